@@ -1,0 +1,52 @@
+/*
+ * Memory. Every allocation of the project goes through this file, so that a
+ * test can make the n-th one fail.
+ *
+ * A `buf` owns its bytes, which start at a cache line. Zero it before first
+ * use ({0}); freeing an empty one is fine.
+ */
+#ifndef BASE_BUF_H
+#define BASE_BUF_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+#define BUF_ALIGN 64
+
+struct buf {
+	uint8_t *p;
+	size_t n;   /* bytes in use  */
+	size_t cap; /* bytes at `p`  */
+};
+
+/* Zeroed memory for a struct or an array, or NULL. */
+void *mem_zalloc(size_t size);
+void *mem_zalloc_array(size_t n, size_t size);
+
+/* As realloc(3): the old block stays valid when NULL comes back. */
+void *mem_realloc(void *p, size_t size);
+char *mem_strdup(const char *s);
+void mem_free(void *p);
+
+/* Makes room for `cap` bytes in all. What was there stays, `n` does not change. */
+NODISCARD int buf_reserve(struct buf *b, size_t cap);
+
+/* The same, but what was there may be lost: no copy. */
+NODISCARD int buf_reserve_fresh(struct buf *b, size_t cap);
+
+NODISCARD int buf_append(struct buf *b, struct view v);
+
+/* Gives the bytes back and leaves an empty buf. */
+void buf_free(struct buf *b);
+
+static inline struct view buf_view(const struct buf *b)
+{
+	return (struct view){b->p, b->n};
+}
+
+static inline struct span buf_span(const struct buf *b)
+{
+	return (struct span){b->p, b->n};
+}
+
+#endif

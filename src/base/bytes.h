@@ -1,0 +1,156 @@
+/*
+ * Borrowed bytes, and numbers in them.
+ *
+ * `view` and `span` never own what they point at; `struct buf` (buf.h) does.
+ * A cursor reads a view front to back and remembers a read past the end: it
+ * then yields zeros, and one look at `bad` after the last field is enough.
+ */
+#ifndef BASE_BYTES_H
+#define BASE_BYTES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct view {
+	const uint8_t *p;
+	size_t n;
+};
+
+struct span {
+	uint8_t *p;
+	size_t n;
+};
+
+static inline struct view view_of(const void *p, size_t n)
+{
+	return (struct view){(const uint8_t *)p, n};
+}
+
+static inline struct span span_of(void *p, size_t n)
+{
+	return (struct span){(uint8_t *)p, n};
+}
+
+static inline struct view span_view(struct span s)
+{
+	return (struct view){s.p, s.n};
+}
+
+/* Part of a view; the caller has checked that it lies inside. */
+static inline struct view view_part(struct view v, size_t at, size_t n)
+{
+	return (struct view){v.p + at, n};
+}
+
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define BYTES_LE(bits, x) (x)
+#define BYTES_BE(bits, x) __builtin_bswap##bits(x)
+#else
+#define BYTES_LE(bits, x) __builtin_bswap##bits(x)
+#define BYTES_BE(bits, x) (x)
+#endif
+
+#define BYTES_ACCESS(name, bits, order)                                        \
+	static inline uint##bits##_t get_##name##bits(const void *p)           \
+	{                                                                      \
+		uint##bits##_t x;                                              \
+		memcpy(&x, p, sizeof x);                                       \
+		return order(bits, x);                                         \
+	}                                                                      \
+	static inline void put_##name##bits(void *p, uint##bits##_t x)         \
+	{                                                                      \
+		x = order(bits, x);                                            \
+		memcpy(p, &x, sizeof x);                                       \
+	}
+
+BYTES_ACCESS(le, 16, BYTES_LE)
+BYTES_ACCESS(le, 32, BYTES_LE)
+BYTES_ACCESS(le, 64, BYTES_LE)
+BYTES_ACCESS(be, 16, BYTES_BE)
+BYTES_ACCESS(be, 32, BYTES_BE)
+BYTES_ACCESS(be, 64, BYTES_BE)
+
+#undef BYTES_ACCESS
+
+struct cursor {
+	struct view src;
+	size_t at;
+	bool bad; /* a read went past the end */
+};
+
+static inline struct cursor cursor_of(struct view src)
+{
+	return (struct cursor){.src = src};
+}
+
+static inline size_t cursor_left(const struct cursor *c)
+{
+	return c->src.n - c->at;
+}
+
+/* `n` bytes, or a view of nothing and `bad`. */
+static inline struct view cursor_bytes(struct cursor *c, size_t n)
+{
+	if (c->bad || n > cursor_left(c)) {
+		c->bad = true;
+		return (struct view){NULL, 0};
+	}
+	c->at += n;
+	return (struct view){c->src.p + c->at - n, n};
+}
+
+static inline void cursor_skip(struct cursor *c, size_t n)
+{
+	(void)cursor_bytes(c, n);
+}
+
+#define CURSOR_READ(suffix, type, size, get)                                   \
+	static inline type cursor_##suffix(struct cursor *c)                   \
+	{                                                                      \
+		struct view v = cursor_bytes(c, size);                         \
+		return v.p ? (type)get(v.p) : 0;                               \
+	}
+
+static inline uint8_t get_u8(const void *p)
+{
+	return *(const uint8_t *)p;
+}
+
+CURSOR_READ(u8, uint8_t, 1, get_u8)
+CURSOR_READ(le32, uint32_t, 4, get_le32)
+CURSOR_READ(le64, uint64_t, 8, get_le64)
+CURSOR_READ(be16, uint16_t, 2, get_be16)
+CURSOR_READ(be32, uint32_t, 4, get_be32)
+CURSOR_READ(be64, uint64_t, 8, get_be64)
+
+#undef CURSOR_READ
+
+/* Arithmetic on numbers that came from a file. True: the result does not fit. */
+static inline bool add_overflows(uint64_t a, uint64_t b, uint64_t *sum)
+{
+	return __builtin_add_overflow(a, b, sum);
+}
+
+static inline bool mul_overflows(uint64_t a, uint64_t b, uint64_t *product)
+{
+	return __builtin_mul_overflow(a, b, product);
+}
+
+static inline uint64_t ceil_div(uint64_t a, uint64_t b)
+{
+	return a / b + (a % b != 0);
+}
+
+static inline uint64_t min_u64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+static inline uint64_t max_u64(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+#endif

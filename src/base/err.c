@@ -1,0 +1,48 @@
+#include "base/err.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local struct err_note note;
+
+static int note_set(const char *file, int line, const char *what, int64_t value, int rc)
+{
+	const char *slash = strrchr(file, '/');
+	note = (struct err_note){
+		.file = slash ? slash + 1 : file, .line = line, .what = what, .value = value};
+	return rc;
+}
+
+int err_corrupt(const char *file, int line, const char *what, int64_t value)
+{
+	return note_set(file, line, what, value, -EBADMSG);
+}
+
+int err_unsupported(const char *file, int line, const char *what, int64_t value)
+{
+	return note_set(file, line, what, value, -ENOTSUP);
+}
+
+const struct err_note *err_last(void)
+{
+	return &note;
+}
+
+void err_clear(void)
+{
+	note = (struct err_note){0};
+}
+
+const char *err_text(int rc, char *out, unsigned room)
+{
+	if ((rc == -EBADMSG || rc == -ENOTSUP) && note.file) {
+		snprintf(out, room, "%s%s (%" PRId64 ") [%s:%d]",
+			 rc == -ENOTSUP ? "not supported: " : "corrupt: ", note.what, note.value,
+			 note.file, note.line);
+		return out;
+	}
+	/* The GNU strerror_r may answer with a static text and leave `out` alone. */
+	const char *text = strerror_r(rc < 0 ? -rc : rc, out, room);
+	return text;
+}

@@ -1,0 +1,55 @@
+/*
+ * One error shape for the whole project: a function that can fail returns
+ * 0 or a length on success and a negative errno on failure.
+ *
+ *   -EBADMSG   bytes that break the format; raised only through CORRUPT
+ *   -ENOTSUP   a legal form that is not built in; raised through UNSUPPORTED
+ *   -ENOMEM, -EINVAL, -EIO, -ENOSPC, -EROFS, ... as everywhere else
+ *
+ * CORRUPT and UNSUPPORTED leave a note for the calling thread: where the rule
+ * stands in the source, what was wrong, and the number that was. The layer
+ * that turns the error into a reply logs the note together with the file.
+ */
+#ifndef BASE_ERR_H
+#define BASE_ERR_H
+
+#include <errno.h>
+#include <stdint.h>
+
+#define NODISCARD __attribute__((warn_unused_result))
+
+/* Forwards a failure to the caller. */
+#define TRY(expr)                                                              \
+	do {                                                                   \
+		int try_rc_ = (int)(expr);                                     \
+		if (try_rc_ < 0)                                               \
+			return try_rc_;                                        \
+	} while (0)
+
+struct err_note {
+	const char *file; /* source file and line of the rule, NULL: no note */
+	int line;
+	const char *what; /* a literal, such as "block ends past the chunk" */
+	int64_t value;    /* the offending number: an offset, a size, an id  */
+};
+
+/* Both record a note for this thread; the first returns -EBADMSG, the second -ENOTSUP. */
+int err_corrupt(const char *file, int line, const char *what, int64_t value);
+int err_unsupported(const char *file, int line, const char *what, int64_t value);
+
+#define CORRUPT(what, value) err_corrupt(__FILE__, __LINE__, (what), (int64_t)(value))
+#define UNSUPPORTED(what, value) err_unsupported(__FILE__, __LINE__, (what), (int64_t)(value))
+
+/* The newest note of this thread. Valid until the next one is recorded. */
+const struct err_note *err_last(void);
+
+/* Forgets the note, so that a later failure without one is not explained by it. */
+void err_clear(void);
+
+/*
+ * One phrase for a log line: the note when `rc` is -EBADMSG or -ENOTSUP and one
+ * was recorded, the text of errno otherwise. The text lives in `out`.
+ */
+const char *err_text(int rc, char *out, unsigned room);
+
+#endif

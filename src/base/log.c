@@ -1,0 +1,68 @@
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <syslog.h>
+
+static enum log_level max_level = LOG_LEVEL_INFO;
+static enum log_sink out_sink = LOG_SINK_STDERR;
+
+static const struct {
+	const char *word;
+	int priority;
+} levels[] = {
+	[LOG_LEVEL_ERR] = {"error", LOG_ERR},
+	[LOG_LEVEL_WARN] = {"warning", LOG_WARNING},
+	[LOG_LEVEL_INFO] = {"info", LOG_INFO},
+	[LOG_LEVEL_DEBUG] = {"debug", LOG_DEBUG},
+};
+
+void log_init(enum log_level level, enum log_sink sink)
+{
+	max_level = level;
+	out_sink = sink;
+	if (sink == LOG_SINK_SYSLOG)
+		openlog("cframefs", LOG_PID, LOG_DAEMON);
+}
+
+enum log_level log_level(void)
+{
+	return max_level;
+}
+
+/* Names come from other people's directories: no control byte reaches the sink. */
+static void make_printable(char *line)
+{
+	for (; *line; line++)
+		if ((unsigned char)*line < ' ' || *line == 0x7f)
+			*line = '?';
+}
+
+static void emit(enum log_level level, const char *fmt, va_list ap)
+{
+	char line[1024];
+
+	if (level > max_level)
+		return;
+	vsnprintf(line, sizeof line, fmt, ap);
+	make_printable(line);
+	if (out_sink == LOG_SINK_SYSLOG)
+		syslog(levels[level].priority, "%s: %s", levels[level].word, line);
+	else
+		fprintf(stderr, "cframefs: %s: %s\n", levels[level].word, line);
+}
+
+#define LOG_FUNCTION(name, level)                                              \
+	void name(const char *fmt, ...)                                        \
+	{                                                                      \
+		va_list ap;                                                    \
+		va_start(ap, fmt);                                             \
+		emit(level, fmt, ap);                                          \
+		va_end(ap);                                                    \
+	}
+
+LOG_FUNCTION(log_err, LOG_LEVEL_ERR)
+LOG_FUNCTION(log_warn, LOG_LEVEL_WARN)
+LOG_FUNCTION(log_info, LOG_LEVEL_INFO)
+LOG_FUNCTION(log_debug, LOG_LEVEL_DEBUG)

@@ -1,0 +1,130 @@
+#include "base/pool.h"
+
+#include "base/buf.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+
+struct queue {
+	struct pool_job *head, **tail;
+};
+
+struct pool {
+	pthread_mutex_t lock;
+	pthread_cond_t work;
+	struct queue lane[2]; /* under lock */
+	bool closing;         /* under lock */
+	unsigned nworkers;
+	unsigned nstarted;
+	struct worker {
+		struct pool *pool;
+		unsigned number;
+		pthread_t thread;
+	} worker[];
+};
+
+static void queue_push(struct queue *q, struct pool_job *job)
+{
+	job->next = NULL;
+	*q->tail = job;
+	q->tail = &job->next;
+}
+
+static struct pool_job *queue_pop(struct queue *q)
+{
+	struct pool_job *job = q->head;
+	if (job && !(q->head = job->next))
+		q->tail = &q->head;
+	return job;
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	struct pool *p = w->pool;
+
+	pthread_mutex_lock(&p->lock);
+	for (;;) {
+		struct pool_job *job = queue_pop(&p->lane[POOL_SOON]);
+		if (!job)
+			job = queue_pop(&p->lane[POOL_LATER]);
+		if (job) {
+			pthread_mutex_unlock(&p->lock);
+			job->run(job, w->number);
+			pthread_mutex_lock(&p->lock);
+		} else if (p->closing) {
+			break;
+		} else {
+			pthread_cond_wait(&p->work, &p->lock);
+		}
+	}
+	pthread_mutex_unlock(&p->lock);
+	return NULL;
+}
+
+/* Signals are for the thread that waits for them in main. */
+static int start_workers(struct pool *p)
+{
+	sigset_t all, old;
+	int rc = 0;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	for (; p->nstarted < p->nworkers && !rc; p->nstarted += !rc) {
+		struct worker *w = &p->worker[p->nstarted];
+		*w = (struct worker){.pool = p, .number = p->nstarted};
+		rc = -pthread_create(&w->thread, NULL, worker_main, w);
+	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return rc;
+}
+
+int pool_open(struct pool **pool, unsigned nworkers)
+{
+	assert(nworkers > 0);
+	struct pool *p = mem_zalloc(sizeof *p + nworkers * sizeof p->worker[0]);
+	if (!p)
+		return -ENOMEM;
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->work, NULL);
+	for (int i = 0; i < 2; i++)
+		p->lane[i].tail = &p->lane[i].head;
+	p->nworkers = nworkers;
+	int rc = start_workers(p);
+	if (rc < 0) {
+		pool_close(p);
+		return rc;
+	}
+	*pool = p;
+	return 0;
+}
+
+void pool_close(struct pool *p)
+{
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	p->closing = true;
+	pthread_cond_broadcast(&p->work);
+	pthread_mutex_unlock(&p->lock);
+	for (unsigned i = 0; i < p->nstarted; i++)
+		pthread_join(p->worker[i].thread, NULL);
+	pthread_cond_destroy(&p->work);
+	pthread_mutex_destroy(&p->lock);
+	mem_free(p);
+}
+
+void pool_submit(struct pool *p, struct pool_job *job, enum pool_lane lane)
+{
+	pthread_mutex_lock(&p->lock);
+	assert(!p->closing);
+	queue_push(&p->lane[lane], job);
+	pthread_cond_signal(&p->work);
+	pthread_mutex_unlock(&p->lock);
+}
+
+unsigned pool_size(const struct pool *p)
+{
+	return p->nworkers;
+}

@@ -1,0 +1,132 @@
+/*
+ * One chunk: its stored form <-> its bytes (FORMAT.md 2-5). No I/O: the caller
+ * asks which bytes are needed, fetches them, and hands them over.
+ *
+ *   struct chunk c = {0};
+ *   size_t have = 32;                                   any first guess
+ *   for (;;) {
+ *           fetch the first `have` bytes of the chunk into `head`
+ *           int rc = chunk_parse(&c, head, room, item); rc > have: fetch rc bytes, call again
+ *           if (rc <= 0) break;                         0: complete
+ *   }
+ *   struct extent e = chunk_extent(&c, run);            which bytes hold these blocks
+ *   chunk_decode(&c, scratch, run, stored bytes of e, dst);
+ *   chunk_deinit(&c);
+ *
+ * A parsed chunk never changes and may be shared by any number of threads.
+ */
+#ifndef CODEC_CHUNK_H
+#define CODEC_CHUNK_H
+
+#include "base/buf.h"
+#include "codec/pipeline.h"
+#include "codec/scratch.h"
+
+#define CHUNK_HEAD 32           /* bytes of the extended header                       */
+#define CHUNK_HEAD_MIN 16       /* bytes of the Blosc1 header                         */
+#define CHUNK_MAX_NBYTES 2147483615u
+#define CHUNK_MAX_BLOCKSIZE 536866816u
+#define CHUNK_MAX_OVERHEAD 32   /* stored size is at most the bytes plus this         */
+
+enum chunk_kind {
+	CHUNK_REGULAR, /* blocks of streams                  */
+	CHUNK_STORED,  /* a plain copy behind the header     */
+	CHUNK_ZEROS,
+	CHUNK_NAN,
+	CHUNK_VALUE, /* one item, repeated                   */
+	CHUNK_UNINIT, /* any content; decodes to zeros here  */
+};
+
+struct run {
+	uint32_t first, n; /* blocks first .. first + n - 1 */
+};
+
+struct extent {
+	uint32_t off, len; /* from the first byte of the chunk */
+};
+
+struct chunk {
+	/* judged by chunk_parse; read only for others */
+	enum chunk_kind kind;
+	uint32_t nbytes;    /* decoded bytes                                         */
+	uint32_t cbytes;    /* stored bytes, header included                         */
+	uint32_t blocksize; /* decoded bytes a block; the last may be shorter        */
+	uint32_t nblocks;
+	uint32_t typesize;  /* as the filters see it                                 */
+	uint8_t version, codec;
+	uint8_t filter[FILTER_SLOTS], meta[FILTER_SLOTS];
+	bool split, has_dict, is_vl;
+	uint32_t head_len;  /* 16 or 32                                              */
+
+	/* owned; NULL or empty where the kind has none */
+	uint32_t *bstart;   /* nblocks: first byte of each block                     */
+	uint32_t *bend;     /* nblocks: the byte after its last                      */
+	uint32_t *vl_start; /* nblocks + 1 decoded offsets, variable-length blocks   */
+	struct buf dict;
+	struct buf value;   /* the item of CHUNK_VALUE and CHUNK_NAN                 */
+	struct buf ref;     /* decoded block 0, where delta needs it (see below)     */
+	void *ddict;        /* digested zstd dictionary                              */
+};
+
+/*
+ * Judges the first bytes of a chunk. `room`: bytes from the chunk's first byte
+ * to the end of what may belong to it (the chunk area of a frame, the length of
+ * a buffer); cbytes must not exceed it. `item`: typesize of the super-chunk for filters
+ * that ask for it (bytedelta with parameter 0), 0 for a chunk that stands alone.
+ *
+ * 0: complete. > 0: the number of leading bytes that it needs to see; call
+ * again with at least so many. -EBADMSG, -ENOTSUP, -ENOMEM. *c must be zeroed
+ * before the first call, and chunk_deinit after the last, whatever it returned.
+ * Memory taken is at most about 12 bytes a block, and blocks cost the file 4
+ * bytes each, plus a dictionary that the file holds.
+ */
+NODISCARD int chunk_parse(struct chunk *c, struct view head, uint64_t room, uint32_t item);
+void chunk_deinit(struct chunk *c);
+
+/* Bytes of memory that *c holds, itself included; for caches that count. */
+size_t chunk_footprint(const struct chunk *c);
+
+/* Decoded place of a block in the chunk's bytes, and the block that holds a byte. */
+struct extent chunk_block_bytes(const struct chunk *c, uint32_t block);
+uint32_t chunk_block_at(const struct chunk *c, uint32_t byte);
+
+/* Decoded bytes of a run. */
+uint32_t chunk_run_bytes(const struct chunk *c, struct run run);
+
+/*
+ * The stored bytes that hold a run: exactly those of the block for a run of one.
+ * Blocks may lie in any order, so that the extent of a longer run may cover
+ * others too. {0, 0}: nothing is needed (special values).
+ */
+struct extent chunk_extent(const struct chunk *c, struct run run);
+
+/*
+ * True: blocks other than 0 need block 0 decoded (delta). Decode block 0 into
+ * `ref` by chunk_load_ref with the stored bytes of run {0, 1}, before sharing *c.
+ */
+bool chunk_wants_ref(const struct chunk *c);
+NODISCARD int chunk_load_ref(struct chunk *c, struct scratch *s, struct view stored);
+
+/* `stored`: the bytes of chunk_extent(c, run). Fills exactly chunk_run_bytes(c, run) of dst. */
+NODISCARD int chunk_decode(const struct chunk *c, struct scratch *s, struct run run,
+			   struct view stored, struct span dst);
+
+/* A whole chunk in memory: parse and decode at once. dst.n must be its nbytes. */
+NODISCARD int chunk_decode_all(struct scratch *s, struct view stored, uint32_t item, struct span dst);
+
+/* The first 16 bytes: decoded size and stored size, unjudged beyond their own limits. */
+NODISCARD int chunk_sizes(struct view head, uint32_t *nbytes, uint32_t *cbytes);
+
+/*
+ * Encodes src (1 .. CHUNK_MAX_NBYTES bytes) into out (n becomes cbytes <= src.n + 32).
+ * The pipeline has passed pipeline_check. Falls back to a plain copy where that is smaller.
+ * Never makes a special-value chunk of kind zeros, NaN or uninitialised: frames
+ * keep those in the index (FORMAT.md 9.3).
+ */
+NODISCARD int chunk_encode(struct scratch *s, const struct pipeline *p, struct view src,
+			   struct buf *out);
+
+/* True: every byte is zero. */
+bool bytes_are_zero(struct view v);
+
+#endif

@@ -1,0 +1,48 @@
+/*
+ * How the bytes of a chunk become its stored form: filters, then a codec.
+ * Options are judged here, once; the encoder trusts a checked pipeline.
+ *
+ * Text form: "shuffle:4+zstd:3", "bitshuffle:2+lz4", "zstd:1", "store".
+ * FILTER[:TYPESIZE][+FILTER...]+CODEC[:LEVEL]; see pipeline_parse.
+ */
+#ifndef CODEC_PIPELINE_H
+#define CODEC_PIPELINE_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+#define FILTER_SLOTS 6
+
+/* FORMAT.md 1.5; the values are those of the reference library's interface. */
+enum split_mode { SPLIT_ALWAYS = 1, SPLIT_NEVER = 2, SPLIT_AUTO = 3, SPLIT_FORWARD = 4 };
+
+struct pipeline {
+	uint8_t codec;                /* FORMAT.md 1.3, the compcode number space        */
+	uint8_t level;                /* 0 store, 1 fast ... 9 small                     */
+	uint8_t filter[FILTER_SLOTS]; /* FORMAT.md 1.4; applied in slot order; 0 empty   */
+	uint8_t meta[FILTER_SLOTS];   /* parameter of the filter in the same slot        */
+	uint8_t split_mode;           /* enum split_mode                                 */
+	bool use_dict;                /* zstd, lz4, lz4hc: a dictionary per chunk        */
+	uint32_t typesize;            /* bytes an item, >= 1; above 255 acts as 1        */
+	uint32_t blocksize;           /* bytes, a multiple of typesize; 0 automatic      */
+};
+
+#define PIPELINE_TEXT_MAX 128
+
+/* zstd level 1, no filter, typesize 1, automatic blocks. */
+void pipeline_default(struct pipeline *p);
+
+/*
+ * Judges a pipeline: codec and filters known and built in, level 0..9, filter
+ * parameters legal for the typesize, blocksize a multiple of typesize and at most the
+ * format's limit. -EINVAL with the reason in `why` (a sentence for the user), else 0.
+ */
+NODISCARD int pipeline_check(const struct pipeline *p, char *why, size_t room);
+
+/* Overwrites codec, level, filters and typesize of *p by what `text` names, then checks. */
+NODISCARD int pipeline_parse(struct pipeline *p, const char *text, char *why, size_t room);
+
+/* Writes the text form, at most PIPELINE_TEXT_MAX bytes with the NUL. */
+void pipeline_format(const struct pipeline *p, char out[static PIPELINE_TEXT_MAX]);
+
+#endif

@@ -1,0 +1,146 @@
+/*
+ * A super-chunk in a file: contiguous frame (FORMAT.md 9, 10), read and written,
+ * or sparse frame (a directory, FORMAT.md 13), read only.
+ *
+ * Threads: a frame has many readers or one mutator, arranged by its owner (the
+ * lock of the inode). Functions marked [reader] may run beside each other;
+ * those marked [mutator] run alone. frame_write is the exception: it may run
+ * beside everything, since it only fills space that frame_alloc handed out.
+ *
+ * On disk a commit is the only thing that changes what a reader sees: chunks go
+ * to space that no root refers to, then index, then trailer, then the first 87
+ * bytes of the header in one write (FORMAT.md 10). header_len never changes.
+ */
+#ifndef FRAME_FRAME_H
+#define FRAME_FRAME_H
+
+#include "codec/chunk.h"
+#include "frame/io.h"
+
+struct frame;
+
+/* What the fixed part of a header says, judged. FORMAT.md 9.1. */
+struct frame_info {
+	uint64_t nbytes;     /* decoded bytes of all chunks                    */
+	uint64_t frame_len;  /* header through trailer                         */
+	uint64_t cbytes;     /* chunk area, garbage included                   */
+	uint32_t header_len;
+	uint32_t trailer_len;
+	uint32_t chunk_size; /* 0: chunks of different sizes; > 0 once created by us */
+	uint32_t block_size; /* 0: automatic                                   */
+	uint32_t type_size;
+	uint8_t version;     /* 0..3; 1 with 13 elements: early beta           */
+	bool sparse, variable, vl_blocks, beta;
+	struct pipeline pipeline; /* defaults of the header; informational     */
+};
+
+/*
+ * Looks at header, trailer marker and the place of the index only (two or three
+ * small reads, no allocation): is this a frame that frame_open would take on?
+ * -EBADMSG: no. *info is filled on success.
+ */
+NODISCARD int frame_probe(struct io *io, struct frame_info *info);
+
+/* True when the frame has a fixed metalayer of that name; content is borrowed till close. */
+bool frame_meta(const struct frame *f, const char *name, struct view *content);
+
+/* Fixed and variable-length metalayers by number; false past the last. Names are NUL-ended. */
+bool frame_meta_at(const struct frame *f, uint32_t i, const char **name, struct view *content);
+bool frame_vlmeta_at(const struct frame *f, uint32_t i, const char **name, struct view *chunk);
+
+/* Takes `io` in every case, also when it fails. */
+NODISCARD int frame_open_take(struct frame **f, struct io *io);
+
+/* A sparse frame: `dirfd` is the directory; taken in every case. */
+NODISCARD int frame_open_sparse_take(struct frame **f, int dirfd);
+
+/*
+ * Makes an empty frame in an empty file: header and trailer, 132 bytes, readable at once
+ * by everyone. chunk_size is fixed for its life. Takes `io` in every case.
+ */
+NODISCARD int frame_create_take(struct frame **f, struct io *io, const struct pipeline *p,
+				uint32_t chunk_size);
+
+void frame_close(struct frame *f); /* NULL is fine; commits nothing */
+
+const struct frame_info *frame_info(const struct frame *f);
+struct io *frame_io(const struct frame *f);
+bool frame_writable(const struct frame *f); /* false: sparse, variable, VL-blocks, beta */
+
+/* Decoded size as of the mutators so far, committed or not, and chunks. [reader] */
+uint64_t frame_size(const struct frame *f);
+uint32_t frame_nchunks(const struct frame *f);
+
+/* Where chunk n lies among the decoded bytes. [reader] */
+struct frame_span {
+	uint64_t start;
+	uint32_t len;
+};
+struct frame_span frame_chunk_span(const struct frame *f, uint32_t n);
+
+/* The chunk that holds decoded byte `at` < frame_size. [reader] */
+uint32_t frame_chunk_at(const struct frame *f, uint64_t at);
+
+enum slot_kind { SLOT_STORED, SLOT_ZEROS, SLOT_NAN, SLOT_UNINIT };
+
+/* What the index says of chunk n. SLOT_ZEROS and SLOT_UNINIT read as zeros: holes. [reader] */
+enum slot_kind frame_slot(const struct frame *f, uint32_t n);
+
+/*
+ * Reads header, block offsets, dictionary and (delta) block 0 of chunk n, so that
+ * any block of it can be read after. Special slots make a chunk that needs no
+ * bytes. *c must be zeroed; chunk_deinit it whatever comes back. The chunk's
+ * nbytes has been checked against frame_chunk_span. [reader]
+ */
+NODISCARD int frame_load_chunk(struct frame *f, uint32_t n, struct scratch *s, struct chunk *c);
+
+/* Decodes a run of blocks of chunk n, loaded before, reading just their bytes. [reader] */
+NODISCARD int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct run run,
+				struct scratch *s, struct span dst);
+
+/* The whole decoded chunk n; dst.n is its span's len. [reader] */
+NODISCARD int frame_read_chunk(struct frame *f, uint32_t n, struct scratch *s, struct span dst);
+
+/* Any byte range inside frame_size; for tools and tests. [reader] */
+NODISCARD int frame_read(struct frame *f, uint64_t at, struct scratch *s, struct span dst);
+
+/*
+ * Changes the decoded size. Growing adds holes; shrinking drops chunks. The
+ * short last chunk, before and after, is the caller's to rewrite (frame_put)
+ * before the next commit when it is a stored one: every stored chunk must hold as
+ * many bytes as its span says. -EFBIG beyond the frame's limit of chunks. [mutator]
+ */
+NODISCARD int frame_resize(struct frame *f, uint64_t nbytes);
+uint64_t frame_max_size(const struct frame *f);
+
+/* Space for `len` stored bytes that no root refers to; relative to the frame's start. [mutator] */
+NODISCARD int frame_alloc(struct frame *f, uint32_t len, uint64_t *at);
+
+/* Fills space that frame_alloc gave. Any thread, any time. */
+NODISCARD int frame_write(struct frame *f, uint64_t at, struct view cchunk);
+
+/* Chunk n is from now on the `len` bytes at `at`; what it was before becomes free. [mutator] */
+void frame_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len);
+
+/* Gives back space of frame_alloc that will not be used. [mutator] */
+void frame_unalloc(struct frame *f, uint64_t at, uint32_t len);
+
+/* Chunk n becomes a hole. [mutator] */
+void frame_put_zeros(struct frame *f, uint32_t n);
+
+/* True: something changed since the last commit. [reader] */
+bool frame_dirty(const struct frame *f);
+
+enum durability {
+	COMMIT_LATER, /* written, in order; the disk may take its time    */
+	COMMIT_SYNC,  /* data, index, trailer - sync - header - sync      */
+};
+
+/*
+ * Makes all changes since the last commit what a reader sees. On failure the
+ * file shows the last good commit and the changes stay pending: a later call
+ * may succeed. COMMIT_SYNC on a clean frame still makes an earlier COMMIT_LATER durable. [mutator]
+ */
+NODISCARD int frame_commit(struct frame *f, enum durability how);
+
+#endif

@@ -1,0 +1,76 @@
+/*
+ * The file under a frame, behind a small table, so that a test can record the
+ * calls or make the n-th one fail. io_file.c is the real one, io_mem.c a frame
+ * in memory.
+ *
+ * Every call is whole: a short transfer is continued, EINTR repeated. A read
+ * past the end is -EBADMSG: the caller has checked against the size, so the
+ * file was cut under it.
+ */
+#ifndef FRAME_IO_H
+#define FRAME_IO_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+struct io;
+
+struct io_ops {
+	int (*pread)(struct io *io, uint64_t at, struct span dst);
+	int (*pwrite)(struct io *io, uint64_t at, struct view src);
+	int (*sync)(struct io *io);                                   /* data, and the size */
+	int (*size)(struct io *io, uint64_t *size);
+	int (*truncate)(struct io *io, uint64_t size);
+	int (*punch)(struct io *io, uint64_t at, uint64_t len);       /* -EOPNOTSUPP is legal */
+	void (*close)(struct io *io);
+};
+
+struct io {
+	const struct io_ops *ops;
+};
+
+/* A descriptor; `owned` ones are closed with the io. */
+NODISCARD int io_file_open(struct io **io, int fd, bool owned);
+int io_file_fd(const struct io *io);
+
+/* Bytes in memory, copied in; for tests and frames inside other files. */
+NODISCARD int io_mem_open(struct io **io, struct view bytes);
+struct view io_mem_bytes(const struct io *io);
+
+static inline int io_pread(struct io *io, uint64_t at, struct span dst)
+{
+	return io->ops->pread(io, at, dst);
+}
+
+static inline int io_pwrite(struct io *io, uint64_t at, struct view src)
+{
+	return io->ops->pwrite(io, at, src);
+}
+
+static inline int io_sync(struct io *io)
+{
+	return io->ops->sync(io);
+}
+
+static inline int io_size(struct io *io, uint64_t *size)
+{
+	return io->ops->size(io, size);
+}
+
+static inline int io_truncate(struct io *io, uint64_t size)
+{
+	return io->ops->truncate(io, size);
+}
+
+static inline int io_punch(struct io *io, uint64_t at, uint64_t len)
+{
+	return io->ops->punch(io, at, len);
+}
+
+static inline void io_close(struct io *io)
+{
+	if (io)
+		io->ops->close(io);
+}
+
+#endif
