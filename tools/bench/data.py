@@ -1,0 +1,81 @@
+"""Real data sets, out of Debian packages that need not be installed.
+
+The packages are fetched and unpacked once into a cache directory, which may be removed at any time.
+"""
+import os
+import shutil
+from pathlib import Path
+
+from host import BenchError, run
+
+MB = 1_000_000
+
+# name of the set: package, where in it, what of it
+SETS = {
+    "fits": ("astrometry-data-tycho2-07-littleendian", "usr/share/astrometry", ("*.fits",)),
+    "images": ("eso-midas-testdata", "usr/lib/eso-midas", ("*",)),
+    "grids": ("proj-data", "usr/share/proj", ("*.gsb", "*.gtx", "*.tif", "proj.db")),
+    "text": ("wordnet-base", "usr/share/wordnet", ("data.*", "index.*")),
+}
+SMALLEST = MB   # the many small files of these packages would measure lookups, not data
+
+
+def cache_dir():
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    path = Path(base) / "cframefs-bench"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def fetch(package):
+    """Directory with the unpacked package."""
+    target = cache_dir() / package
+    if target.is_dir():
+        return target
+    loading = cache_dir() / (package + ".new")
+    shutil.rmtree(loading, ignore_errors=True)
+    loading.mkdir()
+    quiet = ("apt-get", "-q", "-o", "APT::Sandbox::User=root")
+    try:
+        run(*quiet, "download", package, cwd=loading)
+    except BenchError:
+        run(*quiet, "update")
+        run(*quiet, "download", package, cwd=loading)
+    deb = next(loading.glob("*.deb"))
+    run("dpkg", "-x", deb, loading)
+    deb.unlink()
+    loading.rename(target)
+    return target
+
+
+def files_of(name):
+    """Files of one set, largest first; the order is the same everywhere."""
+    package, where, patterns = SETS[name]
+    found = {f for pattern in patterns for f in (fetch(package) / where).rglob(pattern)
+             if f.is_file() and not f.is_symlink() and f.stat().st_size >= SMALLEST}
+    if not found:
+        raise BenchError(f"package {package}: no file of {' '.join(patterns)} in it")
+    return sorted(found, key=lambda f: (-f.stat().st_size, f.name))
+
+
+def lay_out(names, directory):
+    """Copies the sets flat into a directory (in memory); the copies, largest first."""
+    directory.mkdir()
+    copies = []
+    for name in names:
+        for source in files_of(name):
+            copy = directory / f"{name}-{source.name}"
+            shutil.copyfile(source, copy)
+            copies.append(copy)
+    return sorted(copies, key=lambda f: (-f.stat().st_size, f.name))
+
+
+def describe(files):
+    sets = {}
+    for f in files:
+        entry = sets.setdefault(f.name.split("-", 1)[0], {"files": 0, "bytes": 0})
+        entry["files"] += 1
+        entry["bytes"] += f.stat().st_size
+    for name, entry in sets.items():
+        entry["package"] = SETS[name][0]
+    return {"sets": sets, "files": len(files), "bytes": sum(f.stat().st_size for f in files)}
