@@ -1,0 +1,173 @@
+"""Fixtures: private directories, real mounts, a watchdog, a scan of each daemon's log."""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import libmount  # noqa: E402
+from libmount import DAEMON, SLOWNESS, Mount  # noqa: E402
+from libwatch import Watchdog  # noqa: E402
+
+ROOT = Path(tempfile.mkdtemp(prefix="cframefs-tests-"))
+os.chmod(ROOT, 0o755)
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    item.stash[FAILED] = item.stash.get(FAILED, False) or report.failed
+    if report.failed:
+        keep_repro(item)
+
+
+def pytest_sessionfinish(session):
+    if ROOT.exists() and not any(ROOT.iterdir()):
+        ROOT.rmdir()
+    elif ROOT.exists():
+        print(f"\ndirectories of failed tests: {ROOT}")
+
+
+def work_name(item):
+    return re.sub(r"[^A-Za-z0-9]+", "-", item.nodeid.split("/")[-1])[:80].strip("-")
+
+
+def keep_repro(item):
+    """Leaves a script that runs the failed case again, and the daemon's command lines."""
+    work = ROOT / work_name(item)
+    work.mkdir(exist_ok=True)
+    daemons = [f"# {shlex.join(m.command())}" for m in item.stash.get(MOUNTS, [])]
+    script = ["#!/bin/sh", *daemons, f"cd {shlex.quote(str(item.config.rootpath))}",
+              f"BUILD_DIR={shlex.quote(str(libmount.BUILD))} {sys.executable} -m pytest -n0 {shlex.quote(item.nodeid)}"]
+    (work / "repro.sh").write_text("\n".join(script) + "\n")
+    (work / "repro.sh").chmod(0o755)
+
+
+MOUNTS = pytest.StashKey[list]()
+
+
+@pytest.fixture
+def work(request):
+    """A private directory for the case. It stays when the case fails."""
+    path = ROOT / work_name(request.node)
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir()
+    yield path
+    if not request.node.stash.get(FAILED, False):
+        shutil.rmtree(path)
+
+
+@pytest.fixture(autouse=True)
+def watchdog(request):
+    marker = request.node.get_closest_marker("watchdog")
+    seconds = (marker.args[0] if marker else 120) * SLOWNESS
+    with Watchdog(seconds, ROOT / work_name(request.node) / "watchdog.txt"):
+        yield
+
+
+def need_daemon():
+    if not os.path.exists("/dev/fuse"):
+        skip_or_fail("no /dev/fuse here")
+    assert DAEMON.exists(), f"{DAEMON} is missing: build first, or set BUILD_DIR"
+
+
+def skip_or_fail(reason):
+    """What a test needs is missing: a skip for people, a failure in CI."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"in CI this must be here: {reason}")
+    pytest.skip(reason)
+
+
+class Factory:
+    """mount(options, ...) -> a started Mount with directories of its own."""
+
+    def __init__(self, base):
+        self.base = base
+        self.mounts = []
+
+    def __call__(self, options="", start=True, **kw):
+        need_daemon()
+        made = Mount(self.base / f"m{len(self.mounts)}" if self.mounts else self.base, options, **kw)
+        self.mounts.append(made)
+        return made.start() if start else made
+
+    def finish(self):
+        errors = []
+        for made in reversed(self.mounts):
+            try:
+                made.finish()
+            except AssertionError as error:
+                errors.append(str(error))
+                made.kill()
+        assert not errors, "\n".join(errors)
+
+
+@pytest.fixture
+def mount(request, work):
+    """Makes mounts for one test; at its end they are unmounted and their logs are read."""
+    factory = Factory(work)
+    request.node.stash[MOUNTS] = factory.mounts
+    yield factory
+    factory.finish()
+
+
+@pytest.fixture
+def fs(mount):
+    """The mount point of a mount with default options, for tests that need no more."""
+    return mount().mnt
+
+
+@pytest.fixture(scope="module")
+def module_mount(request):
+    """One mount for all tests (or all hypothesis examples) of a file."""
+    base = ROOT / ("module-" + re.sub(r"\W+", "-", request.node.name))
+    shutil.rmtree(base, ignore_errors=True)
+    failed_before = request.session.testsfailed
+    factory = Factory(base)
+    yield factory()
+    factory.finish()
+    if request.session.testsfailed == failed_before:
+        shutil.rmtree(base)
+
+
+@pytest.fixture
+def plain(work):
+    """A plain directory beside the mount: the oracle."""
+    path = work / "plain"
+    path.mkdir()
+    return path
+
+
+@pytest.fixture(scope="session")
+def blosc2():
+    """The reference library; without it a test skips, except in CI."""
+    try:
+        import blosc2 as module
+    except ImportError as error:
+        skip_or_fail(f"the reference library is not installed: {error}")
+    return module
+
+
+@pytest.fixture
+def root():
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+
+
+@pytest.fixture
+def tool():
+    """tool("fio") -> its path; a missing program skips the test, and fails it in CI."""
+    def find(name):
+        path = shutil.which(name)
+        if not path:
+            skip_or_fail(f"{name} is not installed")
+        return path
+    return find

@@ -1,0 +1,165 @@
+"""A real cframefs daemon on a real mount point, started and ended by a test."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parent.parent
+BUILD = Path(os.environ.get("BUILD_DIR") or REPO / "build").resolve()
+DAEMON = BUILD / "src/fs/cframefs"
+CFRAME = BUILD / "tools/cframe/cframe"
+
+# Lines of a daemon's log that fail a test, unless the test allows them.
+SUSPECT = re.compile(r"cframefs: (error|warning)|^fuse: |[Aa]ssert|Sanitizer|runtime error:|SUMMARY:")
+# A sanitized daemon is slower; so is everything that waits for one.
+SLOWNESS = float(os.environ.get("CFRAMEFS_TEST_SLOWNESS") or 1)
+
+live = {}  # every running daemon of this process: Mount -> Popen; the watchdog ends these
+
+
+class MountFailed(Exception):
+    """The daemon ended before its mount answered."""
+
+
+def is_mounted(path):
+    """True when `path` is a mount point; asks the kernel's table, never the (perhaps stuck) mount."""
+    escaped = str(path).replace("\\", r"\134").replace(" ", r"\040")
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
+        return any(line.split(" ")[4] == escaped for line in table)
+
+
+def wait_until(condition, seconds=10.0, what="condition"):
+    """Polls `condition` until it is true, and returns what it returned."""
+    end = time.monotonic() + seconds * SLOWNESS
+    while True:
+        got = condition()
+        if got:
+            return got
+        assert time.monotonic() < end, f"{what}: not within {seconds * SLOWNESS:g} s"
+        time.sleep(0.01)
+
+
+def umount(path, *flags):
+    """umount(8) as root, fusermount3 otherwise; returns the finished process."""
+    tool = ["umount"] if os.geteuid() == 0 else ["fusermount3", "-u"]
+    flags = [{"-l": "-z"}.get(f, f) for f in flags] if os.geteuid() else flags
+    return subprocess.run([*tool, *flags, str(path)], capture_output=True, text=True, timeout=60)
+
+
+class Mount:
+    """One backing directory, one mount point, one log; the daemon may come and go."""
+
+    def __init__(self, work, options="", backing=None, user=None, argv=None):
+        self.work = Path(work)
+        self.backing = Path(backing) if backing else self.work / "backing"
+        self.mnt = self.work / "mnt"
+        self.log = self.work / "daemon.log"
+        self.options = options
+        self.user = user
+        self.allowed = []
+        self.proc = None
+        for directory in (self.work, self.backing, self.mnt):
+            directory.mkdir(parents=True, exist_ok=True)
+        self.argv = argv or [str(DAEMON)]
+
+    def command(self):
+        line = [*self.argv, str(self.backing), str(self.mnt), "-f"]
+        return [*line, "-o", self.options] if self.options else line
+
+    def start(self):
+        """Starts the daemon and returns when the mount answers."""
+        with open(self.log, "ab") as log:
+            self.proc = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                         start_new_session=True, cwd=self.work, user=self.user)
+        live[self] = self.proc
+
+        def up():
+            if self.proc.poll() is not None:
+                live.pop(self, None)
+                raise MountFailed(f"exit {self.proc.returncode}: {self.log_text()}")
+            return is_mounted(self.mnt)
+        wait_until(up, 30, f"mount of {self.mnt}")
+        if self.user is None:
+            os.stat(self.mnt)
+        return self
+
+    def unmount(self, code=0):
+        """Unmounts as a user does, and holds the daemon to a clean end."""
+        def done():
+            got = umount(self.mnt)
+            assert got.returncode == 0 or "busy" in got.stderr, got.stderr
+            return got.returncode == 0
+        wait_until(done, 10, f"umount of {self.mnt}")
+        self.wait(code)
+
+    def wait(self, code=0):
+        """The daemon ends by itself with this exit code."""
+        try:
+            got = self.proc.wait(60 * SLOWNESS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"the daemon of {self.mnt} did not end") from None
+        live.pop(self, None)
+        assert got == code, f"daemon ended with {got}, not {code}: {self.log_text()[-2000:]}"
+
+    def remount(self, options=None):
+        self.unmount()
+        self.options = self.options if options is None else options
+        return self.start()
+
+    def terminate(self, sig=signal.SIGTERM):
+        """A signal that asks the daemon to end; it flushes and unmounts."""
+        self.proc.send_signal(sig)
+        self.wait()
+
+    def kill(self):
+        """SIGKILL for the daemon's process group, then the dead mount is taken away."""
+        if self.proc and self.proc.poll() is None:
+            os.killpg(self.proc.pid, signal.SIGKILL)
+            self.proc.wait()
+        live.pop(self, None)
+        for _ in range(8):
+            if not is_mounted(self.mnt):
+                return
+            umount(self.mnt, "-l")
+        raise AssertionError(f"{self.mnt} cannot be unmounted")
+
+    def running(self):
+        return self.proc is not None and self.proc.poll() is None
+
+    def log_text(self):
+        return self.log.read_text(errors="replace") if self.log.exists() else ""
+
+    def allow(self, *patterns):
+        """These log lines are expected to be possible in this test."""
+        self.allowed += [re.compile(p) for p in patterns]
+        return self
+
+    def expect_log(self, pattern, seconds=5):
+        """This log line must come, and may."""
+        self.allow(pattern)
+        rx = re.compile(pattern)
+        return wait_until(lambda: [s for s in self.log_text().splitlines() if rx.search(s)],
+                          seconds, f"log line {pattern!r} in {self.log_text()[-2000:]!r}")
+
+    def complaints(self):
+        """Suspect log lines that nobody allowed."""
+        return [line for line in self.log_text().splitlines()
+                if SUSPECT.search(line) and not any(p.search(line) for p in self.allowed)]
+
+    def finish(self):
+        """End of the test: a clean unmount, and a clean log."""
+        if self.running():
+            self.unmount()
+        elif is_mounted(self.mnt):
+            self.kill()
+            raise AssertionError(f"the daemon of {self.mnt} is gone, its mount is not: {self.log_text()[-4000:]}")
+        bad = self.complaints()
+        assert not bad, "unexpected lines in the daemon's log:\n" + "\n".join(bad[:40])
+
+    def stored(self, name):
+        """The backing file of the mounted file `name`."""
+        return self.backing / f"{name}.b2frame"

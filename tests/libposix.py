@@ -1,0 +1,149 @@
+"""System calls that Python's os module does not have, and calls made as somebody else."""
+
+import ctypes
+import errno
+import os
+import pickle
+
+_libc = ctypes.CDLL(None, use_errno=True)
+AT_FDCWD = -100
+RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
+KEEP_SIZE, PUNCH_HOLE, COLLAPSE_RANGE, ZERO_RANGE, INSERT_RANGE = 1, 2, 8, 16, 32
+NOBODY = 65534
+
+
+def _check(result):
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+def renameat2(old, new, flags):
+    _check(_libc.renameat2(AT_FDCWD, os.fsencode(old), AT_FDCWD, os.fsencode(new), flags))
+
+
+def fallocate(fd, mode, offset, length):
+    _check(_libc.fallocate(fd, mode, ctypes.c_int64(offset), ctypes.c_int64(length)))
+
+
+def punch(fd, offset, length):
+    fallocate(fd, PUNCH_HOLE | KEEP_SIZE, offset, length)
+
+
+class _Dirent(ctypes.Structure):
+    _fields_ = [("ino", ctypes.c_uint64), ("off", ctypes.c_int64), ("reclen", ctypes.c_uint16),
+                ("type", ctypes.c_uint8), ("name", ctypes.c_char * 256)]
+
+
+class Dir:
+    """A directory stream of the C library, which can go back, unlike os.scandir."""
+
+    def __init__(self, path):
+        _libc.opendir.restype = ctypes.c_void_p
+        _libc.readdir.restype = ctypes.POINTER(_Dirent)
+        _libc.telldir.restype = ctypes.c_long
+        self.dir = ctypes.c_void_p(_libc.opendir(os.fsencode(path)))
+        if not self.dir:
+            _check(-1)
+
+    def read(self):
+        """The next (name, type), or None at the end."""
+        ctypes.set_errno(0)
+        entry = _libc.readdir(self.dir)
+        if entry:
+            return os.fsdecode(entry.contents.name), entry.contents.type
+        _check(-1 if ctypes.get_errno() else 0)
+        return None
+
+    def names(self):
+        return [entry[0] for entry in iter(self.read, None)]
+
+    def rewind(self):
+        _libc.rewinddir(self.dir)
+
+    def tell(self):
+        return _libc.telldir(self.dir)
+
+    def seek(self, place):
+        _libc.seekdir(self.dir, ctypes.c_long(place))
+
+    def close(self):
+        _libc.closedir(self.dir)
+
+
+def error_of(call, *args, **kw):
+    """The errno's name that a call fails with; None when it succeeds."""
+    try:
+        call(*args, **kw)
+    except OSError as error:
+        return errno.errorcode[error.errno]
+    return None
+
+
+def in_child(call, uid=None, gid=None, groups=()):
+    """Runs `call` in a forked child, perhaps as another user; its result, or its OSError raised here."""
+    out, into = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            if uid is not None:
+                os.setgroups(list(groups))
+                os.setgid(uid if gid is None else gid)
+                os.setuid(uid)
+            answer = (call(), None)
+        except OSError as error:
+            answer = (None, error.errno)
+        except BaseException as error:  # the child must never run on into the parent's test
+            answer = (None, repr(error))
+        with os.fdopen(into, "wb") as pipe:
+            pickle.dump(answer, pipe)
+        os._exit(0)
+    os.close(into)
+    with os.fdopen(out, "rb") as pipe:
+        answer = pipe.read()
+    os.waitpid(pid, 0)
+    assert answer, "the child died"
+    value, error = pickle.loads(answer)
+    if isinstance(error, int):
+        raise OSError(error, os.strerror(error))
+    assert error is None, error
+    return value
+
+
+def as_nobody(call, **kw):
+    return in_child(call, uid=NOBODY, **kw)
+
+
+def write_at(path, offset, data, flags=os.O_RDWR | os.O_CREAT):
+    """One pwrite on a descriptor of its own."""
+    fd = os.open(path, flags, 0o644)
+    try:
+        os.pwrite(fd, data, offset)
+    finally:
+        os.close(fd)
+
+
+def sync(path):
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def read_direct(path, size):
+    """The file's bytes from the daemon, past the page cache (but what is dirty there is flushed first)."""
+    import mmap
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+    try:
+        room = mmap.mmap(-1, (size // 4096 + 1) * 4096)
+        got = 0
+        while got < size:
+            n = os.preadv(fd, [memoryview(room)[got:got + (1 << 20)]], got)
+            if n == 0:
+                break
+            got += n
+        return bytes(room[:got])
+    finally:
+        os.close(fd)
