@@ -8,6 +8,10 @@
  *   load patch  [-b BLOCK] [-n COUNT] [-s SEED] [-f EVERY] FILE   random overwrites, fsync every EVERY
  *   load small  [-b BLOCK] [-n COUNT] -o DIR FILE    COUNT new files of BLOCK bytes out of FILE, then syncfs
  *
+ * -w MIB touches that much memory first and gives it back: a virtual machine gets a page from its
+ * host on first touch, and may lose it again while it is free. That takes longer than any file
+ * system here, and would be measured instead.
+ *
  * Prints one line of JSON. Files are opened, sources are read and buffers are touched before
  * the clock starts, except where making or opening files is what is measured.
  */
@@ -25,7 +29,7 @@
 
 struct job {
 	size_t block;
-	unsigned long count, every;
+	unsigned long count, every, warm_mib;
 	uint64_t seed;
 	int procs;
 	const char *out;
@@ -71,6 +75,15 @@ static char *buffer(size_t n)
 		die("memory");
 	memset(p, 1, n);
 	return p;
+}
+
+static void warm_memory(size_t n)
+{
+	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (p == MAP_FAILED)
+		die("memory");
+	munmap(p, n);
 }
 
 static int open_file(const char *name, int flags)
@@ -376,13 +389,14 @@ static void parse(struct job *j, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "b:n:s:f:j:o:")) != -1) {
+	while ((c = getopt(argc, argv, "b:n:s:f:j:o:w:")) != -1) {
 		switch (c) {
 		case 'b': j->block = number(optarg); break;
 		case 'n': j->count = number(optarg); break;
 		case 's': j->seed = number(optarg); break;
 		case 'f': j->every = number(optarg); break;
 		case 'j': j->procs = (int)number(optarg); break;
+		case 'w': j->warm_mib = number(optarg); break;
 		case 'o': j->out = optarg; break;
 		default: exit(2);
 		}
@@ -401,10 +415,12 @@ int main(int argc, char **argv)
 		parse(&j, argc - 1, argv + 1);
 		if (j.nfiles < 1 || (commands[i].needs_out && !j.out))
 			break;
+		if (j.warm_mib)
+			warm_memory(j.warm_mib << 20);
 		commands[i].run(&j);
 		return 0;
 	}
 	fprintf(stderr, "usage: load read|random|write|patch|small [-b BLOCK] [-n COUNT] [-s SEED]"
-			" [-f EVERY] [-j PROCS] [-o DIR] FILE...\n");
+			" [-f EVERY] [-j PROCS] [-w MIB] [-o DIR] FILE...\n");
 	return 2;
 }

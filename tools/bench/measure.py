@@ -98,13 +98,19 @@ def fill(systems, files, results):
     return filled
 
 
+def warm_mib(files):
+    """The page cache, the backing store and the load's own copy may each take the set once."""
+    return 3 * sum(f.stat().st_size for f in files) >> 20
+
+
 def sample(row, system, files, load):
     if row.prepare:
         row.prepare(system, files)
     system.mount()
     try:
         host.drop_caches()
-        argv = [str(load)] + [str(a) for a in row.load(system, files)]
+        command, *rest = row.load(system, files)
+        argv = [str(a) for a in (load, command, "-w", warm_mib(files), *rest)]
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         if done.returncode != 0:
             raise BenchError(f"{row.name} on {system.name}: {done.stderr.strip() or 'failed'}")
