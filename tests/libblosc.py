@@ -1,0 +1,90 @@
+"""The reference library as an oracle: what it makes of a frame, and frames that it writes.
+
+Its own defects (FORMAT.md 18) are kept out: at most two filters, block sizes that
+are multiples of the typesize, delta only on whole words, one thread, and no
+schunk[:] of frames whose chunks differ in size (that ends the process).
+"""
+
+import blosc2
+
+CODECS = [blosc2.Codec.BLOSCLZ, blosc2.Codec.LZ4, blosc2.Codec.LZ4HC, blosc2.Codec.ZLIB, blosc2.Codec.ZSTD]
+F = blosc2.Filter
+PIPELINES = [[], [F.SHUFFLE], [F.BITSHUFFLE], [F.DELTA], [F.DELTA, F.SHUFFLE], [F.DELTA, F.BITSHUFFLE],
+             [F.SHUFFLE, F.BITSHUFFLE], [F.TRUNC_PREC, F.SHUFFLE]]
+SPLITS = list(blosc2.SplitMode)
+
+
+def open_frame(path, mode="r"):
+    return blosc2.open(str(path), mode=mode, dparams={"nthreads": 1})
+
+
+def chunk_bytes(schunk):
+    """All bytes, chunk by chunk: a tail shorter than an item is in it too."""
+    return b"".join(schunk.decompress_chunk(i) for i in range(schunk.nchunks))
+
+
+def slice_is_trusted(schunk, lo, hi):
+    """False for the slices that the reference (4.14.1) reads wrongly from stored chunks: a piece as
+    long as a block that does not start at one. It then returns the whole block that it starts in."""
+    size = schunk.chunksize
+    for start in range(lo - lo % size, hi, size):
+        block = int.from_bytes(schunk.get_chunk(start // size)[8:12], "little")
+        piece = min(hi, start + size) - max(lo, start)
+        if piece in (block, min(size, schunk.nbytes - start) % block) and max(lo - start, 0) % block:
+            return False
+    return True
+
+
+def check(path, expect, rng):
+    """The frame at `path` opens in the reference and holds `expect`, however it is asked."""
+    schunk = open_frame(path)
+    assert schunk.nbytes == len(expect)
+    assert chunk_bytes(schunk) == expect
+    item = schunk.typesize
+    items = len(expect) // item
+    assert items * item == len(expect), "the reference cannot see the tail"
+    if not items:
+        return
+    assert schunk[:] == expect
+    for _ in range(4):
+        lo = rng.randrange(items)
+        hi = rng.randrange(lo + 1, items + 1)
+        if slice_is_trusted(schunk, lo * item, hi * item):
+            assert schunk[lo:hi] == expect[lo * item:hi * item], (lo, hi)
+
+
+class Writer:
+    """Builds a frame with the reference, and knows its chunks as plain bytes beside it."""
+
+    def __init__(self, path, shape):
+        lossy = F.TRUNC_PREC in shape["filters"]
+        metas = [(10 if f == F.TRUNC_PREC else 0) for f in shape["filters"]]
+        self.lossy = lossy
+        self.typesize = shape["typesize"]
+        self.chunksize = shape["chunksize"]
+        cparams = {"codec": shape["codec"], "clevel": shape["level"], "typesize": self.typesize, "nthreads": 1,
+                   "filters": shape["filters"] + [F.NOFILTER] * (6 - len(metas)), "filters_meta": metas + [0] * (6 - len(metas)),
+                   "blocksize": shape["blocksize"], "splitmode": shape["split"]}
+        self.schunk = blosc2.SChunk(chunksize=self.chunksize, urlpath=str(path), mode="w", contiguous=True,
+                                    cparams=cparams, dparams={"nthreads": 1}, meta=shape.get("meta"))
+        self.chunks = []
+
+    def append(self, data):
+        self.schunk.append_data(data)
+        self.chunks.append(data)
+
+    def insert(self, at, data):
+        self.schunk.insert_data(at, data, copy=True)
+        self.chunks.insert(at, data)
+
+    def update(self, at, data):
+        self.schunk.update_data(at, data, copy=True)
+        self.chunks[at] = data
+
+    def delete(self, at):
+        self.schunk.delete_chunk(at)
+        del self.chunks[at]
+
+    def bytes(self):
+        """What the frame holds. A lossy pipeline's answer is the reference's own."""
+        return chunk_bytes(self.schunk) if self.lossy else b"".join(self.chunks)

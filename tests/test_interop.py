@@ -1,0 +1,320 @@
+"""Both ways with the live reference library: its frames through the mount, our frames in the library."""
+
+import os
+import random
+import re
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from libdata import KINDS, blob
+from libposix import KEEP_SIZE, ZERO_RANGE, fallocate, punch, read_direct
+
+blosc2 = pytest.importorskip("blosc2") if os.environ.get("CI") != "true" else __import__("blosc2")
+np = pytest.importorskip("numpy")
+
+import libblosc  # noqa: E402
+from libblosc import CODECS, PIPELINES, SPLITS, F, Writer  # noqa: E402
+
+property_test = settings(deadline=None, max_examples=int(os.environ.get("CFRAMEFS_EXAMPLES") or 50), database=None,
+                         suppress_health_check=list(HealthCheck), print_blob=True)
+counter = iter(range(1 << 30))
+
+
+def fresh_name(kind):
+    """A new file for each example: one mount serves them all, and no cache knows the name."""
+    return f"{kind}-{next(counter)}"
+
+
+# ---- frames of the reference, through the mount
+
+@st.composite
+def shapes(draw):
+    """How a frame is compressed and cut: everything that the reference lets one choose."""
+    filters = draw(st.sampled_from(PIPELINES))
+    lossy = F.TRUNC_PREC in filters
+    typesize = draw(st.sampled_from([4, 8]) if lossy else st.one_of(st.integers(1, 17), st.sampled_from([24, 32, 255, 300])))
+    items = draw(st.integers(max(1, 64 // typesize), max(2, 120_000 // typesize)))
+    block_items = draw(st.one_of(st.just(0), st.integers(max(1, 32 // typesize), items)))
+    return {"codec": draw(st.sampled_from(CODECS)), "level": draw(st.integers(0, 9)), "filters": filters,
+            "typesize": typesize, "chunksize": items * typesize, "blocksize": block_items * typesize,
+            "split": draw(st.sampled_from(SPLITS)),
+            "meta": draw(st.sampled_from([None, {"numbers": [1, 2, 3]}, {"a": "text", "b": b"bytes"}]))}
+
+
+edits = st.lists(st.tuples(st.sampled_from(["append", "insert", "update", "delete", "vlmeta"]),
+                           st.integers(0, 1 << 20), st.sampled_from(KINDS)), max_size=12)
+
+
+def play(writer, script):
+    """Applies edits that keep every chunk at full size."""
+    writer.append(blob(0, writer.chunksize, "ramp"))
+    for what, number, kind in script:
+        at = number % len(writer.chunks) if writer.chunks else 0
+        data = blob(number, writer.chunksize, kind)
+        if what == "vlmeta":
+            writer.schunk.vlmeta[f"note{number % 5}"] = kind * (number % 50)
+        elif what == "append" or not writer.chunks:
+            writer.append(data)
+        elif what == "delete":
+            writer.delete(at)
+        else:
+            getattr(writer, what)(at, data)
+
+
+def same_through_mount(path, expect, seed):
+    assert path.stat().st_size == len(expect)
+    rng = random.Random(seed)
+    with open(path, "rb", buffering=0) as f:
+        for _ in range(6):  # before the whole, so that no cache helps
+            at = rng.randrange(len(expect) + 1)
+            size = rng.randrange(1, 50_000)
+            assert os.pread(f.fileno(), size, at) == expect[at:at + size], (at, size)
+        assert f.readall() == expect
+    assert read_direct(path, len(expect) + 1) == expect
+
+
+@property_test
+@given(shape=shapes(), script=edits, tail=st.integers(0, 120_000))
+def test_frames_of_the_reference(module_mount, shape, script, tail):
+    name = fresh_name("ref")
+    writer = Writer(module_mount.stored(name), shape)
+    play(writer, script)
+    tail %= shape["chunksize"]
+    if F.DELTA in shape["filters"] or F.TRUNC_PREC in shape["filters"]:
+        tail -= tail % shape["typesize"]
+    if tail:
+        writer.append(blob(tail, tail, KINDS[tail % len(KINDS)]))
+    same_through_mount(module_mount.mnt / name, writer.bytes(), tail)
+
+
+@property_test
+@given(shape=shapes(), sizes=st.lists(st.integers(1, 1000), min_size=1, max_size=10), at=st.integers(0, 9))
+def test_frames_of_chunks_of_different_sizes(module_mount, shape, sizes, at):
+    """Appending after a short chunk, inserting short ones. No zeros: special offsets crash the reference here."""
+    assume(not {F.DELTA, F.TRUNC_PREC} & set(shape["filters"]))
+    name = fresh_name("var")
+    writer = Writer(module_mount.stored(name), shape)
+    for i, size in enumerate(sizes):
+        data = blob(i, min(size * shape["typesize"], shape["chunksize"]), "text")
+        writer.insert(at, data) if at < i else writer.append(data)
+    same_through_mount(module_mount.mnt / name, b"".join(writer.chunks), at)
+
+
+@property_test
+@given(shape=shapes(), items=st.integers(1, 300_000), kind=st.sampled_from(["ZERO", "NAN", "VALUE", "UNINIT"]), edit=st.booleans())
+def test_special_values(module_mount, shape, items, kind, edit):
+    typesize = shape["typesize"]
+    assume(typesize in (4, 8) or kind in ("ZERO", "UNINIT"))
+    shape = {**shape, "filters": []}
+    items = items % (5_000_000 // typesize) + 1
+    name = fresh_name("special")
+    writer = Writer(module_mount.stored(name), shape)
+    value = {"VALUE": b"\x01\x02\x03\x04\x05\x06\x07\x08"[:typesize]}.get(kind)
+    writer.schunk.fill_special(items, blosc2.SpecialValue[kind], value)
+    if edit and items * typesize >= shape["chunksize"]:
+        writer.schunk.update_data(0, blob(items, shape["chunksize"], "text"), copy=True)
+    expect = libblosc.chunk_bytes(writer.schunk)
+    if kind == "UNINIT":  # those bytes are anybody's, but the size is not
+        assert (module_mount.mnt / name).stat().st_size == len(expect)
+        assert len((module_mount.mnt / name).read_bytes()) == len(expect)
+    else:
+        same_through_mount(module_mount.mnt / name, expect, items)
+
+
+@property_test
+@given(data=st.data())
+def test_arrays_of_the_reference(module_mount, data):
+    """b2nd: np.load of the .npy file in the mount gives the array."""
+    shape = data.draw(st.lists(st.integers(0 if data.draw(st.booleans()) else 1, 40), max_size=4).map(tuple))
+    chunks = tuple(data.draw(st.integers(1, max(n, 1))) if n else 0 for n in shape)
+    blocks = tuple(data.draw(st.integers(1, n)) if n else 0 for n in chunks)
+    dtype = data.draw(st.sampled_from(["<i4", "<f8", "|u1", "<i2", ">f4", "<c16", "<U3", "|S5", "|b1", "<M8[ns]"]))
+    items = int(np.prod(shape))
+    array = np.frombuffer(blob(items, items * np.dtype(dtype).itemsize, "ramp"), dtype="|u1")
+    array = (array % 2 if dtype == "|b1" else array % 100).view(dtype).reshape(shape) if dtype not in ("<U3", "|S5") else \
+        np.array([str(i % 97) for i in range(items)], dtype=dtype).reshape(shape)
+    name = fresh_name("nd")
+    blosc2.asarray(array, chunks=chunks or None, blocks=blocks or None, urlpath=str(module_mount.backing / f"{name}.b2nd"))
+    path = module_mount.mnt / f"{name}.npy"
+    got = np.load(path)
+    assert got.dtype == array.dtype and got.shape == array.shape and got.tobytes() == array.tobytes()
+    raw = path.read_bytes()
+    for at in (0, 1, len(raw) // 2, max(len(raw) - 3, 0)):
+        with open(path, "rb") as f:
+            assert os.pread(f.fileno(), 1000, at) == raw[at:at + 1000]
+
+
+# ---- files written through the mount, in the reference
+
+OPTIONS = ["", "codec=lz4,typesize=4,filter=shuffle,chunksize=64K,blocksize=4K",
+           "codec=blosclz,level=5,typesize=8,filter=bitshuffle,chunksize=128K,blocksize=16K",
+           "codec=zlib,level=3,typesize=3,filter=shuffle,chunksize=48K,blocksize=12K",
+           "codec=zstd,level=4,typesize=2,filter=delta,chunksize=32K,blocksize=8K",
+           "codec=lz4hc,typesize=16,filter=shuffle,chunksize=256K,blocksize=32K",
+           "codec=zstd,level=0,chunksize=64K"]
+LIMIT = 700_000
+
+steps = st.lists(st.one_of(
+    st.tuples(st.just("write"), st.integers(0, LIMIT), st.integers(1, 200_000), st.sampled_from(KINDS)),
+    st.tuples(st.just("append"), st.integers(1, 100_000), st.just(0), st.sampled_from(KINDS)),
+    st.tuples(st.just("truncate"), st.integers(0, LIMIT), st.just(0), st.just("")),
+    st.tuples(st.sampled_from(["punch", "zero"]), st.integers(0, LIMIT), st.integers(1, 300_000), st.just("")),
+    st.tuples(st.sampled_from(["fsync", "reopen"]), st.just(0), st.just(0), st.just("")),
+), min_size=1, max_size=14)
+
+
+def resize(model, size):
+    del model[size:]
+    model.extend(bytes(size - len(model)))
+
+
+def put(model, at, data):
+    resize(model, max(len(model), at + len(data)))
+    model[at:at + len(data)] = data
+
+
+def blank(model, at, size):
+    """Zeros in what there is of a range; the length stays."""
+    size = max(0, min(size, len(model) - at))
+    model[at:at + size] = bytes(size)
+
+
+def perform(path, script):
+    """Plays steps on a file of the mount; returns what it must hold."""
+    model = bytearray()
+    fd = os.open(path, os.O_CREAT | os.O_RDWR)
+    for what, at, size, kind in script:
+        if what == "append":
+            what, at, size = "write", len(model), at
+        if what == "write":
+            data = blob(at, size, kind)
+            os.pwrite(fd, data, at)
+            put(model, at, data)
+        elif what == "truncate":
+            os.ftruncate(fd, at)
+            resize(model, at)
+        elif what == "punch":
+            punch(fd, at, size)
+            blank(model, at, size)
+        elif what == "zero":
+            fallocate(fd, ZERO_RANGE | KEEP_SIZE, at, size)
+            blank(model, at, size)
+        elif what == "fsync":
+            os.fsync(fd)
+            assert os.fstat(fd).st_size == len(model)
+        else:
+            os.close(fd)
+            fd = os.open(path, os.O_RDWR)
+    os.close(fd)
+    return bytes(model)
+
+
+@pytest.fixture(scope="module")
+def mounts(request, module_mount):
+    """A mount for each set of options, made when first asked for."""
+    from libmount import Mount
+    made = {}
+
+    def get(options):
+        if options not in made:
+            made[options] = Mount(module_mount.work / f"options-{len(made)}", options).start()
+        return made[options]
+    yield get
+    for one in made.values():
+        one.finish()
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@settings(property_test, max_examples=property_test.max_examples // 3 + 3)
+@given(script=steps)
+def test_our_files_in_the_reference(mounts, options, script):
+    m = mounts(options)
+    name = fresh_name("ours")
+    expect = perform(m.mnt / name, script)
+    same_through_mount(m.mnt / name, expect, len(script))
+    libblosc.check(m.stored(name), expect, random.Random(len(expect)))
+
+
+def random_script(rng):
+    size = rng.randrange
+    makers = [lambda: ("write", size(LIMIT), size(1, 200_000), rng.choice(KINDS)),
+              lambda: ("append", size(1, 100_000), 0, rng.choice(KINDS)),
+              lambda: ("truncate", size(LIMIT), 0, ""), lambda: ("punch", size(LIMIT), size(1, 300_000), "")]
+    return [rng.choice(makers)() for _ in range(size(1, 8))]
+
+
+def modify(path, expect, rng):
+    """Lets the reference change a frame of ours; returns what it holds then."""
+    schunk = libblosc.open_frame(path, "a")
+    chunks = [schunk.decompress_chunk(i) for i in range(schunk.nchunks)]
+    assert b"".join(chunks) == expect
+    for _ in range(rng.randrange(1, 6)):
+        what = rng.choice(["update", "vlmeta", "delete", "append"])
+        if what == "vlmeta":
+            schunk.vlmeta["note"] = "n" * rng.randrange(300)
+        elif what == "update" and chunks:
+            at = rng.randrange(len(chunks))
+            chunks[at] = blob(rng.random(), len(chunks[at]), rng.choice(KINDS[1:]))
+            schunk.update_data(at, chunks[at], copy=True)
+        elif what == "delete" and len(chunks) > 1:
+            del chunks[0]
+            schunk.delete_chunk(0)
+        elif what == "append" and chunks and len(chunks[-1]) == schunk.chunksize:
+            # after a short chunk this would make a frame of unequal chunks: the reference crashes on its holes
+            chunks.append(blob(rng.random(), schunk.chunksize, "text"))
+            schunk.append_data(chunks[-1])
+    return b"".join(chunks)
+
+
+@pytest.mark.parametrize("options", OPTIONS[:6])
+def test_the_reference_modifies_our_files(mount, options):
+    """Written by us, changed by the reference, read and written again by a fresh mount, read by the reference."""
+    m = mount(options)
+    rng = random.Random(options)
+    expect = {}
+    for i in range(12):
+        expect[f"f{i}"] = perform(m.mnt / f"f{i}", random_script(rng))
+    m.unmount()
+    for name in expect:
+        expect[name] = modify(m.stored(name), expect[name], rng)
+    m.start()
+    for name, data in expect.items():
+        same_through_mount(m.mnt / name, data, name)
+        data = bytearray(data)
+        patch = blob(name, 3000, "text")
+        at = rng.randrange(len(data) + 1)
+        with open(m.mnt / name, "r+b") as f:
+            os.pwrite(f.fileno(), patch, at)
+        put(data, at, patch)
+        libblosc.check(m.stored(name), bytes(data), rng)
+
+
+def test_metalayers_of_the_reference_stay(mount):
+    """Writing through the mount keeps what it does not understand."""
+    m = mount(start=False)
+    schunk = blosc2.SChunk(chunksize=40_000, urlpath=str(m.stored("f")), mode="w", contiguous=True, meta={"numbers": [1, 2, 3]},
+                           data=blob(1, 100_000, "ramp"), cparams={"typesize": 4, "nthreads": 1})
+    schunk.vlmeta["history"] = "made by the test" * 100
+    del schunk
+    m.start()
+    with open(m.mnt / "f", "r+b") as f:
+        os.pwrite(f.fileno(), b"changed", 50_000)
+        os.ftruncate(f.fileno(), 99_999)
+    m.unmount()
+    schunk = libblosc.open_frame(m.stored("f"))
+    assert schunk.meta["numbers"] == [1, 2, 3] and schunk.vlmeta["history"] == "made by the test" * 100
+    expect = blob(1, 100_000, "ramp")
+    assert libblosc.chunk_bytes(schunk) == expect[:50_000] + b"changed" + expect[50_007:99_999]
+
+
+def test_cframe_tool_reads_what_the_reference_wrote(mount, work):
+    from libmount import CFRAME
+    import subprocess
+    assert CFRAME.exists(), f"{CFRAME} is missing: build first"
+    data = blob(3, 300_000, "floats")
+    blosc2.SChunk(chunksize=80_000, urlpath=str(work / "x.b2frame"), mode="w", contiguous=True, data=data, cparams={"typesize": 8})
+    assert subprocess.run([CFRAME, "cat", work / "x.b2frame"], capture_output=True, check=True).stdout == data
+    info = subprocess.run([CFRAME, "info", work / "x.b2frame"], capture_output=True, text=True, check=True).stdout
+    assert re.search(r"\b300[,_]?000\b", info)

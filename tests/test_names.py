@@ -1,0 +1,246 @@
+"""Which backing name is shown as which mounted name, and what happens when two claim one."""
+
+import os
+import shutil
+import stat
+
+import pytest
+
+from libdata import blob
+from libposix import RENAME_NOREPLACE, error_of, renameat2, write_at
+
+DATA = blob(1, 150_001, "text")
+
+
+def frame(m, name, data=DATA):
+    """A frame of that backing name, made by the daemon itself (mount must be up)."""
+    (m.mnt / "made").write_bytes(data)
+    path = m.backing / name
+    os.rename(m.stored("made"), path)
+    m.remount()
+    return path
+
+
+def seen(m):
+    return sorted(os.listdir(m.mnt))
+
+
+@pytest.mark.parametrize("suffix", [".b2frame", ".b2f", ".b2"])
+def test_frame_suffixes(mount, suffix):
+    m = mount()
+    frame(m, "x.dat" + suffix)
+    assert seen(m) == ["x.dat"] and (m.mnt / "x.dat").read_bytes() == DATA
+    write_at(m.mnt / "x.dat", 100_000, b"changed")
+    m.remount()
+    assert os.listdir(m.backing) == ["x.dat" + suffix], "a file keeps its backing name"
+    assert (m.mnt / "x.dat").read_bytes() == DATA[:100_000] + b"changed" + DATA[100_007:]
+
+
+def test_a_new_file_is_a_frame(mount):
+    m = mount()
+    (m.mnt / "x").write_bytes(DATA)
+    os.mkdir(m.mnt / "d")
+    (m.mnt / "d" / "y.tar.gz").write_bytes(DATA)
+    (m.mnt / "empty").touch()
+    assert sorted(os.listdir(m.backing)) == ["d", "empty.b2frame", "x.b2frame"]
+    assert os.listdir(m.backing / "d") == ["y.tar.gz.b2frame"]
+    for path in ("x", "d/y.tar.gz", "empty"):
+        assert m.stored(path).read_bytes()[1:10] == b"\xa8b2frame\0"
+    assert m.stored("x").stat().st_size < len(DATA) / 2
+
+
+def test_other_files_pass_through(mount):
+    m = mount(start=False)
+    (m.backing / "plain.txt").write_bytes(DATA)
+    (m.backing / "link").symlink_to("plain.txt")
+    os.mkfifo(m.backing / "fifo")
+    (m.backing / "d").mkdir()
+    (m.backing / "d" / "no-suffix").write_bytes(b"\x9e\xa8b2frame\0 but not a frame by its name")
+    m.start()
+    assert seen(m) == ["d", "fifo", "link", "plain.txt"]
+    assert (m.mnt / "plain.txt").read_bytes() == DATA and os.readlink(m.mnt / "link") == "plain.txt"
+    assert stat.S_ISFIFO((m.mnt / "fifo").stat().st_mode)
+    assert (m.mnt / "d" / "no-suffix").read_bytes().startswith(b"\x9e\xa8b2frame")
+    write_at(m.mnt / "plain.txt", 5, b"written")
+    os.truncate(m.mnt / "plain.txt", 1000)
+    m.remount()
+    assert (m.backing / "plain.txt").read_bytes() == DATA[:5] + b"written" + DATA[12:1000]
+
+
+def test_passed_through_file_stays_plain_when_renamed(mount):
+    m = mount(start=False)
+    (m.backing / "plain").write_bytes(DATA)
+    m.start()
+    os.rename(m.mnt / "plain", m.mnt / "renamed")
+    assert (m.mnt / "renamed").read_bytes() == DATA
+    m.remount()
+    assert (m.mnt / "renamed").read_bytes() == DATA and seen(m) == ["renamed"]
+
+
+def test_lock_sidecars_are_hidden(mount):
+    m = mount()
+    frame(m, "x.b2frame")
+    (m.backing / "x.b2frame.b2lock").write_bytes(bytes(16))
+    (m.backing / ".b2lock").write_bytes(bytes(16))
+    assert seen(m) == ["x"]
+    assert error_of(os.stat, m.mnt / "x.b2frame.b2lock") == "ENOENT"
+    assert error_of(os.stat, m.mnt / ".b2lock") == "ENOENT"
+
+
+@pytest.mark.parametrize("name", ["a.b2frame", "a.b2f", "a.b2", "a.b2nd", "a.b2lock", ".b2lock", ".b2frame",
+                                  "a.npy", "chunks.b2frame", "00000000.chunk", ".hidden", "sp ace", "new\nline",
+                                  "ünï", b"\xff\xfe", "-f", "a" * 240, "..x", "*?[", "x.B2FRAME"])
+def test_any_name_can_be_created(mount, name):
+    m = mount()
+    mnt = os.fsencode(m.mnt)
+    raw = os.path.join(mnt, os.fsencode(name))
+    with open(raw, "wb") as f:
+        f.write(b"content of " + os.fsencode(name))
+    for _ in range(2):
+        assert os.listdir(mnt) == [os.fsencode(name)]
+        with open(raw, "rb") as f:
+            assert f.read() == b"content of " + os.fsencode(name)
+        m.remount()
+    os.unlink(raw)
+    assert os.listdir(mnt) == [] and os.listdir(m.backing) == []
+
+
+@pytest.mark.parametrize("name", ["d.b2frame", "d.b2f", "d.b2nd", "d.b2lock", ".b2lock", "d.npy"])
+def test_any_directory_can_be_created(mount, name):
+    m = mount()
+    os.mkdir(m.mnt / name)
+    (m.mnt / name / "f").write_bytes(b"inside")
+    for _ in range(2):
+        assert os.listdir(m.mnt) == [name] and (m.mnt / name / "f").read_bytes() == b"inside"
+        m.remount()
+    os.unlink(m.mnt / name / "f")
+    os.rmdir(m.mnt / name)
+
+
+def test_a_directory_that_only_looks_sparse(mount):
+    """d.b2frame/ holding chunks.b2frame, but that file is an ordinary frame: still a directory, data never hidden."""
+    m = mount().allow(r"d\.b2frame")
+    os.mkdir(m.mnt / "d.b2frame")
+    (m.mnt / "d.b2frame" / "chunks").write_bytes(DATA)
+    (m.mnt / "d.b2frame" / "more").write_bytes(b"more")
+    for _ in range(2):
+        assert seen(m) == ["d.b2frame"]
+        assert (m.mnt / "d.b2frame" / "chunks").read_bytes() == DATA
+        assert (m.mnt / "d.b2frame" / "more").read_bytes() == b"more"
+        m.remount()
+
+
+# ---- two claims on one name
+
+RANKS = ["x", "x.b2frame", "x.b2f", "x.b2"]  # the first that exists is shown as x
+
+
+def claimants(m, names):
+    """A backing directory with these names; each holds its own name as data."""
+    for name in names:
+        if name == "x":
+            (m.backing / "x").write_bytes(b"data of x")
+        else:
+            (m.mnt / "made").write_bytes(f"data of {name}".encode())
+            shutil.copy(m.stored("made"), m.work / name)
+            os.unlink(m.mnt / "made")
+    for name in names:
+        if name != "x":
+            os.rename(m.work / name, m.backing / name)
+    m.allow(r"cframefs: (warning|info).*x")
+    m.remount()
+
+
+@pytest.mark.parametrize("names", [RANKS, RANKS[1:], RANKS[2:], ["x", "x.b2"], ["x.b2frame", "x.b2"]],
+                         ids=lambda names: "+".join(names))
+def test_precedence(mount, names):
+    m = mount()
+    claimants(m, names)
+    assert seen(m) == sorted({"x", *names[1:]}), "losers are shown under their own names"
+    assert (m.mnt / "x").read_bytes() == f"data of {names[0]}".encode()
+    for loser in names[1:]:
+        assert (m.mnt / loser).read_bytes() == (m.backing / loser).read_bytes(), "as plain bytes"
+    m.expect_log(r"x\.b2")
+
+
+def test_a_plain_file_named_like_an_array_wins(mount, blosc2):
+    import numpy as np
+    m = mount(start=False)
+    blosc2.asarray(np.arange(10), urlpath=str(m.backing / "a.b2nd"))
+    (m.backing / "a.npy").write_bytes(b"plain")
+    m.allow("a.b2nd").start()
+    assert seen(m) == ["a.b2nd", "a.npy"] and (m.mnt / "a.npy").read_bytes() == b"plain"
+    assert (m.mnt / "a.b2nd").read_bytes() == (m.backing / "a.b2nd").read_bytes()
+
+
+def test_a_frame_replaces_a_plain_file(mount):
+    """The mounted name must afterwards be the new file's: no stale claimant may come back."""
+    m = mount(start=False)
+    (m.backing / "target").write_bytes(b"plain, to be replaced")
+    m.start()
+    (m.mnt / "new").write_bytes(DATA)
+    assert error_of(renameat2, m.mnt / "new", m.mnt / "target", RENAME_NOREPLACE) == "EEXIST"
+    os.rename(m.mnt / "new", m.mnt / "target")
+    for _ in range(2):
+        assert seen(m) == ["target"] and (m.mnt / "target").read_bytes() == DATA
+        m.remount()
+
+
+def test_a_plain_file_replaces_a_frame(mount):
+    m = mount(start=False)
+    (m.backing / "plain").write_bytes(b"plain")
+    m.start()
+    (m.mnt / "target").write_bytes(DATA)
+    os.rename(m.mnt / "plain", m.mnt / "target")
+    for _ in range(2):
+        assert seen(m) == ["target"] and (m.mnt / "target").read_bytes() == b"plain"
+        m.remount()
+    os.unlink(m.mnt / "target")
+    assert seen(m) == [] and os.listdir(m.backing) == []
+
+
+@pytest.mark.parametrize("suffix", [".b2f", ".b2"])
+def test_a_frame_replaces_a_frame_of_another_suffix(mount, suffix):
+    m = mount()
+    frame(m, "target" + suffix, b"old")
+    (m.mnt / "new").write_bytes(DATA)
+    os.rename(m.mnt / "new", m.mnt / "target")
+    for _ in range(2):
+        assert seen(m) == ["target"] and (m.mnt / "target").read_bytes() == DATA
+        m.remount()
+
+
+def test_a_directory_keeps_the_name_from_a_new_file(mount):
+    """Backing x.b2frame is a directory of that very name: creating x must not hurt it."""
+    m = mount()
+    os.mkdir(m.mnt / "x.b2frame")
+    (m.mnt / "x.b2frame" / "inside").write_bytes(b"inside")
+    failed = error_of(write_at, m.mnt / "x", 0, b"data of x")
+    assert failed in (None, "EEXIST")
+    m.remount()
+    assert seen(m) == ["x.b2frame"] if failed else ["x", "x.b2frame"]
+    assert (m.mnt / "x.b2frame" / "inside").read_bytes() == b"inside"
+
+
+@pytest.mark.parametrize("make", [
+    lambda path: os.symlink("elsewhere", path), lambda path: os.mkfifo(path), lambda path: os.mkdir(path),
+], ids=["symlink", "fifo", "directory"])
+def test_other_kinds_meet_a_frame_of_the_same_backing_name(mount, make):
+    """A frame x lives in x.b2frame; then somebody makes a symlink, fifo or directory called x.b2frame."""
+    m = mount()
+    (m.mnt / "x").write_bytes(DATA)
+    failed = error_of(make, m.mnt / "x.b2frame")
+    assert failed in (None, "EEXIST")
+    m.remount()
+    assert (m.mnt / "x").read_bytes() == DATA
+
+
+def test_hard_links_of_different_names(mount):
+    m = mount()
+    (m.mnt / "a").write_bytes(DATA)
+    os.mkdir(m.mnt / "d")
+    os.link(m.mnt / "a", m.mnt / "d" / "b")
+    m.remount()
+    assert m.stored("a").stat().st_ino == m.stored("d/b").stat().st_ino
+    write_at(m.mnt / "d" / "b", 0, b"new")
+    assert (m.mnt / "a").read_bytes()[:3] == b"new"

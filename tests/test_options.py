@@ -1,0 +1,277 @@
+"""The command line: options, daemonizing, errors before it detaches, signals, mount(8) and fstab."""
+
+import os
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from libdata import blob
+from libmount import DAEMON, SLOWNESS, is_mounted, umount, wait_until
+from libposix import error_of, sync
+
+CODECS = ["blosclz", "lz4", "lz4hc", "zlib", "zstd"]
+
+
+def run(*args, **kw):
+    kw = {"timeout": 30 * SLOWNESS, "stdin": subprocess.DEVNULL, **kw}
+    return subprocess.run([str(a) for a in args], capture_output=True, text=True, **kw)
+
+
+@pytest.fixture
+def dirs(work):
+    for name in ("backing", "mnt"):
+        (work / name).mkdir()
+    yield work / "backing", work / "mnt"
+    if is_mounted(work / "mnt"):
+        umount(work / "mnt", "-l")
+        pytest.fail("the test left its mount")
+
+
+def one_line_refusal(got, *words):
+    assert got.returncode not in (0, None) and got.returncode > 0, got
+    lines = got.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("cframefs: "), got.stderr
+    for word in words:
+        assert word in lines[0], lines
+
+
+def test_help_and_version():
+    got = run(DAEMON, "--help")
+    assert got.returncode == 0 and "BACKING" in got.stdout and "MOUNTPOINT" in got.stdout
+    for option in ("codec=", "level=", "filter=", "typesize=", "chunksize=", "blocksize=", "cache=", "workers="):
+        assert option in got.stdout, option
+    got = run(DAEMON, "--version")
+    assert got.returncode == 0
+    for part in (r"cframefs \d+\.\d+", r"fuse\D*\d+\.\d+", r"lz4\D*\d+\.\d+", r"zstd\D*\d+\.\d+", r"zlib\D*\d+\.\d+"):
+        assert re.search(part, got.stdout, re.IGNORECASE), part
+
+
+@pytest.mark.parametrize("option", [
+    "codec=snappy", "codec=", "level=10", "level=-1", "level=x", "filter=sharpen", "typesize=0", "typesize=x",
+    "chunksize=0", "chunksize=1X", "chunksize=-1", "blocksize=x", "pipeline=shuffle+", "pipeline=zstd:77", "workers=x",
+    "workers=-1", "cache=lots", "dirty_max=x", "commit=x", "no_such_option", "no_such=1", "codec", "typesize=4,blocksize=6",
+])
+def test_a_bad_option_is_named(dirs, option):
+    got = run(DAEMON, *dirs, "-o", option)
+    one_line_refusal(got, option.split(",")[-1].split("=")[0])
+    assert not is_mounted(dirs[1])
+
+
+def test_missing_arguments_and_directories(dirs, work):
+    backing, mnt = dirs
+    (work / "file").write_text("a file")
+    one_line_refusal(run(DAEMON))
+    one_line_refusal(run(DAEMON, backing))
+    one_line_refusal(run(DAEMON, backing, mnt, mnt))
+    one_line_refusal(run(DAEMON, work / "absent", mnt), "absent")
+    one_line_refusal(run(DAEMON, work / "file", mnt), "file")
+    one_line_refusal(run(DAEMON, backing, work / "absent"), "absent")
+    one_line_refusal(run(DAEMON, backing, work / "file"), "file")
+    one_line_refusal(run(DAEMON, backing, mnt, "--bogus"), "bogus")
+
+
+def test_busy_mount_point(mount):
+    m = mount()
+    got = run(DAEMON, m.backing, m.mnt)
+    one_line_refusal(got, "mnt")
+    (m.mnt / "f").write_bytes(b"the first one still works")
+    assert (m.mnt / "f").read_bytes() == b"the first one still works"
+
+
+def daemon_of(mnt):
+    """The process that serves a mount point (its command line names it)."""
+    found = run("pgrep", "-f", "--", str(mnt)).stdout.split()
+    return [int(pid) for pid in found if int(pid) != os.getpid()]
+
+
+def test_daemonizes_once_the_mount_answers(dirs):
+    backing, mnt = dirs
+    (backing / "plain").write_bytes(b"there at once")
+    got = run(DAEMON, backing, mnt)
+    assert got.returncode == 0 and got.stderr == "", got
+    assert (mnt / "plain").read_bytes() == b"there at once"
+    pids = daemon_of(mnt)
+    assert len(pids) == 1
+    assert os.getsid(pids[0]) != os.getsid(0), "it has a session of its own"
+    (mnt / "f").write_bytes(b"written")
+    assert umount(mnt).returncode == 0
+    wait_until(lambda: not daemon_of(mnt), 20, "end of the daemon")
+    assert (backing / "f.b2frame").exists()
+
+
+def test_fusermount_unmounts(mount, tool):
+    m = mount()
+    (m.mnt / "f").write_bytes(b"data")
+    assert run(tool("fusermount3"), "-u", m.mnt).returncode == 0
+    m.wait()
+    m.start()
+    assert (m.mnt / "f").read_bytes() == b"data"
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
+def test_a_signal_flushes_and_unmounts(mount, sig):
+    m = mount("commit=3600")
+    data = blob(1, 5_000_001, "floats")
+    fd = os.open(m.mnt / "open", os.O_CREAT | os.O_WRONLY)
+    os.write(fd, data)
+    (m.mnt / "closed").write_bytes(data)
+    m.terminate(sig)
+    assert not is_mounted(m.mnt)
+    error_of(os.close, fd)
+    m.start()
+    assert (m.mnt / "closed").read_bytes() == data
+    # What the kernel's page cache had not yet sent is lost to a daemon that ends; what was sent is not.
+    left = (m.mnt / "open").read_bytes()
+    assert data.startswith(left)
+
+
+def test_a_second_signal_does_no_harm(mount):
+    m = mount()
+    (m.mnt / "f").write_bytes(blob(2, 3_000_000, "noise"))
+    for _ in range(3):
+        if m.running():
+            m.proc.send_signal(signal.SIGTERM)
+    m.wait()
+    m.start()
+    assert (m.mnt / "f").stat().st_size == 3_000_000
+
+
+# ---- what the options do to the stored frame
+
+def header(path):
+    """The pipeline that the header of a frame names (FORMAT.md 9.1)."""
+    raw = path.read_bytes()[:97]
+    names = {0: "blosclz", 1: "lz4", 2: "lz4hc", 4: "zlib", 5: "zstd"}
+    return {"codec": names[raw[0x1B] & 15], "level": raw[0x1B] >> 4, "typesize": int.from_bytes(raw[0x30:0x34], "big"),
+            "blocksize": int.from_bytes(raw[0x35:0x39], "big"), "chunksize": int.from_bytes(raw[0x3A:0x3E], "big"),
+            "filters": [f for f in raw[0x47:0x4D] if f]}
+
+
+def store(m, data):
+    (m.mnt / "f").write_bytes(data)
+    sync(m.mnt / "f")
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data
+    return header(m.stored("f"))
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_codec_and_level(mount, codec):
+    got = store(mount(f"codec={codec},level=3"), blob(3, 500_000, "text"))
+    assert (got["codec"], got["level"]) == (codec, 3)
+
+
+@pytest.mark.parametrize("name, ids", [("none", []), ("shuffle", [1]), ("bitshuffle", [2]), ("delta", [3])])
+def test_filter_and_typesize(mount, name, ids):
+    got = store(mount(f"codec=lz4,filter={name},typesize=4"), blob(4, 500_000, "runs"))
+    assert (got["filters"], got["typesize"]) == (ids, 4)
+
+
+def test_sizes_and_pipeline_text(mount):
+    got = store(mount("chunksize=1M,blocksize=64K,typesize=4,filter=shuffle"), blob(5, 3_000_000, "ramp"))
+    assert (got["chunksize"], got["blocksize"]) == (1 << 20, 64 << 10)
+    got = store(mount("pipeline=shuffle:8+zlib:4"), blob(6, 1_000_000, "floats"))
+    assert got["codec"] == "zlib" and got["level"] == 4 and got["filters"] == [1] and got["typesize"] == 8
+
+
+def test_level_0_stores(mount):
+    m = mount("level=0")
+    store(m, blob(7, 300_000, "text"))
+    assert m.stored("f").stat().st_size >= 300_000
+
+
+@pytest.mark.parametrize("options", ["workers=1", "workers=3", "cache=1M", "dirty_max=4M", "commit=1", "noatime",
+                                     "entry_timeout=0,attr_timeout=0", "entry_timeout=5", "chunksize=32K", "nosuid,nodev"])
+def test_other_options_mount_and_work(mount, options):
+    m = mount(options)
+    data = blob(8, 6_000_000, "floats")
+    (m.mnt / "f").write_bytes(data)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data
+
+
+def test_commit_interval(mount):
+    """A background commit brings an open file into its frame, without close or fsync."""
+    m = mount("commit=1")
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_WRONLY | os.O_DIRECT)
+    import mmap
+    page = mmap.mmap(-1, 1 << 20)
+    page[:] = blob(9, 1 << 20, "text")
+    os.writev(fd, [page])
+
+    def committed():
+        return int.from_bytes(m.stored("f").read_bytes()[0x1E:0x26], "big") == 1 << 20
+    wait_until(committed, 20, "background commit")
+    os.close(fd)
+
+
+def test_dirty_data_is_bounded(mount):
+    """More is written than may be dirty: the writer waits, nothing is lost, memory stays small."""
+    m = mount("dirty_max=8M,cache=8M,commit=3600,codec=lz4")
+    data = blob(10, 1 << 20, "noise")
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_WRONLY)
+    for _ in range(300):
+        os.write(fd, data)
+    os.fsync(fd)
+    os.close(fd)
+    status = open(f"/proc/{m.proc.pid}/status").read()
+    if SLOWNESS == 1:  # a sanitizer's shadow memory counts too
+        assert int(re.search(r"VmHWM:\s+(\d+)", status)[1]) < 150_000
+    with open(m.mnt / "f", "rb") as f:
+        assert all(f.read(1 << 20) == data for _ in range(300)) and f.read() == b""
+
+
+# ---- mount(8)
+
+@pytest.fixture
+def helper_path(work, monkeypatch, tool, root):
+    """PATH in which mount.fuse3 finds cframefs."""
+    tool("mount.fuse3")
+    (work / "bin").mkdir()
+    (work / "bin" / "cframefs").symlink_to(DAEMON)
+    monkeypatch.setenv("PATH", f"{work / 'bin'}:{os.environ['PATH']}")
+
+
+def test_mount_program(dirs, helper_path):
+    backing, mnt = dirs
+    got = run("mount", "-t", "fuse.cframefs", backing, mnt, "-o", "codec=lz4,typesize=8,filter=shuffle,dev,suid")
+    assert got.returncode == 0, got.stderr
+    (mnt / "f").write_bytes(blob(11, 300_000, "floats"))
+    assert umount(mnt).returncode == 0
+    wait_until(lambda: not daemon_of(mnt), 20, "end of the daemon")
+    assert header(backing / "f.b2frame")["codec"] == "lz4"
+
+
+def test_mount_program_tells_a_failure(dirs, helper_path, work):
+    got = run("mount", "-t", "fuse.cframefs", dirs[0], dirs[1], "-o", "codec=snappy")
+    assert got.returncode != 0 and "codec" in got.stderr
+    got = run("mount", "-t", "fuse.cframefs", work / "absent", dirs[1])
+    assert got.returncode != 0 and "absent" in got.stderr
+
+
+def test_fstab(dirs, helper_path, work):
+    backing, mnt = dirs
+    (work / "fstab").write_text(f"{backing} {mnt} fuse.cframefs noauto,codec=zlib,level=2 0 0\n")
+    got = run("mount", "-T", work / "fstab", mnt)
+    assert got.returncode == 0, got.stderr
+    line = next(row for row in open("/proc/self/mountinfo") if row.split()[4] == str(mnt))
+    assert "fuse.cframefs" in line
+    (mnt / "f").write_bytes(blob(12, 100_000, "text"))
+    assert umount(mnt).returncode == 0
+    wait_until(lambda: not daemon_of(mnt), 20, "end of the daemon")
+    assert header(backing / "f.b2frame")["codec"] == "zlib"
+
+
+def test_remount_read_only(dirs, helper_path):
+    """mount -o remount,ro calls the helper or the kernel; in neither case may a second daemon appear or data go."""
+    backing, mnt = dirs
+    assert run("mount", "-t", "fuse.cframefs", backing, mnt).returncode == 0
+    (mnt / "f").write_bytes(b"before")
+    run("mount", "-o", "remount,ro", mnt)
+    time.sleep(0.2)
+    assert len(daemon_of(mnt)) == 1 and (mnt / "f").read_bytes() == b"before"
+    assert umount(mnt).returncode == 0
+    wait_until(lambda: not daemon_of(mnt), 20, "end of the daemon")

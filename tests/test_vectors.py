@@ -1,0 +1,160 @@
+"""Frames made elsewhere, read through the mount: size and digest of their manifests."""
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from libdata import file_sha256, sha256
+from libmount import REPO
+from libposix import error_of, read_direct
+
+HERE = REPO / "tests/data/frames"
+SHARED = Path(os.environ.get("CFRAMEFS_VECTORS") or REPO.parent / "shared/vectors")
+SUFFIX = re.compile(r"\.(b2frame|b2f|b2)$")
+
+
+def manifest(folder):
+    path = folder / "manifest.json"
+    return json.loads(path.read_text()) if path.exists() else []
+
+
+def cases(folder):
+    return [pytest.param(folder, entry, id=entry["name"]) for entry in manifest(folder) if (folder / entry["name"]).exists()]
+
+
+@pytest.fixture(scope="module")
+def shown(module_mount):
+    """shown(path of a frame) -> a copy of it in the mount's backing directory."""
+    def place(source):
+        target = module_mount.backing / source.parent.name / source.name
+        target.parent.mkdir(exist_ok=True)
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
+        return module_mount.mnt / source.parent.name / SUFFIX.sub("", source.name)
+    return place
+
+
+def check(path, entry):
+    assert path.is_file() and path.stat().st_size == entry["nbytes"]
+    assert file_sha256(path) == entry["sha256"]
+    assert sha256(read_direct(path, entry["nbytes"])) == entry["sha256"]
+    with open(path, "rb") as f:  # a few places, out of order
+        whole = f.read()
+        for at in (len(whole) - 1, len(whole) // 2, len(whole) // 3 + 1, 0):
+            assert os.pread(f.fileno(), 5000, max(at, 0)) == whole[max(at, 0):max(at, 0) + 5000]
+
+
+def check_array(path, entry):
+    import numpy as np
+    path = path.with_suffix(".npy")
+    array = np.load(path)
+    assert sha256(array.tobytes()) == entry["array_sha256"]
+    assert path.stat().st_size == (path.stat().st_size - entry["array_nbytes"]) + array.nbytes
+    shape, dtype = re.search(r"dtype (\S+) shape \[(.*?)\]", entry["note"]).groups()[::-1]
+    assert list(array.shape) == json.loads(f"[{shape}]") and array.dtype.str == dtype
+    assert array.flags.c_contiguous and (np.load(path, mmap_mode="r") == array).all()
+
+
+def check_frame(shown, folder, entry):
+    path = shown(folder / entry["name"])
+    (check_array if path.suffix == ".b2nd" else check)(path, entry)
+
+
+def test_the_project_brings_vectors():
+    """Not one directory of pytest parameters that happens to be empty."""
+    assert len(cases(HERE)) >= 20, f"{HERE} has no manifest.json with frames"
+
+
+@pytest.mark.parametrize("folder, entry", cases(HERE))
+def test_own_vector(shown, folder, entry):
+    check_frame(shown, folder, entry)
+
+
+def need(folder):
+    if not (folder / "manifest.json").exists():
+        pytest.skip(f"no vectors in {folder}: set CFRAMEFS_VECTORS")
+
+
+def test_shared_vectors(shown, subtests):
+    need(SHARED / "frames")
+    listed = cases(SHARED / "frames")
+    assert len(listed) == 154
+    for case in listed:
+        with subtests.test(case.id):
+            check_frame(shown, *case.values)
+
+
+def test_beta_frames(shown, subtests):
+    """Frames that today's reference no longer reads: FORMAT.md 11. Ours does."""
+    need(SHARED / "beta")
+    for case in cases(SHARED / "beta"):
+        with subtests.test(case.id):
+            check(shown(case.values[0] / case.id), case.values[1])
+
+
+def reference_bytes(blosc2, path):
+    """What the reference makes of a frame; None when it refuses."""
+    try:
+        chunks = blosc2.open(str(path), mode="r")
+        chunks = getattr(chunks, "schunk", chunks)
+        return b"".join(chunks.decompress_chunk(i) for i in range(chunks.nchunks))
+    except (RuntimeError, ValueError):
+        return None
+
+
+@pytest.mark.parametrize("name", ["varchunks-lz4-3.0.0", "vlblocks-lz4-fixed-3.0.0", "vlblocks-lz4-variable-3.0.0"])
+def test_compat_frame_is_read_or_refused(mount, blosc2, name):
+    """Third-party frames, read where they are. Right bytes, or EIO and a log line, or plain bytes and a log line."""
+    source = SHARED / "compat" / f"{name}.b2frame"
+    if not source.exists():
+        pytest.skip(f"{source} is absent")
+    m = mount(start=False).allow(re.escape(name))
+    shutil.copy(source, m.backing)
+    m.start()
+    expect = reference_bytes(blosc2, source)
+    if os.listdir(m.mnt) == [source.name]:
+        assert (m.mnt / source.name).read_bytes() == source.read_bytes()
+        m.expect_log(re.escape(name))
+    elif error := error_of((m.mnt / name).read_bytes):
+        assert error == "EIO"
+        m.expect_log(re.escape(name))
+    else:
+        assert expect is not None and (m.mnt / name).read_bytes() == expect
+
+
+@pytest.mark.parametrize("name", ["example_day_month_temp", "example_item_prices"])
+def test_compat_array(mount, blosc2, name):
+    import numpy as np
+    source = SHARED / "compat" / f"{name}.b2nd"
+    if not source.exists():
+        pytest.skip(f"{source} is absent")
+    m = mount(start=False).allow(re.escape(name))
+    shutil.copy(source, m.backing)
+    m.start()
+    if os.listdir(m.mnt) == [f"{name}.npy"]:
+        reference = blosc2.open(str(source), mode="r")[:]
+        mine = np.load(m.mnt / f"{name}.npy")
+        assert mine.shape == reference.shape and mine.tobytes() == reference.tobytes()
+    else:
+        m.expect_log(re.escape(name))
+
+
+@pytest.mark.parametrize("name", ["sparse", "edited-sframe"])
+def test_sparse_frame_is_a_read_only_file(mount, name):
+    source = next((d / f"{name}.b2frame" for d in (HERE, SHARED / "frames") if (d / f"{name}.b2frame").exists()), None)
+    if source is None:
+        pytest.skip("no sparse frame among the vectors")
+    entry = next(e for e in manifest(source.parent) if e["name"] == source.name)
+    m = mount(start=False)
+    shutil.copytree(source, m.backing / source.name)
+    m.start()
+    assert os.listdir(m.mnt) == [name]
+    check(m.mnt / name, entry)
+    refused = ("EROFS", "EACCES", "EPERM")
+    assert error_of(os.open, m.mnt / name, os.O_WRONLY) in refused
+    assert error_of(os.truncate, m.mnt / name, 0) in refused
+    check(m.mnt / name, entry)
+    assert error_of(os.listdir, m.mnt / name) == "ENOTDIR"
