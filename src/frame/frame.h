@@ -41,6 +41,9 @@ struct frame_info {
  */
 NODISCARD int frame_probe(struct io *io, struct frame_info *info);
 
+/* The same for a directory, which is borrowed: a sparse frame? */
+NODISCARD int frame_probe_sparse(int dirfd, struct frame_info *info);
+
 /* True when the frame has a fixed metalayer of that name; content is borrowed till close. */
 bool frame_meta(const struct frame *f, const char *name, struct view *content);
 
@@ -127,6 +130,12 @@ void frame_unalloc(struct frame *f, uint64_t at, uint32_t len);
 
 /* Chunk n becomes a hole. [mutator] */
 void frame_put_zeros(struct frame *f, uint32_t n);
+
+/*
+ * What the header says of the pipeline, from the next commit on: that of the first data
+ * chunk, which is often chosen only when the data is there. [mutator]
+ */
+void frame_set_pipeline(struct frame *f, const struct pipeline *p);
 
 /* True: something changed since the last commit. [reader] */
 bool frame_dirty(const struct frame *f);

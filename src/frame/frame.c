@@ -1,0 +1,300 @@
+/*
+ * A frame and its changes.
+ *
+ *                    frame_resize, frame_put, frame_put_zeros
+ *     CLEAN  ------------------------------------------------>  DIRTY
+ *       ^                                                       |   ^
+ *       | frame_commit: the new root is written                 |   | frame_commit failed:
+ *       |                                                       v   | the changes stay pending
+ *       +--------------------- COMMITTING <---------------------+---+
+ *
+ *     any --- a change could not be noted for lack of memory ---> BROKEN
+ *
+ * CLEAN       index and size are those of the root on disk.
+ * DIRTY       they differ from it. Readers see the changes, other programs do not.
+ * COMMITTING  inside frame_commit only.
+ * BROKEN      the index in memory no longer says what the caller asked for, so it must
+ *             never become a root. Commits answer with the first error for ever.
+ */
+#include "frame/frame_impl.h"
+#include "frame/header.h"
+#include "frame/range.h"
+#include "frame/trailer.h"
+
+#include <assert.h>
+#include <unistd.h>
+
+static void frame_check(const struct frame *f)
+{
+	assert(f->state != FRAME_COMMITTING);
+	assert((f->state == FRAME_BROKEN) == (f->error != 0));
+	assert(f->writable);
+	assert(f->index.n == range_nchunks(f->nbytes, f->info.chunk_size));
+	assert(f->state != FRAME_CLEAN || f->nbytes == f->info.nbytes);
+	assert(f->stale == FRAME_NO_CHUNK || f->stale < f->index.n);
+	assert(f->space.end >= (uint64_t)f->info.header_len + f->info.trailer_len);
+}
+
+static void set_dirty(struct frame *f)
+{
+	if (f->state == FRAME_CLEAN)
+		f->state = FRAME_DIRTY;
+}
+
+int frame_new_take(struct frame **out, struct io *io, int dirfd)
+{
+	struct frame *f = mem_zalloc(sizeof *f);
+	if (!f) {
+		io_close(io);
+		if (dirfd >= 0)
+			close(dirfd);
+		return -ENOMEM;
+	}
+	f->io = io;
+	f->dirfd = dirfd;
+	f->stale = FRAME_NO_CHUNK;
+	*out = f;
+	return 0;
+}
+
+void frame_close(struct frame *f)
+{
+	if (!f)
+		return;
+	space_deinit(&f->space);
+	meta_deinit(&f->meta);
+	meta_deinit(&f->vlmeta);
+	buf_free(&f->head);
+	buf_free(&f->trailer);
+	mem_free(f->start);
+	index_deinit(&f->index);
+	io_close(f->io);
+	if (f->dirfd >= 0)
+		close(f->dirfd);
+	mem_free(f);
+}
+
+int frame_open_take(struct frame **out, struct io *io)
+{
+	struct frame *f;
+	TRY(frame_new_take(&f, io, -1));
+	int rc = frame_load(f, false);
+	if (rc < 0) {
+		frame_close(f);
+		return rc;
+	}
+	*out = f;
+	return 0;
+}
+
+static int create(struct frame *f, const struct pipeline *p, uint32_t chunk_size)
+{
+	uint8_t bytes[HEADER_EMPTY + TRAILER_EMPTY];
+	struct header_root root = {.frame_len = sizeof bytes, .type_size = 1, .chunk_size = chunk_size};
+	if (p->typesize > 1 && chunk_size % p->typesize == 0)
+		root.type_size = p->typesize;
+	header_build(bytes, p, chunk_size);
+	header_set_root(bytes, &root);
+	trailer_build(bytes + HEADER_EMPTY);
+	TRY(io_pwrite(f->io, 0, view_of(bytes, sizeof bytes)));
+	TRY(frame_load(f, false));
+	f->type_size = p->typesize;
+	return 0;
+}
+
+int frame_create_take(struct frame **out, struct io *io, const struct pipeline *p,
+		      uint32_t chunk_size)
+{
+	struct frame *f;
+	assert(chunk_size > 0 && chunk_size <= CHUNK_MAX_NBYTES);
+	TRY(frame_new_take(&f, io, -1));
+	int rc = create(f, p, chunk_size);
+	if (rc < 0) {
+		frame_close(f);
+		return rc;
+	}
+	*out = f;
+	return 0;
+}
+
+const struct frame_info *frame_info(const struct frame *f)
+{
+	return &f->info;
+}
+
+struct io *frame_io(const struct frame *f)
+{
+	return f->io;
+}
+
+bool frame_writable(const struct frame *f)
+{
+	return f->writable;
+}
+
+bool frame_dirty(const struct frame *f)
+{
+	return f->state != FRAME_CLEAN;
+}
+
+bool frame_meta(const struct frame *f, const char *name, struct view *content)
+{
+	const struct meta_entry *e = meta_find(&f->meta, name);
+	if (e)
+		*content = e->content;
+	return e;
+}
+
+static bool entry_at(const struct meta *m, uint32_t i, const char **name, struct view *content)
+{
+	if (i >= m->n)
+		return false;
+	*name = m->entry[i].name;
+	*content = m->entry[i].content;
+	return true;
+}
+
+bool frame_meta_at(const struct frame *f, uint32_t i, const char **name, struct view *content)
+{
+	return entry_at(&f->meta, i, name, content);
+}
+
+bool frame_vlmeta_at(const struct frame *f, uint32_t i, const char **name, struct view *chunk)
+{
+	return entry_at(&f->vlmeta, i, name, chunk);
+}
+
+uint64_t frame_max_size(const struct frame *f)
+{
+	return (uint64_t)f->info.chunk_size * FRAME_MAX_CHUNKS;
+}
+
+void frame_set_pipeline(struct frame *f, const struct pipeline *p)
+{
+	frame_check(f);
+	header_set_pipeline(f->head.p, p);
+	f->info.pipeline = *p;
+	f->info.block_size = p->blocksize;
+	f->type_size = p->typesize;
+	set_dirty(f);
+	frame_check(f);
+}
+
+/* Chunk n leaves the index: if it was never part of a root, its bytes are free again. */
+static void drop_entry(struct frame *f, uint32_t n)
+{
+	uint64_t entry = index_get(&f->index, n);
+	if (!(entry & ENTRY_SPECIAL))
+		space_drop(&f->space, f->info.header_len + entry);
+}
+
+/* Only what was put since the last root can become free: often there is nothing to look for. */
+static void drop_from(struct frame *f, uint32_t nchunks)
+{
+	for (uint32_t n = nchunks; f->space.n && n < f->index.n; n++)
+		drop_entry(f, n);
+}
+
+/*
+ * The short last chunk: growing makes the old one too short for its span,
+ * shrinking makes the new one too long. A hole fits every span.
+ */
+static void note_stale(struct frame *f, uint64_t old, uint64_t now)
+{
+	uint64_t cut = min_u64(old, now);
+	if (f->stale != FRAME_NO_CHUNK && f->stale >= f->index.n)
+		f->stale = FRAME_NO_CHUNK;
+	if (old == now || cut % f->info.chunk_size == 0)
+		return;
+	uint32_t n = range_chunk(cut, f->info.chunk_size);
+	if (frame_slot(f, n) == SLOT_STORED)
+		f->stale = n;
+}
+
+int frame_resize(struct frame *f, uint64_t nbytes)
+{
+	frame_check(f);
+	if (nbytes > frame_max_size(f))
+		return -EFBIG;
+	uint32_t n = (uint32_t)range_nchunks(nbytes, f->info.chunk_size);
+	uint64_t old = f->nbytes;
+	drop_from(f, n);
+	TRY(index_resize(&f->index, n));
+	f->nbytes = nbytes;
+	note_stale(f, old, nbytes);
+	if (nbytes != old)
+		set_dirty(f);
+	frame_check(f);
+	return 0;
+}
+
+/*
+ * The file goes on behind the root: a tail that a truncation, a crash or another program
+ * left. An older root may still be the one on disk and refer to it, so the newest is made
+ * durable before the tail is used again. If that fails the tail stays unused.
+ */
+static void reclaim_tail(struct frame *f)
+{
+	if (f->state != FRAME_CLEAN || f->space.n || f->space.end <= f->info.frame_len)
+		return;
+	if (f->unsynced && io_sync(f->io) < 0)
+		return;
+	uint64_t high = f->space.high;
+	f->unsynced = false;
+	space_cut(&f->space, f->info.frame_len);
+	f->space.high = high; /* the bytes are still there */
+}
+
+int frame_alloc(struct frame *f, uint32_t len, uint64_t *at)
+{
+	frame_check(f);
+	assert(len >= CHUNK_HEAD);
+	reclaim_tail(f);
+	TRY(index_reserve(&f->index, f->space.nlent + 1));
+	TRY(space_take(&f->space, len, at));
+	frame_check(f);
+	return 0;
+}
+
+void frame_unalloc(struct frame *f, uint64_t at, uint32_t len)
+{
+	frame_check(f);
+	space_give(&f->space, at, len);
+	frame_check(f);
+}
+
+int frame_write(struct frame *f, uint64_t at, struct view cchunk)
+{
+	assert(f->writable);
+	return io_pwrite(f->io, at, cchunk);
+}
+
+static void set_entry(struct frame *f, uint32_t n, uint64_t entry)
+{
+	drop_entry(f, n);
+	if (!index_set(&f->index, n, entry)) {
+		f->state = FRAME_BROKEN;
+		f->error = -ENOMEM;
+	}
+	if (f->stale == n)
+		f->stale = FRAME_NO_CHUNK;
+	set_dirty(f);
+}
+
+void frame_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len)
+{
+	frame_check(f);
+	assert(n < f->index.n);
+	assert(at >= f->info.header_len);
+	space_put(&f->space, at, len);
+	set_entry(f, n, at - f->info.header_len);
+	frame_check(f);
+}
+
+void frame_put_zeros(struct frame *f, uint32_t n)
+{
+	frame_check(f);
+	assert(n < f->index.n);
+	set_entry(f, n, ENTRY_ZEROS);
+	frame_check(f);
+}

@@ -1,0 +1,222 @@
+/* Reading: which chunk, where it is, which of its bytes. Everything here may run in many threads at once. */
+#include "frame/frame_impl.h"
+#include "frame/range.h"
+
+#include <assert.h>
+
+/* Blocks of a hole in a frame that names no block size: small enough to be cheap in a cache. */
+#define HOLE_BLOCK (64u << 10)
+
+uint64_t frame_size(const struct frame *f)
+{
+	return f->nbytes;
+}
+
+uint32_t frame_nchunks(const struct frame *f)
+{
+	return f->index.n;
+}
+
+struct frame_span frame_chunk_span(const struct frame *f, uint32_t n)
+{
+	assert(n < f->index.n);
+	if (f->start)
+		return (struct frame_span){f->start[n], (uint32_t)(f->start[n + 1] - f->start[n])};
+	uint64_t start = (uint64_t)n * f->info.chunk_size;
+	return (struct frame_span){start, (uint32_t)min_u64(f->info.chunk_size, f->nbytes - start)};
+}
+
+uint32_t frame_chunk_at(const struct frame *f, uint64_t at)
+{
+	assert(at < f->nbytes);
+	if (!f->start)
+		return range_chunk(at, f->info.chunk_size);
+	/* The last chunk that starts at or before the byte: an empty one never is. */
+	uint32_t lo = 0, hi = f->index.n;
+	while (hi - lo > 1) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (f->start[mid] <= at)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+enum slot_kind frame_slot(const struct frame *f, uint32_t n)
+{
+	uint64_t entry = index_get(&f->index, n);
+	if (!(entry & ENTRY_SPECIAL))
+		return SLOT_STORED;
+	return entry == ENTRY_NAN ? SLOT_NAN : entry == ENTRY_UNINIT ? SLOT_UNINIT : SLOT_ZEROS;
+}
+
+int frame_stored(const struct frame *f, uint32_t n, struct stored *st)
+{
+	uint64_t entry = index_get(&f->index, n);
+	assert(!(entry & ENTRY_SPECIAL));
+	*st = (struct stored){.io = f->io, .at = f->info.header_len + entry, .item = f->type_size};
+	if (f->info.sparse) {
+		TRY(sframe_open_chunk(f->dirfd, entry, &st->io));
+		st->at = 0;
+		int rc = io_size(st->io, &st->room);
+		if (rc < 0)
+			io_close(st->io);
+		return rc;
+	}
+	/* A chunk of the root ends inside its chunk area; a pending one, or one in reused space, before the end. */
+	bool rooted = f->state == FRAME_CLEAN;
+	uint64_t end = rooted ? f->info.header_len + f->info.cbytes : f->space.end;
+	if (st->at >= end)
+		return CORRUPT("chunk starts behind the chunk area", st->at);
+	st->room = end - st->at;
+	return 0;
+}
+
+void frame_stored_done(const struct frame *f, struct stored *st)
+{
+	if (f->info.sparse)
+		io_close(st->io);
+}
+
+/* A special slot as the chunk that it stands for: header only. */
+static int load_special(const struct frame *f, uint32_t n, struct chunk *c)
+{
+	uint8_t head[CHUNK_HEAD] = {5, 1, 0x05, 1};
+	uint32_t len = frame_chunk_span(f, n).len, block = f->info.block_size;
+	bool nan = frame_slot(f, n) == SLOT_NAN;
+	if (nan)
+		head[3] = f->type_size <= UINT8_MAX ? (uint8_t)f->type_size : 1;
+	if (block == 0)
+		block = HOLE_BLOCK;
+	if (block > CHUNK_MAX_BLOCKSIZE)
+		block = CHUNK_MAX_BLOCKSIZE;
+	if (block > head[3])
+		block -= block % head[3];
+	put_le32(head + 4, len);
+	put_le32(head + 8, block < len ? block : len);
+	put_le32(head + 12, CHUNK_HEAD);
+	head[31] = (uint8_t)((nan ? 2 : 1) << 4); /* uninitialised reads as zeros */
+	int rc = chunk_parse(c, view_of(head, sizeof head), sizeof head, f->type_size);
+	return rc > 0 ? CORRUPT("special chunk", rc) : rc;
+}
+
+/* How long header and block offsets are if this chunk has blocks like the last one. */
+static uint32_t head_guess(const struct frame *f, uint32_t len)
+{
+	uint32_t block = f->hint;
+	if (block == 0 || block > len)
+		block = len;
+	if (block == 0)
+		return CHUNK_HEAD;
+	return (uint32_t)min_u64(CHUNK_HEAD + 4 * ceil_div(len, block), 1u << 20);
+}
+
+static int judge_chunk(const struct frame *f, uint32_t n, const struct chunk *c,
+		       const struct stored *st)
+{
+	if (c->nbytes != frame_chunk_span(f, n).len)
+		return CORRUPT("chunk holds another number of bytes than its place", c->nbytes);
+	if (!f->info.sparse && c->cbytes < CHUNK_HEAD)
+		return CORRUPT("stored chunk is too short", c->cbytes);
+	if (f->info.sparse && c->cbytes != st->room)
+		return CORRUPT("chunk is shorter than its file", c->cbytes);
+	return 0;
+}
+
+int frame_load_chunk(struct frame *f, uint32_t n, struct scratch *s, struct chunk *c)
+{
+	struct stored st;
+	if (frame_slot(f, n) != SLOT_STORED)
+		return load_special(f, n, c);
+	TRY(frame_stored(f, n, &st));
+	int rc = stored_load(&st, head_guess(f, frame_chunk_span(f, n).len), s, c);
+	if (rc == 0)
+		rc = judge_chunk(f, n, c, &st);
+	frame_stored_done(f, &st);
+	if (rc == 0 && !c->is_vl && f->hint != c->blocksize)
+		f->hint = c->blocksize;
+	return rc;
+}
+
+int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct run run,
+		      struct scratch *s, struct span dst)
+{
+	struct stored st = {0};
+	if (frame_slot(f, n) != SLOT_STORED) /* nothing is read */
+		return chunk_decode(c, s, run, view_of(NULL, 0), dst);
+	TRY(frame_stored(f, n, &st));
+	int rc = c->cbytes > st.room ? CORRUPT("chunk ends past its room", c->cbytes)
+				     : stored_read(&st, c, run, s, dst);
+	frame_stored_done(f, &st);
+	return rc;
+}
+
+int frame_read_chunk(struct frame *f, uint32_t n, struct scratch *s, struct span dst)
+{
+	struct chunk c = {0};
+	assert(dst.n == frame_chunk_span(f, n).len);
+	int rc = frame_load_chunk(f, n, s, &c);
+	if (rc == 0 && c.nblocks && c.nbytes)
+		rc = frame_read_blocks(f, n, &c, (struct run){0, c.nblocks}, s, dst);
+	chunk_deinit(&c);
+	return rc;
+}
+
+/* Bytes lo .. lo + dst.n - 1 of one block that is not wanted whole. */
+static int read_part(struct frame *f, uint32_t n, const struct chunk *c, uint32_t lo,
+		     struct scratch *s, struct span dst)
+{
+	uint32_t b = chunk_block_at(c, lo);
+	struct extent e = chunk_block_bytes(c, b);
+	struct buf whole = {0};
+	TRY(buf_reserve(&whole, e.len));
+	int rc = frame_read_blocks(f, n, c, (struct run){b, 1}, s, span_of(whole.p, e.len));
+	if (rc == 0)
+		memcpy(dst.p, whole.p + (lo - e.off), dst.n);
+	buf_free(&whole);
+	return rc;
+}
+
+/* Whole blocks go straight to their place; the cut ones at both ends take a detour. */
+static int read_loaded(struct frame *f, uint32_t n, const struct chunk *c, uint32_t lo,
+		       struct scratch *s, struct span dst)
+{
+	uint32_t hi = lo + (uint32_t)dst.n;
+	while (lo < hi) {
+		uint32_t first = chunk_block_at(c, lo), last = chunk_block_at(c, hi - 1);
+		struct extent a = chunk_block_bytes(c, first), z = chunk_block_bytes(c, last);
+		uint32_t len;
+		if (lo != a.off || a.len > hi - lo) {
+			len = (uint32_t)min_u64(hi, a.off + a.len) - lo;
+			TRY(read_part(f, n, c, lo, s, span_of(dst.p, len)));
+		} else {
+			struct run run = {first, last - first + (hi == z.off + z.len)};
+			len = chunk_run_bytes(c, run);
+			TRY(frame_read_blocks(f, n, c, run, s, span_of(dst.p, len)));
+		}
+		lo += len;
+		dst = span_of(dst.p + len, dst.n - len);
+	}
+	return 0;
+}
+
+int frame_read(struct frame *f, uint64_t at, struct scratch *s, struct span dst)
+{
+	assert(at <= f->nbytes && dst.n <= f->nbytes - at);
+	while (dst.n) {
+		uint32_t n = frame_chunk_at(f, at);
+		struct frame_span sp = frame_chunk_span(f, n);
+		uint32_t lo = (uint32_t)(at - sp.start);
+		uint32_t len = (uint32_t)min_u64(sp.len - lo, dst.n);
+		struct chunk c = {0};
+		int rc = frame_load_chunk(f, n, s, &c);
+		if (rc == 0)
+			rc = read_loaded(f, n, &c, lo, s, span_of(dst.p, len));
+		chunk_deinit(&c);
+		TRY(rc);
+		at += len;
+		dst = span_of(dst.p + len, dst.n - len);
+	}
+	return 0;
+}

@@ -1,0 +1,168 @@
+#include "frame/index.h"
+
+#include <assert.h>
+
+#define PAGE_OF(i) ((i) / INDEX_PAGE)
+#define SLOT_OF(i) ((i) % INDEX_PAGE)
+
+static uint32_t pages_for(uint32_t n)
+{
+	return (uint32_t)ceil_div(n, INDEX_PAGE);
+}
+
+/* Entries of page p that are in use. */
+static uint32_t page_entries(const struct index *ix, uint32_t p)
+{
+	return (uint32_t)min_u64(INDEX_PAGE, ix->n - p * INDEX_PAGE);
+}
+
+static void *spare_take(struct index *ix)
+{
+	void *page = ix->spare;
+	if (page) {
+		memcpy(&ix->spare, page, sizeof ix->spare);
+		ix->nspare--;
+	}
+	return page;
+}
+
+static void spare_give(struct index *ix, void *page)
+{
+	memcpy(page, &ix->spare, sizeof ix->spare);
+	ix->spare = page;
+	ix->nspare++;
+}
+
+void index_deinit(struct index *ix)
+{
+	void *page;
+	while ((page = spare_take(ix)))
+		mem_free(page);
+	for (uint32_t p = 0; p < ix->npages; p++)
+		mem_free(ix->page[p].slot);
+	mem_free(ix->page);
+	*ix = (struct index){0};
+}
+
+uint64_t index_get(const struct index *ix, uint32_t i)
+{
+	assert(i < ix->n);
+	const struct index_page *pg = &ix->page[PAGE_OF(i)];
+	return pg->slot ? pg->slot[SLOT_OF(i)] : pg->same;
+}
+
+/* One number becomes entries, in memory for `cap` of them. */
+static void page_unfold(struct index *ix, struct index_page *pg, void *slot, uint32_t cap)
+{
+	assert(!pg->slot);
+	pg->slot = slot;
+	pg->cap = cap;
+	for (uint32_t i = 0; i < cap; i++)
+		pg->slot[i] = pg->same;
+	ix->nsame--;
+}
+
+bool index_set(struct index *ix, uint32_t i, uint64_t entry)
+{
+	assert(i < ix->n);
+	struct index_page *pg = &ix->page[PAGE_OF(i)];
+	if (!pg->slot) {
+		if (pg->same == entry)
+			return true;
+		void *slot = spare_take(ix);
+		if (!slot)
+			slot = mem_zalloc_array(INDEX_PAGE, sizeof *pg->slot);
+		if (!slot)
+			return false;
+		page_unfold(ix, pg, slot, INDEX_PAGE);
+	}
+	pg->slot[SLOT_OF(i)] = entry;
+	return true;
+}
+
+int index_reserve(struct index *ix, uint32_t calls)
+{
+	while (ix->nspare < min_u64(calls, ix->nsame)) {
+		void *page = mem_zalloc_array(INDEX_PAGE, sizeof(uint64_t));
+		if (!page)
+			return -ENOMEM;
+		spare_give(ix, page);
+	}
+	return 0;
+}
+
+/* Makes the page that will be cut or lengthened have memory of its own up to `want` entries. */
+static int page_grow(struct index *ix, struct index_page *pg, uint32_t want)
+{
+	uint32_t cap = 8;
+	while (cap < want)
+		cap *= 2;
+	if (pg->slot && pg->cap >= want)
+		return 0;
+	uint64_t *slot = mem_realloc(pg->slot, cap * sizeof *slot);
+	if (!slot)
+		return -ENOMEM;
+	if (!pg->slot) {
+		page_unfold(ix, pg, slot, cap);
+		return 0;
+	}
+	pg->slot = slot;
+	pg->cap = cap;
+	return 0;
+}
+
+static void index_cut(struct index *ix, uint32_t n)
+{
+	uint32_t npages = pages_for(n);
+	for (uint32_t p = npages; p < ix->npages; p++) {
+		ix->nsame -= !ix->page[p].slot;
+		mem_free(ix->page[p].slot);
+	}
+	ix->npages = npages;
+	ix->n = n;
+}
+
+/* The last page gets entries behind those it has: up to `to` in all. */
+static int extend_last(struct index *ix, uint32_t to)
+{
+	uint32_t from = page_entries(ix, ix->npages - 1);
+	struct index_page *pg = &ix->page[ix->npages - 1];
+	if (!pg->slot && pg->same == ENTRY_ZEROS)
+		return 0;
+	TRY(page_grow(ix, pg, to));
+	for (uint32_t i = from; i < to; i++)
+		pg->slot[i] = ENTRY_ZEROS;
+	return 0;
+}
+
+int index_resize(struct index *ix, uint32_t n)
+{
+	if (n <= ix->n) {
+		index_cut(ix, n);
+		return 0;
+	}
+	uint32_t npages = pages_for(n), old = ix->npages;
+	if (npages > old) {
+		void *page = mem_realloc(ix->page, npages * sizeof *ix->page);
+		if (!page)
+			return -ENOMEM;
+		ix->page = page;
+	}
+	if (old > 0 && page_entries(ix, old - 1) < INDEX_PAGE)
+		TRY(extend_last(ix, (uint32_t)min_u64(INDEX_PAGE, n - (old - 1) * INDEX_PAGE)));
+	struct index_page zeros = {.same = ENTRY_ZEROS};
+	uint64_t *first = NULL;
+	if (old == 0 && n <= INDEX_SMALL) {
+		first = mem_zalloc_array(INDEX_SMALL, sizeof *first);
+		if (!first)
+			return -ENOMEM;
+	}
+	for (uint32_t p = old; p < npages; p++)
+		ix->page[p] = zeros;
+	ix->nsame += npages - old;
+	ix->npages = npages;
+	ix->n = n;
+	if (first)
+		page_unfold(ix, &ix->page[0], first, INDEX_SMALL);
+	return 0;
+}

@@ -1,0 +1,74 @@
+/*
+ * The index of a frame: where each chunk is. An entry is the offset of a stored
+ * chunk from the end of the header (in a sparse frame the number of its file), or
+ * a special value with bit 63 set. FORMAT.md 9.3.
+ *
+ * In memory it is cut into pages. A page whose entries are all equal is one
+ * number, so that a million holes, or a few bytes on disk that claim a quarter of
+ * a billion chunks, take next to nothing.
+ */
+#ifndef FRAME_INDEX_H
+#define FRAME_INDEX_H
+
+#include "base/buf.h"
+#include "codec/chunk.h"
+#include "codec/scratch.h"
+#include "frame/stored.h"
+
+#define INDEX_PAGE 4096u
+#define INDEX_SMALL 512u           /* up to here pages are never one number */
+#define INDEX_MAX_CHUNKS 268435455u
+
+#define ENTRY_SPECIAL (1ull << 63)
+#define ENTRY_KIND(entry) ((unsigned)((entry) >> 56) & 7)
+#define ENTRY_ZEROS (ENTRY_SPECIAL | 1ull << 56)
+#define ENTRY_NAN (ENTRY_SPECIAL | 2ull << 56)
+#define ENTRY_UNINIT (ENTRY_SPECIAL | 4ull << 56)
+
+struct index_page {
+	uint64_t same;  /* every entry, when `slot` is NULL */
+	uint64_t *slot;
+	uint32_t cap;   /* entries at `slot` */
+};
+
+struct index {
+	uint32_t n; /* entries */
+	uint32_t npages;
+	struct index_page *page;
+	uint32_t nsame; /* pages that are one number             */
+	uint32_t nspare;
+	void *spare;    /* pages in hand, see index_reserve      */
+};
+
+void index_deinit(struct index *ix);
+
+uint64_t index_get(const struct index *ix, uint32_t i);
+
+/* False: no memory, nothing changed. Cannot fail for as many calls as index_reserve made room for. */
+bool index_set(struct index *ix, uint32_t i, uint64_t entry);
+
+/* Makes sure that the next `calls` calls of index_set find memory. */
+NODISCARD int index_reserve(struct index *ix, uint32_t calls);
+
+/* New entries are zeros. On failure nothing has changed. */
+NODISCARD int index_resize(struct index *ix, uint32_t n);
+
+/* Which entries are legal. */
+struct index_rule {
+	uint64_t last;   /* the largest offset of a stored chunk */
+	bool special;    /* special values are allowed           */
+};
+
+/*
+ * Reads the index chunk at `at`, which must hold exactly `n` entries; n ==
+ * INDEX_ANY takes as many as it holds. *ix must be zeroed; index_deinit it
+ * whatever comes back.
+ */
+#define INDEX_ANY UINT32_MAX
+NODISCARD int index_load(struct index *ix, const struct stored *at, uint32_t n,
+			 struct index_rule rule, struct scratch *s);
+
+/* The index as a chunk. Pages that have become equal are folded on the way. */
+NODISCARD int index_encode(struct index *ix, struct buf *out);
+
+#endif

@@ -1,0 +1,123 @@
+#include "frame/io.h"
+
+#include "base/buf.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct io_file {
+	struct io io;
+	int fd;
+	bool owned;
+};
+
+/* One system call never moves more than this: Linux stops a little short of 2 GiB anyway. */
+#define STEP_MAX (1u << 30)
+
+static int fd_of(const struct io *io)
+{
+	return ((const struct io_file *)io)->fd;
+}
+
+static int file_pread(struct io *io, uint64_t at, struct span dst)
+{
+	size_t done = 0;
+	while (done < dst.n) {
+		size_t step = min_u64(dst.n - done, STEP_MAX);
+		ssize_t got = pread(fd_of(io), dst.p + done, step, (off_t)(at + done));
+		if (got == 0)
+			return CORRUPT("file ends too early", at + done);
+		if (got < 0 && errno != EINTR)
+			return -errno;
+		done += got > 0 ? (size_t)got : 0;
+	}
+	return 0;
+}
+
+static int file_pwrite(struct io *io, uint64_t at, struct view src)
+{
+	size_t done = 0;
+	while (done < src.n) {
+		size_t step = min_u64(src.n - done, STEP_MAX);
+		ssize_t put = pwrite(fd_of(io), src.p + done, step, (off_t)(at + done));
+		if (put == 0)
+			return -EIO;
+		if (put < 0 && errno != EINTR)
+			return -errno;
+		done += put > 0 ? (size_t)put : 0;
+	}
+	return 0;
+}
+
+static int file_sync(struct io *io)
+{
+	return fdatasync(fd_of(io)) < 0 ? -errno : 0;
+}
+
+static int file_size(struct io *io, uint64_t *size)
+{
+	struct stat st;
+	if (fstat(fd_of(io), &st) < 0)
+		return -errno;
+	*size = (uint64_t)st.st_size;
+	return 0;
+}
+
+static int file_truncate(struct io *io, uint64_t size)
+{
+	int rc;
+	do
+		rc = ftruncate(fd_of(io), (off_t)size);
+	while (rc < 0 && errno == EINTR);
+	return rc < 0 ? -errno : 0;
+}
+
+static int file_punch(struct io *io, uint64_t at, uint64_t len)
+{
+	int how = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+	int rc;
+	do
+		rc = fallocate(fd_of(io), how, (off_t)at, (off_t)len);
+	while (rc < 0 && errno == EINTR);
+	return rc < 0 ? -errno : 0;
+}
+
+static void file_close(struct io *io)
+{
+	struct io_file *f = (struct io_file *)io;
+	if (f->owned)
+		close(f->fd);
+	mem_free(f);
+}
+
+static const struct io_ops file_ops = {
+	.pread = file_pread,
+	.pwrite = file_pwrite,
+	.sync = file_sync,
+	.size = file_size,
+	.truncate = file_truncate,
+	.punch = file_punch,
+	.close = file_close,
+};
+
+int io_file_open(struct io **io, int fd, bool owned)
+{
+	assert(fd >= 0);
+	struct io_file *f = mem_zalloc(sizeof *f);
+	if (!f)
+		return -ENOMEM;
+	f->io.ops = &file_ops;
+	f->fd = fd;
+	f->owned = owned;
+	*io = &f->io;
+	return 0;
+}
+
+int io_file_fd(const struct io *io)
+{
+	assert(io->ops == &file_ops);
+	return fd_of(io);
+}

@@ -1,0 +1,181 @@
+#include "frame/ndarray.h"
+
+#include "codec/chunk.h"
+#include "frame/msgpack.h"
+
+#include <assert.h>
+
+/* Markers are skipped, not judged: 16 dimensions overflow the marker of a small array. FORMAT.md 14.1 */
+static int64_t read_dim(struct cursor *c, bool wide)
+{
+	cursor_skip(c, 1);
+	return wide ? (int64_t)cursor_be64(c) : (int64_t)(int32_t)cursor_be32(c);
+}
+
+static int parse_dims(struct ndarray *a, struct cursor *c)
+{
+	int64_t least = 0;
+	cursor_skip(c, 1);
+	for (int i = 0; i < a->ndim; i++) {
+		int64_t n = read_dim(c, true);
+		a->shape[i] = (uint64_t)n;
+		least = n < least ? n : least;
+	}
+	cursor_skip(c, 1);
+	for (int i = 0; i < a->ndim; i++) {
+		int64_t n = read_dim(c, false);
+		a->chunkshape[i] = (uint32_t)n;
+		least = n < least ? n : least;
+	}
+	cursor_skip(c, 1);
+	for (int i = 0; i < a->ndim; i++) {
+		int64_t n = read_dim(c, false);
+		a->blockshape[i] = (uint32_t)n;
+		least = n < least ? n : least;
+	}
+	if (c->bad)
+		return CORRUPT("b2nd metalayer is cut", c->src.n);
+	return least < 0 ? CORRUPT("negative size in a shape", least) : 0;
+}
+
+static int parse_dtype(struct ndarray *a, struct cursor *c)
+{
+	if (cursor_left(c) == 0) /* the predecessor of b2nd had none */
+		return 0;
+	cursor_skip(c, 1); /* format: 0 is NumPy, and no other was ever defined */
+	struct view text = msgpack_bytes32(c, MSGPACK_STR32);
+	if (c->bad || text.n >= sizeof a->dtype)
+		return CORRUPT("dtype is cut, too long, or has a wrong marker", text.n);
+	if (text.n && memchr(text.p, 0, text.n))
+		return CORRUPT("dtype holds a NUL", text.n);
+	if (text.n)
+		memcpy(a->dtype, text.p, text.n);
+	return 0;
+}
+
+static int judge_dim(const struct ndarray *a, int i)
+{
+	uint64_t s = a->shape[i], c = a->chunkshape[i], b = a->blockshape[i];
+	bool none = c == 0 && b == 0 && s == 0;
+	if (!none && (c == 0 || b == 0))
+		return CORRUPT("a chunk or block without items", i);
+	return 0;
+}
+
+struct products {
+	uint64_t items, grid, chunk, block, nblocks;
+};
+
+static int multiply_all(const struct ndarray *a, struct products *p)
+{
+	bool over = false;
+	*p = (struct products){1, 1, a->item, a->item, 1};
+	/* A zero later on would hide an overflow before it: it is none, but 64 bits must not wrap either way. */
+	for (int i = 0; i < a->ndim; i++) {
+		uint64_t c = a->chunkshape[i], b = a->blockshape[i];
+		uint64_t across = b ? ceil_div(c, b) : 0;
+		over |= mul_overflows(p->items, a->shape[i], &p->items);
+		over |= mul_overflows(p->grid, c ? ceil_div(a->shape[i], c) : 0, &p->grid);
+		over |= mul_overflows(p->chunk, across * b, &p->chunk);
+		over |= mul_overflows(p->block, b, &p->block);
+		over |= mul_overflows(p->nblocks, across, &p->nblocks);
+	}
+	over |= mul_overflows(p->items, a->item, &p->items);
+	if (over || p->items > INT64_MAX)
+		return CORRUPT("array is too large", a->ndim);
+	if (p->chunk > CHUNK_MAX_NBYTES || p->block > CHUNK_MAX_NBYTES)
+		return CORRUPT("chunk of the array is too large", p->chunk);
+	return 0;
+}
+
+static int judge_geometry(struct ndarray *a, uint32_t chunk_size, uint64_t frame_nbytes)
+{
+	struct products p;
+	uint64_t total;
+	for (int i = 0; i < a->ndim; i++)
+		TRY(judge_dim(a, i));
+	TRY(multiply_all(a, &p));
+	a->nbytes = p.items;
+	a->nchunks = p.items ? p.grid : 0;
+	a->chunk_nbytes = (uint32_t)p.chunk;
+	a->block_nbytes = (uint32_t)p.block;
+	a->blocks_in_chunk = (uint32_t)p.nblocks;
+	if (a->nchunks && a->chunk_nbytes != chunk_size)
+		return CORRUPT("chunk size of array and frame differ", a->chunk_nbytes);
+	if (mul_overflows(a->nchunks, p.chunk, &total) || total != frame_nbytes)
+		return CORRUPT("array and frame differ in size", frame_nbytes);
+	if (a->nchunks > UINT32_MAX)
+		return CORRUPT("too many chunks", a->nchunks);
+	return 0;
+}
+
+int ndarray_parse(struct ndarray *a, struct view meta, uint32_t item, uint32_t chunk_size,
+		  uint64_t frame_nbytes)
+{
+	struct cursor c = cursor_of(meta);
+	assert(item > 0);
+	*a = (struct ndarray){.item = item};
+	cursor_skip(&c, 2); /* marker and version */
+	a->ndim = cursor_u8(&c);
+	if (c.bad)
+		return CORRUPT("b2nd metalayer is cut", meta.n);
+	if (a->ndim > NDARRAY_MAX_DIM)
+		return CORRUPT("too many dimensions", a->ndim);
+	TRY(parse_dims(a, &c));
+	TRY(parse_dtype(a, &c));
+	return judge_geometry(a, chunk_size, frame_nbytes);
+}
+
+/* One dimension of a position: which chunk, which block in it, which item in that. */
+struct place {
+	uint64_t x;
+	uint32_t chunk, block, pos, left; /* left: items of the array from here to the block's end */
+};
+
+static struct place place_of(const struct ndarray *a, int i, uint64_t x)
+{
+	uint32_t c = a->chunkshape[i], b = a->blockshape[i];
+	uint32_t r = (uint32_t)(x % c);
+	struct place p = {.x = x, .chunk = (uint32_t)(x / c), .block = r / b, .pos = r % b};
+	p.left = (uint32_t)min_u64(min_u64(b - p.pos, c - r), a->shape[i] - x);
+	return p;
+}
+
+/* True: a row along dimension i lies in one block from its first item to its last, without padding. */
+static bool row_is_whole(const struct ndarray *a, int i)
+{
+	return a->shape[i] == a->blockshape[i] && a->chunkshape[i] >= a->shape[i];
+}
+
+struct ndarray_piece ndarray_locate(const struct ndarray *a, uint64_t at)
+{
+	struct place pl[NDARRAY_MAX_DIM];
+	uint64_t rest = at / a->item, chunk = 0, block = 0, pos = 0, len = 1;
+	uint32_t byte = (uint32_t)(at % a->item);
+	bool whole = true;
+	assert(at < a->nbytes);
+	for (int i = a->ndim - 1; i >= 0; i--) {
+		pl[i] = place_of(a, i, rest % a->shape[i]);
+		rest /= a->shape[i];
+	}
+	for (int i = 0; i < a->ndim; i++) {
+		uint32_t c = a->chunkshape[i], b = a->blockshape[i];
+		chunk = chunk * ceil_div(a->shape[i], c) + pl[i].chunk;
+		block = block * ceil_div(c, b) + pl[i].block;
+		pos = pos * b + pl[i].pos;
+	}
+	/* From the innermost dimension outwards, as long as the dimensions inside are whole rows. */
+	uint64_t inner = 1, into = 0; /* items of the dimensions inside, and how far in we are */
+	for (int i = a->ndim - 1; i >= 0 && whole; i--) {
+		len = pl[i].left * inner - into;
+		into += pl[i].x * inner;
+		inner *= a->shape[i];
+		whole = row_is_whole(a, i);
+	}
+	return (struct ndarray_piece){
+		.chunk = (uint32_t)chunk,
+		.block = (uint32_t)block,
+		.in_block = (uint32_t)(pos * a->item + byte),
+		.len = (uint32_t)(len * a->item - byte),
+	};
+}

@@ -1,0 +1,247 @@
+/*
+ * The header of an .npy file (NEP 1), from the text of a dtype.
+ *
+ * The text comes from a file and goes to a program that evaluates it, so it is
+ * parsed, not trusted: a string such as '<f8', or the list of fields that NumPy
+ * prints for a structured type, and its item size must be the array's.
+ */
+#include "codec/chunk.h"
+#include "frame/ndarray.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DEPTH_MAX 8
+#define SIZE_MAX_ITEM CHUNK_MAX_NBYTES
+
+struct text {
+	const char *p;
+	bool bad;
+};
+
+static void skip_spaces(struct text *t)
+{
+	while (*t->p == ' ')
+		t->p++;
+}
+
+static bool accept(struct text *t, char ch)
+{
+	skip_spaces(t);
+	if (*t->p != ch)
+		return false;
+	t->p++;
+	return true;
+}
+
+static void expect(struct text *t, char ch)
+{
+	if (!accept(t, ch))
+		t->bad = true;
+}
+
+static uint64_t parse_number(struct text *t)
+{
+	uint64_t n = 0;
+	skip_spaces(t);
+	if (*t->p < '0' || *t->p > '9')
+		t->bad = true;
+	for (; *t->p >= '0' && *t->p <= '9' && n <= SIZE_MAX_ITEM; t->p++)
+		n = n * 10 + (uint64_t)(*t->p - '0');
+	t->bad |= n > SIZE_MAX_ITEM;
+	return n;
+}
+
+/* 'x' or "x" of plain characters; false: no string here. */
+static bool parse_string(struct text *t, const char **s, size_t *n)
+{
+	skip_spaces(t);
+	char quote = *t->p;
+	if (quote != '\'' && quote != '"')
+		return false;
+	*s = ++t->p;
+	while (*t->p && *t->p != quote) {
+		t->bad |= *t->p == '\\' || *t->p < 0x20 || *t->p > 0x7e;
+		t->p++;
+	}
+	*n = (size_t)(t->p - *s);
+	expect(t, quote);
+	return true;
+}
+
+/* "[ns]", "[25s]" behind a date: legal units only. */
+static bool unit_is_known(const char *s)
+{
+	static const char *const units[] = {"Y", "M", "W", "D", "h", "m", "s",
+					    "ms", "us", "ns", "ps", "fs", "as"};
+	if (*s == 0)
+		return true;
+	if (*s++ != '[')
+		return false;
+	while (*s >= '0' && *s <= '9')
+		s++;
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+		size_t n = strlen(units[i]);
+		if (strncmp(s, units[i], n) == 0 && strcmp(s + n, "]") == 0)
+			return true;
+	}
+	return false;
+}
+
+/* Bytes of an item of a type such as "<f8"; 0: not one that NumPy reads back. */
+static uint64_t simple_size(const char *s, size_t n)
+{
+	char word[32], *end;
+	if (n >= sizeof word || n == 0)
+		return 0;
+	memcpy(word, s, n);
+	word[n] = 0;
+	const char *p = word;
+	if (strchr("<>|=", *p))
+		p++;
+	char kind = *p;
+	if (kind == 0 || !strchr("biufcmMSaUV?", kind))
+		return 0;
+	if (kind == '?')
+		return p[1] ? 0 : 1;
+	if (p[1] < '0' || p[1] > '9')
+		return 0;
+	unsigned long size = strtoul(p + 1, &end, 10);
+	if (size > SIZE_MAX_ITEM || !(kind == 'm' || kind == 'M' ? unit_is_known(end) : *end == 0))
+		return 0;
+	bool number = strchr("biufcmM", kind);
+	uint64_t sizes = kind == 'b'   ? 1 << 1
+			 : kind == 'f' ? 1 << 2 | 1 << 4 | 1 << 8 | 1 << 12 | 1 << 16
+			 : kind == 'c' ? 1 << 8 | 1 << 16 | 1 << 24 | 1ull << 32
+			 : strchr("mM", kind) ? 1 << 8
+					      : 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8;
+	if (number && (size > 32 || !(sizes >> size & 1)))
+		return 0;
+	return kind == 'U' ? 4ull * size : size;
+}
+
+static uint64_t parse_fields(struct text *t, int depth);
+
+/* A string or a list of fields. */
+static uint64_t parse_type(struct text *t, int depth)
+{
+	const char *s;
+	size_t n;
+	if (parse_string(t, &s, &n)) {
+		uint64_t size = t->bad ? 0 : simple_size(s, n);
+		t->bad |= size == 0;
+		return size;
+	}
+	return parse_fields(t, depth + 1);
+}
+
+/* How often a field is repeated: "(2, 3)" or "3" behind its type. */
+static uint64_t parse_repeat(struct text *t)
+{
+	uint64_t n = 1;
+	if (!accept(t, '('))
+		return parse_number(t);
+	while (!t->bad && !accept(t, ')')) {
+		n *= parse_number(t);
+		t->bad |= n > SIZE_MAX_ITEM;
+		if (!accept(t, ',')) {
+			expect(t, ')');
+			break;
+		}
+	}
+	return n;
+}
+
+/* ('name', type) or (('title', 'name'), type), with a repeat count or without. */
+static uint64_t parse_field(struct text *t, int depth)
+{
+	const char *s;
+	size_t n;
+	expect(t, '(');
+	if (accept(t, '(')) {
+		t->bad |= !parse_string(t, &s, &n);
+		expect(t, ',');
+		t->bad |= !parse_string(t, &s, &n);
+		expect(t, ')');
+	} else {
+		t->bad |= !parse_string(t, &s, &n);
+	}
+	expect(t, ',');
+	uint64_t size = t->bad ? 0 : parse_type(t, depth);
+	if (accept(t, ','))
+		size *= parse_repeat(t);
+	expect(t, ')');
+	return size;
+}
+
+static uint64_t parse_fields(struct text *t, int depth)
+{
+	uint64_t size = 0;
+	if (depth > DEPTH_MAX)
+		t->bad = true;
+	expect(t, '[');
+	do {
+		if (t->bad)
+			return 0;
+		size += parse_field(t, depth);
+		t->bad |= size > SIZE_MAX_ITEM;
+	} while (accept(t, ','));
+	expect(t, ']');
+	return size;
+}
+
+/* The value of 'descr', and its item size; false: not one for an .npy file. */
+static bool describe(const struct ndarray *a, char *out, size_t room)
+{
+	size_t n = strlen(a->dtype);
+	uint64_t size;
+	if (n && a->dtype[0] == '[') {
+		struct text t = {.p = a->dtype};
+		size = parse_fields(&t, 0);
+		skip_spaces(&t);
+		if (t.bad || *t.p)
+			return false;
+		snprintf(out, room, "%s", a->dtype);
+	} else {
+		size = simple_size(a->dtype, n);
+		if (n && size == 0)
+			return false;
+		snprintf(out, room, "'%s'", a->dtype);
+	}
+	/* Absent, or not the frame's item size, which is known in the wild: plain bytes are the truth. */
+	if (size != a->item)
+		snprintf(out, room, "'|V%u'", a->item);
+	return true;
+}
+
+static size_t print_shape(const struct ndarray *a, char *out, size_t room)
+{
+	size_t n = (size_t)snprintf(out, room, "(");
+	for (int i = 0; i < a->ndim; i++)
+		n += (size_t)snprintf(out + n, room - n, i ? ", %llu" : "%llu",
+				      (unsigned long long)a->shape[i]);
+	return n + (size_t)snprintf(out + n, room - n, a->ndim == 1 ? ",)" : ")");
+}
+
+int ndarray_npy_header(const struct ndarray *a, uint8_t out[static NDARRAY_NPY_MAX])
+{
+	char descr[NDARRAY_MAX_DTYPE + 8], shape[NDARRAY_MAX_DIM * 24 + 8];
+	char dict[NDARRAY_NPY_MAX - 128];
+	if (!describe(a, descr, sizeof descr))
+		return UNSUPPORTED("dtype", 0);
+	print_shape(a, shape, sizeof shape);
+	int n = snprintf(dict, sizeof dict, "{'descr': %s, 'fortran_order': False, 'shape': %s, }",
+			 descr, shape);
+	assert(n > 0 && (size_t)n < sizeof dict);
+	size_t prefix = 10, total = (prefix + (size_t)n + 1 + 63) & ~(size_t)63;
+	memcpy(out, "\x93NUMPY\x01\x00", 8);
+	if (total - prefix > UINT16_MAX)
+		return UNSUPPORTED("length of the dtype", n);
+	out[8] = (uint8_t)((total - prefix) & 0xff);
+	out[9] = (uint8_t)((total - prefix) >> 8);
+	memset(out + prefix, ' ', total - prefix);
+	memcpy(out + prefix, dict, (size_t)n);
+	out[total - 1] = '\n';
+	return (int)total;
+}

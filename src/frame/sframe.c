@@ -1,0 +1,67 @@
+/* A sparse frame: a directory with an index file and one file a chunk. FORMAT.md 13. Read only. */
+#include "frame/frame_impl.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* O_NONBLOCK: a fifo of that name must not hang us. */
+static int open_regular(int dirfd, const char *name, struct io **io)
+{
+	struct stat st;
+	int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0 && (errno == ENOENT || errno == ELOOP))
+		return CORRUPT("file of a sparse frame is missing", 0);
+	if (fd < 0)
+		return -errno;
+	int rc = fstat(fd, &st) < 0 ? -errno : 0;
+	if (rc == 0 && !S_ISREG(st.st_mode))
+		rc = CORRUPT("part of a sparse frame is not a file", st.st_mode);
+	if (rc == 0)
+		rc = io_file_open(io, fd, true);
+	if (rc < 0)
+		close(fd);
+	return rc;
+}
+
+int sframe_open_index(int dirfd, struct io **io)
+{
+	return open_regular(dirfd, "chunks.b2frame", io);
+}
+
+int sframe_open_chunk(int dirfd, uint64_t id, struct io **io)
+{
+	char name[32];
+	snprintf(name, sizeof name, "%08" PRIX64 ".chunk", id);
+	return open_regular(dirfd, name, io);
+}
+
+int frame_probe_sparse(int dirfd, struct frame_info *info)
+{
+	struct io *io;
+	TRY(sframe_open_index(dirfd, &io));
+	int rc = frame_read_info(io, true, info);
+	io_close(io);
+	return rc;
+}
+
+int frame_open_sparse_take(struct frame **out, int dirfd)
+{
+	struct io *io;
+	struct frame *f;
+	int rc = sframe_open_index(dirfd, &io);
+	if (rc < 0) {
+		close(dirfd);
+		return rc;
+	}
+	TRY(frame_new_take(&f, io, dirfd));
+	rc = frame_load(f, true);
+	if (rc < 0) {
+		frame_close(f);
+		return rc;
+	}
+	*out = f;
+	return 0;
+}

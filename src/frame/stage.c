@@ -1,0 +1,46 @@
+#include "frame/stage.h"
+
+#include "base/buf.h"
+
+#include <pthread.h>
+
+/* More is given back when a thread returns to ordinary sizes. */
+#define STAGE_KEEP (8u << 20)
+
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int key_error;
+
+static void stage_drop(void *p)
+{
+	buf_free(p);
+	mem_free(p);
+}
+
+static void key_make(void)
+{
+	key_error = pthread_key_create(&key, stage_drop);
+}
+
+int stage_get(size_t n, struct span *out)
+{
+	pthread_once(&once, key_make);
+	if (key_error)
+		return -key_error;
+	struct buf *b = pthread_getspecific(key);
+	if (!b) {
+		b = mem_zalloc(sizeof *b);
+		if (!b)
+			return -ENOMEM;
+		int rc = pthread_setspecific(key, b);
+		if (rc) {
+			mem_free(b);
+			return -rc;
+		}
+	}
+	if (b->cap > STAGE_KEEP && n <= STAGE_KEEP)
+		buf_free(b);
+	TRY(buf_reserve_fresh(b, n ? n : 1));
+	*out = span_of(b->p, n);
+	return 0;
+}

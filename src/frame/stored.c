@@ -1,0 +1,91 @@
+#include "frame/stored.h"
+
+#include "frame/stage.h"
+
+#include <assert.h>
+
+#define HEAD_STACK 1024 /* header and offsets of most chunks */
+
+/*
+ * Blocks may lie in any order. One read of all that lies between them is best,
+ * unless that is mostly something else.
+ */
+#define SPREAD_LIMIT 2
+#define SPREAD_SLACK (64u << 10)
+
+static int load_ref(const struct stored *st, struct scratch *s, struct chunk *c)
+{
+	struct extent e = chunk_extent(c, (struct run){0, 1});
+	struct span bytes;
+	TRY(stage_get(e.len, &bytes));
+	TRY(io_pread(st->io, st->at + e.off, bytes));
+	return chunk_load_ref(c, s, span_view(bytes));
+}
+
+/* The first bytes that are needed; the first fetch is the guess. */
+static int load_head(const struct stored *st, uint32_t guess, struct chunk *c)
+{
+	uint8_t stack[HEAD_STACK];
+	struct span head = {stack, min_u64(st->room, max_u64(guess, CHUNK_HEAD))};
+	for (;;) {
+		if (head.n > sizeof stack)
+			TRY(stage_get(head.n, &head));
+		TRY(io_pread(st->io, st->at, head));
+		int need = chunk_parse(c, span_view(head), st->room, st->item);
+		if (need <= 0)
+			return need;
+		if ((size_t)need <= head.n || (uint64_t)need > st->room)
+			return CORRUPT("chunk ends past its room", need);
+		head = span_of(stack, (size_t)need);
+	}
+}
+
+int stored_load(const struct stored *st, uint32_t guess, struct scratch *s, struct chunk *c)
+{
+	if (st->room < CHUNK_HEAD_MIN)
+		return CORRUPT("no room for a chunk", st->room);
+	TRY(load_head(st, guess, c));
+	return chunk_wants_ref(c) ? load_ref(st, s, c) : 0;
+}
+
+static int read_extent(const struct stored *st, const struct chunk *c, struct run run,
+		       struct scratch *s, struct span dst)
+{
+	struct extent e = chunk_extent(c, run);
+	struct span bytes;
+	TRY(stage_get(e.len, &bytes));
+	if (e.len)
+		TRY(io_pread(st->io, st->at + e.off, bytes));
+	return chunk_decode(c, s, run, span_view(bytes), dst);
+}
+
+static bool run_is_spread(const struct chunk *c, struct run run)
+{
+	uint64_t sum = 0;
+	if (run.n < 2 || c->kind != CHUNK_REGULAR)
+		return false;
+	for (uint32_t b = run.first; b < run.first + run.n; b++)
+		sum += chunk_extent(c, (struct run){b, 1}).len;
+	return chunk_extent(c, run).len > SPREAD_LIMIT * sum + SPREAD_SLACK;
+}
+
+int stored_read(const struct stored *st, const struct chunk *c, struct run run, struct scratch *s,
+		struct span dst)
+{
+	assert(run.first <= c->nblocks && run.n <= c->nblocks - run.first);
+	assert(dst.n == chunk_run_bytes(c, run));
+	if (c->kind == CHUNK_STORED) { /* no decoder, no detour */
+		struct extent e = chunk_extent(c, run);
+		assert(e.len == dst.n);
+		return io_pread(st->io, st->at + e.off, dst);
+	}
+	if (!run_is_spread(c, run))
+		return read_extent(st, c, run, s, dst);
+	for (uint32_t b = run.first; b < run.first + run.n; b++) {
+		struct run one = {b, 1};
+		uint32_t n = chunk_run_bytes(c, one);
+		TRY(read_extent(st, c, one, s, span_of(dst.p, n)));
+		dst = span_of(dst.p + n, dst.n - n);
+	}
+	return 0;
+}

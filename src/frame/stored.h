@@ -1,0 +1,30 @@
+/*
+ * A chunk that lies in a file: fetches the bytes that codec/chunk.h asks for.
+ * Both functions may be called by any number of threads, each with its scratch.
+ */
+#ifndef FRAME_STORED_H
+#define FRAME_STORED_H
+
+#include "codec/chunk.h"
+#include "frame/io.h"
+
+struct stored {
+	struct io *io;
+	uint64_t at;   /* of the chunk's first byte                       */
+	uint64_t room; /* bytes from there that may belong to the chunk   */
+	uint32_t item; /* typesize of the super-chunk, 0: stands alone    */
+};
+
+/*
+ * Reads what is needed before blocks can be: header, block offsets, dictionary,
+ * block 0 for delta. `guess`: how long header and offsets probably are, 0: no idea; a
+ * good guess saves a read. *c must be zeroed; chunk_deinit it whatever comes back.
+ */
+NODISCARD int stored_load(const struct stored *st, uint32_t guess, struct scratch *s,
+			  struct chunk *c);
+
+/* Decodes a run of blocks of a loaded chunk; dst.n is chunk_run_bytes. */
+NODISCARD int stored_read(const struct stored *st, const struct chunk *c, struct run run,
+			  struct scratch *s, struct span dst);
+
+#endif
