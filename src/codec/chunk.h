@@ -55,6 +55,7 @@ struct chunk {
 	uint32_t typesize;  /* as the filters see it                                 */
 	uint8_t version, codec;
 	uint8_t filter[FILTER_SLOTS], meta[FILTER_SLOTS];
+	uint32_t param[FILTER_SLOTS]; /* meta, with what 0 stands for put in its place */
 	bool split, has_dict, is_vl;
 	uint32_t head_len;  /* 16 or 32                                              */
 

@@ -12,6 +12,10 @@
 struct scratch;
 
 NODISCARD int scratch_open(struct scratch **s);
+
+/* The same for an older machine: `cpu` is a mask of cpu.h, narrowed to what is there. */
+NODISCARD int scratch_open_cpu(struct scratch **s, unsigned cpu);
+
 void scratch_close(struct scratch *s); /* NULL is fine */
 
 #endif

@@ -1,0 +1,97 @@
+#include "codec/block.h"
+#include "codec/scratch_impl.h"
+
+#include <assert.h>
+
+static struct filter_arg arg_of(const struct block_plan *p, const struct block *b, unsigned step)
+{
+	return (struct filter_arg){
+		.typesize = p->typesize,
+		.param = p->step[step].param,
+		.ref = b->ref,
+		.blosc1 = p->blosc1,
+	};
+}
+
+void block_add_filter(struct block_plan *p, const struct filter *row, uint32_t param)
+{
+	assert(p->nsteps < FILTER_SLOTS);
+	struct filter_arg arg = {.typesize = p->typesize, .param = param};
+	if (row->idle && row->idle(&arg))
+		return;
+	p->step[p->nsteps++] = (struct filter_step){row, param};
+}
+
+static int streams_decode(const struct block_plan *p, const struct block *b, struct cursor *in,
+			  struct span dst)
+{
+	size_t each = dst.n / b->nstreams;
+	assert(each * b->nstreams == dst.n);
+	if (b->bare)
+		return stream_expand(&p->coder, in->src, dst);
+	for (uint32_t i = 0; i < b->nstreams; i++)
+		TRY(stream_decode(&p->coder, in, span_of(dst.p + i * each, each)));
+	return 0;
+}
+
+int block_decode(const struct block_plan *p, struct scratch *s, const struct block *b,
+		 struct view stored, struct span dst)
+{
+	struct cursor in = cursor_of(stored);
+	unsigned order[FILTER_SLOTS], n = 0;
+	for (unsigned i = p->nsteps; i-- > 0;)
+		if (p->step[i].row->backward)
+			order[n++] = i;
+	if (!n)
+		return streams_decode(p, b, &in, dst);
+
+	TRY(scratch_work(s, dst.n));
+	/* Plain bytes go through the filters from where they lie. */
+	struct view from = {NULL, 0};
+	if (b->nstreams == 1 && !b->bare)
+		from = stream_plain(&in, dst.n);
+	if (!from.p) {
+		TRY(streams_decode(p, b, &in, span_of(s->work[0].p, dst.n)));
+		from = view_of(s->work[0].p, dst.n);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		struct filter_arg arg = arg_of(p, b, order[i]);
+		uint8_t *to = i + 1 == n ? dst.p : s->work[(i + 1) & 1].p;
+		p->step[order[i]].row->backward(&s->kernels, &arg, from, to);
+		from.p = to;
+	}
+	return 0;
+}
+
+int block_filter(const struct block_plan *p, struct scratch *s, const struct block *b,
+		 struct view src, struct view *out)
+{
+	*out = src;
+	if (!p->nsteps)
+		return 0;
+	TRY(scratch_work(s, src.n));
+	for (unsigned i = 0; i < p->nsteps; i++) {
+		struct filter_arg arg = arg_of(p, b, i);
+		uint8_t *to = s->work[i & 1].p;
+		p->step[i].row->forward(&s->kernels, &arg, *out, to);
+		out->p = to;
+	}
+	return 0;
+}
+
+ssize_t block_encode(const struct block_plan *p, struct scratch *s, const struct block *b,
+		     struct view src, struct span dst)
+{
+	struct view v;
+	TRY(block_filter(p, s, b, src, &v));
+	size_t each = v.n / b->nstreams, at = 0;
+	assert(each * b->nstreams == v.n);
+	for (uint32_t i = 0; i < b->nstreams; i++) {
+		ssize_t n = stream_encode(&p->coder, view_part(v, i * each, each),
+					  span_of(dst.p + at, dst.n - at));
+		if (n <= 0)
+			return n;
+		at += (size_t)n;
+	}
+	return (ssize_t)at;
+}

@@ -1,0 +1,43 @@
+/* One block of a chunk: its filters and its streams. */
+#ifndef CODEC_BLOCK_H
+#define CODEC_BLOCK_H
+
+#include "codec/filter.h"
+#include "codec/pipeline.h"
+#include "codec/scratch.h"
+#include "codec/stream.h"
+
+/* What all blocks of a chunk share. */
+struct block_plan {
+	struct stream_coder coder;
+	uint32_t typesize;
+	bool blosc1; /* version 2: the older rule for bitshuffle */
+	unsigned nsteps;
+	struct filter_step {
+		const struct filter *row;
+		uint32_t param;
+	} step[FILTER_SLOTS];
+};
+
+struct block {
+	uint32_t nstreams; /* divides the block's length                             */
+	bool bare;         /* decoding: one payload without a csize word             */
+	struct view ref;   /* block 0 where delta needs it: every block but 0; else empty */
+};
+
+/* Adds a filter behind the ones there, unless it changes nothing. */
+void block_add_filter(struct block_plan *p, const struct filter *row, uint32_t param);
+
+/* `stored` may go on behind the block. dst must not overlap b->ref. */
+NODISCARD int block_decode(const struct block_plan *p, struct scratch *s, const struct block *b,
+			   struct view stored, struct span dst);
+
+/* Runs the filters; *out is src itself or lies in the scratch until its next use. */
+NODISCARD int block_filter(const struct block_plan *p, struct scratch *s, const struct block *b,
+			   struct view src, struct view *out);
+
+/* Filters and codes; the length, or 0: does not fit into dst. */
+NODISCARD ssize_t block_encode(const struct block_plan *p, struct scratch *s, const struct block *b,
+			       struct view src, struct span dst);
+
+#endif

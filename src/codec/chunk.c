@@ -1,0 +1,218 @@
+#include "codec/chunk_impl.h"
+#include "codec/scratch_impl.h"
+
+#include <assert.h>
+
+bool bytes_are_zero(struct view v)
+{
+	/* The first is zero and each equals the one before it: libc compares as wide as the machine can. */
+	return !v.n || (!v.p[0] && !v.p[v.n - 1] && !memcmp(v.p, v.p + 1, v.n - 1));
+}
+
+struct extent chunk_block_bytes(const struct chunk *c, uint32_t block)
+{
+	assert(block < c->nblocks);
+	if (c->is_vl)
+		return (struct extent){c->vl_start[block], c->vl_start[block + 1] - c->vl_start[block]};
+	/* block < nblocks keeps the product below nbytes */
+	uint32_t off = block * c->blocksize;
+	return (struct extent){off, (uint32_t)min_u64(c->blocksize, c->nbytes - off)};
+}
+
+uint32_t chunk_block_at(const struct chunk *c, uint32_t byte)
+{
+	assert(byte < c->nbytes);
+	if (!c->is_vl)
+		return byte / c->blocksize;
+	uint32_t lo = 0, hi = c->nblocks;
+	while (hi - lo > 1) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (c->vl_start[mid] <= byte)
+			lo = mid;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static void check_run(const struct chunk *c, struct run run)
+{
+	assert(run.first <= c->nblocks && run.n <= c->nblocks - run.first);
+}
+
+uint32_t chunk_run_bytes(const struct chunk *c, struct run run)
+{
+	check_run(c, run);
+	if (!run.n)
+		return 0;
+	struct extent last = chunk_block_bytes(c, run.first + run.n - 1);
+	return last.off + last.len - chunk_block_bytes(c, run.first).off;
+}
+
+struct extent chunk_extent(const struct chunk *c, struct run run)
+{
+	check_run(c, run);
+	if (!run.n)
+		return (struct extent){0, 0};
+	if (c->kind == CHUNK_STORED)
+		return (struct extent){c->head_len + chunk_block_bytes(c, run.first).off,
+				       chunk_run_bytes(c, run)};
+	if (c->kind != CHUNK_REGULAR)
+		return (struct extent){0, 0};
+	uint32_t lo = c->bstart[run.first], hi = c->bend[run.first];
+	for (uint32_t i = run.first + 1; i < run.first + run.n; i++) {
+		lo = (uint32_t)min_u64(lo, c->bstart[i]);
+		hi = (uint32_t)max_u64(hi, c->bend[i]);
+	}
+	return (struct extent){lo, hi - lo};
+}
+
+static bool has_delta(const struct chunk *c)
+{
+	return memchr(c->filter, FILTER_DELTA, FILTER_SLOTS) != NULL;
+}
+
+bool chunk_wants_ref(const struct chunk *c)
+{
+	/* Variable-length blocks each stand for themselves. */
+	return c->kind == CHUNK_REGULAR && !c->is_vl && c->nblocks > 1 && has_delta(c);
+}
+
+int chunk_load_ref(struct chunk *c, struct scratch *s, struct view stored)
+{
+	struct run first = {0, 1};
+	uint32_t len = chunk_run_bytes(c, first);
+	TRY(buf_reserve_fresh(&c->ref, len));
+	c->ref.n = 0; /* not to be used by the decoding that fills it */
+	TRY(chunk_decode(c, s, first, stored, span_of(c->ref.p, len)));
+	c->ref.n = len;
+	return 0;
+}
+
+/* Repeats the item over dst, whose start is a multiple of it. */
+static void fill_value(struct view item, struct span dst)
+{
+	size_t have = min_u64(item.n, dst.n);
+	memcpy(dst.p, item.p, have);
+	while (have < dst.n) {
+		size_t more = min_u64(have, dst.n - have);
+		memcpy(dst.p + have, dst.p, more);
+		have += more;
+	}
+}
+
+/* One block on its way out. */
+struct job {
+	const struct chunk *c;
+	struct scratch *s;
+	struct block_plan plan;
+	struct codec_dict dict;
+	struct view ref; /* block 0 as decoded; empty: not needed */
+};
+
+static int decode_vl(struct job *j, struct view stored, struct span dst)
+{
+	/* Judged when the chunk was parsed; these bytes were fetched later. */
+	if (get_le32(stored.p) != dst.n)
+		return CORRUPT("variable-length block has changed its size", get_le32(stored.p));
+	struct block b = {.nstreams = 1, .bare = true};
+	return block_decode(&j->plan, j->s, &b, view_part(stored, 4, stored.n - 4), dst);
+}
+
+static int decode_block(struct job *j, uint32_t i, struct view stored, struct span dst)
+{
+	const struct chunk *c = j->c;
+	if (c->is_vl)
+		return decode_vl(j, stored, dst);
+	bool split = c->split && dst.n == c->blocksize;
+	struct block b = {.nstreams = split ? c->typesize : 1};
+	if (i)
+		b.ref = j->ref;
+	int rc = block_decode(&j->plan, j->s, &b, stored, dst);
+	/* Betas did not split where there was a dictionary, and forgot to say so. */
+	if (rc == -EBADMSG && split && c->version == 4 && c->has_dict) {
+		b.nstreams = 1;
+		rc = block_decode(&j->plan, j->s, &b, stored, dst);
+	}
+	return rc;
+}
+
+static int job_init(struct job *j, const struct chunk *c, struct scratch *s)
+{
+	*j = (struct job){.c = c, .s = s};
+	struct block_plan *p = &j->plan;
+	p->typesize = c->typesize;
+	p->blosc1 = c->version == 2;
+	p->coder.codec = codec_by_id(c->codec);
+	TRY(scratch_state(s, p->coder.codec, &p->coder.state));
+	if (c->has_dict) {
+		j->dict = (struct codec_dict){buf_view(&c->dict), c->ddict};
+		p->coder.dict = &j->dict;
+	}
+	for (unsigned i = 0; i < FILTER_SLOTS; i++)
+		if (c->filter[i] != FILTER_NONE)
+			block_add_filter(p, filter_by_id(c->filter[i]), c->param[i]);
+	return 0;
+}
+
+static int decode_regular(const struct chunk *c, struct scratch *s, struct run run,
+			  struct view stored, struct span dst)
+{
+	struct job j;
+	TRY(job_init(&j, c, s));
+	if (chunk_wants_ref(c)) {
+		/* A run from the front brings its own reference with it. */
+		j.ref = run.first ? buf_view(&c->ref) : view_of(dst.p, c->blocksize);
+		assert(j.ref.n == c->blocksize);
+	}
+	uint32_t from = chunk_extent(c, run).off;
+	uint32_t start = chunk_block_bytes(c, run.first).off;
+	for (uint32_t i = run.first; i < run.first + run.n; i++) {
+		struct extent at = chunk_block_bytes(c, i);
+		struct view bytes = view_part(stored, c->bstart[i] - from, c->bend[i] - c->bstart[i]);
+		TRY(decode_block(&j, i, bytes, span_of(dst.p + (at.off - start), at.len)));
+	}
+	return 0;
+}
+
+int chunk_decode(const struct chunk *c, struct scratch *s, struct run run, struct view stored,
+		 struct span dst)
+{
+	assert(stored.n == chunk_extent(c, run).len);
+	assert(dst.n == chunk_run_bytes(c, run));
+	if (!dst.n)
+		return 0;
+	switch (c->kind) {
+	case CHUNK_REGULAR:
+		return decode_regular(c, s, run, stored, dst);
+	case CHUNK_STORED:
+		memcpy(dst.p, stored.p, dst.n);
+		return 0;
+	case CHUNK_NAN:
+	case CHUNK_VALUE:
+		fill_value(buf_view(&c->value), dst);
+		return 0;
+	case CHUNK_ZEROS:
+	case CHUNK_UNINIT:
+	default:
+		memset(dst.p, 0, dst.n);
+		return 0;
+	}
+}
+
+int chunk_decode_all(struct scratch *s, struct view stored, uint32_t item, struct span dst)
+{
+	struct chunk c = {0};
+	int rc = chunk_parse(&c, stored, stored.n, item);
+	if (rc > 0) /* cbytes <= stored.n, so that everything asked for was there */
+		rc = CORRUPT("chunk is cut off", stored.n);
+	if (!rc && c.nbytes != dst.n)
+		rc = CORRUPT("chunk of another decoded size", c.nbytes);
+	if (!rc) {
+		struct run all = {0, c.nblocks};
+		struct extent e = chunk_extent(&c, all);
+		rc = chunk_decode(&c, s, all, view_part(stored, e.off, e.len), dst);
+	}
+	chunk_deinit(&c);
+	return rc;
+}

@@ -1,0 +1,195 @@
+/*
+ * Bytes -> chunk, FORMAT.md 3.10. Blocks are filtered into the scratch and
+ * coded from there straight to their place in the chunk. When it gets no smaller than
+ * a plain copy would be, a plain copy it becomes.
+ */
+#include "codec/chunk_impl.h"
+#include "codec/dict.h"
+#include "codec/scratch_impl.h"
+
+#include <assert.h>
+
+#define ENCODE_MIN 32 /* smaller chunks are stored, as the reference does */
+
+#define BLOCK_AUTO (64u << 10)
+#define BLOCK_AUTO_MAX (256u << 10)
+
+static uint32_t round_down(uint32_t n, uint32_t unit)
+{
+	return n > unit ? n - n % unit : n;
+}
+
+static bool has_shuffle(const struct pipeline *p)
+{
+	return memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS) != NULL;
+}
+
+/* The rule that readers and writers of this format share for the default mode; FORMAT.md 3.3. */
+static bool wants_split(const struct pipeline *p, uint32_t typesize, uint32_t blocksize)
+{
+	if (p->split_mode == SPLIT_NEVER || blocksize < typesize || blocksize % typesize)
+		return false;
+	if (p->split_mode == SPLIT_ALWAYS)
+		return true;
+	bool fast = p->codec == CODEC_BLOSCLZ || p->codec == CODEC_LZ4 ||
+		    (p->codec == CODEC_ZSTD && p->level <= 5);
+	return fast && has_shuffle(p) && typesize <= 16 && blocksize / typesize >= 32;
+}
+
+/*
+ * A block is the least that a reader decodes: small enough for random reads
+ * and for L2, large enough for a codec to learn something. A split block is as many
+ * streams, each coded alone, and gets more bytes so that they do not starve.
+ */
+static uint32_t auto_blocksize(const struct pipeline *p, uint32_t typesize)
+{
+	uint64_t n = p->level <= 6 ? BLOCK_AUTO : p->level <= 8 ? 2 * BLOCK_AUTO : 4 * BLOCK_AUTO;
+	if (wants_split(p, typesize, BLOCK_AUTO - BLOCK_AUTO % typesize))
+		n = max_u64(n, (uint64_t)typesize * (BLOCK_AUTO / 4));
+	return (uint32_t)min_u64(n, BLOCK_AUTO_MAX);
+}
+
+static void plan_blocks(struct encoder *e, const struct pipeline *p)
+{
+	uint32_t nbytes = (uint32_t)e->src.n;
+	uint32_t typesize = p->typesize > 255 || nbytes < p->typesize ? 1 : p->typesize;
+	uint32_t size = p->blocksize ? p->blocksize : auto_blocksize(p, typesize);
+	size = (uint32_t)min_u64(size, nbytes);
+	e->blocksize = round_down(round_down(size, p->typesize), typesize);
+	e->nblocks = (uint32_t)ceil_div(nbytes, e->blocksize);
+	e->split = wants_split(p, typesize, e->blocksize);
+	e->plan.typesize = typesize;
+}
+
+static int encoder_init(struct encoder *e, struct scratch *s, const struct pipeline *p,
+			struct view src)
+{
+	*e = (struct encoder){.s = s, .p = p, .src = src};
+	plan_blocks(e, p);
+	e->plan.coder.codec = codec_by_id(p->codec);
+	e->plan.coder.level = p->level;
+	TRY(scratch_state(s, e->plan.coder.codec, &e->plan.coder.state));
+	for (unsigned i = 0; i < FILTER_SLOTS; i++) {
+		if (p->filter[i] == FILTER_NONE)
+			continue;
+		/* A chunk that stands alone cannot ask for the super-chunk's typesize. */
+		uint8_t meta = p->meta[i];
+		if (p->filter[i] == FILTER_BYTEDELTA && !meta)
+			meta = (uint8_t)e->plan.typesize;
+		e->meta[i] = meta;
+		block_add_filter(&e->plan, filter_by_id(p->filter[i]), meta);
+	}
+	return 0;
+}
+
+struct view encoder_block(const struct encoder *e, uint32_t i, struct block *b)
+{
+	size_t at = (size_t)i * e->blocksize;
+	struct view v = view_part(e->src, at, min_u64(e->blocksize, e->src.n - at));
+	*b = (struct block){.nstreams = e->split && v.n == e->blocksize ? e->plan.typesize : 1};
+	if (i)
+		b->ref = view_part(e->src, 0, e->blocksize);
+	return v;
+}
+
+static void put_header(const struct encoder *e, uint8_t *h, uint8_t flags, uint32_t cbytes)
+{
+	memset(h, 0, CHUNK_HEAD);
+	h[AT_VERSION] = VERSION_NOW;
+	h[AT_VERSIONLZ] = 1;
+	h[AT_FLAGS] = FLAG_EXTENDED | flags;
+	h[AT_TYPESIZE] = (uint8_t)e->plan.typesize;
+	put_le32(h + AT_NBYTES, (uint32_t)e->src.n);
+	put_le32(h + AT_BLOCKSIZE, e->blocksize);
+	put_le32(h + AT_CBYTES, cbytes);
+	h[AT_UDCODEC] = e->p->codec;
+}
+
+static int store(const struct encoder *e, struct buf *out)
+{
+	out->n = CHUNK_HEAD + e->src.n;
+	put_header(e, out->p, FLAG_STORED, (uint32_t)out->n);
+	memcpy(out->p + CHUNK_HEAD, e->src.p, e->src.n);
+	return 0;
+}
+
+/* Blocks from out->n on. 1: all written; 0: a plain copy is no larger. */
+static int put_blocks(struct encoder *e, struct buf *out, size_t limit)
+{
+	for (uint32_t i = 0; i < e->nblocks; i++) {
+		struct block b;
+		struct view src = encoder_block(e, i, &b);
+		put_le32(out->p + CHUNK_HEAD + 4 * (size_t)i, (uint32_t)out->n);
+		ssize_t n = block_encode(&e->plan, e->s, &b, src,
+					 span_of(out->p + out->n, limit - out->n));
+		if (n <= 0)
+			return (int)n;
+		out->n += (size_t)n;
+	}
+	return 1;
+}
+
+/* The chunk with the dictionary `dict`, or none when it is empty. Result as put_blocks. */
+static int encode_regular(struct encoder *e, struct view dict, struct buf *out)
+{
+	const struct pipeline *p = e->p;
+	size_t limit = CHUNK_HEAD + e->src.n - 1; /* one less than a plain copy */
+	size_t body = CHUNK_HEAD + 4 * (size_t)e->nblocks + (dict.n ? 4 + dict.n : 0);
+	if (body >= limit)
+		return 0;
+	if (dict.n) {
+		put_le32(out->p + body - dict.n - 4, (uint32_t)dict.n);
+		memcpy(out->p + body - dict.n, dict.p, dict.n);
+	}
+	out->n = body;
+	int rc = put_blocks(e, out, limit);
+	if (rc <= 0)
+		return rc;
+	uint8_t flags = (uint8_t)(e->plan.coder.codec->format << FLAG_FORMAT_SHIFT);
+	if (!e->split)
+		flags |= FLAG_NO_SPLIT;
+	if (memchr(p->filter, FILTER_DELTA, FILTER_SLOTS))
+		flags |= FLAG_DELTA;
+	put_header(e, out->p, flags, (uint32_t)out->n);
+	memcpy(out->p + AT_FILTERS, p->filter, FILTER_SLOTS);
+	memcpy(out->p + AT_METAS, e->meta, FILTER_SLOTS);
+	out->p[AT_BLOSC2_FLAGS] = dict.n ? FLAG_DICT : 0;
+	return 1;
+}
+
+/*
+ * With a dictionary and without, and the smaller one stays: what a dictionary
+ * costs and saves is known only after. 1, 0, or an error as put_blocks.
+ */
+static int encode_with_dict(struct encoder *e, struct buf *out)
+{
+	struct scratch *s = e->s;
+	const struct stream_coder *coder = &e->plan.coder;
+	TRY(dict_make(e, &s->dict));
+	int plain = encode_regular(e, (struct view){NULL, 0}, out);
+	if (plain < 0 || !s->dict.n)
+		return plain;
+	TRY(buf_reserve_fresh(&s->trial, out->cap));
+	TRY(coder->codec->dict_set(coder->state, buf_view(&s->dict)));
+	int tried = encode_regular(e, buf_view(&s->dict), &s->trial);
+	TRY(coder->codec->dict_set(coder->state, (struct view){NULL, 0}));
+	if (tried <= 0 || (plain && out->n <= s->trial.n))
+		return tried < 0 ? tried : plain;
+	struct buf other = *out;
+	*out = s->trial;
+	s->trial = other;
+	return 1;
+}
+
+int chunk_encode(struct scratch *s, const struct pipeline *p, struct view src, struct buf *out)
+{
+	assert(src.n >= 1 && src.n <= CHUNK_MAX_NBYTES);
+	struct encoder e;
+	TRY(encoder_init(&e, s, p, src));
+	TRY(buf_reserve_fresh(out, src.n + CHUNK_MAX_OVERHEAD));
+	if (!p->level || src.n < ENCODE_MIN)
+		return store(&e, out);
+	int rc = p->use_dict ? encode_with_dict(&e, out)
+			     : encode_regular(&e, (struct view){NULL, 0}, out);
+	return rc ? (rc < 0 ? rc : 0) : store(&e, out);
+}

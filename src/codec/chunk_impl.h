@@ -1,0 +1,46 @@
+/* What the files of chunk.h share. */
+#ifndef CODEC_CHUNK_IMPL_H
+#define CODEC_CHUNK_IMPL_H
+
+#include "codec/block.h"
+#include "codec/chunk.h"
+
+/* Places in the header; FORMAT.md 2.1. */
+enum chunk_field {
+	AT_VERSION = 0,
+	AT_VERSIONLZ = 1,
+	AT_FLAGS = 2,
+	AT_TYPESIZE = 3,
+	AT_NBYTES = 4,
+	AT_BLOCKSIZE = 8,
+	AT_CBYTES = 12,
+	AT_FILTERS = 16,
+	AT_UDCODEC = 22,
+	AT_CODEC_META = 23,
+	AT_METAS = 24,
+	AT_FLAGS2 = 30,
+	AT_BLOSC2_FLAGS = 31,
+};
+
+/* The byte at AT_FLAGS. */
+#define FLAG_SHUFFLE 0x01
+#define FLAG_STORED 0x02
+#define FLAG_BITSHUFFLE 0x04
+#define FLAG_EXTENDED 0x05 /* both: the header has 32 bytes */
+#define FLAG_DELTA 0x08
+#define FLAG_NO_SPLIT 0x10
+#define FLAG_FORMAT_SHIFT 5
+
+/* The byte at AT_BLOSC2_FLAGS. */
+#define FLAG_DICT 0x01
+#define FLAG_LAZY 0x08
+#define FLAG_SPECIAL_SHIFT 4
+#define FLAG_INSTRUMENTED 0x80
+
+#define FLAG2_VL 0x01
+
+#define VERSION_NOW 5
+#define DICT_MAX 131072 /* old releases wrote up to this; we write at most DICT_MAX_WRITE */
+#define DICT_MAX_WRITE 32768
+
+#endif

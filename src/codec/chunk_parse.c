@@ -1,0 +1,389 @@
+/*
+ * Header, block offsets and dictionary of a chunk, judged once. Everything is
+ * computed in 64 bits from numbers that are not trusted; what ends up in
+ * struct chunk holds from then on.
+ */
+#include "codec/chunk_impl.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdlib.h>
+
+struct header {
+	uint8_t flags, flags2, blosc2_flags, udcodec;
+	uint32_t blocksize; /* as stored */
+	struct view head;   /* no more than the chunk's own bytes */
+};
+
+int chunk_sizes(struct view head, uint32_t *nbytes, uint32_t *cbytes)
+{
+	if (head.n < CHUNK_HEAD_MIN)
+		return CORRUPT("chunk is shorter than a header", head.n);
+	*nbytes = get_le32(head.p + AT_NBYTES);
+	*cbytes = get_le32(head.p + AT_CBYTES);
+	if (*nbytes > CHUNK_MAX_NBYTES)
+		return CORRUPT("decoded size of chunk", *nbytes);
+	if (*cbytes < CHUNK_HEAD_MIN || *cbytes > INT32_MAX)
+		return CORRUPT("stored size of chunk", *cbytes);
+	return 0;
+}
+
+static void read_filters(struct chunk *c, const struct header *h)
+{
+	if (c->head_len == CHUNK_HEAD) {
+		memcpy(c->filter, h->head.p + AT_FILTERS, FILTER_SLOTS);
+		memcpy(c->meta, h->head.p + AT_METAS, FILTER_SLOTS);
+		if (c->version == 3) /* the alphas left rubbish there */
+			c->filter[5] = c->meta[5] = 0;
+		return;
+	}
+	if (h->flags & FLAG_SHUFFLE)
+		c->filter[5] = FILTER_SHUFFLE;
+	if (h->flags & FLAG_BITSHUFFLE)
+		c->filter[5] = FILTER_BITSHUFFLE;
+	if (h->flags & FLAG_DELTA)
+		c->filter[4] = FILTER_DELTA;
+}
+
+static int read_kind(struct chunk *c, const struct header *h)
+{
+	static const enum chunk_kind special[] = {CHUNK_REGULAR, CHUNK_ZEROS, CHUNK_NAN,
+						  CHUNK_VALUE, CHUNK_UNINIT};
+	unsigned kind = h->blosc2_flags >> FLAG_SPECIAL_SHIFT & 7;
+	bool stored = h->flags & FLAG_STORED;
+	if (h->blosc2_flags & FLAG_LAZY)
+		return CORRUPT("lazy chunk in a file", h->blosc2_flags);
+	if (h->blosc2_flags & FLAG_INSTRUMENTED)
+		return UNSUPPORTED("instrumented chunk", h->blosc2_flags);
+	if (kind > 4)
+		return CORRUPT("special value of unknown kind", kind);
+	if (c->is_vl && (stored || kind))
+		return CORRUPT("variable-length blocks in a stored or special chunk", h->flags);
+	if (kind && stored)
+		return CORRUPT("chunk both stored and special", kind);
+	c->kind = stored ? CHUNK_STORED : special[kind];
+	/* An empty chunk has no blocks whatever it says it is. */
+	if (!c->nbytes && !kind)
+		c->kind = CHUNK_STORED;
+	return 0;
+}
+
+/* The first 16 or 32 bytes. > 0: more are needed. */
+static int read_header(struct chunk *c, struct header *h, uint64_t room)
+{
+	if (h->head.n < CHUNK_HEAD_MIN)
+		return room < CHUNK_HEAD_MIN ? CORRUPT("no room for a chunk", room) : CHUNK_HEAD_MIN;
+	TRY(chunk_sizes(h->head, &c->nbytes, &c->cbytes));
+	const uint8_t *p = h->head.p;
+	if (c->cbytes > room)
+		return CORRUPT("chunk ends past its container", c->cbytes);
+	c->version = p[AT_VERSION];
+	h->flags = p[AT_FLAGS];
+	c->typesize = p[AT_TYPESIZE];
+	h->blocksize = get_le32(p + AT_BLOCKSIZE);
+	if (!c->typesize)
+		return CORRUPT("typesize of chunk", 0);
+	if (!h->blocksize || h->blocksize > CHUNK_MAX_BLOCKSIZE)
+		return CORRUPT("blocksize of chunk", h->blocksize);
+	bool extended = (h->flags & FLAG_EXTENDED) == FLAG_EXTENDED;
+	c->head_len = extended ? CHUNK_HEAD : CHUNK_HEAD_MIN;
+	if (c->cbytes < c->head_len)
+		return CORRUPT("chunk is shorter than its header", c->cbytes);
+	h->head.n = min_u64(h->head.n, c->cbytes);
+	if (h->head.n < c->head_len)
+		return (int)c->head_len;
+	if (extended) {
+		h->udcodec = p[AT_UDCODEC];
+		h->flags2 = p[AT_FLAGS2];
+		h->blosc2_flags = p[AT_BLOSC2_FLAGS];
+	}
+	/* Bits that nobody has defined yet may change how the bytes read. Betas left them undefined. */
+	if (c->version >= VERSION_NOW && (h->flags2 & ~FLAG2_VL))
+		return UNSUPPORTED("chunk of a later format", h->flags2);
+	c->is_vl = h->flags2 & FLAG2_VL;
+	read_filters(c, h);
+	return read_kind(c, h);
+}
+
+static void read_blocking(struct chunk *c, const struct header *h)
+{
+	c->blocksize = h->blocksize;
+	if (c->is_vl) {
+		c->nblocks = h->blocksize;
+		return;
+	}
+	if (c->nbytes && c->blocksize > c->nbytes)
+		c->blocksize = c->nbytes;
+	/* Release 3 wrote the size before rounding; blocks were rounded (FORMAT.md 2.5). */
+	bool rounded = c->kind == CHUNK_REGULAR || c->kind == CHUNK_STORED;
+	if (rounded && c->blocksize > c->typesize)
+		c->blocksize -= c->blocksize % c->typesize;
+	c->nblocks = (uint32_t)ceil_div(c->nbytes, c->blocksize);
+}
+
+static int judge_nan(struct chunk *c)
+{
+	static const uint8_t nan4[4] = {0, 0, 0xC0, 0x7F};
+	static const uint8_t nan8[8] = {0, 0, 0, 0, 0, 0, 0xF8, 0x7F};
+	if (c->typesize != 4 && c->typesize != 8)
+		return CORRUPT("NaN of another size than 4 or 8", c->typesize);
+	return buf_append(&c->value, c->typesize == 4 ? view_of(nan4, 4) : view_of(nan8, 8));
+}
+
+/* Stored and special chunks. > 0: more bytes are needed. */
+static int judge_plain(struct chunk *c, const struct header *h)
+{
+	uint32_t payload = c->cbytes - c->head_len;
+	switch (c->kind) {
+	case CHUNK_STORED:
+		if (payload != c->nbytes && c->nbytes)
+			return CORRUPT("stored chunk of another size", c->cbytes);
+		return 0;
+	case CHUNK_ZEROS:
+		return 0;
+	case CHUNK_NAN:
+	case CHUNK_UNINIT:
+		if (c->nbytes % c->typesize)
+			return CORRUPT("special chunk ends inside an item", c->nbytes);
+		return c->kind == CHUNK_NAN ? judge_nan(c) : 0;
+	case CHUNK_VALUE:
+	default:
+		break;
+	}
+	if (!payload || payload > c->nbytes || c->nbytes % payload)
+		return CORRUPT("repeated value does not divide the chunk", payload);
+	if (c->nblocks > 1 && c->blocksize % payload)
+		return CORRUPT("repeated value does not divide the block", c->blocksize);
+	if (h->head.n < c->cbytes)
+		return (int)c->cbytes;
+	return buf_append(&c->value, view_part(h->head, c->head_len, payload));
+}
+
+static int judge_codec(struct chunk *c, const struct header *h)
+{
+	unsigned format = h->flags >> FLAG_FORMAT_SHIFT;
+	const struct codec *codec = codec_by_format(format);
+	if (!codec)
+		return codec_refuse(format, h->udcodec);
+	c->codec = codec->id;
+	/* Other codecs never look at a dictionary, though it takes its place. */
+	c->has_dict = (h->blosc2_flags & FLAG_DICT) && codec->dict_make;
+	c->split = !(h->flags & FLAG_NO_SPLIT) && !c->is_vl;
+	/* Before release 1.11 there was no flag: small blocks were not split. */
+	if (c->head_len == CHUNK_HEAD_MIN && c->version <= 2 &&
+	    (c->typesize > 16 || c->blocksize / c->typesize < 128))
+		c->split = false;
+	if (c->split && c->blocksize % c->typesize)
+		return CORRUPT("split blocks smaller than an item", c->blocksize);
+	return 0;
+}
+
+static int judge_filters(struct chunk *c, uint32_t item)
+{
+	unsigned deltas = 0;
+	for (unsigned i = 0; i < FILTER_SLOTS; i++) {
+		uint8_t id = c->filter[i];
+		if (id == FILTER_NONE)
+			continue;
+		if (!filter_by_id(id))
+			return filter_refuse(id);
+		c->param[i] = c->meta[i];
+		if ((id == FILTER_BYTEDELTA || id == FILTER_BYTEDELTA_OLD) && !c->meta[i])
+			c->param[i] = item;
+		if ((id == FILTER_BYTEDELTA || id == FILTER_BYTEDELTA_OLD) && !c->param[i])
+			return CORRUPT("bytedelta without a number of channels", 0);
+		if (id == FILTER_DELTA && ++deltas > 1)
+			return CORRUPT("more than one delta filter", deltas);
+	}
+	return 0;
+}
+
+/* The bytes in front of the streams. > 0: more are needed. */
+static int find_body(struct chunk *c, const struct header *h, uint64_t *body)
+{
+	uint64_t at = c->head_len + 4ull * c->nblocks;
+	if (at > c->cbytes)
+		return CORRUPT("more blocks than the chunk has room for", c->nblocks);
+	if (h->head.n < at)
+		return (int)at;
+	*body = at;
+	if (!(h->blosc2_flags & FLAG_DICT))
+		return 0;
+	if (at + 4 > c->cbytes)
+		return CORRUPT("no room for a dictionary", at);
+	if (h->head.n < at + 4)
+		return (int)at + 4;
+	uint32_t size = get_le32(h->head.p + at);
+	if (!size || size > DICT_MAX || at + 4 + size > c->cbytes)
+		return CORRUPT("size of dictionary", size);
+	*body = at + 4 + size;
+	return h->head.n < *body ? (int)*body : 0;
+}
+
+/* Where variable-length blocks begin and end. > 0: more bytes are needed. */
+static int judge_vl(struct chunk *c, const struct header *h, uint64_t body)
+{
+	const uint8_t *table = h->head.p + c->head_len;
+	uint64_t last = get_le32(table + 4ull * (c->nblocks - 1));
+	if (last + 4 > c->cbytes)
+		return CORRUPT("block begins past the end of the chunk", last);
+	if (h->head.n < last + 4)
+		return (int)last + 4;
+	c->vl_start = mem_zalloc_array((size_t)c->nblocks + 1, sizeof *c->vl_start);
+	if (!c->vl_start)
+		return -ENOMEM;
+	uint64_t sum = 0, before = body;
+	for (uint32_t i = 0; i < c->nblocks; i++) {
+		uint64_t at = get_le32(table + 4ull * i);
+		/* Each but the first has a size word and a byte of payload in front of it. */
+		if (at < before || at > last)
+			return CORRUPT("variable-length blocks overlap", at);
+		before = at + 5;
+		sum += get_le32(h->head.p + at);
+		if (sum == c->vl_start[i] || sum > c->nbytes)
+			return CORRUPT("size of variable-length block", sum);
+		c->vl_start[i + 1] = (uint32_t)sum;
+	}
+	if (before > c->cbytes || sum != c->nbytes)
+		return CORRUPT("variable-length blocks do not add up", sum);
+	return 0;
+}
+
+static int compare_u32(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+	return (x > y) - (x < y);
+}
+
+/* The least element of sorted[0 .. n) above x, or `end`. */
+static uint32_t next_above(const uint32_t *sorted, uint32_t n, uint32_t x, uint32_t end)
+{
+	uint32_t lo = 0, hi = n;
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (sorted[mid] > x)
+			hi = mid;
+		else
+			lo = mid + 1;
+	}
+	return lo < n ? sorted[lo] : end;
+}
+
+/*
+ * A block ends where the next one in the file begins. Writers with threads
+ * leave blocks in any order, and gaps are legal: an end is never believed to
+ * be further away than the longest streams that the block can have.
+ */
+static void clip_ends(struct chunk *c)
+{
+	for (uint32_t i = 0; i < c->nblocks; i++) {
+		uint64_t len = chunk_block_bytes(c, i).len;
+		uint64_t most = c->bstart[i] + 2 * len + 8ull * c->typesize + 64;
+		c->bend[i] = (uint32_t)min_u64(c->bend[i], most);
+	}
+}
+
+static int find_ends(struct chunk *c, bool in_order)
+{
+	uint32_t n = c->nblocks, *sorted = c->bstart;
+	if (!in_order) {
+		sorted = mem_zalloc_array(n, sizeof *sorted);
+		if (!sorted)
+			return -ENOMEM;
+		memcpy(sorted, c->bstart, n * sizeof *sorted);
+		qsort(sorted, n, sizeof *sorted, compare_u32);
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		if (in_order)
+			c->bend[i] = i + 1 < n ? c->bstart[i + 1] : c->cbytes;
+		else
+			c->bend[i] = next_above(sorted, n, c->bstart[i], c->cbytes);
+	}
+	if (!in_order)
+		mem_free(sorted);
+	if (!c->is_vl)
+		clip_ends(c);
+	return 0;
+}
+
+static int read_offsets(struct chunk *c, const struct header *h, uint64_t body)
+{
+	c->bstart = mem_zalloc_array(c->nblocks, sizeof *c->bstart);
+	c->bend = mem_zalloc_array(c->nblocks, sizeof *c->bend);
+	if (!c->bstart || !c->bend)
+		return -ENOMEM;
+	const uint8_t *table = h->head.p + c->head_len;
+	bool in_order = true;
+	for (uint32_t i = 0; i < c->nblocks; i++) {
+		uint32_t at = get_le32(table + 4ull * i);
+		if (at < body || (uint64_t)at + 4 > c->cbytes)
+			return CORRUPT("block begins outside the chunk", at);
+		c->bstart[i] = at;
+		in_order = in_order && (!i || at > c->bstart[i - 1]);
+	}
+	return find_ends(c, in_order);
+}
+
+static int read_dict(struct chunk *c, const struct header *h)
+{
+	uint64_t at = c->head_len + 4ull * c->nblocks;
+	uint32_t size = get_le32(h->head.p + at);
+	TRY(buf_append(&c->dict, view_part(h->head, at + 4, size)));
+	const struct codec *codec = codec_by_id(c->codec);
+	return codec->digest_new ? codec->digest_new(&c->ddict, buf_view(&c->dict)) : 0;
+}
+
+static int judge_regular(struct chunk *c, const struct header *h, uint32_t item)
+{
+	uint64_t body = 0;
+	TRY(judge_codec(c, h));
+	TRY(judge_filters(c, item));
+	int need = find_body(c, h, &body);
+	if (need)
+		return need;
+	if (c->is_vl) {
+		need = judge_vl(c, h, body);
+		if (need)
+			return need;
+	}
+	TRY(read_offsets(c, h, body));
+	return c->has_dict ? read_dict(c, h) : 0;
+}
+
+int chunk_parse(struct chunk *c, struct view head, uint64_t room, uint32_t item)
+{
+	struct header h = {.head = head};
+	chunk_deinit(c); /* what an earlier call with fewer bytes left */
+	int need = read_header(c, &h, room);
+	if (need)
+		return need;
+	read_blocking(c, &h);
+	return c->kind == CHUNK_REGULAR ? judge_regular(c, &h, item) : judge_plain(c, &h);
+}
+
+void chunk_deinit(struct chunk *c)
+{
+	const struct codec *codec = codec_by_id(c->codec);
+	if (c->ddict)
+		codec->digest_free(c->ddict);
+	mem_free(c->bstart);
+	mem_free(c->bend);
+	mem_free(c->vl_start);
+	buf_free(&c->dict);
+	buf_free(&c->value);
+	buf_free(&c->ref);
+	*c = (struct chunk){0};
+}
+
+size_t chunk_footprint(const struct chunk *c)
+{
+	size_t n = sizeof *c + c->dict.cap + c->value.cap + c->ref.cap;
+	if (c->bstart)
+		n += (size_t)c->nblocks * (sizeof *c->bstart + sizeof *c->bend);
+	if (c->vl_start)
+		n += ((size_t)c->nblocks + 1) * sizeof *c->vl_start;
+	/* The digest keeps tables and a copy of the dictionary. */
+	if (c->ddict)
+		n += (28 << 10) + c->dict.n;
+	return n;
+}

@@ -1,0 +1,60 @@
+#include "codec/codec.h"
+
+#define CODEC(name) extern const struct codec codec_##name;
+#include "codec/codec_list.h"
+#undef CODEC
+
+static const struct codec *const rows[] = {
+#define CODEC(name) &codec_##name,
+#include "codec/codec_list.h"
+#undef CODEC
+};
+
+#define NROWS (sizeof rows / sizeof rows[0])
+
+const struct codec *codec_at(size_t i)
+{
+	return i < NROWS ? rows[i] : NULL;
+}
+
+const struct codec *codec_by_id(unsigned id)
+{
+	for (size_t i = 0; i < NROWS; i++)
+		if (rows[i]->id == id)
+			return rows[i];
+	return NULL;
+}
+
+const struct codec *codec_by_format(unsigned format)
+{
+	/* LZ4 and LZ4HC share a format; the first row of a format decodes it. */
+	for (size_t i = 0; i < NROWS; i++)
+		if (rows[i]->format == format)
+			return rows[i];
+	return NULL;
+}
+
+const struct codec *codec_by_name(struct view name)
+{
+	for (size_t i = 0; i < NROWS; i++)
+		if (strlen(rows[i]->name) == name.n && !memcmp(rows[i]->name, name.p, name.n))
+			return rows[i];
+	return NULL;
+}
+
+int codec_refuse(unsigned format, unsigned udcodec)
+{
+	static const char *const plugin[] = {
+		"codec ndlz",	"codec zfp_acc", "codec zfp_prec", "codec zfp_rate", "codec openhtj2k",
+		"codec grok",	"codec openzl",	 "codec j2k",	   "codec htj2k",
+	};
+	if (format == 2)
+		return UNSUPPORTED("codec snappy", format);
+	if (format == 5)
+		return UNSUPPORTED("codec lizard", format);
+	if (format != 6 || udcodec < 32)
+		return CORRUPT("unknown codec", format == 6 ? udcodec : format);
+	if (udcodec - 32 < sizeof plugin / sizeof plugin[0])
+		return UNSUPPORTED(plugin[udcodec - 32], udcodec);
+	return UNSUPPORTED("codec of a user", udcodec);
+}

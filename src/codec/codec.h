@@ -1,0 +1,65 @@
+/*
+ * The codecs: one file and one row each (codec_list.h). A row turns one stream
+ * of bytes into its payload (FORMAT.md 6) and back; csize words, runs and stored streams
+ * are the business of stream.h.
+ */
+#ifndef CODEC_CODEC_H
+#define CODEC_CODEC_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define CODEC_IDS 8 /* ids of built-in codecs are below this */
+
+enum codec_id {
+	CODEC_BLOSCLZ = 0,
+	CODEC_LZ4 = 1,
+	CODEC_LZ4HC = 2,
+	CODEC_ZLIB = 4,
+	CODEC_ZSTD = 5,
+};
+
+/* A chunk's dictionary on the way in: its bytes, and what the row made of them. */
+struct codec_dict {
+	struct view raw;
+	const void *digest;
+};
+
+struct codec {
+	const char *name;
+	const char *what;   /* for help texts                                      */
+	uint8_t id, format; /* FORMAT.md 1.3: compcode, compformat                 */
+	uint8_t level;      /* where the text form of a pipeline names none        */
+
+	/* A state belongs to one thread at a time. NULL: the codec needs none. */
+	int (*state_new)(void **state);
+	void (*state_free)(void *state);
+
+	/* The length of the payload, or 0: does not fit into dst. */
+	ssize_t (*encode)(void *state, int level, struct view src, struct span dst);
+
+	/* Fills dst exactly or fails. dict: NULL without one. */
+	int (*decode)(void *state, struct view src, struct span dst, const struct codec_dict *dict);
+
+	/* Dictionaries; all NULL where the codec has none. Samples lie one behind the other. */
+	ssize_t (*dict_make)(struct view samples, size_t nsamples, struct span dict); /* 0: no use */
+	int (*dict_set)(void *state, struct view dict); /* for encode, until set to nothing */
+	int (*digest_new)(void **digest, struct view dict); /* copies dict */
+	void (*digest_free)(void *digest);
+};
+
+/* NULL: no such codec is built in. */
+const struct codec *codec_by_id(unsigned id);
+const struct codec *codec_by_format(unsigned format);
+const struct codec *codec_by_name(struct view name);
+
+/* All rows in the order of their ids; NULL past the last. */
+const struct codec *codec_at(size_t i);
+
+/* -ENOTSUP for a codec that the format knows and we do not, -EBADMSG for one that nobody knows. */
+int codec_refuse(unsigned format, unsigned udcodec);
+
+#endif

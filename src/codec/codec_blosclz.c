@@ -1,0 +1,365 @@
+/*
+ * BloscLZ, FORMAT.md 6.1.
+ *
+ *      000 nnnnn                        n + 1 literals follow
+ *      ttt hhhhh [255 ... e] lo         match: length from t (and the bytes e), distance from h, lo
+ *      ttt 11111 [255 ... e] 255 d d    match further back than 8191
+ *
+ * The first byte is always a literal run, whatever its top bits; the last
+ * operation is one too.
+ */
+#include "base/buf.h"
+#include "codec/codec.h"
+
+#include <assert.h>
+
+#define NEAR_MAX 8191u
+#define FAR_MAX 73727u
+
+/* ---- decoder ---- */
+
+struct reader {
+	const uint8_t *in, *in_end;
+	uint8_t *out, *out_start, *out_end;
+};
+
+/* Room behind a copy that may be overwritten: later output lands there anyway. */
+#define SLACK 32
+
+static inline void copy16(uint8_t *dst, const uint8_t *src)
+{
+	memcpy(dst, src, 16);
+}
+
+static bool copy_literals(struct reader *r, size_t n)
+{
+	if (n > (size_t)(r->in_end - r->in) || n > (size_t)(r->out_end - r->out))
+		return false;
+	if (r->in_end - r->in >= SLACK && r->out_end - r->out >= SLACK) {
+		copy16(r->out, r->in);
+		copy16(r->out + 16, r->in + 16);
+	} else {
+		memcpy(r->out, r->in, n);
+	}
+	r->in += n;
+	r->out += n;
+	return true;
+}
+
+static bool copy_match(struct reader *r, size_t len, size_t dist)
+{
+	if (dist > (size_t)(r->out - r->out_start) || len > (size_t)(r->out_end - r->out))
+		return false;
+	uint8_t *out = r->out, *end = out + len;
+	r->out = end;
+	if ((size_t)(r->out_end - out) < len + SLACK) {
+		for (; out < end; out++)
+			*out = *(out - dist);
+		return true;
+	}
+	if (dist < 16) {
+		/* Sixteen bytes by hand; from there the pattern repeats at a distance of 16 or more. */
+		for (int i = 0; i < 16; i++)
+			out[i] = *(out + i - dist);
+		out += 16;
+		dist *= (15 + dist) / dist;
+	}
+	for (; out < end; out += 16)
+		copy16(out, out - dist);
+	return true;
+}
+
+/* Length and distance of the match whose first byte is `op`; false: the input ends first. */
+static bool read_match(struct reader *r, unsigned op, size_t *len, size_t *dist)
+{
+	size_t n = (op >> 5) + 2;
+	unsigned e = 255;
+	/* A literal run must follow, so that every byte read here has another behind it. */
+	while (op >> 5 == 7 && e == 255) {
+		if (r->in_end - r->in < 2)
+			return false;
+		e = *r->in++;
+		n += e;
+	}
+	if (r->in_end - r->in < 2)
+		return false;
+	unsigned lo = *r->in++, hi = op & 31;
+	*len = n;
+	*dist = 256u * hi + lo + 1;
+	if (hi == 31 && lo == 255) {
+		if (r->in_end - r->in < 3)
+			return false;
+		*dist = 256u * r->in[0] + r->in[1] + NEAR_MAX + 1;
+		r->in += 2;
+	}
+	return true;
+}
+
+static int blosclz_decode(void *state, struct view src, struct span dst,
+			  const struct codec_dict *dict)
+{
+	struct reader r = {src.p, src.p + src.n, dst.p, dst.p, dst.p + dst.n};
+	if (!src.n)
+		return CORRUPT("empty blosclz stream", 0);
+	unsigned op = *r.in++ & 31;
+	for (;;) {
+		size_t len, dist;
+		if (op < 32) {
+			if (!copy_literals(&r, op + 1))
+				return CORRUPT("blosclz literals", r.in - src.p);
+			if (r.in == r.in_end)
+				break;
+		} else if (!read_match(&r, op, &len, &dist) || !copy_match(&r, len, dist)) {
+			return CORRUPT("blosclz match", r.in - src.p);
+		}
+		op = *r.in++;
+	}
+	if (r.out != r.out_end)
+		return CORRUPT("blosclz stream is short", r.out - dst.p);
+	return 0;
+}
+
+/* ---- encoder ---- */
+
+#define HASH_LOG_MAX 14
+#define CHAIN (1u << 16) /* a power of two; distances on a chain stay below it */
+#define TAIL 12u         /* no match starts in the last bytes: room for wide reads, a literal end */
+
+/*
+ * Positions are counted on over all streams that a state has seen: what an
+ * earlier stream left in the tables is then simply too far back, and nothing
+ * is cleared between streams.
+ */
+struct state {
+	uint32_t base; /* position of the current stream's first byte */
+	uint32_t head[1 << HASH_LOG_MAX];
+	uint32_t chain[CHAIN]; /* the position before this one with the same hash */
+};
+
+struct effort {
+	uint8_t hash_log;
+	uint8_t skip;  /* after 2^skip misses the search starts to leap     */
+	uint8_t depth; /* candidates looked at; > 1: by way of the chain    */
+	bool lazy;     /* try the next byte before taking a match           */
+};
+
+static const struct effort efforts[10] = {
+	{12, 4, 1, false},  {12, 4, 1, false}, {12, 5, 1, false}, {13, 5, 1, false},
+	{13, 6, 1, false},  {14, 6, 1, false}, {14, 7, 4, false}, {14, 8, 8, true},
+	{14, 9, 16, true},  {14, 16, 64, true},
+};
+
+struct writer {
+	struct state *st;
+	const struct effort *effort;
+	const uint8_t *src, *src_end;
+	const uint8_t *match_end; /* matches stop here: literals come last  */
+	uint8_t *out, *out_end;
+};
+
+struct match {
+	size_t len, dist;
+};
+
+static inline uint32_t load32(const uint8_t *p)
+{
+	uint32_t x;
+	memcpy(&x, p, 4);
+	return x;
+}
+
+static inline uint32_t hash_of(const uint8_t *p, unsigned log)
+{
+	return (load32(p) * 2654435761u) >> (32 - log);
+}
+
+static inline size_t match_length(const uint8_t *a, const uint8_t *b, const uint8_t *end)
+{
+	const uint8_t *start = b;
+	while (end - b >= 8) {
+		uint64_t x = get_le64(a) ^ get_le64(b);
+		if (x)
+			return (size_t)(b - start) + (unsigned)__builtin_ctzll(x) / 8;
+		a += 8;
+		b += 8;
+	}
+	while (b < end && *a == *b)
+		a++, b++;
+	return (size_t)(b - start);
+}
+
+/* Bytes that a match spares; a far one costs two more. At most 0: not worth it. */
+static inline int match_gain(struct match m)
+{
+	return (int)(m.len > 0xFFFFF ? 0xFFFFF : m.len) - (m.dist > NEAR_MAX ? 6 : 3);
+}
+
+/* Enters position p into the tables and returns the newest one with its hash. */
+static inline uint32_t table_put(struct writer *w, const uint8_t *p)
+{
+	struct state *st = w->st;
+	uint32_t pos = st->base + (uint32_t)(p - w->src);
+	uint32_t *slot = &st->head[hash_of(p, w->effort->hash_log)];
+	uint32_t before = *slot;
+	if (before == pos) /* a lazy look has been here */
+		return st->chain[pos & (CHAIN - 1)];
+	*slot = pos;
+	if (w->effort->depth > 1)
+		st->chain[pos & (CHAIN - 1)] = before;
+	return before;
+}
+
+static inline struct match find_match(struct writer *w, const uint8_t *p)
+{
+	struct match best = {0, 0};
+	uint32_t pos = w->st->base + (uint32_t)(p - w->src);
+	uint32_t at = table_put(w, p);
+	for (unsigned i = 0; i < w->effort->depth; i++) {
+		uint32_t dist = pos - at;
+		if (at < w->st->base || at >= pos || dist > FAR_MAX)
+			break;
+		const uint8_t *q = p - dist;
+		if (load32(q) == load32(p)) {
+			struct match m = {4 + match_length(q + 4, p + 4, w->match_end), dist};
+			if (!best.len || match_gain(m) > match_gain(best))
+				best = m;
+		}
+		/* Older chain entries have been overwritten by now. */
+		if (w->effort->depth == 1 || dist >= CHAIN)
+			break;
+		uint32_t next = w->st->chain[at & (CHAIN - 1)];
+		if (next >= at)
+			break;
+		at = next;
+	}
+	return best;
+}
+
+static bool put_literals(struct writer *w, const uint8_t *p, size_t n)
+{
+	while (n) {
+		size_t part = n < 32 ? n : 32;
+		if ((size_t)(w->out_end - w->out) < part + 1)
+			return false;
+		*w->out++ = (uint8_t)(part - 1);
+		memcpy(w->out, p, part);
+		w->out += part;
+		p += part;
+		n -= part;
+	}
+	return true;
+}
+
+static bool put_match(struct writer *w, struct match m)
+{
+	assert(m.len >= 3 && m.dist >= 1 && m.dist <= FAR_MAX);
+	size_t extra = m.len >= 9 ? m.len - 9 : 0;
+	unsigned t = m.len >= 9 ? 7 : (unsigned)m.len - 2;
+	if ((size_t)(w->out_end - w->out) < extra / 255 + 5)
+		return false;
+	bool far = m.dist > NEAR_MAX;
+	uint32_t d = far ? (uint32_t)m.dist - NEAR_MAX - 1 : (uint32_t)m.dist - 1;
+	*w->out++ = (uint8_t)(t << 5 | (far ? 31 : d >> 8));
+	if (t == 7) {
+		for (; extra >= 255; extra -= 255)
+			*w->out++ = 255;
+		*w->out++ = (uint8_t)extra;
+	}
+	if (far) {
+		*w->out++ = 255;
+		*w->out++ = (uint8_t)(d >> 8);
+	}
+	*w->out++ = (uint8_t)d;
+	return true;
+}
+
+/* Enters the bytes that a match jumps over: all of them for the thorough levels, else two. */
+static void table_fill(struct writer *w, const uint8_t *from, const uint8_t *to)
+{
+	const uint8_t *stop = w->match_end - 4;
+	if (to > stop)
+		to = stop;
+	if (w->effort->depth > 1) {
+		for (; from < to; from++)
+			table_put(w, from);
+	} else if (to - from > 2) {
+		table_put(w, from);
+		table_put(w, to - 1);
+	}
+}
+
+static bool encode_all(struct writer *w)
+{
+	const uint8_t *p = w->src, *lit = p, *stop = w->src_end - TAIL;
+	unsigned misses = 0;
+	/* The first operation is a literal run: no match at the first byte. */
+	table_put(w, p++);
+	while (p < stop) {
+		struct match m = find_match(w, p);
+		if (!m.len || match_gain(m) <= 0) {
+			p += 1 + (misses++ >> w->effort->skip);
+			continue;
+		}
+		while (w->effort->lazy && p + 1 < stop) {
+			struct match next = find_match(w, p + 1);
+			if (!next.len || match_gain(next) <= match_gain(m) + 1)
+				break;
+			m = next;
+			p++;
+		}
+		misses = 0;
+		/* The miss leaps may have passed its start. */
+		while (p - 1 > lit && (size_t)(p - w->src) > m.dist && p[-1] == *(p - 1 - m.dist)) {
+			p--;
+			m.len++;
+		}
+		if (!put_literals(w, lit, (size_t)(p - lit)) || !put_match(w, m))
+			return false;
+		table_fill(w, p + 1, p + m.len);
+		p += m.len;
+		lit = p;
+	}
+	return put_literals(w, lit, (size_t)(w->src_end - lit));
+}
+
+static ssize_t blosclz_encode(void *state, int level, struct view src, struct span dst)
+{
+	struct state *st = state;
+	assert(level >= 1 && level <= 9);
+	if (src.n < 2 * TAIL || src.n > UINT32_MAX / 4)
+		return 0;
+	if (st->base > UINT32_MAX - 2 * FAR_MAX - src.n || !st->base) {
+		memset(st, 0, sizeof *st);
+		st->base = 1;
+	}
+	struct writer w = {
+		.st = st,
+		.effort = &efforts[level],
+		.src = src.p,
+		.src_end = src.p + src.n,
+		.match_end = src.p + src.n - 4,
+		.out = dst.p,
+		.out_end = dst.p + dst.n,
+	};
+	bool fits = encode_all(&w);
+	st->base += (uint32_t)src.n;
+	return fits ? w.out - dst.p : 0;
+}
+
+static int blosclz_state_new(void **state)
+{
+	*state = mem_zalloc(sizeof(struct state));
+	return *state ? 0 : -ENOMEM;
+}
+
+const struct codec codec_blosclz = {
+	.name = "blosclz",
+	.what = "BloscLZ: the library's own, for repetitive data",
+	.id = CODEC_BLOSCLZ,
+	.format = 0,
+	.level = 5,
+	.state_new = blosclz_state_new,
+	.state_free = mem_free,
+	.encode = blosclz_encode,
+	.decode = blosclz_decode,
+};

@@ -1,0 +1,9 @@
+/*
+ * One row a codec: CODEC(name). The file codec_<name>.c defines the row.
+ * No include guard: included wherever the list is walked.
+ */
+CODEC(blosclz)
+CODEC(lz4)
+CODEC(lz4hc)
+CODEC(zlib)
+CODEC(zstd)

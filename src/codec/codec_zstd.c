@@ -1,0 +1,121 @@
+/* Zstandard, FORMAT.md 6.4: ordinary frames with their content size. */
+#include "base/buf.h"
+#include "codec/codec.h"
+
+#include <zdict.h>
+#include <zstd.h>
+#include <zstd_errors.h>
+
+/* Contexts are made on first use: a reader never pays for a compressor. */
+struct state {
+	ZSTD_CCtx *cctx;
+	ZSTD_DCtx *dctx;
+	ZSTD_CDict *cdict; /* NULL: no dictionary */
+};
+
+static int zstd_state_new(void **state)
+{
+	*state = mem_zalloc(sizeof(struct state));
+	return *state ? 0 : -ENOMEM;
+}
+
+static void zstd_state_free(void *state)
+{
+	struct state *st = state;
+	if (!st)
+		return;
+	ZSTD_freeCCtx(st->cctx);
+	ZSTD_freeDCtx(st->dctx);
+	ZSTD_freeCDict(st->cdict);
+	mem_free(st);
+}
+
+static int level_of(int level)
+{
+	return level >= 9 ? ZSTD_maxCLevel() : 2 * level - 1;
+}
+
+static ssize_t zstd_encode(void *state, int level, struct view src, struct span dst)
+{
+	struct state *st = state;
+	if (!st->cctx && !(st->cctx = ZSTD_createCCtx()))
+		return -ENOMEM;
+	size_t n;
+	if (st->cdict)
+		n = ZSTD_compress_usingCDict(st->cctx, dst.p, dst.n, src.p, src.n, st->cdict);
+	else
+		n = ZSTD_compressCCtx(st->cctx, dst.p, dst.n, src.p, src.n, level_of(level));
+	if (!ZSTD_isError(n))
+		return (ssize_t)n;
+	return ZSTD_getErrorCode(n) == ZSTD_error_dstSize_tooSmall ? 0 : -ENOMEM;
+}
+
+static int zstd_decode(void *state, struct view src, struct span dst, const struct codec_dict *dict)
+{
+	struct state *st = state;
+	if (!st->dctx && !(st->dctx = ZSTD_createDCtx()))
+		return -ENOMEM;
+	size_t n;
+	if (dict)
+		n = ZSTD_decompress_usingDDict(st->dctx, dst.p, dst.n, src.p, src.n, dict->digest);
+	else
+		n = ZSTD_decompressDCtx(st->dctx, dst.p, dst.n, src.p, src.n);
+	if (ZSTD_isError(n))
+		return CORRUPT("zstd stream", ZSTD_getErrorCode(n));
+	if (n != dst.n)
+		return CORRUPT("zstd stream of another length", n);
+	return 0;
+}
+
+/* The sizes that the trainer wants to see; more samples teach it little. */
+#define SAMPLES_MAX 1024
+
+static ssize_t zstd_dict_make(struct view samples, size_t nsamples, struct span dict)
+{
+	size_t size[SAMPLES_MAX];
+	if (nsamples > SAMPLES_MAX)
+		nsamples = SAMPLES_MAX;
+	for (size_t i = 0; i < nsamples; i++)
+		size[i] = samples.n / nsamples;
+	size_t n = ZDICT_trainFromBuffer(dict.p, dict.n, samples.p, size, (unsigned)nsamples);
+	return ZDICT_isError(n) ? 0 : (ssize_t)n;
+}
+
+/* Level 1 whatever the pipeline's, as the format's readers and writers agree (FORMAT.md 4). */
+static int zstd_dict_set(void *state, struct view dict)
+{
+	struct state *st = state;
+	ZSTD_freeCDict(st->cdict);
+	st->cdict = NULL;
+	if (dict.n && !(st->cdict = ZSTD_createCDict(dict.p, dict.n, 1)))
+		return -ENOMEM;
+	return 0;
+}
+
+static int zstd_digest_new(void **digest, struct view dict)
+{
+	*digest = ZSTD_createDDict(dict.p, dict.n);
+	/* NULL is a broken dictionary far more often than a lack of memory. */
+	return *digest ? 0 : CORRUPT("zstd dictionary", dict.n);
+}
+
+static void zstd_digest_free(void *digest)
+{
+	ZSTD_freeDDict(digest);
+}
+
+const struct codec codec_zstd = {
+	.name = "zstd",
+	.what = "Zstandard: small, still fast to read",
+	.id = CODEC_ZSTD,
+	.format = 4,
+	.level = 1,
+	.state_new = zstd_state_new,
+	.state_free = zstd_state_free,
+	.encode = zstd_encode,
+	.decode = zstd_decode,
+	.dict_make = zstd_dict_make,
+	.dict_set = zstd_dict_set,
+	.digest_new = zstd_digest_new,
+	.digest_free = zstd_digest_free,
+};

@@ -1,0 +1,57 @@
+/*
+ * The filters: one file and one row each (filter_list.h). A filter maps the bytes of a block
+ * to as many others and cannot fail once its parameter has been checked.
+ */
+#ifndef CODEC_FILTER_H
+#define CODEC_FILTER_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+#include "codec/kernels.h"
+
+enum filter_id {
+	FILTER_NONE = 0,
+	FILTER_SHUFFLE = 1,
+	FILTER_BITSHUFFLE = 2,
+	FILTER_DELTA = 3,
+	FILTER_TRUNCPREC = 4,
+	FILTER_BYTEDELTA_OLD = 34,
+	FILTER_BYTEDELTA = 35,
+	FILTER_INTTRUNC = 36,
+};
+
+struct filter_arg {
+	uint32_t typesize; /* of the chunk, 1 .. 255                                   */
+	uint32_t param;    /* of the slot; bytedelta: channels, never 0                */
+	struct view ref;   /* delta: block 0 as it decodes; empty for block 0 itself   */
+	bool blosc1;       /* the older rule for bitshuffle, FORMAT.md 5.3             */
+};
+
+typedef void filter_fn(const struct kernels *, const struct filter_arg *, struct view src,
+		       uint8_t *dst);
+
+struct filter {
+	const char *name;
+	const char *what; /* for help texts                                      */
+	uint8_t id;
+	bool takes_param; /* NAME:N sets the slot's parameter, not the typesize  */
+	bool loses;       /* decodes to other bytes than it was given            */
+
+	/* NULL: fine; else a sentence for the user. `param` as stored, one byte. NULL: all are fine. */
+	const char *(*check)(uint8_t param, uint32_t typesize);
+
+	/* True: changes nothing with this argument. NULL: never so. */
+	bool (*idle)(const struct filter_arg *);
+
+	/* dst: src.n bytes elsewhere. NULL: cannot be done (forward), nothing to do (backward). */
+	filter_fn *forward, *backward;
+};
+
+const struct filter *filter_by_id(unsigned id); /* NULL: not built in */
+const struct filter *filter_by_name(struct view name);
+const struct filter *filter_at(size_t i); /* in the order of the list; NULL past the last */
+
+/* -ENOTSUP for an id that the format leaves to plug-ins, -EBADMSG for an undefined one. */
+int filter_refuse(unsigned id);
+
+#endif

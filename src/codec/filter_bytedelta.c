@@ -1,0 +1,51 @@
+/*
+ * Bytedelta, FORMAT.md 5.7: the block is so many channels of bytes (what
+ * shuffle made), each becomes differences of neighbours. The older id 34
+ * stored the first byte behind the last whole 16 of a channel as it is.
+ */
+#include "codec/filter.h"
+
+static void bytedelta_forward(const struct kernels *k, const struct filter_arg *arg,
+			      struct view src, uint8_t *dst)
+{
+	size_t n = src.n / arg->param, done = n * arg->param;
+	for (size_t at = 0; at < done; at += n)
+		k->sub_bytes(n, src.p + at, dst + at);
+	memcpy(dst + done, src.p + done, src.n - done);
+}
+
+static void bytedelta_backward(const struct kernels *k, const struct filter_arg *arg,
+			       struct view src, uint8_t *dst)
+{
+	size_t n = src.n / arg->param, done = n * arg->param;
+	for (size_t at = 0; at < done; at += n)
+		k->sum_scan(n, src.p + at, dst + at);
+	memcpy(dst + done, src.p + done, src.n - done);
+}
+
+static void old_backward(const struct kernels *k, const struct filter_arg *arg, struct view src,
+			 uint8_t *dst)
+{
+	size_t n = src.n / arg->param, done = n * arg->param, wide = n & ~(size_t)15;
+	for (size_t at = 0; at < done; at += n) {
+		k->sum_scan(wide, src.p + at, dst + at);
+		k->sum_scan(n - wide, src.p + at + wide, dst + at + wide);
+	}
+	memcpy(dst + done, src.p + done, src.n - done);
+}
+
+const struct filter filter_bytedelta = {
+	.name = "bytedelta",
+	.what = "differences of bytes, after shuffle",
+	.id = FILTER_BYTEDELTA,
+	.forward = bytedelta_forward,
+	.backward = bytedelta_backward,
+};
+
+/* Read, never written. */
+const struct filter filter_bytedelta_old = {
+	.name = "bytedelta-old",
+	.what = "bytedelta as releases 2.8 and 2.9 wrote it; read only",
+	.id = FILTER_BYTEDELTA_OLD,
+	.backward = old_backward,
+};

@@ -1,0 +1,46 @@
+/* Truncated integers, FORMAT.md 5.6: the low bits of each word become zero. */
+#include "codec/filter.h"
+
+static int bits_zeroed(uint8_t param, uint32_t typesize)
+{
+	int m = (int8_t)param;
+	return m >= 0 ? 8 * (int)typesize - m : -m;
+}
+
+static const char *inttrunc_check(uint8_t param, uint32_t typesize)
+{
+	if (typesize != 1 && typesize != 2 && typesize != 4 && typesize != 8)
+		return "inttrunc needs items of 1, 2, 4 or 8 bytes";
+	int zeroed = bits_zeroed(param, typesize);
+	if (zeroed < 0 || zeroed >= 8 * (int)typesize)
+		return "inttrunc: more bits than an item has";
+	return NULL;
+}
+
+static void inttrunc_forward(const struct kernels *k, const struct filter_arg *arg,
+			     struct view src, uint8_t *dst)
+{
+	unsigned zeroed = (unsigned)bits_zeroed((uint8_t)arg->param, arg->typesize);
+	uint8_t mask[8];
+	put_le64(mask, ~0ull << zeroed);
+	/* The mask of one word, repeated, fits every word size that divides 8. */
+	for (unsigned i = arg->typesize; i < 8; i++)
+		mask[i] = mask[i - arg->typesize];
+	uint64_t wide = get_le64(mask);
+	size_t i = 0, whole = src.n / arg->typesize * arg->typesize;
+	for (; i + 8 <= whole; i += 8)
+		put_le64(dst + i, get_le64(src.p + i) & wide);
+	for (; i < whole; i++)
+		dst[i] = src.p[i] & mask[i % 8];
+	memcpy(dst + i, src.p + i, src.n - i);
+}
+
+const struct filter filter_inttrunc = {
+	.name = "inttrunc",
+	.what = "integers keep (or, negative, lose) so many bits",
+	.id = FILTER_INTTRUNC,
+	.takes_param = true,
+	.loses = true,
+	.check = inttrunc_check,
+	.forward = inttrunc_forward,
+};

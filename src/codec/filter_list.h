@@ -1,0 +1,11 @@
+/*
+ * One row a filter: FILTER(name). A file filter_<...>.c defines filter_<name>.
+ * No include guard: included wherever the list is walked.
+ */
+FILTER(shuffle)
+FILTER(bitshuffle)
+FILTER(delta)
+FILTER(truncprec)
+FILTER(bytedelta)
+FILTER(bytedelta_old)
+FILTER(inttrunc)

@@ -1,0 +1,199 @@
+#include "codec/pipeline.h"
+#include "codec/chunk.h"
+#include "codec/codec.h"
+#include "codec/filter.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define TYPESIZE_MAX CHUNK_MAX_BLOCKSIZE
+
+void pipeline_default(struct pipeline *p)
+{
+	*p = (struct pipeline){
+		.codec = CODEC_ZSTD,
+		.level = 1,
+		.split_mode = SPLIT_FORWARD,
+		.typesize = 1,
+	};
+}
+
+__attribute__((format(printf, 3, 4))) static int refuse(char *why, size_t room, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	if (room)
+		vsnprintf(why, room, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
+}
+
+static int check_filters(const struct pipeline *p, char *why, size_t room)
+{
+	uint32_t typesize = p->typesize > 255 ? 1 : p->typesize;
+	unsigned deltas = 0;
+	for (unsigned i = 0; i < FILTER_SLOTS; i++) {
+		if (p->filter[i] == FILTER_NONE)
+			continue;
+		const struct filter *f = filter_by_id(p->filter[i]);
+		if (!f || !f->forward)
+			return refuse(why, room, "filter %u cannot be written", p->filter[i]);
+		const char *text = f->check ? f->check(p->meta[i], typesize) : NULL;
+		if (text)
+			return refuse(why, room, "%s", text);
+		if (p->filter[i] == FILTER_DELTA && ++deltas > 1)
+			return refuse(why, room, "two delta filters cannot be undone");
+	}
+	return 0;
+}
+
+int pipeline_check(const struct pipeline *p, char *why, size_t room)
+{
+	const struct codec *codec = codec_by_id(p->codec);
+	if (!codec)
+		return refuse(why, room, "no codec has the number %u", p->codec);
+	if (p->level > 9)
+		return refuse(why, room, "the level is 0 to 9, not %u", p->level);
+	if (p->typesize < 1 || p->typesize > TYPESIZE_MAX)
+		return refuse(why, room, "typesize %u is out of range", p->typesize);
+	if (p->blocksize > CHUNK_MAX_BLOCKSIZE || p->blocksize % p->typesize)
+		return refuse(why, room, "blocksize %u: at most %u, a multiple of the typesize",
+			      p->blocksize, CHUNK_MAX_BLOCKSIZE);
+	if (p->split_mode < SPLIT_ALWAYS || p->split_mode > SPLIT_FORWARD)
+		return refuse(why, room, "split mode %u is out of range", p->split_mode);
+	if (p->use_dict && !codec->dict_make)
+		return refuse(why, room, "%s takes no dictionary", codec->name);
+	return check_filters(p, why, room);
+}
+
+/* One term of the text: a name, and a number where a colon follows. */
+struct term {
+	struct view name;
+	bool has_number;
+	long number;
+};
+
+static int read_term(const char **text, struct term *t)
+{
+	size_t n = strcspn(*text, ":+");
+	*t = (struct term){.name = view_of(*text, n)};
+	*text += n;
+	if (**text == ':') {
+		char *end;
+		t->has_number = true;
+		t->number = strtol(*text + 1, &end, 10);
+		if (end == *text + 1 || t->number < -128 || t->number > (long)TYPESIZE_MAX)
+			return -EINVAL;
+		*text = end;
+	}
+	return !n || (**text && **text != '+') ? -EINVAL : 0;
+}
+
+static bool term_is(const struct term *t, const char *name)
+{
+	return t->name.n == strlen(name) && !memcmp(t->name.p, name, t->name.n);
+}
+
+static int take_codec(struct pipeline *p, const struct term *t, char *why, size_t room)
+{
+	if (term_is(t, "store")) {
+		p->level = 0;
+		return 0;
+	}
+	const struct codec *codec = codec_by_name(t->name);
+	if (!codec)
+		return refuse(why, room, "no codec is called \"%.*s\"", (int)t->name.n,
+			      (const char *)t->name.p);
+	if (t->has_number && (t->number < 0 || t->number > 9))
+		return refuse(why, room, "the level is 0 to 9, not %ld", t->number);
+	p->codec = codec->id;
+	p->level = t->has_number ? (uint8_t)t->number : codec->level;
+	return 0;
+}
+
+static int take_typesize(struct pipeline *p, long number, char *why, size_t room)
+{
+	if (number < 1)
+		return refuse(why, room, "typesize %ld is out of range", number);
+	p->typesize = (uint32_t)number;
+	return 0;
+}
+
+static int take_filter(struct pipeline *p, const struct term *t, unsigned slot, char *why, size_t room)
+{
+	const struct filter *f = term_is(t, "none") ? NULL : filter_by_name(t->name);
+	if (!f && !term_is(t, "none"))
+		return refuse(why, room, "no filter is called \"%.*s\"", (int)t->name.n,
+			      (const char *)t->name.p);
+	if (slot >= FILTER_SLOTS)
+		return refuse(why, room, "more than %d filters", FILTER_SLOTS);
+	p->filter[slot] = f ? f->id : FILTER_NONE;
+	if (!t->has_number)
+		return f && f->takes_param ? refuse(why, room, "%s needs a number", f->name) : 0;
+	if (!f || !f->takes_param)
+		return take_typesize(p, t->number, why, room);
+	if (t->number > 127)
+		return refuse(why, room, "%s:%ld is out of range", f->name, t->number);
+	p->meta[slot] = (uint8_t)t->number;
+	return 0;
+}
+
+/* The filters that stand first go to the last slots, as in the reference: nothing depends on it but habit. */
+static void slots_align(struct pipeline *p, unsigned n)
+{
+	unsigned shift = FILTER_SLOTS - n;
+	memmove(p->filter + shift, p->filter, n);
+	memmove(p->meta + shift, p->meta, n);
+	memset(p->filter, 0, shift);
+	memset(p->meta, 0, shift);
+}
+
+int pipeline_parse(struct pipeline *p, const char *text, char *why, size_t room)
+{
+	struct pipeline q = *p;
+	struct term t;
+	unsigned n = 0;
+	memset(q.filter, 0, sizeof q.filter);
+	memset(q.meta, 0, sizeof q.meta);
+	for (const char *at = text;; at++) {
+		if (read_term(&at, &t) < 0)
+			return refuse(why, room, "\"%s\": expected NAME[:NUMBER][+...]", text);
+		if (!*at)
+			break;
+		TRY(take_filter(&q, &t, n, why, room));
+		n += !term_is(&t, "none");
+	}
+	TRY(take_codec(&q, &t, why, room));
+	slots_align(&q, n);
+	TRY(pipeline_check(&q, why, room));
+	*p = q;
+	return 0;
+}
+
+void pipeline_format(const struct pipeline *p, char out[static PIPELINE_TEXT_MAX])
+{
+	size_t at = 0;
+	bool said = p->typesize == 1; /* the typesize needs no word, or had one */
+	out[0] = 0;
+	for (unsigned i = 0; i < FILTER_SLOTS; i++) {
+		const struct filter *f = filter_by_id(p->filter[i]);
+		if (!f)
+			continue;
+		at += (size_t)snprintf(out + at, PIPELINE_TEXT_MAX - at, "%s", f->name);
+		if (f->takes_param)
+			at += (size_t)snprintf(out + at, PIPELINE_TEXT_MAX - at, ":%d",
+					       (int8_t)p->meta[i]);
+		else if (!said)
+			at += (size_t)snprintf(out + at, PIPELINE_TEXT_MAX - at, ":%u", p->typesize);
+		said = said || !f->takes_param;
+		at += (size_t)snprintf(out + at, PIPELINE_TEXT_MAX - at, "+");
+	}
+	if (!said)
+		at += (size_t)snprintf(out + at, PIPELINE_TEXT_MAX - at, "none:%u+", p->typesize);
+	const struct codec *codec = codec_by_id(p->codec);
+	if (!p->level || !codec)
+		snprintf(out + at, PIPELINE_TEXT_MAX - at, "store");
+	else
+		snprintf(out + at, PIPELINE_TEXT_MAX - at, "%s:%u", codec->name, p->level);
+}

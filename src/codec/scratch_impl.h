@@ -1,0 +1,23 @@
+/* What a scratch holds; for the codec floor only. */
+#ifndef CODEC_SCRATCH_IMPL_H
+#define CODEC_SCRATCH_IMPL_H
+
+#include "base/buf.h"
+#include "codec/codec.h"
+#include "codec/kernels.h"
+#include "codec/scratch.h"
+
+struct scratch {
+	struct kernels kernels;
+	struct buf work[2];     /* a block between filters; see scratch_work        */
+	struct buf dict, trial; /* encoding with a dictionary: itself, the other result */
+	void *state[CODEC_IDS]; /* by codec id; NULL until first use                */
+};
+
+/* Both block buffers, `n` bytes each. */
+NODISCARD int scratch_work(struct scratch *s, size_t n);
+
+/* The thread's state of a codec. */
+NODISCARD int scratch_state(struct scratch *s, const struct codec *codec, void **state);
+
+#endif

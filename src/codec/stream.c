@@ -1,0 +1,92 @@
+#include "codec/stream.h"
+
+#include <assert.h>
+
+#define RUN_TOKEN 1
+
+/* Below this no codec spares a byte that its own framing does not cost. */
+#define CODE_MIN 16
+
+static int run_decode(int32_t csize, struct cursor *in, struct span dst)
+{
+	uint8_t token = cursor_u8(in);
+	if (csize < -255)
+		return CORRUPT("stream of negative size", csize);
+	if (in->bad || !(token & RUN_TOKEN))
+		return CORRUPT("run without its token", token);
+	memset(dst.p, -csize, dst.n);
+	return 0;
+}
+
+int stream_expand(const struct stream_coder *sc, struct view payload, struct span dst)
+{
+	if (payload.n == dst.n) {
+		memcpy(dst.p, payload.p, dst.n);
+		return 0;
+	}
+	return sc->codec->decode(sc->state, payload, dst, sc->dict);
+}
+
+int stream_decode(const struct stream_coder *sc, struct cursor *in, struct span dst)
+{
+	assert(dst.n > 0);
+	int32_t csize = (int32_t)cursor_le32(in);
+	if (in->bad)
+		return CORRUPT("stream begins past the end of its block", in->at);
+	if (csize == 0) {
+		memset(dst.p, 0, dst.n);
+		return 0;
+	}
+	if (csize < 0)
+		return run_decode(csize, in, dst);
+	struct view payload = cursor_bytes(in, (size_t)csize);
+	if (in->bad)
+		return CORRUPT("stream ends past the end of its block", csize);
+	return stream_expand(sc, payload, dst);
+}
+
+struct view stream_plain(struct cursor *in, size_t n)
+{
+	struct cursor look = *in;
+	uint32_t csize = cursor_le32(&look);
+	if (look.bad || csize != n)
+		return (struct view){NULL, 0};
+	struct view plain = cursor_bytes(&look, n);
+	if (plain.p)
+		*in = look;
+	return plain;
+}
+
+/* All bytes equal to the first: each equals its neighbour. libc compares as wide as the machine can. */
+static bool is_run(struct view v)
+{
+	return v.p[0] == v.p[v.n - 1] && v.p[0] == v.p[v.n / 2] &&
+	       !memcmp(v.p, v.p + 1, v.n - 1);
+}
+
+ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct span dst)
+{
+	assert(src.n > 0);
+	if (dst.n < 5)
+		return 0;
+	if (is_run(src)) {
+		put_le32(dst.p, -(uint32_t)src.p[0]);
+		dst.p[4] = RUN_TOKEN;
+		return src.p[0] ? 5 : 4;
+	}
+	/* A payload of exactly src.n bytes would read as plain ones. */
+	struct span room = {dst.p + 4, min_u64(dst.n - 4, src.n - 1)};
+	ssize_t n = 0;
+	if (src.n >= CODE_MIN)
+		n = sc->codec->encode(sc->state, sc->level, src, room);
+	if (n < 0)
+		return n;
+	if (n == 0) {
+		if (src.n > dst.n - 4)
+			return 0;
+		memcpy(room.p, src.p, src.n);
+		n = (ssize_t)src.n;
+	}
+	put_le32(dst.p, (uint32_t)n);
+	return 4 + n;
+}

@@ -1,0 +1,51 @@
+#include "codec/kernels.h"
+
+#include <immintrin.h>
+
+#define VEC __m256i
+#define VB 32
+#define SUFFIX(name) name##_avx2
+#define LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
+#define STORE(p, v) _mm256_storeu_si256((__m256i *)(p), (v))
+#define LOAD2(p, gap) _mm256_loadu2_m128i((const __m128i *)((p) + (gap)), (const __m128i *)(p))
+#define STORE2(p, gap, v) _mm256_storeu2_m128i((__m128i *)((p) + (gap)), (__m128i *)(p), (v))
+#define UNPACK_LO8(a, b) _mm256_unpacklo_epi8((a), (b))
+#define UNPACK_HI8(a, b) _mm256_unpackhi_epi8((a), (b))
+#define GATHER gather
+#define LO unpack_lo
+#define HI unpack_hi
+
+static inline __attribute__((always_inline)) __m256i unpack_lo(__m256i a, __m256i b, const int w)
+{
+	return w == 8	? _mm256_unpacklo_epi64(a, b)
+	       : w == 4 ? _mm256_unpacklo_epi32(a, b)
+	       : w == 2 ? _mm256_unpacklo_epi16(a, b)
+			: _mm256_unpacklo_epi8(a, b);
+}
+
+static inline __attribute__((always_inline)) __m256i unpack_hi(__m256i a, __m256i b, const int w)
+{
+	return w == 8	? _mm256_unpackhi_epi64(a, b)
+	       : w == 4 ? _mm256_unpackhi_epi32(a, b)
+	       : w == 2 ? _mm256_unpackhi_epi16(a, b)
+			: _mm256_unpackhi_epi8(a, b);
+}
+
+static inline __attribute__((always_inline)) __m256i gather(__m256i v, const int s)
+{
+	if (s == 16)
+		return v;
+	const __m128i order =
+		s == 2	 ? _mm_setr_epi8(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15)
+		: s == 4 ? _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15)
+			 : _mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+	return _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(order));
+}
+
+#include "codec/x86/shuffle_impl.h"
+
+void kernels_avx2(struct kernels *k)
+{
+	k->shuffle = shuffle_avx2;
+	k->unshuffle = unshuffle_avx2;
+}

@@ -1,0 +1,294 @@
+/*
+ * Chunks from the command line and for tests.
+ *
+ *   codec_tool encode PIPELINE [blocksize [split [dict]]]   stdin -> chunk
+ *   codec_tool decode [item]                                chunk -> bytes
+ *   codec_tool blocks [item]                                the same, every block alone
+ *   codec_tool serve                                        many requests, see below
+ *
+ * serve: a request is a head of 8 little-endian uint32: op (the letter e, d, b, p), length of
+ * the text, length of the data, item, blocksize, split mode, dictionary, 0; then
+ * text and data. The answer is int32 rc, uint32 length, and so many bytes: the result,
+ * or the reason. Op p answers with the normal form of a pipeline's text.
+ *
+ * All bytes handed to the codec lie in allocations of exactly their size, so
+ * that a sanitizer sees an access outside. CPU_MASK names the kernels' level.
+ */
+#include "codec/chunk.h"
+#include "codec/cpu.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define DATA_MAX (1u << 30)
+
+struct request {
+	uint32_t op, ntext, ndata, item, blocksize, split, dict, spare;
+};
+
+/* malloc of exactly n bytes; a test helper may die. */
+static uint8_t *exact(size_t n)
+{
+	uint8_t *p = malloc(n ? n : 1);
+	if (!p)
+		abort();
+	return p;
+}
+
+static uint8_t *exact_copy(const uint8_t *from, size_t n)
+{
+	uint8_t *p = exact(n);
+	if (n)
+		memcpy(p, from, n);
+	return p;
+}
+
+static int fail(struct buf *out, int rc, const char *why)
+{
+	char text[256];
+	if (!why)
+		why = err_text(rc, text, sizeof text);
+	out->n = 0;
+	if (buf_append(out, view_of(why, strlen(why))) < 0)
+		abort();
+	return rc;
+}
+
+static int pipeline_of(const struct request *rq, const char *text, struct pipeline *p,
+		       struct buf *out)
+{
+	char why[200] = "";
+	pipeline_default(p);
+	int rc = pipeline_parse(p, text, why, sizeof why);
+	if (rc < 0)
+		return fail(out, rc, why);
+	p->blocksize = rq->blocksize;
+	if (rq->split)
+		p->split_mode = (uint8_t)rq->split;
+	p->use_dict = rq->dict;
+	rc = pipeline_check(p, why, sizeof why);
+	return rc < 0 ? fail(out, rc, why) : 0;
+}
+
+static int do_encode(struct scratch *s, const struct request *rq, const char *text,
+		     struct view data, struct buf *out)
+{
+	struct pipeline p;
+	TRY(pipeline_of(rq, text, &p, out));
+	int rc = chunk_encode(s, &p, data, out);
+	return rc < 0 ? fail(out, rc, NULL) : 0;
+}
+
+static int do_format(const struct request *rq, const char *text, struct buf *out)
+{
+	struct pipeline p;
+	char normal[PIPELINE_TEXT_MAX];
+	TRY(pipeline_of(rq, text, &p, out));
+	pipeline_format(&p, normal);
+	return buf_append(out, view_of(normal, strlen(normal)));
+}
+
+/* Uninitialised bytes for results, poisoned so that what is left out shows. */
+static int room_for(struct buf *out, uint32_t n)
+{
+	if (n > DATA_MAX)
+		return -ENOMEM;
+	TRY(buf_reserve_fresh(out, n ? n : 1));
+	memset(out->p, 0xA5, n);
+	out->n = n;
+	return 0;
+}
+
+static int do_decode(struct scratch *s, const struct request *rq, struct view data, struct buf *out)
+{
+	uint32_t nbytes, cbytes;
+	int rc = chunk_sizes(data, &nbytes, &cbytes);
+	if (!rc)
+		rc = room_for(out, nbytes);
+	if (rc < 0)
+		return fail(out, rc, NULL);
+	uint8_t *dst = exact(nbytes);
+	rc = chunk_decode_all(s, data, rq->item, span_of(dst, nbytes));
+	if (!rc)
+		memcpy(out->p, dst, nbytes);
+	free(dst);
+	return rc < 0 ? fail(out, rc, NULL) : 0;
+}
+
+static int parse_slowly(struct chunk *c, struct view data, uint32_t item)
+{
+	size_t have = 0;
+	for (;;) {
+		uint8_t *head = exact_copy(data.p, have);
+		int rc = chunk_parse(c, view_of(head, have), data.n, item);
+		free(head);
+		if (rc <= 0)
+			return rc;
+		if ((size_t)rc <= have || (size_t)rc > data.n) {
+			fprintf(stderr, "chunk_parse: has %zu, asks for %d of %zu\n", have, rc, data.n);
+			abort();
+		}
+		have = (size_t)rc;
+	}
+}
+
+static int decode_run(const struct chunk *c, struct scratch *s, struct view data, struct run run,
+		      uint8_t *to)
+{
+	struct extent e = chunk_extent(c, run);
+	uint32_t n = chunk_run_bytes(c, run);
+	if ((uint64_t)e.off + e.len > data.n)
+		abort();
+	uint8_t *stored = exact_copy(data.p + e.off, e.len), *dst = exact(n);
+	int rc = chunk_decode(c, s, run, view_of(stored, e.len), span_of(dst, n));
+	if (!rc)
+		memcpy(to, dst, n);
+	free(stored);
+	free(dst);
+	return rc;
+}
+
+/* Last block first, then all pairs: no block may depend on an earlier call. */
+static int decode_singly(struct chunk *c, struct scratch *s, struct view data, struct buf *out)
+{
+	TRY(room_for(out, c->nbytes));
+	if (chunk_wants_ref(c)) {
+		struct extent e = chunk_extent(c, (struct run){0, 1});
+		uint8_t *stored = exact_copy(data.p + e.off, e.len);
+		int rc = chunk_load_ref(c, s, view_of(stored, e.len));
+		free(stored);
+		TRY(rc);
+	}
+	for (uint32_t i = c->nblocks; i-- > 0;) {
+		struct extent at = chunk_block_bytes(c, i);
+		if (chunk_block_at(c, at.off) != i || chunk_block_at(c, at.off + at.len - 1) != i)
+			abort();
+		TRY(decode_run(c, s, data, (struct run){i, 1}, out->p + at.off));
+	}
+	uint8_t *pair = exact(c->nbytes);
+	int rc = 0;
+	for (uint32_t i = 0; !rc && i + 2 <= c->nblocks && i < 64; i++) {
+		struct run run = {i, 2};
+		rc = decode_run(c, s, data, run, pair);
+		if (!rc && memcmp(pair, out->p + chunk_block_bytes(c, i).off, chunk_run_bytes(c, run)))
+			abort();
+	}
+	free(pair);
+	return rc;
+}
+
+static int do_blocks(struct scratch *s, const struct request *rq, struct view data, struct buf *out)
+{
+	struct chunk c = {0};
+	int rc = parse_slowly(&c, data, rq->item);
+	if (!rc && chunk_footprint(&c) > 200000 + 20 * data.n)
+		abort();
+	if (!rc)
+		rc = c.nbytes > DATA_MAX || c.nblocks > DATA_MAX / 64
+			     ? -ENOMEM
+			     : decode_singly(&c, s, data, out);
+	chunk_deinit(&c);
+	return rc < 0 ? fail(out, rc, NULL) : 0;
+}
+
+static int answer(struct scratch *s, const struct request *rq, const char *text, struct view data,
+		  struct buf *out)
+{
+	out->n = 0;
+	err_clear();
+	switch (rq->op) {
+	case 'e': return do_encode(s, rq, text, data, out);
+	case 'd': return do_decode(s, rq, data, out);
+	case 'b': return do_blocks(s, rq, data, out);
+	case 'p': return do_format(rq, text, out);
+	default: return fail(out, -EINVAL, "unknown op");
+	}
+}
+
+static void put_exact(const void *p, size_t n)
+{
+	if (n && fwrite(p, 1, n, stdout) != n)
+		exit(1);
+}
+
+static bool get_exact(void *p, size_t n)
+{
+	return !n || fread(p, 1, n, stdin) == n;
+}
+
+static int serve(struct scratch *s)
+{
+	struct request rq;
+	struct buf out = {0};
+	while (get_exact(&rq, sizeof rq)) {
+		char *text = (char *)exact(rq.ntext + 1);
+		uint8_t *data = exact(rq.ndata);
+		if (!get_exact(text, rq.ntext) || !get_exact(data, rq.ndata))
+			exit(1);
+		text[rq.ntext] = 0;
+		int32_t rc = answer(s, &rq, text, view_of(data, rq.ndata), &out);
+		uint32_t n = (uint32_t)out.n;
+		put_exact(&rc, sizeof rc);
+		put_exact(&n, sizeof n);
+		put_exact(out.p, n);
+		fflush(stdout);
+		free(text);
+		free(data);
+	}
+	buf_free(&out);
+	return 0;
+}
+
+static void read_all(struct buf *in)
+{
+	uint8_t part[65536];
+	size_t n;
+	while ((n = fread(part, 1, sizeof part, stdin)) > 0)
+		if (buf_append(in, view_of(part, n)) < 0)
+			abort();
+}
+
+static uint32_t number_at(int argc, char **argv, int i)
+{
+	return i < argc ? (uint32_t)strtoul(argv[i], NULL, 10) : 0;
+}
+
+static int once(struct scratch *s, int argc, char **argv)
+{
+	struct request rq = {.op = (uint8_t)argv[1][0]};
+	struct buf in = {0}, out = {0};
+	bool encode = rq.op == 'e';
+	if (encode && argc < 3)
+		return 2;
+	if (encode) {
+		rq.blocksize = number_at(argc, argv, 3);
+		rq.split = number_at(argc, argv, 4);
+		rq.dict = number_at(argc, argv, 5);
+	} else {
+		rq.item = number_at(argc, argv, 2);
+	}
+	read_all(&in);
+	int rc = answer(s, &rq, encode ? argv[2] : "", buf_view(&in), &out);
+	if (rc < 0)
+		fprintf(stderr, "%.*s\n", (int)out.n, (char *)out.p);
+	else
+		put_exact(out.p, out.n);
+	buf_free(&in);
+	buf_free(&out);
+	return rc < 0;
+}
+
+int main(int argc, char **argv)
+{
+	const char *mask = getenv("CPU_MASK");
+	struct scratch *s;
+	if (argc < 2) {
+		fprintf(stderr, "usage: codec_tool encode|decode|blocks|serve ...\n");
+		return 2;
+	}
+	if (scratch_open_cpu(&s, mask ? cpu_level(mask) : ~0u) < 0)
+		return 1;
+	int rc = strcmp(argv[1], "serve") ? once(s, argc, argv) : serve(s);
+	scratch_close(s);
+	return rc;
+}
