@@ -1,0 +1,330 @@
+/*
+ * Changes a frame as the lines on standard input say, so that a test can
+ * drive the library and compare with a model:
+ *
+ *   pipeline TEXT           for chunks from here on, and for create
+ *   create FILE CHUNKSIZE   makes an empty frame
+ *   open FILE               opens one; the frame that was open is closed without a commit
+ *   resize N                frame_resize
+ *   write AT HEXBYTES       plain bytes: the chunks that they touch are encoded anew
+ *   fill AT N BYTE SEED     N bytes made from BYTE and SEED (see tests), otherwise as write
+ *   zero N                  chunk N becomes a hole
+ *   commit later|sync       frame_commit
+ *   fail N                  from now on every N-th call that changes the file fails, 0: none
+ *   read AT N               prints the bytes in hex
+ *   sum                     prints size and FNV-1a of all bytes, twice: read by chunks and by range
+ *
+ * A failed command prints "error NAME" and the run goes on; others print what
+ * is said above, or "ok".
+ */
+#include "frame/frame.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct tool {
+	struct frame *frame;
+	struct scratch *scratch;
+	struct pipeline pipeline;
+	bool first; /* no data was written yet: the pipeline goes into the header */
+};
+
+/* An io that fails every n-th change. */
+static struct {
+	const struct io_ops *real;
+	struct io_ops ops;
+	uint64_t every, count;
+} fault;
+
+static int fault_now(void)
+{
+	return fault.every && ++fault.count % fault.every == 0 ? -EIO : 0;
+}
+
+static int fault_pwrite(struct io *io, uint64_t at, struct view src)
+{
+	TRY(fault_now());
+	return fault.real->pwrite(io, at, src);
+}
+
+static int fault_sync(struct io *io)
+{
+	TRY(fault_now());
+	return fault.real->sync(io);
+}
+
+static int fault_truncate(struct io *io, uint64_t size)
+{
+	TRY(fault_now());
+	return fault.real->truncate(io, size);
+}
+
+static int file_io(const char *name, int flags, struct io **io)
+{
+	int fd = open(name, flags | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return -errno;
+	TRY(io_file_open(io, fd, true));
+	fault.real = (*io)->ops;
+	fault.ops = *fault.real;
+	fault.ops.pwrite = fault_pwrite;
+	fault.ops.sync = fault_sync;
+	fault.ops.truncate = fault_truncate;
+	(*io)->ops = &fault.ops;
+	return 0;
+}
+
+static int do_open(struct tool *t, const char *name)
+{
+	struct io *io;
+	frame_close(t->frame);
+	t->frame = NULL;
+	TRY(file_io(name, O_RDWR, &io));
+	return frame_open_take(&t->frame, io);
+}
+
+static int do_create(struct tool *t, const char *args)
+{
+	struct io *io;
+	char name[512];
+	uint32_t chunk_size;
+	if (sscanf(args, "%511s %" SCNu32, name, &chunk_size) != 2)
+		return -EINVAL;
+	frame_close(t->frame);
+	t->frame = NULL;
+	TRY(file_io(name, O_RDWR | O_CREAT | O_EXCL, &io));
+	t->first = true;
+	return frame_create_take(&t->frame, io, &t->pipeline, chunk_size);
+}
+
+static int put_encoded(struct tool *t, uint32_t n, struct view plain)
+{
+	struct buf packed = {0};
+	uint64_t at;
+	int rc = chunk_encode(t->scratch, &t->pipeline, plain, &packed);
+	if (rc == 0)
+		rc = frame_alloc(t->frame, (uint32_t)packed.n, &at);
+	if (rc == 0) {
+		rc = frame_write(t->frame, at, buf_view(&packed));
+		if (rc == 0)
+			frame_put(t->frame, n, at, (uint32_t)packed.n);
+		else
+			frame_unalloc(t->frame, at, (uint32_t)packed.n);
+	}
+	if (rc == 0 && t->first) {
+		frame_set_pipeline(t->frame, &t->pipeline);
+		t->first = false;
+	}
+	buf_free(&packed);
+	return rc;
+}
+
+/* Chunk n with `data` from byte lo on, and `old` bytes of what it was; it is `len` long. */
+static int rewrite(struct tool *t, uint32_t n, uint32_t lo, struct view data)
+{
+	struct frame_span sp = frame_chunk_span(t->frame, n);
+	uint8_t *plain = mem_zalloc(sp.len);
+	assert(plain);
+	int rc = 0;
+	if (lo || data.n < sp.len)
+		rc = frame_read_chunk(t->frame, n, t->scratch, span_of(plain, sp.len));
+	if (rc == 0 && data.n)
+		memcpy(plain + lo, data.p, data.n);
+	if (rc == 0)
+		rc = put_encoded(t, n, view_of(plain, sp.len));
+	mem_free(plain);
+	return rc;
+}
+
+/*
+ * What the file system has to do around frame_resize: the short last chunk, old
+ * and new, is read with the old span and stored again with the new one.
+ */
+static int do_resize(struct tool *t, uint64_t size)
+{
+	struct frame *f = t->frame;
+	uint64_t old = frame_size(f), cut = min_u64(old, size);
+	if (size == old || cut == 0 || cut % frame_info(f)->chunk_size == 0)
+		return frame_resize(f, size);
+	uint32_t n = frame_chunk_at(f, cut - 1);
+	struct frame_span was = frame_chunk_span(f, n);
+	bool stored = frame_slot(f, n) == SLOT_STORED;
+	uint8_t *plain = mem_zalloc(frame_info(f)->chunk_size);
+	assert(plain);
+	int rc = stored ? frame_read_chunk(f, n, t->scratch, span_of(plain, was.len)) : 0;
+	if (rc == 0)
+		rc = frame_resize(f, size);
+	/* A failed put may be repeated: without it the frame must not be committed. */
+	for (int tries = 0; stored && (rc == 0 || tries) && tries < 3; tries++) {
+		rc = put_encoded(t, n, view_of(plain, frame_chunk_span(f, n).len));
+		if (rc == 0)
+			break;
+	}
+	mem_free(plain);
+	return rc;
+}
+
+static int write_bytes(struct tool *t, uint64_t at, struct view v)
+{
+	if (at + v.n > frame_size(t->frame))
+		TRY(do_resize(t, at + v.n));
+	while (v.n) {
+		uint32_t n = frame_chunk_at(t->frame, at);
+		struct frame_span sp = frame_chunk_span(t->frame, n);
+		uint32_t lo = (uint32_t)(at - sp.start);
+		size_t len = min_u64(v.n, sp.len - lo);
+		TRY(rewrite(t, n, lo, view_part(v, 0, len)));
+		v = view_part(v, len, v.n - len);
+		at += len;
+	}
+	return 0;
+}
+
+static int do_write(struct tool *t, const char *args)
+{
+	uint64_t at;
+	int skip = 0;
+	if (sscanf(args, "%" SCNu64 " %n", &at, &skip) != 1)
+		return -EINVAL;
+	struct buf b = {0};
+	const char *hex = args + skip;
+	unsigned byte;
+	TRY(buf_reserve(&b, strlen(hex) / 2 + 1));
+	for (; sscanf(hex, "%2x", &byte) == 1; hex += 2)
+		b.p[b.n++] = (uint8_t)byte;
+	int rc = write_bytes(t, at, buf_view(&b));
+	buf_free(&b);
+	return rc;
+}
+
+static int do_fill(struct tool *t, const char *args)
+{
+	uint64_t at, n, byte, seed;
+	if (sscanf(args, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &at, &n, &byte, &seed) != 4)
+		return -EINVAL;
+	struct buf b = {0};
+	TRY(buf_reserve(&b, n + 1));
+	for (b.n = 0; b.n < n; b.n++)
+		b.p[b.n] = (uint8_t)(byte + (seed * b.n >> 7));
+	int rc = write_bytes(t, at, buf_view(&b));
+	buf_free(&b);
+	return rc;
+}
+
+static void print_hex(struct view v)
+{
+	for (size_t i = 0; i < v.n; i++)
+		printf("%02x", v.p[i]);
+	printf("\n");
+}
+
+static int do_read(struct tool *t, const char *args)
+{
+	uint64_t at, n;
+	struct buf b = {0};
+	if (sscanf(args, "%" SCNu64 " %" SCNu64, &at, &n) != 2)
+		return -EINVAL;
+	TRY(buf_reserve(&b, n + 1));
+	int rc = frame_read(t->frame, at, t->scratch, span_of(b.p, n));
+	if (rc == 0)
+		print_hex(view_of(b.p, n));
+	buf_free(&b);
+	return rc < 0 ? rc : 1;
+}
+
+static uint64_t fnv(uint64_t h, struct view v)
+{
+	for (size_t i = 0; i < v.n; i++)
+		h = (h ^ v.p[i]) * 0x100000001b3;
+	return h;
+}
+
+#define FNV_START 0xcbf29ce484222325
+
+static int do_sum(struct tool *t)
+{
+	struct frame *f = t->frame;
+	uint64_t size = frame_size(f), by_chunk = FNV_START, by_range = FNV_START;
+	struct buf b = {0};
+	for (uint32_t n = 0; n < frame_nchunks(f); n++) {
+		uint32_t len = frame_chunk_span(f, n).len;
+		TRY(buf_reserve_fresh(&b, len + 1));
+		TRY(frame_read_chunk(f, n, t->scratch, span_of(b.p, len)));
+		by_chunk = fnv(by_chunk, view_of(b.p, len));
+	}
+	TRY(buf_reserve_fresh(&b, 1009));
+	for (uint64_t at = 0; at < size; at += 1009) {
+		struct span part = {b.p, min_u64(1009, size - at)};
+		TRY(frame_read(f, at, t->scratch, part));
+		by_range = fnv(by_range, span_view(part));
+	}
+	printf("%" PRIu64 " %016" PRIx64 " %016" PRIx64 "\n", size, by_chunk, by_range);
+	buf_free(&b);
+	return 1;
+}
+
+static int do_line(struct tool *t, const char *cmd, const char *args)
+{
+	char why[256];
+	if (strcmp(cmd, "pipeline") == 0)
+		return pipeline_parse(&t->pipeline, args, why, sizeof why);
+	if (strcmp(cmd, "create") == 0)
+		return do_create(t, args);
+	if (strcmp(cmd, "open") == 0)
+		return do_open(t, args);
+	if (strcmp(cmd, "fail") == 0) {
+		fault.every = strtoull(args, NULL, 10);
+		fault.count = 0;
+		return 0;
+	}
+	if (!t->frame)
+		return -EBADF;
+	if (strcmp(cmd, "resize") == 0)
+		return do_resize(t, strtoull(args, NULL, 10));
+	if (strcmp(cmd, "write") == 0)
+		return do_write(t, args);
+	if (strcmp(cmd, "fill") == 0)
+		return do_fill(t, args);
+	if (strcmp(cmd, "zero") == 0) {
+		frame_put_zeros(t->frame, (uint32_t)strtoul(args, NULL, 10));
+		return 0;
+	}
+	if (strcmp(cmd, "commit") == 0)
+		return frame_commit(t->frame, strcmp(args, "sync") == 0 ? COMMIT_SYNC : COMMIT_LATER);
+	if (strcmp(cmd, "read") == 0)
+		return do_read(t, args);
+	if (strcmp(cmd, "sum") == 0)
+		return do_sum(t);
+	return -EINVAL;
+}
+
+int main(void)
+{
+	struct tool t = {0};
+	char *line = NULL;
+	size_t room = 0;
+	pipeline_default(&t.pipeline);
+	if (scratch_open(&t.scratch) < 0)
+		return 1;
+	while (getline(&line, &room, stdin) > 0) {
+		line[strcspn(line, "\n")] = 0;
+		char *args = line + strcspn(line, " ");
+		if (*args)
+			*args++ = 0;
+		int rc = do_line(&t, line, args);
+		char text[256];
+		if (rc < 0)
+			printf("error %s: %s\n", strerrorname_np(-rc), err_text(rc, text, sizeof text));
+		else if (rc == 0)
+			printf("ok\n");
+		fflush(stdout);
+	}
+	free(line);
+	frame_close(t.frame);
+	scratch_close(t.scratch);
+	return 0;
+}

@@ -1,0 +1,31 @@
+/* The pieces that subcommands of cframe share. */
+#ifndef CFRAME_H
+#define CFRAME_H
+
+#include "frame/frame.h"
+
+struct subcommand {
+	const char *name;
+	const char *usage; /* arguments, for the help */
+	const char *what;
+	int (*run)(int argc, char **argv); /* argv[0]: the subcommand; the exit code comes back */
+};
+
+int cat_main(int argc, char **argv);
+int codecs_main(int argc, char **argv);
+int info_main(int argc, char **argv);
+
+/* "cframe: FILE: why" on stderr. Returns the exit code of a failure. */
+int tool_fail(const char *file, int rc);
+
+/* "cframe: wrong arguments, see ..." on stderr, and the exit code. */
+int tool_usage(const struct subcommand *cmd);
+const struct subcommand *subcommand_find(const char *name);
+
+/*
+ * A file by its content: a contiguous frame, a directory that is a sparse one
+ * (*frame is set), or a chunk that stands alone (*frame is NULL and *io set, the caller's).
+ */
+NODISCARD int tool_open(const char *file, struct frame **frame, struct io **io);
+
+#endif

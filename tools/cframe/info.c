@@ -1,0 +1,154 @@
+/*
+ * The facts about a frame are collected once, as a JSON tree; the readable form
+ * is a walk over the same tree, so that the two can never differ.
+ */
+#include "cframe.h"
+
+#include "frame/ndarray.h"
+
+#include <cjson/cJSON.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static void add_slots(cJSON *to, const struct frame *f)
+{
+	uint32_t count[4] = {0};
+	for (uint32_t i = 0; i < frame_nchunks(f); i++)
+		count[frame_slot(f, i)]++;
+	cJSON_AddNumberToObject(to, "stored", count[SLOT_STORED]);
+	cJSON_AddNumberToObject(to, "holes", count[SLOT_ZEROS] + count[SLOT_UNINIT]);
+	cJSON_AddNumberToObject(to, "nan", count[SLOT_NAN]);
+}
+
+static void add_pipeline(cJSON *to, const struct pipeline *p)
+{
+	char text[PIPELINE_TEXT_MAX];
+	pipeline_format(p, text);
+	cJSON_AddStringToObject(to, "pipeline", text);
+	cJSON_AddNumberToObject(to, "typesize", p->typesize);
+	cJSON_AddNumberToObject(to, "blocksize", p->blocksize);
+}
+
+static void add_metas(cJSON *to, const struct frame *f)
+{
+	const char *name;
+	struct view content;
+	cJSON *fixed = cJSON_AddObjectToObject(to, "meta");
+	for (uint32_t i = 0; frame_meta_at(f, i, &name, &content); i++)
+		cJSON_AddNumberToObject(fixed, name, (double)content.n);
+	cJSON *vl = cJSON_AddObjectToObject(to, "vlmeta");
+	for (uint32_t i = 0; frame_vlmeta_at(f, i, &name, &content); i++)
+		cJSON_AddNumberToObject(vl, name, (double)content.n);
+}
+
+static void add_dims(cJSON *to, const char *name, const struct ndarray *a, int which)
+{
+	cJSON *list = cJSON_AddArrayToObject(to, name);
+	for (int i = 0; i < a->ndim; i++) {
+		uint64_t n = which == 0 ? a->shape[i] : which == 1 ? a->chunkshape[i] : a->blockshape[i];
+		cJSON_AddItemToArray(list, cJSON_CreateNumber((double)n));
+	}
+}
+
+static int add_array(cJSON *to, const struct frame *f)
+{
+	const struct frame_info *info = frame_info(f);
+	struct view meta;
+	if (!frame_meta(f, "b2nd", &meta) && !frame_meta(f, "caterva", &meta))
+		return 0;
+	struct ndarray *a = mem_zalloc(sizeof *a);
+	if (!a)
+		return -ENOMEM;
+	int rc = ndarray_parse(a, meta, info->type_size, info->chunk_size, info->nbytes);
+	if (rc == 0) {
+		cJSON *array = cJSON_AddObjectToObject(to, "array");
+		add_dims(array, "shape", a, 0);
+		add_dims(array, "chunks", a, 1);
+		add_dims(array, "blocks", a, 2);
+		cJSON_AddStringToObject(array, "dtype", a->dtype);
+		cJSON_AddNumberToObject(array, "nbytes", (double)a->nbytes);
+	}
+	mem_free(a);
+	return rc;
+}
+
+static const char *kind_of(const struct frame_info *info)
+{
+	return info->sparse ? "sparse" : info->beta ? "early beta" : "contiguous";
+}
+
+static int describe(cJSON *to, const struct frame *f)
+{
+	const struct frame_info *info = frame_info(f);
+	cJSON_AddStringToObject(to, "kind", kind_of(info));
+	cJSON_AddNumberToObject(to, "version", info->version);
+	cJSON_AddNumberToObject(to, "nbytes", (double)info->nbytes);
+	cJSON_AddNumberToObject(to, "cbytes", (double)info->cbytes);
+	cJSON_AddNumberToObject(to, "frame_len", (double)info->frame_len);
+	cJSON_AddNumberToObject(to, "header_len", info->header_len);
+	cJSON_AddNumberToObject(to, "trailer_len", info->trailer_len);
+	cJSON_AddNumberToObject(to, "chunksize", info->chunk_size);
+	cJSON_AddNumberToObject(to, "nchunks", frame_nchunks(f));
+	cJSON_AddBoolToObject(to, "vl_blocks", info->vl_blocks);
+	cJSON_AddBoolToObject(to, "writable", frame_writable(f));
+	add_slots(to, f);
+	add_pipeline(to, &info->pipeline);
+	add_metas(to, f);
+	return add_array(to, f);
+}
+
+static void print_plain(const cJSON *item, int indent)
+{
+	const cJSON *child;
+	cJSON_ArrayForEach(child, item)
+	{
+		printf("%*s%-12s ", indent, "", child->string);
+		if (cJSON_IsObject(child)) {
+			printf("\n");
+			print_plain(child, indent + 2);
+			continue;
+		}
+		char *text = cJSON_IsString(child) ? NULL : cJSON_PrintUnformatted(child);
+		printf("%s\n", text ? text : cJSON_IsString(child) ? child->valuestring : "?");
+		free(text);
+	}
+}
+
+static int print_json(const cJSON *root)
+{
+	char *text = cJSON_Print(root);
+	if (!text)
+		return -ENOMEM;
+	puts(text);
+	free(text);
+	return 0;
+}
+
+static int info_print(const struct frame *f, bool json)
+{
+	cJSON *root = cJSON_CreateObject();
+	if (!root)
+		return -ENOMEM;
+	int rc = describe(root, f);
+	if (rc == 0 && json)
+		rc = print_json(root);
+	else if (rc == 0)
+		print_plain(root, 0);
+	cJSON_Delete(root);
+	return rc;
+}
+
+int info_main(int argc, char **argv)
+{
+	struct frame *f;
+	struct io *io;
+	bool json = argc == 3 && strcmp(argv[2], "--json") == 0;
+	if (argc != 2 && !json)
+		return tool_usage(subcommand_find(argv[0]));
+	int rc = tool_open(argv[1], &f, &io);
+	if (rc == 0)
+		rc = f ? info_print(f, json) : CORRUPT("not a frame", 0);
+	frame_close(f);
+	io_close(io);
+	return rc < 0 ? tool_fail(argv[1], rc) : 0;
+}

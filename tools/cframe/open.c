@@ -1,0 +1,40 @@
+#include "cframe.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const uint8_t magic[] = "\xa8" "b2frame"; /* with its NUL */
+
+static bool is_frame(struct io *io)
+{
+	uint8_t head[1 + sizeof magic];
+	uint64_t size;
+	if (io_size(io, &size) < 0 || size < sizeof head)
+		return false;
+	if (io_pread(io, 0, span_of(head, sizeof head)) < 0)
+		return false;
+	return memcmp(head + 1, magic, sizeof magic) == 0;
+}
+
+int tool_open(const char *file, struct frame **frame, struct io **io)
+{
+	struct stat st;
+	*frame = NULL;
+	*io = NULL;
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
+		return frame_open_sparse_take(frame, fd);
+	int rc = io_file_open(io, fd, true);
+	if (rc < 0) {
+		close(fd);
+		return rc;
+	}
+	if (!is_frame(*io))
+		return 0;
+	struct io *taken = *io;
+	*io = NULL;
+	return frame_open_take(frame, taken);
+}
