@@ -1,0 +1,405 @@
+"""Bad frames, bad directories, a full disk: an errno and a log line each; the daemon goes on, synced data stays."""
+
+import os
+import random
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from libdata import blob, sha256
+from libmount import DAEMON, umount
+from libposix import NOBODY, error_of, read_direct, write_at
+from libprogram import run
+
+DATA = blob(1, 400_003, "floats")
+OPTIONS = "codec=lz4,typesize=8,filter=shuffle,chunksize=64K,blocksize=16K"
+
+
+@pytest.fixture
+def bad(mount):
+    """A mount with one good frame, and its bytes to spoil; every complaint is about files named bad*."""
+    m = mount(OPTIONS).allow(r"bad")
+    (m.mnt / "good").write_bytes(DATA)
+    m.remount()
+    m.original = m.stored("good").read_bytes()
+    return m
+
+
+def goes_on(m):
+    """The daemon serves as if nothing had been."""
+    assert m.running(), m.log_text()[-2000:]
+    assert sha256(read_direct(m.mnt / "good", len(DATA))) == sha256(DATA)
+    (m.mnt / "new").write_bytes(b"written after")
+    assert (m.mnt / "new").read_bytes() == b"written after"
+    os.unlink(m.mnt / "new")
+
+
+def field(raw, at, size):
+    return int.from_bytes(raw[at:at + size], "big")
+
+
+def layout(raw):
+    """Where the parts of a frame lie: FORMAT.md 9."""
+    header, frame, cbytes = field(raw, 0x0B, 4), field(raw, 0x10, 8), field(raw, 0x27, 8)
+    return {"header": (0, header), "index": (header + cbytes, frame - field(raw, frame - 22, 4)),
+            "trailer": (frame - field(raw, frame - 22, 4), frame), "chunks": (header, header + cbytes)}
+
+
+def serve(m, name, raw):
+    """Shows a spoilt frame; reading gives the right bytes, or an errno with a log line. Returns which."""
+    m.stored(name).write_bytes(raw)
+    shown = name if os.path.exists(m.mnt / name) else f"{name}.b2frame"
+    seen_before = len(m.log_text())
+    got = []
+    error = error_of(lambda: got.append((m.mnt / shown).read_bytes()))
+    if error:
+        assert error == "EIO", error
+        assert name in m.log_text()[seen_before:] or name in m.log_text(), "an EIO without a log line"
+        return "EIO"
+    if shown != name:
+        assert got[0] == raw, "what does not parse is shown as plain bytes"
+        assert f"{name}.b2frame" in m.log_text(), "a frame that is not one is logged"
+        return "plain"
+    return "same" if got[0] == DATA else "wrong"
+
+
+FIELDS = {  # header fields of FORMAT.md 9.1: offset, size
+    "magic": (0x01, 9), "header_len": (0x0A, 5), "frame_len": (0x0F, 9), "flags": (0x18, 5), "nbytes": (0x1D, 9),
+    "cbytes": (0x26, 9), "type_size": (0x2F, 5), "block_size": (0x34, 5), "chunk_size": (0x39, 5), "threads": (0x3E, 6),
+    "vlmeta": (0x44, 1), "filters": (0x45, 18), "meta_map": (0x57, 10),
+}
+# Fields that say nothing about where bytes are: whatever stands there, the data is the same.
+HARMLESS = {"block_size", "threads", "vlmeta"}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+@pytest.mark.parametrize("change", [lambda b: b ^ 0x01, lambda b: b ^ 0x80, lambda b: 0xFF, lambda b: 0x00],
+                         ids=["low bit", "high bit", "ff", "00"])
+def test_each_header_byte(bad, name, change):
+    """Spoilt bytes of the header: never a crash, a hang, or bytes that were never written, unless the size says so."""
+    start, size = FIELDS[name]
+    for i in range(start, start + size):
+        raw = bytearray(bad.original)
+        if raw[i] == change(raw[i]):
+            continue
+        raw[i] = change(raw[i])
+        result = serve(bad, f"bad{i}", bytes(raw))
+        if name in HARMLESS:
+            assert result in ("same", "plain"), hex(i)
+        if result == "wrong":  # another length or other cuts: only a header that declares other sizes may do that
+            assert name in ("nbytes", "chunk_size", "type_size", "cbytes", "filters", "flags", "frame_len", "header_len"), hex(i)
+    goes_on(bad)
+
+
+@pytest.mark.parametrize("part", ["index", "trailer"])
+def test_each_index_and_trailer_byte(bad, part):
+    lo, hi = layout(bad.original)[part]
+    results = set()
+    for i in range(lo, hi):
+        raw = bytearray(bad.original)
+        raw[i] ^= 0xFF
+        result = serve(bad, f"bad{i}", bytes(raw))
+        results.add(result)
+    goes_on(bad)
+    assert results - {"same"}, "spoiling the index or the trailer was never noticed"
+
+
+def test_random_damage_in_chunks(bad):
+    """Damage in a chunk costs its readers an EIO; chunks beside it are read."""
+    lo, hi = layout(bad.original)["chunks"]
+    rng = random.Random(5)
+    noticed = 0
+    for i in range(60):
+        raw = bytearray(bad.original)
+        at = rng.randrange(lo, hi)
+        raw[at:at + 16] = rng.randbytes(16)
+        noticed += serve(bad, f"bad{i}", bytes(raw)) == "EIO"
+    assert noticed > 5
+    goes_on(bad)
+
+
+def test_damage_costs_only_its_chunk(bad):
+    lo, _ = layout(bad.original)["chunks"]
+    raw = bytearray(bad.original)
+    index = [i for i in range(lo, len(raw) - 32) if raw[i:i + 1] == b"\x05" and raw[i + 4:i + 8] == (65536).to_bytes(4, "little")]
+    assert len(index) >= 6, "the chunks of the good frame were not found"
+    raw[index[2]:index[2] + 16] = b"\xff" * 16
+    bad.stored("bad").write_bytes(raw)
+    fd = os.open(bad.mnt / "bad", os.O_RDONLY | os.O_DIRECT)
+    import mmap
+    page = mmap.mmap(-1, 4096)
+    for number in range(6):
+        error = error_of(os.preadv, fd, [page], number * 65536)
+        if number == 2:
+            assert error == "EIO"
+            bad.expect_log("bad")
+        else:
+            assert error is None and page[:] == DATA[number * 65536:number * 65536 + 4096]
+    os.close(fd)
+    goes_on(bad)
+
+
+def test_truncated_frames(bad):
+    parts = layout(bad.original)
+    lengths = {0, 1, 16, 86, 87, 96, 97, 111, 112, 132, *(edge + d for pair in parts.values() for edge in pair for d in (-1, 0, 1))}
+    for length in sorted(n for n in lengths if 0 <= n < len(bad.original)):
+        result = serve(bad, f"bad{length}", bad.original[:length])
+        assert result != "same" and result != "wrong", length
+    goes_on(bad)
+
+
+def test_a_frame_cut_while_open(bad):
+    bad.stored("bad").write_bytes(bad.original)
+    fd = os.open(bad.mnt / "bad", os.O_RDONLY)
+    assert os.pread(fd, 100, 0) == DATA[:100]
+    os.truncate(bad.stored("bad"), 200)
+    error = error_of(lambda: [os.pread(fd, 65536, at) for at in range(0, len(DATA), 65536)])
+    assert error in (None, "EIO")
+    assert error_of(read_direct, bad.mnt / "bad", len(DATA)) == "EIO"
+    bad.expect_log("bad")
+    os.close(fd)
+    goes_on(bad)
+
+
+@pytest.mark.parametrize("content", [b"just a text file\n", b"", b"\x9e\xa8b2frame\0", b"\x9e" * 500, os.urandom(4096)],
+                         ids=["text", "empty", "magic", "marks", "noise"])
+def test_not_a_frame(bad, content):
+    bad.stored("bad").write_bytes(content)
+    assert "bad.b2frame" in os.listdir(bad.mnt) and "bad" not in os.listdir(bad.mnt)
+    assert (bad.mnt / "bad.b2frame").read_bytes() == content
+    bad.expect_log(r"bad\.b2frame")
+    goes_on(bad)
+
+
+def test_not_a_frame_can_be_repaired_or_removed(bad):
+    bad.stored("bad").write_bytes(b"text")
+    write_at(bad.mnt / "bad.b2frame", 4, b" and more")
+    assert bad.stored("bad").read_bytes() == b"text and more"
+    os.unlink(bad.mnt / "bad.b2frame")
+    assert not bad.stored("bad").exists()
+    goes_on(bad)
+
+
+def test_a_bad_frame_is_logged_once_for_many_reads(bad):
+    raw = bytearray(bad.original)
+    lo, hi = layout(bad.original)["chunks"]
+    raw[lo:hi] = b"\xff" * (hi - lo)
+    bad.stored("bad").write_bytes(raw)
+    for _ in range(30):
+        assert error_of((bad.mnt / "bad").read_bytes) == "EIO"
+        os.listdir(bad.mnt)
+    assert 1 <= sum("bad" in line for line in bad.log_text().splitlines()) <= 100, "a flood of log lines"
+
+
+def test_a_lie_about_size_costs_no_memory(bad):
+    """A small frame that declares terabytes: an answer, and no memory in proportion to the lie."""
+    raw = bytearray(bad.original)
+    raw[0x1E:0x26] = (1 << 46).to_bytes(8, "big")
+    serve(bad, "bad1", bytes(raw))
+    raw[0x3A:0x3E] = (0x7FFF0000).to_bytes(4, "big")
+    serve(bad, "bad2", bytes(raw))
+    status = open(f"/proc/{bad.proc.pid}/status").read()
+    peak = int(status.split("VmHWM:")[1].split()[0])
+    assert peak < 1_000_000, f"{peak} KiB"
+    goes_on(bad)
+
+
+def test_bad_array_metalayers(bad, blosc2):
+    import numpy as np
+    array = blosc2.asarray(np.arange(600, dtype="<i4").reshape(20, 30), chunks=(7, 11), blocks=(3, 4),
+                           urlpath=str(bad.work / "a.b2nd"))
+    del array
+    raw = (bad.work / "a.b2nd").read_bytes()
+    start = raw.index(b"\x97\x00\x02\x92")
+    end = raw.index(b"<i4") + 3
+    for i in range(start, end):
+        for value in (raw[i] ^ 0x80, raw[i] ^ 1, 0xFF, 0):
+            spoilt = bytearray(raw)
+            spoilt[i] = value
+            (bad.backing / f"bad{i}-{value}.b2nd").write_bytes(spoilt)
+    for name in os.listdir(bad.mnt):
+        if name.startswith("bad"):
+            assert error_of((bad.mnt / name).read_bytes) in (None, "EIO"), name
+    goes_on(bad)
+
+
+def test_bad_sparse_frames(bad, blosc2):
+    schunk = blosc2.SChunk(chunksize=40_000, urlpath=str(bad.work / "s.b2frame"), mode="w", contiguous=False,
+                           data=blob(3, 200_000, "text"), cparams={"typesize": 4, "nthreads": 1})
+    del schunk
+    good = bad.work / "s.b2frame"
+    chunk = next(p.name for p in sorted(good.iterdir()) if p.name.endswith(".chunk"))
+    spoil = {"missing": lambda d: (d / chunk).unlink(), "short": lambda d: os.truncate(d / chunk, 20),
+             "noise": lambda d: (d / chunk).write_bytes(os.urandom(500)),
+             "index": lambda d: os.truncate(d / "chunks.b2frame", 120),
+             "link": lambda d: ((d / chunk).unlink(), (d / chunk).symlink_to("/etc/passwd"))}
+    for name, call in spoil.items():
+        shutil.copytree(good, bad.backing / f"bad-{name}.b2frame")
+        call(bad.backing / f"bad-{name}.b2frame")
+        path = bad.mnt / f"bad-{name}"
+        if path.is_file():
+            assert error_of(path.read_bytes) == "EIO", name
+        else:
+            assert (bad.mnt / f"bad-{name}.b2frame").is_dir(), "what is no sparse frame is shown as a directory"
+        bad.expect_log(f"bad-{name}")
+    goes_on(bad)
+
+
+# ---- files that cannot be read
+
+@pytest.mark.parametrize("name", ["secret", "secret.b2frame"])
+def test_unreadable_backing_file(bad, mount, tool, root, name):
+    """The daemon may not read what its caller may: root without the capability to override modes."""
+    m = mount(argv=[tool("setpriv"), "--bounding-set", "-dac_override,-dac_read_search", str(DAEMON)], start=False)
+    m.allow("secret")
+    (m.backing / name).write_bytes(bad.original)
+    (m.backing / name).chmod(0o600)
+    os.chown(m.backing / name, NOBODY, NOBODY)
+    (m.backing / "good.b2frame").write_bytes(bad.original)
+    m.start()
+    shown = next(n for n in os.listdir(m.mnt) if n.startswith("secret"))
+    assert error_of((m.mnt / shown).read_bytes) in ("EACCES", "EPERM", "EIO")
+    if name.endswith("b2frame"):
+        m.expect_log("secret")
+    goes_on(m)
+
+
+@pytest.fixture
+def small_disk(work, root, tool):
+    """A loop-mounted ext4 of 24 MB: full disks are real there."""
+    tool("mkfs.ext4")
+    image, disk = work / "disk.img", work / "disk"
+    with open(image, "wb") as f:
+        f.truncate(24 << 20)
+    run("mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", image)
+    disk.mkdir()
+    got = subprocess.run(["mount", "-o", "loop", image, disk], capture_output=True, text=True)
+    if got.returncode:
+        pytest.skip(f"no loop devices: {got.stderr}")
+    yield disk
+    if umount(disk).returncode:
+        umount(disk, "-l")
+
+
+def fill(path, data, sync=True):
+    """Writes until the disk is full; returns the errno and how much was accepted before."""
+    fd = os.open(path, os.O_CREAT | os.O_WRONLY)
+    done = 0
+
+    def go():
+        nonlocal done
+        for _ in range(60):
+            done += os.write(fd, data)
+            if sync:
+                os.fsync(fd)
+    error = error_of(go)
+    return error or error_of(os.fsync, fd), done, error_of(os.close, fd)
+
+
+def test_full_disk(small_disk, mount):
+    backing = small_disk / "backing"
+    backing.mkdir()
+    m = mount(OPTIONS, backing=backing).allow(r"cframefs: (error|warning).*(No space|ENOSPC|space)")
+    synced = blob(5, 3_000_001, "noise")
+    with open(m.mnt / "kept", "wb") as f:
+        f.write(synced)
+        f.flush()
+        os.fsync(f.fileno())
+    error, done, _ = fill(m.mnt / "big", blob(6, 1 << 20, "noise"))
+    assert error == "ENOSPC" and done >= 5 << 20
+    m.expect_log("(?i)no space|ENOSPC")
+    assert m.running() and read_direct(m.mnt / "kept", len(synced)) == synced
+    # what was accepted and synced of the big file is there, byte for byte
+    accepted = (done >> 20) - 1
+    with open(m.mnt / "big", "rb") as f:
+        for _ in range(accepted):
+            assert f.read(1 << 20) == blob(6, 1 << 20, "noise")
+    os.unlink(m.mnt / "big")
+    (m.mnt / "after").write_bytes(synced)
+    with open(m.mnt / "after", "rb") as f:
+        os.fsync(f.fileno())
+    m.remount()
+    for name in ("kept", "after"):
+        assert (m.mnt / name).read_bytes() == synced, name
+    m.unmount()
+
+
+def test_full_disk_without_fsync_is_told_at_close_or_fsync(small_disk, mount):
+    backing = small_disk / "backing"
+    backing.mkdir()
+    m = mount(OPTIONS, backing=backing).allow(r"cframefs: (error|warning)")
+    (m.mnt / "kept").write_bytes(DATA)
+    error, _, closed = fill(m.mnt / "big", blob(6, 1 << 20, "noise"), sync=False)
+    assert "ENOSPC" in (error, closed)
+    assert (m.mnt / "kept").read_bytes() == DATA
+    os.unlink(m.mnt / "big")
+    m.remount()
+    assert (m.mnt / "kept").read_bytes() == DATA
+    m.unmount()
+
+
+def test_overwriting_on_a_full_disk_keeps_the_old_or_the_new(small_disk, mount):
+    """Every chunk goes to new space first: an overwrite that does not fit leaves what was synced."""
+    backing = small_disk / "backing"
+    backing.mkdir()
+    m = mount(OPTIONS, backing=backing).allow(r"cframefs: (error|warning)")
+    old, new = blob(7, 9 << 20, "noise"), blob(8, 9 << 20, "noise")
+    (m.mnt / "f").write_bytes(old)
+    run("sync", m.mnt / "f")
+    fill(m.mnt / "filler", blob(9, 1 << 20, "noise"))
+    fd = os.open(m.mnt / "f", os.O_WRONLY)
+    error = error_of(os.pwrite, fd, new, 0) or error_of(os.fsync, fd)
+    assert error == "ENOSPC"
+    error_of(os.close, fd)
+    m.kill()
+    m.start()
+    got = (m.mnt / "f").read_bytes()
+    assert len(got) == len(old)
+    for at in range(0, len(old), 65536):
+        piece = got[at:at + 65536]
+        assert piece in (old[at:at + 65536], new[at:at + 65536]), f"chunk at {at} is neither old nor new"
+    m.unmount()
+
+
+def test_a_backing_directory_that_vanishes(bad):
+    held = os.open(bad.mnt / "good", os.O_RDONLY)
+    os.mkdir(bad.mnt / "d")
+    (bad.mnt / "d" / "f").write_bytes(DATA)
+    shutil.rmtree(bad.backing / "d")
+    bad.allow("")
+    assert error_of(os.open, bad.mnt / "d" / "other", os.O_CREAT | os.O_WRONLY) in ("ENOENT", "ESTALE", "EIO")
+    assert error_of(os.stat, bad.mnt / "d" / "other") in ("ENOENT", "ESTALE", "EIO")
+    goes_on(bad)
+    bad.unmount()
+    bad.start()
+    os.rename(bad.backing, bad.work / "elsewhere")
+    (bad.mnt / "good").stat()  # the descriptor of the root still leads there
+    shutil.rmtree(bad.work / "elsewhere")
+    assert error_of(os.open, bad.mnt / "new", os.O_CREAT | os.O_WRONLY) in ("ENOENT", "ESTALE", "EIO")
+    assert error_of(os.listdir, bad.mnt) in (None, "ENOENT", "ESTALE", "EIO")
+    assert bad.running()
+    os.close(held)
+
+
+def test_a_backing_file_that_vanishes_while_open(bad):
+    bad.stored("bad").write_bytes(bad.original)
+    fd = os.open(bad.mnt / "bad", os.O_RDWR)
+    assert os.pread(fd, 10, 0) == DATA[:10]
+    os.unlink(bad.stored("bad"))
+    assert os.pread(fd, len(DATA), 0) == DATA, "an open file outlives its name"
+    os.close(fd)
+    goes_on(bad)
+
+
+def test_nothing_outside_the_backing_directory_is_reached(bad):
+    """A symlink among frames is a symlink: the daemon never follows it."""
+    (bad.work / "outside").mkdir()
+    (bad.work / "outside" / "x.b2frame").write_bytes(bad.original)
+    os.symlink(bad.work / "outside" / "x.b2frame", bad.backing / "bad-link.b2frame")
+    os.symlink(bad.work / "outside", bad.backing / "bad-dir.b2frame")
+    assert "bad-link" not in os.listdir(bad.mnt) and "bad-dir" not in os.listdir(bad.mnt)
+    assert os.path.islink(bad.mnt / "bad-link.b2frame") and os.path.islink(bad.mnt / "bad-dir.b2frame")
+    assert error_of(os.open, bad.mnt / "bad-link", os.O_RDONLY) == "ENOENT"
+    goes_on(bad)

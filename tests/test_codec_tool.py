@@ -1,0 +1,118 @@
+"""The codec helper as a Python object, and the text form of pipelines."""
+
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+BUILD = Path(os.environ.get("BUILD_DIR", REPO / "build"))
+DATA = REPO / "tests" / "data"
+VECTORS = Path(os.environ.get("CFRAMEFS_VECTORS", REPO.parent / "shared" / "vectors"))
+
+EBADMSG, ENOTSUP, EINVAL = -74, -95, -22
+
+
+class Refused(Exception):
+    """The codec said no: its errno and its words."""
+
+    def __init__(self, rc, why):
+        super().__init__(f"{rc}: {why}")
+        self.rc, self.why = rc, why
+
+
+class Tool:
+    """A codec_tool that serves requests; one process for a whole test file."""
+
+    def __init__(self, level=None):
+        env = dict(os.environ)
+        if level:
+            env["CPU_MASK"] = level
+        self.env = env
+        self.start()
+
+    def start(self):
+        self.proc = subprocess.Popen([BUILD / "tests" / "c" / "codec_tool", "serve"],
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env)
+
+    def ask(self, op, text="", data=b"", item=0, blocksize=0, split=0, use_dict=False):
+        text = text.encode()
+        head = struct.pack("<8I", ord(op), len(text), len(data), item, blocksize, split, use_dict, 0)
+        self.proc.stdin.write(head + text + data)
+        self.proc.stdin.flush()
+        answer = self.proc.stdout.read(8)
+        if len(answer) != 8:
+            rc = self.proc.wait()
+            self.start()
+            raise AssertionError(f"codec_tool died: {rc}")
+        rc, n = struct.unpack("<iI", answer)
+        out = self.proc.stdout.read(n)
+        if rc < 0:
+            raise Refused(rc, out.decode())
+        return out
+
+    def encode(self, text, data, **kw):
+        return self.ask("e", text, data, **kw)
+
+    def decode(self, chunk, item=0):
+        """The whole chunk at once."""
+        return self.ask("d", "", chunk, item=item)
+
+    def blocks(self, chunk, item=0):
+        """Header and offsets as they are asked for, then every block alone, last first."""
+        return self.ask("b", "", chunk, item=item)
+
+    def both(self, chunk, item=0):
+        whole = self.decode(chunk, item)
+        assert self.blocks(chunk, item) == whole
+        return whole
+
+    def normal(self, text):
+        return self.ask("p", text).decode()
+
+    def close(self):
+        self.proc.stdin.close()
+        assert self.proc.wait() == 0
+
+
+@pytest.fixture(scope="module")
+def tool():
+    t = Tool()
+    yield t
+    t.close()
+
+
+@pytest.mark.parametrize("text, normal", [
+    ("zstd", "zstd:1"), ("zstd:9", "zstd:9"), ("store", "store"), ("shuffle:4+zstd:3", "shuffle:4+zstd:3"),
+    ("bitshuffle:2+lz4", "bitshuffle:2+lz4:5"), ("shuffle:8+bytedelta+zstd:1", "shuffle:8+bytedelta+zstd:1"),
+    ("truncprec:-10+shuffle:4+zstd:1", "truncprec:-10+shuffle:4+zstd:1"), ("shuffle+lz4hc:9", "shuffle+lz4hc:9"),
+    ("inttrunc:12+none:4+zlib:6", "inttrunc:12+none:4+zlib:6"), ("delta:8+shuffle+blosclz:5", "delta:8+shuffle+blosclz:5"),
+    ("shuffle:300+zstd:1", "shuffle:300+zstd:1"), ("zstd:0", "store"),
+])
+def test_text_has_a_normal_form(tool, text, normal):
+    assert tool.normal(text) == normal
+    assert tool.normal(normal) == normal
+
+
+@pytest.mark.parametrize("text", [
+    "", "+", "zstd:", "zstd:10", "zstd:-1", "zstd:x", "zst", "shuffle:4", "shuffle:0+zstd", "shuffle:4+", "+zstd",
+    "shuffle:999999999999+zstd", "truncprec+zstd", "truncprec:10+zstd", "truncprec:0+shuffle:4+zstd",
+    "truncprec:200+shuffle:4+zstd", "inttrunc:40+none:4+zstd", "delta+delta+zstd", "bytedelta-old+zstd",
+    "+".join(["shuffle:4"] * 7 + ["zstd"]), "zstd:1:2", "zstd 1",
+])
+def test_text_that_means_nothing_is_refused(tool, text):
+    with pytest.raises(Refused) as refused:
+        tool.normal(text)
+    assert refused.value.rc == EINVAL and refused.value.why
+
+
+def test_blocksize_must_hold_whole_items(tool):
+    with pytest.raises(Refused):
+        tool.encode("shuffle:8+zstd", b"x" * 100, blocksize=1001)
+
+
+def test_no_dictionary_where_the_codec_has_none(tool):
+    with pytest.raises(Refused):
+        tool.encode("zlib", b"x" * 100, use_dict=True)

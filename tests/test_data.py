@@ -1,0 +1,159 @@
+"""Real scientific data copied in and out; many processes at once; many files."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from libdata import blob, file_sha256
+from libposix import sync
+from libprogram import run
+
+
+def data_files(package, suffixes):
+    """The data files that a Debian package installed."""
+    got = subprocess.run(["dpkg", "-L", package], capture_output=True, text=True)
+    files = [Path(line) for line in got.stdout.splitlines() if line.endswith(suffixes)]
+    files = [path for path in files if path.is_file() and not path.is_symlink()]
+    if not files:
+        pytest.skip(f"the Debian package {package} is not installed")
+    return files
+
+
+def copy_in_and_out(m, files, out):
+    """Both copies are made by cp; returns the ratio on disk."""
+    for path in files:
+        run("cp", path, m.mnt / path.name)
+        sync(m.mnt / path.name)
+    m.remount()
+    stored = 0
+    for path in files:
+        run("cp", m.mnt / path.name, out / path.name)
+        assert file_sha256(out / path.name) == file_sha256(path), path.name
+        stored += m.stored(path.name).stat().st_blocks * 512
+    return sum(path.stat().st_size for path in files) / stored
+
+
+@pytest.mark.parametrize("package, suffixes, options, least", [
+    ("astrometry-data-tycho2-07-littleendian", (".fits",), "codec=zstd,level=1,filter=bitshuffle,typesize=4", 1.5),
+    ("eso-midas-testdata", (".fits", ".tfits", ".mt", ".fit"), "codec=zstd,level=1,filter=shuffle,typesize=2", 1.2),
+])
+def test_real_data(mount, plain, capsys, package, suffixes, options, least):
+    files = data_files(package, suffixes)
+    ratio = copy_in_and_out(mount(options), files, plain)
+    with capsys.disabled():
+        print(f"\n{package}: {len(files)} files, ratio {ratio:.2f}")
+    assert ratio > least
+
+
+WORKER = """
+import os, random, sys
+top, number = sys.argv[1], int(sys.argv[2])
+rng = random.Random(number)
+own, shared = f"{top}/own-{number}", f"{top}/shared"
+model = bytearray()
+fd = os.open(own, os.O_CREAT | os.O_RDWR)
+both = os.open(shared, os.O_RDWR)
+record = bytes([number]) * 4096
+for _ in range(60):
+    data = rng.randbytes(rng.randrange(1, 500)) * rng.randrange(1, 60)
+    at = rng.randrange(200_000)
+    os.pwrite(fd, data, at)
+    model.extend(bytes(max(0, at + len(data) - len(model))))
+    model[at:at + len(data)] = data
+    lo = rng.randrange(len(model))
+    assert os.pread(fd, 10_000, lo) == model[lo:lo + 10_000], "own file"
+    # pages of the shared file belong to one process each: 64 x 16 pages, interleaved
+    page = number + 64 * rng.randrange(16)
+    os.pwrite(both, record, page * 4096)
+    assert os.pread(both, 4096, page * 4096) == record, "shared file"
+    other = os.pread(both, 4096, rng.randrange(1024) * 4096)
+    assert len(set(other)) == 1, "half a record"
+    if rng.random() < 0.1:
+        os.fsync(fd)
+os.close(fd)
+with open(own, "rb") as f:
+    assert f.read() == model, "own file after close"
+"""
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("options", ["", "codec=lz4,chunksize=64K,blocksize=16K,cache=4M,dirty_max=4M"], ids=["default", "tight"])
+def test_64_processes(mount, options):
+    m = mount(options)
+    (m.mnt / "shared").write_bytes(bytes(64 * 16 * 4096))
+    workers = [subprocess.Popen([sys.executable, "-c", WORKER, m.mnt, str(i)], stderr=subprocess.PIPE, text=True)
+               for i in range(64)]
+    errors = [w.communicate(timeout=110)[1] for w in workers]
+    assert [w.returncode for w in workers] == [0] * 64, "\n".join(e for e in errors if e)[:3000]
+    before = {name: file_sha256(m.mnt / name) for name in os.listdir(m.mnt)}
+    m.remount()
+    assert {name: file_sha256(m.mnt / name) for name in os.listdir(m.mnt)} == before
+    content = (m.mnt / "shared").read_bytes()
+    for page in range(1024):
+        assert set(content[page * 4096:(page + 1) * 4096]) <= {0, page % 64} and content[page * 4096:(page + 1) * 4096].count(
+            content[page * 4096]) == 4096
+
+
+@pytest.mark.concurrent
+def test_threads_create_rename_and_unlink_in_one_directory(mount):
+    from concurrent.futures import ThreadPoolExecutor
+    m = mount()
+
+    def churn(number):
+        for i in range(100):
+            path, moved = m.mnt / f"{number}-{i % 7}", m.mnt / f"moved-{i % 5}"
+            path.write_bytes(blob(i, 3000, "text"))
+            assert path.read_bytes() == blob(i, 3000, "text")
+            os.rename(path, moved)
+            if i % 3 == 0:
+                os.path.exists(moved)
+                os.listdir(m.mnt)
+        return True
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(churn, range(8)))
+    assert sorted(os.listdir(m.mnt)) == [f"moved-{i}" for i in range(5)]
+    for path in m.mnt.iterdir():
+        assert path.stat().st_size == 3000
+
+
+def test_ten_thousand_small_files(mount):
+    m = mount()
+    names = {f"f{i:05}" for i in range(10_000)}
+    for name in sorted(names):
+        fd = os.open(m.mnt / name, os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+        os.write(fd, name.encode() * 10)
+        os.close(fd)
+    assert set(os.listdir(m.mnt)) == names
+    m.remount()
+    assert set(os.listdir(m.mnt)) == names
+    sizes = {entry.name: entry.stat().st_size for entry in os.scandir(m.mnt)}
+    assert sizes == dict.fromkeys(names, 60)
+    for name in sorted(names)[::97]:
+        assert (m.mnt / name).read_bytes() == name.encode() * 10
+    shutil.rmtree(m.mnt, ignore_errors=True)  # the mount point itself stays
+    assert os.listdir(m.mnt) == [] and os.listdir(m.backing) == []
+
+
+def test_more_files_open_than_descriptors(mount):
+    """The daemon holds no descriptor for each inode; its own soft limit is small, and it knows how to raise it."""
+    import resource
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = min(4000, hard - 500)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (count + 200, hard))
+    m = mount()
+    fds = []
+    try:
+        for i in range(count):
+            fds.append(os.open(m.mnt / f"f{i}", os.O_CREAT | os.O_RDWR))
+            os.write(fds[-1], b"x")
+        for i, fd in enumerate(fds[::50]):
+            os.pwrite(fd, b"late", 5)
+            assert os.pread(fd, 10, 0) == b"x" + bytes(4) + b"late"
+    finally:
+        for fd in fds:
+            os.close(fd)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,106 @@
+"""Frames made by the reference library and by early betas, decoded without a mount: cframe cat."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from libdata import sha256
+from libmount import CFRAME, REPO
+
+OWN = REPO / "tests/data/frames"
+SHARED = Path(os.environ.get("CFRAMEFS_VECTORS") or REPO.parent / "shared/vectors")
+
+
+def cframe(*args):
+    return subprocess.run([CFRAME, *map(str, args)], capture_output=True, timeout=60)
+
+
+def manifest(folder):
+    path = folder / "manifest.json"
+    if not path.exists():
+        pytest.skip(f"no vectors in {folder}: set CFRAMEFS_VECTORS")
+    return json.loads(path.read_text())
+
+
+def check(folder, entry):
+    done = cframe("cat", folder / entry["name"])
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout) == entry["nbytes"]
+    assert sha256(done.stdout) == entry["sha256"]
+
+
+@pytest.mark.parametrize("folder, least", [("", 70), ("beta", 6)])
+def test_own_vectors(subtests, folder, least):
+    entries = manifest(OWN / folder)
+    assert len(entries) >= least
+    for entry in entries:
+        with subtests.test(entry["name"]):
+            check(OWN / folder, entry)
+
+
+@pytest.mark.parametrize("folder", ["frames", "beta"])
+def test_shared_vectors(subtests, folder):
+    for entry in manifest(SHARED / folder):
+        with subtests.test(entry["name"]):
+            check(SHARED / folder, entry)
+
+
+def test_compat_is_read_or_refused(subtests):
+    """Third-party files of many releases: the right bytes, or one line that says why not."""
+    for entry in manifest(SHARED / "compat"):
+        with subtests.test(entry["name"]):
+            done = cframe("cat", SHARED / "compat" / entry["name"])
+            if done.returncode:
+                assert done.stderr.startswith(b"cframe: ") and done.stderr.count(b"\n") == 1
+            elif "sha256" in entry:
+                assert sha256(done.stdout) == entry["sha256"]
+            else:
+                assert len(done.stdout) == entry["nbytes"]
+
+
+def test_info_agrees_with_the_manifest(subtests):
+    for entry in manifest(OWN):
+        with subtests.test(entry["name"]):
+            done = cframe("info", OWN / entry["name"], "--json")
+            assert done.returncode == 0, done.stderr
+            info = json.loads(done.stdout)
+            assert info["nbytes"] == entry["nbytes"] and info["nchunks"] == entry["nchunks"]
+            assert info["chunksize"] == entry["chunksize"] or entry["nbytes"] == 0
+            assert info["typesize"] == entry["typesize"]
+            plain = cframe("info", OWN / entry["name"])
+            assert plain.returncode == 0 and f"nbytes       {entry['nbytes']}\n".encode() in plain.stdout
+
+
+def test_metalayers_are_listed():
+    info = json.loads(cframe("info", OWN / "meta.b2frame", "--json").stdout)
+    assert info["meta"] == {"numbers": 4, "title": 6}
+    assert set(info["vlmeta"]) == {"history", "short"}
+
+
+def test_bytes_behind_the_frame_are_ignored(work):
+    source = OWN / "core-zstd-shuffle-t4-mixed.b2frame"
+    (work / "longer").write_bytes(source.read_bytes() + b"tail" * 999)
+    assert cframe("cat", work / "longer").stdout == cframe("cat", source).stdout
+
+
+@pytest.mark.parametrize("args, why", [
+    (["cat", "/nonexistent"], b"No such file"),
+    (["cat", "/dev/null"], b"no room for a chunk"),
+    (["info", "/dev/null"], b"not a frame"),
+])
+def test_failures_are_one_line(args, why):
+    done = cframe(*args)
+    assert done.returncode == 1 and not done.stdout
+    assert done.stderr.startswith(b"cframe: " + args[1].encode() + b": ") and why in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_help_lists_every_subcommand():
+    done = cframe("--help")
+    assert done.returncode == 0
+    assert all(word in done.stdout for word in (b"info", b"cat", b"codecs"))
+    assert cframe().returncode == 1 and cframe("cat").returncode == 1
+    assert b"zstd" in cframe("codecs").stdout

@@ -1,0 +1,137 @@
+"""The house as DESIGN.md draws it: floors, headers that stand alone, short functions, small files."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from libmount import REPO
+
+FLOORS = {"base": set(), "codec": {"base"}, "frame": {"codec", "base"}, "fs": {"frame", "codec", "base"},
+          "tools": {"frame", "codec", "base"}}
+FUNCTION_LINES, TAGGED_LINES, FILE_LINES = 60, 100, 600
+TAG = "long:"  # in the comment before a function: a table or a parser that may have 100 lines; says why
+
+
+def sources():
+    """{path: floor} of the C files of the project."""
+    found = {}
+    for floor in FLOORS:
+        top = REPO / floor if floor == "tools" else REPO / "src" / floor
+        for path in sorted(top.rglob("*.[ch]")):
+            found[path] = floor
+    return found
+
+
+SOURCES = sources()
+# Tables of rows for the includer's macro, and bodies that are included once for each instruction set (B2, B7).
+FRAGMENTS = ("_list.h", "_impl.h")
+HEADERS = [path for path in SOURCES if path.suffix == ".h"
+           and not (path.name.endswith(FRAGMENTS) and SOURCES[path] == "codec")]
+
+
+def name(path):
+    return str(path.relative_to(REPO))
+
+
+def includes(path):
+    return re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.MULTILINE)
+
+
+def test_there_is_a_house():
+    assert {"base", "codec", "frame", "fs"} <= set(SOURCES.values()) and len(HEADERS) > 10
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_includes_go_down(path):
+    floor = SOURCES[path]
+    for wanted in includes(path):
+        first = wanted.split("/")[0]
+        if "/" in wanted and first in FLOORS:
+            assert first == floor or first in FLOORS[floor], f"{floor} may not include {wanted}"
+        else:
+            assert (path.parent / wanted).resolve().exists(), f"{wanted}: neither floor/name.h nor a file beside it"
+            assert floor in str((path.parent / wanted).resolve()), f"{wanted} leads out of {floor}"
+
+
+def test_the_codec_floor_does_no_io():
+    """No file, thread, print or getenv below the frame floor, but in parallel.c."""
+    banned = re.compile(r"\b(fopen|open|openat|pread|pwrite|fprintf|printf|getenv|pthread_\w+|log_(?:err|warn|info|debug))\s*\(")
+    for path, floor in SOURCES.items():
+        if floor == "codec" and path.stem != "parallel":
+            code = strip_comments(path.read_text())
+            found = [m for m in banned.findall(code)]
+            assert not found, f"{name(path)}: {found}"
+
+
+@pytest.mark.parametrize("path", HEADERS, ids=name)
+def test_header_compiles_alone(path, tmp_path):
+    compiler = shutil.which("cc")
+    if not compiler:
+        pytest.skip("no C compiler")
+    flags = subprocess.run(["pkg-config", "--cflags", "fuse3"], capture_output=True, text=True).stdout
+    unit = tmp_path / "alone.c"
+    unit.write_text(f'#include "{path}"\n#include "{path}"\nint alone;\n')
+    got = subprocess.run([compiler, "-std=gnu11", "-D_GNU_SOURCE", "-D_FILE_OFFSET_BITS=64", "-fsyntax-only", "-Wall",
+                          "-I", REPO / "src", *shlex.split(flags), unit], capture_output=True, text=True)
+    assert got.returncode == 0, got.stderr
+
+
+def strip_comments(text):
+    """Comments and string contents blanked, lines kept."""
+    blank = lambda m: re.sub(r"[^\n]", " ", m.group())  # noqa: E731
+    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.DOTALL)
+
+
+def functions(path):
+    """(name, first line, lines, tagged) of each function body that starts in the first column."""
+    raw = path.read_text().splitlines()
+    code = strip_comments(path.read_text()).splitlines()
+    start = None
+    for i, line in enumerate(code):
+        if line.startswith("{") and i and not code[i - 1].rstrip().endswith((";", "=", ",")) and "(" in "".join(code[max(0, i - 6):i]):
+            start = i
+        elif line.startswith("}") and start is not None:
+            head = start
+            while head and code[head - 1].strip() and not code[head - 1].startswith(("}", "#")):
+                head -= 1
+            comment, above = [], head
+            while above and (raw[above - 1].strip().startswith(("*", "/*")) or raw[above - 1].strip().endswith("*/")):
+                above -= 1
+                comment.append(raw[above])
+            title = " ".join(code[head:start]).strip()
+            yield title[:70], head + 1, i - start - 1, TAG in "".join(comment)
+            start = None
+
+
+def test_the_function_counter_counts():
+    """The measure itself: it must see functions, and their lines."""
+    seen = [f for path in SOURCES if path.suffix == ".c" for f in functions(path)]
+    assert len(seen) > 100 and max(f[2] for f in seen) > 20
+
+
+@pytest.mark.parametrize("path", [p for p in SOURCES if p.suffix == ".c"], ids=name)
+def test_functions_are_short(path):
+    for title, line, count, tagged in functions(path):
+        most = TAGGED_LINES if tagged else FUNCTION_LINES
+        assert count <= most, f"{name(path)}:{line}: {count} lines: {title}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_files_are_small(path):
+    count = len(path.read_text().splitlines())
+    assert count <= FILE_LINES, f"{name(path)}: {count} lines"
+
+
+def test_no_machine_paths():
+    """The project stands alone: no path of somebody's machine in what git tracks."""
+    tracked = subprocess.run(["git", "-C", REPO, "ls-files"], capture_output=True, text=True)
+    if tracked.returncode:
+        pytest.skip("not a git checkout")
+    for line in tracked.stdout.splitlines():
+        path = Path(REPO / line)
+        if path.suffix in (".c", ".h", ".py", ".md", ".sh", ".build", ".txt", "") and path.is_file() and path.name != "test_structure.py":
+            assert not re.search(r"/work/|/tmp/venv|/home/\w", path.read_text(errors="replace")), line
