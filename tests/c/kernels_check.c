@@ -1,0 +1,244 @@
+/*
+ * Every kernel of every level of this machine against the C version.
+ *
+ *   kernels_check [seed]           compares; the first difference is printed and ends it
+ *   kernels_check --bench [bytes]  the same calls timed, GB/s a level
+ *
+ * The buffers of the candidate end, then start, at an unmapped page, so that
+ * one byte too far is a fault and not luck. CPU_MASK limits the levels.
+ */
+#include "codec/cpu.h"
+#include "codec/kernels.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SPACE (1u << 20) /* mapped bytes of a fenced buffer */
+
+static const char *const levels[] = {"c", "sse2", "avx2", "avx512", "neon"};
+#define NLEVELS (sizeof levels / sizeof levels[0])
+
+/* One kernel, called in one way: n items of `size` bytes. */
+typedef void call_fn(const struct kernels *, size_t size, size_t n, const uint8_t *, uint8_t *);
+
+static void call_shuffle(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+{
+	k->shuffle(size, n, s, d);
+}
+
+static void call_unshuffle(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+{
+	k->unshuffle(size, n, s, d);
+}
+
+static void call_bitshuffle(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+{
+	k->bitshuffle(size, n, s, d);
+}
+
+static void call_bitunshuffle(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+{
+	k->bitunshuffle(size, n, s, d);
+}
+
+static void call_xor_scan(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+{
+	k->xor_scan(size, n, s, d);
+}
+
+static void call_xor_bytes(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+{
+	/* Neighbours, as delta has them: the operands overlap, and only n - 1 bytes are there. */
+	if (n)
+		d[0] = s[0];
+	if (n > 1)
+		k->xor_bytes(n - 1, s + 1, s, d + 1);
+}
+
+static void call_sub_bytes(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+{
+	k->sub_bytes(n, s, d);
+}
+
+static void call_sum_scan(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+{
+	k->sum_scan(n, s, d);
+}
+
+enum sizes { ANY_SIZE, WORDS, BYTES };
+
+static const struct subject {
+	const char *name;
+	call_fn *call;
+	enum sizes sizes;
+	unsigned unit; /* n is a multiple of this */
+} subjects[] = {
+	{"shuffle", call_shuffle, ANY_SIZE, 1},
+	{"unshuffle", call_unshuffle, ANY_SIZE, 1},
+	{"bitshuffle", call_bitshuffle, ANY_SIZE, 8},
+	{"bitunshuffle", call_bitunshuffle, ANY_SIZE, 8},
+	{"xor_scan", call_xor_scan, WORDS, 1},
+	{"xor_bytes", call_xor_bytes, BYTES, 1},
+	{"sub_bytes", call_sub_bytes, BYTES, 1},
+	{"sum_scan", call_sum_scan, BYTES, 1},
+};
+#define NSUBJECTS (sizeof subjects / sizeof subjects[0])
+
+/* SPACE bytes between two pages that nobody may touch. */
+static uint8_t *fenced(void)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *p = mmap(NULL, SPACE + 2 * page, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED || mprotect(p, page, PROT_NONE) ||
+	    mprotect(p + page + SPACE, page, PROT_NONE)) {
+		perror("kernels_check");
+		exit(2);
+	}
+	return p + page;
+}
+
+struct arena {
+	uint8_t *src, *dst; /* fenced */
+	uint8_t *want;      /* what C says */
+	uint64_t seed;
+};
+
+static uint64_t next_random(uint64_t *state)
+{
+	uint64_t x = *state;
+	x ^= x << 13;
+	x ^= x >> 7;
+	x ^= x << 17;
+	return *state = x;
+}
+
+static bool size_fits(const struct subject *s, size_t size)
+{
+	if (s->sizes == WORDS)
+		return size == 1 || size == 2 || size == 4 || size == 8;
+	return s->sizes == ANY_SIZE || size == 1;
+}
+
+/* One call at the end of the fenced space, or at its start. */
+static void compare(struct arena *a, const struct subject *s, const char *level,
+		    const struct kernels *k, const size_t shape[static 3])
+{
+	size_t size = shape[0], n = shape[1], at_end = shape[2], bytes = size * n;
+	uint8_t *src = at_end ? a->src + SPACE - bytes : a->src;
+	uint8_t *dst = at_end ? a->dst + SPACE - bytes : a->dst;
+	uint64_t seed = a->seed;
+	for (size_t i = 0; i < bytes; i++)
+		src[i] = (uint8_t)(next_random(&a->seed) >> 32);
+	memset(dst, 0x5A, bytes);
+	memset(a->want, 0xA5, bytes);
+	struct kernels c;
+	kernels_init(&c, 0);
+	s->call(&c, size, n, src, a->want);
+	s->call(k, size, n, src, dst);
+	if (!memcmp(dst, a->want, bytes))
+		return;
+	size_t bad = 0;
+	while (dst[bad] == a->want[bad])
+		bad++;
+	printf("%s %s: size %zu n %zu at %s seed %llu: byte %zu is %02x, not %02x\n", level, s->name,
+	       size, n, at_end ? "end" : "start", (unsigned long long)seed, bad, dst[bad], a->want[bad]);
+	exit(1);
+}
+
+static unsigned long compare_sizes(struct arena *a, const struct subject *s, const char *level,
+				   const struct kernels *k)
+{
+	static const size_t more[] = {500, 511, 512, 513, 1000, 1023, 1024, 1031, 2048, 4095, 4096, 4099};
+	unsigned long calls = 0;
+	for (size_t size = 1; size <= 255; size = size == 32 ? 48 : size == 48 ? 255 : size + 1) {
+		if (!size_fits(s, size))
+			continue;
+		for (size_t i = 0; i <= 300 + sizeof more / sizeof more[0]; i++) {
+			size_t n = i <= 300 ? i : more[i - 301];
+			n -= n % s->unit;
+			if (n * size > SPACE)
+				continue;
+			compare(a, s, level, k, (size_t[]){size, n, 1});
+			compare(a, s, level, k, (size_t[]){size, n, 0});
+			calls += 2;
+		}
+	}
+	return calls;
+}
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The best of many short runs: other work on the machine only ever slows one down. */
+static double speed(struct arena *a, const struct subject *s, const struct kernels *k,
+		    const size_t shape[static 2])
+{
+	size_t size = shape[0], n = shape[1] / size / s->unit * s->unit;
+	double best = 1e9;
+	for (int i = 0; i < 40; i++) {
+		double start = now();
+		s->call(k, size, n, a->src, a->dst);
+		double took = now() - start;
+		best = took < best ? took : best;
+	}
+	return (double)(n * size) / best / 1e9;
+}
+
+static void bench(struct arena *a, const struct subject *s, const char *level,
+		  const struct kernels *k, size_t bytes)
+{
+	static const size_t sizes[] = {1, 2, 3, 4, 8, 12, 16, 24, 32};
+	printf("%-8s %-13s", level, s->name);
+	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+		if (size_fits(s, sizes[i]))
+			printf("  %zu: %5.1f", sizes[i], speed(a, s, k, (size_t[]){sizes[i], bytes}));
+	printf("\n");
+}
+
+static void call_memcpy(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+{
+	memcpy(d, s, n);
+}
+
+int main(int argc, char **argv)
+{
+	bool timing = argc > 1 && !strcmp(argv[1], "--bench");
+	size_t bytes = timing && argc > 2 ? strtoul(argv[2], NULL, 10) : 128 << 10;
+	const char *mask = getenv("CPU_MASK");
+	unsigned have = cpu_features() & (mask ? cpu_level(mask) : ~0u);
+	unsigned long calls = 0;
+	struct arena a = {fenced(), fenced(), malloc(SPACE), 0x9E3779B97F4A7C15u};
+	if (!a.want || bytes > SPACE)
+		return 2;
+	if (!timing && argc > 1)
+		a.seed = strtoull(argv[1], NULL, 10) | 1;
+	if (timing)
+		bench(&a, &(struct subject){"memcpy", call_memcpy, BYTES, 1}, "libc", NULL, bytes);
+	for (size_t i = 0; i < NSUBJECTS; i++) {
+		for (size_t l = 0; l < NLEVELS; l++) {
+			unsigned level = cpu_level(levels[l]);
+			struct kernels k;
+			if ((level & have) != level)
+				continue;
+			kernels_init(&k, level);
+			if (timing)
+				bench(&a, &subjects[i], levels[l], &k, bytes);
+			else
+				calls += compare_sizes(&a, &subjects[i], levels[l], &k);
+		}
+	}
+	if (!timing)
+		printf("%lu calls equal\n", calls);
+	free(a.want);
+	return 0;
+}
