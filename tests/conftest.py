@@ -13,11 +13,13 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import libmount  # noqa: E402
+from libdata import blob  # noqa: E402
 from libmount import DAEMON, SLOWNESS, Mount  # noqa: E402
 from libwatch import Watchdog  # noqa: E402
 
 ROOT = Path(tempfile.mkdtemp(prefix="cframefs-tests-"))
 os.chmod(ROOT, 0o755)
+os.umask(0o022)
 FAILED = pytest.StashKey[bool]()
 
 
@@ -123,6 +125,21 @@ def mount(request, work):
 def fs(mount):
     """The mount point of a mount with default options, for tests that need no more."""
     return mount().mnt
+
+
+@pytest.fixture
+def file(fs):
+    """A file of 300,000 bytes of text."""
+    path = fs / "file"
+    path.write_bytes(blob(1, 300_000, "text"))
+    return path
+
+
+@pytest.fixture
+def fd(file):
+    fd = os.open(file, os.O_RDWR)
+    yield fd
+    os.close(fd)
 
 
 @pytest.fixture(scope="module")

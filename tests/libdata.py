@@ -34,8 +34,11 @@ def sha256(data):
 
 
 def file_sha256(path):
+    digest = hashlib.sha256()
     with open(path, "rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
+        while piece := f.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
 
 
 def tree_digest(top):

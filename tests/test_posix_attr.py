@@ -1,0 +1,350 @@
+"""Attributes, times, locks, and who may do what; result or errno of each call."""
+
+import fcntl
+import os
+import stat
+import subprocess
+import time
+
+import pytest
+
+from libdata import blob
+from libposix import (NOBODY, as_nobody, error_of, in_child, punch, sync, write_at)
+
+MiB = 1 << 20
+
+
+# ---- lookup, getattr, statfs
+
+def test_lookup_errors(fs, file):
+    assert error_of(os.stat, fs / "absent") == "ENOENT"
+    assert error_of(os.stat, file / "below") == "ENOTDIR"
+    assert error_of(os.stat, fs / "absent" / "below") == "ENOENT"
+    assert error_of(os.open, fs / "absent", os.O_RDONLY) == "ENOENT"
+    assert error_of(os.open, file, os.O_RDONLY | os.O_DIRECTORY) == "ENOTDIR"
+    assert error_of(os.open, fs, os.O_RDWR) == "EISDIR"
+
+
+def test_longest_name(fs):
+    longest = fs / ("n" * 247)
+    longest.write_bytes(b"fits")
+    assert longest.read_bytes() == b"fits" and longest.name in os.listdir(fs)
+    too_long = fs / ("n" * 248)
+    for call in (lambda: os.open(too_long, os.O_CREAT | os.O_WRONLY), lambda: os.mkdir(too_long),
+                 lambda: os.rename(longest, too_long), lambda: os.link(longest, too_long),
+                 lambda: os.symlink("x", too_long), lambda: os.mknod(too_long, stat.S_IFIFO | 0o600)):
+        assert error_of(call) == "ENAMETOOLONG"
+    assert os.listdir(fs) == [longest.name]
+
+
+def test_statfs(mount):
+    m = mount()
+    got, below = os.statvfs(m.mnt), os.statvfs(m.backing)
+    assert got.f_namemax == 247
+    assert got.f_frsize * got.f_blocks == below.f_frsize * below.f_blocks
+    assert got.f_bavail > 0 and got.f_bsize > 0
+
+
+def test_size_is_logical_and_blocks_are_stored(mount):
+    m = mount()
+    (m.mnt / "runs").write_bytes(b"run" * MiB)
+    (m.mnt / "noise").write_bytes(blob(2, 3 * MiB, "noise"))
+    for name, least, most in (("runs", 1, 100_000), ("noise", 3 * MiB, 3 * MiB + 200_000)):
+        sync(m.mnt / name)
+        got = os.stat(m.mnt / name)
+        assert got.st_size == 3 * MiB
+        assert least <= got.st_blocks * 512 <= most, name
+        assert got.st_blocks == m.stored(name).stat().st_blocks
+    du = subprocess.run(["du", "-k", m.mnt / "runs"], capture_output=True, text=True, check=True).stdout
+    apparent = subprocess.run(["du", "-k", "--apparent-size", m.mnt / "runs"], capture_output=True, text=True, check=True).stdout
+    assert int(du.split()[0]) < 100 and int(apparent.split()[0]) == 3 * 1024
+
+
+def test_inode_numbers_are_distinct_and_stable(mount):
+    m = mount()
+    for name in "abc":
+        (m.mnt / name).touch()
+    before = {e.name: e.inode() for e in os.scandir(m.mnt)}
+    assert len(set(before.values())) == 3
+    assert before == {name: (m.mnt / name).stat().st_ino for name in "abc"}
+    m.remount()
+    assert before == {name: (m.mnt / name).stat().st_ino for name in "abc"}
+
+
+# ---- attributes
+
+def test_chmod(fs, file):
+    for mode in (0o600, 0o755, 0o444, 0o000, 0o6711, 0o1777):
+        os.chmod(file, mode)
+        assert stat.S_IMODE(os.stat(file).st_mode) == mode
+    os.mkdir(fs / "d")
+    os.chmod(fs / "d", 0o2750)
+    assert stat.S_IMODE(os.stat(fs / "d").st_mode) == 0o2750
+
+
+def test_chown(fs, file, root):
+    os.chmod(file, 0o6755)
+    os.chown(file, 1234, 5678)
+    got = os.stat(file)
+    assert (got.st_uid, got.st_gid) == (1234, 5678)
+    assert stat.S_IMODE(got.st_mode) == 0o755, "chown takes the set-id bits away"
+    os.chown(file, -1, 99)
+    assert (os.stat(file).st_uid, os.stat(file).st_gid) == (1234, 99)
+    os.symlink("file", fs / "link")
+    os.lchown(fs / "link", 4321, 4321)
+    assert os.lstat(fs / "link").st_uid == 4321 and os.stat(file).st_uid == 1234
+
+
+def test_utimens_keeps_nanoseconds(mount):
+    m = mount()
+    path = m.mnt / "f"
+    path.write_bytes(b"x" * 1000)
+    os.symlink("f", m.mnt / "l")
+    atime, mtime = 1_111_111_111_123_456_789, 1_222_222_222_987_654_321
+    os.utime(path, ns=(atime, mtime))
+    os.utime(m.mnt / "l", ns=(mtime, atime), follow_symlinks=False)
+    assert (os.stat(path).st_atime_ns, os.stat(path).st_mtime_ns) == (atime, mtime)
+    assert os.lstat(m.mnt / "l").st_mtime_ns == atime
+    m.remount()
+    assert (os.stat(path).st_atime_ns, os.stat(path).st_mtime_ns) == (atime, mtime)
+    os.utime(path)
+    assert abs(os.stat(path).st_mtime - time.time()) < 5
+
+
+def test_xattrs(fs, file):
+    os.mkdir(fs / "d")
+    for path in (file, fs / "d"):
+        value = bytes(range(256))
+        os.setxattr(path, "user.one", value)
+        os.setxattr(path, "user.empty", b"")
+        assert os.getxattr(path, "user.one") == value and os.getxattr(path, "user.empty") == b""
+        assert {"user.one", "user.empty"} <= set(os.listxattr(path))
+        assert error_of(os.setxattr, path, "user.one", b"", os.XATTR_CREATE) == "EEXIST"
+        assert error_of(os.setxattr, path, "user.new", b"", os.XATTR_REPLACE) == "ENODATA"
+        os.setxattr(path, "user.one", b"shorter", os.XATTR_REPLACE)
+        assert os.getxattr(path, "user.one") == b"shorter"
+        os.removexattr(path, "user.one")
+        assert error_of(os.getxattr, path, "user.one") == "ENODATA"
+        assert error_of(os.removexattr, path, "user.one") == "ENODATA"
+        assert "user.one" not in os.listxattr(path)
+    assert error_of(os.getxattr, fs / "absent", "user.one") == "ENOENT"
+
+
+def test_xattrs_stay(mount):
+    m = mount()
+    (m.mnt / "f").write_bytes(b"data")
+    os.setxattr(m.mnt / "f", "user.note", b"kept")
+    write_at(m.mnt / "f", 0, b"DATA")
+    os.rename(m.mnt / "f", m.mnt / "g")
+    m.remount()
+    assert os.getxattr(m.mnt / "g", "user.note") == b"kept"
+
+
+# ---- times
+
+def times(path):
+    got = os.stat(path)
+    return got.st_mtime_ns, got.st_ctime_ns
+
+
+def test_mtime_is_the_last_write_not_the_flush(mount):
+    m = mount("commit=1")
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
+    os.write(fd, blob(4, 3 * MiB, "floats"))
+    written = times(m.mnt / "f")
+    assert abs(written[0] / 1e9 - time.time()) < 10
+    time.sleep(2.5)  # a background commit passes by
+    assert times(m.mnt / "f") == written
+    os.fsync(fd)
+    assert times(m.mnt / "f") == written
+    os.close(fd)
+    assert times(m.mnt / "f") == written
+    m.remount()
+    assert times(m.mnt / "f")[0] == written[0]
+
+
+def test_utime_of_an_open_dirty_file_stays(mount):
+    """What cp -p and tar do: write, set the times, close."""
+    m = mount()
+    old = 1_000_000_000_000_000_005
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
+    os.write(fd, blob(5, 2 * MiB, "text"))
+    os.utime(fd, ns=(old, old))
+    os.close(fd)
+    assert times(m.mnt / "f")[0] == old
+    sync(m.mnt / "f")
+    assert times(m.mnt / "f")[0] == old
+    m.remount()
+    assert times(m.mnt / "f")[0] == old
+
+
+def test_what_moves_the_times(fs, file):
+    def step(call, *which):
+        before = os.stat(file)
+        time.sleep(0.05)
+        call()
+        after = os.stat(file)
+        moved = {name for name in ("mtime", "ctime")
+                 if getattr(after, f"st_{name}_ns") > getattr(before, f"st_{name}_ns")}
+        assert moved == set(which)
+    fd = os.open(file, os.O_RDWR)
+    step(lambda: os.pread(fd, 1000, 0))
+    step(lambda: os.pwrite(fd, b"x", 5), "mtime", "ctime")
+    step(lambda: os.ftruncate(fd, 1000), "mtime", "ctime")
+    step(lambda: os.ftruncate(fd, 2000), "mtime", "ctime")
+    step(lambda: punch(fd, 0, 100), "mtime", "ctime")
+    step(lambda: os.chmod(file, 0o600), "ctime")
+    step(lambda: os.setxattr(file, "user.x", b"1"), "ctime")
+    step(lambda: os.link(file, fs / "another"), "ctime")
+    step(lambda: os.fsync(fd))
+    os.close(fd)
+    step(lambda: os.close(os.open(file, os.O_WRONLY | os.O_TRUNC)), "mtime", "ctime")
+
+
+def test_directory_times(fs):
+    os.mkdir(fs / "d")
+    for call in (lambda: (fs / "d" / "f").touch(), lambda: os.rename(fs / "d" / "f", fs / "d" / "g"),
+                 lambda: os.link(fs / "d" / "g", fs / "d" / "h"), lambda: os.unlink(fs / "d" / "g"),
+                 lambda: os.mkdir(fs / "d" / "sub"), lambda: os.symlink("x", fs / "d" / "l")):
+        before = times(fs / "d")
+        time.sleep(0.02)
+        call()
+        after = times(fs / "d")
+        assert after[0] > before[0] and after[1] > before[1]
+
+
+# ---- locks
+
+@pytest.mark.parametrize("take, free", [
+    (lambda fd: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB), lambda fd: fcntl.flock(fd, fcntl.LOCK_UN)),
+    (lambda fd: fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 100, 50), lambda fd: fcntl.lockf(fd, fcntl.LOCK_UN, 100, 50)),
+], ids=["flock", "posix"])
+def test_locks_between_processes(file, fd, take, free):
+    def try_elsewhere():
+        other = os.open(file, os.O_RDWR)
+        return error_of(take, other)
+    take(fd)
+    assert in_child(try_elsewhere) == "EAGAIN"
+    free(fd)
+    assert in_child(try_elsewhere) is None
+
+
+def test_posix_locks_of_other_ranges_do_not_meet(file, fd):
+    fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 100, 0)
+
+    def lock_beside():
+        other = os.open(file, os.O_RDWR)
+        return error_of(fcntl.lockf, other, fcntl.LOCK_EX | fcntl.LOCK_NB, 100, 100)
+    assert in_child(lock_beside) is None
+
+
+@pytest.mark.concurrent
+def test_blocking_flock_waits_and_can_be_interrupted(file, fd):
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    waiter = subprocess.Popen(["flock", file, "true"])
+    time.sleep(0.3)
+    assert waiter.poll() is None
+    waiter.kill()
+    assert waiter.wait(10) == -9, "a waiter for a lock must be killable"
+    waiter = subprocess.Popen(["flock", file, "true"])
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    assert waiter.wait(10) == 0
+
+
+# ---- who may do what
+
+@pytest.fixture
+def shared(mount, root):
+    """A mount for everyone, with a directory for everyone."""
+    m = mount("allow_other")
+    os.chmod(m.backing, 0o755)
+    os.mkdir(m.mnt / "all")
+    os.chmod(m.mnt / "all", 0o777)
+    return m.mnt
+
+
+def test_others_are_kept_out_without_allow_other(fs, file, root):
+    assert error_of(as_nobody, lambda: os.stat(file)) == "EACCES"
+
+
+def test_permissions_of_another_user(shared):
+    secret = shared / "secret"
+    secret.write_bytes(b"root's")
+    secret.chmod(0o600)
+    assert error_of(as_nobody, secret.read_bytes) == "EACCES"
+    assert error_of(as_nobody, lambda: os.open(shared / "new", os.O_CREAT | os.O_WRONLY)) == "EACCES"
+    assert error_of(as_nobody, lambda: os.mkdir(shared / "new")) == "EACCES"
+    assert error_of(as_nobody, lambda: os.unlink(secret)) == "EACCES"
+    secret.chmod(0o644)
+    assert as_nobody(secret.read_bytes) == b"root's"
+    assert error_of(as_nobody, lambda: os.open(secret, os.O_WRONLY)) == "EACCES"
+    assert error_of(as_nobody, lambda: os.truncate(secret, 0)) == "EACCES"
+    assert error_of(as_nobody, lambda: os.chmod(secret, 0o666)) == "EPERM"
+    assert error_of(as_nobody, lambda: os.chown(secret, NOBODY, NOBODY)) == "EPERM"
+    assert error_of(as_nobody, lambda: os.utime(secret, (1, 1))) == "EPERM"
+    assert as_nobody(lambda: os.access(secret, os.R_OK)) is True
+    assert as_nobody(lambda: os.access(secret, os.W_OK)) is False
+
+
+def test_new_entries_belong_to_their_maker(shared):
+    def make():
+        os.umask(0o027)
+        (shared / "all" / "f").write_bytes(b"mine")
+        os.mkdir(shared / "all" / "d")
+        os.symlink("f", shared / "all" / "l")
+        os.mkfifo(shared / "all" / "p")
+    as_nobody(make)
+    for name in "fdlp":
+        got = os.lstat(shared / "all" / name)
+        assert (got.st_uid, got.st_gid) == (NOBODY, NOBODY), name
+    assert stat.S_IMODE(os.stat(shared / "all" / "f").st_mode) == 0o640
+    assert stat.S_IMODE(os.stat(shared / "all" / "d").st_mode) == 0o750
+
+
+def test_sticky_and_setgid_directories(shared):
+    (shared / "all" / "roots").touch()
+    os.chmod(shared / "all", 0o1777)
+    assert error_of(as_nobody, lambda: os.unlink(shared / "all" / "roots")) in ("EPERM", "EACCES")
+    os.mkdir(shared / "group")
+    os.chown(shared / "group", 0, 777)
+    os.chmod(shared / "group", 0o2777)
+    as_nobody(lambda: (shared / "group" / "f").touch())
+    assert os.stat(shared / "group" / "f").st_gid == 777
+
+
+def test_supplementary_groups_count(shared):
+    path = shared / "for-group"
+    path.write_bytes(b"group")
+    os.chown(path, 0, 4242)
+    path.chmod(0o060)
+    assert error_of(as_nobody, path.read_bytes) == "EACCES"
+    assert as_nobody(path.read_bytes, groups=[4242]) == b"group"
+
+
+def test_set_id_bits_are_cleared_by_a_write(shared):
+    def story(change):
+        path = shared / "all" / "program"
+        path.write_bytes(b"x" * 10_000)
+        path.chmod(0o6755)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o6755
+        change(path)
+        mode = stat.S_IMODE(path.stat().st_mode)
+        path.unlink()
+        return mode
+    assert as_nobody(lambda: story(lambda p: write_at(p, 5, b"y"))) == 0o755
+    assert as_nobody(lambda: story(lambda p: os.truncate(p, 5))) == 0o755
+    assert as_nobody(lambda: story(lambda p: os.chmod(p, 0o6755))) == 0o6755
+
+
+def test_read_only_mount(mount):
+    m = mount()
+    (m.mnt / "f").write_bytes(b"content")
+    os.mkdir(m.mnt / "d")
+    m.remount("ro")
+    assert (m.mnt / "f").read_bytes() == b"content"
+    for call in (lambda: os.open(m.mnt / "f", os.O_WRONLY), lambda: os.open(m.mnt / "n", os.O_CREAT | os.O_WRONLY),
+                 lambda: os.unlink(m.mnt / "f"), lambda: os.rmdir(m.mnt / "d"), lambda: os.mkdir(m.mnt / "n"),
+                 lambda: os.rename(m.mnt / "f", m.mnt / "g"), lambda: os.chmod(m.mnt / "f", 0o600),
+                 lambda: os.truncate(m.mnt / "f", 0), lambda: os.setxattr(m.mnt / "f", "user.x", b"")):
+        assert error_of(call) == "EROFS"
+    assert (m.backing / "f.b2frame").exists()

@@ -1,0 +1,296 @@
+"""What is in a file: open, truncate, append, fsync, fallocate, lseek, mmap; result or errno of each call."""
+
+import mmap
+import os
+import stat
+import subprocess
+
+import pytest
+
+from libdata import blob
+from libposix import (COLLAPSE_RANGE, KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE, error_of, fallocate, in_child, punch,
+                      read_direct, sync, write_at)
+
+MiB = 1 << 20
+
+
+# ---- create and open
+
+def test_open_flags(fs, file):
+    assert error_of(os.open, file, os.O_CREAT | os.O_EXCL | os.O_WRONLY) == "EEXIST"
+    fd = os.open(fs / "new", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640)
+    assert stat.S_IMODE(os.fstat(fd).st_mode) == 0o640
+    assert error_of(os.read, fd, 1) == "EBADF"
+    os.close(fd)
+    fd = os.open(file, os.O_RDONLY)
+    assert error_of(os.write, fd, b"x") == "EBADF"
+    assert error_of(os.ftruncate, fd, 1) == "EINVAL"
+    os.close(fd)
+    os.close(os.open(file, os.O_WRONLY | os.O_TRUNC))
+    assert os.stat(file).st_size == 0
+    assert error_of(os.open, fs, os.O_CREAT | os.O_WRONLY) == "EISDIR"
+
+
+def test_create_without_write_permission_in_mode(fs):
+    fd = os.open(fs / "readonly", os.O_CREAT | os.O_WRONLY, 0o400)
+    os.write(fd, b"written all the same")
+    os.close(fd)
+    assert (fs / "readonly").read_bytes() == b"written all the same"
+
+
+def test_write_only_then_partial_overwrite(fs, file):
+    """A write of a piece needs the old bytes of its block, whatever the descriptor may do."""
+    expect = bytearray(file.read_bytes())
+    fd = os.open(file, os.O_WRONLY)
+    os.pwrite(fd, b"piece", 123_457)
+    os.close(fd)
+    expect[123_457:123_462] = b"piece"
+    assert read_direct(file, 400_000) == expect
+
+
+def test_o_sync_and_o_direct(mount):
+    m = mount()
+    data = blob(3, 2 * MiB, "floats")
+    for name, flag in (("sync", os.O_SYNC), ("dsync", os.O_DSYNC), ("direct", os.O_DIRECT)):
+        room = mmap.mmap(-1, len(data))
+        room[:] = data
+        fd = os.open(m.mnt / name, os.O_CREAT | os.O_RDWR | flag)
+        assert os.writev(fd, [room]) == len(data)
+        assert os.pwritev(fd, [memoryview(room)[:4096]], 8192) == 4096
+        os.close(fd)
+        expect = data[:8192] + data[:4096] + data[12288:]
+        assert (m.mnt / name).read_bytes() == expect, name
+        assert read_direct(m.mnt / name, len(data)) == expect, name
+
+
+def test_truncate(fs, file):
+    data = file.read_bytes()
+    os.truncate(file, 100_001)
+    assert file.read_bytes() == data[:100_001]
+    os.truncate(file, 250_000)
+    assert file.read_bytes() == data[:100_001] + bytes(149_999)
+    assert read_direct(file, 300_000) == data[:100_001] + bytes(149_999)
+    os.truncate(file, 0)
+    assert os.stat(file).st_size == 0 and file.read_bytes() == b""
+    assert error_of(os.truncate, fs, 0) == "EISDIR"
+    assert error_of(os.truncate, fs / "absent", 0) == "ENOENT"
+    assert error_of(os.truncate, file, -1) == "EINVAL"
+
+
+def test_too_large_is_refused(fd, file):
+    before = os.fstat(fd).st_size
+    assert error_of(os.pwrite, fd, b"x", (1 << 63) - 1) in ("EFBIG", "EINVAL")
+    assert error_of(os.ftruncate, fd, (1 << 63) - 1) in ("EFBIG", "EINVAL")
+    assert os.fstat(fd).st_size == before
+    assert os.pread(fd, 4, before) == b""
+
+
+def test_sparse_file(fs):
+    path = fs / "sparse"
+    write_at(path, 3 * (1 << 30) + 17, b"far")
+    assert os.stat(path).st_size == 3 * (1 << 30) + 20
+    fd = os.open(path, os.O_RDONLY)
+    assert os.pread(fd, 3, 3 * (1 << 30) + 17) == b"far"
+    assert os.pread(fd, 70_000, 1 << 30) == bytes(70_000)
+    os.fsync(fd)
+    os.close(fd)
+    assert os.stat(path).st_blocks * 512 < 4 * MiB
+
+
+# ---- fsync, fallocate, lseek
+
+def test_fsync_of_files_and_directories(fs, fd):
+    os.pwrite(fd, b"synced", 0)
+    os.fsync(fd)
+    os.fdatasync(fd)
+    directory = os.open(fs, os.O_RDONLY | os.O_DIRECTORY)
+    os.fsync(directory)
+    os.fdatasync(directory)
+    os.close(directory)
+
+
+def test_fsynced_data_survives_a_kill(mount):
+    m = mount("commit=3600")
+    data = blob(6, 3 * MiB + 17, "floats")
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
+    os.write(fd, data)
+    os.fsync(fd)
+    m.kill()
+    assert error_of(os.close, fd) in (None, "ENOTCONN")
+    m.start()
+    assert (m.mnt / "f").read_bytes() == data
+
+
+def test_fallocate_modes(fs, file, fd):
+    data = bytearray(file.read_bytes())
+    fallocate(fd, KEEP_SIZE, 0, 2 * MiB)
+    assert os.fstat(fd).st_size == len(data)
+    fallocate(fd, 0, 100_000, 400_000)
+    data += bytes(500_000 - len(data))
+    assert os.fstat(fd).st_size == 500_000 and read_direct(file, 600_000) == data
+    punch(fd, 70_001, 130_000)
+    data[70_001:200_001] = bytes(130_000)
+    assert file.read_bytes() == data and read_direct(file, 600_000) == data
+    os.pwrite(fd, b"\xff" * 500_000, 0)
+    data[:] = b"\xff" * 500_000
+    fallocate(fd, ZERO_RANGE, 499_990, 100)
+    data[499_990:] = bytes(100)
+    assert read_direct(file, 600_000) == data and os.fstat(fd).st_size == 500_090
+    fallocate(fd, ZERO_RANGE | KEEP_SIZE, 500_000, 10_000)
+    assert os.fstat(fd).st_size == 500_090
+    assert file.read_bytes() == data[:500_000] + bytes(90)
+    punch(fd, 600_000, 10_000)  # beyond the end: nothing
+    assert os.fstat(fd).st_size == 500_090
+
+
+def test_fallocate_errors(fs, fd):
+    assert error_of(fallocate, fd, PUNCH_HOLE, 0, 4096) in ("EOPNOTSUPP", "ENOTSUP")
+    assert error_of(fallocate, fd, COLLAPSE_RANGE, 0, 4096) in ("EOPNOTSUPP", "ENOTSUP")
+    assert error_of(fallocate, fd, 0, 0, 0) == "EINVAL"
+    readonly = os.open(fs / "file", os.O_RDONLY)
+    assert error_of(fallocate, readonly, 0, 0, 4096) == "EBADF"
+    os.close(readonly)
+
+
+def extents(fd):
+    """[(start, end)] of data, as SEEK_DATA and SEEK_HOLE tell it."""
+    found, at, size = [], 0, os.fstat(fd).st_size
+    while at < size:
+        try:
+            start = os.lseek(fd, at, os.SEEK_DATA)
+        except OSError:
+            break
+        at = os.lseek(fd, start, os.SEEK_HOLE)
+        assert start < at <= size
+        found.append((start, at))
+    return found
+
+
+def test_seek_data_right_after_a_write(fs):
+    """The write may still be in the page cache, or in our dirty chunks: it is data all the same."""
+    fd = os.open(fs / "f", os.O_CREAT | os.O_RDWR)
+    os.ftruncate(fd, 64 * MiB)
+    for offset in (0, 5 * MiB + 1, 33 * MiB, 64 * MiB - 3):
+        os.pwrite(fd, b"abc", offset)
+        at = os.lseek(fd, offset, os.SEEK_DATA)
+        assert at == offset, "data may not be passed over"
+        assert os.lseek(fd, offset, os.SEEK_HOLE) > offset + 2
+    os.close(fd)
+
+
+def test_holes_are_found(mount):
+    m = mount("chunksize=64K,blocksize=16K")
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
+    os.ftruncate(fd, 16 * MiB)
+    os.pwrite(fd, blob(7, 300_000, "noise"), 4 * MiB)
+    os.fsync(fd)
+    os.close(fd)
+    m.remount()
+    fd = os.open(m.mnt / "f", os.O_RDONLY)
+    found = extents(fd)
+    assert any(a <= 4 * MiB and b >= 4 * MiB + 300_000 for a, b in found)
+    assert sum(b - a for a, b in found) < 2 * MiB, "the holes were not seen"
+    assert error_of(os.lseek, fd, 10 * MiB, os.SEEK_DATA) == "ENXIO"
+    assert error_of(os.lseek, fd, 16 * MiB, os.SEEK_HOLE) == "ENXIO"
+    assert os.lseek(fd, 0, os.SEEK_HOLE) == 0
+    os.close(fd)
+
+
+# ---- mmap
+
+def test_shared_mmap(mount):
+    m = mount()
+    data = bytearray(blob(8, MiB + 777, "text"))
+    (m.mnt / "f").write_bytes(data)
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    with mmap.mmap(fd, len(data)) as view:
+        assert view[:] == data
+        view[500_000:500_006] = b"mapped"
+        data[500_000:500_006] = b"mapped"
+        assert os.pread(fd, 6, 500_000) == b"mapped"
+        os.pwrite(fd, b"written", 70_000)
+        data[70_000:70_007] = b"written"
+        assert view[70_000:70_007] == b"written"
+        assert in_child(lambda: (m.mnt / "f").read_bytes()) == data
+        view.flush()
+        view[10:14] = b"late"
+        data[10:14] = b"late"
+    os.close(fd)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data
+
+
+def test_private_mmap_changes_nothing(file, fd):
+    before = file.read_bytes()
+    with mmap.mmap(fd, 0, access=mmap.ACCESS_COPY) as view:
+        view[0:5] = b"12345"
+    assert read_direct(file, 400_000) == before
+
+
+def test_mmap_write_with_the_descriptor_closed(mount):
+    m = mount()
+    (m.mnt / "f").write_bytes(bytes(200_000))
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    view = mmap.mmap(fd, 200_000)
+    os.close(fd)
+    view[150_000:150_004] = b"kept"
+    view.close()
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == bytes(150_000) + b"kept" + bytes(49_996)
+
+
+# ---- unlinked but open, append
+
+def test_unlinked_but_open(mount):
+    m = mount()
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
+    os.write(fd, b"a" * 100_000)
+    os.unlink(m.mnt / "f")
+    assert os.listdir(m.mnt) == [] and os.fstat(fd).st_nlink == 0
+    os.pwrite(fd, b"still here", 200_000)
+    assert os.pread(fd, 10, 200_000) == b"still here"
+    os.fsync(fd)
+    os.ftruncate(fd, 10)
+    assert os.pread(fd, 100, 0) == b"a" * 10
+    os.fchmod(fd, 0o640)
+    assert stat.S_IMODE(os.fstat(fd).st_mode) == 0o640
+    (m.mnt / "f").write_bytes(b"a new file of that name")
+    os.pwrite(fd, b"OLD", 0)
+    assert (m.mnt / "f").read_bytes() == b"a new file of that name"
+    os.close(fd)
+    os.unlink(m.mnt / "f")
+    assert os.listdir(m.backing) == [], "nothing stays behind"
+
+
+def test_replaced_but_open(fs):
+    """What an editor does: the reader of the old file keeps it."""
+    (fs / "f").write_bytes(b"old" * 1000)
+    fd = os.open(fs / "f", os.O_RDWR)
+    (fs / "f.new").write_bytes(b"new" * 2000)
+    os.rename(fs / "f.new", fs / "f")
+    os.pwrite(fd, b"xxx", 0)
+    assert os.pread(fd, 6, 0) == b"xxxold" and os.fstat(fd).st_size == 3000
+    assert (fs / "f").read_bytes() == b"new" * 2000
+    os.close(fd)
+
+
+def test_append(fs):
+    fd = os.open(fs / "f", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+    os.write(fd, b"one ")
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.write(fd, b"two ")
+    write_at(fs / "f", 100, b"far")
+    os.write(fd, b"end")
+    os.close(fd)
+    assert (fs / "f").read_bytes() == b"one two " + bytes(92) + b"farend"
+
+
+@pytest.mark.concurrent
+def test_append_of_two_writers(fs):
+    """Every record whole, none lost."""
+    script = ("import os, sys\nfd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | os.O_APPEND)\n"
+              "for i in range(2000): os.write(fd, f'{sys.argv[2]} {i:05}'.ljust(99).encode() + b'\\n')\n")
+    writers = [subprocess.Popen(["python3", "-c", script, fs / "f", name]) for name in "ab"]
+    assert [w.wait(60) for w in writers] == [0, 0]
+    lines = (fs / "f").read_bytes().split(b"\n")[:-1]
+    assert sorted(lines) == sorted(f"{name} {i:05}".ljust(99).encode() for name in "ab" for i in range(2000))

@@ -1,0 +1,251 @@
+"""Names and directories: lookup, readdir, mkdir, rename, link, symlink, mknod; result or errno of each call."""
+
+import os
+import socket
+import stat
+import subprocess
+
+from libposix import (RENAME_EXCHANGE, RENAME_NOREPLACE, Dir, error_of, renameat2, write_at)
+
+
+# ---- directories
+
+def test_mkdir_and_rmdir(fs, file):
+    os.mkdir(fs / "d", 0o777)
+    assert stat.S_IMODE(os.stat(fs / "d").st_mode) == 0o755 and os.stat(fs / "d").st_nlink == 2
+    os.mkdir(fs / "d" / "e")
+    assert os.stat(fs / "d").st_nlink == 3
+    assert error_of(os.mkdir, fs / "d") == "EEXIST"
+    assert error_of(os.mkdir, file) == "EEXIST"
+    assert error_of(os.mkdir, fs / "absent" / "d") == "ENOENT"
+    assert error_of(os.mkdir, file / "d") == "ENOTDIR"
+    assert error_of(os.rmdir, fs / "d") == "ENOTEMPTY"
+    assert error_of(os.rmdir, file) == "ENOTDIR"
+    assert error_of(os.rmdir, fs / "absent") == "ENOENT"
+    assert error_of(os.unlink, fs / "d" / "e") == "EISDIR"
+    os.rmdir(fs / "d" / "e")
+    os.rmdir(fs / "d")
+    assert error_of(os.stat, fs / "d") == "ENOENT"
+
+
+def test_directory_not_empty_because_of_a_frame(fs):
+    os.mkdir(fs / "d")
+    (fs / "d" / "f").touch()
+    assert error_of(os.rmdir, fs / "d") == "ENOTEMPTY"
+    os.unlink(fs / "d" / "f")
+    os.rmdir(fs / "d")
+
+
+def test_directory_with_only_a_hidden_lock_can_be_removed(mount):
+    m = mount()
+    os.mkdir(m.mnt / "d")
+    (m.backing / "d" / "x.b2frame.b2lock").write_bytes(bytes(16))
+    assert os.listdir(m.mnt / "d") == []
+    os.rmdir(m.mnt / "d")
+    assert not (m.backing / "d").exists()
+
+
+def test_readdir_of_thousands(fs):
+    names = {f"entry-{i:05}" for i in range(3000)}
+    for name in names:
+        os.close(os.open(fs / name, os.O_CREAT | os.O_WRONLY))
+    stream = Dir(fs)
+    got = stream.names()
+    assert len(got) == 3002 and set(got) == names | {".", ".."}
+    stream.rewind()
+    assert sorted(stream.names()) == sorted(got)
+    stream.close()
+
+
+def test_readdir_rewind_sees_changes_and_types(fs):
+    (fs / "f").touch()
+    os.mkdir(fs / "d")
+    os.symlink("f", fs / "l")
+    os.mkfifo(fs / "p")
+    stream = Dir(fs)
+    kinds = dict(iter(stream.read, None))
+    assert kinds == {".": 4, "..": 4, "f": 8, "d": 4, "l": 10, "p": 1}
+    (fs / "new").touch()
+    os.unlink(fs / "f")
+    stream.rewind()
+    assert set(stream.names()) == {".", "..", "d", "l", "p", "new"}
+    stream.close()
+
+
+def test_seekdir_returns_to_a_place(fs):
+    for i in range(500):
+        (fs / f"e{i}").touch()
+    stream = Dir(fs)
+    for _ in range(250):
+        stream.read()
+    place = stream.tell()
+    rest = stream.names()
+    assert len(rest) == 252
+    stream.seek(place)
+    assert stream.names() == rest
+    stream.close()
+
+
+def test_unlink_while_reading_a_directory(fs):
+    for i in range(1500):
+        (fs / f"victim-{i}").touch()
+    stream = Dir(fs)
+    for name in iter(stream.read, None):
+        if name[0].startswith("victim"):
+            os.unlink(fs / name[0])
+    stream.close()
+    assert os.listdir(fs) == []
+
+
+# ---- rename
+
+def test_rename_replaces(fs, file):
+    data = file.read_bytes()
+    (fs / "target").write_bytes(b"old")
+    held = os.open(fs / "target", os.O_RDONLY)
+    os.rename(file, fs / "target")
+    assert os.listdir(fs) == ["target"] and (fs / "target").read_bytes() == data
+    assert os.pread(held, 10, 0) == b"old"
+    os.close(held)
+
+
+def test_rename_errors(fs, file):
+    os.makedirs(fs / "d" / "sub")
+    os.mkdir(fs / "empty")
+    assert error_of(os.rename, fs / "absent", fs / "x") == "ENOENT"
+    assert error_of(os.rename, file, fs / "d") == "EISDIR"
+    assert error_of(os.rename, fs / "d", file) == "ENOTDIR"
+    assert error_of(os.rename, fs / "empty", fs / "d") in ("ENOTEMPTY", "EEXIST")
+    assert error_of(os.rename, fs / "d", fs / "d" / "sub" / "x") == "EINVAL"
+    assert error_of(os.rename, file, file / "x") == "ENOTDIR"
+    os.rename(fs / "d", fs / "empty")
+    assert sorted(os.listdir(fs)) == ["empty", "file"] and os.listdir(fs / "empty") == ["sub"]
+
+
+def test_rename_noreplace(fs, file):
+    data = file.read_bytes()
+    (fs / "other").write_bytes(b"other")
+    assert error_of(renameat2, file, fs / "other", RENAME_NOREPLACE) == "EEXIST"
+    assert (fs / "other").read_bytes() == b"other"
+    renameat2(file, fs / "fresh", RENAME_NOREPLACE)
+    assert (fs / "fresh").read_bytes() == data and not file.exists()
+
+
+def test_rename_exchange(mount):
+    m = mount()
+    (m.mnt / "a").write_bytes(b"content of a")
+    (m.mnt / "b").write_bytes(b"content of b, longer")
+    os.mkdir(m.mnt / "d")
+    (m.mnt / "d" / "inside").write_bytes(b"inside")
+    renameat2(m.mnt / "a", m.mnt / "b", RENAME_EXCHANGE)
+    assert error_of(renameat2, m.mnt / "a", m.mnt / "absent", RENAME_EXCHANGE) == "ENOENT"
+    for _ in range(2):
+        assert (m.mnt / "a").read_bytes() == b"content of b, longer"
+        assert (m.mnt / "b").read_bytes() == b"content of a"
+        m.remount()
+    renameat2(m.mnt / "a", m.mnt / "d", RENAME_EXCHANGE)
+    for _ in range(2):
+        assert (m.mnt / "d").read_bytes() == b"content of b, longer"
+        assert (m.mnt / "a" / "inside").read_bytes() == b"inside"
+        m.remount()
+
+
+def test_rename_of_an_open_dirty_file(mount):
+    m = mount()
+    fd = os.open(m.mnt / "a", os.O_CREAT | os.O_RDWR)
+    os.write(fd, b"before ")
+    os.mkdir(m.mnt / "d")
+    os.rename(m.mnt / "a", m.mnt / "d" / "b")
+    os.write(fd, b"after")
+    os.close(fd)
+    assert (m.mnt / "d" / "b").read_bytes() == b"before after"
+    m.remount()
+    assert (m.mnt / "d" / "b").read_bytes() == b"before after" and os.listdir(m.mnt) == ["d"]
+
+
+def test_rename_of_two_links_of_one_file_does_nothing(fs, file):
+    os.link(file, fs / "second")
+    os.rename(file, fs / "second")
+    assert sorted(os.listdir(fs)) == ["file", "second"]
+
+
+# ---- link, symlink, mknod
+
+def test_link(mount):
+    m = mount()
+    (m.mnt / "a").write_bytes(b"first")
+    os.link(m.mnt / "a", m.mnt / "b")
+    for name in "ab":
+        assert os.stat(m.mnt / name).st_nlink == 2
+    assert os.stat(m.mnt / "a").st_ino == os.stat(m.mnt / "b").st_ino
+    write_at(m.mnt / "b", 0, b"FIRST and more")
+    assert (m.mnt / "a").read_bytes() == b"FIRST and more"
+    os.mkdir(m.mnt / "d")
+    assert error_of(os.link, m.mnt / "a", m.mnt / "b") == "EEXIST"
+    assert error_of(os.link, m.mnt / "d", m.mnt / "e") == "EPERM"
+    m.remount()
+    write_at(m.mnt / "a", 0, b"Once ")
+    assert (m.mnt / "b").read_bytes() == b"Once  and more"
+    os.unlink(m.mnt / "a")
+    assert os.stat(m.mnt / "b").st_nlink == 1 and (m.mnt / "b").read_bytes() == b"Once  and more"
+
+
+def test_write_through_both_links_at_once(fs):
+    """Two names, one file: both descriptors see one state, dirty chunks included."""
+    (fs / "a").write_bytes(bytes(100_000))
+    os.link(fs / "a", fs / "b")
+    one, two = os.open(fs / "a", os.O_RDWR), os.open(fs / "b", os.O_RDWR)
+    os.pwrite(one, b"one", 10)
+    os.pwrite(two, b"two", 20)
+    os.ftruncate(one, 50_000)
+    assert os.pread(two, 100, 5) == bytes(5) + b"one" + bytes(7) + b"two" + bytes(82)
+    assert os.fstat(two).st_size == 50_000
+    os.close(one)
+    os.close(two)
+
+
+def test_symlink(fs, file):
+    os.symlink("file", fs / "to-file")
+    os.symlink("nowhere", fs / "dangling")
+    os.symlink("x" * 4000, fs / "long")
+    os.symlink("loop", fs / "loop")
+    assert os.readlink(fs / "to-file") == "file" and os.readlink(fs / "long") == "x" * 4000
+    assert (fs / "to-file").read_bytes() == file.read_bytes()
+    assert os.lstat(fs / "to-file").st_size == 4 and stat.S_ISLNK(os.lstat(fs / "to-file").st_mode)
+    assert error_of(os.stat, fs / "dangling") == "ENOENT"
+    assert error_of(os.stat, fs / "loop") == "ELOOP"
+    assert error_of(os.open, fs / "to-file", os.O_RDONLY | os.O_NOFOLLOW) == "ELOOP"
+    assert error_of(os.readlink, file) == "EINVAL"
+    assert error_of(os.symlink, "x", fs / "to-file") == "EEXIST"
+    os.unlink(fs / "to-file")
+    assert file.exists()
+
+
+def test_fifo_carries_data(fs):
+    os.mkfifo(fs / "fifo", 0o600)
+    assert stat.S_ISFIFO(os.stat(fs / "fifo").st_mode)
+    reader = subprocess.Popen(["cat", fs / "fifo"], stdout=subprocess.PIPE)
+    (fs / "fifo").write_bytes(b"through the fifo")
+    assert reader.communicate(timeout=20)[0] == b"through the fifo"
+
+
+def test_socket_connects(fs, monkeypatch):
+    monkeypatch.chdir(fs)  # socket addresses are short
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        server.bind("sock")
+        server.listen()
+        assert stat.S_ISSOCK(os.stat("sock").st_mode)
+        client.connect("sock")
+        server.accept()[0].sendall(b"hello")
+        assert client.recv(5) == b"hello"
+
+
+def test_mknod(fs, root):
+    os.mknod(fs / "regular", stat.S_IFREG | 0o600)
+    assert (fs / "regular").read_bytes() == b"" and stat.S_ISREG(os.stat(fs / "regular").st_mode)
+    (fs / "regular").write_bytes(b"a frame like any other")
+    assert (fs / "regular").read_bytes() == b"a frame like any other"
+    os.mknod(fs / "null", stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    got = os.stat(fs / "null")
+    assert stat.S_ISCHR(got.st_mode) and got.st_rdev == os.makedev(1, 3)
+    assert error_of(os.mknod, fs / "null", stat.S_IFIFO | 0o600) == "EEXIST"
