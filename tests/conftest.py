@@ -118,7 +118,11 @@ def mount(request, work):
     factory = Factory(work)
     request.node.stash[MOUNTS] = factory.mounts
     yield factory
-    factory.finish()
+    try:
+        factory.finish()
+    except BaseException:
+        request.node.stash[FAILED] = True  # before the directory's own teardown
+        raise
 
 
 @pytest.fixture

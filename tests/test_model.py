@@ -308,6 +308,7 @@ def test_the_mount_and_a_plain_directory_agree(mount, plain, work, config):
         raise
 
 
+@pytest.mark.concurrent
 @pytest.mark.parametrize("config", ["default", "small"])
 def test_our_frames_after_a_story_open_in_the_reference(mount, plain, blosc2, config):
     """Every frame that a story leaves decodes in the reference to the bytes of the plain side."""
