@@ -26,6 +26,13 @@
 			return try_rc_;                                        \
 	} while (0)
 
+/* For the few results that nobody can do anything about; a comment says why. */
+#define IGNORE(expr)                                                           \
+	do {                                                                   \
+		if (expr) {                                                    \
+		}                                                              \
+	} while (0)
+
 struct err_note {
 	const char *file; /* source file and line of the rule, NULL: no note */
 	int line;

@@ -1,0 +1,55 @@
+/*
+ * The backing directory. Every name is resolved relative to an open directory
+ * and never through a symlink, so nothing outside can be reached.
+ */
+#ifndef FS_BACKING_H
+#define FS_BACKING_H
+
+#include "base/err.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+struct backing {
+	int root;        /* O_PATH descriptor of the directory           */
+	int proc;        /* O_PATH descriptor of /proc/self/fd           */
+	bool is_root;    /* we run as root: callers' identities are worn */
+	_Atomic dev_t own_dev; /* device number of our mount; 0 until known    */
+};
+
+NODISCARD int backing_open(struct backing *b, const char *path);
+void backing_close(struct backing *b);
+
+/* Raises the soft limit of descriptors to the hard one; returns what we have. */
+unsigned long backing_raise_nofile(void);
+
+/* An O_PATH descriptor of `name` in `dirfd`, itself if it is a symlink, with its attributes. */
+NODISCARD int backing_find(const struct backing *b, int dirfd, const char *name, struct stat *st);
+
+/* The file behind an O_PATH descriptor, opened with `flags`; not for symlinks. */
+NODISCARD int backing_reopen(const struct backing *b, int fd, int flags);
+
+/* "/proc/self/fd/N", for calls that know only paths. */
+#define BACKING_PATH_MAX 32
+void backing_proc_path(int fd, char out[static BACKING_PATH_MAX]);
+
+static inline int stat_fd(int fd, struct stat *st)
+{
+	return fstatat(fd, "", st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/*
+ * Creates on behalf of a caller: between enter and leave this thread makes
+ * files as `uid` and `gid`. Nothing happens unless we are root and the caller is not.
+ */
+struct caller {
+	uid_t uid;
+	gid_t gid;
+	bool worn;
+};
+void caller_enter(const struct backing *b, struct caller *c);
+void caller_leave(struct caller *c);
+
+#endif

@@ -1,0 +1,197 @@
+#include "fs/budget.h"
+
+#include "base/buf.h"
+#include "fs/file.h"
+#include "fs/flush.h"
+
+#include <assert.h>
+#include <pthread.h>
+
+struct budget {
+	pthread_mutex_t lock;
+	pthread_cond_t moved;         /* something was freed, landed or unpinned */
+	uint64_t max;
+	int64_t used;                 /* all below under lock */
+	unsigned in_flight;
+	unsigned failures;
+	int last_rc;
+	struct file *oldest, *newest; /* files with something to commit */
+	uint64_t next_ticket;
+};
+
+int budget_open(struct budget **out, uint64_t max_bytes)
+{
+	struct budget *b = mem_zalloc(sizeof *b);
+	if (!b)
+		return -ENOMEM;
+	pthread_mutex_init(&b->lock, NULL);
+	pthread_cond_init(&b->moved, NULL);
+	b->max = max_bytes;
+	*out = b;
+	return 0;
+}
+
+void budget_close(struct budget *b)
+{
+	if (!b)
+		return;
+	assert(!b->oldest && !b->in_flight);
+	pthread_cond_destroy(&b->moved);
+	pthread_mutex_destroy(&b->lock);
+	mem_free(b);
+}
+
+static void list_add(struct budget *b, struct file *f)
+{
+	f->ticket = b->next_ticket++;
+	f->newer = NULL;
+	f->older = b->newest;
+	*(b->newest ? &b->newest->newer : &b->oldest) = f;
+	b->newest = f;
+	f->listed = true;
+}
+
+static void list_remove(struct budget *b, struct file *f)
+{
+	*(f->newer ? &f->newer->older : &b->newest) = f->older;
+	*(f->older ? &f->older->newer : &b->oldest) = f->newer;
+	f->listed = false;
+}
+
+static struct file *pin_oldest(struct budget *b, uint64_t ticket)
+{
+	struct file *f = b->oldest;
+
+	if (!f || f->ticket >= ticket)
+		return NULL;
+	list_remove(b, f); /* to the end: the next call takes another */
+	list_add(b, f);
+	f->pins++;
+	return f;
+}
+
+static void unpin(struct budget *b, struct file *f)
+{
+	assert(f->pins > 0);
+	f->pins--;
+	pthread_cond_broadcast(&b->moved);
+}
+
+/* One round of making room; the lock is given up meanwhile. False: nothing could be started. */
+static bool flush_one(struct budget *b, uint64_t ticket)
+{
+	struct file *f = pin_oldest(b, ticket);
+	if (!f)
+		return false;
+	pthread_mutex_unlock(&b->lock);
+	(void)flush_submit_all(f);
+	pthread_mutex_lock(&b->lock);
+	unpin(b, f);
+	return true;
+}
+
+int budget_wait(struct budget *b)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&b->lock);
+	unsigned failures = b->failures;
+	uint64_t ticket = b->next_ticket;
+	while (b->used > (int64_t)b->max) {
+		if (b->in_flight) {
+			pthread_cond_wait(&b->moved, &b->lock);
+		} else if (b->failures != failures) {
+			rc = b->last_rc;
+			break;
+		} else if (!flush_one(b, ticket)) {
+			break; /* all is in hands that will free it: other writers */
+		}
+	}
+	pthread_mutex_unlock(&b->lock);
+	return rc;
+}
+
+void budget_add(struct budget *b, int64_t bytes)
+{
+	pthread_mutex_lock(&b->lock);
+	b->used += bytes;
+	assert(b->used >= 0);
+	if (bytes < 0)
+		pthread_cond_broadcast(&b->moved);
+	pthread_mutex_unlock(&b->lock);
+}
+
+void budget_flight_begin(struct budget *b)
+{
+	pthread_mutex_lock(&b->lock);
+	b->in_flight++;
+	pthread_mutex_unlock(&b->lock);
+}
+
+void budget_flight_end(struct budget *b, int rc)
+{
+	pthread_mutex_lock(&b->lock);
+	assert(b->in_flight > 0);
+	b->in_flight--;
+	if (rc < 0) {
+		b->failures++;
+		b->last_rc = rc;
+	}
+	pthread_cond_broadcast(&b->moved);
+	pthread_mutex_unlock(&b->lock);
+}
+
+void budget_file_changed(struct budget *b, struct file *f)
+{
+	pthread_mutex_lock(&b->lock);
+	if (!f->listed)
+		list_add(b, f);
+	pthread_mutex_unlock(&b->lock);
+}
+
+void budget_file_clean(struct budget *b, struct file *f)
+{
+	pthread_mutex_lock(&b->lock);
+	if (f->listed)
+		list_remove(b, f);
+	pthread_mutex_unlock(&b->lock);
+}
+
+uint64_t budget_ticket(struct budget *b)
+{
+	pthread_mutex_lock(&b->lock);
+	uint64_t ticket = b->next_ticket;
+	pthread_mutex_unlock(&b->lock);
+	return ticket;
+}
+
+struct file *budget_pin_oldest(struct budget *b, uint64_t ticket)
+{
+	pthread_mutex_lock(&b->lock);
+	struct file *f = pin_oldest(b, ticket);
+	pthread_mutex_unlock(&b->lock);
+	return f;
+}
+
+void budget_unpin(struct budget *b, struct file *f)
+{
+	pthread_mutex_lock(&b->lock);
+	unpin(b, f);
+	pthread_mutex_unlock(&b->lock);
+}
+
+void budget_wait_unpinned(struct budget *b, struct file *f)
+{
+	pthread_mutex_lock(&b->lock);
+	while (f->pins)
+		pthread_cond_wait(&b->moved, &b->lock);
+	pthread_mutex_unlock(&b->lock);
+}
+
+bool budget_file_idle(struct budget *b, struct file *f)
+{
+	pthread_mutex_lock(&b->lock);
+	bool idle = !f->listed && !f->pins;
+	pthread_mutex_unlock(&b->lock);
+	return idle;
+}

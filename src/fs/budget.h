@@ -1,0 +1,54 @@
+/*
+ * The memory for data that is not in its frame yet: a number the user sets, for
+ * the whole mount. Writers wait here when it is used up, before they take any
+ * other lock; while nobody else frees memory, they flush the file that has waited longest.
+ *
+ * The same list says which files have something to commit.
+ */
+#ifndef FS_BUDGET_H
+#define FS_BUDGET_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct budget;
+struct file;
+
+NODISCARD int budget_open(struct budget **b, uint64_t max_bytes);
+void budget_close(struct budget *b);
+
+/*
+ * Waits until less than the maximum is in use. A failure is that of the flush that
+ * should have made room, such as -ENOSPC.
+ */
+NODISCARD int budget_wait(struct budget *b);
+
+/* Dirty bytes that came or went. */
+void budget_add(struct budget *b, int64_t bytes);
+
+/* A chunk starts on its way to the disk, or arrives there with rc. */
+void budget_flight_begin(struct budget *b);
+void budget_flight_end(struct budget *b, int rc);
+
+/* The file has changed since its last commit, or is clean again. */
+void budget_file_changed(struct budget *b, struct file *f);
+void budget_file_clean(struct budget *b, struct file *f);
+
+/*
+ * Takes the file that has been on the list longest, but only when it came there
+ * before `ticket`, and keeps it from being freed until budget_unpin. NULL: none.
+ */
+struct file *budget_pin_oldest(struct budget *b, uint64_t ticket);
+void budget_unpin(struct budget *b, struct file *f);
+uint64_t budget_ticket(struct budget *b);
+
+/* Called by the last user of a file: waits until nobody has it pinned. */
+void budget_wait_unpinned(struct budget *b, struct file *f);
+
+/* True: neither on the list nor pinned; it can be freed if it has no users. */
+bool budget_file_idle(struct budget *b, struct file *f);
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * Chunks in memory that are newer than their frame. All under the lock of their file.
+ *
+ *   (clean) --dirty_get--> DIRTY --flush_submit--> FLUSHING --landed--> (clean)
+ *                            ^                         |
+ *                            +------- failed ----------+
+ *
+ * A chunk that is FLUSHING does not change; a write to it starts a DIRTY copy.
+ * Of one chunk at most one is DIRTY and one FLUSHING, and DIRTY is the newer.
+ */
+#ifndef FS_DIRTY_H
+#define FS_DIRTY_H
+
+#include "base/hash.h"
+#include "base/pool.h"
+
+struct file;
+
+struct dirty_chunk {
+	struct pool_job job; /* first: the worker gets the chunk by its job */
+	struct file *file;
+	uint32_t n;
+	struct buf bytes; /* what lies behind bytes.n, up to the chunk's end, is zero */
+	UT_hash_handle hh;
+};
+
+struct dirty {
+	struct dirty_chunk *dirty;    /* by n */
+	struct dirty_chunk *flushing; /* by n */
+};
+
+/* The newest bytes of a chunk, or NULL when the frame has them. */
+struct dirty_chunk *dirty_find(const struct dirty *d, uint32_t n);
+struct dirty_chunk *dirty_find_flushing(const struct dirty *d, uint32_t n);
+
+/*
+ * The DIRTY copy of chunk n, to be changed in [lo, hi) by the caller, at least hi bytes
+ * long. A new one gets the chunk's present bytes, unless [lo, hi) covers them all.
+ */
+NODISCARD int dirty_get(struct file *f, uint32_t n, uint32_t lo, uint32_t hi,
+			struct dirty_chunk **out);
+
+/* Fills with zeros up to `len` bytes. */
+NODISCARD int dirty_pad(struct file *f, struct dirty_chunk *c, uint32_t len);
+
+/* Frees a chunk that is in no table any more. */
+void dirty_free(struct file *f, struct dirty_chunk *c);
+
+/* Forgets a DIRTY chunk: its bytes are no longer part of the file. */
+void dirty_drop(struct file *f, struct dirty_chunk *c);
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * An open frame, and what was written to it but is not in it yet: one for each
+ * inode with open handles, whatever their number.
+ *
+ *   read    newest bytes first: dirty chunk, flushing chunk, block cache, frame
+ *   write   into the dirty copy of each chunk; a full chunk goes to the workers
+ *   sync    all dirty chunks - workers - frame - commit
+ *
+ * Offsets and sizes are those of the file in the mount, in bytes.
+ */
+#ifndef FS_FILE_H
+#define FS_FILE_H
+
+#include "fs/dirty.h"
+#include "fs/fs.h"
+#include "frame/frame.h"
+
+struct npy;
+
+struct file {
+	struct fs *fs;
+	struct inode *inode; /* outlives the file: every handle holds a reference */
+
+	/* Changers share it, who commits or truncates has it alone. Before `lock`. */
+	pthread_rwlock_t gate;
+	pthread_rwlock_t lock; /* for all down to npy */
+	struct frame *frame;   /* NULL: an empty backing file, opened for reading */
+	bool writable;
+	struct pipeline pipeline; /* for the chunks that we write */
+	struct dirty dirty;
+	struct npy *npy;       /* NODE_ARRAY: fixed after open */
+
+	pthread_mutex_t flight_lock; /* innermost; for the two below */
+	pthread_cond_t landed;
+	unsigned in_flight;    /* chunks with the workers */
+	int flush_rc;          /* first failure since the last flush began */
+
+	/* budget's: under its lock */
+	struct file *newer, *older;
+	bool listed;
+	unsigned pins;
+	uint64_t ticket;
+};
+
+/*
+ * The file of an inode, opened if need be; a use that file_put ends. `writable`
+ * asks for more than a file that is open for reading has: it is reopened.
+ * -EROFS for what can't be written (arrays, sparse and variable-size frames).
+ */
+NODISCARD int file_get(struct fs *fs, struct inode *n, bool writable, struct file **f);
+
+/* The same for a file just created in the backing directory, empty; takes `fd` in every case. */
+NODISCARD int file_create_take(struct fs *fs, struct inode *n, int fd, struct file **f);
+
+/* The last use commits what is left and closes. */
+void file_put(struct fs *fs, struct inode *n);
+
+uint64_t file_size(struct file *f);
+
+/* Up to `size` bytes from `at` into *out (n: how many; fewer only at the end of the file). */
+NODISCARD int file_read(struct file *f, uint64_t at, size_t size, struct buf *out);
+
+/* Returns how many bytes were taken, all of them unless something failed half-way. */
+NODISCARD ssize_t file_write(struct file *f, uint64_t at, struct view src);
+
+NODISCARD int file_truncate(struct file *f, uint64_t size);
+
+/* Zeros, without touching the size: whole chunks become holes. */
+NODISCARD int file_zero(struct file *f, uint64_t at, uint64_t len);
+
+/* Grows to at least `size`. */
+NODISCARD int file_extend(struct file *f, uint64_t size);
+
+/* SEEK_DATA or SEEK_HOLE at chunk precision; -ENXIO past the last data. */
+NODISCARD int file_seek(struct file *f, uint64_t at, int whence, uint64_t *found);
+
+/* Everything written so far becomes the frame's next commit. */
+NODISCARD int file_sync(struct file *f, enum durability how);
+
+/* True when something waits for a commit. */
+bool file_changed(struct file *f);
+
+#endif

@@ -1,0 +1,182 @@
+/* The changing half of file.h. */
+#include "fs/file.h"
+#include "fs/flush.h"
+#include "fs/times.h"
+#include "frame/range.h"
+
+#include <assert.h>
+
+/* On the list of what the background commit looks at, and on to new times. */
+static void changed(struct file *f)
+{
+	budget_file_changed(f->fs->budget, f);
+}
+
+static uint32_t chunk_size(const struct file *f)
+{
+	return frame_info(f->frame)->chunk_size;
+}
+
+/*
+ * A stored last chunk that will get another length must be rewritten: it is
+ * loaded while the frame still knows how long it is. Holes stretch by themselves.
+ */
+static int load_tail(struct file *f, uint64_t new_size)
+{
+	uint64_t old = frame_size(f->frame);
+	uint64_t shorter = min_u64(old, new_size);
+	struct dirty_chunk *c;
+
+	if (old == new_size || shorter % chunk_size(f) == 0)
+		return 0;
+	uint32_t n = range_chunk(shorter, chunk_size(f));
+	enum slot_kind slot = frame_slot(f->frame, n);
+	bool hole = slot == SLOT_ZEROS || slot == SLOT_UNINIT;
+	if (hole && !dirty_find(&f->dirty, n))
+		return 0;
+	return dirty_get(f, n, 0, 0, &c);
+}
+
+static int resize(struct file *f, uint64_t size)
+{
+	struct dirty_chunk *c, *next;
+
+	TRY(load_tail(f, size));
+	uint64_t old = frame_size(f->frame);
+	TRY(frame_resize(f->frame, size));
+	if (size >= old)
+		return 0;
+	uint64_t nchunks = range_nchunks(size, chunk_size(f));
+	HASH_ITER(hh, f->dirty.dirty, c, next) {
+		if (c->n >= nchunks)
+			dirty_drop(f, c);
+		else
+			c->bytes.n = min_u64(c->bytes.n, frame_chunk_span(f->frame, c->n).len);
+	}
+	return 0;
+}
+
+/* A chunk that has been written to its end is likely done: the workers may have it. */
+static int write_piece(struct file *f, const struct piece *p, const uint8_t *src)
+{
+	struct dirty_chunk *c;
+
+	TRY(dirty_get(f, p->chunk, p->lo, p->hi, &c));
+	memcpy(c->bytes.p + p->lo, src, p->hi - p->lo);
+	if (p->hi == chunk_size(f) && c->bytes.n == p->hi)
+		flush_submit(f, c);
+	return 0;
+}
+
+static ssize_t write_locked(struct file *f, uint64_t at, struct view src)
+{
+	uint64_t old = frame_size(f->frame), end;
+	size_t done = 0;
+	struct piece p;
+	int rc = 0;
+
+	if (add_overflows(at, src.n, &end) || end > frame_max_size(f->frame))
+		return -EFBIG;
+	if (end > old)
+		TRY(resize(f, end));
+	struct range r = range_of(at, src.n, chunk_size(f));
+	while (rc >= 0 && range_next(&r, &p)) {
+		rc = write_piece(f, &p, src.p + done);
+		if (rc >= 0)
+			done += p.hi - p.lo;
+	}
+	if (rc < 0 && end > old) /* what could not be written was not there before either */
+		IGNORE(resize(f, max_u64(old, at + done)));
+	return done ? (ssize_t)done : rc;
+}
+
+ssize_t file_write(struct file *f, uint64_t at, struct view src)
+{
+	if (src.n == 0)
+		return 0;
+	err_clear();
+	TRY(budget_wait(f->fs->budget));
+	pthread_rwlock_rdlock(&f->gate);
+	pthread_rwlock_wrlock(&f->lock);
+	ssize_t rc = write_locked(f, at, src);
+	pthread_rwlock_unlock(&f->lock);
+	if (rc >= 0)
+		changed(f);
+	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
+/* Alone with the file, and no chunk with the workers: those know the size that was. */
+static void enter_alone(struct file *f)
+{
+	pthread_rwlock_wrlock(&f->gate);
+	pthread_rwlock_wrlock(&f->lock);
+	while (f->dirty.flushing) { /* the gate does not keep a writer of another file from flushing this one */
+		pthread_rwlock_unlock(&f->lock);
+		IGNORE(flush_wait(f)); /* it will be tried again */
+		pthread_rwlock_wrlock(&f->lock);
+	}
+}
+
+static int leave_alone(struct file *f, int rc)
+{
+	pthread_rwlock_unlock(&f->lock);
+	if (rc >= 0)
+		changed(f);
+	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
+int file_truncate(struct file *f, uint64_t size)
+{
+	err_clear();
+	enter_alone(f);
+	int rc = size > frame_max_size(f->frame) ? -EFBIG : resize(f, size);
+	return leave_alone(f, rc);
+}
+
+int file_extend(struct file *f, uint64_t size)
+{
+	err_clear();
+	enter_alone(f);
+	int rc = 0;
+	if (size > frame_max_size(f->frame))
+		rc = -EFBIG;
+	else if (size > frame_size(f->frame))
+		rc = resize(f, size);
+	return leave_alone(f, rc);
+}
+
+static int zero_piece(struct file *f, const struct piece *p)
+{
+	struct dirty_chunk *c = dirty_find(&f->dirty, p->chunk);
+	enum slot_kind slot = frame_slot(f->frame, p->chunk);
+
+	if (p->lo == 0 && p->hi == frame_chunk_span(f->frame, p->chunk).len) {
+		if (c)
+			dirty_drop(f, c);
+		frame_put_zeros(f->frame, p->chunk);
+		return 0;
+	}
+	if (!c && (slot == SLOT_ZEROS || slot == SLOT_UNINIT))
+		return 0;
+	TRY(dirty_get(f, p->chunk, p->lo, p->hi, &c));
+	memset(c->bytes.p + p->lo, 0, p->hi - p->lo);
+	return 0;
+}
+
+int file_zero(struct file *f, uint64_t at, uint64_t len)
+{
+	struct piece p;
+	int rc = 0;
+
+	err_clear();
+	enter_alone(f);
+	uint64_t size = frame_size(f->frame);
+	if (at < size) {
+		struct range r = range_of(at, min_u64(len, size - at), chunk_size(f));
+		while (rc >= 0 && range_next(&r, &p))
+			rc = zero_piece(f, &p);
+	}
+	return leave_alone(f, rc);
+}

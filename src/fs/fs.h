@@ -1,0 +1,33 @@
+/*
+ * One mount: what every room of this floor shares. Built in main before the first
+ * thread, fixed afterwards; each part guards its own state.
+ *
+ * Lock order: inode table, file gate, file lock, dirty budget, cache shard. Table, budget
+ * and cache locks are never held across I/O or codec work, and no lock of any
+ * kind across a reply: the reply may be the kernel's last reference.
+ */
+#ifndef FS_FS_H
+#define FS_FS_H
+
+#include "base/pool.h"
+#include "frame/cache.h"
+#include "fs/backing.h"
+#include "fs/budget.h"
+#include "fs/inode.h"
+#include "fs/options.h"
+#include "fs/probe.h"
+
+struct fuse_session;
+
+struct fs {
+	struct options opt;
+	struct backing backing;
+	struct probes *probes;
+	struct inodes *inodes;
+	struct cache *cache;
+	struct pool *pool;
+	struct budget *budget;
+	struct fuse_session *session;
+};
+
+#endif

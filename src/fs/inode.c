@@ -1,0 +1,427 @@
+#include "fs/inode.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <unistd.h>
+
+struct inodes {
+	pthread_mutex_t lock;
+	struct inode *table;            /* all under lock */
+	struct inode *newest, *oldest;  /* with a descriptor that may be closed */
+	unsigned nfds, max_fds;
+	struct backing *backing;
+	struct inode *root;
+};
+
+/* The LRU list holds exactly the inodes with fd >= 0, no pins and no open frame. */
+static void lru_add(struct inodes *t, struct inode *n)
+{
+	n->lru_older = t->newest;
+	n->lru_newer = NULL;
+	*(t->newest ? &t->newest->lru_newer : &t->oldest) = n;
+	t->newest = n;
+}
+
+static void lru_remove(struct inodes *t, struct inode *n)
+{
+	*(n->lru_newer ? &n->lru_newer->lru_older : &t->newest) = n->lru_older;
+	*(n->lru_older ? &n->lru_older->lru_newer : &t->oldest) = n->lru_newer;
+}
+
+static bool evictable(const struct inode *n)
+{
+	return n->fd >= 0 && n->pins == 0 && !n->promoted;
+}
+
+static void pin(struct inodes *t, struct inode *n)
+{
+	if (evictable(n))
+		lru_remove(t, n);
+	n->pins++;
+}
+
+static void fd_close(struct inodes *t, struct inode *n)
+{
+	close(n->fd);
+	n->fd = -1;
+	t->nfds--;
+}
+
+static void trim_fds(struct inodes *t, unsigned max)
+{
+	struct inode *n = t->oldest;
+
+	while (t->nfds > max && n) {
+		struct inode *next = n->lru_newer;
+		if (n->links) { /* without a name it could never be opened again */
+			lru_remove(t, n);
+			fd_close(t, n);
+		}
+		n = next;
+	}
+}
+
+static void unpin(struct inodes *t, struct inode *n)
+{
+	assert(n->pins > 0);
+	n->pins--;
+	if (evictable(n)) {
+		lru_add(t, n);
+		trim_fds(t, t->max_fds);
+	}
+}
+
+/* Frees the names. A parent that loses its last reference is chained, for the caller's loop. */
+static void links_free(struct inode *n, struct inode **orphans)
+{
+	while (n->links) {
+		struct link *l = n->links;
+		n->links = l->next;
+		if (--l->parent->refs == 0) {
+			l->parent->next_orphan = *orphans;
+			*orphans = l->parent;
+		}
+		mem_free(l);
+	}
+}
+
+static void erase(struct inodes *t, struct inode *n)
+{
+	assert(!n->file && n->pins == 0);
+	HASH_DEL(t->table, n);
+	if (n->fd >= 0)
+		fd_close(t, n);
+	pthread_mutex_destroy(&n->lock);
+	mem_free(n);
+}
+
+static void put_locked(struct inodes *t, struct inode *n, uint64_t refs)
+{
+	struct inode *orphans = NULL;
+
+	assert(n->refs >= refs);
+	n->refs -= refs;
+	if (n->refs > 0)
+		return;
+	for (;;) {
+		if (evictable(n))
+			lru_remove(t, n);
+		links_free(n, &orphans);
+		erase(t, n);
+		if (!orphans)
+			return;
+		n = orphans;
+		orphans = n->next_orphan;
+	}
+}
+
+int inodes_open(struct inodes **out, struct backing *b, unsigned max_fds)
+{
+	struct inodes *t = mem_zalloc(sizeof *t);
+	struct inode *root = mem_zalloc(sizeof *root);
+	struct stat st;
+
+	int rc = t && root ? stat_fd(b->root, &st) : -ENOMEM;
+	int fd = rc < 0 ? rc : fcntl(b->root, F_DUPFD_CLOEXEC, 3);
+	if (fd < 0) {
+		mem_free(t);
+		mem_free(root);
+		return rc < 0 ? rc : -errno;
+	}
+	pthread_mutex_init(&t->lock, NULL);
+	pthread_mutex_init(&root->lock, NULL);
+	t->backing = b;
+	t->max_fds = max_fds;
+	t->nfds = 1;
+	t->root = root;
+	root->key = (struct inode_key){st.st_dev, st.st_ino, NODE_PLAIN};
+	root->type = S_IFDIR;
+	root->refs = root->pins = 1;
+	root->fd = fd;
+	HASH_ADD(hh, t->table, key, sizeof root->key, root);
+	*out = t;
+	return 0;
+}
+
+/* At the end nothing is in use any more; what the kernel did not forget goes too. */
+void inodes_close(struct inodes *t)
+{
+	if (!t)
+		return;
+	struct inode *n, *next;
+	HASH_ITER(hh, t->table, n, next) {
+		while (n->links) {
+			struct link *l = n->links;
+			n->links = l->next;
+			mem_free(l);
+		}
+		n->pins = 0;
+		erase(t, n);
+	}
+	pthread_mutex_destroy(&t->lock);
+	mem_free(t);
+}
+
+struct inode *inodes_root(struct inodes *t)
+{
+	return t->root;
+}
+
+static struct inode *find(struct inodes *t, const struct entry *e)
+{
+	struct inode_key key = {e->st.st_dev, e->st.st_ino, e->probed.kind};
+	struct inode *n;
+
+	HASH_FIND(hh, t->table, &key, sizeof key, n);
+	return n;
+}
+
+static struct inode *add(struct inodes *t, const struct entry *e)
+{
+	struct inode *n = mem_zalloc(sizeof *n);
+	if (!n)
+		return NULL;
+	n->key = (struct inode_key){e->st.st_dev, e->st.st_ino, e->probed.kind};
+	n->type = e->st.st_mode & S_IFMT;
+	n->fd = -1;
+	HASH_ADD(hh, t->table, key, sizeof n->key, n);
+	if (!n->hh.tbl) {
+		mem_free(n);
+		return NULL;
+	}
+	pthread_mutex_init(&n->lock, NULL);
+	return n;
+}
+
+static struct link **link_find(struct inode *n, const struct inode *parent, const char *backing)
+{
+	struct link **at = &n->links;
+	while (*at && !((*at)->parent == parent && strcmp((*at)->backing, backing) == 0))
+		at = &(*at)->next;
+	return at;
+}
+
+/* The newest name comes first: it is the likeliest to be there still. */
+static void link_add(struct inode *n, struct inode *parent, const char *backing)
+{
+	struct link **at = link_find(n, parent, backing);
+	struct link *l = *at;
+
+	if (l) {
+		*at = l->next;
+	} else {
+		size_t len = strlen(backing) + 1;
+		l = mem_zalloc(sizeof *l + len);
+		if (!l)
+			return; /* the inode is reached by its descriptor as long as that is open */
+		memcpy(l->backing, backing, len);
+		l->parent = parent;
+		parent->refs++;
+	}
+	l->next = n->links;
+	n->links = l;
+}
+
+struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct entry *e)
+{
+	pthread_mutex_lock(&t->lock);
+	struct inode *n = find(t, e);
+	if (!n)
+		n = add(t, e);
+	if (n) {
+		n->refs++;
+		if (n != t->root)
+			link_add(n, parent, e->backing);
+		if (n->fd < 0) {
+			n->fd = e->fd;
+			e->fd = -1;
+			t->nfds++;
+			lru_add(t, n);
+			trim_fds(t, t->max_fds);
+		}
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (e->fd >= 0)
+		close(e->fd);
+	e->fd = -1;
+	return n;
+}
+
+struct inode *inode_known(struct inodes *t, const struct entry *e)
+{
+	pthread_mutex_lock(&t->lock);
+	struct inode *n = find(t, e);
+	if (n)
+		n->refs++;
+	pthread_mutex_unlock(&t->lock);
+	return n;
+}
+
+void inode_get(struct inodes *t, struct inode *n)
+{
+	pthread_mutex_lock(&t->lock);
+	n->refs++;
+	pthread_mutex_unlock(&t->lock);
+}
+
+void inode_put(struct inodes *t, struct inode *n, uint64_t refs)
+{
+	pthread_mutex_lock(&t->lock);
+	put_locked(t, n, refs);
+	pthread_mutex_unlock(&t->lock);
+}
+
+int inode_any_link(struct inodes *t, struct inode *n, struct inode **parent,
+		   char backing[static NAME_MAX + 1])
+{
+	int rc = -ENOENT;
+
+	pthread_mutex_lock(&t->lock);
+	if (n->links) {
+		*parent = n->links->parent;
+		(*parent)->refs++;
+		strcpy(backing, n->links->backing);
+		rc = 0;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return rc;
+}
+
+/* Opens by the newest name. Not under the lock: it may have to open the parents first. */
+static int open_by_name(struct inodes *t, struct inode *n)
+{
+	char name[NAME_MAX + 1];
+	struct inode *parent;
+	struct stat st;
+
+	if (inode_any_link(t, n, &parent, name) < 0)
+		return -ESTALE;
+	int fd = inode_pin(t, parent);
+	if (fd >= 0) {
+		fd = backing_find(t->backing, fd, name, &st);
+		inode_unpin(t, parent);
+	}
+	inode_put(t, parent, 1);
+	if (fd >= 0 && (st.st_dev != n->key.dev || st.st_ino != n->key.ino)) {
+		close(fd);
+		return -ESTALE;
+	}
+	return fd == -ENOENT ? -ESTALE : fd;
+}
+
+int inode_pin(struct inodes *t, struct inode *n)
+{
+	pthread_mutex_lock(&t->lock);
+	if (n->fd < 0) {
+		pthread_mutex_unlock(&t->lock);
+		int fd = open_by_name(t, n);
+		if (fd == -EMFILE) {
+			pthread_mutex_lock(&t->lock);
+			trim_fds(t, t->nfds / 2);
+			pthread_mutex_unlock(&t->lock);
+			fd = open_by_name(t, n);
+		}
+		TRY(fd);
+		pthread_mutex_lock(&t->lock);
+		if (n->fd < 0) {
+			n->fd = fd;
+			t->nfds++;
+			lru_add(t, n);
+		} else {
+			close(fd); /* another thread was faster */
+		}
+	}
+	pin(t, n);
+	int fd = n->fd;
+	pthread_mutex_unlock(&t->lock);
+	return fd;
+}
+
+void inode_unpin(struct inodes *t, struct inode *n)
+{
+	pthread_mutex_lock(&t->lock);
+	unpin(t, n);
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* Called with n->lock held by whoever opens the frame: one promotion at a time. */
+int inode_promote(struct inodes *t, struct inode *n, int flags)
+{
+	int fd = inode_pin(t, n);
+	TRY(fd);
+	int real = backing_reopen(t->backing, fd, flags);
+	if (real == -EMFILE) {
+		pthread_mutex_lock(&t->lock);
+		trim_fds(t, t->nfds / 2);
+		pthread_mutex_unlock(&t->lock);
+		real = backing_reopen(t->backing, fd, flags);
+	}
+	if (real >= 0)
+		inode_promote_to_take(t, n, real);
+	inode_unpin(t, n);
+	return real < 0 ? real : fd;
+}
+
+/* dup3 changes the file behind the number at once: whoever has it pinned is not disturbed. */
+void inode_promote_to_take(struct inodes *t, struct inode *n, int fd)
+{
+	pthread_mutex_lock(&t->lock);
+	if (n->fd < 0) {
+		n->fd = fd;
+		t->nfds++;
+	} else {
+		if (evictable(n))
+			lru_remove(t, n);
+		dup3(fd, n->fd, O_CLOEXEC);
+		close(fd);
+	}
+	n->promoted = true;
+	pthread_mutex_unlock(&t->lock);
+}
+
+void inode_demote(struct inodes *t, struct inode *n)
+{
+	char name[16];
+
+	pthread_mutex_lock(&t->lock);
+	assert(n->promoted);
+	snprintf(name, sizeof name, "%d", n->fd);
+	int fd = openat(t->backing->proc, name, O_PATH | O_CLOEXEC);
+	if (fd >= 0) {
+		dup3(fd, n->fd, O_CLOEXEC);
+		close(fd);
+	}
+	n->promoted = false;
+	if (evictable(n)) {
+		lru_add(t, n);
+		trim_fds(t, t->max_fds);
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing)
+{
+	pthread_mutex_lock(&t->lock);
+	link_add(n, parent, backing);
+	pthread_mutex_unlock(&t->lock);
+}
+
+void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent, const char *backing)
+{
+	pthread_mutex_lock(&t->lock);
+	struct link **at = link_find(n, parent, backing);
+	struct link *l = *at;
+	if (l) {
+		*at = l->next;
+		put_locked(t, l->parent, 1);
+		mem_free(l);
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1])
+{
+	pthread_mutex_lock(&t->lock);
+	strcpy(out, n->links ? n->links->backing : "");
+	pthread_mutex_unlock(&t->lock);
+}

@@ -1,0 +1,123 @@
+/*
+ * The inodes that the kernel knows or that are open: lookup counts, names,
+ * descriptors, times.
+ *
+ * An inode lives while the kernel holds lookups on it, a child or an open
+ * file refers to it; inode_put is the only eraser and decides under the table
+ * lock. Descriptors are a cache, because their number is limited and that of
+ * inodes is not: inode_pin opens one by name when it is not there and checks that it
+ * still is the same file; the least recently used are closed. While a frame is open its
+ * descriptor is the inode's and stays.
+ */
+#ifndef FS_INODE_H
+#define FS_INODE_H
+
+#include "base/hash.h"
+#include "fs/names.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+
+struct file;
+struct inodes;
+
+/* A name of an inode. A directory has one, a file as many as were looked up. */
+struct link {
+	struct link *next;
+	struct inode *parent; /* a reference */
+	char backing[];
+};
+
+struct inode_key {
+	dev_t dev;
+	ino_t ino;
+	uint64_t kind; /* enum node_kind: a hard link may be seen as bytes and as a frame */
+};
+
+/*
+ * Times of the application's last change, when they are not those of the
+ * backing file: `pending` until a commit has set mtime; ctime can't be set, so it is remembered
+ * for as long as the backing ctime is the one that our own commit caused.
+ */
+struct inode_times {
+	struct timespec mtime, ctime, backing_ctime;
+	bool pending, shadow;
+};
+
+struct inode {
+	struct inode_key key;
+	UT_hash_handle hh;        /* table lock, as all down to pins */
+	uint64_t refs;
+	struct link *links;
+	struct inode *lru_newer, *lru_older;
+	struct inode *next_orphan; /* while being erased */
+	int fd;                   /* O_PATH or, while `promoted`, a real one; -1 none */
+	unsigned pins;
+	bool promoted;
+
+	mode_t type;              /* S_IFMT bits of the backing file; fixed */
+
+	pthread_mutex_t lock;     /* for what follows; taken after no other but the gate */
+	struct file *file;        /* open frame */
+	unsigned nopen;           /* users of `file` */
+	struct inode_times times;
+	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet */
+	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
+	unsigned nwriters;        /* open handles that may write */
+	struct stat seen;         /* backing attributes after our last own change or open */
+};
+
+NODISCARD int inodes_open(struct inodes **t, struct backing *b, unsigned max_fds);
+void inodes_close(struct inodes *t);
+
+struct inode *inodes_root(struct inodes *t);
+
+/*
+ * The inode of an entry found in `parent`; a new reference. Takes e->fd in
+ * every case. NULL without memory.
+ */
+struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct entry *e);
+
+/* The one that is known already, with a new reference, or NULL. */
+struct inode *inode_known(struct inodes *t, const struct entry *e);
+
+void inode_get(struct inodes *t, struct inode *n);
+void inode_put(struct inodes *t, struct inode *n, uint64_t refs);
+
+/* A descriptor that stays open until inode_unpin. -ESTALE when the name is gone or another's. */
+NODISCARD int inode_pin(struct inodes *t, struct inode *n);
+void inode_unpin(struct inodes *t, struct inode *n);
+
+/*
+ * Makes the inode's descriptor a real one (O_RDONLY or O_RDWR), or a better one,
+ * for an open frame; it keeps its number until inode_demote. Returns it.
+ */
+NODISCARD int inode_promote(struct inodes *t, struct inode *n, int flags);
+void inode_promote_to_take(struct inodes *t, struct inode *n, int fd);
+void inode_demote(struct inodes *t, struct inode *n);
+
+/* Names that came and went in the backing directory. */
+void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing);
+void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent, const char *backing);
+
+/* A name of the inode for log lines, and its suffix; "" when it has none left. */
+void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]);
+
+/* Any known parent and backing name; 0 or -ENOENT. The parent comes with a reference. */
+NODISCARD int inode_any_link(struct inodes *t, struct inode *n, struct inode **parent,
+			     char backing[static NAME_MAX + 1]);
+
+static inline enum node_kind inode_kind(const struct inode *n)
+{
+	return (enum node_kind)n->key.kind;
+}
+
+static inline bool inode_is_frame(const struct inode *n)
+{
+	return n->key.kind != NODE_PLAIN;
+}
+
+#endif

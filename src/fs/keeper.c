@@ -1,0 +1,167 @@
+#include "fs/keeper.h"
+
+#include "base/log.h"
+#include "fs/file.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <time.h>
+
+struct keeper {
+	struct fs *fs;
+	void (*answered)(void *);
+	void *ctx;
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool live, stop; /* under lock */
+	int last_rc;
+};
+
+int keeper_commit_all(struct fs *fs)
+{
+	uint64_t ticket = budget_ticket(fs->budget);
+	struct file *f;
+	int rc = 0;
+
+	while ((f = budget_pin_oldest(fs->budget, ticket))) {
+		int one = file_sync(f, COMMIT_LATER);
+		if (one < 0 && rc == 0)
+			rc = one;
+		budget_unpin(fs->budget, f);
+	}
+	return rc;
+}
+
+/* A full disk stays full for a while: one line when it begins, one when it ends. */
+static void commit_and_tell(struct keeper *k)
+{
+	char text[160];
+
+	int rc = keeper_commit_all(k->fs);
+	if (rc < 0 && rc != k->last_rc)
+		log_err("background commit: %s; the data waits in memory", err_text(rc, text, sizeof text));
+	else if (rc == 0 && k->last_rc < 0)
+		log_info("background commit works again");
+	k->last_rc = rc;
+}
+
+/* The kernel's own read-ahead, of 128 KiB, makes eight requests of what could be one. */
+static void set_readahead(const struct fs *fs, dev_t dev)
+{
+	char path[80];
+
+	if (!fs->opt.readahead)
+		return;
+	snprintf(path, sizeof path, "/sys/class/bdi/%u:%u/read_ahead_kb", major(dev), minor(dev));
+	FILE *out = fopen(path, "w");
+	if (!out) {
+		log_info("read-ahead stays at the kernel's default: %s: %m", path);
+		return;
+	}
+	fprintf(out, "%llu", (unsigned long long)(fs->opt.readahead >> 10));
+	fclose(out);
+}
+
+static void look_at_mount(struct keeper *k)
+{
+	struct stat st;
+
+	if (stat(k->fs->opt.mountpoint, &st) == 0) {
+		k->fs->backing.own_dev = st.st_dev;
+		set_readahead(k->fs, st.st_dev);
+	}
+	k->answered(k->ctx);
+}
+
+static struct timespec later(double seconds)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_sec += (time_t)seconds;
+	t.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
+	if (t.tv_nsec >= 1000000000) {
+		t.tv_sec++;
+		t.tv_nsec -= 1000000000;
+	}
+	return t;
+}
+
+static void *keeper_main(void *arg)
+{
+	struct keeper *k = arg;
+
+	pthread_mutex_lock(&k->lock);
+	while (!k->live && !k->stop)
+		pthread_cond_wait(&k->wake, &k->lock);
+	if (!k->stop) {
+		pthread_mutex_unlock(&k->lock);
+		look_at_mount(k);
+		pthread_mutex_lock(&k->lock);
+	}
+	while (!k->stop) {
+		struct timespec next = later(k->fs->opt.commit);
+		int rc = 0;
+		while (!k->stop && rc == 0)
+			rc = k->fs->opt.commit > 0 ? pthread_cond_timedwait(&k->wake, &k->lock, &next)
+						   : pthread_cond_wait(&k->wake, &k->lock);
+		if (k->stop)
+			break;
+		pthread_mutex_unlock(&k->lock);
+		commit_and_tell(k);
+		pthread_mutex_lock(&k->lock);
+	}
+	pthread_mutex_unlock(&k->lock);
+	return NULL;
+}
+
+static void keeper_free(struct keeper *k)
+{
+	pthread_cond_destroy(&k->wake);
+	pthread_mutex_destroy(&k->lock);
+	mem_free(k);
+}
+
+int keeper_start(struct keeper **out, struct fs *fs, void (*answered)(void *), void *ctx)
+{
+	pthread_condattr_t attr;
+	struct keeper *k = mem_zalloc(sizeof *k);
+
+	if (!k)
+		return -ENOMEM;
+	*k = (struct keeper){.fs = fs, .answered = answered, .ctx = ctx};
+	pthread_mutex_init(&k->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&k->wake, &attr);
+	pthread_condattr_destroy(&attr);
+	int rc = -pthread_create(&k->thread, NULL, keeper_main, k);
+	if (rc < 0)
+		keeper_free(k);
+	else
+		*out = k;
+	return rc;
+}
+
+void keeper_wake(struct keeper *k)
+{
+	pthread_mutex_lock(&k->lock);
+	k->live = true;
+	pthread_cond_signal(&k->wake);
+	pthread_mutex_unlock(&k->lock);
+}
+
+void keeper_stop(struct keeper *k)
+{
+	if (!k)
+		return;
+	pthread_mutex_lock(&k->lock);
+	k->stop = true;
+	pthread_cond_signal(&k->wake);
+	pthread_mutex_unlock(&k->lock);
+	pthread_join(k->thread, NULL);
+	keeper_free(k);
+}

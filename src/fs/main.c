@@ -1,0 +1,187 @@
+/*
+ * cframefs BACKING MOUNTPOINT: judge the command line, open the rooms, run the session.
+ */
+#include "base/log.h"
+#include "codec/versions.h"
+#include "fs/ops.h"
+#include "fs/session.h"
+#include "fs/workspace.h"
+
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void print_version(void)
+{
+	printf("cframefs %s\nlibfuse %s\n", VERSION, fuse_pkgversion());
+	for (unsigned i = 0; i < versions_count(); i++)
+		printf("%s %s\n", versions_at(i).library, versions_at(i).version);
+}
+
+static int complain(const char *what, const char *where, int rc)
+{
+	fprintf(stderr, "cframefs: %s '%s': %s\n", what, where, strerror(-rc));
+	return rc;
+}
+
+/* All that can be seen to be wrong before anything is mounted or detached. */
+static int check_places(const struct options *o)
+{
+	struct statx stx;
+	struct stat st;
+
+	if (stat(o->backing, &st) < 0)
+		return complain("backing directory", o->backing, -errno);
+	if (!S_ISDIR(st.st_mode))
+		return complain("backing directory", o->backing, -ENOTDIR);
+	if (access(o->backing, R_OK | X_OK) < 0)
+		return complain("backing directory", o->backing, -errno);
+	if (statx(AT_FDCWD, o->mountpoint, 0, STATX_BASIC_STATS, &stx) < 0)
+		return complain("mount point", o->mountpoint, -errno);
+	if (!S_ISDIR(stx.stx_mode))
+		return complain("mount point", o->mountpoint, -ENOTDIR);
+	if (stx.stx_attributes & STATX_ATTR_MOUNT_ROOT && !o->nonempty)
+		return complain("mount point", o->mountpoint, -EBUSY);
+	return 0;
+}
+
+/* mount -o remount,ro calls us like a new mount; the kernel does the work. */
+static int remount(const struct options *o)
+{
+	static const struct {
+		const char *word;
+		unsigned long flag;
+	} flags[] = {{"ro", MS_RDONLY},	    {"nosuid", MS_NOSUID},     {"nodev", MS_NODEV},
+		     {"noexec", MS_NOEXEC}, {"noatime", MS_NOATIME},   {"sync", MS_SYNCHRONOUS},
+		     {"dirsync", MS_DIRSYNC}, {"nodiratime", MS_NODIRATIME}};
+	unsigned long set = MS_REMOUNT;
+	char *rest = o->mount_opts, *word;
+
+	while ((word = strsep(&rest, ",")))
+		for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+			if (strcmp(word, flags[i].word) == 0)
+				set |= flags[i].flag;
+	if (mount(NULL, o->mountpoint, NULL, set, NULL) < 0)
+		return complain("remount", o->mountpoint, -errno);
+	return 0;
+}
+
+/* Half of the descriptors for files that are open, the rest is a cache. */
+static int fs_open(struct fs *fs)
+{
+	unsigned max_fds = (unsigned)min_u64(backing_raise_nofile() / 4, 1 << 16);
+
+	TRY(workspace_init());
+	TRY(backing_open(&fs->backing, fs->opt.backing));
+	TRY(probes_open(&fs->probes));
+	TRY(inodes_open(&fs->inodes, &fs->backing, max_fds));
+	TRY(cache_open(&fs->cache, fs->opt.cache));
+	TRY(budget_open(&fs->budget, fs->opt.dirty_max));
+	return pool_open(&fs->pool, (unsigned)fs->opt.workers);
+}
+
+/* Files that were open when the mount was detached have been committed; they end with the process. */
+static void fs_close(struct fs *fs)
+{
+	pool_close(fs->pool);
+	backing_close(&fs->backing);
+}
+
+/* Where the parent of a daemon waits for the word that the mount answers. */
+struct announce {
+	int pipe;
+	bool foreground;
+	const char *mountpoint;
+};
+
+static void announce(void *ctx)
+{
+	struct announce *a = ctx;
+
+	if (a->foreground) {
+		log_info("%s: mounted", a->mountpoint);
+		return;
+	}
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (write(a->pipe, "", 1) != 1)
+		log_warn("nobody waits for the mount");
+	for (int fd = 0; fd < 3 && null >= 0; fd++)
+		dup2(null, fd);
+	close(a->pipe);
+	close(null);
+	log_init(log_level(), LOG_SINK_SYSLOG);
+}
+
+static int run(const struct options *o, int pipe)
+{
+	/* Few arenas, and large blocks go back to the system: memory is what the options say. */
+	mallopt(M_ARENA_MAX, 4);
+	mallopt(M_MMAP_THRESHOLD, 256 << 10);
+	mallopt(M_TRIM_THRESHOLD, 4 << 20);
+	umask(0); /* the kernel has applied the caller's */
+	log_init(o->debug ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, LOG_SINK_STDERR);
+
+	struct fs fs = {.opt = *o};
+	struct announce a = {pipe, o->foreground, o->mountpoint};
+	int rc = fs_open(&fs);
+	if (rc < 0)
+		complain("start", o->backing, rc);
+	else
+		rc = session_run(&fs, announce, &a);
+	fs_close(&fs);
+	return rc;
+}
+
+/* The child becomes the daemon; the parent leaves when the mount answers, or with its failure. */
+static int daemonize(const struct options *o)
+{
+	int fds[2], status;
+	char word;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return complain("pipe", o->mountpoint, -errno);
+	pid_t pid = fork();
+	if (pid < 0)
+		return complain("fork", o->mountpoint, -errno);
+	if (pid == 0) {
+		close(fds[0]);
+		setsid();
+		if (chdir("/") < 0)
+			_exit(1);
+		_exit(run(o, fds[1]) < 0 ? 1 : 0);
+	}
+	close(fds[1]);
+	ssize_t got;
+	while ((got = read(fds[0], &word, 1)) < 0 && errno == EINTR)
+		;
+	if (got == 1)
+		return 0;
+	if (waitpid(pid, &status, 0) < 0 || !WIFEXITED(status))
+		return complain("daemon", o->mountpoint, -EIO);
+	return -EIO;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+
+	int rc = options_parse(&o, argc, argv);
+	if (rc >= 0 && o.help) {
+		options_help();
+	} else if (rc >= 0 && o.version) {
+		print_version();
+	} else if (rc >= 0 && o.remount) {
+		rc = remount(&o);
+	} else {
+		if (rc >= 0)
+			rc = check_places(&o);
+		if (rc >= 0)
+			rc = o.foreground ? run(&o, -1) : daemonize(&o);
+	}
+	options_free(&o);
+	return rc < 0 ? 1 : 0;
+}

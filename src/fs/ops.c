@@ -1,0 +1,175 @@
+#include "fs/ops.h"
+
+#include "base/log.h"
+#include "fs/session.h"
+#include "fs/times.h"
+
+#include <sys/statvfs.h>
+
+struct inode *ops_inode(struct fs *fs, fuse_ino_t ino)
+{
+	return ino == FUSE_ROOT_ID ? inodes_root(fs->inodes) : (struct inode *)(uintptr_t)ino;
+}
+
+int ops_errno(int rc)
+{
+	if (rc == -EBADMSG || rc == -ENOTSUP)
+		return EIO;
+	return -rc;
+}
+
+void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
+{
+	char name[NAME_MAX + 1], text[200];
+
+	inode_name(fs->inodes, n, name);
+	log_err("%s: %s: %s", name[0] ? name : "(deleted file)", what, err_text(rc, text, sizeof text));
+}
+
+/* The size of a frame whose file is not open comes from the probe of the entry. */
+void ops_attr_shown(struct fs *fs, struct inode *n, const struct probed *probed, struct stat *st)
+{
+	(void)fs;
+	times_apply(n, st);
+	if (!inode_is_frame(n))
+		return;
+	if (inode_kind(n) != NODE_FRAME) {
+		st->st_mode &= ~(S_IFMT | 0222);
+		st->st_mode |= S_IFREG;
+	}
+	if (inode_kind(n) == NODE_SPARSE) {
+		st->st_mode &= ~0111;
+		st->st_nlink = 1;
+	}
+	st->st_size = (off_t)probed->size;
+	if (probed->blocksize >= 4096)
+		st->st_blksize = (blksize_t)min_u64(probed->blocksize, 1 << 20);
+	else
+		st->st_blksize = 64 << 10;
+	pthread_mutex_lock(&n->lock);
+	if (n->file)
+		st->st_size = (off_t)file_size(n->file);
+	pthread_mutex_unlock(&n->lock);
+}
+
+int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
+{
+	struct probed probed = {.kind = inode_kind(n)};
+	char name[NAME_MAX + 1];
+
+	int fd = inode_pin(fs->inodes, n);
+	TRY(fd);
+	int rc = stat_fd(fd, st);
+	if (rc >= 0 && inode_is_frame(n)) {
+		inode_name(fs->inodes, n, name);
+		probe_get(fs->probes, &fs->backing, fd, name, st, &probed);
+	}
+	inode_unpin(fs->inodes, n);
+	if (rc >= 0)
+		ops_attr_shown(fs, n, &probed, st);
+	return rc;
+}
+
+int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_entry_param *out)
+{
+	struct inode *n = inode_from_entry(fs->inodes, parent, e);
+	if (!n)
+		return -ENOMEM;
+	*out = (struct fuse_entry_param){
+		.ino = ops_ino(fs, n),
+		.attr = e->st,
+		.entry_timeout = fs->opt.entry_timeout,
+		.attr_timeout = fs->opt.attr_timeout,
+	};
+	ops_attr_shown(fs, n, &e->probed, &out->attr);
+	return 0;
+}
+
+static void want(struct fuse_conn_info *conn, unsigned cap)
+{
+	conn->want |= conn->capable & cap;
+}
+
+static void op_init(void *userdata, struct fuse_conn_info *conn)
+{
+	struct fs *fs = userdata;
+
+	want(conn, FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_WRITEBACK_CACHE |
+			   FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
+			   FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_SPLICE_WRITE |
+			   FUSE_CAP_EXPLICIT_INVAL_DATA);
+	/*
+	 * Locks of all sorts are the kernel's: a blocking lock in a daemon can't be
+	 * interrupted. Setuid bits are cleared by the kernel with a SETATTR. The
+	 * kernel's pages are invalidated by us, at open, not by guessing from mtime.
+	 */
+	conn->want &= ~(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_HANDLE_KILLPRIV |
+			FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_SPLICE_READ);
+	conn->max_background = 64;
+	conn->congestion_threshold = 48;
+	conn->time_gran = 1;
+	session_ready(fs);
+}
+
+static void op_destroy(void *userdata)
+{
+	(void)userdata; /* what is open is closed after the loop, with the workers still there */
+}
+
+static void op_access(fuse_req_t req, fuse_ino_t ino, int mask)
+{
+	(void)ino, (void)mask;
+	fuse_reply_err(req, ENOSYS); /* default_permissions: the kernel knows */
+}
+
+void op_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+	struct fs *fs = ops_fs(req);
+	struct statvfs st;
+
+	(void)ino;
+	if (fstatvfs(fs->backing.root, &st) < 0) {
+		fuse_reply_err(req, errno);
+		return;
+	}
+	st.f_namemax = NAMES_MAX;
+	fuse_reply_statfs(req, &st);
+}
+
+const struct fuse_lowlevel_ops ops_table = {
+	.init = op_init,
+	.destroy = op_destroy,
+	.lookup = op_lookup,
+	.forget = op_forget,
+	.forget_multi = op_forget_multi,
+	.getattr = op_getattr,
+	.setattr = op_setattr,
+	.access = op_access,
+	.readlink = op_readlink,
+	.mknod = op_mknod,
+	.mkdir = op_mkdir,
+	.symlink = op_symlink,
+	.unlink = op_unlink,
+	.rmdir = op_rmdir,
+	.rename = op_rename,
+	.link = op_link,
+	.open = op_open,
+	.create = op_create,
+	.read = op_read,
+	.write = op_write,
+	.flush = op_flush,
+	.release = op_release,
+	.fsync = op_fsync,
+	.fallocate = op_fallocate,
+	.lseek = op_lseek,
+	.opendir = op_opendir,
+	.readdir = op_readdir,
+	.readdirplus = op_readdirplus,
+	.releasedir = op_releasedir,
+	.fsyncdir = op_fsyncdir,
+	.statfs = op_statfs,
+	.setxattr = op_setxattr,
+	.getxattr = op_getxattr,
+	.listxattr = op_listxattr,
+	.removexattr = op_removexattr,
+};

@@ -1,0 +1,235 @@
+/* Attributes: getattr, setattr, extended attributes. */
+#include "fs/ops.h"
+#include "fs/times.h"
+
+#include <sys/xattr.h>
+#include <unistd.h>
+
+void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct fs *fs = ops_fs(req);
+	struct stat st;
+
+	(void)fi;
+	int rc = ops_attr(fs, ops_inode(fs, ino), &st);
+	if (rc < 0)
+		fuse_reply_err(req, -rc);
+	else
+		fuse_reply_attr(req, &st, fs->opt.attr_timeout);
+}
+
+static int set_mode(int fd, mode_t mode)
+{
+	char path[BACKING_PATH_MAX];
+
+	backing_proc_path(fd, path);
+	return fchmodat(AT_FDCWD, path, mode & 07777, 0) < 0 ? -errno : 0;
+}
+
+static int set_owner(int fd, const struct stat *attr, int to_set)
+{
+	uid_t uid = to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1;
+	gid_t gid = to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1;
+
+	return fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+static struct timespec wanted_time(int to_set, int set, int now, struct timespec given)
+{
+	if (to_set & now)
+		return (struct timespec){.tv_nsec = UTIME_NOW};
+	return to_set & set ? given : (struct timespec){.tv_nsec = UTIME_OMIT};
+}
+
+/*
+ * mtime of a file with uncommitted changes is kept for after the commit, and
+ * ctime is the kernel's word: with the writeback cache it knows when the application wrote.
+ */
+static int set_times(struct inode *n, int fd, const struct stat *attr, int to_set)
+{
+	struct timespec ts[2] = {
+		wanted_time(to_set, FUSE_SET_ATTR_ATIME, FUSE_SET_ATTR_ATIME_NOW, attr->st_atim),
+		wanted_time(to_set, FUSE_SET_ATTR_MTIME, FUSE_SET_ATTR_MTIME_NOW, attr->st_mtim),
+	};
+	const struct timespec *ctime = to_set & FUSE_SET_ATTR_CTIME ? &attr->st_ctim : NULL;
+	struct timespec now;
+	struct stat st;
+
+	if (ts[1].tv_nsec == UTIME_NOW) {
+		clock_gettime(CLOCK_REALTIME_COARSE, &now);
+		ts[1] = now;
+	}
+	bool has_mtime = ts[1].tv_nsec != UTIME_OMIT;
+	bool pending = inode_is_frame(n) && times_set(n, has_mtime ? &ts[1] : NULL, ctime);
+	if (utimensat(fd, "", ts, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (!pending && ctime && stat_fd(fd, &st) == 0)
+		times_shadow_ctime(n, ctime, &st);
+	return 0;
+}
+
+static int set_size(struct fs *fs, struct inode *n, uint64_t size, struct fuse_file_info *fi)
+{
+	struct file *f;
+
+	if (!inode_is_frame(n)) {
+		if (fi)
+			return ftruncate(ops_handle(fi)->fd, (off_t)size) < 0 ? -errno : 0;
+		int fd = inode_pin(fs->inodes, n);
+		TRY(fd);
+		int rd = backing_reopen(&fs->backing, fd, O_WRONLY | O_NONBLOCK);
+		int rc = rd < 0 ? rd : ftruncate(rd, (off_t)size) < 0 ? -errno : 0;
+		if (rd >= 0)
+			close(rd);
+		inode_unpin(fs->inodes, n);
+		return rc;
+	}
+	TRY(file_get(fs, n, true, &f));
+	int rc = file_truncate(f, size);
+	if (rc >= 0)
+		times_touch(n);
+	if (rc >= 0 && !fi) /* no close will tell what goes wrong now */
+		rc = file_sync(f, COMMIT_LATER);
+	file_put(fs, n);
+	if (rc < 0)
+		ops_log(fs, n, "truncate", rc);
+	return -ops_errno(rc);
+}
+
+static int set_attr(struct fs *fs, struct inode *n, const struct stat *attr, int to_set)
+{
+	const int times = FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW |
+			  FUSE_SET_ATTR_MTIME_NOW | FUSE_SET_ATTR_CTIME;
+	int rc = 0;
+
+	if (inode_kind(n) == NODE_SPARSE)
+		return -EROFS;
+	int fd = inode_pin(fs->inodes, n);
+	TRY(fd);
+	if (rc >= 0 && to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
+		rc = set_owner(fd, attr, to_set);
+	if (rc >= 0 && to_set & FUSE_SET_ATTR_MODE) /* after the owner: that may clear bits */
+		rc = set_mode(fd, attr->st_mode);
+	if (rc >= 0 && to_set & times)
+		rc = set_times(n, fd, attr, to_set);
+	else if (rc >= 0)
+		(void)times_set(n, NULL, NULL);
+	inode_unpin(fs->inodes, n);
+	return rc;
+}
+
+void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
+		struct fuse_file_info *fi)
+{
+	struct fs *fs = ops_fs(req);
+	struct inode *n = ops_inode(fs, ino);
+	struct stat st;
+	int rc = 0;
+
+	if (to_set & FUSE_SET_ATTR_SIZE)
+		rc = set_size(fs, n, (uint64_t)attr->st_size, fi);
+	if (rc >= 0 && to_set & ~FUSE_SET_ATTR_SIZE)
+		rc = set_attr(fs, n, attr, to_set);
+	if (rc >= 0)
+		rc = ops_attr(fs, n, &st);
+	if (rc < 0)
+		fuse_reply_err(req, -rc);
+	else
+		fuse_reply_attr(req, &st, fs->opt.attr_timeout);
+}
+
+/*
+ * Extended attributes live on the backing file. With an O_PATH descriptor they are
+ * reached by its /proc name, which for a symlink is the link itself.
+ */
+static int xattr_path(struct fs *fs, struct inode *n, char path[static BACKING_PATH_MAX])
+{
+	int fd = inode_pin(fs->inodes, n);
+	if (fd >= 0)
+		backing_proc_path(fd, path);
+	return fd;
+}
+
+/* POSIX ACLs need the kernel's help to mean anything; until it is asked for, there are none. */
+static bool is_acl(const char *name)
+{
+	return strncmp(name, "system.posix_acl_", 17) == 0;
+}
+
+void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
+		 int flags)
+{
+	struct fs *fs = ops_fs(req);
+	struct inode *n = ops_inode(fs, ino);
+	char path[BACKING_PATH_MAX];
+
+	int rc = is_acl(name) ? -EOPNOTSUPP : xattr_path(fs, n, path);
+	if (rc >= 0) {
+		rc = setxattr(path, name, value, size, flags) < 0 ? -errno : 0;
+		inode_unpin(fs->inodes, n);
+	}
+	fuse_reply_err(req, rc < 0 ? -rc : 0);
+}
+
+void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+	struct fs *fs = ops_fs(req);
+	struct inode *n = ops_inode(fs, ino);
+	char path[BACKING_PATH_MAX];
+
+	int rc = is_acl(name) ? -EOPNOTSUPP : xattr_path(fs, n, path);
+	if (rc >= 0) {
+		rc = removexattr(path, name) < 0 ? -errno : 0;
+		inode_unpin(fs->inodes, n);
+	}
+	fuse_reply_err(req, rc < 0 ? -rc : 0);
+}
+
+/* Both getters: `size` 0 asks for the length. */
+static void reply_xattr(fuse_req_t req, ssize_t got, const char *value, size_t size)
+{
+	if (got < 0)
+		fuse_reply_err(req, (int)-got);
+	else if (size == 0)
+		fuse_reply_xattr(req, (size_t)got);
+	else
+		fuse_reply_buf(req, value, (size_t)got);
+}
+
+void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+	struct fs *fs = ops_fs(req);
+	struct inode *n = ops_inode(fs, ino);
+	char path[BACKING_PATH_MAX];
+	struct buf value = {0};
+
+	ssize_t rc = is_acl(name) ? -EOPNOTSUPP : buf_reserve(&value, size);
+	if (rc >= 0)
+		rc = xattr_path(fs, n, path);
+	if (rc >= 0) {
+		rc = getxattr(path, name, size ? value.p : NULL, size);
+		rc = rc < 0 ? -errno : rc;
+		inode_unpin(fs->inodes, n);
+	}
+	reply_xattr(req, rc, (char *)value.p, size);
+	buf_free(&value);
+}
+
+void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+	struct fs *fs = ops_fs(req);
+	struct inode *n = ops_inode(fs, ino);
+	char path[BACKING_PATH_MAX];
+	struct buf value = {0};
+
+	ssize_t rc = buf_reserve(&value, size);
+	if (rc >= 0)
+		rc = xattr_path(fs, n, path);
+	if (rc >= 0) {
+		rc = listxattr(path, size ? (char *)value.p : NULL, size);
+		rc = rc < 0 ? -errno : rc;
+		inode_unpin(fs->inodes, n);
+	}
+	reply_xattr(req, rc, (char *)value.p, size);
+	buf_free(&value);
+}

@@ -1,0 +1,320 @@
+/* Content: open, read, write, sync, holes. */
+#include "fs/ops.h"
+#include "fs/times.h"
+#include "fs/workspace.h"
+
+
+#include <linux/falloc.h>
+#include <unistd.h>
+
+/*
+ * With the writeback cache the kernel reads the rest of a page that is written
+ * in part, so a write-only handle must be able to read; and it appends by itself.
+ * Direct I/O is between the application and us, unaligned if it likes.
+ */
+static int plain_flags(int flags)
+{
+	flags &= ~(O_APPEND | O_DIRECT | O_CREAT | O_EXCL | O_NOCTTY);
+	if ((flags & O_ACCMODE) == O_WRONLY)
+		flags = (flags & ~O_ACCMODE) | O_RDWR;
+	return flags;
+}
+
+static int open_plain(struct fs *fs, struct inode *n, int flags)
+{
+	int fd = inode_pin(fs->inodes, n);
+	TRY(fd);
+	int got = backing_reopen(&fs->backing, fd, plain_flags(flags));
+	if (got == -EACCES && (flags & O_ACCMODE) == O_WRONLY) /* write-only for us too */
+		got = backing_reopen(&fs->backing, fd, flags & ~(O_APPEND | O_DIRECT));
+	inode_unpin(fs->inodes, n);
+	return got;
+}
+
+/* Pages of the last open are good as long as nobody else changed the file. */
+static void keep_pages(struct inode *n, bool writable, struct fuse_file_info *fi)
+{
+	pthread_mutex_lock(&n->lock);
+	fi->keep_cache = n->kernel_owner == n->cache_owner;
+	n->kernel_owner = n->cache_owner;
+	n->nwriters += writable;
+	pthread_mutex_unlock(&n->lock);
+}
+
+static int open_frame(struct fs *fs, struct handle *h, int fd, struct fuse_file_info *fi)
+{
+	struct inode *n = h->inode;
+
+	int rc = fd >= 0 ? file_create_take(fs, n, fd, &h->file)
+			 : file_get(fs, n, h->writable || fi->flags & O_TRUNC, &h->file);
+	TRY(rc);
+	if (fi->flags & O_TRUNC && fd < 0) {
+		rc = file_truncate(h->file, 0);
+		if (rc < 0) {
+			file_put(fs, n);
+			return rc;
+		}
+		times_touch(n);
+	}
+	keep_pages(n, h->writable, fi);
+	return 0;
+}
+
+int ops_open_handle(struct fs *fs, struct inode *n, int fd, struct fuse_file_info *fi)
+{
+	struct handle *h = mem_zalloc(sizeof *h);
+	if (!h) {
+		if (fd >= 0)
+			close(fd);
+		return -ENOMEM;
+	}
+	*h = (struct handle){.inode = n, .fd = -1, .writable = (fi->flags & O_ACCMODE) != O_RDONLY};
+	err_clear();
+	int rc = 0;
+	if (inode_is_frame(n)) {
+		rc = open_frame(fs, h, fd, fi);
+	} else {
+		h->fd = fd >= 0 ? fd : open_plain(fs, n, fi->flags);
+		rc = h->fd < 0 ? h->fd : 0;
+	}
+	if (rc < 0) {
+		if (rc == -EBADMSG || rc == -ENOTSUP || rc == -EIO)
+			ops_log(fs, n, "open", rc);
+		mem_free(h);
+		return -ops_errno(rc);
+	}
+	inode_get(fs->inodes, n);
+	fi->fh = (uintptr_t)h;
+	return 0;
+}
+
+void ops_close_handle(struct fs *fs, struct handle *h)
+{
+	if (h->file) {
+		pthread_mutex_lock(&h->inode->lock);
+		h->inode->nwriters -= h->writable;
+		pthread_mutex_unlock(&h->inode->lock);
+		file_put(fs, h->inode);
+	}
+	if (h->fd >= 0)
+		close(h->fd);
+	inode_put(fs->inodes, h->inode, 1);
+	mem_free(h);
+}
+
+void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct fs *fs = ops_fs(req);
+
+	int rc = ops_open_handle(fs, ops_inode(fs, ino), -1, fi);
+	if (rc < 0)
+		fuse_reply_err(req, -rc);
+	else if (fuse_reply_open(req, fi) < 0) /* interrupted: no release will come */
+		ops_close_handle(fs, ops_handle(fi));
+}
+
+void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	(void)ino;
+	ops_close_handle(ops_fs(req), ops_handle(fi));
+	fuse_reply_err(req, 0);
+}
+
+static void read_plain(fuse_req_t req, const struct handle *h, size_t size, off_t off)
+{
+	struct fuse_bufvec buf = FUSE_BUFVEC_INIT(size);
+
+	buf.buf[0].flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK;
+	buf.buf[0].fd = h->fd;
+	buf.buf[0].pos = off;
+	fuse_reply_data(req, &buf, FUSE_BUF_SPLICE_MOVE);
+}
+
+void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	struct fs *fs = ops_fs(req);
+	struct handle *h = ops_handle(fi);
+
+	(void)ino;
+	if (!h->file) {
+		read_plain(req, h, size, off);
+		return;
+	}
+	struct workspace *ws = workspace_get();
+	int rc = ws ? file_read(h->file, (uint64_t)off, size, &ws->reply) : -ENOMEM;
+	if (rc < 0) {
+		ops_log(fs, h->inode, "read", rc);
+		fuse_reply_err(req, ops_errno(rc));
+	} else {
+		fuse_reply_buf(req, (char *)ws->reply.p, ws->reply.n);
+	}
+}
+
+static ssize_t write_plain(const struct handle *h, const char *buf, size_t size, off_t off)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		ssize_t rc = pwrite(h->fd, buf + done, size - done, off + (off_t)done);
+		if (rc < 0 && errno == EINTR)
+			continue;
+		if (rc < 0)
+			return done ? (ssize_t)done : -errno;
+		done += (size_t)rc;
+	}
+	return (ssize_t)done;
+}
+
+void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
+	      struct fuse_file_info *fi)
+{
+	struct fs *fs = ops_fs(req);
+	struct handle *h = ops_handle(fi);
+	ssize_t rc;
+
+	(void)ino;
+	if (!h->file) {
+		rc = write_plain(h, buf, size, off);
+	} else {
+		/* Pages that the kernel wrote back: the time of the write is its to tell. */
+		if (fi->writepage)
+			times_hold(h->inode, io_file_fd(frame_io(h->file->frame)));
+		else
+			times_touch(h->inode);
+		rc = file_write(h->file, (uint64_t)off, view_of(buf, size));
+		if (rc < 0)
+			ops_log(fs, h->inode, "write", (int)rc);
+	}
+	if (rc < 0)
+		fuse_reply_err(req, ops_errno((int)rc));
+	else
+		fuse_reply_write(req, (size_t)rc);
+}
+
+static int sync_frame(struct fs *fs, struct handle *h, enum durability how)
+{
+	err_clear();
+	int rc = file_sync(h->file, how);
+	if (rc < 0)
+		ops_log(fs, h->inode, how == COMMIT_SYNC ? "fsync" : "close", rc);
+	return -ops_errno(rc);
+}
+
+/* Each close(2): the last chance to tell the application what went wrong. */
+void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct handle *h = ops_handle(fi);
+	int rc = 0;
+
+	(void)ino;
+	if (h->file && h->writable)
+		rc = sync_frame(ops_fs(req), h, COMMIT_LATER);
+	else if (!h->file)
+		rc = close(dup(h->fd)) < 0 ? -errno : 0;
+	fuse_reply_err(req, -rc);
+}
+
+void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+	struct handle *h = ops_handle(fi);
+	int rc;
+
+	(void)ino;
+	if (h->file)
+		rc = sync_frame(ops_fs(req), h, COMMIT_SYNC);
+	else
+		rc = (datasync ? fdatasync(h->fd) : fsync(h->fd)) < 0 ? -errno : 0;
+	fuse_reply_err(req, -rc);
+}
+
+static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
+{
+	const int known = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
+	bool keep = mode & FALLOC_FL_KEEP_SIZE;
+	uint64_t end;
+
+	if (mode & ~known || (mode & FALLOC_FL_PUNCH_HOLE && !keep))
+		return -EOPNOTSUPP;
+	if (add_overflows(off, len, &end))
+		return -EFBIG;
+	TRY(budget_wait(f->fs->budget));
+	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
+		TRY(file_zero(f, off, len));
+	/* Space can't be reserved for bytes whose compressed size nobody knows: only the length is kept. */
+	return keep ? 0 : file_extend(f, end);
+}
+
+void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
+		  struct fuse_file_info *fi)
+{
+	struct fs *fs = ops_fs(req);
+	struct handle *h = ops_handle(fi);
+	int rc;
+
+	(void)ino;
+	if (h->file) {
+		rc = fallocate_frame(h->file, mode, (uint64_t)off, (uint64_t)len);
+		if (rc >= 0)
+			times_touch(h->inode);
+		else if (rc != -EOPNOTSUPP)
+			ops_log(fs, h->inode, "fallocate", rc);
+		rc = rc == -EOPNOTSUPP ? rc : -ops_errno(rc);
+	} else {
+		rc = fallocate(h->fd, mode, off, len) < 0 ? -errno : 0;
+	}
+	fuse_reply_err(req, -rc);
+}
+
+/*
+ * The kernel asks for holes without sending us its dirty pages first. While
+ * somebody may be writing we make it send them, one such call at a time
+ * because it needs the other threads to answer; who comes meanwhile is told
+ * "data", which is always allowed.
+ */
+static bool pull_dirty_pages(struct fs *fs, fuse_ino_t ino, struct inode *n)
+{
+	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+
+	pthread_mutex_lock(&n->lock);
+	bool writers = n->nwriters > 0;
+	pthread_mutex_unlock(&n->lock);
+	if (!writers)
+		return true;
+	if (pthread_mutex_trylock(&one) != 0)
+		return false;
+	int rc = fuse_lowlevel_notify_inval_inode(fs->session, ino, 0, 0);
+	pthread_mutex_unlock(&one);
+	return rc == 0;
+}
+
+static int seek_anything(struct file *f, uint64_t off, int whence, uint64_t *found)
+{
+	uint64_t size = file_size(f);
+	if (off >= size)
+		return -ENXIO;
+	*found = whence == SEEK_DATA ? off : size;
+	return 0;
+}
+
+void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
+{
+	struct fs *fs = ops_fs(req);
+	struct handle *h = ops_handle(fi);
+	uint64_t found;
+
+	if (!h->file) {
+		off_t rc = lseek(h->fd, off, whence);
+		if (rc < 0)
+			fuse_reply_err(req, errno);
+		else
+			fuse_reply_lseek(req, rc);
+		return;
+	}
+	int rc = pull_dirty_pages(fs, ino, h->inode)
+			 ? file_seek(h->file, (uint64_t)off, whence, &found)
+			 : seek_anything(h->file, (uint64_t)off, whence, &found);
+	if (rc < 0)
+		fuse_reply_err(req, -rc);
+	else
+		fuse_reply_lseek(req, (off_t)found);
+}

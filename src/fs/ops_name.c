@@ -1,0 +1,370 @@
+/* Names: lookup, forget, and what makes, removes and moves them. */
+#include "fs/ops.h"
+#include "fs/times.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <unistd.h>
+
+static void reply_entry(fuse_req_t req, int rc, const struct fuse_entry_param *e)
+{
+	if (rc < 0) {
+		fuse_reply_err(req, -rc);
+	} else if (fuse_reply_entry(req, e) < 0) {
+		/* Interrupted: the kernel never learned of its reference. */
+		struct fs *fs = ops_fs(req);
+		inode_put(fs->inodes, ops_inode(fs, e->ino), 1);
+	}
+}
+
+/* The entry called `name` in a directory becomes an inode and a reply. */
+static int enter_found(struct fs *fs, struct inode *parent, int dirfd, const char *name,
+		       struct fuse_entry_param *out)
+{
+	struct names names = ops_names(fs);
+	struct entry e;
+
+	TRY(names_find(&names, dirfd, name, &e));
+	return ops_enter(fs, parent, &e, out);
+}
+
+void op_lookup(fuse_req_t req, fuse_ino_t parent_ino, const char *name)
+{
+	struct fs *fs = ops_fs(req);
+	struct inode *parent = ops_inode(fs, parent_ino);
+	struct fuse_entry_param e;
+
+	int dirfd = inode_pin(fs->inodes, parent);
+	int rc = dirfd;
+	if (rc >= 0) {
+		rc = enter_found(fs, parent, dirfd, name, &e);
+		inode_unpin(fs->inodes, parent);
+	}
+	if (rc == -ENOENT && strlen(name) <= NAMES_MAX) { /* remember that there is none */
+		e = (struct fuse_entry_param){.entry_timeout = fs->opt.entry_timeout};
+		fuse_reply_entry(req, &e);
+		return;
+	}
+	if (rc == -ENOENT)
+		rc = -ENAMETOOLONG;
+	reply_entry(req, rc, &e);
+}
+
+static void forget(struct fs *fs, fuse_ino_t ino, uint64_t nlookup)
+{
+	struct inode *n = ops_inode(fs, ino);
+	if (n != inodes_root(fs->inodes))
+		inode_put(fs->inodes, n, nlookup);
+}
+
+void op_forget(fuse_req_t req, fuse_ino_t ino, uint64_t nlookup)
+{
+	forget(ops_fs(req), ino, nlookup);
+	fuse_reply_none(req);
+}
+
+void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
+{
+	for (size_t i = 0; i < count; i++)
+		forget(ops_fs(req), forgets[i].ino, forgets[i].nlookup);
+	fuse_reply_none(req);
+}
+
+/* What mknod, mkdir, symlink and create have in common. */
+struct making {
+	struct fs *fs;
+	struct inode *parent;
+	const char *name;
+	struct caller caller;
+	mode_t mode; /* with the type */
+	dev_t rdev;
+	const char *target; /* of a symlink */
+	int fd;             /* of a new regular file, open */
+};
+
+static int make_node(struct making *m, int dirfd, const char *backing)
+{
+	switch (m->mode & S_IFMT) {
+	case S_IFDIR: return mkdirat(dirfd, backing, m->mode & 07777);
+	case S_IFLNK: return symlinkat(m->target, dirfd, backing);
+	case S_IFREG:
+		m->fd = openat(dirfd, backing, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC,
+			       m->mode & 07777);
+		return m->fd;
+	default: return mknodat(dirfd, backing, m->mode, m->rdev);
+	}
+}
+
+/*
+ * The kernel has checked that the caller may; wearing its identity gives the
+ * new file its owner, and its group by the rules of the directory. A caller whose right
+ * comes from a supplementary group is refused that way: then we give the file away.
+ */
+static int make_as_caller(struct making *m, int dirfd, const char *backing)
+{
+	struct stat dir;
+
+	caller_enter(&m->fs->backing, &m->caller);
+	int rc = make_node(m, dirfd, backing) < 0 ? -errno : 0;
+	caller_leave(&m->caller);
+	if (rc != -EACCES || !m->caller.worn)
+		return rc;
+	if (make_node(m, dirfd, backing) < 0)
+		return -errno;
+	bool group_of_dir = stat_fd(dirfd, &dir) == 0 && dir.st_mode & S_ISGID;
+	gid_t gid = group_of_dir ? (gid_t)-1 : m->caller.gid;
+	return fchownat(dirfd, backing, m->caller.uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/* A frame may find its first name taken by a file that is shown under it: the next suffix then. */
+static int make_frame(struct making *m, int dirfd)
+{
+	static const char *const suffixes[] = {NAMES_NEW_SUFFIX, ".b2f", ".b2"};
+	char backing[NAME_MAX + 1];
+	int rc = -EEXIST;
+
+	for (size_t i = 0; rc == -EEXIST && i < sizeof suffixes / sizeof *suffixes; i++) {
+		TRY(names_for(NODE_FRAME, true, suffixes[i], m->name, backing));
+		rc = make_as_caller(m, dirfd, backing);
+	}
+	return rc;
+}
+
+static int make(struct making *m, struct fuse_entry_param *out)
+{
+	struct names names = ops_names(m->fs);
+	char backing[NAME_MAX + 1];
+	struct entry e;
+
+	m->fd = -1;
+	int dirfd = inode_pin(m->fs->inodes, m->parent);
+	TRY(dirfd);
+	int rc = names_find(&names, dirfd, m->name, &e);
+	if (rc >= 0) {
+		close(e.fd);
+		rc = -EEXIST;
+	} else if (rc == -ENOENT) {
+		if (S_ISREG(m->mode)) {
+			rc = make_frame(m, dirfd);
+		} else {
+			rc = names_for(NODE_PLAIN, false, "", m->name, backing);
+			if (rc >= 0)
+				rc = make_as_caller(m, dirfd, backing);
+		}
+		if (rc >= 0)
+			rc = enter_found(m->fs, m->parent, dirfd, m->name, out);
+	}
+	inode_unpin(m->fs->inodes, m->parent);
+	if (rc < 0 && m->fd >= 0)
+		close(m->fd);
+	return rc;
+}
+
+static struct making making_of(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+	struct fs *fs = ops_fs(req);
+	return (struct making){.fs = fs, .parent = ops_inode(fs, parent), .name = name,
+			       .caller = ops_caller(req), .mode = mode};
+}
+
+void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+	struct making m = making_of(req, parent, name, S_IFDIR | (mode & 07777));
+	struct fuse_entry_param e;
+	reply_entry(req, make(&m, &e), &e);
+}
+
+void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
+{
+	struct making m = making_of(req, parent, name, S_IFLNK | 0777);
+	struct fuse_entry_param e;
+	m.target = target;
+	reply_entry(req, make(&m, &e), &e);
+}
+
+/* The new file becomes an empty frame before anybody can open it. */
+static int init_frame(struct fs *fs, struct fuse_entry_param *e, int fd)
+{
+	struct inode *n = ops_inode(fs, e->ino);
+	struct file *f;
+
+	int rc = file_create_take(fs, n, fd, &f);
+	if (rc >= 0)
+		file_put(fs, n);
+	if (rc >= 0)
+		rc = ops_attr(fs, n, &e->attr);
+	if (rc < 0)
+		inode_put(fs->inodes, n, 1);
+	return rc;
+}
+
+void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+{
+	struct making m = making_of(req, parent, name, mode & S_IFMT ? mode : mode | S_IFREG);
+	struct fuse_entry_param e;
+
+	m.rdev = rdev;
+	int rc = make(&m, &e);
+	if (rc >= 0 && m.fd >= 0)
+		rc = init_frame(m.fs, &e, m.fd);
+	reply_entry(req, rc, &e);
+}
+
+/* Somebody made it between the kernel's lookup and now: open that one, unless O_EXCL. */
+static int create_existing(struct making *m, struct fuse_entry_param *e, struct fuse_file_info *fi)
+{
+	int dirfd = inode_pin(m->fs->inodes, m->parent);
+	TRY(dirfd);
+	int rc = enter_found(m->fs, m->parent, dirfd, m->name, e);
+	inode_unpin(m->fs->inodes, m->parent);
+	TRY(rc);
+	struct inode *n = ops_inode(m->fs, e->ino);
+	rc = S_ISREG(e->attr.st_mode) ? ops_open_handle(m->fs, n, -1, fi) : -EEXIST;
+	if (rc < 0)
+		inode_put(m->fs->inodes, n, 1);
+	return rc;
+}
+
+void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+	       struct fuse_file_info *fi)
+{
+	struct making m = making_of(req, parent, name, S_IFREG | (mode & 07777));
+	struct fs *fs = m.fs;
+	struct fuse_entry_param e;
+
+	int rc = make(&m, &e);
+	if (rc >= 0) {
+		rc = ops_open_handle(fs, ops_inode(fs, e.ino), m.fd, fi);
+		if (rc < 0)
+			inode_put(fs->inodes, ops_inode(fs, e.ino), 1);
+	} else if (rc == -EEXIST && !(fi->flags & O_EXCL)) {
+		rc = create_existing(&m, &e, fi);
+	}
+	if (rc < 0) {
+		fuse_reply_err(req, -rc);
+	} else if (fuse_reply_create(req, &e, fi) < 0) {
+		ops_close_handle(fs, ops_handle(fi));
+		inode_put(fs->inodes, ops_inode(fs, e.ino), 1);
+	}
+}
+
+/* Lock sidecars are hidden: a directory that only holds those is empty for its user. */
+static int remove_hidden(int dirfd, const char *name)
+{
+	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dp = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+	bool only_hidden = true;
+	size_t stem;
+
+	if (!dp) {
+		if (fd >= 0)
+			close(fd);
+		return -ENOTEMPTY;
+	}
+	while ((d = readdir(dp)))
+		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
+			only_hidden &= suffix_of(d->d_name, &stem) == SUFFIX_LOCK && d->d_type == DT_REG;
+	rewinddir(dp);
+	while (only_hidden && (d = readdir(dp)))
+		if (d->d_type == DT_REG)
+			(void)unlinkat(fd, d->d_name, 0);
+	closedir(dp);
+	return only_hidden ? 0 : -ENOTEMPTY;
+}
+
+/* Takes the entry away and tells its inode. Takes e->fd. */
+static int remove_entry(struct fs *fs, struct inode *parent, int dirfd, struct entry *e, int flags)
+{
+	int rc = e->probed.kind == NODE_SPARSE ? -EROFS : 0;
+
+	if (rc >= 0 && unlinkat(dirfd, e->backing, flags) < 0) {
+		rc = -errno;
+		if (rc == -ENOTEMPTY && remove_hidden(dirfd, e->backing) == 0)
+			rc = unlinkat(dirfd, e->backing, flags) < 0 ? -errno : 0;
+	}
+	struct inode *n = rc < 0 ? NULL : inode_known(fs->inodes, e);
+	if (n) {
+		inode_link_remove(fs->inodes, n, parent, e->backing);
+		(void)times_set(n, NULL, NULL);
+		inode_put(fs->inodes, n, 1);
+	}
+	close(e->fd);
+	return rc;
+}
+
+static void remove_name(fuse_req_t req, fuse_ino_t parent_ino, const char *name, int flags)
+{
+	struct fs *fs = ops_fs(req);
+	struct inode *parent = ops_inode(fs, parent_ino);
+	struct names names = ops_names(fs);
+	struct entry e;
+
+	int dirfd = inode_pin(fs->inodes, parent);
+	int rc = dirfd;
+	if (rc >= 0) {
+		rc = names_find(&names, dirfd, name, &e);
+		if (rc >= 0)
+			rc = remove_entry(fs, parent, dirfd, &e, flags);
+		inode_unpin(fs->inodes, parent);
+	}
+	fuse_reply_err(req, rc < 0 ? -rc : 0);
+}
+
+void op_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	remove_name(req, parent, name, 0);
+}
+
+void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	remove_name(req, parent, name, AT_REMOVEDIR);
+}
+
+void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname)
+{
+	struct fs *fs = ops_fs(req);
+	struct inode *n = ops_inode(fs, ino), *parent = ops_inode(fs, newparent);
+	char name[NAME_MAX + 1], backing[NAME_MAX + 1], path[BACKING_PATH_MAX];
+	struct fuse_entry_param e;
+
+	int dirfd = inode_pin(fs->inodes, parent);
+	int fd = dirfd < 0 ? dirfd : inode_pin(fs->inodes, n);
+	int rc = fd;
+	if (rc >= 0) {
+		inode_name(fs->inodes, n, name);
+		rc = names_for(inode_kind(n), n->type == S_IFREG, names_suffix(name), newname, backing);
+		backing_proc_path(fd, path);
+		if (rc >= 0 && linkat(AT_FDCWD, path, dirfd, backing, AT_SYMLINK_FOLLOW) < 0)
+			rc = -errno;
+		if (rc >= 0)
+			(void)times_set(n, NULL, NULL);
+		if (rc >= 0)
+			rc = enter_found(fs, parent, dirfd, newname, &e);
+		inode_unpin(fs->inodes, n);
+	}
+	if (dirfd >= 0)
+		inode_unpin(fs->inodes, parent);
+	reply_entry(req, rc, &e);
+}
+
+void op_readlink(fuse_req_t req, fuse_ino_t ino)
+{
+	struct fs *fs = ops_fs(req);
+	struct inode *n = ops_inode(fs, ino);
+	char target[PATH_MAX + 1];
+
+	int fd = inode_pin(fs->inodes, n);
+	ssize_t len = fd;
+	if (fd >= 0) {
+		len = readlinkat(fd, "", target, PATH_MAX);
+		len = len < 0 ? -errno : len;
+		inode_unpin(fs->inodes, n);
+	}
+	if (len < 0) {
+		fuse_reply_err(req, (int)-len);
+		return;
+	}
+	target[len] = 0;
+	fuse_reply_readlink(req, target);
+}

@@ -1,0 +1,348 @@
+#include "fs/options.h"
+
+#include "base/buf.h"
+#include "codec/chunk.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* The pipeline words are collected first and judged together: typesize and filter may come in any order. */
+struct words {
+	const char *codec, *filter, *pipeline;
+	uint64_t level, typesize, blocksize;
+	bool has_level;
+};
+
+struct parse {
+	struct options *o;
+	struct words w;
+	struct buf mount; /* options for libfuse, with commas */
+};
+
+enum kind { TEXT, SIZE, NUMBER, SECONDS };
+
+/* One row an option: how to read it, where it goes, what --help says. */
+static const struct row {
+	const char *name;
+	enum kind kind;
+	bool in_words; /* `at` is in struct words, else in struct options */
+	size_t at;
+	uint64_t min, max;
+	const char *arg, *help;
+} rows[] = {
+#define OPT(field) false, offsetof(struct options, field)
+#define WORD(field) true, offsetof(struct words, field)
+	{"codec", TEXT, WORD(codec), 0, 0, "NAME", "blosclz, lz4, lz4hc, zlib or zstd (zstd)"},
+	{"level", NUMBER, WORD(level), 0, 9, "N", "0 store, 1 fast ... 9 small (1)"},
+	{"filter", TEXT, WORD(filter), 0, 0, "NAME", "none, shuffle, bitshuffle, delta, ... (none)"},
+	{"typesize", NUMBER, WORD(typesize), 1, 255, "N", "bytes of an item, for the filters (1)"},
+	{"pipeline", TEXT, WORD(pipeline), 0, 0, "TEXT", "all of these in one: shuffle:4+zstd:3"},
+	{"chunksize", SIZE, OPT(chunksize), 4096, 1 << 30, "SIZE", "bytes of a chunk (1M)"},
+	{"blocksize", SIZE, WORD(blocksize), 64, 64 << 20, "SIZE", "bytes decoded at once (64K)"},
+	{"cache", SIZE, OPT(cache), 1 << 20, UINT64_MAX, "SIZE", "memory for decoded blocks (128M)"},
+	{"dirty_max", SIZE, OPT(dirty_max), 1 << 20, UINT64_MAX, "SIZE", "memory for unwritten data (64M)"},
+	{"workers", NUMBER, OPT(workers), 1, 256, "N", "compression threads (one a core)"},
+	{"commit", SECONDS, OPT(commit), 0, 3600, "SECONDS", "commit written data so often, 0 never (5)"},
+	{"readahead", SIZE, OPT(readahead), 0, 1 << 30, "SIZE", "kernel read-ahead of the mount (1M)"},
+	{"entry_timeout", SECONDS, OPT(entry_timeout), 0, 86400, "SECONDS", "the kernel keeps names so long (1)"},
+	{"attr_timeout", SECONDS, OPT(attr_timeout), 0, 86400, "SECONDS", "the kernel keeps attributes so long (1)"},
+#undef OPT
+#undef WORD
+};
+
+/* Words of fstab and mount(8) that mean nothing to a file system. */
+static const char *const ignored[] = {
+	"defaults", "auto", "noauto", "user", "nouser", "users", "nousers", "owner", "group",
+	"_netdev", "nofail", "relatime", "strictatime", "nostrictatime", "norelatime",
+	"default_permissions", "lazytime", "nolazytime",
+};
+
+/* Words that libfuse or the kernel understand. */
+static const char *const passed_on[] = {
+	"rw", "ro", "suid", "nosuid", "dev", "nodev", "exec", "noexec", "atime", "noatime",
+	"diratime", "nodiratime", "sync", "async", "dirsync", "allow_other", "allow_root",
+	"auto_unmount",
+};
+static const char *const passed_on_with_value[] = {
+	"fsname=", "subtype=", "context=", "fscontext=", "defcontext=", "rootcontext=", "max_read=",
+};
+
+static int complain(const char *what, const char *word, const char *why)
+{
+	fprintf(stderr, "cframefs: %s '%s': %s\n", what, word, why);
+	return -EINVAL;
+}
+
+static int parse_size(const char *text, uint64_t *out)
+{
+	static const char units[] = "KMGT";
+	char *end;
+
+	if (*text < '0' || *text > '9')
+		return -EINVAL;
+	errno = 0;
+	uint64_t n = strtoull(text, &end, 10);
+	if (errno)
+		return -EINVAL;
+	if (*end) {
+		char letter = *end & ~0x20; /* upper case */
+		const char *unit = strchr(units, letter);
+		if (!unit || !letter || mul_overflows(n, 1ull << (10 * (unit - units + 1)), &n))
+			return -EINVAL;
+		end++;
+		if (strcmp(end, "iB") == 0 || strcmp(end, "B") == 0)
+			end = "";
+	}
+	if (*end)
+		return -EINVAL;
+	*out = n;
+	return 0;
+}
+
+static int parse_row(struct parse *p, const struct row *row, const char *value)
+{
+	char *at = (row->in_words ? (char *)&p->w : (char *)p->o) + row->at;
+	uint64_t number;
+	char *end;
+
+	switch (row->kind) {
+	case TEXT:
+		*(const char **)(void *)at = value;
+		return 0;
+	case SECONDS: {
+		double seconds = strtod(value, &end);
+		if (end == value || *end || !(seconds >= 0) || seconds > (double)row->max)
+			return complain("option", row->name, "wants a number of seconds");
+		*(double *)(void *)at = seconds;
+		return 0;
+	}
+	case SIZE:
+	case NUMBER:
+		break;
+	}
+	if (parse_size(value, &number) < 0)
+		return complain("option", row->name,
+				row->kind == SIZE ? "wants a size such as 64K or 1M" : "wants a whole number");
+	if (number < row->min || number > row->max) {
+		fprintf(stderr, "cframefs: option '%s': %s is out of range\n", row->name, value);
+		return -EINVAL;
+	}
+	*(uint64_t *)(void *)at = number;
+	if (strcmp(row->name, "level") == 0)
+		p->w.has_level = true;
+	return 0;
+}
+
+static bool in_list(const char *word, const char *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(word, list[i]) == 0)
+			return true;
+	return false;
+}
+
+#define IN_LIST(word, list) in_list((word), (list), sizeof(list) / sizeof *(list))
+
+static int pass_on(struct parse *p, const char *word)
+{
+	if (p->mount.n)
+		TRY(buf_append(&p->mount, view_of(",", 1)));
+	return buf_append(&p->mount, view_of(word, strlen(word)));
+}
+
+static int parse_mount_word(struct parse *p, const char *word)
+{
+	if (IN_LIST(word, ignored) || strncmp(word, "x-", 2) == 0 || strncmp(word, "comment=", 8) == 0)
+		return 0;
+	if (strcmp(word, "remount") == 0) {
+		p->o->remount = true;
+		return 0;
+	}
+	if (strcmp(word, "nonempty") == 0) {
+		p->o->nonempty = true;
+		return 0;
+	}
+	if (IN_LIST(word, passed_on))
+		return pass_on(p, word);
+	for (size_t i = 0; i < sizeof passed_on_with_value / sizeof *passed_on_with_value; i++)
+		if (strncmp(word, passed_on_with_value[i], strlen(passed_on_with_value[i])) == 0)
+			return pass_on(p, word);
+	return complain("unknown option", word, "see --help");
+}
+
+static int parse_word(struct parse *p, char *word)
+{
+	char *value = strchr(word, '=');
+	size_t len = value ? (size_t)(value - word) : strlen(word);
+
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		if (strlen(rows[i].name) != len || strncmp(rows[i].name, word, len) != 0)
+			continue;
+		if (!value || !value[1])
+			return complain("option", rows[i].name, "wants a value");
+		return parse_row(p, &rows[i], value + 1);
+	}
+	return parse_mount_word(p, word);
+}
+
+/* Splits in place; the words stay in argv, which outlives the options. */
+static int parse_list(struct parse *p, char *list)
+{
+	char *rest = list, *word;
+
+	while ((word = strsep(&rest, ",")))
+		if (*word)
+			TRY(parse_word(p, word));
+	return 0;
+}
+
+static int judge_pipeline(struct parse *p)
+{
+	struct pipeline *line = &p->o->pipeline;
+	char text[PIPELINE_TEXT_MAX * 2], why[160];
+
+	pipeline_default(line);
+	if (p->w.pipeline && (p->w.codec || p->w.filter || p->w.has_level || p->w.typesize))
+		return complain("option", "pipeline",
+				"already says codec, level, filter and typesize");
+	if (p->w.pipeline) {
+		snprintf(text, sizeof text, "%s", p->w.pipeline);
+	} else {
+		char level[8] = "";
+		char typesize[32] = "";
+		bool filtered = p->w.filter && strcmp(p->w.filter, "none") != 0;
+		if (p->w.has_level)
+			snprintf(level, sizeof level, ":%u", (unsigned)p->w.level);
+		if (p->w.typesize)
+			snprintf(typesize, sizeof typesize, ":%u", (unsigned)p->w.typesize);
+		snprintf(text, sizeof text, "%s%s%s%s%s", filtered ? p->w.filter : "",
+			 filtered ? typesize : "", filtered ? "+" : "",
+			 p->w.codec ? p->w.codec : "zstd", level);
+	}
+	if (pipeline_parse(line, text, why, sizeof why) < 0)
+		return complain("pipeline", text, why);
+	if (!p->w.pipeline && p->w.typesize)
+		line->typesize = (uint32_t)p->w.typesize;
+	return 0;
+}
+
+/* Block and chunk sizes: a block is whole items, a chunk whole blocks. */
+static int judge_sizes(struct parse *p)
+{
+	struct options *o = p->o;
+	uint64_t item = o->pipeline.typesize;
+	uint64_t block = p->w.blocksize ? p->w.blocksize : min_u64(64 << 10, o->chunksize);
+	char why[160];
+
+	if (p->w.blocksize > o->chunksize)
+		return complain("option", "blocksize", "is larger than the chunk");
+	o->pipeline.blocksize = (uint32_t)(block - block % item);
+	if (pipeline_check(&o->pipeline, why, sizeof why) < 0)
+		return complain("option", "pipeline", why);
+	return 0;
+}
+
+static int judge_paths(struct options *o, int argc, char **argv)
+{
+	if (argc != 2) {
+		fprintf(stderr, argc < 2 ? "cframefs: BACKING and MOUNTPOINT are missing; see --help\n"
+					 : "cframefs: too many arguments; see --help\n");
+		return -EINVAL;
+	}
+	o->backing = realpath(argv[0], NULL);
+	if (!o->backing) {
+		fprintf(stderr, "cframefs: backing directory '%s': %s\n", argv[0], strerror(errno));
+		return -errno;
+	}
+	o->mountpoint = realpath(argv[1], NULL);
+	if (!o->mountpoint) {
+		fprintf(stderr, "cframefs: mount point '%s': %s\n", argv[1], strerror(errno));
+		return -errno;
+	}
+	return 0;
+}
+
+static void set_defaults(struct options *o)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	*o = (struct options){
+		.chunksize = 1 << 20,
+		.cache = 128 << 20,
+		.dirty_max = 64 << 20,
+		.workers = cores > 0 ? (uint64_t)cores : 1,
+		.readahead = 1 << 20,
+		.commit = 5,
+		.entry_timeout = 1,
+		.attr_timeout = 1,
+	};
+}
+
+static int parse_all(struct parse *p, int argc, char **argv)
+{
+	static const struct option long_options[] = {
+		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {0}};
+	int c;
+
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "fdhVso:", long_options, NULL)) != -1) {
+		switch (c) {
+		case 'f': p->o->foreground = true; break;
+		case 'd': p->o->debug = p->o->foreground = true; break;
+		case 'h': p->o->help = true; break;
+		case 'V': p->o->version = true; break;
+		case 's': break; /* mount(8) passes it on: sloppy */
+		case 'o': TRY(parse_list(p, optarg)); break;
+		default: return complain("argument", argv[optind - 1], "unknown; see --help");
+		}
+	}
+	if (p->o->help || p->o->version)
+		return 0;
+	TRY(judge_pipeline(p));
+	TRY(judge_sizes(p));
+	return judge_paths(p->o, argc - optind, argv + optind);
+}
+
+int options_parse(struct options *o, int argc, char **argv)
+{
+	set_defaults(o);
+	struct parse p = {.o = o};
+	int rc = parse_all(&p, argc, argv);
+	if (rc >= 0)
+		rc = buf_append(&p.mount, view_of("", 1));
+	if (rc >= 0)
+		o->mount_opts = mem_strdup((char *)p.mount.p);
+	buf_free(&p.mount);
+	if (rc >= 0 && !o->mount_opts)
+		rc = -ENOMEM;
+	return rc;
+}
+
+void options_free(struct options *o)
+{
+	free(o->backing); /* of realpath */
+	free(o->mountpoint);
+	mem_free(o->mount_opts);
+	*o = (struct options){0};
+}
+
+void options_help(void)
+{
+	printf("usage: cframefs BACKING MOUNTPOINT [-f] [-d] [-o OPTION[,OPTION...]]\n"
+	       "Mounts a directory of Blosc2 frames as plain files, read and write.\n\n"
+	       "  -f             stay in the foreground, log to stderr\n"
+	       "  -d             the same with debug messages\n"
+	       "  -h, --help     this text\n"
+	       "  -V, --version  versions of cframefs and its libraries\n\n"
+	       "options for -o (default):\n");
+	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+		char left[64];
+		snprintf(left, sizeof left, "%s=%s", rows[i].name, rows[i].arg);
+		printf("  %-22s %s\n", left, rows[i].help);
+	}
+	printf("  %-22s %s\n", "rw, ro, allow_other, noatime, nosuid, ...", "as for mount(8)");
+}

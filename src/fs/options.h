@@ -1,0 +1,38 @@
+/*
+ * The command line, judged once. The table in options.c is also the help.
+ */
+#ifndef FS_OPTIONS_H
+#define FS_OPTIONS_H
+
+#include "codec/pipeline.h"
+
+#include <stdbool.h>
+
+struct options {
+	char *backing;
+	char *mountpoint;
+	bool foreground, debug, help, version;
+	bool nonempty; /* mount even over another mount */
+	bool remount;  /* -o remount: change the flags of a live mount, then leave */
+
+	struct pipeline pipeline; /* of new files and rewritten chunks         */
+	uint64_t chunksize;       /* bytes, a multiple of pipeline.blocksize   */
+	uint64_t cache, dirty_max;
+	uint64_t workers;
+	uint64_t readahead; /* bytes; 0: leave the kernel's                    */
+	double commit;      /* seconds between background commits; 0: none     */
+	double entry_timeout, attr_timeout;
+
+	char *mount_opts; /* for libfuse: "rw,allow_other,..."; never NULL     */
+};
+
+/*
+ * Fills *o from argv. On a wrong word: one line on stderr, -EINVAL. Owns what it
+ * allocates; options_free afterwards in every case.
+ */
+NODISCARD int options_parse(struct options *o, int argc, char **argv);
+void options_free(struct options *o);
+
+void options_help(void);
+
+#endif

@@ -1,0 +1,161 @@
+#include "fs/probe.h"
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "fs/view_npy.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SLOTS 16384 /* direct-mapped: a collision costs one more read of a header */
+
+struct slot {
+	dev_t dev;
+	ino_t ino;
+	off_t size;
+	struct timespec mtime, ctime;
+	enum suffix suffix; /* one inode may have a name of each sort */
+	bool used;
+	struct probed result;
+};
+
+struct probes {
+	pthread_mutex_t lock;
+	struct slot slot[SLOTS]; /* under lock */
+};
+
+static const struct {
+	const char *text;
+	enum suffix suffix;
+} suffixes[] = {
+	{".b2frame", SUFFIX_FRAME}, {".b2f", SUFFIX_FRAME}, {".b2", SUFFIX_FRAME},
+	{".b2nd", SUFFIX_ARRAY},    {".b2lock", SUFFIX_LOCK},
+};
+
+enum suffix suffix_of(const char *name, size_t *stem_len)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+		size_t s = strlen(suffixes[i].text);
+		bool whole = n == s && suffixes[i].suffix == SUFFIX_LOCK; /* ".b2lock" itself */
+		if ((n > s || whole) && strcmp(name + n - s, suffixes[i].text) == 0) {
+			*stem_len = n - s;
+			return suffixes[i].suffix;
+		}
+	}
+	*stem_len = n;
+	return SUFFIX_NONE;
+}
+
+int probes_open(struct probes **out)
+{
+	struct probes *p = mem_zalloc(sizeof *p);
+	if (!p)
+		return -ENOMEM;
+	pthread_mutex_init(&p->lock, NULL);
+	*out = p;
+	return 0;
+}
+
+void probes_close(struct probes *p)
+{
+	if (!p)
+		return;
+	pthread_mutex_destroy(&p->lock);
+	mem_free(p);
+}
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+static bool slot_matches(const struct slot *s, const struct stat *st, enum suffix suffix)
+{
+	return s->used && s->dev == st->st_dev && s->ino == st->st_ino && s->size == st->st_size &&
+	       s->suffix == suffix && same_time(s->mtime, st->st_mtim) &&
+	       same_time(s->ctime, st->st_ctim);
+}
+
+static int probe_contiguous(const struct backing *b, int fd, enum suffix suffix, struct probed *out)
+{
+	struct frame_info info;
+	struct io *io;
+
+	int rd = backing_reopen(b, fd, O_RDONLY | O_NONBLOCK);
+	TRY(rd);
+	int rc = io_file_open(&io, rd, true);
+	if (rc < 0) {
+		close(rd);
+		return rc;
+	}
+	if (suffix == SUFFIX_ARRAY) {
+		*out = (struct probed){.kind = NODE_ARRAY};
+		return npy_probe_take(io, &out->size, &out->blocksize);
+	}
+	rc = frame_probe(io, &info);
+	io_close(io);
+	*out = (struct probed){NODE_FRAME, rc < 0 ? 0 : info.nbytes, rc < 0 ? 0 : info.block_size};
+	return rc;
+}
+
+/* A directory is a sparse frame when its index says so; any other directory stays one. */
+static int probe_directory(int fd, struct probed *out)
+{
+	struct frame_info info;
+
+	int rd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (rd < 0)
+		return -errno;
+	int rc = frame_probe_sparse(rd, &info);
+	close(rd);
+	*out = (struct probed){NODE_SPARSE, rc < 0 ? 0 : info.nbytes, rc < 0 ? 0 : info.block_size};
+	return rc;
+}
+
+static int probe_content(const struct backing *b, int fd, enum suffix suffix, const struct stat *st,
+			 struct probed *out)
+{
+	err_clear();
+	if (S_ISDIR(st->st_mode))
+		return probe_directory(fd, out);
+	if (suffix == SUFFIX_FRAME && st->st_size == 0) { /* created, then the power went */
+		*out = (struct probed){.kind = NODE_FRAME};
+		return 0;
+	}
+	return probe_contiguous(b, fd, suffix, out);
+}
+
+void probe_get(struct probes *p, const struct backing *b, int fd, const char *name,
+	       const struct stat *st, struct probed *out)
+{
+	size_t stem;
+	enum suffix suffix = suffix_of(name, &stem);
+	struct slot *s = &p->slot[(st->st_ino ^ (st->st_dev << 7) ^ suffix) % SLOTS];
+	char text[160];
+
+	*out = (struct probed){.kind = NODE_PLAIN};
+	bool may_be = S_ISREG(st->st_mode) ? suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY
+					   : S_ISDIR(st->st_mode) && suffix == SUFFIX_FRAME;
+	if (!may_be)
+		return;
+	pthread_mutex_lock(&p->lock);
+	bool known = slot_matches(s, st, suffix);
+	if (known)
+		*out = s->result;
+	pthread_mutex_unlock(&p->lock);
+	if (known)
+		return;
+
+	int rc = probe_content(b, fd, suffix, st, out);
+	if (rc < 0) {
+		*out = (struct probed){.kind = NODE_PLAIN};
+		if (!(S_ISDIR(st->st_mode) && rc == -ENOENT))
+			log_warn("%s: shown under its own name: %s", name, err_text(rc, text, sizeof text));
+	}
+	pthread_mutex_lock(&p->lock);
+	*s = (struct slot){st->st_dev, st->st_ino, st->st_size, st->st_mtim, st->st_ctim, suffix, true, *out};
+	pthread_mutex_unlock(&p->lock);
+}

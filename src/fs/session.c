@@ -1,0 +1,200 @@
+#include "fs/session.h"
+
+#include "base/log.h"
+#include "fs/keeper.h"
+#include "fs/ops.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+struct stopper {
+	struct fs *fs;
+	pthread_t thread, main;
+};
+
+static void stop_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGHUP);
+}
+
+/* An ordinary user unmounts through the setuid helper. */
+static int unmount_by_helper(const char *mountpoint, bool lazy)
+{
+	char *argv[] = {"fusermount3", "-u", "-q", lazy ? "-z" : "--", (char *)mountpoint, NULL};
+	int status;
+	pid_t pid;
+
+	if (posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ) != 0)
+		return -ENOENT;
+	if (waitpid(pid, &status, 0) < 0)
+		return -errno;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
+}
+
+static int unmount(const struct fs *fs, bool lazy)
+{
+	const char *mountpoint = fs->opt.mountpoint;
+
+	if (!fs->backing.is_root)
+		return unmount_by_helper(mountpoint, lazy);
+	return umount2(mountpoint, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) < 0 ? -errno : 0;
+}
+
+/*
+ * While we still serve: the kernel holds data that it has not sent yet. An
+ * ordinary unmount makes it send all; when files are open, syncfs does, and the mount is
+ * detached under them.
+ */
+static void stop_serving(struct stopper *s)
+{
+	struct fs *fs = s->fs;
+
+	int fd = open(fs->opt.mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd >= 0) {
+		(void)syncfs(fd);
+		close(fd);
+	}
+	if (unmount(fs, false) == 0)
+		return; /* the loop ends by itself */
+	log_warn("%s: still in use: detached; open files end here", fs->opt.mountpoint);
+	(void)unmount(fs, true);
+	fuse_session_exit(fs->session);
+	pthread_kill(s->main, SIGUSR1); /* out of its wait */
+}
+
+static void *stopper_main(void *arg)
+{
+	struct stopper *s = arg;
+	sigset_t set;
+	int sig;
+
+	stop_signals(&set);
+	if (sigwait(&set, &sig) == 0) {
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+		log_info("signal %d: flushing and unmounting", sig);
+		stop_serving(s);
+	}
+	return NULL;
+}
+
+static void ignore(int sig)
+{
+	(void)sig;
+}
+
+/* "fsname=DIR,subtype=cframefs,...": a comma in the name is escaped for libfuse. */
+static int mount_options(const struct fs *fs, struct buf *out)
+{
+	static const char head[] = "fsname=", tail[] = ",subtype=cframefs,default_permissions";
+	bool named = strstr(fs->opt.mount_opts, "fsname=") != NULL;
+
+	if (!named) {
+		TRY(buf_append(out, view_of(head, sizeof head - 1)));
+		for (const char *c = fs->opt.backing; *c; c++) {
+			if (*c == ',' || *c == '\\')
+				TRY(buf_append(out, view_of("\\", 1)));
+			TRY(buf_append(out, view_of(c, 1)));
+		}
+	}
+	TRY(buf_append(out, view_of(tail + named, sizeof tail - 1 - named)));
+	if (fs->opt.mount_opts[0]) {
+		TRY(buf_append(out, view_of(",", 1)));
+		TRY(buf_append(out, view_of(fs->opt.mount_opts, strlen(fs->opt.mount_opts))));
+	}
+	return buf_append(out, view_of("", 1));
+}
+
+static int session_new(struct fs *fs)
+{
+	struct buf opts = {0};
+	int rc = mount_options(fs, &opts);
+	if (rc >= 0) {
+		char *argv[] = {"cframefs", fs->opt.debug ? "-d" : "-o", (char *)opts.p, NULL, NULL};
+		int argc = 3;
+		if (fs->opt.debug) {
+			argv[2] = "-o";
+			argv[3] = (char *)opts.p;
+			argc = 4;
+		}
+		struct fuse_args args = FUSE_ARGS_INIT(argc, argv);
+		fs->session = fuse_session_new(&args, &ops_table, sizeof ops_table, fs);
+		fuse_opt_free_args(&args);
+		rc = fs->session ? 0 : -EINVAL;
+	}
+	buf_free(&opts);
+	return rc;
+}
+
+static struct keeper *keeper; /* of the one mount of this process */
+
+void session_ready(struct fs *fs)
+{
+	(void)fs;
+	keeper_wake(keeper);
+}
+
+static int serve(struct fs *fs)
+{
+	struct fuse_loop_config *config = fuse_loop_cfg_create();
+	if (!config)
+		return -ENOMEM;
+	fuse_loop_cfg_set_clone_fd(config, 1);
+	fuse_loop_cfg_set_max_threads(config, 16);
+	fuse_loop_cfg_set_idle_threads(config, 16);
+	int rc = fuse_session_loop_mt(fs->session, config);
+	fuse_loop_cfg_destroy(config);
+	return rc > 0 ? 0 : rc; /* a signal number is not a failure */
+}
+
+static int serve_until_stopped(struct fs *fs)
+{
+	struct stopper s = {.fs = fs, .main = pthread_self()};
+	struct sigaction act = {.sa_handler = ignore}; /* no SA_RESTART */
+	sigset_t set;
+
+	sigaction(SIGUSR1, &act, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	stop_signals(&set);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	TRY(-pthread_create(&s.thread, NULL, stopper_main, &s));
+	int rc = serve(fs);
+	pthread_cancel(s.thread);
+	pthread_join(s.thread, NULL);
+	return rc;
+}
+
+int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
+{
+	char text[160];
+
+	int rc = session_new(fs);
+	if (rc < 0)
+		return rc; /* libfuse has said why */
+	if (fuse_session_mount(fs->session, fs->opt.mountpoint) != 0) {
+		fuse_session_destroy(fs->session);
+		return -EIO;
+	}
+	rc = keeper_start(&keeper, fs, ready, ctx);
+	if (rc >= 0)
+		rc = serve_until_stopped(fs);
+	keeper_stop(keeper);
+	keeper = NULL;
+	int commit_rc = keeper_commit_all(fs);
+	if (commit_rc < 0)
+		log_err("%s: the last commit failed: %s", fs->opt.backing,
+			err_text(commit_rc, text, sizeof text));
+	fuse_session_unmount(fs->session);
+	fuse_session_destroy(fs->session);
+	return rc < 0 ? rc : commit_rc;
+}

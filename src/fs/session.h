@@ -1,0 +1,19 @@
+/*
+ * The life of a mount: mount, serve, and on a signal or an unmount bring what is in
+ * memory to the disk and leave.
+ */
+#ifndef FS_SESSION_H
+#define FS_SESSION_H
+
+#include "fs/fs.h"
+
+/*
+ * Serves until the end. `ready` is called once, from another thread, when the
+ * mount answers. One line on stderr or in the log for each failure.
+ */
+NODISCARD int session_run(struct fs *fs, void (*ready)(void *), void *ctx);
+
+/* The kernel's first word has come (INIT). */
+void session_ready(struct fs *fs);
+
+#endif

@@ -1,0 +1,96 @@
+#include "fs/times.h"
+
+static bool same(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+void times_touch(struct inode *n)
+{
+	struct timespec now;
+
+	/* The clock of the kernel's own time stamps, so that ours never run ahead of them. */
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	pthread_mutex_lock(&n->lock);
+	n->times.mtime = n->times.ctime = now;
+	n->times.pending = true;
+	pthread_mutex_unlock(&n->lock);
+}
+
+static void shadow(struct inode_times *t, struct stat *st)
+{
+	if (t->pending) {
+		st->st_mtim = t->mtime;
+		st->st_ctim = t->ctime;
+	} else if (t->shadow && same(st->st_ctim, t->backing_ctime)) {
+		st->st_ctim = t->ctime;
+	}
+}
+
+void times_hold(struct inode *n, int fd)
+{
+	struct stat st;
+
+	pthread_mutex_lock(&n->lock);
+	if (!n->times.pending && stat_fd(fd, &st) == 0) {
+		shadow(&n->times, &st);
+		n->times.mtime = st.st_mtim;
+		n->times.ctime = st.st_ctim;
+		n->times.pending = true;
+	}
+	pthread_mutex_unlock(&n->lock);
+}
+
+bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	pthread_mutex_lock(&n->lock);
+	bool pending = n->times.pending;
+	if (pending) {
+		if (mtime)
+			n->times.mtime = *mtime;
+		n->times.ctime = ctime ? *ctime : now;
+	}
+	pthread_mutex_unlock(&n->lock);
+	return pending;
+}
+
+void times_shadow_ctime(struct inode *n, const struct timespec *ctime, const struct stat *backing)
+{
+	pthread_mutex_lock(&n->lock);
+	if (!n->times.pending) {
+		n->times.ctime = *ctime;
+		n->times.backing_ctime = backing->st_ctim;
+		n->times.shadow = true;
+	}
+	pthread_mutex_unlock(&n->lock);
+}
+
+void times_apply(struct inode *n, struct stat *st)
+{
+	pthread_mutex_lock(&n->lock);
+	shadow(&n->times, st);
+	pthread_mutex_unlock(&n->lock);
+}
+
+void times_committed(struct inode *n, int fd)
+{
+	struct stat st;
+
+	pthread_mutex_lock(&n->lock);
+	if (n->times.pending) {
+		const struct timespec ts[2] = {{.tv_nsec = UTIME_OMIT}, n->times.mtime};
+		(void)futimens(fd, ts); /* not ours to change: the mtime of the flush has to do */
+	}
+	if (stat_fd(fd, &st) == 0) {
+		if (n->times.pending) {
+			n->times.backing_ctime = st.st_ctim;
+			n->times.shadow = true;
+		}
+		n->seen = st;
+	}
+	n->times.pending = false;
+	pthread_mutex_unlock(&n->lock);
+}

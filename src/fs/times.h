@@ -1,0 +1,28 @@
+/*
+ * mtime and ctime are those of the application's last change, not of the flush
+ * that brings it to the backing file seconds later. All take n->lock themselves.
+ */
+#ifndef FS_TIMES_H
+#define FS_TIMES_H
+
+#include "fs/inode.h"
+
+/* The application changed the content just now. */
+void times_touch(struct inode *n);
+
+/* A commit will come: until then the times are those that the backing file has now. */
+void times_hold(struct inode *n, int fd);
+
+/* Times given by the application or the kernel; NULL: leave. False: nothing pending, set them on the backing file. */
+bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime);
+
+/* The backing file was changed on behalf of a ctime that the kernel knows better. */
+void times_shadow_ctime(struct inode *n, const struct timespec *ctime, const struct stat *backing);
+
+/* Replaces the backing times in *st by the application's, where they differ. */
+void times_apply(struct inode *n, struct stat *st);
+
+/* After a commit: gives the backing file its mtime back and remembers what it looks like now. */
+void times_committed(struct inode *n, int fd);
+
+#endif

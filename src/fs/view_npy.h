@@ -1,0 +1,24 @@
+/*
+ * An n-dimensional array as an .npy file: a synthesized NumPy header, then the
+ * items in C order, gathered from the blocks of the frame.
+ */
+#ifndef FS_VIEW_NPY_H
+#define FS_VIEW_NPY_H
+
+#include "frame/frame.h"
+#include "frame/ndarray.h"
+
+struct npy {
+	struct ndarray array;
+	uint8_t head[NDARRAY_NPY_MAX];
+	uint32_t head_len;
+	uint64_t size; /* of the whole .npy file */
+};
+
+/* Reads the metalayer of an open frame. */
+NODISCARD int npy_init(struct npy *v, const struct frame *f);
+
+/* Size of the .npy file of a frame; takes `io` in every case. */
+NODISCARD int npy_probe_take(struct io *io, uint64_t *size, uint32_t *blocksize);
+
+#endif

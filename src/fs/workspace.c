@@ -1,0 +1,34 @@
+#include "fs/workspace.h"
+
+#include <pthread.h>
+
+static pthread_key_t key;
+
+static void workspace_free(void *p)
+{
+	struct workspace *w = p;
+	scratch_close(w->scratch);
+	buf_free(&w->reply);
+	buf_free(&w->stored);
+	mem_free(w);
+}
+
+int workspace_init(void)
+{
+	return -pthread_key_create(&key, workspace_free);
+}
+
+struct workspace *workspace_get(void)
+{
+	struct workspace *w = pthread_getspecific(key);
+	if (w)
+		return w;
+	w = mem_zalloc(sizeof *w);
+	if (!w)
+		return NULL;
+	if (scratch_open(&w->scratch) < 0 || pthread_setspecific(key, w) != 0) {
+		workspace_free(w);
+		return NULL;
+	}
+	return w;
+}

@@ -1,0 +1,22 @@
+/*
+ * What a thread needs to touch data, made on first use and freed when the
+ * thread ends: a codec scratch and a buffer for replies. The threads of libfuse
+ * come and go; those of the pool have their own workspace the same way.
+ */
+#ifndef FS_WORKSPACE_H
+#define FS_WORKSPACE_H
+
+#include "base/buf.h"
+#include "codec/scratch.h"
+
+struct workspace {
+	struct scratch *scratch;
+	struct buf reply;  /* bytes on their way to the kernel       */
+	struct buf stored; /* a chunk on its way to the backing file */
+};
+
+/* This thread's; NULL without memory. Before the first call: workspace_init, once, in main. */
+struct workspace *workspace_get(void);
+NODISCARD int workspace_init(void);
+
+#endif
