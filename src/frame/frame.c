@@ -235,8 +235,8 @@ int frame_resize(struct frame *f, uint64_t nbytes)
  */
 static void reclaim_tail(struct frame *f)
 {
-	if (f->state != FRAME_CLEAN || f->space.n || f->space.end <= f->info.frame_len)
-		return;
+	if (f->doubt || f->space.n || f->space.end <= f->info.frame_len)
+		return; /* pending or doubtful chunks may lie there */
 	if (f->unsynced && io_sync(f->io) < 0)
 		return;
 	uint64_t high = f->space.high;

@@ -55,6 +55,7 @@ static int write_header(struct frame *f, const struct header_root *root)
 	int rc = io_pwrite(f->io, 0, view_of(f->head.p, HEADER_FIXED));
 	space_root(&f->space);
 	f->unsynced = f->changed = true;
+	f->doubt = rc < 0;
 	TRY(rc);
 	f->info.frame_len = root->frame_len;
 	f->info.nbytes = root->nbytes;

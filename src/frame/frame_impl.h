@@ -32,6 +32,7 @@ struct frame {
 	int error;               /* BROKEN: what every commit answers            */
 	bool writable;
 	bool changed;            /* a commit of ours wrote a root                */
+	bool doubt;              /* a failed write may have put another root on disk */
 	bool unsynced;           /* the root on disk may not be durable yet      */
 	struct frame_info info;  /* the root on disk                             */
 	uint64_t nbytes;         /* with the changes since                       */
