@@ -57,8 +57,8 @@ static int read_kind(struct chunk *c, const struct header *h)
 		return UNSUPPORTED("instrumented chunk", h->blosc2_flags);
 	if (kind > 4)
 		return CORRUPT("special value of unknown kind", kind);
-	if (c->is_vl && (stored || kind))
-		return CORRUPT("variable-length blocks in a stored or special chunk", h->flags);
+	if (c->is_vl && (stored || kind || !c->nbytes))
+		return CORRUPT("variable-length blocks in a stored, special or empty chunk", h->flags);
 	if (kind && stored)
 		return CORRUPT("chunk both stored and special", kind);
 	c->kind = stored ? CHUNK_STORED : special[kind];

@@ -5,7 +5,7 @@
  *   VEC              the register type, VB its bytes, SUFFIX(name) a name of its own
  *   LOAD2(p, gap)    16 bytes at p, and for wide registers 16 more at p + gap (and so on)
  *   STORE2(p, gap, v) the reverse
- *   LOAD, STORE      one whole register
+ *   LOAD, STORE      one whole register; LANE(v, l): its l-th 16 bytes
  *   UNPACK_LO8, UNPACK_HI8   interleave bytes inside each 16-byte lane
  *   GATHER(v, s)     optional: groups byte j of all s-byte items of a lane together
  *   LO(a, b, w), HI(a, b, w) with GATHER: interleave elements of w bytes
@@ -56,7 +56,7 @@ INLINE int SUFFIX(log2)(const int s)
 	return s == 2 ? 1 : s == 4 ? 2 : s == 8 ? 3 : 4;
 }
 
-/* VB items at src, `step` bytes apart, of which the s bytes at src become s planes `plane` apart. */
+/* VB items at src become s planes, `plane` bytes apart. */
 INLINE void SUFFIX(shuffle_tile)(const int s, const uint8_t *src, uint8_t *dst, size_t plane)
 {
 	VEC a[16];
@@ -94,6 +94,75 @@ INLINE void SUFFIX(unshuffle_tile)(const int s, const uint8_t *src, uint8_t *dst
 		STORE2(dst + 16 * r, 16 * s, a[r]);
 }
 
+/*
+ * Other sizes, 16 columns at a time: VB items `step` bytes apart, each read as
+ * 16 bytes whatever its size. For a shorter item these bytes belong to its
+ * successors; of the planes only the first `cols` are stored.
+ */
+INLINE void SUFFIX(shuffle_cols)(size_t step, size_t cols, const uint8_t *src, uint8_t *dst,
+				 size_t plane)
+{
+	VEC a[16];
+#pragma GCC unroll 16
+	for (int r = 0; r < 16; r++)
+		a[r] = LOAD2(src + r * step, 16 * step);
+#pragma GCC unroll 4
+	for (int k = 0; k < 4; k++)
+		SUFFIX(round8)(a, 16);
+#pragma GCC unroll 16
+	for (size_t r = 0; r < 16; r++)
+		if (r < cols)
+			STORE(dst + r * plane, a[r]);
+}
+
+/* The reverse. Items are written front to back, so that each mends what the one before it spilled. */
+INLINE void SUFFIX(unshuffle_cols)(size_t step, size_t cols, const uint8_t *src, uint8_t *dst,
+				   size_t plane)
+{
+	VEC a[16];
+#pragma GCC unroll 16
+	for (size_t r = 0; r < 16; r++)
+		a[r] = LOAD(src + (r < cols ? r : cols - 1) * plane);
+#pragma GCC unroll 4
+	for (int k = 0; k < 4; k++)
+		SUFFIX(round8)(a, 16);
+#pragma GCC unroll 2
+	for (int l = 0; l < VB / 16; l++)
+#pragma GCC unroll 16
+		for (int r = 0; r < 16; r++)
+			_mm_storeu_si128((__m128i *)(dst + (16 * l + r) * step), LANE(a[r], l));
+}
+
+/* Items behind a tile that the 16-byte accesses of the *_cols functions reach into. */
+INLINE size_t SUFFIX(spare)(size_t size)
+{
+	return size >= 16 ? 0 : (16 - size + size - 1) / size;
+}
+
+/* The first column of the group behind j; the last group may overlap the one before. */
+INLINE size_t SUFFIX(next_col)(size_t j, size_t size)
+{
+	return j + 16 < size && j + 32 > size ? size - 16 : j + 16;
+}
+
+static void SUFFIX(shuffle_any)(size_t size, size_t n, const uint8_t *src, uint8_t *dst)
+{
+	size_t i = 0, cols = size < 16 ? size : 16, spare = SUFFIX(spare)(size);
+	for (; i + VB + spare <= n; i += VB)
+		for (size_t j = 0; j < size; j = SUFFIX(next_col)(j, size))
+			SUFFIX(shuffle_cols)(size, cols, src + i * size + j, dst + j * n + i, n);
+	shuffle_rest(size, n, i, src, dst);
+}
+
+static void SUFFIX(unshuffle_any)(size_t size, size_t n, const uint8_t *src, uint8_t *dst)
+{
+	size_t i = 0, cols = size < 16 ? size : 16, spare = SUFFIX(spare)(size);
+	for (; i + VB + spare <= n; i += VB)
+		for (size_t j = 0; j < size; j = SUFFIX(next_col)(j, size))
+			SUFFIX(unshuffle_cols)(size, cols, src + j * n + i, dst + i * size + j, n);
+	unshuffle_rest(size, n, i, src, dst);
+}
+
 #define SHUFFLE_LOOPS(s)                                                                  \
 	static void SUFFIX(shuffle##s)(size_t n, const uint8_t *src, uint8_t *dst)            \
 	{                                                                                     \
@@ -122,7 +191,8 @@ static void SUFFIX(shuffle)(size_t size, size_t n, const uint8_t *src, uint8_t *
 	case 4: SUFFIX(shuffle4)(n, src, dst); break;
 	case 8: SUFFIX(shuffle8)(n, src, dst); break;
 	case 16: SUFFIX(shuffle16)(n, src, dst); break;
-	default: shuffle_rest(size, n, 0, src, dst);
+	case 1: memcpy(dst, src, n); break;
+	default: SUFFIX(shuffle_any)(size, n, src, dst);
 	}
 }
 
@@ -133,6 +203,7 @@ static void SUFFIX(unshuffle)(size_t size, size_t n, const uint8_t *src, uint8_t
 	case 4: SUFFIX(unshuffle4)(n, src, dst); break;
 	case 8: SUFFIX(unshuffle8)(n, src, dst); break;
 	case 16: SUFFIX(unshuffle16)(n, src, dst); break;
-	default: unshuffle_rest(size, n, 0, src, dst);
+	case 1: memcpy(dst, src, n); break;
+	default: SUFFIX(unshuffle_any)(size, n, src, dst);
 	}
 }

@@ -1,6 +1,7 @@
 #include "codec/kernels.h"
 
 #include <emmintrin.h>
+#include <string.h>
 
 #define VEC __m128i
 #define VB 16
@@ -9,6 +10,7 @@
 #define STORE(p, v) _mm_storeu_si128((__m128i *)(p), (v))
 #define LOAD2(p, gap) LOAD(p)
 #define STORE2(p, gap, v) STORE((p), (v))
+#define LANE(v, l) (v)
 #define UNPACK_LO8(a, b) _mm_unpacklo_epi8((a), (b))
 #define UNPACK_HI8(a, b) _mm_unpackhi_epi8((a), (b))
 

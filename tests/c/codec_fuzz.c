@@ -1,0 +1,182 @@
+/*
+ * Chunks with bytes changed at random: chunk_parse and chunk_decode must
+ * answer with an error or with bytes, and touch nothing else. Meant for a build with
+ * sanitizers; all bytes handed over lie in allocations of exactly their size.
+ *
+ *   codec_fuzz SECONDS SEED FILE...
+ *
+ * The seed of each round is printed when a signal ends the program.
+ */
+#include "codec/chunk.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DECODE_MAX (8u << 20)
+#define FILE_MAX (1u << 20)
+
+static uint64_t state, round_seed;
+
+static uint64_t next_random(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state * 0x2545F4914F6CDD1Du >> 16;
+}
+
+static uint8_t *exact_copy(const uint8_t *from, size_t n)
+{
+	uint8_t *p = malloc(n ? n : 1);
+	if (!p)
+		abort();
+	if (n)
+		memcpy(p, from, n);
+	return p;
+}
+
+/* Numbers that are next to a limit somewhere. */
+static uint32_t awkward(uint32_t size)
+{
+	static const uint32_t n[] = {0, 1, 2, 16, 31, 32, 33, 255, 256, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF,
+				     0xFFFFFF01, 0xFFFFFF00, 536866816, 536866817, 2147483615, 2147483616};
+	uint32_t pick = (uint32_t)(next_random() % (sizeof n / sizeof n[0] + 3));
+	return pick < sizeof n / sizeof n[0] ? n[pick] : size + (uint32_t)(next_random() % 9) - 4;
+}
+
+static void mutate(uint8_t *p, size_t n)
+{
+	for (uint64_t i = next_random() % 6 + 1; i; i--) {
+		/* Half of all changes hit the header and the first offsets. */
+		size_t reach = next_random() % 2 && n > 64 ? 64 : n;
+		size_t at = next_random() % reach;
+		switch (next_random() % 4) {
+		case 0: p[at] = (uint8_t)next_random(); break;
+		case 1: p[at] ^= (uint8_t)(1 << next_random() % 8); break;
+		case 2: p[at] += (uint8_t)(next_random() % 5) - 2; break;
+		default:
+			at &= ~(size_t)3;
+			if (at + 4 <= n)
+				put_le32(p + at, awkward((uint32_t)n));
+		}
+	}
+}
+
+static int parse(struct chunk *c, struct view v, uint32_t item)
+{
+	size_t have = next_random() % 48;
+	have = have < v.n ? have : v.n;
+	for (;;) {
+		uint8_t *head = exact_copy(v.p, have);
+		int rc = chunk_parse(c, view_of(head, have), v.n, item);
+		free(head);
+		if (rc <= 0)
+			return rc;
+		if ((size_t)rc <= have || (size_t)rc > v.n)
+			abort();
+		have = (size_t)rc;
+	}
+}
+
+static int fetch(const struct chunk *c, struct scratch *s, struct view v, struct run run)
+{
+	struct extent e = chunk_extent(c, run);
+	uint32_t n = chunk_run_bytes(c, run);
+	if ((uint64_t)e.off + e.len > v.n)
+		abort();
+	uint8_t *stored = exact_copy(v.p + e.off, e.len), *dst = malloc(n ? n : 1);
+	if (!dst)
+		abort();
+	int rc = chunk_decode(c, s, run, view_of(stored, e.len), span_of(dst, n));
+	free(stored);
+	free(dst);
+	return rc;
+}
+
+static int load_ref(struct chunk *c, struct scratch *s, struct view v)
+{
+	struct extent e = chunk_extent(c, (struct run){0, 1});
+	uint8_t *stored = exact_copy(v.p + e.off, e.len);
+	int rc = chunk_load_ref(c, s, view_of(stored, e.len));
+	free(stored);
+	return rc;
+}
+
+/* True: everything decoded. */
+static bool try_chunk(struct scratch *s, struct view v)
+{
+	struct chunk c = {0};
+	uint32_t item = next_random() % 3 ? 8 : 0;
+	int rc = parse(&c, v, item);
+	if (!rc && chunk_footprint(&c) > (200u << 10) + 20 * v.n)
+		abort();
+	if (!rc && c.nbytes <= DECODE_MAX && c.nblocks) {
+		uint32_t i = (uint32_t)(next_random() % c.nblocks);
+		rc = fetch(&c, s, v, (struct run){0, c.nblocks});
+		if (chunk_wants_ref(&c) && load_ref(&c, s, v) < 0)
+			rc = -1;
+		else
+			rc |= fetch(&c, s, v, (struct run){i, 1});
+	}
+	chunk_deinit(&c);
+	return rc == 0;
+}
+
+static void on_signal(int sig)
+{
+	char text[64];
+	int n = snprintf(text, sizeof text, "\nseed %llu\n", (unsigned long long)round_seed);
+	if (write(2, text, (size_t)n) < 0)
+		_exit(3);
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+static struct view read_file(const char *name)
+{
+	static uint8_t bytes[FILE_MAX];
+	FILE *f = fopen(name, "rb");
+	if (!f) {
+		perror(name);
+		exit(2);
+	}
+	size_t n = fread(bytes, 1, sizeof bytes, f);
+	fclose(f);
+	return view_of(exact_copy(bytes, n), n);
+}
+
+int main(int argc, char **argv)
+{
+	struct scratch *s;
+	if (argc < 4 || scratch_open(&s) < 0)
+		return 2;
+	time_t end = time(NULL) + atoi(argv[1]);
+	round_seed = strtoull(argv[2], NULL, 10) | 1;
+	signal(SIGABRT, on_signal);
+	signal(SIGSEGV, on_signal);
+	int nfiles = argc - 3;
+	struct view *file = malloc((size_t)nfiles * sizeof *file);
+	for (int i = 0; i < nfiles; i++)
+		file[i] = read_file(argv[3 + i]);
+	unsigned long rounds = 0, whole = 0;
+	for (; time(NULL) < end; rounds++) {
+		round_seed = round_seed * 6364136223846793005u + 1442695040888963407u;
+		state = round_seed | 1;
+		struct view from = file[next_random() % (unsigned)nfiles];
+		size_t n = next_random() % 8 || !from.n ? from.n : next_random() % from.n;
+		uint8_t *p = exact_copy(from.p, n);
+		if (n)
+			mutate(p, n);
+		whole += try_chunk(s, view_of(p, n));
+		free(p);
+	}
+	printf("%lu rounds, %lu decoded\n", rounds, whole);
+	for (int i = 0; i < nfiles; i++)
+		free((void *)file[i].p);
+	free(file);
+	scratch_close(s);
+	return 0;
+}
