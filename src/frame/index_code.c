@@ -39,7 +39,7 @@ static int load_entry(struct loader *l, const uint8_t *p)
 {
 	struct index *ix = l->ix;
 	struct index_page *pg = &ix->page[l->at / INDEX_PAGE];
-	uint64_t entry;
+	uint64_t entry = 0;
 	TRY(judge(&l->rule, get_le64(p), &entry));
 	if (l->at % INDEX_PAGE == 0 && !pg->slot)
 		pg->same = entry;
@@ -52,7 +52,7 @@ static int load_entry(struct loader *l, const uint8_t *p)
 static int load_bytes(struct loader *l, struct view v)
 {
 	while (l->ncarry && v.n) {
-		l->carry[l->ncarry++] = *v.p;
+		l->carry[l->ncarry++ % 8] = *v.p;
 		v = view_part(v, 1, v.n - 1);
 		if (l->ncarry == 8) {
 			TRY(load_entry(l, l->carry));
@@ -101,7 +101,7 @@ static int load_plain(struct loader *l, const struct stored *at, const struct ch
 static int load_same(struct loader *l, const uint8_t raw[8])
 {
 	struct index *ix = l->ix;
-	uint64_t entry;
+	uint64_t entry = 0;
 	TRY(judge(&l->rule, get_le64(raw), &entry));
 	for (uint32_t p = 0; p < ix->npages; p++) {
 		struct index_page *pg = &ix->page[p];

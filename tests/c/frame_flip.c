@@ -1,0 +1,171 @@
+/*
+ * Damages a frame in memory in every way of a kind and reads it: nothing may
+ * crash, and the sanitizers watch.
+ *
+ *   frame_flip FILE flip FIRST LAST   one bit, then all bits, of each byte in the range
+ *   frame_flip FILE cut               every length from 0 to whole, in steps near the ends
+ *   frame_flip FILE random N SEED     N times a few random bytes
+ *
+ * Prints how often the frame was refused, read as before, and read otherwise.
+ */
+#include "frame/frame.h"
+#include "frame/ndarray.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define STEP 65536u
+#define READ_LIMIT (4u << 20) /* a hole may claim to be huge */
+
+static struct scratch *scratch;
+static uint64_t good;
+static unsigned refused, same, other;
+
+static uint64_t fnv(uint64_t h, struct view v)
+{
+	for (size_t i = 0; i < v.n; i++)
+		h = (h ^ v.p[i]) * 0x100000001b3;
+	return h;
+}
+
+static void walk_metas(const struct frame *f, uint64_t *h)
+{
+	const struct frame_info *info = frame_info(f);
+	static struct ndarray a;
+	const char *name;
+	struct view v;
+	for (uint32_t i = 0; frame_meta_at(f, i, &name, &v); i++)
+		*h ^= fnv(0, v) & 1;
+	for (uint32_t i = 0; frame_vlmeta_at(f, i, &name, &v); i++)
+		*h ^= fnv(0, v) & 1;
+	uint8_t npy[NDARRAY_NPY_MAX];
+	if (!frame_meta(f, "b2nd", &v))
+		return;
+	if (ndarray_parse(&a, v, info->type_size, info->chunk_size, info->nbytes) < 0)
+		return;
+	if (ndarray_npy_header(&a, npy) < 0 || a.nbytes == 0)
+		return;
+	for (uint64_t at = 0, n = 0; at < a.nbytes && n < 1000; n++)
+		at += ndarray_locate(&a, at).len;
+}
+
+static int read_all(struct frame *f, uint64_t *sum)
+{
+	static uint8_t bytes[STEP];
+	uint64_t size = frame_size(f), h = 0xcbf29ce484222325 ^ size, ignore = 0;
+	walk_metas(f, &ignore);
+	for (uint64_t at = 0; at < size && at < READ_LIMIT; at += STEP) {
+		struct span part = {bytes, min_u64(STEP, size - at)};
+		TRY(frame_read(f, at, scratch, part));
+		h = fnv(h, span_view(part));
+	}
+	*sum = h;
+	return 0;
+}
+
+static int try_frame(struct view v, uint64_t *sum)
+{
+	struct frame_info info;
+	struct frame *f;
+	struct io *io;
+	TRY(io_mem_open(&io, v));
+	int probed = frame_probe(io, &info);
+	TRY(frame_open_take(&f, io));
+	if (probed < 0) {
+		fprintf(stderr, "frame_open takes what frame_probe refuses\n");
+		abort();
+	}
+	int rc = read_all(f, sum);
+	frame_close(f);
+	return rc;
+}
+
+static void judge(struct view v, uint64_t place)
+{
+	uint64_t sum = 0;
+	if (try_frame(v, &sum) < 0) {
+		refused++;
+	} else if (sum == good) {
+		same++;
+	} else {
+		other++;
+		printf("other bytes: %" PRIu64 "\n", place);
+	}
+}
+
+static void flip(struct view v, uint64_t first, uint64_t last)
+{
+	uint8_t *p = (uint8_t *)v.p;
+	for (uint64_t at = first; at < last && at < v.n; at++)
+		for (unsigned bit = 0; bit <= 8; bit++) {
+			uint8_t mask = bit < 8 ? (uint8_t)(1u << bit) : 0xff;
+			p[at] ^= mask;
+			judge(v, at);
+			p[at] ^= mask;
+		}
+}
+
+static void cut(struct view v)
+{
+	for (size_t n = 0; n < v.n; n += n < 512 || v.n - n < 512 ? 1 : 97) {
+		uint64_t sum;
+		struct buf exact = {0}; /* so that a sanitizer sees the first byte too many */
+		if (buf_append(&exact, view_part(v, 0, n)) < 0)
+			abort();
+		if (try_frame(buf_view(&exact), &sum) < 0)
+			refused++;
+		else
+			same++;
+		buf_free(&exact);
+	}
+}
+
+static void shake(struct view v, uint64_t n, unsigned seed)
+{
+	uint8_t *p = (uint8_t *)v.p;
+	while (n--) {
+		size_t at[4];
+		uint8_t was[4];
+		for (int i = 0; i < 4; i++) {
+			at[i] = (size_t)rand_r(&seed) % v.n;
+			was[i] = p[at[i]];
+			p[at[i]] = rand_r(&seed) & 1 ? 0xff : (uint8_t)rand_r(&seed);
+		}
+		uint64_t sum;
+		if (try_frame(v, &sum) < 0)
+			refused++;
+		else
+			same++;
+		for (int i = 3; i >= 0; i--)
+			p[at[i]] = was[i];
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct buf b = {0};
+	struct stat st;
+	int fd = argc > 2 ? open(argv[1], O_RDONLY) : -1;
+	if (fd < 0 || fstat(fd, &st) < 0 || buf_reserve(&b, (size_t)st.st_size) < 0)
+		return 2;
+	b.n = (size_t)st.st_size;
+	if (read(fd, b.p, b.n) != (ssize_t)b.n || scratch_open(&scratch) < 0)
+		return 2;
+	close(fd);
+	if (try_frame(buf_view(&b), &good) < 0)
+		return 3;
+	if (argv[2][0] == 'f')
+		flip(buf_view(&b), strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
+	else if (argv[2][0] == 'c')
+		cut(buf_view(&b));
+	else
+		shake(buf_view(&b), strtoull(argv[3], NULL, 10), (unsigned)atoi(argv[4]));
+	printf("%u refused, %u same, %u other\n", refused, same, other);
+	scratch_close(scratch);
+	buf_free(&b);
+	return 0;
+}

@@ -1,0 +1,202 @@
+"""Damaged and hostile frames: an error or the same bytes, never a crash, and no memory out of proportion to the file."""
+
+import os
+import re
+import struct
+import subprocess
+
+import pytest
+
+from libmount import BUILD, CFRAME, REPO
+
+FLIP = BUILD / "tests/c/frame_flip"
+OWN = REPO / "tests/data/frames"
+FRAMES = ["nd-1d-i4.b2nd", "nd-2d-full.b2nd", "special-nan.b2frame", "special-zero.b2frame", "empty.b2frame", "tiny-1byte.b2frame",
+          "const-zlib.b2frame", "core-zstd-shuffle-t4-mixed.b2frame", "dict-lz4hc.b2frame", "meta.b2frame", "beta/beta5-5-1.b2frame"]
+
+
+def flip(name, *args):
+    done = subprocess.run([FLIP, OWN / name, *map(str, args)], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr[-4000:]
+    refused, same, other = map(int, re.search(r"(\d+) refused, (\d+) same, (\d+) other", done.stdout).groups())
+    return refused, same, other, [int(n) for n in re.findall(r"other bytes: (\d+)", done.stdout)]
+
+
+def layout(name):
+    raw = (OWN / name).read_bytes()
+    header_len, cbytes = struct.unpack(">i", raw[11:15])[0], struct.unpack(">q", raw[39:47])[0]
+    return header_len, header_len + cbytes, len(raw)
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_flips(name):
+    """One bit and one byte at a time, in header, index and trailer. The length of a trailing hole
+    and a special value are all that structure cannot vouch for."""
+    header_len, index, end = layout(name)
+    refused, same, other, where = flip(name, "flip", 0, header_len)
+    assert refused > 200 and set(where) <= set(range(30, 38)), where
+    *_, where = flip(name, "flip", index, end)
+    assert len(where) < (end - index) * 9 / 4
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_every_length(name):
+    refused, same, other, _ = flip(name, "cut")
+    assert same == 0 and refused > 100
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_random_damage(name):
+    flip(name, "random", 150, 7)
+
+
+def header(nbytes, cbytes, chunk_size, frame_len, flags=0x12, type_size=1, header_len=97, kind=0, nfilters=6):
+    return (b"\x9e\xa8b2frame\0\xd2" + struct.pack(">i", header_len) + b"\xcf" + struct.pack(">Q", frame_len)
+            + b"\xa4" + bytes([flags, kind, 0x50, 3]) + b"\xd3" + struct.pack(">q", nbytes) + b"\xd3" + struct.pack(">q", cbytes)
+            + b"\xd2" + struct.pack(">i", type_size) + b"\xd2\0\0\0\0\xd2" + struct.pack(">i", chunk_size)
+            + b"\xd1\0\1\xd1\0\1\xc2\xd8" + bytes([nfilters]) + bytes(16) + b"\x93\xcd\0\7\xde\0\0\xdc\0\0")
+
+
+def trailer(body=b"\x94\1\x93\xcd\0\6\xde\0\0\xdc\0\0", length=None):
+    length = len(body) + 23 if length is None else length
+    return body + b"\xce" + struct.pack(">I", length) + b"\xd8" + bytes(17)
+
+
+def same_index(nchunks, value, size=8):
+    return struct.pack("<BBBBIII", 5, 1, 5, 8, 8 * nchunks, min(8 * nchunks, 16384), 32 + size) + bytes(15) + b"\x30" + value[:size]
+
+
+def plain_index(*entries, typesize=8):
+    raw = b"".join(struct.pack("<Q", e) for e in entries)
+    return struct.pack("<BBBBIII", 5, 1, 7, typesize, len(raw), len(raw), 32 + len(raw)) + bytes(16) + raw
+
+
+def frame(nbytes, chunk_size, index, area=b"", end=None, **kw):
+    end = trailer() if end is None else end
+    cbytes = kw.pop("cbytes", len(area))
+    frame_len = kw.pop("frame_len", 97 + len(area) + len(index) + len(end))
+    return header(nbytes, cbytes, chunk_size, frame_len, **kw) + area + index + end
+
+
+def run(path, data, command="cat"):
+    path.write_bytes(data)
+    proc = subprocess.Popen([CFRAME, command, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    out, err = proc.stdout.read(1 << 20), None
+    proc.stdout.close()
+    err = proc.stderr.read()
+    _, status, usage = os.wait4(proc.pid, 0)
+    proc.returncode = os.waitstatus_to_exitcode(status)
+    return proc.returncode, out, err, usage.ru_maxrss
+
+
+ZEROS = struct.pack("<Q", 0x81 << 56)
+CHUNK = struct.pack("<BBBBIII", 5, 1, 7, 1, 100, 100, 132) + bytes(16) + bytes(range(100))
+
+
+def test_what_the_builders_make_is_read(work):
+    code, out, err, _ = run(work / "f", frame(200, 100, plain_index(0, 0), CHUNK))
+    assert code == 0 and out == bytes(range(100)) * 2, err
+    for raw in (plain_index(0, 0x81 << 56), plain_index(0, 0x84 << 56), plain_index(0, 0x81 << 56 | 12345)):
+        assert run(work / "f", frame(200, 100, raw, CHUNK))[1] == bytes(range(100)) + bytes(100)
+    assert run(work / "f", frame(0, -1, b""))[:2] == (0, b"")
+    assert run(work / "f", frame(200, 100, plain_index(0, 0) + b"slack", CHUNK) + b"behind")[1] == bytes(range(100)) * 2
+
+
+@pytest.mark.parametrize("size", [8, 1])
+def test_a_few_bytes_that_claim_a_quarter_of_a_billion_chunks(work, size):
+    value = ZEROS if size == 8 else bytes([0x81]) * size
+    least = run(work / "f", frame(0, -1, b""), "info")[3]
+    code, out, err, rss = run(work / "f", frame(268435451 * 4096, 4096, same_index(268435451, value, size)), "info")
+    assert code == 0, err
+    assert rss - least < 4096, "KiB"
+
+
+BIG = (1 << 63) - 1
+REFUSED = {
+    "no magic": lambda: b"\0" * 200,
+    "header_len small": lambda: frame(200, 100, plain_index(0, 0), CHUNK, header_len=86),
+    "header_len large": lambda: frame(200, 100, plain_index(0, 0), CHUNK, header_len=1 << 30),
+    "header_len negative": lambda: frame(200, 100, plain_index(0, 0), CHUNK, header_len=-5),
+    "frame_len large": lambda: frame(200, 100, plain_index(0, 0), CHUNK, frame_len=1 << 62),
+    "frame_len small": lambda: frame(200, 100, plain_index(0, 0), CHUNK, frame_len=100),
+    "version 4": lambda: frame(200, 100, plain_index(0, 0), CHUNK, flags=0x14),
+    "sparse in a file": lambda: frame(200, 100, plain_index(0, 0), CHUNK, kind=1),
+    "type_size 0": lambda: frame(200, 100, plain_index(0, 0), CHUNK, type_size=0),
+    "nbytes negative": lambda: frame(-1, 100, plain_index(0, 0), CHUNK),
+    "cbytes negative": lambda: frame(200, 100, plain_index(0, 0), CHUNK, cbytes=-1),
+    "cbytes huge": lambda: frame(200, 100, plain_index(0, 0), CHUNK, cbytes=BIG),
+    "cbytes to the trailer": lambda: frame(200, 100, plain_index(0, 0), CHUNK, cbytes=132 + 48),
+    "chunk_size negative": lambda: frame(200, -2, plain_index(0, 0), CHUNK),
+    "chunk_size beyond the limit": lambda: frame(200, 2147483647, plain_index(0), CHUNK),
+    "7 filters": lambda: frame(200, 100, plain_index(0, 0), CHUNK, nfilters=7),
+    "too many chunks": lambda: frame(1 << 40, 1, plain_index(0, 0), CHUNK),
+    "nbytes needs more entries": lambda: frame(201, 100, plain_index(0, 0), CHUNK),
+    "nbytes needs fewer entries": lambda: frame(100, 100, plain_index(0, 0), CHUNK),
+    "short last chunk is long": lambda: frame(150, 100, plain_index(0, 0), CHUNK),
+    "index of typesize 1": lambda: frame(200, 100, plain_index(0, 0, typesize=1), CHUNK),
+    "index of typesize 4": lambda: frame(200, 100, plain_index(0, 0, typesize=4), CHUNK),
+    "index past the trailer": lambda: frame(200, 100, plain_index(0, 0)[:40], CHUNK),
+    "offset behind the area": lambda: frame(200, 100, plain_index(0, 101), CHUNK),
+    "offset huge": lambda: frame(200, 100, plain_index(0, BIG), CHUNK),
+    "offset into the chunk": lambda: frame(200, 100, plain_index(0, 50), CHUNK),
+    "chunk too long": lambda: frame(200, 100, plain_index(0, 0), CHUNK, cbytes=131, frame_len=97 + 132 + 48 + 35),
+    "special without kind": lambda: frame(200, 100, plain_index(0, 0x80 << 56), CHUNK),
+    "special of kind 3": lambda: frame(200, 100, plain_index(0, 0x83 << 56), CHUNK),
+    "special of kind 5": lambda: frame(200, 100, plain_index(0, 0x85 << 56), CHUNK),
+    "special, sizes vary": lambda: frame(200, 0, plain_index(0, 0x81 << 56), CHUNK, flags=0x53),
+    "sizes vary, sum is wrong": lambda: frame(201, 0, plain_index(0, 0), CHUNK, flags=0x53),
+    "sizes vary, repeats in masses": lambda: frame(100 * 1000000, 0, same_index(1000000, bytes(8)), CHUNK, flags=0x53),
+    "NaN of one byte": lambda: frame(200, 100, plain_index(0, 0x82 << 56), CHUNK),
+    "empty, but an index": lambda: frame(0, 100, plain_index(0)),
+    "no trailer": lambda: frame(200, 100, plain_index(0, 0), CHUNK, end=bytes(35)),
+    "trailer_len 24": lambda: frame(200, 100, plain_index(0, 0), CHUNK, end=trailer(length=24)),
+    "trailer_len huge": lambda: frame(200, 100, plain_index(0, 0), CHUNK, end=trailer(length=0xFFFFFFFF)),
+    "trailer_len over the header": lambda: frame(200, 100, plain_index(0, 0), CHUNK, end=trailer(length=97 + 132 + 48 + 35)),
+    "65535 vlmetalayers": lambda: frame(200, 100, plain_index(0, 0), CHUNK, end=trailer(b"\x94\1\x93\xcd\0\6\xde\xff\xff\xdc\0\0")),
+    "vlmetalayer outside": lambda: frame(200, 100, plain_index(0, 0), CHUNK,
+                                         end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa1a\xd2\0\0\1\0\xdc\0\0")),
+    "vlmetalayer negative": lambda: frame(200, 100, plain_index(0, 0), CHUNK,
+                                          end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa1a\xd2\xff\xff\xff\xff\xdc\0\0")),
+    "vlmetalayer too long": lambda: frame(200, 100, plain_index(0, 0), CHUNK,
+                                          end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa1a\xd2\0\0\0\x13\xdc\0\1\xc6\xff\xff\xff\xf0")),
+    "vlmetalayer without a name": lambda: frame(200, 100, plain_index(0, 0), CHUNK,
+                                                end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa0\xd2\0\0\0\x11\xdc\0\1\xc6\0\0\0\0")),
+    "two vlmetalayers of one name": lambda: frame(
+        200, 100, plain_index(0, 0), CHUNK,
+        end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\2\xa1a\xd2\0\0\0\x1a\xa1a\xd2\0\0\0\x1a\xdc\0\2\xc6\0\0\0\0")),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_refused(work, what):
+    code, out, err, _ = run(work / "f", REFUSED[what]())
+    assert code == 1 and err.startswith(b"cframe: ") and err.count(b"\n") == 1, (code, out[:200], err)
+
+
+def test_vlmetalayer_is_read(work):
+    end = trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa1a\xd2\0\0\0\x13\xdc\0\1\xc6\0\0\0\3xyz")
+    code, out, err, _ = run(work / "f", frame(200, 100, plain_index(0, 0), CHUNK, end=end), "info")
+    assert code == 0 and b"  a            3" in out, (out, err)
+
+
+def test_sizes_vary(work):
+    short = struct.pack("<BBBBIII", 5, 1, 7, 1, 10, 10, 42) + bytes(16) + b"0123456789"
+    empty = struct.pack("<BBBBIII", 5, 1, 7, 1, 0, 1, 32) + bytes(16)
+    area = CHUNK + short + empty
+    data = frame(120, 0, plain_index(132, 174, 0, 132, 174), area, flags=0x53)
+    code, out, err, _ = run(work / "f", data)
+    assert code == 0 and out == b"0123456789" + bytes(range(100)) + b"0123456789", err
+
+
+def test_sparse_frame_that_lost_a_file(work):
+    import shutil
+    shutil.copytree(OWN / "sparse.b2frame", work / "s")
+    (work / "s/00000001.chunk").unlink()
+    done = subprocess.run([CFRAME, "cat", work / "s"], capture_output=True)
+    assert done.returncode == 1 and b"missing" in done.stderr
+    os.mkfifo(work / "s/00000001.chunk")
+    done = subprocess.run([CFRAME, "cat", work / "s"], capture_output=True, timeout=20)
+    assert done.returncode == 1 and b"not a file" in done.stderr
+    (work / "s/00000001.chunk").unlink()
+    (work / "s/00000001.chunk").symlink_to("00000000.chunk")
+    assert subprocess.run([CFRAME, "cat", work / "s"], capture_output=True).returncode == 1
