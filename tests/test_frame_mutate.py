@@ -174,6 +174,28 @@ def test_random_changes(work, steps, chunk, pipeline, seed):
         check_ours(tool, model)
 
 
+@SETTINGS
+@given(data=st.data(), seed=st.integers(0, 1 << 20))
+def test_index_of_many_pages(work, data, seed):
+    """Thousands of chunks of a few bytes: pages of the index that are one value, become many, and fold again."""
+    path, chunk = work / "f.b2frame", 8
+    path.unlink(missing_ok=True)
+    model, places = bytearray(), st.one_of(st.integers(0, 100), st.integers(32700, 32800), st.integers(0, 110000))
+    with Tool() as tool:
+        tool.do("pipeline store")
+        tool.do(f"create {path} {chunk}")
+        for i in range(data.draw(st.integers(1, 12))):
+            kind = data.draw(st.sampled_from(["resize", "write", "write", "zero", "commit", "reopen"]))
+            at = data.draw(places)
+            step = (kind, at // chunk if kind == "zero" else at, 20, "noise") if kind != "commit" else (kind, "later")
+            run_step(tool, step, model, path, chunk, seed + i)
+        tool.do("commit later")
+        check_ours(tool, model)
+        tool.do(f"open {path}")
+        check_ours(tool, model)
+        assert libblosc.chunk_bytes(libblosc.open_frame(path)) == model
+
+
 def reference_changes(path, rng, chunk):
     """
     A few changes by the reference. Returns what it now says the frame holds. Behind a short
