@@ -90,23 +90,14 @@ static int open_sparse(struct file *f, int fd)
 	return dirfd < 0 ? -errno : frame_open_sparse_take(&f->frame, dirfd);
 }
 
-/* Opens the frame on the inode's descriptor. An empty file becomes a frame when it is written to. */
-static int open_contiguous(struct file *f, int fd, bool writable)
+static int open_contiguous(struct file *f, int fd)
 {
-	struct stat st;
 	struct io *io;
 
-	TRY(stat_fd(fd, &st));
-	if (st.st_size == 0 && !writable)
-		return 0;
 	TRY(io_file_open(&io, fd, false));
-	if (st.st_size > 0) {
-		TRY(frame_open_take(&f->frame, io));
-		pipeline_of_frame(f);
-		return 0;
-	}
-	f->pipeline = f->fs->opt.pipeline;
-	return frame_create_take(&f->frame, io, &f->pipeline, (uint32_t)f->fs->opt.chunksize);
+	TRY(frame_open_take(&f->frame, io));
+	pipeline_of_frame(f);
+	return 0;
 }
 
 static int open_npy(struct file *f)
@@ -133,7 +124,7 @@ static int open_frame(struct file *f, bool writable)
 	fd = inode_promote(inodes, f->inode, writable ? O_RDWR : O_RDONLY);
 	TRY(fd);
 	revalidate(f->fs, f->inode, fd);
-	int rc = open_contiguous(f, fd, writable);
+	int rc = open_contiguous(f, fd);
 	if (rc >= 0 && kind == NODE_ARRAY)
 		rc = open_npy(f);
 	f->writable = writable;
@@ -158,8 +149,6 @@ static int make_writable(struct file *f)
 	pthread_rwlock_wrlock(&f->lock);
 	int fd = inode_promote(f->fs->inodes, f->inode, O_RDWR);
 	int rc = fd < 0 ? fd : 0;
-	if (rc >= 0 && !f->frame)
-		rc = open_contiguous(f, fd, true);
 	if (rc >= 0)
 		f->writable = true;
 	pthread_rwlock_unlock(&f->lock);
@@ -168,7 +157,7 @@ static int make_writable(struct file *f)
 
 static int may_write(const struct file *f)
 {
-	if (inode_kind(f->inode) != NODE_FRAME || (f->frame && !frame_writable(f->frame)))
+	if (inode_kind(f->inode) != NODE_FRAME || !frame_writable(f->frame))
 		return -EROFS;
 	return 0;
 }
@@ -204,6 +193,18 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 	return rc;
 }
 
+/* What is made has no name yet: whoever sees it later sees a whole, empty frame. */
+int file_init_frame(const struct fs *fs, int fd)
+{
+	struct frame *frame;
+	struct io *io;
+
+	TRY(io_file_open(&io, fd, false));
+	TRY(frame_create_take(&frame, io, &fs->opt.pipeline, (uint32_t)fs->opt.chunksize));
+	frame_close(frame);
+	return 0;
+}
+
 int file_create_take(struct fs *fs, struct inode *n, int fd, struct file **out)
 {
 	pthread_mutex_lock(&n->lock);
@@ -221,7 +222,7 @@ static void discard_dirty(struct file *f)
 	char name[NAME_MAX + 1];
 
 	pthread_rwlock_wrlock(&f->lock);
-	if (f->dirty.dirty || (f->frame && frame_dirty(f->frame))) {
+	if (f->dirty.dirty || frame_dirty(f->frame)) {
 		inode_name(f->fs->inodes, f->inode, name);
 		log_err("%s: closed with unwritten data: it stays at its last commit", name);
 	}
@@ -285,7 +286,7 @@ void file_put(struct fs *fs, struct inode *n)
 bool file_changed(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
-	bool changed = f->frame && (f->dirty.dirty || f->dirty.flushing || frame_dirty(f->frame));
+	bool changed = f->dirty.dirty || f->dirty.flushing || frame_dirty(f->frame);
 	pthread_rwlock_unlock(&f->lock);
 	return changed;
 }
@@ -305,7 +306,7 @@ static int commit(struct file *f, enum durability how)
 
 int file_sync(struct file *f, enum durability how)
 {
-	if (!f->frame || !f->writable)
+	if (!f->writable)
 		return 0;
 	if (how == COMMIT_LATER && !file_changed(f))
 		return 0;
@@ -322,7 +323,7 @@ int file_sync(struct file *f, enum durability how)
 uint64_t file_size(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
-	uint64_t size = f->npy ? f->npy->size : f->frame ? frame_size(f->frame) : 0;
+	uint64_t size = f->npy ? f->npy->size : frame_size(f->frame);
 	pthread_rwlock_unlock(&f->lock);
 	return size;
 }

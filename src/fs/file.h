@@ -24,7 +24,7 @@ struct file {
 	/* Changers share it, who commits or truncates has it alone. Before `lock`. */
 	pthread_rwlock_t gate;
 	pthread_rwlock_t lock; /* for all down to npy */
-	struct frame *frame;   /* NULL: an empty backing file, opened for reading */
+	struct frame *frame;
 	bool writable;
 	struct pipeline pipeline; /* for the chunks that we write */
 	struct dirty dirty;
@@ -49,7 +49,10 @@ struct file {
  */
 NODISCARD int file_get(struct fs *fs, struct inode *n, bool writable, struct file **f);
 
-/* The same for a file just created in the backing directory, empty; takes `fd` in every case. */
+/* Makes an empty file, just created and still without a name, an empty frame. Borrows fd. */
+NODISCARD int file_init_frame(const struct fs *fs, int fd);
+
+/* As file_get for writing, of a frame just made, open at `fd`; takes it in every case. */
 NODISCARD int file_create_take(struct fs *fs, struct inode *n, int fd, struct file **f);
 
 /* The last use commits what is left and closes. */

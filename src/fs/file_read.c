@@ -199,7 +199,7 @@ static int read_npy(struct file *f, uint64_t at, struct span dst)
 
 static int read_locked(struct file *f, uint64_t at, size_t size, struct buf *out)
 {
-	uint64_t end = f->npy ? f->npy->size : f->frame ? frame_size(f->frame) : 0;
+	uint64_t end = f->npy ? f->npy->size : frame_size(f->frame);
 
 	out->n = 0;
 	if (at >= end)
@@ -228,7 +228,7 @@ static bool has_data(const struct file *f, uint32_t n)
 
 static int seek_locked(struct file *f, uint64_t at, int whence, uint64_t *found)
 {
-	uint64_t end = f->npy ? f->npy->size : f->frame ? frame_size(f->frame) : 0;
+	uint64_t end = f->npy ? f->npy->size : frame_size(f->frame);
 
 	if (at >= end)
 		return -ENXIO;

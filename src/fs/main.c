@@ -116,8 +116,18 @@ static void announce(void *ctx)
 	log_init(log_level(), LOG_SINK_SYSLOG);
 }
 
+/* For every thread to come: the stopper of the session waits for these, nobody else. */
+static void block_signals(void)
+{
+	sigset_t set;
+
+	session_signals(&set);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
 static int run(const struct options *o, int pipe)
 {
+	block_signals();
 	/* Few arenas, and large blocks go back to the system: memory is what the options say. */
 	mallopt(M_ARENA_MAX, 4);
 	mallopt(M_MMAP_THRESHOLD, 256 << 10);

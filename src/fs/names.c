@@ -66,8 +66,8 @@ static bool owns_claim(const struct names *n, int dirfd, const struct entry *e)
 		return false;
 	bool mine = strcmp(owner.backing, e->backing) == 0;
 	entry_drop(&owner);
-	if (!mine)
-		log_debug("%s: shown under its own name: '%s' belongs to '%s'", e->backing, claim, owner.backing);
+	if (!mine && probe_tell_once(n->probes, e->backing, &e->st))
+		log_info("%s: shown under its own name: '%s' belongs to '%s'", e->backing, claim, owner.backing);
 	return mine;
 }
 

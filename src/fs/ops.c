@@ -22,6 +22,9 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 {
 	char name[NAME_MAX + 1], text[200];
 
+	/* A length or a right that the application got wrong is its affair alone. */
+	if (rc == -EFBIG || rc == -EROFS || rc == -EACCES)
+		return;
 	inode_name(fs->inodes, n, name);
 	log_err("%s: %s: %s", name[0] ? name : "(deleted file)", what, err_text(rc, text, sizeof text));
 }

@@ -79,20 +79,50 @@ struct making {
 	mode_t mode; /* with the type */
 	dev_t rdev;
 	const char *target; /* of a symlink */
-	int fd;             /* of a new regular file, open */
+	int fd;             /* of a new regular file, open; -1 before */
+	bool ready;         /* it is an empty frame */
 };
+
+/*
+ * A new frame gets its name when it is one, so that neither a kill nor another
+ * reader ever meets half of it. Not every file system has nameless files:
+ * elsewhere the name comes first.
+ */
+static int make_frame_file(struct making *m, int dirfd, const char *backing)
+{
+	char path[BACKING_PATH_MAX];
+	bool named = false;
+
+	if (m->fd < 0)
+		m->fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, m->mode & 07777);
+	if (m->fd < 0 && errno != EACCES) {
+		m->fd = openat(dirfd, backing, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC,
+			       m->mode & 07777);
+		named = m->fd >= 0;
+	}
+	if (m->fd < 0)
+		return -errno;
+	int rc = m->ready ? 0 : file_init_frame(m->fs, m->fd);
+	m->ready = rc >= 0;
+	if (rc < 0 && named)
+		(void)unlinkat(dirfd, backing, 0);
+	if (rc < 0 || named)
+		return rc;
+	backing_proc_path(m->fd, path);
+	return linkat(AT_FDCWD, path, dirfd, backing, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+}
 
 static int make_node(struct making *m, int dirfd, const char *backing)
 {
+	int rc;
+
 	switch (m->mode & S_IFMT) {
-	case S_IFDIR: return mkdirat(dirfd, backing, m->mode & 07777);
-	case S_IFLNK: return symlinkat(m->target, dirfd, backing);
-	case S_IFREG:
-		m->fd = openat(dirfd, backing, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC,
-			       m->mode & 07777);
-		return m->fd;
-	default: return mknodat(dirfd, backing, m->mode, m->rdev);
+	case S_IFREG: return make_frame_file(m, dirfd, backing);
+	case S_IFDIR: rc = mkdirat(dirfd, backing, m->mode & 07777); break;
+	case S_IFLNK: rc = symlinkat(m->target, dirfd, backing); break;
+	default: rc = mknodat(dirfd, backing, m->mode, m->rdev); break;
 	}
+	return rc < 0 ? -errno : 0;
 }
 
 /*
@@ -105,12 +135,11 @@ static int make_as_caller(struct making *m, int dirfd, const char *backing)
 	struct stat dir;
 
 	caller_enter(&m->fs->backing, &m->caller);
-	int rc = make_node(m, dirfd, backing) < 0 ? -errno : 0;
+	int rc = make_node(m, dirfd, backing);
 	caller_leave(&m->caller);
 	if (rc != -EACCES || !m->caller.worn)
 		return rc;
-	if (make_node(m, dirfd, backing) < 0)
-		return -errno;
+	TRY(make_node(m, dirfd, backing));
 	bool group_of_dir = stat_fd(dirfd, &dir) == 0 && dir.st_mode & S_ISGID;
 	gid_t gid = group_of_dir ? (gid_t)-1 : m->caller.gid;
 	return fchownat(dirfd, backing, m->caller.uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
@@ -182,22 +211,6 @@ void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const cha
 	reply_entry(req, make(&m, &e), &e);
 }
 
-/* The new file becomes an empty frame before anybody can open it. */
-static int init_frame(struct fs *fs, struct fuse_entry_param *e, int fd)
-{
-	struct inode *n = ops_inode(fs, e->ino);
-	struct file *f;
-
-	int rc = file_create_take(fs, n, fd, &f);
-	if (rc >= 0)
-		file_put(fs, n);
-	if (rc >= 0)
-		rc = ops_attr(fs, n, &e->attr);
-	if (rc < 0)
-		inode_put(fs->inodes, n, 1);
-	return rc;
-}
-
 void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
 {
 	struct making m = making_of(req, parent, name, mode & S_IFMT ? mode : mode | S_IFREG);
@@ -206,7 +219,7 @@ void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, 
 	m.rdev = rdev;
 	int rc = make(&m, &e);
 	if (rc >= 0 && m.fd >= 0)
-		rc = init_frame(m.fs, &e, m.fd);
+		close(m.fd);
 	reply_entry(req, rc, &e);
 }
 

@@ -17,10 +17,16 @@ struct words {
 	bool has_level;
 };
 
+struct copy {
+	struct copy *next;
+	char text[];
+};
+
 struct parse {
 	struct options *o;
 	struct words w;
-	struct buf mount; /* options for libfuse, with commas */
+	struct buf mount;  /* options for libfuse, with commas               */
+	struct copy *copy; /* of each -o, cut into words: argv stays as ps shows it */
 };
 
 enum kind { TEXT, SIZE, NUMBER, SECONDS };
@@ -189,10 +195,17 @@ static int parse_word(struct parse *p, char *word)
 	return parse_mount_word(p, word);
 }
 
-/* Splits in place; the words stay in argv, which outlives the options. */
-static int parse_list(struct parse *p, char *list)
+static int parse_list(struct parse *p, const char *list)
 {
-	char *rest = list, *word;
+	struct copy *c = mem_zalloc(sizeof *c + strlen(list) + 1);
+	char *word;
+
+	if (!c)
+		return -ENOMEM;
+	strcpy(c->text, list);
+	c->next = p->copy;
+	p->copy = c;
+	char *rest = c->text;
 
 	while ((word = strsep(&rest, ",")))
 		if (*word)
@@ -317,6 +330,11 @@ int options_parse(struct options *o, int argc, char **argv)
 	if (rc >= 0)
 		o->mount_opts = mem_strdup((char *)p.mount.p);
 	buf_free(&p.mount);
+	while (p.copy) {
+		struct copy *next = p.copy->next;
+		mem_free(p.copy);
+		p.copy = next;
+	}
 	if (rc >= 0 && !o->mount_opts)
 		rc = -ENOMEM;
 	return rc;

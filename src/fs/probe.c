@@ -17,6 +17,7 @@ struct slot {
 	struct timespec mtime, ctime;
 	enum suffix suffix; /* one inode may have a name of each sort */
 	bool used;
+	bool told; /* that another entry has the name it claims */
 	struct probed result;
 };
 
@@ -79,6 +80,25 @@ static bool slot_matches(const struct slot *s, const struct stat *st, enum suffi
 	       same_time(s->ctime, st->st_ctim);
 }
 
+static struct slot *slot_for(struct probes *p, const struct stat *st, enum suffix suffix)
+{
+	return &p->slot[(st->st_ino ^ (st->st_dev << 7) ^ suffix) % SLOTS];
+}
+
+bool probe_tell_once(struct probes *p, const char *name, const struct stat *st)
+{
+	size_t stem;
+	enum suffix suffix = suffix_of(name, &stem);
+	struct slot *s = slot_for(p, st, suffix);
+
+	pthread_mutex_lock(&p->lock);
+	bool first = slot_matches(s, st, suffix) && !s->told;
+	if (first)
+		s->told = true;
+	pthread_mutex_unlock(&p->lock);
+	return first;
+}
+
 static int probe_contiguous(const struct backing *b, int fd, enum suffix suffix, struct probed *out)
 {
 	struct frame_info info;
@@ -109,22 +129,20 @@ static int probe_directory(int fd, struct probed *out)
 	int rd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (rd < 0)
 		return -errno;
-	int rc = frame_probe_sparse(rd, &info);
+	int rc = faccessat(rd, "chunks.b2frame", F_OK, AT_SYMLINK_NOFOLLOW) < 0
+			 ? -ENOENT
+			 : frame_probe_sparse(rd, &info);
 	close(rd);
 	*out = (struct probed){NODE_SPARSE, rc < 0 ? 0 : info.nbytes, rc < 0 ? 0 : info.block_size};
 	return rc;
 }
 
-static int probe_content(const struct backing *b, int fd, enum suffix suffix, const struct stat *st,
+static int probe_content(const struct backing *b, int fd, enum suffix suffix, bool is_dir,
 			 struct probed *out)
 {
 	err_clear();
-	if (S_ISDIR(st->st_mode))
+	if (is_dir)
 		return probe_directory(fd, out);
-	if (suffix == SUFFIX_FRAME && st->st_size == 0) { /* created, then the power went */
-		*out = (struct probed){.kind = NODE_FRAME};
-		return 0;
-	}
 	return probe_contiguous(b, fd, suffix, out);
 }
 
@@ -133,7 +151,7 @@ void probe_get(struct probes *p, const struct backing *b, int fd, const char *na
 {
 	size_t stem;
 	enum suffix suffix = suffix_of(name, &stem);
-	struct slot *s = &p->slot[(st->st_ino ^ (st->st_dev << 7) ^ suffix) % SLOTS];
+	struct slot *s = slot_for(p, st, suffix);
 	char text[160];
 
 	*out = (struct probed){.kind = NODE_PLAIN};
@@ -149,13 +167,13 @@ void probe_get(struct probes *p, const struct backing *b, int fd, const char *na
 	if (known)
 		return;
 
-	int rc = probe_content(b, fd, suffix, st, out);
+	int rc = probe_content(b, fd, suffix, S_ISDIR(st->st_mode), out);
 	if (rc < 0) {
 		*out = (struct probed){.kind = NODE_PLAIN};
 		if (!(S_ISDIR(st->st_mode) && rc == -ENOENT))
 			log_warn("%s: shown under its own name: %s", name, err_text(rc, text, sizeof text));
 	}
 	pthread_mutex_lock(&p->lock);
-	*s = (struct slot){st->st_dev, st->st_ino, st->st_size, st->st_mtim, st->st_ctim, suffix, true, *out};
+	*s = (struct slot){st->st_dev, st->st_ino, st->st_size, st->st_mtim, st->st_ctim, suffix, true, false, *out};
 	pthread_mutex_unlock(&p->lock);
 }

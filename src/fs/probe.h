@@ -40,4 +40,7 @@ void probes_close(struct probes *p);
 void probe_get(struct probes *p, const struct backing *b, int fd, const char *name,
 	       const struct stat *st, struct probed *out);
 
+/* True the first time it is asked about a probed entry: for what is logged once. */
+bool probe_tell_once(struct probes *p, const char *name, const struct stat *st);
+
 #endif

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/mount.h>
@@ -17,10 +16,11 @@ extern char **environ;
 
 struct stopper {
 	struct fs *fs;
+	bool detached; /* after the join: nothing is left to unmount */
 	pthread_t thread, main;
 };
 
-static void stop_signals(sigset_t *set)
+void session_signals(sigset_t *set)
 {
 	sigemptyset(set);
 	sigaddset(set, SIGTERM);
@@ -67,8 +67,8 @@ static void stop_serving(struct stopper *s)
 	}
 	if (unmount(fs, false) == 0)
 		return; /* the loop ends by itself */
-	log_warn("%s: still in use: detached; open files end here", fs->opt.mountpoint);
-	(void)unmount(fs, true);
+	log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
+	s->detached = unmount(fs, true) == 0;
 	fuse_session_exit(fs->session);
 	pthread_kill(s->main, SIGUSR1); /* out of its wait */
 }
@@ -79,7 +79,7 @@ static void *stopper_main(void *arg)
 	sigset_t set;
 	int sig;
 
-	stop_signals(&set);
+	session_signals(&set);
 	if (sigwait(&set, &sig) == 0) {
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 		log_info("signal %d: flushing and unmounting", sig);
@@ -157,25 +157,24 @@ static int serve(struct fs *fs)
 	return rc > 0 ? 0 : rc; /* a signal number is not a failure */
 }
 
-static int serve_until_stopped(struct fs *fs)
+static int serve_until_stopped(struct fs *fs, bool *detached)
 {
 	struct stopper s = {.fs = fs, .main = pthread_self()};
 	struct sigaction act = {.sa_handler = ignore}; /* no SA_RESTART */
-	sigset_t set;
 
 	sigaction(SIGUSR1, &act, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	stop_signals(&set);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	TRY(-pthread_create(&s.thread, NULL, stopper_main, &s));
 	int rc = serve(fs);
 	pthread_cancel(s.thread);
 	pthread_join(s.thread, NULL);
+	*detached = s.detached;
 	return rc;
 }
 
 int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 {
+	bool detached = false;
 	char text[160];
 
 	int rc = session_new(fs);
@@ -187,14 +186,15 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 	}
 	rc = keeper_start(&keeper, fs, ready, ctx);
 	if (rc >= 0)
-		rc = serve_until_stopped(fs);
+		rc = serve_until_stopped(fs, &detached);
 	keeper_stop(keeper);
 	keeper = NULL;
 	int commit_rc = keeper_commit_all(fs);
 	if (commit_rc < 0)
 		log_err("%s: the last commit failed: %s", fs->opt.backing,
 			err_text(commit_rc, text, sizeof text));
-	fuse_session_unmount(fs->session);
+	if (!detached)
+		fuse_session_unmount(fs->session);
 	fuse_session_destroy(fs->session);
 	return rc < 0 ? rc : commit_rc;
 }

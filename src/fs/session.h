@@ -7,11 +7,16 @@
 
 #include "fs/fs.h"
 
+#include <signal.h>
+
 /*
  * Serves until the end. `ready` is called once, from another thread, when the
  * mount answers. One line on stderr or in the log for each failure.
  */
 NODISCARD int session_run(struct fs *fs, void (*ready)(void *), void *ctx);
+
+/* The signals that end a mount. To be blocked before the first thread starts. */
+void session_signals(sigset_t *set);
 
 /* The kernel's first word has come (INIT). */
 void session_ready(struct fs *fs);
