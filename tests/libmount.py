@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -47,6 +48,22 @@ def umount(path, *flags):
     tool = ["umount"] if os.geteuid() == 0 else ["fusermount3", "-u"]
     flags = [{"-l": "-z"}.get(f, f) for f in flags] if os.geteuid() else flags
     return subprocess.run([*tool, *flags, str(path)], capture_output=True, text=True, timeout=60)
+
+
+def daemon_stacks(pid):
+    """Where each thread of a process stands: the kernel's view, and gdb's if it is here."""
+    lines = []
+    for task in sorted(Path(f"/proc/{pid}/task").glob("*")):
+        for what in ("comm", "wchan", "syscall", "stack"):
+            try:
+                lines.append(f"{task.name} {what}: {(task / what).read_text().strip()}")
+            except OSError:
+                pass
+    if shutil.which("gdb"):
+        got = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt"],
+                             capture_output=True, text=True, timeout=60)
+        lines.append(got.stdout)
+    return "\n".join(lines)
 
 
 class Mount:
@@ -100,8 +117,9 @@ class Mount:
         try:
             got = self.proc.wait(60 * SLOWNESS)
         except subprocess.TimeoutExpired:
+            stacks = daemon_stacks(self.proc.pid)
             self.kill()
-            raise AssertionError(f"the daemon of {self.mnt} did not end") from None
+            raise AssertionError(f"the daemon of {self.mnt} did not end:\n{stacks}") from None
         live.pop(self, None)
         assert got == code, f"daemon ended with {got}, not {code}: {self.log_text()[-2000:]}"
 

@@ -2,12 +2,10 @@
 
 import faulthandler
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import libmount
 
@@ -16,27 +14,11 @@ class TooLong(Exception):
     """Raised in the test when its time is over."""
 
 
-def daemon_stacks(pid):
-    """Where each thread of a process stands: the kernel's view, and gdb's if it is here."""
-    lines = []
-    for task in sorted(Path(f"/proc/{pid}/task").glob("*")):
-        for what in ("comm", "wchan", "syscall", "stack"):
-            try:
-                lines.append(f"{task.name} {what}: {(task / what).read_text().strip()}")
-            except OSError:
-                pass
-    if shutil.which("gdb"):
-        got = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt"],
-                             capture_output=True, text=True, timeout=60)
-        lines.append(got.stdout)
-    return "\n".join(lines)
-
-
 def end_daemons(out):
     for mount, proc in list(libmount.live.items()):
         print(f"--- daemon {proc.pid} of {mount.mnt}", file=out)
         try:
-            print(daemon_stacks(proc.pid), file=out)
+            print(libmount.daemon_stacks(proc.pid), file=out)
         except (OSError, subprocess.SubprocessError) as error:
             print(f"no stacks: {error}", file=out)
         try:

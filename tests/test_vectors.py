@@ -30,10 +30,11 @@ def cases(folder):
 def shown(module_mount):
     """shown(path of a frame) -> a copy of it in the mount's backing directory."""
     def place(source):
-        target = module_mount.backing / source.parent.name / source.name
+        folder = "-".join(source.parts[-3:-1])
+        target = module_mount.backing / folder / source.name
         target.parent.mkdir(exist_ok=True)
         (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
-        return module_mount.mnt / source.parent.name / SUFFIX.sub("", source.name)
+        return module_mount.mnt / folder / SUFFIX.sub("", source.name)
     return place
 
 
@@ -52,10 +53,10 @@ def check_array(path, entry):
     path = path.with_suffix(".npy")
     array = np.load(path)
     assert sha256(array.tobytes()) == entry["array_sha256"]
-    assert path.stat().st_size == (path.stat().st_size - entry["array_nbytes"]) + array.nbytes
+    assert path.stat().st_size % 64 == entry["array_nbytes"] % 64 and array.nbytes == entry["array_nbytes"]
     shape, dtype = re.search(r"dtype (\S+) shape \[(.*?)\]", entry["note"]).groups()[::-1]
     assert list(array.shape) == json.loads(f"[{shape}]") and array.dtype.str == dtype
-    assert array.flags.c_contiguous and (np.load(path, mmap_mode="r") == array).all()
+    assert array.flags.c_contiguous and np.load(path, mmap_mode="r").tobytes() == array.tobytes()
 
 
 def check_frame(shown, folder, entry):
@@ -125,8 +126,28 @@ def test_compat_frame_is_read_or_refused(mount, blosc2, name):
         assert expect is not None and (m.mnt / name).read_bytes() == expect
 
 
+def assemble(array):
+    """The items of a b2nd array in C order, put together from its decoded chunks (FORMAT.md 14.3)."""
+    import itertools
+    import numpy as np
+    item = array.schunk.typesize
+    out = np.zeros([-(-n // c) * c for n, c in zip(array.shape, array.chunks)], dtype=f"V{item}")
+    grid = [range(0, n, c) for n, c in zip(out.shape, array.chunks)]
+    padded = [-(-c // b) * b for c, b in zip(array.chunks, array.blocks)]
+    for number, corner in enumerate(itertools.product(*grid)):
+        items = np.frombuffer(array.schunk.decompress_chunk(number), dtype=f"V{item}")
+        chunk = np.zeros(padded, dtype=f"V{item}")
+        for i, place in enumerate(itertools.product(*[range(0, p, b) for p, b in zip(padded, array.blocks)])):
+            size = int(np.prod(array.blocks))
+            chunk[tuple(slice(x, x + b) for x, b in zip(place, array.blocks))] = \
+                items[i * size:(i + 1) * size].reshape(array.blocks)
+        out[tuple(slice(x, x + c) for x, c in zip(corner, array.chunks))] = chunk[tuple(slice(0, c) for c in array.chunks)]
+    return out[tuple(slice(0, n) for n in array.shape)]
+
+
 @pytest.mark.parametrize("name", ["example_day_month_temp", "example_item_prices"])
 def test_compat_array(mount, blosc2, name):
+    """Arrays whose dtype is not as wide as their items: the reference cannot slice them, we give the items as they are."""
     import numpy as np
     source = SHARED / "compat" / f"{name}.b2nd"
     if not source.exists():
@@ -135,9 +156,9 @@ def test_compat_array(mount, blosc2, name):
     shutil.copy(source, m.backing)
     m.start()
     if os.listdir(m.mnt) == [f"{name}.npy"]:
-        reference = blosc2.open(str(source), mode="r")[:]
+        expect = assemble(blosc2.open(str(source), mode="r"))
         mine = np.load(m.mnt / f"{name}.npy")
-        assert mine.shape == reference.shape and mine.tobytes() == reference.tobytes()
+        assert mine.shape == expect.shape and mine.tobytes() == expect.tobytes()
     else:
         m.expect_log(re.escape(name))
 
