@@ -167,12 +167,14 @@ static int decode_regular(const struct chunk *c, struct scratch *s, struct run r
 	}
 	uint32_t from = chunk_extent(c, run).off;
 	uint32_t start = chunk_block_bytes(c, run.first).off;
-	for (uint32_t i = run.first; i < run.first + run.n; i++) {
+	int rc = 0;
+	for (uint32_t i = run.first; !rc && i < run.first + run.n; i++) {
 		struct extent at = chunk_block_bytes(c, i);
 		struct view bytes = view_part(stored, c->bstart[i] - from, c->bend[i] - c->bstart[i]);
-		TRY(decode_block(&j, i, bytes, span_of(dst.p + (at.off - start), at.len)));
+		rc = decode_block(&j, i, bytes, span_of(dst.p + (at.off - start), at.len));
 	}
-	return 0;
+	scratch_done(s);
+	return rc;
 }
 
 int chunk_decode(const struct chunk *c, struct scratch *s, struct run run, struct view stored,

@@ -191,5 +191,8 @@ int chunk_encode(struct scratch *s, const struct pipeline *p, struct view src, s
 		return store(&e, out);
 	int rc = p->use_dict ? encode_with_dict(&e, out)
 			     : encode_regular(&e, (struct view){NULL, 0}, out);
-	return rc ? (rc < 0 ? rc : 0) : store(&e, out);
+	scratch_done(s);
+	if (rc < 0)
+		return rc;
+	return rc ? 0 : store(&e, out);
 }

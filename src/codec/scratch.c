@@ -4,6 +4,8 @@
 
 #include <assert.h>
 
+#define WORK_KEEP (16u << 20)
+
 int scratch_open_cpu(struct scratch **out, unsigned cpu)
 {
 	struct scratch *s = mem_zalloc(sizeof *s);
@@ -37,6 +39,14 @@ int scratch_work(struct scratch *s, size_t n)
 {
 	TRY(buf_reserve_fresh(&s->work[0], n));
 	return buf_reserve_fresh(&s->work[1], n);
+}
+
+void scratch_done(struct scratch *s)
+{
+	if (s->work[0].cap <= WORK_KEEP)
+		return;
+	buf_free(&s->work[0]);
+	buf_free(&s->work[1]);
 }
 
 int scratch_state(struct scratch *s, const struct codec *codec, void **state)

@@ -14,8 +14,14 @@ struct scratch {
 	void *state[CODEC_IDS]; /* by codec id; NULL until first use                */
 };
 
-/* Both block buffers, `n` bytes each. */
+/* Both block buffers, `n` bytes each; valid until scratch_done. */
 NODISCARD int scratch_work(struct scratch *s, size_t n);
+
+/*
+ * Gives back buffers that only a giant block needed: a file of some bytes may hold
+ * one of half a gigabyte, and a thread lives long.
+ */
+void scratch_done(struct scratch *s);
 
 /* The thread's state of a codec. */
 NODISCARD int scratch_state(struct scratch *s, const struct codec *codec, void **state);

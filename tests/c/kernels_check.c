@@ -225,12 +225,16 @@ int main(int argc, char **argv)
 	if (timing)
 		bench(&a, &(struct subject){"memcpy", call_memcpy, BYTES, 1}, "libc", NULL, bytes);
 	for (size_t i = 0; i < NSUBJECTS; i++) {
+		struct kernels before = {0};
 		for (size_t l = 0; l < NLEVELS; l++) {
 			unsigned level = cpu_level(levels[l]);
 			struct kernels k;
 			if ((level & have) != level)
 				continue;
 			kernels_init(&k, level);
+			if (!memcmp(&k, &before, sizeof k))
+				continue; /* the level adds nothing */
+			before = k;
 			if (timing)
 				bench(&a, &subjects[i], levels[l], &k, bytes);
 			else

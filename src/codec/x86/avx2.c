@@ -10,7 +10,7 @@
 #define STORE(p, v) _mm256_storeu_si256((__m256i *)(p), (v))
 #define LOAD2(p, gap) _mm256_loadu2_m128i((const __m128i *)((p) + (gap)), (const __m128i *)(p))
 #define STORE2(p, gap, v) _mm256_storeu2_m128i((__m128i *)((p) + (gap)), (__m128i *)(p), (v))
-#define LANE(v, l) _mm256_extracti128_si256((v), (l))
+#define LANE(v, l) ((l) ? _mm256_extracti128_si256((v), 1) : _mm256_castsi256_si128(v))
 #define UNPACK_LO8(a, b) _mm256_unpacklo_epi8((a), (b))
 #define UNPACK_HI8(a, b) _mm256_unpackhi_epi8((a), (b))
 #define GATHER gather
