@@ -56,14 +56,18 @@ static int resize(struct file *f, uint64_t size)
 	return 0;
 }
 
-/* A chunk that has been written to its end is likely done: the workers may have it. */
+/*
+ * A chunk that as many bytes came for as it holds is likely done: the workers
+ * may have it. Its end alone says little, since the kernel sends pages in any order.
+ */
 static int write_piece(struct file *f, const struct piece *p, const uint8_t *src)
 {
 	struct dirty_chunk *c;
 
 	TRY(dirty_get(f, p->chunk, p->lo, p->hi, &c));
 	memcpy(c->bytes.p + p->lo, src, p->hi - p->lo);
-	if (p->hi == chunk_size(f) && c->bytes.n == p->hi)
+	c->written += p->hi - p->lo;
+	if (c->written >= chunk_size(f))
 		flush_submit(f, c);
 	return 0;
 }

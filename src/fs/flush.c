@@ -100,6 +100,7 @@ void flush_submit(struct file *f, struct dirty_chunk *c)
 	assert(c->bytes.n <= len);
 	if (dirty_pad(f, c, len) < 0)
 		return; /* stays DIRTY; the next flush tries again */
+	c->written = 0;
 	HASH_DEL(f->dirty.dirty, c);
 	HASH_ADD(hh, f->dirty.flushing, n, sizeof c->n, c);
 	if (!c->hh.tbl) {
