@@ -374,3 +374,50 @@ def test_failing_calls(work, every):
         tool.do("fail 0")
         tool.do("commit sync")
         check_reference(path, model)
+
+
+def story(tool, rng, model, item):
+    """One change, drawn."""
+    kind = rng.choice(["write", "write", "resize", "empty"])
+    if kind == "write":
+        at, data = rng.randrange(60000) // item * item, blob(rng.randrange(99), rng.randrange(1, 500) * item, "noise")
+        tool.do(f"write {at} {data.hex()}")
+        write(model, at, data)
+    else:
+        size = rng.randrange(60000) // item * item if kind == "resize" else 0
+        tool.do(f"resize {size}")
+        del model[size:]
+        model.extend(bytes(size - len(model)))
+
+
+@pytest.mark.parametrize("name", [None, "core-zstd-shuffle-t4-mixed", "edited", "special-zero", "meta", "tiny-100"])
+def test_power_loss(work, name):
+    """Power goes after the n-th write of a commit, and of what was not synced some is lost. What was
+    synced before is there, or what was being committed: nothing else, and nothing torn."""
+    path = work / "f.b2frame"
+    for seed in range(40):
+        rng = random.Random(f"{seed} {name}")
+        path.unlink(missing_ok=True)
+        with Tool() as tool:
+            if name:
+                shutil.copyfile(OWN / f"{name}.b2frame", path)
+                tool.do(f"open {path}")
+            else:
+                tool.do("pipeline shuffle:4+zstd:1")
+                tool.do(f"create {path} 8192")
+                tool.do("commit sync")
+            schunk = libblosc.open_frame(path)
+            model, item = bytearray(libblosc.chunk_bytes(schunk)), schunk.typesize
+            for _ in range(rng.randrange(4)):
+                story(tool, rng, model, item)
+                tool.do("commit sync")
+            synced = bytes(model)
+            for _ in range(rng.randrange(1, 3)):
+                story(tool, rng, model, item)
+            tool.do(f"die {rng.randrange(8)}")
+            answer = tool.ask("commit sync")
+            tool.do(f"crash {seed}")
+            states = [bytes(model)] if answer == "ok" else [synced, bytes(model)]
+            assert libblosc.chunk_bytes(libblosc.open_frame(path)) in states, (seed, answer)
+            tool.do(f"open {path}")
+            assert tool.bytes(int(tool.do("sum").split()[0])) in states

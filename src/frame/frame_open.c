@@ -110,7 +110,7 @@ static int chunk_length(const struct frame *f, uint32_t n, uint32_t *nbytes)
 static int load_starts(struct frame *f)
 {
 	uint32_t n = f->index.n;
-	/* Without holes every chunk costs bytes. Repeats in masses could only be meant to exhaust memory. */
+	/* Without holes every chunk costs bytes; masses of repeats could only be meant to exhaust memory. */
 	uint64_t most = f->info.sparse ? UINT32_MAX : f->info.cbytes / CHUNK_HEAD;
 	if (n > most)
 		return UNSUPPORTED("more chunks than fit into the chunk area", n);
@@ -127,7 +127,7 @@ static int load_starts(struct frame *f)
 	return f->start[n] == f->info.nbytes ? 0 : CORRUPT("chunks hold less than the frame says", n);
 }
 
-/* What only chunk 0 tells: the true item size while a tail hides it, and the kind of its blocks. */
+/* What only chunk 0 tells: the item size while a tail hides it, and the kind of its blocks. */
 static int look_at_first(struct frame *f)
 {
 	uint8_t head[CHUNK_HEAD] = {0};
@@ -176,7 +176,7 @@ static void load_writer(struct frame *f)
 	trailer_clear_fingerprint(buf_span(&f->trailer));
 	if (io_size(f->io, &file_len) < 0)
 		file_len = info->frame_len;
-	/* Nobody knows whether the disk has this root yet, or bytes behind it that an older one needs. */
+	/* Nobody knows whether the disk has this root yet, or an older one that needs bytes behind it. */
 	f->unsynced = true;
 	space_init(&f->space, max_u64(info->frame_len, file_len));
 }

@@ -1,4 +1,7 @@
-/* Reading: which chunk, where it is, which of its bytes. Everything here may run in many threads at once. */
+/*
+ * Reading: which chunk, where it is, which of its bytes. Everything here may run
+ * in many threads at once.
+ */
 #include "frame/frame_impl.h"
 #include "frame/range.h"
 
@@ -64,9 +67,8 @@ int frame_stored(const struct frame *f, uint32_t n, struct stored *st)
 			io_close(st->io);
 		return rc;
 	}
-	/* A chunk of the root ends inside its chunk area; a pending one, or one in reused space, before the end. */
-	bool rooted = f->state == FRAME_CLEAN;
-	uint64_t end = rooted ? f->info.header_len + f->info.cbytes : f->space.end;
+	/* Chunks of the root end inside its chunk area, pending ones before the end of all. */
+	uint64_t end = f->state == FRAME_CLEAN ? f->info.header_len + f->info.cbytes : f->space.end;
 	if (st->at >= end)
 		return CORRUPT("chunk starts behind the chunk area", st->at);
 	st->room = end - st->at;

@@ -88,7 +88,7 @@ static int load_blocks(struct loader *l, const struct stored *at, const struct c
 static int load_plain(struct loader *l, const struct stored *at, const struct chunk *c,
 		      struct buf *out)
 {
-	TRY(buf_reserve_fresh(out, STEP));
+	TRY(buf_reserve_fresh(out, min_u64(STEP, c->nbytes)));
 	for (uint32_t pos = 0; pos < c->nbytes; pos += STEP) {
 		uint32_t n = (uint32_t)min_u64(STEP, c->nbytes - pos);
 		TRY(io_pread(at->io, at->at + c->head_len + pos, span_of(out->p, n)));

@@ -70,7 +70,7 @@ static int multiply_all(const struct ndarray *a, struct products *p)
 {
 	bool over = false;
 	*p = (struct products){1, 1, a->item, a->item, 1};
-	/* A zero later on would hide an overflow before it: it is none, but 64 bits must not wrap either way. */
+	/* A zero further on does not excuse an overflow before it. */
 	for (int i = 0; i < a->ndim; i++) {
 		uint64_t c = a->chunkshape[i], b = a->blockshape[i];
 		uint64_t across = b ? ceil_div(c, b) : 0;

@@ -89,6 +89,27 @@ static bool unit_is_known(const char *s)
 	return false;
 }
 
+/* Numbers and dates have few sizes; text may have any. */
+static bool number_is_known(char kind, unsigned long size)
+{
+	static const struct {
+		char kind;
+		uint64_t sizes; /* one bit each */
+	} known[] = {
+		{'b', 1 << 1},
+		{'i', 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8},
+		{'u', 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8},
+		{'f', 1 << 2 | 1 << 4 | 1 << 8 | 1 << 12 | 1 << 16},
+		{'c', 1 << 8 | 1 << 16 | 1 << 24 | 1ull << 32},
+		{'m', 1 << 8},
+		{'M', 1 << 8},
+	};
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		if (known[i].kind == kind)
+			return size <= 32 && known[i].sizes >> size & 1;
+	return true;
+}
+
 /* Bytes of an item of a type such as "<f8"; 0: not one that NumPy reads back. */
 static uint64_t simple_size(const char *s, size_t n)
 {
@@ -110,13 +131,7 @@ static uint64_t simple_size(const char *s, size_t n)
 	unsigned long size = strtoul(p + 1, &end, 10);
 	if (size > SIZE_MAX_ITEM || !(kind == 'm' || kind == 'M' ? unit_is_known(end) : *end == 0))
 		return 0;
-	bool number = strchr("biufcmM", kind);
-	uint64_t sizes = kind == 'b'   ? 1 << 1
-			 : kind == 'f' ? 1 << 2 | 1 << 4 | 1 << 8 | 1 << 12 | 1 << 16
-			 : kind == 'c' ? 1 << 8 | 1 << 16 | 1 << 24 | 1ull << 32
-			 : strchr("mM", kind) ? 1 << 8
-					      : 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8;
-	if (number && (size > 32 || !(sizes >> size & 1)))
+	if (!number_is_known(kind, size))
 		return 0;
 	return kind == 'U' ? 4ull * size : size;
 }
@@ -231,8 +246,8 @@ int ndarray_npy_header(const struct ndarray *a, uint8_t out[static NDARRAY_NPY_M
 	if (!describe(a, descr, sizeof descr))
 		return UNSUPPORTED("dtype", 0);
 	print_shape(a, shape, sizeof shape);
-	int n = snprintf(dict, sizeof dict, "{'descr': %s, 'fortran_order': False, 'shape': %s, }",
-			 descr, shape);
+	static const char form[] = "{'descr': %s, 'fortran_order': False, 'shape': %s, }";
+	int n = snprintf(dict, sizeof dict, form, descr, shape);
 	assert(n > 0 && (size_t)n < sizeof dict);
 	size_t prefix = 10, total = (prefix + (size_t)n + 1 + 63) & ~(size_t)63;
 	memcpy(out, "\x93NUMPY\x01\x00", 8);

@@ -11,6 +11,9 @@
  *   zero N                  chunk N becomes a hole
  *   commit later|sync       frame_commit
  *   fail N                  from now on every N-th call that changes the file fails, 0: none
+ *   die N                   after N more changes of the file every one fails
+ *   crash SEED              power is lost: of the writes since the last sync some are
+ *                           undone, drawn by SEED; the frame is closed, faults end
  *   read AT N               prints the bytes in hex
  *   sum                     prints size and FNV-1a of all bytes, twice: read by chunks and by range
  *
@@ -33,27 +36,57 @@ struct tool {
 	bool first; /* no data was written yet: the pipeline goes into the header */
 };
 
-/* An io that fails every n-th change. */
+/* What a write covered, so that it can be undone. */
+struct undo {
+	uint64_t at, size; /* size of the file before */
+	struct buf old;
+};
+
+/* An io that fails at will and forgets what was not synced. */
 static struct {
 	const struct io_ops *real;
 	struct io_ops ops;
 	uint64_t every, count;
+	bool dying;
+	uint64_t life;
+	struct undo undo[4096];
+	size_t nundo;
 } fault;
 
 static int fault_now(void)
 {
+	if (fault.dying && fault.life-- == 0) {
+		fault.life = 0;
+		return -EIO;
+	}
 	return fault.every && ++fault.count % fault.every == 0 ? -EIO : 0;
 }
 
 static int fault_pwrite(struct io *io, uint64_t at, struct view src)
 {
 	TRY(fault_now());
+	assert(fault.nundo < sizeof fault.undo / sizeof *fault.undo);
+	struct undo *u = &fault.undo[fault.nundo++];
+	*u = (struct undo){.at = at};
+	TRY(fault.real->size(io, &u->size));
+	size_t n = u->size > at ? min_u64(u->size - at, src.n) : 0;
+	TRY(buf_reserve(&u->old, n));
+	u->old.n = n;
+	if (n)
+		TRY(fault.real->pread(io, at, buf_span(&u->old)));
 	return fault.real->pwrite(io, at, src);
+}
+
+static void forget_undo(void)
+{
+	while (fault.nundo)
+		buf_free(&fault.undo[--fault.nundo].old);
 }
 
 static int fault_sync(struct io *io)
 {
 	TRY(fault_now());
+	forget_undo();
 	return fault.real->sync(io);
 }
 
@@ -61,6 +94,25 @@ static int fault_truncate(struct io *io, uint64_t size)
 {
 	TRY(fault_now());
 	return fault.real->truncate(io, size);
+}
+
+/* Newest first; what lay behind the old end becomes zeros, as blocks that were never written. */
+static int undo_some(struct io *io, unsigned seed)
+{
+	static const uint8_t zeros[65536];
+	for (size_t i = fault.nundo; i-- > 0;) {
+		struct undo *u = &fault.undo[i];
+		uint64_t size;
+		if (rand_r(&seed) >> 8 & 1)
+			continue;
+		if (u->old.n)
+			TRY(fault.real->pwrite(io, u->at, buf_view(&u->old)));
+		TRY(fault.real->size(io, &size));
+		if (u->size <= u->at && u->at < size)
+			TRY(fault.real->pwrite(io, u->at, view_of(zeros, min_u64(32, size - u->at))));
+	}
+	forget_undo();
+	return 0;
 }
 
 static int file_io(const char *name, int flags, struct io **io)
@@ -83,6 +135,7 @@ static int do_open(struct tool *t, const char *name)
 	struct io *io;
 	frame_close(t->frame);
 	t->frame = NULL;
+	forget_undo();
 	TRY(file_io(name, O_RDWR, &io));
 	return frame_open_take(&t->frame, io);
 }
@@ -267,6 +320,25 @@ static int do_sum(struct tool *t)
 	return 1;
 }
 
+static int do_crash(struct tool *t, unsigned seed)
+{
+	int rc = undo_some(frame_io(t->frame), seed);
+	frame_close(t->frame);
+	t->frame = NULL;
+	fault.dying = false;
+	fault.every = 0;
+	return rc;
+}
+
+static int do_fault(const char *cmd, uint64_t n)
+{
+	fault.every = cmd[0] == 'f' ? n : 0;
+	fault.count = 0;
+	fault.dying = cmd[0] == 'd';
+	fault.life = n;
+	return 0;
+}
+
 static int do_line(struct tool *t, const char *cmd, const char *args)
 {
 	char why[256];
@@ -276,11 +348,8 @@ static int do_line(struct tool *t, const char *cmd, const char *args)
 		return do_create(t, args);
 	if (strcmp(cmd, "open") == 0)
 		return do_open(t, args);
-	if (strcmp(cmd, "fail") == 0) {
-		fault.every = strtoull(args, NULL, 10);
-		fault.count = 0;
-		return 0;
-	}
+	if (strcmp(cmd, "fail") == 0 || strcmp(cmd, "die") == 0)
+		return do_fault(cmd, strtoull(args, NULL, 10));
 	if (!t->frame)
 		return -EBADF;
 	if (strcmp(cmd, "resize") == 0)
@@ -295,6 +364,8 @@ static int do_line(struct tool *t, const char *cmd, const char *args)
 	}
 	if (strcmp(cmd, "commit") == 0)
 		return frame_commit(t->frame, strcmp(args, "sync") == 0 ? COMMIT_SYNC : COMMIT_LATER);
+	if (strcmp(cmd, "crash") == 0)
+		return do_crash(t, (unsigned)strtoul(args, NULL, 10));
 	if (strcmp(cmd, "read") == 0)
 		return do_read(t, args);
 	if (strcmp(cmd, "sum") == 0)
@@ -324,6 +395,7 @@ int main(void)
 		fflush(stdout);
 	}
 	free(line);
+	forget_undo();
 	frame_close(t.frame);
 	scratch_close(t.scratch);
 	return 0;
