@@ -3,6 +3,7 @@
 import hashlib
 import json
 
+import blosc2
 import pytest
 
 from test_codec_tool import DATA, VECTORS, tool  # noqa: F401
@@ -50,3 +51,17 @@ def test_blosc1(tool, path, entry):  # noqa: F811
 @pytest.mark.parametrize("path, entry", entries(VECTORS / "compat"))
 def test_releases(tool, path, entry):  # noqa: F811
     check(tool, path, entry)
+
+
+def frames():
+    found = [p for folder in ("frames", "compat") for p in sorted((VECTORS / folder).glob("*.b2*")) if p.is_file()]
+    return [pytest.param(p, id=p.name) for p in found] or [
+        pytest.param(None, marks=pytest.mark.skip(reason="frames vectors are not here"))]
+
+
+@pytest.mark.parametrize("path", frames())
+def test_chunks_of_frames(tool, path):  # noqa: F811
+    """Whatever the reference keeps in a frame, chunk by chunk, also variable-length blocks."""
+    schunk = blosc2.schunk_from_cframe(path.read_bytes(), copy=True)
+    for i in range(schunk.nchunks):
+        assert tool.both(schunk.get_chunk(i), item=schunk.typesize) == schunk.decompress_chunk(i)

@@ -46,6 +46,20 @@ static bool copy_literals(struct reader *r, size_t n)
 	return true;
 }
 
+/* Repeats the 1, 2, 4 or 8 bytes in front of `out`; runs of small values are mostly this. */
+static inline void fill_period(uint8_t *out, const uint8_t *end, size_t period)
+{
+	const uint8_t *from = out - period;
+	uint64_t x = period == 1   ? *from
+		     : period == 2 ? get_le16(from)
+		     : period == 4 ? get_le32(from)
+				   : get_le64(from);
+	for (size_t have = 8 * period; have < 64; have *= 2)
+		x |= x << have;
+	for (; out < end; out += 8)
+		put_le64(out, x);
+}
+
 static bool copy_match(struct reader *r, size_t len, size_t dist)
 {
 	if (dist > (size_t)(r->out - r->out_start) || len > (size_t)(r->out_end - r->out))
@@ -55,6 +69,10 @@ static bool copy_match(struct reader *r, size_t len, size_t dist)
 	if ((size_t)(r->out_end - out) < len + SLACK) {
 		for (; out < end; out++)
 			*out = *(out - dist);
+		return true;
+	}
+	if (dist < 16 && (dist & (dist - 1)) == 0) {
+		fill_period(out, end, dist);
 		return true;
 	}
 	if (dist < 16) {
@@ -123,6 +141,7 @@ static int blosclz_decode(void *state, struct view src, struct span dst,
 
 #define HASH_LOG_MAX 14
 #define CHAIN (1u << 16) /* a power of two; distances on a chain stay below it */
+#define NICE_LEN 256u    /* a match as good as any: the search ends */
 #define TAIL 12u         /* no match starts in the last bytes: room for wide reads, a literal end */
 
 /*
@@ -224,6 +243,8 @@ static inline struct match find_match(struct writer *w, const uint8_t *p)
 			if (!best.len || match_gain(m) > match_gain(best))
 				best = m;
 		}
+		if (best.len >= NICE_LEN)
+			break;
 		/* Older chain entries have been overwritten by now. */
 		if (w->effort->depth == 1 || dist >= CHAIN)
 			break;
@@ -300,7 +321,7 @@ static bool encode_all(struct writer *w)
 			p += 1 + (misses++ >> w->effort->skip);
 			continue;
 		}
-		while (w->effort->lazy && p + 1 < stop) {
+		while (w->effort->lazy && m.len < NICE_LEN && p + 1 < stop) {
 			struct match next = find_match(w, p + 1);
 			if (!next.len || match_gain(next) <= match_gain(m) + 1)
 				break;
