@@ -216,41 +216,49 @@ int file_create_take(struct fs *fs, struct inode *n, int fd, struct file **out)
 	return file_get(fs, n, true, out);
 }
 
+static void drop_dirty(struct file *f)
+{
+	struct dirty_chunk *c, *next;
+
+	pthread_rwlock_wrlock(&f->lock);
+	HASH_ITER(hh, f->dirty.dirty, c, next)
+		dirty_drop(f, c);
+	f->lost = true;
+	pthread_rwlock_unlock(&f->lock);
+}
+
 /* What a failing disk left in memory is given up, loudly. */
 static void discard_dirty(struct file *f)
 {
 	char name[NAME_MAX + 1];
 
-	pthread_rwlock_wrlock(&f->lock);
-	if (f->dirty.dirty || frame_dirty(f->frame)) {
+	if (file_changed(f)) {
 		inode_name(f->fs->inodes, f->inode, name);
 		log_err("%s: closed with unwritten data: it stays at its last commit", name);
 	}
-	struct dirty_chunk *c, *next;
-	HASH_ITER(hh, f->dirty.dirty, c, next)
-		dirty_drop(f, c);
-	pthread_rwlock_unlock(&f->lock);
+	drop_dirty(f);
 }
 
-/* Only the last close and only a file that still has a name: nobody will read the rest. */
-static void finish(struct file *f)
+static bool has_no_name(struct file *f)
 {
 	struct stat st;
 	int fd = inode_pin(f->fs->inodes, f->inode);
-	bool gone = fd >= 0 && stat_fd(fd, &st) == 0 && st.st_nlink == 0;
 
-	if (fd >= 0)
-		inode_unpin(f->fs->inodes, f->inode);
+	if (fd < 0)
+		return false;
+	bool gone = stat_fd(fd, &st) == 0 && st.st_nlink == 0;
+	inode_unpin(f->fs->inodes, f->inode);
+	return gone;
+}
+
+/* The last close: all goes to the frame, unless the file was deleted and nobody will read it. */
+static void finish(struct file *f)
+{
 	IGNORE(flush_wait(f)); /* what failed is DIRTY, and tried again by the sync */
-	if (!gone && file_sync(f, COMMIT_LATER) < 0)
+	if (has_no_name(f))
+		drop_dirty(f);
+	else if (file_sync(f, COMMIT_LATER) < 0)
 		discard_dirty(f);
-	if (gone) {
-		struct dirty_chunk *c, *next;
-		pthread_rwlock_wrlock(&f->lock);
-		HASH_ITER(hh, f->dirty.dirty, c, next)
-			dirty_drop(f, c);
-		pthread_rwlock_unlock(&f->lock);
-	}
 	budget_file_clean(f->fs->budget, f);
 	budget_wait_unpinned(f->fs->budget, f);
 	IGNORE(flush_wait(f)); /* a pinned file may have been flushed once more */
@@ -311,7 +319,7 @@ int file_sync(struct file *f, enum durability how)
 	if (how == COMMIT_LATER && !file_changed(f))
 		return 0;
 	pthread_rwlock_wrlock(&f->gate);
-	int rc = flush_all(f);
+	int rc = f->lost ? -EIO : flush_all(f);
 	if (rc >= 0)
 		rc = commit(f, how);
 	if (rc >= 0)

@@ -26,6 +26,7 @@ struct file {
 	pthread_rwlock_t lock; /* for all down to npy */
 	struct frame *frame;
 	bool writable;
+	bool lost;             /* dirty data was given up: nothing may be committed on top of that */
 	struct pipeline pipeline; /* for the chunks that we write */
 	struct dirty dirty;
 	struct npy *npy;       /* NODE_ARRAY: fixed after open */

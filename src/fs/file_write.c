@@ -79,6 +79,8 @@ static ssize_t write_locked(struct file *f, uint64_t at, struct view src)
 	struct piece p;
 	int rc = 0;
 
+	if (f->lost)
+		return -EIO;
 	if (add_overflows(at, src.n, &end) || end > frame_max_size(f->frame))
 		return -EFBIG;
 	if (end > old)
@@ -111,7 +113,7 @@ ssize_t file_write(struct file *f, uint64_t at, struct view src)
 }
 
 /* Alone with the file, and no chunk with the workers: those know the size that was. */
-static void enter_alone(struct file *f)
+static int enter_alone(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->gate);
 	pthread_rwlock_wrlock(&f->lock);
@@ -120,6 +122,7 @@ static void enter_alone(struct file *f)
 		IGNORE(flush_wait(f)); /* it will be tried again */
 		pthread_rwlock_wrlock(&f->lock);
 	}
+	return f->lost ? -EIO : 0;
 }
 
 static int leave_alone(struct file *f, int rc)
@@ -134,19 +137,19 @@ static int leave_alone(struct file *f, int rc)
 int file_truncate(struct file *f, uint64_t size)
 {
 	err_clear();
-	enter_alone(f);
-	int rc = size > frame_max_size(f->frame) ? -EFBIG : resize(f, size);
+	int rc = enter_alone(f);
+	if (rc >= 0)
+		rc = size > frame_max_size(f->frame) ? -EFBIG : resize(f, size);
 	return leave_alone(f, rc);
 }
 
 int file_extend(struct file *f, uint64_t size)
 {
 	err_clear();
-	enter_alone(f);
-	int rc = 0;
-	if (size > frame_max_size(f->frame))
+	int rc = enter_alone(f);
+	if (rc >= 0 && size > frame_max_size(f->frame))
 		rc = -EFBIG;
-	else if (size > frame_size(f->frame))
+	else if (rc >= 0 && size > frame_size(f->frame))
 		rc = resize(f, size);
 	return leave_alone(f, rc);
 }
@@ -172,12 +175,11 @@ static int zero_piece(struct file *f, const struct piece *p)
 int file_zero(struct file *f, uint64_t at, uint64_t len)
 {
 	struct piece p;
-	int rc = 0;
 
 	err_clear();
-	enter_alone(f);
+	int rc = enter_alone(f);
 	uint64_t size = frame_size(f->frame);
-	if (at < size) {
+	if (rc >= 0 && at < size) {
 		struct range r = range_of(at, min_u64(len, size - at), chunk_size(f));
 		while (rc >= 0 && range_next(&r, &p))
 			rc = zero_piece(f, &p);
