@@ -14,7 +14,16 @@
 #define UNPACK_LO8(a, b) _mm_unpacklo_epi8((a), (b))
 #define UNPACK_HI8(a, b) _mm_unpackhi_epi8((a), (b))
 
+#define ADD8(a, b) _mm_add_epi8((a), (b))
+#define MOVEMASK(v) _mm_movemask_epi8(v)
+#define XOR(a, b) _mm_xor_si128((a), (b))
+#define AND(a, b) _mm_and_si128((a), (b))
+#define SHL64(v, n) _mm_slli_epi64((v), (n))
+#define SHR64(v, n) _mm_srli_epi64((v), (n))
+#define SET64(x) _mm_set1_epi64x(x)
+
 #include "codec/x86/shuffle_impl.h"
+#include "codec/x86/bitshuffle_impl.h"
 
 /* Running sums inside a register by doubling steps; the last byte carries over. */
 static void sum_scan_sse2(size_t n, const uint8_t *src, uint8_t *dst)
@@ -42,5 +51,7 @@ void kernels_sse2(struct kernels *k)
 {
 	k->shuffle = shuffle_sse2;
 	k->unshuffle = unshuffle_sse2;
+	k->bitshuffle = bitshuffle_sse2;
+	k->bitunshuffle = bitunshuffle_sse2;
 	k->sum_scan = sum_scan_sse2;
 }
