@@ -174,6 +174,7 @@ void frame_set_pipeline(struct frame *f, const struct pipeline *p)
 	frame_check(f);
 	header_set_pipeline(f->head.p, p);
 	f->info.pipeline = *p;
+	memcpy(f->info.pipeline.meta, header_filter_meta(f->head.p), FILTER_SLOTS);
 	f->info.block_size = p->blocksize;
 	f->type_size = p->typesize;
 	set_dirty(f);

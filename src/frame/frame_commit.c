@@ -13,6 +13,7 @@
  * truncation to nothing is one header write like every other commit. In those of others a
  * chunk or the index may lie there: it is moved away first, by a commit of its own.
  */
+#include "codec/filter.h"
 #include "frame/frame_impl.h"
 #include "frame/header.h"
 #include "frame/trailer.h"
@@ -35,17 +36,27 @@ static bool index_has(const struct index *ix, uint64_t entry)
 	return false;
 }
 
+/* True: chunks decode to other bytes when the header's item size changes. */
+static bool hangs_on_type_size(const struct frame *f, const struct index *ix)
+{
+	const struct pipeline *p = &f->info.pipeline;
+	for (int i = 0; i < FILTER_SLOTS; i++)
+		if ((p->filter[i] == FILTER_BYTEDELTA || p->filter[i] == FILTER_BYTEDELTA_OLD) &&
+		    p->meta[i] == 0)
+			return true; /* 0 channels: as many as an item has bytes */
+	return index_has(ix, ENTRY_NAN); /* the pattern is that of a float or a double */
+}
+
 /*
  * Python counts in items and cuts at chunks by items: a size that does not divide both
- * the data and the chunks would hide the tail or shift what follows. The pattern of a NaN
- * chunk, however, hangs on the item size, so that frames with such chunks keep theirs.
+ * the data and the chunks would hide the tail or shift what follows.
  */
 static uint32_t type_size_for(const struct frame *f, const struct index *ix, uint64_t nbytes)
 {
 	uint32_t size = f->type_size;
 	if (nbytes % size == 0 && f->info.chunk_size % size == 0)
 		return size;
-	return index_has(ix, ENTRY_NAN) ? f->info.type_size : 1;
+	return hangs_on_type_size(f, ix) ? f->info.type_size : 1;
 }
 
 /* From here on the new root may be on disk, whatever comes back. */

@@ -1,5 +1,6 @@
 #include "frame/header.h"
 
+#include "codec/filter.h"
 #include "frame/msgpack.h"
 
 #include <assert.h>
@@ -186,4 +187,12 @@ void header_set_pipeline(uint8_t fixed[static HEADER_FIXED], const struct pipeli
 	put_be32(fixed + AT_BLOCK_SIZE, p->blocksize);
 	memcpy(fixed + AT_FILTERS, p->filter, FILTER_SLOTS);
 	memcpy(fixed + AT_FILTERS_META, p->meta, FILTER_SLOTS);
+	for (int i = 0; i < FILTER_SLOTS; i++)
+		if (p->filter[i] == FILTER_BYTEDELTA && p->meta[i] == 0)
+			fixed[AT_FILTERS_META + i] = p->typesize <= UINT8_MAX ? (uint8_t)p->typesize : 1;
+}
+
+const uint8_t *header_filter_meta(const uint8_t fixed[static HEADER_FIXED])
+{
+	return fixed + AT_FILTERS_META;
 }

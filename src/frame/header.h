@@ -32,7 +32,13 @@ void header_build(uint8_t out[static HEADER_EMPTY], const struct pipeline *p, ui
 
 void header_set_root(uint8_t fixed[static HEADER_FIXED], const struct header_root *root);
 
-/* Codec, level, filters, split mode, dictionary and block size; not type_size. */
+/*
+ * Codec, level, filters, split mode, dictionary and block size; not type_size. A filter
+ * parameter that stands for the item size is spelled out, since type_size may change.
+ */
 void header_set_pipeline(uint8_t fixed[static HEADER_FIXED], const struct pipeline *p);
+
+/* The filter parameters as they stand in a header. */
+const uint8_t *header_filter_meta(const uint8_t fixed[static HEADER_FIXED]);
 
 #endif
