@@ -120,7 +120,8 @@ static int take_typesize(struct pipeline *p, long number, char *why, size_t room
 	return 0;
 }
 
-static int take_filter(struct pipeline *p, const struct term *t, unsigned slot, char *why, size_t room)
+static int take_filter(struct pipeline *p, const struct term *t, unsigned slot, char *why,
+		       size_t room)
 {
 	const struct filter *f = term_is(t, "none") ? NULL : filter_by_name(t->name);
 	if (!f && !term_is(t, "none"))
@@ -139,7 +140,7 @@ static int take_filter(struct pipeline *p, const struct term *t, unsigned slot, 
 	return 0;
 }
 
-/* The filters that stand first go to the last slots, as in the reference: nothing depends on it but habit. */
+/* The last slots hold them, as in the reference: nothing depends on it but habit. */
 static void slots_align(struct pipeline *p, unsigned n)
 {
 	unsigned shift = FILTER_SLOTS - n;

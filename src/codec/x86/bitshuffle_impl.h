@@ -74,8 +74,9 @@ static void SUFFIX(bitshuffle)(size_t size, size_t n, const uint8_t *src, uint8_
 		size_t len = stop - at < BIT_TILE ? stop - at : BIT_TILE;
 		for (size_t j = 0; j < size; j = SUFFIX(next_col)(j, size)) {
 			SUFFIX(tile_fill)(&t, size, src + at * size + j, len);
+			uint8_t *bits = dst + 8 * j * plane + at / 8;
 			for (size_t k = 0; k < cols; k++)
-				SUFFIX(bits_split)(t.plane[k], len, dst + 8 * (j + k) * plane + at / 8, plane);
+				SUFFIX(bits_split)(t.plane[k], len, bits + 8 * k * plane, plane);
 		}
 	}
 	bitshuffle_rest(size, n, stop, src, dst);
@@ -122,7 +123,8 @@ static void SUFFIX(bitunshuffle)(size_t size, size_t n, const uint8_t *src, uint
 			const uint8_t *bits = src + 8 * j * plane + at / 8;
 			for (size_t k = 0; k < cols; k++)
 				for (size_t i = 0; i < len; i += BIT_JOIN)
-					SUFFIX(bits_join)(bits + 8 * k * plane + i / 8, plane, t.plane[k] + i);
+					SUFFIX(bits_join)(bits + 8 * k * plane + i / 8, plane,
+							  t.plane[k] + i);
 			SUFFIX(tile_empty)(&t, size, dst + at * size + j, len);
 		}
 	}
