@@ -21,6 +21,7 @@ struct dirty_chunk {
 	struct file *file;
 	uint32_t n;
 	uint32_t written; /* bytes that came since it is DIRTY: a full chunk's worth is likely all of it */
+	bool bytewise;    /* FLUSHING: by the file's bytewise pipeline */
 	struct buf bytes; /* what lies behind bytes.n, up to the chunk's end, is zero */
 	UT_hash_handle hh;
 };

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "fs/flush.h"
+#include "fs/policy.h"
 #include "fs/times.h"
 #include "fs/view_npy.h"
 #include "fs/workspace.h"
@@ -28,27 +29,25 @@ static void revalidate(struct fs *fs, struct inode *n, int fd)
 	n->seen = st;
 }
 
-/*
- * New chunks are written as the frame's others are. The header says typesize 1
- * while the length is not whole items (DESIGN.md), so the chunks are asked.
- */
+/* New chunks are written as the frame's others are, when we can. */
 static void pipeline_of_frame(struct file *f)
 {
-	const struct frame_info *info = frame_info(f->frame);
-	struct workspace *ws = workspace_get();
-	struct pipeline p = info->pipeline;
+	struct pipeline p = policy_recover_item(&frame_info(f->frame)->pipeline);
 	char why[160];
 
-	for (uint32_t n = 0; ws && p.typesize == 1 && n < frame_nchunks(f->frame) && n < 16; n++) {
-		struct chunk c = {0};
-		if (frame_slot(f->frame, n) == SLOT_STORED &&
-		    frame_load_chunk(f->frame, n, ws->scratch, &c) >= 0)
-			p.typesize = c.typesize;
-		chunk_deinit(&c);
-	}
-	if (p.blocksize % p.typesize)
-		p.blocksize -= p.blocksize % p.typesize;
 	f->pipeline = pipeline_check(&p, why, sizeof why) < 0 ? f->fs->opt.pipeline : p;
+	f->has_bytewise = policy_bytewise(&f->pipeline, &f->bytewise);
+	f->items_whole = true;
+}
+
+/* An empty file, new or truncated, takes up what the mount says now. */
+void file_adopt_pipeline(struct file *f)
+{
+	struct pipeline p = f->fs->opt.pipeline;
+
+	policy_note_item(&p);
+	frame_set_pipeline(f->frame, &p);
+	pipeline_of_frame(f);
 }
 
 static void file_free(struct file *f)
@@ -155,6 +154,43 @@ static int make_writable(struct file *f)
 	return rc;
 }
 
+/* The same descriptor, but somebody else wrote: a clean file is read anew, a changed one is ours. */
+static int reopen(struct file *f, int fd)
+{
+	struct frame *old = f->frame;
+	int rc = 0;
+
+	pthread_rwlock_wrlock(&f->lock);
+	if (!f->dirty.dirty && !f->dirty.flushing && !frame_dirty(old)) {
+		rc = open_contiguous(f, fd);
+		if (rc >= 0)
+			frame_close(old);
+		else
+			f->frame = old; /* the handles that have it read what is still there */
+	}
+	pthread_rwlock_unlock(&f->lock);
+	return rc;
+}
+
+static int reload_if_changed(struct file *f)
+{
+	struct inode *n = f->inode;
+	struct stat st;
+
+	/* The gate is taken by who commits: then the change is our own. */
+	if (inode_kind(n) != NODE_FRAME || pthread_rwlock_trywrlock(&f->gate) != 0)
+		return 0;
+	int fd = io_file_fd(frame_io(f->frame));
+	int rc = stat_fd(fd, &st);
+	if (rc >= 0 && !same_content(&st, &n->seen) && !file_changed(f)) {
+		rc = reopen(f, fd);
+		if (rc >= 0)
+			revalidate(f->fs, n, fd);
+	}
+	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
 static int may_write(const struct file *f)
 {
 	if (inode_kind(f->inode) != NODE_FRAME || !frame_writable(f->frame))
@@ -176,6 +212,8 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 			n->file = f;
 		else if (f)
 			close_frame(f);
+	} else {
+		rc = reload_if_changed(n->file);
 	}
 	if (rc >= 0 && writable) {
 		rc = may_write(n->file);
@@ -196,11 +234,13 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 /* What is made has no name yet: whoever sees it later sees a whole, empty frame. */
 int file_init_frame(const struct fs *fs, int fd)
 {
+	struct pipeline p = fs->opt.pipeline;
 	struct frame *frame;
 	struct io *io;
 
+	policy_note_item(&p);
 	TRY(io_file_open(&io, fd, false));
-	TRY(frame_create_take(&frame, io, &fs->opt.pipeline, (uint32_t)fs->opt.chunksize));
+	TRY(frame_create_take(&frame, io, &p, (uint32_t)fs->opt.chunksize));
 	frame_close(frame);
 	return 0;
 }
@@ -299,6 +339,42 @@ bool file_changed(struct file *f)
 	return changed;
 }
 
+/* Larger files keep their chunks: re-encoding them would cost more than the slices are worth. */
+#define BYTEWISE_MAX (16u << 20)
+
+static bool must_become_bytewise(const struct file *f)
+{
+	uint64_t size = frame_size(f->frame);
+
+	return f->items_whole && f->has_bytewise && size % f->pipeline.typesize && size <= BYTEWISE_MAX;
+}
+
+/* True: the chunk is stored with items of more than a byte. */
+static bool is_typed(struct file *f, uint32_t n, struct workspace *ws)
+{
+	struct chunk c = {0};
+	bool typed = frame_slot(f->frame, n) == SLOT_STORED &&
+		     frame_load_chunk(f->frame, n, ws->scratch, &c) >= 0 && c.typesize > 1;
+	chunk_deinit(&c);
+	return typed;
+}
+
+/* The length is not whole items any more (policy.h): what was stored as items is stored anew. */
+static int become_bytewise(struct file *f)
+{
+	struct workspace *ws = workspace_get();
+	struct dirty_chunk *c;
+	int rc = ws ? 0 : -ENOMEM;
+
+	pthread_rwlock_wrlock(&f->lock);
+	f->items_whole = false;
+	for (uint32_t n = 0; rc >= 0 && n < frame_nchunks(f->frame); n++)
+		if (is_typed(f, n, ws))
+			rc = dirty_get(f, n, 0, 0, &c);
+	pthread_rwlock_unlock(&f->lock);
+	return rc < 0 ? rc : flush_all(f);
+}
+
 static int commit(struct file *f, enum durability how)
 {
 	int fd = io_file_fd(frame_io(f->frame));
@@ -320,6 +396,8 @@ int file_sync(struct file *f, enum durability how)
 		return 0;
 	pthread_rwlock_wrlock(&f->gate);
 	int rc = f->lost ? -EIO : flush_all(f);
+	if (rc >= 0 && must_become_bytewise(f))
+		rc = become_bytewise(f);
 	if (rc >= 0)
 		rc = commit(f, how);
 	if (rc >= 0)

@@ -28,6 +28,8 @@ struct file {
 	bool writable;
 	bool lost;             /* dirty data was given up: nothing may be committed on top of that */
 	struct pipeline pipeline; /* for the chunks that we write */
+	struct pipeline bytewise; /* the same for a length that is not whole items (policy.h) */
+	bool has_bytewise, items_whole;
 	struct dirty dirty;
 	struct npy *npy;       /* NODE_ARRAY: fixed after open */
 
@@ -58,6 +60,9 @@ NODISCARD int file_create_take(struct fs *fs, struct inode *n, int fd, struct fi
 
 /* The last use commits what is left and closes. */
 void file_put(struct fs *fs, struct inode *n);
+
+/* The first bytes are about to come into an empty file. The lock is held for writing. */
+void file_adopt_pipeline(struct file *f);
 
 uint64_t file_size(struct file *f);
 

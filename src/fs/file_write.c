@@ -83,6 +83,8 @@ static ssize_t write_locked(struct file *f, uint64_t at, struct view src)
 		return -EIO;
 	if (add_overflows(at, src.n, &end) || end > frame_max_size(f->frame))
 		return -EFBIG;
+	if (old == 0)
+		file_adopt_pipeline(f);
 	if (end > old)
 		TRY(resize(f, end));
 	struct range r = range_of(at, src.n, chunk_size(f));

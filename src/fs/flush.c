@@ -12,7 +12,9 @@ static int encode(struct dirty_chunk *c, struct workspace *ws, bool *zeros)
 	*zeros = bytes_are_zero(buf_view(&c->bytes));
 	if (*zeros)
 		return 0;
-	return chunk_encode(ws->scratch, &c->file->pipeline, buf_view(&c->bytes), &ws->stored);
+	const struct file *f = c->file;
+	return chunk_encode(ws->scratch, c->bytewise ? &f->bytewise : &f->pipeline,
+			    buf_view(&c->bytes), &ws->stored);
 }
 
 /* Space is taken under the lock, filled outside of it, so that writers go on meanwhile. */
@@ -101,6 +103,7 @@ void flush_submit(struct file *f, struct dirty_chunk *c)
 	if (dirty_pad(f, c, len) < 0)
 		return; /* stays DIRTY; the next flush tries again */
 	c->written = 0;
+	c->bytewise = f->has_bytewise && frame_size(f->frame) % f->pipeline.typesize;
 	HASH_DEL(f->dirty.dirty, c);
 	HASH_ADD(hh, f->dirty.flushing, n, sizeof c->n, c);
 	if (!c->hh.tbl) {

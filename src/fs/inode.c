@@ -156,6 +156,7 @@ void inodes_close(struct inodes *t)
 			mem_free(l);
 		}
 		n->pins = 0;
+		n->promoted = false;
 		erase(t, n);
 	}
 	pthread_mutex_destroy(&t->lock);
@@ -253,6 +254,17 @@ struct inode *inode_known(struct inodes *t, const struct entry *e)
 	struct inode *n = find(t, e);
 	if (n)
 		n->refs++;
+	pthread_mutex_unlock(&t->lock);
+	return n;
+}
+
+struct inode *inodes_any_open(struct inodes *t)
+{
+	struct inode *n;
+
+	pthread_mutex_lock(&t->lock);
+	for (n = t->table; n && !n->handles; n = n->hh.next)
+		;
 	pthread_mutex_unlock(&t->lock);
 	return n;
 }

@@ -22,6 +22,7 @@
 
 
 struct file;
+struct handle;
 struct inodes;
 
 /* A name of an inode. A directory has one, a file as many as were looked up. */
@@ -63,6 +64,7 @@ struct inode {
 	pthread_mutex_t lock;     /* for what follows; taken after no other but the gate */
 	struct file *file;        /* open frame */
 	unsigned nopen;           /* users of `file` */
+	struct handle *handles;   /* open files and directories; a reference each */
 	struct inode_times times;
 	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet */
 	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
@@ -83,6 +85,9 @@ struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct en
 
 /* The one that is known already, with a new reference, or NULL. */
 struct inode *inode_known(struct inodes *t, const struct entry *e);
+
+/* Any inode that has open handles, or NULL; for the end, when the kernel has gone. */
+struct inode *inodes_any_open(struct inodes *t);
 
 void inode_get(struct inodes *t, struct inode *n);
 void inode_put(struct inodes *t, struct inode *n, uint64_t refs);

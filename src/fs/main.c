@@ -84,11 +84,17 @@ static int fs_open(struct fs *fs)
 	return pool_open(&fs->pool, (unsigned)fs->opt.workers);
 }
 
-/* Files that were open when the mount was detached have been committed; they end with the process. */
 static void fs_close(struct fs *fs)
 {
+	if (fs->pool)
+		ops_close_all(fs);
 	pool_close(fs->pool);
+	budget_close(fs->budget);
+	inodes_close(fs->inodes);
+	cache_close(fs->cache);
+	probes_close(fs->probes);
 	backing_close(&fs->backing);
+	workspace_end();
 }
 
 /* Where the parent of a daemon waits for the word that the mount answers. */
@@ -137,6 +143,7 @@ static int run(const struct options *o, int pipe)
 
 	struct fs fs = {.opt = *o};
 	struct announce a = {pipe, o->foreground, o->mountpoint};
+	fs.backing.root = fs.backing.proc = -1;
 	int rc = fs_open(&fs);
 	if (rc < 0)
 		complain("start", o->backing, rc);

@@ -5,6 +5,7 @@
 #include "fs/times.h"
 
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 struct inode *ops_inode(struct fs *fs, fuse_ino_t ino)
 {
@@ -88,6 +89,54 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 	return 0;
 }
 
+struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_info *fi)
+{
+	struct handle *h = mem_zalloc(sizeof *h);
+	if (!h)
+		return NULL;
+	h->inode = n;
+	h->fd = -1;
+	inode_get(fs->inodes, n);
+	pthread_mutex_lock(&n->lock);
+	h->next = n->handles;
+	h->link = &n->handles;
+	if (h->next)
+		h->next->link = &h->next;
+	n->handles = h;
+	pthread_mutex_unlock(&n->lock);
+	fi->fh = (uintptr_t)h;
+	return h;
+}
+
+void ops_close_handle(struct fs *fs, struct handle *h)
+{
+	struct inode *n = h->inode;
+
+	pthread_mutex_lock(&n->lock);
+	*h->link = h->next;
+	if (h->next)
+		h->next->link = h->link;
+	if (h->file)
+		n->nwriters -= h->writable;
+	pthread_mutex_unlock(&n->lock);
+	if (h->file)
+		file_put(fs, n);
+	if (h->dir)
+		ops_close_dir(h->dir);
+	if (h->fd >= 0)
+		close(h->fd);
+	inode_put(fs->inodes, n, 1);
+	mem_free(h);
+}
+
+void ops_close_all(struct fs *fs)
+{
+	struct inode *n;
+
+	while ((n = inodes_any_open(fs->inodes)))
+		ops_close_handle(fs, n->handles);
+}
+
 static void want(struct fuse_conn_info *conn, unsigned cap)
 {
 	conn->want |= conn->capable & cap;
@@ -116,7 +165,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 
 static void op_destroy(void *userdata)
 {
-	(void)userdata; /* what is open is closed after the loop, with the workers still there */
+	(void)userdata; /* what is open is closed after the loop */
 }
 
 static void op_access(fuse_req_t req, fuse_ino_t ino, int mask)

@@ -14,12 +14,16 @@
 
 extern const struct fuse_lowlevel_ops ops_table;
 
-/* An open file as one application sees it. */
+struct dir;
+
+/* An open file or directory as one application sees it. */
 struct handle {
-	struct inode *inode; /* a reference */
-	struct file *file;   /* a frame, else NULL */
-	int fd;              /* a plain file, else -1 */
+	struct inode *inode;   /* a reference */
+	struct file *file;     /* a frame, else NULL */
+	struct dir *dir;       /* a directory, else NULL */
+	int fd;                /* a plain file, else -1 */
 	bool writable;
+	struct handle *next, **link; /* among those of the inode, under its lock */
 };
 
 static inline struct fs *ops_fs(fuse_req_t req)
@@ -67,6 +71,13 @@ NODISCARD int ops_enter(struct fs *fs, struct inode *parent, struct entry *e,
 /* Finds or opens what a handle needs; used by open and create. fd: a file just made, or -1. */
 NODISCARD int ops_open_handle(struct fs *fs, struct inode *n, int fd, struct fuse_file_info *fi);
 void ops_close_handle(struct fs *fs, struct handle *h);
+void ops_close_dir(struct dir *d);
+
+/* A handle of an inode, with a reference; NULL without memory. It is the kernel's by fi->fh. */
+struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_info *fi);
+
+/* Closes what the kernel had no time to release. */
+void ops_close_all(struct fs *fs);
 
 #define OPS_DECLARE(name, ...) void name(fuse_req_t req, __VA_ARGS__)
 

@@ -47,11 +47,13 @@ static int open_frame(struct fs *fs, struct handle *h, int fd, struct fuse_file_
 
 	int rc = fd >= 0 ? file_create_take(fs, n, fd, &h->file)
 			 : file_get(fs, n, h->writable || fi->flags & O_TRUNC, &h->file);
-	TRY(rc);
+	if (rc < 0)
+		return rc;
 	if (fi->flags & O_TRUNC && fd < 0) {
 		rc = file_truncate(h->file, 0);
 		if (rc < 0) {
 			file_put(fs, n);
+			h->file = NULL;
 			return rc;
 		}
 		times_touch(n);
@@ -62,13 +64,13 @@ static int open_frame(struct fs *fs, struct handle *h, int fd, struct fuse_file_
 
 int ops_open_handle(struct fs *fs, struct inode *n, int fd, struct fuse_file_info *fi)
 {
-	struct handle *h = mem_zalloc(sizeof *h);
+	struct handle *h = ops_new_handle(fs, n, fi);
 	if (!h) {
 		if (fd >= 0)
 			close(fd);
 		return -ENOMEM;
 	}
-	*h = (struct handle){.inode = n, .fd = -1, .writable = (fi->flags & O_ACCMODE) != O_RDONLY};
+	h->writable = (fi->flags & O_ACCMODE) != O_RDONLY;
 	err_clear();
 	int rc = 0;
 	if (inode_is_frame(n)) {
@@ -80,26 +82,10 @@ int ops_open_handle(struct fs *fs, struct inode *n, int fd, struct fuse_file_inf
 	if (rc < 0) {
 		if (rc == -EBADMSG || rc == -ENOTSUP || rc == -EIO)
 			ops_log(fs, n, "open", rc);
-		mem_free(h);
+		ops_close_handle(fs, h);
 		return -ops_errno(rc);
 	}
-	inode_get(fs->inodes, n);
-	fi->fh = (uintptr_t)h;
 	return 0;
-}
-
-void ops_close_handle(struct fs *fs, struct handle *h)
-{
-	if (h->file) {
-		pthread_mutex_lock(&h->inode->lock);
-		h->inode->nwriters -= h->writable;
-		pthread_mutex_unlock(&h->inode->lock);
-		file_put(fs, h->inode);
-	}
-	if (h->fd >= 0)
-		close(h->fd);
-	inode_put(fs->inodes, h->inode, 1);
-	mem_free(h);
 }
 
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)

@@ -8,49 +8,58 @@
 #include <unistd.h>
 
 struct dir {
-	struct inode *inode; /* a reference */
 	pthread_mutex_t lock; /* for the two below: seekdir and readdir are two steps */
 	DIR *dp;
 	off_t at;            /* where dp stands */
 };
 
+static int open_dir(struct fs *fs, struct inode *n, struct dir *d)
+{
+	int fd = inode_pin(fs->inodes, n);
+	TRY(fd);
+	int rd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d->dp = rd < 0 ? NULL : fdopendir(rd);
+	int rc = d->dp ? 0 : -errno;
+	if (rd >= 0 && !d->dp)
+		close(rd);
+	inode_unpin(fs->inodes, n);
+	return rc;
+}
+
+void ops_close_dir(struct dir *d)
+{
+	if (d->dp)
+		closedir(d->dp);
+	pthread_mutex_destroy(&d->lock);
+	mem_free(d);
+}
+
 void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct fs *fs = ops_fs(req);
 	struct inode *n = ops_inode(fs, ino);
-	struct dir *d = mem_zalloc(sizeof *d);
+	struct handle *h = ops_new_handle(fs, n, fi);
+	int rc = -ENOMEM;
 
-	int fd = d ? inode_pin(fs->inodes, n) : -ENOMEM;
-	int rc = fd;
-	if (fd >= 0) {
-		int rd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		d->dp = rd < 0 ? NULL : fdopendir(rd);
-		rc = d->dp ? 0 : -errno;
-		if (rd >= 0 && !d->dp)
-			close(rd);
-		inode_unpin(fs->inodes, n);
+	if (h)
+		h->dir = mem_zalloc(sizeof *h->dir);
+	if (h && h->dir) {
+		pthread_mutex_init(&h->dir->lock, NULL);
+		rc = open_dir(fs, n, h->dir);
 	}
 	if (rc < 0) {
-		mem_free(d);
+		if (h)
+			ops_close_handle(fs, h);
 		fuse_reply_err(req, -rc);
 		return;
 	}
-	pthread_mutex_init(&d->lock, NULL);
-	d->inode = n;
-	inode_get(fs->inodes, n);
-	fi->fh = (uintptr_t)d;
 	fuse_reply_open(req, fi);
 }
 
 void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	struct dir *d = (struct dir *)(uintptr_t)fi->fh;
-
 	(void)ino;
-	closedir(d->dp);
-	pthread_mutex_destroy(&d->lock);
-	inode_put(ops_fs(req)->inodes, d->inode, 1);
-	mem_free(d);
+	ops_close_handle(ops_fs(req), ops_handle(fi));
 	fuse_reply_err(req, 0);
 }
 
@@ -58,6 +67,7 @@ void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 struct listing {
 	fuse_req_t req;
 	struct fs *fs;
+	struct inode *inode;
 	struct dir *dir;
 	bool plus;
 	struct buf *out;
@@ -110,7 +120,7 @@ static bool list_one(struct listing *l, const struct dirent *d)
 	}
 	char shown[NAME_MAX + 1];
 	strcpy(shown, e.shown);
-	if (ops_enter(l->fs, l->dir->inode, &e, &p) < 0)
+	if (ops_enter(l->fs, l->inode, &e, &p) < 0)
 		return true;
 	if (put_entry(l, shown, &p, d->d_off))
 		return true;
@@ -148,7 +158,7 @@ static void reply_listing(fuse_req_t req, size_t size, off_t off, struct fuse_fi
 {
 	struct buf out = {0};
 	struct listing l = {.req = req, .fs = ops_fs(req), .plus = plus, .out = &out, .size = size,
-			    .dir = (struct dir *)(uintptr_t)fi->fh};
+			    .inode = ops_handle(fi)->inode, .dir = ops_handle(fi)->dir};
 
 	int rc = buf_reserve(&out, size);
 	if (rc >= 0) {
@@ -177,7 +187,7 @@ void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, stru
 
 void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
-	struct dir *d = (struct dir *)(uintptr_t)fi->fh;
+	struct dir *d = ops_handle(fi)->dir;
 
 	(void)ino;
 	int rc = datasync ? fdatasync(dirfd(d->dp)) : fsync(dirfd(d->dp));

@@ -73,6 +73,10 @@ static const char *const passed_on[] = {
 	"diratime", "nodiratime", "sync", "async", "dirsync", "allow_other", "allow_root",
 	"auto_unmount",
 };
+/* What the kernel shows of a FUSE mount comes back with -o remount. */
+static const char *const ignored_with_value[] = {
+	"x-", "comment=", "user_id=", "group_id=", "rootmode=", "fd=", "blksize=", "user=",
+};
 static const char *const passed_on_with_value[] = {
 	"fsname=", "subtype=", "context=", "fscontext=", "defcontext=", "rootcontext=", "max_read=",
 };
@@ -151,6 +155,15 @@ static bool in_list(const char *word, const char *const *list, size_t n)
 	return false;
 }
 
+static bool starts_in_list(const char *word, const char *const *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strncmp(word, list[i], strlen(list[i])) == 0)
+			return true;
+	return false;
+}
+
+#define STARTS_IN_LIST(word, list) starts_in_list((word), (list), sizeof(list) / sizeof *(list))
 #define IN_LIST(word, list) in_list((word), (list), sizeof(list) / sizeof *(list))
 
 static int pass_on(struct parse *p, const char *word)
@@ -162,7 +175,7 @@ static int pass_on(struct parse *p, const char *word)
 
 static int parse_mount_word(struct parse *p, const char *word)
 {
-	if (IN_LIST(word, ignored) || strncmp(word, "x-", 2) == 0 || strncmp(word, "comment=", 8) == 0)
+	if (IN_LIST(word, ignored) || STARTS_IN_LIST(word, ignored_with_value))
 		return 0;
 	if (strcmp(word, "remount") == 0) {
 		p->o->remount = true;
@@ -172,11 +185,8 @@ static int parse_mount_word(struct parse *p, const char *word)
 		p->o->nonempty = true;
 		return 0;
 	}
-	if (IN_LIST(word, passed_on))
+	if (IN_LIST(word, passed_on) || STARTS_IN_LIST(word, passed_on_with_value))
 		return pass_on(p, word);
-	for (size_t i = 0; i < sizeof passed_on_with_value / sizeof *passed_on_with_value; i++)
-		if (strncmp(word, passed_on_with_value[i], strlen(passed_on_with_value[i])) == 0)
-			return pass_on(p, word);
 	return complain("unknown option", word, "see --help");
 }
 

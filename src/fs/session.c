@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <sys/mount.h>
 #include <sys/wait.h>
@@ -172,11 +173,33 @@ static int serve_until_stopped(struct fs *fs, bool *detached)
 	return rc;
 }
 
+/* libfuse speaks through our log: one line, one sink. */
+static void take_log(enum fuse_log_level level, const char *fmt, va_list ap)
+{
+	char line[512];
+
+	int n = vsnprintf(line, sizeof line, fmt, ap);
+	while (n > 0 && (size_t)n < sizeof line && line[n - 1] == '\n')
+		line[--n] = 0;
+	if (level <= FUSE_LOG_ERR)
+		log_err("%s", line);
+	else if (level <= FUSE_LOG_INFO)
+		log_info("%s", line);
+	else
+		log_debug("%s", line);
+}
+
+static void take_no_log(enum fuse_log_level level, const char *fmt, va_list ap)
+{
+	(void)level, (void)fmt, (void)ap;
+}
+
 int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 {
 	bool detached = false;
 	char text[160];
 
+	fuse_set_log_func(take_log);
 	int rc = session_new(fs);
 	if (rc < 0)
 		return rc; /* libfuse has said why */
@@ -193,8 +216,9 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 	if (commit_rc < 0)
 		log_err("%s: the last commit failed: %s", fs->opt.backing,
 			err_text(commit_rc, text, sizeof text));
-	if (!detached)
-		fuse_session_unmount(fs->session);
+	if (detached) /* it complains that there is nothing to unmount, and frees what it holds */
+		fuse_set_log_func(take_no_log);
+	fuse_session_unmount(fs->session);
 	fuse_session_destroy(fs->session);
 	return rc < 0 ? rc : commit_rc;
 }

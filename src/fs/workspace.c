@@ -32,3 +32,11 @@ struct workspace *workspace_get(void)
 	}
 	return w;
 }
+
+void workspace_end(void)
+{
+	struct workspace *w = pthread_getspecific(key);
+	if (w)
+		workspace_free(w);
+	pthread_setspecific(key, NULL);
+}

@@ -19,4 +19,7 @@ struct workspace {
 struct workspace *workspace_get(void);
 NODISCARD int workspace_init(void);
 
+/* That of the main thread, which does not end like others. */
+void workspace_end(void);
+
 #endif
