@@ -189,9 +189,19 @@ static void take_log(enum fuse_log_level level, const char *fmt, va_list ap)
 		log_debug("%s", line);
 }
 
-static void take_no_log(enum fuse_log_level level, const char *fmt, va_list ap)
+/* libfuse complains on stderr that a detached mount can't be unmounted, but only this frees what it holds. */
+static void unmount_quietly(struct fuse_session *se)
 {
-	(void)level, (void)fmt, (void)ap;
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	int err = dup(STDERR_FILENO);
+
+	if (null >= 0 && err >= 0)
+		dup2(null, STDERR_FILENO);
+	fuse_session_unmount(se);
+	if (err >= 0)
+		dup2(err, STDERR_FILENO);
+	close(null);
+	close(err);
 }
 
 int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
@@ -216,9 +226,10 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 	if (commit_rc < 0)
 		log_err("%s: the last commit failed: %s", fs->opt.backing,
 			err_text(commit_rc, text, sizeof text));
-	if (detached) /* it complains that there is nothing to unmount, and frees what it holds */
-		fuse_set_log_func(take_no_log);
-	fuse_session_unmount(fs->session);
+	if (detached)
+		unmount_quietly(fs->session);
+	else
+		fuse_session_unmount(fs->session);
 	fuse_session_destroy(fs->session);
 	return rc < 0 ? rc : commit_rc;
 }
