@@ -51,7 +51,7 @@ class Tool:
         out = self.proc.stdout.read(n)
         if rc < 0:
             raise Refused(rc, out.decode())
-        return out
+        return out if rc == 0 else None
 
     def encode(self, text, data, **kw):
         return self.ask("e", text, data, **kw)
@@ -68,6 +68,11 @@ class Tool:
         whole = self.decode(chunk, item)
         assert self.blocks(chunk, item) == whole
         return whole
+
+    def patch(self, text, chunk, edits, item=0):
+        """Other bytes for runs of blocks, [(first, number, bytes)]; None: not possible."""
+        tail = b"".join(struct.pack("<II", first, n) + new for first, n, new in edits)
+        return self.ask("w", text, chunk + tail, item=item)
 
     def normal(self, text):
         return self.ask("p", text).decode()

@@ -101,6 +101,16 @@ static void fill_value(struct view item, struct span dst)
 	}
 }
 
+int plan_init(struct block_plan *p, const struct chunk *c, struct scratch *s)
+{
+	*p = (struct block_plan){.typesize = c->typesize, .blosc1 = c->version == 2};
+	p->coder.codec = codec_by_id(c->codec);
+	for (unsigned i = 0; i < FILTER_SLOTS; i++)
+		if (c->filter[i] != FILTER_NONE)
+			block_add_filter(p, filter_by_id(c->filter[i]), c->param[i]);
+	return scratch_state(s, p->coder.codec, &p->coder.state);
+}
+
 /* One block on its way out. */
 struct job {
 	const struct chunk *c;
@@ -140,18 +150,11 @@ static int decode_block(struct job *j, uint32_t i, struct view stored, struct sp
 static int job_init(struct job *j, const struct chunk *c, struct scratch *s)
 {
 	*j = (struct job){.c = c, .s = s};
-	struct block_plan *p = &j->plan;
-	p->typesize = c->typesize;
-	p->blosc1 = c->version == 2;
-	p->coder.codec = codec_by_id(c->codec);
-	TRY(scratch_state(s, p->coder.codec, &p->coder.state));
+	TRY(plan_init(&j->plan, c, s));
 	if (c->has_dict) {
 		j->dict = (struct codec_dict){buf_view(&c->dict), c->ddict};
-		p->coder.dict = &j->dict;
+		j->plan.coder.dict = &j->dict;
 	}
-	for (unsigned i = 0; i < FILTER_SLOTS; i++)
-		if (c->filter[i] != FILTER_NONE)
-			block_add_filter(p, filter_by_id(c->filter[i]), c->param[i]);
 	return 0;
 }
 

@@ -127,6 +127,30 @@ NODISCARD int chunk_sizes(struct view head, uint32_t *nbytes, uint32_t *cbytes);
 NODISCARD int chunk_encode(struct scratch *s, const struct pipeline *p, struct view src,
 			   struct buf *out);
 
+/* New bytes for a run of blocks: bytes.n is chunk_run_bytes of the run. */
+struct chunk_edit {
+	struct run run;
+	struct view bytes;
+};
+
+struct chunk_patch {
+	const struct chunk *chunk;         /* parsed                                    */
+	struct view stored;                /* the whole chunk, its header first         */
+	const struct pipeline *pipeline;   /* names the level, and lz4hc where lz4 is   */
+	const struct chunk_edit *edit;     /* ascending, no block twice                 */
+	size_t nedits;
+};
+
+/*
+ * Encodes a chunk anew with other bytes in some blocks; the stored bytes of the
+ * others are copied as they are. The chunk keeps its own codec, filters and block size,
+ * a plain copy stays one. 0: done. 1: not possible for this chunk, or no smaller than a
+ * plain copy: encode all of it. Not possible are special values, dictionaries, variable-length
+ * blocks, older formats, filters that are only read, a change of block 0 under delta, and
+ * delta without chunk_load_ref.
+ */
+NODISCARD int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out);
+
 /* True: every byte is zero. */
 bool bytes_are_zero(struct view v);
 

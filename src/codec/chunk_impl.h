@@ -43,4 +43,7 @@ enum chunk_field {
 #define DICT_MAX 131072 /* old releases wrote up to this; we write at most DICT_MAX_WRITE */
 #define DICT_MAX_WRITE 32768
 
+/* How the blocks of a parsed chunk are coded; its dictionary is left to the caller. */
+NODISCARD int plan_init(struct block_plan *p, const struct chunk *c, struct scratch *s);
+
 #endif

@@ -45,6 +45,13 @@ int stream_decode(const struct stream_coder *sc, struct cursor *in, struct span 
 	return stream_expand(sc, payload, dst);
 }
 
+int stream_skip(struct cursor *in)
+{
+	int32_t csize = (int32_t)cursor_le32(in);
+	cursor_skip(in, csize < 0 ? 1 : (size_t)csize);
+	return in->bad ? CORRUPT("stream ends past the end of its block", csize) : 0;
+}
+
 struct view stream_plain(struct cursor *in, size_t n)
 {
 	struct cursor look = *in;

@@ -28,6 +28,9 @@ NODISCARD int stream_expand(const struct stream_coder *sc, struct view payload, 
  */
 struct view stream_plain(struct cursor *in, size_t n);
 
+/* Steps over the stream at the cursor without decoding it. */
+NODISCARD int stream_skip(struct cursor *in);
+
 /*
  * Writes src as a stream; the length, or 0: does not fit into dst. It always
  * fits into 4 + src.n bytes, and no payload is longer than that.

@@ -6,10 +6,11 @@
  *   codec_tool blocks [item]                                the same, every block alone
  *   codec_tool serve                                        many requests, see below
  *
- * serve: a request is a head of 8 little-endian uint32: op (the letter e, d, b, p), length of
+ * serve: a request is a head of 8 little-endian uint32: op (the letter e, d, b, p, w), length of
  * the text, length of the data, item, blocksize, split mode, dictionary, 0; then
  * text and data. The answer is int32 rc, uint32 length, and so many bytes: the result,
- * or the reason. Op p answers with the normal form of a pipeline's text.
+ * or the reason. Op p answers with the normal form of a pipeline's text. Op w is chunk_patch:
+ * the data are a chunk and then, for each edit, first block, number of blocks and the bytes.
  *
  * All bytes handed to the codec lie in allocations of exactly their size, so
  * that a sanitizer sees an access outside. CPU_MASK names the kernels' level.
@@ -191,6 +192,56 @@ static int do_blocks(struct scratch *s, const struct request *rq, struct view da
 	return rc < 0 ? fail(out, rc, NULL) : 0;
 }
 
+#define EDITS_MAX 64
+
+/* Reads the edits behind a chunk; their number. */
+static size_t read_edits(const struct chunk *c, struct view rest, struct chunk_edit *edit)
+{
+	size_t n = 0;
+	for (struct cursor in = cursor_of(rest); cursor_left(&in) && n < EDITS_MAX; n++) {
+		edit[n].run.first = cursor_le32(&in);
+		edit[n].run.n = cursor_le32(&in);
+		struct view v = cursor_bytes(&in, chunk_run_bytes(c, edit[n].run));
+		if (in.bad)
+			abort();
+		edit[n].bytes = view_of(exact_copy(v.p, v.n), v.n);
+	}
+	return n;
+}
+
+static int patch_parsed(struct scratch *s, struct chunk *c, const struct pipeline *p,
+			struct view data, struct buf *out)
+{
+	struct chunk_edit edit[EDITS_MAX];
+	struct view rest = view_part(data, c->cbytes, data.n - c->cbytes);
+	struct chunk_patch patch = {.chunk = c, .stored = view_of(data.p, c->cbytes),
+				    .pipeline = p, .edit = edit};
+	patch.nedits = read_edits(c, rest, edit);
+	int rc = 0;
+	if (chunk_wants_ref(c)) {
+		struct extent e = chunk_extent(c, (struct run){0, 1});
+		rc = chunk_load_ref(c, s, view_part(data, e.off, e.len));
+	}
+	if (!rc)
+		rc = chunk_patch(s, &patch, out);
+	for (size_t i = 0; i < patch.nedits; i++)
+		free((void *)edit[i].bytes.p);
+	return rc;
+}
+
+static int do_patch(struct scratch *s, const struct request *rq, const char *text,
+		    struct view data, struct buf *out)
+{
+	struct pipeline p;
+	struct chunk c = {0};
+	TRY(pipeline_of(rq, text, &p, out));
+	int rc = chunk_parse(&c, data, data.n, rq->item);
+	if (!rc)
+		rc = patch_parsed(s, &c, &p, data, out);
+	chunk_deinit(&c);
+	return rc < 0 ? fail(out, rc, NULL) : rc;
+}
+
 static int answer(struct scratch *s, const struct request *rq, const char *text, struct view data,
 		  struct buf *out)
 {
@@ -201,6 +252,7 @@ static int answer(struct scratch *s, const struct request *rq, const char *text,
 	case 'd': return do_decode(s, rq, data, out);
 	case 'b': return do_blocks(s, rq, data, out);
 	case 'p': return do_format(rq, text, out);
+	case 'w': return do_patch(s, rq, text, data, out);
 	default: return fail(out, -EINVAL, "unknown op");
 	}
 }

@@ -1,0 +1,153 @@
+/*
+ * A chunk with other bytes in some of its blocks. What is not touched is copied
+ * in its stored form, without the gaps that other writers may have left between blocks.
+ */
+#include "codec/chunk_impl.h"
+#include "codec/scratch_impl.h"
+
+#include <assert.h>
+
+struct patcher {
+	const struct chunk_patch *p;
+	const struct chunk *c;
+	struct scratch *s;
+	struct block_plan plan;
+	size_t limit; /* no more bytes than this */
+};
+
+static bool filters_can_be_written(const struct block_plan *plan)
+{
+	for (unsigned i = 0; i < plan->nsteps; i++)
+		if (!plan->step[i].row->forward)
+			return false;
+	return true;
+}
+
+/* Delta hangs every block on block 0. */
+static bool delta_stays(const struct chunk_patch *p)
+{
+	const struct chunk *c = p->chunk;
+	return !chunk_wants_ref(c) || (c->ref.n && p->edit[0].run.first > 0);
+}
+
+/* The row that encodes: lz4hc reads as lz4, so that the pipeline must say which was meant. */
+static const struct codec *writer_of(const struct chunk_patch *p)
+{
+	const struct codec *own = codec_by_id(p->chunk->codec);
+	const struct codec *asked = codec_by_id(p->pipeline->codec);
+	return asked && asked->format == own->format ? asked : own;
+}
+
+static void check_edits(const struct chunk_patch *p)
+{
+	uint32_t next = 0;
+	assert(p->nedits > 0 && p->stored.n == p->chunk->cbytes);
+	for (size_t i = 0; i < p->nedits; i++) {
+		const struct chunk_edit *e = &p->edit[i];
+		assert(e->run.n > 0 && e->run.first >= next);
+		assert(e->bytes.n == chunk_run_bytes(p->chunk, e->run));
+		next = e->run.first + e->run.n;
+	}
+}
+
+static int patch_stored(const struct chunk_patch *p, struct buf *out)
+{
+	TRY(buf_reserve_fresh(out, p->stored.n));
+	memcpy(out->p, p->stored.p, p->stored.n);
+	out->n = p->stored.n;
+	for (size_t i = 0; i < p->nedits; i++) {
+		uint32_t off = chunk_extent(p->chunk, p->edit[i].run).off;
+		memcpy(out->p + off, p->edit[i].bytes.p, p->edit[i].bytes.n);
+	}
+	return 0;
+}
+
+static uint32_t streams_of(const struct chunk *c, uint32_t block)
+{
+	return c->split && chunk_block_bytes(c, block).len == c->blocksize ? c->typesize : 1;
+}
+
+/* Like block_encode: the length, or 0: does not fit. */
+static ssize_t copy_block(const struct patcher *pt, uint32_t i, struct span dst)
+{
+	const struct chunk *c = pt->c;
+	struct view v = view_part(pt->p->stored, c->bstart[i], c->bend[i] - c->bstart[i]);
+	struct cursor in = cursor_of(v);
+	for (uint32_t k = streams_of(c, i); k; k--)
+		TRY(stream_skip(&in));
+	if (in.at > dst.n)
+		return 0;
+	memcpy(dst.p, v.p, in.at);
+	return (ssize_t)in.at;
+}
+
+static ssize_t encode_block(const struct patcher *pt, uint32_t i, struct view src, struct span dst)
+{
+	struct block b = {.nstreams = streams_of(pt->c, i)};
+	if (i && chunk_wants_ref(pt->c))
+		b.ref = buf_view(&pt->c->ref);
+	return block_encode(&pt->plan, pt->s, &b, src, dst);
+}
+
+static ssize_t put_block(const struct patcher *pt, uint32_t i, const struct chunk_edit **next,
+			 struct span dst)
+{
+	const struct chunk_edit *e = *next, *end = pt->p->edit + pt->p->nedits;
+	if (e == end || i < e->run.first)
+		return copy_block(pt, i, dst);
+	struct extent at = chunk_block_bytes(pt->c, i);
+	uint32_t start = chunk_block_bytes(pt->c, e->run.first).off;
+	if (i + 1 == e->run.first + e->run.n)
+		++*next;
+	return encode_block(pt, i, view_part(e->bytes, at.off - start, at.len), dst);
+}
+
+static void put_header(const struct patcher *pt, struct buf *out)
+{
+	memcpy(out->p, pt->p->stored.p, CHUNK_HEAD);
+	put_le32(out->p + AT_BLOCKSIZE, pt->c->blocksize);
+	put_le32(out->p + AT_CBYTES, (uint32_t)out->n);
+	out->p[AT_UDCODEC] = pt->plan.coder.codec->id;
+	/* Of its flags only those that we understand and that hold for this form. */
+	out->p[AT_BLOSC2_FLAGS] = 0;
+}
+
+static int patch_regular(struct patcher *pt, struct buf *out)
+{
+	const struct chunk *c = pt->c;
+	const struct chunk_edit *next = pt->p->edit;
+	TRY(buf_reserve_fresh(out, pt->limit));
+	out->n = CHUNK_HEAD + 4 * (size_t)c->nblocks;
+	if (out->n >= pt->limit)
+		return 1;
+	for (uint32_t i = 0; i < c->nblocks; i++) {
+		put_le32(out->p + CHUNK_HEAD + 4 * (size_t)i, (uint32_t)out->n);
+		ssize_t n = put_block(pt, i, &next, span_of(out->p + out->n, pt->limit - out->n));
+		if (n <= 0)
+			return n < 0 ? (int)n : 1;
+		out->n += (size_t)n;
+	}
+	put_header(pt, out);
+	return 0;
+}
+
+int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out)
+{
+	const struct chunk *c = p->chunk;
+	check_edits(p);
+	if (c->kind == CHUNK_STORED)
+		return patch_stored(p, out);
+	if (c->kind != CHUNK_REGULAR || c->is_vl || c->has_dict || c->version != VERSION_NOW ||
+	    c->head_len != CHUNK_HEAD || !p->pipeline->level || !delta_stays(p))
+		return 1;
+	struct patcher pt = {.p = p, .c = c, .s = s, .limit = CHUNK_HEAD + (size_t)c->nbytes - 1};
+	TRY(plan_init(&pt.plan, c, s));
+	if (!filters_can_be_written(&pt.plan))
+		return 1;
+	pt.plan.coder.codec = writer_of(p);
+	pt.plan.coder.level = p->pipeline->level;
+	TRY(scratch_state(s, pt.plan.coder.codec, &pt.plan.coder.state));
+	int rc = patch_regular(&pt, out);
+	scratch_done(s);
+	return rc;
+}

@@ -1,0 +1,138 @@
+"""Chunks with other bytes in some of their blocks: what comes out, and which stored bytes were kept."""
+
+import struct
+
+import blosc2
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from test_codec_interop import CODECS, KINDS, LEVELS, THEIR_FILTERS, make, text_of, theirs, tools
+from test_codec_tool import DATA
+
+FILTERS = ["", "shuffle", "bitshuffle", "shuffle+bytedelta", "delta", "delta+shuffle"]
+
+
+def blocks_of(chunk):
+    """(blocksize, number of blocks) of a chunk."""
+    nbytes, blocksize = struct.unpack_from("<II", chunk, 4)
+    return blocksize, -(-nbytes // blocksize)
+
+
+def stored_block(chunk, i):
+    """The stored bytes of a block of a chunk whose blocks lie in order."""
+    n = blocks_of(chunk)[1]
+    starts = [*struct.unpack_from(f"<{n}I", chunk, 32), len(chunk)]
+    return chunk[starts[i]:starts[i + 1]]
+
+
+def edits_at(data, chunk, picks, kind, seed=7):
+    """New bytes for runs of the picked blocks, and the data with them in place."""
+    size, n = blocks_of(chunk)
+    new, edits = bytearray(data), []
+    picks = sorted({p % n for p in picks})
+    while picks:
+        first = last = picks.pop(0)
+        while picks and picks[0] == last + 1:
+            last = picks.pop(0)
+        lo, hi = first * size, min((last + 1) * size, len(data))
+        new[lo:hi] = make(kind, hi - lo, seed + first)
+        edits.append((first, last - first + 1, bytes(new[lo:hi])))
+    return bytes(new), edits
+
+
+def check(tool, text, data, chunk, picks, kind):
+    want, edits = edits_at(data, chunk, picks, kind)
+    got = tool.patch(text, chunk, edits)
+    if got is None:
+        return None
+    assert len(got) <= len(data) + 32 and struct.unpack_from("<I", got, 12)[0] == len(got)
+    assert tool.both(got) == want
+    assert blosc2.decompress2(got) == want
+    return got
+
+
+@settings(max_examples=300, deadline=None)
+@given(n=st.integers(200, 60000), kind=st.sampled_from(KINDS), other=st.sampled_from(KINDS), typesize=st.integers(1, 20),
+       filters=st.sampled_from(FILTERS), codec=st.sampled_from(list(CODECS)), level=st.integers(1, 9),
+       split=st.sampled_from([1, 2, 3, 4]), items=st.integers(8, 2000), kernels=st.sampled_from(LEVELS),
+       picks=st.lists(st.integers(0, 10000), min_size=1, max_size=8))
+def test_ours(n, kind, other, typesize, filters, codec, level, split, items, kernels, picks):
+    if "delta" in filters.split("+"):  # FORMAT.md 18, defect 4: the reference loses tails of words
+        n, items = max(n // (8 * typesize), 1) * 8 * typesize, -(-items // 8) * 8
+    tool, text, data = tools[kernels], text_of(filters, typesize, codec, level), make(kind, n)
+    chunk = tool.encode(text, data, blocksize=items * typesize, split=split)
+    got = check(tool, text, data, chunk, picks, other)
+    size, nblocks = blocks_of(chunk)
+    if got is None or chunk[2] & 2:
+        return
+    assert got[:8] == chunk[:8] and got[16:32] == chunk[16:32]
+    for i in set(range(nblocks)) - {p % nblocks for p in picks}:
+        assert stored_block(got, i) == stored_block(chunk, i)
+
+
+@settings(max_examples=150, deadline=None)
+@given(n=st.integers(200, 60000), kind=st.sampled_from(KINDS), other=st.sampled_from(KINDS), typesize=st.integers(1, 20),
+       filters=st.sampled_from(["", "shuffle", "bitshuffle"]), codec=st.sampled_from(list(CODECS)), level=st.integers(1, 9),
+       threads=st.sampled_from([1, 4]), items=st.integers(8, 2000), picks=st.lists(st.integers(0, 10000), min_size=1, max_size=8))
+def test_the_reference_s(n, kind, other, typesize, filters, codec, level, threads, items, picks):
+    """Blocks in any order (threads), block sizes that were not rounded in the header."""
+    ids, metas = THEIR_FILTERS[filters]
+    data = make(kind, n)
+    chunk = theirs(data, codec=CODECS[codec], clevel=level, typesize=typesize, filters=ids, filters_meta=metas,
+                   blocksize=max(items * typesize, 32), nthreads=threads)
+    size = struct.unpack_from("<I", chunk, 8)[0]
+    if typesize < size and size % typesize:
+        return  # defect of the writer, FORMAT.md 2.5; hypothesis of block sizes here is simple
+    check(tools[None], f"{codec}:{level}", data, chunk, picks, other)
+
+
+def test_one_block_of_many_is_possible():
+    """Not merely correct when it says that it cannot."""
+    data = make("wave", 200000)
+    for codec in CODECS:
+        for filters in FILTERS:
+            text = text_of(filters, 8, codec, 5)
+            chunk = tools[None].encode(text, data, blocksize=8192)
+            assert check(tools[None], text, data, chunk, [3, 4, 24], "ramp"), text
+
+
+def test_plain_copies_stay_plain():
+    data = make("noise", 100000)
+    chunk = tools[None].encode("shuffle:4+zstd:1", data, blocksize=4096)
+    got = check(tools[None], "shuffle:4+zstd:1", data, chunk, [0, 7, 24], "zeros")
+    assert len(got) == len(data) + 32
+
+
+def test_noise_in_place_of_text_is_left_to_the_caller():
+    data = make("text", 4096) + make("noise", 60000)
+    chunk = tools[None].encode("zstd:1", data, blocksize=4096)
+    assert not chunk[2] & 2
+    assert check(tools[None], "zstd:1", data, chunk, [0], "noise") is None
+
+
+def test_lz4hc_stays_lz4hc():
+    data = make("text", 100000)
+    chunk = tools[None].encode("lz4hc:9", data, blocksize=50000)
+    same = tools[None].patch("lz4hc:9", chunk, [(1, 1, data[50000:])])
+    assert same == chunk
+
+
+@pytest.mark.parametrize("text, picks", [("delta:4+lz4", [0, 5]), ("delta:4+shuffle+zstd", [0])])
+def test_block_0_under_delta_is_left_to_the_caller(text, picks):
+    data = make("ramp", 40000)
+    chunk = tools[None].encode(text, data, blocksize=4000)
+    assert check(tools[None], text, data, chunk, picks, "wave") is None
+
+
+def test_what_is_left_to_the_caller():
+    data = make("text", 60000)
+    dictionary = theirs(data, codec=blosc2.Codec.ZSTD, clevel=5, typesize=4, use_dict=True, blocksize=2048)
+    zeros = theirs(bytes(60000), typesize=4, blocksize=2048)
+    for chunk in (dictionary, zeros):
+        assert check(tools[None], "zstd:1", data, chunk, [2], "ramp") is None
+    old = next(p for p in sorted((DATA / "blosc1").glob("*.cdata")) if not p.read_bytes()[2] & 2).read_bytes()
+    size, n = blocks_of(old)
+    assert tools[None].patch("zstd:1", old, edits_at(bytes(struct.unpack_from("<I", old, 4)[0]), old, [0], "ramp")[1]) is None
+    plain = tools[None].encode("zstd:1", data)
+    assert tools[None].patch("store", plain, edits_at(data, plain, [0], "ramp")[1]) is None
