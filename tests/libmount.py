@@ -1,5 +1,6 @@
 """A real cframefs daemon on a real mount point, started and ended by a test."""
 
+import ctypes
 import os
 import re
 import shutil
@@ -18,6 +19,9 @@ SUSPECT = re.compile(r"cframefs: (error|warning)|^fuse: |[Aa]ssert|Sanitizer|run
 # A sanitized daemon is slower; so is everything that waits for one.
 SLOWNESS = float(os.environ.get("CFRAMEFS_TEST_SLOWNESS") or 1)
 
+_libc = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
 live = {}  # every running daemon of this process: Mount -> Popen; the watchdog ends these
 
 
@@ -32,6 +36,19 @@ def is_mounted(path):
         return any(line.split(" ")[4] == escaped for line in table)
 
 
+def other_namespaces():
+    """True when some process lives in a mount namespace of its own: made while a mount was there, it keeps
+    a copy, and then an umount here does not end the daemon."""
+    mine = os.stat("/proc/self/ns/mnt").st_ino
+    for namespace in Path("/proc").glob("[0-9]*/ns/mnt"):
+        try:
+            if namespace.stat().st_ino != mine and (namespace.parent.parent / "exe").exists():
+                return True
+        except OSError:
+            pass
+    return False
+
+
 def wait_until(condition, seconds=10.0, what="condition"):
     """Polls `condition` until it is true, and returns what it returned."""
     end = time.monotonic() + seconds * SLOWNESS
@@ -41,6 +58,11 @@ def wait_until(condition, seconds=10.0, what="condition"):
             return got
         assert time.monotonic() < end, f"{what}: not within {seconds * SLOWNESS:g} s"
         time.sleep(0.01)
+
+
+def end_with_parent():
+    """In a new daemon: SIGTERM when the test process dies, so that a crashed test leaves no mount."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def umount(path, *flags):
@@ -90,7 +112,8 @@ class Mount:
         """Starts the daemon and returns when the mount answers."""
         with open(self.log, "ab") as log:
             self.proc = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                         start_new_session=True, cwd=self.work, user=self.user)
+                                         start_new_session=True, cwd=self.work, user=self.user,
+                                         preexec_fn=end_with_parent)
         live[self] = self.proc
 
         def up():
@@ -110,6 +133,11 @@ class Mount:
             assert got.returncode == 0 or "busy" in got.stderr, got.stderr
             return got.returncode == 0
         wait_until(done, 10, f"umount of {self.mnt}")
+        try:
+            self.proc.wait(2 * SLOWNESS)
+        except subprocess.TimeoutExpired:
+            if other_namespaces():
+                self.proc.send_signal(signal.SIGTERM)
         self.wait(code)
 
     def wait(self, code=0):

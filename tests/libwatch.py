@@ -33,6 +33,7 @@ class Watchdog:
     def __init__(self, seconds, report):
         self.report = report
         self.fired = False
+        self.done = threading.Event()
         self.timer = threading.Timer(seconds, self.bark)
         self.timer.daemon = True
 
@@ -46,14 +47,19 @@ class Watchdog:
 
     def interrupt(self, *_):
         if self.fired:
+            self.done.wait()
             raise TooLong(f"watchdog: stacks are in {self.report}")
 
     def bark(self):
         self.fired = True
-        self.report.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.report, "w", encoding="utf-8") as out:
-            faulthandler.dump_traceback(out)
-            out.flush()
-            end_daemons(out)
-        print(self.report.read_text(), file=sys.stderr)
+        # First the signal: its handler runs as soon as the test's system call returns, before any teardown.
         signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR2)
+        try:
+            self.report.parent.mkdir(parents=True, exist_ok=True)
+            with open(self.report, "w", encoding="utf-8") as out:
+                faulthandler.dump_traceback(out)
+                out.flush()
+                end_daemons(out)
+            print(self.report.read_text(), file=sys.stderr)
+        finally:
+            self.done.set()

@@ -107,16 +107,21 @@ def test_each_index_and_trailer_byte(bad, part):
 
 
 def test_random_damage_in_chunks(bad):
-    """Damage in a chunk costs its readers an EIO; chunks beside it are read."""
-    lo, hi = layout(bad.original)["chunks"]
+    """Damage in a chunk is an EIO where it is noticed, and never a crash. zstd and text: most of it is noticed."""
+    bad.remount("codec=zstd,chunksize=64K,blocksize=16K")
+    text = blob(2, len(DATA), "text")
+    (bad.mnt / "bad").write_bytes(text)
+    bad.remount()
+    original = bad.stored("bad").read_bytes()
+    lo, hi = layout(original)["chunks"]
     rng = random.Random(5)
     noticed = 0
     for i in range(60):
-        raw = bytearray(bad.original)
+        raw = bytearray(original)
         at = rng.randrange(lo, hi)
         raw[at:at + 16] = rng.randbytes(16)
         noticed += serve(bad, f"bad{i}", bytes(raw)) == "EIO"
-    assert noticed > 5
+    assert noticed > 20
     goes_on(bad)
 
 
@@ -301,7 +306,7 @@ def fill(path, data, sync=True):
 def test_full_disk(small_disk, mount):
     backing = small_disk / "backing"
     backing.mkdir()
-    m = mount(OPTIONS, backing=backing).allow(r"cframefs: (error|warning).*(No space|ENOSPC|space)")
+    m = mount(OPTIONS, backing=backing).allow(r"cframefs: (error|warning): big")
     synced = blob(5, 3_000_001, "noise")
     with open(m.mnt / "kept", "wb") as f:
         f.write(synced)
@@ -372,6 +377,7 @@ def test_a_backing_directory_that_vanishes(bad):
     assert error_of(os.open, bad.mnt / "d" / "other", os.O_CREAT | os.O_WRONLY) in ("ENOENT", "ESTALE", "EIO")
     assert error_of(os.stat, bad.mnt / "d" / "other") in ("ENOENT", "ESTALE", "EIO")
     goes_on(bad)
+    os.close(held)
     bad.unmount()
     bad.start()
     os.rename(bad.backing, bad.work / "elsewhere")
@@ -380,7 +386,6 @@ def test_a_backing_directory_that_vanishes(bad):
     assert error_of(os.open, bad.mnt / "new", os.O_CREAT | os.O_WRONLY) in ("ENOENT", "ESTALE", "EIO")
     assert error_of(os.listdir, bad.mnt) in (None, "ENOENT", "ESTALE", "EIO")
     assert bad.running()
-    os.close(held)
 
 
 def test_a_backing_file_that_vanishes_while_open(bad):
