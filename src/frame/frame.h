@@ -104,6 +104,12 @@ NODISCARD int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk 
 /* The whole decoded chunk n; dst.n is its span's len. [reader] */
 NODISCARD int frame_read_chunk(struct frame *f, uint32_t n, struct scratch *s, struct span dst);
 
+/*
+ * The stored bytes of chunk n, a stored slot, as they are: header first, cbytes of them.
+ * For patching and for copying without decoding. [reader]
+ */
+NODISCARD int frame_read_raw(struct frame *f, uint32_t n, struct buf *cchunk);
+
 /* Any byte range inside frame_size; for tools and tests. [reader] */
 NODISCARD int frame_read(struct frame *f, uint64_t at, struct scratch *s, struct span dst);
 

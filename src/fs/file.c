@@ -370,7 +370,7 @@ static int become_bytewise(struct file *f)
 	f->items_whole = false;
 	for (uint32_t n = 0; rc >= 0 && n < frame_nchunks(f->frame); n++)
 		if (is_typed(f, n, ws))
-			rc = dirty_get(f, n, 0, 0, &c);
+			rc = dirty_get_whole(f, n, &c);
 	pthread_rwlock_unlock(&f->lock);
 	return rc < 0 ? rc : flush_all(f);
 }

@@ -69,6 +69,16 @@ uint64_t file_size(struct file *f);
 /* Up to `size` bytes from `at` into *out (n: how many; fewer only at the end of the file). */
 NODISCARD int file_read(struct file *f, uint64_t at, size_t size, struct buf *out);
 
+/* Bytes [lo, lo + dst.n) of a chunk as its frame has it, by way of the cache. The lock is held. */
+NODISCARD int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst);
+
+/* What a stored chunk looks like. The lock is held. */
+struct file_stored {
+	uint32_t blocksize;
+	bool patchable; /* its blocks can be replaced one by one */
+};
+NODISCARD int file_look_stored(struct file *f, uint32_t n, struct file_stored *out);
+
 /* Returns how many bytes were taken, all of them unless something failed half-way. */
 NODISCARD ssize_t file_write(struct file *f, uint64_t at, struct view src);
 

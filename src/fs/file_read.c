@@ -128,37 +128,55 @@ static int read_chunk(struct fetch *x, uint32_t lo, struct span dst)
 	return 0;
 }
 
-static void copy_dirty(const struct dirty_chunk *d, uint32_t lo, struct span dst)
+/* The parsed head of a stored chunk, from the cache. */
+static int lazy_get(struct fetch *x, struct cache_entry **e)
 {
-	size_t have = lo < d->bytes.n ? min_u64(d->bytes.n - lo, dst.n) : 0;
+	struct file *f = x->f;
 
-	memcpy(dst.p, d->bytes.p + lo, have);
-	memset(dst.p + have, 0, dst.n - have);
+	x->ws = workspace_get();
+	if (!x->ws)
+		return -ENOMEM;
+	TRY(cache_get(f->fs->cache, (struct cache_key){f->inode->cache_owner, x->n}, lazy_fill, x, e));
+	x->lazy = cache_value(*e);
+	return 0;
+}
+
+int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst)
+{
+	struct fetch x = {.f = f, .n = n};
+	struct cache_entry *e;
+
+	TRY(lazy_get(&x, &e));
+	int rc = read_chunk(&x, lo, dst);
+	cache_put(f->fs->cache, e);
+	return rc;
+}
+
+int file_look_stored(struct file *f, uint32_t n, struct file_stored *out)
+{
+	struct fetch x = {.f = f, .n = n};
+	struct cache_entry *e;
+
+	TRY(lazy_get(&x, &e));
+	const struct chunk *c = &x.lazy->chunk;
+	*out = (struct file_stored){c->blocksize, (c->kind == CHUNK_REGULAR || c->kind == CHUNK_STORED) &&
+							  !c->is_vl && !c->has_dict};
+	cache_put(f->fs->cache, e);
+	return 0;
 }
 
 /* Bytes [lo, lo + dst.n) of chunk n, the newest there are. */
 static int read_piece(struct file *f, uint32_t n, uint32_t lo, struct span dst)
 {
 	struct dirty_chunk *d = dirty_find(&f->dirty, n);
-	if (d) {
-		copy_dirty(d, lo, dst);
-		return 0;
-	}
+	if (d)
+		return dirty_read(f, d, lo, dst);
 	enum slot_kind slot = frame_slot(f->frame, n);
 	if (slot == SLOT_ZEROS || slot == SLOT_UNINIT) {
 		memset(dst.p, 0, dst.n);
 		return 0;
 	}
-	struct cache *cache = f->fs->cache;
-	struct fetch x = {.f = f, .ws = workspace_get(), .n = n};
-	struct cache_entry *e;
-	if (!x.ws)
-		return -ENOMEM;
-	TRY(cache_get(cache, (struct cache_key){f->inode->cache_owner, n}, lazy_fill, &x, &e));
-	x.lazy = cache_value(e);
-	int rc = read_chunk(&x, lo, dst);
-	cache_put(cache, e);
-	return rc;
+	return file_read_stored(f, n, lo, dst);
 }
 
 static int read_bytes(struct file *f, uint64_t at, struct span dst)

@@ -34,7 +34,7 @@ static int load_tail(struct file *f, uint64_t new_size)
 	bool hole = slot == SLOT_ZEROS || slot == SLOT_UNINIT;
 	if (hole && !dirty_find(&f->dirty, n))
 		return 0;
-	return dirty_get(f, n, 0, 0, &c);
+	return dirty_get_whole(f, n, &c);
 }
 
 static int resize(struct file *f, uint64_t size)

@@ -1,21 +1,9 @@
 #include "fs/flush.h"
 
 #include "base/log.h"
-#include "fs/file.h"
-#include "fs/workspace.h"
+#include "fs/encode.h"
 
 #include <assert.h>
-
-/* Encodes into the worker's buffer; *zeros: it shall become a hole. */
-static int encode(struct dirty_chunk *c, struct workspace *ws, bool *zeros)
-{
-	*zeros = bytes_are_zero(buf_view(&c->bytes));
-	if (*zeros)
-		return 0;
-	const struct file *f = c->file;
-	return chunk_encode(ws->scratch, c->bytewise ? &f->bytewise : &f->pipeline,
-			    buf_view(&c->bytes), &ws->stored);
-}
 
 /* Space is taken under the lock, filled outside of it, so that writers go on meanwhile. */
 static int store(struct file *f, struct view cchunk, uint64_t *at)
@@ -78,7 +66,7 @@ static void flush_run(struct pool_job *job, unsigned worker)
 	bool zeros = false;
 
 	(void)worker;
-	int rc = ws ? encode(c, ws, &zeros) : -ENOMEM;
+	int rc = ws ? encode_chunk(f, c, ws, &zeros) : -ENOMEM;
 	if (rc >= 0 && !zeros)
 		rc = store(f, buf_view(&ws->stored), &at);
 	land(f, c, rc, zeros, at, ws ? (uint32_t)ws->stored.n : 0);

@@ -10,6 +10,9 @@ static void workspace_free(void *p)
 	scratch_close(w->scratch);
 	buf_free(&w->reply);
 	buf_free(&w->stored);
+	buf_free(&w->base);
+	buf_free(&w->plain);
+	buf_free(&w->edits);
 	mem_free(w);
 }
 

@@ -13,6 +13,9 @@ struct workspace {
 	struct scratch *scratch;
 	struct buf reply;  /* bytes on their way to the kernel       */
 	struct buf stored; /* a chunk on its way to the backing file */
+	struct buf base;   /* the stored chunk that it replaces      */
+	struct buf plain;  /* its decoded bytes                      */
+	struct buf edits;  /* the blocks that differ                 */
 };
 
 /* This thread's; NULL without memory. Before the first call: workspace_init, once, in main. */
