@@ -5,6 +5,7 @@
  */
 #include "codec/chunk_impl.h"
 #include "codec/dict.h"
+#include "codec/encoder.h"
 #include "codec/scratch_impl.h"
 
 #include <assert.h>
@@ -61,8 +62,7 @@ static void plan_blocks(struct encoder *e, const struct pipeline *p)
 	e->plan.typesize = typesize;
 }
 
-static int encoder_init(struct encoder *e, struct scratch *s, const struct pipeline *p,
-			struct view src)
+int encoder_init(struct encoder *e, struct scratch *s, const struct pipeline *p, struct view src)
 {
 	*e = (struct encoder){.s = s, .p = p, .src = src};
 	plan_blocks(e, p);
@@ -105,26 +105,61 @@ static void put_header(const struct encoder *e, uint8_t *h, uint8_t flags, uint3
 	h[AT_UDCODEC] = e->p->codec;
 }
 
-static int store(const struct encoder *e, struct buf *out)
+bool encoder_wants_store(const struct encoder *e)
+{
+	return !e->p->level || e->src.n < ENCODE_MIN || encoder_body(e) >= encoder_limit(e);
+}
+
+size_t encoder_slot(const struct encoder *e)
+{
+	return e->blocksize + 4 * (size_t)(e->split ? e->plan.typesize : 1);
+}
+
+size_t encoder_body(const struct encoder *e)
+{
+	return CHUNK_HEAD + 4 * (size_t)e->nblocks;
+}
+
+size_t encoder_limit(const struct encoder *e)
+{
+	return CHUNK_HEAD + e->src.n - 1;
+}
+
+void encoder_store(const struct encoder *e, struct buf *out)
 {
 	out->n = CHUNK_HEAD + e->src.n;
 	put_header(e, out->p, FLAG_STORED, (uint32_t)out->n);
 	memcpy(out->p + CHUNK_HEAD, e->src.p, e->src.n);
-	return 0;
+}
+
+void encoder_finish(const struct encoder *e, bool has_dict, struct buf *out)
+{
+	uint8_t flags = (uint8_t)(e->plan.coder.codec->format << FLAG_FORMAT_SHIFT);
+	if (!e->split)
+		flags |= FLAG_NO_SPLIT;
+	if (memchr(e->p->filter, FILTER_DELTA, FILTER_SLOTS))
+		flags |= FLAG_DELTA;
+	put_header(e, out->p, flags, (uint32_t)out->n);
+	memcpy(out->p + AT_FILTERS, e->p->filter, FILTER_SLOTS);
+	memcpy(out->p + AT_METAS, e->meta, FILTER_SLOTS);
+	out->p[AT_BLOSC2_FLAGS] = has_dict ? FLAG_DICT : 0;
 }
 
 /* Blocks from out->n on. 1: all written; 0: a plain copy is no larger. */
-static int put_blocks(struct encoder *e, struct buf *out, size_t limit)
+static int put_blocks(struct encoder *e, struct buf *out)
 {
+	size_t slot = encoder_slot(e), limit = encoder_limit(e);
 	for (uint32_t i = 0; i < e->nblocks; i++) {
 		struct block b;
 		struct view src = encoder_block(e, i, &b);
 		put_le32(out->p + CHUNK_HEAD + 4 * (size_t)i, (uint32_t)out->n);
-		ssize_t n = block_encode(&e->plan, e->s, &b, src,
-					 span_of(out->p + out->n, limit - out->n));
-		if (n <= 0)
+		ssize_t n = block_encode(&e->plan, e->s, &b, src, span_of(out->p + out->n, slot));
+		if (n < 0)
 			return (int)n;
+		assert(n > 0);
 		out->n += (size_t)n;
+		if (out->n > limit)
+			return 0;
 	}
 	return 1;
 }
@@ -132,29 +167,18 @@ static int put_blocks(struct encoder *e, struct buf *out, size_t limit)
 /* The chunk with the dictionary `dict`, or none when it is empty. Result as put_blocks. */
 static int encode_regular(struct encoder *e, struct view dict, struct buf *out)
 {
-	const struct pipeline *p = e->p;
-	size_t limit = CHUNK_HEAD + e->src.n - 1; /* one less than a plain copy */
-	size_t body = CHUNK_HEAD + 4 * (size_t)e->nblocks + (dict.n ? 4 + dict.n : 0);
-	if (body >= limit)
+	size_t body = encoder_body(e) + (dict.n ? 4 + dict.n : 0);
+	if (body >= encoder_limit(e))
 		return 0;
 	if (dict.n) {
 		put_le32(out->p + body - dict.n - 4, (uint32_t)dict.n);
 		memcpy(out->p + body - dict.n, dict.p, dict.n);
 	}
 	out->n = body;
-	int rc = put_blocks(e, out, limit);
-	if (rc <= 0)
-		return rc;
-	uint8_t flags = (uint8_t)(e->plan.coder.codec->format << FLAG_FORMAT_SHIFT);
-	if (!e->split)
-		flags |= FLAG_NO_SPLIT;
-	if (memchr(p->filter, FILTER_DELTA, FILTER_SLOTS))
-		flags |= FLAG_DELTA;
-	put_header(e, out->p, flags, (uint32_t)out->n);
-	memcpy(out->p + AT_FILTERS, p->filter, FILTER_SLOTS);
-	memcpy(out->p + AT_METAS, e->meta, FILTER_SLOTS);
-	out->p[AT_BLOSC2_FLAGS] = dict.n ? FLAG_DICT : 0;
-	return 1;
+	int rc = put_blocks(e, out);
+	if (rc > 0)
+		encoder_finish(e, dict.n > 0, out);
+	return rc;
 }
 
 /*
@@ -186,13 +210,16 @@ int chunk_encode(struct scratch *s, const struct pipeline *p, struct view src, s
 	assert(src.n >= 1 && src.n <= CHUNK_MAX_NBYTES);
 	struct encoder e;
 	TRY(encoder_init(&e, s, p, src));
-	TRY(buf_reserve_fresh(out, src.n + CHUNK_MAX_OVERHEAD));
-	if (!p->level || src.n < ENCODE_MIN)
-		return store(&e, out);
-	int rc = p->use_dict ? encode_with_dict(&e, out)
-			     : encode_regular(&e, (struct view){NULL, 0}, out);
+	/* The last block to go in may turn out too much. */
+	TRY(buf_reserve_fresh(out, encoder_limit(&e) + encoder_slot(&e)));
+	int rc = 0;
+	if (!encoder_wants_store(&e))
+		rc = p->use_dict ? encode_with_dict(&e, out)
+				 : encode_regular(&e, (struct view){NULL, 0}, out);
 	scratch_done(s);
 	if (rc < 0)
 		return rc;
-	return rc ? 0 : store(&e, out);
+	if (!rc)
+		encoder_store(&e, out);
+	return 0;
 }

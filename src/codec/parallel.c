@@ -1,0 +1,240 @@
+#include "codec/parallel.h"
+#include "codec/chunk_impl.h"
+#include "codec/encoder.h"
+#include "codec/scratch_impl.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* A chunk has few blocks, and a reader is not alone. */
+#define HELPERS_MAX 16u
+
+#define SLOTS_KEEP (32u << 20) /* larger ones are given back after each chunk */
+
+/* Work in `n` parts, taken one after the other by whoever is free. */
+struct task {
+	int (*part)(struct task *t, struct scratch *s, uint32_t i);
+	uint32_t n;
+	atomic_uint next;   /* first part that nobody has taken                */
+	atomic_uint failed; /* the lowest part that failed; n: none            */
+	union {
+		struct {
+			const struct chunk *c;
+			struct run run;
+			struct view stored;
+			struct span dst;
+		} decode;
+		struct {
+			const struct encoder *e;
+			uint8_t *slots;
+			uint32_t *len; /* of each block as encoded */
+		} encode;
+	};
+};
+
+struct parallel {
+	struct pool *pool;
+	parallel_scratch_fn *scratch;
+	pthread_mutex_t lock;
+	pthread_cond_t quiet;  /* nobody is active any more, or no job is queued */
+	struct task *task;     /* under lock; NULL: nothing to do                */
+	unsigned active;       /* under lock; helpers inside the task            */
+	unsigned nqueued;      /* under lock; jobs that the pool still holds     */
+	unsigned nhelpers;
+	struct buf slots, len; /* encoded blocks on their way to their places    */
+	struct helper {
+		struct pool_job job;
+		struct parallel *owner;
+		bool queued; /* under lock */
+	} helper[HELPERS_MAX];
+};
+
+static void take_parts(struct task *t, struct scratch *s)
+{
+	for (;;) {
+		unsigned i = atomic_fetch_add(&t->next, 1);
+		if (i >= t->n || i > atomic_load(&t->failed))
+			return;
+		if (t->part(t, s, i) == 0)
+			continue;
+		unsigned before = atomic_load(&t->failed);
+		while (i < before && !atomic_compare_exchange_weak(&t->failed, &before, i))
+			;
+	}
+}
+
+static void help(struct pool_job *job, unsigned worker)
+{
+	struct helper *h = (struct helper *)job;
+	struct parallel *p = h->owner;
+	pthread_mutex_lock(&p->lock);
+	struct task *t = p->task;
+	h->queued = false;
+	p->nqueued--;
+	p->active++;
+	pthread_mutex_unlock(&p->lock);
+	struct scratch *s = t ? p->scratch() : NULL;
+	if (s)
+		take_parts(t, s);
+	/* Under the lock to the last: parallel_close frees what it lies in. */
+	pthread_mutex_lock(&p->lock);
+	if (!--p->active)
+		pthread_cond_signal(&p->quiet);
+	pthread_mutex_unlock(&p->lock);
+}
+
+int parallel_open(struct parallel **out, struct pool *pool, parallel_scratch_fn *scratch)
+{
+	struct parallel *p = mem_zalloc(sizeof *p);
+	*out = p;
+	if (!p)
+		return -ENOMEM;
+	p->pool = pool;
+	p->scratch = scratch;
+	p->nhelpers = (unsigned)min_u64(pool_size(pool), HELPERS_MAX);
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->quiet, NULL);
+	for (unsigned i = 0; i < p->nhelpers; i++)
+		p->helper[i] = (struct helper){.job.run = help, .owner = p};
+	return 0;
+}
+
+void parallel_close(struct parallel *p)
+{
+	if (!p)
+		return;
+	pthread_mutex_lock(&p->lock);
+	while (p->nqueued || p->active)
+		pthread_cond_wait(&p->quiet, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+	pthread_cond_destroy(&p->quiet);
+	pthread_mutex_destroy(&p->lock);
+	buf_free(&p->slots);
+	buf_free(&p->len);
+	mem_free(p);
+}
+
+/* Helpers that an earlier task never needed are still queued and will do for this one. */
+static void call_helpers(struct parallel *p, struct task *t)
+{
+	pthread_mutex_lock(&p->lock);
+	assert(!p->task);
+	p->task = t;
+	for (unsigned i = 0; i < p->nhelpers && i + 1 < t->n; i++) {
+		struct helper *h = &p->helper[i];
+		if (h->queued)
+			continue;
+		h->queued = true;
+		p->nqueued++;
+		pool_submit(p->pool, &h->job, POOL_SOON);
+	}
+	pthread_mutex_unlock(&p->lock);
+}
+
+/*
+ * All parts. The failure of the lowest part counts, and its note belongs into this thread:
+ * that part is done again, and those behind it should it succeed now.
+ */
+static int run_task(struct parallel *p, struct scratch *s, struct task *t)
+{
+	atomic_init(&t->next, 0);
+	atomic_init(&t->failed, t->n);
+	call_helpers(p, t);
+	take_parts(t, s);
+	pthread_mutex_lock(&p->lock);
+	p->task = NULL;
+	while (p->active)
+		pthread_cond_wait(&p->quiet, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+	for (uint32_t i = atomic_load(&t->failed); i < t->n; i++)
+		TRY(t->part(t, s, i));
+	return 0;
+}
+
+static int decode_part(struct task *t, struct scratch *s, uint32_t i)
+{
+	const struct chunk *c = t->decode.c;
+	struct run one = {t->decode.run.first + i, 1};
+	struct extent e = chunk_extent(c, one), at = chunk_block_bytes(c, one.first);
+	uint32_t from = chunk_extent(c, t->decode.run).off;
+	uint32_t start = chunk_block_bytes(c, t->decode.run.first).off;
+	return chunk_decode(c, s, one, view_part(t->decode.stored, e.off - from, e.len),
+			    span_of(t->decode.dst.p + (at.off - start), at.len));
+}
+
+int parallel_decode(struct parallel *p, const struct chunk *c, struct run run, struct view stored,
+		    struct span dst)
+{
+	struct scratch *s = p->scratch();
+	if (!s)
+		return -ENOMEM;
+	if (run.n < 2 || c->kind != CHUNK_REGULAR || (chunk_wants_ref(c) && !c->ref.n))
+		return chunk_decode(c, s, run, stored, dst);
+	struct task t = {.part = decode_part, .n = run.n};
+	t.decode.c = c;
+	t.decode.run = run;
+	t.decode.stored = stored;
+	t.decode.dst = dst;
+	return run_task(p, s, &t);
+}
+
+static int encode_part(struct task *t, struct scratch *s, uint32_t i)
+{
+	const struct encoder *e = t->encode.e;
+	struct block_plan plan = e->plan;
+	size_t slot = encoder_slot(e);
+	struct block b;
+	struct view src = encoder_block(e, i, &b);
+	TRY(scratch_state(s, plan.coder.codec, &plan.coder.state));
+	ssize_t n = block_encode(&plan, s, &b, src, span_of(t->encode.slots + i * slot, slot));
+	scratch_done(s);
+	if (n < 0)
+		return (int)n;
+	assert(n > 0);
+	t->encode.len[i] = (uint32_t)n;
+	return 0;
+}
+
+/* Blocks from their slots to their places; false: a plain copy is no larger. */
+static bool put_together(const struct task *t, struct buf *out)
+{
+	const struct encoder *e = t->encode.e;
+	size_t slot = encoder_slot(e), sum = encoder_body(e);
+	for (uint32_t i = 0; i < e->nblocks; i++)
+		sum += t->encode.len[i];
+	if (sum > encoder_limit(e))
+		return false;
+	out->n = encoder_body(e);
+	for (uint32_t i = 0; i < e->nblocks; i++) {
+		put_le32(out->p + CHUNK_HEAD + 4 * (size_t)i, (uint32_t)out->n);
+		memcpy(out->p + out->n, t->encode.slots + i * slot, t->encode.len[i]);
+		out->n += t->encode.len[i];
+	}
+	encoder_finish(e, false, out);
+	return true;
+}
+
+int parallel_encode(struct parallel *p, const struct pipeline *pl, struct view src, struct buf *out)
+{
+	struct encoder e;
+	struct scratch *s = p->scratch();
+	if (!s)
+		return -ENOMEM;
+	TRY(encoder_init(&e, s, pl, src));
+	if (pl->use_dict || e.nblocks < 2 || encoder_wants_store(&e))
+		return chunk_encode(s, pl, src, out);
+	TRY(buf_reserve_fresh(out, encoder_limit(&e) + 1));
+	TRY(buf_reserve_fresh(&p->slots, e.nblocks * encoder_slot(&e)));
+	TRY(buf_reserve_fresh(&p->len, e.nblocks * sizeof(uint32_t)));
+	struct task t = {.part = encode_part, .n = e.nblocks};
+	t.encode.e = &e;
+	t.encode.slots = p->slots.p;
+	t.encode.len = (uint32_t *)p->len.p;
+	int rc = run_task(p, s, &t);
+	if (!rc && !put_together(&t, out))
+		encoder_store(&e, out);
+	if (p->slots.cap > SLOTS_KEEP)
+		buf_free(&p->slots);
+	return rc;
+}

@@ -1,0 +1,15 @@
+"""Blocks of one chunk over the worker pool."""
+
+import os
+
+import pytest
+
+from test_codec_kernels import run
+from test_codec_tool import BUILD
+
+
+@pytest.mark.concurrent
+def test_the_bytes_of_one_thread():
+    slowness = int(os.environ.get("CFRAMEFS_TEST_SLOWNESS", 1))
+    out = run(BUILD / "tests/c/codec_parallel", max(100 // slowness, 10), os.getpid())
+    assert "rounds of" in out
