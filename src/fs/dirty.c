@@ -98,7 +98,6 @@ static int complete(struct file *f, struct dirty_chunk *c)
 static int copy_flushing(struct file *f, struct dirty_chunk *c, const struct dirty_chunk *old)
 {
 	if (old->have) {
-		c->bytes.n = old->bytes.n;
 		c->blocksize = old->blocksize;
 		c->have = mem_zalloc_array(nblocks(old), sizeof *c->have);
 		if (!c->have)
