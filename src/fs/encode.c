@@ -60,14 +60,26 @@ static int merge(const struct dirty_chunk *c, struct workspace *ws)
 	return 0;
 }
 
+/* Of typesize 1, with blocks of a length that no chunk of whole items has (policy.h). */
+static struct pipeline bytewise_pipeline(const struct file *f, size_t nbytes)
+{
+	struct pipeline p = f->bytewise;
+	uint32_t block = p.blocksize ? p.blocksize : 64 << 10;
+
+	block = (uint32_t)min_u64(block, nbytes);
+	p.blocksize = block % f->pipeline.typesize ? block : block - 1;
+	return p;
+}
+
 static int encode_whole(const struct dirty_chunk *c, struct view plain, struct workspace *ws, bool *zeros)
 {
 	const struct file *f = c->file;
+	struct pipeline p = c->bytewise ? bytewise_pipeline(f, plain.n) : f->pipeline;
 
 	*zeros = bytes_are_zero(plain);
 	if (*zeros)
 		return 0;
-	return chunk_encode(ws->scratch, c->bytewise ? &f->bytewise : &f->pipeline, plain, &ws->stored);
+	return chunk_encode(ws->scratch, &p, plain, &ws->stored);
 }
 
 int encode_chunk(struct file *f, const struct dirty_chunk *c, struct workspace *ws, bool *zeros)
