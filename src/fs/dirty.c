@@ -34,6 +34,8 @@ static int chunk_reserve(struct file *f, struct dirty_chunk *c, uint32_t need)
 
 	if (need <= before)
 		return 0;
+	if (!before && !c->have && need > limit / 2)
+		c->bytes = spare_take(f->fs->spare, limit);
 	TRY(buf_reserve(&c->bytes, need > limit / 2 ? max_u64(limit, need)
 						    : max_u64(need, min_u64(limit, before * 2))));
 	if (!c->have)
@@ -44,7 +46,10 @@ static int chunk_reserve(struct file *f, struct dirty_chunk *c, uint32_t need)
 void dirty_free(struct file *f, struct dirty_chunk *c)
 {
 	charge(f, c, 0);
-	buf_free(&c->bytes);
+	if (c->bytes.cap >= frame_info(f->frame)->chunk_size && !c->have)
+		spare_give(f->fs->spare, &c->bytes);
+	else
+		buf_free(&c->bytes);
 	mem_free(c->have);
 	mem_free(c);
 }

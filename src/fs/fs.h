@@ -16,6 +16,7 @@
 #include "fs/inode.h"
 #include "fs/options.h"
 #include "fs/probe.h"
+#include "fs/spare.h"
 
 struct fuse_session;
 
@@ -27,6 +28,7 @@ struct fs {
 	struct cache *cache;
 	struct pool *pool;
 	struct budget *budget;
+	struct spare *spare;
 	struct fuse_session *session;
 };
 

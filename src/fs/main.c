@@ -81,6 +81,7 @@ static int fs_open(struct fs *fs)
 	TRY(inodes_open(&fs->inodes, &fs->backing, max_fds));
 	TRY(cache_open(&fs->cache, fs->opt.cache));
 	TRY(budget_open(&fs->budget, fs->opt.dirty_max));
+	TRY(spare_open(&fs->spare, fs->opt.dirty_max / 4));
 	return pool_open(&fs->pool, (unsigned)fs->opt.workers);
 }
 
@@ -90,6 +91,7 @@ static void fs_close(struct fs *fs)
 		ops_close_all(fs);
 	pool_close(fs->pool);
 	budget_close(fs->budget);
+	spare_close(fs->spare);
 	inodes_close(fs->inodes);
 	cache_close(fs->cache);
 	probes_close(fs->probes);
