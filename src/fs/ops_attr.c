@@ -1,6 +1,7 @@
 /* Attributes: getattr, setattr, extended attributes. */
 #include "fs/ops.h"
 #include "fs/times.h"
+#include "fs/xattr.h"
 
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -163,7 +164,7 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 	struct inode *n = ops_inode(fs, ino);
 	char path[BACKING_PATH_MAX];
 
-	int rc = is_acl(name) ? -EOPNOTSUPP : xattr_path(fs, n, path);
+	int rc = xattr_is_ours(n, name) ? -EPERM : is_acl(name) ? -EOPNOTSUPP : xattr_path(fs, n, path);
 	if (rc >= 0) {
 		rc = setxattr(path, name, value, size, flags) < 0 ? -errno : 0;
 		inode_unpin(fs->inodes, n);
@@ -196,6 +197,18 @@ static void reply_xattr(fuse_req_t req, ssize_t got, const char *value, size_t s
 		fuse_reply_buf(req, value, (size_t)got);
 }
 
+static void get_ours(fuse_req_t req, struct inode *n, const char *name, size_t size)
+{
+	struct fs *fs = ops_fs(req);
+	struct buf value = {0};
+
+	int rc = xattr_get(fs, n, name, &value);
+	if (rc >= 0 && size && size < value.n)
+		rc = -ERANGE;
+	reply_xattr(req, rc < 0 ? -ops_errno(rc) : (ssize_t)value.n, (char *)value.p, size);
+	buf_free(&value);
+}
+
 void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct fs *fs = ops_fs(req);
@@ -204,6 +217,11 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	struct buf value = {0};
 
 	ssize_t rc = is_acl(name) ? -EOPNOTSUPP : buf_reserve(&value, size);
+	if (rc >= 0 && xattr_is_ours(n, name)) {
+		get_ours(req, n, name, size);
+		buf_free(&value);
+		return;
+	}
 	if (rc >= 0)
 		rc = xattr_path(fs, n, path);
 	if (rc >= 0) {

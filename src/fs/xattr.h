@@ -1,0 +1,22 @@
+/*
+ * What a frame tells about itself, as extended attributes of its file:
+ *
+ *   user.cframefs.pipeline   shuffle:4+zstd:1       user.cframefs.chunksize   1048576
+ *   user.cframefs.ratio      2.28                   user.cframefs.blocksize   65536
+ *   user.cframefs.stored     61688752 (bytes)       user.cframefs.meta.NAME   a metalayer's bytes
+ *   user.cframefs.shape      [37, 53]               user.cframefs.dtype       <f8     (arrays)
+ *
+ * They are answered by name and not listed, so that a copy of a file with all its
+ * attributes does not try to set them.
+ */
+#ifndef FS_XATTR_H
+#define FS_XATTR_H
+
+#include "fs/file.h"
+
+bool xattr_is_ours(const struct inode *n, const char *name);
+
+/* Appends the value. -ENODATA: no such attribute of this file. */
+NODISCARD int xattr_get(struct fs *fs, struct inode *n, const char *name, struct buf *value);
+
+#endif
