@@ -1,0 +1,139 @@
+/* Cheap looks at bytes: entropies by place in an item, and the length of records. */
+#include "codec/tune_impl.h"
+
+#include <assert.h>
+
+/* 4096 * log2(x), within 0.1 %: a parabola between powers of two. No libm: the same everywhere. */
+static uint64_t log2_fixed(uint32_t x)
+{
+	unsigned top = 31u - (unsigned)__builtin_clz(x);
+	uint64_t f = (((uint64_t)x << 12) >> top) - 4096;
+	return ((uint64_t)top << 12) + f + ((f * (4096 - f) * 1416) >> 24);
+}
+
+/* Bits that an ideal order-0 coder needs for so many bytes. */
+static uint64_t entropy(const uint32_t count[static 256])
+{
+	uint64_t n = 0, sum = 0;
+	for (unsigned i = 0; i < 256; i++) {
+		if (!count[i])
+			continue;
+		n += count[i];
+		sum += count[i] * log2_fixed(count[i]);
+	}
+	uint64_t all = n ? n * log2_fixed((uint32_t)n) : 0;
+	return all > sum ? (all - sum) >> 12 : 0;
+}
+
+/* Planes are looked at in groups this wide, so that the counters stay in L1. */
+#define LANES 16
+
+/* What a coder spends on describing a plane's statistics, roughly, in bits. */
+#define PLANE_COST 200
+
+static uint64_t planes(uint32_t count[LANES][256], uint32_t size)
+{
+	uint64_t bits = 0;
+	for (uint32_t j = 0; j < size; j++) {
+		uint32_t sum[256];
+		memcpy(sum, count[j], sizeof sum);
+		for (uint32_t k = j + size; k < LANES; k += size)
+			for (unsigned i = 0; i < 256; i++)
+				sum[i] += count[k][i];
+		bits += entropy(sum) + PLANE_COST;
+	}
+	return bits;
+}
+
+static void count_plain(struct view v, uint32_t count[LANES][256])
+{
+	memset(count, 0, LANES * sizeof *count);
+	for (size_t at = 0; at + LANES <= v.n; at += LANES)
+		for (unsigned j = 0; j < LANES; j++)
+			count[j][v.p[at + j]]++;
+}
+
+static void count_delta(struct view v, uint32_t size, uint32_t count[LANES][256])
+{
+	uint8_t diff[LANES];
+	memset(count, 0, LANES * sizeof *count);
+	for (size_t at = LANES; at + LANES <= v.n; at += LANES) {
+		for (unsigned j = 0; j < LANES; j++)
+			diff[j] = (uint8_t)(v.p[at + j] - v.p[at + j - size]);
+		for (unsigned j = 0; j < LANES; j++)
+			count[j][diff[j]]++;
+	}
+}
+
+/* Sizes that do not divide LANES: place by place, far fewer bytes each. */
+static uint64_t planes_odd(struct view v, uint32_t size, bool delta)
+{
+	uint64_t bits = 0;
+	for (uint32_t j = 0; j < size; j++) {
+		uint32_t count[256] = {0};
+		for (size_t i = size + j; i < v.n; i += size)
+			count[(uint8_t)(delta ? v.p[i] - v.p[i - size] : v.p[i])]++;
+		bits += entropy(count) + PLANE_COST;
+	}
+	return bits;
+}
+
+void tune_scan(struct tune_scan *scan, struct view v)
+{
+	uint32_t plain[LANES][256], delta[LANES][256];
+
+	count_plain(v, plain);
+	for (unsigned i = 0; i < scan->n; i++) {
+		struct tune_item *item = &scan->item[i];
+		assert(item->size >= 1 && item->size <= 255);
+		if (LANES % item->size == 0) {
+			count_delta(v, item->size, delta);
+			item->plain = planes(plain, item->size);
+			item->delta = planes(delta, item->size);
+		} else {
+			item->plain = planes_odd(v, item->size, false);
+			item->delta = planes_odd(v, item->size, true);
+		}
+	}
+}
+
+#define LAG_MAX 255
+#define LAG_BYTES 4096
+
+static uint32_t equal_at(struct view v, size_t lag, size_t n)
+{
+	uint32_t sum = 0;
+	for (size_t i = 0; i < n; i += 128) {
+		uint8_t part = 0; /* bytes count in bytes, so that the compiler uses whole vectors */
+		for (size_t k = i; k < i + 128; k++)
+			part = (uint8_t)(part + (v.p[k] == v.p[k + lag]));
+		sum += part;
+	}
+	return sum;
+}
+
+/*
+ * In records a byte resembles the one a record further on more than its other
+ * neighbours. Multiples of the length do as well, so that the shortest distance that
+ * comes close to the best is taken. Powers of two are tried anyway.
+ */
+uint32_t tune_period(struct view v)
+{
+	uint32_t equal[LAG_MAX + 1], best = 0;
+	uint64_t sum = 0;
+	if (v.n < LAG_BYTES + LAG_MAX + 1)
+		return 0;
+	for (uint32_t lag = 1; lag <= LAG_MAX; lag++) {
+		equal[lag] = equal_at(v, lag, LAG_BYTES);
+		sum += equal[lag];
+		if (equal[lag] > best)
+			best = equal[lag];
+	}
+	uint32_t mean = (uint32_t)(sum / LAG_MAX);
+	if (best < mean + mean / 4 + LAG_BYTES / 64)
+		return 0;
+	for (uint32_t lag = 1; lag <= LAG_MAX; lag++)
+		if (equal[lag] >= best - (best - mean) / 8)
+			return 16 % lag == 0 ? 0 : lag;
+	return 0;
+}
