@@ -106,8 +106,8 @@ class Factory:
         for made in reversed(self.mounts):
             try:
                 made.finish()
-            except AssertionError as error:
-                errors.append(str(error))
+            except Exception as error:
+                errors.append(f"{type(error).__name__}: {error}")
                 made.kill()
         assert not errors, "\n".join(errors)
 

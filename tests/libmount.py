@@ -82,6 +82,7 @@ def daemon_stacks(pid):
             except OSError:
                 pass
     if shutil.which("gdb"):
+        os.kill(pid, signal.SIGCONT)  # gdb waits for ever on a stopped process
         got = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt"],
                              capture_output=True, text=True, timeout=60)
         lines.append(got.stdout)
@@ -202,7 +203,8 @@ class Mount:
             self.unmount()
         elif is_mounted(self.mnt):
             self.kill()
-            raise AssertionError(f"the daemon of {self.mnt} is gone, its mount is not: {self.log_text()[-4000:]}")
+            raise AssertionError(f"the daemon of {self.mnt} is gone ({self.proc.returncode}), its mount is not: "
+                                 f"{self.log_text()[-4000:]}")
         bad = self.complaints()
         assert not bad, "unexpected lines in the daemon's log:\n" + "\n".join(bad[:40])
 
