@@ -1,0 +1,75 @@
+/*
+ * The two that are measured: our codec floor, linked in, and the reference's C
+ * library, opened at run time with its own copies of the codecs. Both are called in-process with
+ * the same source and destination; what a caller sets up once (contexts, scratch, pool) is
+ * made before the clock runs, as a program that moves many chunks would.
+ */
+#ifndef BENCH_CODEC_SIDES_H
+#define BENCH_CODEC_SIDES_H
+
+#include "codec/parallel.h"
+
+#include <blosc2.h>
+
+enum side_id { OURS, REFERENCE, SIDES };
+
+struct cell {
+	uint8_t codec; /* FORMAT.md 1.3, the same numbers on both sides */
+	uint8_t level;
+	uint8_t filters[2], nfilters;
+	uint8_t typesize;
+	int threads;
+};
+
+/* One cell, ready to run on both sides. */
+struct bench {
+	struct cell cell;
+	struct pipeline pipeline;
+	struct scratch *scratch;
+	struct pool *pool;
+	struct parallel *parallel; /* NULL: one thread */
+	blosc2_context *cctx, *dctx;
+	struct view src;
+	struct buf chunk[SIDES];
+	struct buf back;
+};
+
+/* Opens the library; its functions are then in `ref`. */
+void reference_open(const char *path);
+
+extern struct reference {
+	void (*init)(void);
+	__typeof__(blosc2_create_cctx) *create_cctx;
+	__typeof__(blosc2_create_dctx) *create_dctx;
+	__typeof__(blosc2_compress_ctx) *compress;
+	__typeof__(blosc2_decompress_ctx) *decompress;
+	__typeof__(blosc2_getitem_ctx) *getitem;
+	__typeof__(blosc2_free_ctx) *free_ctx;
+	int32_t (*kernel[4])(int32_t typesize, int32_t n, const uint8_t *src, uint8_t *dst);
+	const char *(*zstd_version)(void), *(*lz4_version)(void), *(*zlib_version)(void);
+	size_t (*zstd_encode)(void *, void *, size_t, const void *, size_t, int);
+	size_t (*zstd_decode)(void *, void *, size_t, const void *, size_t);
+	void *(*zstd_cctx)(void), *(*zstd_dctx)(void);
+	int (*lz4_encode)(void *, const char *, char *, int, int, int);
+	int (*lz4hc_encode)(void *, const char *, char *, int, int, int);
+	int (*lz4_decode)(const char *, char *, int, int);
+	int (*zlib_encode)(uint8_t *, size_t *, const uint8_t *, size_t, int);
+	int (*zlib_decode)(uint8_t *, size_t *, const uint8_t *, size_t);
+	int (*lz4_state)(void), (*lz4hc_state)(void);
+} ref;
+
+/* The reference picks the block size, ours takes the same: one trade of size against speed. */
+void bench_open(struct bench *b, const struct cell *cell, struct view src, struct scratch *s,
+		struct pool *pool);
+void bench_close(struct bench *b);
+void bench_encode(struct bench *b, enum side_id side); /* fills chunk[side] */
+void bench_decode(struct bench *b, enum side_id side); /* fills back         */
+
+/* The bare codec of a side on one stream; 0: no smaller. */
+size_t bare_encode(struct bench *b, enum side_id side, struct view src, struct span dst);
+void bare_decode(struct bench *b, enum side_id side, struct view src, struct span dst);
+bool bare_exists(const struct bench *b, enum side_id side);
+
+_Noreturn void die(const char *what);
+
+#endif
