@@ -4,145 +4,417 @@
 
 #include <assert.h>
 
+/* A node of two treaps while free, of one while busy, of a list while it waits. */
+struct space_extent {
+	uint64_t at, len;
+	uint32_t weight;
+	bool lent;
+	bool marked; /* the visitor's: such as punched out */
+	struct space_extent *kid[2][2];
+};
+
+enum { BY_AT, BY_LEN };
+
+typedef struct space_extent node;
+
 void space_init(struct space *sp, uint64_t end)
 {
-	*sp = (struct space){.end = end, .high = end};
+	*sp = (struct space){.end = end, .high = end, .seed = 1};
+}
+
+static node *node_new(struct space *sp, uint64_t at, uint64_t len)
+{
+	node *e = mem_zalloc(sizeof *e);
+	if (!e)
+		return NULL;
+	sp->seed = sp->seed * 1664525 + 1013904223;
+	e->weight = sp->seed >> 4;
+	e->at = at;
+	e->len = len;
+	return e;
+}
+
+static bool before(int by, const node *a, const node *b)
+{
+	if (by == BY_LEN && a->len != b->len)
+		return a->len < b->len;
+	return a->at < b->at;
+}
+
+/* Everything before `key` to *l, the rest to *r. */
+static void split(int by, node *t, const node *key, node **l, node **r)
+{
+	while (t) {
+		if (before(by, t, key)) {
+			*l = t;
+			l = &t->kid[by][1];
+			t = *l;
+		} else {
+			*r = t;
+			r = &t->kid[by][0];
+			t = *r;
+		}
+	}
+	*l = *r = NULL;
+}
+
+static node *join(int by, node *l, node *r)
+{
+	node *top = NULL, **at = &top;
+	while (l && r) {
+		if (l->weight > r->weight) {
+			*at = l;
+			at = &l->kid[by][1];
+			l = *at;
+		} else {
+			*at = r;
+			at = &r->kid[by][0];
+			r = *at;
+		}
+	}
+	*at = l ? l : r;
+	return top;
+}
+
+static void insert(int by, node **t, node *e)
+{
+	node *l, *r;
+	e->kid[by][0] = e->kid[by][1] = NULL;
+	split(by, *t, e, &l, &r);
+	*t = join(by, join(by, l, e), r);
+}
+
+static void erase(int by, node **t, node *e)
+{
+	while (*t != e) {
+		assert(*t);
+		t = &(*t)->kid[by][before(by, *t, e)];
+	}
+	*t = join(by, e->kid[by][0], e->kid[by][1]);
+}
+
+/* The first that is not before `key`, or the last that is. */
+static node *first_from(int by, node *t, const node *key)
+{
+	node *found = NULL;
+	while (t) {
+		bool low = before(by, t, key);
+		if (!low)
+			found = t;
+		t = t->kid[by][low];
+	}
+	return found;
+}
+
+static node *last_before(int by, node *t, const node *key)
+{
+	node *found = NULL;
+	while (t) {
+		bool low = before(by, t, key);
+		if (low)
+			found = t;
+		t = t->kid[by][low];
+	}
+	return found;
+}
+
+static void free_tree(int by, node *t)
+{
+	if (!t)
+		return;
+	free_tree(by, t->kid[by][0]);
+	free_tree(by, t->kid[by][1]);
+	mem_free(t);
+}
+
+/* Lists are chained by kid[0][0]. */
+static node *list_pop(node **list)
+{
+	node *e = *list;
+	if (e)
+		*list = e->kid[0][0];
+	return e;
+}
+
+static void list_push(node **list, node *e)
+{
+	e->kid[0][0] = *list;
+	*list = e;
+}
+
+static void forget_free(struct space *sp)
+{
+	node *e;
+	free_tree(BY_AT, sp->by_at);
+	while ((e = list_pop(&sp->pending)))
+		mem_free(e);
+	while ((e = list_pop(&sp->root)))
+		mem_free(e);
+	sp->by_at = sp->by_len = NULL;
+	sp->nfree = sp->npending = sp->nroot = 0;
 }
 
 void space_deinit(struct space *sp)
 {
-	mem_free(sp->list);
+	forget_free(sp);
+	free_tree(BY_AT, sp->busy);
 	*sp = (struct space){0};
 }
 
-static struct space_extent *find(struct space *sp, uint64_t at)
+static void unlink_free(struct space *sp, node *e)
 {
-	for (uint32_t i = sp->n; i-- > 0;)
-		if (sp->list[i].at == at)
-			return &sp->list[i];
-	return NULL;
+	erase(BY_AT, &sp->by_at, e);
+	erase(BY_LEN, &sp->by_len, e);
+	sp->nfree -= e->len;
 }
 
-static void erase(struct space *sp, uint32_t i)
+static void link_free(struct space *sp, node *e)
 {
-	sp->list[i] = sp->list[--sp->n];
+	insert(BY_AT, &sp->by_at, e);
+	insert(BY_LEN, &sp->by_len, e);
+	sp->nfree += e->len;
 }
 
-/* Room on the list, so that nothing fails once bytes are handed out. */
-static int list_reserve(struct space *sp, uint32_t more)
+/* Becomes free, joined with its neighbours; free bytes at the very end are let go. */
+static void set_free(struct space *sp, node *e)
 {
-	if (sp->cap - sp->n >= more)
-		return 0;
-	uint32_t cap = sp->cap ? 2 * sp->cap : 8;
-	struct space_extent *list = mem_realloc(sp->list, cap * sizeof *list);
-	if (!list)
-		return -ENOMEM;
-	sp->list = list;
-	sp->cap = cap;
+	node *low = last_before(BY_AT, sp->by_at, e), *high = first_from(BY_AT, sp->by_at, e);
+	bool clash = (low && low->at + low->len > e->at) || (high && e->at + e->len > high->at);
+	if (clash || e->at + e->len > sp->end) {
+		mem_free(e); /* a hostile file: two chunks in one place */
+		return;
+	}
+	e->marked = false;
+	if (low && low->at + low->len == e->at) {
+		unlink_free(sp, low);
+		e->at = low->at;
+		e->len += low->len;
+		mem_free(low);
+	}
+	if (high && e->at + e->len == high->at) {
+		unlink_free(sp, high);
+		e->len += high->len;
+		mem_free(high);
+	}
+	if (e->at + e->len == sp->end) {
+		sp->end = e->at;
+		mem_free(e);
+		return;
+	}
+	link_free(sp, e);
+}
+
+static void lend(struct space *sp, node *e, uint64_t at, uint64_t len)
+{
+	e->at = at;
+	e->len = len;
+	e->lent = true;
+	insert(BY_AT, &sp->busy, e);
+	sp->nlent++;
+}
+
+/* Lends part of a free extent; what is left on both sides stays free. */
+static int carve(struct space *sp, node *e, uint64_t at, uint64_t len)
+{
+	uint64_t before_n = at - e->at, after_n = e->at + e->len - at - len;
+	node *rest = NULL, *lent = e;
+	if (before_n || after_n) {
+		lent = node_new(sp, 0, 0);
+		if (!lent)
+			return -ENOMEM;
+	}
+	if (before_n && after_n) {
+		rest = node_new(sp, at + len, after_n);
+		if (!rest) {
+			mem_free(lent);
+			return -ENOMEM;
+		}
+	}
+	unlink_free(sp, e);
+	if (before_n)
+		e->len = before_n;
+	else if (after_n)
+		*e = (node){.at = at + len, .len = after_n, .weight = e->weight, .marked = e->marked};
+	if (lent != e)
+		link_free(sp, e);
+	if (rest) {
+		rest->marked = e->marked;
+		link_free(sp, rest);
+	}
+	lend(sp, lent, at, len);
 	return 0;
 }
 
-int space_take_end(struct space *sp, uint64_t len, uint64_t *at)
+static int take_end(struct space *sp, uint64_t len, uint64_t *at)
 {
 	uint64_t end;
-	assert(len > 0);
 	if (add_overflows(sp->end, len, &end) || end > INT64_MAX)
 		return -EFBIG;
-	TRY(list_reserve(sp, 1));
+	node *e = node_new(sp, 0, 0);
+	if (!e)
+		return -ENOMEM;
 	*at = sp->end;
-	sp->list[sp->n++] = (struct space_extent){*at, len, EXTENT_LENT};
-	sp->nlent++;
 	sp->end = end;
 	sp->high = max_u64(sp->high, end);
+	lend(sp, e, *at, len);
 	return 0;
 }
 
 int space_take(struct space *sp, uint64_t len, uint64_t *at)
 {
 	assert(len > 0);
-	TRY(list_reserve(sp, 1));
-	for (uint32_t i = 0; i < sp->n; i++) {
-		struct space_extent *e = &sp->list[i];
-		if (e->state != EXTENT_FREE || e->len < len)
-			continue;
-		*at = e->at;
-		e->at += len;
-		e->len -= len;
-		if (e->len == 0)
-			erase(sp, i);
-		sp->list[sp->n++] = (struct space_extent){*at, len, EXTENT_LENT};
-		sp->nlent++;
-		return 0;
+	node *e = first_from(BY_LEN, sp->by_len, &(node){.len = len});
+	if (!e)
+		return take_end(sp, len, at);
+	*at = e->at;
+	return carve(sp, e, *at, len);
+}
+
+int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *at)
+{
+	assert(len > 0);
+	node *e = last_before(BY_AT, sp->by_at, &(node){.at = least});
+	if (!e || e->at + e->len <= least)
+		e = first_from(BY_AT, sp->by_at, &(node){.at = least});
+	while (e) {
+		uint64_t from = max_u64(e->at, least);
+		if (e->at + e->len - from >= len) {
+			*at = from;
+			return carve(sp, e, from, len);
+		}
+		e = first_from(BY_AT, sp->by_at, &(node){.at = e->at + 1});
 	}
-	return space_take_end(sp, len, at);
+	assert(least <= sp->end);
+	return take_end(sp, len, at);
+}
+
+int space_take_below(struct space *sp, uint64_t len, uint64_t most, uint64_t *at)
+{
+	node *e = first_from(BY_LEN, sp->by_len, &(node){.len = len});
+	/* Larger ones may lie lower: a few are worth a look. */
+	for (int i = 0; e && e->at + len > most && i < 16; i++)
+		e = first_from(BY_LEN, sp->by_len, &(node){.len = e->len, .at = e->at + 1});
+	if (!e || e->at + len > most)
+		return -ENOSPC;
+	*at = e->at;
+	return carve(sp, e, *at, len);
+}
+
+static node *find_busy(struct space *sp, uint64_t at)
+{
+	node *e = first_from(BY_AT, sp->busy, &(node){.at = at});
+	return e && e->at == at ? e : NULL;
 }
 
 void space_put(struct space *sp, uint64_t at, uint64_t len)
 {
-	struct space_extent *e = find(sp, at);
-	assert(e && e->state == EXTENT_LENT && e->len == len);
-	e->state = EXTENT_PUT;
+	node *e = find_busy(sp, at);
+	assert(e && e->lent && e->len == len);
+	e->lent = false;
 	sp->nlent--;
-}
-
-/* Becomes free, joined with free neighbours; free bytes at the very end are let go. */
-static void set_free(struct space *sp, struct space_extent *e)
-{
-	struct space_extent joined = {e->at, e->len, EXTENT_FREE};
-	erase(sp, (uint32_t)(e - sp->list));
-	for (uint32_t i = 0; i < sp->n;) {
-		const struct space_extent *o = &sp->list[i];
-		bool before = o->at + o->len == joined.at, after = joined.at + joined.len == o->at;
-		if (o->state != EXTENT_FREE || (!before && !after)) {
-			i++;
-			continue;
-		}
-		joined.at = before ? o->at : joined.at;
-		joined.len += o->len;
-		erase(sp, i);
-		i = 0;
-	}
-	if (joined.at + joined.len == sp->end)
-		sp->end = joined.at;
-	else
-		sp->list[sp->n++] = joined; /* erased above: there is room */
 }
 
 void space_give(struct space *sp, uint64_t at, uint64_t len)
 {
-	struct space_extent *e = find(sp, at);
-	assert(e && e->state == EXTENT_LENT && e->len == len);
+	node *e = find_busy(sp, at);
+	assert(e && e->lent && e->len == len);
 	sp->nlent--;
+	erase(BY_AT, &sp->busy, e);
 	set_free(sp, e);
 }
 
-void space_drop(struct space *sp, uint64_t at)
+bool space_drop(struct space *sp, uint64_t at)
 {
-	struct space_extent *e = find(sp, at);
-	if (!e || e->state != EXTENT_PUT)
+	node *e = find_busy(sp, at);
+	if (!e || e->lent)
+		return false;
+	erase(BY_AT, &sp->busy, e);
+	set_free(sp, e);
+	return true;
+}
+
+void space_retire(struct space *sp, uint64_t at, uint64_t len)
+{
+	node *e = len ? node_new(sp, at, len) : NULL;
+	if (!e)
+		return; /* forgotten until the file is opened again */
+	list_push(&sp->pending, e);
+	sp->npending += len;
+}
+
+static void keep_lent(node *t, node **lent)
+{
+	if (!t)
 		return;
-	set_free(sp, e);
+	keep_lent(t->kid[BY_AT][0], lent);
+	keep_lent(t->kid[BY_AT][1], lent);
+	if (t->lent)
+		list_push(lent, t);
+	else
+		mem_free(t);
 }
 
-void space_root(struct space *sp)
+void space_root(struct space *sp, bool sure)
 {
-	for (uint32_t i = 0; i < sp->n;)
-		if (sp->list[i].state == EXTENT_PUT)
-			erase(sp, i);
-		else
-			i++;
+	node *lent = NULL, *e;
+	keep_lent(sp->busy, &lent);
+	sp->busy = NULL;
+	while ((e = list_pop(&lent)))
+		insert(BY_AT, &sp->busy, e);
+	if (!sure)
+		return;
+	while ((e = list_pop(&sp->pending)))
+		list_push(&sp->root, e);
+	sp->nroot += sp->npending;
+	sp->npending = 0;
+}
+
+void space_durable(struct space *sp)
+{
+	node *e;
+	while ((e = list_pop(&sp->root)))
+		set_free(sp, e);
+	sp->nroot = 0;
+}
+
+void space_add(struct space *sp, uint64_t at, uint64_t len)
+{
+	node *e = len ? node_new(sp, at, len) : NULL;
+	if (e)
+		set_free(sp, e);
 }
 
 void space_cut(struct space *sp, uint64_t end)
 {
-	assert(sp->nlent == 0);
-	for (uint32_t i = 0; i < sp->n;) {
-		struct space_extent *e = &sp->list[i];
-		assert(e->at >= end || e->at + e->len <= end);
-		if (e->at >= end)
-			erase(sp, i);
-		else
-			i++;
+	assert(sp->nlent == 0 && !sp->busy);
+	forget_free(sp);
+	sp->end = end;
+	sp->high = max_u64(sp->high, end);
+}
+
+void space_each_free(struct space *sp, uint64_t len,
+		     bool (*visit)(void *arg, uint64_t at, uint64_t len, bool *mark), void *arg)
+{
+	node key = {.len = UINT64_MAX, .at = UINT64_MAX};
+	for (;;) {
+		node *e = last_before(BY_LEN, sp->by_len, &key);
+		if (!e || e->len < len || !visit(arg, e->at, e->len, &e->marked))
+			return;
+		key = (node){.len = e->len, .at = e->at};
 	}
-	sp->end = sp->high = end;
+}
+
+void space_check(const struct space *sp)
+{
+	uint64_t sum = 0;
+	const node *last = NULL;
+	for (node *e = first_from(BY_AT, sp->by_at, &(node){0}); e;
+	     e = first_from(BY_AT, sp->by_at, &(node){.at = e->at + 1})) {
+		assert(!last || last->at + last->len < e->at);
+		assert(e->at + e->len < sp->end);
+		sum += e->len;
+		last = e;
+	}
+	assert(sum == sp->nfree);
+	(void)last;
 }

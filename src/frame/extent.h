@@ -1,9 +1,18 @@
 /*
- * Which bytes of the file may be written. A root is a header that is, or may be,
- * on disk; what a root refers to is never overwritten. Everything below `end` belongs to
- * some root, is garbage of an older one, or is on the list here: handed out since the last
- * root and not (yet) part of one. Only those come back into use; garbage of older
- * roots is not tracked yet.
+ * Which bytes of the file may be written.
+ *
+ *    free --take--> lent --put--> used by the next root --root--> used by the root on disk
+ *     ^              |             |                                  |
+ *     +----give------+----drop-----+      durable                   retire
+ *     +---------------------------------------------- waiting <-------+
+ *
+ * A root is a header that is, or may be, on disk. What a root refers to is not overwritten
+ * before a later root without it is durable: until then it waits. `retire` says that the next
+ * root will not refer to some bytes; `root` that this root is written; `durable` that it, and
+ * all that went before, reached the disk.
+ *
+ * Free extents are kept by place, so that neighbours join, and by length, for the best fit.
+ * Nothing here fails for lack of memory once bytes were handed out; at worst, bytes are forgotten.
  */
 #ifndef FRAME_EXTENT_H
 #define FRAME_EXTENT_H
@@ -11,46 +20,57 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-enum extent_state {
-	EXTENT_LENT, /* handed out, perhaps being written               */
-	EXTENT_PUT,  /* will be part of the next root                   */
-	EXTENT_FREE, /* was never part of a root: may be handed out     */
-};
-
-struct space_extent {
-	uint64_t at;
-	uint64_t len;
-	enum extent_state state;
-};
+struct space_extent;
 
 struct space {
-	uint64_t end;  /* first byte behind everything in use       */
-	uint64_t high; /* how far the file may reach                */
+	uint64_t end;  /* first byte behind everything in use or waiting */
+	uint64_t high; /* how far the file may reach                     */
 	uint32_t nlent;
-	uint32_t n, cap;
-	struct space_extent *list;
+	uint64_t nfree;    /* bytes                                      */
+	uint64_t npending; /* bytes that wait for a root                 */
+	uint64_t nroot;    /* bytes that wait for a root to be durable   */
+	uint32_t seed;
+	struct space_extent *by_at, *by_len; /* free                     */
+	struct space_extent *busy;           /* lent, or put since the last root */
+	struct space_extent *pending, *root; /* lists                    */
 };
 
 void space_init(struct space *sp, uint64_t end);
 void space_deinit(struct space *sp);
 
-/* Room for len bytes, EXTENT_LENT: anywhere, or behind everything else. */
+/* Room for len bytes, lent: the smallest place that fits. */
 NODISCARD int space_take(struct space *sp, uint64_t len, uint64_t *at);
-NODISCARD int space_take_end(struct space *sp, uint64_t len, uint64_t *at);
 
-/* LENT becomes PUT. */
+/* The same, but the lowest place at or behind `least`. */
+NODISCARD int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *at);
+
+/* The same, but the best fit that ends at or before `most`; -ENOSPC: none. */
+NODISCARD int space_take_below(struct space *sp, uint64_t len, uint64_t most, uint64_t *at);
+
 void space_put(struct space *sp, uint64_t at, uint64_t len);
-
-/* LENT becomes FREE. */
 void space_give(struct space *sp, uint64_t at, uint64_t len);
 
-/* No longer wanted in the next root. FREE if it was PUT since the last root, else nothing. */
-void space_drop(struct space *sp, uint64_t at);
+/* No longer wanted in the next root: true if it was put since the last one, and is free now. */
+bool space_drop(struct space *sp, uint64_t at);
 
-/* A root is on disk, or may be: what was PUT belongs to it. */
-void space_root(struct space *sp);
+/* Part of the root on disk, but not of the next. */
+void space_retire(struct space *sp, uint64_t at, uint64_t len);
 
-/* Nothing at or behind `end` is in use any more. Nothing may be LENT. */
+/* `sure`: it was written. Otherwise it may be on disk or not, and what waited for it goes on waiting. */
+void space_root(struct space *sp, bool sure);
+void space_durable(struct space *sp);
+
+/* Free at once: nobody ever referred to it. */
+void space_add(struct space *sp, uint64_t at, uint64_t len);
+
+/* Nothing at or behind `end` is in use, and nothing is free or waits before it. */
 void space_cut(struct space *sp, uint64_t end);
+
+/* Calls `visit` for free extents of at least `len` bytes, largest first, until it returns false. */
+void space_each_free(struct space *sp, uint64_t len,
+		     bool (*visit)(void *arg, uint64_t at, uint64_t len, bool *mark), void *arg);
+
+/* Asserts the order of everything; for tests. */
+void space_check(const struct space *sp);
 
 #endif

@@ -24,6 +24,8 @@
 #include <assert.h>
 #include <unistd.h>
 
+#define RECLAIM_LEAST (256u << 10)
+
 static void frame_check(const struct frame *f)
 {
 	assert(f->state != FRAME_COMMITTING);
@@ -53,21 +55,36 @@ int frame_new_take(struct frame **out, struct io *io, int dirfd)
 	f->io = io;
 	f->dirfd = dirfd;
 	f->stale = FRAME_NO_CHUNK;
+	pthread_mutex_init(&f->flying.lock, NULL);
 	*out = f;
 	return 0;
+}
+
+void frame_unload(struct frame *f)
+{
+	space_deinit(&f->space);
+	meta_deinit(&f->meta);
+	meta_deinit(&f->vlmeta);
+	buf_free(&f->head);
+	buf_free(&f->trailer);
+	buf_free(&f->young);
+	mem_free(f->start);
+	index_deinit(&f->index);
+	index_deinit(&f->sums);
+	f->start = NULL;
+	f->info = (struct frame_info){0};
+	f->nbytes = f->seq = 0;
+	f->known = f->noted = f->writable = false;
+	f->front = FRONT_UNKNOWN;
 }
 
 void frame_close(struct frame *f)
 {
 	if (!f)
 		return;
-	space_deinit(&f->space);
-	meta_deinit(&f->meta);
-	meta_deinit(&f->vlmeta);
-	buf_free(&f->head);
-	buf_free(&f->trailer);
-	mem_free(f->start);
-	index_deinit(&f->index);
+	frame_unload(f);
+	pthread_mutex_destroy(&f->flying.lock);
+	mem_free(f->flying.list);
 	io_close(f->io);
 	if (f->dirfd >= 0)
 		close(f->dirfd);
@@ -89,14 +106,23 @@ int frame_open_take(struct frame **out, struct io *io)
 
 static int create(struct frame *f, const struct pipeline *p, uint32_t chunk_size)
 {
-	uint8_t bytes[HEADER_EMPTY + TRAILER_EMPTY];
-	struct header_root root = {.frame_len = sizeof bytes, .type_size = 1, .chunk_size = chunk_size};
+	uint8_t bytes[HEADER_EMPTY];
+	struct header_root root = {.frame_len = HEADER_EMPTY + TRAILER_EMPTY, .type_size = 1, .chunk_size = chunk_size};
+	struct buf all = {0};
 	if (p->typesize > 1 && chunk_size % p->typesize == 0)
 		root.type_size = p->typesize;
 	header_build(bytes, p, chunk_size);
 	header_set_root(bytes, &root);
-	trailer_build(bytes + HEADER_EMPTY);
-	TRY(io_pwrite(f->io, 0, view_of(bytes, sizeof bytes)));
+	int rc = buf_append(&all, view_of(bytes, sizeof bytes));
+	if (rc == 0)
+		rc = trailer_append(&all, &f->vlmeta, ROOT_NOTE, view_of(NULL, 0));
+	assert(rc < 0 || all.n == root.frame_len);
+	if (rc == 0)
+		rc = frame_sign_empty(f, view_of(bytes, sizeof bytes), span_of(all.p + HEADER_EMPTY, TRAILER_EMPTY));
+	if (rc == 0)
+		rc = io_pwrite(f->io, 0, buf_view(&all));
+	buf_free(&all);
+	TRY(rc);
 	TRY(frame_load(f, false));
 	f->type_size = p->typesize;
 	return 0;
@@ -181,21 +207,6 @@ void frame_set_pipeline(struct frame *f, const struct pipeline *p)
 	frame_check(f);
 }
 
-/* Chunk n leaves the index: if it was never part of a root, its bytes are free again. */
-static void drop_entry(struct frame *f, uint32_t n)
-{
-	uint64_t entry = index_get(&f->index, n);
-	if (!(entry & ENTRY_SPECIAL))
-		space_drop(&f->space, f->info.header_len + entry);
-}
-
-/* Only what was put since the last root can become free: often there is nothing to look for. */
-static void drop_from(struct frame *f, uint32_t nchunks)
-{
-	for (uint32_t n = nchunks; f->space.n && n < f->index.n; n++)
-		drop_entry(f, n);
-}
-
 /*
  * The short last chunk: growing makes the old one too short for its span,
  * shrinking makes the new one too long. A hole fits every span.
@@ -219,8 +230,12 @@ int frame_resize(struct frame *f, uint64_t nbytes)
 		return -EFBIG;
 	uint32_t n = (uint32_t)range_nchunks(nbytes, f->info.chunk_size);
 	uint64_t old = f->nbytes;
-	drop_from(f, n);
-	TRY(index_resize(&f->index, n));
+	uint32_t was = f->index.n;
+	TRY(index_resize(&f->sums, (uint32_t)max_u64(n, was)));
+	frame_space_drop_from(f, n);
+	int rc = index_resize(&f->index, n);
+	IGNORE(index_resize(&f->sums, f->index.n)); /* only ever less */
+	TRY(rc);
 	f->nbytes = nbytes;
 	note_stale(f, old, nbytes);
 	if (nbytes != old)
@@ -230,20 +245,19 @@ int frame_resize(struct frame *f, uint64_t nbytes)
 }
 
 /*
- * The file goes on behind the root: a tail that a truncation, a crash or another program
- * left. An older root may still be the one on disk and refer to it, so the newest is made
- * durable before the tail is used again. If that fails the tail stays unused.
+ * Behind an empty root lies what was cut off, which waits for that root to be durable. Before a
+ * file is written anew that is worth a sync; if it fails the bytes go on waiting.
  */
 static void reclaim_tail(struct frame *f)
 {
-	if (f->doubt || f->space.n || f->space.end <= f->info.frame_len)
-		return; /* pending or doubtful chunks may lie there */
-	if (f->unsynced && io_sync(f->io) < 0)
+	if (f->doubt || f->recovered || f->info.nbytes || f->space.busy || !f->unsynced ||
+	    f->space.nroot < RECLAIM_LEAST)
 		return;
-	uint64_t high = f->space.high;
+	if (io_sync(f->io) < 0)
+		return;
 	f->unsynced = false;
-	space_cut(&f->space, f->info.frame_len);
-	f->space.high = high; /* the bytes are still there */
+	frame_young_clear(f);
+	frame_space_durable(f);
 }
 
 int frame_alloc(struct frame *f, uint32_t len, uint64_t *at)
@@ -252,6 +266,7 @@ int frame_alloc(struct frame *f, uint32_t len, uint64_t *at)
 	assert(len >= CHUNK_HEAD);
 	reclaim_tail(f);
 	TRY(index_reserve(&f->index, f->space.nlent + 1));
+	TRY(index_reserve(&f->sums, f->space.nlent + 1));
 	TRY(space_take(&f->space, len, at));
 	frame_check(f);
 	return 0;
@@ -260,6 +275,7 @@ int frame_alloc(struct frame *f, uint32_t len, uint64_t *at)
 void frame_unalloc(struct frame *f, uint64_t at, uint32_t len)
 {
 	frame_check(f);
+	frame_sums_forget(f, at);
 	space_give(&f->space, at, len);
 	frame_check(f);
 }
@@ -267,12 +283,14 @@ void frame_unalloc(struct frame *f, uint64_t at, uint32_t len)
 int frame_write(struct frame *f, uint64_t at, struct view cchunk)
 {
 	assert(f->writable);
-	return io_pwrite(f->io, at, cchunk);
+	TRY(io_pwrite(f->io, at, cchunk));
+	IGNORE(frame_sums_fly(f, at, cchunk)); /* no memory: the checksum stays unknown */
+	return 0;
 }
 
 static void set_entry(struct frame *f, uint32_t n, uint64_t entry)
 {
-	drop_entry(f, n);
+	frame_space_drop(f, n);
 	if (!index_set(&f->index, n, entry)) {
 		f->state = FRAME_BROKEN;
 		f->error = -ENOMEM;
@@ -288,6 +306,8 @@ void frame_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len)
 	assert(n < f->index.n);
 	assert(at >= f->info.header_len);
 	space_put(&f->space, at, len);
+	frame_sums_put(f, n, at, len);
+	frame_young_add(f, n);
 	set_entry(f, n, at - f->info.header_len);
 	frame_check(f);
 }

@@ -143,6 +143,12 @@ void frame_put_zeros(struct frame *f, uint32_t n);
  */
 void frame_set_pipeline(struct frame *f, const struct pipeline *p);
 
+/*
+ * True: bytes of replaced chunks pile up that only a commit makes free again. Who calls
+ * frame_commit then, with whatever durability, keeps the file within 1.5x of its live size. [reader]
+ */
+bool frame_wants_commit(const struct frame *f);
+
 /* True: something changed since the last commit. [reader] */
 bool frame_dirty(const struct frame *f);
 

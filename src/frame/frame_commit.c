@@ -19,6 +19,7 @@
 #include "frame/trailer.h"
 
 #include <assert.h>
+#include <time.h>
 
 #define COPY_STEP (1u << 20)
 
@@ -59,65 +60,198 @@ static uint32_t type_size_for(const struct frame *f, const struct index *ix, uin
 	return hangs_on_type_size(f, ix) ? f->info.type_size : 1;
 }
 
-/* From here on the new root may be on disk, whatever comes back. */
-static int write_header(struct frame *f, const struct header_root *root)
+/* Later than every root before, also those that another program made this one forget. */
+static uint64_t next_seq(const struct frame *f)
 {
-	header_set_root(f->head.p, root);
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return max_u64(f->seq + 1, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
+}
+
+int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
+{
+	struct fingerprint fp = {.type = TRAILER_TYPE_64, .word = next_seq(f)};
+	struct view rest = view_part(head, HEADER_FIXED, head.n - HEADER_FIXED);
+	TRY(root_hash(rest, view_of(trailer.p, trailer.n - TRAILER_PRINT), fp.word, &fp.hash));
+	trailer_set_fingerprint(trailer, fp);
+	f->seq = fp.word;
+	return 0;
+}
+
+/* From here on the new root may be on disk, whatever comes back. */
+static int write_header(struct frame *f, const struct header_root *root, uint32_t trailer_len)
+{
+	struct frame_info *info = &f->info;
 	int rc = io_pwrite(f->io, 0, view_of(f->head.p, HEADER_FIXED));
-	space_root(&f->space);
 	f->unsynced = f->changed = true;
 	f->doubt = rc < 0;
-	TRY(rc);
-	f->info.frame_len = root->frame_len;
-	f->info.nbytes = root->nbytes;
-	f->info.cbytes = root->cbytes;
-	f->info.type_size = root->type_size;
+	if (rc < 0) {
+		space_root(&f->space, false);
+		return rc;
+	}
+	if (info->nbytes) /* index and trailer of the old root */
+		frame_space_retire(f, info->header_len + info->cbytes, info->frame_len);
+	space_root(&f->space, true);
+	f->recovered = false;
+	info->frame_len = root->frame_len;
+	info->trailer_len = trailer_len;
+	info->nbytes = root->nbytes;
+	info->cbytes = root->cbytes;
+	info->type_size = root->type_size;
+	return 0;
+}
+
+/*
+ * Once data is durable nobody needs to fall back to the empty root before it, and damage
+ * must not make a file look empty. Failure changes nothing.
+ */
+static void forget_front(struct frame *f)
+{
+	uint8_t end[TRAILER_PRINT], body[TRAILER_EMPTY];
+	uint64_t at = (uint64_t)f->info.header_len + f->trailer.n - TRAILER_PRINT;
+	size_t n = min_u64(sizeof body, f->trailer.n - TRAILER_PRINT);
+	if (f->front == FRONT_NONE || f->info.nbytes == 0)
+		return;
+	f->front = FRONT_NONE;
+	if (at > f->info.frame_len || io_pread(f->io, at, span_of(end, sizeof end)) < 0 ||
+	    io_pread(f->io, f->info.header_len, span_of(body, n)) < 0)
+		return;
+	if (memcmp(body, f->trailer.p, n) != 0 ||
+	    trailer_fingerprint(view_of(end, sizeof end)).type != TRAILER_TYPE_64)
+		return; /* chunks of another program's frame, or forgotten before */
+	trailer_set_fingerprint(span_of(end, sizeof end), (struct fingerprint){0});
+	IGNORE(io_pwrite(f->io, at, view_of(end, sizeof end)));
+}
+
+/* All that was written is on disk, the newest root too. */
+static int sync_root(struct frame *f)
+{
+	TRY(io_sync(f->io));
+	frame_young_clear(f);
+	if (f->recovered || f->doubt)
+		return 0;
+	f->unsynced = false;
+	frame_space_durable(f);
 	return 0;
 }
 
 static int make_durable(struct frame *f)
 {
-	TRY(io_sync(f->io));
-	f->unsynced = false;
+	TRY(sync_root(f));
+	forget_front(f);
 	return 0;
 }
 
-/* Index and trailer, behind everything else. Nothing refers to them yet. */
-static int write_index(struct frame *f, struct index *ix, uint64_t *at, struct buf *packed)
+/* The bytes of a root, on their way to the disk. */
+struct draft {
+	struct index *ix;
+	uint64_t at;
+	struct buf packed;     /* index, then trailer */
+	uint32_t trailer_len;
+	struct header_root root;
+	bool synced;           /* before the header: its chunks need no proof */
+};
+
+static int sign(struct frame *f, struct draft *d)
 {
-	TRY(index_encode(ix, packed));
-	TRY(buf_append(packed, buf_view(&f->trailer)));
-	TRY(space_take_end(&f->space, packed->n, at));
-	int rc = io_pwrite(f->io, *at, buf_view(packed));
+	struct span tail = buf_span(&d->packed);
+	struct fingerprint fp = {.type = TRAILER_TYPE_64};
+	if (!f->noted)
+		return 0;
+	fp.word = d->synced || f->young.n == 0 ? 0 : root_boot();
+	TRY(root_hash(buf_view(&f->head), view_of(tail.p, tail.n - TRAILER_PRINT), fp.word, &fp.hash));
+	trailer_set_fingerprint(tail, fp);
+	return 0;
+}
+
+/* Note and trailer behind the index. The note holds the header, so the place is known by now. */
+static int pack_trailer(struct frame *f, struct draft *d, struct view sums, struct view young)
+{
+	struct buf content = {0};
+	struct root_note note = {
+		.seq = next_seq(f), .head = view_of(f->head.p, HEADER_FIXED), .young = young, .sums = sums};
+	int rc = f->noted ? root_note_encode(&note, &content) : 0;
+	if (rc == 0 && f->noted)
+		rc = trailer_append(&d->packed, &f->vlmeta, ROOT_NOTE, buf_view(&content));
+	else if (rc == 0)
+		rc = buf_append(&d->packed, buf_view(&f->trailer));
+	buf_free(&content);
+	return rc < 0 ? rc : sign(f, d);
+}
+
+static int place(struct frame *f, struct draft *d, uint64_t nbytes)
+{
+	uint64_t least, index_len = d->packed.n;
+	TRY(frame_live_end(f, d->ix, &least));
+	TRY(space_take_behind(&f->space, index_len + d->trailer_len, least, &d->at));
+	d->root = (struct header_root){
+		.frame_len = d->at + index_len + d->trailer_len,
+		.nbytes = nbytes,
+		.cbytes = d->at - f->info.header_len,
+		.type_size = type_size_for(f, d->ix, nbytes),
+		.chunk_size = f->info.chunk_size,
+	};
+	header_set_root(f->head.p, &d->root);
+	header_set_vlmeta(f->head.p, f->noted || f->vlmeta.n);
+	return 0;
+}
+
+/* Index and trailer in memory, with the place where they will go lent to them. */
+static int draft_root(struct frame *f, struct draft *d, uint64_t nbytes)
+{
+	struct buf sums = {0};
+	struct view young = d->synced ? view_of(NULL, 0) : buf_view(&f->young);
+	int rc = index_encode(d->ix, &d->packed);
+	if (rc == 0 && f->noted)
+		rc = frame_sums_pack(f, d->ix, &sums);
+	d->trailer_len = (uint32_t)f->trailer.n;
+	if (f->noted)
+		d->trailer_len = (uint32_t)trailer_length(&f->vlmeta, ROOT_NOTE, root_note_length(young.n, sums.n));
+	if (rc == 0)
+		rc = place(f, d, nbytes);
+	if (rc == 0) {
+		rc = pack_trailer(f, d, buf_view(&sums), young);
+		if (rc < 0)
+			space_give(&f->space, d->at, d->root.frame_len - d->at);
+	}
+	buf_free(&sums);
+	return rc;
+}
+
+/* Nothing refers to the bytes yet. */
+static int write_draft(struct frame *f, struct draft *d)
+{
+	int rc = io_pwrite(f->io, d->at, buf_view(&d->packed));
+	if (rc == 0 && d->synced)
+		rc = sync_root(f);
 	if (rc < 0)
-		space_give(&f->space, *at, packed->n);
+		space_give(&f->space, d->at, d->packed.n);
 	return rc;
 }
 
 static int commit_index(struct frame *f, struct index *ix, uint64_t nbytes, enum durability how)
 {
-	struct buf packed = {0};
-	uint64_t at;
-	int rc = write_index(f, ix, &at, &packed);
-	uint64_t len = packed.n;
-	buf_free(&packed);
+	struct draft d = {.ix = ix};
+	/*
+	 * A header that gets to the disk before what it points at must have something to fall
+	 * back to. Also, now and then a root has to be durable for the bytes of older ones to be used again.
+	 */
+	d.synced = how == COMMIT_SYNC || !f->known || !f->noted || f->young_many ||
+		   frame_space_presses(f);
+	int rc = draft_root(f, &d, nbytes);
+	if (rc == 0)
+		rc = write_draft(f, &d);
+	uint64_t len = d.packed.n;
+	buf_free(&d.packed);
 	TRY(rc);
-	if (how == COMMIT_SYNC) {
-		rc = io_sync(f->io);
-		if (rc < 0) {
-			space_give(&f->space, at, len);
-			return rc;
-		}
-	}
-	struct header_root root = {
-		.frame_len = at + len,
-		.nbytes = nbytes,
-		.cbytes = at - f->info.header_len,
-		.type_size = type_size_for(f, ix, nbytes),
-		.chunk_size = f->info.chunk_size,
-	};
-	space_put(&f->space, at, len);
-	return write_header(f, &root);
+	f->seq = next_seq(f);
+	space_put(&f->space, d.at, len);
+	rc = write_header(f, &d.root, d.trailer_len);
+	if (rc < 0)
+		space_retire(&f->space, d.at, len);
+	else
+		f->known = f->noted;
+	return rc;
 }
 
 static int copy_bytes(struct frame *f, uint64_t from, uint64_t to, uint64_t len)
@@ -184,28 +318,38 @@ static int vacate_front(struct frame *f)
 	scratch_close(s);
 	if (rc == 0)
 		rc = move_front(f, &ix);
-	for (uint32_t i = 0; rc < 0 && i < ix.n; i++)
-		if (!(index_get(&ix, i) & ENTRY_SPECIAL))
-			space_drop(&f->space, f->info.header_len + index_get(&ix, i));
+	/* What was copied for nothing is free again. */
+	for (uint32_t i = 0; rc < 0 && (i = index_next_stored(&ix, i)) < ix.n; i++)
+		(void)space_drop(&f->space, f->info.header_len + index_get(&ix, i));
 	index_deinit(&ix);
 	return rc;
 }
 
-/* Puts the trailer behind the header, where no root that may be on disk refers to anything. */
+/*
+ * Puts the trailer behind the header, where no root that may be on disk refers to anything. One
+ * that is there already only gets a new fingerprint, which no empty root hangs on.
+ */
 static int write_front(struct frame *f)
 {
 	uint64_t at = f->info.header_len;
-	struct buf there = {0};
-	int rc = buf_reserve(&there, f->trailer.n);
+	size_t n = f->trailer.n, body = n - TRAILER_PRINT;
+	struct buf there = {0}, now = {0};
+	int rc = buf_reserve(&there, n);
 	if (rc == 0)
-		rc = io_pread(f->io, at, span_of(there.p, f->trailer.n));
-	bool same = rc == 0 && memcmp(there.p, f->trailer.p, f->trailer.n) == 0;
+		rc = buf_append(&now, buf_view(&f->trailer));
+	if (rc == 0 && f->noted)
+		rc = frame_sign_empty(f, buf_view(&f->head), buf_span(&now));
+	if (rc == 0)
+		rc = io_pread(f->io, at, span_of(there.p, n));
+	if (rc == 0 && memcmp(there.p, now.p, body) != 0 && f->unsynced)
+		rc = make_durable(f);
+	if (rc == 0)
+		rc = io_pwrite(f->io, at, buf_view(&now));
 	buf_free(&there);
-	if (rc < 0 || same)
-		return rc;
-	if (f->unsynced)
-		TRY(make_durable(f));
-	return io_pwrite(f->io, at, buf_view(&f->trailer));
+	buf_free(&now);
+	if (rc == 0)
+		f->front = f->noted ? FRONT_VALID : FRONT_NONE;
+	return rc;
 }
 
 static int commit_empty(struct frame *f, enum durability how)
@@ -213,36 +357,37 @@ static int commit_empty(struct frame *f, enum durability how)
 	if (f->info.nbytes) {
 		TRY(vacate_front(f));
 		TRY(write_front(f));
-		if (how == COMMIT_SYNC)
-			TRY(io_sync(f->io));
+		if (how == COMMIT_SYNC || !f->known)
+			TRY(sync_root(f));
 	}
 	struct header_root root = {
 		.frame_len = f->info.header_len + f->trailer.n,
 		.type_size = type_size_for(f, &f->index, 0),
 		.chunk_size = f->info.chunk_size,
 	};
-	return write_header(f, &root);
-}
-
-/*
- * Bytes behind a root that is durable are nobody's. Failure to cut them off
- * costs space and nothing else.
- */
-static void cut_tail(struct frame *f)
-{
-	if (!f->changed || f->space.high <= f->info.frame_len || f->space.nlent)
-		return;
-	if (io_truncate(f->io, f->info.frame_len) == 0)
-		space_cut(&f->space, f->info.frame_len);
+	header_set_root(f->head.p, &root);
+	header_set_vlmeta(f->head.p, f->vlmeta.n);
+	TRY(write_header(f, &root, (uint32_t)f->trailer.n));
+	f->known = f->front == FRONT_VALID;
+	return 0;
 }
 
 static void commit_check(const struct frame *f)
 {
 	assert(f->state == FRAME_DIRTY);
 	assert(f->writable);
-	assert(f->trailer.n == f->info.trailer_len && f->head.n == f->info.header_len);
+	assert(f->head.n == f->info.header_len);
 	/* frame_resize: the short last chunk is the caller's to rewrite before this */
 	assert(f->stale == FRAME_NO_CHUNK);
+}
+
+/* The root in memory was found by recovery, and its header could not be written then. */
+static int commit_recovered(struct frame *f)
+{
+	int rc = io_pwrite(f->io, 0, view_of(f->head.p, HEADER_FIXED));
+	f->unsynced = true;
+	f->recovered = rc < 0;
+	return rc;
 }
 
 int frame_commit(struct frame *f, enum durability how)
@@ -259,8 +404,10 @@ int frame_commit(struct frame *f, enum durability how)
 	}
 	if (how != COMMIT_SYNC)
 		return 0;
+	if (f->recovered)
+		TRY(commit_recovered(f));
 	if (f->unsynced)
 		TRY(make_durable(f));
-	cut_tail(f);
+	frame_space_trim(f);
 	return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * The inside of struct frame, shared by frame.c (open, mutate), frame_read.c,
- * frame_commit.c and sframe.c, and by nobody else.
+ * The inside of struct frame, shared by frame.c (open, mutate), the other frame_*.c,
+ * recover.c, compact.c, verify.c and sframe.c, and by nobody else.
  */
 #ifndef FRAME_FRAME_IMPL_H
 #define FRAME_FRAME_IMPL_H
@@ -9,7 +9,9 @@
 #include "frame/frame.h"
 #include "frame/index.h"
 #include "frame/meta.h"
+#include "frame/root.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 /* How many chunks a frame that we write may have: 16 TiB of 1 MiB chunks, and 128 MiB of index. */
@@ -25,6 +27,24 @@ enum frame_state { FRAME_CLEAN, FRAME_DIRTY, FRAME_COMMITTING, FRAME_BROKEN };
 
 #define FRAME_NO_CHUNK UINT32_MAX
 
+/* More runs of young chunks than this are not noted: the next commit syncs before its header. */
+#define FRAME_MAX_YOUNG 1024u
+
+/* The trailer of an empty root right behind the header. */
+enum front { FRONT_UNKNOWN, FRONT_VALID, FRONT_NONE };
+
+/* Is it known which bytes of the chunk area are garbage? */
+enum survey { SURVEY_NOT_YET, SURVEY_DONE, SURVEY_IMPOSSIBLE };
+
+/* Checksums between frame_write and frame_put. Few: as many as chunks are being written. */
+struct flying {
+	pthread_mutex_t lock; /* innermost of all */
+	uint32_t n, cap;
+	struct flying_sum {
+		uint64_t at, len, sum;
+	} *list;
+};
+
 struct frame {
 	struct io *io;           /* owned; of a sparse frame: its index file     */
 	int dirfd;               /* owned; of a sparse frame, else -1            */
@@ -39,8 +59,19 @@ struct frame {
 	struct index index;      /* likewise                                     */
 	uint64_t *start;         /* variable sizes: n + 1 decoded offsets        */
 	struct buf head;         /* header_len bytes; a commit patches the first */
-	struct buf trailer;      /* copied behind every index                    */
+	struct buf trailer;      /* without note: that of an empty root          */
 	struct meta meta, vlmeta; /* borrow `head` and `trailer`                 */
+	bool noted;              /* every root with data gets a note             */
+	bool known;              /* recovery would find the root on disk         */
+	bool recovered;          /* the header on disk is not that of `info`     */
+	uint64_t seq;            /* of the newest root                           */
+	enum front front;
+	struct index sums;       /* of stored chunks; ENTRY_ZEROS: not known     */
+	struct buf young;        /* runs of chunks put since the last sync       */
+	bool young_many;         /* too many to note                             */
+	struct flying flying;
+	enum survey survey;
+	uint64_t area;           /* end of the chunk area when it was opened     */
 	struct space space;      /* positions from the frame's start             */
 	uint32_t type_size;      /* of an item, also while a tail hides it       */
 	uint32_t stale;          /* stored chunk that frame_resize left for frame_put */
@@ -58,8 +89,51 @@ NODISCARD int sframe_open_chunk(int dirfd, uint64_t id, struct io **io);
 /* Header, trailer's end and layout of a frame in `io`: contiguous, or the index file of a sparse one. */
 NODISCARD int frame_read_info(struct io *io, bool sparse, struct frame_info *info);
 
-/* Everything behind the info: metalayers, index, starts of chunks. */
+/* All of the frame: metalayers, index, starts of chunks; of the newest root that is whole. */
 NODISCARD int frame_load(struct frame *f, bool sparse);
+
+/* The root that this header, of 87 bytes, points at. f->info stays zero when there is none. */
+NODISCARD int frame_load_root(struct frame *f, struct view fixed, bool sparse);
+
+/* Forgets what was loaded; only `io` stays. */
+void frame_unload(struct frame *f);
+
+/* recover.c: loads the newest other root that is whole. -EBADMSG: there is none. */
+NODISCARD int frame_recover(struct frame *f);
+
+/* root_check: is the root whole, as far as its fingerprint tells? `trailer` is all of it. */
+NODISCARD int frame_check_root(struct io *io, struct view head, const struct frame_info *info,
+			       struct fingerprint fp);
+
+/* Gives the trailer of an empty root its fingerprint, with the next sequence number. */
+NODISCARD int frame_sign_empty(struct frame *f, struct view head, struct span trailer);
+
+/* frame_sums.c. 0: not known. */
+uint64_t frame_sum(const struct frame *f, uint32_t n);
+void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len);
+void frame_sums_forget(struct frame *f, uint64_t at);
+NODISCARD int frame_sums_fly(struct frame *f, uint64_t at, struct view cchunk);
+NODISCARD int frame_sums_load(struct frame *f, struct view sums);
+NODISCARD int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out);
+void frame_young_add(struct frame *f, uint32_t n);
+void frame_young_clear(struct frame *f);
+
+/* The bytes of stored chunk n, checked; `out` is the caller's. */
+NODISCARD int frame_fetch(struct frame *f, uint32_t n, struct buf *out);
+
+/* Chunks with checksums: only those of the runs in `young`, or all. At most *budget bytes are read. */
+NODISCARD int frame_verify_young(struct frame *f, struct view young, uint64_t *budget);
+NODISCARD int frame_verify_all(struct frame *f, uint64_t *budget);
+
+/* frame_space.c. Chunk n is not part of the next root. */
+void frame_space_open(struct frame *f, uint64_t file_len);
+void frame_space_drop(struct frame *f, uint32_t n);
+void frame_space_retire(struct frame *f, uint64_t at, uint64_t end);
+void frame_space_drop_from(struct frame *f, uint32_t n);
+NODISCARD int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end);
+bool frame_space_presses(const struct frame *f);
+void frame_space_durable(struct frame *f);
+void frame_space_trim(struct frame *f);
 
 /* The index of the root on disk. */
 NODISCARD int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s);

@@ -4,7 +4,13 @@
 #include "frame/range.h"
 #include "frame/trailer.h"
 
+#include "base/log.h"
+
 #include <assert.h>
+#include <inttypes.h>
+
+/* What proving young chunks may read: a tenth of a second from a page cache. */
+#define FRAME_MAX_VERIFY (256u << 20)
 
 static uint64_t index_position(const struct frame_info *info)
 {
@@ -32,14 +38,13 @@ static int judge_layout(const struct frame_info *info)
 	return 0;
 }
 
-int frame_read_info(struct io *io, bool sparse, struct frame_info *info)
+/* Everything about the root that a header points at but its content. */
+static int judge_root(struct io *io, struct view fixed, bool sparse, struct frame_info *info)
 {
-	uint8_t head[HEADER_FIXED], end[TRAILER_END];
+	uint8_t end[TRAILER_END];
 	uint64_t file_len;
 	TRY(io_size(io, &file_len));
-	size_t n = min_u64(file_len, sizeof head);
-	TRY(io_pread(io, 0, span_of(head, n)));
-	TRY(header_parse(info, view_of(head, n), file_len));
+	TRY(header_parse(info, fixed, file_len));
 	if (info->sparse != sparse)
 		return CORRUPT("type of the frame does not fit how it is stored", info->sparse);
 	TRY(io_pread(io, info->frame_len - sizeof end, span_of(end, sizeof end)));
@@ -47,9 +52,73 @@ int frame_read_info(struct io *io, bool sparse, struct frame_info *info)
 	return judge_layout(info);
 }
 
+static int read_fixed(struct io *io, struct span *fixed)
+{
+	uint64_t file_len;
+	TRY(io_size(io, &file_len));
+	fixed->n = min_u64(file_len, HEADER_FIXED);
+	return io_pread(io, 0, *fixed);
+}
+
+int frame_read_info(struct io *io, bool sparse, struct frame_info *info)
+{
+	uint8_t head[HEADER_FIXED];
+	struct span fixed = {head, 0};
+	TRY(read_fixed(io, &fixed));
+	return judge_root(io, span_view(fixed), sparse, info);
+}
+
+int frame_check_root(struct io *io, struct view head, const struct frame_info *info,
+		     struct fingerprint fp)
+{
+	uint64_t hash, at = index_position(info);
+	/* An empty root is in its first 87 bytes; see root.h. */
+	if (fp.type != TRAILER_TYPE_64 || info->nbytes == 0 || info->beta || info->sparse)
+		return 0;
+	TRY(root_hash_file(head, io, at, info->frame_len - TRAILER_PRINT - at, fp.word, &hash));
+	return hash == fp.hash ? 0 : CORRUPT("fingerprint of the frame", info->frame_len);
+}
+
+/* The fingerprint that is at the end of the root, and the whole header. */
+static int probe_root(struct io *io, const struct frame_info *info)
+{
+	uint8_t end[TRAILER_PRINT];
+	struct buf head = {0};
+	if (info->beta || info->nbytes == 0)
+		return 0;
+	TRY(io_pread(io, info->frame_len - sizeof end, span_of(end, sizeof end)));
+	struct fingerprint fp = trailer_fingerprint(view_of(end, sizeof end));
+	if (fp.type != TRAILER_TYPE_64)
+		return 0;
+	if (info->header_len > FRAME_MAX_SECTION)
+		return UNSUPPORTED("length of metalayers", info->header_len);
+	int rc = buf_reserve(&head, info->header_len);
+	head.n = info->header_len;
+	if (rc == 0)
+		rc = io_pread(io, 0, buf_span(&head));
+	if (rc == 0)
+		rc = frame_check_root(io, buf_view(&head), info, fp);
+	buf_free(&head);
+	return rc;
+}
+
 int frame_probe(struct io *io, struct frame_info *info)
 {
-	return frame_read_info(io, false, info);
+	struct frame *f;
+	int rc = frame_read_info(io, false, info);
+	if (rc == 0)
+		rc = probe_root(io, info);
+	if (rc != -EBADMSG)
+		return rc;
+	/* What opening would recover, without writing anything. */
+	TRY(frame_new_take(&f, NULL, -1));
+	f->io = io;
+	rc = frame_recover(f);
+	if (rc == 0)
+		*info = f->info;
+	f->io = NULL;
+	frame_close(f);
+	return rc;
 }
 
 static int read_section(struct frame *f, uint64_t at, uint64_t len, struct buf *out)
@@ -61,11 +130,41 @@ static int read_section(struct frame *f, uint64_t at, uint64_t len, struct buf *
 	return io_pread(f->io, at, buf_span(out));
 }
 
-static int load_sections(struct frame *f)
+/* Without our note, which is made anew by each commit: what an empty root has. */
+static int strip_note(struct frame *f)
+{
+	struct buf plain = {0};
+	uint32_t others = f->vlmeta.n - (meta_find(&f->vlmeta, ROOT_NOTE) != NULL);
+	f->noted = others <= ROOT_NOTE_LAYERS;
+	if (!f->noted) {
+		trailer_set_fingerprint(buf_span(&f->trailer), (struct fingerprint){0});
+		return 0;
+	}
+	TRY(trailer_append(&plain, &f->vlmeta, ROOT_NOTE, view_of(NULL, 0)));
+	buf_free(&f->trailer);
+	meta_deinit(&f->vlmeta);
+	f->trailer = plain;
+	return trailer_parse(&f->vlmeta, buf_view(&f->trailer), false);
+}
+
+/* The index chunk is loaded; what the note says of its chunks. */
+static int use_note(struct frame *f, const struct root_note *note, uint64_t word)
+{
+	uint64_t budget = FRAME_MAX_VERIFY;
+	f->seq = note->seq;
+	f->known = true;
+	TRY(frame_sums_load(f, note->sums));
+	if (word == 0 || word == root_boot())
+		return 0;
+	return frame_verify_young(f, note->young, &budget);
+}
+
+static int load_sections(struct frame *f, struct view fixed)
 {
 	const struct frame_info *info = &f->info;
 	uint32_t at = info->beta ? HEADER_BETA_META : HEADER_META;
 	TRY(read_section(f, 0, info->header_len, &f->head));
+	memcpy(f->head.p, fixed.p, min_u64(fixed.n, f->head.n));
 	TRY(read_section(f, info->frame_len - info->trailer_len, info->trailer_len, &f->trailer));
 	if (info->header_len > (info->beta ? HEADER_BETA_FIXED : HEADER_FIXED)) {
 		if (info->header_len < at)
@@ -173,22 +272,90 @@ static void load_writer(struct frame *f)
 		      f->index.n <= FRAME_MAX_CHUNKS && info->chunk_size <= CHUNK_MAX_NBYTES;
 	if (!f->writable)
 		return;
-	trailer_clear_fingerprint(buf_span(&f->trailer));
-	if (io_size(f->io, &file_len) < 0)
-		file_len = info->frame_len;
 	/* Nobody knows whether the disk has this root yet, or an older one that needs bytes behind it. */
 	f->unsynced = true;
-	space_init(&f->space, max_u64(info->frame_len, file_len));
+	if (io_size(f->io, &file_len) < 0)
+		file_len = info->frame_len;
+	frame_space_open(f, file_len);
+}
+
+/* An empty root may be fallen back to when its trailer has our fingerprint. */
+static int load_front(struct frame *f, struct fingerprint fp)
+{
+	uint64_t hash;
+	struct view head = view_of(f->head.p + HEADER_FIXED, f->head.n - HEADER_FIXED);
+	struct view body = view_of(f->trailer.p, f->trailer.n - TRAILER_PRINT);
+	TRY(root_hash(head, body, fp.word, &hash));
+	if (fp.type != TRAILER_TYPE_64 || hash != fp.hash)
+		return 0;
+	f->front = FRONT_VALID;
+	f->known = true;
+	f->seq = fp.word;
+	return 0;
+}
+
+static int load_data(struct frame *f, const struct root_note *note, struct fingerprint fp)
+{
+	TRY(load_chunks(f));
+	if (fp.type != TRAILER_TYPE_64 || !note->head.n)
+		return 0;
+	return use_note(f, note, fp.word);
+}
+
+/* A contiguous frame of today: judged by its fingerprint, told from others' work by its note. */
+static int load_marked(struct frame *f)
+{
+	struct fingerprint fp = trailer_fingerprint(buf_view(&f->trailer));
+	const struct meta_entry *e = meta_find(&f->vlmeta, ROOT_NOTE);
+	struct root_note note = {0};
+	struct buf plain = {0};
+	TRY(frame_check_root(f->io, buf_view(&f->head), &f->info, fp));
+	if (f->info.nbytes == 0)
+		TRY(load_front(f, fp));
+	else if (fp.type == TRAILER_TYPE_64 && e)
+		TRY(root_note_decode(&note, e->content, &plain));
+	int rc = strip_note(f);
+	if (rc == 0)
+		rc = load_data(f, &note, fp);
+	buf_free(&plain);
+	return rc;
+}
+
+int frame_load_root(struct frame *f, struct view fixed, bool sparse)
+{
+	struct frame_info info;
+	TRY(judge_root(f->io, fixed, sparse, &info));
+	f->info = info;
+	f->nbytes = info.nbytes;
+	f->type_size = info.type_size;
+	f->hint = info.block_size;
+	TRY(load_sections(f, fixed));
+	TRY(info.beta || info.sparse ? load_chunks(f) : load_marked(f));
+	load_writer(f);
+	return f->writable ? index_resize(&f->sums, f->index.n) : 0;
+}
+
+/* The header follows the root that was found, if the file may be written. */
+static void rewrite_header(struct frame *f)
+{
+	struct view fixed = view_of(f->head.p, HEADER_FIXED);
+	if (!f->writable || io_pwrite(f->io, 0, fixed) < 0)
+		return;
+	f->recovered = false;
+	f->unsynced = io_sync(f->io) < 0;
 }
 
 int frame_load(struct frame *f, bool sparse)
 {
-	TRY(frame_read_info(f->io, sparse, &f->info));
-	f->nbytes = f->info.nbytes;
-	f->type_size = f->info.type_size;
-	f->hint = f->info.block_size;
-	TRY(load_sections(f));
-	TRY(load_chunks(f));
-	load_writer(f);
+	uint8_t head[HEADER_FIXED];
+	struct span fixed = {head, 0};
+	TRY(read_fixed(f->io, &fixed));
+	int rc = frame_load_root(f, span_view(fixed), sparse);
+	if (rc != -EBADMSG || sparse)
+		return rc;
+	frame_unload(f);
+	TRY(frame_recover(f));
+	log_warn("torn frame: went back to its newest whole state, %" PRIu64 " bytes", f->nbytes);
+	rewrite_header(f);
 	return 0;
 }

@@ -4,6 +4,7 @@
  */
 #include "frame/frame_impl.h"
 #include "frame/range.h"
+#include "frame/stage.h"
 
 #include <assert.h>
 
@@ -141,15 +142,35 @@ int frame_load_chunk(struct frame *f, uint32_t n, struct scratch *s, struct chun
 	return rc;
 }
 
+/* All bytes of the chunk are wanted: they are read at once and have to fit their checksum. */
+static int read_verified(const struct stored *st, const struct chunk *c, uint64_t sum,
+			 struct scratch *s, struct span dst)
+{
+	struct span all;
+	TRY(stage_get(c->cbytes, &all));
+	TRY(io_pread(st->io, st->at, all));
+	if (root_sum(span_view(all)) != sum)
+		return CORRUPT("checksum of a chunk", st->at);
+	struct run run = {0, c->nblocks};
+	struct extent e = chunk_extent(c, run);
+	return chunk_decode(c, s, run, view_part(span_view(all), e.off, e.len), dst);
+}
+
 int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct run run,
 		      struct scratch *s, struct span dst)
 {
 	struct stored st = {0};
+	uint64_t sum = frame_sum(f, n);
 	if (frame_slot(f, n) != SLOT_STORED) /* nothing is read */
 		return chunk_decode(c, s, run, view_of(NULL, 0), dst);
 	TRY(frame_stored(f, n, &st));
-	int rc = c->cbytes > st.room ? CORRUPT("chunk ends past its room", c->cbytes)
-				     : stored_read(&st, c, run, s, dst);
+	int rc;
+	if (c->cbytes > st.room)
+		rc = CORRUPT("chunk ends past its room", c->cbytes);
+	else if (sum && run.n == c->nblocks)
+		rc = read_verified(&st, c, sum, s, dst);
+	else
+		rc = stored_read(&st, c, run, s, dst);
 	frame_stored_done(f, &st);
 	return rc;
 }

@@ -177,6 +177,19 @@ void header_set_root(uint8_t fixed[static HEADER_FIXED], const struct header_roo
 	put_be32(fixed + AT_CHUNK_SIZE, root->chunk_size);
 }
 
+void header_make_empty(uint8_t fixed[static HEADER_FIXED], uint64_t frame_len, bool vlmeta)
+{
+	put_be64(fixed + AT_FRAME_LEN, frame_len);
+	put_be64(fixed + AT_NBYTES, 0);
+	put_be64(fixed + AT_CBYTES, 0);
+	header_set_vlmeta(fixed, vlmeta);
+}
+
+void header_set_vlmeta(uint8_t fixed[static HEADER_FIXED], bool any)
+{
+	fixed[AT_VLMETA] = any ? MSGPACK_TRUE : MSGPACK_FALSE;
+}
+
 void header_set_pipeline(uint8_t fixed[static HEADER_FIXED], const struct pipeline *p)
 {
 	assert(p->level <= 9);

@@ -32,6 +32,12 @@ void header_build(uint8_t out[static HEADER_EMPTY], const struct pipeline *p, ui
 
 void header_set_root(uint8_t fixed[static HEADER_FIXED], const struct header_root *root);
 
+/* Whether there are variable-length metalayers; informational. */
+void header_set_vlmeta(uint8_t fixed[static HEADER_FIXED], bool any);
+
+/* The header of the same frame without data. */
+void header_make_empty(uint8_t fixed[static HEADER_FIXED], uint64_t frame_len, bool vlmeta);
+
 /*
  * Codec, level, filters, split mode, dictionary and block size; not type_size. A filter
  * parameter that stands for the item size is spelled out, since type_size may change.

@@ -51,6 +51,21 @@ uint64_t index_get(const struct index *ix, uint32_t i)
 	return pg->slot ? pg->slot[SLOT_OF(i)] : pg->same;
 }
 
+uint32_t index_next_stored(const struct index *ix, uint32_t i)
+{
+	while (i < ix->n) {
+		const struct index_page *pg = &ix->page[PAGE_OF(i)];
+		if (!pg->slot && (pg->same & ENTRY_SPECIAL)) {
+			i = (uint32_t)min_u64(ix->n, (uint64_t)(PAGE_OF(i) + 1) * INDEX_PAGE);
+			continue;
+		}
+		if (!(index_get(ix, i) & ENTRY_SPECIAL))
+			break;
+		i++;
+	}
+	return i;
+}
+
 /* One number becomes entries, in memory for `cap` of them. */
 static void page_unfold(struct index *ix, struct index_page *pg, void *slot, uint32_t cap)
 {

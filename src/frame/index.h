@@ -50,6 +50,9 @@ bool index_set(struct index *ix, uint32_t i, uint64_t entry);
 /* Makes sure that the next `calls` calls of index_set find memory. */
 NODISCARD int index_reserve(struct index *ix, uint32_t calls);
 
+/* The first entry from i on that is no special value, or n. Skips pages that are one number. */
+uint32_t index_next_stored(const struct index *ix, uint32_t i);
+
 /* New entries are zeros. On failure nothing has changed. */
 NODISCARD int index_resize(struct index *ix, uint32_t n);
 

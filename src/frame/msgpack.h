@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 
+#define MSGPACK_FIXMAP 0x80
 #define MSGPACK_FIXARRAY 0x90
 #define MSGPACK_FIXSTR 0xa0
 #define MSGPACK_FALSE 0xc2

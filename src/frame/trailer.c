@@ -6,8 +6,8 @@
 
 #define TRAILER_LEAST 25
 #define TRAILER_BETA_LEAST 30
-#define FINGERPRINT 18  /* marker, type, 16 bytes: at the very end */
-#define MAP_AT 6        /* 94 01 93 CD size size DE */
+#define MAP_AT 6  /* 94 01 93 CD size size DE */
+#define CD_AT 3   /* the map's size counts from here */
 
 int trailer_parse_end(struct frame_info *info, struct view end)
 {
@@ -31,18 +31,100 @@ int trailer_parse(struct meta *m, struct view trailer, bool beta)
 	return meta_parse(m, trailer, MAP_AT, META_VL_MAX);
 }
 
-void trailer_build(uint8_t out[static TRAILER_EMPTY])
+static bool kept(const struct meta_entry *e, const char *name)
 {
-	static const uint8_t head[] = {
-		MSGPACK_FIXARRAY | 4, 1, MSGPACK_FIXARRAY | 3, MSGPACK_U16, 0, 6,
-		MSGPACK_MAP16, 0, 0, MSGPACK_ARRAY16, 0, 0,
-		MSGPACK_U32, 0, 0, 0, TRAILER_EMPTY, MSGPACK_FIXEXT16};
-	memset(out, 0, TRAILER_EMPTY);
-	memcpy(out, head, sizeof head);
+	return strcmp(e->name, name) != 0;
 }
 
-void trailer_clear_fingerprint(struct span trailer)
+/* Bytes up to the end of the map, and the number of entries. */
+static size_t map_end(const struct meta *m, const char *name, size_t note, uint32_t *n)
 {
-	assert(trailer.n >= TRAILER_END);
-	memset(trailer.p + trailer.n - FINGERPRINT + 1, 0, FINGERPRINT - 1);
+	size_t end = MAP_AT + 3;
+	*n = 0;
+	for (uint32_t i = 0; i < m->n; i++) {
+		if (!kept(&m->entry[i], name))
+			continue;
+		end += 1 + strlen(m->entry[i].name) + 5;
+		++*n;
+	}
+	if (note) {
+		end += 1 + strlen(name) + 5;
+		++*n;
+	}
+	return end;
+}
+
+size_t trailer_length(const struct meta *m, const char *name, size_t note)
+{
+	uint32_t n;
+	size_t len = map_end(m, name, note, &n) + 3;
+	for (uint32_t i = 0; i < m->n; i++)
+		if (kept(&m->entry[i], name))
+			len += 5 + m->entry[i].content.n;
+	return len + (note ? 5 + note : 0) + TRAILER_END;
+}
+
+/* One entry: its name goes to the map, its content to the end. */
+static void put_entry(uint8_t *trailer, size_t *map, size_t *end, const char *name, struct view content)
+{
+	size_t len = strlen(name);
+	uint8_t *p = trailer + *map;
+	*p++ = (uint8_t)(MSGPACK_FIXSTR | len);
+	memcpy(p, name, len);
+	p += len;
+	*p++ = MSGPACK_I32;
+	put_be32(p, (uint32_t)*end);
+	*map += 1 + len + 5;
+	p = trailer + *end;
+	*p++ = MSGPACK_BIN32;
+	put_be32(p, (uint32_t)content.n);
+	if (content.n)
+		memcpy(p + 4, content.p, content.n);
+	*end += 5 + content.n;
+}
+
+int trailer_append(struct buf *out, const struct meta *m, const char *name, struct view note)
+{
+	uint32_t n;
+	size_t len = trailer_length(m, name, note.n), map = MAP_AT + 3;
+	size_t at = map_end(m, name, note.n, &n);
+	TRY(buf_reserve(out, out->n + len));
+	uint8_t *p = out->p + out->n;
+	const uint8_t head[] = {MSGPACK_FIXARRAY | 4, 1, MSGPACK_FIXARRAY | 3, MSGPACK_U16, 0, 0, MSGPACK_MAP16};
+	memcpy(p, head, sizeof head);
+	put_be16(p + CD_AT + 1, (uint16_t)(at - CD_AT));
+	put_be16(p + MAP_AT + 1, (uint16_t)n);
+	p[at] = MSGPACK_ARRAY16;
+	put_be16(p + at + 1, (uint16_t)n);
+	at += 3;
+	for (uint32_t i = 0; i < m->n; i++)
+		if (kept(&m->entry[i], name))
+			put_entry(p, &map, &at, m->entry[i].name, m->entry[i].content);
+	if (note.n)
+		put_entry(p, &map, &at, name, note);
+	p[at] = MSGPACK_U32;
+	put_be32(p + at + 1, (uint32_t)len);
+	assert(at + TRAILER_END == len);
+	out->n += len;
+	trailer_set_fingerprint(span_of(p, len), (struct fingerprint){0});
+	return 0;
+}
+
+struct fingerprint trailer_fingerprint(struct view trailer)
+{
+	assert(trailer.n >= TRAILER_PRINT);
+	const uint8_t *p = trailer.p + trailer.n - TRAILER_PRINT;
+	if (p[0] != MSGPACK_FIXEXT16)
+		return (struct fingerprint){0};
+	return (struct fingerprint){p[1], get_be64(p + 2), get_be64(p + 10)};
+}
+
+void trailer_set_fingerprint(struct span trailer, struct fingerprint fp)
+{
+	assert(trailer.n >= TRAILER_PRINT);
+	uint8_t *p = trailer.p + trailer.n - TRAILER_PRINT;
+	p[0] = MSGPACK_FIXEXT16;
+	p[1] = fp.type;
+	put_be64(p + 2, fp.hash);
+	put_be64(p + 10, fp.word);
 }

@@ -5,11 +5,22 @@
 #ifndef FRAME_TRAILER_H
 #define FRAME_TRAILER_H
 
+#include "base/buf.h"
 #include "frame/frame.h"
 #include "frame/meta.h"
 
 #define TRAILER_EMPTY 35 /* bytes of one without metalayers                 */
 #define TRAILER_END 23   /* its last bytes: length and fingerprint          */
+#define TRAILER_PRINT 18 /* the fingerprint: marker, type, 16 bytes         */
+
+#define TRAILER_TYPE_NONE 0
+#define TRAILER_TYPE_64 2
+
+/* The fingerprint: what it says is root.h's to know. */
+struct fingerprint {
+	uint8_t type;
+	uint64_t hash, word;
+};
 
 /* Judges the last TRAILER_END bytes of a frame and sets info->trailer_len. */
 NODISCARD int trailer_parse_end(struct frame_info *info, struct view end);
@@ -17,9 +28,18 @@ NODISCARD int trailer_parse_end(struct frame_info *info, struct view end);
 /* The metalayers of a whole trailer, which *m borrows. A beta trailer has none. */
 NODISCARD int trailer_parse(struct meta *m, struct view trailer, bool beta);
 
-void trailer_build(uint8_t out[static TRAILER_EMPTY]);
+/*
+ * Appends a trailer with the metalayers of *m but not the one of that name, whose place,
+ * as the last of all, is taken by `note` when that has bytes. No fingerprint: type 0, zeros.
+ */
+NODISCARD int trailer_append(struct buf *out, const struct meta *m, const char *name,
+			     struct view note);
 
-/* Type 0 and zeros, as the reference does when it writes: the old one is stale. */
-void trailer_clear_fingerprint(struct span trailer);
+/* How long that will be with a note of `note` bytes, 0: none. */
+size_t trailer_length(const struct meta *m, const char *name, size_t note);
+
+/* Of any trailer, or just its last TRAILER_PRINT bytes. */
+struct fingerprint trailer_fingerprint(struct view trailer);
+void trailer_set_fingerprint(struct span trailer, struct fingerprint fp);
 
 #endif

@@ -1,0 +1,205 @@
+/*
+ * Which bytes of a frame are garbage. What this process frees it knows. What lay idle when the
+ * frame was opened shows only from the chunks: sorted, with the lengths that their headers tell, and is
+ * looked for when a chunk of that time is replaced. Files that only grow never pay for it.
+ */
+#include "frame/frame_impl.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define MAX_SURVEY (1u << 20)   /* chunks; each costs a read of 16 bytes */
+#define PRESS_LEAST (1u << 20)
+#define PRESS_SHARE 8           /* of the live bytes */
+#define PUNCH_LEAST (1u << 20)
+#define PUNCH_MOST 16           /* calls a sync */
+#define CUT_LEAST (64u << 10)
+
+struct piece {
+	uint64_t at, len;
+};
+
+/* Where the trailer of an empty root lies or will lie: never handed out. */
+static uint64_t front_end(const struct frame *f)
+{
+	return (uint64_t)f->info.header_len + f->trailer.n;
+}
+
+void frame_space_open(struct frame *f, uint64_t file_len)
+{
+	const struct frame_info *info = &f->info;
+	space_init(&f->space, max_u64(info->frame_len, file_len));
+	/* A tail that a truncation, a crash or another program left: a root on disk may need it still. */
+	space_retire(&f->space, info->frame_len, f->space.end - info->frame_len);
+	space_root(&f->space, true);
+	f->survey = info->nbytes ? SURVEY_NOT_YET : SURVEY_DONE;
+	f->area = info->nbytes ? info->header_len + info->cbytes : front_end(f);
+}
+
+void frame_space_retire(struct frame *f, uint64_t at, uint64_t end)
+{
+	at = max_u64(at, front_end(f));
+	if (at < end)
+		space_retire(&f->space, at, end - at);
+}
+
+static int stored_length(const struct frame *f, uint64_t at, uint32_t *len)
+{
+	uint8_t head[CHUNK_HEAD_MIN];
+	uint32_t nbytes;
+	TRY(io_pread(f->io, at, span_of(head, sizeof head)));
+	return chunk_sizes(view_of(head, sizeof head), &nbytes, len);
+}
+
+static int compare_pieces(const void *a, const void *b)
+{
+	uint64_t x = ((const struct piece *)a)->at, y = ((const struct piece *)b)->at;
+	return (x > y) - (x < y);
+}
+
+static int collect(struct frame *f, struct piece *list, uint32_t *n)
+{
+	*n = 0;
+	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i++) {
+		uint64_t at = f->info.header_len + index_get(&f->index, i);
+		if (at >= f->area)
+			continue;
+		if (*n == MAX_SURVEY)
+			return -EFBIG;
+		list[(*n)++].at = at;
+	}
+	qsort(list, *n, sizeof *list, compare_pieces);
+	uint64_t end = f->info.header_len;
+	for (uint32_t i = 0; i < *n; i++) {
+		uint32_t len;
+		TRY(stored_length(f, list[i].at, &len));
+		list[i].len = len;
+		if (list[i].at < end) /* shared bytes are legal, but whose are they? */
+			return -EFBIG;
+		end = list[i].at + len;
+	}
+	return end > f->area ? -EFBIG : 0;
+}
+
+/* Every gap between chunks is garbage. Failure only costs space. */
+static void survey(struct frame *f)
+{
+	uint32_t n;
+	struct piece *list = mem_zalloc_array(min_u64(f->index.n, MAX_SURVEY), sizeof *list);
+	f->survey = SURVEY_IMPOSSIBLE;
+	if (list && collect(f, list, &n) == 0) {
+		uint64_t end = f->info.header_len;
+		for (uint32_t i = 0; i < n; i++) {
+			frame_space_retire(f, end, list[i].at);
+			end = list[i].at + list[i].len;
+		}
+		frame_space_retire(f, end, f->area);
+		f->survey = SURVEY_DONE;
+	}
+	mem_free(list);
+}
+
+void frame_space_drop(struct frame *f, uint32_t n)
+{
+	uint64_t entry = index_get(&f->index, n), at = f->info.header_len + entry;
+	uint32_t len;
+	if ((entry & ENTRY_SPECIAL) || space_drop(&f->space, at))
+		return;
+	if (at < f->area && f->survey == SURVEY_NOT_YET)
+		survey(f);
+	if (at < f->area && f->survey != SURVEY_DONE)
+		return;
+	if (stored_length(f, at, &len) == 0 && len <= f->space.end - at)
+		frame_space_retire(f, at, at + len);
+}
+
+void frame_space_drop_from(struct frame *f, uint32_t first)
+{
+	bool all = first == 0 && f->survey != SURVEY_DONE;
+	for (uint32_t i = first; (i = index_next_stored(&f->index, i)) < f->index.n; i++)
+		if (!all || f->info.header_len + index_get(&f->index, i) >= f->area)
+			frame_space_drop(f, i);
+	if (all) { /* nothing of what was there at open is left */
+		frame_space_retire(f, f->info.header_len, f->area);
+		f->survey = SURVEY_DONE;
+	}
+}
+
+int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end)
+{
+	uint64_t last = 0;
+	uint32_t len;
+	bool any = false;
+	*end = front_end(f);
+	if (f->survey != SURVEY_DONE)
+		*end = max_u64(*end, f->area);
+	for (uint32_t i = 0; (i = index_next_stored(ix, i)) < ix->n; i++, any = true)
+		last = max_u64(last, index_get(ix, i));
+	if (!any || f->info.header_len + last < *end)
+		return 0;
+	TRY(stored_length(f, f->info.header_len + last, &len));
+	*end = f->info.header_len + last + len;
+	return *end > f->space.end ? CORRUPT("chunk ends behind the frame", *end) : 0;
+}
+
+static uint64_t live(const struct frame *f)
+{
+	const struct space *sp = &f->space;
+	uint64_t idle = f->info.header_len + sp->nfree + sp->nroot + sp->npending;
+	return sp->end > idle ? sp->end - idle : 0;
+}
+
+static bool presses(const struct frame *f, uint64_t waiting)
+{
+	return waiting > max_u64(PRESS_LEAST, live(f) / PRESS_SHARE);
+}
+
+bool frame_space_presses(const struct frame *f)
+{
+	return presses(f, f->space.nroot);
+}
+
+bool frame_wants_commit(const struct frame *f)
+{
+	return f->writable && presses(f, f->space.nroot + f->space.npending);
+}
+
+struct punch {
+	struct frame *f;
+	int left;
+};
+
+static bool punch(void *arg, uint64_t at, uint64_t len, bool *marked)
+{
+	struct punch *p = arg;
+	uint64_t lo = (at + 4095) & ~4095ull, hi = (at + len) & ~4095ull;
+	if (*marked)
+		return true;
+	if (io_punch(p->f->io, lo, hi - lo) < 0)
+		return false;
+	*marked = true;
+	return --p->left > 0;
+}
+
+void frame_space_durable(struct frame *f)
+{
+	struct punch p = {f, PUNCH_MOST};
+	space_durable(&f->space);
+	if (f->state == FRAME_CLEAN && f->info.nbytes == 0 && f->nbytes == 0 && !f->space.busy) {
+		space_cut(&f->space, f->info.frame_len);
+		f->area = front_end(f);
+		f->survey = SURVEY_DONE;
+	}
+	if (f->space.nfree > live(f) / PRESS_SHARE)
+		space_each_free(&f->space, PUNCH_LEAST, punch, &p);
+}
+
+void frame_space_trim(struct frame *f)
+{
+	uint64_t idle = f->space.high - f->space.end;
+	if (!f->changed || f->unsynced || (idle < CUT_LEAST && idle < f->space.end / 4))
+		return;
+	/* Failure costs space and nothing else. */
+	if (idle && io_truncate(f->io, f->space.end) == 0)
+		f->space.high = f->space.end;
+}

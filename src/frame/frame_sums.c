@@ -1,0 +1,193 @@
+/*
+ * A checksum for each stored chunk: made where the bytes pass by, kept beside the index,
+ * looked at whenever all bytes of a chunk are in hand.
+ */
+#include "frame/frame_impl.h"
+#include "frame/stage.h"
+
+#include <assert.h>
+
+#define SUM_NONE ENTRY_ZEROS /* what index_resize fills with */
+
+uint64_t frame_sum(const struct frame *f, uint32_t n)
+{
+	if (n >= f->sums.n)
+		return 0;
+	uint64_t sum = index_get(&f->sums, n);
+	return sum == SUM_NONE ? 0 : sum;
+}
+
+int frame_sums_fly(struct frame *f, uint64_t at, struct view cchunk)
+{
+	struct flying *fl = &f->flying;
+	struct flying_sum now = {at, cchunk.n, root_sum(cchunk)};
+	int rc = 0;
+	pthread_mutex_lock(&fl->lock);
+	if (fl->n == fl->cap) {
+		uint32_t cap = fl->cap ? 2 * fl->cap : 8;
+		struct flying_sum *list = mem_realloc(fl->list, cap * sizeof *list);
+		if (list) {
+			fl->list = list;
+			fl->cap = cap;
+		}
+		rc = list ? 0 : -ENOMEM;
+	}
+	if (rc == 0)
+		fl->list[fl->n++] = now;
+	pthread_mutex_unlock(&fl->lock);
+	return rc;
+}
+
+static uint64_t land(struct frame *f, uint64_t at, uint64_t len)
+{
+	struct flying *fl = &f->flying;
+	uint64_t sum = 0;
+	pthread_mutex_lock(&fl->lock);
+	for (uint32_t i = fl->n; i-- > 0;) {
+		if (fl->list[i].at != at)
+			continue;
+		if (fl->list[i].len == len)
+			sum = fl->list[i].sum;
+		fl->list[i] = fl->list[--fl->n];
+	}
+	pthread_mutex_unlock(&fl->lock);
+	return sum;
+}
+
+void frame_sums_forget(struct frame *f, uint64_t at)
+{
+	(void)land(f, at, 0);
+}
+
+void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len)
+{
+	uint64_t sum = land(f, at, len);
+	/* Without memory it stays unknown: a page without slots holds nothing else. */
+	if (!index_set(&f->sums, n, sum ? sum : SUM_NONE))
+		assert(frame_sum(f, n) == 0);
+}
+
+int frame_sums_load(struct frame *f, struct view sums)
+{
+	uint64_t nstored = 0;
+	if (sums.n == 0)
+		return 0;
+	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i++)
+		nstored++;
+	if (sums.n != nstored * 8)
+		return CORRUPT("number of checksums", sums.n / 8);
+	TRY(index_resize(&f->sums, f->index.n));
+	const uint8_t *p = sums.p;
+	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i++, p += 8)
+		if (!index_set(&f->sums, i, get_le64(p) ? get_le64(p) : SUM_NONE))
+			return -ENOMEM;
+	return 0;
+}
+
+/* Nothing at all when none is known, or when they would be too many. */
+int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out)
+{
+	uint32_t nstored = 0, nknown = 0;
+	for (uint32_t i = 0; (i = index_next_stored(ix, i)) < ix->n; i++)
+		nstored++;
+	out->n = 0;
+	if (nstored > ROOT_MAX_SUMS)
+		return 0;
+	TRY(buf_reserve_fresh(out, nstored * 8));
+	uint8_t *p = out->p;
+	for (uint32_t i = 0; (i = index_next_stored(ix, i)) < ix->n; i++, p += 8) {
+		uint64_t sum = frame_sum(f, i);
+		put_le64(p, sum);
+		nknown += sum != 0;
+	}
+	out->n = nknown ? nstored * 8 : 0;
+	return 0;
+}
+
+void frame_young_add(struct frame *f, uint32_t n)
+{
+	struct buf *b = &f->young;
+	uint8_t run[8];
+	if (f->young_many)
+		return;
+	if (b->n) {
+		uint8_t *last = b->p + b->n - 8;
+		uint32_t first = get_le32(last), count = get_le32(last + 4);
+		if (n >= first && n - first < count)
+			return;
+		if (n - first == count) {
+			put_le32(last + 4, count + 1);
+			return;
+		}
+	}
+	put_le32(run, n);
+	put_le32(run + 4, 1);
+	if (b->n / 8 >= FRAME_MAX_YOUNG || buf_append(b, view_of(run, 8)) < 0)
+		f->young_many = true;
+}
+
+void frame_young_clear(struct frame *f)
+{
+	f->young.n = 0;
+	f->young_many = false;
+}
+
+static int fetch(struct frame *f, const struct stored *st, struct buf *out)
+{
+	uint8_t head[CHUNK_HEAD_MIN];
+	uint32_t nbytes, cbytes;
+	if (st->room < sizeof head)
+		return CORRUPT("no room for a chunk", st->room);
+	TRY(io_pread(st->io, st->at, span_of(head, sizeof head)));
+	TRY(chunk_sizes(view_of(head, sizeof head), &nbytes, &cbytes));
+	if (cbytes > st->room)
+		return CORRUPT("chunk ends past its room", cbytes);
+	TRY(buf_reserve_fresh(out, cbytes));
+	out->n = cbytes;
+	return io_pread(st->io, st->at, buf_span(out));
+}
+
+int frame_fetch(struct frame *f, uint32_t n, struct buf *out)
+{
+	struct stored st;
+	uint64_t sum = frame_sum(f, n);
+	TRY(frame_stored(f, n, &st));
+	int rc = fetch(f, &st, out);
+	frame_stored_done(f, &st);
+	TRY(rc);
+	if (sum && root_sum(buf_view(out)) != sum)
+		return CORRUPT("checksum of a chunk", n);
+	return 0;
+}
+
+static int verify(struct frame *f, uint32_t from, uint32_t to, uint64_t *budget)
+{
+	struct buf b = {0};
+	int rc = 0;
+	for (uint32_t i = from; rc == 0 && *budget; i++) {
+		i = index_next_stored(&f->index, i);
+		if (i >= to || i >= f->index.n)
+			break;
+		if (!frame_sum(f, i))
+			continue;
+		rc = frame_fetch(f, i, &b);
+		*budget -= min_u64(*budget, b.n);
+	}
+	buf_free(&b);
+	return rc;
+}
+
+int frame_verify_young(struct frame *f, struct view young, uint64_t *budget)
+{
+	for (size_t i = 0; i + 8 <= young.n; i += 8) {
+		uint64_t first = get_le32(young.p + i), count = get_le32(young.p + i + 4);
+		TRY(verify(f, (uint32_t)min_u64(first, f->index.n),
+			   (uint32_t)min_u64(first + count, f->index.n), budget));
+	}
+	return 0;
+}
+
+int frame_verify_all(struct frame *f, uint64_t *budget)
+{
+	return verify(f, 0, f->index.n, budget);
+}

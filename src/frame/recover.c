@@ -1,0 +1,220 @@
+/*
+ * The newest root that is whole, when the one that the header points at is not: power went
+ * between writes that were not synced, and the header got to the disk first.
+ *
+ * Every root with data ends in a trailer with our fingerprint and a note that holds its header, so
+ * it is found by looking through the file for such ends. A root counts when its header, put in
+ * place, leads back to the same bytes, its hash is right, and all its chunks have their
+ * checksums: bytes of roots older than the newest durable one may have been used again.
+ */
+#include "frame/frame_impl.h"
+#include "frame/header.h"
+#include "frame/msgpack.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define STEP (1u << 20)
+#define SCAN_MOST (16ull << 30)   /* bytes of the file's end that are looked through */
+#define READ_MOST (512ull << 20)  /* bytes of trailers                               */
+#define VERIFY_MOST (4ull << 30)  /* bytes of chunks                                 */
+#define KEEP 32
+
+/* Behind the length of a trailer, up to the type of the fingerprint: CE length D8 02. */
+#define MARK 7
+
+struct candidate {
+	uint64_t seq;
+	uint8_t head[HEADER_FIXED];
+};
+
+struct search {
+	struct io *io;
+	uint64_t file_len;
+	struct buf head;       /* of the file as it is, header_len bytes */
+	uint64_t budget;       /* bytes of trailers that may yet be read */
+	uint32_t n;
+	struct candidate best[KEEP];
+};
+
+static void keep(struct search *s, uint64_t seq, const uint8_t head[static HEADER_FIXED])
+{
+	uint32_t at = s->n;
+	if (s->n == KEEP) {
+		at = 0;
+		for (uint32_t i = 1; i < KEEP; i++)
+			if (s->best[i].seq < s->best[at].seq)
+				at = i;
+		if (s->best[at].seq >= seq)
+			return;
+	} else {
+		s->n++;
+	}
+	s->best[at].seq = seq;
+	memcpy(s->best[at].head, head, HEADER_FIXED);
+}
+
+/* An empty root: its header is made from the one that is there. */
+static int judge_empty(struct search *s, struct view trailer, uint64_t end)
+{
+	struct fingerprint fp = trailer_fingerprint(trailer);
+	struct view rest = view_part(buf_view(&s->head), HEADER_FIXED, s->head.n - HEADER_FIXED);
+	uint8_t head[HEADER_FIXED];
+	uint64_t hash;
+	struct meta m = {0};
+	int rc = trailer_parse(&m, trailer, false);
+	bool any = m.n;
+	meta_deinit(&m);
+	TRY(rc);
+	TRY(root_hash(rest, view_of(trailer.p, trailer.n - TRAILER_PRINT), fp.word, &hash));
+	if (hash != fp.hash)
+		return 0;
+	memcpy(head, s->head.p, sizeof head);
+	header_make_empty(head, end, any);
+	keep(s, fp.word, head);
+	return 0;
+}
+
+static int judge_data(struct search *s, struct view trailer, uint64_t end)
+{
+	struct meta m = {0};
+	struct buf plain = {0};
+	struct root_note note;
+	struct frame_info info;
+	int rc = trailer_parse(&m, trailer, false);
+	const struct meta_entry *e = rc == 0 ? meta_find(&m, ROOT_NOTE) : NULL;
+	if (e && root_note_decode(&note, e->content, &plain) == 0 &&
+	    header_parse(&info, note.head, s->file_len) == 0 && info.frame_len == end &&
+	    info.header_len == s->head.n && info.nbytes && !info.sparse && !info.beta)
+		keep(s, note.seq, note.head.p);
+	meta_deinit(&m);
+	buf_free(&plain);
+	return rc == -ENOMEM ? rc : 0;
+}
+
+/* A trailer may end at `end`, and would then be `len` long. */
+static int judge_trailer(struct search *s, uint64_t end, uint32_t len)
+{
+	static const uint8_t start[] = {MSGPACK_FIXARRAY | 4, 1, MSGPACK_FIXARRAY | 3, MSGPACK_U16};
+	uint8_t there[sizeof start];
+	struct buf b = {0};
+	if (len < TRAILER_EMPTY || end > s->file_len || len > end - s->head.n || len > s->budget)
+		return 0;
+	TRY(io_pread(s->io, end - len, span_of(there, sizeof there)));
+	if (memcmp(there, start, sizeof start) != 0)
+		return 0;
+	s->budget -= len;
+	TRY(buf_reserve(&b, len));
+	b.n = len;
+	int rc = io_pread(s->io, end - len, buf_span(&b));
+	if (rc == 0 && end - len == s->head.n)
+		rc = judge_empty(s, buf_view(&b), end);
+	else if (rc == 0)
+		rc = judge_data(s, buf_view(&b), end);
+	buf_free(&b);
+	return rc == -EBADMSG ? 0 : rc;
+}
+
+static int scan_piece(struct search *s, uint64_t at, struct view piece)
+{
+	const uint8_t *p = piece.p, *end = piece.p + piece.n;
+	while (end - p >= MARK) {
+		p = memchr(p, MSGPACK_U32, (size_t)(end - p) - MARK + 1);
+		if (!p)
+			break;
+		if (p[5] == MSGPACK_FIXEXT16 && p[6] == TRAILER_TYPE_64)
+			TRY(judge_trailer(s, at + (uint64_t)(p - piece.p) + TRAILER_END, get_be32(p + 1)));
+		p++;
+	}
+	return 0;
+}
+
+static int scan(struct search *s)
+{
+	struct buf b = {0};
+	uint64_t at = s->head.n;
+	if (s->file_len - at > SCAN_MOST)
+		at = s->file_len - SCAN_MOST;
+	TRY(buf_reserve(&b, STEP + MARK));
+	int rc = 0;
+	for (; rc == 0 && at < s->file_len; at += STEP) {
+		b.n = min_u64(s->file_len - at, STEP + MARK - 1);
+		rc = io_pread(s->io, at, buf_span(&b));
+		if (rc == 0)
+			rc = scan_piece(s, at, buf_view(&b));
+	}
+	buf_free(&b);
+	return rc;
+}
+
+/*
+ * What is not ours to repair: no frame at all, or one whose trailer is there and says that another
+ * program wrote it.
+ */
+static int begin(struct search *s, struct io *io)
+{
+	uint8_t fixed[HEADER_FIXED], end[TRAILER_END];
+	struct frame_info info;
+	s->io = io;
+	s->budget = READ_MOST;
+	TRY(io_size(io, &s->file_len));
+	if (s->file_len < sizeof fixed)
+		return -EBADMSG;
+	TRY(io_pread(io, 0, span_of(fixed, sizeof fixed)));
+	TRY(header_parse(&info, view_of(fixed, sizeof fixed), UINT64_MAX));
+	if (info.beta || info.sparse || info.header_len > s->file_len ||
+	    info.header_len > FRAME_MAX_SECTION)
+		return -EBADMSG;
+	if (info.frame_len <= s->file_len && info.frame_len >= sizeof end) {
+		TRY(io_pread(io, info.frame_len - sizeof end, span_of(end, sizeof end)));
+		bool marked = end[0] == MSGPACK_U32 && end[5] == MSGPACK_FIXEXT16;
+		if (marked && end[6] == TRAILER_TYPE_NONE && get_be32(end + 1) >= TRAILER_EMPTY)
+			return -EBADMSG;
+	}
+	TRY(buf_reserve(&s->head, info.header_len));
+	s->head.n = info.header_len;
+	return io_pread(io, 0, buf_span(&s->head));
+}
+
+static int compare_newest(const void *a, const void *b)
+{
+	uint64_t x = ((const struct candidate *)a)->seq, y = ((const struct candidate *)b)->seq;
+	return (x < y) - (x > y);
+}
+
+static int try_roots(struct frame *f, struct search *s)
+{
+	uint64_t verify = VERIFY_MOST, newest = s->n ? s->best[0].seq : 0;
+	for (uint32_t i = 0; i < s->n; i++) {
+		int rc = frame_load_root(f, view_of(s->best[i].head, HEADER_FIXED), false);
+		if (rc == 0)
+			rc = frame_verify_all(f, &verify);
+		if (rc == 0) {
+			f->seq = newest;
+			f->recovered = true;
+			return 0;
+		}
+		frame_unload(f);
+		if (rc != -EBADMSG)
+			return rc;
+	}
+	return -EBADMSG;
+}
+
+int frame_recover(struct frame *f)
+{
+	struct err_note why = *err_last();
+	struct search *s = mem_zalloc(sizeof *s);
+	if (!s)
+		return -ENOMEM;
+	int rc = begin(s, f->io);
+	if (rc == 0)
+		rc = scan(s);
+	qsort(s->best, s->n, sizeof *s->best, compare_newest);
+	if (rc == 0)
+		rc = try_roots(f, s);
+	buf_free(&s->head);
+	mem_free(s);
+	/* What is wrong with the frame is what was found first. */
+	return rc == -EBADMSG && why.file ? err_corrupt(why.file, why.line, why.what, why.value) : rc;
+}

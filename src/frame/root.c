@@ -1,0 +1,215 @@
+#include "frame/root.h"
+
+#include "codec/chunk.h"
+#include "frame/header.h"
+#include "frame/msgpack.h"
+#include "frame/stage.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define NOTE_FIXED (1 + 3 + 4 + 9 + 5 + 5 + HEADER_FIXED + 6 + 5 + 5 + 5)
+#define STEP (256u << 10)
+
+size_t root_note_length(size_t young, size_t sums)
+{
+	return CHUNK_HEAD + NOTE_FIXED + young + sums;
+}
+
+static uint8_t *put_key(uint8_t *p, const char *key)
+{
+	size_t n = strlen(key);
+	*p++ = (uint8_t)(MSGPACK_FIXSTR | n);
+	memcpy(p, key, n);
+	return p + n;
+}
+
+static uint8_t *put_bytes(uint8_t *p, const char *key, struct view v)
+{
+	p = put_key(p, key);
+	*p++ = MSGPACK_BIN32;
+	put_be32(p, (uint32_t)v.n);
+	if (v.n)
+		memcpy(p + 4, v.p, v.n);
+	return p + 4 + v.n;
+}
+
+/* A plain copy of what follows: checksums do not compress. */
+static void put_chunk_head(uint8_t *p, uint32_t nbytes)
+{
+	memset(p, 0, CHUNK_HEAD);
+	p[0] = 5;
+	p[1] = 1;
+	p[2] = 0x07;
+	p[3] = 1;
+	put_le32(p + 4, nbytes);
+	put_le32(p + 8, (uint32_t)min_u64(nbytes, 16384));
+	put_le32(p + 12, CHUNK_HEAD + nbytes);
+}
+
+int root_note_encode(const struct root_note *note, struct buf *out)
+{
+	size_t len = root_note_length(note->young.n, note->sums.n);
+	assert(note->head.n == HEADER_FIXED);
+	TRY(buf_reserve_fresh(out, len));
+	put_chunk_head(out->p, (uint32_t)(len - CHUNK_HEAD));
+	uint8_t *p = out->p + CHUNK_HEAD;
+	*p++ = MSGPACK_FIXMAP | 5;
+	p = put_key(p, "v");
+	*p++ = 1;
+	p = put_key(p, "seq");
+	*p++ = MSGPACK_U64;
+	put_be64(p, note->seq);
+	p = put_bytes(p + 8, "root", note->head);
+	p = put_bytes(p, "young", note->young);
+	p = put_bytes(p, "xxh3", note->sums);
+	assert(p == out->p + len);
+	out->n = len;
+	return 0;
+}
+
+static void take_key(struct cursor *c, const char *key)
+{
+	struct view v = msgpack_fixstr(c);
+	if (v.n != strlen(key) || memcmp(v.p, key, v.n) != 0)
+		c->bad = true;
+}
+
+static struct view take_bytes(struct cursor *c, const char *key)
+{
+	take_key(c, key);
+	return msgpack_bytes32(c, MSGPACK_BIN32);
+}
+
+static int parse(struct root_note *note, struct view plain)
+{
+	struct cursor c = cursor_of(plain);
+	msgpack_marker(&c, MSGPACK_FIXMAP | 5);
+	take_key(&c, "v");
+	msgpack_marker(&c, 1);
+	take_key(&c, "seq");
+	msgpack_marker(&c, MSGPACK_U64);
+	note->seq = cursor_be64(&c);
+	note->head = take_bytes(&c, "root");
+	note->young = take_bytes(&c, "young");
+	note->sums = take_bytes(&c, "xxh3");
+	if (c.bad || note->head.n != HEADER_FIXED || note->young.n % 8 || note->sums.n % 8)
+		return CORRUPT("note of the root", c.at);
+	return 0;
+}
+
+int root_note_decode(struct root_note *note, struct view content, struct buf *plain)
+{
+	struct scratch *s;
+	uint32_t nbytes, cbytes;
+	if (content.n < CHUNK_HEAD)
+		return CORRUPT("note of the root is too short", content.n);
+	TRY(chunk_sizes(content, &nbytes, &cbytes));
+	/* Ours are plain copies: larger than its bytes none is. */
+	if (nbytes > content.n || cbytes != content.n)
+		return CORRUPT("size of the note of the root", nbytes);
+	TRY(buf_reserve_fresh(plain, nbytes));
+	plain->n = nbytes;
+	TRY(scratch_open(&s));
+	int rc = chunk_decode_all(s, content, 1, buf_span(plain));
+	scratch_close(s);
+	TRY(rc);
+	return parse(note, buf_view(plain));
+}
+
+static void finish(XXH3_state_t *state, uint64_t word, uint64_t *hash)
+{
+	uint8_t raw[8];
+	put_be64(raw, word);
+	XXH3_64bits_update(state, raw, sizeof raw);
+	*hash = XXH3_64bits_digest(state);
+}
+
+static XXH3_state_t *begin(struct view head)
+{
+	XXH3_state_t *state = XXH3_createState();
+	if (!state)
+		return NULL;
+	XXH3_64bits_reset(state);
+	if (head.n)
+		XXH3_64bits_update(state, head.p, head.n);
+	return state;
+}
+
+int root_hash(struct view head, struct view tail, uint64_t word, uint64_t *hash)
+{
+	XXH3_state_t *state = begin(head);
+	if (!state)
+		return -ENOMEM;
+	XXH3_64bits_update(state, tail.p, tail.n);
+	finish(state, word, hash);
+	XXH3_freeState(state);
+	return 0;
+}
+
+int root_hash_file(struct view head, struct io *io, uint64_t at, uint64_t len, uint64_t word,
+		   uint64_t *hash)
+{
+	struct span part;
+	TRY(stage_get(min_u64(len, STEP), &part));
+	XXH3_state_t *state = begin(head);
+	if (!state)
+		return -ENOMEM;
+	int rc = 0;
+	while (rc == 0 && len) {
+		part.n = min_u64(len, STEP);
+		rc = io_pread(io, at, part);
+		if (rc == 0)
+			XXH3_64bits_update(state, part.p, part.n);
+		at += part.n;
+		len -= part.n;
+	}
+	if (rc == 0)
+		finish(state, word, hash);
+	XXH3_freeState(state);
+	return rc;
+}
+
+uint64_t root_sum(struct view cchunk)
+{
+	uint64_t sum = XXH3_64bits(cchunk.p, cchunk.n);
+	return sum ? sum : 1;
+}
+
+static _Atomic uint64_t boot_known;
+
+/* Without a name for the boot no two processes agree on one, and more is verified than needed. */
+static uint64_t boot_read(void)
+{
+	char text[64];
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text);
+	if (fd >= 0)
+		close(fd);
+	if (n > 0)
+		return XXH3_64bits(text, (size_t)n) | 1;
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return ((uint64_t)now.tv_sec << 30 ^ (uint64_t)now.tv_nsec) | 1;
+}
+
+uint64_t root_boot(void)
+{
+	uint64_t boot = boot_known;
+	if (!boot) {
+		uint64_t none = 0;
+		boot = boot_read();
+		if (!atomic_compare_exchange_strong(&boot_known, &none, boot))
+			boot = none;
+	}
+	return boot;
+}
+
+void root_boot_set(uint64_t boot)
+{
+	boot_known = boot;
+}
