@@ -146,10 +146,9 @@ static int make_as_caller(struct making *m, int dirfd, const char *backing)
 }
 
 /* A frame may find its first name taken by a file that is shown under it: the next suffix then. */
-static int make_frame(struct making *m, int dirfd)
+static int make_frame(struct making *m, int dirfd, char backing[static NAME_MAX + 1])
 {
 	static const char *const suffixes[] = {NAMES_NEW_SUFFIX, ".b2f", ".b2"};
-	char backing[NAME_MAX + 1];
 	int rc = -EEXIST;
 
 	for (size_t i = 0; rc == -EEXIST && i < sizeof suffixes / sizeof *suffixes; i++) {
@@ -159,30 +158,48 @@ static int make_frame(struct making *m, int dirfd)
 	return rc;
 }
 
-static int make(struct making *m, struct fuse_entry_param *out)
+static int make_other(struct making *m, int dirfd, char backing[static NAME_MAX + 1])
+{
+	TRY(names_for(NODE_PLAIN, false, "", m->name, backing));
+	return make_as_caller(m, dirfd, backing);
+}
+
+/* What was just made need not be looked for, nor its content be probed. */
+static int enter_new(struct making *m, int dirfd, const char *backing, struct fuse_entry_param *out)
+{
+	struct entry e = {.probed = {.kind = S_ISREG(m->mode) ? NODE_FRAME : NODE_PLAIN,
+				     .blocksize = m->fs->opt.pipeline.blocksize}};
+
+	e.fd = backing_find(&m->fs->backing, dirfd, backing, &e.st);
+	TRY(e.fd);
+	strcpy(e.backing, backing);
+	strcpy(e.shown, m->name);
+	return ops_enter(m->fs, m->parent, &e, out);
+}
+
+static int make_in(struct making *m, int dirfd, struct fuse_entry_param *out)
 {
 	struct names names = ops_names(m->fs);
 	char backing[NAME_MAX + 1];
 	struct entry e;
 
-	m->fd = -1;
-	int dirfd = inode_pin(m->fs->inodes, m->parent);
-	TRY(dirfd);
 	int rc = names_find(&names, dirfd, m->name, &e);
 	if (rc >= 0) {
 		close(e.fd);
-		rc = -EEXIST;
-	} else if (rc == -ENOENT) {
-		if (S_ISREG(m->mode)) {
-			rc = make_frame(m, dirfd);
-		} else {
-			rc = names_for(NODE_PLAIN, false, "", m->name, backing);
-			if (rc >= 0)
-				rc = make_as_caller(m, dirfd, backing);
-		}
-		if (rc >= 0)
-			rc = enter_found(m->fs, m->parent, dirfd, m->name, out);
+		return -EEXIST;
 	}
+	if (rc != -ENOENT)
+		return rc;
+	TRY(S_ISREG(m->mode) ? make_frame(m, dirfd, backing) : make_other(m, dirfd, backing));
+	return enter_new(m, dirfd, backing, out);
+}
+
+static int make(struct making *m, struct fuse_entry_param *out)
+{
+	m->fd = -1;
+	int dirfd = inode_pin(m->fs->inodes, m->parent);
+	TRY(dirfd);
+	int rc = make_in(m, dirfd, out);
 	inode_unpin(m->fs->inodes, m->parent);
 	if (rc < 0 && m->fd >= 0)
 		close(m->fd);
