@@ -1,4 +1,10 @@
-/* The choice itself: candidates, trials on samples, and what wins. */
+/*
+ * The choice itself: which candidates are tried, on what, and which one wins.
+ *
+ * Samples are gathered: a few short pieces from all over the chunk, put together.
+ * Encoding 32 KiB of one place says less about a chunk than 8 KiB of four, and costs the same.
+ * What is lost are distant matches, which count where no filter is any good.
+ */
 #include "codec/tune.h"
 #include "codec/chunk.h"
 #include "codec/codec.h"
@@ -8,29 +14,43 @@
 
 #include <assert.h>
 
-#define PIECE (16u << 10)     /* bytes of a sample */
-#define AGAIN (16u << 20)
-#define AGAIN_STORED (4u << 20)
+#define PIECES 4
+#define FIRST_LOOK (8u << 10)   /* bytes a piece when all candidates are tried     */
+#define SECOND_LOOK (16u << 10) /* and when the best of them are                   */
+#define SCANNED (16u << 10)     /* of the first look                               */
 
-enum kind { PLAIN, SHUFFLE, BITSHUFFLE, BYTEDELTA };
+#define AGAIN (16u << 20)
+#define AGAIN_STORED (4u << 20) /* finding out that nothing helps is cheap         */
+
+/* Less saved than this is not worth decoding for, in 1/1000 of the bytes. */
+static const uint32_t worth[] = {[TUNE_BALANCED] = 30, [TUNE_SIZE] = 8, [TUNE_SPEED] = 60};
+
+enum kind { PLAIN, SHUFFLE, BYTEDELTA, BITSHUFFLE };
 
 /* Everything that a choice in progress knows. */
 struct tuner {
 	struct scratch *s;
 	const struct tune_goal *goal;
 	struct view sample;
+	struct tune_hint hint;
 	struct tune_report *report;
 	struct tune_scan scan;
+	struct view gathered; /* in the scratch's dictionary buffer, which trials leave alone */
 };
 
-static void build(const struct tuner *t, enum kind kind, uint32_t size, struct pipeline *p)
+static bool power_of_two(uint32_t x)
 {
-	*p = t->goal->base;
+	return (x & (x - 1)) == 0;
+}
+
+static void build(const struct pipeline *base, enum kind kind, uint32_t size, struct pipeline *p)
+{
+	*p = *base;
 	memset(p->filter, 0, sizeof p->filter);
 	memset(p->meta, 0, sizeof p->meta);
 	p->typesize = kind == PLAIN ? 1 : size;
 	if (p->blocksize)
-		p->blocksize -= p->blocksize % p->typesize;
+		p->blocksize = (uint32_t)max_u64(p->blocksize - p->blocksize % p->typesize, p->typesize);
 	uint8_t *last = p->filter + FILTER_SLOTS - 1;
 	if (kind == SHUFFLE)
 		*last = FILTER_SHUFFLE;
@@ -42,59 +62,91 @@ static void build(const struct tuner *t, enum kind kind, uint32_t size, struct p
 		if (size > 1)
 			last[-1] = FILTER_SHUFFLE;
 	}
-	/* Items that chunks cut are written bytewise, in one stream: be judged as such. */
-	if (16 % p->typesize)
+	/* Chunks cut such items: they are written bytewise, in one stream, and judged as such. */
+	if (!power_of_two(p->typesize))
 		p->split_mode = SPLIT_NEVER;
 }
 
-/* The place of sample i of n, spread evenly. */
-static struct view piece(struct view v, unsigned i, unsigned n, size_t length)
+/*
+ * PIECES pieces of at most `length` bytes, spread evenly; `late` moves them by half a
+ * piece's share, so that a second look sees other bytes. Pieces begin and end between items.
+ */
+static int gather(struct tuner *t, size_t length, bool late)
 {
-	if (v.n <= length)
-		return v;
-	size_t at = (size_t)((v.n - length) * (uint64_t)(2 * i + 1) / (2 * n));
-	return view_part(v, at & ~(size_t)15, length);
+	struct buf *to = &t->s->dict;
+	uint32_t period = t->report->period;
+	size_t unit = 16 * (size_t)(period ? period : t->hint.record ? t->hint.record : 1);
+	struct view v = t->sample;
+	length -= length % unit;
+	t->gathered = v;
+	if (v.n <= PIECES * length)
+		return 0;
+	size_t share = v.n / PIECES, slack = share - length;
+	to->n = 0;
+	for (size_t i = 0; i < PIECES; i++) {
+		size_t at = i * share + (late ? slack - slack / 4 : slack / 4);
+		TRY(buf_append(to, view_part(v, at - at % unit, length)));
+	}
+	t->gathered = buf_view(to);
+	return 0;
 }
 
-/* What a filter costs a reader, in 1/1000 of the size, by aim. */
+/* What a filter costs a reader, in 1/1000 of the size. */
 static uint32_t price(const struct pipeline *p, enum tune_aim aim)
 {
-	static const uint32_t weight[] = {
-		[TUNE_BALANCED] = 1, [TUNE_SIZE] = 0, [TUNE_SPEED] = 5};
+	static const uint32_t weight[] = {[TUNE_BALANCED] = 1, [TUNE_SIZE] = 0, [TUNE_SPEED] = 4};
 	uint32_t cost = 0;
 	for (unsigned i = 0; i < FILTER_SLOTS; i++)
 		switch (p->filter[i]) {
 		case FILTER_SHUFFLE: cost += 4; break;
 		case FILTER_BITSHUFFLE: cost += 6; break;
-		case FILTER_BYTEDELTA: cost += 8; break;
+		case FILTER_BYTEDELTA: cost += 6; break;
 		}
 	return cost * weight[aim];
 }
 
-static int try_one(struct tuner *t, enum kind kind, uint32_t size)
+/*
+ * Streams of a sample are shorter than those of a block will be, and each pays
+ * for its own tables: 40 bytes a stream, by measurement, that a longer one spreads.
+ */
+static uint32_t table_excess(const struct pipeline *p, size_t n, uint32_t stored)
+{
+	if (p->split_mode == SPLIT_NEVER || p->typesize > 16 || !memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS))
+		return 0;
+	uint64_t block = p->blocksize ? p->blocksize : max_u64(64u << 10, (uint64_t)p->typesize << 14);
+	if (block <= n)
+		return 0;
+	uint64_t excess = 40 * (uint64_t)p->typesize * (block - n) / block;
+	return (uint32_t)min_u64(excess, stored / 16);
+}
+
+/* Encodes what is gathered as one block. */
+static int try_pipeline(struct tuner *t, const struct pipeline *p, struct tune_trial *trial)
+{
+	struct view v = t->gathered;
+	struct pipeline one = *p;
+	one.blocksize = (uint32_t)(v.n - v.n % p->typesize);
+	one.use_dict = false;
+	if (!one.blocksize)
+		one.blocksize = one.typesize;
+	TRY(chunk_encode(t->s, &one, v, &t->s->trial));
+	uint32_t stored = (uint32_t)t->s->trial.n;
+	stored -= table_excess(p, v.n, stored);
+	*trial = (struct tune_trial){.pipeline = *p, .sampled = (uint32_t)v.n, .stored = stored};
+	uint64_t score = (uint64_t)stored * (1000 + price(p, t->goal->aim)) / 1000;
+	if (p->typesize > 1 && (p->typesize == t->hint.item || p->typesize == t->hint.record))
+		score -= score / 100;
+	trial->score = (uint32_t)score;
+	return 0;
+}
+
+static int try_kind(struct tuner *t, enum kind kind, uint32_t size)
 {
 	struct tune_report *r = t->report;
-	if (r->ntried == TUNE_TRIED_MAX)
-		return 0;
-	struct tune_trial *trial = &r->tried[r->ntried++];
-	*trial = (struct tune_trial){0};
-	build(t, kind, size, &trial->pipeline);
-	struct pipeline p = trial->pipeline;
-	p.blocksize = PIECE - PIECE % p.typesize;
-	p.split_mode = SPLIT_NEVER;
-	p.use_dict = false;
-	unsigned n = t->sample.n <= PIECE ? 1 : 2;
-	for (unsigned i = 0; i < n; i++) {
-		struct view v = piece(t->sample, i, n, PIECE);
-		TRY(chunk_encode(t->s, &p, v, &t->s->trial));
-		trial->sampled += (uint32_t)v.n;
-		trial->stored += (uint32_t)t->s->trial.n;
-	}
-	trial->score = (uint32_t)((uint64_t)trial->stored *
-				  (1000 + price(&trial->pipeline, t->goal->aim)) / 1000);
-	if (r->item && size == r->item)
-		trial->score -= trial->score / 100;
-	return 0;
+	struct pipeline p;
+	assert(r->ntried < TUNE_TRIED_MAX);
+	build(&t->goal->base, kind, size, &p);
+	return try_pipeline(t, &p, &r->tried[r->ntried++]);
 }
 
 static void add_item(struct tune_scan *scan, uint32_t size)
@@ -111,68 +163,150 @@ static uint64_t least_bits(const struct tune_item *item)
 	return min_u64(item->plain, item->delta);
 }
 
-/* Best first. */
+/* Best first; the smaller item among equals. */
 static void sort_items(struct tune_scan *scan)
 {
 	for (unsigned i = 1; i < scan->n; i++)
-		for (unsigned k = i; k > 0 && least_bits(&scan->item[k]) < least_bits(&scan->item[k - 1]); k--) {
-			struct tune_item swap = scan->item[k];
-			scan->item[k] = scan->item[k - 1];
-			scan->item[k - 1] = swap;
+		for (unsigned k = i; k > 0; k--) {
+			struct tune_item *a = &scan->item[k - 1], *b = &scan->item[k], swap = *a;
+			if (least_bits(a) <= least_bits(b))
+				break;
+			*a = *b;
+			*b = swap;
 		}
 }
 
-static int try_filters(struct tuner *t)
+static void scan_items(struct tuner *t)
 {
-	for (unsigned i = 0; i < t->scan.n && i < 3; i++) {
-		const struct tune_item *item = &t->scan.item[i];
-		if (item->size > 1)
-			TRY(try_one(t, SHUFFLE, item->size));
-		TRY(try_one(t, BYTEDELTA, item->size));
-		if (item->size > 1)
-			TRY(try_one(t, BITSHUFFLE, item->size));
-	}
+	for (uint32_t size = 1; size <= 16; size *= 2)
+		add_item(&t->scan, size);
+	add_item(&t->scan, t->hint.item);
+	add_item(&t->scan, t->hint.record);
+	add_item(&t->scan, t->report->period);
+	tune_scan(&t->scan, view_part(t->gathered, 0, min_u64(SCANNED, t->gathered.n)));
+	sort_items(&t->scan);
+}
+
+#define ITEMS_TRIED 3
+
+/* A filter whose bytes alone look a third worse than its sister's does not catch up by matches. */
+static int try_item(struct tuner *t, const struct tune_item *item)
+{
+	if (item->size > 1 && item->plain < item->delta + item->delta / 3)
+		TRY(try_kind(t, SHUFFLE, item->size));
+	if (item->delta < item->plain + item->plain / 3)
+		TRY(try_kind(t, BYTEDELTA, item->size));
+	return item->size > 1 ? try_kind(t, BITSHUFFLE, item->size) : 0;
+}
+
+/*
+ * Text and code: matches of whole words save more than all that an item size explains.
+ * Random bytes: neither matches nor places explain anything.
+ */
+static bool filters_hopeless(const struct tuner *t)
+{
+	const struct tune_trial *plain = &t->report->tried[0];
+	uint64_t least = least_bits(&t->scan.item[0]);
+	uint64_t scanned = min_u64(SCANNED, plain->sampled);
+	uint64_t coded = (uint64_t)plain->stored * 8 * scanned / plain->sampled;
+	if (coded < least - least / 4)
+		return true;
+	return plain->stored >= plain->sampled - plain->sampled / 64 &&
+	       least >= 8 * scanned - 8 * scanned / 64;
+}
+
+static int first_look(struct tuner *t)
+{
+	TRY(gather(t, FIRST_LOOK, false));
+	scan_items(t);
+	TRY(try_kind(t, PLAIN, 1));
+	if (filters_hopeless(t))
+		return 0;
+	for (unsigned i = 0; i < t->scan.n && i < ITEMS_TRIED; i++)
+		TRY(try_item(t, &t->scan.item[i]));
 	return 0;
 }
 
-static const struct tune_trial *best_of(const struct tune_report *r)
+static void sort_trials(struct tune_report *r)
 {
-	const struct tune_trial *best = &r->tried[0];
 	for (unsigned i = 1; i < r->ntried; i++)
-		if (r->tried[i].score < best->score)
-			best = &r->tried[i];
-	return best;
+		for (unsigned k = i; k > 0 && r->tried[k].score < r->tried[k - 1].score; k--) {
+			struct tune_trial swap = r->tried[k];
+			r->tried[k] = r->tried[k - 1];
+			r->tried[k - 1] = swap;
+		}
+}
+
+#define FINALISTS 3
+
+/*
+ * The best ones again on other bytes, and the best one with its planes in one
+ * stream where it has several: which of the two is smaller depends on how alike they are.
+ */
+static int second_look(struct tuner *t)
+{
+	struct tune_report *r = t->report;
+	unsigned n = (unsigned)min_u64(r->ntried, FINALISTS);
+	if (r->ntried == 1)
+		return 0;
+	TRY(gather(t, SECOND_LOOK, true));
+	struct pipeline joined = r->tried[0].pipeline;
+	for (unsigned i = 0; i < n; i++) {
+		struct pipeline p = r->tried[i].pipeline;
+		TRY(try_pipeline(t, &p, &r->tried[i]));
+	}
+	if (joined.split_mode != SPLIT_NEVER && joined.typesize > 1 && joined.typesize <= 16 &&
+	    memchr(joined.filter, FILTER_SHUFFLE, FILTER_SLOTS)) {
+		joined.split_mode = SPLIT_NEVER;
+		memmove(&r->tried[n + 1], &r->tried[n], (r->ntried - n) * sizeof *r->tried);
+		r->ntried++;
+		TRY(try_pipeline(t, &joined, &r->tried[n++]));
+	}
+	unsigned all = r->ntried;
+	r->ntried = n;
+	sort_trials(r);
+	r->ntried = all;
+	return 0;
+}
+
+/*
+ * Where no filter helps, the codec has to do it alone: twice the window and the
+ * next level save 6 % of text and code, and cost a reader nothing.
+ */
+static void advise(struct tuner *t, struct pipeline *out)
+{
+	const struct tune_goal *g = t->goal;
+	bool plain = out->typesize == 1 && !out->filter[FILTER_SLOTS - 1];
+	if (!plain || g->aim == TUNE_SPEED || t->report->permille > 750)
+		return;
+	if (g->free_codec && out->codec == CODEC_ZSTD && out->level == 1)
+		out->level = 2;
+	if (g->free_blocksize)
+		out->blocksize = 128u << 10;
 }
 
 int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tune_input *in,
 		struct pipeline *out, struct tune_report *report)
 {
-	struct tuner t = {.s = s, .goal = goal, .sample = in->sample, .report = report};
-	struct tune_hint hint = tune_head(in->head);
-
+	struct tuner t = {.s = s, .goal = goal, .sample = in->sample, .report = report,
+			  .hint = tune_head(in->head)};
 	*out = goal->base;
-	*report = (struct tune_report){.format = hint.format, .item = hint.item, .permille = 1000,
+	*report = (struct tune_report){.format = t.hint.format, .item = t.hint.item, .permille = 1000,
 				       .again = AGAIN};
-	if (!in->sample.n || !goal->base.level)
+	if (in->sample.n < 64 || !goal->base.level)
 		return 0;
-	struct view v = piece(in->sample, 0, 2, PIECE);
-	report->period = tune_period(v);
-	for (uint32_t size = 1; size <= 16; size *= 2)
-		add_item(&t.scan, size);
-	add_item(&t.scan, hint.item);
-	add_item(&t.scan, hint.record);
-	add_item(&t.scan, report->period);
-	tune_scan(&t.scan, v);
-	sort_items(&t.scan);
-	TRY(try_one(&t, PLAIN, 1));
-	TRY(try_filters(&t));
-	const struct tune_trial *best = best_of(report);
+	report->period = tune_period(view_part(in->sample, in->sample.n / 2, in->sample.n / 2));
+	TRY(first_look(&t));
+	sort_trials(report);
+	TRY(second_look(&t));
+	const struct tune_trial *best = &report->tried[0];
 	*out = best->pipeline;
 	report->permille = (uint32_t)((uint64_t)best->stored * 1000 / best->sampled);
-	if (report->permille > 1000 - 1000 / 32) {
+	if (report->permille + worth[goal->aim] > 1000) {
 		out->level = 0;
 		report->again = AGAIN_STORED;
 	}
+	advise(&t, out);
 	return 0;
 }
 
@@ -182,6 +316,6 @@ bool tune_still_good(const struct tune_report *report, uint64_t since, uint64_t 
 	if (since >= report->again)
 		return false;
 	/* An eighth more than expected, and 2 % for what a small chunk costs anyway. */
-	uint64_t expected = bytes / 1000 * report->permille;
+	uint64_t expected = bytes * report->permille / 1000;
 	return stored <= expected + expected / 8 + bytes / 50;
 }
