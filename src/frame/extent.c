@@ -323,6 +323,15 @@ void space_give(struct space *sp, uint64_t at, uint64_t len)
 	set_free(sp, e);
 }
 
+void space_shorten(struct space *sp, uint64_t at, uint64_t len)
+{
+	node *e = find_busy(sp, at);
+	assert(e && e->lent && len > 0 && len <= e->len);
+	uint64_t rest = e->len - len;
+	e->len = len;
+	space_add(sp, at + len, rest);
+}
+
 bool space_drop(struct space *sp, uint64_t at)
 {
 	node *e = find_busy(sp, at);

@@ -50,6 +50,9 @@ NODISCARD int space_take_below(struct space *sp, uint64_t len, uint64_t most, ui
 void space_put(struct space *sp, uint64_t at, uint64_t len);
 void space_give(struct space *sp, uint64_t at, uint64_t len);
 
+/* What is lent at `at` gets shorter. */
+void space_shorten(struct space *sp, uint64_t at, uint64_t len);
+
 /* No longer wanted in the next root: true if it was put since the last one, and is free now. */
 bool space_drop(struct space *sp, uint64_t at);
 

@@ -22,6 +22,7 @@
 #include <time.h>
 
 #define COPY_STEP (1u << 20)
+#define SECTOR 512u
 
 static bool index_has(const struct index *ix, uint64_t entry)
 {
@@ -135,13 +136,6 @@ static int sync_root(struct frame *f)
 	return 0;
 }
 
-static int make_durable(struct frame *f)
-{
-	TRY(sync_root(f));
-	forget_front(f);
-	return 0;
-}
-
 /* The bytes of a root, on their way to the disk. */
 struct draft {
 	struct index *ix;
@@ -179,13 +173,29 @@ static int pack_trailer(struct frame *f, struct draft *d, struct view sums, stru
 	return rc < 0 ? rc : sign(f, d);
 }
 
+/*
+ * Bytes to put before a trailer that ends at `end` so that its fingerprint is in one sector, and is
+ * there or not: half of one could look like the fingerprint of another program.
+ */
+static uint32_t slack_for(uint64_t end)
+{
+	uint32_t over = (uint32_t)(end % SECTOR);
+	return over && over < TRAILER_PRINT ? TRAILER_PRINT - over : 0;
+}
+
 static int place(struct frame *f, struct draft *d, uint64_t nbytes)
 {
-	uint64_t least, index_len = d->packed.n;
+	static const uint8_t zeros[TRAILER_PRINT];
+	uint64_t least, len = d->packed.n + d->trailer_len;
 	TRY(frame_live_end(f, d->ix, &least));
-	TRY(space_take_behind(&f->space, index_len + d->trailer_len, least, &d->at));
+	TRY(buf_reserve(&d->packed, len + TRAILER_PRINT));
+	TRY(space_take_behind(&f->space, len + TRAILER_PRINT, least, &d->at));
+	uint32_t slack = slack_for(d->at + len);
+	len += slack;
+	space_shorten(&f->space, d->at, len);
+	IGNORE(buf_append(&d->packed, view_of(zeros, slack))); /* reserved above */
 	d->root = (struct header_root){
-		.frame_len = d->at + index_len + d->trailer_len,
+		.frame_len = d->at + len,
 		.nbytes = nbytes,
 		.cbytes = d->at - f->info.header_len,
 		.type_size = type_size_for(f, d->ix, nbytes),
@@ -305,7 +315,7 @@ static int move_front(struct frame *f, struct index *ix)
 	if (!busy)
 		return 0;
 	TRY(commit_index(f, ix, f->info.nbytes, COMMIT_SYNC));
-	return make_durable(f);
+	return sync_root(f);
 }
 
 /* The same data as the root on disk has, but none of it where the trailer of an empty frame goes. */
@@ -342,7 +352,7 @@ static int write_front(struct frame *f)
 	if (rc == 0)
 		rc = io_pread(f->io, at, span_of(there.p, n));
 	if (rc == 0 && memcmp(there.p, now.p, body) != 0 && f->unsynced)
-		rc = make_durable(f);
+		rc = sync_root(f);
 	if (rc == 0)
 		rc = io_pwrite(f->io, at, buf_view(&now));
 	buf_free(&there);
@@ -394,7 +404,8 @@ int frame_commit(struct frame *f, enum durability how)
 {
 	if (f->state == FRAME_BROKEN)
 		return f->error;
-	if (f->state == FRAME_DIRTY) {
+	bool dirty = f->state == FRAME_DIRTY;
+	if (dirty) {
 		commit_check(f);
 		f->state = FRAME_COMMITTING;
 		int rc = f->nbytes ? commit_index(f, &f->index, f->nbytes, how)
@@ -407,7 +418,10 @@ int frame_commit(struct frame *f, enum durability how)
 	if (f->recovered)
 		TRY(commit_recovered(f));
 	if (f->unsynced)
-		TRY(make_durable(f));
-	frame_space_trim(f);
+		TRY(sync_root(f));
+	if (dirty) { /* a clean frame is synced without writing: the times of its file stay */
+		forget_front(f);
+		frame_space_trim(f);
+	}
 	return 0;
 }

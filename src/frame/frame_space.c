@@ -183,20 +183,20 @@ static bool punch(void *arg, uint64_t at, uint64_t len, bool *marked)
 
 void frame_space_durable(struct frame *f)
 {
-	struct punch p = {f, PUNCH_MOST};
 	space_durable(&f->space);
 	if (f->state == FRAME_CLEAN && f->info.nbytes == 0 && f->nbytes == 0 && !f->space.busy) {
 		space_cut(&f->space, f->info.frame_len);
 		f->area = front_end(f);
 		f->survey = SURVEY_DONE;
 	}
-	if (f->space.nfree > live(f) / PRESS_SHARE)
-		space_each_free(&f->space, PUNCH_LEAST, punch, &p);
 }
 
 void frame_space_trim(struct frame *f)
 {
+	struct punch p = {f, PUNCH_MOST};
 	uint64_t idle = f->space.high - f->space.end;
+	if (f->space.nfree > live(f) / PRESS_SHARE)
+		space_each_free(&f->space, PUNCH_LEAST, punch, &p);
 	if (!f->changed || f->unsynced || (idle < CUT_LEAST && idle < f->space.end / 4))
 		return;
 	/* Failure costs space and nothing else. */

@@ -1,0 +1,416 @@
+/*
+ * Power cuts, in memory: a random story of changes and commits runs on an io that remembers every
+ * write, truncation and sync. Then the disks that a power cut could leave are built: what was
+ * synced is there; of the calls since, any subset, in any order, torn at 512 bytes. Each disk is
+ * opened, which recovers, and must show a state of the story at or after the last one that
+ * was acknowledged as durable, whole.
+ *
+ *   frame_crash STORIES STATES SEED [--skip-sync N]
+ *
+ * STATES: disks a crash point. --skip-sync: every N-th sync does nothing, to see that it is noticed.
+ * Prints "STORIES stories, STATES states, RECOVERED recovered"; exit code 1 and a line at the first violation.
+ */
+#include "base/log.h"
+#include "frame/frame.h"
+#include "frame/root.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define SECTOR 512u
+#define CHUNK 1024u
+#define MAX_SIZE 24000u
+#define MAX_STATES 512
+#define MAX_CALLS 512
+
+static unsigned seed;
+
+static uint32_t draw(uint32_t n)
+{
+	seed = seed * 1664525 + 1013904223;
+	return (uint32_t)(((uint64_t)(seed >> 1) * n) >> 31);
+}
+
+/* Content of the file after some commit. */
+struct state {
+	uint64_t hash, size;
+};
+
+struct call {
+	enum { CALL_WRITE, CALL_TRUNCATE, CALL_PUNCH } kind;
+	uint64_t at, len;
+	uint8_t *bytes;
+};
+
+/* The recorder. `now` is what the program sees, `safe` what the disk is sure to have. */
+static struct {
+	struct io io;
+	struct buf now, safe;
+	struct call call[MAX_CALLS];
+	size_t ncalls;
+	unsigned skip_every, nsyncs;
+} disk;
+
+static struct state states[MAX_STATES];
+static size_t nstates, nsafe; /* states before nsafe may no longer be shown */
+static uint64_t nopened, nrecovered, nboots;
+
+static int ensure(struct buf *b, uint64_t n)
+{
+	if (n > b->n) {
+		TRY(buf_reserve(b, n > b->cap ? 2 * n : n));
+		memset(b->p + b->n, 0, n - b->n);
+		b->n = n;
+	}
+	return 0;
+}
+
+static void apply_write(struct buf *b, uint64_t at, const uint8_t *bytes, uint64_t len)
+{
+	if (ensure(b, at + len) < 0)
+		abort();
+	memcpy(b->p + at, bytes, len);
+}
+
+static void apply_truncate(struct buf *b, uint64_t size)
+{
+	if (ensure(b, size) < 0)
+		abort();
+	b->n = size;
+}
+
+static void apply_punch(struct buf *b, uint64_t at, uint64_t len)
+{
+	if (at < b->n)
+		memset(b->p + at, 0, min_u64(len, b->n - at));
+}
+
+static void record(struct call c)
+{
+	assert(disk.ncalls < MAX_CALLS);
+	disk.call[disk.ncalls++] = c;
+}
+
+static int disk_pread(struct io *io, uint64_t at, struct span dst)
+{
+	if (at > disk.now.n || dst.n > disk.now.n - at)
+		return CORRUPT("file ends too early", at);
+	memcpy(dst.p, disk.now.p + at, dst.n);
+	return 0;
+}
+
+static int disk_pwrite(struct io *io, uint64_t at, struct view src)
+{
+	uint8_t *copy = malloc(src.n);
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, src.p, src.n);
+	apply_write(&disk.now, at, src.p, src.n);
+	record((struct call){CALL_WRITE, at, src.n, copy});
+	return 0;
+}
+
+static void forget_calls(void)
+{
+	while (disk.ncalls)
+		free(disk.call[--disk.ncalls].bytes);
+}
+
+static int disk_sync(struct io *io)
+{
+	if (disk.skip_every && ++disk.nsyncs % disk.skip_every == 0)
+		return 0;
+	disk.safe.n = 0;
+	TRY(buf_append(&disk.safe, buf_view(&disk.now)));
+	forget_calls();
+	return 0;
+}
+
+static int disk_size(struct io *io, uint64_t *size)
+{
+	*size = disk.now.n;
+	return 0;
+}
+
+static int disk_truncate(struct io *io, uint64_t size)
+{
+	apply_truncate(&disk.now, size);
+	record((struct call){CALL_TRUNCATE, size, 0, NULL});
+	return 0;
+}
+
+static int disk_punch(struct io *io, uint64_t at, uint64_t len)
+{
+	apply_punch(&disk.now, at, len);
+	record((struct call){CALL_PUNCH, at, len, NULL});
+	return 0;
+}
+
+static void disk_close(struct io *io)
+{
+}
+
+static const struct io_ops disk_ops = {
+	.pread = disk_pread, .pwrite = disk_pwrite, .sync = disk_sync, .size = disk_size,
+	.truncate = disk_truncate, .punch = disk_punch, .close = disk_close,
+};
+
+static uint64_t sum_of(struct view v)
+{
+	return v.n ? root_sum(v) : 0;
+}
+
+/* A write reaches the disk whole, or some of its sectors. */
+static void tear(struct buf *b, const struct call *c)
+{
+	for (uint64_t lo = c->at; lo < c->at + c->len;) {
+		uint64_t hi = min_u64((lo / SECTOR + 1) * SECTOR, c->at + c->len);
+		if (draw(2))
+			apply_write(b, lo, c->bytes + (lo - c->at), hi - lo);
+		lo = hi;
+	}
+}
+
+static void apply(struct buf *b, const struct call *c, bool whole)
+{
+	if (c->kind == CALL_TRUNCATE)
+		apply_truncate(b, c->at);
+	else if (c->kind == CALL_PUNCH)
+		apply_punch(b, c->at, c->len);
+	else if (whole)
+		apply_write(b, c->at, c->bytes, c->len);
+	else
+		tear(b, c);
+}
+
+/*
+ * One disk. Kinds: all calls up to one, the last torn; all but one; one alone; random sectors of
+ * random calls. Calls that touch the same bytes keep their order, as they do in a page cache.
+ */
+static void build_disk(struct buf *b)
+{
+	uint32_t kind = draw(4), n = (uint32_t)disk.ncalls, one = n ? draw(n) : 0;
+	uint32_t odds = 1 + draw(7);
+	b->n = 0;
+	if (buf_append(b, buf_view(&disk.safe)) < 0)
+		abort();
+	for (uint32_t i = 0; i < n; i++) {
+		const struct call *c = &disk.call[i];
+		if (kind == 0 && i <= one)
+			apply(b, c, i < one);
+		else if (kind == 1 && i != one)
+			apply(b, c, true);
+		else if (kind == 2 && i == one)
+			apply(b, c, true);
+		else if (kind == 3 && draw(8) < odds)
+			apply(b, c, draw(3) > 0);
+	}
+}
+
+/* The whole content, or an error. */
+static int content(struct frame *f, struct scratch *s, struct state *st)
+{
+	struct buf b = {0};
+	st->size = frame_size(f);
+	TRY(buf_reserve(&b, st->size + 1));
+	int rc = 0;
+	for (uint32_t n = 0; rc == 0 && n < frame_nchunks(f); n++) {
+		struct frame_span sp = frame_chunk_span(f, n);
+		rc = frame_read_chunk(f, n, s, span_of(b.p + sp.start, sp.len));
+	}
+	st->hash = sum_of(view_of(b.p, st->size));
+	buf_free(&b);
+	return rc;
+}
+
+static bool allowed(struct state st)
+{
+	for (size_t i = nsafe; i < nstates; i++)
+		if (states[i].hash == st.hash && states[i].size == st.size)
+			return true;
+	return false;
+}
+
+static int complain(const char *what, int rc, struct state st)
+{
+	char text[256];
+	printf("%s: %s; size %" PRIu64 ", states %zu..%zu, %zu calls\n", what,
+	       rc < 0 ? err_text(rc, text, sizeof text) : "no such state", st.size, nsafe, nstates, disk.ncalls);
+	return -EIO;
+}
+
+static int judge(struct buf *b, struct scratch *s)
+{
+	struct io *io;
+	struct frame *f;
+	struct frame_info probed;
+	struct state st = {0}, again = {0};
+	TRY(io_mem_open(&io, buf_view(b)));
+	int rc = frame_probe(io, &probed);
+	if (rc < 0)
+		return complain("probe", rc, st);
+	rc = frame_open_take(&f, io);
+	if (rc < 0)
+		return complain("open", rc, st);
+	rc = content(f, s, &st);
+	if (rc < 0)
+		return complain("read", rc, st);
+	if (!allowed(st))
+		return complain("content", 0, st);
+	nopened++;
+	struct view after = io_mem_bytes(frame_io(f));
+	nrecovered += memcmp(after.p, b->p, min_u64(b->n, 87)) != 0;
+	/* Recovered for good: opened again it is the same, and it can be changed. */
+	TRY(io_mem_open(&io, after));
+	frame_close(f);
+	TRY(frame_open_take(&f, io));
+	rc = content(f, s, &again);
+	if (rc < 0 || again.hash != st.hash || again.size != st.size)
+		return complain("second opening", rc, again);
+	frame_close(f);
+	return 0;
+}
+
+static int cut_power(struct scratch *s, unsigned count)
+{
+	struct buf b = {0};
+	int rc = 0;
+	uint64_t boot = root_boot();
+	for (unsigned i = 0; rc == 0 && i < count; i++) {
+		root_boot_set(boot + 2 * ++nboots); /* what was proven on another disk counts for nothing */
+		build_disk(&b);
+		rc = judge(&b, s);
+	}
+	root_boot_set(boot);
+	buf_free(&b);
+	return rc;
+}
+
+struct story {
+	struct frame *f;
+	struct scratch *s;
+	struct pipeline p;
+	uint8_t plain[MAX_SIZE + CHUNK];
+	uint64_t size;
+};
+
+static int put(struct story *t, uint32_t n)
+{
+	struct frame_span sp = frame_chunk_span(t->f, n);
+	struct view plain = view_of(t->plain + sp.start, sp.len);
+	struct buf packed = {0};
+	uint64_t at;
+	if (bytes_are_zero(plain)) {
+		frame_put_zeros(t->f, n);
+		return 0;
+	}
+	int rc = chunk_encode(t->s, &t->p, plain, &packed);
+	if (rc == 0)
+		rc = frame_alloc(t->f, (uint32_t)packed.n, &at);
+	if (rc == 0)
+		rc = frame_write(t->f, at, buf_view(&packed));
+	if (rc == 0)
+		frame_put(t->f, n, at, (uint32_t)packed.n);
+	buf_free(&packed);
+	return rc;
+}
+
+static int change(struct story *t)
+{
+	uint32_t kind = draw(10);
+	uint64_t at = draw(MAX_SIZE - 1), len = 1 + draw(draw(3) ? CHUNK : 6 * CHUNK), old = t->size;
+	if (kind == 0 || kind == 1) {
+		t->size = kind == 0 && draw(2) ? 0 : at;
+		if (t->size < old)
+			memset(t->plain + t->size, 0, old - t->size);
+		at = len = 0;
+	} else {
+		len = min_u64(len, MAX_SIZE - at);
+		for (uint64_t i = 0; i < len; i++)
+			t->plain[at + i] = kind == 2 ? 0 : (uint8_t)(draw(256) >> draw(6));
+		t->size = max_u64(t->size, at + len);
+	}
+	TRY(frame_resize(t->f, t->size));
+	uint64_t edge = min_u64(old, t->size);
+	if (t->size != old && edge % CHUNK && edge)
+		TRY(put(t, (uint32_t)(edge / CHUNK)));
+	for (uint64_t n = at / CHUNK; len && n <= (at + len - 1) / CHUNK; n++)
+		TRY(put(t, (uint32_t)n));
+	return 0;
+}
+
+static int reopen(struct story *t)
+{
+	frame_close(t->f);
+	t->f = NULL;
+	return frame_open_take(&t->f, &disk.io);
+}
+
+static int commit(struct story *t, unsigned count)
+{
+	enum durability how = draw(3) ? COMMIT_LATER : COMMIT_SYNC;
+	assert(nstates < MAX_STATES);
+	states[nstates++] = (struct state){sum_of(view_of(t->plain, t->size)), t->size};
+	TRY(cut_power(t->s, count / 4));
+	TRY(frame_commit(t->f, how));
+	if (how == COMMIT_SYNC)
+		nsafe = nstates - 1;
+	return cut_power(t->s, count);
+}
+
+static int story(struct story *t, unsigned count)
+{
+	static const char *const pipelines[] = {"zstd:1", "store", "shuffle:4+lz4"};
+	char why[64];
+	forget_calls();
+	disk.io.ops = &disk_ops;
+	disk.now.n = disk.safe.n = nsafe = nstates = t->size = 0;
+	memset(t->plain, 0, sizeof t->plain);
+	pipeline_default(&t->p);
+	TRY(pipeline_parse(&t->p, pipelines[draw(3)], why, sizeof why));
+	TRY(frame_create_take(&t->f, &disk.io, &t->p, CHUNK));
+	TRY(io_sync(&disk.io));
+	states[nstates++] = (struct state){0, 0};
+	for (uint32_t i = 0, n = 4 + draw(24); i < n; i++) {
+		for (uint32_t k = 1 + draw(4); k > 0; k--)
+			TRY(change(t));
+		TRY(commit(t, count));
+		if (draw(8) == 0)
+			TRY(reopen(t));
+	}
+	frame_close(t->f);
+	t->f = NULL;
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 4)
+		return 2;
+	unsigned stories = (unsigned)atoi(argv[1]), count = (unsigned)atoi(argv[2]), done = 0;
+	unsigned first = (unsigned)atoi(argv[3]);
+	struct story *t = mem_zalloc(sizeof *t);
+	int rc = t ? scratch_open(&t->s) : -ENOMEM;
+	if (argc == 6)
+		disk.skip_every = (unsigned)atoi(argv[5]);
+	log_init(LOG_LEVEL_ERR, LOG_SINK_STDERR);
+	for (; rc == 0 && done < stories; done++) {
+		seed = (first + done) * 2654435761u;
+		rc = story(t, count);
+		if (rc < 0)
+			printf("story %u: %s\n", first + done, strerror(-rc));
+	}
+	printf("%u stories, %" PRIu64 " states, %" PRIu64 " recovered\n", done, nopened, nrecovered);
+	fflush(stdout);
+	if (rc < 0)
+		_exit(1); /* nobody tidies up after a failure */
+	scratch_close(t->s);
+	mem_free(t);
+	forget_calls();
+	buf_free(&disk.now);
+	buf_free(&disk.safe);
+	return 0;
+}
