@@ -15,8 +15,8 @@
 #include <assert.h>
 
 #define PIECES 4
-#define FIRST_LOOK (8u << 10)   /* bytes a piece when all candidates are tried     */
-#define SECOND_LOOK (16u << 10) /* and when the best of them are                   */
+#define FIRST_LOOK (4u << 10)   /* bytes a piece when all candidates are tried     */
+#define SECOND_LOOK (12u << 10) /* and when the best of them are                   */
 #define SCANNED (16u << 10)     /* of the first look                               */
 
 #define AGAIN (16u << 20)
@@ -100,7 +100,7 @@ static uint32_t price(const struct pipeline *p, enum tune_aim aim)
 		switch (p->filter[i]) {
 		case FILTER_SHUFFLE: cost += 4; break;
 		case FILTER_BITSHUFFLE: cost += 6; break;
-		case FILTER_BYTEDELTA: cost += 6; break;
+		case FILTER_BYTEDELTA: cost += 12; break;
 		}
 	return cost * weight[aim];
 }
@@ -190,13 +190,13 @@ static void scan_items(struct tuner *t)
 #define ITEMS_TRIED 3
 
 /* A filter whose bytes alone look a third worse than its sister's does not catch up by matches. */
-static int try_item(struct tuner *t, const struct tune_item *item)
+static int try_item(struct tuner *t, const struct tune_item *item, bool bits)
 {
 	if (item->size > 1 && item->plain < item->delta + item->delta / 3)
 		TRY(try_kind(t, SHUFFLE, item->size));
 	if (item->delta < item->plain + item->plain / 3)
 		TRY(try_kind(t, BYTEDELTA, item->size));
-	return item->size > 1 ? try_kind(t, BITSHUFFLE, item->size) : 0;
+	return bits && item->size > 1 ? try_kind(t, BITSHUFFLE, item->size) : 0;
 }
 
 /*
@@ -220,10 +220,10 @@ static int first_look(struct tuner *t)
 	TRY(gather(t, FIRST_LOOK, false));
 	scan_items(t);
 	TRY(try_kind(t, PLAIN, 1));
-	if (filters_hopeless(t))
+	if (t->hint.plain || filters_hopeless(t))
 		return 0;
 	for (unsigned i = 0; i < t->scan.n && i < ITEMS_TRIED; i++)
-		TRY(try_item(t, &t->scan.item[i]));
+		TRY(try_item(t, &t->scan.item[i], i < ITEMS_TRIED - 1));
 	return 0;
 }
 
@@ -237,7 +237,7 @@ static void sort_trials(struct tune_report *r)
 		}
 }
 
-#define FINALISTS 3
+#define FINALISTS 2
 
 /*
  * The best ones again on other bytes, and the best one with its planes in one
@@ -273,11 +273,9 @@ static int second_look(struct tuner *t)
  * Where no filter helps, the codec has to do it alone: twice the window and the
  * next level save 6 % of text and code, and cost a reader nothing.
  */
-static void advise(struct tuner *t, struct pipeline *out)
+static void advise(const struct tune_goal *g, struct pipeline *out)
 {
-	const struct tune_goal *g = t->goal;
-	bool plain = out->typesize == 1 && !out->filter[FILTER_SLOTS - 1];
-	if (!plain || g->aim == TUNE_SPEED || t->report->permille > 750)
+	if (g->aim == TUNE_SPEED)
 		return;
 	if (g->free_codec && out->codec == CODEC_ZSTD && out->level == 1)
 		out->level = 2;
@@ -306,8 +304,46 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 		out->level = 0;
 		report->again = AGAIN_STORED;
 	}
-	advise(&t, out);
+	bool plain = out->typesize == 1 && !out->filter[FILTER_SLOTS - 1];
+	if (plain && report->permille <= 750)
+		advise(goal, out);
 	return 0;
+}
+
+/* Whether a form is another one under this size: planes of one byte, items that are never split. */
+static bool same_as_other(enum kind kind, bool joined, uint32_t size)
+{
+	return (kind == SHUFFLE && size == 1) || (joined && (size == 1 || !power_of_two(size)));
+}
+
+bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, struct pipeline *out)
+{
+	const uint32_t sizes[] = {1, 2, 4, 8, 16, item && (item > 16 || !power_of_two(item)) ? item : 0};
+	static const struct form {
+		enum kind kind;
+		bool joined;
+	} forms[] = {{SHUFFLE, false}, {SHUFFLE, true}, {BYTEDELTA, false}, {BYTEDELTA, true},
+		     {BITSHUFFLE, false}};
+	enum { NFORMS = sizeof forms / sizeof *forms };
+
+	if (i < 2) {
+		build(&goal->base, PLAIN, 1, out);
+		if (i == 1)
+			advise(goal, out);
+		return true;
+	}
+	unsigned left = i - 2;
+	for (unsigned k = 0; k < NFORMS * sizeof sizes / sizeof *sizes; k++) {
+		const struct form *f = &forms[k % NFORMS];
+		uint32_t size = sizes[k / NFORMS];
+		if (!size || same_as_other(f->kind, f->joined, size) || left-- > 0)
+			continue;
+		build(&goal->base, f->kind, size, out);
+		if (f->joined)
+			out->split_mode = SPLIT_NEVER;
+		return true;
+	}
+	return false;
 }
 
 bool tune_still_good(const struct tune_report *report, uint64_t since, uint64_t bytes,

@@ -236,6 +236,14 @@ static bool read_netcdf(struct view head, struct tune_hint *h)
 	return head.p[3] == 1 || head.p[3] == 2 || head.p[3] == 5;
 }
 
+/* Tables in front of code, pages of many kinds: what fits one chunk spoils the next. */
+static bool read_mixed(struct view head, struct tune_hint *h)
+{
+	(void)head;
+	h->plain = true;
+	return true;
+}
+
 struct format {
 	const char *name;
 	const char *magic;
@@ -256,6 +264,8 @@ static const struct format formats[] = {
 	{"ppm", "P6", 0, 2, 12, read_pnm},
 	{"spe", "\x55\x55", 4098, 2, 4100, read_spe},
 	{"ntv2", "NUM_OREC", 0, 8, 16, read_ntv2},
+	{"elf", "\x7f" "ELF", 0, 4, 16, read_mixed},
+	{"sqlite", "SQLite format 3", 0, 16, 100, read_mixed},
 	{"gtx", "", 0, 0, 40, read_gtx},
 };
 

@@ -9,6 +9,7 @@ struct tune_hint {
 	const char *format; /* NULL: no header that we know              */
 	uint32_t item;      /* bytes an element, 0: it does not say      */
 	uint32_t record;    /* bytes a row of several elements, 0: none  */
+	bool plain;         /* code and data mixed: no filter suits all  */
 };
 
 /* Judges the first bytes of a file; nothing is read past the view, whatever they claim. */

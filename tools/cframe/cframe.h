@@ -13,7 +13,9 @@ struct subcommand {
 
 int cat_main(int argc, char **argv);
 int codecs_main(int argc, char **argv);
+int verify_main(int argc, char **argv);
 int info_main(int argc, char **argv);
+int tune_main(int argc, char **argv);
 
 /* "cframe: FILE: why" on stderr. Returns the exit code of a failure. */
 int tool_fail(const char *file, int rc);

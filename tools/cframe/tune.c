@@ -1,0 +1,284 @@
+/*
+ * What the tuner makes of a file, beside all that it could have chosen: sizes and
+ * speeds of real chunks. Facts are collected once, as a JSON tree; the table is a walk over it.
+ */
+#include "cframe.h"
+
+#include "codec/chunk.h"
+#include "codec/tune.h"
+
+#include <cjson/cJSON.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHUNK (1u << 20)
+#define FEW 6 /* chunks that are looked at without --all */
+#define CANDIDATES_MAX 40
+
+/* Bytes and seconds of one pipeline over the chunks. */
+struct sum {
+	struct pipeline pipeline;
+	uint64_t bytes, stored;
+	double encode, decode;
+};
+
+struct work {
+	struct scratch *s;
+	struct io *io;
+	uint64_t size;
+	uint64_t step; /* from chunk to chunk, bytes */
+	struct tune_goal goal;
+	struct tune_report first; /* of the first chunk */
+	struct pipeline chosen;   /* for the first chunk */
+	struct sum tuned;         /* as a daemon would write: choosing again when it is time */
+	double choosing;
+	unsigned nchoices;
+	struct sum each[CANDIDATES_MAX];
+	unsigned n;
+	struct buf head, chunk, stored, back;
+};
+
+static double seconds(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* a busy machine is not the codec's fault */
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int measure(struct work *w, struct sum *sum)
+{
+	struct view v = buf_view(&w->chunk);
+	double start = seconds();
+	TRY(chunk_encode(w->s, &sum->pipeline, v, &w->stored));
+	double coded = seconds();
+	TRY(buf_reserve_fresh(&w->back, v.n));
+	TRY(chunk_decode_all(w->s, buf_view(&w->stored), 0, span_of(w->back.p, v.n)));
+	sum->encode += coded - start;
+	sum->decode += seconds() - coded;
+	sum->bytes += v.n;
+	sum->stored += w->stored.n;
+	return memcmp(w->back.p, v.p, v.n) ? -EIO : 0;
+}
+
+static int load(struct work *w, uint64_t at, struct buf *to)
+{
+	size_t n = (size_t)min_u64(CHUNK, w->size - at);
+	TRY(buf_reserve_fresh(to, n));
+	to->n = n;
+	return io_pread(w->io, at, buf_span(to));
+}
+
+static int choose(struct work *w, uint64_t at, struct tune_report *r)
+{
+	struct tune_input in = {buf_view(&w->head), buf_view(&w->chunk), at};
+	double start = seconds();
+	TRY(tune_choose(w->s, &w->goal, &in, &w->tuned.pipeline, r));
+	w->choosing += seconds() - start;
+	w->nchoices++;
+	if (at)
+		return 0;
+	w->first = *r;
+	w->chosen = w->tuned.pipeline;
+	uint32_t item = r->period ? r->period : r->item;
+	while (w->n < CANDIDATES_MAX &&
+	       tune_candidate(&w->goal, item, w->n, &w->each[w->n].pipeline))
+		w->n++;
+	return 0;
+}
+
+static int walk(struct work *w)
+{
+	struct tune_report r;
+	uint64_t since = 0, bytes = 0, stored = 0;
+	TRY(load(w, 0, &w->head));
+	for (uint64_t at = 0; at < w->size; at += w->step) {
+		TRY(load(w, at, &w->chunk));
+		if (!at || !tune_still_good(&r, since, bytes, stored)) {
+			TRY(choose(w, at, &r));
+			since = 0;
+		}
+		uint64_t before = w->tuned.stored;
+		TRY(measure(w, &w->tuned));
+		bytes = w->chunk.n;
+		stored = w->tuned.stored - before;
+		since += w->step;
+		for (unsigned i = 0; i < w->n; i++)
+			TRY(measure(w, &w->each[i]));
+	}
+	return 0;
+}
+
+static bool same(const struct pipeline *a, const struct pipeline *b)
+{
+	return a->level == b->level && a->typesize == b->typesize && a->blocksize == b->blocksize &&
+	       a->split_mode == b->split_mode && !memcmp(a->filter, b->filter, FILTER_SLOTS) &&
+	       !memcmp(a->meta, b->meta, FILTER_SLOTS);
+}
+
+static void add_sum(cJSON *to, const struct sum *s, bool chosen)
+{
+	char text[PIPELINE_TEXT_MAX];
+	pipeline_format(&s->pipeline, text);
+	cJSON_AddStringToObject(to, "pipeline", text);
+	cJSON_AddBoolToObject(to, "one_stream", s->pipeline.split_mode == SPLIT_NEVER);
+	cJSON_AddNumberToObject(to, "blocksize", s->pipeline.blocksize);
+	cJSON_AddNumberToObject(to, "bytes", (double)s->bytes);
+	cJSON_AddNumberToObject(to, "stored", (double)s->stored);
+	cJSON_AddNumberToObject(to, "encode_mb_s", s->encode > 0 ? (double)s->bytes / 1e6 / s->encode : 0);
+	cJSON_AddNumberToObject(to, "decode_mb_s", s->decode > 0 ? (double)s->bytes / 1e6 / s->decode : 0);
+	cJSON_AddBoolToObject(to, "chosen", chosen);
+}
+
+static void describe(cJSON *to, const char *file, const struct work *w)
+{
+	cJSON_AddStringToObject(to, "file", file);
+	cJSON_AddNumberToObject(to, "size", (double)w->size);
+	cJSON_AddStringToObject(to, "format", w->first.format ? w->first.format : "");
+	cJSON_AddNumberToObject(to, "item", w->first.item);
+	cJSON_AddNumberToObject(to, "period", w->first.period);
+	cJSON_AddNumberToObject(to, "choices", w->nchoices);
+	cJSON_AddNumberToObject(to, "choosing_ms", w->choosing * 1e3);
+	struct sum tuned = w->tuned;
+	tuned.pipeline = w->chosen;
+	add_sum(cJSON_AddObjectToObject(to, "tuned"), &tuned, true);
+	cJSON *list = cJSON_AddArrayToObject(to, "candidates");
+	for (unsigned i = 0; i < w->n; i++) {
+		cJSON *one = cJSON_CreateObject();
+		add_sum(one, &w->each[i], same(&w->each[i].pipeline, &w->chosen));
+		cJSON_AddItemToArray(list, one);
+	}
+}
+
+static double number(const cJSON *in, const char *name)
+{
+	return cJSON_GetNumberValue(cJSON_GetObjectItem(in, name));
+}
+
+static void print_row(const cJSON *row, const char *note)
+{
+	double bytes = number(row, "bytes"), stored = number(row, "stored");
+	bool chosen = cJSON_IsTrue(cJSON_GetObjectItem(row, "chosen"));
+	bool joined = cJSON_IsTrue(cJSON_GetObjectItem(row, "one_stream"));
+	char block[16] = "auto";
+	if (number(row, "blocksize") > 0)
+		snprintf(block, sizeof block, "%.0fK", number(row, "blocksize") / 1024);
+	printf("%c %-34s %-7s %5s  %8.1f%%  %7.3f  %6.0f  %6.0f\n", chosen ? '*' : ' ',
+	       note ? note : cJSON_GetStringValue(cJSON_GetObjectItem(row, "pipeline")),
+	       joined ? "joined" : "", block, stored > 0 ? 100 * stored / bytes : 0,
+	       stored > 0 ? bytes / stored : 0, number(row, "encode_mb_s"), number(row, "decode_mb_s"));
+}
+
+static void print_table(const cJSON *of)
+{
+	const cJSON *row, *tuned = cJSON_GetObjectItem(of, "tuned");
+	const char *format = cJSON_GetStringValue(cJSON_GetObjectItem(of, "format"));
+	printf("%s: %.0f bytes, header %s, item %.0f, period %.0f; %.0f choices took %.1f ms\n",
+	       cJSON_GetStringValue(cJSON_GetObjectItem(of, "file")), number(of, "size"),
+	       *format ? format : "unknown", number(of, "item"), number(of, "period"),
+	       number(of, "choices"), number(of, "choosing_ms"));
+	printf("  %-34s %-7s %5s  %9s  %7s  %6s  %6s\n", "pipeline", "streams", "block", "stored",
+	       "ratio", "enc", "dec");
+	cJSON_ArrayForEach(row, cJSON_GetObjectItem(of, "candidates"))
+	{
+		if (number(row, "bytes") > 0)
+			print_row(row, NULL);
+	}
+	print_row(tuned, "as tuned, chunk by chunk");
+}
+
+static void work_free(struct work *w)
+{
+	io_close(w->io);
+	buf_free(&w->head);
+	buf_free(&w->chunk);
+	buf_free(&w->stored);
+	buf_free(&w->back);
+	mem_free(w);
+}
+
+static int open_plain(const char *file, struct io **io)
+{
+	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	int rc = io_file_open(io, fd, true);
+	if (rc < 0)
+		close(fd);
+	return rc;
+}
+
+static int tune_file(struct scratch *s, const char *file, bool all, cJSON *to)
+{
+	struct work *w = mem_zalloc(sizeof *w);
+	if (!w)
+		return -ENOMEM;
+	w->s = s;
+	w->goal = (struct tune_goal){.free_codec = true, .free_blocksize = true};
+	pipeline_default(&w->goal.base);
+	int rc = open_plain(file, &w->io);
+	if (rc == 0)
+		rc = io_size(w->io, &w->size);
+	uint64_t nchunks = ceil_div(w->size, CHUNK);
+	w->step = CHUNK * (all || nchunks <= FEW ? 1 : nchunks / FEW);
+	if (rc == 0 && w->size)
+		rc = walk(w);
+	if (rc == 0)
+		describe(to, file, w);
+	work_free(w);
+	return rc;
+}
+
+static int show(cJSON *files, bool json)
+{
+	const cJSON *one;
+	if (!json) {
+		cJSON_ArrayForEach(one, files) print_table(one);
+		return 0;
+	}
+	char *text = cJSON_Print(files);
+	if (!text)
+		return 1;
+	puts(text);
+	free(text);
+	return 0;
+}
+
+static bool flag(const char *word, bool *json, bool *all)
+{
+	*json = *json || strcmp(word, "--json") == 0;
+	*all = *all || strcmp(word, "--all") == 0;
+	return word[0] == '-' && word[1] == '-';
+}
+
+int tune_main(int argc, char **argv)
+{
+	bool json = false, all = false;
+	int failed = 0, nfiles = 0;
+	struct scratch *s;
+	for (int i = 1; i < argc; i++)
+		nfiles += !flag(argv[i], &json, &all);
+	cJSON *files = cJSON_CreateArray();
+	if (!nfiles || !files || scratch_open(&s) < 0) {
+		cJSON_Delete(files);
+		return tool_usage(subcommand_find(argv[0]));
+	}
+	for (int i = 1; i < argc; i++) {
+		if (flag(argv[i], &json, &all))
+			continue;
+		cJSON *one = cJSON_CreateObject();
+		int rc = one ? tune_file(s, argv[i], all, one) : -ENOMEM;
+		if (rc < 0) {
+			failed = tool_fail(argv[i], rc);
+			cJSON_Delete(one);
+			continue;
+		}
+		cJSON_AddItemToArray(files, one);
+	}
+	failed |= show(files, json);
+	cJSON_Delete(files);
+	scratch_close(s);
+	return failed;
+}
