@@ -111,6 +111,14 @@ int plan_init(struct block_plan *p, const struct chunk *c, struct scratch *s)
 	return scratch_state(s, p->coder.codec, &p->coder.state);
 }
 
+/* In pieces: one memcpy of megabytes was a quarter slower where it was tried, past the caches' size. */
+static void copy_plain(struct view from, struct span dst)
+{
+	const size_t piece = 128 << 10;
+	for (size_t at = 0; at < dst.n; at += piece)
+		memcpy(dst.p + at, from.p + at, min_u64(piece, dst.n - at));
+}
+
 /* One block on its way out. */
 struct job {
 	const struct chunk *c;
@@ -191,7 +199,7 @@ int chunk_decode(const struct chunk *c, struct scratch *s, struct run run, struc
 	case CHUNK_REGULAR:
 		return decode_regular(c, s, run, stored, dst);
 	case CHUNK_STORED:
-		memcpy(dst.p, stored.p, dst.n);
+		copy_plain(stored, dst);
 		return 0;
 	case CHUNK_NAN:
 	case CHUNK_VALUE:

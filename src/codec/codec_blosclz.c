@@ -60,20 +60,12 @@ static inline void fill_period(uint8_t *out, const uint8_t *end, size_t period)
 		put_le64(out, x);
 }
 
-static bool copy_match(struct reader *r, size_t len, size_t dist)
+/* From `out` to `end`, in steps that may go up to SLACK bytes too far. */
+static void copy_wide(uint8_t *out, const uint8_t *end, size_t dist)
 {
-	if (dist > (size_t)(r->out - r->out_start) || len > (size_t)(r->out_end - r->out))
-		return false;
-	uint8_t *out = r->out, *end = out + len;
-	r->out = end;
-	if ((size_t)(r->out_end - out) < len + SLACK) {
-		for (; out < end; out++)
-			*out = *(out - dist);
-		return true;
-	}
 	if (dist < 16 && (dist & (dist - 1)) == 0) {
 		fill_period(out, end, dist);
-		return true;
+		return;
 	}
 	if (dist < 16) {
 		/* Sixteen bytes by hand; from there the pattern repeats at a distance of 16 or more. */
@@ -84,6 +76,31 @@ static bool copy_match(struct reader *r, size_t len, size_t dist)
 	}
 	for (; out < end; out += 16)
 		copy16(out, out - dist);
+}
+
+static inline bool copy_match(struct reader *r, size_t len, size_t dist)
+{
+	if (dist > (size_t)(r->out - r->out_start) || len > (size_t)(r->out_end - r->out))
+		return false;
+	uint8_t *out = r->out, *end = out + len;
+	r->out = end;
+	if ((size_t)(r->out_end - end) >= SLACK) {
+		if (dist >= 16 && len <= 32) {
+			copy16(out, out - dist);
+			copy16(out + 16, out + 16 - dist);
+		} else if (dist == 1) {
+			memset(out, *(out - 1), len);
+		} else {
+			copy_wide(out, end, dist);
+		}
+		return true;
+	}
+	if (len > 2 * SLACK) {
+		copy_wide(out, end - SLACK, dist);
+		out = end - SLACK;
+	}
+	for (; out < end; out++)
+		*out = *(out - dist);
 	return true;
 }
 
@@ -142,6 +159,7 @@ static int blosclz_decode(void *state, struct view src, struct span dst,
 #define HASH_LOG_MAX 14
 #define CHAIN (1u << 16) /* a power of two; distances on a chain stay below it */
 #define NICE_LEN 256u    /* a match as good as any: the search ends */
+#define RUN 32u          /* literals behind one byte */
 #define TAIL 12u         /* no match starts in the last bytes: room for wide reads, a literal end */
 
 /*
@@ -156,16 +174,18 @@ struct state {
 };
 
 struct effort {
-	uint8_t hash_log;
+	uint8_t hash_log; /* 2^12 places stay in L1: twice as fast as 2^14, 1 % larger */
 	uint8_t skip;  /* after 2^skip misses the search starts to leap     */
 	uint8_t depth; /* candidates looked at; > 1: by way of the chain    */
 	bool lazy;     /* try the next byte before taking a match           */
+	uint8_t least; /* give up when a probe shrinks less: 100ths, see worth_it */
 };
 
 static const struct effort efforts[10] = {
-	{12, 4, 1, false},  {12, 4, 1, false}, {12, 5, 1, false}, {13, 5, 1, false},
-	{13, 6, 1, false},  {14, 6, 1, false}, {14, 7, 4, false}, {14, 8, 8, true},
-	{14, 9, 16, true},  {14, 16, 64, true},
+	{12, 4, 1, false, 200}, {12, 4, 1, false, 200}, {12, 5, 1, false, 150},
+	{12, 5, 1, false, 120}, {12, 5, 1, false, 120}, {12, 4, 1, false, 120},
+	{14, 7, 4, false, 120}, {14, 8, 8, true, 115},  {14, 9, 16, true, 110},
+	{14, 16, 64, true, 100},
 };
 
 struct writer {
@@ -258,8 +278,23 @@ static inline struct match find_match(struct writer *w, const uint8_t *p)
 
 static bool put_literals(struct writer *w, const uint8_t *p, size_t n)
 {
+	/* Whole runs by wide copies; the room for one more than there is absorbs the last. */
+	if ((size_t)(w->out_end - w->out) >= n + n / RUN + 2 + RUN && (size_t)(w->src_end - p) >= n + RUN) {
+		uint8_t *out = w->out;
+		for (; n > RUN; n -= RUN, p += RUN, out += RUN + 1) {
+			*out = RUN - 1;
+			memcpy(out + 1, p, RUN);
+		}
+		if (n) {
+			*out = (uint8_t)(n - 1);
+			memcpy(out + 1, p, RUN);
+			out += n + 1;
+		}
+		w->out = out;
+		return true;
+	}
 	while (n) {
-		size_t part = n < 32 ? n : 32;
+		size_t part = n < RUN ? n : RUN;
 		if ((size_t)(w->out_end - w->out) < part + 1)
 			return false;
 		*w->out++ = (uint8_t)(part - 1);
@@ -309,7 +344,7 @@ static void table_fill(struct writer *w, const uint8_t *from, const uint8_t *to)
 	}
 }
 
-static bool encode_all(struct writer *w)
+static bool encode_thoroughly(struct writer *w)
 {
 	const uint8_t *p = w->src, *lit = p, *stop = w->src_end - TAIL;
 	unsigned misses = 0;
@@ -343,6 +378,109 @@ static bool encode_all(struct writer *w)
 	return put_literals(w, lit, (size_t)(w->src_end - lit));
 }
 
+/* Bytes that a match must have at least: shorter ones cost about what they spare. */
+#define SHORTEST 7u
+
+static inline uint32_t hash7(uint64_t x, unsigned log)
+{
+	return (uint32_t)((x << 8) * 0x9E3779B185EBCA87u >> (64 - log));
+}
+
+/*
+ * Distance to the newest place with the same hash; enters p. What an earlier stream
+ * left there is no place in this one and becomes 1, which is as good as any other and spares
+ * the search a branch that nothing can predict. p is not the first byte.
+ */
+static inline uint32_t fast_put(struct state *st, const struct writer *w, const uint8_t *p, unsigned log)
+{
+	uint32_t at = (uint32_t)(p - w->src), pos = st->base + at;
+	uint32_t *slot = &st->head[hash7(get_le64(p), log)];
+	uint32_t dist = pos - *slot, reach = at < FAR_MAX ? at : FAR_MAX;
+	*slot = pos;
+	return dist - 1 < reach ? dist : 1;
+}
+
+/* True: at least SHORTEST bytes at p are those `dist` before. */
+static inline bool fast_matches(const uint8_t *p, uint32_t dist)
+{
+	return (get_le64(p) ^ get_le64(p - dist)) << 8 == 0;
+}
+
+/* The first match found is taken. */
+static bool encode_fast(struct writer *w)
+{
+	struct state *st = w->st;
+	const uint8_t *p = w->src, *lit = p, *stop = w->src_end - TAIL;
+	const unsigned log = w->effort->hash_log, skip = w->effort->skip;
+	unsigned misses = 0;
+	for (p++; p < stop;) {
+		uint32_t dist = fast_put(st, w, p, log);
+		if (!fast_matches(p, dist)) {
+			p += 1 + (misses++ >> skip);
+			continue;
+		}
+		struct match m = {0, dist};
+		m.len = SHORTEST + match_length(p - dist + SHORTEST, p + SHORTEST, w->match_end);
+		if (dist > NEAR_MAX && m.len < SHORTEST + 2) {
+			p++;
+			continue;
+		}
+		misses = 0;
+		while (p - 1 > lit && (size_t)(p - w->src) > dist && p[-1] == *(p - 1 - dist)) {
+			p--;
+			m.len++;
+		}
+		if (!put_literals(w, lit, (size_t)(p - lit)) || !put_match(w, m))
+			return false;
+		p += m.len;
+		lit = p;
+		if (p < stop)
+			(void)fast_put(st, w, p - 2, log);
+	}
+	return put_literals(w, lit, (size_t)(w->src_end - lit));
+}
+
+/*
+ * A stream that hardly shrinks costs its readers more than it spares, and is left plain
+ * soon: a window in its second half is parsed with nothing written. The measures are
+ * those of the reference (FORMAT.md 6.1), so that both give up on the same data.
+ */
+#define PROBE 16384u
+#define PROBE_LOG 12
+#define PROBE_SKIP 5 /* noise is known as such without a look at every byte */
+
+static size_t probe_cost(struct state *st, const uint8_t *src, size_t n)
+{
+	const uint8_t *p = src + 1, *lit = src, *end = src + n, *stop = end - TAIL;
+	struct writer w = {.st = st, .src = src};
+	size_t cost = 0, misses = 0;
+	while (p < stop) {
+		uint32_t dist = fast_put(st, &w, p, PROBE_LOG);
+		if (!fast_matches(p, dist)) {
+			p += 1 + (misses++ >> PROBE_SKIP);
+			continue;
+		}
+		misses = 0;
+		size_t len = SHORTEST + match_length(p - dist + SHORTEST, p + SHORTEST, end);
+		cost += (size_t)(p - lit) + 1 + (len >= 9 ? 3 + (len - 9) / 255 : 2);
+		p += len;
+		lit = p;
+	}
+	st->base += (uint32_t)n;
+	return cost + (size_t)(end - lit) * 33 / 32 + 1;
+}
+
+static bool worth_it(struct state *st, const struct effort *e, struct view src)
+{
+	size_t half = src.n / 2, n = half < PROBE ? half : PROBE;
+	return n < 4 * TAIL || probe_cost(st, src.p + half, n) * e->least <= 100 * n;
+}
+
+static bool encode_all(struct writer *w)
+{
+	return w->effort->depth > 1 ? encode_thoroughly(w) : encode_fast(w);
+}
+
 static ssize_t blosclz_encode(void *state, int level, struct view src, struct span dst)
 {
 	struct state *st = state;
@@ -353,6 +491,8 @@ static ssize_t blosclz_encode(void *state, int level, struct view src, struct sp
 		memset(st, 0, sizeof *st);
 		st->base = 1;
 	}
+	if (!worth_it(st, &efforts[level], src))
+		return 0;
 	struct writer w = {
 		.st = st,
 		.effort = &efforts[level],

@@ -91,11 +91,17 @@ static int gather(struct tuner *t, size_t length, bool late)
 	return 0;
 }
 
-/* What a filter costs a reader, in 1/1000 of the size. */
+static bool is_split(const struct pipeline *p)
+{
+	return p->split_mode != SPLIT_NEVER && p->typesize > 1 && p->typesize <= 16 &&
+	       memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS);
+}
+
+/* What a filter, or a stream more, costs a reader, in 1/1000 of the size. */
 static uint32_t price(const struct pipeline *p, enum tune_aim aim)
 {
 	static const uint32_t weight[] = {[TUNE_BALANCED] = 1, [TUNE_SIZE] = 0, [TUNE_SPEED] = 4};
-	uint32_t cost = 0;
+	uint32_t cost = is_split(p) ? p->typesize : 0;
 	for (unsigned i = 0; i < FILTER_SLOTS; i++)
 		switch (p->filter[i]) {
 		case FILTER_SHUFFLE: cost += 4; break;
@@ -111,7 +117,7 @@ static uint32_t price(const struct pipeline *p, enum tune_aim aim)
  */
 static uint32_t table_excess(const struct pipeline *p, size_t n, uint32_t stored)
 {
-	if (p->split_mode == SPLIT_NEVER || p->typesize > 16 || !memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS))
+	if (!is_split(p))
 		return 0;
 	uint64_t block = p->blocksize ? p->blocksize : max_u64(64u << 10, (uint64_t)p->typesize << 14);
 	if (block <= n)
@@ -255,8 +261,7 @@ static int second_look(struct tuner *t)
 		struct pipeline p = r->tried[i].pipeline;
 		TRY(try_pipeline(t, &p, &r->tried[i]));
 	}
-	if (joined.split_mode != SPLIT_NEVER && joined.typesize > 1 && joined.typesize <= 16 &&
-	    memchr(joined.filter, FILTER_SHUFFLE, FILTER_SLOTS)) {
+	if (is_split(&joined)) {
 		joined.split_mode = SPLIT_NEVER;
 		memmove(&r->tried[n + 1], &r->tried[n], (r->ntried - n) * sizeof *r->tried);
 		r->ntried++;
@@ -305,7 +310,7 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 		report->again = AGAIN_STORED;
 	}
 	bool plain = out->typesize == 1 && !out->filter[FILTER_SLOTS - 1];
-	if (plain && report->permille <= 750)
+	if (plain && report->permille <= 900)
 		advise(goal, out);
 	return 0;
 }
