@@ -182,7 +182,7 @@ struct effort {
 };
 
 static const struct effort efforts[10] = {
-	{12, 4, 1, false, 200}, {12, 4, 1, false, 200}, {12, 5, 1, false, 150},
+	{12, 4, 1, false, 130}, {12, 4, 1, false, 130}, {12, 5, 1, false, 125},
 	{12, 5, 1, false, 120}, {12, 5, 1, false, 120}, {12, 4, 1, false, 120},
 	{14, 7, 4, false, 120}, {14, 8, 8, true, 115},  {14, 9, 16, true, 110},
 	{14, 16, 64, true, 100},
@@ -442,8 +442,8 @@ static bool encode_fast(struct writer *w)
 
 /*
  * A stream that hardly shrinks costs its readers more than it spares, and is left plain
- * soon: a window in its second half is parsed with nothing written. The measures are
- * those of the reference (FORMAT.md 6.1), so that both give up on the same data.
+ * soon: a window in its second half is parsed with nothing written. The measures are those
+ * of the reference (FORMAT.md 6.1), so that both give up on the same data; but for the lowest levels.
  */
 #define PROBE 16384u
 #define PROBE_LOG 12

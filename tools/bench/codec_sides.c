@@ -3,11 +3,14 @@
 #include "codec/block.h"
 #include "codec/scratch_impl.h"
 
+#include <blosc2.h>
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 struct reference ref;
+static __typeof__(blosc2_create_cctx) *create_cctx;
+static __typeof__(blosc2_create_dctx) *create_dctx;
 static void *zstd_cctx, *zstd_dctx, *lz4_state;
 
 void die(const char *what)
@@ -35,8 +38,8 @@ void reference_open(const char *path)
 		void *to;
 	} symbol[] = {
 		{"blosc2_init", &ref.init},
-		{"blosc2_create_cctx", &ref.create_cctx},
-		{"blosc2_create_dctx", &ref.create_dctx},
+		{"blosc2_create_cctx", &create_cctx},
+		{"blosc2_create_dctx", &create_dctx},
 		{"blosc2_compress_ctx", &ref.compress},
 		{"blosc2_decompress_ctx", &ref.decompress},
 		{"blosc2_getitem_ctx", &ref.getitem},
@@ -97,8 +100,8 @@ static void open_reference(struct bench *b)
 		cp.filters[slot] = c->filters[i];
 		cp.filters_meta[slot] = c->filters[i] == FILTER_BYTEDELTA ? c->typesize : 0;
 	}
-	b->cctx = ref.create_cctx(cp);
-	b->dctx = ref.create_dctx(dp);
+	b->cctx = create_cctx(cp);
+	b->dctx = create_dctx(dp);
 	if (!b->cctx || !b->dctx)
 		die("no context");
 }
