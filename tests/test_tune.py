@@ -1,0 +1,269 @@
+"""The tuner: what it picks for data with a known answer, and that whatever it picks is sound."""
+
+import json
+import os
+import struct
+import subprocess
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+
+from test_codec_tool import BUILD, Tool
+
+BALANCED, SIZE, SPEED = range(3)
+MIB = 1 << 20
+
+
+class Choice:
+    def __init__(self, line, chunk):
+        words = line.split()
+        self.pipeline, self.format = words[0], words[3]
+        self.split, self.blocksize, self.item, self.period, self.permille, self.ntried = (
+            int(words[i]) for i in (1, 2, 4, 5, 6, 7))
+        self.chunk = chunk
+        *filters, self.codec = self.pipeline.split("+")
+        self.filters = [f.split(":")[0] for f in filters]
+        sizes = [int(f.split(":")[1]) for f in filters if ":" in f]
+        self.typesize = sizes[0] if sizes else 1
+
+    def __repr__(self):
+        return f"{self.pipeline} ({self.permille} permille, {self.format})"
+
+
+class Tuner:
+    def __init__(self):
+        self.proc = subprocess.Popen([BUILD / "tests" / "c" / "tune_tool"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, op, head, sample, aim=BALANCED, candidate=0, item=0, base=""):
+        base = base.encode()
+        self.proc.stdin.write(struct.pack("<8I", ord(op), aim, candidate, item, len(head), len(sample), len(base), 0))
+        self.proc.stdin.write(head + sample + base)
+        self.proc.stdin.flush()
+        answer = self.proc.stdout.read(12)
+        assert len(answer) == 12, f"tune_tool died: {self.proc.wait()}"
+        rc, nline, nchunk = struct.unpack("<iII", answer)
+        line, chunk = self.proc.stdout.read(nline), self.proc.stdout.read(nchunk)
+        return (rc, None) if rc < 0 else (rc, Choice(line.decode(), chunk))
+
+    def choose(self, data, head=None, **kw):
+        rc, choice = self.ask("c", data if head is None else head, data, **kw)
+        assert rc == 0
+        return choice
+
+
+@pytest.fixture(scope="module")
+def tuner():
+    one = Tuner()
+    yield one
+    one.proc.stdin.close()
+    assert one.proc.wait(20) == 0
+
+
+@pytest.fixture(scope="module")
+def codec():
+    one = Tool()
+    yield one
+    one.proc.stdin.close()
+    one.proc.wait(20)
+
+
+def rng():
+    return np.random.default_rng(6)
+
+
+def walk_f8():
+    return np.cumsum(rng().normal(size=MIB // 8)).tobytes()
+
+
+def audio_i2():
+    t = np.arange(MIB // 2) / 44100
+    return (6000 * np.sin(2764 * t) + rng().normal(scale=60, size=t.size)).astype("<i2").tobytes()
+
+
+def image_u1():
+    y, x = np.mgrid[0:1024, 0:1024]
+    return (120 + 60 * np.sin(x / 300) + 40 * np.cos(y / 170) + rng().normal(scale=2, size=x.shape)).astype("u1").tobytes()
+
+
+RECORD = np.dtype([("id", "<u4"), ("t", "<f8"), ("x", "<f4"), ("y", "<f4"), ("flag", "<u2"), ("n", "<i2"), ("q", "<u4")])
+
+
+def records():
+    r, n = rng(), MIB // 28
+    d = np.zeros(n, RECORD)
+    d["id"], d["t"] = np.arange(n), 1.6e9 + np.cumsum(r.exponential(.01, n))
+    d["x"], d["y"], d["q"] = r.normal(size=n).round(2), r.normal(size=n), r.integers(0, 1000, n)
+    d["flag"], d["n"] = r.integers(0, 4, n), r.integers(-100, 100, n)
+    return d
+
+
+def text():
+    r = rng()
+    words = [bytes(r.integers(97, 123, r.integers(2, 9)).astype("u1")) for _ in range(3000)]
+    return b" ".join(words[i] for i in (r.zipf(1.3, 250000) % 3000))[:MIB]
+
+
+def noise():
+    return rng().bytes(MIB)
+
+
+def npy(array):
+    return b"\x93NUMPY\x01\x00\x76\x00" + repr({"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False,
+                                              "shape": array.shape}).encode().ljust(117) + b"\n" + array.tobytes()
+
+
+# What must be picked: item size, one of these filters.
+KNOWN = [
+    (walk_f8, 8, {"bytedelta", "bitshuffle"}),
+    (audio_i2, 2, {"bytedelta"}),
+    (image_u1, 1, {"bytedelta"}),
+    (lambda: records().tobytes(), 28, {"bitshuffle", "bytedelta"}),
+    (lambda: np.arange(MIB // 4, dtype="<u4").tobytes(), 4, {"bytedelta", "bitshuffle", "shuffle"}),
+]
+
+
+@pytest.mark.parametrize("make, item, filters", KNOWN, ids=["walk", "audio", "image", "records", "counter"])
+def test_known_answers(tuner, make, item, filters):
+    got = tuner.choose(make())
+    assert set(got.filters) & filters, got
+    assert got.typesize == item, got
+
+
+def test_text_has_no_filter(tuner):
+    got = tuner.choose(text())
+    assert not got.filters and got.codec == "zstd:2" and got.blocksize == 128 << 10, got
+
+
+@pytest.mark.parametrize("make", [noise, lambda: zlib.compress(text() + noise())[:MIB]], ids=["random", "deflated"])
+def test_what_does_not_shrink_is_stored(tuner, make):
+    data = make()
+    got = tuner.choose(data)
+    assert got.codec == "store" and got.ntried <= 2, got
+    assert len(got.chunk) <= len(data) + 32
+
+
+def test_given_codec_and_level_stay(tuner):
+    assert tuner.choose(walk_f8(), base="lz4:5").codec == "lz4:5"
+    assert tuner.choose(text(), base="zstd:1").codec == "zstd:1"
+    assert tuner.choose(text(), base="zstd:7").blocksize == 0
+    assert tuner.choose(text(), base="store").codec == "store"
+
+
+HEADERS = [
+    ("npy", lambda: npy(np.zeros((40, 50), ">f4")), 4),
+    ("npy", lambda: npy(np.zeros(40, "<c16")), 8),
+    ("npy", lambda: npy(records()[:9]), 0),
+    ("fits", lambda: fits([("SIMPLE", "T"), ("BITPIX", "-32"), ("NAXIS", "2")]), 4),
+    ("nifti", lambda: struct.pack("<i66xhh", 348, 16, 32).ljust(344, b"\0") + b"n+1\0", 4),
+    ("wav", lambda: b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0" + struct.pack("<HHIIHH", 1, 2, 44100, 176400, 4, 16) + bytes(9), 2),
+    ("netcdf", lambda: b"CDF\x01" + bytes(40), 0),
+    ("tiff", lambda: b"II*\0\x08\0\0\0" + struct.pack("<HHHIIHHII", 2, 258, 3, 1, 16, 259, 3, 1, 1), 2),
+    ("tiff", lambda: b"MM\0*\0\0\0\x08" + struct.pack(">HHHIHHHHIHH", 2, 258, 3, 1, 32, 0, 259, 3, 1, 1, 0), 4),
+    ("pgm", lambda: b"P5 640 480 65535\n" + bytes(9), 2),
+    ("ppm", lambda: b"P6\n640 480\n255\n" + bytes(9), 1),
+    ("ntv2", lambda: b"NUM_OREC" + bytes(60), 4),
+    ("gtx", lambda: struct.pack(">ddddii", -90, -180, .25, .25, 721, 1440), 4),
+    ("elf", lambda: b"\x7fELF" + bytes(60), 0),
+    ("sqlite", lambda: b"SQLite format 3\0" + bytes(90), 0),
+]
+
+
+def fits(cards):
+    return "".join(f"{key:8}= {value:>20}".ljust(80) for key, value in cards).ljust(2800).encode() + b"END".ljust(80)
+
+
+@pytest.mark.parametrize("name, make, item", HEADERS, ids=[f"{h[0]}-{i}" for i, h in enumerate(HEADERS)])
+def test_headers(tuner, name, make, item):
+    got = tuner.choose(walk_f8()[:4096], head=make())
+    assert (got.format, got.item) == (name, item)
+
+
+@pytest.mark.parametrize("name, make, item", HEADERS, ids=[f"{h[0]}-{i}" for i, h in enumerate(HEADERS)])
+def test_hostile_headers(tuner, name, make, item):
+    """Cut short, and with other bytes in them: nothing outside is read (run under a sanitizer)."""
+    head, r, data = make()[:6000], np.random.default_rng(7), bytes(range(256)) * 4
+    for n in range(0, len(head), 1 + len(head) // 200):
+        tuner.choose(data, head=head[:n])
+    for _ in range(300):
+        bad = bytearray(head)
+        for at in r.integers(0, len(bad), r.integers(1, 5)):
+            bad[at] = r.choice([0, 1, 0x7F, 0x80, 0xFF, r.integers(0, 256)])
+        tuner.choose(data, head=bytes(bad))
+
+
+def pieces(draw):
+    """Bytes with some structure: what filters are for, at any length."""
+    kind = draw(st.sampled_from(["random", "runs", "counter", "walk", "record", "mix"]))
+    n, seed = draw(st.integers(0, 200_000)), draw(st.integers(0, 99))
+    r = np.random.default_rng(seed)
+    size = draw(st.sampled_from([1, 2, 3, 4, 7, 8, 12, 16, 24, 28, 100, 255]))
+    if kind == "random":
+        return r.bytes(n)
+    if kind == "runs":
+        return np.repeat(r.integers(0, 256, n // 50 + 1).astype("u1"), 50).tobytes()[:n]
+    if kind == "counter":
+        return np.arange(n // 4 + 1, dtype="<u4").tobytes()[:n]
+    if kind == "walk":
+        return np.cumsum(r.integers(-3, 4, n)).astype("<i2").tobytes()[:n]
+    row = r.bytes(size)
+    rows = np.tile(np.frombuffer(row, "u1"), n // size + 1)[:n].copy()
+    rows[:: size if kind == "record" else 3] += r.integers(0, 9, len(rows[:: size if kind == "record" else 3])).astype("u1")
+    return rows.tobytes()
+
+
+data_strategy = st.composite(pieces)()
+
+
+def reference_reads(choice, n):
+    """The reference fails on its own chunks of one block that cuts an item, and knows no typesize above its own."""
+    return n >= 32 and n % choice.typesize == 0
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=data_strategy, aim=st.sampled_from([BALANCED, SIZE, SPEED]), base=st.sampled_from(["", "", "zstd:1", "lz4:5", "zlib:3", "blosclz:5"]))
+def test_any_choice_is_sound(tuner, codec, blosc2, data, aim, base):
+    first, again = tuner.choose(data, aim=aim, base=base), tuner.choose(data, aim=aim, base=base)
+    assert (first.pipeline, first.split, first.blocksize, first.chunk) == (again.pipeline, again.split, again.blocksize, again.chunk)
+    if not data:
+        return
+    assert len(first.chunk) <= len(data) + 32
+    assert codec.decode(first.chunk) == data
+    if reference_reads(first, len(data)):
+        assert blosc2.decompress2(first.chunk) == data
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=data_strategy, aim=st.sampled_from([BALANCED, SPEED]), item=st.sampled_from([0, 3, 8, 12, 28, 76, 255]))
+def test_every_candidate_is_sound(tuner, codec, blosc2, data, aim, item):
+    seen, i = [], 0
+    while True:
+        rc, got = tuner.ask("n", b"", data, aim=aim, candidate=i, item=item)
+        if rc < 0:
+            break
+        i += 1
+        seen.append((got.pipeline, got.split, got.blocksize))
+        if data:
+            assert codec.decode(got.chunk) == data, got
+            if reference_reads(got, len(data)):
+                assert blosc2.decompress2(got.chunk) == data, got
+    assert 20 <= i <= 32 and len(set(seen[2:])) == len(seen[2:])
+
+
+def test_cframe_tune(tmp_path):
+    path = tmp_path / "walk.npy"
+    path.write_bytes(npy(np.frombuffer(walk_f8() * 2, "<f8")))
+    run = lambda *argv: subprocess.run([BUILD / "tools" / "cframe" / "cframe", "tune", *argv],  # noqa: E731
+                                       capture_output=True, text=True)
+    got = run(path)
+    assert got.returncode == 0 and "as tuned" in got.stdout and sum(line.startswith("*") for line in got.stdout.splitlines()) >= 2
+    (one,) = json.loads(run(path, "--json", "--all").stdout)
+    assert one["size"] == os.path.getsize(path) == one["tuned"]["bytes"]
+    assert one["format"] == "npy" and one["item"] == 8
+    assert one["tuned"]["stored"] <= 1.03 * min(c["stored"] for c in one["candidates"])
+    assert sum(c["chosen"] for c in one["candidates"]) == 1
+    empty = tmp_path / "empty"
+    empty.touch()
+    assert run(empty).returncode == 0
+    assert run(tmp_path / "absent").returncode != 0 and run().returncode != 0
