@@ -128,9 +128,11 @@ def test_special_values(module_mount, shape, items, kind, edit):
 @given(data=st.data())
 def test_arrays_of_the_reference(module_mount, data):
     """b2nd: np.load of the .npy file in the mount gives the array."""
-    shape = data.draw(st.lists(st.integers(0 if data.draw(st.booleans()) else 1, 40), max_size=4).map(tuple))
-    chunks = tuple(data.draw(st.integers(1, max(n, 1))) if n else 0 for n in shape)
-    blocks = tuple(data.draw(st.integers(1, n)) if n else 0 for n in chunks)
+    ndim = data.draw(st.integers(0, 4))
+    least, most = data.draw(st.sampled_from([0, 1, 1, 1])), [1, 20_000, 150, 28, 12][ndim]
+    shape = tuple(data.draw(st.integers(least, most)) for _ in range(ndim))
+    chunks = tuple(data.draw(st.integers(-(-n // 4), n)) for n in shape)  # some chunks, some blocks: not thousands
+    blocks = tuple(data.draw(st.integers(-(-n // 3), n)) for n in chunks)
     dtype = data.draw(st.sampled_from(["<i4", "<f8", "|u1", "<i2", ">f4", "<c16", "<U3", "|S5", "|b1", "<M8[ns]"]))
     items = int(np.prod(shape))
     array = np.frombuffer(blob(items, items * np.dtype(dtype).itemsize, "ramp"), dtype="|u1")

@@ -27,9 +27,10 @@ def sources():
 
 
 SOURCES = sources()
+# tools/bench stands beside other programs, and needs their headers, which are optional.
 # Tables of rows for the includer's macro, and bodies that are included once for each instruction set (B2, B7).
 FRAGMENTS = ("_list.h", "_impl.h")
-HEADERS = [path for path in SOURCES if path.suffix == ".h"
+HEADERS = [path for path in SOURCES if path.suffix == ".h" and not path.is_relative_to(REPO / "tools/bench")
            and not (path.name.endswith(FRAGMENTS) and SOURCES[path] == "codec")]
 
 
