@@ -12,7 +12,7 @@ unsigned cpu_features(void)
 	if (__builtin_cpu_supports("avx2"))
 		f |= CPU_AVX2;
 	if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-	    __builtin_cpu_supports("avx512vbmi"))
+	    __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni"))
 		f |= CPU_AVX512;
 #elif defined(__aarch64__)
 	f |= CPU_NEON;

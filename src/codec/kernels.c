@@ -160,4 +160,8 @@ void kernels_init(struct kernels *k, unsigned cpu)
 	if (cpu & CPU_AVX2)
 		kernels_avx2(k);
 #endif
+#ifdef HAVE_AVX512
+	if (cpu & CPU_AVX512)
+		kernels_avx512(k);
+#endif
 }

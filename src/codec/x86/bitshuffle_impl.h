@@ -4,6 +4,8 @@
  *
  *   ADD8, XOR, AND, SHL64, SHR64, SET64   what their names say
  *   MOVEMASK(v)                           the top bit of each byte, byte 0 lowest
+ *
+ * or OWN_BITS, and bits_split and bits_join of its own.
  */
 
 /*
@@ -18,7 +20,7 @@
 #define BIT_JOIN (8 * VB) /* items a call of bits_join makes */
 
 struct bit_tile {
-	_Alignas(32) uint8_t plane[16][BIT_TILE];
+	_Alignas(64) uint8_t plane[16][BIT_TILE];
 };
 
 INLINE void SUFFIX(tile_fill)(struct bit_tile *t, size_t size, const uint8_t *src, size_t n)
@@ -50,6 +52,7 @@ INLINE void SUFFIX(tile_empty)(const struct bit_tile *t, size_t size, uint8_t *d
 	}
 }
 
+#ifndef OWN_BITS
 /* n bytes of a plane, a multiple of VB, to 8 bit planes. The sign bits first, then shift. */
 INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_t plane)
 {
@@ -63,6 +66,8 @@ INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_
 		}
 	}
 }
+
+#endif
 
 static void SUFFIX(bitshuffle)(size_t size, size_t n, const uint8_t *src, uint8_t *dst)
 {
@@ -82,6 +87,7 @@ static void SUFFIX(bitshuffle)(size_t size, size_t n, const uint8_t *src, uint8_
 	bitshuffle_rest(size, n, stop, src, dst);
 }
 
+#ifndef OWN_BITS
 /* kernels.c: bits_mirror, on VB / 8 matrices of 8 x 8 bits. */
 INLINE VEC SUFFIX(bits_mirror)(VEC x)
 {
@@ -110,6 +116,8 @@ INLINE void SUFFIX(bits_join)(const uint8_t *src, size_t plane, uint8_t *dst)
 	for (int r = 0; r < 8; r++)
 		STORE2(dst + 16 * r, 128, SUFFIX(bits_mirror)(a[r]));
 }
+
+#endif
 
 static void SUFFIX(bitunshuffle)(size_t size, size_t n, const uint8_t *src, uint8_t *dst)
 {

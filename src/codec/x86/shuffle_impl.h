@@ -9,6 +9,7 @@
  *   UNPACK_LO8, UNPACK_HI8   interleave bytes inside each 16-byte lane
  *   GATHER(v, s)     optional: groups byte j of all s-byte items of a lane together
  *   LO(a, b, w), HI(a, b, w) with GATHER: interleave elements of w bytes
+ *   OWN_TILES        optional: shuffle_tile and unshuffle_tile of its own; no STORE2 then
  *
  * How it works. Let s registers hold VB items so that lane 0 has items 0..15,
  * lane 1 items 16..31. The address of a byte in a lane set is then a string of
@@ -56,6 +57,7 @@ INLINE int SUFFIX(log2)(const int s)
 	return s == 2 ? 1 : s == 4 ? 2 : s == 8 ? 3 : 4;
 }
 
+#ifndef OWN_TILES
 /* VB items at src become s planes, `plane` bytes apart. */
 INLINE void SUFFIX(shuffle_tile)(const int s, const uint8_t *src, uint8_t *dst, size_t plane)
 {
@@ -94,6 +96,8 @@ INLINE void SUFFIX(unshuffle_tile)(const int s, const uint8_t *src, uint8_t *dst
 		STORE2(dst + 16 * r, 16 * s, a[r]);
 }
 
+#endif
+
 /*
  * Other sizes, 16 columns at a time: VB items `step` bytes apart, each read as
  * 16 bytes whatever its size. For a shorter item these bytes belong to its
@@ -126,7 +130,7 @@ INLINE void SUFFIX(unshuffle_cols)(size_t step, size_t cols, const uint8_t *src,
 #pragma GCC unroll 4
 	for (int k = 0; k < 4; k++)
 		SUFFIX(round8)(a, 16);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
 	for (int l = 0; l < VB / 16; l++)
 #pragma GCC unroll 16
 		for (int r = 0; r < 16; r++)

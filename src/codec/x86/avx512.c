@@ -1,0 +1,244 @@
+/*
+ * AVX-512 with VBMI and GFNI. Interleaving goes over the whole register here, so that items are read
+ * and written 64 bytes at a time; see shuffle_impl.h for the rotation of address bits.
+ */
+#include "codec/kernels.h"
+
+#include <immintrin.h>
+#include <string.h>
+
+#define VEC __m512i
+#define VB 64
+#define SUFFIX(name) name##_avx512
+#define LOAD(p) _mm512_loadu_si512(p)
+#define STORE(p, v) _mm512_storeu_si512((p), (v))
+#define LANE(v, l)                                                                        \
+	((l) == 0   ? _mm512_castsi512_si128(v)                                           \
+	 : (l) == 1 ? _mm512_extracti32x4_epi32((v), 1)                                   \
+	 : (l) == 2 ? _mm512_extracti32x4_epi32((v), 2)                                   \
+		    : _mm512_extracti32x4_epi32((v), 3))
+#define LOAD2(p, gap) load4((p), (gap))
+#define UNPACK_LO8(a, b) _mm512_unpacklo_epi8((a), (b))
+#define UNPACK_HI8(a, b) _mm512_unpackhi_epi8((a), (b))
+#define OWN_TILES
+
+static inline __attribute__((always_inline)) __m512i load4(const uint8_t *p, size_t gap)
+{
+	__m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)p));
+	v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(p + gap)), 1);
+	v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(p + 2 * gap)), 2);
+	return _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(p + 3 * gap)), 3);
+}
+
+/* f(0), f(1), ... f(n - 1) */
+#define LIST8(f, i) f(i), f(i + 1), f(i + 2), f(i + 3), f(i + 4), f(i + 5), f(i + 6), f(i + 7)
+#define LIST16(f) LIST8(f, 0), LIST8(f, 8)
+#define LIST64(f)                                                                         \
+	LIST8(f, 0), LIST8(f, 8), LIST8(f, 16), LIST8(f, 24), LIST8(f, 32), LIST8(f, 40), \
+		LIST8(f, 48), LIST8(f, 56)
+
+/* Byte i of the low halves of two registers, interleaved; + 32 for the high halves. */
+#define WEAVE8(i) (((i) & 1) * 64 + (i) / 2)
+#define WEAVE8_HI(i) (WEAVE8(i) + 32)
+static const uint8_t weave8[2][64] = {{LIST64(WEAVE8)}, {LIST64(WEAVE8_HI)}};
+
+/* The same for elements of 1, 2, 4 and 8 words of 4 bytes. */
+#define WEAVE32(i, w) (((i) / (w) % 2) * 16 + (i) / (2 * (w)) * (w) + (i) % (w))
+#define W1(i) WEAVE32(i, 1)
+#define W1_HI(i) (WEAVE32(i, 1) + 8)
+#define W2(i) WEAVE32(i, 2)
+#define W2_HI(i) (WEAVE32(i, 2) + 8)
+#define W4(i) WEAVE32(i, 4)
+#define W4_HI(i) (WEAVE32(i, 4) + 8)
+#define W8(i) WEAVE32(i, 8)
+#define W8_HI(i) (WEAVE32(i, 8) + 8)
+static const uint32_t weave32[4][2][16] = {
+	{{LIST16(W1)}, {LIST16(W1_HI)}},
+	{{LIST16(W2)}, {LIST16(W2_HI)}},
+	{{LIST16(W4)}, {LIST16(W4_HI)}},
+	{{LIST16(W8)}, {LIST16(W8_HI)}},
+};
+
+/* Byte j of all s-byte items of a register together. */
+#define SORT(i, s) ((i) % (64 / (s)) * (s) + (i) / (64 / (s)))
+#define S2(i) SORT(i, 2)
+#define S4(i) SORT(i, 4)
+#define S8(i) SORT(i, 8)
+#define S16(i) SORT(i, 16)
+static const uint8_t sort[4][64] = {{LIST64(S2)}, {LIST64(S4)}, {LIST64(S8)}, {LIST64(S16)}};
+
+static inline __attribute__((always_inline)) int log2_of(const int s)
+{
+	return s == 2 ? 1 : s == 4 ? 2 : s == 8 ? 3 : 4;
+}
+
+/* One rotation of the s registers in `a`; elements of 64 / s bytes, or of one byte. */
+static inline __attribute__((always_inline)) void weave_words(__m512i *a, const int s)
+{
+	__m512i b[16], lo = LOAD(weave32[4 - log2_of(s)][0]), hi = LOAD(weave32[4 - log2_of(s)][1]);
+#pragma GCC unroll 16
+	for (int i = 0; i < s / 2; i++) {
+		b[2 * i] = _mm512_permutex2var_epi32(a[i], lo, a[i + s / 2]);
+		b[2 * i + 1] = _mm512_permutex2var_epi32(a[i], hi, a[i + s / 2]);
+	}
+#pragma GCC unroll 16
+	for (int i = 0; i < s; i++)
+		a[i] = b[i];
+}
+
+static inline __attribute__((always_inline)) void weave_bytes(__m512i *a, const int s)
+{
+	__m512i b[16], lo = LOAD(weave8[0]), hi = LOAD(weave8[1]);
+#pragma GCC unroll 16
+	for (int i = 0; i < s / 2; i++) {
+		b[2 * i] = _mm512_permutex2var_epi8(a[i], lo, a[i + s / 2]);
+		b[2 * i + 1] = _mm512_permutex2var_epi8(a[i], hi, a[i + s / 2]);
+	}
+#pragma GCC unroll 16
+	for (int i = 0; i < s; i++)
+		a[i] = b[i];
+}
+
+static inline __attribute__((always_inline)) void
+shuffle_tile_avx512(const int s, const uint8_t *src, uint8_t *dst, size_t plane)
+{
+	__m512i a[16], order = LOAD(sort[log2_of(s) - 1]);
+#pragma GCC unroll 16
+	for (int r = 0; r < s; r++)
+		a[r] = _mm512_permutexvar_epi8(order, LOAD(src + 64 * r));
+#pragma GCC unroll 4
+	for (int k = 0; k < log2_of(s); k++)
+		weave_words(a, s);
+#pragma GCC unroll 16
+	for (int r = 0; r < s; r++)
+		STORE(dst + r * plane, a[r]);
+}
+
+static inline __attribute__((always_inline)) void
+unshuffle_tile_avx512(const int s, const uint8_t *src, uint8_t *dst, size_t plane)
+{
+	__m512i a[16];
+#pragma GCC unroll 16
+	for (int r = 0; r < s; r++)
+		a[r] = LOAD(src + r * plane);
+#pragma GCC unroll 4
+	for (int k = 0; k < log2_of(s); k++)
+		weave_bytes(a, s);
+#pragma GCC unroll 16
+	for (int r = 0; r < s; r++)
+		STORE(dst + 64 * r, a[r]);
+}
+
+/*
+ * The bits of eight bytes, mirrored (kernels.c: bits_mirror), for 8 groups of 8. The
+ * instruction wants the bytes of a group last first.
+ */
+static inline __attribute__((always_inline)) __m512i mirror_reversed(__m512i x)
+{
+	return _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi64((long long)0x8040201008040201), x, 0);
+}
+
+#define REVERSE8(i) ((i) ^ 7)
+static const uint8_t reverse8[64] = {LIST64(REVERSE8)};
+
+/* 64 bytes of a plane become 8 bytes of each of 8 bit planes, plane 0 first. */
+static inline __attribute__((always_inline)) __m512i split64(const uint8_t *src)
+{
+	__m512i x = _mm512_permutexvar_epi8(LOAD(reverse8), LOAD(src));
+	return _mm512_permutexvar_epi8(LOAD(sort[2]), mirror_reversed(x));
+}
+
+static inline void bits_split_avx512(const uint8_t *src, size_t n, uint8_t *dst, size_t plane)
+{
+	size_t i = 0;
+	for (; i + 512 <= n; i += 512) {
+		__m512i a[16];
+#pragma GCC unroll 8
+		for (int r = 0; r < 8; r++)
+			a[r] = split64(src + i + 64 * r);
+#pragma GCC unroll 3
+		for (int k = 0; k < 3; k++)
+			weave_words(a, 8);
+#pragma GCC unroll 8
+		for (int b = 0; b < 8; b++)
+			STORE(dst + (size_t)b * plane + i / 8, a[b]);
+	}
+	for (; i < n; i += 64) {
+		uint64_t x[8];
+		STORE(x, split64(src + i));
+		for (int b = 0; b < 8; b++)
+			memcpy(dst + (size_t)b * plane + i / 8, &x[b], 8);
+	}
+}
+
+static inline void bits_join_avx512(const uint8_t *src, size_t plane, uint8_t *dst)
+{
+	__m512i a[16];
+#pragma GCC unroll 8
+	for (int b = 0; b < 8; b++)
+		a[7 - b] = LOAD(src + (size_t)b * plane);
+#pragma GCC unroll 3
+	for (int k = 0; k < 3; k++)
+		weave_bytes(a, 8);
+#pragma GCC unroll 8
+	for (int r = 0; r < 8; r++)
+		STORE(dst + 64 * r, mirror_reversed(a[r]));
+}
+
+#include "codec/x86/shuffle_impl.h"
+
+#define OWN_BITS
+#include "codec/x86/bitshuffle_impl.h"
+
+/*
+ * Running sums: inside each lane by doubling steps, then over the four lanes, then the carry.
+ * Only the last is a chain from one register to the next.
+ */
+static void sum_scan_avx512(size_t n, const uint8_t *src, uint8_t *dst)
+{
+	const __m512i zero = _mm512_setzero_si512(), last = _mm512_set1_epi8(63);
+	const __m512i top = _mm512_set1_epi8(15);
+	__m512i carry = zero;
+	size_t i = 0;
+	for (; i + 64 <= n; i += 64) {
+		__m512i x = LOAD(src + i);
+		x = _mm512_add_epi8(x, _mm512_bslli_epi128(x, 1));
+		x = _mm512_add_epi8(x, _mm512_bslli_epi128(x, 2));
+		x = _mm512_add_epi8(x, _mm512_bslli_epi128(x, 4));
+		x = _mm512_add_epi8(x, _mm512_bslli_epi128(x, 8));
+		__m512i lane = _mm512_shuffle_epi8(x, top);
+		__m512i below = _mm512_alignr_epi64(lane, zero, 6);
+		below = _mm512_add_epi8(below, _mm512_alignr_epi64(below, zero, 6));
+		below = _mm512_add_epi8(below, _mm512_alignr_epi64(lane, zero, 2));
+		x = _mm512_add_epi8(x, below);
+		STORE(dst + i, _mm512_add_epi8(x, carry));
+		carry = _mm512_add_epi8(carry, _mm512_permutexvar_epi8(last, x));
+	}
+	uint8_t sum = (uint8_t)_mm_cvtsi128_si32(_mm512_castsi512_si128(carry));
+	for (; i < n; i++) {
+		sum = (uint8_t)(sum + src[i]);
+		dst[i] = sum;
+	}
+}
+
+static void sub_bytes_avx512(size_t n, const uint8_t *src, uint8_t *dst)
+{
+	if (!n)
+		return;
+	dst[0] = src[0];
+	size_t i = 1;
+	for (; i + 64 <= n; i += 64)
+		STORE(dst + i, _mm512_sub_epi8(LOAD(src + i), LOAD(src + i - 1)));
+	for (; i < n; i++)
+		dst[i] = (uint8_t)(src[i] - src[i - 1]);
+}
+
+void kernels_avx512(struct kernels *k)
+{
+	k->shuffle = shuffle_avx512;
+	k->unshuffle = unshuffle_avx512;
+	k->bitshuffle = bitshuffle_avx512;
+	k->bitunshuffle = bitunshuffle_avx512;
+	k->sum_scan = sum_scan_avx512;
+	k->sub_bytes = sub_bytes_avx512;
+}
