@@ -1,0 +1,219 @@
+"""`bench ratio`: bytes on disk, by file system and class of data; how good the tuner's choices are.
+
+    tools/bench/bench ratio [--json FILE] [--plot FILE.svg] [--classes LIST] [--cframe PATH] [--cframefs PATH]
+
+`tuned` is computed by `cframe tune --all`: every chunk of 1 MiB as the daemon would encode it, with the frame's
+own bytes. `best` is the smallest of all candidates for each file, one pipeline a file, found by trying. `cframefs` is the
+daemon itself with its defaults: blocks in use in the backing directory. What an empty btrfs takes is not counted.
+"""
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import host
+import measure
+import ratio_chart
+import ratio_data
+from host import BenchError, Unavailable
+from systems import SYSTEMS
+
+HERE = Path(__file__).resolve().parent
+PEERS = ["squashfs-zstd-128K", "squashfs-zstd-1M", "btrfs-zstd3"]
+COMPUTED = ["tuned", "best"]
+CHUNK = 1 << 20
+FRAME_BYTES = 600       # header, trailer, index of a small file
+BLOCK = 4096
+
+
+def built(given, *where):
+    path = Path(given).resolve() if given else HERE.parent.parent.joinpath("build", *where)
+    return path if path.exists() else None
+
+
+def arguments(argv):
+    p = argparse.ArgumentParser(prog="bench ratio", description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--json", metavar="FILE", help="write sizes of every file and system to FILE")
+    p.add_argument("--plot", metavar="FILE", help="write a bar chart (SVG) to FILE")
+    p.add_argument("--classes", default=",".join(ratio_data.CLASSES), help="of: " + ", ".join(ratio_data.CLASSES))
+    p.add_argument("--cframe", metavar="PATH", help="the tool (build/tools/cframe/cframe)")
+    p.add_argument("--cframefs", metavar="PATH", help="the daemon (build/src/fs/cframefs)")
+    p.add_argument("--options", default="", help="mount options for cframefs")
+    p.add_argument("--check", action="store_true", help="exit code 1 when a floor is missed")
+    return p.parse_args(argv)
+
+
+def on_disk(stored, size):
+    """Chunks, a word and a checksum for each, and the frame around them, in whole blocks."""
+    frame = stored + FRAME_BYTES + 17 * -(-size // CHUNK) if size else 0
+    return -(-frame // BLOCK) * BLOCK
+
+
+def judged(cframe, path):
+    """What `cframe tune` says of one file."""
+    out = host.run(cframe, "tune", "--all", "--json", path)
+    (one,) = json.loads(out)
+    smallest = min(one["candidates"], key=lambda c: c["stored"], default=None)
+    best = min(smallest["stored"] if smallest else 0, one["size"] + 32)
+    return {"file": path.name, "bytes": one["size"], "choice": one["tuned"]["pipeline"], "choices": one["choices"],
+            "choosing_ms": one["choosing_ms"], "tuned_stored": one["tuned"]["stored"], "best_stored": best,
+            "best_pipeline": smallest["pipeline"] if smallest else "",
+            "tuned": on_disk(one["tuned"]["stored"], one["size"]), "best": on_disk(best, one["size"])}
+
+
+def judge_files(cframe, laid):
+    files = [(name, f) for name, group in laid.items() for f in group]
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
+        results = list(pool.map(lambda pair: judged(cframe, pair[1]), files))
+    return {name: [r for (where, _), r in zip(files, results) if where == name] for name in laid}
+
+
+def empty_size(system):
+    """What the file system takes before anything is stored in it."""
+    if not system.writable:
+        return 0
+    system.fresh()
+    return system.stored()
+
+
+def fill(laid, room, args, skipped):
+    """{class: {system: bytes}}; a fresh system for each class."""
+    sizes = {name: {} for name in laid}
+    for peer in PEERS + ["cframefs"]:
+        for name, files in laid.items():
+            measure.progress(f"{peer}: {name}")
+            with contextlib.ExitStack() as stack:
+                try:
+                    place = room / f"{peer}-{name}"
+                    place.mkdir()
+                    system = SYSTEMS[peer](peer, place, stack, args)
+                    before = empty_size(system)
+                    system.fill(files)
+                    sizes[name][peer] = system.stored() - before
+                except Unavailable as why:
+                    skipped[peer] = str(why)
+                    break
+    return sizes
+
+
+def floor(what, seen, limit):
+    return {"what": what, "seen": seen, "ok": None if seen is None else seen <= limit, "limit": limit}
+
+
+def quotient(classes, names, mine, peer):
+    ours = [classes[n]["sizes"].get(mine) for n in names if n in classes]
+    theirs = [classes[n]["sizes"].get(peer) for n in names if n in classes]
+    return sum(ours) / sum(theirs) if ours and all(ours) and all(theirs) else None
+
+
+def behind(row):
+    return row["tuned_stored"] / row["best_stored"] - 1 if row["best_stored"] else 0
+
+
+def floors(classes):
+    mine = "cframefs" if all("cframefs" in c["sizes"] for c in classes.values()) else "tuned"
+    rows = [row for c in classes.values() for row in c["files"]]
+    packed = classes.get("packed", {"files": []})["files"]
+    worst = max(((r["tuned_stored"] - BLOCK) / r["bytes"] for r in packed), default=None)
+    said = [
+        floor(f"scientific: {mine} / squashfs zstd:3 1M", quotient(classes, ["scientific"], mine, PEERS[1]), 0.56),
+        floor(f"scientific: {mine} / btrfs zstd:3", quotient(classes, ["scientific"], mine, PEERS[2]), 0.55),
+        floor(f"text: {mine} / squashfs zstd:3 128K", quotient(classes, ["text"], mine, PEERS[0]), 1.03),
+        floor(f"executables: {mine} / squashfs zstd:3 128K", quotient(classes, ["executables"], mine, PEERS[0]), 1.03),
+        floor("packed: the worst file, less 4 KiB, / its bytes", worst, 1.002),
+    ]
+    if rows:
+        last = max(rows, key=behind)
+        said.append(floor("choice behind the best of all, median", statistics.median(map(behind, rows)), 0.03))
+        said.append({"what": f"choice behind the best of all, worst ({last['file']})", "seen": behind(last), "ok": None,
+                     "limit": None})
+    return said
+
+
+def bench(args, stack):
+    cframe = built(args.cframe, "tools", "cframe", "cframe")
+    if not cframe:
+        raise BenchError("cframe is not built (or say --cframe PATH)")
+    args.cframefs = built(args.cframefs, "src", "fs", "cframefs")
+    names = args.classes.split(",")
+    for name in names:
+        if name not in ratio_data.CLASSES:
+            raise BenchError(f"no such class: {name} (known: {', '.join(ratio_data.CLASSES)})")
+    skipped = {}
+    room = host.workroom(stack)
+    measure.progress("laying out the data")
+    laid = ratio_data.lay_out(names, room / "data", skipped)
+    sizes = fill(laid, room, args, skipped)
+    measure.progress("trying every candidate on every file")
+    judged_files = judge_files(cframe, laid)
+    classes = {}
+    for name, rows in judged_files.items():
+        computed = {kind: sum(row[kind] for row in rows) for kind in COMPUTED}
+        classes[name] = {"bytes": sum(row["bytes"] for row in rows), "sizes": {**sizes[name], **computed}, "files": rows}
+    return {"bench": "ratio", "machine": host.describe(args.cframefs), "classes": classes,
+            "floors": floors(classes), "skipped": skipped}
+
+
+def columns(result):
+    known = ["cframefs", *COMPUTED, *PEERS]
+    return [s for s in known if any(s in c["sizes"] for c in result["classes"].values())]
+
+
+def show(result):
+    systems = columns(result)
+    print(f"{'MB':<14}{'plain':>9}" + "".join(f"{s:>20}" for s in systems))
+    total = {"bytes": 0, "sizes": dict.fromkeys(systems, 0)}
+    for name, c in result["classes"].items():
+        show_class(name, c, systems)
+        total["bytes"] += c["bytes"]
+        for s in systems:
+            total["sizes"][s] += c["sizes"].get(s, 0)
+    show_class("all", total, systems)
+    print()
+    print(f"{'file':<36}{'MB':>8}{'behind':>8}  {'chosen at first':<34}{'best for all of it'}")
+    rows = [row for c in result["classes"].values() for row in c["files"]]
+    for row in sorted(rows, key=behind, reverse=True):
+        print(f"{row['file'][:35]:<36}{row['bytes'] / 1e6:>8.1f}{behind(row):>8.1%}  {row['choice']:<34}{row['best_pipeline']}")
+    print()
+    for verdict in result["floors"]:
+        mark = {True: "ok  ", False: "MISS", None: "    "}[verdict["ok"]]
+        seen = "not measured" if verdict["seen"] is None else f"{verdict['seen']:.3f}"
+        limit = f" (at most {verdict['limit']})" if verdict["limit"] is not None else ""
+        print(f"{mark} {verdict['what']}: {seen}{limit}")
+    for name, why in result["skipped"].items():
+        print(f"left out: {name}: {why}")
+
+
+def show_class(name, c, systems):
+    cells = "".join(f"{c['sizes'].get(s, 0) / 1e6:>12.1f} ({c['sizes'].get(s, 0) / max(1, c['bytes']):.3f})" for s in systems)
+    print(f"{name:<14}{c['bytes'] / 1e6:>9.1f}{cells}")
+
+
+def plot(path, result):
+    groups = {name: {s: c["sizes"][s] / c["bytes"] for s in columns(result) if s in c["sizes"]}
+              for name, c in result["classes"].items()}
+    Path(path).write_text(ratio_chart.draw("Bytes on disk / bytes of the files", groups, columns(result)), encoding="utf-8")
+
+
+def main(argv):
+    args = arguments(argv)
+    host.stop_on_signals()
+    try:
+        with contextlib.ExitStack() as stack, measure.quiet_terminal():
+            result = bench(args, stack)
+    except (BenchError, OSError, subprocess.SubprocessError) as why:
+        sys.exit(f"bench: {why}")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    show(result)
+    if args.json:
+        Path(args.json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    if args.plot:
+        plot(args.plot, result)
+    return 1 if args.check and any(v["ok"] is False for v in result["floors"]) else 0
