@@ -19,7 +19,7 @@
 #define SECOND_LOOK (12u << 10) /* and when the best of them are                   */
 #define SCANNED (16u << 10)     /* of the first look                               */
 
-#define AGAIN (16u << 20)
+#define AGAIN (32u << 20)
 #define AGAIN_STORED (4u << 20) /* finding out that nothing helps is cheap         */
 
 /* Less saved than this is not worth decoding for, in 1/1000 of the bytes. */
@@ -243,6 +243,11 @@ static void sort_trials(struct tune_report *r)
 		}
 }
 
+static uint32_t permille(const struct tune_trial *trial)
+{
+	return (uint32_t)((uint64_t)trial->stored * 1000 / trial->sampled);
+}
+
 #define FINALISTS 2
 
 /*
@@ -253,7 +258,8 @@ static int second_look(struct tuner *t)
 {
 	struct tune_report *r = t->report;
 	unsigned n = (unsigned)min_u64(r->ntried, FINALISTS);
-	if (r->ntried == 1)
+	/* Nothing to decide between; but to store all that follows takes two witnesses. */
+	if (r->ntried == 1 && permille(&r->tried[0]) + worth[t->goal->aim] <= 1000)
 		return 0;
 	TRY(gather(t, SECOND_LOOK, true));
 	struct pipeline joined = r->tried[0].pipeline;
@@ -304,7 +310,7 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 	TRY(second_look(&t));
 	const struct tune_trial *best = &report->tried[0];
 	*out = best->pipeline;
-	report->permille = (uint32_t)((uint64_t)best->stored * 1000 / best->sampled);
+	report->permille = permille(best);
 	if (report->permille + worth[goal->aim] > 1000) {
 		out->level = 0;
 		report->again = AGAIN_STORED;
