@@ -1,13 +1,14 @@
 #include "fs/backing.h"
 
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 int backing_open(struct backing *b, const char *path)
 {
-	*b = (struct backing){.root = -1, .proc = -1, .is_root = geteuid() == 0};
+	*b = (struct backing){.root = -1, .proc = -1, .lock = -1, .is_root = geteuid() == 0};
 	b->root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (b->root < 0)
 		return -errno;
@@ -15,8 +16,29 @@ int backing_open(struct backing *b, const char *path)
 	return b->proc < 0 ? -errno : 0;
 }
 
+#define LOCK_TRIES 100 /* of 100 ms */
+
+int backing_lock(struct backing *b, bool shared)
+{
+	int how = (shared ? LOCK_SH : LOCK_EX) | LOCK_NB;
+
+	b->lock = openat(b->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (b->lock < 0)
+		return -errno;
+	for (int i = 0; i < LOCK_TRIES; i++) {
+		if (flock(b->lock, how) == 0)
+			return 0;
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return 0; /* not every file system has locks */
+		usleep(100 * 1000);
+	}
+	return -EBUSY;
+}
+
 void backing_close(struct backing *b)
 {
+	if (b->lock >= 0)
+		close(b->lock);
 	if (b->root >= 0)
 		close(b->root);
 	if (b->proc >= 0)

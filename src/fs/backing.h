@@ -14,6 +14,7 @@
 
 struct backing {
 	int root;        /* O_PATH descriptor of the directory           */
+	int lock;        /* holds the lock against other daemons; -1 none */
 	int proc;        /* O_PATH descriptor of /proc/self/fd           */
 	bool is_root;    /* we run as root: callers' identities are worn */
 	_Atomic dev_t own_dev; /* device number of our mount; 0 until known    */
@@ -21,6 +22,12 @@ struct backing {
 
 NODISCARD int backing_open(struct backing *b, const char *path);
 void backing_close(struct backing *b);
+
+/*
+ * One daemon writes to a backing directory, or several read. One that was just
+ * unmounted may still be writing: waits a while for it. -EBUSY: in use.
+ */
+NODISCARD int backing_lock(struct backing *b, bool shared);
 
 /* Raises the soft limit of descriptors to the hard one; returns what we have. */
 unsigned long backing_raise_nofile(void);

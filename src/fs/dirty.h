@@ -25,7 +25,7 @@ struct dirty_chunk {
 	struct file *file;
 	uint32_t n;
 	uint32_t written;   /* bytes that came since it is DIRTY: a full chunk's worth is likely all of it */
-	bool bytewise;      /* FLUSHING: by the file's bytewise pipeline */
+	uint64_t file_size; /* FLUSHING: when it was submitted, for the policy */
 	struct buf bytes;   /* what lies behind bytes.n, up to the chunk's end, is zero */
 	size_t charged;     /* of the budget */
 	bool *have;         /* dirty in part: which blocks are here; NULL: all of it is */

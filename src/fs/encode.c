@@ -38,7 +38,8 @@ static int list_edits(const struct dirty_chunk *c, struct buf *out, size_t *n)
 
 static int patch(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws)
 {
-	struct chunk_patch p = {.chunk = base, .stored = buf_view(&ws->base), .pipeline = &c->file->pipeline};
+	struct pipeline level = policy_header(&c->file->policy);
+	struct chunk_patch p = {.chunk = base, .stored = buf_view(&ws->base), .pipeline = &level};
 
 	if (base->blocksize != c->blocksize)
 		return 1;
@@ -60,26 +61,24 @@ static int merge(const struct dirty_chunk *c, struct workspace *ws)
 	return 0;
 }
 
-/* Of typesize 1, with blocks of a length that no chunk of whole items has (policy.h). */
-static struct pipeline bytewise_pipeline(const struct file *f, size_t nbytes)
+static int encode_whole(struct file *f, const struct dirty_chunk *c, struct view plain,
+			struct workspace *ws)
 {
-	struct pipeline p = f->bytewise;
-	uint32_t block = p.blocksize ? p.blocksize : 64 << 10;
+	uint32_t chunk_size = frame_info(f->frame)->chunk_size;
+	struct policy_chunk what = {plain, (uint64_t)c->n * chunk_size, c->file_size, chunk_size};
+	struct pipeline p;
 
-	block = (uint32_t)min_u64(block, nbytes);
-	p.blocksize = block % f->pipeline.typesize ? block : block - 1;
-	return p;
+	TRY(policy_choose(&f->policy, ws->scratch, &what, &p));
+	TRY(chunk_encode(ws->scratch, &p, plain, &ws->stored));
+	policy_learn(&f->policy, plain.n, ws->stored.n);
+	return 0;
 }
 
-static int encode_whole(const struct dirty_chunk *c, struct view plain, struct workspace *ws, bool *zeros)
+static int encode_or_hole(struct file *f, const struct dirty_chunk *c, struct view plain,
+			  struct workspace *ws, bool *zeros)
 {
-	const struct file *f = c->file;
-	struct pipeline p = c->bytewise ? bytewise_pipeline(f, plain.n) : f->pipeline;
-
 	*zeros = bytes_are_zero(plain);
-	if (*zeros)
-		return 0;
-	return chunk_encode(ws->scratch, &p, plain, &ws->stored);
+	return *zeros ? 0 : encode_whole(f, c, plain, ws);
 }
 
 int encode_chunk(struct file *f, const struct dirty_chunk *c, struct workspace *ws, bool *zeros)
@@ -88,14 +87,14 @@ int encode_chunk(struct file *f, const struct dirty_chunk *c, struct workspace *
 
 	*zeros = false;
 	if (!c->have)
-		return encode_whole(c, buf_view(&c->bytes), ws, zeros);
+		return encode_or_hole(f, c, buf_view(&c->bytes), ws, zeros);
 	int rc = read_base(f, c->n, ws, &base);
 	if (rc >= 0)
 		rc = patch(c, &base, ws);
 	if (rc == 1) {
 		rc = merge(c, ws);
 		if (rc >= 0)
-			rc = encode_whole(c, buf_view(&ws->plain), ws, zeros);
+			rc = encode_or_hole(f, c, buf_view(&ws->plain), ws, zeros);
 	}
 	chunk_deinit(&base);
 	return rc;

@@ -2,7 +2,6 @@
 
 #include "base/log.h"
 #include "fs/flush.h"
-#include "fs/policy.h"
 #include "fs/times.h"
 #include "fs/view_npy.h"
 #include "fs/workspace.h"
@@ -18,36 +17,27 @@ static bool same_content(const struct stat *a, const struct stat *b)
 }
 
 /* Cached blocks outlive a close, but not a change by somebody else. Under n->lock. */
-static void revalidate(struct fs *fs, struct inode *n, int fd)
+static void revalidate(struct file *f)
 {
+	struct inode *n = f->inode;
 	struct stat st;
 
-	if (stat_fd(fd, &st) < 0)
+	if (stat_fd(f->fd, &st) < 0)
 		return;
 	if (!n->cache_owner || !same_content(&st, &n->seen))
-		n->cache_owner = cache_new_owner(fs->cache);
+		n->cache_owner = cache_new_owner(f->fs->cache);
+	f->cache_owner = n->cache_owner;
 	n->seen = st;
-}
-
-/* New chunks are written as the frame's others are, when we can. */
-static void pipeline_of_frame(struct file *f)
-{
-	struct pipeline p = policy_recover_item(&frame_info(f->frame)->pipeline);
-	char why[160];
-
-	f->pipeline = pipeline_check(&p, why, sizeof why) < 0 ? f->fs->opt.pipeline : p;
-	f->has_bytewise = policy_bytewise(&f->pipeline, &f->bytewise);
-	f->items_whole = true;
 }
 
 /* An empty file, new or truncated, takes up what the mount says now. */
 void file_adopt_pipeline(struct file *f)
 {
-	struct pipeline p = f->fs->opt.pipeline;
+	struct pipeline p = policy_for_header(&f->fs->opt);
 
-	policy_note_item(&p);
 	frame_set_pipeline(f->frame, &p);
-	pipeline_of_frame(f);
+	policy_follow(&f->policy, &f->fs->opt, f->frame);
+	f->items_whole = true;
 }
 
 static void file_free(struct file *f)
@@ -56,6 +46,7 @@ static void file_free(struct file *f)
 		return;
 	frame_close(f->frame);
 	mem_free(f->npy);
+	policy_deinit(&f->policy);
 	pthread_cond_destroy(&f->landed);
 	pthread_mutex_destroy(&f->flight_lock);
 	pthread_rwlock_destroy(&f->lock);
@@ -72,6 +63,7 @@ static struct file *file_new(struct fs *fs, struct inode *n)
 		return NULL;
 	f->fs = fs;
 	f->inode = n;
+	policy_init(&f->policy);
 	/* The default lets a stream of readers keep writers out for ever. */
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
@@ -95,7 +87,8 @@ static int open_contiguous(struct file *f, int fd)
 
 	TRY(io_file_open(&io, fd, false));
 	TRY(frame_open_take(&f->frame, io));
-	pipeline_of_frame(f);
+	policy_follow(&f->policy, &f->fs->opt, f->frame);
+	f->items_whole = true;
 	return 0;
 }
 
@@ -109,21 +102,21 @@ static int open_frame(struct file *f, bool writable)
 {
 	struct inodes *inodes = f->fs->inodes;
 	enum node_kind kind = inode_kind(f->inode);
-	int fd;
 
+	f->fd = -1;
 	if (kind == NODE_SPARSE) {
-		fd = inode_pin(inodes, f->inode);
+		int fd = inode_pin(inodes, f->inode);
 		TRY(fd);
 		/* Its chunks can change without the directory changing: nothing cached is kept. */
-		f->inode->cache_owner = cache_new_owner(f->fs->cache);
+		f->cache_owner = f->inode->cache_owner = cache_new_owner(f->fs->cache);
 		int rc = open_sparse(f, fd);
 		inode_unpin(inodes, f->inode);
 		return rc;
 	}
-	fd = inode_promote(inodes, f->inode, writable ? O_RDWR : O_RDONLY);
-	TRY(fd);
-	revalidate(f->fs, f->inode, fd);
-	int rc = open_contiguous(f, fd);
+	f->fd = inode_promote(inodes, f->inode, writable ? O_RDWR : O_RDONLY);
+	TRY(f->fd);
+	revalidate(f);
+	int rc = open_contiguous(f, f->fd);
 	if (rc >= 0 && kind == NODE_ARRAY)
 		rc = open_npy(f);
 	f->writable = writable;
@@ -143,35 +136,26 @@ static void close_frame(struct file *f)
 /* From reading to reading and writing, under the feet of the readers. */
 static int make_writable(struct file *f)
 {
-	if (f->writable)
-		return 0;
 	pthread_rwlock_wrlock(&f->lock);
-	int fd = inode_promote(f->fs->inodes, f->inode, O_RDWR);
-	int rc = fd < 0 ? fd : 0;
+	int rc = f->writable ? 0 : inode_promote(f->fs->inodes, f->inode, O_RDWR);
 	if (rc >= 0)
 		f->writable = true;
 	pthread_rwlock_unlock(&f->lock);
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
-/* The same descriptor, but somebody else wrote: a clean file is read anew, a changed one is ours. */
-static int reopen(struct file *f, int fd)
+/* The same descriptor, other content: what the file holds now. The lock is held for writing. */
+static int reopen(struct file *f)
 {
 	struct frame *old = f->frame;
-	int rc = 0;
 
-	pthread_rwlock_wrlock(&f->lock);
-	if (!f->dirty.dirty && !f->dirty.flushing && !frame_dirty(old)) {
-		rc = open_contiguous(f, fd);
-		if (rc >= 0)
-			frame_close(old);
-		else
-			f->frame = old; /* the handles that have it read what is still there */
-	}
-	pthread_rwlock_unlock(&f->lock);
-	return rc;
+	TRY(open_contiguous(f, f->fd)); /* or the handles that have it read what is still there */
+	frame_close(old);
+	f->cache_owner = cache_new_owner(f->fs->cache);
+	return 0;
 }
 
+/* Somebody else wrote: a clean file is read anew, a changed one is ours. Under n->lock. */
 static int reload_if_changed(struct file *f)
 {
 	struct inode *n = f->inode;
@@ -180,13 +164,15 @@ static int reload_if_changed(struct file *f)
 	/* The gate is taken by who commits: then the change is our own. */
 	if (inode_kind(n) != NODE_FRAME || pthread_rwlock_trywrlock(&f->gate) != 0)
 		return 0;
-	int fd = io_file_fd(frame_io(f->frame));
-	int rc = stat_fd(fd, &st);
-	if (rc >= 0 && !same_content(&st, &n->seen) && !file_changed(f)) {
-		rc = reopen(f, fd);
-		if (rc >= 0)
-			revalidate(f->fs, n, fd);
+	int rc = stat_fd(f->fd, &st);
+	pthread_rwlock_wrlock(&f->lock);
+	bool clean = !f->dirty.dirty && !f->dirty.flushing && !frame_dirty(f->frame);
+	if (rc >= 0 && clean && !same_content(&st, &n->seen)) {
+		rc = reopen(f);
+		n->cache_owner = f->cache_owner;
+		n->seen = st;
 	}
+	pthread_rwlock_unlock(&f->lock);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
 }
@@ -198,13 +184,11 @@ static int may_write(const struct file *f)
 	return 0;
 }
 
-int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
+/* Under n->lock. */
+static int get_locked(struct fs *fs, struct inode *n, bool writable, struct file **out)
 {
 	int rc = 0;
 
-	if (writable && inode_kind(n) != NODE_FRAME)
-		return -EROFS;
-	pthread_mutex_lock(&n->lock);
 	if (!n->file) {
 		struct file *f = file_new(fs, n);
 		rc = f ? open_frame(f, writable) : -ENOMEM;
@@ -215,11 +199,10 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 	} else {
 		rc = reload_if_changed(n->file);
 	}
-	if (rc >= 0 && writable) {
+	if (rc >= 0 && writable)
 		rc = may_write(n->file);
-		if (rc >= 0)
-			rc = make_writable(n->file);
-	}
+	if (rc >= 0 && writable)
+		rc = make_writable(n->file);
 	if (rc >= 0) {
 		n->nopen++;
 		*out = n->file;
@@ -227,6 +210,15 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 		close_frame(n->file);
 		n->file = NULL;
 	}
+	return rc;
+}
+
+int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
+{
+	if (writable && inode_kind(n) != NODE_FRAME)
+		return -EROFS;
+	pthread_mutex_lock(&n->lock);
+	int rc = get_locked(fs, n, writable, out);
 	pthread_mutex_unlock(&n->lock);
 	return rc;
 }
@@ -234,17 +226,17 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 /* What is made has no name yet: whoever sees it later sees a whole, empty frame. */
 int file_init_frame(const struct fs *fs, int fd)
 {
-	struct pipeline p = fs->opt.pipeline;
+	struct pipeline p = policy_for_header(&fs->opt);
 	struct frame *frame;
 	struct io *io;
 
-	policy_note_item(&p);
 	TRY(io_file_open(&io, fd, false));
 	TRY(frame_create_take(&frame, io, &p, (uint32_t)fs->opt.chunksize));
 	frame_close(frame);
 	return 0;
 }
 
+/* The descriptor that made the file can do what its mode may forbid to a new one. */
 int file_create_take(struct fs *fs, struct inode *n, int fd, struct file **out)
 {
 	pthread_mutex_lock(&n->lock);
@@ -252,31 +244,41 @@ int file_create_take(struct fs *fs, struct inode *n, int fd, struct file **out)
 		inode_promote_to_take(fs->inodes, n, fd);
 	else
 		close(fd); /* somebody looked it up and opened it first */
+	int rc = get_locked(fs, n, true, out);
 	pthread_mutex_unlock(&n->lock);
-	return file_get(fs, n, true, out);
+	return rc;
 }
 
 static void drop_dirty(struct file *f)
 {
 	struct dirty_chunk *c, *next;
 
-	pthread_rwlock_wrlock(&f->lock);
 	HASH_ITER(hh, f->dirty.dirty, c, next)
 		dirty_drop(f, c);
-	f->lost = true;
-	pthread_rwlock_unlock(&f->lock);
 }
 
-/* What a failing disk left in memory is given up, loudly. */
-static void discard_dirty(struct file *f)
+/* Nobody will ever read it: nothing goes to the disk any more. */
+static void forget_changes(struct file *f)
+{
+	file_enter_alone(f);
+	drop_dirty(f);
+	f->gone = true;
+	budget_file_clean(f->fs->budget, f);
+	file_leave_alone(f);
+}
+
+/* What a failing disk left in memory is given up, loudly: the file is what its last commit says. */
+static void give_up_changes(struct file *f)
 {
 	char name[NAME_MAX + 1];
 
-	if (file_changed(f)) {
-		inode_name(f->fs->inodes, f->inode, name);
-		log_err("%s: closed with unwritten data: it stays at its last commit", name);
-	}
+	inode_name(f->fs->inodes, f->inode, name);
+	log_err("%s: closed with unwritten data: it stays at its last commit", name);
+	file_enter_alone(f);
 	drop_dirty(f);
+	f->lost = reopen(f) < 0;
+	budget_file_clean(f->fs->budget, f);
+	file_leave_alone(f);
 }
 
 static bool has_no_name(struct file *f)
@@ -291,17 +293,14 @@ static bool has_no_name(struct file *f)
 	return gone;
 }
 
-/* The last close: all goes to the frame, unless the file was deleted and nobody will read it. */
+/* The last close: all goes to the frame, unless the file was deleted. */
 static void finish(struct file *f)
 {
-	IGNORE(flush_wait(f)); /* what failed is DIRTY, and tried again by the sync */
 	if (has_no_name(f))
-		drop_dirty(f);
+		forget_changes(f);
 	else if (file_sync(f, COMMIT_LATER) < 0)
-		discard_dirty(f);
-	budget_file_clean(f->fs->budget, f);
+		give_up_changes(f);
 	budget_wait_unpinned(f->fs->budget, f);
-	IGNORE(flush_wait(f)); /* a pinned file may have been flushed once more */
 }
 
 void file_put(struct fs *fs, struct inode *n)
@@ -325,6 +324,7 @@ void file_put(struct fs *fs, struct inode *n)
 		pthread_mutex_unlock(&n->lock);
 	}
 	if (--n->nopen == 0) {
+		n->last_size = file_size(f);
 		n->file = NULL;
 		close_frame(f);
 	}
@@ -342,11 +342,12 @@ bool file_changed(struct file *f)
 /* Larger files keep their chunks: re-encoding them would cost more than the slices are worth. */
 #define BYTEWISE_MAX (16u << 20)
 
-static bool must_become_bytewise(const struct file *f)
+static bool must_become_bytewise(struct file *f)
 {
 	uint64_t size = frame_size(f->frame);
 
-	return f->items_whole && f->has_bytewise && size % f->pipeline.typesize && size <= BYTEWISE_MAX;
+	return f->items_whole && size <= BYTEWISE_MAX &&
+	       policy_wants_bytewise(&f->policy, size, frame_info(f->frame)->chunk_size);
 }
 
 /* True: the chunk is stored with items of more than a byte. */
@@ -375,32 +376,62 @@ static int become_bytewise(struct file *f)
 	return rc < 0 ? rc : flush_all(f);
 }
 
+/* The header names the pipeline of the first data, which was not known before that came. */
+static void name_choice(struct file *f)
+{
+	struct pipeline p;
+
+	if (policy_first_choice(&f->policy, &p))
+		frame_set_pipeline(f->frame, &p);
+}
+
 static int commit(struct file *f, enum durability how)
 {
-	int fd = io_file_fd(frame_io(f->frame));
-
 	pthread_rwlock_wrlock(&f->lock);
-	bool changed = frame_dirty(f->frame);
+	if (frame_dirty(f->frame))
+		name_choice(f);
 	int rc = frame_commit(f->frame, how);
+	f->wants_commit = false;
 	pthread_rwlock_unlock(&f->lock);
-	if (rc >= 0 && changed)
-		times_committed(f->inode, fd);
+	if (rc >= 0)
+		times_committed(f->inode, f->fd);
 	return rc;
+}
+
+/* Of a file that is only read: what another program or an earlier close wrote gets durable. */
+static int sync_read_only(struct file *f)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	int rc = f->fd < 0 ? 0 : io_sync(frame_io(f->frame));
+	pthread_rwlock_unlock(&f->lock);
+	return rc;
+}
+
+static int sync_gated(struct file *f, enum durability how)
+{
+	if (f->gone)
+		return 0;
+	if (f->lost)
+		return -EIO;
+	/* Even a clean commit may touch the file: mtime is kept for all of them. */
+	times_hold(f->inode, f->fd);
+	TRY(flush_all(f));
+	if (must_become_bytewise(f))
+		TRY(become_bytewise(f));
+	TRY(commit(f, how));
+	budget_file_clean(f->fs->budget, f);
+	return 0;
 }
 
 int file_sync(struct file *f, enum durability how)
 {
 	if (!f->writable)
-		return 0;
-	if (how == COMMIT_LATER && !file_changed(f))
-		return 0;
+		return how == COMMIT_SYNC ? sync_read_only(f) : 0;
 	pthread_rwlock_wrlock(&f->gate);
-	int rc = f->lost ? -EIO : flush_all(f);
-	if (rc >= 0 && must_become_bytewise(f))
-		rc = become_bytewise(f);
-	if (rc >= 0)
-		rc = commit(f, how);
-	if (rc >= 0)
+	int rc = 0;
+	if (how == COMMIT_SYNC || file_changed(f))
+		rc = sync_gated(f, how);
+	else
 		budget_file_clean(f->fs->budget, f);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;

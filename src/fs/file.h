@@ -13,7 +13,10 @@
 
 #include "fs/dirty.h"
 #include "fs/fs.h"
+#include "fs/policy.h"
 #include "frame/frame.h"
+
+#include <stdatomic.h>
 
 struct npy;
 
@@ -25,11 +28,14 @@ struct file {
 	pthread_rwlock_t gate;
 	pthread_rwlock_t lock; /* for all down to npy */
 	struct frame *frame;
+	int fd;                /* the inode's; keeps its number while the file is open */
+	uint64_t cache_owner;  /* of its chunks in the cache */
 	bool writable;
-	bool lost;             /* dirty data was given up: nothing may be committed on top of that */
-	struct pipeline pipeline; /* for the chunks that we write */
-	struct pipeline bytewise; /* the same for a length that is not whole items (policy.h) */
-	bool has_bytewise, items_whole;
+	bool gone;             /* has no name and no user: nothing is committed any more */
+	bool lost;             /* what was given up could not even be read anew: all fails */
+	struct policy policy;  /* pipelines of the chunks that we write; has a lock of its own */
+	bool items_whole;      /* chunks of whole items may be there (policy.h) */
+	atomic_bool wants_commit; /* replaced chunks pile up that a commit makes free */
 	struct dirty dirty;
 	struct npy *npy;       /* NODE_ARRAY: fixed after open */
 
@@ -79,8 +85,11 @@ struct file_stored {
 };
 NODISCARD int file_look_stored(struct file *f, uint32_t n, struct file_stored *out);
 
+/* Whose time a change gets: that of now, or one that the kernel will tell us (its writeback). */
+enum file_clock { FILE_CLOCK_NOW, FILE_CLOCK_KERNEL };
+
 /* Returns how many bytes were taken, all of them unless something failed half-way. */
-NODISCARD ssize_t file_write(struct file *f, uint64_t at, struct view src);
+NODISCARD ssize_t file_write(struct file *f, uint64_t at, struct view src, enum file_clock clock);
 
 NODISCARD int file_truncate(struct file *f, uint64_t size);
 
@@ -92,6 +101,10 @@ NODISCARD int file_extend(struct file *f, uint64_t size);
 
 /* SEEK_DATA or SEEK_HOLE at chunk precision; -ENXIO past the last data. */
 NODISCARD int file_seek(struct file *f, uint64_t at, int whence, uint64_t *found);
+
+/* Alone with the file, both locks held and no chunk with the workers. */
+void file_enter_alone(struct file *f);
+void file_leave_alone(struct file *f);
 
 /* Everything written so far becomes the frame's next commit. */
 NODISCARD int file_sync(struct file *f, enum durability how);

@@ -136,7 +136,7 @@ static int lazy_get(struct fetch *x, struct cache_entry **e)
 	x->ws = workspace_get();
 	if (!x->ws)
 		return -ENOMEM;
-	TRY(cache_get(f->fs->cache, (struct cache_key){f->inode->cache_owner, x->n}, lazy_fill, x, e));
+	TRY(cache_get(f->fs->cache, (struct cache_key){f->cache_owner, x->n}, lazy_fill, x, e));
 	x->lazy = cache_value(*e);
 	return 0;
 }

@@ -7,8 +7,10 @@
 #include <assert.h>
 
 /* On the list of what the background commit looks at, and on to new times. */
-static void changed(struct file *f)
+static void changed(struct file *f, enum file_clock clock)
 {
+	if (clock == FILE_CLOCK_NOW)
+		times_touch(f->inode);
 	budget_file_changed(f->fs->budget, f);
 }
 
@@ -79,8 +81,6 @@ static ssize_t write_locked(struct file *f, uint64_t at, struct view src)
 	struct piece p;
 	int rc = 0;
 
-	if (f->lost)
-		return -EIO;
 	if (add_overflows(at, src.n, &end) || end > frame_max_size(f->frame))
 		return -EFBIG;
 	if (old == 0)
@@ -94,28 +94,31 @@ static ssize_t write_locked(struct file *f, uint64_t at, struct view src)
 			done += p.hi - p.lo;
 	}
 	if (rc < 0 && end > old) /* what could not be written was not there before either */
-		IGNORE(resize(f, max_u64(old, at + done)));
+		IGNORE(resize(f, done ? max_u64(old, at + done) : old));
 	return done ? (ssize_t)done : rc;
 }
 
-ssize_t file_write(struct file *f, uint64_t at, struct view src)
+ssize_t file_write(struct file *f, uint64_t at, struct view src, enum file_clock clock)
 {
 	if (src.n == 0)
 		return 0;
 	err_clear();
 	TRY(budget_wait(f->fs->budget));
+	if (f->wants_commit)
+		TRY(file_sync(f, COMMIT_LATER));
 	pthread_rwlock_rdlock(&f->gate);
+	if (clock == FILE_CLOCK_KERNEL)
+		times_hold(f->inode, f->fd);
 	pthread_rwlock_wrlock(&f->lock);
-	ssize_t rc = write_locked(f, at, src);
+	ssize_t rc = f->lost ? -EIO : write_locked(f, at, src);
 	pthread_rwlock_unlock(&f->lock);
 	if (rc >= 0)
-		changed(f);
+		changed(f, clock);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
 }
 
-/* Alone with the file, and no chunk with the workers: those know the size that was. */
-static int enter_alone(struct file *f)
+void file_enter_alone(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->gate);
 	pthread_rwlock_wrlock(&f->lock);
@@ -124,36 +127,46 @@ static int enter_alone(struct file *f)
 		IGNORE(flush_wait(f)); /* it will be tried again */
 		pthread_rwlock_wrlock(&f->lock);
 	}
+}
+
+void file_leave_alone(struct file *f)
+{
+	pthread_rwlock_unlock(&f->lock);
+	pthread_rwlock_unlock(&f->gate);
+}
+
+static int enter(struct file *f)
+{
+	err_clear();
+	file_enter_alone(f);
 	return f->lost ? -EIO : 0;
 }
 
-static int leave_alone(struct file *f, int rc)
+static int leave(struct file *f, int rc)
 {
 	pthread_rwlock_unlock(&f->lock);
 	if (rc >= 0)
-		changed(f);
+		changed(f, FILE_CLOCK_NOW);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
 }
 
 int file_truncate(struct file *f, uint64_t size)
 {
-	err_clear();
-	int rc = enter_alone(f);
+	int rc = enter(f);
 	if (rc >= 0)
 		rc = size > frame_max_size(f->frame) ? -EFBIG : resize(f, size);
-	return leave_alone(f, rc);
+	return leave(f, rc);
 }
 
 int file_extend(struct file *f, uint64_t size)
 {
-	err_clear();
-	int rc = enter_alone(f);
+	int rc = enter(f);
 	if (rc >= 0 && size > frame_max_size(f->frame))
 		rc = -EFBIG;
 	else if (rc >= 0 && size > frame_size(f->frame))
 		rc = resize(f, size);
-	return leave_alone(f, rc);
+	return leave(f, rc);
 }
 
 static int zero_piece(struct file *f, const struct piece *p)
@@ -178,13 +191,12 @@ int file_zero(struct file *f, uint64_t at, uint64_t len)
 {
 	struct piece p;
 
-	err_clear();
-	int rc = enter_alone(f);
+	int rc = enter(f);
 	uint64_t size = frame_size(f->frame);
 	if (rc >= 0 && at < size) {
 		struct range r = range_of(at, min_u64(len, size - at), chunk_size(f));
 		while (rc >= 0 && range_next(&r, &p))
 			rc = zero_piece(f, &p);
 	}
-	return leave_alone(f, rc);
+	return leave(f, rc);
 }

@@ -50,7 +50,8 @@ static void land(struct file *f, struct dirty_chunk *c, int rc, bool zeros, uint
 			frame_put_zeros(f->frame, n);
 		else
 			frame_put(f->frame, n, at, len);
-		cache_drop(f->fs->cache, (struct cache_key){f->inode->cache_owner, n});
+		f->wants_commit = frame_wants_commit(f->frame);
+		cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, n});
 		dirty_free(f, c);
 	}
 	pthread_rwlock_unlock(&f->lock);
@@ -91,7 +92,8 @@ void flush_submit(struct file *f, struct dirty_chunk *c)
 	if (dirty_pad(f, c, len) < 0)
 		return; /* stays DIRTY; the next flush tries again */
 	c->written = 0;
-	c->bytewise = f->has_bytewise && frame_size(f->frame) % f->pipeline.typesize;
+	c->file_size = frame_size(f->frame);
+	f->items_whole |= !policy_wants_bytewise(&f->policy, c->file_size, frame_info(f->frame)->chunk_size);
 	HASH_DEL(f->dirty.dirty, c);
 	HASH_ADD(hh, f->dirty.flushing, n, sizeof c->n, c);
 	if (!c->hh.tbl) {

@@ -88,7 +88,8 @@ static void links_free(struct inode *n, struct inode **orphans)
 static void erase(struct inodes *t, struct inode *n)
 {
 	assert(!n->file && n->pins == 0);
-	HASH_DEL(t->table, n);
+	if (!n->detached)
+		HASH_DEL(t->table, n);
 	if (n->fd >= 0)
 		fd_close(t, n);
 	pthread_mutex_destroy(&n->lock);
@@ -256,6 +257,32 @@ struct inode *inode_known(struct inodes *t, const struct entry *e)
 		n->refs++;
 	pthread_mutex_unlock(&t->lock);
 	return n;
+}
+
+enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st)
+{
+	static const enum node_kind kinds[] = {NODE_FRAME, NODE_ARRAY};
+	enum node_kind found = NODE_PLAIN;
+
+	pthread_mutex_lock(&t->lock);
+	for (size_t i = 0; found == NODE_PLAIN && i < sizeof kinds / sizeof *kinds; i++) {
+		struct inode_key key = {st->st_dev, st->st_ino, kinds[i]};
+		struct inode *n;
+		HASH_FIND(hh, t->table, &key, sizeof key, n);
+		if (n && n->promoted) /* by the frame that is open on it */
+			found = kinds[i];
+	}
+	pthread_mutex_unlock(&t->lock);
+	return found;
+}
+
+void inode_detach(struct inodes *t, struct inode *n)
+{
+	pthread_mutex_lock(&t->lock);
+	if (!n->detached)
+		HASH_DEL(t->table, n);
+	n->detached = true;
+	pthread_mutex_unlock(&t->lock);
 }
 
 struct inode *inodes_any_open(struct inodes *t)

@@ -58,6 +58,7 @@ struct inode {
 	int fd;                   /* O_PATH or, while `promoted`, a real one; -1 none */
 	unsigned pins;
 	bool promoted;
+	bool detached;            /* not in the table any more */
 
 	mode_t type;              /* S_IFMT bits of the backing file; fixed */
 
@@ -69,6 +70,7 @@ struct inode {
 	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet */
 	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
 	unsigned nwriters;        /* open handles that may write */
+	uint64_t last_size;       /* of the frame that was open last */
 	struct stat seen;         /* backing attributes after our last own change or open */
 };
 
@@ -88,6 +90,12 @@ struct inode *inode_known(struct inodes *t, const struct entry *e);
 
 /* Any inode that has open handles, or NULL; for the end, when the kernel has gone. */
 struct inode *inodes_any_open(struct inodes *t);
+
+/* The kind that an open frame of this device and inode number is seen as; NODE_PLAIN: none is open. */
+enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st);
+
+/* No longer found by device and inode number: what comes next under them is another inode. */
+void inode_detach(struct inodes *t, struct inode *n);
 
 void inode_get(struct inodes *t, struct inode *n);
 void inode_put(struct inodes *t, struct inode *n, uint64_t refs);

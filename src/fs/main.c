@@ -77,6 +77,7 @@ static int fs_open(struct fs *fs)
 
 	TRY(workspace_init());
 	TRY(backing_open(&fs->backing, fs->opt.backing));
+	TRY(backing_lock(&fs->backing, fs->opt.read_only));
 	TRY(probes_open(&fs->probes));
 	TRY(inodes_open(&fs->inodes, &fs->backing, max_fds));
 	TRY(cache_open(&fs->cache, fs->opt.cache));
@@ -145,7 +146,7 @@ static int run(const struct options *o, int pipe)
 
 	struct fs fs = {.opt = *o};
 	struct announce a = {pipe, o->foreground, o->mountpoint};
-	fs.backing.root = fs.backing.proc = -1;
+	fs.backing.root = fs.backing.proc = fs.backing.lock = -1;
 	int rc = fs_open(&fs);
 	if (rc < 0)
 		complain("start", o->backing, rc);
@@ -184,10 +185,23 @@ static int daemonize(const struct options *o)
 	return -EIO;
 }
 
+/* Descriptors 0 to 2 are taken, whoever started us: nothing of ours may land there. */
+static void open_stdio(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= 2);
+	if (fd > 2)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	struct options o;
 
+	open_stdio();
 	int rc = options_parse(&o, argc, argv);
 	if (rc >= 0 && o.help) {
 		options_help();

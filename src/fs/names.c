@@ -1,6 +1,7 @@
 #include "fs/names.h"
 
 #include "base/log.h"
+#include "fs/inode.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -27,10 +28,19 @@ static bool join(char out[static NAME_MAX + 1], const char *stem, size_t n, cons
 
 static int load(const struct names *n, int dirfd, const char *backing, struct entry *e)
 {
+	size_t stem;
+
 	if (!join(e->backing, backing, strlen(backing), ""))
 		return -ENAMETOOLONG;
 	e->fd = backing_find(n->backing, dirfd, backing, &e->st);
 	TRY(e->fd);
+	/* What is open is what it was opened as; its size is the open file's to tell. */
+	enum suffix suffix = suffix_of(backing, &stem);
+	enum node_kind open = suffix == SUFFIX_NONE ? NODE_PLAIN : inodes_open_kind(n->inodes, &e->st);
+	if ((open == NODE_FRAME && suffix == SUFFIX_FRAME) || (open == NODE_ARRAY && suffix == SUFFIX_ARRAY)) {
+		e->probed = (struct probed){.kind = open, .open = true};
+		return 0;
+	}
 	probe_get(n->probes, n->backing, e->fd, backing, &e->st, &e->probed);
 	return 0;
 }

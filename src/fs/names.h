@@ -17,6 +17,8 @@
 
 #include "fs/probe.h"
 
+struct inodes;
+
 #include <limits.h>
 
 #define NAMES_NEW_SUFFIX ".b2frame"
@@ -34,6 +36,7 @@ struct entry {
 struct names {
 	const struct backing *backing;
 	struct probes *probes;
+	struct inodes *inodes;
 };
 
 /* The entry that `shown` names in a directory. -ENOENT, -ENAMETOOLONG, ... On success close e->fd. */

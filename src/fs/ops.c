@@ -45,7 +45,7 @@ void ops_attr_shown(struct fs *fs, struct inode *n, const struct probed *probed,
 		st->st_mode &= ~0111;
 		st->st_nlink = 1;
 	}
-	st->st_size = (off_t)probed->size;
+	st->st_size = (off_t)probed->size; /* of a file that is not open */
 	if (probed->blocksize >= 4096)
 		st->st_blksize = (blksize_t)min_u64(probed->blocksize, 1 << 20);
 	else
@@ -53,18 +53,20 @@ void ops_attr_shown(struct fs *fs, struct inode *n, const struct probed *probed,
 	pthread_mutex_lock(&n->lock);
 	if (n->file)
 		st->st_size = (off_t)file_size(n->file);
+	else if (probed->open) /* closed while we looked */
+		st->st_size = (off_t)n->last_size;
 	pthread_mutex_unlock(&n->lock);
 }
 
 int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 {
-	struct probed probed = {.kind = inode_kind(n)};
+	struct probed probed = {.kind = inode_kind(n), .open = true};
 	char name[NAME_MAX + 1];
 
 	int fd = inode_pin(fs->inodes, n);
 	TRY(fd);
 	int rc = stat_fd(fd, st);
-	if (rc >= 0 && inode_is_frame(n)) {
+	if (rc >= 0 && inode_is_frame(n) && inodes_open_kind(fs->inodes, st) == NODE_PLAIN) {
 		inode_name(fs->inodes, n, name);
 		probe_get(fs->probes, &fs->backing, fd, name, st, &probed);
 	}
@@ -74,8 +76,29 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 	return rc;
 }
 
+/*
+ * With the writeback cache the kernel believes its own size and times of an inode
+ * it knows, whatever we say. A file that another program has changed must therefore become
+ * another inode.
+ */
+static void part_with_changed(struct fs *fs, const struct entry *e)
+{
+	struct inode *n = e->probed.kind == NODE_PLAIN ? NULL : inode_known(fs->inodes, e);
+	if (!n)
+		return;
+	pthread_mutex_lock(&n->lock);
+	bool changed = !n->file && n->seen.st_ino &&
+		       (n->seen.st_size != e->st.st_size || n->seen.st_mtim.tv_sec != e->st.st_mtim.tv_sec ||
+			n->seen.st_mtim.tv_nsec != e->st.st_mtim.tv_nsec);
+	pthread_mutex_unlock(&n->lock);
+	if (changed)
+		inode_detach(fs->inodes, n);
+	inode_put(fs->inodes, n, 1);
+}
+
 int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_entry_param *out)
 {
+	part_with_changed(fs, e);
 	struct inode *n = inode_from_entry(fs->inodes, parent, e);
 	if (!n)
 		return -ENOMEM;

@@ -45,7 +45,7 @@ static inline struct handle *ops_handle(const struct fuse_file_info *fi)
 
 static inline struct names ops_names(const struct fs *fs)
 {
-	return (struct names){&fs->backing, fs->probes};
+	return (struct names){&fs->backing, fs->probes, fs->inodes};
 }
 
 static inline struct caller ops_caller(fuse_req_t req)

@@ -61,11 +61,12 @@ static int set_times(struct inode *n, int fd, const struct stat *attr, int to_se
 		ts[1] = now;
 	}
 	bool has_mtime = ts[1].tv_nsec != UTIME_OMIT;
-	bool pending = inode_is_frame(n) && times_set(n, has_mtime ? &ts[1] : NULL, ctime);
+	if (inode_is_frame(n))
+		(void)times_set(n, has_mtime ? &ts[1] : NULL, ctime);
 	if (utimensat(fd, "", ts, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
-	if (!pending && ctime && stat_fd(fd, &st) == 0)
-		times_shadow_ctime(n, ctime, &st);
+	if (stat_fd(fd, &st) == 0)
+		times_set_done(n, ctime, &st);
 	return 0;
 }
 
@@ -87,8 +88,6 @@ static int set_size(struct fs *fs, struct inode *n, uint64_t size, struct fuse_f
 	}
 	TRY(file_get(fs, n, true, &f));
 	int rc = file_truncate(f, size);
-	if (rc >= 0)
-		times_touch(n);
 	if (rc >= 0 && !fi) /* no close will tell what goes wrong now */
 		rc = file_sync(f, COMMIT_LATER);
 	file_put(fs, n);

@@ -14,7 +14,7 @@
  */
 static int plain_flags(int flags)
 {
-	flags &= ~(O_APPEND | O_DIRECT | O_CREAT | O_EXCL | O_NOCTTY);
+	flags &= ~(O_APPEND | O_DIRECT | O_CREAT | O_EXCL | O_NOCTTY | O_NOFOLLOW);
 	if ((flags & O_ACCMODE) == O_WRONLY)
 		flags = (flags & ~O_ACCMODE) | O_RDWR;
 	return flags;
@@ -26,7 +26,7 @@ static int open_plain(struct fs *fs, struct inode *n, int flags)
 	TRY(fd);
 	int got = backing_reopen(&fs->backing, fd, plain_flags(flags));
 	if (got == -EACCES && (flags & O_ACCMODE) == O_WRONLY) /* write-only for us too */
-		got = backing_reopen(&fs->backing, fd, flags & ~(O_APPEND | O_DIRECT));
+		got = backing_reopen(&fs->backing, fd, flags & ~(O_APPEND | O_DIRECT | O_NOFOLLOW));
 	inode_unpin(fs->inodes, n);
 	return got;
 }
@@ -56,7 +56,6 @@ static int open_frame(struct fs *fs, struct handle *h, int fd, struct fuse_file_
 			h->file = NULL;
 			return rc;
 		}
-		times_touch(n);
 	}
 	keep_pages(n, h->writable, fi);
 	return 0;
@@ -162,12 +161,8 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 	if (!h->file) {
 		rc = write_plain(h, buf, size, off);
 	} else {
-		/* Pages that the kernel wrote back: the time of the write is its to tell. */
-		if (fi->writepage)
-			times_hold(h->inode, io_file_fd(frame_io(h->file->frame)));
-		else
-			times_touch(h->inode);
-		rc = file_write(h->file, (uint64_t)off, view_of(buf, size));
+		rc = file_write(h->file, (uint64_t)off, view_of(buf, size),
+				fi->writepage ? FILE_CLOCK_KERNEL : FILE_CLOCK_NOW);
 		if (rc < 0)
 			ops_log(fs, h->inode, "write", (int)rc);
 	}
@@ -240,9 +235,7 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len
 	(void)ino;
 	if (h->file) {
 		rc = fallocate_frame(h->file, mode, (uint64_t)off, (uint64_t)len);
-		if (rc >= 0)
-			times_touch(h->inode);
-		else if (rc != -EOPNOTSUPP)
+		if (rc < 0 && rc != -EOPNOTSUPP)
 			ops_log(fs, h->inode, "fallocate", rc);
 		rc = rc == -EOPNOTSUPP ? rc : -ops_errno(rc);
 	} else {
@@ -251,42 +244,65 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len
 	fuse_reply_err(req, -rc);
 }
 
-/*
- * The kernel asks for holes without sending us its dirty pages first. While
- * somebody may be writing we make it send them, one such call at a time
- * because it needs the other threads to answer; who comes meanwhile is told
- * "data", which is always allowed.
- */
-static bool pull_dirty_pages(struct fs *fs, fuse_ino_t ino, struct inode *n)
-{
-	static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;
+struct seek {
+	struct seek *next;
+	fuse_req_t req;
+	struct handle *h;
+	fuse_ino_t ino;
+	uint64_t off;
+	int whence;
+};
 
-	pthread_mutex_lock(&n->lock);
-	bool writers = n->nwriters > 0;
-	pthread_mutex_unlock(&n->lock);
-	if (!writers)
-		return true;
-	if (pthread_mutex_trylock(&one) != 0)
-		return false;
-	int rc = fuse_lowlevel_notify_inval_inode(fs->session, ino, 0, 0);
-	pthread_mutex_unlock(&one);
-	return rc == 0;
+static void answer_seek(struct seek *s)
+{
+	struct fs *fs = ops_fs(s->req);
+	uint64_t found;
+
+	pthread_mutex_lock(&s->h->inode->lock);
+	bool writers = s->h->inode->nwriters > 0;
+	pthread_mutex_unlock(&s->h->inode->lock);
+	if (writers)
+		(void)fuse_lowlevel_notify_inval_inode(fs->session, s->ino, 0, 0);
+	int rc = file_seek(s->h->file, s->off, s->whence, &found);
+	if (rc < 0)
+		fuse_reply_err(s->req, -rc);
+	else
+		fuse_reply_lseek(s->req, (off_t)found);
+	mem_free(s);
 }
 
-static int seek_anything(struct file *f, uint64_t off, int whence, uint64_t *found)
+/*
+ * The kernel asks for holes without sending us its dirty pages first. While
+ * somebody may be writing we make it send them. That needs other threads to take
+ * them, so that only one may do it at a time; who comes meanwhile leaves the
+ * question to that one.
+ */
+static void seek_in_turn(struct seek *s)
 {
-	uint64_t size = file_size(f);
-	if (off >= size)
-		return -ENXIO;
-	*found = whence == SEEK_DATA ? off : size;
-	return 0;
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static struct seek *queue; /* both under lock */
+	static bool busy;
+
+	pthread_mutex_lock(&lock);
+	s->next = queue;
+	queue = s;
+	bool mine = !busy;
+	busy = true;
+	while (mine && queue) {
+		struct seek *first = queue;
+		queue = first->next;
+		pthread_mutex_unlock(&lock);
+		answer_seek(first);
+		pthread_mutex_lock(&lock);
+	}
+	if (mine)
+		busy = false;
+	pthread_mutex_unlock(&lock);
 }
 
 void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
 {
-	struct fs *fs = ops_fs(req);
 	struct handle *h = ops_handle(fi);
-	uint64_t found;
 
 	if (!h->file) {
 		off_t rc = lseek(h->fd, off, whence);
@@ -296,11 +312,11 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse
 			fuse_reply_lseek(req, rc);
 		return;
 	}
-	int rc = pull_dirty_pages(fs, ino, h->inode)
-			 ? file_seek(h->file, (uint64_t)off, whence, &found)
-			 : seek_anything(h->file, (uint64_t)off, whence, &found);
-	if (rc < 0)
-		fuse_reply_err(req, -rc);
-	else
-		fuse_reply_lseek(req, (off_t)found);
+	struct seek *s = mem_zalloc(sizeof *s);
+	if (!s) {
+		fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	*s = (struct seek){.req = req, .h = h, .ino = ino, .off = (uint64_t)off, .whence = whence};
+	seek_in_turn(s);
 }

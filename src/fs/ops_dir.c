@@ -53,7 +53,8 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		fuse_reply_err(req, -rc);
 		return;
 	}
-	fuse_reply_open(req, fi);
+	if (fuse_reply_open(req, fi) < 0) /* interrupted: no release will come */
+		ops_close_handle(fs, h);
 }
 
 void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)

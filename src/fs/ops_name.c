@@ -8,11 +8,12 @@
 
 static void reply_entry(fuse_req_t req, int rc, const struct fuse_entry_param *e)
 {
+	struct fs *fs = ops_fs(req); /* the reply frees req */
+
 	if (rc < 0) {
 		fuse_reply_err(req, -rc);
 	} else if (fuse_reply_entry(req, e) < 0) {
 		/* Interrupted: the kernel never learned of its reference. */
-		struct fs *fs = ops_fs(req);
 		inode_put(fs->inodes, ops_inode(fs, e->ino), 1);
 	}
 }

@@ -12,7 +12,7 @@
 
 /* The pipeline words are collected first and judged together: typesize and filter may come in any order. */
 struct words {
-	const char *codec, *filter, *pipeline;
+	const char *codec, *filter, *pipeline, *tune;
 	uint64_t level, typesize, blocksize;
 	bool has_level;
 };
@@ -44,9 +44,10 @@ static const struct row {
 #define WORD(field) true, offsetof(struct words, field)
 	{"codec", TEXT, WORD(codec), 0, 0, "NAME", "blosclz, lz4, lz4hc, zlib or zstd (zstd)"},
 	{"level", NUMBER, WORD(level), 0, 9, "N", "0 store, 1 fast ... 9 small (1)"},
-	{"filter", TEXT, WORD(filter), 0, 0, "NAME", "none, shuffle, bitshuffle, delta, ... (none)"},
+	{"filter", TEXT, WORD(filter), 0, 0, "NAME", "none, shuffle, bitshuffle, delta, ... (see tune)"},
 	{"typesize", NUMBER, WORD(typesize), 1, 255, "N", "bytes of an item, for the filters (1)"},
 	{"pipeline", TEXT, WORD(pipeline), 0, 0, "TEXT", "all of these in one: shuffle:4+zstd:3"},
+	{"tune", TEXT, WORD(tune), 0, 0, "AIM", "filters by looking at the data: balanced, size, speed, off (balanced)"},
 	{"chunksize", SIZE, OPT(chunksize), 4096, 1 << 30, "SIZE", "bytes of a chunk (1M)"},
 	{"blocksize", SIZE, WORD(blocksize), 64, 64 << 20, "SIZE", "bytes decoded at once (64K)"},
 	{"cache", SIZE, OPT(cache), 1 << 20, UINT64_MAX, "SIZE", "memory for decoded blocks (128M)"},
@@ -185,6 +186,8 @@ static int parse_mount_word(struct parse *p, const char *word)
 		p->o->nonempty = true;
 		return 0;
 	}
+	if (strcmp(word, "ro") == 0 || strcmp(word, "rw") == 0)
+		p->o->read_only = word[1] == 'o';
 	if (IN_LIST(word, passed_on) || STARTS_IN_LIST(word, passed_on_with_value))
 		return pass_on(p, word);
 	return complain("unknown option", word, "see --help");
@@ -251,6 +254,27 @@ static int judge_pipeline(struct parse *p)
 	if (!p->w.pipeline && p->w.typesize)
 		line->typesize = (uint32_t)p->w.typesize;
 	return 0;
+}
+
+/* Who names a filter or an item size has chosen. */
+static int judge_tune(struct parse *p)
+{
+	static const char *const aims[] = {
+		[OPTIONS_TUNE_OFF] = "off", [OPTIONS_TUNE_BALANCED] = "balanced",
+		[OPTIONS_TUNE_SIZE] = "size", [OPTIONS_TUNE_SPEED] = "speed",
+	};
+	bool named = p->w.filter || p->w.typesize || p->w.pipeline;
+
+	if (!p->w.tune) {
+		p->o->tune = named || !p->o->pipeline.level ? OPTIONS_TUNE_OFF : OPTIONS_TUNE_BALANCED;
+		return 0;
+	}
+	for (size_t i = 0; i < sizeof aims / sizeof *aims; i++)
+		if (strcmp(p->w.tune, aims[i]) == 0) {
+			p->o->tune = (enum options_tune)i;
+			return named && i ? complain("option", "tune", "filter, typesize and pipeline say it already") : 0;
+		}
+	return complain("option tune", p->w.tune, "is none of balanced, size, speed, off");
 }
 
 /* Block and chunk sizes: a block is whole items, a chunk whole blocks. */
@@ -326,6 +350,7 @@ static int parse_all(struct parse *p, int argc, char **argv)
 	if (p->o->help || p->o->version)
 		return 0;
 	TRY(judge_pipeline(p));
+	TRY(judge_tune(p));
 	TRY(judge_sizes(p));
 	return judge_paths(p->o, argc - optind, argv + optind);
 }

@@ -8,14 +8,19 @@
 
 #include <stdbool.h>
 
+/* How the pipeline of a file is found when no filter is named. */
+enum options_tune { OPTIONS_TUNE_OFF, OPTIONS_TUNE_BALANCED, OPTIONS_TUNE_SIZE, OPTIONS_TUNE_SPEED };
+
 struct options {
 	char *backing;
 	char *mountpoint;
 	bool foreground, debug, help, version;
+	bool read_only; /* -o ro */
 	bool nonempty; /* mount even over another mount */
 	bool remount;  /* -o remount: change the flags of a live mount, then leave */
 
 	struct pipeline pipeline; /* of new files and rewritten chunks         */
+	enum options_tune tune;   /* off when filter, typesize or pipeline are named */
 	uint64_t chunksize;       /* bytes, a multiple of pipeline.blocksize   */
 	uint64_t cache, dirty_max;
 	uint64_t workers;

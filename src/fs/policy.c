@@ -1,19 +1,34 @@
 #include "fs/policy.h"
 
 #include "codec/filter.h"
+#include "frame/root.h"
 
-void policy_note_item(struct pipeline *p)
+/* Smaller chunks are not worth the millisecond that a choice takes. */
+#define TUNE_MIN (32u << 10)
+
+void policy_init(struct policy *p)
+{
+	*p = (struct policy){.items = 1};
+	pthread_mutex_init(&p->lock, NULL);
+}
+
+void policy_deinit(struct policy *p)
+{
+	pthread_mutex_destroy(&p->lock);
+}
+
+/* Writes the item size into the parameters too, where a reader of the frame header finds it later. */
+static void note_item(struct pipeline *p)
 {
 	if (p->typesize > 255)
 		return;
 	for (int i = 0; i < FILTER_SLOTS; i++)
-		if (p->filter[i] == FILTER_SHUFFLE && !p->meta[i])
-			p->meta[i] = (uint8_t)p->typesize;
-		else if (p->filter[i] == FILTER_BITSHUFFLE) /* which ignores its parameter */
-			p->meta[i] = (uint8_t)p->typesize;
+		if ((p->filter[i] == FILTER_SHUFFLE && !p->meta[i]) || p->filter[i] == FILTER_BITSHUFFLE)
+			p->meta[i] = (uint8_t)p->typesize; /* bit shuffle ignores it */
 }
 
-struct pipeline policy_recover_item(const struct pipeline *header)
+/* The pipeline of a frame's header with its item size recovered from there. */
+static struct pipeline recover_item(const struct pipeline *header)
 {
 	struct pipeline p = *header;
 
@@ -22,6 +37,44 @@ struct pipeline policy_recover_item(const struct pipeline *header)
 			p.typesize = p.meta[i];
 	p.blocksize -= p.blocksize % p.typesize;
 	return p;
+}
+
+struct pipeline policy_for_header(const struct options *o)
+{
+	struct pipeline p = o->pipeline;
+	note_item(&p);
+	return p;
+}
+
+/* Our own frames carry a note of ours; those of others keep the pipeline they were made with. */
+static bool is_ours(const struct frame *f)
+{
+	const char *name;
+	struct view chunk;
+
+	for (uint32_t i = 0; frame_vlmeta_at(f, i, &name, &chunk); i++)
+		if (strcmp(name, ROOT_NOTE) == 0)
+			return true;
+	return false;
+}
+
+void policy_follow(struct policy *p, const struct options *o, struct frame *f)
+{
+	bool empty = frame_size(f) == 0;
+	struct pipeline own = recover_item(&frame_info(f)->pipeline);
+	char why[160];
+
+	p->pipeline = empty || pipeline_check(&own, why, sizeof why) < 0 ? o->pipeline : own;
+	p->items = p->pipeline.typesize <= 255 ? p->pipeline.typesize : 1;
+	p->tuned = o->tune != OPTIONS_TUNE_OFF && (empty || is_ours(f));
+	p->aim = o->tune == OPTIONS_TUNE_SIZE	 ? TUNE_SIZE
+		 : o->tune == OPTIONS_TUNE_SPEED ? TUNE_SPEED
+						 : TUNE_BALANCED;
+	p->base = o->pipeline;
+	p->chosen = p->first = false;
+	p->since = p->bytes = p->stored = 0;
+	if (empty && p->tuned)
+		p->items = 0; /* the first choice says */
 }
 
 /* Bit shuffle looks at the typesize alone: bytes are gathered by a shuffle first, then bits. */
@@ -34,10 +87,11 @@ static bool add_filter(struct pipeline *out, int *n, uint8_t filter, uint8_t met
 	return true;
 }
 
-bool policy_bytewise(const struct pipeline *p, struct pipeline *out)
+/* The same filters with typesize 1. False: there is no such form (delta). */
+static bool bytewise(const struct pipeline *p, struct pipeline *out)
 {
 	uint8_t item = (uint8_t)p->typesize;
-	bool fits = p->typesize > 1 && p->typesize <= 255;
+	bool fits = p->typesize <= 255;
 	int n = 0;
 
 	*out = *p;
@@ -48,8 +102,8 @@ bool policy_bytewise(const struct pipeline *p, struct pipeline *out)
 		uint8_t meta = p->meta[i];
 		switch (p->filter[i]) {
 		case FILTER_NONE: break;
-		case FILTER_SHUFFLE: fits = add_filter(out, &n, FILTER_SHUFFLE, meta ? meta : item); break;
-		case FILTER_BYTEDELTA: fits = add_filter(out, &n, FILTER_BYTEDELTA, meta ? meta : item); break;
+		case FILTER_SHUFFLE:
+		case FILTER_BYTEDELTA: fits = add_filter(out, &n, p->filter[i], meta ? meta : item); break;
 		case FILTER_BITSHUFFLE:
 			fits = add_filter(out, &n, FILTER_SHUFFLE, item) &&
 			       add_filter(out, &n, FILTER_BITSHUFFLE, 0);
@@ -58,4 +112,109 @@ bool policy_bytewise(const struct pipeline *p, struct pipeline *out)
 		}
 	}
 	return fits;
+}
+
+/* A block size that no chunk of whole items has. */
+static void set_odd_blocks(const struct policy *p, struct pipeline *out, size_t nbytes)
+{
+	uint32_t block = out->blocksize ? out->blocksize : 64 << 10;
+
+	block = (uint32_t)min_u64(block, nbytes);
+	out->blocksize = p->items > 1 && block % p->items == 0 ? block - 1 : block;
+}
+
+static bool whole_items(const struct policy *p, uint64_t size, uint32_t chunk_size)
+{
+	return size % p->items == 0 && chunk_size % p->items == 0;
+}
+
+/* The form of the pipeline that this chunk may have. */
+static void fit(const struct policy *p, const struct policy_chunk *c, struct pipeline *out)
+{
+	const struct pipeline *want = &p->pipeline;
+
+	*out = *want;
+	if (want->typesize > 1 && want->typesize == p->items &&
+	    whole_items(p, c->file_size, c->chunk_size))
+		return;
+	if (want->typesize > 1 && !bytewise(want, out)) {
+		*out = *want;
+		if (want->typesize == p->items)
+			return; /* as the user said: slices that cut an item are refused then */
+		memset(out->filter, 0, sizeof out->filter);
+		out->typesize = 1;
+	}
+	set_odd_blocks(p, out, c->plain.n);
+}
+
+static int choose(struct policy *p, struct scratch *s, const struct policy_chunk *c)
+{
+	struct tune_goal goal = {.aim = p->aim, .base = p->base};
+	struct tune_input in = {.sample = c->plain, .offset = c->offset};
+
+	if (p->chosen && tune_still_good(&p->report, p->since, p->bytes, p->stored))
+		return 0;
+	if (c->offset == 0)
+		in.head = c->plain;
+	TRY(tune_choose(s, &goal, &in, &p->pipeline, &p->report));
+	p->chosen = true;
+	p->since = 0;
+	if (!p->items) {
+		p->items = p->pipeline.typesize <= 255 ? p->pipeline.typesize : 1;
+		p->first = true;
+	}
+	return 0;
+}
+
+int policy_choose(struct policy *p, struct scratch *s, const struct policy_chunk *c,
+		  struct pipeline *out)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&p->lock);
+	if (p->tuned && c->plain.n >= TUNE_MIN)
+		rc = choose(p, s, c);
+	else if (!p->items)
+		p->items = 1;
+	if (rc >= 0)
+		fit(p, c, out);
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+void policy_learn(struct policy *p, uint64_t bytes, uint64_t stored)
+{
+	pthread_mutex_lock(&p->lock);
+	p->since += bytes;
+	p->bytes = bytes;
+	p->stored = stored;
+	pthread_mutex_unlock(&p->lock);
+}
+
+struct pipeline policy_header(struct policy *p)
+{
+	pthread_mutex_lock(&p->lock);
+	struct pipeline out = p->pipeline;
+	pthread_mutex_unlock(&p->lock);
+	note_item(&out);
+	return out;
+}
+
+bool policy_first_choice(struct policy *p, struct pipeline *out)
+{
+	pthread_mutex_lock(&p->lock);
+	bool first = p->first;
+	p->first = false;
+	*out = p->pipeline;
+	pthread_mutex_unlock(&p->lock);
+	note_item(out);
+	return first;
+}
+
+bool policy_wants_bytewise(struct policy *p, uint64_t size, uint32_t chunk_size)
+{
+	pthread_mutex_lock(&p->lock);
+	bool wants = p->items > 1 && !whole_items(p, size, chunk_size);
+	pthread_mutex_unlock(&p->lock);
+	return wants;
 }

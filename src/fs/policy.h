@@ -1,5 +1,6 @@
 /*
- * How the chunks of a file are encoded.
+ * How the chunks of a file are encoded: by what the mount says, by what the
+ * frame's own chunks are, or, when nobody said anything, by looking at the data.
  *
  * The reference library counts a super-chunk in items of the header's
  * type_size, which is 1 when the length of the file is not whole items, and
@@ -8,19 +9,68 @@
  * typesize 1, in which the item size stands in the parameter of the shuffle filter: the same
  * bytes before the codec, but in one stream instead of one an item byte, which
  * costs some ratio. That is why whole items keep the ordinary form.
+ *
+ * The reference keeps its buffers from chunk to chunk while the block size stays
+ * the same, although they have to be larger for a larger typesize, and writes past them
+ * (measured with 3.3.5). So one file has chunks of one item size at most, `items`, whose
+ * blocks are multiples of it, and all its other chunks have typesize 1 and blocks that
+ * never are.
  */
 #ifndef FS_POLICY_H
 #define FS_POLICY_H
 
-#include "codec/pipeline.h"
+#include "codec/tune.h"
+#include "frame/frame.h"
+#include "fs/options.h"
 
-/* Writes the item size into the parameters too, where a reader of the frame header finds it later. */
-void policy_note_item(struct pipeline *p);
+#include <pthread.h>
 
-/* The pipeline of a frame's header with its item size recovered from there. */
-struct pipeline policy_recover_item(const struct pipeline *header);
+struct policy {
+	uint32_t items;       /* of chunks that are not of typesize 1; 1: none are; 0: not known yet */
+	bool tuned;           /* the data decides */
+	enum tune_aim aim;
+	struct pipeline base; /* codec and level of a choice */
 
-/* The same filters with typesize 1. False: there is no such form (delta), or no need. */
-bool policy_bytewise(const struct pipeline *p, struct pipeline *out);
+	pthread_mutex_t lock; /* for what follows */
+	struct pipeline pipeline; /* of the chunks to come, in items */
+	bool chosen;          /* by looking at data */
+	bool first;           /* for an empty file, and not told yet */
+	uint64_t since;       /* bytes written since */
+	uint64_t bytes, stored; /* of the last chunk */
+	struct tune_report report;
+};
+
+void policy_init(struct policy *p);
+void policy_deinit(struct policy *p);
+
+/* From the frame that was opened; an empty one follows the mount. No chunk is being encoded. */
+void policy_follow(struct policy *p, const struct options *o, struct frame *f);
+
+/* What the frame's header says before there is data. */
+struct pipeline policy_for_header(const struct options *o);
+
+/* A chunk that is about to be encoded. */
+struct policy_chunk {
+	struct view plain;
+	uint64_t offset; /* in the file */
+	uint64_t file_size;  /* as far as is known */
+	uint32_t chunk_size;
+};
+
+/* Its pipeline, ready for chunk_encode. Any number of workers. */
+NODISCARD int policy_choose(struct policy *p, struct scratch *s, const struct policy_chunk *c,
+			    struct pipeline *out);
+
+/* How that went. */
+void policy_learn(struct policy *p, uint64_t bytes, uint64_t stored);
+
+/* The pipeline of the chunks to come, as a frame's header would name it. */
+struct pipeline policy_header(struct policy *p);
+
+/* True once: a first choice was made for an empty file, which its header shall name. */
+bool policy_first_choice(struct policy *p, struct pipeline *out);
+
+/* True: a file of so many bytes has to have its chunks of items made bytewise. */
+bool policy_wants_bytewise(struct policy *p, uint64_t size, uint32_t chunk_size);
 
 #endif

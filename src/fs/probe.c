@@ -117,7 +117,8 @@ static int probe_contiguous(const struct backing *b, int fd, enum suffix suffix,
 	}
 	rc = frame_probe(io, &info);
 	io_close(io);
-	*out = (struct probed){NODE_FRAME, rc < 0 ? 0 : info.nbytes, rc < 0 ? 0 : info.block_size};
+	*out = (struct probed){.kind = NODE_FRAME, .size = rc < 0 ? 0 : info.nbytes,
+			       .blocksize = rc < 0 ? 0 : info.block_size};
 	return rc;
 }
 
@@ -133,7 +134,8 @@ static int probe_directory(int fd, struct probed *out)
 			 ? -ENOENT
 			 : frame_probe_sparse(rd, &info);
 	close(rd);
-	*out = (struct probed){NODE_SPARSE, rc < 0 ? 0 : info.nbytes, rc < 0 ? 0 : info.block_size};
+	*out = (struct probed){.kind = NODE_SPARSE, .size = rc < 0 ? 0 : info.nbytes,
+			       .blocksize = rc < 0 ? 0 : info.block_size};
 	return rc;
 }
 
@@ -144,6 +146,22 @@ static int probe_content(const struct backing *b, int fd, enum suffix suffix, bo
 	if (is_dir)
 		return probe_directory(fd, out);
 	return probe_contiguous(b, fd, suffix, out);
+}
+
+/* A frame that is being committed may look broken for a moment: only what stays so is. */
+static int probe_steady(const struct backing *b, int fd, enum suffix suffix, const struct stat *st,
+			struct probed *out)
+{
+	struct stat before = *st, after;
+
+	for (int tries = 0;; tries++) {
+		int rc = probe_content(b, fd, suffix, S_ISDIR(st->st_mode), out);
+		if (rc != -EBADMSG || tries == 8 || stat_fd(fd, &after) < 0)
+			return rc;
+		if (after.st_size == before.st_size && same_time(after.st_mtim, before.st_mtim))
+			return rc;
+		before = after;
+	}
 }
 
 void probe_get(struct probes *p, const struct backing *b, int fd, const char *name,
@@ -167,7 +185,7 @@ void probe_get(struct probes *p, const struct backing *b, int fd, const char *na
 	if (known)
 		return;
 
-	int rc = probe_content(b, fd, suffix, S_ISDIR(st->st_mode), out);
+	int rc = probe_steady(b, fd, suffix, st, out);
 	if (rc < 0) {
 		*out = (struct probed){.kind = NODE_PLAIN};
 		if (!(S_ISDIR(st->st_mode) && rc == -ENOENT))

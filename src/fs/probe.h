@@ -22,6 +22,7 @@ struct probed {
 	enum node_kind kind;
 	uint64_t size;      /* logical bytes; not for NODE_PLAIN */
 	uint32_t blocksize; /* for st_blksize                    */
+	bool open;          /* neither is known: the open file says, or said last */
 };
 
 /* How a name ends. Suffixes alone promise nothing: the content decides. */

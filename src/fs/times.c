@@ -57,10 +57,12 @@ bool times_set(struct inode *n, const struct timespec *mtime, const struct times
 	return pending;
 }
 
-void times_shadow_ctime(struct inode *n, const struct timespec *ctime, const struct stat *backing)
+void times_set_done(struct inode *n, const struct timespec *ctime, const struct stat *backing)
 {
 	pthread_mutex_lock(&n->lock);
-	if (!n->times.pending) {
+	if (n->seen.st_ino && n->seen.st_size == backing->st_size)
+		n->seen = *backing;
+	if (!n->times.pending && ctime) {
 		n->times.ctime = *ctime;
 		n->times.backing_ctime = backing->st_ctim;
 		n->times.shadow = true;

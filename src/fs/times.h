@@ -16,8 +16,8 @@ void times_hold(struct inode *n, int fd);
 /* Times given by the application or the kernel; NULL: leave. False: nothing pending, set them on the backing file. */
 bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime);
 
-/* The backing file was changed on behalf of a ctime that the kernel knows better. */
-void times_shadow_ctime(struct inode *n, const struct timespec *ctime, const struct stat *backing);
+/* What the backing file looks like after times were set; `ctime`: the kernel knows better, or NULL. */
+void times_set_done(struct inode *n, const struct timespec *ctime, const struct stat *backing);
 
 /* Replaces the backing times in *st by the application's, where they differ. */
 void times_apply(struct inode *n, struct stat *st);

@@ -19,35 +19,36 @@ __attribute__((format(printf, 2, 3))) static int print(struct buf *out, const ch
 	return buf_append(out, view_of(text, min_u64((uint64_t)n, sizeof text - 1)));
 }
 
-static int get_pipeline(const struct file *f, struct buf *out)
+static int get_pipeline(struct file *f, struct buf *out)
 {
 	char text[PIPELINE_TEXT_MAX];
-	pipeline_format(&f->pipeline, text);
+	struct pipeline p = policy_header(&f->policy);
+	pipeline_format(&p, text);
 	return print(out, "%s", text);
 }
 
-static int get_stored(const struct file *f, struct buf *out)
+static int get_stored(struct file *f, struct buf *out)
 {
 	return print(out, "%" PRIu64, frame_info(f->frame)->frame_len);
 }
 
-static int get_ratio(const struct file *f, struct buf *out)
+static int get_ratio(struct file *f, struct buf *out)
 {
 	const struct frame_info *info = frame_info(f->frame);
 	return print(out, "%.2f", (double)info->nbytes / (double)max_u64(info->frame_len, 1));
 }
 
-static int get_chunksize(const struct file *f, struct buf *out)
+static int get_chunksize(struct file *f, struct buf *out)
 {
 	return print(out, "%u", frame_info(f->frame)->chunk_size);
 }
 
-static int get_blocksize(const struct file *f, struct buf *out)
+static int get_blocksize(struct file *f, struct buf *out)
 {
 	return print(out, "%u", frame_info(f->frame)->block_size);
 }
 
-static int get_shape(const struct file *f, struct buf *out)
+static int get_shape(struct file *f, struct buf *out)
 {
 	if (!f->npy)
 		return -ENODATA;
@@ -57,14 +58,14 @@ static int get_shape(const struct file *f, struct buf *out)
 	return print(out, "]");
 }
 
-static int get_dtype(const struct file *f, struct buf *out)
+static int get_dtype(struct file *f, struct buf *out)
 {
 	return f->npy ? print(out, "%s", f->npy->array.dtype) : -ENODATA;
 }
 
 static const struct {
 	const char *name;
-	int (*get)(const struct file *f, struct buf *out);
+	int (*get)(struct file *f, struct buf *out);
 } rows[] = {
 	{"pipeline", get_pipeline},   {"stored", get_stored},	    {"ratio", get_ratio},
 	{"chunksize", get_chunksize}, {"blocksize", get_blocksize}, {"shape", get_shape},
@@ -76,7 +77,7 @@ bool xattr_is_ours(const struct inode *n, const char *name)
 	return inode_is_frame(n) && strncmp(name, prefix, sizeof prefix - 1) == 0;
 }
 
-static int get(const struct file *f, const char *name, struct buf *out)
+static int get(struct file *f, const char *name, struct buf *out)
 {
 	struct view content;
 
