@@ -105,10 +105,27 @@ NODISCARD int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk 
 NODISCARD int frame_read_chunk(struct frame *f, uint32_t n, struct scratch *s, struct span dst);
 
 /*
- * The stored bytes of chunk n, a stored slot, as they are: header first, cbytes of them.
+ * The stored bytes of chunk n, a stored slot, as they are: header first, cbytes of them, checked.
  * For patching and for copying without decoding. [reader]
  */
 NODISCARD int frame_read_raw(struct frame *f, uint32_t n, struct buf *cchunk);
+
+/*
+ * The stored bytes of chunk n, checked: fit for frame_alloc, frame_write and frame_put in another
+ * frame with chunks of that length. No bytes: a hole. -ENOTSUP: such a chunk has to be decoded. [reader]
+ */
+NODISCARD int frame_read_copy(struct frame *f, uint32_t n, struct scratch *s, struct buf *cchunk);
+
+/* What frame_verify found. `problem` is called with a line of text each; NULL: nobody listens. */
+struct frame_report {
+	void (*problem)(void *arg, const char *line);
+	void *arg;
+	uint64_t problems, with_sum, without_sum; /* stored chunks with and without a checksum */
+	bool recovered; /* the header on disk points at a root that is not whole */
+};
+
+/* Reads and decodes everything, and holds it against the checksums. < 0: could not be done. [reader] */
+NODISCARD int frame_verify(struct frame *f, struct frame_report *report);
 
 /* Any byte range inside frame_size; for tools and tests. [reader] */
 NODISCARD int frame_read(struct frame *f, uint64_t at, struct scratch *s, struct span dst);
@@ -148,6 +165,13 @@ void frame_set_pipeline(struct frame *f, const struct pipeline *p);
  * frame_commit then, with whatever durability, keeps the file within 1.5x of its live size. [reader]
  */
 bool frame_wants_commit(const struct frame *f);
+
+/*
+ * Moves chunks from the end of the file into gaps nearer to its start when more than a third of
+ * the file is free, about `step` bytes a call. > 0: it did, and a commit then lets the file get
+ * shorter; call again after that. 0: nothing to do. [mutator]
+ */
+NODISCARD int frame_compact(struct frame *f, uint64_t step);
 
 /* True: something changed since the last commit. [reader] */
 bool frame_dirty(const struct frame *f);

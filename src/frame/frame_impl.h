@@ -134,6 +134,7 @@ NODISCARD int frame_live_end(struct frame *f, const struct index *ix, uint64_t *
 bool frame_space_presses(const struct frame *f);
 void frame_space_durable(struct frame *f);
 void frame_space_trim(struct frame *f);
+void frame_space_survey(struct frame *f);
 
 /* The index of the root on disk. */
 NODISCARD int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s);

@@ -246,22 +246,9 @@ int frame_read(struct frame *f, uint64_t at, struct scratch *s, struct span dst)
 
 int frame_read_raw(struct frame *f, uint32_t n, struct buf *cchunk)
 {
-	uint8_t head[CHUNK_HEAD_MIN];
-	uint32_t nbytes, cbytes;
-	struct stored st;
-
-	TRY(frame_stored(f, n, &st));
-	int rc = st.room < sizeof head ? CORRUPT("chunk is cut off", st.room)
-				       : io_pread(st.io, st.at, span_of(head, sizeof head));
-	if (rc >= 0)
-		rc = chunk_sizes(view_of(head, sizeof head), &nbytes, &cbytes);
-	if (rc >= 0 && cbytes > st.room)
-		rc = CORRUPT("chunk ends behind the chunk area", cbytes);
-	if (rc >= 0)
-		rc = buf_reserve_fresh(cchunk, cbytes);
-	if (rc >= 0)
-		rc = io_pread(st.io, st.at, span_of(cchunk->p, cbytes));
-	cchunk->n = rc >= 0 ? cbytes : 0;
-	frame_stored_done(f, &st);
-	return rc < 0 ? rc : 0;
+	cchunk->n = 0;
+	int rc = frame_fetch(f, n, cchunk);
+	if (rc < 0)
+		cchunk->n = 0;
+	return rc;
 }

@@ -10,7 +10,7 @@
 
 #define MAX_SURVEY (1u << 20)   /* chunks; each costs a read of 16 bytes */
 #define PRESS_LEAST (1u << 20)
-#define PRESS_SHARE 8           /* of the live bytes */
+#define PRESS_SHARE 16         /* of the live bytes: garbage of twice that may wait */
 #define PUNCH_LEAST (1u << 20)
 #define PUNCH_MOST 16           /* calls a sync */
 #define CUT_LEAST (64u << 10)
@@ -97,6 +97,12 @@ static void survey(struct frame *f)
 		f->survey = SURVEY_DONE;
 	}
 	mem_free(list);
+}
+
+void frame_space_survey(struct frame *f)
+{
+	if (f->survey == SURVEY_NOT_YET)
+		survey(f);
 }
 
 void frame_space_drop(struct frame *f, uint32_t n)

@@ -10,7 +10,12 @@
  *   fill AT N BYTE SEED     N bytes made from BYTE and SEED (see tests), otherwise as write
  *   zero N                  chunk N becomes a hole
  *   commit later|sync       frame_commit
- *   fail N                  from now on every N-th call that changes the file fails, 0: none
+ *   wants                   "yes" when frame_wants_commit says so, else "no"
+ *   verify                  problems, chunks with and without a checksum
+ *   compact N               frame_compact in steps of N bytes, each committed, until it is done
+ *   copy FILE               all chunks of another frame, as they are stored, and its size
+ *   fail N [ERRNO|short]    from now on every N-th call that changes the file fails, 0: none
+ *   once N [ERRNO|short]    only the N-th does
  *   die N                   after N more changes of the file every one fails
  *   crash SEED              power is lost: of the writes since the last sync some are
  *                           undone, drawn by SEED; the frame is closed, faults end
@@ -46,7 +51,9 @@ struct undo {
 static struct {
 	const struct io_ops *real;
 	struct io_ops ops;
-	uint64_t every, count;
+	uint64_t every, count, once;
+	int error; /* 0: EIO */
+	bool cut;  /* writes fail half way */
 	bool dying;
 	uint64_t life;
 	struct undo undo[4096];
@@ -59,12 +66,17 @@ static int fault_now(void)
 		fault.life = 0;
 		return -EIO;
 	}
-	return fault.every && ++fault.count % fault.every == 0 ? -EIO : 0;
+	fault.count++;
+	bool hit = (fault.every && fault.count % fault.every == 0) || fault.count == fault.once;
+	return hit ? -(fault.error ? fault.error : EIO) : 0;
 }
 
 static int fault_pwrite(struct io *io, uint64_t at, struct view src)
 {
-	TRY(fault_now());
+	int rc = fault_now();
+	if (rc < 0 && fault.cut)
+		IGNORE(fault.real->pwrite(io, at, view_part(src, 0, src.n / 2)));
+	TRY(rc);
 	assert(fault.nundo < sizeof fault.undo / sizeof *fault.undo);
 	struct undo *u = &fault.undo[fault.nundo++];
 	*u = (struct undo){.at = at};
@@ -320,18 +332,69 @@ static int do_sum(struct tool *t)
 	return 1;
 }
 
+static int do_verify(struct tool *t)
+{
+	struct frame_report r = {0};
+	TRY(frame_verify(t->frame, &r));
+	printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", r.problems, r.with_sum, r.without_sum);
+	return 1;
+}
+
+static int do_compact(struct tool *t, uint64_t step)
+{
+	int rc;
+	while ((rc = frame_compact(t->frame, step)) > 0)
+		TRY(frame_commit(t->frame, COMMIT_SYNC));
+	return rc;
+}
+
+static int copy_chunk(struct tool *t, struct frame *from, uint32_t n, struct buf *b)
+{
+	uint64_t at;
+	TRY(frame_read_copy(from, n, t->scratch, b));
+	if (b->n == 0)
+		return 0;
+	TRY(frame_alloc(t->frame, (uint32_t)b->n, &at));
+	TRY(frame_write(t->frame, at, buf_view(b)));
+	frame_put(t->frame, n, at, (uint32_t)b->n);
+	return 0;
+}
+
+static int do_copy(struct tool *t, const char *name)
+{
+	struct frame *from;
+	struct buf b = {0};
+	struct io *io;
+	int fd = open(name, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	TRY(io_file_open(&io, fd, true));
+	TRY(frame_open_take(&from, io));
+	int rc = frame_resize(t->frame, frame_size(from));
+	for (uint32_t n = 0; rc == 0 && n < frame_nchunks(from); n++)
+		rc = copy_chunk(t, from, n, &b);
+	frame_close(from);
+	buf_free(&b);
+	return rc;
+}
+
 static int do_crash(struct tool *t, unsigned seed)
 {
 	int rc = undo_some(frame_io(t->frame), seed);
 	frame_close(t->frame);
 	t->frame = NULL;
 	fault.dying = false;
-	fault.every = 0;
+	fault.every = fault.once = 0;
 	return rc;
 }
 
-static int do_fault(const char *cmd, uint64_t n)
+static int do_fault(const char *cmd, const char *args)
 {
+	uint64_t n = strtoull(args, NULL, 10);
+	const char *how = strchr(args, ' ');
+	fault.cut = how && strcmp(how, " short") == 0;
+	fault.error = how && strcmp(how, " ENOSPC") == 0 ? ENOSPC : EIO;
+	fault.once = cmd[0] == 'o' ? n : 0;
 	fault.every = cmd[0] == 'f' ? n : 0;
 	fault.count = 0;
 	fault.dying = cmd[0] == 'd';
@@ -348,8 +411,8 @@ static int do_line(struct tool *t, const char *cmd, const char *args)
 		return do_create(t, args);
 	if (strcmp(cmd, "open") == 0)
 		return do_open(t, args);
-	if (strcmp(cmd, "fail") == 0 || strcmp(cmd, "die") == 0)
-		return do_fault(cmd, strtoull(args, NULL, 10));
+	if (strcmp(cmd, "fail") == 0 || strcmp(cmd, "die") == 0 || strcmp(cmd, "once") == 0)
+		return do_fault(cmd, args);
 	if (!t->frame)
 		return -EBADF;
 	if (strcmp(cmd, "resize") == 0)
@@ -364,6 +427,16 @@ static int do_line(struct tool *t, const char *cmd, const char *args)
 	}
 	if (strcmp(cmd, "commit") == 0)
 		return frame_commit(t->frame, strcmp(args, "sync") == 0 ? COMMIT_SYNC : COMMIT_LATER);
+	if (strcmp(cmd, "wants") == 0) {
+		printf("%s\n", frame_wants_commit(t->frame) ? "yes" : "no");
+		return 1;
+	}
+	if (strcmp(cmd, "verify") == 0)
+		return do_verify(t);
+	if (strcmp(cmd, "compact") == 0)
+		return do_compact(t, strtoull(args, NULL, 10));
+	if (strcmp(cmd, "copy") == 0)
+		return do_copy(t, args);
 	if (strcmp(cmd, "crash") == 0)
 		return do_crash(t, (unsigned)strtoul(args, NULL, 10));
 	if (strcmp(cmd, "read") == 0)

@@ -1,0 +1,110 @@
+/*
+ * Compaction: the last chunks of the file go to gaps before them, a few at a time. A moved chunk is a
+ * replaced one in all respects: its old place waits for a durable root.
+ */
+#include "frame/frame_impl.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define BATCH 64
+
+struct move {
+	uint64_t at;
+	uint32_t n;
+};
+
+/* The chunks that lie last, as a heap with the first of them on top. */
+struct last {
+	struct move list[BATCH];
+	uint32_t n;
+};
+
+static void sift_down(struct last *l, uint32_t i)
+{
+	for (;;) {
+		uint32_t kid = 2 * i + 1;
+		if (kid >= l->n)
+			return;
+		if (kid + 1 < l->n && l->list[kid + 1].at < l->list[kid].at)
+			kid++;
+		if (l->list[i].at <= l->list[kid].at)
+			return;
+		struct move swap = l->list[i];
+		l->list[i] = l->list[kid];
+		l->list[kid] = swap;
+		i = kid;
+	}
+}
+
+static int compare_last(const void *a, const void *b)
+{
+	uint64_t x = ((const struct move *)a)->at, y = ((const struct move *)b)->at;
+	return (x < y) - (x > y);
+}
+
+static void find_last(const struct frame *f, struct last *l)
+{
+	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i++) {
+		struct move m = {index_get(&f->index, i), i};
+		if (l->n < BATCH) {
+			l->list[l->n++] = m;
+			for (uint32_t k = l->n / 2; l->n == BATCH && k-- > 0;)
+				sift_down(l, k);
+		} else if (m.at > l->list[0].at) {
+			l->list[0] = m;
+			sift_down(l, 0);
+		}
+	}
+	qsort(l->list, l->n, sizeof *l->list, compare_last);
+}
+
+/* 1: moved. 0: there is no gap for it. */
+static int move(struct frame *f, const struct move *m, struct buf *b)
+{
+	uint64_t at;
+	TRY(frame_fetch(f, m->n, b));
+	TRY(index_reserve(&f->index, f->space.nlent + 1));
+	TRY(index_reserve(&f->sums, f->space.nlent + 1));
+	int rc = space_take_below(&f->space, b->n, f->info.header_len + m->at, &at);
+	if (rc < 0)
+		return rc == -ENOSPC ? 0 : rc;
+	rc = io_pwrite(f->io, at, buf_view(b));
+	if (rc < 0) {
+		space_give(&f->space, at, b->n);
+		return rc;
+	}
+	IGNORE(frame_sums_fly(f, at, buf_view(b))); /* no memory: unknown */
+	frame_put(f, m->n, at, (uint32_t)b->n);
+	return 1;
+}
+
+static bool worth_it(const struct frame *f)
+{
+	return f->space.nfree > (f->space.end - f->info.header_len) / 3;
+}
+
+int frame_compact(struct frame *f, uint64_t step)
+{
+	struct buf b = {0};
+	int rc = 0;
+	uint64_t done = 0;
+	if (!f->writable || f->state == FRAME_BROKEN)
+		return 0;
+	frame_space_survey(f);
+	if (!worth_it(f))
+		return 0;
+	struct last *l = mem_zalloc(sizeof *l);
+	if (!l)
+		return -ENOMEM;
+	find_last(f, l);
+	for (uint32_t i = 0; rc >= 0 && i < l->n && done < step; i++) {
+		if (l->list[i].n == f->stale)
+			continue; /* its owner is about to rewrite it */
+		rc = move(f, &l->list[i], &b);
+		done += rc > 0 ? b.n : 0;
+	}
+	buf_free(&b);
+	mem_free(l);
+	return rc < 0 ? rc : done > 0;
+}

@@ -1,0 +1,89 @@
+/* Everything that a frame says of itself, held against its bytes. */
+#include "codec/filter.h"
+#include "frame/frame_impl.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+struct checker {
+	struct frame *f;
+	struct scratch *s;
+	struct buf stored, plain;
+	struct frame_report *report;
+};
+
+static void tell(struct checker *c, uint32_t chunk, int rc)
+{
+	char text[256], line[300];
+	c->report->problems++;
+	if (!c->report->problem)
+		return;
+	err_text(rc, text, sizeof text);
+	if (chunk == FRAME_NO_CHUNK)
+		snprintf(line, sizeof line, "%s", text);
+	else
+		snprintf(line, sizeof line, "chunk %" PRIu32 ": %s", chunk, text);
+	c->report->problem(c->report->arg, line);
+}
+
+static int check_chunk(struct checker *c, uint32_t n)
+{
+	struct frame_span sp = frame_chunk_span(c->f, n);
+	if (frame_slot(c->f, n) == SLOT_STORED && !c->f->info.sparse) {
+		TRY(frame_fetch(c->f, n, &c->stored));
+		if (frame_sum(c->f, n))
+			c->report->with_sum++;
+		else
+			c->report->without_sum++;
+	}
+	TRY(buf_reserve_fresh(&c->plain, sp.len + 1));
+	return frame_read_chunk(c->f, n, c->s, span_of(c->plain.p, sp.len));
+}
+
+int frame_verify(struct frame *f, struct frame_report *report)
+{
+	struct checker c = {.f = f, .report = report};
+	report->problems = report->with_sum = report->without_sum = 0;
+	report->recovered = f->recovered;
+	TRY(scratch_open(&c.s));
+	int rc = 0;
+	for (uint32_t n = 0; rc == 0 && n < f->index.n; n++) {
+		if (frame_slot(f, n) != SLOT_STORED && frame_slot(f, n) != SLOT_NAN)
+			continue;
+		int bad = check_chunk(&c, n);
+		if (bad == -ENOMEM)
+			rc = bad;
+		else if (bad < 0)
+			tell(&c, n, bad);
+	}
+	if (rc == 0 && f->recovered)
+		tell(&c, FRAME_NO_CHUNK, CORRUPT("torn: shown as of its newest whole root", f->seq));
+	buf_free(&c.stored);
+	buf_free(&c.plain);
+	scratch_close(c.s);
+	return rc;
+}
+
+/* Decoding some chunks takes the item size of their frame. */
+static bool stands_alone(const struct chunk *c)
+{
+	for (int i = 0; i < FILTER_SLOTS; i++)
+		if ((c->filter[i] == FILTER_BYTEDELTA || c->filter[i] == FILTER_BYTEDELTA_OLD) && c->meta[i] == 0)
+			return false;
+	return !c->is_vl;
+}
+
+int frame_read_copy(struct frame *f, uint32_t n, struct scratch *s, struct buf *cchunk)
+{
+	struct chunk c = {0};
+	cchunk->n = 0;
+	if (frame_slot(f, n) == SLOT_NAN)
+		return UNSUPPORTED("NaN chunk as bytes", n);
+	if (frame_slot(f, n) != SLOT_STORED)
+		return 0;
+	int rc = frame_load_chunk(f, n, s, &c);
+	if (rc == 0 && !stands_alone(&c))
+		rc = UNSUPPORTED("chunk that hangs on its frame", n);
+	chunk_deinit(&c);
+	return rc < 0 ? rc : frame_fetch(f, n, cchunk);
+}

@@ -1,0 +1,258 @@
+"""What a root says of itself: fingerprint, checksums, note; recovery; space that is used again."""
+
+import shutil
+import struct
+import subprocess
+
+import pytest
+
+from libdata import blob
+from libmount import BUILD, CFRAME, REPO, SLOWNESS
+from test_frame_mutate import Tool, check_ours, check_reference, write
+
+blosc2 = pytest.importorskip("blosc2")
+import libblosc  # noqa: E402
+
+OWN = REPO / "tests/data/frames"
+
+
+def lengths(raw):
+    """(header_len, cbytes, frame_len, trailer_len)"""
+    frame_len = int.from_bytes(raw[16:24], "big")
+    return (int.from_bytes(raw[11:15], "big"), int.from_bytes(raw[39:47], "big"), frame_len,
+            int.from_bytes(raw[frame_len - 22:frame_len - 18], "big"))
+
+
+def make(tool, path, chunk=8192, size=100000, pipeline="shuffle:4+zstd:1", sync="sync"):
+    path.unlink(missing_ok=True)
+    tool.do(f"pipeline {pipeline}")
+    tool.do(f"create {path} {chunk}")
+    data = blob(5, size, "text")
+    tool.do(f"write 0 {data.hex()}")
+    tool.do(f"commit {sync}")
+    return bytearray(data)
+
+
+def verify(*paths):
+    done = subprocess.run([CFRAME, "verify", *paths], capture_output=True, text=True, timeout=100)
+    return done.returncode, done.stdout
+
+
+def test_fingerprint_and_note(work):
+    """The bytes are those that root.h describes, and Python sees the note among the metalayers."""
+    xxhash = pytest.importorskip("xxhash")
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        data = make(tool, path)
+        raw = path.read_bytes()
+        header_len, cbytes, frame_len, _ = lengths(raw)
+        end = raw[frame_len - 18:frame_len]
+        assert end[:2] == b"\xd8\x02" and raw[0x44] == 0xC3
+        h = xxhash.xxh3_64(raw[:header_len] + raw[header_len + cbytes:frame_len - 18] + end[10:])
+        assert h.digest() == end[2:10]
+        assert tool.do("verify") == f"0 {-(-len(data) // 8192)} 0"
+    note = libblosc.open_frame(path).vlmeta["cframefs"]
+    schunk = libblosc.open_frame(path)
+    sums = b"".join(struct.pack("<Q", xxhash.xxh3_64_intdigest(schunk.get_chunk(i))) for i in range(schunk.nchunks))
+    assert note["v"] == 1 and note["root"] == raw[:87] and note["xxh3"] == sums
+
+
+def test_python_lists_and_changes_beside_the_note(work):
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        data = make(tool, path)
+        schunk = libblosc.open_frame(path, "a")
+        assert list(schunk.vlmeta.getall()) == ["cframefs"]
+        schunk.vlmeta["mine"] = {"a": 1}
+        schunk.update_data(0, bytes(8192), copy=True)
+        data[:8192] = bytes(8192)
+        del schunk
+        tool.do(f"open {path}")
+        check_ours(tool, data)
+        assert tool.do("verify").split()[:2] == ["0", "0"]  # another wrote last: its checksums are none
+        tool.do("write 20000 010203")
+        write(data, 20000, b"\1\2\3")
+        tool.do("commit later")
+        assert tool.do("verify").split()[1] == "1"
+        check_reference(path, data)
+        assert libblosc.open_frame(path).vlmeta.getall().keys() == {"mine", "cframefs"}
+        tool.do(f"open {path}")
+        check_ours(tool, data)
+
+
+def test_many_layers_of_others(work):
+    """With 16 of others the reference could write no more beside ours: none of ours then, and no fingerprint."""
+    path = work / "f.b2frame"
+    for n in (15, 16):
+        path.unlink(missing_ok=True)
+        schunk = blosc2.SChunk(chunksize=8192, urlpath=str(path), mode="w", contiguous=True, cparams={"typesize": 4})
+        schunk.append_data(bytes(range(256)) * 32)
+        for i in range(n):
+            schunk.vlmeta[f"layer{i}"] = i
+        del schunk
+        with Tool() as tool:
+            tool.do(f"open {path}")
+            tool.do("write 100 616263")
+            tool.do("commit later")
+            tool.do(f"open {path}")
+            assert tool.do("read 100 3") == "616263"
+        got = libblosc.open_frame(path, "a")
+        assert len(got.vlmeta.getall()) == 16
+        assert ("cframefs" in got.vlmeta.getall()) == (n == 15)
+        got.vlmeta["layer3"] = "changed"
+
+
+def test_damage_is_found(work):
+    """One flipped bit in each chunk: the checksum tells, where structure alone would not."""
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        make(tool, path, pipeline="store")
+    assert verify(path) == (0, "")
+    raw = bytearray(path.read_bytes())
+    raw[132 + 32 + 500] ^= 1
+    path.write_bytes(raw)
+    code, said = verify(path)
+    assert code == 1 and said.count("\n") == 1 and "chunk 0: " in said and "checksum" in said
+    assert subprocess.run([CFRAME, "cat", path], capture_output=True).returncode == 1
+    code, said = verify(path, OWN / "empty.b2frame", path)
+    assert code == 1 and said.count("\n") == 2
+
+
+def test_torn_root_is_recovered(work):
+    """The header of a newer root with its index and trailer missing: the older one is shown, and put in place."""
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        old = bytes(make(tool, path))
+        before = path.read_bytes()
+        tool.do("write 5000 6162636465")
+        tool.do("commit later")
+    after = path.read_bytes()
+    for torn in (after[:87] + before[87:], after[:87] + before[87:] + bytes(len(after) - len(before)), after[:len(after) - 1],
+                 after[:-18] + bytes(18), after[:-60] + b"x" + after[-59:]):
+        path.write_bytes(torn)
+        code, said = verify(path)  # read only: nothing is written
+        assert code == 1 and said.count("\n") == 1 and "torn" in said, said
+        assert path.read_bytes() == torn
+        assert subprocess.run([CFRAME, "cat", path], capture_output=True).stdout == old
+        with Tool() as tool:
+            tool.do(f"open {path}")
+            check_ours(tool, old)
+        assert verify(path) == (0, "")
+        check_reference(path, old)
+
+
+def test_damage_of_others_is_not_repaired(work):
+    path = work / "f.b2frame"
+    shutil.copyfile(OWN / "edited.b2frame", path)
+    raw = bytearray(path.read_bytes())
+    header_len, cbytes, *_ = lengths(raw)
+    raw[header_len + cbytes + 3] ^= 0xFF
+    path.write_bytes(raw)
+    with Tool() as tool:
+        assert tool.ask(f"open {path}").startswith("error")
+    assert path.read_bytes() == raw
+
+
+def test_empty_file_stays_recoverable(work):
+    """A first commit that was torn: the file is empty again, as it was."""
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        make(tool, path, sync="later")
+    raw = bytearray(path.read_bytes())
+    path.write_bytes(raw[:-40])
+    with Tool() as tool:
+        tool.do(f"open {path}")
+        assert tool.do("sum").startswith("0 ")
+    check_reference(path, b"")
+
+
+@pytest.mark.parametrize("how", ["EIO", "ENOSPC", "short"])
+def test_every_call_fails_once(work, how):
+    """The n-th call fails, n = 1, 2, ... until the story runs clean: the last commit is there, and a later one works."""
+    path = work / "f.b2frame"
+    n, clean = 0, False
+    while not clean:
+        n += 1
+        clean = True
+        with Tool() as tool:
+            model = make(tool, path, size=30000)
+            shown = bytes(model)
+            tool.do(f"once {n} {how}")
+            for i, step in enumerate(["write", "write", "empty", "write", "later", "write"]):
+                if step == "empty":
+                    while tool.ask("resize 0").startswith("error"):
+                        clean = False
+                    model.clear()
+                else:
+                    data, at = blob(n + i, 9000, "noise"), 8192 * i
+                    while tool.ask(f"write {at} {data.hex()}").startswith("error"):
+                        clean = False
+                    write(model, at, data)
+                states = {shown, bytes(model)}
+                answer = tool.ask("commit later" if step == "later" else "commit sync")
+                if answer.startswith("error"):
+                    clean = False
+                got = libblosc.chunk_bytes(libblosc.open_frame(path))
+                assert got in states, (n, i, answer)
+                assert answer.startswith("error") or got == model
+                if answer.startswith("error"):
+                    tool.do("commit sync")
+                check_ours(tool, model)
+                shown = bytes(model)
+            assert tool.do("verify").startswith("0 ")
+            tool.do(f"open {path}")
+            check_ours(tool, model)
+            check_reference(path, model)
+    assert n > 10
+
+
+@pytest.mark.parametrize("mib,chunk,pipeline", [(24, 65536, "zstd:1"), (24, 65536, "store"), (100, 1 << 20, "lz4"), (16, 4096, "lz4")])
+def test_rewriting_stays_in_bounds(work, mib, chunk, pipeline):
+    """A file overwritten at random for ten times its size stays under 1.5x of its live size, and is right each time it is opened."""
+    path = work / "f.b2frame"
+    done = subprocess.run([BUILD / "tests/c/frame_rewrite", path, str(mib), str(chunk), "10", pipeline, "1"], capture_output=True,
+                          text=True, timeout=300 * SLOWNESS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    live, most = (int(word) for word in done.stdout.split()[1::2])
+    assert most < 1.5 * live, (live, most, most / live)
+    assert verify(path) == (0, "")
+    assert libblosc.open_frame(path).nbytes == mib << 20
+
+
+def test_compaction(work):
+    """Every other chunk becomes a hole: the rest moves together, and stays what it was."""
+    path, chunk = work / "f.b2frame", 16384
+    with Tool() as tool:
+        tool.do("pipeline store")
+        tool.do(f"create {path} {chunk}")
+        model = bytearray(blob(3, 100 * chunk, "noise"))
+        tool.do(f"write 0 {model.hex()}")
+        tool.do("commit sync")
+        for n in range(0, 100, 2):
+            tool.do(f"zero {n}")
+            model[n * chunk:(n + 1) * chunk] = bytes(chunk)
+        tool.do("commit sync")
+        assert path.stat().st_size > 99 * chunk
+        for _ in range(2):
+            tool.do("compact 200000")
+            check_ours(tool, model)
+        assert path.stat().st_size < 78 * chunk  # a third may stay free
+        assert tool.do("verify") == "0 50 0"
+        tool.do(f"open {path}")
+        check_ours(tool, model)
+        check_reference(path, model)
+
+
+def test_chunks_are_copied_as_they_are(work):
+    source, path = work / "a.b2frame", work / "f.b2frame"
+    with Tool() as tool:
+        model = make(tool, source)
+        tool.do("zero 3")
+        model[3 * 8192:4 * 8192] = bytes(8192)
+        tool.do("commit later")
+        tool.do(f"create {path} 8192")
+        tool.do(f"copy {source}")
+        tool.do("commit later")
+        check_ours(tool, model)
+        assert tool.do("verify").startswith("0 12 0")
+    check_reference(path, model)
