@@ -1,11 +1,12 @@
 """Kernels of every level against C, and a short run of the fuzzer; both are C programs."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
 
-from test_codec_tool import BUILD, DATA
+from test_codec_tool import BUILD, DATA, REPO
 
 
 def run(*args, **env):
@@ -18,6 +19,17 @@ def run(*args, **env):
 def test_kernels_equal_those_in_c(level):
     """Levels that this machine lacks shrink to the ones it has."""
     assert "calls equal" in run(BUILD / "tests/c/kernels_check", str(os.getpid()), CPU_MASK=level)
+
+
+def test_neon_kernels_under_an_emulator(tmp_path):
+    """The packages gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user."""
+    compiler, emulator = shutil.which("aarch64-linux-gnu-gcc"), shutil.which("qemu-aarch64")
+    if not compiler or not emulator:
+        pytest.skip("no cross compiler for aarch64, or no emulator")
+    codec = REPO / "src/codec"
+    run(compiler, "-O2", "-static", "-std=gnu11", "-D_GNU_SOURCE", "-DHAVE_NEON", "-Wall", "-Werror", "-I", REPO / "src", "-o",
+        tmp_path / "kernels_check", codec / "kernels.c", codec / "cpu.c", codec / "arm/neon.c", REPO / "tests/c/kernels_check.c")
+    assert "calls equal" in run(emulator, tmp_path / "kernels_check", os.getpid(), CPU_MASK="neon")
 
 
 def test_mutated_chunks_do_no_harm():

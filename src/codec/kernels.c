@@ -164,4 +164,8 @@ void kernels_init(struct kernels *k, unsigned cpu)
 	if (cpu & CPU_AVX512)
 		kernels_avx512(k);
 #endif
+#ifdef HAVE_NEON
+	if (cpu & CPU_NEON)
+		kernels_neon(k);
+#endif
 }

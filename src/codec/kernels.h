@@ -48,5 +48,6 @@ void bitunshuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, u
 void kernels_sse2(struct kernels *k);
 void kernels_avx2(struct kernels *k);
 void kernels_avx512(struct kernels *k);
+void kernels_neon(struct kernels *k);
 
 #endif

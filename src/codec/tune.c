@@ -20,6 +20,7 @@
 #define SCANNED (16u << 10)     /* of the first look                               */
 
 #define AGAIN (32u << 20)
+#define AGAIN_TIE (1u << 20)
 #define AGAIN_STORED (4u << 20) /* finding out that nothing helps is cheap         */
 
 /* Less saved than this is not worth decoding for, in 1/1000 of the bytes. */
@@ -43,9 +44,9 @@ static bool power_of_two(uint32_t x)
 	return (x & (x - 1)) == 0;
 }
 
-static void build(const struct pipeline *base, enum kind kind, uint32_t size, struct pipeline *p)
+static void build(const struct tune_goal *goal, enum kind kind, uint32_t size, struct pipeline *p)
 {
-	*p = *base;
+	*p = goal->base;
 	memset(p->filter, 0, sizeof p->filter);
 	memset(p->meta, 0, sizeof p->meta);
 	p->typesize = kind == PLAIN ? 1 : size;
@@ -62,8 +63,8 @@ static void build(const struct pipeline *base, enum kind kind, uint32_t size, st
 		if (size > 1)
 			last[-1] = FILTER_SHUFFLE;
 	}
-	/* Chunks cut such items: they are written bytewise, in one stream, and judged as such. */
-	if (!power_of_two(p->typesize))
+	/* Such items are written bytewise, in one stream, and judged as such; chunks cut the odd ones. */
+	if (!power_of_two(p->typesize) || (goal->whole && p->typesize != goal->whole))
 		p->split_mode = SPLIT_NEVER;
 }
 
@@ -151,7 +152,7 @@ static int try_kind(struct tuner *t, enum kind kind, uint32_t size)
 	struct tune_report *r = t->report;
 	struct pipeline p;
 	assert(r->ntried < TUNE_TRIED_MAX);
-	build(&t->goal->base, kind, size, &p);
+	build(t->goal, kind, size, &p);
 	return try_pipeline(t, &p, &r->tried[r->ntried++]);
 }
 
@@ -228,8 +229,10 @@ static int first_look(struct tuner *t)
 	TRY(try_kind(t, PLAIN, 1));
 	if (t->hint.plain || filters_hopeless(t))
 		return 0;
+	uint64_t least = least_bits(&t->scan.item[0]);
 	for (unsigned i = 0; i < t->scan.n && i < ITEMS_TRIED; i++)
-		TRY(try_item(t, &t->scan.item[i], i < ITEMS_TRIED - 1));
+		if (least_bits(&t->scan.item[i]) <= least + least / 8)
+			TRY(try_item(t, &t->scan.item[i], i < ITEMS_TRIED - 1));
 	return 0;
 }
 
@@ -294,14 +297,32 @@ static void advise(const struct tune_goal *g, struct pipeline *out)
 		out->blocksize = 128u << 10;
 }
 
+/* The first chunk of a file is the least typical: when it does not decide, the next one shall. */
+static bool near_tie(const struct tune_report *r)
+{
+	return r->ntried > 1 && r->tried[1].score - r->tried[0].score < r->tried[0].score / 50;
+}
+
+/* From the header, or from what was known of it before. */
+static struct tune_hint hint_of(const struct tune_input *in, const struct tune_report *before)
+{
+	if (in->head.n || !in->offset)
+		return tune_head(in->head.n ? in->head : in->sample);
+	return (struct tune_hint){.format = before->format,
+				  .item = before->item <= 255 ? before->item : 0,
+				  .record = before->record <= 255 ? before->record : 0,
+				  .plain = before->plain};
+}
+
 int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tune_input *in,
 		struct pipeline *out, struct tune_report *report)
 {
-	struct tuner t = {.s = s, .goal = goal, .sample = in->sample, .report = report,
-			  .hint = tune_head(in->head)};
+	struct tune_hint hint = hint_of(in, report);
+	struct tuner t = {.s = s, .goal = goal, .sample = in->sample, .report = report, .hint = hint};
+
 	*out = goal->base;
-	*report = (struct tune_report){.format = t.hint.format, .item = t.hint.item, .permille = 1000,
-				       .again = AGAIN};
+	*report = (struct tune_report){.format = hint.format, .item = hint.item, .record = hint.record,
+				       .plain = hint.plain, .permille = 1000, .again = AGAIN};
 	if (in->sample.n < 64 || !goal->base.level)
 		return 0;
 	report->period = tune_period(view_part(in->sample, in->sample.n / 2, in->sample.n / 2));
@@ -315,6 +336,8 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 		out->level = 0;
 		report->again = AGAIN_STORED;
 	}
+	if (!in->offset && near_tie(report))
+		report->again = AGAIN_TIE;
 	bool plain = out->typesize == 1 && !out->filter[FILTER_SLOTS - 1];
 	if (plain && report->permille <= 900)
 		advise(goal, out);
@@ -338,7 +361,7 @@ bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, str
 	enum { NFORMS = sizeof forms / sizeof *forms };
 
 	if (i < 2) {
-		build(&goal->base, PLAIN, 1, out);
+		build(goal, PLAIN, 1, out);
 		if (i == 1)
 			advise(goal, out);
 		return true;
@@ -349,7 +372,7 @@ bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, str
 		uint32_t size = sizes[k / NFORMS];
 		if (!size || same_as_other(f->kind, f->joined, size) || left-- > 0)
 			continue;
-		build(&goal->base, f->kind, size, out);
+		build(goal, f->kind, size, out);
 		if (f->joined)
 			out->split_mode = SPLIT_NEVER;
 		return true;

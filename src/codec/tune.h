@@ -25,11 +25,13 @@ struct tune_goal {
 	enum tune_aim aim;
 	bool free_codec;      /* codec and level may be chosen too                     */
 	bool free_blocksize;  /* the same for blocksize                                */
+	uint32_t whole;       /* the one typesize above 1 that is not written bytewise; 0: any */
 	struct pipeline base; /* the rest is kept from here; pipeline_check passes it  */
 };
 
 struct tune_input {
-	struct view head;   /* the first bytes of the file; empty when not at hand     */
+	struct view head;   /* the first bytes of the file; empty: the sample's at offset 0,
+			       else what the report of the choice before says of them */
 	struct view sample; /* bytes to encode, best a whole chunk; may be head itself */
 	uint64_t offset;    /* of the sample in the file                               */
 };
@@ -45,7 +47,8 @@ struct tune_trial {
 
 struct tune_report {
 	const char *format;       /* what the header was taken for; NULL: unknown       */
-	uint32_t item;            /* item size that it names, 0: none                   */
+	uint32_t item, record;    /* bytes an element and a row that it names, 0: none  */
+	bool plain;               /* it is of a kind that no filter suits               */
 	uint32_t period;          /* item size found in the bytes, 0: none              */
 	uint32_t permille;        /* stored bytes to expect of 1000                     */
 	uint64_t again;           /* look again when so many more bytes are written     */
@@ -58,7 +61,8 @@ struct tune_report {
  * pipeline_check. Its level is 0 when encoding is not worth the time. Its typesize
  * may be any number to 255: where items would be cut by the end of a chunk or of the file,
  * the caller writes them bytewise, which the choice allows (only shuffle, bitshuffle, bytedelta).
- * An empty sample gives the base as it is. -ENOMEM.
+ * An empty sample gives the base as it is. *report is zeroed before the first choice for a file
+ * and kept for the next. -ENOMEM.
  */
 NODISCARD int tune_choose(struct scratch *s, const struct tune_goal *goal,
 			  const struct tune_input *in, struct pipeline *out,

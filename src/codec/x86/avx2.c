@@ -11,6 +11,7 @@
 #define LOAD2(p, gap) _mm256_loadu2_m128i((const __m128i *)((p) + (gap)), (const __m128i *)(p))
 #define STORE2(p, gap, v) _mm256_storeu2_m128i((__m128i *)((p) + (gap)), (__m128i *)(p), (v))
 #define LANE(v, l) ((l) ? _mm256_extracti128_si256((v), 1) : _mm256_castsi256_si128(v))
+#define STORE_LANE(p, v, l) _mm_storeu_si128((__m128i *)(p), LANE((v), (l)))
 #define UNPACK_LO8(a, b) _mm256_unpacklo_epi8((a), (b))
 #define UNPACK_HI8(a, b) _mm256_unpackhi_epi8((a), (b))
 #define GATHER gather
@@ -52,8 +53,8 @@ static inline __attribute__((always_inline)) __m256i gather(__m256i v, const int
 #define SHR64(v, n) _mm256_srli_epi64((v), (n))
 #define SET64(x) _mm256_set1_epi64x(x)
 
-#include "codec/x86/shuffle_impl.h"
-#include "codec/x86/bitshuffle_impl.h"
+#include "codec/shuffle_impl.h"
+#include "codec/bitshuffle_impl.h"
 
 void kernels_avx2(struct kernels *k)
 {

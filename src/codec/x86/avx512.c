@@ -18,6 +18,7 @@
 	 : (l) == 2 ? _mm512_extracti32x4_epi32((v), 2)                                   \
 		    : _mm512_extracti32x4_epi32((v), 3))
 #define LOAD2(p, gap) load4((p), (gap))
+#define STORE_LANE(p, v, l) _mm_storeu_si128((__m128i *)(p), LANE((v), (l)))
 #define UNPACK_LO8(a, b) _mm512_unpacklo_epi8((a), (b))
 #define UNPACK_HI8(a, b) _mm512_unpackhi_epi8((a), (b))
 #define OWN_TILES
@@ -185,10 +186,10 @@ static inline void bits_join_avx512(const uint8_t *src, size_t plane, uint8_t *d
 		STORE(dst + 64 * r, mirror_reversed(a[r]));
 }
 
-#include "codec/x86/shuffle_impl.h"
+#include "codec/shuffle_impl.h"
 
 #define OWN_BITS
-#include "codec/x86/bitshuffle_impl.h"
+#include "codec/bitshuffle_impl.h"
 
 /*
  * Running sums: inside each lane by doubling steps, then over the four lanes, then the carry.

@@ -10,7 +10,7 @@
 #define STORE(p, v) _mm_storeu_si128((__m128i *)(p), (v))
 #define LOAD2(p, gap) LOAD(p)
 #define STORE2(p, gap, v) STORE((p), (v))
-#define LANE(v, l) (v)
+#define STORE_LANE(p, v, l) STORE((p), (v))
 #define UNPACK_LO8(a, b) _mm_unpacklo_epi8((a), (b))
 #define UNPACK_HI8(a, b) _mm_unpackhi_epi8((a), (b))
 
@@ -22,8 +22,8 @@
 #define SHR64(v, n) _mm_srli_epi64((v), (n))
 #define SET64(x) _mm_set1_epi64x(x)
 
-#include "codec/x86/shuffle_impl.h"
-#include "codec/x86/bitshuffle_impl.h"
+#include "codec/shuffle_impl.h"
+#include "codec/bitshuffle_impl.h"
 
 /* Running sums inside a register by doubling steps; the last byte carries over. */
 static void sum_scan_sse2(size_t n, const uint8_t *src, uint8_t *dst)

@@ -5,7 +5,7 @@
  *   VEC              the register type, VB its bytes, SUFFIX(name) a name of its own
  *   LOAD2(p, gap)    16 bytes at p, and for wide registers 16 more at p + gap (and so on)
  *   STORE2(p, gap, v) the reverse
- *   LOAD, STORE      one whole register; LANE(v, l): its l-th 16 bytes
+ *   LOAD, STORE      one whole register; STORE_LANE(p, v, l): its l-th 16 bytes
  *   UNPACK_LO8, UNPACK_HI8   interleave bytes inside each 16-byte lane
  *   GATHER(v, s)     optional: groups byte j of all s-byte items of a lane together
  *   LO(a, b, w), HI(a, b, w) with GATHER: interleave elements of w bytes
@@ -134,7 +134,7 @@ INLINE void SUFFIX(unshuffle_cols)(size_t step, size_t cols, const uint8_t *src,
 	for (int l = 0; l < VB / 16; l++)
 #pragma GCC unroll 16
 		for (int r = 0; r < 16; r++)
-			_mm_storeu_si128((__m128i *)(dst + (16 * l + r) * step), LANE(a[r], l));
+			STORE_LANE(dst + (16 * l + r) * step, a[r], l);
 }
 
 /* Items behind a tile that the 16-byte accesses of the *_cols functions reach into. */

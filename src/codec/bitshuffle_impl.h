@@ -3,7 +3,7 @@
  * its macros the file has defined
  *
  *   ADD8, XOR, AND, SHL64, SHR64, SET64   what their names say
- *   MOVEMASK(v)                           the top bit of each byte, byte 0 lowest
+ *   MOVEMASK(v)                           optional: the top bit of each byte, byte 0 lowest
  *
  * or OWN_BITS, and bits_split and bits_join of its own.
  */
@@ -18,6 +18,11 @@
  */
 #define BIT_TILE 1024
 #define BIT_JOIN (8 * VB) /* items a call of bits_join makes */
+#if defined(MOVEMASK) || defined(OWN_BITS)
+#define BIT_SPLIT VB /* bits_split takes any multiple of this */
+#else
+#define BIT_SPLIT (8 * VB)
+#endif
 
 struct bit_tile {
 	_Alignas(64) uint8_t plane[16][BIT_TILE];
@@ -53,6 +58,18 @@ INLINE void SUFFIX(tile_empty)(const struct bit_tile *t, size_t size, uint8_t *d
 }
 
 #ifndef OWN_BITS
+/* kernels.c: bits_mirror, on VB / 8 matrices of 8 x 8 bits. */
+INLINE VEC SUFFIX(bits_mirror)(VEC x)
+{
+	VEC t = AND(XOR(x, SHR64(x, 7)), SET64(0x00AA00AA00AA00AA));
+	x = XOR(x, XOR(t, SHL64(t, 7)));
+	t = AND(XOR(x, SHR64(x, 14)), SET64(0x0000CCCC0000CCCC));
+	x = XOR(x, XOR(t, SHL64(t, 14)));
+	t = AND(XOR(x, SHR64(x, 28)), SET64(0x00000000F0F0F0F0));
+	return XOR(x, XOR(t, SHL64(t, 28)));
+}
+
+#ifdef MOVEMASK
 /* n bytes of a plane, a multiple of VB, to 8 bit planes. The sign bits first, then shift. */
 INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_t plane)
 {
@@ -67,6 +84,24 @@ INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_
 	}
 }
 
+#else
+/* n bytes of a plane, a multiple of 8 * VB, to 8 bit planes: bits first, then as items of 8 bytes. */
+INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_t plane)
+{
+	for (size_t i = 0; i < n; i += 8 * VB) {
+		VEC a[16];
+#pragma GCC unroll 8
+		for (int r = 0; r < 8; r++)
+			a[r] = SUFFIX(bits_mirror)(LOAD2(src + i + 16 * r, 128));
+#pragma GCC unroll 4
+		for (int k = 0; k < 4; k++)
+			SUFFIX(round8)(a, 8);
+#pragma GCC unroll 8
+		for (int b = 0; b < 8; b++)
+			STORE(dst + (size_t)b * plane + i / 8, a[b]);
+	}
+}
+#endif
 #endif
 
 static void SUFFIX(bitshuffle)(size_t size, size_t n, const uint8_t *src, uint8_t *dst)
@@ -74,7 +109,7 @@ static void SUFFIX(bitshuffle)(size_t size, size_t n, const uint8_t *src, uint8_
 	struct bit_tile t;
 	size_t cols = size < 16 ? size : 16, plane = n / 8;
 	size_t spare = size & (size - 1) ? SUFFIX(spare)(size) : 0;
-	size_t stop = n > spare ? (n - spare) & ~(size_t)(VB - 1) : 0;
+	size_t stop = n > spare ? (n - spare) & ~(size_t)(BIT_SPLIT - 1) : 0;
 	for (size_t at = 0; at < stop; at += BIT_TILE) {
 		size_t len = stop - at < BIT_TILE ? stop - at : BIT_TILE;
 		for (size_t j = 0; j < size; j = SUFFIX(next_col)(j, size)) {
@@ -88,17 +123,6 @@ static void SUFFIX(bitshuffle)(size_t size, size_t n, const uint8_t *src, uint8_
 }
 
 #ifndef OWN_BITS
-/* kernels.c: bits_mirror, on VB / 8 matrices of 8 x 8 bits. */
-INLINE VEC SUFFIX(bits_mirror)(VEC x)
-{
-	VEC t = AND(XOR(x, SHR64(x, 7)), SET64(0x00AA00AA00AA00AA));
-	x = XOR(x, XOR(t, SHL64(t, 7)));
-	t = AND(XOR(x, SHR64(x, 14)), SET64(0x0000CCCC0000CCCC));
-	x = XOR(x, XOR(t, SHL64(t, 14)));
-	t = AND(XOR(x, SHR64(x, 28)), SET64(0x00000000F0F0F0F0));
-	return XOR(x, XOR(t, SHL64(t, 28)));
-}
-
 /*
  * VB bytes of each of 8 bit planes to 8 * VB bytes. Unshuffling them as items of
  * 8 bytes brings the 8 bytes that hold 8 items together; then the bits change places.
