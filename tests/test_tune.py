@@ -131,6 +131,12 @@ def test_known_answers(tuner, make, item, filters):
     assert got.typesize == item, got
 
 
+def test_any_length(tuner, codec):
+    for n in (1, 2, 31, 63, 64, 65, 100, 4095, 4351, 4352, 8193, 9000, 16385, 49153):
+        for data in (npy(records()), walk_f8(), records().tobytes(), text()):
+            assert codec.decode(tuner.choose(data[:n]).chunk) == data[:n]
+
+
 def test_text_has_no_filter(tuner):
     got = tuner.choose(text())
     assert not got.filters and got.codec == "zstd:2" and got.blocksize == 128 << 10, got

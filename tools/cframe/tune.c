@@ -82,7 +82,7 @@ static int choose(struct work *w, uint64_t at, struct tune_report *r)
 		return 0;
 	w->first = *r;
 	w->chosen = w->tuned.pipeline;
-	uint32_t item = r->period ? r->period : r->item;
+	uint32_t item = r->period ? r->period : r->record ? r->record : r->item;
 	while (w->n < CANDIDATES_MAX &&
 	       tune_candidate(&w->goal, item, w->n, &w->each[w->n].pipeline))
 		w->n++;
@@ -91,7 +91,7 @@ static int choose(struct work *w, uint64_t at, struct tune_report *r)
 
 static int walk(struct work *w)
 {
-	struct tune_report r;
+	struct tune_report r = {0};
 	uint64_t since = 0, bytes = 0, stored = 0;
 	TRY(load(w, 0, &w->head));
 	for (uint64_t at = 0; at < w->size; at += w->step) {
