@@ -98,6 +98,17 @@ static int open_npy(struct file *f)
 	return f->npy ? npy_init(f->npy, f->frame) : -ENOMEM;
 }
 
+/* That of a file just made is there already, and can do what its mode may forbid to another. */
+static int open_descriptor(struct inode *n, struct inodes *inodes, bool writable)
+{
+	if (!n->promoted)
+		return inode_promote(inodes, n, writable ? O_RDWR : O_RDONLY);
+	int fd = inode_pin(inodes, n);
+	if (fd >= 0)
+		inode_unpin(inodes, n);
+	return fd;
+}
+
 static int open_frame(struct file *f, bool writable)
 {
 	struct inodes *inodes = f->fs->inodes;
@@ -113,7 +124,7 @@ static int open_frame(struct file *f, bool writable)
 		inode_unpin(inodes, f->inode);
 		return rc;
 	}
-	f->fd = inode_promote(inodes, f->inode, writable ? O_RDWR : O_RDONLY);
+	f->fd = open_descriptor(f->inode, inodes, writable);
 	TRY(f->fd);
 	revalidate(f);
 	int rc = open_contiguous(f, f->fd);
@@ -236,7 +247,6 @@ int file_init_frame(const struct fs *fs, int fd)
 	return 0;
 }
 
-/* The descriptor that made the file can do what its mode may forbid to a new one. */
 int file_create_take(struct fs *fs, struct inode *n, int fd, struct file **out)
 {
 	pthread_mutex_lock(&n->lock);
