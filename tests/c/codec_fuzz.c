@@ -1,13 +1,16 @@
 /*
- * Chunks with bytes changed at random: chunk_parse and chunk_decode must
+ * Hostile bytes: chunk_parse and chunk_decode, or the decoder of a codec written here, must
  * answer with an error or with bytes, and touch nothing else. Meant for a build with
  * sanitizers; all bytes handed over lie in allocations of exactly their size.
  *
- *   codec_fuzz SECONDS SEED FILE...
+ *   codec_fuzz chunk|blosclz SECONDS SEED FILE...
  *
- * The seed of each round is printed when a signal ends the program.
+ * changes the files' bytes at random; the seed of each round is printed when a signal ends the
+ * program. Built with clang as codec_fuzz_chunk and codec_fuzz_blosclz, libFuzzer drives the same two
+ * functions; with -Dc_args=-fsanitize=fuzzer-no-link it sees the branches of the codec.
  */
 #include "codec/chunk.h"
+#include "codec/codec.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +21,7 @@
 #define DECODE_MAX (8u << 20)
 #define FILE_MAX (1u << 20)
 
-static uint64_t state, round_seed;
+static uint64_t state;
 
 static uint64_t next_random(void)
 {
@@ -125,6 +128,57 @@ static bool try_chunk(struct scratch *s, struct view v)
 	return rc == 0;
 }
 
+/* Two bytes of length, then a payload; what decodes and what does not is also encoded. */
+static bool try_blosclz(struct view v)
+{
+	static void *codec_state;
+	const struct codec *codec = codec_by_name(view_of("blosclz", 7));
+	if (v.n < 3)
+		return false;
+	if (!codec_state && codec->state_new(&codec_state) < 0)
+		abort();
+	size_t n = (size_t)get_le16(v.p) + 1;
+	uint8_t *in = exact_copy(v.p + 2, v.n - 2), *dst = malloc(n), *back = malloc(v.n);
+	uint8_t *small = malloc(v.n);
+	if (!dst || !back || !small)
+		abort();
+	int rc = codec->decode(codec_state, view_of(in, v.n - 2), span_of(dst, n), NULL);
+	size_t room = 1 + v.p[1] % (v.n - 2);
+	ssize_t len = codec->encode(codec_state, 1 + v.p[0] % 9, view_of(in, v.n - 2), span_of(small, room));
+	if (len < 0 || (size_t)len > room)
+		abort();
+	if (len > 0 && (codec->decode(codec_state, view_of(small, (size_t)len), span_of(back, v.n - 2), NULL) ||
+			memcmp(back, in, v.n - 2)))
+		abort();
+	free(in);
+	free(dst);
+	free(back);
+	free(small);
+	return rc == 0;
+}
+
+#ifdef FUZZ_TARGET
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
+{
+	static struct scratch *s;
+	if (!s && scratch_open(&s) < 0)
+		abort();
+	/* What is random here must hang on the input alone. */
+	state = 1 + n;
+	for (size_t i = 0; i < n && i < 64; i++)
+		state = (state ^ p[i]) * 0x100000001B3u;
+	state |= 1;
+	FUZZ_TARGET;
+	return 0;
+}
+
+#else
+
+static uint64_t round_seed;
+
 static void on_signal(int sig)
 {
 	char text[64];
@@ -151,16 +205,17 @@ static struct view read_file(const char *name)
 int main(int argc, char **argv)
 {
 	struct scratch *s;
-	if (argc < 4 || scratch_open(&s) < 0)
+	if (argc < 5 || scratch_open(&s) < 0)
 		return 2;
-	time_t end = time(NULL) + atoi(argv[1]);
-	round_seed = strtoull(argv[2], NULL, 10) | 1;
+	bool chunks = !strcmp(argv[1], "chunk");
+	time_t end = time(NULL) + atoi(argv[2]);
+	round_seed = strtoull(argv[3], NULL, 10) | 1;
 	signal(SIGABRT, on_signal);
 	signal(SIGSEGV, on_signal);
-	int nfiles = argc - 3;
+	int nfiles = argc - 4;
 	struct view *file = malloc((size_t)nfiles * sizeof *file);
 	for (int i = 0; i < nfiles; i++)
-		file[i] = read_file(argv[3 + i]);
+		file[i] = read_file(argv[4 + i]);
 	unsigned long rounds = 0, whole = 0;
 	for (; time(NULL) < end; rounds++) {
 		round_seed = round_seed * 6364136223846793005u + 1442695040888963407u;
@@ -170,7 +225,7 @@ int main(int argc, char **argv)
 		uint8_t *p = exact_copy(from.p, n);
 		if (n)
 			mutate(p, n);
-		whole += try_chunk(s, view_of(p, n));
+		whole += chunks ? try_chunk(s, view_of(p, n)) : try_blosclz(view_of(p, n));
 		free(p);
 	}
 	printf("%lu rounds, %lu decoded\n", rounds, whole);
@@ -180,3 +235,5 @@ int main(int argc, char **argv)
 	scratch_close(s);
 	return 0;
 }
+
+#endif
