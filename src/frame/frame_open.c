@@ -95,6 +95,8 @@ static int probe_root(struct io *io, const struct frame_info *info)
 		return 0;
 	TRY(io_pread(io, info->frame_len - sizeof end, span_of(end, sizeof end)));
 	struct fingerprint fp = trailer_fingerprint(view_of(end, sizeof end));
+	if (end[0] != MSGPACK_FIXEXT16)
+		return CORRUPT("no fingerprint", end[0]);
 	if (fp.type != TRAILER_TYPE_64)
 		return 0;
 	if (info->header_len > FRAME_MAX_SECTION)
@@ -106,25 +108,6 @@ static int probe_root(struct io *io, const struct frame_info *info)
 	if (rc == 0)
 		rc = frame_check_root(io, buf_view(&head), info, fp);
 	buf_free(&head);
-	return rc;
-}
-
-int frame_probe(struct io *io, struct frame_info *info)
-{
-	struct frame *f;
-	int rc = frame_read_info(io, false, info);
-	if (rc == 0)
-		rc = probe_root(io, info);
-	if (rc != -EBADMSG)
-		return rc;
-	/* What opening would recover, without writing anything. */
-	TRY(frame_new_take(&f, NULL, -1));
-	f->io = io;
-	rc = frame_recover(f);
-	if (rc == 0)
-		*info = f->info;
-	f->io = NULL;
-	frame_close(f);
 	return rc;
 }
 
@@ -352,6 +335,21 @@ int frame_load_root(struct frame *f, struct view fixed, bool sparse)
 	return f->writable ? index_resize(&f->sums, f->index.n) : 0;
 }
 
+/* The root that the header points at, or the newest other one. */
+static int load_newest(struct frame *f, bool sparse, bool *other)
+{
+	uint8_t head[HEADER_FIXED];
+	struct span fixed = {head, 0};
+	*other = false;
+	TRY(read_fixed(f->io, &fixed));
+	int rc = frame_load_root(f, span_view(fixed), sparse);
+	if (rc != -EBADMSG || sparse)
+		return rc;
+	frame_unload(f);
+	*other = true;
+	return frame_recover(f);
+}
+
 /* The header follows the root that was found, if the file may be written. */
 static void rewrite_header(struct frame *f)
 {
@@ -364,15 +362,31 @@ static void rewrite_header(struct frame *f)
 
 int frame_load(struct frame *f, bool sparse)
 {
-	uint8_t head[HEADER_FIXED];
-	struct span fixed = {head, 0};
-	TRY(read_fixed(f->io, &fixed));
-	int rc = frame_load_root(f, span_view(fixed), sparse);
-	if (rc != -EBADMSG || sparse)
-		return rc;
-	frame_unload(f);
-	TRY(frame_recover(f));
-	log_warn("torn frame: went back to its newest whole state, %" PRIu64 " bytes", f->nbytes);
-	rewrite_header(f);
+	bool repaired;
+	TRY(load_newest(f, sparse, &repaired));
+	if (repaired) {
+		log_warn("torn frame: went back to its newest whole state, %" PRIu64 " bytes", f->nbytes);
+		rewrite_header(f);
+	}
 	return 0;
+}
+
+int frame_probe(struct io *io, struct frame_info *info)
+{
+	struct frame *f;
+	bool repaired;
+	int rc = frame_read_info(io, false, info);
+	if (rc == 0)
+		rc = probe_root(io, info);
+	if (rc != -EBADMSG)
+		return rc;
+	/* What opening would show, without writing anything. */
+	TRY(frame_new_take(&f, NULL, -1));
+	f->io = io;
+	rc = load_newest(f, false, &repaired);
+	if (rc == 0)
+		*info = f->info;
+	f->io = NULL;
+	frame_close(f);
+	return rc;
 }

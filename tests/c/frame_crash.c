@@ -56,7 +56,7 @@ static struct {
 
 static struct state states[MAX_STATES];
 static size_t nstates, nsafe; /* states before nsafe may no longer be shown */
-static uint64_t nopened, nrecovered, nboots;
+static uint64_t nopened, nrecovered, nboots, ncompacted;
 
 static int ensure(struct buf *b, uint64_t n)
 {
@@ -342,8 +342,22 @@ static int change(struct story *t)
 	return 0;
 }
 
+/* As the reference does when it writes: no fingerprint. It is there for good, and cannot be told from others. */
+static int by_another(struct story *t)
+{
+	static const uint8_t none[17];
+	uint64_t end = frame_info(t->f)->frame_len;
+	TRY(io_sync(&disk.io));
+	TRY(io_pwrite(&disk.io, end - sizeof none, view_of(none, sizeof none)));
+	TRY(io_sync(&disk.io));
+	nsafe = nstates - 1;
+	return 0;
+}
+
 static int reopen(struct story *t)
 {
+	if (draw(4) == 0)
+		TRY(by_another(t));
 	frame_close(t->f);
 	t->f = NULL;
 	return frame_open_take(&t->f, &disk.io);
@@ -377,6 +391,11 @@ static int story(struct story *t, unsigned count)
 	for (uint32_t i = 0, n = 4 + draw(24); i < n; i++) {
 		for (uint32_t k = 1 + draw(4); k > 0; k--)
 			TRY(change(t));
+		if (draw(6) == 0) {
+			int moved = frame_compact(t->f, 4096);
+			TRY(moved);
+			ncompacted += moved;
+		}
 		TRY(commit(t, count));
 		if (draw(8) == 0)
 			TRY(reopen(t));
@@ -403,7 +422,8 @@ int main(int argc, char **argv)
 		if (rc < 0)
 			printf("story %u: %s\n", first + done, strerror(-rc));
 	}
-	printf("%u stories, %" PRIu64 " states, %" PRIu64 " recovered\n", done, nopened, nrecovered);
+	printf("%u stories, %" PRIu64 " states, %" PRIu64 " recovered, %" PRIu64 " compacted\n",
+	       done, nopened, nrecovered, ncompacted);
 	fflush(stdout);
 	if (rc < 0)
 		_exit(1); /* nobody tidies up after a failure */
