@@ -1,0 +1,14 @@
+"""A warm scratch asks nothing of the C library."""
+
+import subprocess
+
+import pytest
+
+from test_codec_tool import BUILD
+
+
+def test_no_allocation_and_no_lock():
+    done = subprocess.run([BUILD / "tests/c/codec_warm"], capture_output=True, text=True, timeout=100)
+    if done.returncode == 77:
+        pytest.skip(done.stdout)
+    assert done.returncode == 0, done.stdout + done.stderr
