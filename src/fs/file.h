@@ -30,7 +30,7 @@ struct file {
 	struct frame *frame;
 	int fd;                /* the inode's; keeps its number while the file is open */
 	uint64_t cache_owner;  /* of its chunks in the cache */
-	bool writable;
+	atomic_bool writable;
 	bool gone;             /* has no name and no user: nothing is committed any more */
 	bool lost;             /* what was given up could not even be read anew: all fails */
 	struct policy policy;  /* pipelines of the chunks that we write; has a lock of its own */

@@ -158,7 +158,7 @@ static int probe_steady(const struct backing *b, int fd, enum suffix suffix, con
 		int rc = probe_content(b, fd, suffix, S_ISDIR(st->st_mode), out);
 		if (rc != -EBADMSG || tries == 8 || stat_fd(fd, &after) < 0)
 			return rc;
-		if (after.st_size == before.st_size && same_time(after.st_mtim, before.st_mtim))
+		if (after.st_size == before.st_size && same_time(after.st_ctim, before.st_ctim))
 			return rc;
 		before = after;
 	}
