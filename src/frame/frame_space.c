@@ -134,7 +134,7 @@ void frame_space_drop_from(struct frame *f, uint32_t first)
 int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end)
 {
 	uint64_t last = 0;
-	uint32_t len;
+	uint32_t len = 0;
 	bool any = false;
 	*end = front_end(f);
 	if (f->survey != SURVEY_DONE)
@@ -143,9 +143,13 @@ int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end)
 		last = max_u64(last, index_get(ix, i));
 	if (!any || f->info.header_len + last < *end)
 		return 0;
-	TRY(stored_length(f, f->info.header_len + last, &len));
+	int rc = stored_length(f, f->info.header_len + last, &len);
+	if (rc < 0 && rc != -EBADMSG)
+		return rc;
 	*end = f->info.header_len + last + len;
-	return *end > f->space.end ? CORRUPT("chunk ends behind the frame", *end) : 0;
+	if (rc < 0 || *end > f->space.end)
+		*end = f->space.end; /* a damaged chunk must not keep the others from being written */
+	return 0;
 }
 
 static uint64_t live(const struct frame *f)

@@ -11,8 +11,7 @@
  * Prints "STORIES stories, STATES states, RECOVERED recovered"; exit code 1 and a line at the first violation.
  */
 #include "base/log.h"
-#include "frame/frame.h"
-#include "frame/root.h"
+#include "frame/frame_impl.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -370,6 +369,7 @@ static int commit(struct story *t, unsigned count)
 	states[nstates++] = (struct state){sum_of(view_of(t->plain, t->size)), t->size};
 	TRY(cut_power(t->s, count / 4));
 	TRY(frame_commit(t->f, how));
+	space_check(&t->f->space);
 	if (how == COMMIT_SYNC)
 		nsafe = nstates - 1;
 	return cut_power(t->s, count);
