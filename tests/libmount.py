@@ -29,11 +29,31 @@ class MountFailed(Exception):
     """The daemon ended before its mount answered."""
 
 
-def is_mounted(path):
-    """True when `path` is a mount point; asks the kernel's table, never the (perhaps stuck) mount."""
+def device_of(path):
+    """The number of the FUSE connection mounted at `path`, or None; asks the kernel's table, never the
+    (perhaps stuck) mount."""
     escaped = str(path).replace("\\", r"\134").replace(" ", r"\040")
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
-        return any(line.split(" ")[4] == escaped for line in table)
+        for line in table:
+            words = line.split(" ")
+            if words[4] == escaped:
+                return words[2].split(":")[1]
+    return None
+
+
+def is_mounted(path):
+    return device_of(path) is not None
+
+
+def abort_connection(device):
+    """The last resort: every request on a connection fails now, also one that its own daemon waits for."""
+    control = Path("/sys/fs/fuse/connections")
+    if not any(control.iterdir()) and os.geteuid() == 0:
+        subprocess.run(["mount", "-t", "fusectl", "none", control], capture_output=True, check=False)
+    try:
+        (control / str(device) / "abort").write_text("1")
+    except OSError:
+        pass
 
 
 def other_namespaces():
@@ -101,6 +121,7 @@ class Mount:
         self.user = user
         self.allowed = []
         self.proc = None
+        self.device = None
         for directory in (self.work, self.backing, self.mnt):
             directory.mkdir(parents=True, exist_ok=True)
         self.argv = argv or [str(DAEMON)]
@@ -121,7 +142,8 @@ class Mount:
             if self.proc.poll() is not None:
                 live.pop(self, None)
                 raise MountFailed(f"exit {self.proc.returncode}: {self.log_text()}")
-            return is_mounted(self.mnt)
+            self.device = device_of(self.mnt)
+            return self.device
         wait_until(up, 30, f"mount of {self.mnt}")
         if self.user is None:
             os.stat(self.mnt)
@@ -163,16 +185,27 @@ class Mount:
         self.wait()
 
     def kill(self):
-        """SIGKILL for the daemon's process group, then the dead mount is taken away."""
-        if self.proc and self.proc.poll() is None:
-            os.killpg(self.proc.pid, signal.SIGKILL)
-            self.proc.wait()
+        """SIGKILL for the daemon's process group, then the dead mount is taken away. True: it died of that."""
+        died = self.end()
         live.pop(self, None)
         for _ in range(8):
             if not is_mounted(self.mnt):
-                return
+                return died
             umount(self.mnt, "-l")
         raise AssertionError(f"{self.mnt} cannot be unmounted")
+
+    def end(self):
+        """SIGKILL; when a thread of the daemon hangs in its own mount, that is not enough: False."""
+        if self.proc is None or self.proc.poll() is not None:
+            return True
+        os.killpg(self.proc.pid, signal.SIGKILL)
+        try:
+            self.proc.wait(5 * SLOWNESS)
+            return True
+        except subprocess.TimeoutExpired:
+            abort_connection(self.device)
+            self.proc.wait()
+            return False
 
     def running(self):
         return self.proc is not None and self.proc.poll() is None

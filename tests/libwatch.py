@@ -1,7 +1,6 @@
 """The watchdog: when a test takes too long, show where everybody stands, then end the daemons."""
 
 import faulthandler
-import os
 import signal
 import subprocess
 import sys
@@ -22,7 +21,7 @@ def end_daemons(out):
         except (OSError, subprocess.SubprocessError) as error:
             print(f"no stacks: {error}", file=out)
         try:
-            os.killpg(proc.pid, signal.SIGKILL)
+            mount.end()
         except ProcessLookupError:
             pass
 

@@ -166,16 +166,28 @@ def test_damage_of_others_is_not_repaired(work):
 
 
 def test_empty_file_stays_recoverable(work):
-    """A first commit that was torn: the file is empty again, as it was."""
+    """A first commit of which nothing but the header reached the disk: the file is empty again, as it was."""
     path = work / "f.b2frame"
     with Tool() as tool:
         make(tool, path, sync="later")
-    raw = bytearray(path.read_bytes())
-    path.write_bytes(raw[:-40])
+    raw = path.read_bytes()
+    path.write_bytes(raw[:132] + bytes(len(raw) - 132))
     with Tool() as tool:
         tool.do(f"open {path}")
         assert tool.do("sum").startswith("0 ")
     check_reference(path, b"")
+
+
+def test_what_is_left_of_a_cut_frame_is_not_hidden(work):
+    """Chunks without an index may still be somebody's data: such a frame is refused, not taken for empty."""
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        make(tool, path, sync="later")
+    raw = path.read_bytes()
+    path.write_bytes(raw[:-40])
+    with Tool() as tool, pytest.raises(Exception):
+        tool.do(f"open {path}")
+    assert path.read_bytes() == raw[:-40]
 
 
 @pytest.mark.parametrize("how", ["EIO", "ENOSPC", "short"])

@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -134,6 +135,18 @@ def test_a_second_signal_does_no_harm(mount):
     m.wait()
     m.start()
     assert (m.mnt / "f").stat().st_size == 3_000_000
+
+
+def test_a_kill_while_it_stops_ends_it(mount):
+    """While it flushes for SIGTERM the daemon asks things of its own mount. Killed there, it must still die: a
+    thread that waits for an answer from its own dead process keeps the mount hanging for ever."""
+    m = mount()
+    for i in range(25):
+        run("sh", "-c", 'head -c 300000 /dev/zero > "$0"', m.mnt / "f")
+        m.proc.send_signal(signal.SIGTERM)
+        time.sleep(i * 0.0002)
+        assert m.kill(), f"SIGKILL {i * 0.2:g} ms after SIGTERM did not end the daemon"
+        m.start()
 
 
 # ---- what the options do to the stored frame

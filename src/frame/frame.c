@@ -148,6 +148,11 @@ const struct frame_info *frame_info(const struct frame *f)
 	return &f->info;
 }
 
+bool frame_went_back(const struct frame *f)
+{
+	return f->went_back;
+}
+
 struct io *frame_io(const struct frame *f)
 {
 	return f->io;

@@ -51,6 +51,12 @@ bool frame_meta(const struct frame *f, const char *name, struct view *content);
 bool frame_meta_at(const struct frame *f, uint32_t i, const char **name, struct view *content);
 bool frame_vlmeta_at(const struct frame *f, uint32_t i, const char **name, struct view *chunk);
 
+/*
+ * True: the root that the header pointed at was torn, and what was opened is the newest
+ * that is whole. The caller knows the name and tells the user.
+ */
+bool frame_went_back(const struct frame *f);
+
 /* Takes `io` in every case, also when it fails. */
 NODISCARD int frame_open_take(struct frame **f, struct io *io);
 

@@ -63,6 +63,7 @@ struct frame {
 	struct meta meta, vlmeta; /* borrow `head` and `trailer`                 */
 	bool noted;              /* every root with data gets a note             */
 	bool known;              /* recovery would find the root on disk         */
+	bool went_back;          /* opened at another root than the header named */
 	bool recovered;          /* the header on disk is not that of `info`     */
 	uint64_t seq;            /* of the newest root                           */
 	enum front front;

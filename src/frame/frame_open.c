@@ -1,5 +1,4 @@
 /* Opening a frame: FORMAT.md 9.7, with the checks of 16. */
-#include "base/log.h"
 #include "frame/frame_impl.h"
 #include "frame/header.h"
 #include "frame/msgpack.h"
@@ -7,7 +6,6 @@
 #include "frame/trailer.h"
 
 #include <assert.h>
-#include <inttypes.h>
 
 /*
  * What proving young chunks may read when a frame is opened. Whatever lies beyond has to prove
@@ -364,10 +362,9 @@ int frame_load(struct frame *f, bool sparse)
 {
 	bool repaired;
 	TRY(load_newest(f, sparse, &repaired));
-	if (repaired) {
-		log_warn("torn frame: went back to its newest whole state, %" PRIu64 " bytes", f->nbytes);
+	f->went_back = repaired;
+	if (repaired)
 		rewrite_header(f);
-	}
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 #define SCAN_MOST (16ull << 30)   /* bytes of the file's end that are looked through */
 #define READ_MOST (512ull << 20)  /* bytes of trailers                               */
 #define VERIFY_MOST (4ull << 30)  /* bytes of chunks                                 */
+#define LOOK_MOST (64ull << 20)   /* bytes that are looked at for being zero         */
 #define KEEP 32
 
 /* Behind the length of a trailer, up to the type of the fingerprint: CE length D8 02. */
@@ -201,6 +202,40 @@ static int try_roots(struct frame *f, struct search *s)
 	return -EBADMSG;
 }
 
+/* Bytes of the file that may be somebody's data: anything but zeros behind `at`. */
+static int has_bytes(struct search *s, uint64_t at, bool *any)
+{
+	struct buf b = {0};
+	uint64_t end = min_u64(s->file_len, at + LOOK_MOST);
+	TRY(buf_reserve(&b, STEP));
+	int rc = 0;
+	for (*any = false; rc == 0 && !*any && at < end; at += STEP) {
+		b.n = min_u64(end - at, STEP);
+		rc = io_pread(s->io, at, buf_span(&b));
+		*any = rc == 0 && !bytes_are_zero(buf_view(&b));
+	}
+	buf_free(&b);
+	return rc;
+}
+
+/*
+ * Going back to an empty file would hide what is left of a frame that was cut or damaged
+ * later, and writing to it would destroy that. Where no other root is left in the file,
+ * it is the answer only if nothing else is.
+ */
+static int judge_emptiness(struct frame *f, struct search *s)
+{
+	bool any = false;
+	if (f->nbytes || s->n > 1)
+		return 0;
+	int rc = has_bytes(s, f->info.frame_len, &any);
+	if (rc == 0 && any)
+		rc = -EBADMSG;
+	if (rc < 0)
+		frame_unload(f);
+	return rc;
+}
+
 int frame_recover(struct frame *f)
 {
 	struct err_note why = *err_last();
@@ -213,6 +248,8 @@ int frame_recover(struct frame *f)
 	qsort(s->best, s->n, sizeof *s->best, compare_newest);
 	if (rc == 0)
 		rc = try_roots(f, s);
+	if (rc == 0)
+		rc = judge_emptiness(f, s);
 	buf_free(&s->head);
 	mem_free(s);
 	/* What is wrong with the frame is what was found first. */

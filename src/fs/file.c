@@ -81,12 +81,26 @@ static int open_sparse(struct file *f, int fd)
 	return dirfd < 0 ? -errno : frame_open_sparse_take(&f->frame, dirfd);
 }
 
+/* Under n->lock, or with the file open. */
+static void tell_torn(struct file *f)
+{
+	char name[NAME_MAX + 1];
+
+	if (!frame_went_back(f->frame) || f->inode->told_torn)
+		return;
+	f->inode->told_torn = true;
+	inode_name(f->fs->inodes, f->inode, name);
+	log_warn("%s: torn by a crash: went back to its newest whole state, %llu bytes", name,
+		 (unsigned long long)frame_size(f->frame));
+}
+
 static int open_contiguous(struct file *f, int fd)
 {
 	struct io *io;
 
 	TRY(io_file_open(&io, fd, false));
 	TRY(frame_open_take(&f->frame, io));
+	tell_torn(f);
 	policy_follow(&f->policy, &f->fs->opt, f->frame);
 	f->items_whole = true;
 	return 0;
