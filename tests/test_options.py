@@ -141,11 +141,11 @@ def test_a_kill_while_it_stops_ends_it(mount):
     """While it flushes for SIGTERM the daemon asks things of its own mount. Killed there, it must still die: a
     thread that waits for an answer from its own dead process keeps the mount hanging for ever."""
     m = mount()
-    for i in range(25):
+    for i in range(40):
         run("sh", "-c", 'head -c 300000 /dev/zero > "$0"', m.mnt / "f")
         m.proc.send_signal(signal.SIGTERM)
-        time.sleep(i * 0.0002)
-        assert m.kill(), f"SIGKILL {i * 0.2:g} ms after SIGTERM did not end the daemon"
+        time.sleep(i % 10 * 0.0001)
+        assert m.kill(), "SIGKILL soon after SIGTERM did not end the daemon"
         m.start()
 
 
