@@ -73,6 +73,7 @@ void policy_follow(struct policy *p, const struct options *o, struct frame *f)
 	p->base = o->pipeline;
 	p->chosen = p->first = false;
 	p->since = p->bytes = p->stored = 0;
+	p->report = (struct tune_report){0};
 	if (empty && p->tuned)
 		p->items = 0; /* the first choice says */
 }
@@ -149,7 +150,7 @@ static void fit(const struct policy *p, const struct policy_chunk *c, struct pip
 
 static int choose(struct policy *p, struct scratch *s, const struct policy_chunk *c)
 {
-	struct tune_goal goal = {.aim = p->aim, .base = p->base};
+	struct tune_goal goal = {.aim = p->aim, .base = p->base, .whole = p->items};
 	struct tune_input in = {.sample = c->plain, .offset = c->offset};
 
 	if (p->chosen && tune_still_good(&p->report, p->since, p->bytes, p->stored))
