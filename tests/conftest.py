@@ -38,6 +38,14 @@ def pytest_sessionfinish(session):
         print(f"\ndirectories of failed tests: {ROOT}")
 
 
+def pytest_terminal_summary(terminalreporter):
+    """What tests measured, also from the processes of pytest-xdist."""
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "figure" and report.when == "call":
+                terminalreporter.write_line(value)
+
+
 def work_name(item):
     return re.sub(r"[^A-Za-z0-9]+", "-", item.nodeid.split("/")[-1])[:80].strip("-")
 

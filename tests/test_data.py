@@ -41,11 +41,10 @@ def copy_in_and_out(m, files, out):
     ("astrometry-data-tycho2-07-littleendian", (".fits",), "codec=zstd,level=1,filter=bitshuffle,typesize=4", 1.5),
     ("eso-midas-testdata", (".fits", ".tfits", ".mt", ".fit"), "codec=zstd,level=1,filter=shuffle,typesize=2", 1.2),
 ])
-def test_real_data(mount, plain, capsys, package, suffixes, options, least):
+def test_real_data(mount, plain, record_property, package, suffixes, options, least):
     files = data_files(package, suffixes)
     ratio = copy_in_and_out(mount(options), files, plain)
-    with capsys.disabled():
-        print(f"\n{package}: {len(files)} files, ratio {ratio:.2f}")
+    record_property("figure", f"{package}: {len(files)} files, ratio {ratio:.2f}")
     assert ratio > least
 
 
