@@ -83,13 +83,16 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
  */
 static void part_with_changed(struct fs *fs, const struct entry *e)
 {
+	struct stat st;
+
 	struct inode *n = e->probed.kind == NODE_PLAIN ? NULL : inode_known(fs->inodes, e);
 	if (!n)
 		return;
 	pthread_mutex_lock(&n->lock);
-	bool changed = !n->file && n->seen.st_ino &&
-		       (n->seen.st_size != e->st.st_size || n->seen.st_mtim.tv_sec != e->st.st_mtim.tv_sec ||
-			n->seen.st_mtim.tv_nsec != e->st.st_mtim.tv_nsec);
+	/* Looked at anew: what e->st says may be older than our own last commit. */
+	bool changed = !n->file && n->seen.st_ino && stat_fd(e->fd, &st) == 0 &&
+		       (n->seen.st_size != st.st_size || n->seen.st_mtim.tv_sec != st.st_mtim.tv_sec ||
+			n->seen.st_mtim.tv_nsec != st.st_mtim.tv_nsec);
 	pthread_mutex_unlock(&n->lock);
 	if (changed)
 		inode_detach(fs->inodes, n);
@@ -98,6 +101,8 @@ static void part_with_changed(struct fs *fs, const struct entry *e)
 
 int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_entry_param *out)
 {
+	int rc = 0;
+
 	part_with_changed(fs, e);
 	struct inode *n = inode_from_entry(fs->inodes, parent, e);
 	if (!n)
@@ -108,8 +113,13 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 		.entry_timeout = fs->opt.entry_timeout,
 		.attr_timeout = fs->opt.attr_timeout,
 	};
-	ops_attr_shown(fs, n, &e->probed, &out->attr);
-	return 0;
+	if (!e->probed.open)
+		ops_attr_shown(fs, n, &e->probed, &out->attr);
+	else /* it may have been closed since */
+		rc = ops_attr(fs, n, &out->attr);
+	if (rc < 0)
+		inode_put(fs->inodes, n, 1);
+	return rc;
 }
 
 struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_info *fi)

@@ -9,7 +9,7 @@
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <sys/mount.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,45 +29,78 @@ void session_signals(sigset_t *set)
 	sigaddset(set, SIGHUP);
 }
 
-/* An ordinary user unmounts through the setuid helper. */
-static int unmount_by_helper(const char *mountpoint, bool lazy)
+/* Runs a program of the system, silently; all descriptors of ours are closed in it. */
+static int run_program(char *const argv[])
 {
-	char *argv[] = {"fusermount3", "-u", "-q", lazy ? "-z" : "--", (char *)mountpoint, NULL};
+	posix_spawn_file_actions_t actions;
 	int status;
 	pid_t pid;
 
-	if (posix_spawnp(&pid, argv[0], NULL, NULL, argv, environ) != 0)
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+	int rc = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	if (rc != 0)
 		return -ENOENT;
 	if (waitpid(pid, &status, 0) < 0)
 		return -errno;
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
 }
 
+/* By root's program or the setuid helper. In-process, the kernel would make us wait for our own answers. */
 static int unmount(const struct fs *fs, bool lazy)
 {
-	const char *mountpoint = fs->opt.mountpoint;
+	char *mountpoint = fs->opt.mountpoint;
+	char *as_root[] = {"umount", "-i", lazy ? "-l" : "--", mountpoint, NULL};
+	char *as_user[] = {"fusermount3", "-u", lazy ? "-z" : "--", mountpoint, NULL};
 
-	if (!fs->backing.is_root)
-		return unmount_by_helper(mountpoint, lazy);
-	return umount2(mountpoint, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) < 0 ? -errno : 0;
+	return run_program(fs->backing.is_root ? as_root : as_user);
+}
+
+/* Requests that the kernel has for us and we have not answered; -1: it does not tell. */
+static int requests_waiting(const struct fs *fs)
+{
+	char path[64];
+	int n = -1;
+
+	snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/waiting", minor(fs->backing.own_dev));
+	FILE *in = fopen(path, "re");
+	if (in) {
+		if (fscanf(in, "%d", &n) != 1)
+			n = -1;
+		fclose(in);
+	}
+	return n;
+}
+
+/*
+ * syncfs starts the write-back of a FUSE mount; since Linux 6.16 it does not wait for it. So we
+ * look until nothing has come for a while, at most ten seconds: somebody may go on writing.
+ */
+static void wait_for_writeback(const struct fs *fs)
+{
+	for (int quiet = 0, i = 0; quiet < 5 && i < 200; i++) {
+		usleep(50 * 1000);
+		quiet = requests_waiting(fs) > 0 ? 0 : quiet + 1;
+	}
 }
 
 /*
  * While we still serve: the kernel holds data that it has not sent yet. An
- * ordinary unmount makes it send all; when files are open, syncfs does, and the mount is
- * detached under them.
+ * ordinary unmount makes it send all; when files are open, a sync does, and the mount is
+ * detached under them. All of that is other processes' work: were we killed while waiting for
+ * our own answer, nobody could end us any more.
  */
 static void stop_serving(struct stopper *s)
 {
 	struct fs *fs = s->fs;
+	char *argv[] = {"sync", "-f", fs->opt.mountpoint, NULL};
 
-	int fd = open(fs->opt.mountpoint, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0) {
-		(void)syncfs(fd);
-		close(fd);
-	}
 	if (unmount(fs, false) == 0)
 		return; /* the loop ends by itself */
+	if (run_program(argv) < 0)
+		log_warn("%s: sync failed: what the kernel has not sent yet may be lost", fs->opt.mountpoint);
+	wait_for_writeback(fs);
 	log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
 	s->detached = unmount(fs, true) == 0;
 	fuse_session_exit(fs->session);

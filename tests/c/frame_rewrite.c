@@ -42,7 +42,7 @@ static void scribble(uint8_t *p, uint32_t n)
 	unsigned bits = (unsigned)draw(8);
 	for (uint32_t i = 0; i < n; i += 8) {
 		draw(1);
-		uint64_t x = seed & (0x0101010101010101 * (0xffu >> bits));
+		uint64_t x = seed & (0x0101010101010101u * (uint64_t)(0xffu >> bits));
 		memcpy(p + i, &x, min_u64(8, n - i));
 	}
 }
