@@ -141,6 +141,19 @@ class World:
         with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as view:
             return sha256(view)
 
+    def copy(self, slot, path, at, to, size):
+        source = os.open(self.at(path), os.O_RDONLY)
+        try:
+            done = 0
+            while done < size:
+                n = os.copy_file_range(source, self.fd(slot), size - done, at + done, to + done)
+                if n == 0:
+                    break
+                done += n
+            return done
+        finally:
+            os.close(source)
+
     def fsync(self, slot):
         os.fsync(self.fd(slot))
 
@@ -232,6 +245,7 @@ def next_step(story):
         (2, lambda: ("zero_keep", slot, story.offset(), story.size())),
         (2, lambda: ("allocate", slot, story.offset(), story.size())),
         (5, lambda: ("mmap_write", slot, story.offset(), story.data())), (3, lambda: ("mmap_read", slot)),
+        (4, lambda: ("copy", slot, story.path(), story.offset(), story.offset(), story.size())),
         (4, lambda: ("fsync", slot)), (5, lambda: ("rename", story.path(), story.path())),
         (3, lambda: ("exchange", story.path(), story.path())), (2, lambda: ("noreplace", story.path(), story.path())),
         (4, lambda: ("link", story.path(), story.path())), (2, lambda: ("symlink", rng.choice(NAMES), story.path())),

@@ -91,6 +91,19 @@ enum file_clock { FILE_CLOCK_NOW, FILE_CLOCK_KERNEL };
 /* Returns how many bytes were taken, all of them unless something failed half-way. */
 NODISCARD ssize_t file_write(struct file *f, uint64_t at, struct view src, enum file_clock clock);
 
+/* A chunk as another frame has it stored. */
+struct file_chunk {
+	uint32_t n, len;    /* its number here, and its decoded bytes */
+	struct view stored; /* none: a hole */
+	struct policy_origin origin;
+};
+
+/*
+ * Chunk n becomes that one, and the file longer if it ends behind the end. 1: done.
+ * 0: this file can't have that chunk at that place.
+ */
+NODISCARD int file_put_chunk(struct file *f, const struct file_chunk *c);
+
 NODISCARD int file_truncate(struct file *f, uint64_t size);
 
 /* Zeros, without touching the size: whole chunks become holes. */

@@ -200,3 +200,83 @@ int file_zero(struct file *f, uint64_t at, uint64_t len)
 	}
 	return leave(f, rc);
 }
+
+/* Under the rules of policy.h: does the chunk fit in? */
+static int admit(struct file *f, const struct file_chunk *c, uint64_t size)
+{
+	struct policy_guest g = {.origin = &c->origin, .file_size = size, .chunk_size = chunk_size(f),
+				 .first = frame_size(f->frame) == 0};
+	struct chunk shape = {0};
+	bool adopted;
+
+	if (!c->stored.n)
+		return 1;
+	int rc = chunk_parse(&shape, c->stored, c->stored.n, 0);
+	g.typesize = shape.typesize;
+	g.blocksize = shape.blocksize;
+	chunk_deinit(&shape);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	if (!policy_admit(&f->policy, &g, &adopted))
+		return 0;
+	if (adopted) {
+		struct pipeline header = policy_header(&f->policy);
+		frame_set_pipeline(f->frame, &header);
+	}
+	f->items_whole |= g.typesize > 1;
+	return 1;
+}
+
+static int store_raw(struct file *f, struct view stored, uint64_t *at)
+{
+	if (!stored.n)
+		return 0;
+	TRY(frame_alloc(f->frame, (uint32_t)stored.n, at));
+	int rc = frame_write(f->frame, *at, stored);
+	if (rc < 0)
+		frame_unalloc(f->frame, *at, (uint32_t)stored.n);
+	return rc;
+}
+
+static int put_chunk(struct file *f, const struct file_chunk *c)
+{
+	uint64_t old = frame_size(f->frame), at = 0;
+	uint64_t end = (uint64_t)c->n * chunk_size(f) + c->len;
+
+	if (end > frame_max_size(f->frame))
+		return -EFBIG;
+	if (c->len < chunk_size(f) && end < old)
+		return 0; /* bytes of the old chunk stay behind it */
+	if (old == 0)
+		file_adopt_pipeline(f);
+	int rc = admit(f, c, max_u64(old, end));
+	if (rc <= 0)
+		return rc;
+	if (end > old)
+		TRY(resize(f, end));
+	rc = store_raw(f, c->stored, &at);
+	if (rc < 0) {
+		if (end > old)
+			IGNORE(resize(f, old));
+		return rc;
+	}
+	struct dirty_chunk *dirty = dirty_find(&f->dirty, c->n);
+	if (dirty)
+		dirty_drop(f, dirty);
+	if (c->stored.n)
+		frame_put(f->frame, c->n, at, (uint32_t)c->stored.n);
+	else
+		frame_put_zeros(f->frame, c->n);
+	cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, c->n});
+	f->wants_commit = frame_wants_commit(f->frame);
+	return 1;
+}
+
+int file_put_chunk(struct file *f, const struct file_chunk *c)
+{
+	TRY(budget_wait(f->fs->budget));
+	if (f->wants_commit)
+		TRY(file_sync(f, COMMIT_LATER));
+	int rc = enter(f);
+	return leave(f, rc < 0 ? rc : put_chunk(f, c));
+}

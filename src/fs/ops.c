@@ -247,6 +247,7 @@ const struct fuse_lowlevel_ops ops_table = {
 	.fsync = op_fsync,
 	.fallocate = op_fallocate,
 	.lseek = op_lseek,
+	.copy_file_range = op_copy_file_range,
 	.opendir = op_opendir,
 	.readdir = op_readdir,
 	.readdirplus = op_readdirplus,

@@ -106,6 +106,8 @@ OPS_DECLARE(op_fsync, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
 OPS_DECLARE(op_fallocate, fuse_ino_t ino, int mode, off_t off, off_t len,
 	    struct fuse_file_info *fi);
 OPS_DECLARE(op_lseek, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi);
+OPS_DECLARE(op_copy_file_range, fuse_ino_t ino_in, off_t off_in, struct fuse_file_info *fi_in,
+	    fuse_ino_t ino_out, off_t off_out, struct fuse_file_info *fi_out, size_t len, int flags);
 OPS_DECLARE(op_opendir, fuse_ino_t ino, struct fuse_file_info *fi);
 OPS_DECLARE(op_readdir, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
 OPS_DECLARE(op_readdirplus, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);

@@ -1,8 +1,8 @@
 /* Content: open, read, write, sync, holes. */
 #include "fs/ops.h"
+#include "fs/file_copy.h"
 #include "fs/times.h"
 #include "fs/workspace.h"
-
 
 #include <linux/falloc.h>
 #include <unistd.h>
@@ -319,4 +319,32 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse
 	}
 	*s = (struct seek){.req = req, .h = h, .ino = ino, .off = (uint64_t)off, .whence = whence};
 	seek_in_turn(s);
+}
+
+static ssize_t copy_plain(const struct handle *from, off_t from_at, const struct handle *to, off_t to_at, size_t len)
+{
+	ssize_t rc = copy_file_range(from->fd, &from_at, to->fd, &to_at, len, 0);
+	return rc < 0 ? -errno : rc;
+}
+
+void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_file_info *fi_in,
+			fuse_ino_t ino_out, off_t off_out, struct fuse_file_info *fi_out, size_t len, int flags)
+{
+	struct fs *fs = ops_fs(req);
+	struct handle *from = ops_handle(fi_in), *to = ops_handle(fi_out);
+	ssize_t rc = -EOPNOTSUPP; /* between a frame and a plain file: the kernel reads and writes */
+
+	(void)ino_in, (void)ino_out;
+	if (flags)
+		rc = -EINVAL;
+	else if (from->file && to->file)
+		rc = file_copy(&(struct file_copy){from->file, to->file, (uint64_t)off_in, (uint64_t)off_out, len});
+	else if (!from->file && !to->file)
+		rc = copy_plain(from, off_in, to, off_out, len);
+	if (rc < 0 && from->file && to->file)
+		ops_log(fs, to->inode, "copy_file_range", (int)rc);
+	if (rc < 0)
+		fuse_reply_err(req, rc == -EOPNOTSUPP ? EOPNOTSUPP : ops_errno((int)rc));
+	else
+		fuse_reply_write(req, (size_t)rc);
 }

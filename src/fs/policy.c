@@ -124,9 +124,9 @@ static void set_odd_blocks(const struct policy *p, struct pipeline *out, size_t 
 	out->blocksize = p->items > 1 && block % p->items == 0 ? block - 1 : block;
 }
 
-static bool whole_items(const struct policy *p, uint64_t size, uint32_t chunk_size)
+static bool whole_items(uint32_t items, uint64_t size, uint32_t chunk_size)
 {
-	return size % p->items == 0 && chunk_size % p->items == 0;
+	return size % items == 0 && chunk_size % items == 0;
 }
 
 /* The form of the pipeline that this chunk may have. */
@@ -136,7 +136,7 @@ static void fit(const struct policy *p, const struct policy_chunk *c, struct pip
 
 	*out = *want;
 	if (want->typesize > 1 && want->typesize == p->items &&
-	    whole_items(p, c->file_size, c->chunk_size))
+	    whole_items(p->items, c->file_size, c->chunk_size))
 		return;
 	if (want->typesize > 1 && !bytewise(want, out)) {
 		*out = *want;
@@ -183,6 +183,41 @@ int policy_choose(struct policy *p, struct scratch *s, const struct policy_chunk
 	return rc;
 }
 
+void policy_lend(struct policy *p, struct frame *f, struct policy_origin *out)
+{
+	out->pipeline = recover_item(&frame_info(f)->pipeline);
+	pthread_mutex_lock(&p->lock);
+	out->items = p->items;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static bool may_adopt(const struct policy *p, const struct policy_guest *g)
+{
+	const struct policy_origin *o = g->origin;
+	char why[160];
+
+	return (g->first || !p->items) && o->items &&
+	       o->items == (o->pipeline.typesize <= 255 ? o->pipeline.typesize : 1) &&
+	       pipeline_check(&o->pipeline, why, sizeof why) >= 0;
+}
+
+bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted)
+{
+	pthread_mutex_lock(&p->lock);
+	*adopted = may_adopt(p, g);
+	uint32_t items = *adopted ? g->origin->items : p->items;
+	bool fits = g->typesize > 1 ? g->typesize == items && whole_items(items, g->file_size, g->chunk_size)
+				    : items == 1 || (items && g->blocksize % items);
+	*adopted &= fits;
+	if (*adopted) {
+		p->items = items;
+		p->pipeline = g->origin->pipeline;
+		p->chosen = p->first = false;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return fits;
+}
+
 void policy_learn(struct policy *p, uint64_t bytes, uint64_t stored)
 {
 	pthread_mutex_lock(&p->lock);
@@ -215,7 +250,7 @@ bool policy_first_choice(struct policy *p, struct pipeline *out)
 bool policy_wants_bytewise(struct policy *p, uint64_t size, uint32_t chunk_size)
 {
 	pthread_mutex_lock(&p->lock);
-	bool wants = p->items > 1 && !whole_items(p, size, chunk_size);
+	bool wants = p->items > 1 && !whole_items(p->items, size, chunk_size);
 	pthread_mutex_unlock(&p->lock);
 	return wants;
 }

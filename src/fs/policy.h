@@ -61,6 +61,31 @@ struct policy_chunk {
 NODISCARD int policy_choose(struct policy *p, struct scratch *s, const struct policy_chunk *c,
 			    struct pipeline *out);
 
+/*
+ * What a chunk brings along that is copied as it is stored: the item size of the chunks around it,
+ * and the pipeline of its frame.
+ */
+struct policy_origin {
+	uint32_t items;
+	struct pipeline pipeline;
+};
+void policy_lend(struct policy *p, struct frame *f, struct policy_origin *out);
+
+/* A stored chunk and the file that it would come into. */
+struct policy_guest {
+	const struct policy_origin *origin;
+	uint32_t typesize, blocksize; /* of the chunk */
+	uint64_t file_size;           /* with it */
+	uint32_t chunk_size;
+	bool first; /* the file has no chunk yet */
+};
+
+/*
+ * True: the chunk can stand among those of the file. *adopted: the file had no item size yet, and goes
+ * on with that and the pipeline of the origin. No chunk is being encoded.
+ */
+bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted);
+
 /* How that went. */
 void policy_learn(struct policy *p, uint64_t bytes, uint64_t stored);
 

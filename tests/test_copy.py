@@ -1,0 +1,252 @@
+"""copy_file_range: whole chunks between frames go as they are stored, everything else by bytes."""
+
+import os
+import random
+import subprocess
+
+import pytest
+
+from libdata import KINDS, blob
+from libmount import CFRAME
+from libposix import error_of, punch, read_direct
+
+CHUNK = 64 << 10
+SMALL = "chunksize=64K,blocksize=8K"
+SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
+
+
+def copy(source, target, at=0, to=0, size=None):
+    """Like cp: until all is copied or nothing comes any more. Returns how many bytes went."""
+    done = 0
+    fds = os.open(source, os.O_RDONLY), os.open(target, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        size = os.fstat(fds[0]).st_size - at if size is None else size
+        while done < size:
+            n = os.copy_file_range(*fds, size - done, at + done, to + done)
+            if n == 0:
+                break
+            done += n
+        return done
+    finally:
+        for fd in fds:
+            os.close(fd)
+
+
+def chunks(blosc2, m, name):
+    """The chunks of a frame as they are stored; None for a hole."""
+    schunk = blosc2.open(str(m.stored(name)))
+    special = [info.special != blosc2.SpecialValue.NOT_SPECIAL for info in schunk.iterchunks_info()]
+    return [None if hole else bytes(schunk.get_chunk(n)) for n, hole in enumerate(special)]
+
+
+def decoded(blosc2, m, name):
+    schunk = blosc2.open(str(m.stored(name)))
+    return b"".join(schunk.decompress_chunk(n) for n in range(schunk.nchunks))
+
+
+def verify(m, name):
+    got = subprocess.run([CFRAME, "verify", m.stored(name)], capture_output=True, text=True)
+    assert got.returncode == 0, got.stdout + got.stderr
+
+
+@pytest.mark.parametrize("tail", [0, 12_345])
+@pytest.mark.parametrize("kind", ["text", "floats", "noise"])
+def test_whole_chunks_are_not_encoded_again(mount, blosc2, kind, tail):
+    """The mount would choose something else now: what is stored tells that nobody did."""
+    m = mount(SMALL)
+    data = blob(1, 5 * CHUNK + tail, kind)
+    (m.mnt / "source").write_bytes(data)
+    m.remount(f"{SMALL},codec=lz4,level=9,tune=off")
+    assert copy(m.mnt / "source", m.mnt / "target") == len(data)
+    assert (m.mnt / "target").read_bytes() == data
+    assert read_direct(m.mnt / "target", len(data) + 1) == data
+    m.unmount()
+    assert chunks(blosc2, m, "target") == chunks(blosc2, m, "source")
+    assert decoded(blosc2, m, "target") == data
+    verify(m, "target")
+
+
+def test_cp_of_a_file_just_written(mount, blosc2, tool):
+    m = mount(SMALL)
+    data = blob(2, 700_001, "text")
+    (m.mnt / "source").write_bytes(data)
+    subprocess.run([tool("cp"), m.mnt / "source", m.mnt / "target"], check=True)
+    assert (m.mnt / "target").read_bytes() == data
+    m.unmount()
+    assert chunks(blosc2, m, "target") == chunks(blosc2, m, "source")
+
+
+def test_dirty_source_and_dirty_target(mount, blosc2):
+    m = mount(SMALL)
+    data = bytearray(blob(3, 4 * CHUNK, "text"))
+    source, target = os.open(m.mnt / "s", os.O_RDWR | os.O_CREAT), os.open(m.mnt / "t", os.O_RDWR | os.O_CREAT)
+    try:
+        os.pwrite(source, data, 0)
+        os.pwrite(target, blob(4, 6 * CHUNK, "ramp"), 0)
+        os.fsync(source)
+        os.pwrite(source, b"new", CHUNK + 7)
+        os.pwrite(target, b"old", 2 * CHUNK + 9)
+        data[CHUNK + 7:CHUNK + 10] = b"new"
+        assert os.copy_file_range(source, target, 3 * CHUNK, 0, CHUNK) == 3 * CHUNK
+        expect = blob(4, 6 * CHUNK, "ramp")
+        expect = expect[:CHUNK] + bytes(data[:3 * CHUNK]) + expect[4 * CHUNK:]
+        assert os.pread(target, 6 * CHUNK, 0) == expect
+    finally:
+        os.close(source)
+        os.close(target)
+    m.remount()
+    assert (m.mnt / "t").read_bytes() == expect
+    m.unmount()
+    assert decoded(blosc2, m, "t") == expect
+
+
+def test_holes_stay_holes(mount, blosc2):
+    m = mount(SMALL)
+    with open(m.mnt / "source", "wb") as f:
+        f.truncate(6 * CHUNK + 100)
+        os.pwrite(f.fileno(), blob(5, 100, "noise"), 3 * CHUNK)
+    (m.mnt / "target").write_bytes(blob(6, 2 * CHUNK, "noise"))
+    assert copy(m.mnt / "source", m.mnt / "target") == 6 * CHUNK + 100
+    with open(m.mnt / "target", "rb") as f:
+        assert os.lseek(f.fileno(), 0, os.SEEK_DATA) == 3 * CHUNK
+        assert os.lseek(f.fileno(), 3 * CHUNK, os.SEEK_HOLE) == 4 * CHUNK
+    m.unmount()
+    assert [c is None for c in chunks(blosc2, m, "target")] == [True] * 3 + [False] + [True] * 3
+
+
+def test_ends_and_errors(fs):
+    data = blob(7, 100_000, "text")
+    (fs / "f").write_bytes(data)
+    assert copy(fs / "f", fs / "g", at=100_000, size=10) == 0
+    assert copy(fs / "f", fs / "g", at=99_990, size=100) == 10
+    assert (fs / "g").read_bytes() == data[-10:]
+    assert error_of(copy, fs / "f", fs / "f", at=0, to=10, size=100) == "EINVAL"
+    assert copy(fs / "f", fs / "f", at=0, to=100_000, size=50_000) == 50_000
+    assert (fs / "f").read_bytes() == data + data[:50_000]
+    assert error_of(copy, fs / "f", fs / "g", to=(1 << 62), size=10) == "EFBIG"
+    with open(fs / "f", "rb") as f, open(fs / "g", "ab") as g:
+        assert error_of(os.copy_file_range, f.fileno(), g.fileno(), 10, 0, 0) == "EBADF"
+
+
+def test_copying_inside_a_file(mount, blosc2):
+    m = mount(SMALL)
+    data = blob(8, 4 * CHUNK, "text")
+    (m.mnt / "f").write_bytes(data)
+    assert copy(m.mnt / "f", m.mnt / "f", at=CHUNK, to=4 * CHUNK, size=2 * CHUNK) == 2 * CHUNK
+    assert (m.mnt / "f").read_bytes() == data + data[CHUNK:3 * CHUNK]
+    m.unmount()
+    stored = chunks(blosc2, m, "f")
+    assert stored[4:6] == stored[1:3]
+
+
+def test_between_a_frame_and_a_plain_file(mount):
+    m = mount()
+    data = blob(9, 300_000, "text")
+    (m.backing / "plain").write_bytes(data)
+    assert copy(m.mnt / "plain", m.mnt / "frame") == len(data)
+    assert copy(m.mnt / "frame", m.mnt / "plain", to=5) == len(data)
+    assert (m.mnt / "frame").read_bytes() == data
+    assert (m.backing / "plain").read_bytes() == data[:5] + data
+    (m.backing / "other").write_bytes(b"")
+    assert copy(m.mnt / "plain", m.mnt / "other") == len(data) + 5
+
+
+def test_a_damaged_chunk_is_not_copied(mount, blosc2):
+    m = mount(f"{SMALL},tune=off,level=0")
+    data = blob(10, 3 * CHUNK, "noise")
+    (m.mnt / "source").write_bytes(data)
+    m.unmount()
+    stored = bytearray(m.stored("source").read_bytes())
+    at = stored.index(data[CHUNK + 100:CHUNK + 200])
+    stored[at] ^= 1
+    m.stored("source").write_bytes(stored)
+    m.start().allow("copy_file_range: .*checksum of a chunk")
+    (m.mnt / "target").write_bytes(b"")
+    assert copy(m.mnt / "source", m.mnt / "target", size=CHUNK) == CHUNK
+    assert error_of(copy, m.mnt / "source", m.mnt / "target", at=CHUNK, to=CHUNK, size=CHUNK) == "EIO"
+    assert (m.mnt / "target").read_bytes() == data[:CHUNK]
+
+
+def test_chunks_of_different_items_stay_readable(mount, blosc2):
+    """Chunks of many files into one: those that cannot stand beside the others are encoded anew."""
+    m = mount(SMALL)
+    rng = random.Random(SEED)
+    sources = {}
+    for i, options in enumerate(["", "typesize=8,filter=shuffle", "typesize=4,filter=bitshuffle", "typesize=3,filter=shuffle",
+                                 "codec=lz4,tune=off", "typesize=4,filter=bytedelta"]):
+        m.remount(f"{SMALL},{options}".rstrip(","))
+        for kind in ("floats", "ramp", "text"):
+            name = f"{kind}{i}"
+            sources[name] = blob(i, rng.choice([8, 8, 9]) * CHUNK // rng.choice([1, 1, 2]) + rng.choice([0, 0, 1, 24]), kind)
+            (m.mnt / name).write_bytes(sources[name])
+    for options in ("", "typesize=8,filter=shuffle", "tune=off"):
+        m.remount(f"{SMALL},{options}".rstrip(","))
+        for number in range(6):
+            name, expect = f"target{options[:8]}{number}", b""
+            for _ in range(rng.randrange(2, 6)):
+                source = rng.choice(list(sources))
+                at = rng.randrange(4) * CHUNK
+                size = rng.choice([CHUNK, 2 * CHUNK, 4 * CHUNK, CHUNK + 1000])
+                to = rng.randrange(len(expect) // CHUNK + 2) * CHUNK
+                piece = sources[source][at:at + size]
+                assert copy(m.mnt / source, m.mnt / name, at=at, to=to, size=size) == len(piece)
+                if piece:
+                    expect = expect[:to].ljust(to, b"\0") + piece + expect[to + len(piece):]
+            assert (m.mnt / name).read_bytes() == expect
+            sources[name] = expect
+    m.unmount()
+    for name, expect in sources.items():
+        schunk = blosc2.open(str(m.stored(name)), dparams={"nthreads": 1})
+        assert b"".join(schunk.decompress_chunk(n) for n in range(schunk.nchunks)) == expect, name
+        whole = len(expect) - len(expect) % schunk.typesize
+        assert whole == len(expect) and (not expect or bytes(schunk[:]) == expect), name
+        heads = [c[:12] for c in chunks(blosc2, m, name) if c]
+        items = {c[3] for c in heads} - {1}
+        assert len(items) <= 1, f"{name}: chunks of several item sizes"
+        for item in items:
+            assert all(int.from_bytes(c[8:12], "little") % item for c in heads if c[3] == 1), name
+        verify(m, name)
+
+
+@pytest.mark.parametrize("options", [SMALL, "chunksize=48K,blocksize=12K,typesize=3,filter=shuffle,dirty_max=1M,commit=1"])
+def test_any_pieces_agree_with_a_plain_directory(mount, plain, blosc2, options):
+    m = mount(options)
+    rng = random.Random(SEED)
+    size = 48 << 10 if "48K" in options else CHUNK
+
+    def offset():
+        return max(0, size * rng.randrange(5) + (rng.choice([-1, 1, 4096, 1000]) if rng.random() < 0.4 else 0))
+
+    for name in "ab":
+        for top in (plain, m.mnt):
+            (top / name).write_bytes(blob(ord(name), 5 * size + 10, "text"))
+    for step in range(150):
+        source, target = rng.choice("ab"), rng.choice("ab")
+        what = rng.choice(["copy"] * 6 + ["write", "punch", "truncate", "sync"])
+        at, to, length = offset(), offset(), rng.choice([size, 2 * size, 3 * size, rng.randrange(1, 3 * size)])
+        kind, results = rng.choice(KINDS), []
+        for top in (plain, m.mnt):
+            if what == "copy":
+                try:
+                    results.append(copy(top / source, top / target, at, to, length))
+                except OSError as error:
+                    results.append(error.errno)
+                continue
+            with open(top / target, "r+b", buffering=0) as f:
+                if what == "write":
+                    os.pwrite(f.fileno(), blob(step, length % 30_000, kind), at)
+                elif what == "punch":
+                    punch(f.fileno(), at, length)
+                elif what == "truncate":
+                    f.truncate(at + to)
+                else:
+                    os.fsync(f.fileno())
+        assert len(set(results)) <= 1, (step, what, source, target, at, to, length, results)
+        assert (m.mnt / target).read_bytes() == (plain / target).read_bytes(), (step, what, source, target, at, to, length)
+    m.remount()
+    for name in "ab":
+        assert read_direct(m.mnt / name, (plain / name).stat().st_size + 1) == (plain / name).read_bytes()
+    m.unmount()
+    for name in "ab":
+        assert decoded(blosc2, m, name) == (plain / name).read_bytes()
+        verify(m, name)
