@@ -1,5 +1,6 @@
 #include "fs/backing.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/fsuid.h>
@@ -91,8 +92,24 @@ int backing_reopen(const struct backing *b, int fd, int flags)
 	return got < 0 ? -errno : got;
 }
 
+/* The umask is the process's until a thread parts with the others. */
+static void wear_umask(mode_t mask)
+{
+	static _Thread_local bool own;
+	static _Thread_local mode_t worn;
+
+	if (!own) {
+		own = unshare(CLONE_FS) == 0;
+		worn = umask(0);
+		umask(worn);
+	}
+	if (own && worn != mask)
+		umask(worn = mask);
+}
+
 void caller_enter(const struct backing *b, struct caller *c)
 {
+	wear_umask(c->umask);
 	c->worn = b->is_root && (c->uid != 0 || c->gid != 0);
 	if (!c->worn)
 		return;

@@ -49,11 +49,13 @@ static inline int stat_fd(int fd, struct stat *st)
 
 /*
  * Creates on behalf of a caller: between enter and leave this thread makes
- * files as `uid` and `gid`. Nothing happens unless we are root and the caller is not.
+ * files as `uid` and `gid`, unless we are not root or the caller is. The caller's umask is the thread's
+ * from enter on: whether it counts is known to the backing file system, by the directory's default ACL.
  */
 struct caller {
 	uid_t uid;
 	gid_t gid;
+	mode_t umask;
 	bool worn;
 };
 void caller_enter(const struct backing *b, struct caller *c);

@@ -51,7 +51,7 @@ static inline struct names ops_names(const struct fs *fs)
 static inline struct caller ops_caller(fuse_req_t req)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	return (struct caller){.uid = ctx->uid, .gid = ctx->gid};
+	return (struct caller){.uid = ctx->uid, .gid = ctx->gid, .umask = ctx->umask};
 }
 
 /* rc of a call that may meet bad bytes: those are EIO for the application. */

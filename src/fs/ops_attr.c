@@ -150,10 +150,35 @@ static int xattr_path(struct fs *fs, struct inode *n, char path[static BACKING_P
 	return fd;
 }
 
-/* POSIX ACLs need the kernel's help to mean anything; until it is asked for, there are none. */
 static bool is_acl(const char *name)
 {
 	return strncmp(name, "system.posix_acl_", 17) == 0;
+}
+
+/* True: the caller may keep the setgid bit of a file of that group. */
+static bool is_in_group(fuse_req_t req, gid_t gid)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	gid_t list[1024];
+
+	if (ctx->uid == 0 || ctx->gid == gid)
+		return true;
+	int n = fuse_req_getgroups(req, sizeof list / sizeof *list, list);
+	if (n < 0 || n > (int)(sizeof list / sizeof *list))
+		return n >= 0; /* more than we look at: as before */
+	for (int i = 0; i < n; i++)
+		if (list[i] == gid)
+			return true;
+	return false;
+}
+
+/* What a kernel file system does after an ACL was set by somebody who may not make such files. */
+static void clear_setgid(fuse_req_t req, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_mode & S_ISGID && !is_in_group(req, st.st_gid))
+		(void)chmod(path, st.st_mode & 07777 & ~(mode_t)S_ISGID);
 }
 
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
@@ -163,9 +188,13 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 	struct inode *n = ops_inode(fs, ino);
 	char path[BACKING_PATH_MAX];
 
-	int rc = xattr_is_ours(n, name) ? -EPERM : is_acl(name) ? -EOPNOTSUPP : xattr_path(fs, n, path);
+	int rc = xattr_is_ours(n, name) ? -EPERM : xattr_path(fs, n, path);
 	if (rc >= 0) {
 		rc = setxattr(path, name, value, size, flags) < 0 ? -errno : 0;
+		if (rc >= 0 && is_acl(name))
+			clear_setgid(req, path);
+		if (rc >= 0)
+			(void)times_set(n, NULL, NULL);
 		inode_unpin(fs->inodes, n);
 	}
 	fuse_reply_err(req, rc < 0 ? -rc : 0);
@@ -177,9 +206,11 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 	struct inode *n = ops_inode(fs, ino);
 	char path[BACKING_PATH_MAX];
 
-	int rc = is_acl(name) ? -EOPNOTSUPP : xattr_path(fs, n, path);
+	int rc = xattr_path(fs, n, path);
 	if (rc >= 0) {
 		rc = removexattr(path, name) < 0 ? -errno : 0;
+		if (rc >= 0)
+			(void)times_set(n, NULL, NULL);
 		inode_unpin(fs->inodes, n);
 	}
 	fuse_reply_err(req, rc < 0 ? -rc : 0);
@@ -215,7 +246,7 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	char path[BACKING_PATH_MAX];
 	struct buf value = {0};
 
-	ssize_t rc = is_acl(name) ? -EOPNOTSUPP : buf_reserve(&value, size);
+	ssize_t rc = buf_reserve(&value, size);
 	if (rc >= 0 && xattr_is_ours(n, name)) {
 		get_ours(req, n, name, size);
 		buf_free(&value);
@@ -226,6 +257,9 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	if (rc >= 0) {
 		rc = getxattr(path, name, size ? value.p : NULL, size);
 		rc = rc < 0 ? -errno : rc;
+		/* The kernel asks before it lets anybody in, and takes any other failure for a refusal. */
+		if (rc == -EOPNOTSUPP && is_acl(name))
+			rc = -ENODATA;
 		inode_unpin(fs->inodes, n);
 	}
 	reply_xattr(req, rc, (char *)value.p, size);
