@@ -52,7 +52,7 @@ def test_help_and_version():
 @pytest.mark.parametrize("option", [
     "codec=snappy", "codec=", "level=10", "level=-1", "level=x", "filter=sharpen", "typesize=0", "typesize=x",
     "chunksize=0", "chunksize=1X", "chunksize=-1", "blocksize=x", "pipeline=shuffle+", "pipeline=zstd:77", "workers=x",
-    "workers=-1", "cache=lots", "dirty_max=x", "commit=x", "no_such_option", "no_such=1", "codec", "typesize=4,blocksize=6",
+    "workers=-1", "cache=lots", "max_read=2M", "dirty_max=x", "commit=x", "no_such_option", "no_such=1", "codec", "typesize=4,blocksize=6",
 ])
 def test_a_bad_option_is_named(dirs, option):
     got = run(DAEMON, *dirs, "-o", option)
@@ -194,7 +194,8 @@ def test_level_0_stores(mount):
 
 
 @pytest.mark.parametrize("options", ["workers=1", "workers=3", "cache=1M", "dirty_max=4M", "commit=1", "noatime",
-                                     "entry_timeout=0,attr_timeout=0", "entry_timeout=5", "chunksize=32K", "nosuid,nodev"])
+                                     "entry_timeout=0,attr_timeout=0", "entry_timeout=5", "chunksize=32K", "nosuid,nodev", "max_read=4K",
+                                     "max_read=1M,readahead=0"])
 def test_other_options_mount_and_work(mount, options):
     m = mount(options)
     data = blob(8, 6_000_000, "floats")

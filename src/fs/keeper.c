@@ -48,7 +48,7 @@ static void commit_and_tell(struct keeper *k)
 	k->last_rc = rc;
 }
 
-/* The kernel's own read-ahead, of 128 KiB, makes eight requests of what could be one. */
+/* The kernel reads 128 KiB ahead by itself: not enough requests at a time for all cores. */
 static void set_readahead(const struct fs *fs, dev_t dev)
 {
 	char path[80];

@@ -193,6 +193,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	 */
 	conn->want &= ~(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_HANDLE_KILLPRIV |
 			FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_SPLICE_READ);
+	conn->max_read = (unsigned)fs->opt.max_read; /* as in the mount options, or libfuse gives up */
 	conn->max_background = 64;
 	conn->congestion_threshold = 48;
 	conn->time_gran = 1;

@@ -54,7 +54,8 @@ static const struct row {
 	{"dirty_max", SIZE, OPT(dirty_max), 1 << 20, UINT64_MAX, "SIZE", "memory for unwritten data (64M)"},
 	{"workers", NUMBER, OPT(workers), 1, 256, "N", "compression threads (one a core)"},
 	{"commit", SECONDS, OPT(commit), 0, 3600, "SECONDS", "commit written data so often, 0 never (5)"},
-	{"readahead", SIZE, OPT(readahead), 0, 1 << 30, "SIZE", "kernel read-ahead of the mount (1M)"},
+	{"readahead", SIZE, OPT(readahead), 0, 1 << 30, "SIZE", "kernel read-ahead of the mount (2M)"},
+	{"max_read", SIZE, OPT(max_read), 4096, 1 << 20, "SIZE", "the kernel reads in pieces of this size (256K)"},
 	{"entry_timeout", SECONDS, OPT(entry_timeout), 0, 86400, "SECONDS", "the kernel keeps names so long (1)"},
 	{"attr_timeout", SECONDS, OPT(attr_timeout), 0, 86400, "SECONDS", "the kernel keeps attributes so long (1)"},
 #undef OPT
@@ -79,7 +80,7 @@ static const char *const ignored_with_value[] = {
 	"x-", "comment=", "user_id=", "group_id=", "rootmode=", "fd=", "blksize=", "user=",
 };
 static const char *const passed_on_with_value[] = {
-	"fsname=", "subtype=", "context=", "fscontext=", "defcontext=", "rootcontext=", "max_read=",
+	"fsname=", "subtype=", "context=", "fscontext=", "defcontext=", "rootcontext=",
 };
 
 static int complain(const char *what, const char *word, const char *why)
@@ -322,7 +323,8 @@ static void set_defaults(struct options *o)
 		.cache = 128 << 20,
 		.dirty_max = 64 << 20,
 		.workers = cores > 0 ? (uint64_t)cores : 1,
-		.readahead = 1 << 20,
+		.readahead = 2 << 20,
+		.max_read = 256 << 10,
 		.commit = 5,
 		.entry_timeout = 1,
 		.attr_timeout = 1,

@@ -25,6 +25,7 @@ struct options {
 	uint64_t cache, dirty_max;
 	uint64_t workers;
 	uint64_t readahead; /* bytes; 0: leave the kernel's                    */
+	uint64_t max_read;  /* bytes: the kernel splits longer reads           */
 	double commit;      /* seconds between background commits; 0: none     */
 	double entry_timeout, attr_timeout;
 

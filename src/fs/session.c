@@ -132,6 +132,8 @@ static int mount_options(const struct fs *fs, struct buf *out)
 {
 	static const char head[] = "fsname=", tail[] = ",subtype=cframefs,default_permissions";
 	bool named = strstr(fs->opt.mount_opts, "fsname=") != NULL;
+	char word[40];
+	int n;
 
 	if (!named) {
 		TRY(buf_append(out, view_of(head, sizeof head - 1)));
@@ -146,6 +148,8 @@ static int mount_options(const struct fs *fs, struct buf *out)
 		TRY(buf_append(out, view_of(",", 1)));
 		TRY(buf_append(out, view_of(fs->opt.mount_opts, strlen(fs->opt.mount_opts))));
 	}
+	n = snprintf(word, sizeof word, ",max_read=%llu", (unsigned long long)fs->opt.max_read);
+	TRY(buf_append(out, view_of(word, (size_t)n)));
 	return buf_append(out, view_of("", 1));
 }
 
