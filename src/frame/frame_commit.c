@@ -16,6 +16,7 @@
 #include "codec/filter.h"
 #include "frame/frame_impl.h"
 #include "frame/header.h"
+#include "frame/meters.h"
 #include "frame/trailer.h"
 
 #include <assert.h>
@@ -406,12 +407,15 @@ int frame_commit(struct frame *f, enum durability how)
 		return f->error;
 	bool dirty = f->state == FRAME_DIRTY;
 	if (dirty) {
+		uint64_t start = meter_now();
 		commit_check(f);
 		f->state = FRAME_COMMITTING;
 		int rc = f->nbytes ? commit_index(f, &f->index, f->nbytes, how)
 				   : commit_empty(f, how);
 		f->state = rc < 0 ? FRAME_DIRTY : FRAME_CLEAN;
 		TRY(rc);
+		meter_add(METER_COMMITS, 1);
+		meter_time(METER_COMMIT, start);
 	}
 	if (how != COMMIT_SYNC)
 		return 0;

@@ -3,6 +3,7 @@
  * in many threads at once.
  */
 #include "frame/frame_impl.h"
+#include "frame/meters.h"
 #include "frame/range.h"
 #include "frame/stage.h"
 
@@ -163,6 +164,7 @@ int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct
 	uint64_t sum = frame_sum(f, n);
 	if (frame_slot(f, n) != SLOT_STORED) /* nothing is read */
 		return chunk_decode(c, s, run, view_of(NULL, 0), dst);
+	uint64_t start = meter_now();
 	TRY(frame_stored(f, n, &st));
 	int rc;
 	if (c->cbytes > st.room)
@@ -172,6 +174,9 @@ int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct
 	else
 		rc = stored_read(&st, c, run, s, dst);
 	frame_stored_done(f, &st);
+	meter_time(METER_DECODE, start);
+	meter_add(METER_BLOCKS_DECODED, run.n);
+	meter_add(METER_BYTES_DECODED, dst.n);
 	return rc;
 }
 

@@ -1,6 +1,7 @@
 #include "frame/io.h"
 
 #include "base/buf.h"
+#include "frame/meters.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -25,6 +26,8 @@ static int fd_of(const struct io *io)
 static int file_pread(struct io *io, uint64_t at, struct span dst)
 {
 	size_t done = 0;
+	meter_add(METER_DISK_READS, 1);
+	meter_add(METER_DISK_READ_BYTES, dst.n);
 	while (done < dst.n) {
 		size_t step = min_u64(dst.n - done, STEP_MAX);
 		ssize_t got = pread(fd_of(io), dst.p + done, step, (off_t)(at + done));
@@ -40,6 +43,8 @@ static int file_pread(struct io *io, uint64_t at, struct span dst)
 static int file_pwrite(struct io *io, uint64_t at, struct view src)
 {
 	size_t done = 0;
+	meter_add(METER_DISK_WRITES, 1);
+	meter_add(METER_DISK_WRITTEN_BYTES, src.n);
 	while (done < src.n) {
 		size_t step = min_u64(src.n - done, STEP_MAX);
 		ssize_t put = pwrite(fd_of(io), src.p + done, step, (off_t)(at + done));
@@ -54,6 +59,7 @@ static int file_pwrite(struct io *io, uint64_t at, struct view src)
 
 static int file_sync(struct io *io)
 {
+	meter_add(METER_DISK_SYNCS, 1);
 	return fdatasync(fd_of(io)) < 0 ? -errno : 0;
 }
 

@@ -121,6 +121,14 @@ void budget_add(struct budget *b, int64_t bytes)
 	pthread_mutex_unlock(&b->lock);
 }
 
+uint64_t budget_used(struct budget *b)
+{
+	pthread_mutex_lock(&b->lock);
+	uint64_t used = (uint64_t)b->used;
+	pthread_mutex_unlock(&b->lock);
+	return used;
+}
+
 void budget_flight_begin(struct budget *b)
 {
 	pthread_mutex_lock(&b->lock);

@@ -29,6 +29,9 @@ NODISCARD int budget_wait(struct budget *b);
 /* Dirty bytes that came or went. */
 void budget_add(struct budget *b, int64_t bytes);
 
+/* Bytes in memory that are in no frame yet. */
+uint64_t budget_used(struct budget *b);
+
 /* A chunk starts on its way to the disk, or arrives there with rc. */
 void budget_flight_begin(struct budget *b);
 void budget_flight_end(struct budget *b, int rc);

@@ -1,5 +1,6 @@
 /* The reading half of file.h. */
 #include "fs/file.h"
+#include "fs/stats.h"
 #include "fs/view_npy.h"
 #include "fs/workspace.h"
 
@@ -21,6 +22,7 @@ struct fetch {
 	uint32_t n;              /* chunk */
 	const struct lazy *lazy; /* for blocks */
 	uint32_t block;
+	bool filled; /* by this fetch */
 };
 
 static void lazy_release(void *p)
@@ -59,6 +61,7 @@ static int block_fill(void *ctx, struct cache_value *out)
 	struct fetch *x = ctx;
 	const struct chunk *c = &x->lazy->chunk;
 	struct run run = {x->block, 1};
+	x->filled = true;
 	struct buf *b = mem_zalloc(sizeof *b);
 
 	if (!b)
@@ -82,7 +85,9 @@ static int read_block(struct fetch *x, uint32_t lo, struct span dst)
 	struct cache *cache = x->f->fs->cache;
 	struct cache_entry *e;
 
+	x->filled = false;
 	TRY(cache_get(cache, (struct cache_key){x->lazy->id, x->block}, block_fill, x, &e));
+	stats_add(x->filled ? STATS_FROM_MISS : STATS_FROM_CACHE, 1);
 	const struct buf *b = cache_value(e);
 	memcpy(dst.p, b->p + lo, dst.n);
 	cache_put(cache, e);
@@ -115,6 +120,7 @@ static int read_chunk(struct fetch *x, uint32_t lo, struct span dst)
 		struct run run = lo == e.off ? whole_blocks(c, block, hi) : (struct run){0, 0};
 		uint32_t len = run.n ? chunk_run_bytes(c, run) : 0;
 		if (len >= DIRECT_MIN) {
+			stats_add(STATS_FROM_MISS, run.n);
 			TRY(frame_read_blocks(x->f->frame, x->n, c, run, x->ws->scratch,
 					      span_of(dst.p, len)));
 		} else {
@@ -169,11 +175,14 @@ int file_look_stored(struct file *f, uint32_t n, struct file_stored *out)
 static int read_piece(struct file *f, uint32_t n, uint32_t lo, struct span dst)
 {
 	struct dirty_chunk *d = dirty_find(&f->dirty, n);
-	if (d)
+	if (d) {
+		stats_add(STATS_FROM_DIRTY, 1);
 		return dirty_read(f, d, lo, dst);
+	}
 	enum slot_kind slot = frame_slot(f->frame, n);
 	if (slot == SLOT_ZEROS || slot == SLOT_UNINIT) {
 		memset(dst.p, 0, dst.n);
+		stats_add(STATS_FROM_HOLE, 1);
 		return 0;
 	}
 	return file_read_stored(f, n, lo, dst);
@@ -235,6 +244,8 @@ int file_read(struct file *f, uint64_t at, size_t size, struct buf *out)
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = read_locked(f, at, size, out);
 	pthread_rwlock_unlock(&f->lock);
+	if (rc >= 0)
+		stats_add(STATS_READ_BYTES, out->n);
 	return rc;
 }
 

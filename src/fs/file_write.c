@@ -1,6 +1,7 @@
 /* The changing half of file.h. */
 #include "fs/file.h"
 #include "fs/flush.h"
+#include "fs/stats.h"
 #include "fs/times.h"
 #include "frame/range.h"
 
@@ -112,8 +113,10 @@ ssize_t file_write(struct file *f, uint64_t at, struct view src, enum file_clock
 	pthread_rwlock_wrlock(&f->lock);
 	ssize_t rc = f->lost ? -EIO : write_locked(f, at, src);
 	pthread_rwlock_unlock(&f->lock);
-	if (rc >= 0)
+	if (rc >= 0) {
 		changed(f, clock);
+		stats_add(STATS_WRITE_BYTES, (uint64_t)rc);
+	}
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
 }

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "fs/encode.h"
+#include "fs/stats.h"
 
 #include <assert.h>
 
@@ -57,6 +58,14 @@ static void land(struct file *f, struct dirty_chunk *c, int rc, bool zeros, uint
 	pthread_rwlock_unlock(&f->lock);
 }
 
+static void count_encoded(const struct dirty_chunk *c, uint64_t stored, uint64_t start)
+{
+	meter_time(STATS_TIME_ENCODE, start);
+	stats_add(STATS_CHUNKS_ENCODED, 1);
+	stats_add(STATS_ENCODED_FROM, c->bytes.n);
+	stats_add(STATS_ENCODED_TO, stored);
+}
+
 static void flush_run(struct pool_job *job, unsigned worker)
 {
 	struct dirty_chunk *c = (struct dirty_chunk *)job;
@@ -67,7 +76,10 @@ static void flush_run(struct pool_job *job, unsigned worker)
 	bool zeros = false;
 
 	(void)worker;
+	uint64_t start = meter_now();
 	int rc = ws ? encode_chunk(f, c, ws, &zeros) : -ENOMEM;
+	if (rc >= 0)
+		count_encoded(c, zeros ? 0 : ws->stored.n, start);
 	if (rc >= 0 && !zeros)
 		rc = store(f, buf_view(&ws->stored), &at);
 	land(f, c, rc, zeros, at, ws ? (uint32_t)ws->stored.n : 0);

@@ -30,6 +30,7 @@ struct fs {
 	struct budget *budget;
 	struct spare *spare;
 	struct fuse_session *session;
+	uint64_t began; /* meter_now, for the statistics */
 };
 
 #endif

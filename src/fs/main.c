@@ -2,6 +2,7 @@
  * cframefs BACKING MOUNTPOINT: judge the command line, open the rooms, run the session.
  */
 #include "base/log.h"
+#include "base/meter.h"
 #include "codec/versions.h"
 #include "fs/ops.h"
 #include "fs/session.h"
@@ -144,7 +145,7 @@ static int run(const struct options *o, int pipe)
 	umask(0); /* the kernel has applied the caller's */
 	log_init(o->debug ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, LOG_SINK_STDERR);
 
-	struct fs fs = {.opt = *o};
+	struct fs fs = {.opt = *o, .began = meter_now()};
 	struct announce a = {pipe, o->foreground, o->mountpoint};
 	fs.backing.root = fs.backing.proc = fs.backing.lock = -1;
 	int rc = fs_open(&fs);

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "fs/session.h"
+#include "fs/stats.h"
 #include "fs/times.h"
 
 #include <sys/statvfs.h>
@@ -225,41 +226,21 @@ void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	fuse_reply_statfs(req, &st);
 }
 
+/* Each callback as the session calls it: counted, so that who has its answer finds it counted, and timed. */
+#define OPS_COUNTED(name, params, args, timer)                                                     \
+	static void counted_##name params                                                          \
+	{                                                                                          \
+		uint64_t start = meter_now();                                                      \
+		stats_add(STATS_REQUESTS + OPS_KIND_##name, 1);                                    \
+		op_##name args;                                                                    \
+		meter_time(STATS_TIME_##timer, start);                                             \
+	}
+OPS_EACH(OPS_COUNTED)
+
+#define OPS_ROW(name, params, args, timer) .name = counted_##name,
 const struct fuse_lowlevel_ops ops_table = {
 	.init = op_init,
 	.destroy = op_destroy,
-	.lookup = op_lookup,
-	.forget = op_forget,
-	.forget_multi = op_forget_multi,
-	.getattr = op_getattr,
-	.setattr = op_setattr,
 	.access = op_access,
-	.readlink = op_readlink,
-	.mknod = op_mknod,
-	.mkdir = op_mkdir,
-	.symlink = op_symlink,
-	.unlink = op_unlink,
-	.rmdir = op_rmdir,
-	.rename = op_rename,
-	.link = op_link,
-	.open = op_open,
-	.create = op_create,
-	.read = op_read,
-	.write = op_write,
-	.flush = op_flush,
-	.release = op_release,
-	.fsync = op_fsync,
-	.fallocate = op_fallocate,
-	.lseek = op_lseek,
-	.copy_file_range = op_copy_file_range,
-	.opendir = op_opendir,
-	.readdir = op_readdir,
-	.readdirplus = op_readdirplus,
-	.releasedir = op_releasedir,
-	.fsyncdir = op_fsyncdir,
-	.statfs = op_statfs,
-	.setxattr = op_setxattr,
-	.getxattr = op_getxattr,
-	.listxattr = op_listxattr,
-	.removexattr = op_removexattr,
+	OPS_EACH(OPS_ROW)
 };

@@ -79,44 +79,76 @@ struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_i
 /* Closes what the kernel had no time to release. */
 void ops_close_all(struct fs *fs);
 
-#define OPS_DECLARE(name, ...) void name(fuse_req_t req, __VA_ARGS__)
+/*
+ * All of them: name, parameters, the same as arguments, and the timer of stats.h. From this come the
+ * declarations, the table, what is counted, and the names that `cframe stat` shows.
+ */
+#define OPS_EACH(OP) \
+	OP(lookup, (fuse_req_t req, fuse_ino_t parent, const char *name), (req, parent, name), OTHER) \
+	OP(forget, (fuse_req_t req, fuse_ino_t ino, uint64_t nlookup), (req, ino, nlookup), OTHER) \
+	OP(forget_multi, (fuse_req_t req, size_t count, struct fuse_forget_data *forgets), \
+	   (req, count, forgets), OTHER) \
+	OP(getattr, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi), OTHER) \
+	OP(setattr, (fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, \
+	    struct fuse_file_info *fi), \
+	   (req, ino, attr, to_set, fi), OTHER) \
+	OP(readlink, (fuse_req_t req, fuse_ino_t ino), (req, ino), OTHER) \
+	OP(mknod, (fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev), \
+	   (req, parent, name, mode, rdev), OTHER) \
+	OP(mkdir, (fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode), \
+	   (req, parent, name, mode), OTHER) \
+	OP(symlink, (fuse_req_t req, const char *target, fuse_ino_t parent, const char *name), \
+	   (req, target, parent, name), OTHER) \
+	OP(unlink, (fuse_req_t req, fuse_ino_t parent, const char *name), (req, parent, name), OTHER) \
+	OP(rmdir, (fuse_req_t req, fuse_ino_t parent, const char *name), (req, parent, name), OTHER) \
+	OP(rename, (fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, \
+	    unsigned flags), \
+	   (req, parent, name, newparent, newname, flags), OTHER) \
+	OP(link, (fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname), \
+	   (req, ino, newparent, newname), OTHER) \
+	OP(open, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi), OTHER) \
+	OP(create, (fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, \
+	    struct fuse_file_info *fi), \
+	   (req, parent, name, mode, fi), OTHER) \
+	OP(read, (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi), \
+	   (req, ino, size, off, fi), READ) \
+	OP(write, (fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off, \
+	    struct fuse_file_info *fi), \
+	   (req, ino, buf, size, off, fi), WRITE) \
+	OP(flush, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi), SYNC) \
+	OP(release, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi), OTHER) \
+	OP(fsync, (fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi), \
+	   (req, ino, datasync, fi), SYNC) \
+	OP(fallocate, (fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len, \
+	    struct fuse_file_info *fi), \
+	   (req, ino, mode, off, len, fi), OTHER) \
+	OP(lseek, (fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi), \
+	   (req, ino, off, whence, fi), OTHER) \
+	OP(copy_file_range, (fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_file_info *fi_in, \
+	    fuse_ino_t ino_out, off_t off_out, struct fuse_file_info *fi_out, size_t len, int flags), \
+	   (req, ino_in, off_in, fi_in, ino_out, off_out, fi_out, len, flags), OTHER) \
+	OP(opendir, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi), OTHER) \
+	OP(readdir, (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi), \
+	   (req, ino, size, off, fi), OTHER) \
+	OP(readdirplus, (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi), \
+	   (req, ino, size, off, fi), OTHER) \
+	OP(releasedir, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi), OTHER) \
+	OP(fsyncdir, (fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi), \
+	   (req, ino, datasync, fi), SYNC) \
+	OP(statfs, (fuse_req_t req, fuse_ino_t ino), (req, ino), OTHER) \
+	OP(setxattr, (fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, \
+	    int flags), \
+	   (req, ino, name, value, size, flags), OTHER) \
+	OP(getxattr, (fuse_req_t req, fuse_ino_t ino, const char *name, size_t size), (req, ino, name, size), OTHER) \
+	OP(listxattr, (fuse_req_t req, fuse_ino_t ino, size_t size), (req, ino, size), OTHER) \
+	OP(removexattr, (fuse_req_t req, fuse_ino_t ino, const char *name), (req, ino, name), OTHER)
 
-OPS_DECLARE(op_lookup, fuse_ino_t parent, const char *name);
-OPS_DECLARE(op_forget, fuse_ino_t ino, uint64_t nlookup);
-OPS_DECLARE(op_forget_multi, size_t count, struct fuse_forget_data *forgets);
-OPS_DECLARE(op_getattr, fuse_ino_t ino, struct fuse_file_info *fi);
-OPS_DECLARE(op_setattr, fuse_ino_t ino, struct stat *attr, int to_set, struct fuse_file_info *fi);
-OPS_DECLARE(op_readlink, fuse_ino_t ino);
-OPS_DECLARE(op_mknod, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev);
-OPS_DECLARE(op_mkdir, fuse_ino_t parent, const char *name, mode_t mode);
-OPS_DECLARE(op_symlink, const char *target, fuse_ino_t parent, const char *name);
-OPS_DECLARE(op_unlink, fuse_ino_t parent, const char *name);
-OPS_DECLARE(op_rmdir, fuse_ino_t parent, const char *name);
-OPS_DECLARE(op_rename, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
-	    const char *newname, unsigned flags);
-OPS_DECLARE(op_link, fuse_ino_t ino, fuse_ino_t newparent, const char *newname);
-OPS_DECLARE(op_open, fuse_ino_t ino, struct fuse_file_info *fi);
-OPS_DECLARE(op_create, fuse_ino_t parent, const char *name, mode_t mode, struct fuse_file_info *fi);
-OPS_DECLARE(op_read, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
-OPS_DECLARE(op_write, fuse_ino_t ino, const char *buf, size_t size, off_t off,
-	    struct fuse_file_info *fi);
-OPS_DECLARE(op_flush, fuse_ino_t ino, struct fuse_file_info *fi);
-OPS_DECLARE(op_release, fuse_ino_t ino, struct fuse_file_info *fi);
-OPS_DECLARE(op_fsync, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
-OPS_DECLARE(op_fallocate, fuse_ino_t ino, int mode, off_t off, off_t len,
-	    struct fuse_file_info *fi);
-OPS_DECLARE(op_lseek, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi);
-OPS_DECLARE(op_copy_file_range, fuse_ino_t ino_in, off_t off_in, struct fuse_file_info *fi_in,
-	    fuse_ino_t ino_out, off_t off_out, struct fuse_file_info *fi_out, size_t len, int flags);
-OPS_DECLARE(op_opendir, fuse_ino_t ino, struct fuse_file_info *fi);
-OPS_DECLARE(op_readdir, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
-OPS_DECLARE(op_readdirplus, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi);
-OPS_DECLARE(op_releasedir, fuse_ino_t ino, struct fuse_file_info *fi);
-OPS_DECLARE(op_fsyncdir, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
-OPS_DECLARE(op_statfs, fuse_ino_t ino);
-OPS_DECLARE(op_setxattr, fuse_ino_t ino, const char *name, const char *value, size_t size, int flags);
-OPS_DECLARE(op_getxattr, fuse_ino_t ino, const char *name, size_t size);
-OPS_DECLARE(op_listxattr, fuse_ino_t ino, size_t size);
-OPS_DECLARE(op_removexattr, fuse_ino_t ino, const char *name);
+#define OPS_DECLARE(name, params, args, timer) void op_##name params;
+OPS_EACH(OPS_DECLARE)
+#undef OPS_DECLARE
+
+#define OPS_NUMBER(name, params, args, timer) OPS_KIND_##name,
+enum ops_kind { OPS_EACH(OPS_NUMBER) OPS_KINDS };
+#undef OPS_NUMBER
 
 #endif

@@ -1,5 +1,6 @@
 /* Attributes: getattr, setattr, extended attributes. */
 #include "fs/ops.h"
+#include "fs/stats.h"
 #include "fs/times.h"
 #include "fs/xattr.h"
 
@@ -181,6 +182,11 @@ static void clear_setgid(fuse_req_t req, const char *path)
 		(void)chmod(path, st.st_mode & 07777 & ~(mode_t)S_ISGID);
 }
 
+static bool is_stats(fuse_ino_t ino, const char *name)
+{
+	return ino == FUSE_ROOT_ID && strcmp(name, STATS_XATTR) == 0;
+}
+
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
 		 int flags)
 {
@@ -188,7 +194,7 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 	struct inode *n = ops_inode(fs, ino);
 	char path[BACKING_PATH_MAX];
 
-	int rc = xattr_is_ours(n, name) ? -EPERM : xattr_path(fs, n, path);
+	int rc = xattr_is_ours(n, name) || is_stats(ino, name) ? -EPERM : xattr_path(fs, n, path);
 	if (rc >= 0) {
 		rc = setxattr(path, name, value, size, flags) < 0 ? -errno : 0;
 		if (rc >= 0 && is_acl(name))
@@ -239,6 +245,18 @@ static void get_ours(fuse_req_t req, struct inode *n, const char *name, size_t s
 	buf_free(&value);
 }
 
+/* Who asks for the length asks again for the value, which may be longer by then. */
+static void get_stats(fuse_req_t req, size_t size)
+{
+	struct buf value = {0};
+
+	int rc = stats_print(ops_fs(req), &value);
+	if (rc >= 0 && size && size < value.n)
+		rc = -ERANGE;
+	reply_xattr(req, rc < 0 ? rc : (ssize_t)value.n + (size ? 0 : 512), (char *)value.p, size);
+	buf_free(&value);
+}
+
 void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct fs *fs = ops_fs(req);
@@ -246,6 +264,10 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	char path[BACKING_PATH_MAX];
 	struct buf value = {0};
 
+	if (is_stats(ino, name)) {
+		get_stats(req, size);
+		return;
+	}
 	ssize_t rc = buf_reserve(&value, size);
 	if (rc >= 0 && xattr_is_ours(n, name)) {
 		get_ours(req, n, name, size);

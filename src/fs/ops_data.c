@@ -1,6 +1,7 @@
 /* Content: open, read, write, sync, holes. */
 #include "fs/ops.h"
 #include "fs/file_copy.h"
+#include "fs/stats.h"
 #include "fs/times.h"
 #include "fs/workspace.h"
 
@@ -112,6 +113,7 @@ static void read_plain(fuse_req_t req, const struct handle *h, size_t size, off_
 	buf.buf[0].flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK;
 	buf.buf[0].fd = h->fd;
 	buf.buf[0].pos = off;
+	stats_add(STATS_PLAIN_READ_BYTES, size);
 	fuse_reply_data(req, &buf, FUSE_BUF_SPLICE_MOVE);
 }
 
@@ -160,6 +162,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 	(void)ino;
 	if (!h->file) {
 		rc = write_plain(h, buf, size, off);
+		stats_add(STATS_PLAIN_WRITE_BYTES, rc > 0 ? (uint64_t)rc : 0);
 	} else {
 		rc = file_write(h->file, (uint64_t)off, view_of(buf, size),
 				fi->writepage ? FILE_CLOCK_KERNEL : FILE_CLOCK_NOW);

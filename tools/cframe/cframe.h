@@ -15,6 +15,7 @@ int cat_main(int argc, char **argv);
 int codecs_main(int argc, char **argv);
 int verify_main(int argc, char **argv);
 int info_main(int argc, char **argv);
+int stat_main(int argc, char **argv);
 int tune_main(int argc, char **argv);
 
 /* "cframe: FILE: why" on stderr. Returns the exit code of a failure. */

@@ -1,0 +1,25 @@
+/* What this floor counts (base/meter.h). The floor above goes on from METER_FRAME_COUNTS and METER_FRAME_TIMERS. */
+#ifndef FRAME_METERS_H
+#define FRAME_METERS_H
+
+#include "base/meter.h"
+
+enum frame_count {
+	METER_DISK_READS, /* calls, and their bytes, to backing files of frames */
+	METER_DISK_READ_BYTES,
+	METER_DISK_WRITES,
+	METER_DISK_WRITTEN_BYTES,
+	METER_DISK_SYNCS,
+	METER_BLOCKS_DECODED, /* for readers; blocks that are stored as they are included */
+	METER_BYTES_DECODED,
+	METER_COMMITS,
+	METER_FRAME_COUNTS
+};
+
+enum frame_timer {
+	METER_DECODE, /* a run of blocks, with the read of their bytes */
+	METER_COMMIT,
+	METER_FRAME_TIMERS
+};
+
+#endif

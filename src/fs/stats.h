@@ -1,0 +1,49 @@
+/*
+ * What the mount has done since it began: counted on the way (base/meter.h), shown as the
+ * extended attribute user.cframefs.stats of the mount's root, as JSON, and by `cframe stat`.
+ */
+#ifndef FS_STATS_H
+#define FS_STATS_H
+
+#include "base/buf.h"
+#include "frame/meters.h"
+
+struct fs;
+
+#define STATS_XATTR "user.cframefs.stats"
+
+/* A piece of a read is answered by exactly one of the first five. */
+enum stats_count {
+	STATS_FROM_DIRTY = METER_FRAME_COUNTS, /* data that is not in its frame yet     */
+	STATS_FROM_HOLE,                       /* zeros that are not stored             */
+	STATS_FROM_CACHE,                      /* decoded before, for another read      */
+	STATS_FROM_READAHEAD,                  /* decoded before anybody asked for it   */
+	STATS_FROM_MISS,                       /* decoded now                           */
+	STATS_READ_BYTES,                      /* of frames, to the kernel              */
+	STATS_PLAIN_READ_BYTES,                /* asked for, of files that are no frames */
+	STATS_WRITE_BYTES,                     /* of frames, from the kernel            */
+	STATS_PLAIN_WRITE_BYTES,
+	STATS_CHUNKS_ENCODED,
+	STATS_ENCODED_FROM,                    /* plain bytes, and what they became     */
+	STATS_ENCODED_TO,
+	STATS_REQUESTS                         /* and one for each kind (ops.h) from here on */
+};
+
+enum stats_timer {
+	STATS_TIME_READ = METER_FRAME_TIMERS,
+	STATS_TIME_WRITE,
+	STATS_TIME_SYNC,  /* fsync, flush */
+	STATS_TIME_OTHER, /* names and attributes */
+	STATS_TIME_ENCODE,
+	STATS_TIMERS
+};
+
+static inline void stats_add(enum stats_count what, uint64_t n)
+{
+	meter_add(what, n);
+}
+
+/* Everything, as JSON. */
+NODISCARD int stats_print(struct fs *fs, struct buf *out);
+
+#endif

@@ -1,0 +1,245 @@
+"""What a mount tells about itself: each counter moves by exactly what was done."""
+
+import json
+import mmap
+import os
+import signal
+import subprocess
+import threading
+
+import pytest
+
+from libdata import blob
+from libmount import CFRAME, SLOWNESS, wait_until
+from libposix import error_of
+
+XATTR = "user.cframefs.stats"
+PAGE, BLOCK, CHUNK = 4096, 64 << 10, 1 << 20
+FIXED = "pipeline=zstd:1,blocksize=64K,chunksize=1M,commit=0"  # nothing happens by itself
+
+
+def stats(m):
+    return json.loads(os.getxattr(m.mnt, XATTR))
+
+
+class Moved:
+    """with Moved(mount) as moved: ...; then moved("read", "decoded_blocks") is by how much."""
+
+    def __init__(self, m):
+        self.mount = m
+
+    def __enter__(self):
+        self.before = stats(self.mount)
+        return self
+
+    def __exit__(self, *error):
+        self.after = stats(self.mount)
+
+    def __call__(self, group, name):
+        return self.after[group][name] - self.before[group][name]
+
+    def answers(self):
+        return {name: moved for name in self.after["answered_from"] if (moved := self("answered_from", name))}
+
+
+def direct(path, flags=os.O_RDONLY):
+    """A descriptor whose reads and writes all come to the daemon."""
+    return os.open(path, flags | os.O_DIRECT)
+
+
+def read_direct(fd, at, size=PAGE):
+    room = mmap.mmap(-1, size)
+    assert os.preadv(fd, [room], at) == size
+    return bytes(room)
+
+
+def write_direct(fd, at, content):
+    room = mmap.mmap(-1, len(content))
+    room[:] = content
+    assert os.pwritev(fd, [room], at) == len(content)
+
+
+@pytest.fixture
+def content():
+    return (blob(7, 100_003, "text") * 32)[:3 * CHUNK]
+
+
+@pytest.fixture
+def cold(mount, content):
+    """A mount that has read nothing yet of its file `f`."""
+    m = mount(FIXED)
+    (m.mnt / "f").write_bytes(content)
+    return m.remount()
+
+
+def test_a_cold_read_decodes_one_block(cold, content):
+    fd = direct(cold.mnt / "f")
+    with Moved(cold) as moved:
+        assert read_direct(fd, 20 * PAGE) == content[20 * PAGE:21 * PAGE]
+    os.close(fd)
+    assert moved("read", "returned_bytes") == PAGE
+    assert moved("read", "decoded_blocks") == 1 and moved("read", "decoded_bytes") == BLOCK
+    assert moved.answers() == {"miss": 1}
+    assert 0 < moved("read", "disk_bytes") < BLOCK, "the compressed bytes of one block, and the chunk's head"
+    assert 1 <= moved("read", "disk_reads") <= 2
+    assert moved("requests", "read") == 1
+    assert moved.after["amplification"]["decoded_per_returned"] == BLOCK / PAGE
+    wait_until(lambda: stats(cold)["latency_us"]["read"]["count"] == 1, 10, "the time of the read")
+
+
+def test_a_block_is_decoded_once_for_two_reads(cold):
+    fd = direct(cold.mnt / "f")
+    with Moved(cold) as moved:
+        assert read_direct(fd, 0) != read_direct(fd, 8 * PAGE)
+    os.close(fd)
+    assert moved("requests", "read") == 2
+    assert moved("read", "decoded_blocks") == 1
+    assert moved.answers() == {"miss": 1, "cache": 1}
+    assert moved.after["memory"]["cache_bytes"] >= BLOCK
+
+
+def test_holes_are_not_decoded(mount):
+    m = mount(FIXED)
+    with open(m.mnt / "f", "wb") as f:
+        f.truncate(8 * CHUNK)
+    fd = direct(m.mnt / "f")
+    with Moved(m) as moved:
+        assert read_direct(fd, 5 * CHUNK) == bytes(PAGE)
+    os.close(fd)
+    assert moved.answers() == {"hole": 1}
+    assert moved("read", "decoded_blocks") == moved("read", "disk_bytes") == 0
+
+
+def test_dirty_data_answers(mount, content):
+    m = mount(FIXED)
+    (m.mnt / "f").touch()
+    fd = direct(m.mnt / "f", os.O_RDWR)
+    with Moved(m) as moved:
+        write_direct(fd, 0, content[:PAGE])
+        assert read_direct(fd, 0) == content[:PAGE]
+    assert moved.answers() == {"dirty": 1}
+    assert moved("write", "application_bytes") == PAGE == moved("read", "returned_bytes")
+    assert moved("write", "commits") == moved("write", "disk_syncs") == moved("write", "chunks") == 0
+    assert moved.after["memory"]["dirty_bytes"] >= PAGE
+    with Moved(m) as moved:
+        os.fsync(fd)
+    os.close(fd)
+    assert moved("requests", "fsync") == moved("write", "commits") == moved("write", "chunks") == 1
+    assert moved("write", "disk_syncs") >= 1
+    assert moved("write", "encoded_from") == PAGE
+    assert 0 < moved("write", "encoded_to") < moved("write", "disk_bytes")
+    assert moved.after["memory"]["dirty_bytes"] == 0
+    for timer in ("encode", "commit", "sync"):  # a request is timed with its reply: just after we have it
+        wait_until(lambda: stats(m)["latency_us"][timer]["count"] >= 1, 10, timer)  # noqa: B023
+
+
+def test_writing_whole_chunks(mount, content):
+    m = mount(FIXED)
+    with Moved(m) as moved:
+        (m.mnt / "f").write_bytes(content)
+    assert moved("write", "application_bytes") == len(content) == moved("write", "encoded_from")
+    assert moved("write", "chunks") == len(content) // CHUNK
+    assert moved("write", "commits") == 1, "one, at close"
+    stored = m.stored("f").stat().st_size
+    assert moved("write", "encoded_to") < stored < moved("write", "encoded_to") + 4096
+    assert moved("write", "disk_bytes") < stored + 4096
+    assert 0 < moved.after["amplification"]["disk_per_written"] < 1
+
+
+def test_requests_by_kind(mount):
+    m = mount(FIXED)
+    with Moved(m) as moved:
+        for i in range(5):
+            (m.mnt / f"f{i}").touch()
+        (m.mnt / "d").mkdir()
+        os.symlink("f0", m.mnt / "l")
+        os.rename(m.mnt / "f1", m.mnt / "d/f")
+        os.unlink(m.mnt / "f2")
+        os.statvfs(m.mnt)
+    for kind, count in {"create": 5, "mkdir": 1, "symlink": 1, "rename": 1, "unlink": 1, "statfs": 1, "rmdir": 0}.items():
+        assert moved("requests", kind) == count, kind
+
+
+def test_plain_files_are_counted_apart(mount):
+    m = mount(FIXED)
+    (m.backing / "plain").write_bytes(bytes(5000))
+    with Moved(m) as moved:
+        assert len((m.mnt / "plain").read_bytes()) == 5000
+    assert moved("read", "plain_bytes") >= 5000
+    assert moved("read", "returned_bytes") == 0 and moved.answers() == {}
+
+
+@pytest.mark.concurrent
+def test_no_count_is_lost_between_threads(cold):
+    rounds, readers = 50, 8
+    files = [direct(cold.mnt / "f") for _ in range(readers)]
+
+    def read(number):
+        for i in range(rounds):
+            read_direct(files[number], (number * rounds + i) % 700 * PAGE)
+
+    with Moved(cold) as moved:
+        threads = [threading.Thread(target=read, args=(n,)) for n in range(readers)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    for fd in files:
+        os.close(fd)
+    assert moved("requests", "read") == rounds * readers
+    assert moved("read", "returned_bytes") == rounds * readers * PAGE
+    assert sum(moved.answers().values()) == rounds * readers
+
+
+def test_latencies_are_in_order(cold):
+    (cold.mnt / "f").read_bytes()
+    for name, row in stats(cold)["latency_us"].items():
+        assert 0 <= row["p50"] <= row["p90"] <= row["p99"] <= row["max"], name
+        assert (row["count"] == 0) == (row["max"] == 0) and row["mean"] <= row["max"], name
+
+
+def test_the_attribute_is_that_of_the_root_alone(mount):
+    m = mount(FIXED)
+    (m.mnt / "f").write_bytes(b"data")
+    (m.mnt / "d").mkdir()
+    assert XATTR not in os.listxattr(m.mnt)
+    for path in (m.mnt / "f", m.mnt / "d"):
+        assert error_of(os.getxattr, path, XATTR) == "ENODATA"
+    assert error_of(os.setxattr, m.mnt, XATTR, b"1") == "EPERM"
+    assert error_of(os.removexattr, m.mnt, XATTR) is not None
+
+
+def cframe_stat(*args):
+    return subprocess.run([str(CFRAME), "stat", *map(str, args)], capture_output=True, text=True,
+                          timeout=60 * SLOWNESS, stdin=subprocess.DEVNULL)
+
+
+def test_cframe_stat(cold, content):
+    (cold.mnt / "f").read_bytes()
+    shown = json.loads(cframe_stat(cold.mnt, "--json").stdout)
+    assert shown["read"]["returned_bytes"] == len(content) and shown["pid"] == cold.proc.pid
+    table = cframe_stat(cold.mnt)
+    assert table.returncode == 0 and table.stderr == ""
+    for words in ("requests", "3.1 MB", "per byte returned", "memory", "99 %", "read ahead"):
+        assert words in table.stdout, words
+    assert "/s" not in table.stdout, "rates need two looks"
+    assert max(map(len, table.stdout.splitlines())) < 100
+
+
+def test_cframe_stat_watches(cold, work):
+    """Looks again and again until the mount is gone."""
+    with open(work / "table", "wb") as out:
+        watch = subprocess.Popen([CFRAME, "stat", cold.mnt, "--watch", "0.1"], stdout=out, stderr=subprocess.STDOUT)
+    try:
+        wait_until(lambda: (work / "table").read_text().count("requests") >= 3, 30, "three looks")
+    finally:
+        watch.send_signal(signal.SIGTERM)
+        watch.wait()
+    assert "/s" in (work / "table").read_text()
+
+
+@pytest.mark.parametrize("args", [[], ["{work}"], ["{work}/absent"], ["{work}", "--watch", "x"], ["{work}", "--bogus"]])
+def test_cframe_stat_says_what_is_wrong(work, args):
+    got = cframe_stat(*[a.format(work=work) for a in args])
+    assert got.returncode == 1 and got.stdout == ""
+    assert got.stderr.startswith("cframe: ") and len(got.stderr.splitlines()) == 1

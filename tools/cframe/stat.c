@@ -1,0 +1,248 @@
+/*
+ * What a mount has done: the JSON of its extended attribute user.cframefs.stats, as it is or as a
+ * table; with --watch again and again, with rates since the last look.
+ */
+#include "cframe.h"
+
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+#define XATTR "user.cframefs.stats"
+
+/* Two looks at one mount. */
+struct looks {
+	cJSON *now, *before;
+	double seconds; /* between them; 0: this is the first */
+};
+
+static double number(const cJSON *in, const char *group, const char *name)
+{
+	double v = cJSON_GetNumberValue(cJSON_GetObjectItem(cJSON_GetObjectItem(in, group), name));
+	return isnan(v) ? 0 : v;
+}
+
+static double total(const struct looks *l, const char *group, const char *name)
+{
+	return number(l->now, group, name);
+}
+
+/* "1.2 GB", "45.6 kB", "512 B". */
+static void format_bytes(double v, char out[static 16])
+{
+	static const char *const unit[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+	unsigned i = 0;
+	while (v >= 999.95 && i < 5) {
+		v /= 1000;
+		i++;
+	}
+	snprintf(out, 16, i ? "%.1f %s" : "%.0f %s", v, unit[i]);
+}
+
+static void print_count(const struct looks *l, const char *group, const char *name, const char *label)
+{
+	double v = total(l, group, name);
+	printf("  %-24s %14.0f", label ? label : name, v);
+	if (l->seconds > 0)
+		printf(" %12.0f/s", (v - number(l->before, group, name)) / l->seconds);
+	printf("\n");
+}
+
+static void print_bytes(const struct looks *l, const char *group, const char *name, const char *label)
+{
+	double v = total(l, group, name);
+	char text[16];
+	format_bytes(v, text);
+	printf("  %-24s %14s", label, text);
+	if (l->seconds > 0) {
+		format_bytes((v - number(l->before, group, name)) / l->seconds, text);
+		printf(" %12s/s", text);
+	}
+	printf("\n");
+}
+
+static void print_requests(const struct looks *l)
+{
+	const cJSON *row;
+	printf("\nrequests\n");
+	cJSON_ArrayForEach(row, cJSON_GetObjectItem(l->now, "requests"))
+	{
+		if (cJSON_GetNumberValue(row) > 0)
+			print_count(l, "requests", row->string, NULL);
+	}
+}
+
+static void print_answers(const struct looks *l)
+{
+	static const char *const name[][2] = {{"dirty", "data not yet in the frame"},
+					      {"hole", "holes"},
+					      {"cache", "cached blocks"},
+					      {"read_ahead", "blocks read ahead"},
+					      {"miss", "decoded on demand"}};
+	double all = 0;
+	for (int i = 0; i < 5; i++)
+		all += total(l, "answered_from", name[i][0]);
+	printf("\nreads were answered from\n");
+	for (int i = 0; i < 5; i++) {
+		double v = total(l, "answered_from", name[i][0]);
+		printf("  %-26s %12.0f %6.1f %%\n", name[i][1], v, all > 0 ? 100 * v / all : 0);
+	}
+}
+
+static void print_data(const struct looks *l)
+{
+	printf("\nread\n");
+	print_bytes(l, "read", "returned_bytes", "returned");
+	print_bytes(l, "read", "decoded_bytes", "decoded");
+	print_bytes(l, "read", "disk_bytes", "read from disk");
+	print_count(l, "read", "disk_reads", "disk reads");
+	print_count(l, "read", "decoded_blocks", "blocks decoded");
+	printf("  %-24s %14.3f decoded, %.3f from disk\n", "per byte returned",
+	       total(l, "amplification", "decoded_per_returned"), total(l, "amplification", "disk_per_returned"));
+	printf("\nwritten\n");
+	print_bytes(l, "write", "application_bytes", "by applications");
+	print_bytes(l, "write", "encoded_from", "encoded");
+	print_bytes(l, "write", "encoded_to", "encoded to");
+	print_bytes(l, "write", "disk_bytes", "written to disk");
+	print_count(l, "write", "disk_writes", "disk writes");
+	print_count(l, "write", "disk_syncs", "disk syncs");
+	print_count(l, "write", "commits", NULL);
+	printf("  %-24s %14.3f to disk\n", "per byte written", total(l, "amplification", "disk_per_written"));
+}
+
+static void print_memory(const struct looks *l)
+{
+	static const char *const name[][3] = {{"cache_bytes", "cache_max", "decoded blocks"},
+					      {"dirty_bytes", "dirty_max", "dirty data"}};
+	char used[16], most[16];
+	printf("\nmemory\n");
+	for (int i = 0; i < 2; i++) {
+		format_bytes(total(l, "memory", name[i][0]), used);
+		format_bytes(total(l, "memory", name[i][1]), most);
+		printf("  %-24s %14s of %s\n", name[i][2], used, most);
+	}
+	print_bytes(&(struct looks){.now = l->now}, "memory", "resident_bytes", "of the process");
+}
+
+static void print_times(const struct looks *l)
+{
+	const cJSON *row;
+	printf("\n%-12s %12s %10s %10s %10s %10s %12s\n", "us", "count", "mean", "median", "90 %", "99 %", "longest");
+	cJSON_ArrayForEach(row, cJSON_GetObjectItem(l->now, "latency_us"))
+	{
+		double v[6];
+		static const char *const name[] = {"count", "mean", "p50", "p90", "p99", "max"};
+		for (int i = 0; i < 6; i++)
+			v[i] = cJSON_GetNumberValue(cJSON_GetObjectItem(row, name[i]));
+		if (v[0] > 0)
+			printf("%-12s %12.0f %10.1f %10.1f %10.1f %10.1f %12.1f\n", row->string, v[0], v[1], v[2],
+			       v[3], v[4], v[5]);
+	}
+}
+
+static void print_table(const char *mountpoint, const struct looks *l)
+{
+	const char *version = cJSON_GetStringValue(cJSON_GetObjectItem(l->now, "version"));
+	printf("%s: cframefs %s, %.0f s\n", mountpoint, version ? version : "",
+	       cJSON_GetNumberValue(cJSON_GetObjectItem(l->now, "seconds")));
+	print_requests(l);
+	print_answers(l);
+	print_data(l);
+	print_memory(l);
+	print_times(l);
+}
+
+static int look(const char *mountpoint, char **text, cJSON **tree)
+{
+	size_t room = 64 << 10; /* what an extended attribute has at most */
+	*tree = NULL;
+	*text = malloc(room + 1);
+	if (!*text)
+		return -ENOMEM;
+	ssize_t n = getxattr(mountpoint, XATTR, *text, room);
+	if (n < 0)
+		return -errno;
+	(*text)[n] = 0;
+	*tree = cJSON_Parse(*text);
+	return *tree ? 0 : -EBADMSG;
+}
+
+static int fail(const char *mountpoint, int rc)
+{
+	if (rc != -ENODATA && rc != -EOPNOTSUPP)
+		return tool_fail(mountpoint, rc);
+	fprintf(stderr, "cframe: %s: not the mount point of a cframefs\n", mountpoint);
+	return 1;
+}
+
+static double clock_of(const cJSON *tree)
+{
+	return tree ? cJSON_GetNumberValue(cJSON_GetObjectItem(tree, "seconds")) : 0;
+}
+
+static void wait_for(double seconds)
+{
+	struct timespec t = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
+	nanosleep(&t, NULL);
+}
+
+static int show(const char *mountpoint, bool json, double every)
+{
+	struct looks l = {0};
+	bool screen = every > 0 && !json && isatty(STDOUT_FILENO);
+	int rc;
+	do {
+		char *text;
+		rc = look(mountpoint, &text, &l.now);
+		l.seconds = l.before && l.now ? clock_of(l.now) - clock_of(l.before) : 0;
+		if (rc == 0 && screen)
+			printf("\033[H\033[J"); /* from the top of an empty screen */
+		if (rc == 0 && json)
+			fputs(text, stdout);
+		else if (rc == 0)
+			print_table(mountpoint, &l);
+		free(text);
+		cJSON_Delete(l.before);
+		l = (struct looks){.before = l.now};
+		if (fflush(stdout) != 0)
+			rc = -errno;
+		if (rc == 0 && every > 0)
+			wait_for(every);
+	} while (rc == 0 && every > 0);
+	cJSON_Delete(l.before);
+	return rc < 0 ? fail(mountpoint, rc) : 0;
+}
+
+/* A number of seconds that a watch may wait, or 0. */
+static double seconds_of(const char *word)
+{
+	char *end;
+	double v = strtod(word, &end);
+	return *word && !*end && v >= 0.1 && v <= 3600 ? v : 0;
+}
+
+int stat_main(int argc, char **argv)
+{
+	const char *mountpoint = NULL;
+	bool json = false, bad = false;
+	double every = 0;
+	for (int i = 1; i < argc && !bad; i++) {
+		if (strcmp(argv[i], "--json") == 0) {
+			json = true;
+		} else if (strcmp(argv[i], "--watch") == 0) {
+			every = i + 1 < argc ? seconds_of(argv[i + 1]) : 0;
+			i += every > 0;
+			every = every > 0 ? every : 1;
+		} else {
+			bad = mountpoint || argv[i][0] == '-';
+			mountpoint = argv[i];
+		}
+	}
+	if (bad || !mountpoint)
+		return tool_usage(subcommand_find(argv[0]));
+	return show(mountpoint, json, every);
+}
