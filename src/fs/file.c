@@ -100,6 +100,8 @@ static int open_contiguous(struct file *f, int fd)
 	TRY(io_file_open(&io, fd, false));
 	TRY(frame_open_take(&f->frame, io));
 	tell_torn(f);
+	if (f->inode->suspect)
+		frame_set_suspect(f->frame);
 	policy_follow(&f->policy, &f->fs->opt, f->frame);
 	f->items_whole = true;
 	return 0;
@@ -173,6 +175,7 @@ static int reopen(struct file *f)
 {
 	struct frame *old = f->frame;
 
+	f->inode->suspect = frame_suspect(old);
 	TRY(open_contiguous(f, f->fd)); /* or the handles that have it read what is still there */
 	frame_close(old);
 	f->cache_owner = cache_new_owner(f->fs->cache);
@@ -348,6 +351,7 @@ void file_put(struct fs *fs, struct inode *n)
 	}
 	if (--n->nopen == 0) {
 		n->last_size = file_size(f);
+		n->suspect = frame_suspect(f->frame);
 		n->file = NULL;
 		close_frame(f);
 	}

@@ -71,6 +71,7 @@ struct inode {
 	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
 	unsigned nwriters;        /* open handles that may write */
 	bool told_torn;           /* its recovery has been logged */
+	bool suspect;             /* frame_suspect of the frame that was open last */
 	uint64_t last_size;       /* of the frame that was open last */
 	struct stat seen;         /* backing attributes after our last own change or open */
 };
