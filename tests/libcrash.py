@@ -19,16 +19,18 @@ DEAD = {errno.ENOTCONN, errno.ECONNABORTED, errno.EIO, errno.ENODEV, errno.EINTR
 
 
 class Node:
-    """A file: its contents since the last sync, the newest last."""
+    """A file: its contents since the last sync, the newest last. `fresh`: it was never synced."""
 
-    def __init__(self, content=b""):
+    def __init__(self, content=b"", fresh=True):
         self.contents = [content]
+        self.fresh = fresh
 
     @property
     def now(self):
         return self.contents[-1]
 
     def synced(self):
+        self.fresh = False
         del self.contents[:-1]
 
     def may_be(self, got, whole):
@@ -54,12 +56,14 @@ def spliced(old, at, data):
 
 
 class Story:
-    """Operations in one directory, each remembered before it is done and after. `direct`: O_DIRECT."""
+    """Operations in one directory, each remembered before it is done and after. `direct`: O_DIRECT.
+    `volatile`: what was closed without a sync may be lost too, and a file that was never synced may be anything."""
 
-    def __init__(self, top, seed, direct):
+    def __init__(self, top, seed, direct, volatile=False):
         self.top = top
         self.rng = random.Random(seed)
         self.direct = os.O_DIRECT if direct else 0
+        self.volatile = volatile
         self.names = {}
         self.slots = {}       # number -> (descriptor, node)
         self.unfinished = None  # names, as they are if the operation under way was done
@@ -86,9 +90,15 @@ class Story:
 
     def take_slot(self, fd, node):
         number = self.rng.randrange(3)
-        if number in self.slots:
-            self.close(number)
+        old = self.slots.pop(number, None)
         self.slots[number] = (fd, node)
+        if old:
+            self.close_one(*old)
+
+    def close_one(self, fd, node):
+        os.close(fd)
+        if not self.volatile:
+            node.synced()
 
     def change_names(self, names, call, *args):
         self.unfinished = names
@@ -177,9 +187,7 @@ class Story:
     def close(self, slot=None):
         slot = self.slot() if slot is None else slot
         if slot is not None:
-            fd, node = self.slots.pop(slot)
-            os.close(fd)
-            node.synced()
+            self.close_one(*self.slots.pop(slot))
 
     def run(self, steps, dead):
         """Goes on until the daemon is gone, or `steps` are done. `dead`() tells whether errors are expected."""
@@ -201,6 +209,8 @@ class Story:
 
     def judge(self, found):
         """`found`: {name: (inode number, bytes)}. Is that what may be there? Goes on from it."""
+        if self.volatile:
+            found = {n.removesuffix(".b2frame"): got for n, got in found.items()}
         states = [self.names] if self.unfinished is None else [self.names, self.unfinished]
         fits = [s for s in states if set(s) == set(found)]
         assert fits, f"names {sorted(found)}, not {[sorted(s) for s in states]}; {self.log[-5:]}"
@@ -208,13 +218,13 @@ class Story:
         for names in fits:
             if self.content_fits(names, found):
                 groups = {}
-                self.names = {n: groups.setdefault(found[n][0], Node(found[n][1])) for n in names}
+                self.names = {n: groups.setdefault(found[n][0], Node(found[n][1], False)) for n in names}
         self.unfinished = None
 
     def content_fits(self, names, found):
         whole = self.direct != 0
         same = all((found[a][0] == found[b][0]) == (names[a] is names[b]) for a in names for b in names)
-        return same and all(node.may_be(found[n][1], whole) for n, node in names.items())
+        return same and all(self.volatile and node.fresh or node.may_be(found[n][1], whole) for n, node in names.items())
 
     def describe(self, names, found):
         lines = [f"{n}: {len(found[n][1])} bytes, none of {[len(c) for c in node.contents]}; inode {found[n][0]}"

@@ -93,12 +93,37 @@ static void tell_torn(struct file *f)
 		 (unsigned long long)frame_size(f->frame));
 }
 
+/*
+ * A file that was made just before the power went may have its name and no bytes. Its frame comes
+ * with the first writer.
+ */
+static int open_unborn(struct file *f, struct io *io)
+{
+	struct pipeline p = policy_for_header(&f->fs->opt);
+
+	f->unborn = !f->writable;
+	if (f->unborn) {
+		io_close(io);
+		TRY(io_mem_open(&io, view_of("", 0)));
+	}
+	return frame_create_take(&f->frame, io, &p, (uint32_t)f->fs->opt.chunksize);
+}
+
 static int open_contiguous(struct file *f, int fd)
 {
+	uint64_t len;
 	struct io *io;
 
 	TRY(io_file_open(&io, fd, false));
-	TRY(frame_open_take(&f->frame, io));
+	f->unborn = false;
+	int rc = io_size(io, &len);
+	if (rc >= 0 && len == 0 && inode_kind(f->inode) == NODE_FRAME)
+		rc = open_unborn(f, io);
+	else if (rc >= 0)
+		rc = frame_open_take(&f->frame, io);
+	else
+		io_close(io);
+	TRY(rc);
 	tell_torn(f);
 	if (f->inode->suspect)
 		frame_set_suspect(f->frame);
@@ -141,11 +166,11 @@ static int open_frame(struct file *f, bool writable)
 	}
 	f->fd = open_descriptor(f->inode, inodes, writable);
 	TRY(f->fd);
+	f->writable = writable;
 	revalidate(f);
 	int rc = open_contiguous(f, f->fd);
 	if (rc >= 0 && kind == NODE_ARRAY)
 		rc = open_npy(f);
-	f->writable = writable;
 	return rc;
 }
 
@@ -157,17 +182,6 @@ static void close_frame(struct file *f)
 	file_free(f);
 	if (inode_kind(n) != NODE_SPARSE && n->promoted)
 		inode_demote(inodes, n);
-}
-
-/* From reading to reading and writing, under the feet of the readers. */
-static int make_writable(struct file *f)
-{
-	pthread_rwlock_wrlock(&f->lock);
-	int rc = f->writable ? 0 : inode_promote(f->fs->inodes, f->inode, O_RDWR);
-	if (rc >= 0)
-		f->writable = true;
-	pthread_rwlock_unlock(&f->lock);
-	return rc < 0 ? rc : 0;
 }
 
 /* The same descriptor, other content: what the file holds now. The lock is held for writing. */
@@ -182,6 +196,19 @@ static int reopen(struct file *f)
 	return 0;
 }
 
+/* From reading to reading and writing, under the feet of the readers. */
+static int make_writable(struct file *f)
+{
+	pthread_rwlock_wrlock(&f->lock);
+	int rc = f->writable ? 0 : inode_promote(f->fs->inodes, f->inode, O_RDWR);
+	if (rc >= 0)
+		f->writable = true;
+	if (rc >= 0 && f->unborn)
+		rc = reopen(f);
+	pthread_rwlock_unlock(&f->lock);
+	return rc < 0 ? rc : 0;
+}
+
 /* Somebody else wrote: a clean file is read anew, a changed one is ours. Under n->lock. */
 static int reload_if_changed(struct file *f)
 {
@@ -194,8 +221,9 @@ static int reload_if_changed(struct file *f)
 	int rc = stat_fd(f->fd, &st);
 	pthread_rwlock_wrlock(&f->lock);
 	bool clean = !f->dirty.dirty && !f->dirty.flushing && !frame_dirty(f->frame);
-	if (rc >= 0 && clean && !same_content(&st, &n->seen)) {
+	if (rc >= 0 && (f->lost || (clean && !same_content(&st, &n->seen)))) {
 		rc = reopen(f);
+		f->lost &= rc < 0;
 		n->cache_owner = f->cache_owner;
 		n->seen = st;
 	}

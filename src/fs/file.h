@@ -32,6 +32,7 @@ struct file {
 	uint64_t cache_owner;  /* of its chunks in the cache */
 	atomic_bool writable;
 	bool gone;             /* has no name and no user: nothing is committed any more */
+	bool unborn;           /* the file has no bytes yet: its empty frame is in memory */
 	bool lost;             /* what was given up could not even be read anew: all fails */
 	struct policy policy;  /* pipelines of the chunks that we write; has a lock of its own */
 	bool items_whole;      /* chunks of whole items may be there (policy.h) */
