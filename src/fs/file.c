@@ -1,6 +1,7 @@
 #include "fs/file.h"
 
 #include "base/log.h"
+#include "fs/file_share.h"
 #include "fs/flush.h"
 #include "fs/times.h"
 #include "fs/view_npy.h"
@@ -49,6 +50,7 @@ static void file_free(struct file *f)
 	pthread_cond_destroy(&f->landed);
 	pthread_mutex_destroy(&f->flight_lock);
 	pthread_rwlock_destroy(&f->lock);
+	sidecar_deinit(&f->sidecar);
 	pthread_rwlock_destroy(&f->gate);
 	mem_free(f);
 }
@@ -67,6 +69,7 @@ static struct file *file_new(struct fs *fs, struct inode *n)
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&f->gate, &attr);
+	sidecar_init(&f->sidecar);
 	pthread_rwlock_init(&f->lock, &attr);
 	pthread_rwlockattr_destroy(&attr);
 	pthread_mutex_init(&f->flight_lock, NULL);
@@ -93,40 +96,13 @@ static void tell_torn(struct file *f)
 		 (unsigned long long)frame_size(f->frame));
 }
 
-/*
- * A file that was made just before the power went may have its name and no bytes. Its frame comes
- * with the first writer.
- */
-static int open_unborn(struct file *f, struct io *io)
-{
-	struct pipeline p = policy_for_header(&f->fs->opt);
-
-	f->unborn = !f->writable;
-	if (f->unborn) {
-		io_close(io);
-		TRY(io_mem_open(&io, view_of("", 0)));
-	}
-	return frame_create_take(&f->frame, io, &p, (uint32_t)f->fs->opt.chunksize);
-}
-
 static int open_contiguous(struct file *f, int fd)
 {
-	uint64_t len;
 	struct io *io;
 
 	TRY(io_file_open(&io, fd, false));
-	f->unborn = false;
-	int rc = io_size(io, &len);
-	if (rc >= 0 && len == 0 && inode_kind(f->inode) == NODE_FRAME)
-		rc = open_unborn(f, io);
-	else if (rc >= 0)
-		rc = frame_open_take(&f->frame, io);
-	else
-		io_close(io);
-	TRY(rc);
+	TRY(frame_open_take(&f->frame, io));
 	tell_torn(f);
-	if (f->inode->suspect)
-		frame_set_suspect(f->frame);
 	policy_follow(&f->policy, &f->fs->opt, f->frame);
 	f->items_whole = true;
 	return 0;
@@ -166,11 +142,16 @@ static int open_frame(struct file *f, bool writable)
 	}
 	f->fd = open_descriptor(f->inode, inodes, writable);
 	TRY(f->fd);
-	f->writable = writable;
+	file_look_sidecar(f);
+	bool changed, held = sidecar_enter(&f->sidecar, &changed);
+	if (held)
+		sidecar_seen(&f->sidecar);
 	revalidate(f);
 	int rc = open_contiguous(f, f->fd);
 	if (rc >= 0 && kind == NODE_ARRAY)
 		rc = open_npy(f);
+	file_leave_shared(f, held);
+	f->writable = writable;
 	return rc;
 }
 
@@ -184,18 +165,6 @@ static void close_frame(struct file *f)
 		inode_demote(inodes, n);
 }
 
-/* The same descriptor, other content: what the file holds now. The lock is held for writing. */
-static int reopen(struct file *f)
-{
-	struct frame *old = f->frame;
-
-	f->inode->suspect = frame_suspect(old);
-	TRY(open_contiguous(f, f->fd)); /* or the handles that have it read what is still there */
-	frame_close(old);
-	f->cache_owner = cache_new_owner(f->fs->cache);
-	return 0;
-}
-
 /* From reading to reading and writing, under the feet of the readers. */
 static int make_writable(struct file *f)
 {
@@ -203,33 +172,18 @@ static int make_writable(struct file *f)
 	int rc = f->writable ? 0 : inode_promote(f->fs->inodes, f->inode, O_RDWR);
 	if (rc >= 0)
 		f->writable = true;
-	if (rc >= 0 && f->unborn)
-		rc = reopen(f);
 	pthread_rwlock_unlock(&f->lock);
 	return rc < 0 ? rc : 0;
 }
 
-/* Somebody else wrote: a clean file is read anew, a changed one is ours. Under n->lock. */
-static int reload_if_changed(struct file *f)
+int file_reopen(struct file *f)
 {
-	struct inode *n = f->inode;
-	struct stat st;
+	struct frame *old = f->frame;
 
-	/* The gate is taken by who commits: then the change is our own. */
-	if (inode_kind(n) != NODE_FRAME || pthread_rwlock_trywrlock(&f->gate) != 0)
-		return 0;
-	int rc = stat_fd(f->fd, &st);
-	pthread_rwlock_wrlock(&f->lock);
-	bool clean = !f->dirty.dirty && !f->dirty.flushing && !frame_dirty(f->frame);
-	if (rc >= 0 && (f->lost || (clean && !same_content(&st, &n->seen)))) {
-		rc = reopen(f);
-		f->lost &= rc < 0;
-		n->cache_owner = f->cache_owner;
-		n->seen = st;
-	}
-	pthread_rwlock_unlock(&f->lock);
-	pthread_rwlock_unlock(&f->gate);
-	return rc;
+	TRY(open_contiguous(f, f->fd)); /* or the handles that have it read what is still there */
+	frame_close(old);
+	f->cache_owner = cache_new_owner(f->fs->cache);
+	return 0;
 }
 
 static int may_write(const struct file *f)
@@ -252,10 +206,11 @@ static int get_locked(struct fs *fs, struct inode *n, bool writable, struct file
 		else if (f)
 			close_frame(f);
 	} else {
-		rc = reload_if_changed(n->file);
+		file_look_sidecar(n->file);
+		rc = file_reload_locked(n->file, false);
 	}
 	if (rc >= 0 && writable)
-		rc = may_write(n->file);
+		rc = n->detached ? -ESTALE : may_write(n->file);
 	if (rc >= 0 && writable)
 		rc = make_writable(n->file);
 	if (rc >= 0) {
@@ -330,7 +285,7 @@ static void give_up_changes(struct file *f)
 	log_err("%s: closed with unwritten data: it stays at its last commit", name);
 	file_enter_alone(f);
 	drop_dirty(f);
-	f->lost = reopen(f) < 0;
+	f->lost = file_reopen(f) < 0;
 	budget_file_clean(f->fs->budget, f);
 	file_leave_alone(f);
 }
@@ -379,7 +334,6 @@ void file_put(struct fs *fs, struct inode *n)
 	}
 	if (--n->nopen == 0) {
 		n->last_size = file_size(f);
-		n->suspect = frame_suspect(f->frame);
 		n->file = NULL;
 		close_frame(f);
 	}

@@ -1,5 +1,6 @@
 /* The reading half of file.h. */
 #include "fs/file.h"
+#include "fs/file_share.h"
 #include "fs/stats.h"
 #include "fs/view_npy.h"
 #include "fs/workspace.h"
@@ -158,6 +159,19 @@ int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst)
 	return rc;
 }
 
+int file_look_stored(struct file *f, uint32_t n, struct file_stored *out)
+{
+	struct fetch x = {.f = f, .n = n};
+	struct cache_entry *e;
+
+	TRY(lazy_get(&x, &e));
+	const struct chunk *c = &x.lazy->chunk;
+	*out = (struct file_stored){c->blocksize, (c->kind == CHUNK_REGULAR || c->kind == CHUNK_STORED) &&
+							  !c->is_vl && !c->has_dict};
+	cache_put(f->fs->cache, e);
+	return 0;
+}
+
 /* Bytes [lo, lo + dst.n) of chunk n, the newest there are. */
 static int read_piece(struct file *f, uint32_t n, uint32_t lo, struct span dst)
 {
@@ -228,9 +242,11 @@ static int read_locked(struct file *f, uint64_t at, size_t size, struct buf *out
 int file_read(struct file *f, uint64_t at, size_t size, struct buf *out)
 {
 	err_clear();
+	bool held = file_enter_shared(f);
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = read_locked(f, at, size, out);
 	pthread_rwlock_unlock(&f->lock);
+	file_leave_shared(f, held);
 	if (rc >= 0)
 		stats_add(STATS_READ_BYTES, out->n);
 	return rc;

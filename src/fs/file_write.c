@@ -1,5 +1,6 @@
 /* The changing half of file.h. */
 #include "fs/file.h"
+#include "fs/file_share.h"
 #include "fs/flush.h"
 #include "fs/stats.h"
 #include "fs/times.h"
@@ -28,15 +29,16 @@ static int load_tail(struct file *f, uint64_t new_size)
 {
 	uint64_t old = frame_size(f->frame);
 	uint64_t shorter = min_u64(old, new_size);
+	struct dirty_chunk *c;
 
 	if (old == new_size || shorter % chunk_size(f) == 0)
 		return 0;
 	uint32_t n = range_chunk(shorter, chunk_size(f));
 	enum slot_kind slot = frame_slot(f->frame, n);
 	bool hole = slot == SLOT_ZEROS || slot == SLOT_UNINIT;
-	if (hole && !dirty_find_flushing(&f->dirty, n))
+	if (hole && !dirty_find(&f->dirty, n))
 		return 0;
-	return dirty_get_whole(f, n);
+	return dirty_get_whole(f, n, &c);
 }
 
 static int resize(struct file *f, uint64_t size)
@@ -53,7 +55,7 @@ static int resize(struct file *f, uint64_t size)
 		if (c->n >= nchunks)
 			dirty_drop(f, c);
 		else
-			dirty_cut(c, frame_chunk_span(f->frame, c->n).len);
+			c->bytes.n = min_u64(c->bytes.n, frame_chunk_span(f->frame, c->n).len);
 	}
 	return 0;
 }
@@ -66,7 +68,8 @@ static int write_piece(struct file *f, const struct piece *p, const uint8_t *src
 {
 	struct dirty_chunk *c;
 
-	TRY(dirty_write(f, *p, src, &c));
+	TRY(dirty_get(f, p->chunk, p->lo, p->hi, &c));
+	memcpy(c->bytes.p + p->lo, src, p->hi - p->lo);
 	c->written += p->hi - p->lo;
 	if (c->written >= chunk_size(f))
 		flush_submit(f, c);
@@ -105,6 +108,8 @@ ssize_t file_write(struct file *f, uint64_t at, struct view src, enum file_clock
 	TRY(budget_wait(f->fs->budget));
 	if (f->wants_commit)
 		TRY(file_sync(f, COMMIT_LATER));
+	if (f->sidecar.there) /* what others wrote comes first */
+		file_leave_shared(f, file_enter_shared(f));
 	pthread_rwlock_rdlock(&f->gate);
 	if (clock == FILE_CLOCK_KERNEL)
 		times_hold(f->inode, f->fd);
@@ -139,6 +144,8 @@ void file_leave_alone(struct file *f)
 static int enter(struct file *f)
 {
 	err_clear();
+	if (f->sidecar.there)
+		file_leave_shared(f, file_enter_shared(f));
 	file_enter_alone(f);
 	return f->lost ? -EIO : 0;
 }
@@ -183,7 +190,9 @@ static int zero_piece(struct file *f, const struct piece *p)
 	}
 	if (!c && (slot == SLOT_ZEROS || slot == SLOT_UNINIT))
 		return 0;
-	return dirty_write(f, *p, NULL, &c);
+	TRY(dirty_get(f, p->chunk, p->lo, p->hi, &c));
+	memset(c->bytes.p + p->lo, 0, p->hi - p->lo);
+	return 0;
 }
 
 int file_zero(struct file *f, uint64_t at, uint64_t len)

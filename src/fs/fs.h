@@ -19,6 +19,7 @@
 #include "fs/spare.h"
 
 struct fuse_session;
+struct notify;
 
 struct fs {
 	struct options opt;
@@ -30,6 +31,7 @@ struct fs {
 	struct budget *budget;
 	struct spare *spare;
 	struct fuse_session *session;
+	struct notify *notify; /* while it serves */
 	uint64_t began; /* meter_now, for the statistics */
 };
 

@@ -7,6 +7,7 @@
 struct inodes {
 	pthread_mutex_t lock;
 	struct inode *table;            /* all under lock */
+	struct inode *detached;         /* those in use that are in the table no more */
 	struct inode *newest, *oldest;  /* with a descriptor that may be closed */
 	unsigned nfds, max_fds;
 	struct backing *backing;
@@ -85,11 +86,29 @@ static void links_free(struct inode *n, struct inode **orphans)
 	}
 }
 
+static void detached_add(struct inodes *t, struct inode *n)
+{
+	n->next_detached = t->detached;
+	n->detached_link = &t->detached;
+	if (n->next_detached)
+		n->next_detached->detached_link = &n->next_detached;
+	t->detached = n;
+}
+
+static void detached_remove(struct inode *n)
+{
+	*n->detached_link = n->next_detached;
+	if (n->next_detached)
+		n->next_detached->detached_link = n->detached_link;
+}
+
 static void erase(struct inodes *t, struct inode *n)
 {
 	assert(!n->file && n->pins == 0);
 	if (!n->detached)
 		HASH_DEL(t->table, n);
+	else
+		detached_remove(n);
 	if (n->fd >= 0)
 		fd_close(t, n);
 	pthread_mutex_destroy(&n->lock);
@@ -144,22 +163,28 @@ int inodes_open(struct inodes **out, struct backing *b, unsigned max_fds)
 	return 0;
 }
 
+static void erase_unused(struct inodes *t, struct inode *n)
+{
+	while (n->links) {
+		struct link *l = n->links;
+		n->links = l->next;
+		mem_free(l);
+	}
+	n->pins = 0;
+	n->promoted = false;
+	erase(t, n);
+}
+
 /* At the end nothing is in use any more; what the kernel did not forget goes too. */
 void inodes_close(struct inodes *t)
 {
 	if (!t)
 		return;
 	struct inode *n, *next;
-	HASH_ITER(hh, t->table, n, next) {
-		while (n->links) {
-			struct link *l = n->links;
-			n->links = l->next;
-			mem_free(l);
-		}
-		n->pins = 0;
-		n->promoted = false;
-		erase(t, n);
-	}
+	HASH_ITER(hh, t->table, n, next)
+		erase_unused(t, n);
+	while (t->detached)
+		erase_unused(t, t->detached);
 	pthread_mutex_destroy(&t->lock);
 	mem_free(t);
 }
@@ -279,8 +304,10 @@ enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st)
 void inode_detach(struct inodes *t, struct inode *n)
 {
 	pthread_mutex_lock(&t->lock);
-	if (!n->detached)
+	if (!n->detached) {
 		HASH_DEL(t->table, n);
+		detached_add(t, n);
+	}
 	n->detached = true;
 	pthread_mutex_unlock(&t->lock);
 }
@@ -291,6 +318,8 @@ struct inode *inodes_any_open(struct inodes *t)
 
 	pthread_mutex_lock(&t->lock);
 	for (n = t->table; n && !n->handles; n = n->hh.next)
+		;
+	for (n = n ? n : t->detached; n && !n->handles; n = n->next_detached)
 		;
 	pthread_mutex_unlock(&t->lock);
 	return n;

@@ -16,6 +16,7 @@
 #include "fs/names.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
@@ -58,8 +59,9 @@ struct inode {
 	int fd;                   /* O_PATH or, while `promoted`, a real one; -1 none */
 	unsigned pins;
 	bool promoted;
-	bool detached;            /* not in the table any more */
+	struct inode *next_detached, **detached_link;
 
+	atomic_bool detached;     /* not in the table any more; changes under table lock */
 	mode_t type;              /* S_IFMT bits of the backing file; fixed */
 
 	pthread_mutex_t lock;     /* for what follows; taken after no other but the gate */
@@ -70,8 +72,8 @@ struct inode {
 	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet */
 	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
 	unsigned nwriters;        /* open handles that may write */
+	bool mistaken;            /* another program changed it: the kernel has old size and times */
 	bool told_torn;           /* its recovery has been logged */
-	bool suspect;             /* frame_suspect of the frame that was open last */
 	uint64_t last_size;       /* of the frame that was open last */
 	struct stat seen;         /* backing attributes after our last own change or open */
 };

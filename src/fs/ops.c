@@ -1,6 +1,7 @@
 #include "fs/ops.h"
 
 #include "base/log.h"
+#include "fs/file_share.h"
 #include "fs/session.h"
 #include "fs/stats.h"
 #include "fs/times.h"
@@ -59,6 +60,17 @@ void ops_attr_shown(struct fs *fs, struct inode *n, const struct probed *probed,
 	pthread_mutex_unlock(&n->lock);
 }
 
+/* An open frame that another program changed is read anew. True: it was, or can't be. Under n->lock. */
+static bool reloads(struct inode *n, const struct stat *st)
+{
+	if (!file_is_foreign(n, st))
+		return false;
+	if (inode_kind(n) != NODE_FRAME)
+		return true;
+	file_look_sidecar(n->file);
+	return file_reload_locked(n->file, false) != 0;
+}
+
 int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 {
 	struct probed probed = {.kind = inode_kind(n), .open = true};
@@ -67,9 +79,13 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 	int fd = inode_pin(fs->inodes, n);
 	TRY(fd);
 	int rc = stat_fd(fd, st);
+	pthread_mutex_lock(&n->lock);
+	if (rc >= 0 && n->file)
+		(void)reloads(n, st);
+	pthread_mutex_unlock(&n->lock);
 	if (rc >= 0 && inode_is_frame(n) && inodes_open_kind(fs->inodes, st) == NODE_PLAIN) {
 		inode_name(fs->inodes, n, name);
-		rc = probe_get(fs->probes, &fs->backing, fd, name, st, &probed);
+		probe_get(fs->probes, &fs->backing, fd, name, st, &probed);
 	}
 	inode_unpin(fs->inodes, n);
 	if (rc >= 0)
@@ -80,24 +96,33 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 /*
  * With the writeback cache the kernel believes its own size and times of an inode
  * it knows, whatever we say. A file that another program has changed must therefore become
- * another inode.
+ * another inode. Who has it open for reading goes on with the old one; who writes keeps it.
  */
 static void part_with_changed(struct fs *fs, const struct entry *e)
 {
 	struct stat st;
 
-	struct inode *n = e->probed.kind == NODE_PLAIN ? NULL : inode_known(fs->inodes, e);
+	struct inode *n = S_ISREG(e->st.st_mode) ? inode_known(fs->inodes, e) : NULL;
 	if (!n)
 		return;
 	pthread_mutex_lock(&n->lock);
 	/* Looked at anew: what e->st says may be older than our own last commit. */
-	bool changed = !n->file && n->seen.st_ino && stat_fd(e->fd, &st) == 0 &&
-		       (n->seen.st_size != st.st_size || n->seen.st_mtim.tv_sec != st.st_mtim.tv_sec ||
-			n->seen.st_mtim.tv_nsec != st.st_mtim.tv_nsec);
+	bool changed = stat_fd(e->fd, &st) == 0 && (n->file ? reloads(n, &st) : file_is_foreign(n, &st));
+	changed = (changed || n->mistaken) && n->nwriters == 0;
 	pthread_mutex_unlock(&n->lock);
 	if (changed)
 		inode_detach(fs->inodes, n);
 	inode_put(fs->inodes, n, 1);
+}
+
+void ops_seen(struct inode *n, const struct stat *st)
+{
+	if (inode_is_frame(n) || n->type != S_IFREG)
+		return;
+	pthread_mutex_lock(&n->lock);
+	if (n->nwriters == 0)
+		n->seen = *st;
+	pthread_mutex_unlock(&n->lock);
 }
 
 int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_entry_param *out)
@@ -108,6 +133,7 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 	struct inode *n = inode_from_entry(fs->inodes, parent, e);
 	if (!n)
 		return -ENOMEM;
+	ops_seen(n, &e->st);
 	*out = (struct fuse_entry_param){
 		.ino = ops_ino(fs, n),
 		.attr = e->st,
@@ -150,8 +176,10 @@ void ops_close_handle(struct fs *fs, struct handle *h)
 	*h->link = h->next;
 	if (h->next)
 		h->next->link = h->link;
-	if (h->file)
-		n->nwriters -= h->writable;
+	bool counted = h->writable && (h->file || h->fd >= 0);
+	n->nwriters -= counted;
+	if (counted && h->fd >= 0)
+		(void)stat_fd(h->fd, &n->seen); /* these changes were ours */
 	pthread_mutex_unlock(&n->lock);
 	if (h->file)
 		file_put(fs, n);

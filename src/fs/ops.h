@@ -23,7 +23,6 @@ struct handle {
 	struct dir *dir;       /* a directory, else NULL */
 	int fd;                /* a plain file, else -1 */
 	bool writable;
-	_Atomic uint32_t losses; /* of `file`, that the application knows of */
 	struct handle *next, **link; /* among those of the inode, under its lock */
 };
 
@@ -64,6 +63,9 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc);
 /* Attributes as the mount shows them, from those of the backing file. */
 NODISCARD int ops_attr(struct fs *fs, struct inode *n, struct stat *st);
 void ops_attr_shown(struct fs *fs, struct inode *n, const struct probed *probed, struct stat *st);
+
+/* A plain file as the kernel knows it; what differs later, and was not written by us, is another program's. */
+void ops_seen(struct inode *n, const struct stat *st);
 
 /* The entry becomes an inode with a new reference, and *out what the kernel is told. Takes e->fd. */
 NODISCARD int ops_enter(struct fs *fs, struct inode *parent, struct entry *e,

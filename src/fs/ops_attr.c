@@ -133,6 +133,8 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		rc = set_attr(fs, n, attr, to_set);
 	if (rc >= 0)
 		rc = ops_attr(fs, n, &st);
+	if (rc >= 0)
+		ops_seen(n, &st);
 	if (rc < 0)
 		fuse_reply_err(req, -rc);
 	else

@@ -58,7 +58,6 @@ static int open_frame(struct fs *fs, struct handle *h, int fd, struct fuse_file_
 			return rc;
 		}
 	}
-	h->losses = file_losses(h->file);
 	keep_pages(n, h->writable, fi);
 	return 0;
 }
@@ -79,6 +78,9 @@ int ops_open_handle(struct fs *fs, struct inode *n, int fd, struct fuse_file_inf
 	} else {
 		h->fd = fd >= 0 ? fd : open_plain(fs, n, fi->flags);
 		rc = h->fd < 0 ? h->fd : 0;
+		pthread_mutex_lock(&n->lock);
+		n->nwriters += rc >= 0 && h->writable;
+		pthread_mutex_unlock(&n->lock);
 	}
 	if (rc < 0) {
 		if (rc == -EBADMSG || rc == -ENOTSUP || rc == -EIO)
@@ -182,8 +184,7 @@ static int sync_frame(struct fs *fs, struct handle *h, enum durability how)
 	int rc = file_sync(h->file, how);
 	if (rc < 0)
 		ops_log(fs, h->inode, how == COMMIT_SYNC ? "fsync" : "close", rc);
-	int lost = file_take_loss(h->file, &h->losses); /* logged when it happened */
-	return -ops_errno(rc < 0 ? rc : lost);
+	return -ops_errno(rc);
 }
 
 /* Each close(2): the last chance to tell the application what went wrong. */

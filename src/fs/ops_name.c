@@ -1,5 +1,6 @@
 /* Names: lookup, forget, and what makes, removes and moves them. */
 #include "fs/ops.h"
+#include "fs/sidecar.h"
 #include "fs/times.h"
 
 #include <dirent.h>
@@ -314,6 +315,8 @@ static int remove_entry(struct fs *fs, struct inode *parent, int dirfd, struct e
 		if (rc == -ENOTEMPTY && remove_hidden(dirfd, e->backing) == 0)
 			rc = unlinkat(dirfd, e->backing, flags) < 0 ? -errno : 0;
 	}
+	if (rc >= 0 && e->probed.kind != NODE_PLAIN)
+		sidecar_remove(dirfd, e->backing);
 	struct inode *n = rc < 0 ? NULL : inode_known(fs->inodes, e);
 	if (n) {
 		inode_link_remove(fs->inodes, n, parent, e->backing);

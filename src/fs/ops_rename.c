@@ -4,6 +4,7 @@
  * another backing name than the one it gets.
  */
 #include "fs/ops.h"
+#include "fs/sidecar.h"
 #include "fs/times.h"
 
 #include <stdio.h>
@@ -129,6 +130,8 @@ static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsig
 	}
 	if (replaces)
 		replaced(fs, to);
+	if (from->e.probed.kind != NODE_PLAIN)
+		sidecar_rename(from->dirfd, from->e.backing, to->dirfd, name);
 	moved(fs, from, to, name);
 	return 0;
 }

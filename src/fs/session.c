@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "fs/keeper.h"
+#include "fs/notify.h"
 #include "fs/ops.h"
 
 #include <errno.h>
@@ -103,6 +104,7 @@ static void stop_serving(struct stopper *s)
 	wait_for_writeback(fs);
 	log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
 	s->detached = unmount(fs, true) == 0;
+	notify_stop(fs->notify); /* it waits for answers of ours */
 	fuse_session_exit(fs->session);
 	pthread_kill(s->main, SIGUSR1); /* out of its wait */
 }
@@ -256,7 +258,11 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 	}
 	rc = keeper_start(&keeper, fs, ready, ctx);
 	if (rc >= 0)
+		rc = notify_start(&fs->notify, fs);
+	if (rc >= 0)
 		rc = serve_until_stopped(fs, &detached);
+	notify_close(fs->notify);
+	fs->notify = NULL;
 	keeper_stop(keeper);
 	keeper = NULL;
 	int commit_rc = keeper_commit_all(fs);

@@ -1,0 +1,152 @@
+#include "fs/file_share.h"
+
+#include "base/log.h"
+#include "fs/notify.h"
+
+#include <unistd.h>
+
+#define SHARED_TRIES 3
+
+static bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* ctime alone is a chmod or a new name: no reason to read anything anew. */
+bool file_is_foreign(const struct inode *n, const struct stat *st)
+{
+	return n->seen.st_ino && !n->times.pending &&
+	       (n->seen.st_size != st->st_size || !same_time(n->seen.st_mtim, st->st_mtim));
+}
+
+void file_look_sidecar(struct file *f)
+{
+	struct inodes *inodes = f->fs->inodes;
+	char name[NAME_MAX + 1];
+	struct inode *parent;
+
+	if (inode_any_link(inodes, f->inode, &parent, name) < 0)
+		return;
+	int dirfd = inode_pin(inodes, parent);
+	if (dirfd >= 0) {
+		sidecar_look(&f->sidecar, dirfd, name);
+		inode_unpin(inodes, parent);
+	}
+	inode_put(inodes, parent, 1);
+}
+
+/* The gate is held, so nothing of ours is on its way. */
+static int reload_gated(struct file *f, bool sure)
+{
+	struct inode *n = f->inode;
+	struct stat st;
+	bool changed;
+
+	bool held = sidecar_enter(&f->sidecar, &changed);
+	int rc = stat_fd(f->fd, &st);
+	pthread_rwlock_wrlock(&f->lock);
+	uint64_t old = frame_size(f->frame);
+	bool clean = !f->dirty.dirty && !f->dirty.flushing && !frame_dirty(f->frame);
+	bool foreign = rc >= 0 && (sure || changed || f->lost || file_is_foreign(n, &st));
+	if (foreign && (clean || f->lost)) {
+		rc = file_reopen(f);
+		f->lost &= rc < 0;
+		n->cache_owner = f->cache_owner;
+		n->seen = st;
+		if (rc >= 0 && held)
+			sidecar_seen(&f->sidecar);
+		n->mistaken = true;
+		rc = rc < 0 ? rc : 1;
+	}
+	uint64_t size = frame_size(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	if (held)
+		sidecar_leave(&f->sidecar);
+	if (rc > 0)
+		notify_changed(f->fs->notify, n, size > old ? size : 0);
+	return rc;
+}
+
+int file_reload_locked(struct file *f, bool sure)
+{
+	/* The gate is taken by who commits: then the change is our own. */
+	if (inode_kind(f->inode) != NODE_FRAME || pthread_rwlock_trywrlock(&f->gate) != 0)
+		return 0;
+	int rc = reload_gated(f, sure);
+	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
+int file_reload(struct file *f, const struct stat *st)
+{
+	struct inode *n = f->inode;
+	int rc = 0;
+
+	pthread_mutex_lock(&n->lock);
+	if (!st || file_is_foreign(n, st))
+		rc = file_reload_locked(f, !st);
+	pthread_mutex_unlock(&n->lock);
+	return rc;
+}
+
+/* One that has lost its name to a newer inode of the same file is nobody's concern but ours. */
+static void watch_detached(struct file *f)
+{
+	struct stat st;
+
+	if (f->inode->detached && f->fd >= 0 && stat_fd(f->fd, &st) == 0)
+		IGNORE(file_reload(f, &st));
+}
+
+bool file_enter_shared(struct file *f)
+{
+	bool changed;
+
+	watch_detached(f);
+	for (int tries = 0;; tries++) {
+		bool held = sidecar_enter(&f->sidecar, &changed);
+		if (!held || !changed || tries == SHARED_TRIES)
+			return held;
+		sidecar_leave(&f->sidecar);
+		if (file_reload(f, NULL) <= 0)
+			tries = SHARED_TRIES - 1; /* it has changes of ours, or can't be read: go on with what there is */
+	}
+}
+
+void file_leave_shared(struct file *f, bool held)
+{
+	if (held)
+		sidecar_leave(&f->sidecar);
+}
+
+/* What the commit would write over is still the root that we know. */
+static bool is_our_root(struct file *f)
+{
+	struct frame_info info;
+	const struct frame_info *ours = frame_info(f->frame);
+
+	return frame_probe(frame_io(f->frame), &info) >= 0 && info.frame_len == ours->frame_len &&
+	       info.nbytes == ours->nbytes && info.cbytes == ours->cbytes && info.trailer_len == ours->trailer_len;
+}
+
+int file_enter_commit(struct file *f)
+{
+	bool changed;
+
+	file_look_sidecar(f);
+	int rc = sidecar_enter_alone(&f->sidecar, &changed);
+	if (rc <= 0 || !changed)
+		return rc;
+	if (is_our_root(f)) { /* somebody held the lock and wrote nothing */
+		sidecar_seen(&f->sidecar);
+		return rc;
+	}
+	sidecar_leave_alone(&f->sidecar);
+	return -ESTALE;
+}
+
+void file_leave_commit(struct file *f, int entered)
+{
+	if (entered > 0)
+		sidecar_leave_alone(&f->sidecar);
+}

@@ -1,0 +1,33 @@
+/*
+ * A frame that other programs change too: by replacing, cutting or lengthening the backing file, or as
+ * users of the reference library with its locking on (sidecar.h).
+ */
+#ifndef FS_FILE_SHARE_H
+#define FS_FILE_SHARE_H
+
+#include "fs/file.h"
+
+/* True: the backing file is not what it was after our last own change. Under n->lock. */
+bool file_is_foreign(const struct inode *n, const struct stat *st);
+
+/* Looks for the sidecar of an open frame. Holds no other lock but n->lock. */
+void file_look_sidecar(struct file *f);
+
+/*
+ * A clean file that somebody else changed is read anew; one with changes of ours stays as it is. 1: it was read
+ * anew, and the kernel is being told. `sure`: a sidecar says so, do not compare. Under n->lock.
+ */
+NODISCARD int file_reload_locked(struct file *f, bool sure);
+
+/* The same by who does not hold n->lock, with the attributes of the backing file as they are now. */
+NODISCARD int file_reload(struct file *f, const struct stat *st);
+
+/* Around every read: nobody writes meanwhile who takes part in locking, and what is read is the newest. */
+bool file_enter_shared(struct file *f);
+void file_leave_shared(struct file *f, bool held);
+
+/* Around a commit. 1: to be left. 0: nobody takes part. -ESTALE: another program wrote while we had changes. */
+NODISCARD int file_enter_commit(struct file *f);
+void file_leave_commit(struct file *f, int entered);
+
+#endif

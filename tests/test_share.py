@@ -1,0 +1,343 @@
+"""Other programs beside the mount: they change backing files, or share frames by the reference library's locks."""
+
+import mmap
+import os
+import random
+import shutil
+import threading
+import time
+
+import pytest
+
+from libdata import blob
+from libmount import wait_until
+from libposix import error_of, read_direct, write_at
+from libsharer import PAGE, Sharer, page, versions
+from test_stats import Moved
+
+CHUNK = 64 << 10
+SMALL = "chunksize=64K,blocksize=16K,entry_timeout=0.2,attr_timeout=0.2"
+SOON = 30
+
+
+def make_frame(blosc2, path, data, chunk=CHUNK):
+    schunk = blosc2.SChunk(chunksize=chunk, urlpath=str(path), mode="w", contiguous=True, cparams={"typesize": 1, "nthreads": 1})
+    for at in range(0, len(data), chunk):
+        schunk.append_data(data[at:at + chunk])
+
+
+def append(blosc2, path, data):
+    blosc2.open(str(path), mode="a").append_data(data)
+
+
+def shows(path, data):
+    """True when the mount shows this under a name, by size and by content."""
+    return path.stat().st_size == len(data) and path.read_bytes() == data
+
+
+@pytest.fixture
+def pair(mount, blosc2):
+    """A mount and a frame of the reference in it: 3 chunks."""
+    m = mount(SMALL)
+    data = blob(1, 3 * CHUNK, "text")
+    make_frame(blosc2, m.stored("f"), data)
+    return m, m.mnt / "f", data
+
+
+@pytest.fixture
+def reader(pair):
+    """The file open for reading, all of it in the kernel's cache."""
+    _, path, data = pair
+    fd = os.open(path, os.O_RDONLY)
+    assert os.pread(fd, len(data), 0) == data
+    yield fd
+    os.close(fd)
+
+
+# ---- changes of others
+
+def test_replaced_while_closed(pair, blosc2):
+    m, path, data = pair
+    assert path.read_bytes() == data
+    for seed, size in ((2, 3 * CHUNK), (3, CHUNK), (4, 5 * CHUNK)):
+        new = blob(seed, size, "text")
+        make_frame(blosc2, m.backing / "other", new)
+        os.rename(m.backing / "other", m.stored("f"))
+        wait_until(lambda: shows(path, new), SOON, "the new file")
+
+
+def test_replaced_while_open(pair, reader, blosc2):
+    """As with any file: who has the old one open keeps it."""
+    m, path, data = pair
+    new = blob(2, 2 * CHUNK, "text")
+    make_frame(blosc2, m.backing / "other", new)
+    os.rename(m.backing / "other", m.stored("f"))
+    wait_until(lambda: shows(path, new), SOON, "the new file")
+    assert os.pread(reader, len(data) + 1, 0) == data
+
+
+def test_rewritten_in_place_while_closed(pair, blosc2):
+    m, path, data = pair
+    assert path.read_bytes() == data
+    for seed, size in ((2, 3 * CHUNK), (3, CHUNK), (4, 5 * CHUNK)):
+        new = blob(seed, size, "text")
+        make_frame(blosc2, m.backing / "other", new)
+        shutil.copyfile(m.backing / "other", m.stored("f"))
+        wait_until(lambda: shows(path, new), SOON, "the new content")
+
+
+def test_appended_while_open(pair, reader, blosc2):
+    m, path, data = pair
+    for seed in range(2, 5):
+        more = blob(seed, CHUNK, "text")
+        append(blosc2, m.stored("f"), more)
+        data += more
+        wait_until(lambda: shows(path, data), SOON, "the longer file")
+        wait_until(lambda: path.stat() and os.fstat(reader).st_size == len(data), SOON, "the size of the open file")
+        assert os.pread(reader, len(data) + 1, 0) == data
+
+
+def test_appended_by_less_than_a_page(pair, reader, blosc2):
+    m, path, data = pair
+    new = data + b"tail"
+    make_frame(blosc2, m.backing / "other", new)
+    shutil.copyfile(m.backing / "other", m.stored("f"))
+    wait_until(lambda: path.stat() and os.fstat(reader).st_size == len(new), SOON, "the size of the open file")
+    assert os.pread(reader, len(new) + 1, 0) == new
+    wait_until(lambda: shows(path, new), SOON, "the longer file")
+
+
+def test_changed_while_open_for_reading(pair, reader, blosc2):
+    """The same length: what the kernel has cached is no more believed."""
+    m, path, data = pair
+    new = blob(2, 3 * CHUNK, "text")
+    schunk = blosc2.open(str(m.stored("f")), mode="a")
+    for n in range(3):
+        schunk.update_data(n, new[n * CHUNK:(n + 1) * CHUNK], copy=True)
+    wait_until(lambda: shows(path, new), SOON, "the new content")
+    wait_until(lambda: os.pread(reader, len(new), 0) == new, SOON, "the new content of the open file")
+
+
+def test_changed_while_open_for_writing_but_clean(pair, blosc2):
+    m, path, data = pair
+    new = blob(2, 3 * CHUNK, "text")
+    fd = os.open(path, os.O_RDWR)
+    assert os.pread(fd, len(data), 0) == data
+    schunk = blosc2.open(str(m.stored("f")), mode="a")
+    for n in range(3):
+        schunk.update_data(n, new[n * CHUNK:(n + 1) * CHUNK], copy=True)
+    schunk.append_data(b"x" * CHUNK)
+    new += b"x" * CHUNK
+    wait_until(lambda: path.stat() and os.fstat(fd).st_size == len(new), SOON, "the size")
+    wait_until(lambda: os.pread(fd, len(new), 0) == new, SOON, "the new content")
+    os.pwrite(fd, b"ours", 5)
+    os.close(fd)
+    new = new[:5] + b"ours" + new[9:]
+    assert path.read_bytes() == new
+    m.remount()
+    assert path.read_bytes() == new
+
+
+def test_cut_while_open_for_reading(pair, reader, blosc2):
+    """The name shows what is there. The old descriptor never shows bytes of neither version."""
+    m, path, data = pair
+    new = blob(2, CHUNK, "text")
+    make_frame(blosc2, m.backing / "other", new)
+    os.truncate(m.stored("f"), 0)
+    shutil.copyfile(m.backing / "other", m.stored("f"))
+    m.allow("f.b2frame: ")
+    wait_until(lambda: shows(path, new), SOON, "the shorter file")
+    try:
+        assert os.pread(reader, CHUNK, 0) in (new, data[:CHUNK])
+    except OSError:
+        pass
+    os.chmod(path, 0o600)
+    write_at(path, 0, b"ours")
+    assert path.read_bytes() == b"ours" + new[4:]
+
+
+def test_a_new_mode_is_no_new_content(mount):
+    m = mount(f"{SMALL},commit=0")
+    data = blob(3, 4 * CHUNK, "text")
+    (m.mnt / "f").write_bytes(data)
+    fd = os.open(m.mnt / "f", os.O_RDONLY | os.O_DIRECT)
+    room = mmap.mmap(-1, PAGE)
+    os.preadv(fd, [room], 0)
+    os.chmod(m.stored("f"), 0o600)
+    os.link(m.stored("f"), m.backing / "g.b2frame")
+    os.chmod(m.mnt / "f", 0o640)
+    os.chown(m.mnt / "f", os.getuid(), os.getgid())
+    os.setxattr(m.mnt / "f", "user.note", b"x")
+    os.close(os.open(m.mnt / "f", os.O_RDONLY))
+    with Moved(m) as moved:
+        os.preadv(fd, [room], 0)
+    os.close(fd)
+    assert room[:] == data[:PAGE]
+    assert moved("read", "decoded_blocks") == 0
+
+
+def test_plain_files_change_too(mount):
+    m = mount(SMALL)
+    path, stored = m.mnt / "plain", m.backing / "plain"
+    stored.write_bytes(b"one")
+    assert shows(path, b"one")
+    fd = os.open(path, os.O_RDONLY)
+    for data in (b"one and two", b"x", b"y" * 100_000):
+        stored.write_bytes(data)
+        wait_until(lambda: shows(path, data), SOON, "the new content")
+    os.close(fd)
+    write_at(path, 3, b"ours")
+    assert stored.read_bytes()[:10] == b"yyyoursyyy"
+    inode = path.stat().st_ino
+    assert shows(path, b"yyyours" + b"y" * 99_993) and path.stat().st_ino == inode
+
+
+def test_entries_come_and_go(pair, blosc2):
+    m, path, data = pair
+    assert not (m.mnt / "new").exists() and not (m.mnt / "d").exists()
+    make_frame(blosc2, m.stored("new"), data)
+    (m.backing / "d").mkdir()
+    wait_until(lambda: (m.mnt / "new").exists() and (m.mnt / "d").is_dir(), SOON, "new entries")
+    assert (m.mnt / "new").read_bytes() == data
+    assert sorted(os.listdir(m.mnt)) == ["d", "f", "new"]
+    os.unlink(m.stored("new"))
+    os.rmdir(m.backing / "d")
+    wait_until(lambda: not (m.mnt / "new").exists() and not (m.mnt / "d").exists(), SOON, "entries gone")
+    os.rename(m.stored("f"), m.stored("g"))
+    wait_until(lambda: (m.mnt / "g").exists() and not path.exists(), SOON, "another name")
+    assert (m.mnt / "g").read_bytes() == data
+
+
+# ---- locks of the reference library
+
+def generation(m, name="f"):
+    return int.from_bytes((m.backing / f"{name}.b2frame.b2lock").read_bytes()[8:16], "little")
+
+
+def put(fd, version, pages):
+    os.pwrite(fd, page(version) * pages, 0)
+    os.fsync(fd)
+
+
+@pytest.mark.concurrent
+def test_readers_of_the_library_beside_a_writer_of_the_mount(mount, blosc2):
+    """What they read was written, and is as new as the last fsync before they asked."""
+    m = mount("chunksize=64K,blocksize=16K,commit=1")
+    pages, rounds = 64, 25
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
+    put(fd, 1, pages)
+    assert not (m.backing / "f.b2frame.b2lock").exists()  # nobody takes part yet
+    with Sharer("reader", m.stored("f")) as one, Sharer("reader", m.stored("f")) as two:
+        before = generation(m)
+        for version in range(2, rounds):
+            for sharer in (one, two):
+                sharer.tell("read")
+            put(fd, version, pages + version)
+            for sharer in (one, two):  # while it was written
+                assert set(sharer.answer()) <= {version - 1, version}
+            seen = one.ask("read")
+            assert set(seen[:pages]) == {version}
+        assert generation(m) >= before + rounds - 2
+    os.close(fd)
+
+
+@pytest.mark.concurrent
+def test_readers_of_the_mount_beside_a_writer_of_the_library(mount, blosc2):
+    m = mount("chunksize=64K,blocksize=16K,attr_timeout=0.1,entry_timeout=0.1")
+    make_frame(blosc2, m.stored("f"), page(1) * 48)
+    with Sharer("writer", m.stored("f")) as writer:
+        fd = os.open(m.mnt / "f", os.O_RDONLY | os.O_DIRECT)
+        room = mmap.mmap(-1, CHUNK)
+        rng = random.Random(1)
+        for version in range(2, 20):
+            writer.tell(version)
+            for _ in range(10):
+                os.preadv(fd, [room], rng.randrange(3) * CHUNK)
+                assert set(versions(room[:])) <= {version - 1, version}
+            chunks = writer.answer()
+            os.preadv(fd, [room], 2 * CHUNK)
+            assert set(versions(room[:])) == {version}
+        os.close(fd)
+        wait_until(lambda: (m.mnt / "f").stat().st_size == chunks * CHUNK, SOON, "the size")
+        assert set(versions(read_direct(m.mnt / "f", chunks * CHUNK))) <= set(range(2, 20))
+
+
+def later(call):
+    """A call in a thread of its own: (thread, what it returned, in a list)."""
+    result = []
+    thread = threading.Thread(target=lambda: result.append(call()))
+    thread.start()
+    return thread, result
+
+
+def test_who_waits_for_whom(mount, blosc2):
+    m = mount("chunksize=64K,blocksize=16K,commit=0")
+    data = blob(5, 2 * CHUNK, "text")
+    (m.mnt / "f").write_bytes(data)
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    with Sharer("lock", m.stored("f")) as other:
+        other.ask("shared")
+        assert read_direct(m.mnt / "f", len(data)) == data  # shared
+        os.pwrite(fd, b"new", 0)
+        thread, done = later(lambda: os.fsync(fd))
+        time.sleep(0.3)
+        assert not done, "a commit in spite of a shared lock"
+        other.ask("none")
+        thread.join(60)
+        assert done
+        other.ask("exclusive")
+        thread, done = later(lambda: read_direct(m.mnt / "f", 3)[:3])
+        time.sleep(0.3)
+        assert not done, "a read in spite of an exclusive lock"
+        other.ask("none")
+        thread.join(60)
+        assert done == [b"new"]
+        assert generation(m) == 1
+    os.close(fd)
+
+
+def test_a_lock_alone_is_no_change(mount, blosc2):
+    """Somebody holds the library's lock exclusively only to read: what we have not written yet stays ours."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0")
+    (m.mnt / "f").write_bytes(page(1) * 32)
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    with Sharer("reader", m.stored("f")) as reader:
+        put(fd, 2, 32)
+        os.pwrite(fd, page(3) * 32, 0)
+        assert set(reader.ask("read")) == {2}  # under holding_lock, which counts
+        os.fsync(fd)
+        assert set(reader.ask("read")) == {3}
+    os.close(fd)
+
+
+def test_two_writers_are_told(mount, blosc2):
+    """Ours does not destroy what the other program wrote, and hears of it."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0")
+    (m.mnt / "f").write_bytes(page(1) * 32)
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    with Sharer("writer", m.stored("f")) as writer:
+        put(fd, 2, 32)
+        os.pwrite(fd, page(4) * 16, 0)
+        wait_until(lambda: os.pread(fd, 4, 0) == page(4)[:4])
+        with open(m.mnt / "f", "rb") as f:
+            read_direct(m.mnt / "f", 10)  # sends the kernel's dirty pages to the daemon
+        writer.ask(3)
+        m.allow("f.b2frame: ", "background commit")
+        assert error_of(os.fsync, fd) == "ESTALE"
+    with pytest.raises(OSError):
+        os.close(fd)
+    stored = blosc2.open(str(m.stored("f")))
+    assert set(versions(b"".join(stored.decompress_chunk(n) for n in range(stored.nchunks)))) == {3}
+
+
+def test_sidecars_follow_their_frames(mount, blosc2):
+    m = mount()
+    for name in "ab":
+        (m.mnt / name).write_bytes(name.encode())
+        (m.backing / f"{name}.b2frame.b2lock").write_bytes(name.encode() * 16)
+    os.rename(m.mnt / "a", m.mnt / "c")
+    assert sorted(os.listdir(m.backing)) == ["b.b2frame", "b.b2frame.b2lock", "c.b2frame", "c.b2frame.b2lock"]
+    os.unlink(m.mnt / "b")
+    assert sorted(os.listdir(m.backing)) == ["c.b2frame", "c.b2frame.b2lock"]
+    os.rename(m.mnt / "c", m.mnt / ("n" * 247))  # no room for a sidecar's name
+    assert os.listdir(m.mnt) == ["n" * 247]
