@@ -7,6 +7,9 @@
 /* Below this no codec spares a byte that its own framing does not cost. */
 #define CODE_MIN 16
 
+/* What a payload must spare at least, as a shift: less than 1/128 is not worth any reader's time. */
+#define SPARE_SHIFT 7
+
 static int run_decode(int32_t csize, struct cursor *in, struct span dst)
 {
 	uint8_t token = cursor_u8(in);
@@ -82,7 +85,7 @@ ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct spa
 		return src.p[0] ? 5 : 4;
 	}
 	/* A payload of exactly src.n bytes would read as plain ones. */
-	struct span room = {dst.p + 4, min_u64(dst.n - 4, src.n - 1)};
+	struct span room = {dst.p + 4, min_u64(dst.n - 4, src.n - 1 - (src.n >> SPARE_SHIFT))};
 	ssize_t n = 0;
 	if (src.n >= CODE_MIN)
 		n = sc->codec->encode(sc->state, sc->level, src, room);
