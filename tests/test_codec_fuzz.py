@@ -11,7 +11,7 @@ CORPUS = REPO / "tests/c/codec_corpus"
 SECONDS = int(os.environ.get("CODEC_FUZZ_SECONDS", 3))
 
 
-@pytest.mark.parametrize("target", ["chunk", "blosclz"])
+@pytest.mark.parametrize("target", ["chunk", "blosclz", "lz4", "lz4hc"])
 def test_mutated_bytes_do_no_harm(target):
     seeds = sorted((CORPUS / target).iterdir())
     if target == "chunk":

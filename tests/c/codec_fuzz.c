@@ -3,10 +3,10 @@
  * answer with an error or with bytes, and touch nothing else. Meant for a build with
  * sanitizers; all bytes handed over lie in allocations of exactly their size.
  *
- *   codec_fuzz chunk|blosclz SECONDS SEED FILE...
+ *   codec_fuzz chunk|blosclz|lz4|lz4hc SECONDS SEED FILE...
  *
  * changes the files' bytes at random; the seed of each round is printed when a signal ends the
- * program. Built with clang as codec_fuzz_chunk and codec_fuzz_blosclz, libFuzzer drives the same two
+ * program. Built with clang as codec_fuzz_chunk, codec_fuzz_blosclz and so on, libFuzzer drives the same
  * functions; with -Dc_args=-fsanitize=fuzzer-no-link it sees the branches of the codec.
  */
 #include "codec/chunk.h"
@@ -129,21 +129,24 @@ static bool try_chunk(struct scratch *s, struct view v)
 }
 
 /* Two bytes of length, then a payload; what decodes and what does not is also encoded. */
-static bool try_blosclz(struct view v)
+static bool try_codec(const char *name, struct view v)
 {
-	static void *codec_state;
-	const struct codec *codec = codec_by_name(view_of("blosclz", 7));
+	static void *states[CODEC_IDS];
+	const struct codec *codec = codec_by_name(view_of(name, strlen(name)));
+	void **state_of = &states[codec->id];
 	if (v.n < 3)
 		return false;
-	if (!codec_state && codec->state_new(&codec_state) < 0)
+	if (!*state_of && codec->state_new(state_of) < 0)
 		abort();
+	void *codec_state = *state_of;
 	size_t n = (size_t)get_le16(v.p) + 1;
 	uint8_t *in = exact_copy(v.p + 2, v.n - 2), *dst = malloc(n), *back = malloc(v.n);
 	uint8_t *small = malloc(v.n);
 	if (!dst || !back || !small)
 		abort();
 	int rc = codec->decode(codec_state, view_of(in, v.n - 2), span_of(dst, n), NULL);
-	size_t room = 1 + v.p[1] % (v.n - 2);
+	/* Mostly enough room, so that what comes out is decoded. */
+	size_t room = v.p[0] & 3 ? v.n - 2 : 1 + get_le16(v.p) % (v.n - 2);
 	ssize_t len = codec->encode(codec_state, 1 + v.p[0] % 9, view_of(in, v.n - 2), span_of(small, room));
 	if (len < 0 || (size_t)len > room)
 		abort();
@@ -225,7 +228,7 @@ int main(int argc, char **argv)
 		uint8_t *p = exact_copy(from.p, n);
 		if (n)
 			mutate(p, n);
-		whole += chunks ? try_chunk(s, view_of(p, n)) : try_blosclz(view_of(p, n));
+		whole += chunks ? try_chunk(s, view_of(p, n)) : try_codec(argv[1], view_of(p, n));
 		free(p);
 	}
 	printf("%lu rounds, %lu decoded\n", rounds, whole);
