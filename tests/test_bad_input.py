@@ -155,7 +155,7 @@ def test_truncated_frames(bad):
     lengths = {0, 1, 16, 86, 87, 96, 97, 111, 112, 132, *(edge + d for pair in parts.values() for edge in pair for d in (-1, 0, 1))}
     for length in sorted(n for n in lengths if 0 <= n < len(bad.original)):
         result = serve(bad, f"bad{length}", bad.original[:length])
-        if length == 132:  # exactly the frame that it was when it was made: empty
+        if length in (0, 132):  # what it was when it was made, empty: before its first bytes, and after
             continue
         assert result != "same" and result != "wrong", length
     goes_on(bad)
@@ -174,8 +174,29 @@ def test_a_frame_cut_while_open(bad):
     goes_on(bad)
 
 
-@pytest.mark.parametrize("content", [b"just a text file\n", b"", b"\x9e\xa8b2frame\0", b"\x9e" * 500, os.urandom(4096)],
-                         ids=["text", "empty", "magic", "marks", "noise"])
+def test_a_name_without_bytes_is_an_empty_file(bad, blosc2):
+    """What a power cut leaves of a file that was just made: it opens, and takes what is written."""
+    import libblosc
+    for name in ("bad", "worse"):
+        bad.stored(name).write_bytes(b"")
+    assert {"bad", "worse"} <= set(os.listdir(bad.mnt)) and os.stat(bad.mnt / "bad").st_size == 0
+    with pytest.raises(FileExistsError):
+        os.open(bad.mnt / "bad", os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+    with open(bad.mnt / "bad", "rb") as reader:
+        assert reader.read() == b"" and bad.stored("bad").stat().st_size == 0
+        with open(bad.mnt / "bad", "ab") as writer:
+            writer.write(b"first bytes")
+        assert reader.read() == b"first bytes"
+    os.rename(bad.mnt / "worse", bad.mnt / "moved")
+    (bad.mnt / "moved").write_bytes(b"x" * 3_000_000)
+    bad.remount()
+    assert (bad.mnt / "bad").read_bytes() == b"first bytes"
+    assert libblosc.chunk_bytes(libblosc.open_frame(bad.stored("bad"))) == b"first bytes"
+    assert libblosc.chunk_bytes(libblosc.open_frame(bad.stored("moved"))) == b"x" * 3_000_000
+
+
+@pytest.mark.parametrize("content", [b"just a text file\n", b"\x9e\xa8b2frame\0", b"\x9e" * 500, os.urandom(4096)],
+                         ids=["text", "magic", "marks", "noise"])
 def test_not_a_frame(bad, content):
     bad.stored("bad").write_bytes(content)
     assert "bad.b2frame" in os.listdir(bad.mnt) and "bad" not in os.listdir(bad.mnt)

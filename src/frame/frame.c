@@ -255,10 +255,10 @@ int frame_resize(struct frame *f, uint64_t nbytes)
  */
 static void reclaim_tail(struct frame *f)
 {
-	if (f->doubt || f->recovered || f->info.nbytes || f->space.busy || !f->unsynced ||
+	if (f->doubt || f->suspect || f->recovered || f->info.nbytes || f->space.busy || !f->unsynced ||
 	    f->space.nroot < RECLAIM_LEAST)
 		return;
-	if (io_sync(f->io) < 0)
+	if (frame_sync_io(f) < 0)
 		return;
 	f->unsynced = false;
 	frame_young_clear(f);

@@ -182,6 +182,13 @@ NODISCARD int frame_compact(struct frame *f, uint64_t step);
 /* True: something changed since the last commit. [reader] */
 bool frame_dirty(const struct frame *f);
 
+/*
+ * True: a sync failed, and until one succeeds every commit has to write all since the last good one
+ * once more. Who closes a frame and opens it again passes that on. [mutator]
+ */
+bool frame_suspect(const struct frame *f);
+void frame_set_suspect(struct frame *f);
+
 enum durability {
 	COMMIT_LATER, /* written, in order; the disk may take its time    */
 	COMMIT_SYNC,  /* data, index, trailer - sync - header - sync      */

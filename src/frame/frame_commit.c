@@ -84,7 +84,7 @@ int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
 static int write_header(struct frame *f, const struct header_root *root, uint32_t trailer_len)
 {
 	struct frame_info *info = &f->info;
-	int rc = io_pwrite(f->io, 0, view_of(f->head.p, HEADER_FIXED));
+	int rc = io_pwrite(f->io, 0, view_of(f->head.p, f->suspect ? f->head.n : HEADER_FIXED));
 	f->unsynced = f->changed = true;
 	f->doubt = rc < 0;
 	if (rc < 0) {
@@ -128,7 +128,7 @@ static void forget_front(struct frame *f)
 /* All that was written is on disk, the newest root too. */
 static int sync_root(struct frame *f)
 {
-	TRY(io_sync(f->io));
+	TRY(frame_sync_io(f));
 	frame_young_clear(f);
 	if (f->recovered || f->doubt)
 		return 0;
@@ -350,9 +350,9 @@ static int write_front(struct frame *f)
 		rc = buf_append(&now, buf_view(&f->trailer));
 	if (rc == 0 && f->noted)
 		rc = frame_sign_empty(f, buf_view(&f->head), buf_span(&now));
-	if (rc == 0)
+	if (rc == 0 && !f->suspect)
 		rc = io_pread(f->io, at, span_of(there.p, n));
-	if (rc == 0 && memcmp(there.p, now.p, body) != 0 && f->unsynced)
+	if (rc == 0 && f->unsynced && (f->suspect || memcmp(there.p, now.p, body) != 0))
 		rc = sync_root(f);
 	if (rc == 0)
 		rc = io_pwrite(f->io, at, buf_view(&now));
@@ -365,8 +365,9 @@ static int write_front(struct frame *f)
 
 static int commit_empty(struct frame *f, enum durability how)
 {
-	if (f->info.nbytes) {
+	if (f->info.nbytes)
 		TRY(vacate_front(f));
+	if (f->info.nbytes || f->suspect) {
 		TRY(write_front(f));
 		if (how == COMMIT_SYNC || !f->known)
 			TRY(sync_root(f));
@@ -405,6 +406,10 @@ int frame_commit(struct frame *f, enum durability how)
 {
 	if (f->state == FRAME_BROKEN)
 		return f->error;
+	if (f->suspect) /* no root may point at what is gone */
+		how = COMMIT_SYNC;
+	if (f->suspect && f->state == FRAME_CLEAN)
+		f->state = FRAME_DIRTY; /* the root itself may be gone */
 	bool dirty = f->state == FRAME_DIRTY;
 	if (dirty) {
 		uint64_t start = meter_now();
@@ -423,6 +428,7 @@ int frame_commit(struct frame *f, enum durability how)
 		TRY(commit_recovered(f));
 	if (f->unsynced)
 		TRY(sync_root(f));
+	f->suspect = false;
 	if (dirty) { /* a clean frame is synced without writing: the times of its file stay */
 		forget_front(f);
 		frame_space_trim(f);

@@ -54,6 +54,7 @@ struct frame {
 	bool changed;            /* a commit of ours wrote a root                */
 	bool doubt;              /* a failed write may have put another root on disk */
 	bool unsynced;           /* the root on disk may not be durable yet      */
+	bool suspect;            /* a sync failed: see redo.c                    */
 	struct frame_info info;  /* the root on disk                             */
 	uint64_t nbytes;         /* with the changes since                       */
 	struct index index;      /* likewise                                     */
@@ -125,6 +126,9 @@ NODISCARD int frame_fetch(struct frame *f, uint32_t n, struct buf *out);
 /* Chunks with checksums: only those of the runs in `young`, or all. At most *budget bytes are read. */
 NODISCARD int frame_verify_young(struct frame *f, struct view young, uint64_t *budget);
 NODISCARD int frame_verify_all(struct frame *f, uint64_t *budget);
+
+/* redo.c: io_sync, which may be believed. A frame that is `suspect` has to be committed anew as well. */
+NODISCARD int frame_sync_io(struct frame *f);
 
 /* frame_space.c. Chunk n is not part of the next root. */
 void frame_space_open(struct frame *f, uint64_t file_len);

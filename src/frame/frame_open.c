@@ -355,7 +355,7 @@ static void rewrite_header(struct frame *f)
 	if (!f->writable || io_pwrite(f->io, 0, fixed) < 0)
 		return;
 	f->recovered = false;
-	f->unsynced = io_sync(f->io) < 0;
+	f->unsynced = frame_sync_io(f) < 0;
 }
 
 int frame_load(struct frame *f, bool sparse)

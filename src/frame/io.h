@@ -3,7 +3,7 @@
  * calls or make the n-th one fail. io_file.c is the real one, io_mem.c a frame
  * in memory.
  *
- * Every call is whole: a short transfer is continued, EINTR repeated. A read
+ * Every call is whole: a short transfer is continued, EINTR repeated, but not for ever. A read
  * past the end is -EBADMSG: the caller has checked against the size, so the
  * file was cut under it.
  */

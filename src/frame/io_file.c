@@ -18,6 +18,17 @@ struct io_file {
 /* One system call never moves more than this: Linux stops a little short of 2 GiB anyway. */
 #define STEP_MAX (1u << 30)
 
+/* Signals come and go. A call that is interrupted so often in a row is broken. */
+#define INTERRUPTED_MOST 1000
+
+/* After a failed call: 0 when it was only interrupted, and is to be made again. */
+static int judge_failure(unsigned *interrupted)
+{
+	if (errno != EINTR)
+		return -errno;
+	return ++*interrupted < INTERRUPTED_MOST ? 0 : -EIO;
+}
+
 static int fd_of(const struct io *io)
 {
 	return ((const struct io_file *)io)->fd;
@@ -25,6 +36,7 @@ static int fd_of(const struct io *io)
 
 static int file_pread(struct io *io, uint64_t at, struct span dst)
 {
+	unsigned interrupted = 0;
 	size_t done = 0;
 	meter_add(METER_DISK_READS, 1);
 	meter_add(METER_DISK_READ_BYTES, dst.n);
@@ -33,8 +45,8 @@ static int file_pread(struct io *io, uint64_t at, struct span dst)
 		ssize_t got = pread(fd_of(io), dst.p + done, step, (off_t)(at + done));
 		if (got == 0)
 			return CORRUPT("file ends too early", at + done);
-		if (got < 0 && errno != EINTR)
-			return -errno;
+		if (got < 0)
+			TRY(judge_failure(&interrupted));
 		done += got > 0 ? (size_t)got : 0;
 	}
 	return 0;
@@ -42,6 +54,7 @@ static int file_pread(struct io *io, uint64_t at, struct span dst)
 
 static int file_pwrite(struct io *io, uint64_t at, struct view src)
 {
+	unsigned interrupted = 0;
 	size_t done = 0;
 	meter_add(METER_DISK_WRITES, 1);
 	meter_add(METER_DISK_WRITTEN_BYTES, src.n);
@@ -50,8 +63,8 @@ static int file_pwrite(struct io *io, uint64_t at, struct view src)
 		ssize_t put = pwrite(fd_of(io), src.p + done, step, (off_t)(at + done));
 		if (put == 0)
 			return -EIO;
-		if (put < 0 && errno != EINTR)
-			return -errno;
+		if (put < 0)
+			TRY(judge_failure(&interrupted));
 		done += put > 0 ? (size_t)put : 0;
 	}
 	return 0;
@@ -59,8 +72,11 @@ static int file_pwrite(struct io *io, uint64_t at, struct view src)
 
 static int file_sync(struct io *io)
 {
+	unsigned interrupted = 0;
 	meter_add(METER_DISK_SYNCS, 1);
-	return fdatasync(fd_of(io)) < 0 ? -errno : 0;
+	while (fdatasync(fd_of(io)) < 0)
+		TRY(judge_failure(&interrupted));
+	return 0;
 }
 
 static int file_size(struct io *io, uint64_t *size)
@@ -74,21 +90,19 @@ static int file_size(struct io *io, uint64_t *size)
 
 static int file_truncate(struct io *io, uint64_t size)
 {
-	int rc;
-	do
-		rc = ftruncate(fd_of(io), (off_t)size);
-	while (rc < 0 && errno == EINTR);
-	return rc < 0 ? -errno : 0;
+	unsigned interrupted = 0;
+	while (ftruncate(fd_of(io), (off_t)size) < 0)
+		TRY(judge_failure(&interrupted));
+	return 0;
 }
 
 static int file_punch(struct io *io, uint64_t at, uint64_t len)
 {
 	int how = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-	int rc;
-	do
-		rc = fallocate(fd_of(io), how, (off_t)at, (off_t)len);
-	while (rc < 0 && errno == EINTR);
-	return rc < 0 ? -errno : 0;
+	unsigned interrupted = 0;
+	while (fallocate(fd_of(io), how, (off_t)at, (off_t)len) < 0)
+		TRY(judge_failure(&interrupted));
+	return 0;
 }
 
 static void file_close(struct io *io)

@@ -12,244 +12,390 @@ struct dirty_chunk *dirty_find_flushing(const struct dirty *d, uint32_t n)
 	return c;
 }
 
-struct dirty_chunk *dirty_find(const struct dirty *d, uint32_t n)
+static struct dirty_chunk *find_dirty(const struct dirty *d, uint32_t n)
 {
 	struct dirty_chunk *c;
 	HASH_FIND(hh, d->dirty, &n, sizeof n, c);
+	return c;
+}
+
+struct dirty_chunk *dirty_find(const struct dirty *d, uint32_t n)
+{
+	struct dirty_chunk *c = find_dirty(d, n);
 	return c ? c : dirty_find_flushing(d, n);
 }
 
-/* What a chunk holds counts against the budget; of one dirty in part, the blocks that are here. */
-static void charge(struct file *f, struct dirty_chunk *c, size_t bytes)
+/* What a chunk holds counts against the budget. */
+static void charge(struct dirty_chunk *c)
 {
-	budget_add(f->fs->budget, (int64_t)bytes - (int64_t)c->charged);
-	c->charged = bytes;
+	size_t now = sizeof *c + c->bytes.cap + c->npages * (size_t)DIRTY_PAGE + c->page_cap * sizeof *c->page;
+
+	if (now == c->charged)
+		return;
+	budget_add(c->file->fs->budget, (int64_t)now - (int64_t)c->charged);
+	c->charged = now;
 }
 
-/* Room for `need` bytes, by doubling, so that a small file stays small. */
-static int chunk_reserve(struct file *f, struct dirty_chunk *c, uint32_t need)
+static void drop_pages(struct dirty_chunk *c, uint32_t first)
 {
-	size_t before = c->bytes.cap;
-	size_t limit = frame_info(f->frame)->chunk_size;
-
-	if (need <= before)
-		return 0;
-	if (!before && !c->have && need > limit / 2)
-		c->bytes = spare_take(f->fs->spare, limit);
-	TRY(buf_reserve(&c->bytes, need > limit / 2 ? max_u64(limit, need)
-						    : max_u64(need, min_u64(limit, before * 2))));
-	if (!c->have)
-		charge(f, c, c->bytes.cap);
-	return 0;
+	for (uint32_t i = first; i < c->npages; i++)
+		mem_free(c->page[i].p);
+	c->npages = (uint32_t)min_u64(c->npages, first);
+	if (c->npages)
+		return;
+	mem_free(c->page);
+	c->page = NULL;
+	c->page_cap = 0;
 }
 
 void dirty_free(struct file *f, struct dirty_chunk *c)
 {
-	charge(f, c, 0);
-	if (c->bytes.cap >= frame_info(f->frame)->chunk_size && !c->have)
+	budget_add(f->fs->budget, -(int64_t)c->charged);
+	drop_pages(c, 0);
+	if (c->bytes.cap >= frame_info(f->frame)->chunk_size)
 		spare_give(f->fs->spare, &c->bytes);
 	else
 		buf_free(&c->bytes);
-	mem_free(c->have);
 	mem_free(c);
-}
-
-static uint32_t nblocks(const struct dirty_chunk *c)
-{
-	return (uint32_t)ceil_div(c->bytes.n, c->blocksize);
-}
-
-/* Decoded place of a block in its chunk. */
-static struct extent block_bytes(const struct dirty_chunk *c, uint32_t b)
-{
-	uint32_t off = b * c->blocksize;
-	return (struct extent){off, (uint32_t)min_u64(c->blocksize, c->bytes.n - off)};
-}
-
-/* The blocks of [lo, hi) get here, but for those that will be written over as a whole. */
-static int load_blocks(struct file *f, struct dirty_chunk *c, uint32_t lo, uint32_t hi)
-{
-	for (uint32_t b = lo / c->blocksize; b < nblocks(c) && b * c->blocksize < hi; b++) {
-		struct extent e = block_bytes(c, b);
-		if (c->have[b])
-			continue;
-		if (lo > e.off || hi < e.off + e.len)
-			TRY(file_read_stored(f, c->n, e.off, span_of(c->bytes.p + e.off, e.len)));
-		c->have[b] = true;
-		charge(f, c, c->charged + e.len);
-	}
-	return 0;
-}
-
-/* From dirty in part to wholly here. */
-static int complete(struct file *f, struct dirty_chunk *c)
-{
-	if (!c->have)
-		return 0;
-	for (uint32_t b = 0; b < nblocks(c); b++) {
-		struct extent e = block_bytes(c, b);
-		if (c->have[b])
-			continue;
-		TRY(file_read_stored(f, c->n, e.off, span_of(c->bytes.p + e.off, e.len)));
-		c->have[b] = true;
-	}
-	mem_free(c->have);
-	c->have = NULL;
-	charge(f, c, c->bytes.cap);
-	return 0;
-}
-
-/* The bytes that an older copy has, which is with the workers. */
-static int copy_flushing(struct file *f, struct dirty_chunk *c, const struct dirty_chunk *old)
-{
-	if (old->have) {
-		c->blocksize = old->blocksize;
-		c->have = mem_zalloc_array(nblocks(old), sizeof *c->have);
-		if (!c->have)
-			return -ENOMEM;
-	}
-	TRY(chunk_reserve(f, c, (uint32_t)old->bytes.n));
-	c->bytes.n = old->bytes.n;
-	if (!old->have) {
-		memcpy(c->bytes.p, old->bytes.p, old->bytes.n);
-		return 0;
-	}
-	for (uint32_t b = 0; b < nblocks(old); b++) {
-		struct extent e = block_bytes(old, b);
-		if (!old->have[b])
-			continue;
-		memcpy(c->bytes.p + e.off, old->bytes.p + e.off, e.len);
-		c->have[b] = true;
-	}
-	charge(f, c, old->charged);
-	return 0;
-}
-
-/* Few of its blocks will change: the others need not come here at all. */
-static bool part_is_enough(const struct file_stored *st, uint32_t len, uint32_t lo, uint32_t hi)
-{
-	return st->patchable && st->blocksize <= len / 4 && hi - lo <= len / 4;
-}
-
-static int load_stored(struct file *f, struct dirty_chunk *c, uint32_t lo, uint32_t hi)
-{
-	uint32_t len = frame_chunk_span(f->frame, c->n).len;
-	struct workspace *ws = workspace_get();
-	struct file_stored st;
-
-	if (!ws)
-		return -ENOMEM;
-	TRY(file_look_stored(f, c->n, &st));
-	if (hi > lo && part_is_enough(&st, len, lo, hi)) {
-		c->blocksize = st.blocksize;
-		c->have = mem_zalloc_array(ceil_div(len, c->blocksize), sizeof *c->have);
-		if (!c->have)
-			return -ENOMEM;
-		TRY(chunk_reserve(f, c, len));
-		c->bytes.n = len;
-		return load_blocks(f, c, lo, hi);
-	}
-	TRY(chunk_reserve(f, c, len));
-	TRY(frame_read_chunk(f->frame, c->n, ws->scratch, span_of(c->bytes.p, len)));
-	c->bytes.n = len;
-	return 0;
-}
-
-/* The bytes that the chunk has now, as far as a write to [lo, hi) needs them. */
-static int load(struct file *f, struct dirty_chunk *c, uint32_t lo, uint32_t hi)
-{
-	struct dirty_chunk *old = dirty_find_flushing(&f->dirty, c->n);
-	if (old)
-		return copy_flushing(f, c, old);
-	enum slot_kind slot = frame_slot(f->frame, c->n);
-	if (slot == SLOT_ZEROS || slot == SLOT_UNINIT)
-		return 0;
-	return load_stored(f, c, lo, hi);
-}
-
-/* Makes [0, hi) addressable, with zeros up to lo; [lo, hi) is the caller's to fill. */
-static int stretch(struct file *f, struct dirty_chunk *c, uint32_t lo, uint32_t hi)
-{
-	if (c->have)
-		return load_blocks(f, c, lo, hi);
-	TRY(chunk_reserve(f, c, hi));
-	if (lo > c->bytes.n)
-		memset(c->bytes.p + c->bytes.n, 0, lo - c->bytes.n);
-	if (hi > c->bytes.n)
-		c->bytes.n = hi;
-	return 0;
-}
-
-int dirty_pad(struct file *f, struct dirty_chunk *c, uint32_t len)
-{
-	return c->have ? 0 : stretch(f, c, len, len);
-}
-
-int dirty_get(struct file *f, uint32_t n, uint32_t lo, uint32_t hi, struct dirty_chunk **out)
-{
-	struct dirty_chunk *c;
-
-	HASH_FIND(hh, f->dirty.dirty, &n, sizeof n, c);
-	if (c) {
-		TRY(stretch(f, c, lo, hi));
-		*out = c;
-		return 0;
-	}
-	c = mem_zalloc(sizeof *c);
-	if (!c)
-		return -ENOMEM;
-	c->file = f;
-	c->n = n;
-	bool covered = lo == 0 && hi == frame_chunk_span(f->frame, n).len;
-	int rc = covered ? 0 : load(f, c, lo, hi);
-	if (rc >= 0)
-		rc = stretch(f, c, lo, hi);
-	if (rc >= 0) {
-		HASH_ADD(hh, f->dirty.dirty, n, sizeof c->n, c);
-		rc = c->hh.tbl ? 0 : -ENOMEM;
-	}
-	if (rc < 0) {
-		dirty_free(f, c);
-		return rc;
-	}
-	*out = c;
-	return 0;
-}
-
-int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out)
-{
-	TRY(dirty_get(f, n, 0, 0, out));
-	return complete(f, *out);
-}
-
-static int read_part(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst)
-{
-	while (dst.n) {
-		uint32_t b = lo / c->blocksize;
-		struct extent e = block_bytes(c, b);
-		size_t len = min_u64(e.off + e.len - lo, dst.n);
-		if (c->have[b])
-			memcpy(dst.p, c->bytes.p + lo, len);
-		else
-			TRY(file_read_stored(f, c->n, lo, span_of(dst.p, len)));
-		dst = span_of(dst.p + len, dst.n - len);
-		lo += (uint32_t)len;
-	}
-	return 0;
-}
-
-int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst)
-{
-	if (c->have)
-		return read_part(f, c, lo, dst);
-	size_t have = lo < c->bytes.n ? min_u64(c->bytes.n - lo, dst.n) : 0;
-	memcpy(dst.p, c->bytes.p + lo, have);
-	memset(dst.p + have, 0, dst.n - have);
-	return 0;
 }
 
 void dirty_drop(struct file *f, struct dirty_chunk *c)
 {
 	HASH_DEL(f->dirty.dirty, c);
 	dirty_free(f, c);
+}
+
+/* Room for `need` bytes, by doubling, so that a small file stays small. */
+static int reserve(struct dirty_chunk *c, uint32_t need)
+{
+	struct file *f = c->file;
+	size_t before = c->bytes.cap;
+	size_t limit = frame_info(f->frame)->chunk_size;
+
+	if (need <= before)
+		return 0;
+	if (!before && need > limit / 2)
+		c->bytes = spare_take(f->fs->spare, limit);
+	return buf_reserve(&c->bytes, need > limit / 2 ? max_u64(limit, need)
+						       : max_u64(need, min_u64(limit, before * 2)));
+}
+
+/* Whole: makes [0, hi) addressable, with zeros up to lo; [lo, hi) is the caller's to fill. */
+static int stretch(struct dirty_chunk *c, uint32_t lo, uint32_t hi)
+{
+	TRY(reserve(c, hi));
+	if (lo > c->bytes.n)
+		memset(c->bytes.p + c->bytes.n, 0, lo - c->bytes.n);
+	c->bytes.n = max_u64(c->bytes.n, hi);
+	return 0;
+}
+
+/* The first page that ends behind `at`. */
+static uint32_t page_from(const struct dirty_chunk *c, uint32_t at)
+{
+	uint32_t lo = 0, hi = c->npages;
+
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (c->page[mid].at + DIRTY_PAGE <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static bool page_has(const struct dirty_chunk *c, uint32_t i, uint32_t at)
+{
+	return i < c->npages && c->page[i].at <= at;
+}
+
+bool dirty_covers(const struct dirty_chunk *c, uint32_t len)
+{
+	return c->npages == ceil_div(len, DIRTY_PAGE);
+}
+
+bool dirty_touches(const struct dirty_chunk *c, uint32_t lo, uint32_t hi)
+{
+	uint32_t i = page_from(c, lo);
+	return i < c->npages && c->page[i].at < hi;
+}
+
+void dirty_overlay(const struct dirty_chunk *c, uint32_t lo, struct span dst)
+{
+	uint32_t hi = lo + (uint32_t)dst.n;
+
+	for (uint32_t i = page_from(c, lo); i < c->npages && c->page[i].at < hi; i++) {
+		uint32_t at = c->page[i].at;
+		uint32_t from = at > lo ? at : lo, to = (uint32_t)min_u64(at + DIRTY_PAGE, hi);
+		memcpy(dst.p + (from - lo), c->page[i].p + (from - at), to - from);
+	}
+}
+
+/* Bytes that no page of `c` has. */
+static int read_below(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst)
+{
+	const struct dirty_chunk *old = dirty_find_flushing(&f->dirty, c->n);
+	enum slot_kind slot = frame_slot(f->frame, c->n);
+
+	if (old && old != c)
+		return dirty_read(f, old, lo, dst);
+	if (slot == SLOT_STORED || slot == SLOT_NAN)
+		return file_read_stored(f, c->n, lo, dst);
+	memset(dst.p, 0, dst.n);
+	return 0;
+}
+
+static int read_pages(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst)
+{
+	uint32_t hi = lo + (uint32_t)dst.n;
+
+	for (uint32_t i = page_from(c, lo), at = lo; at < hi; i++) {
+		uint32_t next = i < c->npages && c->page[i].at < hi ? c->page[i].at : hi;
+		if (at < next)
+			TRY(read_below(f, c, at, span_of(dst.p + (at - lo), next - at)));
+		at = next + DIRTY_PAGE;
+	}
+	dirty_overlay(c, lo, dst);
+	return 0;
+}
+
+int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst)
+{
+	if (!c->whole)
+		return read_pages(f, c, lo, dst);
+	size_t have = lo < c->bytes.n ? min_u64(c->bytes.n - lo, dst.n) : 0;
+	memcpy(dst.p, c->bytes.p + lo, have);
+	memset(dst.p + have, 0, dst.n - have);
+	return 0;
+}
+
+static int reserve_page(struct dirty_chunk *c)
+{
+	if (c->npages < c->page_cap)
+		return 0;
+	uint32_t cap = c->page_cap ? c->page_cap * 2 : 4;
+	struct dirty_page *grown = mem_realloc(c->page, cap * sizeof *grown);
+	if (!grown)
+		return -ENOMEM;
+	c->page = grown;
+	c->page_cap = cap;
+	return 0;
+}
+
+static void insert_page(struct dirty_chunk *c, uint32_t i, struct dirty_page page)
+{
+	memmove(c->page + i + 1, c->page + i, (c->npages - i) * sizeof *c->page);
+	c->page[i] = page;
+	c->npages++;
+}
+
+/* A page to be changed in [lo, hi), with the bytes around those; `len`: of the chunk. */
+static int new_page(struct dirty_chunk *c, uint32_t i, const struct piece *p, uint32_t len)
+{
+	uint32_t at = p->lo - p->lo % DIRTY_PAGE, end = (uint32_t)min_u64((uint64_t)at + DIRTY_PAGE, len);
+	struct dirty_page page = {at, NULL};
+
+	TRY(reserve_page(c));
+	page.p = mem_zalloc(DIRTY_PAGE);
+	if (!page.p)
+		return -ENOMEM;
+	int rc = p->lo > at ? read_below(c->file, c, at, span_of(page.p, p->lo - at)) : 0;
+	if (rc >= 0 && p->hi < end)
+		rc = read_below(c->file, c, p->hi, span_of(page.p + (p->hi - at), end - p->hi));
+	if (rc < 0)
+		mem_free(page.p);
+	else
+		insert_page(c, i, page);
+	return rc;
+}
+
+static int write_pages(struct dirty_chunk *c, const struct piece *p, const uint8_t *src)
+{
+	uint32_t len = frame_chunk_span(c->file->frame, c->n).len;
+
+	for (uint32_t i = page_from(c, p->lo), at = p->lo; at < p->hi; i++) {
+		struct piece part = {c->n, at, (uint32_t)min_u64((uint64_t)at - at % DIRTY_PAGE + DIRTY_PAGE, p->hi)};
+		if (!page_has(c, i, at))
+			TRY(new_page(c, i, &part, len));
+		uint8_t *to = c->page[i].p + at % DIRTY_PAGE;
+		if (src)
+			memcpy(to, src + (at - p->lo), part.hi - at);
+		else
+			memset(to, 0, part.hi - at);
+		at = part.hi;
+	}
+	return 0;
+}
+
+static int write_whole(struct dirty_chunk *c, const struct piece *p, const uint8_t *src)
+{
+	TRY(stretch(c, p->lo, p->hi));
+	if (src)
+		memcpy(c->bytes.p + p->lo, src, p->hi - p->lo);
+	else
+		memset(c->bytes.p + p->lo, 0, p->hi - p->lo);
+	return 0;
+}
+
+static int new_chunk(struct file *f, uint32_t n, struct dirty_chunk **out)
+{
+	struct dirty_chunk *c = mem_zalloc(sizeof *c);
+
+	if (!c)
+		return -ENOMEM;
+	c->file = f;
+	c->n = n;
+	HASH_ADD(hh, f->dirty.dirty, n, sizeof c->n, c);
+	if (!c->hh.tbl) {
+		mem_free(c);
+		return -ENOMEM;
+	}
+	*out = c;
+	return 0;
+}
+
+/* Nothing is below, and what comes from the start on will likely go on: no pages are needed. */
+static bool begins(const struct file *f, const struct dirty_chunk *c, const struct piece *p)
+{
+	enum slot_kind slot = frame_slot(f->frame, c->n);
+	return p->lo == 0 && !c->npages && (slot == SLOT_ZEROS || slot == SLOT_UNINIT) &&
+	       !dirty_find_flushing(&f->dirty, c->n);
+}
+
+int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct dirty_chunk **out)
+{
+	struct dirty_chunk *c = find_dirty(&f->dirty, p.chunk);
+	uint32_t len = frame_chunk_span(f->frame, p.chunk).len;
+	int rc;
+
+	if (!c)
+		TRY(new_chunk(f, p.chunk, &c));
+	if (c->whole || (p.lo == 0 && p.hi == len) || begins(f, c, &p)) {
+		rc = write_whole(c, &p, src);
+		if (rc >= 0 && !c->whole) {
+			drop_pages(c, 0);
+			c->whole = true;
+		}
+	} else {
+		rc = write_pages(c, &p, src);
+	}
+	charge(c);
+	if (rc < 0 && !c->whole && !c->npages)
+		dirty_drop(f, c);
+	*out = c;
+	return rc;
+}
+
+static int make_whole(struct file *f, struct dirty_chunk *c)
+{
+	uint32_t len = frame_chunk_span(f->frame, c->n).len;
+
+	TRY(reserve(c, len));
+	TRY(read_pages(f, c, 0, span_of(c->bytes.p, len)));
+	c->bytes.n = len;
+	c->whole = true;
+	drop_pages(c, 0);
+	return 0;
+}
+
+int dirty_get_whole(struct file *f, uint32_t n)
+{
+	struct dirty_chunk *c = find_dirty(&f->dirty, n);
+
+	if (!c)
+		TRY(new_chunk(f, n, &c));
+	int rc = c->whole ? 0 : make_whole(f, c);
+	charge(c);
+	if (rc < 0 && !c->npages)
+		dirty_drop(f, c);
+	return rc;
+}
+
+void dirty_cut(struct dirty_chunk *c, uint32_t len)
+{
+	c->bytes.n = min_u64(c->bytes.n, len);
+	uint32_t i = page_from(c, len);
+	if (page_has(c, i, len)) {
+		memset(c->page[i].p + len % DIRTY_PAGE, 0, DIRTY_PAGE - len % DIRTY_PAGE);
+		i += len % DIRTY_PAGE > 0;
+	}
+	drop_pages(c, i);
+	charge(c);
+}
+
+/* Pages that the newer one lacks go over to it. */
+static bool give_pages(struct dirty_chunk *from, struct dirty_chunk *to)
+{
+	for (uint32_t k = 0; k < from->npages; k++) {
+		uint32_t i = page_from(to, from->page[k].at);
+		if (page_has(to, i, from->page[k].at))
+			continue;
+		if (reserve_page(to) < 0)
+			return false;
+		insert_page(to, i, from->page[k]);
+		from->page[k].p = NULL;
+	}
+	return true;
+}
+
+/* The other way round: what was whole stays it. */
+static bool take_pages(struct dirty_chunk *whole, const struct dirty_chunk *newer)
+{
+	uint32_t end = newer->page[newer->npages - 1].at + DIRTY_PAGE;
+	uint32_t len = frame_chunk_span(whole->file->frame, whole->n).len;
+
+	end = (uint32_t)min_u64(end, len);
+	if (stretch(whole, end, end) < 0)
+		return false;
+	dirty_overlay(newer, 0, buf_span(&whole->bytes));
+	return true;
+}
+
+bool dirty_put_back_take(struct file *f, struct dirty_chunk *c)
+{
+	struct dirty_chunk *newer = find_dirty(&f->dirty, c->n);
+	bool kept = true;
+
+	if (newer && !newer->whole && c->whole) {
+		kept = take_pages(c, newer);
+		if (kept) {
+			dirty_drop(f, newer);
+			newer = NULL;
+		}
+	} else if (newer && !newer->whole) {
+		kept = give_pages(c, newer);
+		charge(newer);
+	}
+	charge(c);
+	if (!newer && kept) {
+		HASH_ADD(hh, f->dirty.dirty, n, sizeof c->n, c);
+		if (c->hh.tbl)
+			return true;
+		kept = false;
+	}
+	dirty_free(f, c);
+	return kept;
+}
+
+static int visit_chunk(const struct dirty_chunk *c, uint64_t start, dirty_visit *visit, void *arg)
+{
+	uint32_t len = frame_chunk_span(c->file->frame, c->n).len;
+
+	if (c->whole)
+		return c->bytes.n ? visit(arg, start, buf_view(&c->bytes)) : 0;
+	for (uint32_t i = 0; i < c->npages; i++) {
+		uint32_t at = c->page[i].at;
+		TRY(visit(arg, start + at, view_of(c->page[i].p, min_u64(DIRTY_PAGE, len - at))));
+	}
+	return 0;
+}
+
+int dirty_each_range(struct file *f, dirty_visit *visit, void *arg)
+{
+	struct dirty_chunk *c, *next;
+
+	HASH_ITER(hh, f->dirty.dirty, c, next)
+		TRY(visit_chunk(c, frame_chunk_span(f->frame, c->n).start, visit, arg));
+	return 0;
 }

@@ -2,100 +2,167 @@
 
 #include <assert.h>
 
-/* The chunk as it is stored now. The lock covers the index; the bytes of a chunk never change. */
-static int read_base(struct file *f, uint32_t n, struct workspace *ws, struct chunk *base)
+/* What lies below the pages: a stored chunk as it is, in ws->base, or else plain bytes. */
+struct base {
+	struct chunk chunk;
+	bool stored;
+};
+
+static int read_below(struct file *f, const struct dirty_chunk *c, struct workspace *ws, struct base *b)
+{
+	if (c->n >= frame_nchunks(f->frame) || frame_chunk_span(f->frame, c->n).len != c->len)
+		return ENCODED_OUTDATED;
+	b->stored = frame_slot(f->frame, c->n) == SLOT_STORED;
+	if (!b->stored)
+		return frame_read_chunk(f->frame, c->n, ws->scratch, buf_span(&ws->plain));
+	TRY(frame_load_chunk(f->frame, c->n, ws->scratch, &b->chunk));
+	return frame_read_raw(f->frame, c->n, &ws->base);
+}
+
+/* The lock covers the index; the bytes of a chunk never change. */
+static int read_base(struct file *f, const struct dirty_chunk *c, struct workspace *ws, struct base *b)
 {
 	pthread_rwlock_rdlock(&f->lock);
-	int rc = frame_load_chunk(f->frame, n, ws->scratch, base);
-	if (rc >= 0)
-		rc = frame_read_raw(f->frame, n, &ws->base);
+	int rc = read_below(f, c, ws, b);
 	pthread_rwlock_unlock(&f->lock);
 	return rc;
 }
 
-/* The runs of blocks that are here, as edits. */
-static int list_edits(const struct dirty_chunk *c, struct buf *out, size_t *n)
+/* A block that pages touch, at its place in ws->plain; what they leave of it is decoded. */
+static int fill_block(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws, uint32_t b)
 {
-	uint32_t nblocks = (uint32_t)ceil_div(c->bytes.n, c->blocksize);
+	struct extent at = chunk_block_bytes(base, b), in = chunk_extent(base, (struct run){b, 1});
+	struct span dst = span_of(ws->plain.p + at.off, at.len);
+	uint32_t first = at.off / DIRTY_PAGE, last = (at.off + at.len - 1) / DIRTY_PAGE;
+	uint32_t covered = 0;
 
-	out->n = *n = 0;
-	for (uint32_t b = 0; b < nblocks;) {
+	for (uint32_t p = first; p <= last; p++)
+		covered += dirty_touches(c, p * DIRTY_PAGE, p * DIRTY_PAGE + 1);
+	if (covered <= last - first)
+		TRY(chunk_decode(base, ws->scratch, (struct run){b, 1},
+				 view_part(buf_view(&ws->base), in.off, in.len), dst));
+	dirty_overlay(c, at.off, dst);
+	return 0;
+}
+
+/* The runs of blocks that pages touch, as edits. */
+static int list_edits(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws, size_t *n)
+{
+	ws->edits.n = *n = 0;
+	for (uint32_t b = 0; b < base->nblocks; b++) {
 		uint32_t first = b;
-		while (b < nblocks && c->have[b])
-			b++;
-		if (b == first) {
-			b++;
-			continue;
+		struct extent from = chunk_block_bytes(base, b), to = from;
+		for (; b < base->nblocks; b++) {
+			struct extent at = chunk_block_bytes(base, b);
+			if (!dirty_touches(c, at.off, at.off + at.len))
+				break;
+			TRY(fill_block(c, base, ws, b));
+			to = at;
 		}
-		size_t off = (size_t)first * c->blocksize;
-		size_t end = min_u64((uint64_t)b * c->blocksize, c->bytes.n);
-		struct chunk_edit edit = {{first, b - first}, view_of(c->bytes.p + off, end - off)};
-		TRY(buf_append(out, view_of(&edit, sizeof edit)));
+		if (b == first)
+			continue;
+		struct chunk_edit edit = {{first, b - first},
+					  view_of(ws->plain.p + from.off, to.off + to.len - from.off)};
+		TRY(buf_append(&ws->edits, view_of(&edit, sizeof edit)));
 		++*n;
 	}
 	return 0;
 }
 
+/* Many blocks are as well encoded all anew, with what the policy says today. */
+static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
+{
+	uint32_t touched = 0;
+
+	if ((base->kind != CHUNK_REGULAR && base->kind != CHUNK_STORED) || base->is_vl || base->has_dict)
+		return false;
+	for (uint32_t b = 0; b < base->nblocks; b++) {
+		struct extent at = chunk_block_bytes(base, b);
+		touched += dirty_touches(c, at.off, at.off + at.len);
+	}
+	return touched <= base->nblocks / 2;
+}
+
+/* 1: the chunk has to be encoded as a whole. */
 static int patch(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws)
 {
 	struct pipeline level = policy_header(&c->file->policy);
 	struct chunk_patch p = {.chunk = base, .stored = buf_view(&ws->base), .pipeline = &level};
 
-	if (base->blocksize != c->blocksize)
+	if (!few_blocks(c, base))
 		return 1;
-	TRY(list_edits(c, &ws->edits, &p.nedits));
+	TRY(list_edits(c, base, ws, &p.nedits));
 	p.edit = (const struct chunk_edit *)(const void *)ws->edits.p;
 	return chunk_patch(ws->scratch, &p, &ws->stored);
 }
 
-/* All plain bytes in ws->plain: those of the stored chunk under those that are here. */
-static int merge(const struct dirty_chunk *c, struct workspace *ws)
-{
-	TRY(buf_reserve_fresh(&ws->plain, c->bytes.n));
-	ws->plain.n = c->bytes.n;
-	TRY(chunk_decode_all(ws->scratch, buf_view(&ws->base), frame_info(c->file->frame)->type_size,
-			     buf_span(&ws->plain)));
-	for (size_t off = 0, b = 0; off < c->bytes.n; off += c->blocksize, b++)
-		if (c->have[b])
-			memcpy(ws->plain.p + off, c->bytes.p + off, min_u64(c->blocksize, c->bytes.n - off));
-	return 0;
-}
-
-static int encode_whole(struct file *f, const struct dirty_chunk *c, struct view plain,
-			struct workspace *ws)
+static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view plain, struct workspace *ws)
 {
 	uint32_t chunk_size = frame_info(f->frame)->chunk_size;
 	struct policy_chunk what = {plain, (uint64_t)c->n * chunk_size, c->file_size, chunk_size};
 	struct pipeline p;
 
+	if (bytes_are_zero(plain))
+		return ENCODED_HOLE;
 	TRY(policy_choose(&f->policy, ws->scratch, &what, &p));
 	TRY(chunk_encode(ws->scratch, &p, plain, &ws->stored));
 	policy_learn(&f->policy, plain.n, ws->stored.n);
-	return 0;
+	return ENCODED;
 }
 
-static int encode_or_hole(struct file *f, const struct dirty_chunk *c, struct view plain,
-			  struct workspace *ws, bool *zeros)
+static int encode_whole(struct file *f, const struct dirty_chunk *c, struct workspace *ws)
 {
-	*zeros = bytes_are_zero(plain);
-	return *zeros ? 0 : encode_whole(f, c, plain, ws);
+	if (c->bytes.n == c->len)
+		return encode_plain(f, c, buf_view(&c->bytes), ws);
+	if (bytes_are_zero(buf_view(&c->bytes)))
+		return ENCODED_HOLE;
+	TRY(buf_reserve_fresh(&ws->plain, c->len));
+	ws->plain.n = c->len;
+	memcpy(ws->plain.p, c->bytes.p, c->bytes.n);
+	memset(ws->plain.p + c->bytes.n, 0, c->len - c->bytes.n);
+	return encode_plain(f, c, buf_view(&ws->plain), ws);
 }
 
-int encode_chunk(struct file *f, const struct dirty_chunk *c, struct workspace *ws, bool *zeros)
+static int decode_base(const struct chunk *base, struct workspace *ws)
 {
-	struct chunk base = {0};
+	struct run all = {0, base->nblocks};
+	struct extent e = chunk_extent(base, all);
+	return chunk_decode(base, ws->scratch, all, view_part(buf_view(&ws->base), e.off, e.len),
+			    buf_span(&ws->plain));
+}
 
-	*zeros = false;
-	if (!c->have)
-		return encode_or_hole(f, c, buf_view(&c->bytes), ws, zeros);
-	int rc = read_base(f, c->n, ws, &base);
-	if (rc >= 0)
-		rc = patch(c, &base, ws);
-	if (rc == 1) {
-		rc = merge(c, ws);
-		if (rc >= 0)
-			rc = encode_or_hole(f, c, buf_view(&ws->plain), ws, zeros);
+static int encode_over(struct file *f, const struct dirty_chunk *c, struct workspace *ws, struct base *b,
+		       bool *damaged)
+{
+	int rc = read_base(f, c, ws, b);
+	if (rc == 0 && b->stored) {
+		rc = patch(c, &b->chunk, ws);
+		if (rc == 0)
+			return ENCODED;
+		if (rc == 1)
+			rc = decode_base(&b->chunk, ws);
 	}
-	chunk_deinit(&base);
+	*damaged = rc == -EBADMSG || rc == -ENOTSUP || rc == -EIO;
+	if (rc != 0)
+		return rc;
+	dirty_overlay(c, 0, buf_span(&ws->plain));
+	return encode_plain(f, c, buf_view(&ws->plain), ws);
+}
+
+int encode_chunk(struct file *f, const struct dirty_chunk *c, struct workspace *ws, bool *damaged)
+{
+	struct base b = {0};
+
+	*damaged = false;
+	if (c->whole)
+		return encode_whole(f, c, ws);
+	TRY(buf_reserve_fresh(&ws->plain, c->len));
+	ws->plain.n = c->len;
+	if (dirty_covers(c, c->len)) {
+		dirty_overlay(c, 0, buf_span(&ws->plain));
+		return encode_plain(f, c, buf_view(&ws->plain), ws);
+	}
+	int rc = encode_over(f, c, ws, &b, damaged);
+	chunk_deinit(&b.chunk);
 	return rc;
 }

@@ -7,8 +7,17 @@
 #include "fs/file.h"
 #include "fs/workspace.h"
 
-/* Into ws->stored; *zeros: it shall become a hole instead. Takes the file's lock for reading. */
+enum encoded {
+	ENCODED,          /* into ws->stored                                        */
+	ENCODED_HOLE,     /* it shall become a hole                                 */
+	ENCODED_OUTDATED, /* the chunk has another length by now, and a newer copy  */
+};
+
+/*
+ * Returns enum encoded. `damaged`: a failure is that of the stored chunk under the pages, which
+ * no repetition will help. Takes the file's lock for reading.
+ */
 NODISCARD int encode_chunk(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
-			   bool *zeros);
+			   bool *damaged);
 
 #endif

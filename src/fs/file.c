@@ -96,13 +96,40 @@ static void tell_torn(struct file *f)
 		 (unsigned long long)frame_size(f->frame));
 }
 
+/*
+ * A file that was made just before the power went may have its name and no bytes. Its frame comes
+ * with the first writer.
+ */
+static int open_unborn(struct file *f, struct io *io)
+{
+	struct pipeline p = policy_for_header(&f->fs->opt);
+
+	f->unborn = !f->writable;
+	if (f->unborn) {
+		io_close(io);
+		TRY(io_mem_open(&io, view_of("", 0)));
+	}
+	return frame_create_take(&f->frame, io, &p, (uint32_t)f->fs->opt.chunksize);
+}
+
 static int open_contiguous(struct file *f, int fd)
 {
+	uint64_t len;
 	struct io *io;
 
 	TRY(io_file_open(&io, fd, false));
-	TRY(frame_open_take(&f->frame, io));
+	f->unborn = false;
+	int rc = io_size(io, &len);
+	if (rc >= 0 && len == 0 && inode_kind(f->inode) == NODE_FRAME)
+		rc = open_unborn(f, io);
+	else if (rc >= 0)
+		rc = frame_open_take(&f->frame, io);
+	else
+		io_close(io);
+	TRY(rc);
 	tell_torn(f);
+	if (f->inode->suspect)
+		frame_set_suspect(f->frame);
 	policy_follow(&f->policy, &f->fs->opt, f->frame);
 	f->items_whole = true;
 	return 0;
@@ -142,6 +169,7 @@ static int open_frame(struct file *f, bool writable)
 	}
 	f->fd = open_descriptor(f->inode, inodes, writable);
 	TRY(f->fd);
+	f->writable = writable;
 	file_look_sidecar(f);
 	bool changed, held = sidecar_enter(&f->sidecar, &changed);
 	if (held)
@@ -151,7 +179,6 @@ static int open_frame(struct file *f, bool writable)
 	if (rc >= 0 && kind == NODE_ARRAY)
 		rc = open_npy(f);
 	file_leave_shared(f, held);
-	f->writable = writable;
 	return rc;
 }
 
@@ -165,6 +192,18 @@ static void close_frame(struct file *f)
 		inode_demote(inodes, n);
 }
 
+/* The same descriptor, other content: what the file holds now. The lock is held for writing. */
+int file_reopen(struct file *f)
+{
+	struct frame *old = f->frame;
+
+	f->inode->suspect = frame_suspect(old);
+	TRY(open_contiguous(f, f->fd)); /* or the handles that have it read what is still there */
+	frame_close(old);
+	f->cache_owner = cache_new_owner(f->fs->cache);
+	return 0;
+}
+
 /* From reading to reading and writing, under the feet of the readers. */
 static int make_writable(struct file *f)
 {
@@ -172,18 +211,10 @@ static int make_writable(struct file *f)
 	int rc = f->writable ? 0 : inode_promote(f->fs->inodes, f->inode, O_RDWR);
 	if (rc >= 0)
 		f->writable = true;
+	if (rc >= 0 && f->unborn)
+		rc = file_reopen(f);
 	pthread_rwlock_unlock(&f->lock);
 	return rc < 0 ? rc : 0;
-}
-
-int file_reopen(struct file *f)
-{
-	struct frame *old = f->frame;
-
-	TRY(open_contiguous(f, f->fd)); /* or the handles that have it read what is still there */
-	frame_close(old);
-	f->cache_owner = cache_new_owner(f->fs->cache);
-	return 0;
 }
 
 static int may_write(const struct file *f)
@@ -334,6 +365,7 @@ void file_put(struct fs *fs, struct inode *n)
 	}
 	if (--n->nopen == 0) {
 		n->last_size = file_size(f);
+		n->suspect = frame_suspect(f->frame);
 		n->file = NULL;
 		close_frame(f);
 	}

@@ -3,7 +3,7 @@
  * inode with open handles, whatever their number.
  *
  *   read    newest bytes first: dirty chunk, flushing chunk, block cache, frame
- *   write   into the dirty copy of each chunk; a full chunk goes to the workers
+ *   write   into the dirty copy of each chunk, or of its pages; a full chunk goes to the workers
  *   sync    all dirty chunks - workers - frame - commit
  *
  * Offsets and sizes are those of the file in the mount, in bytes.
@@ -34,6 +34,7 @@ struct file {
 	uint64_t cache_owner;  /* of its chunks in the cache */
 	atomic_bool writable;
 	bool gone;             /* has no name and no user: nothing is committed any more */
+	bool unborn;           /* the file has no bytes yet: its empty frame is in memory */
 	bool lost;             /* what was given up could not even be read anew: all fails */
 	struct policy policy;  /* pipelines of the chunks that we write; has a lock of its own */
 	bool items_whole;      /* chunks of whole items may be there (policy.h) */
@@ -41,10 +42,12 @@ struct file {
 	struct dirty dirty;
 	struct npy *npy;       /* NODE_ARRAY: fixed after open */
 
-	pthread_mutex_t flight_lock; /* innermost; for the two below */
+	pthread_mutex_t flight_lock; /* innermost; for the four below */
 	pthread_cond_t landed;
 	unsigned in_flight;    /* chunks with the workers */
 	int flush_rc;          /* first failure since the last flush began */
+	uint32_t losses;       /* how often something was lost, and why the last time */
+	int loss_rc;
 
 	/* budget's: under its lock */
 	struct file *newer, *older;
@@ -83,13 +86,6 @@ NODISCARD int file_read(struct file *f, uint64_t at, size_t size, struct buf *ou
 /* Bytes [lo, lo + dst.n) of a chunk as its frame has it, by way of the cache. The lock is held. */
 NODISCARD int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst);
 
-/* What a stored chunk looks like. The lock is held. */
-struct file_stored {
-	uint32_t blocksize;
-	bool patchable; /* its blocks can be replaced one by one */
-};
-NODISCARD int file_look_stored(struct file *f, uint32_t n, struct file_stored *out);
-
 /* Whose time a change gets: that of now, or one that the kernel will tell us (its writeback). */
 enum file_clock { FILE_CLOCK_NOW, FILE_CLOCK_KERNEL };
 
@@ -126,6 +122,14 @@ void file_leave_alone(struct file *f);
 
 /* Everything written so far becomes the frame's next commit. */
 NODISCARD int file_sync(struct file *f, enum durability how);
+
+/*
+ * What was written and can't be brought to the disk any more: every handle is told once, by
+ * file_take_loss. *seen is the handle's; a new one starts with file_losses.
+ */
+void file_lose(struct file *f, int rc);
+NODISCARD int file_take_loss(struct file *f, _Atomic uint32_t *seen);
+uint32_t file_losses(struct file *f);
 
 /* True when something waits for a commit. */
 bool file_changed(struct file *f);

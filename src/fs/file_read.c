@@ -159,19 +159,6 @@ int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst)
 	return rc;
 }
 
-int file_look_stored(struct file *f, uint32_t n, struct file_stored *out)
-{
-	struct fetch x = {.f = f, .n = n};
-	struct cache_entry *e;
-
-	TRY(lazy_get(&x, &e));
-	const struct chunk *c = &x.lazy->chunk;
-	*out = (struct file_stored){c->blocksize, (c->kind == CHUNK_REGULAR || c->kind == CHUNK_STORED) &&
-							  !c->is_vl && !c->has_dict};
-	cache_put(f->fs->cache, e);
-	return 0;
-}
-
 /* Bytes [lo, lo + dst.n) of chunk n, the newest there are. */
 static int read_piece(struct file *f, uint32_t n, uint32_t lo, struct span dst)
 {

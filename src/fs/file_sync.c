@@ -30,14 +30,13 @@ static bool is_typed(struct file *f, uint32_t n, struct workspace *ws)
 static int become_bytewise(struct file *f)
 {
 	struct workspace *ws = workspace_get();
-	struct dirty_chunk *c;
 	int rc = ws ? 0 : -ENOMEM;
 
 	pthread_rwlock_wrlock(&f->lock);
 	f->items_whole = false;
 	for (uint32_t n = 0; rc >= 0 && n < frame_nchunks(f->frame); n++)
 		if (is_typed(f, n, ws))
-			rc = dirty_get_whole(f, n, &c);
+			rc = dirty_get_whole(f, n);
 	pthread_rwlock_unlock(&f->lock);
 	return rc < 0 ? rc : flush_all(f);
 }
@@ -104,4 +103,29 @@ int file_sync(struct file *f, enum durability how)
 		budget_file_clean(f->fs->budget, f);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
+}
+
+void file_lose(struct file *f, int rc)
+{
+	pthread_mutex_lock(&f->flight_lock);
+	f->losses++;
+	f->loss_rc = rc;
+	pthread_mutex_unlock(&f->flight_lock);
+}
+
+int file_take_loss(struct file *f, _Atomic uint32_t *seen)
+{
+	pthread_mutex_lock(&f->flight_lock);
+	int rc = *seen == f->losses ? 0 : f->loss_rc;
+	*seen = f->losses;
+	pthread_mutex_unlock(&f->flight_lock);
+	return rc;
+}
+
+uint32_t file_losses(struct file *f)
+{
+	pthread_mutex_lock(&f->flight_lock);
+	uint32_t n = f->losses;
+	pthread_mutex_unlock(&f->flight_lock);
+	return n;
 }

@@ -29,16 +29,15 @@ static int load_tail(struct file *f, uint64_t new_size)
 {
 	uint64_t old = frame_size(f->frame);
 	uint64_t shorter = min_u64(old, new_size);
-	struct dirty_chunk *c;
 
 	if (old == new_size || shorter % chunk_size(f) == 0)
 		return 0;
 	uint32_t n = range_chunk(shorter, chunk_size(f));
 	enum slot_kind slot = frame_slot(f->frame, n);
 	bool hole = slot == SLOT_ZEROS || slot == SLOT_UNINIT;
-	if (hole && !dirty_find(&f->dirty, n))
+	if (hole && !dirty_find_flushing(&f->dirty, n))
 		return 0;
-	return dirty_get_whole(f, n, &c);
+	return dirty_get_whole(f, n);
 }
 
 static int resize(struct file *f, uint64_t size)
@@ -55,7 +54,7 @@ static int resize(struct file *f, uint64_t size)
 		if (c->n >= nchunks)
 			dirty_drop(f, c);
 		else
-			c->bytes.n = min_u64(c->bytes.n, frame_chunk_span(f->frame, c->n).len);
+			dirty_cut(c, frame_chunk_span(f->frame, c->n).len);
 	}
 	return 0;
 }
@@ -68,8 +67,7 @@ static int write_piece(struct file *f, const struct piece *p, const uint8_t *src
 {
 	struct dirty_chunk *c;
 
-	TRY(dirty_get(f, p->chunk, p->lo, p->hi, &c));
-	memcpy(c->bytes.p + p->lo, src, p->hi - p->lo);
+	TRY(dirty_write(f, *p, src, &c));
 	c->written += p->hi - p->lo;
 	if (c->written >= chunk_size(f))
 		flush_submit(f, c);
@@ -190,9 +188,7 @@ static int zero_piece(struct file *f, const struct piece *p)
 	}
 	if (!c && (slot == SLOT_ZEROS || slot == SLOT_UNINIT))
 		return 0;
-	TRY(dirty_get(f, p->chunk, p->lo, p->hi, &c));
-	memset(c->bytes.p + p->lo, 0, p->hi - p->lo);
-	return 0;
+	return dirty_write(f, *p, NULL, &c);
 }
 
 int file_zero(struct file *f, uint64_t at, uint64_t len)

@@ -2,9 +2,11 @@
 
 #include "base/log.h"
 #include "fs/encode.h"
+#include "fs/inode.h"
 #include "fs/stats.h"
 
 #include <assert.h>
+#include <limits.h>
 
 /* Space is taken under the lock, filled outside of it, so that writers go on meanwhile. */
 static int store(struct file *f, struct view cchunk, uint64_t *at)
@@ -22,72 +24,105 @@ static int store(struct file *f, struct view cchunk, uint64_t *at)
 	return rc;
 }
 
-/* Back to DIRTY, unless a newer copy has all of it already. */
-static void put_back(struct file *f, struct dirty_chunk *c)
-{
-	struct dirty_chunk *newer;
+/* How a chunk fared on its way. */
+struct outcome {
+	int rc;       /* enum encoded, or a failure */
+	bool damaged; /* encode.h */
+	uint64_t at;
+	uint32_t len;
+};
 
-	HASH_FIND(hh, f->dirty.dirty, &c->n, sizeof c->n, newer);
-	if (!newer) {
-		HASH_ADD(hh, f->dirty.dirty, n, sizeof c->n, c);
-		if (c->hh.tbl)
-			return;
-		log_err("chunk %u lost: no memory", c->n);
-	}
+static void lose(struct file *f, uint32_t n, int rc)
+{
+	char name[NAME_MAX + 1], text[160];
+
+	inode_name(f->fs->inodes, f->inode, name);
+	log_err("%s: what was written to chunk %u is lost: %s", name, n, err_text(rc, text, sizeof text));
+	file_lose(f, rc);
+}
+
+/* True: another chunk than the one that was submitted; a newer copy will come. */
+static bool outdated(const struct file *f, const struct dirty_chunk *c)
+{
+	return c->n >= frame_nchunks(f->frame) || frame_chunk_span(f->frame, c->n).len != c->len;
+}
+
+static void publish(struct file *f, struct dirty_chunk *c, const struct outcome *o)
+{
+	if (o->rc == ENCODED_HOLE)
+		frame_put_zeros(f->frame, c->n);
+	else
+		frame_put(f->frame, c->n, o->at, o->len);
+	f->wants_commit = frame_wants_commit(f->frame);
+	cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, c->n});
 	dirty_free(f, c);
 }
 
-/* Publishes the result; from here on the chunk is clean, or DIRTY again. */
-static void land(struct file *f, struct dirty_chunk *c, int rc, bool zeros, uint64_t at, uint32_t len)
+/* From here on the chunk is clean, or DIRTY again, or lost: false. */
+static bool land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
 {
-	uint32_t n = c->n;
+	bool kept = true;
 
 	pthread_rwlock_wrlock(&f->lock);
 	HASH_DEL(f->dirty.flushing, c);
-	if (rc < 0) {
-		put_back(f, c);
-	} else {
-		if (zeros)
-			frame_put_zeros(f->frame, n);
-		else
-			frame_put(f->frame, n, at, len);
-		f->wants_commit = frame_wants_commit(f->frame);
-		cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, n});
+	if (o->rc >= 0 && !outdated(f, c)) {
+		publish(f, c, o);
+	} else if (o->damaged) {
 		dirty_free(f, c);
+		kept = false;
+	} else {
+		if (o->rc == ENCODED)
+			frame_unalloc(f->frame, o->at, o->len);
+		kept = dirty_put_back_take(f, c);
 	}
 	pthread_rwlock_unlock(&f->lock);
+	return kept;
 }
 
 static void count_encoded(const struct dirty_chunk *c, uint64_t stored, uint64_t start)
 {
 	meter_time(STATS_TIME_ENCODE, start);
 	stats_add(STATS_CHUNKS_ENCODED, 1);
-	stats_add(STATS_ENCODED_FROM, c->bytes.n);
+	stats_add(STATS_ENCODED_FROM, c->len);
 	stats_add(STATS_ENCODED_TO, stored);
+}
+
+static struct outcome bring(struct file *f, const struct dirty_chunk *c)
+{
+	struct workspace *ws = workspace_get();
+	struct outcome o = {.rc = -ENOMEM};
+	uint64_t start = meter_now();
+	err_clear();
+	if (ws)
+		o.rc = encode_chunk(f, c, ws, &o.damaged);
+	if (o.rc == ENCODED || o.rc == ENCODED_HOLE)
+		count_encoded(c, o.rc == ENCODED ? ws->stored.n : 0, start);
+	if (o.rc == ENCODED) {
+		o.len = (uint32_t)ws->stored.n;
+		int rc = store(f, buf_view(&ws->stored), &o.at);
+		if (rc < 0)
+			o.rc = rc;
+	}
+	return o;
 }
 
 static void flush_run(struct pool_job *job, unsigned worker)
 {
 	struct dirty_chunk *c = (struct dirty_chunk *)job;
 	struct file *f = c->file;
-	struct budget *budget = f->fs->budget;
-	struct workspace *ws = workspace_get();
-	uint64_t at = 0;
-	bool zeros = false;
+	uint32_t n = c->n;
 
 	(void)worker;
-	uint64_t start = meter_now();
-	int rc = ws ? encode_chunk(f, c, ws, &zeros) : -ENOMEM;
-	if (rc >= 0)
-		count_encoded(c, zeros ? 0 : ws->stored.n, start);
-	if (rc >= 0 && !zeros)
-		rc = store(f, buf_view(&ws->stored), &at);
-	land(f, c, rc, zeros, at, ws ? (uint32_t)ws->stored.n : 0);
+	struct outcome o = bring(f, c);
+	int rc = o.rc < 0 ? o.rc : 0;
+	bool kept = land(f, c, &o);
+	if (!kept)
+		lose(f, n, rc < 0 ? rc : -ENOMEM);
 
 	pthread_mutex_lock(&f->flight_lock);
-	if (rc < 0 && !f->flush_rc)
+	if (rc < 0 && kept && !f->flush_rc)
 		f->flush_rc = rc;
-	budget_flight_end(budget, rc);
+	budget_flight_end(f->fs->budget, kept ? rc : 0);
 	/* The file may be freed as soon as the last chunk is counted as landed. */
 	if (--f->in_flight == 0)
 		pthread_cond_broadcast(&f->landed);
@@ -96,13 +131,10 @@ static void flush_run(struct pool_job *job, unsigned worker)
 
 void flush_submit(struct file *f, struct dirty_chunk *c)
 {
-	uint32_t len = frame_chunk_span(f->frame, c->n).len;
-
 	if (dirty_find_flushing(&f->dirty, c->n))
 		return;
-	assert(c->bytes.n <= len);
-	if (dirty_pad(f, c, len) < 0)
-		return; /* stays DIRTY; the next flush tries again */
+	c->len = frame_chunk_span(f->frame, c->n).len;
+	assert(c->bytes.n <= c->len);
 	c->written = 0;
 	c->file_size = frame_size(f->frame);
 	f->items_whole |= !policy_wants_bytewise(&f->policy, c->file_size, frame_info(f->frame)->chunk_size);

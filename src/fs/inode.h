@@ -74,6 +74,7 @@ struct inode {
 	unsigned nwriters;        /* open handles that may write */
 	bool mistaken;            /* another program changed it: the kernel has old size and times */
 	bool told_torn;           /* its recovery has been logged */
+	bool suspect;             /* frame_suspect of the frame that was open last */
 	uint64_t last_size;       /* of the frame that was open last */
 	struct stat seen;         /* backing attributes after our last own change or open */
 };

@@ -41,8 +41,10 @@ static int load(const struct names *n, int dirfd, const char *backing, struct en
 		e->probed = (struct probed){.kind = open, .open = true};
 		return 0;
 	}
-	probe_get(n->probes, n->backing, e->fd, backing, &e->st, &e->probed);
-	return 0;
+	int rc = probe_get(n->probes, n->backing, e->fd, backing, &e->st, &e->probed);
+	if (rc < 0)
+		entry_drop(e);
+	return rc;
 }
 
 /* The name that an entry asks for by its suffix and content; itself if none. */
@@ -122,9 +124,24 @@ int names_find(const struct names *n, int dirfd, const char *shown, struct entry
 	return rc;
 }
 
+/* A disk in trouble must not make a name vanish from its directory: as it would be shown were it read. */
+static void show_unread(const char *backing, struct entry *e)
+{
+	size_t stem;
+	enum suffix suffix = suffix_of(backing, &stem);
+	const char *tail = suffix == SUFFIX_ARRAY ? ".npy" : suffix == SUFFIX_FRAME ? "" : backing + stem;
+
+	if (!join(e->shown, backing, stem, tail))
+		strcpy(e->shown, backing);
+}
+
 int names_show(const struct names *n, int dirfd, const char *backing, struct entry *e)
 {
-	TRY(load(n, dirfd, backing, e));
+	int rc = load(n, dirfd, backing, e);
+	if (rc < 0) {
+		show_unread(backing, e);
+		return rc;
+	}
 	if (is_hidden(e)) {
 		entry_drop(e);
 		return -ENOENT;

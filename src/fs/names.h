@@ -42,7 +42,10 @@ struct names {
 /* The entry that `shown` names in a directory. -ENOENT, -ENAMETOOLONG, ... On success close e->fd. */
 NODISCARD int names_find(const struct names *n, int dirfd, const char *shown, struct entry *e);
 
-/* The entry behind a backing name, and how it is shown: as names_find. -ENOENT: hidden. */
+/*
+ * The entry behind a backing name, and how it is shown: as names_find. -ENOENT: hidden. With another
+ * error only e->shown is filled.
+ */
 NODISCARD int names_show(const struct names *n, int dirfd, const char *backing, struct entry *e);
 
 /*

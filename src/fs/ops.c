@@ -85,7 +85,7 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 	pthread_mutex_unlock(&n->lock);
 	if (rc >= 0 && inode_is_frame(n) && inodes_open_kind(fs->inodes, st) == NODE_PLAIN) {
 		inode_name(fs->inodes, n, name);
-		probe_get(fs->probes, &fs->backing, fd, name, st, &probed);
+		rc = probe_get(fs->probes, &fs->backing, fd, name, st, &probed);
 	}
 	inode_unpin(fs->inodes, n);
 	if (rc >= 0)

@@ -58,6 +58,7 @@ static int open_frame(struct fs *fs, struct handle *h, int fd, struct fuse_file_
 			return rc;
 		}
 	}
+	h->losses = file_losses(h->file);
 	keep_pages(n, h->writable, fi);
 	return 0;
 }
@@ -184,7 +185,8 @@ static int sync_frame(struct fs *fs, struct handle *h, enum durability how)
 	int rc = file_sync(h->file, how);
 	if (rc < 0)
 		ops_log(fs, h->inode, how == COMMIT_SYNC ? "fsync" : "close", rc);
-	return -ops_errno(rc);
+	int lost = file_take_loss(h->file, &h->losses); /* logged when it happened */
+	return -ops_errno(rc < 0 ? rc : lost);
 }
 
 /* Each close(2): the last chance to tell the application what went wrong. */

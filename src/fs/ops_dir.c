@@ -111,8 +111,14 @@ static bool list_one(struct listing *l, const struct dirent *d)
 		p.attr.st_mode = S_IFDIR;
 		return put_entry(l, d->d_name, &p, d->d_off);
 	}
-	if (names_show(&names, dirfd(l->dir->dp), d->d_name, &e) < 0)
+	int rc = names_show(&names, dirfd(l->dir->dp), d->d_name, &e);
+	if (rc == -ENOENT)
 		return true; /* hidden, or gone meanwhile */
+	if (rc < 0) { /* whoever looks it up is told the error */
+		p.attr.st_ino = d->d_ino;
+		p.attr.st_mode = DTTOIF(d->d_type);
+		return put_entry(l, e.shown, &p, d->d_off);
+	}
 	if (!l->plus) {
 		p.attr.st_ino = e.st.st_ino;
 		p.attr.st_mode = shown_type(&e);

@@ -164,8 +164,14 @@ static int probe_steady(const struct backing *b, int fd, enum suffix suffix, con
 	}
 }
 
-void probe_get(struct probes *p, const struct backing *b, int fd, const char *name,
-	       const struct stat *st, struct probed *out)
+/* Errors that say nothing of the content: whoever asks again may get another answer. */
+static bool is_trouble(int rc)
+{
+	return rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
+}
+
+int probe_get(struct probes *p, const struct backing *b, int fd, const char *name,
+	      const struct stat *st, struct probed *out)
 {
 	size_t stem;
 	enum suffix suffix = suffix_of(name, &stem);
@@ -176,16 +182,25 @@ void probe_get(struct probes *p, const struct backing *b, int fd, const char *na
 	bool may_be = S_ISREG(st->st_mode) ? suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY
 					   : S_ISDIR(st->st_mode) && suffix == SUFFIX_FRAME;
 	if (!may_be)
-		return;
+		return 0;
+	/* Made just before the power went: a name without bytes, of a file that was empty. */
+	if (S_ISREG(st->st_mode) && st->st_size == 0 && suffix == SUFFIX_FRAME) {
+		out->kind = NODE_FRAME;
+		return 0;
+	}
 	pthread_mutex_lock(&p->lock);
 	bool known = slot_matches(s, st, suffix);
 	if (known)
 		*out = s->result;
 	pthread_mutex_unlock(&p->lock);
 	if (known)
-		return;
+		return 0;
 
 	int rc = probe_steady(b, fd, suffix, st, out);
+	if (is_trouble(rc)) {
+		log_err("%s: could not be read: %s", name, err_text(rc, text, sizeof text));
+		return rc;
+	}
 	if (rc < 0) {
 		*out = (struct probed){.kind = NODE_PLAIN};
 		if (!(S_ISDIR(st->st_mode) && rc == -ENOENT))
@@ -194,4 +209,5 @@ void probe_get(struct probes *p, const struct backing *b, int fd, const char *na
 	pthread_mutex_lock(&p->lock);
 	*s = (struct slot){st->st_dev, st->st_ino, st->st_size, st->st_mtim, st->st_ctim, suffix, true, false, *out};
 	pthread_mutex_unlock(&p->lock);
+	return 0;
 }

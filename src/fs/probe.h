@@ -36,10 +36,11 @@ void probes_close(struct probes *p);
 
 /*
  * `fd` is an O_PATH descriptor of the entry, `st` its attributes. A frame that
- * does not parse is NODE_PLAIN, and logged once. Any thread.
+ * does not parse is NODE_PLAIN, and logged once; one that could not be read is an error, which
+ * is not remembered. Any thread.
  */
-void probe_get(struct probes *p, const struct backing *b, int fd, const char *name,
-	       const struct stat *st, struct probed *out);
+NODISCARD int probe_get(struct probes *p, const struct backing *b, int fd, const char *name,
+			const struct stat *st, struct probed *out);
 
 /* True the first time it is asked about a probed entry: for what is logged once. */
 bool probe_tell_once(struct probes *p, const char *name, const struct stat *st);

@@ -70,6 +70,33 @@ def lay_out(names, directory):
     return sorted(copies, key=lambda f: (-f.stat().st_size, f.name))
 
 
+def lay_out_directory(source, directory):
+    """Copies of the files of a directory, largest first."""
+    directory.mkdir()
+    copies = []
+    for f in sorted(Path(source).iterdir()):
+        if f.is_file():
+            copies.append(directory / f"given-{f.name}")
+            shutil.copyfile(f, copies[-1])
+    if not copies:
+        raise BenchError(f"{source}: no files in it")
+    return sorted(copies, key=lambda f: (-f.stat().st_size, f.name))
+
+
+def lay_out_small(files, directory, count):
+    """So many files of 4 KiB, a hundred a directory: pieces of all files, far from each other."""
+    places = [(f, at) for f in files for at in range(0, f.stat().st_size - 4095, 4096)]
+    step = len(places) / count
+    for n in range(count):
+        source, at = places[int(n * step)]
+        where = directory / f"{n // 100:03d}"
+        where.mkdir(parents=True, exist_ok=True)
+        with open(source, "rb") as f:
+            f.seek(at)
+            (where / f"{n % 100:02d}.dat").write_bytes(f.read(4096))
+    return directory
+
+
 def describe(files):
     sets = {}
     for f in files:
@@ -77,5 +104,5 @@ def describe(files):
         entry["files"] += 1
         entry["bytes"] += f.stat().st_size
     for name, entry in sets.items():
-        entry["package"] = SETS[name][0]
+        entry["package"] = SETS[name][0] if name in SETS else ""
     return {"sets": sets, "files": len(files), "bytes": sum(f.stat().st_size for f in files)}

@@ -2,8 +2,12 @@
  * Load generator of the bench: one timed loop over plain system calls, so that the
  * generator itself costs next to nothing beside the file system under it.
  *
- *   load read   [-b BLOCK] [-j PROCS] FILE...        files one after the other, by PROCS processes
- *   load random [-b BLOCK] [-n COUNT] [-s SEED] FILE...   distinct aligned blocks, drawn over all files
+ *   load read   [-b BLOCK] [-j PROCS] FILE...|DIR    files one after the other, by PROCS processes; of a
+ *                                                    directory all that are below it
+ *   load random [-b BLOCK] [-n COUNT] [-s SEED] [-j PROCS] [-D] [-W] [-r PASSES] FILE...
+ *                                                    distinct aligned blocks, drawn over all files; -D with
+ *                                                    O_DIRECT, -W when they were read before, -r so many times
+ *   load walk   [-b BLOCK] [-n COUNT] [-s SEED] FILE the same through a mapping, a byte of each
  *   load write  [-b BLOCK] -o DIR FILE...            copies of FILEs, each fsynced and closed
  *   load patch  [-b BLOCK] [-n COUNT] [-s SEED] [-f EVERY] FILE   random overwrites, fsync every EVERY
  *   load small  [-b BLOCK] [-n COUNT] -o DIR FILE    COUNT new files of BLOCK bytes out of FILE, then syncfs
@@ -17,6 +21,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,9 +34,9 @@
 
 struct job {
 	size_t block;
-	unsigned long count, every, warm_mib;
+	unsigned long count, every, passes, warm_mib;
 	uint64_t seed;
-	int procs;
+	int procs, direct, warm;
 	const char *out;
 	char **file;
 	int nfiles;
@@ -154,21 +159,17 @@ static void report(uint64_t ops, uint64_t bytes, double seconds)
 	       (unsigned long long)bytes, seconds);
 }
 
-/* Whoever is free takes the next file, so that all processes end at about the same time. */
-static void run_read(const struct job *j)
+/* Runs `body` in j->procs processes at once; the seconds from the start of all to the end of the last. */
+static double at_once(const struct job *j, void (*body)(const struct job *, int, void *), void *ctx)
 {
-	char *buf = buffer(j->block);
-	uint64_t bytes = 0;
-	int go[2], sum[2], *next;
+	int go[2], failed = 0, status;
 	double start;
+	char c;
 
-	next = mmap(NULL, sizeof(*next), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (next == MAP_FAILED || pipe(go) || pipe(sum))
+	if (pipe(go))
 		die("pipe");
 	for (int i = 0; i < j->procs; i++) {
 		pid_t pid = fork();
-		uint64_t mine = 0;
-		char c;
 
 		if (pid < 0)
 			die("fork");
@@ -177,26 +178,52 @@ static void run_read(const struct job *j)
 		close(go[1]);
 		if (read(go[0], &c, 1) < 0) /* returns when the parent closes its end */
 			die("pipe");
-		for (int f; (f = __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)) < j->nfiles;)
-			mine += read_to_end(j->file[f], buf, j->block);
-		write_all(sum[1], (const char *)&mine, sizeof(mine), "pipe");
+		body(j, i, ctx);
 		_exit(0);
 	}
-	close(sum[1]);
 	start = now();
 	close(go[1]);
-	for (int i = 0; i < j->procs; i++) {
-		uint64_t part;
+	while (wait(&status) > 0)
+		failed |= status;
+	if (failed)
+		exit(1); /* it has said why */
+	return now() - start;
+}
 
-		if (read(sum[0], &part, sizeof(part)) != sizeof(part)) {
-			errno = EIO;
-			die("a reader failed");
-		}
-		bytes += part;
-	}
-	report((uint64_t)j->nfiles, bytes, now() - start);
-	while (wait(NULL) > 0)
-		;
+/* Zeroed memory that the processes share. */
+static void *shared(size_t n)
+{
+	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+
+	if (p == MAP_FAILED)
+		die("memory");
+	return p;
+}
+
+struct reading {
+	int next; /* file that nobody has taken yet */
+	uint64_t bytes;
+};
+
+/* Whoever is free takes the next file, so that all processes end at about the same time. */
+static void read_files(const struct job *j, int number, void *ctx)
+{
+	struct reading *r = ctx;
+	char *buf = buffer(j->block);
+	uint64_t mine = 0;
+
+	(void)number;
+	for (int f; (f = __atomic_fetch_add(&r->next, 1, __ATOMIC_RELAXED)) < j->nfiles;)
+		mine += read_to_end(j->file[f], buf, j->block);
+	__atomic_fetch_add(&r->bytes, mine, __ATOMIC_RELAXED);
+}
+
+static void run_read(const struct job *j)
+{
+	struct reading *r = shared(sizeof(*r));
+	double took = at_once(j, read_files, r);
+
+	report((uint64_t)j->nfiles, r->bytes, took);
 }
 
 static int by_value(const void *a, const void *b)
@@ -212,12 +239,12 @@ struct place {
 };
 
 /* Whole blocks of all files, numbered through; the tail of a file that is no whole block is left out. */
-static uint64_t open_places(const struct job *j, struct place *place)
+static uint64_t open_places(const struct job *j, struct place *place, int flags)
 {
 	uint64_t blocks = 0;
 
 	for (int i = 0; i < j->nfiles; i++) {
-		place[i].fd = open_file(j->file[i], O_RDONLY);
+		place[i].fd = open_file(j->file[i], flags);
 		place[i].first = blocks;
 		blocks += size_of(place[i].fd, j->file[i]) / j->block;
 	}
@@ -235,18 +262,13 @@ static void read_block(const struct job *j, const struct place *place, uint64_t 
 		die(j->file[i]);
 }
 
-static void run_random(const struct job *j)
+/* j->count distinct numbers below `blocks`, in no order. */
+static uint64_t *draw_blocks(const struct job *j, uint64_t blocks)
 {
-	struct place *place = calloc((size_t)j->nfiles, sizeof(*place));
-	double *took = calloc(j->count, sizeof(*took)), start, last, all;
-	uint64_t *which = calloc(j->count, sizeof(*which)), blocks, seed = j->seed;
-	char *buf = buffer(j->block), *seen;
+	uint64_t *which = calloc(j->count, sizeof(*which)), seed = j->seed;
+	char *seen = calloc(blocks + 1, 1);
 
-	if (!place || !took || !which)
-		die("memory");
-	blocks = open_places(j, place);
-	seen = calloc(blocks + 1, 1);
-	if (!seen || blocks < 2 * j->count) { /* keeps the draw short, and the reads cold */
+	if (!which || !seen || blocks < 2 * j->count) { /* keeps the draw short, and the reads cold */
 		errno = EINVAL;
 		die("files too small for that many distinct blocks");
 	}
@@ -258,20 +280,82 @@ static void run_random(const struct job *j)
 		seen[n] = 1;
 		which[i++] = n;
 	}
+	free(seen);
+	return which;
+}
+
+struct drawing {
+	struct place *place;
+	uint64_t *which;
+	double *took; /* shared: one for each read */
+};
+
+/* Process `number` reads every procs-th block, in each pass. */
+static void read_drawn(const struct job *j, int number, void *ctx)
+{
+	struct drawing *d = ctx;
+	char *buf = buffer(j->block);
+	double last = now(), t;
+
+	for (unsigned long i = (unsigned long)number; i < j->count * j->passes; i += (unsigned long)j->procs) {
+		read_block(j, d->place, d->which[i % j->count], buf);
+		t = now();
+		d->took[i] = t - last;
+		last = t;
+	}
+}
+
+static void report_times(double *took, unsigned long n, uint64_t bytes, double all)
+{
+	qsort(took, n, sizeof(*took), by_value);
+	printf("{\"ops\": %lu, \"bytes\": %llu, \"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n", n,
+	       (unsigned long long)bytes, all, took[n / 2] * 1e6, took[n * 99 / 100] * 1e6);
+}
+
+/* With -W the blocks have been read once before, untimed. */
+static void run_random(const struct job *j)
+{
+	unsigned long n = j->count * j->passes;
+	struct drawing d = {calloc((size_t)j->nfiles, sizeof(*d.place)), NULL, shared(n * sizeof(double))};
+	char *buf = buffer(j->block);
+	double all;
+
+	if (!d.place)
+		die("memory");
+	d.which = draw_blocks(j, open_places(j, d.place, O_RDONLY | (j->direct ? O_DIRECT : 0)));
+	for (unsigned long i = 0; j->warm && i < j->count; i++)
+		read_block(j, d.place, d.which[i], buf);
+	all = at_once(j, read_drawn, &d);
+	report_times(d.took, n, (uint64_t)n * j->block, all);
+}
+
+/* One byte of each page, through a mapping: the kernel reads ahead as it likes. */
+static void run_walk(const struct job *j)
+{
+	int fd = open_file(j->file[0], O_RDONLY);
+	size_t n = size_of(fd, j->file[0]);
+	uint64_t *which = draw_blocks(j, n / j->block);
+	double *took = calloc(j->count, sizeof(*took)), start, last;
+	const char *p;
+	volatile char sink;
+
+	if (!took)
+		die("memory");
+	memset(took, 0, j->count * sizeof(*took));
 	start = last = now();
+	p = mmap(NULL, n, PROT_READ, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		die(j->file[0]);
 	for (unsigned long i = 0; i < j->count; i++) {
 		double t;
 
-		read_block(j, place, which[i], buf);
+		sink = p[which[i] * j->block];
 		t = now();
 		took[i] = t - last;
 		last = t;
 	}
-	all = last - start;
-	qsort(took, j->count, sizeof(*took), by_value);
-	printf("{\"ops\": %lu, \"bytes\": %llu, \"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n",
-	       j->count, (unsigned long long)j->count * j->block, all, took[j->count / 2] * 1e6,
-	       took[j->count * 99 / 100] * 1e6);
+	(void)sink;
+	report_times(took, j->count, (uint64_t)j->count * j->block, last - start);
 }
 
 static char *path_in(const char *dir, const char *name)
@@ -369,9 +453,44 @@ static const struct command {
 	void (*run)(const struct job *);
 	int needs_out;
 } commands[] = {
-	{ "read", run_read, 0 },   { "random", run_random, 0 }, { "write", run_write, 1 },
-	{ "patch", run_patch, 0 }, { "small", run_small, 1 },
+	{ "read", run_read, 0 },   { "random", run_random, 0 }, { "walk", run_walk, 0 },
+	{ "write", run_write, 1 }, { "patch", run_patch, 0 },   { "small", run_small, 1 },
 };
+
+static struct job *listing; /* nftw has no argument of ours */
+
+static int list_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st, (void)ftw;
+	if (type != FTW_F)
+		return 0;
+	listing->file = realloc(listing->file, (size_t)(listing->nfiles + 1) * sizeof(char *));
+	if (!listing->file || !(listing->file[listing->nfiles++] = strdup(path)))
+		die("memory");
+	return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Names are found before the clock starts; opening the files is measured. */
+static void list_directories(struct job *j)
+{
+	char **given = j->file;
+	int n = j->nfiles;
+	struct stat st;
+
+	if (n != 1 || stat(given[0], &st) || !S_ISDIR(st.st_mode))
+		return;
+	listing = j;
+	j->file = NULL;
+	j->nfiles = 0;
+	if (nftw(given[0], list_one, 16, FTW_PHYS))
+		die(given[0]);
+	qsort(j->file, (size_t)j->nfiles, sizeof(*j->file), by_name);
+}
 
 static unsigned long number(const char *text)
 {
@@ -389,13 +508,16 @@ static void parse(struct job *j, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "b:n:s:f:j:o:w:")) != -1) {
+	while ((c = getopt(argc, argv, "b:n:s:f:j:o:r:w:DW")) != -1) {
 		switch (c) {
 		case 'b': j->block = number(optarg); break;
 		case 'n': j->count = number(optarg); break;
 		case 's': j->seed = number(optarg); break;
 		case 'f': j->every = number(optarg); break;
 		case 'j': j->procs = (int)number(optarg); break;
+		case 'r': j->passes = number(optarg); break;
+		case 'D': j->direct = 1; break;
+		case 'W': j->warm = 1; break;
 		case 'w': j->warm_mib = number(optarg); break;
 		case 'o': j->out = optarg; break;
 		default: exit(2);
@@ -407,7 +529,7 @@ static void parse(struct job *j, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	struct job j = { .block = 1 << 20, .count = 1000, .seed = 1, .procs = 1 };
+	struct job j = { .block = 1 << 20, .count = 1000, .seed = 1, .procs = 1, .passes = 1 };
 
 	for (size_t i = 0; argc > 1 && i < sizeof(commands) / sizeof(commands[0]); i++) {
 		if (strcmp(argv[1], commands[i].name))
@@ -415,12 +537,13 @@ int main(int argc, char **argv)
 		parse(&j, argc - 1, argv + 1);
 		if (j.nfiles < 1 || (commands[i].needs_out && !j.out))
 			break;
+		list_directories(&j);
 		if (j.warm_mib)
 			warm_memory(j.warm_mib << 20);
 		commands[i].run(&j);
 		return 0;
 	}
-	fprintf(stderr, "usage: load read|random|write|patch|small [-b BLOCK] [-n COUNT] [-s SEED]"
+	fprintf(stderr, "usage: load read|random|walk|write|patch|small [-b BLOCK] [-n COUNT] [-s SEED]"
 			" [-f EVERY] [-j PROCS] [-w MIB] [-o DIR] FILE...\n");
 	return 2;
 }

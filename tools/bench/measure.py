@@ -9,7 +9,7 @@ import json
 import statistics
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Callable, Optional
 
 import host
@@ -21,21 +21,47 @@ from systems import SYSTEMS
 class Row:
     name: str
     title: str
-    unit: str                           # "MB/s" or "op/s": more is better
-    load: Callable                      # (system, files) -> arguments of the load generator
-    prepare: Optional[Callable] = None  # (system, files), before mounting, not measured
+    unit: str                           # "MB/s" or "op/s", more is better; "ms", less is
+    load: Optional[Callable] = None     # (system, work) -> arguments of the load generator
+    prepare: Optional[Callable] = None  # (system, work), before mounting, not measured
+    run: Optional[Callable] = None      # (system, work) -> a result, instead of the load generator
+    systems: Optional[tuple] = None     # only these
+    need: Optional[Callable] = None     # raises Unavailable where the row cannot be measured
 
-    def rate(self, result):
+    def figure(self, result):
+        if self.unit == "ms":
+            return result["seconds"] * 1e3
         amount = result["bytes"] / 1e6 if self.unit == "MB/s" else result["ops"]
         return amount / result["seconds"]
 
 
+def better(row, mine, other):
+    """How many times as good the first figure is."""
+    return other / mine if row.unit == "ms" else mine / other
+
+
 @dataclass
 class Floor:
+    """`system` at least `factor` times as good as `peer`; without a peer: its figure, or its `extra`, at most so much."""
     row: str
     system: str
     peer: str
     factor: float
+    extra: str = ""
+
+
+@dataclass
+class Work:
+    """What rows work on."""
+    files: list                 # the data set, largest first
+    room: object                # directory in memory
+    load: object                # the load generator
+    small: object = None        # directory of small files, where a row wants them
+    settings: object = None     # the command line
+
+
+# What a result may hold besides: key -> what the table calls it.
+EXTRAS = {"p99_us": "99 % within, us", "mib": "memory it takes, MiB", "written": "bytes to the device / byte of data"}
 
 
 @dataclass
@@ -46,17 +72,20 @@ class Results:
     stored: dict = field(default_factory=dict)      # system -> bytes
 
     def add(self, row, system, result, daemon):
-        self.rows.setdefault(row.name, {}).setdefault(system, []).append(row.rate(result))
+        self.rows.setdefault(row.name, {}).setdefault(system, []).append(row.figure(result))
         extra = self.extra.setdefault(row.name, {}).setdefault(system, {})
-        for key in ("p50_us", "p99_us"):
-            if key in result:
-                extra.setdefault(key, []).append(result[key])
+        for key in result.keys() - {"bytes", "ops", "seconds"}:
+            extra.setdefault(key, []).append(result[key])
         if daemon.peak_kib:
             extra["peak_kib"] = max(extra.get("peak_kib", 0), daemon.peak_kib)
             extra.setdefault("daemon_cpu_s", []).append(daemon.cpu_seconds)
 
     def median(self, row, system):
         samples = self.rows.get(row, {}).get(system)
+        return statistics.median(samples) if samples else None
+
+    def median_extra(self, row, system, key):
+        samples = self.extra.get(row, {}).get(system, {}).get(key)
         return statistics.median(samples) if samples else None
 
     def peak_kib(self, system):
@@ -84,14 +113,16 @@ def make_systems(names, room, stack, settings, results):
     return made
 
 
-def fill(systems, files, results):
-    """Puts the data set in; a system that cannot is left out of the run."""
+def fill(systems, work, results):
+    """Puts the data set in, and the small files; a system that cannot is left out of the run."""
     filled = []
     for system in systems:
         progress(f"filling {system.name}")
         try:
-            system.fill(files)
+            system.fill(work.files)
             results.stored[system.name] = system.stored()
+            if work.small:
+                system.add(work.small)
             filled.append(system)
         except Unavailable as why:
             results.skipped[system.name] = str(why)
@@ -100,43 +131,102 @@ def fill(systems, files, results):
 
 def warm_mib(files):
     """The page cache, the backing store and the load's own copy may each take the set once."""
-    return 3 * sum(f.stat().st_size for f in files) >> 20
+    return max(1, 3 * sum(f.stat().st_size for f in files) >> 20)
 
 
-def sample(row, system, files, load):
+def parsed(*argv):
+    """Runs a program that prints JSON."""
+    return json.loads(host.run(*argv))
+
+
+def generate(work, command, *rest):
+    """Runs the load generator; what it found."""
+    argv = [str(a) for a in (work.load, command, "-w", warm_mib(work.files), *rest)]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise BenchError(done.stderr.strip() or f"{command}: failed")
+    return json.loads(done.stdout)
+
+
+def sample(row, system, work):
     if row.prepare:
-        row.prepare(system, files)
+        row.prepare(system, work)
     system.mount()
     try:
         host.drop_caches()
-        command, *rest = row.load(system, files)
-        argv = [str(a) for a in (load, command, "-w", warm_mib(files), *rest)]
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-        if done.returncode != 0:
-            raise BenchError(f"{row.name} on {system.name}: {done.stderr.strip() or 'failed'}")
-        return json.loads(done.stdout)
+        return row.run(system, work) if row.run else generate(work, *row.load(system, work))
+    except BenchError as why:
+        raise BenchError(f"{row.name} on {system.name}: {why}") from None
     finally:
         system.unmount()
 
 
-def rounds(rows, systems, files, load, count, results):
+def possible(rows, results):
+    """Rows that this machine can measure."""
+    kept = []
+    for row in rows:
+        try:
+            if row.need:
+                row.need()
+            kept.append(row)
+        except Unavailable as why:
+            results.skipped[row.name] = str(why)
+    return kept
+
+
+def rounds(rows, systems, work, count, results):
     for turn in range(count):
         for number, row in enumerate(rows):
             shift = (turn + number) % len(systems)
             for system in systems[shift:] + systems[:shift]:
+                if row.systems and system.name not in row.systems:
+                    continue
                 progress(f"round {turn + 1}/{count}: {row.name} on {system.name}")
-                results.add(row, system.name, sample(row, system, files, load), system)
+                results.add(row, system.name, sample(row, system, work), system)
     progress("")
+
+
+def written(row, system, work):
+    """Bytes that reach the device for each byte that the row writes, all that is left for later included."""
+    if row.prepare:
+        row.prepare(system, work)
+    before = system.device_bytes()
+    once = replace(row, prepare=None)
+    done = sample(once, system, work)
+    return (system.device_bytes() - before) / done["bytes"]
+
+
+def count_writes(rows, systems, work, results):
+    """One more round, over block devices."""
+    for system in systems:
+        try:
+            system.move_to_device()
+        except Unavailable as why:
+            results.skipped[f"{system.name} on a device"] = str(why)
+            continue
+        for row in rows:
+            if not row.systems or system.name in row.systems:
+                progress(f"writes: {row.name} on {system.name}")
+                share = written(row, system, work)
+                results.extra.setdefault(row.name, {}).setdefault(system.name, {})["written"] = [share]
+    progress("")
+
+
+def judge_one(floor, results):
+    ours = results.median_extra(floor.row, floor.system, floor.extra) if floor.extra else \
+        results.median(floor.row, floor.system)
+    if not floor.peer:
+        return {"what": f"{floor.row}: {floor.system} {EXTRAS.get(floor.extra, 'ms')} at most {floor.factor:g}",
+                "seen": ours, "unit": "", "ok": None if ours is None else ours <= floor.factor}
+    theirs = results.median(floor.row, floor.peer)
+    seen = ours / theirs if ours and theirs else None
+    return {"what": f"{floor.row}: {floor.system} at least {floor.factor:g}x {floor.peer}",
+            "seen": seen, "unit": "x", "ok": None if seen is None else seen >= floor.factor}
 
 
 def judge(floors, limit_mib, results):
     """One dict per promise: what was asked, what was seen, whether it holds (None: not measured)."""
-    verdicts = []
-    for floor in floors:
-        ours, theirs = results.median(floor.row, floor.system), results.median(floor.row, floor.peer)
-        seen = ours / theirs if ours and theirs else None
-        verdicts.append({"what": f"{floor.row}: {floor.system} at least {floor.factor}x {floor.peer}",
-                         "seen": seen, "unit": "x", "ok": None if seen is None else seen >= floor.factor})
+    verdicts = [judge_one(floor, results) for floor in floors]
     for name in sorted({floor.system for floor in floors}):
         peak = results.peak_kib(name) / 1024
         verdicts.append({"what": f"memory of {name} at most {limit_mib} MiB", "seen": peak or None, "unit": " MiB",

@@ -2,6 +2,9 @@
 import json
 import statistics
 
+import bench_scaling
+import measure
+
 
 def as_dict(command, rows, results, verdicts, machine, dataset, ours):
     measured = {}
@@ -11,20 +14,21 @@ def as_dict(command, rows, results, verdicts, machine, dataset, ours):
             systems[name] = {"samples": samples, "median": statistics.median(samples),
                              **results.extra[row.name].get(name, {})}
         measured[row.name] = {"title": row.title, "unit": row.unit, "systems": systems,
-                              "ratios": ratios(systems, ours)}
-    peaks = {name: results.peak_kib(name) for name in results.stored or first_row(measured)}
+                              "ratios": ratios(row, systems, ours)}
+    peaks = {name: results.peak_kib(name) for name in names_in(measured)}
     return {"bench": command, "machine": machine, "data": dataset, "rows": measured,
             "stored_bytes": results.stored, "peak_rss_kib": {n: p for n, p in peaks.items() if p},
             "floors": verdicts, "skipped": results.skipped}
 
 
-def first_row(measured):
-    return next((row["systems"] for row in measured.values()), {})
+def names_in(measured):
+    """Systems of all rows, in the order in which they come up."""
+    return list(dict.fromkeys(name for row in measured.values() for name in row["systems"]))
 
 
-def ratios(systems, ours):
-    """Ours over each peer; ours: names of the systems under test."""
-    return {mine: {peer: systems[mine]["median"] / systems[peer]["median"]
+def ratios(row, systems, ours):
+    """How many times as good as each peer we are; ours: names of the systems under test."""
+    return {mine: {peer: measure.better(row, systems[mine]["median"], systems[peer]["median"])
                    for peer in systems if peer not in ours}
             for mine in ours if mine in systems}
 
@@ -38,24 +42,36 @@ def write_json(path, report):
 def table(report):
     """Lines of text: a row of the bench each line, a system each column."""
     rows = report["rows"]
-    names = list(first_row(rows))
-    width = max(len(row["title"]) + len(row["unit"]) + 2 for row in rows.values())
+    names = names_in(rows)
+    body = [line for row in rows.values() for line in row_lines(row, names)]
+    if report["stored_bytes"]:
+        stored, plain = report["stored_bytes"], report["data"]["bytes"]
+        body.append(("stored size / plain size", [figure(stored[n] / plain, 3) if n in stored else "-" for n in names]))
+    peaks = report["peak_rss_kib"]
+    body.append(("peak memory of the daemon, MiB", [figure(peaks[n] / 1024 if n in peaks else None) for n in names]))
+    width = max(len(label) for label, _ in body)
     columns = [max(len(n), 9) for n in names]
     yield " " * width + "".join(f"  {n:>{w}}" for n, w in zip(names, columns))
-    for row in rows.values():
-        cells = (figure(row["systems"].get(n, {}).get("median")) for n in names)
-        label = f"{row['title']}, {row['unit']}"
+    for label, cells in body:
         yield f"{label:<{width}}" + "".join(f"  {c:>{w}}" for c, w in zip(cells, columns))
-    if report["stored_bytes"]:
-        cells = (figure(report["stored_bytes"].get(n, 0) / report["data"]["bytes"], 3) for n in names)
-        yield f"{'stored size / plain size':<{width}}" + "".join(f"  {c:>{w}}" for c, w in zip(cells, columns))
-    peaks = report["peak_rss_kib"]
-    cells = (figure(peaks[n] / 1024 if n in peaks else None) for n in names)
-    yield f"{'peak memory of the daemon, MiB':<{width}}" + "".join(f"  {c:>{w}}" for c, w in zip(cells, columns))
 
 
-def figure(value, digits=0):
-    return "-" if value is None else f"{value:,.{digits}f}"
+def row_lines(row, names):
+    """The row, and a line for each of its extras."""
+    yield (f"{row['title']}, {row['unit']}", [figure(row["systems"].get(n, {}).get("median")) for n in names])
+    for key, title in measure.EXTRAS.items():
+        found = {n: row["systems"][n][key] for n in names if key in row["systems"].get(n, {})}
+        if found:
+            yield (f"  {title}", [figure(statistics.median(found[n])) if n in found else "-" for n in names])
+
+
+def figure(value, digits=None):
+    """Three digits at least."""
+    if value is None:
+        return "-"
+    if digits is None:
+        digits = 0 if value >= 99.5 else 1 if value >= 9.95 else 2
+    return f"{value:,.{digits}f}"
 
 
 def show(report):
@@ -65,12 +81,12 @@ def show(report):
     print(f"{dataset['files']} files, {dataset['bytes'] / 1e6:.1f} MB: "
           + ", ".join(f"{n} {s['bytes'] / 1e6:.1f}" for n, s in dataset["sets"].items()))
     print()
-    for line in table(report):
+    for line in bench_scaling.table(report["axes"]) if "axes" in report else table(report):
         print(line)
     print()
     for verdict in report["floors"]:
         mark = {True: "ok  ", False: "MISS", None: "?   "}[verdict["ok"]]
         seen = "not measured" if verdict["seen"] is None else f"{verdict['seen']:.2f}{verdict['unit']}"
         print(f"{mark} {verdict['what']}: {seen}")
-    for name, why in report["skipped"].items():
+    for name, why in report.get("skipped", {}).items():
         print(f"left out: {name}: {why}")

@@ -38,6 +38,13 @@ class System:
         run("sync", "-f", self.point)
         self.unmount()
 
+    def add(self, tree):
+        """A copy of a directory beside what is there."""
+        self.mount()
+        shutil.copytree(tree, self.point / tree.name)
+        run("sync", "-f", self.point)
+        self.unmount()
+
     def fresh(self):
         raise NotImplementedError
 
@@ -46,6 +53,14 @@ class System:
 
     def unmount(self):
         unmount(self.point)
+
+    def move_to_device(self):
+        """From now on its files lie on a block device of its own, so that what reaches it can be counted."""
+
+    def device_bytes(self):
+        """Written to that device so far; nothing may be mounted."""
+        fields = (Path("/sys/block") / Path(self.device).name / "stat").read_text().split()
+        return int(fields[6]) * 512
 
     def stored(self):
         """Bytes in use for what was filled in, metadata included."""
@@ -86,9 +101,13 @@ class Squashfs(System):
     def fill(self, files):
         run("mksquashfs", *files, self.image, *self.options, "-quiet", "-no-progress", "-noappend",
             error=Unavailable)
-        self.device = loop_device(self.stack, self.image)
+
+    def add(self, tree):
+        run("mksquashfs", tree, self.image, "-quiet", "-no-progress", "-keep-as-directory", error=Unavailable)
 
     def mount(self):
+        if not self.device:
+            self.device = loop_device(self.stack, self.image)
         run("mount", "-t", "squashfs", "-o", "ro", self.device, self.point, error=Unavailable)
 
     def stored(self):
@@ -101,6 +120,7 @@ class Daemon(System):
     def __init__(self, name, room, stack):
         super().__init__(name, room, stack)
         self.backing = self.room / "backing"
+        self.device = None      # move_to_device
         self.process = None
 
     def command(self):
@@ -109,6 +129,23 @@ class Daemon(System):
     def fresh(self):
         shutil.rmtree(self.backing, ignore_errors=True)
         self.backing.mkdir()
+
+    def move_to_device(self):
+        image, disk = self.room / "disk.image", self.room / "disk"
+        shutil.rmtree(self.backing, ignore_errors=True)
+        disk.mkdir()
+        with open(image, "wb") as f:
+            f.truncate(IMAGE)
+        self.device = loop_device(self.stack, image)
+        run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", self.device, error=Unavailable)
+        run("mount", self.device, disk, error=Unavailable)
+        self.stack.callback(unmount, disk)
+        self.backing = disk / "backing"
+
+    def device_bytes(self):
+        if self.backing.exists():
+            run("sync", "-f", self.backing)
+        return super().device_bytes()
 
     def mount(self):
         log = open(self.room / "log", "ab")
@@ -140,6 +177,10 @@ class Daemon(System):
             raise BenchError(f"{self.name} did not end within 30 s of being unmounted") from None
         finally:
             self.process = None
+
+    def resident_kib(self):
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
 
     def note_use(self):
         """Peak memory and processor time of the daemon so far."""
@@ -212,6 +253,7 @@ def joined(*options):
 SYSTEMS = {
     "cframefs": lambda n, r, s, o: Cframefs(n, r, s, o.cframefs, joined(o.options)),
     "cframefs-zstd": lambda n, r, s, o: Cframefs(n, r, s, o.cframefs, joined("codec=zstd", o.options)),
+    "cframefs-fixed": lambda n, r, s, o: Cframefs(n, r, s, o.cframefs, joined("pipeline=zstd:1", o.options)),
     "cframefs-lz4": lambda n, r, s, o: Cframefs(n, r, s, o.cframefs, joined("codec=lz4", o.options)),
     "passthrough_ll": lambda n, r, s, o: Passthrough(n, r, s),
     "passthrough_ll-wb": lambda n, r, s, o: Passthrough(n, r, s, "writeback"),

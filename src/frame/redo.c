@@ -1,0 +1,55 @@
+/*
+ * After a sync that failed. The kernel tells of such a failure once and calls the pages clean: what
+ * they held may never get to the disk, and the next sync succeeds all the same. So before one is
+ * believed again, all that was written since the last good one is written once more: chunks here, if what
+ * can be read of them still has its checksum; index, trailer and header by a new commit.
+ */
+#include "frame/frame_impl.h"
+
+static int rewrite(struct frame *f, uint64_t from, uint64_t to)
+{
+	struct buf b = {0};
+	int rc = 0;
+	for (uint32_t n = (uint32_t)min_u64(from, f->index.n);; n++) {
+		n = index_next_stored(&f->index, n);
+		if (n >= f->index.n || n >= to)
+			break;
+		rc = frame_fetch(f, n, &b);
+		if (rc == 0)
+			rc = io_pwrite(f->io, f->info.header_len + index_get(&f->index, n), buf_view(&b));
+		if (rc < 0)
+			break;
+	}
+	buf_free(&b);
+	return rc == -EBADMSG ? -EIO : rc; /* the file is sound; the disk took a chunk back */
+}
+
+static int rewrite_young(struct frame *f)
+{
+	if (f->young_many)
+		return rewrite(f, 0, f->index.n);
+	for (size_t i = 0; i + 8 <= f->young.n; i += 8) {
+		uint64_t first = get_le32(f->young.p + i), count = get_le32(f->young.p + i + 4);
+		TRY(rewrite(f, first, first + count));
+	}
+	return 0;
+}
+
+int frame_sync_io(struct frame *f)
+{
+	if (f->suspect)
+		TRY(rewrite_young(f));
+	int rc = io_sync(f->io);
+	f->suspect |= rc < 0;
+	return rc;
+}
+
+bool frame_suspect(const struct frame *f)
+{
+	return f->suspect;
+}
+
+void frame_set_suspect(struct frame *f)
+{
+	f->suspect = f->writable;
+}

@@ -1,0 +1,228 @@
+/*
+ * Preloaded into the daemon: makes the n-th call on the backing directory fail. A test rules it by a file
+ * that both have mapped, named in FAULT_INJECT; without it nothing happens.
+ *
+ * `lose`: an fdatasync that fails takes back what was written since the last one that did not, as
+ * when the kernel has dropped the pages that it could not write.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum how { HOW_ERROR, HOW_SHORT };
+
+/* Which calls count. */
+#define CALL_READ 1u
+#define CALL_WRITE 2u
+#define CALL_SPACE 4u /* ftruncate, fallocate */
+#define CALL_SYNC 8u
+#define CALL_NAME 16u /* linkat, unlinkat, renameat2, mkdirat, openat that creates */
+
+/* In step with tests/test_faults.py. */
+struct control {
+	int64_t left;      /* calls until the one that fails is 1; 0: off */
+	uint32_t how, error;
+	uint32_t calls;    /* those that count */
+	uint32_t forever;  /* all later ones fail too */
+	uint32_t lose;
+	uint32_t hits;
+	char last[32];     /* the call that failed first */
+};
+
+struct synced {
+	struct synced *next;
+	dev_t dev;
+	ino_t ino;
+	uint8_t *bytes;
+	size_t n;
+};
+
+static struct control *control;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct synced *synced; /* under lock */
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+__attribute__((constructor)) static void begin(void)
+{
+	const char *path = getenv("FAULT_INJECT");
+	int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+
+	if (fd < 0)
+		return;
+	control = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (control == MAP_FAILED)
+		control = NULL;
+	close(fd);
+	unsetenv("FAULT_INJECT"); /* programs that the daemon runs are left alone */
+	unsetenv("LD_PRELOAD");
+}
+
+static bool is_file(int fd)
+{
+	struct stat st;
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Is this call the one? */
+static bool hit(unsigned call, const char *name)
+{
+	bool yes = false;
+
+	if (!control || !(control->calls & call))
+		return false;
+	pthread_mutex_lock(&lock);
+	if (control->left > 1) {
+		control->left--;
+	} else if (control->left == 1) {
+		yes = true;
+		if (control->hits++ == 0)
+			strncpy(control->last, name, sizeof control->last - 1);
+		if (!control->forever)
+			control->left = 0;
+	}
+	pthread_mutex_unlock(&lock);
+	return yes;
+}
+
+static int fail(void)
+{
+	errno = (int)control->error;
+	return -1;
+}
+
+/* What is on disk for sure. Under lock. */
+static struct synced *of_file(const struct stat *st)
+{
+	struct synced *s = synced;
+
+	while (s && (s->dev != st->st_dev || s->ino != st->st_ino))
+		s = s->next;
+	if (!s && (s = calloc(1, sizeof *s))) {
+		*s = (struct synced){synced, st->st_dev, st->st_ino, NULL, 0};
+		synced = s;
+	}
+	return s;
+}
+
+static void remember(int fd)
+{
+	struct stat st;
+
+	if (!control || !control->lose || fstat(fd, &st) < 0)
+		return;
+	pthread_mutex_lock(&lock);
+	struct synced *s = of_file(&st);
+	uint8_t *bytes = s ? realloc(s->bytes, (size_t)st.st_size + 1) : NULL;
+	if (bytes) {
+		ssize_t n = REAL(pread64)(fd, bytes, (size_t)st.st_size, 0);
+		s->bytes = bytes;
+		s->n = n > 0 ? (size_t)n : 0;
+	}
+	pthread_mutex_unlock(&lock);
+}
+
+static void lose(int fd)
+{
+	struct stat st;
+
+	if (!control->lose || fstat(fd, &st) < 0)
+		return;
+	pthread_mutex_lock(&lock);
+	struct synced *s = of_file(&st);
+	if (s && (REAL(ftruncate64)(fd, 0) < 0 || REAL(pwrite64)(fd, s->bytes, s->n, 0) != (ssize_t)s->n))
+		abort();
+	pthread_mutex_unlock(&lock);
+}
+
+ssize_t pread64(int fd, void *p, size_t n, off_t at)
+{
+	if (is_file(fd) && hit(CALL_READ, "pread")) {
+		if (control->how == HOW_ERROR)
+			return fail();
+		n = (n + 1) / 2;
+	}
+	return REAL(pread64)(fd, p, n, at);
+}
+
+ssize_t pwrite64(int fd, const void *p, size_t n, off_t at)
+{
+	if (hit(CALL_WRITE, "pwrite")) {
+		if (control->how == HOW_ERROR)
+			return fail();
+		n = (n + 1) / 2;
+	}
+	return REAL(pwrite64)(fd, p, n, at);
+}
+
+int ftruncate64(int fd, off_t size)
+{
+	return hit(CALL_SPACE, "ftruncate") ? fail() : REAL(ftruncate64)(fd, size);
+}
+
+int fallocate64(int fd, int mode, off_t at, off_t len)
+{
+	return hit(CALL_SPACE, "fallocate") ? fail() : REAL(fallocate64)(fd, mode, at, len);
+}
+
+int fdatasync(int fd)
+{
+	if (hit(CALL_SYNC, "fdatasync")) {
+		lose(fd);
+		return fail();
+	}
+	int rc = REAL(fdatasync)(fd);
+	if (rc == 0)
+		remember(fd);
+	return rc;
+}
+
+int fsync(int fd)
+{
+	return hit(CALL_SYNC, "fsync") ? fail() : REAL(fsync)(fd);
+}
+
+int linkat(int a, const char *from, int b, const char *to, int flags)
+{
+	return hit(CALL_NAME, "linkat") ? fail() : REAL(linkat)(a, from, b, to, flags);
+}
+
+int unlinkat(int dir, const char *name, int flags)
+{
+	return hit(CALL_NAME, "unlinkat") ? fail() : REAL(unlinkat)(dir, name, flags);
+}
+
+int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
+{
+	return hit(CALL_NAME, "renameat2") ? fail() : REAL(renameat2)(a, from, b, to, flags);
+}
+
+int mkdirat(int dir, const char *name, mode_t mode)
+{
+	return hit(CALL_NAME, "mkdirat") ? fail() : REAL(mkdirat)(dir, name, mode);
+}
+
+int openat64(int dir, const char *name, int flags, ...)
+{
+	mode_t mode = 0;
+	va_list ap;
+
+	if (flags & (O_CREAT | __O_TMPFILE)) {
+		va_start(ap, flags);
+		mode = va_arg(ap, mode_t);
+		va_end(ap);
+		if (hit(CALL_NAME, "openat"))
+			return fail();
+	}
+	return REAL(openat64)(dir, name, flags, mode);
+}

@@ -1,0 +1,137 @@
+"""Bounds: the daemon's memory while it is written to, and what one bad chunk costs its neighbours."""
+
+import mmap
+import os
+import re
+
+import pytest
+
+from libdata import blob
+from libmount import SLOWNESS
+from libposix import error_of, read_direct
+
+MiB = 1 << 20
+CHUNKS = 5000 if SLOWNESS == 1 else 1000
+
+
+def peak(m):
+    """Most bytes of memory that the daemon ever had."""
+    with open(f"/proc/{m.proc.pid}/status", encoding="ascii") as f:
+        return int(re.search(r"VmHWM:\s+(\d+) kB", f.read())[1]) << 10
+
+
+def held_to(m, most):
+    if SLOWNESS > 1:
+        return  # the memory of a sanitizer is its own
+    got = peak(m)
+    assert got < most, f"{got >> 20} MiB of memory, more than {most >> 20}"
+
+
+@pytest.mark.parametrize("place", [0, 700_001], ids=["begin", "middle"])
+def test_many_chunks_begun_with_few_bytes(mount, place):
+    """Each of these chunks holds a MiB when it is whole, and nobody ever wrote more than 100 bytes of it."""
+    m = mount("dirty_max=64M,cache=8M,commit=3600,codec=lz4")
+    marks = [blob(n, 100, "noise") for n in range(CHUNKS)]
+    fd = os.open(m.mnt / "sparse", os.O_RDWR | os.O_CREAT)
+    for n, mark in enumerate(marks):
+        os.pwrite(fd, mark, n * MiB + place)
+    os.fsync(fd)
+    held_to(m, (64 + 8 + 64) * MiB)
+    m.kill()
+    error_of(os.close, fd)
+    m.start()
+    with open(m.mnt / "sparse", "rb") as f:
+        for n in range(0, CHUNKS, 7):
+            assert os.pread(f.fileno(), 300, n * MiB + max(0, place - 100)) in (
+                bytes(100) + marks[n] + bytes(100), marks[n] + bytes(200)), n
+    m.unmount()
+
+
+def test_few_bytes_in_each_stored_chunk(mount):
+    """Overwriting a page of each costs a page of each."""
+    m = mount("dirty_max=32M,cache=8M,commit=3600,codec=lz4,workers=2")
+    data = bytearray(blob(1, MiB // 4, "text") * 4 * 200)
+    path = m.mnt / "stored"
+    path.write_bytes(data)
+    m.remount()
+    fd = os.open(path, os.O_RDWR)
+    for n in range(200):
+        at, mark = n * MiB + 4096 * (n % 250) + 77 * (n % 50), blob(n, 100, "noise")
+        os.pwrite(fd, mark, at)
+        data[at:at + 100] = mark
+    os.fsync(fd)
+    os.close(fd)
+    held_to(m, (32 + 8 + 48) * MiB)
+    m.remount()
+    assert path.read_bytes() == data
+    m.unmount()
+
+
+def test_pages_over_pages_on_their_way(mount):
+    """Writers that never wait for the workers: of each chunk one copy is being stored and another changes."""
+    m = mount("dirty_max=1M,cache=1M,chunksize=256K,blocksize=16K,codec=zstd,level=5,workers=1")
+    data = bytearray(blob(2, 8 * MiB, "text"))
+    path = m.mnt / "busy"
+    path.write_bytes(data)
+    fds = [os.open(path, os.O_RDWR | flag) for flag in (0, os.O_DIRECT)]
+    for k in range(400):
+        at = (k * 2_654_435_761) % (8 * MiB - 12288)
+        mark = blob(k, 1 + k * 97 % 9000, "noise")
+        if k % 3:
+            os.pwrite(fds[0], mark, at)
+            data[at:at + len(mark)] = mark
+        else:
+            at -= at % 4096
+            room = mmap.mmap(-1, 12288)
+            room[:len(mark)] = mark
+            os.pwritev(fds[1], [room], at)
+            data[at:at + len(room)] = room[:]
+    assert read_direct(path, 9 * MiB) == data
+    for fd in fds:
+        os.close(fd)
+    m.remount()
+    assert path.read_bytes() == data
+    m.unmount()
+
+
+@pytest.mark.parametrize("kind", ["noise", "text"])
+def test_a_damaged_chunk_costs_only_what_was_written_to_it(mount, kind):
+    m = mount("chunksize=64K,blocksize=16K,codec=zstd,level=3,commit=3600")
+    data = bytearray(blob(3, 512 << 10, kind))
+    path = m.mnt / "f"
+    path.write_bytes(data)
+    m.unmount()
+    with open(m.stored("f"), "r+b") as f:  # chunks of one kind lie in order: this hits the middle of one
+        size = os.fstat(f.fileno()).st_size
+        f.seek(size * 3 // 8)
+        byte = f.read(1)[0]
+        f.seek(size * 3 // 8)
+        f.write(bytes([byte ^ 0x55]))
+    m.start()
+    m.allow(r"cframefs: error: f.b2frame: (read|what was written)")
+    fds = [os.open(path, os.O_RDWR) for _ in range(2)]
+    page = blob(4, 4096, "noise")
+    for n in range(8):  # whole pages: nothing of the old bytes is needed to take them
+        os.pwrite(fds[0], page, n * 65536 + 8192)
+        data[n * 65536 + 8192:n * 65536 + 12288] = page
+    assert error_of(os.fsync, fds[0]) == "EIO"
+    m.expect_log(r"f.b2frame: what was written to chunk \d is lost")
+    assert error_of(os.fsync, fds[0]) is None, "told twice"
+    assert error_of(os.fsync, fds[1]) == "EIO", "the other handle was not told"
+    assert error_of(os.fsync, fds[1]) is None
+    for fd in fds:
+        os.close(fd)
+    m.remount()
+    lost = [n for n in range(8) if error_of(read_chunk, path, n) or read_chunk(path, n) != data[n * 65536:(n + 1) * 65536]]
+    assert len(lost) == 1, lost
+    with open(path, "r+b") as f:  # written anew as a whole it is sound again
+        f.seek(lost[0] * 65536)
+        f.write(data[lost[0] * 65536:(lost[0] + 1) * 65536])
+    m.remount()
+    assert path.read_bytes() == data
+    m.unmount()
+
+
+def read_chunk(path, n):
+    with open(path, "rb", buffering=0) as f:
+        return os.pread(f.fileno(), 65536, n * 65536)

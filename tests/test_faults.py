@@ -1,0 +1,217 @@
+"""The n-th call on the backing directory fails, for n = 1, 2, 3 ... until a story runs clean.
+
+After each failure: the caller was told, or nothing is amiss; the last commit is whole, as a fresh mount and the
+reference see it; the daemon lives, and what is written next gets to the disk.
+
+CFRAMEFS_TEST_FAULTS=all tries every n, else every 7th. CFRAMEFS_SEED chooses other stories.
+"""
+
+import copy
+import ctypes
+import errno
+import mmap
+import os
+import random
+import shutil
+
+import pytest
+
+from libcrash import Story, list_metalayers, look
+from libmount import BUILD
+
+EVERY = 1 if os.environ.get("CFRAMEFS_TEST_FAULTS") == "all" else 7
+SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
+STEPS = 40
+LIBRARY = BUILD / "tests/c/fault_inject.so"
+READ, WRITE, SPACE, SYNC, NAME = 1, 2, 4, 8, 16
+ALL = READ | WRITE | SPACE | SYNC | NAME
+
+
+class Control(ctypes.Structure):
+    """In step with tests/c/fault_inject.c."""
+
+    _fields_ = [("left", ctypes.c_int64), ("how", ctypes.c_uint32), ("error", ctypes.c_uint32),
+                ("calls", ctypes.c_uint32), ("forever", ctypes.c_uint32), ("lose", ctypes.c_uint32),
+                ("hits", ctypes.c_uint32), ("last", ctypes.c_char * 32)]
+
+
+FAULTS = {
+    "EIO": {"error": errno.EIO, "calls": ALL},
+    "EIO for good": {"error": errno.EIO, "calls": WRITE | SPACE | SYNC | NAME, "forever": 1},
+    "ENOSPC for good": {"error": errno.ENOSPC, "calls": WRITE | NAME, "forever": 1},
+    "short": {"how": 1, "calls": READ | WRITE},
+    "EINTR": {"error": errno.EINTR, "calls": READ | WRITE | SPACE | SYNC},
+    "EINTR for good": {"error": errno.EINTR, "calls": READ | WRITE | SPACE | SYNC, "forever": 1},
+    "pages lost": {"error": errno.EIO, "calls": SYNC, "lose": 1},
+    "pages lost for good": {"error": errno.EIO, "calls": SYNC, "lose": 1, "forever": 1},
+}
+
+
+class Faults:
+    """A mount whose backing calls fail as told."""
+
+    def __init__(self, mount, work, fault):
+        file = work / "control"
+        file.write_bytes(bytes(mmap.PAGESIZE))
+        with open(file, "r+b") as f:
+            self.control = Control.from_buffer(mmap.mmap(f.fileno(), 0))
+        self.fault = fault
+        self.arm(0)
+        env = ["env", f"FAULT_INJECT={file}", f"LD_PRELOAD={LIBRARY}", "ASAN_OPTIONS=verify_asan_link_order=0:exitcode=99"]
+        self.mount = mount("chunksize=4K,blocksize=1K,codec=lz4,commit=0,workers=1", argv=[*env, *mount(start=False).argv])
+        self.mount.allow("^cframefs: (error|warning)")
+
+    def arm(self, n):
+        for name, value in {"how": 0, "error": 0, "forever": 0, "lose": 0, **self.fault, "hits": 0, "last": b""}.items():
+            setattr(self.control, name, value)
+        self.control.left = n
+
+
+def frozen(story):
+    """What may be there now, kept while the story goes on."""
+    kept = Story(story.top, 0, False, story.volatile)
+    kept.names, kept.unfinished = copy.deepcopy((story.names, story.unfinished))
+    kept.log = [*story.log]
+    return kept
+
+
+def play(story):
+    """The error that ended the story, if one did."""
+    try:
+        for _ in range(STEPS):
+            story.step()
+    except OSError as error:
+        return error
+    return None
+
+
+def sync_again(story, backing):
+    """Who was refused an fsync asks again. If the answer is yes, all must be there."""
+    for fd, node in story.slots.values():
+        try:
+            os.fsync(fd)
+            node.synced()
+        except OSError:
+            pass
+
+
+def rewrite(top):
+    """After the fault everything works, but an error may still wait to be told, once."""
+    expect = {}
+    names = sorted(os.listdir(top)) or ["fresh"]
+    for i, name in enumerate(names):
+        data = random.Random(f"{i} {name}").randbytes(20_000 + i)
+        for tries in range(2):
+            try:
+                with open(top / name, "wb", buffering=0) as f:
+                    f.write(data)
+                    os.fsync(f.fileno())
+                break
+            except OSError:
+                assert tries == 0, "an error is told once"
+        expect[name] = data
+        for other in names:  # hard links
+            if os.stat(top / other).st_ino == os.stat(top / name).st_ino:
+                expect[other] = data
+    return expect
+
+
+class Case:
+    """The n-th call of a story fails; what is on disk then, and after all was written anew."""
+
+    def __init__(self, faults, work, n, story):
+        self.faults = faults
+        self.n = n
+        name = f"n{n} {story}"
+        self.top = faults.mount.mnt / name
+        self.backing = faults.mount.backing / name
+        self.copies = work / "copies"
+        self.top.mkdir()
+        self.story = Story(self.top, f"{SEED} {story}", False, "lose" in faults.fault)
+
+    def copy(self, name):
+        kept = self.copies / f"{self.top.name}-{name}"
+        shutil.copytree(self.backing, kept)
+        links = {}
+        for p in self.backing.iterdir():  # a copy of a hard link is one
+            first = links.setdefault(p.stat().st_ino, p.name)
+            if first != p.name:
+                (kept / p.name).unlink()
+                os.link(kept / first, kept / p.name)
+        return kept.name
+
+    def run(self):
+        """True: the fault came."""
+        self.faults.arm(self.n)
+        error = play(self.story)
+        control = self.faults.control
+        self.what = f"n={self.n} {bytes(control.last).decode()}: {error}"
+        hits, control.left = control.hits, 0
+        if error and self.faults.fault.get("lose"):
+            sync_again(self.story, self.backing)
+        self.at_fault = frozen(self.story)
+        self.first = self.copy("fault")
+        assert hits or error is None, self.what
+        self.story.drop()
+        self.check_live(error)
+        self.expect = rewrite(self.top)
+        self.second = self.copy("after")
+        return hits > 0
+
+    def check_live(self, error):
+        """The daemon lives, and shows right bytes or an error."""
+        assert self.faults.mount.running(), self.what
+        for tries in range(3):
+            try:
+                found = look(self.top)
+                break
+            except OSError:  # the kernel tells the next close(2) of pages that it could not write
+                assert tries < 2 or self.faults.fault.get("lose"), self.what
+        else:
+            return
+        frozen(self.at_fault).judge(found)
+
+    def check_copies(self, top):
+        try:
+            self.at_fault.judge(look(top / self.first))
+        except AssertionError as error:
+            raise AssertionError(f"{self.what}: {error}") from error
+        found = {name: data for name, (_, data) in look(top / self.second).items()}
+        assert found == self.expect, self.what
+
+
+def check_reference(copies, mnt):
+    """Every copy opens there, with the same bytes; metalayers can be listed; there are no other files."""
+    import libblosc
+    for path in copies.rglob("*"):
+        if path.is_file():
+            assert path.suffix == ".b2frame", path
+            if (mnt / path.relative_to(copies)).exists():  # lost before it was ever synced
+                continue
+            shown = mnt / path.relative_to(copies).with_suffix("")
+            schunk = libblosc.open_frame(path)
+            assert libblosc.chunk_bytes(schunk) == shown.read_bytes(), path
+            list_metalayers(schunk)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.watchdog(600)
+def test_the_nth_call_fails(mount, work, blosc2, fault, record_property):
+    faults = Faults(mount, work, FAULTS[fault])
+    print(f"CFRAMEFS_SEED={SEED}")
+    cases = []
+    # There are few syncs in a story: all of them, in some stories.
+    for story, every in [(0, EVERY)] if FAULTS[fault]["calls"] != SYNC else [(i, 1) for i in range(8)]:
+        n, came = random.Random(f"{SEED} {fault}").randrange(every) + 1, True
+        while came:
+            cases.append(Case(faults, work, n, story))
+            came = cases[-1].run()
+            n += every
+    faults.mount.unmount()
+    fresh = mount("", backing=work / "copies")
+    if "lose" in FAULTS[fault]:
+        fresh.allow("shown under its own name", "went back to its newest whole state")
+    for case in cases:
+        case.check_copies(fresh.mnt)
+    check_reference(work / "copies", fresh.mnt)
+    record_property("figure", f"{fault}: {len(cases)} stories")

@@ -1,0 +1,114 @@
+"""SIGKILL for the daemon at any moment: what was synced or closed is there, and nothing is torn.
+
+CFRAMEFS_TEST_KILLS says how often in all; CFRAMEFS_SEED chooses other stories.
+"""
+
+import os
+import random
+import threading
+import time
+
+import pytest
+
+from libcrash import Story, list_metalayers, look
+from libmount import wait_until
+
+KILLS = int(os.environ.get("CFRAMEFS_TEST_KILLS") or 12)
+SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
+TINY = "chunksize=4K,blocksize=1K,codec=lz4"
+CONFIGS = {
+    "default": ("", False),
+    "eager": (f"{TINY},commit=0.02,dirty_max=1M", False),
+    "whole": ("chunksize=64K,blocksize=4K,commit=0.02,workers=1", True),
+    "tiny": (f"{TINY},commit=0", True),
+}
+CLOSELY = ("went back to its newest whole state",)
+
+
+class Crowd:
+    """Several stories at once, each in a directory and a thread of its own, and the killer."""
+
+    def __init__(self, mount, seed, direct):
+        self.mount = mount
+        self.rng = random.Random(seed)
+        self.killing = False
+        self.stories = []
+        for i in range(self.rng.randrange(1, 4)):
+            top = mount.mnt / f"d{i}"
+            top.mkdir()
+            self.stories.append(Story(top, f"{seed} {i}", direct))
+
+    def done(self):
+        return sum(s.done for s in self.stories)
+
+    def run_and_kill(self):
+        """The daemon dies in the middle of some operation after the n-th."""
+        errors = []
+        self.killing = False
+
+        def act(story):
+            try:
+                story.run(100_000, lambda: self.killing)
+            except BaseException as error:
+                errors.append(error)
+
+        threads = [threading.Thread(target=act, args=(s,)) for s in self.stories]
+        enough = self.done() + self.rng.choice([self.rng.randrange(10), self.rng.randrange(200)])
+        for thread in threads:
+            thread.start()
+        wait_until(lambda: errors or self.done() >= enough, 60, "operations")
+        time.sleep(self.rng.random() * 0.005)
+        self.killing = True
+        died = self.mount.kill()
+        for thread in threads:
+            thread.join()
+        for story in self.stories:
+            story.drop()
+        assert not errors, errors
+        assert died, "the daemon did not end by SIGKILL"
+
+    def judge(self):
+        for story in self.stories:
+            story.judge(look(story.top))
+
+
+def backing_files(mount):
+    return [p for p in mount.backing.rglob("*") if p.is_file() and not p.name.startswith(".cframefs")]
+
+
+def check_frames(mount, blosc2):
+    """As they are on disk: the reference opens every frame, and lists what it holds."""
+    import libblosc
+    for path in backing_files(mount):
+        schunk = libblosc.open_frame(path)
+        libblosc.chunk_bytes(schunk)
+        list_metalayers(schunk)
+
+
+def check_same(mount, blosc2):
+    """The reference and the mount agree on every file, and there is nothing else in the backing directory."""
+    import libblosc
+    files = backing_files(mount)
+    shown = {p.relative_to(mount.mnt) for p in mount.mnt.rglob("*") if p.is_file()}
+    assert len(files) == len(shown), (files, shown)
+    for path in files:
+        name = path.relative_to(mount.backing)
+        assert path.suffix == ".b2frame", path
+        assert libblosc.chunk_bytes(libblosc.open_frame(path)) == (mount.mnt / name.with_suffix("")).read_bytes(), name
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.watchdog(60 + 5 * KILLS)
+def test_what_was_synced_survives_the_daemon(mount, blosc2, config, record_property):
+    options, direct = CONFIGS[config]
+    m = mount(options).allow(*CLOSELY)
+    crowd = Crowd(m, f"{SEED} {config}", direct)
+    print(f"CFRAMEFS_SEED={SEED}, {config}")
+    kills = -(-KILLS // len(CONFIGS))
+    for _ in range(kills):
+        crowd.run_and_kill()
+        check_frames(m, blosc2)
+        m.start()
+        crowd.judge()
+        check_same(m, blosc2)
+    record_property("figure", f"kill {config}: {kills} kills, {crowd.done()} operations")
