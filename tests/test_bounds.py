@@ -3,6 +3,7 @@
 import mmap
 import os
 import re
+import threading
 
 import pytest
 
@@ -11,6 +12,7 @@ from libmount import SLOWNESS
 from libposix import error_of, read_direct
 
 MiB = 1 << 20
+STREAM = 20 if SLOWNESS == 1 else 4  # MiB a writer
 CHUNKS = 5000 if SLOWNESS == 1 else 1000
 
 
@@ -25,6 +27,40 @@ def held_to(m, most):
         return  # the memory of a sanitizer is its own
     got = peak(m)
     assert got < most, f"{got >> 20} MiB of memory, more than {most >> 20}"
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("how", ["streams", "pages"])
+def test_memory_under_32_writers(mount, how):
+    m = mount("dirty_max=64M,cache=32M,codec=zstd,level=1")
+    noise = memoryview(blob(9, 4 * MiB, "noise"))
+    failures = []
+
+    def write(k):
+        fd = os.open(m.mnt / f"f{k}", os.O_RDWR | os.O_CREAT)
+        try:
+            if how == "streams":
+                for n in range(STREAM):
+                    os.pwrite(fd, noise[k * 4096:k * 4096 + MiB], n * MiB)
+            else:
+                for n in range(100 * STREAM):
+                    os.pwrite(fd, noise[n * 64:n * 64 + 4096], (n * 2_654_435_761 + k) % (32 * MiB) // 4096 * 4096)
+            os.fsync(fd)
+        except OSError as error:
+            failures.append(error)
+        os.close(fd)
+    threads = [threading.Thread(target=write, args=(k,)) for k in range(32)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+    held_to(m, (64 + 32 + 64) * MiB)
+    if how == "streams":
+        for k in range(32):
+            with open(m.mnt / f"f{k}", "rb") as f:
+                assert f.read(MiB) == noise[k * 4096:k * 4096 + MiB], k
+    m.unmount()
 
 
 @pytest.mark.parametrize("place", [0, 700_001], ids=["begin", "middle"])

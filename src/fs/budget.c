@@ -12,6 +12,7 @@ struct budget {
 	pthread_cond_t moved;         /* something was freed, landed or unpinned */
 	uint64_t max;
 	int64_t used;                 /* all below under lock */
+	unsigned entered;             /* writers that have taken bytes on account */
 	unsigned in_flight;
 	unsigned failures;
 	int last_rc;
@@ -90,7 +91,7 @@ static bool flush_one(struct budget *b, uint64_t ticket)
 	return true;
 }
 
-int budget_wait(struct budget *b)
+int budget_enter(struct budget *b, uint64_t bytes)
 {
 	int rc = 0;
 
@@ -104,11 +105,26 @@ int budget_wait(struct budget *b)
 			rc = b->last_rc;
 			break;
 		} else if (!flush_one(b, ticket)) {
-			break; /* all is in hands that will free it: other writers */
+			if (!b->entered)
+				break; /* nothing can be freed: one writer's bytes at a time */
+			pthread_cond_wait(&b->moved, &b->lock);
 		}
+	}
+	if (rc >= 0) {
+		b->used += (int64_t)bytes;
+		b->entered++;
 	}
 	pthread_mutex_unlock(&b->lock);
 	return rc;
+}
+
+void budget_leave(struct budget *b, uint64_t bytes)
+{
+	pthread_mutex_lock(&b->lock);
+	b->used -= (int64_t)bytes;
+	b->entered--;
+	pthread_cond_broadcast(&b->moved);
+	pthread_mutex_unlock(&b->lock);
 }
 
 void budget_add(struct budget *b, int64_t bytes)

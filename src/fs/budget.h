@@ -1,7 +1,7 @@
 /*
  * The memory for data that is not in its frame yet: a number the user sets, for
- * the whole mount. Writers wait here when it is used up, before they take any
- * other lock; while nobody else frees memory, they flush the file that has waited longest.
+ * the whole mount. Writers enter here, and wait when it is used up, before they take any
+ * lock; while nobody else frees memory, they flush the file that has waited longest.
  *
  * The same list says which files have something to commit.
  */
@@ -21,12 +21,14 @@ NODISCARD int budget_open(struct budget **b, uint64_t max_bytes);
 void budget_close(struct budget *b);
 
 /*
- * Waits until less than the maximum is in use. A failure is that of the flush that
- * should have made room, such as -ENOSPC.
+ * Waits until less than the maximum is in use, and then counts `bytes`, the most that the
+ * caller may add before budget_leave takes them off again: what it does add counts by budget_add. A failure
+ * is that of the flush that should have made room, such as -ENOSPC; nothing is counted then.
  */
-NODISCARD int budget_wait(struct budget *b);
+NODISCARD int budget_enter(struct budget *b, uint64_t bytes);
+void budget_leave(struct budget *b, uint64_t bytes);
 
-/* Dirty bytes that came or went. */
+/* Bytes that came or went: dirty ones, and those that a worker needs to store them. */
 void budget_add(struct budget *b, int64_t bytes);
 
 /* Bytes in memory that are in no frame yet. */

@@ -98,12 +98,17 @@ static ssize_t write_locked(struct file *f, uint64_t at, struct view src)
 	return done ? (ssize_t)done : rc;
 }
 
-ssize_t file_write(struct file *f, uint64_t at, struct view src, enum file_clock clock)
+/* The most memory that a write may take: all of each chunk. */
+static uint64_t claim(struct file *f, uint64_t at, size_t n)
 {
-	if (src.n == 0)
-		return 0;
-	err_clear();
-	TRY(budget_wait(f->fs->budget));
+	pthread_rwlock_rdlock(&f->lock);
+	uint64_t size = chunk_size(f);
+	pthread_rwlock_unlock(&f->lock);
+	return ceil_div(at % size + n, size) * size;
+}
+
+static ssize_t write_entered(struct file *f, uint64_t at, struct view src, enum file_clock clock)
+{
 	if (f->wants_commit)
 		TRY(file_sync(f, COMMIT_LATER));
 	if (f->sidecar.there) /* what others wrote comes first */
@@ -119,6 +124,19 @@ ssize_t file_write(struct file *f, uint64_t at, struct view src, enum file_clock
 		stats_add(STATS_WRITE_BYTES, (uint64_t)rc);
 	}
 	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
+ssize_t file_write(struct file *f, uint64_t at, struct view src, enum file_clock clock)
+{
+	uint64_t most = claim(f, at, src.n);
+
+	if (src.n == 0)
+		return 0;
+	err_clear();
+	TRY(budget_enter(f->fs->budget, most));
+	ssize_t rc = write_entered(f, at, src, clock);
+	budget_leave(f->fs->budget, most);
 	return rc;
 }
 
@@ -278,9 +296,14 @@ static int put_chunk(struct file *f, const struct file_chunk *c)
 
 int file_put_chunk(struct file *f, const struct file_chunk *c)
 {
-	TRY(budget_wait(f->fs->budget));
-	if (f->wants_commit)
-		TRY(file_sync(f, COMMIT_LATER));
-	int rc = enter(f);
-	return leave(f, rc < 0 ? rc : put_chunk(f, c));
+	uint64_t most = claim(f, 0, 1); /* the last chunk, when it gets longer */
+
+	TRY(budget_enter(f->fs->budget, most));
+	int rc = f->wants_commit ? file_sync(f, COMMIT_LATER) : 0;
+	if (rc >= 0) {
+		rc = enter(f);
+		rc = leave(f, rc < 0 ? rc : put_chunk(f, c));
+	}
+	budget_leave(f->fs->budget, most);
+	return rc;
 }

@@ -8,6 +8,9 @@
 #include <assert.h>
 #include <limits.h>
 
+/* Bytes of a chunk that is encoded in the time that two threads take to wake each other. */
+#define SMALL (16u << 10)
+
 /* Space is taken under the lock, filled outside of it, so that writers go on meanwhile. */
 static int store(struct file *f, struct view cchunk, uint64_t *at)
 {
@@ -106,19 +109,31 @@ static struct outcome bring(struct file *f, const struct dirty_chunk *c)
 	return o;
 }
 
+/* What the worker's own buffers take: the stored chunk, and what pages are put over. */
+static int64_t room_for(const struct dirty_chunk *c)
+{
+	int64_t buffers = c->whole ? 1 + (c->bytes.n < c->len) : 3;
+	return buffers * c->len;
+}
+
 static void flush_run(struct pool_job *job, unsigned worker)
 {
 	struct dirty_chunk *c = (struct dirty_chunk *)job;
 	struct file *f = c->file;
 	uint32_t n = c->n;
 
+	int64_t room = room_for(c);
+
 	(void)worker;
+	budget_add(f->fs->budget, room);
 	struct outcome o = bring(f, c);
 	int rc = o.rc < 0 ? o.rc : 0;
 	bool kept = land(f, c, &o);
 	if (!kept)
 		lose(f, n, rc < 0 ? rc : -ENOMEM);
 
+	workspace_trim();
+	budget_add(f->fs->budget, -room);
 	pthread_mutex_lock(&f->flight_lock);
 	if (rc < 0 && kept && !f->flush_rc)
 		f->flush_rc = rc;
@@ -129,10 +144,11 @@ static void flush_run(struct pool_job *job, unsigned worker)
 	pthread_mutex_unlock(&f->flight_lock);
 }
 
-void flush_submit(struct file *f, struct dirty_chunk *c)
+/* From DIRTY to FLUSHING. False: it stays DIRTY. */
+static bool take_off(struct file *f, struct dirty_chunk *c)
 {
 	if (dirty_find_flushing(&f->dirty, c->n))
-		return;
+		return false;
 	c->len = frame_chunk_span(f->frame, c->n).len;
 	assert(c->bytes.n <= c->len);
 	c->written = 0;
@@ -142,14 +158,33 @@ void flush_submit(struct file *f, struct dirty_chunk *c)
 	HASH_ADD(hh, f->dirty.flushing, n, sizeof c->n, c);
 	if (!c->hh.tbl) {
 		HASH_ADD(hh, f->dirty.dirty, n, sizeof c->n, c);
-		return;
+		return false;
 	}
 	pthread_mutex_lock(&f->flight_lock);
 	f->in_flight++;
 	pthread_mutex_unlock(&f->flight_lock);
 	budget_flight_begin(f->fs->budget);
+	return true;
+}
+
+void flush_submit(struct file *f, struct dirty_chunk *c)
+{
+	if (!take_off(f, c))
+		return;
 	c->job.run = flush_run;
 	pool_submit(f->fs->pool, &c->job, POOL_LATER);
+}
+
+/* A single small chunk: to wake a worker and to be woken would cost more than to store it. */
+static void flush_small(struct file *f)
+{
+	pthread_rwlock_wrlock(&f->lock);
+	struct dirty_chunk *c = f->dirty.dirty;
+	bool alone = c && HASH_COUNT(f->dirty.dirty) == 1 && !f->dirty.flushing &&
+		     frame_chunk_span(f->frame, c->n).len <= SMALL && take_off(f, c);
+	pthread_rwlock_unlock(&f->lock);
+	if (alone)
+		flush_run(&c->job, 0);
 }
 
 unsigned flush_submit_all(struct file *f)
@@ -177,6 +212,7 @@ int flush_wait(struct file *f)
 
 int flush_all(struct file *f)
 {
+	flush_small(f);
 	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and gets its next try now */
 	for (;;) {
 		unsigned left = flush_submit_all(f);

@@ -226,11 +226,15 @@ static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
 		return -EOPNOTSUPP;
 	if (add_overflows(off, len, &end))
 		return -EFBIG;
-	TRY(budget_wait(f->fs->budget));
+	TRY(budget_enter(f->fs->budget, 0));
+	int rc = 0;
 	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
-		TRY(file_zero(f, off, len));
+		rc = file_zero(f, off, len);
 	/* Space can't be reserved for bytes whose compressed size nobody knows: only the length is kept. */
-	return keep ? 0 : file_extend(f, end);
+	if (rc >= 0 && !keep)
+		rc = file_extend(f, end);
+	budget_leave(f->fs->budget, 0);
+	return rc;
 }
 
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,

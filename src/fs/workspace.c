@@ -2,6 +2,9 @@
 
 #include <pthread.h>
 
+/* Of each buffer: chunks of the usual size fit, and fresh pages for each would be slow. */
+#define KEEP_MOST (2u << 20)
+
 static pthread_key_t key;
 
 static void workspace_free(void *p)
@@ -34,6 +37,22 @@ struct workspace *workspace_get(void)
 		return NULL;
 	}
 	return w;
+}
+
+static void trim(struct buf *b)
+{
+	if (b->cap > KEEP_MOST)
+		buf_free(b);
+}
+
+void workspace_trim(void)
+{
+	struct workspace *w = pthread_getspecific(key);
+	if (!w)
+		return;
+	trim(&w->stored);
+	trim(&w->base);
+	trim(&w->plain);
 }
 
 void workspace_end(void)

@@ -22,6 +22,9 @@ struct workspace {
 struct workspace *workspace_get(void);
 NODISCARD int workspace_init(void);
 
+/* Gives back what is too large to be kept for the next time. */
+void workspace_trim(void);
+
 /* That of the main thread, which does not end like others. */
 void workspace_end(void);
 
