@@ -59,11 +59,12 @@ class Story:
     """Operations in one directory, each remembered before it is done and after. `direct`: O_DIRECT.
     `volatile`: what was closed without a sync may be lost too, and a file that was never synced may be anything."""
 
-    def __init__(self, top, seed, direct, volatile=False):
+    def __init__(self, top, seed, direct, volatile=False, limit=LIMIT):
         self.top = top
         self.rng = random.Random(seed)
         self.direct = os.O_DIRECT if direct else 0
         self.volatile = volatile
+        self.limit = limit
         self.names = {}
         self.slots = {}       # number -> (descriptor, node)
         self.unfinished = None  # names, as they are if the operation under way was done
@@ -124,28 +125,28 @@ class Story:
             self.take_slot(os.open(self.top / name, os.O_RDWR | self.direct), self.names[name])
 
     def data(self, most):
-        size = self.rng.choice([1, 100, PAGE, PAGE + 1, self.rng.randrange(1, 100_000)])
+        size = self.rng.choice([1, 100, PAGE, PAGE + 1, self.rng.randrange(1, self.limit // 3)])
         return blob(self.rng.randrange(1 << 30), max(1, min(size, most)), self.rng.choice(KINDS))
 
     def write_at(self, slot, at):
         fd, node = self.slots[slot]
-        data = self.data(LIMIT - at)
+        data = self.data(self.limit - at)
         self.change(node, spliced(node.now, at, data), os.pwrite, fd, data, at)
 
     def write(self):
         slot = self.slot()
         if slot is not None:
-            edge = self.rng.randrange(5) * 65536 + self.rng.choice([-1, 0, 1])
-            self.write_at(slot, max(0, min(LIMIT - 1, self.rng.choice([edge, self.rng.randrange(LIMIT)]))))
+            edge = self.rng.randrange(5) * (self.limit // 5 & -PAGE) + self.rng.choice([-1, 0, 1])
+            self.write_at(slot, max(0, min(self.limit - 1, self.rng.choice([edge, self.rng.randrange(self.limit)]))))
 
     def append(self):
         slot = self.slot()
         if slot is not None:
             at = len(self.slots[slot][1].now)
-            self.write_at(slot, at if at < LIMIT else 0)
+            self.write_at(slot, at if at < self.limit else 0)
 
     def cut(self, node, call, file):
-        size = self.rng.choice([0, self.rng.randrange(LIMIT), len(node.now) // 2])
+        size = self.rng.choice([0, self.rng.randrange(self.limit), len(node.now) // 2])
         self.change(node, node.now[:size].ljust(size, b"\0"), call, file, size)
 
     def ftruncate(self):

@@ -1,0 +1,108 @@
+/*
+ * What the two simulations of power cuts share: a disk that calls are applied to, whole or torn at 512 bytes,
+ * and the content of a frame as a hash. Included once a program.
+ */
+#ifndef TESTS_CRASH_DISK_H
+#define TESTS_CRASH_DISK_H
+
+#include "base/buf.h"
+#include "frame/frame_impl.h"
+
+#include <stdlib.h>
+
+#define SECTOR 512u
+
+static unsigned seed;
+
+static uint32_t draw(uint32_t n)
+{
+	seed = seed * 1664525 + 1013904223;
+	return (uint32_t)(((uint64_t)(seed >> 1) * n) >> 31);
+}
+
+/* Content of the file after some commit. */
+struct state {
+	uint64_t hash, size;
+};
+
+struct call {
+	enum { CALL_WRITE, CALL_TRUNCATE, CALL_PUNCH } kind;
+	uint64_t at, len;
+	uint8_t *bytes;
+};
+
+static int ensure(struct buf *b, uint64_t n)
+{
+	if (n > b->n) {
+		TRY(buf_reserve(b, n > b->cap ? 2 * n : n));
+		memset(b->p + b->n, 0, n - b->n);
+		b->n = n;
+	}
+	return 0;
+}
+
+static void apply_write(struct buf *b, uint64_t at, const uint8_t *bytes, uint64_t len)
+{
+	if (ensure(b, at + len) < 0)
+		abort();
+	memcpy(b->p + at, bytes, len);
+}
+
+static void apply_truncate(struct buf *b, uint64_t size)
+{
+	if (ensure(b, size) < 0)
+		abort();
+	b->n = size;
+}
+
+static void apply_punch(struct buf *b, uint64_t at, uint64_t len)
+{
+	if (at < b->n)
+		memset(b->p + at, 0, min_u64(len, b->n - at));
+}
+
+static uint64_t sum_of(struct view v)
+{
+	return v.n ? root_sum(v) : 0;
+}
+
+/* A write reaches the disk whole, or some of its sectors. */
+static void tear(struct buf *b, const struct call *c)
+{
+	for (uint64_t lo = c->at; lo < c->at + c->len;) {
+		uint64_t hi = min_u64((lo / SECTOR + 1) * SECTOR, c->at + c->len);
+		if (draw(2))
+			apply_write(b, lo, c->bytes + (lo - c->at), hi - lo);
+		lo = hi;
+	}
+}
+
+static void apply(struct buf *b, const struct call *c, bool whole)
+{
+	if (c->kind == CALL_TRUNCATE)
+		apply_truncate(b, c->at);
+	else if (c->kind == CALL_PUNCH)
+		apply_punch(b, c->at, c->len);
+	else if (whole)
+		apply_write(b, c->at, c->bytes, c->len);
+	else
+		tear(b, c);
+}
+
+/* The whole content, or an error. */
+static int content(struct frame *f, struct scratch *s, struct state *st)
+{
+	struct buf b = {0};
+	st->size = frame_size(f);
+	TRY(buf_reserve(&b, st->size + 1));
+	int rc = 0;
+	for (uint32_t n = 0; rc == 0 && n < frame_nchunks(f); n++) {
+		struct frame_span sp = frame_chunk_span(f, n);
+		rc = frame_read_chunk(f, n, s, span_of(b.p + sp.start, sp.len));
+	}
+	st->hash = sum_of(view_of(b.p, st->size));
+	buf_free(&b);
+	return rc;
+}
+
+#endif

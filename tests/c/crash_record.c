@@ -1,0 +1,169 @@
+/*
+ * Preloaded into the daemon: writes each change of the backing directory to the file named in CRASH_RECORD, in the
+ * order in which they happen, with their bytes (crash_trace.h). Nothing is really synced: what a sync keeps is for the
+ * replayer to say.
+ */
+#include "crash_trace.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static int trace = -1;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* from before a call until it is in the trace */
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+__attribute__((constructor)) static void begin(void)
+{
+	const char *path = getenv("CRASH_RECORD");
+
+	if (path)
+		trace = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	unsetenv("CRASH_RECORD"); /* programs that the daemon runs are left alone */
+	unsetenv("LD_PRELOAD");
+}
+
+/* One write, so that marks of the test come before or after it, never within. */
+static void put(struct crash_record r, const void *bytes)
+{
+	struct iovec iov[] = {{&r, sizeof r}, {(void *)(uintptr_t)bytes, r.len}};
+
+	if (writev(trace, iov, 2) != (ssize_t)(sizeof r + r.len))
+		abort();
+}
+
+static bool is_file(int fd, uint64_t *ino)
+{
+	struct stat st;
+
+	if (trace < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return false;
+	*ino = st.st_ino;
+	return true;
+}
+
+ssize_t pwrite64(int fd, const void *p, size_t n, off_t at)
+{
+	uint64_t ino;
+
+	if (!is_file(fd, &ino))
+		return REAL(pwrite64)(fd, p, n, at);
+	pthread_mutex_lock(&lock);
+	ssize_t rc = REAL(pwrite64)(fd, p, n, at);
+	if (rc > 0)
+		put((struct crash_record){CRASH_WRITE, ino, (uint64_t)at, (uint64_t)rc}, p);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+int ftruncate64(int fd, off_t size)
+{
+	uint64_t ino;
+
+	if (!is_file(fd, &ino))
+		return REAL(ftruncate64)(fd, size);
+	pthread_mutex_lock(&lock);
+	int rc = REAL(ftruncate64)(fd, size);
+	if (rc == 0)
+		put((struct crash_record){CRASH_TRUNCATE, ino, (uint64_t)size, 0}, NULL);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+int fallocate64(int fd, int mode, off_t at, off_t len)
+{
+	uint64_t ino;
+
+	if (!is_file(fd, &ino))
+		return REAL(fallocate64)(fd, mode, at, len);
+	if (mode != (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE))
+		abort(); /* the replayer would have to learn it */
+	pthread_mutex_lock(&lock);
+	int rc = REAL(fallocate64)(fd, mode, at, len);
+	uint64_t n = (uint64_t)len;
+	if (rc == 0)
+		put((struct crash_record){CRASH_PUNCH, ino, (uint64_t)at, sizeof n}, &n);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+static int synced(int fd)
+{
+	uint64_t ino;
+
+	if (!is_file(fd, &ino))
+		return 0;
+	pthread_mutex_lock(&lock);
+	put((struct crash_record){CRASH_SYNC, ino, 0, 0}, NULL);
+	pthread_mutex_unlock(&lock);
+	return 0;
+}
+
+int fdatasync(int fd)
+{
+	return synced(fd);
+}
+
+int fsync(int fd)
+{
+	return synced(fd);
+}
+
+static void put_name(enum crash_kind kind, const char *name)
+{
+	if (trace >= 0)
+		put((struct crash_record){kind, 0, 0, strlen(name)}, name);
+}
+
+int linkat(int a, const char *from, int b, const char *to, int flags)
+{
+	pthread_mutex_lock(&lock);
+	int rc = REAL(linkat)(a, from, b, to, flags);
+	if (rc == 0)
+		put_name(CRASH_NAME, to);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
+{
+	pthread_mutex_lock(&lock);
+	int rc = REAL(renameat2)(a, from, b, to, flags);
+	if (rc == 0)
+		put_name(CRASH_NAME, to);
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+int openat64(int dir, const char *name, int flags, ...)
+{
+	mode_t mode = 0;
+	uint64_t ino;
+	va_list ap;
+
+	if (!(flags & (O_CREAT | __O_TMPFILE)))
+		return REAL(openat64)(dir, name, flags);
+	va_start(ap, flags);
+	mode = va_arg(ap, mode_t);
+	va_end(ap);
+	pthread_mutex_lock(&lock);
+	int fd = REAL(openat64)(dir, name, flags, mode);
+	if (fd >= 0 && is_file(fd, &ino)) {
+		put((struct crash_record){CRASH_CREATE, ino, 0, 0}, NULL);
+		if (flags & O_CREAT)
+			put_name(CRASH_NAME, name);
+	}
+	pthread_mutex_unlock(&lock);
+	return fd;
+}

@@ -1,0 +1,338 @@
+/*
+ * Power cuts of a mount: reads what crash_record.c saw a daemon do, and builds disks that a cut at any
+ * moment could leave. What was synced is there; of the calls since, any subset, torn at 512 bytes. Each file
+ * is opened, which recovers, and must show a content that the application gave it at or after its last
+ * acknowledged fsync, whole.
+ *
+ *   crash_replay TRACE STATES SEED [--skip-sync N | --keep DIR]
+ *
+ * STATES: how many disks in all. --skip-sync: every N-th sync does nothing, to see that it is noticed. --keep: some
+ * recovered frames are left in DIR as N.b2frame, with the content that they should have in N.
+ * Prints "POINTS points, STATES states, RECOVERED recovered"; exit code 1 and a line at the first violation.
+ */
+#include "base/log.h"
+#include "frame/header.h"
+#include "crash_disk.h"
+#include "crash_trace.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define MAX_FILES 256
+#define KEEP_EVERY 97
+#define KEEP_MOST 100
+
+struct file {
+	uint64_t ino;
+	struct buf now, safe;
+	struct call *call; /* since the last sync */
+	size_t ncalls, cap_calls;
+	struct state *state; /* what the application made of it; those before `allowed` are gone for good */
+	const uint8_t **bytes;
+	size_t nstates, cap_states, allowed;
+	bool promised; /* an fsync was acknowledged: it must open */
+};
+
+static struct file files[MAX_FILES];
+static size_t nfiles;
+static uint64_t npoints, nopened, nrecovered, nboots, nkept, nsyncs, skip_every;
+static const char *keep_dir;
+static struct scratch *scratch;
+
+static void *grow(void *p, size_t n, size_t *cap, size_t size)
+{
+	if (n < *cap)
+		return p;
+	*cap = *cap ? 2 * *cap : 64;
+	p = realloc(p, *cap * size);
+	if (!p)
+		abort();
+	return p;
+}
+
+static struct file *file_of(uint64_t ino)
+{
+	for (size_t i = 0; i < nfiles; i++)
+		if (files[i].ino == ino)
+			return &files[i];
+	if (nfiles == MAX_FILES)
+		abort();
+	files[nfiles].ino = ino;
+	return &files[nfiles++];
+}
+
+static void forget_calls(struct file *f)
+{
+	while (f->ncalls)
+		free(f->call[--f->ncalls].bytes);
+}
+
+static void add_call(struct file *f, struct call c, const uint8_t *bytes)
+{
+	f->call = grow(f->call, f->ncalls, &f->cap_calls, sizeof *f->call);
+	if (bytes) {
+		c.bytes = malloc(c.len);
+		if (!c.bytes)
+			abort();
+		memcpy(c.bytes, bytes, c.len);
+	}
+	apply(&f->now, &c, true);
+	f->call[f->ncalls++] = c;
+}
+
+static void add_state(struct file *f, struct view content)
+{
+	size_t cap = f->cap_states;
+	f->state = grow(f->state, f->nstates, &f->cap_states, sizeof *f->state);
+	f->bytes = grow(f->bytes, f->nstates, &cap, sizeof *f->bytes);
+	f->state[f->nstates] = (struct state){sum_of(content), content.n};
+	f->bytes[f->nstates++] = content.p;
+}
+
+static void created(struct file *f)
+{
+	forget_calls(f);
+	f->now.n = f->safe.n = 0;
+	f->nstates = f->allowed = 0;
+	f->promised = false;
+	add_state(f, view_of(NULL, 0));
+}
+
+static void synced(struct file *f)
+{
+	if (skip_every && ++nsyncs % skip_every == 0)
+		return;
+	f->safe.n = 0;
+	if (buf_append(&f->safe, buf_view(&f->now)) < 0)
+		abort();
+	forget_calls(f);
+}
+
+/*
+ * One disk. Kinds: all calls up to one, the last torn; all but one; one alone; random sectors of random calls;
+ * the same, with lengths that got there before their bytes. Calls that touch the same bytes keep
+ * their order, as they do in a page cache.
+ */
+static void build_disk(struct file *f, struct buf *b)
+{
+	uint32_t kind = draw(5), n = (uint32_t)f->ncalls, one = n ? draw(n) : 0, odds = 1 + draw(7);
+	b->n = 0;
+	if (buf_append(b, buf_view(&f->safe)) < 0)
+		abort();
+	for (uint32_t i = 0; i < n; i++) {
+		const struct call *c = &f->call[i];
+		bool drawn = draw(8) < odds;
+		if (kind == 0 && i <= one)
+			apply(b, c, i < one);
+		else if ((kind == 1 && i != one) || (kind == 2 && i == one))
+			apply(b, c, true);
+		else if (kind >= 3 && drawn)
+			apply(b, c, draw(3) > 0);
+		else if (kind == 4 && c->kind == CALL_WRITE && ensure(b, c->at + c->len) < 0)
+			abort();
+	}
+}
+
+/* The newest such state; -1: none that is allowed. */
+static ssize_t find_state(const struct file *f, struct state st)
+{
+	for (size_t i = f->nstates; i-- > f->allowed;)
+		if (f->state[i].hash == st.hash && f->state[i].size == st.size)
+			return (ssize_t)i;
+	return -1;
+}
+
+static int complain(const struct file *f, const char *what, int rc, struct state st)
+{
+	char text[256];
+	printf("file %" PRIu64 ": %s: %s; size %" PRIu64 ", states %zu..%zu, %zu calls, point %" PRIu64 "\n", f->ino, what,
+	       rc < 0 ? err_text(rc, text, sizeof text) : "no such state", st.size, f->allowed, f->nstates,
+	       f->ncalls, npoints);
+	return -EIO;
+}
+
+static void save(const char *suffix, struct view bytes)
+{
+	char path[4096];
+	snprintf(path, sizeof path, "%s/%" PRIu64 "%s", keep_dir, nkept, suffix);
+	FILE *out = fopen(path, "w");
+	if (!out || fwrite(bytes.p ? bytes.p : (const uint8_t *)"", 1, bytes.n, out) != bytes.n || fclose(out) != 0)
+		abort();
+}
+
+/* Opened again it is the same. */
+static int judge_again(struct file *f, struct frame *opened, struct state st)
+{
+	struct io *io;
+	struct frame *again;
+	struct state now = {0};
+	TRY(io_mem_open(&io, io_mem_bytes(frame_io(opened))));
+	TRY(frame_open_take(&again, io));
+	int rc = content(again, scratch, &now);
+	frame_close(again);
+	if (rc < 0 || now.hash != st.hash || now.size != st.size)
+		return complain(f, "second opening", rc, now);
+	return 0;
+}
+
+static int judge_frame(struct file *f, struct buf *b, struct frame *opened)
+{
+	struct state st = {0};
+	int rc = content(opened, scratch, &st);
+	ssize_t at = rc < 0 ? -1 : find_state(f, st);
+	if (rc < 0 || at < 0)
+		return complain(f, rc < 0 ? "read" : "content", rc, st);
+	struct view after = io_mem_bytes(frame_io(opened));
+	nrecovered += memcmp(after.p, b->p, min_u64(b->n, HEADER_FIXED)) != 0;
+	if (keep_dir && nkept < KEEP_MOST && nopened % KEEP_EVERY == 0) {
+		save(".b2frame", after);
+		save("", view_of(f->bytes[at], st.size));
+		nkept++;
+	}
+	return judge_again(f, opened, st);
+}
+
+static int judge(struct file *f, struct buf *b)
+{
+	struct io *io;
+	struct frame *opened;
+	struct frame_info probed;
+	struct state none = {0};
+	/* Where only an empty root is left and bytes are behind it, the frame is refused, not taken for empty. */
+	bool may_fail = !f->promised || find_state(f, none) >= 0;
+	nopened++;
+	if (b->n == 0) /* to the mount that is an empty file */
+		return may_fail ? 0 : complain(f, "no bytes", 0, none);
+	TRY(io_mem_open(&io, buf_view(b)));
+	int rc = frame_probe(io, &probed);
+	if (rc < 0)
+		io_close(io);
+	else
+		rc = frame_open_take(&opened, io);
+	if (rc < 0)
+		return may_fail && rc == -EBADMSG ? 0 : complain(f, "open", rc, none);
+	rc = judge_frame(f, b, opened);
+	frame_close(opened);
+	return rc;
+}
+
+static int cut_power(struct file *f, uint64_t count)
+{
+	static struct buf b;
+	int rc = 0;
+	uint64_t boot = root_boot();
+	for (uint64_t i = 0; rc == 0 && i < count; i++) {
+		root_boot_set(boot + 2 * ++nboots); /* what was proven on another disk counts for nothing */
+		build_disk(f, &b);
+		rc = judge(f, &b);
+	}
+	root_boot_set(boot);
+	return rc;
+}
+
+/* True: the disk is another after it. */
+static bool take(const struct crash_record *r, const uint8_t *bytes)
+{
+	struct file *f = file_of(r->ino);
+	uint64_t n = 0;
+	switch (r->kind) {
+	case CRASH_CREATE: created(f); return false;
+	case CRASH_WRITE: add_call(f, (struct call){CALL_WRITE, r->at, r->len, NULL}, bytes); return true;
+	case CRASH_TRUNCATE: add_call(f, (struct call){CALL_TRUNCATE, r->at, 0, NULL}, NULL); return true;
+	case CRASH_PUNCH:
+		memcpy(&n, bytes, sizeof n);
+		add_call(f, (struct call){CALL_PUNCH, r->at, n, NULL}, NULL);
+		return true;
+	case CRASH_SYNC: synced(f); return true;
+	case CRASH_CONTENT: add_state(f, view_of(bytes, r->len)); return false;
+	case CRASH_SYNCED:
+		f->allowed = f->nstates - 1;
+		f->promised = true;
+		return true;
+	default: return false;
+	}
+}
+
+/* Goes through the trace, with about `count` disks in all. */
+static int replay(struct view trace, uint64_t points, uint64_t count)
+{
+	struct crash_record r;
+	uint64_t done = 0;
+	for (size_t at = 0; at + sizeof r <= trace.n; at += sizeof r + r.len) {
+		memcpy(&r, trace.p + at, sizeof r);
+		if (r.len > trace.n - at - sizeof r)
+			return -EBADMSG;
+		bool changed = take(&r, trace.p + at + sizeof r);
+		if (!changed)
+			continue;
+		npoints++;
+		uint64_t due = points ? count * npoints / points : 0;
+		TRY(cut_power(file_of(r.ino), due - done));
+		done = due;
+	}
+	return 0;
+}
+
+static int map_trace(const char *path, struct view *trace)
+{
+	int fd = open(path, O_RDONLY);
+	off_t size = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+	if (size <= 0)
+		return -ENOENT;
+	void *p = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd, 0);
+	close(fd);
+	if (p == MAP_FAILED)
+		return -errno;
+	*trace = view_of(p, (size_t)size);
+	return 0;
+}
+
+static void forget_all(void)
+{
+	for (size_t i = 0; i < nfiles; i++) {
+		struct file *f = &files[i];
+		forget_calls(f);
+		free(f->call);
+		free(f->state);
+		free(f->bytes);
+		buf_free(&f->now);
+		buf_free(&f->safe);
+	}
+	memset(files, 0, sizeof files);
+	nfiles = 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct view trace = {0};
+	if (argc < 4)
+		return 2;
+	seed = (unsigned)atoi(argv[3]) * 2654435761u;
+	if (argc == 6 && strcmp(argv[4], "--skip-sync") == 0)
+		skip_every = (uint64_t)atoll(argv[5]);
+	else if (argc == 6)
+		keep_dir = argv[5];
+	log_init(LOG_LEVEL_ERR, LOG_SINK_STDERR);
+	int rc = map_trace(argv[1], &trace);
+	if (rc == 0)
+		rc = scratch_open(&scratch);
+	if (rc == 0)
+		rc = replay(trace, 0, 0); /* counts the points */
+	uint64_t points = npoints;
+	npoints = nsyncs = 0;
+	forget_all();
+	if (rc == 0)
+		rc = replay(trace, points, (uint64_t)atoll(argv[2]));
+	printf("%" PRIu64 " points, %" PRIu64 " states, %" PRIu64 " recovered%s\n", npoints, nopened, nrecovered,
+	       rc < 0 ? ", FAILED" : "");
+	fflush(stdout);
+	if (rc < 0)
+		_exit(1); /* nobody tidies up after a failure */
+	forget_all();
+	scratch_close(scratch);
+	munmap((void *)(uintptr_t)trace.p, trace.n);
+	return 0;
+}

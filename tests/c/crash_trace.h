@@ -1,0 +1,22 @@
+/* What crash_record.c writes, tests/test_power_cut.py adds to, and crash_replay.c reads. */
+#ifndef TESTS_CRASH_TRACE_H
+#define TESTS_CRASH_TRACE_H
+
+#include <stdint.h>
+
+enum crash_kind {
+	CRASH_CREATE,   /* a new, empty file has the number `ino`, which another may have had before */
+	CRASH_WRITE,    /* at; the bytes follow                                    */
+	CRASH_TRUNCATE, /* at: the new size                                        */
+	CRASH_PUNCH,    /* at; the length follows, 8 bytes                         */
+	CRASH_SYNC,
+	CRASH_NAME,     /* a name that something got; it follows                   */
+	CRASH_CONTENT,  /* of the test: from here on the file may have the content that follows */
+	CRASH_SYNCED,   /* of the test: an fsync has been acknowledged             */
+};
+
+struct crash_record {
+	uint64_t kind, ino, at, len; /* len: bytes that follow */
+};
+
+#endif

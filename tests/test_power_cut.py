@@ -1,0 +1,111 @@
+"""Power cuts of a mount: all that its daemon does to the backing directory is recorded, and disks that a cut at any
+moment may leave are built of it and opened (tests/c/crash_record.c, crash_replay.c).
+
+CFRAMEFS_TEST_CUTS says how many disks in all; CFRAMEFS_SEED chooses other stories.
+"""
+
+import os
+import re
+import struct
+import subprocess
+
+import pytest
+
+from libcrash import Story, list_metalayers
+from libmount import BUILD, SLOWNESS
+
+CUTS = int(os.environ.get("CFRAMEFS_TEST_CUTS") or 24_000)
+SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
+CONTENT, SYNCED = 6, 7  # tests/c/crash_trace.h
+TINY = "chunksize=4K,blocksize=1K,commit=0"
+CONFIGS = {  # options, longest file, steps, share of the disks
+    "tiny": (f"{TINY},codec=lz4", 60_000, 1500, 0.28),
+    "stored": (f"{TINY},level=0", 60_000, 1500, 0.28),
+    "small": ("chunksize=16K,blocksize=4K,commit=0,codec=zlib", 120_000, 1000, 0.2),
+    "eager": (f"{TINY},codec=blosclz,commit=0.01,workers=1", 60_000, 1500, 0.22),
+    "long": ("chunksize=64K,blocksize=16K,commit=0,level=0", 2_500_000, 150, 0.02),  # holes are punched
+}
+
+
+class Traced(Story):
+    """Says in the trace what each file may hold, and what was promised."""
+
+    def __init__(self, top, seed, trace, limit):
+        super().__init__(top, seed, direct=True, volatile=True, limit=limit)
+        self.trace = os.open(trace, os.O_WRONLY | os.O_APPEND)
+
+    def mark(self, kind, ino, content=b""):
+        os.write(self.trace, struct.pack("=QQQQ", kind, ino, 0, len(content)) + content)
+
+    def change(self, node, content, call, *args):
+        ino = os.stat(args[0]).st_ino
+        if ino != getattr(node, "ino", ino):
+            raise AssertionError("the inode number of an open file has changed")
+        node.ino = ino
+        self.mark(CONTENT, ino, content)
+        super().change(node, content, call, *args)
+
+    def fsync(self):
+        slot = self.slot()
+        if slot is not None:
+            fd, node = self.slots[slot]
+            os.fsync(fd)
+            node.synced()
+            self.mark(SYNCED, os.fstat(fd).st_ino)
+
+
+def record(mount, work, config):
+    """The trace of a story on a mount."""
+    options, limit, steps, _ = CONFIGS[config]
+    trace = work / "trace"
+    trace.write_bytes(b"")
+    env = ["env", f"CRASH_RECORD={trace}", f"LD_PRELOAD={BUILD}/tests/c/crash_record.so",
+           f"ASAN_OPTIONS=verify_asan_link_order=0:{os.environ.get('ASAN_OPTIONS', '')}"]
+    m = mount(options, argv=[*env, *mount(start=False).argv])
+    (m.mnt / "d").mkdir()
+    story = Traced(m.mnt / "d", f"{SEED} {config}", trace, limit)
+    for _ in range(steps):
+        story.step()
+    story.drop()
+    os.close(story.trace)
+    m.unmount()
+    return trace
+
+
+def replay(trace, states, *args):
+    done = subprocess.run([BUILD / "tests/c/crash_replay", trace, str(states), str(SEED), *args], capture_output=True,
+                          text=True, timeout=1000 * SLOWNESS + states / 100)
+    found = re.search(r"(\d+) points, (\d+) states, (\d+) recovered", done.stdout)
+    assert found, done.stdout + done.stderr
+    return done.returncode, done.stdout + done.stderr, *map(int, found.groups())
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.watchdog(300 + CUTS / 100)
+def test_every_disk_holds_what_was_synced(mount, work, blosc2, config, record_property):
+    import libblosc
+    print(f"CFRAMEFS_SEED={SEED}, {config}")
+    trace = record(mount, work, config)
+    kept = work / "kept"
+    kept.mkdir()
+    wanted = int(CUTS * CONFIGS[config][3])
+    code, said, points, states, recovered = replay(trace, wanted, "--keep", str(kept))
+    assert code == 0, said
+    assert points > CONFIGS[config][2] // 3 and states >= wanted and recovered > states // 100, said
+    frames = sorted(kept.glob("*.b2frame"))
+    assert frames
+    for path in frames:  # the reference opens what was recovered
+        schunk = libblosc.open_frame(path)
+        assert libblosc.chunk_bytes(schunk) == path.with_suffix("").read_bytes()
+        list_metalayers(schunk)
+    record_property("figure", f"power cuts, {config}: {states} disks at {points} points, {recovered} recovered")
+
+
+@pytest.mark.watchdog(300)
+def test_a_skipped_sync_is_noticed(mount, work):
+    """The negative control: where some syncs do nothing, disks must show up that lost something."""
+    trace = record(mount, work, "tiny")
+    assert replay(trace, 6000)[0] == 0
+    for every in (1, 2, 3):
+        code, said, *_ = replay(trace, 6000, "--skip-sync", str(every))
+        assert code == 1, said
