@@ -10,6 +10,7 @@
  */
 #include "base/buf.h"
 #include "codec/codec.h"
+#include "codec/wide.h"
 
 #include <assert.h>
 
@@ -22,14 +23,6 @@ struct reader {
 	const uint8_t *in, *in_end;
 	uint8_t *out, *out_start, *out_end;
 };
-
-/* Room behind a copy that may be overwritten: later output lands there anyway. */
-#define SLACK 32
-
-static inline void copy16(uint8_t *dst, const uint8_t *src)
-{
-	memcpy(dst, src, 16);
-}
 
 static bool copy_literals(struct reader *r, size_t n)
 {
@@ -44,38 +37,6 @@ static bool copy_literals(struct reader *r, size_t n)
 	r->in += n;
 	r->out += n;
 	return true;
-}
-
-/* Repeats the 1, 2, 4 or 8 bytes in front of `out`; runs of small values are mostly this. */
-static inline void fill_period(uint8_t *out, const uint8_t *end, size_t period)
-{
-	const uint8_t *from = out - period;
-	uint64_t x = period == 1   ? *from
-		     : period == 2 ? get_le16(from)
-		     : period == 4 ? get_le32(from)
-				   : get_le64(from);
-	for (size_t have = 8 * period; have < 64; have *= 2)
-		x |= x << have;
-	for (; out < end; out += 8)
-		put_le64(out, x);
-}
-
-/* From `out` to `end`, in steps that may go up to SLACK bytes too far. */
-static void copy_wide(uint8_t *out, const uint8_t *end, size_t dist)
-{
-	if (dist < 16 && (dist & (dist - 1)) == 0) {
-		fill_period(out, end, dist);
-		return;
-	}
-	if (dist < 16) {
-		/* Sixteen bytes by hand; from there the pattern repeats at a distance of 16 or more. */
-		for (int i = 0; i < 16; i++)
-			out[i] = *(out + i - dist);
-		out += 16;
-		dist *= (15 + dist) / dist;
-	}
-	for (; out < end; out += 16)
-		copy16(out, out - dist);
 }
 
 static inline bool copy_match(struct reader *r, size_t len, size_t dist)
