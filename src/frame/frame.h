@@ -189,6 +189,20 @@ bool frame_dirty(const struct frame *f);
 bool frame_suspect(const struct frame *f);
 void frame_set_suspect(struct frame *f);
 
+/*
+ * Roots of ours by their sequence numbers, which only grow: the one on disk, and the newest one
+ * that is known to be durable. After a power cut the frame opens at one from `durable` to `newest`,
+ * or at what another program made of it. 0: a root without number (another program's), or
+ * nobody knows. [reader]
+ */
+struct frame_roots {
+	uint64_t newest, durable;
+};
+struct frame_roots frame_roots(const struct frame *f);
+
+/* Makes the root on disk durable; the changes since then stay pending. [mutator] */
+NODISCARD int frame_sync_root(struct frame *f);
+
 enum durability {
 	COMMIT_LATER, /* written, in order; the disk may take its time    */
 	COMMIT_SYNC,  /* data, index, trailer - sync - header - sync      */

@@ -81,12 +81,13 @@ int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
 }
 
 /* From here on the new root may be on disk, whatever comes back. */
-static int write_header(struct frame *f, const struct header_root *root, uint32_t trailer_len)
+static int write_header(struct frame *f, const struct header_root *root, uint32_t trailer_len, uint64_t seq)
 {
 	struct frame_info *info = &f->info;
 	int rc = io_pwrite(f->io, 0, view_of(f->head.p, f->suspect ? f->head.n : HEADER_FIXED));
 	f->unsynced = f->changed = true;
 	f->doubt = rc < 0;
+	f->roots.newest = rc < 0 ? 0 : seq;
 	if (rc < 0) {
 		space_root(&f->space, false);
 		return rc;
@@ -133,6 +134,7 @@ static int sync_root(struct frame *f)
 	if (f->recovered || f->doubt)
 		return 0;
 	f->unsynced = false;
+	f->roots.durable = f->roots.newest;
 	frame_space_durable(f);
 	return 0;
 }
@@ -144,6 +146,7 @@ struct draft {
 	struct buf packed;     /* index, then trailer */
 	uint32_t trailer_len;
 	struct header_root root;
+	uint64_t seq;
 	bool synced;           /* before the header: its chunks need no proof */
 };
 
@@ -164,7 +167,7 @@ static int pack_trailer(struct frame *f, struct draft *d, struct view sums, stru
 {
 	struct buf content = {0};
 	struct root_note note = {
-		.seq = next_seq(f), .head = view_of(f->head.p, HEADER_FIXED), .young = young, .sums = sums};
+		.seq = d->seq, .head = view_of(f->head.p, HEADER_FIXED), .young = young, .sums = sums};
 	int rc = f->noted ? root_note_encode(&note, &content) : 0;
 	if (rc == 0 && f->noted)
 		rc = trailer_append(&d->packed, &f->vlmeta, ROOT_NOTE, buf_view(&content));
@@ -242,7 +245,7 @@ static int write_draft(struct frame *f, struct draft *d)
 
 static int commit_index(struct frame *f, struct index *ix, uint64_t nbytes, enum durability how)
 {
-	struct draft d = {.ix = ix};
+	struct draft d = {.ix = ix, .seq = next_seq(f)};
 	/*
 	 * A header that gets to the disk before what it points at must have something to fall
 	 * back to. Also, now and then a root has to be durable for the bytes of older ones to be used again.
@@ -255,9 +258,9 @@ static int commit_index(struct frame *f, struct index *ix, uint64_t nbytes, enum
 	uint64_t len = d.packed.n;
 	buf_free(&d.packed);
 	TRY(rc);
-	f->seq = next_seq(f);
+	f->seq = d.seq;
 	space_put(&f->space, d.at, len);
-	rc = write_header(f, &d.root, d.trailer_len);
+	rc = write_header(f, &d.root, d.trailer_len, f->noted ? d.seq : 0);
 	if (rc < 0)
 		space_retire(&f->space, d.at, len);
 	else
@@ -365,10 +368,12 @@ static int write_front(struct frame *f)
 
 static int commit_empty(struct frame *f, enum durability how)
 {
+	uint64_t seq = f->roots.newest;
 	if (f->info.nbytes)
 		TRY(vacate_front(f));
 	if (f->info.nbytes || f->suspect) {
 		TRY(write_front(f));
+		seq = f->noted ? f->seq : 0;
 		if (how == COMMIT_SYNC || !f->known)
 			TRY(sync_root(f));
 	}
@@ -379,7 +384,7 @@ static int commit_empty(struct frame *f, enum durability how)
 	};
 	header_set_root(f->head.p, &root);
 	header_set_vlmeta(f->head.p, f->vlmeta.n);
-	TRY(write_header(f, &root, (uint32_t)f->trailer.n));
+	TRY(write_header(f, &root, (uint32_t)f->trailer.n, seq));
 	f->known = f->front == FRONT_VALID;
 	return 0;
 }
@@ -400,6 +405,20 @@ static int commit_recovered(struct frame *f)
 	f->unsynced = true;
 	f->recovered = rc < 0;
 	return rc;
+}
+
+struct frame_roots frame_roots(const struct frame *f)
+{
+	return f->roots;
+}
+
+int frame_sync_root(struct frame *f)
+{
+	if (f->state == FRAME_BROKEN)
+		return f->error;
+	if (f->recovered)
+		TRY(commit_recovered(f));
+	return f->unsynced ? sync_root(f) : 0;
 }
 
 int frame_commit(struct frame *f, enum durability how)

@@ -67,6 +67,7 @@ struct frame {
 	bool went_back;          /* opened at another root than the header named */
 	bool recovered;          /* the header on disk is not that of `info`     */
 	uint64_t seq;            /* of the newest root                           */
+	struct frame_roots roots; /* which of them are on disk                   */
 	enum front front;
 	struct index sums;       /* of stored chunks; ENTRY_ZEROS: not known     */
 	struct buf young;        /* runs of chunks put since the last sync       */

@@ -141,7 +141,7 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 	uint64_t budget = PROVE_MOST;
 	uint64_t proof = fp.hash ^ root_boot();
 	_Atomic uint64_t *mark = &proven[fp.hash % PROVEN];
-	f->seq = note->seq;
+	f->seq = f->roots.newest = note->seq;
 	f->known = true;
 	TRY(frame_sums_load(f, note->sums));
 	if (fp.word == 0 || *mark == proof)
@@ -286,7 +286,7 @@ static int load_front(struct frame *f, struct fingerprint fp)
 		return 0;
 	f->front = FRONT_VALID;
 	f->known = true;
-	f->seq = fp.word;
+	f->seq = f->roots.newest = fp.word;
 	return 0;
 }
 
@@ -356,6 +356,7 @@ static void rewrite_header(struct frame *f)
 		return;
 	f->recovered = false;
 	f->unsynced = frame_sync_io(f) < 0;
+	f->roots.durable = f->unsynced ? 0 : f->roots.newest;
 }
 
 int frame_load(struct frame *f, bool sparse)
