@@ -22,7 +22,7 @@ CONFIGS = {  # options, longest file, steps, share of the disks
     "tiny": (f"{TINY},codec=lz4", 60_000, 1500, 0.28),
     "stored": (f"{TINY},level=0", 60_000, 1500, 0.28),
     "small": ("chunksize=16K,blocksize=4K,commit=0,codec=zlib", 120_000, 1000, 0.2),
-    "eager": (f"{TINY},codec=blosclz,commit=0.01,workers=1", 60_000, 1500, 0.22),
+    "eager": (f"{TINY},codec=blosclz,commit=0.01,workers=1,intent=0", 60_000, 1500, 0.22),
     "long": ("chunksize=64K,blocksize=16K,commit=0,level=0", 2_500_000, 150, 0.02),  # holes are punched
 }
 

@@ -1,4 +1,4 @@
-#include "fs/file.h"
+#include "fs/file_log.h"
 
 #include "base/log.h"
 #include "fs/file_share.h"
@@ -47,6 +47,7 @@ static void file_free(struct file *f)
 	frame_close(f->frame);
 	mem_free(f->npy);
 	policy_deinit(&f->policy);
+	touched_deinit(&f->touched);
 	pthread_cond_destroy(&f->landed);
 	pthread_mutex_destroy(&f->flight_lock);
 	pthread_rwlock_destroy(&f->lock);
@@ -200,6 +201,7 @@ int file_reopen(struct file *f)
 	f->inode->suspect = frame_suspect(old);
 	TRY(open_contiguous(f, f->fd)); /* or the handles that have it read what is still there */
 	frame_close(old);
+	touched_whole(&f->touched);
 	f->cache_owner = cache_new_owner(f->fs->cache);
 	return 0;
 }
@@ -303,6 +305,16 @@ static void forget_changes(struct file *f)
 	file_enter_alone(f);
 	drop_dirty(f);
 	f->gone = true;
+	intent_done(f->fs->intent, &f->mark);
+	budget_file_clean(f->fs->budget, f);
+	file_leave_alone(f);
+}
+
+void file_discard(struct file *f)
+{
+	file_enter_alone(f);
+	drop_dirty(f);
+	f->lost = file_reopen(f) < 0;
 	budget_file_clean(f->fs->budget, f);
 	file_leave_alone(f);
 }
@@ -314,11 +326,8 @@ static void give_up_changes(struct file *f)
 
 	inode_name(f->fs->inodes, f->inode, name);
 	log_err("%s: closed with unwritten data: it stays at its last commit", name);
-	file_enter_alone(f);
-	drop_dirty(f);
-	f->lost = file_reopen(f) < 0;
-	budget_file_clean(f->fs->budget, f);
-	file_leave_alone(f);
+	intent_keep_aside(f->fs->intent, &f->mark);
+	file_discard(f);
 }
 
 static bool has_no_name(struct file *f)
@@ -338,7 +347,7 @@ static void finish(struct file *f)
 {
 	if (has_no_name(f))
 		forget_changes(f);
-	else if (file_sync(f, COMMIT_LATER) < 0)
+	else if (file_sync(f, COMMIT_LATER) < 0 || file_log_close(f) < 0)
 		give_up_changes(f);
 	budget_wait_unpinned(f->fs->budget, f);
 }

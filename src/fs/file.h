@@ -15,6 +15,7 @@
 #include "fs/fs.h"
 #include "fs/policy.h"
 #include "fs/sidecar.h"
+#include "fs/touched.h"
 #include "frame/frame.h"
 
 #include <stdatomic.h>
@@ -40,6 +41,11 @@ struct file {
 	bool items_whole;      /* chunks of whole items may be there (policy.h) */
 	atomic_bool wants_commit; /* replaced chunks pile up that a commit makes free */
 	struct dirty dirty;
+	struct touched touched;   /* since the newest record or durable commit */
+	struct intent_mark mark;
+	unsigned quick;           /* fsyncs in a row that came fast */
+	_Atomic uint64_t synced_at; /* ns: when the last one was done */
+	bool replaying;           /* all or nothing: no commit in between */
 	struct npy *npy;       /* NODE_ARRAY: fixed after open */
 
 	pthread_mutex_t flight_lock; /* innermost; for the four below */
@@ -82,6 +88,9 @@ uint64_t file_size(struct file *f);
 
 /* Up to `size` bytes from `at` into *out (n: how many; fewer only at the end of the file). */
 NODISCARD int file_read(struct file *f, uint64_t at, size_t size, struct buf *out);
+
+/* dst.n bytes from `at`, all of them inside the file; not of an array. The lock is held. */
+NODISCARD int file_read_locked(struct file *f, uint64_t at, struct span dst);
 
 /* Bytes [lo, lo + dst.n) of a chunk as its frame has it, by way of the cache. The lock is held. */
 NODISCARD int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst);
@@ -130,6 +139,15 @@ NODISCARD int file_sync(struct file *f, enum durability how);
 void file_lose(struct file *f, int rc);
 NODISCARD int file_take_loss(struct file *f, _Atomic uint32_t *seen);
 uint32_t file_losses(struct file *f);
+
+/* The same with COMMIT_SYNC, or by way of the intent log where that is cheaper. */
+NODISCARD int file_fsync(struct file *f);
+
+/* True: the intent log has bytes of it that are not durable in the frame. */
+bool file_in_log(struct file *f);
+
+/* Gives up what was written since the last commit. */
+void file_discard(struct file *f);
 
 /* True when something waits for a commit. */
 bool file_changed(struct file *f);

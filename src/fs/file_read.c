@@ -176,7 +176,7 @@ static int read_piece(struct file *f, uint32_t n, uint32_t lo, struct span dst)
 	return file_read_stored(f, n, lo, dst);
 }
 
-static int read_bytes(struct file *f, uint64_t at, struct span dst)
+int file_read_locked(struct file *f, uint64_t at, struct span dst)
 {
 	while (dst.n) {
 		uint32_t n = frame_chunk_at(f->frame, at);
@@ -221,7 +221,7 @@ static int read_locked(struct file *f, uint64_t at, size_t size, struct buf *out
 		return 0;
 	size = min_u64(size, end - at);
 	TRY(buf_reserve_fresh(out, size));
-	TRY(f->npy ? read_npy(f, at, span_of(out->p, size)) : read_bytes(f, at, span_of(out->p, size)));
+	TRY(f->npy ? read_npy(f, at, span_of(out->p, size)) : file_read_locked(f, at, span_of(out->p, size)));
 	out->n = size;
 	return 0;
 }

@@ -1,4 +1,4 @@
-#include "fs/file.h"
+#include "fs/file_log.h"
 
 #include "fs/file_share.h"
 #include "fs/flush.h"
@@ -59,6 +59,8 @@ static int commit(struct file *f, enum durability how)
 		name_choice(f);
 	int rc = frame_commit(f->frame, how);
 	f->wants_commit = false;
+	if (rc >= 0 && how == COMMIT_SYNC)
+		touched_clear(&f->touched);
 	pthread_rwlock_unlock(&f->lock);
 	file_leave_commit(f, entered);
 	if (rc >= 0)
@@ -87,7 +89,11 @@ static int sync_gated(struct file *f, enum durability how)
 	if (must_become_bytewise(f))
 		TRY(become_bytewise(f));
 	TRY(commit(f, how));
-	budget_file_clean(f->fs->budget, f);
+	if (how == COMMIT_SYNC)
+		file_log_committed(f);
+	/* What is in the log still waits for a commit that is durable. */
+	if (!intent_has(f->fs->intent, &f->mark))
+		budget_file_clean(f->fs->budget, f);
 	return 0;
 }
 
@@ -99,7 +105,7 @@ int file_sync(struct file *f, enum durability how)
 	int rc = 0;
 	if (how == COMMIT_SYNC || file_changed(f))
 		rc = sync_gated(f, how);
-	else
+	else if (!intent_has(f->fs->intent, &f->mark))
 		budget_file_clean(f->fs->budget, f);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
@@ -128,4 +134,17 @@ uint32_t file_losses(struct file *f)
 	uint32_t n = f->losses;
 	pthread_mutex_unlock(&f->flight_lock);
 	return n;
+}
+
+int file_fsync(struct file *f)
+{
+	bool safe;
+
+	file_log(f, &safe);
+	return safe ? 0 : file_sync(f, COMMIT_SYNC);
+}
+
+bool file_in_log(struct file *f)
+{
+	return intent_has(f->fs->intent, &f->mark);
 }

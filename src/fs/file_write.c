@@ -95,6 +95,10 @@ static ssize_t write_locked(struct file *f, uint64_t at, struct view src)
 	}
 	if (rc < 0 && end > old) /* what could not be written was not there before either */
 		IGNORE(resize(f, done ? max_u64(old, at + done) : old));
+	if (rc < 0)
+		touched_whole(&f->touched);
+	else
+		touched_add(&f->touched, at, src.n);
 	return done ? (ssize_t)done : rc;
 }
 
@@ -109,7 +113,7 @@ static uint64_t claim(struct file *f, uint64_t at, size_t n)
 
 static ssize_t write_entered(struct file *f, uint64_t at, struct view src, enum file_clock clock)
 {
-	if (f->wants_commit)
+	if (f->wants_commit && !f->replaying)
 		TRY(file_sync(f, COMMIT_LATER));
 	if (f->sidecar.there) /* what others wrote comes first */
 		file_leave_shared(f, file_enter_shared(f));
@@ -149,6 +153,7 @@ void file_enter_alone(struct file *f)
 		IGNORE(flush_wait(f)); /* it will be tried again */
 		pthread_rwlock_wrlock(&f->lock);
 	}
+	touched_whole(&f->touched); /* whoever wants to be alone changes more than bytes */
 }
 
 void file_leave_alone(struct file *f)

@@ -2,8 +2,8 @@
  * One mount: what every room of this floor shares. Built in main before the first
  * thread, fixed afterwards; each part guards its own state.
  *
- * Lock order: inode table, file gate, file lock, dirty budget, cache shard. Table, budget
- * and cache locks are never held across I/O or codec work, and no lock of any
+ * Lock order: inode table, file gate, file lock, then one of dirty budget, cache shard, intent log (which is
+ * held while a record is written). Table, budget and cache locks are never held across I/O or codec work, and no lock of any
  * kind across a reply: the reply may be the kernel's last reference.
  */
 #ifndef FS_FS_H
@@ -14,6 +14,7 @@
 #include "fs/backing.h"
 #include "fs/budget.h"
 #include "fs/inode.h"
+#include "fs/intent.h"
 #include "fs/options.h"
 #include "fs/probe.h"
 #include "fs/spare.h"
@@ -30,6 +31,7 @@ struct fs {
 	struct pool *pool;
 	struct budget *budget;
 	struct spare *spare;
+	struct intent *intent; /* NULL: off */
 	struct fuse_session *session;
 	struct notify *notify; /* while it serves */
 	uint64_t began; /* meter_now, for the statistics */

@@ -9,6 +9,9 @@
 #include <sys/sysmacros.h>
 #include <time.h>
 
+/* Part of -o commit for which no fsync came: then the frames catch up with the intent log. */
+#define PAUSE 0.03
+
 struct keeper {
 	struct fs *fs;
 	void (*answered)(void *);
@@ -16,31 +19,45 @@ struct keeper {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	bool live, stop; /* under lock */
+	bool live, stop, nudged; /* under lock */
 	int last_rc;
 };
 
-int keeper_commit_all(struct fs *fs)
+/* Of a file in the intent log only a durable commit will do: then the log can forget it. */
+static int commit_one(struct file *f, bool logged_only)
+{
+	if (file_in_log(f))
+		return file_sync(f, COMMIT_SYNC);
+	return logged_only ? 0 : file_sync(f, COMMIT_LATER);
+}
+
+static int commit_files(struct fs *fs, bool logged_only)
 {
 	uint64_t ticket = budget_ticket(fs->budget);
 	struct file *f;
 	int rc = 0;
 
 	while ((f = budget_pin_oldest(fs->budget, ticket))) {
-		int one = file_sync(f, COMMIT_LATER);
+		int one = commit_one(f, logged_only);
 		if (one < 0 && rc == 0)
 			rc = one;
 		budget_unpin(fs->budget, f);
 	}
+	intent_settle(fs->intent);
 	return rc;
 }
 
+int keeper_commit_all(struct fs *fs)
+{
+	return commit_files(fs, false);
+}
+
 /* A full disk stays full for a while: one line when it begins, one when it ends. */
-static void commit_and_tell(struct keeper *k)
+static void commit_and_tell(struct keeper *k, bool logged_only)
 {
 	char text[160];
 
-	int rc = keeper_commit_all(k->fs);
+	int rc = commit_files(k->fs, logged_only);
 	if (rc < 0 && rc != k->last_rc)
 		log_err("background commit: %s; the data waits in memory", err_text(rc, text, sizeof text));
 	else if (rc == 0 && k->last_rc < 0)
@@ -90,6 +107,41 @@ static struct timespec later(double seconds)
 	return t;
 }
 
+static bool is_before(struct timespec a, struct timespec b)
+{
+	return a.tv_sec < b.tv_sec || (a.tv_sec == b.tv_sec && a.tv_nsec < b.tv_nsec);
+}
+
+/* True: at `next`, when all is committed. False: what is in the intent log is, its fsyncs paused. */
+static bool wait_for_work(struct keeper *k, const struct timespec *next)
+{
+	double commit = k->fs->opt.commit, pause = commit * PAUSE;
+
+	while (!k->stop && commit == 0)
+		pthread_cond_wait(&k->wake, &k->lock);
+	while (!k->stop && is_before(later(0), *next)) {
+		struct timespec look = *next, soon = later(pause);
+		if (intent_waits(k->fs->intent, 0) && is_before(soon, look))
+			look = soon;
+		k->nudged = false;
+		while (!k->stop && !k->nudged && is_before(later(0), look))
+			pthread_cond_timedwait(&k->wake, &k->lock, &look);
+		if (intent_waits(k->fs->intent, pause))
+			return false;
+	}
+	return true;
+}
+
+static void nudge(void *arg)
+{
+	struct keeper *k = arg;
+
+	pthread_mutex_lock(&k->lock);
+	k->nudged = true;
+	pthread_cond_signal(&k->wake);
+	pthread_mutex_unlock(&k->lock);
+}
+
 static void *keeper_main(void *arg)
 {
 	struct keeper *k = arg;
@@ -102,16 +154,15 @@ static void *keeper_main(void *arg)
 		look_at_mount(k);
 		pthread_mutex_lock(&k->lock);
 	}
+	struct timespec next = later(k->fs->opt.commit);
 	while (!k->stop) {
-		struct timespec next = later(k->fs->opt.commit);
-		int rc = 0;
-		while (!k->stop && rc == 0)
-			rc = k->fs->opt.commit > 0 ? pthread_cond_timedwait(&k->wake, &k->lock, &next)
-						   : pthread_cond_wait(&k->wake, &k->lock);
+		bool due = wait_for_work(k, &next);
 		if (k->stop)
 			break;
 		pthread_mutex_unlock(&k->lock);
-		commit_and_tell(k);
+		commit_and_tell(k, !due);
+		if (due)
+			next = later(k->fs->opt.commit);
 		pthread_mutex_lock(&k->lock);
 	}
 	pthread_mutex_unlock(&k->lock);
@@ -138,11 +189,14 @@ int keeper_start(struct keeper **out, struct fs *fs, void (*answered)(void *), v
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&k->wake, &attr);
 	pthread_condattr_destroy(&attr);
+	intent_on_work(fs->intent, nudge, k);
 	int rc = -pthread_create(&k->thread, NULL, keeper_main, k);
-	if (rc < 0)
+	if (rc < 0) {
+		intent_on_work(fs->intent, NULL, NULL);
 		keeper_free(k);
-	else
+	} else {
 		*out = k;
+	}
 	return rc;
 }
 
@@ -163,5 +217,6 @@ void keeper_stop(struct keeper *k)
 	pthread_cond_signal(&k->wake);
 	pthread_mutex_unlock(&k->lock);
 	pthread_join(k->thread, NULL);
+	intent_on_work(k->fs->intent, NULL, NULL); /* no request is served any more */
 	keeper_free(k);
 }

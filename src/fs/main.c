@@ -5,6 +5,7 @@
 #include "base/meter.h"
 #include "codec/versions.h"
 #include "fs/ops.h"
+#include "fs/replay.h"
 #include "fs/session.h"
 #include "fs/workspace.h"
 
@@ -84,13 +85,19 @@ static int fs_open(struct fs *fs)
 	TRY(cache_open(&fs->cache, fs->opt.cache));
 	TRY(budget_open(&fs->budget, fs->opt.dirty_max));
 	TRY(spare_open(&fs->spare, fs->opt.dirty_max / 4));
-	return pool_open(&fs->pool, (unsigned)fs->opt.workers);
+	TRY(pool_open(&fs->pool, (unsigned)fs->opt.workers));
+	replay(fs);
+	if (fs->opt.intent && fs->opt.commit > 0 && !fs->opt.read_only)
+		TRY(intent_open(&fs->intent, &fs->backing, fs->opt.intent));
+	return 0;
 }
 
 static void fs_close(struct fs *fs)
 {
 	if (fs->pool)
 		ops_close_all(fs);
+	intent_settle(fs->intent);
+	intent_close(fs->intent);
 	pool_close(fs->pool);
 	budget_close(fs->budget);
 	spare_close(fs->spare);

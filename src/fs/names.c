@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "fs/inode.h"
+#include "fs/intent.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -65,6 +66,8 @@ static bool claims(const struct entry *e, char out[static NAME_MAX + 1])
 static bool is_hidden(const struct entry *e)
 {
 	size_t stem;
+	if (strcmp(e->backing, INTENT_NAME) == 0)
+		return true;
 	return S_ISREG(e->st.st_mode) && suffix_of(e->backing, &stem) == SUFFIX_LOCK;
 }
 
@@ -181,6 +184,8 @@ int names_for(enum node_kind kind, bool is_regular, const char *suffix, const ch
 	case NODE_PLAIN:
 		break;
 	}
+	if (strcmp(shown, INTENT_NAME) == 0)
+		return -EPERM;
 	if (is_regular && suffix_of(shown, &stem) != SUFFIX_NONE)
 		return -EXDEV;
 	return join(backing, shown, len, "") ? 0 : -ENAMETOOLONG;

@@ -5,6 +5,7 @@
  *   x.b2nd                   an array             x.npy
  *   x.b2frame/               a sparse frame       x
  *   *.b2lock                 lock sidecars        hidden
+ *   .cframefs-intent         the intent log       hidden
  *   anything else            itself               itself
  *
  * Several entries may claim one name. It goes to the first of: the entry that

@@ -182,7 +182,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 static int sync_frame(struct fs *fs, struct handle *h, enum durability how)
 {
 	err_clear();
-	int rc = file_sync(h->file, how);
+	int rc = how == COMMIT_SYNC ? file_fsync(h->file) : file_sync(h->file, how);
 	if (rc < 0)
 		ops_log(fs, h->inode, how == COMMIT_SYNC ? "fsync" : "close", rc);
 	int lost = file_take_loss(h->file, &h->losses); /* logged when it happened */

@@ -54,6 +54,7 @@ static const struct row {
 	{"dirty_max", SIZE, OPT(dirty_max), 1 << 20, UINT64_MAX, "SIZE", "memory for unwritten data (64M)"},
 	{"workers", NUMBER, OPT(workers), 1, 256, "N", "compression threads (one a core)"},
 	{"commit", SECONDS, OPT(commit), 0, 3600, "SECONDS", "commit written data so often, 0 never (5)"},
+	{"intent", SIZE, OPT(intent), 0, 1ull << 40, "SIZE", "log of small fsyncs in the backing directory, 0 none (64M)"},
 	{"readahead", SIZE, OPT(readahead), 0, 1 << 30, "SIZE", "kernel read-ahead of the mount (2M)"},
 	{"max_read", SIZE, OPT(max_read), 4096, 1 << 20, "SIZE", "the kernel reads in pieces of this size (256K)"},
 	{"entry_timeout", SECONDS, OPT(entry_timeout), 0, 86400, "SECONDS", "the kernel keeps names so long (1)"},
@@ -326,6 +327,7 @@ static void set_defaults(struct options *o)
 		.readahead = 2 << 20,
 		.max_read = 256 << 10,
 		.commit = 5,
+		.intent = 64 << 20,
 		.entry_timeout = 1,
 		.attr_timeout = 1,
 	};

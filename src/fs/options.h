@@ -26,6 +26,7 @@ struct options {
 	uint64_t workers;
 	uint64_t readahead; /* bytes; 0: leave the kernel's                    */
 	uint64_t max_read;  /* bytes: the kernel splits longer reads           */
+	uint64_t intent;    /* bytes of the intent log; 0: none                */
 	double commit;      /* seconds between background commits; 0: none     */
 	double entry_timeout, attr_timeout;
 

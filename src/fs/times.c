@@ -96,3 +96,14 @@ void times_committed(struct inode *n, int fd)
 	n->times.pending = false;
 	pthread_mutex_unlock(&n->lock);
 }
+
+void times_mtime(struct inode *n, int fd, struct timespec *mtime)
+{
+	struct stat st;
+
+	pthread_mutex_lock(&n->lock);
+	*mtime = n->times.mtime;
+	if (!n->times.pending && stat_fd(fd, &st) == 0)
+		*mtime = st.st_mtim;
+	pthread_mutex_unlock(&n->lock);
+}

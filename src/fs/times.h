@@ -22,6 +22,9 @@ void times_set_done(struct inode *n, const struct timespec *ctime, const struct 
 /* Replaces the backing times in *st by the application's, where they differ. */
 void times_apply(struct inode *n, struct stat *st);
 
+/* The mtime that the next commit will set, or that of the file at `fd`. */
+void times_mtime(struct inode *n, int fd, struct timespec *mtime);
+
 /* After a commit: gives the backing file its mtime back and remembers what it looks like now. */
 void times_committed(struct inode *n, int fd);
 

@@ -16,6 +16,7 @@ static void workspace_free(void *p)
 	buf_free(&w->base);
 	buf_free(&w->plain);
 	buf_free(&w->edits);
+	buf_free(&w->record);
 	mem_free(w);
 }
 

@@ -16,6 +16,7 @@ struct workspace {
 	struct buf base;   /* the stored chunk that it replaces      */
 	struct buf plain;  /* its decoded bytes                      */
 	struct buf edits;  /* the blocks that differ                 */
+	struct buf record; /* of the intent log                      */
 };
 
 /* This thread's; NULL without memory. Before the first call: workspace_init, once, in main. */

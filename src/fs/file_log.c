@@ -1,0 +1,151 @@
+#include "fs/file_log.h"
+
+#include "fs/file_share.h"
+#include "fs/times.h"
+#include "fs/workspace.h"
+
+#include <time.h>
+
+/*
+ * A commit encodes what was touched, and writes index and checksums of all chunks. Readers of
+ * the backing file see it at once, so that it is what an fsync does unless one of these is true.
+ */
+#define MANY_RANGES 48u
+#define MANY_CHUNKS 8192u
+#define QUICK_ROW 8u
+#define QUICK_NS 5000000u
+
+/* A record buffer that is larger than this is not kept for the thread's next fsync. */
+#define KEPT (1u << 20)
+
+static uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static bool pays(const struct file *f)
+{
+	return f->touched.n >= MANY_RANGES || frame_nchunks(f->frame) >= MANY_CHUNKS || f->quick >= QUICK_ROW;
+}
+
+/* A record names its frame by inode number, on the device of the backing directory. */
+static bool can_be_named(const struct file *f)
+{
+	return f->inode->key.dev == inodes_root(f->fs->inodes)->key.dev;
+}
+
+/* Both roots are known by their numbers; the base of a record is durable. */
+static bool has_base(struct file *f, struct frame_roots *roots)
+{
+	if (!frame_info(f->frame)->nbytes || frame_suspect(f->frame))
+		return false;
+	*roots = frame_roots(f->frame);
+	if (roots->newest && !roots->durable && frame_sync_root(f->frame) == 0)
+		*roots = frame_roots(f->frame);
+	return roots->newest && roots->durable;
+}
+
+static int fill(struct file *f, struct span bytes)
+{
+	for (uint32_t i = 0; i < f->touched.n; i++) {
+		struct touched_range r = f->touched.range[i];
+		TRY(file_read_locked(f, r.at, span_of(bytes.p, r.len)));
+		bytes = span_of(bytes.p + r.len, bytes.n - r.len);
+	}
+	return 0;
+}
+
+/* What was touched becomes a record. The lock is held for writing. */
+static int take(struct file *f, const struct timespec *mtime, const struct frame_roots *roots)
+{
+	struct workspace *ws = workspace_get();
+	struct intent *log = f->fs->intent;
+	struct span bytes;
+
+	if (!ws)
+		return -ENOMEM;
+	touched_settle(&f->touched);
+	struct intent_record r = {.directory = intent_directory(log), .inode = f->inode->key.ino,
+				  .durable = roots->durable, .newest = roots->newest,
+				  .size = frame_size(f->frame), .mtime = *mtime};
+	int rc = intent_record_begin(&ws->record, &f->touched, &bytes);
+	if (rc >= 0)
+		rc = fill(f, bytes);
+	if (rc >= 0) {
+		intent_record_end(&ws->record, &r);
+		rc = intent_append(log, buf_span(&ws->record), &f->mark);
+	}
+	if (rc >= 0)
+		touched_clear(&f->touched);
+	if (ws->record.cap > KEPT)
+		buf_free(&ws->record);
+	return rc;
+}
+
+/* True: what has to be durable now is in the log, up to *end. The lock is held for writing. */
+static bool take_if_it_pays(struct file *f, const struct timespec *mtime, uint64_t *end)
+{
+	struct frame_roots roots;
+
+	f->quick = clock_ns() - f->synced_at < QUICK_NS ? f->quick + 1 : 0;
+	if (f->gone || f->lost || f->touched.whole)
+		return false;
+	if (f->touched.n == 0 && !intent_has(f->fs->intent, &f->mark))
+		return false;
+	if (f->touched.n && (!pays(f) || !can_be_named(f) || f->sidecar.there || !has_base(f, &roots) ||
+			     take(f, mtime, &roots) < 0))
+		return false;
+	*end = f->mark.end;
+	return true;
+}
+
+void file_log(struct file *f, bool *safe)
+{
+	struct timespec mtime;
+	uint64_t end = 0;
+
+	*safe = false;
+	if (!f->fs->intent || !f->writable)
+		return;
+	pthread_rwlock_rdlock(&f->gate);
+	times_mtime(f->inode, f->fd, &mtime);
+	file_look_sidecar(f); /* who shares the frame wants to see it as of the last fsync */
+	pthread_rwlock_wrlock(&f->lock);
+	bool taken = take_if_it_pays(f, &mtime, &end);
+	pthread_rwlock_unlock(&f->lock);
+	pthread_rwlock_unlock(&f->gate);
+	if (!taken)
+		return;
+	if (intent_sync(f->fs->intent, end) == 0) {
+		f->synced_at = clock_ns();
+		*safe = true;
+		return;
+	}
+	pthread_rwlock_wrlock(&f->lock);
+	touched_whole(&f->touched);
+	pthread_rwlock_unlock(&f->lock);
+}
+
+void file_log_committed(struct file *f)
+{
+	f->synced_at = clock_ns();
+	intent_done(f->fs->intent, &f->mark);
+}
+
+int file_log_close(struct file *f)
+{
+	struct intent *log = f->fs->intent;
+	bool owed = true;
+
+	pthread_rwlock_wrlock(&f->gate);
+	if (intent_has(log, &f->mark) && !file_changed(f)) {
+		owed = !frame_suspect(f->frame) && intent_owe(log, &f->mark, f->fd);
+		if (owed)
+			budget_file_clean(f->fs->budget, f);
+	}
+	pthread_rwlock_unlock(&f->gate);
+	return owed ? 0 : file_sync(f, COMMIT_SYNC);
+}

@@ -1,0 +1,359 @@
+#include "fs/replay.h"
+
+#include "base/log.h"
+#include "fs/file.h"
+#include "fs/times.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define DEEPEST 400 /* directories in each other; one descriptor each */
+
+/* A frame that the log speaks of. */
+struct wanted {
+	uint64_t inode;
+	bool found;
+};
+
+struct place {
+	uint64_t at, len;
+	uint64_t inode, durable, newest;
+};
+
+struct replay {
+	struct fs *fs;
+	int fd;
+	struct place *place; /* of each record, in order */
+	uint32_t n, cap;
+	struct wanted *wanted;
+	uint32_t nwanted, nfound;
+	bool foreign;        /* written for another directory */
+	bool blind;          /* not every directory could be looked at */
+	unsigned applied, failed;
+};
+
+static int read_whole(int fd, struct span dst, uint64_t at)
+{
+	while (dst.n) {
+		ssize_t k = pread(fd, dst.p, dst.n, (off_t)at);
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k <= 0)
+			return k < 0 ? -errno : -EBADMSG;
+		dst = span_of(dst.p + k, dst.n - (size_t)k);
+		at += (uint64_t)k;
+	}
+	return 0;
+}
+
+/* The record at `at`; -EBADMSG where none is. */
+static int read_record(int fd, uint64_t at, struct buf *b, struct intent_record *r)
+{
+	uint8_t head[INTENT_HEAD];
+
+	TRY(read_whole(fd, span_of(head, sizeof head), at));
+	uint64_t len = intent_record_length(view_of(head, sizeof head));
+	if (!len)
+		return -EBADMSG;
+	TRY(buf_reserve_fresh(b, len));
+	b->n = len;
+	TRY(read_whole(fd, buf_span(b), at));
+	return intent_record_parse(r, buf_view(b));
+}
+
+static int note_place(struct replay *x, const struct place *p)
+{
+	if (x->n == x->cap) {
+		uint32_t cap = x->cap ? x->cap * 2 : 64;
+		struct place *list = mem_realloc(x->place, cap * sizeof *list);
+		if (!list)
+			return -ENOMEM;
+		x->place = list;
+		x->cap = cap;
+	}
+	x->place[x->n++] = *p;
+	return 0;
+}
+
+/* Where the records are. The first that is not whole, or not the next one, ends the log. */
+static int scan(struct replay *x, uint64_t directory)
+{
+	struct intent_record r;
+	struct buf b = {0};
+	uint64_t at = 0, generation = 0;
+	int rc = 0;
+
+	while (rc == 0 && x->n < UINT32_MAX / 2) {
+		rc = read_record(x->fd, at, &b, &r);
+		if (rc == 0 && at == 0)
+			generation = r.generation;
+		if (rc == 0 && (r.generation != generation || r.sequence != x->n))
+			rc = -EBADMSG;
+		struct place p = {at, b.n, r.inode, r.durable, r.newest};
+		if (rc == 0 && r.directory != directory)
+			x->foreign = true;
+		if (rc == 0)
+			rc = note_place(x, &p);
+		at += b.n;
+	}
+	buf_free(&b);
+	return rc == -EBADMSG ? 0 : rc;
+}
+
+static int by_inode(const void *a, const void *b)
+{
+	uint64_t x = ((const struct wanted *)a)->inode, y = ((const struct wanted *)b)->inode;
+	return (x > y) - (x < y);
+}
+
+static struct wanted *find_wanted(struct replay *x, uint64_t inode)
+{
+	struct wanted key = {.inode = inode};
+	return x->nwanted ? bsearch(&key, x->wanted, x->nwanted, sizeof key, by_inode) : NULL;
+}
+
+static int list_wanted(struct replay *x)
+{
+	x->wanted = mem_zalloc_array(x->n, sizeof *x->wanted);
+	if (!x->wanted)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < x->n; i++)
+		x->wanted[i].inode = x->place[i].inode;
+	qsort(x->wanted, x->n, sizeof *x->wanted, by_inode);
+	for (uint32_t i = 0; i < x->n; i++)
+		if (i == 0 || x->wanted[i].inode != x->wanted[i - 1].inode)
+			x->wanted[x->nwanted++] = x->wanted[i];
+	return 0;
+}
+
+static int apply_record(struct file *f, const struct intent_record *r)
+{
+	struct view bytes = r->bytes;
+
+	for (uint32_t i = 0; i < r->nranges; i++) {
+		struct touched_range t = intent_record_range(r, i);
+		ssize_t done = file_write(f, t.at, view_part(bytes, 0, t.len), FILE_CLOCK_NOW);
+		TRY(done);
+		if ((uint64_t)done != t.len)
+			return -EIO;
+		bytes = view_part(bytes, t.len, bytes.n - t.len);
+	}
+	TRY(file_extend(f, r->size));
+	IGNORE(times_set(f->inode, &r->mtime, NULL));
+	return 0;
+}
+
+/* Is it newer than the frame? < 0: it builds on something else than the frame is. */
+static int judge(const struct place *p, const struct frame_roots *roots)
+{
+	if (!roots->newest)
+		return CORRUPT("another program wrote the frame since", p->newest);
+	if (p->newest < roots->newest)
+		return 0;
+	if (p->durable > roots->newest)
+		return CORRUPT("the frame is older than what was synced of it", roots->newest);
+	return 1;
+}
+
+/* All records of the frame, into memory. Returns how many there were beyond the frame. */
+static int apply_all(struct replay *x, struct file *f, uint64_t inode)
+{
+	struct frame_roots roots = frame_roots(f->frame);
+	struct intent_record r;
+	struct buf b = {0};
+	int rc = 0, n = 0;
+
+	for (uint32_t i = 0; rc >= 0 && i < x->n; i++) {
+		const struct place *p = &x->place[i];
+		if (p->inode != inode)
+			continue;
+		rc = judge(p, &roots);
+		if (rc <= 0)
+			continue;
+		n++;
+		if (x->fs->opt.read_only)
+			continue;
+		rc = read_record(x->fd, p->at, &b, &r);
+		if (rc >= 0)
+			rc = apply_record(f, &r);
+	}
+	buf_free(&b);
+	return rc < 0 ? rc : n;
+}
+
+static int apply_open(struct replay *x, struct file *f, uint64_t inode)
+{
+	f->replaying = true;
+	int n = apply_all(x, f, inode);
+	int rc = n > 0 && !x->fs->opt.read_only ? file_sync(f, COMMIT_SYNC) : n;
+	if (rc < 0)
+		file_discard(f);
+	f->replaying = false;
+	return rc < 0 ? rc : n;
+}
+
+/* The frame by its name in a directory; takes e->fd. Its inode lives only for as long as this takes. */
+static int apply_entry(struct replay *x, struct entry *e)
+{
+	struct fs *fs = x->fs;
+	struct file *f;
+
+	e->probed = (struct probed){.kind = NODE_FRAME};
+	struct inode *n = inode_from_entry(fs->inodes, inodes_root(fs->inodes), e);
+	if (!n)
+		return -ENOMEM;
+	int rc = file_get(fs, n, !fs->opt.read_only, &f);
+	if (rc >= 0) {
+		rc = apply_open(x, f, n->key.ino);
+		file_put(fs, n);
+	}
+	inode_put(fs->inodes, n, 1);
+	return rc;
+}
+
+static void try_entry(struct replay *x, int dirfd, const char *name)
+{
+	struct entry e = {.fd = -1};
+	char text[200];
+	size_t stem;
+
+	if (suffix_of(name, &stem) != SUFFIX_FRAME || strlen(name) > NAME_MAX)
+		return;
+	strcpy(e.backing, name);
+	strcpy(e.shown, name);
+	e.fd = backing_find(&x->fs->backing, dirfd, name, &e.st);
+	if (e.fd < 0)
+		return;
+	struct wanted *w = find_wanted(x, e.st.st_ino);
+	if (!S_ISREG(e.st.st_mode) || !w || w->found || e.st.st_dev != inodes_root(x->fs->inodes)->key.dev) {
+		close(e.fd);
+		return;
+	}
+	w->found = true;
+	x->nfound++;
+	err_clear();
+	int rc = apply_entry(x, &e);
+	if (rc < 0)
+		log_err("%s: what was synced last is not in it: %s", name, err_text(rc, text, sizeof text));
+	x->failed += rc < 0;
+	x->applied += rc > 0;
+}
+
+static void look_in(struct replay *x, int dirfd, bool by_stat, int depth);
+
+static void look_below(struct replay *x, int dirfd, const char *name, bool by_stat, int depth)
+{
+	struct stat st;
+
+	int fd = depth < DEEPEST ? openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (fd < 0) {
+		x->blind |= depth >= DEEPEST || (errno != ENOENT && errno != ENOTDIR && errno != ELOOP);
+		return;
+	}
+	if (fstat(fd, &st) == 0 && st.st_dev == inodes_root(x->fs->inodes)->key.dev)
+		look_in(x, fd, by_stat, depth + 1);
+	close(fd);
+}
+
+/* By the inode numbers in the directories, which not every file system fills in as stat does. */
+static void look_in(struct replay *x, int dirfd, bool by_stat, int depth)
+{
+	struct dirent *d;
+
+	int fd = fcntl(dirfd, F_DUPFD_CLOEXEC, 3);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		x->blind = true;
+		return;
+	}
+	while (x->nfound < x->nwanted && (d = readdir(dir))) {
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+			continue;
+		if (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN)
+			look_below(x, dirfd, d->d_name, by_stat, depth);
+		if (d->d_type != DT_DIR && (by_stat || find_wanted(x, d->d_ino)))
+			try_entry(x, dirfd, d->d_name);
+	}
+	closedir(dir);
+}
+
+static void look_everywhere(struct replay *x)
+{
+	for (int by_stat = 0; by_stat < 2 && x->nfound < x->nwanted; by_stat++) {
+		int fd = openat(x->fs->backing.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0)
+			return;
+		look_in(x, fd, by_stat, 0);
+		close(fd);
+	}
+}
+
+static void put_aside(struct replay *x)
+{
+	int root = x->fs->backing.root;
+	char name[sizeof INTENT_ASIDE + 12];
+
+	for (unsigned i = 1; i < 10000; i++) {
+		snprintf(name, sizeof name, INTENT_ASIDE "%u", i);
+		if (faccessat(root, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+			continue;
+		if (renameat(root, INTENT_NAME, root, name) < 0)
+			log_err(INTENT_NAME ": cannot be kept as %s: %m", name);
+		else
+			log_err("%s: keeps the intent log, which could not be applied%s", name,
+				x->foreign ? ": it is that of another directory" : "");
+		return;
+	}
+}
+
+static void finish(struct replay *x, int rc)
+{
+	char text[200];
+
+	if (rc < 0)
+		log_err(INTENT_NAME ": %s", err_text(rc, text, sizeof text));
+	if (x->fs->opt.read_only) {
+		if (x->applied || x->failed || x->foreign || rc < 0)
+			log_warn("read-only: what was synced last is in the intent log, and not shown, of %u files",
+				 x->applied + x->failed);
+		return;
+	}
+	if (x->blind && x->nfound < x->nwanted) {
+		log_err("intent log: a frame was not found, and not every directory could be read");
+		x->failed++;
+	}
+	if (x->applied)
+		log_info("intent log: %u files got what was synced last", x->applied);
+	if (rc < 0 || x->failed || x->foreign)
+		put_aside(x);
+	else if (unlinkat(x->fs->backing.root, INTENT_NAME, 0) < 0)
+		log_warn(INTENT_NAME ": cannot be removed: %m");
+}
+
+void replay(struct fs *fs)
+{
+	struct replay x = {.fs = fs};
+	struct stat st;
+
+	x.fd = openat(fs->backing.root, INTENT_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (x.fd < 0)
+		return;
+	if (fstat(x.fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		log_warn(INTENT_NAME ": is no file: no intent log is kept");
+		close(x.fd);
+		return;
+	}
+	int rc = scan(&x, inodes_root(fs->inodes)->key.ino);
+	if (rc >= 0 && x.n && !x.foreign)
+		rc = list_wanted(&x);
+	if (rc >= 0)
+		look_everywhere(&x);
+	finish(&x, rc);
+	close(x.fd);
+	mem_free(x.place);
+	mem_free(x.wanted);
+}

@@ -1,0 +1,398 @@
+"""The intent log: what an fsync put there survives the daemon, and comes into the frame at the next mount."""
+
+import contextlib
+import os
+import random
+import shutil
+import struct
+import subprocess
+import threading
+
+import pytest
+
+from libblosc import check
+from libdata import blob
+from libmount import BUILD, wait_until
+
+LOG = ".cframefs-intent"
+ASIDE = "cframefs-intent.unapplied.1"
+TOOL = BUILD / "tests/c/intent_tool"
+PAGE = 4096
+# Long pauses between commits: the frame does not catch up while a test looks.
+SLOW = "commit=1000,chunksize=64K,blocksize=16K"
+
+
+def patch(fd, model, seed, count=80):
+    """Random pages of a file and of its model, then an fsync; enough of them for the log."""
+    rng = random.Random(seed)
+    pages = len(model) // PAGE
+    for i in range(count):
+        at = rng.randrange(pages) * PAGE
+        data = blob(seed * 1000 + i, PAGE, "text")
+        os.pwrite(fd, data, at)
+        model[at:at + PAGE] = data
+    os.fsync(fd)
+
+
+def made(m, name="a", size=4 << 20, seed=1):
+    """A file that is durable as it is, and its bytes."""
+    data = blob(seed, size, "text")
+    (m.mnt / name).write_bytes(data)
+    fd = os.open(m.mnt / name, os.O_RDWR)
+    os.fsync(fd)
+    return fd, bytearray(data)
+
+
+def log_of(m):
+    return m.backing / LOG
+
+
+def records(path):
+    """[(position, length)] of the log's records. No program is started for it: a child that closes what it
+    inherits makes the daemon commit."""
+    log, found, at = path.read_bytes() if path.exists() else b"", [], 0
+    while log[at:at + 8] == b"cfintent":
+        length, *mine = struct.unpack_from("<QQQ", log, at + 24)
+        generation = mine[0] if at == 0 else generation
+        if mine != [generation, len(found)]:
+            break
+        found.append((at, length))
+        at += length
+    return found
+
+
+def crash(m, *fds):
+    """SIGKILL; the descriptors of the dead mount are of no use any more."""
+    m.kill()
+    for fd in fds:
+        with contextlib.suppress(OSError):  # closing asks the daemon
+            os.close(fd)
+
+
+@pytest.fixture
+def logged(mount):
+    """A mount whose log holds three records of one file beyond its frame: (mount, fd, states after each)."""
+    m = mount(SLOW)
+    fd, model = made(m)
+    states = [bytes(model)]
+    for seed in range(2, 5):
+        patch(fd, model, seed)
+        states.append(bytes(model))
+    assert len(records(log_of(m))) == 3
+    return m, fd, states
+
+
+def test_what_was_synced_comes_back(logged):
+    m, fd, states = logged
+    before = m.stored("a").read_bytes()
+    crash(m, fd)
+    assert m.stored("a").read_bytes() == before  # the frame alone does not have it
+    check(m.stored("a"), states[0], random.Random(1))
+    m.start()
+    assert (m.mnt / "a").read_bytes() == states[-1]
+    assert not log_of(m).exists()
+    check(m.stored("a"), states[-1], random.Random(1))
+    m.expect_log("intent log: 1 files")
+
+
+def test_the_log_is_hidden(logged):
+    m, fd, _ = logged
+    assert os.listdir(m.mnt) == ["a"]
+    assert not (m.mnt / LOG).exists()
+    for make in (lambda p: p.mkdir(), lambda p: p.symlink_to("x"), lambda p: os.mkfifo(p)):
+        with pytest.raises(OSError):
+            make(m.mnt / LOG)
+    os.close(fd)
+
+
+def test_a_clean_end_leaves_no_log(logged):
+    m, fd, states = logged
+    os.close(fd)
+    m.unmount()
+    assert os.listdir(m.backing) == ["a.b2frame"]
+    check(m.stored("a"), states[-1], random.Random(1))
+
+
+def test_the_frame_catches_up(mount):
+    m = mount("commit=2,chunksize=64K")
+    fd, model = made(m)
+    patch(fd, model, 2)
+    inode = log_of(m).stat().st_ino
+    wait_until(lambda: not records(log_of(m)), 20, "the log forgets what its frame has")
+    check(m.stored("a"), bytes(model), random.Random(1))
+    patch(fd, model, 3)
+    assert records(log_of(m)) and log_of(m).stat().st_ino == inode  # the same file, used anew
+    crash(m, fd)
+    m.start()
+    assert (m.mnt / "a").read_bytes() == model
+
+
+def test_a_log_cut_anywhere(logged):
+    """Each length of the log is the state after as many fsyncs as have their whole record in it."""
+    m, fd, states = logged
+    crash(m, fd)
+    frame, log = m.stored("a").read_bytes(), log_of(m).read_bytes()
+    ends = [at + n for at, n in records(log_of(m))]
+    rng = random.Random(5)
+    cuts = [0, 1, 119, 120, 121, ends[0] - 1, ends[0], ends[0] + 1, ends[1], ends[2] - 1, ends[2], rng.randrange(ends[2])]
+    for cut in cuts:
+        rewrite(m, frame, log[:cut])
+        m.start()
+        assert (m.mnt / "a").read_bytes() == states[sum(end <= cut for end in ends)], cut
+        m.unmount()
+
+
+def rewrite(m, frame, log):
+    """The backing directory as it was, with the same inodes."""
+    with open(m.stored("a"), "r+b") as f:
+        f.write(frame)
+        f.truncate()
+    log_of(m).write_bytes(log)
+
+
+def test_a_damaged_log(logged):
+    """A flipped bit ends the log at its record: never other bytes, never half of a record."""
+    m, fd, states = logged
+    crash(m, fd)
+    frame, log = m.stored("a").read_bytes(), log_of(m).read_bytes()
+    places = records(log_of(m))
+    rng = random.Random(6)
+    for which in (0, 1, 2):
+        at, length = places[which]
+        for where in (8, 30, 60, 119, 125, rng.randrange(120, length - PAGE)):
+            bad = bytearray(log)
+            bad[at + where] ^= 1 << rng.randrange(8)
+            rewrite(m, frame, bad)
+            m.start()
+            assert (m.mnt / "a").read_bytes() == states[which], (which, where)
+            m.unmount()
+
+
+def test_the_log_of_another_directory(logged, mount, work):
+    m, fd, states = logged
+    crash(m, fd)
+    other = mount(start=False)
+    shutil.copytree(m.backing, other.backing, dirs_exist_ok=True)
+    other.allow("keeps the intent log").start()
+    assert (other.mnt / "a").read_bytes() == states[0]
+    assert (other.backing / ASIDE).read_bytes() == log_of(m).read_bytes()
+    assert not log_of(other).exists()
+    m.start()
+    assert (m.mnt / "a").read_bytes() == states[-1]
+
+
+def test_another_program_wrote_the_frame(logged, blosc2):
+    m, fd, states = logged
+    crash(m, fd)
+    schunk = blosc2.open(str(m.stored("a")), mode="a")
+    schunk.append_data(bytes(65536))
+    m.allow("another program wrote", "keeps the intent log").start()
+    assert (m.mnt / "a").read_bytes() == states[0] + bytes(65536)
+    assert (m.backing / ASIDE).exists()
+
+
+def test_the_inode_is_another_file(logged):
+    """The file is gone and its inode number may be that of a new one: nothing of the log is for that."""
+    m, fd, _ = logged
+    crash(m, fd)
+    log = log_of(m).read_bytes()
+    log_of(m).unlink()
+    m.start()
+    (m.mnt / "a").unlink()
+    for i in range(20):
+        (m.mnt / f"n{i}").write_bytes(b"new" * 50000)
+    m.unmount()
+    log_of(m).write_bytes(log)
+    m.start()
+    for i in range(20):
+        assert (m.mnt / f"n{i}").read_bytes() == b"new" * 50000
+    assert not (m.backing / ASIDE).exists() and not log_of(m).exists()
+
+
+def test_what_the_frame_has_is_not_applied_again(logged):
+    m, fd, _ = logged
+    log = log_of(m).read_bytes()
+    os.pwrite(fd, b"newest", 0)
+    os.close(fd)  # commits
+    wanted = (m.mnt / "a").read_bytes()
+    m.unmount()
+    log_of(m).write_bytes(log)
+    m.start()
+    assert (m.mnt / "a").read_bytes() == wanted
+    assert not log_of(m).exists()
+
+
+def test_a_commit_that_is_not_durable_may_be_lost(logged):
+    """After a close the frame has a newer root; should a power cut take that, the log has the bytes still."""
+    m, fd, states = logged
+    old = m.stored("a").read_bytes()
+    os.close(fd)
+    wait_until(lambda: m.stored("a").read_bytes() != old, 10, "close commits")
+    assert records(log_of(m))
+    log = log_of(m).read_bytes()
+    m.kill()
+    rewrite(m, old, log)
+    m.start()
+    assert (m.mnt / "a").read_bytes() == states[-1]
+
+
+def test_changes_of_size_and_holes(mount):
+    """What is no list of bytes is committed by its fsync; the log goes on after it."""
+    m = mount(SLOW)
+    fd, model = made(m)
+    patch(fd, model, 2)
+    os.ftruncate(fd, 3_000_001)
+    del model[3_000_001:]
+    os.fsync(fd)
+    assert not records(log_of(m))
+    patch(fd, model, 3)
+    more = blob(9, 60_000, "text")
+    os.pwrite(fd, more, len(model) + 5000)  # grows by writing: that a record can say
+    model += bytes(5000) + more
+    patch(fd, model, 4)
+    assert len(records(log_of(m))) == 2
+    crash(m, fd)
+    m.start()
+    assert (m.mnt / "a").read_bytes() == model
+    check(m.stored("a"), bytes(model), random.Random(1))
+
+
+def test_mtime_comes_back(logged):
+    m, fd, _ = logged
+    mtime = os.fstat(fd).st_mtime_ns
+    crash(m, fd)
+    m.start()
+    assert (m.mnt / "a").stat().st_mtime_ns == mtime
+
+
+def test_unlinked_and_renamed(mount):
+    m = mount(SLOW)
+    fds, models = zip(*(made(m, name, seed=seed) for seed, name in enumerate("abc", 1)))
+    for seed in (11, 12):
+        for i, fd in enumerate(fds):
+            patch(fd, models[i], seed + 10 * i)
+    (m.mnt / "a").unlink()
+    (m.mnt / "sub").mkdir()
+    (m.mnt / "b").rename(m.mnt / "sub/other")
+    os.link(m.mnt / "c", m.mnt / "sub/link")
+    patch(fds[0], models[0], 50)
+    crash(m, *fds)
+    m.start()
+    assert not (m.mnt / "a").exists()
+    assert (m.mnt / "sub/other").read_bytes() == models[1]
+    assert (m.mnt / "c").read_bytes() == models[2]
+    assert (m.mnt / "sub/link").read_bytes() == models[2]
+
+
+def test_a_full_log(mount):
+    """The log takes what fits; then fsync commits, and the log is used anew."""
+    m = mount("commit=1000,intent=1M,chunksize=64K")
+    fd, model = made(m)
+    for seed in range(2, 12):
+        patch(fd, model, seed)
+        assert log_of(m).stat().st_size <= 1 << 20
+    crash(m, fd)
+    m.start()
+    assert (m.mnt / "a").read_bytes() == model
+
+
+def test_no_log(mount):
+    m = mount("intent=0")
+    fd, model = made(m)
+    patch(fd, model, 2)
+    assert not log_of(m).exists()
+    check(m.stored("a"), bytes(model), random.Random(1))
+    os.close(fd)
+
+
+def test_a_mount_without_log_applies_one(logged):
+    m, fd, states = logged
+    crash(m, fd)
+    m.options = "intent=0"
+    m.start()
+    assert (m.mnt / "a").read_bytes() == states[-1]
+
+
+def test_a_frame_with_a_lock_file_is_committed(mount):
+    m = mount(SLOW)
+    fd, model = made(m)
+    m.stored("a").with_name("a.b2frame.b2lock").touch()
+    patch(fd, model, 2)
+    check(m.stored("a"), bytes(model), random.Random(1))
+    os.close(fd)
+
+
+def test_read_only(logged):
+    m, fd, states = logged
+    crash(m, fd)
+    log = log_of(m).read_bytes()
+    m.options = "ro"
+    m.allow("not shown, of 1 files").start()
+    assert (m.mnt / "a").read_bytes() == states[0]
+    m.unmount()
+    assert log_of(m).read_bytes() == log
+    m.options = ""
+    m.start()
+    assert (m.mnt / "a").read_bytes() == states[-1]
+
+
+def test_a_frame_that_cannot_be_opened(logged):
+    """The log is kept for who repairs the frame: put back under its name, it is applied."""
+    m, fd, states = logged
+    crash(m, fd)
+    frame, log = m.stored("a").read_bytes(), log_of(m).read_bytes()
+    with open(m.stored("a"), "r+b") as f:
+        f.write(b"no frame" * 20)
+        f.truncate()
+    m.allow("what was synced last is not in it", "keeps the intent log", "shown under its own name").start()
+    m.unmount()
+    assert (m.backing / ASIDE).read_bytes() == log
+    (m.backing / ASIDE).unlink()
+    rewrite(m, frame, log)
+    m.start()
+    assert (m.mnt / "a").read_bytes() == states[-1]
+
+
+@pytest.mark.concurrent
+def test_many_threads(mount):
+    """Fsyncs of several files at once share the log; each file is what it was at its last one."""
+    m = mount(SLOW)
+    files = [made(m, f"f{i}", seed=i) for i in range(6)]
+    failed = []
+
+    def work(i):
+        try:
+            for seed in range(4):
+                patch(*files[i], 100 * i + seed)
+        except OSError as error:
+            failed.append(error)
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(files))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failed
+    crash(m, *(fd for fd, _ in files))
+    m.start()
+    for i, (_, model) in enumerate(files):
+        assert (m.mnt / f"f{i}").read_bytes() == model, i
+
+
+def test_the_list_of_records(logged):
+    """What the tests take for records is what the daemon does."""
+    m, fd, _ = logged
+    crash(m, fd)
+    got = subprocess.run([TOOL, "list", log_of(m)], capture_output=True, text=True, check=True).stdout.split()
+    assert [tuple(map(int, word.split(":"))) for word in got] == records(log_of(m))
+    m.start()
+
+
+def test_records_hostile():
+    """Records with right hashes and wrong content, cut and damaged ones: judged, never believed."""
+    got = subprocess.run([TOOL, "hostile", "3000", "7"], capture_output=True, text=True)
+    assert got.returncode == 0, got.stdout + got.stderr
+
+
+def test_touched_ranges():
+    got = subprocess.run([TOOL, "touched", "2000", "7"], capture_output=True, text=True)
+    assert got.returncode == 0, got.stdout + got.stderr
