@@ -57,7 +57,7 @@ def walk(system, work):
     return ["walk", "-b", 4096, "-n", max(1, min(WALK, pages // 2)), "-s", 14, largest(system, work)]
 
 
-def need_numpy():
+def need_numpy(_settings):
     if subprocess.run([sys.executable, "-c", "import numpy"], capture_output=True).returncode:
         raise Unavailable("needs numpy: run the bench with a Python that has it")
 
@@ -73,11 +73,18 @@ def list_all(system, work):
     return {"seconds": time.monotonic() - start, "ops": work.settings.small_files}
 
 
+def sparse_tool(settings):
+    """Beside the daemon in the build directory."""
+    tool = settings.cframefs and settings.cframefs.parent.parent.parent / "tools" / "bench" / "sparse_frame"
+    if not tool or not tool.exists():
+        raise Unavailable("needs sparse_frame of the build directory that cframefs is in")
+    return tool
+
+
 def put_sparse(system, work):
-    tool = work.settings.cframefs.parent.parent.parent / "tools" / "bench" / "sparse_frame"
     frame = system.backing / "sparse.b2frame"
     if not frame.exists():
-        host.run(tool, frame, work.settings.chunks)
+        host.run(sparse_tool(work.settings), frame, work.settings.chunks)
 
 
 def index_seconds(frame):
@@ -113,7 +120,7 @@ ROWS = [
     Row("memmap", "np.memmap of it, sums by column", "MB/s", run=column_sums, need=need_numpy),
     Row("small-files", "reading 10,000 files of 4 KiB", "op/s", lambda s, w: ["read", s.point / w.small.name]),
     Row("list", "ls -lR of 10,000 files", "op/s", run=list_all),
-    Row("open-1TiB", "opening a frame of 1 TiB, beyond its index", "ms", prepare=put_sparse, run=open_sparse,
+    Row("open-1TiB", "opening a frame of 1 TiB, beyond its index", "ms", prepare=put_sparse, run=open_sparse, need=sparse_tool,
         systems=("cframefs-zstd",)),
 ]
 SMALL_ROWS = {"small-files", "list"}

@@ -52,7 +52,12 @@ def stop_on_signals():
     signal.signal(signal.SIGHUP, leave)
 
 
+keep_caches = False     # set by --keep-caches
+
+
 def drop_caches():
+    if keep_caches:
+        return
     os.sync()
     Path("/proc/sys/vm/drop_caches").write_text("3\n")
 

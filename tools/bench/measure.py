@@ -26,7 +26,7 @@ class Row:
     prepare: Optional[Callable] = None  # (system, work), before mounting, not measured
     run: Optional[Callable] = None      # (system, work) -> a result, instead of the load generator
     systems: Optional[tuple] = None     # only these
-    need: Optional[Callable] = None     # raises Unavailable where the row cannot be measured
+    need: Optional[Callable] = None     # (settings): raises Unavailable where the row cannot be measured
 
     def figure(self, result):
         if self.unit == "ms":
@@ -161,13 +161,13 @@ def sample(row, system, work):
         system.unmount()
 
 
-def possible(rows, results):
+def possible(rows, settings, results):
     """Rows that this machine can measure."""
     kept = []
     for row in rows:
         try:
             if row.need:
-                row.need()
+                row.need(settings)
             kept.append(row)
         except Unavailable as why:
             results.skipped[row.name] = str(why)

@@ -1,10 +1,11 @@
 """`bench ratio`: bytes on disk, by file system and class of data; how good the tuner's choices are.
 
-    tools/bench/bench ratio [--json FILE] [--plot FILE.svg] [--classes LIST] [--cframe PATH] [--cframefs PATH]
+    tools/bench/bench ratio [--json FILE] [--plot FILE.svg] [--readme FILE] [--classes LIST]
 
-`tuned` is computed by `cframe tune --all`: every chunk of 1 MiB as the daemon would encode it, with the frame's
-own bytes. `best` is the smallest of all candidates for each file, one pipeline a file, found by trying. `cframefs` is the
-daemon itself with its defaults: blocks in use in the backing directory. What an empty btrfs takes is not counted.
+`cframefs` is the daemon itself with its defaults: blocks in use in the backing directory. `tuned` is computed by `cframe
+tune --all`: every chunk of 1 MiB as it would be encoded, with the frame's own bytes. `best` is the smallest of all
+candidates for each file, one pipeline a file, found by trying. `reference` is the Blosc2 library told the best of three
+filters and four typesizes for each file, zstd level 1. What an empty btrfs takes is not counted. docs/BENCH.md says more.
 """
 import argparse
 import contextlib
@@ -20,12 +21,14 @@ import host
 import measure
 import ratio_chart
 import ratio_data
+import ratio_speed
 from host import BenchError, Unavailable
 from systems import SYSTEMS
 
 HERE = Path(__file__).resolve().parent
 PEERS = ["squashfs-zstd-128K", "squashfs-zstd-1M", "btrfs-zstd3"]
-COMPUTED = ["tuned", "best"]
+COMPUTED = ["tuned", "best", "reference"]
+MARKS = ("<!-- sizes: bench ratio --readme -->", "<!-- end of sizes -->")
 CHUNK = 1 << 20
 FRAME_BYTES = 600       # header, trailer, index of a small file
 BLOCK = 4096
@@ -41,6 +44,10 @@ def arguments(argv):
                                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--json", metavar="FILE", help="write sizes of every file and system to FILE")
     p.add_argument("--plot", metavar="FILE", help="write a bar chart (SVG) to FILE")
+    p.add_argument("--readme", metavar="FILE", help="put the table into FILE, between its marks")
+    p.add_argument("--data", metavar="DIR", help="the files of this directory, instead of the classes")
+    p.add_argument("--rounds", type=int, default=3, help="samples of the speed of writing; 0: sizes only (3)")
+    p.add_argument("--keep-caches", action="store_true", help="do not drop the machine's caches: for tests")
     p.add_argument("--classes", default=",".join(ratio_data.CLASSES), help="of: " + ", ".join(ratio_data.CLASSES))
     p.add_argument("--cframe", metavar="PATH", help="the tool (build/tools/cframe/cframe)")
     p.add_argument("--cframefs", metavar="PATH", help="the daemon (build/src/fs/cframefs)")
@@ -67,11 +74,24 @@ def judged(cframe, path):
             "tuned": on_disk(one["tuned"]["stored"], one["size"]), "best": on_disk(best, one["size"])}
 
 
-def judge_files(cframe, laid):
+def judge_files(cframe, laid, skipped):
     files = [(name, f) for name, group in laid.items() for f in group]
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 2)) as pool:
         results = list(pool.map(lambda pair: judged(cframe, pair[1]), files))
+        references = list(pool.map(lambda pair: reference(pair[1], skipped), files))
+    for row, stored in zip(results, references):
+        if stored is not None:
+            row["reference"] = on_disk(stored, row["bytes"])
     return {name: [r for (where, _), r in zip(files, results) if where == name] for name in laid}
+
+
+def reference(path, skipped):
+    """Bytes that the Blosc2 library makes of it; None without the library."""
+    try:
+        return json.loads(host.run(sys.executable, HERE / "ratio_reference.py", path))[str(path)]
+    except BenchError as why:
+        skipped["reference"] = str(why)
+        return None
 
 
 def empty_size(system):
@@ -116,7 +136,7 @@ def behind(row):
     return row["tuned_stored"] / row["best_stored"] - 1 if row["best_stored"] else 0
 
 
-def floors(classes):
+def floors(classes, speed):
     mine = "cframefs" if all("cframefs" in c["sizes"] for c in classes.values()) else "tuned"
     rows = [row for c in classes.values() for row in c["files"]]
     packed = classes.get("packed", {"files": []})["files"]
@@ -126,6 +146,7 @@ def floors(classes):
         floor(f"scientific: {mine} / btrfs zstd:3", quotient(classes, ["scientific"], mine, PEERS[2]), 0.55),
         floor(f"text: {mine} / squashfs zstd:3 128K", quotient(classes, ["text"], mine, PEERS[0]), 1.03),
         floor(f"executables: {mine} / squashfs zstd:3 128K", quotient(classes, ["executables"], mine, PEERS[0]), 1.03),
+        *([floor("writing by hand / writing tuned", speed["by hand"] / speed["tuned"], 1.11)] if speed else []),
         floor("packed: the worst file, less 4 KiB, / its bytes", worst, 1.002),
     ]
     if rows:
@@ -141,23 +162,39 @@ def bench(args, stack):
     if not cframe:
         raise BenchError("cframe is not built (or say --cframe PATH)")
     args.cframefs = built(args.cframefs, "src", "fs", "cframefs")
+    if args.data:
+        ratio_data.CLASSES = {"given": ratio_data.one_directory(args.data)}
+        args.classes = "given"
     names = args.classes.split(",")
     for name in names:
         if name not in ratio_data.CLASSES:
             raise BenchError(f"no such class: {name} (known: {', '.join(ratio_data.CLASSES)})")
     skipped = {}
+    host.keep_caches = args.keep_caches
     room = host.workroom(stack)
     measure.progress("laying out the data")
     laid = ratio_data.lay_out(names, room / "data", skipped)
     sizes = fill(laid, room, args, skipped)
     measure.progress("trying every candidate on every file")
-    judged_files = judge_files(cframe, laid)
+    judged_files = judge_files(cframe, laid, skipped)
     classes = {}
     for name, rows in judged_files.items():
-        computed = {kind: sum(row[kind] for row in rows) for kind in COMPUTED}
+        computed = {kind: sum(row[kind] for row in rows) for kind in COMPUTED if all(kind in row for row in rows)}
         classes[name] = {"bytes": sum(row["bytes"] for row in rows), "sizes": {**sizes[name], **computed}, "files": rows}
-    return {"bench": "ratio", "machine": host.describe(args.cframefs), "classes": classes,
-            "floors": floors(classes), "skipped": skipped}
+    speed = write_speed(args, stack, room, laid, judged_files) if args.rounds and args.cframefs else {}
+    return {"bench": "ratio", "machine": host.describe(args.cframefs), "classes": classes, "write_mb_s": speed,
+            "floors": floors(classes, speed), "skipped": skipped}
+
+
+def write_speed(args, stack, room, laid, rows):
+    """Of the files that filters help, as tuned and with their best pipelines."""
+    wanted = [name for name in laid if name not in ("text", "executables", "packed")]
+    files = [f for name in wanted for f in laid[name] if f.stat().st_size > 1_000_000]
+    if not files:
+        return {}
+    best = {row["file"]: row["best_pipeline"] for group in rows.values() for row in group}
+    work = measure.Work(files=files, room=room, load=measure.build_load(HERE / "load.c", room), settings=args)
+    return ratio_speed.compare(work, stack, best, args.rounds)
 
 
 def columns(result):
@@ -181,6 +218,8 @@ def show(result):
     for row in sorted(rows, key=behind, reverse=True):
         print(f"{row['file'][:35]:<36}{row['bytes'] / 1e6:>8.1f}{behind(row):>8.1%}  {row['choice']:<34}{row['best_pipeline']}")
     print()
+    for name, speed in result["write_mb_s"].items():
+        print(f"writing, {name}: {speed:,.0f} MB/s")
     for verdict in result["floors"]:
         mark = {True: "ok  ", False: "MISS", None: "    "}[verdict["ok"]]
         seen = "not measured" if verdict["seen"] is None else f"{verdict['seen']:.3f}"
@@ -188,6 +227,26 @@ def show(result):
         print(f"{mark} {verdict['what']}: {seen}{limit}")
     for name, why in result["skipped"].items():
         print(f"left out: {name}: {why}")
+
+
+def readme_table(result):
+    """What stands in the README: sizes relative to the files', a class of data each line."""
+    systems = [s for s in columns(result) if s in ("cframefs", "reference", *PEERS)]
+    yield f"    {'MB':<14}{'plain':>8}" + "".join(f"{s:>20}" for s in systems)
+    for name, c in result["classes"].items():
+        cells = (f"{c['sizes'][s] / c['bytes']:>20.3f}" if s in c["sizes"] else f"{'-':>20}" for s in systems)
+        yield f"    {name:<14}{c['bytes'] / 1e6:>8.1f}" + "".join(cells)
+
+
+def put_into(path, result):
+    """Replaces what stands between the marks."""
+    text = Path(path).read_text(encoding="utf-8")
+    before, found, rest = text.partition(MARKS[0])
+    _, closed, after = rest.partition(MARKS[1])
+    if not found or not closed:
+        raise BenchError(f"{path}: no lines {MARKS[0]} and {MARKS[1]}")
+    table = "\n".join(readme_table(result))
+    Path(path).write_text(f"{before}{MARKS[0]}\n\n{table}\n\n{MARKS[1]}{after}", encoding="utf-8")
 
 
 def show_class(name, c, systems):
@@ -216,4 +275,6 @@ def main(argv):
         Path(args.json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     if args.plot:
         plot(args.plot, result)
+    if args.readme:
+        put_into(args.readme, result)
     return 1 if args.check and any(v["ok"] is False for v in result["floors"]) else 0

@@ -97,6 +97,11 @@ def packed(directory):
     copied((data.fetch("gmt-gshhg-high") / "usr/share").rglob("*_h.nc"), directory)
 
 
+def one_directory(source):
+    """The files of a directory of the user's, as a class."""
+    return lambda directory: copied([f for f in sorted(Path(source).iterdir()) if f.is_file()], directory)
+
+
 CLASSES = {"scientific": scientific, "arrays": arrays, "text": text, "executables": executables, "packed": packed}
 
 

@@ -137,7 +137,7 @@ class Daemon(System):
         with open(image, "wb") as f:
             f.truncate(IMAGE)
         self.device = loop_device(self.stack, image)
-        run("mkfs.ext4", "-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", self.device, error=Unavailable)
+        run("mkfs.ext4", "-q", "-N", "100000", "-E", "lazy_itable_init=0,lazy_journal_init=0", self.device, error=Unavailable)
         run("mount", self.device, disk, error=Unavailable)
         self.stack.callback(unmount, disk)
         self.backing = disk / "backing"
