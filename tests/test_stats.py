@@ -133,6 +133,23 @@ def test_dirty_data_answers(mount, content):
         wait_until(lambda: stats(m)["latency_us"][timer]["count"] >= 1, 10, timer)  # noqa: B023
 
 
+def test_an_fsync_is_a_commit_or_a_record_of_the_log(mount, content):
+    m = mount("pipeline=zstd:1,blocksize=64K,chunksize=1M,commit=3600")
+    (m.mnt / "f").write_bytes(content)
+    fd = direct(m.mnt / "f", os.O_RDWR)
+    os.fsync(fd)
+    for turn in range(3):
+        with Moved(m) as moved:
+            for place in range(64):
+                write_direct(fd, (place * 11 + turn) * PAGE, content[:PAGE])
+            os.fsync(fd)
+        assert moved("write", "application_bytes") == 64 * PAGE
+        assert moved("write", "commits") + moved("log", "records") == 1
+        assert moved("write", "disk_syncs") + moved("log", "syncs") >= 1
+        assert (moved("log", "bytes") > 64 * PAGE) == (moved("log", "records") == 1)
+    os.close(fd)
+
+
 def test_writing_whole_chunks(mount, content):
     m = mount(FIXED)
     with Moved(m) as moved:

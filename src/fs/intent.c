@@ -1,6 +1,7 @@
 #include "fs/intent.h"
 
 #include "base/log.h"
+#include "fs/stats.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -172,6 +173,8 @@ static int append(struct intent *log, struct span record)
 	if (rc >= 0) {
 		intent_record_number(record, log->generation, log->sequence);
 		rc = write_whole(log->fd, span_view(record), log->at);
+		stats_add(STATS_LOG_RECORDS, 1);
+		stats_add(STATS_LOG_BYTES, record.n);
 	}
 	if (rc == -ENOSPC || rc == -EDQUOT)
 		log->full = true;
@@ -213,6 +216,7 @@ int intent_sync(struct intent *log, uint64_t end)
 		log->syncing = true;
 		pthread_mutex_unlock(&log->lock);
 		int rc = fdatasync(log->fd);
+		stats_add(STATS_LOG_SYNCS, 1);
 		pthread_mutex_lock(&log->lock);
 		log->syncing = false;
 		if (rc < 0)

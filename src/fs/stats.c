@@ -113,12 +113,13 @@ static int print_data(struct buf *out, const uint64_t *c)
 		  {"disk_writes", c[METER_DISK_WRITES]}, {"disk_bytes", c[METER_DISK_WRITTEN_BYTES]},
 		  {"disk_syncs", c[METER_DISK_SYNCS]}, {"commits", c[METER_COMMITS]},
 		  {"plain_bytes", c[STATS_PLAIN_WRITE_BYTES]}));
+	TRY(GROUP(out, "log", {"records", c[STATS_LOG_RECORDS]}, {"bytes", c[STATS_LOG_BYTES]}, {"syncs", c[STATS_LOG_SYNCS]}));
 	return print(out,
 		     ",\n \"amplification\": {\"disk_per_returned\": %.3f, \"decoded_per_returned\": %.3f, "
 		     "\"disk_per_written\": %.3f}",
 		     over(c[METER_DISK_READ_BYTES], c[STATS_READ_BYTES]),
 		     over(c[METER_BYTES_DECODED], c[STATS_READ_BYTES]),
-		     over(c[METER_DISK_WRITTEN_BYTES], c[STATS_WRITE_BYTES]));
+		     over(c[METER_DISK_WRITTEN_BYTES] + c[STATS_LOG_BYTES], c[STATS_WRITE_BYTES]));
 }
 
 static int print_all(struct fs *fs, struct buf *out, const struct meter_sums *s)

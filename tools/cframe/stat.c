@@ -111,6 +111,11 @@ static void print_data(const struct looks *l)
 	print_count(l, "write", "disk_writes", "disk writes");
 	print_count(l, "write", "disk_syncs", "disk syncs");
 	print_count(l, "write", "commits", NULL);
+	if (total(l, "log", "records") > 0) {
+		print_count(l, "log", "records", "intent log: records");
+		print_bytes(l, "log", "bytes", "intent log: bytes");
+		print_count(l, "log", "syncs", "intent log: syncs");
+	}
 	printf("  %-24s %14.3f to disk\n", "per byte written", total(l, "amplification", "disk_per_written"));
 }
 
