@@ -1,52 +1,92 @@
 #include "frame/cache.h"
 
-#include "base/hash.h"
+#include "base/buf.h"
+#include "base/slab.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 #define SHARDS 16
+#define FIRST_BUCKETS 64
+#define SLAB_SLACK (4u << 20) /* for entries that are evicted and still in use */
+#define ALLOC_TRIES 64 /* entries that are evicted for a piece of memory that is nowhere free */
 
 struct cache_entry {
 	struct cache_key key;
-	struct cache_value value; /* fixed once filled */
-	int rc;                   /* of the fill, for those who waited */
-	unsigned refs;            /* users, plus one while in the table; under the shard's lock */
-	bool filled, listed, visited;
+	struct cache_entry *next;     /* in its bucket; under the shard's lock, as all down to `older` */
 	struct cache_entry *newer, *older;
-	UT_hash_handle hh;
+	bool filled, listed, visited, found; /* found: still in the table */
+	int rc;                       /* of the fill, for those who waited */
+	atomic_uint refs;             /* users, plus one while in the table */
+	struct cache_value value;     /* fixed once filled */
 };
 
 struct shard {
 	pthread_mutex_t lock;
 	pthread_cond_t filled;
-	struct cache_entry *table;  /* all below under lock */
+	struct cache_entry **bucket; /* all below under lock */
+	size_t nbuckets, n;
 	struct cache_entry *newest, *oldest, *hand;
 	size_t bytes;
 	uint64_t hits, misses, evicted;
-};
+} __attribute__((aligned(64)));
 
 struct cache {
-	size_t max_shard_bytes;
+	size_t max_bytes;
+	struct slab *slab; /* NULL: not to be had */
+	atomic_size_t bytes;
 	atomic_uint_fast64_t next_owner;
+	atomic_uint next_victim;
 	struct shard shard[SHARDS];
 };
 
-static struct shard *shard_of(struct cache *c, const struct cache_key *key)
+static uint64_t hash_of(const struct cache_key *key)
 {
 	uint64_t h = (key->owner * 0x9e3779b97f4a7c15u) ^ (key->item * 0xc2b2ae3d27d4eb4fu);
-	return &c->shard[(h >> 32) % SHARDS];
+	h = (h ^ (h >> 31)) * 0xbf58476d1ce4e5b9u;
+	return h ^ (h >> 29);
+}
+
+static struct shard *shard_of(struct cache *c, uint64_t hash)
+{
+	return &c->shard[(hash >> 58) % SHARDS];
+}
+
+/* The link that points to the entry of that key, or the one at the end. */
+static struct cache_entry **find(struct shard *s, uint64_t hash, const struct cache_key *key)
+{
+	struct cache_entry **at = &s->bucket[hash & (s->nbuckets - 1)];
+	while (*at && ((*at)->key.item != key->item || (*at)->key.owner != key->owner))
+		at = &(*at)->next;
+	return at;
+}
+
+/* Twice the buckets. Without memory the chains get longer, nothing else. */
+static void grow(struct shard *s)
+{
+	size_t n = s->nbuckets * 2;
+	struct cache_entry **bucket = mem_zalloc_array(n, sizeof *bucket);
+	if (!bucket)
+		return;
+	for (size_t i = 0; i < s->nbuckets; i++)
+		for (struct cache_entry *e = s->bucket[i], *next; e; e = next) {
+			struct cache_entry **at = &bucket[hash_of(&e->key) & (n - 1)];
+			next = e->next;
+			e->next = *at;
+			*at = e;
+		}
+	mem_free(s->bucket);
+	s->bucket = bucket;
+	s->nbuckets = n;
 }
 
 static void list_add(struct shard *s, struct cache_entry *e)
 {
 	e->older = s->newest;
 	e->newer = NULL;
-	if (s->newest)
-		s->newest->newer = e;
-	else
-		s->oldest = e;
+	*(s->newest ? &s->newest->newer : &s->oldest) = e;
 	s->newest = e;
 	e->listed = true;
 }
@@ -60,49 +100,92 @@ static void list_remove(struct shard *s, struct cache_entry *e)
 	e->listed = false;
 }
 
-/* Drops one reference; what has to be released is linked into *dead for after the lock. */
+static void free_value(struct cache *c, struct cache_entry *e)
+{
+	struct cache_value *v = &e->value;
+	if (v->release)
+		v->release(v->p);
+	else if (v->p)
+		cache_unalloc(c, v);
+	mem_free(e);
+}
+
+/* Drops a reference. Not under a shard's lock if it may be the last: `dead` is then a list for later. */
 static void unref(struct cache_entry *e, struct cache_entry **dead)
 {
-	assert(e->refs > 0);
-	if (--e->refs == 0) {
-		e->older = *dead;
+	unsigned before = atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel);
+	assert(before > 0);
+	if (before == 1) {
+		e->next = *dead;
 		*dead = e;
 	}
 }
 
-static void bury(struct cache_entry *dead)
+static void bury(struct cache *c, struct cache_entry *dead)
 {
 	while (dead) {
-		struct cache_entry *next = dead->older;
-		if (dead->value.release)
-			dead->value.release(dead->value.p);
-		mem_free(dead);
+		struct cache_entry *next = dead->next;
+		free_value(c, dead);
 		dead = next;
 	}
 }
 
-static void detach(struct shard *s, struct cache_entry *e, struct cache_entry **dead)
+static void detach(struct cache *c, struct shard *s, struct cache_entry *e, struct cache_entry **dead)
 {
-	HASH_DEL(s->table, e);
+	struct cache_entry **at = find(s, hash_of(&e->key), &e->key);
+	assert(*at == e);
+	*at = e->next;
+	s->n--;
+	e->found = false;
 	if (e->listed) {
 		list_remove(s, e);
 		s->bytes -= e->value.cost;
+		atomic_fetch_sub(&c->bytes, e->value.cost);
 	}
 	unref(e, dead);
 }
 
-/* SIEVE: from old to new, sparing once what was visited. */
-static void evict(struct cache *c, struct shard *s, struct cache_entry **dead)
+/* SIEVE: from old to new, sparing once what was visited. False: the shard is empty. */
+static bool evict_one(struct cache *c, struct shard *s, struct cache_entry **dead)
 {
-	while (s->bytes > c->max_shard_bytes && s->oldest) {
+	while (s->oldest) {
 		struct cache_entry *e = s->hand ? s->hand : s->oldest;
 		s->hand = e->newer;
-		if (e->visited) {
-			e->visited = false;
-			continue;
+		if (!e->visited) {
+			s->evicted++;
+			detach(c, s, e, dead);
+			return true;
 		}
-		s->evicted++;
-		detach(s, e, dead);
+		e->visited = false;
+	}
+	return false;
+}
+
+static bool is_full(struct cache *c)
+{
+	return atomic_load(&c->bytes) > c->max_bytes;
+}
+
+/*
+ * Down to the limit. A shard pays for what is added to it: else the hands of others would come
+ * around during a scan, and what a scan spares would go.
+ */
+static void make_room(struct cache *c, struct shard *own)
+{
+	struct cache_entry *unused = NULL;
+
+	pthread_mutex_lock(&own->lock);
+	while (is_full(c) && own->oldest != own->newest)
+		(void)evict_one(c, own, &unused);
+	pthread_mutex_unlock(&own->lock);
+	bury(c, unused);
+	for (unsigned idle = 0; idle < SHARDS && is_full(c);) {
+		struct shard *s = &c->shard[atomic_fetch_add(&c->next_victim, 1) % SHARDS];
+		struct cache_entry *dead = NULL;
+		pthread_mutex_lock(&s->lock);
+		idle = evict_one(c, s, &dead) ? 0 : idle + 1;
+		pthread_mutex_unlock(&s->lock);
+		bury(c, dead);
 	}
 }
 
@@ -111,10 +194,21 @@ int cache_open(struct cache **cache, size_t max_bytes)
 	struct cache *c = mem_zalloc(sizeof *c);
 	if (!c)
 		return -ENOMEM;
-	c->max_shard_bytes = max_bytes / SHARDS;
+	c->max_bytes = max_bytes;
+	bool ok = true;
 	for (int i = 0; i < SHARDS; i++) {
-		pthread_mutex_init(&c->shard[i].lock, NULL);
-		pthread_cond_init(&c->shard[i].filled, NULL);
+		struct shard *s = &c->shard[i];
+		pthread_mutex_init(&s->lock, NULL);
+		pthread_cond_init(&s->filled, NULL);
+		s->bucket = mem_zalloc_array(FIRST_BUCKETS, sizeof *s->bucket);
+		s->nbuckets = FIRST_BUCKETS;
+		ok &= s->bucket != NULL;
+	}
+	if (slab_open(&c->slab, min_u64(max_bytes, SIZE_MAX / 4) + SLAB_SLACK) < 0) /* no address space for so much: malloc does it */
+		c->slab = NULL;
+	if (!ok) {
+		cache_close(c);
+		return -ENOMEM;
 	}
 	*cache = c;
 	return 0;
@@ -126,21 +220,62 @@ void cache_close(struct cache *c)
 		return;
 	for (int i = 0; i < SHARDS; i++) {
 		struct shard *s = &c->shard[i];
-		struct cache_entry *e, *next, *dead = NULL;
-		HASH_ITER(hh, s->table, e, next) {
-			assert(e->refs == 1);
-			detach(s, e, &dead);
+		struct cache_entry *dead = NULL;
+		while (s->oldest) {
+			assert(atomic_load(&s->oldest->refs) == 1);
+			detach(c, s, s->oldest, &dead);
 		}
-		bury(dead);
+		bury(c, dead);
+		assert(s->n == 0);
+		mem_free(s->bucket);
 		pthread_cond_destroy(&s->filled);
 		pthread_mutex_destroy(&s->lock);
 	}
+	slab_close(c->slab);
 	mem_free(c);
 }
 
 uint64_t cache_new_owner(struct cache *c)
 {
 	return atomic_fetch_add(&c->next_owner, 1) + 1;
+}
+
+static bool is_in_slab(const struct cache *c, const void *p)
+{
+	return c->slab && slab_owns(c->slab, p);
+}
+
+int cache_alloc(struct cache *c, size_t n, struct cache_value *out)
+{
+	size_t size = slab_size(n);
+	void *p = NULL;
+	assert(n > 0);
+	/* Of other sizes there may be room enough: what holds it has to go first. */
+	for (int i = 0; c->slab && size && !(p = slab_alloc(c->slab, n)) && i < ALLOC_TRIES; i++) {
+		struct shard *s = &c->shard[atomic_fetch_add(&c->next_victim, 1) % SHARDS];
+		struct cache_entry *dead = NULL;
+		pthread_mutex_lock(&s->lock);
+		(void)evict_one(c, s, &dead);
+		pthread_mutex_unlock(&s->lock);
+		bury(c, dead);
+	}
+	if (!p) {
+		size = (n + BUF_ALIGN - 1) & ~(size_t)(BUF_ALIGN - 1);
+		p = size < n ? NULL : aligned_alloc(BUF_ALIGN, size);
+	}
+	if (!p)
+		return -ENOMEM;
+	*out = (struct cache_value){.p = p, .n = n, .cost = size + sizeof(struct cache_entry)};
+	return 0;
+}
+
+void cache_unalloc(struct cache *c, struct cache_value *v)
+{
+	if (is_in_slab(c, v->p))
+		slab_free(c->slab, v->p, v->n);
+	else
+		free(v->p);
+	v->p = NULL;
 }
 
 /* Another thread's fill. Called with the lock held, which it gives up for the wait. */
@@ -154,104 +289,137 @@ static int wait_for_fill(struct shard *s, struct cache_entry *e, struct cache_en
 	return rc;
 }
 
-static struct cache_entry *add_unfilled(struct shard *s, struct cache_key key)
+static struct cache_entry *add_unfilled(struct shard *s, uint64_t hash, struct cache_key key)
 {
 	struct cache_entry *e = mem_zalloc(sizeof *e);
 	if (!e)
 		return NULL;
 	e->key = key;
-	e->refs = 2; /* the table and the caller */
-	HASH_ADD(hh, s->table, key, sizeof e->key, e);
-	if (!e->hh.tbl) { /* no memory for the table itself */
-		mem_free(e);
-		return NULL;
-	}
+	e->found = true;
+	atomic_init(&e->refs, 2); /* the table and the caller */
+	if (s->n >= s->nbuckets)
+		grow(s);
+	struct cache_entry **at = &s->bucket[hash & (s->nbuckets - 1)];
+	e->next = *at;
+	*at = e;
+	s->n++;
 	return e;
 }
 
 /* Makes a filled entry findable, or takes a failed one away. */
 static void publish(struct cache *c, struct shard *s, struct cache_entry *e, struct cache_entry **dead)
 {
-	struct cache_entry *found;
-
 	e->filled = true;
-	HASH_FIND(hh, s->table, &e->key, sizeof e->key, found);
-	if (found != e) { /* dropped meanwhile: the users that have it may finish */
-		if (e->rc < 0)
-			unref(e, dead);
-	} else if (e->rc < 0) {
-		detach(s, e, dead);
+	if (e->rc < 0) {
+		if (e->found)
+			detach(c, s, e, dead);
 		unref(e, dead);
-	} else {
+	} else if (e->found) { /* else dropped meanwhile: the users that have it may finish */
 		list_add(s, e);
 		s->bytes += e->value.cost;
-		evict(c, s, dead);
+		atomic_fetch_add(&c->bytes, e->value.cost);
 	}
 	pthread_cond_broadcast(&s->filled);
 }
 
-int cache_get(struct cache *c, struct cache_key key, cache_fill *fill, void *ctx,
+int cache_get(struct cache *c, struct cache_key key, enum cache_touch touch, cache_fill *fill, void *ctx,
 	      struct cache_entry **entry)
 {
-	struct shard *s = shard_of(c, &key);
-	struct cache_entry *e, *dead = NULL;
+	uint64_t hash = hash_of(&key);
+	struct shard *s = shard_of(c, hash);
+	struct cache_entry *dead = NULL;
 	int rc = 0;
 
 	pthread_mutex_lock(&s->lock);
-	HASH_FIND(hh, s->table, &key, sizeof key, e);
+	struct cache_entry *e = *find(s, hash, &key);
 	if (e) {
 		s->hits++;
-		e->refs++;
-		e->visited = true;
+		atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+		if (touch == CACHE_USE)
+			e->visited = true;
 		rc = wait_for_fill(s, e, &dead);
+		pthread_mutex_unlock(&s->lock);
 	} else {
 		s->misses++;
-		e = add_unfilled(s, key);
-		if (!e) {
-			pthread_mutex_unlock(&s->lock);
-			return -ENOMEM;
-		}
+		e = add_unfilled(s, hash, key);
 		pthread_mutex_unlock(&s->lock);
+		if (!e)
+			return -ENOMEM;
 		rc = fill(ctx, &e->value);
 		pthread_mutex_lock(&s->lock);
 		e->rc = rc;
 		publish(c, s, e, &dead);
+		pthread_mutex_unlock(&s->lock);
+		make_room(c, s);
 	}
-	pthread_mutex_unlock(&s->lock);
-	bury(dead);
+	bury(c, dead);
 	if (rc >= 0)
 		*entry = e;
 	return rc;
 }
 
-void cache_put(struct cache *c, struct cache_entry *e)
+struct cache_entry *cache_find(struct cache *c, struct cache_key key)
 {
-	struct shard *s = shard_of(c, &e->key);
-	struct cache_entry *dead = NULL;
+	uint64_t hash = hash_of(&key);
+	struct shard *s = shard_of(c, hash);
 
 	pthread_mutex_lock(&s->lock);
-	unref(e, &dead);
+	struct cache_entry *e = *find(s, hash, &key);
+	if (e && !e->filled)
+		e = NULL;
+	if (e)
+		atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
 	pthread_mutex_unlock(&s->lock);
-	bury(dead);
+	return e;
+}
+
+bool cache_has(struct cache *c, struct cache_key key)
+{
+	uint64_t hash = hash_of(&key);
+	struct shard *s = shard_of(c, hash);
+
+	pthread_mutex_lock(&s->lock);
+	bool has = *find(s, hash, &key) != NULL;
+	pthread_mutex_unlock(&s->lock);
+	return has;
+}
+
+void cache_put(struct cache *c, struct cache_entry *e)
+{
+	struct cache_entry *dead = NULL;
+
+	unref(e, &dead);
+	bury(c, dead);
+}
+
+void cache_hold(struct cache *c, struct cache_entry *e)
+{
+	(void)c;
+	atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
 }
 
 void *cache_value(const struct cache_entry *e)
 {
-	assert(e->filled);
 	return e->value.p;
+}
+
+struct view cache_bytes(const struct cache_entry *e)
+{
+	return view_of(e->value.p, e->value.n);
 }
 
 void cache_drop(struct cache *c, struct cache_key key)
 {
-	struct shard *s = shard_of(c, &key);
-	struct cache_entry *e, *dead = NULL;
+	uint64_t hash = hash_of(&key);
+	struct shard *s = shard_of(c, hash);
+	struct cache_entry *dead = NULL;
 
 	pthread_mutex_lock(&s->lock);
-	HASH_FIND(hh, s->table, &key, sizeof key, e);
+	struct cache_entry *e = *find(s, hash, &key);
 	if (e)
-		detach(s, e, &dead);
+		detach(c, s, e, &dead);
 	pthread_mutex_unlock(&s->lock);
-	bury(dead);
+	bury(c, dead);
 }
 
 void cache_counts(struct cache *c, struct cache_counts *out)

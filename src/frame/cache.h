@@ -1,10 +1,12 @@
 /*
- * A cache of decoded blocks and parsed chunk heads, bounded in bytes.
+ * A cache of decoded blocks, parsed chunk heads and stored chunks on their way to readers, bounded in bytes.
  *
  * Sharded by key; a shard is a hash table and a SIEVE queue (Zhang et al.,
  * NSDI 2024): one visited bit an entry and a hand that walks from old to new,
  * evicting what was not touched since it last came by. A scan therefore passes through
- * without displacing what is used, and a hit writes one bit.
+ * without displacing what is used, and a hit writes one bit. S3-FIFO does about as well on
+ * blocks, but needs two queues and ghosts. Of SIEVE's weakness, that blocks which a scan touches several times
+ * look used, the caller takes care: it says which touches do not count.
  *
  * Single-flight: of several threads that ask for a missing key, one fills it
  * and the others wait. An entry can be found only once it is filled; a failed
@@ -26,10 +28,14 @@ struct cache_key {
 	uint64_t item;
 };
 
-/* What a fill produces. `release` is called once when the last user is gone. */
+/*
+ * What a fill produces: bytes of cache_alloc, or with `release` anything else, whose
+ * `cost` in bytes the fill knows. `release` is called once when the last user is gone.
+ */
 struct cache_value {
 	void *p;
-	size_t cost; /* bytes of memory, all told */
+	size_t n;
+	size_t cost;
 	void (*release)(void *p);
 };
 
@@ -44,11 +50,30 @@ void cache_close(struct cache *cache); /* no entry may be in use; NULL is fine *
 /* A number that was never an owner before. */
 uint64_t cache_new_owner(struct cache *cache);
 
+/* In a fill: n > 0 bytes that the entry will own, in out->p. A fill that fails after it gives them back. */
+NODISCARD int cache_alloc(struct cache *cache, size_t n, struct cache_value *out);
+void cache_unalloc(struct cache *cache, struct cache_value *v);
+
+/* A touch that is likely to be repeated, or one of a scan. */
+enum cache_touch { CACHE_USE, CACHE_SCAN };
+
 /* Finds or fills; the failure of a fill is returned to the one who filled and to who waited. */
-NODISCARD int cache_get(struct cache *cache, struct cache_key key, cache_fill *fill, void *ctx,
-			struct cache_entry **entry);
+NODISCARD int cache_get(struct cache *cache, struct cache_key key, enum cache_touch touch,
+			cache_fill *fill, void *ctx, struct cache_entry **entry);
+
+/* The entry if it is there and filled, else NULL. */
+struct cache_entry *cache_find(struct cache *cache, struct cache_key key);
+
+/* True: it is there, or somebody is filling it. */
+bool cache_has(struct cache *cache, struct cache_key key);
+
 void cache_put(struct cache *cache, struct cache_entry *entry);
+
+/* One more use of an entry that is in use. */
+void cache_hold(struct cache *cache, struct cache_entry *entry);
+
 void *cache_value(const struct cache_entry *entry);
+struct view cache_bytes(const struct cache_entry *entry);
 
 /* Forgets a key. The caller makes sure that nobody is filling it with old bytes now. */
 void cache_drop(struct cache *cache, struct cache_key key);

@@ -107,6 +107,9 @@ NODISCARD int frame_load_chunk(struct frame *f, uint32_t n, struct scratch *s, s
 NODISCARD int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct run run,
 				struct scratch *s, struct span dst);
 
+/* Reads chunk n, loaded before, and holds it against its checksum. 0 also where none is known. [reader] */
+NODISCARD int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c);
+
 /* The whole decoded chunk n; dst.n is its span's len. [reader] */
 NODISCARD int frame_read_chunk(struct frame *f, uint32_t n, struct scratch *s, struct span dst);
 

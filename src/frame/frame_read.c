@@ -157,6 +157,41 @@ static int read_verified(const struct stored *st, const struct chunk *c, uint64_
 	return chunk_decode(c, s, run, view_part(span_view(all), e.off, e.len), dst);
 }
 
+/* Pieces that stay in the cache of a core between the copy and the sum. */
+#define CHECK_STEP (128u << 10)
+
+static int check_sum(const struct stored *st, uint32_t len, uint64_t sum)
+{
+	struct span step;
+	int rc = 0;
+
+	TRY(stage_get(min_u64(len, CHECK_STEP), &step));
+	struct XXH3_state_s *state = root_sum_begin();
+	if (!state)
+		return -ENOMEM;
+	for (uint32_t at = 0; rc >= 0 && at < len; at += (uint32_t)step.n) {
+		step.n = min_u64(len - at, CHECK_STEP);
+		rc = io_pread(st->io, st->at + at, step);
+		if (rc >= 0)
+			root_sum_add(state, span_view(step));
+	}
+	bool fits = root_sum_end(state) == sum;
+	return rc < 0 || fits ? rc : CORRUPT("checksum of a chunk", st->at);
+}
+
+int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c)
+{
+	struct stored st;
+	uint64_t sum = frame_sum(f, n);
+	if (!sum || frame_slot(f, n) != SLOT_STORED)
+		return 0;
+	TRY(frame_stored(f, n, &st));
+	int rc = c->cbytes > st.room ? CORRUPT("chunk ends past its room", c->cbytes)
+				     : check_sum(&st, c->cbytes, sum);
+	frame_stored_done(f, &st);
+	return rc;
+}
+
 int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct run run,
 		      struct scratch *s, struct span dst)
 {

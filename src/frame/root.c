@@ -180,6 +180,26 @@ uint64_t root_sum(struct view cchunk)
 	return sum ? sum : 1;
 }
 
+XXH3_state_t *root_sum_begin(void)
+{
+	XXH3_state_t *state = XXH3_createState();
+	if (state)
+		XXH3_64bits_reset(state);
+	return state;
+}
+
+void root_sum_add(XXH3_state_t *state, struct view piece)
+{
+	XXH3_64bits_update(state, piece.p, piece.n);
+}
+
+uint64_t root_sum_end(XXH3_state_t *state)
+{
+	uint64_t sum = XXH3_64bits_digest(state);
+	XXH3_freeState(state);
+	return sum ? sum : 1;
+}
+
 static _Atomic uint64_t boot_known;
 
 /* Without a name for the boot no two processes agree on one, and more is verified than needed. */

@@ -65,6 +65,11 @@ NODISCARD int root_hash_file(struct view head, struct io *io, uint64_t at, uint6
 /* XXH3-64 of a stored chunk; never 0. */
 uint64_t root_sum(struct view cchunk);
 
+/* The same of bytes that come piece by piece. NULL: no memory. root_sum_end frees it. */
+struct XXH3_state_s *root_sum_begin(void);
+void root_sum_add(struct XXH3_state_s *state, struct view piece);
+uint64_t root_sum_end(struct XXH3_state_s *state);
+
 /* Tells this boot of the machine from others; never 0. */
 uint64_t root_boot(void);
 

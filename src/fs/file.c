@@ -48,6 +48,7 @@ static void file_free(struct file *f)
 	mem_free(f->npy);
 	policy_deinit(&f->policy);
 	touched_deinit(&f->touched);
+	streams_deinit(&f->streams);
 	pthread_cond_destroy(&f->landed);
 	pthread_mutex_destroy(&f->flight_lock);
 	pthread_rwlock_destroy(&f->lock);
@@ -66,6 +67,7 @@ static struct file *file_new(struct fs *fs, struct inode *n)
 	f->fs = fs;
 	f->inode = n;
 	policy_init(&f->policy);
+	streams_init(&f->streams);
 	/* The default lets a stream of readers keep writers out for ever. */
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);

@@ -14,7 +14,9 @@
 #include "fs/dirty.h"
 #include "fs/fs.h"
 #include "fs/policy.h"
+#include "fs/reply.h"
 #include "fs/sidecar.h"
+#include "fs/streams.h"
 #include "fs/touched.h"
 #include "frame/frame.h"
 
@@ -47,6 +49,7 @@ struct file {
 	_Atomic uint64_t synced_at; /* ns: when the last one was done */
 	bool replaying;           /* all or nothing: no commit in between */
 	struct npy *npy;       /* NODE_ARRAY: fixed after open */
+	struct streams streams; /* of readers; has a lock of its own */
 
 	pthread_mutex_t flight_lock; /* innermost; for the four below */
 	pthread_cond_t landed;
@@ -86,8 +89,11 @@ void file_adopt_pipeline(struct file *f);
 
 uint64_t file_size(struct file *f);
 
-/* Up to `size` bytes from `at` into *out (n: how many; fewer only at the end of the file). */
-NODISCARD int file_read(struct file *f, uint64_t at, size_t size, struct buf *out);
+/* Up to `size` bytes from `at`; fewer only at the end of the file. reply_end afterwards in every case. */
+NODISCARD int file_read(struct file *f, uint64_t at, size_t size, struct reply *r);
+
+/* The same into dst; returns how many bytes. */
+NODISCARD ssize_t file_read_at(struct file *f, uint64_t at, struct span dst);
 
 /* dst.n bytes from `at`, all of them inside the file; not of an array. The lock is held. */
 NODISCARD int file_read_locked(struct file *f, uint64_t at, struct span dst);

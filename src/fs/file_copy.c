@@ -73,8 +73,9 @@ static ssize_t copy_bytes(const struct file_copy *c, uint64_t done, struct works
 
 	if (size)
 		len = min_u64(len, size - to % size);
-	TRY(file_read(c->from, at, len, &ws->reply));
-	return file_write(c->to, to, buf_view(&ws->reply), FILE_CLOCK_NOW);
+	TRY(buf_reserve_fresh(&ws->copy, len));
+	ssize_t n = file_read_at(c->from, at, span_of(ws->copy.p, len));
+	return n < 0 ? n : file_write(c->to, to, view_of(ws->copy.p, (size_t)n), FILE_CLOCK_NOW);
 }
 
 ssize_t file_copy(const struct file_copy *c)

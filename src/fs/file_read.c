@@ -10,20 +10,26 @@
 /* Runs of whole blocks from this size on are decoded into the reply, not into the cache. */
 #define DIRECT_MIN (32 << 10)
 
+/* A request from this size on at a chunk's start is likely to be followed by the rest of the chunk. */
+#define WHOLE_REQUEST (64u << 10)
+
 /* A chunk whose head has been read. Blocks in the cache belong to `id`: a chunk that is
  * replaced gets a new one, and its old blocks can't be found any more. */
 struct lazy {
 	struct chunk chunk;
 	uint64_t id;
+	atomic_int checked; /* 1: it fits its checksum; < 0: it does not */
 };
 
 struct fetch {
 	struct file *f;
 	struct workspace *ws;
-	uint32_t n;              /* chunk */
-	const struct lazy *lazy; /* for blocks */
+	struct reply *r;
+	uint32_t n;                /* chunk */
+	struct lazy *lazy;         /* for blocks */
 	uint32_t block;
 	bool filled; /* by this fetch */
+	enum cache_touch touch;
 };
 
 static void lazy_release(void *p)
@@ -46,51 +52,35 @@ static int lazy_fill(void *ctx, struct cache_value *out)
 		return rc;
 	}
 	l->id = cache_new_owner(x->f->fs->cache);
-	*out = (struct cache_value){l, chunk_footprint(&l->chunk) + sizeof *l, lazy_release};
+	*out = (struct cache_value){.p = l, .cost = chunk_footprint(&l->chunk) + sizeof *l, .release = lazy_release};
 	return 0;
-}
-
-static void block_release(void *p)
-{
-	struct buf *b = p;
-	buf_free(b);
-	mem_free(b);
 }
 
 static int block_fill(void *ctx, struct cache_value *out)
 {
 	struct fetch *x = ctx;
-	const struct chunk *c = &x->lazy->chunk;
+	struct cache *cache = x->f->fs->cache;
 	struct run run = {x->block, 1};
-	x->filled = true;
-	struct buf *b = mem_zalloc(sizeof *b);
 
-	if (!b)
-		return -ENOMEM;
-	int rc = buf_reserve(b, chunk_run_bytes(c, run));
-	if (rc >= 0) {
-		b->n = chunk_run_bytes(c, run);
-		rc = frame_read_blocks(x->f->frame, x->n, c, run, x->ws->scratch, buf_span(b));
-	}
-	if (rc < 0) {
-		block_release(b);
-		return rc;
-	}
-	*out = (struct cache_value){b, b->cap + sizeof *b + 128, block_release};
-	return 0;
+	x->filled = true;
+	TRY(cache_alloc(cache, chunk_run_bytes(&x->lazy->chunk, run), out));
+	int rc = frame_read_blocks(x->f->frame, x->n, &x->lazy->chunk, run, x->ws->scratch,
+				   span_of(out->p, out->n));
+	if (rc < 0)
+		cache_unalloc(cache, out);
+	return rc;
 }
 
-/* Bytes [lo, lo + dst.n) of one block, by way of the cache. */
-static int read_block(struct fetch *x, uint32_t lo, struct span dst)
+/* Bytes [lo, lo + len) of one block, by way of the cache. */
+static int read_block(struct fetch *x, uint32_t lo, uint32_t len)
 {
 	struct cache *cache = x->f->fs->cache;
 	struct cache_entry *e;
 
 	x->filled = false;
-	TRY(cache_get(cache, (struct cache_key){x->lazy->id, x->block}, block_fill, x, &e));
+	TRY(cache_get(cache, (struct cache_key){x->lazy->id, x->block}, x->touch, block_fill, x, &e));
 	stats_add(x->filled ? STATS_FROM_MISS : STATS_FROM_CACHE, 1);
-	const struct buf *b = cache_value(e);
-	memcpy(dst.p, b->p + lo, dst.n);
+	reply_add(x->r, cache, e, view_part(cache_bytes(e), lo, len));
 	cache_put(cache, e);
 	return 0;
 }
@@ -109,30 +99,77 @@ static struct run whole_blocks(const struct chunk *c, uint32_t first, uint32_t h
 	return run;
 }
 
-/* Bytes [lo, lo + dst.n) of a loaded chunk. */
-static int read_chunk(struct fetch *x, uint32_t lo, struct span dst)
+/* Whole blocks that nobody will ask for soon again: past the cache, where it does not have them. */
+static int read_run(struct fetch *x, struct run run)
 {
 	const struct chunk *c = &x->lazy->chunk;
-	uint32_t hi = lo + (uint32_t)dst.n;
+	struct cache *cache = x->f->fs->cache;
+	uint32_t end = run.first + run.n, ahead;
+
+	for (; run.first < end; run.first = ahead) {
+		struct cache_entry *e = NULL;
+		for (ahead = run.first; ahead < end && !e; ahead += !e)
+			e = cache_find(cache, (struct cache_key){x->lazy->id, ahead});
+		run.n = ahead - run.first;
+		int rc = 0;
+		if (run.n) {
+			stats_add(STATS_FROM_MISS, run.n);
+			rc = frame_read_blocks(x->f->frame, x->n, c, run, x->ws->scratch,
+					       reply_room(x->r, chunk_run_bytes(c, run)));
+		}
+		if (e) {
+			stats_add(STATS_FROM_CACHE, 1);
+			if (rc >= 0)
+				reply_add(x->r, cache, e, cache_bytes(e));
+			cache_put(cache, e);
+			ahead++;
+		}
+		TRY(rc);
+	}
+	return 0;
+}
+
+/* Bytes [lo, hi) of a loaded chunk. */
+static int read_chunk(struct fetch *x, uint32_t lo, uint32_t hi)
+{
+	const struct chunk *c = &x->lazy->chunk;
 
 	while (lo < hi) {
 		uint32_t block = chunk_block_at(c, lo);
 		struct extent e = chunk_block_bytes(c, block);
 		struct run run = lo == e.off ? whole_blocks(c, block, hi) : (struct run){0, 0};
 		uint32_t len = run.n ? chunk_run_bytes(c, run) : 0;
-		if (len >= DIRECT_MIN) {
-			stats_add(STATS_FROM_MISS, run.n);
-			TRY(frame_read_blocks(x->f->frame, x->n, c, run, x->ws->scratch,
-					      span_of(dst.p, len)));
+		if (len >= DIRECT_MIN || run.n == c->nblocks) {
+			TRY(read_run(x, run));
 		} else {
 			len = (uint32_t)min_u64(e.off + e.len, hi) - lo;
 			x->block = block;
-			TRY(read_block(x, lo - e.off, span_of(dst.p, len)));
+			TRY(read_block(x, lo - e.off, len));
 		}
-		dst = span_of(dst.p + len, dst.n - len);
 		lo += len;
 	}
 	return 0;
+}
+
+/*
+ * Who reads all of a chunk gets no byte that does not fit its checksum. Such a reader comes in
+ * pieces, several at a time; the one that begins the chunk checks all of it, and its failure is that
+ * of the whole. It reads the stored bytes once more: kept for the other pieces they would leave the
+ * core's own cache, and the others would wait for them (tried: a tenth slower).
+ */
+static int check(struct fetch *x, uint32_t lo, uint32_t len)
+{
+	const struct chunk *c = &x->lazy->chunk;
+	int checked = atomic_load(&x->lazy->checked);
+
+	if (!checked && lo == 0 && len >= WHOLE_REQUEST && len < c->nbytes) {
+		checked = frame_check_chunk(x->f->frame, x->n, c);
+		if (checked < 0 && checked != -EBADMSG)
+			return checked;
+		atomic_store(&x->lazy->checked, checked < 0 ? checked : 1);
+		TRY(checked);
+	}
+	return checked < 0 ? CORRUPT("checksum of a chunk", x->n) : 0;
 }
 
 /* The parsed head of a stored chunk, from the cache. */
@@ -143,100 +180,148 @@ static int lazy_get(struct fetch *x, struct cache_entry **e)
 	x->ws = workspace_get();
 	if (!x->ws)
 		return -ENOMEM;
-	TRY(cache_get(f->fs->cache, (struct cache_key){f->cache_owner, x->n}, lazy_fill, x, e));
+	TRY(cache_get(f->fs->cache, (struct cache_key){f->cache_owner, x->n}, CACHE_USE, lazy_fill, x, e));
 	x->lazy = cache_value(*e);
 	return 0;
 }
 
-int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst)
+static int read_stored(struct fetch *x, uint32_t lo, uint32_t len)
 {
-	struct fetch x = {.f = f, .n = n};
 	struct cache_entry *e;
 
-	TRY(lazy_get(&x, &e));
-	int rc = read_chunk(&x, lo, dst);
-	cache_put(f->fs->cache, e);
+	TRY(lazy_get(x, &e));
+	int rc = check(x, lo, len);
+	if (rc >= 0) {
+		rc = read_chunk(x, lo, lo + len);
+		/* The kernel asks again for a page of what failed: the answer has to be the same. */
+		if (rc == -EBADMSG && len == x->lazy->chunk.nbytes)
+			atomic_store(&x->lazy->checked, rc);
+	}
+	cache_put(x->f->fs->cache, e);
 	return rc;
 }
 
-/* Bytes [lo, lo + dst.n) of chunk n, the newest there are. */
-static int read_piece(struct file *f, uint32_t n, uint32_t lo, struct span dst)
+int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst)
 {
+	struct reply r;
+	struct fetch x = {.f = f, .n = n, .r = &r};
+
+	reply_begin_at(&r, dst);
+	int rc = read_stored(&x, lo, (uint32_t)dst.n);
+	reply_end(&r, f->fs->cache);
+	return rc;
+}
+
+/* Bytes [lo, lo + len) of chunk n, the newest there are. */
+static int read_piece(struct fetch *x, uint32_t n, uint32_t lo, uint32_t len)
+{
+	struct file *f = x->f;
 	struct dirty_chunk *d = dirty_find(&f->dirty, n);
 	if (d) {
 		stats_add(STATS_FROM_DIRTY, 1);
-		return dirty_read(f, d, lo, dst);
+		return dirty_read(f, d, lo, reply_room(x->r, len));
 	}
 	enum slot_kind slot = frame_slot(f->frame, n);
 	if (slot == SLOT_ZEROS || slot == SLOT_UNINIT) {
-		memset(dst.p, 0, dst.n);
+		memset(reply_room(x->r, len).p, 0, len);
 		stats_add(STATS_FROM_HOLE, 1);
 		return 0;
 	}
-	return file_read_stored(f, n, lo, dst);
+	x->n = n;
+	return read_stored(x, lo, len);
+}
+
+static int read_bytes(struct fetch *x, uint64_t at, size_t size)
+{
+	struct file *f = x->f;
+
+	while (size) {
+		uint32_t n = frame_chunk_at(f->frame, at);
+		struct frame_span s = frame_chunk_span(f->frame, n);
+		uint32_t lo = (uint32_t)(at - s.start);
+		uint32_t len = (uint32_t)min_u64(s.len - lo, size);
+		TRY(read_piece(x, n, lo, len));
+		size -= len;
+		at += len;
+	}
+	return 0;
 }
 
 int file_read_locked(struct file *f, uint64_t at, struct span dst)
 {
-	while (dst.n) {
-		uint32_t n = frame_chunk_at(f->frame, at);
-		struct frame_span s = frame_chunk_span(f->frame, n);
-		uint32_t lo = (uint32_t)(at - s.start);
-		size_t len = min_u64(s.len - lo, dst.n);
-		TRY(read_piece(f, n, lo, span_of(dst.p, len)));
-		dst = span_of(dst.p + len, dst.n - len);
-		at += len;
-	}
-	return 0;
+	struct reply r;
+	struct fetch x = {.f = f, .r = &r};
+
+	reply_begin_at(&r, dst);
+	int rc = read_bytes(&x, at, dst.n);
+	reply_end(&r, f->fs->cache);
+	return rc;
 }
 
 /* The .npy view: header, then items gathered piece by piece. */
-static int read_npy(struct file *f, uint64_t at, struct span dst)
+static int read_npy(struct fetch *x, uint64_t at, size_t size)
 {
-	const struct npy *v = f->npy;
+	const struct npy *v = x->f->npy;
 
 	if (at < v->head_len) {
-		size_t len = min_u64(v->head_len - at, dst.n);
-		memcpy(dst.p, v->head + at, len);
-		dst = span_of(dst.p + len, dst.n - len);
+		size_t len = min_u64(v->head_len - at, size);
+		memcpy(reply_room(x->r, len).p, v->head + at, len);
+		size -= len;
 		at += len;
 	}
-	while (dst.n) {
+	while (size) {
 		struct ndarray_piece p = ndarray_locate(&v->array, at - v->head_len);
-		size_t len = min_u64(p.len, dst.n);
+		uint32_t len = (uint32_t)min_u64(p.len, size);
 		uint64_t lo = (uint64_t)p.block * v->array.block_nbytes + p.in_block;
-		TRY(read_piece(f, p.chunk, (uint32_t)lo, span_of(dst.p, len)));
-		dst = span_of(dst.p + len, dst.n - len);
+		TRY(read_piece(x, p.chunk, (uint32_t)lo, len));
+		size -= len;
 		at += len;
 	}
 	return 0;
 }
 
-static int read_locked(struct file *f, uint64_t at, size_t size, struct buf *out)
+static int read_locked(struct fetch *x, uint64_t at, size_t size)
 {
+	struct file *f = x->f;
 	uint64_t end = f->npy ? f->npy->size : frame_size(f->frame);
 
-	out->n = 0;
 	if (at >= end)
 		return 0;
 	size = min_u64(size, end - at);
-	TRY(buf_reserve_fresh(out, size));
-	TRY(f->npy ? read_npy(f, at, span_of(out->p, size)) : file_read_locked(f, at, span_of(out->p, size)));
-	out->n = size;
-	return 0;
+	x->touch = streams_note(&f->streams, at, size) ? CACHE_SCAN : CACHE_USE;
+	return f->npy ? read_npy(x, at, size) : read_bytes(x, at, size);
 }
 
-int file_read(struct file *f, uint64_t at, size_t size, struct buf *out)
+static int read_into(struct file *f, uint64_t at, size_t size, struct reply *r)
 {
+	struct fetch x = {.f = f, .r = r};
+
 	err_clear();
 	bool held = file_enter_shared(f);
 	pthread_rwlock_rdlock(&f->lock);
-	int rc = read_locked(f, at, size, out);
+	int rc = read_locked(&x, at, size);
 	pthread_rwlock_unlock(&f->lock);
 	file_leave_shared(f, held);
 	if (rc >= 0)
-		stats_add(STATS_READ_BYTES, out->n);
+		stats_add(STATS_READ_BYTES, r->n);
 	return rc;
+}
+
+int file_read(struct file *f, uint64_t at, size_t size, struct reply *r)
+{
+	TRY(reply_begin(r, size));
+	return read_into(f, at, size, r);
+}
+
+ssize_t file_read_at(struct file *f, uint64_t at, struct span dst)
+{
+	struct reply r;
+
+	reply_begin_at(&r, dst);
+	int rc = read_into(f, at, dst.n, &r);
+	ssize_t n = (ssize_t)r.n;
+	reply_end(&r, f->fs->cache);
+	return rc < 0 ? rc : n;
 }
 
 static bool has_data(const struct file *f, uint32_t n)

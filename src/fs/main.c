@@ -146,7 +146,8 @@ static int run(const struct options *o, int pipe)
 {
 	block_signals();
 	/* Few arenas, and large blocks go back to the system: memory is what the options say. */
-	mallopt(M_ARENA_MAX, 4);
+	mallopt(M_ARENA_MAX, 1);
+	mallopt(M_TOP_PAD, 1 << 20);
 	mallopt(M_MMAP_THRESHOLD, 256 << 10);
 	mallopt(M_TRIM_THRESHOLD, 4 << 20);
 	umask(0); /* the kernel has applied the caller's */

@@ -27,18 +27,17 @@ struct notify {
 static void tell_size(struct fs *fs, const struct item *i)
 {
 	uint64_t at = (i->size - 1) / PAGE * PAGE;
-	struct buf data = {0};
+	uint8_t data[PAGE];
 	struct file *f;
 
 	if (file_get(fs, i->inode, false, &f) < 0)
 		return;
-	int rc = file_read(f, at, PAGE, &data);
-	if (rc >= 0 && data.n == i->size - at) {
-		struct fuse_bufvec vec = FUSE_BUFVEC_INIT(data.n);
-		vec.buf[0].mem = data.p;
+	ssize_t n = file_read_at(f, at, span_of(data, sizeof data));
+	if (n >= 0 && (uint64_t)n == i->size - at) {
+		struct fuse_bufvec vec = FUSE_BUFVEC_INIT((size_t)n);
+		vec.buf[0].mem = data;
 		(void)fuse_lowlevel_notify_store(fs->session, ops_ino(fs, i->inode), (off_t)at, &vec, 0);
 	}
-	buf_free(&data);
 	file_put(fs, i->inode);
 }
 

@@ -136,9 +136,14 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 	if (rc < 0) {
 		ops_log(fs, h->inode, "read", rc);
 		fuse_reply_err(req, ops_errno(rc));
+	} else if (ws->reply.pieces <= 1) { /* the iov form allocates */
+		struct iovec *v = &ws->reply.piece[0];
+		fuse_reply_buf(req, ws->reply.pieces ? v->iov_base : NULL, ws->reply.n);
 	} else {
-		fuse_reply_buf(req, (char *)ws->reply.p, ws->reply.n);
+		fuse_reply_iov(req, ws->reply.piece, (int)ws->reply.pieces);
 	}
+	if (ws)
+		reply_end(&ws->reply, fs->cache);
 }
 
 static ssize_t write_plain(const struct handle *h, const char *buf, size_t size, off_t off)

@@ -11,7 +11,8 @@ static void workspace_free(void *p)
 {
 	struct workspace *w = p;
 	scratch_close(w->scratch);
-	buf_free(&w->reply);
+	buf_free(&w->reply.own);
+	buf_free(&w->copy);
 	buf_free(&w->stored);
 	buf_free(&w->base);
 	buf_free(&w->plain);

@@ -8,10 +8,12 @@
 
 #include "base/buf.h"
 #include "codec/scratch.h"
+#include "fs/reply.h"
 
 struct workspace {
 	struct scratch *scratch;
-	struct buf reply;  /* bytes on their way to the kernel       */
+	struct reply reply; /* bytes on their way to the kernel      */
+	struct buf copy;   /* or to another file                     */
 	struct buf stored; /* a chunk on its way to the backing file */
 	struct buf base;   /* the stored chunk that it replaces      */
 	struct buf plain;  /* its decoded bytes                      */

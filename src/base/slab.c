@@ -1,0 +1,177 @@
+#include "base/slab.h"
+
+#include "base/buf.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#define ORDERS 9          /* SLAB_MIN << 8 is SLAB_MAX */
+#define TOUCH (64u << 10) /* pages are got from the system so many bytes at a time */
+#define REGION (SLAB_MAX / SLAB_MIN)
+#define NO_UNIT UINT32_MAX
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* A piece is named by its first unit of SLAB_MIN. What is said of a piece stands at that unit. */
+struct unit {
+	uint32_t next, prev; /* in the list of its order, while free */
+	uint8_t order;
+	bool free;
+	bool touched; /* at the first unit of TOUCH bytes: the system has given them */
+};
+
+struct slab {
+	pthread_mutex_t lock; /* for all below */
+	uint8_t *base;
+	size_t bytes;
+	uint32_t nunits, fresh; /* from `fresh` on nothing was ever used */
+	uint32_t list[ORDERS];
+	struct unit *unit;
+};
+
+static unsigned order_of(size_t n)
+{
+	unsigned order = 0;
+	while (((size_t)SLAB_MIN << order) < n)
+		order++;
+	return order;
+}
+
+size_t slab_size(size_t n)
+{
+	return n > SLAB_MAX ? 0 : (size_t)SLAB_MIN << order_of(n);
+}
+
+int slab_open(struct slab **out, size_t max_bytes)
+{
+	if (max_bytes > SIZE_MAX / 2)
+		return -ENOMEM;
+	struct slab *s = mem_zalloc(sizeof *s);
+	if (!s)
+		return -ENOMEM;
+	s->bytes = (max_bytes + SLAB_MAX - 1) / SLAB_MAX * SLAB_MAX;
+	s->nunits = (uint32_t)min_u64(s->bytes / SLAB_MIN, NO_UNIT / REGION * REGION);
+	s->bytes = (size_t)s->nunits * SLAB_MIN;
+	for (int i = 0; i < ORDERS; i++)
+		s->list[i] = NO_UNIT;
+	pthread_mutex_init(&s->lock, NULL);
+	s->unit = mem_zalloc_array(s->nunits, sizeof *s->unit);
+	void *p = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	s->base = p == MAP_FAILED ? NULL : p;
+	if (!s->unit || !s->base) {
+		slab_close(s);
+		return -ENOMEM;
+	}
+	*out = s;
+	return 0;
+}
+
+void slab_close(struct slab *s)
+{
+	if (!s)
+		return;
+	if (s->base)
+		munmap(s->base, s->bytes);
+	pthread_mutex_destroy(&s->lock);
+	mem_free(s->unit);
+	mem_free(s);
+}
+
+static void list_push(struct slab *s, uint32_t u, unsigned order)
+{
+	uint32_t next = s->list[order];
+	s->unit[u].order = (uint8_t)order;
+	s->unit[u].free = true;
+	s->unit[u].prev = NO_UNIT;
+	s->unit[u].next = next;
+	if (next != NO_UNIT)
+		s->unit[next].prev = u;
+	s->list[order] = u;
+}
+
+static void list_remove(struct slab *s, uint32_t u)
+{
+	struct unit *x = &s->unit[u];
+	assert(x->free);
+	*(x->prev == NO_UNIT ? &s->list[x->order] : &s->unit[x->prev].next) = x->next;
+	if (x->next != NO_UNIT)
+		s->unit[x->next].prev = x->prev;
+	x->free = false;
+}
+
+/* A piece of the order, cut from the smallest that will do; NO_UNIT: none. */
+static uint32_t take(struct slab *s, unsigned order)
+{
+	unsigned have = order;
+	while (have < ORDERS && s->list[have] == NO_UNIT)
+		have++;
+	if (have == ORDERS) {
+		if (s->nunits - s->fresh < REGION)
+			return NO_UNIT;
+		list_push(s, s->fresh, --have);
+		s->fresh += REGION;
+	}
+	uint32_t u = s->list[have];
+	list_remove(s, u);
+	while (have > order) { /* the upper half goes back */
+		have--;
+		list_push(s, u + (1u << have), have);
+	}
+	s->unit[u].order = (uint8_t)order;
+	return u;
+}
+
+/* True: some of these bytes have never been used. They are noted as used. */
+static bool note_touch(struct slab *s, size_t at, size_t end)
+{
+	bool any = false;
+	for (at -= at % TOUCH; at < end; at += TOUCH) {
+		bool *touched = &s->unit[at / SLAB_MIN].touched;
+		any |= !*touched;
+		*touched = true;
+	}
+	return any;
+}
+
+void *slab_alloc(struct slab *s, size_t n)
+{
+	if (n > SLAB_MAX)
+		return NULL;
+	pthread_mutex_lock(&s->lock);
+	uint32_t u = take(s, order_of(n));
+	size_t at = (size_t)u * SLAB_MIN, end = at + slab_size(n);
+	bool fresh = u != NO_UNIT && note_touch(s, at, end);
+	pthread_mutex_unlock(&s->lock);
+	if (u == NO_UNIT)
+		return NULL;
+	at -= at % TOUCH;
+	if (fresh) /* faults do the same page by page, also where the kernel knows no better */
+		(void)madvise(s->base + at, (end - at + TOUCH - 1) / TOUCH * TOUCH, MADV_POPULATE_WRITE);
+	return s->base + (size_t)u * SLAB_MIN;
+}
+
+void slab_free(struct slab *s, void *p, size_t n)
+{
+	unsigned order = order_of(n);
+	pthread_mutex_lock(&s->lock);
+	uint32_t u = (uint32_t)(((uint8_t *)p - s->base) / SLAB_MIN);
+	assert(u < s->nunits && s->unit[u].order == order && !s->unit[u].free);
+	for (; order + 1 < ORDERS; order++) { /* with its other half, if that is free and whole */
+		uint32_t other = u ^ (1u << order);
+		if (!s->unit[other].free || s->unit[other].order != order)
+			break;
+		list_remove(s, other);
+		u &= ~(1u << order);
+	}
+	list_push(s, u, order);
+	pthread_mutex_unlock(&s->lock);
+}
+
+bool slab_owns(const struct slab *s, const void *p)
+{
+	uintptr_t at = (uintptr_t)p, base = (uintptr_t)s->base;
+	return at >= base && at - base < s->bytes;
+}

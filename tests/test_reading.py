@@ -1,0 +1,271 @@
+"""Reading: checksums of whole chunks, decoding once, the cache under scans, memory, and readers beside writers."""
+
+import json
+import mmap
+import os
+import random
+import re
+import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from libdata import blob
+from libmount import SLOWNESS
+from libposix import error_of, read_direct
+
+CHUNK, BLOCK, PAGE = 1 << 20, 64 << 10, 4096
+
+
+def stats(m):
+    return json.loads(os.getxattr(m.mnt, "user.cframefs.stats"))
+
+
+class Direct:
+    """Reads and writes past the page cache: each is one request to the daemon, or one for every 256 KiB."""
+
+    def __init__(self, path, flags=os.O_RDONLY):
+        self.fd = os.open(path, flags | os.O_DIRECT)
+        self.room = mmap.mmap(-1, CHUNK)
+
+    def read(self, at, size=PAGE):
+        return bytes(memoryview(self.room)[:os.preadv(self.fd, [memoryview(self.room)[:size]], at)])
+
+    def write(self, at, data):
+        self.room[:len(data)] = data
+        assert os.pwritev(self.fd, [memoryview(self.room)[:len(data)]], at) == len(data)
+
+    def close(self):
+        os.close(self.fd)
+
+
+def spoil(path, at):
+    with open(path, "r+b") as f:
+        f.seek(at)
+        byte = f.read(1)[0]
+        f.seek(at)
+        f.write(bytes([byte ^ 1]))
+
+
+# ---- checksums
+
+@pytest.mark.parametrize("options", ["level=0", "level=0,readahead=0", "level=0,max_read=1M"])
+def test_a_damaged_chunk_is_not_read_as_a_whole(mount, options):
+    """Stored plainly, a changed bit breaks no stream: only the chunk's checksum tells."""
+    m = mount(options)
+    data = blob(1, 3 * CHUNK, "noise")
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    raw = m.stored("f").read_bytes()
+    place = raw.index(data[2 * CHUNK - 5000:2 * CHUNK - 4900])  # near the end of the middle chunk
+    spoil(m.stored("f"), place)
+    m.start()
+    m.allow("checksum")
+    assert error_of(lambda: (m.mnt / "f").read_bytes()) == "EIO"
+    m.expect_log(r"read: .*checksum")
+    with open(m.mnt / "f", "rb") as f:  # the others are served
+        assert f.read(CHUNK) == data[:CHUNK]
+        f.seek(2 * CHUNK)
+        assert f.read(CHUNK) == data[2 * CHUNK:]
+    m.remount()
+    assert error_of(lambda: read_direct(m.mnt / "f", 3 * CHUNK)) == "EIO"
+    spoil(m.stored("f"), place)  # as it was
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data
+
+
+# ---- how much is decoded and read
+
+def test_a_small_read_is_one_block_and_one_pread(mount):
+    m = mount("codec=lz4,blocksize=64K,tune=off")
+    data = blob(2, 8 * CHUNK, "text")
+    (m.mnt / "f").write_bytes(data)
+    m.remount()
+    f = Direct(m.mnt / "f")
+    for n in range(8):  # heads of chunks
+        assert f.read(n * CHUNK) == data[n * CHUNK:n * CHUNK + PAGE]
+    before = stats(m)["read"]
+    places = [n * BLOCK + 5 * PAGE for n in range(8 * CHUNK // BLOCK) if n % 16]
+    random.Random(3).shuffle(places)
+    for at in places:
+        assert f.read(at) == data[at:at + PAGE]
+    after = stats(m)["read"]
+    f.close()
+    assert after["decoded_blocks"] - before["decoded_blocks"] == len(places)
+    assert after["disk_reads"] - before["disk_reads"] == len(places)
+
+
+def test_two_readers_of_a_block_decode_it_once(mount):
+    m = mount("codec=zstd,blocksize=64K,tune=off")
+    data = blob(4, 6 * CHUNK, "text")
+    (m.mnt / "f").write_bytes(data)
+    m.remount()
+    places = [n * BLOCK for n in range(6 * CHUNK // BLOCK)]
+    random.Random(5).shuffle(places)
+    gate = threading.Barrier(6)
+
+    def reader(number):
+        f = Direct(m.mnt / "f")
+        gate.wait()
+        for at in places:  # the same way for all
+            at += (number % 16) * PAGE
+            assert f.read(at) == data[at:at + PAGE]
+        f.close()
+
+    before = stats(m)["read"]["decoded_blocks"]
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(reader, range(6)))
+    assert stats(m)["read"]["decoded_blocks"] - before == len(places)
+
+
+def test_a_scan_does_not_wash_out_the_cache(mount):
+    """Blocks in use stay while a file of several times the cache's size is read from end to end."""
+    m = mount("codec=lz4,blocksize=64K,cache=8M,tune=off")
+    used, big = blob(6, 4 * CHUNK, "runs"), blob(7, 24 * CHUNK, "runs")
+    (m.mnt / "used").write_bytes(used)
+    (m.mnt / "big").write_bytes(big)
+    m.remount()
+    f, scan = Direct(m.mnt / "used"), Direct(m.mnt / "big")
+    places = [n * BLOCK for n in range(4 * CHUNK // BLOCK)]
+    order = random.Random(8)
+    for _ in range(3):
+        order.shuffle(places)
+        for at in places:
+            assert f.read(at) == used[at:at + PAGE]
+    for at in range(0, len(big), 16 << 10):  # several touches a block, all of one scan
+        assert scan.read(at, 16 << 10) == big[at:at + (16 << 10)]
+    before = stats(m)["read"]["decoded_blocks"]
+    order.shuffle(places)
+    for at in places:
+        assert f.read(at) == used[at:at + PAGE]
+    again = stats(m)["read"]["decoded_blocks"] - before
+    f.close()
+    scan.close()
+    assert again <= len(places) // 4, f"{again} of {len(places)} blocks were decoded again"
+
+
+def test_memory_stays_within_its_bounds(mount):
+    """Blocks of different sizes, read at random and from end to end, some past the page cache."""
+    m = mount("cache=16M,dirty_max=4M,codec=lz4,tune=off,blocksize=16K")
+    files = {}
+    for number, block in enumerate(("16K", "64K", "48K", "1M")):
+        m.remount(f"cache=16M,dirty_max=4M,codec=lz4,tune=off,blocksize={block}")
+        files[f"f{number}"] = blob(9 + number, 16 * CHUNK, "runs")
+        (m.mnt / f"f{number}").write_bytes(files[f"f{number}"])
+    m.remount()
+
+    def reader(number):
+        draw = random.Random(number)
+        f = {name: Direct(m.mnt / name) for name in files}
+        for _ in range(300):
+            name, size = draw.choice(list(files)), draw.choice((PAGE, BLOCK, CHUNK))
+            at = draw.randrange(15 * CHUNK // PAGE) * PAGE
+            assert f[name].read(at, size) == files[name][at:at + size]
+        for one in f.values():
+            one.close()
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(reader, range(6)))
+    for name, data in files.items():
+        assert (m.mnt / name).read_bytes() == data
+    status = open(f"/proc/{m.proc.pid}/status", encoding="ascii").read()
+    if SLOWNESS == 1:  # a sanitizer's shadow memory counts too
+        assert int(re.search(r"VmHWM:\s+(\d+)", status)[1]) < (16 + 4 + 64) * 1024
+    assert stats(m)["memory"]["cache_bytes"] <= 17 << 20
+
+
+# ---- beside writers
+
+def page_of(number, version):
+    return struct.pack("<QQ", number, version) * (PAGE // 16)
+
+
+def read_of(data, number):
+    """The version of a page, all of it one; zeros are version 0."""
+    assert len(data) == PAGE
+    first = data[:16]
+    assert data == first * (PAGE // 16), "a torn page"
+    got, version = struct.unpack("<QQ", first)
+    assert got == number if version else first == bytes(16), (got, number, version)
+    return version
+
+
+PAGES = 768  # 3 MiB
+
+
+class Beside:
+    """Pages with versions, changed by writers; each reader must see each page's version grow, or the page
+    gone where files are cut."""
+
+    def __init__(self, m):
+        self.path = m.mnt / "f"
+        self.done = [0] * PAGES  # version whose write has returned; one writer a page
+        self.stop = threading.Event()
+        self.cut = PAGES * 2 // 3  # pages from here on are cut off now and then
+
+    def write(self, number):
+        draw, f = random.Random(number), Direct(self.path, os.O_RDWR)
+        for version in range(1, 250):
+            n = draw.randrange(self.cut) // 2 * 2 + number % 2
+            f.write(n * PAGE, page_of(n, version))
+            self.done[n] = version
+            if version % 50 == 0:
+                os.fsync(f.fd)
+        f.close()
+
+    def truncate(self, number):
+        draw = random.Random(number)
+        fd = os.open(self.path, os.O_RDWR)
+        for version in range(1, 60):
+            os.truncate(self.path, draw.randrange(self.cut + 1, PAGES) * PAGE)
+            os.truncate(self.path, PAGES * PAGE)
+            n = draw.randrange(self.cut + 1, PAGES)
+            os.pwrite(fd, page_of(n, version), n * PAGE)
+        os.close(fd)
+
+    def read(self, number):
+        draw, f = random.Random(number), Direct(self.path)
+        while not self.stop.is_set():
+            start, count = draw.randrange(PAGES - 16), draw.choice((1, 4, 16))
+            before = self.done[start:start + count]
+            data = f.read(start * PAGE, count * PAGE)
+            for i in range(len(data) // PAGE):
+                version = read_of(data[i * PAGE:(i + 1) * PAGE], start + i)
+                assert start + i >= self.cut or version >= before[i], "an older page than was written"
+        f.close()
+
+    def scan(self, _number):
+        while not self.stop.is_set():
+            f = Direct(self.path)
+            for at in range(0, PAGES, 64):
+                before = self.done[at:at + 64]
+                data = f.read(at * PAGE, 64 * PAGE)
+                for i in range(len(data) // PAGE):
+                    version = read_of(data[i * PAGE:(i + 1) * PAGE], at + i)
+                    assert at + i >= self.cut or version >= before[i], "an older page than was written"
+            f.close()
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("options", ["cache=1M,codec=lz4,chunksize=256K,blocksize=16K", "cache=64M,dirty_max=1M,codec=zstd"])
+def test_readers_beside_writers_and_truncates(mount, options):
+    m = mount(options + ",tune=off,commit=1")
+    (m.mnt / "f").write_bytes(b"".join(page_of(n, 1) if n < PAGES * 2 // 3 else bytes(PAGE) for n in range(PAGES)))
+    m.remount()
+    b = Beside(m)
+    with ThreadPoolExecutor(7) as pool:
+        readers = [pool.submit(b.read, 10), pool.submit(b.read, 11), pool.submit(b.scan, 0), pool.submit(b.scan, 1)]
+        writers = [pool.submit(b.write, 20), pool.submit(b.write, 21), pool.submit(b.truncate, 30)]
+        try:
+            for w in writers:
+                w.result()
+        finally:
+            b.stop.set()
+        for r in readers:
+            r.result()
+    m.remount()
+    data = (m.mnt / "f").read_bytes()
+    assert len(data) == PAGES * PAGE
+    for n in range(b.cut):
+        assert read_of(data[n * PAGE:(n + 1) * PAGE], n) >= b.done[n]
