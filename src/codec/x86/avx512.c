@@ -5,6 +5,7 @@
 #include "codec/kernels.h"
 
 #include <immintrin.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define VEC __m512i
@@ -131,6 +132,178 @@ unshuffle_tile_avx512(const int s, const uint8_t *src, uint8_t *dst, size_t plan
 }
 
 /*
+ * Items of 8 and 16 bytes, where the rotations above are bound by the two units that shuffle: an
+ * s x s matrix of elements of 64 / s bytes, mirrored with two shuffles a register, and between them blends, which
+ * any unit does. With b[r][k] the k-th element of register r:
+ *      row r turned, and reversed:            b[r][k] = a[r][r - k]      (indices modulo s)
+ *      column k moved up by k, bit by bit:    c[j][k] = b[j + k][k] = a[j + k][j]
+ *      row j turned:                          d[j][r] = c[j][r - j] = a[r][j]
+ * The first step also sorts the bytes of the items, the last one of unshuffle puts them back.
+ */
+#define ELEMENT(i, s) ((i) / (64 / (s)))
+#define IN_ELEMENT(i, s) ((i) % (64 / (s)))
+#define E8(i) ELEMENT(i, 8)
+#define E16(i) ELEMENT(i, 16)
+#define B8(i) (IN_ELEMENT(i, 8) * 8)
+#define B16(i) (IN_ELEMENT(i, 16) * 16)
+#define M8(i) ((i) % 8)
+#define M16(i) ((i) % 16)
+#define D8(i) ((i) / 8)
+#define D16(i) ((i) / 16)
+static const uint8_t element_of[2][64] = {{LIST64(E8)}, {LIST64(E16)}};
+static const uint8_t item_base[2][64] = {{LIST64(B8)}, {LIST64(B16)}};
+static const uint8_t byte_in_item[2][64] = {{LIST64(M8)}, {LIST64(M16)}};
+static const uint8_t item_in_register[2][64] = {{LIST64(D8)}, {LIST64(D16)}};
+
+static inline __attribute__((always_inline)) __m512i choose(const int s, const int bit, __m512i a, __m512i b)
+{
+	static const __mmask16 words[4] = {0xAAAA, 0xCCCC, 0xF0F0, 0xFF00};
+	if (s == 16)
+		return _mm512_mask_blend_epi32(words[bit], a, b);
+	return _mm512_mask_blend_epi64((__mmask8)words[bit], a, b);
+}
+
+/* Column k of the s registers moves by k rows, up or down. */
+static inline __attribute__((always_inline)) void move_columns(__m512i *a, const int s, const bool up)
+{
+#pragma GCC unroll 4
+	for (int t = 0; t < log2_of(s); t++) {
+		__m512i b[16];
+#pragma GCC unroll 16
+		for (int j = 0; j < s; j++)
+			b[j] = choose(s, t, a[j], a[(up ? j + (1 << t) : j + s - (1 << t)) % s]);
+#pragma GCC unroll 16
+		for (int j = 0; j < s; j++)
+			a[j] = b[j];
+	}
+}
+
+/* Element i of the result is element i + by of x. */
+static inline __attribute__((always_inline)) __m512i turn(const int s, __m512i x, const int by)
+{
+	static const uint32_t word[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+	static const uint64_t pair[8] = {0, 1, 2, 3, 4, 5, 6, 7};
+	if (s == 16)
+		return _mm512_permutexvar_epi32(_mm512_add_epi32(LOAD(word), _mm512_set1_epi32(by)), x);
+	return _mm512_permutexvar_epi64(_mm512_add_epi64(LOAD(pair), _mm512_set1_epi64(by)), x);
+}
+
+/* For each register, where the bytes of its turned row come from, and where those of a turned row go. */
+static inline __attribute__((always_inline)) void turning_in(__m512i *order, const int s)
+{
+	const int t = s == 16;
+	for (int r = 0; r < s; r++) {
+		__m512i j = _mm512_sub_epi8(_mm512_set1_epi8((char)r), LOAD(element_of[t]));
+		order[r] = _mm512_or_si512(LOAD(item_base[t]), _mm512_and_si512(j, _mm512_set1_epi8((char)(s - 1))));
+	}
+}
+
+static inline __attribute__((always_inline)) void turning_out(__m512i *order, const int s)
+{
+	const int t = s == 16;
+	for (int r = 0; r < s; r++) {
+		__m512i k = _mm512_sub_epi8(_mm512_set1_epi8((char)r), LOAD(byte_in_item[t]));
+		k = _mm512_and_si512(k, _mm512_set1_epi8((char)(s - 1)));
+		order[r] = _mm512_or_si512(_mm512_slli_epi16(k, t ? 2 : 3), LOAD(item_in_register[t]));
+	}
+}
+
+/* Where the planes of a tile lie: the first eight of them and the others. */
+struct planes {
+	uint8_t *low, *high;
+	size_t low_gap, high_gap;
+};
+
+static inline __attribute__((always_inline)) uint8_t *plane_at(const struct planes *p, const int j)
+{
+	return j < 8 ? p->low + (size_t)j * p->low_gap : p->high + (size_t)(j - 8) * p->high_gap;
+}
+
+static inline __attribute__((always_inline)) void
+shuffle_turned(const int s, const __m512i *order, const uint8_t *src, const struct planes *dst)
+{
+	__m512i a[16];
+#pragma GCC unroll 16
+	for (int r = 0; r < s; r++)
+		a[r] = _mm512_permutexvar_epi8(order[r], LOAD(src + 64 * r));
+	move_columns(a, s, true);
+#pragma GCC unroll 16
+	for (int j = 0; j < s; j++) {
+		STORE(plane_at(dst, j), turn(s, a[j], s - j));
+		if (j < 8)
+			__builtin_prefetch(plane_at(dst, j) + 64, 1, 3);
+	}
+}
+
+static inline __attribute__((always_inline)) void
+unshuffle_turned(const int s, const __m512i *order, const struct planes *src, uint8_t *dst)
+{
+	__m512i a[16];
+#pragma GCC unroll 16
+	for (int j = 0; j < s; j++)
+		a[j] = turn(s, LOAD(plane_at(src, j)), j);
+	move_columns(a, s, false);
+#pragma GCC unroll 16
+	for (int r = 0; r < s; r++)
+		STORE(dst + 64 * r, _mm512_permutexvar_epi8(order[r], a[r]));
+}
+
+/*
+ * Planes a multiple of 4096 bytes apart, as those of blocks of 2^k bytes are, share one set of lines in
+ * L1, which holds eight. The other eight planes of 16-byte items take the way by a place next door.
+ */
+#define PIECE 512u
+
+static inline bool planes_collide(const int s, size_t n)
+{
+	return s == 16 && n % 4096 == 0;
+}
+
+static inline __attribute__((always_inline)) void copy_piece(uint8_t *dst, const uint8_t *src)
+{
+#pragma GCC unroll 8
+	for (unsigned i = 0; i < PIECE; i += 64)
+		STORE(dst + i, LOAD(src + i));
+}
+
+static inline __attribute__((always_inline)) void
+shuffle_mirrored(const int s, size_t n, const uint8_t *src, uint8_t *dst)
+{
+	__m512i order[16];
+	uint8_t near[8 * PIECE] __attribute__((aligned(64)));
+	size_t i = 0, size = (size_t)s;
+	turning_in(order, s);
+	for (; planes_collide(s, n) && i + PIECE <= n; i += PIECE) {
+		for (size_t k = 0; k < PIECE; k += 64)
+			shuffle_turned(s, order, src + (i + k) * size, &(struct planes){dst + i + k, near + k, n, PIECE});
+		for (size_t j = 8; j < size; j++)
+			copy_piece(dst + j * n + i, near + (j - 8) * PIECE);
+	}
+	for (; i + 64 <= n; i += 64)
+		shuffle_turned(s, order, src + i * size, &(struct planes){dst + i, dst + i + 8 * n, n, n});
+	shuffle_rest(size, n, i, src, dst);
+}
+
+static inline __attribute__((always_inline)) void
+unshuffle_mirrored(const int s, size_t n, const uint8_t *src, uint8_t *dst)
+{
+	__m512i order[16];
+	uint8_t near[8 * PIECE] __attribute__((aligned(64)));
+	size_t i = 0, size = (size_t)s;
+	uint8_t *from = (uint8_t *)(uintptr_t)src;
+	turning_out(order, s);
+	for (; planes_collide(s, n) && i + PIECE <= n; i += PIECE) {
+		for (size_t j = 8; j < size; j++)
+			copy_piece(near + (j - 8) * PIECE, src + j * n + i);
+		for (size_t k = 0; k < PIECE; k += 64)
+			unshuffle_turned(s, order, &(struct planes){from + i + k, near + k, n, PIECE}, dst + (i + k) * size);
+	}
+	for (; i + 64 <= n; i += 64)
+		unshuffle_turned(s, order, &(struct planes){from + i, from + i + 8 * n, n, n}, dst + i * size);
+	unshuffle_rest(size, n, i, src, dst);
+}
+
+/*
  * The bits of eight bytes, mirrored (kernels.c: bits_mirror), for 8 groups of 8. The
  * instruction wants the bytes of a group last first.
  */
@@ -191,6 +364,26 @@ static inline void bits_join_avx512(const uint8_t *src, size_t plane, uint8_t *d
 #define OWN_BITS
 #include "codec/bitshuffle_impl.h"
 
+static void shuffle_wide(size_t size, size_t n, const uint8_t *src, uint8_t *dst)
+{
+	if (size == 16)
+		shuffle_mirrored(16, n, src, dst);
+	else if (size == 8)
+		shuffle_mirrored(8, n, src, dst);
+	else
+		shuffle_avx512(size, n, src, dst);
+}
+
+static void unshuffle_wide(size_t size, size_t n, const uint8_t *src, uint8_t *dst)
+{
+	if (size == 16)
+		unshuffle_mirrored(16, n, src, dst);
+	else if (size == 8)
+		unshuffle_mirrored(8, n, src, dst);
+	else
+		unshuffle_avx512(size, n, src, dst);
+}
+
 /*
  * Running sums: inside each lane by doubling steps, then over the four lanes, then the carry.
  * Only the last is a chain from one register to the next.
@@ -236,8 +429,8 @@ static void sub_bytes_avx512(size_t n, const uint8_t *src, uint8_t *dst)
 
 void kernels_avx512(struct kernels *k)
 {
-	k->shuffle = shuffle_avx512;
-	k->unshuffle = unshuffle_avx512;
+	k->shuffle = shuffle_wide;
+	k->unshuffle = unshuffle_wide;
 	k->bitshuffle = bitshuffle_avx512;
 	k->bitunshuffle = bitunshuffle_avx512;
 	k->sum_scan = sum_scan_avx512;
