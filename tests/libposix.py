@@ -7,6 +7,7 @@ import pickle
 
 _libc = ctypes.CDLL(None, use_errno=True)
 AT_FDCWD = -100
+AT_SYMLINK_FOLLOW = 0x400
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2
 KEEP_SIZE, PUNCH_HOLE, COLLAPSE_RANGE, ZERO_RANGE, INSERT_RANGE = 1, 2, 8, 16, 32
 NOBODY = 65534
@@ -21,6 +22,11 @@ def _check(result):
 
 def renameat2(old, new, flags):
     _check(_libc.renameat2(AT_FDCWD, os.fsencode(old), AT_FDCWD, os.fsencode(new), flags))
+
+
+def link_descriptor(fd, new):
+    """A name for the file behind a descriptor."""
+    _check(_libc.linkat(AT_FDCWD, os.fsencode(f"/proc/self/fd/{fd}"), AT_FDCWD, os.fsencode(new), AT_SYMLINK_FOLLOW))
 
 
 def fallocate(fd, mode, offset, length):

@@ -80,6 +80,12 @@ void ops_close_dir(struct dir *d);
 /* A handle of an inode, with a reference; NULL without memory. It is the kernel's by fi->fh. */
 struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_info *fi);
 
+/*
+ * What a truncation takes away: set-id bits, unless root does it, and file capabilities. The kernel
+ * sees to that itself, but for files that it opens with O_TRUNC.
+ */
+void ops_drop_privileges(struct fs *fs, struct inode *n, uid_t uid);
+
 /* Closes what the kernel had no time to release. */
 void ops_close_all(struct fs *fs);
 

@@ -153,6 +153,27 @@ static int xattr_path(struct fs *fs, struct inode *n, char path[static BACKING_P
 	return fd;
 }
 
+void ops_drop_privileges(struct fs *fs, struct inode *n, uid_t uid)
+{
+	char path[BACKING_PATH_MAX];
+	struct stat st;
+
+	int fd = xattr_path(fs, n, path);
+	if (fd < 0)
+		return;
+	bool dropped = removexattr(path, "security.capability") == 0;
+	mode_t lose = S_ISUID;
+	if (uid != 0 && stat_fd(fd, &st) == 0) {
+		if (st.st_mode & S_IXGRP) /* without, it means something else */
+			lose |= S_ISGID;
+		if (st.st_mode & lose)
+			dropped |= set_mode(fd, st.st_mode & ~lose) == 0;
+	}
+	inode_unpin(fs->inodes, n);
+	if (dropped) /* attributes only, which waits for nothing */
+		(void)fuse_lowlevel_notify_inval_inode(fs->session, ops_ino(fs, n), -1, 0);
+}
+
 static bool is_acl(const char *name)
 {
 	return strncmp(name, "system.posix_acl_", 17) == 0;

@@ -97,6 +97,8 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct fs *fs = ops_fs(req);
 
 	int rc = ops_open_handle(fs, ops_inode(fs, ino), -1, fi);
+	if (rc >= 0 && fi->flags & O_TRUNC)
+		ops_drop_privileges(fs, ops_inode(fs, ino), fuse_req_ctx(req)->uid);
 	if (rc < 0)
 		fuse_reply_err(req, -rc);
 	else if (fuse_reply_open(req, fi) < 0) /* interrupted: no release will come */

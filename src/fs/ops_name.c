@@ -85,6 +85,19 @@ struct making {
 	bool ready;         /* it is an empty frame */
 };
 
+/* Writing takes set-id bits away from a file of a caller whose identity is worn. */
+static int init_frame(struct making *m)
+{
+	struct stat st = {0};
+
+	if (m->mode & (S_ISUID | S_ISGID) && fstat(m->fd, &st) < 0)
+		return -errno;
+	TRY(file_init_frame(m->fs, m->fd));
+	if (st.st_mode & (S_ISUID | S_ISGID) && fchmod(m->fd, st.st_mode & 07777) < 0)
+		return -errno;
+	return 0;
+}
+
 /*
  * A new frame gets its name when it is one, so that neither a kill nor another
  * reader ever meets half of it. Not every file system has nameless files:
@@ -104,7 +117,7 @@ static int make_frame_file(struct making *m, int dirfd, const char *backing)
 	}
 	if (m->fd < 0)
 		return -errno;
-	int rc = m->ready ? 0 : file_init_frame(m->fs, m->fd);
+	int rc = m->ready ? 0 : init_frame(m);
 	m->ready = rc >= 0;
 	if (rc < 0 && named)
 		(void)unlinkat(dirfd, backing, 0);
@@ -252,6 +265,8 @@ static int create_existing(struct making *m, struct fuse_entry_param *e, struct 
 	TRY(rc);
 	struct inode *n = ops_inode(m->fs, e->ino);
 	rc = S_ISREG(e->attr.st_mode) ? ops_open_handle(m->fs, n, -1, fi) : -EEXIST;
+	if (rc >= 0 && fi->flags & O_TRUNC)
+		ops_drop_privileges(m->fs, n, m->caller.uid);
 	if (rc < 0)
 		inode_put(m->fs->inodes, n, 1);
 	return rc;
