@@ -170,10 +170,12 @@ static int open_frame(struct file *f, bool writable)
 		inode_unpin(inodes, f->inode);
 		return rc;
 	}
+	bool made = f->inode->promoted; /* just now: nobody shares it yet */
 	f->fd = open_descriptor(f->inode, inodes, writable);
 	TRY(f->fd);
 	f->writable = writable;
-	file_look_sidecar(f);
+	if (!made)
+		file_look_sidecar(f);
 	bool changed, held = sidecar_enter(&f->sidecar, &changed);
 	if (held)
 		sidecar_seen(&f->sidecar);

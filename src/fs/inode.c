@@ -259,7 +259,7 @@ struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct en
 		n->refs++;
 		if (n != t->root)
 			link_add(n, parent, e->backing);
-		if (n->fd < 0) {
+		if (n->fd < 0 && e->fd >= 0) {
 			n->fd = e->fd;
 			e->fd = -1;
 			t->nfds++;

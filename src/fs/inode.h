@@ -86,7 +86,7 @@ struct inode *inodes_root(struct inodes *t);
 
 /*
  * The inode of an entry found in `parent`; a new reference. Takes e->fd in
- * every case. NULL without memory.
+ * every case; -1: it will be opened by name. NULL without memory.
  */
 struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct entry *e);
 

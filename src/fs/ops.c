@@ -107,7 +107,8 @@ static void part_with_changed(struct fs *fs, const struct entry *e)
 		return;
 	pthread_mutex_lock(&n->lock);
 	/* Looked at anew: what e->st says may be older than our own last commit. */
-	bool changed = stat_fd(e->fd, &st) == 0 && (n->file ? reloads(n, &st) : file_is_foreign(n, &st));
+	bool known = e->fd < 0 ? (st = e->st, true) : stat_fd(e->fd, &st) == 0;
+	bool changed = known && (n->file ? reloads(n, &st) : file_is_foreign(n, &st));
 	changed = (changed || n->mistaken) && n->nwriters == 0;
 	pthread_mutex_unlock(&n->lock);
 	if (changed)

@@ -297,10 +297,13 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 		buf_free(&value);
 		return;
 	}
-	if (rc >= 0)
-		rc = xattr_path(fs, n, path);
+	int fd = rc < 0 ? (int)rc : xattr_path(fs, n, path);
+	rc = fd;
 	if (rc >= 0) {
-		rc = getxattr(path, name, size ? value.p : NULL, size);
+		/* The descriptor of an open frame is a real one, and every first write asks for capabilities. */
+		rc = fgetxattr(fd, name, size ? value.p : NULL, size);
+		if (rc < 0 && errno == EBADF)
+			rc = getxattr(path, name, size ? value.p : NULL, size);
 		rc = rc < 0 ? -errno : rc;
 		/* The kernel asks before it lets anybody in, and takes any other failure for a refusal. */
 		if (rc == -EOPNOTSUPP && is_acl(name))

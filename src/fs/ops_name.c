@@ -30,6 +30,51 @@ static int enter_found(struct fs *fs, struct inode *parent, int dirfd, const cha
 	return ops_enter(fs, parent, &e, out);
 }
 
+/*
+ * The kernel looks for a name right before it makes it, and lets nobody else into the directory
+ * between. What was not there then need not be looked for once more, under all of its suffixes.
+ */
+#define ABSENT_SLOTS 8
+#define ABSENT_NS 50000000 /* other programs can't be kept out: no longer than a slow moment */
+
+static struct {
+	pthread_mutex_t lock;
+	unsigned next; /* all under lock */
+	struct absent {
+		struct inode_key parent;
+		struct timespec when;
+		char name[NAME_MAX + 1];
+	} slot[ABSENT_SLOTS];
+} absent = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void absent_note(const struct inode *parent, const char *name)
+{
+	pthread_mutex_lock(&absent.lock);
+	struct absent *a = &absent.slot[absent.next++ % ABSENT_SLOTS];
+	a->parent = parent->key;
+	clock_gettime(CLOCK_MONOTONIC, &a->when);
+	strcpy(a->name, name);
+	pthread_mutex_unlock(&absent.lock);
+}
+
+/* True once: it was not there a moment ago. */
+static bool absent_take(const struct inode *parent, const char *name)
+{
+	struct timespec now;
+	bool found = false;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	pthread_mutex_lock(&absent.lock);
+	for (struct absent *a = absent.slot; a < absent.slot + ABSENT_SLOTS; a++) {
+		if (a->parent.ino != parent->key.ino || a->parent.dev != parent->key.dev || strcmp(a->name, name) != 0)
+			continue;
+		found |= (now.tv_sec - a->when.tv_sec) * 1000000000 + now.tv_nsec - a->when.tv_nsec < ABSENT_NS;
+		a->name[0] = 0;
+	}
+	pthread_mutex_unlock(&absent.lock);
+	return found;
+}
+
 void op_lookup(fuse_req_t req, fuse_ino_t parent_ino, const char *name)
 {
 	struct fs *fs = ops_fs(req);
@@ -43,6 +88,7 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent_ino, const char *name)
 		inode_unpin(fs->inodes, parent);
 	}
 	if (rc == -ENOENT && strlen(name) <= NAMES_MAX) { /* remember that there is none */
+		absent_note(parent, name);
 		e = (struct fuse_entry_param){.entry_timeout = fs->opt.entry_timeout};
 		fuse_reply_entry(req, &e);
 		return;
@@ -83,6 +129,7 @@ struct making {
 	const char *target; /* of a symlink */
 	int fd;             /* of a new regular file, open; -1 before */
 	bool ready;         /* it is an empty frame */
+	bool unchecked;     /* that there is nothing of that name is not quite sure */
 };
 
 /* Writing takes set-id bits away from a file of a caller whose identity is worn. */
@@ -160,6 +207,18 @@ static int make_as_caller(struct making *m, int dirfd, const char *backing)
 	return fchownat(dirfd, backing, m->caller.uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
+static int check_absent(struct making *m, int dirfd)
+{
+	struct names names = ops_names(m->fs);
+	struct entry e;
+
+	m->unchecked = false;
+	int rc = names_find(&names, dirfd, m->name, &e);
+	if (rc >= 0)
+		close(e.fd);
+	return rc >= 0 ? -EEXIST : rc == -ENOENT ? 0 : rc;
+}
+
 /* A frame may find its first name taken by a file that is shown under it: the next suffix then. */
 static int make_frame(struct making *m, int dirfd, char backing[static NAME_MAX + 1])
 {
@@ -169,6 +228,8 @@ static int make_frame(struct making *m, int dirfd, char backing[static NAME_MAX 
 	for (size_t i = 0; rc == -EEXIST && i < sizeof suffixes / sizeof *suffixes; i++) {
 		TRY(names_for(NODE_FRAME, true, suffixes[i], m->name, backing));
 		rc = make_as_caller(m, dirfd, backing);
+		if (rc == -EEXIST && m->unchecked)
+			TRY(check_absent(m, dirfd));
 	}
 	return rc;
 }
@@ -185,8 +246,11 @@ static int enter_new(struct making *m, int dirfd, const char *backing, struct fu
 	struct entry e = {.probed = {.kind = S_ISREG(m->mode) ? NODE_FRAME : NODE_PLAIN,
 				     .blocksize = m->fs->opt.pipeline.blocksize}};
 
-	e.fd = backing_find(&m->fs->backing, dirfd, backing, &e.st);
-	TRY(e.fd);
+	e.fd = -1;
+	if (m->fd >= 0) /* it becomes the inode's when it is opened */
+		TRY(stat_fd(m->fd, &e.st));
+	else
+		TRY(e.fd = backing_find(&m->fs->backing, dirfd, backing, &e.st));
 	strcpy(e.backing, backing);
 	strcpy(e.shown, m->name);
 	return ops_enter(m->fs, m->parent, &e, out);
@@ -194,17 +258,11 @@ static int enter_new(struct making *m, int dirfd, const char *backing, struct fu
 
 static int make_in(struct making *m, int dirfd, struct fuse_entry_param *out)
 {
-	struct names names = ops_names(m->fs);
 	char backing[NAME_MAX + 1];
-	struct entry e;
 
-	int rc = names_find(&names, dirfd, m->name, &e);
-	if (rc >= 0) {
-		close(e.fd);
-		return -EEXIST;
-	}
-	if (rc != -ENOENT)
-		return rc;
+	m->unchecked = absent_take(m->parent, m->name);
+	if (!m->unchecked)
+		TRY(check_absent(m, dirfd));
 	TRY(S_ISREG(m->mode) ? make_frame(m, dirfd, backing) : make_other(m, dirfd, backing));
 	return enter_new(m, dirfd, backing, out);
 }
