@@ -323,7 +323,7 @@ def test_two_writers_are_told(mount, blosc2):
             read_direct(m.mnt / "f", 10)  # sends the kernel's dirty pages to the daemon
         writer.ask(3)
         m.allow("f.b2frame: ", "background commit")
-        assert error_of(os.fsync, fd) == "ESTALE"
+        assert error_of(os.fsync, fd) in ("ESTALE", "EIO")  # EIO: a chunk that ours changes in part is another now
     with pytest.raises(OSError):
         os.close(fd)
     stored = blosc2.open(str(m.stored("f")))
