@@ -14,6 +14,7 @@ SMALL_ROWS = set()
 PATCHES = 2048
 SYNC_EVERY = 64
 SMALL_FILES = 2000
+APPENDS, APPEND_SYNC = 100_000, 1000
 TAR_FILES = 5000
 
 
@@ -66,6 +67,8 @@ ROWS = [
     Row("patch-4k", f"random 4 KiB overwrite, fsync every {SYNC_EVERY}", "op/s",
         lambda s, w: ["patch", "-b", 4096, "-n", scaled(PATCHES, w), "-s", 21, "-f", SYNC_EVERY]
         + [s.point / f.name for f in patched(w)], one_file),
+    Row("append", f"appending records of 100 bytes, fsync every {APPEND_SYNC:,}", "op/s",
+        lambda s, w: ["append", "-b", 100, "-n", APPENDS, "-f", APPEND_SYNC, "-o", s.point] + patched(w), empty),
     Row("small-files", "new files of 4 KiB, then syncfs", "op/s",
         lambda s, w: ["small", "-b", 4096, "-n", scaled(SMALL_FILES, w), "-o", s.point] + patched(w), empty),
     Row("untar", "untar of 5,000 files of source, then syncfs", "op/s", prepare=empty, run=untar),

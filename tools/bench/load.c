@@ -10,6 +10,7 @@
  *   load walk   [-b BLOCK] [-n COUNT] [-s SEED] FILE the same through a mapping, a byte of each
  *   load write  [-b BLOCK] -o DIR FILE...            copies of FILEs, each fsynced and closed
  *   load patch  [-b BLOCK] [-n COUNT] [-s SEED] [-f EVERY] FILE   random overwrites, fsync every EVERY
+ *   load append [-b BLOCK] [-n COUNT] [-f EVERY] -o DIR FILE   COUNT records out of FILE to the end of one, fsync every EVERY
  *   load small  [-b BLOCK] [-n COUNT] -o DIR FILE    COUNT new files of BLOCK bytes out of FILE, then syncfs
  *
  * -w MIB touches that much memory first and gives it back: a virtual machine gets a page from its
@@ -422,6 +423,32 @@ static void run_patch(const struct job *j)
 	report(j->count, (uint64_t)j->count * j->block, took);
 }
 
+/* Records of a log, one after the other, out of FILE. */
+static void run_append(const struct job *j)
+{
+	struct source s = slurp(j->file[0]);
+	char *path = path_in(j->out, "log");
+	int fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);
+	double start, took;
+
+	if (s.n <= j->block) {
+		errno = EINVAL;
+		die("source too small");
+	}
+	start = now();
+	for (unsigned long i = 1; i <= j->count; i++) {
+		write_all(fd, s.p + (i * j->block) % (s.n - j->block), j->block, path);
+		if (j->every && i % j->every == 0 && fsync(fd))
+			die("fsync");
+	}
+	if (fsync(fd))
+		die("fsync");
+	took = now() - start;
+	close(fd);
+	free(path);
+	report(j->count, (uint64_t)j->count * j->block, took);
+}
+
 static void run_small(const struct job *j)
 {
 	struct source s = slurp(j->file[0]);
@@ -457,6 +484,7 @@ static const struct command {
 } commands[] = {
 	{ "read", run_read, 0 },   { "random", run_random, 0 }, { "walk", run_walk, 0 },
 	{ "write", run_write, 1 }, { "patch", run_patch, 0 },   { "small", run_small, 1 },
+	{ "append", run_append, 1 },
 };
 
 static struct job *listing; /* nftw has no argument of ours */
