@@ -5,9 +5,11 @@ CFRAMEFS_TEST_CUTS says how many disks in all; CFRAMEFS_SEED chooses other stori
 """
 
 import os
+import random
 import re
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -54,14 +56,19 @@ class Traced(Story):
             self.mark(SYNCED, os.fstat(fd).st_ino)
 
 
-def record(mount, work, config):
-    """The trace of a story on a mount."""
-    options, limit, steps, _ = CONFIGS[config]
+def traced(mount, work, options):
+    """A mount whose calls are recorded, and where."""
     trace = work / "trace"
     trace.write_bytes(b"")
     env = ["env", f"CRASH_RECORD={trace}", f"LD_PRELOAD={BUILD}/tests/c/crash_record.so",
            f"ASAN_OPTIONS=verify_asan_link_order=0:{os.environ.get('ASAN_OPTIONS', '')}"]
-    m = mount(options, argv=[*env, *mount(start=False).argv])
+    return mount(options, argv=[*env, *mount(start=False).argv]), trace
+
+
+def record(mount, work, config):
+    """The trace of a story on a mount."""
+    options, limit, steps, _ = CONFIGS[config]
+    m, trace = traced(mount, work, options)
     (m.mnt / "d").mkdir()
     story = Traced(m.mnt / "d", f"{SEED} {config}", trace, limit)
     for _ in range(steps):
@@ -75,7 +82,7 @@ def record(mount, work, config):
 def replay(trace, states, *args):
     done = subprocess.run([BUILD / "tests/c/crash_replay", trace, str(states), str(SEED), *args], capture_output=True,
                           text=True, timeout=1000 * SLOWNESS + states / 100)
-    found = re.search(r"(\d+) points, (\d+) states, (\d+) recovered", done.stdout)
+    found = re.search(r"(\d+) points, (\d+) states, (\d+) recovered, (\d+) records applied", done.stdout)
     assert found, done.stdout + done.stderr
     return done.returncode, done.stdout + done.stderr, *map(int, found.groups())
 
@@ -89,7 +96,7 @@ def test_every_disk_holds_what_was_synced(mount, work, blosc2, config, record_pr
     kept = work / "kept"
     kept.mkdir()
     wanted = int(CUTS * CONFIGS[config][3])
-    code, said, points, states, recovered = replay(trace, wanted, "--keep", str(kept))
+    code, said, points, states, recovered, _ = replay(trace, wanted, "--keep", str(kept))
     assert code == 0, said
     assert points > CONFIGS[config][2] // 3 and states >= wanted and recovered > states // 100, said
     frames = sorted(kept.glob("*.b2frame"))
@@ -99,6 +106,94 @@ def test_every_disk_holds_what_was_synced(mount, work, blosc2, config, record_pr
         assert libblosc.chunk_bytes(schunk) == path.with_suffix("").read_bytes()
         list_metalayers(schunk)
     record_property("figure", f"power cuts, {config}: {states} disks at {points} points, {recovered} recovered")
+
+
+class Scattered:
+    """Files whose fsyncs go through the intent log: many small writes before each."""
+
+    def __init__(self, top, trace, rng):
+        self.top, self.rng = top, rng
+        self.trace = os.open(trace, os.O_WRONLY | os.O_APPEND)
+        self.files = [self.make(name) for name in "ab"]
+
+    def make(self, name):
+        fd = os.open(self.top / name, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+        file = [name, fd, bytearray(), os.fstat(fd).st_ino]
+        self.write(file, 0, self.rng.randbytes(40_000))
+        self.fsync(file)
+        return file
+
+    def mark(self, kind, file, content=b""):
+        os.write(self.trace, struct.pack("=QQQQ", kind, file[3], 0, len(content)) + content)
+
+    def write(self, file, at, data):
+        model = file[2]
+        if at > len(model):
+            model.extend(bytes(at - len(model)))
+        model[at:at + len(data)] = data
+        self.mark(CONTENT, file, bytes(model))
+        os.pwrite(file[1], data, at)
+
+    def truncate(self, file, size):
+        del file[2][size:]
+        self.mark(CONTENT, file, bytes(file[2]))
+        os.ftruncate(file[1], size)
+
+    def fsync(self, file):
+        os.fsync(file[1])
+        self.mark(SYNCED, file)
+
+    def reopen(self, file):
+        os.close(file[1])
+        file[1] = os.open(self.top / file[0], os.O_RDWR | os.O_DIRECT)
+
+    def step(self):
+        file, rng = self.rng.choice(self.files), self.rng
+        for at in rng.sample(range(0, len(file[2]), 400), 55):
+            self.write(file, at, rng.randbytes(rng.randrange(1, 300)))
+        what = rng.randrange(12)
+        if what == 0:
+            self.truncate(file, rng.randrange(25_000, len(file[2])))
+        elif what == 1:
+            self.reopen(file)
+        elif what == 2:
+            self.write(file, len(file[2]) + rng.randrange(3000), rng.randbytes(2000))
+        elif what == 3:
+            time.sleep(0.1)  # the frames catch up
+        if what != 4:
+            self.fsync(file)
+
+    def close(self):
+        for file in self.files:
+            os.close(file[1])
+        os.close(self.trace)
+
+
+def record_scattered(mount, work):
+    m, trace = traced(mount, work, "chunksize=4K,blocksize=1K,codec=lz4,commit=1,intent=1M")
+    story = Scattered(m.mnt, trace, random.Random(SEED))
+    for _ in range(40):
+        story.step()
+    story.close()
+    m.unmount()
+    return trace
+
+
+@pytest.mark.watchdog(300 + CUTS / 100)
+def test_every_disk_holds_what_was_logged(mount, work, record_property):
+    """The same of frames and intent log together."""
+    code, said, _, states, _, applied = replay(record_scattered(mount, work), CUTS // 8)
+    assert code == 0, said
+    assert applied > states // 4, said
+    record_property("figure", f"power cuts, intent log: {states} disks, {applied} records applied")
+
+
+@pytest.mark.watchdog(300)
+def test_a_skipped_sync_of_the_log_is_noticed(mount, work):
+    trace = record_scattered(mount, work)
+    for every in (1, 2):
+        code, said, *_ = replay(trace, 3000, "--skip-sync", str(every))
+        assert code == 1, said
 
 
 @pytest.mark.watchdog(300)

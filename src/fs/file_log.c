@@ -13,7 +13,7 @@
 #define MANY_RANGES 48u
 #define MANY_CHUNKS 8192u
 #define QUICK_ROW 8u
-#define QUICK_NS 5000000u
+#define QUICK_NS 10000000u
 
 /* A record buffer that is larger than this is not kept for the thread's next fsync. */
 #define KEPT (1u << 20)
@@ -69,8 +69,7 @@ static int take(struct file *f, const struct timespec *mtime, const struct frame
 		return -ENOMEM;
 	touched_settle(&f->touched);
 	struct intent_record r = {.directory = intent_directory(log), .inode = f->inode->key.ino,
-				  .durable = roots->durable, .newest = roots->newest,
-				  .size = frame_size(f->frame), .mtime = *mtime};
+				  .roots = *roots, .size = frame_size(f->frame), .mtime = *mtime};
 	int rc = intent_record_begin(&ws->record, &f->touched, &bytes);
 	if (rc >= 0)
 		rc = fill(f, bytes);

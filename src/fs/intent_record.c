@@ -48,8 +48,8 @@ void intent_record_end(struct buf *out, const struct intent_record *r)
 {
 	put_le64(out->p + AT_DIRECTORY, r->directory);
 	put_le64(out->p + AT_INODE, r->inode);
-	put_le64(out->p + AT_DURABLE, r->durable);
-	put_le64(out->p + AT_NEWEST, r->newest);
+	put_le64(out->p + AT_DURABLE, r->roots.durable);
+	put_le64(out->p + AT_NEWEST, r->roots.newest);
 	put_le64(out->p + AT_SIZE, r->size);
 	put_le64(out->p + AT_SEC, (uint64_t)r->mtime.tv_sec);
 	put_le64(out->p + AT_NSEC, (uint64_t)r->mtime.tv_nsec);
@@ -110,8 +110,7 @@ int intent_record_parse(struct intent_record *r, struct view record)
 		.sequence = get_le64(p + AT_SEQUENCE),
 		.directory = get_le64(p + AT_DIRECTORY),
 		.inode = get_le64(p + AT_INODE),
-		.durable = get_le64(p + AT_DURABLE),
-		.newest = get_le64(p + AT_NEWEST),
+		.roots = {.durable = get_le64(p + AT_DURABLE), .newest = get_le64(p + AT_NEWEST)},
 		.size = get_le64(p + AT_SIZE),
 		.mtime = {(time_t)get_le64(p + AT_SEC), (long)get_le64(p + AT_NSEC)},
 		.nranges = (uint32_t)get_le64(p + AT_NRANGES),
@@ -119,7 +118,18 @@ int intent_record_parse(struct intent_record *r, struct view record)
 	size_t table = (size_t)r->nranges * 16;
 	r->table = view_part(record, INTENT_HEAD, table);
 	r->bytes = view_part(record, INTENT_HEAD + table, get_le64(p + AT_NBYTES));
-	if (r->size > INT64_MAX || r->mtime.tv_nsec < 0 || r->mtime.tv_nsec > 999999999 || r->durable > r->newest)
+	if (r->size > INT64_MAX || r->mtime.tv_nsec < 0 || r->mtime.tv_nsec > 999999999 || r->roots.durable > r->roots.newest)
 		return CORRUPT("head of an intent record", r->size);
 	return judge_ranges(r);
+}
+
+int intent_record_judge(const struct frame_roots *built_on, const struct frame_roots *found)
+{
+	if (!found->newest)
+		return CORRUPT("another program wrote the frame since", built_on->newest);
+	if (built_on->newest < found->newest)
+		return 0;
+	if (built_on->durable > found->newest)
+		return CORRUPT("the frame is older than what was synced of it", found->newest);
+	return 1;
 }

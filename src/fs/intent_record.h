@@ -26,6 +26,7 @@
 #define FS_INTENT_RECORD_H
 
 #include "base/buf.h"
+#include "frame/frame.h"
 #include "fs/touched.h"
 
 #include <time.h>
@@ -37,7 +38,7 @@
 struct intent_record {
 	uint64_t generation, sequence;
 	uint64_t directory, inode;
-	uint64_t durable, newest; /* roots, as in frame.h */
+	struct frame_roots roots; /* of the frame, that it builds on */
 	uint64_t size;
 	struct timespec mtime;
 	uint32_t nranges;
@@ -58,6 +59,12 @@ uint64_t intent_record_length(struct view head);
 
 /* `record` is as long as intent_record_length said. -EBADMSG: it is not whole, or makes no sense. */
 NODISCARD int intent_record_parse(struct intent_record *r, struct view record);
+
+/*
+ * Is a record that built on these roots newer than the frame as it is found? 1: it is to be applied. 0: the
+ * frame has it. -EBADMSG: the frame is none that it could build on.
+ */
+NODISCARD int intent_record_judge(const struct frame_roots *built_on, const struct frame_roots *found);
 
 /* Range i < nranges, and its bytes. */
 struct touched_range intent_record_range(const struct intent_record *r, uint32_t i);

@@ -19,7 +19,8 @@ struct wanted {
 
 struct place {
 	uint64_t at, len;
-	uint64_t inode, durable, newest;
+	uint64_t inode;
+	struct frame_roots roots;
 };
 
 struct replay {
@@ -91,7 +92,7 @@ static int scan(struct replay *x, uint64_t directory)
 			generation = r.generation;
 		if (rc == 0 && (r.generation != generation || r.sequence != x->n))
 			rc = -EBADMSG;
-		struct place p = {at, b.n, r.inode, r.durable, r.newest};
+		struct place p = {at, b.n, r.inode, r.roots};
 		if (rc == 0 && r.directory != directory)
 			x->foreign = true;
 		if (rc == 0)
@@ -145,18 +146,6 @@ static int apply_record(struct file *f, const struct intent_record *r)
 	return 0;
 }
 
-/* Is it newer than the frame? < 0: it builds on something else than the frame is. */
-static int judge(const struct place *p, const struct frame_roots *roots)
-{
-	if (!roots->newest)
-		return CORRUPT("another program wrote the frame since", p->newest);
-	if (p->newest < roots->newest)
-		return 0;
-	if (p->durable > roots->newest)
-		return CORRUPT("the frame is older than what was synced of it", roots->newest);
-	return 1;
-}
-
 /* All records of the frame, into memory. Returns how many there were beyond the frame. */
 static int apply_all(struct replay *x, struct file *f, uint64_t inode)
 {
@@ -169,7 +158,7 @@ static int apply_all(struct replay *x, struct file *f, uint64_t inode)
 		const struct place *p = &x->place[i];
 		if (p->inode != inode)
 			continue;
-		rc = judge(p, &roots);
+		rc = intent_record_judge(&p->roots, &roots);
 		if (rc <= 0)
 			continue;
 		n++;

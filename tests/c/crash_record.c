@@ -87,12 +87,14 @@ int fallocate64(int fd, int mode, off_t at, off_t len)
 
 	if (!is_file(fd, &ino))
 		return REAL(fallocate64)(fd, mode, at, len);
-	if (mode != (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE))
+	if (mode != 0 && mode != (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE))
 		abort(); /* the replayer would have to learn it */
 	pthread_mutex_lock(&lock);
 	int rc = REAL(fallocate64)(fd, mode, at, len);
 	uint64_t n = (uint64_t)len;
-	if (rc == 0)
+	if (rc == 0 && mode == 0) /* only ever behind the end: the file gets longer */
+		put((struct crash_record){CRASH_TRUNCATE, ino, (uint64_t)at + n, 0}, NULL);
+	else if (rc == 0)
 		put((struct crash_record){CRASH_PUNCH, ino, (uint64_t)at, sizeof n}, &n);
 	pthread_mutex_unlock(&lock);
 	return rc;

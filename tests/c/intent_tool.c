@@ -68,7 +68,7 @@ static void sign(struct buf *b)
 static struct intent_record make(struct buf *b, struct touched *t)
 {
 	struct span bytes;
-	struct intent_record r = {.directory = 2, .inode = 12, .durable = 100, .newest = 200, .size = 1 << 20,
+	struct intent_record r = {.directory = 2, .inode = 12, .roots = {.durable = 100, .newest = 200}, .size = 1 << 20,
 				  .mtime = {1700000000, 999999999}};
 
 	touched_clear(t);
@@ -91,7 +91,7 @@ static void is_as_made(const struct buf *b, const struct touched *t, const struc
 	MUST(intent_record_length(view_of(b->p, INTENT_HEAD)) == b->n && b->n % INTENT_ALIGN == 0);
 	MUST(intent_record_parse(&r, buf_view(b)) == 0);
 	MUST(r.generation == 5 && r.sequence == 3 && r.directory == 2 && r.inode == 12);
-	MUST(r.durable == 100 && r.newest == 200 && r.size == made->size && r.mtime.tv_nsec == 999999999);
+	MUST(r.roots.durable == 100 && r.roots.newest == 200 && r.size == made->size && r.mtime.tv_nsec == 999999999);
 	MUST(r.nranges == t->n && r.bytes.n == t->bytes);
 	for (uint32_t i = 0; i < r.nranges; i++) {
 		struct touched_range got = intent_record_range(&r, i);
@@ -111,7 +111,7 @@ static void is_sound(const struct intent_record *r)
 		MUST(t.at <= r->size && t.len <= r->size - t.at && t.len > 0);
 		sum += t.len;
 	}
-	MUST(sum == r->bytes.n && r->durable <= r->newest && r->size <= INT64_MAX);
+	MUST(sum == r->bytes.n && r->roots.durable <= r->roots.newest && r->size <= INT64_MAX);
 }
 
 static bool accepts(const struct buf *b, uint64_t len)
