@@ -79,6 +79,31 @@ int block_filter(const struct block_plan *p, struct scratch *s, const struct blo
 	return 0;
 }
 
+/* Planes that the filters leave behind each other; 1: none. */
+static uint32_t count_parts(const struct block_plan *p)
+{
+	uint64_t parts = 1;
+	for (unsigned i = 0; i < p->nsteps && parts <= UINT16_MAX; i++) {
+		uint32_t param = p->step[i].param;
+		switch (p->step[i].row->id) {
+		case FILTER_SHUFFLE: parts *= param ? param : p->typesize; break;
+		case FILTER_BITSHUFFLE: parts *= 8 * p->typesize; break;
+		}
+	}
+	return parts <= UINT16_MAX ? (uint32_t)parts : 1;
+}
+
+int block_plan_cuts(struct block_plan *p, struct scratch *s, const struct block *b, struct view src)
+{
+	uint32_t parts = count_parts(p);
+	struct view v;
+	if (parts < 2 || !p->coder.codec->encode_cut || b->nstreams > 1)
+		return 0;
+	TRY(block_filter(p, s, b, src, &v));
+	p->coder.cuts = cuts_find(v, parts);
+	return 0;
+}
+
 ssize_t block_encode(const struct block_plan *p, struct scratch *s, const struct block *b,
 		     struct view src, struct span dst)
 {

@@ -32,6 +32,13 @@ void block_add_filter(struct block_plan *p, const struct filter *row, uint32_t p
 NODISCARD int block_decode(const struct block_plan *p, struct scratch *s, const struct block *b,
 			   struct view stored, struct span dst);
 
+/*
+ * Decides where the streams of all blocks are cut, by this one of them. For blocks in one stream
+ * of a codec that can; else nothing changes.
+ */
+NODISCARD int block_plan_cuts(struct block_plan *p, struct scratch *s, const struct block *b,
+			      struct view src);
+
 /* Runs the filters; *out is src itself or lies in the scratch until its next use. */
 NODISCARD int block_filter(const struct block_plan *p, struct scratch *s, const struct block *b,
 			   struct view src, struct view *out);

@@ -25,7 +25,10 @@ static bool has_shuffle(const struct pipeline *p)
 	return memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS) != NULL;
 }
 
-/* The rule that readers and writers of this format share for the default mode; FORMAT.md 3.3. */
+/*
+ * For the default mode the rule that readers and writers of this format share, FORMAT.md 3.3, but for a
+ * codec that cuts streams, which is smaller and faster to read. What a chunk does stands in its header.
+ */
 static bool wants_split(const struct pipeline *p, uint32_t typesize, uint32_t blocksize)
 {
 	if (p->split_mode == SPLIT_NEVER || blocksize < typesize || blocksize % typesize)
@@ -33,7 +36,7 @@ static bool wants_split(const struct pipeline *p, uint32_t typesize, uint32_t bl
 	if (p->split_mode == SPLIT_ALWAYS)
 		return true;
 	bool fast = p->codec == CODEC_BLOSCLZ || p->codec == CODEC_LZ4 ||
-		    (p->codec == CODEC_ZSTD && p->level <= 5);
+		    (p->codec == CODEC_ZSTD && p->level <= 5 && p->use_dict);
 	return fast && has_shuffle(p) && typesize <= 16 && blocksize / typesize >= 32;
 }
 
@@ -62,6 +65,16 @@ static void plan_blocks(struct encoder *e, const struct pipeline *p)
 	e->plan.typesize = typesize;
 }
 
+/* One block speaks for all: not the first, where a file may have its header. */
+static int plan_cuts(struct encoder *e)
+{
+	struct block b;
+	if (e->p->use_dict || encoder_wants_store(e))
+		return 0;
+	struct view v = encoder_block(e, e->nblocks / 2, &b);
+	return block_plan_cuts(&e->plan, e->s, &b, v);
+}
+
 int encoder_init(struct encoder *e, struct scratch *s, const struct pipeline *p, struct view src)
 {
 	*e = (struct encoder){.s = s, .p = p, .src = src};
@@ -79,7 +92,7 @@ int encoder_init(struct encoder *e, struct scratch *s, const struct pipeline *p,
 		e->meta[i] = meta;
 		block_add_filter(&e->plan, filter_by_id(p->filter[i]), meta);
 	}
-	return 0;
+	return plan_cuts(e);
 }
 
 struct view encoder_block(const struct encoder *e, uint32_t i, struct block *b)

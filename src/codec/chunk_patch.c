@@ -89,6 +89,18 @@ static ssize_t encode_block(const struct patcher *pt, uint32_t i, struct view sr
 	return block_encode(&pt->plan, pt->s, &b, src, dst);
 }
 
+/* By the first of the blocks that are new. */
+static int plan_cuts(struct patcher *pt)
+{
+	const struct chunk_edit *e = &pt->p->edit[0];
+	uint32_t i = e->run.first;
+	struct block b = {.nstreams = streams_of(pt->c, i)};
+	if (i && chunk_wants_ref(pt->c))
+		b.ref = buf_view(&pt->c->ref);
+	return block_plan_cuts(&pt->plan, pt->s, &b,
+			       view_part(e->bytes, 0, chunk_block_bytes(pt->c, i).len));
+}
+
 static ssize_t put_block(const struct patcher *pt, uint32_t i, const struct chunk_edit **next,
 			 struct span dst)
 {
@@ -147,6 +159,7 @@ int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out)
 	pt.plan.coder.codec = writer_of(p);
 	pt.plan.coder.level = p->pipeline->level;
 	TRY(scratch_state(s, pt.plan.coder.codec, &pt.plan.coder.state));
+	TRY(plan_cuts(&pt));
 	int rc = patch_regular(&pt, out);
 	scratch_done(s);
 	return rc;

@@ -28,6 +28,8 @@ struct codec_dict {
 	const void *digest;
 };
 
+struct cuts;
+
 struct codec {
 	const char *name;
 	const char *what;   /* for help texts                                      */
@@ -40,6 +42,10 @@ struct codec {
 
 	/* The length of the payload, or 0: does not fit into dst. */
 	ssize_t (*encode)(void *state, int level, struct view src, struct span dst);
+
+	/* As encode, with tables of its own for each piece. NULL: the codec knows no such thing. */
+	ssize_t (*encode_cut)(void *state, int level, struct view src, const struct cuts *cuts,
+			      struct span dst);
 
 	/* Fills dst exactly or fails. dict: NULL without one. */
 	int (*decode)(void *state, struct view src, struct span dst, const struct codec_dict *dict);

@@ -1,6 +1,7 @@
 /* Zstandard, FORMAT.md 6.4: ordinary frames with their content size. */
 #include "base/buf.h"
 #include "codec/codec.h"
+#include "codec/cuts.h"
 
 #include <zdict.h>
 #include <zstd.h>
@@ -65,13 +66,58 @@ static struct tuning tuning_of(int level, size_t n)
 	return t;
 }
 
-static size_t encode_plain(ZSTD_CCtx *cctx, int level, struct view src, struct span dst)
+static void set_level(ZSTD_CCtx *cctx, int level, size_t length)
 {
-	struct tuning t = tuning_of(level, src.n);
+	struct tuning t = tuning_of(level, length);
+	/* A stream that did not fit is still open, and takes no parameter. */
+	ZSTD_CCtx_reset(cctx, ZSTD_reset_session_only);
 	ZSTD_CCtx_setParameter(cctx, ZSTD_c_compressionLevel, t.level);
 	ZSTD_CCtx_setParameter(cctx, ZSTD_c_hashLog, t.hash_log);
 	ZSTD_CCtx_setParameter(cctx, ZSTD_c_searchLog, t.search_log);
+}
+
+static size_t encode_plain(ZSTD_CCtx *cctx, int level, struct view src, struct span dst)
+{
+	set_level(cctx, level, src.n);
 	return ZSTD_compress2(cctx, dst.p, dst.n, src.p, src.n);
+}
+
+static ssize_t length_or_error(size_t n)
+{
+	if (!ZSTD_isError(n))
+		return (ssize_t)n;
+	return ZSTD_getErrorCode(n) == ZSTD_error_dstSize_tooSmall ? 0 : -ENOMEM;
+}
+
+static size_t longest_piece(const struct cuts *cuts, size_t n)
+{
+	size_t longest = 0;
+	for (uint32_t i = 0; i < cuts->n; i++)
+		longest = max_u64(longest, cuts_end(cuts, i, n) - (i ? cuts_end(cuts, i - 1, n) : 0));
+	return longest;
+}
+
+/* A flush ends a block of the frame, and each block has its own tables or is stored. */
+static ssize_t zstd_encode_cut(void *state, int level, struct view src, const struct cuts *cuts,
+			       struct span dst)
+{
+	struct state *st = state;
+	if (!st->cctx && !(st->cctx = ZSTD_createCCtx()))
+		return -ENOMEM;
+	set_level(st->cctx, level, longest_piece(cuts, src.n));
+	ZSTD_CCtx_setPledgedSrcSize(st->cctx, src.n);
+	ZSTD_outBuffer out = {dst.p, dst.n, 0};
+	size_t at = 0, left = 0;
+	for (uint32_t i = 0; !left && i < cuts->n; i++) {
+		size_t end = cuts_end(cuts, i, src.n);
+		ZSTD_inBuffer in = {src.p + at, end - at, 0};
+		ZSTD_EndDirective how = i + 1 < cuts->n ? ZSTD_e_flush : ZSTD_e_end;
+		left = ZSTD_compressStream2(st->cctx, &out, &in, how);
+		at = end;
+	}
+	if (ZSTD_isError(left))
+		return length_or_error(left);
+	return left ? 0 : (ssize_t)out.pos;
 }
 
 static ssize_t zstd_encode(void *state, int level, struct view src, struct span dst)
@@ -84,9 +130,7 @@ static ssize_t zstd_encode(void *state, int level, struct view src, struct span 
 		n = ZSTD_compress_usingCDict(st->cctx, dst.p, dst.n, src.p, src.n, st->cdict);
 	else
 		n = encode_plain(st->cctx, level, src, dst);
-	if (!ZSTD_isError(n))
-		return (ssize_t)n;
-	return ZSTD_getErrorCode(n) == ZSTD_error_dstSize_tooSmall ? 0 : -ENOMEM;
+	return length_or_error(n);
 }
 
 static int zstd_decode(void *state, struct view src, struct span dst, const struct codec_dict *dict)
@@ -152,6 +196,7 @@ const struct codec codec_zstd = {
 	.state_new = zstd_state_new,
 	.state_free = zstd_state_free,
 	.encode = zstd_encode,
+	.encode_cut = zstd_encode_cut,
 	.decode = zstd_decode,
 	.dict_make = zstd_dict_make,
 	.dict_set = zstd_dict_set,

@@ -10,6 +10,8 @@
 /* What a payload must spare at least, as a shift: less than 1/128 is not worth any reader's time. */
 #define SPARE_SHIFT 7
 
+#define CUT_MIN 256 /* bytes a piece, on average */
+
 static int run_decode(int32_t csize, struct cursor *in, struct span dst)
 {
 	uint8_t token = cursor_u8(in);
@@ -74,6 +76,15 @@ static bool is_run(struct view v)
 	       !memcmp(v.p, v.p + 1, v.n - 1);
 }
 
+static ssize_t encode(const struct stream_coder *sc, struct view src, struct span room)
+{
+	const struct codec *codec = sc->codec;
+	/* The last, shorter block of a chunk may have too few bytes to be worth it. */
+	if (sc->cuts.n > 1 && src.n / sc->cuts.n >= CUT_MIN)
+		return codec->encode_cut(sc->state, sc->level, src, &sc->cuts, room);
+	return codec->encode(sc->state, sc->level, src, room);
+}
+
 ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct span dst)
 {
 	assert(src.n > 0);
@@ -88,7 +99,7 @@ ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct spa
 	struct span room = {dst.p + 4, min_u64(dst.n - 4, src.n - 1 - (src.n >> SPARE_SHIFT))};
 	ssize_t n = 0;
 	if (src.n >= CODE_MIN)
-		n = sc->codec->encode(sc->state, sc->level, src, room);
+		n = encode(sc, src, room);
 	if (n < 0)
 		return n;
 	if (n == 0) {

@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "codec/codec.h"
+#include "codec/cuts.h"
 
 /* Who codes the streams of a chunk, the same for all of them. */
 struct stream_coder {
@@ -14,6 +15,7 @@ struct stream_coder {
 	void *state;
 	const struct codec_dict *dict; /* decoding; NULL: none */
 	int level;                     /* encoding */
+	struct cuts cuts;              /* the same: of blocks in one stream */
 };
 
 /* Reads the stream at the cursor and fills dst exactly. */

@@ -15,13 +15,16 @@
 #include <assert.h>
 
 #define PIECES 4
-#define FIRST_LOOK (4u << 10)   /* bytes a piece when all candidates are tried     */
-#define SECOND_LOOK (12u << 10) /* and when the best of them are                   */
-#define SCANNED (16u << 10)     /* of the first look                               */
+#define FIRST_LOOK (2u << 10)
+#define SECOND_LOOK (8u << 10)
+#define SHARE 64 /* of a small chunk a piece is no more than this part: its encoding takes no time either */
+#define SCANNED (8u << 10)
 
 #define AGAIN (32u << 20)
 #define AGAIN_TIE (1u << 20)
 #define AGAIN_STORED (4u << 20) /* finding out that nothing helps is cheap         */
+
+#define PATIENCE_MAX 3
 
 /* Less saved than this is not worth decoding for, in 1/1000 of the bytes. */
 static const uint32_t worth[] = {[TUNE_BALANCED] = 30, [TUNE_SIZE] = 8, [TUNE_SPEED] = 60};
@@ -76,8 +79,9 @@ static int gather(struct tuner *t, size_t length, bool late)
 {
 	struct buf *to = &t->s->dict;
 	uint32_t period = t->report->period;
-	size_t unit = 16 * (size_t)(period ? period : t->hint.record ? t->hint.record : 1);
+	size_t unit = max_u64(16, 8 * (uint64_t)(period ? period : t->hint.record));
 	struct view v = t->sample;
+	length = min_u64(length, max_u64(t->sample.n / SHARE, 2 * unit));
 	length -= length % unit;
 	t->gathered = v;
 	if (v.n <= PIECES * length)
@@ -94,7 +98,7 @@ static int gather(struct tuner *t, size_t length, bool late)
 
 static bool is_split(const struct pipeline *p)
 {
-	return p->split_mode != SPLIT_NEVER && p->typesize > 1 && p->typesize <= 16 &&
+	return p->codec != CODEC_ZSTD && p->split_mode != SPLIT_NEVER && p->typesize > 1 && p->typesize <= 16 &&
 	       memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS);
 }
 
@@ -216,7 +220,8 @@ static bool filters_hopeless(const struct tuner *t)
 	uint64_t least = least_bits(&t->scan.item[0]);
 	uint64_t scanned = min_u64(SCANNED, plain->sampled);
 	uint64_t coded = (uint64_t)plain->stored * 8 * scanned / plain->sampled;
-	if (coded < least - least / 4)
+	bool rows = t->report->period || t->hint.record; /* matches of whole rows */
+	if (!rows && coded < least - least / 4)
 		return true;
 	return plain->stored >= plain->sampled - plain->sampled / 64 &&
 	       least >= 8 * scanned - 8 * scanned / 64;
@@ -230,9 +235,12 @@ static int first_look(struct tuner *t)
 	if (t->hint.plain || filters_hopeless(t))
 		return 0;
 	uint64_t least = least_bits(&t->scan.item[0]);
-	for (unsigned i = 0; i < t->scan.n && i < ITEMS_TRIED; i++)
-		if (least_bits(&t->scan.item[i]) <= least + least / 8)
-			TRY(try_item(t, &t->scan.item[i], i < ITEMS_TRIED - 1));
+	for (unsigned i = 0; i < t->scan.n; i++) {
+		const struct tune_item *item = &t->scan.item[i];
+		bool told = item->size == t->report->period || item->size == t->hint.record;
+		if (told || (i < ITEMS_TRIED && least_bits(item) <= least + least / 8))
+			TRY(try_item(t, item, told || i < ITEMS_TRIED - 1));
+	}
 	return 0;
 }
 
@@ -253,6 +261,15 @@ static uint32_t permille(const struct tune_trial *trial)
 
 #define FINALISTS 2
 
+/* A twentieth ahead, and far from not being worth it. Of long items a short look has too few. */
+static bool clear_winner(const struct tune_report *r)
+{
+	uint32_t best = r->tried[0].score;
+	if (r->tried[0].pipeline.typesize > 16 || r->tried[1].pipeline.typesize > 16)
+		return false;
+	return r->tried[1].score - best > best / 20 && permille(&r->tried[0]) < 900;
+}
+
 /*
  * The best ones again on other bytes, and the best one with its planes in one
  * stream where it has several: which of the two is smaller depends on how alike they are.
@@ -263,6 +280,8 @@ static int second_look(struct tuner *t)
 	unsigned n = (unsigned)min_u64(r->ntried, FINALISTS);
 	/* Nothing to decide between; but to store all that follows takes two witnesses. */
 	if (r->ntried == 1 && permille(&r->tried[0]) + worth[t->goal->aim] <= 1000)
+		return 0;
+	if (n > 1 && clear_winner(r) && !is_split(&r->tried[0].pipeline))
 		return 0;
 	TRY(gather(t, SECOND_LOOK, true));
 	struct pipeline joined = r->tried[0].pipeline;
@@ -284,17 +303,18 @@ static int second_look(struct tuner *t)
 }
 
 /*
- * Where no filter helps, the codec has to do it alone: twice the window and the
- * next level save 6 % of text and code, and cost a reader nothing.
+ * Where no filter helps, the codec has to do it alone: the next level saves 5 % of text and
+ * code. Half as much window again saves 3 % more of text, little of code, and costs readers of
+ * single blocks a third of their time.
  */
-static void advise(const struct tune_goal *g, struct pipeline *out)
+static void advise(const struct tune_goal *g, bool mixed, struct pipeline *out)
 {
 	if (g->aim == TUNE_SPEED)
 		return;
 	if (g->free_codec && out->codec == CODEC_ZSTD && out->level == 1)
-		out->level = 2;
-	if (g->free_blocksize)
-		out->blocksize = 128u << 10;
+		out->level = g->aim == TUNE_SIZE ? 3 : 2;
+	if (g->free_blocksize && !mixed)
+		out->blocksize = g->aim == TUNE_SIZE ? 128u << 10 : 96u << 10;
 }
 
 /* The first chunk of a file is the least typical: when it does not decide, the next one shall. */
@@ -314,11 +334,19 @@ static struct tune_hint hint_of(const struct tune_input *in, const struct tune_r
 				  .plain = before->plain};
 }
 
+static bool same_filters(const struct pipeline *a, const struct pipeline *b)
+{
+	return a->typesize == b->typesize && !memcmp(a->filter, b->filter, FILTER_SLOTS);
+}
+
 int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tune_input *in,
 		struct pipeline *out, struct tune_report *report)
 {
 	struct tune_hint hint = hint_of(in, report);
 	struct tuner t = {.s = s, .goal = goal, .sample = in->sample, .report = report, .hint = hint};
+
+	struct tune_trial before = report->tried[0];
+	uint32_t patience = report->patience;
 
 	*out = goal->base;
 	*report = (struct tune_report){.format = hint.format, .item = hint.item, .record = hint.record,
@@ -338,9 +366,13 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 	}
 	if (!in->offset && near_tie(report))
 		report->again = AGAIN_TIE;
+	report->glance.item = best->pipeline.typesize > 1 ? best->pipeline.typesize : 4;
+	tune_glance(&report->glance, in->sample);
+	if (in->offset && same_filters(&before.pipeline, &best->pipeline))
+		report->patience = (uint32_t)min_u64(patience + 1, PATIENCE_MAX);
 	bool plain = out->typesize == 1 && !out->filter[FILTER_SLOTS - 1];
 	if (plain && report->permille <= 900)
-		advise(goal, out);
+		advise(goal, hint.plain, out);
 	return 0;
 }
 
@@ -363,14 +395,15 @@ bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, str
 	if (i < 2) {
 		build(goal, PLAIN, 1, out);
 		if (i == 1)
-			advise(goal, out);
+			advise(goal, false, out);
 		return true;
 	}
 	unsigned left = i - 2;
 	for (unsigned k = 0; k < NFORMS * sizeof sizes / sizeof *sizes; k++) {
 		const struct form *f = &forms[k % NFORMS];
 		uint32_t size = sizes[k / NFORMS];
-		if (!size || same_as_other(f->kind, f->joined, size) || left-- > 0)
+		if (!size || (f->joined && goal->base.codec == CODEC_ZSTD) ||
+		    same_as_other(f->kind, f->joined, size) || left-- > 0)
 			continue;
 		build(goal, f->kind, size, out);
 		if (f->joined)
@@ -378,14 +411,4 @@ bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, str
 		return true;
 	}
 	return false;
-}
-
-bool tune_still_good(const struct tune_report *report, uint64_t since, uint64_t bytes,
-		     uint64_t stored)
-{
-	if (since >= report->again)
-		return false;
-	/* An eighth more than expected, and 2 % for what a small chunk costs anyway. */
-	uint64_t expected = bytes * report->permille / 1000;
-	return stored <= expected + expected / 8 + bytes / 50;
 }

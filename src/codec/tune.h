@@ -45,6 +45,13 @@ struct tune_trial {
 	uint32_t score;           /* what was compared; smaller is better               */
 };
 
+/* What a chunk looks like at a glance. */
+#define TUNE_GLANCE_MAX 4
+struct tune_glance {
+	uint32_t item;
+	uint32_t bits[TUNE_GLANCE_MAX];
+};
+
 struct tune_report {
 	const char *format;       /* what the header was taken for; NULL: unknown       */
 	uint32_t item, record;    /* bytes an element and a row that it names, 0: none  */
@@ -52,6 +59,8 @@ struct tune_report {
 	uint32_t period;          /* item size found in the bytes, 0: none              */
 	uint32_t permille;        /* stored bytes to expect of 1000                     */
 	uint64_t again;           /* look again when so many more bytes are written     */
+	struct tune_glance glance; /* of the sample                                     */
+	uint32_t patience;        /* grows when looking again changed nothing           */
 	unsigned ntried;
 	struct tune_trial tried[TUNE_TRIED_MAX];
 };
@@ -75,10 +84,9 @@ NODISCARD int tune_choose(struct scratch *s, const struct tune_goal *goal,
 bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, struct pipeline *out);
 
 /*
- * False: time to choose again. `since`: bytes written since the choice; `bytes` of
- * the most recent of them (a chunk or a few) became `stored`.
+ * False: time to choose again before `next` is encoded, since it is of another nature than what the
+ * choice was made for, or because so many bytes were written `since`. A few microseconds.
  */
-bool tune_still_good(const struct tune_report *report, uint64_t since, uint64_t bytes,
-		     uint64_t stored);
+bool tune_still_good(const struct tune_report *report, uint64_t since, struct view next);
 
 #endif

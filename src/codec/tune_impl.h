@@ -30,6 +30,9 @@ struct tune_scan {
 /* Fills plain and delta of every item whose size is set, 1 .. 255. */
 void tune_scan(struct tune_scan *scan, struct view v);
 
+/* Fills the bits; the item size is the caller's. */
+void tune_glance(struct tune_glance *g, struct view v);
+
 /* A distance, 3 .. 255 and no power of two up to 16, at which bytes repeat; 0: none stands out. */
 uint32_t tune_period(struct view v);
 

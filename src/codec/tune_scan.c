@@ -1,29 +1,8 @@
 /* Cheap looks at bytes: entropies by place in an item, and the length of records. */
+#include "codec/entropy.h"
 #include "codec/tune_impl.h"
 
 #include <assert.h>
-
-/* 4096 * log2(x), within 0.1 %: a parabola between powers of two. No libm: the same everywhere. */
-static uint64_t log2_fixed(uint32_t x)
-{
-	unsigned top = 31u - (unsigned)__builtin_clz(x);
-	uint64_t f = (((uint64_t)x << 12) >> top) - 4096;
-	return ((uint64_t)top << 12) + f + ((f * (4096 - f) * 1416) >> 24);
-}
-
-/* Bits that an ideal order-0 coder needs for so many bytes. */
-static uint64_t entropy(const uint32_t count[static 256])
-{
-	uint64_t n = 0, sum = 0;
-	for (unsigned i = 0; i < 256; i++) {
-		if (!count[i])
-			continue;
-		n += count[i];
-		sum += count[i] * log2_fixed(count[i]);
-	}
-	uint64_t all = n ? n * log2_fixed((uint32_t)n) : 0;
-	return all > sum ? (all - sum) >> 12 : 0;
-}
 
 /* Planes are looked at in groups this wide, so that the counters stay in L1. */
 #define LANES 16
@@ -40,7 +19,7 @@ static uint64_t planes(uint32_t count[LANES][256], uint32_t size)
 		for (uint32_t k = j + size; k < LANES; k += size)
 			for (unsigned i = 0; i < 256; i++)
 				sum[i] += count[k][i];
-		bits += entropy(sum) + PLANE_COST;
+		bits += (entropy_of(sum) >> 12) + PLANE_COST;
 	}
 	return bits;
 }
@@ -73,7 +52,7 @@ static uint64_t planes_odd(struct view v, uint32_t size, bool delta)
 		uint32_t count[256] = {0};
 		for (size_t i = size + j; i < v.n; i += size)
 			count[(uint8_t)(delta ? v.p[i] - v.p[i - size] : v.p[i])]++;
-		bits += entropy(count) + PLANE_COST;
+		bits += (entropy_of(count) >> 12) + PLANE_COST;
 	}
 	return bits;
 }

@@ -35,6 +35,7 @@ struct dirty_chunk {
 	uint32_t n;
 	uint32_t written;   /* bytes that came since it is DIRTY: a full chunk's worth is likely all of it */
 	uint32_t len;       /* FLUSHING: bytes of the chunk when it was submitted */
+	uint64_t turn;      /* likewise: in the order of choices */
 	uint64_t file_size; /* likewise, for the policy */
 	bool whole;
 	struct buf bytes;   /* whole: what lies behind bytes.n, up to the chunk's end, is zero */

@@ -99,14 +99,13 @@ static int patch(const struct dirty_chunk *c, const struct chunk *base, struct w
 static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view plain, struct workspace *ws)
 {
 	uint32_t chunk_size = frame_info(f->frame)->chunk_size;
-	struct policy_chunk what = {plain, (uint64_t)c->n * chunk_size, c->file_size, chunk_size};
+	struct policy_chunk what = {plain, c->turn, (uint64_t)c->n * chunk_size, c->file_size, chunk_size};
 	struct pipeline p;
 
 	if (bytes_are_zero(plain))
 		return ENCODED_HOLE;
 	TRY(policy_choose(&f->policy, ws->scratch, &what, &p));
 	TRY(chunk_encode(ws->scratch, &p, plain, &ws->stored));
-	policy_learn(&f->policy, plain.n, ws->stored.n);
 	return ENCODED;
 }
 
@@ -134,6 +133,8 @@ static int decode_base(const struct chunk *base, struct workspace *ws)
 static int encode_over(struct file *f, const struct dirty_chunk *c, struct workspace *ws, struct base *b,
 		       bool *damaged)
 {
+	/* What this takes long before it may come to a choice, others shall not wait for. */
+	policy_pass(&f->policy, c->turn);
 	int rc = read_base(f, c, ws, b);
 	if (rc == 0 && b->stored) {
 		rc = patch(c, &b->chunk, ws);

@@ -127,6 +127,7 @@ static void flush_run(struct pool_job *job, unsigned worker)
 	(void)worker;
 	budget_add(f->fs->budget, room);
 	struct outcome o = bring(f, c);
+	policy_pass(&f->policy, c->turn); /* where no choice was needed */
 	int rc = o.rc < 0 ? o.rc : 0;
 	bool kept = land(f, c, &o);
 	if (!kept)
@@ -164,6 +165,7 @@ static bool take_off(struct file *f, struct dirty_chunk *c)
 	f->in_flight++;
 	pthread_mutex_unlock(&f->flight_lock);
 	budget_flight_begin(f->fs->budget);
+	c->turn = policy_turn(&f->policy);
 	return true;
 }
 

@@ -255,6 +255,8 @@ static int judge_pipeline(struct parse *p)
 		return complain("pipeline", text, why);
 	if (!p->w.pipeline && p->w.typesize)
 		line->typesize = (uint32_t)p->w.typesize;
+	p->o->free_level = !p->w.has_level && !p->w.pipeline;
+	p->o->free_blocksize = !p->w.blocksize && p->o->chunksize >= 1 << 20;
 	return 0;
 }
 

@@ -20,6 +20,7 @@ struct options {
 	bool remount;  /* -o remount: change the flags of a live mount, then leave */
 
 	struct pipeline pipeline; /* of new files and rewritten chunks         */
+	bool free_level, free_blocksize; /* nobody named one: the tuner may  */
 	enum options_tune tune;   /* off when filter, typesize or pipeline are named */
 	uint64_t chunksize;       /* bytes, a multiple of pipeline.blocksize   */
 	uint64_t cache, dirty_max;

@@ -10,10 +10,12 @@ void policy_init(struct policy *p)
 {
 	*p = (struct policy){.items = 1};
 	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->next, NULL);
 }
 
 void policy_deinit(struct policy *p)
 {
+	pthread_cond_destroy(&p->next);
 	pthread_mutex_destroy(&p->lock);
 }
 
@@ -71,8 +73,10 @@ void policy_follow(struct policy *p, const struct options *o, struct frame *f)
 		 : o->tune == OPTIONS_TUNE_SPEED ? TUNE_SPEED
 						 : TUNE_BALANCED;
 	p->base = o->pipeline;
+	p->free_level = o->free_level;
+	p->free_blocksize = o->free_blocksize;
 	p->chosen = p->first = false;
-	p->since = p->bytes = p->stored = 0;
+	p->since = 0;
 	p->report = (struct tune_report){0};
 	if (empty && p->tuned)
 		p->items = 0; /* the first choice says */
@@ -150,21 +154,55 @@ static void fit(const struct policy *p, const struct policy_chunk *c, struct pip
 
 static int choose(struct policy *p, struct scratch *s, const struct policy_chunk *c)
 {
-	struct tune_goal goal = {.aim = p->aim, .base = p->base, .whole = p->items};
+	struct tune_goal goal = {.aim = p->aim, .base = p->base, .whole = p->items,
+				 .free_codec = p->free_level, .free_blocksize = p->free_blocksize};
 	struct tune_input in = {.sample = c->plain, .offset = c->offset};
 
-	if (p->chosen && tune_still_good(&p->report, p->since, p->bytes, p->stored))
+	bool good = p->chosen && tune_still_good(&p->report, p->since, c->plain);
+	p->since += c->plain.n;
+	if (good)
 		return 0;
 	if (c->offset == 0)
 		in.head = c->plain;
 	TRY(tune_choose(s, &goal, &in, &p->pipeline, &p->report));
 	p->chosen = true;
-	p->since = 0;
+	p->since = c->plain.n;
 	if (!p->items) {
 		p->items = p->pipeline.typesize <= 255 ? p->pipeline.typesize : 1;
 		p->first = true;
 	}
 	return 0;
+}
+
+uint64_t policy_turn(struct policy *p)
+{
+	pthread_mutex_lock(&p->lock);
+	uint64_t turn = p->given++;
+	pthread_mutex_unlock(&p->lock);
+	return turn;
+}
+
+/* Under the lock. Jobs start in the order of their turns, so that whom we wait for is at work. */
+static void turn_begin(struct policy *p, uint64_t turn)
+{
+	while (p->now < turn)
+		pthread_cond_wait(&p->next, &p->lock);
+}
+
+static void turn_end(struct policy *p, uint64_t turn)
+{
+	if (p->now != turn)
+		return;
+	p->now++;
+	pthread_cond_broadcast(&p->next);
+}
+
+void policy_pass(struct policy *p, uint64_t turn)
+{
+	pthread_mutex_lock(&p->lock);
+	turn_begin(p, turn);
+	turn_end(p, turn);
+	pthread_mutex_unlock(&p->lock);
 }
 
 int policy_choose(struct policy *p, struct scratch *s, const struct policy_chunk *c,
@@ -173,12 +211,14 @@ int policy_choose(struct policy *p, struct scratch *s, const struct policy_chunk
 	int rc = 0;
 
 	pthread_mutex_lock(&p->lock);
+	turn_begin(p, c->turn);
 	if (p->tuned && c->plain.n >= TUNE_MIN)
 		rc = choose(p, s, c);
 	else if (!p->items)
 		p->items = 1;
 	if (rc >= 0)
 		fit(p, c, out);
+	turn_end(p, c->turn);
 	pthread_mutex_unlock(&p->lock);
 	return rc;
 }
@@ -216,15 +256,6 @@ bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted)
 	}
 	pthread_mutex_unlock(&p->lock);
 	return fits;
-}
-
-void policy_learn(struct policy *p, uint64_t bytes, uint64_t stored)
-{
-	pthread_mutex_lock(&p->lock);
-	p->since += bytes;
-	p->bytes = bytes;
-	p->stored = stored;
-	pthread_mutex_unlock(&p->lock);
 }
 
 struct pipeline policy_header(struct policy *p)

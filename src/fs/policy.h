@@ -15,6 +15,10 @@
  * (measured with 3.3.5). So one file has chunks of one item size at most, `items`, whose
  * blocks are multiples of it, and all its other chunks have typesize 1 and blocks that
  * never are.
+ *
+ * Choices are made in the order in which chunks were handed to the workers, whoever gets there first:
+ * each has a turn, and waits for those before it. So a file's frame depends on its
+ * bytes alone, as long as they come in the same order.
  */
 #ifndef FS_POLICY_H
 #define FS_POLICY_H
@@ -30,14 +34,16 @@ struct policy {
 	bool tuned;           /* the data decides */
 	enum tune_aim aim;
 	struct pipeline base; /* codec and level of a choice */
+	bool free_level, free_blocksize;
 
 	pthread_mutex_t lock; /* for what follows */
 	struct pipeline pipeline; /* of the chunks to come, in items */
 	bool chosen;          /* by looking at data */
 	bool first;           /* for an empty file, and not told yet */
-	uint64_t since;       /* bytes written since */
-	uint64_t bytes, stored; /* of the last chunk */
+	uint64_t since;       /* bytes encoded since */
 	struct tune_report report;
+	uint64_t given, now;  /* turns: handed out, and whose it is */
+	pthread_cond_t next;  /* it is another's */
 };
 
 void policy_init(struct policy *p);
@@ -52,12 +58,19 @@ struct pipeline policy_for_header(const struct options *o);
 /* A chunk that is about to be encoded. */
 struct policy_chunk {
 	struct view plain;
+	uint64_t turn;
 	uint64_t offset; /* in the file */
 	uint64_t file_size;  /* as far as is known */
 	uint32_t chunk_size;
 };
 
-/* Its pipeline, ready for chunk_encode. Any number of workers. */
+/* A turn for a chunk that goes to the workers, in the order of the calls. Each has to be ended by one of the next two. */
+uint64_t policy_turn(struct policy *p);
+
+/* For a chunk that needs no choice, or gives its turn up. Waits. Nothing, when the turn is over. */
+void policy_pass(struct policy *p, uint64_t turn);
+
+/* Its pipeline, ready for chunk_encode. Any number of workers. Waits for its turn, unless that is over. */
 NODISCARD int policy_choose(struct policy *p, struct scratch *s, const struct policy_chunk *c,
 			    struct pipeline *out);
 
@@ -85,9 +98,6 @@ struct policy_guest {
  * on with that and the pipeline of the origin. No chunk is being encoded.
  */
 bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted);
-
-/* How that went. */
-void policy_learn(struct policy *p, uint64_t bytes, uint64_t stored);
 
 /* The pipeline of the chunks to come, as a frame's header would name it. */
 struct pipeline policy_header(struct policy *p);

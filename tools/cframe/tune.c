@@ -34,6 +34,7 @@ struct work {
 	struct tune_report first; /* of the first chunk */
 	struct pipeline chosen;   /* for the first chunk */
 	struct sum tuned;         /* as a daemon would write: choosing again when it is time */
+	cJSON *changes;           /* where another pipeline begins */
 	double choosing;
 	unsigned nchoices;
 	struct sum each[CANDIDATES_MAX];
@@ -71,13 +72,33 @@ static int load(struct work *w, uint64_t at, struct buf *to)
 	return io_pread(w->io, at, buf_span(to));
 }
 
+static bool same(const struct pipeline *a, const struct pipeline *b)
+{
+	return a->level == b->level && a->typesize == b->typesize && a->blocksize == b->blocksize &&
+	       a->split_mode == b->split_mode && !memcmp(a->filter, b->filter, FILTER_SLOTS) &&
+	       !memcmp(a->meta, b->meta, FILTER_SLOTS);
+}
+
+static void note_change(struct work *w, uint64_t at)
+{
+	char text[PIPELINE_TEXT_MAX];
+	cJSON *one = cJSON_CreateObject();
+	pipeline_format(&w->tuned.pipeline, text);
+	cJSON_AddNumberToObject(one, "at", (double)at);
+	cJSON_AddStringToObject(one, "pipeline", text);
+	cJSON_AddItemToArray(w->changes, one);
+}
+
 static int choose(struct work *w, uint64_t at, struct tune_report *r)
 {
 	struct tune_input in = {buf_view(&w->head), buf_view(&w->chunk), at};
+	struct pipeline before = w->tuned.pipeline;
 	double start = seconds();
 	TRY(tune_choose(w->s, &w->goal, &in, &w->tuned.pipeline, r));
 	w->choosing += seconds() - start;
 	w->nchoices++;
+	if (!at || !same(&before, &w->tuned.pipeline))
+		note_change(w, at);
 	if (at)
 		return 0;
 	w->first = *r;
@@ -92,30 +113,20 @@ static int choose(struct work *w, uint64_t at, struct tune_report *r)
 static int walk(struct work *w)
 {
 	struct tune_report r = {0};
-	uint64_t since = 0, bytes = 0, stored = 0;
+	uint64_t since = 0;
 	TRY(load(w, 0, &w->head));
 	for (uint64_t at = 0; at < w->size; at += w->step) {
 		TRY(load(w, at, &w->chunk));
-		if (!at || !tune_still_good(&r, since, bytes, stored)) {
+		if (!at || !tune_still_good(&r, since, buf_view(&w->chunk))) {
 			TRY(choose(w, at, &r));
 			since = 0;
 		}
-		uint64_t before = w->tuned.stored;
 		TRY(measure(w, &w->tuned));
-		bytes = w->chunk.n;
-		stored = w->tuned.stored - before;
 		since += w->step;
 		for (unsigned i = 0; i < w->n; i++)
 			TRY(measure(w, &w->each[i]));
 	}
 	return 0;
-}
-
-static bool same(const struct pipeline *a, const struct pipeline *b)
-{
-	return a->level == b->level && a->typesize == b->typesize && a->blocksize == b->blocksize &&
-	       a->split_mode == b->split_mode && !memcmp(a->filter, b->filter, FILTER_SLOTS) &&
-	       !memcmp(a->meta, b->meta, FILTER_SLOTS);
 }
 
 static void add_sum(cJSON *to, const struct sum *s, bool chosen)
@@ -132,7 +143,7 @@ static void add_sum(cJSON *to, const struct sum *s, bool chosen)
 	cJSON_AddBoolToObject(to, "chosen", chosen);
 }
 
-static void describe(cJSON *to, const char *file, const struct work *w)
+static void describe(cJSON *to, const char *file, struct work *w)
 {
 	cJSON_AddStringToObject(to, "file", file);
 	cJSON_AddNumberToObject(to, "size", (double)w->size);
@@ -144,6 +155,8 @@ static void describe(cJSON *to, const char *file, const struct work *w)
 	struct sum tuned = w->tuned;
 	tuned.pipeline = w->chosen;
 	add_sum(cJSON_AddObjectToObject(to, "tuned"), &tuned, true);
+	cJSON_AddItemToObject(to, "changes", w->changes);
+	w->changes = NULL;
 	cJSON *list = cJSON_AddArrayToObject(to, "candidates");
 	for (unsigned i = 0; i < w->n; i++) {
 		cJSON *one = cJSON_CreateObject();
@@ -192,6 +205,7 @@ static void print_table(const cJSON *of)
 static void work_free(struct work *w)
 {
 	io_close(w->io);
+	cJSON_Delete(w->changes);
 	buf_free(&w->head);
 	buf_free(&w->chunk);
 	buf_free(&w->stored);
@@ -218,6 +232,7 @@ static int tune_file(struct scratch *s, const char *file, bool all, cJSON *to)
 	w->s = s;
 	w->goal = (struct tune_goal){.free_codec = true, .free_blocksize = true};
 	pipeline_default(&w->goal.base);
+	w->changes = cJSON_CreateArray();
 	int rc = open_plain(file, &w->io);
 	if (rc == 0)
 		rc = io_size(w->io, &w->size);

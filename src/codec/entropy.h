@@ -1,0 +1,36 @@
+/* Bits that an ideal order-0 coder needs. Floor-internal. */
+#ifndef CODEC_ENTROPY_H
+#define CODEC_ENTROPY_H
+
+#include <stdint.h>
+#include <string.h>
+
+#define ENTROPY_MAX (32u << 10) /* counts add up to no more than this */
+
+/*
+ * 4096 * log2(x), within 0.1 %: the exponent of a float, and a parabola between powers of
+ * two. Whole numbers only, so that it is the same everywhere, and no branch, so that the
+ * compiler uses vectors. 0 gives a number that does not matter.
+ */
+static inline uint32_t entropy_log2(uint32_t x)
+{
+	float real = (float)(int32_t)x;
+	uint32_t bits;
+	memcpy(&bits, &real, sizeof bits);
+	uint32_t linear = (bits >> 11) - (127u << 12), f = linear & 4095;
+	return linear + ((((f * (4096 - f)) >> 10) * 1416) >> 14);
+}
+
+/* In 1/4096 bits. */
+static inline uint32_t entropy_of(const uint32_t count[static 256])
+{
+	uint32_t n = 0, sum = 0;
+	for (unsigned i = 0; i < 256; i++) {
+		n += count[i];
+		sum += count[i] * entropy_log2(count[i]);
+	}
+	uint32_t all = n ? n * entropy_log2(n) : 0;
+	return all > sum ? all - sum : 0;
+}
+
+#endif

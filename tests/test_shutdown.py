@@ -1,0 +1,219 @@
+"""Real power cuts, as far as software can make them: the file system below the mount is shut down without writing its
+log (FS_IOC_SHUTDOWN), the daemon is killed, the log is replayed. SQLite on the mount knows what it was promised.
+
+CFRAMEFS_TEST_SHUTDOWNS says how often for each file system and journal; CFRAMEFS_SEED chooses other stories.
+"""
+
+import errno
+import fcntl
+import os
+import random
+import sqlite3
+import struct
+import subprocess
+import threading
+import time
+
+import pytest
+
+from libcrash import list_metalayers
+from libdata import blob
+from libmount import SLOWNESS, umount, wait_until
+
+ROUNDS = int(os.environ.get("CFRAMEFS_TEST_SHUTDOWNS") or 2)
+SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
+FS_IOC_SHUTDOWN, NOLOGFLUSH = 0x8004587D, 2
+MAKE = {"ext4": ("64M", ["mkfs.ext4", "-q", "-F"]), "xfs": ("320M", ["mkfs.xfs", "-q", "-f"])}
+JOURNALS = {"wal": ("WAL", "FULL"), "rollback": ("DELETE", "EXTRA"), "no sync": ("WAL", "OFF")}
+OPTIONS = "chunksize=64K,blocksize=16K,commit=1"
+
+
+class Unsound(Exception):
+    """The database is not what it was at any time."""
+
+
+class Disk:
+    """A file system in a file, mounted on a loop device."""
+
+    def __init__(self, work, kind, tool):
+        size, make = MAKE[kind]
+        self.image, self.top = work / "image", work / "disk"
+        self.top.mkdir()
+        with open(self.image, "wb") as f:
+            f.truncate(int(size[:-1]) << 20)
+        subprocess.run([tool(make[0]), *make[1:], self.image], check=True, capture_output=True, timeout=60 * SLOWNESS)
+        self.mounted = False
+
+    def mount(self):
+        got = subprocess.run(["mount", "-o", "loop", self.image, self.top], capture_output=True, text=True,
+                             timeout=60 * SLOWNESS)
+        self.mounted = got.returncode == 0
+        return got.stderr if got.returncode else None
+
+    def umount(self):
+        if self.mounted:
+            wait_until(lambda: umount(self.top).returncode == 0, 30, f"umount of {self.top}")
+        self.mounted = False
+
+    def shut_down(self):
+        """All that is not on the disk by now never gets there."""
+        fd = os.open(self.top, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(fd, FS_IOC_SHUTDOWN, struct.pack("I", NOLOGFLUSH))
+        finally:
+            os.close(fd)
+
+
+@pytest.fixture
+def disk(request, work, tool, root):
+    made = Disk(work, request.param, tool)
+    why = made.mount()
+    if why:
+        pytest.skip(f"no loop mounts here: {why.strip()}")
+    try:
+        made.shut_down()
+    except OSError as error:
+        made.umount()
+        assert error.errno in (errno.ENOTTY, errno.EPERM, errno.EOPNOTSUPP, errno.EINVAL), error
+        pytest.skip(f"no shutdown of {request.param} here: {error}")
+    made.umount()
+    yield made
+    if made.mounted:  # a failed test, and perhaps a daemon that died: nothing stays behind
+        umount(made.top, "-l")
+
+
+def row(n):
+    return blob(n, random.Random(n).choice([10, 300, 5000, 40_000]), "text" if n % 2 else "noise")
+
+
+class Writer:
+    """Commits rows 1, 2, 3 ... to the database until the disk is gone."""
+
+    def __init__(self, path, journal):
+        self.path = path
+        self.mode, self.synchronous = JOURNALS[journal]
+        self.acknowledged = 0
+        self.stop = False
+
+    def open(self, synchronous):
+        db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        db.execute(f"PRAGMA journal_mode={self.mode}")
+        db.execute(f"PRAGMA synchronous={synchronous}")
+        db.execute("PRAGMA wal_autocheckpoint=20")
+        return db
+
+    def begin(self):
+        db = self.open("EXTRA")
+        db.execute("CREATE TABLE t (n INTEGER PRIMARY KEY, data BLOB)")
+        db.close()
+
+    def run(self, first):
+        try:
+            db = self.open(self.synchronous)
+            for n in range(first, first + 100_000):
+                db.execute("BEGIN")
+                db.execute("INSERT INTO t VALUES (?, ?)", (n, row(n)))
+                for old in range(n % 7 + 1, n, 7):  # rows of all ages change, and are as they should be again
+                    db.execute("UPDATE t SET data = zeroblob(20000) WHERE n = ?", (old,))
+                    db.execute("UPDATE t SET data = ? WHERE n = ?", (row(old), old))
+                db.execute("COMMIT")
+                self.acknowledged = n
+                if self.stop:  # without syncs nobody would ever notice
+                    return
+        except sqlite3.Error:
+            pass
+        finally:
+            try:
+                db.close()
+            except (sqlite3.Error, UnboundLocalError):
+                pass
+
+    def check(self):
+        """How many rows there are; all are whole, and none is missing in between."""
+        db = sqlite3.connect(self.path)
+        if (said := db.execute("PRAGMA integrity_check").fetchall()) != [("ok",)]:
+            raise Unsound(said)
+        found = db.execute("SELECT n, data FROM t ORDER BY n").fetchall()
+        db.close()
+        wrong = [n for i, (n, data) in enumerate(found) if n != i + 1 or bytes(data) != row(n)]
+        if wrong:
+            raise Unsound(f"{len(found)} rows, these are wrong or out of place: {wrong}")
+        return len(found)
+
+
+def cut(m, disk, writer, rng, first):
+    """The disk goes in the middle of some transaction. How many rows were acknowledged before that."""
+    writer.stop = False
+    thread = threading.Thread(target=writer.run, args=(first,))
+    thread.start()
+    enough = first + rng.randrange(12)
+    wait_until(lambda: writer.acknowledged >= enough or not thread.is_alive(), 60, "transactions")
+    time.sleep(rng.random() * 0.02)
+    before = writer.acknowledged
+    disk.shut_down()
+    writer.stop = True
+    thread.join()
+    m.kill()
+    disk.umount()
+    assert disk.mount() is None
+    return before
+
+
+def rounds(mount, disk, journal, count):
+    """Yields (rows acknowledged before, rows acknowledged, rows found) of each power cut."""
+    assert disk.mount() is None
+    (disk.top / "backing").mkdir()
+    os.sync()
+    m = mount(OPTIONS, backing=disk.top / "backing").allow("^cframefs: (error|warning)")
+    writer = Writer(m.mnt / "db", journal)
+    writer.begin()
+    rng, there = random.Random(f"{SEED} {journal}"), 0
+    try:
+        for _ in range(count):
+            before = cut(m, disk, writer, rng, there + 1)
+            m.start()
+            there = writer.check()
+            yield before, writer.acknowledged, there
+            writer.acknowledged = there
+        m.unmount()
+        check_frames(disk.top / "backing")
+    finally:
+        m.kill()
+        disk.umount()
+
+
+def check_frames(backing):
+    import libblosc
+    for path in backing.glob("*.b2frame"):
+        if path.stat().st_size:
+            schunk = libblosc.open_frame(path)
+            libblosc.chunk_bytes(schunk)
+            list_metalayers(schunk)
+
+
+@pytest.mark.parametrize("journal", ["wal", "rollback"])
+@pytest.mark.parametrize("disk", MAKE, indirect=True)
+@pytest.mark.watchdog(120 + 10 * ROUNDS)
+def test_what_sqlite_was_promised_is_there(mount, disk, blosc2, journal, request, record_property):
+    print(f"CFRAMEFS_SEED={SEED}")
+    rows = 0
+    for _, acknowledged, found in rounds(mount, disk, journal, ROUNDS):
+        assert acknowledged <= found <= acknowledged + 1
+        rows = found
+    kind = request.node.callspec.params["disk"]
+    record_property("figure", f"shutdown, {kind}, {journal}: {ROUNDS} rounds, {rows} rows")
+
+
+@pytest.mark.parametrize("disk", MAKE, indirect=True)
+@pytest.mark.watchdog(200)
+def test_without_syncs_something_is_lost(mount, disk, blosc2):
+    """The negative control: the shutdown takes away what was not synced, or the tests above show nothing."""
+    lost = 0
+    try:
+        for before, _, found in rounds(mount, disk, "no sync", 10):
+            lost += max(0, before - found)
+            if lost:
+                break
+    except (Unsound, sqlite3.Error):
+        return  # not even a sound database
+    assert lost > 0

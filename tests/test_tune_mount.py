@@ -1,0 +1,82 @@
+"""What the tuner does in a mount: the same frame for the same bytes, whoever gets to its chunks first."""
+
+import mmap
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from libposix import sync
+from test_tune import audio_i2, image_u1, noise, records, text, walk_f8
+
+
+def tar_of_kinds():
+    """Six megabytes whose nature changes, inside of chunks too."""
+    kinds = [text(), walk_f8()[:700_000], noise()[:900_000], audio_i2(), records().tobytes(), bytes(300_000), image_u1()]
+    return b"".join(kinds) + text()[:12345]
+
+
+def chunks_of(blosc2, path):
+    """Each chunk's bytes as stored: header, pipeline and all."""
+    frame = blosc2.open(str(path), mode="r")
+    return [frame.get_chunk(i) for i in range(frame.nchunks)]
+
+
+def content(frame, n):
+    return b"".join(frame.decompress_chunk(i) for i in range(frame.nchunks))[:n]
+
+
+def write_in_order(path, data, piece=1 << 18):
+    """Past the page cache, which would send pages in an order and at times of its own."""
+    with mmap.mmap(-1, piece) as aligned:
+        fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_DIRECT)
+        try:
+            for at in range(0, len(data), piece):
+                aligned[:len(data[at:at + piece])] = data[at:at + piece]
+                os.write(fd, aligned)
+            os.ftruncate(fd, len(data))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+@pytest.mark.parametrize("options", ["", "tune=size", "codec=lz4", "chunksize=64K"])
+def test_same_bytes_same_frame(mount, blosc2, options):
+    data = tar_of_kinds()
+    seen = []
+    for workers in (1, 4, 4, 3):
+        m = mount(",".join(filter(None, [options, f"workers={workers},commit=0"])))
+        for name in ("a", "b"):
+            write_in_order(m.mnt / name, data)
+        m.unmount()
+        for name in ("a", "b"):
+            path = m.stored(name)
+            assert content(blosc2.open(str(path), mode="r"), len(data)) == data
+            seen.append(chunks_of(blosc2, path))
+            path.unlink()
+    assert all(one == seen[0] for one in seen[1:])
+    assert len({chunk[16:32] for chunk in seen[0]}) >= 3, "one pipeline for all: the data does not test anything"
+
+
+def test_many_files_at_once(mount, blosc2):
+    """Chunks of several files share the workers: each still has its choices in its own order."""
+    data = [tar_of_kinds(), walk_f8() * 3, text() * 2 + walk_f8()]
+    m = mount("workers=4,commit=0")
+    with ThreadPoolExecutor(9) as pool:
+        list(pool.map(lambda i: write_in_order(m.mnt / f"f{i}", data[i % 3]), range(9)))
+    m.unmount()
+    first = [chunks_of(blosc2, m.stored(f"f{i}")) for i in range(3)]
+    for i in range(9):
+        assert chunks_of(blosc2, m.stored(f"f{i}")) == first[i % 3]
+        assert content(blosc2.open(str(m.stored(f"f{i}")), mode="r"), 1 << 30) == data[i % 3]
+
+
+def test_incompressible_is_no_larger(mount):
+    m = mount()
+    data = np.random.default_rng(1).bytes(5_000_001)
+    (m.mnt / "noise").write_bytes(data)
+    sync(m.mnt / "noise")
+    assert m.stored("noise").stat().st_blocks * 512 <= len(data) * 1.002 + 4096 + 4096  # whole blocks
+    m.remount()
+    assert (m.mnt / "noise").read_bytes() == data
