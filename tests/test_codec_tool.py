@@ -26,7 +26,8 @@ class Refused(Exception):
 class Tool:
     """A codec_tool that serves requests; one process for a whole test file."""
 
-    def __init__(self, level=None):
+    def __init__(self, level=None, program="codec_tool"):
+        self.program = BUILD / "tests" / "c" / program
         env = dict(os.environ)
         if level:
             env["CPU_MASK"] = level
@@ -34,7 +35,7 @@ class Tool:
         self.start()
 
     def start(self):
-        self.proc = subprocess.Popen([BUILD / "tests" / "c" / "codec_tool", "serve"],
+        self.proc = subprocess.Popen([self.program, "serve"],
                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env)
 
     def ask(self, op, text="", data=b"", item=0, blocksize=0, split=0, use_dict=False):
