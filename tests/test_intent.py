@@ -61,6 +61,11 @@ def records(path):
     return found
 
 
+def generation(path):
+    """Of the first record, also when it is needed no more."""
+    return struct.unpack_from("<Q", path.read_bytes(), 32)[0]
+
+
 def crash(m, *fds):
     """SIGKILL; the descriptors of the dead mount are of no use any more."""
     m.kill()
@@ -120,8 +125,9 @@ def test_the_frame_catches_up(mount):
     inode = log_of(m).stat().st_ino
     wait_until(lambda: not records(log_of(m)), 20, "the log forgets what its frame has")
     check(m.stored("a"), bytes(model), random.Random(1))
+    first = generation(log_of(m))
     patch(fd, model, 3)
-    assert records(log_of(m)) and log_of(m).stat().st_ino == inode  # the same file, used anew
+    assert generation(log_of(m)) > first and log_of(m).stat().st_ino == inode  # the same file, used anew
     crash(m, fd)
     m.start()
     assert (m.mnt / "a").read_bytes() == model
