@@ -1,6 +1,7 @@
 """The intent log: what an fsync put there survives the daemon, and comes into the frame at the next mount."""
 
 import contextlib
+import errno
 import os
 import random
 import shutil
@@ -357,6 +358,82 @@ def test_a_frame_that_cannot_be_opened(logged):
     rewrite(m, frame, log)
     m.start()
     assert (m.mnt / "a").read_bytes() == states[-1]
+
+
+class Fault:
+    """Lets the n-th backing call of a kind fail (struct control of fault_inject.c)."""
+
+    WRITE, SPACE, SYNC, NAME = 2, 4, 8, 16
+
+    def __init__(self, m, path):
+        self.m, self.path, self.plain = m, path, m.argv
+        self.set(0)
+        m.argv = ["env", f"FAULT_INJECT={path}", f"LD_PRELOAD={BUILD}/tests/c/fault_inject.so",
+                  f"ASAN_OPTIONS=verify_asan_link_order=0:{os.environ.get('ASAN_OPTIONS', '')}", *m.argv]
+
+    def set(self, n, calls=0, error=errno.ENOSPC, forever=0):
+        control = struct.pack("=qIIIIII32x", 0, 0, error, calls, forever, 0, 0)
+        with open(self.path, "r+b" if self.path.exists() else "wb") as f:
+            f.write(control)
+            f.flush()
+            f.seek(0)
+            f.write(struct.pack("=q", n))
+
+    def off(self):
+        self.set(0)
+        self.m.argv = self.plain
+
+
+def test_a_disk_that_is_full_at_the_mount(logged, work):
+    """Nothing of the log is applied to a frame, or all of it: here at the second try."""
+    m, fd, states = logged
+    crash(m, fd)
+    fault = Fault(m, work / "fault")
+    fault.set(1, Fault.WRITE, forever=1)
+    m.allow("what was synced last is not in it", "keeps the intent log").start()
+    assert (m.mnt / "a").read_bytes() == states[0]
+    fault.off()
+    m.unmount()
+    (m.backing / ASIDE).rename(log_of(m))
+    m.start()
+    assert (m.mnt / "a").read_bytes() == states[-1]
+
+
+@pytest.mark.parametrize("calls", [Fault.WRITE, Fault.SPACE, Fault.SYNC, Fault.NAME])
+def test_a_call_that_fails(mount, work, calls):
+    """An fsync that succeeds has made its bytes safe, whatever failed on the way to that."""
+    m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    m.start()
+    fd, model = made(m)
+    for n in range(1, 5):
+        safe, states = bytes(model), []
+        fault.set(n, calls, errno.EIO)
+        for seed in range(3):
+            try:
+                patch(fd, model, 10 * n + seed)
+                safe, states = bytes(model), []
+            except OSError:
+                states.append(bytes(model))
+        fault.set(0)
+        crash(m, fd)
+        m.start()
+        model = bytearray((m.mnt / "a").read_bytes())
+        assert model in [safe, *states], n
+        fd = os.open(m.mnt / "a", os.O_RDWR)
+    os.close(fd)
+
+
+def test_removed_files_leave_the_log(mount):
+    m = mount("commit=2,chunksize=64K")
+    fd, model = made(m)
+    patch(fd, model, 2)
+    (m.mnt / "a").unlink()
+    patch(fd, model, 3)
+    os.close(fd)
+    wait_until(lambda: not records(log_of(m)), 20, "nobody needs the log")
+    m.unmount()
+    assert not os.listdir(m.backing)
 
 
 @pytest.mark.concurrent

@@ -309,7 +309,7 @@ static void forget_changes(struct file *f)
 	file_enter_alone(f);
 	drop_dirty(f);
 	f->gone = true;
-	intent_done(f->fs->intent, &f->mark);
+	intent_removed(f->fs->intent, &f->mark);
 	budget_file_clean(f->fs->budget, f);
 	file_leave_alone(f);
 }

@@ -31,6 +31,7 @@ struct intent {
 	unsigned needed;           /* files with records that are needed */
 	int owed[MAX_OWED];
 	unsigned nowed;
+	unsigned removed;          /* files that have no name any more: that has to be durable first */
 	double last;               /* when a record came */
 };
 
@@ -302,6 +303,31 @@ void intent_keep_aside(struct intent *log, struct intent_mark *mark)
 	pthread_mutex_unlock(&log->lock);
 }
 
+void intent_removed(struct intent *log, struct intent_mark *mark)
+{
+	if (!log)
+		return;
+	pthread_mutex_lock(&log->lock);
+	log->removed += mark->logged;
+	mark->logged = false;
+	pthread_mutex_unlock(&log->lock);
+}
+
+/* A name that came back after a power cut would be that of a file without what was synced. */
+static void settle_removed(struct intent *log, unsigned n)
+{
+	struct intent_mark mark = {.logged = true};
+
+	if (n && syncfs(log->backing->lock) < 0) {
+		pthread_mutex_lock(&log->lock);
+		log->removed += n; /* the next time */
+		pthread_mutex_unlock(&log->lock);
+		return;
+	}
+	for (; n; n--, mark.logged = true)
+		intent_done(log, &mark);
+}
+
 void intent_settle(struct intent *log)
 {
 	int fds[MAX_OWED];
@@ -312,7 +338,10 @@ void intent_settle(struct intent *log)
 	unsigned n = log->nowed;
 	memcpy(fds, log->owed, n * sizeof *fds);
 	log->nowed = 0;
+	unsigned removed = log->removed;
+	log->removed = 0;
 	pthread_mutex_unlock(&log->lock);
+	settle_removed(log, removed);
 	for (unsigned i = 0; i < n; i++) {
 		struct intent_mark mark = {.logged = true};
 		bool safe = fdatasync(fds[i]) == 0;

@@ -59,6 +59,9 @@ void intent_done(struct intent *log, struct intent_mark *mark);
  */
 bool intent_owe(struct intent *log, struct intent_mark *mark, int fd);
 
+/* The file has no name any more, and nobody uses it. */
+void intent_removed(struct intent *log, struct intent_mark *mark);
+
 /* Syncs what is owed. */
 void intent_settle(struct intent *log);
 

@@ -317,6 +317,9 @@ static void finish(struct replay *x, int rc)
 	}
 	if (x->applied)
 		log_info("intent log: %u files got what was synced last", x->applied);
+	/* Frames that have it all, and names that are gone, were perhaps never synced: the log goes after them. */
+	if (x->n && rc >= 0 && syncfs(x->fd) < 0)
+		rc = -errno;
 	if (rc < 0 || x->failed || x->foreign)
 		put_aside(x);
 	else if (unlinkat(x->fs->backing.root, INTENT_NAME, 0) < 0)
