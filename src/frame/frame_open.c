@@ -1,6 +1,7 @@
 /* Opening a frame: FORMAT.md 9.7, with the checks of 16. */
 #include "frame/frame_impl.h"
 #include "frame/header.h"
+#include "frame/io_ahead.h"
 #include "frame/msgpack.h"
 #include "frame/range.h"
 #include "frame/trailer.h"
@@ -361,16 +362,23 @@ static void rewrite_header(struct frame *f)
 
 int frame_load(struct frame *f, bool sparse)
 {
+	struct io *io = f->io;
+	struct io_ahead ahead;
 	bool repaired;
-	TRY(load_newest(f, sparse, &repaired));
+	f->io = io_ahead_init(&ahead, io);
+	int rc = load_newest(f, sparse, &repaired);
+	f->io = io;
+	TRY(rc);
 	f->went_back = repaired;
 	if (repaired)
 		rewrite_header(f);
 	return 0;
 }
 
-int frame_probe(struct io *io, struct frame_info *info)
+int frame_probe(struct io *file, struct frame_info *info)
 {
+	struct io_ahead ahead;
+	struct io *io = io_ahead_init(&ahead, file);
 	struct frame *f;
 	bool repaired;
 	int rc = frame_read_info(io, false, info);

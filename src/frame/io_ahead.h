@@ -1,0 +1,29 @@
+/*
+ * An io for the time of opening a frame: its first and last bytes are read once, in one piece each, or in
+ * one for both when the file is small. Parsing asks for a dozen little pieces of them.
+ *
+ * The first bytes are read before the last ones, as they have to be of a file that somebody may be
+ * committing to: its old roots stay, so that an old header finds its trailer. Everything else, the
+ * size and all writes go to the io below.
+ */
+#ifndef FRAME_IO_AHEAD_H
+#define FRAME_IO_AHEAD_H
+
+#include "frame/io.h"
+
+#define IO_AHEAD_HEAD 512
+#define IO_AHEAD_TAIL 8192
+
+struct io_ahead {
+	struct io io;
+	struct io *under; /* borrowed */
+	bool tried;
+	uint64_t tail_at;
+	size_t nhead, ntail;
+	uint8_t head[IO_AHEAD_HEAD], tail[IO_AHEAD_TAIL];
+};
+
+/* Nothing is read before the first pread. There is nothing to close. */
+struct io *io_ahead_init(struct io_ahead *a, struct io *under);
+
+#endif
