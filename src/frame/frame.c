@@ -213,6 +213,14 @@ void frame_set_pipeline(struct frame *f, const struct pipeline *p)
 	frame_check(f);
 }
 
+void frame_set_chunk_size(struct frame *f, uint32_t chunk_size)
+{
+	assert(f->nbytes == 0 && chunk_size > 0 && chunk_size <= CHUNK_MAX_NBYTES);
+	f->info.chunk_size = chunk_size;
+	set_dirty(f);
+	frame_check(f);
+}
+
 /*
  * The short last chunk: growing makes the old one too short for its span,
  * shrinking makes the new one too long. A hole fits every span.

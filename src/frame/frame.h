@@ -65,10 +65,13 @@ NODISCARD int frame_open_sparse_take(struct frame **f, int dirfd);
 
 /*
  * Makes an empty frame in an empty file: header and trailer, 132 bytes, readable at once
- * by everyone. chunk_size is fixed for its life. Takes `io` in every case.
+ * by everyone. chunk_size is fixed once there is a chunk. Takes `io` in every case.
  */
 NODISCARD int frame_create_take(struct frame **f, struct io *io, const struct pipeline *p,
 				uint32_t chunk_size);
+
+/* Another size of the chunks to come, of a frame that has none. */
+void frame_set_chunk_size(struct frame *f, uint32_t chunk_size);
 
 void frame_close(struct frame *f); /* NULL is fine; commits nothing */
 

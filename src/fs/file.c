@@ -30,13 +30,47 @@ static void revalidate(struct file *f)
 	n->seen = st;
 }
 
+struct options file_options(const struct file *f)
+{
+	return wish_apply(&f->fs->opt, &f->wish);
+}
+
+/* By the name that it has in the mount, and by its attributes. */
+static void load_wish(struct file *f)
+{
+	char name[NAME_MAX + 1], path[BACKING_PATH_MAX];
+
+	f->wish = (struct wish){0};
+	if (inode_kind(f->inode) != NODE_FRAME)
+		return;
+	if (f->fs->opt.rules) {
+		inode_name(f->fs->inodes, f->inode, name);
+		name[strlen(name) - strlen(names_suffix(name))] = 0;
+		rules_match(f->fs->opt.rules, name, &f->wish);
+	}
+	backing_proc_path(f->fd, path);
+	wish_load(&f->wish, path);
+}
+
+void file_look_wish(struct file *f)
+{
+	load_wish(f);
+	struct options o = file_options(f);
+	policy_follow(&f->policy, &o, f->frame);
+	if (frame_size(f->frame) == 0)
+		file_adopt_pipeline(f);
+}
+
 /* An empty file, new or truncated, takes up what the mount says now. */
 void file_adopt_pipeline(struct file *f)
 {
-	struct pipeline p = policy_for_header(&f->fs->opt);
+	struct options o = file_options(f);
+	struct pipeline p = policy_for_header(&o);
 
+	if (o.chunksize != frame_info(f->frame)->chunk_size)
+		frame_set_chunk_size(f->frame, (uint32_t)o.chunksize);
 	frame_set_pipeline(f->frame, &p);
-	policy_follow(&f->policy, &f->fs->opt, f->frame);
+	policy_follow(&f->policy, &o, f->frame);
 	f->items_whole = true;
 }
 
@@ -105,14 +139,15 @@ static void tell_torn(struct file *f)
  */
 static int open_unborn(struct file *f, struct io *io)
 {
-	struct pipeline p = policy_for_header(&f->fs->opt);
+	struct options o = file_options(f);
+	struct pipeline p = policy_for_header(&o);
 
 	f->unborn = !f->writable;
 	if (f->unborn) {
 		io_close(io);
 		TRY(io_mem_open(&io, view_of("", 0)));
 	}
-	return frame_create_take(&f->frame, io, &p, (uint32_t)f->fs->opt.chunksize);
+	return frame_create_take(&f->frame, io, &p, (uint32_t)o.chunksize);
 }
 
 static int open_contiguous(struct file *f, int fd)
@@ -122,6 +157,8 @@ static int open_contiguous(struct file *f, int fd)
 
 	TRY(io_file_open(&io, fd, false));
 	f->unborn = false;
+	if (f->writable)
+		load_wish(f);
 	int rc = io_size(io, &len);
 	if (rc >= 0 && len == 0 && inode_kind(f->inode) == NODE_FRAME)
 		rc = open_unborn(f, io);
@@ -133,7 +170,8 @@ static int open_contiguous(struct file *f, int fd)
 	tell_torn(f);
 	if (f->inode->suspect)
 		frame_set_suspect(f->frame);
-	policy_follow(&f->policy, &f->fs->opt, f->frame);
+	struct options o = file_options(f);
+	policy_follow(&f->policy, &o, f->frame);
 	f->items_whole = true;
 	return 0;
 }
@@ -214,9 +252,14 @@ int file_reopen(struct file *f)
 static int make_writable(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->lock);
-	int rc = f->writable ? 0 : inode_promote(f->fs->inodes, f->inode, O_RDWR);
-	if (rc >= 0)
+	bool was = f->writable;
+	int rc = was ? 0 : inode_promote(f->fs->inodes, f->inode, O_RDWR);
+	if (rc >= 0 && !was) {
+		load_wish(f);
+		struct options o = file_options(f);
+		policy_follow(&f->policy, &o, f->frame);
 		f->writable = true;
+	}
 	if (rc >= 0 && f->unborn)
 		rc = file_reopen(f);
 	pthread_rwlock_unlock(&f->lock);
@@ -271,14 +314,14 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 }
 
 /* What is made has no name yet: whoever sees it later sees a whole, empty frame. */
-int file_init_frame(const struct fs *fs, int fd)
+int file_init_frame(const struct options *o, int fd)
 {
-	struct pipeline p = policy_for_header(&fs->opt);
+	struct pipeline p = policy_for_header(o);
 	struct frame *frame;
 	struct io *io;
 
 	TRY(io_file_open(&io, fd, false));
-	TRY(frame_create_take(&frame, io, &p, (uint32_t)fs->opt.chunksize));
+	TRY(frame_create_take(&frame, io, &p, (uint32_t)o->chunksize));
 	frame_close(frame);
 	return 0;
 }

@@ -18,6 +18,7 @@
 #include "fs/sidecar.h"
 #include "fs/streams.h"
 #include "fs/touched.h"
+#include "fs/wish.h"
 #include "frame/frame.h"
 
 #include <stdatomic.h>
@@ -40,6 +41,7 @@ struct file {
 	bool unborn;           /* the file has no bytes yet: its empty frame is in memory */
 	bool lost;             /* what was given up could not even be read anew: all fails */
 	struct policy policy;  /* pipelines of the chunks that we write; has a lock of its own */
+	struct wish wish;      /* of a file that is written; loaded when it gets writable */
 	bool items_whole;      /* chunks of whole items may be there (policy.h) */
 	atomic_bool wants_commit; /* replaced chunks pile up that a commit makes free */
 	struct dirty dirty;
@@ -76,7 +78,7 @@ NODISCARD int file_get(struct fs *fs, struct inode *n, bool writable, struct fil
 NODISCARD int file_reopen(struct file *f);
 
 /* Makes an empty file, just created and still without a name, an empty frame. Borrows fd. */
-NODISCARD int file_init_frame(const struct fs *fs, int fd);
+NODISCARD int file_init_frame(const struct options *o, int fd);
 
 /* As file_get for writing, of a frame just made, open at `fd`; takes it in every case. */
 NODISCARD int file_create_take(struct fs *fs, struct inode *n, int fd, struct file **f);
@@ -86,6 +88,12 @@ void file_put(struct fs *fs, struct inode *n);
 
 /* The first bytes are about to come into an empty file. The lock is held for writing. */
 void file_adopt_pipeline(struct file *f);
+
+/* The options of the mount, with what is wished for this file. */
+struct options file_options(const struct file *f);
+
+/* Wishes as they are now: attributes have changed. Alone with the file (file_enter_alone). */
+void file_look_wish(struct file *f);
 
 uint64_t file_size(struct file *f);
 

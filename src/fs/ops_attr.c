@@ -210,6 +210,18 @@ static bool is_stats(fuse_ino_t ino, const char *name)
 	return ino == FUSE_ROOT_ID && strcmp(name, STATS_XATTR) == 0;
 }
 
+/* What says how a file, or those in a directory, shall be stored. */
+static bool is_wish(const struct inode *n, const char *name)
+{
+	return (inode_kind(n) == NODE_FRAME || n->type == S_IFDIR) && wish_word(name);
+}
+
+/* EOPNOTSUPP is what the backing file system says of its attributes, not of a frame. */
+static void reply_change(fuse_req_t req, int rc)
+{
+	fuse_reply_err(req, rc == -EBADMSG ? EIO : rc < 0 ? -rc : 0);
+}
+
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
 		 int flags)
 {
@@ -217,6 +229,11 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 	struct inode *n = ops_inode(fs, ino);
 	char path[BACKING_PATH_MAX];
 
+	if (is_wish(n, name)) {
+		struct xattr_change x = {name, value, size, flags};
+		reply_change(req, xattr_change(fs, n, &x));
+		return;
+	}
 	int rc = xattr_is_ours(n, name) || is_stats(ino, name) ? -EPERM : xattr_path(fs, n, path);
 	if (rc >= 0) {
 		rc = setxattr(path, name, value, size, flags) < 0 ? -errno : 0;
@@ -235,6 +252,11 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 	struct inode *n = ops_inode(fs, ino);
 	char path[BACKING_PATH_MAX];
 
+	if (is_wish(n, name)) {
+		struct xattr_change x = {.name = name};
+		reply_change(req, xattr_change(fs, n, &x));
+		return;
+	}
 	int rc = xattr_path(fs, n, path);
 	if (rc >= 0) {
 		rc = removexattr(path, name) < 0 ? -errno : 0;
@@ -280,6 +302,17 @@ static void get_stats(fuse_req_t req, size_t size)
 	buf_free(&value);
 }
 
+static bool is_stored(struct fs *fs, struct inode *n, const char *name)
+{
+	char path[BACKING_PATH_MAX];
+
+	if (xattr_path(fs, n, path) < 0)
+		return false;
+	bool stored = getxattr(path, name, NULL, 0) >= 0;
+	inode_unpin(fs->inodes, n);
+	return stored;
+}
+
 void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct fs *fs = ops_fs(req);
@@ -292,7 +325,7 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 		return;
 	}
 	ssize_t rc = buf_reserve(&value, size);
-	if (rc >= 0 && xattr_is_ours(n, name)) {
+	if (rc >= 0 && xattr_is_ours(n, name) && !(is_wish(n, name) && is_stored(fs, n, name))) {
 		get_ours(req, n, name, size);
 		buf_free(&value);
 		return;

@@ -2,6 +2,7 @@
 #include "fs/ops.h"
 #include "fs/sidecar.h"
 #include "fs/times.h"
+#include "fs/wish.h"
 
 #include <dirent.h>
 #include <limits.h>
@@ -132,16 +133,45 @@ struct making {
 	bool unchecked;     /* that there is nothing of that name is not quite sure */
 };
 
-/* Writing takes set-id bits away from a file of a caller whose identity is worn. */
-static int init_frame(struct making *m)
+/* With what its directory and the rules ask for; the attributes are there before the name. */
+static int init_frame(struct making *m, int dirfd)
 {
+	char dir[BACKING_PATH_MAX], path[BACKING_PATH_MAX];
+	struct wish w = {0};
 	struct stat st = {0};
 
+	/* Writing takes set-id bits away from a file of a caller whose identity is worn. */
 	if (m->mode & (S_ISUID | S_ISGID) && fstat(m->fd, &st) < 0)
 		return -errno;
-	TRY(file_init_frame(m->fs, m->fd));
+	backing_proc_path(dirfd, dir);
+	backing_proc_path(m->fd, path);
+	rules_match(m->fs->opt.rules, m->name, &w);
+	wish_load(&w, dir);
+	if (w.own)
+		wish_inherit(dir, path);
+	struct options o = wish_apply(&m->fs->opt, &w);
+	TRY(file_init_frame(&o, m->fd));
 	if (st.st_mode & (S_ISUID | S_ISGID) && fchmod(m->fd, st.st_mode & 07777) < 0)
 		return -errno;
+	return 0;
+}
+
+/* A new directory hands on what it gets. */
+static int make_dir(struct making *m, int dirfd, const char *backing)
+{
+	char dir[BACKING_PATH_MAX], path[BACKING_PATH_MAX];
+	struct wish w = {0};
+
+	if (mkdirat(dirfd, backing, m->mode & 07777) < 0)
+		return -errno;
+	backing_proc_path(dirfd, dir);
+	wish_load(&w, dir);
+	int fd = w.own ? openat(dirfd, backing, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	if (fd >= 0) {
+		backing_proc_path(fd, path);
+		wish_inherit(dir, path);
+		close(fd);
+	}
 	return 0;
 }
 
@@ -164,7 +194,7 @@ static int make_frame_file(struct making *m, int dirfd, const char *backing)
 	}
 	if (m->fd < 0)
 		return -errno;
-	int rc = m->ready ? 0 : init_frame(m);
+	int rc = m->ready ? 0 : init_frame(m, dirfd);
 	m->ready = rc >= 0;
 	if (rc < 0 && named)
 		(void)unlinkat(dirfd, backing, 0);
@@ -180,7 +210,7 @@ static int make_node(struct making *m, int dirfd, const char *backing)
 
 	switch (m->mode & S_IFMT) {
 	case S_IFREG: return make_frame_file(m, dirfd, backing);
-	case S_IFDIR: rc = mkdirat(dirfd, backing, m->mode & 07777); break;
+	case S_IFDIR: return make_dir(m, dirfd, backing);
 	case S_IFLNK: rc = symlinkat(m->target, dirfd, backing); break;
 	default: rc = mknodat(dirfd, backing, m->mode, m->rdev); break;
 	}

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "codec/chunk.h"
+#include "fs/wish.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -12,7 +13,7 @@
 
 /* The pipeline words are collected first and judged together: typesize and filter may come in any order. */
 struct words {
-	const char *codec, *filter, *pipeline, *tune;
+	const char *codec, *filter, *pipeline, *tune, *rules;
 	uint64_t level, typesize, blocksize;
 	bool has_level;
 };
@@ -48,6 +49,7 @@ static const struct row {
 	{"typesize", NUMBER, WORD(typesize), 1, 255, "N", "bytes of an item, for the filters (1)"},
 	{"pipeline", TEXT, WORD(pipeline), 0, 0, "TEXT", "all of these in one: shuffle:4+zstd:3"},
 	{"tune", TEXT, WORD(tune), 0, 0, "AIM", "filters by looking at the data: balanced, size, speed, off (balanced)"},
+	{"rules", TEXT, WORD(rules), 0, 0, "FILE", "pipelines by name: lines such as *.fits shuffle:4+zstd:3"},
 	{"chunksize", SIZE, OPT(chunksize), 4096, 1 << 30, "SIZE", "bytes of a chunk (1M)"},
 	{"blocksize", SIZE, WORD(blocksize), 64, 64 << 20, "SIZE", "bytes decoded at once (64K)"},
 	{"cache", SIZE, OPT(cache), 1 << 20, UINT64_MAX, "SIZE", "memory for decoded blocks (128M)"},
@@ -90,7 +92,7 @@ static int complain(const char *what, const char *word, const char *why)
 	return -EINVAL;
 }
 
-static int parse_size(const char *text, uint64_t *out)
+int options_parse_size(const char *text, uint64_t *out)
 {
 	static const char units[] = "KMGT";
 	char *end;
@@ -137,7 +139,7 @@ static int parse_row(struct parse *p, const struct row *row, const char *value)
 	case NUMBER:
 		break;
 	}
-	if (parse_size(value, &number) < 0)
+	if (options_parse_size(value, &number) < 0)
 		return complain("option", row->name,
 				row->kind == SIZE ? "wants a size such as 64K or 1M" : "wants a whole number");
 	if (number < row->min || number > row->max) {
@@ -260,25 +262,33 @@ static int judge_pipeline(struct parse *p)
 	return 0;
 }
 
-/* Who names a filter or an item size has chosen. */
-static int judge_tune(struct parse *p)
+int options_parse_tune(const char *text, enum options_tune *out)
 {
 	static const char *const aims[] = {
 		[OPTIONS_TUNE_OFF] = "off", [OPTIONS_TUNE_BALANCED] = "balanced",
 		[OPTIONS_TUNE_SIZE] = "size", [OPTIONS_TUNE_SPEED] = "speed",
 	};
+
+	for (size_t i = 0; i < sizeof aims / sizeof *aims; i++)
+		if (strcmp(text, aims[i]) == 0) {
+			*out = (enum options_tune)i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+/* Who names a filter or an item size has chosen. */
+static int judge_tune(struct parse *p)
+{
 	bool named = p->w.filter || p->w.typesize || p->w.pipeline;
 
 	if (!p->w.tune) {
 		p->o->tune = named || !p->o->pipeline.level ? OPTIONS_TUNE_OFF : OPTIONS_TUNE_BALANCED;
 		return 0;
 	}
-	for (size_t i = 0; i < sizeof aims / sizeof *aims; i++)
-		if (strcmp(p->w.tune, aims[i]) == 0) {
-			p->o->tune = (enum options_tune)i;
-			return named && i ? complain("option", "tune", "filter, typesize and pipeline say it already") : 0;
-		}
-	return complain("option tune", p->w.tune, "is none of balanced, size, speed, off");
+	if (options_parse_tune(p->w.tune, &p->o->tune) < 0)
+		return complain("option tune", p->w.tune, "is none of balanced, size, speed, off");
+	return named && p->o->tune ? complain("option", "tune", "filter, typesize and pipeline say it already") : 0;
 }
 
 /* Block and chunk sizes: a block is whole items, a chunk whole blocks. */
@@ -358,6 +368,8 @@ static int parse_all(struct parse *p, int argc, char **argv)
 	TRY(judge_pipeline(p));
 	TRY(judge_tune(p));
 	TRY(judge_sizes(p));
+	if (p->w.rules)
+		TRY(rules_read(&p->o->rules, p->w.rules));
 	return judge_paths(p->o, argc - optind, argv + optind);
 }
 
@@ -386,6 +398,7 @@ void options_free(struct options *o)
 	free(o->backing); /* of realpath */
 	free(o->mountpoint);
 	mem_free(o->mount_opts);
+	rules_free(o->rules);
 	*o = (struct options){0};
 }
 

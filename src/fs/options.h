@@ -21,6 +21,8 @@ struct options {
 
 	struct pipeline pipeline; /* of new files and rewritten chunks         */
 	bool free_level, free_blocksize; /* nobody named one: the tuner may  */
+	bool insist, insist_pipeline; /* of a file's own: also where it has data */
+	struct rules *rules;      /* wish.h; NULL: none                        */
 	enum options_tune tune;   /* off when filter, typesize or pipeline are named */
 	uint64_t chunksize;       /* bytes, a multiple of pipeline.blocksize   */
 	uint64_t cache, dirty_max;
@@ -42,5 +44,9 @@ NODISCARD int options_parse(struct options *o, int argc, char **argv);
 void options_free(struct options *o);
 
 void options_help(void);
+
+/* "64K"; "balanced". -EINVAL, silently. */
+NODISCARD int options_parse_size(const char *text, uint64_t *out);
+NODISCARD int options_parse_tune(const char *text, enum options_tune *out);
 
 #endif

@@ -68,7 +68,9 @@ void policy_follow(struct policy *p, const struct options *o, struct frame *f)
 
 	p->pipeline = empty || pipeline_check(&own, why, sizeof why) < 0 ? o->pipeline : own;
 	p->items = p->pipeline.typesize <= 255 ? p->pipeline.typesize : 1;
-	p->tuned = o->tune != OPTIONS_TUNE_OFF && (empty || is_ours(f));
+	if (o->insist_pipeline)
+		p->pipeline = o->pipeline;
+	p->tuned = o->tune != OPTIONS_TUNE_OFF && (empty || o->insist || is_ours(f));
 	p->aim = o->tune == OPTIONS_TUNE_SIZE	 ? TUNE_SIZE
 		 : o->tune == OPTIONS_TUNE_SPEED ? TUNE_SPEED
 						 : TUNE_BALANCED;

@@ -1,10 +1,14 @@
 #include "fs/xattr.h"
 
+#include "base/log.h"
+
 #include "fs/view_npy.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
 
 static const char prefix[] = "user.cframefs.";
 
@@ -97,6 +101,69 @@ int xattr_get(struct fs *fs, struct inode *n, const char *name, struct buf *valu
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = get(f, name + sizeof prefix - 1, value);
 	pthread_rwlock_unlock(&f->lock);
+	file_put(fs, n);
+	return rc;
+}
+
+static int judge(const struct xattr_change *x, const char *who)
+{
+	char value[PIPELINE_TEXT_MAX + 1], why[160] = "not a short text";
+	struct wish w = {0};
+
+	if (!x->value)
+		return 0;
+	snprintf(value, sizeof value, "%.*s", (int)min_u64(x->size, sizeof value - 1), x->value);
+	if (x->size <= PIPELINE_TEXT_MAX && strlen(value) == x->size &&
+	    wish_set(&w, wish_word(x->name), value, why, sizeof why) >= 0)
+		return 0;
+	for (char *c = value; *c; c++)
+		if (*c < ' ' || *c > '~')
+			*c = '?'; /* one line, whatever it says */
+	log_info("%s: %s '%s' refused: %s", who, x->name, value, why);
+	return -EINVAL;
+}
+
+static int change(struct fs *fs, struct inode *n, const struct xattr_change *x)
+{
+	char path[BACKING_PATH_MAX];
+	int fd = inode_pin(fs->inodes, n);
+
+	TRY(fd);
+	backing_proc_path(fd, path);
+	int rc = x->value ? setxattr(path, x->name, x->value, x->size, x->flags) : removexattr(path, x->name);
+	rc = rc < 0 ? -errno : 0;
+	inode_unpin(fs->inodes, n);
+	return rc;
+}
+
+/* The size of chunks can only be another one before there is a chunk. */
+static int may_change(struct file *f, const struct xattr_change *x, const char *who)
+{
+	if (strcmp(wish_word(x->name), "chunksize") != 0 || frame_size(f->frame) == 0)
+		return 0;
+	log_info("%s: %s refused: the file is not empty", who, x->name);
+	return -EINVAL;
+}
+
+int xattr_change(struct fs *fs, struct inode *n, const struct xattr_change *x)
+{
+	char who[NAME_MAX + 1];
+	struct file *f;
+
+	inode_name(fs->inodes, n, who);
+	TRY(judge(x, who));
+	if (n->type == S_IFDIR)
+		return change(fs, n, x);
+	TRY(file_get(fs, n, true, &f));
+	file_enter_alone(f);
+	int rc = may_change(f, x, who);
+	if (rc >= 0)
+		rc = change(fs, n, x);
+	if (rc >= 0)
+		file_look_wish(f);
+	file_leave_alone(f);
+	if (rc >= 0 && file_changed(f))
+		budget_file_changed(fs->budget, f);
 	file_put(fs, n);
 	return rc;
 }

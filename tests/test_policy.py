@@ -1,0 +1,231 @@
+"""What is asked for a file beside the options of the mount: attributes, inherited ones, and rules by name."""
+
+import os
+import subprocess
+
+import numpy as np
+import pytest
+
+from libmount import MountFailed
+from libposix import sync
+from test_tune import text
+
+PIPELINE, CHUNK, BLOCK, TUNE = (f"user.cframefs.{word}" for word in ("pipeline", "chunksize", "blocksize", "tune"))
+STORE, LZ4, ZSTD = "store", "shuffle:4+lz4:5", "shuffle:8+zstd:3"
+
+
+def numbers(n=400_000):
+    return np.cumsum(np.random.default_rng(3).integers(-9, 9, n)).astype("<i4").tobytes()
+
+
+def write(m, name, data=None):
+    data = numbers() if data is None else data
+    (m.mnt / name).write_bytes(data)
+    sync(m.mnt / name)
+    return data
+
+
+def chunk_of(blosc2, m, name, i=0):
+    """codec, filters, typesize, block size, stored plain: from the chunk's own header, by the format."""
+    frame = blosc2.open(str(m.stored(name)), mode="r")
+    head = frame.get_chunk(i)
+    return {"codec": head[22], "filters": [f for f in head[16:22] if f], "typesize": head[3],
+            "blocksize": int.from_bytes(head[8:12], "little"), "stored": bool(head[2] & 2), "chunksize": frame.chunksize}
+
+
+def reads_as(blosc2, m, name, data):
+    frame = blosc2.open(str(m.stored(name)), mode="r")
+    assert b"".join(frame.decompress_chunk(i) for i in range(frame.nchunks)) == data
+    assert (m.mnt / name).read_bytes() == data
+
+
+def set_on(path, name, value):
+    os.setxattr(path, name, value.encode())
+
+
+def test_attribute_of_a_file(mount, blosc2):
+    m = mount()
+    (m.mnt / "f").touch()
+    set_on(m.mnt / "f", PIPELINE, LZ4)
+    set_on(m.mnt / "f", BLOCK, "16K")
+    assert os.getxattr(m.mnt / "f", PIPELINE) == LZ4.encode() and PIPELINE in os.listxattr(m.mnt / "f")
+    data = write(m, "f")
+    assert {"codec": 1, "filters": [1], "typesize": 4, "blocksize": 16384} == {
+        k: v for k, v in chunk_of(blosc2, m, "f").items() if k in ("codec", "filters", "typesize", "blocksize")}
+    reads_as(blosc2, m, "f", data)
+    m.remount()  # the attribute stays; chunks written from now on follow it
+    assert os.getxattr(m.mnt / "f", PIPELINE) == LZ4.encode()
+    with open(m.mnt / "f", "ab") as out:
+        out.write(data)
+    m.unmount()
+    assert chunk_of(blosc2, m, "f", 2)["codec"] == 1
+    m.start()
+    reads_as(blosc2, m, "f", data * 2)
+    os.removexattr(m.mnt / "f", PIPELINE)
+    assert PIPELINE not in os.listxattr(m.mnt / "f")
+    assert os.getxattr(m.mnt / "f", PIPELINE)  # what the frame is, as before
+
+
+def test_attribute_of_a_file_with_data(mount, blosc2):
+    m = mount()
+    data = write(m, "f")
+    set_on(m.mnt / "f", PIPELINE, STORE)
+    with open(m.mnt / "f", "ab") as out:
+        out.write(data)
+    m.unmount()
+    assert not chunk_of(blosc2, m, "f", 0)["stored"] and chunk_of(blosc2, m, "f", 2)["stored"]
+    m.start()
+    reads_as(blosc2, m, "f", data * 2)
+
+
+def test_chunksize_only_while_empty(mount, blosc2):
+    m = mount()
+    (m.mnt / "f").touch()
+    set_on(m.mnt / "f", CHUNK, "256K")
+    data = write(m, "f")
+    assert chunk_of(blosc2, m, "f")["chunksize"] == 256 << 10
+    with pytest.raises(OSError) as error:
+        set_on(m.mnt / "f", CHUNK, "1M")
+    assert error.value.errno == 22 and "not empty" in m.log_text()
+    assert os.getxattr(m.mnt / "f", CHUNK) == b"256K"
+    m.remount()
+    reads_as(blosc2, m, "f", data)
+
+
+def test_directories_hand_on(mount, blosc2):
+    m = mount()
+    (m.mnt / "d").mkdir()
+    (m.mnt / "d/before").touch()
+    set_on(m.mnt / "d", PIPELINE, LZ4)
+    set_on(m.mnt / "d", CHUNK, "512K")
+    (m.mnt / "d/sub").mkdir()
+    data = write(m, "d/sub/f")
+    write(m, "outside")
+    got = chunk_of(blosc2, m, "d/sub/f")
+    assert (got["codec"], got["filters"], got["chunksize"]) == (1, [1], 512 << 10)
+    assert chunk_of(blosc2, m, "outside")["codec"] == 5
+    for path in ("d", "d/sub", "d/sub/f"):
+        assert os.getxattr(m.mnt / path, PIPELINE) == LZ4.encode(), path
+    assert PIPELINE not in os.listxattr(m.mnt / "d/before")
+    os.removexattr(m.mnt / "d", PIPELINE)
+    write(m, "d/after")
+    got = chunk_of(blosc2, m, "d/after")
+    assert got["codec"] == 5 and got["chunksize"] == 512 << 10
+    m.remount()
+    reads_as(blosc2, m, "d/sub/f", data)
+    fd = os.open(m.mnt / "d/sub/sealed", os.O_CREAT | os.O_WRONLY, 0o444)
+    os.close(fd)
+    assert os.getxattr(m.mnt / "d/sub/sealed", PIPELINE) == LZ4.encode()
+    assert os.stat(m.mnt / "d/sub/sealed").st_mode & 0o777 == 0o444
+
+
+@pytest.mark.parametrize("name, value", [
+    (PIPELINE, "shuffle:4+zstandard"), (PIPELINE, ""), (PIPELINE, "shuffle:4+zstd:3" + " " * 200), (PIPELINE, "zstd:3\0x"),
+    (PIPELINE, "shuffle:300"), (CHUNK, "1"), (CHUNK, "4G"), (CHUNK, "some"), (BLOCK, "-1"), (BLOCK, "1G"), (TUNE, "best")])
+def test_wrong_values_are_refused(mount, name, value):
+    m = mount()
+    (m.mnt / "d").mkdir()
+    (m.mnt / "f").touch()
+    for target in ("d", "f"):
+        with pytest.raises(OSError) as error:
+            set_on(m.mnt / target, name, value)
+        assert error.value.errno == 22
+        assert name not in os.listxattr(m.mnt / target)
+    assert m.log_text().count("' refused: ") == 2
+    with pytest.raises(OSError) as error:
+        set_on(m.mnt / "f", "user.cframefs.ratio", "9")
+    assert error.value.errno == 1
+
+
+def test_tune_attribute(mount, blosc2):
+    m = mount("pipeline=store")
+    (m.mnt / "f").touch()
+    set_on(m.mnt / "f", TUNE, "size")
+    data = write(m, "f")
+    assert not chunk_of(blosc2, m, "f")["stored"]
+    write(m, "g")
+    assert chunk_of(blosc2, m, "g")["stored"]
+    reads_as(blosc2, m, "f", data)
+
+
+def test_bad_attributes_in_the_backing_directory(mount, blosc2):
+    """They were set past us: nothing follows from them."""
+    m = mount()
+    (m.mnt / "f").touch()
+    m.unmount()
+    for name, value in ((PIPELINE, b"\xff" * 100), (CHUNK, b"0"), (BLOCK, b"9" * 120), (TUNE, b"\0\0")):
+        os.setxattr(m.stored("f"), name, value)
+    m.start()
+    data = write(m, "f")
+    reads_as(blosc2, m, "f", data)
+    assert chunk_of(blosc2, m, "f")["chunksize"] == 1 << 20
+
+
+def test_rules(mount, work, blosc2):
+    rules = work / "rules"
+    rules.write_text(f"# by name\n\n*.fits  {ZSTD}  chunksize=256K blocksize=32K\n*.jpg store # packed already\nraw?? tune=off\n*.f* {LZ4}\n")
+    m = mount(f"rules={rules}")
+    data = {name: write(m, name) for name in ("a.fits", "b.jpg", "raw01", "b.fit", "plain")}
+    got = {name: chunk_of(blosc2, m, name) for name in data}
+    assert (got["a.fits"]["filters"], got["a.fits"]["typesize"], got["a.fits"]["blocksize"]) == ([1], 8, 32 << 10)
+    assert got["a.fits"]["chunksize"] == 256 << 10
+    assert got["b.jpg"]["stored"] and not got["raw01"]["stored"]
+    assert got["raw01"]["filters"] == [] and got["b.fit"]["codec"] == 1 and got["plain"]["codec"] == 5
+    (m.mnt / "c.jpg").touch()
+    set_on(m.mnt / "c.jpg", PIPELINE, LZ4)  # the attribute is nearer
+    write(m, "c.jpg")
+    assert chunk_of(blosc2, m, "c.jpg")["codec"] == 1
+    os.truncate(m.mnt / "b.jpg", 0)
+    m.remount()
+    write(m, "b.jpg")  # empty again: the rule again
+    assert chunk_of(blosc2, m, "b.jpg")["stored"]
+    reads_as(blosc2, m, "a.fits", data["a.fits"])
+
+
+@pytest.mark.parametrize("text, line, why", [
+    ("*.a shuffle:4+zstd:3\n*.b nonsense\n", 2, "no codec is called"), ("\n\n*.c\n", 3, "says nothing"),
+    ("*.d store blocksize=x", 1, "wants a size"), ("* store=1", 1, "unknown word")])
+def test_wrong_rules_are_refused_at_the_mount(mount, work, text, line, why):
+    rules = work / "rules"
+    rules.write_text(text)
+    with pytest.raises(MountFailed) as error:
+        mount(f"rules={rules}")
+    assert f"{rules}:{line}:" in str(error.value) and why in str(error.value)
+
+
+def test_absent_rules_are_refused(mount, work):
+    with pytest.raises(MountFailed):
+        mount(f"rules={work / 'absent'}")
+
+
+def test_frames_of_the_reference_follow_attributes_only(mount, work, blosc2):
+    """A frame that the reference wrote keeps its pipeline when it grows, unless its attribute says otherwise; and back."""
+    m = mount()
+    data = np.random.default_rng(5).bytes(1 << 20) + text()
+    m.unmount()
+    for name in ("a", "b"):
+        frame = blosc2.SChunk(chunksize=1 << 20, contiguous=True, urlpath=str(m.stored(name)), cparams={
+            "codec": blosc2.Codec.BLOSCLZ, "typesize": 1, "clevel": 5, "filters": [blosc2.Filter.NOFILTER]})
+        frame.append_data(data[:1 << 20])
+        frame.append_data(data[1 << 20:])
+    os.setxattr(m.stored("b"), PIPELINE, ZSTD.encode())
+    m.start()
+    more = numbers()
+    for name in ("a", "b"):
+        with open(m.mnt / name, "ab") as out:
+            out.write(more)
+    m.unmount()
+    assert chunk_of(blosc2, m, "a", 2)["codec"] == 0
+    assert chunk_of(blosc2, m, "b", 2)["codec"] == 5
+    m.start()
+    for name in ("a", "b"):
+        reads_as(blosc2, m, name, data + more)
+
+
+def test_cp_keeps_what_was_asked(mount, blosc2):
+    m = mount()
+    (m.mnt / "f").touch()
+    set_on(m.mnt / "f", PIPELINE, LZ4)
+    write(m, "f")
+    subprocess.run(["cp", "--preserve=all", m.mnt / "f", m.mnt / "g"], check=True)
+    assert os.getxattr(m.mnt / "g", PIPELINE) == LZ4.encode()
