@@ -1,0 +1,164 @@
+"""A backing file system that gets full, for real: who is told, what stays, and that it works again afterwards."""
+
+import errno
+import os
+import random
+import subprocess
+
+import pytest
+
+from conftest import skip_or_fail
+from libdata import blob
+from libposix import error_of, read_direct
+
+SIZE = 8 << 20
+SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
+
+
+@pytest.fixture(params=["", "dirty_max=1M,workers=1,chunksize=64K"], ids=["default", "tight"])
+def small(mount, root, request):
+    """A mount over a file system of 8 MiB."""
+    m = mount(f"commit=0,{request.param}".rstrip(","), start=False)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=755", "none", m.backing], capture_output=True).returncode:
+        skip_or_fail("no tmpfs can be mounted")
+    m.allow(r"No space left|unwritten data|background commit")
+    try:
+        yield m.start()
+    finally:
+        if m.running():
+            m.unmount()
+        subprocess.run(["umount", "-l", m.backing], check=True)
+
+
+def fill(m, leave):
+    """A file beside the frames that takes all space but so much."""
+    free = os.statvfs(m.backing)
+    with open(m.backing / "filler", "wb") as f:
+        f.write(bytes(max(0, free.f_bavail * free.f_bsize - leave)))
+
+
+def outcome(call, *args):
+    error = error_of(call, *args)
+    assert error in (None, "ENOSPC"), error
+    return error
+
+
+def put(fd, data, offset=0):
+    """Everything, or the error that ends it."""
+    done = 0
+    while done < len(data):
+        done += os.pwrite(fd, data[done:done + 65536], offset + done)
+
+
+def on_disk(m, name, blosc2):
+    schunk = blosc2.open(str(m.stored(name)))
+    return b"".join(schunk.decompress_chunk(n) for n in range(schunk.nchunks))
+
+
+def mixed(got, *versions):
+    """True when each page is that of one of the versions, or was not written yet."""
+    for at in range(0, len(got), 4096):
+        page = got[at:at + 4096]
+        if not any(page == v[at:at + len(page)].ljust(len(page), b"\0") for v in (*versions, b"")):
+            return False
+    return True
+
+
+def test_every_handle_is_told(small, blosc2):
+    m = small
+    old, new = blob(1, 1 << 20, "noise"), blob(2, 3 << 20, "noise")
+    (m.mnt / "f").write_bytes(old)
+    os.sync()
+    fds = [os.open(m.mnt / "f", os.O_RDWR) for _ in range(3)]
+    fill(m, 1 << 20)
+    written = outcome(put, fds[0], new)
+    assert [outcome(os.fsync, fd) for fd in fds] == ["ENOSPC"] * 3 or written
+    assert mixed(on_disk(m, "f", blosc2), old, new)  # no fsync has promised more
+    os.unlink(m.backing / "filler")
+    for fd in fds:  # an error that waited is told once more at most
+        outcome(os.fsync, fd)
+    assert [outcome(os.fsync, fd) for fd in fds] == [None] * 3
+    put(fds[1], new)
+    assert [outcome(os.fsync, fd) for fd in fds] == [None] * 3
+    assert [outcome(os.close, fd) for fd in fds] == [None] * 3
+    assert on_disk(m, "f", blosc2) == new
+    assert read_direct(m.mnt / "f", len(new) + 1) == new
+
+
+def test_close_tells(small, blosc2):
+    m = small
+    (m.mnt / "f").write_bytes(b"old")
+    fill(m, 256 << 10)
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    new = blob(3, 2 << 20, "noise")
+    wrote = outcome(put, fd, new)
+    assert wrote or outcome(os.close, fd) == "ENOSPC"
+    if wrote:
+        outcome(os.close, fd)
+    assert mixed(on_disk(m, "f", blosc2), b"old", new)
+    os.unlink(m.backing / "filler")
+    m.remount()
+    assert mixed((m.mnt / "f").read_bytes(), b"old", new)
+    (m.mnt / "f").write_bytes(b"works again")
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == b"works again"
+
+
+def test_making_things_in_a_full_directory(small):
+    m = small
+    (m.mnt / "d").mkdir()
+    fill(m, 0)
+    made = []
+    for n in range(20):
+        error = error_of((m.mnt / f"f{n}").write_bytes, b"x" * 5000)
+        assert error in (None, "ENOSPC")
+        if not error:
+            made.append(n)
+    os.unlink(m.backing / "filler")
+    for n in range(20):
+        (m.mnt / f"f{n}").write_bytes(b"y" * 5000)
+    os.rename(m.mnt / "f1", m.mnt / "d/f1")
+    m.remount()
+    assert all((m.mnt / f"f{n}").read_bytes() == b"y" * 5000 for n in range(2, 20))
+    assert (m.mnt / "d/f1").read_bytes() == b"y" * 5000
+
+
+def test_a_long_story_on_a_disk_that_fills_and_empties(small, blosc2):
+    """What an fsync took is there; what it refused is old or new, by the page."""
+    m = small
+    rng = random.Random(SEED)
+    model, unsure = {}, {}
+    for step in range(60):
+        name = rng.choice("abc")
+        if rng.random() < 0.2:
+            if (m.backing / "filler").exists():
+                os.unlink(m.backing / "filler")
+            else:
+                fill(m, rng.choice([0, 100_000, 700_000]))
+        data = blob(step, rng.choice([100, 5000, 300_000, 900_000]), "noise")
+        states = unsure.setdefault(name, {model.get(name, b"")})
+        try:
+            fd = os.open(m.mnt / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
+            continue
+        good = False
+        try:
+            put(fd, data)
+            os.fsync(fd)
+            good = True
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
+        closed = outcome(os.close, fd)
+        if good:
+            assert not closed
+            model[name] = data
+            unsure.pop(name)
+            assert read_direct(m.mnt / name, len(data) + 1) == data
+    if (m.backing / "filler").exists():
+        os.unlink(m.backing / "filler")
+    m.remount()
+    for name, data in model.items():
+        if name not in unsure:
+            assert (m.mnt / name).read_bytes() == data
+            assert on_disk(m, name, blosc2) == data
