@@ -97,15 +97,21 @@ static bool exact_match(struct reader *r, size_t n, size_t dist)
 	return true;
 }
 
+#define LIBC_LEN 256 /* from here on the C library is faster: it knows the widest registers */
+
 static inline void long_match(struct reader *r, size_t n, size_t dist)
 {
 	uint8_t *out = r->out, *end = out + n;
-	if (dist < 32)
+	r->out = end;
+	if (n >= LIBC_LEN && dist == 1)
+		memset(out, *(out - 1), n);
+	else if (n >= LIBC_LEN && dist >= n)
+		memcpy(out, out - dist, n);
+	else if (dist < 32)
 		copy_wide(out, end, dist);
 	else
 		for (; out < end; out += 32)
 			memcpy(out, out - dist, 32);
-	r->out = end;
 }
 
 /* Up to 18 bytes from `dist` before, whatever the distance, without a branch that depends on the length. */
