@@ -249,6 +249,12 @@ static int write_bytes(struct tool *t, uint64_t at, struct view v)
 	return 0;
 }
 
+/* By hand: sscanf looks for the end of the line each time, and lines may have millions of digits. */
+static int hex_digit(char c)
+{
+	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
 static int do_write(struct tool *t, const char *args)
 {
 	uint64_t at;
@@ -257,10 +263,9 @@ static int do_write(struct tool *t, const char *args)
 		return -EINVAL;
 	struct buf b = {0};
 	const char *hex = args + skip;
-	unsigned byte;
 	TRY(buf_reserve(&b, strlen(hex) / 2 + 1));
-	for (; sscanf(hex, "%2x", &byte) == 1; hex += 2)
-		b.p[b.n++] = (uint8_t)byte;
+	for (int hi, lo; (hi = hex_digit(hex[0])) >= 0 && (lo = hex_digit(hex[1])) >= 0; hex += 2)
+		b.p[b.n++] = (uint8_t)(hi << 4 | lo);
 	int rc = write_bytes(t, at, buf_view(&b));
 	buf_free(&b);
 	return rc;
