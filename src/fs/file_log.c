@@ -12,8 +12,8 @@
  */
 #define MANY_RANGES 48u
 #define MANY_CHUNKS 8192u
-#define QUICK_ROW 8u
-#define QUICK_NS 10000000u
+#define QUICK_ROW 16u
+#define QUICK_NS 50000000u
 
 /* A record buffer that is larger than this is not kept for the thread's next fsync. */
 #define KEPT (1u << 20)

@@ -222,6 +222,31 @@ static void reply_change(fuse_req_t req, int rc)
 	fuse_reply_err(req, rc == -EBADMSG ? EIO : rc < 0 ? -rc : 0);
 }
 
+/*
+ * The kernel asks before each write(2) whether there are file capabilities to take away, and keeps no
+ * answer. That there are none is remembered for as long as attributes are: till an even time. One
+ * that is odd was left by a change.
+ */
+static bool is_caps(const char *name)
+{
+	return strcmp(name, "security.capability") == 0;
+}
+
+static uint64_t clock_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static void note_no_caps(const struct fs *fs, struct inode *n, uint64_t seen)
+{
+	uint64_t until = (clock_ns() + (uint64_t)(fs->opt.attr_timeout * 1e9)) & ~1ull;
+
+	atomic_compare_exchange_strong(&n->no_caps_until, &seen, until);
+}
+
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
 		 int flags)
 {
@@ -237,6 +262,7 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 	int rc = xattr_is_ours(n, name) || is_stats(ino, name) ? -EPERM : xattr_path(fs, n, path);
 	if (rc >= 0) {
 		rc = setxattr(path, name, value, size, flags) < 0 ? -errno : 0;
+		n->no_caps_until = clock_ns() | 1;
 		if (rc >= 0 && is_acl(name))
 			clear_setgid(req, path);
 		if (rc >= 0)
@@ -324,6 +350,11 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 		get_stats(req, size);
 		return;
 	}
+	uint64_t until = n->no_caps_until;
+	if (is_caps(name) && clock_ns() < until) {
+		fuse_reply_err(req, ENODATA);
+		return;
+	}
 	ssize_t rc = buf_reserve(&value, size);
 	if (rc >= 0 && xattr_is_ours(n, name) && !(is_wish(n, name) && is_stored(fs, n, name))) {
 		get_ours(req, n, name, size);
@@ -341,6 +372,8 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 		/* The kernel asks before it lets anybody in, and takes any other failure for a refusal. */
 		if (rc == -EOPNOTSUPP && is_acl(name))
 			rc = -ENODATA;
+		if (rc == -ENODATA && is_caps(name))
+			note_no_caps(fs, n, until);
 		inode_unpin(fs->inodes, n);
 	}
 	reply_xattr(req, rc, (char *)value.p, size);
