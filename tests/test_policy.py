@@ -229,3 +229,34 @@ def test_cp_keeps_what_was_asked(mount, blosc2):
     write(m, "f")
     subprocess.run(["cp", "--preserve=all", m.mnt / "f", m.mnt / "g"], check=True)
     assert os.getxattr(m.mnt / "g", PIPELINE) == LZ4.encode()
+
+
+def test_level_auto(mount, blosc2):
+    """Whatever the load makes of it: sound, and no larger than at level 1 when there is none."""
+    data = text() * 3 + numbers()
+    fixed = mount("level=1,tune=off")
+    write(fixed, "f", data)
+    auto = mount("level=auto,tune=off,workers=1")
+    for name in ("warm", "f"):  # a step a chunk
+        write(auto, name, data)
+    for m in (fixed, auto):
+        m.unmount()
+        frame = blosc2.open(str(m.stored("f")), mode="r")
+        assert b"".join(frame.decompress_chunk(i) for i in range(frame.nchunks)) == data
+    assert auto.stored("f").stat().st_size < fixed.stored("f").stat().st_size
+
+
+def test_profile_random(mount, blosc2):
+    m = mount("profile=random")
+    data = write(m, "f", text() * 2)
+    assert chunk_of(blosc2, m, "f")["blocksize"] == 16 << 10
+    reads_as(blosc2, m, "f", data)
+    other = mount("profile=random,blocksize=8K")
+    write(other, "f")
+    assert chunk_of(blosc2, other, "f")["blocksize"] == 8 << 10
+
+
+@pytest.mark.parametrize("options", ["profile=best", "level=most", "level=auto,pipeline=zstd:3"])
+def test_wrong_words_are_refused(mount, options):
+    with pytest.raises(MountFailed):
+        mount(options)

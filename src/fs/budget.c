@@ -15,6 +15,7 @@ struct budget {
 	unsigned entered;             /* writers that have taken bytes on account */
 	unsigned in_flight;
 	unsigned failures;
+	unsigned level;
 	int last_rc;
 	struct file *oldest, *newest; /* files with something to commit */
 	uint64_t next_ticket;
@@ -28,6 +29,7 @@ int budget_open(struct budget **out, uint64_t max_bytes)
 	pthread_mutex_init(&b->lock, NULL);
 	pthread_cond_init(&b->moved, NULL);
 	b->max = max_bytes;
+	b->level = 1;
 	*out = b;
 	return 0;
 }
@@ -135,6 +137,21 @@ void budget_add(struct budget *b, int64_t bytes)
 	if (bytes < 0)
 		pthread_cond_broadcast(&b->moved);
 	pthread_mutex_unlock(&b->lock);
+}
+
+/* Beyond that each step takes twice the time for a hundredth of the size. */
+#define LEVEL_MAX 6
+
+unsigned budget_level(struct budget *b)
+{
+	pthread_mutex_lock(&b->lock);
+	if (b->used > (int64_t)b->max / 2)
+		b->level -= b->level > 1;
+	else if (b->used < (int64_t)b->max / 8)
+		b->level += b->level < LEVEL_MAX;
+	unsigned level = b->level;
+	pthread_mutex_unlock(&b->lock);
+	return level;
 }
 
 uint64_t budget_used(struct budget *b)

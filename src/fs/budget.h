@@ -34,6 +34,12 @@ void budget_add(struct budget *b, int64_t bytes);
 /* Bytes in memory that are in no frame yet. */
 uint64_t budget_used(struct budget *b);
 
+/*
+ * The level for the next chunk, where it follows the load: a step up while little waits to be stored, a
+ * step down when half of the maximum does.
+ */
+unsigned budget_level(struct budget *b);
+
 /* A chunk starts on its way to the disk, or arrives there with rc. */
 void budget_flight_begin(struct budget *b);
 void budget_flight_end(struct budget *b, int rc);

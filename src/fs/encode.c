@@ -105,6 +105,8 @@ static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view
 	if (bytes_are_zero(plain))
 		return ENCODED_HOLE;
 	TRY(policy_choose(&f->policy, ws->scratch, &what, &p));
+	if (f->policy.auto_level && p.level)
+		p.level = (uint8_t)budget_level(f->fs->budget);
 	TRY(chunk_encode(ws->scratch, &p, plain, &ws->stored));
 	return ENCODED;
 }

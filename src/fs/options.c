@@ -15,6 +15,7 @@
 struct words {
 	const char *codec, *filter, *pipeline, *tune, *rules;
 	uint64_t level, typesize, blocksize;
+	const char *profile;
 	bool has_level;
 };
 
@@ -44,11 +45,12 @@ static const struct row {
 #define OPT(field) false, offsetof(struct options, field)
 #define WORD(field) true, offsetof(struct words, field)
 	{"codec", TEXT, WORD(codec), 0, 0, "NAME", "blosclz, lz4, lz4hc, zlib or zstd (zstd)"},
-	{"level", NUMBER, WORD(level), 0, 9, "N", "0 store, 1 fast ... 9 small (1)"},
+	{"level", NUMBER, WORD(level), 0, 9, "N", "0 store, 1 fast ... 9 small; auto: as small as the workers keep up with (1)"},
 	{"filter", TEXT, WORD(filter), 0, 0, "NAME", "none, shuffle, bitshuffle, delta, ... (see tune)"},
 	{"typesize", NUMBER, WORD(typesize), 1, 255, "N", "bytes of an item, for the filters (1)"},
 	{"pipeline", TEXT, WORD(pipeline), 0, 0, "TEXT", "all of these in one: shuffle:4+zstd:3"},
 	{"tune", TEXT, WORD(tune), 0, 0, "AIM", "filters by looking at the data: balanced, size, speed, off (balanced)"},
+	{"profile", TEXT, WORD(profile), 0, 0, "NAME", "random: blocks for small random reads, 16K"},
 	{"rules", TEXT, WORD(rules), 0, 0, "FILE", "pipelines by name: lines such as *.fits shuffle:4+zstd:3"},
 	{"chunksize", SIZE, OPT(chunksize), 4096, 1 << 30, "SIZE", "bytes of a chunk (1M)"},
 	{"blocksize", SIZE, WORD(blocksize), 64, 64 << 20, "SIZE", "bytes decoded at once (64K)"},
@@ -139,6 +141,12 @@ static int parse_row(struct parse *p, const struct row *row, const char *value)
 	case NUMBER:
 		break;
 	}
+	if (strcmp(row->name, "level") == 0) {
+		p->o->level_auto = strcmp(value, "auto") == 0;
+		p->w.has_level = !p->o->level_auto;
+		if (p->o->level_auto)
+			return 0;
+	}
 	if (options_parse_size(value, &number) < 0)
 		return complain("option", row->name,
 				row->kind == SIZE ? "wants a size such as 64K or 1M" : "wants a whole number");
@@ -147,8 +155,6 @@ static int parse_row(struct parse *p, const struct row *row, const char *value)
 		return -EINVAL;
 	}
 	*(uint64_t *)(void *)at = number;
-	if (strcmp(row->name, "level") == 0)
-		p->w.has_level = true;
 	return 0;
 }
 
@@ -236,7 +242,8 @@ static int judge_pipeline(struct parse *p)
 	char text[PIPELINE_TEXT_MAX * 2], why[160];
 
 	pipeline_default(line);
-	if (p->w.pipeline && (p->w.codec || p->w.filter || p->w.has_level || p->w.typesize))
+	bool has_level = p->w.has_level || p->o->level_auto;
+	if (p->w.pipeline && (p->w.codec || p->w.filter || has_level || p->w.typesize))
 		return complain("option", "pipeline",
 				"already says codec, level, filter and typesize");
 	if (p->w.pipeline) {
@@ -257,8 +264,8 @@ static int judge_pipeline(struct parse *p)
 		return complain("pipeline", text, why);
 	if (!p->w.pipeline && p->w.typesize)
 		line->typesize = (uint32_t)p->w.typesize;
-	p->o->free_level = !p->w.has_level && !p->w.pipeline;
-	p->o->free_blocksize = !p->w.blocksize && p->o->chunksize >= 1 << 20;
+	p->o->free_level = !has_level && !p->w.pipeline;
+	p->o->free_blocksize = !p->w.blocksize && !p->w.profile && p->o->chunksize >= 1 << 20;
 	return 0;
 }
 
@@ -296,9 +303,12 @@ static int judge_sizes(struct parse *p)
 {
 	struct options *o = p->o;
 	uint64_t item = o->pipeline.typesize;
-	uint64_t block = p->w.blocksize ? p->w.blocksize : min_u64(64 << 10, o->chunksize);
+	uint64_t usual = p->w.profile ? 16 << 10 : 64 << 10;
+	uint64_t block = p->w.blocksize ? p->w.blocksize : min_u64(usual, o->chunksize);
 	char why[160];
 
+	if (p->w.profile && strcmp(p->w.profile, "random") != 0)
+		return complain("option profile", p->w.profile, "is none of: random");
 	if (p->w.blocksize > o->chunksize)
 		return complain("option", "blocksize", "is larger than the chunk");
 	o->pipeline.blocksize = (uint32_t)(block - block % item);

@@ -21,6 +21,7 @@ struct options {
 
 	struct pipeline pipeline; /* of new files and rewritten chunks         */
 	bool free_level, free_blocksize; /* nobody named one: the tuner may  */
+	bool level_auto; /* -o level=auto                                      */
 	bool insist, insist_pipeline; /* of a file's own: also where it has data */
 	struct rules *rules;      /* wish.h; NULL: none                        */
 	enum options_tune tune;   /* off when filter, typesize or pipeline are named */

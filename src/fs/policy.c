@@ -76,6 +76,7 @@ void policy_follow(struct policy *p, const struct options *o, struct frame *f)
 						 : TUNE_BALANCED;
 	p->base = o->pipeline;
 	p->free_level = o->free_level;
+	p->auto_level = o->level_auto;
 	p->free_blocksize = o->free_blocksize;
 	p->chosen = p->first = false;
 	p->since = 0;

@@ -35,6 +35,7 @@ struct policy {
 	enum tune_aim aim;
 	struct pipeline base; /* codec and level of a choice */
 	bool free_level, free_blocksize;
+	bool auto_level;      /* the level is that of the moment, not the pipeline's */
 
 	pthread_mutex_t lock; /* for what follows */
 	struct pipeline pipeline; /* of the chunks to come, in items */

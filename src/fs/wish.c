@@ -153,6 +153,7 @@ struct options wish_apply(const struct options *mount, const struct wish *w)
 		o.pipeline = w->pipeline;
 		o.pipeline.blocksize = mount->pipeline.blocksize;
 		o.tune = OPTIONS_TUNE_OFF;
+		o.level_auto = false;
 	} else if (w->has_tune) {
 		o.tune = w->tune;
 		if (o.tune != OPTIONS_TUNE_OFF) {
