@@ -198,6 +198,23 @@ def test_a_large_frame_is_looked_at_in_two_pieces(cold):
     assert moved("read", "disk_reads") == 2 and moved("read", "disk_bytes") < 9000
 
 
+def test_a_long_listing_asks_for_no_labels(mount, tool):
+    """Where the backing directory has no labels of SELinux, ls stops asking after the first file."""
+    m = mount(FIXED)
+    for i in range(30):
+        (m.mnt / f"f{i}").touch()
+    if error_of(os.getxattr, m.backing, "security.selinux") is None:
+        pytest.skip("SELinux is on")
+    with Moved(m) as moved:
+        subprocess.run([tool("ls"), "-l", m.mnt], check=True, capture_output=True)
+    assert moved("requests", "getxattr") <= 30 + 10, "one for the ACL of each"
+    path = m.mnt / "f0"
+    assert error_of(os.getxattr, path, "security.selinux") in ("EOPNOTSUPP", "ENOTSUP")
+    if error_of(os.setxattr, path, "security.selinux", b"u:r:t:s0") is None:
+        assert os.getxattr(path, "security.selinux") == b"u:r:t:s0"
+        assert error_of(os.getxattr, m.mnt / "f1", "security.selinux") == "ENODATA"
+
+
 def test_plain_files_are_counted_apart(mount):
     m = mount(FIXED)
     (m.backing / "plain").write_bytes(bytes(5000))

@@ -5,6 +5,7 @@
 #include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/resource.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 int backing_open(struct backing *b, const char *path)
@@ -13,6 +14,7 @@ int backing_open(struct backing *b, const char *path)
 	b->root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (b->root < 0)
 		return -errno;
+	b->labelled = getxattr(path, BACKING_LABEL, NULL, 0) >= 0; /* with SELinux on it always has one */
 	b->proc = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return b->proc < 0 ? -errno : 0;
 }

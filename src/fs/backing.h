@@ -17,8 +17,11 @@ struct backing {
 	int lock;        /* holds the lock against other daemons; -1 none */
 	int proc;        /* O_PATH descriptor of /proc/self/fd           */
 	bool is_root;    /* we run as root: callers' identities are worn */
+	_Atomic bool labelled; /* files may have labels of SELinux            */
 	_Atomic dev_t own_dev; /* device number of our mount; 0 until known    */
 };
+
+#define BACKING_LABEL "security.selinux"
 
 NODISCARD int backing_open(struct backing *b, const char *path);
 void backing_close(struct backing *b);

@@ -247,6 +247,15 @@ static void note_no_caps(const struct fs *fs, struct inode *n, uint64_t seen)
 	atomic_compare_exchange_strong(&n->no_caps_until, &seen, until);
 }
 
+/*
+ * `ls -l` asks for the label of each file, which is a request each, until it is told that there are none in
+ * this file system. So it is where the backing directory has none, until somebody sets one.
+ */
+static bool is_label(const char *name)
+{
+	return strcmp(name, BACKING_LABEL) == 0;
+}
+
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
 		 int flags)
 {
@@ -265,6 +274,8 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 		n->no_caps_until = clock_ns() | 1;
 		if (rc >= 0 && is_acl(name))
 			clear_setgid(req, path);
+		if (rc >= 0 && is_label(name))
+			fs->backing.labelled = true;
 		if (rc >= 0)
 			(void)times_set(n, NULL, NULL);
 		inode_unpin(fs->inodes, n);
@@ -348,6 +359,10 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 
 	if (is_stats(ino, name)) {
 		get_stats(req, size);
+		return;
+	}
+	if (is_label(name) && !fs->backing.labelled) {
+		fuse_reply_err(req, EOPNOTSUPP);
 		return;
 	}
 	uint64_t until = n->no_caps_until;
