@@ -192,6 +192,21 @@ def test_truncated_floats_equal_those_of_the_reference(typesize, filters, metas)
     assert tools[None].both(ours) != data
 
 
+@pytest.mark.parametrize("typesize", [1, 2, 4, 8])
+@pytest.mark.parametrize("bits", [-3, 5])
+def test_truncated_integers_equal_those_of_the_reference(typesize, bits):
+    """Keep so many bits, or, negative, lose so many."""
+    items = np.arange(40000, dtype=np.uint64).astype(f"<u{typesize}") % 251  # which shrink: noise would be stored as it is
+    items |= items.dtype.type(1) << items.dtype.type(8 * typesize - 1)
+    lost = items.dtype.type(-bits if bits < 0 else 8 * typesize - bits)
+    data, want = items.tobytes(), (items >> lost << lost).tobytes()
+    assert want != data
+    ours = tools[None].encode(f"inttrunc:{bits}+none:{typesize}+zstd:1", data)
+    assert tools[None].both(ours) == blosc2.decompress2(ours) == want
+    chunk = theirs(data, codec=blosc2.Codec.ZSTD, clevel=1, typesize=typesize, filters=[blosc2.Filter.INT_TRUNC], filters_meta=[bits])
+    assert tools[None].both(chunk) == want
+
+
 def test_all_chunks_of_a_super_chunk_decode():
     """Short last chunks of any length, as a context that is used again writes them (FORMAT.md 2.5)."""
     for tail in (1, 3, 8, 17, 31, 32, 33, 1001, 39999):
