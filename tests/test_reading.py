@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from libdata import blob
-from libmount import SLOWNESS
+from libmount import SLOWNESS, wait_until
 from libposix import error_of, read_direct
 
 CHUNK, BLOCK, PAGE = 1 << 20, 64 << 10, 4096
@@ -143,6 +143,79 @@ def test_a_scan_does_not_wash_out_the_cache(mount):
     f.close()
     scan.close()
     assert again <= len(places) // 4, f"{again} of {len(places)} blocks were decoded again"
+
+
+# ---- ahead of readers
+
+def written(m, name, data):
+    (m.mnt / name).write_bytes(data)
+    m.remount()
+    return Direct(m.mnt / name)
+
+
+def decoded(m):
+    return stats(m)["read"]["decoded_blocks"]
+
+
+def test_a_stream_is_decoded_ahead(mount):
+    """Four reads one after the other: the workers go on, and what they did is what the next reads get."""
+    m = mount("codec=lz4,blocksize=64K,tune=off")
+    data = blob(13, 4 * CHUNK, "runs")
+    f = written(m, "f", data)
+    for n in range(4):
+        assert f.read(n * BLOCK, BLOCK) == data[n * BLOCK:(n + 1) * BLOCK]
+    wait_until(lambda: decoded(m) >= 8, what="decoded ahead")
+    for n in range(4, 4 * CHUNK // BLOCK):
+        assert f.read(n * BLOCK, BLOCK) == data[n * BLOCK:(n + 1) * BLOCK]
+    f.close()
+    assert stats(m)["answered_from"]["read_ahead"] > 0
+
+
+def test_several_streams_and_strides_at_once(mount):
+    m = mount("codec=lz4,blocksize=16K,chunksize=256K,tune=off")
+    data = blob(14, 8 * CHUNK, "runs")
+    f = written(m, "f", data)
+    step = 5 * BLOCK
+
+    def piece(start, n):
+        at = start + n * BLOCK
+        assert f.read(at, BLOCK) == data[at:at + BLOCK]
+
+    for n in range(4):
+        for start in (0, 2 * CHUNK, 4 * CHUNK):
+            piece(start, n)
+    wait_until(lambda: decoded(m) >= 3 * 4 * 4 + 12, what="three streams decoded ahead")
+    for n in range(4, 32):
+        for start in (4 * CHUNK, 0, 2 * CHUNK):
+            piece(start, n)
+    f.close()
+    m.remount()
+    f = Direct(m.mnt / "f")
+    for n in range(6):
+        assert f.read(n * step) == data[n * step:n * step + PAGE]
+    wait_until(lambda: decoded(m) > 6, what="strides decoded ahead")
+    for n in range(6, 8 * CHUNK // step):
+        assert f.read(n * step) == data[n * step:n * step + PAGE]
+    f.close()
+    assert stats(m)["answered_from"]["read_ahead"] > 0
+
+
+def test_closing_does_not_lose_the_workers(mount):
+    """The last close comes while blocks are being decoded for it; then the file is gone, cut or written anew."""
+    m = mount("codec=zstd,blocksize=16K,tune=off,readahead=0")
+    data = blob(15, 2 * CHUNK, "runs")
+    for turn in range(60):
+        (m.mnt / "f").write_bytes(data)
+        f = Direct(m.mnt / "f")
+        for n in range(3):
+            assert f.read(n * BLOCK, BLOCK) == data[n * BLOCK:(n + 1) * BLOCK]
+        if turn % 3 == 1:
+            os.truncate(m.mnt / "f", 5 * BLOCK + 7)
+            assert f.read(5 * BLOCK) == data[5 * BLOCK:5 * BLOCK + 7] and f.read(8 * BLOCK) == b""
+        f.close()
+        if turn % 3 == 2:
+            os.unlink(m.mnt / "f")
+    assert m.running()
 
 
 def test_memory_stays_within_its_bounds(mount):

@@ -18,6 +18,7 @@ struct cache_entry {
 	struct cache_entry *next;     /* in its bucket; under the shard's lock, as all down to `older` */
 	struct cache_entry *newer, *older;
 	bool filled, listed, visited, found; /* found: still in the table */
+	atomic_bool unused;           /* so far: filled ahead */
 	int rc;                       /* of the fill, for those who waited */
 	atomic_uint refs;             /* users, plus one while in the table */
 	struct cache_value value;     /* fixed once filled */
@@ -396,6 +397,17 @@ void cache_hold(struct cache *c, struct cache_entry *e)
 {
 	(void)c;
 	atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
+}
+
+void cache_mark_unused(struct cache_entry *e)
+{
+	atomic_store_explicit(&e->unused, true, memory_order_relaxed);
+}
+
+bool cache_first_use(struct cache_entry *e)
+{
+	return atomic_load_explicit(&e->unused, memory_order_relaxed) &&
+	       atomic_exchange_explicit(&e->unused, false, memory_order_relaxed);
 }
 
 void *cache_value(const struct cache_entry *e)

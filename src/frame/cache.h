@@ -72,6 +72,10 @@ void cache_put(struct cache *cache, struct cache_entry *entry);
 /* One more use of an entry that is in use. */
 void cache_hold(struct cache *cache, struct cache_entry *entry);
 
+/* An entry that nobody has used so far: noted by who filled it ahead, true once for who finds it. */
+void cache_mark_unused(struct cache_entry *entry);
+bool cache_first_use(struct cache_entry *entry);
+
 void *cache_value(const struct cache_entry *entry);
 struct view cache_bytes(const struct cache_entry *entry);
 

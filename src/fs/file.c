@@ -82,7 +82,7 @@ static void file_free(struct file *f)
 	mem_free(f->npy);
 	policy_deinit(&f->policy);
 	touched_deinit(&f->touched);
-	streams_deinit(&f->streams);
+	readahead_deinit(&f->readahead);
 	pthread_cond_destroy(&f->landed);
 	pthread_mutex_destroy(&f->flight_lock);
 	pthread_rwlock_destroy(&f->lock);
@@ -101,7 +101,7 @@ static struct file *file_new(struct fs *fs, struct inode *n)
 	f->fs = fs;
 	f->inode = n;
 	policy_init(&f->policy);
-	streams_init(&f->streams);
+	readahead_init(&f->readahead);
 	/* The default lets a stream of readers keep writers out for ever. */
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
@@ -230,6 +230,7 @@ static void close_frame(struct file *f)
 	struct inode *n = f->inode;
 	struct inodes *inodes = f->fs->inodes;
 
+	readahead_stop(&f->readahead);
 	file_free(f);
 	if (inode_kind(n) != NODE_SPARSE && n->promoted)
 		inode_demote(inodes, n);
@@ -436,10 +437,15 @@ bool file_changed(struct file *f)
 	return changed;
 }
 
+uint64_t file_size_locked(const struct file *f)
+{
+	return f->npy ? f->npy->size : frame_size(f->frame);
+}
+
 uint64_t file_size(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
-	uint64_t size = f->npy ? f->npy->size : frame_size(f->frame);
+	uint64_t size = file_size_locked(f);
 	pthread_rwlock_unlock(&f->lock);
 	return size;
 }

@@ -14,9 +14,9 @@
 #include "fs/dirty.h"
 #include "fs/fs.h"
 #include "fs/policy.h"
+#include "fs/readahead.h"
 #include "fs/reply.h"
 #include "fs/sidecar.h"
-#include "fs/streams.h"
 #include "fs/touched.h"
 #include "fs/wish.h"
 #include "frame/frame.h"
@@ -51,7 +51,7 @@ struct file {
 	_Atomic uint64_t synced_at; /* ns: when the last one was done */
 	bool replaying;           /* all or nothing: no commit in between */
 	struct npy *npy;       /* NODE_ARRAY: fixed after open */
-	struct streams streams; /* of readers; has a lock of its own */
+	struct readahead readahead; /* has a lock of its own */
 
 	pthread_mutex_t flight_lock; /* innermost; for the four below */
 	pthread_cond_t landed;
@@ -96,15 +96,19 @@ struct options file_options(const struct file *f);
 void file_look_wish(struct file *f);
 
 uint64_t file_size(struct file *f);
+uint64_t file_size_locked(const struct file *f);
 
-/* Up to `size` bytes from `at`; fewer only at the end of the file. reply_end afterwards in every case. */
-NODISCARD int file_read(struct file *f, uint64_t at, size_t size, struct reply *r);
+/* Up to q->len bytes from q->at; fewer only at the end of the file. reply_end afterwards in every case. */
+NODISCARD int file_read(struct file *f, const struct readahead_request *q, struct reply *r);
 
 /* The same into dst; returns how many bytes. */
 NODISCARD ssize_t file_read_at(struct file *f, uint64_t at, struct span dst);
 
 /* dst.n bytes from `at`, all of them inside the file; not of an array. The lock is held. */
 NODISCARD int file_read_locked(struct file *f, uint64_t at, struct span dst);
+
+/* Decodes what is stored there into the cache, if the lock is free. Failures are for who reads it. */
+void file_decode_ahead(struct file *f, uint64_t at, uint64_t len);
 
 /* Bytes [lo, lo + dst.n) of a chunk as its frame has it, by way of the cache. The lock is held. */
 NODISCARD int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst);

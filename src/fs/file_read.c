@@ -29,7 +29,8 @@ struct fetch {
 	struct lazy *lazy;         /* for blocks */
 	uint32_t block;
 	bool filled; /* by this fetch */
-	enum cache_touch touch;
+	enum readahead_kind kind;
+	bool direct;
 };
 
 static void lazy_release(void *p)
@@ -71,6 +72,13 @@ static int block_fill(void *ctx, struct cache_value *out)
 	return rc;
 }
 
+static void count_answer(const struct fetch *x, struct cache_entry *e)
+{
+	stats_add(x->filled		  ? STATS_FROM_MISS
+		  : cache_first_use(e) ? STATS_FROM_READAHEAD
+				       : STATS_FROM_CACHE, 1);
+}
+
 /* Bytes [lo, lo + len) of one block, by way of the cache. */
 static int read_block(struct fetch *x, uint32_t lo, uint32_t len)
 {
@@ -78,9 +86,13 @@ static int read_block(struct fetch *x, uint32_t lo, uint32_t len)
 	struct cache_entry *e;
 
 	x->filled = false;
-	TRY(cache_get(cache, (struct cache_key){x->lazy->id, x->block}, x->touch, block_fill, x, &e));
-	stats_add(x->filled ? STATS_FROM_MISS : STATS_FROM_CACHE, 1);
+	enum cache_touch touch = x->kind == READ_RANDOM ? CACHE_USE : CACHE_SCAN;
+	TRY(cache_get(cache, (struct cache_key){x->lazy->id, x->block}, touch, block_fill, x, &e));
+	count_answer(x, e);
 	reply_add(x->r, cache, e, view_part(cache_bytes(e), lo, len));
+	/* A stream is through with it: the next blocks get its memory, which is warm. */
+	if (x->kind == READ_AHEAD && lo + len == cache_bytes(e).n)
+		cache_drop(cache, (struct cache_key){x->lazy->id, x->block});
 	cache_put(cache, e);
 	return 0;
 }
@@ -97,6 +109,19 @@ static struct run whole_blocks(const struct chunk *c, uint32_t first, uint32_t h
 		run.n++;
 	}
 	return run;
+}
+
+/*
+ * Runs that go past the cache: the kernel keeps what it gets, but for direct I/O, and what
+ * a stream has read is not read again. Where the workers decode ahead it lies in the cache, or will in a moment.
+ */
+static bool goes_past(const struct fetch *x, struct run run, uint32_t len)
+{
+	if (x->kind == READ_AHEAD || x->kind == READ_STRIDES)
+		return false;
+	if (x->direct && x->kind == READ_RANDOM)
+		return false;
+	return len >= DIRECT_MIN || run.n == x->lazy->chunk.nblocks;
 }
 
 /* Whole blocks that nobody will ask for soon again: past the cache, where it does not have them. */
@@ -118,7 +143,8 @@ static int read_run(struct fetch *x, struct run run)
 					       reply_room(x->r, chunk_run_bytes(c, run)));
 		}
 		if (e) {
-			stats_add(STATS_FROM_CACHE, 1);
+			x->filled = false;
+			count_answer(x, e);
 			if (rc >= 0)
 				reply_add(x->r, cache, e, cache_bytes(e));
 			cache_put(cache, e);
@@ -139,7 +165,7 @@ static int read_chunk(struct fetch *x, uint32_t lo, uint32_t hi)
 		struct extent e = chunk_block_bytes(c, block);
 		struct run run = lo == e.off ? whole_blocks(c, block, hi) : (struct run){0, 0};
 		uint32_t len = run.n ? chunk_run_bytes(c, run) : 0;
-		if (len >= DIRECT_MIN || run.n == c->nblocks) {
+		if (run.n && goes_past(x, run, len)) {
 			TRY(read_run(x, run));
 		} else {
 			len = (uint32_t)min_u64(e.off + e.len, hi) - lo;
@@ -162,7 +188,9 @@ static int check(struct fetch *x, uint32_t lo, uint32_t len)
 	const struct chunk *c = &x->lazy->chunk;
 	int checked = atomic_load(&x->lazy->checked);
 
-	if (!checked && lo == 0 && len >= WHOLE_REQUEST && len < c->nbytes) {
+	/* A whole chunk that goes past the cache is checked as it is read. */
+	bool later = len == c->nbytes && goes_past(x, (struct run){0, c->nblocks}, len);
+	if (!checked && lo == 0 && len >= WHOLE_REQUEST && !later) {
 		checked = frame_check_chunk(x->f->frame, x->n, c);
 		if (checked < 0 && checked != -EBADMSG)
 			return checked;
@@ -280,26 +308,28 @@ static int read_npy(struct fetch *x, uint64_t at, size_t size)
 	return 0;
 }
 
-static int read_locked(struct fetch *x, uint64_t at, size_t size)
+static int read_locked(struct fetch *x, const struct readahead_request *q)
 {
 	struct file *f = x->f;
-	uint64_t end = f->npy ? f->npy->size : frame_size(f->frame);
+	struct readahead_request known = *q;
+	uint64_t end = file_size_locked(f);
 
-	if (at >= end)
+	if (q->at >= end)
 		return 0;
-	size = min_u64(size, end - at);
-	x->touch = streams_note(&f->streams, at, size) ? CACHE_SCAN : CACHE_USE;
-	return f->npy ? read_npy(x, at, size) : read_bytes(x, at, size);
+	known.len = min_u64(q->len, end - q->at);
+	x->direct = q->direct;
+	x->kind = readahead_note(f, &known);
+	return f->npy ? read_npy(x, q->at, known.len) : read_bytes(x, q->at, known.len);
 }
 
-static int read_into(struct file *f, uint64_t at, size_t size, struct reply *r)
+static int read_into(struct file *f, const struct readahead_request *q, struct reply *r)
 {
 	struct fetch x = {.f = f, .r = r};
 
 	err_clear();
 	bool held = file_enter_shared(f);
 	pthread_rwlock_rdlock(&f->lock);
-	int rc = read_locked(&x, at, size);
+	int rc = read_locked(&x, q);
 	pthread_rwlock_unlock(&f->lock);
 	file_leave_shared(f, held);
 	if (rc >= 0)
@@ -307,10 +337,10 @@ static int read_into(struct file *f, uint64_t at, size_t size, struct reply *r)
 	return rc;
 }
 
-int file_read(struct file *f, uint64_t at, size_t size, struct reply *r)
+int file_read(struct file *f, const struct readahead_request *q, struct reply *r)
 {
-	TRY(reply_begin(r, size));
-	return read_into(f, at, size, r);
+	TRY(reply_begin(r, q->len));
+	return read_into(f, q, r);
 }
 
 ssize_t file_read_at(struct file *f, uint64_t at, struct span dst)
@@ -318,10 +348,72 @@ ssize_t file_read_at(struct file *f, uint64_t at, struct span dst)
 	struct reply r;
 
 	reply_begin_at(&r, dst);
-	int rc = read_into(f, at, dst.n, &r);
+	int rc = read_into(f, &(struct readahead_request){at, dst.n, false}, &r);
 	ssize_t n = (ssize_t)r.n;
 	reply_end(&r, f->fs->cache);
 	return rc < 0 ? rc : n;
+}
+
+/* Blocks of a chunk that hold any of [lo, hi). */
+static int decode_blocks(struct fetch *x, uint32_t lo, uint32_t hi)
+{
+	const struct chunk *c = &x->lazy->chunk;
+	struct cache *cache = x->f->fs->cache;
+	struct cache_entry *e;
+
+	for (uint32_t block = chunk_block_at(c, lo); block < c->nblocks; block++) {
+		struct cache_key key = {x->lazy->id, block};
+		if (chunk_block_bytes(c, block).off >= hi)
+			break;
+		if (cache_has(cache, key))
+			continue;
+		x->block = block;
+		x->filled = false;
+		TRY(cache_get(cache, key, CACHE_SCAN, block_fill, x, &e));
+		if (x->filled)
+			cache_mark_unused(e);
+		cache_put(cache, e);
+	}
+	return 0;
+}
+
+/* The piece of one chunk that begins at `at`. Returns its length, or why not. */
+static int64_t decode_piece(struct fetch *x, uint64_t at, uint64_t len)
+{
+	struct file *f = x->f;
+	struct cache_entry *e;
+	uint32_t n = frame_chunk_at(f->frame, at);
+	struct frame_span s = frame_chunk_span(f->frame, n);
+	uint32_t lo = (uint32_t)(at - s.start), hi = (uint32_t)min_u64(s.len, lo + len);
+
+	if (!dirty_find(&f->dirty, n) && frame_slot(f->frame, n) == SLOT_STORED) {
+		x->n = n;
+		TRY(lazy_get(x, &e));
+		/* Of a chunk that all of is going to be read (see check). */
+		int rc = check(x, lo, hi - lo);
+		if (rc >= 0)
+			rc = decode_blocks(x, lo, hi);
+		cache_put(f->fs->cache, e);
+		TRY(rc);
+	}
+	return hi - lo;
+}
+
+void file_decode_ahead(struct file *f, uint64_t at, uint64_t len)
+{
+	struct fetch x = {.f = f};
+
+	if (f->npy || atomic_load(&f->sidecar.there) || pthread_rwlock_tryrdlock(&f->lock) != 0)
+		return;
+	err_clear();
+	uint64_t end = min_u64(at + len, frame_size(f->frame));
+	while (at < end) {
+		int64_t done = decode_piece(&x, at, end - at);
+		if (done <= 0)
+			break;
+		at += (uint64_t)done;
+	}
+	pthread_rwlock_unlock(&f->lock);
 }
 
 static bool has_data(const struct file *f, uint32_t n)

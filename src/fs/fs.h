@@ -19,6 +19,8 @@
 #include "fs/probe.h"
 #include "fs/spare.h"
 
+#include <stdatomic.h>
+
 struct fuse_session;
 struct notify;
 
@@ -33,6 +35,7 @@ struct fs {
 	struct spare *spare;
 	struct intent *intent; /* NULL: off */
 	struct fuse_session *session;
+	atomic_bool kernel_reads_ahead; /* as far as was asked for */
 	struct notify *notify; /* while it serves */
 	uint64_t began; /* meter_now, for the statistics */
 };

@@ -66,7 +66,7 @@ static void commit_and_tell(struct keeper *k, bool logged_only)
 }
 
 /* The kernel reads 128 KiB ahead by itself: not enough requests at a time for all cores. */
-static void set_readahead(const struct fs *fs, dev_t dev)
+static void set_readahead(struct fs *fs, dev_t dev)
 {
 	char path[80];
 
@@ -78,8 +78,9 @@ static void set_readahead(const struct fs *fs, dev_t dev)
 		log_info("read-ahead stays at the kernel's default: %s: %m", path);
 		return;
 	}
-	fprintf(out, "%llu", (unsigned long long)(fs->opt.readahead >> 10));
-	fclose(out);
+	int n = fprintf(out, "%llu", (unsigned long long)(fs->opt.readahead >> 10));
+	bool done = fclose(out) == 0 && n > 0;
+	atomic_store(&fs->kernel_reads_ahead, done && fs->opt.readahead >= 2 * fs->opt.max_read);
 }
 
 static void look_at_mount(struct keeper *k)

@@ -134,7 +134,8 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 		return;
 	}
 	struct workspace *ws = workspace_get();
-	int rc = ws ? file_read(h->file, (uint64_t)off, size, &ws->reply) : -ENOMEM;
+	struct readahead_request q = {(uint64_t)off, size, fi->flags & O_DIRECT};
+	int rc = ws ? file_read(h->file, &q, &ws->reply) : -ENOMEM;
 	if (rc < 0) {
 		ops_log(fs, h->inode, "read", rc);
 		fuse_reply_err(req, ops_errno(rc));
