@@ -158,6 +158,10 @@ class Scattered:
             self.reopen(file)
         elif what == 2:
             self.write(file, len(file[2]) + rng.randrange(3000), rng.randbytes(2000))
+        elif what in (5, 6):
+            os.close(os.dup(file[1]))  # commits, not durably, what the log does not have yet
+            for at in rng.sample(range(0, len(file[2]), 400), 50 * (what - 5)):
+                self.write(file, at, rng.randbytes(9))
         elif what == 3:
             time.sleep(1)  # the frames catch up
         if what != 4:
