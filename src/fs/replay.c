@@ -315,6 +315,8 @@ static void finish(struct replay *x, int rc)
 		log_err("intent log: a frame was not found, and not every directory could be read");
 		x->failed++;
 	}
+	if (x->nfound < x->nwanted)
+		log_info("intent log: %u files that it names are gone", x->nwanted - x->nfound);
 	if (x->applied)
 		log_info("intent log: %u files got what was synced last", x->applied);
 	/* Frames that have it all, and names that are gone, were perhaps never synced: the log goes after them. */
