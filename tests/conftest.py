@@ -78,7 +78,7 @@ def work(request):
 @pytest.fixture(autouse=True)
 def watchdog(request):
     marker = request.node.get_closest_marker("watchdog")
-    seconds = (marker.args[0] if marker else 120) * SLOWNESS
+    seconds = (marker.args[0] if marker else 300) * SLOWNESS
     with Watchdog(seconds, ROOT / work_name(request.node) / "watchdog.txt"):
         yield
 

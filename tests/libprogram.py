@@ -5,7 +5,7 @@ import subprocess
 from libmount import SLOWNESS
 
 
-def run(*command, timeout=100, **kw):
+def run(*command, timeout=300, **kw):
     """Runs a program to its end; its output when it succeeds, a failed test when not."""
     got = subprocess.run([str(word) for word in command], capture_output=True, text=True,
                          timeout=timeout * SLOWNESS, stdin=subprocess.DEVNULL, **kw)

@@ -37,7 +37,7 @@ class Sharer:
 
     def __exit__(self, *error):
         self.child.stdin.close()
-        assert self.child.wait(60) == 0 or error[0]
+        assert self.child.wait(250) == 0 or error[0]
 
 
 def versions(data):

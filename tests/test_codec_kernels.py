@@ -9,7 +9,7 @@ import pytest
 from test_codec_tool import BUILD, REPO
 
 
-def run(*args, timeout=100, **env):
+def run(*args, timeout=300, **env):
     done = subprocess.run([str(a) for a in args], env={**os.environ, **env}, capture_output=True, text=True, timeout=timeout)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

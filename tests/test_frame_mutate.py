@@ -34,7 +34,7 @@ class Tool:
 
     def __exit__(self, kind, value, trace):
         self.proc.stdin.close()
-        assert self.proc.wait(60) == 0 or kind
+        assert self.proc.wait(250) == 0 or kind
 
     def ask(self, line):
         self.proc.stdin.write(line + "\n")

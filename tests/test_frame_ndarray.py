@@ -19,7 +19,7 @@ OWN = REPO / "tests/data/frames"
 
 
 def npy(path, *args):
-    done = subprocess.run([NPY, path, *map(str, args)], capture_output=True, timeout=60)
+    done = subprocess.run([NPY, path, *map(str, args)], capture_output=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.index(b"\n") % 64 == 63
     return np.load(io.BytesIO(done.stdout))

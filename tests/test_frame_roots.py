@@ -45,7 +45,7 @@ def make(tool, path, chunk=8192, size=100000, pipeline="shuffle:4+zstd:1", sync=
 
 
 def verify(*paths):
-    done = subprocess.run([CFRAME, "verify", *paths], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([CFRAME, "verify", *paths], capture_output=True, text=True, timeout=300)
     return done.returncode, done.stdout
 
 

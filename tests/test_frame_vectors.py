@@ -15,7 +15,7 @@ SHARED = Path(os.environ.get("CFRAMEFS_VECTORS") or REPO.parent / "shared/vector
 
 
 def cframe(*args):
-    return subprocess.run([CFRAME, *map(str, args)], capture_output=True, timeout=60)
+    return subprocess.run([CFRAME, *map(str, args)], capture_output=True, timeout=300)
 
 
 def manifest(folder):

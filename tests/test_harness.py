@@ -27,7 +27,7 @@ def test_a_bad_case_fails_and_is_kept(tmp_path, name):
     here = Path(__file__).parent
     got = subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", here / "pytest.ini",
                           "--confcutdir", tmp_path, "-p", "conftest", case], capture_output=True, text=True,
-                         cwd=here, env={**os.environ, "PYTHONPATH": str(here), "BUILD_DIR": str(libmount.BUILD)}, timeout=100)
+                         cwd=here, env={**os.environ, "PYTHONPATH": str(here), "BUILD_DIR": str(libmount.BUILD)}, timeout=300)
     assert got.returncode == 1, got.stdout + got.stderr
     for word in words:
         assert word in got.stdout + got.stderr, word

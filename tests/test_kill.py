@@ -98,7 +98,7 @@ def check_same(mount, blosc2):
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-@pytest.mark.watchdog(60 + 5 * KILLS)
+@pytest.mark.watchdog(300 + 10 * KILLS)
 def test_what_was_synced_survives_the_daemon(mount, blosc2, config, record_property):
     options, direct = CONFIGS[config]
     m = mount(options).allow(*CLOSELY)

@@ -310,7 +310,7 @@ def play(m, plain, story, steps):
 
 
 @pytest.mark.parametrize("config", CONFIGS)
-@pytest.mark.watchdog(240)
+@pytest.mark.watchdog(600)
 def test_the_mount_and_a_plain_directory_agree(mount, plain, work, config):
     m = mount(CONFIGS[config])
     story = Story(f"{SEED} {config}")

@@ -245,10 +245,10 @@ def test_blocking_flock_waits_and_can_be_interrupted(file, fd):
     time.sleep(0.3)
     assert waiter.poll() is None
     waiter.kill()
-    assert waiter.wait(10) == -9, "a waiter for a lock must be killable"
+    assert waiter.wait(250) == -9, "a waiter for a lock must be killable"
     waiter = subprocess.Popen(["flock", file, "true"])
     fcntl.flock(fd, fcntl.LOCK_UN)
-    assert waiter.wait(10) == 0
+    assert waiter.wait(250) == 0
 
 
 # ---- who may do what

@@ -291,6 +291,6 @@ def test_append_of_two_writers(fs):
     script = ("import os, sys\nfd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | os.O_APPEND)\n"
               "for i in range(2000): os.write(fd, f'{sys.argv[2]} {i:05}'.ljust(99).encode() + b'\\n')\n")
     writers = [subprocess.Popen(["python3", "-c", script, fs / "f", name]) for name in "ab"]
-    assert [w.wait(60) for w in writers] == [0, 0]
+    assert [w.wait(250) for w in writers] == [0, 0]
     lines = (fs / "f").read_bytes().split(b"\n")[:-1]
     assert sorted(lines) == sorted(f"{name} {i:05}".ljust(99).encode() for name in "ab" for i in range(2000))

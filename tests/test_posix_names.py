@@ -226,7 +226,7 @@ def test_fifo_carries_data(fs):
     assert stat.S_ISFIFO(os.stat(fs / "fifo").st_mode)
     reader = subprocess.Popen(["cat", fs / "fifo"], stdout=subprocess.PIPE)
     (fs / "fifo").write_bytes(b"through the fifo")
-    assert reader.communicate(timeout=20)[0] == b"through the fifo"
+    assert reader.communicate(timeout=300)[0] == b"through the fifo"
 
 
 def test_socket_connects(fs, monkeypatch):

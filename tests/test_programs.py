@@ -132,7 +132,7 @@ def test_sqlite_of_two_processes(mount):
               "for n in range(200):\n"
               "    db.execute('insert into t values (?, ?)', (sys.argv[2], n))\n")
     writers = [subprocess.Popen(["python3", "-c", script, path, who]) for who in "abc"]
-    assert [w.wait(100) for w in writers] == [0, 0, 0]
+    assert [w.wait(250) for w in writers] == [0, 0, 0]
     with closing(sqlite3.connect(path)) as db:
         assert db.execute("select count(*), count(distinct who || n) from t").fetchone() == (600, 600)
         assert db.execute("pragma integrity_check").fetchone() == ("ok",)

@@ -41,12 +41,12 @@ class Disk:
         self.top.mkdir()
         with open(self.image, "wb") as f:
             f.truncate(int(size[:-1]) << 20)
-        subprocess.run([tool(make[0]), *make[1:], self.image], check=True, capture_output=True, timeout=60 * SLOWNESS)
+        subprocess.run([tool(make[0]), *make[1:], self.image], check=True, capture_output=True, timeout=300 * SLOWNESS)
         self.mounted = False
 
     def mount(self):
         got = subprocess.run(["mount", "-o", "loop", self.image, self.top], capture_output=True, text=True,
-                             timeout=60 * SLOWNESS)
+                             timeout=300 * SLOWNESS)
         self.mounted = got.returncode == 0
         return got.stderr if got.returncode else None
 
@@ -193,7 +193,7 @@ def check_frames(backing):
 
 @pytest.mark.parametrize("journal", ["wal", "rollback"])
 @pytest.mark.parametrize("disk", MAKE, indirect=True)
-@pytest.mark.watchdog(120 + 10 * ROUNDS)
+@pytest.mark.watchdog(300 + 20 * ROUNDS)
 def test_what_sqlite_was_promised_is_there(mount, disk, blosc2, journal, request, record_property):
     print(f"CFRAMEFS_SEED={SEED}")
     rows = 0
@@ -205,7 +205,7 @@ def test_what_sqlite_was_promised_is_there(mount, disk, blosc2, journal, request
 
 
 @pytest.mark.parametrize("disk", MAKE, indirect=True)
-@pytest.mark.watchdog(200)
+@pytest.mark.watchdog(400)
 def test_without_syncs_something_is_lost(mount, disk, blosc2):
     """The negative control: the shutdown takes away what was not synced, or the tests above show nothing."""
     lost = 0

@@ -266,7 +266,7 @@ def test_the_attribute_is_that_of_the_root_alone(mount):
 
 def cframe_stat(*args):
     return subprocess.run([str(CFRAME), "stat", *map(str, args)], capture_output=True, text=True,
-                          timeout=60 * SLOWNESS, stdin=subprocess.DEVNULL)
+                          timeout=300 * SLOWNESS, stdin=subprocess.DEVNULL)
 
 
 def test_cframe_stat(cold, content):

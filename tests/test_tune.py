@@ -58,7 +58,7 @@ def tuner():
     one = Tuner()
     yield one
     one.proc.stdin.close()
-    assert one.proc.wait(20) == 0
+    assert one.proc.wait(250) == 0
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def codec():
     one = Tool()
     yield one
     one.proc.stdin.close()
-    one.proc.wait(20)
+    one.proc.wait(250)
 
 
 def rng():
