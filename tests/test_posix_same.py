@@ -1,9 +1,11 @@
 """Stories played on a plain directory and on the mount: the same results, errors and attributes."""
 
 import contextlib
+import errno
 import fcntl
 import mmap
 import os
+import random
 import resource
 import signal
 import stat
@@ -613,6 +615,54 @@ def special_files(top):
     os.utime(top / "s", ns=(1, 2))
     yield listing(top), os.stat(top / "s").st_mtime_ns
     yield in_child(lambda: error_of(os.mknod, top / "x", stat.S_IFCHR | 0o666, os.makedev(1, 3)), uid=NOBODY)
+
+
+def random_step(rng, top):
+    """One call of somebody, on one or two of a few names."""
+    names = ["a", "b", "c", "d", "d/a", "d/b", "e", "e/a", "e/d", "e/d/x"]
+    one, two = top / rng.choice(names), top / rng.choice(names)
+    mode, who = rng.choice([0o600, 0o644, 0o755, 0o777, 0o1777, 0o2775, 0o4755, 0o6711, 0o040]), rng.choice([-1, 0, 1001, 1002])
+    group = rng.choice([-1, 0, 1001, 2000])
+    ns = rng.randrange(1 << 60), rng.randrange(1 << 60)
+    data = bytes([rng.randrange(256)]) * rng.choice([0, 1, 5000, 70_000])
+    at = rng.choice([0, 4096, 100_000])
+    calls = {
+        "write": lambda: write_at(one, at, data, os.O_RDWR | os.O_CREAT), "overwrite": lambda: one.write_bytes(data),
+        "append": lambda: write_at(one, 0, data, os.O_WRONLY | os.O_APPEND), "truncate": lambda: os.truncate(one, at),
+        "exclusive": lambda: os.close(os.open(one, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)),
+        "mkdir": lambda: os.mkdir(one, mode), "rmdir": lambda: os.rmdir(one), "unlink": lambda: os.unlink(one),
+        "rename": lambda: os.rename(one, two), "exchange": lambda: renameat2(one, two, RENAME_EXCHANGE),
+        "noreplace": lambda: renameat2(one, two, RENAME_NOREPLACE), "link": lambda: os.link(one, two, follow_symlinks=False),
+        "symlink": lambda: os.symlink("a", one), "fifo": lambda: os.mkfifo(one, mode), "chmod": lambda: os.chmod(one, mode),
+        "chown": lambda: os.chown(one, who, group), "lchown": lambda: os.lchown(one, who, group), "utime": lambda: os.utime(one, ns=ns),
+        "touch": lambda: os.utime(one), "setxattr": lambda: os.setxattr(one, "user.x", data[:100]),
+        "getxattr": lambda: os.getxattr(one, "user.x"), "removexattr": lambda: os.removexattr(one, "user.x"),
+        "list": lambda: sorted(os.listdir(one)), "read": lambda: one.read_bytes()[:10], "stat": lambda: attributes(one),
+        "access": lambda: [os.access(one, how) for how in (4, 2, 1)], "copy": lambda: os.close(os.open(one, os.O_RDONLY)),
+    }
+    what = rng.choice(sorted(calls))
+    try:
+        if what in ("read", "overwrite", "write", "append", "copy") and os.path.exists(one) and stat.S_ISFIFO(os.stat(one).st_mode):
+            return "fifo", None  # would wait
+        return what, str(one.relative_to(top)), str(two.relative_to(top)), calls[what]()
+    except OSError as error:
+        return what, str(one.relative_to(top)), str(two.relative_to(top)), errno.errorcode[error.errno]
+
+
+@story
+def anybody_does_anything(top):
+    """Users and a group, names and modes drawn at random. CFRAMEFS_SEED draws others."""
+    rng = random.Random(f"{os.environ.get('CFRAMEFS_SEED') or 1}")
+    os.chmod(top, 0o777)
+
+    def row(seed, mask):
+        os.umask(mask)
+        mine = random.Random(seed)
+        return [random_step(mine, top) for _ in range(15)]
+    for number in range(30):
+        uid, groups, mask = rng.choice([0, 1001, 1001, 1002]), rng.choice([(), (2000,)]), rng.choice([0, 0o022, 0o077])
+        yield number, uid, in_child(lambda: row(number, mask), uid=uid, groups=groups)
+        yield {str(p.relative_to(top)): attributes(p) for p in sorted(top.rglob("*"))}
 
 
 @story
