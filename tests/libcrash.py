@@ -74,7 +74,7 @@ class Story:
     def step(self):
         """One operation; OSError when the daemon is gone."""
         kinds = {"create": 3, "open": 4, "write": 14, "append": 4, "ftruncate": 3, "truncate": 1, "rename": 2,
-                 "unlink": 1, "link": 1, "fsync": 4, "close": 3}
+                 "unlink": 1, "link": 1, "fsync": 4, "close": 3, "scatter": 1}
         kind = self.rng.choices(list(kinds), list(kinds.values()))[0]
         self.log.append(kind)
         getattr(self, kind)()
@@ -139,6 +139,17 @@ class Story:
             edge = self.rng.randrange(5) * (self.limit // 5 & -PAGE) + self.rng.choice([-1, 0, 1])
             self.write_at(slot, max(0, min(self.limit - 1, self.rng.choice([edge, self.rng.randrange(self.limit)]))))
 
+    def scatter(self):
+        """Small writes all over a file, then a sync: that goes through the intent log."""
+        slot = self.slot()
+        if slot is None or len(self.slots[slot][1].now) < 64 * 16:
+            return
+        fd, node = self.slots[slot]
+        step = len(node.now) // 64
+        for at in range(0, 64 * step, step):
+            self.change(node, spliced(node.now, at, b"%d" % at), os.pwrite, fd, b"%d" % at, at)
+        self.sync(fd, node)
+
     def append(self):
         slot = self.slot()
         if slot is not None:
@@ -182,8 +193,11 @@ class Story:
     def fsync(self):
         slot = self.slot()
         if slot is not None:
-            os.fsync(self.slots[slot][0])
-            self.slots[slot][1].synced()
+            self.sync(*self.slots[slot])
+
+    def sync(self, fd, node):
+        os.fsync(fd)
+        node.synced()
 
     def close(self, slot=None):
         slot = self.slot() if slot is None else slot

@@ -3,7 +3,7 @@
 After each failure: the caller was told, or nothing is amiss; the last commit is whole, as a fresh mount and the
 reference see it; the daemon lives, and what is written next gets to the disk.
 
-CFRAMEFS_TEST_FAULTS=all tries every n, else every 7th. CFRAMEFS_SEED chooses other stories.
+CFRAMEFS_TEST_FAULTS=all tries every n, else every 17th. CFRAMEFS_SEED chooses other stories.
 """
 
 import copy
@@ -19,7 +19,7 @@ import pytest
 from libcrash import Story, list_metalayers, look
 from libmount import BUILD
 
-EVERY = 1 if os.environ.get("CFRAMEFS_TEST_FAULTS") == "all" else 7
+EVERY = 1 if os.environ.get("CFRAMEFS_TEST_FAULTS") == "all" else 17
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
 STEPS = 40
 LIBRARY = BUILD / "tests/c/fault_inject.so"
@@ -50,7 +50,7 @@ FAULTS = {
 class Faults:
     """A mount whose backing calls fail as told."""
 
-    def __init__(self, mount, work, fault):
+    def __init__(self, mount, work, fault, options="commit=0,intent=0"):
         file = work / "control"
         file.write_bytes(bytes(mmap.PAGESIZE))
         with open(file, "r+b") as f:
@@ -58,7 +58,7 @@ class Faults:
         self.fault = fault
         self.arm(0)
         env = ["env", f"FAULT_INJECT={file}", f"LD_PRELOAD={LIBRARY}", "ASAN_OPTIONS=verify_asan_link_order=0:exitcode=99"]
-        self.mount = mount("chunksize=4K,blocksize=1K,codec=lz4,commit=0,workers=1", argv=[*env, *mount(start=False).argv])
+        self.mount = mount(f"chunksize=4K,blocksize=1K,codec=lz4,workers=1,{options}", argv=[*env, *mount(start=False).argv])
         self.mount.allow("^cframefs: (error|warning)")
 
     def arm(self, n):
@@ -158,6 +158,23 @@ class Case:
         self.second = self.copy("after")
         return hits > 0
 
+    def run_and_kill(self):
+        """The same, with the daemon's death instead of copies."""
+        self.faults.arm(self.n)
+        error = play(self.story)
+        control = self.faults.control
+        self.what = f"n={self.n} {bytes(control.last).decode()}: {error}"
+        hits, control.left = control.hits, 0
+        self.at_fault = frozen(self.story)
+        assert hits or error is None, self.what
+        assert self.faults.mount.running() and self.faults.mount.kill(), self.what
+        self.story.drop()
+        self.faults.mount.start()
+        self.check_live(error)
+        self.expect = rewrite(self.top)
+        assert {name: data for name, (_, data) in look(self.top).items()} == self.expect
+        return hits > 0
+
     def check_live(self, error):
         """The daemon lives, and shows right bytes or an error."""
         assert self.faults.mount.running(), self.what
@@ -215,3 +232,19 @@ def test_the_nth_call_fails(mount, work, blosc2, fault, record_property):
         case.check_copies(fresh.mnt)
     check_reference(work / "copies", fresh.mnt)
     record_property("figure", f"{fault}: {len(cases)} stories")
+
+
+@pytest.mark.parametrize("fault", ["EIO", "ENOSPC for good"])
+@pytest.mark.watchdog(900)
+def test_the_nth_call_fails_and_the_daemon_dies(mount, work, blosc2, fault, record_property):
+    """With the intent log, of which only a mount of the same directory knows what it holds."""
+    faults = Faults(mount, work, FAULTS[fault], "commit=0.5")
+    faults.mount.allow("went back to its newest whole state", "shown under its own name")
+    print(f"CFRAMEFS_SEED={SEED}")
+    n, came, cases = random.Random(f"{SEED} log {fault}").randrange(EVERY) + 1, True, 0
+    while came:
+        case = Case(faults, work, n, 2)
+        came = case.run_and_kill()
+        n += EVERY
+        cases += 1
+    record_property("figure", f"{fault}, then SIGKILL: {cases} stories")

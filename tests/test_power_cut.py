@@ -21,10 +21,11 @@ SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
 CONTENT, SYNCED = 6, 7  # tests/c/crash_trace.h
 TINY = "chunksize=4K,blocksize=1K,commit=0"
 CONFIGS = {  # options, longest file, steps, share of the disks
-    "tiny": (f"{TINY},codec=lz4", 60_000, 1500, 0.28),
+    "tiny": (f"{TINY},codec=lz4", 60_000, 1500, 0.23),
     "stored": (f"{TINY},level=0", 60_000, 1500, 0.28),
-    "small": ("chunksize=16K,blocksize=4K,commit=0,codec=zlib", 120_000, 1000, 0.2),
+    "small": ("chunksize=16K,blocksize=4K,commit=0,codec=zlib", 120_000, 1000, 0.1),
     "eager": (f"{TINY},codec=blosclz,commit=0.01,workers=1,intent=0", 60_000, 1500, 0.22),
+    "log": ("chunksize=4K,blocksize=1K,codec=lz4,commit=0.3", 60_000, 1500, 0.15),
     "long": ("chunksize=64K,blocksize=16K,commit=0,level=0", 2_500_000, 150, 0.02),  # holes are punched
 }
 
@@ -47,13 +48,9 @@ class Traced(Story):
         self.mark(CONTENT, ino, content)
         super().change(node, content, call, *args)
 
-    def fsync(self):
-        slot = self.slot()
-        if slot is not None:
-            fd, node = self.slots[slot]
-            os.fsync(fd)
-            node.synced()
-            self.mark(SYNCED, os.fstat(fd).st_ino)
+    def sync(self, fd, node):
+        super().sync(fd, node)
+        self.mark(SYNCED, os.fstat(fd).st_ino)
 
 
 def traced(mount, work, options):

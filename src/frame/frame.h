@@ -199,7 +199,7 @@ void frame_set_suspect(struct frame *f);
  * Roots of ours by their sequence numbers, which only grow: the one on disk, and the newest one
  * that is known to be durable. After a power cut the frame opens at one from `durable` to `newest`,
  * or at what another program made of it. 0: a root without number (another program's), or
- * nobody knows. [reader]
+ * nobody knows. An empty root is no `durable` one: with bytes behind it nothing goes back to it. [reader]
  */
 struct frame_roots {
 	uint64_t newest, durable;

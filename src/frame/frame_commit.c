@@ -134,7 +134,7 @@ static int sync_root(struct frame *f)
 	if (f->recovered || f->doubt)
 		return 0;
 	f->unsynced = false;
-	f->roots.durable = f->roots.newest;
+	f->roots.durable = f->info.nbytes ? f->roots.newest : 0;
 	frame_space_durable(f);
 	return 0;
 }

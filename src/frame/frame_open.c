@@ -357,7 +357,7 @@ static void rewrite_header(struct frame *f)
 		return;
 	f->recovered = false;
 	f->unsynced = frame_sync_io(f) < 0;
-	f->roots.durable = f->unsynced ? 0 : f->roots.newest;
+	f->roots.durable = f->unsynced || !f->info.nbytes ? 0 : f->roots.newest;
 }
 
 int frame_load(struct frame *f, bool sparse)
