@@ -18,7 +18,7 @@ from libmount import BUILD, SLOWNESS
 
 CUTS = int(os.environ.get("CFRAMEFS_TEST_CUTS") or 24_000)
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
-CONTENT, SYNCED = 6, 7  # tests/c/crash_trace.h
+CONTENT, SYNCED, REMOVED = 6, 7, 8  # tests/c/crash_trace.h
 TINY = "chunksize=4K,blocksize=1K,commit=0"
 CONFIGS = {  # options, longest file, steps, share of the disks
     "tiny": (f"{TINY},codec=lz4", 60_000, 1500, 0.23),
@@ -50,7 +50,15 @@ class Traced(Story):
 
     def sync(self, fd, node):
         super().sync(fd, node)
-        self.mark(SYNCED, os.fstat(fd).st_ino)
+        node.ino = os.fstat(fd).st_ino
+        if node in self.names.values():
+            self.mark(SYNCED, node.ino)
+
+    def change_names(self, names, call, *args):
+        for node in set(self.names.values()) - set(names.values()):
+            if hasattr(node, "ino"):
+                self.mark(REMOVED, node.ino)
+        return super().change_names(names, call, *args)
 
 
 def traced(mount, work, options):

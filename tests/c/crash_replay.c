@@ -334,6 +334,10 @@ static bool take(const struct crash_record *r, const uint8_t *bytes)
 		f->allowed = f->nstates - 1;
 		f->promised = true;
 		return true;
+	case CRASH_REMOVED: /* what becomes of it is up to the sync of its directory, which is not modelled */
+		f->allowed = 0;
+		f->promised = false;
+		return false;
 	default: return false;
 	}
 }

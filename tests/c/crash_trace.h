@@ -13,6 +13,7 @@ enum crash_kind {
 	CRASH_NAME,     /* a name that something got; it follows                   */
 	CRASH_CONTENT,  /* of the test: from here on the file may have the content that follows */
 	CRASH_SYNCED,   /* of the test: an fsync has been acknowledged             */
+	CRASH_REMOVED,  /* of the test: the file has no name any more               */
 };
 
 struct crash_record {
