@@ -10,7 +10,7 @@ import pytest
 import libmount
 
 CASES = {
-    "a stuck daemon": ("os.kill(m.proc.pid, signal.SIGSTOP)\n    os.stat(m.mnt / 'anything')", ["watchdog", "daemon "]),
+    "a stuck daemon": ("os.kill(m.proc.pid, signal.SIGSTOP); os.waitpid(m.proc.pid, os.WUNTRACED)\n    os.stat(m.mnt / 'anything')", ["watchdog", "daemon "]),
     "an error in the log": ("open(m.log, 'a').write('cframefs: error: x: bad\\n')", ["unexpected lines", "x: bad"]),
     "a sanitizer's report": ("open(m.log, 'a').write('==1==ERROR: AddressSanitizer: x\\n')", ["AddressSanitizer"]),
     "a daemon that died": ("os.kill(m.proc.pid, signal.SIGKILL); m.proc.wait()", ["is gone (-9), its mount is not"]),
