@@ -66,14 +66,18 @@ def test_whole_chunks_are_not_encoded_again(mount, blosc2, kind, tail):
     verify(m, "target")
 
 
-def test_cp_of_a_file_just_written(mount, blosc2, tool):
+def test_cp(mount, blosc2, tool):
+    """Compressed files look sparse, by their blocks, and those cp reads and writes unless it is told not to."""
     m = mount(SMALL)
     data = blob(2, 700_001, "text")
     (m.mnt / "source").write_bytes(data)
-    subprocess.run([tool("cp"), m.mnt / "source", m.mnt / "target"], check=True)
-    assert (m.mnt / "target").read_bytes() == data
+    m.remount(f"{SMALL},codec=lz4,level=9,tune=off")
+    for target, options in (("target", ["--sparse=never"]), ("other", [])):
+        subprocess.run([tool("cp"), *options, m.mnt / "source", m.mnt / target], check=True)
+        assert (m.mnt / target).read_bytes() == data
     m.unmount()
     assert chunks(blosc2, m, "target") == chunks(blosc2, m, "source")
+    assert decoded(blosc2, m, "other") == data
 
 
 def test_dirty_source_and_dirty_target(mount, blosc2):
