@@ -22,7 +22,7 @@
 
 #define AGAIN (32u << 20)
 #define AGAIN_TIE (1u << 20)
-#define AGAIN_STORED (4u << 20) /* finding out that nothing helps is cheap         */
+#define AGAIN_STORED (16u << 20) /* finding out that nothing helps is cheap, but storing is cheaper */
 
 #define PATIENCE_MAX 3
 
