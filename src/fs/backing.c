@@ -94,18 +94,21 @@ int backing_reopen(const struct backing *b, int fd, int flags)
 	return got < 0 ? -errno : got;
 }
 
-/* The umask is the process's until a thread parts with the others. */
-static void wear_umask(mode_t mask)
+bool caller_own_umask(void)
 {
 	static _Thread_local bool own;
+
+	if (!own)
+		own = unshare(CLONE_FS) == 0;
+	return own;
+}
+
+/* That of the process, which a thread has before it parts with the others, is 0. */
+static void wear_umask(mode_t mask)
+{
 	static _Thread_local mode_t worn;
 
-	if (!own) {
-		own = unshare(CLONE_FS) == 0;
-		worn = umask(0);
-		umask(worn);
-	}
-	if (own && worn != mask)
+	if (worn != mask && caller_own_umask())
 		umask(worn = mask);
 }
 

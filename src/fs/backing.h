@@ -64,4 +64,7 @@ struct caller {
 void caller_enter(const struct backing *b, struct caller *c);
 void caller_leave(struct caller *c);
 
+/* False where a sandbox keeps threads from having a umask of their own: then the kernel has to apply it. */
+bool caller_own_umask(void);
+
 #endif

@@ -212,7 +212,9 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	want(conn, FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_WRITEBACK_CACHE |
 			   FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
 			   FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_SPLICE_WRITE |
-			   FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK);
+			   FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_POSIX_ACL);
+	if (caller_own_umask())
+		want(conn, FUSE_CAP_DONT_MASK);
 	/*
 	 * ACLs are kept by the backing file system and judged by the kernel. Where a directory has a default
 	 * ACL the umask does not count, so it comes to us apart from the mode.
