@@ -171,6 +171,7 @@ def test_a_stream_is_decoded_ahead(mount):
     assert stats(m)["answered_from"]["read_ahead"] > 0
 
 
+@pytest.mark.concurrent
 def test_several_streams_and_strides_at_once(mount):
     m = mount("codec=lz4,blocksize=16K,chunksize=256K,tune=off")
     data = blob(14, 8 * CHUNK, "runs")
@@ -200,6 +201,7 @@ def test_several_streams_and_strides_at_once(mount):
     assert stats(m)["answered_from"]["read_ahead"] > 0
 
 
+@pytest.mark.concurrent
 def test_closing_does_not_lose_the_workers(mount):
     """The last close comes while blocks are being decoded for it; then the file is gone, cut or written anew."""
     m = mount("codec=zstd,blocksize=16K,tune=off,readahead=0")
