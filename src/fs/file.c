@@ -172,6 +172,7 @@ static int open_contiguous(struct file *f, int fd)
 		frame_set_suspect(f->frame);
 	struct options o = file_options(f);
 	policy_follow(&f->policy, &o, f->frame);
+	f->chunk_size = frame_info(f->frame)->chunk_size;
 	f->items_whole = true;
 	return 0;
 }

@@ -43,6 +43,7 @@ struct file {
 	struct policy policy;  /* pipelines of the chunks that we write; has a lock of its own */
 	struct wish wish;      /* of a file that is written; loaded when it gets writable */
 	bool items_whole;      /* chunks of whole items may be there (policy.h) */
+	_Atomic uint32_t chunk_size; /* of the frame: for writers that do not have the lock yet, and would wait for it */
 	atomic_bool wants_commit; /* replaced chunks pile up that a commit makes free */
 	struct dirty dirty;
 	struct touched touched;   /* since the newest record or durable commit */

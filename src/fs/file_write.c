@@ -105,9 +105,8 @@ static ssize_t write_locked(struct file *f, uint64_t at, struct view src)
 /* The most memory that a write may take: all of each chunk. */
 static uint64_t claim(struct file *f, uint64_t at, size_t n)
 {
-	pthread_rwlock_rdlock(&f->lock);
-	uint64_t size = chunk_size(f);
-	pthread_rwlock_unlock(&f->lock);
+	uint64_t size = f->chunk_size;
+
 	return ceil_div(at % size + n, size) * size;
 }
 

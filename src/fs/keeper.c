@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "fs/file.h"
+#include "fs/flush.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -10,7 +11,7 @@
 #include <time.h>
 
 /* Part of -o commit for which no fsync came: then the frames catch up with the intent log. */
-#define PAUSE 0.03
+#define PAUSE 0.1
 
 struct keeper {
 	struct fs *fs;
@@ -26,9 +27,14 @@ struct keeper {
 /* Of a file in the intent log only a durable commit will do: then the log can forget it. */
 static int commit_one(struct file *f, bool logged_only)
 {
-	if (file_in_log(f))
-		return file_sync(f, COMMIT_SYNC);
-	return logged_only ? 0 : file_sync(f, COMMIT_LATER);
+	bool logged = file_in_log(f);
+
+	if (!logged && logged_only)
+		return 0;
+	/* What is there now goes to the workers while writers go on; the commit, which stops them, has less to do. */
+	if (flush_submit_all(f))
+		IGNORE(flush_wait(f)); /* what failed is tried again by the commit, which tells */
+	return file_sync(f, logged ? COMMIT_SYNC : COMMIT_LATER);
 }
 
 static int commit_files(struct fs *fs, bool logged_only)
