@@ -271,7 +271,7 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 	int rc = xattr_is_ours(n, name) || is_stats(ino, name) ? -EPERM : xattr_path(fs, n, path);
 	if (rc >= 0) {
 		rc = setxattr(path, name, value, size, flags) < 0 ? -errno : 0;
-		n->no_caps_until = clock_ns() | 1;
+		n->no_caps_until = (clock_ns() - 1000000000) | 1; /* long past: the clock stands still for a tick */
 		if (rc >= 0 && is_acl(name))
 			clear_setgid(req, path);
 		if (rc >= 0 && is_label(name))
