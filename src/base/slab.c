@@ -4,6 +4,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 
 #define ORDERS 9          /* SLAB_MIN << 8 is SLAB_MAX */
@@ -28,6 +29,8 @@ struct slab {
 	uint8_t *base;
 	size_t bytes;
 	uint32_t nunits, fresh; /* from `fresh` on nothing was ever used */
+	uint32_t warm;          /* up to here the system has given pages */
+	atomic_bool wants_warm;
 	uint32_t list[ORDERS];
 	struct unit *unit;
 };
@@ -113,6 +116,8 @@ static uint32_t take(struct slab *s, unsigned order)
 			return NO_UNIT;
 		list_push(s, s->fresh, --have);
 		s->fresh += REGION;
+		if (s->fresh >= s->warm && s->nunits - s->fresh >= REGION)
+			atomic_store_explicit(&s->wants_warm, true, memory_order_relaxed);
 	}
 	uint32_t u = s->list[have];
 	list_remove(s, u);
@@ -167,6 +172,28 @@ void slab_free(struct slab *s, void *p, size_t n)
 		u &= ~(1u << order);
 	}
 	list_push(s, u, order);
+	pthread_mutex_unlock(&s->lock);
+}
+
+bool slab_wants_warm(struct slab *s)
+{
+	return atomic_load_explicit(&s->wants_warm, memory_order_relaxed) &&
+	       atomic_exchange_explicit(&s->wants_warm, false, memory_order_relaxed);
+}
+
+void slab_warm(struct slab *s)
+{
+	pthread_mutex_lock(&s->lock);
+	uint32_t u = s->fresh;
+	bool room = s->nunits - u >= REGION;
+	if (room)
+		s->warm = u + REGION;
+	pthread_mutex_unlock(&s->lock);
+	if (!room || madvise(s->base + (size_t)u * SLAB_MIN, SLAB_MAX, MADV_POPULATE_WRITE) != 0)
+		return;
+	pthread_mutex_lock(&s->lock);
+	for (uint32_t i = 0; i < REGION; i++)
+		s->unit[u + i].touched = true;
 	pthread_mutex_unlock(&s->lock);
 }
 

@@ -34,6 +34,13 @@ size_t slab_size(size_t n);
 void *slab_alloc(struct slab *s, size_t n);
 void slab_free(struct slab *s, void *p, size_t n);
 
+/*
+ * Getting pages from the system takes as long as decoding into them. Who has a moment gets those that will
+ * be wanted next: true, to one caller, when it is time, and then slab_warm by any thread.
+ */
+bool slab_wants_warm(struct slab *s);
+void slab_warm(struct slab *s);
+
 /* True: p came from slab_alloc. */
 bool slab_owns(const struct slab *s, const void *p);
 

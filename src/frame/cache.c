@@ -270,6 +270,16 @@ int cache_alloc(struct cache *c, size_t n, struct cache_value *out)
 	return 0;
 }
 
+bool cache_wants_warm(struct cache *c)
+{
+	return c->slab && slab_wants_warm(c->slab);
+}
+
+void cache_warm(struct cache *c)
+{
+	slab_warm(c->slab);
+}
+
 void cache_unalloc(struct cache *c, struct cache_value *v)
 {
 	if (is_in_slab(c, v->p))

@@ -54,6 +54,10 @@ uint64_t cache_new_owner(struct cache *cache);
 NODISCARD int cache_alloc(struct cache *cache, size_t n, struct cache_value *out);
 void cache_unalloc(struct cache *cache, struct cache_value *v);
 
+/* Memory for what comes next, got by a thread that has time for it: see slab.h. */
+bool cache_wants_warm(struct cache *cache);
+void cache_warm(struct cache *cache);
+
 /* A touch that is likely to be repeated, or one of a scan. */
 enum cache_touch { CACHE_USE, CACHE_SCAN };
 

@@ -5,6 +5,7 @@
 #include "fs/view_npy.h"
 #include "fs/workspace.h"
 
+#include <stddef.h>
 #include <unistd.h>
 
 /* Runs of whole blocks from this size on are decoded into the reply, not into the cache. */
@@ -322,6 +323,23 @@ static int read_locked(struct fetch *x, const struct readahead_request *q)
 	return f->npy ? read_npy(x, q->at, known.len) : read_bytes(x, q->at, known.len);
 }
 
+static void warm_run(struct pool_job *job, unsigned worker)
+{
+	struct fs *fs = (struct fs *)((char *)job - offsetof(struct fs, warm));
+
+	(void)worker;
+	cache_warm(fs->cache);
+	atomic_store(&fs->warming, false);
+}
+
+static void warm(struct fs *fs)
+{
+	if (!cache_wants_warm(fs->cache) || atomic_exchange(&fs->warming, true))
+		return;
+	fs->warm.run = warm_run;
+	pool_submit(fs->pool, &fs->warm, POOL_LATER);
+}
+
 static int read_into(struct file *f, const struct readahead_request *q, struct reply *r)
 {
 	struct fetch x = {.f = f, .r = r};
@@ -332,6 +350,7 @@ static int read_into(struct file *f, const struct readahead_request *q, struct r
 	int rc = read_locked(&x, q);
 	pthread_rwlock_unlock(&f->lock);
 	file_leave_shared(f, held);
+	warm(f->fs);
 	if (rc >= 0)
 		stats_add(STATS_READ_BYTES, r->n);
 	return rc;

@@ -35,6 +35,8 @@ struct fs {
 	struct spare *spare;
 	struct intent *intent; /* NULL: off */
 	struct fuse_session *session;
+	struct pool_job warm;  /* gets memory for the cache; submitted by who finds that it wants some */
+	atomic_bool warming;
 	atomic_bool kernel_reads_ahead; /* as far as was asked for */
 	struct notify *notify; /* while it serves */
 	uint64_t began; /* meter_now, for the statistics */
