@@ -84,6 +84,13 @@ static bool worth_it(const struct frame *f)
 	return f->space.nfree > (f->space.end - f->info.header_len) / 3;
 }
 
+bool frame_wants_compact(const struct frame *f)
+{
+	const struct space *sp = &f->space;
+	return f->writable && f->state != FRAME_BROKEN && f->survey == SURVEY_DONE &&
+	       sp->nfree + sp->nroot + sp->npending > (sp->end - f->info.header_len) / 3;
+}
+
 int frame_compact(struct frame *f, uint64_t step)
 {
 	struct buf b = {0};

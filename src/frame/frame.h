@@ -178,6 +178,9 @@ void frame_set_pipeline(struct frame *f, const struct pipeline *p);
  */
 bool frame_wants_commit(const struct frame *f);
 
+/* True: more than a third is free or will be, as far as is known without looking for it. [reader] */
+bool frame_wants_compact(const struct frame *f);
+
 /*
  * Moves chunks from the end of the file into gaps nearer to its start when more than a third of
  * the file is free, about `step` bytes a call. > 0: it did, and a commit then lets the file get
@@ -199,7 +202,9 @@ void frame_set_suspect(struct frame *f);
  * Roots of ours by their sequence numbers, which only grow: the one on disk, and the newest one
  * that is known to be durable. After a power cut the frame opens at one from `durable` to `newest`,
  * or at what another program made of it. 0: a root without number (another program's), or
- * nobody knows. An empty root is no `durable` one: with bytes behind it nothing goes back to it. [reader]
+ * nobody knows. An empty root is no `durable` one: with bytes behind it nothing goes back to it. A
+ * COMMIT_PART has the number of the last root before it that was not one: there may be changes older than
+ * it that it does not contain. [reader]
  */
 struct frame_roots {
 	uint64_t newest, durable;
@@ -210,6 +215,7 @@ struct frame_roots frame_roots(const struct frame *f);
 NODISCARD int frame_sync_root(struct frame *f);
 
 enum durability {
+	COMMIT_PART,  /* the same, but the caller has more that belongs to it */
 	COMMIT_LATER, /* written, in order; the disk may take its time    */
 	COMMIT_SYNC,  /* data, index, trailer - sync - header - sync      */
 };

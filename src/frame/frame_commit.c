@@ -146,7 +146,7 @@ struct draft {
 	struct buf packed;     /* index, then trailer */
 	uint32_t trailer_len;
 	struct header_root root;
-	uint64_t seq;
+	uint64_t seq, whole;   /* as in the note */
 	bool synced;           /* before the header: its chunks need no proof */
 };
 
@@ -167,7 +167,8 @@ static int pack_trailer(struct frame *f, struct draft *d, struct view sums, stru
 {
 	struct buf content = {0};
 	struct root_note note = {
-		.seq = d->seq, .head = view_of(f->head.p, HEADER_FIXED), .young = young, .sums = sums};
+		.seq = d->seq, .whole = d->whole, .head = view_of(f->head.p, HEADER_FIXED),
+		.young = young, .sums = sums};
 	int rc = f->noted ? root_note_encode(&note, &content) : 0;
 	if (rc == 0 && f->noted)
 		rc = trailer_append(&d->packed, &f->vlmeta, ROOT_NOTE, buf_view(&content));
@@ -220,7 +221,8 @@ static int draft_root(struct frame *f, struct draft *d, uint64_t nbytes)
 		rc = frame_sums_pack(f, d->ix, &sums);
 	d->trailer_len = (uint32_t)f->trailer.n;
 	if (f->noted)
-		d->trailer_len = (uint32_t)trailer_length(&f->vlmeta, ROOT_NOTE, root_note_length(young.n, sums.n));
+		d->trailer_len = (uint32_t)trailer_length(&f->vlmeta, ROOT_NOTE,
+							root_note_length(d->whole != d->seq, young.n, sums.n));
 	if (rc == 0)
 		rc = place(f, d, nbytes);
 	if (rc == 0) {
@@ -246,6 +248,9 @@ static int write_draft(struct frame *f, struct draft *d)
 static int commit_index(struct frame *f, struct index *ix, uint64_t nbytes, enum durability how)
 {
 	struct draft d = {.ix = ix, .seq = next_seq(f)};
+	if (!f->part && ix == &f->index)
+		f->whole = d.seq; /* all is in the index, whether or not this root gets to the disk */
+	d.whole = f->whole;
 	/*
 	 * A header that gets to the disk before what it points at must have something to fall
 	 * back to. Also, now and then a root has to be durable for the bytes of older ones to be used again.
@@ -260,7 +265,7 @@ static int commit_index(struct frame *f, struct index *ix, uint64_t nbytes, enum
 	TRY(rc);
 	f->seq = d.seq;
 	space_put(&f->space, d.at, len);
-	rc = write_header(f, &d.root, d.trailer_len, f->noted ? d.seq : 0);
+	rc = write_header(f, &d.root, d.trailer_len, f->noted ? d.whole : 0);
 	if (rc < 0)
 		space_retire(&f->space, d.at, len);
 	else
@@ -373,7 +378,7 @@ static int commit_empty(struct frame *f, enum durability how)
 		TRY(vacate_front(f));
 	if (f->info.nbytes || f->suspect) {
 		TRY(write_front(f));
-		seq = f->noted ? f->seq : 0;
+		seq = f->whole = f->noted ? f->seq : 0;
 		if (how == COMMIT_SYNC || !f->known)
 			TRY(sync_root(f));
 	}
@@ -418,13 +423,17 @@ int frame_sync_root(struct frame *f)
 		return f->error;
 	if (f->recovered)
 		TRY(commit_recovered(f));
-	return f->unsynced ? sync_root(f) : 0;
+	if (f->unsynced)
+		TRY(sync_root(f));
+	frame_space_trim(f);
+	return 0;
 }
 
 int frame_commit(struct frame *f, enum durability how)
 {
 	if (f->state == FRAME_BROKEN)
 		return f->error;
+	f->part = how == COMMIT_PART;
 	if (f->suspect) /* no root may point at what is gone */
 		how = COMMIT_SYNC;
 	if (f->suspect && f->state == FRAME_CLEAN)

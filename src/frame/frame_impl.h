@@ -55,6 +55,7 @@ struct frame {
 	bool doubt;              /* a failed write may have put another root on disk */
 	bool unsynced;           /* the root on disk may not be durable yet      */
 	bool suspect;            /* a sync failed: see redo.c                    */
+	bool part;               /* COMMITTING: the caller has more              */
 	struct frame_info info;  /* the root on disk                             */
 	uint64_t nbytes;         /* with the changes since                       */
 	struct index index;      /* likewise                                     */
@@ -67,6 +68,7 @@ struct frame {
 	bool went_back;          /* opened at another root than the header named */
 	bool recovered;          /* the header on disk is not that of `info`     */
 	uint64_t seq;            /* of the newest root                           */
+	uint64_t whole;          /* of the newest that was not committed in part */
 	struct frame_roots roots; /* which of them are on disk                   */
 	enum front front;
 	struct index sums;       /* of stored chunks; ENTRY_ZEROS: not known     */

@@ -142,7 +142,8 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 	uint64_t budget = PROVE_MOST;
 	uint64_t proof = fp.hash ^ root_boot();
 	_Atomic uint64_t *mark = &proven[fp.hash % PROVEN];
-	f->seq = f->roots.newest = note->seq;
+	f->seq = note->seq;
+	f->whole = f->roots.newest = note->whole;
 	f->known = true;
 	TRY(frame_sums_load(f, note->sums));
 	if (fp.word == 0 || *mark == proof)
@@ -287,7 +288,7 @@ static int load_front(struct frame *f, struct fingerprint fp)
 		return 0;
 	f->front = FRONT_VALID;
 	f->known = true;
-	f->seq = f->roots.newest = fp.word;
+	f->seq = f->whole = f->roots.newest = fp.word;
 	return 0;
 }
 

@@ -13,11 +13,12 @@
 #include <xxhash.h>
 
 #define NOTE_FIXED (1 + 3 + 4 + 9 + 5 + 5 + HEADER_FIXED + 6 + 5 + 5 + 5)
+#define NOTE_WHOLE (6 + 9)
 #define STEP (256u << 10)
 
-size_t root_note_length(size_t young, size_t sums)
+size_t root_note_length(bool part, size_t young, size_t sums)
 {
-	return CHUNK_HEAD + NOTE_FIXED + young + sums;
+	return CHUNK_HEAD + NOTE_FIXED + (part ? NOTE_WHOLE : 0) + young + sums;
 }
 
 static uint8_t *put_key(uint8_t *p, const char *key)
@@ -26,6 +27,14 @@ static uint8_t *put_key(uint8_t *p, const char *key)
 	*p++ = (uint8_t)(MSGPACK_FIXSTR | n);
 	memcpy(p, key, n);
 	return p + n;
+}
+
+static uint8_t *put_number(uint8_t *p, const char *key, uint64_t x)
+{
+	p = put_key(p, key);
+	*p++ = MSGPACK_U64;
+	put_be64(p, x);
+	return p + 8;
 }
 
 static uint8_t *put_bytes(uint8_t *p, const char *key, struct view v)
@@ -53,18 +62,19 @@ static void put_chunk_head(uint8_t *p, uint32_t nbytes)
 
 int root_note_encode(const struct root_note *note, struct buf *out)
 {
-	size_t len = root_note_length(note->young.n, note->sums.n);
+	bool part = note->whole != note->seq;
+	size_t len = root_note_length(part, note->young.n, note->sums.n);
 	assert(note->head.n == HEADER_FIXED);
 	TRY(buf_reserve_fresh(out, len));
 	put_chunk_head(out->p, (uint32_t)(len - CHUNK_HEAD));
 	uint8_t *p = out->p + CHUNK_HEAD;
-	*p++ = MSGPACK_FIXMAP | 5;
+	*p++ = (uint8_t)(MSGPACK_FIXMAP | (5 + part));
 	p = put_key(p, "v");
 	*p++ = 1;
-	p = put_key(p, "seq");
-	*p++ = MSGPACK_U64;
-	put_be64(p, note->seq);
-	p = put_bytes(p + 8, "root", note->head);
+	p = put_number(p, "seq", note->seq);
+	if (part)
+		p = put_number(p, "whole", note->whole);
+	p = put_bytes(p, "root", note->head);
 	p = put_bytes(p, "young", note->young);
 	p = put_bytes(p, "xxh3", note->sums);
 	assert(p == out->p + len);
@@ -79,6 +89,13 @@ static void take_key(struct cursor *c, const char *key)
 		c->bad = true;
 }
 
+static uint64_t take_number(struct cursor *c, const char *key)
+{
+	take_key(c, key);
+	msgpack_marker(c, MSGPACK_U64);
+	return cursor_be64(c);
+}
+
 static struct view take_bytes(struct cursor *c, const char *key)
 {
 	take_key(c, key);
@@ -88,12 +105,13 @@ static struct view take_bytes(struct cursor *c, const char *key)
 static int parse(struct root_note *note, struct view plain)
 {
 	struct cursor c = cursor_of(plain);
-	msgpack_marker(&c, MSGPACK_FIXMAP | 5);
+	bool part = plain.n && plain.p[0] == (MSGPACK_FIXMAP | 6);
+	msgpack_marker(&c, MSGPACK_FIXMAP | (part ? 6 : 5));
 	take_key(&c, "v");
 	msgpack_marker(&c, 1);
-	take_key(&c, "seq");
-	msgpack_marker(&c, MSGPACK_U64);
-	note->seq = cursor_be64(&c);
+	note->seq = note->whole = take_number(&c, "seq");
+	if (part)
+		note->whole = take_number(&c, "whole");
 	note->head = take_bytes(&c, "root");
 	note->young = take_bytes(&c, "young");
 	note->sums = take_bytes(&c, "xxh3");

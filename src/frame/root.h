@@ -24,7 +24,8 @@
  *
  * The note is a vlmetalayer, a chunk that holds a MessagePack map:
  *
- *   "v": 1, "seq": roots in order of time, "root": the first 87 bytes of the header,
+ *   "v": 1, "seq": roots in order of time, "whole": only of a root that was committed in part (COMMIT_PART),
+ *   the seq of the newest one before it that was not, "root": the first 87 bytes of the header,
  *   "young": pairs of little-endian u32, runs of chunks written since the last sync,
  *   "xxh3": little-endian XXH3-64 of each stored chunk, in index order, without special
  *           values; 0: not known. No bytes at all: none is known.
@@ -42,12 +43,14 @@
 
 struct root_note {
 	uint64_t seq;
+	uint64_t whole;    /* seq, unless the root is a part */
 	struct view head;  /* 87 bytes  */
 	struct view young; /* u32 pairs */
 	struct view sums;  /* u64       */
 };
 
-size_t root_note_length(size_t young, size_t sums);
+/* As it will be; `part`: whole is not seq. */
+size_t root_note_length(bool part, size_t young, size_t sums);
 
 /* The note as the content of a metalayer. */
 NODISCARD int root_note_encode(const struct root_note *note, struct buf *out);

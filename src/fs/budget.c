@@ -80,17 +80,22 @@ static void unpin(struct budget *b, struct file *f)
 	pthread_cond_broadcast(&b->moved);
 }
 
-/* One round of making room; the lock is given up meanwhile. False: nothing could be started. */
-static bool flush_one(struct budget *b, uint64_t ticket)
+/* Part of one file goes to the workers; the lock is given up meanwhile. False: nothing could be started. */
+static bool flush_some(struct budget *b)
 {
-	struct file *f = pin_oldest(b, ticket);
-	if (!f)
-		return false;
-	pthread_mutex_unlock(&b->lock);
-	(void)flush_submit_all(f);
-	pthread_mutex_lock(&b->lock);
-	unpin(b, f);
-	return true;
+	uint64_t ticket = b->next_ticket;
+	bool started = false;
+	struct file *f;
+
+	while (!started && (f = pin_oldest(b, ticket))) {
+		pthread_mutex_unlock(&b->lock);
+		if (f->wants_commit)
+			IGNORE(file_commit_part(f)); /* costs space; its own writer will be told */
+		started = flush_submit_turn(f) > 0;
+		pthread_mutex_lock(&b->lock);
+		unpin(b, f);
+	}
+	return started;
 }
 
 int budget_enter(struct budget *b, uint64_t bytes)
@@ -99,14 +104,13 @@ int budget_enter(struct budget *b, uint64_t bytes)
 
 	pthread_mutex_lock(&b->lock);
 	unsigned failures = b->failures;
-	uint64_t ticket = b->next_ticket;
 	while (b->used > (int64_t)b->max) {
 		if (b->in_flight) {
 			pthread_cond_wait(&b->moved, &b->lock);
 		} else if (b->failures != failures) {
 			rc = b->last_rc;
 			break;
-		} else if (!flush_one(b, ticket)) {
+		} else if (!flush_some(b)) {
 			if (!b->entered)
 				break; /* nothing can be freed: one writer's bytes at a time */
 			pthread_cond_wait(&b->moved, &b->lock);

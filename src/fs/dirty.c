@@ -25,6 +25,19 @@ struct dirty_chunk *dirty_find(const struct dirty *d, uint32_t n)
 	return c ? c : dirty_find_flushing(d, n);
 }
 
+static bool holds_up(const struct dirty_chunk *table)
+{
+	for (const struct dirty_chunk *c = table; c; c = c->hh.next)
+		if (c->must)
+			return true;
+	return false;
+}
+
+bool dirty_holds_up(const struct dirty *d)
+{
+	return holds_up(d->dirty) || holds_up(d->flushing);
+}
+
 /* What a chunk holds counts against the budget. */
 static void charge(struct dirty_chunk *c)
 {
@@ -299,7 +312,7 @@ static int make_whole(struct file *f, struct dirty_chunk *c)
 	return 0;
 }
 
-int dirty_get_whole(struct file *f, uint32_t n)
+int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out)
 {
 	struct dirty_chunk *c = find_dirty(&f->dirty, n);
 
@@ -309,6 +322,7 @@ int dirty_get_whole(struct file *f, uint32_t n)
 	charge(c);
 	if (rc < 0 && !c->npages)
 		dirty_drop(f, c);
+	*out = c;
 	return rc;
 }
 
@@ -357,6 +371,8 @@ bool dirty_put_back_take(struct file *f, struct dirty_chunk *c)
 	struct dirty_chunk *newer = find_dirty(&f->dirty, c->n);
 	bool kept = true;
 
+	if (newer)
+		newer->must = c->must |= newer->must;
 	if (newer && !newer->whole && c->whole) {
 		kept = take_pages(c, newer);
 		if (kept) {

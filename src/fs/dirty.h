@@ -37,6 +37,8 @@ struct dirty_chunk {
 	uint32_t len;       /* FLUSHING: bytes of the chunk when it was submitted */
 	uint64_t turn;      /* likewise: in the order of choices */
 	uint64_t file_size; /* likewise, for the policy */
+	bool must;          /* its stored form has another length by now: no root before this is stored */
+	bool replaces;      /* FLUSHING: something stored, whose space is free after a commit */
 	bool whole;
 	struct buf bytes;   /* whole: what lies behind bytes.n, up to the chunk's end, is zero */
 	struct dirty_page *page; /* else: ascending */
@@ -61,7 +63,10 @@ NODISCARD int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t l
 NODISCARD int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct dirty_chunk **out);
 
 /* The DIRTY copy of chunk n, whole. */
-NODISCARD int dirty_get_whole(struct file *f, uint32_t n);
+NODISCARD int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out);
+
+/* True: some chunk `must` get to the frame first. */
+bool dirty_holds_up(const struct dirty *d);
 
 /* The chunk has got shorter: nothing is kept behind its end. */
 void dirty_cut(struct dirty_chunk *c, uint32_t len);

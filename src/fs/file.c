@@ -398,6 +398,7 @@ static void finish(struct file *f)
 		forget_changes(f);
 	else if (file_sync(f, COMMIT_LATER) < 0 || file_log_close(f) < 0)
 		give_up_changes(f);
+	file_settle(f);
 	budget_wait_unpinned(f->fs->budget, f);
 }
 

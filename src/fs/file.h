@@ -54,9 +54,10 @@ struct file {
 	struct npy *npy;       /* NODE_ARRAY: fixed after open */
 	struct readahead readahead; /* has a lock of its own */
 
-	pthread_mutex_t flight_lock; /* innermost; for the four below */
+	pthread_mutex_t flight_lock; /* innermost; for the five below */
 	pthread_cond_t landed;
 	unsigned in_flight;    /* chunks with the workers */
+	unsigned replacing;    /* of those: where something is stored already */
 	int flush_rc;          /* first failure since the last flush began */
 	uint32_t losses;       /* how often something was lost, and why the last time */
 	int loss_rc;
@@ -150,6 +151,15 @@ void file_leave_alone(struct file *f);
 
 /* Everything written so far becomes the frame's next commit. */
 NODISCARD int file_sync(struct file *f, enum durability how);
+
+/* What has got to the frame so far becomes a commit, so that the space of what it replaced can be used again. */
+NODISCARD int file_commit_part(struct file *f);
+
+/* One step of moving chunks to gaps before them. 1: call again. */
+NODISCARD int file_compact(struct file *f);
+
+/* Its gaps, if it has any, may stay: a file without changes goes from the budget's list. */
+void file_settle(struct file *f);
 
 /*
  * What was written and can't be brought to the disk any more: every handle is told once, by

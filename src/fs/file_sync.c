@@ -5,8 +5,13 @@
 #include "fs/times.h"
 #include "fs/workspace.h"
 
+#include <limits.h>
+
 /* Larger files keep their chunks: re-encoding them would cost more than the slices are worth. */
 #define BYTEWISE_MAX (16u << 20)
+
+/* Nobody else gets at the file for as long as it takes to move so much. */
+#define COMPACT_STEP (4u << 20)
 
 static bool must_become_bytewise(struct file *f)
 {
@@ -14,31 +19,6 @@ static bool must_become_bytewise(struct file *f)
 
 	return f->items_whole && size <= BYTEWISE_MAX &&
 	       policy_wants_bytewise(&f->policy, size, frame_info(f->frame)->chunk_size);
-}
-
-/* True: the chunk is stored with items of more than a byte. */
-static bool is_typed(struct file *f, uint32_t n, struct workspace *ws)
-{
-	struct chunk c = {0};
-	bool typed = frame_slot(f->frame, n) == SLOT_STORED &&
-		     frame_load_chunk(f->frame, n, ws->scratch, &c) >= 0 && c.typesize > 1;
-	chunk_deinit(&c);
-	return typed;
-}
-
-/* The length is not whole items any more (policy.h): what was stored as items is stored anew. */
-static int become_bytewise(struct file *f)
-{
-	struct workspace *ws = workspace_get();
-	int rc = ws ? 0 : -ENOMEM;
-
-	pthread_rwlock_wrlock(&f->lock);
-	f->items_whole = false;
-	for (uint32_t n = 0; rc >= 0 && n < frame_nchunks(f->frame); n++)
-		if (is_typed(f, n, ws))
-			rc = dirty_get_whole(f, n);
-	pthread_rwlock_unlock(&f->lock);
-	return rc < 0 ? rc : flush_all(f);
 }
 
 /* The header names the pipeline of the first data, which was not known before that came. */
@@ -55,9 +35,10 @@ static int commit(struct file *f, enum durability how)
 	int entered = frame_dirty(f->frame) ? file_enter_commit(f) : 0;
 	TRY(entered);
 	pthread_rwlock_wrlock(&f->lock);
-	if (frame_dirty(f->frame))
+	bool held_up = how == COMMIT_PART && dirty_holds_up(&f->dirty);
+	if (frame_dirty(f->frame) && !held_up)
 		name_choice(f);
-	int rc = frame_commit(f->frame, how);
+	int rc = held_up ? 0 : frame_commit(f->frame, how);
 	f->wants_commit = false;
 	if (rc >= 0 && how == COMMIT_SYNC)
 		touched_clear(&f->touched);
@@ -68,6 +49,131 @@ static int commit(struct file *f, enum durability how)
 	return rc;
 }
 
+/* More is to come: the application's times go on being those that are shown. */
+static int commit_part(struct file *f)
+{
+	if (f->replaying || f->gone)
+		return 0;
+	times_hold(f->inode, f->fd);
+	TRY(commit(f, COMMIT_PART));
+	times_hold(f->inode, f->fd);
+	return 0;
+}
+
+/* What waits for a durable root is free after this. */
+static int free_waiting(struct file *f)
+{
+	TRY(commit_part(f));
+	pthread_rwlock_wrlock(&f->lock);
+	int rc = frame_sync_root(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	return rc;
+}
+
+static unsigned count_dirty(struct file *f)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	unsigned n = HASH_COUNT(f->dirty.dirty);
+	pthread_rwlock_unlock(&f->lock);
+	return n;
+}
+
+/* Everything DIRTY lands in the frame, or the failure. The gate is held for writing. */
+static int flush_all(struct file *f)
+{
+	unsigned stuck = UINT_MAX;
+
+	flush_small(f);
+	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and gets its next try now */
+	for (;;) {
+		unsigned left = flush_submit_turn(f);
+		int rc = flush_wait(f);
+		unsigned more = count_dirty(f);
+		/* A full disk, but perhaps not inside the file; for as long as that brings something forward. */
+		if ((rc == -ENOSPC || rc == -EDQUOT) && more < stuck && free_waiting(f) == 0) {
+			stuck = more;
+			continue;
+		}
+		TRY(rc);
+		if (!left)
+			return more ? -ENOMEM : 0; /* a chunk could not even be handed over */
+		if (more && f->wants_commit)
+			TRY(commit_part(f));
+	}
+}
+
+/* True: the chunk is stored with items of more than a byte. */
+static bool is_typed(struct file *f, uint32_t n, struct workspace *ws)
+{
+	struct chunk c = {0};
+	bool typed = frame_slot(f->frame, n) == SLOT_STORED &&
+		     frame_load_chunk(f->frame, n, ws->scratch, &c) >= 0 && c.typesize > 1;
+	chunk_deinit(&c);
+	return typed;
+}
+
+/* The length is not whole items any more (policy.h): what was stored as items is stored anew. */
+static int become_bytewise(struct file *f)
+{
+	struct workspace *ws = workspace_get();
+	struct dirty_chunk *c;
+	int rc = ws ? 0 : -ENOMEM;
+
+	pthread_rwlock_wrlock(&f->lock);
+	f->items_whole = false;
+	for (uint32_t n = 0; rc >= 0 && n < frame_nchunks(f->frame); n++)
+		if (is_typed(f, n, ws))
+			rc = dirty_get_whole(f, n, &c);
+	pthread_rwlock_unlock(&f->lock);
+	return rc < 0 ? rc : flush_all(f);
+}
+
+static bool is_held_up(struct file *f)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	bool held_up = dirty_holds_up(&f->dirty);
+	pthread_rwlock_unlock(&f->lock);
+	return held_up;
+}
+
+int file_commit_part(struct file *f)
+{
+	int rc = 0;
+
+	pthread_rwlock_wrlock(&f->gate);
+	if (f->wants_commit && !f->lost) {
+		if (is_held_up(f)) {
+			(void)flush_submit_turn(f);
+			IGNORE(flush_wait(f)); /* then the commit does without */
+		}
+		rc = commit_part(f);
+	}
+	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
+static int compact(struct file *f)
+{
+	TRY(free_waiting(f));
+	pthread_rwlock_wrlock(&f->lock);
+	int rc = frame_compact(f->frame, COMPACT_STEP);
+	pthread_rwlock_unlock(&f->lock);
+	if (rc > 0)
+		TRY(free_waiting(f));
+	return rc;
+}
+
+int file_compact(struct file *f)
+{
+	int rc = 0;
+
+	pthread_rwlock_wrlock(&f->gate);
+	if (f->writable && !f->gone && !f->lost && frame_wants_compact(f->frame))
+		rc = compact(f);
+	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
 /* Of a file that is only read: what another program or an earlier close wrote gets durable. */
 static int sync_read_only(struct file *f)
 {
@@ -75,6 +181,21 @@ static int sync_read_only(struct file *f)
 	int rc = f->fd < 0 ? 0 : io_sync(frame_io(f->frame));
 	pthread_rwlock_unlock(&f->lock);
 	return rc;
+}
+
+/* What is in the log still waits for a commit that is durable; a file with large gaps, for the keeper. */
+static void off_the_list(struct file *f)
+{
+	if (!intent_has(f->fs->intent, &f->mark) && !frame_wants_compact(f->frame))
+		budget_file_clean(f->fs->budget, f);
+}
+
+void file_settle(struct file *f)
+{
+	pthread_rwlock_wrlock(&f->gate);
+	if (!intent_has(f->fs->intent, &f->mark) && !file_changed(f))
+		budget_file_clean(f->fs->budget, f);
+	pthread_rwlock_unlock(&f->gate);
 }
 
 static int sync_gated(struct file *f, enum durability how)
@@ -91,9 +212,7 @@ static int sync_gated(struct file *f, enum durability how)
 	TRY(commit(f, how));
 	if (how == COMMIT_SYNC)
 		file_log_committed(f);
-	/* What is in the log still waits for a commit that is durable. */
-	if (!intent_has(f->fs->intent, &f->mark))
-		budget_file_clean(f->fs->budget, f);
+	off_the_list(f);
 	return 0;
 }
 
@@ -105,8 +224,8 @@ int file_sync(struct file *f, enum durability how)
 	int rc = 0;
 	if (how == COMMIT_SYNC || file_changed(f))
 		rc = sync_gated(f, how);
-	else if (!intent_has(f->fs->intent, &f->mark))
-		budget_file_clean(f->fs->budget, f);
+	else
+		off_the_list(f);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
 }

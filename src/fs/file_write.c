@@ -29,6 +29,7 @@ static int load_tail(struct file *f, uint64_t new_size)
 {
 	uint64_t old = frame_size(f->frame);
 	uint64_t shorter = min_u64(old, new_size);
+	struct dirty_chunk *c;
 
 	if (old == new_size || shorter % chunk_size(f) == 0)
 		return 0;
@@ -37,7 +38,9 @@ static int load_tail(struct file *f, uint64_t new_size)
 	bool hole = slot == SLOT_ZEROS || slot == SLOT_UNINIT;
 	if (hole && !dirty_find_flushing(&f->dirty, n))
 		return 0;
-	return dirty_get_whole(f, n);
+	TRY(dirty_get_whole(f, n, &c));
+	c->must = true;
+	return 0;
 }
 
 static int resize(struct file *f, uint64_t size)
@@ -70,7 +73,7 @@ static int write_piece(struct file *f, const struct piece *p, const uint8_t *src
 	TRY(dirty_write(f, *p, src, &c));
 	c->written += p->hi - p->lo;
 	if (c->written >= chunk_size(f))
-		flush_submit(f, c);
+		flush_submit_full(f, c);
 	return 0;
 }
 
@@ -112,8 +115,8 @@ static uint64_t claim(struct file *f, uint64_t at, size_t n)
 
 static ssize_t write_entered(struct file *f, uint64_t at, struct view src, enum file_clock clock)
 {
-	if (f->wants_commit && !f->replaying)
-		TRY(file_sync(f, COMMIT_LATER));
+	if (f->wants_commit)
+		TRY(file_commit_part(f));
 	if (f->sidecar.there) /* what others wrote comes first */
 		file_leave_shared(f, file_enter_shared(f));
 	pthread_rwlock_rdlock(&f->gate);
@@ -303,7 +306,7 @@ int file_put_chunk(struct file *f, const struct file_chunk *c)
 	uint64_t most = claim(f, 0, 1); /* the last chunk, when it gets longer */
 
 	TRY(budget_enter(f->fs->budget, most));
-	int rc = f->wants_commit ? file_sync(f, COMMIT_LATER) : 0;
+	int rc = f->wants_commit ? file_commit_part(f) : 0;
 	if (rc >= 0) {
 		rc = enter(f);
 		rc = leave(f, rc < 0 ? rc : put_chunk(f, c));

@@ -11,6 +11,10 @@
 /* Bytes of a chunk that is encoded in the time that two threads take to wake each other. */
 #define SMALL (16u << 10)
 
+/* Chunks of a turn: keeps a few workers busy, and a file that is written all over below 1.5 of its size. */
+#define TURN_LEAST 4u
+#define TURN_SHARE 12u
+
 /* Space is taken under the lock, filled outside of it, so that writers go on meanwhile. */
 static int store(struct file *f, struct view cchunk, uint64_t *at)
 {
@@ -121,7 +125,7 @@ static void flush_run(struct pool_job *job, unsigned worker)
 	struct dirty_chunk *c = (struct dirty_chunk *)job;
 	struct file *f = c->file;
 	uint32_t n = c->n;
-
+	bool replaces = c->replaces;
 	int64_t room = room_for(c);
 
 	(void)worker;
@@ -139,9 +143,10 @@ static void flush_run(struct pool_job *job, unsigned worker)
 	if (rc < 0 && kept && !f->flush_rc)
 		f->flush_rc = rc;
 	budget_flight_end(f->fs->budget, kept ? rc : 0);
+	f->replacing -= replaces;
 	/* The file may be freed as soon as the last chunk is counted as landed. */
-	if (--f->in_flight == 0)
-		pthread_cond_broadcast(&f->landed);
+	f->in_flight--;
+	pthread_cond_broadcast(&f->landed);
 	pthread_mutex_unlock(&f->flight_lock);
 }
 
@@ -153,6 +158,7 @@ static bool take_off(struct file *f, struct dirty_chunk *c)
 	c->len = frame_chunk_span(f->frame, c->n).len;
 	assert(c->bytes.n <= c->len);
 	c->written = 0;
+	c->replaces = frame_slot(f->frame, c->n) == SLOT_STORED;
 	c->file_size = frame_size(f->frame);
 	f->items_whole |= !policy_wants_bytewise(&f->policy, c->file_size, frame_info(f->frame)->chunk_size);
 	HASH_DEL(f->dirty.dirty, c);
@@ -163,13 +169,14 @@ static bool take_off(struct file *f, struct dirty_chunk *c)
 	}
 	pthread_mutex_lock(&f->flight_lock);
 	f->in_flight++;
+	f->replacing += c->replaces;
 	pthread_mutex_unlock(&f->flight_lock);
 	budget_flight_begin(f->fs->budget);
 	c->turn = policy_turn(&f->policy);
 	return true;
 }
 
-void flush_submit(struct file *f, struct dirty_chunk *c)
+static void submit(struct file *f, struct dirty_chunk *c)
 {
 	if (!take_off(f, c))
 		return;
@@ -177,8 +184,8 @@ void flush_submit(struct file *f, struct dirty_chunk *c)
 	pool_submit(f->fs->pool, &c->job, POOL_LATER);
 }
 
-/* A single small chunk: to wake a worker and to be woken would cost more than to store it. */
-static void flush_small(struct file *f)
+/* To wake a worker and to be woken would cost more than to store it. */
+void flush_small(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->lock);
 	struct dirty_chunk *c = f->dirty.dirty;
@@ -189,13 +196,39 @@ static void flush_small(struct file *f)
 		flush_run(&c->job, 0);
 }
 
-unsigned flush_submit_all(struct file *f)
+/* So many chunks in a turn that what they replace is a small part of the file. */
+static unsigned turn(struct file *f)
+{
+	return (unsigned)max_u64(TURN_LEAST, frame_nchunks(f->frame) / TURN_SHARE);
+}
+
+static unsigned replacing(struct file *f)
+{
+	pthread_mutex_lock(&f->flight_lock);
+	unsigned n = f->replacing;
+	pthread_mutex_unlock(&f->flight_lock);
+	return n;
+}
+
+void flush_submit_full(struct file *f, struct dirty_chunk *c)
+{
+	if (frame_slot(f->frame, c->n) != SLOT_STORED || replacing(f) < turn(f))
+		submit(f, c);
+}
+
+unsigned flush_submit_turn(struct file *f)
 {
 	struct dirty_chunk *c, *next;
 
 	pthread_rwlock_wrlock(&f->lock);
-	HASH_ITER(hh, f->dirty.dirty, c, next)
-		flush_submit(f, c);
+	unsigned most = turn(f), now = replacing(f);
+	HASH_ITER(hh, f->dirty.dirty, c, next) {
+		bool replaces = frame_slot(f->frame, c->n) == SLOT_STORED;
+		if (replaces && now >= most && !c->must)
+			continue;
+		now += replaces;
+		submit(f, c);
+	}
 	unsigned left = HASH_COUNT(f->dirty.flushing);
 	pthread_rwlock_unlock(&f->lock);
 	return left;
@@ -210,20 +243,4 @@ int flush_wait(struct file *f)
 	f->flush_rc = 0;
 	pthread_mutex_unlock(&f->flight_lock);
 	return rc;
-}
-
-int flush_all(struct file *f)
-{
-	flush_small(f);
-	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and gets its next try now */
-	for (;;) {
-		unsigned left = flush_submit_all(f);
-		TRY(flush_wait(f));
-		if (!left) {
-			pthread_rwlock_rdlock(&f->lock);
-			bool clean = !f->dirty.dirty;
-			pthread_rwlock_unlock(&f->lock);
-			return clean ? 0 : -ENOMEM; /* a chunk could not even be handed over */
-		}
-	}
 }

@@ -8,18 +8,21 @@
 #include "fs/dirty.h"
 
 /*
- * Hands one DIRTY chunk to the workers, unless an older copy of it is still with them.
- * The file's lock is held for writing. A failure leaves it DIRTY.
+ * Chunks that replace stored ones go only so many at a time that their space can be had again by
+ * commits between; none goes while an older copy of it is with the workers. Who stays is DIRTY.
  */
-void flush_submit(struct file *f, struct dirty_chunk *c);
 
-/* The same for all of a file; returns how many went. Takes the file's lock. */
-unsigned flush_submit_all(struct file *f);
+/* Hands one DIRTY chunk to the workers. The file's lock is held for writing. */
+void flush_submit_full(struct file *f, struct dirty_chunk *c);
+
+/* All of a file. Returns how many are with the workers. Takes the file's lock. */
+unsigned flush_submit_turn(struct file *f);
+
 
 /* Waits until no chunk of the file is with the workers; the first failure since the last call. */
 NODISCARD int flush_wait(struct file *f);
 
-/* Everything DIRTY lands in the frame, or the failure. The gate is held for writing. */
-NODISCARD int flush_all(struct file *f);
+/* Stores a single small chunk, if that is all that is DIRTY, in this thread. */
+void flush_small(struct file *f);
 
 #endif

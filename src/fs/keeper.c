@@ -13,6 +13,9 @@
 /* Part of -o commit for which no fsync came: then the frames catch up with the intent log. */
 #define PAUSE 0.1
 
+/* Of a file and a round. */
+#define COMPACT_STEPS 16
+
 struct keeper {
 	struct fs *fs;
 	void (*answered)(void *);
@@ -32,9 +35,20 @@ static int commit_one(struct file *f, bool logged_only)
 	if (!logged && logged_only)
 		return 0;
 	/* What is there now goes to the workers while writers go on; the commit, which stops them, has less to do. */
-	if (flush_submit_all(f))
+	if (flush_submit_turn(f))
 		IGNORE(flush_wait(f)); /* what failed is tried again by the commit, which tells */
 	return file_sync(f, logged ? COMMIT_SYNC : COMMIT_LATER);
+}
+
+/* A large gap is closed over a few rounds; the file stays on the list for that. */
+static void compact(struct file *f)
+{
+	for (int i = 0; i < COMPACT_STEPS; i++) {
+		if (file_compact(f) <= 0) { /* done, or not today: failure costs space */
+			file_settle(f);
+			return;
+		}
+	}
 }
 
 static int commit_files(struct fs *fs, bool logged_only)
@@ -45,6 +59,8 @@ static int commit_files(struct fs *fs, bool logged_only)
 
 	while ((f = budget_pin_oldest(fs->budget, ticket))) {
 		int one = commit_one(f, logged_only);
+		if (one == 0 && !logged_only)
+			compact(f);
 		if (one < 0 && rc == 0)
 			rc = one;
 		budget_unpin(fs->budget, f);

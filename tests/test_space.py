@@ -1,0 +1,124 @@
+"""Space: a frame that is written all over stays near its size while that goes on, and gaps are closed."""
+
+import mmap
+import os
+import random
+import threading
+
+import pytest
+
+from libblosc import chunk_bytes, open_frame
+from libdata import blob
+from libmount import SLOWNESS, wait_until
+from libposix import error_of, punch
+
+MiB = 1 << 20
+SIZE = int(os.environ.get("CFRAMEFS_TEST_SPACE") or 16) * MiB  # of the file
+TIMES = float(os.environ.get("CFRAMEFS_TEST_TIMES") or (2 if SLOWNESS == 1 else 1))
+
+
+class Watch:
+    """The largest that a backing file gets, looked at all the time."""
+
+    def __init__(self, path):
+        self.path = path
+        self.most = 0
+        self.over = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+
+    def look(self):
+        st = os.stat(self.path)
+        self.most = max(self.most, st.st_size, st.st_blocks * 512)
+
+    def run(self):
+        while not self.over.wait(0.005):
+            self.look()
+
+    def __enter__(self):
+        self.look()
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.thread.join()
+        self.look()
+
+
+@pytest.mark.parametrize("fsyncs", [0, 24], ids=["", "fsync"])
+@pytest.mark.parametrize("size", [4096, 262144 * 3 // 2], ids=["pages", "chunks"])
+@pytest.mark.parametrize("kind", ["noise", "mixed"])
+def test_a_frame_written_all_over_stays_near_its_size(mount, size, fsyncs, kind):
+    m = mount("chunksize=256K,blocksize=32K,codec=lz4,dirty_max=16M,cache=4M,commit=1")
+    rng = random.Random(f"{size} {fsyncs} {kind}")
+    pool = blob(1, 2 * MiB, "noise")
+    if kind == "mixed":  # what replaces a chunk is larger or smaller than that
+        pool = b"".join(pool[n:n + 8192] + bytes(n % 9000) for n in range(0, 2 * MiB, 8192))
+    data = bytearray((pool * (SIZE // len(pool) + 1))[:SIZE])
+    path = m.mnt / "f"
+    path.write_bytes(data)
+    fd = os.open(path, os.O_RDWR)
+    os.fsync(fd)
+    live = os.stat(m.stored("f")).st_size
+    with Watch(m.stored("f")) as watch:
+        for k in range(int(SIZE * TIMES / size)):
+            at, n = rng.randrange((SIZE - size) // 4096) * 4096, rng.randrange(len(pool) - size)
+            os.pwrite(fd, pool[n:n + size], at)
+            data[at:at + size] = pool[n:n + size]
+            if fsyncs and k % fsyncs == fsyncs - 1:
+                os.fsync(fd)
+        os.fsync(fd)
+    os.close(fd)
+    # what is live may have changed by as much as the pieces differ in how they compress
+    assert watch.most < (1.5 if kind == "noise" else 1.7) * live, f"{watch.most / live:.2f} of its live size"
+    m.remount()
+    assert path.read_bytes() == data
+    m.unmount()
+
+
+def test_gaps_are_closed_behind_the_scenes(mount):
+    """Half of a file becomes a hole; what lies behind it moves, while the file is open."""
+    m = mount("chunksize=64K,codec=lz4,commit=0.2")
+    data = bytearray(blob(2, 8 * MiB, "noise"))
+    path = m.mnt / "f"
+    path.write_bytes(data)
+    fd = os.open(path, os.O_RDWR)
+    os.fsync(fd)
+    before = os.stat(m.stored("f")).st_size
+    punch(fd, MiB // 2, 4 * MiB)
+    data[MiB // 2:MiB // 2 + 4 * MiB] = bytes(4 * MiB)
+    wait_until(lambda: os.stat(m.stored("f")).st_size < before * 0.75, 30, "a shorter file")
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    assert os.pread(fd, 8 * MiB, 0) == data
+    os.pwrite(fd, b"goes on", 7 * MiB)
+    data[7 * MiB:7 * MiB + 7] = b"goes on"
+    os.close(fd)
+    m.kill()
+    m.start()
+    assert path.read_bytes() == data
+    m.unmount()
+
+
+def test_parts_of_a_commit_are_no_more_than_what_was_written(mount, blosc2):
+    """Killed in the middle of a long flush: each page is the old one or the new one, and the reference agrees."""
+    m = mount("chunksize=256K,blocksize=32K,codec=lz4,commit=0.1,dirty_max=4M")
+    old, new = blob(3, 8 * MiB, "noise"), blob(4, 8 * MiB, "noise")
+    path = m.mnt / "f"
+    path.write_bytes(old)
+    m.remount()
+    before = os.stat(m.stored("f"))
+    fd = os.open(path, os.O_RDWR | os.O_DIRECT)  # the kernel would keep them for itself for a while
+    room = mmap.mmap(-1, 4096)
+    for at in range(0, 8 * MiB, 8192):  # every other page, so that no chunk is written as a whole
+        room[:] = new[at:at + 4096]
+        os.pwritev(fd, [room], at)
+    wait_until(lambda: os.stat(m.stored("f")).st_ctime_ns != before.st_ctime_ns, 30, "a flush")
+    m.kill()
+    error_of(os.close, fd)
+    seen = chunk_bytes(open_frame(m.stored("f")))
+    m.start()
+    got = path.read_bytes()
+    assert len(got) == len(old) and got == seen
+    for at in range(0, len(old), 4096):
+        assert got[at:at + 4096] in ((old[at:at + 4096], new[at:at + 4096]) if at % 8192 == 0 else (old[at:at + 4096],))
+    m.unmount()
