@@ -6,11 +6,12 @@ import subprocess
 
 import pytest
 
+from libmount import SLOWNESS
 from test_codec_tool import BUILD, REPO
 
 
 def run(*args, timeout=300, **env):
-    done = subprocess.run([str(a) for a in args], env={**os.environ, **env}, capture_output=True, text=True, timeout=timeout)
+    done = subprocess.run([str(a) for a in args], env={**os.environ, **env}, capture_output=True, text=True, timeout=timeout * SLOWNESS)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
