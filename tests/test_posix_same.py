@@ -414,6 +414,7 @@ def extended_attributes(top):
         yield error_of(os.setxattr, path, "user.big", b"x" * 65_537), error_of(os.setxattr, path, "user.empty", b"")
         yield os.getxattr(path, "user.empty"), error_of(os.setxattr, path, "trusted.t", b"root's"), sorted(os.listxattr(path))
         yield in_child(lambda: (error_of(os.getxattr, path, "trusted.t"), error_of(os.setxattr, path, "user.b", b"")), uid=NOBODY)
+        yield in_child(lambda: sorted(os.listxattr(path)), uid=NOBODY)
         os.removexattr(path, "user.a")
         yield error_of(os.getxattr, path, "user.a")
         yield error_of(os.getxattr, path, "security.capability"), error_of(os.getxattr, path, "system.other")

@@ -395,6 +395,22 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	buf_free(&value);
 }
 
+/* The names that only root may see, as on a kernel file system; it is root who asks the backing one. */
+static size_t without_trusted(char *list, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t at = 0, len; at < n; at += len) {
+		len = strnlen(list + at, n - at) + 1;
+		len = min_u64(len, n - at);
+		if (strncmp(list + at, "trusted.", 8) == 0)
+			continue;
+		memmove(list + kept, list + at, len);
+		kept += len;
+	}
+	return kept;
+}
+
 void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	struct fs *fs = ops_fs(req);
@@ -408,6 +424,8 @@ void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 	if (rc >= 0) {
 		rc = listxattr(path, size ? (char *)value.p : NULL, size);
 		rc = rc < 0 ? -errno : rc;
+		if (rc > 0 && size && fuse_req_ctx(req)->uid != 0)
+			rc = (ssize_t)without_trusted((char *)value.p, (size_t)rc);
 		inode_unpin(fs->inodes, n);
 	}
 	reply_xattr(req, rc, (char *)value.p, size);
