@@ -48,6 +48,7 @@ static int level_of(int level)
  * for 0.2 % of the size; one step less in either number, or another strategy, costs up to 6 %.
  */
 #define MIDDLE_STREAM (64u << 10)
+#define LONG_STREAM (256u << 10) /* what repeats far back in longer ones would be lost: up to a fifth of the size */
 #define MIDDLE_SEARCH_LOG 4
 
 struct tuning {
@@ -59,7 +60,7 @@ static struct tuning tuning_of(int level, size_t n)
 	struct tuning t = {.level = level_of(level)};
 	if (t.level == 1 && n <= SHORT_STREAM)
 		t.hash_log = SHORT_HASH_LOG;
-	if (t.level == 9) {
+	if (t.level == 9 && n <= LONG_STREAM) {
 		t.hash_log = n <= MIDDLE_STREAM ? 16 : 17;
 		t.search_log = MIDDLE_SEARCH_LOG;
 	}
@@ -104,7 +105,8 @@ static ssize_t zstd_encode_cut(void *state, int level, struct view src, const st
 	struct state *st = state;
 	if (!st->cctx && !(st->cctx = ZSTD_createCCtx()))
 		return -ENOMEM;
-	set_level(st->cctx, level, longest_piece(cuts, src.n));
+	/* At level 1 a piece is what is searched; the others find what is in earlier pieces. */
+	set_level(st->cctx, level, level_of(level) == 1 ? longest_piece(cuts, src.n) : src.n);
 	ZSTD_CCtx_setPledgedSrcSize(st->cctx, src.n);
 	ZSTD_outBuffer out = {dst.p, dst.n, 0};
 	size_t at = 0, left = 0;
