@@ -218,3 +218,41 @@ def test_without_syncs_something_is_lost(mount, disk, blosc2):
     except (Unsound, sqlite3.Error):
         return  # not even a sound database
     assert lost > 0
+
+
+def kernel():
+    return tuple(int(n) for n in os.uname().release.split("-")[0].split(".")[:2])
+
+
+@pytest.mark.skipif(kernel() < (6, 8), reason="this kernel does not tell one mount from the next")
+def test_a_disk_that_went_away_and_came_back(mount, work, root):
+    """Without a restart of the machine: what was not synced has to prove itself at another mount, and only there."""
+    m = mount("codec=lz4,chunksize=64K,intent=0").allow("f.b2frame", "^cframefs: (error|warning): f")
+    old, new = blob(1, 300_001, "noise"), blob(2, 65536, "noise")
+    with open(m.mnt / "f", "wb") as f:
+        f.write(old)
+        f.flush()
+        os.fsync(f.fileno())
+    with open(m.mnt / "f", "r+b") as f:
+        f.seek(65536)
+        f.write(new)
+    m.unmount()
+    raw = m.stored("f").read_bytes()
+    with open(m.stored("f"), "r+b") as f:  # these bytes never reached the disk
+        f.seek(raw.index(new[1000:1100]))
+        f.write(bytes(100))
+    m.start()
+    with pytest.raises(OSError) as error:
+        (m.mnt / "f").read_bytes()
+    assert error.value.errno == errno.EIO
+    m.unmount()
+    again = work / "again"
+    again.mkdir()
+    subprocess.run(["mount", "--bind", m.backing, again], check=True)
+    try:
+        other = mount("intent=0", backing=again)
+        assert (other.mnt / "f").read_bytes() == old
+        other.expect_log("went back to its newest whole state")
+        other.unmount()
+    finally:
+        umount(again)

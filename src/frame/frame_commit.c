@@ -156,7 +156,7 @@ static int sign(struct frame *f, struct draft *d)
 	struct fingerprint fp = {.type = TRAILER_TYPE_64};
 	if (!f->noted)
 		return 0;
-	fp.word = d->synced || f->young.n == 0 ? 0 : root_boot();
+	fp.word = d->synced || f->young.n == 0 ? 0 : root_era(f->io);
 	TRY(root_hash(buf_view(&f->head), view_of(tail.p, tail.n - TRAILER_PRINT), fp.word, &fp.hash));
 	trailer_set_fingerprint(tail, fp);
 	return 0;

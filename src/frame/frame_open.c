@@ -140,7 +140,8 @@ static int strip_note(struct frame *f)
 static int use_note(struct frame *f, const struct root_note *note, struct fingerprint fp)
 {
 	uint64_t budget = PROVE_MOST;
-	uint64_t proof = fp.hash ^ root_boot();
+	uint64_t era = fp.word ? root_era(f->io) : 0;
+	uint64_t proof = fp.hash ^ era;
 	_Atomic uint64_t *mark = &proven[fp.hash % PROVEN];
 	f->seq = note->seq;
 	f->whole = f->roots.newest = note->whole;
@@ -148,7 +149,7 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 	TRY(frame_sums_load(f, note->sums));
 	if (fp.word == 0 || *mark == proof)
 		return 0;
-	if (fp.word == root_boot()) { /* the next root has to prove them too, unless a sync comes first */
+	if (fp.word == era) { /* the next root has to prove them too, unless a sync comes first */
 		f->young.n = 0;
 		return buf_append(&f->young, note->young);
 	}

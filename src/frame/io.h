@@ -22,6 +22,7 @@ struct io_ops {
 	int (*size)(struct io *io, uint64_t *size);
 	int (*truncate)(struct io *io, uint64_t size);
 	int (*punch)(struct io *io, uint64_t at, uint64_t len);       /* -EOPNOTSUPP is legal */
+	uint64_t (*mount)(struct io *io);                             /* see io_mount */
 	void (*close)(struct io *io);
 };
 
@@ -65,6 +66,12 @@ static inline int io_truncate(struct io *io, uint64_t size)
 static inline int io_punch(struct io *io, uint64_t at, uint64_t len)
 {
 	return io->ops->punch(io, at, len);
+}
+
+/* Tells this mount of the file system from all others since the machine was started; 0: not known. */
+static inline uint64_t io_mount(struct io *io)
+{
+	return io->ops->mount(io);
 }
 
 static inline void io_close(struct io *io)

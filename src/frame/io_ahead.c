@@ -67,6 +67,11 @@ static int ahead_punch(struct io *io, uint64_t at, uint64_t len)
 	return io_punch(a->under, at, len);
 }
 
+static uint64_t ahead_mount(struct io *io)
+{
+	return io_mount(((struct io_ahead *)io)->under);
+}
+
 static void ahead_close(struct io *io)
 {
 	(void)io;
@@ -79,6 +84,7 @@ static const struct io_ops ahead_ops = {
 	.size = ahead_size,
 	.truncate = ahead_truncate,
 	.punch = ahead_punch,
+	.mount = ahead_mount,
 	.close = ahead_close,
 };
 

@@ -18,6 +18,10 @@ struct io_file {
 /* One system call never moves more than this: Linux stops a little short of 2 GiB anyway. */
 #define STEP_MAX (1u << 30)
 
+#ifndef STATX_MNT_ID_UNIQUE /* Linux 6.8 */
+#define STATX_MNT_ID_UNIQUE 0x4000u
+#endif
+
 /* Signals come and go. A call that is interrupted so often in a row is broken. */
 #define INTERRUPTED_MOST 1000
 
@@ -105,6 +109,14 @@ static int file_punch(struct io *io, uint64_t at, uint64_t len)
 	return 0;
 }
 
+static uint64_t file_mount(struct io *io)
+{
+	struct statx st;
+	if (statx(fd_of(io), "", AT_EMPTY_PATH, STATX_MNT_ID_UNIQUE, &st) < 0)
+		return 0;
+	return st.stx_mask & STATX_MNT_ID_UNIQUE ? st.stx_mnt_id : 0;
+}
+
 static void file_close(struct io *io)
 {
 	struct io_file *f = (struct io_file *)io;
@@ -120,6 +132,7 @@ static const struct io_ops file_ops = {
 	.size = file_size,
 	.truncate = file_truncate,
 	.punch = file_punch,
+	.mount = file_mount,
 	.close = file_close,
 };
 

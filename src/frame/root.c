@@ -247,6 +247,12 @@ uint64_t root_boot(void)
 	return boot;
 }
 
+/* A disk that went away, and came back, took what it had not written with it. */
+uint64_t root_era(struct io *io)
+{
+	return (root_boot() ^ io_mount(io) * 0x9e3779b97f4a7c15u) | 1;
+}
+
 void root_boot_set(uint64_t boot)
 {
 	boot_known = boot;

@@ -12,8 +12,8 @@
  *   - the word.
  *
  * The word is 0 when all bytes of the root were synced before its header was written, and
- * otherwise tells the boot of the machine in which it was: as long as the machine runs on, what
- * was written is what is read. After another boot the chunks that the note calls young have
+ * otherwise tells the boot of the machine and the mount in which it was (root_era): as long as those
+ * go on, what was written is what is read. Afterwards the chunks that the note calls young have
  * to prove by their checksums that the disk got them.
  *
  * A root without data is header and trailer alone, and its trailer stays where it is while other
@@ -73,10 +73,14 @@ struct XXH3_state_s *root_sum_begin(void);
 void root_sum_add(struct XXH3_state_s *state, struct view piece);
 uint64_t root_sum_end(struct XXH3_state_s *state);
 
-/* Tells this boot of the machine from others; never 0. */
-uint64_t root_boot(void);
+/*
+ * Tells the time for which what was written to the file is what is read from it: this boot of the
+ * machine and, from Linux 6.8 on, this mount of the file system. Never 0.
+ */
+uint64_t root_era(struct io *io);
 
-/* For tests: another boot. */
+/* For tests: this boot, and another. */
+uint64_t root_boot(void);
 void root_boot_set(uint64_t boot);
 
 #endif

@@ -98,13 +98,19 @@ static int disk_punch(struct io *io, uint64_t at, uint64_t len)
 	return 0;
 }
 
+static uint64_t disk_mount(struct io *io)
+{
+	(void)io;
+	return 0;
+}
+
 static void disk_close(struct io *io)
 {
 }
 
 static const struct io_ops disk_ops = {
 	.pread = disk_pread, .pwrite = disk_pwrite, .sync = disk_sync, .size = disk_size,
-	.truncate = disk_truncate, .punch = disk_punch, .close = disk_close,
+	.truncate = disk_truncate, .punch = disk_punch, .mount = disk_mount, .close = disk_close,
 };
 
 /*
