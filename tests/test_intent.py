@@ -141,7 +141,7 @@ def test_a_log_cut_anywhere(logged):
     frame, log = m.stored("a").read_bytes(), log_of(m).read_bytes()
     ends = [at + n for at, n in records(log_of(m))]
     rng = random.Random(5)
-    cuts = [0, 1, 119, 120, 121, ends[0] - 1, ends[0], ends[0] + 1, ends[1], ends[2] - 1, ends[2], rng.randrange(ends[2])]
+    cuts = [0, 1, 127, 128, 129, ends[0] - 1, ends[0], ends[0] + 1, ends[1], ends[2] - 1, ends[2], rng.randrange(ends[2])]
     for cut in cuts:
         rewrite(m, frame, log[:cut])
         m.start()
@@ -166,7 +166,7 @@ def test_a_damaged_log(logged):
     rng = random.Random(6)
     for which in (0, 1, 2):
         at, length = places[which]
-        for where in (8, 30, 60, 119, 125, rng.randrange(120, length - PAGE)):
+        for where in (8, 30, 60, 119, 125, 135, rng.randrange(128, length - PAGE)):
             bad = bytearray(log)
             bad[at + where] ^= 1 << rng.randrange(8)
             rewrite(m, frame, bad)

@@ -87,7 +87,7 @@ def test_gaps_are_closed_behind_the_scenes(mount):
     before = os.stat(m.stored("f")).st_size
     punch(fd, MiB // 2, 4 * MiB)
     data[MiB // 2:MiB // 2 + 4 * MiB] = bytes(4 * MiB)
-    wait_until(lambda: os.stat(m.stored("f")).st_size < before * 0.75, 30, "a shorter file")
+    wait_until(lambda: os.stat(m.stored("f")).st_size < before * 0.8, 30, "a shorter file")  # a third of it may stay free
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     assert os.pread(fd, 8 * MiB, 0) == data
     os.pwrite(fd, b"goes on", 7 * MiB)

@@ -94,6 +94,15 @@ int backing_reopen(const struct backing *b, int fd, int flags)
 	return got < 0 ? -errno : got;
 }
 
+uint64_t backing_birth(int fd)
+{
+	struct statx st;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &st) < 0 || !(st.stx_mask & STATX_BTIME))
+		return 0;
+	return (uint64_t)st.stx_btime.tv_sec * 1000000000 + st.stx_btime.tv_nsec;
+}
+
 bool caller_own_umask(void)
 {
 	static _Thread_local bool own;

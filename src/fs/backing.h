@@ -50,6 +50,9 @@ static inline int stat_fd(int fd, struct stat *st)
 	return fstatat(fd, "", st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
+/* When a file was made, in ns since 1970; 0: its file system does not tell. */
+uint64_t backing_birth(int fd);
+
 /*
  * Creates on behalf of a caller: between enter and leave this thread makes
  * files as `uid` and `gid`, unless we are not root or the caller is. The caller's umask is the thread's

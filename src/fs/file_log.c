@@ -69,7 +69,7 @@ static int take(struct file *f, const struct timespec *mtime, const struct frame
 		return -ENOMEM;
 	touched_settle(&f->touched);
 	struct intent_record r = {.directory = intent_directory(log), .inode = f->inode->key.ino,
-				  .roots = *roots, .size = frame_size(f->frame), .mtime = *mtime};
+				  .birth = backing_birth(f->fd), .roots = *roots, .size = frame_size(f->frame), .mtime = *mtime};
 	int rc = intent_record_begin(&ws->record, &f->touched, &bytes);
 	if (rc >= 0)
 		rc = fill(f, bytes);

@@ -11,6 +11,7 @@
 /* Space is taken in steps: an fsync in space that is there already needs no journal of the disk's file system. */
 #define STEP (4u << 20)
 #define SHARE 16    /* the log takes at most this part of the file system */
+#define SPARE 4     /* so many times the log has to be free: the frames must be able to catch up */
 #define MAX_OWED 64 /* descriptors */
 
 struct intent {
@@ -135,9 +136,16 @@ static void start_over(struct intent *log)
 	log->full = log->broken = log->aside = false;
 }
 
+/* On a disk that gets full an fsync had better find out itself than promise what no commit can keep. */
+static bool is_roomy(const struct intent *log)
+{
+	struct statvfs vfs;
+	return fstatvfs(log->backing->root, &vfs) == 0 && (uint64_t)vfs.f_bavail * vfs.f_frsize / SPARE >= log->max;
+}
+
 static int make_room(struct intent *log, uint64_t end)
 {
-	if (end > log->max)
+	if (end > log->max || !is_roomy(log))
 		return -ENOSPC;
 	if (end <= log->room)
 		return 0;

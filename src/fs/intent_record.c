@@ -9,7 +9,7 @@ static const uint8_t magic[8] = "cfintent";
 enum {
 	AT_HASH = 8, AT_BODY = 16, AT_LENGTH = 24, AT_GENERATION = 32, AT_SEQUENCE = 40, AT_DIRECTORY = 48,
 	AT_INODE = 56, AT_DURABLE = 64, AT_NEWEST = 72, AT_SIZE = 80, AT_SEC = 88, AT_NSEC = 96, AT_NRANGES = 104,
-	AT_NBYTES = 112,
+	AT_NBYTES = 112, AT_BIRTH = 120,
 };
 
 static uint64_t whole_length(uint64_t nranges, uint64_t nbytes)
@@ -48,6 +48,7 @@ void intent_record_end(struct buf *out, const struct intent_record *r)
 {
 	put_le64(out->p + AT_DIRECTORY, r->directory);
 	put_le64(out->p + AT_INODE, r->inode);
+	put_le64(out->p + AT_BIRTH, r->birth);
 	put_le64(out->p + AT_DURABLE, r->roots.durable);
 	put_le64(out->p + AT_NEWEST, r->roots.newest);
 	put_le64(out->p + AT_SIZE, r->size);
@@ -110,6 +111,7 @@ int intent_record_parse(struct intent_record *r, struct view record)
 		.sequence = get_le64(p + AT_SEQUENCE),
 		.directory = get_le64(p + AT_DIRECTORY),
 		.inode = get_le64(p + AT_INODE),
+		.birth = get_le64(p + AT_BIRTH),
 		.roots = {.durable = get_le64(p + AT_DURABLE), .newest = get_le64(p + AT_NEWEST)},
 		.size = get_le64(p + AT_SIZE),
 		.mtime = {(time_t)get_le64(p + AT_SEC), (long)get_le64(p + AT_NSEC)},

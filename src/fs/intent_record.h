@@ -3,8 +3,8 @@
  * little-endian, a record starts and ends at a multiple of 4096.
  *
  *      0  magic "cfintent"
- *      8  XXH3-64 of bytes 16 .. 119
- *     16  XXH3-64 of bytes 120 .. length
+ *      8  XXH3-64 of bytes 16 .. 127
+ *     16  XXH3-64 of bytes 128 .. length
  *     24  length of the record
  *     32  generation: which use of the file of the log this is
  *     40  sequence in the generation, from 0
@@ -16,7 +16,8 @@
  *     88  its mtime: seconds, nanoseconds
  *    104  number of ranges
  *    112  bytes in them
- *    120  offset and length of each range, in order, apart from each other
+ *    120  when the frame was made, in ns since 1970, since inode numbers are given anew; 0: not known
+ *    128  offset and length of each range, in order, apart from each other
  *         the bytes, one range behind the other; zeros
  *
  * A range ends within the size. Records of a generation stand one behind the other from
@@ -32,12 +33,12 @@
 #include <time.h>
 
 #define INTENT_ALIGN 4096u
-#define INTENT_HEAD 120u
+#define INTENT_HEAD 128u
 #define INTENT_MAX_RECORD (TOUCHED_MAX_BYTES + 16u * TOUCHED_MAX_RANGES + INTENT_ALIGN)
 
 struct intent_record {
 	uint64_t generation, sequence;
-	uint64_t directory, inode;
+	uint64_t directory, inode, birth;
 	struct frame_roots roots; /* of the frame, that it builds on */
 	uint64_t size;
 	struct timespec mtime;

@@ -19,7 +19,7 @@ struct wanted {
 
 struct place {
 	uint64_t at, len;
-	uint64_t inode;
+	uint64_t inode, birth;
 	struct frame_roots roots;
 };
 
@@ -92,7 +92,7 @@ static int scan(struct replay *x, uint64_t directory)
 			generation = r.generation;
 		if (rc == 0 && (r.generation != generation || r.sequence != x->n))
 			rc = -EBADMSG;
-		struct place p = {at, b.n, r.inode, r.roots};
+		struct place p = {at, b.n, r.inode, r.birth, r.roots};
 		if (rc == 0 && r.directory != directory)
 			x->foreign = true;
 		if (rc == 0)
@@ -146,17 +146,24 @@ static int apply_record(struct file *f, const struct intent_record *r)
 	return 0;
 }
 
+/* False: the record is of a file that is gone, whose inode number this one got. */
+static bool is_same(const struct place *p, uint64_t inode, uint64_t birth)
+{
+	return p->inode == inode && (p->birth == birth || !p->birth || !birth);
+}
+
 /* All records of the frame, into memory. Returns how many there were beyond the frame. */
 static int apply_all(struct replay *x, struct file *f, uint64_t inode)
 {
 	struct frame_roots roots = frame_roots(f->frame);
+	uint64_t birth = backing_birth(f->fd);
 	struct intent_record r;
 	struct buf b = {0};
 	int rc = 0, n = 0;
 
 	for (uint32_t i = 0; rc >= 0 && i < x->n; i++) {
 		const struct place *p = &x->place[i];
-		if (p->inode != inode)
+		if (!is_same(p, inode, birth))
 			continue;
 		rc = intent_record_judge(&p->roots, &roots);
 		if (rc <= 0)

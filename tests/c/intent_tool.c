@@ -68,7 +68,7 @@ static void sign(struct buf *b)
 static struct intent_record make(struct buf *b, struct touched *t)
 {
 	struct span bytes;
-	struct intent_record r = {.directory = 2, .inode = 12, .roots = {.durable = 100, .newest = 200}, .size = 1 << 20,
+	struct intent_record r = {.directory = 2, .inode = 12, .birth = 1700000000000000001, .roots = {.durable = 100, .newest = 200}, .size = 1 << 20,
 				  .mtime = {1700000000, 999999999}};
 
 	touched_clear(t);
