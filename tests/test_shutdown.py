@@ -255,4 +255,4 @@ def test_a_disk_that_went_away_and_came_back(mount, work, root):
         other.expect_log("went back to its newest whole state")
         other.unmount()
     finally:
-        umount(again)
+        umount(again, "-l")
