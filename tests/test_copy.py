@@ -254,3 +254,19 @@ def test_any_pieces_agree_with_a_plain_directory(mount, plain, blosc2, options):
     for name in "ab":
         assert decoded(blosc2, m, name) == (plain / name).read_bytes()
         verify(m, name)
+
+
+@pytest.mark.parametrize("sizes", [("1M", "64K"), ("64K", "1M")])
+def test_into_an_emptied_file_of_a_mount_with_other_chunks(mount, sizes):
+    """The target takes up the new chunk size in the middle of it: its chunks are not those of the source any more."""
+    m = mount(f"chunksize={sizes[0]}")
+    data = blob(9, 2_500_001, "noise")
+    (m.mnt / "source").write_bytes(data)
+    (m.mnt / "target").write_bytes(data[:1_300_000])
+    m.remount(f"chunksize={sizes[1]}")
+    for to in (0, CHUNK):
+        os.close(os.open(m.mnt / "target", os.O_WRONLY | os.O_TRUNC))
+        assert copy(m.mnt / "source", m.mnt / "target", 0, to) == len(data)
+        assert read_direct(m.mnt / "target", to + len(data)) == bytes(to) + data
+    m.remount()
+    assert (m.mnt / "target").read_bytes() == bytes(CHUNK) + data

@@ -344,3 +344,15 @@ def test_readers_beside_writers_and_truncates(mount, options):
     assert len(data) == PAGES * PAGE
     for n in range(b.cut):
         assert read_of(data[n * PAGE:(n + 1) * PAGE], n) >= b.done[n]
+
+
+def test_a_long_read_of_small_blocks(mount):
+    """More entries of the cache than an answer has pieces, though neighbours in memory are one piece."""
+    m = mount("blocksize=4K,chunksize=1M,codec=lz4,max_read=1M")
+    data = blob(5, 4 << 20, "text")
+    (m.mnt / "f").write_bytes(data)
+    m.remount()
+    f = Direct(m.mnt / "f")
+    for at in (2 << 20, 512 << 10, 3 << 20, 0, 2 << 20):
+        assert f.read(at, CHUNK) == data[at:at + CHUNK]
+    f.close()

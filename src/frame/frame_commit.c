@@ -250,7 +250,7 @@ static int commit_index(struct frame *f, struct index *ix, uint64_t nbytes, enum
 	struct draft d = {.ix = ix, .seq = next_seq(f)};
 	if (!f->part && ix == &f->index)
 		f->whole = d.seq; /* all is in the index, whether or not this root gets to the disk */
-	d.whole = f->whole;
+	d.whole = ix == &f->index ? f->whole : f->roots.newest;
 	/*
 	 * A header that gets to the disk before what it points at must have something to fall
 	 * back to. Also, now and then a root has to be durable for the bytes of older ones to be used again.
@@ -414,7 +414,10 @@ static int commit_recovered(struct frame *f)
 
 struct frame_roots frame_roots(const struct frame *f)
 {
-	return f->roots;
+	struct frame_roots roots = f->roots;
+	if (roots.newest) /* a part may name a whole one that did not get to the disk */
+		roots.newest = max_u64(roots.newest, f->whole);
+	return roots;
 }
 
 int frame_sync_root(struct frame *f)

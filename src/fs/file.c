@@ -69,6 +69,7 @@ void file_adopt_pipeline(struct file *f)
 
 	if (o.chunksize != frame_info(f->frame)->chunk_size)
 		frame_set_chunk_size(f->frame, (uint32_t)o.chunksize);
+	f->chunk_size = frame_info(f->frame)->chunk_size;
 	frame_set_pipeline(f->frame, &p);
 	policy_follow(&f->policy, &o, f->frame);
 	f->items_whole = true;
@@ -168,7 +169,7 @@ static int open_contiguous(struct file *f, int fd)
 		io_close(io);
 	TRY(rc);
 	tell_torn(f);
-	if (f->inode->suspect)
+	if (f->inode->suspect || f->fs->sync_failed)
 		frame_set_suspect(f->frame);
 	struct options o = file_options(f);
 	policy_follow(&f->policy, &o, f->frame);
@@ -400,6 +401,7 @@ static void finish(struct file *f)
 		give_up_changes(f);
 	file_settle(f);
 	budget_wait_unpinned(f->fs->budget, f);
+	IGNORE(flush_wait(f)); /* the worker still has the file after its last chunk has landed */
 }
 
 void file_put(struct fs *fs, struct inode *n)
@@ -425,6 +427,8 @@ void file_put(struct fs *fs, struct inode *n)
 	if (--n->nopen == 0) {
 		n->last_size = file_size(f);
 		n->suspect = frame_suspect(f->frame);
+		if (n->suspect) /* the kernel may forget the inode */
+			fs->sync_failed = true;
 		n->file = NULL;
 		close_frame(f);
 	}

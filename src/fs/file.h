@@ -124,6 +124,7 @@ NODISCARD ssize_t file_write(struct file *f, uint64_t at, struct view src, enum 
 /* A chunk as another frame has it stored. */
 struct file_chunk {
 	uint32_t n, len;    /* its number here, and its decoded bytes */
+	uint32_t size;      /* of the chunks that n counts */
 	struct view stored; /* none: a hole */
 	struct policy_origin origin;
 };

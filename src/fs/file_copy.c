@@ -11,6 +11,7 @@
 struct raw {
 	uint32_t from, to; /* chunks */
 	uint32_t len;      /* decoded bytes of both */
+	uint32_t size;     /* of their chunks */
 	struct file_chunk chunk;
 };
 
@@ -22,13 +23,14 @@ static bool is_whole_chunk(const struct file_copy *c, uint64_t done, struct raw 
 	uint64_t at = c->from_at + done, to = c->to_at + done;
 
 	if (from->npy || !size || at >= frame_size(from->frame) ||
-	    size != frame_info(c->to->frame)->chunk_size || at % size || to % size)
+	    size != c->to->chunk_size || at % size || to % size)
 		return false;
 	if (to / size >= UINT32_MAX)
 		return false;
 	r->from = frame_chunk_at(from->frame, at);
 	r->to = (uint32_t)(to / size);
 	r->len = frame_chunk_span(from->frame, r->from).len;
+	r->size = size;
 	return r->len <= c->len - done;
 }
 
@@ -57,7 +59,7 @@ static int copy_chunk(const struct file_copy *c, uint64_t done, struct raw *r)
 	int rc = read_raw(c, done, ws, r);
 	if (rc <= 0)
 		return rc;
-	r->chunk = (struct file_chunk){.n = r->to, .len = r->len, .stored = buf_view(&ws->stored)};
+	r->chunk = (struct file_chunk){.n = r->to, .len = r->len, .size = r->size, .stored = buf_view(&ws->stored)};
 	pthread_rwlock_rdlock(&c->from->lock);
 	policy_lend(&c->from->policy, c->from->frame, &r->chunk.origin);
 	pthread_rwlock_unlock(&c->from->lock);
@@ -68,7 +70,7 @@ static int copy_chunk(const struct file_copy *c, uint64_t done, struct raw *r)
 static ssize_t copy_bytes(const struct file_copy *c, uint64_t done, struct workspace *ws)
 {
 	uint64_t at = c->from_at + done, to = c->to_at + done;
-	uint32_t size = frame_info(c->to->frame)->chunk_size;
+	uint32_t size = c->to->chunk_size;
 	uint64_t len = min_u64(c->len - done, COPY_STEP);
 
 	if (size)
@@ -87,7 +89,7 @@ ssize_t file_copy(const struct file_copy *c)
 
 	err_clear();
 	/* What waits to be compressed would be decoded and compressed twice. */
-	if (rc >= 0 && c->len >= frame_info(c->to->frame)->chunk_size && c->from->writable && file_changed(c->from))
+	if (rc >= 0 && c->len >= c->to->chunk_size && c->from->writable && file_changed(c->from))
 		IGNORE(file_sync(c->from, COMMIT_LATER));
 	while (rc >= 0 && done < min_u64(c->len, COPY_MOST) && by_bytes < COPY_BYTES_MOST) {
 		rc = copy_chunk(c, done, &raw);

@@ -136,6 +136,14 @@ static bool is_held_up(struct file *f)
 	return held_up;
 }
 
+static bool is_suspect(struct file *f)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	bool suspect = frame_suspect(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	return suspect;
+}
+
 int file_commit_part(struct file *f)
 {
 	int rc = 0;
@@ -145,6 +153,8 @@ int file_commit_part(struct file *f)
 		if (is_held_up(f)) {
 			(void)flush_submit_turn(f);
 			IGNORE(flush_wait(f)); /* then the commit does without */
+		} else if (is_suspect(f)) {
+			IGNORE(flush_wait(f)); /* what is on its way may have been there for the sync that failed */
 		}
 		rc = commit_part(f);
 	}
@@ -179,6 +189,8 @@ static int sync_read_only(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = f->fd < 0 ? 0 : io_sync(frame_io(f->frame));
+	if (rc < 0)
+		f->fs->sync_failed = true;
 	pthread_rwlock_unlock(&f->lock);
 	return rc;
 }
@@ -222,10 +234,12 @@ int file_sync(struct file *f, enum durability how)
 		return how == COMMIT_SYNC ? sync_read_only(f) : 0;
 	pthread_rwlock_wrlock(&f->gate);
 	int rc = 0;
-	if (how == COMMIT_SYNC || file_changed(f))
+	if (how == COMMIT_SYNC || file_changed(f)) {
 		rc = sync_gated(f, how);
-	else
+	} else {
+		IGNORE(flush_wait(f)); /* a chunk that was lost is not told of yet */
 		off_the_list(f);
+	}
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
 }

@@ -270,14 +270,16 @@ static int store_raw(struct file *f, struct view stored, uint64_t *at)
 static int put_chunk(struct file *f, const struct file_chunk *c)
 {
 	uint64_t old = frame_size(f->frame), at = 0;
-	uint64_t end = (uint64_t)c->n * chunk_size(f) + c->len;
+	uint64_t end = (uint64_t)c->n * c->size + c->len;
 
+	if (old == 0)
+		file_adopt_pipeline(f);
+	if (chunk_size(f) != c->size)
+		return 0;
 	if (end > frame_max_size(f->frame))
 		return -EFBIG;
 	if (c->len < chunk_size(f) && end < old)
 		return 0; /* bytes of the old chunk stay behind it */
-	if (old == 0)
-		file_adopt_pipeline(f);
 	int rc = admit(f, c, max_u64(old, end));
 	if (rc <= 0)
 		return rc;

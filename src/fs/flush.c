@@ -14,6 +14,7 @@
 /* Chunks of a turn: keeps a few workers busy, and a file that is written all over below 1.5 of its size. */
 #define TURN_LEAST 4u
 #define TURN_SHARE 12u
+#define TURN_BYTES (1u << 20) /* a small file may grow for a moment: it goes from one state to the next as a whole */
 
 /* Space is taken under the lock, filled outside of it, so that writers go on meanwhile. */
 static int store(struct file *f, struct view cchunk, uint64_t *at)
@@ -45,6 +46,8 @@ static void lose(struct file *f, uint32_t n, int rc)
 
 	inode_name(f->fs->inodes, f->inode, name);
 	log_err("%s: what was written to chunk %u is lost: %s", name, n, err_text(rc, text, sizeof text));
+	/* What was synced of it may be in the log, and be the only copy now. */
+	intent_keep_aside(f->fs->intent, &f->mark);
 	file_lose(f, rc);
 }
 
@@ -199,7 +202,8 @@ void flush_small(struct file *f)
 /* So many chunks in a turn that what they replace is a small part of the file. */
 static unsigned turn(struct file *f)
 {
-	return (unsigned)max_u64(TURN_LEAST, frame_nchunks(f->frame) / TURN_SHARE);
+	uint64_t least = max_u64(TURN_LEAST, TURN_BYTES / f->chunk_size);
+	return (unsigned)max_u64(least, frame_nchunks(f->frame) / TURN_SHARE);
 }
 
 static unsigned replacing(struct file *f)

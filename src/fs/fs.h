@@ -37,6 +37,7 @@ struct fs {
 	struct fuse_session *session;
 	struct pool_job warm;  /* gets memory for the cache; submitted by who finds that it wants some */
 	atomic_bool warming;
+	atomic_bool sync_failed; /* of a file that was not open for writing: what is opened is suspect */
 	atomic_bool kernel_reads_ahead; /* as far as was asked for */
 	struct notify *notify; /* while it serves */
 	uint64_t began; /* meter_now, for the statistics */

@@ -336,12 +336,13 @@ static void settle_removed(struct intent *log, unsigned n)
 		intent_done(log, &mark);
 }
 
-void intent_settle(struct intent *log)
+bool intent_settle(struct intent *log)
 {
 	int fds[MAX_OWED];
+	bool all = true;
 
 	if (!log)
-		return;
+		return true;
 	pthread_mutex_lock(&log->lock);
 	unsigned n = log->nowed;
 	memcpy(fds, log->owed, n * sizeof *fds);
@@ -357,8 +358,10 @@ void intent_settle(struct intent *log)
 			intent_done(log, &mark);
 		else
 			intent_keep_aside(log, &mark);
+		all &= safe;
 		close(fds[i]);
 	}
+	return all;
 }
 
 bool intent_waits(struct intent *log, double quiet)

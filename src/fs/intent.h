@@ -62,8 +62,8 @@ bool intent_owe(struct intent *log, struct intent_mark *mark, int fd);
 /* The file has no name any more, and nobody uses it. */
 void intent_removed(struct intent *log, struct intent_mark *mark);
 
-/* Syncs what is owed. */
-void intent_settle(struct intent *log);
+/* Syncs what is owed. False: one of them failed, and the next sync of that file tells nothing. */
+bool intent_settle(struct intent *log);
 
 /* The file's records are needed and can't be used now: the log is kept under another name. */
 void intent_keep_aside(struct intent *log, struct intent_mark *mark);

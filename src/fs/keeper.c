@@ -65,7 +65,8 @@ static int commit_files(struct fs *fs, bool logged_only)
 			rc = one;
 		budget_unpin(fs->budget, f);
 	}
-	intent_settle(fs->intent);
+	if (!intent_settle(fs->intent))
+		fs->sync_failed = true;
 	return rc;
 }
 

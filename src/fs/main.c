@@ -86,7 +86,7 @@ static int fs_open(struct fs *fs)
 	TRY(budget_open(&fs->budget, fs->opt.dirty_max));
 	TRY(spare_open(&fs->spare, fs->opt.dirty_max / 4));
 	TRY(pool_open(&fs->pool, (unsigned)fs->opt.workers));
-	replay(fs);
+	TRY(replay(fs));
 	if (fs->opt.intent && fs->opt.commit > 0 && !fs->opt.read_only)
 		TRY(intent_open(&fs->intent, &fs->backing, fs->opt.intent));
 	return 0;
@@ -96,7 +96,7 @@ static void fs_close(struct fs *fs)
 {
 	if (fs->pool)
 		ops_close_all(fs);
-	intent_settle(fs->intent);
+	(void)intent_settle(fs->intent);
 	intent_close(fs->intent);
 	pool_close(fs->pool);
 	budget_close(fs->budget);

@@ -30,7 +30,7 @@ struct replay {
 	uint32_t n, cap;
 	struct wanted *wanted;
 	uint32_t nwanted, nfound;
-	bool foreign;        /* written for another directory */
+	bool foreign;        /* written for another directory, or by another user */
 	bool blind;          /* not every directory could be looked at */
 	unsigned applied, failed;
 };
@@ -220,8 +220,10 @@ static void try_entry(struct replay *x, int dirfd, const char *name)
 	strcpy(e.backing, name);
 	strcpy(e.shown, name);
 	e.fd = backing_find(&x->fs->backing, dirfd, name, &e.st);
-	if (e.fd < 0)
+	if (e.fd < 0) {
+		x->blind |= e.fd != -ENOENT;
 		return;
+	}
 	struct wanted *w = find_wanted(x, e.st.st_ino);
 	if (!S_ISREG(e.st.st_mode) || !w || w->found || e.st.st_dev != inodes_root(x->fs->inodes)->key.dev) {
 		close(e.fd);
@@ -248,7 +250,9 @@ static void look_below(struct replay *x, int dirfd, const char *name, bool by_st
 		x->blind |= depth >= DEEPEST || (errno != ENOENT && errno != ENOTDIR && errno != ELOOP);
 		return;
 	}
-	if (fstat(fd, &st) == 0 && st.st_dev == inodes_root(x->fs->inodes)->key.dev)
+	if (fstat(fd, &st) < 0)
+		x->blind = true;
+	else if (st.st_dev == inodes_root(x->fs->inodes)->key.dev)
 		look_in(x, fd, by_stat, depth + 1);
 	close(fd);
 }
@@ -266,7 +270,7 @@ static void look_in(struct replay *x, int dirfd, bool by_stat, int depth)
 		x->blind = true;
 		return;
 	}
-	while (x->nfound < x->nwanted && (d = readdir(dir))) {
+	while (errno = 0, x->nfound < x->nwanted && (d = readdir(dir))) {
 		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
 			continue;
 		if (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN)
@@ -274,6 +278,7 @@ static void look_in(struct replay *x, int dirfd, bool by_stat, int depth)
 		if (d->d_type != DT_DIR && (by_stat || find_wanted(x, d->d_ino)))
 			try_entry(x, dirfd, d->d_name);
 	}
+	x->blind |= errno != 0; /* of readdir */
 	closedir(dir);
 }
 
@@ -281,8 +286,10 @@ static void look_everywhere(struct replay *x)
 {
 	for (int by_stat = 0; by_stat < 2 && x->nfound < x->nwanted; by_stat++) {
 		int fd = openat(x->fs->backing.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (fd < 0)
+		if (fd < 0) {
+			x->blind = true;
 			return;
+		}
 		look_in(x, fd, by_stat, 0);
 		close(fd);
 	}
@@ -301,7 +308,7 @@ static void put_aside(struct replay *x)
 			log_err(INTENT_NAME ": cannot be kept as %s: %m", name);
 		else
 			log_err("%s: keeps the intent log, which could not be applied%s", name,
-				x->foreign ? ": it is that of another directory" : "");
+				x->foreign ? ": it is that of another directory or user" : "");
 		return;
 	}
 }
@@ -335,20 +342,33 @@ static void finish(struct replay *x, int rc)
 		log_warn(INTENT_NAME ": cannot be removed: %m");
 }
 
-void replay(struct fs *fs)
+/* Whoever may write to the directory could have put it there: what it says is done with our rights. */
+static bool is_ours(const struct stat *st)
+{
+	return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+int replay(struct fs *fs)
 {
 	struct replay x = {.fs = fs};
 	struct stat st;
 
 	x.fd = openat(fs->backing.root, INTENT_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (x.fd < 0)
-		return;
-	if (fstat(x.fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		log_warn(INTENT_NAME ": is no file: no intent log is kept");
-		close(x.fd);
-		return;
+	if (x.fd < 0 && errno != ENOENT && errno != ELOOP) {
+		int rc = -errno;
+		log_err(INTENT_NAME ": %m: it has what was synced last, and without it that would be lost");
+		return rc;
 	}
-	int rc = scan(&x, inodes_root(fs->inodes)->key.ino);
+	if (x.fd < 0 && errno == ENOENT)
+		return 0;
+	if (x.fd < 0 || fstat(x.fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		log_warn(INTENT_NAME ": is no file: no intent log is kept");
+		if (x.fd >= 0)
+			close(x.fd);
+		return 0;
+	}
+	x.foreign = !is_ours(&st);
+	int rc = x.foreign ? 0 : scan(&x, inodes_root(fs->inodes)->key.ino);
 	if (rc >= 0 && x.n && !x.foreign)
 		rc = list_wanted(&x);
 	if (rc >= 0)
@@ -357,4 +377,5 @@ void replay(struct fs *fs)
 	close(x.fd);
 	mem_free(x.place);
 	mem_free(x.wanted);
+	return 0;
 }

@@ -10,6 +10,6 @@
 #include "fs/fs.h"
 
 /* Before the first request. A read-only mount only says what it does not show. */
-void replay(struct fs *fs);
+NODISCARD int replay(struct fs *fs);
 
 #endif

@@ -78,7 +78,7 @@ void sidecar_look(struct sidecar *s, int dirfd, const char *backing)
 		if (s->fd >= 0)
 			close(s->fd);
 		s->fd = fd;
-		s->generation = fd < 0 ? 0 : counter(fd);
+		s->generation = fd < 0 ? 0 : counter(fd) - 1; /* who made it may have changed the frame since we looked */
 		s->there = fd >= 0;
 	} else if (fd >= 0) {
 		close(fd);
