@@ -173,12 +173,21 @@ static int compact(struct file *f)
 	return rc;
 }
 
+/* Workers take space while the gate is held here. */
+static bool wants_compact(struct file *f)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	bool wants = frame_wants_compact(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	return wants;
+}
+
 int file_compact(struct file *f)
 {
 	int rc = 0;
 
 	pthread_rwlock_wrlock(&f->gate);
-	if (f->writable && !f->gone && !f->lost && frame_wants_compact(f->frame))
+	if (f->writable && !f->gone && !f->lost && wants_compact(f))
 		rc = compact(f);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
@@ -198,7 +207,7 @@ static int sync_read_only(struct file *f)
 /* What is in the log still waits for a commit that is durable; a file with large gaps, for the keeper. */
 static void off_the_list(struct file *f)
 {
-	if (!intent_has(f->fs->intent, &f->mark) && !frame_wants_compact(f->frame))
+	if (!intent_has(f->fs->intent, &f->mark) && !wants_compact(f))
 		budget_file_clean(f->fs->budget, f);
 }
 
