@@ -1,7 +1,10 @@
 """Attributes, times, locks, and who may do what; result or errno of each call."""
 
 import fcntl
+import json
+import mmap
 import os
+import re
 import stat
 import subprocess
 import time
@@ -334,6 +337,60 @@ def test_set_id_bits_are_cleared_by_a_write(shared):
     assert as_nobody(lambda: story(lambda p: write_at(p, 5, b"y"))) == 0o755
     assert as_nobody(lambda: story(lambda p: os.truncate(p, 5))) == 0o755
     assert as_nobody(lambda: story(lambda p: os.chmod(p, 0o6755))) == 0o6755
+
+
+def test_direct_writes_clear_set_id_bits(mount, root):
+    """They come to the daemon past the page cache, each with what the kernel knows of its caller."""
+    m = mount("allow_other")
+    os.chmod(m.backing, 0o755)
+    path = m.mnt / "program"
+    path.write_bytes(b"x" * 8192)
+    os.chown(path, NOBODY, NOBODY)
+
+    def write():
+        fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+        with mmap.mmap(-1, 4096) as page:
+            os.pwrite(fd, page, 4096)
+        os.close(fd)
+    for mode, left in ((0o6755, 0o755), (0o2745, 0o2745), (0o755, 0o755)):
+        os.chmod(path, mode)
+        write()
+        assert stat.S_IMODE(path.stat().st_mode) == mode, "root may keep them"
+        as_nobody(write)
+        assert stat.S_IMODE(path.stat().st_mode) == left
+
+
+def test_plain_files_lose_set_id_bits(mount, root):
+    """A file of the backing directory that is no frame: the daemon, who is root, must not keep them for others."""
+    m = mount("allow_other")
+    os.chmod(m.backing, 0o755)
+    (m.backing / "plain").write_bytes(b"x" * 1000)
+    os.chown(m.backing / "plain", NOBODY, NOBODY)
+    path = m.mnt / "plain"
+    for change in (lambda: write_at(path, 5, b"y", os.O_RDWR), lambda: os.truncate(path, 700),
+                   lambda: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC))):
+        os.chmod(path, 0o6755)
+        change()
+        kept = stat.S_IMODE(path.stat().st_mode)
+        as_nobody(change)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o755 and kept & stat.S_ISGID
+
+
+def test_a_write_is_not_a_question(mount):
+    """Whether a file has capabilities is asked once, not before each write."""
+    if tuple(int(n) for n in re.findall(r"\d+", os.uname().release)[:2]) < (5, 12):
+        pytest.skip("this kernel asks each time")
+    m = mount("attr_timeout=3600")
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
+
+    def asked():
+        return json.loads(os.getxattr(m.mnt, "user.cframefs.stats"))["requests"]["getxattr"]
+    before = asked()
+    for at in range(2000):
+        os.pwrite(fd, b"x" * 100, at * 100)
+    questions = asked() - before
+    os.close(fd)
+    assert questions < 50, f"{questions} for 2,000 writes"
 
 
 def test_read_only_mount(mount):

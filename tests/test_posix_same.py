@@ -1,6 +1,7 @@
 """Stories played on a plain directory and on the mount: the same results, errors and attributes."""
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import mmap
@@ -19,6 +20,20 @@ from libposix import (COLLAPSE_RANGE, INSERT_RANGE, KEEP_SIZE, NOBODY, PUNCH_HOL
                       ZERO_RANGE, Dir, error_of, fallocate, in_child, link_descriptor, renameat2, write_at)
 
 STORIES = []
+CAP_FSETID, CAPABILITY_VERSION = 4, 0x20080522
+
+
+def drop_fsetid():
+    """This process may keep set-id bits no more, whoever it is."""
+    head = struct.pack("<Ii", CAPABILITY_VERSION, 0)
+    sets = ctypes.create_string_buffer(24)  # effective, permitted, inheritable: the low halves, then the high ones
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.capget(head, sets) == 0
+    words = list(struct.unpack("<6I", sets.raw))
+    words[0] &= ~(1 << CAP_FSETID)
+    assert libc.capset(head, struct.pack("<6I", *words)) == 0
+
+
 
 
 def story(function):
@@ -164,7 +179,7 @@ def set_id_bits(top):
                "open": lambda: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC)),
                "create": lambda: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CREAT, 0o600)), "same": lambda: os.truncate(path, 10_000),
                "chown": lambda: os.chown(path, NOBODY, NOBODY), "nothing": lambda: os.chown(path, -1, -1),
-               "chmod": lambda: os.chmod(path, 0o6777), "punch": punch, "allocate": allocate, "copy": copy,
+               "chmod": lambda: os.chmod(path, 0o6777), "punch": punch, "allocate": allocate, "copy": copy, "map": map_write,
                "append": lambda: write_at(path, 0, b"y", os.O_WRONLY | os.O_APPEND), "utime": lambda: os.utime(path),
                "link": lambda: os.link(path, top / "second"), "xattr": lambda: os.setxattr(path, "user.x", b"y")}
     for what, change in changes.items():
@@ -426,17 +441,90 @@ def extended_attributes(top):
 
 
 @story
+def set_id_bits_among_many_writes(top):
+    """What was found out about a file for its first writes holds until its mode changes."""
+    os.chmod(top, 0o777)
+    path = top / "program"
+
+    def write_often(fd):
+        for at in range(200):
+            os.pwrite(fd, b"y", at)
+        return oct(os.stat(path).st_mode)
+
+    def by_nobody():
+        with opened(path, mode=0o777) as fd:
+            for mode in (0o4755, 0o2755, 0o6711, 0o2744, 0o755):
+                os.chmod(path, mode)
+                yield write_often(fd), os.ftruncate(fd, 300), oct(os.stat(path).st_mode)
+                os.chmod(path, mode)
+                yield os.ftruncate(fd, 200), write_often(fd)
+                os.chmod(path, mode)
+                yield os.fsync(fd), oct(os.stat(path).st_mode), os.lseek(fd, 0, 2), os.write(fd, b"y"), oct(os.stat(path).st_mode)
+    yield in_child(lambda: list(by_nobody()), uid=NOBODY)
+    os.chmod(path, 0o6755)
+    with opened(path) as fd:
+        yield write_often(fd)
+        yield in_child(lambda: write_often(fd), uid=NOBODY), write_often(fd)
+        os.chmod(path, 0o6755)
+        yield in_child(lambda: (drop_fsetid(), write_often(fd))), write_often(fd)
+
+
+@story
+def set_id_bits_of_root_without_the_right_to_keep_them(top):
+    path = top / "program"
+    path.write_bytes(b"x" * 10_000)
+
+    def change(call):
+        drop_fsetid()
+        with opened(path) as fd:
+            return error_of(call, fd)
+    for call in (lambda fd: os.pwrite(fd, b"y", 0), lambda fd: os.ftruncate(fd, 9_000), lambda fd: fallocate(fd, 0, 0, 20_000),
+                 lambda fd: fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 0, 4096), lambda fd: os.copy_file_range(fd, fd, 100, 0, 5000),
+                 lambda fd: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC))):
+        for mode in (0o6755, 0o2745, 0o755):
+            os.chmod(path, mode)
+            yield in_child(lambda: change(call)), oct(os.stat(path).st_mode)
+
+
+CAPABILITY = struct.pack("<IIIII", 0x2000001, 1 << 10, 0, 0, 0)
+
+
+@story
 def file_capabilities(top):
     """A write takes them away, as it does set-id bits."""
-    capability = struct.pack("<IIIII", 0x2000001, 1 << 10, 0, 0, 0)
     path = top / "f"
-    for change in (lambda: write_at(path, 0, b"y", os.O_RDWR), lambda: os.truncate(path, 1), lambda: path.write_bytes(b"y"), lambda: os.chown(path, 5, 5), lambda: os.chmod(path, 0o755)):
+
+    def on_descriptor(call):
+        with opened(path, os.O_RDWR) as fd:
+            call(fd)
+    for change in (lambda: write_at(path, 0, b"y", os.O_RDWR), lambda: os.truncate(path, 1), lambda: path.write_bytes(b"y"), lambda: os.chown(path, 5, 5), lambda: os.chmod(path, 0o755),
+                   lambda: os.chown(path, -1, -1), lambda: on_descriptor(lambda fd: os.ftruncate(fd, 200)), lambda: on_descriptor(lambda fd: fallocate(fd, 0, 0, 400)),
+                   lambda: on_descriptor(lambda fd: fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 0, 10)), lambda: on_descriptor(lambda fd: os.copy_file_range(fd, fd, 10, 0, 20)),
+                   lambda: on_descriptor(lambda fd: None)):
         path.write_bytes(b"x" * 100)
-        os.setxattr(path, "security.capability", capability)
-        yield os.getxattr(path, "security.capability") == capability
+        os.setxattr(path, "security.capability", CAPABILITY)
+        yield os.getxattr(path, "security.capability") == CAPABILITY
         change()
         yield error_of(os.getxattr, path, "security.capability")
         os.unlink(path)
+
+
+@story
+def file_capabilities_among_many_writes(top):
+    path = top / "f"
+    with opened(path) as fd:
+        for _ in range(3):
+            for at in range(100):
+                os.pwrite(fd, b"x", at)
+            os.setxattr(path, "security.capability", CAPABILITY)
+            yield error_of(os.getxattr, path, "security.capability")
+            os.pwrite(fd, b"x", 50)
+            yield error_of(os.getxattr, path, "security.capability")
+            os.fsync(fd)
+            os.setxattr(fd, "security.capability", CAPABILITY)
+            yield error_of(os.getxattr, path, "security.capability")
+            os.ftruncate(fd, 50)
+            yield error_of(os.getxattr, path, "security.capability")
 
 
 @story

@@ -220,7 +220,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	 * ACL the umask does not count, so it comes to us apart from the mode.
 	 *
 	 * Locks of all sorts are the kernel's: a blocking lock in a daemon can't be
-	 * interrupted. Setuid bits are cleared by the kernel with a SETATTR. The
+	 * interrupted. Who clears set-id bits is settled in wire.h. The
 	 * kernel's pages are invalidated by us, at open, not by guessing from mtime.
 	 */
 	conn->want &= ~(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_HANDLE_KILLPRIV |

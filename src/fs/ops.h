@@ -80,11 +80,20 @@ void ops_close_dir(struct dir *d);
 /* A handle of an inode, with a reference; NULL without memory. It is the kernel's by fi->fh. */
 struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_info *fi);
 
-/*
- * What a truncation takes away: set-id bits, unless root does it, and file capabilities. The kernel
- * sees to that itself, but for files that it opens with O_TRUNC.
- */
-void ops_drop_privileges(struct fs *fs, struct inode *n, uid_t uid);
+/* What a change takes away (ops_privileges.c): set-id bits, if the kernel says so of this request. */
+NODISCARD int ops_drop_said(fuse_req_t req, struct inode *n);
+
+/* The same for SETATTR. chown(-1, -1) takes bits away too, if it is the owner's; all that comes of it is a ctime. */
+NODISCARD int ops_drop_set(fuse_req_t req, struct inode *n, int to_set);
+
+/* The same for requests that do not tell, unless their caller may keep the bits. */
+NODISCARD int ops_drop_unsaid(fuse_req_t req, struct inode *n);
+
+/* After O_TRUNC in an open: file capabilities too. */
+void ops_drop_truncated(fuse_req_t req, struct inode *n);
+
+/* True: the caller may keep the setgid bit of a file of that group. */
+bool ops_in_group(fuse_req_t req, gid_t gid);
 
 /* Closes what the kernel had no time to release. */
 void ops_close_all(struct fs *fs);

@@ -125,9 +125,9 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	struct fs *fs = ops_fs(req);
 	struct inode *n = ops_inode(fs, ino);
 	struct stat st;
-	int rc = 0;
 
-	if (to_set & FUSE_SET_ATTR_SIZE)
+	int rc = ops_drop_set(req, n, to_set);
+	if (rc >= 0 && to_set & FUSE_SET_ATTR_SIZE)
 		rc = set_size(fs, n, (uint64_t)attr->st_size, fi);
 	if (rc >= 0 && to_set & ~FUSE_SET_ATTR_SIZE)
 		rc = set_attr(fs, n, attr, to_set);
@@ -153,47 +153,9 @@ static int xattr_path(struct fs *fs, struct inode *n, char path[static BACKING_P
 	return fd;
 }
 
-void ops_drop_privileges(struct fs *fs, struct inode *n, uid_t uid)
-{
-	char path[BACKING_PATH_MAX];
-	struct stat st;
-
-	int fd = xattr_path(fs, n, path);
-	if (fd < 0)
-		return;
-	bool dropped = removexattr(path, "security.capability") == 0;
-	mode_t lose = S_ISUID;
-	if (uid != 0 && stat_fd(fd, &st) == 0) {
-		if (st.st_mode & S_IXGRP) /* without, it means something else */
-			lose |= S_ISGID;
-		if (st.st_mode & lose)
-			dropped |= set_mode(fd, st.st_mode & ~lose) == 0;
-	}
-	inode_unpin(fs->inodes, n);
-	if (dropped) /* attributes only, which waits for nothing */
-		(void)fuse_lowlevel_notify_inval_inode(fs->session, ops_ino(fs, n), -1, 0);
-}
-
 static bool is_acl(const char *name)
 {
 	return strncmp(name, "system.posix_acl_", 17) == 0;
-}
-
-/* True: the caller may keep the setgid bit of a file of that group. */
-static bool is_in_group(fuse_req_t req, gid_t gid)
-{
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	gid_t list[1024];
-
-	if (ctx->uid == 0 || ctx->gid == gid)
-		return true;
-	int n = fuse_req_getgroups(req, sizeof list / sizeof *list, list);
-	if (n < 0 || n > (int)(sizeof list / sizeof *list))
-		return n >= 0; /* more than we look at: as before */
-	for (int i = 0; i < n; i++)
-		if (list[i] == gid)
-			return true;
-	return false;
 }
 
 /* What a kernel file system does after an ACL was set by somebody who may not make such files. */
@@ -201,7 +163,7 @@ static void clear_setgid(fuse_req_t req, const char *path)
 {
 	struct stat st;
 
-	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_mode & S_ISGID && !is_in_group(req, st.st_gid))
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_mode & S_ISGID && !ops_in_group(req, st.st_gid))
 		(void)chmod(path, st.st_mode & 07777 & ~(mode_t)S_ISGID);
 }
 
@@ -223,8 +185,8 @@ static void reply_change(fuse_req_t req, int rc)
 }
 
 /*
- * The kernel asks before each write(2) whether there are file capabilities to take away, and keeps no
- * answer. That there are none is remembered for as long as attributes are: till an even time. One
+ * The kernel asks whether there are file capabilities to take away before the first write(2) after each look at the
+ * attributes; one that keeps no answer (wire.h) before each. That there are none is remembered for as long as attributes are: till an even time. One
  * that is odd was left by a change.
  */
 static bool is_caps(const char *name)

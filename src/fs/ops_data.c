@@ -98,7 +98,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	int rc = ops_open_handle(fs, ops_inode(fs, ino), -1, fi);
 	if (rc >= 0 && fi->flags & O_TRUNC)
-		ops_drop_privileges(fs, ops_inode(fs, ino), fuse_req_ctx(req)->uid);
+		ops_drop_truncated(req, ops_inode(fs, ino));
 	if (rc < 0)
 		fuse_reply_err(req, -rc);
 	else if (fuse_reply_open(req, fi) < 0) /* interrupted: no release will come */
@@ -164,22 +164,27 @@ static ssize_t write_plain(const struct handle *h, const char *buf, size_t size,
 	return (ssize_t)done;
 }
 
+static ssize_t write_frame(struct fs *fs, const struct handle *h, struct view src, uint64_t at, enum file_clock clock)
+{
+	ssize_t rc = file_write(h->file, at, src, clock);
+	if (rc < 0)
+		ops_log(fs, h->inode, "write", (int)rc);
+	return rc;
+}
+
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
 	      struct fuse_file_info *fi)
 {
-	struct fs *fs = ops_fs(req);
 	struct handle *h = ops_handle(fi);
-	ssize_t rc;
 
 	(void)ino;
-	if (!h->file) {
+	ssize_t rc = ops_drop_said(req, h->inode);
+	if (rc >= 0 && h->file) {
+		rc = write_frame(ops_fs(req), h, view_of(buf, size), (uint64_t)off,
+				 fi->writepage ? FILE_CLOCK_KERNEL : FILE_CLOCK_NOW);
+	} else if (rc >= 0) {
 		rc = write_plain(h, buf, size, off);
 		stats_add(STATS_PLAIN_WRITE_BYTES, rc > 0 ? (uint64_t)rc : 0);
-	} else {
-		rc = file_write(h->file, (uint64_t)off, view_of(buf, size),
-				fi->writepage ? FILE_CLOCK_KERNEL : FILE_CLOCK_NOW);
-		if (rc < 0)
-			ops_log(fs, h->inode, "write", (int)rc);
 	}
 	if (rc < 0)
 		fuse_reply_err(req, ops_errno((int)rc));
@@ -250,10 +255,12 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len
 {
 	struct fs *fs = ops_fs(req);
 	struct handle *h = ops_handle(fi);
-	int rc;
 
 	(void)ino;
-	if (h->file) {
+	int rc = ops_drop_unsaid(req, h->inode);
+	if (rc < 0) {
+		rc = -ops_errno(rc);
+	} else if (h->file) {
 		rc = fallocate_frame(h->file, mode, (uint64_t)off, (uint64_t)len);
 		if (rc < 0 && rc != -EOPNOTSUPP)
 			ops_log(fs, h->inode, "fallocate", rc);
@@ -355,8 +362,11 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct 
 	ssize_t rc = -EOPNOTSUPP; /* between a frame and a plain file: the kernel reads and writes */
 
 	(void)ino_in, (void)ino_out;
+	int dropped = ops_drop_unsaid(req, to->inode);
 	if (flags)
 		rc = -EINVAL;
+	else if (dropped < 0)
+		rc = dropped;
 	else if (from->file && to->file)
 		rc = file_copy(&(struct file_copy){from->file, to->file, (uint64_t)off_in, (uint64_t)off_out, len});
 	else if (!from->file && !to->file)

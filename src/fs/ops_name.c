@@ -344,7 +344,7 @@ void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, 
 }
 
 /* Somebody made it between the kernel's lookup and now: open that one, unless O_EXCL. */
-static int create_existing(struct making *m, struct fuse_entry_param *e, struct fuse_file_info *fi)
+static int create_existing(fuse_req_t req, struct making *m, struct fuse_entry_param *e, struct fuse_file_info *fi)
 {
 	int dirfd = inode_pin(m->fs->inodes, m->parent);
 	TRY(dirfd);
@@ -354,7 +354,7 @@ static int create_existing(struct making *m, struct fuse_entry_param *e, struct 
 	struct inode *n = ops_inode(m->fs, e->ino);
 	rc = S_ISREG(e->attr.st_mode) ? ops_open_handle(m->fs, n, -1, fi) : -EEXIST;
 	if (rc >= 0 && fi->flags & O_TRUNC)
-		ops_drop_privileges(m->fs, n, m->caller.uid);
+		ops_drop_truncated(req, n);
 	if (rc < 0)
 		inode_put(m->fs->inodes, n, 1);
 	return rc;
@@ -373,7 +373,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 		if (rc < 0)
 			inode_put(fs->inodes, ops_inode(fs, e.ino), 1);
 	} else if (rc == -EEXIST && !(fi->flags & O_EXCL)) {
-		rc = create_existing(&m, &e, fi);
+		rc = create_existing(req, &m, &e, fi);
 	}
 	if (rc < 0) {
 		fuse_reply_err(req, -rc);

@@ -4,6 +4,7 @@
 #include "fs/keeper.h"
 #include "fs/notify.h"
 #include "fs/ops.h"
+#include "fs/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -256,6 +257,9 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 		fuse_session_destroy(fs->session);
 		return -EIO;
 	}
+	rc = wire_attach(fs->session);
+	if (rc < 0)
+		log_warn("the kernel will ask before each write: %s", err_text(rc, text, sizeof text));
 	rc = keeper_start(&keeper, fs, ready, ctx);
 	if (rc >= 0)
 		rc = notify_start(&fs->notify, fs);
