@@ -304,6 +304,29 @@ def test_new_entries_belong_to_their_maker(shared):
     assert stat.S_IMODE(os.stat(shared / "all" / "d").st_mode) == 0o750
 
 
+@pytest.mark.concurrent
+def test_each_maker_has_its_own_umask(fs):
+    """Also when many come at once, for whom the daemon starts threads from threads that served others."""
+    def make(mask):
+        os.umask(mask)
+        for number in range(20):
+            os.close(os.open(fs / f"{mask:03o}-{os.getpid()}-{number}", os.O_CREAT | os.O_WRONLY, 0o666))
+    for _ in range(4):
+        children = []
+        for mask in (0o077, 0o027, 0) * 4:
+            pid = os.fork()
+            if pid == 0:
+                try:
+                    make(mask)
+                finally:
+                    os._exit(0)
+            children.append(pid)
+        for pid in children:
+            os.waitpid(pid, 0)
+    wrong = [e.name for e in os.scandir(fs) if stat.S_IMODE(e.stat().st_mode) != 0o666 & ~int(e.name[:3], 8)]
+    assert len(os.listdir(fs)) == 4 * 12 * 20 and not wrong, wrong[:10]
+
+
 def test_sticky_and_setgid_directories(shared):
     (shared / "all" / "roots").touch()
     os.chmod(shared / "all", 0o1777)

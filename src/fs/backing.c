@@ -112,13 +112,16 @@ bool caller_own_umask(void)
 	return own;
 }
 
-/* That of the process, which a thread has before it parts with the others, is 0. */
+/* A thread begins with that of the thread that started it, shared until they part: the first is set in every case. */
 static void wear_umask(mode_t mask)
 {
+	static _Thread_local bool wears;
 	static _Thread_local mode_t worn;
 
-	if (worn != mask && caller_own_umask())
+	if ((!wears || worn != mask) && caller_own_umask()) {
 		umask(worn = mask);
+		wears = true;
+	}
 }
 
 void caller_enter(const struct backing *b, struct caller *c)
