@@ -44,6 +44,15 @@ static int level_of(int level)
 #define SHORT_HASH_LOG 12
 
 /*
+ * Pieces of a filtered stream at level 1. In planes of numbers a match of six bytes is an accident, and costs its
+ * reader as much as a long one: without them FITS files, records and walks are up to 0.9 % smaller and 7 % faster to
+ * read; grids, where a line is much like the last one, 0.4 % larger. A table that sooner forgets is a tenth faster, but not for
+ * long pieces, whose grids lose 3 %, nor in samples, which have little to match: the choice of filters would suffer.
+ */
+#define PIECE_MATCH 7
+#define PIECE_HASH_LOG 11
+
+/*
  * Level 9: rows of 16 candidates for 32, in a table as large as the stream deserves. A sixth faster,
  * for 0.2 % of the size; one step less in either number, or another strategy, costs up to 6 %.
  */
@@ -52,14 +61,19 @@ static int level_of(int level)
 #define MIDDLE_SEARCH_LOG 4
 
 struct tuning {
-	int level, hash_log, search_log; /* 0: what the library thinks */
+	int level, hash_log, search_log, match; /* 0: what the library thinks */
 };
 
-static struct tuning tuning_of(int level, size_t n)
+/* Of a stream of n bytes; with cuts, the longest piece. */
+static struct tuning tuning_of(int level, size_t n, size_t piece)
 {
 	struct tuning t = {.level = level_of(level)};
-	if (t.level == 1 && n <= SHORT_STREAM)
+	if (t.level == 1 && piece) {
+		t.hash_log = n > SHORT_STREAM && piece <= SHORT_STREAM ? PIECE_HASH_LOG : SHORT_HASH_LOG;
+		t.match = PIECE_MATCH;
+	} else if (t.level == 1 && n <= SHORT_STREAM) {
 		t.hash_log = SHORT_HASH_LOG;
+	}
 	if (t.level == 9 && n <= LONG_STREAM) {
 		t.hash_log = n <= MIDDLE_STREAM ? 16 : 17;
 		t.search_log = MIDDLE_SEARCH_LOG;
@@ -67,19 +81,19 @@ static struct tuning tuning_of(int level, size_t n)
 	return t;
 }
 
-static void set_level(ZSTD_CCtx *cctx, int level, size_t length)
+static void set_tuning(ZSTD_CCtx *cctx, struct tuning t)
 {
-	struct tuning t = tuning_of(level, length);
 	/* A stream that did not fit is still open, and takes no parameter. */
 	ZSTD_CCtx_reset(cctx, ZSTD_reset_session_only);
 	ZSTD_CCtx_setParameter(cctx, ZSTD_c_compressionLevel, t.level);
 	ZSTD_CCtx_setParameter(cctx, ZSTD_c_hashLog, t.hash_log);
 	ZSTD_CCtx_setParameter(cctx, ZSTD_c_searchLog, t.search_log);
+	ZSTD_CCtx_setParameter(cctx, ZSTD_c_minMatch, t.match);
 }
 
 static size_t encode_plain(ZSTD_CCtx *cctx, int level, struct view src, struct span dst)
 {
-	set_level(cctx, level, src.n);
+	set_tuning(cctx, tuning_of(level, src.n, 0));
 	return ZSTD_compress2(cctx, dst.p, dst.n, src.p, src.n);
 }
 
@@ -105,8 +119,7 @@ static ssize_t zstd_encode_cut(void *state, int level, struct view src, const st
 	struct state *st = state;
 	if (!st->cctx && !(st->cctx = ZSTD_createCCtx()))
 		return -ENOMEM;
-	/* At level 1 a piece is what is searched; the others find what is in earlier pieces. */
-	set_level(st->cctx, level, level_of(level) == 1 ? longest_piece(cuts, src.n) : src.n);
+	set_tuning(st->cctx, tuning_of(level, src.n, longest_piece(cuts, src.n)));
 	ZSTD_CCtx_setPledgedSrcSize(st->cctx, src.n);
 	ZSTD_outBuffer out = {dst.p, dst.n, 0};
 	size_t at = 0, left = 0;
