@@ -10,6 +10,7 @@
  */
 #include "base/buf.h"
 #include "codec/codec.h"
+#include "codec/lz4_format.h"
 
 #include <assert.h>
 #include <lz4.h>
@@ -20,10 +21,6 @@
 
 #define ROW 16u
 #define ROWS_LOG 12
-#define FAR 65535u
-#define MATCH_MIN 4u
-#define LAST_LITERALS 5u /* the last bytes of a block are literals, and */
-#define MATCH_MARGIN 12u /* no match starts closer to the end: the format's rules */
 #define OWN_LEVELS 5
 #define NICE_LEN 512u /* a match as good as any: the search ends */
 
@@ -71,19 +68,6 @@ static inline uint16_t load16(const uint8_t *p)
 	uint16_t x;
 	memcpy(&x, p, 2);
 	return x;
-}
-
-static inline size_t match_length(const uint8_t *a, const uint8_t *b, const uint8_t *end)
-{
-	const uint8_t *start = b;
-	for (; end - b >= 8; a += 8, b += 8) {
-		uint64_t x = get_le64(a) ^ get_le64(b);
-		if (x)
-			return (size_t)(b - start) + (unsigned)__builtin_ctzll(x) / 8;
-	}
-	while (b < end && *a == *b)
-		a++, b++;
-	return (size_t)(b - start);
 }
 
 /* Twelve bits that choose the row, eight that tell its places apart. */
@@ -147,7 +131,7 @@ static inline struct match find(struct finder *f, const uint8_t *p, const uint8_
 			continue;
 		if (load32(q) != first)
 			continue;
-		size_t ahead = MATCH_MIN + match_length(q + MATCH_MIN, p + MATCH_MIN, f->end), back = 0;
+		size_t ahead = LZ4_MATCH_MIN + match_length(q + LZ4_MATCH_MIN, p + LZ4_MATCH_MIN, f->end), back = 0;
 		while (p - back > low && q - back > f->src && p[-1 - (ptrdiff_t)back] == q[-1 - (ptrdiff_t)back])
 			back++;
 		if (ahead + back > best_len) {
@@ -160,36 +144,6 @@ static inline struct match find(struct finder *f, const uint8_t *p, const uint8_
 	enter(st, hash, at);
 	f->next = p + 1;
 	return best;
-}
-
-static inline uint8_t *put_length(uint8_t *out, size_t n)
-{
-	for (; n >= 255; n -= 255)
-		*out++ = 255;
-	*out++ = (uint8_t)n;
-	return out;
-}
-
-/* Literals and the match behind them; m NULL: the last literals. False: no room. */
-static inline bool put(struct sink *s, const uint8_t *lit, size_t n, const struct match *m)
-{
-	size_t extra = m ? m->len - MATCH_MIN : 0;
-	assert(!m || (m->len >= MATCH_MIN && m->dist >= 1 && m->dist <= FAR));
-	if ((size_t)(s->end - s->out) < 1 + n + n / 255 + 1 + (m ? 2 + extra / 255 + 1 : 0))
-		return false;
-	uint8_t *token = s->out++;
-	*token = (uint8_t)((n < 15 ? n : 15) << 4 | (extra < 15 ? extra : 15));
-	if (n >= 15)
-		s->out = put_length(s->out, n - 15);
-	memcpy(s->out, lit, n);
-	s->out += n;
-	if (!m)
-		return true;
-	*s->out++ = (uint8_t)m->dist;
-	*s->out++ = (uint8_t)(m->dist >> 8);
-	if (extra >= 15)
-		s->out = put_length(s->out, extra - 15);
-	return true;
 }
 
 /* A match not longer than this costs no byte for its length. */
@@ -213,9 +167,10 @@ static inline struct match find_behind(struct parser *ps, const struct match *m,
 
 static inline bool put_match(struct parser *ps, const struct match *m)
 {
-	bool fits = put(&ps->out, ps->lit, (size_t)(m->at - ps->lit), m);
+	struct sink *s = &ps->out;
+	s->out = lz4_put_sequence(s->out, s->end, view_of(ps->lit, (size_t)(m->at - ps->lit)), m->len, m->dist);
 	ps->lit = m->at + m->len;
-	return fits;
+	return s->out;
 }
 
 static inline void cut_front(struct match *m, const uint8_t *at)
@@ -239,8 +194,8 @@ static inline void share(struct match *a, struct match *b)
 	size_t len = a->len < CHEAP_LEN ? a->len : CHEAP_LEN;
 	if ((size_t)(b->at - a->at) >= CHEAP_LEN)
 		return;
-	if (a->at + len > b->at + b->len - MATCH_MIN)
-		len = (size_t)(b->at - a->at) + b->len - MATCH_MIN;
+	if (a->at + len > b->at + b->len - LZ4_MATCH_MIN)
+		len = (size_t)(b->at - a->at) + b->len - LZ4_MATCH_MIN;
 	cut_front(b, a->at + len);
 }
 
@@ -287,7 +242,7 @@ static bool encode_rows(struct parser *ps, const uint8_t *src_end)
 {
 	const uint8_t *p = ps->lit;
 	while (p <= ps->stop) {
-		struct match a = find(&ps->f, p, ps->lit, MATCH_MIN - 1);
+		struct match a = find(&ps->f, p, ps->lit, LZ4_MATCH_MIN - 1);
 		if (!a.len) {
 			p++;
 			continue;
@@ -304,24 +259,25 @@ static bool encode_rows(struct parser *ps, const uint8_t *src_end)
 		}
 		p = ps->lit;
 	}
-	return put(&ps->out, ps->lit, (size_t)(src_end - ps->lit), NULL);
+	ps->out.out = lz4_put_last(ps->out.out, ps->out.end, view_of(ps->lit, (size_t)(src_end - ps->lit)));
+	return ps->out.out;
 }
 
 static ssize_t encode_here(struct state *st, int level, struct view src, struct span dst)
 {
-	if (src.n < MATCH_MARGIN)
+	if (src.n < LZ4_COPY_MARGIN)
 		return 0;
 	struct parser ps = {
 		.f = {
 			.st = st,
 			.src = src.p,
-			.end = src.p + src.n - LAST_LITERALS,
+			.end = src.p + src.n - LZ4_LAST_LITERALS,
 			.next = src.p,
 			.looks = level < 3 ? 2 : 1u << (level - 1),
 		},
 		.out = {dst.p, dst.p + dst.n},
 		.lit = src.p,
-		.stop = src.p + src.n - MATCH_MARGIN,
+		.stop = src.p + src.n - LZ4_COPY_MARGIN,
 	};
 	return encode_rows(&ps, src.p + src.n) ? ps.out.out - dst.p : 0;
 }
