@@ -1,4 +1,4 @@
-"""Short runs of the fuzzers from the committed corpus; CODEC_FUZZ_SECONDS makes them longer."""
+"""Short runs of the fuzzers from the committed corpus, longer with sanitizers; CODEC_FUZZ_SECONDS says how long."""
 
 import os
 
@@ -8,7 +8,8 @@ from test_codec_kernels import run
 from test_codec_tool import BUILD, DATA, REPO
 
 CORPUS = REPO / "tests/c/codec_corpus"
-SECONDS = int(os.environ.get("CODEC_FUZZ_SECONDS", 3))
+SANITIZED = float(os.environ.get("CFRAMEFS_TEST_SLOWNESS") or 1) > 1
+SECONDS = int(os.environ.get("CODEC_FUZZ_SECONDS", 20 if SANITIZED else 3))
 
 
 @pytest.mark.parametrize("target", ["chunk", "blosclz", "lz4", "lz4hc"])
