@@ -6,6 +6,7 @@ import mmap
 import os
 import re
 import stat
+import struct
 import subprocess
 import time
 
@@ -397,6 +398,28 @@ def test_plain_files_lose_set_id_bits(mount, root):
         kept = stat.S_IMODE(path.stat().st_mode)
         as_nobody(change)
         assert stat.S_IMODE(path.stat().st_mode) == 0o755 and kept & stat.S_ISGID
+
+
+def test_capabilities_set_before_the_flush_stay(mount, root):
+    """What the daemon writes after the application has set them must not take them away, on the disk either."""
+    m = mount("commit=0")
+    capability = struct.pack("<IIIII", 0x2000001, 1 << 10, 0, 0, 0)
+    for name, end in (("synced", os.fsync), ("closed", lambda fd: None)):
+        fd = os.open(m.mnt / name, os.O_CREAT | os.O_RDWR)
+        os.write(fd, blob(3, 3 * MiB, "text"))
+        os.setxattr(fd, "security.capability", capability)
+        end(fd)
+        if name == "synced":
+            assert os.getxattr(m.stored(name), "security.capability") == capability
+        os.close(fd)
+        assert os.getxattr(m.mnt / name, "security.capability") == capability
+    m.remount()
+    for name in ("synced", "closed"):
+        assert os.getxattr(m.mnt / name, "security.capability") == capability
+        assert (m.mnt / name).read_bytes() == blob(3, 3 * MiB, "text")
+        write_at(m.mnt / name, 5, b"y", os.O_RDWR)
+        assert error_of(os.getxattr, m.mnt / name, "security.capability") == "ENODATA"
+        assert error_of(os.getxattr, m.stored(name), "security.capability") == "ENODATA"
 
 
 def test_a_write_is_not_a_question(mount):

@@ -500,7 +500,7 @@ def file_capabilities(top):
     for change in (lambda: write_at(path, 0, b"y", os.O_RDWR), lambda: os.truncate(path, 1), lambda: path.write_bytes(b"y"), lambda: os.chown(path, 5, 5), lambda: os.chmod(path, 0o755),
                    lambda: os.chown(path, -1, -1), lambda: on_descriptor(lambda fd: os.ftruncate(fd, 200)), lambda: on_descriptor(lambda fd: fallocate(fd, 0, 0, 400)),
                    lambda: on_descriptor(lambda fd: fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 0, 10)), lambda: on_descriptor(lambda fd: os.copy_file_range(fd, fd, 10, 0, 20)),
-                   lambda: on_descriptor(lambda fd: None)):
+                   lambda: on_descriptor(os.fsync)):
         path.write_bytes(b"x" * 100)
         os.setxattr(path, "security.capability", CAPABILITY)
         yield os.getxattr(path, "security.capability") == CAPABILITY
@@ -520,8 +520,9 @@ def file_capabilities_among_many_writes(top):
             yield error_of(os.getxattr, path, "security.capability")
             os.pwrite(fd, b"x", 50)
             yield error_of(os.getxattr, path, "security.capability")
-            os.fsync(fd)
             os.setxattr(fd, "security.capability", CAPABILITY)
+            yield os.getxattr(fd, "security.capability") == CAPABILITY
+            os.fsync(fd)
             yield error_of(os.getxattr, path, "security.capability")
             os.ftruncate(fd, 50)
             yield error_of(os.getxattr, path, "security.capability")

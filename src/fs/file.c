@@ -430,6 +430,7 @@ void file_put(struct fs *fs, struct inode *n)
 		if (n->suspect) /* the kernel may forget the inode */
 			fs->sync_failed = true;
 		n->file = NULL;
+		n->ncaps = 0;
 		close_frame(f);
 	}
 	pthread_mutex_unlock(&n->lock);

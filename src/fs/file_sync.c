@@ -1,11 +1,14 @@
 #include "fs/file_log.h"
 
+#include "fs/caps.h"
 #include "fs/file_share.h"
 #include "fs/flush.h"
 #include "fs/times.h"
 #include "fs/workspace.h"
 
+#include <errno.h>
 #include <limits.h>
+#include <unistd.h>
 
 /* Larger files keep their chunks: re-encoding them would cost more than the slices are worth. */
 #define BYTEWISE_MAX (16u << 20)
@@ -30,6 +33,18 @@ static void name_choice(struct file *f)
 		frame_set_pipeline(f->frame, &p);
 }
 
+/* What the commit has written took them away. Its own sync came too early for them. */
+static int put_caps_back(struct file *f, enum durability how)
+{
+	if (caps_put_back(f->inode, f->fd) <= 0 || how != COMMIT_SYNC || fsync(f->fd) == 0)
+		return 0;
+	int rc = -errno;
+	pthread_rwlock_wrlock(&f->lock);
+	frame_set_suspect(f->frame); /* it may have told of other bytes */
+	pthread_rwlock_unlock(&f->lock);
+	return rc;
+}
+
 static int commit(struct file *f, enum durability how)
 {
 	int entered = frame_dirty(f->frame) ? file_enter_commit(f) : 0;
@@ -44,6 +59,8 @@ static int commit(struct file *f, enum durability how)
 		touched_clear(&f->touched);
 	pthread_rwlock_unlock(&f->lock);
 	file_leave_commit(f, entered);
+	if (rc >= 0)
+		rc = put_caps_back(f, how);
 	if (rc >= 0)
 		times_committed(f->inode, f->fd);
 	return rc;

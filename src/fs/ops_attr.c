@@ -1,5 +1,6 @@
 /* Attributes: getattr, setattr, extended attributes. */
 #include "fs/ops.h"
+#include "fs/caps.h"
 #include "fs/stats.h"
 #include "fs/times.h"
 #include "fs/xattr.h"
@@ -191,7 +192,7 @@ static void reply_change(fuse_req_t req, int rc)
  */
 static bool is_caps(const char *name)
 {
-	return strcmp(name, "security.capability") == 0;
+	return strcmp(name, CAPS_XATTR) == 0;
 }
 
 static uint64_t clock_ns(void)
@@ -232,7 +233,11 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 	}
 	int rc = xattr_is_ours(n, name) || is_stats(ino, name) ? -EPERM : xattr_path(fs, n, path);
 	if (rc >= 0) {
+		if (is_caps(name))
+			caps_note(n, view_of(value, size));
 		rc = setxattr(path, name, value, size, flags) < 0 ? -errno : 0;
+		if (rc < 0 && is_caps(name))
+			caps_note(n, (struct view){NULL, 0});
 		n->no_caps_until = (clock_ns() - 1000000000) | 1; /* long past: the clock stands still for a tick */
 		if (rc >= 0 && is_acl(name))
 			clear_setgid(req, path);
@@ -258,6 +263,8 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 	}
 	int rc = xattr_path(fs, n, path);
 	if (rc >= 0) {
+		if (is_caps(name))
+			caps_note(n, (struct view){NULL, 0});
 		rc = removexattr(path, name) < 0 ? -errno : 0;
 		if (rc >= 0)
 			(void)times_set(n, NULL, NULL);
@@ -333,6 +340,12 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 		return;
 	}
 	ssize_t rc = buf_reserve(&value, size);
+	size_t kept = rc >= 0 && is_caps(name) ? caps_get(n, span_of(value.p, size)) : 0;
+	if (kept) {
+		reply_xattr(req, size && size < kept ? -ERANGE : (ssize_t)kept, (char *)value.p, size ? kept : 0);
+		buf_free(&value);
+		return;
+	}
 	if (rc >= 0 && xattr_is_ours(n, name) && !(is_wish(n, name) && is_stored(fs, n, name))) {
 		get_ours(req, n, name, size);
 		buf_free(&value);

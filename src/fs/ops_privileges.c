@@ -7,6 +7,7 @@
  * such bits do not wait in the page cache: they come at once, and say whose they are.
  */
 #include "fs/ops.h"
+#include "fs/caps.h"
 #include "fs/times.h"
 #include "fs/wire.h"
 
@@ -143,7 +144,8 @@ void ops_drop_truncated(fuse_req_t req, struct inode *n)
 	if (fd < 0)
 		return;
 	backing_proc_path(fd, path);
-	bool dropped = removexattr(path, "security.capability") == 0;
+	caps_note(n, (struct view){NULL, 0});
+	bool dropped = removexattr(path, CAPS_XATTR) == 0;
 	if (!keeps)
 		dropped |= drop_bits(req, fd, RIGHT_SAID) > 0;
 	inode_unpin(fs->inodes, n);
