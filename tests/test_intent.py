@@ -380,7 +380,7 @@ def test_a_frame_that_cannot_be_opened(logged):
 class Fault:
     """Lets the n-th backing call of a kind fail (struct control of fault_inject.c)."""
 
-    WRITE, SPACE, SYNC, NAME = 2, 4, 8, 16
+    READ, WRITE, SPACE, SYNC, NAME = 1, 2, 4, 8, 16
 
     def __init__(self, m, path):
         self.m, self.path, self.plain = m, path, m.argv

@@ -1,5 +1,6 @@
 """Other programs beside the mount: they change backing files, or share frames by the reference library's locks."""
 
+import errno
 import mmap
 import os
 import random
@@ -13,6 +14,7 @@ from libdata import blob
 from libmount import wait_until
 from libposix import error_of, read_direct, write_at
 from libsharer import PAGE, Sharer, page, versions
+from test_intent import Fault
 from test_stats import Moved
 
 CHUNK = 64 << 10
@@ -208,6 +210,52 @@ def test_entries_come_and_go(pair, blosc2):
     assert (m.mnt / "g").read_bytes() == data
 
 
+@pytest.fixture
+def faulty(mount, work):
+    """As `pair`, with a daemon whose backing calls can be made to fail."""
+    m = mount(f"{SMALL},commit=0,intent=0", start=False).allow("f.b2frame: ", "f: ")
+    fault = Fault(m, work / "fault")
+    m.start()
+    data = blob(1, 3 * CHUNK - 5000, "text")
+    (m.mnt / "f").write_bytes(data)
+    return m, m.mnt / "f", data, fault
+
+
+def test_changed_after_writes_were_given_up(faulty, blosc2):
+    m, path, data, fault = faulty
+    kept = os.open(path, os.O_PATH)  # or the kernel may forget it all the same
+    fd = os.open(path, os.O_RDWR)
+    os.pwrite(fd, b"ours", 5)
+    fault.set(1, Fault.WRITE, errno.EIO, forever=1)
+    assert error_of(os.close, fd) == "EIO"
+    m.expect_log("closed with unwritten data")
+    fault.set(0)
+    wait_until(lambda: read_direct(path, len(data)) == data, SOON, "the file as it was committed")
+    for seed in (2, 3):
+        new = blob(seed, 2 * CHUNK, "text")
+        make_frame(blosc2, m.backing / "other", new)
+        shutil.copyfile(m.backing / "other", m.stored("f"))
+        wait_until(lambda: path.stat().st_mtime_ns == m.stored("f").stat().st_mtime_ns, 2, "the new time")
+        assert shows(path, new)
+    os.close(kept)
+
+
+def test_changed_after_the_kernel_could_not_write(faulty, blosc2):
+    """Nothing of a write is there, and the file is still open for more."""
+    m, path, data, fault = faulty
+    m.remount()
+    fd = os.open(path, os.O_RDWR)
+    fault.set(1, Fault.READ, errno.EIO, forever=1)
+    os.pwrite(fd, b"x", 3 * CHUNK + 5000)  # the last chunk has to be read for that
+    assert error_of(os.fsync, fd) == "EIO"
+    fault.set(0)
+    new = blob(2, len(data), "text")
+    make_frame(blosc2, m.backing / "other", new)
+    shutil.copyfile(m.backing / "other", m.stored("f"))
+    wait_until(lambda: read_direct(path, len(new))[:len(new)] == new, SOON, "the new content")
+    os.close(fd)
+
+
 # ---- locks of the reference library
 
 def generation(m, name="f"):
@@ -328,6 +376,38 @@ def test_two_writers_are_told(mount, blosc2):
         os.close(fd)
     stored = blosc2.open(str(m.stored("f")))
     assert set(versions(b"".join(stored.decompress_chunk(n) for n in range(stored.nchunks)))) == {3}
+
+
+def lengths(m, name="f"):
+    """Of the frame, its chunk area and its trailer: what other sizes would tell."""
+    raw = m.stored(name).read_bytes()
+    return len(raw), raw[:87][20:40], raw[-22:-18]
+
+
+@pytest.mark.parametrize("maker", ["mount", "library"])
+def test_a_chunk_replaced_by_one_of_the_same_size(mount, blosc2, maker):
+    """The frame keeps all its lengths. Of a root of the library nothing tells; then nothing of it is lost either."""
+    m = mount("chunksize=64K,blocksize=16K,level=0,commit=0")
+    data, theirs, ours = (blob(seed, 2 * CHUNK, "noise") for seed in (1, 2, 3))
+    if maker == "mount":
+        (m.mnt / "f").write_bytes(data)
+    else:
+        make_frame(blosc2, m.stored("f"), data)
+    other = blosc2.open(str(m.stored("f")), mode="a", locking=True, dparams={"nthreads": 1})
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    read_direct(m.mnt / "f", 2 * CHUNK)
+    os.pwrite(fd, ours[:PAGE], 0)  # less than a chunk: it waits in memory
+    read_direct(m.mnt / "f", 10)  # sends the kernel's dirty pages to the daemon
+    before = lengths(m)
+    other.update_data(1, theirs[CHUNK:], copy=True)
+    assert lengths(m) == before
+    m.allow("f.b2frame: ")
+    assert error_of(os.fsync, fd) == ("ESTALE" if maker == "mount" else None)
+    assert error_of(os.close, fd) == ("ESTALE" if maker == "mount" else None)
+    wanted = (data if maker == "mount" else ours)[:PAGE] + data[PAGE:CHUNK] + theirs[CHUNK:]
+    stored = blosc2.open(str(m.stored("f")))
+    assert b"".join(stored.decompress_chunk(n) for n in range(2)) == wanted
+    wait_until(lambda: (m.mnt / "f").read_bytes() == wanted, SOON, "what is stored")
 
 
 def test_sidecars_follow_their_frames(mount, blosc2):

@@ -211,6 +211,15 @@ struct frame_roots {
 };
 struct frame_roots frame_roots(const struct frame *f);
 
+/*
+ * Is the root on disk still the one that this frame was opened with, or wrote? frame_know_root comes first, while
+ * that is sure. ROOT_ALIKE: it is another program's, which tells nothing of chunks that were replaced by others
+ * of the same length. What was put since is there in any case but ROOT_OTHER. [mutator] [reader]
+ */
+enum root_known { ROOT_OTHER, ROOT_ALIKE, ROOT_SAME };
+void frame_know_root(struct frame *f);
+enum root_known frame_knows_root(struct frame *f);
+
 /* Makes the root on disk durable; the changes since then stay pending. [mutator] */
 NODISCARD int frame_sync_root(struct frame *f);
 

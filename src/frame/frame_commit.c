@@ -147,6 +147,7 @@ struct draft {
 	uint32_t trailer_len;
 	struct header_root root;
 	uint64_t seq, whole;   /* as in the note */
+	struct fingerprint fp;
 	bool synced;           /* before the header: its chunks need no proof */
 };
 
@@ -159,6 +160,7 @@ static int sign(struct frame *f, struct draft *d)
 	fp.word = d->synced || f->young.n == 0 ? 0 : root_era(f->io);
 	TRY(root_hash(buf_view(&f->head), view_of(tail.p, tail.n - TRAILER_PRINT), fp.word, &fp.hash));
 	trailer_set_fingerprint(tail, fp);
+	d->fp = fp;
 	return 0;
 }
 
@@ -266,11 +268,16 @@ static int commit_index(struct frame *f, struct index *ix, uint64_t nbytes, enum
 	f->seq = d.seq;
 	space_put(&f->space, d.at, len);
 	rc = write_header(f, &d.root, d.trailer_len, f->noted ? d.whole : 0);
-	if (rc < 0)
+	if (rc < 0) {
 		space_retire(&f->space, d.at, len);
+		return rc;
+	}
+	f->known = f->noted;
+	if (f->noted)
+		f->print = frame_root_print(&f->info, d.fp);
 	else
-		f->known = f->noted;
-	return rc;
+		frame_look_at_root(f);
+	return 0;
 }
 
 static int copy_bytes(struct frame *f, uint64_t from, uint64_t to, uint64_t len)
@@ -391,6 +398,7 @@ static int commit_empty(struct frame *f, enum durability how)
 	header_set_vlmeta(f->head.p, f->vlmeta.n);
 	TRY(write_header(f, &root, (uint32_t)f->trailer.n, seq));
 	f->known = f->front == FRONT_VALID;
+	frame_look_at_root(f);
 	return 0;
 }
 
@@ -409,6 +417,7 @@ static int commit_recovered(struct frame *f)
 	int rc = io_pwrite(f->io, 0, view_of(f->head.p, HEADER_FIXED));
 	f->unsynced = true;
 	f->recovered = rc < 0;
+	frame_look_at_root(f);
 	return rc;
 }
 

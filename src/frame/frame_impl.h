@@ -10,6 +10,7 @@
 #include "frame/index.h"
 #include "frame/meta.h"
 #include "frame/root.h"
+#include "frame/trailer.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -70,6 +71,7 @@ struct frame {
 	uint64_t seq;            /* of the newest root                           */
 	uint64_t whole;          /* of the newest that was not committed in part */
 	struct frame_roots roots; /* which of them are on disk                   */
+	uint64_t print;          /* frame_root_print of the root on disk; 0: not known */
 	enum front front;
 	struct index sums;       /* of stored chunks; ENTRY_ZEROS: not known     */
 	struct buf young;        /* runs of chunks put since the last sync       */
@@ -99,6 +101,10 @@ NODISCARD int frame_load(struct frame *f, bool sparse);
 
 /* The root that this header, of 87 bytes, points at. f->info stays zero when there is none. */
 NODISCARD int frame_load_root(struct frame *f, struct view fixed, bool sparse);
+
+/* Tells a root from all others: by its lengths and its fingerprint, or a hash in place of that. Never 0. */
+uint64_t frame_root_print(const struct frame_info *info, struct fingerprint fp);
+void frame_look_at_root(struct frame *f);
 
 /* Forgets what was loaded; only `io` stays. */
 void frame_unload(struct frame *f);

@@ -315,6 +315,8 @@ static int load_marked(struct frame *f)
 		TRY(load_front(f, fp));
 	else if (fp.type == TRAILER_TYPE_64 && e)
 		TRY(root_note_decode(&note, e->content, &plain));
+	if (fp.type == TRAILER_TYPE_64)
+		f->print = frame_root_print(&f->info, fp);
 	int rc = strip_note(f);
 	if (rc == 0)
 		rc = load_data(f, &note, fp);
@@ -397,4 +399,61 @@ int frame_probe(struct io *file, struct frame_info *info)
 	f->io = NULL;
 	frame_close(f);
 	return rc;
+}
+
+uint64_t frame_root_print(const struct frame_info *info, struct fingerprint fp)
+{
+	/* Not all of the header: the reference notes in it how many threads it has, and changes nothing by that. */
+	const uint64_t all[] = {info->nbytes, info->frame_len, info->cbytes, info->header_len, info->trailer_len,
+				info->chunk_size, info->type_size, fp.type, fp.hash, fp.word};
+	return root_sum(view_of(all, sizeof all));
+}
+
+/* Another program's root has no fingerprint: index and trailer stand for it. */
+static int read_print(struct io *io, uint64_t *print, bool *ours)
+{
+	uint8_t head[HEADER_FIXED], end[TRAILER_PRINT];
+	struct span fixed = {head, 0};
+	struct frame_info info;
+	TRY(read_fixed(io, &fixed));
+	TRY(judge_root(io, span_view(fixed), false, &info));
+	TRY(io_pread(io, info.frame_len - sizeof end, span_of(end, sizeof end)));
+	struct fingerprint fp = trailer_fingerprint(view_of(end, sizeof end));
+	*ours = fp.type == TRAILER_TYPE_64;
+	if (!*ours) {
+		uint64_t at = info.nbytes ? index_position(&info) : info.header_len;
+		fp = (struct fingerprint){.type = fp.type};
+		TRY(root_hash_file(view_of("", 0), io, at, info.frame_len - at, 0, &fp.hash));
+	}
+	*print = frame_root_print(&info, fp);
+	return 0;
+}
+
+void frame_look_at_root(struct frame *f)
+{
+	bool ours;
+	if (read_print(f->io, &f->print, &ours) < 0)
+		f->print = 0;
+}
+
+void frame_know_root(struct frame *f)
+{
+	if (!f->print)
+		frame_look_at_root(f);
+}
+
+/* Who writes a root also cuts the file behind it, where what was put since may be. */
+static bool is_all_there(struct frame *f)
+{
+	uint64_t end, len;
+	return frame_live_end(f, &f->index, &end) == 0 && io_size(f->io, &len) == 0 && end <= len;
+}
+
+enum root_known frame_knows_root(struct frame *f)
+{
+	uint64_t print = 0;
+	bool ours = false;
+	if (!f->print || read_print(f->io, &print, &ours) < 0 || print != f->print || !is_all_there(f))
+		return ROOT_OTHER;
+	return ours ? ROOT_SAME : ROOT_ALIKE;
 }

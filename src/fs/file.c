@@ -169,6 +169,8 @@ static int open_contiguous(struct file *f, int fd)
 		io_close(io);
 	TRY(rc);
 	tell_torn(f);
+	if (f->writable)
+		frame_know_root(f->frame);
 	if (f->inode->suspect || f->fs->sync_failed)
 		frame_set_suspect(f->frame);
 	struct options o = file_options(f);
@@ -261,6 +263,7 @@ static int make_writable(struct file *f)
 		load_wish(f);
 		struct options o = file_options(f);
 		policy_follow(&f->policy, &o, f->frame);
+		frame_know_root(f->frame);
 		f->writable = true;
 	}
 	if (rc >= 0 && f->unborn)
@@ -360,13 +363,30 @@ static void forget_changes(struct file *f)
 	file_leave_alone(f);
 }
 
+/* From here on the file is what its last commit says, and is looked at for changes of others again. */
+static void discarded(struct inode *n, uint64_t cache_owner, const struct stat *st)
+{
+	pthread_mutex_lock(&n->lock);
+	n->times.pending = false;
+	n->cache_owner = cache_owner;
+	n->seen = *st;
+	n->mistaken = true;
+	pthread_mutex_unlock(&n->lock);
+}
+
 void file_discard(struct file *f)
 {
+	struct stat st = {0};
+
 	file_enter_alone(f);
 	drop_dirty(f);
+	IGNORE(stat_fd(f->fd, &st)); /* before it is read: what changes meanwhile is noticed */
 	f->lost = file_reopen(f) < 0;
 	budget_file_clean(f->fs->budget, f);
-	file_leave_alone(f);
+	uint64_t owner = f->cache_owner;
+	pthread_rwlock_unlock(&f->lock);
+	discarded(f->inode, owner, &st);
+	pthread_rwlock_unlock(&f->gate);
 }
 
 /* What a failing disk left in memory is given up, loudly: the file is what its last commit says. */

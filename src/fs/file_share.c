@@ -119,15 +119,8 @@ void file_leave_shared(struct file *f, bool held)
 		sidecar_leave(&f->sidecar);
 }
 
-/* What the commit would write over is still the root that we know. */
-static bool is_our_root(struct file *f)
-{
-	struct frame_info info;
-	const struct frame_info *ours = frame_info(f->frame);
-
-	return frame_probe(frame_io(f->frame), &info) >= 0 && info.frame_len == ours->frame_len &&
-	       info.nbytes == ours->nbytes && info.cbytes == ours->cbytes && info.trailer_len == ours->trailer_len;
-}
+#define ENTERED 1
+#define ENTERED_UNSURE 2
 
 int file_enter_commit(struct file *f)
 {
@@ -137,16 +130,34 @@ int file_enter_commit(struct file *f)
 	int rc = sidecar_enter_alone(&f->sidecar, &changed);
 	if (rc <= 0 || !changed)
 		return rc;
-	if (is_our_root(f)) { /* somebody held the lock and wrote nothing */
-		sidecar_seen(&f->sidecar);
-		return rc;
+	pthread_rwlock_rdlock(&f->lock);
+	enum root_known known = frame_knows_root(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	if (known == ROOT_OTHER) {
+		sidecar_leave_alone(&f->sidecar);
+		return -ESTALE;
 	}
-	sidecar_leave_alone(&f->sidecar);
-	return -ESTALE;
+	sidecar_seen(&f->sidecar); /* somebody held the lock and wrote nothing, or nothing that shows */
+	return known == ROOT_SAME ? ENTERED : ENTERED_UNSURE;
+}
+
+/* Chunks of another program's root may have been replaced: the frame has them, our caches do not. */
+static void distrust_caches(struct file *f)
+{
+	struct inode *n = f->inode;
+
+	pthread_mutex_lock(&n->lock);
+	pthread_rwlock_wrlock(&f->lock);
+	n->cache_owner = f->cache_owner = cache_new_owner(f->fs->cache);
+	pthread_rwlock_unlock(&f->lock);
+	pthread_mutex_unlock(&n->lock);
+	notify_changed(f->fs->notify, n, 0);
 }
 
 void file_leave_commit(struct file *f, int entered)
 {
 	if (entered > 0)
 		sidecar_leave_alone(&f->sidecar);
+	if (entered == ENTERED_UNSURE)
+		distrust_caches(f);
 }

@@ -26,7 +26,7 @@ NODISCARD int file_reload(struct file *f, const struct stat *st);
 bool file_enter_shared(struct file *f);
 void file_leave_shared(struct file *f, bool held);
 
-/* Around a commit. 1: to be left. 0: nobody takes part. -ESTALE: another program wrote while we had changes. */
+/* Around a commit. > 0: to be left. 0: nobody takes part. -ESTALE: another program wrote while we had changes. */
 NODISCARD int file_enter_commit(struct file *f);
 void file_leave_commit(struct file *f, int entered);
 

@@ -47,7 +47,7 @@ static int put_caps_back(struct file *f, enum durability how)
 
 static int commit(struct file *f, enum durability how)
 {
-	int entered = frame_dirty(f->frame) ? file_enter_commit(f) : 0;
+	int entered = file_changed(f) ? file_enter_commit(f) : 0; /* of a part, chunks may be landing */
 	TRY(entered);
 	pthread_rwlock_wrlock(&f->lock);
 	bool held_up = how == COMMIT_PART && dirty_holds_up(&f->dirty);
@@ -264,6 +264,8 @@ int file_sync(struct file *f, enum durability how)
 		rc = sync_gated(f, how);
 	} else {
 		IGNORE(flush_wait(f)); /* a chunk that was lost is not told of yet */
+		if (!file_changed(f))
+			times_release(f->inode);
 		off_the_list(f);
 	}
 	pthread_rwlock_unlock(&f->gate);

@@ -133,6 +133,15 @@ static ssize_t write_entered(struct file *f, uint64_t at, struct view src, enum 
 	return rc;
 }
 
+/* Nothing came of a write, and perhaps nothing else waits: then no commit will end what times_hold began. */
+static void settle_times(struct file *f)
+{
+	pthread_rwlock_wrlock(&f->gate);
+	if (!file_changed(f))
+		times_release(f->inode);
+	pthread_rwlock_unlock(&f->gate);
+}
+
 ssize_t file_write(struct file *f, uint64_t at, struct view src, enum file_clock clock)
 {
 	uint64_t most = claim(f, at, src.n);
@@ -142,6 +151,8 @@ ssize_t file_write(struct file *f, uint64_t at, struct view src, enum file_clock
 	err_clear();
 	TRY(budget_enter(f->fs->budget, most));
 	ssize_t rc = write_entered(f, at, src, clock);
+	if (rc < 0)
+		settle_times(f);
 	budget_leave(f->fs->budget, most);
 	return rc;
 }

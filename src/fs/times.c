@@ -41,6 +41,13 @@ void times_hold(struct inode *n, int fd)
 	pthread_mutex_unlock(&n->lock);
 }
 
+void times_release(struct inode *n)
+{
+	pthread_mutex_lock(&n->lock);
+	n->times.pending = false;
+	pthread_mutex_unlock(&n->lock);
+}
+
 bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime)
 {
 	struct timespec now;
