@@ -63,6 +63,38 @@ def test_memory_under_32_writers(mount, how):
     m.unmount()
 
 
+@pytest.mark.parametrize("how", ["streams", "pages"])
+def test_memory_with_large_chunks(mount, how):
+    """Each worker needs as much as a chunk or three beside it: not all of them may have that at once."""
+    m = mount("dirty_max=64M,cache=8M,chunksize=8M,workers=8,codec=lz4,tune=off")
+    noise = memoryview(blob(9, 12 * MiB, "noise"))
+    failures = []
+
+    def write(k):
+        try:
+            with open(m.mnt / f"f{k}", "w+b", buffering=0) as f:
+                for at in range(4):
+                    f.write(noise[k * 4096:k * 4096 + 8 * MiB])
+                os.fsync(f)
+                if how == "streams":
+                    return
+                for n in range(40):  # chunks to be read, changed and stored again
+                    os.pwrite(f.fileno(), noise[n * 64:n * 64 + 4096], n % 4 * 8 * MiB + n * 40960)
+                os.fsync(f)
+        except OSError as error:
+            failures.append(error)
+    threads = [threading.Thread(target=write, args=(k,)) for k in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures
+    held_to(m, (64 + 8 + 64) * MiB)
+    for k in range(8):
+        data = (m.mnt / f"f{k}").read_bytes()
+        assert len(data) == 32 * MiB and data[-1000:] == noise[k * 4096 + 8 * MiB - 1000:k * 4096 + 8 * MiB]
+
+
 @pytest.mark.parametrize("place", [0, 700_001], ids=["begin", "middle"])
 def test_many_chunks_begun_with_few_bytes(mount, place):
     """Each of these chunks holds a MiB when it is whole, and nobody ever wrote more than 100 bytes of it."""

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-#define WORK_KEEP (16u << 20)
+#define WORK_KEEP (2u << 20)
 
 int scratch_open_cpu(struct scratch **out, unsigned cpu)
 {

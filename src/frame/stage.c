@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-/* More is given back when a thread returns to ordinary sizes. */
-#define STAGE_KEEP (8u << 20)
+/* There may be two dozen threads: a chunk of the usual size fits, what larger ones needed is given back. */
+#define STAGE_KEEP (2u << 20)
 
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -38,9 +38,15 @@ int stage_get(size_t n, struct span *out)
 			return -rc;
 		}
 	}
-	if (b->cap > STAGE_KEEP && n <= STAGE_KEEP)
-		buf_free(b);
 	TRY(buf_reserve_fresh(b, n ? n : 1));
 	*out = span_of(b->p, n);
 	return 0;
+}
+
+void stage_trim(void)
+{
+	pthread_once(&once, key_make);
+	struct buf *b = key_error ? NULL : pthread_getspecific(key);
+	if (b && b->cap > STAGE_KEEP)
+		buf_free(b);
 }

@@ -8,7 +8,10 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-/* Room for n bytes, valid until this thread asks again. */
+/* Room for n bytes, valid until this thread asks again or trims. */
 NODISCARD int stage_get(size_t n, struct span *out);
+
+/* Gives back what only a large chunk needed. */
+void stage_trim(void);
 
 #endif

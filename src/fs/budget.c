@@ -7,12 +7,18 @@
 #include <assert.h>
 #include <pthread.h>
 
+/* Beyond the maximum, for the buffers of workers. README promises 64 MiB for all that is neither dirty nor cache. */
+#define ROOMS_BEYOND (12u << 20)
+
 struct budget {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;         /* something was freed, landed or unpinned */
 	uint64_t max;
 	int64_t used;                 /* all below under lock */
 	unsigned entered;             /* writers that have taken bytes on account */
+	unsigned workers;             /* fixed */
+	unsigned rooms;               /* given */
+	struct budget_room *first_room, **last_room; /* that wait */
 	unsigned in_flight;
 	unsigned failures;
 	unsigned level;
@@ -21,7 +27,7 @@ struct budget {
 	uint64_t next_ticket;
 };
 
-int budget_open(struct budget **out, uint64_t max_bytes)
+int budget_open(struct budget **out, uint64_t max_bytes, unsigned workers)
 {
 	struct budget *b = mem_zalloc(sizeof *b);
 	if (!b)
@@ -29,6 +35,8 @@ int budget_open(struct budget **out, uint64_t max_bytes)
 	pthread_mutex_init(&b->lock, NULL);
 	pthread_cond_init(&b->moved, NULL);
 	b->max = max_bytes;
+	b->workers = workers;
+	b->last_room = &b->first_room;
 	b->level = 1;
 	*out = b;
 	return 0;
@@ -141,6 +149,50 @@ void budget_add(struct budget *b, int64_t bytes)
 	if (bytes < 0)
 		pthread_cond_broadcast(&b->moved);
 	pthread_mutex_unlock(&b->lock);
+}
+
+/* Under the lock. */
+static bool give_room(struct budget *b, const struct budget_room *room)
+{
+	if (b->rooms && (b->rooms == b->workers || b->used + room->bytes > (int64_t)b->max + ROOMS_BEYOND))
+		return false;
+	b->rooms++;
+	b->used += room->bytes;
+	return true;
+}
+
+bool budget_room_take(struct budget *b, struct budget_room *room)
+{
+	room->next = NULL;
+	pthread_mutex_lock(&b->lock);
+	bool given = !b->first_room && give_room(b, room);
+	if (!given) {
+		*b->last_room = room;
+		b->last_room = &room->next;
+	}
+	pthread_mutex_unlock(&b->lock);
+	return given;
+}
+
+struct budget_room *budget_room_give(struct budget *b, int64_t bytes)
+{
+	pthread_mutex_lock(&b->lock);
+	assert(b->rooms > 0);
+	b->rooms--;
+	b->used -= bytes;
+	struct budget_room *given = b->first_room, **end = &b->first_room;
+	while (*end && give_room(b, *end))
+		end = &(*end)->next;
+	if (end == &b->first_room)
+		given = NULL;
+	struct budget_room *rest = *end;
+	*end = NULL;
+	b->first_room = rest;
+	if (!rest)
+		b->last_room = &b->first_room;
+	pthread_cond_broadcast(&b->moved);
+	pthread_mutex_unlock(&b->lock);
+	return given;
 }
 
 /* Beyond that each step takes twice the time for a hundredth of the size. */

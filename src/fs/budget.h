@@ -17,7 +17,7 @@
 struct budget;
 struct file;
 
-NODISCARD int budget_open(struct budget **b, uint64_t max_bytes);
+NODISCARD int budget_open(struct budget **b, uint64_t max_bytes, unsigned workers);
 void budget_close(struct budget *b);
 
 /*
@@ -28,7 +28,7 @@ void budget_close(struct budget *b);
 NODISCARD int budget_enter(struct budget *b, uint64_t bytes);
 void budget_leave(struct budget *b, uint64_t bytes);
 
-/* Bytes that came or went: dirty ones, and those that a worker needs to store them. */
+/* Dirty bytes that came or went. */
 void budget_add(struct budget *b, int64_t bytes);
 
 /* Bytes in memory that are in no frame yet. */
@@ -39,6 +39,22 @@ uint64_t budget_used(struct budget *b);
  * step down when half of the maximum does.
  */
 unsigned budget_level(struct budget *b);
+
+/*
+ * What a worker needs to store a chunk: buffers as large as the chunk is. Rooms are given in the order in which they
+ * are asked for, to as many as there are workers, and to fewer while the dirty bytes leave no more than a
+ * fixed number beside them; to one in any case. False: `job` waits, and is among those that a later budget_room_give returns.
+ */
+struct pool_job;
+struct budget_room {
+	struct budget_room *next;
+	struct pool_job *job;
+	int64_t bytes;
+};
+NODISCARD bool budget_room_take(struct budget *b, struct budget_room *room);
+
+/* Ends one; returns those that have one now, to be submitted in this order. */
+struct budget_room *budget_room_give(struct budget *b, int64_t bytes);
 
 /* A chunk starts on its way to the disk, or arrives there with rc. */
 void budget_flight_begin(struct budget *b);

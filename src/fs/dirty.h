@@ -18,6 +18,7 @@
 
 #include "base/hash.h"
 #include "base/pool.h"
+#include "fs/budget.h"
 #include "frame/range.h"
 
 #define DIRTY_PAGE 4096u
@@ -31,6 +32,7 @@ struct dirty_page {
 
 struct dirty_chunk {
 	struct pool_job job; /* first: the worker gets the chunk by its job */
+	struct budget_room room; /* FLUSHING */
 	struct file *file;
 	uint32_t n;
 	uint32_t written;   /* bytes that came since it is DIRTY: a full chunk's worth is likely all of it */

@@ -123,16 +123,26 @@ static int64_t room_for(const struct dirty_chunk *c)
 	return buffers * c->len;
 }
 
+/* Whoever waited for it goes to the workers, in the order of turns. */
+static void give_room(struct fs *fs, int64_t room)
+{
+	struct budget_room *next, *r = budget_room_give(fs->budget, room);
+
+	for (; r; r = next) {
+		next = r->next;
+		pool_submit(fs->pool, r->job, POOL_LATER);
+	}
+}
+
 static void flush_run(struct pool_job *job, unsigned worker)
 {
 	struct dirty_chunk *c = (struct dirty_chunk *)job;
 	struct file *f = c->file;
 	uint32_t n = c->n;
 	bool replaces = c->replaces;
-	int64_t room = room_for(c);
+	int64_t room = c->room.bytes;
 
 	(void)worker;
-	budget_add(f->fs->budget, room);
 	struct outcome o = bring(f, c);
 	policy_pass(&f->policy, c->turn); /* where no choice was needed */
 	int rc = o.rc < 0 ? o.rc : 0;
@@ -141,7 +151,8 @@ static void flush_run(struct pool_job *job, unsigned worker)
 		lose(f, n, rc < 0 ? rc : -ENOMEM);
 
 	workspace_trim();
-	budget_add(f->fs->budget, -room);
+	if (room)
+		give_room(f->fs, room);
 	pthread_mutex_lock(&f->flight_lock);
 	if (rc < 0 && kept && !f->flush_rc)
 		f->flush_rc = rc;
@@ -184,7 +195,9 @@ static void submit(struct file *f, struct dirty_chunk *c)
 	if (!take_off(f, c))
 		return;
 	c->job.run = flush_run;
-	pool_submit(f->fs->pool, &c->job, POOL_LATER);
+	c->room = (struct budget_room){.job = &c->job, .bytes = room_for(c)};
+	if (budget_room_take(f->fs->budget, &c->room))
+		pool_submit(f->fs->pool, &c->job, POOL_LATER);
 }
 
 /* To wake a worker and to be woken would cost more than to store it. */
@@ -195,8 +208,10 @@ void flush_small(struct file *f)
 	bool alone = c && HASH_COUNT(f->dirty.dirty) == 1 && !f->dirty.flushing &&
 		     frame_chunk_span(f->frame, c->n).len <= SMALL && take_off(f, c);
 	pthread_rwlock_unlock(&f->lock);
-	if (alone)
+	if (alone) {
+		c->room.bytes = 0; /* as good as none */
 		flush_run(&c->job, 0);
+	}
 }
 
 /* So many chunks in a turn that what they replace is a small part of the file. */

@@ -72,6 +72,9 @@ static int remount(const struct options *o)
 	return 0;
 }
 
+/* Beside what dirty_max says: enough for chunks of the usual size that come and go. */
+#define SPARE_MOST (6u << 20)
+
 /* Half of the descriptors for files that are open, the rest is a cache. */
 static int fs_open(struct fs *fs)
 {
@@ -83,8 +86,8 @@ static int fs_open(struct fs *fs)
 	TRY(probes_open(&fs->probes));
 	TRY(inodes_open(&fs->inodes, &fs->backing, max_fds));
 	TRY(cache_open(&fs->cache, fs->opt.cache));
-	TRY(budget_open(&fs->budget, fs->opt.dirty_max));
-	TRY(spare_open(&fs->spare, fs->opt.dirty_max / 4));
+	TRY(budget_open(&fs->budget, fs->opt.dirty_max, (unsigned)fs->opt.workers));
+	TRY(spare_open(&fs->spare, min_u64(fs->opt.dirty_max / 4, SPARE_MOST)));
 	TRY(pool_open(&fs->pool, (unsigned)fs->opt.workers));
 	TRY(replay(fs));
 	if (fs->opt.intent && fs->opt.commit > 0 && !fs->opt.read_only)

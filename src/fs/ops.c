@@ -4,6 +4,7 @@
 #include "fs/file_share.h"
 #include "fs/session.h"
 #include "fs/stats.h"
+#include "fs/workspace.h"
 #include "fs/times.h"
 
 #include <sys/statvfs.h>
@@ -264,6 +265,7 @@ void op_statfs(fuse_req_t req, fuse_ino_t ino)
 		uint64_t start = meter_now();                                                      \
 		stats_add(STATS_REQUESTS + OPS_KIND_##name, 1);                                    \
 		op_##name args;                                                                    \
+		workspace_trim();                                                                  \
 		meter_time(STATS_TIME_##timer, start);                                             \
 	}
 OPS_EACH(OPS_COUNTED)

@@ -1,5 +1,7 @@
 #include "fs/workspace.h"
 
+#include "frame/stage.h"
+
 #include <pthread.h>
 
 /* Of each buffer: chunks of the usual size fit, and fresh pages for each would be slow. */
@@ -50,6 +52,7 @@ static void trim(struct buf *b)
 void workspace_trim(void)
 {
 	struct workspace *w = pthread_getspecific(key);
+	stage_trim();
 	if (!w)
 		return;
 	trim(&w->stored);

@@ -25,7 +25,7 @@ struct workspace {
 struct workspace *workspace_get(void);
 NODISCARD int workspace_init(void);
 
-/* Gives back what is too large to be kept for the next time. */
+/* Gives back what is too large to be kept for the next time: after each request, and each chunk that was stored. */
 void workspace_trim(void);
 
 /* That of the main thread, which does not end like others. */
