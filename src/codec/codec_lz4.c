@@ -44,9 +44,10 @@ struct reader {
 	uint8_t *out, *out_start, *out_end;
 };
 
-#define IN_MARGIN 40  /* what the wide path reads at most of a sequence whose literals are short, and behind others */
+#define IN_MARGIN 56  /* what the wide path reads at most of a sequence whose literals are short, and behind others */
 #define OUT_MARGIN 96 /* what it writes, beyond the lengths that it knows */
 #define MATCH_MIN 4u
+#define LIBC_LEN 256 /* from here on the C library is faster: it knows the widest registers */
 
 /* The bytes behind a length of 15; false: the input ends first. */
 static inline bool read_length(struct reader *r, size_t *n)
@@ -61,13 +62,23 @@ static inline bool read_length(struct reader *r, size_t *n)
 	return true;
 }
 
+/* The same where a byte is known to be there. */
+static inline bool read_more(struct reader *r, size_t *n)
+{
+	unsigned e = *r->in++;
+	*n += e;
+	return e < 255 || read_length(r, n);
+}
+
 /* Literals of any length while there is room to be careless; false: not here. */
 static inline bool long_literals(struct reader *r, size_t n)
 {
 	if (n + IN_MARGIN > (size_t)(r->in_end - r->in) || n + OUT_MARGIN > (size_t)(r->out_end - r->out))
 		return false;
-	for (size_t at = 0; at < n; at += 32)
-		memcpy(r->out + at, r->in + at, 32);
+	memcpy(r->out, r->in, 32);
+	memcpy(r->out + 32, r->in + 32, 32);
+	if (n > 64)
+		memcpy(r->out + 64, r->in + 64, n - 64);
 	r->in += n;
 	r->out += n;
 	return true;
@@ -97,16 +108,21 @@ static bool exact_match(struct reader *r, size_t n, size_t dist)
 	return true;
 }
 
-#define LIBC_LEN 256 /* from here on the C library is faster: it knows the widest registers */
-
 static inline void long_match(struct reader *r, size_t n, size_t dist)
 {
 	uint8_t *out = r->out, *end = out + n;
 	r->out = end;
+	if (dist >= 32) {
+		memcpy(out, out - dist, 32);
+		memcpy(out + 32, out + 32 - dist, 32);
+		if (n <= 64)
+			return;
+		out += 64;
+	}
 	if (n >= LIBC_LEN && dist == 1)
 		memset(out, *(out - 1), n);
 	else if (n >= LIBC_LEN && dist >= n)
-		memcpy(out, out - dist, n);
+		memcpy(out, out - dist, (size_t)(end - out));
 	else if (dist < 32)
 		copy_wide(out, end, dist);
 	else
@@ -153,7 +169,7 @@ static bool decode_wide(struct reader *rd, unsigned *token, size_t *lit, bool *i
 			copy16(r.out, r.in);
 			r.in += n;
 			r.out += n;
-		} else if (!read_length(&r, &n)) {
+		} else if (!read_more(&r, &n)) {
 			fine = false;
 			break;
 		} else if (!long_literals(&r, n)) {
@@ -173,7 +189,7 @@ static bool decode_wide(struct reader *rd, unsigned *token, size_t *lit, bool *i
 			r.out += len;
 			continue;
 		}
-		if (!read_length(&r, &len)) {
+		if (!read_more(&r, &len)) {
 			fine = false;
 			break;
 		}
