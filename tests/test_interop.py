@@ -270,6 +270,39 @@ def test_lengths_that_become_whole_items(mounts, reference, options, hole):
             reference.check(m.stored(path.name), bytes(model), 1)
 
 
+@pytest.mark.parametrize("options", OPTIONS[:6])
+@pytest.mark.parametrize("unit", [1, 8])
+def test_what_is_appended_to(mounts, reference, options, unit):
+    """A last chunk that grows commit by commit keeps the blocks that it has; between them writes, cuts and holes."""
+    m = mounts(f"{options},intent=0" if options else "intent=0")  # each fsync is a commit
+    rng = random.Random(f"{options} {unit}")
+    path = m.mnt / fresh_name("log")
+    model = bytearray()
+    with open(path, "w+b", buffering=0) as f:
+        for step in range(60):
+            end, size = len(model), unit * rng.randrange(1, 20_000)
+            what = rng.choice(["append"] * 8 + ["write", "cut", "punch", "open", "stretch"])
+            if what in ("append", "write"):
+                at = end if what == "append" else rng.randrange(end + 1)
+                data = blob(step, size, rng.choice(["floats", "text"]))
+                os.pwrite(f.fileno(), data, at)
+                put(model, at, data)
+            elif what in ("cut", "stretch"):
+                f.truncate(end - min(end, size) if what == "cut" else end + size)
+                resize(model, end - min(end, size) if what == "cut" else end + size)
+            elif what == "punch":
+                at = rng.randrange(end + 1)
+                punch(f.fileno(), at, size)
+                blank(model, at, size)
+            else:
+                os.close(os.open(path, os.O_RDWR))  # its close commits
+            if rng.random() < 0.7:
+                os.fsync(f.fileno())
+                reference.check(m.stored(path.name), bytes(model), step)
+    assert path.read_bytes() == model
+    reference.check(m.stored(path.name), bytes(model), 1)
+
+
 def random_script(rng):
     size = rng.randrange
     makers = [lambda: ("write", size(LIMIT), size(1, 200_000), rng.choice(KINDS)),

@@ -151,6 +151,17 @@ struct chunk_patch {
  */
 NODISCARD int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out);
 
+struct chunk_growth {
+	const struct chunk *chunk;         /* parsed                                    */
+	struct view stored;                /* all of it, its header first               */
+	const struct pipeline *pipeline;   /* as of a patch                             */
+	struct view bytes;                 /* of the new chunk: more than the old has   */
+	uint32_t keep;                     /* whole blocks from the first on that stay, at least one */
+};
+
+/* The same for a chunk that gets longer at its end. A plain copy is not grown. */
+NODISCARD int chunk_grow(struct scratch *s, const struct chunk_growth *g, struct buf *out);
+
 /* True: every byte is zero. */
 bool bytes_are_zero(struct view v);
 

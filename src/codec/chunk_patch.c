@@ -117,6 +117,7 @@ static ssize_t put_block(const struct patcher *pt, uint32_t i, const struct chun
 static void put_header(const struct patcher *pt, struct buf *out)
 {
 	memcpy(out->p, pt->p->stored.p, CHUNK_HEAD);
+	put_le32(out->p + AT_NBYTES, pt->c->nbytes);
 	put_le32(out->p + AT_BLOCKSIZE, pt->c->blocksize);
 	put_le32(out->p + AT_CBYTES, (uint32_t)out->n);
 	out->p[AT_UDCODEC] = pt->plan.coder.codec->id;
@@ -163,4 +164,20 @@ int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out)
 	int rc = patch_regular(&pt, out);
 	scratch_done(s);
 	return rc;
+}
+
+int chunk_grow(struct scratch *s, const struct chunk_growth *g, struct buf *out)
+{
+	const struct chunk *c = g->chunk;
+	if (c->kind != CHUNK_REGULAR || c->is_vl)
+		return 1;
+	assert(g->bytes.n > c->nbytes && g->keep > 0 && g->keep <= c->nbytes / c->blocksize);
+	/* Offsets of blocks there are as many as the old one has: those behind `keep` are not looked at. */
+	struct chunk grown = *c;
+	grown.nbytes = (uint32_t)g->bytes.n;
+	grown.nblocks = (uint32_t)ceil_div(g->bytes.n, c->blocksize);
+	size_t at = (size_t)g->keep * c->blocksize;
+	struct chunk_edit edit = {{g->keep, grown.nblocks - g->keep}, view_part(g->bytes, at, g->bytes.n - at)};
+	struct chunk_patch p = {.chunk = &grown, .stored = g->stored, .pipeline = g->pipeline, .edit = &edit, .nedits = 1};
+	return chunk_patch(s, &p, out);
 }

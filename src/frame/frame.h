@@ -98,6 +98,9 @@ enum slot_kind { SLOT_STORED, SLOT_ZEROS, SLOT_NAN, SLOT_UNINIT };
 /* What the index says of chunk n. SLOT_ZEROS and SLOT_UNINIT read as zeros: holes. [reader] */
 enum slot_kind frame_slot(const struct frame *f, uint32_t n);
 
+/* Where chunk n, a stored slot, is: the same place holds the same bytes until it is put. [reader] */
+uint64_t frame_place(const struct frame *f, uint32_t n);
+
 /*
  * Reads header, block offsets, dictionary and (delta) block 0 of chunk n, so that
  * any block of it can be read after. Special slots make a chunk that needs no

@@ -56,6 +56,12 @@ enum slot_kind frame_slot(const struct frame *f, uint32_t n)
 	return entry == ENTRY_NAN ? SLOT_NAN : entry == ENTRY_UNINIT ? SLOT_UNINIT : SLOT_ZEROS;
 }
 
+uint64_t frame_place(const struct frame *f, uint32_t n)
+{
+	assert(frame_slot(f, n) == SLOT_STORED);
+	return index_get(&f->index, n);
+}
+
 int frame_stored(const struct frame *f, uint32_t n, struct stored *st)
 {
 	uint64_t entry = index_get(&f->index, n);

@@ -244,6 +244,7 @@ static int write_pages(struct dirty_chunk *c, const struct piece *p, const uint8
 static int write_whole(struct dirty_chunk *c, const struct piece *p, const uint8_t *src)
 {
 	TRY(stretch(c, p->lo, p->hi));
+	c->same = (uint32_t)min_u64(c->same, p->lo);
 	if (src)
 		memcpy(c->bytes.p + p->lo, src, p->hi - p->lo);
 	else
@@ -300,6 +301,15 @@ int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct dirty
 	return rc;
 }
 
+/* What lies in the frame below it, and below nothing else, need not be encoded again. */
+static void note_same(struct file *f, struct dirty_chunk *c, uint32_t len)
+{
+	if (frame_slot(f->frame, c->n) != SLOT_STORED || dirty_find_flushing(&f->dirty, c->n))
+		return;
+	c->same = c->npages ? (uint32_t)min_u64(c->page[0].at, len) : len;
+	c->below = frame_place(f->frame, c->n);
+}
+
 static int make_whole(struct file *f, struct dirty_chunk *c)
 {
 	uint32_t len = frame_chunk_span(f->frame, c->n).len;
@@ -308,6 +318,7 @@ static int make_whole(struct file *f, struct dirty_chunk *c)
 	TRY(read_pages(f, c, 0, span_of(c->bytes.p, len)));
 	c->bytes.n = len;
 	c->whole = true;
+	note_same(f, c, len);
 	drop_pages(c, 0);
 	return 0;
 }
@@ -329,6 +340,7 @@ int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out)
 void dirty_cut(struct dirty_chunk *c, uint32_t len)
 {
 	c->bytes.n = min_u64(c->bytes.n, len);
+	c->same = (uint32_t)min_u64(c->same, len);
 	uint32_t i = page_from(c, len);
 	if (page_has(c, i, len)) {
 		memset(c->page[i].p + len % DIRTY_PAGE, 0, DIRTY_PAGE - len % DIRTY_PAGE);
@@ -371,6 +383,7 @@ bool dirty_put_back_take(struct file *f, struct dirty_chunk *c)
 	struct dirty_chunk *newer = find_dirty(&f->dirty, c->n);
 	bool kept = true;
 
+	c->same = 0;
 	if (newer)
 		newer->must = c->must |= newer->must;
 	if (newer && !newer->whole && c->whole) {

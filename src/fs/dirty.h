@@ -42,6 +42,8 @@ struct dirty_chunk {
 	bool must;          /* its stored form has another length by now: no root before this is stored */
 	bool replaces;      /* FLUSHING: something stored, whose space is free after a commit */
 	bool whole;
+	uint32_t same;      /* whole: so many bytes from the first on are those of the stored chunk ...           */
+	uint64_t below;     /* ... at this place of the frame (frame_place), for as long as that is the chunk's   */
 	struct buf bytes;   /* whole: what lies behind bytes.n, up to the chunk's end, is zero */
 	struct dirty_page *page; /* else: ascending */
 	uint32_t npages, page_cap;

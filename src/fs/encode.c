@@ -111,17 +111,71 @@ static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view
 	return ENCODED;
 }
 
+/* The stored form of what is below, into ws->base; 1: something else is there by now. */
+static int read_kept(struct file *f, const struct dirty_chunk *c, struct workspace *ws, struct chunk *base)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	bool there = c->n < frame_nchunks(f->frame) && frame_slot(f->frame, c->n) == SLOT_STORED &&
+		     frame_place(f->frame, c->n) == c->below;
+	int rc = there ? frame_read_raw(f->frame, c->n, &ws->base) : 1;
+	pthread_rwlock_unlock(&f->lock);
+	return rc ? rc : chunk_parse(base, buf_view(&ws->base), ws->base.n, 0);
+}
+
+/* 0: the stored chunk with more at its end, into ws->stored. */
+static int grow(struct file *f, const struct dirty_chunk *c, const struct chunk *base, struct view plain,
+		struct workspace *ws)
+{
+	struct pipeline level = policy_header(&f->policy);
+	uint32_t chunk_size = frame_info(f->frame)->chunk_size;
+	uint32_t keep = (uint32_t)min_u64(c->same, base->nbytes) / base->blocksize;
+
+	/* A single block is as long as its chunk was, whatever length would be good for it. */
+	if (base->kind != CHUNK_REGULAR || base->is_vl || base->nblocks < 2 || plain.n <= base->nbytes ||
+	    keep < ceil_div(plain.n, base->blocksize) / 2)
+		return 1;
+	if (base->typesize > 1 && policy_wants_bytewise(&f->policy, c->file_size, chunk_size))
+		return 1;
+	struct chunk_growth g = {.chunk = base, .stored = buf_view(&ws->base), .pipeline = &level, .bytes = plain, .keep = keep};
+	return chunk_grow(ws->scratch, &g, &ws->stored);
+}
+
+/*
+ * A last chunk that is appended to. One that gets full is encoded as a whole: it stays for long, and the
+ * choice of its pipeline was made for its first bytes. 1, or a failure: encode all of it, all bytes are here.
+ */
+static int encode_grown(struct file *f, const struct dirty_chunk *c, struct view plain, struct workspace *ws)
+{
+	struct chunk base = {0};
+
+	if (!c->same || c->len == frame_info(f->frame)->chunk_size)
+		return 1;
+	int rc = read_kept(f, c, ws, &base);
+	if (rc == 0)
+		rc = grow(f, c, &base, plain, ws);
+	chunk_deinit(&base);
+	return rc;
+}
+
+static int encode_tail(struct file *f, const struct dirty_chunk *c, struct view plain, struct workspace *ws)
+{
+	if (encode_grown(f, c, plain, ws) == 0)
+		return ENCODED;
+	err_clear();
+	return encode_plain(f, c, plain, ws);
+}
+
 static int encode_whole(struct file *f, const struct dirty_chunk *c, struct workspace *ws)
 {
 	if (c->bytes.n == c->len)
-		return encode_plain(f, c, buf_view(&c->bytes), ws);
+		return encode_tail(f, c, buf_view(&c->bytes), ws);
 	if (bytes_are_zero(buf_view(&c->bytes)))
 		return ENCODED_HOLE;
 	TRY(buf_reserve_fresh(&ws->plain, c->len));
 	ws->plain.n = c->len;
 	memcpy(ws->plain.p, c->bytes.p, c->bytes.n);
 	memset(ws->plain.p + c->bytes.n, 0, c->len - c->bytes.n);
-	return encode_plain(f, c, buf_view(&ws->plain), ws);
+	return encode_tail(f, c, buf_view(&ws->plain), ws);
 }
 
 static int decode_base(const struct chunk *base, struct workspace *ws)

@@ -119,7 +119,7 @@ static struct outcome bring(struct file *f, const struct dirty_chunk *c)
 /* What the worker's own buffers take: the stored chunk, and what pages are put over. */
 static int64_t room_for(const struct dirty_chunk *c)
 {
-	int64_t buffers = c->whole ? 1 + (c->bytes.n < c->len) : 3;
+	int64_t buffers = c->whole ? 1 + (c->bytes.n < c->len) + (c->same > 0) : 3;
 	return buffers * c->len;
 }
 

@@ -6,11 +6,12 @@
  *   codec_tool blocks [item]                                the same, every block alone
  *   codec_tool serve                                        many requests, see below
  *
- * serve: a request is a head of 8 little-endian uint32: op (the letter e, d, b, p, w), length of
+ * serve: a request is a head of 8 little-endian uint32: op (the letter e, d, b, p, w, g), length of
  * the text, length of the data, item, blocksize, split mode, dictionary, 0; then
  * text and data. The answer is int32 rc, uint32 length, and so many bytes: the result,
  * or the reason. Op p answers with the normal form of a pipeline's text. Op w is chunk_patch:
- * the data are a chunk and then, for each edit, first block, number of blocks and the bytes.
+ * the data are a chunk and then, for each edit, first block, number of blocks and the bytes. Op g is
+ * chunk_grow: a chunk, how many blocks stay, and the bytes of the new one.
  *
  * All bytes handed to the codec lie in allocations of exactly their size, so
  * that a sanitizer sees an access outside. CPU_MASK names the kernels' level.
@@ -209,6 +210,14 @@ static size_t read_edits(const struct chunk *c, struct view rest, struct chunk_e
 	return n;
 }
 
+static int load_ref(struct scratch *s, struct chunk *c, struct view data)
+{
+	if (!chunk_wants_ref(c))
+		return 0;
+	struct extent e = chunk_extent(c, (struct run){0, 1});
+	return chunk_load_ref(c, s, view_part(data, e.off, e.len));
+}
+
 static int patch_parsed(struct scratch *s, struct chunk *c, const struct pipeline *p,
 			struct view data, struct buf *out)
 {
@@ -217,11 +226,7 @@ static int patch_parsed(struct scratch *s, struct chunk *c, const struct pipelin
 	struct chunk_patch patch = {.chunk = c, .stored = view_of(data.p, c->cbytes),
 				    .pipeline = p, .edit = edit};
 	patch.nedits = read_edits(c, rest, edit);
-	int rc = 0;
-	if (chunk_wants_ref(c)) {
-		struct extent e = chunk_extent(c, (struct run){0, 1});
-		rc = chunk_load_ref(c, s, view_part(data, e.off, e.len));
-	}
+	int rc = load_ref(s, c, data);
 	if (!rc)
 		rc = chunk_patch(s, &patch, out);
 	for (size_t i = 0; i < patch.nedits; i++)
@@ -229,15 +234,34 @@ static int patch_parsed(struct scratch *s, struct chunk *c, const struct pipelin
 	return rc;
 }
 
-static int do_patch(struct scratch *s, const struct request *rq, const char *text,
-		    struct view data, struct buf *out)
+static int grow_parsed(struct scratch *s, struct chunk *c, const struct pipeline *p, struct view data, struct buf *out)
 {
+	struct cursor in = cursor_of(view_part(data, c->cbytes, data.n - c->cbytes));
+	uint32_t keep = cursor_le32(&in);
+	struct view rest = cursor_bytes(&in, cursor_left(&in));
+	if (in.bad)
+		abort();
+	uint8_t *bytes = exact_copy(rest.p, rest.n);
+	struct chunk_growth g = {.chunk = c, .stored = view_of(data.p, c->cbytes), .pipeline = p,
+				 .bytes = view_of(bytes, rest.n), .keep = keep};
+	int rc = load_ref(s, c, data);
+	if (!rc)
+		rc = chunk_grow(s, &g, out);
+	free(bytes);
+	return rc;
+}
+
+typedef int change_parsed(struct scratch *s, struct chunk *c, const struct pipeline *p, struct view data, struct buf *out);
+
+static int do_change(struct scratch *s, const struct request *rq, const char *text, struct view data, struct buf *out)
+{
+	change_parsed *change = rq->op == 'w' ? patch_parsed : grow_parsed;
 	struct pipeline p;
 	struct chunk c = {0};
 	TRY(pipeline_of(rq, text, &p, out));
 	int rc = chunk_parse(&c, data, data.n, rq->item);
 	if (!rc)
-		rc = patch_parsed(s, &c, &p, data, out);
+		rc = change(s, &c, &p, data, out);
 	chunk_deinit(&c);
 	return rc < 0 ? fail(out, rc, NULL) : rc;
 }
@@ -252,7 +276,8 @@ static int answer(struct scratch *s, const struct request *rq, const char *text,
 	case 'd': return do_decode(s, rq, data, out);
 	case 'b': return do_blocks(s, rq, data, out);
 	case 'p': return do_format(rq, text, out);
-	case 'w': return do_patch(s, rq, text, data, out);
+	case 'w':
+	case 'g': return do_change(s, rq, text, data, out);
 	default: return fail(out, -EINVAL, "unknown op");
 	}
 }
