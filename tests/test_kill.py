@@ -12,6 +12,7 @@ import pytest
 
 from libcrash import Story, list_metalayers, look
 from libmount import wait_until
+from libposix import error_of
 
 KILLS = int(os.environ.get("CFRAMEFS_TEST_KILLS") or 12)
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
@@ -112,3 +113,32 @@ def test_what_was_synced_survives_the_daemon(mount, blosc2, config, record_prope
         crowd.judge()
         check_same(m, blosc2)
     record_property("figure", f"kill {config}: {kills} kills, {crowd.done()} operations")
+
+
+def test_killed_while_the_kernel_is_made_to_write(mount, root):
+    """A question for holes makes the kernel send what it has, and waits for that in the kernel: a daemon that is killed then
+    could never answer, nor end."""
+    m = mount().allow(*CLOSELY)
+    (m.mnt / "f").write_bytes(bytes(100_000))
+    data = random.Random(SEED).randbytes(1 << 16)
+
+    def act(fd, rng, ask):
+        try:
+            while True:
+                if ask:
+                    os.lseek(fd, rng.randrange(100_000), rng.choice((os.SEEK_HOLE, os.SEEK_DATA)))
+                else:
+                    os.pwrite(fd, data, rng.randrange(400) << 16)
+        except OSError:
+            error_of(os.close, fd)
+
+    for turn in range(4):
+        fds = [os.open(m.mnt / "f", os.O_RDWR) for _ in range(4)]
+        threads = [threading.Thread(target=act, args=(fd, random.Random(i), i % 2)) for i, fd in enumerate(fds)]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.1)
+        assert m.kill(), f"the daemon did not end by SIGKILL, turn {turn}"
+        for thread in threads:
+            thread.join()
+        m.start()

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "fs/file.h"
 #include "fs/flush.h"
+#include "fs/guard.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -112,6 +113,7 @@ static void look_at_mount(struct keeper *k)
 
 	if (stat(k->fs->opt.mountpoint, &st) == 0) {
 		k->fs->backing.own_dev = st.st_dev;
+		guard_tell(st.st_dev);
 		set_readahead(k->fs, st.st_dev);
 	}
 	k->answered(k->ctx);

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/meter.h"
 #include "codec/versions.h"
+#include "fs/guard.h"
 #include "fs/ops.h"
 #include "fs/replay.h"
 #include "fs/session.h"
@@ -159,12 +160,14 @@ static int run(const struct options *o, int pipe)
 	struct fs fs = {.opt = *o, .began = meter_now()};
 	struct announce a = {pipe, o->foreground, o->mountpoint};
 	fs.backing.root = fs.backing.proc = fs.backing.lock = -1;
+	guard_start(o->mountpoint);
 	int rc = fs_open(&fs);
 	if (rc < 0)
 		complain("start", o->backing, rc);
 	else
 		rc = session_run(&fs, announce, &a);
 	fs_close(&fs);
+	guard_stop();
 	return rc;
 }
 
