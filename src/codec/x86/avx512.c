@@ -252,7 +252,7 @@ unshuffle_turned(const int s, const __m512i *order, const struct planes *src, ui
  * Planes a multiple of 4096 bytes apart, as those of blocks of 2^k bytes are, share one set of lines in
  * L1, which holds eight. The other eight planes of 16-byte items take the way by a place next door.
  */
-#define PIECE 512u
+#define PIECE 256u
 
 static inline bool planes_collide(const int s, size_t n)
 {
