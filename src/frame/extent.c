@@ -332,6 +332,12 @@ void space_shorten(struct space *sp, uint64_t at, uint64_t len)
 	space_add(sp, at + len, rest);
 }
 
+uint64_t space_busy_length(struct space *sp, uint64_t at)
+{
+	node *e = find_busy(sp, at);
+	return e ? e->len : 0;
+}
+
 bool space_drop(struct space *sp, uint64_t at)
 {
 	node *e = find_busy(sp, at);

@@ -122,9 +122,10 @@ static int create(struct frame *f, const struct pipeline *p, uint32_t chunk_size
 		rc = frame_sign_empty(f, view_of(bytes, sizeof bytes), span_of(all.p + HEADER_EMPTY, TRAILER_EMPTY));
 	if (rc == 0)
 		rc = io_pwrite(f->io, 0, buf_view(&all));
+	if (rc == 0)
+		rc = frame_load_made(f, buf_view(&all));
 	buf_free(&all);
 	TRY(rc);
-	TRY(frame_load(f, false));
 	f->type_size = p->typesize;
 	return 0;
 }

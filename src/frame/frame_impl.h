@@ -99,6 +99,9 @@ NODISCARD int frame_read_info(struct io *io, bool sparse, struct frame_info *inf
 /* All of the frame: metalayers, index, starts of chunks; of the newest root that is whole. */
 NODISCARD int frame_load(struct frame *f, bool sparse);
 
+/* The same of a frame that was just written, all of it. */
+NODISCARD int frame_load_made(struct frame *f, struct view all);
+
 /* The root that this header, of 87 bytes, points at. f->info stays zero when there is none. */
 NODISCARD int frame_load_root(struct frame *f, struct view fixed, bool sparse);
 

@@ -349,6 +349,7 @@ static int load_newest(struct frame *f, bool sparse, bool *other)
 	if (rc != -EBADMSG || sparse)
 		return rc;
 	frame_unload(f);
+	io_ahead_again(f->io);
 	*other = true;
 	return frame_recover(f);
 }
@@ -377,6 +378,17 @@ int frame_load(struct frame *f, bool sparse)
 	if (repaired)
 		rewrite_header(f);
 	return 0;
+}
+
+int frame_load_made(struct frame *f, struct view all)
+{
+	struct io *io = f->io;
+	struct io_ahead ahead;
+	f->io = io_ahead_init(&ahead, io);
+	io_ahead_know(&ahead, all);
+	int rc = frame_load_root(f, view_part(all, 0, HEADER_FIXED), false);
+	f->io = io;
+	return rc;
 }
 
 int frame_probe(struct io *file, struct frame_info *info)

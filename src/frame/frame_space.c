@@ -133,7 +133,7 @@ void frame_space_drop_from(struct frame *f, uint32_t first)
 
 int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end)
 {
-	uint64_t last = 0;
+	uint64_t last = 0, busy;
 	uint32_t len = 0;
 	bool any = false;
 	*end = front_end(f);
@@ -143,6 +143,11 @@ int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end)
 		last = max_u64(last, index_get(ix, i));
 	if (!any || f->info.header_len + last < *end)
 		return 0;
+	busy = space_busy_length(&f->space, f->info.header_len + last);
+	if (busy) { /* written since the last commit */
+		*end = f->info.header_len + last + busy;
+		return 0;
+	}
 	int rc = stored_length(f, f->info.header_len + last, &len);
 	if (rc < 0 && rc != -EBADMSG)
 		return rc;

@@ -13,10 +13,13 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
+#include <sys/types.h>
+
 struct io;
 
 struct io_ops {
 	int (*pread)(struct io *io, uint64_t at, struct span dst);
+	ssize_t (*pread_start)(struct io *io, struct span dst);       /* NULL is legal; see io_pread_start */
 	int (*pwrite)(struct io *io, uint64_t at, struct view src);
 	int (*sync)(struct io *io);                                   /* data, and the size */
 	int (*size)(struct io *io, uint64_t *size);
@@ -41,6 +44,12 @@ struct view io_mem_bytes(const struct io *io);
 static inline int io_pread(struct io *io, uint64_t at, struct span dst)
 {
 	return io->ops->pread(io, at, dst);
+}
+
+/* The first bytes, as many as fit or there are. -EOPNOTSUPP: ask for the size and use io_pread. */
+static inline ssize_t io_pread_start(struct io *io, struct span dst)
+{
+	return io->ops->pread_start ? io->ops->pread_start(io, dst) : -EOPNOTSUPP;
 }
 
 static inline int io_pwrite(struct io *io, uint64_t at, struct view src)

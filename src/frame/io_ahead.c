@@ -1,21 +1,40 @@
 #include "frame/io_ahead.h"
 
-/* Failure is none: what is not here is read when it is asked for. */
+#include <assert.h>
+
+/*
+ * The first bytes before the size, and that before the last bytes: a root that the first ones name was there by then.
+ * A small file is read by the one call. Failure is none: what is not here is read when it is asked for.
+ */
 static void fill(struct io_ahead *a)
 {
-	uint64_t size;
+	ssize_t first = io_pread_start(a->under, span_of(a->tail, sizeof a->tail));
 
 	a->tried = true;
-	if (io_size(a->under, &size) < 0)
+	a->sized = io_size(a->under, &a->size) == 0;
+	if (!a->sized)
 		return;
-	size_t nhead = size > sizeof a->tail ? sizeof a->head : 0, ntail = min_u64(size, sizeof a->tail);
-	if (nhead && io_pread(a->under, 0, span_of(a->head, nhead)) < 0)
+	if (first >= 0 && first < (ssize_t)sizeof a->tail) {
+		a->tail_at = 0;
+		a->ntail = (size_t)first;
+		return;
+	}
+	size_t nhead = a->size > sizeof a->tail ? sizeof a->head : 0, ntail = min_u64(a->size, sizeof a->tail);
+	if (first >= 0)
+		memcpy(a->head, a->tail, nhead);
+	else if (nhead && io_pread(a->under, 0, span_of(a->head, nhead)) < 0)
 		return;
 	a->nhead = nhead;
-	if (io_pread(a->under, size - ntail, span_of(a->tail, ntail)) < 0)
+	if (io_pread(a->under, a->size - ntail, span_of(a->tail, ntail)) < 0)
 		return;
-	a->tail_at = size - ntail;
+	a->tail_at = a->size - ntail;
 	a->ntail = ntail;
+}
+
+static void forget(struct io_ahead *a)
+{
+	a->nhead = a->ntail = 0;
+	a->sized = false;
 }
 
 static int ahead_pread(struct io *io, uint64_t at, struct span dst)
@@ -37,7 +56,7 @@ static int ahead_pwrite(struct io *io, uint64_t at, struct view src)
 {
 	struct io_ahead *a = (struct io_ahead *)io;
 
-	a->nhead = a->ntail = 0;
+	forget(a);
 	return io_pwrite(a->under, at, src);
 }
 
@@ -48,14 +67,21 @@ static int ahead_sync(struct io *io)
 
 static int ahead_size(struct io *io, uint64_t *size)
 {
-	return io_size(((struct io_ahead *)io)->under, size);
+	struct io_ahead *a = (struct io_ahead *)io;
+
+	if (!a->tried)
+		fill(a);
+	if (!a->sized)
+		return io_size(a->under, size);
+	*size = a->size;
+	return 0;
 }
 
 static int ahead_truncate(struct io *io, uint64_t size)
 {
 	struct io_ahead *a = (struct io_ahead *)io;
 
-	a->nhead = a->ntail = 0;
+	forget(a);
 	return io_truncate(a->under, size);
 }
 
@@ -63,7 +89,7 @@ static int ahead_punch(struct io *io, uint64_t at, uint64_t len)
 {
 	struct io_ahead *a = (struct io_ahead *)io;
 
-	a->nhead = a->ntail = 0;
+	forget(a);
 	return io_punch(a->under, at, len);
 }
 
@@ -92,7 +118,24 @@ struct io *io_ahead_init(struct io_ahead *a, struct io *under)
 {
 	a->io.ops = &ahead_ops;
 	a->under = under;
-	a->tried = false;
-	a->tail_at = a->nhead = a->ntail = 0;
+	io_ahead_again(&a->io);
 	return &a->io;
+}
+
+void io_ahead_know(struct io_ahead *a, struct view all)
+{
+	assert(all.n <= sizeof a->tail);
+	memcpy(a->tail, all.p, all.n);
+	a->tried = a->sized = true;
+	a->size = a->ntail = all.n;
+}
+
+void io_ahead_again(struct io *io)
+{
+	struct io_ahead *a = (struct io_ahead *)io;
+
+	assert(io->ops == &ahead_ops);
+	forget(a);
+	a->tail_at = 0;
+	a->tried = false;
 }

@@ -3,8 +3,8 @@
  * one for both when the file is small. Parsing asks for a dozen little pieces of them.
  *
  * The first bytes are read before the last ones, as they have to be of a file that somebody may be
- * committing to: its old roots stay, so that an old header finds its trailer. Everything else, the
- * size and all writes go to the io below.
+ * committing to: its old roots stay, so that an old header finds its trailer. The size is that of the moment
+ * between. Everything else, and all writes, go to the io below.
  */
 #ifndef FRAME_IO_AHEAD_H
 #define FRAME_IO_AHEAD_H
@@ -17,13 +17,19 @@
 struct io_ahead {
 	struct io io;
 	struct io *under; /* borrowed */
-	bool tried;
-	uint64_t tail_at;
+	bool tried, sized;
+	uint64_t size, tail_at;
 	size_t nhead, ntail;
 	uint8_t head[IO_AHEAD_HEAD], tail[IO_AHEAD_TAIL];
 };
 
 /* Nothing is read before the first pread. There is nothing to close. */
 struct io *io_ahead_init(struct io_ahead *a, struct io *under);
+
+/* All bytes of the file, IO_AHEAD_TAIL at most: nothing has to be read. */
+void io_ahead_know(struct io_ahead *a, struct view all);
+
+/* Reads all anew. */
+void io_ahead_again(struct io *io);
 
 #endif

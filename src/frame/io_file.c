@@ -56,6 +56,23 @@ static int file_pread(struct io *io, uint64_t at, struct span dst)
 	return 0;
 }
 
+static ssize_t file_pread_start(struct io *io, struct span dst)
+{
+	unsigned interrupted = 0;
+	size_t done = 0;
+	meter_add(METER_DISK_READS, 1);
+	while (done < dst.n) {
+		ssize_t got = pread(fd_of(io), dst.p + done, dst.n - done, (off_t)done);
+		if (got == 0)
+			break;
+		if (got < 0)
+			TRY(judge_failure(&interrupted));
+		done += got > 0 ? (size_t)got : 0;
+	}
+	meter_add(METER_DISK_READ_BYTES, done);
+	return (ssize_t)done;
+}
+
 static int file_pwrite(struct io *io, uint64_t at, struct view src)
 {
 	unsigned interrupted = 0;
@@ -127,6 +144,7 @@ static void file_close(struct io *io)
 
 static const struct io_ops file_ops = {
 	.pread = file_pread,
+	.pread_start = file_pread_start,
 	.pwrite = file_pwrite,
 	.sync = file_sync,
 	.size = file_size,

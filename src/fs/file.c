@@ -151,6 +151,18 @@ static int open_unborn(struct file *f, struct io *io)
 	return frame_create_take(&f->frame, io, &p, (uint32_t)o.chunksize);
 }
 
+static void follow_frame(struct file *f)
+{
+	if (f->writable)
+		frame_know_root(f->frame);
+	if (f->inode->suspect || f->fs->sync_failed)
+		frame_set_suspect(f->frame);
+	struct options o = file_options(f);
+	policy_follow(&f->policy, &o, f->frame);
+	f->chunk_size = frame_info(f->frame)->chunk_size;
+	f->items_whole = true;
+}
+
 static int open_contiguous(struct file *f, int fd)
 {
 	uint64_t len;
@@ -169,14 +181,7 @@ static int open_contiguous(struct file *f, int fd)
 		io_close(io);
 	TRY(rc);
 	tell_torn(f);
-	if (f->writable)
-		frame_know_root(f->frame);
-	if (f->inode->suspect || f->fs->sync_failed)
-		frame_set_suspect(f->frame);
-	struct options o = file_options(f);
-	policy_follow(&f->policy, &o, f->frame);
-	f->chunk_size = frame_info(f->frame)->chunk_size;
-	f->items_whole = true;
+	follow_frame(f);
 	return 0;
 }
 
@@ -195,6 +200,21 @@ static int open_descriptor(struct inode *n, struct inodes *inodes, bool writable
 	if (fd >= 0)
 		inode_unpin(inodes, n);
 	return fd;
+}
+
+/* The frame was made here a moment ago, and its file is the inode's: nothing is read back. */
+static void adopt_newborn_take(struct file *f, struct newborn *b)
+{
+	struct inode *n = f->inode;
+
+	f->fd = n->fd;
+	f->writable = true;
+	f->frame = b->frame;
+	f->wish = b->wish;
+	b->frame = NULL;
+	n->seen = b->st;
+	f->cache_owner = n->cache_owner = cache_new_owner(f->fs->cache);
+	follow_frame(f);
 }
 
 static int open_frame(struct file *f, bool writable)
@@ -279,14 +299,18 @@ static int may_write(const struct file *f)
 	return 0;
 }
 
-/* Under n->lock. */
-static int get_locked(struct fs *fs, struct inode *n, bool writable, struct file **out)
+/* Under n->lock. `born`: of a file that was just made, and is the inode's already; or NULL. */
+static int get_locked(struct fs *fs, struct inode *n, bool writable, struct newborn *born, struct file **out)
 {
 	int rc = 0;
 
 	if (!n->file) {
 		struct file *f = file_new(fs, n);
-		rc = f ? open_frame(f, writable) : -ENOMEM;
+		rc = f ? 0 : -ENOMEM;
+		if (f && born)
+			adopt_newborn_take(f, born);
+		else if (f)
+			rc = open_frame(f, writable);
 		if (rc >= 0)
 			n->file = f;
 		else if (f)
@@ -314,32 +338,41 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 	if (writable && inode_kind(n) != NODE_FRAME)
 		return -EROFS;
 	pthread_mutex_lock(&n->lock);
-	int rc = get_locked(fs, n, writable, out);
+	int rc = get_locked(fs, n, writable, NULL, out);
 	pthread_mutex_unlock(&n->lock);
 	return rc;
 }
 
 /* What is made has no name yet: whoever sees it later sees a whole, empty frame. */
-int file_init_frame(const struct options *o, int fd)
+int newborn_init_frame(struct newborn *b, const struct options *o)
 {
 	struct pipeline p = policy_for_header(o);
-	struct frame *frame;
 	struct io *io;
 
-	TRY(io_file_open(&io, fd, false));
-	TRY(frame_create_take(&frame, io, &p, (uint32_t)o->chunksize));
-	frame_close(frame);
-	return 0;
+	TRY(io_file_open(&io, b->fd, false));
+	return frame_create_take(&b->frame, io, &p, (uint32_t)o->chunksize);
 }
 
-int file_create_take(struct fs *fs, struct inode *n, int fd, struct file **out)
+void newborn_drop(struct newborn *b)
+{
+	frame_close(b->frame);
+	b->frame = NULL;
+	if (b->fd >= 0)
+		close(b->fd);
+	b->fd = -1;
+}
+
+int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct file **out)
 {
 	pthread_mutex_lock(&n->lock);
-	if (!n->file)
-		inode_promote_to_take(fs->inodes, n, fd);
-	else
-		close(fd); /* somebody looked it up and opened it first */
-	int rc = get_locked(fs, n, true, out);
+	/* Whoever looked it up first may have opened it, or written to it, or has given it another descriptor. */
+	bool fresh = !n->file && !n->seen.st_ino;
+	if (!n->file) {
+		fresh &= inode_promote_to_take(fs->inodes, n, b->fd) == b->fd;
+		b->fd = -1;
+	}
+	int rc = get_locked(fs, n, true, fresh ? b : NULL, out);
+	newborn_drop(b);
 	pthread_mutex_unlock(&n->lock);
 	return rc;
 }

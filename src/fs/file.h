@@ -79,11 +79,20 @@ NODISCARD int file_get(struct fs *fs, struct inode *n, bool writable, struct fil
 /* The same descriptor, other content: what the file holds now. The lock is held for writing. */
 NODISCARD int file_reopen(struct file *f);
 
-/* Makes an empty file, just created and still without a name, an empty frame. Borrows fd. */
-NODISCARD int file_init_frame(const struct options *o, int fd);
+/* A file just made, of which nobody knows yet: what opening it would find is known. */
+struct newborn {
+	int fd;              /* owned; -1: none yet      */
+	struct frame *frame; /* owned; it borrows fd     */
+	struct wish wish;    /* what the file asks for   */
+	struct stat st;      /* as it is under its name  */
+};
 
-/* As file_get for writing, of a frame just made, open at `fd`; takes it in every case. */
-NODISCARD int file_create_take(struct fs *fs, struct inode *n, int fd, struct file **f);
+/* Makes an empty file, just created and still without a name, an empty frame. */
+NODISCARD int newborn_init_frame(struct newborn *b, const struct options *o);
+void newborn_drop(struct newborn *b);
+
+/* As file_get for writing, of a frame just made; takes what *b owns in every case. */
+NODISCARD int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct file **f);
 
 /* The last use commits what is left and closes. */
 void file_put(struct fs *fs, struct inode *n);

@@ -431,7 +431,7 @@ int inode_promote(struct inodes *t, struct inode *n, int flags)
 }
 
 /* dup3 changes the file behind the number at once: whoever has it pinned is not disturbed. */
-void inode_promote_to_take(struct inodes *t, struct inode *n, int fd)
+int inode_promote_to_take(struct inodes *t, struct inode *n, int fd)
 {
 	pthread_mutex_lock(&t->lock);
 	if (n->fd < 0) {
@@ -442,9 +442,11 @@ void inode_promote_to_take(struct inodes *t, struct inode *n, int fd)
 			lru_remove(t, n);
 		dup3(fd, n->fd, O_CLOEXEC);
 		close(fd);
+		fd = n->fd;
 	}
 	n->promoted = true;
 	pthread_mutex_unlock(&t->lock);
+	return fd;
 }
 
 void inode_demote(struct inodes *t, struct inode *n)

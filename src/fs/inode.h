@@ -116,7 +116,7 @@ void inode_unpin(struct inodes *t, struct inode *n);
  * for an open frame; it keeps its number until inode_demote. Returns it.
  */
 NODISCARD int inode_promote(struct inodes *t, struct inode *n, int flags);
-void inode_promote_to_take(struct inodes *t, struct inode *n, int fd);
+int inode_promote_to_take(struct inodes *t, struct inode *n, int fd);
 void inode_demote(struct inodes *t, struct inode *n);
 
 /* Names that came and went in the backing directory. */

@@ -72,8 +72,8 @@ void ops_seen(struct inode *n, const struct stat *st);
 NODISCARD int ops_enter(struct fs *fs, struct inode *parent, struct entry *e,
 			struct fuse_entry_param *out);
 
-/* Finds or opens what a handle needs; used by open and create. fd: a file just made, or -1. */
-NODISCARD int ops_open_handle(struct fs *fs, struct inode *n, int fd, struct fuse_file_info *fi);
+/* Finds or opens what a handle needs; used by open and create, which has a frame just made and gives it away. */
+NODISCARD int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct fuse_file_info *fi);
 void ops_close_handle(struct fs *fs, struct handle *h);
 void ops_close_dir(struct dir *d);
 

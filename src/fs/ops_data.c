@@ -42,15 +42,15 @@ static void keep_pages(struct inode *n, bool writable, struct fuse_file_info *fi
 	pthread_mutex_unlock(&n->lock);
 }
 
-static int open_frame(struct fs *fs, struct handle *h, int fd, struct fuse_file_info *fi)
+static int open_frame(struct fs *fs, struct handle *h, struct newborn *born, struct fuse_file_info *fi)
 {
 	struct inode *n = h->inode;
 
-	int rc = fd >= 0 ? file_create_take(fs, n, fd, &h->file)
-			 : file_get(fs, n, h->writable || fi->flags & O_TRUNC, &h->file);
+	int rc = born ? file_create_take(fs, n, born, &h->file)
+		      : file_get(fs, n, h->writable || fi->flags & O_TRUNC, &h->file);
 	if (rc < 0)
 		return rc;
-	if (fi->flags & O_TRUNC && fd < 0) {
+	if (fi->flags & O_TRUNC && !born) {
 		rc = file_truncate(h->file, 0);
 		if (rc < 0) {
 			file_put(fs, n);
@@ -63,21 +63,21 @@ static int open_frame(struct fs *fs, struct handle *h, int fd, struct fuse_file_
 	return 0;
 }
 
-int ops_open_handle(struct fs *fs, struct inode *n, int fd, struct fuse_file_info *fi)
+int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct fuse_file_info *fi)
 {
 	struct handle *h = ops_new_handle(fs, n, fi);
 	if (!h) {
-		if (fd >= 0)
-			close(fd);
+		if (born)
+			newborn_drop(born);
 		return -ENOMEM;
 	}
 	h->writable = (fi->flags & O_ACCMODE) != O_RDONLY;
 	err_clear();
 	int rc = 0;
 	if (inode_is_frame(n)) {
-		rc = open_frame(fs, h, fd, fi);
+		rc = open_frame(fs, h, born, fi);
 	} else {
-		h->fd = fd >= 0 ? fd : open_plain(fs, n, fi->flags);
+		h->fd = open_plain(fs, n, fi->flags);
 		rc = h->fd < 0 ? h->fd : 0;
 		pthread_mutex_lock(&n->lock);
 		n->nwriters += rc >= 0 && h->writable;
@@ -96,7 +96,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct fs *fs = ops_fs(req);
 
-	int rc = ops_open_handle(fs, ops_inode(fs, ino), -1, fi);
+	int rc = ops_open_handle(fs, ops_inode(fs, ino), NULL, fi);
 	if (rc >= 0 && fi->flags & O_TRUNC)
 		ops_drop_truncated(req, ops_inode(fs, ino));
 	if (rc < 0)

@@ -128,8 +128,7 @@ struct making {
 	mode_t mode; /* with the type */
 	dev_t rdev;
 	const char *target; /* of a symlink */
-	int fd;             /* of a new regular file, open; -1 before */
-	bool ready;         /* it is an empty frame */
+	struct newborn born; /* a new regular file, and then the frame in it */
 	bool unchecked;     /* that there is nothing of that name is not quite sure */
 };
 
@@ -141,17 +140,20 @@ static int init_frame(struct making *m, int dirfd)
 	struct stat st = {0};
 
 	/* Writing takes set-id bits away from a file of a caller whose identity is worn. */
-	if (m->mode & (S_ISUID | S_ISGID) && fstat(m->fd, &st) < 0)
+	if (m->mode & (S_ISUID | S_ISGID) && fstat(m->born.fd, &st) < 0)
 		return -errno;
 	backing_proc_path(dirfd, dir);
-	backing_proc_path(m->fd, path);
 	rules_match(m->fs->opt.rules, m->name, &w);
+	m->born.wish = w;
 	wish_load(&w, dir);
-	if (w.own)
+	if (w.own) {
+		backing_proc_path(m->born.fd, path);
 		wish_inherit(dir, path);
+		wish_load(&m->born.wish, path);
+	}
 	struct options o = wish_apply(&m->fs->opt, &w);
-	TRY(file_init_frame(&o, m->fd));
-	if (st.st_mode & (S_ISUID | S_ISGID) && fchmod(m->fd, st.st_mode & 07777) < 0)
+	TRY(newborn_init_frame(&m->born, &o));
+	if (st.st_mode & (S_ISUID | S_ISGID) && fchmod(m->born.fd, st.st_mode & 07777) < 0)
 		return -errno;
 	return 0;
 }
@@ -176,32 +178,52 @@ static int make_dir(struct making *m, int dirfd, const char *backing)
 }
 
 /*
+ * By the descriptor itself, which saves the way through /proc. Before Linux 6.10 that takes a right that
+ * root loses when it wears another's identity.
+ */
+static int give_name(struct making *m, int dirfd, const char *backing)
+{
+	static atomic_bool refused[2];
+	atomic_bool *no = &refused[m->caller.worn];
+	char path[BACKING_PATH_MAX];
+
+	if (!*no) {
+		if (linkat(m->born.fd, "", dirfd, backing, AT_EMPTY_PATH) == 0)
+			return 0;
+		if (errno != ENOENT)
+			return -errno;
+	}
+	backing_proc_path(m->born.fd, path);
+	if (linkat(AT_FDCWD, path, dirfd, backing, AT_SYMLINK_FOLLOW) < 0)
+		return -errno;
+	*no = true;
+	return 0;
+}
+
+/*
  * A new frame gets its name when it is one, so that neither a kill nor another
  * reader ever meets half of it. Not every file system has nameless files:
  * elsewhere the name comes first.
  */
 static int make_frame_file(struct making *m, int dirfd, const char *backing)
 {
-	char path[BACKING_PATH_MAX];
 	bool named = false;
 
-	if (m->fd < 0)
-		m->fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, m->mode & 07777);
-	if (m->fd < 0 && errno != EACCES) {
-		m->fd = openat(dirfd, backing, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC,
-			       m->mode & 07777);
-		named = m->fd >= 0;
+	if (m->born.fd < 0)
+		m->born.fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, m->mode & 07777);
+	if (m->born.fd < 0 && errno != EACCES) {
+		m->born.fd = openat(dirfd, backing, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC,
+				    m->mode & 07777);
+		named = m->born.fd >= 0;
 	}
-	if (m->fd < 0)
+	if (m->born.fd < 0)
 		return -errno;
-	int rc = m->ready ? 0 : init_frame(m, dirfd);
-	m->ready = rc >= 0;
+	int rc = m->born.frame ? 0 : init_frame(m, dirfd);
 	if (rc < 0 && named)
 		(void)unlinkat(dirfd, backing, 0);
 	if (rc < 0 || named)
 		return rc;
-	backing_proc_path(m->fd, path);
-	return linkat(AT_FDCWD, path, dirfd, backing, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+	return give_name(m, dirfd, backing);
 }
 
 static int make_node(struct making *m, int dirfd, const char *backing)
@@ -277,10 +299,11 @@ static int enter_new(struct making *m, int dirfd, const char *backing, struct fu
 				     .blocksize = m->fs->opt.pipeline.blocksize}};
 
 	e.fd = -1;
-	if (m->fd >= 0) /* it becomes the inode's when it is opened */
-		TRY(stat_fd(m->fd, &e.st));
+	if (m->born.fd >= 0) /* it becomes the inode's when it is opened */
+		TRY(stat_fd(m->born.fd, &e.st));
 	else
 		TRY(e.fd = backing_find(&m->fs->backing, dirfd, backing, &e.st));
+	m->born.st = e.st;
 	strcpy(e.backing, backing);
 	strcpy(e.shown, m->name);
 	return ops_enter(m->fs, m->parent, &e, out);
@@ -299,13 +322,13 @@ static int make_in(struct making *m, int dirfd, struct fuse_entry_param *out)
 
 static int make(struct making *m, struct fuse_entry_param *out)
 {
-	m->fd = -1;
+	m->born.fd = -1;
 	int dirfd = inode_pin(m->fs->inodes, m->parent);
 	TRY(dirfd);
 	int rc = make_in(m, dirfd, out);
 	inode_unpin(m->fs->inodes, m->parent);
-	if (rc < 0 && m->fd >= 0)
-		close(m->fd);
+	if (rc < 0)
+		newborn_drop(&m->born);
 	return rc;
 }
 
@@ -338,8 +361,8 @@ void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, 
 
 	m.rdev = rdev;
 	int rc = make(&m, &e);
-	if (rc >= 0 && m.fd >= 0)
-		close(m.fd);
+	if (rc >= 0)
+		newborn_drop(&m.born);
 	reply_entry(req, rc, &e);
 }
 
@@ -352,7 +375,7 @@ static int create_existing(fuse_req_t req, struct making *m, struct fuse_entry_p
 	inode_unpin(m->fs->inodes, m->parent);
 	TRY(rc);
 	struct inode *n = ops_inode(m->fs, e->ino);
-	rc = S_ISREG(e->attr.st_mode) ? ops_open_handle(m->fs, n, -1, fi) : -EEXIST;
+	rc = S_ISREG(e->attr.st_mode) ? ops_open_handle(m->fs, n, NULL, fi) : -EEXIST;
 	if (rc >= 0 && fi->flags & O_TRUNC)
 		ops_drop_truncated(req, n);
 	if (rc < 0)
@@ -369,7 +392,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 
 	int rc = make(&m, &e);
 	if (rc >= 0) {
-		rc = ops_open_handle(fs, ops_inode(fs, e.ino), m.fd, fi);
+		rc = ops_open_handle(fs, ops_inode(fs, e.ino), &m.born, fi);
 		if (rc < 0)
 			inode_put(fs->inodes, ops_inode(fs, e.ino), 1);
 	} else if (rc == -EEXIST && !(fi->flags & O_EXCL)) {
