@@ -1,5 +1,6 @@
 """Attributes, times, locks, and who may do what; result or errno of each call."""
 
+import ctypes
 import fcntl
 import json
 import mmap
@@ -165,6 +166,24 @@ def test_mtime_is_the_last_write_not_the_flush(mount):
     assert times(m.mnt / "f") == written
     m.remount()
     assert times(m.mnt / "f")[0] == written[0]
+
+
+def set_mtime(fd, seconds):
+    """futimens with UTIME_OMIT for the atime, which Python has no word for."""
+    times = (ctypes.c_long * 4)(0, (1 << 30) - 2, seconds, 0)
+    assert ctypes.CDLL(None, use_errno=True).futimens(fd, times) == 0, ctypes.get_errno()
+
+
+def test_mtime_alone_of_an_open_file_stays(mount):
+    """With changes that are not committed yet, or without any, it is on the backing file when the file is closed."""
+    m = mount()
+    for name, length in (("changed", 10000), ("same", 0)):
+        fd = os.open(m.mnt / name, os.O_RDWR | os.O_CREAT)
+        os.write(fd, bytes(range(100)) * (length // 100))
+        set_mtime(fd, 1234567890)
+        assert os.fstat(fd).st_mtime == 1234567890
+        os.close(fd)
+        assert os.stat(m.mnt / name).st_mtime == m.stored(name).stat().st_mtime == 1234567890
 
 
 def test_utime_of_an_open_dirty_file_stays(mount):

@@ -344,13 +344,20 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 }
 
 /* What is made has no name yet: whoever sees it later sees a whole, empty frame. */
-int newborn_init_frame(struct newborn *b, const struct options *o)
+int newborn_init_frame(struct newborn *b, const struct options *o, mode_t mode)
 {
 	struct pipeline p = policy_for_header(o);
+	struct frame *frame;
 	struct io *io;
 
 	TRY(io_file_open(&io, b->fd, false));
-	return frame_create_take(&b->frame, io, &p, (uint32_t)o->chunksize);
+	TRY(frame_create_take(&frame, io, &p, (uint32_t)o->chunksize));
+	if (mode && fchmod(b->fd, mode) < 0) {
+		frame_close(frame);
+		return -errno;
+	}
+	b->frame = frame;
+	return 0;
 }
 
 void newborn_drop(struct newborn *b)
@@ -448,7 +455,7 @@ static bool has_no_name(struct file *f)
 /* The last close: all goes to the frame, unless the file was deleted. */
 static void finish(struct file *f)
 {
-	if (has_no_name(f))
+	if ((file_changed(f) || file_in_log(f)) && has_no_name(f))
 		forget_changes(f);
 	else if (file_sync(f, COMMIT_LATER) < 0 || file_log_close(f) < 0)
 		give_up_changes(f);

@@ -87,8 +87,8 @@ struct newborn {
 	struct stat st;      /* as it is under its name  */
 };
 
-/* Makes an empty file, just created and still without a name, an empty frame. */
-NODISCARD int newborn_init_frame(struct newborn *b, const struct options *o);
+/* Makes an empty file, just created and still without a name, an empty frame. `mode`: to give it back then; or 0. */
+NODISCARD int newborn_init_frame(struct newborn *b, const struct options *o, mode_t mode);
 void newborn_drop(struct newborn *b);
 
 /* As file_get for writing, of a frame just made; takes what *b owns in every case. */

@@ -265,7 +265,7 @@ int file_sync(struct file *f, enum durability how)
 	} else {
 		IGNORE(flush_wait(f)); /* a chunk that was lost is not told of yet */
 		if (!file_changed(f))
-			times_release(f->inode);
+			times_release(f->inode, f->fd);
 		off_the_list(f);
 	}
 	pthread_rwlock_unlock(&f->gate);

@@ -138,7 +138,7 @@ static void settle_times(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->gate);
 	if (!file_changed(f))
-		times_release(f->inode);
+		times_release(f->inode, f->fd);
 	pthread_rwlock_unlock(&f->gate);
 }
 

@@ -47,6 +47,7 @@ struct inode_key {
 struct inode_times {
 	struct timespec mtime, ctime, backing_ctime;
 	bool pending, shadow;
+	bool given; /* while pending: the mtime is not that of the file before, and waits for the commit */
 };
 
 struct inode {

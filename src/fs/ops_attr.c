@@ -63,8 +63,9 @@ static int set_times(struct inode *n, int fd, const struct stat *attr, int to_se
 		ts[1] = now;
 	}
 	bool has_mtime = ts[1].tv_nsec != UTIME_OMIT;
-	if (inode_is_frame(n))
-		(void)times_set(n, has_mtime ? &ts[1] : NULL, ctime);
+	bool pending = inode_is_frame(n) && times_set(n, has_mtime ? &ts[1] : NULL, ctime);
+	if (pending && ts[0].tv_nsec == UTIME_OMIT)
+		return 0; /* the kernel sends what it knows right before it closes the file: the commit brings it */
 	if (utimensat(fd, "", ts, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (stat_fd(fd, &st) == 0)

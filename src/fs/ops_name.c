@@ -152,10 +152,7 @@ static int init_frame(struct making *m, int dirfd)
 		wish_load(&m->born.wish, path);
 	}
 	struct options o = wish_apply(&m->fs->opt, &w);
-	TRY(newborn_init_frame(&m->born, &o));
-	if (st.st_mode & (S_ISUID | S_ISGID) && fchmod(m->born.fd, st.st_mode & 07777) < 0)
-		return -errno;
-	return 0;
+	return newborn_init_frame(&m->born, &o, st.st_mode & (S_ISUID | S_ISGID) ? st.st_mode & 07777 : 0);
 }
 
 /* A new directory hands on what it gets. */

@@ -14,6 +14,7 @@ void times_touch(struct inode *n)
 	pthread_mutex_lock(&n->lock);
 	n->times.mtime = n->times.ctime = now;
 	n->times.pending = true;
+	n->times.given = false;
 	pthread_mutex_unlock(&n->lock);
 }
 
@@ -37,13 +38,27 @@ void times_hold(struct inode *n, int fd)
 		n->times.mtime = st.st_mtim;
 		n->times.ctime = st.st_ctim;
 		n->times.pending = true;
+		n->times.given = false;
 	}
 	pthread_mutex_unlock(&n->lock);
 }
 
-void times_release(struct inode *n)
+static void give_mtime(struct inode *n, int fd)
 {
+	const struct timespec ts[2] = {{.tv_nsec = UTIME_OMIT}, n->times.mtime};
+	(void)futimens(fd, ts); /* not ours to change: the mtime of the flush has to do */
+}
+
+void times_release(struct inode *n, int fd)
+{
+	struct stat st;
+
 	pthread_mutex_lock(&n->lock);
+	if (n->times.pending && n->times.given) {
+		give_mtime(n, fd);
+		if (stat_fd(fd, &st) == 0 && n->seen.st_size == st.st_size) /* else another program's change is still to be noticed */
+			n->seen = st;
+	}
 	n->times.pending = false;
 	pthread_mutex_unlock(&n->lock);
 }
@@ -58,6 +73,7 @@ bool times_set(struct inode *n, const struct timespec *mtime, const struct times
 	if (pending) {
 		if (mtime)
 			n->times.mtime = *mtime;
+		n->times.given |= mtime != NULL;
 		n->times.ctime = ctime ? *ctime : now;
 	}
 	pthread_mutex_unlock(&n->lock);
@@ -89,10 +105,8 @@ void times_committed(struct inode *n, int fd)
 	struct stat st;
 
 	pthread_mutex_lock(&n->lock);
-	if (n->times.pending) {
-		const struct timespec ts[2] = {{.tv_nsec = UTIME_OMIT}, n->times.mtime};
-		(void)futimens(fd, ts); /* not ours to change: the mtime of the flush has to do */
-	}
+	if (n->times.pending)
+		give_mtime(n, fd);
 	if (stat_fd(fd, &st) == 0) {
 		if (n->times.pending) {
 			n->times.backing_ctime = st.st_ctim;

@@ -16,8 +16,8 @@ void times_hold(struct inode *n, int fd);
 /* Times given by the application or the kernel; NULL: leave. False: nothing pending, set them on the backing file. */
 bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime);
 
-/* No commit will come of what times_hold was called for. The frame has no changes. */
-void times_release(struct inode *n);
+/* No commit will come of what times_hold was called for. The frame has no changes; an mtime that was given gets to the file. */
+void times_release(struct inode *n, int fd);
 
 /* What the backing file looks like after times were set; `ctime`: the kernel knows better, or NULL. */
 void times_set_done(struct inode *n, const struct timespec *ctime, const struct stat *backing);
