@@ -1,8 +1,10 @@
 """POSIX ACLs: kept on the backing files, inherited, judged by the kernel. A plain directory beside the mount is the oracle."""
 
+import errno
 import os
 import random
 import subprocess
+import time
 
 import pytest
 
@@ -166,6 +168,19 @@ def test_cp_and_tar_take_them_along(sides, tool):
     assert getfacl(mnt / "g") == getfacl(mnt / "f")
     os.rename(mnt / "g", mnt / "h")
     assert getfacl(mnt / "h") == getfacl(mnt / "f")
+
+
+def test_one_that_comes_after_the_listing_is_seen(sides):
+    """That a file has none is known from looking it up, until its ctime changes."""
+    _, mnt, m = sides
+    for name in "ab":
+        (mnt / name).write_bytes(bytes(range(250)) * 20)
+    time.sleep(0.2)
+    m.remount()
+    assert {entry.name: entry.stat().st_size for entry in os.scandir(mnt)} == {"a": 5000, "b": 5000}
+    assert setfacl("-m", f"u:{ALICE}:r", m.stored("a")) == 0
+    assert isinstance(acl(mnt / "a", "access"), bytes)
+    assert acl(mnt / "b", "access") == errno.ENODATA
 
 
 def test_a_backing_directory_without_acls(mount, root):

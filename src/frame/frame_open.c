@@ -387,6 +387,8 @@ int frame_load_made(struct frame *f, struct view all)
 	f->io = io_ahead_init(&ahead, io);
 	io_ahead_know(&ahead, all);
 	int rc = frame_load_root(f, view_part(all, 0, HEADER_FIXED), false);
+	if (rc == 0)
+		frame_look_at_root(f);
 	f->io = io;
 	return rc;
 }

@@ -46,7 +46,7 @@ static inline int io_pread(struct io *io, uint64_t at, struct span dst)
 	return io->ops->pread(io, at, dst);
 }
 
-/* The first bytes, as many as fit or there are. -EOPNOTSUPP: ask for the size and use io_pread. */
+/* The first bytes, as many as one call brings. -EOPNOTSUPP: ask for the size and use io_pread. */
 static inline ssize_t io_pread_start(struct io *io, struct span dst)
 {
 	return io->ops->pread_start ? io->ops->pread_start(io, dst) : -EOPNOTSUPP;

@@ -8,13 +8,13 @@
  */
 static void fill(struct io_ahead *a)
 {
-	ssize_t first = io_pread_start(a->under, span_of(a->tail, sizeof a->tail));
+	ssize_t first = io_pread_start(a->under, span_of(a->tail, IO_AHEAD_START));
 
 	a->tried = true;
 	a->sized = io_size(a->under, &a->size) == 0;
 	if (!a->sized)
 		return;
-	if (first >= 0 && first < (ssize_t)sizeof a->tail) {
+	if (first >= 0 && first < IO_AHEAD_START) {
 		a->tail_at = 0;
 		a->ntail = (size_t)first;
 		return;

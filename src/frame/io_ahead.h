@@ -11,6 +11,7 @@
 
 #include "frame/io.h"
 
+#define IO_AHEAD_START 4096 /* a page comes from the disk in any case */
 #define IO_AHEAD_HEAD 512
 #define IO_AHEAD_TAIL 8192
 

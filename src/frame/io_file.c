@@ -59,18 +59,12 @@ static int file_pread(struct io *io, uint64_t at, struct span dst)
 static ssize_t file_pread_start(struct io *io, struct span dst)
 {
 	unsigned interrupted = 0;
-	size_t done = 0;
+	ssize_t got;
+	while ((got = pread(fd_of(io), dst.p, dst.n, 0)) < 0)
+		TRY(judge_failure(&interrupted));
 	meter_add(METER_DISK_READS, 1);
-	while (done < dst.n) {
-		ssize_t got = pread(fd_of(io), dst.p + done, dst.n - done, (off_t)done);
-		if (got == 0)
-			break;
-		if (got < 0)
-			TRY(judge_failure(&interrupted));
-		done += got > 0 ? (size_t)got : 0;
-	}
-	meter_add(METER_DISK_READ_BYTES, done);
-	return (ssize_t)done;
+	meter_add(METER_DISK_READ_BYTES, (uint64_t)got);
+	return got;
 }
 
 static int file_pwrite(struct io *io, uint64_t at, struct view src)

@@ -74,6 +74,7 @@ struct inode {
 	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
 	_Atomic uint64_t no_caps_until; /* ns: till then nobody need look for file capabilities */
 	uint8_t caps[24], ncaps;  /* file capabilities, of an open frame (caps.h) */
+	struct timespec no_acl;   /* the backing ctime at which it had none */
 	unsigned nwriters;        /* open handles that may write */
 	bool mistaken;            /* another program changed it: the kernel has old size and times */
 	bool told_torn;           /* its recovery has been logged */

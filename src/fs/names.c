@@ -42,7 +42,8 @@ static int load(const struct names *n, int dirfd, const char *backing, struct en
 		e->probed = (struct probed){.kind = open, .open = true};
 		return 0;
 	}
-	int rc = probe_get(n->probes, n->backing, e->fd, backing, &e->st, &e->probed);
+	struct probe_entry what = {e->fd, dirfd, backing, &e->st};
+	int rc = probe_get(n->probes, n->backing, &what, &e->probed);
 	if (rc < 0)
 		entry_drop(e);
 	return rc;
@@ -71,13 +72,30 @@ static bool is_hidden(const struct entry *e)
 	return S_ISREG(e->st.st_mode) && suffix_of(e->backing, &stem) == SUFFIX_LOCK;
 }
 
+const char *names_suffix(const char *backing)
+{
+	size_t stem;
+	(void)suffix_of(backing, &stem);
+	return backing + stem;
+}
+
+static bool is_absent(int dirfd, const char *name)
+{
+	struct stat st;
+	return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+}
+
 /* True: the entry got the name that it claims. */
 static bool owns_claim(const struct names *n, int dirfd, const struct entry *e)
 {
 	struct entry owner;
 	char claim[NAME_MAX + 1];
 
-	if (!claims(e, claim) || names_find(n, dirfd, claim, &owner) < 0)
+	if (!claims(e, claim))
+		return false;
+	if (strcmp(names_suffix(e->backing), frame_suffixes[0]) == 0 && is_absent(dirfd, claim))
+		return true; /* only a file that is called just so comes before this suffix */
+	if (names_find(n, dirfd, claim, &owner) < 0)
 		return false;
 	bool mine = strcmp(owner.backing, e->backing) == 0;
 	entry_drop(&owner);
@@ -156,13 +174,6 @@ int names_show(const struct names *n, int dirfd, const char *backing, struct ent
 	e->probed = (struct probed){.kind = NODE_PLAIN};
 	strcpy(e->shown, e->backing);
 	return 0;
-}
-
-const char *names_suffix(const char *backing)
-{
-	size_t stem;
-	(void)suffix_of(backing, &stem);
-	return backing + stem;
 }
 
 int names_for(enum node_kind kind, bool is_regular, const char *suffix, const char *shown,

@@ -320,6 +320,24 @@ static bool is_stored(struct fs *fs, struct inode *n, const char *name)
 	return stored;
 }
 
+/* That it has no ACL was seen when it was looked up, and its ctime is the same. */
+static bool has_no_acl(struct fs *fs, struct inode *n, const char *name)
+{
+	struct stat st;
+
+	if (strcmp(name, "system.posix_acl_access") != 0)
+		return false;
+	pthread_mutex_lock(&n->lock);
+	struct timespec then = n->no_acl;
+	pthread_mutex_unlock(&n->lock);
+	int fd = then.tv_sec ? inode_pin(fs->inodes, n) : -1;
+	if (fd < 0)
+		return false;
+	bool same = stat_fd(fd, &st) == 0 && st.st_ctim.tv_sec == then.tv_sec && st.st_ctim.tv_nsec == then.tv_nsec;
+	inode_unpin(fs->inodes, n);
+	return same;
+}
+
 void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct fs *fs = ops_fs(req);
@@ -337,6 +355,10 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	}
 	uint64_t until = n->no_caps_until;
 	if (is_caps(name) && clock_ns() < until) {
+		fuse_reply_err(req, ENODATA);
+		return;
+	}
+	if (has_no_acl(fs, n, name)) {
 		fuse_reply_err(req, ENODATA);
 		return;
 	}

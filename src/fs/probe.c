@@ -6,8 +6,11 @@
 
 #include <pthread.h>
 #include <string.h>
+#include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
+#define CTIME_STEP_MS 50
 #define SLOTS 16384 /* direct-mapped: a collision costs one more read of a header */
 
 struct slot {
@@ -99,25 +102,55 @@ bool probe_tell_once(struct probes *p, const char *name, const struct stat *st)
 	return first;
 }
 
-static int probe_contiguous(const struct backing *b, int fd, enum suffix suffix, struct probed *out)
+/* By its name, if that is still the file's: the way through /proc costs twice as much. */
+static int open_entry(const struct backing *b, const struct probe_entry *e)
+{
+	const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+	struct stat st;
+
+	int rd = e->dirfd < 0 ? -1 : openat(e->dirfd, e->name, flags | O_NOFOLLOW | O_NOATIME | O_CLOEXEC);
+	if (rd >= 0 && stat_fd(rd, &st) == 0 && st.st_ino == e->st->st_ino && st.st_dev == e->st->st_dev)
+		return rd;
+	if (rd >= 0)
+		close(rd);
+	return backing_reopen(b, e->fd, flags);
+}
+
+/*
+ * Each `ls -l` asks for the ACL of each file. That there is none is true until the ctime changes, if that
+ * is older than the steps in which clocks of file systems go.
+ */
+static bool has_no_acl(int fd, const struct stat *st)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	int64_t age = (int64_t)(now.tv_sec - st->st_ctim.tv_sec) * 1000 + (now.tv_nsec - st->st_ctim.tv_nsec) / 1000000;
+	return age >= CTIME_STEP_MS && fgetxattr(fd, "system.posix_acl_access", NULL, 0) < 0 &&
+	       (errno == ENODATA || errno == EOPNOTSUPP);
+}
+
+static int probe_contiguous(const struct backing *b, const struct probe_entry *e, enum suffix suffix,
+			    struct probed *out)
 {
 	struct frame_info info;
 	struct io *io;
 
-	int rd = backing_reopen(b, fd, O_RDONLY | O_NONBLOCK);
+	int rd = open_entry(b, e);
 	TRY(rd);
+	bool no_acl = has_no_acl(rd, e->st);
 	int rc = io_file_open(&io, rd, true);
 	if (rc < 0) {
 		close(rd);
 		return rc;
 	}
 	if (suffix == SUFFIX_ARRAY) {
-		*out = (struct probed){.kind = NODE_ARRAY};
+		*out = (struct probed){.kind = NODE_ARRAY, .no_acl = no_acl};
 		return npy_probe_take(io, &out->size, &out->blocksize);
 	}
 	rc = frame_probe(io, &info);
 	io_close(io);
-	*out = (struct probed){.kind = NODE_FRAME, .size = rc < 0 ? 0 : info.nbytes,
+	*out = (struct probed){.kind = NODE_FRAME, .no_acl = no_acl, .size = rc < 0 ? 0 : info.nbytes,
 			       .blocksize = rc < 0 ? 0 : info.block_size};
 	return rc;
 }
@@ -139,24 +172,24 @@ static int probe_directory(int fd, struct probed *out)
 	return rc;
 }
 
-static int probe_content(const struct backing *b, int fd, enum suffix suffix, bool is_dir,
+static int probe_content(const struct backing *b, const struct probe_entry *e, enum suffix suffix,
 			 struct probed *out)
 {
 	err_clear();
-	if (is_dir)
-		return probe_directory(fd, out);
-	return probe_contiguous(b, fd, suffix, out);
+	if (S_ISDIR(e->st->st_mode))
+		return probe_directory(e->fd, out);
+	return probe_contiguous(b, e, suffix, out);
 }
 
 /* A frame that is being committed may look broken for a moment: only what stays so is. */
-static int probe_steady(const struct backing *b, int fd, enum suffix suffix, const struct stat *st,
+static int probe_steady(const struct backing *b, const struct probe_entry *e, enum suffix suffix,
 			struct probed *out)
 {
-	struct stat before = *st, after;
+	struct stat before = *e->st, after;
 
 	for (int tries = 0;; tries++) {
-		int rc = probe_content(b, fd, suffix, S_ISDIR(st->st_mode), out);
-		if (rc != -EBADMSG || tries == 8 || stat_fd(fd, &after) < 0)
+		int rc = probe_content(b, e, suffix, out);
+		if (rc != -EBADMSG || tries == 8 || stat_fd(e->fd, &after) < 0)
 			return rc;
 		if (after.st_size == before.st_size && same_time(after.st_ctim, before.st_ctim))
 			return rc;
@@ -170,9 +203,10 @@ static bool is_trouble(int rc)
 	return rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
 }
 
-int probe_get(struct probes *p, const struct backing *b, int fd, const char *name,
-	      const struct stat *st, struct probed *out)
+int probe_get(struct probes *p, const struct backing *b, const struct probe_entry *e, struct probed *out)
 {
+	const struct stat *st = e->st;
+	const char *name = e->name;
 	size_t stem;
 	enum suffix suffix = suffix_of(name, &stem);
 	struct slot *s = slot_for(p, st, suffix);
@@ -196,7 +230,7 @@ int probe_get(struct probes *p, const struct backing *b, int fd, const char *nam
 	if (known)
 		return 0;
 
-	int rc = probe_steady(b, fd, suffix, st, out);
+	int rc = probe_steady(b, e, suffix, out);
 	if (is_trouble(rc)) {
 		log_err("%s: could not be read: %s", name, err_text(rc, text, sizeof text));
 		return rc;

@@ -23,6 +23,7 @@ struct probed {
 	uint64_t size;      /* logical bytes; not for NODE_PLAIN */
 	uint32_t blocksize; /* for st_blksize                    */
 	bool open;          /* neither is known: the open file says, or said last */
+	bool no_acl;        /* while the ctime is that of the entry */
 };
 
 /* How a name ends. Suffixes alone promise nothing: the content decides. */
@@ -34,13 +35,19 @@ struct probes;
 NODISCARD int probes_open(struct probes **p);
 void probes_close(struct probes *p);
 
+struct probe_entry {
+	int fd;                /* O_PATH, of the entry                               */
+	int dirfd;             /* where it is found by its name; -1: not known       */
+	const char *name;
+	const struct stat *st; /* its attributes                                     */
+};
+
 /*
- * `fd` is an O_PATH descriptor of the entry, `st` its attributes. A frame that
- * does not parse is NODE_PLAIN, and logged once; one that could not be read is an error, which
+ * A frame that does not parse is NODE_PLAIN, and logged once; one that could not be read is an error, which
  * is not remembered. Any thread.
  */
-NODISCARD int probe_get(struct probes *p, const struct backing *b, int fd, const char *name,
-			const struct stat *st, struct probed *out);
+NODISCARD int probe_get(struct probes *p, const struct backing *b, const struct probe_entry *e,
+			struct probed *out);
 
 /* True the first time it is asked about a probed entry: for what is logged once. */
 bool probe_tell_once(struct probes *p, const char *name, const struct stat *st);
