@@ -412,9 +412,34 @@ void inode_unpin(struct inodes *t, struct inode *n)
 	pthread_mutex_unlock(&t->lock);
 }
 
+/* By its newest name, which is cheaper than the way through /proc. A failure may have any reason. */
+static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
+{
+	char name[NAME_MAX + 1];
+	struct inode *parent;
+	struct stat st;
+	int real = -1;
+
+	TRY(inode_any_link(t, n, &parent, name));
+	int dirfd = inode_pin(t, parent);
+	if (dirfd >= 0) {
+		real = openat(dirfd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_NOATIME | O_CLOEXEC);
+		inode_unpin(t, parent);
+	}
+	inode_put(t, parent, 1);
+	if (real >= 0 && (stat_fd(real, &st) < 0 || st.st_dev != n->key.dev || st.st_ino != n->key.ino)) {
+		close(real);
+		return -ESTALE;
+	}
+	return real;
+}
+
 /* Called with n->lock held by whoever opens the frame: one promotion at a time. */
 int inode_promote(struct inodes *t, struct inode *n, int flags)
 {
+	int named = reopen_by_name(t, n, flags);
+	if (named >= 0)
+		return inode_promote_to_take(t, n, named);
 	int fd = inode_pin(t, n);
 	TRY(fd);
 	int real = backing_reopen(t->backing, fd, flags);
@@ -430,16 +455,18 @@ int inode_promote(struct inodes *t, struct inode *n, int flags)
 	return real < 0 ? real : fd;
 }
 
-/* dup3 changes the file behind the number at once: whoever has it pinned is not disturbed. */
+/* dup3 changes the file behind the number at once: whoever has it pinned, or open, is not disturbed. */
 int inode_promote_to_take(struct inodes *t, struct inode *n, int fd)
 {
 	pthread_mutex_lock(&t->lock);
+	if (evictable(n)) {
+		lru_remove(t, n);
+		fd_close(t, n);
+	}
 	if (n->fd < 0) {
 		n->fd = fd;
 		t->nfds++;
 	} else {
-		if (evictable(n))
-			lru_remove(t, n);
 		dup3(fd, n->fd, O_CLOEXEC);
 		close(fd);
 		fd = n->fd;
@@ -455,13 +482,18 @@ void inode_demote(struct inodes *t, struct inode *n)
 
 	pthread_mutex_lock(&t->lock);
 	assert(n->promoted);
+	n->promoted = false;
+	if (n->links && n->pins == 0) { /* who wants it again opens it by its name */
+		fd_close(t, n);
+		pthread_mutex_unlock(&t->lock);
+		return;
+	}
 	snprintf(name, sizeof name, "%d", n->fd);
 	int fd = openat(t->backing->proc, name, O_PATH | O_CLOEXEC);
 	if (fd >= 0) {
 		dup3(fd, n->fd, O_CLOEXEC);
 		close(fd);
 	}
-	n->promoted = false;
 	if (evictable(n)) {
 		lru_add(t, n);
 		trim_fds(t, t->max_fds);
@@ -487,6 +519,20 @@ void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent, 
 		mem_free(l);
 	}
 	pthread_mutex_unlock(&t->lock);
+}
+
+void inode_keep_take(struct inodes *t, struct inode *n, int fd)
+{
+	pthread_mutex_lock(&t->lock);
+	if (n->fd < 0) {
+		n->fd = fd;
+		t->nfds++;
+		lru_add(t, n);
+		fd = -1;
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (fd >= 0)
+		close(fd);
 }
 
 void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1])

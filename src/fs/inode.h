@@ -125,6 +125,12 @@ void inode_demote(struct inodes *t, struct inode *n);
 void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing);
 void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent, const char *backing);
 
+/*
+ * An O_PATH descriptor of an inode that lost a name: without any it could never be opened again, and its
+ * number would be given to another file.
+ */
+void inode_keep_take(struct inodes *t, struct inode *n, int fd);
+
 /* A name of the inode for log lines, and its suffix; "" when it has none left. */
 void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]);
 

@@ -444,9 +444,11 @@ static int remove_entry(struct fs *fs, struct inode *parent, int dirfd, struct e
 	if (n) {
 		inode_link_remove(fs->inodes, n, parent, e->backing);
 		(void)times_set(n, NULL, NULL);
+		inode_keep_take(fs->inodes, n, e->fd);
 		inode_put(fs->inodes, n, 1);
+	} else {
+		close(e->fd);
 	}
-	close(e->fd);
 	return rc;
 }
 

@@ -51,12 +51,14 @@ static void moved(struct fs *fs, const struct side *from, const struct side *to,
 	inode_put(fs->inodes, n, 1);
 }
 
-static void replaced(struct fs *fs, const struct side *to)
+static void replaced(struct fs *fs, struct side *to)
 {
 	struct inode *n = inode_known(fs->inodes, &to->e);
 	if (!n)
 		return;
 	inode_link_remove(fs->inodes, n, to->parent, to->e.backing);
+	inode_keep_take(fs->inodes, n, to->e.fd);
+	to->e.fd = -1;
 	inode_put(fs->inodes, n, 1);
 }
 
