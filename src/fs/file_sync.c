@@ -199,17 +199,6 @@ static bool wants_compact(struct file *f)
 	return wants;
 }
 
-int file_compact(struct file *f)
-{
-	int rc = 0;
-
-	pthread_rwlock_wrlock(&f->gate);
-	if (f->writable && !f->gone && !f->lost && wants_compact(f))
-		rc = compact(f);
-	pthread_rwlock_unlock(&f->gate);
-	return rc;
-}
-
 /* Of a file that is only read: what another program or an earlier close wrote gets durable. */
 static int sync_read_only(struct file *f)
 {
@@ -252,6 +241,21 @@ static int sync_gated(struct file *f, enum durability how)
 		file_log_committed(f);
 	off_the_list(f);
 	return 0;
+}
+
+int file_compact(struct file *f)
+{
+	int rc = 0;
+
+	pthread_rwlock_wrlock(&f->gate);
+	bool wants = f->writable && !f->gone && !f->lost && wants_compact(f);
+	/* What came since the last commit goes first: compact commits only what is in the frame, which larger files bear. */
+	if (wants && file_size(f) <= FLUSH_WHOLE && file_changed(f))
+		rc = sync_gated(f, COMMIT_LATER);
+	if (wants && rc >= 0)
+		rc = compact(f);
+	pthread_rwlock_unlock(&f->gate);
+	return rc;
 }
 
 int file_sync(struct file *f, enum durability how)

@@ -14,7 +14,6 @@
 /* Chunks of a turn: keeps a few workers busy, and a file that is written all over below 1.5 of its size. */
 #define TURN_LEAST 4u
 #define TURN_SHARE 12u
-#define TURN_BYTES (1u << 20) /* a small file may grow for a moment: it goes from one state to the next as a whole */
 
 /* Space is taken under the lock, filled outside of it, so that writers go on meanwhile. */
 static int store(struct file *f, struct view cchunk, uint64_t *at)
@@ -217,7 +216,7 @@ void flush_small(struct file *f)
 /* So many chunks in a turn that what they replace is a small part of the file. */
 static unsigned turn(struct file *f)
 {
-	uint64_t least = max_u64(TURN_LEAST, TURN_BYTES / f->chunk_size);
+	uint64_t least = max_u64(TURN_LEAST, FLUSH_WHOLE / f->chunk_size);
 	return (unsigned)max_u64(least, frame_nchunks(f->frame) / TURN_SHARE);
 }
 

@@ -7,6 +7,9 @@
 
 #include "fs/dirty.h"
 
+/* A file of so many bytes may grow for a moment: it goes from one state to the next as a whole. */
+#define FLUSH_WHOLE (1u << 20)
+
 /*
  * Chunks that replace stored ones go only so many at a time that their space can be had again by
  * commits between; none goes while an older copy of it is with the workers. Who stays is DIRTY.
