@@ -99,6 +99,25 @@ def test_sparse_file(fs):
 
 # ---- fsync, fallocate, lseek
 
+def test_a_chunk_that_comes_in_parts_in_any_order(mount):
+    """Large pieces over pages that came before, with holes between them."""
+    m = mount()
+    data = blob(5, 3 * MiB, "floats")
+    expect = bytearray(len(data))
+    pieces = [(MiB + 300 * 1024, 4096), (MiB + 4096, 256 * 1024), (MiB + 600 * 1024, 300 * 1024), (MiB + 400 * 1024, 100),
+              (2 * MiB + 512 * 1024, 512 * 1024), (2 * MiB, 8192), (MiB + 280 * 1024, 400 * 1024), (100 * 1024, 700 * 1024)]
+    fd = os.open(m.mnt / "parts", os.O_CREAT | os.O_RDWR)
+    for at, n in pieces:
+        expect[at:at + n] = data[at:at + n]
+        os.pwrite(fd, data[at:at + n], at)
+        sync(m.mnt)     # each reaches the daemon by itself
+        end = os.fstat(fd).st_size
+        assert read_direct(m.mnt / "parts", end) == expect[:end], at
+    os.close(fd)
+    m.remount()
+    assert (m.mnt / "parts").read_bytes() == expect
+
+
 def test_fsync_of_files_and_directories(fs, fd):
     os.pwrite(fd, b"synced", 0)
     os.fsync(fd)

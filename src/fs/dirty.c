@@ -269,36 +269,20 @@ static int new_chunk(struct file *f, uint32_t n, struct dirty_chunk **out)
 	return 0;
 }
 
-/* Nothing is below, and what comes from the start on will likely go on: no pages are needed. */
-static bool begins(const struct file *f, const struct dirty_chunk *c, const struct piece *p)
+/* A piece of this part of a chunk is not the small write that pages are for. */
+#define LARGE_PART 8
+
+/*
+ * Nothing is below, and what comes from the start on will likely go on, as will what is large: the kernel
+ * sends the halves of a chunk in any order when its requests are not aligned to chunks. No pages are needed.
+ */
+static bool wants_whole(const struct file *f, const struct dirty_chunk *c, const struct piece *p)
 {
 	enum slot_kind slot = frame_slot(f->frame, c->n);
-	return p->lo == 0 && !c->npages && (slot == SLOT_ZEROS || slot == SLOT_UNINIT) &&
+	bool starts = p->lo == 0 && !c->npages, large = p->hi - p->lo >= f->chunk_size / LARGE_PART;
+
+	return (starts || large) && (slot == SLOT_ZEROS || slot == SLOT_UNINIT) &&
 	       !dirty_find_flushing(&f->dirty, c->n);
-}
-
-int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct dirty_chunk **out)
-{
-	struct dirty_chunk *c = find_dirty(&f->dirty, p.chunk);
-	uint32_t len = frame_chunk_span(f->frame, p.chunk).len;
-	int rc;
-
-	if (!c)
-		TRY(new_chunk(f, p.chunk, &c));
-	if (c->whole || (p.lo == 0 && p.hi == len) || begins(f, c, &p)) {
-		rc = write_whole(c, &p, src);
-		if (rc >= 0 && !c->whole) {
-			drop_pages(c, 0);
-			c->whole = true;
-		}
-	} else {
-		rc = write_pages(c, &p, src);
-	}
-	charge(c);
-	if (rc < 0 && !c->whole && !c->npages)
-		dirty_drop(f, c);
-	*out = c;
-	return rc;
 }
 
 /* What lies in the frame below it, and below nothing else, need not be encoded again. */
@@ -321,6 +305,33 @@ static int make_whole(struct file *f, struct dirty_chunk *c)
 	note_same(f, c, len);
 	drop_pages(c, 0);
 	return 0;
+}
+
+int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct dirty_chunk **out)
+{
+	struct dirty_chunk *c = find_dirty(&f->dirty, p.chunk);
+	uint32_t len = frame_chunk_span(f->frame, p.chunk).len;
+	int rc;
+
+	if (!c)
+		TRY(new_chunk(f, p.chunk, &c));
+	bool all = p.lo == 0 && p.hi == len;
+	if (c->whole || all || wants_whole(f, c, &p)) {
+		rc = c->npages && !all ? make_whole(f, c) : 0;
+		if (rc >= 0)
+			rc = write_whole(c, &p, src);
+		if (rc >= 0 && !c->whole) {
+			drop_pages(c, 0);
+			c->whole = true;
+		}
+	} else {
+		rc = write_pages(c, &p, src);
+	}
+	charge(c);
+	if (rc < 0 && !c->whole && !c->npages)
+		dirty_drop(f, c);
+	*out = c;
+	return rc;
 }
 
 int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out)

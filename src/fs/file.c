@@ -86,6 +86,7 @@ static void file_free(struct file *f)
 	readahead_deinit(&f->readahead);
 	pthread_cond_destroy(&f->landed);
 	pthread_mutex_destroy(&f->flight_lock);
+	pthread_mutex_destroy(&f->writing);
 	pthread_rwlock_destroy(&f->lock);
 	sidecar_deinit(&f->sidecar);
 	pthread_rwlock_destroy(&f->gate);
@@ -111,6 +112,7 @@ static struct file *file_new(struct fs *fs, struct inode *n)
 	pthread_rwlock_init(&f->lock, &attr);
 	pthread_rwlockattr_destroy(&attr);
 	pthread_mutex_init(&f->flight_lock, NULL);
+	pthread_mutex_init(&f->writing, NULL);
 	pthread_cond_init(&f->landed, NULL);
 	return f;
 }

@@ -122,9 +122,11 @@ static ssize_t write_entered(struct file *f, uint64_t at, struct view src, enum 
 	pthread_rwlock_rdlock(&f->gate);
 	if (clock == FILE_CLOCK_KERNEL)
 		times_hold(f->inode, f->fd);
+	pthread_mutex_lock(&f->writing);
 	pthread_rwlock_wrlock(&f->lock);
 	ssize_t rc = f->lost ? -EIO : write_locked(f, at, src);
 	pthread_rwlock_unlock(&f->lock);
+	pthread_mutex_unlock(&f->writing);
 	if (rc >= 0) {
 		changed(f, clock);
 		stats_add(STATS_WRITE_BYTES, (uint64_t)rc);
