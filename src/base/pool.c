@@ -124,6 +124,14 @@ void pool_submit(struct pool *p, struct pool_job *job, enum pool_lane lane)
 	pthread_mutex_unlock(&p->lock);
 }
 
+bool pool_is_idle(struct pool *p)
+{
+	pthread_mutex_lock(&p->lock);
+	bool idle = !p->lane[POOL_SOON].head && !p->lane[POOL_LATER].head;
+	pthread_mutex_unlock(&p->lock);
+	return idle;
+}
+
 unsigned pool_size(const struct pool *p)
 {
 	return p->nworkers;

@@ -13,6 +13,8 @@
 
 #include "base/err.h"
 
+#include <stdbool.h>
+
 struct pool;
 struct pool_job;
 
@@ -34,5 +36,8 @@ void pool_close(struct pool *pool);
 void pool_submit(struct pool *pool, struct pool_job *job, enum pool_lane lane);
 
 unsigned pool_size(const struct pool *pool);
+
+/* True: nothing waits for a worker; whoever is free will stay it for the moment. */
+bool pool_is_idle(struct pool *pool);
 
 #endif

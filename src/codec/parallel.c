@@ -10,7 +10,7 @@
 /* A chunk has few blocks, and a reader is not alone. */
 #define HELPERS_MAX 16u
 
-#define SLOTS_KEEP (32u << 20) /* larger ones are given back after each chunk */
+#define SLOTS_KEEP (2u << 20) /* larger ones are given back after each chunk */
 
 /* Work in `n` parts, taken one after the other by whoever is free. */
 struct task {

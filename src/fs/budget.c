@@ -195,6 +195,14 @@ struct budget_room *budget_room_give(struct budget *b, int64_t bytes)
 	return given;
 }
 
+bool budget_room_waits(struct budget *b)
+{
+	pthread_mutex_lock(&b->lock);
+	bool waits = b->first_room != NULL;
+	pthread_mutex_unlock(&b->lock);
+	return waits;
+}
+
 /* Beyond that each step takes twice the time for a hundredth of the size. */
 #define LEVEL_MAX 6
 

@@ -56,6 +56,9 @@ NODISCARD bool budget_room_take(struct budget *b, struct budget_room *room);
 /* Ends one; returns those that have one now, to be submitted in this order. */
 struct budget_room *budget_room_give(struct budget *b, int64_t bytes);
 
+/* True: a chunk waits for room. */
+bool budget_room_waits(struct budget *b);
+
 /* A chunk starts on its way to the disk, or arrives there with rc. */
 void budget_flight_begin(struct budget *b);
 void budget_flight_end(struct budget *b, int rc);

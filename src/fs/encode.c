@@ -96,6 +96,23 @@ static int patch(const struct dirty_chunk *c, const struct chunk *base, struct w
 	return chunk_patch(ws->scratch, &p, &ws->stored);
 }
 
+/* Below that a worker has it done before another one is awake. */
+#define SHARED_MIN (256u << 10)
+
+/*
+ * A chunk that nobody waits behind is the last of a file, or the only one: its blocks go to all workers, and
+ * whoever waits for the file waits half as long. While more chunks wait, each worker has one of its own.
+ */
+static int encode_blocks(struct file *f, const struct pipeline *p, struct view plain, struct workspace *ws)
+{
+	struct parallel *all = NULL;
+
+	if (plain.n >= SHARED_MIN && plain.n <= ENCODE_SHARED_MAX && !budget_room_waits(f->fs->budget) &&
+	    pool_is_idle(f->fs->pool))
+		all = workspace_parallel(ws, f->fs->pool);
+	return all ? parallel_encode(all, p, plain, &ws->stored) : chunk_encode(ws->scratch, p, plain, &ws->stored);
+}
+
 static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view plain, struct workspace *ws)
 {
 	uint32_t chunk_size = frame_info(f->frame)->chunk_size;
@@ -107,7 +124,7 @@ static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view
 	TRY(policy_choose(&f->policy, ws->scratch, &what, &p));
 	if (f->policy.auto_level && p.level)
 		p.level = (uint8_t)budget_level(f->fs->budget);
-	TRY(chunk_encode(ws->scratch, &p, plain, &ws->stored));
+	TRY(encode_blocks(f, &p, plain, ws));
 	return ENCODED;
 }
 

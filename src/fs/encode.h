@@ -7,6 +7,9 @@
 #include "fs/file.h"
 #include "fs/workspace.h"
 
+/* Of a larger chunk no blocks are encoded by others: they lie in a buffer as large as it. */
+#define ENCODE_SHARED_MAX (2u << 20)
+
 enum encoded {
 	ENCODED,          /* into ws->stored                                        */
 	ENCODED_HOLE,     /* it shall become a hole                                 */

@@ -115,10 +115,11 @@ static struct outcome bring(struct file *f, const struct dirty_chunk *c)
 	return o;
 }
 
-/* What the worker's own buffers take: the stored chunk, and what pages are put over. */
+/* What the worker's own buffers take: the stored chunk, its blocks before, and what pages are put over. */
 static int64_t room_for(const struct dirty_chunk *c)
 {
 	int64_t buffers = c->whole ? 1 + (c->bytes.n < c->len) + (c->same > 0) : 3;
+	buffers += c->len <= ENCODE_SHARED_MAX;
 	return buffers * c->len;
 }
 

@@ -12,6 +12,7 @@ static pthread_key_t key;
 static void workspace_free(void *p)
 {
 	struct workspace *w = p;
+	parallel_close(w->parallel);
 	scratch_close(w->scratch);
 	buf_free(&w->reply.own);
 	buf_free(&w->copy);
@@ -41,6 +42,19 @@ struct workspace *workspace_get(void)
 		return NULL;
 	}
 	return w;
+}
+
+static struct scratch *own_scratch(void)
+{
+	struct workspace *w = workspace_get();
+	return w ? w->scratch : NULL;
+}
+
+struct parallel *workspace_parallel(struct workspace *w, struct pool *pool)
+{
+	if (!w->parallel && parallel_open(&w->parallel, pool, own_scratch) < 0)
+		w->parallel = NULL;
+	return w->parallel;
 }
 
 static void trim(struct buf *b)

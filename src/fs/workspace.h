@@ -7,11 +7,13 @@
 #define FS_WORKSPACE_H
 
 #include "base/buf.h"
+#include "codec/parallel.h"
 #include "codec/scratch.h"
 #include "fs/reply.h"
 
 struct workspace {
 	struct scratch *scratch;
+	struct parallel *parallel; /* NULL before workspace_parallel         */
 	struct reply reply; /* bytes on their way to the kernel      */
 	struct buf copy;   /* or to another file                     */
 	struct buf stored; /* a chunk on its way to the backing file */
@@ -24,6 +26,9 @@ struct workspace {
 /* This thread's; NULL without memory. Before the first call: workspace_init, once, in main. */
 struct workspace *workspace_get(void);
 NODISCARD int workspace_init(void);
+
+/* For chunks whose blocks others may help with; NULL without memory. The thread ends before the pool is freed. */
+struct parallel *workspace_parallel(struct workspace *w, struct pool *pool);
 
 /* Gives back what is too large to be kept for the next time: after each request, and each chunk that was stored. */
 void workspace_trim(void);
