@@ -9,10 +9,18 @@
 #define RUNS 8
 
 /*
- * What a piece must spare, in bits. Its tables and header take some 500; the rest is for the time that both sides
- * spend on tables, and for what the samples promise and the codec does not keep.
+ * What a piece must spare, in bits. Its tables and header take TABLE_COST; the rest is for the time that both sides
+ * spend on tables, and for what the samples promise and the codec does not keep. Shorter streams have to spare
+ * less, in proportion: they are samples of a choice of filters, which must see in them what whole blocks will have.
  */
 #define CUT_COST 1500
+#define TABLE_COST 520
+#define CUT_LENGTH (64u << 10) /* of a stream where CUT_COST is asked for */
+
+static uint64_t cut_cost(size_t n)
+{
+	return max_u64(TABLE_COST, (uint64_t)CUT_COST * min_u64(n, CUT_LENGTH) / CUT_LENGTH);
+}
 
 /* A few parts, so that they make a piece. */
 struct unit {
@@ -63,7 +71,7 @@ struct cuts cuts_find(struct view v, uint32_t parts)
 	size_t part = v.n / parts;
 	uint32_t each = (uint32_t)max_u64(ceil_div(PIECE_MIN, part), ceil_div(parts, CUTS_MAX));
 	size_t length = part * each, sampled = min_u64(length, SAMPLED);
-	uint64_t cost = (uint64_t)CUT_COST * 4096 * sampled / length;
+	uint64_t cost = cut_cost(v.n) * 4096 * sampled / length;
 	struct unit piece, next;
 	uint32_t held = 1; /* units in piece */
 

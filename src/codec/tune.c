@@ -110,7 +110,8 @@ static uint32_t price(const struct pipeline *p, enum tune_aim aim)
 	for (unsigned i = 0; i < FILTER_SLOTS; i++)
 		switch (p->filter[i]) {
 		case FILTER_SHUFFLE: cost += 4; break;
-		case FILTER_BITSHUFFLE: cost += 6; break;
+		/* Of items that are written bytewise it is two filters: bytes are gathered first. */
+		case FILTER_BITSHUFFLE: cost += power_of_two(p->typesize) ? 6 : 10; break;
 		case FILTER_BYTEDELTA: cost += 12; break;
 		}
 	return cost * weight[aim];
