@@ -13,7 +13,7 @@ import pytest
 
 from libblosc import check
 from libdata import blob
-from libmount import BUILD, wait_until
+from libmount import BUILD, MountFailed, wait_until
 
 LOG = ".cframefs-intent"
 ASIDE = "cframefs-intent.unapplied.1"
@@ -186,6 +186,26 @@ def test_the_log_of_another_directory(logged, mount, work):
     assert not log_of(other).exists()
     m.start()
     assert (m.mnt / "a").read_bytes() == states[-1]
+
+
+def test_a_directory_below_is_mounted_first(mount, work):
+    """Its frames would go on without what the log above has of them."""
+    m = mount(SLOW)
+    (m.mnt / "d/e").mkdir(parents=True)
+    fd, model = made(m, "d/e/a")
+    patch(fd, model, 2)
+    crash(m, fd)
+    below = mount("", start=False, backing=m.backing / "d/e").allow("mount that one first")
+    with pytest.raises(MountFailed, match="directory above"):
+        below.start()
+    below.options = "ro"
+    below.allow("of a directory above, and not shown").start()
+    below.unmount()
+    m.start()
+    m.unmount()
+    below.options = ""
+    below.start()
+    assert (below.mnt / "a").read_bytes() == model
 
 
 def test_another_program_wrote_the_frame(logged, blosc2):

@@ -32,6 +32,7 @@ struct replay {
 	uint32_t nwanted, nfound;
 	bool foreign;        /* written for another directory, or by another user */
 	bool blind;          /* not every directory could be looked at */
+	bool only_looks;     /* nothing is applied */
 	unsigned applied, failed;
 };
 
@@ -169,7 +170,7 @@ static int apply_all(struct replay *x, struct file *f, uint64_t inode)
 		if (rc <= 0)
 			continue;
 		n++;
-		if (x->fs->opt.read_only)
+		if (x->only_looks)
 			continue;
 		rc = read_record(x->fd, p->at, &b, &r);
 		if (rc >= 0)
@@ -183,7 +184,7 @@ static int apply_open(struct replay *x, struct file *f, uint64_t inode)
 {
 	f->replaying = true;
 	int n = apply_all(x, f, inode);
-	int rc = n > 0 && !x->fs->opt.read_only ? file_sync(f, COMMIT_SYNC) : n;
+	int rc = n > 0 && !x->only_looks ? file_sync(f, COMMIT_SYNC) : n;
 	if (rc < 0)
 		file_discard(f);
 	f->replaying = false;
@@ -200,7 +201,7 @@ static int apply_entry(struct replay *x, struct entry *e)
 	struct inode *n = inode_from_entry(fs->inodes, inodes_root(fs->inodes), e);
 	if (!n)
 		return -ENOMEM;
-	int rc = file_get(fs, n, !fs->opt.read_only, &f);
+	int rc = file_get(fs, n, !x->only_looks, &f);
 	if (rc >= 0) {
 		rc = apply_open(x, f, n->key.ino);
 		file_put(fs, n);
@@ -348,9 +349,60 @@ static bool is_ours(const struct stat *st)
 	return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
 }
 
-int replay(struct fs *fs)
+static void free_lists(struct replay *x)
 {
-	struct replay x = {.fs = fs};
+	mem_free(x->place);
+	mem_free(x->wanted);
+}
+
+/* True: the log of another directory has more of our files than they have themselves. Its `fd` stays the caller's. */
+static bool has_ours(struct fs *fs, int fd, uint64_t directory)
+{
+	struct replay x = {.fs = fs, .fd = fd, .only_looks = true};
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !is_ours(&st))
+		return false;
+	if (scan(&x, directory) >= 0 && x.n && !x.foreign && list_wanted(&x) >= 0)
+		look_everywhere(&x);
+	free_lists(&x);
+	return x.applied > 0;
+}
+
+/*
+ * A mount of a directory above was killed, and is not mounted again yet. What it had synced would be taken for
+ * contained in the frames as soon as we write to them.
+ */
+static int look_above(struct fs *fs)
+{
+	struct stat here, up;
+	int rc = stat_fd(fs->backing.root, &here);
+	int dir = openat(fs->backing.root, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	while (rc == 0 && dir >= 0 && stat_fd(dir, &up) == 0 && up.st_dev == here.st_dev && up.st_ino != here.st_ino) {
+		int log = openat(dir, INTENT_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (log >= 0 && has_ours(fs, log, up.st_ino))
+			rc = -EBUSY;
+		if (log >= 0)
+			close(log);
+		here = up;
+		int next = openat(dir, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		close(dir);
+		dir = next;
+	}
+	if (dir >= 0)
+		close(dir);
+	if (rc == -EBUSY && fs->opt.read_only)
+		log_warn("read-only: what was synced last is in the intent log of a directory above, and not shown");
+	else if (rc == -EBUSY)
+		log_err("a directory above has an intent log with what was synced last here: mount that one first");
+	return fs->opt.read_only ? 0 : rc;
+}
+
+/* The log of this directory. */
+static int replay_own(struct fs *fs)
+{
+	struct replay x = {.fs = fs, .only_looks = fs->opt.read_only};
 	struct stat st;
 
 	x.fd = openat(fs->backing.root, INTENT_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -375,7 +427,12 @@ int replay(struct fs *fs)
 		look_everywhere(&x);
 	finish(&x, rc);
 	close(x.fd);
-	mem_free(x.place);
-	mem_free(x.wanted);
+	free_lists(&x);
 	return 0;
+}
+
+int replay(struct fs *fs)
+{
+	TRY(replay_own(fs));
+	return look_above(fs);
 }
