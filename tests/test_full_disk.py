@@ -10,6 +10,7 @@ import pytest
 from conftest import skip_or_fail
 from libdata import blob
 from libposix import error_of, read_direct
+from test_intent import Fault
 
 SIZE = 8 << 20
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
@@ -102,6 +103,27 @@ def test_close_tells(small, blosc2):
     (m.mnt / "f").write_bytes(b"works again")
     m.remount()
     assert (m.mnt / "f").read_bytes() == b"works again"
+
+
+def test_a_quota(mount, work):
+    """There is none in the kernels of tests: backing writes fail as under one. Every handle is told, and later all is well."""
+    m = mount("commit=0,intent=0,chunksize=64K,blocksize=16K", start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    m.start()
+    old, new = blob(1, 200_000, "noise"), blob(2, 200_000, "noise")
+    (m.mnt / "f").write_bytes(old)
+    fds = [os.open(m.mnt / "f", os.O_RDWR) for _ in range(3)]
+    put(fds[0], new)
+    fault.set(1, Fault.WRITE | Fault.SPACE, errno.EDQUOT, forever=1)
+    assert [error_of(os.fsync, fd) for fd in fds] == ["EDQUOT"] * 3
+    assert error_of(os.close, fds[2]) == "EDQUOT"
+    assert read_direct(m.mnt / "f", len(new)) == new  # it waits in memory
+    fault.set(0)
+    assert [error_of(os.fsync, fd) for fd in fds[:2]] == [None] * 2
+    put(fds[1], old)
+    assert [error_of(call, fd) for call in (os.fsync, os.close) for fd in fds[:2]] == [None] * 4
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == old
 
 
 def test_making_things_in_a_full_directory(small):
