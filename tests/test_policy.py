@@ -220,6 +220,28 @@ def test_frames_of_the_reference_follow_attributes_only(mount, work, blosc2):
     m.start()
     for name in ("a", "b"):
         reads_as(blosc2, m, name, data + more)
+        with open(m.mnt / name, "ab") as out:
+            out.write(more)  # by now the frame carries a note of ours
+    m.unmount()
+    assert chunk_of(blosc2, m, "a", blosc2.open(str(m.stored("a"))).nchunks - 1)["codec"] == 0
+    m.start()
+    reads_as(blosc2, m, "a", data + 2 * more)
+
+
+def test_a_file_that_grows_later_is_looked_at_again(mount, blosc2):
+    """Text, and after a remount numbers behind it: each gets what suits it."""
+    m = mount("commit=0")
+    data = (text() * 9)[:2 << 20]
+    (m.mnt / "f").write_bytes(data)
+    m.remount()
+    more = np.cumsum(np.random.default_rng(7).normal(size=1 << 18)).tobytes()
+    with open(m.mnt / "f", "ab") as out:
+        out.write(more)
+    m.unmount()
+    assert chunk_of(blosc2, m, "f", 0)["filters"] == []
+    assert chunk_of(blosc2, m, "f", 2)["filters"] != []
+    m.start()
+    reads_as(blosc2, m, "f", data + more)
 
 
 def test_cp_keeps_what_was_asked(mount, blosc2):

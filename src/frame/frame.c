@@ -160,6 +160,13 @@ struct io *frame_io(const struct frame *f)
 	return f->io;
 }
 
+/* Others put their first chunk right behind the header, where in ours the trailer of the empty root lies. */
+bool frame_is_ours(const struct frame *f)
+{
+	uint32_t first = index_next_stored(&f->index, 0);
+	return f->ours && (first == f->index.n || index_get(&f->index, first) > 0);
+}
+
 bool frame_writable(const struct frame *f)
 {
 	return f->writable;

@@ -77,6 +77,7 @@ void frame_close(struct frame *f); /* NULL is fine; commits nothing */
 
 const struct frame_info *frame_info(const struct frame *f);
 struct io *frame_io(const struct frame *f);
+bool frame_is_ours(const struct frame *f);  /* made here, as far as can be told, and not only written to */
 bool frame_writable(const struct frame *f); /* false: sparse, variable, VL-blocks, beta */
 
 /* Decoded size as of the mutators so far, committed or not, and chunks. [reader] */

@@ -64,6 +64,7 @@ struct frame {
 	struct buf head;         /* header_len bytes; a commit patches the first */
 	struct buf trailer;      /* without note: that of an empty root          */
 	struct meta meta, vlmeta; /* borrow `head` and `trailer`                 */
+	bool ours;               /* there was a note when it was opened          */
 	bool noted;              /* every root with data gets a note             */
 	bool known;              /* recovery would find the root on disk         */
 	bool went_back;          /* opened at another root than the header named */

@@ -311,6 +311,7 @@ static int load_marked(struct frame *f)
 	if (e && f->trailer.p[f->trailer.n - TRAILER_PRINT] != MSGPACK_FIXEXT16)
 		return CORRUPT("no fingerprint behind a trailer of ours", f->info.frame_len);
 	TRY(frame_check_root(f->io, buf_view(&f->head), &f->info, fp));
+	f->ours = e;
 	if (f->info.nbytes == 0)
 		TRY(load_front(f, fp));
 	else if (fp.type == TRAILER_TYPE_64 && e)

@@ -1,7 +1,6 @@
 #include "fs/policy.h"
 
 #include "codec/filter.h"
-#include "frame/root.h"
 
 /* Smaller chunks are not worth the millisecond that a choice takes. */
 #define TUNE_MIN (32u << 10)
@@ -48,18 +47,6 @@ struct pipeline policy_for_header(const struct options *o)
 	return p;
 }
 
-/* Our own frames carry a note of ours; those of others keep the pipeline they were made with. */
-static bool is_ours(const struct frame *f)
-{
-	const char *name;
-	struct view chunk;
-
-	for (uint32_t i = 0; frame_vlmeta_at(f, i, &name, &chunk); i++)
-		if (strcmp(name, ROOT_NOTE) == 0)
-			return true;
-	return false;
-}
-
 void policy_follow(struct policy *p, const struct options *o, struct frame *f)
 {
 	bool empty = frame_size(f) == 0;
@@ -70,7 +57,8 @@ void policy_follow(struct policy *p, const struct options *o, struct frame *f)
 	p->items = p->pipeline.typesize <= 255 ? p->pipeline.typesize : 1;
 	if (o->insist_pipeline)
 		p->pipeline = o->pipeline;
-	p->tuned = o->tune != OPTIONS_TUNE_OFF && (empty || o->insist || is_ours(f));
+	/* Frames of others keep the pipeline that they were made with. */
+	p->tuned = o->tune != OPTIONS_TUNE_OFF && (empty || o->insist || frame_is_ours(f));
 	p->aim = o->tune == OPTIONS_TUNE_SIZE	 ? TUNE_SIZE
 		 : o->tune == OPTIONS_TUNE_SPEED ? TUNE_SPEED
 						 : TUNE_BALANCED;
