@@ -79,16 +79,24 @@ static int move(struct frame *f, const struct move *m, struct buf *b)
 	return 1;
 }
 
-static bool worth_it(const struct frame *f)
+#define SHARE 3 /* of the file that may be free */
+#define SHARE_TIGHT 32
+
+static bool too_much(const struct frame *f, uint64_t nfree)
 {
-	return f->space.nfree > (f->space.end - f->info.header_len) / 3;
+	return nfree > (f->space.end - f->info.header_len) / (f->tight ? SHARE_TIGHT : SHARE);
 }
 
 bool frame_wants_compact(const struct frame *f)
 {
 	const struct space *sp = &f->space;
 	return f->writable && f->state != FRAME_BROKEN && f->survey == SURVEY_DONE &&
-	       sp->nfree + sp->nroot + sp->npending > (sp->end - f->info.header_len) / 3;
+	       too_much(f, sp->nfree + sp->nroot + sp->npending);
+}
+
+void frame_set_tight(struct frame *f, bool tight)
+{
+	f->tight = tight;
 }
 
 int frame_compact(struct frame *f, uint64_t step)
@@ -99,7 +107,7 @@ int frame_compact(struct frame *f, uint64_t step)
 	if (!f->writable || f->state == FRAME_BROKEN)
 		return 0;
 	frame_space_survey(f);
-	if (!worth_it(f))
+	if (!too_much(f, f->space.nfree))
 		return 0;
 	struct last *l = mem_zalloc(sizeof *l);
 	if (!l)

@@ -192,6 +192,15 @@ bool frame_wants_compact(const struct frame *f);
  */
 NODISCARD int frame_compact(struct frame *f, uint64_t step);
 
+/*
+ * Tight: for a file that nobody is about to write. Compaction goes on while more than 1/32 is free, and
+ * every gap that is worth a block goes back to the disk, the tail too. [mutator]
+ */
+void frame_set_tight(struct frame *f, bool tight);
+
+/* True: chunk n is stored, and these are its bytes, by their checksum. False also where none is known. [reader] */
+bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk);
+
 /* True: something changed since the last commit. [reader] */
 bool frame_dirty(const struct frame *f);
 

@@ -57,6 +57,7 @@ struct frame {
 	bool unsynced;           /* the root on disk may not be durable yet      */
 	bool suspect;            /* a sync failed: see redo.c                    */
 	bool part;               /* COMMITTING: the caller has more              */
+	bool tight;              /* small gaps count                             */
 	struct frame_info info;  /* the root on disk                             */
 	uint64_t nbytes;         /* with the changes since                       */
 	struct index index;      /* likewise                                     */

@@ -15,6 +15,10 @@
 #define PUNCH_MOST 16           /* calls a sync */
 #define CUT_LEAST (64u << 10)
 
+/* Of a frame that is tight: what has a block of 4 KiB inside, wherever it begins. */
+#define PUNCH_LEAST_TIGHT (8u << 10)
+#define PUNCH_MOST_TIGHT 256
+
 struct piece {
 	uint64_t at, len;
 };
@@ -208,11 +212,11 @@ void frame_space_durable(struct frame *f)
 
 void frame_space_trim(struct frame *f)
 {
-	struct punch p = {f, PUNCH_MOST};
+	struct punch p = {f, f->tight ? PUNCH_MOST_TIGHT : PUNCH_MOST};
 	uint64_t idle = f->space.high - f->space.end;
-	if (f->space.nfree > live(f) / PRESS_SHARE)
-		space_each_free(&f->space, PUNCH_LEAST, punch, &p);
-	if (!f->changed || f->unsynced || (idle < CUT_LEAST && idle < f->space.end / 4))
+	if (f->tight || f->space.nfree > live(f) / PRESS_SHARE)
+		space_each_free(&f->space, f->tight ? PUNCH_LEAST_TIGHT : PUNCH_LEAST, punch, &p);
+	if (!f->changed || f->unsynced || (!f->tight && idle < CUT_LEAST && idle < f->space.end / 4))
 		return;
 	/* Failure costs space and nothing else. */
 	if (idle && io_truncate(f->io, f->space.end) == 0)

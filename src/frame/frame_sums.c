@@ -17,6 +17,12 @@ uint64_t frame_sum(const struct frame *f, uint32_t n)
 	return sum == SUM_NONE ? 0 : sum;
 }
 
+bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk)
+{
+	uint64_t sum = frame_slot(f, n) == SLOT_STORED ? frame_sum(f, n) : 0;
+	return sum && sum == root_sum(cchunk);
+}
+
 int frame_sums_fly(struct frame *f, uint64_t at, struct view cchunk)
 {
 	struct flying *fl = &f->flying;

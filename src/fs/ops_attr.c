@@ -1,6 +1,7 @@
 /* Attributes: getattr, setattr, extended attributes. */
 #include "fs/ops.h"
 #include "fs/caps.h"
+#include "fs/recompress_file.h"
 #include "fs/stats.h"
 #include "fs/times.h"
 #include "fs/xattr.h"
@@ -393,15 +394,20 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	buf_free(&value);
 }
 
-/* The names that only root may see, as on a kernel file system; it is root who asks the backing one. */
-static size_t without_trusted(char *list, size_t n)
+/* Names that only root may see, as on a kernel file system (it is root who asks the backing one), and what is ours alone. */
+static bool is_listed(const char *name, bool by_root)
+{
+	return (by_root || strncmp(name, "trusted.", 8) != 0) && strcmp(name, RECOMPRESS_MARK) != 0;
+}
+
+static size_t without_hidden(char *list, size_t n, bool by_root)
 {
 	size_t kept = 0;
 
 	for (size_t at = 0, len; at < n; at += len) {
 		len = strnlen(list + at, n - at) + 1;
 		len = min_u64(len, n - at);
-		if (strncmp(list + at, "trusted.", 8) == 0)
+		if (!is_listed(list + at, by_root))
 			continue;
 		memmove(list + kept, list + at, len);
 		kept += len;
@@ -422,8 +428,8 @@ void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 	if (rc >= 0) {
 		rc = listxattr(path, size ? (char *)value.p : NULL, size);
 		rc = rc < 0 ? -errno : rc;
-		if (rc > 0 && size && fuse_req_ctx(req)->uid != 0)
-			rc = (ssize_t)without_trusted((char *)value.p, (size_t)rc);
+		if (rc > 0 && size)
+			rc = (ssize_t)without_hidden((char *)value.p, (size_t)rc, fuse_req_ctx(req)->uid == 0);
 		inode_unpin(fs->inodes, n);
 	}
 	reply_xattr(req, rc, (char *)value.p, size);

@@ -13,7 +13,7 @@
 
 /* The pipeline words are collected first and judged together: typesize and filter may come in any order. */
 struct words {
-	const char *codec, *filter, *pipeline, *tune, *rules;
+	const char *codec, *filter, *pipeline, *tune, *rules, *recompress;
 	uint64_t level, typesize, blocksize;
 	const char *profile;
 	bool has_level;
@@ -54,6 +54,7 @@ static const struct row {
 	{"rules", TEXT, WORD(rules), 0, 0, "FILE", "pipelines by name: lines such as *.fits shuffle:4+zstd:3"},
 	{"chunksize", SIZE, OPT(chunksize), 4096, 1 << 30, "SIZE", "bytes of a chunk (1M)"},
 	{"blocksize", SIZE, WORD(blocksize), 64, 64 << 20, "SIZE", "bytes decoded at once (64K)"},
+	{"recompress", TEXT, WORD(recompress), 0, 0, "idle", "cold files smaller while nobody asks for anything for 10 seconds, or so many; off (off)"},
 	{"cache", SIZE, OPT(cache), 1 << 20, UINT64_MAX, "SIZE", "memory for decoded blocks (128M)"},
 	{"dirty_max", SIZE, OPT(dirty_max), 1 << 20, UINT64_MAX, "SIZE", "memory for unwritten data (64M)"},
 	{"workers", NUMBER, OPT(workers), 1, 256, "N", "compression threads (one a core)"},
@@ -298,6 +299,22 @@ static int judge_tune(struct parse *p)
 	return named && p->o->tune ? complain("option", "tune", "filter, typesize and pipeline say it already") : 0;
 }
 
+#define IDLE 10 /* seconds */
+
+static int judge_recompress(struct parse *p)
+{
+	const char *word = p->w.recompress;
+	char *end;
+
+	if (!word || strcmp(word, "off") == 0)
+		return 0;
+	double seconds = strcmp(word, "idle") == 0 ? IDLE : strtod(word, &end);
+	if (strcmp(word, "idle") != 0 && (end == word || *end || !(seconds > 0) || seconds > 86400))
+		return complain("option recompress", word, "is none of idle, off, seconds");
+	p->o->recompress = seconds;
+	return 0;
+}
+
 /* Block and chunk sizes: a block is whole items, a chunk whole blocks. */
 static int judge_sizes(struct parse *p)
 {
@@ -378,6 +395,7 @@ static int parse_all(struct parse *p, int argc, char **argv)
 	TRY(judge_pipeline(p));
 	TRY(judge_tune(p));
 	TRY(judge_sizes(p));
+	TRY(judge_recompress(p));
 	if (p->w.rules)
 		TRY(rules_read(&p->o->rules, p->w.rules));
 	return judge_paths(p->o, argc - optind, argv + optind);

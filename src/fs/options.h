@@ -31,6 +31,7 @@ struct options {
 	uint64_t readahead; /* bytes; 0: leave the kernel's                    */
 	uint64_t max_read;  /* bytes: the kernel splits longer reads           */
 	uint64_t intent;    /* bytes of the intent log; 0: none                */
+	double recompress;  /* seconds without a request before it begins; 0: never */
 	double commit;      /* seconds between background commits; 0: none     */
 	double entry_timeout, attr_timeout;
 

@@ -4,6 +4,7 @@
 #include "fs/keeper.h"
 #include "fs/notify.h"
 #include "fs/ops.h"
+#include "fs/recompress.h"
 #include "fs/wire.h"
 
 #include <errno.h>
@@ -246,6 +247,7 @@ static void unmount_quietly(struct fuse_session *se)
 
 int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 {
+	struct recompress *recompress = NULL;
 	bool detached = false;
 	char text[160];
 
@@ -264,7 +266,10 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 	if (rc >= 0)
 		rc = notify_start(&fs->notify, fs);
 	if (rc >= 0)
+		rc = recompress_start(&recompress, fs);
+	if (rc >= 0)
 		rc = serve_until_stopped(fs, &detached);
+	recompress_stop(recompress);
 	notify_close(fs->notify);
 	fs->notify = NULL;
 	keeper_stop(keeper);

@@ -114,6 +114,8 @@ static int print_data(struct buf *out, const uint64_t *c)
 		  {"disk_syncs", c[METER_DISK_SYNCS]}, {"commits", c[METER_COMMITS]},
 		  {"plain_bytes", c[STATS_PLAIN_WRITE_BYTES]}));
 	TRY(GROUP(out, "log", {"records", c[STATS_LOG_RECORDS]}, {"bytes", c[STATS_LOG_BYTES]}, {"syncs", c[STATS_LOG_SYNCS]}));
+	TRY(GROUP(out, "recompress", {"chunks", c[STATS_RECOMPRESSED]}, {"from", c[STATS_RECOMPRESSED_FROM]},
+		  {"to", c[STATS_RECOMPRESSED_TO]}));
 	return print(out,
 		     ",\n \"amplification\": {\"disk_per_returned\": %.3f, \"decoded_per_returned\": %.3f, "
 		     "\"disk_per_written\": %.3f}",
@@ -131,6 +133,16 @@ static int print_all(struct fs *fs, struct buf *out, const struct meter_sums *s)
 	TRY(print_memory(fs, out));
 	TRY(print_timers(out, s));
 	return print(out, "}\n");
+}
+
+uint64_t stats_requests(struct meter_sums *room)
+{
+	uint64_t sum = 0;
+
+	meter_read(room);
+	for (int i = 0; i < OPS_KINDS; i++)
+		sum += i == OPS_KIND_forget || i == OPS_KIND_forget_multi ? 0 : room->count[STATS_REQUESTS + i];
+	return sum;
 }
 
 int stats_print(struct fs *fs, struct buf *out)

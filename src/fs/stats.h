@@ -29,6 +29,9 @@ enum stats_count {
 	STATS_LOG_RECORDS,                     /* of the intent log: fsyncs that a commit will follow later */
 	STATS_LOG_BYTES,
 	STATS_LOG_SYNCS,
+	STATS_RECOMPRESSED,                    /* chunks, and their stored bytes before and after */
+	STATS_RECOMPRESSED_FROM,
+	STATS_RECOMPRESSED_TO,
 	STATS_REQUESTS                         /* and one for each kind (ops.h) from here on */
 };
 
@@ -45,6 +48,9 @@ static inline void stats_add(enum stats_count what, uint64_t n)
 {
 	meter_add(what, n);
 }
+
+/* Requests of all kinds so far, forgotten inodes left out: what somebody waits for. */
+uint64_t stats_requests(struct meter_sums *room);
 
 /* Everything, as JSON. */
 NODISCARD int stats_print(struct fs *fs, struct buf *out);

@@ -116,6 +116,10 @@ static void print_data(const struct looks *l)
 		print_bytes(l, "log", "bytes", "intent log: bytes");
 		print_count(l, "log", "syncs", "intent log: syncs");
 	}
+	if (total(l, "recompress", "chunks") > 0) {
+		print_bytes(l, "recompress", "from", "recompressed");
+		print_bytes(l, "recompress", "to", "recompressed to");
+	}
 	printf("  %-24s %14.3f to disk\n", "per byte written", total(l, "amplification", "disk_per_written"));
 }
 

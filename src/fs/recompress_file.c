@@ -1,0 +1,238 @@
+#include "fs/recompress_file.h"
+
+#include "codec/codec.h"
+#include "fs/stats.h"
+#include "fs/times.h"
+#include "fs/workspace.h"
+
+#include <stdio.h>
+#include <sys/xattr.h>
+
+#define LEVEL 9
+
+/* A longer chunk would keep the thread from stopping for seconds. */
+#define CHUNK_MOST (8u << 20)
+
+/* Less saved than one in so many bytes is not worth the write. */
+#define WORTH 32
+
+/* Replaced bytes until a commit: the file gets larger by so much for a while. */
+#define BATCH (8u << 20)
+
+/* Where one chunk after the other gains nothing, ever fewer are tried. */
+#define STRIDE_MOST 64
+
+void recompress_mark(const struct stat *st, char text[static RECOMPRESS_MARK_MAX])
+{
+	snprintf(text, RECOMPRESS_MARK_MAX, "%d %llu %lld %lld.%09ld", LEVEL, (unsigned long long)st->st_ino,
+		 (long long)st->st_size, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+}
+
+/* The locks are held. */
+static bool is_at_rest(const struct file *f)
+{
+	return f->writable && !f->gone && !f->lost && !f->dirty.dirty && !f->dirty.flushing;
+}
+
+/* 1: the stored bytes of chunk n are in ws->base. 0: it stays as it is. */
+static int take(struct file *f, uint32_t n, struct workspace *ws)
+{
+	int rc = 0;
+
+	pthread_rwlock_rdlock(&f->lock);
+	if (is_at_rest(f) && n < frame_nchunks(f->frame) && frame_slot(f->frame, n) == SLOT_STORED &&
+	    frame_chunk_span(f->frame, n).len <= CHUNK_MOST) {
+		rc = frame_read_copy(f->frame, n, ws->scratch, &ws->base);
+		if (rc >= 0)
+			rc = frame_stores(f->frame, n, buf_view(&ws->base));
+	}
+	pthread_rwlock_unlock(&f->lock);
+	return rc == -ENOTSUP ? 0 : rc;
+}
+
+static int decode(const struct chunk *c, struct workspace *ws)
+{
+	struct run all = {0, c->nblocks};
+	struct extent e = chunk_extent(c, all);
+
+	TRY(buf_reserve_fresh(&ws->plain, c->nbytes));
+	ws->plain.n = c->nbytes;
+	return chunk_decode(c, ws->scratch, all, view_part(buf_view(&ws->base), e.off, e.len),
+			    buf_span(&ws->plain));
+}
+
+/* The old bytes are given up for these: they have to be the same. */
+static int prove(const struct chunk *c, struct workspace *ws)
+{
+	TRY(buf_reserve_fresh(&ws->copy, c->nbytes));
+	TRY(chunk_decode_all(ws->scratch, buf_view(&ws->stored), 0, span_of(ws->copy.p, c->nbytes)));
+	return memcmp(ws->copy.p, ws->plain.p, c->nbytes) ? CORRUPT("chunk encoded again", c->nbytes) : 0;
+}
+
+/* What reads as lz4 is written smallest by lz4hc. */
+static struct pipeline smallest(const struct chunk *c)
+{
+	struct pipeline p;
+
+	pipeline_default(&p);
+	p.codec = c->codec == CODEC_LZ4 ? CODEC_LZ4HC : c->codec;
+	p.level = LEVEL;
+	return p;
+}
+
+/* 1: the chunk in ws->base is in ws->stored, and smaller. 0: it does not get smaller. */
+static int shrink(const struct chunk *c, struct workspace *ws)
+{
+	struct pipeline p = smallest(c);
+	struct chunk_edit all = {.run = {0, c->nblocks}};
+	struct chunk_patch patch = {c, buf_view(&ws->base), &p, &all, 1};
+
+	if (c->kind != CHUNK_REGULAR)
+		return 0;
+	TRY(decode(c, ws));
+	all.bytes = buf_view(&ws->plain);
+	int rc = chunk_patch(ws->scratch, &patch, &ws->stored);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
+	if (ws->stored.n + ws->base.n / WORTH > ws->base.n)
+		return 0;
+	TRY(prove(c, ws));
+	return 1;
+}
+
+static int encode(struct workspace *ws)
+{
+	struct chunk c = {0};
+
+	int rc = chunk_parse(&c, buf_view(&ws->base), ws->base.n, 0);
+	rc = rc == 0 ? shrink(&c, ws) : rc > 0 ? 0 : rc;
+	chunk_deinit(&c);
+	return rc;
+}
+
+static int store(struct file *f, uint32_t n, struct workspace *ws)
+{
+	struct view v = buf_view(&ws->stored);
+	uint64_t at;
+
+	TRY(frame_alloc(f->frame, (uint32_t)v.n, &at));
+	int rc = frame_write(f->frame, at, v);
+	if (rc < 0) {
+		frame_unalloc(f->frame, at, (uint32_t)v.n);
+		return rc;
+	}
+	frame_put(f->frame, n, at, (uint32_t)v.n);
+	cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, n});
+	return 1;
+}
+
+/* What was read may be history: only in the place of those very bytes. 1: done. 0: they are gone. */
+static int replace(struct file *f, uint32_t n, struct workspace *ws)
+{
+	int rc = 0;
+
+	pthread_rwlock_rdlock(&f->gate);
+	times_hold(f->inode, f->fd); /* nothing changes for the application */
+	pthread_rwlock_wrlock(&f->lock);
+	if (is_at_rest(f) && n < frame_nchunks(f->frame) && frame_stores(f->frame, n, buf_view(&ws->base)))
+		rc = store(f, n, ws);
+	pthread_rwlock_unlock(&f->lock);
+	pthread_rwlock_unlock(&f->gate);
+	if (rc > 0) {
+		stats_add(STATS_RECOMPRESSED, 1);
+		stats_add(STATS_RECOMPRESSED_FROM, ws->base.n);
+		stats_add(STATS_RECOMPRESSED_TO, ws->stored.n);
+	}
+	return rc;
+}
+
+/* Replaced bytes; 0: none. */
+static ssize_t try_chunk(struct file *f, uint32_t n)
+{
+	struct workspace *ws = workspace_get();
+
+	if (!ws)
+		return -ENOMEM;
+	err_clear();
+	int rc = take(f, n, ws);
+	if (rc > 0)
+		rc = encode(ws);
+	if (rc > 0)
+		rc = replace(f, n, ws);
+	ssize_t replaced = rc > 0 ? (ssize_t)ws->base.n : rc;
+	workspace_trim();
+	return replaced;
+}
+
+static uint32_t count(struct file *f)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	uint32_t n = is_at_rest(f) ? frame_nchunks(f->frame) : 0;
+	pthread_rwlock_unlock(&f->lock);
+	return n;
+}
+
+static void set_tight(struct file *f, bool tight)
+{
+	pthread_rwlock_wrlock(&f->lock);
+	frame_set_tight(f->frame, tight);
+	pthread_rwlock_unlock(&f->lock);
+}
+
+/* Chunks left gaps: the disk gets the space back, also what is less than the frame would care for. */
+static int finish(struct recompress_job *j, bool waiting)
+{
+	int rc = 1;
+
+	set_tight(j->file, true);
+	if (waiting)
+		rc = file_sync(j->file, COMMIT_SYNC);
+	rc = rc < 0 ? rc : 1;
+	while (rc > 0 && !j->stop(j->ctx))
+		rc = file_compact(j->file);
+	set_tight(j->file, false);
+	return rc < 0 ? rc : rc == 0;
+}
+
+int recompress_file(struct recompress_job *j)
+{
+	struct file *f = j->file;
+	uint32_t n = count(f), stride = 1;
+	uint64_t waiting = 0;
+	ssize_t rc = 0;
+
+	while (j->next < n && !j->stop(j->ctx)) {
+		rc = try_chunk(f, j->next);
+		if (rc < 0)
+			break;
+		waiting += (uint64_t)rc;
+		stride = rc > 0 ? 1 : (uint32_t)min_u64(2 * stride, STRIDE_MOST);
+		j->next = (uint32_t)min_u64((uint64_t)j->next + stride, UINT32_MAX);
+		if (waiting >= BATCH) {
+			TRY(file_sync(f, COMMIT_SYNC)); /* what was replaced is free, for what comes next */
+			waiting = 0;
+		}
+	}
+	if (rc >= 0 && j->next >= n && n == count(f))
+		return finish(j, waiting);
+	if (waiting)
+		TRY(file_sync(f, COMMIT_SYNC));
+	return rc < 0 ? (int)rc : 0;
+}
+
+bool recompress_leave_mark(struct file *f)
+{
+	char text[RECOMPRESS_MARK_MAX];
+	struct stat st;
+	bool left = false;
+
+	pthread_rwlock_wrlock(&f->gate);
+	if (f->fd >= 0 && !file_changed(f) && stat_fd(f->fd, &st) == 0) {
+		times_hold(f->inode, f->fd);
+		recompress_mark(&st, text);
+		left = fsetxattr(f->fd, RECOMPRESS_MARK, text, strlen(text), 0) == 0;
+		times_committed(f->inode, f->fd);
+	}
+	pthread_rwlock_unlock(&f->gate);
+	return left;
+}

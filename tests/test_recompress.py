@@ -1,0 +1,191 @@
+"""-o recompress: cold files get smaller on the disk, and nothing else about them changes."""
+
+import os
+import random
+import time
+
+import pytest
+
+from libblosc import chunk_bytes, open_frame
+from libdata import blob
+from libmount import SLOWNESS, wait_until
+from test_power_cut import Scattered, replay, traced
+
+LONG_AGO = 1_500_000_000
+OPTIONS = "chunksize=64K,blocksize=16K,codec=lz4,commit=1"
+MARK = "user.cframefs.recompressed"
+
+
+def cold(path, when=LONG_AGO):
+    os.utime(path, ns=(when * 10**9 + 7, when * 10**9 + 7))
+
+
+def used(path):
+    return os.stat(path).st_blocks * 512
+
+
+def takes_marks(directory):
+    probe = directory / ".probe"
+    probe.touch()
+    try:
+        os.setxattr(probe, MARK, b"x")
+    except OSError:
+        return False
+    finally:
+        probe.unlink()
+    return True
+
+
+def wait_done(stored, before, marks):
+    """Looked at from outside: who asks the mount keeps it from being idle."""
+    if marks:
+        wait_until(lambda: MARK in os.listxattr(stored), 60, f"the mark of {stored.name}")
+    else:
+        wait_until(lambda: used(stored) < 0.97 * before, 60, f"{stored.name} to get smaller")
+
+
+def stored_files(m):
+    return sorted(p for p in m.backing.rglob("*.b2frame") if p.is_file())
+
+
+def test_cold_files_give_space_back(mount, blosc2):
+    """Blocks in use before and after, of files of many sizes; the reference reads all of them, and again after a kill."""
+    m = mount(OPTIONS)
+    marks = takes_marks(m.backing)
+    (m.mnt / "d" / "e").mkdir(parents=True)
+    files = {"d/long": blob(1, 2_345_678, "text"), "d/e/deep": blob(2, 300_001, "text"), "short": blob(3, 50_000, "text"),
+             "d/mixed": blob(4, 200_000, "text") + blob(5, 300_000, "noise") + bytes(131_072) + blob(6, 200_000, "text")}
+    for name, data in files.items():
+        (m.mnt / name).write_bytes(data)
+        cold(m.mnt / name)
+    m.unmount()
+    before = {n: used(m.stored(n)) for n in files}
+    lengths = {n: os.stat(m.stored(n)).st_size for n in files}
+    m.options += ",recompress=0.2"
+    m.start()
+    for name in files:
+        wait_done(m.stored(name), before[name], marks)
+    for name, data in files.items():
+        assert used(m.stored(name)) < 0.93 * before[name], name
+        assert os.stat(m.stored(name)).st_size < lengths[name], name
+        assert chunk_bytes(open_frame(m.stored(name))) == data, name
+        assert os.stat(m.stored(name)).st_mtime_ns == LONG_AGO * 10**9 + 7, name
+        assert os.stat(m.mnt / name).st_mtime_ns == LONG_AGO * 10**9 + 7, name
+        assert (m.mnt / name).read_bytes() == data, name
+        assert os.listxattr(m.mnt / name) == [], name
+    m.kill()
+    m.start()
+    for name, data in files.items():
+        assert (m.mnt / name).read_bytes() == data, name
+    m.unmount()
+
+
+def test_what_is_left_alone(mount, blosc2):
+    """Files that are young, open for writing, stored as the user said, or made by another program."""
+    m = mount(OPTIONS)
+    marks = takes_marks(m.backing)
+    data = blob(7, 300_000, "text")
+    for name in ("young", "written", "wished", "bait"):
+        (m.mnt / name).write_bytes(data)
+    if marks:
+        os.setxattr(m.mnt / "wished", "user.cframefs.pipeline", b"lz4:1")
+    for name in ("written", "wished", "bait"):
+        cold(m.mnt / name)
+    foreign = blosc2.SChunk(chunksize=65536, urlpath=str(m.backing / "foreign.b2frame"), contiguous=True,
+                            cparams={"codec": blosc2.Codec.LZ4, "clevel": 1, "filters": [blosc2.Filter.NOFILTER]})
+    for at in range(0, len(data), 65536):
+        foreign.append_data(data[at:at + 65536])
+    del foreign
+    cold(m.backing / "foreign.b2frame")
+    m.remount(m.options + ",recompress=0.2")
+    fd = os.open(m.mnt / "written", os.O_WRONLY)
+    os.utime(m.mnt / "young")
+    before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in stored_files(m)}
+    wait_done(m.stored("bait"), used(m.stored("bait")), marks)
+    time.sleep(1)  # whatever comes after it in the directory
+    changed = {p.name for p in stored_files(m) if (p.read_bytes(), p.stat().st_mtime_ns) != before[p]}
+    assert changed == ({"bait.b2frame"} if marks else {"bait.b2frame", "wished.b2frame"})
+    os.close(fd)
+    m.unmount()
+
+
+def test_a_file_is_done_once(mount, blosc2):
+    """Its mark holds over mounts, until it is written again."""
+    m = mount(OPTIONS)
+    if not takes_marks(m.backing):
+        pytest.skip("the backing file system keeps no attributes")
+    data = blob(8, 400_000, "text")
+    for name in ("a", "b"):
+        (m.mnt / name).write_bytes(data)
+        cold(m.mnt / name)
+    m.remount(m.options + ",recompress=0.2")
+    for name in ("a", "b"):
+        wait_done(m.stored(name), 0, True)
+    seen = [p.stat().st_ctime_ns for p in stored_files(m)]
+    mark = os.getxattr(m.stored("a"), MARK)
+    (m.mnt / "b").write_bytes(data[::-1])
+    cold(m.mnt / "b")
+    m.remount()
+    wait_until(lambda: os.getxattr(m.stored("b"), MARK).split()[2] == str(m.stored("b").stat().st_size).encode(), 60, "b again")
+    assert m.stored("a").stat().st_ctime_ns == seen[0] and os.getxattr(m.stored("a"), MARK) == mark
+    assert (m.mnt / "b").read_bytes() == data[::-1]
+    assert chunk_bytes(open_frame(m.stored("b"))) == data[::-1]
+    m.unmount()
+
+
+@pytest.mark.parametrize("options", [OPTIONS, "chunksize=256K,blocksize=64K,commit=1"], ids=["lz4", "zstd"])
+def test_writers_come_in_between(mount, blosc2, options):
+    """Cold, then written while it is worked on, over and over; also truncated, and with a reader that has it open."""
+    m = mount(options + ",recompress=0.02,cache=1M")
+    rng = random.Random(9)
+    path = m.mnt / "f"
+    model = bytearray(blob(10, 1_500_000, "text"))
+    path.write_bytes(model)
+    reader = os.open(path, os.O_RDONLY)
+    for turn in range(8):
+        cold(path, LONG_AGO + turn)
+        before = os.stat(m.stored("f")).st_ctime_ns
+        end = time.monotonic() + 2.5 * SLOWNESS
+        while os.stat(m.stored("f")).st_ctime_ns == before and time.monotonic() < end:
+            time.sleep(0.01)
+        time.sleep(rng.random() * 0.02)
+        fd = os.open(path, os.O_RDWR)
+        for _ in range(rng.randrange(1, 30)):
+            at = rng.randrange(len(model))
+            new = blob(rng.random(), rng.choice([10, 5000, 70_000]), rng.choice(["text", "noise"]))
+            os.pwrite(fd, new, at)
+            model[at:at + len(new)] = new
+            if rng.random() < 0.3:
+                os.fsync(fd)
+        if turn % 4 == 3:
+            del model[rng.randrange(len(model) // 2, len(model)):]
+            os.ftruncate(fd, len(model))
+        os.posix_fadvise(reader, 0, 0, os.POSIX_FADV_DONTNEED)
+        assert os.pread(reader, len(model) + 1, 0) == model
+        os.close(fd)
+    os.close(reader)
+    m.kill()
+    assert chunk_bytes(open_frame(m.stored("f"))) == model
+    m.start()
+    assert path.read_bytes() == model
+    m.unmount()
+
+
+@pytest.mark.watchdog(600)
+def test_a_power_cut_at_any_moment(mount, work, blosc2):
+    """All that the daemon does to the disk meanwhile is recorded; what was synced before is on every disk."""
+    m, trace = traced(mount, work, "chunksize=4K,blocksize=1K,codec=lz4,commit=0.3,recompress=0.05")
+    story = Scattered(m.mnt, trace, random.Random(11))
+    for file in story.files:
+        story.write(file, 0, blob(12, 60_000, "text"))
+        story.fsync(file)
+        os.close(os.dup(file[1]))
+    story.close()
+    for name in "ab":
+        cold(m.mnt / name)
+    before = {name: used(m.stored(name)) for name in "ab"}
+    for name in "ab":
+        wait_done(m.stored(name), before[name], takes_marks(work))
+    m.unmount()
+    code, said, _, states, _, _ = replay(trace, 2000)
+    assert code == 0 and states >= 2000, said
