@@ -72,6 +72,18 @@ def test_many_files_at_once(mount, blosc2):
         assert content(blosc2.open(str(m.stored(f"f{i}")), mode="r"), 1 << 30) == data[i % 3]
 
 
+def test_a_container_of_packed_data(mount, blosc2):
+    """Its first pages are worth a look, which no sample gives them; what follows is stored."""
+    m = mount("workers=1,commit=0")
+    data = bytes(30_000) + text()[:10_000] + noise() + noise()[:700_000]
+    write_in_order(m.mnt / "f", data)
+    m.unmount()
+    stored = [bool(chunk[2] & 2) for chunk in chunks_of(blosc2, m.stored("f"))]
+    assert stored == [False, True]
+    assert os.stat(m.stored("f")).st_size < len(data) - 30_000
+    assert content(blosc2.open(str(m.stored("f")), mode="r"), len(data)) == data
+
+
 def test_incompressible_is_no_larger(mount):
     m = mount()
     data = np.random.default_rng(1).bytes(5_000_001)

@@ -337,6 +337,34 @@ static bool near_tie(const struct tune_report *r)
 	return r->ntried > 1 && r->tried[1].score - r->tried[0].score < r->tried[0].score / 50;
 }
 
+#define HEAD 4096
+
+/*
+ * Containers of packed data (HDF5, say) begin with what they hold, in pages of pointers and zeros. No
+ * sample sees them, but they are a tenth of a small file.
+ */
+static bool has_soft_head(const struct tune_input *in)
+{
+	struct tune_scan scan = {.n = 1, .item = {{.size = 1}}};
+	if (in->offset || in->sample.n < HEAD)
+		return false;
+	tune_scan(&scan, view_part(in->sample, 0, HEAD));
+	return scan.item[0].plain < 6 * HEAD; /* bits; packed data has 8 a byte */
+}
+
+/* What to do where no candidate is worth its time. */
+static void give_up(const struct tune_goal *goal, const struct tune_input *in, struct pipeline *out,
+		    struct tune_report *report)
+{
+	if (has_soft_head(in) && goal->aim != TUNE_SPEED) {
+		build(goal, PLAIN, 1, out);
+		report->again = 1;
+		return;
+	}
+	out->level = 0;
+	report->again = AGAIN_STORED;
+}
+
 /* From the header, or from what was known of it before. */
 static struct tune_hint hint_of(const struct tune_input *in, const struct tune_report *before)
 {
@@ -374,12 +402,10 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 	const struct tune_trial *best = &report->tried[0];
 	*out = best->pipeline;
 	report->permille = permille(best);
-	if (report->permille + worth[goal->aim] > 1000) {
-		out->level = 0;
-		report->again = AGAIN_STORED;
-	}
+	if (report->permille + worth[goal->aim] > 1000)
+		give_up(goal, in, out, report);
 	if (!in->offset && near_tie(report))
-		report->again = AGAIN_TIE;
+		report->again = min_u64(report->again, AGAIN_TIE);
 	report->glance.item = best->pipeline.typesize > 1 ? best->pipeline.typesize : 4;
 	tune_glance(&report->glance, in->sample);
 	if (in->offset && same_filters(&before.pipeline, &best->pipeline))
