@@ -99,6 +99,23 @@ def test_gaps_are_closed_behind_the_scenes(mount):
     m.unmount()
 
 
+def test_closing_gaps_is_no_change_of_the_file(mount):
+    """Punching holes sets the times of the backing file; those of the application come back."""
+    m = mount("chunksize=64K,codec=lz4,commit=0.2")
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
+    os.pwrite(fd, blob(5, 8 * MiB, "noise"), 0)
+    os.fsync(fd)
+    before = os.stat(m.stored("f")).st_size
+    punch(fd, MiB // 2, 4 * MiB)
+    when = os.fstat(fd).st_mtime_ns
+    wait_until(lambda: os.stat(m.stored("f")).st_size < before * 0.8, 30, "a shorter file")
+    wait_until(lambda: os.stat(m.stored("f")).st_mtime_ns == when, 10, "the time of the last change")
+    assert os.fstat(fd).st_mtime_ns == when
+    os.close(fd)
+    m.unmount()
+    assert os.stat(m.stored("f")).st_mtime_ns == when
+
+
 def test_parts_of_a_commit_are_no_more_than_what_was_written(mount, blosc2):
     """Killed in the middle of a long flush: each page is the old one or the new one, and the reference agrees."""
     m = mount("chunksize=256K,blocksize=32K,codec=lz4,commit=0.1,dirty_max=4M")

@@ -254,6 +254,8 @@ int file_compact(struct file *f)
 		rc = sync_gated(f, COMMIT_LATER);
 	if (wants && rc >= 0)
 		rc = compact(f);
+	if (wants && !file_changed(f)) /* gaps were punched behind the last commit, and no other may come */
+		times_committed(f->inode, f->fd);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
 }
