@@ -80,6 +80,27 @@ def test_cold_files_give_space_back(mount, blosc2):
     m.unmount()
 
 
+def test_interruptions_cost_nothing(mount, blosc2):
+    """Somebody asks for something again and again: it goes on where it was, and the file's time stays."""
+    m = mount(OPTIONS)
+    marks = takes_marks(m.backing)
+    data = blob(13, 3_000_001, "text")
+    (m.mnt / "f").write_bytes(data)
+    cold(m.mnt / "f")
+    m.remount(m.options + ",recompress=0.1")
+    before = used(m.stored("f"))
+
+    def done():
+        if random.random() < 0.02:
+            os.getxattr(m.mnt, "user.cframefs.stats")
+        return MARK in os.listxattr(m.stored("f")) if marks else used(m.stored("f")) < 0.97 * before
+    wait_until(done, 60, "the end")
+    assert os.stat(m.stored("f")).st_mtime_ns == LONG_AGO * 10**9 + 7
+    assert chunk_bytes(open_frame(m.stored("f"))) == data
+    assert (m.mnt / "f").read_bytes() == data
+    m.unmount()
+
+
 def test_what_is_left_alone(mount, blosc2):
     """Files that are young, open for writing, stored as the user said, or made by another program."""
     m = mount(OPTIONS)
