@@ -102,15 +102,16 @@ def test_interruptions_cost_nothing(mount, blosc2):
 
 
 def test_what_is_left_alone(mount, blosc2):
-    """Files that are young, open for writing, stored as the user said, or made by another program."""
+    """Files that are young, open for writing, set-id, stored as the user said, or made by another program."""
     m = mount(OPTIONS)
     marks = takes_marks(m.backing)
     data = blob(7, 300_000, "text")
-    for name in ("young", "written", "wished", "bait"):
+    for name in ("young", "written", "wished", "setid", "bait"):
         (m.mnt / name).write_bytes(data)
     if marks:
         os.setxattr(m.mnt / "wished", "user.cframefs.pipeline", b"lz4:1")
-    for name in ("written", "wished", "bait"):
+    os.chmod(m.mnt / "setid", 0o4755)
+    for name in ("written", "wished", "setid", "bait"):
         cold(m.mnt / name)
     foreign = blosc2.SChunk(chunksize=65536, urlpath=str(m.backing / "foreign.b2frame"), contiguous=True,
                             cparams={"codec": blosc2.Codec.LZ4, "clevel": 1, "filters": [blosc2.Filter.NOFILTER]})

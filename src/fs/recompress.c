@@ -1,6 +1,7 @@
 #include "fs/recompress.h"
 
 #include "base/log.h"
+#include "fs/caps.h"
 #include "fs/file.h"
 #include "fs/names.h"
 #include "fs/recompress_file.h"
@@ -168,6 +169,12 @@ static bool has_room(const struct fs *fs)
 	return fstatvfs(fs->backing.root, &st) == 0 && (uint64_t)st.f_bavail * st.f_frsize >= SPARE;
 }
 
+/* Any write to the backing file takes these away. */
+static bool has_privileges(int fd, const struct stat *st)
+{
+	return st->st_mode & (S_ISUID | S_ISGID) || fgetxattr(fd, CAPS_XATTR, NULL, 0) > 0;
+}
+
 /* -EAGAIN: somebody writes, or has written since. -EPERM: another program, or the user, said how it is stored. */
 static int judge(struct file *f, const struct stat *found)
 {
@@ -182,7 +189,7 @@ static int judge(struct file *f, const struct stat *found)
 	pthread_rwlock_unlock(&f->lock);
 	if (!quiet || !same_time(mtime, found->st_mtim))
 		return -EAGAIN;
-	return ours ? 0 : -EPERM;
+	return ours && !has_privileges(f->fd, found) ? 0 : -EPERM;
 }
 
 /* 1: there is no more to do. 0: it was stopped. */
