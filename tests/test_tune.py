@@ -142,17 +142,6 @@ def test_text_has_no_filter(tuner):
     assert not got.filters and got.codec == "zstd:2" and got.blocksize == 96 << 10, got
 
 
-def test_noisy_numbers_have_short_blocks(tuner):
-    """They lose little by it; what repeats itself would lose, and who asked for a size gets that."""
-    assert tuner.choose(walk_f8()).blocksize == 32 << 10
-    rows = tuner.choose(records().tobytes())
-    assert rows.typesize == 28 and rows.permille >= 350 and rows.blocksize == (32 << 10) - (32 << 10) % 28, rows
-    steps = np.repeat(np.arange(MIB // 4 // 50 + 1, dtype="<i4") * 3, 50).tobytes()[:MIB]
-    assert tuner.choose(steps).filters and tuner.choose(steps).blocksize == 0
-    for given in ({"aim": SIZE}, {"aim": SPEED}, {"base": "zstd:1"}, {"base": "lz4"}):
-        assert tuner.choose(walk_f8(), **given).blocksize == 0, given
-
-
 @pytest.mark.parametrize("make", [noise, lambda: zlib.compress(text() + noise())[:MIB]], ids=["random", "deflated"])
 def test_what_does_not_shrink_is_stored(tuner, make):
     data = make()

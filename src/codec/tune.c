@@ -318,19 +318,6 @@ static void advise(const struct tune_goal *g, bool mixed, struct pipeline *out)
 		out->blocksize = g->aim == TUNE_SIZE ? 128u << 10 : 96u << 10;
 }
 
-/*
- * Numbers whose planes are mostly noise teach a codec as much in half a block: 0.4 % larger, and a
- * small cold read takes a quarter less. What repeats itself, as grids do, would lose 3 %.
- */
-#define NOISY 350 /* stored of 1000 */
-#define NOISY_BLOCK (32u << 10)
-
-static void advise_numbers(const struct tune_goal *g, uint32_t stored, struct pipeline *out)
-{
-	if (g->free_blocksize && g->aim == TUNE_BALANCED && out->codec == CODEC_ZSTD && out->level == 1 && stored >= NOISY)
-		out->blocksize = NOISY_BLOCK - NOISY_BLOCK % out->typesize;
-}
-
 /* The first chunk of a file is the least typical: when it does not decide, the next one shall. */
 static bool near_tie(const struct tune_report *r)
 {
@@ -413,8 +400,6 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 	bool plain = out->typesize == 1 && !out->filter[FILTER_SLOTS - 1];
 	if (plain && report->permille <= 900)
 		advise(goal, hint.plain, out);
-	if (!plain)
-		advise_numbers(goal, report->permille, out);
 	return 0;
 }
 

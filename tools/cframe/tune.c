@@ -5,7 +5,6 @@
 #include "cframe.h"
 
 #include "codec/chunk.h"
-#include "codec/filter.h"
 #include "codec/tune.h"
 
 #include <cjson/cJSON.h>
@@ -73,11 +72,9 @@ static int load(struct work *w, uint64_t at, struct buf *to)
 	return io_pread(w->io, at, buf_span(to));
 }
 
-/* The block size of filtered bytes depends on how they come out, not on the candidate. */
 static bool same(const struct pipeline *a, const struct pipeline *b)
 {
-	bool filtered = a->filter[FILTER_SLOTS - 1] != FILTER_NONE;
-	return a->level == b->level && a->typesize == b->typesize && (filtered || a->blocksize == b->blocksize) &&
+	return a->level == b->level && a->typesize == b->typesize && a->blocksize == b->blocksize &&
 	       a->split_mode == b->split_mode && !memcmp(a->filter, b->filter, FILTER_SLOTS) &&
 	       !memcmp(a->meta, b->meta, FILTER_SLOTS);
 }
