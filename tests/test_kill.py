@@ -5,8 +5,11 @@ CFRAMEFS_TEST_KILLS says how often in all; CFRAMEFS_SEED chooses other stories.
 
 import os
 import random
+import signal
+import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -142,3 +145,89 @@ def test_killed_while_the_kernel_is_made_to_write(mount, root):
         for thread in threads:
             thread.join()
         m.start()
+
+
+def guard_of(m):
+    """The process beside the daemon, when it holds all that it needs."""
+    def find():
+        found = subprocess.run(["pgrep", "-x", "-P", str(m.proc.pid), "cframefs-guard"], capture_output=True, text=True, check=False)
+        return [int(pid) for pid in found.stdout.split() if any(held.endswith("/abort") for held in held_by(pid))]
+    return wait_until(find, 10, "the guard")[0]
+
+
+def held_by(pid):
+    held = []
+    for fd in Path(f"/proc/{pid}/fd").glob("*"):
+        try:
+            held.append(os.readlink(fd))
+        except OSError:
+            pass
+    return held
+
+
+def is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def wait_for_end(pid):
+    wait_until(lambda: not is_alive(pid), 20, "the end of the guard")
+
+
+def test_signals_to_the_guard_are_no_death(mount, root):
+    """Whoever sends them: only the kernel's word for the daemon's end counts."""
+    m = mount()
+    (m.mnt / "f").write_bytes(b"here")
+    guard = guard_of(m)
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}:
+        os.kill(guard, number)
+    time.sleep(0.3)
+    assert is_alive(guard)
+    assert (m.mnt / "f").read_bytes() == b"here"
+    assert m.kill()
+    wait_for_end(guard)
+
+
+def test_a_late_guard_leaves_the_next_mount_alone(mount, root):
+    """A number of a connection is given again at once, and so is the mount point."""
+    m = mount()
+    (m.mnt / "f").write_bytes(b"here")
+    for _ in range(5):
+        guard = guard_of(m)
+        os.kill(guard, signal.SIGSTOP)
+        try:
+            assert m.kill()
+            m.start()
+        finally:
+            os.kill(guard, signal.SIGCONT)
+        wait_for_end(guard)
+        assert (m.mnt / "f").read_bytes() == b"here"
+
+
+def test_a_stopped_guard_holds_up_nothing(mount, root):
+    m = mount()
+    guard = guard_of(m)
+    os.kill(guard, signal.SIGSTOP)
+    try:
+        m.unmount()
+        assert not is_alive(guard)
+    finally:
+        if is_alive(guard):
+            os.kill(guard, signal.SIGKILL)
+
+
+def test_the_guard_holds_nothing_of_the_daemon(mount, root):
+    """Its output, its locks, what it was given: who waits for their end waits for the daemon alone."""
+    m = mount(start=False)
+    m.argv = ["/bin/sh", "-c", 'exec "$0" "$@" 9<.', *m.argv]
+    m.start()
+    guard = guard_of(m)
+    assert os.readlink(f"/proc/{guard}/cwd") == "/"
+    held = sorted(held_by(guard))
+    assert len([h for h in held if h == "/dev/null"]) == 3, held
+    assert len([h for h in held if h.endswith("/abort")]) == 1, held
+    assert len(held) == 5 and held[-1].startswith("socket:"), held
+    m.unmount()
+    assert not is_alive(guard)

@@ -6,103 +6,137 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
+#include <sys/socket.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PIPE_FD 3 /* in the guard */
+#define SOCKET_FD 3 /* in the guard */
+
+/* Of the kernel's own: another signal that waits would swallow SIGUSR1, these queue. */
+#define DEATH SIGRTMIN
 
 static int to_guard = -1;
-static pid_t guard;
+static pid_t guard, watched;
 
 static volatile sig_atomic_t died;
 
-static void note_death(int sig)
+/* Anybody may send the signal; that it comes from the daemon only the kernel says. */
+static void note_death(int sig, siginfo_t *from, void *context)
 {
-	(void)sig;
-	died = 1;
+	(void)sig, (void)context;
+	if (from->si_code == SI_USER && from->si_pid == watched)
+		died = 1;
 }
 
-static bool abort_by_control(dev_t dev)
-{
-	char path[64];
+union one_fd {
+	char room[CMSG_SPACE(sizeof(int))];
+	struct cmsghdr align;
+};
 
-	snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/abort", minor(dev));
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	return fd >= 0 && write(fd, "1", 1) == 1;
+/* The descriptor, else -1: the other end is closed. */
+static int receive(int from)
+{
+	char byte;
+	union one_fd control;
+	struct iovec v = {&byte, 1};
+	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	int fd = -1;
+
+	if (recvmsg(from, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
+		return -1;
+	const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof fd))
+		memcpy(&fd, CMSG_DATA(c), sizeof fd);
+	return fd;
 }
 
-/*
- * For root: a forced unmount aborts first, and then fails here, since the descriptor keeps the mount busy. It has to
- * stay, or programs would write to the directory below it.
- */
-static void abort_by_unmount(const char *mountpoint, dev_t dev)
+static void give(int to, int fd)
 {
-	struct statx st;
-	char path[32];
+	char byte = 0;
+	union one_fd control = {{0}};
+	struct iovec v = {&byte, 1};
+	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
-	int fd = open(mountpoint, O_PATH | O_CLOEXEC);
-	/* Nothing here may ask the daemon. */
-	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, 0, &st) < 0 ||
-	    makedev(st.stx_dev_major, st.stx_dev_minor) != dev)
-		return;
-	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-	(void)umount2(path, MNT_FORCE);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof fd);
+	memcpy(CMSG_DATA(c), &fd, sizeof fd);
+	if (sendmsg(to, &m, MSG_NOSIGNAL) < 0)
+		return; /* it has ended: nobody will help */
 }
 
-/* Until the pipe is closed, or the daemon's main thread is gone and the pipe is not. */
-static void watch(int fd, dev_t *dev)
+/* Until the other end is closed, or the daemon's main thread is gone while another one keeps that open. */
+static void watch(const sigset_t *waiting)
 {
-	struct pollfd p = {.fd = fd, .events = POLLIN};
-	sigset_t all;
+	struct pollfd p = {.fd = SOCKET_FD, .events = POLLIN};
+	int control = -1;
 
-	sigfillset(&all); /* who asks all our processes to end wants this one to be the last */
-	sigdelset(&all, SIGUSR1);
 	while (!died) {
-		if (ppoll(&p, 1, NULL, &all) > 0 && read(fd, dev, sizeof *dev) != (ssize_t)sizeof *dev)
+		if (ppoll(&p, 1, NULL, waiting) <= 0)
+			continue;
+		int fd = receive(SOCKET_FD);
+		if (fd < 0)
 			return;
+		control = fd;
 	}
+	if (control < 0)
+		control = receive(SOCKET_FD);
+	if (control >= 0 && write(control, "1", 1) < 0)
+		return; /* the connection has ended, or somebody has taken the right */
 }
 
-static void guard_main(int fd, pid_t daemon, const char *mountpoint)
+/* What the daemon was given must not live on by us: its output, its locks, what others opened for it. */
+static bool keep_only(int fd)
 {
-	struct sigaction act = {.sa_handler = note_death};
-	dev_t dev = 0;
-
-	setsid(); /* a signal to the daemon's group is none to us */
-	prctl(PR_SET_NAME, "cframefs-guard");
-	sigaction(SIGUSR1, &act, NULL);
-	prctl(PR_SET_PDEATHSIG, SIGUSR1);
 	int null = open("/dev/null", O_RDWR);
-	for (int i = 0; i < 3 && null >= 0; i++)
-		dup2(null, i);
-	dup2(fd, PIPE_FD);
-	close_range(PIPE_FD + 1, ~0u, 0); /* what the daemon holds must not live on by us */
-	if (chdir("/") == 0 && getppid() == daemon)
-		watch(PIPE_FD, &dev);
-	if (died && dev && !abort_by_control(dev))
-		abort_by_unmount(mountpoint, dev);
+
+	for (int i = 0; i < SOCKET_FD; i++)
+		if (null < 0 || dup2(null, i) < 0)
+			return false;
+	if (fd != SOCKET_FD && dup2(fd, SOCKET_FD) < 0)
+		return false;
+	if (close_range(SOCKET_FD + 1, ~0u, 0) == 0)
+		return true;
+	/* Before Linux 5.9. */
+	int end = (int)sysconf(_SC_OPEN_MAX);
+	for (fd = SOCKET_FD + 1; fd < end; fd++)
+		close(fd);
+	return end > 0;
+}
+
+/* All signals are blocked: who asks all our processes to end wants this one to be the last. */
+static void guard_main(int fd)
+{
+	struct sigaction act = {.sa_sigaction = note_death, .sa_flags = SA_SIGINFO};
+	sigset_t waiting;
+
+	sigfillset(&waiting);
+	sigdelset(&waiting, DEATH);
+	/* A signal to the daemon's group is none to us. */
+	if (keep_only(fd) && setsid() >= 0 && chdir("/") == 0 && prctl(PR_SET_NAME, "cframefs-guard") == 0 &&
+	    sigaction(DEATH, &act, NULL) == 0 && prctl(PR_SET_PDEATHSIG, DEATH) == 0 && getppid() == watched)
+		watch(&waiting);
 	_exit(0);
 }
 
-void guard_start(const char *mountpoint)
+void guard_start(void)
 {
-	sigset_t usr1, old;
+	sigset_t all, old;
 	int fds[2];
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
 		return;
-	/* What comes before the guard waits for it is not lost. */
-	sigemptyset(&usr1);
-	sigaddset(&usr1, SIGUSR1);
-	pthread_sigmask(SIG_BLOCK, &usr1, &old);
-	pid_t daemon = getpid();
+	sigfillset(&all);
+	pthread_sigmask(SIG_BLOCK, &all, &old);
+	watched = getpid();
 	guard = fork();
 	if (guard == 0)
-		guard_main(fds[0], daemon, mountpoint);
+		guard_main(fds[0]);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	close(fds[0]);
 	if (guard < 0)
@@ -111,10 +145,38 @@ void guard_start(const char *mountpoint)
 		to_guard = fds[1];
 }
 
+/* Where nobody has mounted it, root can look at it without a place for it. */
+static int open_detached(const char *name)
+{
+	int fd = -1;
+
+	int fs = fsopen("fusectl", FSOPEN_CLOEXEC);
+	if (fs < 0)
+		return -1;
+	int top = fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 ? -1 : fsmount(fs, FSMOUNT_CLOEXEC, 0);
+	close(fs);
+	if (top >= 0) {
+		fd = openat(top, name, O_WRONLY | O_CLOEXEC);
+		close(top);
+	}
+	return fd;
+}
+
 void guard_tell(dev_t dev)
 {
-	if (to_guard >= 0 && write(to_guard, &dev, sizeof dev) < 0)
-		return; /* it has ended: nobody will help */
+	char path[64];
+
+	if (to_guard < 0 || major(dev) != 0)
+		return;
+	int n = snprintf(path, sizeof path, "/sys/fs/fuse/connections/");
+	snprintf(path + n, sizeof path - (size_t)n, "%u/abort", minor(dev));
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		fd = open_detached(path + n);
+	if (fd < 0)
+		return;
+	give(to_guard, fd);
+	close(fd);
 }
 
 void guard_stop(void)
@@ -123,6 +185,10 @@ void guard_stop(void)
 		return;
 	close(to_guard);
 	to_guard = -1;
+	/* Not by the closed socket alone: we would wait for one that somebody has stopped. */
+	if (waitpid(guard, NULL, WNOHANG) != 0)
+		return;
+	kill(guard, SIGKILL);
 	while (waitpid(guard, NULL, 0) < 0 && errno == EINTR)
 		;
 }

@@ -4,7 +4,11 @@
  * thread waits, the process lives on, holds the connection, and all who use the mount hang. The guard learns of the
  * death from the kernel and aborts the connection.
  *
- * It does that by fusectl, where that is mounted, or as root by a forced unmount; else nothing.
+ * It holds the file of fusectl that does so, opened while the mount was certainly ours. Numbers and paths are used again
+ * by other mounts; that file does nothing any more when its connection has ended. Where nobody has mounted fusectl and
+ * we may not (before Linux 5.2, or not root), there is no guard.
+ *
+ * A pidfd can't replace the signal: it says nothing as long as one thread is left.
  */
 #ifndef FS_GUARD_H
 #define FS_GUARD_H
@@ -12,9 +16,9 @@
 #include <sys/types.h>
 
 /* By the main thread, before all others, whose death it looks for. No guard is no reason not to mount. */
-void guard_start(const char *mountpoint);
+void guard_start(void);
 
-/* The mount whose connection it is. */
+/* The mount whose connection it is; the caller keeps it from ending meanwhile. */
 void guard_tell(dev_t dev);
 
 /* The end is an orderly one. */

@@ -5,11 +5,15 @@
 #include "fs/flush.h"
 #include "fs/guard.h"
 
+#include <fcntl.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Part of -o commit for which no fsync came: then the frames catch up with the intent log. */
 #define PAUSE 0.1
@@ -107,14 +111,37 @@ static void set_readahead(struct fs *fs, dev_t dev)
 	atomic_store(&fs->kernel_reads_ahead, done && fs->opt.readahead >= 2 * fs->opt.max_read);
 }
 
+/*
+ * The device number of our mount, which stays ours while the descriptor is open; else -1. It may have been unmounted
+ * at once: then the name is that of something else.
+ */
+static int open_mount(const struct fs *fs, dev_t *dev)
+{
+	struct stat st, below;
+	struct statfs sfs;
+
+	int fd = open(fs->opt.mountpoint, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) < 0 || fstatfs(fd, &sfs) < 0 || fstat(fs->backing.root, &below) < 0 ||
+	    sfs.f_type != FUSE_SUPER_MAGIC || major(st.st_dev) != 0 || st.st_ino != below.st_ino) {
+		close(fd);
+		return -1;
+	}
+	*dev = st.st_dev;
+	return fd;
+}
+
 static void look_at_mount(struct keeper *k)
 {
-	struct stat st;
+	dev_t dev;
 
-	if (stat(k->fs->opt.mountpoint, &st) == 0) {
-		k->fs->backing.own_dev = st.st_dev;
-		guard_tell(st.st_dev);
-		set_readahead(k->fs, st.st_dev);
+	int fd = open_mount(k->fs, &dev);
+	if (fd >= 0) {
+		k->fs->backing.own_dev = dev;
+		guard_tell(dev);
+		set_readahead(k->fs, dev);
+		close(fd);
 	}
 	k->answered(k->ctx);
 }

@@ -160,7 +160,7 @@ static int run(const struct options *o, int pipe)
 	struct fs fs = {.opt = *o, .began = meter_now()};
 	struct announce a = {pipe, o->foreground, o->mountpoint};
 	fs.backing.root = fs.backing.proc = fs.backing.lock = -1;
-	guard_start(o->mountpoint);
+	guard_start();
 	int rc = fs_open(&fs);
 	if (rc < 0)
 		complain("start", o->backing, rc);
