@@ -481,7 +481,8 @@ def set_id_bits_of_root_without_the_right_to_keep_them(top):
     for call in (lambda fd: os.pwrite(fd, b"y", 0), lambda fd: os.ftruncate(fd, 9_000), lambda fd: fallocate(fd, 0, 0, 20_000),
                  lambda fd: fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 0, 4096), lambda fd: os.copy_file_range(fd, fd, 100, 0, 5000),
                  lambda fd: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC))):
-        for mode in (0o6755, 0o2745, 0o755):
+        for mode, group in ((0o6755, 0), (0o2745, 0), (0o2767, 0), (0o2767, NOBODY), (0o2755, NOBODY), (0o755, 0)):
+            os.chown(path, 0, group)
             os.chmod(path, mode)
             yield in_child(lambda: change(call)), oct(os.stat(path).st_mode)
 

@@ -17,12 +17,11 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-bool ops_in_group(fuse_req_t req, gid_t gid)
+static bool in_group(fuse_req_t req, gid_t gid)
 {
-	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	gid_t list[1024];
 
-	if (ctx->uid == 0 || ctx->gid == gid)
+	if (fuse_req_ctx(req)->gid == gid)
 		return true;
 	int n = fuse_req_getgroups(req, sizeof list / sizeof *list, list);
 	if (n < 0 || n > (int)(sizeof list / sizeof *list))
@@ -31,6 +30,11 @@ bool ops_in_group(fuse_req_t req, gid_t gid)
 		if (list[i] == gid)
 			return true;
 	return false;
+}
+
+bool ops_in_group(fuse_req_t req, gid_t gid)
+{
+	return fuse_req_ctx(req)->uid == 0 || in_group(req, gid);
 }
 
 /*
@@ -60,7 +64,7 @@ static mode_t set_id_bits(fuse_req_t req, const struct stat *st)
 {
 	mode_t bits = st->st_mode & (S_ISUID | S_ISGID);
 
-	if (bits & S_ISGID && !(st->st_mode & S_IXGRP) && ops_in_group(req, st->st_gid))
+	if (bits & S_ISGID && !(st->st_mode & S_IXGRP) && (in_group(req, st->st_gid) || keeps_bits(req)))
 		bits &= ~(mode_t)S_ISGID;
 	return S_ISREG(st->st_mode) ? bits : 0;
 }
