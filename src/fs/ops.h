@@ -80,16 +80,19 @@ void ops_close_dir(struct dir *d);
 /* A handle of an inode, with a reference; NULL without memory. It is the kernel's by fi->fh. */
 struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_info *fi);
 
-/* What a change takes away (ops_privileges.c): set-id bits, if the kernel says so of this request. */
+/*
+ * What a change takes away (ops_privileges.c), before it is tried. WRITE: set-id bits, if the kernel says so of this
+ * request.
+ */
 NODISCARD int ops_drop_said(fuse_req_t req, struct inode *n);
 
-/* The same for SETATTR. chown(-1, -1) takes bits away too, if it is the owner's; all that comes of it is a ctime. */
+/* SETATTR: the same. chown(-1, -1) takes bits away too, if it is the owner's; all that comes of it is a ctime. */
 NODISCARD int ops_drop_set(fuse_req_t req, struct inode *n, int to_set);
 
-/* The same for requests that do not tell, unless their caller may keep the bits. */
+/* FALLOCATE and COPY_FILE_RANGE, where the kernel can't say it: set-id bits, unless the caller may keep them. */
 NODISCARD int ops_drop_unsaid(fuse_req_t req, struct inode *n);
 
-/* After O_TRUNC in an open: file capabilities too. */
+/* OPEN and CREATE with O_TRUNC, after it: as the kernel says, and file capabilities, which it leaves there. */
 void ops_drop_truncated(fuse_req_t req, struct inode *n);
 
 /* True: the caller may keep the setgid bit of a file of that group. */

@@ -229,23 +229,30 @@ void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_inf
 	fuse_reply_err(req, -rc);
 }
 
-static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
+/* What a plain file can do its own file system knows. */
+static int judge_fallocate(const struct handle *h, int mode, uint64_t off, uint64_t len)
 {
 	const int known = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
-	bool keep = mode & FALLOC_FL_KEEP_SIZE;
 	uint64_t end;
 
-	if (mode & ~known || (mode & FALLOC_FL_PUNCH_HOLE && !keep))
+	if (!h->file)
+		return 0;
+	if (mode & ~known || (mode & FALLOC_FL_PUNCH_HOLE && !(mode & FALLOC_FL_KEEP_SIZE)))
 		return -EOPNOTSUPP;
-	if (add_overflows(off, len, &end))
-		return -EFBIG;
+	return add_overflows(off, len, &end) ? -EFBIG : 0;
+}
+
+static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
+{
+	bool keep = mode & FALLOC_FL_KEEP_SIZE;
+
 	TRY(budget_enter(f->fs->budget, 0));
 	int rc = 0;
 	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
 		rc = file_zero(f, off, len);
 	/* Space can't be reserved for bytes whose compressed size nobody knows: only the length is kept. */
 	if (rc >= 0 && !keep)
-		rc = file_extend(f, end);
+		rc = file_extend(f, off + len);
 	budget_leave(f->fs->budget, 0);
 	return rc;
 }
@@ -257,7 +264,12 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len
 	struct handle *h = ops_handle(fi);
 
 	(void)ino;
-	int rc = ops_drop_unsaid(req, h->inode);
+	int rc = judge_fallocate(h, mode, (uint64_t)off, (uint64_t)len);
+	if (rc < 0) {
+		fuse_reply_err(req, -rc);
+		return;
+	}
+	rc = ops_drop_unsaid(req, h->inode);
 	if (rc < 0) {
 		rc = -ops_errno(rc);
 	} else if (h->file) {
@@ -359,19 +371,19 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct 
 {
 	struct fs *fs = ops_fs(req);
 	struct handle *from = ops_handle(fi_in), *to = ops_handle(fi_out);
-	ssize_t rc = -EOPNOTSUPP; /* between a frame and a plain file: the kernel reads and writes */
 
 	(void)ino_in, (void)ino_out;
-	int dropped = ops_drop_unsaid(req, to->inode);
-	if (flags)
-		rc = -EINVAL;
-	else if (dropped < 0)
-		rc = dropped;
-	else if (from->file && to->file)
+	/* Between a frame and a plain file the kernel reads and writes. */
+	if (flags || !from->file != !to->file) {
+		fuse_reply_err(req, flags ? EINVAL : EOPNOTSUPP);
+		return;
+	}
+	ssize_t rc = ops_drop_unsaid(req, to->inode);
+	if (rc >= 0 && to->file)
 		rc = file_copy(&(struct file_copy){from->file, to->file, (uint64_t)off_in, (uint64_t)off_out, len});
-	else if (!from->file && !to->file)
+	else if (rc >= 0)
 		rc = copy_plain(from, off_in, to, off_out, len);
-	if (rc < 0 && from->file && to->file)
+	if (rc < 0 && to->file)
 		ops_log(fs, to->inode, "copy_file_range", (int)rc);
 	if (rc < 0)
 		fuse_reply_err(req, rc == -EOPNOTSUPP ? EOPNOTSUPP : ops_errno((int)rc));

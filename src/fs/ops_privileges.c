@@ -5,6 +5,9 @@
  * that it opens with O_TRUNC. Of set-id bits it says so in WRITE, SETATTR, OPEN and CREATE; FALLOCATE and
  * COPY_FILE_RANGE have no place for it, and there we look at who the caller is. Writes to a file that has
  * such bits do not wait in the page cache: they come at once, and say whose they are.
+ *
+ * A chown that changes nothing takes capabilities, whoever asks, also one who is refused: the kernel's REMOVEXATTR comes
+ * before the SETATTR, and looks like any other.
  */
 #include "fs/ops.h"
 #include "fs/caps.h"
@@ -112,7 +115,7 @@ static int drop(fuse_req_t req, struct inode *n, enum right right)
 
 int ops_drop_said(fuse_req_t req, struct inode *n)
 {
-	return wire_kills() ? drop(req, n, RIGHT_SAID) : 0;
+	return wire_take_kills() ? drop(req, n, RIGHT_SAID) : 0;
 }
 
 int ops_drop_set(fuse_req_t req, struct inode *n, int to_set)
@@ -140,7 +143,7 @@ int ops_drop_unsaid(fuse_req_t req, struct inode *n)
 
 void ops_drop_truncated(fuse_req_t req, struct inode *n)
 {
-	bool keeps = wire_is_ours() ? !wire_kills() : keeps_bits(req);
+	bool keeps = wire_is_ours() ? !wire_take_kills() : keeps_bits(req);
 	struct fs *fs = ops_fs(req);
 	char path[BACKING_PATH_MAX];
 

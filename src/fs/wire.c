@@ -13,7 +13,7 @@
 
 static _Atomic uint64_t offered_by; /* the INIT request that offers the flag, until it is answered; else 0 */
 static atomic_bool ours;
-static _Thread_local bool kills; /* of the request that this thread has read last */
+static _Thread_local enum { UNSAID, KEEPS, KILLS } said; /* by the request that this thread has read last */
 
 struct request {
 	struct fuse_in_header h;
@@ -28,24 +28,29 @@ struct request {
 
 #define HAS(n, part) ((n) >= offsetof(struct request, part) + sizeof(((struct request *)0)->part))
 
+static void note(bool kills)
+{
+	said = kills ? KILLS : KEEPS;
+}
+
 /* n bytes of a request; libfuse judges what is wrong with it. */
 static void look(const struct request *q, size_t n)
 {
-	kills = false;
+	said = UNSAID;
 	if (!HAS(n, h))
 		return;
 	switch (q->h.opcode) {
 	case FUSE_WRITE:
-		kills = HAS(n, write) && q->write.write_flags & FUSE_WRITE_KILL_SUIDGID;
+		note(!HAS(n, write) || q->write.write_flags & FUSE_WRITE_KILL_SUIDGID);
 		break;
 	case FUSE_SETATTR:
-		kills = HAS(n, setattr) && q->setattr.valid & FATTR_KILL_SUIDGID;
+		note(!HAS(n, setattr) || q->setattr.valid & FATTR_KILL_SUIDGID);
 		break;
 	case FUSE_OPEN:
-		kills = HAS(n, open) && q->open.open_flags & FUSE_OPEN_KILL_SUIDGID;
+		note(!HAS(n, open) || q->open.open_flags & FUSE_OPEN_KILL_SUIDGID);
 		break;
 	case FUSE_CREATE:
-		kills = HAS(n, create) && q->create.open_flags & FUSE_OPEN_KILL_SUIDGID;
+		note(!HAS(n, create) || q->create.open_flags & FUSE_OPEN_KILL_SUIDGID);
 		break;
 	case FUSE_INIT:
 		if (HAS(n, init.flags) && q->init.major == 7 && q->init.flags & FUSE_HANDLE_KILLPRIV_V2)
@@ -139,7 +144,10 @@ bool wire_is_ours(void)
 	return ours;
 }
 
-bool wire_kills(void)
+bool wire_take_kills(void)
 {
+	bool kills = ours && said != KEEPS;
+
+	said = UNSAID;
 	return kills;
 }

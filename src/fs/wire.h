@@ -5,8 +5,8 @@
  * A kernel that sees to it itself asks for "security.capability" before each write(2), which costs a small
  * write several times what it costs otherwise. One that is told that the file system does (the flag
  * FUSE_HANDLE_KILLPRIV_V2 in the answer to INIT) keeps the answer for as long as it keeps attributes.
- * libfuse can say so from 3.17 on, and tells its callbacks about the flags of single requests in no version. So each request
- * is looked at when it comes and the answer to INIT when it goes; all else passes unchanged.
+ * libfuse can say so from 3.17 on, and tells its callbacks about the flags of single requests in no version. So each
+ * request is looked at when it comes and the answer to INIT when it goes; all else passes unchanged.
  */
 #ifndef FS_WIRE_H
 #define FS_WIRE_H
@@ -23,7 +23,10 @@ NODISCARD int wire_attach(struct fuse_session *se);
 /* The kernel leaves it to us. */
 bool wire_is_ours(void);
 
-/* The request that this thread works on takes set-id bits away: the kernel says so. */
-bool wire_kills(void);
+/*
+ * WRITE, SETATTR, OPEN or CREATE, which this thread has read and works on, takes set-id bits away: the kernel says so.
+ * Once a request: what was not looked at, as in a loop that reads by other ways than ours, takes them too.
+ */
+bool wire_take_kills(void);
 
 #endif
