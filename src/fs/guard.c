@@ -162,21 +162,22 @@ static int open_detached(const char *name)
 	return fd;
 }
 
-void guard_tell(dev_t dev)
+int guard_open(dev_t dev)
 {
 	char path[64];
 
-	if (to_guard < 0 || major(dev) != 0)
-		return;
+	if (to_guard < 0)
+		return -1;
 	int n = snprintf(path, sizeof path, "/sys/fs/fuse/connections/");
 	snprintf(path + n, sizeof path - (size_t)n, "%u/abort", minor(dev));
 	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	if (fd < 0)
-		fd = open_detached(path + n);
-	if (fd < 0)
-		return;
-	give(to_guard, fd);
-	close(fd);
+	return fd >= 0 ? fd : open_detached(path + n);
+}
+
+void guard_give(int control)
+{
+	if (to_guard >= 0)
+		give(to_guard, control);
 }
 
 void guard_stop(void)

@@ -18,8 +18,11 @@
 /* By the main thread, before all others, whose death it looks for. No guard is no reason not to mount. */
 void guard_start(void);
 
-/* The mount whose connection it is; the caller keeps it from ending meanwhile. */
-void guard_tell(dev_t dev);
+/* What aborts the connection of that number, else -1. Whose it is the caller looks at afterwards. */
+int guard_open(dev_t dev);
+
+/* It is ours. The caller closes it. */
+void guard_give(int control);
 
 /* The end is an orderly one. */
 void guard_stop(void);

@@ -6,12 +6,10 @@
 #include "fs/guard.h"
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -111,37 +109,43 @@ static void set_readahead(struct fs *fs, dev_t dev)
 	atomic_store(&fs->kernel_reads_ahead, done && fs->opt.readahead >= 2 * fs->opt.max_read);
 }
 
-/*
- * The device number of our mount, which stays ours while the descriptor is open; else -1. It may have been unmounted
- * at once: then the name is that of something else.
- */
-static int open_mount(const struct fs *fs, dev_t *dev)
+/* The device number of our mount; 0 when something else is there, as after an unmount that came at once. */
+static dev_t find_mount(const struct fs *fs)
 {
-	struct stat st, below;
-	struct statfs sfs;
+	struct stat below;
+	struct statx st;
 
-	int fd = open(fs->opt.mountpoint, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	if (fstat(fd, &st) < 0 || fstatfs(fd, &sfs) < 0 || fstat(fs->backing.root, &below) < 0 ||
-	    sfs.f_type != FUSE_SUPER_MAGIC || major(st.st_dev) != 0 || st.st_ino != below.st_ino) {
-		close(fd);
-		return -1;
-	}
-	*dev = st.st_dev;
-	return fd;
+	if (statx(AT_FDCWD, fs->opt.mountpoint, 0, STATX_INO, &st) < 0 || fstat(fs->backing.root, &below) < 0)
+		return 0;
+	bool top = !(st.stx_attributes_mask & ~st.stx_attributes & STATX_ATTR_MOUNT_ROOT); /* or Linux before 5.8 */
+	if (!top || st.stx_dev_major != 0 || st.stx_ino != below.st_ino)
+		return 0;
+	return makedev(st.stx_dev_major, st.stx_dev_minor);
+}
+
+/*
+ * While the mount is there its number is no other's: what was opened between two looks is ours. A descriptor of
+ * the mount would say the same, and make an umount that comes soon fail.
+ */
+static void tell_guard(const struct fs *fs, dev_t dev)
+{
+	int control = guard_open(dev);
+
+	if (control < 0)
+		return;
+	if (find_mount(fs) == dev)
+		guard_give(control);
+	close(control);
 }
 
 static void look_at_mount(struct keeper *k)
 {
-	dev_t dev;
+	dev_t dev = find_mount(k->fs);
 
-	int fd = open_mount(k->fs, &dev);
-	if (fd >= 0) {
+	if (dev) {
 		k->fs->backing.own_dev = dev;
-		guard_tell(dev);
+		tell_guard(k->fs, dev);
 		set_readahead(k->fs, dev);
-		close(fd);
 	}
 	k->answered(k->ctx);
 }
