@@ -1,37 +1,145 @@
 #include "fs/caps.h"
 
+#include "base/err.h"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/xattr.h>
 
-void caps_note(struct inode *n, struct view value)
+/* An even time: the kernel was told. Odd: some were set since. */
+#define TOLD_LONG_AGO 2u
+#define SET_SINCE 1u
+
+static uint64_t clock_ns(void)
 {
-	pthread_mutex_lock(&n->lock);
-	/* Of a file that is not open, or longer than any kernel's: the backing file alone has them. */
-	bool kept = n->file && value.n <= sizeof n->caps;
-	n->ncaps = kept ? (uint8_t)value.n : 0;
-	if (n->ncaps)
-		memcpy(n->caps, value.p, value.n);
-	pthread_mutex_unlock(&n->lock);
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-size_t caps_get(struct inode *n, struct span dst)
+static bool is_told(const struct inode *n)
 {
-	pthread_mutex_lock(&n->lock);
-	size_t len = n->ncaps;
-	if (len && dst.n)
-		memcpy(dst.p, n->caps, min_u64(len, dst.n));
-	pthread_mutex_unlock(&n->lock);
-	return len;
+	uint64_t until = n->no_caps_until;
+	return until && !(until & 1);
+}
+
+void caps_hold(struct inode *n, int fd)
+{
+	struct caps *c = &n->caps;
+
+	pthread_mutex_lock(&c->lock);
+	if (!c->held) {
+		ssize_t len = is_told(n) ? 0 : fgetxattr(fd, CAPS_XATTR, c->value, sizeof c->value);
+		c->n = len > 0 ? (size_t)len : 0;
+		c->held = true;
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+bool caps_noted(struct inode *n)
+{
+	pthread_mutex_lock(&n->caps.lock);
+	bool noted = n->caps.n > 0;
+	pthread_mutex_unlock(&n->caps.lock);
+	return noted;
+}
+
+bool caps_known_none(const struct inode *n)
+{
+	return clock_ns() < n->no_caps_until;
+}
+
+/* The lock is held, here and in note. */
+static int put_back(const struct caps *c, const char *path)
+{
+	if (!c->n || getxattr(path, CAPS_XATTR, NULL, 0) >= 0 || errno != ENODATA)
+		return 0;
+	return setxattr(path, CAPS_XATTR, c->value, c->n, 0) < 0 ? -errno : 1;
 }
 
 int caps_put_back(struct inode *n, int fd)
 {
-	int rc = 0;
+	char path[BACKING_PATH_MAX];
 
-	pthread_mutex_lock(&n->lock);
-	if (n->ncaps && fgetxattr(fd, CAPS_XATTR, NULL, 0) < 0 && errno == ENODATA)
-		rc = fsetxattr(fd, CAPS_XATTR, n->caps, n->ncaps, 0) < 0 ? -errno : 1;
-	pthread_mutex_unlock(&n->lock);
+	backing_proc_path(fd, path);
+	pthread_mutex_lock(&n->caps.lock);
+	int rc = put_back(&n->caps, path);
+	pthread_mutex_unlock(&n->caps.lock);
+	return rc;
+}
+
+void caps_forget(struct inode *n)
+{
+	pthread_mutex_lock(&n->caps.lock);
+	n->caps.held = false;
+	n->caps.n = 0;
+	pthread_mutex_unlock(&n->caps.lock);
+}
+
+static void note(struct caps *c, struct view value)
+{
+	/* Longer than any kernel's: the backing file alone has them. */
+	c->n = c->held && value.n <= sizeof c->value ? value.n : 0;
+	if (c->n)
+		memcpy(c->value, value.p, c->n);
+}
+
+int caps_set(struct inode *n, int fd, struct view value, int flags)
+{
+	char path[BACKING_PATH_MAX];
+
+	backing_proc_path(fd, path);
+	pthread_mutex_lock(&n->caps.lock);
+	IGNORE(put_back(&n->caps, path)); /* the flags ask whether there are any */
+	int rc = setxattr(path, CAPS_XATTR, value.p, value.n, flags) < 0 ? -errno : 0;
+	if (rc >= 0) {
+		note(&n->caps, value);
+		n->no_caps_until = SET_SINCE;
+	}
+	pthread_mutex_unlock(&n->caps.lock);
+	return rc;
+}
+
+int caps_remove(struct inode *n, int fd)
+{
+	char path[BACKING_PATH_MAX];
+
+	backing_proc_path(fd, path);
+	pthread_mutex_lock(&n->caps.lock);
+	bool noted = n->caps.n > 0;
+	int rc = removexattr(path, CAPS_XATTR) < 0 ? -errno : 0;
+	if (rc == -ENODATA && noted)
+		rc = 0; /* we took them away ourselves */
+	if (rc >= 0 || rc == -ENODATA) {
+		note(&n->caps, (struct view){NULL, 0});
+		n->no_caps_until = TOLD_LONG_AGO; /* the kernel does not ask again */
+	}
+	pthread_mutex_unlock(&n->caps.lock);
+	return rc;
+}
+
+ssize_t caps_get(struct inode *n, int fd, struct span dst, uint64_t keep_ns)
+{
+	struct caps *c = &n->caps;
+	char path[BACKING_PATH_MAX];
+
+	pthread_mutex_lock(&c->lock);
+	ssize_t rc = (ssize_t)c->n;
+	if (!c->n) {
+		rc = fgetxattr(fd, CAPS_XATTR, dst.p, dst.n); /* that of an open frame, of which every first write asks */
+		if (rc < 0 && errno == EBADF) {
+			backing_proc_path(fd, path);
+			rc = getxattr(path, CAPS_XATTR, dst.p, dst.n);
+		}
+		rc = rc < 0 ? -errno : rc;
+	} else if (dst.n && dst.n < c->n) {
+		rc = -ERANGE;
+	} else if (dst.n) {
+		memcpy(dst.p, c->value, c->n);
+	}
+	if (rc == -ENODATA)
+		n->no_caps_until = (clock_ns() + keep_ns) & ~1ull;
+	pthread_mutex_unlock(&c->lock);
 	return rc;
 }

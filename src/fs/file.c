@@ -1,6 +1,7 @@
 #include "fs/file_log.h"
 
 #include "base/log.h"
+#include "fs/caps.h"
 #include "fs/file_share.h"
 #include "fs/flush.h"
 #include "fs/times.h"
@@ -413,6 +414,7 @@ static void discarded(struct inode *n, uint64_t cache_owner, const struct stat *
 	n->cache_owner = cache_owner;
 	n->seen = *st;
 	n->mistaken = true;
+	caps_forget(n);
 	pthread_mutex_unlock(&n->lock);
 }
 
@@ -492,7 +494,7 @@ void file_put(struct fs *fs, struct inode *n)
 		if (n->suspect) /* the kernel may forget the inode */
 			fs->sync_failed = true;
 		n->file = NULL;
-		n->ncaps = 0;
+		caps_forget(n);
 		close_frame(f);
 	}
 	pthread_mutex_unlock(&n->lock);

@@ -1,5 +1,6 @@
 #include "fs/file_log.h"
 
+#include "fs/caps.h"
 #include "fs/file_share.h"
 #include "fs/times.h"
 #include "fs/workspace.h"
@@ -43,8 +44,11 @@ static bool has_base(struct file *f, struct frame_roots *roots)
 	if (!frame_info(f->frame)->nbytes || frame_suspect(f->frame))
 		return false;
 	*roots = frame_roots(f->frame);
-	if (roots->newest && !roots->durable && frame_sync_root(f->frame) == 0)
-		*roots = frame_roots(f->frame);
+	if (roots->newest && !roots->durable) {
+		caps_hold(f->inode, f->fd); /* gaps are punched; the changes that the record is of bring a commit */
+		if (frame_sync_root(f->frame) == 0)
+			*roots = frame_roots(f->frame);
+	}
 	return roots->newest && roots->durable;
 }
 

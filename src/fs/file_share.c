@@ -1,6 +1,7 @@
 #include "fs/file_share.h"
 
 #include "base/log.h"
+#include "fs/caps.h"
 #include "fs/notify.h"
 
 #include <unistd.h>
@@ -56,6 +57,7 @@ static int reload_gated(struct file *f, bool sure)
 		if (rc >= 0 && held)
 			sidecar_seen(&f->sidecar);
 		n->mistaken = true;
+		caps_forget(n);
 		rc = rc < 0 ? rc : 1;
 	}
 	uint64_t size = frame_size(f->frame);
@@ -134,6 +136,7 @@ int file_enter_commit(struct file *f)
 	enum root_known known = frame_knows_root(f->frame);
 	pthread_rwlock_unlock(&f->lock);
 	if (known == ROOT_OTHER) {
+		caps_forget(f->inode);
 		sidecar_leave_alone(&f->sidecar);
 		return -ESTALE;
 	}
@@ -141,11 +144,15 @@ int file_enter_commit(struct file *f)
 	return known == ROOT_SAME ? ENTERED : ENTERED_UNSURE;
 }
 
-/* Chunks of another program's root may have been replaced: the frame has them, our caches do not. */
+/*
+ * Chunks of another program's root may have been replaced: the frame has them, our caches do not, and who
+ * set capabilities did not see them.
+ */
 static void distrust_caches(struct file *f)
 {
 	struct inode *n = f->inode;
 
+	caps_forget(n);
 	pthread_mutex_lock(&n->lock);
 	pthread_rwlock_wrlock(&f->lock);
 	n->cache_owner = f->cache_owner = cache_new_owner(f->fs->cache);

@@ -36,13 +36,24 @@ static void name_choice(struct file *f)
 /* What the commit has written took them away. Its own sync came too early for them. */
 static int put_caps_back(struct file *f, enum durability how)
 {
-	if (caps_put_back(f->inode, f->fd) <= 0 || how != COMMIT_SYNC || fsync(f->fd) == 0)
+	int rc = caps_put_back(f->inode, f->fd);
+	if (how != COMMIT_PART) /* of a part, chunks may be landing */
+		caps_forget(f->inode);
+	if (rc <= 0 || how != COMMIT_SYNC || fsync(f->fd) == 0)
 		return 0;
-	int rc = -errno;
+	rc = -errno;
 	pthread_rwlock_wrlock(&f->lock);
 	frame_set_suspect(f->frame); /* it may have told of other bytes */
 	pthread_rwlock_unlock(&f->lock);
 	return rc;
+}
+
+/* Right before the backing file is changed. The lock is held for writing. */
+static void hold_caps(struct file *f)
+{
+	caps_hold(f->inode, f->fd);
+	if (caps_noted(f->inode) && frame_knows_root(f->frame) == ROOT_OTHER)
+		caps_forget(f->inode);
 }
 
 static int commit(struct file *f, enum durability how)
@@ -53,6 +64,7 @@ static int commit(struct file *f, enum durability how)
 	bool held_up = how == COMMIT_PART && dirty_holds_up(&f->dirty);
 	if (frame_dirty(f->frame) && !held_up)
 		name_choice(f);
+	hold_caps(f);
 	int rc = held_up ? 0 : frame_commit(f->frame, how);
 	f->wants_commit = false;
 	if (rc >= 0 && how == COMMIT_SYNC)
@@ -183,6 +195,7 @@ static int compact(struct file *f)
 {
 	TRY(free_waiting(f));
 	pthread_rwlock_wrlock(&f->lock);
+	hold_caps(f);
 	int rc = frame_compact(f->frame, COMPACT_STEP);
 	pthread_rwlock_unlock(&f->lock);
 	if (rc > 0)
@@ -254,8 +267,10 @@ int file_compact(struct file *f)
 		rc = sync_gated(f, COMMIT_LATER);
 	if (wants && rc >= 0)
 		rc = compact(f);
-	if (wants && !file_changed(f)) /* gaps were punched behind the last commit, and no other may come */
+	if (wants && !file_changed(f)) { /* gaps were punched behind the last commit, and no other may come */
+		IGNORE(put_caps_back(f, COMMIT_LATER));
 		times_committed(f->inode, f->fd);
+	}
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
 }
@@ -270,8 +285,10 @@ int file_sync(struct file *f, enum durability how)
 		rc = sync_gated(f, how);
 	} else {
 		IGNORE(flush_wait(f)); /* a chunk that was lost is not told of yet */
-		if (!file_changed(f))
+		if (!file_changed(f)) {
+			IGNORE(put_caps_back(f, COMMIT_LATER)); /* of a chunk that was lost */
 			times_release(f->inode, f->fd);
+		}
 		off_the_list(f);
 	}
 	pthread_rwlock_unlock(&f->gate);
@@ -307,6 +324,8 @@ int file_fsync(struct file *f)
 {
 	bool safe;
 
+	if (caps_noted(f->inode)) /* the log knows nothing of them */
+		return file_sync(f, COMMIT_SYNC);
 	file_log(f, &safe);
 	return safe ? 0 : file_sync(f, COMMIT_SYNC);
 }

@@ -1,5 +1,6 @@
 /* The changing half of file.h. */
 #include "fs/file.h"
+#include "fs/caps.h"
 #include "fs/file_share.h"
 #include "fs/flush.h"
 #include "fs/stats.h"
@@ -273,6 +274,7 @@ static int store_raw(struct file *f, struct view stored, uint64_t *at)
 {
 	if (!stored.n)
 		return 0;
+	caps_hold(f->inode, f->fd);
 	TRY(frame_alloc(f->frame, (uint32_t)stored.n, at));
 	int rc = frame_write(f->frame, *at, stored);
 	if (rc < 0)

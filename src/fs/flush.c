@@ -1,6 +1,7 @@
 #include "fs/flush.h"
 
 #include "base/log.h"
+#include "fs/caps.h"
 #include "fs/encode.h"
 #include "fs/inode.h"
 #include "fs/stats.h"
@@ -18,6 +19,7 @@
 /* Space is taken under the lock, filled outside of it, so that writers go on meanwhile. */
 static int store(struct file *f, struct view cchunk, uint64_t *at)
 {
+	caps_hold(f->inode, f->fd);
 	pthread_rwlock_wrlock(&f->lock);
 	int rc = frame_alloc(f->frame, (uint32_t)cchunk.n, at);
 	pthread_rwlock_unlock(&f->lock);

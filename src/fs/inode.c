@@ -112,6 +112,7 @@ static void erase(struct inodes *t, struct inode *n)
 	if (n->fd >= 0)
 		fd_close(t, n);
 	pthread_mutex_destroy(&n->lock);
+	pthread_mutex_destroy(&n->caps.lock);
 	mem_free(n);
 }
 
@@ -150,6 +151,7 @@ int inodes_open(struct inodes **out, struct backing *b, unsigned max_fds)
 	}
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_mutex_init(&root->lock, NULL);
+	pthread_mutex_init(&root->caps.lock, NULL);
 	t->backing = b;
 	t->max_fds = max_fds;
 	t->nfds = 1;
@@ -217,6 +219,7 @@ static struct inode *add(struct inodes *t, const struct entry *e)
 		return NULL;
 	}
 	pthread_mutex_init(&n->lock, NULL);
+	pthread_mutex_init(&n->caps.lock, NULL);
 	return n;
 }
 

@@ -50,6 +50,14 @@ struct inode_times {
 	bool given; /* while pending: the mtime is not that of the file before, and waits for the commit */
 };
 
+/* File capabilities while our own writes are under way (caps.h). */
+struct caps {
+	pthread_mutex_t lock; /* innermost; no_caps_until changes under it */
+	bool held;            /* since our own first write */
+	size_t n;             /* 0: it had none then */
+	uint8_t value[24];
+};
+
 struct inode {
 	struct inode_key key;
 	UT_hash_handle hh;        /* table lock, as all down to pins */
@@ -72,8 +80,8 @@ struct inode {
 	struct inode_times times;
 	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet */
 	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
-	_Atomic uint64_t no_caps_until; /* ns: till then nobody need look for file capabilities */
-	uint8_t caps[24], ncaps;  /* file capabilities, of an open frame (caps.h) */
+	_Atomic uint64_t no_caps_until; /* caps.h */
+	struct caps caps;         /* has a lock of its own */
 	struct timespec no_acl;   /* the backing ctime at which it had none */
 	unsigned nwriters;        /* open handles that may write */
 	bool mistaken;            /* another program changed it: the kernel has old size and times */

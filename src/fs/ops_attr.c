@@ -189,27 +189,12 @@ static void reply_change(fuse_req_t req, int rc)
 
 /*
  * The kernel asks whether there are file capabilities to take away before the first write(2) after each look at the
- * attributes; one that keeps no answer (wire.h) before each. That there are none is remembered for as long as attributes are: till an even time. One
- * that is odd was left by a change.
+ * attributes; one that keeps no answer (wire.h) before each. That there are none is remembered for as long as
+ * attributes are.
  */
 static bool is_caps(const char *name)
 {
 	return strcmp(name, CAPS_XATTR) == 0;
-}
-
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-static void note_no_caps(const struct fs *fs, struct inode *n, uint64_t seen)
-{
-	uint64_t until = (clock_ns() + (uint64_t)(fs->opt.attr_timeout * 1e9)) & ~1ull;
-
-	atomic_compare_exchange_strong(&n->no_caps_until, &seen, until);
 }
 
 /*
@@ -235,12 +220,8 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 	}
 	int rc = xattr_is_ours(n, name) || is_stats(ino, name) ? -EPERM : xattr_path(fs, n, path);
 	if (rc >= 0) {
-		if (is_caps(name))
-			caps_note(n, view_of(value, size));
-		rc = setxattr(path, name, value, size, flags) < 0 ? -errno : 0;
-		if (rc < 0 && is_caps(name))
-			caps_note(n, (struct view){NULL, 0});
-		n->no_caps_until = (clock_ns() - 1000000000) | 1; /* long past: the clock stands still for a tick */
+		rc = is_caps(name) ? caps_set(n, rc, view_of(value, size), flags) :
+		     setxattr(path, name, value, size, flags) < 0 ? -errno : 0;
 		if (rc >= 0 && is_acl(name))
 			clear_setgid(req, path);
 		if (rc >= 0 && is_label(name))
@@ -265,9 +246,7 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 	}
 	int rc = xattr_path(fs, n, path);
 	if (rc >= 0) {
-		if (is_caps(name))
-			caps_note(n, (struct view){NULL, 0});
-		rc = removexattr(path, name) < 0 ? -errno : 0;
+		rc = is_caps(name) ? caps_remove(n, rc) : removexattr(path, name) < 0 ? -errno : 0;
 		if (rc >= 0)
 			(void)times_set(n, NULL, NULL);
 		inode_unpin(fs->inodes, n);
@@ -307,6 +286,21 @@ static void get_stats(fuse_req_t req, size_t size)
 	if (rc >= 0 && size && size < value.n)
 		rc = -ERANGE;
 	reply_xattr(req, rc < 0 ? rc : (ssize_t)value.n + (size ? 0 : 512), (char *)value.p, size);
+	buf_free(&value);
+}
+
+static void get_caps(fuse_req_t req, struct inode *n, size_t size)
+{
+	struct fs *fs = ops_fs(req);
+	struct buf value = {0};
+
+	ssize_t rc = caps_known_none(n) ? -ENODATA : buf_reserve(&value, size);
+	int fd = rc < 0 ? (int)rc : inode_pin(fs->inodes, n);
+	if (fd >= 0) {
+		rc = caps_get(n, fd, span_of(value.p, size), (uint64_t)(fs->opt.attr_timeout * 1e9));
+		inode_unpin(fs->inodes, n);
+	}
+	reply_xattr(req, fd < 0 ? fd : rc, (char *)value.p, size);
 	buf_free(&value);
 }
 
@@ -354,9 +348,8 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 		fuse_reply_err(req, EOPNOTSUPP);
 		return;
 	}
-	uint64_t until = n->no_caps_until;
-	if (is_caps(name) && clock_ns() < until) {
-		fuse_reply_err(req, ENODATA);
+	if (is_caps(name)) {
+		get_caps(req, n, size);
 		return;
 	}
 	if (has_no_acl(fs, n, name)) {
@@ -364,30 +357,18 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 		return;
 	}
 	ssize_t rc = buf_reserve(&value, size);
-	size_t kept = rc >= 0 && is_caps(name) ? caps_get(n, span_of(value.p, size)) : 0;
-	if (kept) {
-		reply_xattr(req, size && size < kept ? -ERANGE : (ssize_t)kept, (char *)value.p, size ? kept : 0);
-		buf_free(&value);
-		return;
-	}
 	if (rc >= 0 && xattr_is_ours(n, name) && !(is_wish(n, name) && is_stored(fs, n, name))) {
 		get_ours(req, n, name, size);
 		buf_free(&value);
 		return;
 	}
-	int fd = rc < 0 ? (int)rc : xattr_path(fs, n, path);
-	rc = fd;
+	rc = rc < 0 ? rc : xattr_path(fs, n, path);
 	if (rc >= 0) {
-		/* The descriptor of an open frame is a real one, and every first write asks for capabilities. */
-		rc = fgetxattr(fd, name, size ? value.p : NULL, size);
-		if (rc < 0 && errno == EBADF)
-			rc = getxattr(path, name, size ? value.p : NULL, size);
+		rc = getxattr(path, name, size ? value.p : NULL, size);
 		rc = rc < 0 ? -errno : rc;
 		/* The kernel asks before it lets anybody in, and takes any other failure for a refusal. */
 		if (rc == -EOPNOTSUPP && is_acl(name))
 			rc = -ENODATA;
-		if (rc == -ENODATA && is_caps(name))
-			note_no_caps(fs, n, until);
 		inode_unpin(fs->inodes, n);
 	}
 	reply_xattr(req, rc, (char *)value.p, size);

@@ -145,14 +145,11 @@ void ops_drop_truncated(fuse_req_t req, struct inode *n)
 {
 	bool keeps = wire_is_ours() ? !wire_take_kills() : keeps_bits(req);
 	struct fs *fs = ops_fs(req);
-	char path[BACKING_PATH_MAX];
 
 	int fd = inode_pin(fs->inodes, n);
 	if (fd < 0)
 		return;
-	backing_proc_path(fd, path);
-	caps_note(n, (struct view){NULL, 0});
-	bool dropped = removexattr(path, CAPS_XATTR) == 0;
+	bool dropped = caps_remove(n, fd) == 0;
 	if (!keeps)
 		dropped |= drop_bits(req, fd, RIGHT_SAID) > 0;
 	inode_unpin(fs->inodes, n);

@@ -1,6 +1,7 @@
 #include "fs/recompress_file.h"
 
 #include "codec/codec.h"
+#include "fs/caps.h"
 #include "fs/stats.h"
 #include "fs/times.h"
 #include "fs/workspace.h"
@@ -115,6 +116,7 @@ static int store(struct file *f, uint32_t n, struct workspace *ws)
 	struct view v = buf_view(&ws->stored);
 	uint64_t at;
 
+	caps_hold(f->inode, f->fd);
 	TRY(frame_alloc(f->frame, (uint32_t)v.n, &at));
 	int rc = frame_write(f->frame, at, v);
 	if (rc < 0) {
