@@ -2,10 +2,13 @@
 
 import os
 import random
+import signal
+import subprocess
 import time
 
 import pytest
 
+from conftest import skip_or_fail
 from libblosc import chunk_bytes, open_frame
 from libdata import blob
 from libmount import SLOWNESS, wait_until
@@ -102,17 +105,18 @@ def test_interruptions_cost_nothing(mount, blosc2):
 
 
 def test_what_is_left_alone(mount, blosc2):
-    """Files that are young, open for writing, set-id, stored as the user said, or made by another program."""
+    """Files that are young, open for writing, set-id, shared with, made by other programs, or stored as the user said."""
     m = mount(OPTIONS)
     marks = takes_marks(m.backing)
     data = blob(7, 300_000, "text")
-    for name in ("young", "written", "wished", "setid", "bait"):
+    for name in ("young", "written", "wished", "setid", "shared", "bait"):
         (m.mnt / name).write_bytes(data)
     if marks:
         os.setxattr(m.mnt / "wished", "user.cframefs.pipeline", b"lz4:1")
     os.chmod(m.mnt / "setid", 0o4755)
-    for name in ("written", "wished", "setid", "bait"):
+    for name in ("written", "wished", "setid", "shared", "bait"):
         cold(m.mnt / name)
+    (m.backing / "shared.b2frame.b2lock").write_bytes(bytes(16))
     foreign = blosc2.SChunk(chunksize=65536, urlpath=str(m.backing / "foreign.b2frame"), contiguous=True,
                             cparams={"codec": blosc2.Codec.LZ4, "clevel": 1, "filters": [blosc2.Filter.NOFILTER]})
     for at in range(0, len(data), 65536):
@@ -153,6 +157,65 @@ def test_a_file_is_done_once(mount, blosc2):
     assert (m.mnt / "b").read_bytes() == data[::-1]
     assert chunk_bytes(open_frame(m.stored("b"))) == data[::-1]
     m.unmount()
+
+
+@pytest.mark.watchdog(900)
+@pytest.mark.parametrize("read", [False, True], ids=["closed", "read"])
+def test_another_program_comes_in_between(mount, blosc2, read):
+    """It knows no locks: what it appends while a chunk is encoded stays, and so does its time."""
+    m = mount("chunksize=256K,blocksize=64K,codec=zstd,level=1,commit=1")
+    m.allow("corrupt|Bad message")  # what is read before it sees that somebody wrote there
+    data, more = blob(14, 1 << 20, "text"), blob(15, 256 << 10, "text")
+    (m.mnt / "f").write_bytes(data)
+    cold(m.mnt / "f")
+    m.remount(m.options + ",recompress=0.1")
+    reader = os.open(m.mnt / "f", os.O_RDONLY) if read else None
+    stored = m.stored("f")
+    wait_until(lambda: stored.stat().st_mtime_ns != LONG_AGO * 10**9 + 7, 300, "the first chunk")
+    m.proc.send_signal(signal.SIGSTOP)
+    try:  # the next chunk has its turn much later
+        theirs = blosc2.open(str(stored), mode="a")
+        theirs.append_data(more)
+        del theirs
+        written = stored.stat()
+    finally:
+        m.proc.send_signal(signal.SIGCONT)
+
+    def seen():
+        try:
+            if read:
+                return os.pread(reader, len(data) + len(more) + 1, 0) == data + more
+            return (m.mnt / "f").read_bytes() == data + more
+        except OSError:
+            return False
+    wait_until(seen, 300, "what the other one wrote")
+    if read:
+        os.close(reader)
+    m.unmount()
+    assert chunk_bytes(open_frame(stored)) == data + more
+    assert stored.stat().st_mtime_ns == written.st_mtime_ns > (LONG_AGO + 1000) * 10**9
+
+
+def test_a_full_disk_is_no_reason_for_ever(mount, root):
+    """A file that had to wait for space gets its turn when there is some."""
+    m = mount(OPTIONS + ",recompress=0.02", start=False)
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96M,mode=755", "none", m.backing], capture_output=True).returncode:
+        skip_or_fail("no tmpfs can be mounted")
+    try:
+        with open(m.backing / "filler", "wb") as f:
+            f.write(bytes(48 << 20))
+        m.start()
+        (m.mnt / "f").write_bytes(blob(16, 1_000_000, "text"))
+        cold(m.mnt / "f")
+        before = used(m.stored("f"))
+        time.sleep(2)  # it is looked at
+        assert used(m.stored("f")) == before
+        os.unlink(m.backing / "filler")
+        wait_done(m.stored("f"), before, takes_marks(m.backing))
+    finally:
+        if m.running():
+            m.unmount()
+        subprocess.run(["umount", "-l", m.backing], check=True)
 
 
 @pytest.mark.parametrize("options", [OPTIONS, "chunksize=256K,blocksize=64K,commit=1"], ids=["lz4", "zstd"])

@@ -4,6 +4,7 @@
 #include "fs/caps.h"
 #include "fs/file_share.h"
 #include "fs/flush.h"
+#include "fs/notify.h"
 #include "fs/times.h"
 #include "fs/view_npy.h"
 
@@ -418,11 +419,10 @@ static void discarded(struct inode *n, uint64_t cache_owner, const struct stat *
 	pthread_mutex_unlock(&n->lock);
 }
 
-void file_discard(struct file *f)
+static void discard_alone(struct file *f)
 {
 	struct stat st = {0};
 
-	file_enter_alone(f);
 	drop_dirty(f);
 	IGNORE(stat_fd(f->fd, &st)); /* before it is read: what changes meanwhile is noticed */
 	f->lost = file_reopen(f) < 0;
@@ -430,6 +430,32 @@ void file_discard(struct file *f)
 	uint64_t owner = f->cache_owner;
 	pthread_rwlock_unlock(&f->lock);
 	discarded(f->inode, owner, &st);
+}
+
+void file_discard(struct file *f)
+{
+	file_enter_alone(f);
+	discard_alone(f);
+	pthread_rwlock_unlock(&f->gate);
+}
+
+void file_take_back(struct file *f, bool theirs)
+{
+	file_enter_alone(f);
+	bool changed = f->dirty.dirty || frame_dirty(f->frame);
+	bool asked = changed && !budget_file_idle(f->fs->budget, f);
+	uint64_t old = frame_size(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	if (!asked && changed && !theirs)
+		times_committed(f->inode, f->fd); /* our writes changed the mtime */
+	if (!asked)
+		times_release(f->inode, f->fd);
+	if (changed && !asked) {
+		pthread_rwlock_wrlock(&f->lock);
+		discard_alone(f);
+		uint64_t size = file_size(f);
+		notify_changed(f->fs->notify, f->inode, size > old ? size : 0);
+	}
 	pthread_rwlock_unlock(&f->gate);
 }
 

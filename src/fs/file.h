@@ -193,6 +193,12 @@ bool file_in_log(struct file *f);
 /* Gives up what was written since the last commit. */
 void file_discard(struct file *f);
 
+/*
+ * The same for what nobody asked for: chunks that were encoded again and could not be committed. A file with changes of an
+ * application keeps all. `theirs`: another program wrote to it meanwhile, and its mtime stays.
+ */
+void file_take_back(struct file *f, bool theirs);
+
 /* True when something waits for a commit. */
 bool file_changed(struct file *f);
 

@@ -175,7 +175,16 @@ static bool has_privileges(int fd, const struct stat *st)
 	return st->st_mode & (S_ISUID | S_ISGID) || fgetxattr(fd, CAPS_XATTR, NULL, 0) > 0;
 }
 
-/* -EAGAIN: somebody writes, or has written since. -EPERM: another program, or the user, said how it is stored. */
+/* A write changes the mtime, which only the owner can set back. */
+static bool is_own(const struct fs *fs, const struct stat *st)
+{
+	return fs->backing.is_root || st->st_uid == geteuid();
+}
+
+/*
+ * -EAGAIN: somebody writes, or has written since. -EPERM: another program, or the user, said how it is stored, or
+ * other programs share it.
+ */
 static int judge(struct file *f, const struct stat *found)
 {
 	struct timespec mtime;
@@ -189,6 +198,7 @@ static int judge(struct file *f, const struct stat *found)
 	pthread_rwlock_unlock(&f->lock);
 	if (!quiet || !same_time(mtime, found->st_mtim))
 		return -EAGAIN;
+	ours &= !f->sidecar.there && is_own(f->fs, found);
 	return ours && !has_privileges(f->fd, found) ? 0 : -EPERM;
 }
 
@@ -209,6 +219,12 @@ static int work_on(struct recompress *r, struct inode *n, const struct stat *fou
 	return rc;
 }
 
+/* Nothing to be remembered: next time it may do. */
+static bool will_pass(int rc)
+{
+	return rc == -EAGAIN || rc == -ESTALE || rc == -ENOSPC || rc == -EDQUOT || rc == -ENOMEM || rc == -EMFILE;
+}
+
 /* False: it is time to stop. */
 static bool work_on_all(struct recompress *r, struct inode *n, const struct entry *e)
 {
@@ -221,7 +237,7 @@ static bool work_on_all(struct recompress *r, struct inode *n, const struct entr
 			return false;
 		rc = has_room(r->fs) ? work_on(r, n, &e->st, &next) : -ENOSPC;
 	}
-	if (rc < 0 && rc != -EAGAIN)
+	if (rc < 0 && !will_pass(rc))
 		note_known(r, &e->st);
 	if (rc == -EBADMSG || rc == -EIO)
 		log_warn("%s: not recompressed: %s", e->backing, err_text(rc, text, sizeof text));

@@ -128,6 +128,23 @@ static int store(struct file *f, uint32_t n, struct workspace *ws)
 	return 1;
 }
 
+/*
+ * Nobody of ours wants this file now: whoever writes to it behind our back, without locks even, must not find
+ * chunks of ours in his own, nor our root in the place of his.
+ */
+static int look_for_others(struct file *f)
+{
+	return frame_knows_root(f->frame) == ROOT_OTHER ? -ESTALE : 0;
+}
+
+static int commit(struct file *f)
+{
+	pthread_rwlock_wrlock(&f->lock);
+	int rc = look_for_others(f);
+	pthread_rwlock_unlock(&f->lock);
+	return rc < 0 ? rc : file_sync(f, COMMIT_SYNC);
+}
+
 /* What was read may be history: only in the place of those very bytes. 1: done. 0: they are gone. */
 static int replace(struct file *f, uint32_t n, struct workspace *ws)
 {
@@ -136,8 +153,10 @@ static int replace(struct file *f, uint32_t n, struct workspace *ws)
 	pthread_rwlock_rdlock(&f->gate);
 	times_hold(f->inode, f->fd); /* nothing changes for the application */
 	pthread_rwlock_wrlock(&f->lock);
-	if (is_at_rest(f) && n < frame_nchunks(f->frame) && frame_stores(f->frame, n, buf_view(&ws->base)))
-		rc = store(f, n, ws);
+	if (is_at_rest(f) && n < frame_nchunks(f->frame) && frame_stores(f->frame, n, buf_view(&ws->base))) {
+		rc = look_for_others(f);
+		rc = rc < 0 ? rc : store(f, n, ws);
+	}
 	pthread_rwlock_unlock(&f->lock);
 	pthread_rwlock_unlock(&f->gate);
 	if (rc > 0) {
@@ -188,7 +207,7 @@ static int finish(struct recompress_job *j, bool waiting)
 
 	set_tight(j->file, true);
 	if (waiting)
-		rc = file_sync(j->file, COMMIT_SYNC);
+		rc = commit(j->file);
 	rc = rc < 0 ? rc : 1;
 	while (rc > 0 && !j->stop(j->ctx))
 		rc = file_compact(j->file);
@@ -196,7 +215,7 @@ static int finish(struct recompress_job *j, bool waiting)
 	return rc < 0 ? rc : rc == 0;
 }
 
-int recompress_file(struct recompress_job *j)
+static int go_through(struct recompress_job *j)
 {
 	struct file *f = j->file;
 	uint32_t n = count(f), stride = 1;
@@ -211,15 +230,23 @@ int recompress_file(struct recompress_job *j)
 		stride = rc > 0 ? 1 : (uint32_t)min_u64(2 * stride, STRIDE_MOST);
 		j->next = (uint32_t)min_u64((uint64_t)j->next + stride, UINT32_MAX);
 		if (waiting >= BATCH) {
-			TRY(file_sync(f, COMMIT_SYNC)); /* what was replaced is free, for what comes next */
+			TRY(commit(f)); /* what was replaced is free, for what comes next */
 			waiting = 0;
 		}
 	}
 	if (rc >= 0 && j->next >= n && n == count(f))
 		return finish(j, waiting);
 	if (waiting)
-		TRY(file_sync(f, COMMIT_SYNC));
+		TRY(commit(f));
 	return rc < 0 ? (int)rc : 0;
+}
+
+int recompress_file(struct recompress_job *j)
+{
+	int rc = go_through(j);
+	if (rc <= 0)
+		file_take_back(j->file, rc == -ESTALE);
+	return rc;
 }
 
 bool recompress_leave_mark(struct file *f)
