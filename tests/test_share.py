@@ -7,6 +7,7 @@ import random
 import shutil
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -192,6 +193,40 @@ def test_plain_files_change_too(mount):
     assert stored.read_bytes()[:10] == b"yyyoursyyy"
     inode = path.stat().st_ino
     assert shows(path, b"yyyours" + b"y" * 99_993) and path.stat().st_ino == inode
+
+
+def descriptors(m):
+    """The files that the daemon has open."""
+    there = Path(f"/proc/{m.proc.pid}/fd")
+    found = []
+    for fd in os.listdir(there):
+        try:
+            found.append(Path(os.readlink(there / fd)))
+        except FileNotFoundError:  # closed meanwhile
+            pass
+    return found
+
+
+def test_a_number_that_is_given_away(mount):
+    """A file removed on the backing side; another, with a hole of another length, gets its number, size and time."""
+    m = mount("entry_timeout=0,attr_timeout=0")
+    for name, size in (("f", 5000), ("longer", 7000)):
+        (m.mnt / name).touch()
+        os.truncate(m.mnt / name, size)
+    os.sync()
+    assert (m.mnt / "f").read_bytes() == bytes(5000)
+    wait_until(lambda: m.stored("f") not in descriptors(m), SOON)  # an open one would keep its number
+    old, longer = m.stored("f").stat(), m.stored("longer").read_bytes()
+    assert old.st_size == len(longer)
+    m.stored("f").unlink()
+    for n in range(100):
+        m.stored(f"g{n}").write_bytes(longer)
+        if m.stored(f"g{n}").stat().st_ino == old.st_ino:
+            break
+    else:
+        pytest.skip("this file system does not give a number away so soon")
+    os.utime(m.stored(f"g{n}"), ns=(old.st_atime_ns, old.st_mtime_ns))
+    assert shows(m.mnt / f"g{n}", bytes(7000))
 
 
 def test_entries_come_and_go(pair, blosc2):

@@ -41,8 +41,11 @@ static void pin(struct inodes *t, struct inode *n)
 	n->pins++;
 }
 
+/* From here on its number may be given to another file, which is told from it by its birth. */
 static void fd_close(struct inodes *t, struct inode *n)
 {
+	if (!n->birth && n->refs)
+		n->birth = backing_birth(n->fd);
 	close(n->fd);
 	n->fd = -1;
 	t->nfds--;
@@ -285,6 +288,17 @@ struct inode *inode_known(struct inodes *t, const struct entry *e)
 		n->refs++;
 	pthread_mutex_unlock(&t->lock);
 	return n;
+}
+
+bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry *e)
+{
+	pthread_mutex_lock(&t->lock);
+	uint64_t birth = n->fd < 0 ? n->birth : 0;
+	pthread_mutex_unlock(&t->lock);
+	if (!birth || e->made)
+		return birth;
+	uint64_t now = e->fd < 0 ? 0 : backing_birth(e->fd);
+	return now && now != birth;
 }
 
 enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st)

@@ -68,6 +68,7 @@ struct inode {
 	int fd;                   /* O_PATH or, while `promoted`, a real one; -1 none */
 	unsigned pins;
 	bool promoted;
+	uint64_t birth;           /* of the file, from when its descriptor was closed first; 0 not known */
 	struct inode *next_detached, **detached_link;
 
 	atomic_bool detached;     /* not in the table any more; changes under table lock */
@@ -104,6 +105,12 @@ struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct en
 
 /* The one that is known already, with a new reference, or NULL. */
 struct inode *inode_known(struct inodes *t, const struct entry *e);
+
+/*
+ * True: the entry is another file than the inode with its number. While the inode had no descriptor
+ * its file was removed on the backing side, and the number given away.
+ */
+bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry *e);
 
 /* Any inode that has open handles, or NULL; for the end, when the kernel has gone. */
 struct inode *inodes_any_open(struct inodes *t);

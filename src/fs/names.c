@@ -31,6 +31,7 @@ static int load(const struct names *n, int dirfd, const char *backing, struct en
 {
 	size_t stem;
 
+	e->made = false;
 	if (!join(e->backing, backing, strlen(backing), ""))
 		return -ENAMETOOLONG;
 	e->fd = backing_find(n->backing, dirfd, backing, &e->st);

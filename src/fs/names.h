@@ -32,6 +32,7 @@ struct entry {
 	int fd; /* O_PATH, owned; -1: none */
 	struct stat st; /* of the backing entry */
 	struct probed probed;
+	bool made; /* by us, a moment ago */
 };
 
 struct names {

@@ -98,22 +98,25 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 /*
  * With the writeback cache the kernel believes its own size and times of an inode
  * it knows, whatever we say. A file that another program has changed must therefore become
- * another inode. Who has it open for reading goes on with the old one; who writes keeps it.
+ * another inode. Who has it open for reading goes on with the old one; who writes keeps it. So must a file
+ * that has the number of one that is gone.
  */
 static void part_with_changed(struct fs *fs, const struct entry *e)
 {
 	struct stat st;
 
-	struct inode *n = S_ISREG(e->st.st_mode) ? inode_known(fs->inodes, e) : NULL;
+	struct inode *n = inode_known(fs->inodes, e);
 	if (!n)
 		return;
+	bool other = inode_is_other(fs->inodes, n, e);
 	pthread_mutex_lock(&n->lock);
 	/* Looked at anew: what e->st says may be older than our own last commit. */
 	bool known = e->fd < 0 ? (st = e->st, true) : stat_fd(e->fd, &st) == 0;
-	bool changed = known && (n->file ? reloads(n, &st) : file_is_foreign(n, &st));
+	bool changed = known && S_ISREG(st.st_mode) && (n->file ? reloads(n, &st) : file_is_foreign(n, &st));
 	changed = (changed || n->mistaken) && n->nwriters == 0;
+	other &= !n->handles; /* a file that is open has its number still */
 	pthread_mutex_unlock(&n->lock);
-	if (changed)
+	if (other || changed)
 		inode_detach(fs->inodes, n);
 	inode_put(fs->inodes, n, 1);
 }

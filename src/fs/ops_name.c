@@ -292,7 +292,7 @@ static int make_other(struct making *m, int dirfd, char backing[static NAME_MAX 
 /* What was just made need not be looked for, nor its content be probed. */
 static int enter_new(struct making *m, int dirfd, const char *backing, struct fuse_entry_param *out)
 {
-	struct entry e = {.probed = {.kind = S_ISREG(m->mode) ? NODE_FRAME : NODE_PLAIN,
+	struct entry e = {.made = true, .probed = {.kind = S_ISREG(m->mode) ? NODE_FRAME : NODE_PLAIN,
 				     .blocksize = m->fs->opt.pipeline.blocksize}};
 
 	e.fd = -1;
