@@ -7,7 +7,10 @@
 #include <assert.h>
 #include <pthread.h>
 
-/* Beyond the maximum, for the buffers of workers. README promises 64 MiB for all that is neither dirty nor cache. */
+/*
+ * Beyond the maximum, for the buffers of workers. README promises 64 MiB for all that is neither
+ * dirty nor cache.
+ */
 #define ROOMS_BEYOND (12u << 20)
 
 struct budget {
@@ -99,7 +102,7 @@ static bool flush_some(struct budget *b)
 		pthread_mutex_unlock(&b->lock);
 		if (f->wants_commit)
 			IGNORE(file_commit_part(f)); /* costs space; its own writer will be told */
-		started = flush_submit_turn(f) > 0;
+		started = flush_submit_turn(f, FLUSH_ALL) > 0;
 		pthread_mutex_lock(&b->lock);
 		unpin(b, f);
 	}

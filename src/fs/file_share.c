@@ -121,17 +121,14 @@ void file_leave_shared(struct file *f, bool held)
 		sidecar_leave(&f->sidecar);
 }
 
-#define ENTERED 1
-#define ENTERED_UNSURE 2
-
 int file_enter_commit(struct file *f)
 {
 	bool changed;
 
 	file_look_sidecar(f);
 	int rc = sidecar_enter_alone(&f->sidecar, &changed);
-	if (rc <= 0 || !changed)
-		return rc;
+	if (rc < 0 || !changed)
+		return rc > 0 ? ENTERED : rc;
 	pthread_rwlock_rdlock(&f->lock);
 	enum root_known known = frame_knows_root(f->frame);
 	pthread_rwlock_unlock(&f->lock);
@@ -161,10 +158,10 @@ static void distrust_caches(struct file *f)
 	notify_changed(f->fs->notify, n, 0);
 }
 
-void file_leave_commit(struct file *f, int entered)
+void file_leave_commit(struct file *f, enum entered how)
 {
-	if (entered > 0)
+	if (how != NOT_SHARED)
 		sidecar_leave_alone(&f->sidecar);
-	if (entered == ENTERED_UNSURE)
+	if (how == ENTERED_UNSURE)
 		distrust_caches(f);
 }

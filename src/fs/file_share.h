@@ -26,8 +26,12 @@ NODISCARD int file_reload(struct file *f, const struct stat *st);
 bool file_enter_shared(struct file *f);
 void file_leave_shared(struct file *f, bool held);
 
-/* Around a commit. > 0: to be left. 0: nobody takes part. -ESTALE: another program wrote while we had changes. */
+/*
+ * Around a commit: how it was entered. UNSURE: another program may have replaced chunks, and what is cached of
+ * them goes when it is left. -ESTALE: it wrote while we had changes.
+ */
+enum entered { NOT_SHARED, ENTERED, ENTERED_UNSURE };
 NODISCARD int file_enter_commit(struct file *f);
-void file_leave_commit(struct file *f, int entered);
+void file_leave_commit(struct file *f, enum entered how);
 
 #endif

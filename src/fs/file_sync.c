@@ -58,7 +58,7 @@ static void hold_caps(struct file *f)
 
 static int commit(struct file *f, enum durability how)
 {
-	int entered = file_changed(f) ? file_enter_commit(f) : 0; /* of a part, chunks may be landing */
+	int entered = file_changed(f) ? file_enter_commit(f) : NOT_SHARED; /* of a part, chunks may be landing */
 	TRY(entered);
 	pthread_rwlock_wrlock(&f->lock);
 	bool held_up = how == COMMIT_PART && dirty_holds_up(&f->dirty);
@@ -70,7 +70,7 @@ static int commit(struct file *f, enum durability how)
 	if (rc >= 0 && how == COMMIT_SYNC)
 		touched_clear(&f->touched);
 	pthread_rwlock_unlock(&f->lock);
-	file_leave_commit(f, entered);
+	file_leave_commit(f, (enum entered)entered);
 	if (rc >= 0)
 		rc = put_caps_back(f, how);
 	if (rc >= 0)
@@ -107,20 +107,39 @@ static unsigned count_dirty(struct file *f)
 	return n;
 }
 
+/*
+ * On a full disk each turn frees room for the next. Whole turns would be encoded again and again for
+ * the few chunks that find room: time that grows with the square of the file.
+ */
+static unsigned next_turn(unsigned landed)
+{
+	return landed ? 2 * landed : 1;
+}
+
 /* Everything DIRTY lands in the frame, or the failure. The gate is held for writing. */
 static int flush_all(struct file *f)
 {
-	unsigned stuck = UINT_MAX;
+	unsigned stuck = UINT_MAX, most = FLUSH_ALL;
 
 	flush_small(f);
 	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and gets its next try now */
+	unsigned before = count_dirty(f);
 	for (;;) {
-		unsigned left = flush_submit_turn(f);
+		unsigned left = flush_submit_turn(f, most);
 		int rc = flush_wait(f);
-		unsigned more = count_dirty(f);
+		unsigned more = count_dirty(f), landed = before > more ? before - more : 0;
+		bool full = rc == -ENOSPC || rc == -EDQUOT;
+		bool all = most == FLUSH_ALL;
+		before = more;
+		if (full || !all)
+			most = next_turn(landed);
 		/* A full disk, but perhaps not inside the file; for as long as that brings something forward. */
-		if ((rc == -ENOSPC || rc == -EDQUOT) && more < stuck && free_waiting(f) == 0) {
+		if (full && more < stuck && free_waiting(f) == 0) {
 			stuck = more;
+			continue;
+		}
+		if (full && more == stuck && !all) {
+			most = FLUSH_ALL; /* these are too large for what is free, others may fit */
 			continue;
 		}
 		TRY(rc);
@@ -180,7 +199,7 @@ int file_commit_part(struct file *f)
 	pthread_rwlock_wrlock(&f->gate);
 	if (f->wants_commit && !f->lost) {
 		if (is_held_up(f)) {
-			(void)flush_submit_turn(f);
+			(void)flush_submit_turn(f, FLUSH_ALL);
 			IGNORE(flush_wait(f)); /* then the commit does without */
 		} else if (is_suspect(f)) {
 			IGNORE(flush_wait(f)); /* what is on its way may have been there for the sync that failed */

@@ -237,16 +237,17 @@ void flush_submit_full(struct file *f, struct dirty_chunk *c)
 		submit(f, c);
 }
 
-unsigned flush_submit_turn(struct file *f)
+unsigned flush_submit_turn(struct file *f, unsigned most)
 {
 	struct dirty_chunk *c, *next;
 
 	pthread_rwlock_wrlock(&f->lock);
-	unsigned most = turn(f), now = replacing(f);
+	unsigned at_once = turn(f), now = replacing(f), sent = 0;
 	HASH_ITER(hh, f->dirty.dirty, c, next) {
 		bool replaces = frame_slot(f->frame, c->n) == SLOT_STORED;
-		if (replaces && now >= most && !c->must)
+		if (!c->must && (sent >= most || (replaces && now >= at_once)))
 			continue;
+		sent++;
 		now += replaces;
 		submit(f, c);
 	}

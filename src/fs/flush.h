@@ -7,6 +7,8 @@
 
 #include "fs/dirty.h"
 
+#include <limits.h>
+
 /* A file of so many bytes may grow for a moment: it goes from one state to the next as a whole. */
 #define FLUSH_WHOLE (1u << 20)
 
@@ -18,9 +20,9 @@
 /* Hands one DIRTY chunk to the workers. The file's lock is held for writing. */
 void flush_submit_full(struct file *f, struct dirty_chunk *c);
 
-/* All of a file. Returns how many are with the workers. Takes the file's lock. */
-unsigned flush_submit_turn(struct file *f);
-
+/* Of a file all, or `most`. Returns how many are with the workers. Takes the file's lock. */
+#define FLUSH_ALL UINT_MAX
+unsigned flush_submit_turn(struct file *f, unsigned most);
 
 /* Waits until no chunk of the file is with the workers; the first failure since the last call. */
 NODISCARD int flush_wait(struct file *f);

@@ -38,7 +38,7 @@ static int commit_one(struct file *f, bool logged_only)
 	if (!logged && logged_only)
 		return 0;
 	/* What is there now goes to the workers while writers go on; the commit, which stops them, has less to do. */
-	if (flush_submit_turn(f))
+	if (flush_submit_turn(f, FLUSH_ALL))
 		IGNORE(flush_wait(f)); /* what failed is tried again by the commit, which tells */
 	return file_sync(f, logged ? COMMIT_SYNC : COMMIT_LATER);
 }
