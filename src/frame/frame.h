@@ -99,7 +99,10 @@ enum slot_kind { SLOT_STORED, SLOT_ZEROS, SLOT_NAN, SLOT_UNINIT };
 /* What the index says of chunk n. SLOT_ZEROS and SLOT_UNINIT read as zeros: holes. [reader] */
 enum slot_kind frame_slot(const struct frame *f, uint32_t n);
 
-/* Where chunk n, a stored slot, is: the same place holds the same bytes until it is put. [reader] */
+/*
+ * Where chunk n, a stored slot, is. The same place holds the same bytes until it is put; but for the chunks that
+ * another program has replaced by others of the same length (ROOT_ALIKE). [reader]
+ */
 uint64_t frame_place(const struct frame *f, uint32_t n);
 
 /*

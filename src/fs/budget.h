@@ -41,9 +41,10 @@ uint64_t budget_used(struct budget *b);
 unsigned budget_level(struct budget *b);
 
 /*
- * What a worker needs to store a chunk: buffers as large as the chunk is. Rooms are given in the order in which they
- * are asked for, to as many as there are workers, and to fewer while the dirty bytes leave no more than a
- * fixed number beside them; to one in any case. False: `job` waits, and is among those that a later budget_room_give returns.
+ * What a worker needs to store a chunk: buffers as large as the chunk is. Rooms are given in the
+ * order in which they are asked for, to as many as there are workers, and to fewer while the dirty
+ * bytes leave no more than a fixed number beside them; to one in any case. False: `job` waits, and
+ * is among those that a later budget_room_give returns.
  */
 struct pool_job;
 struct budget_room {
