@@ -29,14 +29,14 @@ struct file {
 	struct fs *fs;
 	struct inode *inode; /* outlives the file: every handle holds a reference */
 
-	/* Changers share it, who commits or truncates has it alone. Before `lock`. */
-	pthread_rwlock_t gate;
-	struct sidecar sidecar; /* between gate and lock */
 	/*
-	 * Of those who write bytes only one at a time waits for `lock`: it goes to whoever happens to be there, and
+	 * Outermost, of those who write bytes: only one at a time waits for `lock`. That goes to whoever happens to be there, and
 	 * workers, who need it for a moment to bring a chunk to the frame, waited for a dozen writers each time.
 	 */
 	pthread_mutex_t writing;
+	/* Changers share it, who commits or truncates has it alone. Before `lock`. */
+	pthread_rwlock_t gate;
+	struct sidecar sidecar; /* between gate and lock */
 	pthread_rwlock_t lock; /* for all down to npy */
 	struct frame *frame;
 	int fd;                /* the inode's; keeps its number while the file is open */

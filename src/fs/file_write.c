@@ -114,25 +114,32 @@ static uint64_t claim(struct file *f, uint64_t at, size_t n)
 	return ceil_div(at % size + n, size) * size;
 }
 
-static ssize_t write_entered(struct file *f, uint64_t at, struct view src, enum file_clock clock)
+static ssize_t write_gated(struct file *f, uint64_t at, struct view src, enum file_clock clock)
 {
-	if (f->wants_commit)
-		TRY(file_commit_part(f));
-	if (f->sidecar.there) /* what others wrote comes first */
-		file_leave_shared(f, file_enter_shared(f));
 	pthread_rwlock_rdlock(&f->gate);
 	if (clock == FILE_CLOCK_KERNEL)
 		times_hold(f->inode, f->fd);
-	pthread_mutex_lock(&f->writing);
 	pthread_rwlock_wrlock(&f->lock);
 	ssize_t rc = f->lost ? -EIO : write_locked(f, at, src);
 	pthread_rwlock_unlock(&f->lock);
-	pthread_mutex_unlock(&f->writing);
 	if (rc >= 0) {
 		changed(f, clock);
 		stats_add(STATS_WRITE_BYTES, (uint64_t)rc);
 	}
 	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
+/* In turn: who waits inside of the gate would keep a commit from making free what is replaced. */
+static ssize_t write_entered(struct file *f, uint64_t at, struct view src, enum file_clock clock)
+{
+	pthread_mutex_lock(&f->writing);
+	ssize_t rc = f->wants_commit ? file_commit_part(f) : 0;
+	if (rc >= 0 && f->sidecar.there) /* what others wrote comes first */
+		file_leave_shared(f, file_enter_shared(f));
+	if (rc >= 0)
+		rc = write_gated(f, at, src, clock);
+	pthread_mutex_unlock(&f->writing);
 	return rc;
 }
 
