@@ -159,43 +159,6 @@ def test_a_file_is_done_once(mount, blosc2):
     m.unmount()
 
 
-@pytest.mark.watchdog(900)
-@pytest.mark.parametrize("read", [False, True], ids=["closed", "read"])
-def test_another_program_comes_in_between(mount, blosc2, read):
-    """It knows no locks: what it appends while a chunk is encoded stays, and so does its time."""
-    m = mount("chunksize=256K,blocksize=64K,codec=zstd,level=1,commit=1")
-    m.allow("corrupt|Bad message")  # what is read before it sees that somebody wrote there
-    data, more = blob(14, 1 << 20, "text"), blob(15, 256 << 10, "text")
-    (m.mnt / "f").write_bytes(data)
-    cold(m.mnt / "f")
-    m.remount(m.options + ",recompress=0.1")
-    reader = os.open(m.mnt / "f", os.O_RDONLY) if read else None
-    stored = m.stored("f")
-    wait_until(lambda: stored.stat().st_mtime_ns != LONG_AGO * 10**9 + 7, 300, "the first chunk")
-    m.proc.send_signal(signal.SIGSTOP)
-    try:  # the next chunk has its turn much later
-        theirs = blosc2.open(str(stored), mode="a")
-        theirs.append_data(more)
-        del theirs
-        written = stored.stat()
-    finally:
-        m.proc.send_signal(signal.SIGCONT)
-
-    def seen():
-        try:
-            if read:
-                return os.pread(reader, len(data) + len(more) + 1, 0) == data + more
-            return (m.mnt / "f").read_bytes() == data + more
-        except OSError:
-            return False
-    wait_until(seen, 300, "what the other one wrote")
-    if read:
-        os.close(reader)
-    m.unmount()
-    assert chunk_bytes(open_frame(stored)) == data + more
-    assert stored.stat().st_mtime_ns == written.st_mtime_ns > (LONG_AGO + 1000) * 10**9
-
-
 def test_a_full_disk_is_no_reason_for_ever(mount, root):
     """A file that had to wait for space gets its turn when there is some."""
     m = mount(OPTIONS + ",recompress=0.02", start=False)
