@@ -96,6 +96,33 @@ def test_a_small_read_is_one_block_and_one_pread(mount):
     assert after["disk_reads"] - before["disk_reads"] == len(places)
 
 
+@pytest.mark.parametrize("pipeline", [
+    "shuffle:4+zstd", "shuffle:7+zstd", "bitshuffle:2+lz4", "bitshuffle:12+zstd",
+    "shuffle:8+bytedelta+zstd", "shuffle:2+zstd:9", "zstd"])
+def test_small_random_reads(mount, pipeline):
+    """Parts of blocks, at odd places too, then the rest of these, then all; the last one is short."""
+    m = mount(f"pipeline={pipeline},blocksize=60K")
+    data = blob(8, 3 * CHUNK + 12345, "floats")
+    (m.mnt / "f").write_bytes(data)
+    m.remount()
+    fd = os.open(m.mnt / "f", os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+    before = stats(m)["read"]["decoded_blocks"]
+    places = list(range(0, len(data), PAGE))
+    random.Random(9).shuffle(places)
+    for at in places[:len(places) // 3]:
+        assert os.pread(fd, 3 * PAGE // 2, at) == data[at:at + 3 * PAGE // 2]
+    assert 0 < stats(m)["read"]["decoded_blocks"] - before <= len(data) // (60 << 10) + 5
+    for at in places[:len(places) // 3:3]:  # more of what is there in part
+        assert os.pread(fd, 50000, at) == data[at:at + 50000]
+    os.close(fd)
+    f = Direct(m.mnt / "f")
+    for at in places[::5]:
+        assert f.read(at) == data[at:at + PAGE]
+    f.close()
+    assert (m.mnt / "f").read_bytes() == data
+
+
 def test_two_readers_of_a_block_decode_it_once(mount):
     m = mount("codec=zstd,blocksize=64K,tune=off")
     data = blob(4, 6 * CHUNK, "text")

@@ -42,6 +42,7 @@ int block_decode(const struct block_plan *p, struct scratch *s, const struct blo
 	for (unsigned i = p->nsteps; i-- > 0;)
 		if (p->step[i].row->backward)
 			order[n++] = i;
+	n -= b->packed;
 	if (!n)
 		return streams_decode(p, b, &in, dst);
 
@@ -79,18 +80,72 @@ int block_filter(const struct block_plan *p, struct scratch *s, const struct blo
 	return 0;
 }
 
-/* Planes that the filters leave behind each other; 1: none. */
+/* Planes that a filter leaves behind each other; 1: none. */
+static uint32_t planes_of(const struct block_plan *p, const struct filter_step *step)
+{
+	switch (step->row->id) {
+	case FILTER_SHUFFLE: return step->param ? step->param : p->typesize;
+	case FILTER_BITSHUFFLE: return 8 * p->typesize;
+	default: return 1;
+	}
+}
+
 static uint32_t count_parts(const struct block_plan *p)
 {
 	uint64_t parts = 1;
-	for (unsigned i = 0; i < p->nsteps && parts <= UINT16_MAX; i++) {
-		uint32_t param = p->step[i].param;
-		switch (p->step[i].row->id) {
-		case FILTER_SHUFFLE: parts *= param ? param : p->typesize; break;
-		case FILTER_BITSHUFFLE: parts *= 8 * p->typesize; break;
-		}
-	}
+	for (unsigned i = 0; i < p->nsteps && parts <= UINT16_MAX; i++)
+		parts *= planes_of(p, &p->step[i]);
 	return parts <= UINT16_MAX ? (uint32_t)parts : 1;
+}
+
+bool block_can_pack(const struct block_plan *p)
+{
+	return p->nsteps && !p->blosc1 && planes_of(p, &p->step[0]) > 1;
+}
+
+/* A unit takes a byte of each plane. */
+struct units {
+	size_t first, n;
+};
+
+/* What these units make. The scratch has room for them. */
+static void unpack_units(const struct block_plan *p, struct scratch *s, struct view planes,
+			 struct units units, uint8_t *dst)
+{
+	struct block b = {0};
+	struct filter_arg arg = arg_of(p, &b, 0);
+	uint32_t n = planes_of(p, &p->step[0]);
+	size_t each = planes.n / n;
+
+	if (units.n < each) {
+		uint8_t *to = s->work[0].p;
+		for (uint32_t i = 0; i < n; i++, to += units.n)
+			memcpy(to, planes.p + i * each + units.first, units.n);
+		planes = view_of(s->work[0].p, n * units.n);
+	}
+	p->step[0].row->backward(&s->kernels, &arg, planes, dst);
+}
+
+int block_unpack(const struct block_plan *p, struct scratch *s, struct view packed, size_t lo,
+		 struct span dst)
+{
+	size_t unit = planes_of(p, &p->step[0]), whole = packed.n - packed.n % unit, hi = lo + dst.n;
+
+	assert(block_can_pack(p) && hi <= packed.n);
+	if (lo < whole) {
+		size_t end = min_u64(hi, whole);
+		struct units u = {lo / unit, ceil_div(end, unit) - lo / unit};
+		bool fits = lo % unit == 0 && end % unit == 0;
+		TRY(scratch_work(s, u.n * unit));
+		unpack_units(p, s, view_part(packed, 0, whole), u, fits ? dst.p : s->work[1].p);
+		if (!fits)
+			memcpy(dst.p, s->work[1].p + lo % unit, end - lo);
+	}
+	if (hi > whole) {
+		size_t from = max_u64(lo, whole);
+		memcpy(dst.p + (from - lo), packed.p + from, hi - from);
+	}
+	return 0;
 }
 
 int block_plan_cuts(struct block_plan *p, struct scratch *s, const struct block *b, struct view src)

@@ -22,6 +22,7 @@ struct block_plan {
 struct block {
 	uint32_t nstreams; /* divides the block's length                             */
 	bool bare;         /* decoding: one payload without a csize word             */
+	bool packed;       /* decoding: up to the last filter, see block_unpack      */
 	struct view ref;   /* block 0 where delta needs it: every block but 0; else empty */
 };
 
@@ -31,6 +32,13 @@ void block_add_filter(struct block_plan *p, const struct filter *row, uint32_t p
 /* `stored` may go on behind the block. dst must not overlap b->ref. */
 NODISCARD int block_decode(const struct block_plan *p, struct scratch *s, const struct block *b,
 			   struct view stored, struct span dst);
+
+/* True: the filter that is undone last moves bytes or bits about and does nothing else to them. */
+bool block_can_pack(const struct block_plan *p);
+
+/* The last step of decoding, for a part of a packed block: from byte `lo` on, dst.n bytes. */
+NODISCARD int block_unpack(const struct block_plan *p, struct scratch *s, struct view packed,
+			   size_t lo, struct span dst);
 
 /*
  * Decides where the streams of all blocks are cut, by this one of them. For blocks in one stream

@@ -101,13 +101,18 @@ static void fill_value(struct view item, struct span dst)
 	}
 }
 
-int plan_init(struct block_plan *p, const struct chunk *c, struct scratch *s)
+static void plan_filters(struct block_plan *p, const struct chunk *c)
 {
 	*p = (struct block_plan){.typesize = c->typesize, .blosc1 = c->version == 2};
-	p->coder.codec = codec_by_id(c->codec);
 	for (unsigned i = 0; i < FILTER_SLOTS; i++)
 		if (c->filter[i] != FILTER_NONE)
 			block_add_filter(p, filter_by_id(c->filter[i]), c->param[i]);
+}
+
+int plan_init(struct block_plan *p, const struct chunk *c, struct scratch *s)
+{
+	plan_filters(p, c);
+	p->coder.codec = codec_by_id(c->codec);
 	return scratch_state(s, p->coder.codec, &p->coder.state);
 }
 
@@ -126,6 +131,7 @@ struct job {
 	struct block_plan plan;
 	struct codec_dict dict;
 	struct view ref; /* block 0 as decoded; empty: not needed */
+	bool packed;
 };
 
 static int decode_vl(struct job *j, struct view stored, struct span dst)
@@ -143,7 +149,7 @@ static int decode_block(struct job *j, uint32_t i, struct view stored, struct sp
 	if (c->is_vl)
 		return decode_vl(j, stored, dst);
 	bool split = c->split && dst.n == c->blocksize;
-	struct block b = {.nstreams = split ? c->typesize : 1};
+	struct block b = {.nstreams = split ? c->typesize : 1, .packed = j->packed};
 	if (i)
 		b.ref = j->ref;
 	int rc = block_decode(&j->plan, j->s, &b, stored, dst);
@@ -211,6 +217,39 @@ int chunk_decode(const struct chunk *c, struct scratch *s, struct run run, struc
 		memset(dst.p, 0, dst.n);
 		return 0;
 	}
+}
+
+bool chunk_can_pack(const struct chunk *c)
+{
+	struct block_plan p;
+	if (c->kind != CHUNK_REGULAR || c->is_vl || has_delta(c))
+		return false;
+	plan_filters(&p, c);
+	return block_can_pack(&p);
+}
+
+int chunk_decode_packed(const struct chunk *c, struct scratch *s, uint32_t block,
+			struct view stored, struct span dst)
+{
+	struct job j;
+	assert(chunk_can_pack(c));
+	assert(stored.n == chunk_extent(c, (struct run){block, 1}).len);
+	TRY(job_init(&j, c, s));
+	j.packed = true;
+	int rc = decode_block(&j, block, stored, dst);
+	scratch_done(s);
+	return rc;
+}
+
+int chunk_unpack(const struct chunk *c, struct scratch *s, struct view packed, uint32_t lo,
+		 struct span dst)
+{
+	struct block_plan p;
+	assert(chunk_can_pack(c));
+	plan_filters(&p, c);
+	int rc = block_unpack(&p, s, packed, lo, dst);
+	scratch_done(s);
+	return rc;
 }
 
 int chunk_decode_all(struct scratch *s, struct view stored, uint32_t item, struct span dst)

@@ -112,6 +112,17 @@ NODISCARD int chunk_load_ref(struct chunk *c, struct scratch *s, struct view sto
 NODISCARD int chunk_decode(const struct chunk *c, struct scratch *s, struct run run,
 			   struct view stored, struct span dst);
 
+/*
+ * Of a block that was shuffled, by bytes or bits, a part can be had without the rest. Decoded
+ * but for this last step it is packed, as long as before; chunk_unpack makes its bytes
+ * lo .. lo + dst.n - 1. Not all chunks can.
+ */
+bool chunk_can_pack(const struct chunk *c);
+NODISCARD int chunk_decode_packed(const struct chunk *c, struct scratch *s, uint32_t block,
+				  struct view stored, struct span dst);
+NODISCARD int chunk_unpack(const struct chunk *c, struct scratch *s, struct view packed,
+			   uint32_t lo, struct span dst);
+
 /* A whole chunk in memory: parse and decode at once. dst.n must be its nbytes. */
 NODISCARD int chunk_decode_all(struct scratch *s, struct view stored, uint32_t item, struct span dst);
 

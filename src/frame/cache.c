@@ -425,6 +425,11 @@ void *cache_value(const struct cache_entry *e)
 	return e->value.p;
 }
 
+bool cache_packed(const struct cache_entry *e)
+{
+	return e->value.packed;
+}
+
 struct view cache_bytes(const struct cache_entry *e)
 {
 	return view_of(e->value.p, e->value.n);

@@ -36,6 +36,7 @@ struct cache_value {
 	void *p;
 	size_t n;
 	size_t cost;
+	bool packed; /* a word of the filler to the users */
 	void (*release)(void *p);
 };
 
@@ -81,6 +82,7 @@ void cache_mark_unused(struct cache_entry *entry);
 bool cache_first_use(struct cache_entry *entry);
 
 void *cache_value(const struct cache_entry *entry);
+bool cache_packed(const struct cache_entry *entry);
 struct view cache_bytes(const struct cache_entry *entry);
 
 /* Forgets a key. The caller makes sure that nobody is filling it with old bytes now. */

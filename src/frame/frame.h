@@ -117,6 +117,13 @@ NODISCARD int frame_load_chunk(struct frame *f, uint32_t n, struct scratch *s, s
 NODISCARD int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct run run,
 				struct scratch *s, struct span dst);
 
+/*
+ * One block of several of a stored chunk that chunk_can_pack, as chunk_decode_packed leaves it.
+ * A chunk of one block is held against its checksum by the other function. [reader]
+ */
+NODISCARD int frame_read_packed(struct frame *f, uint32_t n, const struct chunk *c, uint32_t block,
+				struct scratch *s, struct span dst);
+
 /* Reads chunk n, loaded before, and holds it against its checksum. 0 also where none is known. [reader] */
 NODISCARD int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c);
 

@@ -221,6 +221,23 @@ int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct
 	return rc;
 }
 
+int frame_read_packed(struct frame *f, uint32_t n, const struct chunk *c, uint32_t block,
+		      struct scratch *s, struct span dst)
+{
+	struct stored st = {0};
+	uint64_t start = meter_now();
+
+	assert(c->nblocks > 1);
+	TRY(frame_stored(f, n, &st));
+	int rc = c->cbytes > st.room ? CORRUPT("chunk ends past its room", c->cbytes)
+				     : stored_read_packed(&st, c, block, s, dst);
+	frame_stored_done(f, &st);
+	meter_time(METER_DECODE, start);
+	meter_add(METER_BLOCKS_DECODED, 1);
+	meter_add(METER_BYTES_DECODED, dst.n);
+	return rc;
+}
+
 int frame_read_chunk(struct frame *f, uint32_t n, struct scratch *s, struct span dst)
 {
 	struct chunk c = {0};

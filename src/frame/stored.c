@@ -48,15 +48,28 @@ int stored_load(const struct stored *st, uint32_t guess, struct scratch *s, stru
 	return chunk_wants_ref(c) ? load_ref(st, s, c) : 0;
 }
 
+/* The stored bytes of a run, until the next use of the stage. */
+static int fetch(const struct stored *st, const struct chunk *c, struct run run, struct span *bytes)
+{
+	struct extent e = chunk_extent(c, run);
+	TRY(stage_get(e.len, bytes));
+	return e.len ? io_pread(st->io, st->at + e.off, *bytes) : 0;
+}
+
 static int read_extent(const struct stored *st, const struct chunk *c, struct run run,
 		       struct scratch *s, struct span dst)
 {
-	struct extent e = chunk_extent(c, run);
 	struct span bytes;
-	TRY(stage_get(e.len, &bytes));
-	if (e.len)
-		TRY(io_pread(st->io, st->at + e.off, bytes));
+	TRY(fetch(st, c, run, &bytes));
 	return chunk_decode(c, s, run, span_view(bytes), dst);
+}
+
+int stored_read_packed(const struct stored *st, const struct chunk *c, uint32_t block,
+		       struct scratch *s, struct span dst)
+{
+	struct span bytes;
+	TRY(fetch(st, c, (struct run){block, 1}, &bytes));
+	return chunk_decode_packed(c, s, block, span_view(bytes), dst);
 }
 
 static bool run_is_spread(const struct chunk *c, struct run run)

@@ -27,4 +27,8 @@ NODISCARD int stored_load(const struct stored *st, uint32_t guess, struct scratc
 NODISCARD int stored_read(const struct stored *st, const struct chunk *c, struct run run,
 			  struct scratch *s, struct span dst);
 
+/* One block, as chunk_decode_packed does. */
+NODISCARD int stored_read_packed(const struct stored *st, const struct chunk *c, uint32_t block,
+				 struct scratch *s, struct span dst);
+
 #endif

@@ -14,6 +14,9 @@
 /* A request from this size on at a chunk's start is likely to be followed by the rest of the chunk. */
 #define WHOLE_REQUEST (64u << 10)
 
+/* Of more than this part of a block the last filter may as well be undone for all. */
+#define PACKED_SHARE 4
+
 /* A chunk whose head has been read. Blocks in the cache belong to `id`: a chunk that is
  * replaced gets a new one, and its old blocks can't be found any more. */
 struct lazy {
@@ -29,6 +32,7 @@ struct fetch {
 	uint32_t n;                /* chunk */
 	struct lazy *lazy;         /* for blocks */
 	uint32_t block;
+	bool packed; /* if it is to be filled */
 	bool filled; /* by this fetch */
 	enum readahead_kind kind;
 	bool direct;
@@ -62,12 +66,15 @@ static int block_fill(void *ctx, struct cache_value *out)
 {
 	struct fetch *x = ctx;
 	struct cache *cache = x->f->fs->cache;
+	const struct chunk *c = &x->lazy->chunk;
 	struct run run = {x->block, 1};
 
 	x->filled = true;
-	TRY(cache_alloc(cache, chunk_run_bytes(&x->lazy->chunk, run), out));
-	int rc = frame_read_blocks(x->f->frame, x->n, &x->lazy->chunk, run, x->ws->scratch,
-				   span_of(out->p, out->n));
+	TRY(cache_alloc(cache, chunk_run_bytes(c, run), out));
+	out->packed = x->packed;
+	struct span dst = span_of(out->p, out->n);
+	int rc = x->packed ? frame_read_packed(x->f->frame, x->n, c, x->block, x->ws->scratch, dst)
+			   : frame_read_blocks(x->f->frame, x->n, c, run, x->ws->scratch, dst);
 	if (rc < 0)
 		cache_unalloc(cache, out);
 	return rc;
@@ -80,6 +87,30 @@ static void count_answer(const struct fetch *x, struct cache_entry *e)
 				       : STATS_FROM_CACHE, 1);
 }
 
+/*
+ * A small random read wants a part of its block, and what else is wanted of that comes in parts
+ * too: the block is kept as it is before the last filter is undone, which is done for what is asked.
+ * Direct I/O asks for the same bytes again; a chunk of one block is held against its checksum.
+ */
+static bool wants_packed(const struct fetch *x, uint32_t len)
+{
+	const struct chunk *c = &x->lazy->chunk;
+
+	if (x->kind != READ_RANDOM || x->direct || x->f->npy || c->nblocks < 2)
+		return false;
+	return len <= chunk_block_bytes(c, x->block).len / PACKED_SHARE && chunk_can_pack(c);
+}
+
+/* Bytes [lo, lo + len) of one entry's block. */
+static int answer(struct fetch *x, struct cache_entry *e, uint32_t lo, uint32_t len)
+{
+	if (cache_packed(e))
+		return chunk_unpack(&x->lazy->chunk, x->ws->scratch, cache_bytes(e), lo,
+				    reply_room(x->r, len));
+	reply_add(x->r, x->f->fs->cache, e, view_part(cache_bytes(e), lo, len));
+	return 0;
+}
+
 /* Bytes [lo, lo + len) of one block, by way of the cache. */
 static int read_block(struct fetch *x, uint32_t lo, uint32_t len)
 {
@@ -87,15 +118,16 @@ static int read_block(struct fetch *x, uint32_t lo, uint32_t len)
 	struct cache_entry *e;
 
 	x->filled = false;
+	x->packed = wants_packed(x, len);
 	enum cache_touch touch = x->kind == READ_RANDOM ? CACHE_USE : CACHE_SCAN;
 	TRY(cache_get(cache, (struct cache_key){x->lazy->id, x->block}, touch, block_fill, x, &e));
 	count_answer(x, e);
-	reply_add(x->r, cache, e, view_part(cache_bytes(e), lo, len));
+	int rc = answer(x, e, lo, len);
 	/* A stream is through with it: the next blocks get its memory, which is warm. */
 	if (x->kind == READ_AHEAD && lo + len == cache_bytes(e).n)
 		cache_drop(cache, (struct cache_key){x->lazy->id, x->block});
 	cache_put(cache, e);
-	return 0;
+	return rc;
 }
 
 /* How many whole blocks from `first` on lie in front of byte `hi`. */
@@ -147,7 +179,7 @@ static int read_run(struct fetch *x, struct run run)
 			x->filled = false;
 			count_answer(x, e);
 			if (rc >= 0)
-				reply_add(x->r, cache, e, cache_bytes(e));
+				rc = answer(x, e, 0, (uint32_t)cache_bytes(e).n);
 			cache_put(cache, e);
 			ahead++;
 		}

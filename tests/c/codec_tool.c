@@ -150,6 +150,42 @@ static int decode_run(const struct chunk *c, struct scratch *s, struct view data
 	return rc;
 }
 
+/* Parts of a block out of its packed form: at both ends, in the middle, of one byte, of all. */
+static void check_parts(const struct chunk *c, struct scratch *s, struct view packed,
+			const uint8_t *plain)
+{
+	uint32_t n = (uint32_t)packed.n;
+	uint32_t cut[] = {0, 1, n / 3, n / 2 & ~63u, n / 2, n - n / 5, n - 1, n};
+	for (size_t i = 0; i < 8; i++)
+		for (size_t k = i + 1; k < 8; k++) {
+			if (cut[k] <= cut[i] || cut[k] > n)
+				continue;
+			uint32_t len = cut[k] - cut[i];
+			uint8_t *part = exact(len);
+			if (chunk_unpack(c, s, packed, cut[i], span_of(part, len)) ||
+			    memcmp(part, plain + cut[i], len))
+				abort();
+			free(part);
+		}
+}
+
+/* Block i, which decodes to `plain`, without its last filter. */
+static int check_packed(const struct chunk *c, struct scratch *s, struct view data, uint32_t i,
+			const uint8_t *plain)
+{
+	if (!chunk_can_pack(c))
+		return 0;
+	struct extent e = chunk_extent(c, (struct run){i, 1});
+	uint32_t n = chunk_block_bytes(c, i).len;
+	uint8_t *stored = exact_copy(data.p + e.off, e.len), *packed = exact(n);
+	int rc = chunk_decode_packed(c, s, i, view_of(stored, e.len), span_of(packed, n));
+	if (!rc)
+		check_parts(c, s, view_of(packed, n), plain);
+	free(stored);
+	free(packed);
+	return rc;
+}
+
 /* Last block first, then all pairs: no block may depend on an earlier call. */
 static int decode_singly(struct chunk *c, struct scratch *s, struct view data, struct buf *out)
 {
@@ -166,6 +202,7 @@ static int decode_singly(struct chunk *c, struct scratch *s, struct view data, s
 		if (chunk_block_at(c, at.off) != i || chunk_block_at(c, at.off + at.len - 1) != i)
 			abort();
 		TRY(decode_run(c, s, data, (struct run){i, 1}, out->p + at.off));
+		TRY(check_packed(c, s, data, i, out->p + at.off));
 	}
 	uint8_t *pair = exact(c->nbytes);
 	int rc = 0;
