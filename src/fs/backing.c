@@ -6,6 +6,7 @@
 #include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 int backing_open(struct backing *b, const char *path)
@@ -92,6 +93,19 @@ int backing_reopen(const struct backing *b, int fd, int flags)
 	if (got < 0 && errno == EPERM) /* O_NOATIME is for the owner and root */
 		got = openat(b->proc, name, flags | O_CLOEXEC);
 	return got < 0 ? -errno : got;
+}
+
+bool backing_is_fresh(struct timespec stamp)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	if (stamp.tv_sec < now.tv_sec - 1)
+		return false;
+	if (stamp.tv_sec > now.tv_sec) /* another machine's clock, or a time that somebody set */
+		return true;
+	int64_t age = (int64_t)(now.tv_sec - stamp.tv_sec) * 1000000000 + now.tv_nsec - stamp.tv_nsec;
+	return age < BACKING_STEP_NS;
 }
 
 uint64_t backing_birth(int fd)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/types.h>
+#include <time.h>
 
 struct backing {
 	int root;        /* O_PATH descriptor of the directory           */
@@ -49,6 +50,13 @@ static inline int stat_fd(int fd, struct stat *st)
 {
 	return fstatat(fd, "", st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
+
+/*
+ * True: the clock that files are stamped by goes in steps, and may still show that very time: what
+ * is changed now may not be seen by the stamp. Later by BACKING_STEP_NS a change has another one.
+ */
+#define BACKING_STEP_NS 50000000u
+bool backing_is_fresh(struct timespec stamp);
 
 /* When a file was made, in ns since 1970; 0: its file system does not tell. */
 uint64_t backing_birth(int fd);

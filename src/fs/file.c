@@ -26,10 +26,10 @@ static void revalidate(struct file *f)
 
 	if (stat_fd(f->fd, &st) < 0)
 		return;
-	if (!n->cache_owner || !same_content(&st, &n->seen))
+	if (!n->cache_owner || n->unsure || !same_content(&st, &n->seen))
 		n->cache_owner = cache_new_owner(f->fs->cache);
 	f->cache_owner = n->cache_owner;
-	n->seen = st;
+	file_see(n, &st);
 }
 
 struct options file_options(const struct file *f)
@@ -377,7 +377,7 @@ int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct f
 {
 	pthread_mutex_lock(&n->lock);
 	/* Whoever looked it up first may have opened it, or written to it, or has given it another descriptor. */
-	bool fresh = !n->file && !n->seen.st_ino;
+	bool fresh = !n->file && !n->cache_owner;
 	if (!n->file) {
 		fresh &= inode_promote_to_take(fs->inodes, n, b->fd) == b->fd;
 		b->fd = -1;
@@ -413,7 +413,7 @@ static void discarded(struct inode *n, uint64_t cache_owner, const struct stat *
 	pthread_mutex_lock(&n->lock);
 	n->times.pending = false;
 	n->cache_owner = cache_owner;
-	n->seen = *st;
+	file_see(n, st);
 	n->mistaken = true;
 	caps_forget(n);
 	pthread_mutex_unlock(&n->lock);

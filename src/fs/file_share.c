@@ -1,6 +1,6 @@
 #include "fs/file_share.h"
 
-#include "base/log.h"
+#include "base/meter.h"
 #include "fs/caps.h"
 #include "fs/notify.h"
 
@@ -13,11 +13,36 @@ static bool same_time(struct timespec a, struct timespec b)
 	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
 }
 
+static bool same_stamp(const struct inode *n, const struct stat *st)
+{
+	return n->seen.st_size == st->st_size && same_time(n->seen.st_mtim, st->st_mtim);
+}
+
 /* ctime alone is a chmod or a new name: no reason to read anything anew. */
 bool file_is_foreign(const struct inode *n, const struct stat *st)
 {
 	return n->seen.st_ino && !n->times.pending &&
-	       (n->seen.st_size != st->st_size || !same_time(n->seen.st_mtim, st->st_mtim));
+	       (!same_stamp(n, st) || (n->unsure && meter_now() >= n->unsure));
+}
+
+void file_see(struct inode *n, const struct stat *st)
+{
+	uint64_t now = meter_now();
+	bool known = n->seen.st_ino && same_stamp(n, st) && now >= n->unsure;
+
+	n->unsure = known || !backing_is_fresh(st->st_mtim) ? 0 : now + BACKING_STEP_NS;
+	n->seen = *st;
+}
+
+bool file_detach(struct file *f)
+{
+	if (pthread_rwlock_trywrlock(&f->gate) != 0)
+		return false;
+	bool clean = !file_changed(f);
+	if (clean)
+		inode_detach(f->fs->inodes, f->inode);
+	pthread_rwlock_unlock(&f->gate);
+	return clean;
 }
 
 void file_look_sidecar(struct file *f)
@@ -53,7 +78,9 @@ static int reload_gated(struct file *f, bool sure)
 		rc = file_reopen(f);
 		f->lost &= rc < 0;
 		n->cache_owner = f->cache_owner;
-		n->seen = st;
+		bool judged = rc >= 0 || rc == -EBADMSG || rc == -ENOTSUP;
+		if (judged) /* or the disk is to blame, and it is tried again */
+			file_see(n, &st);
 		if (rc >= 0 && held)
 			sidecar_seen(&f->sidecar);
 		n->mistaken = true;
@@ -64,8 +91,10 @@ static int reload_gated(struct file *f, bool sure)
 	pthread_rwlock_unlock(&f->lock);
 	if (held)
 		sidecar_leave(&f->sidecar);
-	if (rc > 0)
-		notify_changed(f->fs->notify, n, size > old ? size : 0);
+	if (rc > 0) {
+		notify_changed(f->fs->notify, n, size > old || n->untold ? size : 0);
+		n->untold = false;
+	}
 	return rc;
 }
 

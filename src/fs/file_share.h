@@ -10,6 +10,15 @@
 /* True: the backing file is not what it was after our last own change. Under n->lock. */
 bool file_is_foreign(const struct inode *n, const struct stat *st);
 
+/* Attributes from before the content, which may be another program's, is read. Under n->lock. */
+void file_see(struct inode *n, const struct stat *st);
+
+/*
+ * inode_detach, if nothing of ours is on its way to the file, nor will be: from then on it is
+ * read only. False: not now. Under n->lock.
+ */
+NODISCARD bool file_detach(struct file *f);
+
 /* Looks for the sidecar of an open frame. Holds no other lock but n->lock. */
 void file_look_sidecar(struct file *f);
 

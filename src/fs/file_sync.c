@@ -65,6 +65,7 @@ static int commit(struct file *f, enum durability how)
 	if (frame_dirty(f->frame) && !held_up)
 		name_choice(f);
 	hold_caps(f);
+	bool writes = frame_dirty(f->frame) || frame_suspect(f->frame);
 	int rc = held_up ? 0 : frame_commit(f->frame, how);
 	f->wants_commit = false;
 	if (rc >= 0 && how == COMMIT_SYNC)
@@ -73,8 +74,10 @@ static int commit(struct file *f, enum durability how)
 	file_leave_commit(f, (enum entered)entered);
 	if (rc >= 0)
 		rc = put_caps_back(f, how);
-	if (rc >= 0)
+	if (rc >= 0 && writes)
 		times_committed(f->inode, f->fd);
+	else if (rc >= 0) /* what has changed the file meanwhile was not us */
+		times_release(f->inode, f->fd);
 	return rc;
 }
 
@@ -168,10 +171,10 @@ static int become_bytewise(struct file *f)
 	int rc = ws ? 0 : -ENOMEM;
 
 	pthread_rwlock_wrlock(&f->lock);
-	f->items_whole = false;
 	for (uint32_t n = 0; rc >= 0 && n < frame_nchunks(f->frame); n++)
 		if (is_typed(f, n, ws))
 			rc = dirty_get_whole(f, n, &c);
+	f->items_whole = rc < 0; /* the next commit goes on with the rest */
 	pthread_rwlock_unlock(&f->lock);
 	return rc < 0 ? rc : flush_all(f);
 }
@@ -280,7 +283,7 @@ int file_compact(struct file *f)
 	int rc = 0;
 
 	pthread_rwlock_wrlock(&f->gate);
-	bool wants = f->writable && !f->gone && !f->lost && wants_compact(f);
+	bool wants = f->writable && !f->inode->detached && !f->gone && !f->lost && wants_compact(f);
 	/* What came since the last commit goes first: compact commits only what is in the frame, which larger files bear. */
 	if (wants && file_size(f) <= FLUSH_WHOLE && file_changed(f))
 		rc = sync_gated(f, COMMIT_LATER);

@@ -89,7 +89,13 @@ struct inode {
 	bool told_torn;           /* its recovery has been logged */
 	bool suspect;             /* frame_suspect of the frame that was open last */
 	uint64_t last_size;       /* of the frame that was open last */
-	struct stat seen;         /* backing attributes after our last own change or open */
+	/*
+	 * Backing attributes after our last own change or open, or when it was looked up first. A
+	 * change may have left them as they are: from `unsure` (meter_now) on they are not believed.
+	 */
+	struct stat seen;
+	uint64_t unsure;          /* 0: it has not */
+	bool untold;              /* the kernel could not be told how long it has become */
 };
 
 NODISCARD int inodes_open(struct inodes **t, struct backing *b, unsigned max_fds);

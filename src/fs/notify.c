@@ -24,28 +24,33 @@ struct notify {
 };
 
 /* With the writeback cache the kernel trusts its own size, but data that we put behind it counts. */
-static void tell_size(struct fs *fs, const struct item *i)
+static int tell_size(struct fs *fs, const struct item *i)
 {
 	uint64_t at = (i->size - 1) / PAGE * PAGE;
 	uint8_t data[PAGE];
 	struct file *f;
 
-	if (file_get(fs, i->inode, false, &f) < 0)
-		return;
+	TRY(file_get(fs, i->inode, false, &f));
 	ssize_t n = file_read_at(f, at, span_of(data, sizeof data));
+	int rc = n < 0 ? (int)n : 0;
 	if (n >= 0 && (uint64_t)n == i->size - at) {
 		struct fuse_bufvec vec = FUSE_BUFVEC_INIT((size_t)n);
 		vec.buf[0].mem = data;
-		(void)fuse_lowlevel_notify_store(fs->session, ops_ino(fs, i->inode), (off_t)at, &vec, 0);
+		rc = fuse_lowlevel_notify_store(fs->session, ops_ino(fs, i->inode), (off_t)at, &vec,
+						0);
 	}
 	file_put(fs, i->inode);
+	return rc;
 }
 
 static void tell(struct fs *fs, struct item *i)
 {
 	(void)fuse_lowlevel_notify_inval_inode(fs->session, ops_ino(fs, i->inode), 0, 0);
-	if (i->size)
-		tell_size(fs, i);
+	if (i->size && tell_size(fs, i) < 0) { /* it is being changed again: who reads that tells */
+		pthread_mutex_lock(&i->inode->lock);
+		i->inode->untold = true;
+		pthread_mutex_unlock(&i->inode->lock);
+	}
 }
 
 static void free_item(struct fs *fs, struct item *i)

@@ -96,6 +96,22 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 }
 
 /*
+ * Nobody writes to the open file, or is about to, or has just closed it: what is left of all that
+ * would get to the disk under the feet of another inode. Under n->lock.
+ */
+static bool is_read_only(const struct inode *n)
+{
+	unsigned readers = 0;
+
+	for (const struct handle *h = n->handles; h; h = h->next) {
+		if (h->writable)
+			return false;
+		readers += h->file != NULL;
+	}
+	return n->nopen == readers;
+}
+
+/*
  * With the writeback cache the kernel believes its own size and times of an inode
  * it knows, whatever we say. A file that another program has changed must therefore become
  * another inode. Who has it open for reading goes on with the old one; who writes keeps it. So must a file
@@ -112,12 +128,14 @@ static void part_with_changed(struct fs *fs, const struct entry *e)
 	pthread_mutex_lock(&n->lock);
 	/* Looked at anew: what e->st says may be older than our own last commit. */
 	bool known = e->fd < 0 ? (st = e->st, true) : stat_fd(e->fd, &st) == 0;
-	bool changed = known && S_ISREG(st.st_mode) && (n->file ? reloads(n, &st) : file_is_foreign(n, &st));
+	bool changed = known && (n->file ? reloads(n, &st) : file_is_foreign(n, &st));
 	changed = (changed || n->mistaken) && n->nwriters == 0;
 	other &= !n->handles; /* a file that is open has its number still */
-	pthread_mutex_unlock(&n->lock);
-	if (other || changed)
+	if (n->file && (other || changed))
+		IGNORE(is_read_only(n) && file_detach(n->file)); /* or next time */
+	else if (other || changed)
 		inode_detach(fs->inodes, n);
+	pthread_mutex_unlock(&n->lock);
 	inode_put(fs->inodes, n, 1);
 }
 
@@ -128,6 +146,21 @@ void ops_seen(struct inode *n, const struct stat *st)
 	pthread_mutex_lock(&n->lock);
 	if (n->nwriters == 0)
 		n->seen = *st;
+	pthread_mutex_unlock(&n->lock);
+}
+
+/* The first time that the kernel is told of a frame: it believes that for ever. */
+static void see_entry(struct inode *n, const struct entry *e)
+{
+	if (!inode_is_frame(n)) {
+		ops_seen(n, &e->st);
+		return;
+	}
+	pthread_mutex_lock(&n->lock);
+	if (!n->file && !n->seen.st_ino && e->made)
+		n->seen = e->st;
+	else if (!n->file && !n->seen.st_ino)
+		file_see(n, &e->st);
 	pthread_mutex_unlock(&n->lock);
 }
 
@@ -146,7 +179,7 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 	struct inode *n = inode_from_entry(fs->inodes, parent, e);
 	if (!n)
 		return -ENOMEM;
-	ops_seen(n, &e->st);
+	see_entry(n, e);
 	if (e->probed.no_acl)
 		note_no_acl(n, &e->st);
 	*out = (struct fuse_entry_param){
@@ -171,6 +204,7 @@ struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_i
 		return NULL;
 	h->inode = n;
 	h->fd = -1;
+	h->writable = (fi->flags & O_ACCMODE) != O_RDONLY;
 	inode_get(fs->inodes, n);
 	pthread_mutex_lock(&n->lock);
 	h->next = n->handles;

@@ -67,10 +67,11 @@ static int set_times(struct inode *n, int fd, const struct stat *attr, int to_se
 	bool pending = inode_is_frame(n) && times_set(n, has_mtime ? &ts[1] : NULL, ctime);
 	if (pending && ts[0].tv_nsec == UTIME_OMIT)
 		return 0; /* the kernel sends what it knows right before it closes the file: the commit brings it */
+	bool known = times_known(n, fd);
 	if (utimensat(fd, "", ts, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (stat_fd(fd, &st) == 0)
-		times_set_done(n, ctime, &st);
+		times_set_done(n, ctime, &st, known);
 	return 0;
 }
 

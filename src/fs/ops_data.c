@@ -53,8 +53,10 @@ static int open_frame(struct fs *fs, struct handle *h, struct newborn *born, str
 	if (fi->flags & O_TRUNC && !born) {
 		rc = file_truncate(h->file, 0);
 		if (rc < 0) {
-			file_put(fs, n);
+			pthread_mutex_lock(&n->lock);
 			h->file = NULL;
+			pthread_mutex_unlock(&n->lock);
+			file_put(fs, n);
 			return rc;
 		}
 	}
@@ -71,7 +73,6 @@ int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct
 			newborn_drop(born);
 		return -ENOMEM;
 	}
-	h->writable = (fi->flags & O_ACCMODE) != O_RDONLY;
 	err_clear();
 	int rc = 0;
 	if (inode_is_frame(n)) {

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/meter.h"
 #include "fs/view_npy.h"
 
 #include <pthread.h>
@@ -10,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CTIME_STEP_MS 50
+#define STEADY_NS 2000000
 #define SLOTS 16384 /* direct-mapped: a collision costs one more read of a header */
 
 struct slot {
@@ -21,6 +22,7 @@ struct slot {
 	enum suffix suffix; /* one inode may have a name of each sort */
 	bool used;
 	bool told; /* that another entry has the name it claims */
+	uint64_t until; /* meter_now: a change may have come in the same step of the clock; 0: no */
 	struct probed result;
 };
 
@@ -122,11 +124,8 @@ static int open_entry(const struct backing *b, const struct probe_entry *e)
  */
 static bool has_no_acl(int fd, const struct stat *st)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	int64_t age = (int64_t)(now.tv_sec - st->st_ctim.tv_sec) * 1000 + (now.tv_nsec - st->st_ctim.tv_nsec) / 1000000;
-	return age >= CTIME_STEP_MS && fgetxattr(fd, "system.posix_acl_access", NULL, 0) < 0 &&
+	return !backing_is_fresh(st->st_ctim) &&
+	       fgetxattr(fd, "system.posix_acl_access", NULL, 0) < 0 &&
 	       (errno == ENODATA || errno == EOPNOTSUPP);
 }
 
@@ -181,7 +180,7 @@ static int probe_content(const struct backing *b, const struct probe_entry *e, e
 	return probe_contiguous(b, e, suffix, out);
 }
 
-/* A frame that is being committed may look broken for a moment: only what stays so is. */
+/* A frame that is being written may look broken for a moment: only what stays so is. */
 static int probe_steady(const struct backing *b, const struct probe_entry *e, enum suffix suffix,
 			struct probed *out)
 {
@@ -191,7 +190,9 @@ static int probe_steady(const struct backing *b, const struct probe_entry *e, en
 		int rc = probe_content(b, e, suffix, out);
 		if (rc != -EBADMSG || tries == 8 || stat_fd(e->fd, &after) < 0)
 			return rc;
-		if (after.st_size == before.st_size && same_time(after.st_ctim, before.st_ctim))
+		if (backing_is_fresh(after.st_ctim))
+			nanosleep(&(struct timespec){.tv_nsec = STEADY_NS}, NULL);
+		else if (after.st_size == before.st_size && same_time(after.st_ctim, before.st_ctim))
 			return rc;
 		before = after;
 	}
@@ -201,6 +202,23 @@ static int probe_steady(const struct backing *b, const struct probe_entry *e, en
 static bool is_trouble(int rc)
 {
 	return rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
+}
+
+/* True: it was known already that this is no frame. */
+static bool remember(struct slot *s, const struct stat *st, enum suffix suffix,
+		     const struct probed *result)
+{
+	uint64_t now = meter_now();
+	bool same = slot_matches(s, st, suffix), old = same && s->until && now >= s->until;
+	bool was_plain = same && s->result.kind == NODE_PLAIN;
+
+	*s = (struct slot){
+		.dev = st->st_dev, .ino = st->st_ino, .size = st->st_size, .mtime = st->st_mtim,
+		.ctime = st->st_ctim, .suffix = suffix, .used = true, .told = same && s->told,
+		.result = *result,
+		.until = !old && backing_is_fresh(st->st_ctim) ? now + BACKING_STEP_NS : 0,
+	};
+	return was_plain;
 }
 
 int probe_get(struct probes *p, const struct backing *b, const struct probe_entry *e, struct probed *out)
@@ -223,7 +241,7 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 		return 0;
 	}
 	pthread_mutex_lock(&p->lock);
-	bool known = slot_matches(s, st, suffix);
+	bool known = slot_matches(s, st, suffix) && (!s->until || meter_now() < s->until);
 	if (known)
 		*out = s->result;
 	pthread_mutex_unlock(&p->lock);
@@ -235,13 +253,12 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 		log_err("%s: could not be read: %s", name, err_text(rc, text, sizeof text));
 		return rc;
 	}
-	if (rc < 0) {
+	if (rc < 0)
 		*out = (struct probed){.kind = NODE_PLAIN};
-		if (!(S_ISDIR(st->st_mode) && rc == -ENOENT))
-			log_warn("%s: shown under its own name: %s", name, err_text(rc, text, sizeof text));
-	}
 	pthread_mutex_lock(&p->lock);
-	*s = (struct slot){st->st_dev, st->st_ino, st->st_size, st->st_mtim, st->st_ctim, suffix, true, false, *out};
+	bool told = remember(s, st, suffix, out);
 	pthread_mutex_unlock(&p->lock);
+	if (rc < 0 && !told && !(S_ISDIR(st->st_mode) && rc == -ENOENT))
+		log_warn("%s: shown under its own name: %s", name, err_text(rc, text, sizeof text));
 	return 0;
 }

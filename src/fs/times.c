@@ -49,14 +49,33 @@ static void give_mtime(struct inode *n, int fd)
 	(void)futimens(fd, ts); /* not ours to change: the mtime of the flush has to do */
 }
 
+/* True: nobody changed the file behind our back, as far as can be seen. Under n->lock. */
+static bool is_known(const struct inode *n, int fd)
+{
+	struct stat st;
+
+	return n->seen.st_ino && stat_fd(fd, &st) == 0 && n->seen.st_size == st.st_size &&
+	       same(n->seen.st_mtim, st.st_mtim);
+}
+
+bool times_known(struct inode *n, int fd)
+{
+	pthread_mutex_lock(&n->lock);
+	bool known = is_known(n, fd);
+	pthread_mutex_unlock(&n->lock);
+	return known;
+}
+
 void times_release(struct inode *n, int fd)
 {
 	struct stat st;
 
 	pthread_mutex_lock(&n->lock);
 	if (n->times.pending && n->times.given) {
+		bool known = is_known(n, fd);
 		give_mtime(n, fd);
-		if (stat_fd(fd, &st) == 0 && n->seen.st_size == st.st_size) /* else another program's change is still to be noticed */
+		/* Else another program's change is still to be noticed. */
+		if (known && stat_fd(fd, &st) == 0)
 			n->seen = st;
 	}
 	n->times.pending = false;
@@ -80,10 +99,11 @@ bool times_set(struct inode *n, const struct timespec *mtime, const struct times
 	return pending;
 }
 
-void times_set_done(struct inode *n, const struct timespec *ctime, const struct stat *backing)
+void times_set_done(struct inode *n, const struct timespec *ctime, const struct stat *backing,
+		    bool known)
 {
 	pthread_mutex_lock(&n->lock);
-	if (n->seen.st_ino && n->seen.st_size == backing->st_size)
+	if (known)
 		n->seen = *backing;
 	if (!n->times.pending && ctime) {
 		n->times.ctime = *ctime;
@@ -113,6 +133,7 @@ void times_committed(struct inode *n, int fd)
 			n->times.shadow = true;
 		}
 		n->seen = st;
+		n->unsure = 0;
 	}
 	n->times.pending = false;
 	pthread_mutex_unlock(&n->lock);

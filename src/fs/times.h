@@ -19,8 +19,15 @@ bool times_set(struct inode *n, const struct timespec *mtime, const struct times
 /* No commit will come of what times_hold was called for. The frame has no changes; an mtime that was given gets to the file. */
 void times_release(struct inode *n, int fd);
 
-/* What the backing file looks like after times were set; `ctime`: the kernel knows better, or NULL. */
-void times_set_done(struct inode *n, const struct timespec *ctime, const struct stat *backing);
+/* True: the backing file is as we saw it last. */
+bool times_known(struct inode *n, int fd);
+
+/*
+ * What the backing file looks like after times were set; `ctime`: the kernel knows better, or NULL.
+ * `known`: times_known before.
+ */
+void times_set_done(struct inode *n, const struct timespec *ctime, const struct stat *backing,
+		    bool known);
 
 /* Replaces the backing times in *st by the application's, where they differ. */
 void times_apply(struct inode *n, struct stat *st);
