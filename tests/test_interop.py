@@ -224,13 +224,15 @@ def reference():
 
 @pytest.fixture(scope="module")
 def mounts(request, module_mount):
-    """A mount for each set of options, made when first asked for."""
+    """A mount for each set of options, made when first asked for. The reference reads files that
+    are open here, without locks: in the background chunks would be moved while it does."""
     from libmount import Mount
     made = {}
 
     def get(options):
         if options not in made:
-            made[options] = Mount(module_mount.work / f"options-{len(made)}", options).start()
+            all_options = f"{options},commit=0".lstrip(",")
+            made[options] = Mount(module_mount.work / f"options-{len(made)}", all_options).start()
         return made[options]
     yield get
     for one in made.values():
