@@ -68,6 +68,7 @@ class Story:
         self.names = {}
         self.slots = {}       # number -> (descriptor, node)
         self.unfinished = None  # names, as they are if the operation under way was done
+        self.changing = None    # the node of a change that is under way, or failed
         self.done = 0
         self.log = []
 
@@ -109,7 +110,9 @@ class Story:
 
     def change(self, node, content, call, *args):
         node.contents.append(content)  # may be there from now on
+        self.changing = node
         call(*args)
+        self.changing = None
 
     def create(self):
         name = self.name()
