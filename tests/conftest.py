@@ -23,6 +23,21 @@ os.umask(0o022)
 FAILED = pytest.StashKey[bool]()
 
 
+def watchdog_seconds(item):
+    marker = item.get_closest_marker("watchdog")
+    return marker.args[0] if marker else 300
+
+
+def pytest_collection_modifyitems(items):
+    """What may take long starts first, lest it runs alone at the end."""
+    items.sort(key=watchdog_seconds, reverse=True)
+    if SLOWNESS > 1:
+        skip = pytest.mark.skip(reason="the release build is enough")
+        for item in items:
+            if item.get_closest_marker("release"):
+                item.add_marker(skip)
+
+
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
@@ -77,8 +92,7 @@ def work(request):
 
 @pytest.fixture(autouse=True)
 def watchdog(request):
-    marker = request.node.get_closest_marker("watchdog")
-    seconds = (marker.args[0] if marker else 300) * SLOWNESS
+    seconds = watchdog_seconds(request.node) * SLOWNESS
     with Watchdog(seconds, ROOT / work_name(request.node) / "watchdog.txt"):
         yield
 

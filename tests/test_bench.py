@@ -14,14 +14,14 @@ import pytest
 
 from conftest import skip_or_fail
 from libdata import blob
-from libmount import BUILD, CFRAME, DAEMON, REPO, SLOWNESS, is_mounted
+from libmount import BUILD, CFRAME, DAEMON, REPO, is_mounted
 
 BENCH = REPO / "tools/bench/bench"
 READ_ROWS = {"sequential", "parallel", "random-4k", "random-64k", "warm-4k", "walk", "memmap", "small-files", "list", "open-1TiB"}
 WRITE_ROWS = {"sequential", "patch-4k", "small-files", "untar"}
 
 # Programs under the sanitizers would only make the same calls slower.
-pytestmark = [pytest.mark.skipif(SLOWNESS > 1, reason="the release build is enough"),
+pytestmark = [pytest.mark.release,
               pytest.mark.skipif(os.geteuid() != 0, reason="mounts loop devices"), pytest.mark.watchdog(400)]
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import libmount
 
+pytestmark = pytest.mark.release
+
 CASES = {
     "a stuck daemon": ("os.kill(m.proc.pid, signal.SIGSTOP); os.waitpid(m.proc.pid, os.WUNTRACED)\n    os.stat(m.mnt / 'anything')", ["watchdog", "daemon "]),
     "an error in the log": ("open(m.log, 'a').write('cframefs: error: x: bad\\n')", ["unexpected lines", "x: bad"]),

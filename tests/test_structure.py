@@ -10,6 +10,8 @@ import pytest
 
 from libmount import REPO
 
+pytestmark = pytest.mark.release
+
 FLOORS = {"base": set(), "codec": {"base"}, "frame": {"codec", "base"}, "fs": {"frame", "codec", "base"},
           "tools": {"frame", "codec", "base"}}
 FUNCTION_LINES, TAGGED_LINES, FILE_LINES = 60, 100, 600
