@@ -5,8 +5,8 @@
  *
  *   codec_fuzz chunk|blosclz|lz4|lz4hc SECONDS SEED FILE...
  *
- * changes the files' bytes at random; the seed of each round is printed when a signal ends the
- * program. Built with clang as codec_fuzz_chunk, codec_fuzz_blosclz and so on, libFuzzer drives the same
+ * tries the files as they are, then changes their bytes at random; the seed of each round is printed
+ * when a signal ends the program. Built with clang as codec_fuzz_chunk, codec_fuzz_blosclz and so on, libFuzzer drives the same
  * functions; with -Dc_args=-fsanitize=fuzzer-no-link it sees the branches of the codec.
  */
 #include "codec/chunk.h"
@@ -211,12 +211,16 @@ static struct view read_file(const char *name)
 	return view_of(exact_copy(bytes, n), n);
 }
 
+static bool try_one(const char *target, struct scratch *s, struct view v)
+{
+	return strcmp(target, "chunk") ? try_codec(target, v) : try_chunk(s, v);
+}
+
 int main(int argc, char **argv)
 {
 	struct scratch *s;
 	if (argc < 5 || scratch_open(&s) < 0)
 		return 2;
-	bool chunks = !strcmp(argv[1], "chunk");
 	time_t end = time(NULL) + atoi(argv[2]);
 	round_seed = strtoull(argv[3], NULL, 10) | 1;
 	signal(SIGABRT, on_signal);
@@ -225,7 +229,12 @@ int main(int argc, char **argv)
 	struct view *file = malloc((size_t)nfiles * sizeof *file);
 	for (int i = 0; i < nfiles; i++)
 		file[i] = read_file(argv[4 + i]);
+	state = round_seed;
 	unsigned long rounds = 0, whole = 0;
+	for (int i = 0; i < nfiles; i++)
+		whole += try_one(argv[1], s, file[i]);
+	printf("%d files as they are, %lu decoded\n", nfiles, whole);
+	whole = 0;
 	for (; time(NULL) < end; rounds++) {
 		round_seed = round_seed * 6364136223846793005u + 1442695040888963407u;
 		state = round_seed | 1;
@@ -234,7 +243,7 @@ int main(int argc, char **argv)
 		uint8_t *p = exact_copy(from.p, n);
 		if (n)
 			mutate(p, n);
-		whole += chunks ? try_chunk(s, view_of(p, n)) : try_codec(argv[1], view_of(p, n));
+		whole += try_one(argv[1], s, view_of(p, n));
 		free(p);
 	}
 	printf("%lu rounds, %lu decoded\n", rounds, whole);
