@@ -119,8 +119,8 @@ static int read_section(struct frame *f, uint64_t at, uint64_t len, struct buf *
 	return io_pread(f->io, at, buf_span(out));
 }
 
-/* Without our note, which is made anew by each commit: what an empty root has. */
-static int strip_note(struct frame *f)
+/* Without our note, which is made anew by each commit: what an empty root has. `old` gets what there was. */
+static int strip_note(struct frame *f, struct buf *old)
 {
 	struct buf plain = {0};
 	uint32_t others = f->vlmeta.n - (meta_find(&f->vlmeta, ROOT_NOTE) != NULL);
@@ -130,8 +130,8 @@ static int strip_note(struct frame *f)
 		return 0;
 	}
 	TRY(trailer_append(&plain, &f->vlmeta, ROOT_NOTE, view_of(NULL, 0)));
-	buf_free(&f->trailer);
 	meta_deinit(&f->vlmeta);
+	*old = f->trailer;
 	f->trailer = plain;
 	return trailer_parse(&f->vlmeta, buf_view(&f->trailer), false);
 }
@@ -307,7 +307,7 @@ static int load_marked(struct frame *f)
 	struct fingerprint fp = trailer_fingerprint(buf_view(&f->trailer));
 	const struct meta_entry *e = meta_find(&f->vlmeta, ROOT_NOTE);
 	struct root_note note = {0};
-	struct buf plain = {0};
+	struct buf plain = {0}, old = {0}; /* of which the note is a part */
 	if (e && f->trailer.p[f->trailer.n - TRAILER_PRINT] != MSGPACK_FIXEXT16)
 		return CORRUPT("no fingerprint behind a trailer of ours", f->info.frame_len);
 	TRY(frame_check_root(f->io, buf_view(&f->head), &f->info, fp));
@@ -318,10 +318,11 @@ static int load_marked(struct frame *f)
 		TRY(root_note_decode(&note, e->content, &plain));
 	if (fp.type == TRAILER_TYPE_64)
 		f->print = frame_root_print(&f->info, fp);
-	int rc = strip_note(f);
+	int rc = strip_note(f, &old);
 	if (rc == 0)
 		rc = load_data(f, &note, fp);
 	buf_free(&plain);
+	buf_free(&old);
 	return rc;
 }
 

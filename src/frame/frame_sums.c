@@ -73,29 +73,42 @@ void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len)
 		assert(frame_sum(f, n) == 0);
 }
 
+/* Of the stored chunks of a run, from p on. Returns how many there were. */
+static uint32_t load_run(struct index_run run, const uint8_t *p, uint64_t *to)
+{
+	uint32_t n = 0;
+	for (uint32_t k = 0; k < run.n; k++) {
+		if ((run.slot ? run.slot[k] : run.same) & ENTRY_SPECIAL)
+			continue;
+		uint64_t sum = get_le64(p + 8 * n++);
+		to[k] = sum ? sum : SUM_NONE;
+	}
+	return n;
+}
+
 int frame_sums_load(struct frame *f, struct view sums)
 {
-	uint64_t nstored = 0;
+	struct index_run run;
 	if (sums.n == 0)
 		return 0;
-	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i++)
-		nstored++;
-	if (sums.n != nstored * 8)
+	if (sums.n != 8 * (uint64_t)index_count_stored(&f->index))
 		return CORRUPT("number of checksums", sums.n / 8);
 	TRY(index_resize(&f->sums, f->index.n));
-	const uint8_t *p = sums.p;
-	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i++, p += 8)
-		if (!index_set(&f->sums, i, get_le64(p) ? get_le64(p) : SUM_NONE))
+	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i += run.n) {
+		uint64_t *to = index_own(&f->sums, i);
+		if (!to)
 			return -ENOMEM;
+		run = index_run(&f->index, i);
+		uint32_t n = load_run(run, sums.p, to);
+		sums = view_part(sums, 8 * n, sums.n - 8 * n);
+	}
 	return 0;
 }
 
 /* Nothing at all when none is known, or when they would be too many. */
 int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out)
 {
-	uint32_t nstored = 0, nknown = 0;
-	for (uint32_t i = 0; (i = index_next_stored(ix, i)) < ix->n; i++)
-		nstored++;
+	uint32_t nstored = index_count_stored(ix), nknown = 0;
 	out->n = 0;
 	if (nstored > ROOT_MAX_SUMS)
 		return 0;

@@ -51,19 +51,43 @@ uint64_t index_get(const struct index *ix, uint32_t i)
 	return pg->slot ? pg->slot[SLOT_OF(i)] : pg->same;
 }
 
+struct index_run index_run(const struct index *ix, uint32_t i)
+{
+	assert(i < ix->n);
+	const struct index_page *pg = &ix->page[PAGE_OF(i)];
+	uint32_t n = page_entries(ix, PAGE_OF(i)) - SLOT_OF(i);
+	return (struct index_run){pg->slot ? pg->slot + SLOT_OF(i) : NULL, pg->same, n};
+}
+
 uint32_t index_next_stored(const struct index *ix, uint32_t i)
 {
 	while (i < ix->n) {
-		const struct index_page *pg = &ix->page[PAGE_OF(i)];
-		if (!pg->slot && (pg->same & ENTRY_SPECIAL)) {
-			i = (uint32_t)min_u64(ix->n, (uint64_t)(PAGE_OF(i) + 1) * INDEX_PAGE);
-			continue;
-		}
-		if (!(index_get(ix, i) & ENTRY_SPECIAL))
+		struct index_run r = index_run(ix, i);
+		uint32_t k = 0;
+		if (!r.slot)
+			k = r.same & ENTRY_SPECIAL ? r.n : 0;
+		else
+			while (k < r.n && (r.slot[k] & ENTRY_SPECIAL))
+				k++;
+		i += k;
+		if (k < r.n)
 			break;
-		i++;
 	}
 	return i;
+}
+
+uint32_t index_count_stored(const struct index *ix)
+{
+	uint32_t count = 0;
+	struct index_run r;
+	for (uint32_t i = 0; i < ix->n; i += r.n) {
+		r = index_run(ix, i);
+		if (!r.slot)
+			count += r.same & ENTRY_SPECIAL ? 0 : r.n;
+		for (uint32_t k = 0; r.slot && k < r.n; k++)
+			count += !(r.slot[k] & ENTRY_SPECIAL);
+	}
+	return count;
 }
 
 /* One number becomes entries, in memory for `cap` of them. */
@@ -77,22 +101,31 @@ static void page_unfold(struct index *ix, struct index_page *pg, void *slot, uin
 	ix->nsame--;
 }
 
-bool index_set(struct index *ix, uint32_t i, uint64_t entry)
+uint64_t *index_own(struct index *ix, uint32_t i)
 {
 	assert(i < ix->n);
 	struct index_page *pg = &ix->page[PAGE_OF(i)];
 	if (!pg->slot) {
-		if (pg->same == entry)
-			return true;
 		void *slot = spare_take(ix);
 		if (!slot)
 			slot = mem_zalloc_array(INDEX_PAGE, sizeof *pg->slot);
 		if (!slot)
-			return false;
+			return NULL;
 		page_unfold(ix, pg, slot, INDEX_PAGE);
 	}
-	pg->slot[SLOT_OF(i)] = entry;
-	return true;
+	return pg->slot + SLOT_OF(i);
+}
+
+bool index_set(struct index *ix, uint32_t i, uint64_t entry)
+{
+	assert(i < ix->n);
+	const struct index_page *pg = &ix->page[PAGE_OF(i)];
+	if (!pg->slot && pg->same == entry)
+		return true;
+	uint64_t *slot = index_own(ix, i);
+	if (slot)
+		*slot = entry;
+	return slot;
 }
 
 int index_reserve(struct index *ix, uint32_t calls)

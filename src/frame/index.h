@@ -50,8 +50,23 @@ bool index_set(struct index *ix, uint32_t i, uint64_t entry);
 /* Makes sure that the next `calls` calls of index_set find memory. */
 NODISCARD int index_reserve(struct index *ix, uint32_t calls);
 
+/* The entries from i on to the end of their page, for who goes over all of them. */
+struct index_run {
+	const uint64_t *slot; /* NULL: each is `same` */
+	uint64_t same;
+	uint32_t n;
+};
+
+struct index_run index_run(const struct index *ix, uint32_t i);
+
+/* The same to write to: memory of their own, or NULL. As many as index_run tells, of any index as long. */
+uint64_t *index_own(struct index *ix, uint32_t i);
+
 /* The first entry from i on that is no special value, or n. Skips pages that are one number. */
 uint32_t index_next_stored(const struct index *ix, uint32_t i);
+
+/* How many are no special values. */
+uint32_t index_count_stored(const struct index *ix);
 
 /* New entries are zeros. On failure nothing has changed. */
 NODISCARD int index_resize(struct index *ix, uint32_t n);

@@ -49,6 +49,22 @@ static int load_entry(struct loader *l, const uint8_t *p)
 	return 0;
 }
 
+/* Entries of one page. As soon as it has memory of its own, they need no more than a look each. */
+static int load_run(struct loader *l, const uint8_t *p, uint32_t n)
+{
+	const struct index_page *pg = &l->ix->page[l->at / INDEX_PAGE];
+	uint32_t i = 0;
+	for (; i < n && !pg->slot; i++)
+		TRY(load_entry(l, p + 8 * i));
+	for (; i < n; i++, l->at++) {
+		uint64_t entry = get_le64(p + 8 * i);
+		if ((entry & ENTRY_SPECIAL) || entry > l->rule.last)
+			TRY(judge(&l->rule, entry, &entry));
+		pg->slot[l->at % INDEX_PAGE] = entry;
+	}
+	return 0;
+}
+
 static int load_bytes(struct loader *l, struct view v)
 {
 	while (l->ncarry && v.n) {
@@ -59,8 +75,11 @@ static int load_bytes(struct loader *l, struct view v)
 			l->ncarry = 0;
 		}
 	}
-	for (; v.n >= 8; v = view_part(v, 8, v.n - 8))
-		TRY(load_entry(l, v.p));
+	while (v.n >= 8) {
+		uint32_t n = (uint32_t)min_u64(v.n / 8, INDEX_PAGE - l->at % INDEX_PAGE);
+		TRY(load_run(l, v.p, n));
+		v = view_part(v, n * 8, v.n - n * 8);
+	}
 	if (v.n) {
 		memcpy(l->carry, v.p, v.n);
 		l->ncarry = (uint32_t)v.n;

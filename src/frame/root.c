@@ -126,6 +126,7 @@ static int parse(struct root_note *note, struct view plain)
 
 int root_note_decode(struct root_note *note, struct view content, struct buf *plain)
 {
+	struct chunk c = {0};
 	struct scratch *s;
 	uint32_t nbytes, cbytes;
 	if (content.n < CHUNK_HEAD)
@@ -134,6 +135,11 @@ int root_note_decode(struct root_note *note, struct view content, struct buf *pl
 	/* Ours are plain copies: larger than its bytes none is. */
 	if (nbytes > content.n || cbytes != content.n)
 		return CORRUPT("size of the note of the root", nbytes);
+	bool as_is = chunk_parse(&c, content, content.n, 1) == 0 && c.kind == CHUNK_STORED;
+	size_t head = c.head_len;
+	chunk_deinit(&c);
+	if (as_is)
+		return parse(note, view_part(content, head, nbytes));
 	TRY(buf_reserve_fresh(plain, nbytes));
 	plain->n = nbytes;
 	TRY(scratch_open(&s));

@@ -55,7 +55,7 @@ size_t root_note_length(bool part, size_t young, size_t sums);
 /* The note as the content of a metalayer. */
 NODISCARD int root_note_encode(const struct root_note *note, struct buf *out);
 
-/* Decodes such a content into `plain`, which *note borrows. */
+/* Decodes such a content, into `plain` where it is not a plain copy. *note borrows both. */
 NODISCARD int root_note_decode(struct root_note *note, struct view content, struct buf *plain);
 
 /* `tail`: index and trailer, without fingerprint. */
