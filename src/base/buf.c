@@ -1,6 +1,11 @@
 #include "base/buf.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 void *mem_zalloc(size_t size)
 {
@@ -53,6 +58,15 @@ int buf_reserve(struct buf *b, size_t cap)
 int buf_reserve_fresh(struct buf *b, size_t cap)
 {
 	return reserve(b, cap, false);
+}
+
+void buf_populate(struct buf *b)
+{
+	uintptr_t page = 4096, lo = ((uintptr_t)b->p + page - 1) & ~(page - 1);
+	uintptr_t hi = ((uintptr_t)b->p + b->cap) & ~(page - 1);
+
+	if (lo < hi) /* before Linux 5.14 it fails, and faults get the pages */
+		(void)madvise((void *)lo, hi - lo, MADV_POPULATE_WRITE);
 }
 
 int buf_append(struct buf *b, struct view v)

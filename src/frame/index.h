@@ -59,7 +59,7 @@ struct index_run {
 
 struct index_run index_run(const struct index *ix, uint32_t i);
 
-/* The same to write to: memory of their own, or NULL. As many as index_run tells, of any index as long. */
+/* The same to write to: memory of their own, or NULL. As many as index_run tells. */
 uint64_t *index_own(struct index *ix, uint32_t i);
 
 /* The first entry from i on that is no special value, or n. Skips pages that are one number. */

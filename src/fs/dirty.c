@@ -83,14 +83,23 @@ static int reserve(struct dirty_chunk *c, uint32_t need)
 {
 	struct file *f = c->file;
 	size_t before = c->bytes.cap;
-	size_t limit = frame_info(f->frame)->chunk_size;
+	size_t limit = max_u64(frame_info(f->frame)->chunk_size, need);
 
 	if (need <= before)
 		return 0;
-	if (!before && need > limit / 2)
-		c->bytes = spare_take(f->fs->spare, limit);
-	return buf_reserve(&c->bytes, need > limit / 2 ? max_u64(limit, need)
-						       : max_u64(need, min_u64(limit, before * 2)));
+	if (need <= limit / 2)
+		return buf_reserve(&c->bytes, max_u64(need, min_u64(limit, before * 2)));
+	struct buf all = spare_take(f->fs->spare, limit);
+	if (!all.p) {
+		TRY(buf_reserve(&all, limit));
+		buf_populate(&all);
+	}
+	all.n = c->bytes.n;
+	if (all.n)
+		memcpy(all.p, c->bytes.p, all.n);
+	buf_free(&c->bytes);
+	c->bytes = all;
+	return 0;
 }
 
 /* Whole: makes [0, hi) addressable, with zeros up to lo; [lo, hi) is the caller's to fill. */

@@ -218,8 +218,10 @@ static void *keeper_main(void *arg)
 			break;
 		pthread_mutex_unlock(&k->lock);
 		commit_and_tell(k, !due);
-		if (due)
+		if (due) {
+			spare_trim(k->fs->spare);
 			next = later(k->fs->opt.commit);
+		}
 		pthread_mutex_lock(&k->lock);
 	}
 	pthread_mutex_unlock(&k->lock);

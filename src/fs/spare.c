@@ -7,7 +7,7 @@
 struct spare {
 	pthread_mutex_t lock;
 	uint64_t max, bytes; /* all below under lock */
-	unsigned n;
+	unsigned n, least; /* least: since the last trim, n was never below */
 	struct buf slot[SLOTS];
 };
 
@@ -40,6 +40,7 @@ struct buf spare_take(struct spare *s, size_t cap)
 	if (s->n && s->slot[s->n - 1].cap >= cap) {
 		b = s->slot[--s->n];
 		s->bytes -= b.cap;
+		s->least = (unsigned)min_u64(s->least, s->n);
 	}
 	pthread_mutex_unlock(&s->lock);
 	b.n = 0;
@@ -57,4 +58,21 @@ void spare_give(struct spare *s, struct buf *b)
 	}
 	pthread_mutex_unlock(&s->lock);
 	buf_free(b);
+}
+
+void spare_trim(struct spare *s)
+{
+	struct buf idle[SLOTS];
+
+	pthread_mutex_lock(&s->lock);
+	unsigned n = s->least;
+	s->n -= n;
+	s->least = s->n;
+	memcpy(idle, s->slot, n * sizeof *idle);
+	memmove(s->slot, s->slot + n, s->n * sizeof *idle);
+	for (unsigned i = 0; i < n; i++)
+		s->bytes -= idle[i].cap;
+	pthread_mutex_unlock(&s->lock);
+	while (n)
+		buf_free(&idle[--n]);
 }

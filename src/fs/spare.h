@@ -19,4 +19,7 @@ struct buf spare_take(struct spare *s, size_t cap);
 /* Keeps the buffer or frees it. */
 void spare_give(struct spare *s, struct buf *b);
 
+/* Frees what nobody needed since the last call. */
+void spare_trim(struct spare *s);
+
 #endif
