@@ -1,9 +1,12 @@
 """Real scientific data copied in and out; many processes at once; many files."""
 
+import mmap
 import os
+import random
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,8 @@ import pytest
 from libdata import blob, file_sha256
 from libposix import sync
 from libprogram import run
+
+MiB = 1 << 20
 
 
 def data_files(package, suffixes):
@@ -156,3 +161,52 @@ def test_more_files_open_than_descriptors(mount):
         for fd in fds:
             os.close(fd)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def kept_and_moved(m, number, out):
+    """Whole chunks by direct I/O, a page into each at once, and other requests in between."""
+    rng = random.Random(number)
+    model = bytearray(4 * MiB)
+    room = mmap.mmap(-1, MiB)  # aligned, or the kernel would cut the request
+    (m.backing / f"plain-{number}").touch()
+    files = [os.open(m.mnt / name, os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+             for name in (f"frame-{number}", f"plain-{number}")]
+    long = m.mnt / f"{number}-".ljust(240, "a")
+    long.touch()
+    for turn in range(12):
+        at = rng.randrange(4) * MiB
+        room[:] = rng.randbytes(MiB) if turn % 2 else rng.randbytes(4096) * 256
+        inside = rng.randrange(MiB // 4096) * 4096
+        for fd in files:
+            assert os.pwrite(fd, memoryview(room), at) == MiB
+            assert os.pwrite(fd, memoryview(room)[:4096], at + inside) == 4096
+        model[at:at + MiB] = room
+        model[at + inside:at + inside + 4096] = room[:4096]
+        target = f"{number}-{turn}-".ljust(3000, "t")
+        os.symlink(target, m.mnt / f"link-{number}-{turn}")
+        assert os.readlink(m.mnt / f"link-{number}-{turn}") == target
+        new = long.with_name(f"{number}-{turn}-".ljust(240, "b"))
+        long.rename(new)
+        long = new
+    for fd in files:
+        os.close(fd)
+    out[number] = bytes(model[:max(0, (m.mnt / f"frame-{number}").stat().st_size)])
+
+
+@pytest.mark.concurrent
+def test_what_comes_with_requests(mount):
+    """A whole chunk stays in the buffer that it came in; the next request gets another one."""
+    m = mount("codec=lz4")
+    out = {}
+    threads = [threading.Thread(target=kept_and_moved, args=(m, k, out)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(out) == 4  # none failed
+    for name in ("frame", "plain"):
+        for number, want in out.items():
+            assert (m.mnt / f"{name}-{number}").read_bytes() == want, f"{name}-{number}"
+    m.remount()
+    for number, want in out.items():
+        assert (m.mnt / f"frame-{number}").read_bytes() == want, number

@@ -7,6 +7,11 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
+#define PAGE ((uintptr_t)4096)
+
+/* From here on buffers of whole pages lie on pages: the kernel copies its own in half the steps. */
+#define PAGED (64u << 10)
+
 void *mem_zalloc(size_t size)
 {
 	return calloc(1, size ? size : 1);
@@ -39,7 +44,7 @@ static int reserve(struct buf *b, size_t cap, bool keep)
 	if (cap > SIZE_MAX - BUF_ALIGN)
 		return -ENOMEM;
 	size_t size = (cap + BUF_ALIGN - 1) & ~(size_t)(BUF_ALIGN - 1);
-	uint8_t *p = aligned_alloc(BUF_ALIGN, size);
+	uint8_t *p = aligned_alloc(size < PAGED || size % PAGE ? BUF_ALIGN : PAGE, size);
 	if (!p)
 		return -ENOMEM;
 	if (keep && b->n)
@@ -62,8 +67,8 @@ int buf_reserve_fresh(struct buf *b, size_t cap)
 
 void buf_populate(struct buf *b)
 {
-	uintptr_t page = 4096, lo = ((uintptr_t)b->p + page - 1) & ~(page - 1);
-	uintptr_t hi = ((uintptr_t)b->p + b->cap) & ~(page - 1);
+	uintptr_t lo = ((uintptr_t)b->p + PAGE - 1) & ~(PAGE - 1);
+	uintptr_t hi = ((uintptr_t)b->p + b->cap) & ~(PAGE - 1);
 
 	if (lo < hi) /* before Linux 5.14 it fails, and faults get the pages */
 		(void)madvise((void *)lo, hi - lo, MADV_POPULATE_WRITE);

@@ -119,7 +119,10 @@ static int read_section(struct frame *f, uint64_t at, uint64_t len, struct buf *
 	return io_pread(f->io, at, buf_span(out));
 }
 
-/* Without our note, which is made anew by each commit: what an empty root has. `old` gets what there was. */
+/*
+ * Without our note, which is made anew by each commit: what an empty root has. `old` gets what
+ * there was.
+ */
 static int strip_note(struct frame *f, struct buf *old)
 {
 	struct buf plain = {0};

@@ -61,14 +61,19 @@ static void drop_pages(struct dirty_chunk *c, uint32_t first)
 	c->page_cap = 0;
 }
 
-void dirty_free(struct file *f, struct dirty_chunk *c)
+static void drop_bytes(struct file *f, struct dirty_chunk *c)
 {
-	budget_add(f->fs->budget, -(int64_t)c->charged);
-	drop_pages(c, 0);
 	if (c->bytes.cap >= frame_info(f->frame)->chunk_size)
 		spare_give(f->fs->spare, &c->bytes);
 	else
 		buf_free(&c->bytes);
+}
+
+void dirty_free(struct file *f, struct dirty_chunk *c)
+{
+	budget_add(f->fs->budget, -(int64_t)c->charged);
+	drop_pages(c, 0);
+	drop_bytes(f, c);
 	mem_free(c);
 }
 
@@ -250,8 +255,29 @@ static int write_pages(struct dirty_chunk *c, const struct piece *p, const uint8
 	return 0;
 }
 
+/* A request that is all of a chunk becomes the chunk, with the buffer that it came in. */
+static bool keep_data(struct dirty_chunk *c, const struct piece *p, const uint8_t *src)
+{
+	struct workspace *w = src ? workspace_get() : NULL;
+	size_t n = p->hi - p->lo;
+
+	if (!w || src != w->data.p || n != w->data.cap ||
+	    n != frame_info(c->file->frame)->chunk_size)
+		return false;
+	drop_bytes(c->file, c);
+	c->bytes = w->data;
+	c->bytes.n = n;
+	w->data = (struct buf){0};
+	w->data_went = true;
+	return true;
+}
+
 static int write_whole(struct dirty_chunk *c, const struct piece *p, const uint8_t *src)
 {
+	if (keep_data(c, p, src)) {
+		c->same = 0;
+		return 0;
+	}
 	TRY(stretch(c, p->lo, p->hi));
 	c->same = (uint32_t)min_u64(c->same, p->lo);
 	if (src)

@@ -63,7 +63,10 @@ struct dirty_chunk *dirty_find_flushing(const struct dirty *d, uint32_t n);
 /* Bytes [lo, lo + dst.n) of what dirty_find gave. */
 NODISCARD int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst);
 
-/* The bytes of a piece, `src` or zeros if that is NULL, into its DIRTY copy. */
+/*
+ * The bytes of a piece, `src` or zeros if that is NULL, into its DIRTY copy. If they fill both the
+ * thread's workspace.data and a chunk, that buffer is taken: behind the call `src` may be gone.
+ */
 NODISCARD int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct dirty_chunk **out);
 
 /* The DIRTY copy of chunk n, whole. */

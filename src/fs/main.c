@@ -73,7 +73,10 @@ static int remount(const struct options *o)
 	return 0;
 }
 
-/* Beside what dirty_max says: the chunks of a file that come and go. The keeper gives back what is not used. */
+/*
+ * Beside what dirty_max says: the chunks of a file that come and go. The keeper gives back what is
+ * not used.
+ */
 #define SPARE_MOST (16u << 20)
 
 /* Half of the descriptors for files that are open, the rest is a cache. */

@@ -3,6 +3,7 @@
 #include "fs/file_copy.h"
 #include "fs/stats.h"
 #include "fs/times.h"
+#include "fs/wire.h"
 #include "fs/workspace.h"
 
 #include <linux/falloc.h>
@@ -179,6 +180,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 	struct handle *h = ops_handle(fi);
 
 	(void)ino;
+	buf = wire_data(buf);
 	ssize_t rc = ops_drop_said(req, h->inode);
 	if (rc >= 0 && h->file) {
 		rc = write_frame(ops_fs(req), h, view_of(buf, size), (uint64_t)off,

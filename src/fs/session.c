@@ -259,7 +259,7 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 		fuse_session_destroy(fs->session);
 		return -EIO;
 	}
-	rc = wire_attach(fs->session);
+	rc = wire_attach(fs->session, fs->spare);
 	if (rc < 0)
 		log_warn("the kernel will ask before each write: %s", err_text(rc, text, sizeof text));
 	rc = keeper_start(&keeper, fs, ready, ctx);

@@ -1,7 +1,10 @@
 #include "fs/wire.h"
 
 #include "fs/ops.h"
+#include "fs/spare.h"
+#include "fs/workspace.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <stddef.h>
@@ -25,6 +28,13 @@ struct request {
 		struct fuse_create_in create;
 	};
 };
+
+/* As much as libfuse lets the kernel send; what is longer stays where libfuse looks for it. */
+#define DATA_MOST (1u << 20)
+#define WRITE_HEAD (sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in))
+
+static struct spare *spare;
+static _Thread_local const uint8_t *data; /* of the WRITE that it has read last; else NULL */
 
 #define HAS(n, part) ((n) >= offsetof(struct request, part) + sizeof(((struct request *)0)->part))
 
@@ -61,12 +71,53 @@ static void look(const struct request *q, size_t n)
 	}
 }
 
+/* The place for the data of a write: DATA_MOST bytes, or NULL. */
+static struct buf *data_room(void)
+{
+	struct workspace *w = workspace_get();
+
+	if (!w || w->data.p)
+		return w ? &w->data : NULL;
+	w->data = spare_take(spare, DATA_MOST);
+	if (w->data.cap > DATA_MOST)
+		spare_give(spare, &w->data);
+	if (w->data.p)
+		return &w->data;
+	if (buf_reserve(&w->data, DATA_MOST) < 0)
+		return NULL;
+	if (w->data_went)
+		buf_populate(&w->data);
+	return &w->data;
+}
+
+/*
+ * What comes with a write goes to a buffer of its own, which a chunk can keep (dirty_write), and
+ * where the kernel's pages lie on pages of ours; all else gets to its place behind the head.
+ */
 static ssize_t read_request(int fd, void *buf, size_t size, void *userdata)
 {
+	uint8_t *rest = (uint8_t *)buf + WRITE_HEAD;
+	struct buf *room = size >= WRITE_HEAD + DATA_MOST ? data_room() : NULL;
+
 	(void)userdata;
-	ssize_t n = read(fd, buf, size);
-	if (n > 0)
-		look(buf, (size_t)n);
+	assert(size >= WRITE_HEAD);
+	data = NULL;
+	size_t split = room ? DATA_MOST : 0;
+	struct iovec v[] = {
+		{buf, WRITE_HEAD},
+		{room ? room->p : rest, split},
+		{rest + split, size - WRITE_HEAD - split},
+	};
+	ssize_t n = readv(fd, v, 3);
+	if (n <= 0)
+		return n;
+	size_t more = (size_t)n > WRITE_HEAD ? (size_t)n - WRITE_HEAD : 0;
+	bool write = more && ((const struct request *)buf)->h.opcode == FUSE_WRITE;
+	if (room && write && more <= DATA_MOST)
+		data = room->p;
+	else if (room && more)
+		memcpy(rest, room->p, min_u64(more, DATA_MOST));
+	look(buf, (size_t)n);
 	return n;
 }
 
@@ -132,11 +183,17 @@ static int attach(struct fuse_session *se, struct fuse_custom_io *io)
 }
 #endif
 
-int wire_attach(struct fuse_session *se)
+int wire_attach(struct fuse_session *se, struct spare *buffers)
 {
 	struct fuse_custom_io io = {.writev = write_answer, .read = read_request, .splice_send = splice_answer};
 
+	spare = buffers;
 	return attach(se, &io);
+}
+
+const void *wire_data(const void *behind_head)
+{
+	return data ? data : behind_head;
 }
 
 bool wire_is_ours(void)

@@ -1,6 +1,6 @@
 /*
  * What stands on the wire between the kernel and libfuse that libfuse neither sets nor hands on:
- * who takes set-id bits and file capabilities away when a file is written.
+ * who takes set-id bits and file capabilities away when a file is written, and where its data goes.
  *
  * A kernel that sees to it itself asks for "security.capability" before each write(2), which costs a small
  * write several times what it costs otherwise. One that is told that the file system does (the flag
@@ -16,9 +16,13 @@
 #include <stdbool.h>
 
 struct fuse_session;
+struct spare;
 
 /* Of a session that is mounted and does not serve yet; one in a process. A failure changes nothing. */
-NODISCARD int wire_attach(struct fuse_session *se);
+NODISCARD int wire_attach(struct fuse_session *se, struct spare *buffers);
+
+/* Where the data is of the WRITE that this thread has read: libfuse thinks, behind its head. */
+const void *wire_data(const void *behind_head);
 
 /* The kernel leaves it to us. */
 bool wire_is_ours(void);

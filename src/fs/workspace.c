@@ -15,6 +15,7 @@ static void workspace_free(void *p)
 	parallel_close(w->parallel);
 	scratch_close(w->scratch);
 	buf_free(&w->reply.own);
+	buf_free(&w->data);
 	buf_free(&w->copy);
 	buf_free(&w->stored);
 	buf_free(&w->base);

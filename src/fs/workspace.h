@@ -11,10 +11,14 @@
 #include "codec/scratch.h"
 #include "fs/reply.h"
 
+#include <stdbool.h>
+
 struct workspace {
 	struct scratch *scratch;
 	struct parallel *parallel; /* NULL before workspace_parallel         */
 	struct reply reply; /* bytes on their way to the kernel      */
+	struct buf data;   /* of a write, on its way from there      */
+	bool data_went;    /* a chunk has kept such a buffer         */
 	struct buf copy;   /* or to another file                     */
 	struct buf stored; /* a chunk on its way to the backing file */
 	struct buf base;   /* the stored chunk that it replaces      */
