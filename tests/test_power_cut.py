@@ -159,6 +159,10 @@ class Scattered:
         what = rng.randrange(12)
         if what == 0:
             self.truncate(file, rng.randrange(25_000, len(file[2])))
+        elif what == 7:
+            self.truncate(file, 0)
+            os.close(os.dup(file[1]))
+            self.write(file, 0, rng.randbytes(40_000))
         elif what == 1:
             self.reopen(file)
         elif what == 2:

@@ -231,6 +231,7 @@ void frame_set_suspect(struct frame *f);
  */
 struct frame_roots {
 	uint64_t newest, durable;
+	bool emptied; /* by us; the header may have got to the disk without the number, which is behind it */
 };
 struct frame_roots frame_roots(const struct frame *f);
 

@@ -426,6 +426,8 @@ struct frame_roots frame_roots(const struct frame *f)
 	struct frame_roots roots = f->roots;
 	if (roots.newest) /* a part may name a whole one that did not get to the disk */
 		roots.newest = max_u64(roots.newest, f->whole);
+	/* A program that takes out all chunks leaves our note, which no empty root of ours has. */
+	roots.emptied = !f->info.nbytes && !f->ours && !f->went_back;
 	return roots;
 }
 

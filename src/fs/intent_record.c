@@ -127,10 +127,13 @@ int intent_record_parse(struct intent_record *r, struct view record)
 
 int intent_record_judge(const struct frame_roots *built_on, const struct frame_roots *found)
 {
-	if (!found->newest)
-		return CORRUPT("another program wrote the frame since", built_on->newest);
 	if (built_on->newest < found->newest)
 		return 0;
+	/* The header of what was durable was on the disk: this one came later, whatever its number says. */
+	if (found->emptied && found->newest < built_on->durable)
+		return 0;
+	if (!found->newest)
+		return CORRUPT("another program wrote the frame since", built_on->newest);
 	if (built_on->durable > found->newest)
 		return CORRUPT("the frame is older than what was synced of it", found->newest);
 	return 1;

@@ -218,7 +218,7 @@ static int apply_log(const struct file *f, const struct frame_roots *found, stru
 	}
 }
 
-/* What a mount after the cut shows. */
+/* What a mount after the cut shows. -EBADMSG: it puts the log aside, for which a power cut is no reason. */
 static int shown(const struct file *f, struct frame *opened, struct state *st)
 {
 	static struct buf b;
@@ -227,8 +227,6 @@ static int shown(const struct file *f, struct frame *opened, struct state *st)
 	b.n = frame_size(opened);
 	TRY(frame_read(opened, 0, scratch, buf_span(&b)));
 	int rc = apply_log(f, &roots, &b);
-	if (rc == -EBADMSG) /* the mount puts the log aside, and the frame is what it is without */
-		return content(opened, scratch, st);
 	*st = (struct state){sum_of(buf_view(&b)), b.n};
 	return rc;
 }
