@@ -416,7 +416,7 @@ def test_a_frame_that_cannot_be_opened(logged):
 class Fault:
     """Lets the n-th backing call of a kind fail (struct control of fault_inject.c)."""
 
-    READ, WRITE, SPACE, SYNC, NAME = 1, 2, 4, 8, 16
+    READ, WRITE, SPACE, SYNC, NAME, OPEN = 1, 2, 4, 8, 16, 32
 
     def __init__(self, m, path):
         self.m, self.path, self.plain = m, path, m.argv
@@ -431,6 +431,9 @@ class Fault:
             f.flush()
             f.seek(0)
             f.write(struct.pack("=q", n))
+
+    def came(self):
+        return struct.unpack_from("=I", self.path.read_bytes(), 28)[0] > 0
 
     def off(self):
         self.set(0)

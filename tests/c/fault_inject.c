@@ -27,6 +27,7 @@ enum how { HOW_ERROR, HOW_SHORT };
 #define CALL_SPACE 4u /* ftruncate, fallocate */
 #define CALL_SYNC 8u
 #define CALL_NAME 16u /* linkat, unlinkat, renameat2, mkdirat, openat that creates */
+#define CALL_OPEN 32u /* openat of what is there */
 
 /* In step with tests/test_faults.py. */
 struct control {
@@ -223,6 +224,8 @@ int openat64(int dir, const char *name, int flags, ...)
 		va_end(ap);
 		if (hit(CALL_NAME, "openat"))
 			return fail();
+	} else if (hit(CALL_OPEN, "openat")) {
+		return fail();
 	}
 	return REAL(openat64)(dir, name, flags, mode);
 }

@@ -1,0 +1,156 @@
+"""The intent log where things go wrong: what it alone has is applied, or kept aside, or the mount is refused."""
+
+import errno
+import os
+import time
+
+import pytest
+
+from libdata import blob
+from libmount import MountFailed, wait_until
+from libposix import error_of
+from test_intent import ASIDE, LOG, PAGE, SLOW, Fault, crash, log_of, logged, made, patch, records, rewrite  # noqa: F401
+from test_stats import stats
+
+CHUNK = 64 << 10
+
+
+def test_a_chunk_that_is_lost_is_in_the_log(mount):
+    """Its pages were synced, and the stored bytes below them are damaged: no frame will ever have them."""
+    m = mount(f"{SLOW},codec=zstd,level=3")
+    fd, _ = made(m)
+    os.close(fd)
+    m.remount()
+    fd = os.open(m.mnt / "a", os.O_RDWR)
+    for n in range(64):
+        os.pwrite(fd, blob(n, PAGE, "noise"), n * CHUNK + 8192)
+    os.fsync(fd)
+    assert len(records(log_of(m))) == 1
+    with open(m.stored("a"), "r+b") as f:
+        at = os.fstat(f.fileno()).st_size * 3 // 8
+        f.seek(at)
+        byte = f.read(1)[0]
+        f.seek(at)
+        f.write(bytes([byte ^ 0x55]))
+    m.allow("a.b2frame: (read|what was written)", "keeps what was synced")
+    error_of(os.ftruncate, fd, (4 << 20) - 1)  # no list of bytes: its fsync commits
+    wait_until(lambda: error_of(os.fsync, fd) is None, 10, "the end of errors")
+    m.expect_log(r"what was written to chunk \d+ is lost")
+    os.close(fd)
+    m.unmount()
+    assert len(records(m.backing / ASIDE)) == 1
+
+
+def rewrite_chunks(fd, m):
+    """Whole chunks, over and over, until the frame gets a new root: that of a part, as nothing was synced."""
+    before = m.stored("a").read_bytes()[:87]
+    for turn in range(20):
+        for n in range(32):
+            os.pwrite(fd, blob(turn * 100 + n, CHUNK, "noise"), n * CHUNK)
+            if m.stored("a").read_bytes()[:87] != before:
+                return
+    raise AssertionError("no commit in parts")
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_a_part_is_not_the_commit_that_failed(mount, work, n):
+    """A part that comes after it does not have what was synced to the log in between. n: a chunk; index and trailer."""
+    m = mount(f"{SLOW},workers=1,codec=lz4,tune=off", start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    m.start()
+    model = bytearray(blob(1, 4 << 20, "noise"))
+    (m.mnt / "a").write_bytes(model)
+    fd = os.open(m.mnt / "a", os.O_RDWR | os.O_DIRECT)
+    os.fsync(fd)
+    os.pwrite(fd, blob(70, PAGE, "text"), 60 * CHUNK)
+    fault.set(n, Fault.WRITE, errno.EIO)
+    assert error_of(os.fsync, fd) == ("EIO" if fault.came() else None)
+    fault.set(0)
+    for i in range(32, 60):
+        for at in (i * CHUNK, i * CHUNK + 2 * PAGE):
+            data = blob(at, PAGE, "text")
+            os.pwrite(fd, data, at)
+            model[at:at + PAGE] = data
+    os.fsync(fd)
+    assert len(records(log_of(m))) == 1
+    rewrite_chunks(fd, m)
+    crash(m, fd)
+    m.start()
+    assert (m.mnt / "a").read_bytes()[32 * CHUNK:60 * CHUNK] == model[32 * CHUNK:60 * CHUNK]
+
+
+@pytest.mark.parametrize("why", ["mode", "owner"])
+def test_a_log_that_others_could_have_made(logged, root, why):  # noqa: F811
+    m, fd, states = logged
+    crash(m, fd)
+    log = log_of(m).read_bytes()
+    if why == "mode":
+        log_of(m).chmod(0o622)
+    else:
+        os.chown(log_of(m), 65534, 65534)
+    m.allow("of another directory or user").start()
+    assert (m.mnt / "a").read_bytes() == states[0]
+    assert (m.backing / ASIDE).read_bytes() == log and not log_of(m).exists()
+
+
+@pytest.mark.parametrize("forever", [0, 1], ids=["once", "from-then-on"])
+def test_a_mount_that_cannot_open_something(logged, work, forever):  # noqa: F811
+    """One open after the other fails: the mount is refused, or what was synced is there, or the log is kept."""
+    m, fd, states = logged
+    crash(m, fd)
+    (m.backing / "d/e").mkdir(parents=True)
+    m.stored("a").rename(m.backing / "d/e/a.b2frame")
+    stored = m.backing / "d/e/a.b2frame"
+    frame, log = stored.read_bytes(), log_of(m).read_bytes()
+    m.allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    outcomes, came = set(), True
+    n = 0
+    while came:
+        n += 1
+        stored.write_bytes(frame)
+        for name in (LOG, ASIDE):
+            (m.backing / name).unlink(missing_ok=True)
+        log_of(m).write_bytes(log)
+        log_of(m).chmod(0o600)
+        fault.set(n, Fault.OPEN, errno.EACCES, forever)
+        try:
+            m.start()
+            up = True
+        except (MountFailed, PermissionError):
+            up = m.running()
+        came = fault.came()
+        fault.set(0)
+        kept = [p for p in (log_of(m), m.backing / ASIDE) if p.exists()]
+        if up and not kept:
+            assert wait_until(lambda: (m.mnt / "d/e/a").exists(), 10) and (m.mnt / "d/e/a").read_bytes() == states[-1], n
+        else:
+            assert [p.read_bytes() for p in kept] == [log], n
+        outcomes.add((up, len(kept)))
+        if up:
+            m.unmount()
+    assert outcomes == {(True, 0), (True, 1), (False, 1)}
+
+
+def test_a_sync_that_failed_for_a_reader(mount, work):
+    """The kernel tells of it once. What is written next to any file is believed only after a commit with syncs."""
+    m = mount("commit=1000,intent=0", start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    m.start()
+    for name in "ab":
+        (m.mnt / name).write_bytes(blob(1, 100_000, "text"))
+
+    def write(name):
+        before = stats(m)["write"]["disk_syncs"]
+        with open(m.mnt / name, "r+b") as f:
+            f.write(b"new")
+        return wait_until(lambda: m.stored(name).read_bytes() != frames[name], 10) and \
+            stats(m)["write"]["disk_syncs"] - before
+    frames = {name: m.stored(name).read_bytes() for name in "ab"}
+    assert write("a") == 0
+    fd = os.open(m.mnt / "a", os.O_RDONLY)
+    fault.set(1, Fault.SYNC, errno.EIO)
+    assert error_of(os.fsync, fd) == "EIO"
+    fault.set(0)
+    os.close(fd)
+    assert write("b") > 0
