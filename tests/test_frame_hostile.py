@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from libmount import BUILD, CFRAME, REPO
+from libmount import BUILD, CFRAME, REPO, SLOWNESS
 
 FLIP = BUILD / "tests/c/frame_flip"
 OWN = REPO / "tests/data/frames"
@@ -16,7 +16,8 @@ FRAMES = ["nd-1d-i4.b2nd", "nd-2d-full.b2nd", "special-nan.b2frame", "special-ze
 
 
 def flip(name, *args):
-    done = subprocess.run([FLIP, OWN / name, *map(str, args)], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([FLIP, OWN / name, *map(str, args)], capture_output=True, text=True,
+                          timeout=300 * SLOWNESS)
     assert done.returncode == 0, done.stderr[-4000:]
     refused, same, other = map(int, re.search(r"(\d+) refused, (\d+) same, (\d+) other", done.stdout).groups())
     return refused, same, other, [int(n) for n in re.findall(r"other bytes: (\d+)", done.stdout)]
