@@ -1,7 +1,9 @@
 /* Zstandard, FORMAT.md 6.4: ordinary frames with their content size. */
 #include "base/buf.h"
 #include "codec/codec.h"
+#include "codec/cpu.h"
 #include "codec/cuts.h"
+#include "codec/zstd_fast.h"
 
 #include <zdict.h>
 #include <zstd.h>
@@ -12,6 +14,7 @@ struct state {
 	ZSTD_CCtx *cctx;
 	ZSTD_DCtx *dctx;
 	ZSTD_CDict *cdict; /* NULL: no dictionary */
+	struct zstd_work *work;
 };
 
 static int zstd_state_new(void **state)
@@ -28,6 +31,7 @@ static void zstd_state_free(void *state)
 	ZSTD_freeCCtx(st->cctx);
 	ZSTD_freeDCtx(st->dctx);
 	ZSTD_freeCDict(st->cdict);
+	mem_free(st->work);
 	mem_free(st);
 }
 
@@ -36,23 +40,9 @@ static int level_of(int level)
 	return level >= 9 ? ZSTD_maxCLevel() : 2 * level - 1;
 }
 
-/*
- * Short streams at level 1: a table that stays in L1 beside the stream is a quarter faster on
- * numbers and a tenth on text, for at most 0.7 % of the size. Longer streams would lose more.
- */
+/* Short streams at level 1: a table that stays in L1 beside the stream. */
 #define SHORT_STREAM (32u << 10)
 #define SHORT_HASH_LOG 12
-
-/*
- * Pieces of a filtered stream at level 1. In planes of numbers a match of six bytes is an accident, and costs its
- * reader as much as a long one: without them FITS files, records and walks are up to 0.9 % smaller and 7 % faster to
- * read; grids, where a line is much like the last one, 0.4 % larger. A table that sooner forgets is a tenth faster, but not for
- * long pieces, whose grids lose 3 %, nor in samples, which have little to match: the choice of filters would suffer.
- * Pieces of more than 16 KiB, planes of two-byte items, have matches to lose: 4 to 12 % of images and text.
- */
-#define PIECE_MAX (16u << 10)
-#define PIECE_MATCH 7
-#define PIECE_HASH_LOG 11
 
 /*
  * Level 9: rows of 16 candidates for 32, in a table as large as the stream deserves. A sixth faster,
@@ -63,19 +53,14 @@ static int level_of(int level)
 #define MIDDLE_SEARCH_LOG 4
 
 struct tuning {
-	int level, hash_log, search_log, match; /* 0: what the library thinks */
+	int level, hash_log, search_log; /* 0: what the library thinks */
 };
 
-/* Of a stream of n bytes; with cuts, the longest piece. */
-static struct tuning tuning_of(int level, size_t n, size_t piece)
+static struct tuning tuning_of(int level, size_t n)
 {
 	struct tuning t = {.level = level_of(level)};
-	if (t.level == 1 && piece && piece <= PIECE_MAX) {
-		t.hash_log = n > SHORT_STREAM ? PIECE_HASH_LOG : SHORT_HASH_LOG;
-		t.match = PIECE_MATCH;
-	} else if (t.level == 1 && (piece ? piece : n) <= SHORT_STREAM) {
+	if (t.level == 1 && n <= SHORT_STREAM)
 		t.hash_log = SHORT_HASH_LOG;
-	}
 	if (t.level == 9 && n <= LONG_STREAM) {
 		t.hash_log = n <= MIDDLE_STREAM ? 16 : 17;
 		t.search_log = MIDDLE_SEARCH_LOG;
@@ -90,12 +75,11 @@ static void set_tuning(ZSTD_CCtx *cctx, struct tuning t)
 	ZSTD_CCtx_setParameter(cctx, ZSTD_c_compressionLevel, t.level);
 	ZSTD_CCtx_setParameter(cctx, ZSTD_c_hashLog, t.hash_log);
 	ZSTD_CCtx_setParameter(cctx, ZSTD_c_searchLog, t.search_log);
-	ZSTD_CCtx_setParameter(cctx, ZSTD_c_minMatch, t.match);
 }
 
 static size_t encode_plain(ZSTD_CCtx *cctx, int level, struct view src, struct span dst)
 {
-	set_tuning(cctx, tuning_of(level, src.n, 0));
+	set_tuning(cctx, tuning_of(level, src.n));
 	return ZSTD_compress2(cctx, dst.p, dst.n, src.p, src.n);
 }
 
@@ -106,12 +90,25 @@ static ssize_t length_or_error(size_t n)
 	return ZSTD_getErrorCode(n) == ZSTD_error_dstSize_tooSmall ? 0 : -ENOMEM;
 }
 
-static size_t longest_piece(const struct cuts *cuts, size_t n)
+/* Shorter streams, dictionaries and higher levels are the library's. */
+#define FAST_MIN 1024
+
+static bool is_fast(const struct state *st, int level, size_t n)
 {
-	size_t longest = 0;
-	for (uint32_t i = 0; i < cuts->n; i++)
-		longest = max_u64(longest, cuts_end(cuts, i, n) - (i ? cuts_end(cuts, i - 1, n) : 0));
-	return longest;
+	return level == 1 && !st->cdict && n >= FAST_MIN && n <= ZSTD_FAST_MAX;
+}
+
+static ssize_t encode_fast(struct state *st, struct view src, const struct cuts *cuts,
+			   struct span dst)
+{
+	struct kernels k;
+	if (!st->work) {
+		if (!(st->work = mem_zalloc(sizeof *st->work)))
+			return -ENOMEM;
+		kernels_init(&k, cpu_features());
+		st->work->put_codes = k.put_codes;
+	}
+	return zstd_fast(st->work, src, cuts, dst);
 }
 
 /* A flush ends a block of the frame, and each block has its own tables or is stored. */
@@ -119,9 +116,11 @@ static ssize_t zstd_encode_cut(void *state, int level, struct view src, const st
 			       struct span dst)
 {
 	struct state *st = state;
+	if (is_fast(st, level, src.n))
+		return encode_fast(st, src, cuts, dst);
 	if (!st->cctx && !(st->cctx = ZSTD_createCCtx()))
 		return -ENOMEM;
-	set_tuning(st->cctx, tuning_of(level, src.n, longest_piece(cuts, src.n)));
+	set_tuning(st->cctx, tuning_of(level, src.n));
 	ZSTD_CCtx_setPledgedSrcSize(st->cctx, src.n);
 	ZSTD_outBuffer out = {dst.p, dst.n, 0};
 	size_t at = 0, left = 0;
@@ -140,6 +139,8 @@ static ssize_t zstd_encode_cut(void *state, int level, struct view src, const st
 static ssize_t zstd_encode(void *state, int level, struct view src, struct span dst)
 {
 	struct state *st = state;
+	if (is_fast(st, level, src.n))
+		return encode_fast(st, src, NULL, dst);
 	if (!st->cctx && !(st->cctx = ZSTD_createCCtx()))
 		return -ENOMEM;
 	size_t n;

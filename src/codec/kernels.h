@@ -30,6 +30,13 @@ struct kernels {
 	/* dst[i] = src[i] - src[i - 1], and back by running sums; src[-1] counts as 0 */
 	void (*sub_bytes)(size_t n, const uint8_t *src, uint8_t *dst);
 	void (*sum_scan)(size_t n, const uint8_t *src, uint8_t *dst);
+
+	/*
+	 * Codes of n >= 6 bytes in four streams of Zstandard, which have (n + 3) / 4 of them
+	 * each but the last; code[x]: at most 11 bits, their number in the upper half. Stream k
+	 * goes to to[k], which becomes the byte behind it; 8 bytes more may be written to.
+	 */
+	void (*put_codes)(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
 };
 
 /* `cpu`: bits of cpu.h; 0 gives the C versions. */

@@ -70,6 +70,27 @@ static void call_sum_scan(const struct kernels *k, size_t size, size_t n, const 
 	k->sum_scan(n, s, d);
 }
 
+/* Each stream in bytes of its own: so many that codes of 11 bits fit, and eight behind them. */
+static void call_put_codes(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
+			   uint8_t *d)
+{
+	uint32_t code[256];
+	size_t literals = n / 4, room = (literals + 3) / 4 * 11 / 8 + 9;
+	uint8_t *to[4], *all = d;
+	memset(all, 0, n);
+	if (literals < 6 || 4 * room > n)
+		return;
+	for (uint32_t i = 0; i < 256; i++) {
+		uint32_t bits = i * 7 % 11 + 1;
+		code[i] = bits << 16 | ((i * 2654435761u) >> (32 - bits));
+	}
+	for (size_t i = 0; i < 4; i++)
+		to[i] = all + i * room;
+	k->put_codes(code, literals, s, to);
+	for (size_t i = 0; i < 4; i++)
+		memset(to[i], (int)(to[i] - all), (size_t)(all + (i + 1) * room - to[i]));
+}
+
 enum sizes { ANY_SIZE, WORDS, BYTES };
 
 static const struct subject {
@@ -86,6 +107,7 @@ static const struct subject {
 	{"xor_bytes", call_xor_bytes, BYTES, 1},
 	{"sub_bytes", call_sub_bytes, BYTES, 1},
 	{"sum_scan", call_sum_scan, BYTES, 1},
+	{"put_codes", call_put_codes, BYTES, 1},
 };
 #define NSUBJECTS (sizeof subjects / sizeof subjects[0])
 

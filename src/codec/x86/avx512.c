@@ -3,6 +3,7 @@
  * and written 64 bytes at a time; see shuffle_impl.h for the rotation of address bits.
  */
 #include "codec/kernels.h"
+#include "codec/zstd_codes.h"
 
 #include <immintrin.h>
 #include <stdbool.h>
@@ -427,6 +428,91 @@ static void sub_bytes_avx512(size_t n, const uint8_t *src, uint8_t *dst)
 		dst[i] = (uint8_t)(src[i] - src[i - 1]);
 }
 
+/* Tables of 256 bytes: the low byte of each code; its other 3 bits, and above them its length. */
+struct codes {
+	__m512i low[4], high[4];
+};
+
+static void codes_init(struct codes *c, const uint32_t code[256])
+{
+	uint8_t low[256], high[256];
+	for (size_t i = 0; i < 256; i += 16) {
+		__m512i x = LOAD(code + i);
+		__m512i h = _mm512_or_si512(_mm512_srli_epi32(x, 8), _mm512_srli_epi32(x, 12));
+		_mm_storeu_si128((__m128i *)(low + i), _mm512_cvtepi32_epi8(x));
+		_mm_storeu_si128((__m128i *)(high + i), _mm512_cvtepi32_epi8(h));
+	}
+	memcpy(c->low, low, sizeof low);
+	memcpy(c->high, high, sizeof high);
+}
+
+static inline __m512i look_up(const __m512i table[4], __m512i x)
+{
+	__m512i a = _mm512_permutex2var_epi8(table[0], x, table[1]);
+	__m512i b = _mm512_permutex2var_epi8(table[2], x, table[3]);
+	return _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), a, b);
+}
+
+/* Of 64 bytes four at a time: [0] of the first and every second four, [1] of the others. */
+struct fours {
+	uint64_t bits[2][8];
+	uint32_t n[16];
+};
+
+/* The later byte comes first in the stream, so that the earlier one is moved up by its length. */
+static inline void gather_fours(const struct codes *c, __m512i x, struct fours *f)
+{
+	const __m512i byte = _mm512_set1_epi16(0xFF), word = _mm512_set1_epi32(0xFFFF);
+	const __m512i half = _mm512_set1_epi64(0xFFFFFFFF);
+	__m512i low = look_up(c->low, x), high = look_up(c->high, x);
+	__m512i early = _mm512_or_si512(_mm512_and_si512(low, byte),
+		_mm512_slli_epi16(_mm512_and_si512(high, _mm512_set1_epi16(7)), 8));
+	__m512i late = _mm512_or_si512(_mm512_srli_epi16(low, 8),
+		_mm512_and_si512(high, _mm512_set1_epi16(0x700)));
+	__m512i nlate = _mm512_srli_epi16(high, 12);
+	__m512i n = _mm512_add_epi16(nlate,
+		_mm512_and_si512(_mm512_srli_epi16(high, 4), _mm512_set1_epi16(15)));
+	/* Of two: [0] in the lower half of each 32 bits, [1] in the upper. */
+	__m512i two0 = _mm512_or_si512(_mm512_and_si512(late, word),
+		_mm512_sllv_epi32(_mm512_and_si512(early, word), _mm512_and_si512(nlate, word)));
+	__m512i two1 = _mm512_or_si512(_mm512_srli_epi32(late, 16),
+		_mm512_sllv_epi32(_mm512_srli_epi32(early, 16), _mm512_srli_epi32(nlate, 16)));
+	__m512i n0 = _mm512_and_si512(n, word), n1 = _mm512_srli_epi32(n, 16);
+	STORE(f->bits[0], _mm512_or_si512(_mm512_and_si512(two1, half),
+		_mm512_sllv_epi64(_mm512_and_si512(two0, half), _mm512_and_si512(n1, half))));
+	STORE(f->bits[1], _mm512_or_si512(_mm512_srli_epi64(two1, 32),
+		_mm512_sllv_epi64(_mm512_srli_epi64(two0, 32), _mm512_srli_epi64(n1, 32))));
+	STORE(f->n, _mm512_add_epi32(n0, n1));
+}
+
+static uint8_t *put_stream(const struct codes *c, const uint32_t code[256], const uint8_t *src,
+			   size_t n, uint8_t *to)
+{
+	struct bits b = {.out = to};
+	struct fours f;
+	for (; n % VB; n--) {
+		put_code(&b, code, src[n - 1]);
+		bits_flush(&b);
+	}
+	for (; n; n -= VB) {
+		gather_fours(c, LOAD(src + n - VB), &f);
+		for (int i = 15; i >= 0; i--) {
+			bits_add(&b, f.bits[i & 1][i / 2], f.n[i]);
+			bits_flush(&b);
+		}
+	}
+	return bits_end(&b);
+}
+
+static void put_codes_avx512(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4])
+{
+	struct codes c;
+	size_t each = (n + 3) / 4;
+	codes_init(&c, code);
+	for (size_t k = 0; k < 4; k++)
+		to[k] = put_stream(&c, code, src + k * each, k < 3 ? each : n - 3 * each, to[k]);
+}
+
 void kernels_avx512(struct kernels *k)
 {
 	k->shuffle = shuffle_wide;
@@ -435,4 +521,5 @@ void kernels_avx512(struct kernels *k)
 	k->bitunshuffle = bitunshuffle_avx512;
 	k->sum_scan = sum_scan_avx512;
 	k->sub_bytes = sub_bytes_avx512;
+	k->put_codes = put_codes_avx512;
 }

@@ -1,0 +1,95 @@
+#include "codec/zstd_fast.h"
+#include "codec/zstd_fast_impl.h"
+
+#define MAGIC 0xFD2FB528u
+#define FRAME_HEADER_MAX 9
+#define BLOCK_HEADER 3
+
+enum { RAW, RLE, COMPRESSED };
+
+static uint8_t *put_frame_header(uint8_t *out, size_t n)
+{
+	unsigned wide = n < 256 ? 0 : n < 65536 + 256 ? 1 : 2;
+	put_le32(out, MAGIC);
+	out[4] = (uint8_t)(wide << 6 | 1 << 5); /* a single segment: the window is the content */
+	if (wide == 2)
+		put_le32(out + 5, (uint32_t)n);
+	else if (wide == 1)
+		put_le16(out + 5, (uint16_t)(n - 256));
+	else
+		out[5] = (uint8_t)n;
+	return out + 5 + (1u << wide);
+}
+
+static void put_block_header(uint8_t *out, unsigned type, size_t n, bool last)
+{
+	uint32_t header = (uint32_t)(n << 3 | type << 1 | last);
+	out[0] = (uint8_t)header;
+	out[1] = (uint8_t)(header >> 8);
+	out[2] = (uint8_t)(header >> 16);
+}
+
+/* The byte behind, or NULL: it does not fit. */
+static uint8_t *put_raw(struct view v, bool last, struct span dst)
+{
+	if (dst.n < v.n + BLOCK_HEADER)
+		return NULL;
+	put_block_header(dst.p, RAW, v.n, last);
+	memcpy(dst.p + BLOCK_HEADER, v.p, v.n);
+	return dst.p + BLOCK_HEADER + v.n;
+}
+
+/* The byte behind, or NULL: it is no smaller, or does not fit. */
+static uint8_t *put_parts(struct zstd_work *w, const struct zstd_parts *parts, size_t n,
+			  struct span dst)
+{
+	if (parts->noise && !parts->nsequences)
+		return NULL;
+	uint8_t *out = zstd_put_literals(w, parts->literals, dst.p, dst.p + dst.n);
+	if (out)
+		out = zstd_put_sequences(w->sequence, parts->nsequences, out, dst.p + dst.n);
+	/* As the reference does: less is not worth a reader's time. */
+	return out && (size_t)(out - dst.p) + n / 64 + 2 < n ? out : NULL;
+}
+
+/* The byte behind, or NULL: it does not fit. */
+static uint8_t *put_block(struct zstd_finder *f, struct view v, bool last, struct span dst)
+{
+	uint32_t rep[2] = {f->rep[0], f->rep[1]};
+	struct zstd_parts parts;
+	if (dst.n < BLOCK_HEADER)
+		return NULL;
+	zstd_find(f, v, &parts);
+	struct span room = {dst.p + BLOCK_HEADER, dst.n - BLOCK_HEADER};
+	uint8_t *out = put_parts(f->w, &parts, v.n, room);
+	if (out) {
+		put_block_header(dst.p, COMPRESSED, (size_t)(out - room.p), last);
+		return out;
+	}
+	/* Its reader will not see the offsets that were found. */
+	f->rep[0] = rep[0];
+	f->rep[1] = rep[1];
+	return put_raw(v, last, dst);
+}
+
+ssize_t zstd_fast(struct zstd_work *w, struct view src, const struct cuts *cuts, struct span dst)
+{
+	uint32_t pieces = cuts && cuts->n > 1 ? cuts->n : 1, piece = 0;
+	bool near = src.n <= ZSTD_BLOCK_MAX;
+	struct zstd_finder f = {
+		.w = w, .src = src.p, .rep = {1, 4}, .near = near, .planes = near && pieces > 1,
+	};
+	if (dst.n < FRAME_HEADER_MAX || !src.n || src.n > ZSTD_FAST_MAX)
+		return 0;
+	memset(w->far, 0, near ? sizeof w->near : sizeof w->far);
+	uint8_t *out = put_frame_header(dst.p, src.n), *end = dst.p + dst.n;
+	for (size_t at = 0; out && at < src.n;) {
+		size_t until = pieces > 1 ? cuts_end(cuts, piece, src.n) : src.n;
+		size_t n = min_u64(until - at, ZSTD_BLOCK_MAX);
+		out = put_block(&f, view_part(src, at, n), at + n == src.n,
+				span_of(out, (size_t)(end - out)));
+		at += n;
+		piece += at == until;
+	}
+	return out ? out - dst.p : 0;
+}

@@ -1,0 +1,43 @@
+/*
+ * Frames of Zstandard (RFC 8878) of level 1, written fast: any reader of the format reads them.
+ *
+ * The library spends two fifths of its time on matches. A look at the last offset and at one other
+ * place, and longer leaps where nothing is found, give streams of the same length in about four
+ * fifths of its time.
+ */
+#ifndef CODEC_ZSTD_FAST_H
+#define CODEC_ZSTD_FAST_H
+
+#include "base/bytes.h"
+#include "codec/cuts.h"
+#include "codec/kernels.h"
+
+#include <sys/types.h>
+
+#define ZSTD_FAST_MAX (16u << 20) /* longest stream */
+
+#define ZSTD_BLOCK_MAX (64u << 10) /* so that numbers of literals fit 16 bits */
+#define ZSTD_MATCH_MIN 4
+
+struct zstd_sequence {
+	uint16_t literals, match; /* match: less three */
+	uint32_t offset; /* plus three; 1: the last one, or behind no literal the one before */
+};
+
+/* What an encoder of one thread works with; but for the kernel it needs no preparation. */
+struct zstd_work {
+	void (*put_codes)(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
+	/* The last place of each hash: of streams of one block, and of longer ones. */
+	union {
+		uint16_t near[1 << 14];
+		uint32_t far[1 << 14];
+	};
+	struct zstd_sequence sequence[ZSTD_BLOCK_MAX / ZSTD_MATCH_MIN + 1];
+	uint8_t literals[ZSTD_BLOCK_MAX + 16];
+	uint8_t streams[3][ZSTD_BLOCK_MAX / 4 * 11 / 8 + 16];
+};
+
+/* The length of the frame, or 0: does not fit into dst. cuts: NULL where there are none. */
+ssize_t zstd_fast(struct zstd_work *w, struct view src, const struct cuts *cuts, struct span dst);
+
+#endif

@@ -1,0 +1,298 @@
+/*
+ * The literals of a block: as they are, one byte repeated, or Huffman codes (RFC 8878, 3.1.1.3.1
+ * and 4.2).
+ */
+#include "codec/zstd_fast_impl.h"
+#include "codec/zstd_fse.h"
+
+#define CODE_MAX 11 /* bits */
+#define WEIGHTS_LOG 6
+#define WEIGHTS_MAX (FSE_ABOUT_MAX + 255 * WEIGHTS_LOG / 8 + 16)
+#define TREE_MAX 128
+
+enum { RAW, RLE, CODED };
+
+#define ONE_STREAM 256 /* fewer literals go into one stream */
+#define CODED_MIN 32
+
+struct tree {
+	unsigned n; /* symbols, the last has a code */
+	uint64_t bits; /* of all literals */
+	uint8_t len[256];
+	uint32_t code[256]; /* and its length in the upper half */
+};
+
+static void count_all(struct view v, uint32_t count[static 256])
+{
+	uint32_t part[4][256] = {0};
+	size_t i = 0;
+	for (; i + 16 <= v.n; i += 16)
+		for (unsigned k = 0; k < 16; k += 8) {
+			uint64_t x = get_le64(v.p + i + k);
+			part[0][x & 255]++;
+			part[1][x >> 8 & 255]++;
+			part[2][x >> 16 & 255]++;
+			part[3][x >> 24 & 255]++;
+			part[0][x >> 32 & 255]++;
+			part[1][x >> 40 & 255]++;
+			part[2][x >> 48 & 255]++;
+			part[3][x >> 56]++;
+		}
+	for (; i < v.n; i++)
+		part[0][v.p[i]]++;
+	for (unsigned s = 0; s < 256; s++)
+		count[s] = part[0][s] + part[1][s] + part[2][s] + part[3][s];
+}
+
+/* Symbols with a count, rarest first; key: count above, symbol below. */
+static unsigned sort_symbols(const uint32_t count[static 256], uint32_t key[static 256])
+{
+	uint32_t other[256];
+	uint16_t low[257] = {0}, high[257] = {0};
+	unsigned n = 0;
+	for (unsigned s = 0; s < 256; s++) {
+		other[n] = count[s] << 8 | s;
+		n += count[s] > 0;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		low[(other[i] >> 8 & 255) + 1]++;
+		high[(other[i] >> 16 & 255) + 1]++;
+	}
+	for (unsigned i = 1; i < 257; i++) {
+		low[i] = (uint16_t)(low[i] + low[i - 1]);
+		high[i] = (uint16_t)(high[i] + high[i - 1]);
+	}
+	uint32_t middle[256];
+	for (unsigned i = 0; i < n; i++)
+		middle[low[other[i] >> 8 & 255]++] = other[i];
+	for (unsigned i = 0; i < n; i++)
+		key[high[middle[i] >> 16 & 255]++] = middle[i];
+	return n;
+}
+
+/* Depths in Huffman's tree of n sorted leaves. */
+static void find_depths(const uint32_t *key, unsigned n, uint8_t *depth)
+{
+	uint32_t sum[256];
+	uint16_t up[512];
+	uint8_t deep[512];
+	unsigned leaf = 0, node = 0;
+	for (unsigned made = 0; made + 1 < n; made++) {
+		sum[made] = 0;
+		for (unsigned k = 0; k < 2; k++)
+			if (leaf < n && (node >= made || key[leaf] >> 8 <= sum[node])) {
+				sum[made] += key[leaf] >> 8;
+				up[leaf++] = (uint16_t)(256 + made);
+			} else {
+				sum[made] += sum[node];
+				up[256 + node++] = (uint16_t)(256 + made);
+			}
+	}
+	deep[256 + n - 2] = 0;
+	for (unsigned i = n - 2; i-- > 0;)
+		deep[256 + i] = (uint8_t)(deep[up[256 + i]] + 1);
+	for (unsigned i = 0; i < n; i++)
+		depth[i] = (uint8_t)(deep[up[i]] + 1);
+}
+
+/* No code longer than CODE_MAX, and no code without a use. */
+static void limit_depths(uint8_t *depth, unsigned n)
+{
+	const uint32_t full = 1u << CODE_MAX;
+	uint32_t used = 0;
+	if (depth[0] <= CODE_MAX)
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		depth[i] = depth[i] < CODE_MAX ? depth[i] : CODE_MAX;
+		used += full >> depth[i];
+	}
+	for (unsigned i = 0; used > full; i += depth[i] == CODE_MAX)
+		if (depth[i] < CODE_MAX)
+			used -= full >> ++depth[i];
+	while (used < full)
+		for (unsigned i = n; used < full && i-- > 0;)
+			if (depth[i] > 1 && full >> depth[i] <= full - used)
+				used += full >> depth[i]--;
+}
+
+static void build_tree(struct tree *t, const uint32_t count[static 256])
+{
+	uint32_t key[256], number[CODE_MAX + 2] = {0}, next[CODE_MAX + 2];
+	uint8_t depth[256] = {0};
+	unsigned n = sort_symbols(count, key);
+	find_depths(key, n, depth);
+	limit_depths(depth, n);
+	memset(t->len, 0, sizeof t->len);
+	t->bits = 0;
+	t->n = 0;
+	for (unsigned i = 0; i < n; i++) {
+		unsigned symbol = key[i] & 255;
+		t->len[symbol] = depth[i];
+		t->bits += (uint64_t)depth[i] * (key[i] >> 8);
+		t->n = symbol >= t->n ? symbol + 1 : t->n;
+		number[depth[i]]++;
+	}
+	uint32_t code = 0;
+	for (unsigned len = CODE_MAX; len > 0; len--) {
+		next[len] = code;
+		code = (code + number[len]) >> 1;
+	}
+	for (unsigned s = 0; s < 256; s++)
+		t->code[s] = t->len[s] ? next[t->len[s]]++ | (uint32_t)t->len[s] << 16 : 0;
+}
+
+/* By two states in turn. The length, 0: one symbol has no table, or more than 127 bytes. */
+static size_t put_weights(const uint8_t *weight, unsigned n, uint8_t out[static WEIGHTS_MAX])
+{
+	uint32_t count[CODE_MAX + 1] = {0};
+	struct fse_shares shares = {.n = CODE_MAX + 1};
+	struct fse_table table;
+	for (unsigned i = 0; i < n; i++)
+		count[weight[i]]++;
+	for (unsigned i = 0; i <= CODE_MAX; i++)
+		if (count[i] == n)
+			return 0;
+	fse_share(&shares, count, n, WEIGHTS_LOG);
+	fse_build(&table, &shares);
+	struct bits b = {.out = fse_put_about(out, &shares)};
+	uint32_t state[2] = {0};
+	for (unsigned i = n; i-- > 0;)
+		if (i + 2 >= n) {
+			state[i & 1] = fse_begin(&table, weight[i]);
+		} else {
+			state[i & 1] = fse_put(&b, &table, state[i & 1], weight[i]);
+			bits_flush(&b);
+		}
+	fse_end(&b, &table, state[1]);
+	fse_end(&b, &table, state[0]);
+	size_t length = (size_t)(bits_end(&b) - out);
+	return length <= 127 ? length : 0;
+}
+
+/* Weights of all symbols but the last. The length, 0: it has no description. */
+static size_t put_tree(const struct tree *t, uint8_t out[static TREE_MAX])
+{
+	uint8_t weight[256] = {0}, coded[WEIGHTS_MAX];
+	unsigned longest = 0, n = t->n - 1;
+	for (unsigned s = 0; s < t->n; s++)
+		longest = t->len[s] > longest ? t->len[s] : longest;
+	for (unsigned s = 0; s < n; s++)
+		weight[s] = t->len[s] ? (uint8_t)(longest + 1 - t->len[s]) : 0;
+	size_t length = n > 2 ? put_weights(weight, n, coded) : 0;
+	if (length && (n > 128 || length <= (n + 1) / 2)) {
+		out[0] = (uint8_t)length;
+		memcpy(out + 1, coded, length);
+		return 1 + length;
+	}
+	if (n > 128)
+		return 0;
+	out[0] = (uint8_t)(127 + n);
+	for (unsigned s = 0; s < n; s += 2)
+		out[1 + s / 2] = (uint8_t)(weight[s] << 4 | weight[s + 1]);
+	return 1 + (n + 1) / 2;
+}
+
+/* From the last literal to the first. */
+static uint8_t *put_stream(const struct tree *t, struct view v, uint8_t *out)
+{
+	struct bits b = {.out = out};
+	for (size_t i = v.n; i-- > 0;) {
+		bits_add(&b, t->code[v.p[i]] & 0xFFFF, t->code[v.p[i]] >> 16);
+		bits_flush(&b);
+	}
+	return bits_end(&b);
+}
+
+/* The first stream goes to its place, the others behind it. */
+static uint8_t *put_four(struct zstd_work *w, const struct tree *t, struct view v, uint8_t *out)
+{
+	uint8_t *from[4] = {out + 6, w->streams[0], w->streams[1], w->streams[2]}, *to[4];
+	memcpy(to, from, sizeof to);
+	w->put_codes(t->code, v.n, v.p, to);
+	put_le16(out, (uint16_t)(to[0] - from[0]));
+	out = to[0];
+	for (unsigned k = 1; k < 4; k++) {
+		size_t n = (size_t)(to[k] - from[k]);
+		if (k < 3)
+			put_le16(from[0] - 6 + 2 * k, (uint16_t)n);
+		memcpy(out, from[k], n);
+		out += n;
+	}
+	return out;
+}
+
+/* Of literals that are not coded. */
+static uint8_t *put_plain_header(uint8_t *out, unsigned type, size_t n)
+{
+	if (n < 32) {
+		*out++ = (uint8_t)(type | n << 3);
+	} else if (n < 4096) {
+		put_le16(out, (uint16_t)(type | 1 << 2 | n << 4));
+		out += 2;
+	} else {
+		put_le16(out, (uint16_t)(type | 3 << 2 | n << 4));
+		out[2] = (uint8_t)(n >> 12);
+		out += 3;
+	}
+	return out;
+}
+
+static uint8_t *put_raw(struct view v, uint8_t *out, uint8_t *end)
+{
+	if ((size_t)(end - out) < v.n + 3)
+		return NULL;
+	out = put_plain_header(out, RAW, v.n);
+	memcpy(out, v.p, v.n);
+	return out + v.n;
+}
+
+static void put_coded_header(uint8_t *out, unsigned wide, size_t n, size_t stored)
+{
+	unsigned format = wide == 3 ? n >= ONE_STREAM : wide - 2, shift = 10 + 4 * (wide - 3);
+	uint64_t header = CODED | format << 2 | (uint64_t)n << 4 | (uint64_t)stored << (4 + shift);
+	for (unsigned i = 0; i < wide; i++)
+		out[i] = (uint8_t)(header >> 8 * i);
+}
+
+/* The byte behind, NULL: not smaller, or no room. */
+static uint8_t *put_coded(struct zstd_work *w, const struct tree *t, struct view v, struct span dst)
+{
+	uint8_t tree[TREE_MAX];
+	size_t ntree = put_tree(t, tree), wide = v.n < 1024 ? 3 : v.n < 16384 ? 4 : 5;
+	/* Behind them: where streams begin, their last bits, what the last flush writes to. */
+	size_t least = ntree + (size_t)(t->bits / 8), spare = v.n / 64 + 2;
+	if (!ntree || least + spare >= v.n || dst.n < wide + least + 6 + 5 + 8)
+		return NULL;
+	memcpy(dst.p + wide, tree, ntree);
+	uint8_t *out = dst.p + wide + ntree;
+	out = v.n < ONE_STREAM ? put_stream(t, v, out) : put_four(w, t, v, out);
+	size_t stored = (size_t)(out - dst.p) - wide;
+	if (stored + spare >= v.n)
+		return NULL;
+	put_coded_header(dst.p, (unsigned)wide, v.n, stored);
+	return out;
+}
+
+uint8_t *zstd_put_literals(struct zstd_work *w, struct view v, uint8_t *out, uint8_t *end)
+{
+	uint32_t count[256], most = 0;
+	struct tree t;
+	if (v.n < CODED_MIN)
+		return put_raw(v, out, end);
+	count_all(v, count);
+	for (unsigned s = 0; s < 256; s++)
+		most = count[s] > most ? count[s] : most;
+	if (most == v.n) {
+		if (end - out < 4)
+			return NULL;
+		out = put_plain_header(out, RLE, v.n);
+		*out = v.p[0];
+		return out + 1;
+	}
+	/* As the reference does: so even counts leave nothing to spare. */
+	if (most <= v.n / 128 + 4)
+		return put_raw(v, out, end);
+	build_tree(&t, count);
+	uint8_t *behind = put_coded(w, &t, v, span_of(out, (size_t)(end - out)));
+	return behind ? behind : put_raw(v, out, end);
+}

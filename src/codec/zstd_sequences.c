@@ -1,0 +1,176 @@
+/* The sequences of a block (RFC 8878, 3.1.1.3.2). */
+#include "codec/zstd_fast_impl.h"
+#include "codec/zstd_fse.h"
+
+enum { LITERALS, OFFSET, MATCH, KINDS };
+enum mode { PREDEFINED, ONE, OWN };
+
+static const struct fse_shares predefined[KINDS] = {
+	[LITERALS] = {6, 36, {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2,
+			      2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1}},
+	[OFFSET] = {5, 29, {1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1,
+			    1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1}},
+	[MATCH] = {6, 53, {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+			   1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
+			   1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1}},
+};
+
+static const unsigned log_max[KINDS] = {9, 8, 9};
+
+static const uint8_t literals_bits[36] = {
+	[16] = 1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+};
+static const uint8_t match_bits[53] = {
+	[32] = 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+};
+
+static const uint8_t literals_code[64] = {
+	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+	16, 16, 17, 17, 18, 18, 19, 19, 20, 20, 20, 20, 21, 21, 21, 21,
+	22, 22, 22, 22, 22, 22, 22, 22, 23, 23, 23, 23, 23, 23, 23, 23,
+	24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24,
+};
+
+static const uint8_t match_code[128] = {
+	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+	16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+	32, 32, 33, 33, 34, 34, 35, 35, 36, 36, 36, 36, 37, 37, 37, 37,
+	38, 38, 38, 38, 38, 38, 38, 38, 39, 39, 39, 39, 39, 39, 39, 39,
+	40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40,
+	41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41,
+	42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42,
+	42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42,
+};
+
+static inline unsigned code_literals(uint32_t n)
+{
+	return n < 64 ? literals_code[n] : bit_top(n) + 19;
+}
+
+static inline unsigned code_match(uint32_t n)
+{
+	return n < 128 ? match_code[n] : bit_top(n) + 36;
+}
+
+static void count_codes(const struct zstd_sequence *seq, size_t n,
+			uint32_t count[KINDS][FSE_SYMBOLS])
+{
+	memset(count, 0, KINDS * sizeof *count);
+	for (size_t i = 0; i < n; i++) {
+		count[LITERALS][code_literals(seq[i].literals)]++;
+		count[OFFSET][bit_top(seq[i].offset)]++;
+		count[MATCH][code_match(seq[i].match)]++;
+	}
+}
+
+/* A table of one's own costs its description and the time to build it. */
+static enum mode choose(const uint32_t *count, size_t n, unsigned log)
+{
+	uint32_t most = 0;
+	for (unsigned i = 0; i < FSE_SYMBOLS; i++)
+		most = count[i] > most ? count[i] : most;
+	if (most == n && n > 2)
+		return ONE;
+	return most == n || n < (9u << log) / 8 || most < n >> (log - 1) ? PREDEFINED : OWN;
+}
+
+static uint8_t *put_table(struct fse_table *t, unsigned kind, const uint32_t *count, size_t n,
+			  uint8_t *out)
+{
+	struct fse_shares shares = {.n = FSE_SYMBOLS};
+	unsigned symbol = 0;
+	switch (choose(count, n, predefined[kind].log)) {
+	case PREDEFINED:
+		fse_build(t, &predefined[kind]);
+		return out;
+	case ONE:
+		while (!count[symbol])
+			symbol++;
+		fse_build_one(t, symbol);
+		*out = (uint8_t)symbol;
+		return out + 1;
+	case OWN:
+		break;
+	}
+	fse_share(&shares, count, (uint32_t)n, log_max[kind]);
+	fse_build(t, &shares);
+	return fse_put_about(out, &shares);
+}
+
+static inline void put_extra(struct bits *b, const struct zstd_sequence *s, unsigned literals,
+			     unsigned match)
+{
+	unsigned n = literals_bits[literals], m = match_bits[match], k = bit_top(s->offset);
+	bits_add(b, s->literals & ((1u << n) - 1), n);
+	bits_add(b, s->match & ((1u << m) - 1), m);
+	bits_flush(b);
+	bits_add(b, s->offset & ((1u << k) - 1), k);
+	bits_flush(b);
+}
+
+#define SEQUENCE_MAX 24 /* bytes that one touches */
+
+static uint8_t *put_all(const struct fse_table t[KINDS], const struct zstd_sequence *seq, size_t n,
+			struct span room)
+{
+	struct bits b = {.out = room.p};
+	const uint8_t *limit = room.p + room.n - SEQUENCE_MAX;
+	const struct zstd_sequence *s = &seq[n - 1];
+	unsigned literals = code_literals(s->literals), match = code_match(s->match);
+	uint32_t state[KINDS] = {
+		[LITERALS] = fse_begin(&t[LITERALS], literals),
+		[OFFSET] = fse_begin(&t[OFFSET], bit_top(s->offset)),
+		[MATCH] = fse_begin(&t[MATCH], match),
+	};
+	put_extra(&b, s, literals, match);
+	while (s-- > seq) {
+		if (b.out > limit)
+			return NULL;
+		literals = code_literals(s->literals);
+		match = code_match(s->match);
+		state[OFFSET] = fse_put(&b, &t[OFFSET], state[OFFSET], bit_top(s->offset));
+		state[MATCH] = fse_put(&b, &t[MATCH], state[MATCH], match);
+		state[LITERALS] = fse_put(&b, &t[LITERALS], state[LITERALS], literals);
+		put_extra(&b, s, literals, match);
+	}
+	if (b.out > limit)
+		return NULL;
+	fse_end(&b, &t[MATCH], state[MATCH]);
+	fse_end(&b, &t[OFFSET], state[OFFSET]);
+	fse_end(&b, &t[LITERALS], state[LITERALS]);
+	return bits_end(&b);
+}
+
+#define TABLES_MAX (3 + 1 + KINDS * FSE_ABOUT_MAX)
+
+uint8_t *zstd_put_sequences(const struct zstd_sequence *seq, size_t n, uint8_t *out, uint8_t *end)
+{
+	uint32_t count[KINDS][FSE_SYMBOLS];
+	struct fse_table table[KINDS];
+	uint8_t head[TABLES_MAX], *at = head, *last = NULL;
+	if (n >= 128)
+		*at++ = (uint8_t)(128 + (n >> 8));
+	*at++ = (uint8_t)n;
+	if (n) {
+		uint8_t *modes = at++;
+		*modes = 0;
+		count_codes(seq, n, count);
+		for (unsigned k = 0; k < KINDS; k++) {
+			enum mode mode = choose(count[k], n, predefined[k].log);
+			last = mode == OWN ? at : last;
+			*modes |= (uint8_t)(mode << (6 - 2 * k));
+			at = put_table(&table[k], k, count[k], n, at);
+		}
+	}
+	size_t length = (size_t)(at - head), about = last ? (size_t)(at - last) : 4;
+	if ((size_t)(end - out) < length + (n ? SEQUENCE_MAX : 0))
+		return NULL;
+	memcpy(out, head, length);
+	out += length;
+	if (!n)
+		return out;
+	const uint8_t *first = out;
+	out = put_all(table, seq, n, span_of(out, (size_t)(end - out)));
+	/* Readers before 1.3.5 refuse a table that begins less than four bytes before the end. */
+	return out && about + (size_t)(out - first) < 4 ? NULL : out;
+}

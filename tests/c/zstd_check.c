@@ -1,0 +1,213 @@
+/*
+ * Frames of zstd_fast against the library's decoder.
+ *
+ *   zstd_check SECONDS SEED
+ *
+ * tries lengths next to limits with each kind of bytes, then random mixtures of them, with random
+ * cuts and too little room. What is read and written lies in allocations of exactly its size. The
+ * same bytes must come of the kernels in C and of the best ones, whatever was encoded before.
+ */
+#include "codec/cpu.h"
+#include "codec/zstd_fast.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <zstd.h>
+
+#define STREAM_MAX (300u << 10)
+
+static uint64_t state;
+
+static uint64_t next_random(void)
+{
+	state ^= state << 13;
+	state ^= state >> 7;
+	state ^= state << 17;
+	return state * 0x2545F4914F6CDD1Du >> 16;
+}
+
+static size_t below(size_t n)
+{
+	return (size_t)(next_random() % n);
+}
+
+enum kind { SAME, TWO, FLAT, SKEWED, STEEP, RAMP, WORDS, COPY, FAR_COPY, PLANES, NARROW, KINDS };
+
+/* Codes as long as the counts of Fibonacci's numbers make them. */
+static uint8_t steep(void)
+{
+	uint8_t x = 0;
+	while (x < 40 && below(100) < 62)
+		x++;
+	return x;
+}
+
+static uint8_t skewed(void)
+{
+	return (uint8_t)(below(16) * below(16));
+}
+
+static void copy_from(uint8_t *p, size_t at, size_t n, size_t back)
+{
+	for (size_t i = at; i < at + n; i++)
+		p[i] = back && i >= back ? p[i - back] : (uint8_t)next_random();
+}
+
+/* n bytes of a kind behind `at` others. */
+static void fill(uint8_t *p, size_t at, size_t n, enum kind kind)
+{
+	static const char *const word[] = {"the ",   "frame ",   "of ", "a file ",
+					   "holds ", "chunks, ", "and "};
+	uint8_t first = (uint8_t)next_random(), range = (uint8_t)(1 + below(255));
+	size_t near = 1 + below(at + 1 < 4000 ? at + 1 : 4000);
+	size_t back = kind == FAR_COPY ? at : near, end = at + n;
+	if (kind == COPY || kind == FAR_COPY) {
+		copy_from(p, at, n, back);
+		return;
+	}
+	for (size_t i = at; i < end; i++)
+		switch (kind) {
+		case SAME: p[i] = first; break;
+		case TWO: p[i] = (uint8_t)(first + (below(8) == 0)); break;
+		case SKEWED: p[i] = skewed(); break;
+		case STEEP: p[i] = steep(); break;
+		case RAMP: p[i] = (uint8_t)((i & 3) ? 0 : i / 4); break;
+		case NARROW: p[i] = (uint8_t)(first + below(range)); break;
+		case PLANES: p[i] = (uint8_t)(i >> 13 & 1 ? next_random() : below(4)); break;
+		case WORDS: {
+			const char *w = word[below(7)];
+			for (; *w && i < end; i++, w++)
+				p[i] = (uint8_t)*w;
+			i--;
+			break;
+		}
+		default: p[i] = (uint8_t)next_random();
+		}
+}
+
+static void *exact(size_t n)
+{
+	void *p = malloc(n ? n : 1);
+	if (!p)
+		abort();
+	return p;
+}
+
+static void fail(const char *what, size_t n, uint64_t seed)
+{
+	printf("%s: a stream of %zu bytes, seed %llu\n", what, n, (unsigned long long)seed);
+	exit(1);
+}
+
+static uint64_t round_seed;
+static unsigned long coded;
+
+/* The payload has its exact room, and comes back. */
+static size_t encode(struct zstd_work *w, struct view src, const struct cuts *cuts, struct span dst)
+{
+	uint8_t *back = exact(src.n);
+	ssize_t n = zstd_fast(w, src, cuts, dst);
+	if (n < 0 || (size_t)n > dst.n)
+		fail("length", src.n, round_seed);
+	if (n) {
+		coded++;
+		if (ZSTD_decompress(back, src.n, dst.p, (size_t)n) != src.n ||
+		    memcmp(back, src.p, src.n))
+			fail("not the same", src.n, round_seed);
+		if (ZSTD_getFrameContentSize(dst.p, (size_t)n) != src.n)
+			fail("content size", src.n, round_seed);
+	}
+	free(back);
+	return (size_t)n;
+}
+
+static struct cuts random_cuts(size_t n)
+{
+	struct cuts c = {.parts = (uint32_t)(1 + below(64))};
+	if (n < c.parts || !below(4))
+		return (struct cuts){.parts = 1};
+	for (uint32_t at = 1; at < c.parts && c.n + 1 < CUTS_MAX; at++)
+		if (!below(3))
+			c.end[c.n++] = (uint16_t)at;
+	c.end[c.n++] = (uint16_t)c.parts;
+	return c;
+}
+
+static struct zstd_work *works[2];
+
+static void try_stream(const uint8_t *bytes, size_t n)
+{
+	struct cuts cuts = random_cuts(n);
+	size_t room = below(2) ? n + n / 100 + 100 : n;
+	uint8_t *src = exact(n), *dst[2] = {exact(room), exact(room)};
+	size_t len[2];
+	memcpy(src, bytes, n);
+	for (int i = 0; i < 2; i++)
+		len[i] = encode(works[i], view_of(src, n), &cuts, span_of(dst[i], room));
+	if (len[0] != len[1] || memcmp(dst[0], dst[1], len[0]))
+		fail("depends on the kernels or the past", n, round_seed);
+	if (n > 1000 && room > n + n / 100 && !len[0])
+		fail("no room, where plain blocks have it", n, round_seed);
+	size_t less = len[0] ? len[0] - below(len[0] < 40 ? len[0] : 40) : below(n + 1);
+	uint8_t *small = exact(less);
+	encode(works[0], view_of(src, n), &cuts, span_of(small, less));
+	free(small);
+	free(src);
+	free(dst[0]);
+	free(dst[1]);
+}
+
+static void sweep(uint8_t *bytes)
+{
+	static const size_t around[] = {1023, 4095, 16383, 65535, 65791, 131071, 262143};
+	for (enum kind k = 0; k < KINDS; k++)
+		for (size_t i = 0; i < 301 + 5 * sizeof around / sizeof *around; i++) {
+			size_t n = i < 301 ? i : around[(i - 301) / 5] + (i - 301) % 5 - 1;
+			fill(bytes, 0, n, k);
+			if (n)
+				try_stream(bytes, n);
+		}
+}
+
+static void mixture(uint8_t *bytes)
+{
+	size_t most = below(8) ? 70000 : STREAM_MAX, n = 1 + below(below(3) ? most : 2000), at = 0;
+	while (at < n) {
+		size_t part = 1 + below(below(4) ? 500 : n), left = n - at;
+		part = part < left ? part : left;
+		fill(bytes, at, part, (enum kind)below(KINDS));
+		at += part;
+	}
+	try_stream(bytes, n);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 3)
+		return 2;
+	uint8_t *bytes = exact(STREAM_MAX);
+	time_t end = time(NULL) + atoi(argv[1]);
+	for (int i = 0; i < 2; i++) {
+		struct kernels k;
+		kernels_init(&k, i ? cpu_features() : 0);
+		works[i] = exact(sizeof *works[i]);
+		memset(works[i], i ? 0xFF : 0, sizeof *works[i]);
+		works[i]->put_codes = k.put_codes;
+	}
+	round_seed = strtoull(argv[2], NULL, 10) | 1;
+	state = round_seed;
+	sweep(bytes);
+	unsigned long rounds = 0;
+	do {
+		round_seed = round_seed * 6364136223846793005u + 1442695040888963407u;
+		state = round_seed | 1;
+		mixture(bytes);
+		rounds++;
+	} while (time(NULL) < end);
+	printf("%lu rounds, %lu frames read back\n", rounds, coded);
+	free(works[0]);
+	free(works[1]);
+	free(bytes);
+	return 0;
+}
