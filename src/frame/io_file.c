@@ -1,6 +1,7 @@
 #include "frame/io.h"
 
 #include "base/buf.h"
+#include "base/fd.h"
 #include "frame/meters.h"
 
 #include <assert.h>
@@ -15,23 +16,9 @@ struct io_file {
 	bool owned;
 };
 
-/* One system call never moves more than this: Linux stops a little short of 2 GiB anyway. */
-#define STEP_MAX (1u << 30)
-
 #ifndef STATX_MNT_ID_UNIQUE /* Linux 6.8 */
 #define STATX_MNT_ID_UNIQUE 0x4000u
 #endif
-
-/* Signals come and go. A call that is interrupted so often in a row is broken. */
-#define INTERRUPTED_MOST 1000
-
-/* After a failed call: 0 when it was only interrupted, and is to be made again. */
-static int judge_failure(unsigned *interrupted)
-{
-	if (errno != EINTR)
-		return -errno;
-	return ++*interrupted < INTERRUPTED_MOST ? 0 : -EIO;
-}
 
 static int fd_of(const struct io *io)
 {
@@ -40,20 +27,9 @@ static int fd_of(const struct io *io)
 
 static int file_pread(struct io *io, uint64_t at, struct span dst)
 {
-	unsigned interrupted = 0;
-	size_t done = 0;
 	meter_add(METER_DISK_READS, 1);
 	meter_add(METER_DISK_READ_BYTES, dst.n);
-	while (done < dst.n) {
-		size_t step = min_u64(dst.n - done, STEP_MAX);
-		ssize_t got = pread(fd_of(io), dst.p + done, step, (off_t)(at + done));
-		if (got == 0)
-			return CORRUPT("file ends too early", at + done);
-		if (got < 0)
-			TRY(judge_failure(&interrupted));
-		done += got > 0 ? (size_t)got : 0;
-	}
-	return 0;
+	return fd_pread(fd_of(io), at, dst);
 }
 
 static ssize_t file_pread_start(struct io *io, struct span dst)
@@ -61,7 +37,7 @@ static ssize_t file_pread_start(struct io *io, struct span dst)
 	unsigned interrupted = 0;
 	ssize_t got;
 	while ((got = pread(fd_of(io), dst.p, dst.n, 0)) < 0)
-		TRY(judge_failure(&interrupted));
+		TRY(fd_judge(&interrupted));
 	meter_add(METER_DISK_READS, 1);
 	meter_add(METER_DISK_READ_BYTES, (uint64_t)got);
 	return got;
@@ -69,20 +45,9 @@ static ssize_t file_pread_start(struct io *io, struct span dst)
 
 static int file_pwrite(struct io *io, uint64_t at, struct view src)
 {
-	unsigned interrupted = 0;
-	size_t done = 0;
 	meter_add(METER_DISK_WRITES, 1);
 	meter_add(METER_DISK_WRITTEN_BYTES, src.n);
-	while (done < src.n) {
-		size_t step = min_u64(src.n - done, STEP_MAX);
-		ssize_t put = pwrite(fd_of(io), src.p + done, step, (off_t)(at + done));
-		if (put == 0)
-			return -EIO;
-		if (put < 0)
-			TRY(judge_failure(&interrupted));
-		done += put > 0 ? (size_t)put : 0;
-	}
-	return 0;
+	return fd_pwrite(fd_of(io), at, src);
 }
 
 static int file_sync(struct io *io)
@@ -90,7 +55,7 @@ static int file_sync(struct io *io)
 	unsigned interrupted = 0;
 	meter_add(METER_DISK_SYNCS, 1);
 	while (fdatasync(fd_of(io)) < 0)
-		TRY(judge_failure(&interrupted));
+		TRY(fd_judge(&interrupted));
 	return 0;
 }
 
@@ -107,7 +72,7 @@ static int file_truncate(struct io *io, uint64_t size)
 {
 	unsigned interrupted = 0;
 	while (ftruncate(fd_of(io), (off_t)size) < 0)
-		TRY(judge_failure(&interrupted));
+		TRY(fd_judge(&interrupted));
 	return 0;
 }
 
@@ -116,7 +81,7 @@ static int file_punch(struct io *io, uint64_t at, uint64_t len)
 	int how = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 	unsigned interrupted = 0;
 	while (fallocate(fd_of(io), how, (off_t)at, (off_t)len) < 0)
-		TRY(judge_failure(&interrupted));
+		TRY(fd_judge(&interrupted));
 	return 0;
 }
 

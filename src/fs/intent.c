@@ -1,5 +1,6 @@
 #include "fs/intent.h"
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "fs/stats.h"
 
@@ -156,20 +157,6 @@ static int make_room(struct intent *log, uint64_t end)
 	return 0;
 }
 
-static int write_whole(int fd, struct view v, uint64_t at)
-{
-	while (v.n) {
-		ssize_t k = pwrite(fd, v.p, v.n, (off_t)at);
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
-			return k < 0 ? -errno : -EIO;
-		v = view_part(v, (size_t)k, v.n - (size_t)k);
-		at += (uint64_t)k;
-	}
-	return 0;
-}
-
 static int append(struct intent *log, struct span record)
 {
 	if (!log->needed)
@@ -181,7 +168,7 @@ static int append(struct intent *log, struct span record)
 		rc = make_room(log, log->at + record.n);
 	if (rc >= 0) {
 		intent_record_number(record, log->generation, log->sequence);
-		rc = write_whole(log->fd, span_view(record), log->at);
+		rc = fd_pwrite(log->fd, log->at, span_view(record));
 		stats_add(STATS_LOG_RECORDS, 1);
 		stats_add(STATS_LOG_BYTES, record.n);
 	}

@@ -1,5 +1,6 @@
 #include "fs/replay.h"
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "fs/file.h"
 #include "fs/times.h"
@@ -36,32 +37,18 @@ struct replay {
 	unsigned applied, failed;
 };
 
-static int read_whole(int fd, struct span dst, uint64_t at)
-{
-	while (dst.n) {
-		ssize_t k = pread(fd, dst.p, dst.n, (off_t)at);
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
-			return k < 0 ? -errno : -EBADMSG;
-		dst = span_of(dst.p + k, dst.n - (size_t)k);
-		at += (uint64_t)k;
-	}
-	return 0;
-}
-
 /* The record at `at`; -EBADMSG where none is. */
 static int read_record(int fd, uint64_t at, struct buf *b, struct intent_record *r)
 {
 	uint8_t head[INTENT_HEAD];
 
-	TRY(read_whole(fd, span_of(head, sizeof head), at));
+	TRY(fd_pread(fd, at, span_of(head, sizeof head)));
 	uint64_t len = intent_record_length(view_of(head, sizeof head));
 	if (!len)
 		return -EBADMSG;
 	TRY(buf_reserve_fresh(b, len));
 	b->n = len;
-	TRY(read_whole(fd, buf_span(b), at));
+	TRY(fd_pread(fd, at, buf_span(b)));
 	return intent_record_parse(r, buf_view(b));
 }
 

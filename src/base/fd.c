@@ -1,0 +1,49 @@
+#include "base/fd.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* One system call never moves more than this: Linux stops a little short of 2 GiB anyway. */
+#define STEP_MAX (1u << 30)
+
+/* Signals come and go. A call that is interrupted so often in a row is broken. */
+#define INTERRUPTED_MOST 1000
+
+int fd_judge(unsigned *interrupted)
+{
+	if (errno != EINTR)
+		return -errno;
+	return ++*interrupted < INTERRUPTED_MOST ? 0 : -EIO;
+}
+
+int fd_pread(int fd, uint64_t at, struct span dst)
+{
+	unsigned interrupted = 0;
+	size_t done = 0;
+	while (done < dst.n) {
+		size_t step = min_u64(dst.n - done, STEP_MAX);
+		ssize_t got = pread(fd, dst.p + done, step, (off_t)(at + done));
+		if (got == 0)
+			return CORRUPT("file ends too early", at + done);
+		if (got < 0)
+			TRY(fd_judge(&interrupted));
+		done += got > 0 ? (size_t)got : 0;
+	}
+	return 0;
+}
+
+int fd_pwrite(int fd, uint64_t at, struct view src)
+{
+	unsigned interrupted = 0;
+	size_t done = 0;
+	while (done < src.n) {
+		size_t step = min_u64(src.n - done, STEP_MAX);
+		ssize_t put = pwrite(fd, src.p + done, step, (off_t)(at + done));
+		if (put == 0)
+			return -EIO;
+		if (put < 0)
+			TRY(fd_judge(&interrupted));
+		done += put > 0 ? (size_t)put : 0;
+	}
+	return 0;
+}
