@@ -179,6 +179,29 @@ def test_a_new_mode_is_no_new_content(mount):
     assert moved("read", "decoded_blocks") == 0
 
 
+def test_in_doubt_for_its_time_alone(mount):
+    """What is as young as the clock is looked at once more; if it is the same it stays decoded."""
+    m = mount(f"{SMALL},attr_timeout=0,entry_timeout=0")
+    data = blob(91, 4 * CHUNK, "text")
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    ahead = time.time_ns() + 3600 * 10 ** 9  # stands for: just now
+    os.utime(m.stored("f"), ns=(ahead, ahead))
+    m.start()
+    fd = os.open(m.mnt / "f", os.O_RDONLY | os.O_DIRECT)
+    room = mmap.mmap(-1, PAGE)
+    os.preadv(fd, [room], 0)
+    number = os.fstat(fd).st_ino
+    with Moved(m) as moved:
+        time.sleep(0.1)
+        for _ in range(3):
+            assert os.stat(m.mnt / "f").st_ino == number
+            os.preadv(fd, [room], 0)
+    os.close(fd)
+    assert room[:] == data[:PAGE]
+    assert moved("read", "decoded_blocks") == 0
+
+
 @pytest.mark.parametrize("contiguous", [True, False], ids=["frame", "sparse"])
 def test_appended_while_nobody_ever_opened_it(mount, blosc2, contiguous):
     """What the kernel was told first of a file it goes on to believe."""

@@ -61,6 +61,12 @@ void file_look_sidecar(struct file *f)
 	inode_put(inodes, parent, 1);
 }
 
+/* Size and time are as they were, and in doubt for that: the root tells. The lock is held. */
+static bool was_doubted_in_vain(struct file *f, const struct stat *st)
+{
+	return same_stamp(f->inode, st) && frame_knows_root(f->frame) == ROOT_SAME;
+}
+
 /* The gate is held, so nothing of ours is on its way. */
 static int reload_gated(struct file *f, bool sure)
 {
@@ -73,7 +79,12 @@ static int reload_gated(struct file *f, bool sure)
 	pthread_rwlock_wrlock(&f->lock);
 	uint64_t old = frame_size(f->frame);
 	bool clean = !f->dirty.dirty && !f->dirty.flushing && !frame_dirty(f->frame);
-	bool foreign = rc >= 0 && (sure || changed || f->lost || file_is_foreign(n, &st));
+	bool told = sure || changed || f->lost;
+	bool foreign = rc >= 0 && (told || file_is_foreign(n, &st));
+	if (foreign && !told && was_doubted_in_vain(f, &st)) {
+		file_see(n, &st);
+		foreign = false;
+	}
 	if (foreign && (clean || f->lost)) {
 		rc = file_reopen(f);
 		f->lost &= rc < 0;
