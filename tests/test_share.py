@@ -500,6 +500,23 @@ def test_a_lock_alone_is_no_change(mount, blosc2):
     os.close(fd)
 
 
+def test_a_writer_that_came_unseen(mount, blosc2):
+    """The lock file is new to the mount when it commits, and was used before. No program is started for it: a child
+    that closes what it inherits makes the daemon commit."""
+    m = mount("chunksize=64K,blocksize=16K,commit=1000,intent=0")
+    (m.mnt / "f").write_bytes(page(1) * 32)
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_DIRECT)
+    os.pwrite(fd, page(2) * 16, 0)
+    other = blosc2.open(str(m.stored("f")), mode="a", locking=True, dparams={"nthreads": 1})
+    for n in range(2):
+        other.update_data(n, page(3) * 16, copy=True)
+    m.allow("f.b2frame: ")
+    assert error_of(os.fsync, fd) == "ESTALE"
+    assert error_of(os.close, fd) == "ESTALE"
+    m.remount()
+    assert set(versions((m.mnt / "f").read_bytes())) == {3}
+
+
 def test_two_writers_are_told(mount, blosc2):
     """Ours does not destroy what the other program wrote, and hears of it."""
     m = mount("chunksize=64K,blocksize=16K,commit=0")
