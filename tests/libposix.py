@@ -5,6 +5,8 @@ import errno
 import os
 import pickle
 
+from libdata import blob
+
 _libc = ctypes.CDLL(None, use_errno=True)
 AT_FDCWD = -100
 AT_SYMLINK_FOLLOW = 0x400
@@ -35,6 +37,16 @@ def fallocate(fd, mode, offset, length):
 
 def punch(fd, offset, length):
     fallocate(fd, PUNCH_HOLE | KEEP_SIZE, offset, length)
+
+
+def with_gap(m):
+    """The file f of a mount, half of it punched out, and how long its frame was before."""
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
+    os.pwrite(fd, blob(5, 8 << 20, "noise"), 0)
+    os.fsync(fd)
+    before = os.stat(m.stored("f")).st_size
+    punch(fd, 512 << 10, 4 << 20)
+    return fd, before
 
 
 class _Dirent(ctypes.Structure):

@@ -29,32 +29,40 @@ def held_to(m, most):
     assert got < most, f"{got >> 20} MiB of memory, more than {most >> 20}"
 
 
-@pytest.mark.concurrent
-@pytest.mark.parametrize("how", ["streams", "pages"])
-def test_memory_under_32_writers(mount, how):
-    m = mount("dirty_max=64M,cache=32M,codec=zstd,level=1")
-    noise = memoryview(blob(9, 4 * MiB, "noise"))
+def together(count, work):
+    """work(0), work(1), ... in as many threads; none of them may fail."""
     failures = []
 
-    def write(k):
-        fd = os.open(m.mnt / f"f{k}", os.O_RDWR | os.O_CREAT)
+    def run(k):
         try:
-            if how == "streams":
-                for n in range(STREAM):
-                    os.pwrite(fd, noise[k * 4096:k * 4096 + MiB], n * MiB)
-            else:
-                for n in range(100 * STREAM):
-                    os.pwrite(fd, noise[n * 64:n * 64 + 4096], (n * 2_654_435_761 + k) % (32 * MiB) // 4096 * 4096)
-            os.fsync(fd)
+            work(k)
         except OSError as error:
             failures.append(error)
-        os.close(fd)
-    threads = [threading.Thread(target=write, args=(k,)) for k in range(32)]
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(count)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
     assert not failures
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("how", ["streams", "pages"])
+def test_memory_under_32_writers(mount, how):
+    m = mount("dirty_max=64M,cache=32M,codec=zstd,level=1")
+    noise = memoryview(blob(9, 4 * MiB, "noise"))
+
+    def write(k):
+        with open(m.mnt / f"f{k}", "w+b", buffering=0) as f:
+            if how == "streams":
+                for n in range(STREAM):
+                    os.pwrite(f.fileno(), noise[k * 4096:k * 4096 + MiB], n * MiB)
+            else:
+                for n in range(100 * STREAM):
+                    at = (n * 2_654_435_761 + k) % (32 * MiB) // 4096 * 4096
+                    os.pwrite(f.fileno(), noise[n * 64:n * 64 + 4096], at)
+            os.fsync(f)
+    together(32, write)
     held_to(m, (64 + 32 + 64) * MiB)
     if how == "streams":
         for k in range(32):
@@ -68,27 +76,18 @@ def test_memory_with_large_chunks(mount, how):
     """Each worker needs as much as a chunk or three beside it: not all of them may have that at once."""
     m = mount("dirty_max=64M,cache=8M,chunksize=8M,workers=8,codec=lz4,tune=off")
     noise = memoryview(blob(9, 12 * MiB, "noise"))
-    failures = []
 
     def write(k):
-        try:
-            with open(m.mnt / f"f{k}", "w+b", buffering=0) as f:
-                for at in range(4):
-                    f.write(noise[k * 4096:k * 4096 + 8 * MiB])
-                os.fsync(f)
-                if how == "streams":
-                    return
-                for n in range(40):  # chunks to be read, changed and stored again
-                    os.pwrite(f.fileno(), noise[n * 64:n * 64 + 4096], n % 4 * 8 * MiB + n * 40960)
-                os.fsync(f)
-        except OSError as error:
-            failures.append(error)
-    threads = [threading.Thread(target=write, args=(k,)) for k in range(8)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not failures
+        with open(m.mnt / f"f{k}", "w+b", buffering=0) as f:
+            for at in range(4):
+                f.write(noise[k * 4096:k * 4096 + 8 * MiB])
+            os.fsync(f)
+            if how == "streams":
+                return
+            for n in range(40):  # chunks to be read, changed and stored again
+                os.pwrite(f.fileno(), noise[n * 64:n * 64 + 4096], n % 4 * 8 * MiB + n * 40960)
+            os.fsync(f)
+    together(8, write)
     held_to(m, (64 + 8 + 64) * MiB)
     for k in range(8):
         data = (m.mnt / f"f{k}").read_bytes()

@@ -16,7 +16,7 @@ import pytest
 
 from libdata import blob
 from libmount import wait_until
-from libposix import (NOBODY, as_nobody, error_of, in_child, punch, sync, write_at)
+from libposix import (NOBODY, as_nobody, error_of, in_child, punch, sync, with_gap, write_at)
 
 MiB = 1 << 20
 
@@ -545,11 +545,7 @@ def test_capabilities_outlive_a_mapping(mount, root):
 
 def test_capabilities_outlive_the_closing_of_gaps(mount, root):
     m = mount("chunksize=64K,codec=lz4,commit=0.2")
-    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
-    os.pwrite(fd, blob(5, 8 * MiB, "noise"), 0)
-    os.fsync(fd)
-    before = os.stat(m.stored("f")).st_size
-    punch(fd, MiB // 2, 4 * MiB)
+    fd, before = with_gap(m)
     os.setxattr(fd, CAPS, CAPABILITY)
     wait_until(lambda: os.stat(m.stored("f")).st_size < before * 0.8, 250, "a shorter file")
     wait_until(lambda: capabilities(m.stored("f")) == CAPABILITY, 250, "the capabilities")

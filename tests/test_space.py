@@ -10,7 +10,7 @@ import pytest
 from libblosc import chunk_bytes, open_frame
 from libdata import blob
 from libmount import SLOWNESS, wait_until
-from libposix import error_of, punch
+from libposix import error_of, punch, with_gap
 
 MiB = 1 << 20
 SIZE = int(os.environ.get("CFRAMEFS_TEST_SPACE") or 16) * MiB  # of the file
@@ -102,11 +102,7 @@ def test_gaps_are_closed_behind_the_scenes(mount):
 def test_closing_gaps_is_no_change_of_the_file(mount):
     """Punching holes sets the times of the backing file; those of the application come back."""
     m = mount("chunksize=64K,codec=lz4,commit=0.2")
-    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
-    os.pwrite(fd, blob(5, 8 * MiB, "noise"), 0)
-    os.fsync(fd)
-    before = os.stat(m.stored("f")).st_size
-    punch(fd, MiB // 2, 4 * MiB)
+    fd, before = with_gap(m)
     when = os.fstat(fd).st_mtime_ns
     wait_until(lambda: os.stat(m.stored("f")).st_size < before * 0.8, 30, "a shorter file")
     wait_until(lambda: os.stat(m.stored("f")).st_mtime_ns == when, 10, "the time of the last change")
