@@ -1,4 +1,4 @@
-"""The intent log where things go wrong: what it alone has is applied, or kept aside, or the mount is refused."""
+"""The intent log where things go wrong: what it alone has is applied, or kept, or the mount is refused."""
 
 import errno
 import os
@@ -9,14 +9,14 @@ import pytest
 from libdata import blob
 from libmount import MountFailed, wait_until
 from libposix import error_of
-from test_intent import ASIDE, LOG, PAGE, SLOW, Fault, crash, log_of, logged, made, patch, records, rewrite  # noqa: F401
+from test_intent import ASIDE, LOG, PAGE, SLOW, Fault, crash, log_of, logged, made, records  # noqa: F401
 from test_stats import stats
 
 CHUNK = 64 << 10
 
 
 def test_a_chunk_that_is_lost_is_in_the_log(mount):
-    """Its pages were synced, and the stored bytes below them are damaged: no frame will ever have them."""
+    """Its pages were synced, and the stored bytes below them are damaged: no frame will have them."""
     m = mount(f"{SLOW},codec=zstd,level=3")
     fd, _ = made(m)
     os.close(fd)
@@ -42,7 +42,7 @@ def test_a_chunk_that_is_lost_is_in_the_log(mount):
 
 
 def rewrite_chunks(fd, m):
-    """Whole chunks, over and over, until the frame gets a new root: that of a part, as nothing was synced."""
+    """Whole chunks until the frame gets a new root: that of a part, as nothing was synced."""
     before = m.stored("a").read_bytes()[:87]
     for turn in range(20):
         for n in range(32):
@@ -54,7 +54,7 @@ def rewrite_chunks(fd, m):
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_a_part_is_not_the_commit_that_failed(mount, work, n):
-    """A part that comes after it does not have what was synced to the log in between. n: a chunk; index and trailer."""
+    """A part that comes later does not have what was logged in between. n: a chunk; index and trailer."""
     m = mount(f"{SLOW},workers=1,codec=lz4,tune=off", start=False).allow("^cframefs: (error|warning)")
     fault = Fault(m, work / "fault")
     m.start()
@@ -95,7 +95,7 @@ def test_a_log_that_others_could_have_made(logged, root, why):  # noqa: F811
 
 @pytest.mark.parametrize("forever", [0, 1], ids=["once", "from-then-on"])
 def test_a_mount_that_cannot_open_something(logged, work, forever):  # noqa: F811
-    """One open after the other fails: the mount is refused, or what was synced is there, or the log is kept."""
+    """Each open fails: the mount is refused, or what was synced is there, or the log is kept."""
     m, fd, states = logged
     crash(m, fd)
     (m.backing / "d/e").mkdir(parents=True)

@@ -9,7 +9,7 @@
 NODISCARD int fd_pread(int fd, uint64_t at, struct span dst);
 NODISCARD int fd_pwrite(int fd, uint64_t at, struct view src);
 
-/* After a failed call: 0 when it was only interrupted, and is to be made again. *interrupted: how often it was. */
+/* After a failed call: 0 when it was only interrupted, *interrupted times so far: make it again. */
 NODISCARD int fd_judge(unsigned *interrupted);
 
 #endif

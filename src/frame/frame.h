@@ -231,7 +231,7 @@ void frame_set_suspect(struct frame *f);
  */
 struct frame_roots {
 	uint64_t newest, durable;
-	bool emptied; /* by us; the header may have got to the disk without the number, which is behind it */
+	bool emptied; /* by us; the header may be on the disk without the number behind it */
 };
 struct frame_roots frame_roots(const struct frame *f);
 

@@ -129,7 +129,7 @@ int intent_record_judge(const struct frame_roots *built_on, const struct frame_r
 {
 	if (built_on->newest < found->newest)
 		return 0;
-	/* The header of what was durable was on the disk: this one came later, whatever its number says. */
+	/* The header of what was durable was on the disk: this one came later, whatever its number. */
 	if (found->emptied && found->newest < built_on->durable)
 		return 0;
 	if (!found->newest)
