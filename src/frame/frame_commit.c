@@ -24,6 +24,7 @@
 
 #define COPY_STEP (1u << 20)
 #define SECTOR 512u
+#define SLACK_MAX 32u
 
 static bool index_has(const struct index *ix, uint64_t entry)
 {
@@ -190,14 +191,38 @@ static uint32_t slack_for(uint64_t end)
 	return over && over < TRAILER_PRINT ? TRAILER_PRINT - over : 0;
 }
 
+/* True: an older root may stand there still, whole, with its fingerprint before `end`. */
+static bool root_ends_at(struct frame *f, uint64_t end)
+{
+	uint8_t last[TRAILER_PRINT];
+	uint64_t size;
+	if (io_size(f->io, &size) == 0 && size < end)
+		return false;
+	return io_pread(f->io, end - sizeof last, span_of(last, sizeof last)) < 0 ||
+	       trailer_fingerprint(view_of(last, sizeof last)).type == TRAILER_TYPE_64;
+}
+
+/*
+ * The same, and the root ends where no other did: the header may get to the disk without what it points
+ * at, and is byte for byte that of an older root of this place and these lengths. Those two
+ * together would be whole, and the chunks of the older one may be written over.
+ */
+static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
+{
+	uint32_t slack = slack_for(end);
+	while (!d->synced && slack < SLACK_MAX && root_ends_at(f, end + slack))
+		slack += 1 + slack_for(end + slack + 1);
+	return slack;
+}
+
 static int place(struct frame *f, struct draft *d, uint64_t nbytes)
 {
-	static const uint8_t zeros[TRAILER_PRINT];
+	static const uint8_t zeros[SLACK_MAX + TRAILER_PRINT];
 	uint64_t least, len = d->packed.n + d->trailer_len;
 	TRY(frame_live_end(f, d->ix, &least));
-	TRY(buf_reserve(&d->packed, len + TRAILER_PRINT));
-	TRY(space_take_behind(&f->space, len + TRAILER_PRINT, least, &d->at));
-	uint32_t slack = slack_for(d->at + len);
+	TRY(buf_reserve(&d->packed, len + sizeof zeros));
+	TRY(space_take_behind(&f->space, len + sizeof zeros, least, &d->at));
+	uint32_t slack = slack_at(f, d, d->at + len);
 	len += slack;
 	space_shorten(&f->space, d->at, len);
 	IGNORE(buf_append(&d->packed, view_of(zeros, slack))); /* reserved above */
