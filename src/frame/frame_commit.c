@@ -203,13 +203,14 @@ static bool root_ends_at(struct frame *f, uint64_t end)
 }
 
 /*
- * The same, and the root ends where no other did: the header may get to the disk without what it points
- * at, and is byte for byte that of an older root of this place and these lengths. Those two
- * together would be whole, and the chunks of the older one may be written over.
+ * The same, and the root ends where no other did: the header may get to the disk without what it
+ * points at, and is byte for byte that of an older root of this place and these lengths. Those two
+ * together would be whole, and the chunks of the older one may be written over. The bytes of the
+ * place tell what was written there last, though not what the disk has: hence a turn as well.
  */
 static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 {
-	uint32_t slack = slack_for(end);
+	uint32_t turn = (uint32_t)(d->seq % SLACK_MAX), slack = turn + slack_for(end + turn);
 	while (!d->synced && slack < SLACK_MAX && root_ends_at(f, end + slack))
 		slack += 1 + slack_for(end + slack + 1);
 	return slack;
