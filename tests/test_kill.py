@@ -245,3 +245,28 @@ def test_the_guard_holds_nothing_of_the_daemon(mount, root):
     assert len(held) == 5 and held[-1].startswith("socket:"), held
     m.unmount()
     assert not is_alive(guard)
+
+
+def test_a_late_repair_is_no_change(mount):
+    """A frame that was torn gets its header when a writer of it syncs, who has changed nothing."""
+    m = mount("chunksize=64K,commit=0,intent=0")
+    path, stored = m.mnt / "f", m.stored("f")
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    states = []
+    for seed in range(2):
+        os.pwrite(fd, random.Random(seed).randbytes(200_000), seed * 100_000)
+        os.fsync(fd)
+        states.append(stored.read_bytes())
+    os.close(fd)
+    m.unmount()
+    stored.write_bytes(states[1][:87] + states[0][87:])
+    os.utime(stored, (1_000_000_000, 1_000_000_000))
+    m.allow("torn by a crash").start()
+    reader = os.open(path, os.O_RDONLY)  # what is open for reading cannot be repaired
+    fd = os.open(path, os.O_RDWR)
+    torn = stored.read_bytes()
+    os.fsync(fd)
+    assert stored.read_bytes() != torn and stored.stat().st_mtime == 1_000_000_000
+    os.close(fd)
+    os.close(reader)
+    assert path.read_bytes() == random.Random(0).randbytes(200_000)

@@ -177,6 +177,11 @@ bool frame_dirty(const struct frame *f)
 	return f->state != FRAME_CLEAN;
 }
 
+bool frame_writes(const struct frame *f, enum durability how)
+{
+	return frame_dirty(f) || f->suspect || (f->recovered && how == COMMIT_SYNC);
+}
+
 bool frame_meta(const struct frame *f, const char *name, struct view *content)
 {
 	const struct meta_entry *e = meta_find(&f->meta, name);

@@ -260,4 +260,7 @@ enum durability {
  */
 NODISCARD int frame_commit(struct frame *f, enum durability how);
 
+/* True: such a commit writes to the file; a clean frame is no more than synced. [reader] */
+bool frame_writes(const struct frame *f, enum durability how);
+
 #endif

@@ -65,7 +65,7 @@ static int commit(struct file *f, enum durability how)
 	if (frame_dirty(f->frame) && !held_up)
 		name_choice(f);
 	hold_caps(f);
-	bool writes = frame_dirty(f->frame) || frame_suspect(f->frame);
+	bool writes = frame_writes(f->frame, how);
 	int rc = held_up ? 0 : frame_commit(f->frame, how);
 	f->wants_commit = false;
 	if (rc >= 0 && how == COMMIT_SYNC)
