@@ -202,6 +202,20 @@ def test_in_doubt_for_its_time_alone(mount):
     assert moved("read", "decoded_blocks") == 0
 
 
+def test_in_doubt_once_while_closed(mount):
+    """A time that lies ahead does not make another file of it at each look."""
+    m = mount(f"{SMALL},attr_timeout=0,entry_timeout=0")
+    (m.mnt / "f").write_bytes(blob(92, 2 * CHUNK, "text"))
+    m.unmount()
+    os.utime(m.stored("f"), (4e9, 4e9))
+    m.start()
+    for looks in range(4):
+        time.sleep(0.1)
+        with Moved(m) as moved:
+            assert read_direct(m.mnt / "f", PAGE)
+    assert moved("read", "decoded_blocks") == 0
+
+
 @pytest.mark.parametrize("contiguous", [True, False], ids=["frame", "sparse"])
 def test_appended_while_nobody_ever_opened_it(mount, blosc2, contiguous):
     """What the kernel was told first of a file it goes on to believe."""

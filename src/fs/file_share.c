@@ -25,12 +25,16 @@ bool file_is_foreign(const struct inode *n, const struct stat *st)
 	       (!same_stamp(n, st) || (n->unsure && meter_now() >= n->unsure));
 }
 
+bool file_is_settled(const struct inode *n, const struct stat *st)
+{
+	return n->seen.st_ino && same_stamp(n, st) && meter_now() >= n->unsure;
+}
+
 void file_see(struct inode *n, const struct stat *st)
 {
-	uint64_t now = meter_now();
-	bool known = n->seen.st_ino && same_stamp(n, st) && now >= n->unsure;
+	bool doubt = !file_is_settled(n, st) && backing_is_fresh(st->st_mtim);
 
-	n->unsure = known || !backing_is_fresh(st->st_mtim) ? 0 : now + BACKING_STEP_NS;
+	n->unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
 	n->seen = *st;
 }
 

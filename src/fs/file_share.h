@@ -10,6 +10,9 @@
 /* True: the backing file is not what it was after our last own change. Under n->lock. */
 bool file_is_foreign(const struct inode *n, const struct stat *st);
 
+/* True: it was looked at before with these attributes, and in doubt long enough. Under n->lock. */
+bool file_is_settled(const struct inode *n, const struct stat *st);
+
 /* Attributes from before the content, which may be another program's, is read. Under n->lock. */
 void file_see(struct inode *n, const struct stat *st);
 

@@ -115,19 +115,21 @@ static bool is_read_only(const struct inode *n)
  * With the writeback cache the kernel believes its own size and times of an inode
  * it knows, whatever we say. A file that another program has changed must therefore become
  * another inode. Who has it open for reading goes on with the old one; who writes keeps it. So must a file
- * that has the number of one that is gone.
+ * that has the number of one that is gone. True: the other inode need not be in doubt again, or
+ * a time that lies ahead would make one more each time that it is looked up.
  */
-static void part_with_changed(struct fs *fs, const struct entry *e)
+static bool part_with_changed(struct fs *fs, const struct entry *e)
 {
 	struct stat st;
 
 	struct inode *n = inode_known(fs->inodes, e);
 	if (!n)
-		return;
+		return false;
 	bool other = inode_is_other(fs->inodes, n, e);
 	pthread_mutex_lock(&n->lock);
 	/* Looked at anew: what e->st says may be older than our own last commit. */
 	bool known = e->fd < 0 ? (st = e->st, true) : stat_fd(e->fd, &st) == 0;
+	bool settled = known && !other && !n->mistaken && file_is_settled(n, &st);
 	bool changed = known && (n->file ? reloads(n, &st) : file_is_foreign(n, &st));
 	changed = (changed || n->mistaken) && n->nwriters == 0;
 	other &= !n->handles; /* a file that is open has its number still */
@@ -137,6 +139,7 @@ static void part_with_changed(struct fs *fs, const struct entry *e)
 		inode_detach(fs->inodes, n);
 	pthread_mutex_unlock(&n->lock);
 	inode_put(fs->inodes, n, 1);
+	return settled;
 }
 
 void ops_seen(struct inode *n, const struct stat *st)
@@ -150,14 +153,14 @@ void ops_seen(struct inode *n, const struct stat *st)
 }
 
 /* The first time that the kernel is told of a frame: it believes that for ever. */
-static void see_entry(struct inode *n, const struct entry *e)
+static void see_entry(struct inode *n, const struct entry *e, bool settled)
 {
 	if (!inode_is_frame(n)) {
 		ops_seen(n, &e->st);
 		return;
 	}
 	pthread_mutex_lock(&n->lock);
-	if (!n->file && !n->seen.st_ino && e->made)
+	if (!n->file && !n->seen.st_ino && (e->made || settled))
 		n->seen = e->st;
 	else if (!n->file && !n->seen.st_ino)
 		file_see(n, &e->st);
@@ -175,11 +178,11 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 {
 	int rc = 0;
 
-	part_with_changed(fs, e);
+	bool settled = part_with_changed(fs, e);
 	struct inode *n = inode_from_entry(fs->inodes, parent, e);
 	if (!n)
 		return -ENOMEM;
-	see_entry(n, e);
+	see_entry(n, e, settled);
 	if (e->probed.no_acl)
 		note_no_acl(n, &e->st);
 	*out = (struct fuse_entry_param){
