@@ -1,4 +1,4 @@
-"""The house as DESIGN.md draws it: floors, headers that stand alone, short functions, small files."""
+"""The house as DESIGN.md draws it: floors, headers that stand alone, short functions and lines, small files."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.release
 
 FLOORS = {"base": set(), "codec": {"base"}, "frame": {"codec", "base"}, "fs": {"frame", "codec", "base"},
           "tools": {"frame", "codec", "base"}}
-FUNCTION_LINES, TAGGED_LINES, FILE_LINES = 60, 100, 600
+FUNCTION_LINES, TAGGED_LINES, FILE_LINES, COLUMNS = 60, 100, 600, 100
 TAG = "long:"  # in the comment before a function: a table or a parser that may have 100 lines; says why
 
 
@@ -34,6 +34,10 @@ SOURCES = sources()
 FRAGMENTS = ("_list.h", "_impl.h")
 HEADERS = [path for path in SOURCES if path.suffix == ".h" and not path.is_relative_to(REPO / "tools/bench")
            and not (path.name.endswith(FRAGMENTS) and SOURCES[path] == "codec")]
+
+
+# Those of the tests keep to the lines of the house, though not to its floors.
+FILES = [*SOURCES, *sorted((REPO / "tests/c").rglob("*.[ch]"))]
 
 
 def name(path):
@@ -58,6 +62,12 @@ def test_includes_go_down(path):
         else:
             assert (path.parent / wanted).resolve().exists(), f"{wanted}: neither floor/name.h nor a file beside it"
             assert floor in str((path.parent / wanted).resolve()), f"{wanted} leads out of {floor}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_lines_are_short(path):
+    lines = enumerate(path.read_text().expandtabs(8).splitlines(), 1)
+    assert not [n for n, line in lines if len(line) > COLUMNS]
 
 
 def test_the_codec_floor_does_no_io():

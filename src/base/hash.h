@@ -1,4 +1,7 @@
-/* uthash with our memory, and without exit(3) when there is none: an add that failed leaves hh.tbl NULL. */
+/*
+ * uthash with our memory, and without exit(3) when there is
+ * none: an add that failed leaves hh.tbl NULL.
+ */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 

@@ -1,7 +1,7 @@
 /*
  * Counters and timers of this process. Each thread counts in a block of its own, with plain
- * adds: no cache line is shared and nothing is locked on the way. Who reads adds the blocks up; the sums of
- * threads that have ended are kept.
+ * adds: no cache line is shared and nothing is locked on the way. Who reads adds the blocks up; the
+ * sums of threads that have ended are kept.
  *
  * What the numbers stand for is the affair of the floors above: frame/meters.h, fs/stats.h.
  *

@@ -62,7 +62,8 @@ int slab_open(struct slab **out, size_t max_bytes)
 		s->list[i] = NO_UNIT;
 	pthread_mutex_init(&s->lock, NULL);
 	s->unit = mem_zalloc_array(s->nunits, sizeof *s->unit);
-	void *p = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	s->base = p == MAP_FAILED ? NULL : p;
 	if (!s->unit || !s->base) {
 		slab_close(s);
@@ -154,7 +155,8 @@ void *slab_alloc(struct slab *s, size_t n)
 		return NULL;
 	at -= at % TOUCH;
 	if (fresh) /* faults do the same page by page, also where the kernel knows no better */
-		(void)madvise(s->base + at, (end - at + TOUCH - 1) / TOUCH * TOUCH, MADV_POPULATE_WRITE);
+		(void)madvise(s->base + at, (end - at + TOUCH - 1) / TOUCH * TOUCH,
+			      MADV_POPULATE_WRITE);
 	return s->base + (size_t)u * SLAB_MIN;
 }
 

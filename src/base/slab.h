@@ -2,10 +2,10 @@
  * Memory for decoded blocks: powers of two from 4 KiB to 1 MiB out of one reserved range.
  *
  * Why not malloc: blocks come in few sizes and go in about the order in which they
- * came, and a cold read of 16 KiB spent a fifth of its time in the growth of malloc's heap and in page
- * faults. Here freed memory is used again at once, last in, first out, and pages are
- * got from the system 64 KiB at a time. Nothing is given back before slab_close.
- * (Huge pages were tried: the system spends more on finding and zeroing them than they save.)
+ * came, and a cold read of 16 KiB spent a fifth of its time in the growth of malloc's heap and in
+ * page faults. Here freed memory is used again at once, last in, first out, and pages are got from
+ * the system 64 KiB at a time. Nothing is given back before slab_close. (Huge pages were tried: the
+ * system spends more on finding and zeroing them than they save.)
  *
  * Threads: all functions from any thread.
  */
@@ -35,8 +35,8 @@ void *slab_alloc(struct slab *s, size_t n);
 void slab_free(struct slab *s, void *p, size_t n);
 
 /*
- * Getting pages from the system takes as long as decoding into them. Who has a moment gets those that will
- * be wanted next: true, to one caller, when it is time, and then slab_warm by any thread.
+ * Getting pages from the system takes as long as decoding into them. Who has a moment gets those
+ * that will be wanted next: true, to one caller, when it is time, and then slab_warm by any thread.
  */
 bool slab_wants_warm(struct slab *s);
 void slab_warm(struct slab *s);

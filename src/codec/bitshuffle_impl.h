@@ -85,7 +85,9 @@ INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_
 }
 
 #else
-/* n bytes of a plane, a multiple of 8 * VB, to 8 bit planes: bits first, then as items of 8 bytes. */
+/*
+ * n bytes of a plane, a multiple of 8 * VB, to 8 bit planes: bits first, then as items of 8 bytes.
+ */
 INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_t plane)
 {
 	for (size_t i = 0; i < n; i += 8 * VB) {

@@ -129,7 +129,8 @@ static void unpack_units(const struct block_plan *p, struct scratch *s, struct v
 int block_unpack(const struct block_plan *p, struct scratch *s, struct view packed, size_t lo,
 		 struct span dst)
 {
-	size_t unit = planes_of(p, &p->step[0]), whole = packed.n - packed.n % unit, hi = lo + dst.n;
+	size_t unit = planes_of(p, &p->step[0]), whole = packed.n - packed.n % unit,
+	       hi = lo + dst.n;
 
 	assert(block_can_pack(p) && hi <= packed.n);
 	if (lo < whole) {

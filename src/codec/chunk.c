@@ -5,7 +5,10 @@
 
 bool bytes_are_zero(struct view v)
 {
-	/* The first is zero and each equals the one before it: libc compares as wide as the machine can. */
+	/*
+	 * The first is zero and each equals the one before it:
+	 * libc compares as wide as the machine can.
+	 */
 	return !v.n || (!v.p[0] && !v.p[v.n - 1] && !memcmp(v.p, v.p + 1, v.n - 1));
 }
 
@@ -13,7 +16,8 @@ struct extent chunk_block_bytes(const struct chunk *c, uint32_t block)
 {
 	assert(block < c->nblocks);
 	if (c->is_vl)
-		return (struct extent){c->vl_start[block], c->vl_start[block + 1] - c->vl_start[block]};
+		return (struct extent){c->vl_start[block],
+				       c->vl_start[block + 1] - c->vl_start[block]};
 	/* block < nblocks keeps the product below nbytes */
 	uint32_t off = block * c->blocksize;
 	return (struct extent){off, (uint32_t)min_u64(c->blocksize, c->nbytes - off)};
@@ -116,7 +120,10 @@ int plan_init(struct block_plan *p, const struct chunk *c, struct scratch *s)
 	return scratch_state(s, p->coder.codec, &p->coder.state);
 }
 
-/* In pieces: one memcpy of megabytes was a quarter slower where it was tried, past the caches' size. */
+/*
+ * In pieces: one memcpy of megabytes was a quarter
+ * slower where it was tried, past the caches' size.
+ */
 static void copy_plain(struct view from, struct span dst)
 {
 	const size_t piece = 128 << 10;
@@ -187,7 +194,8 @@ static int decode_regular(const struct chunk *c, struct scratch *s, struct run r
 	int rc = 0;
 	for (uint32_t i = run.first; !rc && i < run.first + run.n; i++) {
 		struct extent at = chunk_block_bytes(c, i);
-		struct view bytes = view_part(stored, c->bstart[i] - from, c->bend[i] - c->bstart[i]);
+		struct view bytes =
+			view_part(stored, c->bstart[i] - from, c->bend[i] - c->bstart[i]);
 		rc = decode_block(&j, i, bytes, span_of(dst.p + (at.off - start), at.len));
 	}
 	scratch_done(s);

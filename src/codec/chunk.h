@@ -124,7 +124,8 @@ NODISCARD int chunk_unpack(const struct chunk *c, struct scratch *s, struct view
 			   uint32_t lo, struct span dst);
 
 /* A whole chunk in memory: parse and decode at once. dst.n must be its nbytes. */
-NODISCARD int chunk_decode_all(struct scratch *s, struct view stored, uint32_t item, struct span dst);
+NODISCARD int chunk_decode_all(struct scratch *s, struct view stored, uint32_t item,
+			       struct span dst);
 
 /* The first 16 bytes: decoded size and stored size, unjudged beyond their own limits. */
 NODISCARD int chunk_sizes(struct view head, uint32_t *nbytes, uint32_t *cbytes);
@@ -167,7 +168,8 @@ struct chunk_growth {
 	struct view stored;                /* all of it, its header first               */
 	const struct pipeline *pipeline;   /* as of a patch                             */
 	struct view bytes;                 /* of the new chunk: more than the old has   */
-	uint32_t keep;                     /* whole blocks from the first on that stay, at least one */
+	/* whole blocks from the first on that stay, at least one */
+	uint32_t keep;
 };
 
 /* The same for a chunk that gets longer at its end. A plain copy is not grown. */

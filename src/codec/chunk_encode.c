@@ -26,9 +26,10 @@ static bool has_shuffle(const struct pipeline *p)
 }
 
 /*
- * For the default mode the rule that readers and writers of this format share, FORMAT.md 3.3, but for a
- * codec that cuts streams, which is smaller and faster to read, and for zlib: planes of zeros and of noise then
- * cost it nothing, and it is a quarter faster to write. What a chunk does stands in its header.
+ * For the default mode the rule that readers and writers of this format share, FORMAT.md 3.3, but
+ * for a codec that cuts streams, which is smaller and faster to read, and for zlib: planes of zeros
+ * and of noise then cost it nothing, and it is a quarter faster to write. What a chunk does stands
+ * in its header.
  */
 static bool wants_split(const struct pipeline *p, uint32_t typesize, uint32_t blocksize)
 {

@@ -58,7 +58,8 @@ static int read_kind(struct chunk *c, const struct header *h)
 	if (kind > 4)
 		return CORRUPT("special value of unknown kind", kind);
 	if (c->is_vl && (stored || kind || !c->nbytes))
-		return CORRUPT("variable-length blocks in a stored, special or empty chunk", h->flags);
+		return CORRUPT("variable-length blocks in a stored, special or empty chunk",
+			       h->flags);
 	if (kind && stored)
 		return CORRUPT("chunk both stored and special", kind);
 	c->kind = stored ? CHUNK_STORED : special[kind];
@@ -72,7 +73,8 @@ static int read_kind(struct chunk *c, const struct header *h)
 static int read_header(struct chunk *c, struct header *h, uint64_t room)
 {
 	if (h->head.n < CHUNK_HEAD_MIN)
-		return room < CHUNK_HEAD_MIN ? CORRUPT("no room for a chunk", room) : CHUNK_HEAD_MIN;
+		return room < CHUNK_HEAD_MIN ? CORRUPT("no room for a chunk", room)
+					     : CHUNK_HEAD_MIN;
 	TRY(chunk_sizes(h->head, &c->nbytes, &c->cbytes));
 	const uint8_t *p = h->head.p;
 	if (c->cbytes > room)
@@ -97,7 +99,10 @@ static int read_header(struct chunk *c, struct header *h, uint64_t room)
 		h->flags2 = p[AT_FLAGS2];
 		h->blosc2_flags = p[AT_BLOSC2_FLAGS];
 	}
-	/* Bits that nobody has defined yet may change how the bytes read. Betas left them undefined. */
+	/*
+	 * Bits that nobody has defined yet may change how the
+	 * bytes read. Betas left them undefined.
+	 */
 	if (c->version >= VERSION_NOW && (h->flags2 & ~FLAG2_VL))
 		return UNSUPPORTED("chunk of a later format", h->flags2);
 	c->is_vl = h->flags2 & FLAG2_VL;

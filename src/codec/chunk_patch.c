@@ -172,12 +172,20 @@ int chunk_grow(struct scratch *s, const struct chunk_growth *g, struct buf *out)
 	if (c->kind != CHUNK_REGULAR || c->is_vl)
 		return 1;
 	assert(g->bytes.n > c->nbytes && g->keep > 0 && g->keep <= c->nbytes / c->blocksize);
-	/* Offsets of blocks there are as many as the old one has: those behind `keep` are not looked at. */
+	/*
+	 * Offsets of blocks there are as many as the old one
+	 * has: those behind `keep` are not looked at.
+	 */
 	struct chunk grown = *c;
 	grown.nbytes = (uint32_t)g->bytes.n;
 	grown.nblocks = (uint32_t)ceil_div(g->bytes.n, c->blocksize);
 	size_t at = (size_t)g->keep * c->blocksize;
-	struct chunk_edit edit = {{g->keep, grown.nblocks - g->keep}, view_part(g->bytes, at, g->bytes.n - at)};
-	struct chunk_patch p = {.chunk = &grown, .stored = g->stored, .pipeline = g->pipeline, .edit = &edit, .nedits = 1};
+	struct chunk_edit edit = {{g->keep, grown.nblocks - g->keep},
+				  view_part(g->bytes, at, g->bytes.n - at)};
+	struct chunk_patch p = {.chunk = &grown,
+				.stored = g->stored,
+				.pipeline = g->pipeline,
+				.edit = &edit,
+				.nedits = 1};
 	return chunk_patch(s, &p, out);
 }

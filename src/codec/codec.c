@@ -45,8 +45,9 @@ const struct codec *codec_by_name(struct view name)
 int codec_refuse(unsigned format, unsigned udcodec)
 {
 	static const char *const plugin[] = {
-		"codec ndlz",	"codec zfp_acc", "codec zfp_prec", "codec zfp_rate", "codec openhtj2k",
-		"codec grok",	"codec openzl",	 "codec j2k",	   "codec htj2k",
+		"codec ndlz",     "codec zfp_acc",   "codec zfp_prec",
+		"codec zfp_rate", "codec openhtj2k", "codec grok",
+		"codec openzl",   "codec j2k",       "codec htj2k",
 	};
 	if (format == 2)
 		return UNSUPPORTED("codec snappy", format);

@@ -51,7 +51,8 @@ struct codec {
 	int (*decode)(void *state, struct view src, struct span dst, const struct codec_dict *dict);
 
 	/* Dictionaries; all NULL where the codec has none. Samples lie one behind the other. */
-	ssize_t (*dict_make)(struct view samples, size_t nsamples, struct span dict); /* 0: no use */
+	/* 0: no use */
+	ssize_t (*dict_make)(struct view samples, size_t nsamples, struct span dict);
 	int (*dict_set)(void *state, struct view dict); /* for encode, until set to nothing */
 	int (*digest_new)(void **digest, struct view dict); /* copies dict */
 	void (*digest_free)(void *digest);

@@ -240,7 +240,8 @@ static inline struct match find_match(struct writer *w, const uint8_t *p)
 static bool put_literals(struct writer *w, const uint8_t *p, size_t n)
 {
 	/* Whole runs by wide copies; the room for one more than there is absorbs the last. */
-	if ((size_t)(w->out_end - w->out) >= n + n / RUN + 2 + RUN && (size_t)(w->src_end - p) >= n + RUN) {
+	if ((size_t)(w->out_end - w->out) >= n + n / RUN + 2 + RUN &&
+	    (size_t)(w->src_end - p) >= n + RUN) {
 		uint8_t *out = w->out;
 		for (; n > RUN; n -= RUN, p += RUN, out += RUN + 1) {
 			*out = RUN - 1;
@@ -352,7 +353,8 @@ static inline uint32_t hash7(uint64_t x, unsigned log)
  * left there is no place in this one and becomes 1, which is as good as any other and spares
  * the search a branch that nothing can predict. p is not the first byte.
  */
-static inline uint32_t fast_put(struct state *st, const struct writer *w, const uint8_t *p, unsigned log)
+static inline uint32_t fast_put(struct state *st, const struct writer *w, const uint8_t *p,
+				unsigned log)
 {
 	uint32_t at = (uint32_t)(p - w->src), pos = st->base + at;
 	uint32_t *slot = &st->head[hash7(get_le64(p), log)];
@@ -404,7 +406,8 @@ static bool encode_fast(struct writer *w)
 /*
  * A stream that hardly shrinks costs its readers more than it spares, and is left plain
  * soon: a window in its second half is parsed with nothing written. The measures are those
- * of the reference (FORMAT.md 6.1), so that both give up on the same data; but for the lowest levels.
+ * of the reference (FORMAT.md 6.1), so that both give up on the same data; but for the lowest
+ * levels.
  */
 #define PROBE 16384u
 #define PROBE_LOG 12

@@ -1,4 +1,7 @@
-/* LZ4, FORMAT.md 6.2: raw blocks. Both directions are ours; with a dictionary they are the library's. */
+/*
+ * LZ4, FORMAT.md 6.2: raw blocks. Both directions are
+ * ours; with a dictionary they are the library's.
+ */
 #include "base/buf.h"
 #include "codec/codec.h"
 #include "codec/lz4_fast.h"
@@ -36,15 +39,17 @@ static ssize_t lz4_encode(void *state, int level, struct view src, struct span d
 
 /*
  * The decoder is ours: as the reference decodes with a newer library than distributions have, each
- * percent counts, and this one is some faster than theirs. A sequence is a token, literals, a distance of two bytes, and both lengths go on in bytes of 255 and a
- * last smaller one. All but the end is done in copies that may write too far.
+ * percent counts, and this one is some faster than theirs. A sequence is a token, literals, a
+ * distance of two bytes, and both lengths go on in bytes of 255 and a last smaller one. All but the
+ * end is done in copies that may write too far.
  */
 struct reader {
 	const uint8_t *in, *in_end;
 	uint8_t *out, *out_start, *out_end;
 };
 
-#define IN_MARGIN 56  /* what the wide path reads at most of a sequence whose literals are short, and behind others */
+/* What the wide path reads at most of a sequence whose literals are short, and behind others. */
+#define IN_MARGIN 56
 #define OUT_MARGIN 96 /* what it writes, beyond the lengths that it knows */
 #define MATCH_MIN 4u
 #define LIBC_LEN 256 /* from here on the C library is faster: it knows the widest registers */
@@ -73,7 +78,8 @@ static inline bool read_more(struct reader *r, size_t *n)
 /* Literals of any length while there is room to be careless; false: not here. */
 static inline bool long_literals(struct reader *r, size_t n)
 {
-	if (n + IN_MARGIN > (size_t)(r->in_end - r->in) || n + OUT_MARGIN > (size_t)(r->out_end - r->out))
+	if (n + IN_MARGIN > (size_t)(r->in_end - r->in) ||
+	    n + OUT_MARGIN > (size_t)(r->out_end - r->out))
 		return false;
 	memcpy(r->out, r->in, 32);
 	memcpy(r->out + 32, r->in + 32, 32);
@@ -130,7 +136,10 @@ static inline void long_match(struct reader *r, size_t n, size_t dist)
 			memcpy(out, out - dist, 32);
 }
 
-/* Up to 18 bytes from `dist` before, whatever the distance, without a branch that depends on the length. */
+/*
+ * Up to 18 bytes from `dist` before, whatever the distance,
+ * without a branch that depends on the length.
+ */
 static inline void short_match(uint8_t *out, size_t dist)
 {
 	/* Where a pattern of less than 8 bytes goes on after its first four, and after eight. */
@@ -154,7 +163,10 @@ static inline void short_match(uint8_t *out, size_t dist)
 	memcpy(out + 16, from + 8, 2);
 }
 
-/* Sequences with room around them. False: nonsense; else the reader stands at a token or in `*lit` literals. */
+/*
+ * Sequences with room around them. False: nonsense; else the
+ * reader stands at a token or in `*lit` literals.
+ */
 static bool decode_wide(struct reader *rd, unsigned *token, size_t *lit, bool *inside)
 {
 	struct reader r = *rd;
@@ -237,7 +249,8 @@ static int decode_here(struct view src, struct span dst)
 		unsigned token = 0;
 		size_t lit = 0;
 		bool inside;
-		if (!decode_wide(&r, &token, &lit, &inside) || !decode_exact(&r, token, lit, inside))
+		if (!decode_wide(&r, &token, &lit, &inside) ||
+		    !decode_exact(&r, token, lit, inside))
 			return CORRUPT("lz4 stream", r.in - src.p);
 	} while (r.in != r.in_end);
 	return r.out == r.out_end ? 0 : CORRUPT("lz4 stream is short", r.out - dst.p);
@@ -248,7 +261,8 @@ static int lz4_decode(void *state, struct view src, struct span dst, const struc
 	if (!dict)
 		return decode_here(src, dst);
 	int n = LZ4_decompress_safe_usingDict((const char *)src.p, (char *)dst.p, (int)src.n,
-					      (int)dst.n, (const char *)dict->raw.p, (int)dict->raw.n);
+					      (int)dst.n, (const char *)dict->raw.p,
+					      (int)dict->raw.n);
 	if (n < 0 || (size_t)n != dst.n)
 		return CORRUPT("lz4 stream", n);
 	return 0;

@@ -2,11 +2,11 @@
  * LZ4HC: the streams of LZ4 (FORMAT.md 6.2), found with more effort. Levels 1 to 5 are searched
  * here, the thorough ones and dictionaries are the library's.
  *
- * The table has rows of ROW places whose four bytes have the same hash. A byte of more hash a place,
- * compared all at once, says which of them to look at: no chain is walked, and few looks are in vain.
- * Places are kept by their low 16 bits. What is left in a row from further back or from an
- * earlier stream names a wrong distance; as every candidate is compared with the bytes in front of it,
- * that costs time and never truth, and nothing is cleared between streams.
+ * The table has rows of ROW places whose four bytes have the same hash. A byte of more hash a
+ * place, compared all at once, says which of them to look at: no chain is walked, and few looks are
+ * in vain. Places are kept by their low 16 bits. What is left in a row from further back or from an
+ * earlier stream names a wrong distance; as every candidate is compared with the bytes in front of
+ * it, that costs time and never truth, and nothing is cleared between streams.
  */
 #include "base/buf.h"
 #include "codec/codec.h"
@@ -90,7 +90,8 @@ static inline uint32_t candidates(const struct state *st, uint32_t hash)
 	const struct row *row = &st->row[hash >> 8];
 	unsigned newest = row->newest;
 #ifdef __SSE2__
-	__m128i same = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)row->tag), _mm_set1_epi8((char)hash));
+	__m128i same = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)row->tag),
+				      _mm_set1_epi8((char)hash));
 	uint32_t bits = (uint32_t)_mm_movemask_epi8(same);
 #else
 	uint32_t bits = 0;
@@ -108,10 +109,11 @@ static inline void enter_up_to(struct finder *f, const uint8_t *p)
 }
 
 /*
- * The longest match around p, if longer than `least`: it may start as early as `low`. The nearest of
- * equals. p itself is entered.
+ * The longest match around p, if longer than `least`: it may start as early as `low`. The nearest
+ * of equals. p itself is entered.
  */
-static inline struct match find(struct finder *f, const uint8_t *p, const uint8_t *low, size_t least)
+static inline struct match find(struct finder *f, const uint8_t *p, const uint8_t *low,
+				size_t least)
 {
 	struct state *st = f->st;
 	struct match best = {p, 0, 0};
@@ -125,14 +127,19 @@ static inline struct match find(struct finder *f, const uint8_t *p, const uint8_
 		size_t dist = (uint16_t)(at - row->place[i]);
 		if (dist - 1 >= at)
 			continue;
-		/* A longer match has the two bytes at the end of the best one, wherever it starts. */
+		/*
+		 * A longer match has the two bytes at the end of the best one, wherever it starts.
+		 */
 		const uint8_t *q = p - dist, *edge = low + best_len - 1;
 		if (edge >= p && load16(edge) != load16(edge - dist))
 			continue;
 		if (load32(q) != first)
 			continue;
-		size_t ahead = LZ4_MATCH_MIN + match_length(q + LZ4_MATCH_MIN, p + LZ4_MATCH_MIN, f->end), back = 0;
-		while (p - back > low && q - back > f->src && p[-1 - (ptrdiff_t)back] == q[-1 - (ptrdiff_t)back])
+		size_t ahead = LZ4_MATCH_MIN +
+			       match_length(q + LZ4_MATCH_MIN, p + LZ4_MATCH_MIN, f->end),
+		       back = 0;
+		while (p - back > low && q - back > f->src &&
+		       p[-1 - (ptrdiff_t)back] == q[-1 - (ptrdiff_t)back])
 			back++;
 		if (ahead + back > best_len) {
 			best = (struct match){p - back, ahead + back, dist};
@@ -168,7 +175,8 @@ static inline struct match find_behind(struct parser *ps, const struct match *m,
 static inline bool put_match(struct parser *ps, const struct match *m)
 {
 	struct sink *s = &ps->out;
-	s->out = lz4_put_sequence(s->out, s->end, view_of(ps->lit, (size_t)(m->at - ps->lit)), m->len, m->dist);
+	s->out = lz4_put_sequence(s->out, s->end, view_of(ps->lit, (size_t)(m->at - ps->lit)),
+				  m->len, m->dist);
 	ps->lit = m->at + m->len;
 	return s->out;
 }
@@ -200,10 +208,10 @@ static inline void share(struct match *a, struct match *b)
 }
 
 /*
- * a, and b that starts inside it or behind and is longer; it replaces a when it starts too early to leave
- * a match of it. A third match around the end of b decides
- * what becomes of b: when it starts at the end of a or before, b is not needed. Leaves the match
- * that is to be looked at next in *a; len 0: none.
+ * a, and b that starts inside it or behind and is longer; it replaces a when it starts too early to
+ * leave a match of it. A third match around the end of b decides what becomes of b: when it starts
+ * at the end of a or before, b is not needed. Leaves the match that is to be looked at next in *a;
+ * len 0: none.
  */
 static bool settle(struct parser *ps, struct match *a, struct match b)
 {
@@ -259,7 +267,8 @@ static bool encode_rows(struct parser *ps, const uint8_t *src_end)
 		}
 		p = ps->lit;
 	}
-	ps->out.out = lz4_put_last(ps->out.out, ps->out.end, view_of(ps->lit, (size_t)(src_end - ps->lit)));
+	ps->out.out = lz4_put_last(ps->out.out, ps->out.end,
+				   view_of(ps->lit, (size_t)(src_end - ps->lit)));
 	return ps->out.out;
 }
 
@@ -309,7 +318,8 @@ static ssize_t lz4hc_encode(void *state, int level, struct view src, struct span
 }
 
 /* The payload is plain LZ4, whose decoder needs no state. */
-static int lz4hc_decode(void *state, struct view src, struct span dst, const struct codec_dict *dict)
+static int lz4hc_decode(void *state, struct view src, struct span dst,
+			const struct codec_dict *dict)
 {
 	return codec_lz4.decode(NULL, src, dst, dict);
 }

@@ -44,7 +44,9 @@ static int zlib_decode(void *state, struct view src, struct span dst, const stru
 	if (!st->decomp && !(st->decomp = libdeflate_alloc_decompressor()))
 		return -ENOMEM;
 	size_t used;
-	/* Bytes behind the end of the stream are nobody's business; asking for `used` allows them. */
+	/*
+	 * Bytes behind the end of the stream are nobody's business; asking for `used` allows them.
+	 */
 	enum libdeflate_result rc = libdeflate_zlib_decompress_ex(st->decomp, src.p, src.n, dst.p,
 								  dst.n, &used, NULL);
 	return rc == LIBDEFLATE_SUCCESS ? 0 : CORRUPT("zlib stream", rc);

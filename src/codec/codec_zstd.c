@@ -45,11 +45,14 @@ static int level_of(int level)
 #define SHORT_HASH_LOG 12
 
 /*
- * Level 9: rows of 16 candidates for 32, in a table as large as the stream deserves. A sixth faster,
- * for 0.2 % of the size; one step less in either number, or another strategy, costs up to 6 %.
+ * Level 9: rows of 16 candidates for 32, in a table as large as the stream deserves. A sixth
+ * faster, for 0.2 % of the size; one step less in either number, or another strategy, costs up to 6
+ * %.
  */
 #define MIDDLE_STREAM (64u << 10)
-#define LONG_STREAM (256u << 10) /* what repeats far back in longer ones would be lost: up to a fifth of the size */
+#define LONG_STREAM                                                                                \
+	(256u                                                                                      \
+	 << 10) /* what repeats far back in longer ones would be lost: up to a fifth of the size */
 #define MIDDLE_SEARCH_LOG 4
 
 struct tuning {

@@ -9,9 +9,10 @@
 #define RUNS 8
 
 /*
- * What a piece must spare, in bits. Its tables and header take TABLE_COST; the rest is for the time that both sides
- * spend on tables, and for what the samples promise and the codec does not keep. Shorter streams have to spare
- * less, in proportion: they are samples of a choice of filters, which must see in them what whole blocks will have.
+ * What a piece must spare, in bits. Its tables and header take TABLE_COST; the rest is for the time
+ * that both sides spend on tables, and for what the samples promise and the codec does not keep.
+ * Shorter streams have to spare less, in proportion: they are samples of a choice of filters, which
+ * must see in them what whole blocks will have.
  */
 #define CUT_COST 1500
 #define TABLE_COST 520

@@ -4,8 +4,8 @@
  * What a filter leaves is a row of planes: the lowest bytes of all items, then the next ones.
  * Noise and nearly constant bytes in one table cost both of them. The format's own answer is a
  * stream for each byte of an item (FORMAT.md 3.3), for items of at most 16 bytes and with a
- * shuffle only; a codec whose streams may change their tables on the way does better: it cuts where that pays,
- * planes of bits too, and still decodes at one go. Any reader of the codec reads it.
+ * shuffle only; a codec whose streams may change their tables on the way does better: it cuts where
+ * that pays, planes of bits too, and still decodes at one go. Any reader of the codec reads it.
  */
 #ifndef CODEC_CUTS_H
 #define CODEC_CUTS_H

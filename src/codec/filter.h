@@ -37,7 +37,10 @@ struct filter {
 	bool takes_param; /* NAME:N sets the slot's parameter, not the typesize  */
 	bool loses;       /* decodes to other bytes than it was given            */
 
-	/* NULL: fine; else a sentence for the user. `param` as stored, one byte. NULL: all are fine. */
+	/*
+	 * NULL: fine; else a sentence for the user. `param` as
+	 * stored, one byte. NULL: all are fine.
+	 */
 	const char *(*check)(uint8_t param, uint32_t typesize);
 
 	/* True: changes nothing with this argument. NULL: never so. */

@@ -12,9 +12,9 @@
 #define LITERALS_WORTH 20
 
 /*
- * A search leaps over as many bytes as a 64th of this, which grows by one each time it finds nothing. Where
- * the library leaps over five bytes at first these are a little over three; every fourth byte would be bad
- * for what has items of four and eight.
+ * A search leaps over as many bytes as a 64th of this, which grows by one each time it finds
+ * nothing. Where the library leaps over five bytes at first these are a little over three; every
+ * fourth byte would be bad for what has items of four and eight.
  */
 static unsigned first_leap(int level, bool near)
 {
@@ -35,8 +35,12 @@ struct match {
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Enters p and returns the last place of its hash; the first byte of the stream where there was none. */
-ALWAYS_INLINE const uint8_t *enter(struct lz4_table *t, const uint8_t *src, const uint8_t *p, const bool near)
+/*
+ * Enters p and returns the last place of its hash; the
+ * first byte of the stream where there was none.
+ */
+ALWAYS_INLINE const uint8_t *enter(struct lz4_table *t, const uint8_t *src, const uint8_t *p,
+				   const bool near)
 {
 	uint64_t hash = (get_le64(p) << (64 - 8 * SHORTEST)) * 0x9E3779B185EBCA87u;
 	uint32_t before;
@@ -53,7 +57,8 @@ ALWAYS_INLINE const uint8_t *enter(struct lz4_table *t, const uint8_t *src, cons
 }
 
 /* True: SHORTEST bytes or more at p are those at q. Then *m is the match; p is not near the end. */
-ALWAYS_INLINE bool match_at(const uint8_t *p, const uint8_t *q, const uint8_t *end, const bool near, struct match *m)
+ALWAYS_INLINE bool match_at(const uint8_t *p, const uint8_t *q, const uint8_t *end, const bool near,
+			    struct match *m)
 {
 	uint64_t differ = get_le64(p) ^ get_le64(q);
 	if (differ << (64 - 8 * SHORTEST))
@@ -85,14 +90,16 @@ ALWAYS_INLINE void extend_back(struct match *m, const uint8_t *lit, const uint8_
 
 ALWAYS_INLINE bool put(struct writer *w, const struct match *m)
 {
-	uint8_t *out = lz4_put_sequence(w->out, w->out_end, view_of(w->lit, (size_t)(m->at - w->lit)), m->len,
-					(size_t)(m->at - m->from));
+	uint8_t *out =
+		lz4_put_sequence(w->out, w->out_end, view_of(w->lit, (size_t)(m->at - w->lit)),
+				 m->len, (size_t)(m->at - m->from));
 	w->out = out;
 	w->lit = m->at + m->len;
 	return out;
 }
 
-ALWAYS_INLINE bool encode(struct lz4_table *t, struct writer *w, unsigned first, struct view src, const bool near)
+ALWAYS_INLINE bool encode(struct lz4_table *t, struct writer *w, unsigned first, struct view src,
+			  const bool near)
 {
 	const uint8_t *p = src.p + 1, *end = src.p + src.n - LZ4_LAST_LITERALS;
 	const uint8_t *stop = src.p + src.n - LZ4_COPY_MARGIN;
@@ -142,6 +149,7 @@ ssize_t lz4_fast(struct lz4_table *t, int level, struct view src, struct span ds
 		return 0;
 	if (!(near ? encode_near : encode_far)(t, &w, first_leap(level, near), src))
 		return 0;
-	uint8_t *out = lz4_put_last(w.out, w.out_end, view_of(w.lit, (size_t)(src.p + src.n - w.lit)));
+	uint8_t *out =
+		lz4_put_last(w.out, w.out_end, view_of(w.lit, (size_t)(src.p + src.n - w.lit)));
 	return out ? out - dst.p : 0;
 }

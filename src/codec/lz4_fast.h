@@ -1,9 +1,10 @@
 /*
  * The search of LZ4 that writes fast: its streams (FORMAT.md 6.2) for level 1 to 9 of "lz4".
  *
- * The library's takes every match of four bytes. Most of these spare a byte or two and cost the decoder a
- * sequence, whose branches nobody can predict. Here a match has five bytes or more, and what that loses is made
- * good by looking at more places: a stream of about the same length, of fewer sequences.
+ * The library's takes every match of four bytes. Most of these spare a byte or two and cost the
+ * decoder a sequence, whose branches nobody can predict. Here a match has five bytes or more, and
+ * what that loses is made good by looking at more places: a stream of about the same length, of
+ * fewer sequences.
  */
 #ifndef CODEC_LZ4_FAST_H
 #define CODEC_LZ4_FAST_H

@@ -1,4 +1,7 @@
-/* What the writers of LZ4 streams share: the rules of the format (FORMAT.md 6.2) and how a sequence is put. */
+/*
+ * What the writers of LZ4 streams share: the rules of the
+ * format (FORMAT.md 6.2) and how a sequence is put.
+ */
 #ifndef CODEC_LZ4_FORMAT_H
 #define CODEC_LZ4_FORMAT_H
 
@@ -33,9 +36,11 @@ static inline uint8_t *lz4_put_length(uint8_t *out, size_t n)
 
 /*
  * Literals and the match behind them: where the next sequence goes, or NULL without room. Reads
- * 16 bytes of the literals, however few they are: the match starts so many before the end of the stream.
+ * 16 bytes of the literals, however few they are: the match starts so many before the end of the
+ * stream.
  */
-static inline uint8_t *lz4_put_sequence(uint8_t *out, const uint8_t *out_end, struct view lit, size_t len, size_t dist)
+static inline uint8_t *lz4_put_sequence(uint8_t *out, const uint8_t *out_end, struct view lit,
+					size_t len, size_t dist)
 {
 	size_t n = lit.n, extra = len - LZ4_MATCH_MIN;
 	if ((size_t)(out_end - out) < n + n / 255 + extra / 255 + 5 + 16)

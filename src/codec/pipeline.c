@@ -19,7 +19,8 @@ void pipeline_default(struct pipeline *p)
 	};
 }
 
-__attribute__((format(printf, 3, 4))) static int refuse(char *why, size_t room, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static int refuse(char *why, size_t room, const char *fmt,
+							...)
 {
 	va_list ap;
 	va_start(ap, fmt);
@@ -186,7 +187,8 @@ void pipeline_format(const struct pipeline *p, char out[static PIPELINE_TEXT_MAX
 			at += (size_t)snprintf(out + at, PIPELINE_TEXT_MAX - at, ":%d",
 					       (int8_t)p->meta[i]);
 		else if (!said)
-			at += (size_t)snprintf(out + at, PIPELINE_TEXT_MAX - at, ":%u", p->typesize);
+			at += (size_t)snprintf(out + at, PIPELINE_TEXT_MAX - at, ":%u",
+					       p->typesize);
 		said = said || !f->takes_param;
 		at += (size_t)snprintf(out + at, PIPELINE_TEXT_MAX - at, "+");
 	}

@@ -119,7 +119,9 @@ INLINE void SUFFIX(shuffle_cols)(size_t step, size_t cols, const uint8_t *src, u
 			STORE(dst + r * plane, a[r]);
 }
 
-/* The reverse. Items are written front to back, so that each mends what the one before it spilled. */
+/*
+ * The reverse. Items are written front to back, so that each mends what the one before it spilled.
+ */
 INLINE void SUFFIX(unshuffle_cols)(size_t step, size_t cols, const uint8_t *src, uint8_t *dst,
 				   size_t plane)
 {

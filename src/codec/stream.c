@@ -7,7 +7,9 @@
 /* Below this no codec spares a byte that its own framing does not cost. */
 #define CODE_MIN 16
 
-/* What a payload must spare at least, as a shift: less than 1/128 is not worth any reader's time. */
+/*
+ * What a payload must spare at least, as a shift: less than 1/128 is not worth any reader's time.
+ */
 #define SPARE_SHIFT 7
 
 #define CUT_MIN 256 /* bytes a piece, on average */
@@ -69,7 +71,10 @@ struct view stream_plain(struct cursor *in, size_t n)
 	return plain;
 }
 
-/* All bytes equal to the first: each equals its neighbour. libc compares as wide as the machine can. */
+/*
+ * All bytes equal to the first: each equals its neighbour.
+ * libc compares as wide as the machine can.
+ */
 static bool is_run(struct view v)
 {
 	return v.p[0] == v.p[v.n - 1] && v.p[0] == v.p[v.n / 2] &&

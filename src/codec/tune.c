@@ -17,12 +17,14 @@
 #define PIECES 4
 #define FIRST_LOOK (2u << 10)
 #define SECOND_LOOK (8u << 10)
-#define SHARE 64 /* of a small chunk a piece is no more than this part: its encoding takes no time either */
+/* Of a small chunk a piece is no more than this part: its encoding takes no time either. */
+#define SHARE 64
 #define SCANNED (8u << 10)
 
 #define AGAIN (32u << 20)
 #define AGAIN_TIE (1u << 20)
-#define AGAIN_STORED (16u << 20) /* finding out that nothing helps is cheap, but storing is cheaper */
+#define AGAIN_STORED                                                                               \
+	(16u << 20) /* finding out that nothing helps is cheap, but storing is cheaper */
 
 #define PATIENCE_MAX 3
 
@@ -54,7 +56,8 @@ static void build(const struct tune_goal *goal, enum kind kind, uint32_t size, s
 	memset(p->meta, 0, sizeof p->meta);
 	p->typesize = kind == PLAIN ? 1 : size;
 	if (p->blocksize)
-		p->blocksize = (uint32_t)max_u64(p->blocksize - p->blocksize % p->typesize, p->typesize);
+		p->blocksize =
+			(uint32_t)max_u64(p->blocksize - p->blocksize % p->typesize, p->typesize);
 	uint8_t *last = p->filter + FILTER_SLOTS - 1;
 	if (kind == SHUFFLE)
 		*last = FILTER_SHUFFLE;
@@ -66,7 +69,10 @@ static void build(const struct tune_goal *goal, enum kind kind, uint32_t size, s
 		if (size > 1)
 			last[-1] = FILTER_SHUFFLE;
 	}
-	/* Such items are written bytewise, in one stream, and judged as such; chunks cut the odd ones. */
+	/*
+	 * Such items are written bytewise, in one stream, and
+	 * judged as such; chunks cut the odd ones.
+	 */
 	if (!power_of_two(p->typesize) || (goal->whole && p->typesize != goal->whole))
 		p->split_mode = SPLIT_NEVER;
 }
@@ -98,8 +104,8 @@ static int gather(struct tuner *t, size_t length, bool late)
 
 static bool is_split(const struct pipeline *p)
 {
-	return p->codec != CODEC_ZSTD && p->split_mode != SPLIT_NEVER && p->typesize > 1 && p->typesize <= 16 &&
-	       memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS);
+	return p->codec != CODEC_ZSTD && p->split_mode != SPLIT_NEVER && p->typesize > 1 &&
+	       p->typesize <= 16 && memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS);
 }
 
 /* What a filter, or a stream more, costs a reader, in 1/1000 of the size. */
@@ -110,7 +116,9 @@ static uint32_t price(const struct pipeline *p, enum tune_aim aim)
 	for (unsigned i = 0; i < FILTER_SLOTS; i++)
 		switch (p->filter[i]) {
 		case FILTER_SHUFFLE: cost += 4; break;
-		/* Of items that are written bytewise it is two filters: bytes are gathered first. */
+		/*
+		 * Of items that are written bytewise it is two filters: bytes are gathered first.
+		 */
 		case FILTER_BITSHUFFLE: cost += power_of_two(p->typesize) ? 6 : 10; break;
 		case FILTER_BYTEDELTA: cost += 12; break;
 		}
@@ -125,7 +133,8 @@ static uint32_t table_excess(const struct pipeline *p, size_t n, uint32_t stored
 {
 	if (!is_split(p))
 		return 0;
-	uint64_t block = p->blocksize ? p->blocksize : max_u64(64u << 10, (uint64_t)p->typesize << 14);
+	uint64_t block =
+		p->blocksize ? p->blocksize : max_u64(64u << 10, (uint64_t)p->typesize << 14);
 	if (block <= n)
 		return 0;
 	uint64_t excess = 40 * (uint64_t)p->typesize * (block - n) / block;
@@ -327,8 +336,8 @@ static bool near_tie(const struct tune_report *r)
 #define HEAD 4096
 
 /*
- * Containers of packed data (HDF5, say) begin with what they hold, in pages of pointers and zeros. No
- * sample sees them, but they are a tenth of a small file.
+ * Containers of packed data (HDF5, say) begin with what they hold, in pages of pointers and zeros.
+ * No sample sees them, but they are a tenth of a small file.
  */
 static bool has_soft_head(const struct tune_input *in)
 {
@@ -372,14 +381,19 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 		struct pipeline *out, struct tune_report *report)
 {
 	struct tune_hint hint = hint_of(in, report);
-	struct tuner t = {.s = s, .goal = goal, .sample = in->sample, .report = report, .hint = hint};
+	struct tuner t = {
+		.s = s, .goal = goal, .sample = in->sample, .report = report, .hint = hint};
 
 	struct tune_trial before = report->tried[0];
 	uint32_t patience = report->patience;
 
 	*out = goal->base;
-	*report = (struct tune_report){.format = hint.format, .item = hint.item, .record = hint.record,
-				       .plain = hint.plain, .permille = 1000, .again = AGAIN};
+	*report = (struct tune_report){.format = hint.format,
+				       .item = hint.item,
+				       .record = hint.record,
+				       .plain = hint.plain,
+				       .permille = 1000,
+				       .again = AGAIN};
 	if (in->sample.n < 64 || !goal->base.level)
 		return 0;
 	report->period = tune_period(view_part(in->sample, in->sample.n / 2, in->sample.n / 2));
@@ -411,7 +425,8 @@ static bool same_as_other(enum kind kind, bool joined, uint32_t size)
 
 bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, struct pipeline *out)
 {
-	const uint32_t sizes[] = {1, 2, 4, 8, 16, item && (item > 16 || !power_of_two(item)) ? item : 0};
+	const uint32_t sizes[] = {1, 2,  4,
+				  8, 16, item && (item > 16 || !power_of_two(item)) ? item : 0};
 	static const struct form {
 		enum kind kind;
 		bool joined;

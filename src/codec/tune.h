@@ -78,8 +78,8 @@ NODISCARD int tune_choose(struct scratch *s, const struct tune_goal *goal,
 			  struct tune_report *report);
 
 /*
- * Number i of everything that tune_choose may come to for this goal, for a search that tries them all;
- * `item`: a size of items or records beside the usual ones, 0: none. False past the last.
+ * Number i of everything that tune_choose may come to for this goal, for a search that tries them
+ * all; `item`: a size of items or records beside the usual ones, 0: none. False past the last.
  */
 bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, struct pipeline *out);
 

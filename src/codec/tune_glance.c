@@ -5,11 +5,15 @@
 #define PIECES 8
 #define PIECE 256
 
-/* Entropies of bytes and their differences, by byte and by the item that was chosen, in 1/256 bit a byte. */
+/*
+ * Entropies of bytes and their differences, by byte and by
+ * the item that was chosen, in 1/256 bit a byte.
+ */
 void tune_glance(struct tune_glance *g, struct view v)
 {
 	uint8_t bytes[PIECES * PIECE];
-	struct tune_scan scan = {.n = g->item > 1 ? 2 : 1, .item = {{.size = 1}, {.size = g->item}}};
+	struct tune_scan scan = {.n = g->item > 1 ? 2 : 1,
+				 .item = {{.size = 1}, {.size = g->item}}};
 	size_t unit = max_u64(16, g->item), share = v.n / PIECES;
 
 	memset(g->bits, 0, sizeof g->bits);
@@ -26,7 +30,8 @@ void tune_glance(struct tune_glance *g, struct view v)
 	}
 }
 
-#define TOLERANCE 48 /* a fifth of a bit a byte, and a sixteenth: more than chunks of one kind differ by */
+/* A fifth of a bit a byte, and a sixteenth: more than chunks of one kind differ by. */
+#define TOLERANCE 48
 
 bool tune_still_good(const struct tune_report *r, uint64_t since, struct view next)
 {

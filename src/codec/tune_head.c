@@ -214,7 +214,10 @@ static double be_double(const uint8_t *p)
 	return x;
 }
 
-/* A grid without a magic: a corner, the steps, and how many. The numbers must make sense on a globe. */
+/*
+ * A grid without a magic: a corner, the steps, and how
+ * many. The numbers must make sense on a globe.
+ */
 static bool read_gtx(struct view head, struct tune_hint *h)
 {
 	double lat = be_double(head.p), lon = be_double(head.p + 8);

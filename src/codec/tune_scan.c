@@ -83,7 +83,8 @@ static uint32_t equal_at(struct view v, size_t lag, size_t n)
 {
 	uint32_t sum = 0;
 	for (size_t i = 0; i < n; i += 128) {
-		uint8_t part = 0; /* bytes count in bytes, so that the compiler uses whole vectors */
+		/* bytes count in bytes, so that the compiler uses whole vectors */
+		uint8_t part = 0;
 		for (size_t k = i; k < i + 128; k++)
 			part = (uint8_t)(part + (v.p[k] == v.p[k + lag]));
 		sum += part;

@@ -1,6 +1,6 @@
 /*
- * Copies for decoders that may write behind the end of what they are asked for, because later output
- * lands there anyway. SLACK bytes behind the end must be the caller's.
+ * Copies for decoders that may write behind the end of what they are asked for, because later
+ * output lands there anyway. SLACK bytes behind the end must be the caller's.
  */
 #ifndef CODEC_WIDE_H
 #define CODEC_WIDE_H
@@ -30,7 +30,9 @@ static inline void fill_period(uint8_t *out, const uint8_t *end, size_t period)
 	}
 }
 
-/* What lies `dist` before `out`, from `out` to `end`, in order: the copy may repeat its own bytes. */
+/*
+ * What lies `dist` before `out`, from `out` to `end`, in order: the copy may repeat its own bytes.
+ */
 static inline void copy_wide(uint8_t *out, const uint8_t *end, size_t dist)
 {
 	if (dist < 16 && (dist & (dist - 1)) == 0) {
@@ -38,7 +40,10 @@ static inline void copy_wide(uint8_t *out, const uint8_t *end, size_t dist)
 		return;
 	}
 	if (dist < 16) {
-		/* Sixteen bytes by hand; from there the pattern repeats at a distance of 16 or more. */
+		/*
+		 * Sixteen bytes by hand; from there the pattern repeats
+		 * at a distance of 16 or more.
+		 */
 		for (int i = 0; i < 16; i++)
 			out[i] = *(out + i - dist);
 		out += 16;

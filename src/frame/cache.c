@@ -15,7 +15,8 @@
 
 struct cache_entry {
 	struct cache_key key;
-	struct cache_entry *next;     /* in its bucket; under the shard's lock, as all down to `older` */
+	/* in its bucket; under the shard's lock, as all down to `older` */
+	struct cache_entry *next;
 	struct cache_entry *newer, *older;
 	bool filled, listed, visited, found; /* found: still in the table */
 	atomic_bool unused;           /* so far: filled ahead */
@@ -111,7 +112,10 @@ static void free_value(struct cache *c, struct cache_entry *e)
 	mem_free(e);
 }
 
-/* Drops a reference. Not under a shard's lock if it may be the last: `dead` is then a list for later. */
+/*
+ * Drops a reference. Not under a shard's lock if it may
+ * be the last: `dead` is then a list for later.
+ */
 static void unref(struct cache_entry *e, struct cache_entry **dead)
 {
 	unsigned before = atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel);
@@ -131,7 +135,8 @@ static void bury(struct cache *c, struct cache_entry *dead)
 	}
 }
 
-static void detach(struct cache *c, struct shard *s, struct cache_entry *e, struct cache_entry **dead)
+static void detach(struct cache *c, struct shard *s, struct cache_entry *e,
+		   struct cache_entry **dead)
 {
 	struct cache_entry **at = find(s, hash_of(&e->key), &e->key);
 	assert(*at == e);
@@ -205,7 +210,8 @@ int cache_open(struct cache **cache, size_t max_bytes)
 		s->nbuckets = FIRST_BUCKETS;
 		ok &= s->bucket != NULL;
 	}
-	if (slab_open(&c->slab, min_u64(max_bytes, SIZE_MAX / 4) + SLAB_SLACK) < 0) /* no address space for so much: malloc does it */
+	/* Without address space for so much, malloc does it. */
+	if (slab_open(&c->slab, min_u64(max_bytes, SIZE_MAX / 4) + SLAB_SLACK) < 0)
 		c->slab = NULL;
 	if (!ok) {
 		cache_close(c);
@@ -318,7 +324,8 @@ static struct cache_entry *add_unfilled(struct shard *s, uint64_t hash, struct c
 }
 
 /* Makes a filled entry findable, or takes a failed one away. */
-static void publish(struct cache *c, struct shard *s, struct cache_entry *e, struct cache_entry **dead)
+static void publish(struct cache *c, struct shard *s, struct cache_entry *e,
+		    struct cache_entry **dead)
 {
 	e->filled = true;
 	if (e->rc < 0) {
@@ -333,8 +340,8 @@ static void publish(struct cache *c, struct shard *s, struct cache_entry *e, str
 	pthread_cond_broadcast(&s->filled);
 }
 
-int cache_get(struct cache *c, struct cache_key key, enum cache_touch touch, cache_fill *fill, void *ctx,
-	      struct cache_entry **entry)
+int cache_get(struct cache *c, struct cache_key key, enum cache_touch touch, cache_fill *fill,
+	      void *ctx, struct cache_entry **entry)
 {
 	uint64_t hash = hash_of(&key);
 	struct shard *s = shard_of(c, hash);

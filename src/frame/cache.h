@@ -1,12 +1,13 @@
 /*
- * A cache of decoded blocks, parsed chunk heads and stored chunks on their way to readers, bounded in bytes.
+ * A cache of decoded blocks, parsed chunk heads and stored chunks on their way to readers, bounded
+ * in bytes.
  *
  * Sharded by key; a shard is a hash table and a SIEVE queue (Zhang et al.,
  * NSDI 2024): one visited bit an entry and a hand that walks from old to new,
  * evicting what was not touched since it last came by. A scan therefore passes through
  * without displacing what is used, and a hit writes one bit. S3-FIFO does about as well on
- * blocks, but needs two queues and ghosts. Of SIEVE's weakness, that blocks which a scan touches several times
- * look used, the caller takes care: it says which touches do not count.
+ * blocks, but needs two queues and ghosts. Of SIEVE's weakness, that blocks which a scan touches
+ * several times look used, the caller takes care: it says which touches do not count.
  *
  * Single-flight: of several threads that ask for a missing key, one fills it
  * and the others wait. An entry can be found only once it is filled; a failed
@@ -51,7 +52,10 @@ void cache_close(struct cache *cache); /* no entry may be in use; NULL is fine *
 /* A number that was never an owner before. */
 uint64_t cache_new_owner(struct cache *cache);
 
-/* In a fill: n > 0 bytes that the entry will own, in out->p. A fill that fails after it gives them back. */
+/*
+ * In a fill: n > 0 bytes that the entry will own, in
+ * out->p. A fill that fails after it gives them back.
+ */
 NODISCARD int cache_alloc(struct cache *cache, size_t n, struct cache_value *out);
 void cache_unalloc(struct cache *cache, struct cache_value *v);
 
@@ -77,7 +81,9 @@ void cache_put(struct cache *cache, struct cache_entry *entry);
 /* One more use of an entry that is in use. */
 void cache_hold(struct cache *cache, struct cache_entry *entry);
 
-/* An entry that nobody has used so far: noted by who filled it ahead, true once for who finds it. */
+/*
+ * An entry that nobody has used so far: noted by who filled it ahead, true once for who finds it.
+ */
 void cache_mark_unused(struct cache_entry *entry);
 bool cache_first_use(struct cache_entry *entry);
 

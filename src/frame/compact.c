@@ -1,6 +1,6 @@
 /*
- * Compaction: the last chunks of the file go to gaps before them, a few at a time. A moved chunk is a
- * replaced one in all respects: its old place waits for a durable root.
+ * Compaction: the last chunks of the file go to gaps before them, a few at a time. A moved chunk is
+ * a replaced one in all respects: its old place waits for a durable root.
  */
 #include "frame/frame_impl.h"
 

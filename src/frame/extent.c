@@ -234,7 +234,8 @@ static int carve(struct space *sp, node *e, uint64_t at, uint64_t len)
 	if (before_n)
 		e->len = before_n;
 	else if (after_n)
-		*e = (node){.at = at + len, .len = after_n, .weight = e->weight, .marked = e->marked};
+		*e = (node){
+			.at = at + len, .len = after_n, .weight = e->weight, .marked = e->marked};
 	if (lent != e)
 		link_free(sp, e);
 	if (rest) {

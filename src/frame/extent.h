@@ -62,7 +62,10 @@ bool space_drop(struct space *sp, uint64_t at);
 /* Part of the root on disk, but not of the next. */
 void space_retire(struct space *sp, uint64_t at, uint64_t len);
 
-/* `sure`: it was written. Otherwise it may be on disk or not, and what waited for it goes on waiting. */
+/*
+ * `sure`: it was written. Otherwise it may be on disk or
+ * not, and what waited for it goes on waiting.
+ */
 void space_root(struct space *sp, bool sure);
 void space_durable(struct space *sp);
 

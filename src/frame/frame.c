@@ -108,7 +108,9 @@ int frame_open_take(struct frame **out, struct io *io)
 static int create(struct frame *f, const struct pipeline *p, uint32_t chunk_size)
 {
 	uint8_t bytes[HEADER_EMPTY];
-	struct header_root root = {.frame_len = HEADER_EMPTY + TRAILER_EMPTY, .type_size = 1, .chunk_size = chunk_size};
+	struct header_root root = {.frame_len = HEADER_EMPTY + TRAILER_EMPTY,
+				   .type_size = 1,
+				   .chunk_size = chunk_size};
 	struct buf all = {0};
 	if (p->typesize > 1 && chunk_size % p->typesize == 0)
 		root.type_size = p->typesize;
@@ -119,7 +121,8 @@ static int create(struct frame *f, const struct pipeline *p, uint32_t chunk_size
 		rc = trailer_append(&all, &f->vlmeta, ROOT_NOTE, view_of(NULL, 0));
 	assert(rc < 0 || all.n == root.frame_len);
 	if (rc == 0)
-		rc = frame_sign_empty(f, view_of(bytes, sizeof bytes), span_of(all.p + HEADER_EMPTY, TRAILER_EMPTY));
+		rc = frame_sign_empty(f, view_of(bytes, sizeof bytes),
+				      span_of(all.p + HEADER_EMPTY, TRAILER_EMPTY));
 	if (rc == 0)
 		rc = io_pwrite(f->io, 0, buf_view(&all));
 	if (rc == 0)
@@ -160,7 +163,10 @@ struct io *frame_io(const struct frame *f)
 	return f->io;
 }
 
-/* Others put their first chunk right behind the header, where in ours the trailer of the empty root lies. */
+/*
+ * Others put their first chunk right behind the header,
+ * where in ours the trailer of the empty root lies.
+ */
 bool frame_is_ours(const struct frame *f)
 {
 	uint32_t first = index_next_stored(&f->index, 0);
@@ -277,8 +283,8 @@ int frame_resize(struct frame *f, uint64_t nbytes)
  */
 static void reclaim_tail(struct frame *f)
 {
-	if (f->doubt || f->suspect || f->recovered || f->info.nbytes || f->space.busy || !f->unsynced ||
-	    f->space.nroot < RECLAIM_LEAST)
+	if (f->doubt || f->suspect || f->recovered || f->info.nbytes || f->space.busy ||
+	    !f->unsynced || f->space.nroot < RECLAIM_LEAST)
 		return;
 	if (frame_sync_io(f) < 0)
 		return;

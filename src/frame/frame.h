@@ -77,7 +77,8 @@ void frame_close(struct frame *f); /* NULL is fine; commits nothing */
 
 const struct frame_info *frame_info(const struct frame *f);
 struct io *frame_io(const struct frame *f);
-bool frame_is_ours(const struct frame *f);  /* made here, as far as can be told, and not only written to */
+/* made here, as far as can be told, and not only written to */
+bool frame_is_ours(const struct frame *f);
 bool frame_writable(const struct frame *f); /* false: sparse, variable, VL-blocks, beta */
 
 /* Decoded size as of the mutators so far, committed or not, and chunks. [reader] */
@@ -100,8 +101,8 @@ enum slot_kind { SLOT_STORED, SLOT_ZEROS, SLOT_NAN, SLOT_UNINIT };
 enum slot_kind frame_slot(const struct frame *f, uint32_t n);
 
 /*
- * Where chunk n, a stored slot, is. The same place holds the same bytes until it is put; but for the chunks that
- * another program has replaced by others of the same length (ROOT_ALIKE). [reader]
+ * Where chunk n, a stored slot, is. The same place holds the same bytes until it is put; but for
+ * the chunks that another program has replaced by others of the same length (ROOT_ALIKE). [reader]
  */
 uint64_t frame_place(const struct frame *f, uint32_t n);
 
@@ -124,7 +125,10 @@ NODISCARD int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk 
 NODISCARD int frame_read_packed(struct frame *f, uint32_t n, const struct chunk *c, uint32_t block,
 				struct scratch *s, struct span dst);
 
-/* Reads chunk n, loaded before, and holds it against its checksum. 0 also where none is known. [reader] */
+/*
+ * Reads chunk n, loaded before, and holds it against its
+ * checksum. 0 also where none is known. [reader]
+ */
 NODISCARD int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c);
 
 /* The whole decoded chunk n; dst.n is its span's len. [reader] */
@@ -138,7 +142,8 @@ NODISCARD int frame_read_raw(struct frame *f, uint32_t n, struct buf *cchunk);
 
 /*
  * The stored bytes of chunk n, checked: fit for frame_alloc, frame_write and frame_put in another
- * frame with chunks of that length. No bytes: a hole. -ENOTSUP: such a chunk has to be decoded. [reader]
+ * frame with chunks of that length. No bytes: a hole. -ENOTSUP: such a chunk has to be decoded.
+ * [reader]
  */
 NODISCARD int frame_read_copy(struct frame *f, uint32_t n, struct scratch *s, struct buf *cchunk);
 
@@ -150,7 +155,10 @@ struct frame_report {
 	bool recovered; /* the header on disk points at a root that is not whole */
 };
 
-/* Reads and decodes everything, and holds it against the checksums. < 0: could not be done. [reader] */
+/*
+ * Reads and decodes everything, and holds it against the
+ * checksums. < 0: could not be done. [reader]
+ */
 NODISCARD int frame_verify(struct frame *f, struct frame_report *report);
 
 /* Any byte range inside frame_size; for tools and tests. [reader] */
@@ -188,11 +196,14 @@ void frame_set_pipeline(struct frame *f, const struct pipeline *p);
 
 /*
  * True: bytes of replaced chunks pile up that only a commit makes free again. Who calls
- * frame_commit then, with whatever durability, keeps the file within 1.5x of its live size. [reader]
+ * frame_commit then, with whatever durability, keeps the file within 1.5x of its live size.
+ * [reader]
  */
 bool frame_wants_commit(const struct frame *f);
 
-/* True: more than a third is free or will be, as far as is known without looking for it. [reader] */
+/*
+ * True: more than a third is free or will be, as far as is known without looking for it. [reader]
+ */
 bool frame_wants_compact(const struct frame *f);
 
 /*
@@ -203,12 +214,15 @@ bool frame_wants_compact(const struct frame *f);
 NODISCARD int frame_compact(struct frame *f, uint64_t step);
 
 /*
- * Tight: for a file that nobody is about to write. Compaction goes on while more than 1/32 is free, and
- * every gap that is worth a block goes back to the disk, the tail too. [mutator]
+ * Tight: for a file that nobody is about to write. Compaction goes on while more than 1/32 is free,
+ * and every gap that is worth a block goes back to the disk, the tail too. [mutator]
  */
 void frame_set_tight(struct frame *f, bool tight);
 
-/* True: chunk n is stored, and these are its bytes, by their checksum. False also where none is known. [reader] */
+/*
+ * True: chunk n is stored, and these are its bytes, by their
+ * checksum. False also where none is known. [reader]
+ */
 bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk);
 
 /* True: something changed since the last commit. [reader] */
@@ -226,8 +240,8 @@ void frame_set_suspect(struct frame *f);
  * that is known to be durable. After a power cut the frame opens at one from `durable` to `newest`,
  * or at what another program made of it. 0: a root without number (another program's), or
  * nobody knows. An empty root is no `durable` one: with bytes behind it nothing goes back to it. A
- * COMMIT_PART has the number of the last root before it that was not one: there may be changes older than
- * it that it does not contain. [reader]
+ * COMMIT_PART has the number of the last root before it that was not one: there may be changes
+ * older than it that it does not contain. [reader]
  */
 struct frame_roots {
 	uint64_t newest, durable;
@@ -236,9 +250,10 @@ struct frame_roots {
 struct frame_roots frame_roots(const struct frame *f);
 
 /*
- * Is the root on disk still the one that this frame was opened with, or wrote? frame_know_root comes first, while
- * that is sure. ROOT_ALIKE: it is another program's, which tells nothing of chunks that were replaced by others
- * of the same length. What was put since is there in any case but ROOT_OTHER. [mutator] [reader]
+ * Is the root on disk still the one that this frame was opened with, or wrote? frame_know_root
+ * comes first, while that is sure. ROOT_ALIKE: it is another program's, which tells nothing of
+ * chunks that were replaced by others of the same length. What was put since is there in any case
+ * but ROOT_OTHER. [mutator] [reader]
  */
 enum root_known { ROOT_OTHER, ROOT_ALIKE, ROOT_SAME };
 void frame_know_root(struct frame *f);

@@ -82,7 +82,8 @@ int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
 }
 
 /* From here on the new root may be on disk, whatever comes back. */
-static int write_header(struct frame *f, const struct header_root *root, uint32_t trailer_len, uint64_t seq)
+static int write_header(struct frame *f, const struct header_root *root, uint32_t trailer_len,
+			uint64_t seq)
 {
 	struct frame_info *info = &f->info;
 	int rc = io_pwrite(f->io, 0, view_of(f->head.p, f->suspect ? f->head.n : HEADER_FIXED));
@@ -159,7 +160,8 @@ static int sign(struct frame *f, struct draft *d)
 	if (!f->noted)
 		return 0;
 	fp.word = d->synced || f->young.n == 0 ? 0 : root_era(f->io);
-	TRY(root_hash(buf_view(&f->head), view_of(tail.p, tail.n - TRAILER_PRINT), fp.word, &fp.hash));
+	TRY(root_hash(buf_view(&f->head), view_of(tail.p, tail.n - TRAILER_PRINT), fp.word,
+		      &fp.hash));
 	trailer_set_fingerprint(tail, fp);
 	d->fp = fp;
 	return 0;
@@ -249,8 +251,9 @@ static int draft_root(struct frame *f, struct draft *d, uint64_t nbytes)
 		rc = frame_sums_pack(f, d->ix, &sums);
 	d->trailer_len = (uint32_t)f->trailer.n;
 	if (f->noted)
-		d->trailer_len = (uint32_t)trailer_length(&f->vlmeta, ROOT_NOTE,
-							root_note_length(d->whole != d->seq, young.n, sums.n));
+		d->trailer_len = (uint32_t)trailer_length(
+			&f->vlmeta, ROOT_NOTE,
+			root_note_length(d->whole != d->seq, young.n, sums.n));
 	if (rc == 0)
 		rc = place(f, d, nbytes);
 	if (rc == 0) {
@@ -277,11 +280,13 @@ static int commit_index(struct frame *f, struct index *ix, uint64_t nbytes, enum
 {
 	struct draft d = {.ix = ix, .seq = next_seq(f)};
 	if (!f->part && ix == &f->index)
-		f->whole = d.seq; /* all is in the index, whether or not this root gets to the disk */
+		/* all is in the index, whether or not this root gets to the disk */
+		f->whole = d.seq;
 	d.whole = ix == &f->index ? f->whole : f->roots.newest;
 	/*
 	 * A header that gets to the disk before what it points at must have something to fall
-	 * back to. Also, now and then a root has to be durable for the bytes of older ones to be used again.
+	 * back to. Also, now and then a root has to be durable for the bytes of older ones to be
+	 * used again.
 	 */
 	d.synced = how == COMMIT_SYNC || !f->known || !f->noted || f->young_many ||
 		   frame_space_presses(f);
@@ -360,7 +365,9 @@ static int move_front(struct frame *f, struct index *ix)
 	return sync_root(f);
 }
 
-/* The same data as the root on disk has, but none of it where the trailer of an empty frame goes. */
+/*
+ * The same data as the root on disk has, but none of it where the trailer of an empty frame goes.
+ */
 static int vacate_front(struct frame *f)
 {
 	struct index ix = {0};

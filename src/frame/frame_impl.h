@@ -95,7 +95,10 @@ void frame_stored_done(const struct frame *f, struct stored *st);
 NODISCARD int sframe_open_index(int dirfd, struct io **io);
 NODISCARD int sframe_open_chunk(int dirfd, uint64_t id, struct io **io);
 
-/* Header, trailer's end and layout of a frame in `io`: contiguous, or the index file of a sparse one. */
+/*
+ * Header, trailer's end and layout of a frame in `io`:
+ * contiguous, or the index file of a sparse one.
+ */
 NODISCARD int frame_read_info(struct io *io, bool sparse, struct frame_info *info);
 
 /* All of the frame: metalayers, index, starts of chunks; of the newest root that is whole. */
@@ -107,7 +110,10 @@ NODISCARD int frame_load_made(struct frame *f, struct view all);
 /* The root that this header, of 87 bytes, points at. f->info stays zero when there is none. */
 NODISCARD int frame_load_root(struct frame *f, struct view fixed, bool sparse);
 
-/* Tells a root from all others: by its lengths and its fingerprint, or a hash in place of that. Never 0. */
+/*
+ * Tells a root from all others: by its lengths and its
+ * fingerprint, or a hash in place of that. Never 0.
+ */
 uint64_t frame_root_print(const struct frame_info *info, struct fingerprint fp);
 void frame_look_at_root(struct frame *f);
 
@@ -137,11 +143,16 @@ void frame_young_clear(struct frame *f);
 /* The bytes of stored chunk n, checked; `out` is the caller's. */
 NODISCARD int frame_fetch(struct frame *f, uint32_t n, struct buf *out);
 
-/* Chunks with checksums: only those of the runs in `young`, or all. At most *budget bytes are read. */
+/*
+ * Chunks with checksums: only those of the runs in `young`, or all. At most *budget bytes are read.
+ */
 NODISCARD int frame_verify_young(struct frame *f, struct view young, uint64_t *budget);
 NODISCARD int frame_verify_all(struct frame *f, uint64_t *budget);
 
-/* redo.c: io_sync, which may be believed. A frame that is `suspect` has to be committed anew as well. */
+/*
+ * redo.c: io_sync, which may be believed. A frame that is
+ * `suspect` has to be committed anew as well.
+ */
 NODISCARD int frame_sync_io(struct frame *f);
 
 /* frame_space.c. Chunk n is not part of the next root. */

@@ -29,7 +29,8 @@ static int judge_layout(const struct frame_info *info)
 	uint64_t trailer_at = info->frame_len - info->trailer_len, index_at;
 	if (info->nbytes == 0) {
 		if (trailer_at != info->header_len)
-			return CORRUPT("trailer of an empty frame is not behind its header", trailer_at);
+			return CORRUPT("trailer of an empty frame is not behind its header",
+				       trailer_at);
 		return 0;
 	}
 	if (add_overflows(info->header_len, info->cbytes, &index_at) || index_at > info->frame_len)
@@ -211,7 +212,10 @@ static int chunk_length(const struct frame *f, uint32_t n, uint32_t *nbytes)
 static int load_starts(struct frame *f)
 {
 	uint32_t n = f->index.n;
-	/* Without holes every chunk costs bytes; masses of repeats could only be meant to exhaust memory. */
+	/*
+	 * Without holes every chunk costs bytes; masses of
+	 * repeats could only be meant to exhaust memory.
+	 */
 	uint64_t most = f->info.sparse ? UINT32_MAX : f->info.cbytes / CHUNK_HEAD;
 	if (n > most)
 		return UNSUPPORTED("more chunks than fit into the chunk area", n);
@@ -225,7 +229,8 @@ static int load_starts(struct frame *f)
 		if (f->start[i + 1] > f->info.nbytes)
 			return CORRUPT("chunks hold more than the frame says", i);
 	}
-	return f->start[n] == f->info.nbytes ? 0 : CORRUPT("chunks hold less than the frame says", n);
+	return f->start[n] == f->info.nbytes ? 0
+					     : CORRUPT("chunks hold less than the frame says", n);
 }
 
 /* What only chunk 0 tells: the item size while a tail hides it, and the kind of its blocks. */
@@ -274,7 +279,10 @@ static void load_writer(struct frame *f)
 		      f->index.n <= FRAME_MAX_CHUNKS && info->chunk_size <= CHUNK_MAX_NBYTES;
 	if (!f->writable)
 		return;
-	/* Nobody knows whether the disk has this root yet, or an older one that needs bytes behind it. */
+	/*
+	 * Nobody knows whether the disk has this root yet, or an
+	 * older one that needs bytes behind it.
+	 */
 	f->unsynced = true;
 	if (io_size(f->io, &file_len) < 0)
 		file_len = info->frame_len;
@@ -422,9 +430,14 @@ int frame_probe(struct io *file, struct frame_info *info)
 
 uint64_t frame_root_print(const struct frame_info *info, struct fingerprint fp)
 {
-	/* Not all of the header: the reference notes in it how many threads it has, and changes nothing by that. */
-	const uint64_t all[] = {info->nbytes, info->frame_len, info->cbytes, info->header_len, info->trailer_len,
-				info->chunk_size, info->type_size, fp.type, fp.hash, fp.word};
+	/*
+	 * Not all of the header: the reference notes in it how
+	 * many threads it has, and changes nothing by that.
+	 */
+	const uint64_t all[] = {info->nbytes,     info->frame_len,   info->cbytes,
+				info->header_len, info->trailer_len, info->chunk_size,
+				info->type_size,  fp.type,           fp.hash,
+				fp.word};
 	return root_sum(view_of(all, sizeof all));
 }
 
@@ -472,7 +485,8 @@ enum root_known frame_knows_root(struct frame *f)
 {
 	uint64_t print = 0;
 	bool ours = false;
-	if (!f->print || read_print(f->io, &print, &ours) < 0 || print != f->print || !is_all_there(f))
+	if (!f->print || read_print(f->io, &print, &ours) < 0 || print != f->print ||
+	    !is_all_there(f))
 		return ROOT_OTHER;
 	return ours ? ROOT_SAME : ROOT_ALIKE;
 }

@@ -1,7 +1,7 @@
 /*
  * Which bytes of a frame are garbage. What this process frees it knows. What lay idle when the
- * frame was opened shows only from the chunks: sorted, with the lengths that their headers tell, and is
- * looked for when a chunk of that time is replaced. Files that only grow never pay for it.
+ * frame was opened shows only from the chunks: sorted, with the lengths that their headers tell,
+ * and is looked for when a chunk of that time is replaced. Files that only grow never pay for it.
  */
 #include "frame/frame_impl.h"
 
@@ -33,7 +33,10 @@ void frame_space_open(struct frame *f, uint64_t file_len)
 {
 	const struct frame_info *info = &f->info;
 	space_init(&f->space, max_u64(info->frame_len, file_len));
-	/* A tail that a truncation, a crash or another program left: a root on disk may need it still. */
+	/*
+	 * A tail that a truncation, a crash or another program
+	 * left: a root on disk may need it still.
+	 */
 	space_retire(&f->space, info->frame_len, f->space.end - info->frame_len);
 	space_root(&f->space, true);
 	f->survey = info->nbytes ? SURVEY_NOT_YET : SURVEY_DONE;
@@ -157,7 +160,8 @@ int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end)
 		return rc;
 	*end = f->info.header_len + last + len;
 	if (rc < 0 || *end > f->space.end)
-		*end = f->space.end; /* a damaged chunk must not keep the others from being written */
+		/* a damaged chunk must not keep the others from being written */
+		*end = f->space.end;
 	return 0;
 }
 
@@ -216,7 +220,8 @@ void frame_space_trim(struct frame *f)
 	uint64_t idle = f->space.high - f->space.end;
 	if (f->tight || f->space.nfree > live(f) / PRESS_SHARE)
 		space_each_free(&f->space, f->tight ? PUNCH_LEAST_TIGHT : PUNCH_LEAST, punch, &p);
-	if (!f->changed || f->unsynced || (!f->tight && idle < CUT_LEAST && idle < f->space.end / 4))
+	if (!f->changed || f->unsynced ||
+	    (!f->tight && idle < CUT_LEAST && idle < f->space.end / 4))
 		return;
 	/* Failure costs space and nothing else. */
 	if (idle && io_truncate(f->io, f->space.end) == 0)

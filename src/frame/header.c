@@ -138,8 +138,10 @@ static void put_marked(uint8_t *out, int at, uint8_t marker)
 void header_build(uint8_t out[static HEADER_EMPTY], const struct pipeline *p, uint32_t chunk_size)
 {
 	static const uint8_t no_meta[HEADER_EMPTY - HEADER_FIXED] = {
-		MSGPACK_FIXARRAY | 3, MSGPACK_U16, 0, 7, MSGPACK_MAP16, 0, 0, MSGPACK_ARRAY16, 0, 0};
-	struct header_root none = {.frame_len = HEADER_EMPTY, .type_size = 1, .chunk_size = chunk_size};
+		MSGPACK_FIXARRAY | 3, MSGPACK_U16, 0, 7, MSGPACK_MAP16, 0, 0,
+		MSGPACK_ARRAY16,      0,           0};
+	struct header_root none = {
+		.frame_len = HEADER_EMPTY, .type_size = 1, .chunk_size = chunk_size};
 	assert(chunk_size > 0 && chunk_size <= CHUNK_MAX_NBYTES);
 	memset(out, 0, HEADER_EMPTY);
 	out[0] = MSGPACK_FIXARRAY | 14;
@@ -202,7 +204,8 @@ void header_set_pipeline(uint8_t fixed[static HEADER_FIXED], const struct pipeli
 	memcpy(fixed + AT_FILTERS_META, p->meta, FILTER_SLOTS);
 	for (int i = 0; i < FILTER_SLOTS; i++)
 		if (p->filter[i] == FILTER_BYTEDELTA && p->meta[i] == 0)
-			fixed[AT_FILTERS_META + i] = p->typesize <= UINT8_MAX ? (uint8_t)p->typesize : 1;
+			fixed[AT_FILTERS_META + i] =
+				p->typesize <= UINT8_MAX ? (uint8_t)p->typesize : 1;
 }
 
 const uint8_t *header_filter_meta(const uint8_t fixed[static HEADER_FIXED])

@@ -44,7 +44,9 @@ void index_deinit(struct index *ix);
 
 uint64_t index_get(const struct index *ix, uint32_t i);
 
-/* False: no memory, nothing changed. Cannot fail for as many calls as index_reserve made room for. */
+/*
+ * False: no memory, nothing changed. Cannot fail for as many calls as index_reserve made room for.
+ */
 bool index_set(struct index *ix, uint32_t i, uint64_t entry);
 
 /* Makes sure that the next `calls` calls of index_set find memory. */

@@ -6,7 +6,10 @@
 
 #include <assert.h>
 
-/* A block is decoded at once. No writer makes larger ones for an index, and memory must have a limit. */
+/*
+ * A block is decoded at once. No writer makes larger
+ * ones for an index, and memory must have a limit.
+ */
 #define BLOCK_LIMIT (64u << 20)
 #define STEP (256u << 10) /* decoded bytes that one read aims at */
 #define STORED_LIMIT 16u  /* entries up to which compression cannot gain anything worth its time */

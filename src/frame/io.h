@@ -19,7 +19,8 @@ struct io;
 
 struct io_ops {
 	int (*pread)(struct io *io, uint64_t at, struct span dst);
-	ssize_t (*pread_start)(struct io *io, struct span dst);       /* NULL is legal; see io_pread_start */
+	/* NULL is legal; see io_pread_start */
+	ssize_t (*pread_start)(struct io *io, struct span dst);
 	int (*pwrite)(struct io *io, uint64_t at, struct view src);
 	int (*sync)(struct io *io);                                   /* data, and the size */
 	int (*size)(struct io *io, uint64_t *size);
@@ -77,7 +78,9 @@ static inline int io_punch(struct io *io, uint64_t at, uint64_t len)
 	return io->ops->punch(io, at, len);
 }
 
-/* Tells this mount of the file system from all others since the machine was started; 0: not known. */
+/*
+ * Tells this mount of the file system from all others since the machine was started; 0: not known.
+ */
 static inline uint64_t io_mount(struct io *io)
 {
 	return io->ops->mount(io);

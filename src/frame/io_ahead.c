@@ -3,8 +3,9 @@
 #include <assert.h>
 
 /*
- * The first bytes before the size, and that before the last bytes: a root that the first ones name was there by then.
- * A small file is read by the one call. Failure is none: what is not here is read when it is asked for.
+ * The first bytes before the size, and that before the last bytes: a root that the first ones name
+ * was there by then. A small file is read by the one call. Failure is none: what is not here is
+ * read when it is asked for.
  */
 static void fill(struct io_ahead *a)
 {
@@ -19,7 +20,8 @@ static void fill(struct io_ahead *a)
 		a->ntail = (size_t)first;
 		return;
 	}
-	size_t nhead = a->size > sizeof a->tail ? sizeof a->head : 0, ntail = min_u64(a->size, sizeof a->tail);
+	size_t nhead = a->size > sizeof a->tail ? sizeof a->head : 0,
+	       ntail = min_u64(a->size, sizeof a->tail);
 	if (first >= 0)
 		memcpy(a->head, a->tail, nhead);
 	else if (nhead && io_pread(a->under, 0, span_of(a->head, nhead)) < 0)
@@ -45,7 +47,8 @@ static int ahead_pread(struct io *io, uint64_t at, struct span dst)
 		fill(a);
 	if (at <= a->nhead && dst.n <= a->nhead - at)
 		memcpy(dst.p, a->head + at, dst.n);
-	else if (at >= a->tail_at && at - a->tail_at <= a->ntail && dst.n <= a->ntail - (at - a->tail_at))
+	else if (at >= a->tail_at && at - a->tail_at <= a->ntail &&
+		 dst.n <= a->ntail - (at - a->tail_at))
 		memcpy(dst.p, a->tail + (at - a->tail_at), dst.n);
 	else
 		return io_pread(a->under, at, dst);

@@ -1,4 +1,7 @@
-/* What this floor counts (base/meter.h). The floor above goes on from METER_FRAME_COUNTS and METER_FRAME_TIMERS. */
+/*
+ * What this floor counts (base/meter.h). The floor above goes
+ * on from METER_FRAME_COUNTS and METER_FRAME_TIMERS.
+ */
 #ifndef FRAME_METERS_H
 #define FRAME_METERS_H
 

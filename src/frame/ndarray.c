@@ -5,7 +5,10 @@
 
 #include <assert.h>
 
-/* Markers are skipped, not judged: 16 dimensions overflow the marker of a small array. FORMAT.md 14.1 */
+/*
+ * Markers are skipped, not judged: 16 dimensions overflow
+ * the marker of a small array. FORMAT.md 14.1
+ */
 static int64_t read_dim(struct cursor *c, bool wide)
 {
 	cursor_skip(c, 1);
@@ -129,7 +132,8 @@ int ndarray_parse(struct ndarray *a, struct view meta, uint32_t item, uint32_t c
 /* One dimension of a position: which chunk, which block in it, which item in that. */
 struct place {
 	uint64_t x;
-	uint32_t chunk, block, pos, left; /* left: items of the array from here to the block's end */
+	/* left: items of the array from here to the block's end */
+	uint32_t chunk, block, pos, left;
 };
 
 static struct place place_of(const struct ndarray *a, int i, uint64_t x)
@@ -141,7 +145,9 @@ static struct place place_of(const struct ndarray *a, int i, uint64_t x)
 	return p;
 }
 
-/* True: a row along dimension i lies in one block from its first item to its last, without padding. */
+/*
+ * True: a row along dimension i lies in one block from its first item to its last, without padding.
+ */
 static bool row_is_whole(const struct ndarray *a, int i)
 {
 	return a->shape[i] == a->blockshape[i] && a->chunkshape[i] >= a->shape[i];
@@ -164,7 +170,9 @@ struct ndarray_piece ndarray_locate(const struct ndarray *a, uint64_t at)
 		block = block * ceil_div(c, b) + pl[i].block;
 		pos = pos * b + pl[i].pos;
 	}
-	/* From the innermost dimension outwards, as long as the dimensions inside are whole rows. */
+	/*
+	 * From the innermost dimension outwards, as long as the dimensions inside are whole rows.
+	 */
 	uint64_t inner = 1, into = 0; /* items of the dimensions inside, and how far in we are */
 	for (int i = a->ndim - 1; i >= 0 && whole; i--) {
 		len = pl[i].left * inner - into;

@@ -224,7 +224,10 @@ static bool describe(const struct ndarray *a, char *out, size_t room)
 			return false;
 		snprintf(out, room, "'%s'", a->dtype);
 	}
-	/* Absent, or not the frame's item size, which is known in the wild: plain bytes are the truth. */
+	/*
+	 * Absent, or not the frame's item size, which is known
+	 * in the wild: plain bytes are the truth.
+	 */
 	if (size != a->item)
 		snprintf(out, room, "'|V%u'", a->item);
 	return true;

@@ -124,7 +124,8 @@ static int scan_piece(struct search *s, uint64_t at, struct view piece)
 		if (!p)
 			break;
 		if (p[5] == MSGPACK_FIXEXT16 && p[6] == TRAILER_TYPE_64)
-			TRY(judge_trailer(s, at + (uint64_t)(p - piece.p) + TRAILER_END, get_be32(p + 1)));
+			TRY(judge_trailer(s, at + (uint64_t)(p - piece.p) + TRAILER_END,
+					  get_be32(p + 1)));
 		p++;
 	}
 	return 0;
@@ -253,5 +254,6 @@ int frame_recover(struct frame *f)
 	buf_free(&s->head);
 	mem_free(s);
 	/* What is wrong with the frame is what was found first. */
-	return rc == -EBADMSG && why.file ? err_corrupt(why.file, why.line, why.what, why.value) : rc;
+	return rc == -EBADMSG && why.file ? err_corrupt(why.file, why.line, why.what, why.value)
+					  : rc;
 }

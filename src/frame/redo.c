@@ -1,8 +1,8 @@
 /*
  * After a sync that failed. The kernel tells of such a failure once and calls the pages clean: what
  * they held may never get to the disk, and the next sync succeeds all the same. So before one is
- * believed again, all that was written since the last good one is written once more: chunks here, if what
- * can be read of them still has its checksum; index, trailer and header by a new commit.
+ * believed again, all that was written since the last good one is written once more: chunks here,
+ * if what can be read of them still has its checksum; index, trailer and header by a new commit.
  */
 #include "frame/frame_impl.h"
 
@@ -16,7 +16,8 @@ static int rewrite(struct frame *f, uint64_t from, uint64_t to)
 			break;
 		rc = frame_fetch(f, n, &b);
 		if (rc == 0)
-			rc = io_pwrite(f->io, f->info.header_len + index_get(&f->index, n), buf_view(&b));
+			rc = io_pwrite(f->io, f->info.header_len + index_get(&f->index, n),
+				       buf_view(&b));
 		if (rc < 0)
 			break;
 	}

@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 #ifdef HAVE_XXH_DISPATCH
-#include <xxh_x86dispatch.h> /* by the widest registers that there are: three times as fast as the library's default */
+/* By the widest registers that there are: three times as fast as the library's default. */
+#include <xxh_x86dispatch.h>
 #else
 #include <xxhash.h>
 #endif

@@ -12,9 +12,9 @@
  *   - the word.
  *
  * The word is 0 when all bytes of the root were synced before its header was written, and
- * otherwise tells the boot of the machine and the mount in which it was (root_era): as long as those
- * go on, what was written is what is read. Afterwards the chunks that the note calls young have
- * to prove by their checksums that the disk got them.
+ * otherwise tells the boot of the machine and the mount in which it was (root_era): as long as
+ * those go on, what was written is what is read. Afterwards the chunks that the note calls young
+ * have to prove by their checksums that the disk got them.
  *
  * A root without data is header and trailer alone, and its trailer stays where it is while other
  * roots come and go, so its hash leaves out the first 87 bytes (one sector, and thus never torn).
@@ -24,8 +24,9 @@
  *
  * The note is a vlmetalayer, a chunk that holds a MessagePack map:
  *
- *   "v": 1, "seq": roots in order of time, "whole": only of a root that was committed in part (COMMIT_PART),
- *   the seq of the newest one before it that was not, "root": the first 87 bytes of the header,
+ *   "v": 1, "seq": roots in order of time, "whole": only of a root that was committed in part
+ *   (COMMIT_PART), the seq of the newest one before it that was not, "root": the first 87 bytes
+ *   of the header,
  *   "young": pairs of little-endian u32, runs of chunks written since the last sync,
  *   "xxh3": little-endian XXH3-64 of each stored chunk, in index order, without special
  *           values; 0: not known. No bytes at all: none is known.

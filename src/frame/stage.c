@@ -4,7 +4,10 @@
 
 #include <pthread.h>
 
-/* There may be two dozen threads: a chunk of the usual size fits, what larger ones needed is given back. */
+/*
+ * There may be two dozen threads: a chunk of the usual
+ * size fits, what larger ones needed is given back.
+ */
 #define STAGE_KEEP (2u << 20)
 
 static pthread_key_t key;

@@ -65,7 +65,8 @@ size_t trailer_length(const struct meta *m, const char *name, size_t note)
 }
 
 /* One entry: its name goes to the map, its content to the end. */
-static void put_entry(uint8_t *trailer, size_t *map, size_t *end, const char *name, struct view content)
+static void put_entry(uint8_t *trailer, size_t *map, size_t *end, const char *name,
+		      struct view content)
 {
 	size_t len = strlen(name);
 	uint8_t *p = trailer + *map;
@@ -90,7 +91,8 @@ int trailer_append(struct buf *out, const struct meta *m, const char *name, stru
 	size_t at = map_end(m, name, note.n, &n);
 	TRY(buf_reserve(out, out->n + len));
 	uint8_t *p = out->p + out->n;
-	const uint8_t head[] = {MSGPACK_FIXARRAY | 4, 1, MSGPACK_FIXARRAY | 3, MSGPACK_U16, 0, 0, MSGPACK_MAP16};
+	const uint8_t head[] = {MSGPACK_FIXARRAY | 4, 1, MSGPACK_FIXARRAY | 3, MSGPACK_U16, 0, 0,
+				MSGPACK_MAP16};
 	memcpy(p, head, sizeof head);
 	put_be16(p + CD_AT + 1, (uint16_t)(at - CD_AT));
 	put_be16(p + MAP_AT + 1, (uint16_t)n);

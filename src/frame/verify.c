@@ -57,7 +57,8 @@ int frame_verify(struct frame *f, struct frame_report *report)
 			tell(&c, n, bad);
 	}
 	if (rc == 0 && f->recovered)
-		tell(&c, FRAME_NO_CHUNK, CORRUPT("torn: shown as of its newest whole root", f->seq));
+		tell(&c, FRAME_NO_CHUNK,
+		     CORRUPT("torn: shown as of its newest whole root", f->seq));
 	buf_free(&c.stored);
 	buf_free(&c.plain);
 	scratch_close(c.s);
@@ -68,7 +69,8 @@ int frame_verify(struct frame *f, struct frame_report *report)
 static bool stands_alone(const struct chunk *c)
 {
 	for (int i = 0; i < FILTER_SLOTS; i++)
-		if ((c->filter[i] == FILTER_BYTEDELTA || c->filter[i] == FILTER_BYTEDELTA_OLD) && c->meta[i] == 0)
+		if ((c->filter[i] == FILTER_BYTEDELTA || c->filter[i] == FILTER_BYTEDELTA_OLD) &&
+		    c->meta[i] == 0)
 			return false;
 	return !c->is_vl;
 }

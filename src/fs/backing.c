@@ -15,7 +15,8 @@ int backing_open(struct backing *b, const char *path)
 	b->root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (b->root < 0)
 		return -errno;
-	b->labelled = getxattr(path, BACKING_LABEL, NULL, 0) >= 0; /* with SELinux on it always has one */
+	/* with SELinux on it always has one */
+	b->labelled = getxattr(path, BACKING_LABEL, NULL, 0) >= 0;
 	b->proc = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return b->proc < 0 ? -errno : 0;
 }
@@ -104,7 +105,8 @@ bool backing_is_fresh(struct timespec stamp)
 		return false;
 	if (stamp.tv_sec > now.tv_sec) /* another machine's clock, or a time that somebody set */
 		return true;
-	int64_t age = (int64_t)(now.tv_sec - stamp.tv_sec) * 1000000000 + now.tv_nsec - stamp.tv_nsec;
+	int64_t age =
+		(int64_t)(now.tv_sec - stamp.tv_sec) * 1000000000 + now.tv_nsec - stamp.tv_nsec;
 	return age < BACKING_STEP_NS;
 }
 
@@ -126,7 +128,10 @@ bool caller_own_umask(void)
 	return own;
 }
 
-/* A thread begins with that of the thread that started it, shared until they part: the first is set in every case. */
+/*
+ * A thread begins with that of the thread that started it,
+ * shared until they part: the first is set in every case.
+ */
 static void wear_umask(mode_t mask)
 {
 	static _Thread_local bool wears;

@@ -63,8 +63,9 @@ uint64_t backing_birth(int fd);
 
 /*
  * Creates on behalf of a caller: between enter and leave this thread makes
- * files as `uid` and `gid`, unless we are not root or the caller is. The caller's umask is the thread's
- * from enter on: whether it counts is known to the backing file system, by the directory's default ACL.
+ * files as `uid` and `gid`, unless we are not root or the caller is. The caller's umask is the
+ * thread's from enter on: whether it counts is known to the backing file system, by the directory's
+ * default ACL.
  */
 struct caller {
 	uid_t uid;
@@ -75,7 +76,10 @@ struct caller {
 void caller_enter(const struct backing *b, struct caller *c);
 void caller_leave(struct caller *c);
 
-/* False where a sandbox keeps threads from having a umask of their own: then the kernel has to apply it. */
+/*
+ * False where a sandbox keeps threads from having a umask
+ * of their own: then the kernel has to apply it.
+ */
 bool caller_own_umask(void);
 
 #endif

@@ -91,7 +91,10 @@ static void unpin(struct budget *b, struct file *f)
 	pthread_cond_broadcast(&b->moved);
 }
 
-/* Part of one file goes to the workers; the lock is given up meanwhile. False: nothing could be started. */
+/*
+ * Part of one file goes to the workers; the lock is given
+ * up meanwhile. False: nothing could be started.
+ */
 static bool flush_some(struct budget *b)
 {
 	uint64_t ticket = b->next_ticket;
@@ -157,7 +160,8 @@ void budget_add(struct budget *b, int64_t bytes)
 /* Under the lock. */
 static bool give_room(struct budget *b, const struct budget_room *room)
 {
-	if (b->rooms && (b->rooms == b->workers || b->used + room->bytes > (int64_t)b->max + ROOMS_BEYOND))
+	if (b->rooms &&
+	    (b->rooms == b->workers || b->used + room->bytes > (int64_t)b->max + ROOMS_BEYOND))
 		return false;
 	b->rooms++;
 	b->used += room->bytes;

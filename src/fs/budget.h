@@ -22,8 +22,9 @@ void budget_close(struct budget *b);
 
 /*
  * Waits until less than the maximum is in use, and then counts `bytes`, the most that the
- * caller may add before budget_leave takes them off again: what it does add counts by budget_add. A failure
- * is that of the flush that should have made room, such as -ENOSPC; nothing is counted then.
+ * caller may add before budget_leave takes them off again: what it does add counts by budget_add. A
+ * failure is that of the flush that should have made room, such as -ENOSPC; nothing is counted
+ * then.
  */
 NODISCARD int budget_enter(struct budget *b, uint64_t bytes);
 void budget_leave(struct budget *b, uint64_t bytes);
@@ -35,8 +36,8 @@ void budget_add(struct budget *b, int64_t bytes);
 uint64_t budget_used(struct budget *b);
 
 /*
- * The level for the next chunk, where it follows the load: a step up while little waits to be stored, a
- * step down when half of the maximum does.
+ * The level for the next chunk, where it follows the load: a step up while little waits to be
+ * stored, a step down when half of the maximum does.
  */
 unsigned budget_level(struct budget *b);
 

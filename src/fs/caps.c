@@ -127,7 +127,8 @@ ssize_t caps_get(struct inode *n, int fd, struct span dst, uint64_t keep_ns)
 	pthread_mutex_lock(&c->lock);
 	ssize_t rc = (ssize_t)c->n;
 	if (!c->n) {
-		rc = fgetxattr(fd, CAPS_XATTR, dst.p, dst.n); /* that of an open frame, of which every first write asks */
+		/* that of an open frame, of which every first write asks */
+		rc = fgetxattr(fd, CAPS_XATTR, dst.p, dst.n);
 		if (rc < 0 && errno == EBADF) {
 			backing_proc_path(fd, path);
 			rc = getxattr(path, CAPS_XATTR, dst.p, dst.n);

@@ -41,7 +41,8 @@ bool dirty_holds_up(const struct dirty *d)
 /* What a chunk holds counts against the budget. */
 static void charge(struct dirty_chunk *c)
 {
-	size_t now = sizeof *c + c->bytes.cap + c->npages * (size_t)DIRTY_PAGE + c->page_cap * sizeof *c->page;
+	size_t now = sizeof *c + c->bytes.cap + c->npages * (size_t)DIRTY_PAGE +
+		     c->page_cap * sizeof *c->page;
 
 	if (now == c->charged)
 		return;
@@ -220,7 +221,8 @@ static void insert_page(struct dirty_chunk *c, uint32_t i, struct dirty_page pag
 /* A page to be changed in [lo, hi), with the bytes around those; `len`: of the chunk. */
 static int new_page(struct dirty_chunk *c, uint32_t i, const struct piece *p, uint32_t len)
 {
-	uint32_t at = p->lo - p->lo % DIRTY_PAGE, end = (uint32_t)min_u64((uint64_t)at + DIRTY_PAGE, len);
+	uint32_t at = p->lo - p->lo % DIRTY_PAGE,
+		 end = (uint32_t)min_u64((uint64_t)at + DIRTY_PAGE, len);
 	struct dirty_page page = {at, NULL};
 
 	TRY(reserve_page(c));
@@ -242,7 +244,9 @@ static int write_pages(struct dirty_chunk *c, const struct piece *p, const uint8
 	uint32_t len = frame_chunk_span(c->file->frame, c->n).len;
 
 	for (uint32_t i = page_from(c, p->lo), at = p->lo; at < p->hi; i++) {
-		struct piece part = {c->n, at, (uint32_t)min_u64((uint64_t)at - at % DIRTY_PAGE + DIRTY_PAGE, p->hi)};
+		struct piece part = {
+			c->n, at,
+			(uint32_t)min_u64((uint64_t)at - at % DIRTY_PAGE + DIRTY_PAGE, p->hi)};
 		if (!page_has(c, i, at))
 			TRY(new_page(c, i, &part, len));
 		uint8_t *to = c->page[i].p + at % DIRTY_PAGE;
@@ -308,8 +312,9 @@ static int new_chunk(struct file *f, uint32_t n, struct dirty_chunk **out)
 #define LARGE_PART 8
 
 /*
- * Nothing is below, and what comes from the start on will likely go on, as will what is large: the kernel
- * sends the halves of a chunk in any order when its requests are not aligned to chunks. No pages are needed.
+ * Nothing is below, and what comes from the start on will likely go on, as will what is large: the
+ * kernel sends the halves of a chunk in any order when its requests are not aligned to chunks. No
+ * pages are needed.
  */
 static bool wants_whole(const struct file *f, const struct dirty_chunk *c, const struct piece *p)
 {

@@ -35,15 +35,19 @@ struct dirty_chunk {
 	struct budget_room room; /* FLUSHING */
 	struct file *file;
 	uint32_t n;
-	uint32_t written;   /* bytes that came since it is DIRTY: a full chunk's worth is likely all of it */
+	/* bytes that came since it is DIRTY: a full chunk's worth is likely all of it */
+	uint32_t written;
 	uint32_t len;       /* FLUSHING: bytes of the chunk when it was submitted */
 	uint64_t turn;      /* likewise: in the order of choices */
 	uint64_t file_size; /* likewise, for the policy */
-	bool must;          /* its stored form has another length by now: no root before this is stored */
+	/* its stored form has another length by now: no root before this is stored */
+	bool must;
 	bool replaces;      /* FLUSHING: something stored, whose space is free after a commit */
 	bool whole;
-	uint32_t same;      /* whole: so many bytes from the first on are those of the stored chunk ...           */
-	uint64_t below;     /* ... at this place of the frame (frame_place), for as long as that is the chunk's   */
+	/* whole: so many bytes from the first on are those of the stored chunk ...           */
+	uint32_t same;
+	/* ... at this place of the frame (frame_place), for as long as that is the chunk's   */
+	uint64_t below;
 	struct buf bytes;   /* whole: what lies behind bytes.n, up to the chunk's end, is zero */
 	struct dirty_page *page; /* else: ascending */
 	uint32_t npages, page_cap;
@@ -67,7 +71,8 @@ NODISCARD int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t l
  * The bytes of a piece, `src` or zeros if that is NULL, into its DIRTY copy. If they fill both the
  * thread's workspace.data and a chunk, that buffer is taken: behind the call `src` may be gone.
  */
-NODISCARD int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct dirty_chunk **out);
+NODISCARD int dirty_write(struct file *f, struct piece p, const uint8_t *src,
+			  struct dirty_chunk **out);
 
 /* The DIRTY copy of chunk n, whole. */
 NODISCARD int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out);

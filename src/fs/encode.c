@@ -8,7 +8,8 @@ struct base {
 	bool stored;
 };
 
-static int read_below(struct file *f, const struct dirty_chunk *c, struct workspace *ws, struct base *b)
+static int read_below(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
+		      struct base *b)
 {
 	if (c->n >= frame_nchunks(f->frame) || frame_chunk_span(f->frame, c->n).len != c->len)
 		return ENCODED_OUTDATED;
@@ -20,7 +21,8 @@ static int read_below(struct file *f, const struct dirty_chunk *c, struct worksp
 }
 
 /* The lock covers the index; the bytes of a chunk never change. */
-static int read_base(struct file *f, const struct dirty_chunk *c, struct workspace *ws, struct base *b)
+static int read_base(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
+		     struct base *b)
 {
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = read_below(f, c, ws, b);
@@ -29,7 +31,8 @@ static int read_base(struct file *f, const struct dirty_chunk *c, struct workspa
 }
 
 /* A block that pages touch, at its place in ws->plain; what they leave of it is decoded. */
-static int fill_block(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws, uint32_t b)
+static int fill_block(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
+		      uint32_t b)
 {
 	struct extent at = chunk_block_bytes(base, b), in = chunk_extent(base, (struct run){b, 1});
 	struct span dst = span_of(ws->plain.p + at.off, at.len);
@@ -46,7 +49,8 @@ static int fill_block(const struct dirty_chunk *c, const struct chunk *base, str
 }
 
 /* The runs of blocks that pages touch, as edits. */
-static int list_edits(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws, size_t *n)
+static int list_edits(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
+		      size_t *n)
 {
 	ws->edits.n = *n = 0;
 	for (uint32_t b = 0; b < base->nblocks; b++) {
@@ -61,8 +65,9 @@ static int list_edits(const struct dirty_chunk *c, const struct chunk *base, str
 		}
 		if (b == first)
 			continue;
-		struct chunk_edit edit = {{first, b - first},
-					  view_of(ws->plain.p + from.off, to.off + to.len - from.off)};
+		struct chunk_edit edit = {
+			{first, b - first},
+			view_of(ws->plain.p + from.off, to.off + to.len - from.off)};
 		TRY(buf_append(&ws->edits, view_of(&edit, sizeof edit)));
 		++*n;
 	}
@@ -74,7 +79,8 @@ static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
 {
 	uint32_t touched = 0;
 
-	if ((base->kind != CHUNK_REGULAR && base->kind != CHUNK_STORED) || base->is_vl || base->has_dict)
+	if ((base->kind != CHUNK_REGULAR && base->kind != CHUNK_STORED) || base->is_vl ||
+	    base->has_dict)
 		return false;
 	for (uint32_t b = 0; b < base->nblocks; b++) {
 		struct extent at = chunk_block_bytes(base, b);
@@ -100,23 +106,28 @@ static int patch(const struct dirty_chunk *c, const struct chunk *base, struct w
 #define SHARED_MIN (256u << 10)
 
 /*
- * A chunk that nobody waits behind is the last of a file, or the only one: its blocks go to all workers, and
- * whoever waits for the file waits half as long. While more chunks wait, each worker has one of its own.
+ * A chunk that nobody waits behind is the last of a file, or the only one: its blocks go to all
+ * workers, and whoever waits for the file waits half as long. While more chunks wait, each worker
+ * has one of its own.
  */
-static int encode_blocks(struct file *f, const struct pipeline *p, struct view plain, struct workspace *ws)
+static int encode_blocks(struct file *f, const struct pipeline *p, struct view plain,
+			 struct workspace *ws)
 {
 	struct parallel *all = NULL;
 
-	if (plain.n >= SHARED_MIN && plain.n <= ENCODE_SHARED_MAX && !budget_room_waits(f->fs->budget) &&
-	    pool_is_idle(f->fs->pool))
+	if (plain.n >= SHARED_MIN && plain.n <= ENCODE_SHARED_MAX &&
+	    !budget_room_waits(f->fs->budget) && pool_is_idle(f->fs->pool))
 		all = workspace_parallel(ws, f->fs->pool);
-	return all ? parallel_encode(all, p, plain, &ws->stored) : chunk_encode(ws->scratch, p, plain, &ws->stored);
+	return all ? parallel_encode(all, p, plain, &ws->stored)
+		   : chunk_encode(ws->scratch, p, plain, &ws->stored);
 }
 
-static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view plain, struct workspace *ws)
+static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view plain,
+			struct workspace *ws)
 {
 	uint32_t chunk_size = frame_info(f->frame)->chunk_size;
-	struct policy_chunk what = {plain, c->turn, (uint64_t)c->n * chunk_size, c->file_size, chunk_size};
+	struct policy_chunk what = {plain, c->turn, (uint64_t)c->n * chunk_size, c->file_size,
+				    chunk_size};
 	struct pipeline p;
 
 	if (bytes_are_zero(plain))
@@ -129,7 +140,8 @@ static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view
 }
 
 /* The stored form of what is below, into ws->base; 1: something else is there by now. */
-static int read_kept(struct file *f, const struct dirty_chunk *c, struct workspace *ws, struct chunk *base)
+static int read_kept(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
+		     struct chunk *base)
 {
 	pthread_rwlock_rdlock(&f->lock);
 	bool there = c->n < frame_nchunks(f->frame) && frame_slot(f->frame, c->n) == SLOT_STORED &&
@@ -140,28 +152,34 @@ static int read_kept(struct file *f, const struct dirty_chunk *c, struct workspa
 }
 
 /* 0: the stored chunk with more at its end, into ws->stored. */
-static int grow(struct file *f, const struct dirty_chunk *c, const struct chunk *base, struct view plain,
-		struct workspace *ws)
+static int grow(struct file *f, const struct dirty_chunk *c, const struct chunk *base,
+		struct view plain, struct workspace *ws)
 {
 	struct pipeline level = policy_header(&f->policy);
 	uint32_t chunk_size = frame_info(f->frame)->chunk_size;
 	uint32_t keep = (uint32_t)min_u64(c->same, base->nbytes) / base->blocksize;
 
 	/* A single block is as long as its chunk was, whatever length would be good for it. */
-	if (base->kind != CHUNK_REGULAR || base->is_vl || base->nblocks < 2 || plain.n <= base->nbytes ||
-	    keep < ceil_div(plain.n, base->blocksize) / 2)
+	if (base->kind != CHUNK_REGULAR || base->is_vl || base->nblocks < 2 ||
+	    plain.n <= base->nbytes || keep < ceil_div(plain.n, base->blocksize) / 2)
 		return 1;
 	if (base->typesize > 1 && policy_wants_bytewise(&f->policy, c->file_size, chunk_size))
 		return 1;
-	struct chunk_growth g = {.chunk = base, .stored = buf_view(&ws->base), .pipeline = &level, .bytes = plain, .keep = keep};
+	struct chunk_growth g = {.chunk = base,
+				 .stored = buf_view(&ws->base),
+				 .pipeline = &level,
+				 .bytes = plain,
+				 .keep = keep};
 	return chunk_grow(ws->scratch, &g, &ws->stored);
 }
 
 /*
- * A last chunk that is appended to. One that gets full is encoded as a whole: it stays for long, and the
- * choice of its pipeline was made for its first bytes. 1, or a failure: encode all of it, all bytes are here.
+ * A last chunk that is appended to. One that gets full is encoded as a whole: it stays for long,
+ * and the choice of its pipeline was made for its first bytes. 1, or a failure: encode all of it,
+ * all bytes are here.
  */
-static int encode_grown(struct file *f, const struct dirty_chunk *c, struct view plain, struct workspace *ws)
+static int encode_grown(struct file *f, const struct dirty_chunk *c, struct view plain,
+			struct workspace *ws)
 {
 	struct chunk base = {0};
 
@@ -174,7 +192,8 @@ static int encode_grown(struct file *f, const struct dirty_chunk *c, struct view
 	return rc;
 }
 
-static int encode_tail(struct file *f, const struct dirty_chunk *c, struct view plain, struct workspace *ws)
+static int encode_tail(struct file *f, const struct dirty_chunk *c, struct view plain,
+		       struct workspace *ws)
 {
 	if (encode_grown(f, c, plain, ws) == 0)
 		return ENCODED;
@@ -203,8 +222,8 @@ static int decode_base(const struct chunk *base, struct workspace *ws)
 			    buf_span(&ws->plain));
 }
 
-static int encode_over(struct file *f, const struct dirty_chunk *c, struct workspace *ws, struct base *b,
-		       bool *damaged)
+static int encode_over(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
+		       struct base *b, bool *damaged)
 {
 	/* What this takes long before it may come to a choice, others shall not wait for. */
 	policy_pass(&f->policy, c->turn);

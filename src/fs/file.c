@@ -304,7 +304,8 @@ static int may_write(const struct file *f)
 }
 
 /* Under n->lock. `born`: of a file that was just made, and is the inode's already; or NULL. */
-static int get_locked(struct fs *fs, struct inode *n, bool writable, struct newborn *born, struct file **out)
+static int get_locked(struct fs *fs, struct inode *n, bool writable, struct newborn *born,
+		      struct file **out)
 {
 	int rc = 0;
 
@@ -376,7 +377,10 @@ void newborn_drop(struct newborn *b)
 int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct file **out)
 {
 	pthread_mutex_lock(&n->lock);
-	/* Whoever looked it up first may have opened it, or written to it, or has given it another descriptor. */
+	/*
+	 * Whoever looked it up first may have opened it, or
+	 * written to it, or has given it another descriptor.
+	 */
 	bool fresh = !n->file && !n->cache_owner;
 	if (!n->file) {
 		fresh &= inode_promote_to_take(fs->inodes, n, b->fd) == b->fd;
@@ -407,7 +411,9 @@ static void forget_changes(struct file *f)
 	file_leave_alone(f);
 }
 
-/* From here on the file is what its last commit says, and is looked at for changes of others again. */
+/*
+ * From here on the file is what its last commit says, and is looked at for changes of others again.
+ */
 static void discarded(struct inode *n, uint64_t cache_owner, const struct stat *st)
 {
 	pthread_mutex_lock(&n->lock);
@@ -505,7 +511,10 @@ void file_put(struct fs *fs, struct inode *n)
 	pthread_mutex_unlock(&n->lock);
 	if (!last)
 		return;
-	/* Not under n->lock, which the commit needs for the times. Meanwhile new users may come and go. */
+	/*
+	 * Not under n->lock, which the commit needs for the
+	 * times. Meanwhile new users may come and go.
+	 */
 	for (;;) {
 		if (f->writable)
 			finish(f);

@@ -30,8 +30,9 @@ struct file {
 	struct inode *inode; /* outlives the file: every handle holds a reference */
 
 	/*
-	 * Outermost, of those who write bytes: only one at a time waits for `lock`. That goes to whoever happens to be there, and
-	 * workers, who need it for a moment to bring a chunk to the frame, waited for a dozen writers each time.
+	 * Outermost, of those who write bytes: only one at a time waits for `lock`. That goes to
+	 * whoever happens to be there, and workers, who need it for a moment to bring a chunk to
+	 * the frame, waited for a dozen writers each time.
 	 */
 	pthread_mutex_t writing;
 	/* Changers share it, who commits or truncates has it alone. Before `lock`. */
@@ -48,7 +49,8 @@ struct file {
 	struct policy policy;  /* pipelines of the chunks that we write; has a lock of its own */
 	struct wish wish;      /* of a file that is written; loaded when it gets writable */
 	bool items_whole;      /* chunks of whole items may be there (policy.h) */
-	_Atomic uint32_t chunk_size; /* of the frame: for writers that do not have the lock yet, and would wait for it */
+	/* of the frame: for writers that do not have the lock yet, and would wait for it */
+	_Atomic uint32_t chunk_size;
 	atomic_bool wants_commit; /* replaced chunks pile up that a commit makes free */
 	struct dirty dirty;
 	struct touched touched;   /* since the newest record or durable commit */
@@ -92,7 +94,10 @@ struct newborn {
 	struct stat st;      /* as it is under its name  */
 };
 
-/* Makes an empty file, just created and still without a name, an empty frame. `mode`: to give it back then; or 0. */
+/*
+ * Makes an empty file, just created and still without a name,
+ * an empty frame. `mode`: to give it back then; or 0.
+ */
 NODISCARD int newborn_init_frame(struct newborn *b, const struct options *o, mode_t mode);
 void newborn_drop(struct newborn *b);
 
@@ -114,7 +119,10 @@ void file_look_wish(struct file *f);
 uint64_t file_size(struct file *f);
 uint64_t file_size_locked(const struct file *f);
 
-/* Up to q->len bytes from q->at; fewer only at the end of the file. reply_end afterwards in every case. */
+/*
+ * Up to q->len bytes from q->at; fewer only at the end of
+ * the file. reply_end afterwards in every case.
+ */
 NODISCARD int file_read(struct file *f, const struct readahead_request *q, struct reply *r);
 
 /* The same into dst; returns how many bytes. */
@@ -123,7 +131,9 @@ NODISCARD ssize_t file_read_at(struct file *f, uint64_t at, struct span dst);
 /* dst.n bytes from `at`, all of them inside the file; not of an array. The lock is held. */
 NODISCARD int file_read_locked(struct file *f, uint64_t at, struct span dst);
 
-/* Decodes what is stored there into the cache, if the lock is free. Failures are for who reads it. */
+/*
+ * Decodes what is stored there into the cache, if the lock is free. Failures are for who reads it.
+ */
 void file_decode_ahead(struct file *f, uint64_t at, uint64_t len);
 
 /* Bytes [lo, lo + dst.n) of a chunk as its frame has it, by way of the cache. The lock is held. */
@@ -167,7 +177,10 @@ void file_leave_alone(struct file *f);
 /* Everything written so far becomes the frame's next commit. */
 NODISCARD int file_sync(struct file *f, enum durability how);
 
-/* What has got to the frame so far becomes a commit, so that the space of what it replaced can be used again. */
+/*
+ * What has got to the frame so far becomes a commit, so
+ * that the space of what it replaced can be used again.
+ */
 NODISCARD int file_commit_part(struct file *f);
 
 /* One step of moving chunks to gaps before them. 1: call again. */
@@ -194,8 +207,9 @@ bool file_in_log(struct file *f);
 void file_discard(struct file *f);
 
 /*
- * The same for what nobody asked for: chunks that were encoded again and could not be committed. A file with changes of an
- * application keeps all. `theirs`: another program wrote to it meanwhile, and its mtime stays.
+ * The same for what nobody asked for: chunks that were encoded again and could not be committed. A
+ * file with changes of an application keeps all. `theirs`: another program wrote to it meanwhile,
+ * and its mtime stays.
  */
 void file_take_back(struct file *f, bool theirs);
 

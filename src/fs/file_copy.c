@@ -2,7 +2,10 @@
 
 #include "fs/workspace.h"
 
-/* One request does not keep its thread for much longer than this takes: the caller comes back for more. */
+/*
+ * One request does not keep its thread for much longer
+ * than this takes: the caller comes back for more.
+ */
 #define COPY_MOST (256u << 20)
 #define COPY_BYTES_MOST (32u << 20)
 #define COPY_STEP (1u << 20)
@@ -59,7 +62,8 @@ static int copy_chunk(const struct file_copy *c, uint64_t done, struct raw *r)
 	int rc = read_raw(c, done, ws, r);
 	if (rc <= 0)
 		return rc;
-	r->chunk = (struct file_chunk){.n = r->to, .len = r->len, .size = r->size, .stored = buf_view(&ws->stored)};
+	r->chunk = (struct file_chunk){
+		.n = r->to, .len = r->len, .size = r->size, .stored = buf_view(&ws->stored)};
 	pthread_rwlock_rdlock(&c->from->lock);
 	policy_lend(&c->from->policy, c->from->frame, &r->chunk.origin);
 	pthread_rwlock_unlock(&c->from->lock);

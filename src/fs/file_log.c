@@ -29,7 +29,8 @@ static uint64_t clock_ns(void)
 
 static bool pays(const struct file *f)
 {
-	return f->touched.n >= MANY_RANGES || frame_nchunks(f->frame) >= MANY_CHUNKS || f->quick >= QUICK_ROW;
+	return f->touched.n >= MANY_RANGES || frame_nchunks(f->frame) >= MANY_CHUNKS ||
+	       f->quick >= QUICK_ROW;
 }
 
 /* A record names its frame by inode number, on the device of the backing directory. */
@@ -45,7 +46,8 @@ static bool has_base(struct file *f, struct frame_roots *roots)
 		return false;
 	*roots = frame_roots(f->frame);
 	if (roots->newest && !roots->durable) {
-		caps_hold(f->inode, f->fd); /* gaps are punched; the changes that the record is of bring a commit */
+		/* gaps are punched; the changes that the record is of bring a commit */
+		caps_hold(f->inode, f->fd);
 		if (frame_sync_root(f->frame) == 0)
 			*roots = frame_roots(f->frame);
 	}
@@ -72,8 +74,12 @@ static int take(struct file *f, const struct timespec *mtime, const struct frame
 	if (!ws)
 		return -ENOMEM;
 	touched_settle(&f->touched);
-	struct intent_record r = {.directory = intent_directory(log), .inode = f->inode->key.ino,
-				  .birth = backing_birth(f->fd), .roots = *roots, .size = frame_size(f->frame), .mtime = *mtime};
+	struct intent_record r = {.directory = intent_directory(log),
+				  .inode = f->inode->key.ino,
+				  .birth = backing_birth(f->fd),
+				  .roots = *roots,
+				  .size = frame_size(f->frame),
+				  .mtime = *mtime};
 	int rc = intent_record_begin(&ws->record, &f->touched, &bytes);
 	if (rc >= 0)
 		rc = fill(f, bytes);
@@ -98,8 +104,8 @@ static bool take_if_it_pays(struct file *f, const struct timespec *mtime, uint64
 		return false;
 	if (f->touched.n == 0 && !intent_has(f->fs->intent, &f->mark))
 		return false;
-	if (f->touched.n && (!pays(f) || !can_be_named(f) || f->sidecar.there || !has_base(f, &roots) ||
-			     take(f, mtime, &roots) < 0))
+	if (f->touched.n && (!pays(f) || !can_be_named(f) || f->sidecar.there ||
+			     !has_base(f, &roots) || take(f, mtime, &roots) < 0))
 		return false;
 	*end = f->mark.end;
 	return true;

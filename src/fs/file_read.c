@@ -11,7 +11,9 @@
 /* Runs of whole blocks from this size on are decoded into the reply, not into the cache. */
 #define DIRECT_MIN (32 << 10)
 
-/* A request from this size on at a chunk's start is likely to be followed by the rest of the chunk. */
+/*
+ * A request from this size on at a chunk's start is likely to be followed by the rest of the chunk.
+ */
 #define WHOLE_REQUEST (64u << 10)
 
 /* Of more than this part of a block the last filter may as well be undone for all. */
@@ -58,7 +60,8 @@ static int lazy_fill(void *ctx, struct cache_value *out)
 		return rc;
 	}
 	l->id = cache_new_owner(x->f->fs->cache);
-	*out = (struct cache_value){.p = l, .cost = chunk_footprint(&l->chunk) + sizeof *l, .release = lazy_release};
+	*out = (struct cache_value){
+		.p = l, .cost = chunk_footprint(&l->chunk) + sizeof *l, .release = lazy_release};
 	return 0;
 }
 
@@ -89,8 +92,9 @@ static void count_answer(const struct fetch *x, struct cache_entry *e)
 
 /*
  * A small random read wants a part of its block, and what else is wanted of that comes in parts
- * too: the block is kept as it is before the last filter is undone, which is done for what is asked.
- * Direct I/O asks for the same bytes again; a chunk of one block is held against its checksum.
+ * too: the block is kept as it is before the last filter is undone, which is done for what is
+ * asked. Direct I/O asks for the same bytes again; a chunk of one block is held against its
+ * checksum.
  */
 static bool wants_packed(const struct fetch *x, uint32_t len)
 {
@@ -146,7 +150,8 @@ static struct run whole_blocks(const struct chunk *c, uint32_t first, uint32_t h
 
 /*
  * Runs that go past the cache: the kernel keeps what it gets, but for direct I/O, and what
- * a stream has read is not read again. Where the workers decode ahead it lies in the cache, or will in a moment.
+ * a stream has read is not read again. Where the workers decode ahead it lies in the cache, or will
+ * in a moment.
  */
 static bool goes_past(const struct fetch *x, struct run run, uint32_t len)
 {
@@ -212,9 +217,9 @@ static int read_chunk(struct fetch *x, uint32_t lo, uint32_t hi)
 
 /*
  * Who reads all of a chunk gets no byte that does not fit its checksum. Such a reader comes in
- * pieces, several at a time; the one that begins the chunk checks all of it, and its failure is that
- * of the whole. It reads the stored bytes once more: kept for the other pieces they would leave the
- * core's own cache, and the others would wait for them (tried: a tenth slower).
+ * pieces, several at a time; the one that begins the chunk checks all of it, and its failure is
+ * that of the whole. It reads the stored bytes once more: kept for the other pieces they would
+ * leave the core's own cache, and the others would wait for them (tried: a tenth slower).
  */
 static int check(struct fetch *x, uint32_t lo, uint32_t len)
 {
@@ -241,7 +246,8 @@ static int lazy_get(struct fetch *x, struct cache_entry **e)
 	x->ws = workspace_get();
 	if (!x->ws)
 		return -ENOMEM;
-	TRY(cache_get(f->fs->cache, (struct cache_key){f->cache_owner, x->n}, CACHE_USE, lazy_fill, x, e));
+	TRY(cache_get(f->fs->cache, (struct cache_key){f->cache_owner, x->n}, CACHE_USE, lazy_fill,
+		      x, e));
 	x->lazy = cache_value(*e);
 	return 0;
 }
@@ -254,7 +260,9 @@ static int read_stored(struct fetch *x, uint32_t lo, uint32_t len)
 	int rc = check(x, lo, len);
 	if (rc >= 0) {
 		rc = read_chunk(x, lo, lo + len);
-		/* The kernel asks again for a page of what failed: the answer has to be the same. */
+		/*
+		 * The kernel asks again for a page of what failed: the answer has to be the same.
+		 */
 		if (rc == -EBADMSG && len == x->lazy->chunk.nbytes)
 			atomic_store(&x->lazy->checked, rc);
 	}

@@ -155,7 +155,8 @@ bool file_enter_shared(struct file *f)
 			return held;
 		sidecar_leave(&f->sidecar);
 		if (file_reload(f, NULL) <= 0)
-			tries = SHARED_TRIES - 1; /* it has changes of ours, or can't be read: go on with what there is */
+			/* it has changes of ours, or can't be read: go on with what there is */
+			tries = SHARED_TRIES - 1;
 	}
 }
 
@@ -181,13 +182,14 @@ int file_enter_commit(struct file *f)
 		sidecar_leave_alone(&f->sidecar);
 		return -ESTALE;
 	}
-	sidecar_seen(&f->sidecar); /* somebody held the lock and wrote nothing, or nothing that shows */
+	/* somebody held the lock and wrote nothing, or nothing that shows */
+	sidecar_seen(&f->sidecar);
 	return known == ROOT_SAME ? ENTERED : ENTERED_UNSURE;
 }
 
 /*
- * Chunks of another program's root may have been replaced: the frame has them, our caches do not, and who
- * set capabilities did not see them.
+ * Chunks of another program's root may have been replaced: the frame has them, our caches do not,
+ * and who set capabilities did not see them.
  */
 static void distrust_caches(struct file *f)
 {

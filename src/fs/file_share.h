@@ -1,6 +1,6 @@
 /*
- * A frame that other programs change too: by replacing, cutting or lengthening the backing file, or as
- * users of the reference library with its locking on (sidecar.h).
+ * A frame that other programs change too: by replacing, cutting or lengthening the backing file, or
+ * as users of the reference library with its locking on (sidecar.h).
  */
 #ifndef FS_FILE_SHARE_H
 #define FS_FILE_SHARE_H
@@ -26,21 +26,27 @@ NODISCARD bool file_detach(struct file *f);
 void file_look_sidecar(struct file *f);
 
 /*
- * A clean file that somebody else changed is read anew; one with changes of ours stays as it is. 1: it was read
- * anew, and the kernel is being told. `sure`: a sidecar says so, do not compare. Under n->lock.
+ * A clean file that somebody else changed is read anew; one with changes of ours stays as it is. 1:
+ * it was read anew, and the kernel is being told. `sure`: a sidecar says so, do not compare. Under
+ * n->lock.
  */
 NODISCARD int file_reload_locked(struct file *f, bool sure);
 
-/* The same by who does not hold n->lock, with the attributes of the backing file as they are now. */
+/*
+ * The same by who does not hold n->lock, with the attributes of the backing file as they are now.
+ */
 NODISCARD int file_reload(struct file *f, const struct stat *st);
 
-/* Around every read: nobody writes meanwhile who takes part in locking, and what is read is the newest. */
+/*
+ * Around every read: nobody writes meanwhile who takes
+ * part in locking, and what is read is the newest.
+ */
 bool file_enter_shared(struct file *f);
 void file_leave_shared(struct file *f, bool held);
 
 /*
- * Around a commit: how it was entered. UNSURE: another program may have replaced chunks, and what is cached of
- * them goes when it is left. -ESTALE: it wrote while we had changes.
+ * Around a commit: how it was entered. UNSURE: another program may have replaced chunks, and what
+ * is cached of them goes when it is left. -ESTALE: it wrote while we had changes.
  */
 enum entered { NOT_SHARED, ENTERED, ENTERED_UNSURE };
 NODISCARD int file_enter_commit(struct file *f);

@@ -58,7 +58,8 @@ static void hold_caps(struct file *f)
 
 static int commit(struct file *f, enum durability how)
 {
-	int entered = file_changed(f) ? file_enter_commit(f) : NOT_SHARED; /* of a part, chunks may be landing */
+	/* of a part, chunks may be landing */
+	int entered = file_changed(f) ? file_enter_commit(f) : NOT_SHARED;
 	TRY(entered);
 	pthread_rwlock_wrlock(&f->lock);
 	bool held_up = how == COMMIT_PART && dirty_holds_up(&f->dirty);
@@ -111,8 +112,8 @@ static unsigned count_dirty(struct file *f)
 }
 
 /*
- * On a full disk each turn frees room for the next. Whole turns would be encoded again and again for
- * the few chunks that find room: time that grows with the square of the file.
+ * On a full disk each turn frees room for the next. Whole turns would be encoded again and again
+ * for the few chunks that find room: time that grows with the square of the file.
  */
 static unsigned next_turn(unsigned landed)
 {
@@ -136,7 +137,10 @@ static int flush_all(struct file *f)
 		before = more;
 		if (full || !all)
 			most = next_turn(landed);
-		/* A full disk, but perhaps not inside the file; for as long as that brings something forward. */
+		/*
+		 * A full disk, but perhaps not inside the file; for as
+		 * long as that brings something forward.
+		 */
 		if (full && more < stuck && free_waiting(f) == 0) {
 			stuck = more;
 			continue;
@@ -205,7 +209,8 @@ int file_commit_part(struct file *f)
 			(void)flush_submit_turn(f, FLUSH_ALL);
 			IGNORE(flush_wait(f)); /* then the commit does without */
 		} else if (is_suspect(f)) {
-			IGNORE(flush_wait(f)); /* what is on its way may have been there for the sync that failed */
+			/* what is on its way may have been there for the sync that failed */
+			IGNORE(flush_wait(f));
 		}
 		rc = commit_part(f);
 	}
@@ -245,7 +250,10 @@ static int sync_read_only(struct file *f)
 	return rc;
 }
 
-/* What is in the log still waits for a commit that is durable; a file with large gaps, for the keeper. */
+/*
+ * What is in the log still waits for a commit that is
+ * durable; a file with large gaps, for the keeper.
+ */
 static void off_the_list(struct file *f)
 {
 	if (!intent_has(f->fs->intent, &f->mark) && !wants_compact(f))
@@ -284,12 +292,16 @@ int file_compact(struct file *f)
 
 	pthread_rwlock_wrlock(&f->gate);
 	bool wants = f->writable && !f->inode->detached && !f->gone && !f->lost && wants_compact(f);
-	/* What came since the last commit goes first: compact commits only what is in the frame, which larger files bear. */
+	/*
+	 * What came since the last commit goes first: compact commits
+	 * only what is in the frame, which larger files bear.
+	 */
 	if (wants && file_size(f) <= FLUSH_WHOLE && file_changed(f))
 		rc = sync_gated(f, COMMIT_LATER);
 	if (wants && rc >= 0)
 		rc = compact(f);
-	if (wants && !file_changed(f)) { /* gaps were punched behind the last commit, and no other may come */
+	/* gaps were punched behind the last commit, and no other may come */
+	if (wants && !file_changed(f)) {
 		IGNORE(put_caps_back(f, COMMIT_LATER));
 		times_committed(f->inode, f->fd);
 	}

@@ -143,7 +143,10 @@ static ssize_t write_entered(struct file *f, uint64_t at, struct view src, enum 
 	return rc;
 }
 
-/* Nothing came of a write, and perhaps nothing else waits: then no commit will end what times_hold began. */
+/*
+ * Nothing came of a write, and perhaps nothing else waits:
+ * then no commit will end what times_hold began.
+ */
 static void settle_times(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->gate);
@@ -171,7 +174,8 @@ void file_enter_alone(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->gate);
 	pthread_rwlock_wrlock(&f->lock);
-	while (f->dirty.flushing) { /* the gate does not keep a writer of another file from flushing this one */
+	/* the gate does not keep a writer of another file from flushing this one */
+	while (f->dirty.flushing) {
 		pthread_rwlock_unlock(&f->lock);
 		IGNORE(flush_wait(f)); /* it will be tried again */
 		pthread_rwlock_wrlock(&f->lock);
@@ -254,7 +258,9 @@ int file_zero(struct file *f, uint64_t at, uint64_t len)
 /* Under the rules of policy.h: does the chunk fit in? */
 static int admit(struct file *f, const struct file_chunk *c, uint64_t size)
 {
-	struct policy_guest g = {.origin = &c->origin, .file_size = size, .chunk_size = chunk_size(f),
+	struct policy_guest g = {.origin = &c->origin,
+				 .file_size = size,
+				 .chunk_size = chunk_size(f),
 				 .first = frame_size(f->frame) == 0};
 	struct chunk shape = {0};
 	bool adopted;

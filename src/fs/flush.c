@@ -12,7 +12,10 @@
 /* Bytes of a chunk that is encoded in the time that two threads take to wake each other. */
 #define SMALL (16u << 10)
 
-/* Chunks of a turn: keeps a few workers busy, and a file that is written all over below 1.5 of its size. */
+/*
+ * Chunks of a turn: keeps a few workers busy, and a file
+ * that is written all over below 1.5 of its size.
+ */
 #define TURN_LEAST 4u
 #define TURN_SHARE 12u
 
@@ -46,7 +49,8 @@ static void lose(struct file *f, uint32_t n, int rc)
 	char name[NAME_MAX + 1], text[160];
 
 	inode_name(f->fs->inodes, f->inode, name);
-	log_err("%s: what was written to chunk %u is lost: %s", name, n, err_text(rc, text, sizeof text));
+	log_err("%s: what was written to chunk %u is lost: %s", name, n,
+		err_text(rc, text, sizeof text));
 	/* What was synced of it may be in the log, and be the only copy now. */
 	intent_keep_aside(f->fs->intent, &f->mark);
 	file_lose(f, rc);
@@ -117,7 +121,10 @@ static struct outcome bring(struct file *f, const struct dirty_chunk *c)
 	return o;
 }
 
-/* What the worker's own buffers take: the stored chunk, its blocks before, and what pages are put over. */
+/*
+ * What the worker's own buffers take: the stored chunk, its
+ * blocks before, and what pages are put over.
+ */
 static int64_t room_for(const struct dirty_chunk *c)
 {
 	int64_t buffers = c->whole ? 1 + (c->bytes.n < c->len) + (c->same > 0) : 3;
@@ -176,7 +183,8 @@ static bool take_off(struct file *f, struct dirty_chunk *c)
 	c->written = 0;
 	c->replaces = frame_slot(f->frame, c->n) == SLOT_STORED;
 	c->file_size = frame_size(f->frame);
-	f->items_whole |= !policy_wants_bytewise(&f->policy, c->file_size, frame_info(f->frame)->chunk_size);
+	f->items_whole |=
+		!policy_wants_bytewise(&f->policy, c->file_size, frame_info(f->frame)->chunk_size);
 	HASH_DEL(f->dirty.dirty, c);
 	HASH_ADD(hh, f->dirty.flushing, n, sizeof c->n, c);
 	if (!c->hh.tbl) {

@@ -3,8 +3,8 @@
  * thread, fixed afterwards; each part guards its own state.
  *
  * Lock order: inode table, file gate, file lock, then one of dirty budget, cache shard, intent log
- * (which is held while a record is written). Table, budget and cache locks are never held across I/O
- * or codec work, and no lock of any kind across a reply: the reply may be the kernel's last
+ * (which is held while a record is written). Table, budget and cache locks are never held across
+ * I/O or codec work, and no lock of any kind across a reply: the reply may be the kernel's last
  * reference.
  */
 #ifndef FS_FS_H
@@ -36,9 +36,11 @@ struct fs {
 	struct spare *spare;
 	struct intent *intent; /* NULL: off */
 	struct fuse_session *session;
-	struct pool_job warm;  /* gets memory for the cache; submitted by who finds that it wants some */
+	/* gets memory for the cache; submitted by who finds that it wants some */
+	struct pool_job warm;
 	atomic_bool warming;
-	atomic_bool sync_failed; /* of a file that was not open for writing: what is opened is suspect */
+	/* of a file that was not open for writing: what is opened is suspect */
+	atomic_bool sync_failed;
 	atomic_bool kernel_reads_ahead; /* as far as was asked for */
 	struct notify *notify; /* while it serves */
 	uint64_t began; /* meter_now, for the statistics */

@@ -43,13 +43,17 @@ static int receive(int from)
 	char byte;
 	union one_fd control;
 	struct iovec v = {&byte, 1};
-	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	struct msghdr m = {.msg_iov = &v,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = sizeof control};
 	int fd = -1;
 
 	if (recvmsg(from, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) <= 0)
 		return -1;
 	const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS && c->cmsg_len == CMSG_LEN(sizeof fd))
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+	    c->cmsg_len == CMSG_LEN(sizeof fd))
 		memcpy(&fd, CMSG_DATA(c), sizeof fd);
 	return fd;
 }
@@ -59,7 +63,10 @@ static void give(int to, int fd)
 	char byte = 0;
 	union one_fd control = {{0}};
 	struct iovec v = {&byte, 1};
-	struct msghdr m = {.msg_iov = &v, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+	struct msghdr m = {.msg_iov = &v,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = sizeof control};
 	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
 
 	c->cmsg_level = SOL_SOCKET;
@@ -70,7 +77,10 @@ static void give(int to, int fd)
 		return; /* it has ended: nobody will help */
 }
 
-/* Until the other end is closed, or the daemon's main thread is gone while another one keeps that open. */
+/*
+ * Until the other end is closed, or the daemon's main
+ * thread is gone while another one keeps that open.
+ */
 static void watch(const sigset_t *waiting)
 {
 	struct pollfd p = {.fd = SOCKET_FD, .events = POLLIN};
@@ -90,7 +100,10 @@ static void watch(const sigset_t *waiting)
 		return; /* the connection has ended, or somebody has taken the right */
 }
 
-/* What the daemon was given must not live on by us: its output, its locks, what others opened for it. */
+/*
+ * What the daemon was given must not live on by us: its
+ * output, its locks, what others opened for it.
+ */
 static bool keep_only(int fd)
 {
 	int null = open("/dev/null", O_RDWR);
@@ -118,8 +131,9 @@ static void guard_main(int fd)
 	sigfillset(&waiting);
 	sigdelset(&waiting, DEATH);
 	/* A signal to the daemon's group is none to us. */
-	if (keep_only(fd) && setsid() >= 0 && chdir("/") == 0 && prctl(PR_SET_NAME, "cframefs-guard") == 0 &&
-	    sigaction(DEATH, &act, NULL) == 0 && prctl(PR_SET_PDEATHSIG, DEATH) == 0 && getppid() == watched)
+	if (keep_only(fd) && setsid() >= 0 && chdir("/") == 0 &&
+	    prctl(PR_SET_NAME, "cframefs-guard") == 0 && sigaction(DEATH, &act, NULL) == 0 &&
+	    prctl(PR_SET_PDEATHSIG, DEATH) == 0 && getppid() == watched)
 		watch(&waiting);
 	_exit(0);
 }
@@ -153,7 +167,9 @@ static int open_detached(const char *name)
 	int fs = fsopen("fusectl", FSOPEN_CLOEXEC);
 	if (fs < 0)
 		return -1;
-	int top = fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0 ? -1 : fsmount(fs, FSMOUNT_CLOEXEC, 0);
+	int top = fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0
+			  ? -1
+			  : fsmount(fs, FSMOUNT_CLOEXEC, 0);
 	close(fs);
 	if (top >= 0) {
 		fd = openat(top, name, O_WRONLY | O_CLOEXEC);

@@ -429,7 +429,9 @@ void inode_unpin(struct inodes *t, struct inode *n)
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* By its newest name, which is cheaper than the way through /proc. A failure may have any reason. */
+/*
+ * By its newest name, which is cheaper than the way through /proc. A failure may have any reason.
+ */
 static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
 {
 	char name[NAME_MAX + 1];
@@ -440,11 +442,13 @@ static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
 	TRY(inode_any_link(t, n, &parent, name));
 	int dirfd = inode_pin(t, parent);
 	if (dirfd >= 0) {
-		real = openat(dirfd, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_NOATIME | O_CLOEXEC);
+		real = openat(dirfd, name,
+			      flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_NOATIME | O_CLOEXEC);
 		inode_unpin(t, parent);
 	}
 	inode_put(t, parent, 1);
-	if (real >= 0 && (stat_fd(real, &st) < 0 || st.st_dev != n->key.dev || st.st_ino != n->key.ino)) {
+	if (real >= 0 &&
+	    (stat_fd(real, &st) < 0 || st.st_dev != n->key.dev || st.st_ino != n->key.ino)) {
 		close(real);
 		return -ESTALE;
 	}
@@ -472,7 +476,10 @@ int inode_promote(struct inodes *t, struct inode *n, int flags)
 	return real < 0 ? real : fd;
 }
 
-/* dup3 changes the file behind the number at once: whoever has it pinned, or open, is not disturbed. */
+/*
+ * dup3 changes the file behind the number at once:
+ * whoever has it pinned, or open, is not disturbed.
+ */
 int inode_promote_to_take(struct inodes *t, struct inode *n, int fd)
 {
 	pthread_mutex_lock(&t->lock);

@@ -47,7 +47,8 @@ struct inode_key {
 struct inode_times {
 	struct timespec mtime, ctime, backing_ctime;
 	bool pending, shadow;
-	bool given; /* while pending: the mtime is not that of the file before, and waits for the commit */
+	/* while pending: the mtime is not that of the file before, and waits for the commit */
+	bool given;
 };
 
 /* File capabilities while our own writes are under way (caps.h). */
@@ -68,7 +69,8 @@ struct inode {
 	int fd;                   /* O_PATH or, while `promoted`, a real one; -1 none */
 	unsigned pins;
 	bool promoted;
-	uint64_t birth;           /* of the file, from when its descriptor was closed first; 0 not known */
+	/* of the file, from when its descriptor was closed first; 0 not known */
+	uint64_t birth;
 	struct inode *next_detached, **detached_link;
 
 	atomic_bool detached;     /* not in the table any more; changes under table lock */
@@ -85,13 +87,15 @@ struct inode {
 	struct caps caps;         /* has a lock of its own */
 	struct timespec no_acl;   /* the backing ctime at which it had none */
 	unsigned nwriters;        /* open handles that may write */
-	bool mistaken;            /* another program changed it: the kernel has old size and times */
+	/* another program changed it: the kernel has old size and times */
+	bool mistaken;
 	bool told_torn;           /* its recovery has been logged */
 	bool suspect;             /* frame_suspect of the frame that was open last */
 	uint64_t last_size;       /* of the frame that was open last */
 	/*
 	 * Backing attributes after our last own change or open, or when it was looked up first. A
-	 * change may have left them as they are: from `unsure` (meter_now) on they are not believed.
+	 * change may have left them as they are: from `unsure` (meter_now) on they are not
+	 * believed.
 	 */
 	struct stat seen;
 	uint64_t unsure;          /* 0: it has not */
@@ -121,7 +125,9 @@ bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry 
 /* Any inode that has open handles, or NULL; for the end, when the kernel has gone. */
 struct inode *inodes_any_open(struct inodes *t);
 
-/* The kind that an open frame of this device and inode number is seen as; NODE_PLAIN: none is open. */
+/*
+ * The kind that an open frame of this device and inode number is seen as; NODE_PLAIN: none is open.
+ */
 enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st);
 
 /* No longer found by device and inode number: what comes next under them is another inode. */
@@ -144,11 +150,12 @@ void inode_demote(struct inodes *t, struct inode *n);
 
 /* Names that came and went in the backing directory. */
 void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing);
-void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent, const char *backing);
+void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent,
+		       const char *backing);
 
 /*
- * An O_PATH descriptor of an inode that lost a name: without any it could never be opened again, and its
- * number would be given to another file.
+ * An O_PATH descriptor of an inode that lost a name: without any it could never be opened again,
+ * and its number would be given to another file.
  */
 void inode_keep_take(struct inodes *t, struct inode *n, int fd);
 

@@ -9,7 +9,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Space is taken in steps: an fsync in space that is there already needs no journal of the disk's file system. */
+/*
+ * Space is taken in steps: an fsync in space that is there
+ * already needs no journal of the disk's file system.
+ */
 #define STEP (4u << 20)
 #define SHARE 16    /* the log takes at most this part of the file system */
 #define SPARE 4     /* so many times the log has to be free: the frames must be able to catch up */
@@ -33,7 +36,8 @@ struct intent {
 	unsigned needed;           /* files with records that are needed */
 	int owed[MAX_OWED];
 	unsigned nowed;
-	unsigned removed;          /* files that have no name any more: that has to be durable first */
+	/* files that have no name any more: that has to be durable first */
+	unsigned removed;
 	double last;               /* when a record came */
 };
 
@@ -106,7 +110,8 @@ void intent_close(struct intent *log)
 
 static int make_file(struct intent *log)
 {
-	log->fd = openat(log->backing->root, INTENT_NAME, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	log->fd = openat(log->backing->root, INTENT_NAME,
+			 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (log->fd < 0)
 		return -errno;
 	log->room = 0;
@@ -128,20 +133,26 @@ static void start_over(struct intent *log)
 		return;
 	if (log->broken || log->aside)
 		drop_file(log);
-	else if (log->fd >= 0 && log->at) /* may or may not reach the disk: old records are known for what they are */
+	else if (log->fd >= 0 && log->at)
+		/* may or may not reach the disk: old records are known for what they are */
 		(void)!pwrite(log->fd, nothing, sizeof nothing, 0);
 	clock_gettime(CLOCK_REALTIME, &t);
-	log->generation = max_u64(log->generation + 1, (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec);
+	log->generation =
+		max_u64(log->generation + 1, (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec);
 	log->sequence = log->at = 0;
 	log->synced = log->appended; /* all of it is safe elsewhere */
 	log->full = log->broken = log->aside = false;
 }
 
-/* On a disk that gets full an fsync had better find out itself than promise what no commit can keep. */
+/*
+ * On a disk that gets full an fsync had better find out
+ * itself than promise what no commit can keep.
+ */
 static bool is_roomy(const struct intent *log)
 {
 	struct statvfs vfs;
-	return fstatvfs(log->backing->root, &vfs) == 0 && (uint64_t)vfs.f_bavail * vfs.f_frsize / SPARE >= log->max;
+	return fstatvfs(log->backing->root, &vfs) == 0 &&
+	       (uint64_t)vfs.f_bavail * vfs.f_frsize / SPARE >= log->max;
 }
 
 static int make_room(struct intent *log, uint64_t end)
@@ -151,7 +162,8 @@ static int make_room(struct intent *log, uint64_t end)
 	if (end <= log->room)
 		return 0;
 	uint64_t room = min_u64(ceil_div(end, STEP) * STEP, log->max);
-	if (fallocate(log->fd, 0, (off_t)log->room, (off_t)(room - log->room)) < 0 && errno != EOPNOTSUPP)
+	if (fallocate(log->fd, 0, (off_t)log->room, (off_t)(room - log->room)) < 0 &&
+	    errno != EOPNOTSUPP)
 		return -errno;
 	log->room = room;
 	return 0;
@@ -216,7 +228,8 @@ int intent_sync(struct intent *log, uint64_t end)
 		pthread_mutex_lock(&log->lock);
 		log->syncing = false;
 		if (rc < 0)
-			log->broken = true; /* what the disk has of it nobody knows, nor would another try tell */
+			/* what the disk has of it nobody knows, nor would another try tell */
+			log->broken = true;
 		else
 			log->synced = all;
 		pthread_cond_broadcast(&log->synced_more);
@@ -267,7 +280,9 @@ bool intent_owe(struct intent *log, struct intent_mark *mark, int fd)
 	return taken;
 }
 
-/* A hard link: what is in it stays found by a mount after a crash until the others have caught up. */
+/*
+ * A hard link: what is in it stays found by a mount after a crash until the others have caught up.
+ */
 static void link_aside(struct intent *log)
 {
 	char name[sizeof INTENT_ASIDE + 12];

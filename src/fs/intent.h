@@ -1,8 +1,8 @@
 /*
  * The intent log: one hidden file in the backing directory that makes small fsyncs cheap. An
- * fsync may append the bytes that were written since the last one and wait for that alone; the frame gets
- * them a little later, by a commit. What the log holds beyond the frames is applied at the
- * next mount (replay.h). intent_record.h has the format.
+ * fsync may append the bytes that were written since the last one and wait for that alone; the
+ * frame gets them a little later, by a commit. What the log holds beyond the frames is applied at
+ * the next mount (replay.h). intent_record.h has the format.
  *
  * A record is needed until a root that contains it is durable. When none is needed any more
  * the file is used anew from its start.
@@ -54,8 +54,8 @@ bool intent_has(struct intent *log, const struct intent_mark *mark);
 void intent_done(struct intent *log, struct intent_mark *mark);
 
 /*
- * The file is closed, and its commit may not be durable yet: intent_settle will sync `fd`, of which it
- * keeps a duplicate. False: no room for that, the caller has to sync.
+ * The file is closed, and its commit may not be durable yet: intent_settle will sync `fd`, of which
+ * it keeps a duplicate. False: no room for that, the caller has to sync.
  */
 bool intent_owe(struct intent *log, struct intent_mark *mark, int fd);
 
@@ -68,7 +68,9 @@ bool intent_settle(struct intent *log);
 /* The file's records are needed and can't be used now: the log is kept under another name. */
 void intent_keep_aside(struct intent *log, struct intent_mark *mark);
 
-/* True: there are records that are needed; `quiet`: none came for so many seconds, or no more can. */
+/*
+ * True: there are records that are needed; `quiet`: none came for so many seconds, or no more can.
+ */
 bool intent_waits(struct intent *log, double quiet);
 
 #endif

@@ -7,9 +7,21 @@
 static const uint8_t magic[8] = "cfintent";
 
 enum {
-	AT_HASH = 8, AT_BODY = 16, AT_LENGTH = 24, AT_GENERATION = 32, AT_SEQUENCE = 40, AT_DIRECTORY = 48,
-	AT_INODE = 56, AT_DURABLE = 64, AT_NEWEST = 72, AT_SIZE = 80, AT_SEC = 88, AT_NSEC = 96, AT_NRANGES = 104,
-	AT_NBYTES = 112, AT_BIRTH = 120,
+	AT_HASH = 8,
+	AT_BODY = 16,
+	AT_LENGTH = 24,
+	AT_GENERATION = 32,
+	AT_SEQUENCE = 40,
+	AT_DIRECTORY = 48,
+	AT_INODE = 56,
+	AT_DURABLE = 64,
+	AT_NEWEST = 72,
+	AT_SIZE = 80,
+	AT_SEC = 88,
+	AT_NSEC = 96,
+	AT_NRANGES = 104,
+	AT_NBYTES = 112,
+	AT_BIRTH = 120,
 };
 
 static uint64_t whole_length(uint64_t nranges, uint64_t nbytes)
@@ -104,7 +116,8 @@ int intent_record_parse(struct intent_record *r, struct view record)
 
 	if (intent_record_length(record) != record.n || record.n == 0)
 		return CORRUPT("length of an intent record", record.n);
-	if (get_le64(p + AT_BODY) != root_sum(view_part(record, INTENT_HEAD, record.n - INTENT_HEAD)))
+	if (get_le64(p + AT_BODY) !=
+	    root_sum(view_part(record, INTENT_HEAD, record.n - INTENT_HEAD)))
 		return CORRUPT("hash of an intent record", record.n);
 	*r = (struct intent_record){
 		.generation = get_le64(p + AT_GENERATION),
@@ -120,7 +133,8 @@ int intent_record_parse(struct intent_record *r, struct view record)
 	size_t table = (size_t)r->nranges * 16;
 	r->table = view_part(record, INTENT_HEAD, table);
 	r->bytes = view_part(record, INTENT_HEAD + table, get_le64(p + AT_NBYTES));
-	if (r->size > INT64_MAX || r->mtime.tv_nsec < 0 || r->mtime.tv_nsec > 999999999 || r->roots.durable > r->roots.newest)
+	if (r->size > INT64_MAX || r->mtime.tv_nsec < 0 || r->mtime.tv_nsec > 999999999 ||
+	    r->roots.durable > r->roots.newest)
 		return CORRUPT("head of an intent record", r->size);
 	return judge_ranges(r);
 }
@@ -129,7 +143,9 @@ int intent_record_judge(const struct frame_roots *built_on, const struct frame_r
 {
 	if (built_on->newest < found->newest)
 		return 0;
-	/* The header of what was durable was on the disk: this one came later, whatever its number. */
+	/*
+	 * The header of what was durable was on the disk: this one came later, whatever its number.
+	 */
 	if (found->emptied && found->newest < built_on->durable)
 		return 0;
 	if (!found->newest)

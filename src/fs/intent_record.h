@@ -16,7 +16,8 @@
  *     88  its mtime: seconds, nanoseconds
  *    104  number of ranges
  *    112  bytes in them
- *    120  when the frame was made, in ns since 1970, since inode numbers are given anew; 0: not known
+ *    120  when the frame was made, in ns since 1970, since inode numbers are given anew;
+ *         0: not known
  *    128  offset and length of each range, in order, apart from each other
  *         the bytes, one range behind the other; zeros
  *
@@ -58,14 +59,17 @@ void intent_record_number(struct span record, uint64_t generation, uint64_t sequ
 /* Length of the record that starts with these bytes; 0: none does. */
 uint64_t intent_record_length(struct view head);
 
-/* `record` is as long as intent_record_length said. -EBADMSG: it is not whole, or makes no sense. */
+/*
+ * `record` is as long as intent_record_length said. -EBADMSG: it is not whole, or makes no sense.
+ */
 NODISCARD int intent_record_parse(struct intent_record *r, struct view record);
 
 /*
- * Is a record that built on these roots newer than the frame as it is found? 1: it is to be applied. 0: the
- * frame has it. -EBADMSG: the frame is none that it could build on.
+ * Is a record that built on these roots newer than the frame as it is found? 1: it is to be
+ * applied. 0: the frame has it. -EBADMSG: the frame is none that it could build on.
  */
-NODISCARD int intent_record_judge(const struct frame_roots *built_on, const struct frame_roots *found);
+NODISCARD int intent_record_judge(const struct frame_roots *built_on,
+				  const struct frame_roots *found);
 
 /* Range i < nranges, and its bytes. */
 struct touched_range intent_record_range(const struct intent_record *r, uint32_t i);

@@ -37,7 +37,10 @@ static int commit_one(struct file *f, bool logged_only)
 
 	if (!logged && logged_only)
 		return 0;
-	/* What is there now goes to the workers while writers go on; the commit, which stops them, has less to do. */
+	/*
+	 * What is there now goes to the workers while writers go
+	 * on; the commit, which stops them, has less to do.
+	 */
 	if (flush_submit_turn(f, FLUSH_ALL))
 		IGNORE(flush_wait(f)); /* what failed is tried again by the commit, which tells */
 	return file_sync(f, logged ? COMMIT_SYNC : COMMIT_LATER);
@@ -85,7 +88,8 @@ static void commit_and_tell(struct keeper *k, bool logged_only)
 
 	int rc = commit_files(k->fs, logged_only);
 	if (rc < 0 && rc != k->last_rc)
-		log_err("background commit: %s; the data waits in memory", err_text(rc, text, sizeof text));
+		log_err("background commit: %s; the data waits in memory",
+			err_text(rc, text, sizeof text));
 	else if (rc == 0 && k->last_rc < 0)
 		log_info("background commit works again");
 	k->last_rc = rc;
@@ -109,23 +113,28 @@ static void set_readahead(struct fs *fs, dev_t dev)
 	atomic_store(&fs->kernel_reads_ahead, done && fs->opt.readahead >= 2 * fs->opt.max_read);
 }
 
-/* The device number of our mount; 0 when something else is there, as after an unmount that came at once. */
+/*
+ * The device number of our mount; 0 when something else is
+ * there, as after an unmount that came at once.
+ */
 static dev_t find_mount(const struct fs *fs)
 {
 	struct stat below;
 	struct statx st;
 
-	if (statx(AT_FDCWD, fs->opt.mountpoint, 0, STATX_INO, &st) < 0 || fstat(fs->backing.root, &below) < 0)
+	if (statx(AT_FDCWD, fs->opt.mountpoint, 0, STATX_INO, &st) < 0 ||
+	    fstat(fs->backing.root, &below) < 0)
 		return 0;
-	bool top = !(st.stx_attributes_mask & ~st.stx_attributes & STATX_ATTR_MOUNT_ROOT); /* or Linux before 5.8 */
+	/* or Linux before 5.8 */
+	bool top = !(st.stx_attributes_mask & ~st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
 	if (!top || st.stx_dev_major != 0 || st.stx_ino != below.st_ino)
 		return 0;
 	return makedev(st.stx_dev_major, st.stx_dev_minor);
 }
 
 /*
- * While the mount is there its number is no other's: what was opened between two looks is ours. A descriptor of
- * the mount would say the same, and make an umount that comes soon fail.
+ * While the mount is there its number is no other's: what was opened between two looks is ours. A
+ * descriptor of the mount would say the same, and make an umount that comes soon fail.
  */
 static void tell_guard(const struct fs *fs, dev_t dev)
 {
@@ -169,7 +178,9 @@ static bool is_before(struct timespec a, struct timespec b)
 	return a.tv_sec < b.tv_sec || (a.tv_sec == b.tv_sec && a.tv_nsec < b.tv_nsec);
 }
 
-/* True: at `next`, when all is committed. False: what is in the intent log is, its fsyncs paused. */
+/*
+ * True: at `next`, when all is committed. False: what is in the intent log is, its fsyncs paused.
+ */
 static bool wait_for_work(struct keeper *k, const struct timespec *next)
 {
 	double commit = k->fs->opt.commit, pause = commit * PAUSE;

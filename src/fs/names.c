@@ -38,8 +38,10 @@ static int load(const struct names *n, int dirfd, const char *backing, struct en
 	TRY(e->fd);
 	/* What is open is what it was opened as; its size is the open file's to tell. */
 	enum suffix suffix = suffix_of(backing, &stem);
-	enum node_kind open = suffix == SUFFIX_NONE ? NODE_PLAIN : inodes_open_kind(n->inodes, &e->st);
-	if ((open == NODE_FRAME && suffix == SUFFIX_FRAME) || (open == NODE_ARRAY && suffix == SUFFIX_ARRAY)) {
+	enum node_kind open =
+		suffix == SUFFIX_NONE ? NODE_PLAIN : inodes_open_kind(n->inodes, &e->st);
+	if ((open == NODE_FRAME && suffix == SUFFIX_FRAME) ||
+	    (open == NODE_ARRAY && suffix == SUFFIX_ARRAY)) {
 		e->probed = (struct probed){.kind = open, .open = true};
 		return 0;
 	}
@@ -101,7 +103,8 @@ static bool owns_claim(const struct names *n, int dirfd, const struct entry *e)
 	bool mine = strcmp(owner.backing, e->backing) == 0;
 	entry_drop(&owner);
 	if (!mine && probe_tell_once(n->probes, e->backing, &e->st))
-		log_info("%s: shown under its own name: '%s' belongs to '%s'", e->backing, claim, owner.backing);
+		log_info("%s: shown under its own name: '%s' belongs to '%s'", e->backing, claim,
+			 owner.backing);
 	return mine;
 }
 
@@ -146,12 +149,17 @@ int names_find(const struct names *n, int dirfd, const char *shown, struct entry
 	return rc;
 }
 
-/* A disk in trouble must not make a name vanish from its directory: as it would be shown were it read. */
+/*
+ * A disk in trouble must not make a name vanish from its
+ * directory: as it would be shown were it read.
+ */
 static void show_unread(const char *backing, struct entry *e)
 {
 	size_t stem;
 	enum suffix suffix = suffix_of(backing, &stem);
-	const char *tail = suffix == SUFFIX_ARRAY ? ".npy" : suffix == SUFFIX_FRAME ? "" : backing + stem;
+	const char *tail = suffix == SUFFIX_ARRAY   ? ".npy"
+			   : suffix == SUFFIX_FRAME ? ""
+						    : backing + stem;
 
 	if (!join(e->shown, backing, stem, tail))
 		strcpy(e->shown, backing);

@@ -41,12 +41,14 @@ struct names {
 	struct inodes *inodes;
 };
 
-/* The entry that `shown` names in a directory. -ENOENT, -ENAMETOOLONG, ... On success close e->fd. */
+/*
+ * The entry that `shown` names in a directory. -ENOENT, -ENAMETOOLONG, ... On success close e->fd.
+ */
 NODISCARD int names_find(const struct names *n, int dirfd, const char *shown, struct entry *e);
 
 /*
- * The entry behind a backing name, and how it is shown: as names_find. -ENOENT: hidden. With another
- * error only e->shown is filled.
+ * The entry behind a backing name, and how it is shown: as names_find. -ENOENT: hidden. With
+ * another error only e->shown is filled.
  */
 NODISCARD int names_show(const struct names *n, int dirfd, const char *backing, struct entry *e);
 

@@ -23,7 +23,9 @@ struct notify {
 	bool stop, joined;
 };
 
-/* With the writeback cache the kernel trusts its own size, but data that we put behind it counts. */
+/*
+ * With the writeback cache the kernel trusts its own size, but data that we put behind it counts.
+ */
 static int tell_size(struct fs *fs, const struct item *i)
 {
 	uint64_t at = (i->size - 1) / PAGE * PAGE;

@@ -1,6 +1,6 @@
 /*
- * Tells the kernel what it can't know: that another program changed a file. A thread of its own does that,
- * since the kernel may want other requests answered first.
+ * Tells the kernel what it can't know: that another program changed a file. A thread of its own
+ * does that, since the kernel may want other requests answered first.
  */
 #ifndef FS_NOTIFY_H
 #define FS_NOTIFY_H
@@ -20,8 +20,8 @@ void notify_stop(struct notify *n);
 void notify_close(struct notify *n);
 
 /*
- * What the kernel has cached of the file's content is old. `size`, if not 0: it has become that long,
- * which the kernel takes only from data at its end. Never waits.
+ * What the kernel has cached of the file's content is old. `size`, if not 0: it has become that
+ * long, which the kernel takes only from data at its end. Never waits.
  */
 void notify_changed(struct notify *n, struct inode *inode, uint64_t size);
 

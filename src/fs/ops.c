@@ -30,7 +30,8 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 	if (rc == -EFBIG || rc == -EROFS || rc == -EACCES)
 		return;
 	inode_name(fs->inodes, n, name);
-	log_err("%s: %s: %s", name[0] ? name : "(deleted file)", what, err_text(rc, text, sizeof text));
+	log_err("%s: %s: %s", name[0] ? name : "(deleted file)", what,
+		err_text(rc, text, sizeof text));
 }
 
 /* The size of a frame whose file is not open comes from the probe of the entry. */
@@ -61,7 +62,10 @@ void ops_attr_shown(struct fs *fs, struct inode *n, const struct probed *probed,
 	pthread_mutex_unlock(&n->lock);
 }
 
-/* An open frame that another program changed is read anew. True: it was, or can't be. Under n->lock. */
+/*
+ * An open frame that another program changed is read
+ * anew. True: it was, or can't be. Under n->lock.
+ */
 static bool reloads(struct inode *n, const struct stat *st)
 {
 	if (!file_is_foreign(n, st))
@@ -114,9 +118,9 @@ static bool is_read_only(const struct inode *n)
 /*
  * With the writeback cache the kernel believes its own size and times of an inode
  * it knows, whatever we say. A file that another program has changed must therefore become
- * another inode. Who has it open for reading goes on with the old one; who writes keeps it. So must a file
- * that has the number of one that is gone. True: the other inode need not be in doubt again, or
- * a time that lies ahead would make one more each time that it is looked up.
+ * another inode. Who has it open for reading goes on with the old one; who writes keeps it. So must
+ * a file that has the number of one that is gone. True: the other inode need not be in doubt again,
+ * or a time that lies ahead would make one more each time that it is looked up.
  */
 static bool part_with_changed(struct fs *fs, const struct entry *e)
 {
@@ -261,14 +265,15 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	struct fs *fs = userdata;
 
 	want(conn, FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_WRITEBACK_CACHE |
-			   FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO |
-			   FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_SPLICE_WRITE |
+			   FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
+			   FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_ATOMIC_O_TRUNC |
+			   FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_SPLICE_WRITE |
 			   FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_POSIX_ACL);
 	if (caller_own_umask())
 		want(conn, FUSE_CAP_DONT_MASK);
 	/*
-	 * ACLs are kept by the backing file system and judged by the kernel. Where a directory has a default
-	 * ACL the umask does not count, so it comes to us apart from the mode.
+	 * ACLs are kept by the backing file system and judged by the kernel. Where a directory has
+	 * a default ACL the umask does not count, so it comes to us apart from the mode.
 	 *
 	 * Locks of all sorts are the kernel's: a blocking lock in a daemon can't be
 	 * interrupted. Who clears set-id bits is settled in wire.h. The
@@ -276,7 +281,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	 */
 	conn->want &= ~(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_HANDLE_KILLPRIV |
 			FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_SPLICE_READ);
-	conn->max_read = (unsigned)fs->opt.max_read; /* as in the mount options, or libfuse gives up */
+	/* as in the mount options, or libfuse gives up */
+	conn->max_read = (unsigned)fs->opt.max_read;
 	conn->max_background = 64;
 	conn->congestion_threshold = 48;
 	conn->time_gran = 1;
@@ -308,7 +314,10 @@ void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	fuse_reply_statfs(req, &st);
 }
 
-/* Each callback as the session calls it: counted, so that who has its answer finds it counted, and timed. */
+/*
+ * Each callback as the session calls it: counted, so that
+ * who has its answer finds it counted, and timed.
+ */
 #define OPS_COUNTED(name, params, args, timer)                                                     \
 	static void counted_##name params                                                          \
 	{                                                                                          \

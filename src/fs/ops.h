@@ -65,15 +65,24 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc);
 NODISCARD int ops_attr(struct fs *fs, struct inode *n, struct stat *st);
 void ops_attr_shown(struct fs *fs, struct inode *n, const struct probed *probed, struct stat *st);
 
-/* A plain file as the kernel knows it; what differs later, and was not written by us, is another program's. */
+/*
+ * A plain file as the kernel knows it; what differs later,
+ * and was not written by us, is another program's.
+ */
 void ops_seen(struct inode *n, const struct stat *st);
 
-/* The entry becomes an inode with a new reference, and *out what the kernel is told. Takes e->fd. */
+/*
+ * The entry becomes an inode with a new reference, and *out what the kernel is told. Takes e->fd.
+ */
 NODISCARD int ops_enter(struct fs *fs, struct inode *parent, struct entry *e,
 			struct fuse_entry_param *out);
 
-/* Finds or opens what a handle needs; used by open and create, which has a frame just made and gives it away. */
-NODISCARD int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct fuse_file_info *fi);
+/*
+ * Finds or opens what a handle needs; used by open and
+ * create, which has a frame just made and gives it away.
+ */
+NODISCARD int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born,
+			      struct fuse_file_info *fi);
 void ops_close_handle(struct fs *fs, struct handle *h);
 void ops_close_dir(struct dir *d);
 
@@ -81,18 +90,27 @@ void ops_close_dir(struct dir *d);
 struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_info *fi);
 
 /*
- * What a change takes away (ops_privileges.c), before it is tried. WRITE: set-id bits, if the kernel says so of this
- * request.
+ * What a change takes away (ops_privileges.c), before it is tried. WRITE: set-id bits, if the
+ * kernel says so of this request.
  */
 NODISCARD int ops_drop_said(fuse_req_t req, struct inode *n);
 
-/* SETATTR: the same. chown(-1, -1) takes bits away too, if it is the owner's; all that comes of it is a ctime. */
+/*
+ * SETATTR: the same. chown(-1, -1) takes bits away too, if
+ * it is the owner's; all that comes of it is a ctime.
+ */
 NODISCARD int ops_drop_set(fuse_req_t req, struct inode *n, int to_set);
 
-/* FALLOCATE and COPY_FILE_RANGE, where the kernel can't say it: set-id bits, unless the caller may keep them. */
+/*
+ * FALLOCATE and COPY_FILE_RANGE, where the kernel can't say
+ * it: set-id bits, unless the caller may keep them.
+ */
 NODISCARD int ops_drop_unsaid(fuse_req_t req, struct inode *n);
 
-/* OPEN and CREATE with O_TRUNC, after it: as the kernel says, and file capabilities, which it leaves there. */
+/*
+ * OPEN and CREATE with O_TRUNC, after it: as the kernel
+ * says, and file capabilities, which it leaves there.
+ */
 void ops_drop_truncated(fuse_req_t req, struct inode *n);
 
 /* True: the caller may keep the setgid bit of a file of that group. */
@@ -102,67 +120,89 @@ bool ops_in_group(fuse_req_t req, gid_t gid);
 void ops_close_all(struct fs *fs);
 
 /*
- * All of them: name, parameters, the same as arguments, and the timer of stats.h. From this come the
- * declarations, the table, what is counted, and the names that `cframe stat` shows.
+ * All of them: name, parameters, the same as arguments, and the timer of stats.h. From this come
+ * the declarations, the table, what is counted, and the names that `cframe stat` shows.
  */
-#define OPS_EACH(OP) \
-	OP(lookup, (fuse_req_t req, fuse_ino_t parent, const char *name), (req, parent, name), OTHER) \
+#define OPS_EACH(OP)                                                                               \
+	OP(lookup, (fuse_req_t req, fuse_ino_t parent, const char *name), (req, parent, name),     \
+	   OTHER)                                                                                  \
 	OP(forget, (fuse_req_t req, fuse_ino_t ino, uint64_t nlookup), (req, ino, nlookup), OTHER) \
-	OP(forget_multi, (fuse_req_t req, size_t count, struct fuse_forget_data *forgets), \
-	   (req, count, forgets), OTHER) \
-	OP(getattr, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi), OTHER) \
-	OP(setattr, (fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set, \
-	    struct fuse_file_info *fi), \
-	   (req, ino, attr, to_set, fi), OTHER) \
-	OP(readlink, (fuse_req_t req, fuse_ino_t ino), (req, ino), OTHER) \
-	OP(mknod, (fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev), \
-	   (req, parent, name, mode, rdev), OTHER) \
-	OP(mkdir, (fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode), \
-	   (req, parent, name, mode), OTHER) \
-	OP(symlink, (fuse_req_t req, const char *target, fuse_ino_t parent, const char *name), \
-	   (req, target, parent, name), OTHER) \
-	OP(unlink, (fuse_req_t req, fuse_ino_t parent, const char *name), (req, parent, name), OTHER) \
-	OP(rmdir, (fuse_req_t req, fuse_ino_t parent, const char *name), (req, parent, name), OTHER) \
-	OP(rename, (fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent, const char *newname, \
-	    unsigned flags), \
-	   (req, parent, name, newparent, newname, flags), OTHER) \
-	OP(link, (fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname), \
-	   (req, ino, newparent, newname), OTHER) \
-	OP(open, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi), OTHER) \
-	OP(create, (fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, \
-	    struct fuse_file_info *fi), \
-	   (req, parent, name, mode, fi), OTHER) \
-	OP(read, (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi), \
-	   (req, ino, size, off, fi), READ) \
-	OP(write, (fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off, \
-	    struct fuse_file_info *fi), \
-	   (req, ino, buf, size, off, fi), WRITE) \
-	OP(flush, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi), SYNC) \
-	OP(release, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi), OTHER) \
-	OP(fsync, (fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi), \
-	   (req, ino, datasync, fi), SYNC) \
-	OP(fallocate, (fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len, \
-	    struct fuse_file_info *fi), \
-	   (req, ino, mode, off, len, fi), OTHER) \
-	OP(lseek, (fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi), \
-	   (req, ino, off, whence, fi), OTHER) \
-	OP(copy_file_range, (fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_file_info *fi_in, \
-	    fuse_ino_t ino_out, off_t off_out, struct fuse_file_info *fi_out, size_t len, int flags), \
-	   (req, ino_in, off_in, fi_in, ino_out, off_out, fi_out, len, flags), OTHER) \
-	OP(opendir, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi), OTHER) \
-	OP(readdir, (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi), \
-	   (req, ino, size, off, fi), OTHER) \
-	OP(readdirplus, (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi), \
-	   (req, ino, size, off, fi), OTHER) \
-	OP(releasedir, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi), OTHER) \
-	OP(fsyncdir, (fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi), \
-	   (req, ino, datasync, fi), SYNC) \
-	OP(statfs, (fuse_req_t req, fuse_ino_t ino), (req, ino), OTHER) \
-	OP(setxattr, (fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size, \
-	    int flags), \
-	   (req, ino, name, value, size, flags), OTHER) \
-	OP(getxattr, (fuse_req_t req, fuse_ino_t ino, const char *name, size_t size), (req, ino, name, size), OTHER) \
-	OP(listxattr, (fuse_req_t req, fuse_ino_t ino, size_t size), (req, ino, size), OTHER) \
+	OP(forget_multi, (fuse_req_t req, size_t count, struct fuse_forget_data * forgets),        \
+	   (req, count, forgets), OTHER)                                                           \
+	OP(getattr, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info * fi), (req, ino, fi),  \
+	   OTHER)                                                                                  \
+	OP(setattr,                                                                                \
+	   (fuse_req_t req, fuse_ino_t ino, struct stat * attr, int to_set,                        \
+	    struct fuse_file_info *fi),                                                            \
+	   (req, ino, attr, to_set, fi), OTHER)                                                    \
+	OP(readlink, (fuse_req_t req, fuse_ino_t ino), (req, ino), OTHER)                          \
+	OP(mknod, (fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev),  \
+	   (req, parent, name, mode, rdev), OTHER)                                                 \
+	OP(mkdir, (fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode),              \
+	   (req, parent, name, mode), OTHER)                                                       \
+	OP(symlink, (fuse_req_t req, const char *target, fuse_ino_t parent, const char *name),     \
+	   (req, target, parent, name), OTHER)                                                     \
+	OP(unlink, (fuse_req_t req, fuse_ino_t parent, const char *name), (req, parent, name),     \
+	   OTHER)                                                                                  \
+	OP(rmdir, (fuse_req_t req, fuse_ino_t parent, const char *name), (req, parent, name),      \
+	   OTHER)                                                                                  \
+	OP(rename,                                                                                 \
+	   (fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,             \
+	    const char *newname, unsigned flags),                                                  \
+	   (req, parent, name, newparent, newname, flags), OTHER)                                  \
+	OP(link, (fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname),      \
+	   (req, ino, newparent, newname), OTHER)                                                  \
+	OP(open, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info * fi), (req, ino, fi),     \
+	   OTHER)                                                                                  \
+	OP(create,                                                                                 \
+	   (fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,                      \
+	    struct fuse_file_info *fi),                                                            \
+	   (req, parent, name, mode, fi), OTHER)                                                   \
+	OP(read,                                                                                   \
+	   (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info * fi),   \
+	   (req, ino, size, off, fi), READ)                                                        \
+	OP(write,                                                                                  \
+	   (fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,               \
+	    struct fuse_file_info *fi),                                                            \
+	   (req, ino, buf, size, off, fi), WRITE)                                                  \
+	OP(flush, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info * fi), (req, ino, fi),    \
+	   SYNC)                                                                                   \
+	OP(release, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info * fi), (req, ino, fi),  \
+	   OTHER)                                                                                  \
+	OP(fsync, (fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi),       \
+	   (req, ino, datasync, fi), SYNC)                                                         \
+	OP(fallocate,                                                                              \
+	   (fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,                        \
+	    struct fuse_file_info *fi),                                                            \
+	   (req, ino, mode, off, len, fi), OTHER)                                                  \
+	OP(lseek,                                                                                  \
+	   (fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi),     \
+	   (req, ino, off, whence, fi), OTHER)                                                     \
+	OP(copy_file_range,                                                                        \
+	   (fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_file_info * fi_in,        \
+	    fuse_ino_t ino_out, off_t off_out, struct fuse_file_info * fi_out, size_t len,         \
+	    int flags),                                                                            \
+	   (req, ino_in, off_in, fi_in, ino_out, off_out, fi_out, len, flags), OTHER)              \
+	OP(opendir, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info * fi), (req, ino, fi),  \
+	   OTHER)                                                                                  \
+	OP(readdir,                                                                                \
+	   (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info * fi),   \
+	   (req, ino, size, off, fi), OTHER)                                                       \
+	OP(readdirplus,                                                                            \
+	   (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info * fi),   \
+	   (req, ino, size, off, fi), OTHER)                                                       \
+	OP(releasedir, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info * fi),               \
+	   (req, ino, fi), OTHER)                                                                  \
+	OP(fsyncdir, (fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi),    \
+	   (req, ino, datasync, fi), SYNC)                                                         \
+	OP(statfs, (fuse_req_t req, fuse_ino_t ino), (req, ino), OTHER)                            \
+	OP(setxattr,                                                                               \
+	   (fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,      \
+	    int flags),                                                                            \
+	   (req, ino, name, value, size, flags), OTHER)                                            \
+	OP(getxattr, (fuse_req_t req, fuse_ino_t ino, const char *name, size_t size),              \
+	   (req, ino, name, size), OTHER)                                                          \
+	OP(listxattr, (fuse_req_t req, fuse_ino_t ino, size_t size), (req, ino, size), OTHER)      \
 	OP(removexattr, (fuse_req_t req, fuse_ino_t ino, const char *name), (req, ino, name), OTHER)
 
 #define OPS_DECLARE(name, params, args, timer) void op_##name params;

@@ -66,7 +66,11 @@ static int set_times(struct inode *n, int fd, const struct stat *attr, int to_se
 	bool has_mtime = ts[1].tv_nsec != UTIME_OMIT;
 	bool pending = inode_is_frame(n) && times_set(n, has_mtime ? &ts[1] : NULL, ctime);
 	if (pending && ts[0].tv_nsec == UTIME_OMIT)
-		return 0; /* the kernel sends what it knows right before it closes the file: the commit brings it */
+		/*
+		 * the kernel sends what it knows right before it closes
+		 * the file: the commit brings it
+		 */
+		return 0;
 	bool known = times_known(n, fd);
 	if (utimensat(fd, "", ts, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
@@ -167,7 +171,8 @@ static void clear_setgid(fuse_req_t req, const char *path)
 {
 	struct stat st;
 
-	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_mode & S_ISGID && !ops_in_group(req, st.st_gid))
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_mode & S_ISGID &&
+	    !ops_in_group(req, st.st_gid))
 		(void)chmod(path, st.st_mode & 07777 & ~(mode_t)S_ISGID);
 }
 
@@ -189,9 +194,9 @@ static void reply_change(fuse_req_t req, int rc)
 }
 
 /*
- * The kernel asks whether there are file capabilities to take away before the first write(2) after each look at the
- * attributes; one that keeps no answer (wire.h) before each. That there are none is remembered for as long as
- * attributes are.
+ * The kernel asks whether there are file capabilities to take away before the first write(2) after
+ * each look at the attributes; one that keeps no answer (wire.h) before each. That there are none
+ * is remembered for as long as attributes are.
  */
 static bool is_caps(const char *name)
 {
@@ -199,8 +204,8 @@ static bool is_caps(const char *name)
 }
 
 /*
- * `ls -l` asks for the label of each file, which is a request each, until it is told that there are none in
- * this file system. So it is where the backing directory has none, until somebody sets one.
+ * `ls -l` asks for the label of each file, which is a request each, until it is told that there are
+ * none in this file system. So it is where the backing directory has none, until somebody sets one.
  */
 static bool is_label(const char *name)
 {
@@ -298,7 +303,8 @@ static void get_caps(fuse_req_t req, struct inode *n, size_t size)
 	ssize_t rc = caps_known_none(n) ? -ENODATA : buf_reserve(&value, size);
 	int fd = rc < 0 ? (int)rc : inode_pin(fs->inodes, n);
 	if (fd >= 0) {
-		rc = caps_get(n, fd, span_of(value.p, size), (uint64_t)(fs->opt.attr_timeout * 1e9));
+		rc = caps_get(n, fd, span_of(value.p, size),
+			      (uint64_t)(fs->opt.attr_timeout * 1e9));
 		inode_unpin(fs->inodes, n);
 	}
 	reply_xattr(req, fd < 0 ? fd : rc, (char *)value.p, size);
@@ -329,7 +335,8 @@ static bool has_no_acl(struct fs *fs, struct inode *n, const char *name)
 	int fd = then.tv_sec ? inode_pin(fs->inodes, n) : -1;
 	if (fd < 0)
 		return false;
-	bool same = stat_fd(fd, &st) == 0 && st.st_ctim.tv_sec == then.tv_sec && st.st_ctim.tv_nsec == then.tv_nsec;
+	bool same = stat_fd(fd, &st) == 0 && st.st_ctim.tv_sec == then.tv_sec &&
+		    st.st_ctim.tv_nsec == then.tv_nsec;
 	inode_unpin(fs->inodes, n);
 	return same;
 }
@@ -367,7 +374,10 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	if (rc >= 0) {
 		rc = getxattr(path, name, size ? value.p : NULL, size);
 		rc = rc < 0 ? -errno : rc;
-		/* The kernel asks before it lets anybody in, and takes any other failure for a refusal. */
+		/*
+		 * The kernel asks before it lets anybody in, and takes
+		 * any other failure for a refusal.
+		 */
 		if (rc == -EOPNOTSUPP && is_acl(name))
 			rc = -ENODATA;
 		inode_unpin(fs->inodes, n);
@@ -376,7 +386,10 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	buf_free(&value);
 }
 
-/* Names that only root may see, as on a kernel file system (it is root who asks the backing one), and what is ours alone. */
+/*
+ * Names that only root may see, as on a kernel file system (it is
+ * root who asks the backing one), and what is ours alone.
+ */
 static bool is_listed(const char *name, bool by_root)
 {
 	return (by_root || strncmp(name, "trusted.", 8) != 0) && strcmp(name, RECOMPRESS_MARK) != 0;
@@ -411,7 +424,8 @@ void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 		rc = listxattr(path, size ? (char *)value.p : NULL, size);
 		rc = rc < 0 ? -errno : rc;
 		if (rc > 0 && size)
-			rc = (ssize_t)without_hidden((char *)value.p, (size_t)rc, fuse_req_ctx(req)->uid == 0);
+			rc = (ssize_t)without_hidden((char *)value.p, (size_t)rc,
+						     fuse_req_ctx(req)->uid == 0);
 		inode_unpin(fs->inodes, n);
 	}
 	reply_xattr(req, rc, (char *)value.p, size);

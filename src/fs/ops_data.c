@@ -43,7 +43,8 @@ static void keep_pages(struct inode *n, bool writable, struct fuse_file_info *fi
 	pthread_mutex_unlock(&n->lock);
 }
 
-static int open_frame(struct fs *fs, struct handle *h, struct newborn *born, struct fuse_file_info *fi)
+static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
+		      struct fuse_file_info *fi)
 {
 	struct inode *n = h->inode;
 
@@ -166,7 +167,8 @@ static ssize_t write_plain(const struct handle *h, const char *buf, size_t size,
 	return (ssize_t)done;
 }
 
-static ssize_t write_frame(struct fs *fs, const struct handle *h, struct view src, uint64_t at, enum file_clock clock)
+static ssize_t write_frame(struct fs *fs, const struct handle *h, struct view src, uint64_t at,
+			   enum file_clock clock)
 {
 	ssize_t rc = file_write(h->file, at, src, clock);
 	if (rc < 0)
@@ -253,7 +255,10 @@ static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
 	int rc = 0;
 	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
 		rc = file_zero(f, off, len);
-	/* Space can't be reserved for bytes whose compressed size nobody knows: only the length is kept. */
+	/*
+	 * Space can't be reserved for bytes whose compressed
+	 * size nobody knows: only the length is kept.
+	 */
 	if (rc >= 0 && !keep)
 		rc = file_extend(f, off + len);
 	budget_leave(f->fs->budget, 0);
@@ -363,14 +368,16 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse
 	seek_in_turn(s);
 }
 
-static ssize_t copy_plain(const struct handle *from, off_t from_at, const struct handle *to, off_t to_at, size_t len)
+static ssize_t copy_plain(const struct handle *from, off_t from_at, const struct handle *to,
+			  off_t to_at, size_t len)
 {
 	ssize_t rc = copy_file_range(from->fd, &from_at, to->fd, &to_at, len, 0);
 	return rc < 0 ? -errno : rc;
 }
 
-void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_file_info *fi_in,
-			fuse_ino_t ino_out, off_t off_out, struct fuse_file_info *fi_out, size_t len, int flags)
+void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
+			struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t off_out,
+			struct fuse_file_info *fi_out, size_t len, int flags)
 {
 	struct fs *fs = ops_fs(req);
 	struct handle *from = ops_handle(fi_in), *to = ops_handle(fi_out);
@@ -383,7 +390,8 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct 
 	}
 	ssize_t rc = ops_drop_unsaid(req, to->inode);
 	if (rc >= 0 && to->file)
-		rc = file_copy(&(struct file_copy){from->file, to->file, (uint64_t)off_in, (uint64_t)off_out, len});
+		rc = file_copy(&(struct file_copy){from->file, to->file, (uint64_t)off_in,
+						   (uint64_t)off_out, len});
 	else if (rc >= 0)
 		rc = copy_plain(from, off_in, to, off_out, len);
 	if (rc < 0 && to->file)

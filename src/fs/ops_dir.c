@@ -81,7 +81,8 @@ static bool is_dots(const char *name)
 }
 
 /* True: it fits. `e` holds at least inode number and type. */
-static bool put_entry(struct listing *l, const char *name, const struct fuse_entry_param *e, off_t next)
+static bool put_entry(struct listing *l, const char *name, const struct fuse_entry_param *e,
+		      off_t next)
 {
 	char *at = (char *)l->out->p + l->out->n;
 	size_t room = l->size - l->out->n;
@@ -161,7 +162,8 @@ static int list_some(struct listing *l, off_t off)
 	}
 }
 
-static void reply_listing(fuse_req_t req, size_t size, off_t off, struct fuse_file_info *fi, bool plus)
+static void reply_listing(fuse_req_t req, size_t size, off_t off, struct fuse_file_info *fi,
+			  bool plus)
 {
 	struct buf out = {0};
 	struct listing l = {.req = req, .fs = ops_fs(req), .plus = plus, .out = &out, .size = size,
@@ -186,7 +188,8 @@ void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct f
 	reply_listing(req, size, off, fi, false);
 }
 
-void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		    struct fuse_file_info *fi)
 {
 	(void)ino;
 	reply_listing(req, size, off, fi, true);

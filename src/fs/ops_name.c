@@ -67,9 +67,12 @@ static bool absent_take(const struct inode *parent, const char *name)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	pthread_mutex_lock(&absent.lock);
 	for (struct absent *a = absent.slot; a < absent.slot + ABSENT_SLOTS; a++) {
-		if (a->parent.ino != parent->key.ino || a->parent.dev != parent->key.dev || strcmp(a->name, name) != 0)
+		if (a->parent.ino != parent->key.ino || a->parent.dev != parent->key.dev ||
+		    strcmp(a->name, name) != 0)
 			continue;
-		found |= (now.tv_sec - a->when.tv_sec) * 1000000000 + now.tv_nsec - a->when.tv_nsec < ABSENT_NS;
+		found |=
+			(now.tv_sec - a->when.tv_sec) * 1000000000 + now.tv_nsec - a->when.tv_nsec <
+			ABSENT_NS;
 		a->name[0] = 0;
 	}
 	pthread_mutex_unlock(&absent.lock);
@@ -152,7 +155,8 @@ static int init_frame(struct making *m, int dirfd)
 		wish_load(&m->born.wish, path);
 	}
 	struct options o = wish_apply(&m->fs->opt, &w);
-	return newborn_init_frame(&m->born, &o, st.st_mode & (S_ISUID | S_ISGID) ? st.st_mode & 07777 : 0);
+	return newborn_init_frame(&m->born, &o,
+				  st.st_mode & (S_ISUID | S_ISGID) ? st.st_mode & 07777 : 0);
 }
 
 /* A new directory hands on what it gets. */
@@ -165,7 +169,8 @@ static int make_dir(struct making *m, int dirfd, const char *backing)
 		return -errno;
 	backing_proc_path(dirfd, dir);
 	wish_load(&w, dir);
-	int fd = w.own ? openat(dirfd, backing, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	int fd = w.own ? openat(dirfd, backing, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+		       : -1;
 	if (fd >= 0) {
 		backing_proc_path(fd, path);
 		wish_inherit(dir, path);
@@ -175,8 +180,8 @@ static int make_dir(struct making *m, int dirfd, const char *backing)
 }
 
 /*
- * By the descriptor itself, which saves the way through /proc. Before Linux 6.10 that takes a right that
- * root loses when it wears another's identity.
+ * By the descriptor itself, which saves the way through /proc. Before Linux 6.10 that takes a right
+ * that root loses when it wears another's identity.
  */
 static int give_name(struct making *m, int dirfd, const char *backing)
 {
@@ -209,8 +214,9 @@ static int make_frame_file(struct making *m, int dirfd, const char *backing)
 	if (m->born.fd < 0)
 		m->born.fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, m->mode & 07777);
 	if (m->born.fd < 0 && errno != EACCES) {
-		m->born.fd = openat(dirfd, backing, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC,
-				    m->mode & 07777);
+		m->born.fd =
+			openat(dirfd, backing, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC,
+			       m->mode & 07777);
 		named = m->born.fd >= 0;
 	}
 	if (m->born.fd < 0)
@@ -292,7 +298,8 @@ static int make_other(struct making *m, int dirfd, char backing[static NAME_MAX 
 /* What was just made need not be looked for, nor its content be probed. */
 static int enter_new(struct making *m, int dirfd, const char *backing, struct fuse_entry_param *out)
 {
-	struct entry e = {.made = true, .probed = {.kind = S_ISREG(m->mode) ? NODE_FRAME : NODE_PLAIN,
+	struct entry e = {.made = true,
+			  .probed = {.kind = S_ISREG(m->mode) ? NODE_FRAME : NODE_PLAIN,
 				     .blocksize = m->fs->opt.pipeline.blocksize}};
 
 	e.fd = -1;
@@ -364,7 +371,8 @@ void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, 
 }
 
 /* Somebody made it between the kernel's lookup and now: open that one, unless O_EXCL. */
-static int create_existing(fuse_req_t req, struct making *m, struct fuse_entry_param *e, struct fuse_file_info *fi)
+static int create_existing(fuse_req_t req, struct making *m, struct fuse_entry_param *e,
+			   struct fuse_file_info *fi)
 {
 	int dirfd = inode_pin(m->fs->inodes, m->parent);
 	TRY(dirfd);
@@ -419,7 +427,8 @@ static int remove_hidden(int dirfd, const char *name)
 	}
 	while ((d = readdir(dp)))
 		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
-			only_hidden &= suffix_of(d->d_name, &stem) == SUFFIX_LOCK && d->d_type == DT_REG;
+			only_hidden &=
+				suffix_of(d->d_name, &stem) == SUFFIX_LOCK && d->d_type == DT_REG;
 	rewinddir(dp);
 	while (only_hidden && (d = readdir(dp)))
 		if (d->d_type == DT_REG)
@@ -492,7 +501,8 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *n
 	int rc = fd;
 	if (rc >= 0) {
 		inode_name(fs->inodes, n, name);
-		rc = names_for(inode_kind(n), n->type == S_IFREG, names_suffix(name), newname, backing);
+		rc = names_for(inode_kind(n), n->type == S_IFREG, names_suffix(name), newname,
+			       backing);
 		backing_proc_path(fd, path);
 		if (rc >= 0 && linkat(AT_FDCWD, path, dirfd, backing, AT_SYMLINK_FOLLOW) < 0)
 			rc = -errno;

@@ -1,13 +1,15 @@
 /*
- * What a change of a file takes away: set-id bits, unless the caller may keep them, and file capabilities.
+ * What a change of a file takes away: set-id bits, unless the caller may keep them, and file
+ * capabilities.
  *
- * A kernel that leaves this to us (wire.h) still takes capabilities away itself, with a REMOVEXATTR, but for files
- * that it opens with O_TRUNC. Of set-id bits it says so in WRITE, SETATTR, OPEN and CREATE; FALLOCATE and
- * COPY_FILE_RANGE have no place for it, and there we look at who the caller is. Writes to a file that has
- * such bits do not wait in the page cache: they come at once, and say whose they are.
+ * A kernel that leaves this to us (wire.h) still takes capabilities away itself, with a
+ * REMOVEXATTR, but for files that it opens with O_TRUNC. Of set-id bits it says so in WRITE,
+ * SETATTR, OPEN and CREATE; FALLOCATE and COPY_FILE_RANGE have no place for it, and there we look
+ * at who the caller is. Writes to a file that has such bits do not wait in the page cache: they
+ * come at once, and say whose they are.
  *
- * A chown that changes nothing takes capabilities, whoever asks, also one who is refused: the kernel's REMOVEXATTR comes
- * before the SETATTR, and looks like any other.
+ * A chown that changes nothing takes capabilities, whoever asks, also one who is refused: the
+ * kernel's REMOVEXATTR comes before the SETATTR, and looks like any other.
  */
 #include "fs/ops.h"
 #include "fs/caps.h"
@@ -41,8 +43,8 @@ bool ops_in_group(fuse_req_t req, gid_t gid)
 }
 
 /*
- * Root with CAP_FSETID. A user who has the capability in a namespace of his own has another uid here; whom
- * we can't look at keeps nothing.
+ * Root with CAP_FSETID. A user who has the capability in a namespace of his own has another uid
+ * here; whom we can't look at keeps nothing.
  */
 static bool keeps_bits(fuse_req_t req)
 {
@@ -62,12 +64,16 @@ static bool keeps_bits(fuse_req_t req)
 	return effective >> CAP_FSETID & 1;
 }
 
-/* Without a group that may execute it the setgid bit means something else, and goes only from who is not in the group. */
+/*
+ * Without a group that may execute it the setgid bit means
+ * something else, and goes only from who is not in the group.
+ */
 static mode_t set_id_bits(fuse_req_t req, const struct stat *st)
 {
 	mode_t bits = st->st_mode & (S_ISUID | S_ISGID);
 
-	if (bits & S_ISGID && !(st->st_mode & S_IXGRP) && (in_group(req, st->st_gid) || keeps_bits(req)))
+	if (bits & S_ISGID && !(st->st_mode & S_IXGRP) &&
+	    (in_group(req, st->st_gid) || keeps_bits(req)))
 		bits &= ~(mode_t)S_ISGID;
 	return S_ISREG(st->st_mode) ? bits : 0;
 }

@@ -40,7 +40,8 @@ static void side_close(struct fs *fs, struct side *s)
 }
 
 /* The inode of `from` has the name `backing` in `to` now. */
-static void moved(struct fs *fs, const struct side *from, const struct side *to, const char *backing)
+static void moved(struct fs *fs, const struct side *from, const struct side *to,
+		  const char *backing)
 {
 	struct inode *n = inode_known(fs->inodes, &from->e);
 	if (!n)
@@ -63,7 +64,8 @@ static void replaced(struct fs *fs, struct side *to)
 }
 
 /* The backing name that the source gets at the other side. */
-static int target_name(const struct side *from, const struct side *to, char out[static NAME_MAX + 1])
+static int target_name(const struct side *from, const struct side *to,
+		       char out[static NAME_MAX + 1])
 {
 	return names_for(from->e.probed.kind, S_ISREG(from->e.st.st_mode),
 			 names_suffix(from->e.backing), to->shown, out);
@@ -76,7 +78,8 @@ static int move_backing(const struct side *from, const char *name, const struct 
 }
 
 /* A name that is in the way although it is shown as something else: the next suffix. */
-static int move_frame_aside(const struct side *from, const struct side *to, char out[static NAME_MAX + 1])
+static int move_frame_aside(const struct side *from, const struct side *to,
+			    char out[static NAME_MAX + 1])
 {
 	static const char *const suffixes[] = {".b2frame", ".b2f", ".b2"};
 	int rc = -EEXIST;
@@ -122,7 +125,10 @@ static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsig
 		if (rc == -EEXIST && from->e.probed.kind == NODE_FRAME)
 			rc = move_frame_aside(from, to, name);
 		TRY(rc);
-		/* Until this is done the old content is still what the name shows, or already the new. */
+		/*
+		 * Until this is done the old content is still what the
+		 * name shows, or already the new.
+		 */
 		if (replaces && unlinkat(to->dirfd, to->e.backing,
 					 S_ISDIR(to->e.st.st_mode) ? AT_REMOVEDIR : 0) < 0) {
 			rc = -errno;

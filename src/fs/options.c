@@ -11,7 +11,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The pipeline words are collected first and judged together: typesize and filter may come in any order. */
+/*
+ * The pipeline words are collected first and judged
+ * together: typesize and filter may come in any order.
+ */
 struct words {
 	const char *codec, *filter, *pipeline, *tune, *rules, *recompress;
 	uint64_t level, typesize, blocksize;
@@ -45,25 +48,39 @@ static const struct row {
 #define OPT(field) false, offsetof(struct options, field)
 #define WORD(field) true, offsetof(struct words, field)
 	{"codec", TEXT, WORD(codec), 0, 0, "NAME", "blosclz, lz4, lz4hc, zlib or zstd (zstd)"},
-	{"level", NUMBER, WORD(level), 0, 9, "N", "0 store, 1 fast ... 9 small; auto: as small as the workers keep up with (1)"},
-	{"filter", TEXT, WORD(filter), 0, 0, "NAME", "none, shuffle, bitshuffle, delta, ... (see tune)"},
+	{"level", NUMBER, WORD(level), 0, 9, "N",
+	 "0 store, 1 fast ... 9 small; auto: as small as the workers keep up with (1)"},
+	{"filter", TEXT, WORD(filter), 0, 0, "NAME",
+	 "none, shuffle, bitshuffle, delta, ... (see tune)"},
 	{"typesize", NUMBER, WORD(typesize), 1, 255, "N", "bytes of an item, for the filters (1)"},
 	{"pipeline", TEXT, WORD(pipeline), 0, 0, "TEXT", "all of these in one: shuffle:4+zstd:3"},
-	{"tune", TEXT, WORD(tune), 0, 0, "AIM", "filters by looking at the data: balanced, size, speed, off (balanced)"},
-	{"profile", TEXT, WORD(profile), 0, 0, "NAME", "random: blocks for small random reads, 16K"},
-	{"rules", TEXT, WORD(rules), 0, 0, "FILE", "pipelines by name: lines such as *.fits shuffle:4+zstd:3"},
+	{"tune", TEXT, WORD(tune), 0, 0, "AIM",
+	 "filters by looking at the data: balanced, size, speed, off (balanced)"},
+	{"profile", TEXT, WORD(profile), 0, 0, "NAME",
+	 "random: blocks for small random reads, 16K"},
+	{"rules", TEXT, WORD(rules), 0, 0, "FILE",
+	 "pipelines by name: lines such as *.fits shuffle:4+zstd:3"},
 	{"chunksize", SIZE, OPT(chunksize), 4096, 1 << 30, "SIZE", "bytes of a chunk (1M)"},
 	{"blocksize", SIZE, WORD(blocksize), 64, 64 << 20, "SIZE", "bytes decoded at once (64K)"},
-	{"recompress", TEXT, WORD(recompress), 0, 0, "idle", "cold files smaller while nobody asks for anything for 10 seconds, or so many; off (off)"},
-	{"cache", SIZE, OPT(cache), 1 << 20, UINT64_MAX, "SIZE", "memory for decoded blocks (128M)"},
-	{"dirty_max", SIZE, OPT(dirty_max), 1 << 20, UINT64_MAX, "SIZE", "memory for unwritten data (64M)"},
+	{"recompress", TEXT, WORD(recompress), 0, 0, "idle",
+	 "cold files smaller while nobody asks for anything for 10 seconds, or so many; off (off)"},
+	{"cache", SIZE, OPT(cache), 1 << 20, UINT64_MAX, "SIZE",
+	 "memory for decoded blocks (128M)"},
+	{"dirty_max", SIZE, OPT(dirty_max), 1 << 20, UINT64_MAX, "SIZE",
+	 "memory for unwritten data (64M)"},
 	{"workers", NUMBER, OPT(workers), 1, 256, "N", "compression threads (one a core)"},
-	{"commit", SECONDS, OPT(commit), 0, 3600, "SECONDS", "commit written data so often, 0 never (5)"},
-	{"intent", SIZE, OPT(intent), 0, 1ull << 40, "SIZE", "log of small fsyncs in the backing directory, 0 none (64M)"},
-	{"readahead", SIZE, OPT(readahead), 0, 1 << 30, "SIZE", "kernel read-ahead of the mount (2M)"},
-	{"max_read", SIZE, OPT(max_read), 4096, 1 << 20, "SIZE", "the kernel reads in pieces of this size (256K)"},
-	{"entry_timeout", SECONDS, OPT(entry_timeout), 0, 86400, "SECONDS", "the kernel keeps names so long (1)"},
-	{"attr_timeout", SECONDS, OPT(attr_timeout), 0, 86400, "SECONDS", "the kernel keeps attributes so long (1)"},
+	{"commit", SECONDS, OPT(commit), 0, 3600, "SECONDS",
+	 "commit written data so often, 0 never (5)"},
+	{"intent", SIZE, OPT(intent), 0, 1ull << 40, "SIZE",
+	 "log of small fsyncs in the backing directory, 0 none (64M)"},
+	{"readahead", SIZE, OPT(readahead), 0, 1 << 30, "SIZE",
+	 "kernel read-ahead of the mount (2M)"},
+	{"max_read", SIZE, OPT(max_read), 4096, 1 << 20, "SIZE",
+	 "the kernel reads in pieces of this size (256K)"},
+	{"entry_timeout", SECONDS, OPT(entry_timeout), 0, 86400, "SECONDS",
+	 "the kernel keeps names so long (1)"},
+	{"attr_timeout", SECONDS, OPT(attr_timeout), 0, 86400, "SECONDS",
+	 "the kernel keeps attributes so long (1)"},
 #undef OPT
 #undef WORD
 };
@@ -150,7 +167,8 @@ static int parse_row(struct parse *p, const struct row *row, const char *value)
 	}
 	if (options_parse_size(value, &number) < 0)
 		return complain("option", row->name,
-				row->kind == SIZE ? "wants a size such as 64K or 1M" : "wants a whole number");
+				row->kind == SIZE ? "wants a size such as 64K or 1M"
+						  : "wants a whole number");
 	if (number < row->min || number > row->max) {
 		fprintf(stderr, "cframefs: option '%s': %s is out of range\n", row->name, value);
 		return -EINVAL;
@@ -291,12 +309,15 @@ static int judge_tune(struct parse *p)
 	bool named = p->w.filter || p->w.typesize || p->w.pipeline;
 
 	if (!p->w.tune) {
-		p->o->tune = named || !p->o->pipeline.level ? OPTIONS_TUNE_OFF : OPTIONS_TUNE_BALANCED;
+		p->o->tune =
+			named || !p->o->pipeline.level ? OPTIONS_TUNE_OFF : OPTIONS_TUNE_BALANCED;
 		return 0;
 	}
 	if (options_parse_tune(p->w.tune, &p->o->tune) < 0)
 		return complain("option tune", p->w.tune, "is none of balanced, size, speed, off");
-	return named && p->o->tune ? complain("option", "tune", "filter, typesize and pipeline say it already") : 0;
+	return named && p->o->tune
+		       ? complain("option", "tune", "filter, typesize and pipeline say it already")
+		       : 0;
 }
 
 #define IDLE 10 /* seconds */
@@ -337,8 +358,9 @@ static int judge_sizes(struct parse *p)
 static int judge_paths(struct options *o, int argc, char **argv)
 {
 	if (argc != 2) {
-		fprintf(stderr, argc < 2 ? "cframefs: BACKING and MOUNTPOINT are missing; see --help\n"
-					 : "cframefs: too many arguments; see --help\n");
+		fprintf(stderr,
+			argc < 2 ? "cframefs: BACKING and MOUNTPOINT are missing; see --help\n"
+				 : "cframefs: too many arguments; see --help\n");
 		return -EINVAL;
 	}
 	o->backing = realpath(argv[0], NULL);

@@ -9,7 +9,12 @@
 #include <stdbool.h>
 
 /* How the pipeline of a file is found when no filter is named. */
-enum options_tune { OPTIONS_TUNE_OFF, OPTIONS_TUNE_BALANCED, OPTIONS_TUNE_SIZE, OPTIONS_TUNE_SPEED };
+enum options_tune {
+	OPTIONS_TUNE_OFF,
+	OPTIONS_TUNE_BALANCED,
+	OPTIONS_TUNE_SIZE,
+	OPTIONS_TUNE_SPEED
+};
 
 struct options {
 	char *backing;

@@ -18,13 +18,16 @@ void policy_deinit(struct policy *p)
 	pthread_mutex_destroy(&p->lock);
 }
 
-/* Writes the item size into the parameters too, where a reader of the frame header finds it later. */
+/*
+ * Writes the item size into the parameters too, where a reader of the frame header finds it later.
+ */
 static void note_item(struct pipeline *p)
 {
 	if (p->typesize > 255)
 		return;
 	for (int i = 0; i < FILTER_SLOTS; i++)
-		if ((p->filter[i] == FILTER_SHUFFLE && !p->meta[i]) || p->filter[i] == FILTER_BITSHUFFLE)
+		if ((p->filter[i] == FILTER_SHUFFLE && !p->meta[i]) ||
+		    p->filter[i] == FILTER_BITSHUFFLE)
 			p->meta[i] = (uint8_t)p->typesize; /* bit shuffle ignores it */
 }
 
@@ -34,7 +37,8 @@ static struct pipeline recover_item(const struct pipeline *header)
 	struct pipeline p = *header;
 
 	for (int i = 0; p.typesize == 1 && i < FILTER_SLOTS; i++)
-		if ((p.filter[i] == FILTER_SHUFFLE || p.filter[i] == FILTER_BITSHUFFLE) && p.meta[i])
+		if ((p.filter[i] == FILTER_SHUFFLE || p.filter[i] == FILTER_BITSHUFFLE) &&
+		    p.meta[i])
 			p.typesize = p.meta[i];
 	p.blocksize -= p.blocksize % p.typesize;
 	return p;
@@ -99,7 +103,9 @@ static bool bytewise(const struct pipeline *p, struct pipeline *out)
 		switch (p->filter[i]) {
 		case FILTER_NONE: break;
 		case FILTER_SHUFFLE:
-		case FILTER_BYTEDELTA: fits = add_filter(out, &n, p->filter[i], meta ? meta : item); break;
+		case FILTER_BYTEDELTA:
+			fits = add_filter(out, &n, p->filter[i], meta ? meta : item);
+			break;
 		case FILTER_BITSHUFFLE:
 			fits = add_filter(out, &n, FILTER_SHUFFLE, item) &&
 			       add_filter(out, &n, FILTER_BITSHUFFLE, 0);
@@ -237,7 +243,8 @@ bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted)
 	pthread_mutex_lock(&p->lock);
 	*adopted = may_adopt(p, g);
 	uint32_t items = *adopted ? g->origin->items : p->items;
-	bool fits = g->typesize > 1 ? g->typesize == items && whole_items(items, g->file_size, g->chunk_size)
+	bool fits = g->typesize > 1 ? g->typesize == items &&
+					      whole_items(items, g->file_size, g->chunk_size)
 				    : items == 1 || (items && g->blocksize % items);
 	*adopted &= fits;
 	if (*adopted) {

@@ -16,9 +16,9 @@
  * blocks are multiples of it, and all its other chunks have typesize 1 and blocks that
  * never are.
  *
- * Choices are made in the order in which chunks were handed to the workers, whoever gets there first:
- * each has a turn, and waits for those before it. So a file's frame depends on its
- * bytes alone, as long as they come in the same order.
+ * Choices are made in the order in which chunks were handed to the workers, whoever gets there
+ * first: each has a turn, and waits for those before it. So a file's frame depends on its bytes
+ * alone, as long as they come in the same order.
  */
 #ifndef FS_POLICY_H
 #define FS_POLICY_H
@@ -30,7 +30,8 @@
 #include <pthread.h>
 
 struct policy {
-	uint32_t items;       /* of chunks that are not of typesize 1; 1: none are; 0: not known yet */
+	/* of chunks that are not of typesize 1; 1: none are; 0: not known yet */
+	uint32_t items;
 	bool tuned;           /* the data decides */
 	enum tune_aim aim;
 	struct pipeline base; /* codec and level of a choice */
@@ -65,13 +66,19 @@ struct policy_chunk {
 	uint32_t chunk_size;
 };
 
-/* A turn for a chunk that goes to the workers, in the order of the calls. Each has to be ended by one of the next two. */
+/*
+ * A turn for a chunk that goes to the workers, in the order of
+ * the calls. Each has to be ended by one of the next two.
+ */
 uint64_t policy_turn(struct policy *p);
 
 /* For a chunk that needs no choice, or gives its turn up. Waits. Nothing, when the turn is over. */
 void policy_pass(struct policy *p, uint64_t turn);
 
-/* Its pipeline, ready for chunk_encode. Any number of workers. Waits for its turn, unless that is over. */
+/*
+ * Its pipeline, ready for chunk_encode. Any number of
+ * workers. Waits for its turn, unless that is over.
+ */
 NODISCARD int policy_choose(struct policy *p, struct scratch *s, const struct policy_chunk *c,
 			    struct pipeline *out);
 
@@ -95,8 +102,8 @@ struct policy_guest {
 };
 
 /*
- * True: the chunk can stand among those of the file. *adopted: the file had no item size yet, and goes
- * on with that and the pipeline of the origin. No chunk is being encoded.
+ * True: the chunk can stand among those of the file. *adopted: the file had no item size yet, and
+ * goes on with that and the pipeline of the origin. No chunk is being encoded.
  */
 bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted);
 

@@ -110,8 +110,11 @@ static int open_entry(const struct backing *b, const struct probe_entry *e)
 	const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
 	struct stat st;
 
-	int rd = e->dirfd < 0 ? -1 : openat(e->dirfd, e->name, flags | O_NOFOLLOW | O_NOATIME | O_CLOEXEC);
-	if (rd >= 0 && stat_fd(rd, &st) == 0 && st.st_ino == e->st->st_ino && st.st_dev == e->st->st_dev)
+	int rd = e->dirfd < 0
+			 ? -1
+			 : openat(e->dirfd, e->name, flags | O_NOFOLLOW | O_NOATIME | O_CLOEXEC);
+	if (rd >= 0 && stat_fd(rd, &st) == 0 && st.st_ino == e->st->st_ino &&
+	    st.st_dev == e->st->st_dev)
 		return rd;
 	if (rd >= 0)
 		close(rd);
@@ -119,8 +122,8 @@ static int open_entry(const struct backing *b, const struct probe_entry *e)
 }
 
 /*
- * Each `ls -l` asks for the ACL of each file. That there is none is true until the ctime changes, if that
- * is older than the steps in which clocks of file systems go.
+ * Each `ls -l` asks for the ACL of each file. That there is none is true until the ctime changes,
+ * if that is older than the steps in which clocks of file systems go.
  */
 static bool has_no_acl(int fd, const struct stat *st)
 {
@@ -129,8 +132,8 @@ static bool has_no_acl(int fd, const struct stat *st)
 	       (errno == ENODATA || errno == EOPNOTSUPP);
 }
 
-static int probe_contiguous(const struct backing *b, const struct probe_entry *e, enum suffix suffix,
-			    struct probed *out)
+static int probe_contiguous(const struct backing *b, const struct probe_entry *e,
+			    enum suffix suffix, struct probed *out)
 {
 	struct frame_info info;
 	struct io *io;
@@ -149,7 +152,9 @@ static int probe_contiguous(const struct backing *b, const struct probe_entry *e
 	}
 	rc = frame_probe(io, &info);
 	io_close(io);
-	*out = (struct probed){.kind = NODE_FRAME, .no_acl = no_acl, .size = rc < 0 ? 0 : info.nbytes,
+	*out = (struct probed){.kind = NODE_FRAME,
+			       .no_acl = no_acl,
+			       .size = rc < 0 ? 0 : info.nbytes,
 			       .blocksize = rc < 0 ? 0 : info.block_size};
 	return rc;
 }
@@ -192,7 +197,8 @@ static int probe_steady(const struct backing *b, const struct probe_entry *e, en
 			return rc;
 		if (backing_is_fresh(after.st_ctim))
 			nanosleep(&(struct timespec){.tv_nsec = STEADY_NS}, NULL);
-		else if (after.st_size == before.st_size && same_time(after.st_ctim, before.st_ctim))
+		else if (after.st_size == before.st_size &&
+			 same_time(after.st_ctim, before.st_ctim))
 			return rc;
 		before = after;
 	}
@@ -221,7 +227,8 @@ static bool remember(struct slot *s, const struct stat *st, enum suffix suffix,
 	return was_plain;
 }
 
-int probe_get(struct probes *p, const struct backing *b, const struct probe_entry *e, struct probed *out)
+int probe_get(struct probes *p, const struct backing *b, const struct probe_entry *e,
+	      struct probed *out)
 {
 	const struct stat *st = e->st;
 	const char *name = e->name;

@@ -43,8 +43,8 @@ struct probe_entry {
 };
 
 /*
- * A frame that does not parse is NODE_PLAIN, and logged once; one that could not be read is an error, which
- * is not remembered. Any thread.
+ * A frame that does not parse is NODE_PLAIN, and logged once; one that could not be read is an
+ * error, which is not remembered. Any thread.
  */
 NODISCARD int probe_get(struct probes *p, const struct backing *b, const struct probe_entry *e,
 			struct probed *out);

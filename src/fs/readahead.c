@@ -4,7 +4,10 @@
 
 #include <assert.h>
 
-/* From here on a request comes from the kernel's read-ahead, or is one of those that make up a long read: several, in disorder. */
+/*
+ * From here on a request comes from the kernel's read-ahead, or is
+ * one of those that make up a long read: several, in disorder.
+ */
 #define LONG_REQUEST (128u << 10)
 #define DISORDER (4u << 20)
 
@@ -115,8 +118,8 @@ static struct stream *find(struct readahead *r, const struct readahead_request *
 }
 
 /*
- * A request that continues nothing. Behind another such, it may be the second of equal strides, and takes
- * its place, so that random access leaves the other streams alone.
+ * A request that continues nothing. Behind another such, it may be the second of equal strides, and
+ * takes its place, so that random access leaves the other streams alone.
  */
 static void begin(struct readahead *r, const struct readahead_request *q)
 {
@@ -126,19 +129,22 @@ static void begin(struct readahead *r, const struct readahead_request *q)
 	for (unsigned i = 1; i < READAHEAD_STREAMS; i++)
 		if (r->stream[i].used > s->used)
 			s = &r->stream[i];
-	if (s->used && s->run <= s->next - s->last && q->at > s->last && q->at - s->last <= STRIDE_MAX)
+	if (s->used && s->run <= s->next - s->last && q->at > s->last &&
+	    q->at - s->last <= STRIDE_MAX)
 		stride = q->at - s->last;
 	else
 		for (unsigned i = 0; i < READAHEAD_STREAMS; i++)
 			if (r->stream[i].used < s->used)
 				s = &r->stream[i];
-	*s = (struct stream){.next = q->at + q->len, .run = q->len, .last = q->at, .stride = stride};
+	*s = (struct stream){
+		.next = q->at + q->len, .run = q->len, .last = q->at, .stride = stride};
 	s->used = ++r->clock;
 }
 
 static void ahead_of_run(struct file *f, struct stream *s)
 {
-	uint64_t window = min_u64(max_u64(s->run, WINDOW_MIN), min_u64(WINDOW_MAX, f->fs->opt.cache / WINDOW_SHARE));
+	uint64_t window = min_u64(max_u64(s->run, WINDOW_MIN),
+				  min_u64(WINDOW_MAX, f->fs->opt.cache / WINDOW_SHARE));
 	uint64_t end = min_u64(s->next + window, file_size_locked(f));
 
 	s->ahead = max_u64(s->ahead, s->next);
@@ -169,7 +175,8 @@ static void ahead_of_strides(struct file *f, struct stream *s, uint64_t len)
 enum readahead_kind readahead_note(struct file *f, const struct readahead_request *q)
 {
 	struct readahead *r = &f->readahead;
-	bool own = q->direct || !atomic_load_explicit(&f->fs->kernel_reads_ahead, memory_order_relaxed);
+	bool own = q->direct ||
+		   !atomic_load_explicit(&f->fs->kernel_reads_ahead, memory_order_relaxed);
 	enum readahead_kind kind = READ_RANDOM;
 	struct stream *s;
 

@@ -1,13 +1,13 @@
 /*
- * Who reads a file from one end to the other, or in equal strides: a few streams a file, told by where
- * each reader will go on. The workers decode the next blocks of a stream into the cache
- * before they are asked for, in a window that grows from 128 KiB to 8 MiB with what the
- * stream has read; random access has none.
+ * Who reads a file from one end to the other, or in equal strides: a few streams a file, told by
+ * where each reader will go on. The workers decode the next blocks of a stream into the cache
+ * before they are asked for, in a window that grows from 128 KiB to 8 MiB with what the stream has
+ * read; random access has none.
  *
  * Where the kernel reads ahead far enough it is left to that: its requests come several at a
- * time, each is decoded by a thread of its own, and what is decoded goes to the kernel from the L2 cache
- * of the core. The workers are for what the kernel does not foresee (strides), for direct I/O, and for
- * mounts whose read-ahead may not be set.
+ * time, each is decoded by a thread of its own, and what is decoded goes to the kernel from the L2
+ * cache of the core. The workers are for what the kernel does not foresee (strides), for direct
+ * I/O, and for mounts whose read-ahead may not be set.
  *
  * A job takes the file's lock only if it is free, and waits for nothing that may wait for the pool.
  */
@@ -49,7 +49,10 @@ struct readahead_request {
 	bool direct; /* past the page cache: the kernel does not read ahead */
 };
 
-/* What it is part of: nothing known, a stream that the kernel foresees, one or strides that the workers decode for. */
+/*
+ * What it is part of: nothing known, a stream that the kernel
+ * foresees, one or strides that the workers decode for.
+ */
 enum readahead_kind { READ_RANDOM, READ_STREAM, READ_AHEAD, READ_STRIDES };
 
 /* Notes it and tells the workers what to decode next. The file's lock is held. */

@@ -182,8 +182,8 @@ static bool is_own(const struct fs *fs, const struct stat *st)
 }
 
 /*
- * -EAGAIN: somebody writes, or has written since. -EPERM: another program, or the user, said how it is stored, or
- * other programs share it.
+ * -EAGAIN: somebody writes, or has written since. -EPERM: another program, or the user, said how it
+ * is stored, or other programs share it.
  */
 static int judge(struct file *f, const struct stat *found)
 {
@@ -222,7 +222,8 @@ static int work_on(struct recompress *r, struct inode *n, const struct stat *fou
 /* Nothing to be remembered: next time it may do. */
 static bool will_pass(int rc)
 {
-	return rc == -EAGAIN || rc == -ESTALE || rc == -ENOSPC || rc == -EDQUOT || rc == -ENOMEM || rc == -EMFILE;
+	return rc == -EAGAIN || rc == -ESTALE || rc == -ENOSPC || rc == -EDQUOT || rc == -ENOMEM ||
+	       rc == -EMFILE;
 }
 
 /* False: it is time to stop. */
@@ -247,8 +248,8 @@ static bool work_on_all(struct recompress *r, struct inode *n, const struct entr
 }
 
 /*
- * The inode of an entry, under the name that was read from the directory. It may have got another one
- * since, and nothing would take the old one away again.
+ * The inode of an entry, under the name that was read from the directory. It may have got another
+ * one since, and nothing would take the old one away again.
  */
 static struct inode *enter(struct recompress *r, struct inode *dir, int dirfd, struct entry *e)
 {
@@ -267,9 +268,12 @@ static struct inode *enter(struct recompress *r, struct inode *dir, int dirfd, s
 
 static bool look_in(struct recompress *r, struct inode *dir, int dirfd, int depth);
 
-static bool look_below(struct recompress *r, struct inode *dir, int dirfd, struct entry *e, int depth)
+static bool look_below(struct recompress *r, struct inode *dir, int dirfd, struct entry *e,
+		       int depth)
 {
-	int fd = depth < DEEPEST ? openat(dirfd, e->backing, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	int fd = depth < DEEPEST ? openat(dirfd, e->backing,
+					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+				 : -1;
 	struct inode *n = fd < 0 ? NULL : enter(r, dir, dirfd, e);
 	bool go_on = true;
 
@@ -286,7 +290,8 @@ static bool look_at_file(struct recompress *r, struct inode *dir, int dirfd, str
 {
 	bool go_on = true;
 
-	if (e->st.st_blocks * 512 <= 4096 || !is_cold(r, &e->st) || is_known(r, &e->st) || is_marked(e->fd, &e->st))
+	if (e->st.st_blocks * 512 <= 4096 || !is_cold(r, &e->st) || is_known(r, &e->st) ||
+	    is_marked(e->fd, &e->st))
 		return true;
 	struct inode *n = enter(r, dir, dirfd, e);
 	if (n) {

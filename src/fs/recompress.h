@@ -4,8 +4,8 @@
  * at the highest level of their codec. Filters, item and block sizes stay as they are.
  *
  * What it replaces goes the way of every other change: new bytes to free space, then a commit. So
- * there is nothing to repair after a crash. A file that is done has a mark, an extended attribute of
- * its backing file, that holds for as long as nobody writes to it.
+ * there is nothing to repair after a crash. A file that is done has a mark, an extended attribute
+ * of its backing file, that holds for as long as nobody writes to it.
  */
 #ifndef FS_RECOMPRESS_H
 #define FS_RECOMPRESS_H

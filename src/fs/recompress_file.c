@@ -25,8 +25,9 @@
 
 void recompress_mark(const struct stat *st, char text[static RECOMPRESS_MARK_MAX])
 {
-	snprintf(text, RECOMPRESS_MARK_MAX, "%d %llu %lld %lld.%09ld", LEVEL, (unsigned long long)st->st_ino,
-		 (long long)st->st_size, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+	snprintf(text, RECOMPRESS_MARK_MAX, "%d %llu %lld %lld.%09ld", LEVEL,
+		 (unsigned long long)st->st_ino, (long long)st->st_size,
+		 (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
 }
 
 /* The locks are held. */
@@ -41,7 +42,8 @@ static int take(struct file *f, uint32_t n, struct workspace *ws)
 	int rc = 0;
 
 	pthread_rwlock_rdlock(&f->lock);
-	if (is_at_rest(f) && n < frame_nchunks(f->frame) && frame_slot(f->frame, n) == SLOT_STORED &&
+	if (is_at_rest(f) && n < frame_nchunks(f->frame) &&
+	    frame_slot(f->frame, n) == SLOT_STORED &&
 	    frame_chunk_span(f->frame, n).len <= CHUNK_MOST) {
 		rc = frame_read_copy(f->frame, n, ws->scratch, &ws->base);
 		if (rc >= 0)
@@ -66,8 +68,11 @@ static int decode(const struct chunk *c, struct workspace *ws)
 static int prove(const struct chunk *c, struct workspace *ws)
 {
 	TRY(buf_reserve_fresh(&ws->copy, c->nbytes));
-	TRY(chunk_decode_all(ws->scratch, buf_view(&ws->stored), 0, span_of(ws->copy.p, c->nbytes)));
-	return memcmp(ws->copy.p, ws->plain.p, c->nbytes) ? CORRUPT("chunk encoded again", c->nbytes) : 0;
+	TRY(chunk_decode_all(ws->scratch, buf_view(&ws->stored), 0,
+			     span_of(ws->copy.p, c->nbytes)));
+	return memcmp(ws->copy.p, ws->plain.p, c->nbytes)
+		       ? CORRUPT("chunk encoded again", c->nbytes)
+		       : 0;
 }
 
 /* What reads as lz4 is written smallest by lz4hc. */
@@ -129,8 +134,8 @@ static int store(struct file *f, uint32_t n, struct workspace *ws)
 }
 
 /*
- * Nobody of ours wants this file now: whoever writes to it behind our back, without locks even, must not find
- * chunks of ours in his own, nor our root in the place of his.
+ * Nobody of ours wants this file now: whoever writes to it behind our back, without locks even,
+ * must not find chunks of ours in his own, nor our root in the place of his.
  */
 static int look_for_others(struct file *f)
 {
@@ -145,7 +150,9 @@ static int commit(struct file *f)
 	return rc < 0 ? rc : file_sync(f, COMMIT_SYNC);
 }
 
-/* What was read may be history: only in the place of those very bytes. 1: done. 0: they are gone. */
+/*
+ * What was read may be history: only in the place of those very bytes. 1: done. 0: they are gone.
+ */
 static int replace(struct file *f, uint32_t n, struct workspace *ws)
 {
 	int rc = 0;
@@ -153,7 +160,8 @@ static int replace(struct file *f, uint32_t n, struct workspace *ws)
 	pthread_rwlock_rdlock(&f->gate);
 	times_hold(f->inode, f->fd); /* nothing changes for the application */
 	pthread_rwlock_wrlock(&f->lock);
-	if (is_at_rest(f) && n < frame_nchunks(f->frame) && frame_stores(f->frame, n, buf_view(&ws->base))) {
+	if (is_at_rest(f) && n < frame_nchunks(f->frame) &&
+	    frame_stores(f->frame, n, buf_view(&ws->base))) {
 		rc = look_for_others(f);
 		rc = rc < 0 ? rc : store(f, n, ws);
 	}
@@ -200,7 +208,9 @@ static void set_tight(struct file *f, bool tight)
 	pthread_rwlock_unlock(&f->lock);
 }
 
-/* Chunks left gaps: the disk gets the space back, also what is less than the frame would care for. */
+/*
+ * Chunks left gaps: the disk gets the space back, also what is less than the frame would care for.
+ */
 static int finish(struct recompress_job *j, bool waiting)
 {
 	int rc = 1;

@@ -19,8 +19,8 @@ struct recompress_job {
 };
 
 /*
- * 1: all chunks were looked at, and what is smaller now is durable. 0: stopped, or somebody writes; call it
- * again with the same `next`. A failure leaves the file as it is.
+ * 1: all chunks were looked at, and what is smaller now is durable. 0: stopped, or somebody writes;
+ * call it again with the same `next`. A failure leaves the file as it is.
  */
 NODISCARD int recompress_file(struct recompress_job *j);
 

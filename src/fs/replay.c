@@ -178,7 +178,10 @@ static int apply_open(struct replay *x, struct file *f, uint64_t inode)
 	return rc < 0 ? rc : n;
 }
 
-/* The frame by its name in a directory; takes e->fd. Its inode lives only for as long as this takes. */
+/*
+ * The frame by its name in a directory; takes e->fd. Its
+ * inode lives only for as long as this takes.
+ */
 static int apply_entry(struct replay *x, struct entry *e)
 {
 	struct fs *fs = x->fs;
@@ -213,7 +216,8 @@ static void try_entry(struct replay *x, int dirfd, const char *name)
 		return;
 	}
 	struct wanted *w = find_wanted(x, e.st.st_ino);
-	if (!S_ISREG(e.st.st_mode) || !w || w->found || e.st.st_dev != inodes_root(x->fs->inodes)->key.dev) {
+	if (!S_ISREG(e.st.st_mode) || !w || w->found ||
+	    e.st.st_dev != inodes_root(x->fs->inodes)->key.dev) {
 		close(e.fd);
 		return;
 	}
@@ -222,7 +226,8 @@ static void try_entry(struct replay *x, int dirfd, const char *name)
 	err_clear();
 	int rc = apply_entry(x, &e);
 	if (rc < 0)
-		log_err("%s: what was synced last is not in it: %s", name, err_text(rc, text, sizeof text));
+		log_err("%s: what was synced last is not in it: %s", name,
+			err_text(rc, text, sizeof text));
 	x->failed += rc < 0;
 	x->applied += rc > 0;
 }
@@ -233,9 +238,12 @@ static void look_below(struct replay *x, int dirfd, const char *name, bool by_st
 {
 	struct stat st;
 
-	int fd = depth < DEEPEST ? openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	int fd = depth < DEEPEST
+			 ? openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+			 : -1;
 	if (fd < 0) {
-		x->blind |= depth >= DEEPEST || (errno != ENOENT && errno != ENOTDIR && errno != ELOOP);
+		x->blind |=
+			depth >= DEEPEST || (errno != ENOENT && errno != ENOTDIR && errno != ELOOP);
 		return;
 	}
 	if (fstat(fd, &st) < 0)
@@ -309,7 +317,8 @@ static void finish(struct replay *x, int rc)
 		log_err(INTENT_NAME ": %s", err_text(rc, text, sizeof text));
 	if (x->fs->opt.read_only) {
 		if (x->applied || x->failed || x->foreign || rc < 0)
-			log_warn("read-only: what was synced last is in the intent log, and not shown, of %u files",
+			log_warn("read-only: what was synced last is in the intent log, and not "
+				 "shown, of %u files",
 				 x->applied + x->failed);
 		return;
 	}
@@ -321,7 +330,10 @@ static void finish(struct replay *x, int rc)
 		log_info("intent log: %u files that it names are gone", x->nwanted - x->nfound);
 	if (x->applied)
 		log_info("intent log: %u files got what was synced last", x->applied);
-	/* Frames that have it all, and names that are gone, were perhaps never synced: the log goes after them. */
+	/*
+	 * Frames that have it all, and names that are gone, were
+	 * perhaps never synced: the log goes after them.
+	 */
 	if (x->n && rc >= 0 && syncfs(x->fd) < 0)
 		rc = -errno;
 	if (rc < 0 || x->failed || x->foreign)
@@ -330,7 +342,9 @@ static void finish(struct replay *x, int rc)
 		log_warn(INTENT_NAME ": cannot be removed: %m");
 }
 
-/* Whoever may write to the directory could have put it there: what it says is done with our rights. */
+/*
+ * Whoever may write to the directory could have put it there: what it says is done with our rights.
+ */
 static bool is_ours(const struct stat *st)
 {
 	return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
@@ -342,7 +356,10 @@ static void free_lists(struct replay *x)
 	mem_free(x->wanted);
 }
 
-/* True: the log of another directory has more of our files than they have themselves. Its `fd` stays the caller's. */
+/*
+ * True: the log of another directory has more of our files
+ * than they have themselves. Its `fd` stays the caller's.
+ */
 static bool has_ours(struct fs *fs, int fd, uint64_t directory)
 {
 	struct replay x = {.fs = fs, .fd = fd, .only_looks = true};
@@ -357,8 +374,8 @@ static bool has_ours(struct fs *fs, int fd, uint64_t directory)
 }
 
 /*
- * A mount of a directory above was killed, and is not mounted again yet. What it had synced would be taken for
- * contained in the frames as soon as we write to them.
+ * A mount of a directory above was killed, and is not mounted again yet. What it had synced would
+ * be taken for contained in the frames as soon as we write to them.
  */
 static int look_above(struct fs *fs)
 {
@@ -366,7 +383,8 @@ static int look_above(struct fs *fs)
 	int rc = stat_fd(fs->backing.root, &here);
 	int dir = openat(fs->backing.root, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	while (rc == 0 && dir >= 0 && stat_fd(dir, &up) == 0 && up.st_dev == here.st_dev && up.st_ino != here.st_ino) {
+	while (rc == 0 && dir >= 0 && stat_fd(dir, &up) == 0 && up.st_dev == here.st_dev &&
+	       up.st_ino != here.st_ino) {
 		int log = openat(dir, INTENT_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 		if (log >= 0 && has_ours(fs, log, up.st_ino))
 			rc = -EBUSY;
@@ -380,9 +398,11 @@ static int look_above(struct fs *fs)
 	if (dir >= 0)
 		close(dir);
 	if (rc == -EBUSY && fs->opt.read_only)
-		log_warn("read-only: what was synced last is in the intent log of a directory above, and not shown");
+		log_warn("read-only: what was synced last is in the intent log of a directory "
+			 "above, and not shown");
 	else if (rc == -EBUSY)
-		log_err("a directory above has an intent log with what was synced last here: mount that one first");
+		log_err("a directory above has an intent log with what was synced last here: mount "
+			"that one first");
 	return fs->opt.read_only ? 0 : rc;
 }
 
@@ -392,10 +412,12 @@ static int replay_own(struct fs *fs)
 	struct replay x = {.fs = fs, .only_looks = fs->opt.read_only};
 	struct stat st;
 
-	x.fd = openat(fs->backing.root, INTENT_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	x.fd = openat(fs->backing.root, INTENT_NAME,
+		      O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (x.fd < 0 && errno != ENOENT && errno != ELOOP) {
 		int rc = -errno;
-		log_err(INTENT_NAME ": %m: it has what was synced last, and without it that would be lost");
+		log_err(INTENT_NAME
+			": %m: it has what was synced last, and without it that would be lost");
 		return rc;
 	}
 	if (x.fd < 0 && errno == ENOENT)

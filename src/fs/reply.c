@@ -47,10 +47,11 @@ struct span reply_room(struct reply *r, size_t n)
 void reply_add(struct reply *r, struct cache *cache, struct cache_entry *e, struct view bytes)
 {
 	/*
-	 * The last place is for what is copied: all that follows then lies in one piece. Neighbours in
-	 * memory are one piece, but an entry each.
+	 * The last place is for what is copied: all that follows then lies in one piece. Neighbours
+	 * in memory are one piece, but an entry each.
 	 */
-	if (r->copies || bytes.n < HOLD_MIN || r->pieces + 2 >= REPLY_PIECES || r->nheld == REPLY_PIECES) {
+	if (r->copies || bytes.n < HOLD_MIN || r->pieces + 2 >= REPLY_PIECES ||
+	    r->nheld == REPLY_PIECES) {
 		memcpy(reply_room(r, bytes.n).p, bytes.p, bytes.n);
 		return;
 	}

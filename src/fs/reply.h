@@ -34,7 +34,10 @@ void reply_begin_at(struct reply *r, struct span dst);
 /* Where the next n bytes go; they count as there. */
 struct span reply_room(struct reply *r, size_t n);
 
-/* The next bytes are these of an entry. Borrows the entry: takes a reference of its own if it needs one. */
+/*
+ * The next bytes are these of an entry. Borrows the entry:
+ * takes a reference of its own if it needs one.
+ */
 void reply_add(struct reply *r, struct cache *cache, struct cache_entry *e, struct view bytes);
 
 /* Lets go of the entries. Every reply that was begun ends. */

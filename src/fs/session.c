@@ -50,7 +50,10 @@ static int run_program(char *const argv[])
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
 }
 
-/* By root's program or the setuid helper. In-process, the kernel would make us wait for our own answers. */
+/*
+ * By root's program or the setuid helper. In-process, the
+ * kernel would make us wait for our own answers.
+ */
 static int unmount(const struct fs *fs, bool lazy)
 {
 	char *mountpoint = fs->opt.mountpoint;
@@ -66,7 +69,8 @@ static int requests_waiting(const struct fs *fs)
 	char path[64];
 	int n = -1;
 
-	snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/waiting", minor(fs->backing.own_dev));
+	snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/waiting",
+		 minor(fs->backing.own_dev));
 	FILE *in = fopen(path, "re");
 	if (in) {
 		if (fscanf(in, "%d", &n) != 1)
@@ -102,7 +106,8 @@ static void stop_serving(struct stopper *s)
 	if (unmount(fs, false) == 0)
 		return; /* the loop ends by itself */
 	if (run_program(argv) < 0)
-		log_warn("%s: sync failed: what the kernel has not sent yet may be lost", fs->opt.mountpoint);
+		log_warn("%s: sync failed: what the kernel has not sent yet may be lost",
+			 fs->opt.mountpoint);
 	wait_for_writeback(fs);
 	log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
 	s->detached = unmount(fs, true) == 0;
@@ -162,7 +167,8 @@ static int session_new(struct fs *fs)
 	struct buf opts = {0};
 	int rc = mount_options(fs, &opts);
 	if (rc >= 0) {
-		char *argv[] = {"cframefs", fs->opt.debug ? "-d" : "-o", (char *)opts.p, NULL, NULL};
+		char *argv[] = {"cframefs", fs->opt.debug ? "-d" : "-o", (char *)opts.p, NULL,
+				NULL};
 		int argc = 3;
 		if (fs->opt.debug) {
 			argv[2] = "-o";
@@ -230,7 +236,10 @@ static void take_log(enum fuse_log_level level, const char *fmt, va_list ap)
 		log_debug("%s", line);
 }
 
-/* libfuse complains on stderr that a detached mount can't be unmounted, but only this frees what it holds. */
+/*
+ * libfuse complains on stderr that a detached mount can't be
+ * unmounted, but only this frees what it holds.
+ */
 static void unmount_quietly(struct fuse_session *se)
 {
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -261,7 +270,8 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 	}
 	rc = wire_attach(fs->session, fs->spare);
 	if (rc < 0)
-		log_warn("the kernel will ask before each write: %s", err_text(rc, text, sizeof text));
+		log_warn("the kernel will ask before each write: %s",
+			 err_text(rc, text, sizeof text));
 	rc = keeper_start(&keeper, fs, ready, ctx);
 	if (rc >= 0)
 		rc = notify_start(&fs->notify, fs);

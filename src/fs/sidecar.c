@@ -78,7 +78,8 @@ void sidecar_look(struct sidecar *s, int dirfd, const char *backing)
 		if (s->fd >= 0)
 			close(s->fd);
 		s->fd = fd;
-		s->generation = fd < 0 ? 0 : counter(fd) - 1; /* who made it may have changed the frame since we looked */
+		/* who made it may have changed the frame since we looked */
+		s->generation = fd < 0 ? 0 : counter(fd) - 1;
 		s->there = fd >= 0;
 	} else if (fd >= 0) {
 		close(fd);
@@ -95,8 +96,8 @@ static int64_t now_ms(void)
 }
 
 /*
- * Not a blocking flock: a thread in one can't be interrupted, and whoever holds the lock may itself wait for
- * an answer of ours.
+ * Not a blocking flock: a thread in one can't be interrupted, and whoever holds the lock may itself
+ * wait for an answer of ours.
  */
 static bool take(int fd, int how)
 {

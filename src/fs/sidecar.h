@@ -1,9 +1,9 @@
 /*
- * `x.b2frame.b2lock`: how programs of the reference library share a frame (FORMAT.md 17). Who reads holds
- * a shared flock, who writes an exclusive one, and adds one to a generation counter first.
+ * `x.b2frame.b2lock`: how programs of the reference library share a frame (FORMAT.md 17). Who reads
+ * holds a shared flock, who writes an exclusive one, and adds one to a generation counter first.
  *
- * We never make one: it is there when somebody takes part. Looking for it costs a system call, and is done
- * when a file is opened, looked at anew, or committed.
+ * We never make one: it is there when somebody takes part. Looking for it costs a system call, and
+ * is done when a file is opened, looked at anew, or committed.
  *
  * Lock order: file gate, sidecar, file lock. One thread enters once at a time.
  */
@@ -19,7 +19,8 @@
 #include <stdint.h>
 
 struct sidecar {
-	pthread_rwlock_t turn; /* shared: by those who read; alone: by who commits, or opens the sidecar */
+	/* shared: by those who read; alone: by who commits, or opens the sidecar */
+	pthread_rwlock_t turn;
 	atomic_bool there;
 	int fd;                /* under turn; -1 none */
 	pthread_mutex_t lock;  /* for what follows */
@@ -35,9 +36,9 @@ void sidecar_deinit(struct sidecar *s);
 void sidecar_look(struct sidecar *s, int dirfd, const char *backing);
 
 /*
- * Until sidecar_leave nobody writes. *changed: somebody did, since the last sidecar_seen. Somebody who
- * does not let go makes us wait half a minute, and then go on without: a read of bytes that change is a failed checksum.
- * False: there is no sidecar, and nothing to leave.
+ * Until sidecar_leave nobody writes. *changed: somebody did, since the last sidecar_seen. Somebody
+ * who does not let go makes us wait half a minute, and then go on without: a read of bytes that
+ * change is a failed checksum. False: there is no sidecar, and nothing to leave.
  */
 bool sidecar_enter(struct sidecar *s, bool *changed);
 void sidecar_leave(struct sidecar *s);

@@ -62,10 +62,12 @@ static int print_timers(struct buf *out, const struct meter_sums *s)
 	TRY(print(out, ",\n \"latency_us\": {"));
 	for (int i = 0; i < STATS_TIMERS; i++) {
 		const struct meter_timer *t = &s->timer[i];
-		TRY(print(out, "%s\n  \"%s\": {\"count\": %" PRIu64 ", \"mean\": %.1f", i ? "," : "", name[i],
-			  t->n, t->n ? (double)t->ns / 1e3 / (double)t->n : 0));
+		TRY(print(out, "%s\n  \"%s\": {\"count\": %" PRIu64 ", \"mean\": %.1f",
+			  i ? "," : "", name[i], t->n,
+			  t->n ? (double)t->ns / 1e3 / (double)t->n : 0));
 		TRY(print(out, ", \"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"max\": %.1f}",
-			  (double)meter_percentile(t, 0.5) / 1e3, (double)meter_percentile(t, 0.9) / 1e3,
+			  (double)meter_percentile(t, 0.5) / 1e3,
+			  (double)meter_percentile(t, 0.9) / 1e3,
 			  (double)meter_percentile(t, 0.99) / 1e3, (double)t->most / 1e3));
 	}
 	return print(out, "}");
@@ -89,7 +91,8 @@ static int print_memory(struct fs *fs, struct buf *out)
 	struct cache_counts cache;
 
 	cache_counts(fs->cache, &cache);
-	TRY(GROUP(out, "cache", {"hits", cache.hits}, {"misses", cache.misses}, {"evicted", cache.evicted}));
+	TRY(GROUP(out, "cache", {"hits", cache.hits}, {"misses", cache.misses},
+		  {"evicted", cache.evicted}));
 	return GROUP(out, "memory", {"cache_bytes", cache.bytes}, {"cache_max", fs->opt.cache},
 		     {"dirty_bytes", budget_used(fs->budget)}, {"dirty_max", fs->opt.dirty_max},
 		     {"resident_bytes", resident_bytes()});
@@ -102,22 +105,26 @@ static double over(uint64_t a, uint64_t b)
 
 static int print_data(struct buf *out, const uint64_t *c)
 {
-	TRY(GROUP(out, "answered_from", {"dirty", c[STATS_FROM_DIRTY]}, {"hole", c[STATS_FROM_HOLE]},
-		  {"cache", c[STATS_FROM_CACHE]}, {"read_ahead", c[STATS_FROM_READAHEAD]},
-		  {"miss", c[STATS_FROM_MISS]}));
-	TRY(GROUP(out, "read", {"returned_bytes", c[STATS_READ_BYTES]}, {"decoded_blocks", c[METER_BLOCKS_DECODED]},
+	TRY(GROUP(out, "answered_from", {"dirty", c[STATS_FROM_DIRTY]},
+		  {"hole", c[STATS_FROM_HOLE]}, {"cache", c[STATS_FROM_CACHE]},
+		  {"read_ahead", c[STATS_FROM_READAHEAD]}, {"miss", c[STATS_FROM_MISS]}));
+	TRY(GROUP(out, "read", {"returned_bytes", c[STATS_READ_BYTES]},
+		  {"decoded_blocks", c[METER_BLOCKS_DECODED]},
 		  {"decoded_bytes", c[METER_BYTES_DECODED]}, {"disk_reads", c[METER_DISK_READS]},
-		  {"disk_bytes", c[METER_DISK_READ_BYTES]}, {"plain_bytes", c[STATS_PLAIN_READ_BYTES]}));
-	TRY(GROUP(out, "write", {"application_bytes", c[STATS_WRITE_BYTES]}, {"chunks", c[STATS_CHUNKS_ENCODED]},
-		  {"encoded_from", c[STATS_ENCODED_FROM]}, {"encoded_to", c[STATS_ENCODED_TO]},
-		  {"disk_writes", c[METER_DISK_WRITES]}, {"disk_bytes", c[METER_DISK_WRITTEN_BYTES]},
-		  {"disk_syncs", c[METER_DISK_SYNCS]}, {"commits", c[METER_COMMITS]},
-		  {"plain_bytes", c[STATS_PLAIN_WRITE_BYTES]}));
-	TRY(GROUP(out, "log", {"records", c[STATS_LOG_RECORDS]}, {"bytes", c[STATS_LOG_BYTES]}, {"syncs", c[STATS_LOG_SYNCS]}));
-	TRY(GROUP(out, "recompress", {"chunks", c[STATS_RECOMPRESSED]}, {"from", c[STATS_RECOMPRESSED_FROM]},
-		  {"to", c[STATS_RECOMPRESSED_TO]}));
+		  {"disk_bytes", c[METER_DISK_READ_BYTES]},
+		  {"plain_bytes", c[STATS_PLAIN_READ_BYTES]}));
+	TRY(GROUP(out, "write", {"application_bytes", c[STATS_WRITE_BYTES]},
+		  {"chunks", c[STATS_CHUNKS_ENCODED]}, {"encoded_from", c[STATS_ENCODED_FROM]},
+		  {"encoded_to", c[STATS_ENCODED_TO]}, {"disk_writes", c[METER_DISK_WRITES]},
+		  {"disk_bytes", c[METER_DISK_WRITTEN_BYTES]}, {"disk_syncs", c[METER_DISK_SYNCS]},
+		  {"commits", c[METER_COMMITS]}, {"plain_bytes", c[STATS_PLAIN_WRITE_BYTES]}));
+	TRY(GROUP(out, "log", {"records", c[STATS_LOG_RECORDS]}, {"bytes", c[STATS_LOG_BYTES]},
+		  {"syncs", c[STATS_LOG_SYNCS]}));
+	TRY(GROUP(out, "recompress", {"chunks", c[STATS_RECOMPRESSED]},
+		  {"from", c[STATS_RECOMPRESSED_FROM]}, {"to", c[STATS_RECOMPRESSED_TO]}));
 	return print(out,
-		     ",\n \"amplification\": {\"disk_per_returned\": %.3f, \"decoded_per_returned\": %.3f, "
+		     ",\n \"amplification\": {\"disk_per_returned\": %.3f, "
+		     "\"decoded_per_returned\": %.3f, "
 		     "\"disk_per_written\": %.3f}",
 		     over(c[METER_DISK_READ_BYTES], c[STATS_READ_BYTES]),
 		     over(c[METER_BYTES_DECODED], c[STATS_READ_BYTES]),
@@ -126,8 +133,8 @@ static int print_data(struct buf *out, const uint64_t *c)
 
 static int print_all(struct fs *fs, struct buf *out, const struct meter_sums *s)
 {
-	TRY(print(out, "{\"version\": \"%s\", \"pid\": %d, \"seconds\": %.3f", VERSION, (int)getpid(),
-		  (double)(meter_now() - fs->began) / 1e9));
+	TRY(print(out, "{\"version\": \"%s\", \"pid\": %d, \"seconds\": %.3f", VERSION,
+		  (int)getpid(), (double)(meter_now() - fs->began) / 1e9));
 	TRY(print_requests(out, s));
 	TRY(print_data(out, s->count));
 	TRY(print_memory(fs, out));
@@ -141,7 +148,9 @@ uint64_t stats_requests(struct meter_sums *room)
 
 	meter_read(room);
 	for (int i = 0; i < OPS_KINDS; i++)
-		sum += i == OPS_KIND_forget || i == OPS_KIND_forget_multi ? 0 : room->count[STATS_REQUESTS + i];
+		sum += i == OPS_KIND_forget || i == OPS_KIND_forget_multi
+			       ? 0
+			       : room->count[STATS_REQUESTS + i];
 	return sum;
 }
 

@@ -26,7 +26,8 @@ enum stats_count {
 	STATS_CHUNKS_ENCODED,
 	STATS_ENCODED_FROM,                    /* plain bytes, and what they became     */
 	STATS_ENCODED_TO,
-	STATS_LOG_RECORDS,                     /* of the intent log: fsyncs that a commit will follow later */
+	/* of the intent log: fsyncs that a commit will follow later */
+	STATS_LOG_RECORDS,
 	STATS_LOG_BYTES,
 	STATS_LOG_SYNCS,
 	STATS_RECOMPRESSED,                    /* chunks, and their stored bytes before and after */

@@ -13,10 +13,16 @@ void times_touch(struct inode *n);
 /* A commit will come: until then the times are those that the backing file has now. */
 void times_hold(struct inode *n, int fd);
 
-/* Times given by the application or the kernel; NULL: leave. False: nothing pending, set them on the backing file. */
+/*
+ * Times given by the application or the kernel; NULL: leave.
+ * False: nothing pending, set them on the backing file.
+ */
 bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime);
 
-/* No commit will come of what times_hold was called for. The frame has no changes; an mtime that was given gets to the file. */
+/*
+ * No commit will come of what times_hold was called for. The frame
+ * has no changes; an mtime that was given gets to the file.
+ */
 void times_release(struct inode *n, int fd);
 
 /* True: the backing file is as we saw it last. */

@@ -58,7 +58,8 @@ void touched_clear(struct touched *t)
 
 static int by_place(const void *a, const void *b)
 {
-	uint64_t x = ((const struct touched_range *)a)->at, y = ((const struct touched_range *)b)->at;
+	uint64_t x = ((const struct touched_range *)a)->at,
+		 y = ((const struct touched_range *)b)->at;
 	return (x > y) - (x < y);
 }
 

@@ -14,9 +14,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static _Atomic uint64_t offered_by; /* the INIT request that offers the flag, until it is answered; else 0 */
+/* the INIT request that offers the flag, until it is answered; else 0 */
+static _Atomic uint64_t offered_by;
 static atomic_bool ours;
-static _Thread_local enum { UNSAID, KEEPS, KILLS } said; /* by the request that this thread has read last */
+/* by the request that this thread has read last */
+static _Thread_local enum { UNSAID, KEEPS, KILLS } said;
 
 struct request {
 	struct fuse_in_header h;
@@ -63,7 +65,8 @@ static void look(const struct request *q, size_t n)
 		note(!HAS(n, create) || q->create.open_flags & FUSE_OPEN_KILL_SUIDGID);
 		break;
 	case FUSE_INIT:
-		if (HAS(n, init.flags) && q->init.major == 7 && q->init.flags & FUSE_HANDLE_KILLPRIV_V2)
+		if (HAS(n, init.flags) && q->init.major == 7 &&
+		    q->init.flags & FUSE_HANDLE_KILLPRIV_V2)
 			offered_by = q->h.unique;
 		break;
 	default:
@@ -151,7 +154,8 @@ static ssize_t write_answer(int fd, struct iovec *iov, int count, void *userdata
 }
 
 /* Without it libfuse would copy what it can splice. */
-static ssize_t splice_answer(int from, off_t *from_at, int to, off_t *to_at, size_t len, unsigned flags, void *userdata)
+static ssize_t splice_answer(int from, off_t *from_at, int to, off_t *to_at, size_t len,
+			     unsigned flags, void *userdata)
 {
 	(void)userdata;
 	return splice(from, from_at, to, to_at, len, flags);
@@ -185,7 +189,8 @@ static int attach(struct fuse_session *se, struct fuse_custom_io *io)
 
 int wire_attach(struct fuse_session *se, struct spare *buffers)
 {
-	struct fuse_custom_io io = {.writev = write_answer, .read = read_request, .splice_send = splice_answer};
+	struct fuse_custom_io io = {
+		.writev = write_answer, .read = read_request, .splice_send = splice_answer};
 
 	spare = buffers;
 	return attach(se, &io);

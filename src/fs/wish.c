@@ -98,7 +98,8 @@ void wish_load(struct wish *w, const char *path)
 	struct wish before = *w;
 	w->has_pipeline = w->has_tune = false;
 	for (size_t i = 0; i < NWORDS; i++)
-		if (get_value(path, words[i], value) && wish_set(w, words[i], value, why, sizeof why) >= 0)
+		if (get_value(path, words[i], value) &&
+		    wish_set(w, words[i], value, why, sizeof why) >= 0)
 			w->own = true;
 	if (w->has_pipeline || w->has_tune)
 		return;
@@ -114,7 +115,8 @@ static void give(const char *to, const char *word, const char *value)
 	char name[40];
 
 	snprintf(name, sizeof name, "%s%s", prefix, word);
-	if (setxattr(to, name, value, strlen(value), 0) == 0 || errno != EACCES || stat(to, &st) < 0)
+	if (setxattr(to, name, value, strlen(value), 0) == 0 || errno != EACCES ||
+	    stat(to, &st) < 0)
 		return;
 	/* Its maker may not write to it: attributes go by the mode, not by the descriptor. */
 	if (chmod(to, (st.st_mode & 07777) | S_IWUSR) == 0) {

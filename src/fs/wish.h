@@ -1,6 +1,6 @@
 /*
- * What was asked for a file beside the options of the mount: by attributes of the file or its directory,
- * or by a rule for its name.
+ * What was asked for a file beside the options of the mount: by attributes of the file or its
+ * directory, or by a rule for its name.
  *
  *   user.cframefs.pipeline   shuffle:4+zstd:3       user.cframefs.chunksize   4M
  *   user.cframefs.tune       size                   user.cframefs.blocksize   16K
@@ -16,7 +16,8 @@
 
 struct wish {
 	bool has_pipeline, has_tune;
-	bool own;                  /* the file's attributes say so: chunks of a file that has data, too */
+	/* the file's attributes say so: chunks of a file that has data, too */
+	bool own;
 	struct pipeline pipeline;
 	enum options_tune tune;
 	uint64_t chunksize, blocksize; /* 0: none */
@@ -28,7 +29,10 @@ const char *wish_word(const char *attribute);
 /* Overwrites what `word` names. -EINVAL: `why` is a sentence for the user. */
 NODISCARD int wish_set(struct wish *w, const char *word, const char *value, char *why, size_t room);
 
-/* Adds what the attributes of a backing file say, by its /proc path; what is wrong there does not count. */
+/*
+ * Adds what the attributes of a backing file say, by its
+ * /proc path; what is wrong there does not count.
+ */
 void wish_load(struct wish *w, const char *path);
 
 /* Gives the attributes of a directory to what was made in it. */

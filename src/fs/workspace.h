@@ -31,10 +31,16 @@ struct workspace {
 struct workspace *workspace_get(void);
 NODISCARD int workspace_init(void);
 
-/* For chunks whose blocks others may help with; NULL without memory. The thread ends before the pool is freed. */
+/*
+ * For chunks whose blocks others may help with; NULL without
+ * memory. The thread ends before the pool is freed.
+ */
 struct parallel *workspace_parallel(struct workspace *w, struct pool *pool);
 
-/* Gives back what is too large to be kept for the next time: after each request, and each chunk that was stored. */
+/*
+ * Gives back what is too large to be kept for the next time:
+ * after each request, and each chunk that was stored.
+ */
 void workspace_trim(void);
 
 /* That of the main thread, which does not end like others. */

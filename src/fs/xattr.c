@@ -86,7 +86,8 @@ static int get(struct file *f, const char *name, struct buf *out)
 	struct view content;
 
 	if (strncmp(name, "meta.", 5) == 0)
-		return frame_meta(f->frame, name + 5, &content) ? buf_append(out, content) : -ENODATA;
+		return frame_meta(f->frame, name + 5, &content) ? buf_append(out, content)
+								: -ENODATA;
 	for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
 		if (strcmp(name, rows[i].name) == 0)
 			return rows[i].get(f, out);
@@ -130,7 +131,8 @@ static int change(struct fs *fs, struct inode *n, const struct xattr_change *x)
 
 	TRY(fd);
 	backing_proc_path(fd, path);
-	int rc = x->value ? setxattr(path, x->name, x->value, x->size, x->flags) : removexattr(path, x->name);
+	int rc = x->value ? setxattr(path, x->name, x->value, x->size, x->flags)
+			  : removexattr(path, x->name);
 	rc = rc < 0 ? -errno : 0;
 	inode_unpin(fs->inodes, n);
 	return rc;

@@ -7,8 +7,8 @@
  *   user.cframefs.shape      [37, 53]               user.cframefs.dtype       <f8     (arrays)
  *
  * They are answered by name and not listed, so that a copy of a file with all its
- * attributes does not try to set them. But four of them can be set (wish.h): then they are attributes
- * as any others, listed too, and say what was asked for.
+ * attributes does not try to set them. But four of them can be set (wish.h): then they are
+ * attributes as any others, listed too, and say what was asked for.
  */
 #ifndef FS_XATTR_H
 #define FS_XATTR_H
@@ -17,7 +17,9 @@
 
 bool xattr_is_ours(const struct inode *n, const char *name);
 
-/* As setxattr and removexattr, of what wish_word knows, on a frame or a directory. -EINVAL: logged. */
+/*
+ * As setxattr and removexattr, of what wish_word knows, on a frame or a directory. -EINVAL: logged.
+ */
 struct xattr_change {
 	const char *name;
 	const char *value; /* NULL: remove it */

@@ -5,9 +5,10 @@
  *
  *   codec_fuzz chunk|blosclz|lz4|lz4hc SECONDS SEED FILE...
  *
- * tries the files as they are, then changes their bytes at random; the seed of each round is printed
- * when a signal ends the program. Built with clang as codec_fuzz_chunk, codec_fuzz_blosclz and so on, libFuzzer drives the same
- * functions; with -Dc_args=-fsanitize=fuzzer-no-link it sees the branches of the codec.
+ * tries the files as they are, then changes their bytes at random; the seed of each round is
+ * printed when a signal ends the program. Built with clang as codec_fuzz_chunk, codec_fuzz_blosclz
+ * and so on, libFuzzer drives the same functions; with -Dc_args=-fsanitize=fuzzer-no-link it sees
+ * the branches of the codec.
  */
 #include "codec/chunk.h"
 #include "codec/codec.h"
@@ -46,8 +47,10 @@ static uint8_t *exact_copy(const uint8_t *from, size_t n)
 /* Numbers that are next to a limit somewhere. */
 static uint32_t awkward(uint32_t size)
 {
-	static const uint32_t n[] = {0, 1, 2, 16, 31, 32, 33, 255, 256, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF,
-				     0xFFFFFF01, 0xFFFFFF00, 536866816, 536866817, 2147483615, 2147483616};
+	static const uint32_t n[] = {0,          1,          2,          16,         31,
+				     32,         33,         255,        256,        0x7FFFFFFF,
+				     0x80000000, 0xFFFFFFFF, 0xFFFFFF01, 0xFFFFFF00, 536866816,
+				     536866817,  2147483615, 2147483616};
 	uint32_t pick = (uint32_t)(next_random() % (sizeof n / sizeof n[0] + 3));
 	return pick < sizeof n / sizeof n[0] ? n[pick] : size + (uint32_t)(next_random() % 9) - 4;
 }
@@ -149,14 +152,17 @@ static bool try_codec(const char *name, struct view v)
 	int rc = codec->decode(codec_state, view_of(in, v.n - 2), span_of(dst, n), NULL);
 	/* Mostly enough room, so that what comes out is decoded. */
 	size_t room = v.p[0] & 3 ? v.n - 2 : 1 + get_le16(v.p) % (v.n - 2);
-	ssize_t len = codec->encode(codec_state, 1 + v.p[0] % 9, view_of(in, v.n - 2), span_of(small, room));
+	ssize_t len = codec->encode(codec_state, 1 + v.p[0] % 9, view_of(in, v.n - 2),
+				    span_of(small, room));
 	if (len < 0 || (size_t)len > room)
 		abort();
 	/* The library holds blocks to rules about their end that our decoder does not need. */
 	if (len > 0 && codec->format == LZ4_FORMAT &&
-	    LZ4_decompress_safe((const char *)small, (char *)back, (int)len, (int)(v.n - 2)) != (int)(v.n - 2))
+	    LZ4_decompress_safe((const char *)small, (char *)back, (int)len, (int)(v.n - 2)) !=
+		    (int)(v.n - 2))
 		abort();
-	if (len > 0 && (codec->decode(codec_state, view_of(small, (size_t)len), span_of(back, v.n - 2), NULL) ||
+	if (len > 0 && (codec->decode(codec_state, view_of(small, (size_t)len),
+				      span_of(back, v.n - 2), NULL) ||
 			memcmp(back, in, v.n - 2)))
 		abort();
 	free(in);

@@ -66,8 +66,15 @@ static void fill(uint64_t *rng, uint8_t *p, size_t n)
 static struct pipeline some_pipeline(uint64_t *rng)
 {
 	static const char *const text[] = {
-		"zstd:1", "lz4", "shuffle:4+lz4", "shuffle:8+zstd:1", "bitshuffle:4+blosclz",
-		"shuffle:8+bytedelta+blosclz:5", "delta:4+shuffle+lz4", "shuffle:3+zlib:1", "lz4hc:2",
+		"zstd:1",
+		"lz4",
+		"shuffle:4+lz4",
+		"shuffle:8+zstd:1",
+		"bitshuffle:4+blosclz",
+		"shuffle:8+bytedelta+blosclz:5",
+		"delta:4+shuffle+lz4",
+		"shuffle:3+zlib:1",
+		"lz4hc:2",
 	};
 	struct pipeline p;
 	char why[100];
@@ -97,7 +104,8 @@ static void check_decode(struct parallel *par, struct buf *chunk, struct view sr
 	}
 	struct extent part = chunk_extent(&c, run);
 	uint32_t n = chunk_run_bytes(&c, run), off = chunk_block_bytes(&c, run.first).off;
-	CHECK(!parallel_decode(par, &c, run, view_of(chunk->p + part.off, part.len), span_of(dst, n)));
+	CHECK(!parallel_decode(par, &c, run, view_of(chunk->p + part.off, part.len),
+			       span_of(dst, n)));
 	CHECK(!memcmp(dst, src.p + off, n));
 	/* With delta the reference was loaded before the damage. */
 	if (e.len && !chunk_wants_ref(&c)) {

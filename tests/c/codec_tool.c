@@ -10,8 +10,8 @@
  * the text, length of the data, item, blocksize, split mode, dictionary, 0; then
  * text and data. The answer is int32 rc, uint32 length, and so many bytes: the result,
  * or the reason. Op p answers with the normal form of a pipeline's text. Op w is chunk_patch:
- * the data are a chunk and then, for each edit, first block, number of blocks and the bytes. Op g is
- * chunk_grow: a chunk, how many blocks stay, and the bytes of the new one.
+ * the data are a chunk and then, for each edit, first block, number of blocks and the bytes. Op g
+ * is chunk_grow: a chunk, how many blocks stay, and the bytes of the new one.
  *
  * All bytes handed to the codec lie in allocations of exactly their size, so
  * that a sanitizer sees an access outside. CPU_MASK names the kernels' level.
@@ -127,7 +127,8 @@ static int parse_slowly(struct chunk *c, struct view data, uint32_t item)
 		if (rc <= 0)
 			return rc;
 		if ((size_t)rc <= have || (size_t)rc > data.n) {
-			fprintf(stderr, "chunk_parse: has %zu, asks for %d of %zu\n", have, rc, data.n);
+			fprintf(stderr, "chunk_parse: has %zu, asks for %d of %zu\n", have, rc,
+				data.n);
 			abort();
 		}
 		have = (size_t)rc;
@@ -209,7 +210,8 @@ static int decode_singly(struct chunk *c, struct scratch *s, struct view data, s
 	for (uint32_t i = 0; !rc && i + 2 <= c->nblocks && i < 64; i++) {
 		struct run run = {i, 2};
 		rc = decode_run(c, s, data, run, pair);
-		if (!rc && memcmp(pair, out->p + chunk_block_bytes(c, i).off, chunk_run_bytes(c, run)))
+		if (!rc &&
+		    memcmp(pair, out->p + chunk_block_bytes(c, i).off, chunk_run_bytes(c, run)))
 			abort();
 	}
 	free(pair);
@@ -271,7 +273,8 @@ static int patch_parsed(struct scratch *s, struct chunk *c, const struct pipelin
 	return rc;
 }
 
-static int grow_parsed(struct scratch *s, struct chunk *c, const struct pipeline *p, struct view data, struct buf *out)
+static int grow_parsed(struct scratch *s, struct chunk *c, const struct pipeline *p,
+		       struct view data, struct buf *out)
 {
 	struct cursor in = cursor_of(view_part(data, c->cbytes, data.n - c->cbytes));
 	uint32_t keep = cursor_le32(&in);
@@ -288,9 +291,11 @@ static int grow_parsed(struct scratch *s, struct chunk *c, const struct pipeline
 	return rc;
 }
 
-typedef int change_parsed(struct scratch *s, struct chunk *c, const struct pipeline *p, struct view data, struct buf *out);
+typedef int change_parsed(struct scratch *s, struct chunk *c, const struct pipeline *p,
+			  struct view data, struct buf *out);
 
-static int do_change(struct scratch *s, const struct request *rq, const char *text, struct view data, struct buf *out)
+static int do_change(struct scratch *s, const struct request *rq, const char *text,
+		     struct view data, struct buf *out)
 {
 	change_parsed *change = rq->op == 'w' ? patch_parsed : grow_parsed;
 	struct pipeline p;

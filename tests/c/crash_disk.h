@@ -1,6 +1,6 @@
 /*
- * What the two simulations of power cuts share: a disk that calls are applied to, whole or torn at 512 bytes,
- * and the content of a frame as a hash. Included once a program.
+ * What the two simulations of power cuts share: a disk that calls are applied to, whole or torn at
+ * 512 bytes, and the content of a frame as a hash. Included once a program.
  */
 #ifndef TESTS_CRASH_DISK_H
 #define TESTS_CRASH_DISK_H

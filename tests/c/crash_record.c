@@ -1,7 +1,7 @@
 /*
- * Preloaded into the daemon: writes each change of the backing directory to the file named in CRASH_RECORD, in the
- * order in which they happen, with their bytes (crash_trace.h). Nothing is really synced: what a sync keeps is for the
- * replayer to say.
+ * Preloaded into the daemon: writes each change of the backing directory to the file named in
+ * CRASH_RECORD, in the order in which they happen, with their bytes (crash_trace.h). Nothing is
+ * really synced: what a sync keeps is for the replayer to say.
  */
 #include "crash_trace.h"
 
@@ -20,7 +20,8 @@
 #include <unistd.h>
 
 static int trace = -1;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* from before a call until it is in the trace */
+/* from before a call until it is in the trace */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 

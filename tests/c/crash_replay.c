@@ -1,14 +1,16 @@
 /*
- * Power cuts of a mount: reads what crash_record.c saw a daemon do, and builds disks that a cut at any
- * moment could leave. What was synced is there; of the calls since, any subset, torn at 512 bytes. Each file
- * is opened, which recovers, and must show a content that the application gave it at or after its last
- * acknowledged fsync, whole. The intent log is a file like the others, cut by itself; what it has beyond a frame is put on it.
+ * Power cuts of a mount: reads what crash_record.c saw a daemon do, and builds disks that a cut at
+ * any moment could leave. What was synced is there; of the calls since, any subset, torn at 512
+ * bytes. Each file is opened, which recovers, and must show a content that the application gave it
+ * at or after its last acknowledged fsync, whole. The intent log is a file like the others, cut by
+ * itself; what it has beyond a frame is put on it.
  *
  *   crash_replay TRACE STATES SEED [--skip-sync N | --keep DIR]
  *
- * STATES: how many disks in all. --skip-sync: every N-th sync does nothing, to see that it is noticed. --keep: some
- * recovered frames are left in DIR as N.b2frame, with the content that they should have in N.
- * Prints "POINTS points, STATES states, RECOVERED recovered, APPLIED records applied"; exit code 1 and a line at the first violation.
+ * STATES: how many disks in all. --skip-sync: every N-th sync does nothing, to see that it is
+ * noticed. --keep: some recovered frames are left in DIR as N.b2frame, with the content that they
+ * should have in N. Prints "POINTS points, STATES states, RECOVERED recovered, APPLIED records
+ * applied"; exit code 1 and a line at the first violation.
  */
 #include "base/log.h"
 #include "frame/header.h"
@@ -31,7 +33,8 @@ struct file {
 	struct buf now, safe;
 	struct call *call; /* since the last sync */
 	size_t ncalls, cap_calls;
-	struct state *state; /* what the application made of it; those before `allowed` are gone for good */
+	/* what the application made of it; those before `allowed` are gone for good */
+	struct state *state;
 	const uint8_t **bytes;
 	size_t nstates, cap_states, allowed;
 	bool promised; /* an fsync was acknowledged: it must open */
@@ -119,9 +122,9 @@ static void synced(struct file *f)
 }
 
 /*
- * One disk. Kinds: all calls up to one, the last torn; all but one; one alone; random sectors of random calls;
- * the same, with lengths that got there before their bytes. Calls that touch the same bytes keep
- * their order, as they do in a page cache.
+ * One disk. Kinds: all calls up to one, the last torn; all but one; one alone; random sectors of
+ * random calls; the same, with lengths that got there before their bytes. Calls that touch the same
+ * bytes keep their order, as they do in a page cache.
  */
 static void build_disk(struct file *f, struct buf *b)
 {
@@ -155,9 +158,10 @@ static ssize_t find_state(const struct file *f, struct state st)
 static int complain(const struct file *f, const char *what, int rc, struct state st)
 {
 	char text[256];
-	printf("file %" PRIu64 ": %s: %s; size %" PRIu64 ", states %zu..%zu, %zu calls, point %" PRIu64 "\n", f->ino, what,
-	       rc < 0 ? err_text(rc, text, sizeof text) : "no such state", st.size, f->allowed, f->nstates,
-	       f->ncalls, npoints);
+	printf("file %" PRIu64 ": %s: %s; size %" PRIu64
+	       ", states %zu..%zu, %zu calls, point %" PRIu64 "\n",
+	       f->ino, what, rc < 0 ? err_text(rc, text, sizeof text) : "no such state", st.size,
+	       f->allowed, f->nstates, f->ncalls, npoints);
 	return -EIO;
 }
 
@@ -166,7 +170,8 @@ static void save(const char *suffix, struct view bytes)
 	char path[4096];
 	snprintf(path, sizeof path, "%s/%" PRIu64 "%s", keep_dir, nkept, suffix);
 	FILE *out = fopen(path, "w");
-	if (!out || fwrite(bytes.p ? bytes.p : (const uint8_t *)"", 1, bytes.n, out) != bytes.n || fclose(out) != 0)
+	if (!out || fwrite(bytes.p ? bytes.p : (const uint8_t *)"", 1, bytes.n, out) != bytes.n ||
+	    fclose(out) != 0)
 		abort();
 }
 
@@ -218,7 +223,10 @@ static int apply_log(const struct file *f, const struct frame_roots *found, stru
 	}
 }
 
-/* What a mount after the cut shows. -EBADMSG: it puts the log aside, for which a power cut is no reason. */
+/*
+ * What a mount after the cut shows. -EBADMSG: it puts the
+ * log aside, for which a power cut is no reason.
+ */
 static int shown(const struct file *f, struct frame *opened, struct state *st)
 {
 	static struct buf b;
@@ -242,7 +250,8 @@ static int judge_frame(struct file *f, struct buf *b, struct frame *opened)
 		return complain(f, rc < 0 ? "read" : "content", rc, st);
 	struct view after = io_mem_bytes(frame_io(opened));
 	nrecovered += memcmp(after.p, b->p, min_u64(b->n, HEADER_FIXED)) != 0;
-	if (keep_dir && nkept < KEEP_MOST && nopened % KEEP_EVERY == 0 && plain.hash == st.hash && plain.size == st.size) {
+	if (keep_dir && nkept < KEEP_MOST && nopened % KEEP_EVERY == 0 && plain.hash == st.hash &&
+	    plain.size == st.size) {
 		save(".b2frame", after);
 		save("", view_of(f->bytes[at], st.size));
 		nkept++;
@@ -256,7 +265,10 @@ static int judge(struct file *f, struct buf *b)
 	struct frame *opened;
 	struct frame_info probed;
 	struct state none = {0};
-	/* Where only an empty root is left and bytes are behind it, the frame is refused, not taken for empty. */
+	/*
+	 * Where only an empty root is left and bytes are behind it,
+	 * the frame is refused, not taken for empty.
+	 */
 	bool may_fail = !f->promised || find_state(f, none) >= 0;
 	nopened++;
 	if (b->n == 0) /* to the mount that is an empty file */
@@ -292,7 +304,8 @@ static int cut_power(struct file *f, uint64_t count)
 	int rc = 0;
 	uint64_t boot = root_boot();
 	for (uint64_t i = 0; rc == 0 && i < count; i++) {
-		root_boot_set(boot + 2 * ++nboots); /* what was proven on another disk counts for nothing */
+		/* what was proven on another disk counts for nothing */
+		root_boot_set(boot + 2 * ++nboots);
 		build_disk(f, &b);
 		if (intent_log)
 			build_disk(intent_log, &log_disk);
@@ -321,7 +334,9 @@ static bool take(const struct crash_record *r, const uint8_t *bytes)
 		note_log(f, r->at, view_of(bytes, r->len));
 		add_call(f, (struct call){CALL_WRITE, r->at, r->len, NULL}, bytes);
 		return true;
-	case CRASH_TRUNCATE: add_call(f, (struct call){CALL_TRUNCATE, r->at, 0, NULL}, NULL); return true;
+	case CRASH_TRUNCATE:
+		add_call(f, (struct call){CALL_TRUNCATE, r->at, 0, NULL}, NULL);
+		return true;
 	case CRASH_PUNCH:
 		memcpy(&n, bytes, sizeof n);
 		add_call(f, (struct call){CALL_PUNCH, r->at, n, NULL}, NULL);
@@ -332,7 +347,8 @@ static bool take(const struct crash_record *r, const uint8_t *bytes)
 		f->allowed = f->nstates - 1;
 		f->promised = true;
 		return true;
-	case CRASH_REMOVED: /* what becomes of it is up to the sync of its directory, which is not modelled */
+	/* What becomes of it is up to the sync of its directory, which is not modelled. */
+	case CRASH_REMOVED:
 		f->allowed = 0;
 		f->promised = false;
 		return false;
@@ -413,8 +429,9 @@ int main(int argc, char **argv)
 	forget_all();
 	if (rc == 0)
 		rc = replay(trace, points, (uint64_t)atoll(argv[2]));
-	printf("%" PRIu64 " points, %" PRIu64 " states, %" PRIu64 " recovered, %" PRIu64 " records applied%s\n", npoints, nopened, nrecovered,
-	       napplied, rc < 0 ? ", FAILED" : "");
+	printf("%" PRIu64 " points, %" PRIu64 " states, %" PRIu64 " recovered, %" PRIu64
+	       " records applied%s\n",
+	       npoints, nopened, nrecovered, napplied, rc < 0 ? ", FAILED" : "");
 	fflush(stdout);
 	if (rc < 0)
 		_exit(1); /* nobody tidies up after a failure */

@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 enum crash_kind {
-	CRASH_CREATE,   /* a new, empty file has the number `ino`, which another may have had before */
+	/* a new, empty file has the number `ino`, which another may have had before */
+	CRASH_CREATE,
 	CRASH_WRITE,    /* at; the bytes follow                                    */
 	CRASH_TRUNCATE, /* at: the new size                                        */
 	CRASH_PUNCH,    /* at; the length follows, 8 bytes                         */

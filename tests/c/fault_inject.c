@@ -1,6 +1,6 @@
 /*
- * Preloaded into the daemon: makes the n-th call on the backing directory fail. A test rules it by a file
- * that both have mapped, named in FAULT_INJECT; without it nothing happens.
+ * Preloaded into the daemon: makes the n-th call on the backing directory fail. A test rules it by
+ * a file that both have mapped, named in FAULT_INJECT; without it nothing happens.
  *
  * `lose`: an fdatasync that fails takes back what was written since the last one that did not, as
  * when the kernel has dropped the pages that it could not write.
@@ -141,7 +141,8 @@ static void lose(int fd)
 		return;
 	pthread_mutex_lock(&lock);
 	struct synced *s = of_file(&st);
-	if (s && (REAL(ftruncate64)(fd, 0) < 0 || REAL(pwrite64)(fd, s->bytes, s->n, 0) != (ssize_t)s->n))
+	if (s && (REAL(ftruncate64)(fd, 0) < 0 ||
+		  REAL(pwrite64)(fd, s->bytes, s->n, 0) != (ssize_t)s->n))
 		abort();
 	pthread_mutex_unlock(&lock);
 }

@@ -7,8 +7,9 @@
  *
  *   frame_crash STORIES STATES SEED [--skip-sync N]
  *
- * STATES: disks a crash point. --skip-sync: every N-th sync does nothing, to see that it is noticed.
- * Prints "STORIES stories, STATES states, RECOVERED recovered"; exit code 1 and a line at the first violation.
+ * STATES: disks a crash point. --skip-sync: every N-th sync does nothing, to see that it is
+ * noticed. Prints "STORIES stories, STATES states, RECOVERED recovered"; exit code 1 and a line at
+ * the first violation.
  */
 #include "base/log.h"
 #include "crash_disk.h"
@@ -157,7 +158,8 @@ static int complain(const char *what, int rc, struct state st)
 {
 	char text[256];
 	printf("%s: %s; size %" PRIu64 ", states %zu..%zu, %zu calls\n", what,
-	       rc < 0 ? err_text(rc, text, sizeof text) : "no such state", st.size, nsafe, nstates, disk.ncalls);
+	       rc < 0 ? err_text(rc, text, sizeof text) : "no such state", st.size, nsafe, nstates,
+	       disk.ncalls);
 	return -EIO;
 }
 
@@ -169,7 +171,10 @@ static int judge(struct buf *b, struct scratch *s)
 	struct state st = {0}, again = {0};
 	TRY(io_mem_open(&io, buf_view(b)));
 	int rc = frame_probe(io, &probed);
-	/* Where only an empty root is left and bytes are behind it, the frame is refused, not taken for empty. */
+	/*
+	 * Where only an empty root is left and bytes are behind it,
+	 * the frame is refused, not taken for empty.
+	 */
 	bool may_fail = empty_is_allowed();
 	if (rc < 0) {
 		io_close(io);
@@ -203,7 +208,8 @@ static int cut_power(struct scratch *s, unsigned count)
 	int rc = 0;
 	uint64_t boot = root_boot();
 	for (unsigned i = 0; rc == 0 && i < count; i++) {
-		root_boot_set(boot + 2 * ++nboots); /* what was proven on another disk counts for nothing */
+		/* what was proven on another disk counts for nothing */
+		root_boot_set(boot + 2 * ++nboots);
 		build_disk(&b);
 		rc = judge(&b, s);
 	}
@@ -244,7 +250,8 @@ static int put(struct story *t, uint32_t n)
 static int change(struct story *t)
 {
 	uint32_t kind = draw(10);
-	uint64_t at = draw(MAX_SIZE - 1), len = 1 + draw(draw(3) ? CHUNK : 6 * CHUNK), old = t->size;
+	uint64_t at = draw(MAX_SIZE - 1), len = 1 + draw(draw(3) ? CHUNK : 6 * CHUNK),
+		 old = t->size;
 	if (kind == 0 || kind == 1) {
 		t->size = kind == 0 && draw(2) ? 0 : at;
 		if (t->size < old)
@@ -265,7 +272,10 @@ static int change(struct story *t)
 	return 0;
 }
 
-/* As the reference does when it writes: no fingerprint. It is there for good, and cannot be told from others. */
+/*
+ * As the reference does when it writes: no fingerprint. It
+ * is there for good, and cannot be told from others.
+ */
 static int by_another(struct story *t)
 {
 	static const uint8_t none[17];

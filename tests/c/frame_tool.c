@@ -121,7 +121,8 @@ static int undo_some(struct io *io, unsigned seed)
 			TRY(fault.real->pwrite(io, u->at, buf_view(&u->old)));
 		TRY(fault.real->size(io, &size));
 		if (u->size <= u->at && u->at < size)
-			TRY(fault.real->pwrite(io, u->at, view_of(zeros, min_u64(32, size - u->at))));
+			TRY(fault.real->pwrite(io, u->at,
+					       view_of(zeros, min_u64(32, size - u->at))));
 	}
 	forget_undo();
 	return 0;
@@ -249,7 +250,9 @@ static int write_bytes(struct tool *t, uint64_t at, struct view v)
 	return 0;
 }
 
-/* By hand: sscanf looks for the end of the line each time, and lines may have millions of digits. */
+/*
+ * By hand: sscanf looks for the end of the line each time, and lines may have millions of digits.
+ */
 static int hex_digit(char c)
 {
 	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
@@ -274,7 +277,8 @@ static int do_write(struct tool *t, const char *args)
 static int do_fill(struct tool *t, const char *args)
 {
 	uint64_t at, n, byte, seed;
-	if (sscanf(args, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &at, &n, &byte, &seed) != 4)
+	if (sscanf(args, "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64, &at, &n, &byte, &seed) !=
+	    4)
 		return -EINVAL;
 	struct buf b = {0};
 	TRY(buf_reserve(&b, n + 1));
@@ -431,7 +435,8 @@ static int do_line(struct tool *t, const char *cmd, const char *args)
 		return 0;
 	}
 	if (strcmp(cmd, "commit") == 0)
-		return frame_commit(t->frame, strcmp(args, "sync") == 0 ? COMMIT_SYNC : COMMIT_LATER);
+		return frame_commit(t->frame,
+				    strcmp(args, "sync") == 0 ? COMMIT_SYNC : COMMIT_LATER);
 	if (strcmp(cmd, "wants") == 0) {
 		printf("%s\n", frame_wants_commit(t->frame) ? "yes" : "no");
 		return 1;
@@ -467,7 +472,8 @@ int main(void)
 		int rc = do_line(&t, line, args);
 		char text[256];
 		if (rc < 0)
-			printf("error %s: %s\n", strerrorname_np(-rc), err_text(rc, text, sizeof text));
+			printf("error %s: %s\n", strerrorname_np(-rc),
+			       err_text(rc, text, sizeof text));
 		else if (rc == 0)
 			printf("ok\n");
 		fflush(stdout);

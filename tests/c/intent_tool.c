@@ -68,7 +68,11 @@ static void sign(struct buf *b)
 static struct intent_record make(struct buf *b, struct touched *t)
 {
 	struct span bytes;
-	struct intent_record r = {.directory = 2, .inode = 12, .birth = 1700000000000000001, .roots = {.durable = 100, .newest = 200}, .size = 1 << 20,
+	struct intent_record r = {.directory = 2,
+				  .inode = 12,
+				  .birth = 1700000000000000001,
+				  .roots = {.durable = 100, .newest = 200},
+				  .size = 1 << 20,
 				  .mtime = {1700000000, 999999999}};
 
 	touched_clear(t);
@@ -83,7 +87,8 @@ static struct intent_record make(struct buf *b, struct touched *t)
 	return r;
 }
 
-static void is_as_made(const struct buf *b, const struct touched *t, const struct intent_record *made)
+static void is_as_made(const struct buf *b, const struct touched *t,
+		       const struct intent_record *made)
 {
 	struct intent_record r;
 	uint64_t sum = 0;
@@ -91,7 +96,8 @@ static void is_as_made(const struct buf *b, const struct touched *t, const struc
 	MUST(intent_record_length(view_of(b->p, INTENT_HEAD)) == b->n && b->n % INTENT_ALIGN == 0);
 	MUST(intent_record_parse(&r, buf_view(b)) == 0);
 	MUST(r.generation == 5 && r.sequence == 3 && r.directory == 2 && r.inode == 12);
-	MUST(r.roots.durable == 100 && r.roots.newest == 200 && r.size == made->size && r.mtime.tv_nsec == 999999999);
+	MUST(r.roots.durable == 100 && r.roots.newest == 200 && r.size == made->size &&
+	     r.mtime.tv_nsec == 999999999);
 	MUST(r.nranges == t->n && r.bytes.n == t->bytes);
 	for (uint32_t i = 0; i < r.nranges; i++) {
 		struct touched_range got = intent_record_range(&r, i);

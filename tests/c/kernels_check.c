@@ -26,32 +26,38 @@ static const char *const levels[] = {"c", "sse2", "avx2", "avx512", "neon"};
 /* One kernel, called in one way: n items of `size` bytes. */
 typedef void call_fn(const struct kernels *, size_t size, size_t n, const uint8_t *, uint8_t *);
 
-static void call_shuffle(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+static void call_shuffle(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
+			 uint8_t *d)
 {
 	k->shuffle(size, n, s, d);
 }
 
-static void call_unshuffle(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+static void call_unshuffle(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
+			   uint8_t *d)
 {
 	k->unshuffle(size, n, s, d);
 }
 
-static void call_bitshuffle(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+static void call_bitshuffle(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
+			    uint8_t *d)
 {
 	k->bitshuffle(size, n, s, d);
 }
 
-static void call_bitunshuffle(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+static void call_bitunshuffle(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
+			      uint8_t *d)
 {
 	k->bitunshuffle(size, n, s, d);
 }
 
-static void call_xor_scan(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+static void call_xor_scan(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
+			  uint8_t *d)
 {
 	k->xor_scan(size, n, s, d);
 }
 
-static void call_xor_bytes(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+static void call_xor_bytes(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
+			   uint8_t *d)
 {
 	/* Neighbours, as delta has them: the operands overlap, and only n - 1 bytes are there. */
 	if (n)
@@ -60,12 +66,14 @@ static void call_xor_bytes(const struct kernels *k, size_t size, size_t n, const
 		k->xor_bytes(n - 1, s + 1, s, d + 1);
 }
 
-static void call_sub_bytes(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+static void call_sub_bytes(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
+			   uint8_t *d)
 {
 	k->sub_bytes(n, s, d);
 }
 
-static void call_sum_scan(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+static void call_sum_scan(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
+			  uint8_t *d)
 {
 	k->sum_scan(n, s, d);
 }
@@ -187,7 +195,8 @@ static void compare(struct arena *a, const struct subject *s, const char *level,
 static unsigned long compare_sizes(struct arena *a, const struct subject *s, const char *level,
 				   const struct kernels *k)
 {
-	static const size_t more[] = {500, 511, 512, 513, 1000, 1023, 1024, 1031, 2048, 4095, 4096, 4099};
+	static const size_t more[] = {500,  511,  512,  513,  1000, 1023,
+				      1024, 1031, 2048, 4095, 4096, 4099};
 	unsigned long calls = 0;
 	for (size_t size = 1; size <= 255; size = size == 32 ? 48 : size == 48 ? 255 : size + 1) {
 		if (!size_fits(s, size))
@@ -233,11 +242,13 @@ static void bench(struct arena *a, const struct subject *s, const char *level,
 	printf("%-8s %-13s", level, s->name);
 	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
 		if (size_fits(s, sizes[i]))
-			printf("  %zu: %5.1f", sizes[i], speed(a, s, k, (size_t[]){sizes[i], bytes}));
+			printf("  %zu: %5.1f", sizes[i],
+			       speed(a, s, k, (size_t[]){sizes[i], bytes}));
 	printf("\n");
 }
 
-static void call_memcpy(const struct kernels *k, size_t size, size_t n, const uint8_t *s, uint8_t *d)
+static void call_memcpy(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
+			uint8_t *d)
 {
 	memcpy(d, s, n);
 }

@@ -1,8 +1,8 @@
 /*
  * The tuner for tests. Requests on stdin, each a head of 8 little-endian uint32:
  * op, aim, candidate, item, length of head, length of sample, length of the base's text, 0; then
- * those bytes. Op c chooses; op n takes candidate number `candidate`. The answer is int32 rc, the lengths
- * of a line of words and of a chunk (uint32 each), the line, and the sample encoded.
+ * those bytes. Op c chooses; op n takes candidate number `candidate`. The answer is int32 rc, the
+ * lengths of a line of words and of a chunk (uint32 each), the line, and the sample encoded.
  *
  * Head and sample lie in allocations of exactly their size, so that a sanitizer sees an
  * access outside.

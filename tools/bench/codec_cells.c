@@ -42,7 +42,9 @@ struct probe {
 	double sample[ROUNDS_MAX];
 };
 
-/* What the probe before left in the caches is not measured: short calls run once before the clock. */
+/*
+ * What the probe before left in the caches is not measured: short calls run once before the clock.
+ */
 static double sample(struct probe *p)
 {
 	if (p->repeat > 1)
@@ -142,7 +144,8 @@ static void bare_open(struct bare *x, struct bench *b)
 		struct extent at = chunk_block_bytes(&c, i);
 		struct block blk = {.nstreams = 1};
 		struct view v;
-		if (block_filter(&plan, b->scratch, &blk, view_part(b->src, at.off, at.len), &v) < 0 ||
+		if (block_filter(&plan, b->scratch, &blk, view_part(b->src, at.off, at.len), &v) <
+			    0 ||
 		    buf_append(&x->filtered, v) < 0)
 			die("no memory");
 		uint32_t n = c.split && at.len == c.blocksize ? c.typesize : 1;
@@ -333,7 +336,8 @@ static int kernels(int argc, char **argv)
 			measure(p, 3, atoi(argv[3]));
 			printf("{\"kernel\": \"%s\", \"typesize\": %zu, \"ours\": %.0f, "
 			       "\"reference\": %.0f, \"memcpy\": %.0f}\n",
-			       name[which], size[s], rate(&p[0], n), rate(&p[1], n), rate(&p[2], n));
+			       name[which], size[s], rate(&p[0], n), rate(&p[1], n),
+			       rate(&p[2], n));
 		}
 	buf_free(&src);
 	buf_free(&dst);
@@ -368,7 +372,8 @@ static void run_range(struct probe *p)
 	struct chunk once = {0}, *c = r->parsed ? &r->chunk : &once;
 	if (!r->parsed && chunk_parse(c, buf_view(in), in->n, 0))
 		die("parse");
-	uint32_t first = chunk_block_at(c, r->at), last = chunk_block_at(c, r->at + RANGE_BYTES - 1);
+	uint32_t first = chunk_block_at(c, r->at),
+		 last = chunk_block_at(c, r->at + RANGE_BYTES - 1);
 	struct run run = {first, last - first + 1};
 	struct extent e = chunk_extent(c, run);
 	uint32_t n = chunk_run_bytes(c, run);
@@ -381,14 +386,16 @@ static void run_range(struct probe *p)
 static void print_range(struct bench *b, int rounds)
 {
 	uint8_t item[RANGE_BYTES];
-	struct range fresh = {.item = item}, parsed = {.item = item, .parsed = true}, theirs = fresh;
+	struct range fresh = {.item = item}, parsed = {.item = item, .parsed = true},
+		     theirs = fresh;
 	if (chunk_parse(&parsed.chunk, buf_view(&b->chunk[OURS]), b->chunk[OURS].n, 0))
 		die("parse");
 	struct probe p[3] = {{run_range, b, OURS, &fresh}, {run_range, b, OURS, &parsed},
 			     {run_range, b, REFERENCE, &theirs}};
 	measure(p, 3, rounds);
 	printf("{\"range\": \"4 KiB of 16 MiB\", \"codec\": %d, \"level\": %d, \"typesize\": %d, "
-	       "\"blocksize\": %u, \"ours_us\": %.2f, \"ours_parsed_us\": %.2f, \"reference_us\": %.2f}\n",
+	       "\"blocksize\": %u, \"ours_us\": %.2f, \"ours_parsed_us\": %.2f, \"reference_us\": "
+	       "%.2f}\n",
 	       b->cell.codec, b->cell.level, b->cell.typesize, b->pipeline.blocksize,
 	       p[0].sample[0] / 1e3, p[1].sample[0] / 1e3, p[2].sample[0] / 1e3);
 	chunk_deinit(&parsed.chunk);
@@ -428,7 +435,8 @@ static int versions(void)
 {
 	printf("{\"ours\": {");
 	for (unsigned i = 0; i < versions_count(); i++)
-		printf("%s\"%s\": \"%s\"", i ? ", " : "", versions_at(i).library, versions_at(i).version);
+		printf("%s\"%s\": \"%s\"", i ? ", " : "", versions_at(i).library,
+		       versions_at(i).version);
 	printf("}, \"reference\": {\"lz4\": \"%s\", \"zstd\": \"%s\", \"zlib\": \"zlib-ng %s\"}}\n",
 	       ref.lz4_version(), ref.zstd_version(), ref.zlib_version());
 	return 0;

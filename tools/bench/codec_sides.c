@@ -184,7 +184,8 @@ static int decode_ours(struct bench *b)
 	struct run run = {0, c.nblocks};
 	struct extent e = chunk_extent(&c, run);
 	if (!rc)
-		rc = parallel_decode(b->parallel, &c, run, view_part(all, e.off, e.len), buf_span(&b->back));
+		rc = parallel_decode(b->parallel, &c, run, view_part(all, e.off, e.len),
+				     buf_span(&b->back));
 	chunk_deinit(&c);
 	return rc;
 }
@@ -233,7 +234,8 @@ static bool reference_decode(const struct cell *c, struct view src, struct span 
 	switch (c->codec) {
 	case CODEC_LZ4:
 	case CODEC_LZ4HC:
-		return ref.lz4_decode((const char *)src.p, (char *)dst.p, (int)src.n, (int)n) == (int)n;
+		return ref.lz4_decode((const char *)src.p, (char *)dst.p, (int)src.n, (int)n) ==
+		       (int)n;
 	case CODEC_ZLIB:
 		return !ref.zlib_decode(dst.p, &n, src.p, src.n);
 	default:

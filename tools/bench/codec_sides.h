@@ -42,8 +42,8 @@ extern struct reference {
 	void (*init)(void);
 	int (*compress)(blosc2_context *, const void *src, int32_t n, void *dst, int32_t room);
 	int (*decompress)(blosc2_context *, const void *src, int32_t n, void *dst, int32_t room);
-	int (*getitem)(blosc2_context *, const void *src, int32_t n, int first, int nitems, void *dst,
-		       int32_t room);
+	int (*getitem)(blosc2_context *, const void *src, int32_t n, int first, int nitems,
+		       void *dst, int32_t room);
 	void (*free_ctx)(blosc2_context *);
 	int32_t (*kernel[4])(int32_t typesize, int32_t n, const uint8_t *src, uint8_t *dst);
 	const char *(*zstd_version)(void), *(*lz4_version)(void), *(*zlib_version)(void);

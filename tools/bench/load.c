@@ -2,16 +2,21 @@
  * Load generator of the bench: one timed loop over plain system calls, so that the
  * generator itself costs next to nothing beside the file system under it.
  *
- *   load read   [-b BLOCK] [-j PROCS] FILE...|DIR    files one after the other, by PROCS processes; of a
- *                                                    directory all that are below it
+ *   load read   [-b BLOCK] [-j PROCS] FILE...|DIR
+ *       files one after the other, by PROCS processes; of a directory all that are below it
  *   load random [-b BLOCK] [-n COUNT] [-s SEED] [-j PROCS] [-D] [-W] [-r PASSES] FILE...
- *                                                    distinct aligned blocks, drawn over all files; -D with
- *                                                    O_DIRECT, -W when they were read before, -r so many times
- *   load walk   [-b BLOCK] [-n COUNT] [-s SEED] FILE the same through a mapping, a byte of each
- *   load write  [-b BLOCK] -o DIR FILE...            copies of FILEs, each fsynced and closed
- *   load patch  [-b BLOCK] [-n COUNT] [-s SEED] [-f EVERY] FILE   random overwrites, fsync every EVERY
- *   load append [-b BLOCK] [-n COUNT] [-f EVERY] -o DIR FILE   COUNT records out of FILE to the end of one, fsync every EVERY
- *   load small  [-b BLOCK] [-n COUNT] -o DIR FILE    COUNT new files of BLOCK bytes out of FILE, then syncfs
+ *       distinct aligned blocks, drawn over all files; -D with O_DIRECT, -W when they were read
+ *       before, -r so many times
+ *   load walk   [-b BLOCK] [-n COUNT] [-s SEED] FILE
+ *       the same through a mapping, a byte of each
+ *   load write  [-b BLOCK] -o DIR FILE...
+ *       copies of FILEs, each fsynced and closed
+ *   load patch  [-b BLOCK] [-n COUNT] [-s SEED] [-f EVERY] FILE
+ *       random overwrites, fsync every EVERY
+ *   load append [-b BLOCK] [-n COUNT] [-f EVERY] -o DIR FILE
+ *       COUNT records out of FILE to the end of one, fsync every EVERY
+ *   load small  [-b BLOCK] [-n COUNT] -o DIR FILE
+ *       COUNT new files of BLOCK bytes out of FILE, then syncfs
  *
  * -w MIB touches that much memory first and gives it back: a virtual machine gets a page from its
  * host on first touch, and may lose it again while it is free. That takes longer than any file
@@ -85,7 +90,8 @@ static char *buffer(size_t n)
 
 static void warm_memory(size_t n)
 {
-	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE,
+		       -1, 0);
 
 	if (p == MAP_FAILED)
 		die("memory");
@@ -160,7 +166,10 @@ static void report(uint64_t ops, uint64_t bytes, double seconds)
 	       (unsigned long long)bytes, seconds);
 }
 
-/* Runs `body` in j->procs processes at once; the seconds from the start of all to the end of the last. */
+/*
+ * Runs `body` in j->procs processes at once; the seconds
+ * from the start of all to the end of the last.
+ */
 static double at_once(const struct job *j, void (*body)(const struct job *, int, void *), void *ctx)
 {
 	int go[2], failed = 0, status;
@@ -194,7 +203,8 @@ static double at_once(const struct job *j, void (*body)(const struct job *, int,
 /* Zeroed memory that the processes share. */
 static void *shared(size_t n)
 {
-	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE,
+		       -1, 0);
 
 	if (p == MAP_FAILED)
 		die("memory");
@@ -239,7 +249,10 @@ struct place {
 	uint64_t first; /* number of its first block, counted over all files */
 };
 
-/* Whole blocks of all files, numbered through; the tail of a file that is no whole block is left out. */
+/*
+ * Whole blocks of all files, numbered through; the tail
+ * of a file that is no whole block is left out.
+ */
 static uint64_t open_places(const struct job *j, struct place *place, int flags)
 {
 	uint64_t blocks = 0;
@@ -269,7 +282,8 @@ static uint64_t *draw_blocks(const struct job *j, uint64_t blocks)
 	uint64_t *which = calloc(j->count, sizeof(*which)), seed = j->seed;
 	char *seen = calloc(blocks + 1, 1);
 
-	if (!which || !seen || blocks < 2 * j->count) { /* keeps the draw short, and the reads cold */
+	/* keeps the draw short, and the reads cold */
+	if (!which || !seen || blocks < 2 * j->count) {
 		errno = EINVAL;
 		die("files too small for that many distinct blocks");
 	}
@@ -298,7 +312,8 @@ static void read_drawn(const struct job *j, int number, void *ctx)
 	char *buf = buffer(j->block);
 	double last = now(), t;
 
-	for (unsigned long i = (unsigned long)number; i < j->count * j->passes; i += (unsigned long)j->procs) {
+	for (unsigned long i = (unsigned long)number; i < j->count * j->passes;
+	     i += (unsigned long)j->procs) {
 		read_block(j, d->place, d->which[i % j->count], buf);
 		t = now();
 		d->took[i] = t - last;
@@ -309,15 +324,17 @@ static void read_drawn(const struct job *j, int number, void *ctx)
 static void report_times(double *took, unsigned long n, uint64_t bytes, double all)
 {
 	qsort(took, n, sizeof(*took), by_value);
-	printf("{\"ops\": %lu, \"bytes\": %llu, \"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": %.1f}\n", n,
-	       (unsigned long long)bytes, all, took[n / 2] * 1e6, took[n * 99 / 100] * 1e6);
+	printf("{\"ops\": %lu, \"bytes\": %llu, \"seconds\": %.6f, \"p50_us\": %.1f, \"p99_us\": "
+	       "%.1f}\n",
+	       n, (unsigned long long)bytes, all, took[n / 2] * 1e6, took[n * 99 / 100] * 1e6);
 }
 
 /* With -W the blocks have been read once before, untimed. */
 static void run_random(const struct job *j)
 {
 	unsigned long n = j->count * j->passes;
-	struct drawing d = {calloc((size_t)j->nfiles, sizeof(*d.place)), NULL, shared(n * sizeof(double))};
+	struct drawing d = {calloc((size_t)j->nfiles, sizeof(*d.place)), NULL,
+			    shared(n * sizeof(double))};
 	char *buf = buffer(j->block);
 	double all;
 
@@ -385,7 +402,8 @@ static void run_write(const struct job *j)
 		int fd = open_file(path, O_WRONLY | O_CREAT | O_TRUNC);
 
 		for (size_t at = 0; at < s[i].n; at += j->block)
-			write_all(fd, s[i].p + at, s[i].n - at < j->block ? s[i].n - at : j->block, path);
+			write_all(fd, s[i].p + at, s[i].n - at < j->block ? s[i].n - at : j->block,
+				  path);
 		if (fsync(fd) || close(fd))
 			die(path);
 		bytes += s[i].n;
@@ -573,7 +591,8 @@ int main(int argc, char **argv)
 		commands[i].run(&j);
 		return 0;
 	}
-	fprintf(stderr, "usage: load read|random|walk|write|patch|small [-b BLOCK] [-n COUNT] [-s SEED]"
-			" [-f EVERY] [-j PROCS] [-w MIB] [-o DIR] FILE...\n");
+	fprintf(stderr,
+		"usage: load read|random|walk|write|patch|small [-b BLOCK] [-n COUNT] [-s SEED]"
+		" [-f EVERY] [-j PROCS] [-w MIB] [-o DIR] FILE...\n");
 	return 2;
 }

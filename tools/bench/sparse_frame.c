@@ -1,7 +1,8 @@
 /*
- * sparse_frame FILE NCHUNKS: a frame of so many chunks of 1 MiB, each of one repeated item. It takes
- * 40 bytes a chunk, and its index has as many different entries as that of a frame full of data: so the
- * bench gets a frame of 1 TiB in a few seconds, without 1 TiB.
+ * sparse_frame FILE NCHUNKS: a frame of so many chunks of 1 MiB, each of one repeated item. It
+ * takes
+ * 40 bytes a chunk, and its index has as many different entries as that of a frame full of data: so
+ * the bench gets a frame of 1 TiB in a few seconds, without 1 TiB.
  */
 #include "frame/frame.h"
 
@@ -29,7 +30,9 @@ static uint32_t make_chunk(uint8_t out[static CHUNK_HEAD + ITEM_MAX], uint8_t si
 	return CHUNK_HEAD + size;
 }
 
-/* Lengths differ as those of real chunks do: offsets in equal steps would make a very small index. */
+/*
+ * Lengths differ as those of real chunks do: offsets in equal steps would make a very small index.
+ */
 static int fill(struct frame *f, uint32_t nchunks)
 {
 	uint8_t chunk[CHUNK_HEAD + ITEM_MAX];

@@ -45,7 +45,9 @@ static void add_dims(cJSON *to, const char *name, const struct ndarray *a, int w
 {
 	cJSON *list = cJSON_AddArrayToObject(to, name);
 	for (int i = 0; i < a->ndim; i++) {
-		uint64_t n = which == 0 ? a->shape[i] : which == 1 ? a->chunkshape[i] : a->blockshape[i];
+		uint64_t n = which == 0   ? a->shape[i]
+			     : which == 1 ? a->chunkshape[i]
+					  : a->blockshape[i];
 		cJSON_AddItemToArray(list, cJSON_CreateNumber((double)n));
 	}
 }

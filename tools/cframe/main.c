@@ -5,11 +5,16 @@
 #include <string.h>
 
 static const struct subcommand subcommands[] = {
-	{"info", "FILE [--json]", "what a frame is: sizes, pipeline, chunks, metalayers", info_main},
+	{"info", "FILE [--json]", "what a frame is: sizes, pipeline, chunks, metalayers",
+	 info_main},
 	{"cat", "FILE", "the decoded bytes of a frame or of a chunk, to standard output", cat_main},
-	{"stat", "MOUNTPOINT [--json] [--watch [SECONDS]]", "what a mount has done: requests, hits, bytes, times, memory", stat_main},
-	{"tune", "FILE... [--all] [--json]", "the pipelines that could hold a plain file, and the one chosen", tune_main},
-	{"verify", "FILE...", "checks all of a frame; a line for each problem, exit code 1 if there is any", verify_main},
+	{"stat", "MOUNTPOINT [--json] [--watch [SECONDS]]",
+	 "what a mount has done: requests, hits, bytes, times, memory", stat_main},
+	{"tune", "FILE... [--all] [--json]",
+	 "the pipelines that could hold a plain file, and the one chosen", tune_main},
+	{"verify", "FILE...",
+	 "checks all of a frame; a line for each problem, exit code 1 if there is any",
+	 verify_main},
 	{"codecs", "", "codecs and filters that are built in", codecs_main},
 };
 
@@ -22,7 +27,8 @@ static void help(FILE *out)
 		const struct subcommand *c = &subcommands[i];
 		fprintf(out, "  %-7s %-41s %s\n", c->name, c->usage, c->what);
 	}
-	fprintf(out, "\nFILE: a contiguous frame (.b2frame, .b2nd, ...), the directory of a sparse one,\n"
+	fprintf(out, "\nFILE: a contiguous frame (.b2frame, .b2nd, ...), the directory of a sparse "
+		     "one,\n"
 		     "or, for cat, a single chunk.\n");
 }
 

@@ -43,7 +43,8 @@ static void format_bytes(double v, char out[static 16])
 	snprintf(out, 16, i ? "%.1f %s" : "%.0f %s", v, unit[i]);
 }
 
-static void print_count(const struct looks *l, const char *group, const char *name, const char *label)
+static void print_count(const struct looks *l, const char *group, const char *name,
+			const char *label)
 {
 	double v = total(l, group, name);
 	printf("  %-24s %14.0f", label ? label : name, v);
@@ -52,7 +53,8 @@ static void print_count(const struct looks *l, const char *group, const char *na
 	printf("\n");
 }
 
-static void print_bytes(const struct looks *l, const char *group, const char *name, const char *label)
+static void print_bytes(const struct looks *l, const char *group, const char *name,
+			const char *label)
 {
 	double v = total(l, group, name);
 	char text[16];
@@ -102,7 +104,8 @@ static void print_data(const struct looks *l)
 	print_count(l, "read", "disk_reads", "disk reads");
 	print_count(l, "read", "decoded_blocks", "blocks decoded");
 	printf("  %-24s %14.3f decoded, %.3f from disk\n", "per byte returned",
-	       total(l, "amplification", "decoded_per_returned"), total(l, "amplification", "disk_per_returned"));
+	       total(l, "amplification", "decoded_per_returned"),
+	       total(l, "amplification", "disk_per_returned"));
 	printf("\nwritten\n");
 	print_bytes(l, "write", "application_bytes", "by applications");
 	print_bytes(l, "write", "encoded_from", "encoded");
@@ -120,7 +123,8 @@ static void print_data(const struct looks *l)
 		print_bytes(l, "recompress", "from", "recompressed");
 		print_bytes(l, "recompress", "to", "recompressed to");
 	}
-	printf("  %-24s %14.3f to disk\n", "per byte written", total(l, "amplification", "disk_per_written"));
+	printf("  %-24s %14.3f to disk\n", "per byte written",
+	       total(l, "amplification", "disk_per_written"));
 }
 
 static void print_memory(const struct looks *l)
@@ -140,7 +144,8 @@ static void print_memory(const struct looks *l)
 static void print_times(const struct looks *l)
 {
 	const cJSON *row;
-	printf("\n%-12s %12s %10s %10s %10s %10s %12s\n", "us", "count", "mean", "median", "90 %", "99 %", "longest");
+	printf("\n%-12s %12s %10s %10s %10s %10s %12s\n", "us", "count", "mean", "median", "90 %",
+	       "99 %", "longest");
 	cJSON_ArrayForEach(row, cJSON_GetObjectItem(l->now, "latency_us"))
 	{
 		double v[6];
@@ -148,8 +153,8 @@ static void print_times(const struct looks *l)
 		for (int i = 0; i < 6; i++)
 			v[i] = cJSON_GetNumberValue(cJSON_GetObjectItem(row, name[i]));
 		if (v[0] > 0)
-			printf("%-12s %12.0f %10.1f %10.1f %10.1f %10.1f %12.1f\n", row->string, v[0], v[1], v[2],
-			       v[3], v[4], v[5]);
+			printf("%-12s %12.0f %10.1f %10.1f %10.1f %10.1f %12.1f\n", row->string,
+			       v[0], v[1], v[2], v[3], v[4], v[5]);
 	}
 }
 

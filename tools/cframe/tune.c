@@ -138,8 +138,10 @@ static void add_sum(cJSON *to, const struct sum *s, bool chosen)
 	cJSON_AddNumberToObject(to, "blocksize", s->pipeline.blocksize);
 	cJSON_AddNumberToObject(to, "bytes", (double)s->bytes);
 	cJSON_AddNumberToObject(to, "stored", (double)s->stored);
-	cJSON_AddNumberToObject(to, "encode_mb_s", s->encode > 0 ? (double)s->bytes / 1e6 / s->encode : 0);
-	cJSON_AddNumberToObject(to, "decode_mb_s", s->decode > 0 ? (double)s->bytes / 1e6 / s->decode : 0);
+	cJSON_AddNumberToObject(to, "encode_mb_s",
+				s->encode > 0 ? (double)s->bytes / 1e6 / s->encode : 0);
+	cJSON_AddNumberToObject(to, "decode_mb_s",
+				s->decode > 0 ? (double)s->bytes / 1e6 / s->decode : 0);
 	cJSON_AddBoolToObject(to, "chosen", chosen);
 }
 
@@ -181,7 +183,8 @@ static void print_row(const cJSON *row, const char *note)
 	printf("%c %-34s %-7s %5s  %8.1f%%  %7.3f  %6.0f  %6.0f\n", chosen ? '*' : ' ',
 	       note ? note : cJSON_GetStringValue(cJSON_GetObjectItem(row, "pipeline")),
 	       joined ? "joined" : "", block, stored > 0 ? 100 * stored / bytes : 0,
-	       stored > 0 ? bytes / stored : 0, number(row, "encode_mb_s"), number(row, "decode_mb_s"));
+	       stored > 0 ? bytes / stored : 0, number(row, "encode_mb_s"),
+	       number(row, "decode_mb_s"));
 }
 
 static void print_table(const cJSON *of)

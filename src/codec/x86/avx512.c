@@ -1,6 +1,6 @@
 /*
- * AVX-512 with VBMI and GFNI. Interleaving goes over the whole register here, so that items are read
- * and written 64 bytes at a time; see shuffle_impl.h for the rotation of address bits.
+ * AVX-512 with VBMI and GFNI. Interleaving goes over the whole register here, so that items are
+ * read and written 64 bytes at a time; see shuffle_impl.h for the rotation of address bits.
  */
 #include "codec/kernels.h"
 #include "codec/zstd_codes.h"
@@ -134,8 +134,8 @@ unshuffle_tile_avx512(const int s, const uint8_t *src, uint8_t *dst, size_t plan
 
 /*
  * Items of 8 and 16 bytes, where the rotations above are bound by the two units that shuffle: an
- * s x s matrix of elements of 64 / s bytes, mirrored with two shuffles a register, and between them blends, which
- * any unit does. With b[r][k] the k-th element of register r:
+ * s x s matrix of elements of 64 / s bytes, mirrored with two shuffles a register, and between them
+ * blends, which any unit does. With b[r][k] the k-th element of register r:
  *      row r turned, and reversed:            b[r][k] = a[r][r - k]      (indices modulo s)
  *      column k moved up by k, bit by bit:    c[j][k] = b[j + k][k] = a[j + k][j]
  *      row j turned:                          d[j][r] = c[j][r - j] = a[r][j]
@@ -156,7 +156,8 @@ static const uint8_t item_base[2][64] = {{LIST64(B8)}, {LIST64(B16)}};
 static const uint8_t byte_in_item[2][64] = {{LIST64(M8)}, {LIST64(M16)}};
 static const uint8_t item_in_register[2][64] = {{LIST64(D8)}, {LIST64(D16)}};
 
-static inline __attribute__((always_inline)) __m512i choose(const int s, const int bit, __m512i a, __m512i b)
+static inline __attribute__((always_inline)) __m512i choose(const int s, const int bit, __m512i a,
+							    __m512i b)
 {
 	static const __mmask16 words[4] = {0xAAAA, 0xCCCC, 0xF0F0, 0xFF00};
 	if (s == 16)
@@ -165,7 +166,8 @@ static inline __attribute__((always_inline)) __m512i choose(const int s, const i
 }
 
 /* Column k of the s registers moves by k rows, up or down. */
-static inline __attribute__((always_inline)) void move_columns(__m512i *a, const int s, const bool up)
+static inline __attribute__((always_inline)) void move_columns(__m512i *a, const int s,
+							       const bool up)
 {
 #pragma GCC unroll 4
 	for (int t = 0; t < log2_of(s); t++) {
@@ -185,17 +187,22 @@ static inline __attribute__((always_inline)) __m512i turn(const int s, __m512i x
 	static const uint32_t word[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 	static const uint64_t pair[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 	if (s == 16)
-		return _mm512_permutexvar_epi32(_mm512_add_epi32(LOAD(word), _mm512_set1_epi32(by)), x);
+		return _mm512_permutexvar_epi32(_mm512_add_epi32(LOAD(word), _mm512_set1_epi32(by)),
+						x);
 	return _mm512_permutexvar_epi64(_mm512_add_epi64(LOAD(pair), _mm512_set1_epi64(by)), x);
 }
 
-/* For each register, where the bytes of its turned row come from, and where those of a turned row go. */
+/*
+ * For each register, where the bytes of its turned row
+ * come from, and where those of a turned row go.
+ */
 static inline __attribute__((always_inline)) void turning_in(__m512i *order, const int s)
 {
 	const int t = s == 16;
 	for (int r = 0; r < s; r++) {
 		__m512i j = _mm512_sub_epi8(_mm512_set1_epi8((char)r), LOAD(element_of[t]));
-		order[r] = _mm512_or_si512(LOAD(item_base[t]), _mm512_and_si512(j, _mm512_set1_epi8((char)(s - 1))));
+		order[r] = _mm512_or_si512(LOAD(item_base[t]),
+					   _mm512_and_si512(j, _mm512_set1_epi8((char)(s - 1))));
 	}
 }
 
@@ -205,7 +212,8 @@ static inline __attribute__((always_inline)) void turning_out(__m512i *order, co
 	for (int r = 0; r < s; r++) {
 		__m512i k = _mm512_sub_epi8(_mm512_set1_epi8((char)r), LOAD(byte_in_item[t]));
 		k = _mm512_and_si512(k, _mm512_set1_epi8((char)(s - 1)));
-		order[r] = _mm512_or_si512(_mm512_slli_epi16(k, t ? 2 : 3), LOAD(item_in_register[t]));
+		order[r] =
+			_mm512_or_si512(_mm512_slli_epi16(k, t ? 2 : 3), LOAD(item_in_register[t]));
 	}
 }
 
@@ -250,8 +258,9 @@ unshuffle_turned(const int s, const __m512i *order, const struct planes *src, ui
 }
 
 /*
- * Planes a multiple of 4096 bytes apart, as those of blocks of 2^k bytes are, share one set of lines in
- * L1, which holds eight. The other eight planes of 16-byte items take the way by a place next door.
+ * Planes a multiple of 4096 bytes apart, as those of blocks of 2^k bytes are, share one set of
+ * lines in L1, which holds eight. The other eight planes of 16-byte items take the way by a place
+ * next door.
  */
 #define PIECE 256u
 
@@ -276,12 +285,14 @@ shuffle_mirrored(const int s, size_t n, const uint8_t *src, uint8_t *dst)
 	turning_in(order, s);
 	for (; planes_collide(s, n) && i + PIECE <= n; i += PIECE) {
 		for (size_t k = 0; k < PIECE; k += 64)
-			shuffle_turned(s, order, src + (i + k) * size, &(struct planes){dst + i + k, near + k, n, PIECE});
+			shuffle_turned(s, order, src + (i + k) * size,
+				       &(struct planes){dst + i + k, near + k, n, PIECE});
 		for (size_t j = 8; j < size; j++)
 			copy_piece(dst + j * n + i, near + (j - 8) * PIECE);
 	}
 	for (; i + 64 <= n; i += 64)
-		shuffle_turned(s, order, src + i * size, &(struct planes){dst + i, dst + i + 8 * n, n, n});
+		shuffle_turned(s, order, src + i * size,
+			       &(struct planes){dst + i, dst + i + 8 * n, n, n});
 	shuffle_rest(size, n, i, src, dst);
 }
 
@@ -297,10 +308,13 @@ unshuffle_mirrored(const int s, size_t n, const uint8_t *src, uint8_t *dst)
 		for (size_t j = 8; j < size; j++)
 			copy_piece(near + (j - 8) * PIECE, src + j * n + i);
 		for (size_t k = 0; k < PIECE; k += 64)
-			unshuffle_turned(s, order, &(struct planes){from + i + k, near + k, n, PIECE}, dst + (i + k) * size);
+			unshuffle_turned(s, order,
+					 &(struct planes){from + i + k, near + k, n, PIECE},
+					 dst + (i + k) * size);
 	}
 	for (; i + 64 <= n; i += 64)
-		unshuffle_turned(s, order, &(struct planes){from + i, from + i + 8 * n, n, n}, dst + i * size);
+		unshuffle_turned(s, order, &(struct planes){from + i, from + i + 8 * n, n, n},
+				 dst + i * size);
 	unshuffle_rest(size, n, i, src, dst);
 }
 
@@ -310,7 +324,8 @@ unshuffle_mirrored(const int s, size_t n, const uint8_t *src, uint8_t *dst)
  */
 static inline __attribute__((always_inline)) __m512i mirror_reversed(__m512i x)
 {
-	return _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi64((long long)0x8040201008040201), x, 0);
+	return _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi64((long long)0x8040201008040201), x,
+					     0);
 }
 
 #define REVERSE8(i) ((i) ^ 7)
