@@ -42,7 +42,10 @@ int block_decode(const struct block_plan *p, struct scratch *s, const struct blo
 	for (unsigned i = p->nsteps; i-- > 0;)
 		if (p->step[i].row->backward)
 			order[n++] = i;
-	n -= b->packed;
+	if (b->packed) {
+		assert(n && order[n - 1] == 0);
+		n--;
+	}
 	if (!n)
 		return streams_decode(p, b, &in, dst);
 

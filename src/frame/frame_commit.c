@@ -212,7 +212,7 @@ static bool root_ends_at(struct frame *f, uint64_t end)
  */
 static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 {
-	uint32_t turn = (uint32_t)(d->seq % SLACK_MAX), slack = turn + slack_for(end + turn);
+	uint32_t turn = f->turn++ % SLACK_MAX, slack = turn + slack_for(end + turn);
 	while (!d->synced && slack < SLACK_MAX && root_ends_at(f, end + slack))
 		slack += 1 + slack_for(end + slack + 1);
 	return slack;

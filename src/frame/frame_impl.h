@@ -71,6 +71,7 @@ struct frame {
 	bool went_back;          /* opened at another root than the header named */
 	bool recovered;          /* the header on disk is not that of `info`     */
 	uint64_t seq;            /* of the newest root                           */
+	unsigned turn;           /* of where roots end; see slack_at             */
 	uint64_t whole;          /* of the newest that was not committed in part */
 	struct frame_roots roots; /* which of them are on disk                   */
 	uint64_t print;          /* frame_root_print of the root on disk; 0: not known */

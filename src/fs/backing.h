@@ -51,6 +51,11 @@ static inline int stat_fd(int fd, struct stat *st)
 	return fstatat(fd, "", st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
+static inline bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
 /*
  * True: the clock that files are stamped by goes in steps, and may still show that very time: what
  * is changed now may not be seen by the stamp. Later by BACKING_STEP_NS a change has another one.

@@ -8,11 +8,6 @@
 
 #define SHARED_TRIES 3
 
-static bool same_time(struct timespec a, struct timespec b)
-{
-	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
 static bool same_stamp(const struct inode *n, const struct stat *st)
 {
 	return n->seen.st_size == st->st_size && same_time(n->seen.st_mtim, st->st_mtim);

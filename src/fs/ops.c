@@ -1,11 +1,12 @@
 #include "fs/ops.h"
 
 #include "base/log.h"
+#include "base/meter.h"
 #include "fs/file_share.h"
 #include "fs/session.h"
 #include "fs/stats.h"
-#include "fs/workspace.h"
 #include "fs/times.h"
+#include "fs/workspace.h"
 
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -164,10 +165,11 @@ static void see_entry(struct inode *n, const struct entry *e, bool settled)
 		return;
 	}
 	pthread_mutex_lock(&n->lock);
-	if (!n->file && !n->seen.st_ino && (e->made || settled))
+	if (!n->file && !n->seen.st_ino) {
+		bool doubt = e->probed.fresh && !e->made && !settled;
+		n->unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
 		n->seen = e->st;
-	else if (!n->file && !n->seen.st_ino)
-		file_see(n, &e->st);
+	}
 	pthread_mutex_unlock(&n->lock);
 }
 

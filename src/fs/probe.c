@@ -73,11 +73,6 @@ void probes_close(struct probes *p)
 	mem_free(p);
 }
 
-static bool same_time(struct timespec a, struct timespec b)
-{
-	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
 static bool slot_matches(const struct slot *s, const struct stat *st, enum suffix suffix)
 {
 	return s->used && s->dev == st->st_dev && s->ino == st->st_ino && s->size == st->st_size &&
@@ -210,19 +205,20 @@ static bool is_trouble(int rc)
 	return rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
 }
 
-/* True: it was known already that this is no frame. */
+/* True: it was known already that this is no frame. Fresh is what was not looked at before. */
 static bool remember(struct slot *s, const struct stat *st, enum suffix suffix,
-		     const struct probed *result)
+		     struct probed *result)
 {
 	uint64_t now = meter_now();
 	bool same = slot_matches(s, st, suffix), old = same && s->until && now >= s->until;
 	bool was_plain = same && s->result.kind == NODE_PLAIN;
 
+	result->fresh &= !old;
 	*s = (struct slot){
 		.dev = st->st_dev, .ino = st->st_ino, .size = st->st_size, .mtime = st->st_mtim,
 		.ctime = st->st_ctim, .suffix = suffix, .used = true, .told = same && s->told,
 		.result = *result,
-		.until = !old && backing_is_fresh(st->st_ctim) ? now + BACKING_STEP_NS : 0,
+		.until = result->fresh ? now + BACKING_STEP_NS : 0,
 	};
 	return was_plain;
 }
@@ -255,6 +251,8 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	if (known)
 		return 0;
 
+	/* Before it is read: what changes from now on shows, or this says that it may not. */
+	bool fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
 	int rc = probe_steady(b, e, suffix, out);
 	if (is_trouble(rc)) {
 		log_err("%s: could not be read: %s", name, err_text(rc, text, sizeof text));
@@ -262,6 +260,7 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	}
 	if (rc < 0)
 		*out = (struct probed){.kind = NODE_PLAIN};
+	out->fresh = fresh;
 	pthread_mutex_lock(&p->lock);
 	bool told = remember(s, st, suffix, out);
 	pthread_mutex_unlock(&p->lock);

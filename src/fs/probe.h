@@ -24,6 +24,7 @@ struct probed {
 	uint32_t blocksize; /* for st_blksize                    */
 	bool open;          /* neither is known: the open file says, or said last */
 	bool no_acl;        /* while the ctime is that of the entry */
+	bool fresh;         /* backing_is_fresh, right before it was looked at first */
 };
 
 /* How a name ends. Suffixes alone promise nothing: the content decides. */

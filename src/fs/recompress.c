@@ -96,11 +96,6 @@ static bool wait_idle(struct recompress *r)
 	return !stopped(r);
 }
 
-static bool same_time(struct timespec a, struct timespec b)
-{
-	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
 static struct known *find_known(struct recompress *r, const struct stat *st)
 {
 	uint64_t ino = st->st_ino;

@@ -1,10 +1,5 @@
 #include "fs/times.h"
 
-static bool same(struct timespec a, struct timespec b)
-{
-	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
-}
-
 void times_touch(struct inode *n)
 {
 	struct timespec now;
@@ -23,7 +18,7 @@ static void shadow(struct inode_times *t, struct stat *st)
 	if (t->pending) {
 		st->st_mtim = t->mtime;
 		st->st_ctim = t->ctime;
-	} else if (t->shadow && same(st->st_ctim, t->backing_ctime)) {
+	} else if (t->shadow && same_time(st->st_ctim, t->backing_ctime)) {
 		st->st_ctim = t->ctime;
 	}
 }
@@ -55,7 +50,7 @@ static bool is_known(const struct inode *n, int fd)
 	struct stat st;
 
 	return n->seen.st_ino && stat_fd(fd, &st) == 0 && n->seen.st_size == st.st_size &&
-	       same(n->seen.st_mtim, st.st_mtim);
+	       same_time(n->seen.st_mtim, st.st_mtim);
 }
 
 bool times_known(struct inode *n, int fd)
