@@ -2,8 +2,8 @@
  * Power cuts of a mount: reads what crash_record.c saw a daemon do, and builds disks that a cut at
  * any moment could leave. What was synced is there; of the calls since, any subset, torn at 512
  * bytes. Each file is opened, which recovers, and must show a content that the application gave it
- * at or after its last acknowledged fsync, whole. The intent log is a file like the others, cut by
- * itself; what it has beyond a frame is put on it.
+ * at or after its last acknowledged fsync, whole, or if it is long, made of such contents. The
+ * intent log is a file like the others, cut by itself; what it has beyond a frame is put on it.
  *
  *   crash_replay TRACE STATES SEED [--skip-sync N | --keep DIR]
  *
@@ -25,6 +25,8 @@
 #include <unistd.h>
 
 #define MAX_FILES 256
+/* From here on a file that is overwritten is committed in parts (fs/flush.h). */
+#define IN_PARTS (1u << 20)
 #define KEEP_EVERY 97
 #define KEEP_MOST 100
 
@@ -155,6 +157,30 @@ static ssize_t find_state(const struct file *f, struct state st)
 	return -1;
 }
 
+static bool some_state_has(const struct file *f, uint64_t at, uint8_t byte)
+{
+	for (size_t i = f->nstates; i-- > f->allowed;)
+		if ((at < f->state[i].size ? f->bytes[i][at] : 0) == byte)
+			return true;
+	return false;
+}
+
+/* Of a file that is committed in parts: each byte is that of a state that is allowed. */
+static bool is_mixture(const struct file *f, struct view got)
+{
+	uint64_t least = UINT64_MAX, most = 0;
+	for (size_t i = f->allowed; i < f->nstates; i++) {
+		least = min_u64(least, f->state[i].size);
+		most = max_u64(most, f->state[i].size);
+	}
+	if (most <= IN_PARTS || got.n < least || got.n > most)
+		return false;
+	for (uint64_t at = 0; at < got.n; at++)
+		if (!some_state_has(f, at, got.p[at]))
+			return false;
+	return true;
+}
+
 static int complain(const struct file *f, const char *what, int rc, struct state st)
 {
 	char text[256];
@@ -224,10 +250,10 @@ static int apply_log(const struct file *f, const struct frame_roots *found, stru
 }
 
 /*
- * What a mount after the cut shows. -EBADMSG: it puts the
- * log aside, for which a power cut is no reason.
+ * What a mount after the cut shows, until the next call. -EBADMSG:
+ * it puts the log aside, for which a power cut is no reason.
  */
-static int shown(const struct file *f, struct frame *opened, struct state *st)
+static int shown(const struct file *f, struct frame *opened, struct view *bytes)
 {
 	static struct buf b;
 	struct frame_roots roots = frame_roots(opened);
@@ -235,23 +261,26 @@ static int shown(const struct file *f, struct frame *opened, struct state *st)
 	b.n = frame_size(opened);
 	TRY(frame_read(opened, 0, scratch, buf_span(&b)));
 	int rc = apply_log(f, &roots, &b);
-	*st = (struct state){sum_of(buf_view(&b)), b.n};
+	*bytes = buf_view(&b);
 	return rc;
 }
 
 static int judge_frame(struct file *f, struct buf *b, struct frame *opened)
 {
 	struct state st = {0}, plain = {0};
+	struct view bytes = {0};
 	int rc = content(opened, scratch, &plain);
 	if (rc == 0)
-		rc = shown(f, opened, &st);
+		rc = shown(f, opened, &bytes);
+	if (rc == 0)
+		st = (struct state){sum_of(bytes), bytes.n};
 	ssize_t at = rc < 0 ? -1 : find_state(f, st);
-	if (rc < 0 || at < 0)
+	if (rc < 0 || (at < 0 && !is_mixture(f, bytes)))
 		return complain(f, rc < 0 ? "read" : "content", rc, st);
 	struct view after = io_mem_bytes(frame_io(opened));
 	nrecovered += memcmp(after.p, b->p, min_u64(b->n, HEADER_FIXED)) != 0;
-	if (keep_dir && nkept < KEEP_MOST && nopened % KEEP_EVERY == 0 && plain.hash == st.hash &&
-	    plain.size == st.size) {
+	if (at >= 0 && keep_dir && nkept < KEEP_MOST && nopened % KEEP_EVERY == 0 &&
+	    plain.hash == st.hash && plain.size == st.size) {
 		save(".b2frame", after);
 		save("", view_of(f->bytes[at], st.size));
 		nkept++;
