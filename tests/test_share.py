@@ -251,7 +251,7 @@ def test_changed_twice_in_one_step_of_the_clock(mount, blosc2):
     put(b"\0" * 87 + frame[87:])
     try:
         assert path.stat().st_size in (len(old), len(new))
-    except FileNotFoundError:  # shown under its own name for now
+    except FileNotFoundError:  # until then it is shown under its own name
         pass
     os.fstat(fd)
     put(frame)

@@ -127,12 +127,12 @@ void ops_close_all(struct fs *fs);
 	OP(lookup, (fuse_req_t req, fuse_ino_t parent, const char *name), (req, parent, name),     \
 	   OTHER)                                                                                  \
 	OP(forget, (fuse_req_t req, fuse_ino_t ino, uint64_t nlookup), (req, ino, nlookup), OTHER) \
-	OP(forget_multi, (fuse_req_t req, size_t count, struct fuse_forget_data * forgets),        \
+	OP(forget_multi, (fuse_req_t req, size_t count, struct fuse_forget_data *forgets),         \
 	   (req, count, forgets), OTHER)                                                           \
-	OP(getattr, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info * fi), (req, ino, fi),  \
+	OP(getattr, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi),   \
 	   OTHER)                                                                                  \
 	OP(setattr,                                                                                \
-	   (fuse_req_t req, fuse_ino_t ino, struct stat * attr, int to_set,                        \
+	   (fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,                         \
 	    struct fuse_file_info *fi),                                                            \
 	   (req, ino, attr, to_set, fi), OTHER)                                                    \
 	OP(readlink, (fuse_req_t req, fuse_ino_t ino), (req, ino), OTHER)                          \
@@ -152,22 +152,22 @@ void ops_close_all(struct fs *fs);
 	   (req, parent, name, newparent, newname, flags), OTHER)                                  \
 	OP(link, (fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname),      \
 	   (req, ino, newparent, newname), OTHER)                                                  \
-	OP(open, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info * fi), (req, ino, fi),     \
+	OP(open, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi),      \
 	   OTHER)                                                                                  \
 	OP(create,                                                                                 \
 	   (fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,                      \
 	    struct fuse_file_info *fi),                                                            \
 	   (req, parent, name, mode, fi), OTHER)                                                   \
 	OP(read,                                                                                   \
-	   (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info * fi),   \
+	   (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi),    \
 	   (req, ino, size, off, fi), READ)                                                        \
 	OP(write,                                                                                  \
 	   (fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,               \
 	    struct fuse_file_info *fi),                                                            \
 	   (req, ino, buf, size, off, fi), WRITE)                                                  \
-	OP(flush, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info * fi), (req, ino, fi),    \
+	OP(flush, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi),     \
 	   SYNC)                                                                                   \
-	OP(release, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info * fi), (req, ino, fi),  \
+	OP(release, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi),   \
 	   OTHER)                                                                                  \
 	OP(fsync, (fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi),       \
 	   (req, ino, datasync, fi), SYNC)                                                         \
@@ -179,19 +179,19 @@ void ops_close_all(struct fs *fs);
 	   (fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi),     \
 	   (req, ino, off, whence, fi), OTHER)                                                     \
 	OP(copy_file_range,                                                                        \
-	   (fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_file_info * fi_in,        \
-	    fuse_ino_t ino_out, off_t off_out, struct fuse_file_info * fi_out, size_t len,         \
+	   (fuse_req_t req, fuse_ino_t ino_in, off_t off_in, struct fuse_file_info *fi_in,         \
+	    fuse_ino_t ino_out, off_t off_out, struct fuse_file_info *fi_out, size_t len,          \
 	    int flags),                                                                            \
 	   (req, ino_in, off_in, fi_in, ino_out, off_out, fi_out, len, flags), OTHER)              \
-	OP(opendir, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info * fi), (req, ino, fi),  \
+	OP(opendir, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi), (req, ino, fi),   \
 	   OTHER)                                                                                  \
 	OP(readdir,                                                                                \
-	   (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info * fi),   \
+	   (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi),    \
 	   (req, ino, size, off, fi), OTHER)                                                       \
 	OP(readdirplus,                                                                            \
-	   (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info * fi),   \
+	   (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi),    \
 	   (req, ino, size, off, fi), OTHER)                                                       \
-	OP(releasedir, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info * fi),               \
+	OP(releasedir, (fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi),                \
 	   (req, ino, fi), OTHER)                                                                  \
 	OP(fsyncdir, (fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi),    \
 	   (req, ino, datasync, fi), SYNC)                                                         \
