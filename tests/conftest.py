@@ -70,8 +70,13 @@ def keep_repro(item):
     work = ROOT / work_name(item)
     work.mkdir(exist_ok=True)
     daemons = [f"# {shlex.join(m.command())}" for m in item.stash.get(MOUNTS, [])]
-    script = ["#!/bin/sh", *daemons, f"cd {shlex.quote(str(item.config.rootpath))}",
-              f"BUILD_DIR={shlex.quote(str(libmount.BUILD))} {sys.executable} -m pytest -n0 {shlex.quote(item.nodeid)}"]
+    script = [
+        "#!/bin/sh",
+        *daemons,
+        f"cd {shlex.quote(str(item.config.rootpath))}",
+        f"BUILD_DIR={shlex.quote(str(libmount.BUILD))} {sys.executable} -m pytest -n0 "
+        f"{shlex.quote(item.nodeid)}",
+    ]
     (work / "repro.sh").write_text("\n".join(script) + "\n")
     (work / "repro.sh").chmod(0o755)
 
@@ -119,7 +124,9 @@ class Factory:
 
     def __call__(self, options="", start=True, **kw):
         need_daemon()
-        made = Mount(self.base / f"m{len(self.mounts)}" if self.mounts else self.base, options, **kw)
+        made = Mount(
+            self.base / f"m{len(self.mounts)}" if self.mounts else self.base, options, **kw
+        )
         self.mounts.append(made)
         return made.start() if start else made
 
@@ -208,9 +215,11 @@ def root():
 @pytest.fixture
 def tool():
     """tool("fio") -> its path; a missing program skips the test, and fails it in CI."""
+
     def find(name):
         path = shutil.which(name)
         if not path:
             skip_or_fail(f"{name} is not installed")
         return path
+
     return find

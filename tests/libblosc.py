@@ -15,10 +15,24 @@ import traceback
 
 import blosc2
 
-CODECS = [blosc2.Codec.BLOSCLZ, blosc2.Codec.LZ4, blosc2.Codec.LZ4HC, blosc2.Codec.ZLIB, blosc2.Codec.ZSTD]
+CODECS = [
+    blosc2.Codec.BLOSCLZ,
+    blosc2.Codec.LZ4,
+    blosc2.Codec.LZ4HC,
+    blosc2.Codec.ZLIB,
+    blosc2.Codec.ZSTD,
+]
 F = blosc2.Filter
-PIPELINES = [[], [F.SHUFFLE], [F.BITSHUFFLE], [F.DELTA], [F.DELTA, F.SHUFFLE], [F.DELTA, F.BITSHUFFLE],
-             [F.SHUFFLE, F.BITSHUFFLE], [F.TRUNC_PREC, F.SHUFFLE]]
+PIPELINES = [
+    [],
+    [F.SHUFFLE],
+    [F.BITSHUFFLE],
+    [F.DELTA],
+    [F.DELTA, F.SHUFFLE],
+    [F.DELTA, F.BITSHUFFLE],
+    [F.SHUFFLE, F.BITSHUFFLE],
+    [F.TRUNC_PREC, F.SHUFFLE],
+]
 SPLITS = list(blosc2.SplitMode)
 
 
@@ -45,9 +59,10 @@ def chunk_heads(schunk):
 
 
 def slice_is_trusted(schunk, lo, hi, heads=None):
-    """False for the slices (in bytes) that the reference (4.14.1) cannot do, of whatever frame: it refuses
-    those that cut an item of a chunk whose typesize is larger than the header's; it reads wrongly pieces
-    of a delta chunk, and pieces of a stored chunk as long as a block that do not start at one."""
+    """False for the slices (in bytes) that the reference (4.14.1) cannot do, of whatever frame:
+    it refuses those that cut an item of a chunk whose typesize is larger than the header's; it
+    reads wrongly pieces of a delta chunk, and pieces of a stored chunk as long as a block that
+    do not start at one."""
     heads = heads or chunk_heads(schunk)
     size = schunk.chunksize
     for start in range(lo - lo % size, hi, size):
@@ -81,7 +96,7 @@ def check(path, expect, rng):
         hi = min(rng.randrange(lo + 1, items + 1) // step * step + step, items)
         lo -= lo % step
         if slice_is_trusted(schunk, lo * item, hi * item, heads):
-            assert schunk[lo:hi] == expect[lo * item:hi * item], (lo, hi)
+            assert schunk[lo:hi] == expect[lo * item : hi * item], (lo, hi)
 
 
 class Writer:
@@ -93,11 +108,25 @@ class Writer:
         self.lossy = lossy
         self.typesize = shape["typesize"]
         self.chunksize = shape["chunksize"]
-        cparams = {"codec": shape["codec"], "clevel": shape["level"], "typesize": self.typesize, "nthreads": 1,
-                   "filters": shape["filters"] + [F.NOFILTER] * (6 - len(metas)), "filters_meta": metas + [0] * (6 - len(metas)),
-                   "blocksize": shape["blocksize"], "splitmode": shape["split"]}
-        self.schunk = blosc2.SChunk(chunksize=self.chunksize, urlpath=str(path), mode="w", contiguous=True,
-                                    cparams=cparams, dparams={"nthreads": 1}, meta=shape.get("meta"))
+        cparams = {
+            "codec": shape["codec"],
+            "clevel": shape["level"],
+            "typesize": self.typesize,
+            "nthreads": 1,
+            "filters": shape["filters"] + [F.NOFILTER] * (6 - len(metas)),
+            "filters_meta": metas + [0] * (6 - len(metas)),
+            "blocksize": shape["blocksize"],
+            "splitmode": shape["split"],
+        }
+        self.schunk = blosc2.SChunk(
+            chunksize=self.chunksize,
+            urlpath=str(path),
+            mode="w",
+            contiguous=True,
+            cparams=cparams,
+            dparams={"nthreads": 1},
+            meta=shape.get("meta"),
+        )
         self.chunks = []
 
     def append(self, data):
@@ -122,8 +151,9 @@ class Writer:
 
 
 class Apart:
-    """check() in a process of its own, whose heap is guarded: the library has been seen to write past its
-    buffers when chunks of one block size differ in typesize. Such a frame must fail a test, not end it."""
+    """check() in a process of its own, whose heap is guarded: the library has been seen to write
+    past its buffers when chunks of one block size differ in typesize. Such a frame must fail a
+    test, not end it."""
 
     def __init__(self):
         self.child = None
@@ -131,8 +161,14 @@ class Apart:
     def start(self):
         guard = {"LD_PRELOAD": "libc_malloc_debug.so.0", "GLIBC_TUNABLES": "glibc.malloc.check=3"}
         self.errors = tempfile.TemporaryFile("w+")
-        self.child = subprocess.Popen([sys.executable, __file__], text=True, env={**os.environ, **guard},
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors)
+        self.child = subprocess.Popen(
+            [sys.executable, __file__],
+            text=True,
+            env={**os.environ, **guard},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+        )
 
     def check(self, path, expect, seed):
         if self.child is None:
@@ -146,7 +182,9 @@ class Apart:
         if not answer:
             code, self.child = self.child.wait(), None
             self.errors.seek(0)
-            raise AssertionError(f"reading {path} ended the reference ({code}): {self.errors.read()[-500:]}")
+            raise AssertionError(
+                f"reading {path} ended the reference ({code}): {self.errors.read()[-500:]}"
+            )
         assert answer == "ok\n", json.loads(answer)
 
     def close(self):

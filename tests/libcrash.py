@@ -1,8 +1,9 @@
-"""What crash tests share: a random story of a directory that knows what may be there after a crash, and a
-look at what is there.
+"""What crash tests share: a random story of a directory that knows what may be there after a crash,
+and a look at what is there.
 
-A file may hold any content that it had since its last sync. What was not synced reaches the daemon page by
-page, in any order, unless each write is a request of its own (O_DIRECT): then contents are whole.
+A file may hold any content that it had since its last sync. What was not synced reaches the daemon
+page by page, in any order, unless each write is a request of its own (O_DIRECT): then contents are
+whole.
 """
 
 import errno
@@ -15,7 +16,15 @@ PAGE = 4096
 LIMIT = 300_000
 NAMES = ["a", "b", "c.dat", "long name", "e"]
 # ENOENT: the dead mount is taken away, and below it there is nothing.
-DEAD = {errno.ENOTCONN, errno.ECONNABORTED, errno.EIO, errno.ENODEV, errno.EINTR, errno.ESHUTDOWN, errno.ENOENT}
+DEAD = {
+    errno.ENOTCONN,
+    errno.ECONNABORTED,
+    errno.EIO,
+    errno.ENODEV,
+    errno.EINTR,
+    errno.ESHUTDOWN,
+    errno.ENOENT,
+}
 
 
 class Node:
@@ -39,25 +48,30 @@ class Node:
         return not whole and self.has_pages(got)
 
     def has_pages(self, got):
-        """Each page is that of some content, and the length is that of one, or a page on the way there."""
+        """Each page is that of some content, and the length is that of one, or
+        a page on the way there."""
         sizes = {len(c) for c in self.contents}
         if len(got) not in sizes and (len(got) % PAGE or len(got) > max(sizes)):
             return False
-        return all(any(self.page(c, at, len(page)) == page for c in self.contents)
-                   for at in range(0, len(got), PAGE) for page in [got[at:at + PAGE]])
+        return all(
+            any(self.page(c, at, len(page)) == page for c in self.contents)
+            for at in range(0, len(got), PAGE)
+            for page in [got[at : at + PAGE]]
+        )
 
     @staticmethod
     def page(content, at, size):
-        return content[at:at + size].ljust(size, b"\0")
+        return content[at : at + size].ljust(size, b"\0")
 
 
 def spliced(old, at, data):
-    return old[:at].ljust(at, b"\0") + data + old[at + len(data):]
+    return old[:at].ljust(at, b"\0") + data + old[at + len(data) :]
 
 
 class Story:
-    """Operations in one directory, each remembered before it is done and after. `direct`: O_DIRECT.
-    `volatile`: what was closed without a sync may be lost too, and a file that was never synced may be anything."""
+    """Operations in one directory, each remembered before it is done and after. `direct`:
+    O_DIRECT. `volatile`: what was closed without a sync may be lost too, and a file that was
+    never synced may be anything."""
 
     def __init__(self, top, seed, direct, volatile=False, limit=LIMIT):
         self.top = top
@@ -66,16 +80,28 @@ class Story:
         self.volatile = volatile
         self.limit = limit
         self.names = {}
-        self.slots = {}       # number -> (descriptor, node)
+        self.slots = {}  # number -> (descriptor, node)
         self.unfinished = None  # names, as they are if the operation under way was done
-        self.changing = None    # the node of a change that is under way, or failed
+        self.changing = None  # the node of a change that is under way, or failed
         self.done = 0
         self.log = []
 
     def step(self):
         """One operation; OSError when the daemon is gone."""
-        kinds = {"create": 3, "open": 4, "write": 14, "append": 4, "ftruncate": 3, "truncate": 1, "rename": 2,
-                 "unlink": 1, "link": 1, "fsync": 4, "close": 3, "scatter": 1}
+        kinds = {
+            "create": 3,
+            "open": 4,
+            "write": 14,
+            "append": 4,
+            "ftruncate": 3,
+            "truncate": 1,
+            "rename": 2,
+            "unlink": 1,
+            "link": 1,
+            "fsync": 4,
+            "close": 3,
+            "scatter": 1,
+        }
         kind = self.rng.choices(list(kinds), list(kinds.values()))[0]
         self.log.append(kind)
         getattr(self, kind)()
@@ -120,7 +146,10 @@ class Story:
             return
         node = Node()
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | self.direct
-        self.take_slot(self.change_names({**self.names, name: node}, os.open, self.top / name, flags, 0o644), node)
+        self.take_slot(
+            self.change_names({**self.names, name: node}, os.open, self.top / name, flags, 0o644),
+            node,
+        )
 
     def open(self):
         name = self.known()
@@ -140,7 +169,12 @@ class Story:
         slot = self.slot()
         if slot is not None:
             edge = self.rng.randrange(5) * (self.limit // 5 & -PAGE) + self.rng.choice([-1, 0, 1])
-            self.write_at(slot, max(0, min(self.limit - 1, self.rng.choice([edge, self.rng.randrange(self.limit)]))))
+            self.write_at(
+                slot,
+                max(
+                    0, min(self.limit - 1, self.rng.choice([edge, self.rng.randrange(self.limit)]))
+                ),
+            )
 
     def scatter(self):
         """Small writes all over a file, then a sync: that goes through the intent log."""
@@ -178,7 +212,9 @@ class Story:
         if old is None or old == new:
             return
         names = {**self.names, new: self.names[old]}
-        if self.names.get(new) is not self.names[old]:  # two names of one file: nothing happens, says POSIX
+        if (
+            self.names.get(new) is not self.names[old]
+        ):  # two names of one file: nothing happens, says POSIX
             del names[old]
         self.change_names(names, os.rename, self.top / old, self.top / new)
 
@@ -191,7 +227,9 @@ class Story:
     def link(self):
         old, new = self.known(), self.name()
         if old is not None and new not in self.names:
-            self.change_names({**self.names, new: self.names[old]}, os.link, self.top / old, self.top / new)
+            self.change_names(
+                {**self.names, new: self.names[old]}, os.link, self.top / old, self.top / new
+            )
 
     def fsync(self):
         slot = self.slot()
@@ -208,7 +246,8 @@ class Story:
             self.close_one(*self.slots.pop(slot))
 
     def run(self, steps, dead):
-        """Goes on until the daemon is gone, or `steps` are done. `dead`() tells whether errors are expected."""
+        """Goes on until the daemon is gone, or `steps` are done. `dead`() tells
+        whether errors are expected."""
         try:
             for _ in range(steps):
                 self.step()
@@ -236,17 +275,28 @@ class Story:
         for names in fits:
             if self.content_fits(names, found):
                 groups = {}
-                self.names = {n: groups.setdefault(found[n][0], Node(found[n][1], False)) for n in names}
+                self.names = {
+                    n: groups.setdefault(found[n][0], Node(found[n][1], False)) for n in names
+                }
         self.unfinished = None
 
     def content_fits(self, names, found):
         whole = self.direct != 0
-        same = all((found[a][0] == found[b][0]) == (names[a] is names[b]) for a in names for b in names)
-        return same and all(self.volatile and node.fresh or node.may_be(found[n][1], whole) for n, node in names.items())
+        same = all(
+            (found[a][0] == found[b][0]) == (names[a] is names[b]) for a in names for b in names
+        )
+        return same and all(
+            self.volatile and node.fresh or node.may_be(found[n][1], whole)
+            for n, node in names.items()
+        )
 
     def describe(self, names, found):
-        lines = [f"{n}: {len(found[n][1])} bytes, none of {[len(c) for c in node.contents]}; inode {found[n][0]}"
-                 for n, node in names.items() if not node.may_be(found[n][1], self.direct != 0)]
+        lines = [
+            f"{n}: {len(found[n][1])} bytes, none of {[len(c) for c in node.contents]}; "
+            f"inode {found[n][0]}"
+            for n, node in names.items()
+            if not node.may_be(found[n][1], self.direct != 0)
+        ]
         return "\n".join(lines + [f"last steps: {self.log[-12:]}"])
 
 

@@ -5,7 +5,11 @@ import random
 import struct
 
 KINDS = ("zeros", "ramp", "text", "noise", "runs", "floats")
-WORDS = b"the frame of a file holds chunks and the chunk of a frame holds blocks 0123456789\n".split(b" ")
+WORDS = (
+    b"the frame of a file holds chunks and the chunk of a frame holds blocks 0123456789\n".split(
+        b" "
+    )
+)
 
 
 def blob(seed, size, kind):
@@ -19,7 +23,9 @@ def blob(seed, size, kind):
         start = rng.randrange(1 << 20)
         return b"".join(struct.pack("<I", start + i) for i in range(size // 4 + 1))[:size]
     if kind == "floats":
-        return b"".join(struct.pack("<d", i * 0.25 + rng.random()) for i in range(size // 8 + 1))[:size]
+        return b"".join(struct.pack("<d", i * 0.25 + rng.random()) for i in range(size // 8 + 1))[
+            :size
+        ]
     out = bytearray()
     while len(out) < size:
         if kind == "text":

@@ -15,7 +15,9 @@ DAEMON = BUILD / "src/fs/cframefs"
 CFRAME = BUILD / "tools/cframe/cframe"
 
 # Lines of a daemon's log that fail a test, unless the test allows them.
-SUSPECT = re.compile(r"cframefs: (error|warning)|^fuse: |[Aa]ssert|Sanitizer|runtime error:|SUMMARY:")
+SUSPECT = re.compile(
+    r"cframefs: (error|warning)|^fuse: |[Aa]ssert|Sanitizer|runtime error:|SUMMARY:"
+)
 # A sanitized daemon is slower; so is everything that waits for one.
 SLOWNESS = float(os.environ.get("CFRAMEFS_TEST_SLOWNESS") or 1)
 
@@ -30,8 +32,8 @@ class MountFailed(Exception):
 
 
 def device_of(path):
-    """The number of the FUSE connection mounted at `path`, or None; asks the kernel's table, never the
-    (perhaps stuck) mount."""
+    """The number of the FUSE connection mounted at `path`, or None; asks the kernel's table,
+    never the (perhaps stuck) mount."""
     escaped = str(path).replace("\\", r"\134").replace(" ", r"\040")
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as table:
         for line in table:
@@ -46,11 +48,14 @@ def is_mounted(path):
 
 
 def abort_connection(device):
-    """The last resort: every request on a connection fails now, also one that its own daemon waits for."""
+    """The last resort: every request on a connection fails now, also one that
+    its own daemon waits for."""
     control = Path("/sys/fs/fuse/connections")
     ours = not any(control.iterdir())  # not mounted yet
     if ours:
-        subprocess.run(["mount", "-t", "fusectl", "none", control], capture_output=True, check=False)
+        subprocess.run(
+            ["mount", "-t", "fusectl", "none", control], capture_output=True, check=False
+        )
     try:
         (control / str(device) / "abort").write_text("1")
     except OSError:
@@ -60,8 +65,8 @@ def abort_connection(device):
 
 
 def other_namespaces():
-    """True when some process lives in a mount namespace of its own: made while a mount was there, it keeps
-    a copy, and then an umount here does not end the daemon."""
+    """True when some process lives in a mount namespace of its own: made while a mount was
+    there, it keeps a copy, and then an umount here does not end the daemon."""
     mine = os.stat("/proc/self/ns/mnt").st_ino
     for namespace in Path("/proc").glob("[0-9]*/ns/mnt"):
         try:
@@ -73,8 +78,9 @@ def other_namespaces():
 
 
 def wait_until(condition, seconds=10.0, what="condition"):
-    """Polls `condition` until it is true, and returns what it returned. `seconds` on a quiet machine: a busy one gets
-    much more, since giving up early would tell of its load and of nothing else."""
+    """Polls `condition` until it is true, and returns what it returned. `seconds` on a quiet
+    machine: a busy one gets much more, since giving up early would tell of its load and of
+    nothing else."""
     seconds *= 6
     end = time.monotonic() + seconds * SLOWNESS
     while True:
@@ -86,7 +92,8 @@ def wait_until(condition, seconds=10.0, what="condition"):
 
 
 def end_with_parent():
-    """In a new daemon: SIGTERM when the test process dies, so that a crashed test leaves no mount."""
+    """In a new daemon: SIGTERM when the test process dies, so that a crashed
+    test leaves no mount."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -108,8 +115,12 @@ def daemon_stacks(pid):
                 pass
     if shutil.which("gdb"):
         os.kill(pid, signal.SIGCONT)  # gdb waits for ever on a stopped process
-        got = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt"],
-                             capture_output=True, text=True, timeout=300)
+        got = subprocess.run(
+            ["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt"],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
         lines.append(got.stdout)
     return "\n".join(lines)
 
@@ -138,9 +149,16 @@ class Mount:
     def start(self):
         """Starts the daemon and returns when the mount answers."""
         with open(self.log, "ab") as log:
-            self.proc = subprocess.Popen(self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                         start_new_session=True, cwd=self.work, user=self.user,
-                                         preexec_fn=end_with_parent)
+            self.proc = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=self.work,
+                user=self.user,
+                preexec_fn=end_with_parent,
+            )
         live[self] = self.proc
 
         def up():
@@ -149,6 +167,7 @@ class Mount:
                 raise MountFailed(f"exit {self.proc.returncode}: {self.log_text()}")
             self.device = device_of(self.mnt)
             return self.device
+
         wait_until(up, 30, f"mount of {self.mnt}")
         if self.user is None:
             os.stat(self.mnt)
@@ -156,10 +175,12 @@ class Mount:
 
     def unmount(self, code=0):
         """Unmounts as a user does, and holds the daemon to a clean end."""
+
         def done():
             got = umount(self.mnt)
             assert got.returncode == 0 or "busy" in got.stderr, got.stderr
             return got.returncode == 0
+
         wait_until(done, 10, f"umount of {self.mnt}")
         try:
             self.proc.wait(2 * SLOWNESS)
@@ -190,7 +211,8 @@ class Mount:
         self.wait()
 
     def kill(self):
-        """SIGKILL for the daemon's process group, then the dead mount is taken away. True: it died of that."""
+        """SIGKILL for the daemon's process group, then the dead mount is taken
+        away. True: it died of that."""
         died = self.end()
         live.pop(self, None)
         for _ in range(8):
@@ -200,7 +222,8 @@ class Mount:
         raise AssertionError(f"{self.mnt} cannot be unmounted")
 
     def end(self):
-        """SIGKILL; when a thread of the daemon hangs in its own mount, that is not enough: False."""
+        """SIGKILL; when a thread of the daemon hangs in its own mount, that is
+        not enough: False."""
         if self.proc is None or self.proc.poll() is not None:
             return True
         os.killpg(self.proc.pid, signal.SIGKILL)
@@ -227,13 +250,19 @@ class Mount:
         """This log line must come, and may."""
         self.allow(pattern)
         rx = re.compile(pattern)
-        return wait_until(lambda: [s for s in self.log_text().splitlines() if rx.search(s)],
-                          seconds, f"log line {pattern!r} in {self.log_text()[-2000:]!r}")
+        return wait_until(
+            lambda: [s for s in self.log_text().splitlines() if rx.search(s)],
+            seconds,
+            f"log line {pattern!r} in {self.log_text()[-2000:]!r}",
+        )
 
     def complaints(self):
         """Suspect log lines that nobody allowed."""
-        return [line for line in self.log_text().splitlines()
-                if SUSPECT.search(line) and not any(p.search(line) for p in self.allowed)]
+        return [
+            line
+            for line in self.log_text().splitlines()
+            if SUSPECT.search(line) and not any(p.search(line) for p in self.allowed)
+        ]
 
     def finish(self):
         """End of the test: a clean unmount, and a clean log."""
@@ -241,8 +270,10 @@ class Mount:
             self.unmount()
         elif is_mounted(self.mnt):
             self.kill()
-            raise AssertionError(f"the daemon of {self.mnt} is gone ({self.proc.returncode}), its mount is not: "
-                                 f"{self.log_text()[-4000:]}")
+            raise AssertionError(
+                f"the daemon of {self.mnt} is gone ({self.proc.returncode}), its mount is not: "
+                f"{self.log_text()[-4000:]}"
+            )
         bad = self.complaints()
         assert not bad, "unexpected lines in the daemon's log:\n" + "\n".join(bad[:40])
 

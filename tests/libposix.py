@@ -28,7 +28,15 @@ def renameat2(old, new, flags):
 
 def link_descriptor(fd, new):
     """A name for the file behind a descriptor."""
-    _check(_libc.linkat(AT_FDCWD, os.fsencode(f"/proc/self/fd/{fd}"), AT_FDCWD, os.fsencode(new), AT_SYMLINK_FOLLOW))
+    _check(
+        _libc.linkat(
+            AT_FDCWD,
+            os.fsencode(f"/proc/self/fd/{fd}"),
+            AT_FDCWD,
+            os.fsencode(new),
+            AT_SYMLINK_FOLLOW,
+        )
+    )
 
 
 def fallocate(fd, mode, offset, length):
@@ -50,8 +58,13 @@ def with_gap(m):
 
 
 class _Dirent(ctypes.Structure):
-    _fields_ = [("ino", ctypes.c_uint64), ("off", ctypes.c_int64), ("reclen", ctypes.c_uint16),
-                ("type", ctypes.c_uint8), ("name", ctypes.c_char * 256)]
+    _fields_ = [
+        ("ino", ctypes.c_uint64),
+        ("off", ctypes.c_int64),
+        ("reclen", ctypes.c_uint16),
+        ("type", ctypes.c_uint8),
+        ("name", ctypes.c_char * 256),
+    ]
 
 
 class Dir:
@@ -100,7 +113,8 @@ def error_of(call, *args, **kw):
 
 
 def in_child(call, uid=None, gid=None, groups=()):
-    """Runs `call` in a forked child, perhaps as another user; its result, or its OSError raised here."""
+    """Runs `call` in a forked child, perhaps as another user; its result, or
+    its OSError raised here."""
     out, into = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -151,14 +165,16 @@ def sync(path):
 
 
 def read_direct(path, size):
-    """The file's bytes from the daemon, past the page cache (but what is dirty there is flushed first)."""
+    """The file's bytes from the daemon, past the page cache (but what is dirty
+    there is flushed first)."""
     import mmap
+
     fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
     try:
         room = mmap.mmap(-1, (size // 4096 + 1) * 4096)
         got = 0
         while got < size:
-            n = os.preadv(fd, [memoryview(room)[got:got + (1 << 20)]], got)
+            n = os.preadv(fd, [memoryview(room)[got : got + (1 << 20)]], got)
             if n == 0:
                 break
             got += n

@@ -1,4 +1,5 @@
-"""A process of the reference library that shares a frame with a mount: `python libsharer.py WHAT FRAME [NUMBER]`.
+"""A process of the reference library that shares a frame with a mount: `python
+libsharer.py WHAT FRAME [NUMBER]`.
 
 It says a line when it is ready, and answers each line on its standard input with one.
 """
@@ -15,8 +16,12 @@ class Sharer:
     """The other process, from the test's side."""
 
     def __init__(self, what, path, *arguments):
-        self.child = subprocess.Popen([sys.executable, __file__, what, str(path), *map(str, arguments)], text=True,
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.child = subprocess.Popen(
+            [sys.executable, __file__, what, str(path), *map(str, arguments)],
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
         assert self.child.stdout.readline() == "ready\n"
 
     def ask(self, line):
@@ -42,8 +47,11 @@ class Sharer:
 
 def versions(data):
     """The numbers that the pages of some bytes carry; None for a page that is torn."""
-    pages = [data[at:at + PAGE] for at in range(0, len(data), PAGE)]
-    return [int.from_bytes(page[:4], "little") if page == page[:4] * (len(page) // 4) else None for page in pages]
+    pages = [data[at : at + PAGE] for at in range(0, len(data), PAGE)]
+    return [
+        int.from_bytes(page[:4], "little") if page == page[:4] * (len(page) // 4) else None
+        for page in pages
+    ]
 
 
 def page(version):
@@ -56,17 +64,23 @@ def read_all(schunk):
 
 
 def serve(what, path):
-    """One answer a line: reader: the versions of all pages; writer: writes a version everywhere; lock: holds one."""
+    """One answer a line: reader: the versions of all pages; writer: writes a
+    version everywhere; lock: holds one."""
     import blosc2
+
     if what == "lock":
         with open(path + ".b2lock", "a+b") as file:
             print("ready", flush=True)
             for line in sys.stdin:
-                how = {"shared": fcntl.LOCK_SH, "exclusive": fcntl.LOCK_EX, "none": fcntl.LOCK_UN}[json.loads(line)]
+                how = {"shared": fcntl.LOCK_SH, "exclusive": fcntl.LOCK_EX, "none": fcntl.LOCK_UN}[
+                    json.loads(line)
+                ]
                 fcntl.flock(file, how)
                 print(json.dumps("done"), flush=True)
         return
-    schunk = blosc2.open(path, mode="r" if what == "reader" else "a", locking=True, dparams={"nthreads": 1})
+    schunk = blosc2.open(
+        path, mode="r" if what == "reader" else "a", locking=True, dparams={"nthreads": 1}
+    )
     print("ready", flush=True)
     for line in sys.stdin:
         order = json.loads(line)

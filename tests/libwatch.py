@@ -10,7 +10,8 @@ import libmount
 
 
 class TooLong(BaseException):
-    """Raised in the test when its time is over. No Exception: hypothesis would try the example again."""
+    """Raised in the test when its time is over. No Exception: hypothesis would
+    try the example again."""
 
 
 def end_daemons(out):
@@ -51,7 +52,8 @@ class Watchdog:
 
     def bark(self):
         self.fired = True
-        # First the signal: its handler runs as soon as the test's system call returns, before any teardown.
+        # First the signal: its handler runs as soon as the test's system call
+        # returns, before any teardown.
         signal.pthread_kill(threading.main_thread().ident, signal.SIGUSR2)
         try:
             self.report.parent.mkdir(parents=True, exist_ok=True)

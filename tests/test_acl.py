@@ -1,4 +1,5 @@
-"""POSIX ACLs: kept on the backing files, inherited, judged by the kernel. A plain directory beside the mount is the oracle."""
+"""POSIX ACLs: kept on the backing files, inherited, judged by the kernel. A
+plain directory beside the mount is the oracle."""
 
 import errno
 import os
@@ -47,8 +48,16 @@ def acl(path, which):
 
 def look(top):
     """Modes, owners and ACLs of everything below."""
-    return {str(p.relative_to(top)): (oct(p.lstat().st_mode), p.lstat().st_uid, p.lstat().st_gid,
-                                      acl(p, "access"), acl(p, "default")) for p in sorted(top.rglob("*"))}
+    return {
+        str(p.relative_to(top)): (
+            oct(p.lstat().st_mode),
+            p.lstat().st_uid,
+            p.lstat().st_gid,
+            acl(p, "access"),
+            acl(p, "default"),
+        )
+        for p in sorted(top.rglob("*"))
+    }
 
 
 def make(top, name, kind, umask, mode=0o666):
@@ -101,22 +110,44 @@ def test_the_default_acl_takes_the_place_of_the_umask(sides, umask):
 
 def tries(path):
     """What a user may do with a file."""
+
     def opened(flags):
         return error_of(lambda: os.close(os.open(path, flags)))
-    return (opened(os.O_RDONLY), opened(os.O_WRONLY), opened(os.O_RDWR), error_of(os.stat, path),
-            [os.access(path, how) for how in (os.R_OK, os.W_OK, os.X_OK)])
+
+    return (
+        opened(os.O_RDONLY),
+        opened(os.O_WRONLY),
+        opened(os.O_RDWR),
+        error_of(os.stat, path),
+        [os.access(path, how) for how in (os.R_OK, os.W_OK, os.X_OK)],
+    )
 
 
-PEOPLE = [(ALICE, ALICE, ()), (BOB, BOB, ()), (BOB, BOB, (STAFF,)), (NOBODY, NOBODY, ()), (ALICE, STAFF, (BOB,)), (0, 0, ())]
+PEOPLE = [
+    (ALICE, ALICE, ()),
+    (BOB, BOB, ()),
+    (BOB, BOB, (STAFF,)),
+    (NOBODY, NOBODY, ()),
+    (ALICE, STAFF, (BOB,)),
+    (0, 0, ()),
+]
 
 
 def test_who_may_do_what(sides):
     plain, mnt, _ = sides
     rng = random.Random(SEED)
     for number in range(6):
-        entries = [f"{kind}:{who}:{''.join(c for c in 'rwx' if rng.random() < 0.5) or '-'}"
-                   for kind, who in rng.sample([("u", ALICE), ("u", BOB), ("g", STAFF), ("g", BOB), ("m", "")], rng.randrange(1, 5))]
-        mode, owner, group = rng.randrange(0o1000), rng.choice([0, ALICE]), rng.choice([0, STAFF, BOB])
+        entries = [
+            f"{kind}:{who}:{''.join(c for c in 'rwx' if rng.random() < 0.5) or '-'}"
+            for kind, who in rng.sample(
+                [("u", ALICE), ("u", BOB), ("g", STAFF), ("g", BOB), ("m", "")], rng.randrange(1, 5)
+            )
+        ]
+        mode, owner, group = (
+            rng.randrange(0o1000),
+            rng.choice([0, ALICE]),
+            rng.choice([0, STAFF, BOB]),
+        )
         for top in (plain, mnt):
             for name, kind in ((f"f{number}", "file"), (f"d{number}", "dir")):
                 make(top, name, kind, 0)
@@ -128,10 +159,22 @@ def test_who_may_do_what(sides):
         assert look(mnt) == look(plain)
         for uid, gid, groups in PEOPLE:
             for name in (f"f{number}", f"d{number}/in"):
-                theirs, ours = (in_child(lambda: tries(top / name), uid=uid, gid=gid, groups=groups) for top in (plain, mnt))
+                theirs, ours = (
+                    in_child(lambda: tries(top / name), uid=uid, gid=gid, groups=groups)
+                    for top in (plain, mnt)
+                )
                 assert ours == theirs, (entries, oct(mode), owner, group, uid, gid, groups, name)
-            theirs, ours = (in_child(lambda: error_of(make, top, f"d{number}/by{uid}-{gid}-{len(groups)}", "file", 0o027),
-                                     uid=uid, gid=gid, groups=groups) for top in (plain, mnt))
+            theirs, ours = (
+                in_child(
+                    lambda: error_of(
+                        make, top, f"d{number}/by{uid}-{gid}-{len(groups)}", "file", 0o027
+                    ),
+                    uid=uid,
+                    gid=gid,
+                    groups=groups,
+                )
+                for top in (plain, mnt)
+            )
             assert ours == theirs, (entries, oct(mode), owner, group, uid, gid, groups)
         assert look(mnt) == look(plain)
 
@@ -154,7 +197,9 @@ def test_the_setgid_bit_of_a_foreign_group_goes(sides):
             make(top, name, "file", 0)
             os.chown(name, ALICE, STAFF)
             os.chmod(name, 0o2755)
-            assert in_child(lambda: setfacl("-m", f"u:{BOB}:rw", name), uid=ALICE, groups=groups) == 0
+            assert (
+                in_child(lambda: setfacl("-m", f"u:{BOB}:rw", name), uid=ALICE, groups=groups) == 0
+            )
         assert look(mnt) == look(plain)
     assert os.stat(mnt / "f0").st_mode & 0o2000 == 0
     assert os.stat(mnt / "f1").st_mode & 0o2000

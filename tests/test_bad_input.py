@@ -1,4 +1,5 @@
-"""Bad frames, bad directories, a full disk: an errno and a log line each; the daemon goes on, synced data stays."""
+"""Bad frames, bad directories, a full disk: an errno and a log line each; the
+daemon goes on, synced data stays."""
 
 import mmap
 import os
@@ -6,7 +7,6 @@ import random
 import re
 import shutil
 import subprocess
-import sys
 
 import pytest
 
@@ -21,7 +21,8 @@ OPTIONS = "codec=lz4,typesize=8,filter=shuffle,chunksize=64K,blocksize=16K"
 
 @pytest.fixture
 def bad(mount):
-    """A mount with one good frame, and its bytes to spoil; every complaint is about files named bad*."""
+    """A mount with one good frame, and its bytes to spoil; every complaint is
+    about files named bad*."""
     m = mount(OPTIONS).allow(r"bad")
     (m.mnt / "good").write_bytes(DATA)
     m.remount()
@@ -39,18 +40,23 @@ def goes_on(m):
 
 
 def field(raw, at, size):
-    return int.from_bytes(raw[at:at + size], "big")
+    return int.from_bytes(raw[at : at + size], "big")
 
 
 def layout(raw):
     """Where the parts of a frame lie: FORMAT.md 9."""
     header, frame, cbytes = field(raw, 0x0B, 4), field(raw, 0x10, 8), field(raw, 0x27, 8)
-    return {"header": (0, header), "index": (header + cbytes, frame - field(raw, frame - 22, 4)),
-            "trailer": (frame - field(raw, frame - 22, 4), frame), "chunks": (header, header + cbytes)}
+    return {
+        "header": (0, header),
+        "index": (header + cbytes, frame - field(raw, frame - 22, 4)),
+        "trailer": (frame - field(raw, frame - 22, 4), frame),
+        "chunks": (header, header + cbytes),
+    }
 
 
 def serve(m, name, raw):
-    """Shows a spoilt frame; reading gives the right bytes, or an errno with a log line. Returns which."""
+    """Shows a spoilt frame; reading gives the right bytes, or an errno with a
+    log line. Returns which."""
     m.stored(name).write_bytes(raw)
     shown = name if os.path.exists(m.mnt / name) else f"{name}.b2frame"
     seen_before = len(m.log_text())
@@ -58,7 +64,9 @@ def serve(m, name, raw):
     error = error_of(lambda: got.append((m.mnt / shown).read_bytes()))
     if error:
         assert error == "EIO", error
-        assert name in m.log_text()[seen_before:] or name in m.log_text(), "an EIO without a log line"
+        assert name in m.log_text()[seen_before:] or name in m.log_text(), (
+            "an EIO without a log line"
+        )
         return "EIO"
     if shown != name:
         assert got[0] == raw, "what does not parse is shown as plain bytes"
@@ -66,26 +74,41 @@ def serve(m, name, raw):
         return "plain"
     if got[0] == DATA:
         return "same"
-    # An older state of the file, as after a power cut: said so in the log, and made of what was once there.
-    # Never the empty file that each of ours once was: that would hide chunks which may still be somebody's data.
+    # An older state of the file, as after a power cut: said so in the log, and made of what was
+    # once there. Never the empty file that each of ours once was: that would hide chunks which may
+    # still be somebody's data.
     recovered = re.search(rf"{name}\.b2frame.*went back", m.log_text()[seen_before:])
     return "older" if recovered and got[0] and DATA.startswith(got[0]) else "wrong"
 
 
 FIELDS = {  # header fields of FORMAT.md 9.1: offset, size
-    "magic": (0x01, 9), "header_len": (0x0A, 5), "frame_len": (0x0F, 9), "flags": (0x18, 5), "nbytes": (0x1D, 9),
-    "cbytes": (0x26, 9), "type_size": (0x2F, 5), "block_size": (0x34, 5), "chunk_size": (0x39, 5), "threads": (0x3E, 6),
-    "vlmeta": (0x44, 1), "filters": (0x45, 18), "meta_map": (0x57, 10),
+    "magic": (0x01, 9),
+    "header_len": (0x0A, 5),
+    "frame_len": (0x0F, 9),
+    "flags": (0x18, 5),
+    "nbytes": (0x1D, 9),
+    "cbytes": (0x26, 9),
+    "type_size": (0x2F, 5),
+    "block_size": (0x34, 5),
+    "chunk_size": (0x39, 5),
+    "threads": (0x3E, 6),
+    "vlmeta": (0x44, 1),
+    "filters": (0x45, 18),
+    "meta_map": (0x57, 10),
 }
 # Fields that say nothing about where bytes are: whatever stands there, the data is the same.
 HARMLESS = {"block_size", "threads", "vlmeta"}
 
 
 @pytest.mark.parametrize("name", FIELDS)
-@pytest.mark.parametrize("change", [lambda b: b ^ 0x01, lambda b: b ^ 0x80, lambda b: 0xFF, lambda b: 0x00],
-                         ids=["low bit", "high bit", "ff", "00"])
+@pytest.mark.parametrize(
+    "change",
+    [lambda b: b ^ 0x01, lambda b: b ^ 0x80, lambda b: 0xFF, lambda b: 0x00],
+    ids=["low bit", "high bit", "ff", "00"],
+)
 def test_each_header_byte(bad, name, change):
-    """Spoilt bytes of the header: never a crash, a hang, or bytes that were never written, unless the size says so."""
+    """Spoilt bytes of the header: never a crash, a hang, or bytes that were
+    never written, unless the size says so."""
     start, size = FIELDS[name]
     for i in range(start, start + size):
         raw = bytearray(bad.original)
@@ -95,8 +118,19 @@ def test_each_header_byte(bad, name, change):
         result = serve(bad, f"bad{i}", bytes(raw))
         if name in HARMLESS:
             assert result in ("same", "plain"), hex(i)
-        if result == "wrong":  # another length or other cuts: only a header that declares other sizes may do that
-            assert name in ("nbytes", "chunk_size", "type_size", "cbytes", "filters", "flags", "frame_len", "header_len"), hex(i)
+        if (
+            result == "wrong"
+        ):  # another length or other cuts: only a header that declares other sizes may do that
+            assert name in (
+                "nbytes",
+                "chunk_size",
+                "type_size",
+                "cbytes",
+                "filters",
+                "flags",
+                "frame_len",
+                "header_len",
+            ), hex(i)
     goes_on(bad)
 
 
@@ -114,7 +148,8 @@ def test_each_index_and_trailer_byte(bad, part):
 
 
 def test_random_damage_in_chunks(bad):
-    """Damage in a chunk is an EIO where it is noticed, and never a crash. zstd and text: most of it is noticed."""
+    """Damage in a chunk is an EIO where it is noticed, and never a crash. zstd
+    and text: most of it is noticed."""
     bad.remount("codec=zstd,chunksize=64K,blocksize=16K")
     text = blob(2, len(DATA), "text")
     (bad.mnt / "bad").write_bytes(text)
@@ -126,7 +161,7 @@ def test_random_damage_in_chunks(bad):
     for i in range(60):
         raw = bytearray(original)
         at = rng.randrange(lo, hi)
-        raw[at:at + 16] = rng.randbytes(16)
+        raw[at : at + 16] = rng.randbytes(16)
         noticed += serve(bad, f"bad{i}", bytes(raw)) == "EIO"
     assert noticed > 20
     goes_on(bad)
@@ -135,15 +170,19 @@ def test_random_damage_in_chunks(bad):
 def test_damage_costs_only_its_chunk(bad):
     lo, _ = layout(bad.original)["chunks"]
     raw = bytearray(bad.original)
-    index = [i for i in range(lo, len(raw) - 32) if raw[i:i + 1] == b"\x05" and raw[i + 4:i + 8] == (65536).to_bytes(4, "little")]
+    index = [
+        i
+        for i in range(lo, len(raw) - 32)
+        if raw[i : i + 1] == b"\x05" and raw[i + 4 : i + 8] == (65536).to_bytes(4, "little")
+    ]
     assert len(index) >= 6, "the chunks of the good frame were not found"
-    raw[index[2]:index[2] + 16] = b"\xff" * 16
+    raw[index[2] : index[2] + 16] = b"\xff" * 16
     bad.stored("bad").write_bytes(raw)
     fd = os.open(bad.mnt / "bad", os.O_RDONLY | os.O_DIRECT)
     page, errors = mmap.mmap(-1, 4096), []
     for at in range(0, 6 * 65536, 65536):
         errors.append(error_of(os.preadv, fd, [page], at))
-        assert errors[-1] or page[:] == DATA[at:at + 4096]
+        assert errors[-1] or page[:] == DATA[at : at + 4096]
     os.close(fd)
     assert sorted(errors, key=str) == ["EIO"] + [None] * 5, errors
     bad.expect_log("bad")
@@ -152,10 +191,25 @@ def test_damage_costs_only_its_chunk(bad):
 
 def test_truncated_frames(bad):
     parts = layout(bad.original)
-    lengths = {0, 1, 16, 86, 87, 96, 97, 111, 112, 132, *(edge + d for pair in parts.values() for edge in pair for d in (-1, 0, 1))}
+    lengths = {
+        0,
+        1,
+        16,
+        86,
+        87,
+        96,
+        97,
+        111,
+        112,
+        132,
+        *(edge + d for pair in parts.values() for edge in pair for d in (-1, 0, 1)),
+    }
     for length in sorted(n for n in lengths if 0 <= n < len(bad.original)):
         result = serve(bad, f"bad{length}", bad.original[:length])
-        if length in (0, 132):  # what it was when it was made, empty: before its first bytes, and after
+        if length in (
+            0,
+            132,
+        ):  # what it was when it was made, empty: before its first bytes, and after
             continue
         assert result != "same" and result != "wrong", length
     goes_on(bad)
@@ -177,6 +231,7 @@ def test_a_frame_cut_while_open(bad):
 def test_a_name_without_bytes_is_an_empty_file(bad, blosc2):
     """What a power cut leaves of a file that was just made: it opens, and takes what is written."""
     import libblosc
+
     for name in ("bad", "worse"):
         bad.stored(name).write_bytes(b"")
     assert {"bad", "worse"} <= set(os.listdir(bad.mnt)) and os.stat(bad.mnt / "bad").st_size == 0
@@ -195,8 +250,11 @@ def test_a_name_without_bytes_is_an_empty_file(bad, blosc2):
     assert libblosc.chunk_bytes(libblosc.open_frame(bad.stored("moved"))) == b"x" * 3_000_000
 
 
-@pytest.mark.parametrize("content", [b"just a text file\n", b"\x9e\xa8b2frame\0", b"\x9e" * 500, os.urandom(4096)],
-                         ids=["text", "magic", "marks", "noise"])
+@pytest.mark.parametrize(
+    "content",
+    [b"just a text file\n", b"\x9e\xa8b2frame\0", b"\x9e" * 500, os.urandom(4096)],
+    ids=["text", "magic", "marks", "noise"],
+)
 def test_not_a_frame(bad, content):
     bad.stored("bad").write_bytes(content)
     assert "bad.b2frame" in os.listdir(bad.mnt) and "bad" not in os.listdir(bad.mnt)
@@ -222,7 +280,9 @@ def test_a_bad_frame_is_logged_once_for_many_reads(bad):
     for _ in range(30):
         assert error_of((bad.mnt / "bad").read_bytes) == "EIO"
         os.listdir(bad.mnt)
-    assert 1 <= sum("bad" in line for line in bad.log_text().splitlines()) <= 100, "a flood of log lines"
+    assert 1 <= sum("bad" in line for line in bad.log_text().splitlines()) <= 100, (
+        "a flood of log lines"
+    )
 
 
 def test_a_lie_about_size_costs_no_memory(bad):
@@ -240,8 +300,13 @@ def test_a_lie_about_size_costs_no_memory(bad):
 
 def test_bad_array_metalayers(bad, blosc2):
     import numpy as np
-    array = blosc2.asarray(np.arange(600, dtype="<i4").reshape(20, 30), chunks=(7, 11), blocks=(3, 4),
-                           urlpath=str(bad.work / "a.b2nd"))
+
+    array = blosc2.asarray(
+        np.arange(600, dtype="<i4").reshape(20, 30),
+        chunks=(7, 11),
+        blocks=(3, 4),
+        urlpath=str(bad.work / "a.b2nd"),
+    )
     del array
     raw = (bad.work / "a.b2nd").read_bytes()
     start = raw.index(b"\x97\x00\x02\x92")
@@ -258,15 +323,24 @@ def test_bad_array_metalayers(bad, blosc2):
 
 
 def test_bad_sparse_frames(bad, blosc2):
-    schunk = blosc2.SChunk(chunksize=40_000, urlpath=str(bad.work / "s.b2frame"), mode="w", contiguous=False,
-                           data=blob(3, 200_000, "text"), cparams={"typesize": 4, "nthreads": 1})
+    schunk = blosc2.SChunk(
+        chunksize=40_000,
+        urlpath=str(bad.work / "s.b2frame"),
+        mode="w",
+        contiguous=False,
+        data=blob(3, 200_000, "text"),
+        cparams={"typesize": 4, "nthreads": 1},
+    )
     del schunk
     good = bad.work / "s.b2frame"
     chunk = next(p.name for p in sorted(good.iterdir()) if p.name.endswith(".chunk"))
-    spoil = {"missing": lambda d: (d / chunk).unlink(), "short": lambda d: os.truncate(d / chunk, 20),
-             "noise": lambda d: (d / chunk).write_bytes(os.urandom(500)),
-             "index": lambda d: os.truncate(d / "chunks.b2frame", 120),
-             "link": lambda d: ((d / chunk).unlink(), (d / chunk).symlink_to("/etc/passwd"))}
+    spoil = {
+        "missing": lambda d: (d / chunk).unlink(),
+        "short": lambda d: os.truncate(d / chunk, 20),
+        "noise": lambda d: (d / chunk).write_bytes(os.urandom(500)),
+        "index": lambda d: os.truncate(d / "chunks.b2frame", 120),
+        "link": lambda d: ((d / chunk).unlink(), (d / chunk).symlink_to("/etc/passwd")),
+    }
     for name, call in spoil.items():
         shutil.copytree(good, bad.backing / f"bad-{name}.b2frame")
         call(bad.backing / f"bad-{name}.b2frame")
@@ -274,17 +348,24 @@ def test_bad_sparse_frames(bad, blosc2):
         if path.is_file():
             assert error_of(path.read_bytes) == "EIO", name
         else:
-            assert (bad.mnt / f"bad-{name}.b2frame").is_dir(), "what is no sparse frame is shown as a directory"
+            assert (bad.mnt / f"bad-{name}.b2frame").is_dir(), (
+                "what is no sparse frame is shown as a directory"
+            )
         bad.expect_log(f"bad-{name}")
     goes_on(bad)
 
 
 # ---- files that cannot be read
 
+
 @pytest.mark.parametrize("name", ["secret", "secret.b2frame"])
 def test_unreadable_backing_file(bad, mount, tool, root, name):
-    """The daemon may not read what its caller may: root without the capability to override modes."""
-    m = mount(argv=[tool("setpriv"), "--bounding-set", "-dac_override,-dac_read_search", str(DAEMON)], start=False)
+    """The daemon may not read what its caller may: root without the capability
+    to override modes."""
+    m = mount(
+        argv=[tool("setpriv"), "--bounding-set", "-dac_override,-dac_read_search", str(DAEMON)],
+        start=False,
+    )
     m.allow("secret")
     (m.backing / name).write_bytes(bad.original)
     (m.backing / name).chmod(0o600)
@@ -326,6 +407,7 @@ def fill(path, data, sync=True):
             done += os.write(fd, data)
             if sync:
                 os.fsync(fd)
+
     error = error_of(go)
     return error or error_of(os.fsync, fd), done, error_of(os.close, fd)
 
@@ -373,7 +455,8 @@ def test_full_disk_without_fsync_is_told_at_close_or_fsync(small_disk, mount):
 
 
 def test_overwriting_on_a_full_disk_keeps_the_old_or_the_new(small_disk, mount):
-    """Every chunk goes to new space first: an overwrite that does not fit leaves what was synced."""
+    """Every chunk goes to new space first: an overwrite that does not fit
+    leaves what was synced."""
     backing = small_disk / "backing"
     backing.mkdir()
     m = mount(OPTIONS, backing=backing).allow(r"cframefs: (error|warning)")
@@ -390,8 +473,10 @@ def test_overwriting_on_a_full_disk_keeps_the_old_or_the_new(small_disk, mount):
     got = (m.mnt / "f").read_bytes()
     assert len(got) == len(old)
     for at in range(0, len(old), 65536):
-        piece = got[at:at + 65536]
-        assert piece in (old[at:at + 65536], new[at:at + 65536]), f"chunk at {at} is neither old nor new"
+        piece = got[at : at + 65536]
+        assert piece in (old[at : at + 65536], new[at : at + 65536]), (
+            f"chunk at {at} is neither old nor new"
+        )
     m.unmount()
 
 
@@ -401,7 +486,11 @@ def test_a_backing_directory_that_vanishes(bad):
     (bad.mnt / "d" / "f").write_bytes(DATA)
     shutil.rmtree(bad.backing / "d")
     bad.allow("")
-    assert error_of(os.open, bad.mnt / "d" / "other", os.O_CREAT | os.O_WRONLY) in ("ENOENT", "ESTALE", "EIO")
+    assert error_of(os.open, bad.mnt / "d" / "other", os.O_CREAT | os.O_WRONLY) in (
+        "ENOENT",
+        "ESTALE",
+        "EIO",
+    )
     assert error_of(os.stat, bad.mnt / "d" / "other") in ("ENOENT", "ESTALE", "EIO")
     goes_on(bad)
     os.close(held)
@@ -410,7 +499,11 @@ def test_a_backing_directory_that_vanishes(bad):
     os.rename(bad.backing, bad.work / "elsewhere")
     (bad.mnt / "good").stat()  # the descriptor of the root still leads there
     shutil.rmtree(bad.work / "elsewhere")
-    assert error_of(os.open, bad.mnt / "new", os.O_CREAT | os.O_WRONLY) in ("ENOENT", "ESTALE", "EIO")
+    assert error_of(os.open, bad.mnt / "new", os.O_CREAT | os.O_WRONLY) in (
+        "ENOENT",
+        "ESTALE",
+        "EIO",
+    )
     assert error_of(os.listdir, bad.mnt) in (None, "ENOENT", "ESTALE", "EIO")
     assert bad.running()
 
@@ -432,6 +525,8 @@ def test_nothing_outside_the_backing_directory_is_reached(bad):
     os.symlink(bad.work / "outside" / "x.b2frame", bad.backing / "bad-link.b2frame")
     os.symlink(bad.work / "outside", bad.backing / "bad-dir.b2frame")
     assert "bad-link" not in os.listdir(bad.mnt) and "bad-dir" not in os.listdir(bad.mnt)
-    assert os.path.islink(bad.mnt / "bad-link.b2frame") and os.path.islink(bad.mnt / "bad-dir.b2frame")
+    assert os.path.islink(bad.mnt / "bad-link.b2frame") and os.path.islink(
+        bad.mnt / "bad-dir.b2frame"
+    )
     assert error_of(os.open, bad.mnt / "bad-link", os.O_RDONLY) == "ENOENT"
     goes_on(bad)

@@ -1,4 +1,5 @@
-"""Each subcommand of the bench runs from end to end, with little data and one round. The figures mean nothing here."""
+"""Each subcommand of the bench runs from end to end, with little data and one
+round. The figures mean nothing here."""
 
 import json
 import os
@@ -17,12 +18,26 @@ from libdata import blob
 from libmount import BUILD, CFRAME, DAEMON, REPO, is_mounted
 
 BENCH = REPO / "tools/bench/bench"
-READ_ROWS = {"sequential", "parallel", "random-4k", "random-64k", "warm-4k", "walk", "memmap", "small-files", "list", "open-1TiB"}
+READ_ROWS = {
+    "sequential",
+    "parallel",
+    "random-4k",
+    "random-64k",
+    "warm-4k",
+    "walk",
+    "memmap",
+    "small-files",
+    "list",
+    "open-1TiB",
+}
 WRITE_ROWS = {"sequential", "patch-4k", "small-files", "untar"}
 
 # Programs under the sanitizers would only make the same calls slower.
-pytestmark = [pytest.mark.release,
-              pytest.mark.skipif(os.geteuid() != 0, reason="mounts loop devices"), pytest.mark.watchdog(400)]
+pytestmark = [
+    pytest.mark.release,
+    pytest.mark.skipif(os.geteuid() != 0, reason="mounts loop devices"),
+    pytest.mark.watchdog(400),
+]
 
 
 @pytest.fixture
@@ -30,13 +45,14 @@ def data(work):
     """Two files, whose names sort otherwise than their sizes."""
     made = work / "data"
     made.mkdir()
-    (made / "a-text").write_bytes((blob(1, 100_003, "text") * 30)[:2 << 20])
+    (made / "a-text").write_bytes((blob(1, 100_003, "text") * 30)[: 2 << 20])
     (made / "b-ramp").write_bytes(blob(2, 4 << 20, "ramp"))
     return made
 
 
 def systems(*peers):
-    """cframefs, and those peers whose programs are here; the bench leaves out what the kernel lacks."""
+    """cframefs, and those peers whose programs are here; the bench leaves out
+    what the kernel lacks."""
     tools = {"btrfs": "mkfs.btrfs", "squashfs": "mksquashfs"}
     return ",".join(["cframefs-zstd", *(p for p in peers if shutil.which(tools[p.split("-")[0]]))])
 
@@ -46,9 +62,26 @@ def bench(work, command, *args):
     if not shutil.which("cc"):
         skip_or_fail("no C compiler")
     out = work / f"{command}.json"
-    got = subprocess.run([sys.executable, str(BENCH), command, *map(str, args), "--json", str(out), "--keep-caches",
-                          "--rounds", "1", "--cframefs", str(DAEMON)],
-                         capture_output=True, text=True, timeout=350, cwd=work, env={**os.environ, "TMPDIR": str(work)})
+    got = subprocess.run(
+        [
+            sys.executable,
+            str(BENCH),
+            command,
+            *map(str, args),
+            "--json",
+            str(out),
+            "--keep-caches",
+            "--rounds",
+            "1",
+            "--cframefs",
+            str(DAEMON),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=350,
+        cwd=work,
+        env={**os.environ, "TMPDIR": str(work)},
+    )
     assert got.returncode == 0, got.stdout[-2000:] + got.stderr[-2000:]
     assert not list(work.glob("cframefs-bench-*")), "its room is gone"
     return json.loads(out.read_text()), got.stdout
@@ -60,8 +93,18 @@ def assert_measured(row, name):
 
 
 def test_read(work, data):
-    result, shown = bench(work, "read", "--data", data, "--systems", systems("btrfs-zstd3", "squashfs-zstd-128K"),
-                          "--small-files", 100, "--chunks", 5000)
+    result, shown = bench(
+        work,
+        "read",
+        "--data",
+        data,
+        "--systems",
+        systems("btrfs-zstd3", "squashfs-zstd-128K"),
+        "--small-files",
+        100,
+        "--chunks",
+        5000,
+    )
     missing = READ_ROWS - result["rows"].keys()
     assert missing <= {"memmap"} and all(name in result["skipped"] for name in missing)
     for name, row in result["rows"].items():
@@ -81,7 +124,9 @@ def test_write(work, data):
     with tarfile.open(tar, "w") as out:
         for i in range(20):
             out.add(data / "a-text", f"dir/{i}") if i == 0 else out.add(__file__, f"dir/{i}")
-    result, _ = bench(work, "write", "--data", data, "--systems", systems("btrfs-zstd1"), "--source-tar", tar)
+    result, _ = bench(
+        work, "write", "--data", data, "--systems", systems("btrfs-zstd1"), "--source-tar", tar
+    )
     assert result["rows"].keys() >= WRITE_ROWS
     for name, row in result["rows"].items():
         assert_measured(row, name)
@@ -91,30 +136,61 @@ def test_write(work, data):
 
 def test_scaling(work, data):
     result, shown = bench(work, "read", "--scaling", "--data", data, "--plot", work / "plot.svg")
-    assert {name: len(next(iter(rows.values()))) for name, rows in result["axes"].items()} == \
-        {"readers": 3, "cache": 4, "blocksize": 5}
-    assert all(value > 0 for rows in result["axes"].values() for row in rows.values() for value in row.values())
+    assert {name: len(next(iter(rows.values()))) for name, rows in result["axes"].items()} == {
+        "readers": 3,
+        "cache": 4,
+        "blocksize": 5,
+    }
+    assert all(
+        value > 0
+        for rows in result["axes"].values()
+        for row in rows.values()
+        for value in row.values()
+    )
     assert ElementTree.parse(work / "plot.svg").getroot().tag.endswith("svg")
     assert "blocksize" in shown and "256K" in shown
 
 
 def test_ratio(work, data):
     readme = work / "README.md"
-    marks = re.search(r'MARKS = \("(.*)", "(.*)"\)', (BENCH.parent / "ratio_bench.py").read_text()).groups()
+    marks = re.search(
+        r'MARKS = \("(.*)", "(.*)"\)', (BENCH.parent / "ratio_bench.py").read_text()
+    ).groups()
     readme.write_text("before\n{}\nold\n{}\nafter\n".format(*marks))
-    result, _ = bench(work, "ratio", "--data", data, "--cframe", CFRAME, "--plot", work / "plot.svg", "--readme", readme)
+    result, _ = bench(
+        work,
+        "ratio",
+        "--data",
+        data,
+        "--cframe",
+        CFRAME,
+        "--plot",
+        work / "plot.svg",
+        "--readme",
+        readme,
+    )
     given = result["classes"]["given"]
-    assert given["bytes"] == 6 << 20 and {row["file"] for row in given["files"]} == {"a-text", "b-ramp"}
+    assert given["bytes"] == 6 << 20 and {row["file"] for row in given["files"]} == {
+        "a-text",
+        "b-ramp",
+    }
     for size in ("cframefs", "tuned", "best"):
         assert 0 < given["sizes"][size] < given["bytes"], size
     assert result["write_mb_s"]["tuned"] > 0
     assert ElementTree.parse(work / "plot.svg").getroot().tag.endswith("svg")
     text = readme.read_text()
-    assert text.startswith("before\n") and text.endswith("after\n") and "given" in text and "old" not in text
+    assert (
+        text.startswith("before\n")
+        and text.endswith("after\n")
+        and "given" in text
+        and "old" not in text
+    )
 
 
 def test_the_readme_has_the_place_for_the_table():
-    marks = re.search(r'MARKS = \("(.*)", "(.*)"\)', (BENCH.parent / "ratio_bench.py").read_text()).groups()
+    marks = re.search(
+        r'MARKS = \("(.*)", "(.*)"\)', (BENCH.parent / "ratio_bench.py").read_text()
+    ).groups()
     text = (REPO / "README.md").read_text()
     assert all(text.count(mark) == 1 for mark in marks)
 
@@ -127,13 +203,38 @@ def test_every_row_is_explained():
             assert f"`{name}`" in page, name
 
 
-@pytest.mark.parametrize("args, word", [
-    (["read", "--only", "bogus"], "bogus"), (["write", "--systems", "zfs"], "zfs"),
-    (["read", "--data", "{work}/data", "--cframefs", "/absent", "--only", "walk", "--systems", "cframefs"], "absent"),
-    (["read", "--data", "{work}"], "no files"), (["read", "--sets", "bogus"], "bogus")])
+@pytest.mark.parametrize(
+    "args, word",
+    [
+        (["read", "--only", "bogus"], "bogus"),
+        (["write", "--systems", "zfs"], "zfs"),
+        (
+            [
+                "read",
+                "--data",
+                "{work}/data",
+                "--cframefs",
+                "/absent",
+                "--only",
+                "walk",
+                "--systems",
+                "cframefs",
+            ],
+            "absent",
+        ),
+        (["read", "--data", "{work}"], "no files"),
+        (["read", "--sets", "bogus"], "bogus"),
+    ],
+)
 def test_what_is_wrong_is_one_line(work, data, args, word):
-    got = subprocess.run([sys.executable, str(BENCH), *[a.format(work=work) for a in args]], capture_output=True, text=True,
-                         timeout=300, env={**os.environ, "TMPDIR": str(work)}, check=False)
+    got = subprocess.run(
+        [sys.executable, str(BENCH), *[a.format(work=work) for a in args]],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "TMPDIR": str(work)},
+        check=False,
+    )
     assert got.returncode == 1 and got.stderr.startswith("bench: ") and word in got.stderr
     assert len(got.stderr.splitlines()) == 1
     assert not any(is_mounted(p) for p in Path(work).glob("cframefs-bench-*"))
@@ -142,8 +243,18 @@ def test_what_is_wrong_is_one_line(work, data, args, word):
 def test_the_helper_makes_a_frame_with_that_many_chunks(work):
     tool = BUILD / "tools/bench/sparse_frame"
     subprocess.run([str(tool), str(work / "f.b2frame"), "3000"], check=True)
-    shown = subprocess.run([str(CFRAME), "info", str(work / "f.b2frame"), "--json"], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        [str(CFRAME), "info", str(work / "f.b2frame"), "--json"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     info = json.loads(shown.stdout)
     assert info["nchunks"] == 3000 and info["nbytes"] == 3000 << 20
-    verify = subprocess.run([str(CFRAME), "verify", str(work / "f.b2frame")], capture_output=True, text=True, check=False)
+    verify = subprocess.run(
+        [str(CFRAME), "verify", str(work / "f.b2frame")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert verify.returncode == 0, verify.stdout

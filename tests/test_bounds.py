@@ -1,4 +1,5 @@
-"""Bounds: the daemon's memory while it is written to, and what one bad chunk costs its neighbours."""
+"""Bounds: the daemon's memory while it is written to, and what one bad chunk
+costs its neighbours."""
 
 import mmap
 import os
@@ -38,6 +39,7 @@ def together(count, work):
             work(k)
         except OSError as error:
             failures.append(error)
+
     threads = [threading.Thread(target=run, args=(k,)) for k in range(count)]
     for t in threads:
         t.start()
@@ -56,47 +58,54 @@ def test_memory_under_32_writers(mount, how):
         with open(m.mnt / f"f{k}", "w+b", buffering=0) as f:
             if how == "streams":
                 for n in range(STREAM):
-                    os.pwrite(f.fileno(), noise[k * 4096:k * 4096 + MiB], n * MiB)
+                    os.pwrite(f.fileno(), noise[k * 4096 : k * 4096 + MiB], n * MiB)
             else:
                 for n in range(100 * STREAM):
                     at = (n * 2_654_435_761 + k) % (32 * MiB) // 4096 * 4096
-                    os.pwrite(f.fileno(), noise[n * 64:n * 64 + 4096], at)
+                    os.pwrite(f.fileno(), noise[n * 64 : n * 64 + 4096], at)
             os.fsync(f)
+
     together(32, write)
     held_to(m, (64 + 32 + 64) * MiB)
     if how == "streams":
         for k in range(32):
             with open(m.mnt / f"f{k}", "rb") as f:
-                assert f.read(MiB) == noise[k * 4096:k * 4096 + MiB], k
+                assert f.read(MiB) == noise[k * 4096 : k * 4096 + MiB], k
     m.unmount()
 
 
 @pytest.mark.parametrize("how", ["streams", "pages"])
 def test_memory_with_large_chunks(mount, how):
-    """Each worker needs as much as a chunk or three beside it: not all of them may have that at once."""
+    """Each worker needs as much as a chunk or three beside it: not all of them
+    may have that at once."""
     m = mount("dirty_max=64M,cache=8M,chunksize=8M,workers=8,codec=lz4,tune=off")
     noise = memoryview(blob(9, 12 * MiB, "noise"))
 
     def write(k):
         with open(m.mnt / f"f{k}", "w+b", buffering=0) as f:
             for at in range(4):
-                f.write(noise[k * 4096:k * 4096 + 8 * MiB])
+                f.write(noise[k * 4096 : k * 4096 + 8 * MiB])
             os.fsync(f)
             if how == "streams":
                 return
             for n in range(40):  # chunks to be read, changed and stored again
-                os.pwrite(f.fileno(), noise[n * 64:n * 64 + 4096], n % 4 * 8 * MiB + n * 40960)
+                os.pwrite(f.fileno(), noise[n * 64 : n * 64 + 4096], n % 4 * 8 * MiB + n * 40960)
             os.fsync(f)
+
     together(8, write)
     held_to(m, (64 + 8 + 64) * MiB)
     for k in range(8):
         data = (m.mnt / f"f{k}").read_bytes()
-        assert len(data) == 32 * MiB and data[-1000:] == noise[k * 4096 + 8 * MiB - 1000:k * 4096 + 8 * MiB]
+        assert (
+            len(data) == 32 * MiB
+            and data[-1000:] == noise[k * 4096 + 8 * MiB - 1000 : k * 4096 + 8 * MiB]
+        )
 
 
 @pytest.mark.parametrize("place", [0, 700_001], ids=["begin", "middle"])
 def test_many_chunks_begun_with_few_bytes(mount, place):
-    """Each of these chunks holds a MiB when it is whole, and nobody ever wrote more than 100 bytes of it."""
+    """Each of these chunks holds a MiB when it is whole, and nobody ever wrote
+    more than 100 bytes of it."""
     m = mount("dirty_max=64M,cache=8M,commit=3600,codec=lz4")
     marks = [blob(n, 100, "noise") for n in range(CHUNKS)]
     fd = os.open(m.mnt / "sparse", os.O_RDWR | os.O_CREAT)
@@ -110,7 +119,9 @@ def test_many_chunks_begun_with_few_bytes(mount, place):
     with open(m.mnt / "sparse", "rb") as f:
         for n in range(0, CHUNKS, 7):
             assert os.pread(f.fileno(), 300, n * MiB + max(0, place - 100)) in (
-                bytes(100) + marks[n] + bytes(100), marks[n] + bytes(200)), n
+                bytes(100) + marks[n] + bytes(100),
+                marks[n] + bytes(200),
+            ), n
     m.unmount()
 
 
@@ -125,7 +136,7 @@ def test_few_bytes_in_each_stored_chunk(mount):
     for n in range(200):
         at, mark = n * MiB + 4096 * (n % 250) + 77 * (n % 50), blob(n, 100, "noise")
         os.pwrite(fd, mark, at)
-        data[at:at + 100] = mark
+        data[at : at + 100] = mark
     os.fsync(fd)
     os.close(fd)
     held_to(m, (32 + 8 + 48) * MiB)
@@ -135,7 +146,8 @@ def test_few_bytes_in_each_stored_chunk(mount):
 
 
 def test_pages_over_pages_on_their_way(mount):
-    """Writers that never wait for the workers: of each chunk one copy is being stored and another changes."""
+    """Writers that never wait for the workers: of each chunk one copy is being
+    stored and another changes."""
     m = mount("dirty_max=1M,cache=1M,chunksize=256K,blocksize=16K,codec=zstd,level=5,workers=1")
     data = bytearray(blob(2, 8 * MiB, "text"))
     path = m.mnt / "busy"
@@ -146,13 +158,13 @@ def test_pages_over_pages_on_their_way(mount):
         mark = blob(k, 1 + k * 97 % 9000, "noise")
         if k % 3:
             os.pwrite(fds[0], mark, at)
-            data[at:at + len(mark)] = mark
+            data[at : at + len(mark)] = mark
         else:
             at -= at % 4096
             room = mmap.mmap(-1, 12288)
-            room[:len(mark)] = mark
+            room[: len(mark)] = mark
             os.pwritev(fds[1], [room], at)
-            data[at:at + len(room)] = room[:]
+            data[at : at + len(room)] = room[:]
     assert read_direct(path, 9 * MiB) == data
     for fd in fds:
         os.close(fd)
@@ -168,7 +180,9 @@ def test_a_damaged_chunk_costs_only_what_was_written_to_it(mount, kind):
     path = m.mnt / "f"
     path.write_bytes(data)
     m.unmount()
-    with open(m.stored("f"), "r+b") as f:  # chunks of one kind lie in order: this hits the middle of one
+    with open(
+        m.stored("f"), "r+b"
+    ) as f:  # chunks of one kind lie in order: this hits the middle of one
         size = os.fstat(f.fileno()).st_size
         f.seek(size * 3 // 8)
         byte = f.read(1)[0]
@@ -180,7 +194,7 @@ def test_a_damaged_chunk_costs_only_what_was_written_to_it(mount, kind):
     page = blob(4, 4096, "noise")
     for n in range(8):  # whole pages: nothing of the old bytes is needed to take them
         os.pwrite(fds[0], page, n * 65536 + 8192)
-        data[n * 65536 + 8192:n * 65536 + 12288] = page
+        data[n * 65536 + 8192 : n * 65536 + 12288] = page
     assert error_of(os.fsync, fds[0]) == "EIO"
     m.expect_log(r"f.b2frame: what was written to chunk \d is lost")
     assert error_of(os.fsync, fds[0]) is None, "told twice"
@@ -189,11 +203,15 @@ def test_a_damaged_chunk_costs_only_what_was_written_to_it(mount, kind):
     for fd in fds:
         os.close(fd)
     m.remount()
-    lost = [n for n in range(8) if error_of(read_chunk, path, n) or read_chunk(path, n) != data[n * 65536:(n + 1) * 65536]]
+    lost = [
+        n
+        for n in range(8)
+        if error_of(read_chunk, path, n) or read_chunk(path, n) != data[n * 65536 : (n + 1) * 65536]
+    ]
     assert len(lost) == 1, lost
     with open(path, "r+b") as f:  # written anew as a whole it is sound again
         f.seek(lost[0] * 65536)
-        f.write(data[lost[0] * 65536:(lost[0] + 1) * 65536])
+        f.write(data[lost[0] * 65536 : (lost[0] + 1) * 65536])
     m.remount()
     assert path.read_bytes() == data
     m.unmount()

@@ -1,4 +1,5 @@
-"""The committed corpus as it is, then a short run of each fuzzer from it; CODEC_FUZZ_SECONDS says how long."""
+"""The committed corpus as it is, then a short run of each fuzzer from it;
+CODEC_FUZZ_SECONDS says how long."""
 
 import os
 
@@ -16,7 +17,9 @@ def test_mutated_bytes_do_no_harm(target):
     seeds = sorted((CORPUS / target).iterdir())
     if target == "chunk":
         seeds += sorted((DATA / "blosc1").glob("*.cdata"))
-    said = run(BUILD / "tests/c/codec_fuzz", target, SECONDS, os.getpid(), *seeds, timeout=SECONDS + 300)
+    said = run(
+        BUILD / "tests/c/codec_fuzz", target, SECONDS, os.getpid(), *seeds, timeout=SECONDS + 300
+    )
     assert f"{len(seeds)} files as they are, " in said
 
 

@@ -1,4 +1,5 @@
-"""Chunks built by hand: every odd form that is legal, and every lie of the checklist (FORMAT.md 16)."""
+"""Chunks built by hand: every odd form that is legal, and every lie of the
+checklist (FORMAT.md 16)."""
 
 import struct
 import zlib
@@ -12,11 +13,27 @@ ZLIB, ZSTD = 3, 4  # compformat
 NOSPLIT = 0x10
 
 
-def header(nbytes, blocksize, cbytes, version=5, flags=NOSPLIT | ZLIB << 5, typesize=1, filters=(), metas=(),
-           udcodec=0, flags2=0, blosc2_flags=0):
+def header(
+    nbytes,
+    blocksize,
+    cbytes,
+    version=5,
+    flags=NOSPLIT | ZLIB << 5,
+    typesize=1,
+    filters=(),
+    metas=(),
+    udcodec=0,
+    flags2=0,
+    blosc2_flags=0,
+):
     filters, metas = bytes(6 - len(filters)) + bytes(filters), bytes(6 - len(metas)) + bytes(metas)
-    return (struct.pack("<BBBBIII", version, 1, flags | 5, typesize, nbytes, blocksize, cbytes) + filters
-            + bytes([udcodec, 0]) + metas + bytes([flags2, blosc2_flags]))
+    return (
+        struct.pack("<BBBBIII", version, 1, flags | 5, typesize, nbytes, blocksize, cbytes)
+        + filters
+        + bytes([udcodec, 0])
+        + metas
+        + bytes([flags2, blosc2_flags])
+    )
 
 
 def stream(data, form="zlib"):
@@ -38,7 +55,12 @@ def chunk(nbytes, blocksize, blocks, order=None, gap=0, extra=b"", head_len=32, 
     tail = b"".join(struct.pack("<I", s) for s in starts) + extra + body
     cbytes = kw.pop("cbytes", head_len + len(tail))
     if head_len == 16:
-        return struct.pack("<BBBBIII", kw["version"], 1, kw["flags"], kw["typesize"], nbytes, blocksize, cbytes) + tail
+        return (
+            struct.pack(
+                "<BBBBIII", kw["version"], 1, kw["flags"], kw["typesize"], nbytes, blocksize, cbytes
+            )
+            + tail
+        )
     return header(nbytes, blocksize, cbytes, **kw) + tail
 
 
@@ -56,10 +78,11 @@ def refused(tool, data, rc=EBADMSG, item=0):  # noqa: F811
 
 # ---- legal ----
 
+
 @pytest.mark.parametrize("order, gap", [(None, 0), ([2, 0, 1], 0), ([2, 1, 0], 3), (None, 17)])
 def test_blocks_in_any_order_with_gaps(tool, order, gap):  # noqa: F811
     data = pattern(2500)
-    blocks = [stream(data[i:i + 1000]) for i in range(0, 2500, 1000)]
+    blocks = [stream(data[i : i + 1000]) for i in range(0, 2500, 1000)]
     assert tool.both(chunk(2500, 1000, blocks, order, gap)) == data
 
 
@@ -81,7 +104,9 @@ def test_other_bits_of_a_run_token_mean_nothing(tool):  # noqa: F811
 
 def test_worked_example(tool):  # noqa: F811
     """FORMAT.md 3.11"""
-    c = bytes.fromhex("0501050280000000800000006D000000" "00000000000100000000000000000000" "24000000" "40000000")
+    c = bytes.fromhex(
+        "0501050280000000800000006D000000000000000001000000000000000000002400000040000000"
+    )
     c += bytes(range(64)) + bytes.fromhex("F9FFFFFF01")
     assert tool.both(c) == b"".join(bytes([i, 7]) for i in range(64))
 
@@ -98,23 +123,34 @@ def test_blosclz_far_match(tool, pad):  # noqa: F811
     """A distance beyond 8191, then one literal at the end."""
     start, out = bytes((i * i >> 3) & 255 for i in range(9000 + pad)), bytearray()
     for at in range(0, len(start), 32):
-        part = start[at:at + 32]
+        part = start[at : at + 32]
         out += bytes([len(part) - 1]) + part
     dist = 8500
     d = dist - 8192
     out += bytes([(7 << 5) | 31, 20, 255, d >> 8, d & 255]) + b"\0!"
-    data = start + start[len(start) - dist:][:29] + b"!"
+    data = start + start[len(start) - dist :][:29] + b"!"
     block = struct.pack("<i", len(out)) + bytes(out)
     assert tool.both(chunk(len(data), len(data), [block], flags=NOSPLIT)) == data
 
 
-@pytest.mark.parametrize("kind, item, typesize, want", [
-    (1, b"", 4, b"\0"), (2, b"", 4, b"\0\0\xc0\x7f"), (2, b"", 8, b"\0\0\0\0\0\0\xf8\x7f"), (3, b"\1\2\3\4", 4, b"\1\2\3\4"),
-    (3, b"abc" * 100, 1, b"abc" * 100), (4, b"", 4, b"\0")])
+@pytest.mark.parametrize(
+    "kind, item, typesize, want",
+    [
+        (1, b"", 4, b"\0"),
+        (2, b"", 4, b"\0\0\xc0\x7f"),
+        (2, b"", 8, b"\0\0\0\0\0\0\xf8\x7f"),
+        (3, b"\1\2\3\4", 4, b"\1\2\3\4"),
+        (3, b"abc" * 100, 1, b"abc" * 100),
+        (4, b"", 4, b"\0"),
+    ],
+)
 def test_special_values(tool, kind, item, typesize, want):  # noqa: F811
     n = 1200
     blocksize = 600 if n % 600 == 0 and 600 % len(want) == 0 else n
-    c = header(n, blocksize, 32 + len(item), flags=0, typesize=typesize, blosc2_flags=kind << 4) + item
+    c = (
+        header(n, blocksize, 32 + len(item), flags=0, typesize=typesize, blosc2_flags=kind << 4)
+        + item
+    )
     assert tool.both(c) == want * (n // len(want))
 
 
@@ -134,7 +170,12 @@ def test_stored_with_dictionary_flag(tool):  # noqa: F811
 
 def test_dictionary_of_a_codec_without_takes_its_place(tool):  # noqa: F811
     data = pattern(500)
-    assert tool.both(chunk(500, 500, [stream(data)], extra=struct.pack("<I", 10) + b"x" * 10, blosc2_flags=1)) == data
+    assert (
+        tool.both(
+            chunk(500, 500, [stream(data)], extra=struct.pack("<I", 10) + b"x" * 10, blosc2_flags=1)
+        )
+        == data
+    )
 
 
 def test_block_size_that_is_no_multiple_is_rounded(tool):  # noqa: F811
@@ -159,24 +200,43 @@ def test_unknown_versions_decode(tool):  # noqa: F811
 def test_beta_with_dictionary_that_forgot_not_to_split(tool):  # noqa: F811
     """FORMAT.md 3.3: the flag says split, the bytes are one stream."""
     import blosc2
+
     data = b"".join(b"%05d," % (i % 321) for i in range(3000))
-    c = bytearray(blosc2.compress2(data, codec=blosc2.Codec.ZSTD, typesize=4, clevel=9, filters=[], filters_meta=[],
-                                   use_dict=True, blocksize=3000, nthreads=1))
+    c = bytearray(
+        blosc2.compress2(
+            data,
+            codec=blosc2.Codec.ZSTD,
+            typesize=4,
+            clevel=9,
+            filters=[],
+            filters_meta=[],
+            use_dict=True,
+            blocksize=3000,
+            nthreads=1,
+        )
+    )
     assert c[31] & 1 and c[2] & NOSPLIT
     c[0], c[2] = 4, c[2] & ~NOSPLIT
     assert tool.both(bytes(c)) == data
 
 
-@pytest.mark.parametrize("typesize, blocksize, split", [(4, 1024, True), (4, 508, False), (16, 2048, True), (17, 3400, False)])
+@pytest.mark.parametrize(
+    "typesize, blocksize, split",
+    [(4, 1024, True), (4, 508, False), (16, 2048, True), (17, 3400, False)],
+)
 def test_blosc1_splits_by_size(tool, typesize, blocksize, split):  # noqa: F811
     data = pattern(blocksize)
     each = blocksize // (typesize if split else 1)
-    block = b"".join(stream(data[i:i + each]) for i in range(0, blocksize, each))
-    c = chunk(blocksize, blocksize, [block], head_len=16, version=2, flags=ZLIB << 5, typesize=typesize)
+    block = b"".join(stream(data[i : i + each]) for i in range(0, blocksize, each))
+    c = chunk(
+        blocksize, blocksize, [block], head_len=16, version=2, flags=ZLIB << 5, typesize=typesize
+    )
     assert tool.both(c) == data
     each = blocksize // typesize
-    block = b"".join(stream(data[i:i + each]) for i in range(0, blocksize, each))
-    c = chunk(blocksize, blocksize, [block], head_len=16, version=4, flags=ZLIB << 5, typesize=typesize)
+    block = b"".join(stream(data[i : i + each]) for i in range(0, blocksize, each))
+    c = chunk(
+        blocksize, blocksize, [block], head_len=16, version=4, flags=ZLIB << 5, typesize=typesize
+    )
     assert tool.both(c) == data
 
 
@@ -188,15 +248,24 @@ def bitshuffled(data, size):
             for b in range(8):
                 if data[e * size + k] >> b & 1:
                     out[(8 * k + b) * (n // 8) + e // 8] |= 1 << e % 8
-    return bytes(out) + data[n * size:]
+    return bytes(out) + data[n * size :]
 
 
 @pytest.mark.parametrize("version, n", [(2, 128), (2, 130), (2, 36), (4, 128), (4, 130), (4, 36)])
 def test_bit_shuffle_of_both_ages(tool, version, n):  # noqa: F811
     data = pattern(n)
     moved = data if version == 2 and n // 4 % 8 else bitshuffled(data, 4)
-    c = chunk(n, n, [stream(moved, "plain")] if n % 4 == 0 else [stream(moved[:n - n % 4], "plain"), stream(moved[-(n % 4):], "plain")],
-              head_len=16, version=version, flags=NOSPLIT | 4, typesize=4)
+    c = chunk(
+        n,
+        n,
+        [stream(moved, "plain")]
+        if n % 4 == 0
+        else [stream(moved[: n - n % 4], "plain"), stream(moved[-(n % 4) :], "plain")],
+        head_len=16,
+        version=version,
+        flags=NOSPLIT | 4,
+        typesize=4,
+    )
     assert tool.both(c) == data
 
 
@@ -205,7 +274,9 @@ def test_bit_shuffle_example(tool):  # noqa: F811
     items = [1, 2, 3, 4, 5, 6, 7, 8, 0x102]
     data = b"".join(struct.pack("<H", i) for i in items)
     moved = bytes.fromhex("55667880") + bytes(12) + b"\x02\x01"
-    assert tool.both(chunk(18, 18, [stream(moved, "plain")], typesize=2, filters=[BITSHUFFLE])) == data
+    assert (
+        tool.both(chunk(18, 18, [stream(moved, "plain")], typesize=2, filters=[BITSHUFFLE])) == data
+    )
 
 
 def delta_words(size):
@@ -220,11 +291,16 @@ def test_delta_refers_to_the_decoded_block_0(tool, typesize, slots):  # noqa: F8
 
     def shuffle(v):
         n = len(v) // typesize
-        return bytes(v[i * typesize + j] for j in range(typesize) for i in range(n)) + v[n * typesize:] if SHUFFLE in slots else v
+        return (
+            bytes(v[i * typesize + j] for j in range(typesize) for i in range(n))
+            + v[n * typesize :]
+            if SHUFFLE in slots
+            else v
+        )
 
     blocks = []
     for at in range(0, len(data), blocksize):
-        v = shuffle(data[at:at + blocksize])
+        v = shuffle(data[at : at + blocksize])
         done = len(v) // w * w
         if at:
             v = bytes(a ^ b for a, b in zip(v[:done], data)) + v[done:]
@@ -238,7 +314,9 @@ def test_bytedelta_takes_its_width_from_whoever_knows(tool):  # noqa: F811
     c = chunk(7, 7, [stream(bytes.fromhex("0A0A0A290B0B07"), "plain")], filters=[BYTEDELTA])
     assert tool.both(c, item=2) == bytes.fromhex("0A141E29343F07")
     refused(tool, c)
-    c = chunk(7, 7, [stream(bytes.fromhex("0A0A0A290B0B07"), "plain")], filters=[BYTEDELTA], metas=[2])
+    c = chunk(
+        7, 7, [stream(bytes.fromhex("0A0A0A290B0B07"), "plain")], filters=[BYTEDELTA], metas=[2]
+    )
     assert tool.both(c) == bytes.fromhex("0A141E29343F07")
 
 
@@ -246,17 +324,24 @@ def test_old_bytedelta_starts_anew_behind_whole_sixteens(tool):  # noqa: F811
     data = bytes(i * 5 & 255 for i in range(40))
     moved = b""
     for plane in (data[:20], data[20:]):
-        moved += bytes((v - (plane[i - 1] if i and i != 16 else 0)) & 255 for i, v in enumerate(plane))
-    assert tool.both(chunk(40, 40, [stream(moved, "plain")], filters=[BYTEDELTA_OLD], metas=[2])) == data
+        moved += bytes(
+            (v - (plane[i - 1] if i and i != 16 else 0)) & 255 for i, v in enumerate(plane)
+        )
+    assert (
+        tool.both(chunk(40, 40, [stream(moved, "plain")], filters=[BYTEDELTA_OLD], metas=[2]))
+        == data
+    )
 
 
 def vl(sizes, data, filters=(), order=None, plain=False, **kw):
     blocks, at = [], 0
     for n in sizes:
-        part = data[at:at + n]
+        part = data[at : at + n]
         blocks.append(struct.pack("<i", n) + (part if plain else zlib.compress(part)))
         at += n
-    return chunk(kw.pop("nbytes", at), len(sizes), blocks, order, version=6, flags2=1, filters=filters, **kw)
+    return chunk(
+        kw.pop("nbytes", at), len(sizes), blocks, order, version=6, flags2=1, filters=filters, **kw
+    )
 
 
 def test_variable_length_blocks(tool):  # noqa: F811
@@ -277,9 +362,10 @@ def test_variable_length_blocks_each_stand_for_themselves_under_delta(tool):  # 
 
 # ---- lies ----
 
+
 def good(**kw):
     data = pattern(2500)
-    return chunk(2500, 1000, [stream(data[i:i + 1000]) for i in range(0, 2500, 1000)], **kw)
+    return chunk(2500, 1000, [stream(data[i : i + 1000]) for i in range(0, 2500, 1000)], **kw)
 
 
 def patched(at, fmt, value, **kw):
@@ -294,39 +380,91 @@ def test_every_cut_is_noticed(tool):  # noqa: F811
         refused(tool, c[:n])
 
 
-@pytest.mark.parametrize("at, fmt, values", [
-    (3, "B", [0]), (4, "i", [-1, -2**31, 2147483616, 2**31 - 1]), (8, "i", [0, -1, 536866817]),
-    (12, "i", [-1, 0, 15, 31, 2**31 - 1]), (0x1F, "B", [8, 0x50, 0x60, 0x70]), (0x15, "B", [5, 31]),
-    (32, "i", [0, -1, 32, 43, 2**31 - 1]), (8, "i", [1, 3])])
+@pytest.mark.parametrize(
+    "at, fmt, values",
+    [
+        (3, "B", [0]),
+        (4, "i", [-1, -(2**31), 2147483616, 2**31 - 1]),
+        (8, "i", [0, -1, 536866817]),
+        (12, "i", [-1, 0, 15, 31, 2**31 - 1]),
+        (0x1F, "B", [8, 0x50, 0x60, 0x70]),
+        (0x15, "B", [5, 31]),
+        (32, "i", [0, -1, 32, 43, 2**31 - 1]),
+        (8, "i", [1, 3]),
+    ],
+)
 def test_numbers_out_of_range(tool, at, fmt, values):  # noqa: F811
     for value in values:
         refused(tool, patched(at, fmt, value))
 
 
-@pytest.mark.parametrize("at, value", [(0x1F, 0x80), (0x1E, 2), (0x15, 32), (0x15, 33), (0x15, 37), (0x15, 200)])
+@pytest.mark.parametrize(
+    "at, value", [(0x1F, 0x80), (0x1E, 2), (0x15, 32), (0x15, 33), (0x15, 37), (0x15, 200)]
+)
 def test_forms_that_are_not_built_in(tool, at, value):  # noqa: F811
     refused(tool, patched(at, "B", value), ENOTSUP)
 
 
-@pytest.mark.parametrize("form, udcodec, rc, name", [
-    (2, 0, ENOTSUP, "snappy"), (5, 0, ENOTSUP, "lizard"), (7, 0, EBADMSG, ""), (6, 0, EBADMSG, ""), (6, 31, EBADMSG, ""),
-    (6, 32, ENOTSUP, "ndlz"), (6, 33, ENOTSUP, "zfp_acc"), (6, 38, ENOTSUP, "openzl"), (6, 200, ENOTSUP, "")])
+@pytest.mark.parametrize(
+    "form, udcodec, rc, name",
+    [
+        (2, 0, ENOTSUP, "snappy"),
+        (5, 0, ENOTSUP, "lizard"),
+        (7, 0, EBADMSG, ""),
+        (6, 0, EBADMSG, ""),
+        (6, 31, EBADMSG, ""),
+        (6, 32, ENOTSUP, "ndlz"),
+        (6, 33, ENOTSUP, "zfp_acc"),
+        (6, 38, ENOTSUP, "openzl"),
+        (6, 200, ENOTSUP, ""),
+    ],
+)
 def test_codecs_that_are_not_built_in(tool, form, udcodec, rc, name):  # noqa: F811
     assert name in refused(tool, good(flags=NOSPLIT | form << 5, udcodec=udcodec), rc)
 
 
-@pytest.mark.parametrize("block", [
-    b"", b"\1\0\0", struct.pack("<i", 50), struct.pack("<i", 2**31 - 1), struct.pack("<i", -256) + b"\1",
-    struct.pack("<i", -5) + b"\2", struct.pack("<i", -2**31) + b"\1", struct.pack("<i", -5), stream(pattern(99)),
-    stream(pattern(101)), stream(pattern(100))[:-1], struct.pack("<i", 3) + b"abc"])
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"",
+        b"\1\0\0",
+        struct.pack("<i", 50),
+        struct.pack("<i", 2**31 - 1),
+        struct.pack("<i", -256) + b"\1",
+        struct.pack("<i", -5) + b"\2",
+        struct.pack("<i", -(2**31)) + b"\1",
+        struct.pack("<i", -5),
+        stream(pattern(99)),
+        stream(pattern(101)),
+        stream(pattern(100))[:-1],
+        struct.pack("<i", 3) + b"abc",
+    ],
+)
 def test_broken_streams(tool, block):  # noqa: F811
     refused(tool, chunk(100, 100, [block]))
 
 
-@pytest.mark.parametrize("payload", [
-    "20", "1F", "0061 E0", "0061 E0FF", "0061 E0FFFF", "0061 2000", "0061 200061", "0061 E0FF0000", "0061 E05A01 0061",
-    "0061 FF5AFF", "0061 FF5AFF00", "0061 FF5AFF0000", "0061 FF5AFF000000 61", "0061 E0FFFFFFFFFF00 0061", "0061 E05900 0061 0061",
-    "0061 E05900"])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "20",
+        "1F",
+        "0061 E0",
+        "0061 E0FF",
+        "0061 E0FFFF",
+        "0061 2000",
+        "0061 200061",
+        "0061 E0FF0000",
+        "0061 E05A01 0061",
+        "0061 FF5AFF",
+        "0061 FF5AFF00",
+        "0061 FF5AFF0000",
+        "0061 FF5AFF000000 61",
+        "0061 E0FFFFFFFFFF00 0061",
+        "0061 E05900 0061 0061",
+        "0061 E05900",
+    ],
+)
 def test_broken_blosclz(tool, payload):  # noqa: F811
     payload = bytes.fromhex(payload)
     refused(tool, chunk(100, 100, [struct.pack("<i", len(payload)) + payload], flags=NOSPLIT))
@@ -337,11 +475,17 @@ def test_split_of_blocks_smaller_than_an_item(tool):  # noqa: F811
 
 
 def test_special_values_that_do_not_fit(tool):  # noqa: F811
-    for c in (header(10, 10, 32, flags=0, typesize=4, blosc2_flags=0x20), header(12, 12, 32, flags=0, typesize=3, blosc2_flags=0x20),
-              header(10, 10, 32, flags=0, typesize=4, blosc2_flags=0x40), header(10, 10, 32, flags=0, blosc2_flags=0x30),
-              header(10, 10, 36, flags=0, blosc2_flags=0x30) + b"abcd", header(12, 6, 36, flags=0, blosc2_flags=0x30) + b"abcd",
-              header(0, 1, 36, flags=0, blosc2_flags=0x30) + b"abcd", header(3, 3, 36, flags=0, blosc2_flags=0x30) + b"abcd",
-              header(10, 10, 32, flags=2, blosc2_flags=0x10)):
+    for c in (
+        header(10, 10, 32, flags=0, typesize=4, blosc2_flags=0x20),
+        header(12, 12, 32, flags=0, typesize=3, blosc2_flags=0x20),
+        header(10, 10, 32, flags=0, typesize=4, blosc2_flags=0x40),
+        header(10, 10, 32, flags=0, blosc2_flags=0x30),
+        header(10, 10, 36, flags=0, blosc2_flags=0x30) + b"abcd",
+        header(12, 6, 36, flags=0, blosc2_flags=0x30) + b"abcd",
+        header(0, 1, 36, flags=0, blosc2_flags=0x30) + b"abcd",
+        header(3, 3, 36, flags=0, blosc2_flags=0x30) + b"abcd",
+        header(10, 10, 32, flags=2, blosc2_flags=0x10),
+    ):
         refused(tool, c)
 
 
@@ -360,9 +504,29 @@ def test_a_tiny_chunk_that_promises_much_costs_little(tool):  # noqa: F811
 def test_broken_dictionaries(tool):  # noqa: F811
     block = stream(pattern(500), "plain")
     for size in (0, 131073, 2**31, 2**32 - 1, 5000):
-        refused(tool, chunk(500, 500, [block], extra=struct.pack("<I", size), flags=NOSPLIT | ZSTD << 5, blosc2_flags=1))
+        refused(
+            tool,
+            chunk(
+                500,
+                500,
+                [block],
+                extra=struct.pack("<I", size),
+                flags=NOSPLIT | ZSTD << 5,
+                blosc2_flags=1,
+            ),
+        )
     bad = bytes.fromhex("37A430EC") + b"\xff" * 60  # says that it is a full dictionary
-    refused(tool, chunk(500, 500, [block], extra=struct.pack("<I", 64) + bad, flags=NOSPLIT | ZSTD << 5, blosc2_flags=1))
+    refused(
+        tool,
+        chunk(
+            500,
+            500,
+            [block],
+            extra=struct.pack("<I", 64) + bad,
+            flags=NOSPLIT | ZSTD << 5,
+            blosc2_flags=1,
+        ),
+    )
 
 
 def test_two_deltas(tool):  # noqa: F811
@@ -371,9 +535,16 @@ def test_two_deltas(tool):  # noqa: F811
 
 def test_broken_variable_length_blocks(tool):  # noqa: F811
     data = pattern(3000)
-    for c in (vl([1000, 2000], data, order=[1, 0]), vl([1000, 2000], data, nbytes=2999), vl([1000, 2000], data, nbytes=3001),
-              vl([1000, 0, 2000], data), vl([1000, 2000], data, flags=2), vl([1000, 2000], data, blosc2_flags=0x10),
-              vl([0], b"", nbytes=0), vl([1000, 2000], data)[:-1]):
+    for c in (
+        vl([1000, 2000], data, order=[1, 0]),
+        vl([1000, 2000], data, nbytes=2999),
+        vl([1000, 2000], data, nbytes=3001),
+        vl([1000, 0, 2000], data),
+        vl([1000, 2000], data, flags=2),
+        vl([1000, 2000], data, blosc2_flags=0x10),
+        vl([0], b"", nbytes=0),
+        vl([1000, 2000], data)[:-1],
+    ):
         refused(tool, c)
     c = bytearray(vl([1000, 2000], data))
     struct.pack_into("<i", c, 40, -1)

@@ -10,8 +10,13 @@ from hypothesis import strategies as st
 
 from test_codec_tool import Tool
 
-CODECS = {"blosclz": blosc2.Codec.BLOSCLZ, "lz4": blosc2.Codec.LZ4, "lz4hc": blosc2.Codec.LZ4HC,
-          "zlib": blosc2.Codec.ZLIB, "zstd": blosc2.Codec.ZSTD}
+CODECS = {
+    "blosclz": blosc2.Codec.BLOSCLZ,
+    "lz4": blosc2.Codec.LZ4,
+    "lz4hc": blosc2.Codec.LZ4HC,
+    "zlib": blosc2.Codec.ZLIB,
+    "zstd": blosc2.Codec.ZSTD,
+}
 FILTERS = ["", "shuffle", "bitshuffle", "delta", "delta+shuffle", "shuffle+bytedelta"]
 TYPESIZES = [1, 2, 3, 4, 7, 8, 12, 16, 24, 255, 300]
 LEVELS = [None, "c", "sse2"]  # kernels: the best there are, then older machines
@@ -31,7 +36,9 @@ def make(kind, n, seed=0):
     if kind == "wave":
         return (np.sin(np.arange(n // 8 + 1) / 700) * 1e4).astype("<f8").tobytes()[:n]
     if kind == "mixed":
-        parts = [make(k, n // 4 + 1, seed + i) for i, k in enumerate(["ramp", "noise", "zeros", "text"])]
+        parts = [
+            make(k, n // 4 + 1, seed + i) for i, k in enumerate(["ramp", "noise", "zeros", "text"])
+        ]
         return b"".join(parts)[:n]
     words = rng.integers(0, 40, n // 5 + 1)
     return b" ".join(b"%04d" % (w * 97) for w in words)[:n]
@@ -67,7 +74,9 @@ def test_reference_reads_ours(codec, filters):
             check_ours(make(kind, n), text_of(filters, typesize, codec, level))
 
 
-@pytest.mark.parametrize("n", [1, 2, 7, 31, 32, 33, 63, 127, 128, 129, 4095, 65535, 65536, 65537, 200001])
+@pytest.mark.parametrize(
+    "n", [1, 2, 7, 31, 32, 33, 63, 127, 128, 129, 4095, 65535, 65536, 65537, 200001]
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_odd_lengths(kind, n):
     for typesize in TYPESIZES:
@@ -77,20 +86,40 @@ def test_odd_lengths(kind, n):
 
 
 @settings(max_examples=300, deadline=None)
-@given(n=st.integers(1, 40000), kind=st.sampled_from(KINDS), typesize=st.integers(1, 260),
-       filters=st.sampled_from(["", "shuffle", "bitshuffle", "shuffle+bytedelta"]),
-       codec=st.sampled_from(list(CODECS)), level=st.integers(0, 9), split=st.sampled_from([0, 1, 2, 3, 4]),
-       items=st.integers(0, 3000), kernels=st.sampled_from(LEVELS), use_dict=st.booleans())
+@given(
+    n=st.integers(1, 40000),
+    kind=st.sampled_from(KINDS),
+    typesize=st.integers(1, 260),
+    filters=st.sampled_from(["", "shuffle", "bitshuffle", "shuffle+bytedelta"]),
+    codec=st.sampled_from(list(CODECS)),
+    level=st.integers(0, 9),
+    split=st.sampled_from([0, 1, 2, 3, 4]),
+    items=st.integers(0, 3000),
+    kernels=st.sampled_from(LEVELS),
+    use_dict=st.booleans(),
+)
 def test_any_pipeline(n, kind, typesize, filters, codec, level, split, items, kernels, use_dict):
-    check_ours(make(kind, n), text_of(filters, typesize, codec, level), tools[kernels], split=split,
-               blocksize=items * typesize, use_dict=use_dict and codec not in ("blosclz", "zlib"))
+    check_ours(
+        make(kind, n),
+        text_of(filters, typesize, codec, level),
+        tools[kernels],
+        split=split,
+        blocksize=items * typesize,
+        use_dict=use_dict and codec not in ("blosclz", "zlib"),
+    )
 
 
 @settings(max_examples=100, deadline=None)
-@given(n=st.integers(1, 30000), typesize=st.integers(1, 33), items=st.integers(1, 2000), kernels=st.sampled_from(LEVELS),
-       filters=st.lists(st.sampled_from(["shuffle", "bitshuffle", "bytedelta", "delta"]), max_size=6))
+@given(
+    n=st.integers(1, 30000),
+    typesize=st.integers(1, 33),
+    items=st.integers(1, 2000),
+    kernels=st.sampled_from(LEVELS),
+    filters=st.lists(st.sampled_from(["shuffle", "bitshuffle", "bytedelta", "delta"]), max_size=6),
+)
 def test_deep_pipelines_and_odd_deltas_come_back(n, typesize, items, kernels, filters):
-    """More than the reference can check: it loses delta tails and clobbers its input beyond two filters."""
+    """More than the reference can check: it loses delta tails and clobbers its
+    input beyond two filters."""
     filters = [f for i, f in enumerate(filters) if f != "delta" or f not in filters[:i]]
     text = text_of("+".join(filters), typesize, "lz4", 5)
     data = make("mixed", n)
@@ -113,8 +142,11 @@ def test_noise_is_stored_and_its_dictionary_flag_is_clear():
 
 @pytest.mark.parametrize("codec", ["zstd", "lz4", "lz4hc"])
 def test_a_dictionary_is_used_where_it_helps(codec):
-    data = b"".join(b'{"station": %d, "name": "buoy %x", "temperature": %d.5, "quality": "good"}\n' % (i % 97, i * i, i % 31)
-                    for i in range(3000))
+    data = b"".join(
+        b'{"station": %d, "name": "buoy %x", "temperature": %d.5, "quality": "good"}\n'
+        % (i % 97, i * i, i % 31)
+        for i in range(3000)
+    )
     kw = dict(blocksize=1024)
     plain = check_ours(data, f"{codec}:3", **kw)
     helped = check_ours(data, f"{codec}:3", use_dict=True, **kw)
@@ -126,9 +158,14 @@ def theirs(data, **kw):
     return blosc2.compress2(data, **kw)
 
 
-THEIR_FILTERS = {"": ([], []), "shuffle": ([blosc2.Filter.SHUFFLE], [0]), "bitshuffle": ([blosc2.Filter.BITSHUFFLE], [0]),
-                 "delta": ([blosc2.Filter.DELTA], [0]), "delta+shuffle": ([blosc2.Filter.DELTA, blosc2.Filter.SHUFFLE], [0, 0]),
-                 "shuffle+delta": ([blosc2.Filter.SHUFFLE, blosc2.Filter.DELTA], [0, 0])}
+THEIR_FILTERS = {
+    "": ([], []),
+    "shuffle": ([blosc2.Filter.SHUFFLE], [0]),
+    "bitshuffle": ([blosc2.Filter.BITSHUFFLE], [0]),
+    "delta": ([blosc2.Filter.DELTA], [0]),
+    "delta+shuffle": ([blosc2.Filter.DELTA, blosc2.Filter.SHUFFLE], [0, 0]),
+    "shuffle+delta": ([blosc2.Filter.SHUFFLE, blosc2.Filter.DELTA], [0, 0]),
+}
 
 
 @pytest.mark.parametrize("filters", THEIR_FILTERS)
@@ -140,24 +177,50 @@ def test_we_read_the_reference(codec, filters):
             word = 8 * typesize if "delta" in filters else 1
             n = (1000 + 7001 * ((level * 5 + i) % 9)) // word * word or word
             data = make(KINDS[(level + i) % len(KINDS)], n)
-            chunk = theirs(data, codec=CODECS[codec], clevel=level, typesize=typesize, filters=ids, filters_meta=metas)
+            chunk = theirs(
+                data,
+                codec=CODECS[codec],
+                clevel=level,
+                typesize=typesize,
+                filters=ids,
+                filters_meta=metas,
+            )
             assert tools[LEVELS[i % 3]].both(chunk) == data
 
 
 @settings(max_examples=200, deadline=None)
-@given(n=st.integers(1, 60000), kind=st.sampled_from(KINDS), typesize=st.integers(1, 255), items=st.integers(1, 4000),
-       filters=st.sampled_from(["", "shuffle", "bitshuffle"]), codec=st.sampled_from(list(CODECS)),
-       level=st.integers(1, 9), split=st.sampled_from(list(blosc2.SplitMode)), kernels=st.sampled_from(LEVELS))
-def test_we_read_any_block_size_of_the_reference(n, kind, typesize, items, filters, codec, level, split, kernels):
-    """Also those that it cannot read itself: a block size that is no multiple of the typesize (FORMAT.md 2.5)."""
+@given(
+    n=st.integers(1, 60000),
+    kind=st.sampled_from(KINDS),
+    typesize=st.integers(1, 255),
+    items=st.integers(1, 4000),
+    filters=st.sampled_from(["", "shuffle", "bitshuffle"]),
+    codec=st.sampled_from(list(CODECS)),
+    level=st.integers(1, 9),
+    split=st.sampled_from(list(blosc2.SplitMode)),
+    kernels=st.sampled_from(LEVELS),
+)
+def test_we_read_any_block_size_of_the_reference(
+    n, kind, typesize, items, filters, codec, level, split, kernels
+):
+    """Also those that it cannot read itself: a block size that is no multiple
+    of the typesize (FORMAT.md 2.5)."""
     ids, metas = THEIR_FILTERS[filters]
     data = make(kind, n)
     blocksize = max(items * typesize, 32)
     if split == blosc2.SplitMode.ALWAYS_SPLIT and min(blocksize, n) < typesize:
         return  # defect 18
     try:
-        chunk = theirs(data, codec=CODECS[codec], clevel=level, typesize=typesize, filters=ids, filters_meta=metas,
-                       blocksize=blocksize, splitmode=split)
+        chunk = theirs(
+            data,
+            codec=CODECS[codec],
+            clevel=level,
+            typesize=typesize,
+            filters=ids,
+            filters_meta=metas,
+            blocksize=blocksize,
+            splitmode=split,
+        )
     except RuntimeError:
         return  # the reference refuses a few combinations
     assert tools[kernels].both(chunk) == data
@@ -174,18 +237,37 @@ def test_we_read_dictionaries_of_the_reference(codec):
 def test_bytedelta_of_the_reference_takes_its_width_from_the_super_chunk():
     data = make("wave", 80000)
     for meta in (0, 8):
-        schunk = blosc2.SChunk(chunksize=80000, data=data, cparams={
-            "typesize": 8, "filters": [blosc2.Filter.SHUFFLE, blosc2.Filter.BYTEDELTA], "filters_meta": [0, meta], "nthreads": 1})
+        schunk = blosc2.SChunk(
+            chunksize=80000,
+            data=data,
+            cparams={
+                "typesize": 8,
+                "filters": [blosc2.Filter.SHUFFLE, blosc2.Filter.BYTEDELTA],
+                "filters_meta": [0, meta],
+                "nthreads": 1,
+            },
+        )
         chunk = schunk.get_chunk(0) if hasattr(schunk, "get_chunk") else pytest.skip("no get_chunk")
         assert tools[None].both(chunk, item=8) == data
 
 
-@pytest.mark.parametrize("typesize, filters, metas", [
-    (4, [blosc2.Filter.TRUNC_PREC, blosc2.Filter.SHUFFLE], [10, 0]),
-    (8, [blosc2.Filter.TRUNC_PREC, blosc2.Filter.BITSHUFFLE], [-20, 0])])
+@pytest.mark.parametrize(
+    "typesize, filters, metas",
+    [
+        (4, [blosc2.Filter.TRUNC_PREC, blosc2.Filter.SHUFFLE], [10, 0]),
+        (8, [blosc2.Filter.TRUNC_PREC, blosc2.Filter.BITSHUFFLE], [-20, 0]),
+    ],
+)
 def test_truncated_floats_equal_those_of_the_reference(typesize, filters, metas):
     data = make("wave", 80000)
-    chunk = theirs(data, codec=blosc2.Codec.ZSTD, clevel=1, typesize=typesize, filters=filters, filters_meta=metas)
+    chunk = theirs(
+        data,
+        codec=blosc2.Codec.ZSTD,
+        clevel=1,
+        typesize=typesize,
+        filters=filters,
+        filters_meta=metas,
+    )
     second = "shuffle" if filters[1] == blosc2.Filter.SHUFFLE else "bitshuffle"
     ours = tools[None].encode(f"truncprec:{metas[0]}+{second}:{typesize}+zstd:1", data)
     assert tools[None].both(chunk) == tools[None].both(ours) == blosc2.decompress2(ours)
@@ -196,23 +278,33 @@ def test_truncated_floats_equal_those_of_the_reference(typesize, filters, metas)
 @pytest.mark.parametrize("bits", [-3, 5])
 def test_truncated_integers_equal_those_of_the_reference(typesize, bits):
     """Keep so many bits, or, negative, lose so many."""
-    items = np.arange(40000, dtype=np.uint64).astype(f"<u{typesize}") % 251  # which shrink: noise would be stored as it is
+    items = (
+        np.arange(40000, dtype=np.uint64).astype(f"<u{typesize}") % 251
+    )  # which shrink: noise would be stored as it is
     items |= items.dtype.type(1) << items.dtype.type(8 * typesize - 1)
     lost = items.dtype.type(-bits if bits < 0 else 8 * typesize - bits)
     data, want = items.tobytes(), (items >> lost << lost).tobytes()
     assert want != data
     ours = tools[None].encode(f"inttrunc:{bits}+none:{typesize}+zstd:1", data)
     assert tools[None].both(ours) == blosc2.decompress2(ours) == want
-    chunk = theirs(data, codec=blosc2.Codec.ZSTD, clevel=1, typesize=typesize, filters=[blosc2.Filter.INT_TRUNC], filters_meta=[bits])
+    chunk = theirs(
+        data,
+        codec=blosc2.Codec.ZSTD,
+        clevel=1,
+        typesize=typesize,
+        filters=[blosc2.Filter.INT_TRUNC],
+        filters_meta=[bits],
+    )
     assert tools[None].both(chunk) == want
 
 
 def test_all_chunks_of_a_super_chunk_decode():
-    """Short last chunks of any length, as a context that is used again writes them (FORMAT.md 2.5)."""
+    """Short last chunks of any length, as a context that is used again writes
+    them (FORMAT.md 2.5)."""
     for tail in (1, 3, 8, 17, 31, 32, 33, 1001, 39999):
         data = make("ramp", 80000 + tail)
         schunk = blosc2.SChunk(chunksize=40000, cparams={"typesize": 8, "nthreads": 1})
         for at in range(0, len(data), 40000):
-            schunk.append_data(data[at:at + 40000])
+            schunk.append_data(data[at : at + 40000])
         got = b"".join(tools[None].both(schunk.get_chunk(i)) for i in range(schunk.nchunks))
         assert got == data

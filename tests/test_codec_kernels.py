@@ -11,8 +11,13 @@ from test_codec_tool import BUILD, REPO
 
 
 def run(*args, timeout=300, **env):
-    done = subprocess.run([str(a) for a in args], env={**os.environ, **env}, capture_output=True,
-                          text=True, timeout=timeout * SLOWNESS)
+    done = subprocess.run(
+        [str(a) for a in args],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=timeout * SLOWNESS,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -31,8 +36,24 @@ def test_neon_kernels_under_an_emulator(tmp_path):
     if not compiler or not emulator:
         pytest.skip("no cross compiler for aarch64, or no emulator")
     codec = REPO / "src/codec"
-    run(compiler, "-O2", "-static", "-std=gnu11", "-D_GNU_SOURCE", "-DHAVE_NEON", "-Wall", "-Werror",
-        "-I", REPO / "src", "-o", tmp_path / "kernels_check", codec / "kernels.c", codec / "cpu.c",
-        codec / "arm/neon.c", REPO / "tests/c/kernels_check.c")
-    assert "calls equal" in run(emulator, tmp_path / "kernels_check", os.getpid(), timeout=800,
-                                 CPU_MASK="neon")
+    run(
+        compiler,
+        "-O2",
+        "-static",
+        "-std=gnu11",
+        "-D_GNU_SOURCE",
+        "-DHAVE_NEON",
+        "-Wall",
+        "-Werror",
+        "-I",
+        REPO / "src",
+        "-o",
+        tmp_path / "kernels_check",
+        codec / "kernels.c",
+        codec / "cpu.c",
+        codec / "arm/neon.c",
+        REPO / "tests/c/kernels_check.c",
+    )
+    assert "calls equal" in run(
+        emulator, tmp_path / "kernels_check", os.getpid(), timeout=800, CPU_MASK="neon"
+    )

@@ -1,4 +1,5 @@
-"""Chunks with other bytes in some of their blocks: what comes out, and which stored bytes were kept."""
+"""Chunks with other bytes in some of their blocks: what comes out, and which
+stored bytes were kept."""
 
 import struct
 
@@ -23,7 +24,7 @@ def stored_block(chunk, i):
     """The stored bytes of a block of a chunk whose blocks lie in order."""
     n = blocks_of(chunk)[1]
     starts = [*struct.unpack_from(f"<{n}I", chunk, 32), len(chunk)]
-    return chunk[starts[i]:starts[i + 1]]
+    return chunk[starts[i] : starts[i + 1]]
 
 
 def edits_at(data, chunk, picks, kind, seed=7):
@@ -53,10 +54,19 @@ def check(tool, text, data, chunk, picks, kind):
 
 
 @settings(max_examples=300, deadline=None)
-@given(n=st.integers(200, 60000), kind=st.sampled_from(KINDS), other=st.sampled_from(KINDS), typesize=st.integers(1, 20),
-       filters=st.sampled_from(FILTERS), codec=st.sampled_from(list(CODECS)), level=st.integers(1, 9),
-       split=st.sampled_from([1, 2, 3, 4]), items=st.integers(8, 2000), kernels=st.sampled_from(LEVELS),
-       picks=st.lists(st.integers(0, 10000), min_size=1, max_size=8))
+@given(
+    n=st.integers(200, 60000),
+    kind=st.sampled_from(KINDS),
+    other=st.sampled_from(KINDS),
+    typesize=st.integers(1, 20),
+    filters=st.sampled_from(FILTERS),
+    codec=st.sampled_from(list(CODECS)),
+    level=st.integers(1, 9),
+    split=st.sampled_from([1, 2, 3, 4]),
+    items=st.integers(8, 2000),
+    kernels=st.sampled_from(LEVELS),
+    picks=st.lists(st.integers(0, 10000), min_size=1, max_size=8),
+)
 def test_ours(n, kind, other, typesize, filters, codec, level, split, items, kernels, picks):
     if "delta" in filters.split("+"):  # FORMAT.md 18, defect 4: the reference loses tails of words
         n, items = max(n // (8 * typesize), 1) * 8 * typesize, -(-items // 8) * 8
@@ -74,7 +84,7 @@ def test_ours(n, kind, other, typesize, filters, codec, level, split, items, ker
 def grown(tool, text, data, chunk, keep, more):
     """The chunk with other bytes behind the blocks that stay; None: not possible."""
     size = blocks_of(chunk)[0]
-    want = data[:keep * size] + more
+    want = data[: keep * size] + more
     got = tool.grow(text, chunk, keep, want)
     if got is None:
         return None
@@ -88,12 +98,29 @@ def grown(tool, text, data, chunk, keep, more):
 
 
 @settings(max_examples=300, deadline=None)
-@given(n=st.integers(200, 60000), extra=st.integers(1, 60000), kind=st.sampled_from(KINDS), other=st.sampled_from(KINDS),
-       typesize=st.integers(1, 20), filters=st.sampled_from(FILTERS), codec=st.sampled_from(list(CODECS)), level=st.integers(1, 9),
-       split=st.sampled_from([1, 2, 3, 4]), items=st.integers(8, 2000), kernels=st.sampled_from(LEVELS), pick=st.integers(0, 10000))
-def test_longer(n, extra, kind, other, typesize, filters, codec, level, split, items, kernels, pick):
+@given(
+    n=st.integers(200, 60000),
+    extra=st.integers(1, 60000),
+    kind=st.sampled_from(KINDS),
+    other=st.sampled_from(KINDS),
+    typesize=st.integers(1, 20),
+    filters=st.sampled_from(FILTERS),
+    codec=st.sampled_from(list(CODECS)),
+    level=st.integers(1, 9),
+    split=st.sampled_from([1, 2, 3, 4]),
+    items=st.integers(8, 2000),
+    kernels=st.sampled_from(LEVELS),
+    pick=st.integers(0, 10000),
+)
+def test_longer(
+    n, extra, kind, other, typesize, filters, codec, level, split, items, kernels, pick
+):
     if "delta" in filters.split("+"):  # FORMAT.md 18, defect 4: the reference loses tails of words
-        n, items, extra = max(n // (8 * typesize), 1) * 8 * typesize, -(-items // 8) * 8, -(-extra // (8 * typesize)) * 8 * typesize
+        n, items, extra = (
+            max(n // (8 * typesize), 1) * 8 * typesize,
+            -(-items // 8) * 8,
+            -(-extra // (8 * typesize)) * 8 * typesize,
+        )
     tool, text, data = tools[kernels], text_of(filters, typesize, codec, level), make(kind, n)
     chunk = tool.encode(text, data, blocksize=items * typesize, split=split)
     size = blocks_of(chunk)[0]
@@ -102,7 +129,8 @@ def test_longer(n, extra, kind, other, typesize, filters, codec, level, split, i
 
 
 def test_longer_is_possible():
-    """Not merely correct when it says that it cannot. By a byte, by a block, by many; again and again."""
+    """Not merely correct when it says that it cannot. By a byte, by a block, by
+    many; again and again."""
     data = make("wave", 400000)
     for codec in CODECS:
         for filters in FILTERS:
@@ -112,20 +140,37 @@ def test_longer_is_possible():
                 continue  # a plain copy
             for more in (8, 8192, 2400, 100000):
                 keep, n = n // 8192, n + more
-                chunk = grown(tools[None], text, data[:n], chunk, keep, data[keep * 8192:n])
+                chunk = grown(tools[None], text, data[:n], chunk, keep, data[keep * 8192 : n])
                 assert chunk, text
 
 
 @settings(max_examples=150, deadline=None)
-@given(n=st.integers(200, 60000), kind=st.sampled_from(KINDS), other=st.sampled_from(KINDS), typesize=st.integers(1, 20),
-       filters=st.sampled_from(["", "shuffle", "bitshuffle"]), codec=st.sampled_from(list(CODECS)), level=st.integers(1, 9),
-       threads=st.sampled_from([1, 4]), items=st.integers(8, 2000), picks=st.lists(st.integers(0, 10000), min_size=1, max_size=8))
+@given(
+    n=st.integers(200, 60000),
+    kind=st.sampled_from(KINDS),
+    other=st.sampled_from(KINDS),
+    typesize=st.integers(1, 20),
+    filters=st.sampled_from(["", "shuffle", "bitshuffle"]),
+    codec=st.sampled_from(list(CODECS)),
+    level=st.integers(1, 9),
+    threads=st.sampled_from([1, 4]),
+    items=st.integers(8, 2000),
+    picks=st.lists(st.integers(0, 10000), min_size=1, max_size=8),
+)
 def test_the_reference_s(n, kind, other, typesize, filters, codec, level, threads, items, picks):
     """Blocks in any order (threads), block sizes that were not rounded in the header."""
     ids, metas = THEIR_FILTERS[filters]
     data = make(kind, n)
-    chunk = theirs(data, codec=CODECS[codec], clevel=level, typesize=typesize, filters=ids, filters_meta=metas,
-                   blocksize=max(items * typesize, 32), nthreads=threads)
+    chunk = theirs(
+        data,
+        codec=CODECS[codec],
+        clevel=level,
+        typesize=typesize,
+        filters=ids,
+        filters_meta=metas,
+        blocksize=max(items * typesize, 32),
+        nthreads=threads,
+    )
     size = struct.unpack_from("<I", chunk, 8)[0]
     if typesize < size and size % typesize:
         return  # defect of the writer, FORMAT.md 2.5; hypothesis of block sizes here is simple
@@ -172,12 +217,21 @@ def test_block_0_under_delta_is_left_to_the_caller(text, picks):
 
 def test_what_is_left_to_the_caller():
     data = make("text", 60000)
-    dictionary = theirs(data, codec=blosc2.Codec.ZSTD, clevel=5, typesize=4, use_dict=True, blocksize=2048)
+    dictionary = theirs(
+        data, codec=blosc2.Codec.ZSTD, clevel=5, typesize=4, use_dict=True, blocksize=2048
+    )
     zeros = theirs(bytes(60000), typesize=4, blocksize=2048)
     for chunk in (dictionary, zeros):
         assert check(tools[None], "zstd:1", data, chunk, [2], "ramp") is None
-    old = next(p for p in sorted((DATA / "blosc1").glob("*.cdata")) if not p.read_bytes()[2] & 2).read_bytes()
+    old = next(
+        p for p in sorted((DATA / "blosc1").glob("*.cdata")) if not p.read_bytes()[2] & 2
+    ).read_bytes()
     size, n = blocks_of(old)
-    assert tools[None].patch("zstd:1", old, edits_at(bytes(struct.unpack_from("<I", old, 4)[0]), old, [0], "ramp")[1]) is None
+    assert (
+        tools[None].patch(
+            "zstd:1", old, edits_at(bytes(struct.unpack_from("<I", old, 4)[0]), old, [0], "ramp")[1]
+        )
+        is None
+    )
     plain = tools[None].encode("zstd:1", data)
     assert tools[None].patch("store", plain, edits_at(data, plain, [0], "ramp")[1]) is None

@@ -35,12 +35,15 @@ class Tool:
         self.start()
 
     def start(self):
-        self.proc = subprocess.Popen([self.program, "serve"],
-                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env)
+        self.proc = subprocess.Popen(
+            [self.program, "serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env
+        )
 
     def ask(self, op, text="", data=b"", item=0, blocksize=0, split=0, use_dict=False):
         text = text.encode()
-        head = struct.pack("<8I", ord(op), len(text), len(data), item, blocksize, split, use_dict, 0)
+        head = struct.pack(
+            "<8I", ord(op), len(text), len(data), item, blocksize, split, use_dict, 0
+        )
         self.proc.stdin.write(head + text + data)
         self.proc.stdin.flush()
         answer = self.proc.stdout.read(8)
@@ -94,24 +97,55 @@ def tool():
     t.close()
 
 
-@pytest.mark.parametrize("text, normal", [
-    ("zstd", "zstd:1"), ("zstd:9", "zstd:9"), ("store", "store"), ("shuffle:4+zstd:3", "shuffle:4+zstd:3"),
-    ("bitshuffle:2+lz4", "bitshuffle:2+lz4:5"), ("shuffle:8+bytedelta+zstd:1", "shuffle:8+bytedelta+zstd:1"),
-    ("truncprec:-10+shuffle:4+zstd:1", "truncprec:-10+shuffle:4+zstd:1"), ("shuffle+lz4hc:9", "shuffle+lz4hc:9"),
-    ("inttrunc:12+none:4+zlib:6", "inttrunc:12+none:4+zlib:6"), ("delta:8+shuffle+blosclz:5", "delta:8+shuffle+blosclz:5"),
-    ("shuffle:300+zstd:1", "shuffle:300+zstd:1"), ("zstd:0", "store"),
-])
+@pytest.mark.parametrize(
+    "text, normal",
+    [
+        ("zstd", "zstd:1"),
+        ("zstd:9", "zstd:9"),
+        ("store", "store"),
+        ("shuffle:4+zstd:3", "shuffle:4+zstd:3"),
+        ("bitshuffle:2+lz4", "bitshuffle:2+lz4:5"),
+        ("shuffle:8+bytedelta+zstd:1", "shuffle:8+bytedelta+zstd:1"),
+        ("truncprec:-10+shuffle:4+zstd:1", "truncprec:-10+shuffle:4+zstd:1"),
+        ("shuffle+lz4hc:9", "shuffle+lz4hc:9"),
+        ("inttrunc:12+none:4+zlib:6", "inttrunc:12+none:4+zlib:6"),
+        ("delta:8+shuffle+blosclz:5", "delta:8+shuffle+blosclz:5"),
+        ("shuffle:300+zstd:1", "shuffle:300+zstd:1"),
+        ("zstd:0", "store"),
+    ],
+)
 def test_text_has_a_normal_form(tool, text, normal):
     assert tool.normal(text) == normal
     assert tool.normal(normal) == normal
 
 
-@pytest.mark.parametrize("text", [
-    "", "+", "zstd:", "zstd:10", "zstd:-1", "zstd:x", "zst", "shuffle:4", "shuffle:0+zstd", "shuffle:4+", "+zstd",
-    "shuffle:999999999999+zstd", "truncprec+zstd", "truncprec:10+zstd", "truncprec:0+shuffle:4+zstd",
-    "truncprec:200+shuffle:4+zstd", "inttrunc:40+none:4+zstd", "delta+delta+zstd", "bytedelta-old+zstd",
-    "+".join(["shuffle:4"] * 7 + ["zstd"]), "zstd:1:2", "zstd 1",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "+",
+        "zstd:",
+        "zstd:10",
+        "zstd:-1",
+        "zstd:x",
+        "zst",
+        "shuffle:4",
+        "shuffle:0+zstd",
+        "shuffle:4+",
+        "+zstd",
+        "shuffle:999999999999+zstd",
+        "truncprec+zstd",
+        "truncprec:10+zstd",
+        "truncprec:0+shuffle:4+zstd",
+        "truncprec:200+shuffle:4+zstd",
+        "inttrunc:40+none:4+zstd",
+        "delta+delta+zstd",
+        "bytedelta-old+zstd",
+        "+".join(["shuffle:4"] * 7 + ["zstd"]),
+        "zstd:1:2",
+        "zstd 1",
+    ],
+)
 def test_text_that_means_nothing_is_refused(tool, text):
     with pytest.raises(Refused) as refused:
         tool.normal(text)

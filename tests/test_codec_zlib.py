@@ -1,4 +1,5 @@
-"""Both ways of doing zlib: through libdeflate, where the build found it, and through zlib itself."""
+"""Both ways of doing zlib: through libdeflate, where the build found it, and
+through zlib itself."""
 
 import subprocess
 
@@ -20,7 +21,12 @@ def both_ways():
 
 def test_they_are_two(both_ways):
     """Where both were built with zlib, this file tests one thing twice."""
-    symbols = [subprocess.run(["nm", "-u", both_ways[p].program], capture_output=True, text=True, check=True).stdout for p in PROGRAMS]
+    symbols = [
+        subprocess.run(
+            ["nm", "-u", both_ways[p].program], capture_output=True, text=True, check=True
+        ).stdout
+        for p in PROGRAMS
+    ]
     assert "deflateReset" in symbols[1] and "libdeflate_zlib_compress" not in symbols[1]
     assert "libdeflate_zlib_compress" in symbols[0] or "deflateReset" in symbols[0]
 

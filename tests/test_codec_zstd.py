@@ -14,17 +14,25 @@ from test_codec_tool import BUILD
 
 
 def test_frames_come_back():
-    assert "frames read back" in run(BUILD / "tests/c/zstd_check", SECONDS, os.getpid(), timeout=SECONDS + 600)
+    assert "frames read back" in run(
+        BUILD / "tests/c/zstd_check", SECONDS, os.getpid(), timeout=SECONDS + 600
+    )
 
 
 PART = st.one_of(
-    st.tuples(st.sampled_from(KINDS), st.integers(1, 40000), st.integers(0, 9)).map(lambda a: make(*a)),
-    st.tuples(st.binary(min_size=1, max_size=40), st.integers(1, 3000)).map(lambda a: a[0] * a[1]))
+    st.tuples(st.sampled_from(KINDS), st.integers(1, 40000), st.integers(0, 9)).map(
+        lambda a: make(*a)
+    ),
+    st.tuples(st.binary(min_size=1, max_size=40), st.integers(1, 3000)).map(lambda a: a[0] * a[1]),
+)
 
 
 @settings(max_examples=100, deadline=None)
-@given(parts=st.lists(PART, min_size=1, max_size=5), typesize=st.sampled_from([1, 2, 3, 4, 8, 16]),
-       blocksize=st.sampled_from([0, 1024, 5000, 1 << 16, 1 << 18]))
+@given(
+    parts=st.lists(PART, min_size=1, max_size=5),
+    typesize=st.sampled_from([1, 2, 3, 4, 8, 16]),
+    blocksize=st.sampled_from([0, 1024, 5000, 1 << 16, 1 << 18]),
+)
 def test_the_reference_reads_mixed_streams(parts, typesize, blocksize):
     blocksize -= blocksize % typesize
     for filters in ("none", "shuffle", "bitshuffle"):
@@ -32,10 +40,24 @@ def test_the_reference_reads_mixed_streams(parts, typesize, blocksize):
 
 
 def test_no_larger_than_those_of_the_reference():
-    for filters, typesize, kind in (([], 1, "text"), ([], 1, "mixed"), ([blosc2.Filter.SHUFFLE], 8, "wave")):
+    for filters, typesize, kind in (
+        ([], 1, "text"),
+        ([], 1, "mixed"),
+        ([blosc2.Filter.SHUFFLE], 8, "wave"),
+    ):
         data = make(kind, 1 << 20)
-        theirs = blosc2.compress2(data, typesize=typesize, codec=blosc2.Codec.ZSTD, clevel=1, filters=filters,
-                                  filters_meta=[0] * len(filters), nthreads=1, blocksize=1 << 16)
+        theirs = blosc2.compress2(
+            data,
+            typesize=typesize,
+            codec=blosc2.Codec.ZSTD,
+            clevel=1,
+            filters=filters,
+            filters_meta=[0] * len(filters),
+            nthreads=1,
+            blocksize=1 << 16,
+        )
         name = "shuffle" if filters else "none"
-        ours = check_ours(data, f"{name}:{typesize}+zstd:1", blocksize=struct.unpack_from("<I", theirs, 8)[0])
+        ours = check_ours(
+            data, f"{name}:{typesize}+zstd:1", blocksize=struct.unpack_from("<I", theirs, 8)[0]
+        )
         assert len(ours) <= len(theirs) * 1.02

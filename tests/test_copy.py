@@ -67,7 +67,8 @@ def test_whole_chunks_are_not_encoded_again(mount, blosc2, kind, tail):
 
 
 def test_cp(mount, blosc2, tool):
-    """Compressed files look sparse, by their blocks, and those cp reads and writes unless it is told not to."""
+    """Compressed files look sparse, by their blocks, and those cp reads and
+    writes unless it is told not to."""
     m = mount(SMALL)
     data = blob(2, 700_001, "text")
     (m.mnt / "source").write_bytes(data)
@@ -83,17 +84,20 @@ def test_cp(mount, blosc2, tool):
 def test_dirty_source_and_dirty_target(mount, blosc2):
     m = mount(SMALL)
     data = bytearray(blob(3, 4 * CHUNK, "text"))
-    source, target = os.open(m.mnt / "s", os.O_RDWR | os.O_CREAT), os.open(m.mnt / "t", os.O_RDWR | os.O_CREAT)
+    source, target = (
+        os.open(m.mnt / "s", os.O_RDWR | os.O_CREAT),
+        os.open(m.mnt / "t", os.O_RDWR | os.O_CREAT),
+    )
     try:
         os.pwrite(source, data, 0)
         os.pwrite(target, blob(4, 6 * CHUNK, "ramp"), 0)
         os.fsync(source)
         os.pwrite(source, b"new", CHUNK + 7)
         os.pwrite(target, b"old", 2 * CHUNK + 9)
-        data[CHUNK + 7:CHUNK + 10] = b"new"
+        data[CHUNK + 7 : CHUNK + 10] = b"new"
         assert os.copy_file_range(source, target, 3 * CHUNK, 0, CHUNK) == 3 * CHUNK
         expect = blob(4, 6 * CHUNK, "ramp")
-        expect = expect[:CHUNK] + bytes(data[:3 * CHUNK]) + expect[4 * CHUNK:]
+        expect = expect[:CHUNK] + bytes(data[: 3 * CHUNK]) + expect[4 * CHUNK :]
         assert os.pread(target, 6 * CHUNK, 0) == expect
     finally:
         os.close(source)
@@ -137,7 +141,7 @@ def test_copying_inside_a_file(mount, blosc2):
     data = blob(8, 4 * CHUNK, "text")
     (m.mnt / "f").write_bytes(data)
     assert copy(m.mnt / "f", m.mnt / "f", at=CHUNK, to=4 * CHUNK, size=2 * CHUNK) == 2 * CHUNK
-    assert (m.mnt / "f").read_bytes() == data + data[CHUNK:3 * CHUNK]
+    assert (m.mnt / "f").read_bytes() == data + data[CHUNK : 3 * CHUNK]
     m.unmount()
     stored = chunks(blosc2, m, "f")
     assert stored[4:6] == stored[1:3]
@@ -161,13 +165,15 @@ def test_a_damaged_chunk_is_not_copied(mount, blosc2):
     (m.mnt / "source").write_bytes(data)
     m.unmount()
     stored = bytearray(m.stored("source").read_bytes())
-    at = stored.index(data[CHUNK + 100:CHUNK + 200])
+    at = stored.index(data[CHUNK + 100 : CHUNK + 200])
     stored[at] ^= 1
     m.stored("source").write_bytes(stored)
     m.start().allow("copy_file_range: .*checksum of a chunk")
     (m.mnt / "target").write_bytes(b"")
     assert copy(m.mnt / "source", m.mnt / "target", size=CHUNK) == CHUNK
-    assert error_of(copy, m.mnt / "source", m.mnt / "target", at=CHUNK, to=CHUNK, size=CHUNK) == "EIO"
+    assert (
+        error_of(copy, m.mnt / "source", m.mnt / "target", at=CHUNK, to=CHUNK, size=CHUNK) == "EIO"
+    )
     assert (m.mnt / "target").read_bytes() == data[:CHUNK]
 
 
@@ -176,12 +182,24 @@ def test_chunks_of_different_items_stay_readable(mount, blosc2):
     m = mount(SMALL)
     rng = random.Random(SEED)
     sources = {}
-    for i, options in enumerate(["", "typesize=8,filter=shuffle", "typesize=4,filter=bitshuffle", "typesize=3,filter=shuffle",
-                                 "codec=lz4,tune=off", "typesize=4,filter=bytedelta"]):
+    for i, options in enumerate(
+        [
+            "",
+            "typesize=8,filter=shuffle",
+            "typesize=4,filter=bitshuffle",
+            "typesize=3,filter=shuffle",
+            "codec=lz4,tune=off",
+            "typesize=4,filter=bytedelta",
+        ]
+    ):
         m.remount(f"{SMALL},{options}".rstrip(","))
         for kind in ("floats", "ramp", "text"):
             name = f"{kind}{i}"
-            sources[name] = blob(i, rng.choice([8, 8, 9]) * CHUNK // rng.choice([1, 1, 2]) + rng.choice([0, 0, 1, 24]), kind)
+            sources[name] = blob(
+                i,
+                rng.choice([8, 8, 9]) * CHUNK // rng.choice([1, 1, 2]) + rng.choice([0, 0, 1, 24]),
+                kind,
+            )
             (m.mnt / name).write_bytes(sources[name])
     for options in ("", "typesize=8,filter=shuffle", "tune=off"):
         m.remount(f"{SMALL},{options}".rstrip(","))
@@ -192,10 +210,10 @@ def test_chunks_of_different_items_stay_readable(mount, blosc2):
                 at = rng.randrange(4) * CHUNK
                 size = rng.choice([CHUNK, 2 * CHUNK, 4 * CHUNK, CHUNK + 1000])
                 to = rng.randrange(len(expect) // CHUNK + 2) * CHUNK
-                piece = sources[source][at:at + size]
+                piece = sources[source][at : at + size]
                 assert copy(m.mnt / source, m.mnt / name, at=at, to=to, size=size) == len(piece)
                 if piece:
-                    expect = expect[:to].ljust(to, b"\0") + piece + expect[to + len(piece):]
+                    expect = expect[:to].ljust(to, b"\0") + piece + expect[to + len(piece) :]
             assert (m.mnt / name).read_bytes() == expect
             sources[name] = expect
     m.unmount()
@@ -212,14 +230,21 @@ def test_chunks_of_different_items_stay_readable(mount, blosc2):
         verify(m, name)
 
 
-@pytest.mark.parametrize("options", [SMALL, "chunksize=48K,blocksize=12K,typesize=3,filter=shuffle,dirty_max=1M,commit=1"])
+@pytest.mark.parametrize(
+    "options",
+    [SMALL, "chunksize=48K,blocksize=12K,typesize=3,filter=shuffle,dirty_max=1M,commit=1"],
+)
 def test_any_pieces_agree_with_a_plain_directory(mount, plain, blosc2, options):
     m = mount(options)
     rng = random.Random(SEED)
     size = 48 << 10 if "48K" in options else CHUNK
 
     def offset():
-        return max(0, size * rng.randrange(5) + (rng.choice([-1, 1, 4096, 1000]) if rng.random() < 0.4 else 0))
+        return max(
+            0,
+            size * rng.randrange(5)
+            + (rng.choice([-1, 1, 4096, 1000]) if rng.random() < 0.4 else 0),
+        )
 
     for name in "ab":
         for top in (plain, m.mnt):
@@ -227,7 +252,11 @@ def test_any_pieces_agree_with_a_plain_directory(mount, plain, blosc2, options):
     for step in range(150):
         source, target = rng.choice("ab"), rng.choice("ab")
         what = rng.choice(["copy"] * 6 + ["write", "punch", "truncate", "sync"])
-        at, to, length = offset(), offset(), rng.choice([size, 2 * size, 3 * size, rng.randrange(1, 3 * size)])
+        at, to, length = (
+            offset(),
+            offset(),
+            rng.choice([size, 2 * size, 3 * size, rng.randrange(1, 3 * size)]),
+        )
         kind, results = rng.choice(KINDS), []
         for top in (plain, m.mnt):
             if what == "copy":
@@ -246,10 +275,21 @@ def test_any_pieces_agree_with_a_plain_directory(mount, plain, blosc2, options):
                 else:
                     os.fsync(f.fileno())
         assert len(set(results)) <= 1, (step, what, source, target, at, to, length, results)
-        assert (m.mnt / target).read_bytes() == (plain / target).read_bytes(), (step, what, source, target, at, to, length)
+        assert (m.mnt / target).read_bytes() == (plain / target).read_bytes(), (
+            step,
+            what,
+            source,
+            target,
+            at,
+            to,
+            length,
+        )
     m.remount()
     for name in "ab":
-        assert read_direct(m.mnt / name, (plain / name).stat().st_size + 1) == (plain / name).read_bytes()
+        assert (
+            read_direct(m.mnt / name, (plain / name).stat().st_size + 1)
+            == (plain / name).read_bytes()
+        )
     m.unmount()
     for name in "ab":
         assert decoded(blosc2, m, name) == (plain / name).read_bytes()
@@ -258,7 +298,8 @@ def test_any_pieces_agree_with_a_plain_directory(mount, plain, blosc2, options):
 
 @pytest.mark.parametrize("sizes", [("1M", "64K"), ("64K", "1M")])
 def test_into_an_emptied_file_of_a_mount_with_other_chunks(mount, sizes):
-    """The target takes up the new chunk size in the middle of it: its chunks are not those of the source any more."""
+    """The target takes up the new chunk size in the middle of it: its chunks
+    are not those of the source any more."""
     m = mount(f"chunksize={sizes[0]}")
     data = blob(9, 2_500_001, "noise")
     (m.mnt / "source").write_bytes(data)

@@ -42,10 +42,23 @@ def copy_in_and_out(m, files, out):
     return sum(path.stat().st_size for path in files) / stored
 
 
-@pytest.mark.parametrize("package, suffixes, options, least", [
-    ("astrometry-data-tycho2-07-littleendian", (".fits",), "codec=zstd,level=1,filter=bitshuffle,typesize=4", 1.5),
-    ("eso-midas-testdata", (".fits", ".tfits", ".mt", ".fit"), "codec=zstd,level=1,filter=shuffle,typesize=2", 1.2),
-])
+@pytest.mark.parametrize(
+    "package, suffixes, options, least",
+    [
+        (
+            "astrometry-data-tycho2-07-littleendian",
+            (".fits",),
+            "codec=zstd,level=1,filter=bitshuffle,typesize=4",
+            1.5,
+        ),
+        (
+            "eso-midas-testdata",
+            (".fits", ".tfits", ".mt", ".fit"),
+            "codec=zstd,level=1,filter=shuffle,typesize=2",
+            1.2,
+        ),
+    ],
+)
 def test_real_data(mount, plain, record_property, package, suffixes, options, least):
     files = data_files(package, suffixes)
     ratio = copy_in_and_out(mount(options), files, plain)
@@ -85,12 +98,20 @@ with open(own, "rb") as f:
 
 
 @pytest.mark.concurrent
-@pytest.mark.parametrize("options", ["", "codec=lz4,chunksize=64K,blocksize=16K,cache=4M,dirty_max=4M"], ids=["default", "tight"])
+@pytest.mark.parametrize(
+    "options",
+    ["", "codec=lz4,chunksize=64K,blocksize=16K,cache=4M,dirty_max=4M"],
+    ids=["default", "tight"],
+)
 def test_64_processes(mount, options):
     m = mount(options)
     (m.mnt / "shared").write_bytes(bytes(64 * 16 * 4096))
-    workers = [subprocess.Popen([sys.executable, "-c", WORKER, m.mnt, str(i)], stderr=subprocess.PIPE, text=True)
-               for i in range(64)]
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WORKER, m.mnt, str(i)], stderr=subprocess.PIPE, text=True
+        )
+        for i in range(64)
+    ]
     errors = [w.communicate(timeout=300)[1] for w in workers]
     assert [w.returncode for w in workers] == [0] * 64, "\n".join(e for e in errors if e)[:3000]
     before = {name: file_sha256(m.mnt / name) for name in os.listdir(m.mnt)}
@@ -98,13 +119,16 @@ def test_64_processes(mount, options):
     assert {name: file_sha256(m.mnt / name) for name in os.listdir(m.mnt)} == before
     content = (m.mnt / "shared").read_bytes()
     for page in range(1024):
-        assert set(content[page * 4096:(page + 1) * 4096]) <= {0, page % 64} and content[page * 4096:(page + 1) * 4096].count(
-            content[page * 4096]) == 4096
+        assert (
+            set(content[page * 4096 : (page + 1) * 4096]) <= {0, page % 64}
+            and content[page * 4096 : (page + 1) * 4096].count(content[page * 4096]) == 4096
+        )
 
 
 @pytest.mark.concurrent
 def test_threads_create_rename_and_unlink_in_one_directory(mount):
     from concurrent.futures import ThreadPoolExecutor
+
     m = mount()
 
     def churn(number):
@@ -117,6 +141,7 @@ def test_threads_create_rename_and_unlink_in_one_directory(mount):
                 os.path.exists(moved)
                 os.listdir(m.mnt)
         return True
+
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(churn, range(8)))
     assert sorted(os.listdir(m.mnt)) == [f"moved-{i}" for i in range(5)]
@@ -143,8 +168,10 @@ def test_ten_thousand_small_files(mount):
 
 
 def test_more_files_open_than_descriptors(mount):
-    """The daemon holds no descriptor for each inode; its own soft limit is small, and it knows how to raise it."""
+    """The daemon holds no descriptor for each inode; its own soft limit is
+    small, and it knows how to raise it."""
     import resource
+
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     count = min(4000, hard - 500)
     resource.setrlimit(resource.RLIMIT_NOFILE, (count + 200, hard))
@@ -169,8 +196,10 @@ def kept_and_moved(m, number, out):
     model = bytearray(4 * MiB)
     room = mmap.mmap(-1, MiB)  # aligned, or the kernel would cut the request
     (m.backing / f"plain-{number}").touch()
-    files = [os.open(m.mnt / name, os.O_CREAT | os.O_RDWR | os.O_DIRECT)
-             for name in (f"frame-{number}", f"plain-{number}")]
+    files = [
+        os.open(m.mnt / name, os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+        for name in (f"frame-{number}", f"plain-{number}")
+    ]
     long = m.mnt / f"{number}-".ljust(240, "a")
     long.touch()
     for turn in range(12):
@@ -180,8 +209,8 @@ def kept_and_moved(m, number, out):
         for fd in files:
             assert os.pwrite(fd, memoryview(room), at) == MiB
             assert os.pwrite(fd, memoryview(room)[:4096], at + inside) == 4096
-        model[at:at + MiB] = room
-        model[at + inside:at + inside + 4096] = room[:4096]
+        model[at : at + MiB] = room
+        model[at + inside : at + inside + 4096] = room[:4096]
         target = f"{number}-{turn}-".ljust(3000, "t")
         os.symlink(target, m.mnt / f"link-{number}-{turn}")
         assert os.readlink(m.mnt / f"link-{number}-{turn}") == target
@@ -190,7 +219,7 @@ def kept_and_moved(m, number, out):
         long = new
     for fd in files:
         os.close(fd)
-    out[number] = bytes(model[:max(0, (m.mnt / f"frame-{number}").stat().st_size)])
+    out[number] = bytes(model[: max(0, (m.mnt / f"frame-{number}").stat().st_size)])
 
 
 @pytest.mark.concurrent

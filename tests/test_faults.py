@@ -1,7 +1,7 @@
 """The n-th call on the backing directory fails, for n = 1, 2, 3 ... until a story runs clean.
 
-After each failure: the caller was told, or nothing is amiss; the last commit is whole, as a fresh mount and the
-reference see it; the daemon lives, and what is written next gets to the disk.
+After each failure: the caller was told, or nothing is amiss; the last commit is whole, as a fresh
+mount and the reference see it; the daemon lives, and what is written next gets to the disk.
 
 CFRAMEFS_TEST_FAULTS=all tries every n, else every 17th. CFRAMEFS_SEED chooses other stories.
 """
@@ -33,9 +33,16 @@ ALL = READ | WRITE | SPACE | SYNC | NAME
 class Control(ctypes.Structure):
     """In step with tests/c/fault_inject.c."""
 
-    _fields_ = [("left", ctypes.c_int64), ("how", ctypes.c_uint32), ("error", ctypes.c_uint32),
-                ("calls", ctypes.c_uint32), ("forever", ctypes.c_uint32), ("lose", ctypes.c_uint32),
-                ("hits", ctypes.c_uint32), ("last", ctypes.c_char * 32)]
+    _fields_ = [
+        ("left", ctypes.c_int64),
+        ("how", ctypes.c_uint32),
+        ("error", ctypes.c_uint32),
+        ("calls", ctypes.c_uint32),
+        ("forever", ctypes.c_uint32),
+        ("lose", ctypes.c_uint32),
+        ("hits", ctypes.c_uint32),
+        ("last", ctypes.c_char * 32),
+    ]
 
 
 FAULTS = {
@@ -65,10 +72,18 @@ class Faults:
             self.control = Control.from_buffer(mmap.mmap(f.fileno(), 0))
         self.fault = fault
         self.arm(0)
-        env = ["env", f"FAULT_INJECT={file}", f"LD_PRELOAD={LIBRARY}", "ASAN_OPTIONS=verify_asan_link_order=0:exitcode=99"]
+        env = [
+            "env",
+            f"FAULT_INJECT={file}",
+            f"LD_PRELOAD={LIBRARY}",
+            "ASAN_OPTIONS=verify_asan_link_order=0:exitcode=99",
+        ]
         if "lose" in fault:
             options += ",entry_timeout=0,attr_timeout=0"
-        self.mount = mount(f"chunksize=4K,blocksize=1K,codec=lz4,workers=1,{options}", argv=[*env, *mount(start=False).argv])
+        self.mount = mount(
+            f"chunksize=4K,blocksize=1K,codec=lz4,workers=1,{options}",
+            argv=[*env, *mount(start=False).argv],
+        )
         self.mount.allow("^cframefs: (error|warning)")
 
     def open_files(self, directory):
@@ -90,7 +105,15 @@ class Faults:
         wait_until(lambda: not self.open_files(directory), 60, "the end of what was closed")
 
     def arm(self, n):
-        for name, value in {"how": 0, "error": 0, "forever": 0, "lose": 0, **self.fault, "hits": 0, "last": b""}.items():
+        for name, value in {
+            "how": 0,
+            "error": 0,
+            "forever": 0,
+            "lose": 0,
+            **self.fault,
+            "hits": 0,
+            "last": b"",
+        }.items():
             setattr(self.control, name, value)
         self.control.left = n
 
@@ -239,8 +262,10 @@ def repair(top):
 
 
 def check_reference(copies, mnt):
-    """Every copy opens there, with the same bytes; metalayers can be listed; there are no other files."""
+    """Every copy opens there, with the same bytes; metalayers can be listed;
+    there are no other files."""
     import libblosc
+
     for path in copies.rglob("*"):
         if path.is_file():
             assert path.suffix == ".b2frame", path
@@ -254,7 +279,8 @@ def check_reference(copies, mnt):
 
 @contextlib.contextmanager
 def another_mount(path, needed):
-    """The directory as it is found when its disk comes back: what was not synced has to prove itself there."""
+    """The directory as it is found when its disk comes back: what was not
+    synced has to prove itself there."""
     if not needed or os.geteuid() != 0:
         yield path
         return
@@ -274,7 +300,9 @@ def test_the_nth_call_fails(mount, work, blosc2, fault, record_property):
     print(f"CFRAMEFS_SEED={SEED}")
     cases = []
     # There are few syncs in a story: all of them, in some stories.
-    for story, every in [(0, EVERY)] if FAULTS[fault]["calls"] != SYNC else [(i, 1) for i in range(8)]:
+    for story, every in (
+        [(0, EVERY)] if FAULTS[fault]["calls"] != SYNC else [(i, 1) for i in range(8)]
+    ):
         n, came = random.Random(f"{SEED} {fault}").randrange(every) + 1, True
         while came:
             cases.append(Case(faults, work, n, story))

@@ -1,4 +1,5 @@
-"""Damaged and hostile frames: an error or the same bytes, never a crash, and no memory out of proportion to the file."""
+"""Damaged and hostile frames: an error or the same bytes, never a crash, and no
+memory out of proportion to the file."""
 
 import os
 import re
@@ -11,15 +12,29 @@ from libmount import BUILD, CFRAME, REPO, SLOWNESS
 
 FLIP = BUILD / "tests/c/frame_flip"
 OWN = REPO / "tests/data/frames"
-FRAMES = ["nd-1d-i4.b2nd", "nd-2d-full.b2nd", "special-nan.b2frame", "special-zero.b2frame", "empty.b2frame", "tiny-1byte.b2frame",
-          "const-zlib.b2frame", "core-zstd-shuffle-t4-mixed.b2frame", "dict-lz4hc.b2frame", "meta.b2frame", "beta/beta5-5-1.b2frame"]
+FRAMES = [
+    "nd-1d-i4.b2nd",
+    "nd-2d-full.b2nd",
+    "special-nan.b2frame",
+    "special-zero.b2frame",
+    "empty.b2frame",
+    "tiny-1byte.b2frame",
+    "const-zlib.b2frame",
+    "core-zstd-shuffle-t4-mixed.b2frame",
+    "dict-lz4hc.b2frame",
+    "meta.b2frame",
+    "beta/beta5-5-1.b2frame",
+]
 
 
 def flip(name, *args):
-    done = subprocess.run([FLIP, OWN / name, *map(str, args)], capture_output=True, text=True,
-                          timeout=300 * SLOWNESS)
+    done = subprocess.run(
+        [FLIP, OWN / name, *map(str, args)], capture_output=True, text=True, timeout=300 * SLOWNESS
+    )
     assert done.returncode == 0, done.stderr[-4000:]
-    refused, same, other = map(int, re.search(r"(\d+) refused, (\d+) same, (\d+) other", done.stdout).groups())
+    refused, same, other = map(
+        int, re.search(r"(\d+) refused, (\d+) same, (\d+) other", done.stdout).groups()
+    )
     return refused, same, other, [int(n) for n in re.findall(r"other bytes: (\d+)", done.stdout)]
 
 
@@ -51,11 +66,37 @@ def test_random_damage(name):
     flip(name, "random", 150, 7)
 
 
-def header(nbytes, cbytes, chunk_size, frame_len, flags=0x12, type_size=1, header_len=97, kind=0, nfilters=6):
-    return (b"\x9e\xa8b2frame\0\xd2" + struct.pack(">i", header_len) + b"\xcf" + struct.pack(">Q", frame_len)
-            + b"\xa4" + bytes([flags, kind, 0x50, 3]) + b"\xd3" + struct.pack(">q", nbytes) + b"\xd3" + struct.pack(">q", cbytes)
-            + b"\xd2" + struct.pack(">i", type_size) + b"\xd2\0\0\0\0\xd2" + struct.pack(">i", chunk_size)
-            + b"\xd1\0\1\xd1\0\1\xc2\xd8" + bytes([nfilters]) + bytes(16) + b"\x93\xcd\0\7\xde\0\0\xdc\0\0")
+def header(
+    nbytes,
+    cbytes,
+    chunk_size,
+    frame_len,
+    flags=0x12,
+    type_size=1,
+    header_len=97,
+    kind=0,
+    nfilters=6,
+):
+    return (
+        b"\x9e\xa8b2frame\0\xd2"
+        + struct.pack(">i", header_len)
+        + b"\xcf"
+        + struct.pack(">Q", frame_len)
+        + b"\xa4"
+        + bytes([flags, kind, 0x50, 3])
+        + b"\xd3"
+        + struct.pack(">q", nbytes)
+        + b"\xd3"
+        + struct.pack(">q", cbytes)
+        + b"\xd2"
+        + struct.pack(">i", type_size)
+        + b"\xd2\0\0\0\0\xd2"
+        + struct.pack(">i", chunk_size)
+        + b"\xd1\0\1\xd1\0\1\xc2\xd8"
+        + bytes([nfilters])
+        + bytes(16)
+        + b"\x93\xcd\0\7\xde\0\0\xdc\0\0"
+    )
 
 
 def trailer(body=b"\x94\1\x93\xcd\0\6\xde\0\0\xdc\0\0", length=None):
@@ -64,12 +105,21 @@ def trailer(body=b"\x94\1\x93\xcd\0\6\xde\0\0\xdc\0\0", length=None):
 
 
 def same_index(nchunks, value, size=8):
-    return struct.pack("<BBBBIII", 5, 1, 5, 8, 8 * nchunks, min(8 * nchunks, 16384), 32 + size) + bytes(15) + b"\x30" + value[:size]
+    return (
+        struct.pack("<BBBBIII", 5, 1, 5, 8, 8 * nchunks, min(8 * nchunks, 16384), 32 + size)
+        + bytes(15)
+        + b"\x30"
+        + value[:size]
+    )
 
 
 def plain_index(*entries, typesize=8):
     raw = b"".join(struct.pack("<Q", e) for e in entries)
-    return struct.pack("<BBBBIII", 5, 1, 7, typesize, len(raw), len(raw), 32 + len(raw)) + bytes(16) + raw
+    return (
+        struct.pack("<BBBBIII", 5, 1, 7, typesize, len(raw), len(raw), 32 + len(raw))
+        + bytes(16)
+        + raw
+    )
 
 
 def frame(nbytes, chunk_size, index, area=b"", end=None, **kw):
@@ -97,17 +147,26 @@ CHUNK = struct.pack("<BBBBIII", 5, 1, 7, 1, 100, 100, 132) + bytes(16) + bytes(r
 def test_what_the_builders_make_is_read(work):
     code, out, err, _ = run(work / "f", frame(200, 100, plain_index(0, 0), CHUNK))
     assert code == 0 and out == bytes(range(100)) * 2, err
-    for raw in (plain_index(0, 0x81 << 56), plain_index(0, 0x84 << 56), plain_index(0, 0x81 << 56 | 12345)):
+    for raw in (
+        plain_index(0, 0x81 << 56),
+        plain_index(0, 0x84 << 56),
+        plain_index(0, 0x81 << 56 | 12345),
+    ):
         assert run(work / "f", frame(200, 100, raw, CHUNK))[1] == bytes(range(100)) + bytes(100)
     assert run(work / "f", frame(0, -1, b""))[:2] == (0, b"")
-    assert run(work / "f", frame(200, 100, plain_index(0, 0) + b"slack", CHUNK) + b"behind")[1] == bytes(range(100)) * 2
+    assert (
+        run(work / "f", frame(200, 100, plain_index(0, 0) + b"slack", CHUNK) + b"behind")[1]
+        == bytes(range(100)) * 2
+    )
 
 
 @pytest.mark.parametrize("size", [8, 1])
 def test_a_few_bytes_that_claim_a_quarter_of_a_billion_chunks(work, size):
     value = ZEROS if size == 8 else bytes([0x81]) * size
     least = run(work / "f", frame(0, -1, b""), "info")[3]
-    code, out, err, rss = run(work / "f", frame(268435451 * 4096, 4096, same_index(268435451, value, size)), "info")
+    code, out, err, rss = run(
+        work / "f", frame(268435451 * 4096, 4096, same_index(268435451, value, size)), "info"
+    )
     assert code == 0, err
     assert rss - least < 4096, "KiB"
 
@@ -140,38 +199,78 @@ REFUSED = {
     "offset behind the area": lambda: frame(200, 100, plain_index(0, 101), CHUNK),
     "offset huge": lambda: frame(200, 100, plain_index(0, BIG), CHUNK),
     "offset into the chunk": lambda: frame(200, 100, plain_index(0, 50), CHUNK),
-    "chunk too long": lambda: frame(200, 100, plain_index(0, 0), CHUNK, cbytes=131, frame_len=97 + 132 + 48 + 35),
+    "chunk too long": lambda: frame(
+        200, 100, plain_index(0, 0), CHUNK, cbytes=131, frame_len=97 + 132 + 48 + 35
+    ),
     "special without kind": lambda: frame(200, 100, plain_index(0, 0x80 << 56), CHUNK),
     "special of kind 3": lambda: frame(200, 100, plain_index(0, 0x83 << 56), CHUNK),
     "special of kind 5": lambda: frame(200, 100, plain_index(0, 0x85 << 56), CHUNK),
     "special, sizes vary": lambda: frame(200, 0, plain_index(0, 0x81 << 56), CHUNK, flags=0x53),
     "sizes vary, sum is wrong": lambda: frame(201, 0, plain_index(0, 0), CHUNK, flags=0x53),
-    "sizes vary, repeats in masses": lambda: frame(100 * 1000000, 0, same_index(1000000, bytes(8)), CHUNK, flags=0x53),
+    "sizes vary, repeats in masses": lambda: frame(
+        100 * 1000000, 0, same_index(1000000, bytes(8)), CHUNK, flags=0x53
+    ),
     "NaN of one byte": lambda: frame(200, 100, plain_index(0, 0x82 << 56), CHUNK),
     "empty, but an index": lambda: frame(0, 100, plain_index(0)),
     "no trailer": lambda: frame(200, 100, plain_index(0, 0), CHUNK, end=bytes(35)),
     "trailer_len 24": lambda: frame(200, 100, plain_index(0, 0), CHUNK, end=trailer(length=24)),
-    "trailer_len huge": lambda: frame(200, 100, plain_index(0, 0), CHUNK, end=trailer(length=0xFFFFFFFF)),
-    "trailer_len over the header": lambda: frame(200, 100, plain_index(0, 0), CHUNK, end=trailer(length=97 + 132 + 48 + 35)),
-    "65535 vlmetalayers": lambda: frame(200, 100, plain_index(0, 0), CHUNK, end=trailer(b"\x94\1\x93\xcd\0\6\xde\xff\xff\xdc\0\0")),
-    "vlmetalayer outside": lambda: frame(200, 100, plain_index(0, 0), CHUNK,
-                                         end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa1a\xd2\0\0\1\0\xdc\0\0")),
-    "vlmetalayer negative": lambda: frame(200, 100, plain_index(0, 0), CHUNK,
-                                          end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa1a\xd2\xff\xff\xff\xff\xdc\0\0")),
-    "vlmetalayer too long": lambda: frame(200, 100, plain_index(0, 0), CHUNK,
-                                          end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa1a\xd2\0\0\0\x13\xdc\0\1\xc6\xff\xff\xff\xf0")),
-    "vlmetalayer without a name": lambda: frame(200, 100, plain_index(0, 0), CHUNK,
-                                                end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa0\xd2\0\0\0\x11\xdc\0\1\xc6\0\0\0\0")),
+    "trailer_len huge": lambda: frame(
+        200, 100, plain_index(0, 0), CHUNK, end=trailer(length=0xFFFFFFFF)
+    ),
+    "trailer_len over the header": lambda: frame(
+        200, 100, plain_index(0, 0), CHUNK, end=trailer(length=97 + 132 + 48 + 35)
+    ),
+    "65535 vlmetalayers": lambda: frame(
+        200, 100, plain_index(0, 0), CHUNK, end=trailer(b"\x94\1\x93\xcd\0\6\xde\xff\xff\xdc\0\0")
+    ),
+    "vlmetalayer outside": lambda: frame(
+        200,
+        100,
+        plain_index(0, 0),
+        CHUNK,
+        end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa1a\xd2\0\0\1\0\xdc\0\0"),
+    ),
+    "vlmetalayer negative": lambda: frame(
+        200,
+        100,
+        plain_index(0, 0),
+        CHUNK,
+        end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa1a\xd2\xff\xff\xff\xff\xdc\0\0"),
+    ),
+    "vlmetalayer too long": lambda: frame(
+        200,
+        100,
+        plain_index(0, 0),
+        CHUNK,
+        end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa1a\xd2\0\0\0\x13\xdc\0\1\xc6\xff\xff\xff\xf0"),
+    ),
+    "vlmetalayer without a name": lambda: frame(
+        200,
+        100,
+        plain_index(0, 0),
+        CHUNK,
+        end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa0\xd2\0\0\0\x11\xdc\0\1\xc6\0\0\0\0"),
+    ),
     "two vlmetalayers of one name": lambda: frame(
-        200, 100, plain_index(0, 0), CHUNK,
-        end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\2\xa1a\xd2\0\0\0\x1a\xa1a\xd2\0\0\0\x1a\xdc\0\2\xc6\0\0\0\0")),
+        200,
+        100,
+        plain_index(0, 0),
+        CHUNK,
+        end=trailer(
+            b"\x94\1\x93\xcd\0\6\xde\0\2\xa1a\xd2\0\0\0\x1a\xa1a\xd2\0\0\0\x1a\xdc\0\2\xc6\0\0\0\0"
+        ),
+    ),
 }
 
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused(work, what):
     code, out, err, _ = run(work / "f", REFUSED[what]())
-    assert code == 1 and err.startswith(b"cframe: ") and err.count(b"\n") == 1, (code, out[:200], err)
+    assert code == 1 and err.startswith(b"cframe: ") and err.count(b"\n") == 1, (
+        code,
+        out[:200],
+        err,
+    )
 
 
 def test_vlmetalayer_is_read(work):
@@ -191,6 +290,7 @@ def test_sizes_vary(work):
 
 def test_sparse_frame_that_lost_a_file(work):
     import shutil
+
     shutil.copytree(OWN / "sparse.b2frame", work / "s")
     (work / "s/00000001.chunk").unlink()
     done = subprocess.run([CFRAME, "cat", work / "s"], capture_output=True)

@@ -1,4 +1,5 @@
-"""Random changes to a frame, by its C interface; after each commit the reference library reads the same bytes."""
+"""Random changes to a frame, by its C interface; after each commit the
+reference library reads the same bytes."""
 
 import os
 import random
@@ -17,17 +18,31 @@ import libblosc  # noqa: E402
 
 TOOL = BUILD / "tests/c/frame_tool"
 OWN = REPO / "tests/data/frames"
-PIPELINES = ["zstd:1", "shuffle:4+zstd:1", "shuffle:8+lz4", "bitshuffle:2+zstd:3", "blosclz", "shuffle:3+zlib:6", "store",
-             "delta:4+shuffle:4+lz4hc:5", "shuffle:4+bytedelta+zstd:1"]
-SETTINGS = settings(max_examples=int(os.environ.get("EXAMPLES", 40)), deadline=None,
-                    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+PIPELINES = [
+    "zstd:1",
+    "shuffle:4+zstd:1",
+    "shuffle:8+lz4",
+    "bitshuffle:2+zstd:3",
+    "blosclz",
+    "shuffle:3+zlib:6",
+    "store",
+    "delta:4+shuffle:4+lz4hc:5",
+    "shuffle:4+bytedelta+zstd:1",
+]
+SETTINGS = settings(
+    max_examples=int(os.environ.get("EXAMPLES", 40)),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 
 
 class Tool:
     """frame_tool on a pipe: one line in, one line out."""
 
     def __init__(self):
-        self.proc = subprocess.Popen([TOOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.proc = subprocess.Popen(
+            [TOOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def __enter__(self):
         return self
@@ -86,27 +101,31 @@ def check_reference(path, expect, seed=0):
         lo = rng.randrange(items)
         hi = rng.randrange(lo + 1, items + 1)
         if libblosc.slice_is_trusted(schunk, lo * item, hi * item):
-            assert schunk[lo:hi] == expect[lo * item:hi * item], (lo, hi)
+            assert schunk[lo:hi] == expect[lo * item : hi * item], (lo, hi)
 
 
 def write(model, at, data):
     if at > len(model):
         model.extend(bytes(at - len(model)))
-    model[at:at + len(data)] = data
+    model[at : at + len(data)] = data
 
 
 KINDS = st.sampled_from(["zeros", "ramp", "text", "noise", "runs", "floats"])
 SIZES = st.one_of(st.integers(0, 30), st.integers(0, 40000))
-STEPS = st.lists(st.one_of(
-    st.tuples(st.just("write"), SIZES, st.integers(1, 12000), KINDS),
-    st.tuples(st.just("write"), SIZES, st.integers(1, 12000), KINDS),
-    st.tuples(st.just("resize"), SIZES),
-    st.tuples(st.just("resize"), st.just(0)),
-    st.tuples(st.just("zero"), st.integers(0, 9)),
-    st.tuples(st.just("pipeline"), st.sampled_from(PIPELINES)),
-    st.tuples(st.just("commit"), st.sampled_from(["later", "sync"])),
-    st.tuples(st.just("reopen")),
-), min_size=1, max_size=12)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), SIZES, st.integers(1, 12000), KINDS),
+        st.tuples(st.just("write"), SIZES, st.integers(1, 12000), KINDS),
+        st.tuples(st.just("resize"), SIZES),
+        st.tuples(st.just("resize"), st.just(0)),
+        st.tuples(st.just("zero"), st.integers(0, 9)),
+        st.tuples(st.just("pipeline"), st.sampled_from(PIPELINES)),
+        st.tuples(st.just("commit"), st.sampled_from(["later", "sync"])),
+        st.tuples(st.just("reopen")),
+    ),
+    min_size=1,
+    max_size=12,
+)
 
 
 def run_step(tool, step, model, path, chunk, seed):
@@ -118,7 +137,7 @@ def run_step(tool, step, model, path, chunk, seed):
         write(model, step[1], data)
     elif kind == "resize":
         tool.do(f"resize {step[1]}")
-        del model[step[1]:]
+        del model[step[1] :]
         model.extend(bytes(step[1] - len(model)))
     elif kind == "zero":
         lo, hi = step[1] * chunk, min(len(model), (step[1] + 1) * chunk)
@@ -138,8 +157,12 @@ def run_step(tool, step, model, path, chunk, seed):
 
 
 @SETTINGS
-@given(steps=STEPS, chunk=st.sampled_from([1, 4096, 5000, 8192, 16384, 65536]), pipeline=st.sampled_from(PIPELINES),
-       seed=st.integers(0, 1 << 20))
+@given(
+    steps=STEPS,
+    chunk=st.sampled_from([1, 4096, 5000, 8192, 16384, 65536]),
+    pipeline=st.sampled_from(PIPELINES),
+    seed=st.integers(0, 1 << 20),
+)
 def test_random_changes(work, steps, chunk, pipeline, seed):
     if chunk == 1:  # as many chunks as bytes: keep it small
         steps = [tuple(min(v, 300) if isinstance(v, int) else v for v in s) for s in steps]
@@ -164,17 +187,27 @@ def test_random_changes(work, steps, chunk, pipeline, seed):
 @SETTINGS
 @given(data=st.data(), seed=st.integers(0, 1 << 20))
 def test_index_of_many_pages(work, data, seed):
-    """Thousands of chunks of a few bytes: pages of the index that are one value, become many, and fold again."""
+    """Thousands of chunks of a few bytes: pages of the index that are one
+    value, become many, and fold again."""
     path, chunk = work / "f.b2frame", 8
     path.unlink(missing_ok=True)
-    model, places = bytearray(), st.one_of(st.integers(0, 100), st.integers(32700, 32800), st.integers(0, 110000))
+    model, places = (
+        bytearray(),
+        st.one_of(st.integers(0, 100), st.integers(32700, 32800), st.integers(0, 110000)),
+    )
     with Tool() as tool:
         tool.do("pipeline store")
         tool.do(f"create {path} {chunk}")
         for i in range(data.draw(st.integers(1, 12))):
-            kind = data.draw(st.sampled_from(["resize", "write", "write", "zero", "commit", "reopen"]))
+            kind = data.draw(
+                st.sampled_from(["resize", "write", "write", "zero", "commit", "reopen"])
+            )
             at = data.draw(places)
-            step = (kind, at // chunk if kind == "zero" else at, 20, "noise") if kind != "commit" else (kind, "later")
+            step = (
+                (kind, at // chunk if kind == "zero" else at, 20, "noise")
+                if kind != "commit"
+                else (kind, "later")
+            )
             run_step(tool, step, model, path, chunk, seed + i)
         tool.do("commit later")
         check_ours(tool, model)
@@ -184,9 +217,9 @@ def test_index_of_many_pages(work, data, seed):
 
 
 def reference_changes(path, rng, chunk):
-    """
-    A few changes by the reference. Returns what it now says the frame holds. Behind a short
-    last chunk it would give up the fixed chunk size, which it cannot do where holes are (FORMAT.md 18, 11).
+    """A few changes by the reference. Returns what it now says the frame holds. Behind a short
+    last chunk it would give up the fixed chunk size, which it cannot do where holes are (FORMAT.md
+    18, 11).
     """
     schunk = libblosc.open_frame(path, "a")
     for _ in range(rng.randrange(1, 5)):
@@ -207,7 +240,8 @@ def reference_changes(path, rng, chunk):
 @SETTINGS
 @given(seed=st.integers(0, 1 << 30), chunk=st.sampled_from([4096, 8192]), rounds=st.integers(1, 3))
 def test_both_change_it_in_turn(work, seed, chunk, rounds):
-    """Python appends, updates, inserts and deletes in a frame of ours; then it is our turn again."""
+    """Python appends, updates, inserts and deletes in a frame of ours; then it
+    is our turn again."""
     rng = random.Random(seed)
     path = work / "f.b2frame"
     path.unlink(missing_ok=True)
@@ -236,26 +270,42 @@ def metalayers(path):
     """Their bytes in the header; names and contents of those in the trailer, but for our own."""
     raw = path.read_bytes()
     header_len, frame_len = int.from_bytes(raw[11:15], "big"), int.from_bytes(raw[16:24], "big")
-    trailer_len = int.from_bytes(raw[frame_len - 22:frame_len - 18], "big")
-    trailer, at, layers = raw[frame_len - trailer_len:frame_len], 9, []
+    trailer_len = int.from_bytes(raw[frame_len - 22 : frame_len - 18], "big")
+    trailer, at, layers = raw[frame_len - trailer_len : frame_len], 9, []
     for _ in range(int.from_bytes(trailer[7:9], "big")):
         n = trailer[at] & 31
-        off = int.from_bytes(trailer[at + n + 2:at + n + 6], "big")
-        size = int.from_bytes(trailer[off + 1:off + 5], "big")
-        if trailer[at + 1:at + 1 + n] != b"cframefs":
-            layers.append((trailer[at + 1:at + 1 + n], trailer[off + 5:off + 5 + size]))
+        off = int.from_bytes(trailer[at + n + 2 : at + n + 6], "big")
+        size = int.from_bytes(trailer[off + 1 : off + 5], "big")
+        if trailer[at + 1 : at + 1 + n] != b"cframefs":
+            layers.append((trailer[at + 1 : at + 1 + n], trailer[off + 5 : off + 5 + size]))
         at += n + 6
     return raw[87:header_len], layers
 
 
-FOREIGN = ["core-zstd-shuffle-t4-mixed", "core-lz4-bitshuffle-t4-mixed", "edited", "meta", "special-nan", "special-zero", "special-repeat",
-           "tiny-7-t8", "bytedelta-t4", "tiny-1byte", "empty", "dict-zstd", "oddtail-7-shuffle", "tsize-300", "const-zstd"]
+FOREIGN = [
+    "core-zstd-shuffle-t4-mixed",
+    "core-lz4-bitshuffle-t4-mixed",
+    "edited",
+    "meta",
+    "special-nan",
+    "special-zero",
+    "special-repeat",
+    "tiny-7-t8",
+    "bytedelta-t4",
+    "tiny-1byte",
+    "empty",
+    "dict-zstd",
+    "oddtail-7-shuffle",
+    "tsize-300",
+    "const-zstd",
+]
 
 
 @pytest.mark.parametrize("name", FOREIGN)
 @pytest.mark.parametrize("empty_first", [False, True])
 def test_foreign_frame_is_changed(work, name, empty_first):
-    """Frames of the reference: cut to nothing, where their chunks lie where the trailer must go, and written again."""
+    """Frames of the reference: cut to nothing, where their chunks lie where the
+    trailer must go, and written again."""
     path = work / "f.b2frame"
     shutil.copyfile(OWN / f"{name}.b2frame", path)
     before = libblosc.open_frame(path)
@@ -342,7 +392,8 @@ def test_truncation_gives_space_back(work):
 
 @pytest.mark.parametrize("every", range(1, 16))
 def test_failing_calls(work, every):
-    """Every n-th write or sync fails. The file shows the last good commit, and a later one works."""
+    """Every n-th write or sync fails. The file shows the last good commit, and
+    a later one works."""
     path = work / "f.b2frame"
     rng = random.Random(every)
     model, shown = bytearray(), b""
@@ -375,7 +426,10 @@ def story(tool, rng, model, item):
     """One change, drawn."""
     kind = rng.choice(["write", "write", "resize", "empty"])
     if kind == "write":
-        at, data = rng.randrange(60000) // item * item, blob(rng.randrange(99), rng.randrange(1, 500) * item, "noise")
+        at, data = (
+            rng.randrange(60000) // item * item,
+            blob(rng.randrange(99), rng.randrange(1, 500) * item, "noise"),
+        )
         tool.do(f"write {at} {data.hex()}")
         write(model, at, data)
     else:
@@ -385,10 +439,12 @@ def story(tool, rng, model, item):
         model.extend(bytes(size - len(model)))
 
 
-@pytest.mark.parametrize("name", [None, "core-zstd-shuffle-t4-mixed", "edited", "special-zero", "meta", "tiny-100"])
+@pytest.mark.parametrize(
+    "name", [None, "core-zstd-shuffle-t4-mixed", "edited", "special-zero", "meta", "tiny-100"]
+)
 def test_power_loss(work, name):
-    """Power goes after the n-th write of a commit, and of what was not synced some is lost. What was
-    synced before is there, or what was being committed: nothing else, and nothing torn."""
+    """Power goes after the n-th write of a commit, and of what was not synced some is lost. What
+    was synced before is there, or what was being committed: nothing else, and nothing torn."""
     path = work / "f.b2frame"
     for seed in range(40):
         rng = random.Random(f"{seed} {name}")

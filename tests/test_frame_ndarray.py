@@ -25,15 +25,33 @@ def npy(path, *args):
     return np.load(io.BytesIO(done.stdout))
 
 
-@pytest.mark.parametrize("entry", [e for e in json.loads((OWN / "manifest.json").read_text()) if e["name"].endswith(".b2nd")],
-                         ids=lambda e: e["name"])
+@pytest.mark.parametrize(
+    "entry",
+    [e for e in json.loads((OWN / "manifest.json").read_text()) if e["name"].endswith(".b2nd")],
+    ids=lambda e: e["name"],
+)
 def test_vectors(entry):
     array = npy(OWN / entry["name"])
-    assert array.nbytes == entry["array_nbytes"] and sha256(array.tobytes()) == entry["array_sha256"]
+    assert (
+        array.nbytes == entry["array_nbytes"] and sha256(array.tobytes()) == entry["array_sha256"]
+    )
 
 
-DTYPES = ["<i4", "|u1", ">f4", "<f8", "<c16", "<U3", "|S5", "<M8[ns]", "<m8[25s]", "|b1", "|V10",
-          [("a", "<i4"), ("b", "<f8")], [("x", "|S3"), ("y", [("p", "<i2"), ("q", ">u4", (2, 3))])]]
+DTYPES = [
+    "<i4",
+    "|u1",
+    ">f4",
+    "<f8",
+    "<c16",
+    "<U3",
+    "|S5",
+    "<M8[ns]",
+    "<m8[25s]",
+    "|b1",
+    "|V10",
+    [("a", "<i4"), ("b", "<f8")],
+    [("x", "|S3"), ("y", [("p", "<i2"), ("q", ">u4", (2, 3))])],
+]
 
 
 @st.composite
@@ -44,19 +62,33 @@ def geometry(draw):
     return tuple(shape), tuple(chunks), tuple(blocks)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(shapes=geometry(), dtype=st.sampled_from(DTYPES), step=st.integers(1, 40), seed=st.integers(0, 1000))
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    shapes=geometry(),
+    dtype=st.sampled_from(DTYPES),
+    step=st.integers(1, 40),
+    seed=st.integers(0, 1000),
+)
 def test_random_arrays(work, shapes, dtype, step, seed):
     shape, chunks, blocks = shapes
     dtype = np.dtype(dtype)
-    data = np.frombuffer(np.random.default_rng(seed).bytes(int(np.prod(shape, dtype=int)) * dtype.itemsize), dtype="u1")
+    data = np.frombuffer(
+        np.random.default_rng(seed).bytes(int(np.prod(shape, dtype=int)) * dtype.itemsize),
+        dtype="u1",
+    )
     if dtype.kind == "b":
         data = data & 1
     if dtype.kind == "U":
-        data = np.array(["ab", "c", "xyz"], dtype="<U3")[np.arange(np.prod(shape, dtype=int)) % 3].view("u1")
+        data = np.array(["ab", "c", "xyz"], dtype="<U3")[
+            np.arange(np.prod(shape, dtype=int)) % 3
+        ].view("u1")
     array = data.view(dtype).reshape(shape) if shape else data.view(dtype)[0].reshape(())
     path = work / "a.b2nd"
-    blosc2.asarray(np.ascontiguousarray(array), chunks=chunks, blocks=blocks, urlpath=str(path), mode="w")
+    blosc2.asarray(
+        np.ascontiguousarray(array), chunks=chunks, blocks=blocks, urlpath=str(path), mode="w"
+    )
     stored = blosc2.open(str(path), mode="r").dtype  # |V10 comes back with a name for its bytes
     for args in ([], [step]):
         got = npy(path, *args)
@@ -73,11 +105,23 @@ def with_dtype(path, text):
     """The frame with another dtype of the same length in its metalayer."""
     raw = path.read_bytes()
     at = raw.index(b"\xdb\0\0\0\3|u1") + 5
-    path.write_bytes(raw[:at] + text + raw[at + 3:])
+    path.write_bytes(raw[:at] + text + raw[at + 3 :])
 
 
-@pytest.mark.parametrize("text, dtype", [(b"|i1", "|i1"), (b"<f4", "|V1"), (b"|b1", "|b1"), (b"<U9", "|V1"),
-                                         (b"|O8", None), (b"'+a", None), (b"[('", None), (b"<f3", None), (b"\\x0", None)])
+@pytest.mark.parametrize(
+    "text, dtype",
+    [
+        (b"|i1", "|i1"),
+        (b"<f4", "|V1"),
+        (b"|b1", "|b1"),
+        (b"<U9", "|V1"),
+        (b"|O8", None),
+        (b"'+a", None),
+        (b"[('", None),
+        (b"<f3", None),
+        (b"\\x0", None),
+    ],
+)
 def test_odd_dtypes(work, text, dtype):
     """What does not fit the item size becomes plain bytes; what NumPy would not read is refused."""
     path = work / "a.b2nd"

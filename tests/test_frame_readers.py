@@ -10,7 +10,22 @@ OWN = REPO / "tests/data/frames"
 
 
 @pytest.mark.concurrent
-@pytest.mark.parametrize("name", ["core-zstd-shuffle-t4-mixed", "delta-t4", "dict-zstd", "edited", "block-100", "special-repeat", "special-nan"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "core-zstd-shuffle-t4-mixed",
+        "delta-t4",
+        "dict-zstd",
+        "edited",
+        "block-100",
+        "special-repeat",
+        "special-nan",
+    ],
+)
 def test_threads_see_one_frame(name):
-    done = subprocess.run([BUILD / "tests/c/frame_readers", OWN / f"{name}.b2frame", "4", "60"], capture_output=True, text=True)
+    done = subprocess.run(
+        [BUILD / "tests/c/frame_readers", OWN / f"{name}.b2frame", "4", "60"],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr

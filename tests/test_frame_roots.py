@@ -22,8 +22,12 @@ OWN = REPO / "tests/data/frames"
 def lengths(raw):
     """(header_len, cbytes, frame_len, trailer_len)"""
     frame_len = int.from_bytes(raw[16:24], "big")
-    return (int.from_bytes(raw[11:15], "big"), int.from_bytes(raw[39:47], "big"), frame_len,
-            int.from_bytes(raw[frame_len - 22:frame_len - 18], "big"))
+    return (
+        int.from_bytes(raw[11:15], "big"),
+        int.from_bytes(raw[39:47], "big"),
+        frame_len,
+        int.from_bytes(raw[frame_len - 22 : frame_len - 18], "big"),
+    )
 
 
 def xxh3(data):
@@ -57,9 +61,9 @@ def test_fingerprint_and_note(work):
         data = make(tool, path)
         raw = path.read_bytes()
         header_len, cbytes, frame_len, _ = lengths(raw)
-        end = raw[frame_len - 18:frame_len]
+        end = raw[frame_len - 18 : frame_len]
         assert end[:2] == b"\xd8\x02" and raw[0x44] == 0xC3
-        hashed = raw[:header_len] + raw[header_len + cbytes:frame_len - 18] + end[10:]
+        hashed = raw[:header_len] + raw[header_len + cbytes : frame_len - 18] + end[10:]
         assert xxh3(hashed).to_bytes(8, "big") == end[2:10]
         assert tool.do("verify") == f"0 {-(-len(data) // 8192)} 0"
     schunk = libblosc.open_frame(path)
@@ -80,7 +84,10 @@ def test_python_lists_and_changes_beside_the_note(work):
         del schunk
         tool.do(f"open {path}")
         check_ours(tool, data)
-        assert tool.do("verify").split()[:2] == ["0", "0"]  # another wrote last: its checksums are none
+        assert tool.do("verify").split()[:2] == [
+            "0",
+            "0",
+        ]  # another wrote last: its checksums are none
         tool.do("write 20000 010203")
         write(data, 20000, b"\1\2\3")
         tool.do("commit later")
@@ -94,11 +101,14 @@ def test_python_lists_and_changes_beside_the_note(work):
 
 
 def test_many_layers_of_others(work):
-    """With 16 of others the reference could write no more beside ours: none of ours then, and no fingerprint."""
+    """With 16 of others the reference could write no more beside ours: none of
+    ours then, and no fingerprint."""
     path = work / "f.b2frame"
     for n in (15, 16):
         path.unlink(missing_ok=True)
-        schunk = blosc2.SChunk(chunksize=8192, urlpath=str(path), mode="w", contiguous=True, cparams={"typesize": 4})
+        schunk = blosc2.SChunk(
+            chunksize=8192, urlpath=str(path), mode="w", contiguous=True, cparams={"typesize": 4}
+        )
         schunk.append_data(bytes(range(256)) * 32)
         for i in range(n):
             schunk.vlmeta[f"layer{i}"] = i
@@ -132,7 +142,8 @@ def test_damage_is_found(work):
 
 
 def test_torn_root_is_recovered(work):
-    """The header of a newer root with its index and trailer missing: the older one is shown, and put in place."""
+    """The header of a newer root with its index and trailer missing: the older
+    one is shown, and put in place."""
     path = work / "f.b2frame"
     with Tool() as tool:
         old = bytes(make(tool, path))
@@ -140,8 +151,13 @@ def test_torn_root_is_recovered(work):
         tool.do("write 5000 6162636465")
         tool.do("commit later")
     after = path.read_bytes()
-    for torn in (after[:87] + before[87:], after[:87] + before[87:] + bytes(len(after) - len(before)), after[:len(after) - 1],
-                 after[:-18] + bytes(18), after[:-60] + b"x" + after[-59:]):
+    for torn in (
+        after[:87] + before[87:],
+        after[:87] + before[87:] + bytes(len(after) - len(before)),
+        after[: len(after) - 1],
+        after[:-18] + bytes(18),
+        after[:-60] + b"x" + after[-59:],
+    ):
         path.write_bytes(torn)
         code, said = verify(path)  # read only: nothing is written
         assert code == 1 and said.count("\n") == 1 and "torn" in said, said
@@ -167,7 +183,8 @@ def test_damage_of_others_is_not_repaired(work):
 
 
 def test_empty_file_stays_recoverable(work):
-    """A first commit of which nothing but the header reached the disk: the file is empty again, as it was."""
+    """A first commit of which nothing but the header reached the disk: the file
+    is empty again, as it was."""
     path = work / "f.b2frame"
     with Tool() as tool:
         make(tool, path, sync="later")
@@ -180,7 +197,8 @@ def test_empty_file_stays_recoverable(work):
 
 
 def test_what_is_left_of_a_cut_frame_is_not_hidden(work):
-    """Chunks without an index may still be somebody's data: such a frame is refused, not taken for empty."""
+    """Chunks without an index may still be somebody's data: such a frame is
+    refused, not taken for empty."""
     path = work / "f.b2frame"
     with Tool() as tool:
         make(tool, path, sync="later")
@@ -193,7 +211,8 @@ def test_what_is_left_of_a_cut_frame_is_not_hidden(work):
 
 @pytest.mark.parametrize("how", ["EIO", "ENOSPC", "short"])
 def test_every_call_fails_once(work, how):
-    """The n-th call fails, n = 1, 2, ... until the story runs clean: the last commit is there, and a later one works."""
+    """The n-th call fails, n = 1, 2, ... until the story runs clean: the last
+    commit is there, and a later one works."""
     path = work / "f.b2frame"
     n, clean = 0, False
     while not clean:
@@ -231,18 +250,28 @@ def test_every_call_fails_once(work, how):
     assert n > 10
 
 
-@pytest.mark.parametrize("mib,chunk,pipeline,bound", [
-    (24, 65536, "zstd:1", 1.5), (24, 65536, "store", 1.5), (100, 1 << 20, "lz4", 1.7), (16, 4096, "lz4", 1.5)])
+@pytest.mark.parametrize(
+    "mib,chunk,pipeline,bound",
+    [
+        (24, 65536, "zstd:1", 1.5),
+        (24, 65536, "store", 1.5),
+        (100, 1 << 20, "lz4", 1.7),
+        (16, 4096, "lz4", 1.5),
+    ],
+)
 def test_rewriting_stays_in_bounds(work, mib, chunk, pipeline, bound):
-    """
-    A file overwritten at random for ten times its size stays under 1.5x of its live size, and is right
-    each time it is opened. Of few and large chunks of unlike sizes not every gap is filled again, and
-    nobody closes gaps here as the daemon does.
+    """A file overwritten at random for ten times its size stays under 1.5x of its live size, and
+    is right each time it is opened. Of few and large chunks of unlike sizes not every gap is filled
+    again, and nobody closes gaps here as the daemon does.
     """
     path = work / "f.b2frame"
     times = 10 if SLOWNESS == 1 else 3
-    done = subprocess.run([BUILD / "tests/c/frame_rewrite", path, str(mib), str(chunk), str(times), pipeline, "1"],
-                          capture_output=True, text=True, timeout=300 * SLOWNESS)
+    done = subprocess.run(
+        [BUILD / "tests/c/frame_rewrite", path, str(mib), str(chunk), str(times), pipeline, "1"],
+        capture_output=True,
+        text=True,
+        timeout=300 * SLOWNESS,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     live, most = (int(word) for word in done.stdout.split()[1::2])
     assert most < bound * live, (live, most, most / live)
@@ -252,10 +281,10 @@ def test_rewriting_stays_in_bounds(work, mib, chunk, pipeline, bound):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_header_alone_finds_no_older_root(work, seed):
-    """
-    The header of a commit that is not synced may get to the disk before index and trailer. Where those of
-    an older root still stand, at the same place and of the same lengths, the two would make a whole root,
-    whose chunks were written over since: in the state before that commit, or in the last one synced.
+    """The header of a commit that is not synced may get to the disk before index and trailer.
+    Where those of an older root still stand, at the same place and of the same lengths, the two
+    would make a whole root, whose chunks were written over since: in the state before that commit,
+    or in the last one synced.
     """
     path, cut = work / "f.b2frame", work / "cut.b2frame"
     rng = random.Random(seed)
@@ -293,7 +322,7 @@ def test_compaction(work):
         tool.do("commit sync")
         for n in range(0, 100, 2):
             tool.do(f"zero {n}")
-            model[n * chunk:(n + 1) * chunk] = bytes(chunk)
+            model[n * chunk : (n + 1) * chunk] = bytes(chunk)
         tool.do("commit sync")
         assert path.stat().st_size > 99 * chunk
         for _ in range(2):
@@ -311,7 +340,7 @@ def test_chunks_are_copied_as_they_are(work):
     with Tool() as tool:
         model = make(tool, source)
         tool.do("zero 3")
-        model[3 * 8192:4 * 8192] = bytes(8192)
+        model[3 * 8192 : 4 * 8192] = bytes(8192)
         tool.do("commit later")
         tool.do(f"create {path} 8192")
         tool.do(f"copy {source}")

@@ -49,8 +49,8 @@ def test_shared_vectors(subtests, folder):
 
 
 def test_compat_is_read_or_refused(subtests):
-    """Third-party files of many releases: the right bytes, or one line that says why not. What exactly
-    single chunks hold is known to the tests of the codec floor."""
+    """Third-party files of many releases: the right bytes, or one line that says why not. What
+    exactly single chunks hold is known to the tests of the codec floor."""
     for entry in manifest(SHARED / "compat"):
         with subtests.test(entry["name"]):
             done = cframe("cat", SHARED / "compat" / entry["name"])
@@ -72,7 +72,10 @@ def test_info_agrees_with_the_manifest(subtests):
             assert info["chunksize"] == entry["chunksize"] or entry["nbytes"] == 0
             assert info["typesize"] == entry["typesize"]
             plain = cframe("info", OWN / entry["name"])
-            assert plain.returncode == 0 and f"nbytes       {entry['nbytes']}\n".encode() in plain.stdout
+            assert (
+                plain.returncode == 0
+                and f"nbytes       {entry['nbytes']}\n".encode() in plain.stdout
+            )
 
 
 def test_metalayers_are_listed():
@@ -87,11 +90,14 @@ def test_bytes_behind_the_frame_are_ignored(work):
     assert cframe("cat", work / "longer").stdout == cframe("cat", source).stdout
 
 
-@pytest.mark.parametrize("args, why", [
-    (["cat", "/nonexistent"], b"No such file"),
-    (["cat", "/dev/null"], b"no room for a chunk"),
-    (["info", "/dev/null"], b"not a frame"),
-])
+@pytest.mark.parametrize(
+    "args, why",
+    [
+        (["cat", "/nonexistent"], b"No such file"),
+        (["cat", "/dev/null"], b"no room for a chunk"),
+        (["info", "/dev/null"], b"not a frame"),
+    ],
+)
 def test_failures_are_one_line(args, why):
     done = cframe(*args)
     assert done.returncode == 1 and not done.stdout

@@ -1,4 +1,5 @@
-"""A backing file system that gets full, for real: who is told, what stays, and that it works again afterwards."""
+"""A backing file system that gets full, for real: who is told, what stays, and
+that it works again afterwards."""
 
 import errno
 import os
@@ -20,7 +21,10 @@ SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
 def small(mount, root, request):
     """A mount over a file system of 8 MiB."""
     m = mount(f"commit=0,{request.param}".rstrip(","), start=False)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=755", "none", m.backing], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={SIZE},mode=755", "none", m.backing],
+        capture_output=True,
+    ).returncode:
         skip_or_fail("no tmpfs can be mounted")
     m.allow(r"No space left|unwritten data|background commit")
     try:
@@ -48,7 +52,7 @@ def put(fd, data, offset=0):
     """Everything, or the error that ends it."""
     done = 0
     while done < len(data):
-        done += os.pwrite(fd, data[done:done + 65536], offset + done)
+        done += os.pwrite(fd, data[done : done + 65536], offset + done)
 
 
 def on_disk(m, name, blosc2):
@@ -59,8 +63,10 @@ def on_disk(m, name, blosc2):
 def mixed(got, *versions):
     """True when each page is that of one of the versions, or was not written yet."""
     for at in range(0, len(got), 4096):
-        page = got[at:at + 4096]
-        if not any(page == v[at:at + len(page)].ljust(len(page), b"\0") for v in (*versions, b"")):
+        page = got[at : at + 4096]
+        if not any(
+            page == v[at : at + len(page)].ljust(len(page), b"\0") for v in (*versions, b"")
+        ):
             return False
     return True
 
@@ -106,8 +112,11 @@ def test_close_tells(small, blosc2):
 
 
 def test_a_quota(mount, work):
-    """There is none in the kernels of tests: backing writes fail as under one. Every handle is told, and later all is well."""
-    m = mount("commit=0,intent=0,chunksize=64K,blocksize=16K", start=False).allow("^cframefs: (error|warning)")
+    """There is none in the kernels of tests: backing writes fail as under one.
+    Every handle is told, and later all is well."""
+    m = mount("commit=0,intent=0,chunksize=64K,blocksize=16K", start=False).allow(
+        "^cframefs: (error|warning)"
+    )
     fault = Fault(m, work / "fault")
     m.start()
     old, new = blob(1, 200_000, "noise"), blob(2, 200_000, "noise")
@@ -158,7 +167,7 @@ def test_a_long_story_on_a_disk_that_fills_and_empties(small, blosc2):
             else:
                 fill(m, rng.choice([0, 100_000, 700_000]))
         data = blob(step, rng.choice([100, 5000, 300_000, 900_000]), "noise")
-        states = unsure.setdefault(name, {model.get(name, b"")})
+        unsure.setdefault(name, {model.get(name, b"")})
         try:
             fd = os.open(m.mnt / name, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o644)
         except OSError as error:

@@ -1,4 +1,5 @@
-"""The harness itself: a stuck daemon, a dirty log and a dead daemon each fail a test, and leave what one needs to see why."""
+"""The harness itself: a stuck daemon, a dirty log and a dead daemon each fail a
+test, and leave what one needs to see why."""
 
 import os
 import subprocess
@@ -12,10 +13,23 @@ import libmount
 pytestmark = pytest.mark.release
 
 CASES = {
-    "a stuck daemon": ("os.kill(m.proc.pid, signal.SIGSTOP); os.waitpid(m.proc.pid, os.WUNTRACED)\n    os.stat(m.mnt / 'anything')", ["watchdog", "daemon "]),
-    "an error in the log": ("open(m.log, 'a').write('cframefs: error: x: bad\\n')", ["unexpected lines", "x: bad"]),
-    "a sanitizer's report": ("open(m.log, 'a').write('==1==ERROR: AddressSanitizer: x\\n')", ["AddressSanitizer"]),
-    "a daemon that died": ("os.kill(m.proc.pid, signal.SIGKILL); m.proc.wait()", ["is gone (-9), its mount is not"]),
+    "a stuck daemon": (
+        "os.kill(m.proc.pid, signal.SIGSTOP); os.waitpid(m.proc.pid, os.WUNTRACED)\n"
+        "    os.stat(m.mnt / 'anything')",
+        ["watchdog", "daemon "],
+    ),
+    "an error in the log": (
+        "open(m.log, 'a').write('cframefs: error: x: bad\\n')",
+        ["unexpected lines", "x: bad"],
+    ),
+    "a sanitizer's report": (
+        "open(m.log, 'a').write('==1==ERROR: AddressSanitizer: x\\n')",
+        ["AddressSanitizer"],
+    ),
+    "a daemon that died": (
+        "os.kill(m.proc.pid, signal.SIGKILL); m.proc.wait()",
+        ["is gone (-9), its mount is not"],
+    ),
     "an exit code": ("m.unmount(code=3)", ["daemon ended with 0, not 3"]),
 }
 
@@ -24,16 +38,39 @@ CASES = {
 def test_a_bad_case_fails_and_is_kept(tmp_path, name):
     body, words = CASES[name]
     case = tmp_path / "test_case.py"
-    case.write_text(f"import os, signal, pytest\n@pytest.mark.watchdog({2 if 'stuck' in name else 30})\ndef test_case(mount):\n"
-                    f"    m = mount()\n    print('WORK', m.work)\n    {body}\n")
+    case.write_text(
+        f"import os, signal, pytest\n@pytest.mark.watchdog({2 if 'stuck' in name else 30})\n"
+        f"def test_case(mount):\n"
+        f"    m = mount()\n    print('WORK', m.work)\n    {body}\n"
+    )
     here = Path(__file__).parent
-    got = subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", here / "pytest.ini",
-                          "--confcutdir", tmp_path, "-p", "conftest", case], capture_output=True, text=True,
-                         cwd=here, env={**os.environ, "PYTHONPATH": str(here), "BUILD_DIR": str(libmount.BUILD)}, timeout=300)
+    got = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "-c",
+            here / "pytest.ini",
+            "--confcutdir",
+            tmp_path,
+            "-p",
+            "conftest",
+            case,
+        ],
+        capture_output=True,
+        text=True,
+        cwd=here,
+        env={**os.environ, "PYTHONPATH": str(here), "BUILD_DIR": str(libmount.BUILD)},
+        timeout=300,
+    )
     assert got.returncode == 1, got.stdout + got.stderr
     for word in words:
         assert word in got.stdout + got.stderr, word
-    work = Path(next(line for line in got.stdout.splitlines() if line.startswith("WORK")).split()[1])
+    work = Path(
+        next(line for line in got.stdout.splitlines() if line.startswith("WORK")).split()[1]
+    )
     assert (work / "repro.sh").exists() and (work / "daemon.log").exists()
     assert not libmount.is_mounted(work / "mnt"), got.stdout[-6000:]
     subprocess.run(["rm", "-r", work.parent], check=True)

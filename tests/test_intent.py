@@ -1,4 +1,5 @@
-"""The intent log: what an fsync put there survives the daemon, and comes into the frame at the next mount."""
+"""The intent log: what an fsync put there survives the daemon, and comes into
+the frame at the next mount."""
 
 import contextlib
 import errno
@@ -31,7 +32,7 @@ def patch(fd, model, seed, count=80):
         at = rng.randrange(pages) * PAGE
         data = blob(seed * 1000 + i, PAGE, "text")
         os.pwrite(fd, data, at)
-        model[at:at + PAGE] = data
+        model[at : at + PAGE] = data
     os.fsync(fd)
 
 
@@ -49,13 +50,13 @@ def log_of(m):
 
 
 def records(path):
-    """[(position, length)] of the log's records. No program is started for it: a child that closes what it
-    inherits makes the daemon commit."""
+    """[(position, length)] of the log's records. No program is started for it: a child that
+    closes what it inherits makes the daemon commit."""
     log, found, at = path.read_bytes() if path.exists() else b"", [], 0
-    while log[at:at + 8] == b"cfintent":
+    while log[at : at + 8] == b"cfintent":
         length, *mine = struct.unpack_from("<QQQ", log, at + 24)
-        generation = mine[0] if at == 0 else generation
-        if mine != [generation, len(found)]:
+        first = mine[0] if at == 0 else first
+        if mine != [first, len(found)]:
             break
         found.append((at, length))
         at += length
@@ -77,7 +78,8 @@ def crash(m, *fds):
 
 @pytest.fixture
 def logged(mount):
-    """A mount whose log holds three records of one file beyond its frame: (mount, fd, states after each)."""
+    """A mount whose log holds three records of one file beyond its frame:
+    (mount, fd, states after each)."""
     m = mount(SLOW)
     fd, model = made(m)
     states = [bytes(model)]
@@ -128,7 +130,9 @@ def test_the_frame_catches_up(mount):
     check(m.stored("a"), bytes(model), random.Random(1))
     first = generation(log_of(m))
     patch(fd, model, 3)
-    assert generation(log_of(m)) > first and log_of(m).stat().st_ino == inode  # the same file, used anew
+    assert (
+        generation(log_of(m)) > first and log_of(m).stat().st_ino == inode
+    )  # the same file, used anew
     crash(m, fd)
     m.start()
     assert (m.mnt / "a").read_bytes() == model
@@ -141,7 +145,20 @@ def test_a_log_cut_anywhere(logged):
     frame, log = m.stored("a").read_bytes(), log_of(m).read_bytes()
     ends = [at + n for at, n in records(log_of(m))]
     rng = random.Random(5)
-    cuts = [0, 1, 127, 128, 129, ends[0] - 1, ends[0], ends[0] + 1, ends[1], ends[2] - 1, ends[2], rng.randrange(ends[2])]
+    cuts = [
+        0,
+        1,
+        127,
+        128,
+        129,
+        ends[0] - 1,
+        ends[0],
+        ends[0] + 1,
+        ends[1],
+        ends[2] - 1,
+        ends[2],
+        rng.randrange(ends[2]),
+    ]
     for cut in cuts:
         rewrite(m, frame, log[:cut])
         m.start()
@@ -219,7 +236,8 @@ def test_another_program_wrote_the_frame(logged, blosc2):
 
 
 def test_the_inode_is_another_file(logged):
-    """The file is gone and its inode number may be that of a new one: nothing of the log is for that."""
+    """The file is gone and its inode number may be that of a new one: nothing
+    of the log is for that."""
     m, fd, _ = logged
     crash(m, fd)
     log = log_of(m).read_bytes()
@@ -267,7 +285,8 @@ def test_what_the_frame_has_is_not_applied_again(logged):
 
 
 def test_a_commit_that_is_not_durable_may_be_lost(logged):
-    """After a close the frame has a newer root; should a power cut take that, the log has the bytes still."""
+    """After a close the frame has a newer root; should a power cut take that,
+    the log has the bytes still."""
     m, fd, states = logged
     old = m.stored("a").read_bytes()
     os.close(fd)
@@ -302,7 +321,8 @@ def test_changes_of_size_and_holes(mount):
 
 
 def test_a_truncation_whose_number_is_lost(logged):
-    """Header and trailer of an empty frame are in two places: a power cut may leave the first alone."""
+    """Header and trailer of an empty frame are in two places: a power cut may
+    leave the first alone."""
     m, fd, _ = logged
     log = log_of(m).read_bytes()
     os.truncate(m.mnt / "a", 0)
@@ -310,7 +330,7 @@ def test_a_truncation_whose_number_is_lost(logged):
     m.unmount()
     frame = bytearray(m.stored("a").read_bytes())
     end = struct.unpack_from(">Q", frame, 16)[0]
-    frame[end - 17:end] = bytes(17)
+    frame[end - 17 : end] = bytes(17)
     rewrite(m, frame, log)
     m.start()
     assert (m.mnt / "a").read_bytes() == b""
@@ -404,7 +424,9 @@ def test_a_frame_that_cannot_be_opened(logged):
     with open(m.stored("a"), "r+b") as f:
         f.write(b"no frame" * 20)
         f.truncate()
-    m.allow("what was synced last is not in it", "keeps the intent log", "shown under its own name").start()
+    m.allow(
+        "what was synced last is not in it", "keeps the intent log", "shown under its own name"
+    ).start()
     m.unmount()
     assert (m.backing / ASIDE).read_bytes() == log
     (m.backing / ASIDE).unlink()
@@ -421,8 +443,13 @@ class Fault:
     def __init__(self, m, path):
         self.m, self.path, self.plain = m, path, m.argv
         self.set(0)
-        m.argv = ["env", f"FAULT_INJECT={path}", f"LD_PRELOAD={BUILD}/tests/c/fault_inject.so",
-                  f"ASAN_OPTIONS=verify_asan_link_order=0:{os.environ.get('ASAN_OPTIONS', '')}", *m.argv]
+        m.argv = [
+            "env",
+            f"FAULT_INJECT={path}",
+            f"LD_PRELOAD={BUILD}/tests/c/fault_inject.so",
+            f"ASAN_OPTIONS=verify_asan_link_order=0:{os.environ.get('ASAN_OPTIONS', '')}",
+            *m.argv,
+        ]
 
     def set(self, n, calls=0, error=errno.ENOSPC, forever=0):
         control = struct.pack("=qIIIIII32x", 0, 0, error, calls, forever, 0, 0)
@@ -505,6 +532,7 @@ def test_many_threads(mount):
                 patch(*files[i], 100 * i + seed)
         except OSError as error:
             failed.append(error)
+
     threads = [threading.Thread(target=work, args=(i,)) for i in range(len(files))]
     for t in threads:
         t.start()
@@ -521,7 +549,9 @@ def test_the_list_of_records(logged):
     """What the tests take for records is what the daemon does."""
     m, fd, _ = logged
     crash(m, fd)
-    got = subprocess.run([TOOL, "list", log_of(m)], capture_output=True, text=True, check=True).stdout.split()
+    got = subprocess.run(
+        [TOOL, "list", log_of(m)], capture_output=True, text=True, check=True
+    ).stdout.split()
     assert [tuple(map(int, word.split(":"))) for word in got] == records(log_of(m))
     m.start()
 

@@ -1,22 +1,34 @@
-"""The intent log where things go wrong: what it alone has is applied, or kept, or the mount is refused."""
+"""The intent log where things go wrong: what it alone has is applied, or kept,
+or the mount is refused."""
 
 import errno
 import os
-import time
 
 import pytest
 
 from libdata import blob
 from libmount import MountFailed, wait_until
 from libposix import error_of
-from test_intent import ASIDE, LOG, PAGE, SLOW, Fault, crash, log_of, logged, made, records  # noqa: F401
+from test_intent import (  # noqa: F401
+    ASIDE,
+    LOG,
+    PAGE,
+    SLOW,
+    Fault,
+    crash,
+    log_of,
+    logged,
+    made,
+    records,
+)
 from test_stats import stats
 
 CHUNK = 64 << 10
 
 
 def test_a_chunk_that_is_lost_is_in_the_log(mount):
-    """Its pages were synced, and the stored bytes below them are damaged: no frame will have them."""
+    """Its pages were synced, and the stored bytes below them are damaged: no
+    frame will have them."""
     m = mount(f"{SLOW},codec=zstd,level=3")
     fd, _ = made(m)
     os.close(fd)
@@ -54,8 +66,11 @@ def rewrite_chunks(fd, m):
 
 @pytest.mark.parametrize("n", [1, 2])
 def test_a_part_is_not_the_commit_that_failed(mount, work, n):
-    """A part that comes later does not have what was logged in between. n: a chunk; index and trailer."""
-    m = mount(f"{SLOW},workers=1,codec=lz4,tune=off", start=False).allow("^cframefs: (error|warning)")
+    """A part that comes later does not have what was logged in between. n: a
+    chunk; index and trailer."""
+    m = mount(f"{SLOW},workers=1,codec=lz4,tune=off", start=False).allow(
+        "^cframefs: (error|warning)"
+    )
     fault = Fault(m, work / "fault")
     m.start()
     model = bytearray(blob(1, 4 << 20, "noise"))
@@ -70,13 +85,13 @@ def test_a_part_is_not_the_commit_that_failed(mount, work, n):
         for at in (i * CHUNK, i * CHUNK + 2 * PAGE):
             data = blob(at, PAGE, "text")
             os.pwrite(fd, data, at)
-            model[at:at + PAGE] = data
+            model[at : at + PAGE] = data
     os.fsync(fd)
     assert len(records(log_of(m))) == 1
     rewrite_chunks(fd, m)
     crash(m, fd)
     m.start()
-    assert (m.mnt / "a").read_bytes()[32 * CHUNK:60 * CHUNK] == model[32 * CHUNK:60 * CHUNK]
+    assert (m.mnt / "a").read_bytes()[32 * CHUNK : 60 * CHUNK] == model[32 * CHUNK : 60 * CHUNK]
 
 
 @pytest.mark.parametrize("why", ["mode", "owner"])
@@ -123,7 +138,10 @@ def test_a_mount_that_cannot_open_something(logged, work, forever):  # noqa: F81
         fault.set(0)
         kept = [p for p in (log_of(m), m.backing / ASIDE) if p.exists()]
         if up and not kept:
-            assert wait_until(lambda: (m.mnt / "d/e/a").exists(), 10) and (m.mnt / "d/e/a").read_bytes() == states[-1], n
+            assert (
+                wait_until(lambda: (m.mnt / "d/e/a").exists(), 10)
+                and (m.mnt / "d/e/a").read_bytes() == states[-1]
+            ), n
         else:
             assert [p.read_bytes() for p in kept] == [log], n
         outcomes.add((up, len(kept)))
@@ -133,7 +151,8 @@ def test_a_mount_that_cannot_open_something(logged, work, forever):  # noqa: F81
 
 
 def test_a_sync_that_failed_for_a_reader(mount, work):
-    """The kernel tells of it once. What is written next to any file is believed only after a commit with syncs."""
+    """The kernel tells of it once. What is written next to any file is believed
+    only after a commit with syncs."""
     m = mount("commit=1000,intent=0", start=False).allow("^cframefs: (error|warning)")
     fault = Fault(m, work / "fault")
     m.start()
@@ -144,8 +163,11 @@ def test_a_sync_that_failed_for_a_reader(mount, work):
         before = stats(m)["write"]["disk_syncs"]
         with open(m.mnt / name, "r+b") as f:
             f.write(b"new")
-        return wait_until(lambda: m.stored(name).read_bytes() != frames[name], 10) and \
-            stats(m)["write"]["disk_syncs"] - before
+        return (
+            wait_until(lambda: m.stored(name).read_bytes() != frames[name], 10)
+            and stats(m)["write"]["disk_syncs"] - before
+        )
+
     frames = {name: m.stored(name).read_bytes() for name in "ab"}
     assert write("a") == 0
     fd = os.open(m.mnt / "a", os.O_RDONLY)

@@ -1,4 +1,5 @@
-"""Both ways with the live reference library: its frames through the mount, our frames in the library."""
+"""Both ways with the live reference library: its frames through the mount, our
+frames in the library."""
 
 import os
 import random
@@ -17,8 +18,13 @@ np = pytest.importorskip("numpy")
 import libblosc  # noqa: E402
 from libblosc import CODECS, PIPELINES, SPLITS, F, Writer  # noqa: E402
 
-property_test = settings(deadline=None, max_examples=int(os.environ.get("CFRAMEFS_EXAMPLES") or 50), database=None,
-                         suppress_health_check=list(HealthCheck), print_blob=True)
+property_test = settings(
+    deadline=None,
+    max_examples=int(os.environ.get("CFRAMEFS_EXAMPLES") or 50),
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+)
 counter = iter(range(1 << 30))
 
 
@@ -29,22 +35,39 @@ def fresh_name(kind):
 
 # ---- frames of the reference, through the mount
 
+
 @st.composite
 def shapes(draw):
     """How a frame is compressed and cut: everything that the reference lets one choose."""
     filters = draw(st.sampled_from(PIPELINES))
     lossy = F.TRUNC_PREC in filters
-    typesize = draw(st.sampled_from([4, 8]) if lossy else st.one_of(st.integers(1, 17), st.sampled_from([24, 32, 255, 300])))
+    typesize = draw(
+        st.sampled_from([4, 8])
+        if lossy
+        else st.one_of(st.integers(1, 17), st.sampled_from([24, 32, 255, 300]))
+    )
     items = draw(st.integers(max(1, 64 // typesize), max(2, 120_000 // typesize)))
     block_items = draw(st.one_of(st.just(0), st.integers(max(1, 32 // typesize), items)))
-    return {"codec": draw(st.sampled_from(CODECS)), "level": draw(st.integers(0, 9)), "filters": filters,
-            "typesize": typesize, "chunksize": items * typesize, "blocksize": block_items * typesize,
-            "split": draw(st.sampled_from(SPLITS)),
-            "meta": draw(st.sampled_from([None, {"numbers": [1, 2, 3]}, {"a": "text", "b": b"bytes"}]))}
+    return {
+        "codec": draw(st.sampled_from(CODECS)),
+        "level": draw(st.integers(0, 9)),
+        "filters": filters,
+        "typesize": typesize,
+        "chunksize": items * typesize,
+        "blocksize": block_items * typesize,
+        "split": draw(st.sampled_from(SPLITS)),
+        "meta": draw(st.sampled_from([None, {"numbers": [1, 2, 3]}, {"a": "text", "b": b"bytes"}])),
+    }
 
 
-edits = st.lists(st.tuples(st.sampled_from(["append", "insert", "update", "delete", "vlmeta"]),
-                           st.integers(0, 1 << 20), st.sampled_from(KINDS)), max_size=12)
+edits = st.lists(
+    st.tuples(
+        st.sampled_from(["append", "insert", "update", "delete", "vlmeta"]),
+        st.integers(0, 1 << 20),
+        st.sampled_from(KINDS),
+    ),
+    max_size=12,
+)
 
 
 def play(writer, script):
@@ -70,7 +93,7 @@ def same_through_mount(path, expect, seed):
         for _ in range(6):  # before the whole, so that no cache helps
             at = rng.randrange(len(expect) + 1)
             size = rng.randrange(1, 50_000)
-            assert os.pread(f.fileno(), size, at) == expect[at:at + size], (at, size)
+            assert os.pread(f.fileno(), size, at) == expect[at : at + size], (at, size)
         assert f.readall() == expect
     assert read_direct(path, len(expect) + 1) == expect
 
@@ -90,13 +113,20 @@ def test_frames_of_the_reference(module_mount, shape, script, tail):
 
 
 @property_test
-@given(shape=shapes(), sizes=st.lists(st.integers(1, 1000), min_size=1, max_size=10), at=st.integers(0, 9))
+@given(
+    shape=shapes(),
+    sizes=st.lists(st.integers(1, 1000), min_size=1, max_size=10),
+    at=st.integers(0, 9),
+)
 def test_frames_of_chunks_of_different_sizes(module_mount, shape, sizes, at):
-    """Appending after a short chunk, inserting short ones. No zeros: special offsets crash the reference here."""
+    """Appending after a short chunk, inserting short ones. No zeros: special
+    offsets crash the reference here."""
     assume(not {F.DELTA, F.TRUNC_PREC} & set(shape["filters"]))
     name = fresh_name("var")
     writer = Writer(module_mount.stored(name), shape)
-    writer.append(blob(at, shape["chunksize"], "text"))  # the reference refuses to go on after a short first chunk
+    writer.append(
+        blob(at, shape["chunksize"], "text")
+    )  # the reference refuses to go on after a short first chunk
     for i, size in enumerate(sizes, 1):
         data = blob(i, min(size * shape["typesize"], shape["chunksize"]), "text")
         writer.insert(at, data) if at < i else writer.append(data)
@@ -104,7 +134,12 @@ def test_frames_of_chunks_of_different_sizes(module_mount, shape, sizes, at):
 
 
 @property_test
-@given(shape=shapes(), items=st.integers(1, 300_000), kind=st.sampled_from(["ZERO", "NAN", "VALUE", "UNINIT"]), edit=st.booleans())
+@given(
+    shape=shapes(),
+    items=st.integers(1, 300_000),
+    kind=st.sampled_from(["ZERO", "NAN", "VALUE", "UNINIT"]),
+    edit=st.booleans(),
+)
 def test_special_values(module_mount, shape, items, kind, edit):
     typesize = shape["typesize"]
     assume(typesize in (4, 8) or kind in ("ZERO", "UNINIT"))
@@ -131,41 +166,69 @@ def test_arrays_of_the_reference(module_mount, data):
     ndim = data.draw(st.integers(0, 4))
     least, most = data.draw(st.sampled_from([0, 1, 1, 1])), [1, 20_000, 150, 28, 12][ndim]
     shape = tuple(data.draw(st.integers(least, most)) for _ in range(ndim))
-    chunks = tuple(data.draw(st.integers(-(-n // 4), n)) for n in shape)  # some chunks, some blocks: not thousands
+    chunks = tuple(
+        data.draw(st.integers(-(-n // 4), n)) for n in shape
+    )  # some chunks, some blocks: not thousands
     blocks = tuple(data.draw(st.integers(-(-n // 3), n)) for n in chunks)
-    dtype = data.draw(st.sampled_from(["<i4", "<f8", "|u1", "<i2", ">f4", "<c16", "<U3", "|S5", "|b1", "<M8[ns]"]))
+    dtype = data.draw(
+        st.sampled_from(["<i4", "<f8", "|u1", "<i2", ">f4", "<c16", "<U3", "|S5", "|b1", "<M8[ns]"])
+    )
     items = int(np.prod(shape))
     array = np.frombuffer(blob(items, items * np.dtype(dtype).itemsize, "ramp"), dtype="|u1")
-    array = (array % 2 if dtype == "|b1" else array % 100).view(dtype).reshape(shape) if dtype not in ("<U3", "|S5") else \
-        np.array([str(i % 97) for i in range(items)], dtype=dtype).reshape(shape)
+    array = (
+        (array % 2 if dtype == "|b1" else array % 100).view(dtype).reshape(shape)
+        if dtype not in ("<U3", "|S5")
+        else np.array([str(i % 97) for i in range(items)], dtype=dtype).reshape(shape)
+    )
     name = fresh_name("nd")
-    blosc2.asarray(array, chunks=chunks or None, blocks=blocks or None, urlpath=str(module_mount.backing / f"{name}.b2nd"))
+    blosc2.asarray(
+        array,
+        chunks=chunks or None,
+        blocks=blocks or None,
+        urlpath=str(module_mount.backing / f"{name}.b2nd"),
+    )
     path = module_mount.mnt / f"{name}.npy"
     got = np.load(path)
-    assert got.dtype == array.dtype and got.shape == array.shape and got.tobytes() == array.tobytes()
+    assert (
+        got.dtype == array.dtype and got.shape == array.shape and got.tobytes() == array.tobytes()
+    )
     raw = path.read_bytes()
     for at in (0, 1, len(raw) // 2, max(len(raw) - 3, 0)):
         with open(path, "rb") as f:
-            assert os.pread(f.fileno(), 1000, at) == raw[at:at + 1000]
+            assert os.pread(f.fileno(), 1000, at) == raw[at : at + 1000]
 
 
 # ---- files written through the mount, in the reference
 
-OPTIONS = ["", "codec=lz4,typesize=4,filter=shuffle,chunksize=64K,blocksize=4K",
-           "codec=blosclz,level=5,typesize=8,filter=bitshuffle,chunksize=128K,blocksize=16K",
-           "codec=zlib,level=3,typesize=3,filter=shuffle,chunksize=48K,blocksize=12K",
-           "codec=zstd,level=4,typesize=2,filter=delta,chunksize=32K,blocksize=8K",
-           "codec=lz4hc,typesize=16,filter=shuffle,chunksize=256K,blocksize=32K",
-           "codec=zstd,level=0,chunksize=64K"]
+OPTIONS = [
+    "",
+    "codec=lz4,typesize=4,filter=shuffle,chunksize=64K,blocksize=4K",
+    "codec=blosclz,level=5,typesize=8,filter=bitshuffle,chunksize=128K,blocksize=16K",
+    "codec=zlib,level=3,typesize=3,filter=shuffle,chunksize=48K,blocksize=12K",
+    "codec=zstd,level=4,typesize=2,filter=delta,chunksize=32K,blocksize=8K",
+    "codec=lz4hc,typesize=16,filter=shuffle,chunksize=256K,blocksize=32K",
+    "codec=zstd,level=0,chunksize=64K",
+]
 LIMIT = 700_000
 
-steps = st.lists(st.one_of(
-    st.tuples(st.just("write"), st.integers(0, LIMIT), st.integers(1, 200_000), st.sampled_from(KINDS)),
-    st.tuples(st.just("append"), st.integers(1, 100_000), st.just(0), st.sampled_from(KINDS)),
-    st.tuples(st.just("truncate"), st.integers(0, LIMIT), st.just(0), st.just("")),
-    st.tuples(st.sampled_from(["punch", "zero"]), st.integers(0, LIMIT), st.integers(1, 300_000), st.just("")),
-    st.tuples(st.sampled_from(["fsync", "reopen"]), st.just(0), st.just(0), st.just("")),
-), min_size=1, max_size=14)
+steps = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("write"), st.integers(0, LIMIT), st.integers(1, 200_000), st.sampled_from(KINDS)
+        ),
+        st.tuples(st.just("append"), st.integers(1, 100_000), st.just(0), st.sampled_from(KINDS)),
+        st.tuples(st.just("truncate"), st.integers(0, LIMIT), st.just(0), st.just("")),
+        st.tuples(
+            st.sampled_from(["punch", "zero"]),
+            st.integers(0, LIMIT),
+            st.integers(1, 300_000),
+            st.just(""),
+        ),
+        st.tuples(st.sampled_from(["fsync", "reopen"]), st.just(0), st.just(0), st.just("")),
+    ),
+    min_size=1,
+    max_size=14,
+)
 
 
 def resize(model, size):
@@ -175,13 +238,13 @@ def resize(model, size):
 
 def put(model, at, data):
     resize(model, max(len(model), at + len(data)))
-    model[at:at + len(data)] = data
+    model[at : at + len(data)] = data
 
 
 def blank(model, at, size):
     """Zeros in what there is of a range; the length stays."""
     size = max(0, min(size, len(model) - at))
-    model[at:at + size] = bytes(size)
+    model[at : at + size] = bytes(size)
 
 
 def perform(path, script):
@@ -227,6 +290,7 @@ def mounts(request, module_mount):
     """A mount for each set of options, made when first asked for. The reference reads files that
     are open here, without locks: in the background chunks would be moved while it does."""
     from libmount import Mount
+
     made = {}
 
     def get(options):
@@ -234,6 +298,7 @@ def mounts(request, module_mount):
             all_options = f"{options},commit=0".lstrip(",")
             made[options] = Mount(module_mount.work / f"options-{len(made)}", all_options).start()
         return made[options]
+
     yield get
     for one in made.values():
         one.finish()
@@ -253,15 +318,20 @@ def test_our_files_in_the_reference(mounts, reference, options, script):
 @pytest.mark.parametrize("options", OPTIONS[:6])
 @pytest.mark.parametrize("hole", [0, 300_000])
 def test_lengths_that_become_whole_items(mounts, reference, options, hole):
-    """A commit at a length that is no whole number of items, one that is, and back: in no frame between
-    may chunks of one block size differ in typesize. (The library's buffers are as large as the first needs.)"""
+    """A commit at a length that is no whole number of items, one that is, and back: in no frame
+    between may chunks of one block size differ in typesize. (The library's buffers are as large
+    as the first needs.)"""
     m = mounts(options)
     for kind in ("text", "noise"):
         for more in (4096, 49_152, 61_440, 65_536, 196_608):
             path = m.mnt / fresh_name("parity")
             model = bytearray()
             with open(path, "w+b", buffering=0) as f:
-                for at, size in ((hole, 65_537), (hole + 65_537, 65_535 + more), (hole + 131_072 + more, 1)):
+                for at, size in (
+                    (hole, 65_537),
+                    (hole + 65_537, 65_535 + more),
+                    (hole + 131_072 + more, 1),
+                ):
                     data = blob(at, size, kind if at == hole else "text")
                     os.pwrite(f.fileno(), data, at)
                     put(model, at, data)
@@ -275,7 +345,8 @@ def test_lengths_that_become_whole_items(mounts, reference, options, hole):
 @pytest.mark.parametrize("options", OPTIONS[:6])
 @pytest.mark.parametrize("unit", [1, 8])
 def test_what_is_appended_to(mounts, reference, options, unit):
-    """A last chunk that grows commit by commit keeps the blocks that it has; between them writes, cuts and holes."""
+    """A last chunk that grows commit by commit keeps the blocks that it has;
+    between them writes, cuts and holes."""
     m = mounts(f"{options},intent=0" if options else "intent=0")  # each fsync is a commit
     rng = random.Random(f"{options} {unit}")
     path = m.mnt / fresh_name("log")
@@ -307,9 +378,12 @@ def test_what_is_appended_to(mounts, reference, options, unit):
 
 def random_script(rng):
     size = rng.randrange
-    makers = [lambda: ("write", size(LIMIT), size(1, 200_000), rng.choice(KINDS)),
-              lambda: ("append", size(1, 100_000), 0, rng.choice(KINDS)),
-              lambda: ("truncate", size(LIMIT), 0, ""), lambda: ("punch", size(LIMIT), size(1, 300_000), "")]
+    makers = [
+        lambda: ("write", size(LIMIT), size(1, 200_000), rng.choice(KINDS)),
+        lambda: ("append", size(1, 100_000), 0, rng.choice(KINDS)),
+        lambda: ("truncate", size(LIMIT), 0, ""),
+        lambda: ("punch", size(LIMIT), size(1, 300_000), ""),
+    ]
     return [rng.choice(makers)() for _ in range(size(1, 8))]
 
 
@@ -330,7 +404,8 @@ def modify(path, expect, rng):
             del chunks[0]
             schunk.delete_chunk(0)
         elif what == "append" and chunks and len(chunks[-1]) == schunk.chunksize:
-            # after a short chunk this would make a frame of unequal chunks: the reference crashes on its holes
+            # after a short chunk this would make a frame of unequal chunks: the
+            # reference crashes on its holes
             chunks.append(blob(rng.random(), schunk.chunksize, "text"))
             schunk.append_data(chunks[-1])
     return b"".join(chunks)
@@ -338,7 +413,8 @@ def modify(path, expect, rng):
 
 @pytest.mark.parametrize("options", OPTIONS[:6])
 def test_the_reference_modifies_our_files(mount, reference, options):
-    """Written by us, changed by the reference, read and written again by a fresh mount, read by the reference."""
+    """Written by us, changed by the reference, read and written again by a
+    fresh mount, read by the reference."""
     m = mount(options)
     rng = random.Random(options)
     expect = {}
@@ -362,8 +438,15 @@ def test_the_reference_modifies_our_files(mount, reference, options):
 def test_metalayers_of_the_reference_stay(mount):
     """Writing through the mount keeps what it does not understand."""
     m = mount(start=False)
-    schunk = blosc2.SChunk(chunksize=40_000, urlpath=str(m.stored("f")), mode="w", contiguous=True, meta={"numbers": [1, 2, 3]},
-                           data=blob(1, 100_000, "ramp"), cparams={"typesize": 4, "nthreads": 1})
+    schunk = blosc2.SChunk(
+        chunksize=40_000,
+        urlpath=str(m.stored("f")),
+        mode="w",
+        contiguous=True,
+        meta={"numbers": [1, 2, 3]},
+        data=blob(1, 100_000, "ramp"),
+        cparams={"typesize": 4, "nthreads": 1},
+    )
     schunk.vlmeta["history"] = "made by the test" * 100
     del schunk
     m.start()
@@ -372,7 +455,9 @@ def test_metalayers_of_the_reference_stay(mount):
         os.ftruncate(f.fileno(), 99_999)
     m.unmount()
     schunk = libblosc.open_frame(m.stored("f"))
-    assert schunk.meta["numbers"] == [1, 2, 3] and schunk.vlmeta["history"] == "made by the test" * 100
+    assert (
+        schunk.meta["numbers"] == [1, 2, 3] and schunk.vlmeta["history"] == "made by the test" * 100
+    )
     expect = blob(1, 100_000, "ramp")
     assert libblosc.chunk_bytes(schunk) == expect[:50_000] + b"changed" + expect[50_007:99_999]
 
@@ -380,9 +465,22 @@ def test_metalayers_of_the_reference_stay(mount):
 def test_cframe_tool_reads_what_the_reference_wrote(mount, work):
     from libmount import CFRAME
     import subprocess
+
     assert CFRAME.exists(), f"{CFRAME} is missing: build first"
     data = blob(3, 300_000, "floats")
-    blosc2.SChunk(chunksize=80_000, urlpath=str(work / "x.b2frame"), mode="w", contiguous=True, data=data, cparams={"typesize": 8})
-    assert subprocess.run([CFRAME, "cat", work / "x.b2frame"], capture_output=True, check=True).stdout == data
-    info = subprocess.run([CFRAME, "info", work / "x.b2frame"], capture_output=True, text=True, check=True).stdout
+    blosc2.SChunk(
+        chunksize=80_000,
+        urlpath=str(work / "x.b2frame"),
+        mode="w",
+        contiguous=True,
+        data=data,
+        cparams={"typesize": 8},
+    )
+    assert (
+        subprocess.run([CFRAME, "cat", work / "x.b2frame"], capture_output=True, check=True).stdout
+        == data
+    )
+    info = subprocess.run(
+        [CFRAME, "info", work / "x.b2frame"], capture_output=True, text=True, check=True
+    ).stdout
     assert re.search(r"\b300[,_]?000\b", info)

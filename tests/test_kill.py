@@ -78,12 +78,15 @@ class Crowd:
 
 
 def backing_files(mount):
-    return [p for p in mount.backing.rglob("*") if p.is_file() and not p.name.startswith(".cframefs")]
+    return [
+        p for p in mount.backing.rglob("*") if p.is_file() and not p.name.startswith(".cframefs")
+    ]
 
 
 def check_frames(mount, blosc2):
     """As they are on disk: the reference opens every frame, and lists what it holds."""
     import libblosc
+
     for path in backing_files(mount):
         schunk = libblosc.open_frame(path)
         libblosc.chunk_bytes(schunk)
@@ -91,15 +94,20 @@ def check_frames(mount, blosc2):
 
 
 def check_same(mount, blosc2):
-    """The reference and the mount agree on every file, and there is nothing else in the backing directory."""
+    """The reference and the mount agree on every file, and there is nothing
+    else in the backing directory."""
     import libblosc
+
     files = backing_files(mount)
     shown = {p.relative_to(mount.mnt) for p in mount.mnt.rglob("*") if p.is_file()}
     assert len(files) == len(shown), (files, shown)
     for path in files:
         name = path.relative_to(mount.backing)
         assert path.suffix == ".b2frame", path
-        assert libblosc.chunk_bytes(libblosc.open_frame(path)) == (mount.mnt / name.with_suffix("")).read_bytes(), name
+        assert (
+            libblosc.chunk_bytes(libblosc.open_frame(path))
+            == (mount.mnt / name.with_suffix("")).read_bytes()
+        ), name
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -120,8 +128,8 @@ def test_what_was_synced_survives_the_daemon(mount, blosc2, config, record_prope
 
 
 def test_killed_while_the_kernel_is_made_to_write(mount, root):
-    """A question for holes makes the kernel send what it has, and waits for that in the kernel: a daemon that is killed then
-    could never answer, nor end."""
+    """A question for holes makes the kernel send what it has, and waits for that in the kernel:
+    a daemon that is killed then could never answer, nor end."""
     m = mount().allow(*CLOSELY)
     guard_of(m)
     (m.mnt / "f").write_bytes(bytes(100_000))
@@ -139,7 +147,10 @@ def test_killed_while_the_kernel_is_made_to_write(mount, root):
 
     for turn in range(4):
         fds = [os.open(m.mnt / "f", os.O_RDWR) for _ in range(4)]
-        threads = [threading.Thread(target=act, args=(fd, random.Random(i), i % 2)) for i, fd in enumerate(fds)]
+        threads = [
+            threading.Thread(target=act, args=(fd, random.Random(i), i % 2))
+            for i, fd in enumerate(fds)
+        ]
         for thread in threads:
             thread.start()
         time.sleep(0.1)
@@ -151,10 +162,22 @@ def test_killed_while_the_kernel_is_made_to_write(mount, root):
 
 
 def guard_of(m):
-    """The process beside the daemon, when it holds all that it needs; there is none where the system does not let it."""
+    """The process beside the daemon, when it holds all that it needs; there is
+    none where the system does not let it."""
+
     def find():
-        found = subprocess.run(["pgrep", "-x", "-P", str(m.proc.pid), "cframefs-guard"], capture_output=True, text=True, check=False)
-        return [int(pid) for pid in found.stdout.split() if any(held.endswith("/abort") for held in held_by(pid))]
+        found = subprocess.run(
+            ["pgrep", "-x", "-P", str(m.proc.pid), "cframefs-guard"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return [
+            int(pid)
+            for pid in found.stdout.split()
+            if any(held.endswith("/abort") for held in held_by(pid))
+        ]
+
     if not may_control_connections():
         pytest.skip("fusectl is not mounted here and can't be")
     return wait_until(find, 10, "the guard")[0]
@@ -164,8 +187,11 @@ def guard_of(m):
 def may_control_connections():
     if Path("/sys/fs/fuse/connections").is_mount():
         return True
-    tried = subprocess.run(["unshare", "-m", "mount", "-t", "fusectl", "none", "/sys/fs/fuse/connections"],
-                           capture_output=True, check=False)
+    tried = subprocess.run(
+        ["unshare", "-m", "mount", "-t", "fusectl", "none", "/sys/fs/fuse/connections"],
+        capture_output=True,
+        check=False,
+    )
     return tried.returncode == 0
 
 
@@ -195,7 +221,13 @@ def test_signals_to_the_guard_are_no_death(mount, root):
     m = mount()
     (m.mnt / "f").write_bytes(b"here")
     guard = guard_of(m)
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU}:
+    for number in signal.valid_signals() - {
+        signal.SIGKILL,
+        signal.SIGSTOP,
+        signal.SIGTSTP,
+        signal.SIGTTIN,
+        signal.SIGTTOU,
+    }:
         os.kill(guard, number)
     time.sleep(0.3)
     assert is_alive(guard)
@@ -233,7 +265,8 @@ def test_a_stopped_guard_holds_up_nothing(mount, root):
 
 
 def test_the_guard_holds_nothing_of_the_daemon(mount, root):
-    """Its output, its locks, what it was given: who waits for their end waits for the daemon alone."""
+    """Its output, its locks, what it was given: who waits for their end waits
+    for the daemon alone."""
     m = mount(start=False)
     m.argv = ["/bin/sh", "-c", 'exec "$0" "$@" 9<.', *m.argv]
     m.start()

@@ -14,8 +14,16 @@ import stat
 import pytest
 
 from libdata import KINDS, blob, sha256
-from libposix import (KEEP_SIZE, RENAME_EXCHANGE, RENAME_NOREPLACE, ZERO_RANGE, fallocate, punch, read_direct,
-                      renameat2)
+from libposix import (
+    KEEP_SIZE,
+    RENAME_EXCHANGE,
+    RENAME_NOREPLACE,
+    ZERO_RANGE,
+    fallocate,
+    punch,
+    read_direct,
+    renameat2,
+)
 
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
 STEPS = int(os.environ.get("CFRAMEFS_STEPS") or 1200)
@@ -25,7 +33,8 @@ LIMIT = 600_000
 CONFIGS = {
     "default": "",
     "small": "codec=lz4,typesize=4,filter=shuffle,chunksize=64K,blocksize=4K",
-    "tight": "codec=blosclz,filter=bitshuffle,typesize=8,chunksize=128K,blocksize=16K,cache=1M,dirty_max=1M,workers=1",
+    "tight": "codec=blosclz,filter=bitshuffle,typesize=8,chunksize=128K,blocksize=16K,"
+    "cache=1M,dirty_max=1M,workers=1",
     "eager": "codec=zlib,level=1,typesize=3,filter=shuffle,chunksize=48K,blocksize=12K,commit=1",
 }
 
@@ -55,7 +64,8 @@ class Story:
 
 
 class World:
-    """One side: a directory with open descriptors. Every method is an operation; its result is compared."""
+    """One side: a directory with open descriptors. Every method is an
+    operation; its result is compared."""
 
     def __init__(self, top, direct):
         self.top = top
@@ -130,8 +140,8 @@ class World:
         if size == 0:
             return 0
         with mmap.mmap(fd, size) as view:
-            data = blob(*data)[:max(0, size - offset)]
-            view[offset:offset + len(data)] = data if data else b""
+            data = blob(*data)[: max(0, size - offset)]
+            view[offset : offset + len(data)] = data if data else b""
             return len(data)
 
     def mmap_read(self, slot):
@@ -225,34 +235,53 @@ class World:
         if slot not in self.fds:
             return None
         got = os.fstat(self.fds[slot])
-        return got.st_size, got.st_nlink, sha256(os.pread(self.fds[slot], got.st_size + 1, 0)) if got.st_nlink == 0 else None
+        return (
+            got.st_size,
+            got.st_nlink,
+            sha256(os.pread(self.fds[slot], got.st_size + 1, 0)) if got.st_nlink == 0 else None,
+        )
 
     def tree(self):
-        return {name: self.state(self.top / name) for name in
-                sorted(str(p.relative_to(self.top)) for p in self.top.rglob("*"))}
+        return {
+            name: self.state(self.top / name)
+            for name in sorted(str(p.relative_to(self.top)) for p in self.top.rglob("*"))
+        }
 
 
 def next_step(story):
     """One operation with its arguments."""
     rng, slot = story.rng, story.rng.randrange(4)
-    flags = os.O_RDWR | rng.choice([0, os.O_CREAT, os.O_CREAT, os.O_CREAT | os.O_TRUNC, os.O_CREAT | os.O_EXCL])
+    flags = os.O_RDWR | rng.choice(
+        [0, os.O_CREAT, os.O_CREAT, os.O_CREAT | os.O_TRUNC, os.O_CREAT | os.O_EXCL]
+    )
     weighted = [
-        (10, lambda: ("open", slot, story.path(), flags)), (3, lambda: ("close", slot)),
-        (25, lambda: ("write", slot, story.offset(), story.data())), (10, lambda: ("read", slot, story.offset(), story.size())),
-        (6, lambda: ("append", story.path(), story.data())), (4, lambda: ("overwrite", story.path(), story.data())),
-        (5, lambda: ("ftruncate", slot, story.offset())), (3, lambda: ("truncate", story.path(), story.offset())),
-        (5, lambda: ("punch", slot, story.offset(), story.size())), (3, lambda: ("zero", slot, story.offset(), story.size())),
+        (10, lambda: ("open", slot, story.path(), flags)),
+        (3, lambda: ("close", slot)),
+        (25, lambda: ("write", slot, story.offset(), story.data())),
+        (10, lambda: ("read", slot, story.offset(), story.size())),
+        (6, lambda: ("append", story.path(), story.data())),
+        (4, lambda: ("overwrite", story.path(), story.data())),
+        (5, lambda: ("ftruncate", slot, story.offset())),
+        (3, lambda: ("truncate", story.path(), story.offset())),
+        (5, lambda: ("punch", slot, story.offset(), story.size())),
+        (3, lambda: ("zero", slot, story.offset(), story.size())),
         (2, lambda: ("zero_keep", slot, story.offset(), story.size())),
         (2, lambda: ("allocate", slot, story.offset(), story.size())),
-        (5, lambda: ("mmap_write", slot, story.offset(), story.data())), (3, lambda: ("mmap_read", slot)),
+        (5, lambda: ("mmap_write", slot, story.offset(), story.data())),
+        (3, lambda: ("mmap_read", slot)),
         (4, lambda: ("copy", slot, story.path(), story.offset(), story.offset(), story.size())),
-        (4, lambda: ("fsync", slot)), (5, lambda: ("rename", story.path(), story.path())),
-        (3, lambda: ("exchange", story.path(), story.path())), (2, lambda: ("noreplace", story.path(), story.path())),
-        (4, lambda: ("link", story.path(), story.path())), (2, lambda: ("symlink", rng.choice(NAMES), story.path())),
-        (4, lambda: ("unlink", story.path())), (1, lambda: ("rmdir", rng.choice(DIRECTORIES[1:] + NAMES))),
+        (4, lambda: ("fsync", slot)),
+        (5, lambda: ("rename", story.path(), story.path())),
+        (3, lambda: ("exchange", story.path(), story.path())),
+        (2, lambda: ("noreplace", story.path(), story.path())),
+        (4, lambda: ("link", story.path(), story.path())),
+        (2, lambda: ("symlink", rng.choice(NAMES), story.path())),
+        (4, lambda: ("unlink", story.path())),
+        (1, lambda: ("rmdir", rng.choice(DIRECTORIES[1:] + NAMES))),
         (2, lambda: ("mkdir", rng.choice(DIRECTORIES[1:] + NAMES))),
         (1, lambda: ("chmod", story.path(), rng.choice([0o600, 0o644, 0o755]))),
-        (1, lambda: ("utime", story.path(), rng.randrange(1 << 60))), (4, lambda: ("seek", slot, story.offset())),
+        (1, lambda: ("utime", story.path(), rng.randrange(1 << 60))),
+        (4, lambda: ("seek", slot, story.offset())),
         (2, lambda: ("remount",)),
     ]
     weights, makers = zip(*weighted)
@@ -327,6 +356,7 @@ def test_the_mount_and_a_plain_directory_agree(mount, plain, work, config):
 def test_our_frames_after_a_story_open_in_the_reference(mount, plain, blosc2, config):
     """Every frame that a story leaves decodes in the reference to the bytes of the plain side."""
     import libblosc
+
     m = mount(CONFIGS[config])
     play(m, plain, Story(f"{SEED} reference {config}"), 250)
     m.unmount()

@@ -87,9 +87,31 @@ def test_lock_sidecars_are_hidden(mount):
     assert error_of(os.stat, m.mnt / ".b2lock") == "ENOENT"
 
 
-@pytest.mark.parametrize("name", ["a.b2frame", "a.b2f", "a.b2", "a.b2nd", "a.b2lock", ".b2lock", ".b2frame",
-                                  "a.npy", "chunks.b2frame", "00000000.chunk", ".hidden", "sp ace", "new\nline",
-                                  "ünï", b"\xff\xfe", "-f", "a" * 240, "..x", "*?[", "x.B2FRAME"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a.b2frame",
+        "a.b2f",
+        "a.b2",
+        "a.b2nd",
+        "a.b2lock",
+        ".b2lock",
+        ".b2frame",
+        "a.npy",
+        "chunks.b2frame",
+        "00000000.chunk",
+        ".hidden",
+        "sp ace",
+        "new\nline",
+        "ünï",
+        b"\xff\xfe",
+        "-f",
+        "a" * 240,
+        "..x",
+        "*?[",
+        "x.B2FRAME",
+    ],
+)
 def test_any_name_can_be_created(mount, name):
     m = mount()
     mnt = os.fsencode(m.mnt)
@@ -118,7 +140,8 @@ def test_any_directory_can_be_created(mount, name):
 
 
 def test_a_directory_that_only_looks_sparse(mount):
-    """d.b2frame/ holding chunks.b2frame, but that file is an ordinary frame: still a directory, data never hidden."""
+    """d.b2frame/ holding chunks.b2frame, but that file is an ordinary frame:
+    still a directory, data never hidden."""
     m = mount().allow(r"d\.b2frame")
     os.mkdir(m.mnt / "d.b2frame")
     (m.mnt / "d.b2frame" / "chunks").write_bytes(DATA)
@@ -151,8 +174,11 @@ def claimants(m, names):
     m.remount()
 
 
-@pytest.mark.parametrize("names", [RANKS, RANKS[1:], RANKS[2:], ["x", "x.b2"], ["x.b2frame", "x.b2"]],
-                         ids=lambda names: "+".join(names))
+@pytest.mark.parametrize(
+    "names",
+    [RANKS, RANKS[1:], RANKS[2:], ["x", "x.b2"], ["x.b2frame", "x.b2"]],
+    ids=lambda names: "+".join(names),
+)
 def test_precedence(mount, names):
     m = mount()
     claimants(m, names)
@@ -165,6 +191,7 @@ def test_precedence(mount, names):
 
 def test_a_plain_file_named_like_an_array_wins(mount, blosc2):
     import numpy as np
+
     m = mount(start=False)
     blosc2.asarray(np.arange(10), urlpath=str(m.backing / "a.b2nd"))
     (m.backing / "a.npy").write_bytes(b"plain")
@@ -222,11 +249,18 @@ def test_a_directory_keeps_the_name_from_a_new_file(mount):
     assert (m.mnt / "x.b2frame" / "inside").read_bytes() == b"inside"
 
 
-@pytest.mark.parametrize("make", [
-    lambda path: os.symlink("elsewhere", path), lambda path: os.mkfifo(path), lambda path: os.mkdir(path),
-], ids=["symlink", "fifo", "directory"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda path: os.symlink("elsewhere", path),
+        lambda path: os.mkfifo(path),
+        lambda path: os.mkdir(path),
+    ],
+    ids=["symlink", "fifo", "directory"],
+)
 def test_other_kinds_meet_a_frame_of_the_same_backing_name(mount, make):
-    """A frame x lives in x.b2frame; then somebody makes a symlink, fifo or directory called x.b2frame."""
+    """A frame x lives in x.b2frame; then somebody makes a symlink, fifo or
+    directory called x.b2frame."""
     m = mount()
     (m.mnt / "x").write_bytes(DATA)
     failed = error_of(make, m.mnt / "x.b2frame")

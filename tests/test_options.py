@@ -1,4 +1,5 @@
-"""The command line: options, daemonizing, errors before it detaches, signals, mount(8) and fstab."""
+"""The command line: options, daemonizing, errors before it detaches, signals,
+mount(8) and fstab."""
 
 import os
 import re
@@ -41,19 +42,58 @@ def one_line_refusal(got, *words):
 def test_help_and_version():
     got = run(DAEMON, "--help")
     assert got.returncode == 0 and "BACKING" in got.stdout and "MOUNTPOINT" in got.stdout
-    for option in ("codec=", "level=", "filter=", "typesize=", "chunksize=", "blocksize=", "cache=", "workers="):
+    for option in (
+        "codec=",
+        "level=",
+        "filter=",
+        "typesize=",
+        "chunksize=",
+        "blocksize=",
+        "cache=",
+        "workers=",
+    ):
         assert option in got.stdout, option
     got = run(DAEMON, "--version")
     assert got.returncode == 0
-    for part in (r"cframefs \d+\.\d+", r"fuse\D*\d+\.\d+", r"lz4\D*\d+\.\d+", r"zstd\D*\d+\.\d+", r"zlib\D*\d+\.\d+"):
+    for part in (
+        r"cframefs \d+\.\d+",
+        r"fuse\D*\d+\.\d+",
+        r"lz4\D*\d+\.\d+",
+        r"zstd\D*\d+\.\d+",
+        r"zlib\D*\d+\.\d+",
+    ):
         assert re.search(part, got.stdout, re.IGNORECASE), part
 
 
-@pytest.mark.parametrize("option", [
-    "codec=snappy", "codec=", "level=10", "level=-1", "level=x", "filter=sharpen", "typesize=0", "typesize=x",
-    "chunksize=0", "chunksize=1X", "chunksize=-1", "blocksize=x", "pipeline=shuffle+", "pipeline=zstd:77", "workers=x",
-    "workers=-1", "cache=lots", "max_read=2M", "dirty_max=x", "commit=x", "no_such_option", "no_such=1", "codec", "typesize=4,blocksize=6",
-])
+@pytest.mark.parametrize(
+    "option",
+    [
+        "codec=snappy",
+        "codec=",
+        "level=10",
+        "level=-1",
+        "level=x",
+        "filter=sharpen",
+        "typesize=0",
+        "typesize=x",
+        "chunksize=0",
+        "chunksize=1X",
+        "chunksize=-1",
+        "blocksize=x",
+        "pipeline=shuffle+",
+        "pipeline=zstd:77",
+        "workers=x",
+        "workers=-1",
+        "cache=lots",
+        "max_read=2M",
+        "dirty_max=x",
+        "commit=x",
+        "no_such_option",
+        "no_such=1",
+        "codec",
+        "typesize=4,blocksize=6",
+    ],
+)
 def test_a_bad_option_is_named(dirs, option):
     got = run(DAEMON, *dirs, "-o", option)
     one_line_refusal(got, option.split(",")[-1].split("=")[0])
@@ -124,7 +164,9 @@ def test_a_signal_flushes_and_unmounts(mount, sig):
     error_of(os.close, fd)
     m.start()
     assert (m.mnt / "closed").read_bytes() == data
-    assert (m.mnt / "open").read_bytes() == data, "what write() accepted before the signal, in a file still open"
+    assert (m.mnt / "open").read_bytes() == data, (
+        "what write() accepted before the signal, in a file still open"
+    )
 
 
 def test_a_second_signal_does_no_harm(mount):
@@ -139,8 +181,9 @@ def test_a_second_signal_does_no_harm(mount):
 
 
 def test_a_kill_while_it_stops_ends_it(mount):
-    """While it flushes for SIGTERM the daemon asks things of its own mount. Killed there, it must still die: a
-    thread that waits for an answer from its own dead process keeps the mount hanging for ever."""
+    """While it flushes for SIGTERM the daemon asks things of its own mount. Killed there, it
+    must still die: a thread that waits for an answer from its own dead process keeps the mount
+    hanging for ever."""
     m = mount()
     for i in range(40):
         run("sh", "-c", 'head -c 300000 /dev/zero > "$0"', m.mnt / "f")
@@ -152,13 +195,19 @@ def test_a_kill_while_it_stops_ends_it(mount):
 
 # ---- what the options do to the stored frame
 
+
 def header(path):
     """The pipeline that the header of a frame names (FORMAT.md 9.1)."""
     raw = path.read_bytes()[:97]
     names = {0: "blosclz", 1: "lz4", 2: "lz4hc", 4: "zlib", 5: "zstd"}
-    return {"codec": names[raw[0x1B] & 15], "level": raw[0x1B] >> 4, "typesize": int.from_bytes(raw[0x30:0x34], "big"),
-            "blocksize": int.from_bytes(raw[0x35:0x39], "big"), "chunksize": int.from_bytes(raw[0x3A:0x3E], "big"),
-            "filters": [f for f in raw[0x47:0x4D] if f]}
+    return {
+        "codec": names[raw[0x1B] & 15],
+        "level": raw[0x1B] >> 4,
+        "typesize": int.from_bytes(raw[0x30:0x34], "big"),
+        "blocksize": int.from_bytes(raw[0x35:0x39], "big"),
+        "chunksize": int.from_bytes(raw[0x3A:0x3E], "big"),
+        "filters": [f for f in raw[0x47:0x4D] if f],
+    }
 
 
 def store(m, data):
@@ -175,17 +224,26 @@ def test_codec_and_level(mount, codec):
     assert (got["codec"], got["level"]) == (codec, 3)
 
 
-@pytest.mark.parametrize("name, ids", [("none", []), ("shuffle", [1]), ("bitshuffle", [2]), ("delta", [3])])
+@pytest.mark.parametrize(
+    "name, ids", [("none", []), ("shuffle", [1]), ("bitshuffle", [2]), ("delta", [3])]
+)
 def test_filter_and_typesize(mount, name, ids):
     got = store(mount(f"codec=lz4,filter={name},typesize=4"), blob(4, 500_000, "runs"))
     assert (got["filters"], got["typesize"]) == (ids, 4)
 
 
 def test_sizes_and_pipeline_text(mount):
-    got = store(mount("chunksize=1M,blocksize=64K,typesize=4,filter=shuffle"), blob(5, 3_000_000, "ramp"))
+    got = store(
+        mount("chunksize=1M,blocksize=64K,typesize=4,filter=shuffle"), blob(5, 3_000_000, "ramp")
+    )
     assert (got["chunksize"], got["blocksize"]) == (1 << 20, 64 << 10)
     got = store(mount("pipeline=shuffle:8+zlib:4"), blob(6, 1_000_000, "floats"))
-    assert got["codec"] == "zlib" and got["level"] == 4 and got["filters"] == [1] and got["typesize"] == 8
+    assert (
+        got["codec"] == "zlib"
+        and got["level"] == 4
+        and got["filters"] == [1]
+        and got["typesize"] == 8
+    )
 
 
 def test_level_0_stores(mount):
@@ -194,9 +252,23 @@ def test_level_0_stores(mount):
     assert m.stored("f").stat().st_size >= 300_000
 
 
-@pytest.mark.parametrize("options", ["workers=1", "workers=3", "cache=1M", "dirty_max=4M", "commit=1", "noatime",
-                                     "entry_timeout=0,attr_timeout=0", "entry_timeout=5", "chunksize=32K", "nosuid,nodev", "max_read=4K",
-                                     "max_read=1M,readahead=0"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        "workers=1",
+        "workers=3",
+        "cache=1M",
+        "dirty_max=4M",
+        "commit=1",
+        "noatime",
+        "entry_timeout=0,attr_timeout=0",
+        "entry_timeout=5",
+        "chunksize=32K",
+        "nosuid,nodev",
+        "max_read=4K",
+        "max_read=1M,readahead=0",
+    ],
+)
 def test_other_options_mount_and_work(mount, options):
     m = mount(options)
     data = blob(8, 6_000_000, "floats")
@@ -210,12 +282,14 @@ def test_commit_interval(mount):
     m = mount("commit=1")
     fd = os.open(m.mnt / "f", os.O_CREAT | os.O_WRONLY | os.O_DIRECT)
     import mmap
+
     page = mmap.mmap(-1, 1 << 20)
     page[:] = blob(9, 1 << 20, "text")
     os.writev(fd, [page])
 
     def committed():
         return int.from_bytes(m.stored("f").read_bytes()[0x1E:0x26], "big") == 1 << 20
+
     wait_until(committed, 20, "background commit")
     os.close(fd)
 
@@ -239,7 +313,8 @@ def test_dirty_data_is_bounded(mount):
 # ---- mount(8)
 
 NAMESPACE = """\
-mount --bind "$BIN" /usr/local/sbin || exit 77  # mount(8) clears PATH: only system directories are searched
+# mount(8) clears PATH: only system directories are searched
+mount --bind "$BIN" /usr/local/sbin || exit 77
 trap 'umount "$MNT" 2>/dev/null || :' EXIT
 umount -lat fuse.cframefs  # the copies of other mounts: here they would outlive an umount there
 set -e
@@ -254,21 +329,32 @@ def shell(dirs, work, tool, root):
     backing, mnt = dirs
     (work / "bin").mkdir()
     (work / "bin" / "cframefs").symlink_to(DAEMON)
-    env = {**os.environ, "BIN": str(work / "bin"), "BACKING": str(backing), "MNT": str(mnt), "WORK": str(work)}
+    env = {
+        **os.environ,
+        "BIN": str(work / "bin"),
+        "BACKING": str(backing),
+        "MNT": str(mnt),
+        "WORK": str(work),
+    }
 
     def call(script):
-        got = run("unshare", "-m", "--propagation", "private", "sh", "-c", NAMESPACE + script, env=env)
+        got = run(
+            "unshare", "-m", "--propagation", "private", "sh", "-c", NAMESPACE + script, env=env
+        )
         if got.returncode == 77:
             pytest.skip("no bind mounts here")
         wait_until(lambda: not daemon_of(mnt), 20, "end of the daemon")
         return got
+
     return call
 
 
 def test_mount_program(shell, dirs):
     (dirs[0] / "plain").write_bytes(blob(11, 300_000, "floats"))
-    got = shell('mount -t fuse.cframefs "$BACKING" "$MNT" -o codec=lz4,typesize=8,filter=shuffle,dev,suid\n'
-                'cp "$MNT/plain" "$MNT/f"; grep " $MNT " /proc/self/mountinfo; umount "$MNT"')
+    got = shell(
+        'mount -t fuse.cframefs "$BACKING" "$MNT" -o codec=lz4,typesize=8,filter=shuffle,dev,suid\n'
+        'cp "$MNT/plain" "$MNT/f"; grep " $MNT " /proc/self/mountinfo; umount "$MNT"'
+    )
     assert got.returncode == 0, got.stderr
     assert "fuse.cframefs" in got.stdout
     assert header(dirs[0] / "f.b2frame")["codec"] == "lz4"
@@ -282,17 +368,22 @@ def test_mount_program_tells_a_failure(shell):
 
 
 def test_fstab(shell, dirs, work):
-    (work / "fstab").write_text(f"{dirs[0]} {dirs[1]} fuse.cframefs noauto,codec=zlib,level=2 0 0\n")
+    (work / "fstab").write_text(
+        f"{dirs[0]} {dirs[1]} fuse.cframefs noauto,codec=zlib,level=2 0 0\n"
+    )
     got = shell('mount -T "$WORK/fstab" "$MNT"; seq 20000 > "$MNT/f"; umount "$MNT"')
     assert got.returncode == 0, got.stderr
     assert header(dirs[0] / "f.b2frame")["codec"] == "zlib"
 
 
 def test_remount_read_only(shell, dirs):
-    """mount -o remount,ro comes to the helper too: no second daemon, no lost data, and then no more writing."""
-    got = shell('mount -t fuse.cframefs "$BACKING" "$MNT"; echo before > "$MNT/f"\n'
-                'mount -o remount,ro "$MNT"; cat "$MNT/f"; ! touch "$MNT/g" 2>"$WORK/refusal"; sleep 0.2\n'
-                'grep -c " $MNT " /proc/self/mountinfo; umount "$MNT"')
+    """mount -o remount,ro comes to the helper too: no second daemon, no lost
+    data, and then no more writing."""
+    got = shell(
+        'mount -t fuse.cframefs "$BACKING" "$MNT"; echo before > "$MNT/f"\n'
+        'mount -o remount,ro "$MNT"; cat "$MNT/f"; ! touch "$MNT/g" 2>"$WORK/refusal"; sleep 0.2\n'
+        'grep -c " $MNT " /proc/self/mountinfo; umount "$MNT"'
+    )
     assert got.returncode == 0, got.stderr
     assert got.stdout.split() == ["before", "1"]
     assert os.listdir(dirs[0]) == ["f.b2frame"]

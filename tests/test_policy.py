@@ -1,4 +1,5 @@
-"""What is asked for a file beside the options of the mount: attributes, inherited ones, and rules by name."""
+"""What is asked for a file beside the options of the mount: attributes,
+inherited ones, and rules by name."""
 
 import os
 import subprocess
@@ -10,7 +11,9 @@ from libmount import MountFailed
 from libposix import sync
 from test_tune import text
 
-PIPELINE, CHUNK, BLOCK, TUNE = (f"user.cframefs.{word}" for word in ("pipeline", "chunksize", "blocksize", "tune"))
+PIPELINE, CHUNK, BLOCK, TUNE = (
+    f"user.cframefs.{word}" for word in ("pipeline", "chunksize", "blocksize", "tune")
+)
 STORE, LZ4, ZSTD = "store", "shuffle:4+lz4:5", "shuffle:8+zstd:3"
 
 
@@ -26,11 +29,18 @@ def write(m, name, data=None):
 
 
 def chunk_of(blosc2, m, name, i=0):
-    """codec, filters, typesize, block size, stored plain: from the chunk's own header, by the format."""
+    """codec, filters, typesize, block size, stored plain: from the chunk's own
+    header, by the format."""
     frame = blosc2.open(str(m.stored(name)), mode="r")
     head = frame.get_chunk(i)
-    return {"codec": head[22], "filters": [f for f in head[16:22] if f], "typesize": head[3],
-            "blocksize": int.from_bytes(head[8:12], "little"), "stored": bool(head[2] & 2), "chunksize": frame.chunksize}
+    return {
+        "codec": head[22],
+        "filters": [f for f in head[16:22] if f],
+        "typesize": head[3],
+        "blocksize": int.from_bytes(head[8:12], "little"),
+        "stored": bool(head[2] & 2),
+        "chunksize": frame.chunksize,
+    }
 
 
 def reads_as(blosc2, m, name, data):
@@ -48,10 +58,15 @@ def test_attribute_of_a_file(mount, blosc2):
     (m.mnt / "f").touch()
     set_on(m.mnt / "f", PIPELINE, LZ4)
     set_on(m.mnt / "f", BLOCK, "16K")
-    assert os.getxattr(m.mnt / "f", PIPELINE) == LZ4.encode() and PIPELINE in os.listxattr(m.mnt / "f")
+    assert os.getxattr(m.mnt / "f", PIPELINE) == LZ4.encode() and PIPELINE in os.listxattr(
+        m.mnt / "f"
+    )
     data = write(m, "f")
     assert {"codec": 1, "filters": [1], "typesize": 4, "blocksize": 16384} == {
-        k: v for k, v in chunk_of(blosc2, m, "f").items() if k in ("codec", "filters", "typesize", "blocksize")}
+        k: v
+        for k, v in chunk_of(blosc2, m, "f").items()
+        if k in ("codec", "filters", "typesize", "blocksize")
+    }
     reads_as(blosc2, m, "f", data)
     m.remount()  # the attribute stays; chunks written from now on follow it
     assert os.getxattr(m.mnt / "f", PIPELINE) == LZ4.encode()
@@ -119,9 +134,22 @@ def test_directories_hand_on(mount, blosc2):
     assert os.stat(m.mnt / "d/sub/sealed").st_mode & 0o777 == 0o444
 
 
-@pytest.mark.parametrize("name, value", [
-    (PIPELINE, "shuffle:4+zstandard"), (PIPELINE, ""), (PIPELINE, "shuffle:4+zstd:3" + " " * 200), (PIPELINE, "zstd:3\0x"),
-    (PIPELINE, "shuffle:300"), (CHUNK, "1"), (CHUNK, "4G"), (CHUNK, "some"), (BLOCK, "-1"), (BLOCK, "1G"), (TUNE, "best")])
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        (PIPELINE, "shuffle:4+zstandard"),
+        (PIPELINE, ""),
+        (PIPELINE, "shuffle:4+zstd:3" + " " * 200),
+        (PIPELINE, "zstd:3\0x"),
+        (PIPELINE, "shuffle:300"),
+        (CHUNK, "1"),
+        (CHUNK, "4G"),
+        (CHUNK, "some"),
+        (BLOCK, "-1"),
+        (BLOCK, "1G"),
+        (TUNE, "best"),
+    ],
+)
 def test_wrong_values_are_refused(mount, name, value):
     m = mount()
     (m.mnt / "d").mkdir()
@@ -153,7 +181,12 @@ def test_bad_attributes_in_the_backing_directory(mount, blosc2):
     m = mount()
     (m.mnt / "f").touch()
     m.unmount()
-    for name, value in ((PIPELINE, b"\xff" * 100), (CHUNK, b"0"), (BLOCK, b"9" * 120), (TUNE, b"\0\0")):
+    for name, value in (
+        (PIPELINE, b"\xff" * 100),
+        (CHUNK, b"0"),
+        (BLOCK, b"9" * 120),
+        (TUNE, b"\0\0"),
+    ):
         os.setxattr(m.stored("f"), name, value)
     m.start()
     data = write(m, "f")
@@ -163,14 +196,23 @@ def test_bad_attributes_in_the_backing_directory(mount, blosc2):
 
 def test_rules(mount, work, blosc2):
     rules = work / "rules"
-    rules.write_text(f"# by name\n\n*.fits  {ZSTD}  chunksize=256K blocksize=32K\n*.jpg store # packed already\nraw?? tune=off\n*.f* {LZ4}\n")
+    rules.write_text(
+        f"# by name\n\n*.fits  {ZSTD}  chunksize=256K blocksize=32K\n"
+        f"*.jpg store # packed already\nraw?? tune=off\n*.f* {LZ4}\n"
+    )
     m = mount(f"rules={rules}")
     data = {name: write(m, name) for name in ("a.fits", "b.jpg", "raw01", "b.fit", "plain")}
     got = {name: chunk_of(blosc2, m, name) for name in data}
-    assert (got["a.fits"]["filters"], got["a.fits"]["typesize"], got["a.fits"]["blocksize"]) == ([1], 8, 32 << 10)
+    assert (got["a.fits"]["filters"], got["a.fits"]["typesize"], got["a.fits"]["blocksize"]) == (
+        [1],
+        8,
+        32 << 10,
+    )
     assert got["a.fits"]["chunksize"] == 256 << 10
     assert got["b.jpg"]["stored"] and not got["raw01"]["stored"]
-    assert got["raw01"]["filters"] == [] and got["b.fit"]["codec"] == 1 and got["plain"]["codec"] == 5
+    assert (
+        got["raw01"]["filters"] == [] and got["b.fit"]["codec"] == 1 and got["plain"]["codec"] == 5
+    )
     (m.mnt / "c.jpg").touch()
     set_on(m.mnt / "c.jpg", PIPELINE, LZ4)  # the attribute is nearer
     write(m, "c.jpg")
@@ -182,9 +224,15 @@ def test_rules(mount, work, blosc2):
     reads_as(blosc2, m, "a.fits", data["a.fits"])
 
 
-@pytest.mark.parametrize("text, line, why", [
-    ("*.a shuffle:4+zstd:3\n*.b nonsense\n", 2, "no codec is called"), ("\n\n*.c\n", 3, "says nothing"),
-    ("*.d store blocksize=x", 1, "wants a size"), ("* store=1", 1, "unknown word")])
+@pytest.mark.parametrize(
+    "text, line, why",
+    [
+        ("*.a shuffle:4+zstd:3\n*.b nonsense\n", 2, "no codec is called"),
+        ("\n\n*.c\n", 3, "says nothing"),
+        ("*.d store blocksize=x", 1, "wants a size"),
+        ("* store=1", 1, "unknown word"),
+    ],
+)
 def test_wrong_rules_are_refused_at_the_mount(mount, work, text, line, why):
     rules = work / "rules"
     rules.write_text(text)
@@ -199,15 +247,25 @@ def test_absent_rules_are_refused(mount, work):
 
 
 def test_frames_of_the_reference_follow_attributes_only(mount, work, blosc2):
-    """A frame that the reference wrote keeps its pipeline when it grows, unless its attribute says otherwise; and back."""
+    """A frame that the reference wrote keeps its pipeline when it grows, unless
+    its attribute says otherwise; and back."""
     m = mount()
     data = np.random.default_rng(5).bytes(1 << 20) + text()
     m.unmount()
     for name in ("a", "b"):
-        frame = blosc2.SChunk(chunksize=1 << 20, contiguous=True, urlpath=str(m.stored(name)), cparams={
-            "codec": blosc2.Codec.BLOSCLZ, "typesize": 1, "clevel": 5, "filters": [blosc2.Filter.NOFILTER]})
-        frame.append_data(data[:1 << 20])
-        frame.append_data(data[1 << 20:])
+        frame = blosc2.SChunk(
+            chunksize=1 << 20,
+            contiguous=True,
+            urlpath=str(m.stored(name)),
+            cparams={
+                "codec": blosc2.Codec.BLOSCLZ,
+                "typesize": 1,
+                "clevel": 5,
+                "filters": [blosc2.Filter.NOFILTER],
+            },
+        )
+        frame.append_data(data[: 1 << 20])
+        frame.append_data(data[1 << 20 :])
     os.setxattr(m.stored("b"), PIPELINE, ZSTD.encode())
     m.start()
     more = numbers()
@@ -231,7 +289,7 @@ def test_frames_of_the_reference_follow_attributes_only(mount, work, blosc2):
 def test_a_file_that_grows_later_is_looked_at_again(mount, blosc2):
     """Text, and after a remount numbers behind it: each gets what suits it."""
     m = mount("commit=0")
-    data = (text() * 9)[:2 << 20]
+    data = (text() * 9)[: 2 << 20]
     (m.mnt / "f").write_bytes(data)
     m.remount()
     more = np.cumsum(np.random.default_rng(7).normal(size=1 << 18)).tobytes()

@@ -16,12 +16,13 @@ import pytest
 
 from libdata import blob
 from libmount import wait_until
-from libposix import (NOBODY, as_nobody, error_of, in_child, punch, sync, with_gap, write_at)
+from libposix import NOBODY, as_nobody, error_of, in_child, punch, sync, with_gap, write_at
 
 MiB = 1 << 20
 
 
 # ---- lookup, getattr, statfs
+
 
 def test_lookup_errors(fs, file):
     assert error_of(os.stat, fs / "absent") == "ENOENT"
@@ -37,9 +38,14 @@ def test_longest_name(fs):
     longest.write_bytes(b"fits")
     assert longest.read_bytes() == b"fits" and longest.name in os.listdir(fs)
     too_long = fs / ("n" * 248)
-    for call in (lambda: os.open(too_long, os.O_CREAT | os.O_WRONLY), lambda: os.mkdir(too_long),
-                 lambda: os.rename(longest, too_long), lambda: os.link(longest, too_long),
-                 lambda: os.symlink("x", too_long), lambda: os.mknod(too_long, stat.S_IFIFO | 0o600)):
+    for call in (
+        lambda: os.open(too_long, os.O_CREAT | os.O_WRONLY),
+        lambda: os.mkdir(too_long),
+        lambda: os.rename(longest, too_long),
+        lambda: os.link(longest, too_long),
+        lambda: os.symlink("x", too_long),
+        lambda: os.mknod(too_long, stat.S_IFIFO | 0o600),
+    ):
         assert error_of(call) == "ENAMETOOLONG"
     assert os.listdir(fs) == [longest.name]
 
@@ -62,8 +68,12 @@ def test_size_is_logical_and_blocks_are_stored(mount):
         assert got.st_size == 3 * MiB
         assert least <= got.st_blocks * 512 <= most, name
         assert got.st_blocks == m.stored(name).stat().st_blocks
-    du = subprocess.run(["du", "-k", m.mnt / "runs"], capture_output=True, text=True, check=True).stdout
-    apparent = subprocess.run(["du", "-k", "--apparent-size", m.mnt / "runs"], capture_output=True, text=True, check=True).stdout
+    du = subprocess.run(
+        ["du", "-k", m.mnt / "runs"], capture_output=True, text=True, check=True
+    ).stdout
+    apparent = subprocess.run(
+        ["du", "-k", "--apparent-size", m.mnt / "runs"], capture_output=True, text=True, check=True
+    ).stdout
     assert int(du.split()[0]) < 100 and int(apparent.split()[0]) == 3 * 1024
 
 
@@ -79,6 +89,7 @@ def test_inode_numbers_are_distinct_and_stable(mount):
 
 
 # ---- attributes
+
 
 def test_chmod(fs, file):
     for mode in (0o600, 0o755, 0o444, 0o000, 0o6711, 0o1777):
@@ -149,6 +160,7 @@ def test_xattrs_stay(mount):
 
 # ---- times
 
+
 def times(path):
     got = os.stat(path)
     return got.st_mtime_ns, got.st_ctime_ns
@@ -177,7 +189,8 @@ def set_mtime(fd, seconds):
 
 
 def test_mtime_alone_of_an_open_file_stays(mount):
-    """With changes that are not committed yet, or without any, it is on the backing file when the file is closed."""
+    """With changes that are not committed yet, or without any, it is on the
+    backing file when the file is closed."""
     m = mount()
     for name, length in (("changed", 10000), ("same", 0)):
         fd = os.open(m.mnt / name, os.O_RDWR | os.O_CREAT)
@@ -209,9 +222,13 @@ def test_what_moves_the_times(fs, file):
         time.sleep(0.05)
         call()
         after = os.stat(file)
-        moved = {name for name in ("mtime", "ctime")
-                 if getattr(after, f"st_{name}_ns") > getattr(before, f"st_{name}_ns")}
+        moved = {
+            name
+            for name in ("mtime", "ctime")
+            if getattr(after, f"st_{name}_ns") > getattr(before, f"st_{name}_ns")
+        }
         assert moved == set(which)
+
     fd = os.open(file, os.O_RDWR)
     step(lambda: os.pread(fd, 1000, 0))
     step(lambda: os.pwrite(fd, b"x", 5), "mtime", "ctime")
@@ -228,9 +245,14 @@ def test_what_moves_the_times(fs, file):
 
 def test_directory_times(fs):
     os.mkdir(fs / "d")
-    for call in (lambda: (fs / "d" / "f").touch(), lambda: os.rename(fs / "d" / "f", fs / "d" / "g"),
-                 lambda: os.link(fs / "d" / "g", fs / "d" / "h"), lambda: os.unlink(fs / "d" / "g"),
-                 lambda: os.mkdir(fs / "d" / "sub"), lambda: os.symlink("x", fs / "d" / "l")):
+    for call in (
+        lambda: (fs / "d" / "f").touch(),
+        lambda: os.rename(fs / "d" / "f", fs / "d" / "g"),
+        lambda: os.link(fs / "d" / "g", fs / "d" / "h"),
+        lambda: os.unlink(fs / "d" / "g"),
+        lambda: os.mkdir(fs / "d" / "sub"),
+        lambda: os.symlink("x", fs / "d" / "l"),
+    ):
         before = times(fs / "d")
         time.sleep(0.02)
         call()
@@ -240,14 +262,26 @@ def test_directory_times(fs):
 
 # ---- locks
 
-@pytest.mark.parametrize("take, free", [
-    (lambda fd: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB), lambda fd: fcntl.flock(fd, fcntl.LOCK_UN)),
-    (lambda fd: fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 100, 50), lambda fd: fcntl.lockf(fd, fcntl.LOCK_UN, 100, 50)),
-], ids=["flock", "posix"])
+
+@pytest.mark.parametrize(
+    "take, free",
+    [
+        (
+            lambda fd: fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB),
+            lambda fd: fcntl.flock(fd, fcntl.LOCK_UN),
+        ),
+        (
+            lambda fd: fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 100, 50),
+            lambda fd: fcntl.lockf(fd, fcntl.LOCK_UN, 100, 50),
+        ),
+    ],
+    ids=["flock", "posix"],
+)
 def test_locks_between_processes(file, fd, take, free):
     def try_elsewhere():
         other = os.open(file, os.O_RDWR)
         return error_of(take, other)
+
     take(fd)
     assert in_child(try_elsewhere) == "EAGAIN"
     free(fd)
@@ -260,6 +294,7 @@ def test_posix_locks_of_other_ranges_do_not_meet(file, fd):
     def lock_beside():
         other = os.open(file, os.O_RDWR)
         return error_of(fcntl.lockf, other, fcntl.LOCK_EX | fcntl.LOCK_NB, 100, 100)
+
     assert in_child(lock_beside) is None
 
 
@@ -277,6 +312,7 @@ def test_blocking_flock_waits_and_can_be_interrupted(file, fd):
 
 
 # ---- who may do what
+
 
 @pytest.fixture
 def shared(mount, root):
@@ -297,7 +333,9 @@ def test_permissions_of_another_user(shared):
     secret.write_bytes(b"root's")
     secret.chmod(0o600)
     assert error_of(as_nobody, secret.read_bytes) == "EACCES"
-    assert error_of(as_nobody, lambda: os.open(shared / "new", os.O_CREAT | os.O_WRONLY)) == "EACCES"
+    assert (
+        error_of(as_nobody, lambda: os.open(shared / "new", os.O_CREAT | os.O_WRONLY)) == "EACCES"
+    )
     assert error_of(as_nobody, lambda: os.mkdir(shared / "new")) == "EACCES"
     assert error_of(as_nobody, lambda: os.unlink(secret)) == "EACCES"
     secret.chmod(0o644)
@@ -318,6 +356,7 @@ def test_new_entries_belong_to_their_maker(shared):
         os.mkdir(shared / "all" / "d")
         os.symlink("f", shared / "all" / "l")
         os.mkfifo(shared / "all" / "p")
+
     as_nobody(make)
     for name in "fdlp":
         got = os.lstat(shared / "all" / name)
@@ -328,11 +367,16 @@ def test_new_entries_belong_to_their_maker(shared):
 
 @pytest.mark.concurrent
 def test_each_maker_has_its_own_umask(fs):
-    """Also when many come at once, for whom the daemon starts threads from threads that served others."""
+    """Also when many come at once, for whom the daemon starts threads from
+    threads that served others."""
+
     def make(mask):
         os.umask(mask)
         for number in range(20):
-            os.close(os.open(fs / f"{mask:03o}-{os.getpid()}-{number}", os.O_CREAT | os.O_WRONLY, 0o666))
+            os.close(
+                os.open(fs / f"{mask:03o}-{os.getpid()}-{number}", os.O_CREAT | os.O_WRONLY, 0o666)
+            )
+
     for _ in range(4):
         children = []
         for mask in (0o077, 0o027, 0) * 4:
@@ -345,7 +389,11 @@ def test_each_maker_has_its_own_umask(fs):
             children.append(pid)
         for pid in children:
             os.waitpid(pid, 0)
-    wrong = [e.name for e in os.scandir(fs) if stat.S_IMODE(e.stat().st_mode) != 0o666 & ~int(e.name[:3], 8)]
+    wrong = [
+        e.name
+        for e in os.scandir(fs)
+        if stat.S_IMODE(e.stat().st_mode) != 0o666 & ~int(e.name[:3], 8)
+    ]
     assert len(os.listdir(fs)) == 4 * 12 * 20 and not wrong, wrong[:10]
 
 
@@ -379,13 +427,15 @@ def test_set_id_bits_are_cleared_by_a_write(shared):
         mode = stat.S_IMODE(path.stat().st_mode)
         path.unlink()
         return mode
+
     assert as_nobody(lambda: story(lambda p: write_at(p, 5, b"y"))) == 0o755
     assert as_nobody(lambda: story(lambda p: os.truncate(p, 5))) == 0o755
     assert as_nobody(lambda: story(lambda p: os.chmod(p, 0o6755))) == 0o6755
 
 
 def test_direct_writes_clear_set_id_bits(mount, root):
-    """They come to the daemon past the page cache, each with what the kernel knows of its caller."""
+    """They come to the daemon past the page cache, each with what the kernel
+    knows of its caller."""
     m = mount("allow_other")
     os.chmod(m.backing, 0o755)
     path = m.mnt / "program"
@@ -397,6 +447,7 @@ def test_direct_writes_clear_set_id_bits(mount, root):
         with mmap.mmap(-1, 4096) as page:
             os.pwrite(fd, page, 4096)
         os.close(fd)
+
     for mode, left in ((0o6755, 0o755), (0o2745, 0o2745), (0o755, 0o755)):
         os.chmod(path, mode)
         write()
@@ -406,14 +457,18 @@ def test_direct_writes_clear_set_id_bits(mount, root):
 
 
 def test_plain_files_lose_set_id_bits(mount, root):
-    """A file of the backing directory that is no frame: the daemon, who is root, must not keep them for others."""
+    """A file of the backing directory that is no frame: the daemon, who is
+    root, must not keep them for others."""
     m = mount("allow_other")
     os.chmod(m.backing, 0o755)
     (m.backing / "plain").write_bytes(b"x" * 1000)
     os.chown(m.backing / "plain", NOBODY, NOBODY)
     path = m.mnt / "plain"
-    for change in (lambda: write_at(path, 5, b"y", os.O_RDWR), lambda: os.truncate(path, 700),
-                   lambda: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC))):
+    for change in (
+        lambda: write_at(path, 5, b"y", os.O_RDWR),
+        lambda: os.truncate(path, 700),
+        lambda: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC)),
+    ):
         os.chmod(path, 0o6755)
         change()
         kept = stat.S_IMODE(path.stat().st_mode)
@@ -422,7 +477,8 @@ def test_plain_files_lose_set_id_bits(mount, root):
 
 
 def test_capabilities_set_before_the_flush_stay(mount, root):
-    """What the daemon writes after the application has set them must not take them away, on the disk either."""
+    """What the daemon writes after the application has set them must not take
+    them away, on the disk either."""
     m = mount("commit=0")
     capability = struct.pack("<IIIII", 0x2000001, 1 << 10, 0, 0, 0)
     for name, end in (("synced", os.fsync), ("closed", lambda fd: None)):
@@ -455,33 +511,48 @@ def capabilities(path):
 
 
 def set_with_data_in_flight(m, name):
-    """An open file whose capabilities the daemon's own writes have taken from the backing file since."""
+    """An open file whose capabilities the daemon's own writes have taken from
+    the backing file since."""
     fd = os.open(m.mnt / name, os.O_CREAT | os.O_RDWR)
     os.pwrite(fd, blob(6, 4 * MiB, "noise"), 0)
     os.setxattr(fd, CAPS, CAPABILITY)
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # the kernel's pages go to the daemon, full chunks to its workers
+    os.posix_fadvise(
+        fd, 0, 0, os.POSIX_FADV_DONTNEED
+    )  # the kernel's pages go to the daemon, full chunks to its workers
     wait_until(lambda: capabilities(m.stored(name)) == "ENODATA", 250, "a write of the daemon")
     assert capabilities(fd) == CAPABILITY
     return fd
 
 
 def test_changes_after_capabilities_that_the_daemon_took(mount, root):
-    """The kernel removes what it was told is there: that the backing file has none by then is nobody's failure."""
+    """The kernel removes what it was told is there: that the backing file has
+    none by then is nobody's failure."""
     m = mount("commit=0")
-    for number, change in enumerate((lambda fd: os.pwrite(fd, b"x" * 10, 100), lambda fd: os.ftruncate(fd, 5 * MiB),
-                                     lambda fd: os.fchown(fd, 1234, 1234), lambda fd: os.removexattr(fd, CAPS))):
+    for number, change in enumerate(
+        (
+            lambda fd: os.pwrite(fd, b"x" * 10, 100),
+            lambda fd: os.ftruncate(fd, 5 * MiB),
+            lambda fd: os.fchown(fd, 1234, 1234),
+            lambda fd: os.removexattr(fd, CAPS),
+        )
+    ):
         fd = set_with_data_in_flight(m, f"f{number}")
         assert error_of(change, fd) is None
         assert capabilities(fd) == "ENODATA"
         os.fsync(fd)
         os.close(fd)
-        assert capabilities(m.mnt / f"f{number}") == capabilities(m.stored(f"f{number}")) == "ENODATA"
+        assert (
+            capabilities(m.mnt / f"f{number}") == capabilities(m.stored(f"f{number}")) == "ENODATA"
+        )
 
 
 def test_flags_of_setxattr_see_capabilities_that_the_daemon_took(mount, root):
     """And a call that fails leaves the ones before."""
     m = mount("commit=0")
-    for name, flags, fails in (("create", os.XATTR_CREATE, "EEXIST"), ("replace", os.XATTR_REPLACE, None)):
+    for name, flags, fails in (
+        ("create", os.XATTR_CREATE, "EEXIST"),
+        ("replace", os.XATTR_REPLACE, None),
+    ):
         fd = set_with_data_in_flight(m, name)
         assert error_of(os.setxattr, fd, CAPS, CAPABILITY, flags) == fails
         os.fsync(fd)
@@ -490,7 +561,8 @@ def test_flags_of_setxattr_see_capabilities_that_the_daemon_took(mount, root):
 
 
 def test_capabilities_are_not_given_to_foreign_content(mount, root):
-    """Another program replaces the content of a frame that is open: what the kernel took away there stays away."""
+    """Another program replaces the content of a frame that is open: what the
+    kernel took away there stays away."""
     m = mount("attr_timeout=0")
     for name in "fg":
         (m.mnt / name).write_bytes(blob(ord(name), 300_000, "noise"))
@@ -499,7 +571,9 @@ def test_capabilities_are_not_given_to_foreign_content(mount, root):
     os.setxattr(fd, CAPS, CAPABILITY)
     m.stored("f").write_bytes(m.stored("g").read_bytes())
     assert capabilities(m.stored("f")) == "ENODATA"
-    wait_until(lambda: (m.mnt / "f").read_bytes() == (m.mnt / "g").read_bytes(), 250, "the other content")
+    wait_until(
+        lambda: (m.mnt / "f").read_bytes() == (m.mnt / "g").read_bytes(), 250, "the other content"
+    )
     assert capabilities(fd) == "ENODATA"
     os.fsync(fd)
     assert capabilities(m.stored("f")) == "ENODATA"
@@ -511,7 +585,8 @@ def test_capabilities_are_not_given_to_foreign_content(mount, root):
 
 
 def test_capabilities_set_behind_the_mount_do_not_outlive_a_write(mount, root):
-    """The kernel was told that there are none and removes none: the daemon's write to the backing file has to."""
+    """The kernel was told that there are none and removes none: the daemon's
+    write to the backing file has to."""
     m = mount("attr_timeout=3600,commit=0")
     fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
     os.pwrite(fd, b"x" * 5000, 0)
@@ -524,7 +599,8 @@ def test_capabilities_set_behind_the_mount_do_not_outlive_a_write(mount, root):
 
 
 def test_capabilities_outlive_a_mapping(mount, root):
-    """Changes of mapped pages take nothing away on a kernel file system, so the write that brings them must not either."""
+    """Changes of mapped pages take nothing away on a kernel file system, so the
+    write that brings them must not either."""
     m = mount("commit=0")
     path = m.mnt / "f"
     path.write_bytes(blob(8, 300_000, "noise"))
@@ -564,6 +640,7 @@ def test_a_write_is_not_a_question(mount):
 
     def asked():
         return json.loads(os.getxattr(m.mnt, "user.cframefs.stats"))["requests"]["getxattr"]
+
     before = asked()
     for at in range(2000):
         os.pwrite(fd, b"x" * 100, at * 100)
@@ -578,9 +655,16 @@ def test_read_only_mount(mount):
     os.mkdir(m.mnt / "d")
     m.remount("ro")
     assert (m.mnt / "f").read_bytes() == b"content"
-    for call in (lambda: os.open(m.mnt / "f", os.O_WRONLY), lambda: os.open(m.mnt / "n", os.O_CREAT | os.O_WRONLY),
-                 lambda: os.unlink(m.mnt / "f"), lambda: os.rmdir(m.mnt / "d"), lambda: os.mkdir(m.mnt / "n"),
-                 lambda: os.rename(m.mnt / "f", m.mnt / "g"), lambda: os.chmod(m.mnt / "f", 0o600),
-                 lambda: os.truncate(m.mnt / "f", 0), lambda: os.setxattr(m.mnt / "f", "user.x", b"")):
+    for call in (
+        lambda: os.open(m.mnt / "f", os.O_WRONLY),
+        lambda: os.open(m.mnt / "n", os.O_CREAT | os.O_WRONLY),
+        lambda: os.unlink(m.mnt / "f"),
+        lambda: os.rmdir(m.mnt / "d"),
+        lambda: os.mkdir(m.mnt / "n"),
+        lambda: os.rename(m.mnt / "f", m.mnt / "g"),
+        lambda: os.chmod(m.mnt / "f", 0o600),
+        lambda: os.truncate(m.mnt / "f", 0),
+        lambda: os.setxattr(m.mnt / "f", "user.x", b""),
+    ):
         assert error_of(call) == "EROFS"
     assert (m.backing / "f.b2frame").exists()

@@ -1,4 +1,5 @@
-"""What is in a file: open, truncate, append, fsync, fallocate, lseek, mmap; result or errno of each call."""
+"""What is in a file: open, truncate, append, fsync, fallocate, lseek, mmap;
+result or errno of each call."""
 
 import mmap
 import os
@@ -8,13 +9,25 @@ import subprocess
 import pytest
 
 from libdata import blob
-from libposix import (COLLAPSE_RANGE, KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE, error_of, fallocate, in_child, punch,
-                      read_direct, sync, write_at)
+from libposix import (
+    COLLAPSE_RANGE,
+    KEEP_SIZE,
+    PUNCH_HOLE,
+    ZERO_RANGE,
+    error_of,
+    fallocate,
+    in_child,
+    punch,
+    read_direct,
+    sync,
+    write_at,
+)
 
 MiB = 1 << 20
 
 
 # ---- create and open
+
 
 def test_open_flags(fs, file):
     assert error_of(os.open, file, os.O_CREAT | os.O_EXCL | os.O_WRONLY) == "EEXIST"
@@ -99,18 +112,27 @@ def test_sparse_file(fs):
 
 # ---- fsync, fallocate, lseek
 
+
 def test_a_chunk_that_comes_in_parts_in_any_order(mount):
     """Large pieces over pages that came before, with holes between them."""
     m = mount()
     data = blob(5, 3 * MiB, "floats")
     expect = bytearray(len(data))
-    pieces = [(MiB + 300 * 1024, 4096), (MiB + 4096, 256 * 1024), (MiB + 600 * 1024, 300 * 1024), (MiB + 400 * 1024, 100),
-              (2 * MiB + 512 * 1024, 512 * 1024), (2 * MiB, 8192), (MiB + 280 * 1024, 400 * 1024), (100 * 1024, 700 * 1024)]
+    pieces = [
+        (MiB + 300 * 1024, 4096),
+        (MiB + 4096, 256 * 1024),
+        (MiB + 600 * 1024, 300 * 1024),
+        (MiB + 400 * 1024, 100),
+        (2 * MiB + 512 * 1024, 512 * 1024),
+        (2 * MiB, 8192),
+        (MiB + 280 * 1024, 400 * 1024),
+        (100 * 1024, 700 * 1024),
+    ]
     fd = os.open(m.mnt / "parts", os.O_CREAT | os.O_RDWR)
     for at, n in pieces:
-        expect[at:at + n] = data[at:at + n]
-        os.pwrite(fd, data[at:at + n], at)
-        sync(m.mnt)     # each reaches the daemon by itself
+        expect[at : at + n] = data[at : at + n]
+        os.pwrite(fd, data[at : at + n], at)
+        sync(m.mnt)  # each reaches the daemon by itself
         end = os.fstat(fd).st_size
         assert read_direct(m.mnt / "parts", end) == expect[:end], at
     os.close(fd)
@@ -217,6 +239,7 @@ def test_holes_are_found(mount):
 
 # ---- mmap
 
+
 def test_shared_mmap(mount):
     m = mount()
     data = bytearray(blob(8, MiB + 777, "text"))
@@ -259,6 +282,7 @@ def test_mmap_write_with_the_descriptor_closed(mount):
 
 
 # ---- unlinked but open, append
+
 
 def test_unlinked_but_open(mount):
     m = mount()
@@ -307,9 +331,13 @@ def test_append(fs):
 @pytest.mark.concurrent
 def test_append_of_two_writers(fs):
     """Every record whole, none lost."""
-    script = ("import os, sys\nfd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | os.O_APPEND)\n"
-              "for i in range(2000): os.write(fd, f'{sys.argv[2]} {i:05}'.ljust(99).encode() + b'\\n')\n")
+    script = (
+        "import os, sys\nfd = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY | os.O_APPEND)\n"
+        "for i in range(2000): os.write(fd, f'{sys.argv[2]} {i:05}'.ljust(99).encode() + b'\\n')\n"
+    )
     writers = [subprocess.Popen(["python3", "-c", script, fs / "f", name]) for name in "ab"]
     assert [w.wait(250) for w in writers] == [0, 0]
     lines = (fs / "f").read_bytes().split(b"\n")[:-1]
-    assert sorted(lines) == sorted(f"{name} {i:05}".ljust(99).encode() for name in "ab" for i in range(2000))
+    assert sorted(lines) == sorted(
+        f"{name} {i:05}".ljust(99).encode() for name in "ab" for i in range(2000)
+    )

@@ -1,14 +1,16 @@
-"""Names and directories: lookup, readdir, mkdir, rename, link, symlink, mknod; result or errno of each call."""
+"""Names and directories: lookup, readdir, mkdir, rename, link, symlink, mknod;
+result or errno of each call."""
 
 import os
 import socket
 import stat
 import subprocess
 
-from libposix import (RENAME_EXCHANGE, RENAME_NOREPLACE, Dir, error_of, renameat2, write_at)
+from libposix import RENAME_EXCHANGE, RENAME_NOREPLACE, Dir, error_of, renameat2, write_at
 
 
 # ---- directories
+
 
 def test_mkdir_and_rmdir(fs, file):
     os.mkdir(fs / "d", 0o777)
@@ -99,6 +101,7 @@ def test_unlink_while_reading_a_directory(fs):
 
 # ---- rename
 
+
 def test_rename_replaces(fs, file):
     data = file.read_bytes()
     (fs / "target").write_bytes(b"old")
@@ -170,6 +173,7 @@ def test_rename_of_two_links_of_one_file_does_nothing(fs, file):
 
 
 # ---- link, symlink, mknod
+
 
 def test_link(mount):
     m = mount()

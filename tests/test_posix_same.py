@@ -16,8 +16,21 @@ import time
 
 import pytest
 
-from libposix import (COLLAPSE_RANGE, INSERT_RANGE, KEEP_SIZE, NOBODY, PUNCH_HOLE, RENAME_EXCHANGE, RENAME_NOREPLACE,
-                      ZERO_RANGE, Dir, error_of, fallocate, in_child, link_descriptor, renameat2, write_at)
+from libposix import (
+    KEEP_SIZE,
+    NOBODY,
+    PUNCH_HOLE,
+    RENAME_EXCHANGE,
+    RENAME_NOREPLACE,
+    ZERO_RANGE,
+    Dir,
+    error_of,
+    fallocate,
+    in_child,
+    link_descriptor,
+    renameat2,
+    write_at,
+)
 
 STORIES = []
 CAP_FSETID, CAPABILITY_VERSION = 4, 0x20080522
@@ -26,14 +39,14 @@ CAP_FSETID, CAPABILITY_VERSION = 4, 0x20080522
 def drop_fsetid():
     """This process may keep set-id bits no more, whoever it is."""
     head = struct.pack("<Ii", CAPABILITY_VERSION, 0)
-    sets = ctypes.create_string_buffer(24)  # effective, permitted, inheritable: the low halves, then the high ones
+    sets = ctypes.create_string_buffer(
+        24
+    )  # effective, permitted, inheritable: the low halves, then the high ones
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.capget(head, sets) == 0
     words = list(struct.unpack("<6I", sets.raw))
     words[0] &= ~(1 << CAP_FSETID)
     assert libc.capset(head, struct.pack("<6I", *words)) == 0
-
-
 
 
 def story(function):
@@ -86,11 +99,38 @@ def errors_of_paths(top):
     (top / "d").mkdir()
     os.symlink("loop", top / "loop")
     os.symlink("nowhere", top / "dangling")
-    for name in ("f/x", "f/", "nothing/x", "loop", "loop/x", "dangling", "d/", "", "n" * 247, "n" * 256, "d/../f", "f/.."):
+    for name in (
+        "f/x",
+        "f/",
+        "nothing/x",
+        "loop",
+        "loop/x",
+        "dangling",
+        "d/",
+        "",
+        "n" * 247,
+        "n" * 256,
+        "d/../f",
+        "f/..",
+    ):
         path = f"{top}/{name}"
-        yield name[:20], len(name), error_of(os.stat, path), error_of(os.lstat, path), try_open(path, os.O_RDONLY)
+        yield (
+            name[:20],
+            len(name),
+            error_of(os.stat, path),
+            error_of(os.lstat, path),
+            try_open(path, os.O_RDONLY),
+        )
         yield error_of(os.rmdir, path) if "d" not in name and name else None
-    for flags in (os.O_CREAT | os.O_EXCL, os.O_DIRECTORY, os.O_NOFOLLOW, os.O_CREAT | os.O_DIRECTORY, os.O_WRONLY, os.O_TRUNC | os.O_WRONLY, os.O_PATH):
+    for flags in (
+        os.O_CREAT | os.O_EXCL,
+        os.O_DIRECTORY,
+        os.O_NOFOLLOW,
+        os.O_CREAT | os.O_DIRECTORY,
+        os.O_WRONLY,
+        os.O_TRUNC | os.O_WRONLY,
+        os.O_PATH,
+    ):
         for name in ("f", "d", "dangling", "loop"):
             if flags & os.O_CREAT and name == "dangling" and not flags & os.O_EXCL:
                 continue
@@ -137,13 +177,22 @@ def who_owns_what_is_made(top):
             os.symlink("x", top / where / "l")
             os.mkfifo(top / where / "p", 0o666)
             os.link(top / where / "f", top / where / "hard")
-        return [error_of(os.unlink, top / "sticky/roots"), error_of(os.rmdir, top / "sticky/roots-dir"),
-                error_of(os.rename, top / "sticky/roots", top / "sticky/mine"),
-                error_of(os.rename, top / "sticky/f", top / "sticky/roots"), error_of(os.rename, top / "sticky/f", top / "sticky/g")]
+        return [
+            error_of(os.unlink, top / "sticky/roots"),
+            error_of(os.rmdir, top / "sticky/roots-dir"),
+            error_of(os.rename, top / "sticky/roots", top / "sticky/mine"),
+            error_of(os.rename, top / "sticky/f", top / "sticky/roots"),
+            error_of(os.rename, top / "sticky/f", top / "sticky/g"),
+        ]
+
     yield in_child(make, uid=NOBODY)
     yield [listing(top / where) for where in ("group", "sticky", ".")]
     yield in_child(lambda: error_of(os.link, top / "sticky/roots", top / "stolen"), uid=NOBODY)
-    yield error_of(os.rename, f"{top}/.", f"{top}/x"), error_of(os.rename, f"{top}/group/..", f"{top}/x"), error_of(os.rmdir, f"{top}/.")
+    yield (
+        error_of(os.rename, f"{top}/.", f"{top}/x"),
+        error_of(os.rename, f"{top}/group/..", f"{top}/x"),
+        error_of(os.rmdir, f"{top}/."),
+    )
 
 
 @story
@@ -175,13 +224,24 @@ def set_id_bits(top):
         with opened(path, os.O_RDWR) as fd:
             os.copy_file_range(fd, fd, 100, 0, 5000)
 
-    changes = {"write": lambda: write_at(path, 5, b"y", os.O_RDWR), "truncate": lambda: os.truncate(path, 5),
-               "open": lambda: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC)),
-               "create": lambda: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CREAT, 0o600)), "same": lambda: os.truncate(path, 10_000),
-               "chown": lambda: os.chown(path, NOBODY, NOBODY), "nothing": lambda: os.chown(path, -1, -1),
-               "chmod": lambda: os.chmod(path, 0o6777), "punch": punch, "allocate": allocate, "copy": copy, "map": map_write,
-               "append": lambda: write_at(path, 0, b"y", os.O_WRONLY | os.O_APPEND), "utime": lambda: os.utime(path),
-               "link": lambda: os.link(path, top / "second"), "xattr": lambda: os.setxattr(path, "user.x", b"y")}
+    changes = {
+        "write": lambda: write_at(path, 5, b"y", os.O_RDWR),
+        "truncate": lambda: os.truncate(path, 5),
+        "open": lambda: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC)),
+        "create": lambda: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CREAT, 0o600)),
+        "same": lambda: os.truncate(path, 10_000),
+        "chown": lambda: os.chown(path, NOBODY, NOBODY),
+        "nothing": lambda: os.chown(path, -1, -1),
+        "chmod": lambda: os.chmod(path, 0o6777),
+        "punch": punch,
+        "allocate": allocate,
+        "copy": copy,
+        "map": map_write,
+        "append": lambda: write_at(path, 0, b"y", os.O_WRONLY | os.O_APPEND),
+        "utime": lambda: os.utime(path),
+        "link": lambda: os.link(path, top / "second"),
+        "xattr": lambda: os.setxattr(path, "user.x", b"y"),
+    }
     for what, change in changes.items():
         for mode in (0o6777, 0o2767, 0o6711, 0o4644):
             for uid in (NOBODY, 0):
@@ -202,7 +262,10 @@ def chown_and_chmod_rights(top):
             for to in ((-1, 777), (-1, NOBODY), (0, -1), (NOBODY, -1), (-1, -1)):
                 os.chown(path, owner, group)
                 os.chmod(path, mode)
-                yield in_child(lambda: error_of(os.chown, path, *to), uid=NOBODY, groups=[777]), attributes(path)
+                yield (
+                    in_child(lambda: error_of(os.chown, path, *to), uid=NOBODY, groups=[777]),
+                    attributes(path),
+                )
             os.chown(path, owner, group)
             yield in_child(lambda: error_of(os.chmod, path, 0o6777), uid=NOBODY), attributes(path)
 
@@ -217,6 +280,7 @@ def which_times_move(top):
     def step(what, call):
         error = error_of(call)
         return what, error, look(path), look(top), look(top / "d")
+
     yield step("nothing", lambda: None)
     yield step("nothing", lambda: None)
     yield step("write", lambda: os.pwrite(fd, b"y", 0))
@@ -244,7 +308,10 @@ def which_times_move(top):
     yield step("mkdir", lambda: os.mkdir(top / "d/sub"))
     yield step("rmdir", lambda: os.rmdir(top / "d/sub"))
     yield step("symlink", lambda: os.symlink("x", top / "d/l"))
-    yield step("dirty, then rename", lambda: (os.pwrite(fd, b"z", 3), os.rename(path, top / "x"), os.rename(top / "x", path)))
+    yield step(
+        "dirty, then rename",
+        lambda: (os.pwrite(fd, b"z", 3), os.rename(path, top / "x"), os.rename(top / "x", path)),
+    )
     yield step("close", lambda: os.close(fd))
 
 
@@ -253,7 +320,13 @@ def setting_times(top):
     path = top / "f"
     path.write_bytes(b"x")
     fd = os.open(path, os.O_RDWR)
-    for ns in ((1, 2), (10**18 + 123456789, 5 * 10**17 + 1), (0, 0), (2**33 * 10**9, 2**32 * 10**9 + 999_999_999), (-5 * 10**9, -1)):
+    for ns in (
+        (1, 2),
+        (10**18 + 123456789, 5 * 10**17 + 1),
+        (0, 0),
+        (2**33 * 10**9, 2**32 * 10**9 + 999_999_999),
+        (-5 * 10**9, -1),
+    ):
         os.utime(path, ns=ns)
         yield os.stat(path).st_atime_ns, os.stat(path).st_mtime_ns
         os.pwrite(fd, b"y", 0)
@@ -268,7 +341,14 @@ def setting_times(top):
     yield os.lstat(top / "l").st_mtime_ns, os.stat(path).st_mtime_ns
     os.chmod(top, 0o777)
     os.chmod(path, 0o666)
-    yield in_child(lambda: [error_of(os.utime, path), error_of(os.utime, path, (1, 1)), error_of(os.utime, path, ns=(5, 6))], uid=NOBODY)
+    yield in_child(
+        lambda: [
+            error_of(os.utime, path),
+            error_of(os.utime, path, (1, 1)),
+            error_of(os.utime, path, ns=(5, 6)),
+        ],
+        uid=NOBODY,
+    )
     os.chmod(path, 0o644)
     yield in_child(lambda: error_of(os.utime, path), uid=NOBODY)
 
@@ -284,6 +364,7 @@ def renames(top):
             (base / name).mkdir()
         (base / "full/x").touch()
         os.symlink("f", base / "l")
+
     names = ["f", "f2", "g", "empty", "full", "full/sub", "full/x", "l", "none", "f/x"]
     for flags in (0, RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_NOREPLACE | RENAME_EXCHANGE, 64):
         some = names if not flags else names[:8:2] + names[8:] if flags < 3 else names[:2]
@@ -292,7 +373,13 @@ def renames(top):
                 base = top / f"{flags}-{some.index(old)}-{some.index(new)}"
                 fresh(base)
                 error = error_of(renameat2, f"{base}/{old}", f"{base}/{new}", flags)
-                yield flags, old, new, error, {str(p.relative_to(base)): attributes(p) for p in sorted(base.rglob("*"))}
+                yield (
+                    flags,
+                    old,
+                    new,
+                    error,
+                    {str(p.relative_to(base)): attributes(p) for p in sorted(base.rglob("*"))},
+                )
 
 
 @story
@@ -303,15 +390,28 @@ def links_and_symlinks(top):
     os.mkfifo(top / "p")
     for source in ("f", "d", "l", "p", "none"):
         for target in ("new", "f", "d", "none/x"):
-            yield source, target, error_of(os.link, top / source, top / target, follow_symlinks=False), listing(top)
+            yield (
+                source,
+                target,
+                error_of(os.link, top / source, top / target, follow_symlinks=False),
+                listing(top),
+            )
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(top / "new")
     for length in (1, 255, 1000, 4095):
         os.symlink("x" * length, top / "long")
         yield os.lstat(top / "long").st_size, len(os.readlink(top / "long"))
         os.unlink(top / "long")
-    yield error_of(os.symlink, "x" * 4096, top / "long"), error_of(os.symlink, "", top / "long"), error_of(os.readlink, top / "f")
-    yield error_of(os.symlink, "x", top / "f"), error_of(os.unlink, top / "d"), error_of(os.rmdir, top / "f")
+    yield (
+        error_of(os.symlink, "x" * 4096, top / "long"),
+        error_of(os.symlink, "", top / "long"),
+        error_of(os.readlink, top / "f"),
+    )
+    yield (
+        error_of(os.symlink, "x", top / "f"),
+        error_of(os.unlink, top / "d"),
+        error_of(os.rmdir, top / "f"),
+    )
     many = 300
     for n in range(many):
         os.link(top / "f", top / f"f{n}")
@@ -346,20 +446,52 @@ def unlinked_but_open(top):
         pass
     fd = os.open(top / "d1", os.O_RDONLY)
     os.rmdir(top / "d1")
-    yield os.listdir(fd), os.fstat(fd).st_nlink, error_of(lambda: os.open("x", os.O_CREAT | os.O_RDWR, dir_fd=fd))
+    yield (
+        os.listdir(fd),
+        os.fstat(fd).st_nlink,
+        error_of(lambda: os.open("x", os.O_CREAT | os.O_RDWR, dir_fd=fd)),
+    )
     os.close(fd)
 
 
 @story
 def allocating(top):
-    known = (0, KEEP_SIZE, PUNCH_HOLE, PUNCH_HOLE | KEEP_SIZE, ZERO_RANGE, ZERO_RANGE | KEEP_SIZE, PUNCH_HOLE | ZERO_RANGE | KEEP_SIZE)
+    known = (
+        0,
+        KEEP_SIZE,
+        PUNCH_HOLE,
+        PUNCH_HOLE | KEEP_SIZE,
+        ZERO_RANGE,
+        ZERO_RANGE | KEEP_SIZE,
+        PUNCH_HOLE | ZERO_RANGE | KEEP_SIZE,
+    )
     for mode in known:
-        for offset, length in ((0, 0), (-1, 5), (5, -1), (0, 4096), (1000, 100_000), (50_000, 1), (100_000, 50_000), (2**62, 2**62), (2**63 - 5, 3)):
+        for offset, length in (
+            (0, 0),
+            (-1, 5),
+            (5, -1),
+            (0, 4096),
+            (1000, 100_000),
+            (50_000, 1),
+            (100_000, 50_000),
+            (2**62, 2**62),
+            (2**63 - 5, 3),
+        ):
             with opened(top / "f") as fd:
                 os.pwrite(fd, b"data" * 20_000, 0)
                 error = error_of(fallocate, fd, mode, offset, length)
-                big = offset > 2**50 and error in ("EFBIG", "ENOSPC", None)  # whose limit is met first is not the point
-                yield mode, offset, length, error if not big else "big", os.fstat(fd).st_size if not big else 0
+                big = offset > 2**50 and error in (
+                    "EFBIG",
+                    "ENOSPC",
+                    None,
+                )  # whose limit is met first is not the point
+                yield (
+                    mode,
+                    offset,
+                    length,
+                    error if not big else "big",
+                    os.fstat(fd).st_size if not big else 0,
+                )
                 if not big:
                     yield os.pread(fd, 200_000, 0)
             os.unlink(top / "f")
@@ -373,22 +505,49 @@ def allocating(top):
 @story
 def offsets(top):
     with opened(top / "f") as fd:
-        yield error_of(os.pwrite, fd, b"x", -1), error_of(os.pread, fd, 1, -1), error_of(os.lseek, fd, -1, os.SEEK_SET)
+        yield (
+            error_of(os.pwrite, fd, b"x", -1),
+            error_of(os.pread, fd, 1, -1),
+            error_of(os.lseek, fd, -1, os.SEEK_SET),
+        )
         yield error_of(os.ftruncate, fd, -1), os.pread(fd, 10, 2**62), error_of(os.lseek, fd, 0, 9)
         os.write(fd, b"12345")
-        yield os.lseek(fd, -2, os.SEEK_END), os.read(fd, 10), os.read(fd, 10), os.lseek(fd, 10, os.SEEK_CUR), os.read(fd, 1)
+        yield (
+            os.lseek(fd, -2, os.SEEK_END),
+            os.read(fd, 10),
+            os.read(fd, 10),
+            os.lseek(fd, 10, os.SEEK_CUR),
+            os.read(fd, 1),
+        )
         os.write(fd, b"end")
         yield os.fstat(fd).st_size, os.pread(fd, 100, 0)
-        yield error_of(os.lseek, fd, 100, os.SEEK_DATA), error_of(os.lseek, fd, 100, os.SEEK_HOLE), os.lseek(fd, 3, os.SEEK_DATA)
+        yield (
+            error_of(os.lseek, fd, 100, os.SEEK_DATA),
+            error_of(os.lseek, fd, 100, os.SEEK_HOLE),
+            os.lseek(fd, 3, os.SEEK_DATA),
+        )
         yield error_of(os.lseek, fd, -1, os.SEEK_DATA)
-        yield os.preadv(fd, [bytearray(3), bytearray(4)], 1), os.pwritev(fd, [b"ab", b"", b"cde"], 4), os.pread(fd, 100, 0)
+        yield (
+            os.preadv(fd, [bytearray(3), bytearray(4)], 1),
+            os.pwritev(fd, [b"ab", b"", b"cde"], 4),
+            os.pread(fd, 100, 0),
+        )
     with opened(top / "f", os.O_WRONLY) as fd:
         yield error_of(os.pread, fd, 1, 0)
     with opened(top / "f", os.O_RDONLY) as fd:
         yield error_of(os.pwrite, fd, b"x", 0), error_of(os.ftruncate, fd, 0)
     with opened(top / "f", os.O_WRONLY | os.O_APPEND) as fd:
-        yield os.pwrite(fd, b"appended", 0), os.lseek(fd, 0, os.SEEK_CUR), os.write(fd, b"!"), os.lseek(fd, 0, os.SEEK_CUR)
-    yield (top / "f").read_bytes(), error_of(os.truncate, top / "f", -1), error_of(os.truncate, top, 5)
+        yield (
+            os.pwrite(fd, b"appended", 0),
+            os.lseek(fd, 0, os.SEEK_CUR),
+            os.write(fd, b"!"),
+            os.lseek(fd, 0, os.SEEK_CUR),
+        )
+    yield (
+        (top / "f").read_bytes(),
+        error_of(os.truncate, top / "f", -1),
+        error_of(os.truncate, top, 5),
+    )
 
 
 @story
@@ -398,8 +557,16 @@ def file_size_limit(top):
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
         with opened(top / "f") as fd:
             first = os.pwrite(fd, b"x" * 20_000, 0)
-            return (first, error_of(os.pwrite, fd, b"x", 10_000), error_of(os.ftruncate, fd, 10_001), os.pwrite(fd, b"yy", 9_999),
-                    error_of(fallocate, fd, 0, 0, 10_001), error_of(os.ftruncate, fd, 10_000), os.fstat(fd).st_size)
+            return (
+                first,
+                error_of(os.pwrite, fd, b"x", 10_000),
+                error_of(os.ftruncate, fd, 10_001),
+                os.pwrite(fd, b"yy", 9_999),
+                error_of(fallocate, fd, 0, 0, 10_001),
+                error_of(os.ftruncate, fd, 10_000),
+                os.fstat(fd).st_size,
+            )
+
     yield in_child(limited)
     yield os.stat(top / "f").st_size
 
@@ -409,6 +576,7 @@ def file_size_limit(top):
         resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
         with opened(top / "g") as fd:
             return error_of(os.pwrite, fd, b"x", 20_000), hits
+
     yield in_child(signalled)
 
 
@@ -420,22 +588,58 @@ def extended_attributes(top):
     os.mkfifo(top / "p")
     for name in ("f", "d"):
         path = top / name
-        yield error_of(os.getxattr, path, "user.none"), error_of(os.removexattr, path, "user.none"), os.listxattr(path)
-        yield error_of(os.setxattr, path, "user.a", b"1", os.XATTR_REPLACE), error_of(os.setxattr, path, "user.a", b"1", os.XATTR_CREATE)
-        yield error_of(os.setxattr, path, "user.a", b"2", os.XATTR_CREATE), error_of(os.setxattr, path, "user.a", b"3", os.XATTR_REPLACE)
+        yield (
+            error_of(os.getxattr, path, "user.none"),
+            error_of(os.removexattr, path, "user.none"),
+            os.listxattr(path),
+        )
+        yield (
+            error_of(os.setxattr, path, "user.a", b"1", os.XATTR_REPLACE),
+            error_of(os.setxattr, path, "user.a", b"1", os.XATTR_CREATE),
+        )
+        yield (
+            error_of(os.setxattr, path, "user.a", b"2", os.XATTR_CREATE),
+            error_of(os.setxattr, path, "user.a", b"3", os.XATTR_REPLACE),
+        )
         yield os.getxattr(path, "user.a"), os.listxattr(path)
-        yield error_of(os.setxattr, path, "user." + "n" * 250, b"1"), error_of(os.setxattr, path, "user." + "n" * 251, b"1")
-        yield error_of(os.setxattr, path, "user.", b"1"), error_of(os.setxattr, path, "", b"1"), error_of(os.setxattr, path, "other.x", b"1")
-        yield error_of(os.setxattr, path, "user.big", b"x" * 65_537), error_of(os.setxattr, path, "user.empty", b"")
-        yield os.getxattr(path, "user.empty"), error_of(os.setxattr, path, "trusted.t", b"root's"), sorted(os.listxattr(path))
-        yield in_child(lambda: (error_of(os.getxattr, path, "trusted.t"), error_of(os.setxattr, path, "user.b", b"")), uid=NOBODY)
+        yield (
+            error_of(os.setxattr, path, "user." + "n" * 250, b"1"),
+            error_of(os.setxattr, path, "user." + "n" * 251, b"1"),
+        )
+        yield (
+            error_of(os.setxattr, path, "user.", b"1"),
+            error_of(os.setxattr, path, "", b"1"),
+            error_of(os.setxattr, path, "other.x", b"1"),
+        )
+        yield (
+            error_of(os.setxattr, path, "user.big", b"x" * 65_537),
+            error_of(os.setxattr, path, "user.empty", b""),
+        )
+        yield (
+            os.getxattr(path, "user.empty"),
+            error_of(os.setxattr, path, "trusted.t", b"root's"),
+            sorted(os.listxattr(path)),
+        )
+        yield in_child(
+            lambda: (
+                error_of(os.getxattr, path, "trusted.t"),
+                error_of(os.setxattr, path, "user.b", b""),
+            ),
+            uid=NOBODY,
+        )
         yield in_child(lambda: sorted(os.listxattr(path)), uid=NOBODY)
         os.removexattr(path, "user.a")
         yield error_of(os.getxattr, path, "user.a")
-        yield error_of(os.getxattr, path, "security.capability"), error_of(os.getxattr, path, "system.other")
+        yield (
+            error_of(os.getxattr, path, "security.capability"),
+            error_of(os.getxattr, path, "system.other"),
+        )
     for name in ("l", "p"):
-        yield error_of(os.setxattr, top / name, "user.x", b"1", follow_symlinks=False), \
-            error_of(os.getxattr, top / name, "user.x", follow_symlinks=False), os.listxattr(top / name, follow_symlinks=False)
+        yield (
+            error_of(os.setxattr, top / name, "user.x", b"1", follow_symlinks=False),
+            error_of(os.getxattr, top / name, "user.x", follow_symlinks=False),
+            os.listxattr(top / name, follow_symlinks=False),
+        )
     os.chmod(top / "f", 0o444)
     yield in_child(lambda: error_of(os.setxattr, top / "f", "user.c", b""), uid=NOBODY)
 
@@ -459,7 +663,14 @@ def set_id_bits_among_many_writes(top):
                 os.chmod(path, mode)
                 yield os.ftruncate(fd, 200), write_often(fd)
                 os.chmod(path, mode)
-                yield os.fsync(fd), oct(os.stat(path).st_mode), os.lseek(fd, 0, 2), os.write(fd, b"y"), oct(os.stat(path).st_mode)
+                yield (
+                    os.fsync(fd),
+                    oct(os.stat(path).st_mode),
+                    os.lseek(fd, 0, 2),
+                    os.write(fd, b"y"),
+                    oct(os.stat(path).st_mode),
+                )
+
     yield in_child(lambda: list(by_nobody()), uid=NOBODY)
     os.chmod(path, 0o6755)
     with opened(path) as fd:
@@ -478,10 +689,23 @@ def set_id_bits_of_root_without_the_right_to_keep_them(top):
         drop_fsetid()
         with opened(path) as fd:
             return error_of(call, fd)
-    for call in (lambda fd: os.pwrite(fd, b"y", 0), lambda fd: os.ftruncate(fd, 9_000), lambda fd: fallocate(fd, 0, 0, 20_000),
-                 lambda fd: fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 0, 4096), lambda fd: os.copy_file_range(fd, fd, 100, 0, 5000),
-                 lambda fd: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC))):
-        for mode, group in ((0o6755, 0), (0o2745, 0), (0o2767, 0), (0o2767, NOBODY), (0o2755, NOBODY), (0o755, 0)):
+
+    for call in (
+        lambda fd: os.pwrite(fd, b"y", 0),
+        lambda fd: os.ftruncate(fd, 9_000),
+        lambda fd: fallocate(fd, 0, 0, 20_000),
+        lambda fd: fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 0, 4096),
+        lambda fd: os.copy_file_range(fd, fd, 100, 0, 5000),
+        lambda fd: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC)),
+    ):
+        for mode, group in (
+            (0o6755, 0),
+            (0o2745, 0),
+            (0o2767, 0),
+            (0o2767, NOBODY),
+            (0o2755, NOBODY),
+            (0o755, 0),
+        ):
             os.chown(path, 0, group)
             os.chmod(path, mode)
             yield in_child(lambda: change(call)), oct(os.stat(path).st_mode)
@@ -498,10 +722,20 @@ def file_capabilities(top):
     def on_descriptor(call):
         with opened(path, os.O_RDWR) as fd:
             call(fd)
-    for change in (lambda: write_at(path, 0, b"y", os.O_RDWR), lambda: os.truncate(path, 1), lambda: path.write_bytes(b"y"), lambda: os.chown(path, 5, 5), lambda: os.chmod(path, 0o755),
-                   lambda: os.chown(path, -1, -1), lambda: on_descriptor(lambda fd: os.ftruncate(fd, 200)), lambda: on_descriptor(lambda fd: fallocate(fd, 0, 0, 400)),
-                   lambda: on_descriptor(lambda fd: fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 0, 10)), lambda: on_descriptor(lambda fd: os.copy_file_range(fd, fd, 10, 0, 20)),
-                   lambda: on_descriptor(os.fsync)):
+
+    for change in (
+        lambda: write_at(path, 0, b"y", os.O_RDWR),
+        lambda: os.truncate(path, 1),
+        lambda: path.write_bytes(b"y"),
+        lambda: os.chown(path, 5, 5),
+        lambda: os.chmod(path, 0o755),
+        lambda: os.chown(path, -1, -1),
+        lambda: on_descriptor(lambda fd: os.ftruncate(fd, 200)),
+        lambda: on_descriptor(lambda fd: fallocate(fd, 0, 0, 400)),
+        lambda: on_descriptor(lambda fd: fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 0, 10)),
+        lambda: on_descriptor(lambda fd: os.copy_file_range(fd, fd, 10, 0, 20)),
+        lambda: on_descriptor(os.fsync),
+    ):
         path.write_bytes(b"x" * 100)
         os.setxattr(path, "security.capability", CAPABILITY)
         yield os.getxattr(path, "security.capability") == CAPABILITY
@@ -537,6 +771,7 @@ def appending_processes(top):
         with opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as fd:
             for number in range(50):
                 os.write(fd, letter * 99 + b"\n")
+
     children = []
     for letter in (b"a", b"b", b"c"):
         pid = os.fork()
@@ -547,7 +782,11 @@ def appending_processes(top):
     for pid in children:
         os.waitpid(pid, 0)
     lines = path.read_bytes().split(b"\n")
-    return len(lines), all(line == line[:1] * 99 for line in lines[:-1]), sorted(set(line[:1] for line in lines))
+    return (
+        len(lines),
+        all(line == line[:1] * 99 for line in lines[:-1]),
+        sorted(set(line[:1] for line in lines)),
+    )
 
 
 @story
@@ -585,13 +824,20 @@ def locks(top):
         fcntl.flock(other, fcntl.LOCK_SH | fcntl.LOCK_NB)
         yield error_of(fcntl.flock, other, fcntl.LOCK_EX | fcntl.LOCK_NB)
         fcntl.flock(fd, fcntl.LOCK_UN)
-        yield error_of(fcntl.flock, other, fcntl.LOCK_EX | fcntl.LOCK_NB), error_of(fcntl.flock, fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield (
+            error_of(fcntl.flock, other, fcntl.LOCK_EX | fcntl.LOCK_NB),
+            error_of(fcntl.flock, fd, fcntl.LOCK_SH | fcntl.LOCK_NB),
+        )
     with opened(top / "f") as fd:
         fcntl.lockf(fd, fcntl.LOCK_EX, 10, 5)
 
         def child():
             with opened(top / "f") as mine:
-                return [error_of(fcntl.lockf, mine, fcntl.LOCK_EX | fcntl.LOCK_NB, n, at) for n, at in ((5, 0), (6, 0), (1, 14), (0, 15))]
+                return [
+                    error_of(fcntl.lockf, mine, fcntl.LOCK_EX | fcntl.LOCK_NB, n, at)
+                    for n, at in ((5, 0), (6, 0), (1, 14), (0, 15))
+                ]
+
         yield in_child(child)
         os.close(os.open(top / "f", os.O_RDONLY))  # POSIX: that frees the locks of the process
         yield in_child(child)
@@ -639,7 +885,11 @@ def reading_directories(top):
     rest = d.names()
     d.seek(place)
     again = d.names()
-    yield again[:1] == [next_name[0]], [n for n in rest if not n.startswith("new")] == [n for n in again[1:] if not n.startswith("new")]
+    yield (
+        again[:1] == [next_name[0]],
+        [n for n in rest if not n.startswith("new")]
+        == [n for n in again[1:] if not n.startswith("new")],
+    )
     yield not set(first) & set(again), len(rest) == len(set(rest))
     d.close()
     yield sorted(os.listdir(top)) == sorted(e.name for e in os.scandir(top))
@@ -665,10 +915,27 @@ def permissions(top):
             os.chmod(directory, mode)
 
             def look():
-                return [error_of(lambda: os.close(os.open(path, flags))) for flags in (os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_RDONLY | os.O_TRUNC)] + \
-                    [error_of(os.listdir, directory), error_of(os.stat, directory / "in"), try_open(directory / "new", os.O_CREAT | os.O_RDWR),
-                     error_of(os.unlink, directory / "none"), error_of(os.rename, directory / "in", directory / "in"), error_of(os.chdir, directory)] + \
-                    [os.access(p, how) for p in (path, directory) for how in (os.R_OK, os.W_OK, os.X_OK)] + [error_of(os.truncate, path, 0)]
+                return (
+                    [
+                        error_of(lambda: os.close(os.open(path, flags)))
+                        for flags in (os.O_RDONLY, os.O_WRONLY, os.O_RDWR, os.O_RDONLY | os.O_TRUNC)
+                    ]
+                    + [
+                        error_of(os.listdir, directory),
+                        error_of(os.stat, directory / "in"),
+                        try_open(directory / "new", os.O_CREAT | os.O_RDWR),
+                        error_of(os.unlink, directory / "none"),
+                        error_of(os.rename, directory / "in", directory / "in"),
+                        error_of(os.chdir, directory),
+                    ]
+                    + [
+                        os.access(p, how)
+                        for p in (path, directory)
+                        for how in (os.R_OK, os.W_OK, os.X_OK)
+                    ]
+                    + [error_of(os.truncate, path, 0)]
+                )
+
             yield oct(mode), owner, in_child(look, uid=NOBODY)
 
 
@@ -678,17 +945,33 @@ def statfs(top):
     (top / "big").write_bytes(os.urandom(4 << 20))
     with opened(top / "big") as fd:
         os.fsync(fd)
-    return got.f_bsize > 0, got.f_frsize > 0, got.f_bavail <= got.f_bfree <= got.f_blocks, got.f_files >= got.f_ffree
+    return (
+        got.f_bsize > 0,
+        got.f_frsize > 0,
+        got.f_bavail <= got.f_bfree <= got.f_blocks,
+        got.f_files >= got.f_ffree,
+    )
 
 
 @story
 def descriptors_of_directories(top):
     fd = os.open(top, os.O_RDONLY | os.O_DIRECTORY)
-    yield error_of(os.read, fd, 10), error_of(os.write, fd, b"x"), error_of(os.pread, fd, 1, 0), error_of(os.ftruncate, fd, 0), error_of(os.fsync, fd)
+    yield (
+        error_of(os.read, fd, 10),
+        error_of(os.write, fd, b"x"),
+        error_of(os.pread, fd, 1, 0),
+        error_of(os.ftruncate, fd, 0),
+        error_of(os.fsync, fd),
+    )
     os.mkdir("d", dir_fd=fd)
     os.close(os.open("d/f", os.O_CREAT | os.O_RDWR, dir_fd=fd))
     os.rename("d/f", "g", src_dir_fd=fd, dst_dir_fd=fd)
-    yield sorted(os.listdir(fd)), try_open("g/x", os.O_RDONLY, dir_fd=fd), try_open(top, os.O_WRONLY), try_open(top, os.O_RDWR)
+    yield (
+        sorted(os.listdir(fd)),
+        try_open("g/x", os.O_RDONLY, dir_fd=fd),
+        try_open(top, os.O_WRONLY),
+        try_open(top, os.O_RDWR),
+    )
     os.close(fd)
 
 
@@ -705,39 +988,68 @@ def special_files(top):
     os.link(top / "q", top / "r")
     os.utime(top / "s", ns=(1, 2))
     yield listing(top), os.stat(top / "s").st_mtime_ns
-    yield in_child(lambda: error_of(os.mknod, top / "x", stat.S_IFCHR | 0o666, os.makedev(1, 3)), uid=NOBODY)
+    yield in_child(
+        lambda: error_of(os.mknod, top / "x", stat.S_IFCHR | 0o666, os.makedev(1, 3)), uid=NOBODY
+    )
 
 
 def random_step(rng, top):
     """One call of somebody, on one or two of a few names."""
     names = ["a", "b", "c", "d", "d/a", "d/b", "e", "e/a", "e/d", "e/d/x"]
     one, two = top / rng.choice(names), top / rng.choice(names)
-    mode, who = rng.choice([0o600, 0o644, 0o755, 0o777, 0o1777, 0o2775, 0o4755, 0o6711, 0o040]), rng.choice([-1, 0, 1001, 1002])
+    mode, who = (
+        rng.choice([0o600, 0o644, 0o755, 0o777, 0o1777, 0o2775, 0o4755, 0o6711, 0o040]),
+        rng.choice([-1, 0, 1001, 1002]),
+    )
     group = rng.choice([-1, 0, 1001, 2000])
     ns = rng.randrange(1 << 60), rng.randrange(1 << 60)
     data = bytes([rng.randrange(256)]) * rng.choice([0, 1, 5000, 70_000])
     at = rng.choice([0, 4096, 100_000])
     calls = {
-        "write": lambda: write_at(one, at, data, os.O_RDWR | os.O_CREAT), "overwrite": lambda: one.write_bytes(data),
-        "append": lambda: write_at(one, 0, data, os.O_WRONLY | os.O_APPEND), "truncate": lambda: os.truncate(one, at),
+        "write": lambda: write_at(one, at, data, os.O_RDWR | os.O_CREAT),
+        "overwrite": lambda: one.write_bytes(data),
+        "append": lambda: write_at(one, 0, data, os.O_WRONLY | os.O_APPEND),
+        "truncate": lambda: os.truncate(one, at),
         "exclusive": lambda: os.close(os.open(one, os.O_CREAT | os.O_EXCL | os.O_RDWR, mode)),
-        "mkdir": lambda: os.mkdir(one, mode), "rmdir": lambda: os.rmdir(one), "unlink": lambda: os.unlink(one),
-        "rename": lambda: os.rename(one, two), "exchange": lambda: renameat2(one, two, RENAME_EXCHANGE),
-        "noreplace": lambda: renameat2(one, two, RENAME_NOREPLACE), "link": lambda: os.link(one, two, follow_symlinks=False),
-        "symlink": lambda: os.symlink("a", one), "fifo": lambda: os.mkfifo(one, mode), "chmod": lambda: os.chmod(one, mode),
-        "chown": lambda: os.chown(one, who, group), "lchown": lambda: os.lchown(one, who, group), "utime": lambda: os.utime(one, ns=ns),
-        "touch": lambda: os.utime(one), "setxattr": lambda: os.setxattr(one, "user.x", data[:100]),
-        "getxattr": lambda: os.getxattr(one, "user.x"), "removexattr": lambda: os.removexattr(one, "user.x"),
-        "list": lambda: sorted(os.listdir(one)), "read": lambda: one.read_bytes()[:10], "stat": lambda: attributes(one),
-        "access": lambda: [os.access(one, how) for how in (4, 2, 1)], "copy": lambda: os.close(os.open(one, os.O_RDONLY)),
+        "mkdir": lambda: os.mkdir(one, mode),
+        "rmdir": lambda: os.rmdir(one),
+        "unlink": lambda: os.unlink(one),
+        "rename": lambda: os.rename(one, two),
+        "exchange": lambda: renameat2(one, two, RENAME_EXCHANGE),
+        "noreplace": lambda: renameat2(one, two, RENAME_NOREPLACE),
+        "link": lambda: os.link(one, two, follow_symlinks=False),
+        "symlink": lambda: os.symlink("a", one),
+        "fifo": lambda: os.mkfifo(one, mode),
+        "chmod": lambda: os.chmod(one, mode),
+        "chown": lambda: os.chown(one, who, group),
+        "lchown": lambda: os.lchown(one, who, group),
+        "utime": lambda: os.utime(one, ns=ns),
+        "touch": lambda: os.utime(one),
+        "setxattr": lambda: os.setxattr(one, "user.x", data[:100]),
+        "getxattr": lambda: os.getxattr(one, "user.x"),
+        "removexattr": lambda: os.removexattr(one, "user.x"),
+        "list": lambda: sorted(os.listdir(one)),
+        "read": lambda: one.read_bytes()[:10],
+        "stat": lambda: attributes(one),
+        "access": lambda: [os.access(one, how) for how in (4, 2, 1)],
+        "copy": lambda: os.close(os.open(one, os.O_RDONLY)),
     }
     what = rng.choice(sorted(calls))
     try:
-        if what in ("read", "overwrite", "write", "append", "copy") and os.path.exists(one) and stat.S_ISFIFO(os.stat(one).st_mode):
+        if (
+            what in ("read", "overwrite", "write", "append", "copy")
+            and os.path.exists(one)
+            and stat.S_ISFIFO(os.stat(one).st_mode)
+        ):
             return "fifo", None  # would wait
         return what, str(one.relative_to(top)), str(two.relative_to(top)), calls[what]()
     except OSError as error:
-        return what, str(one.relative_to(top)), str(two.relative_to(top)), errno.errorcode[error.errno]
+        return (
+            what,
+            str(one.relative_to(top)),
+            str(two.relative_to(top)),
+            errno.errorcode[error.errno],
+        )
 
 
 @story
@@ -750,25 +1062,46 @@ def anybody_does_anything(top):
         os.umask(mask)
         mine = random.Random(seed)
         return [random_step(mine, top) for _ in range(15)]
+
     for number in range(30):
-        uid, groups, mask = rng.choice([0, 1001, 1001, 1002]), rng.choice([(), (2000,)]), rng.choice([0, 0o022, 0o077])
+        uid, groups, mask = (
+            rng.choice([0, 1001, 1001, 1002]),
+            rng.choice([(), (2000,)]),
+            rng.choice([0, 0o022, 0o077]),
+        )
         yield number, uid, in_child(lambda: row(number, mask), uid=uid, groups=groups)
         yield {str(p.relative_to(top)): attributes(p) for p in sorted(top.rglob("*"))}
 
 
 @story
 def preadv2_and_sync_flags(top):
-    flags = [os.O_SYNC, os.O_DSYNC, os.O_APPEND | os.O_SYNC, os.O_NOATIME, os.O_NONBLOCK, os.O_CLOEXEC]
+    flags = [
+        os.O_SYNC,
+        os.O_DSYNC,
+        os.O_APPEND | os.O_SYNC,
+        os.O_NOATIME,
+        os.O_NONBLOCK,
+        os.O_CLOEXEC,
+    ]
     for flag in flags:
         with opened(top / "f", os.O_RDWR | os.O_CREAT | flag) as fd:
-            yield os.write(fd, b"abc"), os.fstat(fd).st_size, fcntl.fcntl(fd, fcntl.F_GETFL) & ~os.O_CLOEXEC
+            yield (
+                os.write(fd, b"abc"),
+                os.fstat(fd).st_size,
+                fcntl.fcntl(fd, fcntl.F_GETFL) & ~os.O_CLOEXEC,
+            )
             fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
             yield os.write(fd, b"end"), os.fstat(fd).st_size
             fcntl.fcntl(fd, fcntl.F_SETFL, 0)
             os.lseek(fd, 1, 0)
             yield os.write(fd, b"X"), os.pread(fd, 100, 0)
     with opened(top / "f") as fd:
-        yield os.pwritev(fd, [b"zz"], 0, os.RWF_DSYNC), os.pwritev(fd, [b"zz"], 0, os.RWF_SYNC), os.pwritev(fd, [b"zz"], 0, os.RWF_APPEND) , os.pread(fd, 100, 0)
+        yield (
+            os.pwritev(fd, [b"zz"], 0, os.RWF_DSYNC),
+            os.pwritev(fd, [b"zz"], 0, os.RWF_SYNC),
+            os.pwritev(fd, [b"zz"], 0, os.RWF_APPEND),
+            os.pread(fd, 100, 0),
+        )
 
 
 @pytest.mark.parametrize("play", STORIES, ids=lambda f: f.__name__)
@@ -781,5 +1114,8 @@ def test_same(mount, plain, root, play):
         got = play(top / "t")
         sides.append(list(got) if hasattr(got, "__next__") else [got])
     differ = [(a, b) for a, b in zip(*sides) if a != b]
-    assert not differ, "\n".join(f"plain: {a}\nmount: {b}" for a, b in differ[:25]) + f"\n{len(differ)} differences"
+    assert not differ, (
+        "\n".join(f"plain: {a}\nmount: {b}" for a, b in differ[:25])
+        + f"\n{len(differ)} differences"
+    )
     assert len(sides[0]) == len(sides[1])

@@ -1,5 +1,6 @@
-"""Power cuts of a mount: all that its daemon does to the backing directory is recorded, and disks that a cut at any
-moment may leave are built of it and opened (tests/c/crash_record.c, crash_replay.c).
+"""Power cuts of a mount: all that its daemon does to the backing directory is recorded, and disks
+that a cut at any moment may leave are built of it and opened (tests/c/crash_record.c,
+crash_replay.c).
 
 CFRAMEFS_TEST_CUTS says how many disks in all; CFRAMEFS_SEED chooses other stories.
 """
@@ -26,7 +27,12 @@ CONFIGS = {  # options, longest file, steps, share of the disks
     "small": ("chunksize=16K,blocksize=4K,commit=0,codec=zlib", 120_000, 1000, 0.1),
     "eager": (f"{TINY},codec=blosclz,commit=0.01,workers=1,intent=0", 60_000, 1500, 0.22),
     "log": ("chunksize=4K,blocksize=1K,codec=lz4,commit=0.3", 60_000, 1500, 0.15),
-    "long": ("chunksize=64K,blocksize=16K,commit=0,level=0", 2_500_000, 150, 0.02),  # holes are punched
+    "long": (
+        "chunksize=64K,blocksize=16K,commit=0,level=0",
+        2_500_000,
+        150,
+        0.02,
+    ),  # holes are punched
 }
 
 
@@ -65,8 +71,12 @@ def traced(mount, work, options):
     """A mount whose calls are recorded, and where."""
     trace = work / "trace"
     trace.write_bytes(b"")
-    env = ["env", f"CRASH_RECORD={trace}", f"LD_PRELOAD={BUILD}/tests/c/crash_record.so",
-           f"ASAN_OPTIONS=verify_asan_link_order=0:{os.environ.get('ASAN_OPTIONS', '')}"]
+    env = [
+        "env",
+        f"CRASH_RECORD={trace}",
+        f"LD_PRELOAD={BUILD}/tests/c/crash_record.so",
+        f"ASAN_OPTIONS=verify_asan_link_order=0:{os.environ.get('ASAN_OPTIONS', '')}",
+    ]
     return mount(options, argv=[*env, *mount(start=False).argv]), trace
 
 
@@ -85,9 +95,15 @@ def record(mount, work, config):
 
 
 def replay(trace, states, *args):
-    done = subprocess.run([BUILD / "tests/c/crash_replay", trace, str(states), str(SEED), *args], capture_output=True,
-                          text=True, timeout=1000 * SLOWNESS + states / 100)
-    found = re.search(r"(\d+) points, (\d+) states, (\d+) recovered, (\d+) records applied", done.stdout)
+    done = subprocess.run(
+        [BUILD / "tests/c/crash_replay", trace, str(states), str(SEED), *args],
+        capture_output=True,
+        text=True,
+        timeout=1000 * SLOWNESS + states / 100,
+    )
+    found = re.search(
+        r"(\d+) points, (\d+) states, (\d+) recovered, (\d+) records applied", done.stdout
+    )
     assert found, done.stdout + done.stderr
     return done.returncode, done.stdout + done.stderr, *map(int, found.groups())
 
@@ -96,6 +112,7 @@ def replay(trace, states, *args):
 @pytest.mark.watchdog(300 + CUTS / 100)
 def test_every_disk_holds_what_was_synced(mount, work, blosc2, config, record_property):
     import libblosc
+
     print(f"CFRAMEFS_SEED={SEED}, {config}")
     trace = record(mount, work, config)
     kept = work / "kept"
@@ -110,7 +127,9 @@ def test_every_disk_holds_what_was_synced(mount, work, blosc2, config, record_pr
         schunk = libblosc.open_frame(path)
         assert libblosc.chunk_bytes(schunk) == path.with_suffix("").read_bytes()
         list_metalayers(schunk)
-    record_property("figure", f"power cuts, {config}: {states} disks at {points} points, {recovered} recovered")
+    record_property(
+        "figure", f"power cuts, {config}: {states} disks at {points} points, {recovered} recovered"
+    )
 
 
 class Scattered:
@@ -135,7 +154,7 @@ class Scattered:
         model = file[2]
         if at > len(model):
             model.extend(bytes(at - len(model)))
-        model[at:at + len(data)] = data
+        model[at : at + len(data)] = data
         self.mark(CONTENT, file, bytes(model))
         os.pwrite(file[1], data, at)
 

@@ -33,10 +33,18 @@ def sample_tree(top):
 
 def full(top):
     """tree_digest with what archivers keep besides: times, links, attributes."""
-    extra = {str(p.relative_to(top)): (p.lstat().st_mtime_ns, p.lstat().st_nlink,
-                                       {k: os.getxattr(p, k) for k in os.listxattr(p, follow_symlinks=False)
-                                        if k == "user.note"})
-             for p in top.rglob("*")}
+    extra = {
+        str(p.relative_to(top)): (
+            p.lstat().st_mtime_ns,
+            p.lstat().st_nlink,
+            {
+                k: os.getxattr(p, k)
+                for k in os.listxattr(p, follow_symlinks=False)
+                if k == "user.note"
+            },
+        )
+        for p in top.rglob("*")
+    }
     return tree_digest(top), extra
 
 
@@ -47,7 +55,10 @@ def test_archivers(mount, plain, tool, program):
     copies = {
         "cp": lambda a, b: run("cp", "-a", a, b),
         "rsync": lambda a, b: run("rsync", "-aHX", f"{a}/", f"{b}/"),
-        "tar": lambda a, b: (b.mkdir(), run("sh", "-c", 'tar -C "$0" --xattrs -cf - . | tar -C "$1" --xattrs -xf -', a, b)),
+        "tar": lambda a, b: (
+            b.mkdir(),
+            run("sh", "-c", 'tar -C "$0" --xattrs -cf - . | tar -C "$1" --xattrs -xf -', a, b),
+        ),
     }
     tool(program)
     copies[program](source, m.mnt / "in")
@@ -57,7 +68,9 @@ def test_archivers(mount, plain, tool, program):
     copies[program](m.mnt / "in", plain / "out")
     assert full(plain / "out") == full(source)
     if program == "rsync":
-        assert run("rsync", "-aHXni", f"{source}/", f"{m.mnt / 'in'}/") == "", "a second run finds nothing to do"
+        assert run("rsync", "-aHXni", f"{source}/", f"{m.mnt / 'in'}/") == "", (
+            "a second run finds nothing to do"
+        )
         with open(source / "a" / "b" / "text.1", "ab") as f:
             f.write(b"appended")
         run("rsync", "-aHX", "--inplace", "--no-whole-file", f"{source}/", f"{m.mnt / 'in'}/")
@@ -94,12 +107,17 @@ def database_story(path, journal):
     """Inserts, updates, a rollback, a vacuum; returns the dump."""
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         assert db.execute(f"pragma journal_mode={journal}").fetchone() == (journal,)
-        db.execute("pragma cache_size=20")  # so that pages go to the file in the middle of a transaction
+        db.execute(
+            "pragma cache_size=20"
+        )  # so that pages go to the file in the middle of a transaction
         db.execute("create table t (id integer primary key, body blob)")
         for batch in range(8):
             db.execute("begin")
             for i in range(150):
-                db.execute("insert into t (body) values (?)", (blob(batch * 1000 + i, 40 * i % 3000 + 1, "text"),))
+                db.execute(
+                    "insert into t (body) values (?)",
+                    (blob(batch * 1000 + i, 40 * i % 3000 + 1, "text"),),
+                )
             db.execute("update t set body = ? where id % 7 = ?", (b"updated", batch % 7))
             db.execute("rollback" if batch % 3 == 2 else "commit")
             db.execute("delete from t where id % 11 = ?", (batch,))
@@ -127,14 +145,19 @@ def test_sqlite_of_two_processes(mount):
     with closing(sqlite3.connect(path)) as db:
         db.execute("pragma journal_mode=wal")
         db.execute("create table t (who text, n integer)")
-    script = ("import sqlite3, sys\n"
-              "db = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)\n"
-              "for n in range(200):\n"
-              "    db.execute('insert into t values (?, ?)', (sys.argv[2], n))\n")
+    script = (
+        "import sqlite3, sys\n"
+        "db = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)\n"
+        "for n in range(200):\n"
+        "    db.execute('insert into t values (?, ?)', (sys.argv[2], n))\n"
+    )
     writers = [subprocess.Popen(["python3", "-c", script, path, who]) for who in "abc"]
     assert [w.wait(250) for w in writers] == [0, 0, 0]
     with closing(sqlite3.connect(path)) as db:
-        assert db.execute("select count(*), count(distinct who || n) from t").fetchone() == (600, 600)
+        assert db.execute("select count(*), count(distinct who || n) from t").fetchone() == (
+            600,
+            600,
+        )
         assert db.execute("pragma integrity_check").fetchone() == ("ok",)
 
 
@@ -155,9 +178,13 @@ def c_project(top):
     (top / "Makefile").write_text(MAKEFILE)
     (top / "parts.h").write_text("".join(f"int part{i}(void);\n" for i in range(count)))
     for i in range(count):
-        (top / f"part{i}.c").write_text(f'#include "parts.h"\nint part{i}(void) {{ return {i}; }}\n')
+        (top / f"part{i}.c").write_text(
+            f'#include "parts.h"\nint part{i}(void) {{ return {i}; }}\n'
+        )
     calls = " + ".join(f"part{i}()" for i in range(count))
-    (top / "main.c").write_text(f'#include <stdio.h>\n#include "parts.h"\nint main(void) {{ printf("%d\\n", {calls}); }}\n')
+    (top / "main.c").write_text(
+        f'#include <stdio.h>\n#include "parts.h"\nint main(void) {{ printf("%d\\n", {calls}); }}\n'
+    )
     return top
 
 
@@ -178,32 +205,76 @@ def test_build_a_c_project(mount, plain, tool):
     assert (tops[1] / "part4.c").read_bytes() == (tops[0] / "part4.c").read_bytes()
 
 
-FIO = ["--rw=randwrite", "--bs=4k,4k", "--size=12m", "--verify=crc32c", "--verify_fatal=1", "--do_verify=1",
-       "--verify_dump=0", "--verify_state_save=0", "--buffer_compress_percentage=50", "--refill_buffers", "--randseed=7", "--minimal"]
+FIO = [
+    "--rw=randwrite",
+    "--bs=4k,4k",
+    "--size=12m",
+    "--verify=crc32c",
+    "--verify_fatal=1",
+    "--do_verify=1",
+    "--verify_dump=0",
+    "--verify_state_save=0",
+    "--buffer_compress_percentage=50",
+    "--refill_buffers",
+    "--randseed=7",
+    "--minimal",
+]
 
 
-@pytest.mark.parametrize("engine, more", [
-    ("psync", ["--bsrange=512-70000", "--bs_unaligned"]), ("psync", ["--direct=1"]), ("mmap", []), ("mmap", ["--fsync=100"]),
-    ("libaio", ["--iodepth=16", "--direct=1"]), ("libaio", ["--iodepth=8", "--numjobs=3", "--direct=1"]),
-    ("psync", ["--fsync=64", "--numjobs=2"]),
-], ids=lambda value: value if isinstance(value, str) else "".join(value).replace("--", " ").strip() or "plain")
+@pytest.mark.parametrize(
+    "engine, more",
+    [
+        ("psync", ["--bsrange=512-70000", "--bs_unaligned"]),
+        ("psync", ["--direct=1"]),
+        ("mmap", []),
+        ("mmap", ["--fsync=100"]),
+        ("libaio", ["--iodepth=16", "--direct=1"]),
+        ("libaio", ["--iodepth=8", "--numjobs=3", "--direct=1"]),
+        ("psync", ["--fsync=64", "--numjobs=2"]),
+    ],
+    ids=lambda value: (
+        value if isinstance(value, str) else "".join(value).replace("--", " ").strip() or "plain"
+    ),
+)
 @pytest.mark.concurrent
 def test_fio(mount, tool, engine, more):
     """fio writes blocks with a checksum at random places, and reads them all back."""
     m = mount("codec=lz4,chunksize=256K,blocksize=16K,dirty_max=4M,cache=4M")
-    run(tool("fio"), f"--name={engine}", f"--directory={m.mnt}", f"--ioengine={engine}", *FIO, *more, cwd=m.work)
+    run(
+        tool("fio"),
+        f"--name={engine}",
+        f"--directory={m.mnt}",
+        f"--ioengine={engine}",
+        *FIO,
+        *more,
+        cwd=m.work,
+    )
     m.remount()
-    run(tool("fio"), f"--name={engine}", f"--directory={m.mnt}", f"--ioengine={engine}", *FIO, *more, "--verify_only", cwd=m.work)
+    run(
+        tool("fio"),
+        f"--name={engine}",
+        f"--directory={m.mnt}",
+        f"--ioengine={engine}",
+        *FIO,
+        *more,
+        "--verify_only",
+        cwd=m.work,
+    )
 
 
 def test_editors_and_small_tools(mount, plain):
-    """sed -i, dd with seek and notrunc, truncate, split, sort -o on the file itself, install, patch by rename."""
+    """sed -i, dd with seek and notrunc, truncate, split, sort -o on the file
+    itself, install, patch by rename."""
     m = mount()
     script = """set -e
-cp "$1" t; sed -i 's/frame/FRAME/g' t; sort -o t t; split -b 50000 -d t part.; cat part.* > joined; cmp t joined
-dd if=joined of=t bs=1000 count=5 seek=40 conv=notrunc status=none; truncate -s -123 t; truncate -s 5G big; truncate -s 4096 big
-install -m 0751 joined installed; cp --sparse=always big sparse; dd if=t of=direct bs=4096 oflag=direct conv=fsync status=none
-tail -c 1000 t > end; cat end >> t; tac t > reversed; gzip -k joined; gunzip -c joined.gz | cmp - joined; rm joined.gz; ln t t2; mv t2 t3
+cp "$1" t; sed -i 's/frame/FRAME/g' t; sort -o t t
+split -b 50000 -d t part.; cat part.* > joined; cmp t joined
+dd if=joined of=t bs=1000 count=5 seek=40 conv=notrunc status=none
+truncate -s -123 t; truncate -s 5G big; truncate -s 4096 big
+install -m 0751 joined installed; cp --sparse=always big sparse
+dd if=t of=direct bs=4096 oflag=direct conv=fsync status=none
+tail -c 1000 t > end; cat end >> t; tac t > reversed
+gzip -k joined; gunzip -c joined.gz | cmp - joined; rm joined.gz; ln t t2; mv t2 t3
 """
     (plain / "source").write_bytes(blob(9, 400_000, "text").replace(b" the", b"\nthe"))
     (plain / "work").mkdir()

@@ -1,4 +1,5 @@
-"""Reading: checksums of whole chunks, decoding once, the cache under scans, memory, and readers beside writers."""
+"""Reading: checksums of whole chunks, decoding once, the cache under scans,
+memory, and readers beside writers."""
 
 import json
 import mmap
@@ -23,18 +24,21 @@ def stats(m):
 
 
 class Direct:
-    """Reads and writes past the page cache: each is one request to the daemon, or one for every 256 KiB."""
+    """Reads and writes past the page cache: each is one request to the daemon,
+    or one for every 256 KiB."""
 
     def __init__(self, path, flags=os.O_RDONLY):
         self.fd = os.open(path, flags | os.O_DIRECT)
         self.room = mmap.mmap(-1, CHUNK)
 
     def read(self, at, size=PAGE):
-        return bytes(memoryview(self.room)[:os.preadv(self.fd, [memoryview(self.room)[:size]], at)])
+        return bytes(
+            memoryview(self.room)[: os.preadv(self.fd, [memoryview(self.room)[:size]], at)]
+        )
 
     def write(self, at, data):
-        self.room[:len(data)] = data
-        assert os.pwritev(self.fd, [memoryview(self.room)[:len(data)]], at) == len(data)
+        self.room[: len(data)] = data
+        assert os.pwritev(self.fd, [memoryview(self.room)[: len(data)]], at) == len(data)
 
     def close(self):
         os.close(self.fd)
@@ -50,6 +54,7 @@ def spoil(path, at):
 
 # ---- checksums
 
+
 @pytest.mark.parametrize("options", ["level=0", "level=0,readahead=0", "level=0,max_read=1M"])
 def test_a_damaged_chunk_is_not_read_as_a_whole(mount, options):
     """Stored plainly, a changed bit breaks no stream: only the chunk's checksum tells."""
@@ -58,7 +63,7 @@ def test_a_damaged_chunk_is_not_read_as_a_whole(mount, options):
     (m.mnt / "f").write_bytes(data)
     m.unmount()
     raw = m.stored("f").read_bytes()
-    place = raw.index(data[2 * CHUNK - 5000:2 * CHUNK - 4900])  # near the end of the middle chunk
+    place = raw.index(data[2 * CHUNK - 5000 : 2 * CHUNK - 4900])  # near the end of the middle chunk
     spoil(m.stored("f"), place)
     m.start()
     m.allow("checksum")
@@ -67,7 +72,7 @@ def test_a_damaged_chunk_is_not_read_as_a_whole(mount, options):
     with open(m.mnt / "f", "rb") as f:  # the others are served
         assert f.read(CHUNK) == data[:CHUNK]
         f.seek(2 * CHUNK)
-        assert f.read(CHUNK) == data[2 * CHUNK:]
+        assert f.read(CHUNK) == data[2 * CHUNK :]
     m.remount()
     assert error_of(lambda: read_direct(m.mnt / "f", 3 * CHUNK)) == "EIO"
     spoil(m.stored("f"), place)  # as it was
@@ -77,6 +82,7 @@ def test_a_damaged_chunk_is_not_read_as_a_whole(mount, options):
 
 # ---- how much is decoded and read
 
+
 def test_a_small_read_is_one_block_and_one_pread(mount):
     m = mount("codec=lz4,blocksize=64K,tune=off")
     data = blob(2, 8 * CHUNK, "text")
@@ -84,23 +90,33 @@ def test_a_small_read_is_one_block_and_one_pread(mount):
     m.remount()
     f = Direct(m.mnt / "f")
     for n in range(8):  # heads of chunks
-        assert f.read(n * CHUNK) == data[n * CHUNK:n * CHUNK + PAGE]
+        assert f.read(n * CHUNK) == data[n * CHUNK : n * CHUNK + PAGE]
     before = stats(m)["read"]
     places = [n * BLOCK + 5 * PAGE for n in range(8 * CHUNK // BLOCK) if n % 16]
     random.Random(3).shuffle(places)
     for at in places:
-        assert f.read(at) == data[at:at + PAGE]
+        assert f.read(at) == data[at : at + PAGE]
     after = stats(m)["read"]
     f.close()
     assert after["decoded_blocks"] - before["decoded_blocks"] == len(places)
     assert after["disk_reads"] - before["disk_reads"] == len(places)
 
 
-@pytest.mark.parametrize("pipeline", [
-    "shuffle:4+zstd", "shuffle:7+zstd", "bitshuffle:2+lz4", "bitshuffle:12+zstd",
-    "shuffle:8+bytedelta+zstd", "shuffle:2+zstd:9", "zstd"])
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        "shuffle:4+zstd",
+        "shuffle:7+zstd",
+        "bitshuffle:2+lz4",
+        "bitshuffle:12+zstd",
+        "shuffle:8+bytedelta+zstd",
+        "shuffle:2+zstd:9",
+        "zstd",
+    ],
+)
 def test_small_random_reads(mount, pipeline):
-    """Parts of blocks, at odd places too, then the rest of these, then all; the last one is short."""
+    """Parts of blocks, at odd places too, then the rest of these, then all; the
+    last one is short."""
     m = mount(f"pipeline={pipeline},blocksize=60K")
     data = blob(8, 3 * CHUNK + 12345, "floats")
     (m.mnt / "f").write_bytes(data)
@@ -110,15 +126,15 @@ def test_small_random_reads(mount, pipeline):
     before = stats(m)["read"]["decoded_blocks"]
     places = list(range(0, len(data), PAGE))
     random.Random(9).shuffle(places)
-    for at in places[:len(places) // 3]:
-        assert os.pread(fd, 3 * PAGE // 2, at) == data[at:at + 3 * PAGE // 2]
+    for at in places[: len(places) // 3]:
+        assert os.pread(fd, 3 * PAGE // 2, at) == data[at : at + 3 * PAGE // 2]
     assert 0 < stats(m)["read"]["decoded_blocks"] - before <= len(data) // (60 << 10) + 5
-    for at in places[:len(places) // 3:3]:  # more of what is there in part
-        assert os.pread(fd, 50000, at) == data[at:at + 50000]
+    for at in places[: len(places) // 3 : 3]:  # more of what is there in part
+        assert os.pread(fd, 50000, at) == data[at : at + 50000]
     os.close(fd)
     f = Direct(m.mnt / "f")
     for at in places[::5]:
-        assert f.read(at) == data[at:at + PAGE]
+        assert f.read(at) == data[at : at + PAGE]
     f.close()
     assert (m.mnt / "f").read_bytes() == data
 
@@ -137,7 +153,7 @@ def test_two_readers_of_a_block_decode_it_once(mount):
         gate.wait()
         for at in places:  # the same way for all
             at += (number % 16) * PAGE
-            assert f.read(at) == data[at:at + PAGE]
+            assert f.read(at) == data[at : at + PAGE]
         f.close()
 
     before = stats(m)["read"]["decoded_blocks"]
@@ -159,13 +175,13 @@ def test_a_scan_does_not_wash_out_the_cache(mount):
     for _ in range(3):
         order.shuffle(places)
         for at in places:
-            assert f.read(at) == used[at:at + PAGE]
+            assert f.read(at) == used[at : at + PAGE]
     for at in range(0, len(big), 16 << 10):  # several touches a block, all of one scan
-        assert scan.read(at, 16 << 10) == big[at:at + (16 << 10)]
+        assert scan.read(at, 16 << 10) == big[at : at + (16 << 10)]
     before = stats(m)["read"]["decoded_blocks"]
     order.shuffle(places)
     for at in places:
-        assert f.read(at) == used[at:at + PAGE]
+        assert f.read(at) == used[at : at + PAGE]
     again = stats(m)["read"]["decoded_blocks"] - before
     f.close()
     scan.close()
@@ -173,6 +189,7 @@ def test_a_scan_does_not_wash_out_the_cache(mount):
 
 
 # ---- ahead of readers
+
 
 def written(m, name, data):
     (m.mnt / name).write_bytes(data)
@@ -185,15 +202,16 @@ def decoded(m):
 
 
 def test_a_stream_is_decoded_ahead(mount):
-    """Four reads one after the other: the workers go on, and what they did is what the next reads get."""
+    """Four reads one after the other: the workers go on, and what they did is
+    what the next reads get."""
     m = mount("codec=lz4,blocksize=64K,tune=off")
     data = blob(13, 4 * CHUNK, "runs")
     f = written(m, "f", data)
     for n in range(4):
-        assert f.read(n * BLOCK, BLOCK) == data[n * BLOCK:(n + 1) * BLOCK]
+        assert f.read(n * BLOCK, BLOCK) == data[n * BLOCK : (n + 1) * BLOCK]
     wait_until(lambda: decoded(m) >= 8, what="decoded ahead")
     for n in range(4, 4 * CHUNK // BLOCK):
-        assert f.read(n * BLOCK, BLOCK) == data[n * BLOCK:(n + 1) * BLOCK]
+        assert f.read(n * BLOCK, BLOCK) == data[n * BLOCK : (n + 1) * BLOCK]
     f.close()
     assert stats(m)["answered_from"]["read_ahead"] > 0
 
@@ -207,7 +225,7 @@ def test_several_streams_and_strides_at_once(mount):
 
     def piece(start, n):
         at = start + n * BLOCK
-        assert f.read(at, BLOCK) == data[at:at + BLOCK]
+        assert f.read(at, BLOCK) == data[at : at + BLOCK]
 
     for n in range(4):
         for start in (0, 2 * CHUNK, 4 * CHUNK):
@@ -220,27 +238,28 @@ def test_several_streams_and_strides_at_once(mount):
     m.remount()
     f = Direct(m.mnt / "f")
     for n in range(6):
-        assert f.read(n * step) == data[n * step:n * step + PAGE]
+        assert f.read(n * step) == data[n * step : n * step + PAGE]
     wait_until(lambda: decoded(m) > 6, what="strides decoded ahead")
     for n in range(6, 8 * CHUNK // step):
-        assert f.read(n * step) == data[n * step:n * step + PAGE]
+        assert f.read(n * step) == data[n * step : n * step + PAGE]
     f.close()
     assert stats(m)["answered_from"]["read_ahead"] > 0
 
 
 @pytest.mark.concurrent
 def test_closing_does_not_lose_the_workers(mount):
-    """The last close comes while blocks are being decoded for it; then the file is gone, cut or written anew."""
+    """The last close comes while blocks are being decoded for it; then the file
+    is gone, cut or written anew."""
     m = mount("codec=zstd,blocksize=16K,tune=off,readahead=0")
     data = blob(15, 2 * CHUNK, "runs")
     for turn in range(60):
         (m.mnt / "f").write_bytes(data)
         f = Direct(m.mnt / "f")
         for n in range(3):
-            assert f.read(n * BLOCK, BLOCK) == data[n * BLOCK:(n + 1) * BLOCK]
+            assert f.read(n * BLOCK, BLOCK) == data[n * BLOCK : (n + 1) * BLOCK]
         if turn % 3 == 1:
             os.truncate(m.mnt / "f", 5 * BLOCK + 7)
-            assert f.read(5 * BLOCK) == data[5 * BLOCK:5 * BLOCK + 7] and f.read(8 * BLOCK) == b""
+            assert f.read(5 * BLOCK) == data[5 * BLOCK : 5 * BLOCK + 7] and f.read(8 * BLOCK) == b""
         f.close()
         if turn % 3 == 2:
             os.unlink(m.mnt / "f")
@@ -263,7 +282,7 @@ def test_memory_stays_within_its_bounds(mount):
         for _ in range(300):
             name, size = draw.choice(list(files)), draw.choice((PAGE, BLOCK, CHUNK))
             at = draw.randrange(15 * CHUNK // PAGE) * PAGE
-            assert f[name].read(at, size) == files[name][at:at + size]
+            assert f[name].read(at, size) == files[name][at : at + size]
         for one in f.values():
             one.close()
 
@@ -278,6 +297,7 @@ def test_memory_stays_within_its_bounds(mount):
 
 
 # ---- beside writers
+
 
 def page_of(number, version):
     return struct.pack("<QQ", number, version) * (PAGE // 16)
@@ -297,8 +317,8 @@ PAGES = 768  # 3 MiB
 
 
 class Beside:
-    """Pages with versions, changed by writers; each reader must see each page's version grow, or the page
-    gone where files are cut."""
+    """Pages with versions, changed by writers; each reader must see each page's version grow, or
+    the page gone where files are cut."""
 
     def __init__(self, m):
         self.path = m.mnt / "f"
@@ -330,34 +350,48 @@ class Beside:
         draw, f = random.Random(number), Direct(self.path)
         while not self.stop.is_set():
             start, count = draw.randrange(PAGES - 16), draw.choice((1, 4, 16))
-            before = self.done[start:start + count]
+            before = self.done[start : start + count]
             data = f.read(start * PAGE, count * PAGE)
             for i in range(len(data) // PAGE):
-                version = read_of(data[i * PAGE:(i + 1) * PAGE], start + i)
-                assert start + i >= self.cut or version >= before[i], "an older page than was written"
+                version = read_of(data[i * PAGE : (i + 1) * PAGE], start + i)
+                assert start + i >= self.cut or version >= before[i], (
+                    "an older page than was written"
+                )
         f.close()
 
     def scan(self, _number):
         while not self.stop.is_set():
             f = Direct(self.path)
             for at in range(0, PAGES, 64):
-                before = self.done[at:at + 64]
+                before = self.done[at : at + 64]
                 data = f.read(at * PAGE, 64 * PAGE)
                 for i in range(len(data) // PAGE):
-                    version = read_of(data[i * PAGE:(i + 1) * PAGE], at + i)
-                    assert at + i >= self.cut or version >= before[i], "an older page than was written"
+                    version = read_of(data[i * PAGE : (i + 1) * PAGE], at + i)
+                    assert at + i >= self.cut or version >= before[i], (
+                        "an older page than was written"
+                    )
             f.close()
 
 
 @pytest.mark.concurrent
-@pytest.mark.parametrize("options", ["cache=1M,codec=lz4,chunksize=256K,blocksize=16K", "cache=64M,dirty_max=1M,codec=zstd"])
+@pytest.mark.parametrize(
+    "options",
+    ["cache=1M,codec=lz4,chunksize=256K,blocksize=16K", "cache=64M,dirty_max=1M,codec=zstd"],
+)
 def test_readers_beside_writers_and_truncates(mount, options):
     m = mount(options + ",tune=off,commit=1")
-    (m.mnt / "f").write_bytes(b"".join(page_of(n, 1) if n < PAGES * 2 // 3 else bytes(PAGE) for n in range(PAGES)))
+    (m.mnt / "f").write_bytes(
+        b"".join(page_of(n, 1) if n < PAGES * 2 // 3 else bytes(PAGE) for n in range(PAGES))
+    )
     m.remount()
     b = Beside(m)
     with ThreadPoolExecutor(7) as pool:
-        readers = [pool.submit(b.read, 10), pool.submit(b.read, 11), pool.submit(b.scan, 0), pool.submit(b.scan, 1)]
+        readers = [
+            pool.submit(b.read, 10),
+            pool.submit(b.read, 11),
+            pool.submit(b.scan, 0),
+            pool.submit(b.scan, 1),
+        ]
         writers = [pool.submit(b.write, 20), pool.submit(b.write, 21), pool.submit(b.truncate, 30)]
         try:
             for w in writers:
@@ -370,16 +404,17 @@ def test_readers_beside_writers_and_truncates(mount, options):
     data = (m.mnt / "f").read_bytes()
     assert len(data) == PAGES * PAGE
     for n in range(b.cut):
-        assert read_of(data[n * PAGE:(n + 1) * PAGE], n) >= b.done[n]
+        assert read_of(data[n * PAGE : (n + 1) * PAGE], n) >= b.done[n]
 
 
 def test_a_long_read_of_small_blocks(mount):
-    """More entries of the cache than an answer has pieces, though neighbours in memory are one piece."""
+    """More entries of the cache than an answer has pieces, though neighbours in
+    memory are one piece."""
     m = mount("blocksize=4K,chunksize=1M,codec=lz4,max_read=1M")
     data = blob(5, 4 << 20, "text")
     (m.mnt / "f").write_bytes(data)
     m.remount()
     f = Direct(m.mnt / "f")
     for at in (2 << 20, 512 << 10, 3 << 20, 0, 2 << 20):
-        assert f.read(at, CHUNK) == data[at:at + CHUNK]
+        assert f.read(at, CHUNK) == data[at : at + CHUNK]
     f.close()

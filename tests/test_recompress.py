@@ -51,12 +51,20 @@ def stored_files(m):
 
 
 def test_cold_files_give_space_back(mount, blosc2):
-    """Blocks in use before and after, of files of many sizes; the reference reads all of them, and again after a kill."""
+    """Blocks in use before and after, of files of many sizes; the reference
+    reads all of them, and again after a kill."""
     m = mount(OPTIONS)
     marks = takes_marks(m.backing)
     (m.mnt / "d" / "e").mkdir(parents=True)
-    files = {"d/long": blob(1, 2_345_678, "text"), "d/e/deep": blob(2, 300_001, "text"), "short": blob(3, 50_000, "text"),
-             "d/mixed": blob(4, 200_000, "text") + blob(5, 300_000, "noise") + bytes(131_072) + blob(6, 200_000, "text")}
+    files = {
+        "d/long": blob(1, 2_345_678, "text"),
+        "d/e/deep": blob(2, 300_001, "text"),
+        "short": blob(3, 50_000, "text"),
+        "d/mixed": blob(4, 200_000, "text")
+        + blob(5, 300_000, "noise")
+        + bytes(131_072)
+        + blob(6, 200_000, "text"),
+    }
     for name, data in files.items():
         (m.mnt / name).write_bytes(data)
         cold(m.mnt / name)
@@ -83,7 +91,8 @@ def test_cold_files_give_space_back(mount, blosc2):
 
 
 def test_interruptions_cost_nothing(mount, blosc2):
-    """Somebody asks for something again and again: it goes on where it was, and the file's time stays."""
+    """Somebody asks for something again and again: it goes on where it was, and
+    the file's time stays."""
     m = mount(OPTIONS)
     marks = takes_marks(m.backing)
     data = blob(13, 3_000_001, "text")
@@ -96,6 +105,7 @@ def test_interruptions_cost_nothing(mount, blosc2):
         if random.random() < 0.02:
             os.getxattr(m.mnt, "user.cframefs.stats")
         return MARK in os.listxattr(m.stored("f")) if marks else used(m.stored("f")) < 0.97 * before
+
     wait_until(done, 60, "the end")
     assert os.stat(m.stored("f")).st_mtime_ns == LONG_AGO * 10**9 + 7
     assert chunk_bytes(open_frame(m.stored("f"))) == data
@@ -104,7 +114,8 @@ def test_interruptions_cost_nothing(mount, blosc2):
 
 
 def test_what_is_left_alone(mount, blosc2):
-    """Files that are young, open for writing, set-id, shared with, made by other programs, or stored as the user said."""
+    """Files that are young, open for writing, set-id, shared with, made by
+    other programs, or stored as the user said."""
     m = mount(OPTIONS)
     marks = takes_marks(m.backing)
     data = blob(7, 300_000, "text")
@@ -116,10 +127,14 @@ def test_what_is_left_alone(mount, blosc2):
     for name in ("written", "wished", "setid", "shared", "bait"):
         cold(m.mnt / name)
     (m.backing / "shared.b2frame.b2lock").write_bytes(bytes(16))
-    foreign = blosc2.SChunk(chunksize=65536, urlpath=str(m.backing / "foreign.b2frame"), contiguous=True,
-                            cparams={"codec": blosc2.Codec.LZ4, "clevel": 1, "filters": [blosc2.Filter.NOFILTER]})
+    foreign = blosc2.SChunk(
+        chunksize=65536,
+        urlpath=str(m.backing / "foreign.b2frame"),
+        contiguous=True,
+        cparams={"codec": blosc2.Codec.LZ4, "clevel": 1, "filters": [blosc2.Filter.NOFILTER]},
+    )
     for at in range(0, len(data), 65536):
-        foreign.append_data(data[at:at + 65536])
+        foreign.append_data(data[at : at + 65536])
     del foreign
     cold(m.backing / "foreign.b2frame")
     m.remount(m.options + ",recompress=0.2")
@@ -128,7 +143,9 @@ def test_what_is_left_alone(mount, blosc2):
     before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in stored_files(m)}
     wait_done(m.stored("bait"), used(m.stored("bait")), marks)
     time.sleep(1)  # whatever comes after it in the directory
-    changed = {p.name for p in stored_files(m) if (p.read_bytes(), p.stat().st_mtime_ns) != before[p]}
+    changed = {
+        p.name for p in stored_files(m) if (p.read_bytes(), p.stat().st_mtime_ns) != before[p]
+    }
     assert changed == ({"bait.b2frame"} if marks else {"bait.b2frame", "wished.b2frame"})
     os.close(fd)
     m.unmount()
@@ -151,7 +168,14 @@ def test_a_file_is_done_once(mount, blosc2):
     (m.mnt / "b").write_bytes(data[::-1])
     cold(m.mnt / "b")
     m.remount()
-    wait_until(lambda: os.getxattr(m.stored("b"), MARK).split()[2] == str(m.stored("b").stat().st_size).encode(), 60, "b again")
+    wait_until(
+        lambda: (
+            os.getxattr(m.stored("b"), MARK).split()[2]
+            == str(m.stored("b").stat().st_size).encode()
+        ),
+        60,
+        "b again",
+    )
     assert m.stored("a").stat().st_ctime_ns == seen[0] and os.getxattr(m.stored("a"), MARK) == mark
     assert (m.mnt / "b").read_bytes() == data[::-1]
     assert chunk_bytes(open_frame(m.stored("b"))) == data[::-1]
@@ -161,7 +185,9 @@ def test_a_file_is_done_once(mount, blosc2):
 def test_a_full_disk_is_no_reason_for_ever(mount, root):
     """A file that had to wait for space gets its turn when there is some."""
     m = mount(OPTIONS + ",recompress=0.02", start=False)
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=96M,mode=755", "none", m.backing], capture_output=True).returncode:
+    if subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=96M,mode=755", "none", m.backing], capture_output=True
+    ).returncode:
         skip_or_fail("no tmpfs can be mounted")
     try:
         with open(m.backing / "filler", "wb") as f:
@@ -180,9 +206,12 @@ def test_a_full_disk_is_no_reason_for_ever(mount, root):
         subprocess.run(["umount", "-l", m.backing], check=True)
 
 
-@pytest.mark.parametrize("options", [OPTIONS, "chunksize=256K,blocksize=64K,commit=1"], ids=["lz4", "zstd"])
+@pytest.mark.parametrize(
+    "options", [OPTIONS, "chunksize=256K,blocksize=64K,commit=1"], ids=["lz4", "zstd"]
+)
 def test_writers_come_in_between(mount, blosc2, options):
-    """Cold, then written while it is worked on, over and over; also truncated, and with a reader that has it open."""
+    """Cold, then written while it is worked on, over and over; also truncated,
+    and with a reader that has it open."""
     m = mount(options + ",recompress=0.02,cache=1M")
     rng = random.Random(9)
     path = m.mnt / "f"
@@ -201,11 +230,11 @@ def test_writers_come_in_between(mount, blosc2, options):
             at = rng.randrange(len(model))
             new = blob(rng.random(), rng.choice([10, 5000, 70_000]), rng.choice(["text", "noise"]))
             os.pwrite(fd, new, at)
-            model[at:at + len(new)] = new
+            model[at : at + len(new)] = new
             if rng.random() < 0.3:
                 os.fsync(fd)
         if turn % 4 == 3:
-            del model[rng.randrange(len(model) // 2, len(model)):]
+            del model[rng.randrange(len(model) // 2, len(model)) :]
             os.ftruncate(fd, len(model))
         os.posix_fadvise(reader, 0, 0, os.POSIX_FADV_DONTNEED)
         assert os.pread(reader, len(model) + 1, 0) == model
@@ -220,7 +249,8 @@ def test_writers_come_in_between(mount, blosc2, options):
 
 @pytest.mark.watchdog(600)
 def test_a_power_cut_at_any_moment(mount, work, blosc2):
-    """All that the daemon does to the disk meanwhile is recorded; what was synced before is on every disk."""
+    """All that the daemon does to the disk meanwhile is recorded; what was
+    synced before is on every disk."""
     m, trace = traced(mount, work, "chunksize=4K,blocksize=1K,codec=lz4,commit=0.3,recompress=0.05")
     story = Scattered(m.mnt, trace, random.Random(11))
     for file in story.files:

@@ -1,4 +1,5 @@
-"""Other programs beside the mount: they change backing files, or share frames by the reference library's locks."""
+"""Other programs beside the mount: they change backing files, or share frames
+by the reference library's locks."""
 
 import errno
 import mmap
@@ -24,9 +25,15 @@ SOON = 30
 
 
 def make_frame(blosc2, path, data, chunk=CHUNK):
-    schunk = blosc2.SChunk(chunksize=chunk, urlpath=str(path), mode="w", contiguous=True, cparams={"typesize": 1, "nthreads": 1})
+    schunk = blosc2.SChunk(
+        chunksize=chunk,
+        urlpath=str(path),
+        mode="w",
+        contiguous=True,
+        cparams={"typesize": 1, "nthreads": 1},
+    )
     for at in range(0, len(data), chunk):
-        schunk.append_data(data[at:at + chunk])
+        schunk.append_data(data[at : at + chunk])
 
 
 def append(blosc2, path, data):
@@ -58,6 +65,7 @@ def reader(pair):
 
 
 # ---- changes of others
+
 
 def test_replaced_while_closed(pair, blosc2):
     m, path, data = pair
@@ -96,7 +104,11 @@ def test_appended_while_open(pair, reader, blosc2):
         append(blosc2, m.stored("f"), more)
         data += more
         wait_until(lambda: shows(path, data), SOON, "the longer file")
-        wait_until(lambda: path.stat() and os.fstat(reader).st_size == len(data), SOON, "the size of the open file")
+        wait_until(
+            lambda: path.stat() and os.fstat(reader).st_size == len(data),
+            SOON,
+            "the size of the open file",
+        )
         assert os.pread(reader, len(data) + 1, 0) == data
 
 
@@ -105,7 +117,11 @@ def test_appended_by_less_than_a_page(pair, reader, blosc2):
     new = data + b"tail"
     make_frame(blosc2, m.backing / "other", new)
     shutil.copyfile(m.backing / "other", m.stored("f"))
-    wait_until(lambda: path.stat() and os.fstat(reader).st_size == len(new), SOON, "the size of the open file")
+    wait_until(
+        lambda: path.stat() and os.fstat(reader).st_size == len(new),
+        SOON,
+        "the size of the open file",
+    )
     assert os.pread(reader, len(new) + 1, 0) == new
     wait_until(lambda: shows(path, new), SOON, "the longer file")
 
@@ -116,9 +132,11 @@ def test_changed_while_open_for_reading(pair, reader, blosc2):
     new = blob(2, 3 * CHUNK, "text")
     schunk = blosc2.open(str(m.stored("f")), mode="a")
     for n in range(3):
-        schunk.update_data(n, new[n * CHUNK:(n + 1) * CHUNK], copy=True)
+        schunk.update_data(n, new[n * CHUNK : (n + 1) * CHUNK], copy=True)
     wait_until(lambda: shows(path, new), SOON, "the new content")
-    wait_until(lambda: os.pread(reader, len(new), 0) == new, SOON, "the new content of the open file")
+    wait_until(
+        lambda: os.pread(reader, len(new), 0) == new, SOON, "the new content of the open file"
+    )
 
 
 def test_changed_while_open_for_writing_but_clean(pair, blosc2):
@@ -128,7 +146,7 @@ def test_changed_while_open_for_writing_but_clean(pair, blosc2):
     assert os.pread(fd, len(data), 0) == data
     schunk = blosc2.open(str(m.stored("f")), mode="a")
     for n in range(3):
-        schunk.update_data(n, new[n * CHUNK:(n + 1) * CHUNK], copy=True)
+        schunk.update_data(n, new[n * CHUNK : (n + 1) * CHUNK], copy=True)
     schunk.append_data(b"x" * CHUNK)
     new += b"x" * CHUNK
     wait_until(lambda: path.stat() and os.fstat(fd).st_size == len(new), SOON, "the size")
@@ -185,7 +203,7 @@ def test_in_doubt_for_its_time_alone(mount):
     data = blob(91, 4 * CHUNK, "text")
     (m.mnt / "f").write_bytes(data)
     m.unmount()
-    ahead = time.time_ns() + 3600 * 10 ** 9  # stands for: just now
+    ahead = time.time_ns() + 3600 * 10**9  # stands for: just now
     os.utime(m.stored("f"), ns=(ahead, ahead))
     m.start()
     fd = os.open(m.mnt / "f", os.O_RDONLY | os.O_DIRECT)
@@ -221,8 +239,9 @@ def test_appended_while_nobody_ever_opened_it(mount, blosc2, contiguous):
     """What the kernel was told first of a file it goes on to believe."""
     m = mount("entry_timeout=0,attr_timeout=0")
     stored, size = str(m.stored("f")), CHUNK
-    schunk = blosc2.SChunk(chunksize=CHUNK, urlpath=stored, mode="w", contiguous=contiguous,
-                           cparams={"typesize": 1})
+    schunk = blosc2.SChunk(
+        chunksize=CHUNK, urlpath=stored, mode="w", contiguous=contiguous, cparams={"typesize": 1}
+    )
     schunk.append_data(bytes(CHUNK))
     assert (m.mnt / "f").stat().st_size == size
     for seed in range(3):
@@ -248,6 +267,7 @@ def test_changed_twice_in_one_step_of_the_clock(mount, blosc2):
             f.write(content)
             f.truncate()
         os.utime(stored, ns=(stamp, stamp))
+
     put(b"\0" * 87 + frame[87:])
     try:
         assert path.stat().st_size in (len(old), len(new))
@@ -256,8 +276,11 @@ def test_changed_twice_in_one_step_of_the_clock(mount, blosc2):
     os.fstat(fd)
     put(frame)
     wait_until(lambda: path.exists() and shows(path, new), SOON, "what came in the same step")
-    wait_until(lambda: os.fstat(fd).st_size == len(new) and os.pread(fd, len(new), 0) == new, SOON,
-               "the same of the open file")
+    wait_until(
+        lambda: os.fstat(fd).st_size == len(new) and os.pread(fd, len(new), 0) == new,
+        SOON,
+        "the same of the open file",
+    )
     os.close(fd)
 
 
@@ -295,8 +318,11 @@ def test_changed_right_before_its_times_are_set(mount, blosc2, opened):
         os.utime(names_it.fileno(), (2_000_000, 2_000_000))
     wait_until(lambda: shows(path, new), SOON, "the new content")
     if opened:
-        wait_until(lambda: os.fstat(fd) and os.pread(fd, len(new), 0) == new, SOON,
-                   "the same of the open file")
+        wait_until(
+            lambda: os.fstat(fd) and os.pread(fd, len(new), 0) == new,
+            SOON,
+            "the same of the open file",
+        )
         os.close(fd)
 
 
@@ -329,14 +355,17 @@ def descriptors(m):
 
 
 def test_a_number_that_is_given_away(mount):
-    """A file removed on the backing side; another, with a hole of another length, gets its number, size and time."""
+    """A file removed on the backing side; another, with a hole of another
+    length, gets its number, size and time."""
     m = mount("entry_timeout=0,attr_timeout=0")
     for name, size in (("f", 5000), ("longer", 7000)):
         (m.mnt / name).touch()
         os.truncate(m.mnt / name, size)
     os.sync()
     assert (m.mnt / "f").read_bytes() == bytes(5000)
-    wait_until(lambda: m.stored("f") not in descriptors(m), SOON)  # an open one would keep its number
+    wait_until(
+        lambda: m.stored("f") not in descriptors(m), SOON
+    )  # an open one would keep its number
     old, longer = m.stored("f").stat(), m.stored("longer").read_bytes()
     assert old.st_size == len(longer)
     m.stored("f").unlink()
@@ -360,7 +389,9 @@ def test_entries_come_and_go(pair, blosc2):
     assert sorted(os.listdir(m.mnt)) == ["d", "f", "new"]
     os.unlink(m.stored("new"))
     os.rmdir(m.backing / "d")
-    wait_until(lambda: not (m.mnt / "new").exists() and not (m.mnt / "d").exists(), SOON, "entries gone")
+    wait_until(
+        lambda: not (m.mnt / "new").exists() and not (m.mnt / "d").exists(), SOON, "entries gone"
+    )
     os.rename(m.stored("f"), m.stored("g"))
     wait_until(lambda: (m.mnt / "g").exists() and not path.exists(), SOON, "another name")
     assert (m.mnt / "g").read_bytes() == data
@@ -391,7 +422,9 @@ def test_changed_after_writes_were_given_up(faulty, blosc2):
         new = blob(seed, 2 * CHUNK, "text")
         make_frame(blosc2, m.backing / "other", new)
         shutil.copyfile(m.backing / "other", m.stored("f"))
-        wait_until(lambda: path.stat().st_mtime_ns == m.stored("f").stat().st_mtime_ns, 2, "the new time")
+        wait_until(
+            lambda: path.stat().st_mtime_ns == m.stored("f").stat().st_mtime_ns, 2, "the new time"
+        )
         assert shows(path, new)
     os.close(kept)
 
@@ -408,11 +441,12 @@ def test_changed_after_the_kernel_could_not_write(faulty, blosc2):
     new = blob(2, len(data), "text")
     make_frame(blosc2, m.backing / "other", new)
     shutil.copyfile(m.backing / "other", m.stored("f"))
-    wait_until(lambda: read_direct(path, len(new))[:len(new)] == new, SOON, "the new content")
+    wait_until(lambda: read_direct(path, len(new))[: len(new)] == new, SOON, "the new content")
     os.close(fd)
 
 
 # ---- locks of the reference library
+
 
 def generation(m, name="f"):
     return int.from_bytes((m.backing / f"{name}.b2frame.b2lock").read_bytes()[8:16], "little")
@@ -501,7 +535,8 @@ def test_who_waits_for_whom(mount, blosc2):
 
 
 def test_a_lock_alone_is_no_change(mount, blosc2):
-    """Somebody holds the library's lock exclusively only to read: what we have not written yet stays ours."""
+    """Somebody holds the library's lock exclusively only to read: what we have
+    not written yet stays ours."""
     m = mount("chunksize=64K,blocksize=16K,commit=0")
     (m.mnt / "f").write_bytes(page(1) * 32)
     fd = os.open(m.mnt / "f", os.O_RDWR)
@@ -515,8 +550,8 @@ def test_a_lock_alone_is_no_change(mount, blosc2):
 
 
 def test_a_writer_that_came_unseen(mount, blosc2):
-    """The lock file is new to the mount when it commits, and was used before. No program is started for it: a child
-    that closes what it inherits makes the daemon commit."""
+    """The lock file is new to the mount when it commits, and was used before. No program is
+    started for it: a child that closes what it inherits makes the daemon commit."""
     m = mount("chunksize=64K,blocksize=16K,commit=1000,intent=0")
     (m.mnt / "f").write_bytes(page(1) * 32)
     fd = os.open(m.mnt / "f", os.O_RDWR | os.O_DIRECT)
@@ -540,11 +575,14 @@ def test_two_writers_are_told(mount, blosc2):
         put(fd, 2, 32)
         os.pwrite(fd, page(4) * 16, 0)
         wait_until(lambda: os.pread(fd, 4, 0) == page(4)[:4])
-        with open(m.mnt / "f", "rb") as f:
+        with open(m.mnt / "f", "rb"):
             read_direct(m.mnt / "f", 10)  # sends the kernel's dirty pages to the daemon
         writer.ask(3)
         m.allow("f.b2frame: ", "background commit")
-        assert error_of(os.fsync, fd) in ("ESTALE", "EIO")  # EIO: a chunk that ours changes in part is another now
+        assert error_of(os.fsync, fd) in (
+            "ESTALE",
+            "EIO",
+        )  # EIO: a chunk that ours changes in part is another now
     with pytest.raises(OSError):
         os.close(fd)
     stored = blosc2.open(str(m.stored("f")))
@@ -559,7 +597,8 @@ def lengths(m, name="f"):
 
 @pytest.mark.parametrize("maker", ["mount", "library"])
 def test_a_chunk_replaced_by_one_of_the_same_size(mount, blosc2, maker):
-    """The frame keeps all its lengths. Of a root of the library nothing tells; then nothing of it is lost either."""
+    """The frame keeps all its lengths. Of a root of the library nothing tells;
+    then nothing of it is lost either."""
     m = mount("chunksize=64K,blocksize=16K,level=0,commit=0")
     data, theirs, ours = (blob(seed, 2 * CHUNK, "noise") for seed in (1, 2, 3))
     if maker == "mount":
@@ -589,7 +628,12 @@ def test_sidecars_follow_their_frames(mount, blosc2):
         (m.mnt / name).write_bytes(name.encode())
         (m.backing / f"{name}.b2frame.b2lock").write_bytes(name.encode() * 16)
     os.rename(m.mnt / "a", m.mnt / "c")
-    assert sorted(os.listdir(m.backing)) == ["b.b2frame", "b.b2frame.b2lock", "c.b2frame", "c.b2frame.b2lock"]
+    assert sorted(os.listdir(m.backing)) == [
+        "b.b2frame",
+        "b.b2frame.b2lock",
+        "c.b2frame",
+        "c.b2frame.b2lock",
+    ]
     os.unlink(m.mnt / "b")
     assert sorted(os.listdir(m.backing)) == ["c.b2frame", "c.b2frame.b2lock"]
     os.rename(m.mnt / "c", m.mnt / ("n" * 247))  # no room for a sidecar's name

@@ -1,7 +1,9 @@
-"""Real power cuts, as far as software can make them: the file system below the mount is shut down without writing its
-log (FS_IOC_SHUTDOWN), the daemon is killed, the log is replayed. SQLite on the mount knows what it was promised.
+"""Real power cuts, as far as software can make them: the file system below the mount is shut down
+without writing its log (FS_IOC_SHUTDOWN), the daemon is killed, the log is replayed. SQLite on the
+mount knows what it was promised.
 
-CFRAMEFS_TEST_SHUTDOWNS says how often for each file system and journal; CFRAMEFS_SEED chooses other stories.
+CFRAMEFS_TEST_SHUTDOWNS says how often for each file system and journal;
+CFRAMEFS_SEED chooses other stories.
 """
 
 import errno
@@ -41,12 +43,21 @@ class Disk:
         self.top.mkdir()
         with open(self.image, "wb") as f:
             f.truncate(int(size[:-1]) << 20)
-        subprocess.run([tool(make[0]), *make[1:], self.image], check=True, capture_output=True, timeout=300 * SLOWNESS)
+        subprocess.run(
+            [tool(make[0]), *make[1:], self.image],
+            check=True,
+            capture_output=True,
+            timeout=300 * SLOWNESS,
+        )
         self.mounted = False
 
     def mount(self):
-        got = subprocess.run(["mount", "-o", "loop", self.image, self.top], capture_output=True, text=True,
-                             timeout=300 * SLOWNESS)
+        got = subprocess.run(
+            ["mount", "-o", "loop", self.image, self.top],
+            capture_output=True,
+            text=True,
+            timeout=300 * SLOWNESS,
+        )
         self.mounted = got.returncode == 0
         return got.stderr if got.returncode else None
 
@@ -113,7 +124,9 @@ class Writer:
             for n in range(first, first + 100_000):
                 db.execute("BEGIN")
                 db.execute("INSERT INTO t VALUES (?, ?)", (n, row(n)))
-                for old in {n // 7, n // 3, n // 2, n - 1} - {0}:  # rows of all ages change, and are again as they were
+                for old in {n // 7, n // 3, n // 2, n - 1} - {
+                    0
+                }:  # rows of all ages change, and are again as they were
                     db.execute("UPDATE t SET data = zeroblob(20000) WHERE n = ?", (old,))
                     db.execute("UPDATE t SET data = ? WHERE n = ?", (row(old), old))
                 db.execute("COMMIT")
@@ -142,7 +155,8 @@ class Writer:
 
 
 def cut(m, disk, writer, rng, first):
-    """The disk goes in the middle of some transaction. How many rows were acknowledged before that."""
+    """The disk goes in the middle of some transaction. How many rows were
+    acknowledged before that."""
     writer.stop = False
     thread = threading.Thread(target=writer.run, args=(first,))
     thread.start()
@@ -184,6 +198,7 @@ def rounds(mount, disk, journal, count):
 
 def check_frames(backing):
     import libblosc
+
     for path in backing.glob("*.b2frame"):
         if path.stat().st_size:
             schunk = libblosc.open_frame(path)
@@ -198,7 +213,8 @@ def test_what_sqlite_was_promised_is_there(mount, disk, blosc2, journal, request
     print(f"CFRAMEFS_SEED={SEED}")
     rows = 0
     for before, acknowledged, found in rounds(mount, disk, journal, ROUNDS):
-        # SQLite takes a directory that it cannot open, to sync it, for synced: later answers count for nothing.
+        # SQLite takes a directory that it cannot open, to sync it, for synced:
+        # later answers count for nothing.
         assert before <= found <= acknowledged + 1
         rows = found
     kind = request.node.callspec.params["disk"]
@@ -208,7 +224,8 @@ def test_what_sqlite_was_promised_is_there(mount, disk, blosc2, journal, request
 @pytest.mark.parametrize("disk", MAKE, indirect=True)
 @pytest.mark.watchdog(400)
 def test_without_syncs_something_is_lost(mount, disk, blosc2):
-    """The negative control: the shutdown takes away what was not synced, or the tests above show nothing."""
+    """The negative control: the shutdown takes away what was not synced, or the
+    tests above show nothing."""
     lost = 0
     try:
         for before, _, found in rounds(mount, disk, "no sync", 10):
@@ -226,8 +243,11 @@ def kernel():
 
 @pytest.mark.skipif(kernel() < (6, 8), reason="this kernel does not tell one mount from the next")
 def test_a_disk_that_went_away_and_came_back(mount, work, root):
-    """Without a restart of the machine: what was not synced has to prove itself at another mount, and only there."""
-    m = mount("codec=lz4,chunksize=64K,intent=0").allow("f.b2frame", "^cframefs: (error|warning): f")
+    """Without a restart of the machine: what was not synced has to prove itself
+    at another mount, and only there."""
+    m = mount("codec=lz4,chunksize=64K,intent=0").allow(
+        "f.b2frame", "^cframefs: (error|warning): f"
+    )
     old, new = blob(1, 300_001, "noise"), blob(2, 65536, "noise")
     with open(m.mnt / "f", "wb") as f:
         f.write(old)

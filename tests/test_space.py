@@ -1,4 +1,5 @@
-"""Space: a frame that is written all over stays near its size while that goes on, and gaps are closed."""
+"""Space: a frame that is written all over stays near its size while that goes
+on, and gaps are closed."""
 
 import mmap
 import os
@@ -53,7 +54,7 @@ def test_a_frame_written_all_over_stays_near_its_size(mount, size, fsyncs, kind)
     rng = random.Random(f"{size} {fsyncs} {kind}")
     pool = blob(1, 2 * MiB, "noise")
     if kind == "mixed":  # what replaces a chunk is larger or smaller than that
-        pool = b"".join(pool[n:n + 8192] + bytes(n % 9000) for n in range(0, 2 * MiB, 8192))
+        pool = b"".join(pool[n : n + 8192] + bytes(n % 9000) for n in range(0, 2 * MiB, 8192))
     data = bytearray((pool * (SIZE // len(pool) + 1))[:SIZE])
     path = m.mnt / "f"
     path.write_bytes(data)
@@ -63,14 +64,16 @@ def test_a_frame_written_all_over_stays_near_its_size(mount, size, fsyncs, kind)
     with Watch(m.stored("f")) as watch:
         for k in range(int(SIZE * TIMES / size)):
             at, n = rng.randrange((SIZE - size) // 4096) * 4096, rng.randrange(len(pool) - size)
-            os.pwrite(fd, pool[n:n + size], at)
-            data[at:at + size] = pool[n:n + size]
+            os.pwrite(fd, pool[n : n + size], at)
+            data[at : at + size] = pool[n : n + size]
             if fsyncs and k % fsyncs == fsyncs - 1:
                 os.fsync(fd)
         os.fsync(fd)
     os.close(fd)
     # what is live may have changed by as much as the pieces differ in how they compress
-    assert watch.most < (1.5 if kind == "noise" else 1.7) * live, f"{watch.most / live:.2f} of its live size"
+    assert watch.most < (1.5 if kind == "noise" else 1.7) * live, (
+        f"{watch.most / live:.2f} of its live size"
+    )
     m.remount()
     assert path.read_bytes() == data
     m.unmount()
@@ -86,12 +89,14 @@ def test_gaps_are_closed_behind_the_scenes(mount):
     os.fsync(fd)
     before = os.stat(m.stored("f")).st_size
     punch(fd, MiB // 2, 4 * MiB)
-    data[MiB // 2:MiB // 2 + 4 * MiB] = bytes(4 * MiB)
-    wait_until(lambda: os.stat(m.stored("f")).st_size < before * 0.8, 30, "a shorter file")  # a third of it may stay free
+    data[MiB // 2 : MiB // 2 + 4 * MiB] = bytes(4 * MiB)
+    wait_until(
+        lambda: os.stat(m.stored("f")).st_size < before * 0.8, 30, "a shorter file"
+    )  # a third of it may stay free
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
     assert os.pread(fd, 8 * MiB, 0) == data
     os.pwrite(fd, b"goes on", 7 * MiB)
-    data[7 * MiB:7 * MiB + 7] = b"goes on"
+    data[7 * MiB : 7 * MiB + 7] = b"goes on"
     os.close(fd)
     m.kill()
     m.start()
@@ -105,7 +110,9 @@ def test_closing_gaps_is_no_change_of_the_file(mount):
     fd, before = with_gap(m)
     when = os.fstat(fd).st_mtime_ns
     wait_until(lambda: os.stat(m.stored("f")).st_size < before * 0.8, 30, "a shorter file")
-    wait_until(lambda: os.stat(m.stored("f")).st_mtime_ns == when, 10, "the time of the last change")
+    wait_until(
+        lambda: os.stat(m.stored("f")).st_mtime_ns == when, 10, "the time of the last change"
+    )
     assert os.fstat(fd).st_mtime_ns == when
     os.close(fd)
     m.unmount()
@@ -113,7 +120,8 @@ def test_closing_gaps_is_no_change_of_the_file(mount):
 
 
 def test_parts_of_a_commit_are_no_more_than_what_was_written(mount, blosc2):
-    """Killed in the middle of a long flush: each page is the old one or the new one, and the reference agrees."""
+    """Killed in the middle of a long flush: each page is the old one or the new
+    one, and the reference agrees."""
     m = mount("chunksize=256K,blocksize=32K,codec=lz4,commit=0.1,dirty_max=4M")
     old, new = blob(3, 8 * MiB, "noise"), blob(4, 8 * MiB, "noise")
     path = m.mnt / "f"
@@ -123,7 +131,7 @@ def test_parts_of_a_commit_are_no_more_than_what_was_written(mount, blosc2):
     fd = os.open(path, os.O_RDWR | os.O_DIRECT)  # the kernel would keep them for itself for a while
     room = mmap.mmap(-1, 4096)
     for at in range(0, 8 * MiB, 8192):  # every other page, so that no chunk is written as a whole
-        room[:] = new[at:at + 4096]
+        room[:] = new[at : at + 4096]
         os.pwritev(fd, [room], at)
     wait_until(lambda: os.stat(m.stored("f")).st_ctime_ns != before.st_ctime_ns, 30, "a flush")
     m.kill()
@@ -133,5 +141,7 @@ def test_parts_of_a_commit_are_no_more_than_what_was_written(mount, blosc2):
     got = path.read_bytes()
     assert len(got) == len(old) and got == seen
     for at in range(0, len(old), 4096):
-        assert got[at:at + 4096] in ((old[at:at + 4096], new[at:at + 4096]) if at % 8192 == 0 else (old[at:at + 4096],))
+        assert got[at : at + 4096] in (
+            (old[at : at + 4096], new[at : at + 4096]) if at % 8192 == 0 else (old[at : at + 4096],)
+        )
     m.unmount()

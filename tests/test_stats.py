@@ -39,7 +39,11 @@ class Moved:
         return self.after[group][name] - self.before[group][name]
 
     def answers(self):
-        return {name: moved for name in self.after["answered_from"] if (moved := self("answered_from", name))}
+        return {
+            name: moved
+            for name in self.after["answered_from"]
+            if (moved := self("answered_from", name))
+        }
 
 
 def direct(path, flags=os.O_RDONLY):
@@ -61,7 +65,7 @@ def write_direct(fd, at, content):
 
 @pytest.fixture
 def content():
-    return (blob(7, 100_003, "text") * 32)[:3 * CHUNK]
+    return (blob(7, 100_003, "text") * 32)[: 3 * CHUNK]
 
 
 @pytest.fixture
@@ -75,12 +79,14 @@ def cold(mount, content):
 def test_a_cold_read_decodes_one_block(cold, content):
     fd = direct(cold.mnt / "f")
     with Moved(cold) as moved:
-        assert read_direct(fd, 20 * PAGE) == content[20 * PAGE:21 * PAGE]
+        assert read_direct(fd, 20 * PAGE) == content[20 * PAGE : 21 * PAGE]
     os.close(fd)
     assert moved("read", "returned_bytes") == PAGE
     assert moved("read", "decoded_blocks") == 1 and moved("read", "decoded_bytes") == BLOCK
     assert moved.answers() == {"miss": 1}
-    assert 0 < moved("read", "disk_bytes") < BLOCK, "the compressed bytes of one block, and the chunk's head"
+    assert 0 < moved("read", "disk_bytes") < BLOCK, (
+        "the compressed bytes of one block, and the chunk's head"
+    )
     assert 1 <= moved("read", "disk_reads") <= 2
     assert moved("requests", "read") == 1
     assert moved.after["amplification"]["decoded_per_returned"] == BLOCK / PAGE
@@ -119,7 +125,9 @@ def test_dirty_data_answers(mount, content):
         assert read_direct(fd, 0) == content[:PAGE]
     assert moved.answers() == {"dirty": 1}
     assert moved("write", "application_bytes") == PAGE == moved("read", "returned_bytes")
-    assert moved("write", "commits") == moved("write", "disk_syncs") == moved("write", "chunks") == 0
+    assert (
+        moved("write", "commits") == moved("write", "disk_syncs") == moved("write", "chunks") == 0
+    )
     assert moved.after["memory"]["dirty_bytes"] >= PAGE
     with Moved(m) as moved:
         os.fsync(fd)
@@ -129,7 +137,11 @@ def test_dirty_data_answers(mount, content):
     assert moved("write", "encoded_from") == PAGE
     assert 0 < moved("write", "encoded_to") < moved("write", "disk_bytes")
     assert moved.after["memory"]["dirty_bytes"] == 0
-    for timer in ("encode", "commit", "sync"):  # a request is timed with its reply: just after we have it
+    for timer in (
+        "encode",
+        "commit",
+        "sync",
+    ):  # a request is timed with its reply: just after we have it
         wait_until(lambda: stats(m)["latency_us"][timer]["count"] >= 1, 10, timer)  # noqa: B023
 
 
@@ -173,7 +185,15 @@ def test_requests_by_kind(mount):
         os.rename(m.mnt / "f1", m.mnt / "d/f")
         os.unlink(m.mnt / "f2")
         os.statvfs(m.mnt)
-    for kind, count in {"create": 5, "mkdir": 1, "symlink": 1, "rename": 1, "unlink": 1, "statfs": 1, "rmdir": 0}.items():
+    for kind, count in {
+        "create": 5,
+        "mkdir": 1,
+        "symlink": 1,
+        "rename": 1,
+        "unlink": 1,
+        "statfs": 1,
+        "rmdir": 0,
+    }.items():
         assert moved("requests", kind) == count, kind
 
 
@@ -181,14 +201,14 @@ def test_a_small_frame_is_read_in_one_piece(mount, content):
     """Its size, and all that opening it wants to know, come with one read each."""
     m = mount(FIXED)
     for i in range(20):
-        (m.mnt / f"f{i}").write_bytes(content[i * PAGE:(i + 1) * PAGE])
+        (m.mnt / f"f{i}").write_bytes(content[i * PAGE : (i + 1) * PAGE])
     m.remount()
     with Moved(m) as moved:
         assert sum(entry.stat().st_size for entry in os.scandir(m.mnt)) == 20 * PAGE
     assert moved("read", "disk_reads") == 20
     with Moved(m) as moved:
         for i in range(20):
-            assert (m.mnt / f"f{i}").read_bytes() == content[i * PAGE:(i + 1) * PAGE]
+            assert (m.mnt / f"f{i}").read_bytes() == content[i * PAGE : (i + 1) * PAGE]
     assert moved("read", "disk_reads") <= 3 * 20, "the frame, the head of its chunk, the block"
 
 
@@ -199,7 +219,8 @@ def test_a_large_frame_is_looked_at_in_two_pieces(cold):
 
 
 def test_a_long_listing_asks_for_no_labels(mount, tool):
-    """Where the backing directory has no labels of SELinux, ls stops asking after the first file."""
+    """Where the backing directory has no labels of SELinux, ls stops asking
+    after the first file."""
     m = mount(FIXED)
     for i in range(30):
         (m.mnt / f"f{i}").touch()
@@ -265,8 +286,13 @@ def test_the_attribute_is_that_of_the_root_alone(mount):
 
 
 def cframe_stat(*args):
-    return subprocess.run([str(CFRAME), "stat", *map(str, args)], capture_output=True, text=True,
-                          timeout=300 * SLOWNESS, stdin=subprocess.DEVNULL)
+    return subprocess.run(
+        [str(CFRAME), "stat", *map(str, args)],
+        capture_output=True,
+        text=True,
+        timeout=300 * SLOWNESS,
+        stdin=subprocess.DEVNULL,
+    )
 
 
 def test_cframe_stat(cold, content):
@@ -284,7 +310,9 @@ def test_cframe_stat(cold, content):
 def test_cframe_stat_watches(cold, work):
     """Looks again and again until the mount is gone."""
     with open(work / "table", "wb") as out:
-        watch = subprocess.Popen([CFRAME, "stat", cold.mnt, "--watch", "0.1"], stdout=out, stderr=subprocess.STDOUT)
+        watch = subprocess.Popen(
+            [CFRAME, "stat", cold.mnt, "--watch", "0.1"], stdout=out, stderr=subprocess.STDOUT
+        )
     try:
         wait_until(lambda: (work / "table").read_text().count("requests") >= 3, 30, "three looks")
     finally:
@@ -293,7 +321,9 @@ def test_cframe_stat_watches(cold, work):
     assert "/s" in (work / "table").read_text()
 
 
-@pytest.mark.parametrize("args", [[], ["{work}"], ["{work}/absent"], ["{work}", "--watch", "x"], ["{work}", "--bogus"]])
+@pytest.mark.parametrize(
+    "args", [[], ["{work}"], ["{work}/absent"], ["{work}", "--watch", "x"], ["{work}", "--bogus"]]
+)
 def test_cframe_stat_says_what_is_wrong(work, args):
     got = cframe_stat(*[a.format(work=work) for a in args])
     assert got.returncode == 1 and got.stdout == ""

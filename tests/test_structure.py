@@ -1,4 +1,5 @@
-"""The house as DESIGN.md draws it: floors, headers that stand alone, short functions and lines, small files."""
+"""The house as DESIGN.md draws it: floors, headers that stand alone, short
+functions and lines, small files."""
 
 import re
 import shlex
@@ -12,10 +13,17 @@ from libmount import REPO
 
 pytestmark = pytest.mark.release
 
-FLOORS = {"base": set(), "codec": {"base"}, "frame": {"codec", "base"}, "fs": {"frame", "codec", "base"},
-          "tools": {"frame", "codec", "base"}}
+FLOORS = {
+    "base": set(),
+    "codec": {"base"},
+    "frame": {"codec", "base"},
+    "fs": {"frame", "codec", "base"},
+    "tools": {"frame", "codec", "base"},
+}
 FUNCTION_LINES, TAGGED_LINES, FILE_LINES, COLUMNS = 60, 100, 600, 100
-TAG = "long:"  # in the comment before a function: a table or a parser that may have 100 lines; says why
+# in the comment before a function: a table or a parser that may have 100 lines; says why
+SHEBANG = b"#!/usr/bin/env python3"
+TAG = "long:"
 
 
 def sources():
@@ -29,11 +37,17 @@ def sources():
 
 
 SOURCES = sources()
-# tools/bench stands beside other programs, and needs their headers, which are optional.
-# Tables of rows for the includer's macro, and bodies that are included once for each instruction set (B2, B7).
+# tools/bench stands beside other programs, and needs their headers, which are optional. Tables of
+# rows for the includer's macro, and bodies that are included once for each instruction set (B2,
+# B7).
 FRAGMENTS = ("_list.h", "_impl.h")
-HEADERS = [path for path in SOURCES if path.suffix == ".h" and not path.is_relative_to(REPO / "tools/bench")
-           and not (path.name.endswith(FRAGMENTS) and SOURCES[path] == "codec")]
+HEADERS = [
+    path
+    for path in SOURCES
+    if path.suffix == ".h"
+    and not path.is_relative_to(REPO / "tools/bench")
+    and not (path.name.endswith(FRAGMENTS) and SOURCES[path] == "codec")
+]
 
 
 # Those of the tests keep to the lines of the house, though not to its floors.
@@ -60,11 +74,20 @@ def test_includes_go_down(path):
         if "/" in wanted and first in FLOORS:
             assert first == floor or first in FLOORS[floor], f"{floor} may not include {wanted}"
         else:
-            assert (path.parent / wanted).resolve().exists(), f"{wanted}: neither floor/name.h nor a file beside it"
+            assert (path.parent / wanted).resolve().exists(), (
+                f"{wanted}: neither floor/name.h nor a file beside it"
+            )
             assert floor in str((path.parent / wanted).resolve()), f"{wanted} leads out of {floor}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+def python_files():
+    """The Python of the project, the commands without a suffix included."""
+    for path in [*(REPO / "tests").glob("*.py"), *(REPO / "tools").rglob("*")]:
+        if path.suffix == ".py" or (path.is_file() and path.read_bytes()[:22] == SHEBANG):
+            yield path
+
+
+@pytest.mark.parametrize("path", [*FILES, *sorted(python_files())], ids=name)
 def test_lines_are_short(path):
     lines = enumerate(path.read_text().expandtabs(8).splitlines(), 1)
     assert not [n for n, line in lines if len(line) > COLUMNS]
@@ -72,7 +95,10 @@ def test_lines_are_short(path):
 
 def test_the_codec_floor_does_no_io():
     """No file, thread, print or getenv below the frame floor, but in parallel.c."""
-    banned = re.compile(r"\b(fopen|open|openat|pread|pwrite|fprintf|printf|getenv|pthread_\w+|log_(?:err|warn|info|debug))\s*\(")
+    banned = re.compile(
+        r"\b(fopen|open|openat|pread|pwrite|fprintf|printf|getenv"
+        r"|pthread_\w+|log_(?:err|warn|info|debug))\s*\("
+    )
     for path, floor in SOURCES.items():
         if floor == "codec" and path.stem != "parallel":
             code = strip_comments(path.read_text())
@@ -85,18 +111,39 @@ def test_header_compiles_alone(path, tmp_path):
     compiler = shutil.which("cc")
     if not compiler:
         pytest.skip("no C compiler")
-    flags = subprocess.run(["pkg-config", "--cflags", "fuse3"], capture_output=True, text=True).stdout
+    flags = subprocess.run(
+        ["pkg-config", "--cflags", "fuse3"], capture_output=True, text=True
+    ).stdout
     unit = tmp_path / "alone.c"
     unit.write_text(f'#include "{path}"\n#include "{path}"\nint alone;\n')
-    got = subprocess.run([compiler, "-std=gnu11", "-D_GNU_SOURCE", "-D_FILE_OFFSET_BITS=64", "-fsyntax-only", "-Wall",
-                          "-I", REPO / "src", *shlex.split(flags), unit], capture_output=True, text=True)
+    got = subprocess.run(
+        [
+            compiler,
+            "-std=gnu11",
+            "-D_GNU_SOURCE",
+            "-D_FILE_OFFSET_BITS=64",
+            "-fsyntax-only",
+            "-Wall",
+            "-I",
+            REPO / "src",
+            *shlex.split(flags),
+            unit,
+        ],
+        capture_output=True,
+        text=True,
+    )
     assert got.returncode == 0, got.stderr
 
 
 def strip_comments(text):
     """Comments and string contents blanked, lines kept."""
     blank = lambda m: re.sub(r"[^\n]", " ", m.group())  # noqa: E731
-    return re.sub(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', blank, text, flags=re.DOTALL)
+    return re.sub(
+        r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'',
+        blank,
+        text,
+        flags=re.DOTALL,
+    )
 
 
 def functions(path):
@@ -105,14 +152,22 @@ def functions(path):
     code = strip_comments(path.read_text()).splitlines()
     start = None
     for i, line in enumerate(code):
-        if line.startswith("{") and i and not code[i - 1].rstrip().endswith((";", "=", ",")) and "(" in "".join(code[max(0, i - 6):i]):
+        if (
+            line.startswith("{")
+            and i
+            and not code[i - 1].rstrip().endswith((";", "=", ","))
+            and "(" in "".join(code[max(0, i - 6) : i])
+        ):
             start = i
         elif line.startswith("}") and start is not None:
             head = start
             while head and code[head - 1].strip() and not code[head - 1].startswith(("}", "#")):
                 head -= 1
             comment, above = [], head
-            while above and (raw[above - 1].strip().startswith(("*", "/*")) or raw[above - 1].strip().endswith("*/")):
+            while above and (
+                raw[above - 1].strip().startswith(("*", "/*"))
+                or raw[above - 1].strip().endswith("*/")
+            ):
                 above -= 1
                 comment.append(raw[above])
             title = " ".join(code[head:start]).strip()
@@ -146,5 +201,9 @@ def test_no_machine_paths():
         pytest.skip("not a git checkout")
     for line in tracked.stdout.splitlines():
         path = Path(REPO / line)
-        if path.suffix in (".c", ".h", ".py", ".md", ".sh", ".build", ".txt", "") and path.is_file() and path.name != "test_structure.py":
+        if (
+            path.suffix in (".c", ".h", ".py", ".md", ".sh", ".build", ".txt", "")
+            and path.is_file()
+            and path.name != "test_structure.py"
+        ):
             assert not re.search(r"/work/|/tmp/venv", path.read_text(errors="replace")), line

@@ -21,7 +21,8 @@ class Choice:
         words = line.split()
         self.pipeline, self.format = words[0], words[3]
         self.split, self.blocksize, self.item, self.period, self.permille, self.ntried = (
-            int(words[i]) for i in (1, 2, 4, 5, 6, 7))
+            int(words[i]) for i in (1, 2, 4, 5, 6, 7)
+        )
         self.chunk = chunk
         *filters, self.codec = self.pipeline.split("+")
         self.filters = [f.split(":")[0] for f in filters]
@@ -34,11 +35,15 @@ class Choice:
 
 class Tuner:
     def __init__(self):
-        self.proc = subprocess.Popen([BUILD / "tests" / "c" / "tune_tool"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.proc = subprocess.Popen(
+            [BUILD / "tests" / "c" / "tune_tool"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
 
     def ask(self, op, head, sample, aim=BALANCED, candidate=0, item=0, base=""):
         base = base.encode()
-        self.proc.stdin.write(struct.pack("<8I", ord(op), aim, candidate, item, len(head), len(sample), len(base), 0))
+        self.proc.stdin.write(
+            struct.pack("<8I", ord(op), aim, candidate, item, len(head), len(sample), len(base), 0)
+        )
         self.proc.stdin.write(head + sample + base)
         self.proc.stdin.flush()
         answer = self.proc.stdout.read(12)
@@ -84,16 +89,30 @@ def audio_i2():
 
 def image_u1():
     y, x = np.mgrid[0:1024, 0:1024]
-    return (120 + 60 * np.sin(x / 300) + 40 * np.cos(y / 170) + rng().normal(scale=2, size=x.shape)).astype("u1").tobytes()
+    return (
+        (120 + 60 * np.sin(x / 300) + 40 * np.cos(y / 170) + rng().normal(scale=2, size=x.shape))
+        .astype("u1")
+        .tobytes()
+    )
 
 
-RECORD = np.dtype([("id", "<u4"), ("t", "<f8"), ("x", "<f4"), ("y", "<f4"), ("flag", "<u2"), ("n", "<i2"), ("q", "<u4")])
+RECORD = np.dtype(
+    [
+        ("id", "<u4"),
+        ("t", "<f8"),
+        ("x", "<f4"),
+        ("y", "<f4"),
+        ("flag", "<u2"),
+        ("n", "<i2"),
+        ("q", "<u4"),
+    ]
+)
 
 
 def records():
     r, n = rng(), MIB // 28
     d = np.zeros(n, RECORD)
-    d["id"], d["t"] = np.arange(n), 1.6e9 + np.cumsum(r.exponential(.01, n))
+    d["id"], d["t"] = np.arange(n), 1.6e9 + np.cumsum(r.exponential(0.01, n))
     d["x"], d["y"], d["q"] = r.normal(size=n).round(2), r.normal(size=n), r.integers(0, 1000, n)
     d["flag"], d["n"] = r.integers(0, 4, n), r.integers(-100, 100, n)
     return d
@@ -110,8 +129,20 @@ def noise():
 
 
 def npy(array):
-    return b"\x93NUMPY\x01\x00\x76\x00" + repr({"descr": np.lib.format.dtype_to_descr(array.dtype), "fortran_order": False,
-                                              "shape": array.shape}).encode().ljust(117) + b"\n" + array.tobytes()
+    return (
+        b"\x93NUMPY\x01\x00\x76\x00"
+        + repr(
+            {
+                "descr": np.lib.format.dtype_to_descr(array.dtype),
+                "fortran_order": False,
+                "shape": array.shape,
+            }
+        )
+        .encode()
+        .ljust(117)
+        + b"\n"
+        + array.tobytes()
+    )
 
 
 # What must be picked: item size, one of these filters.
@@ -124,7 +155,9 @@ KNOWN = [
 ]
 
 
-@pytest.mark.parametrize("make, item, filters", KNOWN, ids=["walk", "audio", "image", "records", "counter"])
+@pytest.mark.parametrize(
+    "make, item, filters", KNOWN, ids=["walk", "audio", "image", "records", "counter"]
+)
 def test_known_answers(tuner, make, item, filters):
     got = tuner.choose(make())
     assert set(got.filters) & filters, got
@@ -142,7 +175,9 @@ def test_text_has_no_filter(tuner):
     assert not got.filters and got.codec == "zstd:2" and got.blocksize == 96 << 10, got
 
 
-@pytest.mark.parametrize("make", [noise, lambda: zlib.compress(text() + noise())[:MIB]], ids=["random", "deflated"])
+@pytest.mark.parametrize(
+    "make", [noise, lambda: zlib.compress(text() + noise())[:MIB]], ids=["random", "deflated"]
+)
 def test_what_does_not_shrink_is_stored(tuner, make):
     data = make()
     got = tuner.choose(data)
@@ -162,28 +197,69 @@ HEADERS = [
     ("npy", lambda: npy(np.zeros(40, "<c16")), 8),
     ("npy", lambda: npy(records()[:9]), 0),
     ("fits", lambda: fits([("SIMPLE", "T"), ("BITPIX", "-32"), ("NAXIS", "2")]), 4),
-    ("fits", lambda: fits([("SIMPLE", "T"), ("BITPIX", "8"), ("NAXIS", "0")]) +
-     fits([("XTENSION", "'BINTABLE'"), ("BITPIX", "8"), ("NAXIS", "2"), ("NAXIS1", "36"), ("NAXIS2", "9000")]), 0),
-    ("spe", lambda: bytes(108) + struct.pack("<H", 3) + bytes(4098 - 110) + b"\x55\x55" + bytes(9), 2),
+    (
+        "fits",
+        lambda: (
+            fits([("SIMPLE", "T"), ("BITPIX", "8"), ("NAXIS", "0")])
+            + fits(
+                [
+                    ("XTENSION", "'BINTABLE'"),
+                    ("BITPIX", "8"),
+                    ("NAXIS", "2"),
+                    ("NAXIS1", "36"),
+                    ("NAXIS2", "9000"),
+                ]
+            )
+        ),
+        0,
+    ),
+    (
+        "spe",
+        lambda: bytes(108) + struct.pack("<H", 3) + bytes(4098 - 110) + b"\x55\x55" + bytes(9),
+        2,
+    ),
     ("nifti", lambda: struct.pack("<i66xhh", 348, 16, 32).ljust(344, b"\0") + b"n+1\0", 4),
-    ("wav", lambda: b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0" + struct.pack("<HHIIHH", 1, 2, 44100, 176400, 4, 16) + bytes(9), 2),
+    (
+        "wav",
+        lambda: (
+            b"RIFF\0\0\0\0WAVEfmt \x10\0\0\0"
+            + struct.pack("<HHIIHH", 1, 2, 44100, 176400, 4, 16)
+            + bytes(9)
+        ),
+        2,
+    ),
     ("netcdf", lambda: b"CDF\x01" + bytes(40), 0),
-    ("tiff", lambda: b"II*\0\x08\0\0\0" + struct.pack("<HHHIIHHII", 2, 258, 3, 1, 16, 259, 3, 1, 1), 2),
-    ("tiff", lambda: b"MM\0*\0\0\0\x08" + struct.pack(">HHHIHHHHIHH", 2, 258, 3, 1, 32, 0, 259, 3, 1, 1, 0), 4),
+    (
+        "tiff",
+        lambda: b"II*\0\x08\0\0\0" + struct.pack("<HHHIIHHII", 2, 258, 3, 1, 16, 259, 3, 1, 1),
+        2,
+    ),
+    (
+        "tiff",
+        lambda: (
+            b"MM\0*\0\0\0\x08" + struct.pack(">HHHIHHHHIHH", 2, 258, 3, 1, 32, 0, 259, 3, 1, 1, 0)
+        ),
+        4,
+    ),
     ("pgm", lambda: b"P5 640 480 65535\n" + bytes(9), 2),
     ("ppm", lambda: b"P6\n640 480\n255\n" + bytes(9), 1),
     ("ntv2", lambda: b"NUM_OREC" + bytes(60), 4),
-    ("gtx", lambda: struct.pack(">ddddii", -90, -180, .25, .25, 721, 1440), 4),
+    ("gtx", lambda: struct.pack(">ddddii", -90, -180, 0.25, 0.25, 721, 1440), 4),
     ("elf", lambda: b"\x7fELF" + bytes(60), 0),
     ("sqlite", lambda: b"SQLite format 3\0" + bytes(90), 0),
 ]
 
 
 def fits(cards):
-    return "".join(f"{key:8}= {value:{'<' if value[0] == chr(39) else '>'}20}".ljust(80) for key, value in cards).ljust(2800).encode() + b"END".ljust(80)
+    return "".join(
+        f"{key:8}= {value:{'<' if value[0] == chr(39) else '>'}20}".ljust(80)
+        for key, value in cards
+    ).ljust(2800).encode() + b"END".ljust(80)
 
 
-@pytest.mark.parametrize("name, make, item", HEADERS, ids=[f"{h[0]}-{i}" for i, h in enumerate(HEADERS)])
+@pytest.mark.parametrize(
+    "name, make, item", HEADERS, ids=[f"{h[0]}-{i}" for i, h in enumerate(HEADERS)]
+)
 def test_headers(tuner, name, make, item):
     got = tuner.choose(walk_f8()[:4096], head=make())
     assert (got.format, got.item) == (name, item)
@@ -200,7 +276,9 @@ def test_rows_of_a_table(tuner):
     assert got.format == "fits" and got.typesize == 36, got
 
 
-@pytest.mark.parametrize("name, make, item", HEADERS, ids=[f"{h[0]}-{i}" for i, h in enumerate(HEADERS)])
+@pytest.mark.parametrize(
+    "name, make, item", HEADERS, ids=[f"{h[0]}-{i}" for i, h in enumerate(HEADERS)]
+)
 def test_hostile_headers(tuner, name, make, item):
     """Cut short, and with other bytes in them: nothing outside is read (run under a sanitizer)."""
     head, r, data = make()[:6000], np.random.default_rng(7), bytes(range(256)) * 4
@@ -229,7 +307,9 @@ def pieces(draw):
         return np.cumsum(r.integers(-3, 4, n)).astype("<i2").tobytes()[:n]
     row = r.bytes(size)
     rows = np.tile(np.frombuffer(row, "u1"), n // size + 1)[:n].copy()
-    rows[:: size if kind == "record" else 3] += r.integers(0, 9, len(rows[:: size if kind == "record" else 3])).astype("u1")
+    rows[:: size if kind == "record" else 3] += r.integers(
+        0, 9, len(rows[:: size if kind == "record" else 3])
+    ).astype("u1")
     return rows.tobytes()
 
 
@@ -237,15 +317,25 @@ data_strategy = st.composite(pieces)()
 
 
 def reference_reads(choice, n):
-    """The reference fails on its own chunks of one block that cuts an item, and knows no typesize above its own."""
+    """The reference fails on its own chunks of one block that cuts an item, and
+    knows no typesize above its own."""
     return n >= 32 and n % choice.typesize == 0
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=data_strategy, aim=st.sampled_from([BALANCED, SIZE, SPEED]), base=st.sampled_from(["", "", "zstd:1", "lz4:5", "zlib:3", "blosclz:5"]))
+@given(
+    data=data_strategy,
+    aim=st.sampled_from([BALANCED, SIZE, SPEED]),
+    base=st.sampled_from(["", "", "zstd:1", "lz4:5", "zlib:3", "blosclz:5"]),
+)
 def test_any_choice_is_sound(tuner, codec, blosc2, data, aim, base):
     first, again = tuner.choose(data, aim=aim, base=base), tuner.choose(data, aim=aim, base=base)
-    assert (first.pipeline, first.split, first.blocksize, first.chunk) == (again.pipeline, again.split, again.blocksize, again.chunk)
+    assert (first.pipeline, first.split, first.blocksize, first.chunk) == (
+        again.pipeline,
+        again.split,
+        again.blocksize,
+        again.chunk,
+    )
     if not data:
         return
     assert len(first.chunk) <= len(data) + 32
@@ -255,7 +345,11 @@ def test_any_choice_is_sound(tuner, codec, blosc2, data, aim, base):
 
 
 @settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@given(data=data_strategy, aim=st.sampled_from([BALANCED, SPEED]), item=st.sampled_from([0, 3, 8, 12, 28, 76, 255]))
+@given(
+    data=data_strategy,
+    aim=st.sampled_from([BALANCED, SPEED]),
+    item=st.sampled_from([0, 3, 8, 12, 28, 76, 255]),
+)
 def test_every_candidate_is_sound(tuner, codec, blosc2, data, aim, item):
     seen, i = [], 0
     while True:
@@ -274,10 +368,17 @@ def test_every_candidate_is_sound(tuner, codec, blosc2, data, aim, item):
 def test_cframe_tune(tmp_path):
     path = tmp_path / "walk.npy"
     path.write_bytes(npy(np.frombuffer(walk_f8() * 2, "<f8")))
-    run = lambda *argv: subprocess.run([BUILD / "tools" / "cframe" / "cframe", "tune", *argv],  # noqa: E731
-                                       capture_output=True, text=True)
+    run = lambda *argv: subprocess.run(
+        [BUILD / "tools" / "cframe" / "cframe", "tune", *argv],  # noqa: E731
+        capture_output=True,
+        text=True,
+    )
     got = run(path)
-    assert got.returncode == 0 and "as tuned" in got.stdout and sum(line.startswith("*") for line in got.stdout.splitlines()) >= 2
+    assert (
+        got.returncode == 0
+        and "as tuned" in got.stdout
+        and sum(line.startswith("*") for line in got.stdout.splitlines()) >= 2
+    )
     (one,) = json.loads(run(path, "--json", "--all").stdout)
     assert one["size"] == os.path.getsize(path) == one["tuned"]["bytes"]
     assert one["format"] == "npy" and one["item"] == 8

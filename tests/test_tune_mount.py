@@ -1,4 +1,5 @@
-"""What the tuner does in a mount: the same frame for the same bytes, whoever gets to its chunks first."""
+"""What the tuner does in a mount: the same frame for the same bytes, whoever
+gets to its chunks first."""
 
 import mmap
 import os
@@ -13,7 +14,15 @@ from test_tune import audio_i2, image_u1, noise, records, text, walk_f8
 
 def tar_of_kinds():
     """Six megabytes whose nature changes, inside of chunks too."""
-    kinds = [text(), walk_f8()[:700_000], noise()[:900_000], audio_i2(), records().tobytes(), bytes(300_000), image_u1()]
+    kinds = [
+        text(),
+        walk_f8()[:700_000],
+        noise()[:900_000],
+        audio_i2(),
+        records().tobytes(),
+        bytes(300_000),
+        image_u1(),
+    ]
     return b"".join(kinds) + text()[:12345]
 
 
@@ -33,7 +42,7 @@ def write_in_order(path, data, piece=1 << 18):
         fd = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_DIRECT)
         try:
             for at in range(0, len(data), piece):
-                aligned[:len(data[at:at + piece])] = data[at:at + piece]
+                aligned[: len(data[at : at + piece])] = data[at : at + piece]
                 os.write(fd, aligned)
             os.ftruncate(fd, len(data))
             os.fsync(fd)
@@ -56,7 +65,9 @@ def test_same_bytes_same_frame(mount, blosc2, options):
             seen.append(chunks_of(blosc2, path))
             path.unlink()
     assert all(one == seen[0] for one in seen[1:])
-    assert len({chunk[16:32] for chunk in seen[0]}) >= 3, "one pipeline for all: the data does not test anything"
+    assert len({chunk[16:32] for chunk in seen[0]}) >= 3, (
+        "one pipeline for all: the data does not test anything"
+    )
 
 
 def test_many_files_at_once(mount, blosc2):
@@ -89,6 +100,8 @@ def test_incompressible_is_no_larger(mount):
     data = np.random.default_rng(1).bytes(5_000_001)
     (m.mnt / "noise").write_bytes(data)
     sync(m.mnt / "noise")
-    assert m.stored("noise").stat().st_blocks * 512 <= len(data) * 1.002 + 4096 + 4096  # whole blocks
+    assert (
+        m.stored("noise").stat().st_blocks * 512 <= len(data) * 1.002 + 4096 + 4096
+    )  # whole blocks
     m.remount()
     assert (m.mnt / "noise").read_bytes() == data

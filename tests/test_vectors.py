@@ -23,18 +23,24 @@ def manifest(folder):
 
 
 def cases(folder):
-    return [pytest.param(folder, entry, id=entry["name"]) for entry in manifest(folder) if (folder / entry["name"]).exists()]
+    return [
+        pytest.param(folder, entry, id=entry["name"])
+        for entry in manifest(folder)
+        if (folder / entry["name"]).exists()
+    ]
 
 
 @pytest.fixture(scope="module")
 def shown(module_mount):
     """shown(path of a frame) -> a copy of it in the mount's backing directory."""
+
     def place(source):
         folder = "-".join(source.parts[-3:-1])
         target = module_mount.backing / folder / source.name
         target.parent.mkdir(exist_ok=True)
         (shutil.copytree if source.is_dir() else shutil.copy)(source, target)
         return module_mount.mnt / folder / SUFFIX.sub("", source.name)
+
     return place
 
 
@@ -45,15 +51,19 @@ def check(path, entry):
     with open(path, "rb") as f:  # a few places, out of order
         whole = f.read()
         for at in (len(whole) - 1, len(whole) // 2, len(whole) // 3 + 1, 0):
-            assert os.pread(f.fileno(), 5000, max(at, 0)) == whole[max(at, 0):max(at, 0) + 5000]
+            assert os.pread(f.fileno(), 5000, max(at, 0)) == whole[max(at, 0) : max(at, 0) + 5000]
 
 
 def check_array(path, entry):
     import numpy as np
+
     path = path.with_suffix(".npy")
     array = np.load(path)
     assert sha256(array.tobytes()) == entry["array_sha256"]
-    assert path.stat().st_size % 64 == entry["array_nbytes"] % 64 and array.nbytes == entry["array_nbytes"]
+    assert (
+        path.stat().st_size % 64 == entry["array_nbytes"] % 64
+        and array.nbytes == entry["array_nbytes"]
+    )
     shape, dtype = re.search(r"dtype (\S+) shape \[(.*?)\]", entry["note"]).groups()[::-1]
     assert list(array.shape) == json.loads(f"[{shape}]") and array.dtype.str == dtype
     assert array.flags.c_contiguous and np.load(path, mmap_mode="r").tobytes() == array.tobytes()
@@ -106,9 +116,12 @@ def reference_bytes(blosc2, path):
         return None
 
 
-@pytest.mark.parametrize("name", ["varchunks-lz4-3.0.0", "vlblocks-lz4-fixed-3.0.0", "vlblocks-lz4-variable-3.0.0"])
+@pytest.mark.parametrize(
+    "name", ["varchunks-lz4-3.0.0", "vlblocks-lz4-fixed-3.0.0", "vlblocks-lz4-variable-3.0.0"]
+)
 def test_compat_frame_is_read_or_refused(mount, blosc2, name):
-    """Third-party frames, read where they are. Right bytes, or EIO and a log line, or plain bytes and a log line."""
+    """Third-party frames, read where they are. Right bytes, or EIO and a log
+    line, or plain bytes and a log line."""
     source = SHARED / "compat" / f"{name}.b2frame"
     if not source.exists():
         pytest.skip(f"{source} is absent")
@@ -127,9 +140,11 @@ def test_compat_frame_is_read_or_refused(mount, blosc2, name):
 
 
 def assemble(array):
-    """The items of a b2nd array in C order, put together from its decoded chunks (FORMAT.md 14.3)."""
+    """The items of a b2nd array in C order, put together from its decoded
+    chunks (FORMAT.md 14.3)."""
     import itertools
     import numpy as np
+
     item = array.schunk.typesize
     out = np.zeros([-(-n // c) * c for n, c in zip(array.shape, array.chunks)], dtype=f"V{item}")
     grid = [range(0, n, c) for n, c in zip(out.shape, array.chunks)]
@@ -137,18 +152,25 @@ def assemble(array):
     for number, corner in enumerate(itertools.product(*grid)):
         items = np.frombuffer(array.schunk.decompress_chunk(number), dtype=f"V{item}")
         chunk = np.zeros(padded, dtype=f"V{item}")
-        for i, place in enumerate(itertools.product(*[range(0, p, b) for p, b in zip(padded, array.blocks)])):
+        for i, place in enumerate(
+            itertools.product(*[range(0, p, b) for p, b in zip(padded, array.blocks)])
+        ):
             size = int(np.prod(array.blocks))
-            chunk[tuple(slice(x, x + b) for x, b in zip(place, array.blocks))] = \
-                items[i * size:(i + 1) * size].reshape(array.blocks)
-        out[tuple(slice(x, x + c) for x, c in zip(corner, array.chunks))] = chunk[tuple(slice(0, c) for c in array.chunks)]
+            chunk[tuple(slice(x, x + b) for x, b in zip(place, array.blocks))] = items[
+                i * size : (i + 1) * size
+            ].reshape(array.blocks)
+        out[tuple(slice(x, x + c) for x, c in zip(corner, array.chunks))] = chunk[
+            tuple(slice(0, c) for c in array.chunks)
+        ]
     return out[tuple(slice(0, n) for n in array.shape)]
 
 
 @pytest.mark.parametrize("name", ["example_day_month_temp", "example_item_prices"])
 def test_compat_array(mount, blosc2, name):
-    """Arrays whose dtype is not as wide as their items: the reference cannot slice them, we give the items as they are."""
+    """Arrays whose dtype is not as wide as their items: the reference cannot
+    slice them, we give the items as they are."""
     import numpy as np
+
     source = SHARED / "compat" / f"{name}.b2nd"
     if not source.exists():
         pytest.skip(f"{source} is absent")
@@ -165,7 +187,14 @@ def test_compat_array(mount, blosc2, name):
 
 @pytest.mark.parametrize("name", ["sparse", "edited-sframe"])
 def test_sparse_frame_is_a_read_only_file(mount, name):
-    source = next((d / f"{name}.b2frame" for d in (HERE, SHARED / "frames") if (d / f"{name}.b2frame").exists()), None)
+    source = next(
+        (
+            d / f"{name}.b2frame"
+            for d in (HERE, SHARED / "frames")
+            if (d / f"{name}.b2frame").exists()
+        ),
+        None,
+    )
     if source is None:
         pytest.skip("no sparse frame among the vectors")
     entry = next(e for e in manifest(source.parent) if e["name"] == source.name)

@@ -3,11 +3,13 @@
     tools/bench/bench commit [--json FILE]
 
 Frames of 1 MiB chunks with an index and checksums as those of a file full of data have; each chunk
-is one repeated item, so that they fit anywhere. The backing files lie on an ext4 of their own on a loop
-device over memory: bytes are those that reached it between the return of one fsync and that of the
-last, its journal included. "settled" is what is written in all, per fsync, when the mount is gone as well. With the
-intent log and without it (-o intent=0), fsyncs by themselves (a pause of 50 ms before each) and in a row.
+is one repeated item, so that they fit anywhere. The backing files lie on an ext4 of their own on a
+loop device over memory: bytes are those that reached it between the return of one fsync and that of
+the last, its journal included. "settled" is what is written in all, per fsync, when the mount is
+gone as well. With the intent log and without it (-o intent=0), fsyncs by themselves (a pause of 50
+ms before each) and in a row.
 """
+
 import argparse
 import contextlib
 import json
@@ -21,7 +23,7 @@ from pathlib import Path
 import host
 from systems import Cframefs
 
-SIZES = {"10 MB": 10, "1 GB": 1 << 10, "100 GB": 100 << 10, "1 TB": 1 << 20}     # chunks of 1 MiB
+SIZES = {"10 MB": 10, "1 GB": 1 << 10, "100 GB": 100 << 10, "1 TB": 1 << 20}  # chunks of 1 MiB
 PAGE = 4096
 
 
@@ -30,11 +32,14 @@ def sectors(device):
 
 
 def overwrite(fd, chunks, seed, count, pause):
-    """Milliseconds of each fsync. The first is not counted: it may have to make the file durable as it is."""
+    """Milliseconds of each fsync. The first is not counted: it may have to make
+    the file durable as it is."""
     rng = random.Random(seed)
     took = []
     for _ in range(count):
-        os.pwrite(fd, rng.randbytes(PAGE), rng.randrange(chunks) * (1 << 20) + rng.randrange(256) * PAGE)
+        os.pwrite(
+            fd, rng.randbytes(PAGE), rng.randrange(chunks) * (1 << 20) + rng.randrange(256) * PAGE
+        )
         time.sleep(pause)
         start = time.monotonic()
         os.fsync(fd)
@@ -59,7 +64,12 @@ def measure(system, chunks, count, pause):
         system.unmount()
     host.run("sync", "-f", system.backing)
     settled = sectors(system.device) - before
-    return {"ms": took, "median_ms": statistics.median(took), "bytes": written / count, "settled_bytes": settled / count}
+    return {
+        "ms": took,
+        "median_ms": statistics.median(took),
+        "bytes": written / count,
+        "settled_bytes": settled / count,
+    }
 
 
 def bench(args, stack):
@@ -78,23 +88,44 @@ def bench(args, stack):
         for log in (True, False):
             system.options = "codec=lz4" if log else "codec=lz4,intent=0"
             for alone in (True, False):
-                rows.append({"size": name, "chunks": chunks, "log": log, "alone": alone,
-                             **measure(system, chunks, args.count, 0.05 if alone else 0)})
+                rows.append(
+                    {
+                        "size": name,
+                        "chunks": chunks,
+                        "log": log,
+                        "alone": alone,
+                        **measure(system, chunks, args.count, 0.05 if alone else 0),
+                    }
+                )
     return {"bench": "commit", "machine": host.describe(binary), "rows": rows}
 
 
 def show(result):
-    print(f"{'file':>8} {'chunks':>10} {'log':>4} {'fsyncs':>7} {'ms':>9} {'KiB':>9} {'settled KiB':>12}")
+    print(
+        f"{'file':>8} {'chunks':>10} {'log':>4} {'fsyncs':>8} "
+        f"{'ms':>8} {'KiB':>9} {'settled KiB':>12}"
+    )
     for r in result["rows"]:
-        print(f"{r['size']:>8} {r['chunks']:>10,} {'yes' if r['log'] else 'no':>4} {'alone' if r['alone'] else 'in a row':>8} "
-              f"{r['median_ms']:>8.2f} {r['bytes'] / 1024:>9,.0f} {r['settled_bytes'] / 1024:>12,.0f}")
+        print(
+            f"{r['size']:>8} {r['chunks']:>10,} {'yes' if r['log'] else 'no':>4} "
+            f"{'alone' if r['alone'] else 'in a row':>8} "
+            f"{r['median_ms']:>8.2f} {r['bytes'] / 1024:>9,.0f} {r['settled_bytes'] / 1024:>12,.0f}"
+        )
 
 
 def main(argv):
-    p = argparse.ArgumentParser(prog="bench commit", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        prog="bench commit",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     p.add_argument("--json", metavar="FILE")
     p.add_argument("--count", type=int, default=40, help="fsyncs of each figure (40)")
-    p.add_argument("--cframefs", metavar="PATH", default=Path(__file__).resolve().parents[2] / "build/src/fs/cframefs")
+    p.add_argument(
+        "--cframefs",
+        metavar="PATH",
+        default=Path(__file__).resolve().parents[2] / "build/src/fs/cframefs",
+    )
     args = p.parse_args(argv)
     host.stop_on_signals()
     try:

@@ -1,4 +1,6 @@
-"""`bench read`: cold reads of real files, beside kernel and FUSE peers. docs/BENCH.md says what each row means."""
+"""`bench read`: cold reads of real files, beside kernel and FUSE peers.
+docs/BENCH.md says what each row means."""
+
 import os
 import subprocess
 import sys
@@ -10,16 +12,23 @@ import measure
 from host import Unavailable
 from measure import Floor, Row
 
-SYSTEMS = ["cframefs-zstd", "cframefs-lz4", "passthrough_ll", "btrfs-zstd3", "squashfs-zstd-1M",
-           "squashfs-zstd-128K", "squashfs-lz4-128K"]
+SYSTEMS = [
+    "cframefs-zstd",
+    "cframefs-lz4",
+    "passthrough_ll",
+    "btrfs-zstd3",
+    "squashfs-zstd-1M",
+    "squashfs-zstd-128K",
+    "squashfs-lz4-128K",
+]
 OURS = ("cframefs-zstd", "cframefs-lz4")
-FILLS = True        # every system holds the whole data set from the start
+FILLS = True  # every system holds the whole data set from the start
 
-RANDOM = {"4k": (4096, 4000), "64k": (65536, 1000)}     # block, reads
-WARM, PASSES = 800, 10          # blocks that the default cache holds with room to spare, read so often
-WALK = 4000                     # pages
+RANDOM = {"4k": (4096, 4000), "64k": (65536, 1000)}  # block, reads
+WARM, PASSES = 800, 10  # blocks that the default cache holds with room to spare, read so often
+WALK = 4000  # pages
 SMALL, SMALL_BYTES = 10_000, 4096
-CHUNKS = 1 << 20                # of the frame of 1 TiB
+CHUNKS = 1 << 20  # of the frame of 1 TiB
 HERE = Path(__file__).resolve().parent
 
 
@@ -40,7 +49,10 @@ def scaled(count, work):
 
 def random_reads(size, seed):
     block, count = RANDOM[size]
-    return lambda s, w: ["random", "-b", block, "-n", scaled(count, w), "-s", seed, "-j", getattr(s, "readers", 1)] + paths(s, w)
+    return lambda s, w: (
+        ["random", "-b", block, "-n", scaled(count, w), "-s", seed, "-j", getattr(s, "readers", 1)]
+        + paths(s, w)
+    )
 
 
 def sequential(system, work):
@@ -48,13 +60,35 @@ def sequential(system, work):
 
 
 def warm_reads(system, work):
-    return ["random", "-b", 4096, "-n", scaled(WARM, work), "-s", 13, "-D", "-W", "-r", PASSES,
-            "-j", getattr(system, "readers", 1)] + paths(system, work)
+    return [
+        "random",
+        "-b",
+        4096,
+        "-n",
+        scaled(WARM, work),
+        "-s",
+        13,
+        "-D",
+        "-W",
+        "-r",
+        PASSES,
+        "-j",
+        getattr(system, "readers", 1),
+    ] + paths(system, work)
 
 
 def walk(system, work):
     pages = work.files[0].stat().st_size // 4096
-    return ["walk", "-b", 4096, "-n", max(1, min(WALK, pages // 2)), "-s", 14, largest(system, work)]
+    return [
+        "walk",
+        "-b",
+        4096,
+        "-n",
+        max(1, min(WALK, pages // 2)),
+        "-s",
+        14,
+        largest(system, work),
+    ]
 
 
 def need_numpy(_settings):
@@ -75,7 +109,10 @@ def list_all(system, work):
 
 def sparse_tool(settings):
     """Beside the daemon in the build directory."""
-    tool = settings.cframefs and settings.cframefs.parent.parent.parent / "tools" / "bench" / "sparse_frame"
+    tool = (
+        settings.cframefs
+        and settings.cframefs.parent.parent.parent / "tools" / "bench" / "sparse_frame"
+    )
     if not tool or not tool.exists():
         raise Unavailable("needs sparse_frame of the build directory that cframefs is in")
     return tool
@@ -99,7 +136,8 @@ def index_seconds(frame):
 
 
 def open_sparse(system, _work):
-    """open(2) and the first read, less the plain read of the index; and what it adds to the daemon."""
+    """open(2) and the first read, less the plain read of the index; and what it
+    adds to the daemon."""
     before = system.resident_kib()
     began = time.monotonic()
     fd = os.open(system.point / "sparse", os.O_RDONLY)
@@ -107,21 +145,48 @@ def open_sparse(system, _work):
     took = time.monotonic() - began
     mib = (system.resident_kib() - before) / 1024
     os.close(fd)
-    return {"seconds": max(0, took - index_seconds(system.backing / "sparse.b2frame")), "ops": 1, "mib": mib}
+    return {
+        "seconds": max(0, took - index_seconds(system.backing / "sparse.b2frame")),
+        "ops": 1,
+        "mib": mib,
+    }
 
 
 ROWS = [
     Row("sequential", "sequential read, whole set", "MB/s", sequential),
-    Row("parallel", "2 processes, 2 files at a time", "MB/s", lambda s, w: ["read", "-j", 2] + paths(s, w)),
+    Row(
+        "parallel",
+        "2 processes, 2 files at a time",
+        "MB/s",
+        lambda s, w: ["read", "-j", 2] + paths(s, w),
+    ),
     Row("random-4k", "random 4 KiB reads", "op/s", random_reads("4k", 11)),
     Row("random-64k", "random 64 KiB reads", "op/s", random_reads("64k", 12)),
-    Row("warm-4k", "random 4 KiB reads, O_DIRECT, warm", "op/s", warm_reads, systems=(*OURS, "passthrough_ll")),
+    Row(
+        "warm-4k",
+        "random 4 KiB reads, O_DIRECT, warm",
+        "op/s",
+        warm_reads,
+        systems=(*OURS, "passthrough_ll"),
+    ),
     Row("walk", "mmap of the largest file, random page walk", "op/s", walk),
     Row("memmap", "np.memmap of it, sums by column", "MB/s", run=column_sums, need=need_numpy),
-    Row("small-files", "reading 10,000 files of 4 KiB", "op/s", lambda s, w: ["read", s.point / w.small.name]),
+    Row(
+        "small-files",
+        "reading 10,000 files of 4 KiB",
+        "op/s",
+        lambda s, w: ["read", s.point / w.small.name],
+    ),
     Row("list", "ls -lR of 10,000 files", "op/s", run=list_all),
-    Row("open-1TiB", "opening a frame of 1 TiB, beyond its index", "ms", prepare=put_sparse, run=open_sparse, need=sparse_tool,
-        systems=("cframefs-zstd",)),
+    Row(
+        "open-1TiB",
+        "opening a frame of 1 TiB, beyond its index",
+        "ms",
+        prepare=put_sparse,
+        run=open_sparse,
+        need=sparse_tool,
+        systems=("cframefs-zstd",),
+    ),
 ]
 SMALL_ROWS = {"small-files", "list"}
 
@@ -143,4 +208,4 @@ FLOORS = [
     Floor("open-1TiB", "cframefs-zstd", "", 50),
     Floor("open-1TiB", "cframefs-zstd", "", 32, "mib"),
 ]
-MEMORY_MIB = 128 + 64 + 64      # cache, dirty_max, and the rest
+MEMORY_MIB = 128 + 64 + 64  # cache, dirty_max, and the rest

@@ -1,7 +1,10 @@
-"""`bench read --scaling`: the rows of `bench read` with more readers, other cache sizes, other block sizes.
+"""`bench read --scaling`: the rows of `bench read` with more readers, other
+cache sizes, other block sizes.
 
-Only cframefs, with zstd. Readers and caches share one filled directory; each block size has its own.
+Only cframefs, with zstd. Readers and caches share one filled directory; each
+block size has its own.
 """
+
 import statistics
 
 import bench_read
@@ -15,13 +18,26 @@ AXES = {
     "cache": [(size, f"cache={size}", 1) for size in ("16M", "64M", "256M", "1G")],
     "blocksize": [(size, f"blocksize={size}", 1) for size in ("16K", "32K", "64K", "128K", "256K")],
 }
-WARM_BLOCKS = 6000      # 375 MB of blocks of 64 KiB: more than most of the caches hold
+WARM_BLOCKS = 6000  # 375 MB of blocks of 64 KiB: more than most of the caches hold
 
 
 def warm_reads(system, work):
     """As the row of `bench read`, over more blocks than small caches hold."""
-    return ["random", "-b", 4096, "-n", min(WARM_BLOCKS, bench_read.scaled(WARM_BLOCKS * 4, work)), "-s", 13, "-D", "-W",
-            "-r", 2, "-j", system.readers] + bench_read.paths(system, work)
+    return [
+        "random",
+        "-b",
+        4096,
+        "-n",
+        min(WARM_BLOCKS, bench_read.scaled(WARM_BLOCKS * 4, work)),
+        "-s",
+        13,
+        "-D",
+        "-W",
+        "-r",
+        2,
+        "-j",
+        system.readers,
+    ] + bench_read.paths(system, work)
 
 
 def rows():
@@ -46,7 +62,9 @@ def variants(room, stack, settings):
 
 
 def make(name, room, stack, settings, options):
-    return Cframefs(name, room, stack, settings.cframefs, joined("codec=zstd", options, settings.options))
+    return Cframefs(
+        name, room, stack, settings.cframefs, joined("codec=zstd", options, settings.options)
+    )
 
 
 def run(work, stack):
@@ -58,9 +76,19 @@ def run(work, stack):
     systems = [s for axis in made.values() for s in axis.values()]
     measure.rounds(rows(), systems, work, work.settings.rounds, results)
     plain = sum(f.stat().st_size for f in work.files)
-    axes = {axis: {row.name: {label: statistics.median(results.rows[row.name][s.name]) for label, s in labels.items()}
-                   for row in rows()} for axis, labels in made.items()}
-    axes["blocksize"]["stored"] = {label: results.stored[s.name] / plain for label, s in made["blocksize"].items()}
+    axes = {
+        axis: {
+            row.name: {
+                label: statistics.median(results.rows[row.name][s.name])
+                for label, s in labels.items()
+            }
+            for row in rows()
+        }
+        for axis, labels in made.items()
+    }
+    axes["blocksize"]["stored"] = {
+        label: results.stored[s.name] / plain for label, s in made["blocksize"].items()
+    }
     return axes
 
 
@@ -79,11 +107,20 @@ def table(axes):
         yield f"{axis:<{width}}" + "".join(f"{label:>10}" for label in labels)
         for row, values in measured.items():
             yield f"{named[row]:<{width}}" + "".join(
-                f"{values[label]:>10.3f}" if row == "stored" else f"{values[label]:>10,.0f}" for label in labels)
+                f"{values[label]:>10.3f}" if row == "stored" else f"{values[label]:>10,.0f}"
+                for label in labels
+            )
         yield ""
 
 
 def plot(path, axes):
     named = titles()
-    panels = [(named[row], axis, values) for axis, measured in axes.items() for row, values in measured.items()]
-    path.write_text(line_chart.draw("cframefs, zstd: how reads grow", panels, columns=len(ROWS) + 1), encoding="utf-8")
+    panels = [
+        (named[row], axis, values)
+        for axis, measured in axes.items()
+        for row, values in measured.items()
+    ]
+    path.write_text(
+        line_chart.draw("cframefs, zstd: how reads grow", panels, columns=len(ROWS) + 1),
+        encoding="utf-8",
+    )

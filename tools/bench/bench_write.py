@@ -1,4 +1,6 @@
-"""`bench write`: writes that reach the backing store, beside kernel and FUSE peers. docs/BENCH.md says what each row means."""
+"""`bench write`: writes that reach the backing store, beside kernel and FUSE
+peers. docs/BENCH.md says what each row means."""
+
 import tarfile
 import time
 from pathlib import Path
@@ -7,8 +9,15 @@ import data
 import host
 from measure import Floor, Row
 
-SYSTEMS = ["cframefs-zstd", "cframefs-fixed", "cframefs-lz4", "passthrough_ll-wb", "btrfs-zstd1", "btrfs-zstd3"]
-FILLS = False       # every sample starts with an empty file system
+SYSTEMS = [
+    "cframefs-zstd",
+    "cframefs-fixed",
+    "cframefs-lz4",
+    "passthrough_ll-wb",
+    "btrfs-zstd1",
+    "btrfs-zstd3",
+]
+FILLS = False  # every sample starts with an empty file system
 SMALL_ROWS = set()
 
 PATCHES = 2048
@@ -62,15 +71,41 @@ def untar(system, work):
 
 
 ROWS = [
-    Row("sequential", "sequential write + fsync, whole set", "MB/s",
-        lambda s, w: ["write", "-o", s.point] + w.files, empty),
-    Row("patch-4k", f"random 4 KiB overwrite, fsync every {SYNC_EVERY}", "op/s",
-        lambda s, w: ["patch", "-b", 4096, "-n", scaled(PATCHES, w), "-s", 21, "-f", SYNC_EVERY]
-        + [s.point / f.name for f in patched(w)], one_file),
-    Row("append", f"appending records of 100 bytes, fsync every {APPEND_SYNC:,}", "op/s",
-        lambda s, w: ["append", "-b", 100, "-n", APPENDS, "-f", APPEND_SYNC, "-o", s.point] + patched(w), empty),
-    Row("small-files", "new files of 4 KiB, then syncfs", "op/s",
-        lambda s, w: ["small", "-b", 4096, "-n", scaled(SMALL_FILES, w), "-o", s.point] + patched(w), empty),
+    Row(
+        "sequential",
+        "sequential write + fsync, whole set",
+        "MB/s",
+        lambda s, w: ["write", "-o", s.point] + w.files,
+        empty,
+    ),
+    Row(
+        "patch-4k",
+        f"random 4 KiB overwrite, fsync every {SYNC_EVERY}",
+        "op/s",
+        lambda s, w: (
+            ["patch", "-b", 4096, "-n", scaled(PATCHES, w), "-s", 21, "-f", SYNC_EVERY]
+            + [s.point / f.name for f in patched(w)]
+        ),
+        one_file,
+    ),
+    Row(
+        "append",
+        f"appending records of 100 bytes, fsync every {APPEND_SYNC:,}",
+        "op/s",
+        lambda s, w: (
+            ["append", "-b", 100, "-n", APPENDS, "-f", APPEND_SYNC, "-o", s.point] + patched(w)
+        ),
+        empty,
+    ),
+    Row(
+        "small-files",
+        "new files of 4 KiB, then syncfs",
+        "op/s",
+        lambda s, w: (
+            ["small", "-b", 4096, "-n", scaled(SMALL_FILES, w), "-o", s.point] + patched(w)
+        ),
+        empty,
+    ),
     Row("untar", "untar of 5,000 files of source, then syncfs", "op/s", prepare=empty, run=untar),
 ]
 
@@ -82,4 +117,4 @@ FLOORS = [
     Floor("patch-4k", "cframefs-zstd", "btrfs-zstd3", 2.0),
     Floor("untar", "cframefs-zstd", "passthrough_ll-wb", 0.5),
 ]
-MEMORY_MIB = 128 + 64 + 64      # cache, dirty_max, and the rest
+MEMORY_MIB = 128 + 64 + 64  # cache, dirty_max, and the rest

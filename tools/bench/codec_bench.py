@@ -4,12 +4,15 @@
 
 Both sides get the same 1 MiB of real data, the same codec, level, filters and block size (the one
 that the reference picks), and encode and decode straight from and to the same memory: no file, no
-Python, no copy in between. Contexts are made before the clock runs. Single-threaded figures count the
-thread's own processor time, those with two threads the time on the wall. "bare" rows are the codec
-libraries alone on the same filtered streams: where they differ the libraries differ, and the rest is ours.
+Python, no copy in between. Contexts are made before the clock runs. Single-threaded figures count
+the thread's own processor time, those with two threads the time on the wall. "bare" rows are the
+codec libraries alone on the same filtered streams: where they differ the libraries differ, and the
+rest is ours.
 
-Needs a build (build/), cc, pkg-config and the reference's Python package for its library and header.
+Needs a build (build/), cc, pkg-config and the reference's Python package for
+its library and header.
 """
+
 import argparse
 import contextlib
 import json
@@ -30,7 +33,7 @@ CHUNK = 1 << 20
 SIDES = "ours", "reference"
 TYPESIZES = 2, 4, 8
 
-SPEED, WORST, SIZE, KERNELS = 1.2, 0.95, 1.01, 1.3   # what must be reached
+SPEED, WORST, SIZE, KERNELS = 1.2, 0.95, 1.01, 1.3  # what must be reached
 
 
 def linux_text():
@@ -55,16 +58,25 @@ SETS = {
 def samples(blob, count):
     """Whole chunks, evenly spread over a file."""
     room = len(blob) - CHUNK
-    return b"".join(blob[at:at + CHUNK] for at in (room * (2 * i + 1) // (2 * count) // 8 * 8 for i in range(count)))
+    return b"".join(
+        blob[at : at + CHUNK]
+        for at in (room * (2 * i + 1) // (2 * count) // 8 * 8 for i in range(count))
+    )
 
 
 def find_reference(given):
     """(library, folder of its header) of the reference's package."""
     code = "import blosc2, pathlib; print(pathlib.Path(blosc2.__file__).parent)"
-    top = Path(given) if given else Path(ask(sys.executable, "-c", code) or ask("python3", "-c", code) or "/nowhere")
+    top = (
+        Path(given)
+        if given
+        else Path(ask(sys.executable, "-c", code) or ask("python3", "-c", code) or "/nowhere")
+    )
     found = sorted(top.rglob("libblosc2.so*")), sorted(top.rglob("blosc2.h"))
     if not all(found):
-        raise BenchError("no libblosc2.so with its header in the Python package blosc2: pip install blosc2")
+        raise BenchError(
+            "no libblosc2.so with its header in the Python package blosc2: pip install blosc2"
+        )
     return found[0][0], found[1][0].parent
 
 
@@ -73,17 +85,46 @@ def build_cells(build, include, room):
     archives = sorted((build / "src/codec").glob("*.a")) + sorted((build / "src/base").glob("*.a"))
     if not archives:
         raise BenchError(f"{build}: no build there (ninja -C {build})")
-    libraries = [f"-l{name}" for pkg, name in (("liblz4", "lz4"), ("libzstd", "zstd"), ("zlib", "z"), ("libdeflate", "deflate"))
-                 if pkg != "libdeflate" or not subprocess.run(["pkg-config", "--exists", pkg]).returncode]
-    run("cc", "-O2", "-g", "-std=gnu11", "-D_GNU_SOURCE", "-I", REPO / "src", "-isystem", include, "-o", room / "codec_cells",
-        HERE / "codec_cells.c", HERE / "codec_sides.c", "-Wl,--start-group", *archives, "-Wl,--end-group", *libraries, "-ldl", "-pthread")
+    libraries = [
+        f"-l{name}"
+        for pkg, name in (
+            ("liblz4", "lz4"),
+            ("libzstd", "zstd"),
+            ("zlib", "z"),
+            ("libdeflate", "deflate"),
+        )
+        if pkg != "libdeflate" or not subprocess.run(["pkg-config", "--exists", pkg]).returncode
+    ]
+    run(
+        "cc",
+        "-O2",
+        "-g",
+        "-std=gnu11",
+        "-D_GNU_SOURCE",
+        "-I",
+        REPO / "src",
+        "-isystem",
+        include,
+        "-o",
+        room / "codec_cells",
+        HERE / "codec_cells.c",
+        HERE / "codec_sides.c",
+        "-Wl,--start-group",
+        *archives,
+        "-Wl,--end-group",
+        *libraries,
+        "-ldl",
+        "-pthread",
+    )
     return room / "codec_cells"
 
 
 def ask_cells(program, library, *args, cpu=None):
     """Lines of JSON from the C half, on one processor when given."""
     pin = (lambda: os.sched_setaffinity(0, {cpu})) if cpu is not None else None
-    done = subprocess.run([str(a) for a in (program, library, *args)], capture_output=True, text=True, preexec_fn=pin)
+    done = subprocess.run(
+        [str(a) for a in (program, library, *args)], capture_output=True, text=True, preexec_fn=pin
+    )
     if done.returncode:
         raise BenchError(done.stderr.strip() or f"codec_cells: {done.returncode}")
     return [json.loads(line) for line in done.stdout.splitlines()]
@@ -96,7 +137,10 @@ def merge(rows, count):
         group = rows[i::each]
         row = dict(group[0])
         for side in [key for key in row if isinstance(row[key], dict)]:
-            row[side] = {way: round(count / sum(1 / g[side][way] for g in group), 1) for way in ("encode", "decode")}
+            row[side] = {
+                way: round(count / sum(1 / g[side][way] for g in group), 1)
+                for way in ("encode", "decode")
+            }
             row[side]["bytes"] = sum(g[side]["bytes"] for g in group)
         merged.append(row)
     return merged
@@ -109,13 +153,18 @@ def geomean(values):
 
 def add_ratios(row):
     a, b = (row[side] for side in SIDES)
-    row["ratio"] = {"encode": round(a["encode"] / b["encode"], 3), "decode": round(a["decode"] / b["decode"], 3),
-                    "bytes": round(a["bytes"] / b["bytes"], 4)}
+    row["ratio"] = {
+        "encode": round(a["encode"] / b["encode"], 3),
+        "decode": round(a["decode"] / b["decode"], 3),
+        "bytes": round(a["bytes"] / b["bytes"], 4),
+    }
     return row
 
 
 def cell_name(row):
-    return f"{row['set']} {row['filters'] or 'none'}:{row['typesize']} {row['codec']}:{row['level']}"
+    return (
+        f"{row['set']} {row['filters'] or 'none'}:{row['typesize']} {row['codec']}:{row['level']}"
+    )
 
 
 def summarise(cells):
@@ -123,13 +172,26 @@ def summarise(cells):
     said = {}
     for way in ("encode", "decode"):
         ratios = {cell_name(r): r["ratio"][way] for r in cells}
-        said[way] = {"geometric mean": round(geomean(ratios.values()), 3), "target": SPEED,
-                     f"below {WORST}": dict(sorted(((n, v) for n, v in ratios.items() if v < WORST), key=lambda x: x[1]))}
-        said[way]["by codec"] = {c: round(geomean(r["ratio"][way] for r in cells if f"{r['codec']}:{r['level']}" == c), 3)
-                                 for c in dict.fromkeys(f"{r['codec']}:{r['level']}" for r in cells)}
+        said[way] = {
+            "geometric mean": round(geomean(ratios.values()), 3),
+            "target": SPEED,
+            f"below {WORST}": dict(
+                sorted(((n, v) for n, v in ratios.items() if v < WORST), key=lambda x: x[1])
+            ),
+        }
+        said[way]["by codec"] = {
+            c: round(
+                geomean(r["ratio"][way] for r in cells if f"{r['codec']}:{r['level']}" == c), 3
+            )
+            for c in dict.fromkeys(f"{r['codec']}:{r['level']}" for r in cells)
+        }
     sizes = {cell_name(r): r["ratio"]["bytes"] for r in cells}
-    said["bytes"] = {"geometric mean": round(geomean(sizes.values()), 4),
-                     f"above {SIZE}": dict(sorted(((n, v) for n, v in sizes.items() if v > SIZE), key=lambda x: -x[1]))}
+    said["bytes"] = {
+        "geometric mean": round(geomean(sizes.values()), 4),
+        f"above {SIZE}": dict(
+            sorted(((n, v) for n, v in sizes.items() if v > SIZE), key=lambda x: -x[1])
+        ),
+    }
     return said
 
 
@@ -138,9 +200,16 @@ def measure(args, room):
     program = build_cells(Path(args.build).resolve(), include, room)
     count, rounds, typesizes = (1, 3, (4,)) if args.quick else (args.chunks, 9, TYPESIZES)
     cpu = max(os.sched_getaffinity(0))
-    result = {"command": "codec", "versions": ask_cells(program, library, "versions")[0], "cells": [], "two threads": []}
+    result = {
+        "command": "codec",
+        "versions": ask_cells(program, library, "versions")[0],
+        "cells": [],
+        "two threads": [],
+    }
     header = (include / "blosc2.h").read_text()
-    result["versions"]["reference"]["c-blosc2"] = header.split("BLOSC2_VERSION_STRING")[-1].split('"')[1] if '"' in header else ""
+    result["versions"]["reference"]["c-blosc2"] = (
+        header.split("BLOSC2_VERSION_STRING")[-1].split('"')[1] if '"' in header else ""
+    )
     result["kernels"] = ask_cells(program, library, "kernels", rounds, cpu=cpu)
     for name in args.sets.split(","):
         print(f"codec: {name}", file=sys.stderr, flush=True)
@@ -149,34 +218,61 @@ def measure(args, room):
             if threads > 1 and (args.single or len(os.sched_getaffinity(0)) < 2):
                 continue
             sizes = typesizes if threads == 1 else (4,)
-            rows = ask_cells(program, library, "cells", room / name, CHUNK, rounds, threads, int(threads == 1 and not args.no_bare), *sizes,
-                             cpu=cpu if threads == 1 else None)
+            rows = ask_cells(
+                program,
+                library,
+                "cells",
+                room / name,
+                CHUNK,
+                rounds,
+                threads,
+                int(threads == 1 and not args.no_bare),
+                *sizes,
+                cpu=cpu if threads == 1 else None,
+            )
             result[kind] += [add_ratios({"set": name, **row}) for row in merge(rows, count)]
-    result["range"] = ask_cells(program, library, "range", room / args.sets.split(",")[0], rounds, cpu=cpu)
+    result["range"] = ask_cells(
+        program, library, "range", room / args.sets.split(",")[0], rounds, cpu=cpu
+    )
     result["summary"] = {"one thread": summarise(result["cells"])}
     if result["two threads"]:
         result["summary"]["two threads"] = summarise(result["two threads"])
-    result["summary"]["kernels"] = {"geometric mean": round(geomean(k["ours"] / k["reference"] for k in result["kernels"]), 3),
-                                    "target": KERNELS}
+    result["summary"]["kernels"] = {
+        "geometric mean": round(geomean(k["ours"] / k["reference"] for k in result["kernels"]), 3),
+        "target": KERNELS,
+    }
     return result
 
 
 def show(result):
     for row in result["cells"] + result["two threads"]:
         a, b, r = row["ours"], row["reference"], row["ratio"]
-        print(f"{row['threads']} {cell_name(row):42} encode {a['encode']:7.0f} {b['encode']:7.0f} {r['encode']:6.2f}   "
-              f"decode {a['decode']:7.0f} {b['decode']:7.0f} {r['decode']:6.2f}   bytes {a['bytes']:8} {r['bytes']:.4f}")
+        print(
+            f"{row['threads']} {cell_name(row):42} "
+            f"encode {a['encode']:7.0f} {b['encode']:7.0f} {r['encode']:6.2f}   "
+            f"decode {a['decode']:7.0f} {b['decode']:7.0f} {r['decode']:6.2f}   "
+            f"bytes {a['bytes']:8} {r['bytes']:.4f}"
+        )
     for k in result["kernels"]:
-        print(f"{k['kernel']:12} {k['typesize']:3}  {k['ours']:7.0f} {k['reference']:7.0f} {k['ours'] / k['reference']:6.2f}   "
-              f"of memcpy {k['ours'] / k['memcpy']:.2f}")
+        print(
+            f"{k['kernel']:12} {k['typesize']:3}  {k['ours']:7.0f} {k['reference']:7.0f} "
+            f"{k['ours'] / k['reference']:6.2f}   of memcpy {k['ours'] / k['memcpy']:.2f}"
+        )
     for r in result["range"]:
-        print(f"{r['range']}, codec {r['codec']}, blocks {r['blocksize'] or 'ours'}: {r['ours_us']} us, parsed before "
-              f"{r['ours_parsed_us']} us, reference {r['reference_us']} us")
+        print(
+            f"{r['range']}, codec {r['codec']}, blocks {r['blocksize'] or 'ours'}: "
+            f"{r['ours_us']} us, parsed before {r['ours_parsed_us']} us, "
+            f"reference {r['reference_us']} us"
+        )
     print(json.dumps({"versions": result["versions"], **result["summary"]}, indent=1))
 
 
 def main(argv):
-    p = argparse.ArgumentParser(prog="bench codec", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        prog="bench codec",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     p.add_argument("--json", metavar="FILE", help="write all rows, ratios and versions to FILE")
     p.add_argument("--quick", action="store_true", help="one chunk a set, typesize 4, median of 3")
     p.add_argument("--chunks", type=int, default=2, help="chunks of each set (2)")
@@ -184,7 +280,9 @@ def main(argv):
     p.add_argument("--single", action="store_true", help="no rows with two threads")
     p.add_argument("--no-bare", action="store_true", help="no rows of the bare codecs")
     p.add_argument("--build", default=REPO / "build", help="the build directory (build)")
-    p.add_argument("--reference", metavar="DIR", help="the reference's Python package (that of this Python)")
+    p.add_argument(
+        "--reference", metavar="DIR", help="the reference's Python package (that of this Python)"
+    )
     args = p.parse_args(argv)
     try:
         with contextlib.ExitStack() as stack:

@@ -1,9 +1,11 @@
-"""Sums of some columns of a file seen as a table of floats: np.memmap, as a program that knows nothing of us would do it.
+"""Sums of some columns of a file seen as a table of floats: np.memmap, as a
+program that knows nothing of us would do it.
 
     column_sums.py FILE
 
 Rows are of 4 KiB, so that each column touches every page; the first one finds the file cold.
 """
+
 import json
 import os
 import sys

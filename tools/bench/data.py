@@ -2,6 +2,7 @@
 
 The packages are fetched and unpacked once into a cache directory, which may be removed at any time.
 """
+
 import os
 import shutil
 from pathlib import Path
@@ -17,7 +18,7 @@ SETS = {
     "grids": ("proj-data", "usr/share/proj", ("*.gsb", "*.gtx", "*.tif", "proj.db")),
     "text": ("wordnet-base", "usr/share/wordnet", ("data.*", "index.*")),
 }
-SMALLEST = MB   # the many small files of these packages would measure lookups, not data
+SMALLEST = MB  # the many small files of these packages would measure lookups, not data
 
 
 def cache_dir():
@@ -51,8 +52,12 @@ def fetch(package):
 def files_of(name):
     """Files of one set, largest first; the order is the same everywhere."""
     package, where, patterns = SETS[name]
-    found = {f for pattern in patterns for f in (fetch(package) / where).rglob(pattern)
-             if f.is_file() and not f.is_symlink() and f.stat().st_size >= SMALLEST}
+    found = {
+        f
+        for pattern in patterns
+        for f in (fetch(package) / where).rglob(pattern)
+        if f.is_file() and not f.is_symlink() and f.stat().st_size >= SMALLEST
+    }
     if not found:
         raise BenchError(f"package {package}: no file of {' '.join(patterns)} in it")
     return sorted(found, key=lambda f: (-f.stat().st_size, f.name))

@@ -3,6 +3,7 @@
 Whatever is set up here is registered with an ExitStack and is taken down in reverse order,
 also on ^C and SIGTERM. Nothing is ended that was not started here.
 """
+
 import contextlib
 import os
 import platform
@@ -27,7 +28,9 @@ def run(*argv, cwd=None, error=BenchError):
     """Runs a command quietly; its output, or an exception with what it said."""
     argv = [str(a) for a in argv]
     try:
-        done = subprocess.run(argv, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        done = subprocess.run(
+            argv, cwd=cwd, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
     except FileNotFoundError:
         raise error(f"{argv[0]}: not installed") from None
     if done.returncode != 0:
@@ -46,13 +49,15 @@ def ask(*argv):
 
 def stop_on_signals():
     """SIGTERM and SIGHUP unwind like ^C."""
+
     def leave(number, _frame):
         raise SystemExit(128 + number)
+
     signal.signal(signal.SIGTERM, leave)
     signal.signal(signal.SIGHUP, leave)
 
 
-keep_caches = False     # set by --keep-caches
+keep_caches = False  # set by --keep-caches
 
 
 def drop_caches():
@@ -103,20 +108,31 @@ def loop_device(stack, image):
 
 
 def cpu_model():
-    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M)
+    found = re.search(
+        r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M
+    )
     return found.group(1) if found else platform.machine()
 
 
 def describe(cframefs=None):
     """What a reader of the numbers wants to know about the machine."""
-    modules = {name: ask("pkg-config", "--modversion", pc) for name, pc in
-               (("libfuse", "fuse3"), ("lz4", "liblz4"), ("zstd", "libzstd"), ("zlib", "zlib"))}
+    modules = {
+        name: ask("pkg-config", "--modversion", pc)
+        for name, pc in (
+            ("libfuse", "fuse3"),
+            ("lz4", "liblz4"),
+            ("zstd", "libzstd"),
+            ("zlib", "zlib"),
+        )
+    }
     return {
         "kernel": platform.release(),
         "machine": platform.machine(),
         "cpu": cpu_model(),
         "cores": len(os.sched_getaffinity(0)),
-        "load_average": os.getloadavg()[0],     # of the minute at the end of the run: the bench's own is about 1
+        "load_average": os.getloadavg()[
+            0
+        ],  # of the minute at the end of the run: the bench's own is about 1
         "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
         "libraries": modules,
         "cframefs": run(cframefs, "--version").strip().splitlines() if cframefs else [],

@@ -1,4 +1,5 @@
 """Small line charts side by side, as SVG written by hand: a panel each, from zero up."""
+
 from ratio_chart import COLORS, text
 
 WIDTH, HEIGHT, GAP_X, GAP_Y, TOP, LEFT = 190, 120, 70, 78, 60, 66
@@ -15,7 +16,13 @@ def nice(most):
 
 
 def label(value):
-    return f"{value / 1e6:g}M" if value >= 1e6 else f"{value / 1e3:g}k" if value >= 1e4 else f"{value:g}"
+    return (
+        f"{value / 1e6:g}M"
+        if value >= 1e6
+        else f"{value / 1e3:g}k"
+        if value >= 1e4
+        else f"{value:g}"
+    )
 
 
 def panel(x, y, title, axis, values, color):
@@ -26,10 +33,13 @@ def panel(x, y, title, axis, values, color):
         yield f'<line x1="{x}" y1="{line:.1f}" x2="{x + WIDTH}" y2="{line:.1f}" stroke="#ddd"/>'
         yield text(x - 6, line + 4, label(top * share), 10, "end")
     points = [(x + i * step, y + HEIGHT * (1 - v / top)) for i, v in enumerate(values.values())]
-    yield (f'<polyline points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in points)}" fill="none" stroke="{color}" '
-           'stroke-width="2"/>')
+    path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+    yield f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>'
     for (a, b), (name, value) in zip(points, values.items()):
-        yield f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{color}"><title>{name}: {value:,.4g}</title></circle>'
+        yield (
+            f'<circle cx="{a:.1f}" cy="{b:.1f}" r="3" fill="{color}">'
+            f"<title>{name}: {value:,.4g}</title></circle>"
+        )
         yield text(a, y + HEIGHT + 15, name, 10)
     yield text(x, y - 8, title, 11, "start")
     yield text(x + WIDTH / 2, y + HEIGHT + 30, axis, 11)
@@ -44,7 +54,11 @@ def draw(title, panels, columns):
         lines += panel(x, y, name, axis, values, COLORS[axes.index(axis) % len(COLORS)])
         used[axis] += 1
     width = LEFT + min(columns, max(used.values())) * (WIDTH + GAP_X)
-    head = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{TOP + len(axes) * (HEIGHT + GAP_Y)}" '
-            'font-family="sans-serif">', '<rect width="100%" height="100%" fill="#fff"/>',
-            text(12, 24, title, 15, "start", ' font-weight="bold"')]
+    height = TOP + len(axes) * (HEIGHT + GAP_Y)
+    head = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        'font-family="sans-serif">',
+        '<rect width="100%" height="100%" fill="#fff"/>',
+        text(12, 24, title, 15, "start", ' font-weight="bold"'),
+    ]
     return "\n".join(head + lines + ["</svg>", ""])

@@ -4,6 +4,7 @@ One round visits every row and every system once, the systems in rotated order, 
 minute of the machine falls on all of them. Every sample starts cold: a new mount (a new daemon,
 where there is one) and dropped caches.
 """
+
 import contextlib
 import json
 import statistics
@@ -21,12 +22,14 @@ from systems import SYSTEMS
 class Row:
     name: str
     title: str
-    unit: str                           # "MB/s" or "op/s", more is better; "ms", less is
-    load: Optional[Callable] = None     # (system, work) -> arguments of the load generator
+    unit: str  # "MB/s" or "op/s", more is better; "ms", less is
+    load: Optional[Callable] = None  # (system, work) -> arguments of the load generator
     prepare: Optional[Callable] = None  # (system, work), before mounting, not measured
-    run: Optional[Callable] = None      # (system, work) -> a result, instead of the load generator
-    systems: Optional[tuple] = None     # only these
-    need: Optional[Callable] = None     # (settings): raises Unavailable where the row cannot be measured
+    run: Optional[Callable] = None  # (system, work) -> a result, instead of the load generator
+    systems: Optional[tuple] = None  # only these
+    need: Optional[Callable] = (
+        None  # (settings): raises Unavailable where the row cannot be measured
+    )
 
     def figure(self, result):
         if self.unit == "ms":
@@ -42,7 +45,9 @@ def better(row, mine, other):
 
 @dataclass
 class Floor:
-    """`system` at least `factor` times as good as `peer`; without a peer: its figure, or its `extra`, at most so much."""
+    """`system` at least `factor` times as good as `peer`; without a peer: its
+    figure, or its `extra`, at most so much."""
+
     row: str
     system: str
     peer: str
@@ -53,23 +58,28 @@ class Floor:
 @dataclass
 class Work:
     """What rows work on."""
-    files: list                 # the data set, largest first
-    room: object                # directory in memory
-    load: object                # the load generator
-    small: object = None        # directory of small files, where a row wants them
-    settings: object = None     # the command line
+
+    files: list  # the data set, largest first
+    room: object  # directory in memory
+    load: object  # the load generator
+    small: object = None  # directory of small files, where a row wants them
+    settings: object = None  # the command line
 
 
 # What a result may hold besides: key -> what the table calls it.
-EXTRAS = {"p99_us": "99 % within, us", "mib": "memory it takes, MiB", "written": "bytes to the device / byte of data"}
+EXTRAS = {
+    "p99_us": "99 % within, us",
+    "mib": "memory it takes, MiB",
+    "written": "bytes to the device / byte of data",
+}
 
 
 @dataclass
 class Results:
-    rows: dict = field(default_factory=dict)        # row -> system -> samples
-    extra: dict = field(default_factory=dict)       # row -> system -> latencies, daemon cpu, peak
-    skipped: dict = field(default_factory=dict)     # system -> reason
-    stored: dict = field(default_factory=dict)      # system -> bytes
+    rows: dict = field(default_factory=dict)  # row -> system -> samples
+    extra: dict = field(default_factory=dict)  # row -> system -> latencies, daemon cpu, peak
+    skipped: dict = field(default_factory=dict)  # system -> reason
+    stored: dict = field(default_factory=dict)  # system -> bytes
 
     def add(self, row, system, result, daemon):
         self.rows.setdefault(row.name, {}).setdefault(system, []).append(row.figure(result))
@@ -187,7 +197,8 @@ def rounds(rows, systems, work, count, results):
 
 
 def written(row, system, work):
-    """Bytes that reach the device for each byte that the row writes, all that is left for later included."""
+    """Bytes that reach the device for each byte that the row writes, all that
+    is left for later included."""
     if row.prepare:
         row.prepare(system, work)
     before = system.device_bytes()
@@ -208,29 +219,50 @@ def count_writes(rows, systems, work, results):
             if not row.systems or system.name in row.systems:
                 progress(f"writes: {row.name} on {system.name}")
                 share = written(row, system, work)
-                results.extra.setdefault(row.name, {}).setdefault(system.name, {})["written"] = [share]
+                results.extra.setdefault(row.name, {}).setdefault(system.name, {})["written"] = [
+                    share
+                ]
     progress("")
 
 
 def judge_one(floor, results):
-    ours = results.median_extra(floor.row, floor.system, floor.extra) if floor.extra else \
-        results.median(floor.row, floor.system)
+    ours = (
+        results.median_extra(floor.row, floor.system, floor.extra)
+        if floor.extra
+        else results.median(floor.row, floor.system)
+    )
     if not floor.peer:
-        return {"what": f"{floor.row}: {floor.system} {EXTRAS.get(floor.extra, 'ms')} at most {floor.factor:g}",
-                "seen": ours, "unit": "", "ok": None if ours is None else ours <= floor.factor}
+        figure = EXTRAS.get(floor.extra, "ms")
+        return {
+            "what": f"{floor.row}: {floor.system} {figure} at most {floor.factor:g}",
+            "seen": ours,
+            "unit": "",
+            "ok": None if ours is None else ours <= floor.factor,
+        }
     theirs = results.median(floor.row, floor.peer)
     seen = ours / theirs if ours and theirs else None
-    return {"what": f"{floor.row}: {floor.system} at least {floor.factor:g}x {floor.peer}",
-            "seen": seen, "unit": "x", "ok": None if seen is None else seen >= floor.factor}
+    return {
+        "what": f"{floor.row}: {floor.system} at least {floor.factor:g}x {floor.peer}",
+        "seen": seen,
+        "unit": "x",
+        "ok": None if seen is None else seen >= floor.factor,
+    }
 
 
 def judge(floors, limit_mib, results):
-    """One dict per promise: what was asked, what was seen, whether it holds (None: not measured)."""
+    """One dict per promise: what was asked, what was seen, whether it holds
+    (None: not measured)."""
     verdicts = [judge_one(floor, results) for floor in floors]
     for name in sorted({floor.system for floor in floors}):
         peak = results.peak_kib(name) / 1024
-        verdicts.append({"what": f"memory of {name} at most {limit_mib} MiB", "seen": peak or None, "unit": " MiB",
-                         "ok": peak <= limit_mib if peak else None})
+        verdicts.append(
+            {
+                "what": f"memory of {name} at most {limit_mib} MiB",
+                "seen": peak or None,
+                "unit": " MiB",
+                "ok": peak <= limit_mib if peak else None,
+            }
+        )
     return verdicts
 
 

@@ -2,11 +2,13 @@
 
     tools/bench/bench ratio [--json FILE] [--plot FILE.svg] [--readme FILE] [--classes LIST]
 
-`cframefs` is the daemon itself with its defaults: blocks in use in the backing directory. `tuned` is computed by `cframe
-tune --all`: every chunk of 1 MiB as it would be encoded, with the frame's own bytes. `best` is the smallest of all
-candidates for each file, one pipeline a file, found by trying. `reference` is the Blosc2 library told the best of three
-filters and four typesizes for each file, zstd level 1. What an empty btrfs takes is not counted. docs/BENCH.md says more.
+`cframefs` is the daemon itself with its defaults: blocks in use in the backing directory. `tuned`
+is computed by `cframe tune --all`: every chunk of 1 MiB as it would be encoded, with the frame's
+own bytes. `best` is the smallest of all candidates for each file, one pipeline a file, found by
+trying. `reference` is the Blosc2 library told the best of three filters and four typesizes for each
+file, zstd level 1. What an empty btrfs takes is not counted. docs/BENCH.md says more.
 """
+
 import argparse
 import contextlib
 import json
@@ -30,7 +32,7 @@ PEERS = ["squashfs-zstd-128K", "squashfs-zstd-1M", "btrfs-zstd3"]
 COMPUTED = ["tuned", "best", "reference"]
 MARKS = ("<!-- sizes: bench ratio --readme -->", "<!-- end of sizes -->")
 CHUNK = 1 << 20
-FRAME_BYTES = 600       # header, trailer, index of a small file
+FRAME_BYTES = 600  # header, trailer, index of a small file
 BLOCK = 4096
 
 
@@ -40,15 +42,28 @@ def built(given, *where):
 
 
 def arguments(argv):
-    p = argparse.ArgumentParser(prog="bench ratio", description=__doc__,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        prog="bench ratio",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     p.add_argument("--json", metavar="FILE", help="write sizes of every file and system to FILE")
     p.add_argument("--plot", metavar="FILE", help="write a bar chart (SVG) to FILE")
     p.add_argument("--readme", metavar="FILE", help="put the table into FILE, between its marks")
-    p.add_argument("--data", metavar="DIR", help="the files of this directory, instead of the classes")
-    p.add_argument("--rounds", type=int, default=3, help="samples of the speed of writing; 0: sizes only (3)")
-    p.add_argument("--keep-caches", action="store_true", help="do not drop the machine's caches: for tests")
-    p.add_argument("--classes", default=",".join(ratio_data.CLASSES), help="of: " + ", ".join(ratio_data.CLASSES))
+    p.add_argument(
+        "--data", metavar="DIR", help="the files of this directory, instead of the classes"
+    )
+    p.add_argument(
+        "--rounds", type=int, default=3, help="samples of the speed of writing; 0: sizes only (3)"
+    )
+    p.add_argument(
+        "--keep-caches", action="store_true", help="do not drop the machine's caches: for tests"
+    )
+    p.add_argument(
+        "--classes",
+        default=",".join(ratio_data.CLASSES),
+        help="of: " + ", ".join(ratio_data.CLASSES),
+    )
     p.add_argument("--cframe", metavar="PATH", help="the tool (build/tools/cframe/cframe)")
     p.add_argument("--cframefs", metavar="PATH", help="the daemon (build/src/fs/cframefs)")
     p.add_argument("--options", default="", help="mount options for cframefs")
@@ -68,10 +83,18 @@ def judged(cframe, path):
     (one,) = json.loads(out)
     smallest = min(one["candidates"], key=lambda c: c["stored"], default=None)
     best = min(smallest["stored"] if smallest else 0, one["size"] + 32)
-    return {"file": path.name, "bytes": one["size"], "choice": one["tuned"]["pipeline"], "choices": one["choices"],
-            "choosing_ms": one["choosing_ms"], "tuned_stored": one["tuned"]["stored"], "best_stored": best,
-            "best_pipeline": smallest["pipeline"] if smallest else "",
-            "tuned": on_disk(one["tuned"]["stored"], one["size"]), "best": on_disk(best, one["size"])}
+    return {
+        "file": path.name,
+        "bytes": one["size"],
+        "choice": one["tuned"]["pipeline"],
+        "choices": one["choices"],
+        "choosing_ms": one["choosing_ms"],
+        "tuned_stored": one["tuned"]["stored"],
+        "best_stored": best,
+        "best_pipeline": smallest["pipeline"] if smallest else "",
+        "tuned": on_disk(one["tuned"]["stored"], one["size"]),
+        "best": on_disk(best, one["size"]),
+    }
 
 
 def judge_files(cframe, laid, skipped):
@@ -123,7 +146,12 @@ def fill(laid, room, args, skipped):
 
 
 def floor(what, seen, limit):
-    return {"what": what, "seen": seen, "ok": None if seen is None else seen <= limit, "limit": limit}
+    return {
+        "what": what,
+        "seen": seen,
+        "ok": None if seen is None else seen <= limit,
+        "limit": limit,
+    }
 
 
 def quotient(classes, names, mine, peer):
@@ -142,18 +170,48 @@ def floors(classes, speed):
     packed = classes.get("packed", {"files": []})["files"]
     worst = max(((r["tuned_stored"] - BLOCK) / r["bytes"] for r in packed), default=None)
     said = [
-        floor(f"scientific: {mine} / squashfs zstd:3 1M", quotient(classes, ["scientific"], mine, PEERS[1]), 0.56),
-        floor(f"scientific: {mine} / btrfs zstd:3", quotient(classes, ["scientific"], mine, PEERS[2]), 0.55),
-        floor(f"text: {mine} / squashfs zstd:3 128K", quotient(classes, ["text"], mine, PEERS[0]), 1.03),
-        floor(f"executables: {mine} / squashfs zstd:3 128K", quotient(classes, ["executables"], mine, PEERS[0]), 1.03),
-        *([floor("writing by hand / writing tuned", speed["by hand"] / speed["tuned"], 1.11)] if speed else []),
+        floor(
+            f"scientific: {mine} / squashfs zstd:3 1M",
+            quotient(classes, ["scientific"], mine, PEERS[1]),
+            0.56,
+        ),
+        floor(
+            f"scientific: {mine} / btrfs zstd:3",
+            quotient(classes, ["scientific"], mine, PEERS[2]),
+            0.55,
+        ),
+        floor(
+            f"text: {mine} / squashfs zstd:3 128K",
+            quotient(classes, ["text"], mine, PEERS[0]),
+            1.03,
+        ),
+        floor(
+            f"executables: {mine} / squashfs zstd:3 128K",
+            quotient(classes, ["executables"], mine, PEERS[0]),
+            1.03,
+        ),
+        *(
+            [floor("writing by hand / writing tuned", speed["by hand"] / speed["tuned"], 1.11)]
+            if speed
+            else []
+        ),
         floor("packed: the worst file, less 4 KiB, / its bytes", worst, 1.002),
     ]
     if rows:
         last = max(rows, key=behind)
-        said.append(floor("choice behind the best of all, median", statistics.median(map(behind, rows)), 0.03))
-        said.append({"what": f"choice behind the best of all, worst ({last['file']})", "seen": behind(last), "ok": None,
-                     "limit": None})
+        said.append(
+            floor(
+                "choice behind the best of all, median", statistics.median(map(behind, rows)), 0.03
+            )
+        )
+        said.append(
+            {
+                "what": f"choice behind the best of all, worst ({last['file']})",
+                "seen": behind(last),
+                "ok": None,
+                "limit": None,
+            }
+        )
     return said
 
 
@@ -179,11 +237,27 @@ def bench(args, stack):
     judged_files = judge_files(cframe, laid, skipped)
     classes = {}
     for name, rows in judged_files.items():
-        computed = {kind: sum(row[kind] for row in rows) for kind in COMPUTED if all(kind in row for row in rows)}
-        classes[name] = {"bytes": sum(row["bytes"] for row in rows), "sizes": {**sizes[name], **computed}, "files": rows}
-    speed = write_speed(args, stack, room, laid, judged_files) if args.rounds and args.cframefs else {}
-    return {"bench": "ratio", "machine": host.describe(args.cframefs), "classes": classes, "write_mb_s": speed,
-            "floors": floors(classes, speed), "skipped": skipped}
+        computed = {
+            kind: sum(row[kind] for row in rows)
+            for kind in COMPUTED
+            if all(kind in row for row in rows)
+        }
+        classes[name] = {
+            "bytes": sum(row["bytes"] for row in rows),
+            "sizes": {**sizes[name], **computed},
+            "files": rows,
+        }
+    speed = (
+        write_speed(args, stack, room, laid, judged_files) if args.rounds and args.cframefs else {}
+    )
+    return {
+        "bench": "ratio",
+        "machine": host.describe(args.cframefs),
+        "classes": classes,
+        "write_mb_s": speed,
+        "floors": floors(classes, speed),
+        "skipped": skipped,
+    }
 
 
 def write_speed(args, stack, room, laid, rows):
@@ -193,7 +267,9 @@ def write_speed(args, stack, room, laid, rows):
     if not files:
         return {}
     best = {row["file"]: row["best_pipeline"] for group in rows.values() for row in group}
-    work = measure.Work(files=files, room=room, load=measure.build_load(HERE / "load.c", room), settings=args)
+    work = measure.Work(
+        files=files, room=room, load=measure.build_load(HERE / "load.c", room), settings=args
+    )
     return ratio_speed.compare(work, stack, best, args.rounds)
 
 
@@ -216,7 +292,10 @@ def show(result):
     print(f"{'file':<36}{'MB':>8}{'behind':>8}  {'chosen at first':<34}{'best for all of it'}")
     rows = [row for c in result["classes"].values() for row in c["files"]]
     for row in sorted(rows, key=behind, reverse=True):
-        print(f"{row['file'][:35]:<36}{row['bytes'] / 1e6:>8.1f}{behind(row):>8.1%}  {row['choice']:<34}{row['best_pipeline']}")
+        print(
+            f"{row['file'][:35]:<36}{row['bytes'] / 1e6:>8.1f}{behind(row):>8.1%}  "
+            f"{row['choice']:<34}{row['best_pipeline']}"
+        )
     print()
     for name, speed in result["write_mb_s"].items():
         print(f"writing, {name}: {speed:,.0f} MB/s")
@@ -234,7 +313,10 @@ def readme_table(result):
     systems = [s for s in columns(result) if s in ("cframefs", "reference", *PEERS)]
     yield f"    {'MB':<14}{'plain':>8}" + "".join(f"{s:>20}" for s in systems)
     for name, c in result["classes"].items():
-        cells = (f"{c['sizes'][s] / c['bytes']:>20.3f}" if s in c["sizes"] else f"{'-':>20}" for s in systems)
+        cells = (
+            f"{c['sizes'][s] / c['bytes']:>20.3f}" if s in c["sizes"] else f"{'-':>20}"
+            for s in systems
+        )
         yield f"    {name:<14}{c['bytes'] / 1e6:>8.1f}" + "".join(cells)
 
 
@@ -250,14 +332,22 @@ def put_into(path, result):
 
 
 def show_class(name, c, systems):
-    cells = "".join(f"{c['sizes'].get(s, 0) / 1e6:>12.1f} ({c['sizes'].get(s, 0) / max(1, c['bytes']):.3f})" for s in systems)
+    cells = "".join(
+        f"{c['sizes'].get(s, 0) / 1e6:>12.1f} ({c['sizes'].get(s, 0) / max(1, c['bytes']):.3f})"
+        for s in systems
+    )
     print(f"{name:<14}{c['bytes'] / 1e6:>9.1f}{cells}")
 
 
 def plot(path, result):
-    groups = {name: {s: c["sizes"][s] / c["bytes"] for s in columns(result) if s in c["sizes"]}
-              for name, c in result["classes"].items()}
-    Path(path).write_text(ratio_chart.draw("Bytes on disk / bytes of the files", groups, columns(result)), encoding="utf-8")
+    groups = {
+        name: {s: c["sizes"][s] / c["bytes"] for s in columns(result) if s in c["sizes"]}
+        for name, c in result["classes"].items()
+    }
+    Path(path).write_text(
+        ratio_chart.draw("Bytes on disk / bytes of the files", groups, columns(result)),
+        encoding="utf-8",
+    )
 
 
 def main(argv):

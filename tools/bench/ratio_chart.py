@@ -1,4 +1,5 @@
 """A bar chart as SVG, written by hand: a group of bars a class, a bar a system."""
+
 from xml.sax.saxutils import escape
 
 COLORS = ["#1b6ca8", "#7fb7d9", "#c8553d", "#e5a14c", "#8a8a8a", "#5f8d4e", "#8e6bbf"]
@@ -6,8 +7,10 @@ LEFT, TOP, HEIGHT, BAR, GAP = 60, 70, 260, 22, 34
 
 
 def text(x, y, words, size=12, anchor="middle", extra=""):
-    return (f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" fill="#222"{extra}>'
-            f"{escape(words)}</text>")
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" '
+        f'fill="#222"{extra}>{escape(words)}</text>'
+    )
 
 
 def axis(width, most):
@@ -29,8 +32,11 @@ def bars(groups, systems, most):
             if value is not None:
                 height = HEIGHT * min(value, most) / most
                 y = TOP + HEIGHT - height
-                yield (f'<rect x="{x:.1f}" y="{y:.1f}" width="{BAR - 3}" height="{height:.1f}" '
-                       f'fill="{COLORS[number % len(COLORS)]}"><title>{escape(f"{name}, {system}: {value:.3f}")}</title></rect>')
+                color, title = COLORS[number % len(COLORS)], f"{name}, {system}: {value:.3f}"
+                yield (
+                    f'<rect x="{x:.1f}" y="{y:.1f}" width="{BAR - 3}" height="{height:.1f}" '
+                    f'fill="{color}"><title>{escape(title)}</title></rect>'
+                )
                 yield text(x + (BAR - 3) / 2, y - 4, f"{value:.2f}".lstrip("0"), 9)
             x += BAR
         yield text((first + x) / 2, TOP + HEIGHT + 18, name)
@@ -47,13 +53,20 @@ def legend(systems):
 
 def draw(title, groups, systems):
     """groups: {class: {system: stored / plain}}."""
-    most = max((v for values in groups.values() for v in values.values() if v is not None), default=1.0)
+    most = max(
+        (v for values in groups.values() for v in values.values() if v is not None), default=1.0
+    )
     most = max(1.0, most)
-    width = max(LEFT + len(groups) * (len(systems) * BAR + GAP) + 20,
-                LEFT + sum(30 + 7 * len(s) for s in systems))
-    lines = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{TOP + HEIGHT + 40}" '
-             'font-family="sans-serif">', '<rect width="100%" height="100%" fill="#fff"/>',
-             text(LEFT, 24, title, 15, "start", ' font-weight="bold"')]
+    width = max(
+        LEFT + len(groups) * (len(systems) * BAR + GAP) + 20,
+        LEFT + sum(30 + 7 * len(s) for s in systems),
+    )
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{TOP + HEIGHT + 40}" '
+        'font-family="sans-serif">',
+        '<rect width="100%" height="100%" fill="#fff"/>',
+        text(LEFT, 24, title, 15, "start", ' font-weight="bold"'),
+    ]
     for part in (axis(width, most), bars(groups, systems, most), legend(systems)):
         lines.extend(part)
     return "\n".join(lines + ["</svg>", ""])

@@ -3,6 +3,7 @@
 Files are copied flat into a directory a class. Large sources are cut: what a class compresses to
 does not depend on how much of one kind there is.
 """
+
 import bz2
 import gzip
 import lzma
@@ -26,7 +27,8 @@ def copied(files, directory):
 
 
 def without_copies(files):
-    """Packages hold some files twice; a file system that finds equal files would win by that alone."""
+    """Packages hold some files twice; a file system that finds equal files
+    would win by that alone."""
     seen, kept = set(), []
     for f in files:
         content = hash(f.read_bytes())
@@ -71,16 +73,40 @@ def arrays(directory):
     r = np.random.default_rng(6)
     np.save(directory / "walk-float64.npy", np.cumsum(r.normal(size=2_000_000)))
     t = np.arange(6_000_000) / 44100
-    tone = 6000 * np.sin(2764.6 * t) + 2500 * np.sin(4155 * t + 1) * np.exp(-(t % 3)) + r.normal(scale=60, size=t.size)
+    tone = (
+        6000 * np.sin(2764.6 * t)
+        + 2500 * np.sin(4155 * t + 1) * np.exp(-(t % 3))
+        + r.normal(scale=60, size=t.size)
+    )
     np.save(directory / "audio-int16.npy", tone.astype("<i2"))
     y, x = np.mgrid[0:3000, 0:4000]
-    image = 120 + 60 * np.sin(x / 300) + 40 * np.cos(y / 170 + x / 900) + r.normal(scale=2, size=x.shape)
+    image = (
+        120
+        + 60 * np.sin(x / 300)
+        + 40 * np.cos(y / 170 + x / 900)
+        + r.normal(scale=2, size=x.shape)
+    )
     np.save(directory / "image-uint8.npy", image.clip(0, 255).astype("u1"))
     n = 500_000
-    rows = np.zeros(n, [("id", "<u4"), ("t", "<f8"), ("x", "<f4"), ("y", "<f4"), ("flag", "<u2"), ("n", "<i2"), ("q", "<u4")])
-    rows["id"], rows["t"] = np.arange(n), 1.6e9 + np.cumsum(r.exponential(.01, n))
+    rows = np.zeros(
+        n,
+        [
+            ("id", "<u4"),
+            ("t", "<f8"),
+            ("x", "<f4"),
+            ("y", "<f4"),
+            ("flag", "<u2"),
+            ("n", "<i2"),
+            ("q", "<u4"),
+        ],
+    )
+    rows["id"], rows["t"] = np.arange(n), 1.6e9 + np.cumsum(r.exponential(0.01, n))
     rows["x"], rows["y"] = r.normal(size=n).round(2), r.normal(size=n)
-    rows["flag"], rows["n"], rows["q"] = r.integers(0, 4, n), r.integers(-100, 100, n), r.integers(0, 1000, n)
+    rows["flag"], rows["n"], rows["q"] = (
+        r.integers(0, 4, n),
+        r.integers(-100, 100, n),
+        r.integers(0, 1000, n),
+    )
     np.save(directory / "records-28-bytes.npy", rows)
 
 
@@ -88,7 +114,9 @@ def packed(directory):
     """What no codec makes smaller: noise, and files that are compressed inside."""
     noise = random.Random(6)
     (directory / "noise").write_bytes(noise.randbytes(PACKED_BYTES))
-    words = "".join(chr(97 + int(25 * math.sqrt(noise.random()))) for _ in range(2 * PACKED_BYTES)).encode()
+    words = "".join(
+        chr(97 + int(25 * math.sqrt(noise.random()))) for _ in range(2 * PACKED_BYTES)
+    ).encode()
     (directory / "letters.gz").write_bytes(gzip.compress(words, 6, mtime=0))
     (directory / "letters.bz2").write_bytes(bz2.compress(words))
     source = next((data.fetch("linux-source-6.1") / "usr/src").glob("linux-source-*.tar.xz"))
@@ -99,14 +127,23 @@ def packed(directory):
 
 def one_directory(source):
     """The files of a directory of the user's, as a class."""
-    return lambda directory: copied([f for f in sorted(Path(source).iterdir()) if f.is_file()], directory)
+    return lambda directory: copied(
+        [f for f in sorted(Path(source).iterdir()) if f.is_file()], directory
+    )
 
 
-CLASSES = {"scientific": scientific, "arrays": arrays, "text": text, "executables": executables, "packed": packed}
+CLASSES = {
+    "scientific": scientific,
+    "arrays": arrays,
+    "text": text,
+    "executables": executables,
+    "packed": packed,
+}
 
 
 def lay_out(names, room, skipped):
-    """{class: files, largest first}; a class that cannot be made here is left out, with the reason."""
+    """{class: files, largest first}; a class that cannot be made here is left
+    out, with the reason."""
     laid = {}
     for name in names:
         directory = room / name

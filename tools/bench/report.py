@@ -1,4 +1,5 @@
 """Results as JSON for machines and as a table for people."""
+
 import json
 import statistics
 
@@ -11,14 +12,28 @@ def as_dict(command, rows, results, verdicts, machine, dataset, ours):
     for row in rows:
         systems = {}
         for name, samples in results.rows.get(row.name, {}).items():
-            systems[name] = {"samples": samples, "median": statistics.median(samples),
-                             **results.extra[row.name].get(name, {})}
-        measured[row.name] = {"title": row.title, "unit": row.unit, "systems": systems,
-                              "ratios": ratios(row, systems, ours)}
+            systems[name] = {
+                "samples": samples,
+                "median": statistics.median(samples),
+                **results.extra[row.name].get(name, {}),
+            }
+        measured[row.name] = {
+            "title": row.title,
+            "unit": row.unit,
+            "systems": systems,
+            "ratios": ratios(row, systems, ours),
+        }
     peaks = {name: results.peak_kib(name) for name in names_in(measured)}
-    return {"bench": command, "machine": machine, "data": dataset, "rows": measured,
-            "stored_bytes": results.stored, "peak_rss_kib": {n: p for n, p in peaks.items() if p},
-            "floors": verdicts, "skipped": results.skipped}
+    return {
+        "bench": command,
+        "machine": machine,
+        "data": dataset,
+        "rows": measured,
+        "stored_bytes": results.stored,
+        "peak_rss_kib": {n: p for n, p in peaks.items() if p},
+        "floors": verdicts,
+        "skipped": results.skipped,
+    }
 
 
 def names_in(measured):
@@ -28,9 +43,15 @@ def names_in(measured):
 
 def ratios(row, systems, ours):
     """How many times as good as each peer we are; ours: names of the systems under test."""
-    return {mine: {peer: measure.better(row, systems[mine]["median"], systems[peer]["median"])
-                   for peer in systems if peer not in ours}
-            for mine in ours if mine in systems}
+    return {
+        mine: {
+            peer: measure.better(row, systems[mine]["median"], systems[peer]["median"])
+            for peer in systems
+            if peer not in ours
+        }
+        for mine in ours
+        if mine in systems
+    }
 
 
 def write_json(path, report):
@@ -46,9 +67,19 @@ def table(report):
     body = [line for row in rows.values() for line in row_lines(row, names)]
     if report["stored_bytes"]:
         stored, plain = report["stored_bytes"], report["data"]["bytes"]
-        body.append(("stored size / plain size", [figure(stored[n] / plain, 3) if n in stored else "-" for n in names]))
+        body.append(
+            (
+                "stored size / plain size",
+                [figure(stored[n] / plain, 3) if n in stored else "-" for n in names],
+            )
+        )
     peaks = report["peak_rss_kib"]
-    body.append(("peak memory of the daemon, MiB", [figure(peaks[n] / 1024 if n in peaks else None) for n in names]))
+    body.append(
+        (
+            "peak memory of the daemon, MiB",
+            [figure(peaks[n] / 1024 if n in peaks else None) for n in names],
+        )
+    )
     width = max(len(label) for label, _ in body)
     columns = [max(len(n), 9) for n in names]
     yield " " * width + "".join(f"  {n:>{w}}" for n, w in zip(names, columns))
@@ -58,11 +89,17 @@ def table(report):
 
 def row_lines(row, names):
     """The row, and a line for each of its extras."""
-    yield (f"{row['title']}, {row['unit']}", [figure(row["systems"].get(n, {}).get("median")) for n in names])
+    yield (
+        f"{row['title']}, {row['unit']}",
+        [figure(row["systems"].get(n, {}).get("median")) for n in names],
+    )
     for key, title in measure.EXTRAS.items():
         found = {n: row["systems"][n][key] for n in names if key in row["systems"].get(n, {})}
         if found:
-            yield (f"  {title}", [figure(statistics.median(found[n])) if n in found else "-" for n in names])
+            yield (
+                f"  {title}",
+                [figure(statistics.median(found[n])) if n in found else "-" for n in names],
+            )
 
 
 def figure(value, digits=None):
@@ -76,17 +113,23 @@ def figure(value, digits=None):
 
 def show(report):
     machine, dataset = report["machine"], report["data"]
-    print(f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, "
-          f"libfuse {machine['libraries']['libfuse']}, zstd {machine['libraries']['zstd']}")
-    print(f"{dataset['files']} files, {dataset['bytes'] / 1e6:.1f} MB: "
-          + ", ".join(f"{n} {s['bytes'] / 1e6:.1f}" for n, s in dataset["sets"].items()))
+    print(
+        f"{machine['cpu']}, {machine['cores']} cores, Linux {machine['kernel']}, "
+        f"libfuse {machine['libraries']['libfuse']}, zstd {machine['libraries']['zstd']}"
+    )
+    print(
+        f"{dataset['files']} files, {dataset['bytes'] / 1e6:.1f} MB: "
+        + ", ".join(f"{n} {s['bytes'] / 1e6:.1f}" for n, s in dataset["sets"].items())
+    )
     print()
     for line in bench_scaling.table(report["axes"]) if "axes" in report else table(report):
         print(line)
     print()
     for verdict in report["floors"]:
         mark = {True: "ok  ", False: "MISS", None: "?   "}[verdict["ok"]]
-        seen = "not measured" if verdict["seen"] is None else f"{verdict['seen']:.2f}{verdict['unit']}"
+        seen = (
+            "not measured" if verdict["seen"] is None else f"{verdict['seen']:.2f}{verdict['unit']}"
+        )
         print(f"{mark} {verdict['what']}: {seen}")
     for name, why in report.get("skipped", {}).items():
         print(f"left out: {name}: {why}")

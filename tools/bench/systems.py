@@ -3,6 +3,7 @@
 Each keeps its files under its own directory in the work room (memory). `fresh` makes it empty,
 `fill` puts files in, `mount` and `unmount` bring it up cold and take it down.
 """
+
 import gzip
 import os
 import shutil
@@ -25,7 +26,7 @@ class System:
         self.point = self.room / "mnt"
         self.point.mkdir()
         self.stack = stack
-        self.peak_kib = None        # of the last mount; None where there is no process to ask
+        self.peak_kib = None  # of the last mount; None where there is no process to ask
         self.cpu_seconds = None
         stack.callback(self.unmount)
 
@@ -55,7 +56,8 @@ class System:
         unmount(self.point)
 
     def move_to_device(self):
-        """From now on its files lie on a block device of its own, so that what reaches it can be counted."""
+        """From now on its files lie on a block device of its own, so that what
+        reaches it can be counted."""
 
     def device_bytes(self):
         """Written to that device so far; nothing may be mounted."""
@@ -99,11 +101,27 @@ class Squashfs(System):
         self.device = None
 
     def fill(self, files):
-        run("mksquashfs", *files, self.image, *self.options, "-quiet", "-no-progress", "-noappend",
-            error=Unavailable)
+        run(
+            "mksquashfs",
+            *files,
+            self.image,
+            *self.options,
+            "-quiet",
+            "-no-progress",
+            "-noappend",
+            error=Unavailable,
+        )
 
     def add(self, tree):
-        run("mksquashfs", tree, self.image, "-quiet", "-no-progress", "-keep-as-directory", error=Unavailable)
+        run(
+            "mksquashfs",
+            tree,
+            self.image,
+            "-quiet",
+            "-no-progress",
+            "-keep-as-directory",
+            error=Unavailable,
+        )
 
     def mount(self):
         if not self.device:
@@ -120,7 +138,7 @@ class Daemon(System):
     def __init__(self, name, room, stack):
         super().__init__(name, room, stack)
         self.backing = self.room / "backing"
-        self.device = None      # move_to_device
+        self.device = None  # move_to_device
         self.process = None
 
     def command(self):
@@ -137,7 +155,16 @@ class Daemon(System):
         with open(image, "wb") as f:
             f.truncate(IMAGE)
         self.device = loop_device(self.stack, image)
-        run("mkfs.ext4", "-q", "-N", "100000", "-E", "lazy_itable_init=0,lazy_journal_init=0", self.device, error=Unavailable)
+        run(
+            "mkfs.ext4",
+            "-q",
+            "-N",
+            "100000",
+            "-E",
+            "lazy_itable_init=0,lazy_journal_init=0",
+            self.device,
+            error=Unavailable,
+        )
         run("mount", self.device, disk, error=Unavailable)
         self.stack.callback(unmount, disk)
         self.backing = disk / "backing"
@@ -150,8 +177,9 @@ class Daemon(System):
     def mount(self):
         log = open(self.room / "log", "ab")
         with log:
-            self.process = subprocess.Popen([str(a) for a in self.command()], stdin=subprocess.DEVNULL,
-                                            stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                [str(a) for a in self.command()], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
         deadline = time.monotonic() + 10
         while not is_mounted(self.point):
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -180,7 +208,9 @@ class Daemon(System):
 
     def resident_kib(self):
         status = Path(f"/proc/{self.process.pid}/status").read_text()
-        return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:"))
+        return next(
+            int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS:")
+        )
 
     def note_use(self):
         """Peak memory and processor time of the daemon so far."""
@@ -217,16 +247,29 @@ class Passthrough(Daemon):
 def build_passthrough(binary):
     examples = Path("usr/share/doc/libfuse3-dev/examples")
     where = Path("/") / examples
-    if not list(where.glob("passthrough_ll.c*")):   # containers often leave documentation out
+    if not list(where.glob("passthrough_ll.c*")):  # containers often leave documentation out
         where = data.fetch("libfuse3-dev") / examples
     with tempfile.TemporaryDirectory() as tmp:
         for name in ("passthrough_ll.c", "passthrough_helpers.h"):
             packed = where / (name + ".gz")
-            source = gzip.decompress(packed.read_bytes()) if packed.exists() else (where / name).read_bytes()
+            source = (
+                gzip.decompress(packed.read_bytes())
+                if packed.exists()
+                else (where / name).read_bytes()
+            )
             (Path(tmp) / name).write_bytes(source)
         flags = ask("pkg-config", "--cflags", "--libs", "fuse3").split()
-        run("cc", "-O2", "-D_GNU_SOURCE", "-o", binary, Path(tmp) / "passthrough_ll.c", *flags, "-lpthread",
-            error=Unavailable)
+        run(
+            "cc",
+            "-O2",
+            "-D_GNU_SOURCE",
+            "-o",
+            binary,
+            Path(tmp) / "passthrough_ll.c",
+            *flags,
+            "-lpthread",
+            error=Unavailable,
+        )
 
 
 class Cframefs(Daemon):
@@ -242,7 +285,7 @@ class Cframefs(Daemon):
         return argv + (["-o", self.options] if self.options else [])
 
 
-IMAGE = 8 << 30     # sparse: a btrfs image takes what is written into it
+IMAGE = 8 << 30  # sparse: a btrfs image takes what is written into it
 
 
 def joined(*options):
@@ -252,16 +295,24 @@ def joined(*options):
 # name -> System(room, stack, settings); settings: the command line's cframefs binary and options
 SYSTEMS = {
     "cframefs": lambda n, r, s, o: Cframefs(n, r, s, o.cframefs, joined(o.options)),
-    "cframefs-zstd": lambda n, r, s, o: Cframefs(n, r, s, o.cframefs, joined("codec=zstd", o.options)),
-    "cframefs-fixed": lambda n, r, s, o: Cframefs(n, r, s, o.cframefs, joined("pipeline=zstd:1", o.options)),
-    "cframefs-lz4": lambda n, r, s, o: Cframefs(n, r, s, o.cframefs, joined("codec=lz4", o.options)),
+    "cframefs-zstd": lambda n, r, s, o: Cframefs(
+        n, r, s, o.cframefs, joined("codec=zstd", o.options)
+    ),
+    "cframefs-fixed": lambda n, r, s, o: Cframefs(
+        n, r, s, o.cframefs, joined("pipeline=zstd:1", o.options)
+    ),
+    "cframefs-lz4": lambda n, r, s, o: Cframefs(
+        n, r, s, o.cframefs, joined("codec=lz4", o.options)
+    ),
     "passthrough_ll": lambda n, r, s, o: Passthrough(n, r, s),
     "passthrough_ll-wb": lambda n, r, s, o: Passthrough(n, r, s, "writeback"),
     "btrfs-zstd1": lambda n, r, s, o: Btrfs(n, r, s, "zstd:1", IMAGE),
     "btrfs-zstd3": lambda n, r, s, o: Btrfs(n, r, s, "zstd:3", IMAGE),
-    "squashfs-zstd-128K": lambda n, r, s, o: Squashfs(n, r, s, "-comp", "zstd", "-Xcompression-level", "3",
-                                                      "-b", "128K"),
-    "squashfs-zstd-1M": lambda n, r, s, o: Squashfs(n, r, s, "-comp", "zstd", "-Xcompression-level", "3",
-                                                    "-b", "1M"),
+    "squashfs-zstd-128K": lambda n, r, s, o: Squashfs(
+        n, r, s, "-comp", "zstd", "-Xcompression-level", "3", "-b", "128K"
+    ),
+    "squashfs-zstd-1M": lambda n, r, s, o: Squashfs(
+        n, r, s, "-comp", "zstd", "-Xcompression-level", "3", "-b", "1M"
+    ),
     "squashfs-lz4-128K": lambda n, r, s, o: Squashfs(n, r, s, "-comp", "lz4", "-b", "128K"),
 }
