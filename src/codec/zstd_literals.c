@@ -2,6 +2,7 @@
  * The literals of a block: as they are, one byte repeated, or Huffman codes (RFC 8878, 3.1.1.3.1
  * and 4.2).
  */
+#include "codec/zstd_count.h"
 #include "codec/zstd_fast_impl.h"
 #include "codec/zstd_fse.h"
 
@@ -21,28 +22,6 @@ struct tree {
 	uint8_t len[256];
 	uint32_t code[256]; /* and its length in the upper half */
 };
-
-static void count_all(struct view v, uint32_t count[static 256])
-{
-	uint32_t part[4][256] = {0};
-	size_t i = 0;
-	for (; i + 16 <= v.n; i += 16)
-		for (unsigned k = 0; k < 16; k += 8) {
-			uint64_t x = get_le64(v.p + i + k);
-			part[0][x & 255]++;
-			part[1][x >> 8 & 255]++;
-			part[2][x >> 16 & 255]++;
-			part[3][x >> 24 & 255]++;
-			part[0][x >> 32 & 255]++;
-			part[1][x >> 40 & 255]++;
-			part[2][x >> 48 & 255]++;
-			part[3][x >> 56]++;
-		}
-	for (; i < v.n; i++)
-		part[0][v.p[i]]++;
-	for (unsigned s = 0; s < 256; s++)
-		count[s] = part[0][s] + part[1][s] + part[2][s] + part[3][s];
-}
 
 /* Symbols with a count, rarest first; key: count above, symbol below. */
 static unsigned sort_symbols(const uint32_t count[static 256], uint32_t key[static 256])
@@ -276,10 +255,12 @@ static uint8_t *put_coded(struct zstd_work *w, const struct tree *t, struct view
 uint8_t *zstd_put_literals(struct zstd_work *w, struct view v, uint8_t *out, uint8_t *end)
 {
 	uint32_t count[256], most = 0;
+	struct zstd_counts counts = {0};
 	struct tree t;
 	if (v.n < CODED_MIN)
 		return put_raw(v, out, end);
-	count_all(v, count);
+	counts_add(&counts, v);
+	counts_sum(&counts, count);
 	for (unsigned s = 0; s < 256; s++)
 		most = count[s] > most ? count[s] : most;
 	if (most == v.n) {

@@ -74,37 +74,48 @@ static enum mode choose(const uint32_t *count, size_t n, unsigned log)
 	return most == n || n < (9u << log) / 8 || most < n >> (log - 1) ? PREDEFINED : OWN;
 }
 
-static uint8_t *put_table(struct fse_table *t, unsigned kind, const uint32_t *count, size_t n,
-			  uint8_t *out)
+static uint8_t *put_own(struct fse_table *t, const uint32_t *count, size_t n, unsigned most,
+			uint8_t *out)
 {
 	struct fse_shares shares = {.n = FSE_SYMBOLS};
-	unsigned symbol = 0;
-	switch (choose(count, n, predefined[kind].log)) {
-	case PREDEFINED:
-		fse_build(t, &predefined[kind]);
-		return out;
-	case ONE:
-		while (!count[symbol])
-			symbol++;
-		fse_build_one(t, symbol);
-		*out = (uint8_t)symbol;
-		return out + 1;
-	case OWN:
-		break;
-	}
-	fse_share(&shares, count, (uint32_t)n, log_max[kind]);
+	fse_share(&shares, count, (uint32_t)n, most);
 	fse_build(t, &shares);
 	return fse_put_about(out, &shares);
 }
 
+static uint8_t *put_one(struct fse_table *t, const uint32_t *count, uint8_t *out)
+{
+	unsigned symbol = 0;
+	while (!count[symbol])
+		symbol++;
+	fse_build_one(t, symbol);
+	*out = (uint8_t)symbol;
+	return out + 1;
+}
+
+/* Bits that are put together before they join the others, which takes turns. */
+struct extra {
+	uint64_t bits;
+	unsigned n;
+};
+
+static inline void extra_add(struct extra *e, uint32_t value, unsigned n)
+{
+	e->bits |= (uint64_t)(value & ((1u << n) - 1)) << e->n;
+	e->n += n;
+}
+
+/* Behind the bits of three states, which leave room for few others. */
 static inline void put_extra(struct bits *b, const struct zstd_sequence *s, unsigned literals,
 			     unsigned match)
 {
-	unsigned n = literals_bits[literals], m = match_bits[match], k = bit_top(s->offset);
-	bits_add(b, s->literals & ((1u << n) - 1), n);
-	bits_add(b, s->match & ((1u << m) - 1), m);
-	bits_flush(b);
-	bits_add(b, s->offset & ((1u << k) - 1), k);
+	struct extra e = {0};
+	extra_add(&e, s->literals, literals_bits[literals]);
+	extra_add(&e, s->match, match_bits[match]);
+	extra_add(&e, s->offset, bit_top(s->offset));
+	if (__builtin_expect(b->n + e.n > 63, 0))
+		bits_flush(b);
+	bits_add(b, e.bits, e.n);
 	bits_flush(b);
 }
 
@@ -157,9 +168,15 @@ uint8_t *zstd_put_sequences(const struct zstd_sequence *seq, size_t n, uint8_t *
 		count_codes(seq, n, count);
 		for (unsigned k = 0; k < KINDS; k++) {
 			enum mode mode = choose(count[k], n, predefined[k].log);
-			last = mode == OWN ? at : last;
 			*modes |= (uint8_t)(mode << (6 - 2 * k));
-			at = put_table(&table[k], k, count[k], n, at);
+			if (mode == PREDEFINED) {
+				fse_build(&table[k], &predefined[k]);
+			} else if (mode == ONE) {
+				at = put_one(&table[k], count[k], at);
+			} else {
+				last = at;
+				at = put_own(&table[k], count[k], n, log_max[k], at);
+			}
 		}
 	}
 	size_t length = (size_t)(at - head), about = last ? (size_t)(at - last) : 4;
