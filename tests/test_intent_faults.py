@@ -176,3 +176,68 @@ def test_a_sync_that_failed_for_a_reader(mount, work):
     fault.set(0)
     os.close(fd)
     assert write("b") > 0
+
+
+def rename_it(path):
+    path.rename(path.with_name("other"))
+
+
+def unlink_another(path):
+    os.link(path, path.with_name("another"))
+    path.with_name("another").unlink()
+
+
+CHANGES = {
+    "mode": lambda path: path.chmod(0o600),
+    "owner": lambda path: os.chown(path, os.getuid(), os.getgid()),
+    "times": lambda path: os.utime(path, (1, 1)),
+    "attribute": lambda path: os.setxattr(path, "user.a", b"x"),
+    "wish": lambda path: os.setxattr(path, "user.cframefs.tune", b"off"),
+    "rename": rename_it,
+    "link": lambda path: os.link(path, path.with_name("other")),
+    "unlink": unlink_another,
+}
+
+
+@pytest.mark.parametrize("mode", ["rb", "r+b"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_fsync_is_more_than_fdatasync(mount, work, change, mode):
+    """What has changed of a file beside its bytes; and it is told when that fails."""
+    m = mount("commit=1000,intent=0", start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    m.start()
+    path = m.mnt / "a"
+    path.write_bytes(blob(1, 100_000, "text"))
+    if change in ("attribute", "wish") and error_of(os.setxattr, m.stored("a"), "user.b", b""):
+        pytest.skip("no attributes here")
+    # syncs of the bytes, which only a writer knows to be there; a wish makes it one
+    before = 1 if mode == "rb" and change != "wish" else 0
+    with open(path, mode, buffering=0) as f:
+        os.fsync(f)
+        CHANGES[change](path)
+        os.fdatasync(f)
+        fault.set(1 + before, Fault.SYNC, errno.EIO)
+        assert error_of(os.fdatasync, f) is None and not fault.came()
+        fault.set(1 + before, Fault.SYNC, errno.EIO)
+        assert error_of(os.fsync, f) == "EIO"
+        fault.set(0)
+        os.fsync(f)
+        fault.set(1 + before, Fault.SYNC, errno.EIO)
+        assert error_of(os.fsync, f) is None and not fault.came()  # once
+        fault.set(0)
+
+
+def test_an_mtime_that_waited_for_the_commit(mount, work):
+    """The commit gives it to the file after its own syncs."""
+    m = mount("commit=1000,intent=0", start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    m.start()
+    with open(m.mnt / "a", "w+b", buffering=0) as f:
+        f.write(bytes(1000))
+        os.fsync(f)
+        f.write(b"new")
+        os.utime(f.fileno(), (1, 1))
+        fault.set(3, Fault.SYNC, errno.EIO)
+        assert error_of(os.fsync, f) == "EIO"
+        fault.set(0)
+        os.fsync(f)

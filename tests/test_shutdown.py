@@ -237,6 +237,43 @@ def test_without_syncs_something_is_lost(mount, disk, blosc2):
     assert lost > 0
 
 
+ATTRIBUTES = {
+    "mode": (lambda path: path.chmod(0o600), lambda path: path.stat().st_mode & 0o777 == 0o600),
+    "owner": (lambda path: os.chown(path, 12, 12), lambda path: path.stat().st_uid == 12),
+    "attribute": (lambda path: os.setxattr(path, "user.a", b"x"), lambda path: "user.a" in os.listxattr(path)),
+    "times": (lambda path: os.utime(path, (1, 1)), lambda path: path.stat().st_mtime == 1),
+}
+
+
+@pytest.mark.parametrize("disk", ["ext4"], indirect=True)
+@pytest.mark.watchdog(400)
+def test_attributes_that_were_synced(mount, disk):
+    """The last thing that happens before the cut: nothing that comes later takes it to the disk."""
+    assert disk.mount() is None
+    (disk.top / "backing").mkdir()
+    m = mount(OPTIONS, backing=disk.top / "backing").allow("^cframefs: (error|warning)")
+    try:
+        for name, (change, has_changed) in ATTRIBUTES.items():
+            with open(m.mnt / name, "wb") as f:
+                f.write(blob(1, 100_000, "text"))
+                f.flush()
+                os.fsync(f.fileno())
+            with open(m.mnt / name, "rb") as f:
+                os.sync()
+                change(m.mnt / name)
+                os.fsync(f.fileno())
+                disk.shut_down()
+            m.kill()
+            disk.umount()
+            assert disk.mount() is None
+            m.start()
+            assert has_changed(m.mnt / name), name
+        m.unmount()
+    finally:
+        m.kill()
+        disk.umount()
+
+
 def kernel():
     return tuple(int(n) for n in os.uname().release.split("-")[0].split(".")[:2])
 

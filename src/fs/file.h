@@ -197,8 +197,11 @@ void file_lose(struct file *f, int rc);
 NODISCARD int file_take_loss(struct file *f, _Atomic uint32_t *seen);
 uint32_t file_losses(struct file *f);
 
-/* The same with COMMIT_SYNC, or by way of the intent log where that is cheaper. */
-NODISCARD int file_fsync(struct file *f);
+/*
+ * The same with COMMIT_SYNC, or by way of the intent log where that is cheaper. But for `data_only`
+ * what has changed of its attributes and names is on the disk as well.
+ */
+NODISCARD int file_fsync(struct file *f, bool data_only);
 
 /* True: the intent log has bytes of it that are not durable in the frame. */
 bool file_in_log(struct file *f);

@@ -33,19 +33,32 @@ static void name_choice(struct file *f)
 		frame_set_pipeline(f->frame, &p);
 }
 
+/* More than a commit needs: attributes too. */
+static int sync_inode(struct file *f)
+{
+	uint32_t changes = f->inode->attr_changes;
+	int rc = fsync(f->fd) < 0 ? -errno : 0;
+
+	if (rc == 0) {
+		f->inode->attr_synced = changes;
+		return 0;
+	}
+	pthread_rwlock_wrlock(&f->lock);
+	if (f->writable)
+		frame_set_suspect(f->frame); /* it may have told of other bytes */
+	else
+		f->fs->sync_failed = true;
+	pthread_rwlock_unlock(&f->lock);
+	return rc;
+}
+
 /* What the commit has written took them away. Its own sync came too early for them. */
 static int put_caps_back(struct file *f, enum durability how)
 {
 	int rc = caps_put_back(f->inode, f->fd);
 	if (how != COMMIT_PART) /* of a part, chunks may be landing */
 		caps_forget(f->inode);
-	if (rc <= 0 || how != COMMIT_SYNC || fsync(f->fd) == 0)
-		return 0;
-	rc = -errno;
-	pthread_rwlock_wrlock(&f->lock);
-	frame_set_suspect(f->frame); /* it may have told of other bytes */
-	pthread_rwlock_unlock(&f->lock);
-	return rc;
+	return rc <= 0 || how != COMMIT_SYNC ? 0 : sync_inode(f);
 }
 
 /* Right before the backing file is changed. The lock is held for writing. */
@@ -354,14 +367,21 @@ uint32_t file_losses(struct file *f)
 	return n;
 }
 
-int file_fsync(struct file *f)
+static int sync_data(struct file *f)
 {
-	bool safe;
+	bool safe = false;
 
-	if (caps_noted(f->inode)) /* the log knows nothing of them */
-		return file_sync(f, COMMIT_SYNC);
-	file_log(f, &safe);
+	if (!caps_noted(f->inode)) /* the log knows nothing of them */
+		file_log(f, &safe);
 	return safe ? 0 : file_sync(f, COMMIT_SYNC);
+}
+
+int file_fsync(struct file *f, bool data_only)
+{
+	struct inode *n = f->inode;
+
+	TRY(sync_data(f));
+	return data_only || f->fd < 0 || n->attr_changes == n->attr_synced ? 0 : sync_inode(f);
 }
 
 bool file_in_log(struct file *f)

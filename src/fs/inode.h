@@ -81,6 +81,8 @@ struct inode {
 	unsigned nopen;           /* users of `file` */
 	struct handle *handles;   /* open files and directories; a reference each */
 	struct inode_times times;
+	/* of attributes and names: as many as there were, and as the disk has for sure */
+	_Atomic uint32_t attr_changes, attr_synced;
 	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet */
 	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
 	_Atomic uint64_t no_caps_until; /* caps.h */

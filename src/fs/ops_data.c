@@ -197,12 +197,11 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 		fuse_reply_write(req, (size_t)rc);
 }
 
-static int sync_frame(struct fs *fs, struct handle *h, enum durability how)
+/* Logs how it went, and adds what was lost on the way. */
+static int sync_done(struct fs *fs, struct handle *h, const char *what, int rc)
 {
-	err_clear();
-	int rc = how == COMMIT_SYNC ? file_fsync(h->file) : file_sync(h->file, how);
 	if (rc < 0)
-		ops_log(fs, h->inode, how == COMMIT_SYNC ? "fsync" : "close", rc);
+		ops_log(fs, h->inode, what, rc);
 	int lost = file_take_loss(h->file, &h->losses); /* logged when it happened */
 	return -ops_errno(rc < 0 ? rc : lost);
 }
@@ -214,8 +213,9 @@ void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	int rc = 0;
 
 	(void)ino;
+	err_clear();
 	if (h->file && h->writable)
-		rc = sync_frame(ops_fs(req), h, COMMIT_LATER);
+		rc = sync_done(ops_fs(req), h, "close", file_sync(h->file, COMMIT_LATER));
 	else if (!h->file)
 		rc = close(dup(h->fd)) < 0 ? -errno : 0;
 	fuse_reply_err(req, -rc);
@@ -227,8 +227,9 @@ void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_inf
 	int rc;
 
 	(void)ino;
+	err_clear();
 	if (h->file)
-		rc = sync_frame(ops_fs(req), h, COMMIT_SYNC);
+		rc = sync_done(ops_fs(req), h, "fsync", file_fsync(h->file, datasync));
 	else
 		rc = (datasync ? fdatasync(h->fd) : fsync(h->fd)) < 0 ? -errno : 0;
 	fuse_reply_err(req, -rc);

@@ -38,10 +38,24 @@ void times_hold(struct inode *n, int fd)
 	pthread_mutex_unlock(&n->lock);
 }
 
+/*
+ * The sync of a commit comes before its mtime. One that is a moment off after a power cut is not
+ * worth another; one that somebody gave is.
+ */
+static void judge_mtime(struct inode *n, const struct timespec *mtime)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	if (mtime->tv_sec < now.tv_sec - 1 || mtime->tv_sec > now.tv_sec)
+		n->attr_changes++;
+}
+
 static void give_mtime(struct inode *n, int fd)
 {
 	const struct timespec ts[2] = {{.tv_nsec = UTIME_OMIT}, n->times.mtime};
 	(void)futimens(fd, ts); /* not ours to change: the mtime of the flush has to do */
+	judge_mtime(n, &ts[1]);
 }
 
 /* True: nobody changed the file behind our back, as far as can be seen. Under n->lock. */
@@ -90,6 +104,8 @@ bool times_set(struct inode *n, const struct timespec *mtime, const struct times
 		n->times.given |= mtime != NULL;
 		n->times.ctime = ctime ? *ctime : now;
 	}
+	if (!mtime)
+		n->attr_changes++;
 	pthread_mutex_unlock(&n->lock);
 	return pending;
 }
@@ -100,6 +116,7 @@ void times_set_done(struct inode *n, const struct timespec *ctime, const struct 
 	pthread_mutex_lock(&n->lock);
 	if (known)
 		n->seen = *backing;
+	judge_mtime(n, &backing->st_mtim);
 	if (!n->times.pending && ctime) {
 		n->times.ctime = *ctime;
 		n->times.backing_ctime = backing->st_ctim;

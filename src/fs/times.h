@@ -14,7 +14,8 @@ void times_touch(struct inode *n);
 void times_hold(struct inode *n, int fd);
 
 /*
- * Times given by the application or the kernel; NULL: leave.
+ * Times given by the application or the kernel; NULL: leave. Without an mtime it is something else
+ * about the inode that has changed, and that the next fsync has to bring to the disk.
  * False: nothing pending, set them on the backing file.
  */
 bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime);

@@ -134,6 +134,7 @@ static int change(struct fs *fs, struct inode *n, const struct xattr_change *x)
 	int rc = x->value ? setxattr(path, x->name, x->value, x->size, x->flags)
 			  : removexattr(path, x->name);
 	rc = rc < 0 ? -errno : 0;
+	n->attr_changes++;
 	inode_unpin(fs->inodes, n);
 	return rc;
 }
