@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from libcrash import Story, list_metalayers, look
-from libmount import BUILD, umount, wait_until
+from libmount import BUILD, MountFailed, umount, wait_until
 
 EVERY = 1 if os.environ.get("CFRAMEFS_TEST_FAULTS") == "all" else 17
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
@@ -55,6 +55,9 @@ FAULTS = {
     "pages lost": {"error": errno.EIO, "calls": SYNC, "lose": 1},
     "pages lost for good": {"error": errno.EIO, "calls": SYNC, "lose": 1, "forever": 1},
 }
+
+
+KILL = {"how": 2, "calls": WRITE | SPACE | SYNC | NAME}
 
 
 def open_as_path(info):
@@ -231,6 +234,35 @@ class Case:
         assert {name: data for name, (_, data) in look(self.top).items()} == self.expect
         return hits > 0
 
+    def die_and_recover(self):
+        """The n-th call kills the daemon, and then each call of the next one, until one mounts it.
+        True: the fault came."""
+        mount, control = self.faults.mount, self.faults.control
+        self.faults.arm(self.n)
+        error = play(self.story)
+        hits, control.left = control.hits, 0
+        self.what = f"n={self.n} {bytes(control.last).decode()}: {error}"
+        self.at_fault = frozen(self.story)
+        assert mount.kill(), self.what
+        assert hits == (error is not None), self.what
+        self.story.drop()
+        self.deaths, up = 0, False
+        while not up:
+            self.faults.arm(self.deaths + 1)
+            try:
+                mount.start()
+                up = control.hits == 0
+            except (MountFailed, OSError):
+                assert control.hits, self.what
+            control.left = 0
+            self.deaths += not up
+            if not up:
+                mount.kill()
+        self.check_live(error)
+        self.expect = rewrite(self.top)
+        assert {name: data for name, (_, data) in look(self.top).items()} == self.expect
+        return hits > 0
+
     def check_live(self, error):
         """The daemon lives, and shows right bytes or an error."""
         assert self.faults.mount.running(), self.what
@@ -336,3 +368,22 @@ def test_the_nth_call_fails_and_the_daemon_dies(mount, work, blosc2, fault, reco
         n += EVERY
         cases += 1
     record_property("figure", f"{fault}, then SIGKILL: {cases} stories")
+
+
+@pytest.mark.parametrize("log", ["log", "no log"])
+@pytest.mark.watchdog(900)
+def test_the_nth_call_is_the_last(mount, work, log, record_property):
+    """The daemon dies there, of a write half-way; so do those that repair what it has left."""
+    faults = Faults(mount, work, KILL, "commit=0.5" if log == "log" else "commit=0,intent=0")
+    faults.mount.allow("went back to its newest whole state")
+    print(f"CFRAMEFS_SEED={SEED}")
+    n, came, cases, deaths = random.Random(f"{SEED} killed {log}").randrange(EVERY) + 1, True, 0, 0
+    while came:
+        case = Case(faults, work, n, 2 if log == "log" else 0)
+        came = case.die_and_recover()
+        deaths += case.deaths
+        n += EVERY
+        cases += 1
+    record_property(
+        "figure", f"killed at a call, {log}: {cases} stories, {deaths} deaths in repair"
+    )

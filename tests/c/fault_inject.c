@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +20,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum how { HOW_ERROR, HOW_SHORT };
+/* HOW_KILL: the process dies instead, of a write half-way. */
+enum how { HOW_ERROR, HOW_SHORT, HOW_KILL };
 
 /* Which calls count. */
 #define CALL_READ 1u
@@ -69,6 +71,13 @@ __attribute__((constructor)) static void begin(void)
 	unsetenv("LD_PRELOAD");
 }
 
+static void die(void)
+{
+	kill(getpid(), SIGKILL);
+	for (;;)
+		pause();
+}
+
 static bool is_file(int fd)
 {
 	struct stat st;
@@ -93,6 +102,8 @@ static bool hit(unsigned call, const char *name)
 			control->left = 0;
 	}
 	pthread_mutex_unlock(&lock);
+	if (yes && control->how == HOW_KILL && call != CALL_WRITE)
+		die();
 	return yes;
 }
 
@@ -133,6 +144,20 @@ static void remember(int fd)
 	pthread_mutex_unlock(&lock);
 }
 
+/* A new file may have the number of one that is gone. */
+static void forget(int fd)
+{
+	struct stat st;
+
+	if (!control || !control->lose || fd < 0 || fstat(fd, &st) < 0)
+		return;
+	pthread_mutex_lock(&lock);
+	struct synced *s = of_file(&st);
+	if (s)
+		s->n = 0;
+	pthread_mutex_unlock(&lock);
+}
+
 static void lose(int fd)
 {
 	struct stat st;
@@ -163,6 +188,8 @@ ssize_t pwrite64(int fd, const void *p, size_t n, off_t at)
 		if (control->how == HOW_ERROR)
 			return fail();
 		n = (n + 1) / 2;
+		if (control->how == HOW_KILL && REAL(pwrite64)(fd, p, n, at) <= (ssize_t)n)
+			die();
 	}
 	return REAL(pwrite64)(fd, p, n, at);
 }
@@ -225,6 +252,10 @@ int openat64(int dir, const char *name, int flags, ...)
 		va_end(ap);
 		if (hit(CALL_NAME, "openat"))
 			return fail();
+		int fd = REAL(openat64)(dir, name, flags, mode);
+		if (flags & O_EXCL || (flags & __O_TMPFILE) == __O_TMPFILE)
+			forget(fd);
+		return fd;
 	} else if (hit(CALL_OPEN, "openat")) {
 		return fail();
 	}
