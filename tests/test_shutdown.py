@@ -18,9 +18,10 @@ import time
 
 import pytest
 
-from libcrash import list_metalayers
+from libcrash import Node, Story, list_metalayers, look, spliced
 from libdata import blob
 from libmount import SLOWNESS, umount, wait_until
+from libposix import punch
 
 ROUNDS = int(os.environ.get("CFRAMEFS_TEST_SHUTDOWNS") or 2)
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
@@ -196,6 +197,152 @@ def rounds(mount, disk, journal, count):
         disk.umount()
 
 
+class Directory(Story):
+    """Files and names at once: which names there may be, back to the last sync of the directory, in
+    the order in which they came; each with a content that its file had since its last sync."""
+
+    def __init__(self, top, seed):
+        super().__init__(top, seed, direct=False, volatile=True, limit=100_000)
+        self.history = [self.names]
+        self.end = None
+        self.extra = {"replace": 6, "copy": 2, "hole": 2, "wish": 1, "sync_names": 2}
+
+    def step(self):
+        kind = self.rng.choices([None, *self.extra], [20, *self.extra.values()])[0]
+        if kind is None:
+            super().step()
+        else:
+            self.log.append(kind)
+            getattr(self, kind)()
+            self.done += 1
+
+    def change_names(self, names, call, *args):
+        self.history.append(names)
+        return super().change_names(names, call, *args)
+
+    def sync_names(self):
+        os.fsync(self.directory)
+        self.history = [self.names]
+
+    def replace(self):
+        """As every editor does it: written beside the old one, synced, then given its name."""
+        name, new = self.name(), Node()
+        fd = self.change_names(
+            {**self.names, "new": new}, os.open, self.top / "new", os.O_RDWR | os.O_CREAT, 0o644
+        )
+        try:
+            data = self.data(self.limit)
+            self.change(new, data, os.pwrite, fd, data, 0)
+            if len(data) > 2000:  # some through the intent log
+                os.fsync(fd)
+                for at in range(0, len(data) - 20, len(data) // 50):
+                    self.change(new, spliced(new.now, at, b"new"), os.pwrite, fd, b"new", at)
+            self.sync(fd, new)
+            names = {**self.names, name: new}
+            del names["new"]
+            self.change_names(names, os.rename, self.top / "new", self.top / name)
+        finally:
+            os.close(fd)
+        if self.rng.random() < 0.5:
+            self.sync_names()
+
+    def copy(self):
+        slot, name = self.slot(), self.known()
+        if slot is None or self.names[name] is self.slots[slot][1]:
+            return
+        fd, node = self.slots[slot]
+        with open(self.top / name, "rb") as f:
+            data = self.names[name].now
+            if data:
+                self.change(
+                    node,
+                    spliced(node.now, 0, data),
+                    os.copy_file_range,
+                    f.fileno(),
+                    fd,
+                    len(data),
+                    0,
+                    0,
+                )
+
+    def hole(self):
+        slot = self.slot()
+        if slot is None or len(self.slots[slot][1].now) < 2:
+            return
+        fd, node = self.slots[slot]
+        at = self.rng.randrange(len(node.now) - 1)
+        size = self.rng.randrange(1, len(node.now) - at)
+        self.change(node, spliced(node.now, at, bytes(size)), punch, fd, at, size)
+
+    def wish(self):
+        name = self.known()
+        if name is not None:
+            os.setxattr(
+                self.top / name,
+                "user.cframefs.pipeline",
+                self.rng.choice([b"lz4", b"zstd:1", b"shuffle:4+lz4"]),
+            )
+
+    def play(self):
+        """Until the disk is gone."""
+        try:
+            self.directory = os.open(self.top, os.O_RDONLY)
+            while not self.end:
+                self.step()
+        except OSError as error:
+            self.end = error
+        finally:
+            os.close(self.directory)
+            self.drop()
+
+    def judge(self):
+        """The newest of its states that the disk may be in."""
+        found = {name.removesuffix(".b2frame"): got for name, got in look(self.top).items()}
+        fits = [names for names in self.history if set(names) == set(found)]
+        said = [f"{sorted(found)}: {len(fits)} of {len(self.history)} states"]
+        said += [self.describe(names, found) for names in fits[-2:]]
+        assert any(self.content_fits(names, found) for names in fits), "\n".join(said)
+
+
+@pytest.mark.parametrize("disk", MAKE, indirect=True)
+@pytest.mark.watchdog(300 + 20 * ROUNDS)
+def test_files_and_names_at_once(mount, disk, blosc2, request, record_property):
+    """What is written beside a file, synced and given its name is there whole, or the old one."""
+    assert disk.mount() is None
+    (disk.top / "backing").mkdir()
+    print(f"CFRAMEFS_SEED={SEED}")
+    m = mount("chunksize=16K,blocksize=4K,commit=0.2", backing=disk.top / "backing").allow(
+        "^cframefs: (error|warning)"
+    )
+    rng, steps = random.Random(f"{SEED} names"), 0
+    try:
+        for turn in range(ROUNDS):
+            top = m.mnt / f"d{turn}"
+            top.mkdir()
+            os.sync()
+            story = Directory(top, f"{SEED} {turn}")
+            thread = threading.Thread(target=story.play)
+            thread.start()
+            enough = rng.randrange(10, 150)
+            wait_until(lambda: story.done >= enough or not thread.is_alive(), 60, "steps")
+            time.sleep(rng.random() * 0.02)
+            disk.shut_down()
+            thread.join()
+            m.kill()
+            disk.umount()
+            assert disk.mount() is None
+            m.start()
+            story.judge()
+            steps += story.done
+            check_frames(disk.top / "backing" / top.name)
+        m.unmount()
+    finally:
+        m.kill()
+        disk.umount()
+    kind = request.node.callspec.params["disk"]
+    record_property("figure", f"shutdown, {kind}, files and names: {ROUNDS} rounds, {steps} steps")
+
+
 def check_frames(backing):
     import libblosc
 
@@ -240,7 +387,10 @@ def test_without_syncs_something_is_lost(mount, disk, blosc2):
 ATTRIBUTES = {
     "mode": (lambda path: path.chmod(0o600), lambda path: path.stat().st_mode & 0o777 == 0o600),
     "owner": (lambda path: os.chown(path, 12, 12), lambda path: path.stat().st_uid == 12),
-    "attribute": (lambda path: os.setxattr(path, "user.a", b"x"), lambda path: "user.a" in os.listxattr(path)),
+    "attribute": (
+        lambda path: os.setxattr(path, "user.a", b"x"),
+        lambda path: "user.a" in os.listxattr(path),
+    ),
     "times": (lambda path: os.utime(path, (1, 1)), lambda path: path.stat().st_mtime == 1),
 }
 
