@@ -1,10 +1,12 @@
 #include "fs/backing.h"
 
+#include <linux/magic.h>
 #include <sched.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -117,6 +119,23 @@ uint64_t backing_birth(int fd)
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &st) < 0 || !(st.stx_mask & STATX_BTIME))
 		return 0;
 	return (uint64_t)st.stx_btime.tv_sec * 1000000000 + st.stx_btime.tv_nsec;
+}
+
+bool backing_numbers_last(const struct backing *b)
+{
+	static const uint32_t known[] = {
+		EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
+		TMPFS_MAGIC, RAMFS_MAGIC, OVERLAYFS_SUPER_MAGIC, NFS_SUPER_MAGIC,
+		0x2FC12FC1 /* ZFS */, 0xCA451A4E /* bcachefs */,
+	};
+	struct statfs fs;
+	bool found = false;
+
+	if (fstatfs(b->root, &fs) < 0)
+		return false;
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		found |= (uint32_t)fs.f_type == known[i];
+	return found;
 }
 
 bool caller_own_umask(void)

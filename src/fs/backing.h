@@ -67,6 +67,12 @@ bool backing_is_fresh(struct timespec stamp);
 uint64_t backing_birth(int fd);
 
 /*
+ * True: a file system of which it is known that a file has one inode number for life, also after
+ * the next mount. FUSE may give numbers in the order of lookups, FAT by where a file's entry lies.
+ */
+bool backing_numbers_last(const struct backing *b);
+
+/*
  * Creates on behalf of a caller: between enter and leave this thread makes
  * files as `uid` and `gid`, unless we are not root or the caller is. The caller's umask is the
  * thread's from enter on: whether it counts is known to the backing file system, by the directory's

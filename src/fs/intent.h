@@ -27,7 +27,10 @@ struct intent_mark {
 	uint64_t end; /* under the file's lock: what has to be synced for the newest of them */
 };
 
-/* Makes no file before the first record. `backing` is borrowed; at most `max` bytes. */
+/*
+ * Makes no file before the first record. `backing` is borrowed; at most `max` bytes. NULL in *log:
+ * the file system is none for a log.
+ */
 NODISCARD int intent_open(struct intent **log, const struct backing *backing, uint64_t max);
 
 /* Removes the file unless records in it are needed. NULL is fine, here and below. */

@@ -71,10 +71,17 @@ static int target_name(const struct side *from, const struct side *to,
 			 names_suffix(from->e.backing), to->shown, out);
 }
 
+/* NFS, SMB and many a FUSE file system know no flags: there the name is looked for first. */
 static int move_backing(const struct side *from, const char *name, const struct side *to,
 			const char *to_name, unsigned flags)
 {
-	return renameat2(from->dirfd, name, to->dirfd, to_name, flags) < 0 ? -errno : 0;
+	if (renameat2(from->dirfd, name, to->dirfd, to_name, flags) == 0)
+		return 0;
+	if (errno != EINVAL || flags != RENAME_NOREPLACE)
+		return -errno;
+	if (faccessat(to->dirfd, to_name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return -EEXIST;
+	return errno != ENOENT || renameat(from->dirfd, name, to->dirfd, to_name) < 0 ? -errno : 0;
 }
 
 /* A name that is in the way although it is shown as something else: the next suffix. */

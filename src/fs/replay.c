@@ -428,7 +428,7 @@ static int replay_own(struct fs *fs)
 			close(x.fd);
 		return 0;
 	}
-	x.foreign = !is_ours(&st);
+	x.foreign = !is_ours(&st) || !backing_numbers_last(&fs->backing);
 	int rc = x.foreign ? 0 : scan(&x, inodes_root(fs->inodes)->key.ino);
 	if (rc >= 0 && x.n && !x.foreign)
 		rc = list_wanted(&x);

@@ -1,0 +1,148 @@
+/*
+ * A file system that can little: SOURCE, shown at MOUNTPOINT without hard links, attributes,
+ * renames with flags, and lasting inode numbers, which libfuse gives in the order of lookups.
+ */
+#define FUSE_USE_VERSION 31
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fuse.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static int source;
+
+static int result(long rc)
+{
+	return rc < 0 ? -errno : (int)rc;
+}
+
+static const char *relative(const char *path)
+{
+	return path[1] ? path + 1 : ".";
+}
+
+static int poor_getattr(const char *path, struct stat *st, struct fuse_file_info *fi)
+{
+	return result(fi ? fstat((int)fi->fh, st)
+			 : fstatat(source, relative(path), st, AT_SYMLINK_NOFOLLOW));
+}
+
+static int poor_readdir(const char *path, void *out, fuse_fill_dir_t fill, off_t at,
+			struct fuse_file_info *fi, enum fuse_readdir_flags flags)
+{
+	struct dirent *d;
+	DIR *dir = fdopendir(openat(source, relative(path), O_RDONLY | O_DIRECTORY));
+
+	(void)at, (void)fi, (void)flags;
+	if (!dir)
+		return -errno;
+	while ((d = readdir(dir)))
+		fill(out, d->d_name, NULL, 0, 0);
+	closedir(dir);
+	return 0;
+}
+
+static int poor_create(const char *path, mode_t mode, struct fuse_file_info *fi)
+{
+	int fd = openat(source, relative(path), fi->flags | O_CREAT, mode);
+
+	fi->fh = (uint64_t)fd;
+	return fd < 0 ? -errno : 0;
+}
+
+static int poor_open(const char *path, struct fuse_file_info *fi)
+{
+	return poor_create(path, 0, fi);
+}
+
+static int poor_read(const char *path, char *p, size_t n, off_t at, struct fuse_file_info *fi)
+{
+	(void)path;
+	return result(pread((int)fi->fh, p, n, at));
+}
+
+static int poor_write(const char *path, const char *p, size_t n, off_t at,
+		      struct fuse_file_info *fi)
+{
+	(void)path;
+	return result(pwrite((int)fi->fh, p, n, at));
+}
+
+static int poor_truncate(const char *path, off_t size, struct fuse_file_info *fi)
+{
+	int fd = fi ? (int)fi->fh : openat(source, relative(path), O_WRONLY);
+	int rc = result(ftruncate(fd, size));
+
+	if (!fi)
+		close(fd);
+	return rc;
+}
+
+static int poor_fsync(const char *path, int data_only, struct fuse_file_info *fi)
+{
+	(void)path, (void)data_only;
+	return result(fsync((int)fi->fh));
+}
+
+static int poor_release(const char *path, struct fuse_file_info *fi)
+{
+	(void)path;
+	return result(close((int)fi->fh));
+}
+
+static int poor_unlink(const char *path)
+{
+	return result(unlinkat(source, relative(path), 0));
+}
+
+static int poor_mkdir(const char *path, mode_t mode)
+{
+	return result(mkdirat(source, relative(path), mode));
+}
+
+static int poor_rmdir(const char *path)
+{
+	return result(unlinkat(source, relative(path), AT_REMOVEDIR));
+}
+
+static int poor_rename(const char *from, const char *to, unsigned flags)
+{
+	return flags ? -EINVAL
+		     : result(renameat(source, relative(from), source, relative(to)));
+}
+
+static int poor_chmod(const char *path, mode_t mode, struct fuse_file_info *fi)
+{
+	(void)fi;
+	return result(fchmodat(source, relative(path), mode, 0));
+}
+
+static int poor_utimens(const char *path, const struct timespec t[2], struct fuse_file_info *fi)
+{
+	(void)fi;
+	return result(utimensat(source, relative(path), t, 0));
+}
+
+static int poor_statfs(const char *path, struct statvfs *vfs)
+{
+	(void)path;
+	return result(fstatvfs(source, vfs));
+}
+
+static const struct fuse_operations operations = {
+	.getattr = poor_getattr, .readdir = poor_readdir, .create = poor_create,
+	.open = poor_open, .read = poor_read, .write = poor_write, .truncate = poor_truncate,
+	.fsync = poor_fsync, .release = poor_release, .unlink = poor_unlink,
+	.mkdir = poor_mkdir, .rmdir = poor_rmdir, .rename = poor_rename, .chmod = poor_chmod,
+	.utimens = poor_utimens, .statfs = poor_statfs,
+};
+
+int main(int argc, char **argv)
+{
+	if (argc != 3)
+		return 2;
+	source = open(argv[1], O_RDONLY | O_DIRECTORY);
+	char *args[] = {argv[0], argv[2], "-f", "-s", NULL};
+	return source < 0 ? 1 : fuse_main(4, args, &operations, NULL);
+}

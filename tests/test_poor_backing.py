@@ -1,0 +1,122 @@
+"""A backing directory on a file system that can little: no hard links, attributes or renames with
+flags, and inode numbers that do not last, as with many FUSE file systems, FAT, and networks."""
+
+import contextlib
+import ctypes
+import errno
+import os
+import subprocess
+
+import pytest
+
+from libdata import blob
+from libmount import BUILD, is_mounted, umount, wait_until
+
+POOR = BUILD / "tests/c/poor_fs"
+NOREPLACE, EXCHANGE = 1, 2
+PAGE = 4096
+
+
+class Poor:
+    """The file system `source`, shown at `path`."""
+
+    def __init__(self, work):
+        self.source, self.path = work / "source", work / "poor"
+        self.source.mkdir()
+        self.path.mkdir()
+        self.start()
+
+    def start(self):
+        self.proc = subprocess.Popen([POOR, self.source, self.path], stdin=subprocess.DEVNULL)
+        wait_until(lambda: is_mounted(self.path), 30, "mount of poor_fs")
+
+    def end(self):
+        def done():
+            return umount(self.path).returncode == 0 or not is_mounted(self.path)
+        wait_until(done, 10, "umount of poor_fs")
+        self.proc.wait()
+
+
+@pytest.fixture
+def poor(work):
+    got = Poor(work)
+    yield got
+    got.proc.kill()
+    umount(got.path, "-l")
+    got.proc.wait()
+
+
+def rename(a, b, flags=0):
+    libc = ctypes.CDLL(None, use_errno=True)
+    return 0 if libc.renameat2(-100, bytes(a), -100, bytes(b), flags) == 0 else ctypes.get_errno()
+
+
+def test_renames(mount, poor):
+    m = mount(backing=poor.path)
+    (m.mnt / "a").write_bytes(blob(1, 100_000, "text"))
+    (m.mnt / "b").write_bytes(b"another")
+    (m.mnt / "d").mkdir()
+    assert rename(m.mnt / "a", m.mnt / "new") == 0
+    assert rename(m.mnt / "new", m.mnt / "d/new", NOREPLACE) == 0
+    assert rename(m.mnt / "b", m.mnt / "d/new", NOREPLACE) == errno.EEXIST
+    assert rename(m.mnt / "d", m.mnt / "e") == 0
+    assert rename(m.mnt / "e", m.mnt / "e/below") == errno.EINVAL
+    assert rename(m.mnt / "b", m.mnt / "e/new", EXCHANGE) == errno.EINVAL
+    assert (m.mnt / "e/new").read_bytes() == blob(1, 100_000, "text")
+    assert rename(m.mnt / "e/new", m.mnt / "b") == 0
+    assert sorted(os.listdir(m.mnt)) == ["b", "e"] and os.listdir(m.mnt / "e") == []
+    m.remount()
+    assert (m.mnt / "b").read_bytes() == blob(1, 100_000, "text")
+
+
+def test_a_rename_over_what_has_another_backing_name(mount, poor):
+    (poor.source / "x").write_bytes(b"plain in the backing directory")
+    (poor.source / "y.b2frame").write_bytes(b"no frame")
+    m = mount(backing=poor.path).allow("y.b2frame")
+    (m.mnt / "a").write_bytes(b"a")
+    (m.mnt / "c").write_bytes(b"c")
+    assert rename(m.mnt / "a", m.mnt / "x") == 0
+    assert rename(m.mnt / "c", m.mnt / "y") == 0  # y.b2frame is in the way, and stays
+    found = {name: (m.mnt / name).read_bytes() for name in os.listdir(m.mnt)}
+    assert found == {"x": b"a", "y": b"c", "y.b2frame": b"no frame"}
+
+
+def write_synced(path, data):
+    with open(path, "wb") as f:
+        f.write(data)
+        f.flush()
+        os.fsync(f.fileno())
+
+
+def overwrite(path, seed):
+    """Scattered pages, synced: such that a log of them would cost less than a commit."""
+    data = bytearray(path.read_bytes())
+    fd = os.open(path, os.O_RDWR)
+    for i in range(0, len(data), 2 * PAGE):
+        data[i:i + PAGE] = blob(seed + i, PAGE, "text")
+        os.pwrite(fd, data[i:i + PAGE], i)
+    os.fsync(fd)
+    return bytes(data), fd
+
+
+def test_inode_numbers_that_do_not_last(mount, poor):
+    """What was synced is there after both were killed, and nothing of it in another file."""
+    m = mount("commit=1000,chunksize=64K,blocksize=16K", backing=poor.path)
+    plain = {name: blob(ord(name), 1 << 20, "text") for name in "abc"}
+    for name, data in plain.items():
+        write_synced(m.mnt / name, data)
+    plain["b"], fd = overwrite(m.mnt / "b", 100)
+    plain["a"], other = overwrite(m.mnt / "a", 200)
+    m.kill()
+    for lost in (fd, other):
+        with contextlib.suppress(OSError):  # closing asks the daemon
+            os.close(lost)
+    poor.end()
+    poor.start()
+    for name in ("c", "b", "a"):  # other numbers than at first
+        (poor.path / f"{name}.b2frame").stat()
+    m.start()
+    for name, data in plain.items():
+        got = (m.mnt / name).read_bytes()
+        assert len(got) == len(data) and not [i for i in range(0, len(data), PAGE)
+                                              if got[i:i + PAGE] != data[i:i + PAGE]], name
