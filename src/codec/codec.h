@@ -29,6 +29,7 @@ struct codec_dict {
 };
 
 struct cuts;
+struct kernels;
 
 struct codec {
 	const char *name;
@@ -36,8 +37,8 @@ struct codec {
 	uint8_t id, format; /* FORMAT.md 1.3: compcode, compformat                 */
 	uint8_t level;      /* where the text form of a pipeline names none        */
 
-	/* A state belongs to one thread at a time. NULL: the codec needs none. */
-	int (*state_new)(void **state);
+	/* A state belongs to one thread at a time; it may copy kernels. */
+	int (*state_new)(void **state, const struct kernels *k);
 	void (*state_free)(void *state);
 
 	/* The length of the payload, or 0: does not fit into dst. */

@@ -471,7 +471,7 @@ static ssize_t blosclz_encode(void *state, int level, struct view src, struct sp
 	return fits ? w.out - dst.p : 0;
 }
 
-static int blosclz_state_new(void **state)
+static int blosclz_state_new(void **state, const struct kernels *k)
 {
 	*state = mem_zalloc(sizeof(struct state));
 	return *state ? 0 : -ENOMEM;

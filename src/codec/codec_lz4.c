@@ -16,7 +16,7 @@ struct state {
 	struct lz4_table table;
 };
 
-static int lz4_state_new(void **state)
+static int lz4_state_new(void **state, const struct kernels *k)
 {
 	*state = mem_zalloc(sizeof(struct state));
 	if (!*state)

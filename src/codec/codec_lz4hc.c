@@ -291,7 +291,7 @@ static ssize_t encode_here(struct state *st, int level, struct view src, struct 
 	return encode_rows(&ps, src.p + src.n) ? ps.out.out - dst.p : 0;
 }
 
-static int lz4hc_state_new(void **state)
+static int lz4hc_state_new(void **state, const struct kernels *k)
 {
 	struct state *st = mem_zalloc(sizeof *st + sizeof(struct row) * ((1 << ROWS_LOG) + 1));
 	*state = st;

@@ -119,7 +119,7 @@ static int zlib_decode(void *state, struct view src, struct span dst, const stru
 
 #endif
 
-static int zlib_state_new(void **state)
+static int zlib_state_new(void **state, const struct kernels *k)
 {
 	*state = mem_zalloc(sizeof(struct state));
 	return *state ? 0 : -ENOMEM;

@@ -1,7 +1,6 @@
 /* Zstandard, FORMAT.md 6.4: ordinary frames with their content size. */
 #include "base/buf.h"
 #include "codec/codec.h"
-#include "codec/cpu.h"
 #include "codec/cuts.h"
 #include "codec/zstd_fast.h"
 
@@ -15,12 +14,17 @@ struct state {
 	ZSTD_DCtx *dctx;
 	ZSTD_CDict *cdict; /* NULL: no dictionary */
 	struct zstd_work *work;
+	void (*put_codes)(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
 };
 
-static int zstd_state_new(void **state)
+static int zstd_state_new(void **state, const struct kernels *k)
 {
-	*state = mem_zalloc(sizeof(struct state));
-	return *state ? 0 : -ENOMEM;
+	struct state *st = mem_zalloc(sizeof *st);
+	*state = st;
+	if (!st)
+		return -ENOMEM;
+	st->put_codes = k->put_codes;
+	return 0;
 }
 
 static void zstd_state_free(void *state)
@@ -104,12 +108,11 @@ static bool is_fast(const struct state *st, int level, size_t n)
 static ssize_t encode_fast(struct state *st, struct view src, const struct cuts *cuts,
 			   struct span dst)
 {
-	struct kernels k;
 	if (!st->work) {
-		if (!(st->work = mem_zalloc(sizeof *st->work)))
+		st->work = mem_zalloc(sizeof *st->work);
+		if (!st->work)
 			return -ENOMEM;
-		kernels_init(&k, cpu_features());
-		st->work->put_codes = k.put_codes;
+		st->work->put_codes = st->put_codes;
 	}
 	return zstd_fast(st->work, src, cuts, dst);
 }

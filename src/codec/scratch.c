@@ -53,7 +53,7 @@ int scratch_state(struct scratch *s, const struct codec *codec, void **state)
 {
 	assert(codec->id < CODEC_IDS);
 	if (!s->state[codec->id])
-		TRY(codec->state_new(&s->state[codec->id]));
+		TRY(codec->state_new(&s->state[codec->id], &s->kernels));
 	*state = s->state[codec->id];
 	return 0;
 }

@@ -12,6 +12,9 @@
  */
 #include "codec/chunk.h"
 #include "codec/codec.h"
+#include "codec/cpu.h"
+#include "codec/kernels.h"
+#include "random.h"
 
 #include <lz4.h>
 #include <signal.h>
@@ -23,16 +26,6 @@
 #define LZ4_FORMAT 1
 #define DECODE_MAX (8u << 20)
 #define FILE_MAX (1u << 20)
-
-static uint64_t state;
-
-static uint64_t next_random(void)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state * 0x2545F4914F6CDD1Du >> 16;
-}
 
 static uint8_t *exact_copy(const uint8_t *from, size_t n)
 {
@@ -141,8 +134,12 @@ static bool try_codec(const char *name, struct view v)
 	void **state_of = &states[codec->id];
 	if (v.n < 3)
 		return false;
-	if (!*state_of && codec->state_new(state_of) < 0)
-		abort();
+	if (!*state_of) {
+		struct kernels k;
+		kernels_init(&k, cpu_features());
+		if (codec->state_new(state_of, &k) < 0)
+			abort();
+	}
 	void *codec_state = *state_of;
 	size_t n = (size_t)get_le16(v.p) + 1;
 	uint8_t *in = exact_copy(v.p + 2, v.n - 2), *dst = malloc(n), *back = malloc(v.n);
@@ -181,11 +178,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	static struct scratch *s;
 	if (!s && scratch_open(&s) < 0)
 		abort();
-	/* What is random here must hang on the input alone. */
-	state = 1 + n;
-	for (size_t i = 0; i < n && i < 64; i++)
-		state = (state ^ p[i]) * 0x100000001B3u;
-	state |= 1;
+	seed_by(p, n);
 	FUZZ_TARGET;
 	return 0;
 }

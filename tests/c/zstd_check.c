@@ -6,9 +6,11 @@
  * tries lengths next to limits with each kind of bytes, then random mixtures of them, with random
  * cuts and too little room. What is read and written lies in allocations of exactly its size. The
  * same bytes must come of the kernels in C and of the best ones, whatever was encoded before.
+ * Built with clang as zstd_fuzz, libFuzzer brings the streams.
  */
 #include "codec/cpu.h"
 #include "codec/zstd_fast.h"
+#include "random.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,16 +18,6 @@
 #include <zstd.h>
 
 #define STREAM_MAX (300u << 10)
-
-static uint64_t state;
-
-static uint64_t next_random(void)
-{
-	state ^= state << 13;
-	state ^= state >> 7;
-	state ^= state << 17;
-	return state * 0x2545F4914F6CDD1Du >> 16;
-}
 
 static size_t below(size_t n)
 {
@@ -97,7 +89,7 @@ static void *exact(size_t n)
 static void fail(const char *what, size_t n, uint64_t seed)
 {
 	printf("%s: a stream of %zu bytes, seed %llu\n", what, n, (unsigned long long)seed);
-	exit(1);
+	abort();
 }
 
 static uint64_t round_seed;
@@ -182,12 +174,8 @@ static void mixture(uint8_t *bytes)
 	try_stream(bytes, n);
 }
 
-int main(int argc, char **argv)
+static void open_works(void)
 {
-	if (argc < 3)
-		return 2;
-	uint8_t *bytes = exact(STREAM_MAX);
-	time_t end = time(NULL) + atoi(argv[1]);
 	for (int i = 0; i < 2; i++) {
 		struct kernels k;
 		kernels_init(&k, i ? cpu_features() : 0);
@@ -195,6 +183,31 @@ int main(int argc, char **argv)
 		memset(works[i], i ? 0xFF : 0, sizeof *works[i]);
 		works[i]->put_codes = k.put_codes;
 	}
+}
+
+#ifdef FUZZ_TARGET
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
+{
+	if (!works[0])
+		open_works();
+	seed_by(p, n);
+	if (n)
+		try_stream(p, n);
+	return 0;
+}
+
+#else
+
+int main(int argc, char **argv)
+{
+	if (argc < 3)
+		return 2;
+	uint8_t *bytes = exact(STREAM_MAX);
+	time_t end = time(NULL) + atoi(argv[1]);
+	open_works();
 	round_seed = strtoull(argv[2], NULL, 10) | 1;
 	state = round_seed;
 	sweep(bytes);
@@ -211,3 +224,5 @@ int main(int argc, char **argv)
 	free(bytes);
 	return 0;
 }
+
+#endif
