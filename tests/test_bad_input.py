@@ -228,6 +228,38 @@ def test_a_frame_cut_while_open(bad):
     goes_on(bad)
 
 
+def test_a_frame_spoilt_since_it_was_seen_cannot_be_cut(bad):
+    """truncate(2) opens nothing before, and must say what open would."""
+    bad.stored("bad").write_bytes(bad.original)
+    assert os.stat(bad.mnt / "bad").st_size == len(DATA)
+    with open(bad.stored("bad"), "r+b") as f:
+        f.truncate(len(bad.original) // 2)
+    assert error_of(os.truncate, bad.mnt / "bad", 1000) == "EIO"
+    bad.expect_log(r"bad\.b2frame: truncate: corrupt")
+    assert bad.stored("bad").stat().st_size == len(bad.original) // 2
+    goes_on(bad)
+
+
+def test_a_copy_that_cannot_be_read_blames_its_source(bad):
+    raw = bytearray(bad.original)
+    lo, hi = layout(bad.original)["chunks"]
+    raw[(lo + hi) // 2:(lo + hi) // 2 + 500] = bytes(500)
+    bad.stored("bad").write_bytes(raw)
+    (bad.mnt / "target").write_bytes(b"")
+    fds = os.open(bad.mnt / "bad", os.O_RDONLY), os.open(bad.mnt / "target", os.O_WRONLY)
+
+    def copy():
+        at = 0
+        while at < len(DATA):
+            at += os.copy_file_range(*fds, len(DATA) - at, at, at)
+    assert error_of(copy) == "EIO"
+    for fd in fds:
+        os.close(fd)
+    bad.expect_log(r"bad\.b2frame: copy_file_range: corrupt")
+    assert "target" not in bad.log_text()
+    goes_on(bad)
+
+
 def test_a_name_without_bytes_is_an_empty_file(bad, blosc2):
     """What a power cut leaves of a file that was just made: it opens, and takes what is written."""
     import libblosc

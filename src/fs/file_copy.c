@@ -53,13 +53,14 @@ static int read_raw(const struct file_copy *c, uint64_t done, struct workspace *
 }
 
 /* 1: copied. 0: to be copied by bytes. */
-static int copy_chunk(const struct file_copy *c, uint64_t done, struct raw *r)
+static int copy_chunk(struct file_copy *c, uint64_t done, struct raw *r)
 {
 	struct workspace *ws = workspace_get();
 
 	if (!ws)
 		return -ENOMEM;
 	int rc = read_raw(c, done, ws, r);
+	c->unread = rc < 0;
 	if (rc <= 0)
 		return rc;
 	r->chunk = (struct file_chunk){
@@ -71,7 +72,7 @@ static int copy_chunk(const struct file_copy *c, uint64_t done, struct raw *r)
 }
 
 /* Up to the next place where whole chunks may begin. */
-static ssize_t copy_bytes(const struct file_copy *c, uint64_t done, struct workspace *ws)
+static ssize_t copy_bytes(struct file_copy *c, uint64_t done, struct workspace *ws)
 {
 	uint64_t at = c->from_at + done, to = c->to_at + done;
 	uint32_t size = c->to->chunk_size;
@@ -81,10 +82,11 @@ static ssize_t copy_bytes(const struct file_copy *c, uint64_t done, struct works
 		len = min_u64(len, size - to % size);
 	TRY(buf_reserve_fresh(&ws->copy, len));
 	ssize_t n = file_read_at(c->from, at, span_of(ws->copy.p, len));
+	c->unread = n < 0;
 	return n < 0 ? n : file_write(c->to, to, view_of(ws->copy.p, (size_t)n), FILE_CLOCK_NOW);
 }
 
-ssize_t file_copy(const struct file_copy *c)
+ssize_t file_copy(struct file_copy *c)
 {
 	struct workspace *ws = workspace_get();
 	uint64_t done = 0, by_bytes = 0;

@@ -23,6 +23,11 @@ int ops_errno(int rc)
 	return -rc;
 }
 
+bool ops_is_damage(int rc)
+{
+	return rc == -EBADMSG || rc == -ENOTSUP || rc == -EIO;
+}
+
 void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 {
 	char name[NAME_MAX + 1], text[200];

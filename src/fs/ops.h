@@ -58,6 +58,9 @@ static inline struct caller ops_caller(fuse_req_t req)
 /* rc of a call that may meet bad bytes: those are EIO for the application. */
 int ops_errno(int rc);
 
+/* What the backing file is to blame for, not the caller. */
+bool ops_is_damage(int rc);
+
 /* Says once what went wrong with the content of a file: what, where, why. */
 void ops_log(struct fs *fs, struct inode *n, const char *what, int rc);
 

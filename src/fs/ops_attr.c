@@ -95,12 +95,16 @@ static int set_size(struct fs *fs, struct inode *n, uint64_t size, struct fuse_f
 		inode_unpin(fs->inodes, n);
 		return rc;
 	}
-	TRY(file_get(fs, n, true, &f));
-	int rc = file_truncate(f, size);
-	if (rc >= 0 && !fi) /* no close will tell what goes wrong now */
-		rc = file_sync(f, COMMIT_LATER);
-	file_put(fs, n);
-	if (rc < 0)
+	err_clear();
+	int rc = file_get(fs, n, true, &f);
+	bool opened = rc >= 0;
+	if (opened) {
+		rc = file_truncate(f, size);
+		if (rc >= 0 && !fi) /* no close will tell what goes wrong now */
+			rc = file_sync(f, COMMIT_LATER);
+		file_put(fs, n);
+	}
+	if (rc < 0 && (opened || ops_is_damage(rc)))
 		ops_log(fs, n, "truncate", rc);
 	return -ops_errno(rc);
 }

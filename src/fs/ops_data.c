@@ -87,7 +87,7 @@ int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct
 		pthread_mutex_unlock(&n->lock);
 	}
 	if (rc < 0) {
-		if (rc == -EBADMSG || rc == -ENOTSUP || rc == -EIO)
+		if (ops_is_damage(rc))
 			ops_log(fs, n, "open", rc);
 		ops_close_handle(fs, h);
 		return -ops_errno(rc);
@@ -389,14 +389,15 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 		fuse_reply_err(req, flags ? EINVAL : EOPNOTSUPP);
 		return;
 	}
+	struct file_copy copy = {from->file, to->file, (uint64_t)off_in, (uint64_t)off_out, len,
+				 false};
 	ssize_t rc = ops_drop_unsaid(req, to->inode);
 	if (rc >= 0 && to->file)
-		rc = file_copy(&(struct file_copy){from->file, to->file, (uint64_t)off_in,
-						   (uint64_t)off_out, len});
+		rc = file_copy(&copy);
 	else if (rc >= 0)
 		rc = copy_plain(from, off_in, to, off_out, len);
 	if (rc < 0 && to->file)
-		ops_log(fs, to->inode, "copy_file_range", (int)rc);
+		ops_log(fs, copy.unread ? from->inode : to->inode, "copy_file_range", (int)rc);
 	if (rc < 0)
 		fuse_reply_err(req, rc == -EOPNOTSUPP ? EOPNOTSUPP : ops_errno((int)rc));
 	else
