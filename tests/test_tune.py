@@ -164,6 +164,17 @@ def test_known_answers(tuner, make, item, filters):
     assert got.typesize == item, got
 
 
+@pytest.mark.parametrize("dtype, sigma, step",
+                         [("<i4", 1, 100), ("<i4", 10, 40), ("<u2", 3, 300), ("<u2", 1, 10)])
+def test_levels_do_not_flatter_differences(tuner, dtype, sigma, step):
+    """An image whose parts differ in brightness: differences are noisier than its bytes are."""
+    rows = MIB // 512 // np.dtype(dtype).itemsize
+    level = 300 + step * (np.arange(rows) * 4 // rows)[:, None]
+    data = (level + rng().normal(scale=sigma, size=(rows, 512))).astype(dtype).tobytes()
+    choice = tuner.choose(data)
+    assert choice.filters == ["shuffle"] and choice.typesize == np.dtype(dtype).itemsize, choice
+
+
 def test_any_length(tuner, codec):
     for n in (1, 2, 31, 63, 64, 65, 100, 4095, 4351, 4352, 8193, 9000, 16385, 49153):
         for data in (npy(records()), walk_f8(), records().tobytes(), text()):
