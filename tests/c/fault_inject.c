@@ -28,7 +28,8 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL };
 #define CALL_WRITE 2u
 #define CALL_SPACE 4u /* ftruncate, fallocate */
 #define CALL_SYNC 8u
-#define CALL_NAME 16u /* linkat, unlinkat, renameat2, mkdirat, openat that creates */
+/* linkat, unlinkat, renameat2, mkdirat, openat that creates, or of a directory */
+#define CALL_NAME 16u
 #define CALL_OPEN 32u /* openat of what is there */
 
 /* In step with tests/test_faults.py. */
@@ -246,7 +247,8 @@ int openat64(int dir, const char *name, int flags, ...)
 	mode_t mode = 0;
 	va_list ap;
 
-	if (flags & (O_CREAT | __O_TMPFILE)) {
+	/* O_TMPFILE has O_DIRECTORY in it */
+	if (flags & O_CREAT || (flags & __O_TMPFILE) == __O_TMPFILE) {
 		va_start(ap, flags);
 		mode = va_arg(ap, mode_t);
 		va_end(ap);
@@ -256,7 +258,7 @@ int openat64(int dir, const char *name, int flags, ...)
 		if (flags & O_EXCL || (flags & __O_TMPFILE) == __O_TMPFILE)
 			forget(fd);
 		return fd;
-	} else if (hit(CALL_OPEN, "openat")) {
+	} else if (hit(flags & O_DIRECTORY ? CALL_OPEN | CALL_NAME : CALL_OPEN, "openat")) {
 		return fail();
 	}
 	return REAL(openat64)(dir, name, flags, mode);
