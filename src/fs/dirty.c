@@ -1,7 +1,6 @@
 #include "fs/dirty.h"
 
 #include "fs/file.h"
-#include "fs/workspace.h"
 
 #include <assert.h>
 
@@ -259,26 +258,24 @@ static int write_pages(struct dirty_chunk *c, const struct piece *p, const uint8
 	return 0;
 }
 
-/* A request that is all of a chunk becomes the chunk, with the buffer that it came in. */
-static bool keep_data(struct dirty_chunk *c, const struct piece *p, const uint8_t *src)
+/* True: the piece is all of its chunk and fills `own`, whose memory is now the chunk's. */
+static bool take_buffer(struct dirty_chunk *c, const struct piece *p, struct buf *own)
 {
-	struct workspace *w = src ? workspace_get() : NULL;
 	size_t n = p->hi - p->lo;
 
-	if (!w || src != w->data.p || n != w->data.cap ||
-	    n != frame_info(c->file->frame)->chunk_size)
+	if (!own || n != own->cap || n != frame_info(c->file->frame)->chunk_size)
 		return false;
 	drop_bytes(c->file, c);
-	c->bytes = w->data;
+	c->bytes = *own;
 	c->bytes.n = n;
-	w->data = (struct buf){0};
-	w->data_went = true;
+	*own = (struct buf){0};
 	return true;
 }
 
-static int write_whole(struct dirty_chunk *c, const struct piece *p, const uint8_t *src)
+static int write_whole(struct dirty_chunk *c, const struct piece *p, const uint8_t *src,
+		       struct buf *own)
 {
-	if (keep_data(c, p, src)) {
+	if (take_buffer(c, p, own)) {
 		c->same = 0;
 		return 0;
 	}
@@ -347,19 +344,21 @@ static int make_whole(struct file *f, struct dirty_chunk *c)
 	return 0;
 }
 
-int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct dirty_chunk **out)
+int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct buf *own,
+		struct dirty_chunk **out)
 {
 	struct dirty_chunk *c = find_dirty(&f->dirty, p.chunk);
 	uint32_t len = frame_chunk_span(f->frame, p.chunk).len;
 	int rc;
 
+	assert(!own || own->p == src);
 	if (!c)
 		TRY(new_chunk(f, p.chunk, &c));
 	bool all = p.lo == 0 && p.hi == len;
 	if (c->whole || all || wants_whole(f, c, &p)) {
 		rc = c->npages && !all ? make_whole(f, c) : 0;
 		if (rc >= 0)
-			rc = write_whole(c, &p, src);
+			rc = write_whole(c, &p, src, own);
 		if (rc >= 0 && !c->whole) {
 			drop_pages(c, 0);
 			c->whole = true;

@@ -68,10 +68,11 @@ struct dirty_chunk *dirty_find_flushing(const struct dirty *d, uint32_t n);
 NODISCARD int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst);
 
 /*
- * The bytes of a piece, `src` or zeros if that is NULL, into its DIRTY copy. If they fill both the
- * thread's workspace.data and a chunk, that buffer is taken: behind the call `src` may be gone.
+ * Puts the bytes of a piece into the DIRTY copy of its chunk: `src`, or zeros if that is NULL.
+ * `own` is NULL, or the buffer that starts with `src`: if it is as large as the chunk, and the piece
+ * too, its memory becomes the chunk's without a copy, and *own is left empty.
  */
-NODISCARD int dirty_write(struct file *f, struct piece p, const uint8_t *src,
+NODISCARD int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct buf *own,
 			  struct dirty_chunk **out);
 
 /* The DIRTY copy of chunk n, whole. */

@@ -142,8 +142,19 @@ NODISCARD int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct s
 /* Whose time a change gets: that of now, or one that the kernel will tell us (its writeback). */
 enum file_clock { FILE_CLOCK_NOW, FILE_CLOCK_KERNEL };
 
+/* Bytes to be written, and where. */
+struct file_data {
+	uint64_t at;
+	struct view bytes;
+	/*
+	 * The buffer that starts with `bytes`, if a chunk may take it over instead of copying them:
+	 * it is empty then. NULL: the bytes are only borrowed.
+	 */
+	struct buf *own;
+};
+
 /* Returns how many bytes were taken, all of them unless something failed half-way. */
-NODISCARD ssize_t file_write(struct file *f, uint64_t at, struct view src, enum file_clock clock);
+NODISCARD ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock);
 
 /* A chunk as another frame has it stored. */
 struct file_chunk {

@@ -82,8 +82,9 @@ static ssize_t copy_bytes(struct file_copy *c, uint64_t done, struct workspace *
 		len = min_u64(len, size - to % size);
 	TRY(buf_reserve_fresh(&ws->copy, len));
 	ssize_t n = file_read_at(c->from, at, span_of(ws->copy.p, len));
+	struct file_data d = {.at = to, .bytes = view_of(ws->copy.p, n < 0 ? 0 : (size_t)n)};
 	c->unread = n < 0;
-	return n < 0 ? n : file_write(c->to, to, view_of(ws->copy.p, (size_t)n), FILE_CLOCK_NOW);
+	return n < 0 ? n : file_write(c->to, &d, FILE_CLOCK_NOW);
 }
 
 ssize_t file_copy(struct file_copy *c)

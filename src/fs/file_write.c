@@ -67,42 +67,43 @@ static int resize(struct file *f, uint64_t size)
  * A chunk that as many bytes came for as it holds is likely done: the workers
  * may have it. Its end alone says little, since the kernel sends pages in any order.
  */
-static int write_piece(struct file *f, const struct piece *p, const uint8_t *src)
+static int write_piece(struct file *f, const struct piece *p, const uint8_t *src, struct buf *own)
 {
 	struct dirty_chunk *c;
 
-	TRY(dirty_write(f, *p, src, &c));
+	TRY(dirty_write(f, *p, src, own, &c));
 	c->written += p->hi - p->lo;
 	if (c->written >= chunk_size(f))
 		flush_submit_full(f, c);
 	return 0;
 }
 
-static ssize_t write_locked(struct file *f, uint64_t at, struct view src)
+static ssize_t write_locked(struct file *f, const struct file_data *d)
 {
 	uint64_t old = frame_size(f->frame), end;
-	size_t done = 0;
+	size_t done = 0, n = d->bytes.n;
 	struct piece p;
 	int rc = 0;
 
-	if (add_overflows(at, src.n, &end) || end > frame_max_size(f->frame))
+	if (add_overflows(d->at, n, &end) || end > frame_max_size(f->frame))
 		return -EFBIG;
 	if (old == 0)
 		file_adopt_pipeline(f);
 	if (end > old)
 		TRY(resize(f, end));
-	struct range r = range_of(at, src.n, chunk_size(f));
+	struct range r = range_of(d->at, n, chunk_size(f));
 	while (rc >= 0 && range_next(&r, &p)) {
-		rc = write_piece(f, &p, src.p + done);
+		struct buf *own = p.hi - p.lo == n ? d->own : NULL;
+		rc = write_piece(f, &p, d->bytes.p + done, own);
 		if (rc >= 0)
 			done += p.hi - p.lo;
 	}
 	if (rc < 0 && end > old) /* what could not be written was not there before either */
-		IGNORE(resize(f, done ? max_u64(old, at + done) : old));
+		IGNORE(resize(f, done ? max_u64(old, d->at + done) : old));
 	if (rc < 0)
 		touched_whole(&f->touched);
 	else
-		touched_add(&f->touched, at, src.n);
+		touched_add(&f->touched, d->at, n);
 	return done ? (ssize_t)done : rc;
 }
 
@@ -114,13 +115,13 @@ static uint64_t claim(struct file *f, uint64_t at, size_t n)
 	return ceil_div(at % size + n, size) * size;
 }
 
-static ssize_t write_gated(struct file *f, uint64_t at, struct view src, enum file_clock clock)
+static ssize_t write_gated(struct file *f, const struct file_data *d, enum file_clock clock)
 {
 	pthread_rwlock_rdlock(&f->gate);
 	if (clock == FILE_CLOCK_KERNEL)
 		times_hold(f->inode, f->fd);
 	pthread_rwlock_wrlock(&f->lock);
-	ssize_t rc = f->lost ? -EIO : write_locked(f, at, src);
+	ssize_t rc = f->lost ? -EIO : write_locked(f, d);
 	pthread_rwlock_unlock(&f->lock);
 	if (rc >= 0) {
 		changed(f, clock);
@@ -130,15 +131,18 @@ static ssize_t write_gated(struct file *f, uint64_t at, struct view src, enum fi
 	return rc;
 }
 
-/* In turn: who waits inside of the gate would keep a commit from making free what is replaced. */
-static ssize_t write_entered(struct file *f, uint64_t at, struct view src, enum file_clock clock)
+/*
+ * One writer at a time: a writer that waited inside the gate would keep out the commit that frees
+ * the space of replaced chunks.
+ */
+static ssize_t write_entered(struct file *f, const struct file_data *d, enum file_clock clock)
 {
 	pthread_mutex_lock(&f->writing);
 	ssize_t rc = f->wants_commit ? file_commit_part(f) : 0;
 	if (rc >= 0 && f->sidecar.there) /* what others wrote comes first */
 		file_leave_shared(f, file_enter_shared(f));
 	if (rc >= 0)
-		rc = write_gated(f, at, src, clock);
+		rc = write_gated(f, d, clock);
 	pthread_mutex_unlock(&f->writing);
 	return rc;
 }
@@ -155,15 +159,15 @@ static void settle_times(struct file *f)
 	pthread_rwlock_unlock(&f->gate);
 }
 
-ssize_t file_write(struct file *f, uint64_t at, struct view src, enum file_clock clock)
+ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock)
 {
-	uint64_t most = claim(f, at, src.n);
+	uint64_t most = claim(f, d->at, d->bytes.n);
 
-	if (src.n == 0)
+	if (d->bytes.n == 0)
 		return 0;
 	err_clear();
 	TRY(budget_enter(f->fs->budget, most));
-	ssize_t rc = write_entered(f, at, src, clock);
+	ssize_t rc = write_entered(f, d, clock);
 	if (rc < 0)
 		settle_times(f);
 	budget_leave(f->fs->budget, most);
@@ -238,7 +242,7 @@ static int zero_piece(struct file *f, const struct piece *p)
 	}
 	if (!c && (slot == SLOT_ZEROS || slot == SLOT_UNINIT))
 		return 0;
-	return dirty_write(f, *p, NULL, &c);
+	return dirty_write(f, *p, NULL, NULL, &c);
 }
 
 int file_zero(struct file *f, uint64_t at, uint64_t len)

@@ -19,10 +19,12 @@
 #include "fs/options.h"
 #include "fs/probe.h"
 #include "fs/spare.h"
+#include "fs/wire.h"
 
 #include <stdatomic.h>
 
 struct fuse_session;
+struct keeper;
 struct notify;
 
 struct fs {
@@ -36,6 +38,8 @@ struct fs {
 	struct spare *spare;
 	struct intent *intent; /* NULL: off */
 	struct fuse_session *session;
+	struct wire wire;
+	struct keeper *keeper; /* from before the first request on */
 	/* gets memory for the cache; submitted by who finds that it wants some */
 	struct pool_job warm;
 	atomic_bool warming;

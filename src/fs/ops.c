@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/meter.h"
 #include "fs/file_share.h"
-#include "fs/session.h"
+#include "fs/keeper.h"
 #include "fs/stats.h"
 #include "fs/times.h"
 #include "fs/workspace.h"
@@ -293,7 +293,7 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn->max_background = 64;
 	conn->congestion_threshold = 48;
 	conn->time_gran = 1;
-	session_ready(fs);
+	keeper_wake(fs->keeper);
 }
 
 static void op_destroy(void *userdata)

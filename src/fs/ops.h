@@ -93,28 +93,28 @@ void ops_close_dir(struct dir *d);
 struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_info *fi);
 
 /*
- * What a change takes away (ops_privileges.c), before it is tried. WRITE: set-id bits, if the
- * kernel says so of this request.
+ * Privileges that a change removes ("killpriv", ops_privileges.c); the first three are called
+ * before the change. Of WRITE: set-id bits, if the flags of the request say so.
  */
-NODISCARD int ops_drop_said(fuse_req_t req, struct inode *n);
+NODISCARD int ops_killpriv_write(fuse_req_t req, struct inode *n);
 
 /*
- * SETATTR: the same. chown(-1, -1) takes bits away too, if
- * it is the owner's; all that comes of it is a ctime.
+ * Of SETATTR: the same. chown(-1, -1), of which only a new ctime arrives here, removes them too if
+ * the caller owns the file.
  */
-NODISCARD int ops_drop_set(fuse_req_t req, struct inode *n, int to_set);
+NODISCARD int ops_killpriv_setattr(fuse_req_t req, struct inode *n, int to_set);
 
 /*
- * FALLOCATE and COPY_FILE_RANGE, where the kernel can't say
- * it: set-id bits, unless the caller may keep them.
+ * Of FALLOCATE and COPY_FILE_RANGE, which have no such flag: set-id bits, unless the caller has the
+ * right to keep them.
  */
-NODISCARD int ops_drop_unsaid(fuse_req_t req, struct inode *n);
+NODISCARD int ops_killpriv_change(fuse_req_t req, struct inode *n);
 
 /*
- * OPEN and CREATE with O_TRUNC, after it: as the kernel
- * says, and file capabilities, which it leaves there.
+ * Of OPEN and CREATE with O_TRUNC, after the truncation: set-id bits as the flags say, and file
+ * capabilities, which the kernel does not remove in this case.
  */
-void ops_drop_truncated(fuse_req_t req, struct inode *n);
+void ops_killpriv_truncated(fuse_req_t req, struct inode *n);
 
 /* True: the caller may keep the setgid bit of a file of that group. */
 bool ops_in_group(fuse_req_t req, gid_t gid);

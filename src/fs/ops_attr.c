@@ -119,7 +119,7 @@ static int set_attr(struct fs *fs, struct inode *n, const struct stat *attr, int
 		return -EROFS;
 	int fd = inode_pin(fs->inodes, n);
 	TRY(fd);
-	if (rc >= 0 && to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
+	if (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
 		rc = set_owner(fd, attr, to_set);
 	if (rc >= 0 && to_set & FUSE_SET_ATTR_MODE) /* after the owner: that may clear bits */
 		rc = set_mode(fd, attr->st_mode);
@@ -138,7 +138,7 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	struct inode *n = ops_inode(fs, ino);
 	struct stat st;
 
-	int rc = ops_drop_set(req, n, to_set);
+	int rc = ops_killpriv_setattr(req, n, to_set);
 	if (rc >= 0 && to_set & FUSE_SET_ATTR_SIZE)
 		rc = set_size(fs, n, (uint64_t)attr->st_size, fi);
 	if (rc >= 0 && to_set & ~FUSE_SET_ATTR_SIZE)

@@ -101,7 +101,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	int rc = ops_open_handle(fs, ops_inode(fs, ino), NULL, fi);
 	if (rc >= 0 && fi->flags & O_TRUNC)
-		ops_drop_truncated(req, ops_inode(fs, ino));
+		ops_killpriv_truncated(req, ops_inode(fs, ino));
 	if (rc < 0)
 		fuse_reply_err(req, -rc);
 	else if (fuse_reply_open(req, fi) < 0) /* interrupted: no release will come */
@@ -152,12 +152,12 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 		reply_end(&ws->reply, fs->cache);
 }
 
-static ssize_t write_plain(const struct handle *h, const char *buf, size_t size, off_t off)
+static ssize_t write_plain(const struct handle *h, const struct file_data *d)
 {
-	size_t done = 0;
+	size_t done = 0, size = d->bytes.n;
 
 	while (done < size) {
-		ssize_t rc = pwrite(h->fd, buf + done, size - done, off + (off_t)done);
+		ssize_t rc = pwrite(h->fd, d->bytes.p + done, size - done, (off_t)(d->at + done));
 		if (rc < 0 && errno == EINTR)
 			continue;
 		if (rc < 0)
@@ -167,10 +167,10 @@ static ssize_t write_plain(const struct handle *h, const char *buf, size_t size,
 	return (ssize_t)done;
 }
 
-static ssize_t write_frame(struct fs *fs, const struct handle *h, struct view src, uint64_t at,
+static ssize_t write_frame(struct fs *fs, const struct handle *h, const struct file_data *d,
 			   enum file_clock clock)
 {
-	ssize_t rc = file_write(h->file, at, src, clock);
+	ssize_t rc = file_write(h->file, d, clock);
 	if (rc < 0)
 		ops_log(fs, h->inode, "write", (int)rc);
 	return rc;
@@ -180,15 +180,17 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 	      struct fuse_file_info *fi)
 {
 	struct handle *h = ops_handle(fi);
+	struct buf *own = wire_data();
+	struct file_data d = {
+		.at = (uint64_t)off, .bytes = view_of(own ? own->p : (void *)buf, size), .own = own};
 
 	(void)ino;
-	buf = wire_data(buf);
-	ssize_t rc = ops_drop_said(req, h->inode);
+	ssize_t rc = ops_killpriv_write(req, h->inode);
 	if (rc >= 0 && h->file) {
-		rc = write_frame(ops_fs(req), h, view_of(buf, size), (uint64_t)off,
+		rc = write_frame(ops_fs(req), h, &d,
 				 fi->writepage ? FILE_CLOCK_KERNEL : FILE_CLOCK_NOW);
 	} else if (rc >= 0) {
-		rc = write_plain(h, buf, size, off);
+		rc = write_plain(h, &d);
 		stats_add(STATS_PLAIN_WRITE_BYTES, rc > 0 ? (uint64_t)rc : 0);
 	}
 	if (rc < 0)
@@ -278,7 +280,7 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len
 		fuse_reply_err(req, -rc);
 		return;
 	}
-	rc = ops_drop_unsaid(req, h->inode);
+	rc = ops_killpriv_change(req, h->inode);
 	if (rc < 0) {
 		rc = -ops_errno(rc);
 	} else if (h->file) {
@@ -391,7 +393,7 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 	}
 	struct file_copy copy = {from->file, to->file, (uint64_t)off_in, (uint64_t)off_out, len,
 				 false};
-	ssize_t rc = ops_drop_unsaid(req, to->inode);
+	ssize_t rc = ops_killpriv_change(req, to->inode);
 	if (rc >= 0 && to->file)
 		rc = file_copy(&copy);
 	else if (rc >= 0)

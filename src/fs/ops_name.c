@@ -382,7 +382,7 @@ static int create_existing(fuse_req_t req, struct making *m, struct fuse_entry_p
 	struct inode *n = ops_inode(m->fs, e->ino);
 	rc = S_ISREG(e->attr.st_mode) ? ops_open_handle(m->fs, n, NULL, fi) : -EEXIST;
 	if (rc >= 0 && fi->flags & O_TRUNC)
-		ops_drop_truncated(req, n);
+		ops_killpriv_truncated(req, n);
 	if (rc < 0)
 		inode_put(m->fs->inodes, n, 1);
 	return rc;

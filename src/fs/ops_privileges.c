@@ -1,15 +1,15 @@
 /*
- * What a change of a file takes away: set-id bits, unless the caller may keep them, and file
- * capabilities.
+ * The privileges that a file loses when it is changed: set-id bits, unless the caller has the right
+ * to keep them, and file capabilities.
  *
- * A kernel that leaves this to us (wire.h) still takes capabilities away itself, with a
- * REMOVEXATTR, but for files that it opens with O_TRUNC. Of set-id bits it says so in WRITE,
- * SETATTR, OPEN and CREATE; FALLOCATE and COPY_FILE_RANGE have no place for it, and there we look
- * at who the caller is. Writes to a file that has such bits do not wait in the page cache: they
- * come at once, and say whose they are.
+ * A kernel that leaves this to us (wire.h) still removes capabilities itself, by a REMOVEXATTR,
+ * except for files that it opens with O_TRUNC. Whether set-id bits go is a flag of WRITE, SETATTR,
+ * OPEN and CREATE. FALLOCATE and COPY_FILE_RANGE have no such flag: there we look at the caller.
+ * Writes to a file that has such bits do not wait in the page cache: they are sent at once, with the
+ * identity of their caller.
  *
- * A chown that changes nothing takes capabilities, whoever asks, also one who is refused: the
- * kernel's REMOVEXATTR comes before the SETATTR, and looks like any other.
+ * A chown that changes nothing removes capabilities even if it is refused: the kernel's REMOVEXATTR
+ * comes before the SETATTR, and cannot be told from any other.
  */
 #include "fs/ops.h"
 #include "fs/caps.h"
@@ -30,7 +30,7 @@ static bool in_group(fuse_req_t req, gid_t gid)
 		return true;
 	int n = fuse_req_getgroups(req, sizeof list / sizeof *list, list);
 	if (n < 0 || n > (int)(sizeof list / sizeof *list))
-		return n >= 0; /* more than we look at: as before */
+		return n >= 0; /* more groups than fit: as if this one were among them */
 	for (int i = 0; i < n; i++)
 		if (list[i] == gid)
 			return true;
@@ -43,10 +43,11 @@ bool ops_in_group(fuse_req_t req, gid_t gid)
 }
 
 /*
- * Root with CAP_FSETID. A user who has the capability in a namespace of his own has another uid
- * here; whom we can't look at keeps nothing.
+ * True: the caller has CAP_FSETID, and its writes keep set-id bits. Only root can have it: a user
+ * with the capability in a user namespace has another uid here. A caller whose status cannot be
+ * read keeps nothing.
  */
-static bool keeps_bits(fuse_req_t req)
+static bool may_keep_bits(fuse_req_t req)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 	uint64_t effective = 0;
@@ -65,23 +66,23 @@ static bool keeps_bits(fuse_req_t req)
 }
 
 /*
- * Without a group that may execute it the setgid bit means
- * something else, and goes only from who is not in the group.
+ * The bits to be removed. On a file that its group may not execute the setgid bit means mandatory
+ * locking, and is removed only for callers outside that group.
  */
 static mode_t set_id_bits(fuse_req_t req, const struct stat *st)
 {
 	mode_t bits = st->st_mode & (S_ISUID | S_ISGID);
 
 	if (bits & S_ISGID && !(st->st_mode & S_IXGRP) &&
-	    (in_group(req, st->st_gid) || keeps_bits(req)))
+	    (in_group(req, st->st_gid) || may_keep_bits(req)))
 		bits &= ~(mode_t)S_ISGID;
 	return S_ISREG(st->st_mode) ? bits : 0;
 }
 
-/* Who may do it without the kernel's word for it. */
-enum right { RIGHT_SAID, RIGHT_OWNER };
+/* Whether the kernel has checked that the caller may change the file, or we must: owner or root. */
+enum right { RIGHT_CHECKED, RIGHT_OWNER };
 
-/* The descriptor is pinned. 1: there were such bits. */
+/* `fd`: any descriptor of the file. Returns 1 if there were such bits. */
 static int drop_bits(fuse_req_t req, int fd, enum right right)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
@@ -98,8 +99,8 @@ static int drop_bits(fuse_req_t req, int fd, enum right right)
 	return fchmodat(AT_FDCWD, path, st.st_mode & 07777 & ~bits, 0) < 0 ? -errno : 1;
 }
 
-/* The kernel believes its own mode. Attributes only, which waits for nothing. */
-static void tell_kernel(struct fs *fs, struct inode *n)
+/* The kernel trusts the mode that it has cached. Only attributes are invalidated: no waiting. */
+static void invalidate_attributes(struct fs *fs, struct inode *n)
 {
 	(void)fuse_lowlevel_notify_inval_inode(fs->session, ops_ino(fs, n), -1, 0);
 }
@@ -114,51 +115,51 @@ static int drop(fuse_req_t req, struct inode *n, enum right right)
 	inode_unpin(fs->inodes, n);
 	if (rc > 0) {
 		(void)times_set(n, NULL, NULL);
-		tell_kernel(fs, n);
+		invalidate_attributes(fs, n);
 	}
 	return rc < 0 ? rc : 0;
 }
 
-int ops_drop_said(fuse_req_t req, struct inode *n)
+int ops_killpriv_write(fuse_req_t req, struct inode *n)
 {
-	return wire_take_kills() ? drop(req, n, RIGHT_SAID) : 0;
+	return wire_take_killpriv(ops_fs(req)) ? drop(req, n, RIGHT_CHECKED) : 0;
 }
 
-int ops_drop_set(fuse_req_t req, struct inode *n, int to_set)
+int ops_killpriv_setattr(fuse_req_t req, struct inode *n, int to_set)
 {
-	if (wire_is_ours() && to_set == FUSE_SET_ATTR_CTIME)
+	if (wire_has_killpriv(ops_fs(req)) && to_set == FUSE_SET_ATTR_CTIME)
 		return drop(req, n, RIGHT_OWNER);
-	return ops_drop_said(req, n);
+	return ops_killpriv_write(req, n);
 }
 
-int ops_drop_unsaid(fuse_req_t req, struct inode *n)
+int ops_killpriv_change(fuse_req_t req, struct inode *n)
 {
 	struct fs *fs = ops_fs(req);
 	struct stat st;
 
-	if (!wire_is_ours())
+	if (!wire_has_killpriv(fs))
 		return 0;
 	int fd = inode_pin(fs->inodes, n);
 	TRY(fd);
 	int rc = stat_fd(fd, &st);
 	inode_unpin(fs->inodes, n);
-	if (rc < 0 || !(st.st_mode & (S_ISUID | S_ISGID)) || keeps_bits(req))
+	if (rc < 0 || !(st.st_mode & (S_ISUID | S_ISGID)) || may_keep_bits(req))
 		return rc;
-	return drop(req, n, RIGHT_SAID);
+	return drop(req, n, RIGHT_CHECKED);
 }
 
-void ops_drop_truncated(fuse_req_t req, struct inode *n)
+void ops_killpriv_truncated(fuse_req_t req, struct inode *n)
 {
-	bool keeps = wire_is_ours() ? !wire_take_kills() : keeps_bits(req);
 	struct fs *fs = ops_fs(req);
+	bool keeps = wire_has_killpriv(fs) ? !wire_take_killpriv(fs) : may_keep_bits(req);
 
 	int fd = inode_pin(fs->inodes, n);
 	if (fd < 0)
 		return;
 	bool dropped = caps_remove(n, fd) == 0;
 	if (!keeps)
-		dropped |= drop_bits(req, fd, RIGHT_SAID) > 0;
+		dropped |= drop_bits(req, fd, RIGHT_CHECKED) > 0;
 	inode_unpin(fs->inodes, n);
 	if (dropped)
-		tell_kernel(fs, n);
+		invalidate_attributes(fs, n);
 }

@@ -123,7 +123,8 @@ static int apply_record(struct file *f, const struct intent_record *r)
 
 	for (uint32_t i = 0; i < r->nranges; i++) {
 		struct touched_range t = intent_record_range(r, i);
-		ssize_t done = file_write(f, t.at, view_part(bytes, 0, t.len), FILE_CLOCK_NOW);
+		struct file_data d = {.at = t.at, .bytes = view_part(bytes, 0, t.len)};
+		ssize_t done = file_write(f, &d, FILE_CLOCK_NOW);
 		TRY(done);
 		if ((uint64_t)done != t.len)
 			return -EIO;

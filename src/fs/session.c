@@ -184,13 +184,6 @@ static int session_new(struct fs *fs)
 	return rc;
 }
 
-static struct keeper *keeper; /* of the one mount of this process */
-
-void session_ready(struct fs *fs)
-{
-	(void)fs;
-	keeper_wake(keeper);
-}
 
 static int serve(struct fs *fs)
 {
@@ -268,11 +261,11 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 		fuse_session_destroy(fs->session);
 		return -EIO;
 	}
-	rc = wire_attach(fs->session, fs->spare);
+	rc = wire_attach(fs);
 	if (rc < 0)
 		log_warn("the kernel will ask before each write: %s",
 			 err_text(rc, text, sizeof text));
-	rc = keeper_start(&keeper, fs, ready, ctx);
+	rc = keeper_start(&fs->keeper, fs, ready, ctx);
 	if (rc >= 0)
 		rc = notify_start(&fs->notify, fs);
 	if (rc >= 0)
@@ -282,8 +275,8 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 	recompress_stop(recompress);
 	notify_close(fs->notify);
 	fs->notify = NULL;
-	keeper_stop(keeper);
-	keeper = NULL;
+	keeper_stop(fs->keeper);
+	fs->keeper = NULL;
 	int commit_rc = keeper_commit_all(fs);
 	if (commit_rc < 0)
 		log_err("%s: the last commit failed: %s", fs->opt.backing,

@@ -18,7 +18,5 @@ NODISCARD int session_run(struct fs *fs, void (*ready)(void *), void *ctx);
 /* The signals that end a mount. To be blocked before the first thread starts. */
 void session_signals(sigset_t *set);
 
-/* The kernel's first word has come (INIT). */
-void session_ready(struct fs *fs);
 
 #endif

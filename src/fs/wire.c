@@ -14,11 +14,15 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* the INIT request that offers the flag, until it is answered; else 0 */
-static _Atomic uint64_t offered_by;
-static atomic_bool ours;
-/* by the request that this thread has read last */
-static _Thread_local enum { UNSAID, KEEPS, KILLS } said;
+/*
+ * What is known of the request that this thread has read last. libfuse gives its callbacks no way
+ * from a request to what was read, but reads and serves each request in one thread.
+ */
+static _Thread_local struct {
+	enum { KILLPRIV_UNKNOWN, KILLPRIV_NO, KILLPRIV_YES } killpriv;
+	struct buf *data; /* of a WRITE; NULL: behind its head */
+	bool had_buffer;  /* one was allocated before: a chunk has taken that over since */
+} current;
 
 struct request {
 	struct fuse_in_header h;
@@ -31,51 +35,48 @@ struct request {
 	};
 };
 
-/* As much as libfuse lets the kernel send; what is longer stays where libfuse looks for it. */
+/* The longest write that libfuse lets the kernel send; a longer one stays where libfuse put it. */
 #define DATA_MOST (1u << 20)
 #define WRITE_HEAD (sizeof(struct fuse_in_header) + sizeof(struct fuse_write_in))
 
-static struct spare *spare;
-static _Thread_local const uint8_t *data; /* of the WRITE that it has read last; else NULL */
-
 #define HAS(n, part) ((n) >= offsetof(struct request, part) + sizeof(((struct request *)0)->part))
 
-static void note(bool kills)
+static void note_killpriv(bool yes)
 {
-	said = kills ? KILLS : KEEPS;
+	current.killpriv = yes ? KILLPRIV_YES : KILLPRIV_NO;
 }
 
-/* n bytes of a request; libfuse judges what is wrong with it. */
-static void look(const struct request *q, size_t n)
+/* The first n bytes of a request. A malformed one is left to libfuse to refuse. */
+static void look(struct wire *w, const struct request *q, size_t n)
 {
-	said = UNSAID;
+	current.killpriv = KILLPRIV_UNKNOWN;
 	if (!HAS(n, h))
 		return;
 	switch (q->h.opcode) {
 	case FUSE_WRITE:
-		note(!HAS(n, write) || q->write.write_flags & FUSE_WRITE_KILL_SUIDGID);
+		note_killpriv(!HAS(n, write) || q->write.write_flags & FUSE_WRITE_KILL_SUIDGID);
 		break;
 	case FUSE_SETATTR:
-		note(!HAS(n, setattr) || q->setattr.valid & FATTR_KILL_SUIDGID);
+		note_killpriv(!HAS(n, setattr) || q->setattr.valid & FATTR_KILL_SUIDGID);
 		break;
 	case FUSE_OPEN:
-		note(!HAS(n, open) || q->open.open_flags & FUSE_OPEN_KILL_SUIDGID);
+		note_killpriv(!HAS(n, open) || q->open.open_flags & FUSE_OPEN_KILL_SUIDGID);
 		break;
 	case FUSE_CREATE:
-		note(!HAS(n, create) || q->create.open_flags & FUSE_OPEN_KILL_SUIDGID);
+		note_killpriv(!HAS(n, create) || q->create.open_flags & FUSE_OPEN_KILL_SUIDGID);
 		break;
 	case FUSE_INIT:
 		if (HAS(n, init.flags) && q->init.major == 7 &&
 		    q->init.flags & FUSE_HANDLE_KILLPRIV_V2)
-			offered_by = q->h.unique;
+			w->init = q->h.unique;
 		break;
 	default:
 		break;
 	}
 }
 
-/* The place for the data of a write: DATA_MOST bytes, or NULL. */
-static struct buf *data_room(void)
+/* The thread's buffer for the data of a write, DATA_MOST bytes; NULL without memory. */
+static struct buf *data_buffer(struct spare *spare)
 {
 	struct workspace *w = workspace_get();
 
@@ -84,27 +85,24 @@ static struct buf *data_room(void)
 	w->data = spare_take(spare, DATA_MOST);
 	if (w->data.cap > DATA_MOST)
 		spare_give(spare, &w->data);
-	if (w->data.p)
-		return &w->data;
-	if (buf_reserve(&w->data, DATA_MOST) < 0)
-		return NULL;
-	if (w->data_went)
-		buf_populate(&w->data);
-	return &w->data;
+	if (!w->data.p && buf_reserve(&w->data, DATA_MOST) == 0 && current.had_buffer)
+		buf_populate(&w->data); /* a thread that has filled one will fill the next */
+	current.had_buffer = true;
+	return w->data.p ? &w->data : NULL;
 }
 
 /*
- * What comes with a write goes to a buffer of its own, which a chunk can keep (dirty_write), and
- * where the kernel's pages lie on pages of ours; all else gets to its place behind the head.
+ * The data of a write goes to a buffer of its own, page upon page of the kernel's, which a chunk may
+ * take over (dirty_write). Everything else gets to its place behind the head.
  */
 static ssize_t read_request(int fd, void *buf, size_t size, void *userdata)
 {
+	struct fs *fs = userdata;
 	uint8_t *rest = (uint8_t *)buf + WRITE_HEAD;
-	struct buf *room = size >= WRITE_HEAD + DATA_MOST ? data_room() : NULL;
+	struct buf *room = size >= WRITE_HEAD + DATA_MOST ? data_buffer(fs->spare) : NULL;
 
-	(void)userdata;
 	assert(size >= WRITE_HEAD);
-	data = NULL;
+	current.data = NULL;
 	size_t split = room ? DATA_MOST : 0;
 	struct iovec v[] = {
 		{buf, WRITE_HEAD},
@@ -116,44 +114,46 @@ static ssize_t read_request(int fd, void *buf, size_t size, void *userdata)
 		return n;
 	size_t more = (size_t)n > WRITE_HEAD ? (size_t)n - WRITE_HEAD : 0;
 	bool write = more && ((const struct request *)buf)->h.opcode == FUSE_WRITE;
-	if (room && write && more <= DATA_MOST)
-		data = room->p;
-	else if (room && more)
+	if (room && write && more <= DATA_MOST) {
+		room->n = more;
+		current.data = room;
+	} else if (room && more) {
 		memcpy(rest, room->p, min_u64(more, DATA_MOST));
-	look(buf, (size_t)n);
+	}
+	look(&fs->wire, buf, (size_t)n);
 	return n;
 }
 
 /* The answer to INIT with one flag more. */
-static ssize_t answer_init(int fd, struct iovec *iov)
+static ssize_t answer_init(struct wire *w, int fd, struct iovec *iov)
 {
 	struct fuse_init_out out;
 	struct iovec v[2] = {iov[0], {&out, iov[1].iov_len}};
 
 	memcpy(&out, iov[1].iov_base, iov[1].iov_len);
 	out.flags |= FUSE_HANDLE_KILLPRIV_V2;
-	ours = true; /* before the first request that counts on it */
+	w->has_killpriv = true; /* before the first request that counts on it */
 	ssize_t rc = writev(fd, v, 2);
 	if (rc < 0)
-		ours = false;
+		w->has_killpriv = false;
 	return rc;
 }
 
 static ssize_t write_answer(int fd, struct iovec *iov, int count, void *userdata)
 {
 	const struct fuse_out_header *h = iov[0].iov_base;
+	struct wire *w = &((struct fs *)userdata)->wire;
 
-	(void)userdata;
-	if (offered_by && h->unique == offered_by) {
-		offered_by = 0;
+	if (w->init && h->unique == w->init) {
+		w->init = 0;
 		if (h->error == 0 && count == 2 && iov[1].iov_len <= sizeof(struct fuse_init_out) &&
 		    iov[1].iov_len >= offsetof(struct fuse_init_out, max_background))
-			return answer_init(fd, iov);
+			return answer_init(w, fd, iov);
 	}
 	return writev(fd, iov, count);
 }
 
-/* Without it libfuse would copy what it can splice. */
+/* Without this function libfuse would copy what it can splice. */
 static ssize_t splice_answer(int from, off_t *from_at, int to, off_t *to_at, size_t len,
 			     unsigned flags, void *userdata)
 {
@@ -162,7 +162,7 @@ static ssize_t splice_answer(int from, off_t *from_at, int to, off_t *to_at, siz
 }
 
 #if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
-/* From 3.17 on it asks for this too, or its threads share one descriptor. */
+/* From 3.17 on libfuse asks for this one too; without it all threads would share a descriptor. */
 static int clone_device(int master)
 {
 	uint32_t from = (uint32_t)master;
@@ -187,29 +187,28 @@ static int attach(struct fuse_session *se, struct fuse_custom_io *io)
 }
 #endif
 
-int wire_attach(struct fuse_session *se, struct spare *buffers)
+int wire_attach(struct fs *fs)
 {
 	struct fuse_custom_io io = {
 		.writev = write_answer, .read = read_request, .splice_send = splice_answer};
 
-	spare = buffers;
-	return attach(se, &io);
+	return attach(fs->session, &io);
 }
 
-const void *wire_data(const void *behind_head)
+struct buf *wire_data(void)
 {
-	return data ? data : behind_head;
+	return current.data;
 }
 
-bool wire_is_ours(void)
+bool wire_has_killpriv(const struct fs *fs)
 {
-	return ours;
+	return fs->wire.has_killpriv;
 }
 
-bool wire_take_kills(void)
+bool wire_take_killpriv(const struct fs *fs)
 {
-	bool kills = ours && said != KEEPS;
+	bool yes = fs->wire.has_killpriv && current.killpriv != KILLPRIV_NO;
 
-	said = UNSAID;
-	return kills;
+	current.killpriv = KILLPRIV_UNKNOWN;
+	return yes;
 }

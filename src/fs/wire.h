@@ -1,40 +1,52 @@
 /*
- * What stands on the wire between the kernel and libfuse that libfuse neither sets nor hands on:
- * who takes set-id bits and file capabilities away when a file is written, and where its data goes.
+ * The bytes between the kernel and libfuse, where libfuse itself does not go far enough: who removes
+ * set-id bits and file capabilities when a file is written ("killpriv" in the kernel's words), and
+ * where the data of a write is put.
  *
- * A kernel that sees to it itself asks for "security.capability" before each write(2), which costs
- * a small write several times what it costs otherwise. One that is told that the file system does
- * (the flag FUSE_HANDLE_KILLPRIV_V2 in the answer to INIT) keeps the answer for as long as it keeps
- * attributes. libfuse can say so from 3.17 on, and tells its callbacks about the flags of single
- * requests in no version. So each request is looked at when it comes and the answer to INIT when it
- * goes; all else passes unchanged.
+ * A kernel that removes them itself asks for "security.capability" before each write(2), which makes
+ * a small write several times as expensive. One that was told that the file system does so (the flag
+ * FUSE_HANDLE_KILLPRIV_V2 in the answer to INIT) remembers the answer as long as it caches
+ * attributes. libfuse can set that flag from 3.17 on, and no version tells its callbacks about the
+ * flags of single requests. So each request is looked at when it is read, and the answer to INIT
+ * when it is written; everything else passes unchanged.
  */
 #ifndef FS_WIRE_H
 #define FS_WIRE_H
 
-#include "base/err.h"
+#include "base/buf.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 
-struct fuse_session;
-struct spare;
+struct fs;
+
+/* State of one mount, part of struct fs. Starts zeroed. */
+struct wire {
+	_Atomic uint64_t init;    /* the INIT that offers the flag, until it is answered; else 0 */
+	atomic_bool has_killpriv; /* the flag was set: the kernel leaves the removal to us */
+};
 
 /*
- * Of a session that is mounted and does not serve yet; one in a process. A failure changes nothing.
+ * For the session of `fs`, mounted but not serving yet. After a failure libfuse reads and writes as
+ * usual.
  */
-NODISCARD int wire_attach(struct fuse_session *se, struct spare *buffers);
-
-/* Where the data is of the WRITE that this thread has read: libfuse thinks, behind its head. */
-const void *wire_data(const void *behind_head);
-
-/* The kernel leaves it to us. */
-bool wire_is_ours(void);
+NODISCARD int wire_attach(struct fs *fs);
 
 /*
- * WRITE, SETATTR, OPEN or CREATE, which this thread has read and works on, takes set-id bits away:
- * the kernel says so. Once a request: what was not looked at, as in a loop that reads by other ways
- * than ours, takes them too.
+ * The buffer with the data of the WRITE that this thread has read last, from the buffer's start.
+ * NULL: the data is where libfuse says. It belongs to the thread and is filled again by its next
+ * request; whoever wants to keep the bytes takes the buffer's content and leaves it empty.
  */
-bool wire_take_kills(void);
+struct buf *wire_data(void);
+
+/* True: the kernel has left the removal of privileges to us. */
+bool wire_has_killpriv(const struct fs *fs);
+
+/*
+ * True: the WRITE, SETATTR, OPEN or CREATE that this thread works on shall remove set-id bits, by
+ * its flags. To be asked once a request. A request that did not come through this file, and a second
+ * question, are answered with true, which is the safe side.
+ */
+bool wire_take_killpriv(const struct fs *fs);
 
 #endif

@@ -17,8 +17,7 @@ struct workspace {
 	struct scratch *scratch;
 	struct parallel *parallel; /* NULL before workspace_parallel         */
 	struct reply reply; /* bytes on their way to the kernel      */
-	struct buf data;   /* of a write, on its way from there      */
-	bool data_went;    /* a chunk has kept such a buffer         */
+	struct buf data;   /* of a write, on its way from there (wire.h) */
 	struct buf copy;   /* or to another file                     */
 	struct buf stored; /* a chunk on its way to the backing file */
 	struct buf base;   /* the stored chunk that it replaces      */
