@@ -1,15 +1,19 @@
 #include "base/buf.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define PAGE ((uintptr_t)4096)
-
-/* From here on buffers of whole pages lie on pages: the kernel copies its own in half the steps. */
+/*
+ * Buffers from this size on that are whole pages are aligned to pages: the kernel, which copies
+ * page by page, then has half as many pieces to copy.
+ */
 #define PAGED (64u << 10)
 
 void *mem_zalloc(size_t size)
@@ -37,6 +41,20 @@ void mem_free(void *p)
 	free(p);
 }
 
+size_t mem_page_size(void)
+{
+	return (size_t)sysconf(_SC_PAGESIZE); /* no system call: libc knows it from the start */
+}
+
+bool mem_populate(void *p, size_t n)
+{
+	uintptr_t page = mem_page_size();
+	uintptr_t lo = ((uintptr_t)p + page - 1) & ~(page - 1);
+	uintptr_t hi = ((uintptr_t)p + n) & ~(page - 1);
+
+	return lo >= hi || madvise((void *)lo, hi - lo, MADV_POPULATE_WRITE) == 0;
+}
+
 static int reserve(struct buf *b, size_t cap, bool keep)
 {
 	if (cap <= b->cap)
@@ -44,7 +62,8 @@ static int reserve(struct buf *b, size_t cap, bool keep)
 	if (cap > SIZE_MAX - BUF_ALIGN)
 		return -ENOMEM;
 	size_t size = (cap + BUF_ALIGN - 1) & ~(size_t)(BUF_ALIGN - 1);
-	uint8_t *p = aligned_alloc(size < PAGED || size % PAGE ? BUF_ALIGN : PAGE, size);
+	bool paged = size >= PAGED && size % mem_page_size() == 0;
+	uint8_t *p = aligned_alloc(paged ? mem_page_size() : BUF_ALIGN, size);
 	if (!p)
 		return -ENOMEM;
 	if (keep && b->n)
@@ -65,15 +84,6 @@ int buf_reserve_fresh(struct buf *b, size_t cap)
 	return reserve(b, cap, false);
 }
 
-void buf_populate(struct buf *b)
-{
-	uintptr_t lo = ((uintptr_t)b->p + PAGE - 1) & ~(PAGE - 1);
-	uintptr_t hi = ((uintptr_t)b->p + b->cap) & ~(PAGE - 1);
-
-	if (lo < hi) /* before Linux 5.14 it fails, and faults get the pages */
-		(void)madvise((void *)lo, hi - lo, MADV_POPULATE_WRITE);
-}
-
 int buf_append(struct buf *b, struct view v)
 {
 	if (v.n > SIZE_MAX - b->n)
@@ -85,6 +95,23 @@ int buf_append(struct buf *b, struct view v)
 		memcpy(b->p + b->n, v.p, v.n);
 	b->n = need;
 	return 0;
+}
+
+int buf_print(struct buf *b, const char *fmt, ...)
+{
+	va_list ap, again;
+
+	va_start(ap, fmt);
+	va_copy(again, ap);
+	int n = vsnprintf(NULL, 0, fmt, ap);
+	int rc = n < 0 ? -EINVAL : buf_reserve(b, b->n + (size_t)n + 1);
+	if (rc >= 0) {
+		vsnprintf((char *)b->p + b->n, (size_t)n + 1, fmt, again);
+		b->n += (size_t)n;
+	}
+	va_end(again);
+	va_end(ap);
+	return rc;
 }
 
 void buf_free(struct buf *b)

@@ -28,19 +28,25 @@ void *mem_realloc(void *p, size_t size);
 char *mem_strdup(const char *s);
 void mem_free(void *p);
 
-/* Makes room for `cap` bytes in all. What was there stays, `n` does not change. */
-NODISCARD int buf_reserve(struct buf *b, size_t cap);
-
-/* The same, but what was there may be lost: no copy. */
-NODISCARD int buf_reserve_fresh(struct buf *b, size_t cap);
+/* Bytes of a page of the kernel's, a power of two. */
+size_t mem_page_size(void);
 
 /*
- * Gets the pages of a buffer that is going to be filled from the system at once: a fault for
- * each costs twice as much, four times in a virtual machine.
+ * Takes the whole pages inside [p, p + n) from the kernel in one call, for memory that is going to
+ * be filled: a page fault for each costs twice as much, in a virtual machine four times. False:
+ * not done (Linux before 5.14, or no memory); faults will do it then.
  */
-void buf_populate(struct buf *b);
+bool mem_populate(void *p, size_t n);
 
+/* Makes room for `cap` bytes in all. The content stays, and `n`. */
+NODISCARD int buf_reserve(struct buf *b, size_t cap);
+
+/* The same, but the content may be lost: nothing is copied. */
+NODISCARD int buf_reserve_fresh(struct buf *b, size_t cap);
+
+/* Appends the bytes, or the text that printf would print, without a 0 at its end. */
 NODISCARD int buf_append(struct buf *b, struct view v);
+NODISCARD __attribute__((format(printf, 2, 3))) int buf_print(struct buf *b, const char *fmt, ...);
 
 /* Gives the bytes back and leaves an empty buf. */
 void buf_free(struct buf *b);

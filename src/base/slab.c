@@ -12,10 +12,6 @@
 #define REGION (SLAB_MAX / SLAB_MIN)
 #define NO_UNIT UINT32_MAX
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
 /* A piece is named by its first unit of SLAB_MIN. What is said of a piece stands at that unit. */
 struct unit {
 	uint32_t next, prev; /* in the list of its order, while free */
@@ -154,9 +150,8 @@ void *slab_alloc(struct slab *s, size_t n)
 	if (u == NO_UNIT)
 		return NULL;
 	at -= at % TOUCH;
-	if (fresh) /* faults do the same page by page, also where the kernel knows no better */
-		(void)madvise(s->base + at, (end - at + TOUCH - 1) / TOUCH * TOUCH,
-			      MADV_POPULATE_WRITE);
+	if (fresh)
+		(void)mem_populate(s->base + at, (end - at + TOUCH - 1) / TOUCH * TOUCH);
 	return s->base + (size_t)u * SLAB_MIN;
 }
 
@@ -191,7 +186,7 @@ void slab_warm(struct slab *s)
 	if (room)
 		s->warm = u + REGION;
 	pthread_mutex_unlock(&s->lock);
-	if (!room || madvise(s->base + (size_t)u * SLAB_MIN, SLAB_MAX, MADV_POPULATE_WRITE) != 0)
+	if (!room || !mem_populate(s->base + (size_t)u * SLAB_MIN, SLAB_MAX))
 		return;
 	pthread_mutex_lock(&s->lock);
 	for (uint32_t i = 0; i < REGION; i++)

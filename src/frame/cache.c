@@ -432,9 +432,9 @@ void *cache_value(const struct cache_entry *e)
 	return e->value.p;
 }
 
-bool cache_packed(const struct cache_entry *e)
+unsigned cache_tag(const struct cache_entry *e)
 {
-	return e->value.packed;
+	return e->value.tag;
 }
 
 struct view cache_bytes(const struct cache_entry *e)

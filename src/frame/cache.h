@@ -2,12 +2,12 @@
  * A cache of decoded blocks, parsed chunk heads and stored chunks on their way to readers, bounded
  * in bytes.
  *
- * Sharded by key; a shard is a hash table and a SIEVE queue (Zhang et al.,
- * NSDI 2024): one visited bit an entry and a hand that walks from old to new,
- * evicting what was not touched since it last came by. A scan therefore passes through
- * without displacing what is used, and a hit writes one bit. S3-FIFO does about as well on
- * blocks, but needs two queues and ghosts. Of SIEVE's weakness, that blocks which a scan touches
- * several times look used, the caller takes care: it says which touches do not count.
+ * Sharded by key; a shard is a hash table and a SIEVE queue (Zhang et al., NSDI 2024): one visited
+ * bit an entry and a hand that walks from old to new, evicting what was not touched since it last
+ * came by. A scan therefore passes through without displacing what is used, and a hit writes one
+ * bit. S3-FIFO does about as well on blocks, but needs two queues and ghosts. SIEVE has one
+ * weakness: a block that one scan touches several times looks used. So the caller says which
+ * touches belong to a scan and do not count.
  *
  * Single-flight: of several threads that ask for a missing key, one fills it
  * and the others wait. An entry can be found only once it is filled; a failed
@@ -37,7 +37,7 @@ struct cache_value {
 	void *p;
 	size_t n;
 	size_t cost;
-	bool packed; /* a word of the filler to the users */
+	unsigned tag; /* what kind of value it is: for the users of the cache to agree on */
 	void (*release)(void *p);
 };
 
@@ -88,7 +88,7 @@ void cache_mark_unused(struct cache_entry *entry);
 bool cache_first_use(struct cache_entry *entry);
 
 void *cache_value(const struct cache_entry *entry);
-bool cache_packed(const struct cache_entry *entry);
+unsigned cache_tag(const struct cache_entry *entry);
 struct view cache_bytes(const struct cache_entry *entry);
 
 /* Forgets a key. The caller makes sure that nobody is filling it with old bytes now. */

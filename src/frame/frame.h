@@ -119,9 +119,14 @@ NODISCARD int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk 
 				struct scratch *s, struct span dst);
 
 /*
- * One block of several of a stored chunk that chunk_can_pack, as chunk_decode_packed leaves it.
- * A chunk of one block is held against its checksum by the other function. [reader]
+ * One block of a stored chunk, packed: as chunk_decode_packed leaves it. Only of chunks that
+ * frame_can_read_packed: those that chunk_can_pack, and have several blocks. (Reading a chunk of
+ * one block reads all of it, so that frame_read_blocks can verify its checksum.) [reader]
  */
+static inline bool frame_can_read_packed(const struct chunk *c)
+{
+	return c->nblocks > 1 && chunk_can_pack(c);
+}
 NODISCARD int frame_read_packed(struct frame *f, uint32_t n, const struct chunk *c, uint32_t block,
 				struct scratch *s, struct span dst);
 

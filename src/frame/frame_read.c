@@ -227,7 +227,7 @@ int frame_read_packed(struct frame *f, uint32_t n, const struct chunk *c, uint32
 	struct stored st = {0};
 	uint64_t start = meter_now();
 
-	assert(c->nblocks > 1);
+	assert(frame_can_read_packed(c));
 	TRY(frame_stored(f, n, &st));
 	int rc = c->cbytes > st.room ? CORRUPT("chunk ends past its room", c->cbytes)
 				     : stored_read_packed(&st, c, block, s, dst);

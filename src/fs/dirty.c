@@ -97,7 +97,7 @@ static int reserve(struct dirty_chunk *c, uint32_t need)
 	struct buf all = spare_take(f->fs->spare, limit);
 	if (!all.p) {
 		TRY(buf_reserve(&all, limit));
-		buf_populate(&all);
+		(void)mem_populate(all.p, all.cap);
 	}
 	all.n = c->bytes.n;
 	if (all.n)

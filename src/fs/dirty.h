@@ -69,8 +69,8 @@ NODISCARD int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t l
 
 /*
  * Puts the bytes of a piece into the DIRTY copy of its chunk: `src`, or zeros if that is NULL.
- * `own` is NULL, or the buffer that starts with `src`: if it is as large as the chunk, and the piece
- * too, its memory becomes the chunk's without a copy, and *own is left empty.
+ * `own` is NULL, or the buffer that starts with `src`: if it is as large as the chunk, and the
+ * piece too, its memory becomes the chunk's without a copy, and *own is left empty.
  */
 NODISCARD int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct buf *own,
 			  struct dirty_chunk **out);

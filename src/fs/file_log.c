@@ -1,11 +1,10 @@
 #include "fs/file_log.h"
 
+#include "base/meter.h"
 #include "fs/caps.h"
 #include "fs/file_share.h"
 #include "fs/times.h"
 #include "fs/workspace.h"
-
-#include <time.h>
 
 /*
  * A commit encodes what was touched, and writes index and checksums of all chunks. Readers of
@@ -18,14 +17,6 @@
 
 /* A record buffer that is larger than this is not kept for the thread's next fsync. */
 #define KEPT (1u << 20)
-
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
 
 static bool pays(const struct file *f)
 {
@@ -99,7 +90,7 @@ static bool take_if_it_pays(struct file *f, const struct timespec *mtime, uint64
 {
 	struct frame_roots roots;
 
-	f->quick = clock_ns() - f->synced_at < QUICK_NS ? f->quick + 1 : 0;
+	f->quick = meter_now() - f->synced_at < QUICK_NS ? f->quick + 1 : 0;
 	if (f->gone || f->lost || f->touched.whole)
 		return false;
 	if (f->touched.n == 0 && !intent_has(f->fs->intent, &f->mark))
@@ -129,7 +120,7 @@ void file_log(struct file *f, bool *safe)
 	if (!taken)
 		return;
 	if (intent_sync(f->fs->intent, end) == 0) {
-		f->synced_at = clock_ns();
+		f->synced_at = meter_now();
 		*safe = true;
 		return;
 	}
@@ -140,7 +131,7 @@ void file_log(struct file *f, bool *safe)
 
 void file_log_committed(struct file *f)
 {
-	f->synced_at = clock_ns();
+	f->synced_at = meter_now();
 	intent_done(f->fs->intent, &f->mark);
 }
 

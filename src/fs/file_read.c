@@ -16,28 +16,34 @@
  */
 #define WHOLE_REQUEST (64u << 10)
 
-/* Of more than this part of a block the last filter may as well be undone for all. */
+/* A read of more than one part in so many of a block undoes the last filter for all of it. */
 #define PACKED_SHARE 4
 
-/* A chunk whose head has been read. Blocks in the cache belong to `id`: a chunk that is
- * replaced gets a new one, and its old blocks can't be found any more. */
+/* Tags of blocks in the cache: decoded, or packed (chunk_decode_packed). */
+enum block_form { BLOCK_PLAIN, BLOCK_PACKED };
+
+/*
+ * A chunk whose head has been read; an entry of the cache. Its blocks are cached under `id`: a
+ * chunk that is replaced gets a new one, so that the old blocks cannot be found any more.
+ */
 struct lazy {
 	struct chunk chunk;
 	uint64_t id;
-	atomic_int checked; /* 1: it fits its checksum; < 0: it does not */
+	atomic_int checked; /* 1: the checksum is right; < 0: it is not; 0: not known */
 };
 
+/* A read on its way: what it needs, and where it is. */
 struct fetch {
 	struct file *f;
 	struct workspace *ws;
-	struct reply *r;
-	uint32_t n;                /* chunk */
-	struct lazy *lazy;         /* for blocks */
-	uint32_t block;
-	bool packed; /* if it is to be filled */
-	bool filled; /* by this fetch */
+	struct reply *r;     /* what has been read so far */
+	uint32_t n;          /* the chunk ... */
+	struct lazy *lazy;   /* ... and its head, once it is stored and loaded */
+	uint32_t block;      /* the block that block_fill would decode ... */
+	enum block_form form; /* ... and how */
+	bool filled;         /* block_fill was called: the block was not in the cache */
 	enum readahead_kind kind;
-	bool direct;
+	bool direct;         /* direct I/O */
 };
 
 static void lazy_release(void *p)
@@ -74,10 +80,11 @@ static int block_fill(void *ctx, struct cache_value *out)
 
 	x->filled = true;
 	TRY(cache_alloc(cache, chunk_run_bytes(c, run), out));
-	out->packed = x->packed;
+	out->tag = x->form;
 	struct span dst = span_of(out->p, out->n);
-	int rc = x->packed ? frame_read_packed(x->f->frame, x->n, c, x->block, x->ws->scratch, dst)
-			   : frame_read_blocks(x->f->frame, x->n, c, run, x->ws->scratch, dst);
+	int rc = x->form == BLOCK_PACKED
+			 ? frame_read_packed(x->f->frame, x->n, c, x->block, x->ws->scratch, dst)
+			 : frame_read_blocks(x->f->frame, x->n, c, run, x->ws->scratch, dst);
 	if (rc < 0)
 		cache_unalloc(cache, out);
 	return rc;
@@ -91,24 +98,24 @@ static void count_answer(const struct fetch *x, struct cache_entry *e)
 }
 
 /*
- * A small random read wants a part of its block, and what else is wanted of that comes in parts
- * too: the block is kept as it is before the last filter is undone, which is done for what is
- * asked. Direct I/O asks for the same bytes again; a chunk of one block is held against its
- * checksum.
+ * A small random read needs a part of its block, and the reads that follow it others. So the cache
+ * keeps the block before its last filter is undone, and that is done for the bytes asked for. Not
+ * for direct I/O, which asks for the same bytes again.
  */
-static bool wants_packed(const struct fetch *x, uint32_t len)
+static enum block_form wanted_form(const struct fetch *x, uint32_t len)
 {
 	const struct chunk *c = &x->lazy->chunk;
 
-	if (x->kind != READ_RANDOM || x->direct || x->f->npy || c->nblocks < 2)
-		return false;
-	return len <= chunk_block_bytes(c, x->block).len / PACKED_SHARE && chunk_can_pack(c);
+	if (x->kind != READ_RANDOM || x->direct || x->f->npy)
+		return BLOCK_PLAIN;
+	bool small = len <= chunk_block_bytes(c, x->block).len / PACKED_SHARE;
+	return small && frame_can_read_packed(c) ? BLOCK_PACKED : BLOCK_PLAIN;
 }
 
 /* Bytes [lo, lo + len) of one entry's block. */
 static int answer(struct fetch *x, struct cache_entry *e, uint32_t lo, uint32_t len)
 {
-	if (cache_packed(e))
+	if (cache_tag(e) == BLOCK_PACKED)
 		return chunk_unpack(&x->lazy->chunk, x->ws->scratch, cache_bytes(e), lo,
 				    reply_room(x->r, len));
 	reply_add(x->r, x->f->fs->cache, e, view_part(cache_bytes(e), lo, len));
@@ -122,12 +129,12 @@ static int read_block(struct fetch *x, uint32_t lo, uint32_t len)
 	struct cache_entry *e;
 
 	x->filled = false;
-	x->packed = wants_packed(x, len);
+	x->form = wanted_form(x, len);
 	enum cache_touch touch = x->kind == READ_RANDOM ? CACHE_USE : CACHE_SCAN;
 	TRY(cache_get(cache, (struct cache_key){x->lazy->id, x->block}, touch, block_fill, x, &e));
 	count_answer(x, e);
 	int rc = answer(x, e, lo, len);
-	/* A stream is through with it: the next blocks get its memory, which is warm. */
+	/* A stream is done with this block: the next one gets its memory, while it is warm. */
 	if (x->kind == READ_AHEAD && lo + len == cache_bytes(e).n)
 		cache_drop(cache, (struct cache_key){x->lazy->id, x->block});
 	cache_put(cache, e);
@@ -149,9 +156,9 @@ static struct run whole_blocks(const struct chunk *c, uint32_t first, uint32_t h
 }
 
 /*
- * Runs that go past the cache: the kernel keeps what it gets, but for direct I/O, and what
- * a stream has read is not read again. Where the workers decode ahead it lies in the cache, or will
- * in a moment.
+ * True: the run is decoded into the reply, past the cache. The kernel keeps what it gets, except
+ * for direct I/O, and what a stream has read is not read again. Where the workers decode ahead the
+ * blocks are in the cache, or will be in a moment.
  */
 static bool goes_past(const struct fetch *x, struct run run, uint32_t len)
 {
@@ -162,7 +169,7 @@ static bool goes_past(const struct fetch *x, struct run run, uint32_t len)
 	return len >= DIRECT_MIN || run.n == x->lazy->chunk.nblocks;
 }
 
-/* Whole blocks that nobody will ask for soon again: past the cache, where it does not have them. */
+/* Whole blocks that go past the cache, except for those that it already has. */
 static int read_run(struct fetch *x, struct run run)
 {
 	const struct chunk *c = &x->lazy->chunk;
@@ -216,10 +223,11 @@ static int read_chunk(struct fetch *x, uint32_t lo, uint32_t hi)
 }
 
 /*
- * Who reads all of a chunk gets no byte that does not fit its checksum. Such a reader comes in
- * pieces, several at a time; the one that begins the chunk checks all of it, and its failure is
- * that of the whole. It reads the stored bytes once more: kept for the other pieces they would
- * leave the core's own cache, and the others would wait for them (tried: a tenth slower).
+ * A reader of a whole chunk gets no byte unless the chunk's checksum is right. The kernel splits
+ * such a read into several requests that arrive at once; the one for the start of the chunk checks
+ * all of it, and its failure is that of the chunk. It reads the stored bytes once more. Keeping
+ * them for the other requests was a tenth slower: they fall out of the core's cache, and the others
+ * wait.
  */
 static int check(struct fetch *x, uint32_t lo, uint32_t len)
 {
@@ -260,9 +268,7 @@ static int read_stored(struct fetch *x, uint32_t lo, uint32_t len)
 	int rc = check(x, lo, len);
 	if (rc >= 0) {
 		rc = read_chunk(x, lo, lo + len);
-		/*
-		 * The kernel asks again for a page of what failed: the answer has to be the same.
-		 */
+		/* The kernel asks again for single pages of what failed: these fail, too. */
 		if (rc == -EBADMSG && len == x->lazy->chunk.nbytes)
 			atomic_store(&x->lazy->checked, rc);
 	}

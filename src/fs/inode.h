@@ -21,7 +21,6 @@
 #include <stdint.h>
 #include <time.h>
 
-
 struct file;
 struct handle;
 struct inodes;

@@ -1,22 +1,22 @@
 #include "fs/keeper.h"
 
 #include "base/log.h"
+#include "base/meter.h"
+#include "base/waker.h"
 #include "fs/file.h"
 #include "fs/flush.h"
 #include "fs/guard.h"
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
-/* Part of -o commit for which no fsync came: then the frames catch up with the intent log. */
+/* The frames catch up with the intent log when no fsync came for this part of -o commit. */
 #define PAUSE 0.1
 
-/* Of a file and a round. */
+/* Steps of file_compact that one file gets in each round. */
 #define COMPACT_STEPS 16
 
 struct keeper {
@@ -24,10 +24,8 @@ struct keeper {
 	void (*answered)(void *);
 	void *ctx;
 	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t wake;
-	bool live, stop, nudged; /* under lock */
-	int last_rc;
+	struct waker waker;
+	int last_rc; /* of the newest background commit */
 };
 
 /* Of a file in the intent log only a durable commit will do: then the log can forget it. */
@@ -159,107 +157,78 @@ static void look_at_mount(struct keeper *k)
 	k->answered(k->ctx);
 }
 
-static struct timespec later(double seconds)
+static uint64_t seconds_ahead(double seconds)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_sec += (time_t)seconds;
-	t.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
-	if (t.tv_nsec >= 1000000000) {
-		t.tv_sec++;
-		t.tv_nsec -= 1000000000;
-	}
-	return t;
+	return meter_now() + (uint64_t)(seconds * 1e9);
 }
 
-static bool is_before(struct timespec a, struct timespec b)
+/* When everything is to be committed; with -o commit=0 never. */
+static uint64_t next_round(const struct keeper *k)
 {
-	return a.tv_sec < b.tv_sec || (a.tv_sec == b.tv_sec && a.tv_nsec < b.tv_nsec);
+	return k->fs->opt.commit > 0 ? seconds_ahead(k->fs->opt.commit) : WAKER_NEVER;
 }
 
 /*
- * True: at `next`, when all is committed. False: what is in the intent log is, its fsyncs paused.
+ * Waits for the time `next`, when everything is committed (*all), or until the fsyncs that go to
+ * the intent log have paused and the files in it are. False: the thread shall end.
  */
-static bool wait_for_work(struct keeper *k, const struct timespec *next)
+static bool wait_for_work(struct keeper *k, uint64_t next, bool *all)
 {
-	double commit = k->fs->opt.commit, pause = commit * PAUSE;
+	double pause = k->fs->opt.commit * PAUSE;
 
-	while (!k->stop && commit == 0)
-		pthread_cond_wait(&k->wake, &k->lock);
-	while (!k->stop && is_before(later(0), *next)) {
-		struct timespec look = *next, soon = later(pause);
-		if (intent_waits(k->fs->intent, 0) && is_before(soon, look))
-			look = soon;
-		k->nudged = false;
-		while (!k->stop && !k->nudged && is_before(later(0), look))
-			pthread_cond_timedwait(&k->wake, &k->lock, &look);
-		if (intent_waits(k->fs->intent, pause))
+	*all = true;
+	while (meter_now() < next) {
+		bool logged = intent_waits(k->fs->intent, 0);
+		if (!waker_sleep(&k->waker, logged ? min_u64(next, seconds_ahead(pause)) : next))
 			return false;
+		if (intent_waits(k->fs->intent, pause)) {
+			*all = false;
+			break;
+		}
 	}
-	return true;
+	return !waker_stopped(&k->waker);
 }
 
-static void nudge(void *arg)
+/* From the intent log: there is something to wait for that was not there before. */
+static void on_logged(void *arg)
 {
 	struct keeper *k = arg;
-
-	pthread_mutex_lock(&k->lock);
-	k->nudged = true;
-	pthread_cond_signal(&k->wake);
-	pthread_mutex_unlock(&k->lock);
+	waker_wake(&k->waker);
 }
 
 static void *keeper_main(void *arg)
 {
 	struct keeper *k = arg;
+	bool all;
 
-	pthread_mutex_lock(&k->lock);
-	while (!k->live && !k->stop)
-		pthread_cond_wait(&k->wake, &k->lock);
-	if (!k->stop) {
-		pthread_mutex_unlock(&k->lock);
+	if (waker_sleep(&k->waker, WAKER_NEVER)) /* keeper_wake */
 		look_at_mount(k);
-		pthread_mutex_lock(&k->lock);
-	}
-	struct timespec next = later(k->fs->opt.commit);
-	while (!k->stop) {
-		bool due = wait_for_work(k, &next);
-		if (k->stop)
-			break;
-		pthread_mutex_unlock(&k->lock);
-		commit_and_tell(k, !due);
-		if (due) {
+	uint64_t next = next_round(k);
+	while (wait_for_work(k, next, &all)) {
+		commit_and_tell(k, !all);
+		if (all) {
 			spare_trim(k->fs->spare);
-			next = later(k->fs->opt.commit);
+			next = next_round(k);
 		}
-		pthread_mutex_lock(&k->lock);
 	}
-	pthread_mutex_unlock(&k->lock);
 	return NULL;
 }
 
 static void keeper_free(struct keeper *k)
 {
-	pthread_cond_destroy(&k->wake);
-	pthread_mutex_destroy(&k->lock);
+	waker_deinit(&k->waker);
 	mem_free(k);
 }
 
 int keeper_start(struct keeper **out, struct fs *fs, void (*answered)(void *), void *ctx)
 {
-	pthread_condattr_t attr;
 	struct keeper *k = mem_zalloc(sizeof *k);
 
 	if (!k)
 		return -ENOMEM;
 	*k = (struct keeper){.fs = fs, .answered = answered, .ctx = ctx};
-	pthread_mutex_init(&k->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&k->wake, &attr);
-	pthread_condattr_destroy(&attr);
-	intent_on_work(fs->intent, nudge, k);
+	waker_init(&k->waker);
+	intent_on_work(fs->intent, on_logged, k);
 	int rc = -pthread_create(&k->thread, NULL, keeper_main, k);
 	if (rc < 0) {
 		intent_on_work(fs->intent, NULL, NULL);
@@ -272,20 +241,14 @@ int keeper_start(struct keeper **out, struct fs *fs, void (*answered)(void *), v
 
 void keeper_wake(struct keeper *k)
 {
-	pthread_mutex_lock(&k->lock);
-	k->live = true;
-	pthread_cond_signal(&k->wake);
-	pthread_mutex_unlock(&k->lock);
+	waker_wake(&k->waker);
 }
 
 void keeper_stop(struct keeper *k)
 {
 	if (!k)
 		return;
-	pthread_mutex_lock(&k->lock);
-	k->stop = true;
-	pthread_cond_signal(&k->wake);
-	pthread_mutex_unlock(&k->lock);
+	waker_stop(&k->waker);
 	pthread_join(k->thread, NULL);
 	intent_on_work(k->fs->intent, NULL, NULL); /* no request is served any more */
 	keeper_free(k);

@@ -6,8 +6,6 @@
 
 #include <pthread.h>
 
-#define PAGE 4096u
-
 struct item {
 	struct item *next;
 	struct inode *inode; /* a reference */
@@ -24,31 +22,37 @@ struct notify {
 };
 
 /*
- * With the writeback cache the kernel trusts its own size, but data that we put behind it counts.
+ * With the writeback cache the kernel trusts its own size of a file, unless data is stored behind
+ * it. So it gets the file's last page.
  */
 static int tell_size(struct fs *fs, const struct item *i)
 {
-	uint64_t at = (i->size - 1) / PAGE * PAGE;
-	uint8_t data[PAGE];
+	size_t page = mem_page_size();
+	uint64_t at = (i->size - 1) / page * page;
+	struct buf data = {0};
 	struct file *f;
 
-	TRY(file_get(fs, i->inode, false, &f));
-	ssize_t n = file_read_at(f, at, span_of(data, sizeof data));
-	int rc = n < 0 ? (int)n : 0;
-	if (n >= 0 && (uint64_t)n == i->size - at) {
-		struct fuse_bufvec vec = FUSE_BUFVEC_INIT((size_t)n);
-		vec.buf[0].mem = data;
-		rc = fuse_lowlevel_notify_store(fs->session, ops_ino(fs, i->inode), (off_t)at, &vec,
-						0);
+	TRY(buf_reserve(&data, page));
+	int rc = file_get(fs, i->inode, false, &f);
+	if (rc >= 0) {
+		ssize_t n = file_read_at(f, at, span_of(data.p, page));
+		rc = n < 0 ? (int)n : 0;
+		if (n >= 0 && (uint64_t)n == i->size - at) {
+			struct fuse_bufvec vec = FUSE_BUFVEC_INIT((size_t)n);
+			vec.buf[0].mem = data.p;
+			rc = fuse_lowlevel_notify_store(fs->session, ops_ino(fs, i->inode),
+							(off_t)at, &vec, 0);
+		}
+		file_put(fs, i->inode);
 	}
-	file_put(fs, i->inode);
+	buf_free(&data);
 	return rc;
 }
 
 static void tell(struct fs *fs, struct item *i)
 {
 	(void)fuse_lowlevel_notify_inval_inode(fs->session, ops_ino(fs, i->inode), 0, 0);
-	if (i->size && tell_size(fs, i) < 0) { /* it is being changed again: who reads that tells */
+	if (i->size && tell_size(fs, i) < 0) { /* changed again: left to the next reload */
 		pthread_mutex_lock(&i->inode->lock);
 		i->inode->untold = true;
 		pthread_mutex_unlock(&i->inode->lock);
@@ -136,7 +140,7 @@ void notify_changed(struct notify *n, struct inode *inode, uint64_t size)
 {
 	struct item *i = n ? mem_zalloc(sizeof *i) : NULL;
 	if (!i)
-		return; /* the kernel's pages are then as old as its next open */
+		return; /* without memory the kernel keeps its old pages until the next open */
 	inode_get(n->fs->inodes, inode);
 	i->inode = inode;
 	i->size = size;

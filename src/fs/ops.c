@@ -32,7 +32,7 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 {
 	char name[NAME_MAX + 1], text[200];
 
-	/* A length or a right that the application got wrong is its affair alone. */
+	/* Mistakes of the application: a length beyond the limit, a right that it does not have. */
 	if (rc == -EFBIG || rc == -EROFS || rc == -EACCES)
 		return;
 	inode_name(fs->inodes, n, name);
@@ -69,10 +69,10 @@ void ops_attr_shown(struct fs *fs, struct inode *n, const struct probed *probed,
 }
 
 /*
- * An open frame that another program changed is read
- * anew. True: it was, or can't be. Under n->lock.
+ * Reads an open frame anew if another program has changed it. True: it has, also where reading it
+ * failed. Under n->lock.
  */
-static bool reloads(struct inode *n, const struct stat *st)
+static bool reload_if_foreign(struct inode *n, const struct stat *st)
 {
 	if (!file_is_foreign(n, st))
 		return false;
@@ -92,7 +92,7 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 	int rc = stat_fd(fd, st);
 	pthread_mutex_lock(&n->lock);
 	if (rc >= 0 && n->file)
-		(void)reloads(n, st);
+		(void)reload_if_foreign(n, st);
 	pthread_mutex_unlock(&n->lock);
 	if (rc >= 0 && inode_is_frame(n) && inodes_open_kind(fs->inodes, st) == NODE_PLAIN) {
 		inode_name(fs->inodes, n, name);
@@ -106,10 +106,10 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 }
 
 /*
- * Nobody writes to the open file, or is about to, or has just closed it: what is left of all that
- * would get to the disk under the feet of another inode. Under n->lock.
+ * True: all users of the open file only read it. Who writes, is about to, or has just closed it,
+ * would otherwise write to a file that by then belongs to another inode. Under n->lock.
  */
-static bool is_read_only(const struct inode *n)
+static bool has_only_readers(const struct inode *n)
 {
 	unsigned readers = 0;
 
@@ -122,34 +122,37 @@ static bool is_read_only(const struct inode *n)
 }
 
 /*
- * With the writeback cache the kernel believes its own size and times of an inode
- * it knows, whatever we say. A file that another program has changed must therefore become
- * another inode. Who has it open for reading goes on with the old one; who writes keeps it. So must
- * a file that has the number of one that is gone. True: the other inode need not be in doubt again,
- * or a time that lies ahead would make one more each time that it is looked up.
+ * Gives up the inode that the kernel knows for an entry, if the file is not what it was: the entry
+ * then gets a new inode. With the writeback cache the kernel trusts its own size and times of an
+ * inode, whatever we answer, so that there is no other way to tell it of a change by another
+ * program, or of a new file that got the inode number of a removed one. Readers that have the file
+ * open go on with the old inode; while somebody writes, it stays.
+ *
+ * *settled: the file was looked at before, long enough ago, and is still the same. The new inode
+ * then need not be looked at again: with an mtime in the future that would never end.
  */
-static bool part_with_changed(struct fs *fs, const struct entry *e)
+static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settled)
 {
 	struct stat st;
 
+	*settled = false;
 	struct inode *n = inode_known(fs->inodes, e);
 	if (!n)
-		return false;
+		return;
 	bool other = inode_is_other(fs->inodes, n, e);
 	pthread_mutex_lock(&n->lock);
-	/* Looked at anew: what e->st says may be older than our own last commit. */
+	/* e->st may be older than our own last commit: the file is asked once more. */
 	bool known = e->fd < 0 ? (st = e->st, true) : stat_fd(e->fd, &st) == 0;
-	bool settled = known && !other && !n->mistaken && file_is_settled(n, &st);
-	bool changed = known && (n->file ? reloads(n, &st) : file_is_foreign(n, &st));
+	*settled = known && !other && !n->mistaken && file_is_settled(n, &st);
+	bool changed = known && (n->file ? reload_if_foreign(n, &st) : file_is_foreign(n, &st));
 	changed = (changed || n->mistaken) && n->nwriters == 0;
-	other &= !n->handles; /* a file that is open has its number still */
+	other &= !n->handles; /* an open file still has its number */
 	if (n->file && (other || changed))
-		IGNORE(is_read_only(n) && file_detach(n->file)); /* or next time */
+		IGNORE(has_only_readers(n) && file_detach(n->file)); /* or at the next lookup */
 	else if (other || changed)
 		inode_detach(fs->inodes, n);
 	pthread_mutex_unlock(&n->lock);
 	inode_put(fs->inodes, n, 1);
-	return settled;
 }
 
 void ops_seen(struct inode *n, const struct stat *st)
@@ -162,8 +165,11 @@ void ops_seen(struct inode *n, const struct stat *st)
 	pthread_mutex_unlock(&n->lock);
 }
 
-/* The first time that the kernel is told of a frame: it believes that for ever. */
-static void see_entry(struct inode *n, const struct entry *e, bool settled)
+/*
+ * Notes the attributes that the kernel gets when it first hears of a frame, and keeps. A change
+ * that came right before may not show in them (`doubt`): then they are compared once more later.
+ */
+static void note_entry(struct inode *n, const struct entry *e, bool settled)
 {
 	if (!inode_is_frame(n)) {
 		ops_seen(n, &e->st);
@@ -187,13 +193,14 @@ static void note_no_acl(struct inode *n, const struct stat *st)
 
 int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_entry_param *out)
 {
+	bool settled;
 	int rc = 0;
 
-	bool settled = part_with_changed(fs, e);
+	detach_if_changed(fs, e, &settled);
 	struct inode *n = inode_from_entry(fs->inodes, parent, e);
 	if (!n)
 		return -ENOMEM;
-	see_entry(n, e, settled);
+	note_entry(n, e, settled);
 	if (e->probed.no_acl)
 		note_no_acl(n, &e->st);
 	*out = (struct fuse_entry_param){

@@ -181,8 +181,8 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 {
 	struct handle *h = ops_handle(fi);
 	struct buf *own = wire_data();
-	struct file_data d = {
-		.at = (uint64_t)off, .bytes = view_of(own ? own->p : (void *)buf, size), .own = own};
+	const void *bytes = own ? (const void *)own->p : buf;
+	struct file_data d = {.at = (uint64_t)off, .bytes = view_of(bytes, size), .own = own};
 
 	(void)ino;
 	ssize_t rc = ops_killpriv_write(req, h->inode);

@@ -5,8 +5,8 @@
  * A kernel that leaves this to us (wire.h) still removes capabilities itself, by a REMOVEXATTR,
  * except for files that it opens with O_TRUNC. Whether set-id bits go is a flag of WRITE, SETATTR,
  * OPEN and CREATE. FALLOCATE and COPY_FILE_RANGE have no such flag: there we look at the caller.
- * Writes to a file that has such bits do not wait in the page cache: they are sent at once, with the
- * identity of their caller.
+ * Writes to a file that has such bits do not wait in the page cache: they are sent at once, with
+ * the identity of their caller.
  *
  * A chown that changes nothing removes capabilities even if it is refused: the kernel's REMOVEXATTR
  * comes before the SETATTR, and cannot be told from any other.

@@ -1,6 +1,7 @@
 #include "fs/recompress.h"
 
 #include "base/log.h"
+#include "base/waker.h"
 #include "fs/caps.h"
 #include "fs/file.h"
 #include "fs/names.h"
@@ -14,21 +15,22 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* As long as nobody asks for anything, times this: younger files may change again. */
+/* A file is cold when it has not changed for this many times -o recompress (seconds). */
 #define COLD 60
 
-/* Directories in each other; two descriptors each. */
-#define DEEPEST 64
+/* Depth of the directories that are visited; each level takes two descriptors. */
+#define DEPTH_MOST 64
 
-/* Of the time, at most: what looking for files may take where there is nothing left to do. */
-#define LOOKING 10
+/* The pause after looking at all files, in multiples of the time that took: a tenth at most. */
+#define REST 10
 
-/* On a disk this full, what is in the way for a moment is not. */
-#define SPARE (64ull << 20)
+/* Bytes that stay free on the disk: old and new chunks of a file exist side by side for a while. */
+#define FREE_LEAST (64ull << 20)
 
-/* Files that took no mark: what is known of them is forgotten all at once. */
+/* Files that are remembered because they cannot be marked; beyond that all are forgotten. */
 #define KNOWN_MOST 65536
 
+/* A file that was looked at and could not be marked, as it was then. */
 struct known {
 	uint64_t ino;
 	struct timespec mtime;
@@ -38,62 +40,35 @@ struct known {
 struct recompress {
 	struct fs *fs;
 	pthread_t thread;
-	pthread_mutex_t lock;
-	pthread_cond_t wake;
-	bool stop; /* under lock */
+	struct waker waker;
 
-	/* of the thread alone */
-	struct meter_sums *room;
-	uint64_t asked; /* requests when it was idle last */
+	/* used by the thread alone */
+	struct meter_sums *sums; /* room for stats_requests */
+	uint64_t requests;       /* how many there had been when the mount was idle last */
 	struct known *known;
 };
 
-static bool stopped(struct recompress *r)
-{
-	pthread_mutex_lock(&r->lock);
-	bool stop = r->stop;
-	pthread_mutex_unlock(&r->lock);
-	return stop;
-}
-
-/* False: it is time to stop. */
-static bool pause_for(struct recompress *r, double seconds)
-{
-	struct timespec until;
-
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	uint64_t ns = (uint64_t)until.tv_nsec + (uint64_t)(seconds * 1e9);
-	until.tv_sec += (time_t)(ns / 1000000000);
-	until.tv_nsec = (long)(ns % 1000000000);
-	pthread_mutex_lock(&r->lock);
-	while (!r->stop && pthread_cond_timedwait(&r->wake, &r->lock, &until) == 0)
-		;
-	bool go_on = !r->stop;
-	pthread_mutex_unlock(&r->lock);
-	return go_on;
-}
-
-/* Somebody asked for something, or what was written waits to be stored. */
+/* Somebody has asked for something, or written data waits to be stored. */
 static bool is_used(struct recompress *r)
 {
-	return stats_requests(r->room) != r->asked || budget_used(r->fs->budget);
+	return stats_requests(r->sums) != r->requests || budget_used(r->fs->budget);
 }
 
 static bool must_stop(void *ctx)
 {
 	struct recompress *r = ctx;
-	return stopped(r) || is_used(r);
+	return waker_stopped(&r->waker) || is_used(r);
 }
 
-/* False: it is time to stop. */
+/* False, here and below: the thread shall end. */
 static bool wait_idle(struct recompress *r)
 {
 	while (is_used(r)) {
-		r->asked = stats_requests(r->room);
-		if (!pause_for(r, r->fs->opt.recompress))
+		r->requests = stats_requests(r->sums);
+		if (!waker_sleep_for(&r->waker, r->fs->opt.recompress))
 			return false;
 	}
-	return !stopped(r);
+	return !waker_stopped(&r->waker);
 }
 
 static struct known *find_known(struct recompress *r, const struct stat *st)
@@ -161,24 +136,25 @@ static bool is_cold(const struct recompress *r, const struct stat *st)
 static bool has_room(const struct fs *fs)
 {
 	struct statvfs st;
-	return fstatvfs(fs->backing.root, &st) == 0 && (uint64_t)st.f_bavail * st.f_frsize >= SPARE;
+	return fstatvfs(fs->backing.root, &st) == 0 &&
+	       (uint64_t)st.f_bavail * st.f_frsize >= FREE_LEAST;
 }
 
-/* Any write to the backing file takes these away. */
+/* Set-id bits and capabilities, which any write to the backing file removes. */
 static bool has_privileges(int fd, const struct stat *st)
 {
 	return st->st_mode & (S_ISUID | S_ISGID) || fgetxattr(fd, CAPS_XATTR, NULL, 0) > 0;
 }
 
-/* A write changes the mtime, which only the owner can set back. */
-static bool is_own(const struct fs *fs, const struct stat *st)
+/* Writing changes the mtime, which only the owner and root can set back. */
+static bool may_set_mtime(const struct fs *fs, const struct stat *st)
 {
 	return fs->backing.is_root || st->st_uid == geteuid();
 }
 
 /*
- * -EAGAIN: somebody writes, or has written since. -EPERM: another program, or the user, said how it
- * is stored, or other programs share it.
+ * 0: the file may be recompressed. -EAGAIN: somebody writes to it, or has since it was found.
+ * -EPERM: the user or another program has decided how it is stored, or other programs share it.
  */
 static int judge(struct file *f, const struct stat *found)
 {
@@ -193,11 +169,11 @@ static int judge(struct file *f, const struct stat *found)
 	pthread_rwlock_unlock(&f->lock);
 	if (!quiet || !same_time(mtime, found->st_mtim))
 		return -EAGAIN;
-	ours &= !f->sidecar.there && is_own(f->fs, found);
+	ours &= !f->sidecar.there && may_set_mtime(f->fs, found);
 	return ours && !has_privileges(f->fd, found) ? 0 : -EPERM;
 }
 
-/* 1: there is no more to do. 0: it was stopped. */
+/* 1: done with the file. 0: interrupted, to be continued at chunk *next. */
 static int work_on(struct recompress *r, struct inode *n, const struct stat *found, uint32_t *next)
 {
 	struct file *f;
@@ -209,19 +185,18 @@ static int work_on(struct recompress *r, struct inode *n, const struct stat *fou
 		rc = recompress_file(&job);
 	*next = job.next;
 	if (rc > 0 && !recompress_leave_mark(f))
-		rc = -ENOTSUP; /* remembered for as long as we live */
+		rc = -ENOTSUP; /* it is remembered in memory instead */
 	file_put(r->fs, n);
 	return rc;
 }
 
-/* Nothing to be remembered: next time it may do. */
-static bool will_pass(int rc)
+/* Failures that the next visit may not meet: the file need not be remembered. */
+static bool is_temporary(int rc)
 {
 	return rc == -EAGAIN || rc == -ESTALE || rc == -ENOSPC || rc == -EDQUOT || rc == -ENOMEM ||
 	       rc == -EMFILE;
 }
 
-/* False: it is time to stop. */
 static bool work_on_all(struct recompress *r, struct inode *n, const struct entry *e)
 {
 	uint32_t next = 0;
@@ -233,7 +208,7 @@ static bool work_on_all(struct recompress *r, struct inode *n, const struct entr
 			return false;
 		rc = has_room(r->fs) ? work_on(r, n, &e->st, &next) : -ENOSPC;
 	}
-	if (rc < 0 && !will_pass(rc))
+	if (rc < 0 && !is_temporary(rc))
 		note_known(r, &e->st);
 	if (rc == -EBADMSG || rc == -EIO)
 		log_warn("%s: not recompressed: %s", e->backing, err_text(rc, text, sizeof text));
@@ -243,8 +218,8 @@ static bool work_on_all(struct recompress *r, struct inode *n, const struct entr
 }
 
 /*
- * The inode of an entry, under the name that was read from the directory. It may have got another
- * one since, and nothing would take the old one away again.
+ * The inode of an entry, with the name that was read from the directory. The file may have been
+ * renamed since: then nobody would ever remove that name from the inode again.
  */
 static struct inode *enter(struct recompress *r, struct inode *dir, int dirfd, struct entry *e)
 {
@@ -266,7 +241,7 @@ static bool look_in(struct recompress *r, struct inode *dir, int dirfd, int dept
 static bool look_below(struct recompress *r, struct inode *dir, int dirfd, struct entry *e,
 		       int depth)
 {
-	int fd = depth < DEEPEST ? openat(dirfd, e->backing,
+	int fd = depth < DEPTH_MOST ? openat(dirfd, e->backing,
 					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 				 : -1;
 	struct inode *n = fd < 0 ? NULL : enter(r, dir, dirfd, e);
@@ -296,7 +271,7 @@ static bool look_at_file(struct recompress *r, struct inode *dir, int dirfd, str
 	return go_on;
 }
 
-/* False: it is time to stop. Looking alone is work, too. */
+/* Waits until the mount is idle first: looking at a file is work for the disk, too. */
 static bool look_at(struct recompress *r, struct inode *dir, int dirfd, const char *name, int depth)
 {
 	struct fs *fs = r->fs;
@@ -353,7 +328,7 @@ static void *recompress_main(void *arg)
 		if (!look_in(r, inodes_root(fs->inodes), fs->backing.root, 0))
 			break;
 		double took = (double)(meter_now() - start) / 1e9;
-		if (!pause_for(r, COLD * fs->opt.recompress + LOOKING * took))
+		if (!waker_sleep_for(&r->waker, COLD * fs->opt.recompress + REST * took))
 			break;
 	}
 	return NULL;
@@ -362,16 +337,13 @@ static void *recompress_main(void *arg)
 static void recompress_free(struct recompress *r)
 {
 	forget_known(r);
-	pthread_cond_destroy(&r->wake);
-	pthread_mutex_destroy(&r->lock);
-	mem_free(r->room);
+	waker_deinit(&r->waker);
+	mem_free(r->sums);
 	mem_free(r);
 }
 
 int recompress_start(struct recompress **out, struct fs *fs)
 {
-	pthread_condattr_t attr;
-
 	*out = NULL;
 	if (!fs->opt.recompress || fs->opt.read_only)
 		return 0;
@@ -379,14 +351,10 @@ int recompress_start(struct recompress **out, struct fs *fs)
 	if (!r)
 		return -ENOMEM;
 	r->fs = fs;
-	r->asked = UINT64_MAX;
-	pthread_mutex_init(&r->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&r->wake, &attr);
-	pthread_condattr_destroy(&attr);
-	r->room = mem_zalloc(sizeof *r->room);
-	int rc = r->room ? -pthread_create(&r->thread, NULL, recompress_main, r) : -ENOMEM;
+	r->requests = UINT64_MAX;
+	waker_init(&r->waker);
+	r->sums = mem_zalloc(sizeof *r->sums);
+	int rc = r->sums ? -pthread_create(&r->thread, NULL, recompress_main, r) : -ENOMEM;
 	if (rc < 0)
 		recompress_free(r);
 	else
@@ -398,10 +366,7 @@ void recompress_stop(struct recompress *r)
 {
 	if (!r)
 		return;
-	pthread_mutex_lock(&r->lock);
-	r->stop = true;
-	pthread_cond_signal(&r->wake);
-	pthread_mutex_unlock(&r->lock);
+	waker_stop(&r->waker);
 	pthread_join(r->thread, NULL);
 	recompress_free(r);
 }

@@ -141,8 +141,6 @@ static int mount_options(const struct fs *fs, struct buf *out)
 {
 	static const char head[] = "fsname=", tail[] = ",subtype=cframefs,default_permissions";
 	bool named = strstr(fs->opt.mount_opts, "fsname=") != NULL;
-	char word[40];
-	int n;
 
 	if (!named) {
 		TRY(buf_append(out, view_of(head, sizeof head - 1)));
@@ -153,12 +151,9 @@ static int mount_options(const struct fs *fs, struct buf *out)
 		}
 	}
 	TRY(buf_append(out, view_of(tail + named, sizeof tail - 1 - named)));
-	if (fs->opt.mount_opts[0]) {
-		TRY(buf_append(out, view_of(",", 1)));
-		TRY(buf_append(out, view_of(fs->opt.mount_opts, strlen(fs->opt.mount_opts))));
-	}
-	n = snprintf(word, sizeof word, ",max_read=%llu", (unsigned long long)fs->opt.max_read);
-	TRY(buf_append(out, view_of(word, (size_t)n)));
+	if (fs->opt.mount_opts[0])
+		TRY(buf_print(out, ",%s", fs->opt.mount_opts));
+	TRY(buf_print(out, ",max_read=%llu", (unsigned long long)fs->opt.max_read));
 	return buf_append(out, view_of("", 1));
 }
 
@@ -183,7 +178,6 @@ static int session_new(struct fs *fs)
 	buf_free(&opts);
 	return rc;
 }
-
 
 static int serve(struct fs *fs)
 {

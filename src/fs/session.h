@@ -18,5 +18,4 @@ NODISCARD int session_run(struct fs *fs, void (*ready)(void *), void *ctx);
 /* The signals that end a mount. To be blocked before the first thread starts. */
 void session_signals(sigset_t *set);
 
-
 #endif

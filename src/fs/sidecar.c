@@ -1,17 +1,17 @@
 #include "fs/sidecar.h"
 
 #include "base/log.h"
+#include "base/meter.h"
 
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define COUNTER_AT 8
-#define PATIENCE_MS 30000
+#define PATIENCE_NS 30000000000
 #define NAP_MAX_US 5000
 
 void sidecar_init(struct sidecar *s)
@@ -87,29 +87,21 @@ void sidecar_look(struct sidecar *s, int dirfd, const char *backing)
 	pthread_rwlock_unlock(&s->turn);
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /*
- * Not a blocking flock: a thread in one can't be interrupted, and whoever holds the lock may itself
- * wait for an answer of ours.
+ * Not a blocking flock, which could not be interrupted: whoever holds the lock may itself wait for
+ * an answer of ours. False: it was held for all of PATIENCE_NS.
  */
 static bool take(int fd, int how)
 {
 	useconds_t nap = 50;
-	int64_t end = 0;
+	uint64_t end = 0;
 
 	while (flock(fd, how | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return true; /* not every file system has locks */
 		if (!end)
-			end = now_ms() + PATIENCE_MS;
-		else if (now_ms() > end)
+			end = meter_now() + PATIENCE_NS;
+		else if (meter_now() > end)
 			return false;
 		usleep(nap);
 		nap = nap * 2 < NAP_MAX_US ? nap * 2 : NAP_MAX_US;

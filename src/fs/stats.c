@@ -3,7 +3,6 @@
 #include "fs/ops.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -18,23 +17,12 @@ struct number {
 	uint64_t value;
 };
 
-__attribute__((format(printf, 2, 3))) static int print(struct buf *out, const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	int n = vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
-	return buf_append(out, view_of(text, min_u64((uint64_t)n, sizeof text - 1)));
-}
-
 static int print_group(struct buf *out, const char *name, const struct number *row, size_t n)
 {
-	TRY(print(out, ",\n \"%s\": {", name));
+	TRY(buf_print(out, ",\n \"%s\": {", name));
 	for (size_t i = 0; i < n; i++)
-		TRY(print(out, "%s\"%s\": %" PRIu64, i ? ", " : "", row[i].name, row[i].value));
-	return print(out, "}");
+		TRY(buf_print(out, "%s\"%s\": %" PRIu64, i ? ", " : "", row[i].name, row[i].value));
+	return buf_print(out, "}");
 }
 
 #define GROUP(out, name, ...)                                                                      \
@@ -59,18 +47,18 @@ static int print_timers(struct buf *out, const struct meter_sums *s)
 		[STATS_TIME_ENCODE] = "encode",
 	};
 
-	TRY(print(out, ",\n \"latency_us\": {"));
+	TRY(buf_print(out, ",\n \"latency_us\": {"));
 	for (int i = 0; i < STATS_TIMERS; i++) {
 		const struct meter_timer *t = &s->timer[i];
-		TRY(print(out, "%s\n  \"%s\": {\"count\": %" PRIu64 ", \"mean\": %.1f",
-			  i ? "," : "", name[i], t->n,
-			  t->n ? (double)t->ns / 1e3 / (double)t->n : 0));
-		TRY(print(out, ", \"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"max\": %.1f}",
-			  (double)meter_percentile(t, 0.5) / 1e3,
-			  (double)meter_percentile(t, 0.9) / 1e3,
-			  (double)meter_percentile(t, 0.99) / 1e3, (double)t->most / 1e3));
+		TRY(buf_print(out, "%s\n  \"%s\": {\"count\": %" PRIu64 ", \"mean\": %.1f",
+			      i ? "," : "", name[i], t->n,
+			      t->n ? (double)t->ns / 1e3 / (double)t->n : 0));
+		TRY(buf_print(out, ", \"p50\": %.1f, \"p90\": %.1f, \"p99\": %.1f, \"max\": %.1f}",
+			      (double)meter_percentile(t, 0.5) / 1e3,
+			      (double)meter_percentile(t, 0.9) / 1e3,
+			      (double)meter_percentile(t, 0.99) / 1e3, (double)t->most / 1e3));
 	}
-	return print(out, "}");
+	return buf_print(out, "}");
 }
 
 static uint64_t resident_bytes(void)
@@ -122,24 +110,25 @@ static int print_data(struct buf *out, const uint64_t *c)
 		  {"syncs", c[STATS_LOG_SYNCS]}));
 	TRY(GROUP(out, "recompress", {"chunks", c[STATS_RECOMPRESSED]},
 		  {"from", c[STATS_RECOMPRESSED_FROM]}, {"to", c[STATS_RECOMPRESSED_TO]}));
-	return print(out,
-		     ",\n \"amplification\": {\"disk_per_returned\": %.3f, "
-		     "\"decoded_per_returned\": %.3f, "
-		     "\"disk_per_written\": %.3f}",
-		     over(c[METER_DISK_READ_BYTES], c[STATS_READ_BYTES]),
-		     over(c[METER_BYTES_DECODED], c[STATS_READ_BYTES]),
-		     over(c[METER_DISK_WRITTEN_BYTES] + c[STATS_LOG_BYTES], c[STATS_WRITE_BYTES]));
+	return buf_print(out,
+			 ",\n \"amplification\": {\"disk_per_returned\": %.3f, "
+			 "\"decoded_per_returned\": %.3f, "
+			 "\"disk_per_written\": %.3f}",
+			 over(c[METER_DISK_READ_BYTES], c[STATS_READ_BYTES]),
+			 over(c[METER_BYTES_DECODED], c[STATS_READ_BYTES]),
+			 over(c[METER_DISK_WRITTEN_BYTES] + c[STATS_LOG_BYTES],
+			      c[STATS_WRITE_BYTES]));
 }
 
 static int print_all(struct fs *fs, struct buf *out, const struct meter_sums *s)
 {
-	TRY(print(out, "{\"version\": \"%s\", \"pid\": %d, \"seconds\": %.3f", VERSION,
-		  (int)getpid(), (double)(meter_now() - fs->began) / 1e9));
+	TRY(buf_print(out, "{\"version\": \"%s\", \"pid\": %d, \"seconds\": %.3f", VERSION,
+		      (int)getpid(), (double)(meter_now() - fs->began) / 1e9));
 	TRY(print_requests(out, s));
 	TRY(print_data(out, s->count));
 	TRY(print_memory(fs, out));
 	TRY(print_timers(out, s));
-	return print(out, "}\n");
+	return buf_print(out, "}\n");
 }
 
 uint64_t stats_requests(struct meter_sums *room)

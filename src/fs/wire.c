@@ -86,14 +86,14 @@ static struct buf *data_buffer(struct spare *spare)
 	if (w->data.cap > DATA_MOST)
 		spare_give(spare, &w->data);
 	if (!w->data.p && buf_reserve(&w->data, DATA_MOST) == 0 && current.had_buffer)
-		buf_populate(&w->data); /* a thread that has filled one will fill the next */
+		(void)mem_populate(w->data.p, w->data.cap); /* chunks come one after another */
 	current.had_buffer = true;
 	return w->data.p ? &w->data : NULL;
 }
 
 /*
- * The data of a write goes to a buffer of its own, page upon page of the kernel's, which a chunk may
- * take over (dirty_write). Everything else gets to its place behind the head.
+ * The data of a write goes to a buffer of its own, page upon page of the kernel's, which a chunk
+ * may take over (dirty_write). Everything else gets to its place behind the head.
  */
 static ssize_t read_request(int fd, void *buf, size_t size, void *userdata)
 {

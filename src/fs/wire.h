@@ -1,14 +1,14 @@
 /*
- * The bytes between the kernel and libfuse, where libfuse itself does not go far enough: who removes
- * set-id bits and file capabilities when a file is written ("killpriv" in the kernel's words), and
- * where the data of a write is put.
+ * The bytes between the kernel and libfuse, where libfuse itself does not go far enough: who
+ * removes set-id bits and file capabilities when a file is written ("killpriv" in the kernel's
+ * words), and where the data of a write is put.
  *
- * A kernel that removes them itself asks for "security.capability" before each write(2), which makes
- * a small write several times as expensive. One that was told that the file system does so (the flag
- * FUSE_HANDLE_KILLPRIV_V2 in the answer to INIT) remembers the answer as long as it caches
- * attributes. libfuse can set that flag from 3.17 on, and no version tells its callbacks about the
- * flags of single requests. So each request is looked at when it is read, and the answer to INIT
- * when it is written; everything else passes unchanged.
+ * A kernel that removes them itself asks for "security.capability" before each write(2), which
+ * makes a small write several times as expensive. One that was told that the file system does so
+ * (the flag FUSE_HANDLE_KILLPRIV_V2 in the answer to INIT) remembers the answer as long as it
+ * caches attributes. libfuse can set that flag from 3.17 on, and no version tells its callbacks
+ * about the flags of single requests. So each request is looked at when it is read, and the answer
+ * to INIT when it is written; everything else passes unchanged.
  */
 #ifndef FS_WIRE_H
 #define FS_WIRE_H
@@ -44,8 +44,8 @@ bool wire_has_killpriv(const struct fs *fs);
 
 /*
  * True: the WRITE, SETATTR, OPEN or CREATE that this thread works on shall remove set-id bits, by
- * its flags. To be asked once a request. A request that did not come through this file, and a second
- * question, are answered with true, which is the safe side.
+ * its flags. To be asked once a request. A request that did not come through this file, and a
+ * second question, are answered with true, which is the safe side.
  */
 bool wire_take_killpriv(const struct fs *fs);
 

@@ -1,70 +1,57 @@
 #include "fs/xattr.h"
 
 #include "base/log.h"
-
 #include "fs/view_npy.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
 static const char prefix[] = "user.cframefs.";
 
-__attribute__((format(printf, 2, 3))) static int print(struct buf *out, const char *fmt, ...)
-{
-	char text[1024];
-	va_list ap;
-
-	va_start(ap, fmt);
-	int n = vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
-	return buf_append(out, view_of(text, min_u64((uint64_t)n, sizeof text - 1)));
-}
-
 static int get_pipeline(struct file *f, struct buf *out)
 {
 	char text[PIPELINE_TEXT_MAX];
 	struct pipeline p = policy_header(&f->policy);
 	pipeline_format(&p, text);
-	return print(out, "%s", text);
+	return buf_print(out, "%s", text);
 }
 
 static int get_stored(struct file *f, struct buf *out)
 {
-	return print(out, "%" PRIu64, frame_info(f->frame)->frame_len);
+	return buf_print(out, "%" PRIu64, frame_info(f->frame)->frame_len);
 }
 
 static int get_ratio(struct file *f, struct buf *out)
 {
 	const struct frame_info *info = frame_info(f->frame);
-	return print(out, "%.2f", (double)info->nbytes / (double)max_u64(info->frame_len, 1));
+	return buf_print(out, "%.2f", (double)info->nbytes / (double)max_u64(info->frame_len, 1));
 }
 
 static int get_chunksize(struct file *f, struct buf *out)
 {
-	return print(out, "%u", frame_info(f->frame)->chunk_size);
+	return buf_print(out, "%u", frame_info(f->frame)->chunk_size);
 }
 
 static int get_blocksize(struct file *f, struct buf *out)
 {
-	return print(out, "%u", frame_info(f->frame)->block_size);
+	return buf_print(out, "%u", frame_info(f->frame)->block_size);
 }
 
 static int get_shape(struct file *f, struct buf *out)
 {
 	if (!f->npy)
 		return -ENODATA;
-	TRY(print(out, "["));
+	TRY(buf_print(out, "["));
 	for (int i = 0; i < f->npy->array.ndim; i++)
-		TRY(print(out, "%s%" PRIu64, i ? ", " : "", f->npy->array.shape[i]));
-	return print(out, "]");
+		TRY(buf_print(out, "%s%" PRIu64, i ? ", " : "", f->npy->array.shape[i]));
+	return buf_print(out, "]");
 }
 
 static int get_dtype(struct file *f, struct buf *out)
 {
-	return f->npy ? print(out, "%s", f->npy->array.dtype) : -ENODATA;
+	return f->npy ? buf_print(out, "%s", f->npy->array.dtype) : -ENODATA;
 }
 
 static const struct {
