@@ -8,8 +8,8 @@
 #include <pthread.h>
 
 /*
- * Beyond the maximum, for the buffers of workers. README promises 64 MiB for all that is neither
- * dirty nor cache.
+ * What the workers' buffers may take beyond the maximum. README promises that everything that is
+ * neither dirty data nor cache stays within 64 MiB.
  */
 #define ROOMS_BEYOND (12u << 20)
 
@@ -17,15 +17,15 @@ struct budget {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;         /* something was freed, landed or unpinned */
 	uint64_t max;
+	unsigned workers;             /* fixed, as all above */
 	int64_t used;                 /* all below under lock */
-	unsigned entered;             /* writers that have taken bytes on account */
-	unsigned workers;             /* fixed */
-	unsigned rooms;               /* given */
-	struct budget_room *first_room, **last_room; /* that wait */
-	unsigned in_flight;
-	unsigned failures;
-	unsigned level;
+	unsigned entered;             /* writers between budget_enter and budget_leave */
+	unsigned rooms;               /* in use by workers */
+	struct budget_room *first_room, **last_room; /* waiting */
+	unsigned in_flight;           /* chunks with the workers */
+	unsigned failures;            /* of chunks, and the newest one's error */
 	int last_rc;
+	unsigned level;               /* see budget_level */
 	struct file *oldest, *newest; /* files with something to commit */
 	uint64_t next_ticket;
 };
@@ -91,10 +91,7 @@ static void unpin(struct budget *b, struct file *f)
 	pthread_cond_broadcast(&b->moved);
 }
 
-/*
- * Part of one file goes to the workers; the lock is given
- * up meanwhile. False: nothing could be started.
- */
+/* Hands part of one file to the workers, without the lock. False: nothing could be started. */
 static bool flush_some(struct budget *b)
 {
 	uint64_t ticket = b->next_ticket;
@@ -104,7 +101,8 @@ static bool flush_some(struct budget *b)
 	while (!started && (f = pin_oldest(b, ticket))) {
 		pthread_mutex_unlock(&b->lock);
 		if (f->wants_commit)
-			IGNORE(file_commit_part(f)); /* costs space; its own writer will be told */
+			/* or the file grows; its writer will be told */
+			IGNORE(file_commit_part(f));
 		started = flush_submit_turn(f, FLUSH_ALL) > 0;
 		pthread_mutex_lock(&b->lock);
 		unpin(b, f);
@@ -210,7 +208,7 @@ bool budget_room_waits(struct budget *b)
 	return waits;
 }
 
-/* Beyond that each step takes twice the time for a hundredth of the size. */
+/* The highest level of level=auto: each one above takes twice the time and saves a hundredth. */
 #define LEVEL_MAX 6
 
 unsigned budget_level(struct budget *b)

@@ -1,9 +1,10 @@
 /*
- * The memory for data that is not in its frame yet: a number the user sets, for
- * the whole mount. Writers enter here, and wait when it is used up, before they take any
- * lock; while nobody else frees memory, they flush the file that has waited longest.
+ * A bound on the memory of data that is not in its frame yet, for the whole mount (-o dirty_max).
+ * Writers enter here before they take any lock, and wait while it is used up; if nobody else frees
+ * memory, they flush the file that has waited longest.
  *
- * The same list says which files have something to commit.
+ * The list of those files is also the list of files with something to commit. All sizes are bytes.
+ * Any thread.
  */
 #ifndef FS_BUDGET_H
 #define FS_BUDGET_H
@@ -21,47 +22,49 @@ NODISCARD int budget_open(struct budget **b, uint64_t max_bytes, unsigned worker
 void budget_close(struct budget *b);
 
 /*
- * Waits until less than the maximum is in use, and then counts `bytes`, the most that the
- * caller may add before budget_leave takes them off again: what it does add counts by budget_add. A
- * failure is that of the flush that should have made room, such as -ENOSPC; nothing is counted
- * then.
+ * Waits until less than the maximum is in use, then reserves `bytes`: the most that the caller is
+ * going to add. budget_leave ends the reservation; by then what was really added has been counted
+ * by budget_add. Fails, without a reservation, with the error of the flush that should have made
+ * room, such as -ENOSPC.
  */
 NODISCARD int budget_enter(struct budget *b, uint64_t bytes);
 void budget_leave(struct budget *b, uint64_t bytes);
 
-/* Dirty bytes that came or went. */
+/* So many dirty bytes more, or fewer. */
 void budget_add(struct budget *b, int64_t bytes);
 
-/* Bytes in memory that are in no frame yet. */
+/* All that is counted: bytes that are in no frame yet, and the workers' buffers. */
 uint64_t budget_used(struct budget *b);
 
 /*
- * The level for the next chunk, where it follows the load: a step up while little waits to be
- * stored, a step down when half of the maximum does.
+ * The compression level for the next chunk with -o level=auto: each call goes a step up while
+ * little waits to be stored, and a step down while more than half of the maximum does.
  */
 unsigned budget_level(struct budget *b);
 
 /*
- * What a worker needs to store a chunk: buffers as large as the chunk is. Rooms are given in the
- * order in which they are asked for, to as many as there are workers, and to fewer while the dirty
- * bytes leave no more than a fixed number beside them; to one in any case. False: `job` waits, and
- * is among those that a later budget_room_give returns.
+ * The buffers that a worker needs to store a chunk, each as large as the chunk ("room"). Where
+ * chunks are large, only some of the workers may have theirs at a time: as many as fit beside the
+ * dirty bytes, in the order in which they asked, and always one. False: there is no room now; a
+ * later budget_room_give will return this one.
  */
 struct pool_job;
 struct budget_room {
 	struct budget_room *next;
-	struct pool_job *job;
+	struct pool_job *job; /* the caller's, to be submitted when there is room */
 	int64_t bytes;
 };
 NODISCARD bool budget_room_take(struct budget *b, struct budget_room *room);
 
-/* Ends one; returns those that have one now, to be submitted in this order. */
+/*
+ * Ends a use of `bytes`. Returns the list of those that have room now: submit them in this order.
+ */
 struct budget_room *budget_room_give(struct budget *b, int64_t bytes);
 
 /* True: a chunk waits for room. */
 bool budget_room_waits(struct budget *b);
 
-/* A chunk starts on its way to the disk, or arrives there with rc. */
+/* A chunk is handed to the workers; it is stored, or could not be (rc < 0). */
 void budget_flight_begin(struct budget *b);
 void budget_flight_end(struct budget *b, int rc);
 
@@ -70,11 +73,14 @@ void budget_file_changed(struct budget *b, struct file *f);
 void budget_file_clean(struct budget *b, struct file *f);
 
 /*
- * Takes the file that has been on the list longest, but only when it came there
- * before `ticket`, and keeps it from being freed until budget_unpin. NULL: none.
+ * The file that has been on the list longest, if it came there before `ticket`; NULL: none. It goes
+ * to the end of the list, so that a loop with one ticket sees each file once, and is not freed
+ * before budget_unpin.
  */
 struct file *budget_pin_oldest(struct budget *b, uint64_t ticket);
 void budget_unpin(struct budget *b, struct file *f);
+
+/* The ticket of this moment: older than whatever comes to the list from now on. */
 uint64_t budget_ticket(struct budget *b);
 
 /* Called by the last user of a file: waits until nobody has it pinned. */

@@ -2,7 +2,9 @@
 
 #include <assert.h>
 
-/* What lies below the pages: a stored chunk as it is, in ws->base, or else plain bytes. */
+/*
+ * What lies below dirty pages: a stored chunk as it is, in ws->base; or plain bytes, in ws->plain.
+ */
 struct base {
 	struct chunk chunk;
 	bool stored;
@@ -20,7 +22,7 @@ static int read_below(struct file *f, const struct dirty_chunk *c, struct worksp
 	return frame_read_raw(f->frame, c->n, &ws->base);
 }
 
-/* The lock covers the index; the bytes of a chunk never change. */
+/* The lock is for the index; the bytes of a stored chunk never change. */
 static int read_base(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 		     struct base *b)
 {
@@ -30,7 +32,7 @@ static int read_base(struct file *f, const struct dirty_chunk *c, struct workspa
 	return rc;
 }
 
-/* A block that pages touch, at its place in ws->plain; what they leave of it is decoded. */
+/* Makes block b, of which pages have some bytes, at its place in ws->plain. */
 static int fill_block(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
 		      uint32_t b)
 {
@@ -48,7 +50,7 @@ static int fill_block(const struct dirty_chunk *c, const struct chunk *base, str
 	return 0;
 }
 
-/* The runs of blocks that pages touch, as edits. */
+/* Lists the runs of blocks that pages touch in ws->edits, with their new bytes in ws->plain. */
 static int list_edits(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
 		      size_t *n)
 {
@@ -74,7 +76,7 @@ static int list_edits(const struct dirty_chunk *c, const struct chunk *base, str
 	return 0;
 }
 
-/* Many blocks are as well encoded all anew, with what the policy says today. */
+/* True: patching pays. When most blocks change, all are encoded anew, by the policy of today. */
 static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
 {
 	uint32_t touched = 0;
@@ -102,13 +104,13 @@ static int patch(const struct dirty_chunk *c, const struct chunk *base, struct w
 	return chunk_patch(ws->scratch, &p, &ws->stored);
 }
 
-/* Below that a worker has it done before another one is awake. */
+/* Smaller chunks are encoded before another worker is awake. */
 #define SHARED_MIN (256u << 10)
 
 /*
- * A chunk that nobody waits behind is the last of a file, or the only one: its blocks go to all
- * workers, and whoever waits for the file waits half as long. While more chunks wait, each worker
- * has one of its own.
+ * While chunks are waiting, each worker encodes one of its own. A chunk with none behind it is the
+ * last of a file, or its only one: its blocks are divided among all workers, so that whoever waits
+ * for the file waits a shorter time.
  */
 static int encode_blocks(struct file *f, const struct pipeline *p, struct view plain,
 			 struct workspace *ws)
@@ -139,7 +141,7 @@ static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view
 	return ENCODED;
 }
 
-/* The stored form of what is below, into ws->base; 1: something else is there by now. */
+/* Reads the stored chunk that c->same is about into ws->base. 1: it has been replaced since. */
 static int read_kept(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 		     struct chunk *base)
 {
@@ -151,7 +153,7 @@ static int read_kept(struct file *f, const struct dirty_chunk *c, struct workspa
 	return rc ? rc : chunk_parse(base, buf_view(&ws->base), ws->base.n, 0);
 }
 
-/* 0: the stored chunk with more at its end, into ws->stored. */
+/* 0: ws->stored has the stored chunk with more blocks at its end. 1: that is not possible here. */
 static int grow(struct file *f, const struct dirty_chunk *c, const struct chunk *base,
 		struct view plain, struct workspace *ws)
 {
@@ -159,7 +161,7 @@ static int grow(struct file *f, const struct dirty_chunk *c, const struct chunk 
 	uint32_t chunk_size = frame_info(f->frame)->chunk_size;
 	uint32_t keep = (uint32_t)min_u64(c->same, base->nbytes) / base->blocksize;
 
-	/* A single block is as long as its chunk was, whatever length would be good for it. */
+	/* The block size of a chunk of one block is its length: too small for what it becomes. */
 	if (base->kind != CHUNK_REGULAR || base->is_vl || base->nblocks < 2 ||
 	    plain.n <= base->nbytes || keep < ceil_div(plain.n, base->blocksize) / 2)
 		return 1;
@@ -174,9 +176,9 @@ static int grow(struct file *f, const struct dirty_chunk *c, const struct chunk 
 }
 
 /*
- * A last chunk that is appended to. One that gets full is encoded as a whole: it stays for long,
- * and the choice of its pipeline was made for its first bytes. 1, or a failure: encode all of it,
- * all bytes are here.
+ * For a last chunk that is appended to: keeps the blocks that did not change. When it gets full it
+ * is encoded as a whole, since it will stay, and its pipeline was chosen for its first bytes. Other
+ * results than 0 mean that all of it has to be encoded, failures included: all bytes are here.
  */
 static int encode_grown(struct file *f, const struct dirty_chunk *c, struct view plain,
 			struct workspace *ws)
@@ -225,7 +227,7 @@ static int decode_base(const struct chunk *base, struct workspace *ws)
 static int encode_over(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 		       struct base *b, bool *damaged)
 {
-	/* What this takes long before it may come to a choice, others shall not wait for. */
+	/* Gives up its turn: others must not wait while this reads and patches. */
 	policy_pass(&f->policy, c->turn);
 	int rc = read_base(f, c, ws, b);
 	if (rc == 0 && b->stored) {

@@ -7,7 +7,7 @@
 #include "fs/file.h"
 #include "fs/workspace.h"
 
-/* Of a larger chunk no blocks are encoded by others: they lie in a buffer as large as it. */
+/* Larger chunks are encoded by one worker: sharing the blocks takes a buffer as large again. */
 #define ENCODE_SHARED_MAX (2u << 20)
 
 enum encoded {
@@ -17,8 +17,8 @@ enum encoded {
 };
 
 /*
- * Returns enum encoded. `damaged`: a failure is that of the stored chunk under the pages, which
- * no repetition will help. Takes the file's lock for reading.
+ * Returns enum encoded, or a failure. *damaged: the failure is that of the stored chunk below dirty
+ * pages, so that trying again is no use. Takes the file's lock for reading.
  */
 NODISCARD int encode_chunk(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 			   bool *damaged);

@@ -9,17 +9,17 @@
 #include <assert.h>
 #include <limits.h>
 
-/* Bytes of a chunk that is encoded in the time that two threads take to wake each other. */
+/* A chunk of this size is encoded faster than another thread is woken, and wakes this one. */
 #define SMALL (16u << 10)
 
 /*
- * Chunks of a turn: keeps a few workers busy, and a file
- * that is written all over below 1.5 of its size.
+ * Chunks in a turn: at least so many, to keep the workers busy, and beyond that one part in so many
+ * of the file, so that a file that is rewritten all over stays below 1.5 times its size.
  */
 #define TURN_LEAST 4u
 #define TURN_SHARE 12u
 
-/* Space is taken under the lock, filled outside of it, so that writers go on meanwhile. */
+/* Takes space under the lock and fills it without, so that writers can go on. */
 static int store(struct file *f, struct view cchunk, uint64_t *at)
 {
 	caps_hold(f->inode, f->fd);
@@ -36,11 +36,11 @@ static int store(struct file *f, struct view cchunk, uint64_t *at)
 	return rc;
 }
 
-/* How a chunk fared on its way. */
+/* What became of a chunk. */
 struct outcome {
 	int rc;       /* enum encoded, or a failure */
-	bool damaged; /* encode.h */
-	uint64_t at;
+	bool damaged; /* as in encode_chunk */
+	uint64_t at;  /* ENCODED: its place in the frame */
 	uint32_t len;
 };
 
@@ -51,12 +51,12 @@ static void lose(struct file *f, uint32_t n, int rc)
 	inode_name(f->fs->inodes, f->inode, name);
 	log_err("%s: what was written to chunk %u is lost: %s", name, n,
 		err_text(rc, text, sizeof text));
-	/* What was synced of it may be in the log, and be the only copy now. */
+	/* If part of it was synced, the intent log may now have the only copy. */
 	intent_keep_aside(f->fs->intent, &f->mark);
 	file_lose(f, rc);
 }
 
-/* True: another chunk than the one that was submitted; a newer copy will come. */
+/* True: the chunk has been cut or lengthened since it was submitted. A newer copy will come. */
 static bool outdated(const struct file *f, const struct dirty_chunk *c)
 {
 	return c->n >= frame_nchunks(f->frame) || frame_chunk_span(f->frame, c->n).len != c->len;
@@ -73,7 +73,7 @@ static void publish(struct file *f, struct dirty_chunk *c, const struct outcome 
 	dirty_free(f, c);
 }
 
-/* From here on the chunk is clean, or DIRTY again, or lost: false. */
+/* Makes the chunk clean, or DIRTY again if it could not be stored. False: it is lost. */
 static bool land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
 {
 	bool kept = true;
@@ -102,7 +102,7 @@ static void count_encoded(const struct dirty_chunk *c, uint64_t stored, uint64_t
 	stats_add(STATS_ENCODED_TO, stored);
 }
 
-static struct outcome bring(struct file *f, const struct dirty_chunk *c)
+static struct outcome encode_and_store(struct file *f, const struct dirty_chunk *c)
 {
 	struct workspace *ws = workspace_get();
 	struct outcome o = {.rc = -ENOMEM};
@@ -122,8 +122,8 @@ static struct outcome bring(struct file *f, const struct dirty_chunk *c)
 }
 
 /*
- * What the worker's own buffers take: the stored chunk, its
- * blocks before, and what pages are put over.
+ * The bytes of the worker's own buffers: the encoded chunk, its blocks for parallel encoding, and,
+ * where only pages are dirty, the stored chunk and its decoded bytes.
  */
 static int64_t room_for(const struct dirty_chunk *c)
 {
@@ -132,7 +132,7 @@ static int64_t room_for(const struct dirty_chunk *c)
 	return buffers * c->len;
 }
 
-/* Whoever waited for it goes to the workers, in the order of turns. */
+/* Submits the chunks that have waited for it, in their order. */
 static void give_room(struct fs *fs, int64_t room)
 {
 	struct budget_room *next, *r = budget_room_give(fs->budget, room);
@@ -152,8 +152,8 @@ static void flush_run(struct pool_job *job, unsigned worker)
 	int64_t room = c->room.bytes;
 
 	(void)worker;
-	struct outcome o = bring(f, c);
-	policy_pass(&f->policy, c->turn); /* where no choice was needed */
+	struct outcome o = encode_and_store(f, c);
+	policy_pass(&f->policy, c->turn); /* if no choice was needed, nobody has yet */
 	int rc = o.rc < 0 ? o.rc : 0;
 	bool kept = land(f, c, &o);
 	if (!kept)
@@ -174,7 +174,7 @@ static void flush_run(struct pool_job *job, unsigned worker)
 }
 
 /* From DIRTY to FLUSHING. False: it stays DIRTY. */
-static bool take_off(struct file *f, struct dirty_chunk *c)
+static bool start_flushing(struct file *f, struct dirty_chunk *c)
 {
 	if (dirty_find_flushing(&f->dirty, c->n))
 		return false;
@@ -202,7 +202,7 @@ static bool take_off(struct file *f, struct dirty_chunk *c)
 
 static void submit(struct file *f, struct dirty_chunk *c)
 {
-	if (!take_off(f, c))
+	if (!start_flushing(f, c))
 		return;
 	c->job.run = flush_run;
 	c->room = (struct budget_room){.job = &c->job, .bytes = room_for(c)};
@@ -210,22 +210,20 @@ static void submit(struct file *f, struct dirty_chunk *c)
 		pool_submit(f->fs->pool, &c->job, POOL_LATER);
 }
 
-/* To wake a worker and to be woken would cost more than to store it. */
 void flush_small(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->lock);
 	struct dirty_chunk *c = f->dirty.dirty;
 	bool alone = c && HASH_COUNT(f->dirty.dirty) == 1 && !f->dirty.flushing &&
-		     frame_chunk_span(f->frame, c->n).len <= SMALL && take_off(f, c);
+		     frame_chunk_span(f->frame, c->n).len <= SMALL && start_flushing(f, c);
 	pthread_rwlock_unlock(&f->lock);
 	if (alone) {
-		c->room.bytes = 0; /* as good as none */
+		c->room.bytes = 0; /* so small that it need not be counted */
 		flush_run(&c->job, 0);
 	}
 }
 
-/* So many chunks in a turn that what they replace is a small part of the file. */
-static unsigned turn(struct file *f)
+static unsigned turn_size(struct file *f)
 {
 	uint64_t least = max_u64(TURN_LEAST, FLUSH_WHOLE / f->chunk_size);
 	return (unsigned)max_u64(least, frame_nchunks(f->frame) / TURN_SHARE);
@@ -241,7 +239,7 @@ static unsigned replacing(struct file *f)
 
 void flush_submit_full(struct file *f, struct dirty_chunk *c)
 {
-	if (frame_slot(f->frame, c->n) != SLOT_STORED || replacing(f) < turn(f))
+	if (frame_slot(f->frame, c->n) != SLOT_STORED || replacing(f) < turn_size(f))
 		submit(f, c);
 }
 
@@ -250,7 +248,7 @@ unsigned flush_submit_turn(struct file *f, unsigned most)
 	struct dirty_chunk *c, *next;
 
 	pthread_rwlock_wrlock(&f->lock);
-	unsigned at_once = turn(f), now = replacing(f), sent = 0;
+	unsigned at_once = turn_size(f), now = replacing(f), sent = 0;
 	HASH_ITER(hh, f->dirty.dirty, c, next) {
 		bool replaces = frame_slot(f->frame, c->n) == SLOT_STORED;
 		if (!c->must && (sent >= most || (replaces && now >= at_once)))

@@ -9,25 +9,30 @@
 
 #include <limits.h>
 
-/* A file of so many bytes may grow for a moment: it goes from one state to the next as a whole. */
+/*
+ * Chunks that replace stored ones are handed over in turns of a part of the file, so that a commit
+ * between two turns can free what the first one replaced. Up to this size a file is one turn, and
+ * goes from one committed state to the next as a whole.
+ */
 #define FLUSH_WHOLE (1u << 20)
 
 /*
- * Chunks that replace stored ones go only so many at a time that their space can be had again by
- * commits between; none goes while an older copy of it is with the workers. Who stays is DIRTY.
+ * Hands a DIRTY chunk to the workers, unless it has to wait for the next turn: then it stays DIRTY,
+ * as does one of which an older copy is still FLUSHING. The file's lock is held for writing.
  */
-
-/* Hands one DIRTY chunk to the workers. The file's lock is held for writing. */
 void flush_submit_full(struct file *f, struct dirty_chunk *c);
 
-/* Of a file all, or `most`. Returns how many are with the workers. Takes the file's lock. */
+/*
+ * Hands the next turn of DIRTY chunks to the workers, at most `most` of them. Returns how many are
+ * FLUSHING then. Takes the file's lock.
+ */
 #define FLUSH_ALL UINT_MAX
 unsigned flush_submit_turn(struct file *f, unsigned most);
 
-/* Waits until no chunk of the file is with the workers; the first failure since the last call. */
+/* Waits until no chunk of the file is with the workers. The first failure since the last call. */
 NODISCARD int flush_wait(struct file *f);
 
-/* Stores a single small chunk, if that is all that is DIRTY, in this thread. */
+/* If a single small chunk is all that is DIRTY, stores it in this thread. */
 void flush_small(struct file *f);
 
 #endif

@@ -5,21 +5,21 @@
 #include <assert.h>
 
 /*
- * From here on a request comes from the kernel's read-ahead, or is
- * one of those that make up a long read: several, in disorder.
+ * Requests from this length on come from the kernel's read-ahead, or are parts of a long read: they
+ * arrive several at a time, and out of order by up to DISORDER bytes.
  */
 #define LONG_REQUEST (128u << 10)
 #define DISORDER (4u << 20)
 
 #define WINDOW_MIN (128u << 10)
 #define WINDOW_MAX (8u << 20)
-#define WINDOW_SHARE 4 /* of the cache at most: or the first blocks go before they are read */
+#define WINDOW_SHARE 4 /* at most this part of the cache, or blocks go before they are read */
 
-#define STEP (256u << 10) /* one job */
+#define STEP (256u << 10) /* bytes that one job decodes */
 #define JOBS_MAX 64
 #define STRIDE_MAX (1ull << 30)
-#define STRIDE_HITS 3 /* so many equal strides are no accident */
-#define STRIDES 8     /* are decoded ahead */
+#define STRIDE_HITS 3 /* equal strides in a row, before the next ones are decoded ahead */
+#define STRIDES 8     /* how many are decoded ahead */
 
 struct job {
 	struct pool_job job; /* first */
@@ -49,7 +49,7 @@ void readahead_stop(struct readahead *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* Where readers have not been yet: what they asked for they decode themselves. */
+/* The part of a job that no reader has passed: readers decode what they ask for themselves. */
 static uint64_t not_passed(struct readahead *r, const struct job *j)
 {
 	uint64_t at = j->at;
@@ -77,7 +77,7 @@ static void job_run(struct pool_job *job, unsigned worker)
 	pthread_mutex_lock(&r->lock);
 	if (--r->jobs == 0)
 		pthread_cond_broadcast(&r->idle);
-	pthread_mutex_unlock(&r->lock); /* behind this the file may be gone */
+	pthread_mutex_unlock(&r->lock); /* after this the file may be freed */
 }
 
 /* Under r->lock. False: no more now. */
@@ -118,8 +118,9 @@ static struct stream *find(struct readahead *r, const struct readahead_request *
 }
 
 /*
- * A request that continues nothing. Behind another such, it may be the second of equal strides, and
- * takes its place, so that random access leaves the other streams alone.
+ * A request that continues no stream begins one. If the request before it did so too, this may be
+ * the second of equal strides: it takes the other's place, so that random access does not displace
+ * the other streams.
  */
 static void begin(struct readahead *r, const struct readahead_request *q)
 {
@@ -150,7 +151,7 @@ static void ahead_of_run(struct file *f, struct stream *s)
 	s->ahead = max_u64(s->ahead, s->next);
 	while (s->ahead < end) {
 		uint64_t len = min_u64(end - s->ahead, STEP - s->ahead % STEP);
-		/* Not in bits: a job is worth the trouble when it has a block or more. */
+		/* No small jobs: each should decode a block or more. */
 		if (len < WINDOW_MIN / 2 && end < file_size_locked(f))
 			break;
 		if (!submit(f, s->ahead, len))

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-/* Fewer bytes are copied sooner than described. */
+/* Fewer bytes are cheaper to copy than to pass by reference. */
 #define HOLD_MIN 4096
 
 static void reset(struct reply *r, struct span room)
@@ -47,8 +47,8 @@ struct span reply_room(struct reply *r, size_t n)
 void reply_add(struct reply *r, struct cache *cache, struct cache_entry *e, struct view bytes)
 {
 	/*
-	 * The last place is for what is copied: all that follows then lies in one piece. Neighbours
-	 * in memory are one piece, but an entry each.
+	 * One place is kept for copied bytes: from then on everything is copied, behind each other,
+	 * into one piece. Neighbours in memory share a piece, but not an entry: both may run out.
 	 */
 	if (r->copies || bytes.n < HOLD_MIN || r->pieces + 2 >= REPLY_PIECES ||
 	    r->nheld == REPLY_PIECES) {

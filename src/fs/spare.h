@@ -1,6 +1,6 @@
 /*
- * Buffers of whole chunks, kept for the next chunk: getting fresh pages from the kernel
- * for each took a sixth of the daemon's time when writing.
+ * A pool of buffers as large as a chunk. Getting fresh pages from the kernel for each chunk took a
+ * sixth of the daemon's time when writing. Any thread.
  */
 #ifndef FS_SPARE_H
 #define FS_SPARE_H
@@ -9,17 +9,19 @@
 
 struct spare;
 
-/* Keeps at most max_bytes. */
+/* An empty pool that keeps at most max_bytes. */
 NODISCARD int spare_open(struct spare **s, uint64_t max_bytes);
 void spare_close(struct spare *s);
 
-/* An empty buffer of at least `cap` bytes if one is there, else an unallocated one. */
+/*
+ * A buffer with room for at least `cap` bytes, now the caller's; without memory if there is none.
+ */
 struct buf spare_take(struct spare *s, size_t cap);
 
-/* Keeps the buffer or frees it. */
+/* Takes the buffer into the pool, or frees it; *b is empty afterwards. */
 void spare_give(struct spare *s, struct buf *b);
 
-/* Frees what nobody needed since the last call. */
+/* Frees the buffers that nobody has needed since the last call. */
 void spare_trim(struct spare *s);
 
 #endif

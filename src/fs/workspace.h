@@ -1,7 +1,9 @@
 /*
- * What a thread needs to touch data, made on first use and freed when the
- * thread ends: a codec scratch and a buffer for replies. The threads of libfuse
- * come and go; those of the pool have their own workspace the same way.
+ * What a thread needs to work on data: a codec scratch and buffers that are used again. Made on the
+ * thread's first use and freed when it ends; libfuse's threads come and go.
+ *
+ * Functions that take a workspace leave their result in the buffer that they name; it is good until
+ * the next call that uses the same one.
  */
 #ifndef FS_WORKSPACE_H
 #define FS_WORKSPACE_H
@@ -15,34 +17,31 @@
 
 struct workspace {
 	struct scratch *scratch;
-	struct parallel *parallel; /* NULL before workspace_parallel         */
-	struct reply reply; /* bytes on their way to the kernel      */
-	struct buf data;   /* of a write, on its way from there (wire.h) */
-	struct buf copy;   /* or to another file                     */
-	struct buf stored; /* a chunk on its way to the backing file */
-	struct buf base;   /* the stored chunk that it replaces      */
-	struct buf plain;  /* its decoded bytes                      */
-	struct buf edits;  /* the blocks that differ                 */
-	struct buf record; /* of the intent log                      */
+	struct parallel *parallel; /* NULL before workspace_parallel                         */
+	struct reply reply;        /* the answer to a read                                   */
+	struct buf data;           /* of a write request, as it came from the kernel: wire.h */
+	struct buf copy;           /* plain bytes for copying and comparing                  */
+	struct buf stored;         /* a chunk encoded, on its way to the backing file        */
+	struct buf base;           /* the stored chunk that it replaces                      */
+	struct buf plain;          /* decoded bytes of a chunk                               */
+	struct buf edits;          /* struct chunk_edit: runs of blocks that differ from base */
+	struct buf record;         /* a record of the intent log                             */
 };
 
-/* This thread's; NULL without memory. Before the first call: workspace_init, once, in main. */
+/* The workspace of this thread; NULL without memory. workspace_init comes first, once, in main. */
 struct workspace *workspace_get(void);
 NODISCARD int workspace_init(void);
 
 /*
- * For chunks whose blocks others may help with; NULL without
- * memory. The thread ends before the pool is freed.
+ * For encoding a chunk with the help of the pool's other workers; NULL without memory. The thread
+ * must end before the pool is closed.
  */
 struct parallel *workspace_parallel(struct workspace *w, struct pool *pool);
 
-/*
- * Gives back what is too large to be kept for the next time:
- * after each request, and each chunk that was stored.
- */
+/* Frees buffers that are too large to be kept. Called after each request and each stored chunk. */
 void workspace_trim(void);
 
-/* That of the main thread, which does not end like others. */
+/* Frees the workspace of the calling thread: for the main thread, whose end does not do it. */
 void workspace_end(void);
 
 #endif
