@@ -37,7 +37,7 @@ bool dirty_holds_up(const struct dirty *d)
 	return holds_up(d->dirty) || holds_up(d->flushing);
 }
 
-/* What a chunk holds counts against the budget. */
+/* Counts the memory of a chunk in the budget. */
 static void charge(struct dirty_chunk *c)
 {
 	size_t now = sizeof *c + c->bytes.cap + c->npages * (size_t)DIRTY_PAGE +
@@ -107,7 +107,7 @@ static int reserve(struct dirty_chunk *c, uint32_t need)
 	return 0;
 }
 
-/* Whole: makes [0, hi) addressable, with zeros up to lo; [lo, hi) is the caller's to fill. */
+/* Of a whole copy: makes room for [0, hi), with zeros up to lo. The caller fills [lo, hi). */
 static int stretch(struct dirty_chunk *c, uint32_t lo, uint32_t hi)
 {
 	TRY(reserve(c, hi));
@@ -117,7 +117,7 @@ static int stretch(struct dirty_chunk *c, uint32_t lo, uint32_t hi)
 	return 0;
 }
 
-/* The first page that ends behind `at`. */
+/* The first page that ends behind `at`, by binary search; npages: none. */
 static uint32_t page_from(const struct dirty_chunk *c, uint32_t at)
 {
 	uint32_t lo = 0, hi = c->npages;
@@ -159,7 +159,7 @@ void dirty_overlay(const struct dirty_chunk *c, uint32_t lo, struct span dst)
 	}
 }
 
-/* Bytes that no page of `c` has. */
+/* Reads bytes that no page of `c` has: from the FLUSHING copy, or the frame. */
 static int read_below(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst)
 {
 	const struct dirty_chunk *old = dirty_find_flushing(&f->dirty, c->n);
@@ -217,7 +217,9 @@ static void insert_page(struct dirty_chunk *c, uint32_t i, struct dirty_page pag
 	c->npages++;
 }
 
-/* A page to be changed in [lo, hi), with the bytes around those; `len`: of the chunk. */
+/*
+ * Inserts a page for a write to *p, filled with the older bytes around that; `len`: of the chunk.
+ */
 static int new_page(struct dirty_chunk *c, uint32_t i, const struct piece *p, uint32_t len)
 {
 	uint32_t at = p->lo - p->lo % DIRTY_PAGE,
@@ -305,13 +307,13 @@ static int new_chunk(struct file *f, uint32_t n, struct dirty_chunk **out)
 	return 0;
 }
 
-/* A piece of this part of a chunk is not the small write that pages are for. */
+/* A write of one part in so many of a chunk is not the small write that pages are for. */
 #define LARGE_PART 8
 
 /*
- * Nothing is below, and what comes from the start on will likely go on, as will what is large: the
- * kernel sends the halves of a chunk in any order when its requests are not aligned to chunks. No
- * pages are needed.
+ * True: a new chunk in a hole that will likely be filled, so that pages would be a detour. Either
+ * it is written from its start on, or in large pieces: when its requests are not aligned to chunks
+ * the kernel sends the halves of a chunk in any order.
  */
 static bool wants_whole(const struct file *f, const struct dirty_chunk *c, const struct piece *p)
 {
@@ -322,7 +324,7 @@ static bool wants_whole(const struct file *f, const struct dirty_chunk *c, const
 	       !dirty_find_flushing(&f->dirty, c->n);
 }
 
-/* What lies in the frame below it, and below nothing else, need not be encoded again. */
+/* Notes how many bytes are still those of the stored chunk: they need not be encoded again. */
 static void note_same(struct file *f, struct dirty_chunk *c, uint32_t len)
 {
 	if (frame_slot(f->frame, c->n) != SLOT_STORED || dirty_find_flushing(&f->dirty, c->n))
@@ -400,7 +402,7 @@ void dirty_cut(struct dirty_chunk *c, uint32_t len)
 	charge(c);
 }
 
-/* Pages that the newer one lacks go over to it. */
+/* Moves the pages that the newer copy does not have to it. */
 static bool give_pages(struct dirty_chunk *from, struct dirty_chunk *to)
 {
 	for (uint32_t k = 0; k < from->npages; k++) {
@@ -415,7 +417,7 @@ static bool give_pages(struct dirty_chunk *from, struct dirty_chunk *to)
 	return true;
 }
 
-/* The other way round: what was whole stays it. */
+/* Copies the newer pages over the older, whole copy. */
 static bool take_pages(struct dirty_chunk *whole, const struct dirty_chunk *newer)
 {
 	uint32_t end = newer->page[newer->npages - 1].at + DIRTY_PAGE;

@@ -5,13 +5,13 @@
  *                              ^                         |
  *                              +------- failed ----------+
  *
- * A chunk that is FLUSHING does not change; a write to it starts a DIRTY one.
- * Of one chunk at most one is DIRTY and one FLUSHING, and DIRTY is the newer.
+ * A FLUSHING copy of a chunk does not change; a write to the chunk starts a DIRTY one, which is
+ * newer. There is at most one of each.
  *
- * A DIRTY chunk is whole, or it is pages: copies of 4 KiB that lie over the bytes below, which
- * are those of the FLUSHING one, or of the frame. A small write into a stored chunk thus costs
- * its own pages. What is below is met when the worker brings the chunk to the disk; where
- * that can copy the blocks that no page touches as they are stored, it does.
+ * A DIRTY copy is whole, or it consists of pages: 4 KiB each, which lie over older bytes, those of
+ * the FLUSHING copy or of the frame. So a small write into a stored chunk takes the memory of its
+ * pages only. The worker that stores the chunk puts them over the older bytes, and copies blocks
+ * that no page touches as they are stored.
  */
 #ifndef FS_DIRTY_H
 #define FS_DIRTY_H
@@ -32,26 +32,34 @@ struct dirty_page {
 
 struct dirty_chunk {
 	struct pool_job job; /* first: the worker gets the chunk by its job */
-	struct budget_room room; /* FLUSHING */
 	struct file *file;
-	uint32_t n;
-	/* bytes that came since it is DIRTY: a full chunk's worth is likely all of it */
+	uint32_t n;          /* of the chunk */
+
+	/*
+	 * Bytes that were written to the DIRTY copy, repeated ones included: when as many came as
+	 * the chunk has, it is likely complete.
+	 */
 	uint32_t written;
-	uint32_t len;       /* FLUSHING: bytes of the chunk when it was submitted */
-	uint64_t turn;      /* likewise: in the order of choices */
-	uint64_t file_size; /* likewise, for the policy */
-	/* its stored form has another length by now: no root before this is stored */
+	/* The stored chunk has another length than the chunk: no commit before this is stored. */
 	bool must;
-	bool replaces;      /* FLUSHING: something stored, whose space is free after a commit */
-	bool whole;
-	/* whole: so many bytes from the first on are those of the stored chunk ...           */
-	uint32_t same;
-	/* ... at this place of the frame (frame_place), for as long as that is the chunk's   */
-	uint64_t below;
-	struct buf bytes;   /* whole: what lies behind bytes.n, up to the chunk's end, is zero */
-	struct dirty_page *page; /* else: ascending */
+	bool whole;              /* `bytes` has the content; else `page`                       */
+	struct buf bytes;        /* the chunk from its start; what is missing at its end is zero */
+	struct dirty_page *page; /* in ascending order                                         */
 	uint32_t npages, page_cap;
-	size_t charged;     /* of the budget */
+	/*
+	 * If whole: the first `same` bytes are those of the stored chunk, as long as that is at
+	 * this place of the frame (frame_place).
+	 */
+	uint32_t same;
+	uint64_t below;
+	size_t charged;          /* bytes that are counted in the budget                       */
+
+	/* FLUSHING: as of when the chunk was submitted */
+	uint32_t len;            /* decoded bytes of the chunk                                 */
+	uint64_t turn;           /* policy_turn                                                */
+	uint64_t file_size;      /* for the policy                                             */
+	bool replaces;           /* a stored chunk, whose space a commit will free             */
+	struct budget_room room;
 	UT_hash_handle hh;
 };
 
@@ -60,11 +68,11 @@ struct dirty {
 	struct dirty_chunk *flushing; /* by n */
 };
 
-/* The newest of a chunk, or NULL when the frame has it. */
+/* The newest copy of chunk n; NULL: the frame has it. */
 struct dirty_chunk *dirty_find(const struct dirty *d, uint32_t n);
 struct dirty_chunk *dirty_find_flushing(const struct dirty *d, uint32_t n);
 
-/* Bytes [lo, lo + dst.n) of what dirty_find gave. */
+/* Reads bytes [lo, lo + dst.n) of the chunk, from this copy and what is below it. */
 NODISCARD int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst);
 
 /*
@@ -75,16 +83,16 @@ NODISCARD int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t l
 NODISCARD int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct buf *own,
 			  struct dirty_chunk **out);
 
-/* The DIRTY copy of chunk n, whole. */
+/* The DIRTY copy of chunk n, made if there is none, and made whole. */
 NODISCARD int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out);
 
-/* True: some chunk `must` get to the frame first. */
+/* True: there is a chunk that `must` be stored before the next commit. */
 bool dirty_holds_up(const struct dirty *d);
 
-/* The chunk has got shorter: nothing is kept behind its end. */
+/* The chunk has been cut to `len` bytes: drops what lies behind. */
 void dirty_cut(struct dirty_chunk *c, uint32_t len);
 
-/* True: pages that cover all of a chunk of that length. */
+/* True: the pages cover all of a chunk of `len` bytes. */
 bool dirty_covers(const struct dirty_chunk *c, uint32_t len);
 
 /* True: some page has bytes of [lo, hi). */
@@ -94,8 +102,8 @@ bool dirty_touches(const struct dirty_chunk *c, uint32_t lo, uint32_t hi);
 void dirty_overlay(const struct dirty_chunk *c, uint32_t lo, struct span dst);
 
 /*
- * What a flush of `c`, in no table, could not bring to the frame is DIRTY again, under what came
- * since. Takes c. False: it is lost, for lack of memory.
+ * Makes a copy that could not be stored DIRTY again, below what was written since. `c` is in no
+ * table, and taken. False: there was no memory, and it is lost.
  */
 NODISCARD bool dirty_put_back_take(struct file *f, struct dirty_chunk *c);
 
@@ -106,8 +114,8 @@ void dirty_free(struct file *f, struct dirty_chunk *c);
 void dirty_drop(struct file *f, struct dirty_chunk *c);
 
 /*
- * Shows the bytes that are DIRTY, in no order of chunks: `visit` gets their place in the file, and
- * stops all by a failure. Pages are shown whole as far as the file goes, neighbours one by one.
+ * Calls `visit` for all DIRTY bytes, with their offset in the file; chunks come in no order, pages
+ * one by one and cut at the end of the file. A failure of `visit` ends it and is returned.
  */
 typedef int dirty_visit(void *arg, uint64_t at, struct view bytes);
 NODISCARD int dirty_each_range(struct file *f, dirty_visit *visit, void *arg);

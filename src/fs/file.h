@@ -30,46 +30,45 @@ struct file {
 	struct inode *inode; /* outlives the file: every handle holds a reference */
 
 	/*
-	 * Outermost, of those who write bytes: only one at a time waits for `lock`. That goes to
-	 * whoever happens to be there, and workers, who need it for a moment to bring a chunk to
-	 * the frame, waited for a dozen writers each time.
+	 * The locks, in order. `writing`, the outermost, is held by whoever writes bytes, so that
+	 * only one writer at a time waits for `lock`: workers, who need that for a moment to put a
+	 * chunk into the frame, would otherwise queue behind a dozen writers each time.
 	 */
 	pthread_mutex_t writing;
-	/* Changers share it, who commits or truncates has it alone. Before `lock`. */
-	pthread_rwlock_t gate;
-	struct sidecar sidecar; /* between gate and lock */
-	pthread_rwlock_t lock; /* for all down to npy */
+	pthread_rwlock_t gate;  /* shared by those who change bytes, alone by commit and truncate */
+	struct sidecar sidecar; /* locks among processes; between gate and lock */
+	pthread_rwlock_t lock;  /* for everything down to `npy` */
+
 	struct frame *frame;
 	int fd;                /* the inode's; keeps its number while the file is open */
 	uint64_t cache_owner;  /* of its chunks in the cache */
 	atomic_bool writable;
-	bool gone;             /* has no name and no user: nothing is committed any more */
-	bool unborn;           /* the file has no bytes yet: its empty frame is in memory */
-	bool lost;             /* what was given up could not even be read anew: all fails */
+	bool gone;             /* has neither a name nor a user: nothing is committed any more */
+	bool unborn;           /* the backing file is empty: the empty frame is in memory only */
+	bool lost;             /* discarded, and could not be read anew: every access fails */
 	struct policy policy;  /* pipelines of the chunks that we write; has a lock of its own */
-	struct wish wish;      /* of a file that is written; loaded when it gets writable */
-	bool items_whole;      /* chunks of whole items may be there (policy.h) */
-	/* of the frame: for writers that do not have the lock yet, and would wait for it */
-	_Atomic uint32_t chunk_size;
-	atomic_bool wants_commit; /* replaced chunks pile up that a commit makes free */
+	struct wish wish;      /* loaded when the file becomes writable */
+	bool items_whole;      /* there may be chunks of whole items (policy.h) */
+	_Atomic uint32_t chunk_size; /* the frame's, for writers that do not hold the lock yet */
+	atomic_bool wants_commit;    /* frame_wants_commit, for the same */
 	struct dirty dirty;
-	struct touched touched;   /* since the newest record or durable commit */
-	struct intent_mark mark;
-	unsigned quick;           /* fsyncs in a row that came fast */
-	_Atomic uint64_t synced_at; /* ns: when the last one was done */
-	bool replaying;           /* all or nothing: no commit in between */
-	struct npy *npy;       /* NODE_ARRAY: fixed after open */
-	struct readahead readahead; /* has a lock of its own */
+	struct touched touched;      /* ranges since the newest log record or durable commit */
+	struct intent_mark mark;     /* what the intent log has of the file */
+	unsigned quick;              /* fsyncs in a row that came shortly after one another */
+	_Atomic uint64_t synced_at;  /* meter_now, at the end of the newest fsync */
+	bool replaying;              /* the log is being replayed: no commit before the end */
+	struct npy *npy;             /* NODE_ARRAY: fixed after open */
+	struct readahead readahead;  /* has a lock of its own */
 
-	pthread_mutex_t flight_lock; /* innermost; for the five below */
-	pthread_cond_t landed;
-	unsigned in_flight;    /* chunks with the workers */
-	unsigned replacing;    /* of those: where something is stored already */
-	int flush_rc;          /* first failure since the last flush began */
-	uint32_t losses;       /* how often something was lost, and why the last time */
-	int loss_rc;
+	pthread_mutex_t flight_lock; /* innermost; for all down to loss_rc */
+	pthread_cond_t landed;       /* in_flight went down */
+	unsigned in_flight;          /* chunks with the workers ... */
+	unsigned replacing;          /* ... and how many of them replace a stored one */
+	int flush_rc;                /* first failure since the last flush_wait */
+	uint32_t losses;             /* how often data was lost (file_lose), ... */
+	int loss_rc;                 /* ... and the error of the last time */
 
-	/* budget's: under its lock */
+	/* of the budget (budget.h), under its lock: the list of files with something to commit */
 	struct file *newer, *older;
 	bool listed;
 	unsigned pins;
@@ -77,16 +76,19 @@ struct file {
 };
 
 /*
- * The file of an inode, opened if need be; a use that file_put ends. `writable`
- * asks for more than a file that is open for reading has: it is reopened.
- * -EROFS for what can't be written (arrays, sparse and variable-size frames).
+ * The file of an inode, opened if it is not yet; to be returned by file_put. `writable`: if it was
+ * open for reading only, it is made writable. -EROFS for what cannot be written: arrays, sparse
+ * frames, frames with chunks of different sizes.
  */
 NODISCARD int file_get(struct fs *fs, struct inode *n, bool writable, struct file **f);
 
-/* The same descriptor, other content: what the file holds now. The lock is held for writing. */
+/*
+ * Reads the frame anew, since the backing file has other content now. The descriptor stays; after a
+ * failure the old frame stays, too. The lock is held for writing.
+ */
 NODISCARD int file_reopen(struct file *f);
 
-/* A file just made, of which nobody knows yet: what opening it would find is known. */
+/* A file just made that nobody else knows of: what opening it would find is known already. */
 struct newborn {
 	int fd;              /* owned; -1: none yet      */
 	struct frame *frame; /* owned; it borrows fd     */
@@ -95,51 +97,54 @@ struct newborn {
 };
 
 /*
- * Makes an empty file, just created and still without a name,
- * an empty frame. `mode`: to give it back then; or 0.
+ * Writes an empty frame to the empty file b->fd, which has no name yet. `mode`: to be set again
+ * afterwards, since writing may have removed set-id bits; 0: leave it.
  */
 NODISCARD int newborn_init_frame(struct newborn *b, const struct options *o, mode_t mode);
 void newborn_drop(struct newborn *b);
 
-/* As file_get for writing, of a frame just made; takes what *b owns in every case. */
+/* As file_get for writing, for a frame just made. Takes what *b owns in every case. */
 NODISCARD int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct file **f);
 
-/* The last use commits what is left and closes. */
+/* Ends a use. The last one commits what is left and closes the file. */
 void file_put(struct fs *fs, struct inode *n);
 
-/* The first bytes are about to come into an empty file. The lock is held for writing. */
+/*
+ * Takes chunk size and pipeline of an empty file from the options of now. Called when the first
+ * bytes come. The lock is held for writing.
+ */
 void file_adopt_pipeline(struct file *f);
 
-/* The options of the mount, with what is wished for this file. */
+/* The options of the mount, overridden by the wishes for this file (wish.h). */
 struct options file_options(const struct file *f);
 
-/* Wishes as they are now: attributes have changed. Alone with the file (file_enter_alone). */
+/* Loads the wishes again, after attributes have changed. Between file_enter_alone and leave. */
 void file_look_wish(struct file *f);
 
 uint64_t file_size(struct file *f);
 uint64_t file_size_locked(const struct file *f);
 
 /*
- * Up to q->len bytes from q->at; fewer only at the end of
- * the file. reply_end afterwards in every case.
+ * Reads q->len bytes from q->at; fewer only at the end of the file. The caller must call reply_end
+ * afterwards in every case.
  */
 NODISCARD int file_read(struct file *f, const struct readahead_request *q, struct reply *r);
 
-/* The same into dst; returns how many bytes. */
+/* The same into dst. Returns the number of bytes. */
 NODISCARD ssize_t file_read_at(struct file *f, uint64_t at, struct span dst);
 
-/* dst.n bytes from `at`, all of them inside the file; not of an array. The lock is held. */
+/* Reads dst.n bytes, all of them inside the file. Not for arrays. The lock is held. */
 NODISCARD int file_read_locked(struct file *f, uint64_t at, struct span dst);
 
-/*
- * Decodes what is stored there into the cache, if the lock is free. Failures are for who reads it.
- */
+/* Decodes blocks into the cache, if the lock is free. Failures are left to whoever reads them. */
 void file_decode_ahead(struct file *f, uint64_t at, uint64_t len);
 
-/* Bytes [lo, lo + dst.n) of a chunk as its frame has it, by way of the cache. The lock is held. */
+/*
+ * Reads bytes [lo, lo + dst.n) of chunk n as stored in the frame, by the cache. The lock is held.
+ */
 NODISCARD int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst);
 
-/* Whose time a change gets: that of now, or one that the kernel will tell us (its writeback). */
+/* The time of a change: now, or the kernel will send it later (data from its writeback cache). */
 enum file_clock { FILE_CLOCK_NOW, FILE_CLOCK_KERNEL };
 
 /* Bytes to be written, and where. */
@@ -153,26 +158,27 @@ struct file_data {
 	struct buf *own;
 };
 
-/* Returns how many bytes were taken, all of them unless something failed half-way. */
+/* Returns how many bytes were written: all of them, or as many as before a failure. */
 NODISCARD ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock);
 
-/* A chunk as another frame has it stored. */
+/* A chunk in its stored form, copied from another frame. */
 struct file_chunk {
-	uint32_t n, len;    /* its number here, and its decoded bytes */
-	uint32_t size;      /* of the chunks that n counts */
-	struct view stored; /* none: a hole */
+	uint32_t n;         /* its number in this file         */
+	uint32_t len;       /* its decoded bytes               */
+	uint32_t size;      /* the chunk size that n counts in */
+	struct view stored; /* no bytes: a hole                */
 	struct policy_origin origin;
 };
 
 /*
- * Chunk n becomes that one, and the file longer if it ends behind the end. 1: done.
- * 0: this file can't have that chunk at that place.
+ * Replaces chunk n by this one; the file grows if the chunk ends behind its end. 1: done. 0: the
+ * chunk cannot stand there (policy.h, other chunk size), and has to be copied by bytes.
  */
 NODISCARD int file_put_chunk(struct file *f, const struct file_chunk *c);
 
 NODISCARD int file_truncate(struct file *f, uint64_t size);
 
-/* Zeros, without touching the size: whole chunks become holes. */
+/* Fills with zeros, up to the end of the file: whole chunks become holes. */
 NODISCARD int file_zero(struct file *f, uint64_t at, uint64_t len);
 
 /* Grows to at least `size`. */
@@ -181,53 +187,52 @@ NODISCARD int file_extend(struct file *f, uint64_t size);
 /* SEEK_DATA or SEEK_HOLE at chunk precision; -ENXIO past the last data. */
 NODISCARD int file_seek(struct file *f, uint64_t at, int whence, uint64_t *found);
 
-/* Alone with the file, both locks held and no chunk with the workers. */
+/* Between these two the caller is alone with the file: gate and lock held, no chunk FLUSHING. */
 void file_enter_alone(struct file *f);
 void file_leave_alone(struct file *f);
 
-/* Everything written so far becomes the frame's next commit. */
+/* Flushes and commits everything that was written so far. */
 NODISCARD int file_sync(struct file *f, enum durability how);
 
 /*
- * What has got to the frame so far becomes a commit, so
- * that the space of what it replaced can be used again.
+ * fsync: the same with COMMIT_SYNC, or by way of the intent log where that is cheaper. Unless
+ * `data_only` (fdatasync), changed attributes and names are on the disk afterwards, too.
+ */
+NODISCARD int file_fsync(struct file *f, bool data_only);
+
+/*
+ * Commits what is in the frame already, dirty data left out, so that the space of replaced chunks
+ * can be used again.
  */
 NODISCARD int file_commit_part(struct file *f);
 
-/* One step of moving chunks to gaps before them. 1: call again. */
+/* Moves some chunks from the end into gaps before them (frame_compact). 1: call again. */
 NODISCARD int file_compact(struct file *f);
 
-/* Its gaps, if it has any, may stay: a file without changes goes from the budget's list. */
+/* Takes a file without changes off the budget's list; gaps that it may have stay. */
 void file_settle(struct file *f);
 
 /*
- * What was written and can't be brought to the disk any more: every handle is told once, by
- * file_take_loss. *seen is the handle's; a new one starts with file_losses.
+ * Data was written that no later flush can store: every open handle is told the error once, by
+ * file_take_loss. *seen belongs to the handle and starts as file_losses.
  */
 void file_lose(struct file *f, int rc);
 NODISCARD int file_take_loss(struct file *f, _Atomic uint32_t *seen);
 uint32_t file_losses(struct file *f);
 
-/*
- * The same with COMMIT_SYNC, or by way of the intent log where that is cheaper. But for `data_only`
- * what has changed of its attributes and names is on the disk as well.
- */
-NODISCARD int file_fsync(struct file *f, bool data_only);
-
-/* True: the intent log has bytes of it that are not durable in the frame. */
+/* True: the intent log has bytes of the file that are not durable in the frame yet. */
 bool file_in_log(struct file *f);
 
-/* Gives up what was written since the last commit. */
+/* Drops what was written since the last commit, and reads the frame anew. */
 void file_discard(struct file *f);
 
 /*
- * The same for what nobody asked for: chunks that were encoded again and could not be committed. A
- * file with changes of an application keeps all. `theirs`: another program wrote to it meanwhile,
- * and its mtime stays.
+ * Drops chunks that were recompressed and could not be committed, unless an application has changes
+ * in the file, too. `theirs`: another program wrote to it meanwhile, and its mtime stays.
  */
 void file_take_back(struct file *f, bool theirs);
 
-/* True when something waits for a commit. */
+/* True: something waits for a flush or a commit. */
 bool file_changed(struct file *f);
 
 #endif

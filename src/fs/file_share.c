@@ -60,8 +60,8 @@ void file_look_sidecar(struct file *f)
 	inode_put(inodes, parent, 1);
 }
 
-/* Size and time are as they were, and in doubt for that: the root tells. The lock is held. */
-static bool was_doubted_in_vain(struct file *f, const struct stat *st)
+/* True: size, mtime and root are as they were, so that nothing has changed. The lock is held. */
+static bool has_same_root(struct file *f, const struct stat *st)
 {
 	return same_stamp(f->inode, st) && frame_knows_root(f->frame) == ROOT_SAME;
 }
@@ -80,7 +80,7 @@ static int reload_gated(struct file *f, bool sure)
 	bool clean = !f->dirty.dirty && !f->dirty.flushing && !frame_dirty(f->frame);
 	bool told = sure || changed || f->lost;
 	bool foreign = rc >= 0 && (told || file_is_foreign(n, &st));
-	if (foreign && !told && was_doubted_in_vain(f, &st)) {
+	if (foreign && !told && has_same_root(f, &st)) {
 		file_see(n, &st);
 		foreign = false;
 	}
@@ -89,7 +89,7 @@ static int reload_gated(struct file *f, bool sure)
 		f->lost &= rc < 0;
 		n->cache_owner = f->cache_owner;
 		bool judged = rc >= 0 || rc == -EBADMSG || rc == -ENOTSUP;
-		if (judged) /* or the disk is to blame, and it is tried again */
+		if (judged) /* otherwise the disk has failed, and the next reload tries again */
 			file_see(n, &st);
 		if (rc >= 0 && held)
 			sidecar_seen(&f->sidecar);
@@ -130,7 +130,7 @@ int file_reload(struct file *f, const struct stat *st)
 	return rc;
 }
 
-/* One that has lost its name to a newer inode of the same file is nobody's concern but ours. */
+/* A detached inode is not looked up any more, so that only its readers can notice a change. */
 static void watch_detached(struct file *f)
 {
 	struct stat st;
@@ -150,7 +150,7 @@ bool file_enter_shared(struct file *f)
 			return held;
 		sidecar_leave(&f->sidecar);
 		if (file_reload(f, NULL) <= 0)
-			/* it has changes of ours, or can't be read: go on with what there is */
+			/* it has changes of ours, or cannot be read: go on with what there is */
 			tries = SHARED_TRIES - 1;
 	}
 }
@@ -177,14 +177,14 @@ int file_enter_commit(struct file *f)
 		sidecar_leave_alone(&f->sidecar);
 		return -ESTALE;
 	}
-	/* somebody held the lock and wrote nothing, or nothing that shows */
+	/* somebody has held the lock and written nothing, or nothing that shows in the root */
 	sidecar_seen(&f->sidecar);
 	return known == ROOT_SAME ? ENTERED : ENTERED_UNSURE;
 }
 
 /*
- * Chunks of another program's root may have been replaced: the frame has them, our caches do not,
- * and who set capabilities did not see them.
+ * Another program may have replaced chunks: the frame reads the new ones, but caches have the old.
+ * Capabilities that we noted may be older than that change, too.
  */
 static void distrust_caches(struct file *f)
 {

@@ -7,46 +7,55 @@
 
 #include "fs/file.h"
 
-/* True: the backing file is not what it was after our last own change. Under n->lock. */
+/*
+ * True: the backing file may have been changed by another program: size or mtime differ from those
+ * after our last own change, or are the same but so young that a later change may have kept them.
+ * Under n->lock.
+ */
 bool file_is_foreign(const struct inode *n, const struct stat *st);
 
-/* True: it was looked at before with these attributes, and in doubt long enough. Under n->lock. */
+/*
+ * True: it was looked at before with these attributes, and they are not that young any more. Under
+ * n->lock.
+ */
 bool file_is_settled(const struct inode *n, const struct stat *st);
 
-/* Attributes from before the content, which may be another program's, is read. Under n->lock. */
+/*
+ * Notes the attributes for later comparisons. They are asked for before the content is read, so
+ * that a change in between shows. Under n->lock.
+ */
 void file_see(struct inode *n, const struct stat *st);
 
 /*
- * inode_detach, if nothing of ours is on its way to the file, nor will be: from then on it is
- * read only. False: not now. Under n->lock.
+ * inode_detach, provided that nothing of ours waits to be written to the file; from then on the
+ * file can only be read. False: not possible now. Under n->lock.
  */
 NODISCARD bool file_detach(struct file *f);
 
-/* Looks for the sidecar of an open frame. Holds no other lock but n->lock. */
+/* Looks for the sidecar of an open frame. The caller may hold n->lock, and no other. */
 void file_look_sidecar(struct file *f);
 
 /*
- * A clean file that somebody else changed is read anew; one with changes of ours stays as it is. 1:
- * it was read anew, and the kernel is being told. `sure`: a sidecar says so, do not compare. Under
- * n->lock.
+ * Reads a file anew that another program has changed, unless it has changes of ours. 1: it was read
+ * anew, and the kernel is being told. `sure`: it has changed for certain, by its sidecar; else its
+ * attributes are compared. Under n->lock.
  */
 NODISCARD int file_reload_locked(struct file *f, bool sure);
 
-/*
- * The same by who does not hold n->lock, with the attributes of the backing file as they are now.
- */
+/* The same without n->lock. `st`: its attributes of now; NULL: it has changed for certain. */
 NODISCARD int file_reload(struct file *f, const struct stat *st);
 
 /*
- * Around every read: nobody writes meanwhile who takes
- * part in locking, and what is read is the newest.
+ * Around every read. In between, no program that takes part in locking writes to the frame, and the
+ * file is of the newest generation. Returns `held` for the other call.
  */
 bool file_enter_shared(struct file *f);
 void file_leave_shared(struct file *f, bool held);
 
 /*
- * Around a commit: how it was entered. UNSURE: another program may have replaced chunks, and what
- * is cached of them goes when it is left. -ESTALE: it wrote while we had changes.
+ * Around every commit. Returns how it was entered, for the other call, or a failure. -ESTALE:
+ * another program wrote while we had changes. ENTERED_UNSURE: another program may have replaced
+ * chunks; what is cached of the file is dropped at the end.
  */
 enum entered { NOT_SHARED, ENTERED, ENTERED_UNSURE };
 NODISCARD int file_enter_commit(struct file *f);

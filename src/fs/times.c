@@ -54,7 +54,7 @@ static void judge_mtime(struct inode *n, const struct timespec *mtime)
 static void give_mtime(struct inode *n, int fd)
 {
 	const struct timespec ts[2] = {{.tv_nsec = UTIME_OMIT}, n->times.mtime};
-	(void)futimens(fd, ts); /* not ours to change: the mtime of the flush has to do */
+	(void)futimens(fd, ts); /* fails on files of others: they keep the time of the flush */
 	judge_mtime(n, &ts[1]);
 }
 
