@@ -6,7 +6,10 @@
 #include <string.h>
 #include <sys/xattr.h>
 
-/* An even time: the kernel was told. Odd: some were set since. */
+/*
+ * Values of inode.no_caps_until: until when the kernel, by what it was told, knows that there are
+ * none. Such times are even; 0: it was never told; SET_SINCE: some were set after it was told.
+ */
 #define TOLD_LONG_AGO 2u
 #define SET_SINCE 1u
 
@@ -79,7 +82,7 @@ void caps_forget(struct inode *n)
 
 static void note(struct caps *c, struct view value)
 {
-	/* Longer than any kernel's: the backing file alone has them. */
+	/* Longer than any that today's kernels have: not noted, the backing file alone has them. */
 	c->n = c->held && value.n <= sizeof c->value ? value.n : 0;
 	if (c->n)
 		memcpy(c->value, value.p, c->n);
@@ -127,7 +130,7 @@ ssize_t caps_get(struct inode *n, int fd, struct span dst, uint64_t keep_ns)
 	pthread_mutex_lock(&c->lock);
 	ssize_t rc = (ssize_t)c->n;
 	if (!c->n) {
-		/* that of an open frame, of which every first write asks */
+		/* `fd` of an open frame needs no path; its first write asks here each time */
 		rc = fgetxattr(fd, CAPS_XATTR, dst.p, dst.n);
 		if (rc < 0 && errno == EBADF) {
 			backing_proc_path(fd, path);

@@ -1,16 +1,18 @@
 /*
- * File capabilities, which any write to the backing file takes away there: ours too, though the
- * application's writes were all before they were set, or came by a mapping, which takes nothing
- * away.
+ * File capabilities. Any write to the backing file removes them there. Our own writes must not: the
+ * application's were all made before the capabilities were set, or through a mapping, which removes
+ * nothing.
  *
- * They are noted right before our own first write of a commit, put back after its last one, and
- * forgotten; meanwhile the note is what counts. Without our own writes the backing file alone has
- * them, so that what other programs do to them there counts too. One case is never noted: those
- * that somebody else set there after the kernel was told that there are none. It takes none away
- * then, so our writes have to.
+ * So they are noted right before the first write of a commit and set again after the last one. In
+ * between the note is what counts; at other times the backing file has them, and other programs may
+ * change them there. One case is never noted: capabilities that another program set after the
+ * kernel was told that there are none. The kernel then removes none when the application writes, so
+ * that our own writes have to.
  *
- * What another program that does not take part in locking does while there is a note can't be told
- * from our own writes, unless the root is another one then.
+ * Changes by a program that does not take part in locking, made while there is a note, cannot be
+ * told from our own writes, unless it has also written a new root.
+ *
+ * `fd` is the descriptor of the backing file, of any kind.
  */
 #ifndef FS_CAPS_H
 #define FS_CAPS_H
@@ -19,27 +21,27 @@
 
 #define CAPS_XATTR "security.capability"
 
-/* Before anything is written to the backing file at `fd`; what is noted already stays. */
+/* To be called before we write to the backing file. Notes them, unless there is a note already. */
 void caps_hold(struct inode *n, int fd);
 
-/* True: there are some that our own writes may have taken away. */
+/* True: there is a note, of capabilities that our writes may have removed. */
 bool caps_noted(struct inode *n);
 
-/* After a commit. 1: they were gone, and are there again. */
+/* To be called after a commit. 1: they had been removed, and are set again. */
 NODISCARD int caps_put_back(struct inode *n, int fd);
 
-/* All our writes are done, or what is there now is another program's. */
+/* Drops the note: our writes are done, or the file is now another program's. */
 void caps_forget(struct inode *n);
 
 /*
- * The calls of the application; `fd` may be of any kind. caps_get returns the length, or a failure;
- * that there are none is good for `keep_ns`.
+ * setxattr, removexattr and getxattr of the application. caps_get returns the length; -ENODATA is
+ * remembered for keep_ns nanoseconds, as long as the kernel does.
  */
 NODISCARD int caps_set(struct inode *n, int fd, struct view value, int flags);
 NODISCARD int caps_remove(struct inode *n, int fd);
 NODISCARD ssize_t caps_get(struct inode *n, int fd, struct span dst, uint64_t keep_ns);
 
-/* Nobody need look for them. */
+/* True: the kernel was told a moment ago that there are none. */
 bool caps_known_none(const struct inode *n);
 
 #endif

@@ -1,13 +1,11 @@
 /*
- * The inodes that the kernel knows or that are open: lookup counts, names,
- * descriptors, times.
+ * The inodes that the kernel knows or that are open: lookup counts, names, descriptors, times.
  *
- * An inode lives while the kernel holds lookups on it, a child or an open
- * file refers to it; inode_put is the only eraser and decides under the table
- * lock. Descriptors are a cache, because their number is limited and that of
- * inodes is not: inode_pin opens one by name when it is not there and checks that it
- * still is the same file; the least recently used are closed. While a frame is open its
- * descriptor is the inode's and stays.
+ * An inode lives while the kernel holds lookups of it, or a child or an open file refers to it;
+ * inode_put alone frees it, and decides so under the table lock. Descriptors are a cache, since
+ * their number is limited and that of inodes is not: inode_pin opens one by name if there is none,
+ * and checks that it is still the same file; the least recently used ones are closed. While a frame
+ * is open, its descriptor is the inode's and stays.
  */
 #ifndef FS_INODE_H
 #define FS_INODE_H
@@ -39,22 +37,23 @@ struct inode_key {
 };
 
 /*
- * Times of the application's last change, when they are not those of the
- * backing file: `pending` until a commit has set mtime; ctime can't be set, so it is remembered
- * for as long as the backing ctime is the one that our own commit caused.
+ * Times of the application's last change, while they differ from the backing file's (times.h). A
+ * commit sets mtime. ctime cannot be set: ours is shown for as long as the backing file has the
+ * ctime that our own commit caused.
  */
 struct inode_times {
-	struct timespec mtime, ctime, backing_ctime;
-	bool pending, shadow;
-	/* while pending: the mtime is not that of the file before, and waits for the commit */
-	bool given;
+	struct timespec mtime, ctime;
+	bool pending; /* both are shown, and wait for a commit                            */
+	bool given;   /* while pending: the application has set mtime since times_hold    */
+	bool shadow;  /* `ctime` is shown in the place of `backing_ctime`                 */
+	struct timespec backing_ctime;
 };
 
-/* File capabilities while our own writes are under way (caps.h). */
+/* File capabilities as they were before our own writes (caps.h). */
 struct caps {
-	pthread_mutex_t lock; /* innermost; no_caps_until changes under it */
-	bool held;            /* since our own first write */
-	size_t n;             /* 0: it had none then */
+	pthread_mutex_t lock; /* innermost; no_caps_until changes under it, too */
+	bool held;            /* our writes have begun, and what follows is noted */
+	size_t n;             /* bytes of value; 0: the file had none */
 	uint8_t value[24];
 };
 
@@ -67,12 +66,12 @@ struct inode {
 	struct inode *next_orphan; /* while being erased */
 	int fd;                   /* O_PATH or, while `promoted`, a real one; -1 none */
 	unsigned pins;
-	bool promoted;
-	/* of the file, from when its descriptor was closed first; 0 not known */
+	bool promoted;            /* by an open frame: the descriptor must stay */
+	/* backing_birth, from when a descriptor was closed; 0 not known */
 	uint64_t birth;
 	struct inode *next_detached, **detached_link;
 
-	atomic_bool detached;     /* not in the table any more; changes under table lock */
+	atomic_bool detached;     /* not found by its number any more; changes under table lock */
 	mode_t type;              /* S_IFMT bits of the backing file; fixed */
 
 	pthread_mutex_t lock;     /* for what follows; taken after no other but the gate */
@@ -84,33 +83,33 @@ struct inode {
 	_Atomic uint32_t attr_changes, attr_synced;
 	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet */
 	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
-	_Atomic uint64_t no_caps_until; /* caps.h */
+	_Atomic uint64_t no_caps_until; /* caps.c */
 	struct caps caps;         /* has a lock of its own */
-	struct timespec no_acl;   /* the backing ctime at which it had none */
+	struct timespec no_acl;   /* the backing ctime at which the file had no ACL; 0 none */
 	unsigned nwriters;        /* open handles that may write */
-	/* another program changed it: the kernel has old size and times */
-	bool mistaken;
+	bool mistaken;            /* another program changed the file: the kernel's size is old */
 	bool told_torn;           /* its recovery has been logged */
 	bool suspect;             /* frame_suspect of the frame that was open last */
 	uint64_t last_size;       /* of the frame that was open last */
 	/*
-	 * Backing attributes after our last own change or open, or when it was looked up first. A
-	 * change may have left them as they are: from `unsure` (meter_now) on they are not
-	 * believed.
+	 * Attributes of the backing file after our last own change or open, or when it was first
+	 * looked up. If they were younger than a step of the file system's clock, a later change
+	 * may have left them the same: from `unsure` (meter_now) on they prove nothing.
 	 */
 	struct stat seen;
-	uint64_t unsure;          /* 0: it has not */
-	bool untold;              /* the kernel could not be told how long it has become */
+	uint64_t unsure;          /* 0: they were old enough */
+	bool untold;              /* the kernel could not be told that the file has grown */
 };
 
+/* Borrows the backing directory; keeps at most max_fds descriptors that nobody is using. */
 NODISCARD int inodes_open(struct inodes **t, struct backing *b, unsigned max_fds);
 void inodes_close(struct inodes *t);
 
 struct inode *inodes_root(struct inodes *t);
 
 /*
- * The inode of an entry found in `parent`; a new reference. Takes e->fd in
- * every case; -1: it will be opened by name. NULL without memory.
+ * The inode of an entry of `parent`, made if it is not known, with a new reference; NULL without
+ * memory. Takes e->fd in every case; if that is -1, the file is opened by name when needed.
  */
 struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct entry *e);
 
@@ -118,45 +117,47 @@ struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct en
 struct inode *inode_known(struct inodes *t, const struct entry *e);
 
 /*
- * True: the entry is another file than the inode with its number. While the inode had no descriptor
- * its file was removed on the backing side, and the number given away.
+ * True: the entry is another file than inode `n`, which has the same number: while the inode had no
+ * descriptor, its file was removed by another program, and the number was used again.
  */
 bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry *e);
 
-/* Any inode that has open handles, or NULL; for the end, when the kernel has gone. */
+/* Any inode with open handles, or NULL. For the end, when no request is served any more. */
 struct inode *inodes_any_open(struct inodes *t);
 
-/*
- * The kind that an open frame of this device and inode number is seen as; NODE_PLAIN: none is open.
- */
+/* As what kind a frame of this device and inode number is open; NODE_PLAIN: none is open. */
 enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st);
 
-/* No longer found by device and inode number: what comes next under them is another inode. */
+/* The inode is no longer found by its number: the next lookup of the file makes a new inode. */
 void inode_detach(struct inodes *t, struct inode *n);
 
 void inode_get(struct inodes *t, struct inode *n);
 void inode_put(struct inodes *t, struct inode *n, uint64_t refs);
 
-/* A descriptor that stays open until inode_unpin. -ESTALE when the name is gone or another's. */
+/*
+ * A descriptor, O_PATH or better, that stays open until inode_unpin. -ESTALE: the file has lost its
+ * name, or the name is that of another file.
+ */
 NODISCARD int inode_pin(struct inodes *t, struct inode *n);
 void inode_unpin(struct inodes *t, struct inode *n);
 
 /*
- * Makes the inode's descriptor a real one (O_RDONLY or O_RDWR), or a better one,
- * for an open frame; it keeps its number until inode_demote. Returns it.
+ * For an open frame: opens the inode's descriptor for reading or writing (`flags`: O_RDONLY or
+ * O_RDWR) instead of O_PATH. Returns it; it keeps its number until inode_demote. The second form
+ * takes a descriptor of the file that is open already.
  */
 NODISCARD int inode_promote(struct inodes *t, struct inode *n, int flags);
 int inode_promote_to_take(struct inodes *t, struct inode *n, int fd);
 void inode_demote(struct inodes *t, struct inode *n);
 
-/* Names that came and went in the backing directory. */
+/* The inode has got a name in the backing directory, or lost one. */
 void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing);
 void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent,
 		       const char *backing);
 
 /*
- * An O_PATH descriptor of an inode that lost a name: without any it could never be opened again,
- * and its number would be given to another file.
+ * Gives an O_PATH descriptor to an inode that has lost a name: without one it could never be opened
+ * again, and its number might be given to another file.
  */
 void inode_keep_take(struct inodes *t, struct inode *n, int fd);
 

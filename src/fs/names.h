@@ -8,10 +8,9 @@
  *   .cframefs-intent         the intent log       hidden
  *   anything else            itself               itself
  *
- * Several entries may claim one name. It goes to the first of: the entry that
- * is called just so, .b2frame, .b2f, .b2, .b2nd. Who loses is shown under its own
- * name, as plain bytes: nothing is ever hidden by another. An entry called
- * just so is one that is not itself shown as something else.
+ * Several entries may claim one name. It goes to the first of: the entry that has exactly this name
+ * (unless it is itself shown under another), .b2frame, .b2f, .b2, .b2nd. The others are shown under
+ * their own names, as plain bytes: no entry ever hides another.
  */
 #ifndef FS_NAMES_H
 #define FS_NAMES_H
@@ -25,15 +24,17 @@ struct inodes;
 #define NAMES_NEW_SUFFIX ".b2frame"
 #define NAMES_MAX (NAME_MAX - 8) /* what is left of 255 for the user; statfs says so */
 
-/* One entry, seen from both sides. */
+/* An entry of a directory. */
 struct entry {
-	char shown[NAME_MAX + 1];
-	char backing[NAME_MAX + 1];
-	int fd; /* O_PATH, owned; -1: none */
-	struct stat st; /* of the backing entry */
+	char shown[NAME_MAX + 1];   /* its name in the mount             */
+	char backing[NAME_MAX + 1]; /* its name in the backing directory */
+	int fd;                     /* O_PATH, owned; -1: none           */
+	struct stat st;             /* of the backing entry              */
 	struct probed probed;
-	bool made; /* by us, a moment ago */
+	bool made;                  /* by us, a moment ago               */
 };
+
+/* What finding names takes; borrowed. */
 
 struct names {
 	const struct backing *backing;
@@ -42,13 +43,14 @@ struct names {
 };
 
 /*
- * The entry that `shown` names in a directory. -ENOENT, -ENAMETOOLONG, ... On success close e->fd.
+ * Finds the entry that has the name `shown` in the mount. -ENOENT, -ENAMETOOLONG, ... On success
+ * the caller closes e->fd.
  */
 NODISCARD int names_find(const struct names *n, int dirfd, const char *shown, struct entry *e);
 
 /*
- * The entry behind a backing name, and how it is shown: as names_find. -ENOENT: hidden. With
- * another error only e->shown is filled.
+ * Finds how an entry with a backing name is shown; else as names_find. -ENOENT: it is hidden. After
+ * other errors e->shown alone is valid: the name that it would have if it could be read.
  */
 NODISCARD int names_show(const struct names *n, int dirfd, const char *backing, struct entry *e);
 

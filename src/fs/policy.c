@@ -74,7 +74,7 @@ void policy_follow(struct policy *p, const struct options *o, struct frame *f)
 	p->since = 0;
 	p->report = (struct tune_report){0};
 	if (empty && p->tuned)
-		p->items = 0; /* the first choice says */
+		p->items = 0; /* until the first choice */
 }
 
 /* Bit shuffle looks at the typesize alone: bytes are gathered by a shuffle first, then bits. */
@@ -179,7 +179,7 @@ uint64_t policy_turn(struct policy *p)
 	return turn;
 }
 
-/* Under the lock. Jobs start in the order of their turns, so that whom we wait for is at work. */
+/* Under the lock. Jobs start in the order of their turns: those that we wait for are running. */
 static void turn_begin(struct policy *p, uint64_t turn)
 {
 	while (p->now < turn)

@@ -1,6 +1,6 @@
 /*
- * How the chunks of a file are encoded: by what the mount says, by what the
- * frame's own chunks are, or, when nobody said anything, by looking at the data.
+ * How the chunks of a file are encoded: by the options of the mount, like the frame's own chunks,
+ * or, if nobody has said anything, by looking at the data.
  *
  * The reference library counts a super-chunk in items of the header's
  * type_size, which is 1 when the length of the file is not whole items, and
@@ -16,9 +16,9 @@
  * blocks are multiples of it, and all its other chunks have typesize 1 and blocks that
  * never are.
  *
- * Choices are made in the order in which chunks were handed to the workers, whoever gets there
- * first: each has a turn, and waits for those before it. So a file's frame depends on its bytes
- * alone, as long as they come in the same order.
+ * Choices are made in the order in which chunks were handed to the workers: each chunk has a turn,
+ * and waits for those before it. So the frame depends on the bytes of the file alone, as long as
+ * they come in the same order, and not on which worker is faster.
  */
 #ifndef FS_POLICY_H
 #define FS_POLICY_H
@@ -30,31 +30,34 @@
 #include <pthread.h>
 
 struct policy {
-	/* of chunks that are not of typesize 1; 1: none are; 0: not known yet */
+	/* item size of the chunks whose typesize is not 1; 1: there are none; 0: not known yet */
 	uint32_t items;
-	bool tuned;           /* the data decides */
+	bool tuned;           /* the tuner chooses by the data */
 	enum tune_aim aim;
-	struct pipeline base; /* codec and level of a choice */
-	bool free_level, free_blocksize;
-	bool auto_level;      /* the level is that of the moment, not the pipeline's */
+	struct pipeline base; /* codec and level that the tuner starts from */
+	bool free_level, free_blocksize; /* nobody named these: the tuner may change them */
+	bool auto_level;      /* the level follows the load (budget_level) */
 
 	pthread_mutex_t lock; /* for what follows */
-	struct pipeline pipeline; /* of the chunks to come, in items */
-	bool chosen;          /* by looking at data */
-	bool first;           /* for an empty file, and not told yet */
-	uint64_t since;       /* bytes encoded since */
+	struct pipeline pipeline; /* of the chunks to come; its typesize is the item size */
+	bool chosen;          /* `pipeline` was chosen by looking at data, as in `report` */
+	bool first;           /* ... for an empty file, whose header does not name it yet */
+	uint64_t since;       /* bytes encoded since that choice */
 	struct tune_report report;
-	uint64_t given, now;  /* turns: handed out, and whose it is */
-	pthread_cond_t next;  /* it is another's */
+	uint64_t given, now;  /* turns: the next to be handed out, and the one that may choose */
+	pthread_cond_t next;  /* `now` has changed */
 };
 
 void policy_init(struct policy *p);
 void policy_deinit(struct policy *p);
 
-/* From the frame that was opened; an empty one follows the mount. No chunk is being encoded. */
+/*
+ * Starts from an open frame: an empty one follows the options, others keep their pipeline. While no
+ * chunk is being encoded.
+ */
 void policy_follow(struct policy *p, const struct options *o, struct frame *f);
 
-/* What the frame's header says before there is data. */
+/* The pipeline that the header of a frame without data names. */
 struct pipeline policy_for_header(const struct options *o);
 
 /* A chunk that is about to be encoded. */
@@ -66,25 +69,22 @@ struct policy_chunk {
 	uint32_t chunk_size;
 };
 
-/*
- * A turn for a chunk that goes to the workers, in the order of
- * the calls. Each has to be ended by one of the next two.
- */
+/* A turn for a chunk that is handed to the workers. One of the next two has to end it. */
 uint64_t policy_turn(struct policy *p);
 
-/* For a chunk that needs no choice, or gives its turn up. Waits. Nothing, when the turn is over. */
+/* Waits for the turn and ends it without a choice. Does nothing if it has ended. */
 void policy_pass(struct policy *p, uint64_t turn);
 
 /*
- * Its pipeline, ready for chunk_encode. Any number of
- * workers. Waits for its turn, unless that is over.
+ * Waits for the chunk's turn, unless it has ended, and ends it. *out is the chunk's pipeline, ready
+ * for chunk_encode.
  */
 NODISCARD int policy_choose(struct policy *p, struct scratch *s, const struct policy_chunk *c,
 			    struct pipeline *out);
 
 /*
- * What a chunk brings along that is copied as it is stored: the item size of the chunks around it,
- * and the pipeline of its frame.
+ * Where a chunk comes from that is copied in its stored form: the item size of that file's chunks,
+ * and its pipeline. policy_lend fills it in for the file of policy `p` and frame `f`.
  */
 struct policy_origin {
 	uint32_t items;
@@ -92,28 +92,28 @@ struct policy_origin {
 };
 void policy_lend(struct policy *p, struct frame *f, struct policy_origin *out);
 
-/* A stored chunk and the file that it would come into. */
+/* A stored chunk that is to be copied into a file. */
 struct policy_guest {
 	const struct policy_origin *origin;
 	uint32_t typesize, blocksize; /* of the chunk */
-	uint64_t file_size;           /* with it */
+	uint64_t file_size;           /* of the file, with the chunk */
 	uint32_t chunk_size;
 	bool first; /* the file has no chunk yet */
 };
 
 /*
- * True: the chunk can stand among those of the file. *adopted: the file had no item size yet, and
- * goes on with that and the pipeline of the origin. No chunk is being encoded.
+ * True: the chunk may stand in the file, by the rules above. *adopted: the file had no item size
+ * yet and has taken over that of the origin, with its pipeline. While no chunk is being encoded.
  */
 bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted);
 
-/* The pipeline of the chunks to come, as a frame's header would name it. */
+/* The pipeline of the chunks to come, in the form in which a header names it. */
 struct pipeline policy_header(struct policy *p);
 
-/* True once: a first choice was made for an empty file, which its header shall name. */
+/* True once, after the first choice for an empty file: *out is what its header shall name. */
 bool policy_first_choice(struct policy *p, struct pipeline *out);
 
-/* True: a file of so many bytes has to have its chunks of items made bytewise. */
+/* True: in a file of `size` bytes chunks of whole items must be encoded anew with typesize 1. */
 bool policy_wants_bytewise(struct policy *p, uint64_t size, uint32_t chunk_size);
 
 #endif

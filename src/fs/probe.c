@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STEADY_NS 2000000
+#define RETRY_NS 2000000
 #define SLOTS 16384 /* direct-mapped: a collision costs one more read of a header */
 
 struct slot {
@@ -21,8 +21,11 @@ struct slot {
 	struct timespec mtime, ctime;
 	enum suffix suffix; /* one inode may have a name of each sort */
 	bool used;
-	bool told; /* that another entry has the name it claims */
-	uint64_t until; /* meter_now: a change may have come in the same step of the clock; 0: no */
+	bool told; /* it has been logged that another entry has its name */
+	/*
+	 * meter_now: good until then, as a change in the same clock step may not show; 0: for ever
+	 */
+	uint64_t until;
 	struct probed result;
 };
 
@@ -99,7 +102,7 @@ bool probe_tell_once(struct probes *p, const char *name, const struct stat *st)
 	return first;
 }
 
-/* By its name, if that is still the file's: the way through /proc costs twice as much. */
+/* Opens by name, and checks that it is the same file: the way by /proc costs twice as much. */
 static int open_entry(const struct backing *b, const struct probe_entry *e)
 {
 	const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
@@ -180,7 +183,9 @@ static int probe_content(const struct backing *b, const struct probe_entry *e, e
 	return probe_contiguous(b, e, suffix, out);
 }
 
-/* A frame that is being written may look broken for a moment: only what stays so is. */
+/*
+ * A frame that is being written may look broken for a moment: it is probed until nothing changes.
+ */
 static int probe_steady(const struct backing *b, const struct probe_entry *e, enum suffix suffix,
 			struct probed *out)
 {
@@ -191,7 +196,7 @@ static int probe_steady(const struct backing *b, const struct probe_entry *e, en
 		if (rc != -EBADMSG || tries == 8 || stat_fd(e->fd, &after) < 0)
 			return rc;
 		if (backing_is_fresh(after.st_ctim))
-			nanosleep(&(struct timespec){.tv_nsec = STEADY_NS}, NULL);
+			nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
 		else if (after.st_size == before.st_size &&
 			 same_time(after.st_ctim, before.st_ctim))
 			return rc;
@@ -199,13 +204,16 @@ static int probe_steady(const struct backing *b, const struct probe_entry *e, en
 	}
 }
 
-/* Errors that say nothing of the content: whoever asks again may get another answer. */
-static bool is_trouble(int rc)
+/* True: the error says nothing about the content, and the next attempt may succeed. */
+static bool is_temporary(int rc)
 {
 	return rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
 }
 
-/* True: it was known already that this is no frame. Fresh is what was not looked at before. */
+/*
+ * Remembers a result. True: the entry was already known to be no frame. What was probed before, and
+ * is still the same when the doubt is over, is no longer `fresh`.
+ */
 static bool remember(struct slot *s, const struct stat *st, enum suffix suffix,
 		     struct probed *result)
 {
@@ -238,7 +246,7 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 					   : S_ISDIR(st->st_mode) && suffix == SUFFIX_FRAME;
 	if (!may_be)
 		return 0;
-	/* Made just before the power went: a name without bytes, of a file that was empty. */
+	/* A new file whose name got to the disk before a power cut, and its content did not. */
 	if (S_ISREG(st->st_mode) && st->st_size == 0 && suffix == SUFFIX_FRAME) {
 		out->kind = NODE_FRAME;
 		return 0;
@@ -251,10 +259,13 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	if (known)
 		return 0;
 
-	/* Before it is read: what changes from now on shows, or this says that it may not. */
+	/*
+	 * Asked before it is read: either a change from now on
+	 * will show, or we know that it may not.
+	 */
 	bool fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
 	int rc = probe_steady(b, e, suffix, out);
-	if (is_trouble(rc)) {
+	if (is_temporary(rc)) {
 		log_err("%s: could not be read: %s", name, err_text(rc, text, sizeof text));
 		return rc;
 	}
