@@ -1,15 +1,18 @@
-/* All of some bytes from or to a place in a file, whatever the system takes at a time. */
+/* Reading and writing all bytes at a place in a file, in as many calls as that takes. */
 #ifndef BASE_FD_H
 #define BASE_FD_H
 
 #include "base/bytes.h"
 #include "base/err.h"
 
-/* -EBADMSG: the file ends before. */
+/* Both return 0 or a failure. -EBADMSG: the file ends before dst is full. */
 NODISCARD int fd_pread(int fd, uint64_t at, struct span dst);
 NODISCARD int fd_pwrite(int fd, uint64_t at, struct view src);
 
-/* After a failed call: 0 when it was only interrupted, *interrupted times so far: make it again. */
+/*
+ * To be called after a system call has failed, with errno still set. 0: it was interrupted by a
+ * signal, and the caller tries again; *interrupted counts these. Otherwise the failure.
+ */
 NODISCARD int fd_judge(unsigned *interrupted);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * Counters and timers of this process. Each thread counts in a block of its own, with plain
- * adds: no cache line is shared and nothing is locked on the way. Who reads adds the blocks up; the
- * sums of threads that have ended are kept.
+ * Counters and timers of this process. Each thread counts in a block of its own, with plain adds,
+ * so that counting shares no cache line and takes no lock. Reading adds up the blocks of all
+ * threads, and what is kept of those that have ended.
  *
- * What the numbers stand for is the affair of the floors above: frame/meters.h, fs/stats.h.
+ * What the numbers mean is defined by the floors above: frame/meters.h, fs/stats.h.
  *
  * A timer is a log-linear histogram of nanoseconds: eight buckets for each doubling, so that a
  * percentile is right within 12.5 %, from 128 ns to two minutes.
@@ -19,7 +19,7 @@
 #define METER_BUCKETS 240
 
 struct meter_timer {
-	uint64_t n, ns, most;
+	uint64_t n, ns, most; /* cases, their nanoseconds together, the longest one's */
 	uint64_t bucket[METER_BUCKETS];
 };
 
@@ -28,8 +28,10 @@ struct meter_sums {
 	struct meter_timer timer[METER_TIMERS];
 };
 
+/* Adds n to counter number `count`. */
 void meter_add(unsigned count, uint64_t n);
 
+/* Nanoseconds of CLOCK_MONOTONIC. */
 static inline uint64_t meter_now(void)
 {
 	struct timespec t;
@@ -37,13 +39,13 @@ static inline uint64_t meter_now(void)
 	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* What began at `start` (meter_now) has ended. */
+/* Counts a case that began at `start` (meter_now) and ends now. */
 void meter_time(unsigned timer, uint64_t start);
 
 /* Sums over all threads. What is counted meanwhile may be in them or not. */
 void meter_read(struct meter_sums *out);
 
-/* The time that `share` (0 to 1) of the cases stayed below, in nanoseconds; 0 without cases. */
+/* The nanoseconds that `share` (0 to 1) of the cases did not exceed; 0 without cases. */
 uint64_t meter_percentile(const struct meter_timer *t, double share);
 
 #endif

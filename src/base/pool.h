@@ -37,7 +37,7 @@ void pool_submit(struct pool *pool, struct pool_job *job, enum pool_lane lane);
 
 unsigned pool_size(const struct pool *pool);
 
-/* True: nothing waits for a worker; whoever is free will stay it for the moment. */
+/* True: no job is waiting, so that workers without one will stay idle for the moment. */
 bool pool_is_idle(struct pool *pool);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * Memory for decoded blocks: powers of two from 4 KiB to 1 MiB out of one reserved range.
+ * An allocator for decoded blocks: powers of two from 4 KiB to 1 MiB, buddies out of one reserved
+ * range.
  *
- * Why not malloc: blocks come in few sizes and go in about the order in which they
- * came, and a cold read of 16 KiB spent a fifth of its time in the growth of malloc's heap and in
- * page faults. Here freed memory is used again at once, last in, first out, and pages are got from
- * the system 64 KiB at a time. Nothing is given back before slab_close. (Huge pages were tried: the
- * system spends more on finding and zeroing them than they save.)
+ * Why not malloc: blocks have few sizes and are freed in about the order in which they came, and a
+ * cold read of 16 KiB spent a fifth of its time in the growth of malloc's heap and in page faults.
+ * Here freed memory is used again at once, last in, first out, and pages are taken from the system
+ * 64 KiB at a time. Nothing is returned before slab_close. (Huge pages were tried: the system
+ * spends more time on finding and zeroing them than they save.)
  *
  * Threads: all functions from any thread.
  */
@@ -27,16 +28,21 @@ struct slab;
 NODISCARD int slab_open(struct slab **s, size_t max_bytes);
 void slab_close(struct slab *s); /* NULL is fine */
 
-/* What n bytes take: a power of two; more than SLAB_MAX: 0, not to be had here. */
+/* The bytes that an allocation of n takes, a power of two; 0: more than SLAB_MAX. */
 size_t slab_size(size_t n);
 
-/* NULL: too large, or nothing of that size is left. */
+/*
+ * n bytes, not zeroed, aligned to SLAB_MIN. NULL: n is
+ * too large, or no memory of that size is left.
+ */
 void *slab_alloc(struct slab *s, size_t n);
+
+/* `n` as it was allocated. */
 void slab_free(struct slab *s, void *p, size_t n);
 
 /*
- * Getting pages from the system takes as long as decoding into them. Who has a moment gets those
- * that will be wanted next: true, to one caller, when it is time, and then slab_warm by any thread.
+ * Taking pages from the system takes as long as decoding into them, so that it is better done
+ * ahead. slab_wants_warm: true, to one caller, when it is time; some thread then calls slab_warm.
  */
 bool slab_wants_warm(struct slab *s);
 void slab_warm(struct slab *s);

@@ -73,7 +73,7 @@ int backing_find(const struct backing *b, int dirfd, const char *name, struct st
 	if (fd < 0)
 		return -errno;
 	int rc = stat_fd(fd, st);
-	/* A mount point inside its own backing directory: going in would wait for ourselves. */
+	/* A mount point inside its own backing directory: to look into it we would wait for us. */
 	if (rc >= 0 && b->own_dev && st->st_dev == b->own_dev)
 		rc = -ENOENT;
 	if (rc < 0) {
@@ -147,10 +147,7 @@ bool caller_own_umask(void)
 	return own;
 }
 
-/*
- * A thread begins with that of the thread that started it,
- * shared until they part: the first is set in every case.
- */
+/* A new thread shares the umask of the one that started it, so that the first is always set. */
 static void wear_umask(mode_t mask)
 {
 	static _Thread_local bool wears;

@@ -17,9 +17,9 @@ struct backing {
 	int root;        /* O_PATH descriptor of the directory           */
 	int lock;        /* holds the lock against other daemons; -1 none */
 	int proc;        /* O_PATH descriptor of /proc/self/fd           */
-	bool is_root;    /* we run as root: callers' identities are worn */
-	_Atomic bool labelled; /* files may have labels of SELinux            */
-	_Atomic dev_t own_dev; /* device number of our mount; 0 until known    */
+	bool is_root;    /* we run as root, and create files as their callers */
+	_Atomic bool labelled; /* files may have SELinux labels             */
+	_Atomic dev_t own_dev; /* device number of our mount; 0 until known */
 };
 
 #define BACKING_LABEL "security.selinux"
@@ -28,15 +28,15 @@ NODISCARD int backing_open(struct backing *b, const char *path);
 void backing_close(struct backing *b);
 
 /*
- * One daemon writes to a backing directory, or several read. One that was just
- * unmounted may still be writing: waits a while for it. -EBUSY: in use.
+ * Locks the directory: one daemon may write to it, or several read. Waits up to ten seconds for one
+ * that was just unmounted and is still writing. -EBUSY: in use.
  */
 NODISCARD int backing_lock(struct backing *b, bool shared);
 
-/* Raises the soft limit of descriptors to the hard one; returns what we have. */
+/* Raises the soft limit of descriptors to the hard one. Returns the limit. */
 unsigned long backing_raise_nofile(void);
 
-/* An O_PATH descriptor of `name` in `dirfd`, itself if it is a symlink, with its attributes. */
+/* An O_PATH descriptor of `name` in `dirfd`, not following a symlink, and its attributes. */
 NODISCARD int backing_find(const struct backing *b, int dirfd, const char *name, struct stat *st);
 
 /* The file behind an O_PATH descriptor, opened with `flags`; not for symlinks. */
@@ -57,39 +57,38 @@ static inline bool same_time(struct timespec a, struct timespec b)
 }
 
 /*
- * True: the clock that files are stamped by goes in steps, and may still show that very time: what
- * is changed now may not be seen by the stamp. Later by BACKING_STEP_NS a change has another one.
+ * True: a file that is changed now may keep this time stamp, since the clock of file systems goes
+ * in steps, of less than BACKING_STEP_NS. A stamp in the future counts as fresh, too.
  */
 #define BACKING_STEP_NS 50000000u
 bool backing_is_fresh(struct timespec stamp);
 
-/* When a file was made, in ns since 1970; 0: its file system does not tell. */
+/* When a file was created, in ns since 1970; 0: its file system does not record that. */
 uint64_t backing_birth(int fd);
 
 /*
- * True: a file system of which it is known that a file has one inode number for life, also after
- * the next mount. FUSE may give numbers in the order of lookups, FAT by where a file's entry lies.
+ * True: the file system is one of those whose files are known to keep their inode numbers, also
+ * after the next mount. FUSE may number files in the order of lookups, FAT by their directory entry.
  */
 bool backing_numbers_last(const struct backing *b);
 
 /*
- * Creates on behalf of a caller: between enter and leave this thread makes
- * files as `uid` and `gid`, unless we are not root or the caller is. The caller's umask is the
- * thread's from enter on: whether it counts is known to the backing file system, by the directory's
- * default ACL.
+ * Creating files for a caller: between enter and leave this thread does so with the caller's uid
+ * and gid, if we are root and the caller is not. From enter on the thread has the caller's umask;
+ * the backing file system ignores that where the directory has a default ACL.
  */
 struct caller {
 	uid_t uid;
 	gid_t gid;
 	mode_t umask;
-	bool worn;
+	bool worn; /* uid and gid are in effect */
 };
 void caller_enter(const struct backing *b, struct caller *c);
 void caller_leave(struct caller *c);
 
 /*
- * False where a sandbox keeps threads from having a umask
- * of their own: then the kernel has to apply it.
+ * True: this thread has a umask of its own. False where a sandbox does not let it: then the kernel
+ * has to apply the caller's.
  */
 bool caller_own_umask(void);
 

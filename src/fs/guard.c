@@ -14,15 +14,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SOCKET_FD 3 /* in the guard */
+#define SOCKET_FD 3 /* the guard's end of the socket, in the guard */
 
-/* Of the kernel's own: another signal that waits would swallow SIGUSR1, these queue. */
+/*
+ * The signal that the kernel sends the guard. A real-time one: these queue, while a pending SIGUSR1
+ * of somebody else would swallow ours.
+ */
 #define DEATH SIGRTMIN
 
-static int to_guard = -1;
-static pid_t guard, watched;
+static int to_guard = -1;     /* the daemon's end of the socket */
+static pid_t guard, watched;  /* the guard, and the daemon      */
 
-static volatile sig_atomic_t died;
+static volatile sig_atomic_t died; /* in the guard: the daemon has */
 
 /* Anybody may send the signal; that it comes from the daemon only the kernel says. */
 static void note_death(int sig, siginfo_t *from, void *context)
@@ -37,7 +40,7 @@ union one_fd {
 	struct cmsghdr align;
 };
 
-/* The descriptor, else -1: the other end is closed. */
+/* Receives a descriptor; -1: none has come, or the other end is closed. */
 static int receive(int from)
 {
 	char byte;
@@ -77,10 +80,7 @@ static void give(int to, int fd)
 		return; /* it has ended: nobody will help */
 }
 
-/*
- * Until the other end is closed, or the daemon's main
- * thread is gone while another one keeps that open.
- */
+/* Waits until the socket is closed, or the main thread is gone while another one keeps it open. */
 static void watch(const sigset_t *waiting)
 {
 	struct pollfd p = {.fd = SOCKET_FD, .events = POLLIN};
@@ -101,8 +101,7 @@ static void watch(const sigset_t *waiting)
 }
 
 /*
- * What the daemon was given must not live on by us: its
- * output, its locks, what others opened for it.
+ * Closes all other descriptors: who waits for the end of the daemon's output must not wait for us.
  */
 static bool keep_only(int fd)
 {
@@ -122,7 +121,7 @@ static bool keep_only(int fd)
 	return end > 0;
 }
 
-/* All signals are blocked: who asks all our processes to end wants this one to be the last. */
+/* All signals are blocked: if all processes are asked to end, the guard has to be the last. */
 static void guard_main(int fd)
 {
 	struct sigaction act = {.sa_sigaction = note_death, .sa_flags = SA_SIGINFO};
@@ -130,7 +129,7 @@ static void guard_main(int fd)
 
 	sigfillset(&waiting);
 	sigdelset(&waiting, DEATH);
-	/* A signal to the daemon's group is none to us. */
+	/* setsid: a signal to the daemon's process group does not reach the guard */
 	if (keep_only(fd) && setsid() >= 0 && chdir("/") == 0 &&
 	    prctl(PR_SET_NAME, "cframefs-guard") == 0 && sigaction(DEATH, &act, NULL) == 0 &&
 	    prctl(PR_SET_PDEATHSIG, DEATH) == 0 && getppid() == watched)
@@ -159,7 +158,7 @@ void guard_start(void)
 		to_guard = fds[1];
 }
 
-/* Where nobody has mounted it, root can look at it without a place for it. */
+/* Opens a file of fusectl where nobody has mounted that: root can do so without a mount point. */
 static int open_detached(const char *name)
 {
 	int fd = -1;
@@ -202,7 +201,7 @@ void guard_stop(void)
 		return;
 	close(to_guard);
 	to_guard = -1;
-	/* Not by the closed socket alone: we would wait for one that somebody has stopped. */
+	/* The closed socket ends it, unless somebody has stopped it (SIGSTOP): we do not wait. */
 	if (waitpid(guard, NULL, WNOHANG) != 0)
 		return;
 	kill(guard, SIGKILL);

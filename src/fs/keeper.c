@@ -28,7 +28,7 @@ struct keeper {
 	int last_rc; /* of the newest background commit */
 };
 
-/* Of a file in the intent log only a durable commit will do: then the log can forget it. */
+/* A file in the intent log gets a durable commit, so that the log can forget it. */
 static int commit_one(struct file *f, bool logged_only)
 {
 	bool logged = file_in_log(f);
@@ -44,11 +44,11 @@ static int commit_one(struct file *f, bool logged_only)
 	return file_sync(f, logged ? COMMIT_SYNC : COMMIT_LATER);
 }
 
-/* A large gap is closed over a few rounds; the file stays on the list for that. */
+/* Closes gaps, large ones over several rounds, for which the file stays on the budget's list. */
 static void compact(struct file *f)
 {
 	for (int i = 0; i < COMPACT_STEPS; i++) {
-		if (file_compact(f) <= 0) { /* done, or not today: failure costs space */
+		if (file_compact(f) <= 0) { /* done, or failed: that only costs space */
 			file_settle(f);
 			return;
 		}
@@ -131,8 +131,9 @@ static dev_t find_mount(const struct fs *fs)
 }
 
 /*
- * While the mount is there its number is no other's: what was opened between two looks is ours. A
- * descriptor of the mount would say the same, and make an umount that comes soon fail.
+ * A device number belongs to one mount at a time: if it is ours before and after the file was
+ * opened, the file is that of our connection. Holding a descriptor of the mount would prove the
+ * same, but make an umount fail that comes soon.
  */
 static void tell_guard(const struct fs *fs, dev_t dev)
 {

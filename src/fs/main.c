@@ -1,5 +1,7 @@
 /*
- * cframefs BACKING MOUNTPOINT: judge the command line, open the rooms, run the session.
+ * cframefs BACKING MOUNTPOINT. The command line is checked (options.c), the parts of a mount are
+ * opened (fs_open), in a child process unless -f was given, and the session serves requests until
+ * the end (session.c). The requests themselves start in ops.c.
  */
 #include "base/log.h"
 #include "base/meter.h"
@@ -31,7 +33,7 @@ static int complain(const char *what, const char *where, int rc)
 	return rc;
 }
 
-/* All that can be seen to be wrong before anything is mounted or detached. */
+/* Finds what is wrong with the two directories while we can still complain on the terminal. */
 static int check_places(const struct options *o)
 {
 	struct statx stx;
@@ -73,13 +75,10 @@ static int remount(const struct options *o)
 	return 0;
 }
 
-/*
- * Beside what dirty_max says: the chunks of a file that come and go. The keeper gives back what is
- * not used.
- */
+/* Memory of spare buffers for chunks, beside -o dirty_max. The keeper frees what is not used. */
 #define SPARE_MOST (16u << 20)
 
-/* Half of the descriptors for files that are open, the rest is a cache. */
+/* After a failure fs_close closes what has been opened so far. */
 static int fs_open(struct fs *fs)
 {
 	unsigned max_fds = (unsigned)min_u64(backing_raise_nofile() / 4, 1 << 16);
@@ -115,7 +114,7 @@ static void fs_close(struct fs *fs)
 	workspace_end();
 }
 
-/* Where the parent of a daemon waits for the word that the mount answers. */
+/* How a daemon tells its parent that the mount answers: a byte through a pipe. */
 struct announce {
 	int pipe;
 	bool foreground;
@@ -140,7 +139,7 @@ static void announce(void *ctx)
 	log_init(log_level(), LOG_SINK_SYSLOG);
 }
 
-/* For every thread to come: the stopper of the session waits for these, nobody else. */
+/* In all threads to come: one thread of the session waits for these signals. */
 static void block_signals(void)
 {
 	sigset_t set;
@@ -203,7 +202,9 @@ static int daemonize(const struct options *o)
 	return -EIO;
 }
 
-/* Descriptors 0 to 2 are taken, whoever started us: nothing of ours may land there. */
+/*
+ * Makes sure that descriptors 0 to 2 are open, so that no file of ours gets one of these numbers.
+ */
 static void open_stdio(void)
 {
 	int fd;

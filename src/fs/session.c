@@ -93,10 +93,10 @@ static void wait_for_writeback(const struct fs *fs)
 }
 
 /*
- * While we still serve: the kernel holds data that it has not sent yet. An
- * ordinary unmount makes it send all; when files are open, a sync does, and the mount is
- * detached under them. All of that is other processes' work: were we killed while waiting for
- * our own answer, nobody could end us any more.
+ * Ends the mount while we still serve it, since the kernel holds data that it has not sent yet. An
+ * ordinary unmount makes it send everything. If files are open, a sync does, and the mount is then
+ * detached from its place. Other processes do all that for us: if this one waited for its own
+ * answer and were killed, nothing could end it any more.
  */
 static void stop_serving(struct stopper *s)
 {
@@ -207,7 +207,7 @@ static int serve_until_stopped(struct fs *fs, bool *detached)
 	return rc;
 }
 
-/* libfuse speaks through our log: one line, one sink. */
+/* Messages of libfuse go to our log. */
 static void take_log(enum fuse_log_level level, const char *fmt, va_list ap)
 {
 	char line[512];

@@ -1,6 +1,5 @@
 /*
- * The life of a mount: mount, serve, and on a signal or an unmount bring what is in
- * memory to the disk and leave.
+ * The life of a mount: mount, serve requests, and after a signal or an unmount commit everything.
  */
 #ifndef FS_SESSION_H
 #define FS_SESSION_H
@@ -10,12 +9,12 @@
 #include <signal.h>
 
 /*
- * Serves until the end. `ready` is called once, from another thread, when the
- * mount answers. One line on stderr or in the log for each failure.
+ * Serves until the mount ends. `ready` is called once, from another thread, when the mount answers.
+ * Every failure has left a line on stderr or in the log.
  */
 NODISCARD int session_run(struct fs *fs, void (*ready)(void *), void *ctx);
 
-/* The signals that end a mount. To be blocked before the first thread starts. */
+/* The signals that end a mount. The caller blocks them before the first thread starts. */
 void session_signals(sigset_t *set);
 
 #endif

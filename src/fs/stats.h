@@ -50,10 +50,10 @@ static inline void stats_add(enum stats_count what, uint64_t n)
 	meter_add(what, n);
 }
 
-/* Requests of all kinds so far, forgotten inodes left out: what somebody waits for. */
+/* All requests so far that somebody waits for (not FORGET). `room` is overwritten. */
 uint64_t stats_requests(struct meter_sums *room);
 
-/* Everything, as JSON. */
+/* Appends everything, as JSON. */
 NODISCARD int stats_print(struct fs *fs, struct buf *out);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The byte ranges of a file that were written since its newest durable commit or record of
- * the intent log. A list that says too much is right, one that says too little is not: what
- * can't be listed makes it `whole`.
+ * The byte ranges of a file that were written since its newest durable commit or its newest record
+ * of the intent log. A list may name too much, but never too little: changes that are no ranges of
+ * bytes, or too many, make it `whole`. Under the lock of the file.
  */
 #ifndef FS_TOUCHED_H
 #define FS_TOUCHED_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What a record may hold. Beyond it a commit writes less than the log would. */
+/* The most that a record may hold: beyond it a commit writes less than the log would. */
 #define TOUCHED_MAX_RANGES 4096u
 #define TOUCHED_MAX_BYTES (4u << 20)
 
@@ -20,20 +20,20 @@ struct touched_range {
 struct touched {
 	struct touched_range *range;
 	uint32_t n, cap;
-	uint64_t bytes; /* of all ranges, counted once for each time they were written */
-	bool whole;     /* more than ranges of bytes changed: size, holes, or too much */
+	uint64_t bytes; /* in all ranges; those that overlap count several times until settled */
+	bool whole;     /* the list is empty, and anything may have changed */
 };
 
-/* [at, at + len) was written. */
+/* Adds [at, at + len). */
 void touched_add(struct touched *t, uint64_t at, uint64_t len);
 
-/* Something changed that no range can say. */
+/* Anything may have changed. */
 void touched_whole(struct touched *t);
 
-/* All of it is safe elsewhere. Keeps the memory of a list of ordinary length. */
+/* Nothing has changed since now. Keeps the memory, unless there is much of it. */
 void touched_clear(struct touched *t);
 
-/* In order, each byte once. */
+/* Sorts the ranges and joins those that overlap or touch. */
 void touched_settle(struct touched *t);
 
 void touched_deinit(struct touched *t);

@@ -18,7 +18,8 @@
 bool xattr_is_ours(const struct inode *n, const char *name);
 
 /*
- * As setxattr and removexattr, of what wish_word knows, on a frame or a directory. -EINVAL: logged.
+ * Sets or removes one of those four, on a frame or a directory. -EINVAL: the value is wrong, and
+ * the log says why.
  */
 struct xattr_change {
 	const char *name;
@@ -28,7 +29,7 @@ struct xattr_change {
 };
 NODISCARD int xattr_change(struct fs *fs, struct inode *n, const struct xattr_change *x);
 
-/* Appends the value. -ENODATA: no such attribute of this file. */
+/* Appends the value of an attribute to *value. -ENODATA: this file has none of that name. */
 NODISCARD int xattr_get(struct fs *fs, struct inode *n, const char *name, struct buf *value);
 
 #endif
