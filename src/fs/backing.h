@@ -68,7 +68,8 @@ uint64_t backing_birth(int fd);
 
 /*
  * True: the file system is one of those whose files are known to keep their inode numbers, also
- * after the next mount. FUSE may number files in the order of lookups, FAT by their directory entry.
+ * after the next mount. FUSE may number files in the order of lookups, FAT by where their directory
+ * entry is.
  */
 bool backing_numbers_last(const struct backing *b);
 
