@@ -27,8 +27,8 @@
  * literals, and where those have few bits, short matches are larger as well. Outside of planes this
  * would spare a reader's time for 0.4 to 3 % of the size.
  */
-#define WORTH_FRESH 32
-#define WORTH_AGAIN 21
+#define WORTH_FRESH 26
+#define WORTH_AGAIN 16
 #define WORTH_FRESH_MAX 16
 #define WORTH_AGAIN_MAX 8
 
