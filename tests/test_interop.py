@@ -376,6 +376,25 @@ def test_what_is_appended_to(mounts, reference, options, unit):
     reference.check(m.stored(path.name), bytes(model), 1)
 
 
+@pytest.mark.parametrize("pipeline", ["shuffle:128+zstd:1", "shuffle:200+bytedelta+zstd:1",
+                                      "bitshuffle:255+lz4:1", "shuffle:127+bytedelta+zstd:1"])
+@pytest.mark.parametrize("length", [300_001, 1_280_000])
+def test_items_of_more_than_127_bytes(mounts, reference, pipeline, length):
+    """The library's Python takes parameters of a header's filters for signed, and refuses more."""
+    m = mounts("")
+    path = m.mnt / fresh_name("wide")
+    path.touch()
+    os.setxattr(path, "user.cframefs.pipeline", pipeline.encode())
+    data = bytearray(blob(1, length, "ramp"))
+    path.write_bytes(data)
+    reference.check(m.stored(path.name), bytes(data), 1)
+    with open(path, "r+b") as f:
+        os.pwrite(f.fileno(), b"more", length)
+    data += b"more"
+    assert path.read_bytes() == data
+    reference.check(m.stored(path.name), bytes(data), 1)
+
+
 def random_script(rng):
     size = rng.randrange
     makers = [

@@ -443,8 +443,8 @@ static struct tune_hint hint_of(const struct tune_input *in, const struct tune_r
 	if (in->head.n || !in->offset)
 		return tune_head(in->head.n ? in->head : in->sample);
 	return (struct tune_hint){.format = before->format,
-				  .item = before->item <= 255 ? before->item : 0,
-				  .record = before->record <= 255 ? before->record : 0,
+				  .item = before->item <= TUNE_ITEM_MAX ? before->item : 0,
+				  .record = before->record <= TUNE_ITEM_MAX ? before->record : 0,
 				  .plain = before->plain};
 }
 

@@ -38,6 +38,12 @@ struct tune_input {
 
 #define TUNE_TRIED_MAX 24
 
+/*
+ * Longer items are never chosen: their size would be the parameter of a filter in the header of the
+ * frame, and the reference's Python reads that as signed and does not open the frame (4.14.1).
+ */
+#define TUNE_ITEM_MAX 127
+
 /* A pipeline that was tried on samples. */
 struct tune_trial {
 	struct pipeline pipeline;
@@ -68,8 +74,9 @@ struct tune_report {
 /*
  * The pipeline for the sample's bytes and those that follow it in the file. *out passes
  * pipeline_check. Its level is 0 when encoding is not worth the time. Its typesize
- * may be any number to 255: where items would be cut by the end of a chunk or of the file,
- * the caller writes them bytewise, which the choice allows (only shuffle, bitshuffle, bytedelta).
+ * may be any number to TUNE_ITEM_MAX: where items would be cut by the end of a chunk or of the
+ * file, the caller writes them bytewise, which the choice allows (only shuffle, bitshuffle,
+ * bytedelta).
  * An empty sample gives the base as it is. *report is zeroed before the first choice for a file
  * and kept for the next. -ENOMEM.
  */

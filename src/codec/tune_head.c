@@ -281,9 +281,9 @@ struct tune_hint tune_head(struct view head)
 			continue;
 		if (!f->read(head, &h))
 			continue;
-		if (h.item > 255)
+		if (h.item > TUNE_ITEM_MAX)
 			h.item = 0;
-		if (h.record > 255)
+		if (h.record > TUNE_ITEM_MAX)
 			h.record = 0;
 		return h;
 	}

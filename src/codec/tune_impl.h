@@ -33,7 +33,7 @@ void tune_scan(struct tune_scan *scan, struct view v);
 /* Fills the bits; the item size is the caller's. */
 void tune_glance(struct tune_glance *g, struct view v);
 
-/* A distance, 3 .. 255 and no power of two up to 16, at which bytes repeat; 0: none stands out. */
+/* A distance, 3 .. TUNE_ITEM_MAX and no power of two up to 16, at which bytes repeat; 0: none. */
 uint32_t tune_period(struct view v);
 
 #endif

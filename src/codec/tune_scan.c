@@ -76,7 +76,7 @@ void tune_scan(struct tune_scan *scan, struct view v)
 	}
 }
 
-#define LAG_MAX 255
+#define LAG_MAX TUNE_ITEM_MAX
 #define LAG_BYTES 4096
 
 static uint32_t equal_at(struct view v, size_t lag, size_t n)

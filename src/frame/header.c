@@ -205,7 +205,7 @@ void header_set_pipeline(uint8_t fixed[static HEADER_FIXED], const struct pipeli
 	for (int i = 0; i < FILTER_SLOTS; i++)
 		if (p->filter[i] == FILTER_BYTEDELTA && p->meta[i] == 0)
 			fixed[AT_FILTERS_META + i] =
-				p->typesize <= UINT8_MAX ? (uint8_t)p->typesize : 1;
+				p->typesize <= INT8_MAX ? (uint8_t)p->typesize : 1;
 }
 
 const uint8_t *header_filter_meta(const uint8_t fixed[static HEADER_FIXED])

@@ -18,17 +18,25 @@ void policy_deinit(struct policy *p)
 	pthread_mutex_destroy(&p->lock);
 }
 
+/* Parameters of filters are signed for the reference's Python: larger ones it does not open. */
+#define NOTED_MAX 127
+
 /*
  * Writes the item size into the parameters too, where a reader of the frame header finds it later.
+ * One that is too large stands in the chunks alone.
  */
 static void note_item(struct pipeline *p)
 {
-	if (p->typesize > 255)
-		return;
-	for (int i = 0; i < FILTER_SLOTS; i++)
-		if ((p->filter[i] == FILTER_SHUFFLE && !p->meta[i]) ||
-		    p->filter[i] == FILTER_BITSHUFFLE)
-			p->meta[i] = (uint8_t)p->typesize; /* bit shuffle ignores it */
+	for (int i = 0; i < FILTER_SLOTS; i++) {
+		uint8_t filter = p->filter[i];
+		if ((filter == FILTER_SHUFFLE && !p->meta[i]) || filter == FILTER_BITSHUFFLE)
+			/* bit shuffle ignores it */
+			p->meta[i] = (uint8_t)min_u64(p->typesize, NOTED_MAX + 1);
+		bool sized = filter == FILTER_SHUFFLE || filter == FILTER_BITSHUFFLE ||
+			     filter == FILTER_BYTEDELTA;
+		if (sized && p->meta[i] > NOTED_MAX)
+			p->meta[i] = filter == FILTER_BYTEDELTA; /* 0: as the item says */
+	}
 }
 
 /* The pipeline of a frame's header with its item size recovered from there. */
