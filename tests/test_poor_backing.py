@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from libdata import blob
-from libmount import BUILD, is_mounted, umount, wait_until
+from libmount import BUILD, Mount, is_mounted, umount, wait_until
 
 POOR = BUILD / "tests/c/poor_fs"
 NOREPLACE, EXCHANGE = 1, 2
@@ -88,15 +88,71 @@ def write_synced(path, data):
         os.fsync(f.fileno())
 
 
-def overwrite(path, seed):
-    """Scattered pages, synced: such that a log of them would cost less than a commit."""
-    data = bytearray(path.read_bytes())
+def overwrite(path, data, *seeds):
+    """Scattered pages, synced, once for each seed: such that a log of them costs less than a
+    commit. Returns the file's bytes and a descriptor that is open."""
+    data = bytearray(data)
     fd = os.open(path, os.O_RDWR)
-    for i in range(0, len(data), 2 * PAGE):
-        data[i:i + PAGE] = blob(seed + i, PAGE, "text")
-        os.pwrite(fd, data[i:i + PAGE], i)
-    os.fsync(fd)
+    for seed in seeds:
+        for i in range(0, len(data), 2 * PAGE):
+            data[i:i + PAGE] = blob(seed + i, PAGE, "text")
+            os.pwrite(fd, data[i:i + PAGE], i)
+        os.fsync(fd)
     return bytes(data), fd
+
+
+def crash(m, *fds):
+    m.kill()
+    for lost in fds:
+        with contextlib.suppress(OSError):  # closing asks the daemon
+            os.close(lost)
+
+
+def differs(path, data):
+    """The pages of a file that are not those of `data`."""
+    got = path.read_bytes()
+    pages = range(0, max(len(data), len(got)), PAGE)
+    return [i // PAGE for i in pages if got[i:i + PAGE] != data[i:i + PAGE]]
+
+
+@pytest.fixture
+def overlay(work):
+    """An overlay, not mounted yet: (the lower directory, mount it at ...)."""
+    lower, upper, scratch = (work / name for name in ("lower", "upper", "scratch"))
+    for path in (lower, upper, scratch):
+        path.mkdir()
+    mounted = []
+
+    def overlay_at(path):
+        path.mkdir(exist_ok=True)
+        words = f"lowerdir={lower},upperdir={upper},workdir={scratch}"
+        got = subprocess.run(["mount", "-t", "overlay", "-o", words, "none", path],
+                             capture_output=True, text=True, check=False)
+        if got.returncode:
+            pytest.skip(f"no overlay here: {got.stderr}")
+        mounted.append(path)
+    yield lower, overlay_at
+    for path in mounted:
+        umount(path, "-l")
+
+
+def test_an_overlay_copies_a_linked_file_up(mount, work, overlay):
+    """With that it gets another inode number, and is one file of its own."""
+    lower, overlay_at = overlay
+    first = Mount(work / "first", backing=lower).start()
+    plain = blob(1, 1 << 20, "text")
+    write_synced(first.mnt / "a", plain)
+    first.unmount()
+    os.link(lower / "a.b2frame", lower / "b.b2frame")
+    m = mount("commit=1000,chunksize=64K,blocksize=16K", backing=work / "merged", start=False)
+    overlay_at(m.backing)
+    m.start()
+    data, fd = overwrite(m.mnt / "a", plain, 100, 200)
+    crash(m, fd)
+    m.start()
+    assert not differs(m.mnt / "a", data)
+    assert not differs(m.mnt / "b", plain)
+    m.unmount()
 
 
 def test_inode_numbers_that_do_not_last(mount, poor):
@@ -105,18 +161,13 @@ def test_inode_numbers_that_do_not_last(mount, poor):
     plain = {name: blob(ord(name), 1 << 20, "text") for name in "abc"}
     for name, data in plain.items():
         write_synced(m.mnt / name, data)
-    plain["b"], fd = overwrite(m.mnt / "b", 100)
-    plain["a"], other = overwrite(m.mnt / "a", 200)
-    m.kill()
-    for lost in (fd, other):
-        with contextlib.suppress(OSError):  # closing asks the daemon
-            os.close(lost)
+    plain["b"], fd = overwrite(m.mnt / "b", plain["b"], 100)
+    plain["a"], other = overwrite(m.mnt / "a", plain["a"], 200)
+    crash(m, fd, other)
     poor.end()
     poor.start()
     for name in ("c", "b", "a"):  # other numbers than at first
         (poor.path / f"{name}.b2frame").stat()
     m.start()
     for name, data in plain.items():
-        got = (m.mnt / name).read_bytes()
-        assert len(got) == len(data) and not [i for i in range(0, len(data), PAGE)
-                                              if got[i:i + PAGE] != data[i:i + PAGE]], name
+        assert not differs(m.mnt / name, data), name

@@ -24,10 +24,16 @@ static bool pays(const struct file *f)
 	       f->quick >= QUICK_ROW;
 }
 
-/* A record names its frame by inode number, on the device of the backing directory. */
+/*
+ * A record names its frame by inode number, on the device of the backing directory. On overlayfs
+ * opening a file for writing may have given it another one than it was looked up with.
+ */
 static bool can_be_named(const struct file *f)
 {
-	return f->inode->key.dev == inodes_root(f->fs->inodes)->key.dev;
+	struct stat st;
+
+	return f->inode->key.dev == inodes_root(f->fs->inodes)->key.dev &&
+	       fstat(f->fd, &st) == 0 && st.st_ino == f->inode->key.ino;
 }
 
 /* Both roots are known by their numbers; the base of a record is durable. */
