@@ -48,11 +48,11 @@ void ops_attr_shown(struct fs *fs, struct inode *n, const struct probed *probed,
 	if (!inode_is_frame(n))
 		return;
 	if (inode_kind(n) != NODE_FRAME) {
-		st->st_mode &= ~(S_IFMT | 0222);
+		st->st_mode &= ~(mode_t)(S_IFMT | 0222);
 		st->st_mode |= S_IFREG;
 	}
 	if (inode_kind(n) == NODE_SPARSE) {
-		st->st_mode &= ~0111;
+		st->st_mode &= ~(mode_t)0111;
 		st->st_nlink = 1;
 	}
 	st->st_size = (off_t)probed->size; /* of a file that is not open */
@@ -293,8 +293,9 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	 * interrupted. Who clears set-id bits is settled in wire.h. The
 	 * kernel's pages are invalidated by us, at open, not by guessing from mtime.
 	 */
-	conn->want &= ~(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS | FUSE_CAP_HANDLE_KILLPRIV |
-			FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_SPLICE_READ);
+	conn->want &= ~(unsigned)(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS |
+				  FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_AUTO_INVAL_DATA |
+				  FUSE_CAP_SPLICE_READ);
 	/* as in the mount options, or libfuse gives up */
 	conn->max_read = (unsigned)fs->opt.max_read;
 	conn->max_background = 64;

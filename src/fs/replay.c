@@ -19,7 +19,7 @@ struct wanted {
 };
 
 struct place {
-	uint64_t at, len;
+	uint64_t at;
 	uint64_t inode, birth;
 	struct frame_roots roots;
 };
@@ -80,7 +80,7 @@ static int scan(struct replay *x, uint64_t directory)
 			generation = r.generation;
 		if (rc == 0 && (r.generation != generation || r.sequence != x->n))
 			rc = -EBADMSG;
-		struct place p = {at, b.n, r.inode, r.birth, r.roots};
+		struct place p = {at, r.inode, r.birth, r.roots};
 		if (rc == 0 && r.directory != directory)
 			x->foreign = true;
 		if (rc == 0)

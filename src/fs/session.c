@@ -16,7 +16,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
 
 struct stopper {
 	struct fs *fs;

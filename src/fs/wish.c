@@ -162,7 +162,8 @@ struct options wish_apply(const struct options *mount, const struct wish *w)
 			memset(o.pipeline.filter, 0, sizeof o.pipeline.filter);
 			memset(o.pipeline.meta, 0, sizeof o.pipeline.meta);
 			o.pipeline.typesize = 1;
-			o.pipeline.level += !o.pipeline.level; /* storing leaves no choice */
+			if (o.pipeline.level == 0) /* which only stores, and leaves no choice */
+				o.pipeline.level = 1;
 		}
 	}
 	if (w->blocksize) {

@@ -57,7 +57,7 @@ static void mutate(uint8_t *p, size_t n)
 		switch (next_random() % 4) {
 		case 0: p[at] = (uint8_t)next_random(); break;
 		case 1: p[at] ^= (uint8_t)(1 << next_random() % 8); break;
-		case 2: p[at] += (uint8_t)(next_random() % 5) - 2; break;
+		case 2: p[at] = (uint8_t)(p[at] + next_random() % 5 - 2); break;
 		default:
 			at &= ~(size_t)3;
 			if (at + 4 <= n)
