@@ -34,7 +34,7 @@
 
 struct worth {
 	unsigned fresh, again; /* bytes that must be equal */
-	unsigned fresh_shift, again_shift; /* of 8 bytes, so that what lies beyond them is gone */
+	uint64_t fresh_mask, again_mask; /* of these, the first 8 */
 };
 
 struct hunt {
@@ -112,7 +112,7 @@ ALWAYS_INLINE bool again_at(const struct hunt *h, const uint8_t *p, uint32_t off
 {
 	if (shortest != PLANE_SHORTEST)
 		return get_le32(p) == get_le32(p - offset);
-	return !((get_le64(p) ^ get_le64(p - offset)) << h->worth.again_shift);
+	return !((get_le64(p) ^ get_le64(p - offset)) & h->worth.again_mask);
 }
 
 /* One at p, like q. */
@@ -121,7 +121,7 @@ ALWAYS_INLINE bool fresh_at(const struct hunt *h, const uint8_t *p, const uint8_
 {
 	if (shortest != PLANE_SHORTEST)
 		return !(differ << (64 - 8 * shortest));
-	if (differ << h->worth.fresh_shift)
+	if (differ & h->worth.fresh_mask)
 		return false;
 	unsigned n = h->worth.fresh;
 	return n <= 8 || get_le64(p + n - 8) == get_le64(q + n - 8);
@@ -241,8 +241,8 @@ static struct worth worth_of(uint32_t bits)
 		.fresh = clamp(256 * WORTH_FRESH / (bits + 1), PLANE_SHORTEST, WORTH_FRESH_MAX),
 		.again = clamp(256 * WORTH_AGAIN / (bits + 1), 4, WORTH_AGAIN_MAX),
 	};
-	w.fresh_shift = w.fresh < 8 ? 64 - 8 * w.fresh : 0;
-	w.again_shift = 64 - 8 * w.again;
+	w.fresh_mask = ~0ull >> (w.fresh < 8 ? 64 - 8 * w.fresh : 0);
+	w.again_mask = ~0ull >> (64 - 8 * w.again);
 	return w;
 }
 
