@@ -63,7 +63,7 @@ static const struct row {
 	{"chunksize", SIZE, OPT(chunksize), 4096, 1 << 30, "SIZE", "bytes of a chunk (1M)"},
 	{"blocksize", SIZE, WORD(blocksize), 64, 64 << 20, "SIZE", "bytes decoded at once (64K)"},
 	{"recompress", TEXT, WORD(recompress), 0, 0, "idle",
-	 "cold files smaller while nobody asks for anything for 10 seconds, or so many; off (off)"},
+	 "compress cold files again after 10 seconds without a request, or so many as named (off)"},
 	{"cache", SIZE, OPT(cache), 1 << 20, UINT64_MAX, "SIZE",
 	 "memory for decoded blocks (128M)"},
 	{"dirty_max", SIZE, OPT(dirty_max), 1 << 20, UINT64_MAX, "SIZE",
