@@ -481,6 +481,32 @@ def test_metalayers_of_the_reference_stay(mount):
     assert libblosc.chunk_bytes(schunk) == expect[:50_000] + b"changed" + expect[50_007:99_999]
 
 
+@pytest.mark.parametrize("copied", [False, True])
+def test_what_is_written_into_rounded_arrays_stays_exact(mount, copied):
+    """A frame whose pipeline loses bits: it did so to what its writer gave it, not to ours."""
+    m = mount("chunksize=64K,blocksize=16K", start=False)
+    filters = [F.TRUNC_PREC, F.SHUFFLE] + [F.NOFILTER] * 4
+    blosc2.SChunk(chunksize=65536, urlpath=str(m.stored("f")), mode="w", contiguous=True,
+                  data=blob(1, 300_000, "floats"),
+                  cparams={"typesize": 8, "nthreads": 1, "filters": filters,
+                           "filters_meta": [10] + [0] * 5, "blocksize": 16384})
+    m.start()
+    path, expect = m.mnt / "f", bytearray((m.mnt / "f").read_bytes())
+    assert expect != blob(1, 300_000, "floats")
+    if copied:
+        source, path = path, m.mnt / "g"
+        with open(source, "rb") as a, open(path, "wb") as b:
+            assert os.copy_file_range(a.fileno(), b.fileno(), 300_000) == 300_000
+    with open(path, "r+b") as f:
+        for at in (5_000, 131_072, 300_000):  # part of a block, a chunk, the end
+            data = blob(at, 70_000, "noise")
+            os.pwrite(f.fileno(), data, at)
+            put(expect, at, data)
+    m.remount()
+    assert path.read_bytes() == expect
+    assert libblosc.chunk_bytes(libblosc.open_frame(m.stored(path.name))) == expect
+
+
 def test_cframe_tool_reads_what_the_reference_wrote(mount, work):
     from libmount import CFRAME
     import subprocess

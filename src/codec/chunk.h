@@ -158,7 +158,7 @@ struct chunk_patch {
  * others are copied as they are. The chunk keeps its own codec, filters and block size,
  * a plain copy stays one. 0: done. 1: not possible for this chunk, or no smaller than a
  * plain copy: encode all of it. Not possible are special values, dictionaries, variable-length
- * blocks, older formats, filters that are only read, a change of block 0 under delta, and
+ * blocks, older formats, filters that are only read or lose, a change of block 0 under delta, and
  * delta without chunk_load_ref.
  */
 NODISCARD int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out);

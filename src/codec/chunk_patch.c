@@ -18,7 +18,7 @@ struct patcher {
 static bool filters_can_be_written(const struct block_plan *plan)
 {
 	for (unsigned i = 0; i < plan->nsteps; i++)
-		if (!plan->step[i].row->forward)
+		if (!plan->step[i].row->forward || plan->step[i].row->loses)
 			return false;
 	return true;
 }

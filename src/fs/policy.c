@@ -39,7 +39,10 @@ static void note_item(struct pipeline *p)
 	}
 }
 
-/* The pipeline of a frame's header with its item size recovered from there. */
+/*
+ * The pipeline of a frame's header with its item size recovered from there, less what loses: who
+ * wrote it rounded arrays of theirs; what comes through the mount is to be read again as it was.
+ */
 static struct pipeline recover_item(const struct pipeline *header)
 {
 	struct pipeline p = *header;
@@ -48,6 +51,11 @@ static struct pipeline recover_item(const struct pipeline *header)
 		if ((p.filter[i] == FILTER_SHUFFLE || p.filter[i] == FILTER_BITSHUFFLE) &&
 		    p.meta[i])
 			p.typesize = p.meta[i];
+	for (int i = 0; i < FILTER_SLOTS; i++) {
+		const struct filter *f = filter_by_id(p.filter[i]);
+		if (f && f->loses)
+			p.filter[i] = p.meta[i] = 0;
+	}
 	p.blocksize -= p.blocksize % p.typesize;
 	return p;
 }
