@@ -36,7 +36,6 @@ struct io {
 
 /* A descriptor; `owned` ones are closed with the io. */
 NODISCARD int io_file_open(struct io **io, int fd, bool owned);
-int io_file_fd(const struct io *io);
 
 /* Bytes in memory, copied in; for tests and frames inside other files. */
 NODISCARD int io_mem_open(struct io **io, struct view bytes);

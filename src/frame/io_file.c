@@ -125,9 +125,3 @@ int io_file_open(struct io **io, int fd, bool owned)
 	*io = &f->io;
 	return 0;
 }
-
-int io_file_fd(const struct io *io)
-{
-	assert(io->ops == &file_ops);
-	return fd_of(io);
-}

@@ -458,25 +458,3 @@ bool dirty_put_back_take(struct file *f, struct dirty_chunk *c)
 	dirty_free(f, c);
 	return kept;
 }
-
-static int visit_chunk(const struct dirty_chunk *c, uint64_t start, dirty_visit *visit, void *arg)
-{
-	uint32_t len = frame_chunk_span(c->file->frame, c->n).len;
-
-	if (c->whole)
-		return c->bytes.n ? visit(arg, start, buf_view(&c->bytes)) : 0;
-	for (uint32_t i = 0; i < c->npages; i++) {
-		uint32_t at = c->page[i].at;
-		TRY(visit(arg, start + at, view_of(c->page[i].p, min_u64(DIRTY_PAGE, len - at))));
-	}
-	return 0;
-}
-
-int dirty_each_range(struct file *f, dirty_visit *visit, void *arg)
-{
-	struct dirty_chunk *c, *next;
-
-	HASH_ITER(hh, f->dirty.dirty, c, next)
-		TRY(visit_chunk(c, frame_chunk_span(f->frame, c->n).start, visit, arg));
-	return 0;
-}

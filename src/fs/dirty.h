@@ -113,11 +113,4 @@ void dirty_free(struct file *f, struct dirty_chunk *c);
 /* Forgets a DIRTY chunk: its bytes are no longer part of the file. */
 void dirty_drop(struct file *f, struct dirty_chunk *c);
 
-/*
- * Calls `visit` for all DIRTY bytes, with their offset in the file; chunks come in no order, pages
- * one by one and cut at the end of the file. A failure of `visit` ends it and is returned.
- */
-typedef int dirty_visit(void *arg, uint64_t at, struct view bytes);
-NODISCARD int dirty_each_range(struct file *f, dirty_visit *visit, void *arg);
-
 #endif
