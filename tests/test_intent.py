@@ -438,7 +438,8 @@ def test_a_frame_that_cannot_be_opened(logged):
 class Fault:
     """Lets the n-th backing call of a kind fail (struct control of fault_inject.c)."""
 
-    READ, WRITE, SPACE, SYNC, NAME, OPEN = 1, 2, 4, 8, 16, 32
+    READ, WRITE, SPACE, SYNC, NAME, OPEN, FSYNC = 1, 2, 4, 8, 16, 32, 64
+    WAIT = 3  # how: until such calls count no more
 
     def __init__(self, m, path):
         self.m, self.path, self.plain = m, path, m.argv
@@ -451,8 +452,8 @@ class Fault:
             *m.argv,
         ]
 
-    def set(self, n, calls=0, error=errno.ENOSPC, forever=0):
-        control = struct.pack("=qIIIIII32x", 0, 0, error, calls, forever, 0, 0)
+    def set(self, n, calls=0, error=errno.ENOSPC, forever=0, how=0):
+        control = struct.pack("=qIIIIII32x", 0, how, error, calls, forever, 0, 0)
         with open(self.path, "r+b" if self.path.exists() else "wb") as f:
             f.write(control)
             f.flush()

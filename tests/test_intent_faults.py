@@ -3,6 +3,8 @@ or the mount is refused."""
 
 import errno
 import os
+import threading
+import time
 
 import pytest
 
@@ -19,6 +21,7 @@ from test_intent import (  # noqa: F401
     log_of,
     logged,
     made,
+    patch,
     records,
 )
 from test_stats import stats
@@ -241,3 +244,25 @@ def test_an_mtime_that_waited_for_the_commit(mount, work):
         assert error_of(os.fsync, f) == "EIO"
         fault.set(0)
         os.fsync(f)
+
+
+def test_attributes_and_a_commit_take_turns(mount, work):
+    """The kernel tells a descriptor once of pages that it lost: a commit, after which the log is
+    not needed, would be told nothing if the sync of attributes beside it was."""
+    m = mount("commit=5,chunksize=64K,blocksize=16K", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    fd, model = made(m)
+    os.chmod(m.mnt / "a", 0o600)
+    fault.set(1, Fault.FSYNC, how=Fault.WAIT)
+    fsync = threading.Thread(target=patch, args=(fd, model, 1))
+    fsync.start()
+    try:
+        wait_until(fault.came, 60, "the sync of attributes")
+        before = m.stored("a").read_bytes()[:87]
+        time.sleep(3)  # frames catch up after a pause of half a second
+        assert m.stored("a").read_bytes()[:87] == before
+    finally:
+        fault.set(0)
+        fsync.join()
+    os.close(fd)

@@ -376,12 +376,24 @@ static int sync_data(struct file *f)
 	return safe ? 0 : file_sync(f, COMMIT_SYNC);
 }
 
+static bool attributes_wait(const struct file *f)
+{
+	return f->inode->attr_changes != f->inode->attr_synced;
+}
+
+/* Not beside a commit, whose own sync would not be told of the pages that this one finds lost. */
+static int sync_attributes(struct file *f)
+{
+	pthread_rwlock_wrlock(&f->gate);
+	int rc = attributes_wait(f) ? sync_inode(f) : 0;
+	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
 int file_fsync(struct file *f, bool data_only)
 {
-	struct inode *n = f->inode;
-
 	TRY(sync_data(f));
-	return data_only || f->fd < 0 || n->attr_changes == n->attr_synced ? 0 : sync_inode(f);
+	return data_only || f->fd < 0 || !attributes_wait(f) ? 0 : sync_attributes(f);
 }
 
 bool file_in_log(struct file *f)

@@ -20,8 +20,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* HOW_KILL: the process dies instead, of a write half-way. */
-enum how { HOW_ERROR, HOW_SHORT, HOW_KILL };
+/*
+ * HOW_KILL: the process dies instead, of a write half-way. HOW_WAIT: the call is not made before
+ * such calls count no more.
+ */
+enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT };
 
 /* Which calls count. */
 #define CALL_READ 1u
@@ -31,6 +34,7 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL };
 /* linkat, unlinkat, renameat2, mkdirat, openat that creates, or of a directory */
 #define CALL_NAME 16u
 #define CALL_OPEN 32u /* openat of what is there */
+#define CALL_FSYNC 64u /* of a file, more than its data */
 
 /* In step with tests/test_faults.py. */
 struct control {
@@ -85,9 +89,17 @@ static bool is_file(int fd)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
+static bool wait_for(unsigned call)
+{
+	while (*(volatile uint32_t *)&control->calls & call)
+		usleep(1000);
+	return false;
+}
+
 /* Is this call the one? */
 static bool hit(unsigned call, const char *name)
 {
+	uint32_t how = control ? control->how : 0;
 	bool yes = false;
 
 	if (!control || !(control->calls & call))
@@ -103,8 +115,10 @@ static bool hit(unsigned call, const char *name)
 			control->left = 0;
 	}
 	pthread_mutex_unlock(&lock);
-	if (yes && control->how == HOW_KILL && call != CALL_WRITE)
+	if (yes && how == HOW_KILL && call != CALL_WRITE)
 		die();
+	if (yes && how == HOW_WAIT)
+		return wait_for(call);
 	return yes;
 }
 
@@ -219,7 +233,8 @@ int fdatasync(int fd)
 
 int fsync(int fd)
 {
-	return hit(CALL_SYNC, "fsync") ? fail() : REAL(fsync)(fd);
+	unsigned calls = is_file(fd) ? CALL_SYNC | CALL_FSYNC : CALL_SYNC;
+	return hit(calls, "fsync") ? fail() : REAL(fsync)(fd);
 }
 
 int linkat(int a, const char *from, int b, const char *to, int flags)
