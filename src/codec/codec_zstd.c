@@ -14,7 +14,7 @@ struct state {
 	ZSTD_DCtx *dctx;
 	ZSTD_CDict *cdict; /* NULL: no dictionary */
 	struct zstd_work *work;
-	void (*put_codes)(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
+	struct kernels kernels;
 };
 
 static int zstd_state_new(void **state, const struct kernels *k)
@@ -23,7 +23,7 @@ static int zstd_state_new(void **state, const struct kernels *k)
 	*state = st;
 	if (!st)
 		return -ENOMEM;
-	st->put_codes = k->put_codes;
+	st->kernels = *k;
 	return 0;
 }
 
@@ -112,9 +112,9 @@ static ssize_t encode_fast(struct state *st, struct view src, const struct cuts 
 		st->work = mem_zalloc(sizeof *st->work);
 		if (!st->work)
 			return -ENOMEM;
-		st->work->put_codes = st->put_codes;
+		st->work->put_codes = st->kernels.put_codes;
 	}
-	return zstd_fast(st->work, src, cuts, dst);
+	return st->kernels.put_zstd(st->work, src, cuts, dst);
 }
 
 /* A flush ends a block of the frame, and each block has its own tables or is stored. */

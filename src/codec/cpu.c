@@ -9,7 +9,8 @@ unsigned cpu_features(void)
 #if defined(__x86_64__)
 	f |= CPU_SSE2;
 	/* These ask the operating system too: wide registers need its help. */
-	if (__builtin_cpu_supports("avx2"))
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+	    __builtin_cpu_supports("bmi2"))
 		f |= CPU_AVX2;
 	if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
 	    __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni"))

@@ -1,6 +1,7 @@
 #include "codec/kernels.h"
 #include "codec/cpu.h"
 #include "codec/zstd_codes.h"
+#include "codec/zstd_fast.h"
 
 #include "base/bytes.h"
 
@@ -141,44 +142,6 @@ static void sum_scan_c(size_t n, const uint8_t *src, uint8_t *dst)
 	}
 }
 
-#define AT_ONCE 5 /* codes that fit between flushes */
-
-/* Four streams in turn keep a processor busy that waits for each of them. */
-static void put_codes_c(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4])
-{
-	size_t each = (n + 3) / 4, last = n - 3 * each, i = each;
-	struct bits a = {.out = to[0]}, b = {.out = to[1]}, c = {.out = to[2]}, d = {.out = to[3]};
-	const uint8_t *p = src, *q = p + each, *r = q + each, *s = r + each;
-	/* The last stream may be shorter. */
-	for (; i > last || i % AT_ONCE; i--) {
-		put_code(&a, code, p[i - 1]);
-		put_code(&b, code, q[i - 1]);
-		put_code(&c, code, r[i - 1]);
-		if (i <= last)
-			put_code(&d, code, s[i - 1]);
-		bits_flush(&a);
-		bits_flush(&b);
-		bits_flush(&c);
-		bits_flush(&d);
-	}
-	for (; i; i -= AT_ONCE) {
-		for (size_t k = i; k-- > i - AT_ONCE;) {
-			put_code(&a, code, p[k]);
-			put_code(&b, code, q[k]);
-			put_code(&c, code, r[k]);
-			put_code(&d, code, s[k]);
-		}
-		bits_flush(&a);
-		bits_flush(&b);
-		bits_flush(&c);
-		bits_flush(&d);
-	}
-	to[0] = bits_end(&a);
-	to[1] = bits_end(&b);
-	to[2] = bits_end(&c);
-	to[3] = bits_end(&d);
-}
-
 void kernels_init(struct kernels *k, unsigned cpu)
 {
 	*k = (struct kernels){
@@ -190,7 +153,8 @@ void kernels_init(struct kernels *k, unsigned cpu)
 		.xor_scan = xor_scan_c,
 		.sub_bytes = sub_bytes_c,
 		.sum_scan = sum_scan_c,
-		.put_codes = put_codes_c,
+		.put_codes = zstd_put_codes,
+		.put_zstd = zstd_fast,
 	};
 #ifdef HAVE_SSE2
 	if (cpu & CPU_SSE2)

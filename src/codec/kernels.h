@@ -9,8 +9,12 @@
 #ifndef CODEC_KERNELS_H
 #define CODEC_KERNELS_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/bytes.h"
+
+#include <sys/types.h>
+
+struct cuts;
+struct zstd_work;
 
 struct kernels {
 	/* n items of `size` bytes <-> `size` planes of n bytes: FORMAT.md 5.2 */
@@ -37,6 +41,10 @@ struct kernels {
 	 * goes to to[k], which becomes the byte behind it; 8 bytes more may be written to.
 	 */
 	void (*put_codes)(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
+
+	/* A whole frame of Zstandard: zstd_fast.h */
+	ssize_t (*put_zstd)(struct zstd_work *w, struct view src, const struct cuts *cuts,
+			    struct span dst);
 };
 
 /* `cpu`: bits of cpu.h; 0 gives the C versions. */

@@ -3,10 +3,15 @@
 #define CODEC_ZSTD_CODES_H
 
 #include "codec/zstd_bits.h"
+#include "codec/zstd_build.h"
 
 static inline void put_code(struct bits *b, const uint32_t code[256], uint8_t literal)
 {
 	bits_add(b, code[literal] & 0xFFFF, code[literal] >> 16);
 }
+
+/* The plain version, and its build for AVX2. */
+void zstd_put_codes(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
+void zstd_put_codes_avx2(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
 
 #endif

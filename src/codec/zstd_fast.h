@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "codec/cuts.h"
 #include "codec/kernels.h"
+#include "codec/zstd_build.h"
 
 #include <sys/types.h>
 
@@ -37,7 +38,12 @@ struct zstd_work {
 	uint8_t streams[3][ZSTD_BLOCK_MAX / 4 * 11 / 8 + 16];
 };
 
-/* The length of the frame, or 0: does not fit into dst. cuts: NULL where there are none. */
+/*
+ * The length of the frame, or 0: does not fit into dst. cuts: NULL where there are none.
+ * Use kernels.h's put_zstd, which is the fastest build of it; all write the same bytes.
+ */
 ssize_t zstd_fast(struct zstd_work *w, struct view src, const struct cuts *cuts, struct span dst);
+ssize_t zstd_fast_avx2(struct zstd_work *w, struct view src, const struct cuts *cuts,
+		       struct span dst);
 
 #endif

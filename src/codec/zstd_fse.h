@@ -6,6 +6,7 @@
 #define CODEC_ZSTD_FSE_H
 
 #include "codec/zstd_bits.h"
+#include "codec/zstd_build.h"
 
 #define FSE_SYMBOLS 53
 #define FSE_LOG_MIN 5

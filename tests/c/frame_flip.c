@@ -108,7 +108,7 @@ static void flip(struct view v, uint64_t first, uint64_t last)
 	uint8_t *p = (uint8_t *)v.p;
 	for (uint64_t at = first; at < last && at < v.n; at++)
 		for (unsigned bit = 0; bit <= 8; bit++) {
-			uint8_t mask = bit < 8 ? (uint8_t)(1u << bit) : 0xff;
+			uint8_t mask = (uint8_t)(bit < 8 ? 1u << bit : 0xff);
 			p[at] ^= mask;
 			judge(v, at);
 			p[at] ^= mask;

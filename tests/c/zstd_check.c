@@ -92,14 +92,18 @@ static void fail(const char *what, size_t n, uint64_t seed)
 	abort();
 }
 
+/* Of the plain kernels, and of the best ones. */
+static struct zstd_work *works[2];
+static struct kernels kernels[2];
+
 static uint64_t round_seed;
 static unsigned long coded;
 
 /* The payload has its exact room, and comes back. */
-static size_t encode(struct zstd_work *w, struct view src, const struct cuts *cuts, struct span dst)
+static size_t encode(int i, struct view src, const struct cuts *cuts, struct span dst)
 {
 	uint8_t *back = exact(src.n);
-	ssize_t n = zstd_fast(w, src, cuts, dst);
+	ssize_t n = kernels[i].put_zstd(works[i], src, cuts, dst);
 	if (n < 0 || (size_t)n > dst.n)
 		fail("length", src.n, round_seed);
 	if (n) {
@@ -126,8 +130,6 @@ static struct cuts random_cuts(size_t n)
 	return c;
 }
 
-static struct zstd_work *works[2];
-
 static void try_stream(const uint8_t *bytes, size_t n)
 {
 	struct cuts cuts = random_cuts(n);
@@ -136,14 +138,14 @@ static void try_stream(const uint8_t *bytes, size_t n)
 	size_t len[2];
 	memcpy(src, bytes, n);
 	for (int i = 0; i < 2; i++)
-		len[i] = encode(works[i], view_of(src, n), &cuts, span_of(dst[i], room));
+		len[i] = encode(i, view_of(src, n), &cuts, span_of(dst[i], room));
 	if (len[0] != len[1] || memcmp(dst[0], dst[1], len[0]))
 		fail("depends on the kernels or the past", n, round_seed);
 	if (n > 1000 && room > n + n / 100 && !len[0])
 		fail("no room, where plain blocks have it", n, round_seed);
 	size_t less = len[0] ? len[0] - below(len[0] < 40 ? len[0] : 40) : below(n + 1);
 	uint8_t *small = exact(less);
-	encode(works[0], view_of(src, n), &cuts, span_of(small, less));
+	encode(0, view_of(src, n), &cuts, span_of(small, less));
 	free(small);
 	free(src);
 	free(dst[0]);
@@ -177,11 +179,10 @@ static void mixture(uint8_t *bytes)
 static void open_works(void)
 {
 	for (int i = 0; i < 2; i++) {
-		struct kernels k;
-		kernels_init(&k, i ? cpu_features() : 0);
+		kernels_init(&kernels[i], i ? cpu_features() : 0);
 		works[i] = exact(sizeof *works[i]);
 		memset(works[i], i ? 0xFF : 0, sizeof *works[i]);
-		works[i]->put_codes = k.put_codes;
+		works[i]->put_codes = kernels[i].put_codes;
 	}
 }
 

@@ -1,4 +1,6 @@
 #include "codec/kernels.h"
+#include "codec/zstd_codes.h"
+#include "codec/zstd_fast.h"
 
 #include <immintrin.h>
 #include <string.h>
@@ -62,4 +64,6 @@ void kernels_avx2(struct kernels *k)
 	k->unshuffle = unshuffle_avx2;
 	k->bitshuffle = bitshuffle_avx2;
 	k->bitunshuffle = bitunshuffle_avx2;
+	k->put_codes = zstd_put_codes_avx2;
+	k->put_zstd = zstd_fast_avx2;
 }
