@@ -243,7 +243,7 @@ def test_a_frame_spoilt_since_it_was_seen_cannot_be_cut(bad):
 def test_a_copy_that_cannot_be_read_blames_its_source(bad):
     raw = bytearray(bad.original)
     lo, hi = layout(bad.original)["chunks"]
-    raw[(lo + hi) // 2:(lo + hi) // 2 + 500] = bytes(500)
+    raw[(lo + hi) // 2 : (lo + hi) // 2 + 500] = bytes(500)
     bad.stored("bad").write_bytes(raw)
     (bad.mnt / "target").write_bytes(b"")
     fds = os.open(bad.mnt / "bad", os.O_RDONLY), os.open(bad.mnt / "target", os.O_WRONLY)
@@ -252,6 +252,7 @@ def test_a_copy_that_cannot_be_read_blames_its_source(bad):
         at = 0
         while at < len(DATA):
             at += os.copy_file_range(*fds, len(DATA) - at, at, at)
+
     assert error_of(copy) == "EIO"
     for fd in fds:
         os.close(fd)

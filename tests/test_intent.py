@@ -52,10 +52,11 @@ def log_of(m):
 def records(path):
     """[(position, length)] of the log's records. No program is started for it: a child that
     closes what it inherits makes the daemon commit."""
-    log, found, at = path.read_bytes() if path.exists() else b"", [], 0
+    log = path.read_bytes() if path.exists() else b""
+    found, at, first = [], 0, None
     while log[at : at + 8] == b"cfintent":
         length, *mine = struct.unpack_from("<QQQ", log, at + 24)
-        first = mine[0] if at == 0 else first
+        first = mine[0] if first is None else first
         if mine != [first, len(found)]:
             break
         found.append((at, length))

@@ -376,8 +376,15 @@ def test_what_is_appended_to(mounts, reference, options, unit):
     reference.check(m.stored(path.name), bytes(model), 1)
 
 
-@pytest.mark.parametrize("pipeline", ["shuffle:128+zstd:1", "shuffle:200+bytedelta+zstd:1",
-                                      "bitshuffle:255+lz4:1", "shuffle:127+bytedelta+zstd:1"])
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        "shuffle:128+zstd:1",
+        "shuffle:200+bytedelta+zstd:1",
+        "bitshuffle:255+lz4:1",
+        "shuffle:127+bytedelta+zstd:1",
+    ],
+)
 @pytest.mark.parametrize("length", [300_001, 1_280_000])
 def test_items_of_more_than_127_bytes(mounts, reference, pipeline, length):
     """The library's Python takes parameters of a header's filters for signed, and refuses more."""
@@ -486,10 +493,20 @@ def test_what_is_written_into_rounded_arrays_stays_exact(mount, copied):
     """A frame whose pipeline loses bits: it did so to what its writer gave it, not to ours."""
     m = mount("chunksize=64K,blocksize=16K", start=False)
     filters = [F.TRUNC_PREC, F.SHUFFLE] + [F.NOFILTER] * 4
-    blosc2.SChunk(chunksize=65536, urlpath=str(m.stored("f")), mode="w", contiguous=True,
-                  data=blob(1, 300_000, "floats"),
-                  cparams={"typesize": 8, "nthreads": 1, "filters": filters,
-                           "filters_meta": [10] + [0] * 5, "blocksize": 16384})
+    blosc2.SChunk(
+        chunksize=65536,
+        urlpath=str(m.stored("f")),
+        mode="w",
+        contiguous=True,
+        data=blob(1, 300_000, "floats"),
+        cparams={
+            "typesize": 8,
+            "nthreads": 1,
+            "filters": filters,
+            "filters_meta": [10] + [0] * 5,
+            "blocksize": 16384,
+        },
+    )
     m.start()
     path, expect = m.mnt / "f", bytearray((m.mnt / "f").read_bytes())
     assert expect != blob(1, 300_000, "floats")

@@ -33,6 +33,7 @@ class Poor:
     def end(self):
         def done():
             return umount(self.path).returncode == 0 or not is_mounted(self.path)
+
         wait_until(done, 10, "umount of poor_fs")
         self.proc.wait()
 
@@ -95,8 +96,8 @@ def overwrite(path, data, *seeds):
     fd = os.open(path, os.O_RDWR)
     for seed in seeds:
         for i in range(0, len(data), 2 * PAGE):
-            data[i:i + PAGE] = blob(seed + i, PAGE, "text")
-            os.pwrite(fd, data[i:i + PAGE], i)
+            data[i : i + PAGE] = blob(seed + i, PAGE, "text")
+            os.pwrite(fd, data[i : i + PAGE], i)
         os.fsync(fd)
     return bytes(data), fd
 
@@ -112,7 +113,7 @@ def differs(path, data):
     """The pages of a file that are not those of `data`."""
     got = path.read_bytes()
     pages = range(0, max(len(data), len(got)), PAGE)
-    return [i // PAGE for i in pages if got[i:i + PAGE] != data[i:i + PAGE]]
+    return [i // PAGE for i in pages if got[i : i + PAGE] != data[i : i + PAGE]]
 
 
 @pytest.fixture
@@ -126,11 +127,16 @@ def overlay(work):
     def overlay_at(path):
         path.mkdir(exist_ok=True)
         words = f"lowerdir={lower},upperdir={upper},workdir={scratch}"
-        got = subprocess.run(["mount", "-t", "overlay", "-o", words, "none", path],
-                             capture_output=True, text=True, check=False)
+        got = subprocess.run(
+            ["mount", "-t", "overlay", "-o", words, "none", path],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         if got.returncode:
             pytest.skip(f"no overlay here: {got.stderr}")
         mounted.append(path)
+
     yield lower, overlay_at
     for path in mounted:
         umount(path, "-l")

@@ -164,8 +164,9 @@ def test_known_answers(tuner, make, item, filters):
     assert got.typesize == item, got
 
 
-@pytest.mark.parametrize("dtype, sigma, step",
-                         [("<i4", 1, 100), ("<i4", 10, 40), ("<u2", 3, 300), ("<u2", 1, 10)])
+@pytest.mark.parametrize(
+    "dtype, sigma, step", [("<i4", 1, 100), ("<i4", 10, 40), ("<u2", 3, 300), ("<u2", 1, 10)]
+)
 def test_levels_do_not_flatter_differences(tuner, dtype, sigma, step):
     """An image whose parts differ in brightness: differences are noisier than its bytes are."""
     rows = MIB // 512 // np.dtype(dtype).itemsize

@@ -260,7 +260,7 @@ static int change(struct story *t)
 	} else {
 		len = min_u64(len, MAX_SIZE - at);
 		for (uint64_t i = 0; i < len; i++)
-			t->plain[at + i] = kind == 2 ? 0 : (uint8_t)((draw(256) >> draw(6)) & 0xff);
+			t->plain[at + i] = (uint8_t)(kind == 2 ? 0 : draw(256) >> draw(6));
 		t->size = max_u64(t->size, at + len);
 	}
 	TRY(frame_resize(t->f, t->size));
