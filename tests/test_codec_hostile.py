@@ -503,30 +503,11 @@ def test_a_tiny_chunk_that_promises_much_costs_little(tool):  # noqa: F811
 
 def test_broken_dictionaries(tool):  # noqa: F811
     block = stream(pattern(500), "plain")
-    for size in (0, 131073, 2**31, 2**32 - 1, 5000):
-        refused(
-            tool,
-            chunk(
-                500,
-                500,
-                [block],
-                extra=struct.pack("<I", size),
-                flags=NOSPLIT | ZSTD << 5,
-                blosc2_flags=1,
-            ),
-        )
     bad = bytes.fromhex("37A430EC") + b"\xff" * 60  # says that it is a full dictionary
-    refused(
-        tool,
-        chunk(
-            500,
-            500,
-            [block],
-            extra=struct.pack("<I", 64) + bad,
-            flags=NOSPLIT | ZSTD << 5,
-            blosc2_flags=1,
-        ),
-    )
+    lengths = (struct.pack("<I", size) for size in (0, 131073, 2**31, 2**32 - 1, 5000))
+    for extra in (*lengths, struct.pack("<I", 64) + bad):
+        flags = NOSPLIT | ZSTD << 5
+        refused(tool, chunk(500, 500, [block], extra=extra, flags=flags, blosc2_flags=1))
 
 
 def test_two_deltas(tool):  # noqa: F811

@@ -168,23 +168,27 @@ THEIR_FILTERS = {
 }
 
 
+def cparams(codec, level, typesize, filters):
+    """A pipeline by our names, as the reference takes it."""
+    ids, metas = THEIR_FILTERS[filters]
+    return {
+        "codec": CODECS[codec],
+        "clevel": level,
+        "typesize": typesize,
+        "filters": ids,
+        "filters_meta": metas,
+    }
+
+
 @pytest.mark.parametrize("filters", THEIR_FILTERS)
 @pytest.mark.parametrize("codec", CODECS)
 def test_we_read_the_reference(codec, filters):
-    ids, metas = THEIR_FILTERS[filters]
     for level in range(0, 10):
         for i, typesize in enumerate(t for t in TYPESIZES if t < 256):
             word = 8 * typesize if "delta" in filters else 1
             n = (1000 + 7001 * ((level * 5 + i) % 9)) // word * word or word
             data = make(KINDS[(level + i) % len(KINDS)], n)
-            chunk = theirs(
-                data,
-                codec=CODECS[codec],
-                clevel=level,
-                typesize=typesize,
-                filters=ids,
-                filters_meta=metas,
-            )
+            chunk = theirs(data, **cparams(codec, level, typesize, filters))
             assert tools[LEVELS[i % 3]].both(chunk) == data
 
 
@@ -205,22 +209,13 @@ def test_we_read_any_block_size_of_the_reference(
 ):
     """Also those that it cannot read itself: a block size that is no multiple
     of the typesize (FORMAT.md 2.5)."""
-    ids, metas = THEIR_FILTERS[filters]
     data = make(kind, n)
     blocksize = max(items * typesize, 32)
     if split == blosc2.SplitMode.ALWAYS_SPLIT and min(blocksize, n) < typesize:
         return  # defect 18
     try:
-        chunk = theirs(
-            data,
-            codec=CODECS[codec],
-            clevel=level,
-            typesize=typesize,
-            filters=ids,
-            filters_meta=metas,
-            blocksize=blocksize,
-            splitmode=split,
-        )
+        like = cparams(codec, level, typesize, filters)
+        chunk = theirs(data, **like, blocksize=blocksize, splitmode=split)
     except RuntimeError:
         return  # the reference refuses a few combinations
     assert tools[kernels].both(chunk) == data

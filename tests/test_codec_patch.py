@@ -8,10 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from test_codec_interop import CODECS, KINDS, LEVELS, THEIR_FILTERS, make, text_of, theirs, tools
+from test_codec_interop import CODECS, KINDS, LEVELS, cparams, make, text_of, theirs, tools
 from test_codec_tool import DATA
 
 FILTERS = ["", "shuffle", "bitshuffle", "shuffle+bytedelta", "delta", "delta+shuffle"]
+
+# A chunk of ours, and what comes into it.
+OURS = {
+    "kind": st.sampled_from(KINDS),
+    "other": st.sampled_from(KINDS),
+    "typesize": st.integers(1, 20),
+    "filters": st.sampled_from(FILTERS),
+    "codec": st.sampled_from(list(CODECS)),
+    "level": st.integers(1, 9),
+    "split": st.sampled_from([1, 2, 3, 4]),
+    "items": st.integers(8, 2000),
+    "kernels": st.sampled_from(LEVELS),
+}
 
 
 def blocks_of(chunk):
@@ -56,15 +69,7 @@ def check(tool, text, data, chunk, picks, kind):
 @settings(max_examples=300, deadline=None)
 @given(
     n=st.integers(200, 60000),
-    kind=st.sampled_from(KINDS),
-    other=st.sampled_from(KINDS),
-    typesize=st.integers(1, 20),
-    filters=st.sampled_from(FILTERS),
-    codec=st.sampled_from(list(CODECS)),
-    level=st.integers(1, 9),
-    split=st.sampled_from([1, 2, 3, 4]),
-    items=st.integers(8, 2000),
-    kernels=st.sampled_from(LEVELS),
+    **OURS,
     picks=st.lists(st.integers(0, 10000), min_size=1, max_size=8),
 )
 def test_ours(n, kind, other, typesize, filters, codec, level, split, items, kernels, picks):
@@ -101,15 +106,7 @@ def grown(tool, text, data, chunk, keep, more):
 @given(
     n=st.integers(200, 60000),
     extra=st.integers(1, 60000),
-    kind=st.sampled_from(KINDS),
-    other=st.sampled_from(KINDS),
-    typesize=st.integers(1, 20),
-    filters=st.sampled_from(FILTERS),
-    codec=st.sampled_from(list(CODECS)),
-    level=st.integers(1, 9),
-    split=st.sampled_from([1, 2, 3, 4]),
-    items=st.integers(8, 2000),
-    kernels=st.sampled_from(LEVELS),
+    **OURS,
     pick=st.integers(0, 10000),
 )
 def test_longer(
@@ -159,18 +156,9 @@ def test_longer_is_possible():
 )
 def test_the_reference_s(n, kind, other, typesize, filters, codec, level, threads, items, picks):
     """Blocks in any order (threads), block sizes that were not rounded in the header."""
-    ids, metas = THEIR_FILTERS[filters]
     data = make(kind, n)
-    chunk = theirs(
-        data,
-        codec=CODECS[codec],
-        clevel=level,
-        typesize=typesize,
-        filters=ids,
-        filters_meta=metas,
-        blocksize=max(items * typesize, 32),
-        nthreads=threads,
-    )
+    like = cparams(codec, level, typesize, filters)
+    chunk = theirs(data, **like, blocksize=max(items * typesize, 32), nthreads=threads)
     size = struct.unpack_from("<I", chunk, 8)[0]
     if typesize < size and size % typesize:
         return  # defect of the writer, FORMAT.md 2.5; hypothesis of block sizes here is simple
