@@ -4,12 +4,15 @@ that it works again afterwards."""
 import errno
 import os
 import random
+import socket
 import subprocess
+import time
 
 import pytest
 
 from conftest import skip_or_fail
 from libdata import blob
+from libmount import wait_until
 from libposix import error_of, read_direct
 from test_intent import Fault
 
@@ -133,6 +136,49 @@ def test_a_quota(mount, work):
     assert [error_of(call, fd) for call in (os.fsync, os.close) for fd in fds[:2]] == [None] * 4
     m.remount()
     assert (m.mnt / "f").read_bytes() == old
+
+
+def last_use_without_flush(fd):
+    """A call that ends the last use of a file; close(2) of `fd` itself is done before."""
+    ours, theirs = socket.socketpair()
+    socket.send_fds(ours, [b"x"], [fd])
+
+    def drop():
+        ours.close()
+        theirs.close()
+
+    return drop
+
+
+def test_who_opens_a_file_that_is_being_given_up(mount, work):
+    """Its last user could not store what it wrote. Another who comes before that is given up, and
+    was told that it is there, may write to it: nothing of it is taken away behind its back."""
+    m = mount("commit=0,intent=0,chunksize=64K,blocksize=16K", start=False).allow(
+        "^cframefs: (error|warning)"
+    )
+    fault = Fault(m, work / "fault")
+    m.start()
+    old, new = blob(1, 200_000, "noise"), blob(2, 200_000, "noise")
+    (m.mnt / "f").write_bytes(old)
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    put(fd, new)
+    drop = last_use_without_flush(fd)
+    fault.set(1, Fault.WRITE, forever=1)
+    assert outcome(os.close, fd) == "ENOSPC"
+    fault.set(1, Fault.WRITE, how=Fault.WAIT)
+    drop()
+    wait_until(fault.came, 60, "the commit of the last user")
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    fault.set(1, Fault.WRITE, forever=1)
+    for _ in range(20):  # it is given up in one of the pauses, if at all
+        outcome(os.fsync, fd)
+        time.sleep(0.02)
+    fault.set(0)
+    os.fsync(fd)
+    os.close(fd)
+    assert read_direct(m.mnt / "f", len(new)) == new
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == new
 
 
 def test_making_things_in_a_full_directory(small):

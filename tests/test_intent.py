@@ -440,7 +440,7 @@ class Fault:
     """Lets the n-th backing call of a kind fail (struct control of fault_inject.c)."""
 
     READ, WRITE, SPACE, SYNC, NAME, OPEN, FSYNC = 1, 2, 4, 8, 16, 32, 64
-    WAIT = 3  # how: until such calls count no more
+    WAIT = 3  # how: until such calls count no more, or fail
 
     def __init__(self, m, path):
         self.m, self.path, self.plain = m, path, m.argv

@@ -400,49 +400,57 @@ static void drop_dirty(struct file *f)
 		dirty_drop(f, c);
 }
 
-/* Nobody will ever read it: nothing goes to the disk any more. */
-static void forget_changes(struct file *f)
+/*
+ * As file_enter_alone, and nobody can open or close the file either: n->lock is held as well. It is
+ * taken before the lock, but not while chunks are waited for.
+ */
+static void enter_sealed(struct file *f)
 {
-	file_enter_alone(f);
-	drop_dirty(f);
-	f->gone = true;
-	intent_removed(f->fs->intent, &f->mark);
-	budget_file_clean(f->fs->budget, f);
-	file_leave_alone(f);
+	for (;;) {
+		file_enter_alone(f);
+		pthread_rwlock_unlock(&f->lock);
+		pthread_mutex_lock(&f->inode->lock);
+		pthread_rwlock_wrlock(&f->lock);
+		if (!f->dirty.flushing)
+			return;
+		pthread_rwlock_unlock(&f->lock);
+		pthread_mutex_unlock(&f->inode->lock);
+		pthread_rwlock_unlock(&f->gate);
+	}
+}
+
+static void leave_sealed(struct file *f)
+{
+	pthread_rwlock_unlock(&f->lock);
+	pthread_mutex_unlock(&f->inode->lock);
+	pthread_rwlock_unlock(&f->gate);
 }
 
 /*
  * From here on the file is what its last commit says, and is looked at for changes of others again.
+ * Sealed.
  */
-static void discarded(struct inode *n, uint64_t cache_owner, const struct stat *st)
+static void discard(struct file *f)
 {
-	pthread_mutex_lock(&n->lock);
-	n->times.pending = false;
-	n->cache_owner = cache_owner;
-	file_see(n, st);
-	n->mistaken = true;
-	caps_forget(n);
-	pthread_mutex_unlock(&n->lock);
-}
-
-static void discard_alone(struct file *f)
-{
+	struct inode *n = f->inode;
 	struct stat st = {0};
 
 	drop_dirty(f);
 	IGNORE(stat_fd(f->fd, &st)); /* before it is read: what changes meanwhile is noticed */
 	f->lost = file_reopen(f) < 0;
 	budget_file_clean(f->fs->budget, f);
-	uint64_t owner = f->cache_owner;
-	pthread_rwlock_unlock(&f->lock);
-	discarded(f->inode, owner, &st);
+	n->times.pending = false;
+	n->cache_owner = f->cache_owner;
+	file_see(n, &st);
+	n->mistaken = true;
+	caps_forget(n);
 }
 
 void file_discard(struct file *f)
 {
-	file_enter_alone(f);
-	discard_alone(f);
-	pthread_rwlock_unlock(&f->gate);
+	enter_sealed(f);
+	discard(f);
+	leave_sealed(f);
 }
 
 void file_take_back(struct file *f, bool theirs)
@@ -456,24 +464,54 @@ void file_take_back(struct file *f, bool theirs)
 		times_committed(f->inode, f->fd); /* our writes changed the mtime */
 	if (!asked)
 		times_release(f->inode, f->fd);
-	if (changed && !asked) {
-		pthread_rwlock_wrlock(&f->lock);
-		discard_alone(f);
-		uint64_t size = file_size(f);
-		notify_changed(f->fs->notify, f->inode, size > old ? size : 0);
+	if (!changed || asked) {
+		pthread_rwlock_unlock(&f->gate);
+		return;
 	}
-	pthread_rwlock_unlock(&f->gate);
+	pthread_mutex_lock(&f->inode->lock);
+	pthread_rwlock_wrlock(&f->lock); /* what nobody has asked for nobody flushes */
+	discard(f);
+	uint64_t size = frame_size(f->frame);
+	notify_changed(f->fs->notify, f->inode, size > old ? size : 0);
+	leave_sealed(f);
 }
 
-/* What a failing disk left in memory is given up, loudly: the file is what its last commit says. */
+/* True: the caller, who is about to close the file, is its only user. Sealed. */
+static bool is_last(const struct file *f)
+{
+	return f->inode->nopen == 1;
+}
+
+/* Nobody will ever read it: nothing goes to the disk any more. */
+static void forget_changes(struct file *f)
+{
+	enter_sealed(f);
+	if (is_last(f)) {
+		drop_dirty(f);
+		f->gone = true;
+		intent_removed(f->fs->intent, &f->mark);
+		budget_file_clean(f->fs->budget, f);
+	}
+	leave_sealed(f);
+}
+
+/*
+ * What a failing disk left in memory is given up, loudly: the file is what its last commit says.
+ * Unless somebody has opened it again meanwhile: what that one wrote, or was told is there, is
+ * among it.
+ */
 static void give_up_changes(struct file *f)
 {
 	char name[NAME_MAX + 1];
 
-	inode_name(f->fs->inodes, f->inode, name);
-	log_err("%s: closed with unwritten data: it stays at its last commit", name);
-	intent_keep_aside(f->fs->intent, &f->mark);
-	file_discard(f);
+	enter_sealed(f);
+	if (is_last(f)) {
+		inode_name(f->fs->inodes, f->inode, name);
+		log_err("%s: closed with unwritten data: it stays at its last commit", name);
+		intent_keep_aside(f->fs->intent, &f->mark);
+		discard(f);
+	}
+	leave_sealed(f);
 }
 
 static bool has_no_name(struct file *f)
