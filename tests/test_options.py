@@ -10,15 +10,15 @@ import time
 import pytest
 
 from libdata import blob
-from libmount import DAEMON, SLOWNESS, is_mounted, umount, wait_until
+from libmount import CFRAME, DAEMON, REPO, SLOWNESS, is_mounted, umount, wait_until
 from libposix import error_of, sync
 
 CODECS = ["blosclz", "lz4", "lz4hc", "zlib", "zstd"]
 
 
 def run(*args, **kw):
-    kw = {"timeout": 30 * SLOWNESS, "stdin": subprocess.DEVNULL, **kw}
-    return subprocess.run([str(a) for a in args], capture_output=True, text=True, **kw)
+    kw = {"timeout": 60 * SLOWNESS, "stdin": subprocess.DEVNULL, "text": True, **kw}
+    return subprocess.run([str(a) for a in args], capture_output=True, **kw)
 
 
 @pytest.fixture
@@ -63,6 +63,18 @@ def test_help_and_version():
         r"zlib\D*\d+\.\d+",
     ):
         assert re.search(part, got.stdout, re.IGNORECASE), part
+
+
+def test_help_readme_and_man_page_have_the_same_options():
+    """And --help the defaults that stand in the README."""
+    helped = dict(re.findall(r"^  (\w+)=\S+ +(.*)$", run(DAEMON, "--help").stdout, re.MULTILINE))
+    assert len(helped) > 15
+    rows = re.findall(r"^\| (`\w+=.*?) \| (.*?)\|", (REPO / "README.md").read_text(), re.MULTILINE)
+    told = {name: default for cell, default in rows for name in re.findall(r"`(\w+)=", cell)}
+    manual = re.findall(r"^\.BI (\w+)= ", (REPO / "docs/cframefs.1").read_text(), re.MULTILINE)
+    assert sorted(told) == sorted(manual) == sorted(helped)
+    for name, default in told.items():
+        assert not default or f"({default.strip()})" in helped[name], name
 
 
 @pytest.mark.parametrize(
@@ -113,12 +125,66 @@ def test_missing_arguments_and_directories(dirs, work):
     one_line_refusal(run(DAEMON, backing, mnt, "--bogus"), "bogus")
 
 
+def test_an_option_without_its_value(dirs):
+    one_line_refusal(run(DAEMON, *dirs, "-o"), "-o", "wants options")
+
+
 def test_busy_mount_point(mount):
     m = mount()
     got = run(DAEMON, m.backing, m.mnt)
-    one_line_refusal(got, "mnt")
+    one_line_refusal(got, str(m.mnt), "mounted there already")
     (m.mnt / "f").write_bytes(b"the first one still works")
     assert (m.mnt / "f").read_bytes() == b"the first one still works"
+
+
+@pytest.mark.release
+def test_busy_backing_directory(mount, work):
+    """Two daemons that write to one directory would not know of each other's bytes. Each waits for
+    some seconds, as the first may be about to end."""
+    m = mount()
+    (work / "second").mkdir()
+    started = [
+        subprocess.Popen([DAEMON, m.backing, work / "second", *how], stderr=-1, text=True)
+        for how in ([], ["-o", "ro"], ["-f"])
+    ]
+    for daemon in started:
+        _, said = daemon.communicate(timeout=300)
+        assert daemon.returncode == 1
+        assert re.fullmatch(rf"cframefs: .*'{m.backing}': another cframefs .*\n", said), said
+    assert not is_mounted(work / "second")
+
+
+def test_a_mount_point_whose_daemon_is_gone(dirs):
+    """By SIGKILL, and nobody has unmounted: the next one says what to do."""
+    backing, mnt = dirs
+    assert run(DAEMON, backing, mnt).returncode == 0
+    (pid,) = daemon_of(mnt)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not daemon_of(mnt), 20, "end of the daemon")
+    one_line_refusal(run(DAEMON, backing, mnt), str(mnt), "umount it first")
+    assert umount(mnt).returncode == 0
+    assert run(DAEMON, backing, mnt).returncode == 0
+    assert umount(mnt).returncode == 0
+
+
+@pytest.mark.parametrize("below", ["", "plain"])
+def test_mounted_over_itself(dirs, below):
+    """At its own backing directory, or in it, where the mount point is not shown."""
+    backing, _ = dirs
+    (backing / "plain").mkdir()
+    top = backing / below
+    data = blob(12, 300_000, "text")
+    got = run(DAEMON, backing, top)
+    try:
+        assert got.returncode == 0 and got.stderr == "", got
+        (top / "f").write_bytes(data)
+        sync(top / "f")
+        assert sorted(os.listdir(top)) == (["f"] if below else ["f", "plain"])
+    finally:
+        assert umount(top).returncode == 0
+    wait_until(lambda: not daemon_of(top), 20, "end of the daemon")
+    assert sorted(os.listdir(backing)) == ["f.b2frame", "plain"]
+    assert run(CFRAME, "cat", backing / "f.b2frame", text=False).stdout == data
 
 
 def daemon_of(mnt):
@@ -342,7 +408,7 @@ def shell(dirs, work, tool, root):
             "unshare", "-m", "--propagation", "private", "sh", "-c", NAMESPACE + script, env=env
         )
         if got.returncode == 77:
-            pytest.skip("no bind mounts here")
+            pytest.skip("no bind mounts or devices here, or a path that not all may enter")
         wait_until(lambda: not daemon_of(mnt), 20, "end of the daemon")
         return got
 
@@ -365,6 +431,42 @@ def test_mount_program_tells_a_failure(shell):
     assert got.returncode != 0 and "codec" in got.stderr
     got = shell('mount -t fuse.cframefs "$BACKING/absent" "$MNT"')
     assert got.returncode != 0 and "absent" in got.stderr
+
+
+# A user who is not root, with a /dev/fuse that is open to all, as distributions have it.
+AS_A_USER = """\
+mkdir "$WORK/dev" && mount -t tmpfs none "$WORK/dev" && mknod -m 666 "$WORK/dev/null" c 1 3 &&
+  mknod -m 666 "$WORK/dev/fuse" c 10 229 && : > "$WORK/dev/fuse" || exit 77
+mount --move "$WORK/dev" /dev
+chown 65534:65534 "$BACKING" "$MNT"; mkdir "$WORK/roots"
+as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+as_user cframefs --version > /dev/null 2>&1 || exit 77
+"""
+
+
+def test_a_user_mounts_and_unmounts(shell, tool):
+    """Without a word on the terminal."""
+    tool("setpriv"), tool("fusermount3")
+    got = shell(
+        AS_A_USER + 'as_user cframefs "$BACKING" "$MNT"\n'
+        'as_user sh -c \'echo written > "$MNT/f"; cat "$MNT/f"; fusermount3 -u "$MNT"\''
+    )
+    assert (got.returncode, got.stdout, got.stderr) == (0, "written\n", ""), got
+
+
+def test_a_user_is_told_what_is_not_allowed(shell, tool):
+    """In one line each: somebody else's mount point, backing directory, and device."""
+    tool("setpriv"), tool("fusermount3")
+    got = shell(
+        AS_A_USER + 'as_user cframefs "$BACKING" "$WORK/roots" || echo refused\n'
+        'chmod 700 "$WORK/roots"; as_user cframefs "$WORK/roots" "$MNT" || echo refused\n'
+        'chmod 600 /dev/fuse; as_user cframefs "$BACKING" "$MNT" || echo refused'
+    )
+    assert (got.returncode, got.stdout.split()) == (0, ["refused"] * 3), got
+    mount_point, backing, device = got.stderr.splitlines()
+    assert "roots" in mount_point and "access" in mount_point
+    assert "backing directory" in backing and "roots" in backing and "denied" in backing
+    assert "/dev/fuse" in device and "denied" in device
 
 
 def test_fstab(shell, dirs, work):

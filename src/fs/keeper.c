@@ -102,10 +102,10 @@ static void set_readahead(struct fs *fs, dev_t dev)
 		return;
 	snprintf(path, sizeof path, "/sys/class/bdi/%u:%u/read_ahead_kb", major(dev), minor(dev));
 	FILE *out = fopen(path, "w");
-	if (!out) {
+	if (!out && fs->backing.is_root)
 		log_info("read-ahead stays at the kernel's default: %s: %m", path);
+	if (!out) /* nobody else may: nothing is wrong then */
 		return;
-	}
 	int n = fprintf(out, "%llu", (unsigned long long)(fs->opt.readahead >> 10));
 	bool done = fclose(out) == 0 && n > 0;
 	atomic_store(&fs->kernel_reads_ahead, done && fs->opt.readahead >= 2 * fs->opt.max_read);

@@ -27,9 +27,15 @@ static void print_version(void)
 		printf("%s %s\n", versions_at(i).library, versions_at(i).version);
 }
 
+static int refuse(const char *what, const char *where, const char *why)
+{
+	fprintf(stderr, "cframefs: %s '%s': %s\n", what, where, why);
+	return -EBUSY;
+}
+
 static int complain(const char *what, const char *where, int rc)
 {
-	fprintf(stderr, "cframefs: %s '%s': %s\n", what, where, strerror(-rc));
+	refuse(what, where, strerror(-rc));
 	return rc;
 }
 
@@ -50,7 +56,8 @@ static int check_places(const struct options *o)
 	if (!S_ISDIR(stx.stx_mode))
 		return complain("mount point", o->mountpoint, -ENOTDIR);
 	if (stx.stx_attributes & STATX_ATTR_MOUNT_ROOT && !o->nonempty)
-		return complain("mount point", o->mountpoint, -EBUSY);
+		return refuse("mount point", o->mountpoint,
+			      "a file system is mounted there already; umount it first");
 	return 0;
 }
 
@@ -78,6 +85,17 @@ static int remount(const struct options *o)
 /* Memory of spare buffers for chunks, beside -o dirty_max. The keeper frees what is not used. */
 #define SPARE_MOST (16u << 20)
 
+static int lock_backing(struct fs *fs)
+{
+	int rc = backing_lock(&fs->backing, fs->opt.read_only);
+
+	if (rc == -EBUSY)
+		refuse("backing directory", fs->opt.backing,
+		       fs->opt.read_only ? "another cframefs writes to it"
+					 : "another cframefs has it mounted");
+	return rc;
+}
+
 /* After a failure fs_close closes what has been opened so far. */
 static int fs_open(struct fs *fs)
 {
@@ -85,7 +103,7 @@ static int fs_open(struct fs *fs)
 
 	TRY(workspace_init());
 	TRY(backing_open(&fs->backing, fs->opt.backing));
-	TRY(backing_lock(&fs->backing, fs->opt.read_only));
+	TRY(lock_backing(fs));
 	TRY(probes_open(&fs->probes));
 	TRY(inodes_open(&fs->inodes, &fs->backing, max_fds));
 	TRY(cache_open(&fs->cache, fs->opt.cache));
@@ -164,10 +182,10 @@ static int run(const struct options *o, int pipe)
 	fs.backing.root = fs.backing.proc = fs.backing.lock = -1;
 	guard_start();
 	int rc = fs_open(&fs);
-	if (rc < 0)
-		complain("start", o->backing, rc);
-	else
+	if (rc >= 0)
 		rc = session_run(&fs, announce, &a);
+	else if (rc != -EBUSY) /* who found that has said why */
+		complain("start", o->backing, rc);
 	fs_close(&fs);
 	guard_stop();
 	return rc;

@@ -364,15 +364,13 @@ static int judge_paths(struct options *o, int argc, char **argv)
 		return -EINVAL;
 	}
 	o->backing = realpath(argv[0], NULL);
-	if (!o->backing) {
-		fprintf(stderr, "cframefs: backing directory '%s': %s\n", argv[0], strerror(errno));
-		return -errno;
-	}
+	if (!o->backing)
+		return complain("backing directory", argv[0], strerror(errno));
 	o->mountpoint = realpath(argv[1], NULL);
-	if (!o->mountpoint) {
-		fprintf(stderr, "cframefs: mount point '%s': %s\n", argv[1], strerror(errno));
-		return -errno;
-	}
+	if (!o->mountpoint)
+		return complain("mount point", argv[1],
+				errno == ENOTCONN ? "its daemon is gone; umount it first"
+						  : strerror(errno));
 	return 0;
 }
 
@@ -409,7 +407,9 @@ static int parse_all(struct parse *p, int argc, char **argv)
 		case 'V': p->o->version = true; break;
 		case 's': break; /* mount(8) passes it on: sloppy */
 		case 'o': TRY(parse_list(p, optarg)); break;
-		default: return complain("argument", argv[optind - 1], "unknown; see --help");
+		default:
+			return complain("argument", argv[optind - 1],
+					optopt == 'o' ? "wants options" : "unknown; see --help");
 		}
 	}
 	if (p->o->help || p->o->version)
