@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
@@ -120,18 +121,69 @@ def test_read(work, data):
 
 
 def test_write(work, data):
-    tar = work / "source.tar"
-    with tarfile.open(tar, "w") as out:
-        for i in range(20):
-            out.add(data / "a-text", f"dir/{i}") if i == 0 else out.add(__file__, f"dir/{i}")
     result, _ = bench(
-        work, "write", "--data", data, "--systems", systems("btrfs-zstd1"), "--source-tar", tar
+        work,
+        "write",
+        "--data",
+        data,
+        "--systems",
+        systems("btrfs-zstd1"),
+        "--source-tar",
+        made_tar(work, data),
     )
     assert result["rows"].keys() >= WRITE_ROWS
     for name, row in result["rows"].items():
         assert_measured(row, name)
         if "cframefs-zstd on a device" not in result["skipped"]:
             assert row["systems"]["cframefs-zstd"]["written"][0] > 0, name
+
+
+def made_tar(work, data):
+    tar = work / "source.tar"
+    with tarfile.open(tar, "w") as out:
+        for i in range(20):
+            out.add(data / "a-text" if i == 0 else __file__, f"dir/{i}")
+    return tar
+
+
+def flip_a_byte(path):
+    with open(path, "r+b") as f:
+        f.seek(path.stat().st_size // 2)
+        byte = f.read(1)[0]
+        f.seek(-1, os.SEEK_CUR)
+        f.write(bytes([byte ^ 1]))
+
+
+@pytest.fixture
+def bench_modules(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCH.parent))
+    import bench_write
+    import host
+    import measure
+
+    return bench_write, host, measure
+
+
+@pytest.mark.parametrize("name", sorted(WRITE_ROWS | {"append"}))
+def test_wrong_bytes_are_noticed(work, data, bench_modules, name):
+    """Each row's check, on a plain directory: it takes what the row wrote, and no other byte."""
+    bench_write, host, measure = bench_modules
+    (row,) = (row for row in bench_write.ROWS if row.name == name)
+    system = SimpleNamespace(name="plain", point=work / "point")
+    system.point.mkdir()
+    job = measure.Work(
+        files=sorted(data.iterdir(), key=lambda f: -f.stat().st_size),
+        room=work,
+        load=measure.build_load(BENCH.parent / "load.c", work),
+        settings=SimpleNamespace(source_tar=made_tar(work, data)),
+    )
+    if name == "patch-4k":
+        shutil.copy(job.files[0], system.point)
+    row.run(system, job) if row.run else measure.generate(job, *row.load(system, job))
+    row.check(system, job)
+    flip_a_byte(max(p for p in system.point.rglob("*") if p.is_file()))
+    with pytest.raises(host.BenchError):
+        row.check(system, job)
 
 
 def test_scaling(work, data):

@@ -51,7 +51,7 @@ def measure(system, chunks, count, pause):
     """One fresh mount of the frame that is there."""
     with contextlib.suppress(FileNotFoundError):
         (system.backing / ".cframefs-intent").unlink()
-    host.run("sync", "-f", system.backing)
+    system.device_bytes()  # nothing is left in the journal
     system.mount()
     fd = os.open(system.point / "big", os.O_RDWR)
     try:
@@ -62,8 +62,7 @@ def measure(system, chunks, count, pause):
     finally:
         os.close(fd)
         system.unmount()
-    host.run("sync", "-f", system.backing)
-    settled = sectors(system.device) - before
+    settled = system.device_bytes() - before
     return {
         "ms": took,
         "median_ms": statistics.median(took),

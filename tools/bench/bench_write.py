@@ -7,7 +7,8 @@ from pathlib import Path
 
 import data
 import host
-from measure import Floor, Row
+from host import BenchError
+from measure import Floor, Row, same_files
 
 SYSTEMS = [
     "cframefs-zstd",
@@ -20,7 +21,7 @@ SYSTEMS = [
 FILLS = False  # every sample starts with an empty file system
 SMALL_ROWS = set()
 
-PATCHES = 2048
+PATCHES, PATCH_SEED = 2048, 21
 SYNC_EVERY = 64
 SMALL_FILES = 2000
 APPENDS, APPEND_SYNC = 100_000, 1000
@@ -62,6 +63,57 @@ def source_tar(work):
     return tar
 
 
+def draws(state):
+    """As draw() in load.c."""
+    mask = (1 << 64) - 1
+    while True:
+        state = (state + 0x9E3779B97F4A7C15) & mask
+        z = state
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        yield z ^ (z >> 31)
+
+
+def check_bytes(system, name, wanted):
+    if (system.point / name).read_bytes() != wanted:
+        raise BenchError(f"{system.name}: {name} reads back as something else")
+
+
+def check_copies(system, work):
+    same_files(system, work.files)
+
+
+def check_patches(system, work):
+    (file,) = patched(work)
+    source = file.read_bytes()
+    wanted, drawn = bytearray(source), draws(PATCH_SEED)
+    for _ in range(scaled(PATCHES, work)):
+        at, to = (next(drawn) % (len(source) // 4096) * 4096 for _ in range(2))
+        wanted[to : to + 4096] = source[at : at + 4096]
+    check_bytes(system, file.name, wanted)
+
+
+def pieces(work, numbers, size):
+    """What `append` and `small` take from their source, one after the other."""
+    source = patched(work)[0].read_bytes()
+    for n in numbers:
+        at = n * size % (len(source) - size)
+        yield source[at : at + size]
+
+
+def check_records(system, work):
+    check_bytes(system, "log", b"".join(pieces(work, range(1, APPENDS + 1), 100)))
+
+
+def check_small(system, work):
+    for n, wanted in enumerate(pieces(work, range(scaled(SMALL_FILES, work)), 4096)):
+        check_bytes(system, f"small-{n:06d}", wanted)
+
+
+def check_tar(system, work):
+    host.run("tar", "-df", source_tar(work), "-C", system.point)
+
+
 def untar(system, work):
     tar = source_tar(work)
     start = time.monotonic()
@@ -77,16 +129,18 @@ ROWS = [
         "MB/s",
         lambda s, w: ["write", "-o", s.point] + w.files,
         empty,
+        check=check_copies,
     ),
     Row(
         "patch-4k",
         f"random 4 KiB overwrite, fsync every {SYNC_EVERY}",
         "op/s",
         lambda s, w: (
-            ["patch", "-b", 4096, "-n", scaled(PATCHES, w), "-s", 21, "-f", SYNC_EVERY]
+            ["patch", "-b", 4096, "-n", scaled(PATCHES, w), "-s", PATCH_SEED, "-f", SYNC_EVERY]
             + [s.point / f.name for f in patched(w)]
         ),
         one_file,
+        check=check_patches,
     ),
     Row(
         "append",
@@ -96,6 +150,7 @@ ROWS = [
             ["append", "-b", 100, "-n", APPENDS, "-f", APPEND_SYNC, "-o", s.point] + patched(w)
         ),
         empty,
+        check=check_records,
     ),
     Row(
         "small-files",
@@ -105,8 +160,16 @@ ROWS = [
             ["small", "-b", 4096, "-n", scaled(SMALL_FILES, w), "-o", s.point] + patched(w)
         ),
         empty,
+        check=check_small,
     ),
-    Row("untar", "untar of 5,000 files of source, then syncfs", "op/s", prepare=empty, run=untar),
+    Row(
+        "untar",
+        "untar of 5,000 files of source, then syncfs",
+        "op/s",
+        prepare=empty,
+        run=untar,
+        check=check_tar,
+    ),
 ]
 
 FLOORS = [

@@ -6,6 +6,7 @@ where there is one) and dropped caches.
 """
 
 import contextlib
+import filecmp
 import json
 import statistics
 import subprocess
@@ -27,6 +28,7 @@ class Row:
     prepare: Optional[Callable] = None  # (system, work), before mounting, not measured
     run: Optional[Callable] = None  # (system, work) -> a result, instead of the load generator
     systems: Optional[tuple] = None  # only these
+    check: Optional[Callable] = None  # (system, work), after another mount: are the bytes right?
     need: Optional[Callable] = (
         None  # (settings): raises Unavailable where the row cannot be measured
     )
@@ -123,6 +125,22 @@ def make_systems(names, room, stack, settings, results):
     return made
 
 
+def same_files(system, files):
+    """Reading wrong bytes fast is no figure."""
+    for f in files:
+        if not filecmp.cmp(f, system.point / f.name, shallow=False):
+            raise BenchError(f"{system.name}: {f.name} reads back as something else")
+
+
+def verify(system, check, *args):
+    """Not timed, on a mount of its own."""
+    system.mount()
+    try:
+        check(system, *args)
+    finally:
+        system.unmount()
+
+
 def fill(systems, work, results):
     """Puts the data set in, and the small files; a system that cannot is left out of the run."""
     filled = []
@@ -133,6 +151,7 @@ def fill(systems, work, results):
             results.stored[system.name] = system.stored()
             if work.small:
                 system.add(work.small)
+            verify(system, same_files, work.files)
             filled.append(system)
         except Unavailable as why:
             results.skipped[system.name] = str(why)
@@ -193,6 +212,8 @@ def rounds(rows, systems, work, count, results):
                     continue
                 progress(f"round {turn + 1}/{count}: {row.name} on {system.name}")
                 results.add(row, system.name, sample(row, system, work), system)
+                if row.check and turn == 0:
+                    verify(system, row.check, work)
     progress("")
 
 

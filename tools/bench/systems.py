@@ -170,9 +170,12 @@ class Daemon(System):
         self.backing = disk / "backing"
 
     def device_bytes(self):
-        if self.backing.exists():
-            run("sync", "-f", self.backing)
-        return super().device_bytes()
+        """Unmounted: what is only in the journal yet is written once more, to its place."""
+        disk = self.backing.parent
+        unmount(disk)
+        written = super().device_bytes()
+        run("mount", self.device, disk)
+        return written
 
     def mount(self):
         log = open(self.room / "log", "ab")
