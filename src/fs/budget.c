@@ -57,37 +57,37 @@ void budget_close(struct budget *b)
 
 static void list_add(struct budget *b, struct file *f)
 {
-	f->ticket = b->next_ticket++;
-	f->newer = NULL;
-	f->older = b->newest;
-	*(b->newest ? &b->newest->newer : &b->oldest) = f;
+	f->place.ticket = b->next_ticket++;
+	f->place.newer = NULL;
+	f->place.older = b->newest;
+	*(b->newest ? &b->newest->place.newer : &b->oldest) = f;
 	b->newest = f;
-	f->listed = true;
+	f->place.listed = true;
 }
 
 static void list_remove(struct budget *b, struct file *f)
 {
-	*(f->newer ? &f->newer->older : &b->newest) = f->older;
-	*(f->older ? &f->older->newer : &b->oldest) = f->newer;
-	f->listed = false;
+	*(f->place.newer ? &f->place.newer->place.older : &b->newest) = f->place.older;
+	*(f->place.older ? &f->place.older->place.newer : &b->oldest) = f->place.newer;
+	f->place.listed = false;
 }
 
 static struct file *pin_oldest(struct budget *b, uint64_t ticket)
 {
 	struct file *f = b->oldest;
 
-	if (!f || f->ticket >= ticket)
+	if (!f || f->place.ticket >= ticket)
 		return NULL;
 	list_remove(b, f); /* to the end: the next call takes another */
 	list_add(b, f);
-	f->pins++;
+	f->place.pins++;
 	return f;
 }
 
 static void unpin(struct budget *b, struct file *f)
 {
-	assert(f->pins > 0);
-	f->pins--;
+	assert(f->place.pins > 0);
+	f->place.pins--;
 	pthread_cond_broadcast(&b->moved);
 }
 
@@ -254,7 +254,7 @@ void budget_flight_end(struct budget *b, int rc)
 void budget_file_changed(struct budget *b, struct file *f)
 {
 	pthread_mutex_lock(&b->lock);
-	if (!f->listed)
+	if (!f->place.listed)
 		list_add(b, f);
 	pthread_mutex_unlock(&b->lock);
 }
@@ -262,7 +262,7 @@ void budget_file_changed(struct budget *b, struct file *f)
 void budget_file_clean(struct budget *b, struct file *f)
 {
 	pthread_mutex_lock(&b->lock);
-	if (f->listed)
+	if (f->place.listed)
 		list_remove(b, f);
 	pthread_mutex_unlock(&b->lock);
 }
@@ -293,7 +293,7 @@ void budget_unpin(struct budget *b, struct file *f)
 void budget_wait_unpinned(struct budget *b, struct file *f)
 {
 	pthread_mutex_lock(&b->lock);
-	while (f->pins)
+	while (f->place.pins)
 		pthread_cond_wait(&b->moved, &b->lock);
 	pthread_mutex_unlock(&b->lock);
 }
@@ -301,7 +301,7 @@ void budget_wait_unpinned(struct budget *b, struct file *f)
 bool budget_file_idle(struct budget *b, struct file *f)
 {
 	pthread_mutex_lock(&b->lock);
-	bool idle = !f->listed && !f->pins;
+	bool idle = !f->place.listed && !f->place.pins;
 	pthread_mutex_unlock(&b->lock);
 	return idle;
 }

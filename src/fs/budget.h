@@ -68,6 +68,14 @@ bool budget_room_waits(struct budget *b);
 void budget_flight_begin(struct budget *b);
 void budget_flight_end(struct budget *b, int rc);
 
+/* A file on the list of those with something to commit. Under the budget's lock. */
+struct budget_place {
+	struct file *newer, *older;
+	bool listed;
+	unsigned pins;   /* who must be done with the file before it is freed */
+	uint64_t ticket; /* when it came to the end of the list               */
+};
+
 /* The file has changed since its last commit, or is clean again. */
 void budget_file_changed(struct budget *b, struct file *f);
 void budget_file_clean(struct budget *b, struct file *f);

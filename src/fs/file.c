@@ -2,10 +2,9 @@
 
 #include "base/log.h"
 #include "fs/caps.h"
+#include "fs/file_discard.h"
 #include "fs/file_share.h"
 #include "fs/flush.h"
-#include "fs/notify.h"
-#include "fs/times.h"
 #include "fs/view_npy.h"
 
 #include <assert.h>
@@ -84,10 +83,10 @@ static void file_free(struct file *f)
 	frame_close(f->frame);
 	mem_free(f->npy);
 	policy_deinit(&f->policy);
-	touched_deinit(&f->touched);
+	touched_deinit(&f->unsynced.touched);
 	readahead_deinit(&f->readahead);
-	pthread_cond_destroy(&f->landed);
-	pthread_mutex_destroy(&f->flight_lock);
+	pthread_cond_destroy(&f->flight.landed);
+	pthread_mutex_destroy(&f->flight.lock);
 	pthread_mutex_destroy(&f->writing);
 	pthread_rwlock_destroy(&f->lock);
 	sidecar_deinit(&f->sidecar);
@@ -113,9 +112,9 @@ static struct file *file_new(struct fs *fs, struct inode *n)
 	sidecar_init(&f->sidecar);
 	pthread_rwlock_init(&f->lock, &attr);
 	pthread_rwlockattr_destroy(&attr);
-	pthread_mutex_init(&f->flight_lock, NULL);
+	pthread_mutex_init(&f->flight.lock, NULL);
 	pthread_mutex_init(&f->writing, NULL);
-	pthread_cond_init(&f->landed, NULL);
+	pthread_cond_init(&f->flight.landed, NULL);
 	return f;
 }
 
@@ -272,7 +271,7 @@ int file_reopen(struct file *f)
 	f->inode->suspect = frame_suspect(old);
 	TRY(open_contiguous(f, f->fd)); /* or the handles that have it read what is still there */
 	frame_close(old);
-	touched_whole(&f->touched);
+	touched_whole(&f->unsynced.touched);
 	f->cache_owner = cache_new_owner(f->fs->cache);
 	return 0;
 }
@@ -392,128 +391,6 @@ int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct f
 	return rc;
 }
 
-static void drop_dirty(struct file *f)
-{
-	struct dirty_chunk *c, *next;
-
-	HASH_ITER(hh, f->dirty.dirty, c, next)
-		dirty_drop(f, c);
-}
-
-/*
- * As file_enter_alone, and nobody can open or close the file either: n->lock is held as well. It is
- * taken before the lock, but not while chunks are waited for.
- */
-static void enter_sealed(struct file *f)
-{
-	for (;;) {
-		file_enter_alone(f);
-		pthread_rwlock_unlock(&f->lock);
-		pthread_mutex_lock(&f->inode->lock);
-		pthread_rwlock_wrlock(&f->lock);
-		if (!f->dirty.flushing)
-			return;
-		pthread_rwlock_unlock(&f->lock);
-		pthread_mutex_unlock(&f->inode->lock);
-		pthread_rwlock_unlock(&f->gate);
-	}
-}
-
-static void leave_sealed(struct file *f)
-{
-	pthread_rwlock_unlock(&f->lock);
-	pthread_mutex_unlock(&f->inode->lock);
-	pthread_rwlock_unlock(&f->gate);
-}
-
-/*
- * From here on the file is what its last commit says, and is looked at for changes of others again.
- * Sealed.
- */
-static void discard(struct file *f)
-{
-	struct inode *n = f->inode;
-	struct stat st = {0};
-
-	drop_dirty(f);
-	IGNORE(stat_fd(f->fd, &st)); /* before it is read: what changes meanwhile is noticed */
-	f->lost = file_reopen(f) < 0;
-	budget_file_clean(f->fs->budget, f);
-	n->times.pending = false;
-	n->cache_owner = f->cache_owner;
-	file_see(n, &st);
-	n->mistaken = true;
-	caps_forget(n);
-}
-
-void file_discard(struct file *f)
-{
-	enter_sealed(f);
-	discard(f);
-	leave_sealed(f);
-}
-
-void file_take_back(struct file *f, bool theirs)
-{
-	file_enter_alone(f);
-	bool changed = f->dirty.dirty || frame_dirty(f->frame);
-	bool asked = changed && !budget_file_idle(f->fs->budget, f);
-	uint64_t old = frame_size(f->frame);
-	pthread_rwlock_unlock(&f->lock);
-	if (!asked && changed && !theirs)
-		times_committed(f->inode, f->fd); /* our writes changed the mtime */
-	if (!asked)
-		times_release(f->inode, f->fd);
-	if (!changed || asked) {
-		pthread_rwlock_unlock(&f->gate);
-		return;
-	}
-	pthread_mutex_lock(&f->inode->lock);
-	pthread_rwlock_wrlock(&f->lock); /* what nobody has asked for nobody flushes */
-	discard(f);
-	uint64_t size = frame_size(f->frame);
-	notify_changed(f->fs->notify, f->inode, size > old ? size : 0);
-	leave_sealed(f);
-}
-
-/* True: the caller, who is about to close the file, is its only user. Sealed. */
-static bool is_last(const struct file *f)
-{
-	return f->inode->nopen == 1;
-}
-
-/* Nobody will ever read it: nothing goes to the disk any more. */
-static void forget_changes(struct file *f)
-{
-	enter_sealed(f);
-	if (is_last(f)) {
-		drop_dirty(f);
-		f->gone = true;
-		intent_removed(f->fs->intent, &f->mark);
-		budget_file_clean(f->fs->budget, f);
-	}
-	leave_sealed(f);
-}
-
-/*
- * What a failing disk left in memory is given up, loudly: the file is what its last commit says.
- * Unless somebody has opened it again meanwhile: what that one wrote, or was told is there, is
- * among it.
- */
-static void give_up_changes(struct file *f)
-{
-	char name[NAME_MAX + 1];
-
-	enter_sealed(f);
-	if (is_last(f)) {
-		inode_name(f->fs->inodes, f->inode, name);
-		log_err("%s: closed with unwritten data: it stays at its last commit", name);
-		intent_keep_aside(f->fs->intent, &f->mark);
-		discard(f);
-	}
-	leave_sealed(f);
-}
-
 static bool has_no_name(struct file *f)
 {
 	struct stat st;
@@ -530,9 +407,9 @@ static bool has_no_name(struct file *f)
 static void finish(struct file *f)
 {
 	if ((file_changed(f) || file_in_log(f)) && has_no_name(f))
-		forget_changes(f);
+		file_forget_changes(f);
 	else if (file_sync(f, COMMIT_LATER) < 0 || file_log_close(f) < 0)
-		give_up_changes(f);
+		file_give_up_changes(f);
 	file_settle(f);
 	budget_wait_unpinned(f->fs->budget, f);
 	IGNORE(flush_wait(f)); /* the worker still has the file after its last chunk has landed */

@@ -25,54 +25,70 @@
 
 struct npy;
 
+/* Chunks with the workers, and what became of them. */
+struct file_flight {
+	pthread_mutex_t lock;  /* innermost; for all below                              */
+	pthread_cond_t landed; /* `chunks` went down                                    */
+	unsigned chunks;       /* that are FLUSHING ...                                 */
+	unsigned replacing;    /* ... and how many of them replace a stored one         */
+	int rc;                /* the first failure since the last flush_wait           */
+	uint32_t losses;       /* how often data was lost (file_lose) ...               */
+	int loss_rc;           /* ... and the error of the last time                    */
+};
+
+/* What the next fsync has to make durable, and whether the intent log is the way (file_log.h). */
+struct file_unsynced {
+	struct touched touched;     /* since the newest log record or durable commit    */
+	struct intent_mark mark;    /* what the intent log has of the file              */
+	unsigned quick;             /* fsyncs in a row that came shortly after another  */
+	_Atomic uint64_t synced_at; /* meter_now, at the end of the newest fsync        */
+};
+
 struct file {
+	/* Fixed while the file is open. */
 	struct fs *fs;
-	struct inode *inode; /* outlives the file: every handle holds a reference */
+	struct inode *inode; /* outlives the file: every handle holds a reference          */
+	int fd;              /* the inode's; keeps its number, not its access mode         */
+	struct npy *npy;     /* NODE_ARRAY, else NULL                                      */
 
 	/*
-	 * The locks, in order. `writing`, the outermost, is held by whoever writes bytes, so that
-	 * only one writer at a time waits for `lock`: workers, who need that for a moment to put a
-	 * chunk into the frame, would otherwise queue behind a dozen writers each time.
+	 * The locks, in order; n->lock comes behind the gate. `writing`, the outermost, is held by
+	 * whoever writes bytes, so that only one writer at a time waits for `lock`: workers, who
+	 * need that for a moment to put a chunk into the frame, would otherwise queue behind a
+	 * dozen writers each time.
 	 */
 	pthread_mutex_t writing;
 	pthread_rwlock_t gate;  /* shared by those who change bytes, alone by commit and truncate */
-	struct sidecar sidecar; /* locks among processes; between gate and lock */
-	pthread_rwlock_t lock;  /* for everything down to `npy` */
+	struct sidecar sidecar; /* locks among processes */
+	pthread_rwlock_t lock;
 
+	/* Under `lock`: what the file holds. */
 	struct frame *frame;
-	int fd;                /* the inode's; keeps its number while the file is open */
-	uint64_t cache_owner;  /* of its chunks in the cache */
-	atomic_bool writable;
-	bool gone;             /* has neither a name nor a user: nothing is committed any more */
-	bool unborn;           /* the backing file is empty: the empty frame is in memory only */
-	bool lost;             /* discarded, and could not be read anew: every access fails */
-	struct policy policy;  /* pipelines of the chunks that we write; has a lock of its own */
-	struct wish wish;      /* loaded when the file becomes writable */
-	bool items_whole;      /* there may be chunks of whole items (policy.h) */
-	_Atomic uint32_t chunk_size; /* the frame's, for writers that do not hold the lock yet */
-	atomic_bool wants_commit;    /* frame_wants_commit, for the same */
 	struct dirty dirty;
-	struct touched touched;      /* ranges since the newest log record or durable commit */
-	struct intent_mark mark;     /* what the intent log has of the file */
-	unsigned quick;              /* fsyncs in a row that came shortly after one another */
-	_Atomic uint64_t synced_at;  /* meter_now, at the end of the newest fsync */
-	bool replaying;              /* the log is being replayed: no commit before the end */
-	struct npy *npy;             /* NODE_ARRAY: fixed after open */
-	struct readahead readahead;  /* has a lock of its own */
+	uint64_t cache_owner; /* of its chunks in the cache */
+	struct file_unsynced unsynced;
 
-	pthread_mutex_t flight_lock; /* innermost; for all down to loss_rc */
-	pthread_cond_t landed;       /* in_flight went down */
-	unsigned in_flight;          /* chunks with the workers ... */
-	unsigned replacing;          /* ... and how many of them replace a stored one */
-	int flush_rc;                /* first failure since the last flush_wait */
-	uint32_t losses;             /* how often data was lost (file_lose), ... */
-	int loss_rc;                 /* ... and the error of the last time */
+	/* Under `lock`: how new chunks are stored. */
+	struct policy policy; /* also used without it: has a lock of its own               */
+	struct wish wish;     /* loaded when the file becomes writable                     */
+	bool items_whole;     /* there may be chunks of whole items (policy.h)             */
 
-	/* of the budget (budget.h), under its lock: the list of files with something to commit */
-	struct file *newer, *older;
-	bool listed;
-	unsigned pins;
-	uint64_t ticket;
+	/* Change under `lock`; looked at by those who do not hold it yet. */
+	atomic_bool writable;
+	atomic_bool wants_commit;    /* frame_wants_commit      */
+	_Atomic uint32_t chunk_size; /* that of the frame       */
+
+	/* Why the frame is not to be read or written as usual. */
+	bool unborn;    /* under lock: the backing file is empty, the frame in memory only */
+	bool gone;      /* as `lost`: no name, no user: nothing is committed any more      */
+	bool lost;      /* discarded, and could not be read anew: every access fails;
+			   changes with the gate held alone, and the lock                  */
+	bool replaying; /* by who has the file for itself: no commit before the log's end  */
+
+	/* These have locks of their own. */
+	struct readahead readahead;
+	struct file_flight flight;
+	struct budget_place place; /* under the budget's                                   */
 };
 
 /*
@@ -222,15 +238,6 @@ uint32_t file_losses(struct file *f);
 
 /* True: the intent log has bytes of the file that are not durable in the frame yet. */
 bool file_in_log(struct file *f);
-
-/* Drops what was written since the last commit, and reads the frame anew. */
-void file_discard(struct file *f);
-
-/*
- * Drops chunks that were recompressed and could not be committed, unless an application has changes
- * in the file, too. `theirs`: another program wrote to it meanwhile, and its mtime stays.
- */
-void file_take_back(struct file *f, bool theirs);
 
 /* True: something waits for a flush or a commit. */
 bool file_changed(struct file *f);

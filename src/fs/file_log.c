@@ -7,8 +7,10 @@
 #include "fs/workspace.h"
 
 /*
- * A commit encodes what was touched, and writes index and checksums of all chunks. Readers of
- * the backing file see it at once, so that it is what an fsync does unless one of these is true.
+ * A commit encodes what was touched, and writes index and checksums of all chunks. But it is what
+ * readers of the backing file see at once, so an fsync goes to the log only where a commit costs
+ * much more: so many ranges were touched, or the index is so large, or so many fsyncs in a row came
+ * within so many nanoseconds of the one before.
  */
 #define MANY_RANGES 48u
 #define MANY_CHUNKS 8192u
@@ -16,12 +18,13 @@
 #define QUICK_NS 50000000u
 
 /* A record buffer that is larger than this is not kept for the thread's next fsync. */
-#define KEPT (1u << 20)
+#define RECORD_KEPT (1u << 20)
 
+/* True: a record in the log costs less than a commit. */
 static bool pays(const struct file *f)
 {
-	return f->touched.n >= MANY_RANGES || frame_nchunks(f->frame) >= MANY_CHUNKS ||
-	       f->quick >= QUICK_ROW;
+	return f->unsynced.touched.n >= MANY_RANGES || frame_nchunks(f->frame) >= MANY_CHUNKS ||
+	       f->unsynced.quick >= QUICK_ROW;
 }
 
 /*
@@ -53,8 +56,10 @@ static bool has_base(struct file *f, struct frame_roots *roots)
 
 static int fill(struct file *f, struct span bytes)
 {
-	for (uint32_t i = 0; i < f->touched.n; i++) {
-		struct touched_range r = f->touched.range[i];
+	const struct touched *t = &f->unsynced.touched;
+
+	for (uint32_t i = 0; i < t->n; i++) {
+		struct touched_range r = t->range[i];
 		TRY(file_read_locked(f, r.at, span_of(bytes.p, r.len)));
 		bytes = span_of(bytes.p + r.len, bytes.n - r.len);
 	}
@@ -66,27 +71,28 @@ static int take(struct file *f, const struct timespec *mtime, const struct frame
 {
 	struct workspace *ws = workspace_get();
 	struct intent *log = f->fs->intent;
+	struct file_unsynced *u = &f->unsynced;
 	struct span bytes;
 
 	if (!ws)
 		return -ENOMEM;
-	touched_settle(&f->touched);
+	touched_settle(&u->touched);
 	struct intent_record r = {.directory = intent_directory(log),
 				  .inode = f->inode->key.ino,
 				  .birth = backing_birth(f->fd),
 				  .roots = *roots,
 				  .size = frame_size(f->frame),
 				  .mtime = *mtime};
-	int rc = intent_record_begin(&ws->record, &f->touched, &bytes);
+	int rc = intent_record_begin(&ws->record, &u->touched, &bytes);
 	if (rc >= 0)
 		rc = fill(f, bytes);
 	if (rc >= 0) {
 		intent_record_end(&ws->record, &r);
-		rc = intent_append(log, buf_span(&ws->record), &f->mark);
+		rc = intent_append(log, buf_span(&ws->record), &u->mark);
 	}
 	if (rc >= 0)
-		touched_clear(&f->touched);
-	if (ws->record.cap > KEPT)
+		touched_clear(&u->touched);
+	if (ws->record.cap > RECORD_KEPT)
 		buf_free(&ws->record);
 	return rc;
 }
@@ -94,17 +100,18 @@ static int take(struct file *f, const struct timespec *mtime, const struct frame
 /* True: what has to be durable now is in the log, up to *end. The lock is held for writing. */
 static bool take_if_it_pays(struct file *f, const struct timespec *mtime, uint64_t *end)
 {
+	struct file_unsynced *u = &f->unsynced;
 	struct frame_roots roots;
 
-	f->quick = meter_now() - f->synced_at < QUICK_NS ? f->quick + 1 : 0;
-	if (f->gone || f->lost || f->touched.whole)
+	u->quick = meter_now() - u->synced_at < QUICK_NS ? u->quick + 1 : 0;
+	if (f->gone || f->lost || u->touched.whole)
 		return false;
-	if (f->touched.n == 0 && !intent_has(f->fs->intent, &f->mark))
+	if (u->touched.n == 0 && !intent_has(f->fs->intent, &u->mark))
 		return false;
-	if (f->touched.n && (!pays(f) || !can_be_named(f) || f->sidecar.there ||
+	if (u->touched.n && (!pays(f) || !can_be_named(f) || f->sidecar.there ||
 			     !has_base(f, &roots) || take(f, mtime, &roots) < 0))
 		return false;
-	*end = f->mark.end;
+	*end = u->mark.end;
 	return true;
 }
 
@@ -126,19 +133,19 @@ void file_log(struct file *f, bool *safe)
 	if (!taken)
 		return;
 	if (intent_sync(f->fs->intent, end) == 0) {
-		f->synced_at = meter_now();
+		f->unsynced.synced_at = meter_now();
 		*safe = true;
 		return;
 	}
 	pthread_rwlock_wrlock(&f->lock);
-	touched_whole(&f->touched);
+	touched_whole(&f->unsynced.touched);
 	pthread_rwlock_unlock(&f->lock);
 }
 
 void file_log_committed(struct file *f)
 {
-	f->synced_at = meter_now();
-	intent_done(f->fs->intent, &f->mark);
+	f->unsynced.synced_at = meter_now();
+	intent_done(f->fs->intent, &f->unsynced.mark);
 }
 
 int file_log_close(struct file *f)
@@ -147,8 +154,8 @@ int file_log_close(struct file *f)
 	bool owed = true;
 
 	pthread_rwlock_wrlock(&f->gate);
-	if (intent_has(log, &f->mark) && !file_changed(f)) {
-		owed = !frame_suspect(f->frame) && intent_owe(log, &f->mark, f->fd);
+	if (intent_has(log, &f->unsynced.mark) && !file_changed(f)) {
+		owed = !frame_suspect(f->frame) && intent_owe(log, &f->unsynced.mark, f->fd);
 		if (owed)
 			budget_file_clean(f->fs->budget, f);
 	}

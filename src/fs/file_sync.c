@@ -83,7 +83,7 @@ static int commit(struct file *f, enum durability how)
 	int rc = held_up ? 0 : frame_commit(f->frame, how);
 	f->wants_commit = false;
 	if (rc >= 0 && how == COMMIT_SYNC)
-		touched_clear(&f->touched);
+		touched_clear(&f->unsynced.touched);
 	pthread_rwlock_unlock(&f->lock);
 	file_leave_commit(f, (enum entered)entered);
 	if (rc >= 0)
@@ -269,14 +269,14 @@ static int sync_read_only(struct file *f)
  */
 static void off_the_list(struct file *f)
 {
-	if (!intent_has(f->fs->intent, &f->mark) && !wants_compact(f))
+	if (!intent_has(f->fs->intent, &f->unsynced.mark) && !wants_compact(f))
 		budget_file_clean(f->fs->budget, f);
 }
 
 void file_settle(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->gate);
-	if (!intent_has(f->fs->intent, &f->mark) && !file_changed(f))
+	if (!intent_has(f->fs->intent, &f->unsynced.mark) && !file_changed(f))
 		budget_file_clean(f->fs->budget, f);
 	pthread_rwlock_unlock(&f->gate);
 }
@@ -344,26 +344,26 @@ int file_sync(struct file *f, enum durability how)
 
 void file_lose(struct file *f, int rc)
 {
-	pthread_mutex_lock(&f->flight_lock);
-	f->losses++;
-	f->loss_rc = rc;
-	pthread_mutex_unlock(&f->flight_lock);
+	pthread_mutex_lock(&f->flight.lock);
+	f->flight.losses++;
+	f->flight.loss_rc = rc;
+	pthread_mutex_unlock(&f->flight.lock);
 }
 
 int file_take_loss(struct file *f, _Atomic uint32_t *seen)
 {
-	pthread_mutex_lock(&f->flight_lock);
-	int rc = *seen == f->losses ? 0 : f->loss_rc;
-	*seen = f->losses;
-	pthread_mutex_unlock(&f->flight_lock);
+	pthread_mutex_lock(&f->flight.lock);
+	int rc = *seen == f->flight.losses ? 0 : f->flight.loss_rc;
+	*seen = f->flight.losses;
+	pthread_mutex_unlock(&f->flight.lock);
 	return rc;
 }
 
 uint32_t file_losses(struct file *f)
 {
-	pthread_mutex_lock(&f->flight_lock);
-	uint32_t n = f->losses;
-	pthread_mutex_unlock(&f->flight_lock);
+	pthread_mutex_lock(&f->flight.lock);
+	uint32_t n = f->flight.losses;
+	pthread_mutex_unlock(&f->flight.lock);
 	return n;
 }
 
@@ -398,5 +398,5 @@ int file_fsync(struct file *f, bool data_only)
 
 bool file_in_log(struct file *f)
 {
-	return intent_has(f->fs->intent, &f->mark);
+	return intent_has(f->fs->intent, &f->unsynced.mark);
 }

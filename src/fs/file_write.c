@@ -101,9 +101,9 @@ static ssize_t write_locked(struct file *f, const struct file_data *d)
 	if (rc < 0 && end > old) /* what could not be written was not there before either */
 		IGNORE(resize(f, done ? max_u64(old, d->at + done) : old));
 	if (rc < 0)
-		touched_whole(&f->touched);
+		touched_whole(&f->unsynced.touched);
 	else
-		touched_add(&f->touched, d->at, n);
+		touched_add(&f->unsynced.touched, d->at, n);
 	return done ? (ssize_t)done : rc;
 }
 
@@ -184,7 +184,7 @@ void file_enter_alone(struct file *f)
 		IGNORE(flush_wait(f)); /* it will be tried again */
 		pthread_rwlock_wrlock(&f->lock);
 	}
-	touched_whole(&f->touched); /* whoever wants to be alone changes more than bytes */
+	touched_whole(&f->unsynced.touched); /* whoever wants to be alone changes more than bytes */
 }
 
 void file_leave_alone(struct file *f)

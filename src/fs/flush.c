@@ -52,7 +52,7 @@ static void lose(struct file *f, uint32_t n, int rc)
 	log_err("%s: what was written to chunk %u is lost: %s", name, n,
 		err_text(rc, text, sizeof text));
 	/* If part of it was synced, the intent log may now have the only copy. */
-	intent_keep_aside(f->fs->intent, &f->mark);
+	intent_keep_aside(f->fs->intent, &f->unsynced.mark);
 	file_lose(f, rc);
 }
 
@@ -162,15 +162,15 @@ static void flush_run(struct pool_job *job, unsigned worker)
 	workspace_trim();
 	if (room)
 		give_room(f->fs, room);
-	pthread_mutex_lock(&f->flight_lock);
-	if (rc < 0 && kept && !f->flush_rc)
-		f->flush_rc = rc;
+	pthread_mutex_lock(&f->flight.lock);
+	if (rc < 0 && kept && !f->flight.rc)
+		f->flight.rc = rc;
 	budget_flight_end(f->fs->budget, kept ? rc : 0);
-	f->replacing -= replaces;
+	f->flight.replacing -= replaces;
 	/* The file may be freed as soon as the last chunk is counted as landed. */
-	f->in_flight--;
-	pthread_cond_broadcast(&f->landed);
-	pthread_mutex_unlock(&f->flight_lock);
+	f->flight.chunks--;
+	pthread_cond_broadcast(&f->flight.landed);
+	pthread_mutex_unlock(&f->flight.lock);
 }
 
 /* From DIRTY to FLUSHING. False: it stays DIRTY. */
@@ -191,10 +191,10 @@ static bool start_flushing(struct file *f, struct dirty_chunk *c)
 		HASH_ADD(hh, f->dirty.dirty, n, sizeof c->n, c);
 		return false;
 	}
-	pthread_mutex_lock(&f->flight_lock);
-	f->in_flight++;
-	f->replacing += c->replaces;
-	pthread_mutex_unlock(&f->flight_lock);
+	pthread_mutex_lock(&f->flight.lock);
+	f->flight.chunks++;
+	f->flight.replacing += c->replaces;
+	pthread_mutex_unlock(&f->flight.lock);
 	budget_flight_begin(f->fs->budget);
 	c->turn = policy_turn(&f->policy);
 	return true;
@@ -231,9 +231,9 @@ static unsigned turn_size(struct file *f)
 
 static unsigned replacing(struct file *f)
 {
-	pthread_mutex_lock(&f->flight_lock);
-	unsigned n = f->replacing;
-	pthread_mutex_unlock(&f->flight_lock);
+	pthread_mutex_lock(&f->flight.lock);
+	unsigned n = f->flight.replacing;
+	pthread_mutex_unlock(&f->flight.lock);
 	return n;
 }
 
@@ -264,11 +264,11 @@ unsigned flush_submit_turn(struct file *f, unsigned most)
 
 int flush_wait(struct file *f)
 {
-	pthread_mutex_lock(&f->flight_lock);
-	while (f->in_flight)
-		pthread_cond_wait(&f->landed, &f->flight_lock);
-	int rc = f->flush_rc;
-	f->flush_rc = 0;
-	pthread_mutex_unlock(&f->flight_lock);
+	pthread_mutex_lock(&f->flight.lock);
+	while (f->flight.chunks)
+		pthread_cond_wait(&f->flight.landed, &f->flight.lock);
+	int rc = f->flight.rc;
+	f->flight.rc = 0;
+	pthread_mutex_unlock(&f->flight.lock);
 	return rc;
 }

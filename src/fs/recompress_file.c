@@ -2,6 +2,7 @@
 
 #include "codec/codec.h"
 #include "fs/caps.h"
+#include "fs/file_discard.h"
 #include "fs/stats.h"
 #include "fs/times.h"
 #include "fs/workspace.h"

@@ -2,7 +2,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
-#include "fs/file.h"
+#include "fs/file_discard.h"
 #include "fs/times.h"
 
 #include <dirent.h>

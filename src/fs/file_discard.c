@@ -1,0 +1,123 @@
+#include "fs/file_discard.h"
+
+#include "base/log.h"
+#include "fs/caps.h"
+#include "fs/file_share.h"
+#include "fs/notify.h"
+#include "fs/times.h"
+
+static void drop_dirty(struct file *f)
+{
+	struct dirty_chunk *c, *next;
+
+	HASH_ITER(hh, f->dirty.dirty, c, next)
+		dirty_drop(f, c);
+}
+
+/*
+ * As file_enter_alone, and nobody can open or close the file either: n->lock is held as well. It is
+ * taken before the lock, but not while chunks are waited for.
+ */
+static void enter_sealed(struct file *f)
+{
+	for (;;) {
+		file_enter_alone(f);
+		pthread_rwlock_unlock(&f->lock);
+		pthread_mutex_lock(&f->inode->lock);
+		pthread_rwlock_wrlock(&f->lock);
+		if (!f->dirty.flushing)
+			return;
+		pthread_rwlock_unlock(&f->lock);
+		pthread_mutex_unlock(&f->inode->lock);
+		pthread_rwlock_unlock(&f->gate);
+	}
+}
+
+static void leave_sealed(struct file *f)
+{
+	pthread_rwlock_unlock(&f->lock);
+	pthread_mutex_unlock(&f->inode->lock);
+	pthread_rwlock_unlock(&f->gate);
+}
+
+/*
+ * From here on the file is what its last commit says, and is looked at for changes of others again.
+ * Sealed.
+ */
+static void discard(struct file *f)
+{
+	struct inode *n = f->inode;
+	struct stat st = {0};
+
+	drop_dirty(f);
+	IGNORE(stat_fd(f->fd, &st)); /* before it is read: what changes meanwhile is noticed */
+	f->lost = file_reopen(f) < 0;
+	budget_file_clean(f->fs->budget, f);
+	n->times.pending = false;
+	n->cache_owner = f->cache_owner;
+	file_see(n, &st);
+	n->mistaken = true;
+	caps_forget(n);
+}
+
+void file_discard(struct file *f)
+{
+	enter_sealed(f);
+	discard(f);
+	leave_sealed(f);
+}
+
+void file_take_back(struct file *f, bool theirs)
+{
+	file_enter_alone(f);
+	bool changed = f->dirty.dirty || frame_dirty(f->frame);
+	bool asked = changed && !budget_file_idle(f->fs->budget, f);
+	uint64_t old = frame_size(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	if (!asked && changed && !theirs)
+		times_committed(f->inode, f->fd); /* our writes changed the mtime */
+	if (!asked)
+		times_release(f->inode, f->fd);
+	if (!changed || asked) {
+		pthread_rwlock_unlock(&f->gate);
+		return;
+	}
+	pthread_mutex_lock(&f->inode->lock);
+	pthread_rwlock_wrlock(&f->lock); /* what nobody has asked for nobody flushes */
+	discard(f);
+	uint64_t size = frame_size(f->frame);
+	notify_changed(f->fs->notify, f->inode, size > old ? size : 0);
+	leave_sealed(f);
+}
+
+/* True: the caller, who is about to close the file, is its only user. Sealed. */
+static bool is_last(const struct file *f)
+{
+	return f->inode->nopen == 1;
+}
+
+void file_forget_changes(struct file *f)
+{
+	enter_sealed(f);
+	if (is_last(f)) {
+		drop_dirty(f);
+		f->gone = true;
+		intent_removed(f->fs->intent, &f->unsynced.mark);
+		budget_file_clean(f->fs->budget, f);
+	}
+	leave_sealed(f);
+}
+
+void file_give_up_changes(struct file *f)
+{
+	char name[NAME_MAX + 1];
+
+	enter_sealed(f);
+	if (is_last(f)) {
+		inode_name(f->fs->inodes, f->inode, name);
+		log_err("%s: closed with unwritten data: it stays at its last commit", name);
+		intent_keep_aside(f->fs->intent, &f->unsynced.mark);
+		discard(f);
+	}
+	leave_sealed(f);
+}
