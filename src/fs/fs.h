@@ -12,6 +12,7 @@
 
 #include "base/pool.h"
 #include "frame/cache.h"
+#include "fs/absent.h"
 #include "fs/backing.h"
 #include "fs/budget.h"
 #include "fs/inode.h"
@@ -26,6 +27,14 @@
 struct fuse_session;
 struct keeper;
 struct notify;
+struct seek;
+
+/* Questions for holes, answered one at a time (ops_data.c). */
+struct seek_queue {
+	pthread_mutex_t lock;
+	struct seek *first; /* both under lock */
+	bool busy;          /* a thread is answering them */
+};
 
 struct fs {
 	struct options opt;
@@ -47,6 +56,10 @@ struct fs {
 	atomic_bool sync_failed;
 	atomic_bool kernel_reads_ahead; /* as far as was asked for */
 	struct notify *notify; /* while it serves */
+	struct absent absent;
+	struct seek_queue seeks;
+	/* linkat by the descriptor alone is refused: to root, to root with another's identity */
+	atomic_bool no_link_by_fd[2];
 	uint64_t began; /* meter_now, for the statistics */
 };
 

@@ -177,7 +177,10 @@ static int run(const struct options *o, int pipe)
 	umask(0); /* the kernel has applied the caller's */
 	log_init(o->debug ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, LOG_SINK_STDERR);
 
-	struct fs fs = {.opt = *o, .began = meter_now()};
+	struct fs fs = {.opt = *o,
+			.began = meter_now(),
+			.absent.lock = PTHREAD_MUTEX_INITIALIZER,
+			.seeks.lock = PTHREAD_MUTEX_INITIALIZER};
 	struct announce a = {pipe, o->foreground, o->mountpoint};
 	fs.backing.root = fs.backing.proc = fs.backing.lock = -1;
 	guard_start();

@@ -294,6 +294,7 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len
 	fuse_reply_err(req, -rc);
 }
 
+/* A question for the next data or hole; answered by seek_in_turn. */
 struct seek {
 	struct seek *next;
 	fuse_req_t req;
@@ -322,32 +323,27 @@ static void answer_seek(struct seek *s)
 }
 
 /*
- * The kernel asks for holes without sending us its dirty pages first. While
- * somebody may be writing we make it send them. That needs other threads to take
- * them, so that only one may do it at a time; who comes meanwhile leaves the
- * question to that one.
+ * The kernel asks for holes without sending us its dirty pages first. While somebody may be writing
+ * we make it send them. That needs other threads to take them, so that only one may do it at a
+ * time; who comes meanwhile leaves the question to that one.
  */
-static void seek_in_turn(struct seek *s)
+static void seek_in_turn(struct seek_queue *q, struct seek *s)
 {
-	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-	static struct seek *queue; /* both under lock */
-	static bool busy;
-
-	pthread_mutex_lock(&lock);
-	s->next = queue;
-	queue = s;
-	bool mine = !busy;
-	busy = true;
-	while (mine && queue) {
-		struct seek *first = queue;
-		queue = first->next;
-		pthread_mutex_unlock(&lock);
+	pthread_mutex_lock(&q->lock);
+	s->next = q->first;
+	q->first = s;
+	bool mine = !q->busy;
+	q->busy = true;
+	while (mine && q->first) {
+		struct seek *first = q->first;
+		q->first = first->next;
+		pthread_mutex_unlock(&q->lock);
 		answer_seek(first);
-		pthread_mutex_lock(&lock);
+		pthread_mutex_lock(&q->lock);
 	}
 	if (mine)
-		busy = false;
-	pthread_mutex_unlock(&lock);
+		q->busy = false;
+	pthread_mutex_unlock(&q->lock);
 }
 
 void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
@@ -368,7 +364,7 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse
 		return;
 	}
 	*s = (struct seek){.req = req, .h = h, .ino = ino, .off = (uint64_t)off, .whence = whence};
-	seek_in_turn(s);
+	seek_in_turn(&ops_fs(req)->seeks, s);
 }
 
 static ssize_t copy_plain(const struct handle *from, off_t from_at, const struct handle *to,

@@ -31,54 +31,6 @@ static int enter_found(struct fs *fs, struct inode *parent, int dirfd, const cha
 	return ops_enter(fs, parent, &e, out);
 }
 
-/*
- * The kernel looks for a name right before it makes it, and lets nobody else into the directory
- * between. What was not there then need not be looked for once more, under all of its suffixes.
- */
-#define ABSENT_SLOTS 8
-#define ABSENT_NS 50000000 /* other programs can't be kept out: no longer than a slow moment */
-
-static struct {
-	pthread_mutex_t lock;
-	unsigned next; /* all under lock */
-	struct absent {
-		struct inode_key parent;
-		struct timespec when;
-		char name[NAME_MAX + 1];
-	} slot[ABSENT_SLOTS];
-} absent = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static void absent_note(const struct inode *parent, const char *name)
-{
-	pthread_mutex_lock(&absent.lock);
-	struct absent *a = &absent.slot[absent.next++ % ABSENT_SLOTS];
-	a->parent = parent->key;
-	clock_gettime(CLOCK_MONOTONIC, &a->when);
-	strcpy(a->name, name);
-	pthread_mutex_unlock(&absent.lock);
-}
-
-/* True once: it was not there a moment ago. */
-static bool absent_take(const struct inode *parent, const char *name)
-{
-	struct timespec now;
-	bool found = false;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	pthread_mutex_lock(&absent.lock);
-	for (struct absent *a = absent.slot; a < absent.slot + ABSENT_SLOTS; a++) {
-		if (a->parent.ino != parent->key.ino || a->parent.dev != parent->key.dev ||
-		    strcmp(a->name, name) != 0)
-			continue;
-		found |=
-			(now.tv_sec - a->when.tv_sec) * 1000000000 + now.tv_nsec - a->when.tv_nsec <
-			ABSENT_NS;
-		a->name[0] = 0;
-	}
-	pthread_mutex_unlock(&absent.lock);
-	return found;
-}
-
 void op_lookup(fuse_req_t req, fuse_ino_t parent_ino, const char *name)
 {
 	struct fs *fs = ops_fs(req);
@@ -92,7 +44,7 @@ void op_lookup(fuse_req_t req, fuse_ino_t parent_ino, const char *name)
 		inode_unpin(fs->inodes, parent);
 	}
 	if (rc == -ENOENT && strlen(name) <= NAMES_MAX) { /* remember that there is none */
-		absent_note(parent, name);
+		absent_note(&fs->absent, parent, name);
 		e = (struct fuse_entry_param){.entry_timeout = fs->opt.entry_timeout};
 		fuse_reply_entry(req, &e);
 		return;
@@ -185,8 +137,7 @@ static int make_dir(struct making *m, int dirfd, const char *backing)
  */
 static int give_name(struct making *m, int dirfd, const char *backing)
 {
-	static atomic_bool refused[2];
-	atomic_bool *no = &refused[m->caller.worn];
+	atomic_bool *no = &m->fs->no_link_by_fd[m->caller.worn];
 	char path[BACKING_PATH_MAX];
 
 	if (!*no) {
@@ -317,7 +268,7 @@ static int make_in(struct making *m, int dirfd, struct fuse_entry_param *out)
 {
 	char backing[NAME_MAX + 1];
 
-	m->unchecked = absent_take(m->parent, m->name);
+	m->unchecked = absent_take(&m->fs->absent, m->parent, m->name);
 	if (!m->unchecked)
 		TRY(check_absent(m, dirfd));
 	TRY(S_ISREG(m->mode) ? make_frame(m, dirfd, backing) : make_other(m, dirfd, backing));
