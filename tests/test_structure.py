@@ -93,6 +93,12 @@ def test_lines_are_short(path):
     assert not [n for n, line in lines if len(line) > COLUMNS]
 
 
+def test_meson_knows_every_test_file():
+    files = {path.stem.removeprefix("test_") for path in (REPO / "tests").glob("test_*.py")}
+    words = set(re.findall(r"'(\w+)'", (REPO / "tests/meson.build").read_text()))
+    assert files <= words, files - words
+
+
 def test_the_codec_floor_does_no_io():
     """No file, thread, print or getenv below the frame floor, but in parallel.c."""
     banned = re.compile(
