@@ -8,9 +8,7 @@ CFRAMEFS_TEST_FAULTS=all tries every n, else every 17th. CFRAMEFS_SEED chooses o
 
 import contextlib
 import copy
-import ctypes
 import errno
-import mmap
 import os
 import random
 import shutil
@@ -20,44 +18,27 @@ from pathlib import Path
 import pytest
 
 from libcrash import Story, list_metalayers, look
-from libmount import BUILD, MountFailed, umount, wait_until
+from libfault import Fault
+from libmount import MountFailed, umount, wait_until
 
 EVERY = 1 if os.environ.get("CFRAMEFS_TEST_FAULTS") == "all" else 17
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
 STEPS = 40
-LIBRARY = BUILD / "tests/c/fault_inject.so"
-READ, WRITE, SPACE, SYNC, NAME = 1, 2, 4, 8, 16
-ALL = READ | WRITE | SPACE | SYNC | NAME
-
-
-class Control(ctypes.Structure):
-    """In step with tests/c/fault_inject.c."""
-
-    _fields_ = [
-        ("left", ctypes.c_int64),
-        ("how", ctypes.c_uint32),
-        ("error", ctypes.c_uint32),
-        ("calls", ctypes.c_uint32),
-        ("forever", ctypes.c_uint32),
-        ("lose", ctypes.c_uint32),
-        ("hits", ctypes.c_uint32),
-        ("last", ctypes.c_char * 32),
-    ]
+RW = Fault.READ | Fault.WRITE
+ALL = Fault.READ | Fault.CHANGE
 
 
 FAULTS = {
     "EIO": {"error": errno.EIO, "calls": ALL},
-    "EIO for good": {"error": errno.EIO, "calls": WRITE | SPACE | SYNC | NAME, "forever": 1},
-    "ENOSPC for good": {"error": errno.ENOSPC, "calls": WRITE | NAME, "forever": 1},
-    "short": {"how": 1, "calls": READ | WRITE},
-    "EINTR": {"error": errno.EINTR, "calls": READ | WRITE | SPACE | SYNC},
-    "EINTR for good": {"error": errno.EINTR, "calls": READ | WRITE | SPACE | SYNC, "forever": 1},
-    "pages lost": {"error": errno.EIO, "calls": SYNC, "lose": 1},
-    "pages lost for good": {"error": errno.EIO, "calls": SYNC, "lose": 1, "forever": 1},
+    "EIO for good": {"error": errno.EIO, "calls": Fault.CHANGE, "forever": 1},
+    "ENOSPC for good": {"error": errno.ENOSPC, "calls": Fault.WRITE | Fault.NAME, "forever": 1},
+    "short": {"how": Fault.SHORT, "calls": RW},
+    "EINTR": {"error": errno.EINTR, "calls": RW | Fault.SPACE | Fault.SYNC},
+    "EINTR for good": {"error": errno.EINTR, "calls": RW | Fault.SPACE | Fault.SYNC, "forever": 1},
+    "pages lost": {"error": errno.EIO, "calls": Fault.SYNC, "lose": 1},
+    "pages lost for good": {"error": errno.EIO, "calls": Fault.SYNC, "lose": 1, "forever": 1},
 }
-
-
-KILL = {"how": 2, "calls": WRITE | SPACE | SYNC | NAME}
+KILL = {"how": Fault.KILL, "calls": Fault.CHANGE}
 
 
 def open_as_path(info):
@@ -69,25 +50,16 @@ class Faults:
     """A mount whose backing calls fail as told."""
 
     def __init__(self, mount, work, fault, options="commit=0,intent=0"):
-        file = work / "control"
-        file.write_bytes(bytes(mmap.PAGESIZE))
-        with open(file, "r+b") as f:
-            self.control = Control.from_buffer(mmap.mmap(f.fileno(), 0))
-        self.fault = fault
-        self.arm(0)
-        env = [
-            "env",
-            f"FAULT_INJECT={file}",
-            f"LD_PRELOAD={LIBRARY}",
-            "ASAN_OPTIONS=verify_asan_link_order=0:exitcode=99",
-        ]
         if "lose" in fault:
             options += ",entry_timeout=0,attr_timeout=0"
-        self.mount = mount(
-            f"chunksize=4K,blocksize=1K,codec=lz4,workers=1,{options}",
-            argv=[*env, *mount(start=False).argv],
-        )
+        self.mount = mount(f"chunksize=4K,blocksize=1K,codec=lz4,workers=1,{options}", start=False)
         self.mount.allow("^cframefs: (error|warning)")
+        self.injected = Fault(self.mount, work / "control")
+        self.fault = fault
+        self.mount.start()
+
+    def arm(self, n):
+        self.injected.set(n, **self.fault)
 
     def open_files(self, directory):
         """Files in a backing directory that the daemon has open."""
@@ -106,19 +78,6 @@ class Faults:
         """The kernel's close(2) does not wait for the daemon's, which is when a file that has lost
         even its header gets another name: who finds the old one is told EIO each time."""
         wait_until(lambda: not self.open_files(directory), 60, "the end of what was closed")
-
-    def arm(self, n):
-        for name, value in {
-            "how": 0,
-            "error": 0,
-            "forever": 0,
-            "lose": 0,
-            **self.fault,
-            "hits": 0,
-            "last": b"",
-        }.items():
-            setattr(self.control, name, value)
-        self.control.left = n
 
 
 def frozen(story):
@@ -197,13 +156,18 @@ class Case:
                 os.link(kept / first, kept / p.name)
         return kept.name
 
-    def run(self):
-        """True: the fault came."""
+    def play(self):
+        """The error that ended the story, if one did; and whether the fault came."""
+        injected = self.faults.injected
         self.faults.arm(self.n)
         error = play(self.story)
-        control = self.faults.control
-        self.what = f"n={self.n} {bytes(control.last).decode()}: {error}"
-        hits, control.left = control.hits, 0
+        injected.stop()  # before that look: a background commit may be under way
+        self.what = f"n={self.n} {injected.last()}: {error}"
+        return error, injected.came()
+
+    def run(self):
+        """True: the fault came."""
+        error, hits = self.play()
         if error and self.faults.fault.get("lose"):
             sync_again(self.story)
         self.at_fault = frozen(self.story)
@@ -215,15 +179,11 @@ class Case:
         self.check_live(error)
         self.expect = rewrite(self.top)
         self.second = self.copy("after")
-        return hits > 0
+        return hits
 
     def run_and_kill(self):
         """The same, with the daemon's death instead of copies."""
-        self.faults.arm(self.n)
-        error = play(self.story)
-        control = self.faults.control
-        self.what = f"n={self.n} {bytes(control.last).decode()}: {error}"
-        hits, control.left = control.hits, 0
+        error, hits = self.play()
         self.at_fault = frozen(self.story)
         assert hits or error is None, self.what
         assert self.faults.mount.running() and self.faults.mount.kill(), self.what
@@ -232,17 +192,13 @@ class Case:
         self.check_live(error)
         self.expect = rewrite(self.top)
         assert {name: data for name, (_, data) in look(self.top).items()} == self.expect
-        return hits > 0
+        return hits
 
     def die_and_recover(self):
         """The n-th call kills the daemon, and then each call of the next one, until one mounts it.
         True: the fault came."""
-        mount, control = self.faults.mount, self.faults.control
-        self.faults.arm(self.n)
-        error = play(self.story)
-        control.left = 0  # before the look at hits: a background commit may be under way
-        hits = control.hits
-        self.what = f"n={self.n} {bytes(control.last).decode()}: {error}"
+        mount, injected = self.faults.mount, self.faults.injected
+        error, hits = self.play()
         self.at_fault = frozen(self.story)
         assert mount.kill(), self.what
         assert hits or error is None, self.what
@@ -252,18 +208,18 @@ class Case:
             self.faults.arm(self.deaths + 1)
             try:
                 mount.start()
-                control.left = 0
-                up = control.hits == 0
+                injected.stop()
+                up = not injected.came()
             except (MountFailed, OSError):
-                control.left = 0
-                assert control.hits, self.what
+                injected.stop()
+                assert injected.came(), self.what
             self.deaths += not up
             if not up:
                 mount.kill()
         self.check_live(error)
         self.expect = rewrite(self.top)
         assert {name: data for name, (_, data) in look(self.top).items()} == self.expect
-        return hits > 0
+        return hits
 
     def check_live(self, error):
         """The daemon lives, and shows right bytes or an error."""
@@ -335,7 +291,7 @@ def test_the_nth_call_fails(mount, work, blosc2, fault, record_property):
     cases = []
     # There are few syncs in a story: all of them, in some stories.
     for story, every in (
-        [(0, EVERY)] if FAULTS[fault]["calls"] != SYNC else [(i, 1) for i in range(8)]
+        [(0, EVERY)] if FAULTS[fault]["calls"] != Fault.SYNC else [(i, 1) for i in range(8)]
     ):
         n, came = random.Random(f"{SEED} {fault}").randrange(every) + 1, True
         while came:

@@ -12,9 +12,9 @@ import pytest
 
 from conftest import skip_or_fail
 from libdata import blob
+from libfault import Fault
 from libmount import wait_until
 from libposix import error_of, read_direct
-from test_intent import Fault
 
 SIZE = 8 << 20
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)

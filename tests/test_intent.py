@@ -14,6 +14,7 @@ import pytest
 
 from libblosc import check
 from libdata import blob
+from libfault import Fault
 from libmount import BUILD, MountFailed, wait_until
 
 LOG = ".cframefs-intent"
@@ -434,39 +435,6 @@ def test_a_frame_that_cannot_be_opened(logged):
     rewrite(m, frame, log)
     m.start()
     assert (m.mnt / "a").read_bytes() == states[-1]
-
-
-class Fault:
-    """Lets the n-th backing call of a kind fail (struct control of fault_inject.c)."""
-
-    READ, WRITE, SPACE, SYNC, NAME, OPEN, FSYNC = 1, 2, 4, 8, 16, 32, 64
-    WAIT = 3  # how: until such calls count no more, or fail
-
-    def __init__(self, m, path):
-        self.m, self.path, self.plain = m, path, m.argv
-        self.set(0)
-        m.argv = [
-            "env",
-            f"FAULT_INJECT={path}",
-            f"LD_PRELOAD={BUILD}/tests/c/fault_inject.so",
-            f"ASAN_OPTIONS=verify_asan_link_order=0:{os.environ.get('ASAN_OPTIONS', '')}",
-            *m.argv,
-        ]
-
-    def set(self, n, calls=0, error=errno.ENOSPC, forever=0, how=0):
-        control = struct.pack("=qIIIIII32x", 0, how, error, calls, forever, 0, 0)
-        with open(self.path, "r+b" if self.path.exists() else "wb") as f:
-            f.write(control)
-            f.flush()
-            f.seek(0)
-            f.write(struct.pack("=q", n))
-
-    def came(self):
-        return struct.unpack_from("=I", self.path.read_bytes(), 28)[0] > 0
-
-    def off(self):
-        self.set(0)
-        self.m.argv = self.plain
 
 
 def test_a_disk_that_is_full_at_the_mount(logged, work):

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from libdata import blob
+from libfault import Fault
 from libmount import MountFailed, wait_until
 from libposix import error_of
 from test_intent import (  # noqa: F401
@@ -16,7 +17,6 @@ from test_intent import (  # noqa: F401
     LOG,
     PAGE,
     SLOW,
-    Fault,
     crash,
     log_of,
     logged,

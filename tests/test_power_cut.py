@@ -15,6 +15,7 @@ import time
 import pytest
 
 from libcrash import Story, list_metalayers
+from libfault import preloaded
 from libmount import BUILD, SLOWNESS
 
 CUTS = int(os.environ.get("CFRAMEFS_TEST_CUTS") or 24_000)
@@ -71,13 +72,8 @@ def traced(mount, work, options):
     """A mount whose calls are recorded, and where."""
     trace = work / "trace"
     trace.write_bytes(b"")
-    env = [
-        "env",
-        f"CRASH_RECORD={trace}",
-        f"LD_PRELOAD={BUILD}/tests/c/crash_record.so",
-        f"ASAN_OPTIONS=verify_asan_link_order=0:{os.environ.get('ASAN_OPTIONS', '')}",
-    ]
-    return mount(options, argv=[*env, *mount(start=False).argv]), trace
+    argv = preloaded("crash_record", mount(start=False).argv, CRASH_RECORD=trace)
+    return mount(options, argv=argv), trace
 
 
 def record(mount, work, config):

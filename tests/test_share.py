@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from libdata import blob
+from libfault import Fault
 from libmount import wait_until
 from libposix import error_of, read_direct, write_at
 from libsharer import PAGE, Sharer, page, versions
-from test_intent import Fault
 from test_stats import Moved
 
 CHUNK = 64 << 10

@@ -36,7 +36,7 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT };
 #define CALL_OPEN 32u /* openat of what is there */
 #define CALL_FSYNC 64u /* of a file, more than its data */
 
-/* In step with tests/test_faults.py. */
+/* In step with tests/libfault.py. */
 struct control {
 	int64_t left;      /* calls until the one that fails is 1; 0: off */
 	uint32_t how, error;

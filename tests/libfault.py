@@ -1,0 +1,74 @@
+"""Libraries of tests/c that are loaded before a daemon's own calls; one of them lets calls on the
+backing directory fail as a test says (fault_inject.c)."""
+
+import ctypes
+import errno
+import mmap
+import os
+
+from libmount import BUILD
+
+
+def preloaded(library, argv, **variables):
+    """A daemon's command line with a library of tests/c before its own, and what that is told."""
+    return [
+        "env",
+        f"LD_PRELOAD={BUILD}/tests/c/{library}.so",
+        f"ASAN_OPTIONS=verify_asan_link_order=0:{os.environ.get('ASAN_OPTIONS', '')}",
+        *(f"{name}={value}" for name, value in variables.items()),
+        *argv,
+    ]
+
+
+class Control(ctypes.Structure):
+    """In step with tests/c/fault_inject.c."""
+
+    _fields_ = [
+        ("left", ctypes.c_int64),
+        ("how", ctypes.c_uint32),
+        ("error", ctypes.c_uint32),
+        ("calls", ctypes.c_uint32),
+        ("forever", ctypes.c_uint32),
+        ("lose", ctypes.c_uint32),
+        ("hits", ctypes.c_uint32),
+        ("last", ctypes.c_char * 32),
+    ]
+
+
+class Fault:
+    """Lets the n-th backing call of a kind fail, in a daemon that starts from now on."""
+
+    READ, WRITE, SPACE, SYNC, NAME, OPEN, FSYNC = 1, 2, 4, 8, 16, 32, 64
+    CHANGE = WRITE | SPACE | SYNC | NAME  # what is on the disk
+    SHORT, KILL, WAIT = 1, 2, 3  # how, instead of an error; WAIT: until such calls count no more
+
+    def __init__(self, m, path):
+        path.write_bytes(bytes(mmap.PAGESIZE))
+        with open(path, "r+b") as f:
+            self.control = Control.from_buffer(mmap.mmap(f.fileno(), 0))
+        self.m, self.plain = m, m.argv
+        m.argv = preloaded("fault_inject", m.argv, FAULT_INJECT=path)
+
+    def set(self, n, calls=0, error=errno.ENOSPC, forever=0, how=0, lose=0):
+        """The n-th call from now on; 0: none. What came before is forgotten."""
+        self.stop()
+        ctypes.memset(ctypes.byref(self.control), 0, ctypes.sizeof(Control))
+        self.control.how, self.control.error, self.control.calls = how, error, calls
+        self.control.forever, self.control.lose = forever, lose
+        self.control.left = n
+
+    def stop(self):
+        """No more from now on; what came is still told."""
+        self.control.left = 0
+
+    def came(self):
+        return self.control.hits > 0
+
+    def last(self):
+        """The call that failed first."""
+        return self.control.last.decode()
+
+    def off(self):
+        """The next daemon has none of this."""
+        self.set(0)
+        self.m.argv = self.plain
