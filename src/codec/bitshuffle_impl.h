@@ -28,7 +28,7 @@ struct bit_tile {
 	_Alignas(64) uint8_t plane[16][BIT_TILE];
 };
 
-INLINE void SUFFIX(tile_fill)(struct bit_tile *t, size_t size, const uint8_t *src, size_t n)
+ALWAYS_INLINE void SUFFIX(tile_fill)(struct bit_tile *t, size_t size, const uint8_t *src, size_t n)
 {
 	for (size_t i = 0; i < n; i += VB) {
 		const uint8_t *s = src + i * size;
@@ -42,7 +42,7 @@ INLINE void SUFFIX(tile_fill)(struct bit_tile *t, size_t size, const uint8_t *sr
 	}
 }
 
-INLINE void SUFFIX(tile_empty)(const struct bit_tile *t, size_t size, uint8_t *dst, size_t n)
+ALWAYS_INLINE void SUFFIX(tile_empty)(const struct bit_tile *t, size_t size, uint8_t *dst, size_t n)
 {
 	size_t cols = size < 16 ? size : 16;
 	for (size_t i = 0; i < n; i += VB) {
@@ -59,7 +59,7 @@ INLINE void SUFFIX(tile_empty)(const struct bit_tile *t, size_t size, uint8_t *d
 
 #ifndef OWN_BITS
 /* kernels.c: bits_mirror, on VB / 8 matrices of 8 x 8 bits. */
-INLINE VEC SUFFIX(bits_mirror)(VEC x)
+ALWAYS_INLINE VEC SUFFIX(bits_mirror)(VEC x)
 {
 	VEC t = AND(XOR(x, SHR64(x, 7)), SET64(0x00AA00AA00AA00AA));
 	x = XOR(x, XOR(t, SHL64(t, 7)));
@@ -71,14 +71,14 @@ INLINE VEC SUFFIX(bits_mirror)(VEC x)
 
 #ifdef MOVEMASK
 /* n bytes of a plane, a multiple of VB, to 8 bit planes. The sign bits first, then shift. */
-INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_t plane)
+ALWAYS_INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_t plane)
 {
 	for (size_t i = 0; i < n; i += VB) {
 		VEC x = LOAD(src + i);
 #pragma GCC unroll 8
-		for (int b = 7; b >= 0; b--) {
+		for (size_t b = 8; b-- > 0;) {
 			int m = MOVEMASK(x);
-			memcpy(dst + (size_t)b * plane + i / 8, &m, VB / 8);
+			memcpy(dst + b * plane + i / 8, &m, VB / 8);
 			x = ADD8(x, x);
 		}
 	}
@@ -88,19 +88,19 @@ INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_
 /*
  * n bytes of a plane, a multiple of 8 * VB, to 8 bit planes: bits first, then as items of 8 bytes.
  */
-INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_t plane)
+ALWAYS_INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_t plane)
 {
 	for (size_t i = 0; i < n; i += 8 * VB) {
 		VEC a[16];
 #pragma GCC unroll 8
-		for (int r = 0; r < 8; r++)
+		for (size_t r = 0; r < 8; r++)
 			a[r] = SUFFIX(bits_mirror)(LOAD2(src + i + 16 * r, 128));
 #pragma GCC unroll 4
-		for (int k = 0; k < 4; k++)
+		for (unsigned k = 0; k < 4; k++)
 			SUFFIX(round8)(a, 8);
 #pragma GCC unroll 8
-		for (int b = 0; b < 8; b++)
-			STORE(dst + (size_t)b * plane + i / 8, a[b]);
+		for (size_t b = 0; b < 8; b++)
+			STORE(dst + b * plane + i / 8, a[b]);
 	}
 }
 #endif
@@ -129,17 +129,17 @@ static void SUFFIX(bitshuffle)(size_t size, size_t n, const uint8_t *src, uint8_
  * VB bytes of each of 8 bit planes to 8 * VB bytes. Unshuffling them as items of
  * 8 bytes brings the 8 bytes that hold 8 items together; then the bits change places.
  */
-INLINE void SUFFIX(bits_join)(const uint8_t *src, size_t plane, uint8_t *dst)
+ALWAYS_INLINE void SUFFIX(bits_join)(const uint8_t *src, size_t plane, uint8_t *dst)
 {
 	VEC a[16];
 #pragma GCC unroll 8
-	for (int b = 0; b < 8; b++)
-		a[b] = LOAD(src + (size_t)b * plane);
+	for (size_t b = 0; b < 8; b++)
+		a[b] = LOAD(src + b * plane);
 #pragma GCC unroll 3
-	for (int k = 0; k < 3; k++)
+	for (unsigned k = 0; k < 3; k++)
 		SUFFIX(round8)(a, 8);
 #pragma GCC unroll 8
-	for (int r = 0; r < 8; r++)
+	for (size_t r = 0; r < 8; r++)
 		STORE2(dst + 16 * r, 128, SUFFIX(bits_mirror)(a[r]));
 }
 

@@ -10,6 +10,7 @@
  */
 #include "base/buf.h"
 #include "codec/codec.h"
+#include "codec/match.h"
 #include "codec/wide.h"
 
 #include <assert.h>
@@ -161,33 +162,6 @@ struct match {
 	size_t len, dist;
 };
 
-static inline uint32_t load32(const uint8_t *p)
-{
-	uint32_t x;
-	memcpy(&x, p, 4);
-	return x;
-}
-
-static inline uint32_t hash_of(const uint8_t *p, unsigned log)
-{
-	return (load32(p) * 2654435761u) >> (32 - log);
-}
-
-static inline size_t match_length(const uint8_t *a, const uint8_t *b, const uint8_t *end)
-{
-	const uint8_t *start = b;
-	while (end - b >= 8) {
-		uint64_t x = get_le64(a) ^ get_le64(b);
-		if (x)
-			return (size_t)(b - start) + (unsigned)__builtin_ctzll(x) / 8;
-		a += 8;
-		b += 8;
-	}
-	while (b < end && *a == *b)
-		a++, b++;
-	return (size_t)(b - start);
-}
-
 /* Bytes that a match spares; a far one costs two more. At most 0: not worth it. */
 static inline int match_gain(struct match m)
 {
@@ -199,7 +173,7 @@ static inline uint32_t table_put(struct writer *w, const uint8_t *p)
 {
 	struct state *st = w->st;
 	uint32_t pos = st->base + (uint32_t)(p - w->src);
-	uint32_t *slot = &st->head[hash_of(p, w->effort->hash_log)];
+	uint32_t *slot = &st->head[hash_four(p, w->effort->hash_log)];
 	uint32_t before = *slot;
 	if (before == pos) /* a lazy look has been here */
 		return st->chain[pos & (CHAIN - 1)];
@@ -219,8 +193,8 @@ static inline struct match find_match(struct writer *w, const uint8_t *p)
 		if (at < w->st->base || at >= pos || dist > FAR_MAX)
 			break;
 		const uint8_t *q = p - dist;
-		if (load32(q) == load32(p)) {
-			struct match m = {4 + match_length(q + 4, p + 4, w->match_end), dist};
+		if (get_le32(q) == get_le32(p)) {
+			struct match m = {4 + equal_bytes(p + 4, q + 4, w->match_end), dist};
 			if (!best.len || match_gain(m) > match_gain(best))
 				best = m;
 		}
@@ -343,11 +317,6 @@ static bool encode_thoroughly(struct writer *w)
 /* Bytes that a match must have at least: shorter ones cost about what they spare. */
 #define SHORTEST 7u
 
-static inline uint32_t hash7(uint64_t x, unsigned log)
-{
-	return (uint32_t)((x << 8) * 0x9E3779B185EBCA87u >> (64 - log));
-}
-
 /*
  * Distance to the newest place with the same hash; enters p. What an earlier stream
  * left there is no place in this one and becomes 1, which is as good as any other and spares
@@ -357,7 +326,7 @@ static inline uint32_t fast_put(struct state *st, const struct writer *w, const 
 				unsigned log)
 {
 	uint32_t at = (uint32_t)(p - w->src), pos = st->base + at;
-	uint32_t *slot = &st->head[hash7(get_le64(p), log)];
+	uint32_t *slot = &st->head[hash_first(p, SHORTEST, log)];
 	uint32_t dist = pos - *slot, reach = at < FAR_MAX ? at : FAR_MAX;
 	*slot = pos;
 	return dist - 1 < reach ? dist : 1;
@@ -366,7 +335,7 @@ static inline uint32_t fast_put(struct state *st, const struct writer *w, const 
 /* True: at least SHORTEST bytes at p are those `dist` before. */
 static inline bool fast_matches(const uint8_t *p, uint32_t dist)
 {
-	return (get_le64(p) ^ get_le64(p - dist)) << 8 == 0;
+	return (get_le64(p) ^ get_le64(p - dist)) << (64 - 8 * SHORTEST) == 0;
 }
 
 /* The first match found is taken. */
@@ -383,7 +352,7 @@ static bool encode_fast(struct writer *w)
 			continue;
 		}
 		struct match m = {0, dist};
-		m.len = SHORTEST + match_length(p - dist + SHORTEST, p + SHORTEST, w->match_end);
+		m.len = SHORTEST + equal_bytes(p + SHORTEST, p - dist + SHORTEST, w->match_end);
 		if (dist > NEAR_MAX && m.len < SHORTEST + 2) {
 			p++;
 			continue;
@@ -425,7 +394,7 @@ static size_t probe_cost(struct state *st, const uint8_t *src, size_t n)
 			continue;
 		}
 		misses = 0;
-		size_t len = SHORTEST + match_length(p - dist + SHORTEST, p + SHORTEST, end);
+		size_t len = SHORTEST + equal_bytes(p + SHORTEST, p - dist + SHORTEST, end);
 		cost += (size_t)(p - lit) + 1 + (len >= 9 ? 3 + (len - 9) / 255 : 2);
 		p += len;
 		lit = p;

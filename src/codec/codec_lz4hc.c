@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "codec/codec.h"
 #include "codec/lz4_format.h"
+#include "codec/match.h"
 
 #include <assert.h>
 #include <lz4.h>
@@ -56,24 +57,10 @@ struct sink {
 	uint8_t *out, *end;
 };
 
-static inline uint32_t load32(const uint8_t *p)
-{
-	uint32_t x;
-	memcpy(&x, p, 4);
-	return x;
-}
-
-static inline uint16_t load16(const uint8_t *p)
-{
-	uint16_t x;
-	memcpy(&x, p, 2);
-	return x;
-}
-
 /* Twelve bits that choose the row, eight that tell its places apart. */
 static inline uint32_t hash_of(const uint8_t *p)
 {
-	return (load32(p) * 2654435761u) >> (32 - ROWS_LOG - 8);
+	return hash_four(p, ROWS_LOG + 8);
 }
 
 static inline void enter(struct state *st, uint32_t hash, size_t at)
@@ -119,7 +106,7 @@ static inline struct match find(struct finder *f, const uint8_t *p, const uint8_
 	struct match best = {p, 0, 0};
 	size_t at = (size_t)(p - f->src), best_len = least;
 	enter_up_to(f, p);
-	uint32_t hash = hash_of(p), bits = candidates(st, hash), first = load32(p);
+	uint32_t hash = hash_of(p), bits = candidates(st, hash), first = get_le32(p);
 	const struct row *row = &st->row[hash >> 8];
 	unsigned newest = row->newest;
 	for (unsigned looks = f->looks; bits && looks; bits &= bits - 1, looks--) {
@@ -131,12 +118,12 @@ static inline struct match find(struct finder *f, const uint8_t *p, const uint8_
 		 * A longer match has the two bytes at the end of the best one, wherever it starts.
 		 */
 		const uint8_t *q = p - dist, *edge = low + best_len - 1;
-		if (edge >= p && load16(edge) != load16(edge - dist))
+		if (edge >= p && get_le16(edge) != get_le16(edge - dist))
 			continue;
-		if (load32(q) != first)
+		if (get_le32(q) != first)
 			continue;
 		size_t ahead = LZ4_MATCH_MIN +
-			       match_length(q + LZ4_MATCH_MIN, p + LZ4_MATCH_MIN, f->end),
+			       equal_bytes(p + LZ4_MATCH_MIN, q + LZ4_MATCH_MIN, f->end),
 		       back = 0;
 		while (p - back > low && q - back > f->src &&
 		       p[-1 - (ptrdiff_t)back] == q[-1 - (ptrdiff_t)back])

@@ -133,13 +133,18 @@ static void sub_bytes_c(size_t n, const uint8_t *restrict src, uint8_t *restrict
 		dst[i] = (uint8_t)(src[i] - src[i - 1]);
 }
 
-static void sum_scan_c(size_t n, const uint8_t *src, uint8_t *dst)
+void sum_scan_rest(size_t n, size_t from, const uint8_t *src, uint8_t *dst)
 {
-	uint8_t sum = 0;
-	for (size_t i = 0; i < n; i++) {
+	uint8_t sum = from ? dst[from - 1] : 0;
+	for (size_t i = from; i < n; i++) {
 		sum = (uint8_t)(sum + src[i]);
 		dst[i] = sum;
 	}
+}
+
+static void sum_scan_c(size_t n, const uint8_t *src, uint8_t *dst)
+{
+	sum_scan_rest(n, 0, src, dst);
 }
 
 void kernels_init(struct kernels *k, unsigned cpu)

@@ -51,13 +51,14 @@ struct kernels {
 void kernels_init(struct kernels *k, unsigned cpu);
 
 /*
- * Parts of the C versions, for the tails of the fast ones: items from .. n - 1,
- * where `from` is a multiple of 8 for the bit kernels.
+ * Parts of the C versions, for the tails of the fast ones: items from .. n - 1, where `from` is a
+ * multiple of 8 for the bit kernels. What lies before `from` has been done.
  */
 void shuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, uint8_t *dst);
 void unshuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, uint8_t *dst);
 void bitshuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, uint8_t *dst);
 void bitunshuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, uint8_t *dst);
+void sum_scan_rest(size_t n, size_t from, const uint8_t *src, uint8_t *dst);
 
 /* One function per instruction set, in its own file; absent ones are never called. */
 void kernels_sse2(struct kernels *k);

@@ -1,5 +1,6 @@
 #include "codec/lz4_fast.h"
 #include "codec/lz4_format.h"
+#include "codec/match.h"
 
 #define NEAR_LOG 13
 #define FAR_LOG 12 /* both tables have 16 KiB: half of L1 */
@@ -33,8 +34,6 @@ struct match {
 	size_t len;
 };
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 /*
  * Enters p and returns the last place of its hash; the
  * first byte of the stream where there was none.
@@ -42,14 +41,13 @@ struct match {
 ALWAYS_INLINE const uint8_t *enter(struct lz4_table *t, const uint8_t *src, const uint8_t *p,
 				   const bool near)
 {
-	uint64_t hash = (get_le64(p) << (64 - 8 * SHORTEST)) * 0x9E3779B185EBCA87u;
 	uint32_t before;
 	if (near) {
-		uint16_t *slot = &t->near[hash >> (64 - NEAR_LOG)];
+		uint16_t *slot = &t->near[hash_first(p, SHORTEST, NEAR_LOG)];
 		before = *slot;
 		*slot = (uint16_t)(p - src);
 	} else {
-		uint32_t *slot = &t->far[hash >> (64 - FAR_LOG)];
+		uint32_t *slot = &t->far[hash_first(p, SHORTEST, FAR_LOG)];
 		before = *slot;
 		*slot = (uint32_t)(p - src);
 	}
@@ -67,9 +65,9 @@ ALWAYS_INLINE bool match_at(const uint8_t *p, const uint8_t *q, const uint8_t *e
 		return false;
 	*m = (struct match){p, q, 8};
 	if (differ)
-		m->len = (unsigned)__builtin_ctzll(differ) / 8;
+		m->len = bytes_before(differ);
 	else
-		m->len += match_length(q + 8, p + 8, end);
+		m->len += equal_bytes(p + 8, q + 8, end);
 	return true;
 }
 

@@ -13,19 +13,6 @@
 #define LZ4_MATCH_MARGIN 12u /* no match starts closer to the end            */
 #define LZ4_COPY_MARGIN 16u  /* where matches of ours start, for lz4_put_sequence */
 
-static inline size_t match_length(const uint8_t *a, const uint8_t *b, const uint8_t *end)
-{
-	const uint8_t *start = b;
-	for (; end - b >= 8; a += 8, b += 8) {
-		uint64_t x = get_le64(a) ^ get_le64(b);
-		if (x)
-			return (size_t)(b - start) + (unsigned)__builtin_ctzll(x) / 8;
-	}
-	while (b < end && *a == *b)
-		a++, b++;
-	return (size_t)(b - start);
-}
-
 static inline uint8_t *lz4_put_length(uint8_t *out, size_t n)
 {
 	for (; n >= 255; n -= 255)

@@ -22,77 +22,77 @@
  * of 16/s bytes are enough.
  */
 
-#define INLINE static inline __attribute__((always_inline))
-
-INLINE void SUFFIX(round8)(VEC *a, const int s)
+ALWAYS_INLINE void SUFFIX(round8)(VEC *a, const size_t s)
 {
 	VEC b[16];
 #pragma GCC unroll 16
-	for (int i = 0; i < s / 2; i++) {
+	for (size_t i = 0; i < s / 2; i++) {
 		b[2 * i] = UNPACK_LO8(a[i], a[i + s / 2]);
 		b[2 * i + 1] = UNPACK_HI8(a[i], a[i + s / 2]);
 	}
 #pragma GCC unroll 16
-	for (int i = 0; i < s; i++)
+	for (size_t i = 0; i < s; i++)
 		a[i] = b[i];
 }
 
 #ifdef GATHER
-INLINE void SUFFIX(round_w)(VEC *a, const int s)
+ALWAYS_INLINE void SUFFIX(round_w)(VEC *a, const size_t s)
 {
 	VEC b[16];
 #pragma GCC unroll 16
-	for (int i = 0; i < s / 2; i++) {
+	for (size_t i = 0; i < s / 2; i++) {
 		b[2 * i] = LO(a[i], a[i + s / 2], 16 / s);
 		b[2 * i + 1] = HI(a[i], a[i + s / 2], 16 / s);
 	}
 #pragma GCC unroll 16
-	for (int i = 0; i < s; i++)
+	for (size_t i = 0; i < s; i++)
 		a[i] = b[i];
 }
 #endif
 
-INLINE int SUFFIX(log2)(const int s)
+ALWAYS_INLINE unsigned SUFFIX(log2)(const size_t s)
 {
 	return s == 2 ? 1 : s == 4 ? 2 : s == 8 ? 3 : 4;
 }
 
 #ifndef OWN_TILES
 /* VB items at src become s planes, `plane` bytes apart. */
-INLINE void SUFFIX(shuffle_tile)(const int s, const uint8_t *src, uint8_t *dst, size_t plane)
+ALWAYS_INLINE void SUFFIX(shuffle_tile)(const size_t s, const uint8_t *src, uint8_t *dst,
+					size_t plane)
 {
 	VEC a[16];
 #pragma GCC unroll 16
-	for (int r = 0; r < s; r++)
+	for (size_t r = 0; r < s; r++)
 		a[r] = LOAD2(src + 16 * r, 16 * s);
 #ifdef GATHER
 #pragma GCC unroll 16
-	for (int r = 0; r < s; r++)
+	for (size_t r = 0; r < s; r++)
 		a[r] = GATHER(a[r], s);
 #pragma GCC unroll 4
-	for (int k = 0; k < SUFFIX(log2)(s); k++)
+	for (unsigned k = 0; k < SUFFIX(log2)(s); k++)
 		SUFFIX(round_w)(a, s);
 #else
 #pragma GCC unroll 4
-	for (int k = 0; k < 4; k++)
+	for (unsigned k = 0; k < 4; k++)
 		SUFFIX(round8)(a, s);
 #endif
 #pragma GCC unroll 16
-	for (int r = 0; r < s; r++)
+	for (size_t r = 0; r < s; r++)
 		STORE(dst + r * plane, a[r]);
 }
 
-INLINE void SUFFIX(unshuffle_tile)(const int s, const uint8_t *src, uint8_t *dst, size_t plane)
+ALWAYS_INLINE void SUFFIX(unshuffle_tile)(const size_t s, const uint8_t *src, uint8_t *dst,
+					size_t plane)
 {
 	VEC a[16];
 #pragma GCC unroll 16
-	for (int r = 0; r < s; r++)
+	for (size_t r = 0; r < s; r++)
 		a[r] = LOAD(src + r * plane);
 #pragma GCC unroll 4
-	for (int k = 0; k < SUFFIX(log2)(s); k++)
+	for (unsigned k = 0; k < SUFFIX(log2)(s); k++)
 		SUFFIX(round8)(a, s);
 #pragma GCC unroll 16
-	for (int r = 0; r < s; r++)
+	for (size_t r = 0; r < s; r++)
 		STORE2(dst + 16 * r, 16 * s, a[r]);
 }
 
@@ -103,15 +103,15 @@ INLINE void SUFFIX(unshuffle_tile)(const int s, const uint8_t *src, uint8_t *dst
  * 16 bytes whatever its size. For a shorter item these bytes belong to its
  * successors; of the planes only the first `cols` are stored.
  */
-INLINE void SUFFIX(shuffle_cols)(size_t step, size_t cols, const uint8_t *src, uint8_t *dst,
-				 size_t plane)
+ALWAYS_INLINE void SUFFIX(shuffle_cols)(size_t step, size_t cols, const uint8_t *src, uint8_t *dst,
+					size_t plane)
 {
 	VEC a[16];
 #pragma GCC unroll 16
-	for (int r = 0; r < 16; r++)
+	for (size_t r = 0; r < 16; r++)
 		a[r] = LOAD2(src + r * step, 16 * step);
 #pragma GCC unroll 4
-	for (int k = 0; k < 4; k++)
+	for (unsigned k = 0; k < 4; k++)
 		SUFFIX(round8)(a, 16);
 #pragma GCC unroll 16
 	for (size_t r = 0; r < 16; r++)
@@ -122,31 +122,31 @@ INLINE void SUFFIX(shuffle_cols)(size_t step, size_t cols, const uint8_t *src, u
 /*
  * The reverse. Items are written front to back, so that each mends what the one before it spilled.
  */
-INLINE void SUFFIX(unshuffle_cols)(size_t step, size_t cols, const uint8_t *src, uint8_t *dst,
-				   size_t plane)
+ALWAYS_INLINE void SUFFIX(unshuffle_cols)(size_t step, size_t cols, const uint8_t *src,
+					  uint8_t *dst, size_t plane)
 {
 	VEC a[16];
 #pragma GCC unroll 16
 	for (size_t r = 0; r < 16; r++)
 		a[r] = LOAD(src + (r < cols ? r : cols - 1) * plane);
 #pragma GCC unroll 4
-	for (int k = 0; k < 4; k++)
+	for (unsigned k = 0; k < 4; k++)
 		SUFFIX(round8)(a, 16);
 #pragma GCC unroll 4
-	for (int l = 0; l < VB / 16; l++)
+	for (size_t l = 0; l < VB / 16; l++)
 #pragma GCC unroll 16
-		for (int r = 0; r < 16; r++)
+		for (size_t r = 0; r < 16; r++)
 			STORE_LANE(dst + (16 * l + r) * step, a[r], l);
 }
 
 /* Items behind a tile that the 16-byte accesses of the *_cols functions reach into. */
-INLINE size_t SUFFIX(spare)(size_t size)
+ALWAYS_INLINE size_t SUFFIX(spare)(size_t size)
 {
 	return size >= 16 ? 0 : (16 - size + size - 1) / size;
 }
 
 /* The first column of the group behind j; the last group may overlap the one before. */
-INLINE size_t SUFFIX(next_col)(size_t j, size_t size)
+ALWAYS_INLINE size_t SUFFIX(next_col)(size_t j, size_t size)
 {
 	return j + 16 < size && j + 32 > size ? size - 16 : j + 16;
 }

@@ -1,4 +1,5 @@
 #include "codec/entropy.h"
+#include "codec/match.h"
 #include "codec/zstd_count.h"
 #include "codec/zstd_fast_impl.h"
 
@@ -53,14 +54,12 @@ struct match {
 	size_t len;
 };
 
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-
 /* Enters p and returns the last place of its hash; the stream's first byte where there was none. */
 ALWAYS_INLINE const uint8_t *enter(const struct hunt *h, const uint8_t *p, const unsigned shortest,
 				   const bool near)
 {
 	const unsigned log = shortest == PLANE_SHORTEST ? PLANE_LOG : HASH_LOG;
-	uint64_t hash = (get_le64(p) << (64 - 8 * shortest)) * 0x9E3779B185EBCA87u >> (64 - log);
+	uint64_t hash = hash_first(p, shortest, log);
 	uint32_t before;
 	if (near) {
 		uint16_t *slot = &h->w->near[hash];
@@ -74,27 +73,11 @@ ALWAYS_INLINE const uint8_t *enter(const struct hunt *h, const uint8_t *p, const
 	return h->src + before;
 }
 
-/* Equal bytes at p and q < p, none behind end. */
-ALWAYS_INLINE size_t equal_bytes(const uint8_t *p, const uint8_t *q, const uint8_t *end)
-{
-	const uint8_t *begin = p;
-	for (; end - p >= 8; p += 8, q += 8) {
-		uint64_t differ = get_le64(p) ^ get_le64(q);
-		if (differ)
-			return (size_t)(p - begin) + (unsigned)__builtin_ctzll(differ) / 8;
-	}
-	while (p < end && *p == *q) {
-		p++;
-		q++;
-	}
-	return (size_t)(p - begin);
-}
-
 /* A match of hashed bytes at h->p, with the equal bytes in front of it. */
 ALWAYS_INLINE void take(struct hunt *h, const uint8_t *q, uint64_t differ, struct match *m)
 {
 	const uint8_t *p = h->p;
-	size_t len = differ ? (unsigned)__builtin_ctzll(differ) / 8
+	size_t len = differ ? bytes_before(differ)
 			    : 8 + equal_bytes(p + 8, q + 8, h->end);
 	while (p > h->lit && q > h->src && p[-1] == q[-1]) {
 		p--;

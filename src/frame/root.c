@@ -18,7 +18,7 @@
 #endif
 
 #define NOTE_FIXED (1 + 3 + 4 + 9 + 5 + 5 + HEADER_FIXED + 6 + 5 + 5 + 5)
-#define NOTE_WHOLE (6 + 9)
+#define NOTE_WHOLE (6u + 9)
 #define STEP (256u << 10)
 
 size_t root_note_length(bool part, size_t young, size_t sums)

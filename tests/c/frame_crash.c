@@ -328,7 +328,7 @@ static int story(struct story *t, unsigned count)
 		if (draw(6) == 0) {
 			int moved = frame_compact(t->f, 4096);
 			TRY(moved);
-			ncompacted += moved;
+			ncompacted += (uint64_t)moved;
 		}
 		TRY(commit(t, count));
 		if (draw(8) == 0)

@@ -1,3 +1,5 @@
+/* NEON, which every aarch64 has: the shuffles of shuffle_impl.h on registers of 16 bytes. */
+#include "codec/inline.h"
 #include "codec/kernels.h"
 
 #include <arm_neon.h>
@@ -40,11 +42,7 @@ static void sum_scan_neon(size_t n, const uint8_t *src, uint8_t *dst)
 		STORE(dst + i, vaddq_u8(x, carry));
 		carry = vaddq_u8(carry, vdupq_laneq_u8(x, 15));
 	}
-	uint8_t sum = vgetq_lane_u8(carry, 0);
-	for (; i < n; i++) {
-		sum = (uint8_t)(sum + src[i]);
-		dst[i] = sum;
-	}
+	sum_scan_rest(n, i, src, dst);
 }
 
 void kernels_neon(struct kernels *k)

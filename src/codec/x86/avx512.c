@@ -2,6 +2,7 @@
  * AVX-512 with VBMI and GFNI. Interleaving goes over the whole register here, so that items are
  * read and written 64 bytes at a time; see shuffle_impl.h for the rotation of address bits.
  */
+#include "codec/inline.h"
 #include "codec/kernels.h"
 #include "codec/zstd_codes.h"
 
@@ -25,7 +26,7 @@
 #define UNPACK_HI8(a, b) _mm512_unpackhi_epi8((a), (b))
 #define OWN_TILES
 
-static inline __attribute__((always_inline)) __m512i load4(const uint8_t *p, size_t gap)
+ALWAYS_INLINE __m512i load4(const uint8_t *p, size_t gap)
 {
 	__m512i v = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)p));
 	v = _mm512_inserti32x4(v, _mm_loadu_si128((const __m128i *)(p + gap)), 1);
@@ -70,65 +71,65 @@ static const uint32_t weave32[4][2][16] = {
 #define S16(i) SORT(i, 16)
 static const uint8_t sort[4][64] = {{LIST64(S2)}, {LIST64(S4)}, {LIST64(S8)}, {LIST64(S16)}};
 
-static inline __attribute__((always_inline)) int log2_of(const int s)
+ALWAYS_INLINE unsigned log2_of(const size_t s)
 {
 	return s == 2 ? 1 : s == 4 ? 2 : s == 8 ? 3 : 4;
 }
 
 /* One rotation of the s registers in `a`; elements of 64 / s bytes, or of one byte. */
-static inline __attribute__((always_inline)) void weave_words(__m512i *a, const int s)
+ALWAYS_INLINE void weave_words(__m512i *a, const size_t s)
 {
 	__m512i b[16], lo = LOAD(weave32[4 - log2_of(s)][0]), hi = LOAD(weave32[4 - log2_of(s)][1]);
 #pragma GCC unroll 16
-	for (int i = 0; i < s / 2; i++) {
+	for (size_t i = 0; i < s / 2; i++) {
 		b[2 * i] = _mm512_permutex2var_epi32(a[i], lo, a[i + s / 2]);
 		b[2 * i + 1] = _mm512_permutex2var_epi32(a[i], hi, a[i + s / 2]);
 	}
 #pragma GCC unroll 16
-	for (int i = 0; i < s; i++)
+	for (size_t i = 0; i < s; i++)
 		a[i] = b[i];
 }
 
-static inline __attribute__((always_inline)) void weave_bytes(__m512i *a, const int s)
+ALWAYS_INLINE void weave_bytes(__m512i *a, const size_t s)
 {
 	__m512i b[16], lo = LOAD(weave8[0]), hi = LOAD(weave8[1]);
 #pragma GCC unroll 16
-	for (int i = 0; i < s / 2; i++) {
+	for (size_t i = 0; i < s / 2; i++) {
 		b[2 * i] = _mm512_permutex2var_epi8(a[i], lo, a[i + s / 2]);
 		b[2 * i + 1] = _mm512_permutex2var_epi8(a[i], hi, a[i + s / 2]);
 	}
 #pragma GCC unroll 16
-	for (int i = 0; i < s; i++)
+	for (size_t i = 0; i < s; i++)
 		a[i] = b[i];
 }
 
-static inline __attribute__((always_inline)) void
-shuffle_tile_avx512(const int s, const uint8_t *src, uint8_t *dst, size_t plane)
+ALWAYS_INLINE void
+shuffle_tile_avx512(const size_t s, const uint8_t *src, uint8_t *dst, size_t plane)
 {
 	__m512i a[16], order = LOAD(sort[log2_of(s) - 1]);
 #pragma GCC unroll 16
-	for (int r = 0; r < s; r++)
+	for (size_t r = 0; r < s; r++)
 		a[r] = _mm512_permutexvar_epi8(order, LOAD(src + 64 * r));
 #pragma GCC unroll 4
-	for (int k = 0; k < log2_of(s); k++)
+	for (unsigned k = 0; k < log2_of(s); k++)
 		weave_words(a, s);
 #pragma GCC unroll 16
-	for (int r = 0; r < s; r++)
+	for (size_t r = 0; r < s; r++)
 		STORE(dst + r * plane, a[r]);
 }
 
-static inline __attribute__((always_inline)) void
-unshuffle_tile_avx512(const int s, const uint8_t *src, uint8_t *dst, size_t plane)
+ALWAYS_INLINE void
+unshuffle_tile_avx512(const size_t s, const uint8_t *src, uint8_t *dst, size_t plane)
 {
 	__m512i a[16];
 #pragma GCC unroll 16
-	for (int r = 0; r < s; r++)
+	for (size_t r = 0; r < s; r++)
 		a[r] = LOAD(src + r * plane);
 #pragma GCC unroll 4
-	for (int k = 0; k < log2_of(s); k++)
+	for (unsigned k = 0; k < log2_of(s); k++)
 		weave_bytes(a, s);
 #pragma GCC unroll 16
-	for (int r = 0; r < s; r++)
+	for (size_t r = 0; r < s; r++)
 		STORE(dst + 64 * r, a[r]);
 }
 
@@ -156,7 +157,7 @@ static const uint8_t item_base[2][64] = {{LIST64(B8)}, {LIST64(B16)}};
 static const uint8_t byte_in_item[2][64] = {{LIST64(M8)}, {LIST64(M16)}};
 static const uint8_t item_in_register[2][64] = {{LIST64(D8)}, {LIST64(D16)}};
 
-static inline __attribute__((always_inline)) __m512i choose(const int s, const int bit, __m512i a,
+ALWAYS_INLINE __m512i choose(const size_t s, const unsigned bit, __m512i a,
 							    __m512i b)
 {
 	static const __mmask16 words[4] = {0xAAAA, 0xCCCC, 0xF0F0, 0xFF00};
@@ -166,23 +167,24 @@ static inline __attribute__((always_inline)) __m512i choose(const int s, const i
 }
 
 /* Column k of the s registers moves by k rows, up or down. */
-static inline __attribute__((always_inline)) void move_columns(__m512i *a, const int s,
+ALWAYS_INLINE void move_columns(__m512i *a, const size_t s,
 							       const bool up)
 {
 #pragma GCC unroll 4
-	for (int t = 0; t < log2_of(s); t++) {
+	for (unsigned t = 0; t < log2_of(s); t++) {
+		const size_t by = up ? (size_t)1 << t : s - ((size_t)1 << t);
 		__m512i b[16];
 #pragma GCC unroll 16
-		for (int j = 0; j < s; j++)
-			b[j] = choose(s, t, a[j], a[(up ? j + (1 << t) : j + s - (1 << t)) % s]);
+		for (size_t j = 0; j < s; j++)
+			b[j] = choose(s, t, a[j], a[(j + by) % s]);
 #pragma GCC unroll 16
-		for (int j = 0; j < s; j++)
+		for (size_t j = 0; j < s; j++)
 			a[j] = b[j];
 	}
 }
 
 /* Element i of the result is element i + by of x. */
-static inline __attribute__((always_inline)) __m512i turn(const int s, __m512i x, const int by)
+ALWAYS_INLINE __m512i turn(const size_t s, __m512i x, const int by)
 {
 	static const uint32_t word[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 	static const uint64_t pair[8] = {0, 1, 2, 3, 4, 5, 6, 7};
@@ -196,20 +198,20 @@ static inline __attribute__((always_inline)) __m512i turn(const int s, __m512i x
  * For each register, where the bytes of its turned row
  * come from, and where those of a turned row go.
  */
-static inline __attribute__((always_inline)) void turning_in(__m512i *order, const int s)
+ALWAYS_INLINE void turning_in(__m512i *order, const size_t s)
 {
 	const int t = s == 16;
-	for (int r = 0; r < s; r++) {
+	for (size_t r = 0; r < s; r++) {
 		__m512i j = _mm512_sub_epi8(_mm512_set1_epi8((char)r), LOAD(element_of[t]));
 		order[r] = _mm512_or_si512(LOAD(item_base[t]),
 					   _mm512_and_si512(j, _mm512_set1_epi8((char)(s - 1))));
 	}
 }
 
-static inline __attribute__((always_inline)) void turning_out(__m512i *order, const int s)
+ALWAYS_INLINE void turning_out(__m512i *order, const size_t s)
 {
 	const int t = s == 16;
-	for (int r = 0; r < s; r++) {
+	for (size_t r = 0; r < s; r++) {
 		__m512i k = _mm512_sub_epi8(_mm512_set1_epi8((char)r), LOAD(byte_in_item[t]));
 		k = _mm512_and_si512(k, _mm512_set1_epi8((char)(s - 1)));
 		order[r] =
@@ -223,37 +225,37 @@ struct planes {
 	size_t low_gap, high_gap;
 };
 
-static inline __attribute__((always_inline)) uint8_t *plane_at(const struct planes *p, const int j)
+ALWAYS_INLINE uint8_t *plane_at(const struct planes *p, const size_t j)
 {
-	return j < 8 ? p->low + (size_t)j * p->low_gap : p->high + (size_t)(j - 8) * p->high_gap;
+	return j < 8 ? p->low + j * p->low_gap : p->high + (j - 8) * p->high_gap;
 }
 
-static inline __attribute__((always_inline)) void
-shuffle_turned(const int s, const __m512i *order, const uint8_t *src, const struct planes *dst)
+ALWAYS_INLINE void
+shuffle_turned(const size_t s, const __m512i *order, const uint8_t *src, const struct planes *dst)
 {
 	__m512i a[16];
 #pragma GCC unroll 16
-	for (int r = 0; r < s; r++)
+	for (size_t r = 0; r < s; r++)
 		a[r] = _mm512_permutexvar_epi8(order[r], LOAD(src + 64 * r));
 	move_columns(a, s, true);
 #pragma GCC unroll 16
-	for (int j = 0; j < s; j++) {
-		STORE(plane_at(dst, j), turn(s, a[j], s - j));
+	for (size_t j = 0; j < s; j++) {
+		STORE(plane_at(dst, j), turn(s, a[j], (int)(s - j)));
 		if (j < 8)
 			__builtin_prefetch(plane_at(dst, j) + 64, 1, 3);
 	}
 }
 
-static inline __attribute__((always_inline)) void
-unshuffle_turned(const int s, const __m512i *order, const struct planes *src, uint8_t *dst)
+ALWAYS_INLINE void
+unshuffle_turned(const size_t s, const __m512i *order, const struct planes *src, uint8_t *dst)
 {
 	__m512i a[16];
 #pragma GCC unroll 16
-	for (int j = 0; j < s; j++)
-		a[j] = turn(s, LOAD(plane_at(src, j)), j);
+	for (size_t j = 0; j < s; j++)
+		a[j] = turn(s, LOAD(plane_at(src, j)), (int)j);
 	move_columns(a, s, false);
 #pragma GCC unroll 16
-	for (int r = 0; r < s; r++)
+	for (size_t r = 0; r < s; r++)
 		STORE(dst + 64 * r, _mm512_permutexvar_epi8(order[r], a[r]));
 }
 
@@ -264,65 +266,65 @@ unshuffle_turned(const int s, const __m512i *order, const struct planes *src, ui
  */
 #define PIECE 256u
 
-static inline bool planes_collide(const int s, size_t n)
+static inline bool planes_collide(const size_t s, size_t n)
 {
 	return s == 16 && n % 4096 == 0;
 }
 
-static inline __attribute__((always_inline)) void copy_piece(uint8_t *dst, const uint8_t *src)
+ALWAYS_INLINE void copy_piece(uint8_t *dst, const uint8_t *src)
 {
 #pragma GCC unroll 8
 	for (unsigned i = 0; i < PIECE; i += 64)
 		STORE(dst + i, LOAD(src + i));
 }
 
-static inline __attribute__((always_inline)) void
-shuffle_mirrored(const int s, size_t n, const uint8_t *src, uint8_t *dst)
+ALWAYS_INLINE void
+shuffle_mirrored(const size_t s, size_t n, const uint8_t *src, uint8_t *dst)
 {
 	__m512i order[16];
 	uint8_t near[8 * PIECE] __attribute__((aligned(64)));
-	size_t i = 0, size = (size_t)s;
+	size_t i = 0;
 	turning_in(order, s);
 	for (; planes_collide(s, n) && i + PIECE <= n; i += PIECE) {
 		for (size_t k = 0; k < PIECE; k += 64)
-			shuffle_turned(s, order, src + (i + k) * size,
+			shuffle_turned(s, order, src + (i + k) * s,
 				       &(struct planes){dst + i + k, near + k, n, PIECE});
-		for (size_t j = 8; j < size; j++)
+		for (size_t j = 8; j < s; j++)
 			copy_piece(dst + j * n + i, near + (j - 8) * PIECE);
 	}
 	for (; i + 64 <= n; i += 64)
-		shuffle_turned(s, order, src + i * size,
+		shuffle_turned(s, order, src + i * s,
 			       &(struct planes){dst + i, dst + i + 8 * n, n, n});
-	shuffle_rest(size, n, i, src, dst);
+	shuffle_rest(s, n, i, src, dst);
 }
 
-static inline __attribute__((always_inline)) void
-unshuffle_mirrored(const int s, size_t n, const uint8_t *src, uint8_t *dst)
+ALWAYS_INLINE void
+unshuffle_mirrored(const size_t s, size_t n, const uint8_t *src, uint8_t *dst)
 {
 	__m512i order[16];
 	uint8_t near[8 * PIECE] __attribute__((aligned(64)));
-	size_t i = 0, size = (size_t)s;
+	size_t i = 0;
 	uint8_t *from = (uint8_t *)(uintptr_t)src;
 	turning_out(order, s);
 	for (; planes_collide(s, n) && i + PIECE <= n; i += PIECE) {
-		for (size_t j = 8; j < size; j++)
+		for (size_t j = 8; j < s; j++)
 			copy_piece(near + (j - 8) * PIECE, src + j * n + i);
 		for (size_t k = 0; k < PIECE; k += 64)
 			unshuffle_turned(s, order,
 					 &(struct planes){from + i + k, near + k, n, PIECE},
-					 dst + (i + k) * size);
+					 dst + (i + k) * s);
 	}
 	for (; i + 64 <= n; i += 64)
 		unshuffle_turned(s, order, &(struct planes){from + i, from + i + 8 * n, n, n},
-				 dst + i * size);
-	unshuffle_rest(size, n, i, src, dst);
+				 dst + i * s);
+	unshuffle_rest(s, n, i, src, dst);
 }
 
 /*
  * The bits of eight bytes, mirrored (kernels.c: bits_mirror), for 8 groups of 8. The
  * instruction wants the bytes of a group last first.
  */
-static inline __attribute__((always_inline)) __m512i mirror_reversed(__m512i x)
+ALWAYS_INLINE __m512i mirror_reversed(__m512i x)
 {
 	return _mm512_gf2p8affine_epi64_epi8(_mm512_set1_epi64((long long)0x8040201008040201), x,
 					     0);
@@ -332,7 +334,7 @@ static inline __attribute__((always_inline)) __m512i mirror_reversed(__m512i x)
 static const uint8_t reverse8[64] = {LIST64(REVERSE8)};
 
 /* 64 bytes of a plane become 8 bytes of each of 8 bit planes, plane 0 first. */
-static inline __attribute__((always_inline)) __m512i split64(const uint8_t *src)
+ALWAYS_INLINE __m512i split64(const uint8_t *src)
 {
 	__m512i x = _mm512_permutexvar_epi8(LOAD(reverse8), LOAD(src));
 	return _mm512_permutexvar_epi8(LOAD(sort[2]), mirror_reversed(x));
@@ -344,20 +346,20 @@ static inline void bits_split_avx512(const uint8_t *src, size_t n, uint8_t *dst,
 	for (; i + 512 <= n; i += 512) {
 		__m512i a[16];
 #pragma GCC unroll 8
-		for (int r = 0; r < 8; r++)
+		for (size_t r = 0; r < 8; r++)
 			a[r] = split64(src + i + 64 * r);
 #pragma GCC unroll 3
-		for (int k = 0; k < 3; k++)
+		for (unsigned k = 0; k < 3; k++)
 			weave_words(a, 8);
 #pragma GCC unroll 8
-		for (int b = 0; b < 8; b++)
-			STORE(dst + (size_t)b * plane + i / 8, a[b]);
+		for (size_t b = 0; b < 8; b++)
+			STORE(dst + b * plane + i / 8, a[b]);
 	}
 	for (; i < n; i += 64) {
 		uint64_t x[8];
 		STORE(x, split64(src + i));
-		for (int b = 0; b < 8; b++)
-			memcpy(dst + (size_t)b * plane + i / 8, &x[b], 8);
+		for (size_t b = 0; b < 8; b++)
+			memcpy(dst + b * plane + i / 8, &x[b], 8);
 	}
 }
 
@@ -365,13 +367,13 @@ static inline void bits_join_avx512(const uint8_t *src, size_t plane, uint8_t *d
 {
 	__m512i a[16];
 #pragma GCC unroll 8
-	for (int b = 0; b < 8; b++)
-		a[7 - b] = LOAD(src + (size_t)b * plane);
+	for (size_t b = 0; b < 8; b++)
+		a[7 - b] = LOAD(src + b * plane);
 #pragma GCC unroll 3
-	for (int k = 0; k < 3; k++)
+	for (unsigned k = 0; k < 3; k++)
 		weave_bytes(a, 8);
 #pragma GCC unroll 8
-	for (int r = 0; r < 8; r++)
+	for (size_t r = 0; r < 8; r++)
 		STORE(dst + 64 * r, mirror_reversed(a[r]));
 }
 
@@ -424,11 +426,7 @@ static void sum_scan_avx512(size_t n, const uint8_t *src, uint8_t *dst)
 		STORE(dst + i, _mm512_add_epi8(x, carry));
 		carry = _mm512_add_epi8(carry, _mm512_permutexvar_epi8(last, x));
 	}
-	uint8_t sum = (uint8_t)_mm_cvtsi128_si32(_mm512_castsi512_si128(carry));
-	for (; i < n; i++) {
-		sum = (uint8_t)(sum + src[i]);
-		dst[i] = sum;
-	}
+	sum_scan_rest(n, i, src, dst);
 }
 
 static void sub_bytes_avx512(size_t n, const uint8_t *src, uint8_t *dst)
@@ -443,91 +441,6 @@ static void sub_bytes_avx512(size_t n, const uint8_t *src, uint8_t *dst)
 		dst[i] = (uint8_t)(src[i] - src[i - 1]);
 }
 
-/* Tables of 256 bytes: the low byte of each code; its other 3 bits, and above them its length. */
-struct codes {
-	__m512i low[4], high[4];
-};
-
-static void codes_init(struct codes *c, const uint32_t code[256])
-{
-	uint8_t low[256], high[256];
-	for (size_t i = 0; i < 256; i += 16) {
-		__m512i x = LOAD(code + i);
-		__m512i h = _mm512_or_si512(_mm512_srli_epi32(x, 8), _mm512_srli_epi32(x, 12));
-		_mm_storeu_si128((__m128i *)(low + i), _mm512_cvtepi32_epi8(x));
-		_mm_storeu_si128((__m128i *)(high + i), _mm512_cvtepi32_epi8(h));
-	}
-	memcpy(c->low, low, sizeof low);
-	memcpy(c->high, high, sizeof high);
-}
-
-static inline __m512i look_up(const __m512i table[4], __m512i x)
-{
-	__m512i a = _mm512_permutex2var_epi8(table[0], x, table[1]);
-	__m512i b = _mm512_permutex2var_epi8(table[2], x, table[3]);
-	return _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), a, b);
-}
-
-/* Of 64 bytes four at a time: [0] of the first and every second four, [1] of the others. */
-struct fours {
-	uint64_t bits[2][8];
-	uint32_t n[16];
-};
-
-/* The later byte comes first in the stream, so that the earlier one is moved up by its length. */
-static inline void gather_fours(const struct codes *c, __m512i x, struct fours *f)
-{
-	const __m512i byte = _mm512_set1_epi16(0xFF), word = _mm512_set1_epi32(0xFFFF);
-	const __m512i half = _mm512_set1_epi64(0xFFFFFFFF);
-	__m512i low = look_up(c->low, x), high = look_up(c->high, x);
-	__m512i early = _mm512_or_si512(_mm512_and_si512(low, byte),
-		_mm512_slli_epi16(_mm512_and_si512(high, _mm512_set1_epi16(7)), 8));
-	__m512i late = _mm512_or_si512(_mm512_srli_epi16(low, 8),
-		_mm512_and_si512(high, _mm512_set1_epi16(0x700)));
-	__m512i nlate = _mm512_srli_epi16(high, 12);
-	__m512i n = _mm512_add_epi16(nlate,
-		_mm512_and_si512(_mm512_srli_epi16(high, 4), _mm512_set1_epi16(15)));
-	/* Of two: [0] in the lower half of each 32 bits, [1] in the upper. */
-	__m512i two0 = _mm512_or_si512(_mm512_and_si512(late, word),
-		_mm512_sllv_epi32(_mm512_and_si512(early, word), _mm512_and_si512(nlate, word)));
-	__m512i two1 = _mm512_or_si512(_mm512_srli_epi32(late, 16),
-		_mm512_sllv_epi32(_mm512_srli_epi32(early, 16), _mm512_srli_epi32(nlate, 16)));
-	__m512i n0 = _mm512_and_si512(n, word), n1 = _mm512_srli_epi32(n, 16);
-	STORE(f->bits[0], _mm512_or_si512(_mm512_and_si512(two1, half),
-		_mm512_sllv_epi64(_mm512_and_si512(two0, half), _mm512_and_si512(n1, half))));
-	STORE(f->bits[1], _mm512_or_si512(_mm512_srli_epi64(two1, 32),
-		_mm512_sllv_epi64(_mm512_srli_epi64(two0, 32), _mm512_srli_epi64(n1, 32))));
-	STORE(f->n, _mm512_add_epi32(n0, n1));
-}
-
-static uint8_t *put_stream(const struct codes *c, const uint32_t code[256], const uint8_t *src,
-			   size_t n, uint8_t *to)
-{
-	struct bits b = {.out = to};
-	struct fours f;
-	for (; n % VB; n--) {
-		put_code(&b, code, src[n - 1]);
-		bits_flush(&b);
-	}
-	for (; n; n -= VB) {
-		gather_fours(c, LOAD(src + n - VB), &f);
-		for (int i = 15; i >= 0; i--) {
-			bits_add(&b, f.bits[i & 1][i / 2], f.n[i]);
-			bits_flush(&b);
-		}
-	}
-	return bits_end(&b);
-}
-
-static void put_codes_avx512(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4])
-{
-	struct codes c;
-	size_t each = (n + 3) / 4;
-	codes_init(&c, code);
-	for (size_t k = 0; k < 4; k++)
-		to[k] = put_stream(&c, code, src + k * each, k < 3 ? each : n - 3 * each, to[k]);
-}
-
 void kernels_avx512(struct kernels *k)
 {
 	k->shuffle = shuffle_wide;
@@ -536,5 +449,5 @@ void kernels_avx512(struct kernels *k)
 	k->bitunshuffle = bitunshuffle_avx512;
 	k->sum_scan = sum_scan_avx512;
 	k->sub_bytes = sub_bytes_avx512;
-	k->put_codes = put_codes_avx512;
+	k->put_codes = zstd_put_codes_avx512;
 }

@@ -1,3 +1,5 @@
+/* SSE2, which every x86-64 has: the shuffles of shuffle_impl.h on registers of 16 bytes. */
+#include "codec/inline.h"
 #include "codec/kernels.h"
 
 #include <emmintrin.h>
@@ -41,10 +43,7 @@ static void sum_scan_sse2(size_t n, const uint8_t *src, uint8_t *dst)
 		STORE(dst + i, _mm_add_epi8(x, _mm_set1_epi8((char)sum)));
 		sum = (uint8_t)(sum + total);
 	}
-	for (; i < n; i++) {
-		sum = (uint8_t)(sum + src[i]);
-		dst[i] = sum;
-	}
+	sum_scan_rest(n, i, src, dst);
 }
 
 void kernels_sse2(struct kernels *k)
