@@ -194,6 +194,18 @@ def test_functions_are_short(path):
         assert count <= most, f"{name(path)}:{line}: {count} lines: {title}"
 
 
+def test_the_map_names_every_file():
+    """docs/MAP.md: a section a floor, whose tables name the files in their first column."""
+    sections = (REPO / "docs/MAP.md").read_text().split("\n## src/")[1:]
+    assert [s.partition(":")[0] for s in sections] == ["base", "codec", "frame", "fs"]
+    for section in sections:
+        floor = section.partition(":")[0]
+        rows = re.findall(r"^\| (`[^|]+) \|", section.partition("\n## ")[0], re.MULTILINE)
+        named = re.findall(r"`(\w+)`", " ".join(rows))
+        assert len(named) == len(set(named)), f"{floor}: one is named twice"
+        assert set(named) == {path.stem for path, f in SOURCES.items() if f == floor}
+
+
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_files_are_small(path):
     count = len(path.read_text().splitlines())
