@@ -13,12 +13,19 @@
  */
 #define ROOMS_BEYOND (12u << 20)
 
+/* A writer before the gate. */
+struct writer {
+	struct writer *next;
+	pthread_cond_t first; /* those before it are in */
+};
+
 struct budget {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;         /* something was freed, landed or unpinned */
 	uint64_t max;
 	unsigned workers;             /* fixed, as all above */
 	int64_t used;                 /* all below under lock */
+	struct writer *first_writer, **last_writer; /* in budget_enter, as they came */
 	unsigned entered;             /* writers between budget_enter and budget_leave */
 	unsigned rooms;               /* in use by workers */
 	struct budget_room *first_room, **last_room; /* waiting */
@@ -40,6 +47,7 @@ int budget_open(struct budget **out, uint64_t max_bytes, unsigned workers)
 	b->max = max_bytes;
 	b->workers = workers;
 	b->last_room = &b->first_room;
+	b->last_writer = &b->first_writer;
 	b->level = 1;
 	*out = b;
 	return 0;
@@ -110,28 +118,56 @@ static bool flush_some(struct budget *b)
 	return started;
 }
 
-int budget_enter(struct budget *b, uint64_t bytes)
+/* Under the lock: until all that came before `w` are in, or have given up. */
+static void line_up(struct budget *b, struct writer *w)
 {
-	int rc = 0;
+	pthread_cond_init(&w->first, NULL);
+	*b->last_writer = w;
+	b->last_writer = &w->next;
+	while (b->first_writer != w)
+		pthread_cond_wait(&w->first, &b->lock);
+}
 
-	pthread_mutex_lock(&b->lock);
-	unsigned failures = b->failures;
+static void step_out(struct budget *b, struct writer *w)
+{
+	b->first_writer = w->next;
+	if (w->next)
+		pthread_cond_signal(&w->next->first);
+	else
+		b->last_writer = &b->first_writer;
+	pthread_cond_destroy(&w->first);
+}
+
+/* Under the lock, for the first of those that wait. */
+static int wait_for_memory(struct budget *b, unsigned failures)
+{
 	while (b->used > (int64_t)b->max) {
-		if (b->in_flight) {
+		if (b->in_flight)
 			pthread_cond_wait(&b->moved, &b->lock);
-		} else if (b->failures != failures) {
-			rc = b->last_rc;
-			break;
-		} else if (!flush_some(b)) {
+		else if (b->failures != failures)
+			return b->last_rc;
+		else if (!flush_some(b)) {
 			if (!b->entered)
 				break; /* nothing can be freed: one writer's bytes at a time */
 			pthread_cond_wait(&b->moved, &b->lock);
 		}
 	}
+	return 0;
+}
+
+int budget_enter(struct budget *b, uint64_t bytes)
+{
+	struct writer w = {0};
+
+	pthread_mutex_lock(&b->lock);
+	unsigned failures = b->failures;
+	line_up(b, &w);
+	int rc = wait_for_memory(b, failures);
 	if (rc >= 0) {
 		b->used += (int64_t)bytes;
 		b->entered++;
 	}
+	step_out(b, &w);
 	pthread_mutex_unlock(&b->lock);
 	return rc;
 }

@@ -23,9 +23,10 @@ void budget_close(struct budget *b);
 
 /*
  * Waits until less than the maximum is in use, then reserves `bytes`: the most that the caller is
- * going to add. budget_leave ends the reservation; by then what was really added has been counted
- * by budget_add. Fails, without a reservation, with the error of the flush that should have made
- * room, such as -ENOSPC.
+ * going to add. Writers get in in the order in which they came, so that what the kernel sends from
+ * start to end stays in about that order (flush.h). budget_leave ends the reservation; by then what
+ * was really added has been counted by budget_add. Fails, without a reservation, with the error of
+ * the flush that should have made room, such as -ENOSPC.
  */
 NODISCARD int budget_enter(struct budget *b, uint64_t bytes);
 void budget_leave(struct budget *b, uint64_t bytes);

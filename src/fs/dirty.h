@@ -66,6 +66,8 @@ struct dirty_chunk {
 struct dirty {
 	struct dirty_chunk *dirty;    /* by n */
 	struct dirty_chunk *flushing; /* by n */
+	uint32_t next; /* the chunk that full ones behind it wait for (flush_submit_full) */
+	uint32_t held; /* how many do, or fewer: some may have been dropped or cut        */
 };
 
 /* The newest copy of chunk n; NULL: the frame has it. */

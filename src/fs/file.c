@@ -73,6 +73,7 @@ void file_adopt_pipeline(struct file *f)
 	f->chunk_size = frame_info(f->frame)->chunk_size;
 	frame_set_pipeline(f->frame, &p);
 	policy_follow(&f->policy, &o, f->frame);
+	f->dirty.next = f->dirty.held = 0;
 	f->items_whole = true;
 }
 
@@ -163,6 +164,7 @@ static void follow_frame(struct file *f)
 	struct options o = file_options(f);
 	policy_follow(&f->policy, &o, f->frame);
 	f->chunk_size = frame_info(f->frame)->chunk_size;
+	f->dirty.next = frame_nchunks(f->frame); /* the first that it may grow by */
 	f->items_whole = true;
 }
 

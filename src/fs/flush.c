@@ -19,6 +19,13 @@
 #define TURN_LEAST 4u
 #define TURN_SHARE 12u
 
+/*
+ * Full chunks wait for those before them, up to so many bytes of them: as many as the daemon's
+ * threads may have read from the kernel in turn and bring here in any order.
+ */
+#define HELD_BYTES (32u << 20)
+#define HELD_LEAST 32u
+
 /* Takes space under the lock and fills it without, so that writers can go on. */
 static int store(struct file *f, struct view cchunk, uint64_t *at)
 {
@@ -237,10 +244,63 @@ static unsigned replacing(struct file *f)
 	return n;
 }
 
-void flush_submit_full(struct file *f, struct dirty_chunk *c)
+/* As many bytes came for it as it has. */
+static bool is_full(const struct file *f, const struct dirty_chunk *c)
+{
+	return c->written >= f->chunk_size;
+}
+
+static void submit_full(struct file *f, struct dirty_chunk *c)
 {
 	if (frame_slot(f->frame, c->n) != SLOT_STORED || replacing(f) < turn_size(f))
 		submit(f, c);
+}
+
+/* The full chunks that waited for nothing but the one before them. */
+static void submit_successors(struct file *f)
+{
+	struct dirty_chunk *c;
+
+	while ((c = dirty_find(&f->dirty, f->dirty.next)) && is_full(f, c)) {
+		f->dirty.held -= f->dirty.held > 0;
+		f->dirty.next++;
+		submit_full(f, c);
+	}
+}
+
+static int by_number(const struct dirty_chunk *a, const struct dirty_chunk *b)
+{
+	return (a->n > b->n) - (a->n < b->n);
+}
+
+/* What they wait for may never come: there may be a hole. */
+static void submit_held(struct file *f)
+{
+	struct dirty_chunk *c, *next;
+
+	f->dirty.held = 0;
+	HASH_SORT(f->dirty.dirty, by_number);
+	HASH_ITER(hh, f->dirty.dirty, c, next) {
+		if (c->n < f->dirty.next || !is_full(f, c))
+			continue;
+		f->dirty.next = c->n + 1;
+		submit_full(f, c);
+	}
+}
+
+void flush_submit_full(struct file *f, struct dirty_chunk *c)
+{
+	uint32_t n = c->n;
+
+	if (n > f->dirty.next) {
+		if (++f->dirty.held > max_u64(HELD_LEAST, HELD_BYTES / f->chunk_size))
+			submit_held(f);
+		return;
+	}
+	submit_full(f, c);
+	if (n == 0 || n == f->dirty.next)
+		f->dirty.next = n + 1;
+	submit_successors(f);
 }
 
 unsigned flush_submit_turn(struct file *f, unsigned most)
@@ -249,12 +309,15 @@ unsigned flush_submit_turn(struct file *f, unsigned most)
 
 	pthread_rwlock_wrlock(&f->lock);
 	unsigned at_once = turn_size(f), now = replacing(f), sent = 0;
+	f->dirty.held = 0;
+	HASH_SORT(f->dirty.dirty, by_number);
 	HASH_ITER(hh, f->dirty.dirty, c, next) {
 		bool replaces = frame_slot(f->frame, c->n) == SLOT_STORED;
 		if (!c->must && (sent >= most || (replaces && now >= at_once)))
 			continue;
 		sent++;
 		now += replaces;
+		f->dirty.next = (uint32_t)max_u64(f->dirty.next, c->n + 1);
 		submit(f, c);
 	}
 	unsigned left = HASH_COUNT(f->dirty.flushing);

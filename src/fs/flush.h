@@ -17,8 +17,15 @@
 #define FLUSH_WHOLE (1u << 20)
 
 /*
- * Hands a DIRTY chunk to the workers, unless it has to wait for the next turn: then it stays DIRTY,
- * as does one of which an older copy is still FLUSHING. The file's lock is held for writing.
+ * Full chunks are handed over in the order in which they lie in the file, also when they come in
+ * another: the tuner's choices follow each other, so that the same bytes get the same pipelines.
+ * The kernel sends what is written from start to end in order, but many threads read its requests.
+ * A chunk waits for those before it, as long as they are few enough to be in those threads' hands.
+ * What ends this waiting is whatever hands over all that is DIRTY: a commit, or lack of memory.
+ *
+ * Hands a full DIRTY chunk to the workers, unless it has to wait for those before it or for the
+ * next turn: then it stays DIRTY, as does one of which an older copy is still FLUSHING. The file's
+ * lock is held for writing.
  */
 void flush_submit_full(struct file *f, struct dirty_chunk *c);
 

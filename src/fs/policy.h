@@ -17,8 +17,9 @@
  * never are.
  *
  * Choices are made in the order in which chunks were handed to the workers: each chunk has a turn,
- * and waits for those before it. So the frame depends on the bytes of the file alone, as long as
- * they come in the same order, and not on which worker is faster.
+ * and waits for those before it. That is the order in which they lie in the file, unless it is
+ * written here and there (flush.h). So the frame depends on the bytes of the file, and not on which
+ * thread or worker is faster.
  */
 #ifndef FS_POLICY_H
 #define FS_POLICY_H
