@@ -39,6 +39,7 @@ class Fault:
     """Lets the n-th backing call of a kind fail, in a daemon that starts from now on."""
 
     READ, WRITE, SPACE, SYNC, NAME, OPEN, FSYNC = 1, 2, 4, 8, 16, 32, 64
+    OLD_KERNEL = 128  # no call: it clears set-id bits itself
     CHANGE = WRITE | SPACE | SYNC | NAME  # what is on the disk
     SHORT, KILL, WAIT = 1, 2, 3  # how, instead of an error; WAIT: until such calls count no more
 

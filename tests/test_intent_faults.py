@@ -11,7 +11,7 @@ import pytest
 from libdata import blob
 from libfault import Fault
 from libmount import MountFailed, wait_until
-from libposix import error_of
+from libposix import NOBODY, as_nobody, error_of
 from test_intent import (  # noqa: F401
     ASIDE,
     LOG,
@@ -227,6 +227,46 @@ def test_fsync_is_more_than_fdatasync(mount, work, change, mode):
         os.fsync(f)
         fault.set(1 + before, Fault.SYNC, errno.EIO)
         assert error_of(os.fsync, f) is None and not fault.came()  # once
+        fault.set(0)
+
+
+@pytest.mark.parametrize("mode", ["rb", "r+b"])
+def test_attributes_of_before(mount, work, mode):
+    """What was changed when the daemon did not know the file yet, or knew it once, gets to the
+    disk with the first fsync."""
+    m = mount("commit=1000,intent=0", start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    m.start()
+    (m.mnt / "a").write_bytes(b"some text")
+    (m.mnt / "a").chmod(0o600)
+    m.remount()
+    with open(m.mnt / "a", mode, buffering=0) as f:
+        fault.set(1, Fault.FSYNC, errno.EIO)
+        assert error_of(os.fdatasync, f) is None
+        assert error_of(os.fsync, f) == "EIO"
+        assert error_of(os.fsync, f) is None
+        fault.set(1, Fault.FSYNC, errno.EIO)
+        assert error_of(os.fsync, f) is None and not fault.came()  # once
+        fault.set(0)
+
+
+def test_a_mode_that_comes_with_a_time(mount, work, root):
+    """In one request: the cut of a file that loses set-id bits by it."""
+    m = mount("commit=1000,intent=0,allow_other", start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    fault.set(0, Fault.OLD_KERNEL)
+    m.start()
+    m.backing.chmod(0o755)
+    path = m.mnt / "a"
+    path.write_bytes(b"some text")
+    os.chown(path, NOBODY, NOBODY)
+    path.chmod(0o6755)
+    with open(path, "r+b", buffering=0) as f:
+        os.fsync(f)
+        as_nobody(lambda: os.ftruncate(f.fileno(), 5))
+        assert path.stat().st_mode & 0o7777 == 0o755
+        fault.set(1, Fault.FSYNC, errno.EIO)
+        assert error_of(os.fsync, f) == "EIO"
         fault.set(0)
 
 

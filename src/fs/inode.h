@@ -79,7 +79,11 @@ struct inode {
 	unsigned nopen;           /* users of `file` */
 	struct handle *handles;   /* open files and directories; a reference each */
 	struct inode_times times;
-	/* of attributes and names: as many as there were, and as the disk has for sure */
+	/*
+	 * Of attributes and names: as many as there were, and as the disk has for sure. There may
+	 * have been one before we knew the file: by an inode that the kernel has forgotten since,
+	 * in an earlier mount, or by another program.
+	 */
 	_Atomic uint32_t attr_changes, attr_synced;
 	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet */
 	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */

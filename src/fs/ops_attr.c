@@ -113,6 +113,7 @@ static int set_attr(struct fs *fs, struct inode *n, const struct stat *attr, int
 {
 	const int times = FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW |
 			  FUSE_SET_ATTR_MTIME_NOW | FUSE_SET_ATTR_CTIME;
+	const int others = FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_MODE;
 	int rc = 0;
 
 	if (inode_kind(n) == NODE_SPARSE)
@@ -123,10 +124,10 @@ static int set_attr(struct fs *fs, struct inode *n, const struct stat *attr, int
 		rc = set_owner(fd, attr, to_set);
 	if (rc >= 0 && to_set & FUSE_SET_ATTR_MODE) /* after the owner: that may clear bits */
 		rc = set_mode(fd, attr->st_mode);
+	if (rc >= 0 && (to_set & others || !(to_set & times)))
+		(void)times_set(n, NULL, NULL);
 	if (rc >= 0 && to_set & times)
 		rc = set_times(n, fd, attr, to_set);
-	else if (rc >= 0)
-		(void)times_set(n, NULL, NULL);
 	inode_unpin(fs->inodes, n);
 	return rc;
 }
