@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import subprocess
+import time
 
 import pytest
 
@@ -159,6 +160,60 @@ def test_an_overlay_copies_a_linked_file_up(mount, work, overlay):
     assert not differs(m.mnt / "a", data)
     assert not differs(m.mnt / "b", plain)
     m.unmount()
+
+
+def test_the_names_of_a_file_that_an_overlay_copies_up(mount, work, overlay):
+    """Each becomes a file of its own when it is written to, and what is written through an old
+    descriptor is in the same file as what is written through a new one."""
+    lower, overlay_at = overlay
+    first = Mount(work / "first", backing=lower).start()
+    plain = blob(1, 300_000, "text")
+    write_synced(first.mnt / "a", plain)
+    first.unmount()
+    os.link(lower / "a.b2frame", lower / "b.b2frame")
+    os.link(lower / "a.b2frame", lower / "c.b2frame")
+    m = mount("entry_timeout=0.1,attr_timeout=0.1", backing=work / "merged", start=False)
+    overlay_at(m.backing)
+    m.start()
+    paths = [m.mnt / name for name in "abc"]
+    assert all(path.stat().st_size == len(plain) for path in paths)
+    want = {name: bytearray(plain) for name in "abc"}
+    fds = []
+    for at, name in enumerate("abab"):
+        fds.append((name, os.open(m.mnt / name, os.O_RDWR)))
+        for n, (owner, fd) in enumerate(fds):  # the old ones, too
+            data = b"%d of %d" % (n, at)
+            where = 1000 * (10 * at + n)
+            os.pwrite(fd, data, where)
+            os.fsync(fd)
+            want[owner][where : where + len(data)] = data
+        time.sleep(0.3)
+        assert not [name for name in "abc" if differs(m.mnt / name, want[name])], at
+    paths[2].chmod(0o600)
+    assert [path.stat().st_mode & 0o777 for path in paths] == [0o644, 0o644, 0o600]
+    for _, fd in fds:
+        os.close(fd)
+    m.remount()
+    assert not [name for name in "abc" if differs(m.mnt / name, want[name])]
+    assert [path.stat().st_mode & 0o777 for path in paths] == [0o644, 0o644, 0o600]
+
+
+def test_a_mode_for_all_names_on_an_overlay(mount, work, overlay):
+    """Which name was meant is not told: the one that was has the mode."""
+    lower, overlay_at = overlay
+    (lower / "a").write_bytes(b"text")
+    os.link(lower / "a", lower / "b")
+    m = mount("entry_timeout=1000,attr_timeout=1000", backing=work / "merged", start=False)
+    overlay_at(m.backing)
+    m.start()
+    assert (m.mnt / "a").read_bytes() == (m.mnt / "b").read_bytes() == b"text"
+    (m.mnt / "a").chmod(0o600)
+    assert (m.mnt / "a").stat().st_mode & 0o777 == 0o600
+    (m.mnt / "b").write_bytes(b"other")
+    m.remount()
+    assert (m.mnt / "a").stat().st_mode & 0o777 == 0o600
+    assert (m.mnt / "a").read_bytes() == b"text"
+    assert (m.mnt / "b").read_bytes() == b"other"
 
 
 def test_inode_numbers_that_do_not_last(mount, poor):

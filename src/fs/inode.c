@@ -1,18 +1,8 @@
-#include "fs/inode.h"
+#include "fs/inode_impl.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <unistd.h>
-
-struct inodes {
-	pthread_mutex_t lock;
-	struct inode *table;            /* all under lock */
-	struct inode *detached;         /* those in use that are in the table no more */
-	struct inode *newest, *oldest;  /* with a descriptor that may be closed */
-	unsigned nfds, max_fds;
-	struct backing *backing;
-	struct inode *root;
-};
 
 /* The LRU list holds exactly the inodes with fd >= 0, no pins and no open frame. */
 static void lru_add(struct inodes *t, struct inode *n)
@@ -27,6 +17,11 @@ static void lru_remove(struct inodes *t, struct inode *n)
 {
 	*(n->lru_newer ? &n->lru_newer->lru_older : &t->newest) = n->lru_older;
 	*(n->lru_older ? &n->lru_older->lru_newer : &t->oldest) = n->lru_newer;
+}
+
+static bool is_of(const struct inode *n, const struct stat *st)
+{
+	return st->st_dev == n->key.dev && st->st_ino == n->key.ino;
 }
 
 static bool evictable(const struct inode *n)
@@ -105,6 +100,15 @@ static void detached_remove(struct inode *n)
 		n->next_detached->detached_link = n->detached_link;
 }
 
+static void detach(struct inodes *t, struct inode *n)
+{
+	if (!n->detached) {
+		HASH_DEL(t->table, n);
+		detached_add(t, n);
+	}
+	n->detached = true;
+}
+
 static void erase(struct inodes *t, struct inode *n)
 {
 	assert(!n->file && n->pins == 0);
@@ -119,7 +123,7 @@ static void erase(struct inodes *t, struct inode *n)
 	mem_free(n);
 }
 
-static void put_locked(struct inodes *t, struct inode *n, uint64_t refs)
+void inodes_put(struct inodes *t, struct inode *n, uint64_t refs)
 {
 	struct inode *orphans = NULL;
 
@@ -227,35 +231,6 @@ static struct inode *add(struct inodes *t, const struct entry *e)
 	return n;
 }
 
-static struct link **link_find(struct inode *n, const struct inode *parent, const char *backing)
-{
-	struct link **at = &n->links;
-	while (*at && !((*at)->parent == parent && strcmp((*at)->backing, backing) == 0))
-		at = &(*at)->next;
-	return at;
-}
-
-/* The newest name comes first: it is the likeliest to be there still. */
-static void link_add(struct inode *n, struct inode *parent, const char *backing)
-{
-	struct link **at = link_find(n, parent, backing);
-	struct link *l = *at;
-
-	if (l) {
-		*at = l->next;
-	} else {
-		size_t len = strlen(backing) + 1;
-		l = mem_zalloc(sizeof *l + len);
-		if (!l)
-			return; /* the inode is reached by its descriptor as long as that is open */
-		memcpy(l->backing, backing, len);
-		l->parent = parent;
-		parent->refs++;
-	}
-	l->next = n->links;
-	n->links = l;
-}
-
 struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct entry *e)
 {
 	pthread_mutex_lock(&t->lock);
@@ -265,7 +240,7 @@ struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct en
 	if (n) {
 		n->refs++;
 		if (n != t->root)
-			link_add(n, parent, e->backing);
+			inodes_link_add(n, parent, e->backing);
 		if (n->fd < 0 && e->fd >= 0) {
 			n->fd = e->fd;
 			e->fd = -1;
@@ -302,6 +277,17 @@ bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry 
 	return now && now != birth;
 }
 
+bool inode_has_parted(struct inodes *t, const struct inode *n)
+{
+	struct stat st;
+
+	pthread_mutex_lock(&t->lock);
+	bool parted = n->fd >= 0 && n->links && n->links->next && stat_fd(n->fd, &st) == 0 &&
+		      !is_of(n, &st);
+	pthread_mutex_unlock(&t->lock);
+	return parted;
+}
+
 enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st)
 {
 	static const enum node_kind kinds[] = {NODE_FRAME, NODE_ARRAY};
@@ -322,11 +308,7 @@ enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st)
 void inode_detach(struct inodes *t, struct inode *n)
 {
 	pthread_mutex_lock(&t->lock);
-	if (!n->detached) {
-		HASH_DEL(t->table, n);
-		detached_add(t, n);
-	}
-	n->detached = true;
+	detach(t, n);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -353,24 +335,8 @@ void inode_get(struct inodes *t, struct inode *n)
 void inode_put(struct inodes *t, struct inode *n, uint64_t refs)
 {
 	pthread_mutex_lock(&t->lock);
-	put_locked(t, n, refs);
+	inodes_put(t, n, refs);
 	pthread_mutex_unlock(&t->lock);
-}
-
-int inode_any_link(struct inodes *t, struct inode *n, struct inode **parent,
-		   char backing[static NAME_MAX + 1])
-{
-	int rc = -ENOENT;
-
-	pthread_mutex_lock(&t->lock);
-	if (n->links) {
-		*parent = n->links->parent;
-		(*parent)->refs++;
-		strcpy(backing, n->links->backing);
-		rc = 0;
-	}
-	pthread_mutex_unlock(&t->lock);
-	return rc;
 }
 
 /* Opens by the newest name. Not under the lock: it may have to open the parents first. */
@@ -388,7 +354,7 @@ static int open_by_name(struct inodes *t, struct inode *n)
 		inode_unpin(t, parent);
 	}
 	inode_put(t, parent, 1);
-	if (fd >= 0 && (st.st_dev != n->key.dev || st.st_ino != n->key.ino)) {
+	if (fd >= 0 && !is_of(n, &st)) {
 		close(fd);
 		return -ESTALE;
 	}
@@ -448,12 +414,46 @@ static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
 		inode_unpin(t, parent);
 	}
 	inode_put(t, parent, 1);
-	if (real >= 0 &&
-	    (stat_fd(real, &st) < 0 || st.st_dev != n->key.dev || st.st_ino != n->key.ino)) {
+	if (real >= 0 && (stat_fd(real, &st) < 0 || !is_of(n, &st))) {
 		close(real);
 		return -ESTALE;
 	}
 	return real;
+}
+
+/* Only a name that alone is known to lead to the file is sure to be that of its new number. */
+static bool give_number(struct inodes *t, struct inode *n, const struct stat *st)
+{
+	struct inode_key key = {st->st_dev, st->st_ino, n->key.kind};
+	struct inode *other;
+
+	HASH_FIND(hh, t->table, &key, sizeof key, other);
+	if (n->links->next || other)
+		return false;
+	HASH_DEL(t->table, n);
+	n->key = key;
+	n->birth = 0;
+	HASH_ADD(hh, t->table, key, sizeof n->key, n);
+	if (!n->hh.tbl) { /* no memory */
+		detached_add(t, n);
+		n->detached = true;
+	}
+	return !n->detached;
+}
+
+int inode_renumber(struct inodes *t, struct inode *n, int fd)
+{
+	struct stat st;
+	int rc = 0;
+
+	pthread_mutex_lock(&t->lock);
+	if (n->links && stat_fd(fd, &st) == 0 && !is_of(n, &st) &&
+	    (n->detached || !give_number(t, n, &st))) {
+		detach(t, n);
+		rc = -ESTALE;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return rc;
 }
 
 /* Called with n->lock held by whoever opens the frame: one promotion at a time. */
@@ -471,10 +471,13 @@ int inode_promote(struct inodes *t, struct inode *n, int flags)
 		pthread_mutex_unlock(&t->lock);
 		real = backing_reopen(t->backing, fd, flags);
 	}
-	if (real >= 0)
+	int rc = real < 0 ? real : inode_renumber(t, n, real);
+	if (rc >= 0)
 		inode_promote_to_take(t, n, real);
+	else if (real >= 0)
+		close(real);
 	inode_unpin(t, n);
-	return real < 0 ? real : fd;
+	return rc < 0 ? rc : fd;
 }
 
 /*
@@ -526,26 +529,6 @@ void inode_demote(struct inodes *t, struct inode *n)
 	pthread_mutex_unlock(&t->lock);
 }
 
-void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing)
-{
-	pthread_mutex_lock(&t->lock);
-	link_add(n, parent, backing);
-	pthread_mutex_unlock(&t->lock);
-}
-
-void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent, const char *backing)
-{
-	pthread_mutex_lock(&t->lock);
-	struct link **at = link_find(n, parent, backing);
-	struct link *l = *at;
-	if (l) {
-		*at = l->next;
-		put_locked(t, l->parent, 1);
-		mem_free(l);
-	}
-	pthread_mutex_unlock(&t->lock);
-}
-
 void inode_keep_take(struct inodes *t, struct inode *n, int fd)
 {
 	pthread_mutex_lock(&t->lock);
@@ -558,11 +541,4 @@ void inode_keep_take(struct inodes *t, struct inode *n, int fd)
 	pthread_mutex_unlock(&t->lock);
 	if (fd >= 0)
 		close(fd);
-}
-
-void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1])
-{
-	pthread_mutex_lock(&t->lock);
-	strcpy(out, n->links ? n->links->backing : "");
-	pthread_mutex_unlock(&t->lock);
 }

@@ -126,6 +126,21 @@ struct inode *inode_known(struct inodes *t, const struct entry *e);
  */
 bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry *e);
 
+/*
+ * overlayfs: a file of a lower layer that has several names is copied when one of them is written
+ * to, under another number, and is that name's alone from then on.
+ *
+ * True: that has come over the descriptor of an inode of several names, and it is not known which.
+ */
+bool inode_has_parted(struct inodes *t, const struct inode *n);
+
+/*
+ * After a call that may have made such a copy of the file behind `fd`: the inode takes its number.
+ * -ESTALE: by several names it is not known which is the copy's. The inode is detached, and who
+ * asks again by name, as the kernel does, gets another.
+ */
+NODISCARD int inode_renumber(struct inodes *t, struct inode *n, int fd);
+
 /* Any inode with open handles, or NULL. For the end, when no request is served any more. */
 struct inode *inodes_any_open(struct inodes *t);
 

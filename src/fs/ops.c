@@ -140,6 +140,7 @@ static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settle
 	if (!n)
 		return;
 	bool other = inode_is_other(fs->inodes, n, e);
+	bool parted = inode_has_parted(fs->inodes, n);
 	pthread_mutex_lock(&n->lock);
 	/* e->st may be older than our own last commit: the file is asked once more. */
 	bool known = e->fd < 0 ? (st = e->st, true) : stat_fd(e->fd, &st) == 0;
@@ -149,7 +150,7 @@ static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settle
 	other &= !n->handles; /* an open file still has its number */
 	if (n->file && (other || changed))
 		IGNORE(has_only_readers(n) && file_detach(n->file)); /* or at the next lookup */
-	else if (other || changed)
+	else if (other || changed || parted)
 		inode_detach(fs->inodes, n);
 	pthread_mutex_unlock(&n->lock);
 	inode_put(fs->inodes, n, 1);

@@ -89,7 +89,9 @@ static int set_size(struct fs *fs, struct inode *n, uint64_t size, struct fuse_f
 		int fd = inode_pin(fs->inodes, n);
 		TRY(fd);
 		int rd = backing_reopen(&fs->backing, fd, O_WRONLY | O_NONBLOCK);
-		int rc = rd < 0 ? rd : ftruncate(rd, (off_t)size) < 0 ? -errno : 0;
+		int rc = rd < 0 ? rd : inode_renumber(fs->inodes, n, rd);
+		if (rc >= 0)
+			rc = ftruncate(rd, (off_t)size) < 0 ? -errno : 0;
 		if (rd >= 0)
 			close(rd);
 		inode_unpin(fs->inodes, n);
@@ -128,6 +130,8 @@ static int set_attr(struct fs *fs, struct inode *n, const struct stat *attr, int
 		(void)times_set(n, NULL, NULL);
 	if (rc >= 0 && to_set & times)
 		rc = set_times(n, fd, attr, to_set);
+	if (rc >= 0 && to_set & others) /* times also come from the kernel, of an open file */
+		rc = inode_renumber(fs->inodes, n, fd);
 	inode_unpin(fs->inodes, n);
 	return rc;
 }

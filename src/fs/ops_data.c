@@ -24,13 +24,26 @@ static int plain_flags(int flags)
 
 static int open_plain(struct fs *fs, struct inode *n, int flags)
 {
+	bool writable = (flags & O_ACCMODE) != O_RDONLY;
+	bool cut = writable && flags & O_TRUNC;
 	int fd = inode_pin(fs->inodes, n);
+	int rc = 0;
+
 	TRY(fd);
+	if (cut)
+		flags &= ~O_TRUNC; /* when it is sure to be the right file */
 	int got = backing_reopen(&fs->backing, fd, plain_flags(flags));
 	if (got == -EACCES && (flags & O_ACCMODE) == O_WRONLY) /* write-only for us too */
 		got = backing_reopen(&fs->backing, fd, flags & ~(O_APPEND | O_DIRECT | O_NOFOLLOW));
 	inode_unpin(fs->inodes, n);
-	return got;
+	TRY(got);
+	if (writable)
+		rc = inode_renumber(fs->inodes, n, got);
+	if (rc >= 0 && cut && ftruncate(got, 0) < 0)
+		rc = -errno;
+	if (rc < 0)
+		close(got);
+	return rc < 0 ? rc : got;
 }
 
 /* Pages of the last open are good as long as nobody else changed the file. */

@@ -1,0 +1,21 @@
+/* The table of inodes, for the files that make up inode.h. */
+#ifndef FS_INODE_IMPL_H
+#define FS_INODE_IMPL_H
+
+#include "fs/inode.h"
+
+struct inodes {
+	pthread_mutex_t lock;
+	struct inode *table;            /* all under lock */
+	struct inode *detached;         /* those in use that are in the table no more */
+	struct inode *newest, *oldest;  /* with a descriptor that may be closed */
+	unsigned nfds, max_fds;
+	struct backing *backing;
+	struct inode *root;
+};
+
+/* Both are called under the lock. The newest name comes first: it is the likeliest to be there. */
+void inodes_link_add(struct inode *n, struct inode *parent, const char *backing);
+void inodes_put(struct inodes *t, struct inode *n, uint64_t refs);
+
+#endif
