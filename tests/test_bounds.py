@@ -102,6 +102,27 @@ def test_memory_with_large_chunks(mount, how):
         )
 
 
+@pytest.mark.release  # a sanitizer's shadow takes terabytes of addresses
+@pytest.mark.parametrize("limit", [128, 256])
+def test_little_address_space(mount, tool, limit):
+    """What the options say may be more than there is: it becomes less, or what waits to be stored
+    would take the memory for storing it."""
+    m = mount("workers=2", start=False)
+    m.argv = [tool("prlimit"), f"--as={limit * MiB}", *m.argv]
+    m.start()
+    noise = blob(9, MiB, "noise")
+
+    def write(k):
+        with open(m.mnt / f"f{k}", "w+b", buffering=0) as f:
+            for _ in range(STREAM):
+                f.write(noise)
+            os.fsync(f)
+
+    together(6, write)
+    for k in range(6):
+        assert read_direct(m.mnt / f"f{k}", MiB) == noise
+
+
 @pytest.mark.parametrize("place", [0, 700_001], ids=["begin", "middle"])
 def test_many_chunks_begun_with_few_bytes(mount, place):
     """Each of these chunks holds a MiB when it is whole, and nobody ever wrote

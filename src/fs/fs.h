@@ -60,6 +60,7 @@ struct fs {
 	struct seek_queue seeks;
 	/* linkat by the descriptor alone is refused: to root, to root with another's identity */
 	atomic_bool no_link_by_fd[2];
+	unsigned threads; /* that serve requests */
 	uint64_t began; /* meter_now, for the statistics */
 };
 

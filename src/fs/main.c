@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -94,6 +95,40 @@ static int lock_backing(struct fs *fs)
 		       fs->opt.read_only ? "another cframefs writes to it"
 					 : "another cframefs has it mounted");
 	return rc;
+}
+
+/* That serve requests. */
+#define THREADS 16
+
+/* Each of these takes so much of a limited address space at most. */
+#define SPACE_SHARE 8
+#define SMALL_STACK (1u << 20)
+#define THREAD (2u << 20) /* with the buffers for its requests */
+
+/*
+ * Where the address space is limited, cache, dirty data and the stacks of thirty threads may be
+ * more than there is: then what waits to be stored takes the memory for storing it, for ever.
+ */
+static void fit_into_space(struct fs *fs)
+{
+	struct options *o = &fs->opt;
+	struct rlimit lim;
+	pthread_attr_t attr;
+
+	if (getrlimit(RLIMIT_AS, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY)
+		return;
+	uint64_t share = max_u64(lim.rlim_cur / SPACE_SHARE, 1 << 20);
+	fs->threads = (unsigned)max_u64(min_u64(fs->threads, share / (2 * THREAD)), 4);
+	o->cache = min_u64(o->cache, share);
+	o->dirty_max = min_u64(o->dirty_max, share);
+	log_info("address space is limited to %llu MiB: cache %llu, dirty_max %llu",
+		 (unsigned long long)lim.rlim_cur >> 20, (unsigned long long)o->cache >> 20,
+		 (unsigned long long)o->dirty_max >> 20);
+	if (pthread_attr_init(&attr) != 0)
+		return;
+	if (pthread_attr_setstacksize(&attr, SMALL_STACK) == 0)
+		(void)pthread_setattr_default_np(&attr);
+	pthread_attr_destroy(&attr);
 }
 
 /* After a failure fs_close closes what has been opened so far. */
@@ -180,9 +215,11 @@ static int run(const struct options *o, int pipe)
 	struct fs fs = {.opt = *o,
 			.began = meter_now(),
 			.absent.lock = PTHREAD_MUTEX_INITIALIZER,
-			.seeks.lock = PTHREAD_MUTEX_INITIALIZER};
+			.seeks.lock = PTHREAD_MUTEX_INITIALIZER,
+			.threads = THREADS};
 	struct announce a = {pipe, o->foreground, o->mountpoint};
 	fs.backing.root = fs.backing.proc = fs.backing.lock = -1;
+	fit_into_space(&fs);
 	guard_start();
 	int rc = fs_open(&fs);
 	if (rc >= 0)

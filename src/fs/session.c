@@ -184,8 +184,8 @@ static int serve(struct fs *fs)
 	if (!config)
 		return -ENOMEM;
 	fuse_loop_cfg_set_clone_fd(config, 1);
-	fuse_loop_cfg_set_max_threads(config, 16);
-	fuse_loop_cfg_set_idle_threads(config, 16);
+	fuse_loop_cfg_set_max_threads(config, fs->threads);
+	fuse_loop_cfg_set_idle_threads(config, fs->threads);
 	int rc = fuse_session_loop_mt(fs->session, config);
 	fuse_loop_cfg_destroy(config);
 	return rc > 0 ? 0 : rc; /* a signal number is not a failure */
