@@ -12,6 +12,10 @@
 #define REGION (SLAB_MAX / SLAB_MIN)
 #define NO_UNIT UINT32_MAX
 
+/* A huge page of most machines. Elsewhere asking for huge pages does nothing. */
+#define HUGE_BYTES (2u << 20)
+#define HUGE_UNITS (HUGE_BYTES / SLAB_MIN)
+
 /* A piece is named by its first unit of SLAB_MIN. What is said of a piece stands at that unit. */
 struct unit {
 	uint32_t next, prev; /* in the list of its order, while free */
@@ -22,8 +26,9 @@ struct unit {
 
 struct slab {
 	pthread_mutex_t lock; /* for all below */
-	uint8_t *base;
+	uint8_t *base;        /* at a huge page's boundary, somewhere in what was mapped */
 	size_t bytes;
+	void *mapped;
 	uint32_t nunits, fresh; /* from `fresh` on nothing was ever used */
 	uint32_t warm;          /* up to here the system has given pages */
 	atomic_bool wants_warm;
@@ -58,13 +63,14 @@ int slab_open(struct slab **out, size_t max_bytes)
 		s->list[i] = NO_UNIT;
 	pthread_mutex_init(&s->lock, NULL);
 	s->unit = mem_zalloc_array(s->nunits, sizeof *s->unit);
-	void *p = mmap(NULL, s->bytes, PROT_READ | PROT_WRITE,
+	void *p = mmap(NULL, s->bytes + HUGE_BYTES, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	s->base = p == MAP_FAILED ? NULL : p;
-	if (!s->unit || !s->base) {
+	s->mapped = p == MAP_FAILED ? NULL : p;
+	if (!s->unit || !s->mapped) {
 		slab_close(s);
 		return -ENOMEM;
 	}
+	s->base = (uint8_t *)s->mapped + (-(uintptr_t)s->mapped & (HUGE_BYTES - 1));
 	*out = s;
 	return 0;
 }
@@ -73,8 +79,8 @@ void slab_close(struct slab *s)
 {
 	if (!s)
 		return;
-	if (s->base)
-		munmap(s->base, s->bytes);
+	if (s->mapped)
+		munmap(s->mapped, s->bytes + HUGE_BYTES);
 	pthread_mutex_destroy(&s->lock);
 	mem_free(s->unit);
 	mem_free(s);
@@ -181,15 +187,16 @@ bool slab_wants_warm(struct slab *s)
 void slab_warm(struct slab *s)
 {
 	pthread_mutex_lock(&s->lock);
-	uint32_t u = s->fresh;
-	bool room = s->nunits - u >= REGION;
-	if (room)
-		s->warm = u + REGION;
+	uint32_t u = s->fresh, n = (uint32_t)min_u64(HUGE_UNITS - u % HUGE_UNITS, s->nunits - u);
+	s->warm = u + n;
 	pthread_mutex_unlock(&s->lock);
-	if (!room || !mem_populate(s->base + (size_t)u * SLAB_MIN, SLAB_MAX))
+	uint8_t *p = s->base + (size_t)u * SLAB_MIN;
+	if (n == HUGE_UNITS)
+		(void)madvise(p, HUGE_BYTES, MADV_HUGEPAGE);
+	if (!n || !mem_populate(p, (size_t)n * SLAB_MIN))
 		return;
 	pthread_mutex_lock(&s->lock);
-	for (uint32_t i = 0; i < REGION; i++)
+	for (uint32_t i = 0; i < n; i++)
 		s->unit[u + i].touched = true;
 	pthread_mutex_unlock(&s->lock);
 }

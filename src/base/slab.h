@@ -5,8 +5,11 @@
  * Why not malloc: blocks have few sizes and are freed in about the order in which they came, and a
  * cold read of 16 KiB spent a fifth of its time in the growth of malloc's heap and in page faults.
  * Here freed memory is used again at once, last in, first out, and pages are taken from the system
- * 64 KiB at a time. Nothing is returned before slab_close. (Huge pages were tried: the system
- * spends more time on finding and zeroing them than they save.)
+ * 64 KiB at a time. Nothing is returned before slab_close.
+ *
+ * slab_warm asks for huge pages. In a virtual machine they take half the time of small ones. But
+ * the system may have to search for them, and has to zero 2 MiB at once: a reader that needs memory
+ * at once takes small ones.
  *
  * Threads: all functions from any thread.
  */
