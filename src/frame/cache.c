@@ -10,19 +10,27 @@
 
 #define SHARDS 16
 #define FIRST_BUCKETS 64
-#define SLAB_SLACK (4u << 20) /* for entries that are evicted and still in use */
-#define ALLOC_TRIES 64 /* entries that are evicted for a piece of memory that is nowhere free */
+
+/* Entries that are evicted while somebody uses them keep their memory beside the limit. */
+#define SLAB_SLACK (4u << 20)
+
+/*
+ * The slab may have room enough, but none of the size that is wanted. So many entries are evicted
+ * in the hope that two of them are neighbours; then malloc has to do.
+ */
+#define ALLOC_TRIES 64
 
 struct cache_entry {
 	struct cache_key key;
-	/* in its bucket; under the shard's lock, as all down to `older` */
-	struct cache_entry *next;
-	struct cache_entry *newer, *older;
-	bool filled, listed, visited, found; /* found: still in the table */
-	atomic_bool unused;           /* so far: filled ahead */
-	int rc;                       /* of the fill, for those who waited */
-	atomic_uint refs;             /* users, plus one while in the table */
-	struct cache_value value;     /* fixed once filled */
+	struct cache_entry *next; /* in its bucket; under the shard's lock, as all down to `rc` */
+	struct cache_entry *newer, *older; /* in the shard's queue, while `listed` */
+	bool found;                        /* it is still in the table */
+	bool filled, listed;
+	bool visited;                      /* used since the hand came by */
+	int rc;                            /* of the fill, for those who waited */
+	atomic_bool unused;                /* it was filled ahead, and nobody has used it yet */
+	atomic_uint refs;                  /* users, plus one while it is in the table */
+	struct cache_value value;          /* fixed once filled */
 };
 
 struct shard {
@@ -113,8 +121,8 @@ static void free_value(struct cache *c, struct cache_entry *e)
 }
 
 /*
- * Drops a reference. Not under a shard's lock if it may
- * be the last: `dead` is then a list for later.
+ * Drops a reference. Who was the last gets the entry in the list `dead`, and frees it (bury) once
+ * no shard is locked: freeing takes the slab's lock, and a chunk's head has much to free.
  */
 static void unref(struct cache_entry *e, struct cache_entry **dead)
 {
@@ -257,7 +265,6 @@ int cache_alloc(struct cache *c, size_t n, struct cache_value *out)
 	size_t size = slab_size(n);
 	void *p = NULL;
 	assert(n > 0);
-	/* Of other sizes there may be room enough: what holds it has to go first. */
 	for (int i = 0; c->slab && size && !(p = slab_alloc(c->slab, n)) && i < ALLOC_TRIES; i++) {
 		struct shard *s = &c->shard[atomic_fetch_add(&c->next_victim, 1) % SHARDS];
 		struct cache_entry *dead = NULL;
@@ -323,7 +330,7 @@ static struct cache_entry *add_unfilled(struct shard *s, uint64_t hash, struct c
 	return e;
 }
 
-/* Makes a filled entry findable, or takes a failed one away. */
+/* Lets those who wait have a filled entry, or takes a failed one away. */
 static void publish(struct cache *c, struct shard *s, struct cache_entry *e,
 		    struct cache_entry **dead)
 {

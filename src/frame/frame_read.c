@@ -111,7 +111,10 @@ static int load_special(const struct frame *f, uint32_t n, struct chunk *c)
 	return rc > 0 ? CORRUPT("special chunk", rc) : rc;
 }
 
-/* How long header and block offsets are if this chunk has blocks like the last one. */
+/*
+ * How long header and block offsets are if this chunk has blocks like the last one that was loaded.
+ * A guess that is too short costs a second read.
+ */
 static uint32_t head_guess(const struct frame *f, uint32_t len)
 {
 	uint32_t block = f->hint;
@@ -163,7 +166,7 @@ static int read_verified(const struct stored *st, const struct chunk *c, uint64_
 	return chunk_decode(c, s, run, view_part(span_view(all), e.off, e.len), dst);
 }
 
-/* Pieces that stay in the cache of a core between the copy and the sum. */
+/* So much stays in the cache of a core between the kernel's copy and the sum. */
 #define CHECK_STEP (128u << 10)
 
 static int check_sum(const struct stored *st, uint32_t len, uint64_t sum)
@@ -264,7 +267,7 @@ static int read_part(struct frame *f, uint32_t n, const struct chunk *c, uint32_
 	return rc;
 }
 
-/* Whole blocks go straight to their place; the cut ones at both ends take a detour. */
+/* Whole blocks are decoded at their place; the cut ones at both ends elsewhere, and copied. */
 static int read_loaded(struct frame *f, uint32_t n, const struct chunk *c, uint32_t lo,
 		       struct scratch *s, struct span dst)
 {

@@ -3,9 +3,10 @@
 #include <assert.h>
 
 /*
- * The first bytes before the size, and that before the last bytes: a root that the first ones name
- * was there by then. A small file is read by the one call. Failure is none: what is not here is
- * read when it is asked for.
+ * Reads the first bytes, then the size, then the last bytes. In this order the root that the first
+ * bytes name was complete before the size was asked for, even while another program commits. A
+ * small file comes whole with the first call. Failing is no error: what is not here is read when it
+ * is asked for.
  */
 static void fill(struct io_ahead *a)
 {

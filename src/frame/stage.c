@@ -5,8 +5,8 @@
 #include <pthread.h>
 
 /*
- * There may be two dozen threads: a chunk of the usual
- * size fits, what larger ones needed is given back.
+ * A thread keeps what a chunk of the usual size needs. More is given back: there may be two dozen
+ * threads.
  */
 #define STAGE_KEEP (2u << 20)
 

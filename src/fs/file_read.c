@@ -8,7 +8,10 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/* Runs of whole blocks from this size on are decoded into the reply, not into the cache. */
+/*
+ * Runs of whole blocks from this size on are decoded into the reply, not into the cache: the kernel
+ * keeps the pages, so that nobody would ask the cache for them.
+ */
 #define DIRECT_MIN (32 << 10)
 
 /*
@@ -16,7 +19,10 @@
  */
 #define WHOLE_REQUEST (64u << 10)
 
-/* A read of more than one part in so many of a block undoes the last filter for all of it. */
+/*
+ * A read of at most this share of a block undoes the last filter for its own bytes only. Whoever
+ * reads more of a block will soon have read all of it.
+ */
 #define PACKED_SHARE 4
 
 /* Tags of blocks in the cache: decoded, or packed (chunk_decode_packed). */
@@ -90,6 +96,7 @@ static int block_fill(void *ctx, struct cache_value *out)
 	return rc;
 }
 
+/* Where the bytes came from. A block that was decoded ahead counts as such once. */
 static void count_answer(const struct fetch *x, struct cache_entry *e)
 {
 	stats_add(x->filled		  ? STATS_FROM_MISS
@@ -169,7 +176,10 @@ static bool goes_past(const struct fetch *x, struct run run, uint32_t len)
 	return len >= DIRECT_MIN || run.n == x->lazy->chunk.nblocks;
 }
 
-/* Whole blocks that go past the cache, except for those that it already has. */
+/*
+ * Whole blocks that go past the cache, except for those that it already has: what lies between two
+ * of those is one read of the file.
+ */
 static int read_run(struct fetch *x, struct run run)
 {
 	const struct chunk *c = &x->lazy->chunk;
@@ -333,7 +343,7 @@ int file_read_locked(struct file *f, uint64_t at, struct span dst)
 	return rc;
 }
 
-/* The .npy view: header, then items gathered piece by piece. */
+/* The .npy view: its header, then the items, which lie in the frame block after block. */
 static int read_npy(struct fetch *x, uint64_t at, size_t size)
 {
 	const struct npy *v = x->f->npy;
@@ -369,6 +379,7 @@ static int read_locked(struct fetch *x, const struct readahead_request *q)
 	return f->npy ? read_npy(x, q->at, known.len) : read_bytes(x, q->at, known.len);
 }
 
+/* Memory for the next blocks is got by a worker: a reader would wait for it (base/slab.h). */
 static void warm_run(struct pool_job *job, unsigned worker)
 {
 	struct fs *fs = (struct fs *)((char *)job - offsetof(struct fs, warm));
@@ -419,7 +430,7 @@ ssize_t file_read_at(struct file *f, uint64_t at, struct span dst)
 	return rc < 0 ? rc : n;
 }
 
-/* Blocks of a chunk that hold any of [lo, hi). */
+/* Decodes the blocks of a chunk that hold any of [lo, hi) into the cache. */
 static int decode_blocks(struct fetch *x, uint32_t lo, uint32_t hi)
 {
 	const struct chunk *c = &x->lazy->chunk;
@@ -464,6 +475,10 @@ static int64_t decode_piece(struct fetch *x, uint64_t at, uint64_t len)
 	return hi - lo;
 }
 
+/*
+ * Only a hint: where somebody writes, or another program may change the frame, nothing is decoded
+ * ahead, so that a worker never waits. What fails here will fail again for the reader, who tells.
+ */
 void file_decode_ahead(struct file *f, uint64_t at, uint64_t len)
 {
 	struct fetch x = {.f = f};
