@@ -19,7 +19,7 @@ import pytest
 
 from libcrash import Story, list_metalayers, look
 from libfault import Fault
-from libmount import MountFailed, umount, wait_until
+from libmount import SLOWNESS, MountFailed, umount, wait_until
 
 EVERY = 1 if os.environ.get("CFRAMEFS_TEST_FAULTS") == "all" else 17
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
@@ -289,10 +289,10 @@ def test_the_nth_call_fails(mount, work, blosc2, fault, record_property):
     faults = Faults(mount, work, FAULTS[fault])
     print(f"CFRAMEFS_SEED={SEED}")
     cases = []
-    # There are few syncs in a story: all of them, in some stories.
-    for story, every in (
-        [(0, EVERY)] if FAULTS[fault]["calls"] != Fault.SYNC else [(i, 1) for i in range(8)]
-    ):
+    stories = [(0, EVERY)]  # number, every so many calls
+    if FAULTS[fault]["calls"] == Fault.SYNC:  # there are few in a story: all of them
+        stories = [(i, 1) for i in range(8 if SLOWNESS == 1 else 3)]
+    for story, every in stories:
         n, came = random.Random(f"{SEED} {fault}").randrange(every) + 1, True
         while came:
             cases.append(Case(faults, work, n, story))

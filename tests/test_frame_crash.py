@@ -34,6 +34,7 @@ def test_every_disk_shows_a_state_that_was(seed):
     assert states > 15000 and recovered > 1000, said
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("every", [2, 3, 5, 9])
 def test_a_skipped_sync_is_noticed(every):
     """The negative control: with every n-th sync left out, disks must show up

@@ -3,6 +3,7 @@ memory out of proportion to the file."""
 
 import os
 import re
+import shutil
 import struct
 import subprocess
 
@@ -289,8 +290,6 @@ def test_sizes_vary(work):
 
 
 def test_sparse_frame_that_lost_a_file(work):
-    import shutil
-
     shutil.copytree(OWN / "sparse.b2frame", work / "s")
     (work / "s/00000001.chunk").unlink()
     done = subprocess.run([CFRAME, "cat", work / "s"], capture_output=True)

@@ -4,12 +4,14 @@ frames in the library."""
 import os
 import random
 import re
+import subprocess
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from libdata import KINDS, blob
+from libmount import CFRAME, Mount
 from libposix import KEEP_SIZE, ZERO_RANGE, fallocate, punch, read_direct
 
 blosc2 = pytest.importorskip("blosc2") if os.environ.get("CI") != "true" else __import__("blosc2")
@@ -289,8 +291,6 @@ def reference():
 def mounts(request, module_mount):
     """A mount for each set of options, made when first asked for. The reference reads files that
     are open here, without locks: in the background chunks would be moved while it does."""
-    from libmount import Mount
-
     made = {}
 
     def get(options):
@@ -525,9 +525,6 @@ def test_what_is_written_into_rounded_arrays_stays_exact(mount, copied):
 
 
 def test_cframe_tool_reads_what_the_reference_wrote(mount, work):
-    from libmount import CFRAME
-    import subprocess
-
     assert CFRAME.exists(), f"{CFRAME} is missing: build first"
     data = blob(3, 300_000, "floats")
     blosc2.SChunk(

@@ -14,6 +14,7 @@ import stat
 import pytest
 
 from libdata import KINDS, blob, sha256
+from libmount import SLOWNESS
 from libposix import (
     KEEP_SIZE,
     RENAME_EXCHANGE,
@@ -26,7 +27,7 @@ from libposix import (
 )
 
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
-STEPS = int(os.environ.get("CFRAMEFS_STEPS") or 1200)
+STEPS = int(os.environ.get("CFRAMEFS_STEPS") or (1200 if SLOWNESS == 1 else 600))
 DIRECTORIES = ["", "d/", "d/e/", "g/"]
 NAMES = ["a", "b", "c.dat", "x.b2frame", "long name with spaces"]
 LIMIT = 600_000

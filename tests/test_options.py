@@ -1,6 +1,7 @@
 """The command line: options, daemonizing, errors before it detaches, signals,
 mount(8) and fstab."""
 
+import mmap
 import os
 import re
 import signal
@@ -347,8 +348,6 @@ def test_commit_interval(mount):
     """A background commit brings an open file into its frame, without close or fsync."""
     m = mount("commit=1")
     fd = os.open(m.mnt / "f", os.O_CREAT | os.O_WRONLY | os.O_DIRECT)
-    import mmap
-
     page = mmap.mmap(-1, 1 << 20)
     page[:] = blob(9, 1 << 20, "text")
     os.writev(fd, [page])

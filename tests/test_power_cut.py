@@ -18,7 +18,7 @@ from libcrash import Story, list_metalayers
 from libfault import preloaded
 from libmount import BUILD, SLOWNESS
 
-CUTS = int(os.environ.get("CFRAMEFS_TEST_CUTS") or 24_000)
+CUTS = int(os.environ.get("CFRAMEFS_TEST_CUTS") or (24_000 if SLOWNESS == 1 else 8000))
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
 CONTENT, SYNCED, REMOVED = 6, 7, 8  # tests/c/crash_trace.h
 TINY = "chunksize=4K,blocksize=1K,commit=0"
@@ -216,6 +216,7 @@ def test_every_disk_holds_what_was_logged(mount, work, record_property):
     record_property("figure", f"power cuts, intent log: {states} disks, {applied} records applied")
 
 
+@pytest.mark.release
 @pytest.mark.watchdog(300)
 def test_a_skipped_sync_of_the_log_is_noticed(mount, work):
     trace = record_scattered(mount, work)
@@ -224,6 +225,7 @@ def test_a_skipped_sync_of_the_log_is_noticed(mount, work):
         assert code == 1, said
 
 
+@pytest.mark.release
 @pytest.mark.watchdog(300)
 def test_a_skipped_sync_is_noticed(mount, work):
     """The negative control: where some syncs do nothing, disks must show up that lost something."""

@@ -6,6 +6,7 @@ CFRAMEFS_TEST_SHUTDOWNS says how often for each file system and journal;
 CFRAMEFS_SEED chooses other stories.
 """
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -120,27 +121,25 @@ class Writer:
         db.close()
 
     def run(self, first):
-        try:
-            db = self.open(self.synchronous)
+        with (
+            contextlib.suppress(sqlite3.Error),
+            contextlib.closing(self.open(self.synchronous)) as db,
+        ):
             for n in range(first, first + 100_000):
-                db.execute("BEGIN")
-                db.execute("INSERT INTO t VALUES (?, ?)", (n, row(n)))
-                for old in {n // 7, n // 3, n // 2, n - 1} - {
-                    0
-                }:  # rows of all ages change, and are again as they were
-                    db.execute("UPDATE t SET data = zeroblob(20000) WHERE n = ?", (old,))
-                    db.execute("UPDATE t SET data = ? WHERE n = ?", (row(old), old))
-                db.execute("COMMIT")
+                self.commit(db, n)
                 self.acknowledged = n
                 if self.stop:  # without syncs nobody would ever notice
                     return
-        except sqlite3.Error:
-            pass
-        finally:
-            try:
-                db.close()
-            except (sqlite3.Error, UnboundLocalError):
-                pass
+
+    @staticmethod
+    def commit(db, n):
+        """One row more; some of all ages change, and are again as they were."""
+        db.execute("BEGIN")
+        db.execute("INSERT INTO t VALUES (?, ?)", (n, row(n)))
+        for old in {n // 7, n // 3, n // 2, n - 1} - {0}:
+            db.execute("UPDATE t SET data = zeroblob(20000) WHERE n = ?", (old,))
+            db.execute("UPDATE t SET data = ? WHERE n = ?", (row(old), old))
+        db.execute("COMMIT")
 
     def check(self):
         """How many rows there are; all are whole, and none is missing in between."""
@@ -377,6 +376,7 @@ def test_what_sqlite_was_promised_is_there(mount, disk, blosc2, journal, request
     record_property("figure", f"shutdown, {kind}, {journal}: {ROUNDS} rounds, {rows} rows")
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("disk", MAKE, indirect=True)
 @pytest.mark.watchdog(400)
 def test_without_syncs_something_is_lost(mount, disk, blosc2):

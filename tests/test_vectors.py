@@ -1,5 +1,6 @@
 """Frames made elsewhere, read through the mount: size and digest of their manifests."""
 
+import itertools
 import json
 import os
 import re
@@ -142,7 +143,6 @@ def test_compat_frame_is_read_or_refused(mount, blosc2, name):
 def assemble(array):
     """The items of a b2nd array in C order, put together from its decoded
     chunks (FORMAT.md 14.3)."""
-    import itertools
     import numpy as np
 
     item = array.schunk.typesize

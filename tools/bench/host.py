@@ -130,9 +130,8 @@ def describe(cframefs=None):
         "machine": platform.machine(),
         "cpu": cpu_model(),
         "cores": len(os.sched_getaffinity(0)),
-        "load_average": os.getloadavg()[
-            0
-        ],  # of the minute at the end of the run: the bench's own is about 1
+        # of the minute at the end of the run: the bench's own is about 1
+        "load_average": os.getloadavg()[0],
         "memory_mib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20,
         "libraries": modules,
         "cframefs": run(cframefs, "--version").strip().splitlines() if cframefs else [],
