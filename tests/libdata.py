@@ -3,8 +3,14 @@
 import array
 import functools
 import hashlib
+import os
 import random
+from pathlib import Path
 
+# Vectors that are too many for the repository; without them their tests skip.
+VECTORS = Path(
+    os.environ.get("CFRAMEFS_VECTORS") or Path(__file__).resolve().parents[2] / "shared/vectors"
+)
 KINDS = ("zeros", "ramp", "text", "noise", "runs", "floats")
 WORDS = (
     b"the frame of a file holds chunks and the chunk of a frame holds blocks 0123456789\n".split(

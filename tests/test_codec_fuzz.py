@@ -5,8 +5,9 @@ import os
 
 import pytest
 
-from test_codec_kernels import run
-from test_codec_tool import BUILD, DATA, REPO
+from libcodec import DATA
+from libmount import BUILD, REPO
+from libprogram import run
 
 CORPUS = REPO / "tests/c/codec_corpus"
 SECONDS = int(os.environ.get("CODEC_FUZZ_SECONDS") or 4)

@@ -6,7 +6,7 @@ import zlib
 
 import pytest
 
-from test_codec_tool import EBADMSG, ENOTSUP, Refused, tool  # noqa: F401
+from libcodec import EBADMSG, ENOTSUP, Refused, tool  # noqa: F401
 
 SHUFFLE, BITSHUFFLE, DELTA, BYTEDELTA_OLD, BYTEDELTA = 1, 2, 3, 34, 35
 ZLIB, ZSTD = 3, 4  # compformat

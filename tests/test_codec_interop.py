@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from libcodec import Tool
 from libmount import SLOWNESS
-from test_codec_tool import Tool
 
 CODECS = {
     "blosclz": blosc2.Codec.BLOSCLZ,

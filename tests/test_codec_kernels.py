@@ -2,24 +2,11 @@
 
 import os
 import shutil
-import subprocess
 
 import pytest
 
-from libmount import SLOWNESS
-from test_codec_tool import BUILD, REPO
-
-
-def run(*args, timeout=300, **env):
-    done = subprocess.run(
-        [str(a) for a in args],
-        env={**os.environ, **env},
-        capture_output=True,
-        text=True,
-        timeout=timeout * SLOWNESS,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+from libmount import BUILD, REPO
+from libprogram import run
 
 
 @pytest.mark.watchdog(900)
@@ -56,5 +43,9 @@ def test_neon_kernels_under_an_emulator(tmp_path):
         REPO / "tests/c/kernels_check.c",
     )
     assert "calls equal" in run(
-        emulator, tmp_path / "kernels_check", os.getpid(), timeout=800, CPU_MASK="neon"
+        emulator,
+        tmp_path / "kernels_check",
+        os.getpid(),
+        timeout=800,
+        env={**os.environ, "CPU_MASK": "neon"},
     )

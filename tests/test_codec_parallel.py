@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from test_codec_kernels import run
-from test_codec_tool import BUILD
+from libmount import BUILD
+from libprogram import run
 
 
 @pytest.mark.concurrent

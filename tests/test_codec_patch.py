@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from libcodec import DATA
 from test_codec_interop import CODECS, KINDS, LEVELS, cparams, make, text_of, theirs, tools
-from test_codec_tool import DATA
 
 FILTERS = ["", "shuffle", "bitshuffle", "shuffle+bytedelta", "delta", "delta+shuffle"]
 

@@ -6,7 +6,8 @@ import json
 import blosc2
 import pytest
 
-from test_codec_tool import DATA, VECTORS, tool  # noqa: F401
+from libcodec import DATA, tool  # noqa: F401
+from libdata import VECTORS
 
 # c-blosc 1.7 left items of one byte alone under bitshuffle; since then they are
 # transposed. Nothing in the chunk tells the two apart.

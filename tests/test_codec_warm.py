@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from test_codec_tool import BUILD
+from libmount import BUILD
 
 
 def test_no_allocation_and_no_lock():

@@ -5,8 +5,8 @@ import subprocess
 
 import pytest
 
+from libcodec import EBADMSG, Refused, Tool
 from test_codec_interop import check_ours, make
-from test_codec_tool import EBADMSG, Refused, Tool
 
 PROGRAMS = ["codec_tool", "codec_tool_zlib"]
 

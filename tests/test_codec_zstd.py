@@ -7,10 +7,10 @@ import blosc2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from libmount import BUILD
+from libprogram import run
 from test_codec_fuzz import SECONDS
 from test_codec_interop import KINDS, check_ours, make
-from test_codec_kernels import run
-from test_codec_tool import BUILD
 
 
 def test_frames_come_back():

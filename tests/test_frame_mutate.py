@@ -4,20 +4,17 @@ reference library reads the same bytes."""
 import os
 import random
 import shutil
-import subprocess
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from libdata import blob
-from libmount import BUILD, REPO
 
 blosc2 = pytest.importorskip("blosc2")
 import libblosc  # noqa: E402
+from libframe import OWN, Tool, check_ours, check_reference, write  # noqa: E402
 
-TOOL = BUILD / "tests/c/frame_tool"
-OWN = REPO / "tests/data/frames"
 PIPELINES = [
     "zstd:1",
     "shuffle:4+zstd:1",
@@ -30,84 +27,10 @@ PIPELINES = [
     "shuffle:4+bytedelta+zstd:1",
 ]
 SETTINGS = settings(
-    max_examples=int(os.environ.get("EXAMPLES", 40)),
+    max_examples=int(os.environ.get("CFRAMEFS_EXAMPLES") or 40),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-
-
-class Tool:
-    """frame_tool on a pipe: one line in, one line out."""
-
-    def __init__(self):
-        self.proc = subprocess.Popen(
-            [TOOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, value, trace):
-        self.proc.stdin.close()
-        assert self.proc.wait(250) == 0 or kind
-
-    def ask(self, line):
-        self.proc.stdin.write(line + "\n")
-        self.proc.stdin.flush()
-        return self.proc.stdout.readline().rstrip("\n")
-
-    def do(self, line):
-        answer = self.ask(line)
-        assert not answer.startswith("error"), (line[:200], answer)
-        return answer
-
-    def bytes(self, size):
-        got = b""
-        for at in range(0, size, 65536):
-            got += bytes.fromhex(self.do(f"read {at} {min(65536, size - at)}"))
-        return got
-
-
-def fnv(data):
-    h = 0xCBF29CE484222325
-    for byte in data:
-        h = (h ^ byte) * 0x100000001B3 & (1 << 64) - 1
-    return f"{h:016x}"
-
-
-def check_ours(tool, expect):
-    size, by_chunk, by_range = tool.do("sum").split()
-    assert int(size) == len(expect)
-    if len(expect) < 50000:
-        assert by_chunk == by_range == fnv(expect)
-    else:
-        assert by_chunk == by_range
-        assert tool.bytes(len(expect)) == expect
-
-
-def check_reference(path, expect, seed=0):
-    """All chunks, all at once, and a few slices."""
-    expect, rng = bytes(expect), random.Random(seed)
-    schunk = libblosc.open_frame(path)
-    assert schunk.nbytes == len(expect)
-    assert libblosc.chunk_bytes(schunk) == expect
-    item = schunk.typesize
-    items = len(expect) // item
-    assert items * item == len(expect), "the reference cannot see the tail"
-    if not items:
-        return
-    assert schunk[:] == expect
-    for _ in range(4):
-        lo = rng.randrange(items)
-        hi = rng.randrange(lo + 1, items + 1)
-        if libblosc.slice_is_trusted(schunk, lo * item, hi * item):
-            assert schunk[lo:hi] == expect[lo * item : hi * item], (lo, hi)
-
-
-def write(model, at, data):
-    if at > len(model):
-        model.extend(bytes(at - len(model)))
-    model[at : at + len(data)] = data
 
 
 KINDS = st.sampled_from(["zeros", "ramp", "text", "noise", "runs", "floats"])

@@ -10,13 +10,11 @@ import subprocess
 import pytest
 
 from libdata import blob
-from libmount import BUILD, CFRAME, REPO, SLOWNESS
-from test_frame_mutate import Tool, check_ours, check_reference, write
+from libmount import BUILD, CFRAME, SLOWNESS
 
 blosc2 = pytest.importorskip("blosc2")
 import libblosc  # noqa: E402
-
-OWN = REPO / "tests/data/frames"
+from libframe import OWN, Tool, check_ours, check_reference, write  # noqa: E402
 
 
 def lengths(raw):

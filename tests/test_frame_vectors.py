@@ -1,17 +1,14 @@
 """Frames made by the reference library and by early betas, decoded without a mount: cframe cat."""
 
 import json
-import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from libdata import sha256
+from libdata import VECTORS, sha256
 from libmount import CFRAME, REPO
 
 OWN = REPO / "tests/data/frames"
-SHARED = Path(os.environ.get("CFRAMEFS_VECTORS") or REPO.parent / "shared/vectors")
 
 
 def cframe(*args):
@@ -43,17 +40,17 @@ def test_own_vectors(subtests, folder, least):
 
 @pytest.mark.parametrize("folder", ["frames", "beta"])
 def test_shared_vectors(subtests, folder):
-    for entry in manifest(SHARED / folder):
+    for entry in manifest(VECTORS / folder):
         with subtests.test(entry["name"]):
-            check(SHARED / folder, entry)
+            check(VECTORS / folder, entry)
 
 
 def test_compat_is_read_or_refused(subtests):
     """Third-party files of many releases: the right bytes, or one line that says why not. What
     exactly single chunks hold is known to the tests of the codec floor."""
-    for entry in manifest(SHARED / "compat"):
+    for entry in manifest(VECTORS / "compat"):
         with subtests.test(entry["name"]):
-            done = cframe("cat", SHARED / "compat" / entry["name"])
+            done = cframe("cat", VECTORS / "compat" / entry["name"])
             if done.returncode:
                 assert done.stderr.startswith(b"cframe: ") and done.stderr.count(b"\n") == 1
             elif "sha256" in entry and not entry["name"].endswith(".cdata"):

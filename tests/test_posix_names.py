@@ -8,7 +8,6 @@ import subprocess
 
 from libposix import RENAME_EXCHANGE, RENAME_NOREPLACE, Dir, error_of, renameat2, write_at
 
-
 # ---- directories
 
 

@@ -8,9 +8,11 @@ import zlib
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from test_codec_tool import BUILD, Tool
+from libcodec import Tool
+from libmount import BUILD
 
 BALANCED, SIZE, SPEED = range(3)
 MIB = 1 << 20

@@ -5,16 +5,14 @@ import json
 import os
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 
-from libdata import file_sha256, sha256
+from libdata import VECTORS, file_sha256, sha256
 from libmount import REPO
 from libposix import error_of, read_direct
 
 HERE = REPO / "tests/data/frames"
-SHARED = Path(os.environ.get("CFRAMEFS_VECTORS") or REPO.parent / "shared/vectors")
 SUFFIX = re.compile(r"\.(b2frame|b2f|b2)$")
 
 
@@ -91,8 +89,8 @@ def need(folder):
 
 
 def test_shared_vectors(shown, subtests):
-    need(SHARED / "frames")
-    listed = cases(SHARED / "frames")
+    need(VECTORS / "frames")
+    listed = cases(VECTORS / "frames")
     assert len(listed) == 154
     for case in listed:
         with subtests.test(case.id):
@@ -101,8 +99,8 @@ def test_shared_vectors(shown, subtests):
 
 def test_beta_frames(shown, subtests):
     """Frames that today's reference no longer reads: FORMAT.md 11. Ours does."""
-    need(SHARED / "beta")
-    for case in cases(SHARED / "beta"):
+    need(VECTORS / "beta")
+    for case in cases(VECTORS / "beta"):
         with subtests.test(case.id):
             check(shown(case.values[0] / case.id), case.values[1])
 
@@ -123,7 +121,7 @@ def reference_bytes(blosc2, path):
 def test_compat_frame_is_read_or_refused(mount, blosc2, name):
     """Third-party frames, read where they are. Right bytes, or EIO and a log
     line, or plain bytes and a log line."""
-    source = SHARED / "compat" / f"{name}.b2frame"
+    source = VECTORS / "compat" / f"{name}.b2frame"
     if not source.exists():
         pytest.skip(f"{source} is absent")
     m = mount(start=False).allow(re.escape(name))
@@ -171,7 +169,7 @@ def test_compat_array(mount, blosc2, name):
     slice them, we give the items as they are."""
     import numpy as np
 
-    source = SHARED / "compat" / f"{name}.b2nd"
+    source = VECTORS / "compat" / f"{name}.b2nd"
     if not source.exists():
         pytest.skip(f"{source} is absent")
     m = mount(start=False).allow(re.escape(name))
@@ -190,7 +188,7 @@ def test_sparse_frame_is_a_read_only_file(mount, name):
     source = next(
         (
             d / f"{name}.b2frame"
-            for d in (HERE, SHARED / "frames")
+            for d in (HERE, VECTORS / "frames")
             if (d / f"{name}.b2frame").exists()
         ),
         None,

@@ -1,0 +1,85 @@
+"""The frame floor behind a pipe: frame_tool of tests/c as a Python object, its model, and what the
+reference makes of its frames."""
+
+import random
+import subprocess
+
+import libblosc
+from libmount import BUILD, REPO
+
+TOOL = BUILD / "tests/c/frame_tool"
+OWN = REPO / "tests/data/frames"
+
+
+class Tool:
+    """frame_tool on a pipe: one line in, one line out."""
+
+    def __init__(self):
+        self.proc = subprocess.Popen(
+            [TOOL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        self.proc.stdin.close()
+        assert self.proc.wait(250) == 0 or kind
+
+    def ask(self, line):
+        self.proc.stdin.write(line + "\n")
+        self.proc.stdin.flush()
+        return self.proc.stdout.readline().rstrip("\n")
+
+    def do(self, line):
+        answer = self.ask(line)
+        assert not answer.startswith("error"), (line[:200], answer)
+        return answer
+
+    def bytes(self, size):
+        got = b""
+        for at in range(0, size, 65536):
+            got += bytes.fromhex(self.do(f"read {at} {min(65536, size - at)}"))
+        return got
+
+
+def fnv(data):
+    h = 0xCBF29CE484222325
+    for byte in data:
+        h = (h ^ byte) * 0x100000001B3 & (1 << 64) - 1
+    return f"{h:016x}"
+
+
+def check_ours(tool, expect):
+    size, by_chunk, by_range = tool.do("sum").split()
+    assert int(size) == len(expect)
+    if len(expect) < 50000:
+        assert by_chunk == by_range == fnv(expect)
+    else:
+        assert by_chunk == by_range
+        assert tool.bytes(len(expect)) == expect
+
+
+def check_reference(path, expect, seed=0):
+    """All chunks, all at once, and a few slices."""
+    expect, rng = bytes(expect), random.Random(seed)
+    schunk = libblosc.open_frame(path)
+    assert schunk.nbytes == len(expect)
+    assert libblosc.chunk_bytes(schunk) == expect
+    item = schunk.typesize
+    items = len(expect) // item
+    assert items * item == len(expect), "the reference cannot see the tail"
+    if not items:
+        return
+    assert schunk[:] == expect
+    for _ in range(4):
+        lo = rng.randrange(items)
+        hi = rng.randrange(lo + 1, items + 1)
+        if libblosc.slice_is_trusted(schunk, lo * item, hi * item):
+            assert schunk[lo:hi] == expect[lo * item : hi * item], (lo, hi)
+
+
+def write(model, at, data):
+    if at > len(model):
+        model.extend(bytes(at - len(model)))
+    model[at : at + len(data)] = data
