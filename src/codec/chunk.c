@@ -1,3 +1,4 @@
+/* The decoding half of chunk.h: which stored bytes a run of blocks needs, and what they hold. */
 #include "codec/chunk_impl.h"
 #include "codec/scratch_impl.h"
 
@@ -107,7 +108,7 @@ static void fill_value(struct view item, struct span dst)
 
 static void plan_filters(struct block_plan *p, const struct chunk *c)
 {
-	*p = (struct block_plan){.typesize = c->typesize, .blosc1 = c->version == 2};
+	*p = (struct block_plan){.typesize = c->typesize, .blosc1 = c->version == VERSION_BLOSC1};
 	for (unsigned i = 0; i < FILTER_SLOTS; i++)
 		if (c->filter[i] != FILTER_NONE)
 			block_add_filter(p, filter_by_id(c->filter[i]), c->param[i]);
@@ -161,7 +162,7 @@ static int decode_block(struct job *j, uint32_t i, struct view stored, struct sp
 		b.ref = j->ref;
 	int rc = block_decode(&j->plan, j->s, &b, stored, dst);
 	/* Betas did not split where there was a dictionary, and forgot to say so. */
-	if (rc == -EBADMSG && split && c->version == 4 && c->has_dict) {
+	if (rc == -EBADMSG && split && c->version == VERSION_BETA && c->has_dict) {
 		b.nstreams = 1;
 		rc = block_decode(&j->plan, j->s, &b, stored, dst);
 	}

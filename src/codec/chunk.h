@@ -22,10 +22,12 @@
 #include "codec/pipeline.h"
 #include "codec/scratch.h"
 
+/* FORMAT.md 1.2 */
 #define CHUNK_HEAD 32           /* bytes of the extended header                       */
 #define CHUNK_HEAD_MIN 16       /* bytes of the Blosc1 header                         */
 #define CHUNK_MAX_NBYTES 2147483615u
 #define CHUNK_MAX_BLOCKSIZE 536866816u
+#define CHUNK_MAX_TYPESIZE 255u /* items that are longer count as bytes: FORMAT.md 2.4 */
 #define CHUNK_MAX_OVERHEAD 32   /* stored size is at most the bytes plus this         */
 
 enum chunk_kind {
@@ -168,8 +170,7 @@ struct chunk_growth {
 	struct view stored;                /* all of it, its header first               */
 	const struct pipeline *pipeline;   /* as of a patch                             */
 	struct view bytes;                 /* of the new chunk: more than the old has   */
-	/* whole blocks from the first on that stay, at least one */
-	uint32_t keep;
+	uint32_t keep;                     /* so many first blocks stay, whole ones; >= 1 */
 };
 
 /* The same for a chunk that gets longer at its end. A plain copy is not grown. */

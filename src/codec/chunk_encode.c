@@ -12,6 +12,7 @@
 
 #define ENCODE_MIN 32 /* smaller chunks are stored, as the reference does */
 
+/* Bytes of a block where nobody has asked for a size; see auto_blocksize. */
 #define BLOCK_AUTO (64u << 10)
 #define BLOCK_AUTO_MAX (256u << 10)
 
@@ -24,6 +25,11 @@ static bool has_shuffle(const struct pipeline *p)
 {
 	return memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS) != NULL;
 }
+
+/* The rule's limits: FORMAT.md 3.3. */
+#define SPLIT_TYPESIZE_MAX 16
+#define SPLIT_ITEMS_MIN 32
+#define SPLIT_ZSTD_LEVEL_MAX 5
 
 /*
  * For the default mode the rule that readers and writers of this format share, FORMAT.md 3.3, but
@@ -38,8 +44,9 @@ static bool wants_split(const struct pipeline *p, uint32_t typesize, uint32_t bl
 	if (p->split_mode == SPLIT_ALWAYS)
 		return true;
 	bool helps = p->codec == CODEC_BLOSCLZ || p->codec == CODEC_LZ4 || p->codec == CODEC_ZLIB ||
-		     (p->codec == CODEC_ZSTD && p->level <= 5 && p->use_dict);
-	return helps && has_shuffle(p) && typesize <= 16 && blocksize / typesize >= 32;
+		     (p->codec == CODEC_ZSTD && p->level <= SPLIT_ZSTD_LEVEL_MAX && p->use_dict);
+	return helps && has_shuffle(p) && typesize <= SPLIT_TYPESIZE_MAX &&
+	       blocksize / typesize >= SPLIT_ITEMS_MIN;
 }
 
 /*
@@ -58,7 +65,8 @@ static uint32_t auto_blocksize(const struct pipeline *p, uint32_t typesize)
 static void plan_blocks(struct encoder *e, const struct pipeline *p)
 {
 	uint32_t nbytes = (uint32_t)e->src.n;
-	uint32_t typesize = p->typesize > 255 || nbytes < p->typesize ? 1 : p->typesize;
+	bool bytewise = p->typesize > CHUNK_MAX_TYPESIZE || nbytes < p->typesize;
+	uint32_t typesize = bytewise ? 1 : p->typesize;
 	uint32_t size = p->blocksize ? p->blocksize : auto_blocksize(p, typesize);
 	size = (uint32_t)min_u64(size, nbytes);
 	e->blocksize = round_down(round_down(size, p->typesize), typesize);
@@ -157,7 +165,7 @@ void encoder_finish(const struct encoder *e, bool has_dict, struct buf *out)
 	put_header(e, out->p, flags, (uint32_t)out->n);
 	memcpy(out->p + AT_FILTERS, e->p->filter, FILTER_SLOTS);
 	memcpy(out->p + AT_METAS, e->meta, FILTER_SLOTS);
-	out->p[AT_BLOSC2_FLAGS] = has_dict ? FLAG_DICT : 0;
+	out->p[AT_BLOSC2_FLAGS] = has_dict ? BLOSC2_DICT : 0;
 }
 
 /* Blocks from out->n on. 1: all written; 0: a plain copy is no larger. */

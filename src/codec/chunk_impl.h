@@ -22,7 +22,7 @@ enum chunk_field {
 	AT_BLOSC2_FLAGS = 31,
 };
 
-/* The byte at AT_FLAGS. */
+/* The byte at AT_FLAGS. FORMAT.md 2.2, as the next one. */
 #define FLAG_SHUFFLE 0x01
 #define FLAG_STORED 0x02
 #define FLAG_BITSHUFFLE 0x04
@@ -32,14 +32,20 @@ enum chunk_field {
 #define FLAG_FORMAT_SHIFT 5
 
 /* The byte at AT_BLOSC2_FLAGS. */
-#define FLAG_DICT 0x01
-#define FLAG_LAZY 0x08
-#define FLAG_SPECIAL_SHIFT 4
-#define FLAG_INSTRUMENTED 0x80
+#define BLOSC2_DICT 0x01
+#define BLOSC2_LAZY 0x08
+#define BLOSC2_SPECIAL_SHIFT 4
+#define BLOSC2_INSTRUMENTED 0x80
 
+/* The byte at AT_FLAGS2. */
 #define FLAG2_VL 0x01
 
+/* The byte at AT_VERSION; FORMAT.md 1.5. */
+#define VERSION_BLOSC1 2
+#define VERSION_ALPHA 3
+#define VERSION_BETA 4
 #define VERSION_NOW 5
+
 #define DICT_MAX 131072 /* old releases wrote up to this; we write at most DICT_MAX_WRITE */
 #define DICT_MAX_WRITE 32768
 

@@ -33,7 +33,7 @@ static void read_filters(struct chunk *c, const struct header *h)
 	if (c->head_len == CHUNK_HEAD) {
 		memcpy(c->filter, h->head.p + AT_FILTERS, FILTER_SLOTS);
 		memcpy(c->meta, h->head.p + AT_METAS, FILTER_SLOTS);
-		if (c->version == 3) /* the alphas left rubbish there */
+		if (c->version == VERSION_ALPHA) /* they left rubbish there */
 			c->filter[5] = c->meta[5] = 0;
 		return;
 	}
@@ -49,11 +49,11 @@ static int read_kind(struct chunk *c, const struct header *h)
 {
 	static const enum chunk_kind special[] = {CHUNK_REGULAR, CHUNK_ZEROS, CHUNK_NAN,
 						  CHUNK_VALUE, CHUNK_UNINIT};
-	unsigned kind = h->blosc2_flags >> FLAG_SPECIAL_SHIFT & 7;
+	unsigned kind = h->blosc2_flags >> BLOSC2_SPECIAL_SHIFT & 7;
 	bool stored = h->flags & FLAG_STORED;
-	if (h->blosc2_flags & FLAG_LAZY)
+	if (h->blosc2_flags & BLOSC2_LAZY)
 		return CORRUPT("lazy chunk in a file", h->blosc2_flags);
-	if (h->blosc2_flags & FLAG_INSTRUMENTED)
+	if (h->blosc2_flags & BLOSC2_INSTRUMENTED)
 		return UNSUPPORTED("instrumented chunk", h->blosc2_flags);
 	if (kind > 4)
 		return CORRUPT("special value of unknown kind", kind);
@@ -164,6 +164,17 @@ static int judge_plain(struct chunk *c, const struct header *h)
 	return buf_append(&c->value, view_part(h->head, c->head_len, payload));
 }
 
+/* c-blosc before 1.11 had no flag for it, and left such blocks in one stream (FORMAT.md 3.3). */
+#define OLD_SPLIT_TYPESIZE_MAX 16
+#define OLD_SPLIT_ITEMS_MIN 128
+
+static bool silently_whole(const struct chunk *c)
+{
+	return c->head_len == CHUNK_HEAD_MIN && c->version <= VERSION_BLOSC1 &&
+	       (c->typesize > OLD_SPLIT_TYPESIZE_MAX ||
+		c->blocksize / c->typesize < OLD_SPLIT_ITEMS_MIN);
+}
+
 static int judge_codec(struct chunk *c, const struct header *h)
 {
 	unsigned format = h->flags >> FLAG_FORMAT_SHIFT;
@@ -172,15 +183,16 @@ static int judge_codec(struct chunk *c, const struct header *h)
 		return codec_refuse(format, h->udcodec);
 	c->codec = codec->id;
 	/* Other codecs never look at a dictionary, though it takes its place. */
-	c->has_dict = (h->blosc2_flags & FLAG_DICT) && codec->dict_make;
-	c->split = !(h->flags & FLAG_NO_SPLIT) && !c->is_vl;
-	/* Before release 1.11 there was no flag: small blocks were not split. */
-	if (c->head_len == CHUNK_HEAD_MIN && c->version <= 2 &&
-	    (c->typesize > 16 || c->blocksize / c->typesize < 128))
-		c->split = false;
+	c->has_dict = (h->blosc2_flags & BLOSC2_DICT) && codec->dict_make;
+	c->split = !(h->flags & FLAG_NO_SPLIT) && !c->is_vl && !silently_whole(c);
 	if (c->split && c->blocksize % c->typesize)
 		return CORRUPT("split blocks smaller than an item", c->blocksize);
 	return 0;
+}
+
+static bool is_bytedelta(uint8_t id)
+{
+	return id == FILTER_BYTEDELTA || id == FILTER_BYTEDELTA_OLD;
 }
 
 static int judge_filters(struct chunk *c, uint32_t item)
@@ -193,9 +205,9 @@ static int judge_filters(struct chunk *c, uint32_t item)
 		if (!filter_by_id(id))
 			return filter_refuse(id);
 		c->param[i] = c->meta[i];
-		if ((id == FILTER_BYTEDELTA || id == FILTER_BYTEDELTA_OLD) && !c->meta[i])
+		if (is_bytedelta(id) && !c->param[i])
 			c->param[i] = item;
-		if ((id == FILTER_BYTEDELTA || id == FILTER_BYTEDELTA_OLD) && !c->param[i])
+		if (is_bytedelta(id) && !c->param[i])
 			return CORRUPT("bytedelta without a number of channels", 0);
 		if (id == FILTER_DELTA && ++deltas > 1)
 			return CORRUPT("more than one delta filter", deltas);
@@ -212,7 +224,7 @@ static int find_body(struct chunk *c, const struct header *h, uint64_t *body)
 	if (h->head.n < at)
 		return (int)at;
 	*body = at;
-	if (!(h->blosc2_flags & FLAG_DICT))
+	if (!(h->blosc2_flags & BLOSC2_DICT))
 		return 0;
 	if (at + 4 > c->cbytes)
 		return CORRUPT("no room for a dictionary", at);
@@ -277,7 +289,9 @@ static uint32_t next_above(const uint32_t *sorted, uint32_t n, uint32_t x, uint3
 /*
  * A block ends where the next one in the file begins. Writers with threads
  * leave blocks in any order, and gaps are legal: an end is never believed to
- * be further away than the longest streams that the block can have.
+ * be further away than the longest streams that the block can have. Writers need no more
+ * than its bytes and a csize word for each stream; twice that, since a payload that is longer
+ * than what it decodes to is legal, too.
  */
 static void clip_ends(struct chunk *c)
 {
@@ -380,6 +394,9 @@ void chunk_deinit(struct chunk *c)
 	*c = (struct chunk){0};
 }
 
+/* What zstd's digest takes beside the bytes of the dictionary, of which it has a copy. */
+#define DIGEST_BYTES (28u << 10)
+
 size_t chunk_footprint(const struct chunk *c)
 {
 	size_t n = sizeof *c + c->dict.cap + c->value.cap + c->ref.cap;
@@ -387,8 +404,7 @@ size_t chunk_footprint(const struct chunk *c)
 		n += (size_t)c->nblocks * (sizeof *c->bstart + sizeof *c->bend);
 	if (c->vl_start)
 		n += ((size_t)c->nblocks + 1) * sizeof *c->vl_start;
-	/* The digest keeps tables and a copy of the dictionary. */
 	if (c->ddict)
-		n += (28 << 10) + c->dict.n;
+		n += DIGEST_BYTES + c->dict.n;
 	return n;
 }

@@ -42,6 +42,10 @@ const struct codec *codec_by_name(struct view name)
 	return NULL;
 }
 
+/* FORMAT.md 1.3: what compformat may say beside the formats of our rows. */
+enum { FORMAT_SNAPPY = 2, FORMAT_LIZARD = 5, FORMAT_PLUGIN = 6 };
+#define PLUGIN_FIRST 32 /* compcodes of plug-ins; those of users are above the ones with names */
+
 int codec_refuse(unsigned format, unsigned udcodec)
 {
 	static const char *const plugin[] = {
@@ -49,13 +53,15 @@ int codec_refuse(unsigned format, unsigned udcodec)
 		"codec zfp_rate", "codec openhtj2k", "codec grok",
 		"codec openzl",   "codec j2k",       "codec htj2k",
 	};
-	if (format == 2)
+	if (format == FORMAT_SNAPPY)
 		return UNSUPPORTED("codec snappy", format);
-	if (format == 5)
+	if (format == FORMAT_LIZARD)
 		return UNSUPPORTED("codec lizard", format);
-	if (format != 6 || udcodec < 32)
-		return CORRUPT("unknown codec", format == 6 ? udcodec : format);
-	if (udcodec - 32 < sizeof plugin / sizeof plugin[0])
-		return UNSUPPORTED(plugin[udcodec - 32], udcodec);
+	if (format != FORMAT_PLUGIN)
+		return CORRUPT("unknown codec", format);
+	if (udcodec < PLUGIN_FIRST)
+		return CORRUPT("unknown codec", udcodec);
+	if (udcodec - PLUGIN_FIRST < sizeof plugin / sizeof plugin[0])
+		return UNSUPPORTED(plugin[udcodec - PLUGIN_FIRST], udcodec);
 	return UNSUPPORTED("codec of a user", udcodec);
 }

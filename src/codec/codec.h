@@ -51,11 +51,15 @@ struct codec {
 	/* Fills dst exactly or fails. dict: NULL without one. */
 	int (*decode)(void *state, struct view src, struct span dst, const struct codec_dict *dict);
 
-	/* Dictionaries; all NULL where the codec has none. Samples lie one behind the other. */
-	/* 0: no use */
+	/*
+	 * Dictionaries; all NULL where the codec has none. dict_make: the length of one for samples
+	 * of equal length that lie one behind the other, or 0: there is nothing to learn.
+	 * dict_set: for encode, which borrows the bytes until it is set to none. digest_new: for
+	 * decode; it copies them, and any number of threads may use the digest.
+	 */
 	ssize_t (*dict_make)(struct view samples, size_t nsamples, struct span dict);
-	int (*dict_set)(void *state, struct view dict); /* for encode, until set to nothing */
-	int (*digest_new)(void **digest, struct view dict); /* copies dict */
+	int (*dict_set)(void *state, struct view dict);
+	int (*digest_new)(void **digest, struct view dict);
 	void (*digest_free)(void *digest);
 };
 

@@ -15,10 +15,15 @@
 
 #include <assert.h>
 
+/* The farthest match in two bytes, and in four. */
 #define NEAR_MAX 8191u
 #define FAR_MAX 73727u
 
-/* ---- decoder ---- */
+/*
+ * ---- decoder ----
+ *
+ * Copies go in pieces of 16 and may read and write too far, as long as SLACK bytes are left.
+ */
 
 struct reader {
 	const uint8_t *in, *in_end;
@@ -119,7 +124,7 @@ static int blosclz_decode(void *state, struct view src, struct span dst,
 /* ---- encoder ---- */
 
 #define HASH_LOG_MAX 14
-#define CHAIN (1u << 16) /* a power of two; distances on a chain stay below it */
+#define CHAIN (1u << 16) /* places that a chain remembers, a power of two: farther ones are lost */
 #define NICE_LEN 256u    /* a match as good as any: the search ends */
 #define RUN 32u          /* literals behind one byte */
 #define TAIL 12u         /* no match starts in the last bytes: room for wide reads, a literal end */
@@ -140,7 +145,7 @@ struct effort {
 	uint8_t skip;  /* after 2^skip misses the search starts to leap     */
 	uint8_t depth; /* candidates looked at; > 1: by way of the chain    */
 	bool lazy;     /* try the next byte before taking a match           */
-	uint8_t least; /* give up when a probe shrinks less: 100ths, see worth_it */
+	uint8_t least; /* percent that the probe must have of its coded form, see worth_it */
 };
 
 static const struct effort efforts[10] = {
@@ -300,7 +305,7 @@ static bool encode_thoroughly(struct writer *w)
 			p++;
 		}
 		misses = 0;
-		/* The miss leaps may have passed its start. */
+		/* A leap may have passed over its start. */
 		while (p - 1 > lit && (size_t)(p - w->src) > m.dist && p[-1] == *(p - 1 - m.dist)) {
 			p--;
 			m.len++;

@@ -1,6 +1,6 @@
 /*
- * LZ4, FORMAT.md 6.2: raw blocks. Both directions are
- * ours; with a dictionary they are the library's.
+ * LZ4, FORMAT.md 6.2: raw blocks. Both directions are ours (the search is in lz4_fast.c); with a
+ * dictionary they are the library's.
  */
 #include "base/buf.h"
 #include "codec/codec.h"
@@ -38,20 +38,31 @@ static ssize_t lz4_encode(void *state, int level, struct view src, struct span d
 }
 
 /*
- * The decoder is ours: as the reference decodes with a newer library than distributions have, each
- * percent counts, and this one is some faster than theirs. A sequence is a token, literals, a
- * distance of two bytes, and both lengths go on in bytes of 255 and a last smaller one. All but the
- * end is done in copies that may write too far.
+ * The decoder is ours: the reference decodes with a newer library than distributions have, and this
+ * one is some percent faster than theirs.
+ *
+ * A sequence is a token, literals, a distance of two bytes, and a match. The token has four bits of
+ * either length; 15 goes on in bytes of 255 and a last smaller one. decode_wide does all sequences
+ * that have room around them, in copies that may read and write too far; decode_exact does one at
+ * a time and checks every byte.
  */
 struct reader {
 	const uint8_t *in, *in_end;
 	uint8_t *out, *out_start, *out_end;
 };
 
-/* What the wide path reads at most of a sequence whose literals are short, and behind others. */
+/*
+ * Bytes that the wide path wants to have left, in front of a token and behind a length that it has
+ * read. Of literals it copies 64, where there may be just 15: 49 too many. A token, 14 literals
+ * copied as 16, a distance and a byte of length are fewer.
+ */
 #define IN_MARGIN 56
-#define OUT_MARGIN 96 /* what it writes, beyond the lengths that it knows */
+
+/* The same of the output: copies of 64 for 15 literals or a match of 19, loops of 32 at a time. */
+#define OUT_MARGIN 96
+
 #define MATCH_MIN 4u
+#define LENGTH_MORE 15u /* the length in a token that goes on behind it */
 #define LIBC_LEN 256 /* from here on the C library is faster: it knows the widest registers */
 
 /* The bytes behind a length of 15; false: the input ends first. */
@@ -137,12 +148,15 @@ static inline void long_match(struct reader *r, size_t n, size_t dist)
 }
 
 /*
- * Up to 18 bytes from `dist` before, whatever the distance,
- * without a branch that depends on the length.
+ * 18 bytes from `dist` before, of which the caller keeps as many as it needs: whatever the
+ * distance, and without a branch that depends on the length.
  */
 static inline void short_match(uint8_t *out, size_t dist)
 {
-	/* Where a pattern of less than 8 bytes goes on after its first four, and after eight. */
+	/*
+	 * By distance, where a pattern of less than 8 bytes goes on: steps forward after its first
+	 * four bytes, then back after eight, so that whole words can be read from it.
+	 */
 	static const uint8_t first[8] = {0, 1, 2, 1, 0, 4, 4, 4};
 	static const int8_t second[8] = {0, 0, 0, -1, -4, 1, 2, 3};
 	const uint8_t *from = out - dist;
@@ -163,21 +177,25 @@ static inline void short_match(uint8_t *out, size_t dist)
 	memcpy(out + 16, from + 8, 2);
 }
 
-/*
- * Sequences with room around them. False: nonsense; else the
- * reader stands at a token or in `*lit` literals.
- */
-static bool decode_wide(struct reader *rd, unsigned *token, size_t *lit, bool *inside)
+/* Where the wide path stopped: in front of a token, or inside a sequence, before its literals. */
+struct halt {
+	bool inside;
+	unsigned token;
+	size_t literals;
+};
+
+/* Sequences as long as there is room around them. False: nonsense. */
+static bool decode_wide(struct reader *rd, struct halt *at)
 {
 	struct reader r = *rd;
 	bool fine = true;
-	*inside = false;
+	at->inside = false;
 	const uint8_t *in_stop = r.in_end - r.in >= IN_MARGIN ? r.in_end - IN_MARGIN : NULL;
 	uint8_t *out_stop = r.out_end - r.out >= OUT_MARGIN ? r.out_end - OUT_MARGIN : NULL;
 	while (r.in <= in_stop && r.out <= out_stop) {
 		unsigned t = *r.in++;
 		size_t n = t >> 4;
-		if (n < 15) {
+		if (n < LENGTH_MORE) {
 			copy16(r.out, r.in);
 			r.in += n;
 			r.out += n;
@@ -185,9 +203,7 @@ static bool decode_wide(struct reader *rd, unsigned *token, size_t *lit, bool *i
 			fine = false;
 			break;
 		} else if (!long_literals(&r, n)) {
-			*token = t;
-			*lit = n;
-			*inside = true;
+			*at = (struct halt){true, t, n};
 			break;
 		}
 		size_t dist = get_le16(r.in), len = (t & 15) + MATCH_MIN;
@@ -196,7 +212,7 @@ static bool decode_wide(struct reader *rd, unsigned *token, size_t *lit, bool *i
 			fine = false;
 			break;
 		}
-		if (len < 15 + MATCH_MIN) {
+		if (len < LENGTH_MORE + MATCH_MIN) {
 			short_match(r.out, dist);
 			r.out += len;
 			continue;
@@ -216,15 +232,17 @@ static bool decode_wide(struct reader *rd, unsigned *token, size_t *lit, bool *i
 	return fine;
 }
 
-/* One sequence from its token, or its literals on; the last one ends with them. */
-static bool decode_exact(struct reader *r, unsigned token, size_t lit, bool inside)
+/* One sequence, from where the wide path stopped. The last one of a stream is literals alone. */
+static bool decode_exact(struct reader *r, const struct halt *at)
 {
-	if (!inside) {
+	unsigned token = at->token;
+	size_t lit = at->literals;
+	if (!at->inside) {
 		if (r->in == r->in_end)
 			return false;
 		token = *r->in++;
 		lit = token >> 4;
-		if (lit == 15 && !read_length(r, &lit))
+		if (lit == LENGTH_MORE && !read_length(r, &lit))
 			return false;
 	}
 	if (!exact_literals(r, lit))
@@ -237,7 +255,7 @@ static bool decode_exact(struct reader *r, unsigned token, size_t lit, bool insi
 	r->in += 2;
 	if (dist - 1 >= (size_t)(r->out - r->out_start))
 		return false;
-	if (len == 15 + MATCH_MIN && !read_length(r, &len))
+	if (len == LENGTH_MORE + MATCH_MIN && !read_length(r, &len))
 		return false;
 	return exact_match(r, len, dist) && r->in != r->in_end;
 }
@@ -246,11 +264,8 @@ static int decode_here(struct view src, struct span dst)
 {
 	struct reader r = {src.p, src.p + src.n, dst.p, dst.p, dst.p + dst.n};
 	do {
-		unsigned token = 0;
-		size_t lit = 0;
-		bool inside;
-		if (!decode_wide(&r, &token, &lit, &inside) ||
-		    !decode_exact(&r, token, lit, inside))
+		struct halt at = {0};
+		if (!decode_wide(&r, &at) || !decode_exact(&r, &at))
 			return CORRUPT("lz4 stream", r.in - src.p);
 	} while (r.in != r.in_end);
 	return r.out == r.out_end ? 0 : CORRUPT("lz4 stream is short", r.out - dst.p);
@@ -268,7 +283,7 @@ static int lz4_decode(void *state, struct view src, struct span dst, const struc
 	return 0;
 }
 
-/* What stands first is as good as anything else without a trainer. */
+/* There is no trainer, and without one what comes first is as good as anything else. */
 static ssize_t lz4_dict_make(struct view samples, size_t nsamples, struct span dict)
 {
 	size_t n = samples.n < dict.n ? samples.n : dict.n;

@@ -39,6 +39,7 @@ static void zstd_state_free(void *state)
 	mem_free(st);
 }
 
+/* The library's level for ours: FORMAT.md 6.4. */
 static int level_of(int level)
 {
 	return level >= 9 ? ZSTD_maxCLevel() : 2 * level - 1;
@@ -50,13 +51,13 @@ static int level_of(int level)
 
 /*
  * Level 9: rows of 16 candidates for 32, in a table as large as the stream deserves. A sixth
- * faster, for 0.2 % of the size; one step less in either number, or another strategy, costs up to 6
- * %.
+ * faster, for 0.2 % of the size; one step less in either number, or another strategy, costs up to
+ * 6 %.
  */
 #define MIDDLE_STREAM (64u << 10)
-#define LONG_STREAM                                                                                \
-	(256u                                                                                      \
-	 << 10) /* what repeats far back in longer ones would be lost: up to a fifth of the size */
+#define LONG_STREAM (256u << 10) /* of longer ones up to a fifth would be lost: far repeats */
+#define MIDDLE_HASH_LOG 16
+#define LONG_HASH_LOG 17
 #define MIDDLE_SEARCH_LOG 4
 
 struct tuning {
@@ -69,7 +70,7 @@ static struct tuning tuning_of(int level, size_t n)
 	if (t.level == 1 && n <= SHORT_STREAM)
 		t.hash_log = SHORT_HASH_LOG;
 	if (t.level == 9 && n <= LONG_STREAM) {
-		t.hash_log = n <= MIDDLE_STREAM ? 16 : 17;
+		t.hash_log = n <= MIDDLE_STREAM ? MIDDLE_HASH_LOG : LONG_HASH_LOG;
 		t.search_log = MIDDLE_SEARCH_LOG;
 	}
 	return t;

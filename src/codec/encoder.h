@@ -13,12 +13,13 @@
 #include "base/buf.h"
 #include "codec/block.h"
 
+/* Borrows all that it points at. Threads that help have a scratch of their own in its place. */
 struct encoder {
 	struct scratch *s;
-	const struct pipeline *p;
-	struct view src;
+	const struct pipeline *p; /* has passed pipeline_check        */
+	struct view src;          /* all bytes of the chunk           */
 	uint32_t blocksize, nblocks;
-	bool split;
+	bool split;               /* whole blocks, a stream each byte of an item */
 	uint8_t meta[FILTER_SLOTS]; /* as stored: what 0 stands for put in its place */
 	struct block_plan plan;
 };

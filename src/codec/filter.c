@@ -33,13 +33,16 @@ const struct filter *filter_by_name(struct view name)
 	return NULL;
 }
 
+/* FORMAT.md 1.4: numbers of the library's plug-ins, and from where on users have theirs. */
+enum { FILTER_NDCELL = 32, FILTER_NDMEAN = 33, FILTER_USER_FIRST = 160 };
+
 int filter_refuse(unsigned id)
 {
-	if (id < 32)
+	if (id < FILTER_NDCELL)
 		return CORRUPT("undefined filter", id);
-	if (id == 32)
+	if (id == FILTER_NDCELL)
 		return UNSUPPORTED("filter ndcell", id);
-	if (id == 33)
+	if (id == FILTER_NDMEAN)
 		return UNSUPPORTED("filter ndmean", id);
-	return UNSUPPORTED(id < 160 ? "unassigned filter" : "filter of a user", id);
+	return UNSUPPORTED(id < FILTER_USER_FIRST ? "unassigned filter" : "filter of a user", id);
 }

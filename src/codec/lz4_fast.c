@@ -2,9 +2,6 @@
 #include "codec/lz4_format.h"
 #include "codec/match.h"
 
-#define NEAR_LOG 13
-#define FAR_LOG 12 /* both tables have 16 KiB: half of L1 */
-
 #define NEAR_MAX (64u << 10) /* longest stream whose places fit 16 bits */
 
 #define SHORTEST 5u
@@ -14,8 +11,8 @@
 
 /*
  * A search leaps over as many bytes as a 64th of this, which grows by one each time it finds
- * nothing. Where the library leaps over five bytes at first these are a little over three; every
- * fourth byte would be bad for what has items of four and eight.
+ * nothing. At level 5, where the library leaps over five bytes at first, it is a little over three;
+ * to look at every fourth byte would be bad for what has items of four and eight.
  */
 static unsigned first_leap(int level, bool near)
 {
@@ -43,11 +40,11 @@ ALWAYS_INLINE const uint8_t *enter(struct lz4_table *t, const uint8_t *src, cons
 {
 	uint32_t before;
 	if (near) {
-		uint16_t *slot = &t->near[hash_first(p, SHORTEST, NEAR_LOG)];
+		uint16_t *slot = &t->near[hash_first(p, SHORTEST, LZ4_NEAR_LOG)];
 		before = *slot;
 		*slot = (uint16_t)(p - src);
 	} else {
-		uint32_t *slot = &t->far[hash_first(p, SHORTEST, FAR_LOG)];
+		uint32_t *slot = &t->far[hash_first(p, SHORTEST, LZ4_FAR_LOG)];
 		before = *slot;
 		*slot = (uint32_t)(p - src);
 	}

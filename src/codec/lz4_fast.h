@@ -13,11 +13,15 @@
 
 #include <sys/types.h>
 
+/* Both have 16 KiB: half of L1, beside the stream. */
+#define LZ4_NEAR_LOG 13
+#define LZ4_FAR_LOG 12
+
 struct lz4_table {
 	/* The last place of each hash: of streams up to 64 KiB, and of longer ones. */
 	union {
-		uint16_t near[1 << 13];
-		uint32_t far[1 << 12];
+		uint16_t near[1 << LZ4_NEAR_LOG];
+		uint32_t far[1 << LZ4_FAR_LOG];
 	};
 };
 

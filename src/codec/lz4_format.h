@@ -13,6 +13,7 @@
 #define LZ4_MATCH_MARGIN 12u /* no match starts closer to the end            */
 #define LZ4_COPY_MARGIN 16u  /* where matches of ours start, for lz4_put_sequence */
 
+/* What a length is more than a token can say. */
 static inline uint8_t *lz4_put_length(uint8_t *out, size_t n)
 {
 	for (; n >= 255; n -= 255)
@@ -30,6 +31,7 @@ static inline uint8_t *lz4_put_sequence(uint8_t *out, const uint8_t *out_end, st
 					size_t len, size_t dist)
 {
 	size_t n = lit.n, extra = len - LZ4_MATCH_MIN;
+	/* A token, two bytes of distance, a last byte of each length; copies of 16. */
 	if ((size_t)(out_end - out) < n + n / 255 + extra / 255 + 5 + 16)
 		return NULL;
 	uint8_t *token = out++;
@@ -46,6 +48,7 @@ static inline uint8_t *lz4_put_sequence(uint8_t *out, const uint8_t *out_end, st
 	return extra < 15 ? out : lz4_put_length(out, extra - 15);
 }
 
+/* The literals at the end of a stream, or NULL without room. */
 static inline uint8_t *lz4_put_last(uint8_t *out, const uint8_t *out_end, struct view lit)
 {
 	size_t n = lit.n;

@@ -32,7 +32,7 @@ __attribute__((format(printf, 3, 4))) static int refuse(char *why, size_t room, 
 
 static int check_filters(const struct pipeline *p, char *why, size_t room)
 {
-	uint32_t typesize = p->typesize > 255 ? 1 : p->typesize;
+	uint32_t typesize = p->typesize > CHUNK_MAX_TYPESIZE ? 1 : p->typesize;
 	unsigned deltas = 0;
 	for (unsigned i = 0; i < FILTER_SLOTS; i++) {
 		if (p->filter[i] == FILTER_NONE)
@@ -54,8 +54,9 @@ int pipeline_check(const struct pipeline *p, char *why, size_t room)
 	const struct codec *codec = codec_by_id(p->codec);
 	if (!codec)
 		return refuse(why, room, "no codec has the number %u", p->codec);
-	if (p->level > 9)
-		return refuse(why, room, "the level is 0 to 9, not %u", p->level);
+	if (p->level > PIPELINE_LEVEL_MAX)
+		return refuse(why, room, "the level is 0 to %d, not %u", PIPELINE_LEVEL_MAX,
+			      p->level);
 	if (p->typesize < 1 || p->typesize > TYPESIZE_MAX)
 		return refuse(why, room, "typesize %u is out of range", p->typesize);
 	if (p->blocksize > CHUNK_MAX_BLOCKSIZE || p->blocksize % p->typesize)
@@ -84,7 +85,7 @@ static int read_term(const char **text, struct term *t)
 		char *end;
 		t->has_number = true;
 		t->number = strtol(*text + 1, &end, 10);
-		if (end == *text + 1 || t->number < -128 || t->number > (long)TYPESIZE_MAX)
+		if (end == *text + 1 || t->number < INT8_MIN || t->number > (long)TYPESIZE_MAX)
 			return -EINVAL;
 		*text = end;
 	}
@@ -106,8 +107,9 @@ static int take_codec(struct pipeline *p, const struct term *t, char *why, size_
 	if (!codec)
 		return refuse(why, room, "no codec is called \"%.*s\"", (int)t->name.n,
 			      (const char *)t->name.p);
-	if (t->has_number && (t->number < 0 || t->number > 9))
-		return refuse(why, room, "the level is 0 to 9, not %ld", t->number);
+	if (t->has_number && (t->number < 0 || t->number > PIPELINE_LEVEL_MAX))
+		return refuse(why, room, "the level is 0 to %d, not %ld", PIPELINE_LEVEL_MAX,
+			      t->number);
 	p->codec = codec->id;
 	p->level = t->has_number ? (uint8_t)t->number : codec->level;
 	return 0;
@@ -135,7 +137,7 @@ static int take_filter(struct pipeline *p, const struct term *t, unsigned slot, 
 		return f && f->takes_param ? refuse(why, room, "%s needs a number", f->name) : 0;
 	if (!f || !f->takes_param)
 		return take_typesize(p, t->number, why, room);
-	if (t->number > 127)
+	if (t->number > INT8_MAX)
 		return refuse(why, room, "%s:%ld is out of range", f->name, t->number);
 	p->meta[slot] = (uint8_t)t->number;
 	return 0;
@@ -176,7 +178,7 @@ int pipeline_parse(struct pipeline *p, const char *text, char *why, size_t room)
 void pipeline_format(const struct pipeline *p, char out[static PIPELINE_TEXT_MAX])
 {
 	size_t at = 0;
-	bool said = p->typesize == 1; /* the typesize needs no word, or had one */
+	bool said = p->typesize == 1; /* the typesize need not be named, or has been */
 	out[0] = 0;
 	for (unsigned i = 0; i < FILTER_SLOTS; i++) {
 		const struct filter *f = filter_by_id(p->filter[i]);

@@ -12,6 +12,7 @@
 #include "base/err.h"
 
 #define FILTER_SLOTS 6
+#define PIPELINE_LEVEL_MAX 9
 
 /* FORMAT.md 1.5; the values are those of the reference library's interface. */
 enum split_mode { SPLIT_ALWAYS = 1, SPLIT_NEVER = 2, SPLIT_AUTO = 3, SPLIT_FORWARD = 4 };

@@ -2,7 +2,8 @@
 
 #include <assert.h>
 
-#define RUN_TOKEN 1
+#define CSIZE 4     /* bytes of a csize word                    */
+#define RUN_TOKEN 1 /* the byte behind the csize word of a run */
 
 /* Below this no codec spares a byte that its own framing does not cost. */
 #define CODE_MIN 16
@@ -12,7 +13,11 @@
  */
 #define SPARE_SHIFT 7
 
-#define CUT_MIN 256 /* bytes a piece, on average */
+/*
+ * Bytes that a piece has on average where cuts are heeded: the last, shorter block of a chunk may
+ * have too few for tables of its own.
+ */
+#define CUT_MIN 256
 
 static int run_decode(int32_t csize, struct cursor *in, struct span dst)
 {
@@ -84,7 +89,6 @@ static bool is_run(struct view v)
 static ssize_t encode(const struct stream_coder *sc, struct view src, struct span room)
 {
 	const struct codec *codec = sc->codec;
-	/* The last, shorter block of a chunk may have too few bytes to be worth it. */
 	if (sc->cuts.n > 1 && src.n / sc->cuts.n >= CUT_MIN)
 		return codec->encode_cut(sc->state, sc->level, src, &sc->cuts, room);
 	return codec->encode(sc->state, sc->level, src, room);
@@ -93,26 +97,27 @@ static ssize_t encode(const struct stream_coder *sc, struct view src, struct spa
 ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct span dst)
 {
 	assert(src.n > 0);
-	if (dst.n < 5)
+	if (dst.n < CSIZE + 1)
 		return 0;
 	if (is_run(src)) {
 		put_le32(dst.p, -(uint32_t)src.p[0]);
-		dst.p[4] = RUN_TOKEN;
-		return src.p[0] ? 5 : 4;
+		dst.p[CSIZE] = RUN_TOKEN;
+		return src.p[0] ? CSIZE + 1 : CSIZE; /* zeros have no token */
 	}
 	/* A payload of exactly src.n bytes would read as plain ones. */
-	struct span room = {dst.p + 4, min_u64(dst.n - 4, src.n - 1 - (src.n >> SPARE_SHIFT))};
+	struct span room = {dst.p + CSIZE,
+			    min_u64(dst.n - CSIZE, src.n - 1 - (src.n >> SPARE_SHIFT))};
 	ssize_t n = 0;
 	if (src.n >= CODE_MIN)
 		n = encode(sc, src, room);
 	if (n < 0)
 		return n;
 	if (n == 0) {
-		if (src.n > dst.n - 4)
+		if (src.n > dst.n - CSIZE)
 			return 0;
 		memcpy(room.p, src.p, src.n);
 		n = (ssize_t)src.n;
 	}
 	put_le32(dst.p, (uint32_t)n);
-	return 4 + n;
+	return CSIZE + n;
 }

@@ -7,26 +7,33 @@
 
 #ifdef HAVE_LIBDEFLATE
 #include <libdeflate.h>
-#define ROWS 4
-#else
-#define ROWS 3
+
+/* It cannot be asked at run time. */
+static const char *libdeflate_version(void)
+{
+	return LIBDEFLATE_VERSION_STRING;
+}
 #endif
+
+static const struct {
+	const char *library;
+	const char *(*version)(void);
+} rows[] = {
+	{"liblz4", LZ4_versionString},
+	{"libzstd", ZSTD_versionString},
+	{"zlib", zlibVersion},
+#ifdef HAVE_LIBDEFLATE
+	{"libdeflate", libdeflate_version},
+#endif
+};
 
 unsigned versions_count(void)
 {
-	return ROWS;
+	return sizeof rows / sizeof rows[0];
 }
 
 struct version versions_at(unsigned i)
 {
-	assert(i < ROWS);
-	switch (i) {
-	case 0: return (struct version){"liblz4", LZ4_versionString()};
-	case 1: return (struct version){"libzstd", ZSTD_versionString()};
-	case 2: return (struct version){"zlib", zlibVersion()};
-	}
-#ifdef HAVE_LIBDEFLATE
-	return (struct version){"libdeflate", LIBDEFLATE_VERSION_STRING};
-#endif
-	return (struct version){"", ""};
+	assert(i < versions_count());
+	return (struct version){rows[i].library, rows[i].version()};
 }

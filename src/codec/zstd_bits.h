@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 
-/* Holds the bits that are not yet a byte; `out` may be written to for eight bytes at each flush. */
+/* Bits that are not yet whole bytes, and where they go. A flush writes to eight bytes at `out`. */
 struct bits {
 	uint64_t held;
 	unsigned n;

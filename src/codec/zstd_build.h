@@ -16,7 +16,7 @@
 #define fse_share WITH_END(fse_share, ZSTD_FAST_BUILD)
 #define fse_build WITH_END(fse_build, ZSTD_FAST_BUILD)
 #define fse_build_one WITH_END(fse_build_one, ZSTD_FAST_BUILD)
-#define fse_put_about WITH_END(fse_put_about, ZSTD_FAST_BUILD)
+#define fse_put_description WITH_END(fse_put_description, ZSTD_FAST_BUILD)
 #endif
 
 #endif

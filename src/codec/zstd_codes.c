@@ -1,6 +1,7 @@
+/* put_codes (kernels.h) in plain C, which is built for AVX2 and BMI2 as well. */
 #include "codec/zstd_codes.h"
 
-#define AT_ONCE 5 /* codes that fit between flushes */
+#define AT_ONCE 5 /* codes of 11 bits that fit between flushes, which leave up to seven */
 
 /* Four streams in turn keep a processor busy that waits for each of them. */
 void zstd_put_codes(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4])

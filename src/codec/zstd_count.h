@@ -1,10 +1,13 @@
-/* How often each byte is there, in tables that take turns. Floor-internal. */
+/*
+ * How often each byte occurs. Four tables take turns: in one, equal bytes that follow each other
+ * would each wait for the one before to be stored. Floor-internal.
+ */
 #ifndef CODEC_ZSTD_COUNT_H
 #define CODEC_ZSTD_COUNT_H
 
 #include "base/bytes.h"
 
-/* Of at most 64 KiB in all. In one table each of equal bytes would wait for the one before. */
+/* Of at most 64 KiB in all, so that 16 bits do. */
 struct zstd_counts {
 	uint16_t part[4][256];
 };

@@ -1,3 +1,7 @@
+/*
+ * A frame: its header, and blocks one behind the other (RFC 8878, 3.1.1). A block is cut off every
+ * 64 KiB, and where the cuts say so; it is stored as it is where coding it spares too little.
+ */
 #include "codec/zstd_fast.h"
 #include "codec/zstd_fast_impl.h"
 
@@ -5,17 +9,24 @@
 #define FRAME_HEADER_MAX 9
 #define BLOCK_HEADER 3
 
-enum { RAW, RLE, COMPRESSED };
+#define SINGLE_SEGMENT (1u << 5) /* no size of a window: it is the content */
+#define SIZE_SHIFT 6             /* the content's size follows: 0, in one byte; 1, two; 2, four */
+#define SIZE_TWO_LESS 256        /* what two bytes say is so much more */
+
+enum { RAW, RLE, COMPRESSED }; /* 3.1.1.2.2; RLE, one byte repeated, is left to chunk streams */
+
+/* The offsets that every frame begins with, as if they had been used: 3.1.1.5. */
+#define FIRST_OFFSETS {1, 4}
 
 static uint8_t *put_frame_header(uint8_t *out, size_t n)
 {
-	unsigned wide = n < 256 ? 0 : n < 65536 + 256 ? 1 : 2;
+	unsigned wide = n < SIZE_TWO_LESS ? 0 : n <= SIZE_TWO_LESS + UINT16_MAX ? 1 : 2;
 	put_le32(out, MAGIC);
-	out[4] = (uint8_t)(wide << 6 | 1 << 5); /* a single segment: the window is the content */
+	out[4] = (uint8_t)(wide << SIZE_SHIFT | SINGLE_SEGMENT);
 	if (wide == 2)
 		put_le32(out + 5, (uint32_t)n);
 	else if (wide == 1)
-		put_le16(out + 5, (uint16_t)(n - 256));
+		put_le16(out + 5, (uint16_t)(n - SIZE_TWO_LESS));
 	else
 		out[5] = (uint8_t)n;
 	return out + 5 + (1u << wide);
@@ -48,8 +59,7 @@ static uint8_t *put_parts(struct zstd_work *w, const struct zstd_parts *parts, s
 	uint8_t *out = zstd_put_literals(w, parts->literals, dst.p, dst.p + dst.n);
 	if (out)
 		out = zstd_put_sequences(w->sequence, parts->nsequences, out, dst.p + dst.n);
-	/* As the reference does: less is not worth a reader's time. */
-	return out && (size_t)(out - dst.p) + n / 64 + 2 < n ? out : NULL;
+	return out && (size_t)(out - dst.p) + zstd_least_gain(n) < n ? out : NULL;
 }
 
 /* The byte behind, or NULL: it does not fit. */
@@ -77,7 +87,11 @@ ssize_t zstd_fast(struct zstd_work *w, struct view src, const struct cuts *cuts,
 	uint32_t pieces = cuts && cuts->n > 1 ? cuts->n : 1, piece = 0;
 	bool near = src.n <= ZSTD_BLOCK_MAX;
 	struct zstd_finder f = {
-		.w = w, .src = src.p, .rep = {1, 4}, .near = near, .planes = near && pieces > 1,
+		.w = w,
+		.src = src.p,
+		.rep = FIRST_OFFSETS,
+		.near = near,
+		.planes = near && pieces > 1,
 	};
 	if (dst.n < FRAME_HEADER_MAX || !src.n || src.n > ZSTD_FAST_MAX)
 		return 0;

@@ -20,9 +20,12 @@
 #define ZSTD_BLOCK_MAX (64u << 10) /* so that numbers of literals fit 16 bits */
 #define ZSTD_MATCH_MIN 4
 
+/* Literals, and a match behind them; as the format stores the numbers (RFC 8878, 3.1.1.5). */
 struct zstd_sequence {
-	uint16_t literals, match; /* match: less three */
-	uint32_t offset; /* plus three; 1: the last one, or behind no literal the one before */
+	uint16_t literals; /* how many                                                     */
+	uint16_t match;    /* its length less three                                        */
+	uint32_t offset;   /* its distance plus three; 1: the last distance, or, where there
+			      are no literals, the one before                              */
 };
 
 /* What an encoder of one thread works with; but for the kernel it needs no preparation. */
@@ -35,7 +38,7 @@ struct zstd_work {
 	};
 	struct zstd_sequence sequence[ZSTD_BLOCK_MAX / ZSTD_MATCH_MIN + 1];
 	uint8_t literals[ZSTD_BLOCK_MAX + 16];
-	uint8_t streams[3][ZSTD_BLOCK_MAX / 4 * 11 / 8 + 16];
+	uint8_t streams[3][ZSTD_BLOCK_MAX / 4 * 11 / 8 + 16]; /* Huffman codes: 11 bits at most */
 };
 
 /*

@@ -1,4 +1,4 @@
-/* What the files of zstd_fast.h share. */
+/* What the files of zstd_fast.h share. Bytes "behind" are those where the next part goes. */
 #ifndef CODEC_ZSTD_FAST_IMPL_H
 #define CODEC_ZSTD_FAST_IMPL_H
 
@@ -17,6 +17,15 @@ struct zstd_parts {
 	struct view literals; /* in the work, or the block itself */
 	bool noise;           /* its bytes are all as frequent    */
 };
+
+/*
+ * Of n bytes a coded form has to spare so many: less is not worth a reader's time. The library's
+ * rule for fast levels.
+ */
+static inline size_t zstd_least_gain(size_t n)
+{
+	return n / 64 + 2;
+}
 
 /* Fills the work's sequences. The blocks in front of this one in its stream came before. */
 void zstd_find(struct zstd_finder *f, struct view block, struct zstd_parts *parts);

@@ -1,6 +1,9 @@
 #include "codec/zstd_fse.h"
 
-/* A table larger than a quarter of what it codes does not pay for its description. */
+/*
+ * A table larger than a quarter of what it codes does not pay for its description; one smaller than
+ * four cells for each symbol, rounded down to a power of two, cannot say how frequent they are.
+ */
 static unsigned log_for(uint32_t total, unsigned symbols, unsigned log_max)
 {
 	unsigned log = bit_top(total - 1), least = bit_top(symbols) + 2;
@@ -100,7 +103,7 @@ static unsigned put_gap(struct bits *b, const struct fse_shares *s, unsigned at)
 	return end;
 }
 
-uint8_t *fse_put_about(uint8_t *out, const struct fse_shares *s)
+uint8_t *fse_put_description(uint8_t *out, const struct fse_shares *s)
 {
 	struct bits b = {.out = out};
 	int32_t left = (1 << s->log) + 1, room = 1 << s->log;

@@ -8,26 +8,37 @@
 #include "codec/zstd_bits.h"
 #include "codec/zstd_build.h"
 
-#define FSE_SYMBOLS 53
+#define FSE_SYMBOLS 53 /* codes of match lengths, the most of any table */
 #define FSE_LOG_MIN 5
 #define FSE_LOG_MAX 9
 
-/* How often each symbol is in the table, of 1 << log cells; -1: in one, at its end. */
+/*
+ * How many of the 1 << log cells of a table each symbol has. The format's -1: one, at the end,
+ * which the predefined tables use for rare symbols and ours do not.
+ */
 struct fse_shares {
-	unsigned log, n; /* symbols, the last one is in the table */
+	unsigned log;
+	unsigned n; /* symbols; the last one has a share */
 	int16_t share[FSE_SYMBOLS];
 };
 
+/*
+ * A state is 1 << log .. (2 << log) - 1. To take a symbol it writes its own low bits, as many as
+ * bring the rest of it into the range of that symbol's share, and looks up where to go from there.
+ */
 struct fse_table {
 	unsigned log;
 	uint16_t next[1 << FSE_LOG_MAX];
 	struct {
-		uint32_t bits; /* to write, in the upper half, once the state is added */
-		int32_t first; /* where its states are in next, less the smallest state then */
+		uint32_t bits; /* such that (state + bits) >> 16 is the number of bits to write */
+		int32_t first; /* (state >> that number) + first is the place in next */
 	} symbol[FSE_SYMBOLS];
 };
 
-/* At least two symbols have counts, the last one among them; total is their sum. */
+/*
+ * Shares in proportion to counts, for the first s->n symbols, in a table of at most 1 << log_max
+ * cells. At least two symbols have counts; total is their sum.
+ */
 void fse_share(struct fse_shares *s, const uint32_t *count, uint32_t total, unsigned log_max);
 
 void fse_build(struct fse_table *t, const struct fse_shares *s);
@@ -35,9 +46,13 @@ void fse_build(struct fse_table *t, const struct fse_shares *s);
 /* A table of one symbol, whose states have no bits. */
 void fse_build_one(struct fse_table *t, unsigned symbol);
 
-/* Writes at most FSE_ABOUT_MAX bytes, and touches that many; returns the byte behind. */
-#define FSE_ABOUT_MAX 96
-uint8_t *fse_put_about(uint8_t *out, const struct fse_shares *s);
+/*
+ * The description of a table, from which a reader builds it (RFC 8878, 4.1.1); returns the byte
+ * behind. Writes at most, and touches, FSE_DESCRIPTION_MAX bytes: 53 symbols of up to 10 bits, the
+ * gaps between them, and the eight bytes of a flush are less.
+ */
+#define FSE_DESCRIPTION_MAX 96
+uint8_t *fse_put_description(uint8_t *out, const struct fse_shares *s);
 
 /* The first symbol that is written, the last that is read. */
 static inline uint32_t fse_begin(const struct fse_table *t, unsigned symbol)

@@ -6,24 +6,33 @@
 #include "codec/zstd_fast_impl.h"
 #include "codec/zstd_fse.h"
 
-#define CODE_MAX 11 /* bits */
-#define WEIGHTS_LOG 6
-#define WEIGHTS_MAX (FSE_ABOUT_MAX + 255 * WEIGHTS_LOG / 8 + 16)
+#define CODE_MAX 11 /* bits of the longest code that the format allows; see put_codes, too */
+
+/*
+ * A tree is told by weights: codes are the shorter the larger the weight is. Its description is a
+ * byte and up to 127 others: half a byte a weight, or the weights coded in a table of up to 64
+ * cells, which may turn out longer before that is known.
+ */
 #define TREE_MAX 128
+#define WEIGHTS_LOG 6
+#define WEIGHTS_MAX (FSE_DESCRIPTION_MAX + 255 * WEIGHTS_LOG / 8 + 16)
 
-enum { RAW, RLE, CODED };
+enum { RAW, RLE, CODED }; /* 3.1.1.3.1.1 */
 
-#define ONE_STREAM 256 /* fewer literals go into one stream */
-#define CODED_MIN 32
+#define ONE_STREAM 256 /* fewer literals go into one stream            */
+#define CODED_MIN 32   /* fewer do not pay for the description of a tree */
 
 struct tree {
-	unsigned n; /* symbols, the last has a code */
-	uint64_t bits; /* of all literals */
-	uint8_t len[256];
+	unsigned n;         /* symbols up to the last that has a code */
+	uint64_t bits;      /* of all literals together */
+	uint8_t len[256];   /* of the code in bits; 0: the symbol does not occur */
 	uint32_t code[256]; /* and its length in the upper half */
 };
 
-/* Symbols with a count, rarest first; key: count above, symbol below. */
+/*
+ * Symbols with a count, rarest first; key: count above, symbol below. By two passes over the bytes
+ * of the count, which is below 64 Ki: a sort without a branch that cannot be predicted.
+ */
 static unsigned sort_symbols(const uint32_t count[static 256], uint32_t key[static 256])
 {
 	uint32_t other[256];
@@ -49,7 +58,11 @@ static unsigned sort_symbols(const uint32_t count[static 256], uint32_t key[stat
 	return n;
 }
 
-/* Depths in Huffman's tree of n sorted leaves. */
+/*
+ * Depths in Huffman's tree of n sorted leaves. Inner nodes are made in rising order, too, so that
+ * the two rarest of all are always at the front of one of two queues. up: the node above a leaf
+ * (from 0 on) or a node (from 256 on).
+ */
 static void find_depths(const uint32_t *key, unsigned n, uint8_t *depth)
 {
 	uint32_t sum[256];
@@ -74,7 +87,11 @@ static void find_depths(const uint32_t *key, unsigned n, uint8_t *depth)
 		depth[i] = (uint8_t)(deep[up[i]] + 1);
 }
 
-/* No code longer than CODE_MAX, and no code without a use. */
+/*
+ * No code longer than CODE_MAX, and no code without a use. In units of the longest code, of which
+ * there are `full`, a code of depth d uses full >> d: where cutting has used too many, the rarest
+ * symbols pay; what is then left goes to the most frequent.
+ */
 static void limit_depths(uint8_t *depth, unsigned n)
 {
 	const uint32_t full = 1u << CODE_MAX;
@@ -133,7 +150,7 @@ static size_t put_weights(const uint8_t *weight, unsigned n, uint8_t out[static 
 			return 0;
 	fse_share(&shares, count, n, WEIGHTS_LOG);
 	fse_build(&table, &shares);
-	struct bits b = {.out = fse_put_about(out, &shares)};
+	struct bits b = {.out = fse_put_description(out, &shares)};
 	uint32_t state[2] = {0};
 	for (unsigned i = n; i-- > 0;)
 		if (i + 2 >= n) {
@@ -239,7 +256,7 @@ static uint8_t *put_coded(struct zstd_work *w, const struct tree *t, struct view
 	uint8_t tree[TREE_MAX];
 	size_t ntree = put_tree(t, tree), wide = v.n < 1024 ? 3 : v.n < 16384 ? 4 : 5;
 	/* Behind them: where streams begin, their last bits, what the last flush writes to. */
-	size_t least = ntree + (size_t)(t->bits / 8), spare = v.n / 64 + 2;
+	size_t least = ntree + (size_t)(t->bits / 8), spare = zstd_least_gain(v.n);
 	if (!ntree || least + spare >= v.n || dst.n < wide + least + 6 + 5 + 8)
 		return NULL;
 	memcpy(dst.p + wide, tree, ntree);
@@ -270,7 +287,7 @@ uint8_t *zstd_put_literals(struct zstd_work *w, struct view v, uint8_t *out, uin
 		*out = v.p[0];
 		return out + 1;
 	}
-	/* As the reference does: so even counts leave nothing to spare. */
+	/* So even counts leave nothing to spare; the library's rule. */
 	if (most <= v.n / 128 + 4)
 		return put_raw(v, out, end);
 	build_tree(&t, count);

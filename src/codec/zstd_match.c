@@ -1,3 +1,8 @@
+/*
+ * The search for matches: at each place it looks at the last offset, which costs few bits, and at
+ * the last place that had the same hash. Built for three kinds of streams: short ones, long ones,
+ * and planes of numbers that a filter has made.
+ */
 #include "codec/entropy.h"
 #include "codec/match.h"
 #include "codec/zstd_count.h"
@@ -18,9 +23,10 @@
 #define LEAP_PLANE 96
 #define LEAP_NOISE 256
 
-#define COPIED 16  /* literals are copied so many at a time */
-#define SHORT 32   /* blocks that are not searched          */
-#define MARGIN 16  /* bytes at the end of a block where no match begins */
+#define COPIED 16 /* literals are copied so many at a time                                */
+#define SHORT 32  /* blocks with fewer bytes are not searched                             */
+#define MARGIN 16 /* no match begins in so many last bytes of a block: as many may be
+		     compared without a look at its end                                   */
 
 /*
  * From how many bytes on a match in planes is worth it, in bits of literals: one with an offset of
@@ -38,13 +44,17 @@ struct worth {
 	uint64_t fresh_mask, again_mask; /* of these, the first 8 */
 };
 
+/* A search under way. */
 struct hunt {
 	struct zstd_work *w;
-	const uint8_t *src, *p, *lit; /* the first byte, the next place, the first literal */
-	const uint8_t *stop, *end;    /* of places, of matches */
-	uint32_t rep0, rep1;          /* the last offsets      */
-	struct zstd_sequence *to;
-	uint8_t *literal;
+	const uint8_t *src;  /* the first byte of the stream                  */
+	const uint8_t *p;    /* the place to look at next                     */
+	const uint8_t *lit;  /* the first byte behind the last match          */
+	const uint8_t *stop; /* no match begins here or behind                */
+	const uint8_t *end;  /* of the block, and of all matches              */
+	uint32_t rep0, rep1; /* the last offset, and the one before           */
+	struct zstd_sequence *to; /* where the next sequence goes             */
+	uint8_t *literal;         /* and the next literal                     */
 	struct worth worth;
 };
 
@@ -194,9 +204,9 @@ static void find_planes(struct hunt *h, unsigned leap)
 	find_matches(h, leap, PLANE_SHORTEST, true);
 }
 
-#define SAMPLED 1024
+#define SAMPLED 1024 /* bytes of a block, in RUNS pieces from everywhere in it */
 #define RUNS 8
-#define SAMPLED_MIN (4 * SAMPLED)
+#define SAMPLED_MIN (4 * SAMPLED) /* of smaller blocks nothing is known */
 #define BITS_NOISE (256 * 31 / 4) /* so few bytes of pure noise show 7.8 bits each */
 #define BITS_UNKNOWN (256 * 4)
 

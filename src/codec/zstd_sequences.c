@@ -1,10 +1,14 @@
-/* The sequences of a block (RFC 8878, 3.1.1.3.2). */
+/*
+ * The sequences of a block (RFC 8878, 3.1.1.3.2): each of their three numbers as a code, for which
+ * there is a table of finite state entropy, and extra bits as they are.
+ */
 #include "codec/zstd_fast_impl.h"
 #include "codec/zstd_fse.h"
 
 enum { LITERALS, OFFSET, MATCH, KINDS };
-enum mode { PREDEFINED, ONE, OWN };
+enum mode { PREDEFINED, ONE, OWN }; /* the format's own numbers */
 
+/* 3.1.1.3.2.2 */
 static const struct fse_shares predefined[KINDS] = {
 	[LITERALS] = {6, 36, {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2,
 			      2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1}},
@@ -15,8 +19,9 @@ static const struct fse_shares predefined[KINDS] = {
 			   1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1}},
 };
 
-static const unsigned log_max[KINDS] = {9, 8, 9};
+static const unsigned log_max[KINDS] = {9, 8, 9}; /* the format's limits */
 
+/* Extra bits of a code, and codes of small numbers: 3.1.1.3.2.1. */
 static const uint8_t literals_bits[36] = {
 	[16] = 1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
 };
@@ -42,6 +47,7 @@ static const uint8_t match_code[128] = {
 	42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42,
 };
 
+/* From there on each power of two has a code: that of 64 is 25, that of 128 is 43. */
 static inline unsigned code_literals(uint32_t n)
 {
 	return n < 64 ? literals_code[n] : bit_top(n) + 19;
@@ -63,7 +69,11 @@ static void count_codes(const struct zstd_sequence *seq, size_t n,
 	}
 }
 
-/* A table of one's own costs its description and the time to build it. */
+/*
+ * A table of one's own costs its description and the time to build it: few sequences do without,
+ * and codes that are about as frequent as each other. The limits are those of the library's fastest
+ * strategy.
+ */
 static enum mode choose(const uint32_t *count, size_t n, unsigned log)
 {
 	uint32_t most = 0;
@@ -80,7 +90,7 @@ static uint8_t *put_own(struct fse_table *t, const uint32_t *count, size_t n, un
 	struct fse_shares shares = {.n = FSE_SYMBOLS};
 	fse_share(&shares, count, (uint32_t)n, most);
 	fse_build(t, &shares);
-	return fse_put_about(out, &shares);
+	return fse_put_description(out, &shares);
 }
 
 static uint8_t *put_one(struct fse_table *t, const uint32_t *count, uint8_t *out)
@@ -93,7 +103,7 @@ static uint8_t *put_one(struct fse_table *t, const uint32_t *count, uint8_t *out
 	return out + 1;
 }
 
-/* Bits that are put together before they join the others, which takes turns. */
+/* Bits that are put together by themselves, so that they do not wait for the states'. */
 struct extra {
 	uint64_t bits;
 	unsigned n;
@@ -119,7 +129,7 @@ static inline void put_extra(struct bits *b, const struct zstd_sequence *s, unsi
 	bits_flush(b);
 }
 
-#define SEQUENCE_MAX 24 /* bytes that one touches */
+#define SEQUENCE_MAX 24 /* bytes that are written to for a sequence, and at the end */
 
 static uint8_t *put_all(const struct fse_table t[KINDS], const struct zstd_sequence *seq, size_t n,
 			struct span room)
@@ -152,34 +162,49 @@ static uint8_t *put_all(const struct fse_table t[KINDS], const struct zstd_seque
 	return bits_end(&b);
 }
 
-#define TABLES_MAX (3 + 1 + KINDS * FSE_ABOUT_MAX)
+/* How many there are: fewer than 0x7F00, since a block has no more, in one or two bytes. */
+static uint8_t *put_number(uint8_t *out, size_t n)
+{
+	if (n >= 128)
+		*out++ = (uint8_t)(128 + (n >> 8));
+	*out++ = (uint8_t)n;
+	return out;
+}
+
+/* The tables of n > 0 sequences as built, and what tells of them; *last: its last description. */
+static uint8_t *put_tables(struct fse_table table[KINDS], const struct zstd_sequence *seq, size_t n,
+			   uint8_t *out, uint8_t **last)
+{
+	uint32_t count[KINDS][FSE_SYMBOLS];
+	uint8_t *modes = out++;
+	*modes = 0;
+	count_codes(seq, n, count);
+	for (unsigned k = 0; k < KINDS; k++) {
+		enum mode mode = choose(count[k], n, predefined[k].log);
+		*modes |= (uint8_t)(mode << (6 - 2 * k));
+		if (mode == PREDEFINED) {
+			fse_build(&table[k], &predefined[k]);
+		} else if (mode == ONE) {
+			out = put_one(&table[k], count[k], out);
+		} else {
+			*last = out;
+			out = put_own(&table[k], count[k], n, log_max[k], out);
+		}
+	}
+	return out;
+}
+
+#define HEAD_MAX (2 + 1 + KINDS * FSE_DESCRIPTION_MAX) /* number, modes, tables */
+#define LAST_MIN 4 /* bytes from the last description on; readers before 1.3.5 refuse fewer */
 
 uint8_t *zstd_put_sequences(const struct zstd_sequence *seq, size_t n, uint8_t *out, uint8_t *end)
 {
-	uint32_t count[KINDS][FSE_SYMBOLS];
 	struct fse_table table[KINDS];
-	uint8_t head[TABLES_MAX], *at = head, *last = NULL;
-	if (n >= 128)
-		*at++ = (uint8_t)(128 + (n >> 8));
-	*at++ = (uint8_t)n;
-	if (n) {
-		uint8_t *modes = at++;
-		*modes = 0;
-		count_codes(seq, n, count);
-		for (unsigned k = 0; k < KINDS; k++) {
-			enum mode mode = choose(count[k], n, predefined[k].log);
-			*modes |= (uint8_t)(mode << (6 - 2 * k));
-			if (mode == PREDEFINED) {
-				fse_build(&table[k], &predefined[k]);
-			} else if (mode == ONE) {
-				at = put_one(&table[k], count[k], at);
-			} else {
-				last = at;
-				at = put_own(&table[k], count[k], n, log_max[k], at);
-			}
-		}
-	}
-	size_t length = (size_t)(at - head), about = last ? (size_t)(at - last) : 4;
+	uint8_t head[HEAD_MAX], *last = NULL, *at = put_number(head, n);
+	if (n)
+		at = put_tables(table, seq, n, at, &last);
+	size_t length = (size_t)(at - head);
+	size_t from_last = last ? (size_t)(at - last) : LAST_MIN;
 	if ((size_t)(end - out) < length + (n ? SEQUENCE_MAX : 0))
 		return NULL;
 	memcpy(out, head, length);
@@ -188,6 +213,5 @@ uint8_t *zstd_put_sequences(const struct zstd_sequence *seq, size_t n, uint8_t *
 		return out;
 	const uint8_t *first = out;
 	out = put_all(table, seq, n, span_of(out, (size_t)(end - out)));
-	/* Readers before 1.3.5 refuse a table that begins less than four bytes before the end. */
-	return out && about + (size_t)(out - first) < 4 ? NULL : out;
+	return out && from_last + (size_t)(out - first) < LAST_MIN ? NULL : out;
 }
