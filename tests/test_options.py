@@ -441,6 +441,7 @@ chown 65534:65534 "$BACKING" "$MNT"; mkdir "$WORK/roots"
 # fusermount3 counts a user's mounts in there; a container may have none
 [ -e /etc/mtab ] || { cp -a /etc "$WORK/etc"; ln -s /proc/mounts "$WORK/etc/mtab"
   mount --bind "$WORK/etc" /etc; }
+PATH=/usr/local/sbin:$PATH
 as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
 as_user cframefs --version > /dev/null 2>&1 || exit 77
 """
