@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define STEPS 8    /* buckets a doubling            */
-#define LOWEST 7   /* below 2^7 ns all is one bucket */
+#define STEP_LOG 3
+#define STEPS (1u << STEP_LOG) /* buckets a doubling            */
+#define LOWEST 7               /* below 2^7 ns all is one bucket */
 
 typedef _Atomic uint64_t cell;
 
@@ -98,12 +99,13 @@ void meter_add(unsigned count, uint64_t n)
 	put(&mine.count[count], get(&mine.count[count]) + n);
 }
 
+/* A doubling has its top bit in common; the bits behind that say which of its buckets. */
 static unsigned bucket_of(uint64_t ns)
 {
 	if (ns < 1u << LOWEST)
 		return 0;
 	unsigned top = 63 - (unsigned)__builtin_clzll(ns);
-	unsigned i = (top - LOWEST) * STEPS + (unsigned)(ns >> (top - 3)) % STEPS;
+	unsigned i = (top - LOWEST) * STEPS + (unsigned)(ns >> (top - STEP_LOG)) % STEPS;
 	return i < METER_BUCKETS ? i : METER_BUCKETS - 1;
 }
 
@@ -111,7 +113,7 @@ static unsigned bucket_of(uint64_t ns)
 static uint64_t bucket_middle(unsigned i)
 {
 	unsigned top = i / STEPS + LOWEST;
-	return ((uint64_t)1 << top) + ((2 * (i % STEPS) + 1) << (top - 4));
+	return ((uint64_t)1 << top) + ((2 * (i % STEPS) + 1) << (top - STEP_LOG - 1));
 }
 
 void meter_time(unsigned timer, uint64_t start)

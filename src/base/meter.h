@@ -31,12 +31,14 @@ struct meter_sums {
 /* Adds n to counter number `count`. */
 void meter_add(unsigned count, uint64_t n);
 
+#define METER_SECOND UINT64_C(1000000000)
+
 /* Nanoseconds of CLOCK_MONOTONIC. */
 static inline uint64_t meter_now(void)
 {
 	struct timespec t;
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return (uint64_t)t.tv_sec * METER_SECOND + (uint64_t)t.tv_nsec;
 }
 
 /* Counts a case that began at `start` (meter_now) and ends now. */

@@ -13,7 +13,7 @@ struct queue {
 struct pool {
 	pthread_mutex_t lock;
 	pthread_cond_t work;
-	struct queue lane[2]; /* under lock */
+	struct queue lane[POOL_LANES]; /* under lock */
 	bool closing;         /* under lock */
 	unsigned nworkers;
 	unsigned nstarted;
@@ -88,7 +88,7 @@ int pool_open(struct pool **pool, unsigned nworkers)
 		return -ENOMEM;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->work, NULL);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < POOL_LANES; i++)
 		p->lane[i].tail = &p->lane[i].head;
 	p->nworkers = nworkers;
 	int rc = start_workers(p);

@@ -25,7 +25,7 @@ struct pool_job {
 	struct pool_job *next;
 };
 
-enum pool_lane { POOL_SOON, POOL_LATER };
+enum pool_lane { POOL_SOON, POOL_LATER, POOL_LANES };
 
 NODISCARD int pool_open(struct pool **pool, unsigned nworkers);
 

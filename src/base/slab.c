@@ -9,7 +9,7 @@
 
 #define ORDERS 9          /* SLAB_MIN << 8 is SLAB_MAX */
 #define TOUCH (64u << 10) /* pages are got from the system so many bytes at a time */
-#define REGION (SLAB_MAX / SLAB_MIN)
+#define REGION (SLAB_MAX / SLAB_MIN) /* units of the largest piece; memory is opened up by these */
 #define NO_UNIT UINT32_MAX
 
 /* A huge page of most machines. Elsewhere asking for huge pages does nothing. */

@@ -117,7 +117,7 @@ static bool list_one(struct listing *l, const struct dirent *d)
 		return true; /* hidden, or gone meanwhile */
 	if (rc < 0) { /* whoever looks it up is told the error */
 		p.attr.st_ino = d->d_ino;
-		p.attr.st_mode = DTTOIF(d->d_type);
+		p.attr.st_mode = (mode_t)DTTOIF(d->d_type);
 		return put_entry(l, e.shown, &p, d->d_off);
 	}
 	if (!l->plus) {

@@ -200,7 +200,8 @@ static double clock_of(const cJSON *tree)
 
 static void wait_for(double seconds)
 {
-	struct timespec t = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
+	time_t whole = (time_t)seconds;
+	struct timespec t = {whole, (long)((seconds - (double)whole) * 1e9)};
 	nanosleep(&t, NULL);
 }
 
