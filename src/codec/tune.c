@@ -1,178 +1,49 @@
 /*
  * The choice itself: which candidates are tried, on what, and which one wins.
  *
- * Samples are gathered: a few short pieces from all over the chunk, put together.
- * Encoding 32 KiB of one place says less about a chunk than 8 KiB of four, and costs the same.
- * What is lost are distant matches, which count where no filter is any good.
+ * A first look takes 8 KiB. Entropies of its bytes by their place in an item leave a few item sizes
+ * out of many; their filters are tried. A second look takes other bytes, and more of them, and
+ * decides between the best ones of the first, unless one of these was far ahead. Nearly all of the
+ * time goes into trials (tune_try.c), so that what cannot win any more is not tried again.
  */
-#include "codec/tune.h"
-#include "codec/chunk.h"
 #include "codec/codec.h"
 #include "codec/filter.h"
-#include "codec/scratch_impl.h"
 #include "codec/tune_impl.h"
 
 #include <assert.h>
 
+/*
+ * How many pieces a look gathers, and of how many bytes. With 24 KiB in a second look instead of 32
+ * records of 28 bytes were stored by another size, and 8 % larger.
+ */
 #define PIECES 4
 #define FIRST_LOOK (2u << 10)
 #define SECOND_LOOK (8u << 10)
 #define DELTA_PIECES 2
 #define DELTA_LOOK (16u << 10)
-/* Of a small chunk a piece is no more than this part: its encoding takes no time either. */
-#define SHARE 64
+
+/* Entropies are counted over this part of what the first look gathers. */
 #define SCANNED (8u << 10)
 
+/* A choice holds for so many bytes; the one for a file's first chunk for less, if it was close. */
 #define AGAIN (32u << 20)
 #define AGAIN_TIE (1u << 20)
-#define AGAIN_STORED                                                                               \
-	(16u << 20) /* finding out that nothing helps is cheap, but storing is cheaper */
+/* Finding out that nothing helps is cheap, but storing is cheaper. */
+#define AGAIN_STORED (16u << 20)
 
+/* How often the tolerance of a glance is doubled, once for each time that nothing came of it. */
 #define PATIENCE_MAX 3
 
 /* Less saved than this is not worth decoding for, in 1/1000 of the bytes. */
 static const uint32_t worth[] = {[TUNE_BALANCED] = 30, [TUNE_SIZE] = 8, [TUNE_SPEED] = 60};
 
-enum kind { PLAIN, SHUFFLE, BYTEDELTA, BITSHUFFLE };
-
-/* Everything that a choice in progress knows. */
-struct tuner {
-	struct scratch *s;
-	const struct tune_goal *goal;
-	struct view sample;
-	struct tune_hint hint;
-	struct tune_report *report;
-	struct tune_scan scan;
-	struct view gathered; /* in the scratch's dictionary buffer, which trials leave alone */
-	size_t block;         /* of a trial; 0: all that is gathered */
-};
-
-static bool power_of_two(uint32_t x)
-{
-	return (x & (x - 1)) == 0;
-}
-
-static void build(const struct tune_goal *goal, enum kind kind, uint32_t size, struct pipeline *p)
-{
-	*p = goal->base;
-	memset(p->filter, 0, sizeof p->filter);
-	memset(p->meta, 0, sizeof p->meta);
-	p->typesize = kind == PLAIN ? 1 : size;
-	if (p->blocksize)
-		p->blocksize =
-			(uint32_t)max_u64(p->blocksize - p->blocksize % p->typesize, p->typesize);
-	uint8_t *last = p->filter + FILTER_SLOTS - 1;
-	if (kind == SHUFFLE)
-		*last = FILTER_SHUFFLE;
-	if (kind == BITSHUFFLE)
-		*last = FILTER_BITSHUFFLE;
-	if (kind == BYTEDELTA) {
-		*last = FILTER_BYTEDELTA;
-		p->meta[FILTER_SLOTS - 1] = (uint8_t)size;
-		if (size > 1)
-			last[-1] = FILTER_SHUFFLE;
-	}
-	/*
-	 * Such items are written bytewise, in one stream, and
-	 * judged as such; chunks cut the odd ones.
-	 */
-	if (!power_of_two(p->typesize) || (goal->whole && p->typesize != goal->whole))
-		p->split_mode = SPLIT_NEVER;
-}
-
-/*
- * So many pieces of at most `length` bytes, spread evenly; `late` moves them by half a
- * piece's share, so that a second look sees other bytes. Pieces begin and end between items.
- */
-static int gather(struct tuner *t, size_t pieces, size_t length, bool late)
-{
-	struct buf *to = &t->s->dict;
-	uint32_t period = t->report->period;
-	size_t unit = max_u64(16, 8 * (uint64_t)(period ? period : t->hint.record));
-	struct view v = t->sample;
-	length = min_u64(length, max_u64(t->sample.n / SHARE, 2 * unit));
-	length -= length % unit;
-	t->gathered = v;
-	if (v.n <= pieces * length)
-		return 0;
-	size_t share = v.n / pieces, slack = share - length;
-	to->n = 0;
-	for (size_t i = 0; i < pieces; i++) {
-		size_t at = i * share + (late ? slack - slack / 4 : slack / 4);
-		TRY(buf_append(to, view_part(v, at - at % unit, length)));
-	}
-	t->gathered = buf_view(to);
-	return 0;
-}
-
-static bool is_split(const struct pipeline *p)
-{
-	return p->codec != CODEC_ZSTD && p->split_mode != SPLIT_NEVER && p->typesize > 1 &&
-	       p->typesize <= 16 && memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS);
-}
-
-/* What a filter, or a stream more, costs a reader, in 1/1000 of the size. */
-static uint32_t price(const struct pipeline *p, enum tune_aim aim)
-{
-	static const uint32_t weight[] = {[TUNE_BALANCED] = 1, [TUNE_SIZE] = 0, [TUNE_SPEED] = 4};
-	uint32_t cost = is_split(p) ? p->typesize : 0;
-	for (unsigned i = 0; i < FILTER_SLOTS; i++)
-		switch (p->filter[i]) {
-		case FILTER_SHUFFLE: cost += 4; break;
-		/*
-		 * Of items that are written bytewise it is two filters: bytes are gathered first.
-		 */
-		case FILTER_BITSHUFFLE: cost += power_of_two(p->typesize) ? 6 : 10; break;
-		case FILTER_BYTEDELTA: cost += 12; break;
-		}
-	return cost * weight[aim];
-}
-
-/*
- * Streams of a sample are shorter than those of a block will be, and each pays
- * for its own tables: 40 bytes a stream, by measurement, that a longer one spreads.
- */
-static uint32_t table_excess(const struct pipeline *p, size_t n, uint32_t stored)
-{
-	if (!is_split(p))
-		return 0;
-	uint64_t block =
-		p->blocksize ? p->blocksize : max_u64(64u << 10, (uint64_t)p->typesize << 14);
-	if (block <= n)
-		return 0;
-	uint64_t excess = 40 * (uint64_t)p->typesize * (block - n) / block;
-	return (uint32_t)min_u64(excess, stored / 16);
-}
-
-/* Encodes what is gathered, as one block where nothing else is said. */
-static int try_pipeline(struct tuner *t, const struct pipeline *p, struct tune_trial *trial)
-{
-	struct view v = t->gathered;
-	struct pipeline one = *p;
-	size_t block = t->block ? t->block : v.n;
-	one.blocksize = (uint32_t)(block - block % p->typesize);
-	one.use_dict = false;
-	if (!one.blocksize)
-		one.blocksize = one.typesize;
-	TRY(chunk_encode(t->s, &one, v, &t->s->trial));
-	uint32_t stored = (uint32_t)t->s->trial.n;
-	uint32_t nblocks = (uint32_t)(v.n / block);
-	stored -= nblocks * table_excess(p, block, stored / nblocks);
-	*trial = (struct tune_trial){.pipeline = *p, .sampled = (uint32_t)v.n, .stored = stored};
-	uint64_t score = (uint64_t)stored * (1000 + price(p, t->goal->aim)) / 1000;
-	if (p->typesize > 1 && (p->typesize == t->hint.item || p->typesize == t->hint.record))
-		score -= score / 100;
-	trial->score = (uint32_t)score;
-	return 0;
-}
-
-static int try_kind(struct tuner *t, enum kind kind, uint32_t size)
+static int try_kind(struct tuner *t, enum tune_kind kind, uint32_t size)
 {
 	struct tune_report *r = t->report;
 	struct pipeline p;
 	assert(r->ntried < TUNE_TRIED_MAX);
-	build(t->goal, kind, size, &p);
-	return try_pipeline(t, &p, &r->tried[r->ntried++]);
+	tune_build(t->goal, kind, size, &p);
+	return tune_try(t, &p, &r->tried[r->ntried++]);
 }
 
 static void add_item(struct tune_scan *scan, uint32_t size)
@@ -215,14 +86,32 @@ static void scan_items(struct tuner *t)
 
 #define ITEMS_TRIED 3
 
-/* A filter whose bytes alone look a sixth worse than its sister's does not catch up by matches. */
-static int try_item(struct tuner *t, const struct tune_item *item, bool bits)
+/* A tenth more: what is told apart by so much is not tried once more. */
+static bool far_behind(const struct tune_trial *a, const struct tune_trial *best)
 {
-	if (item->size > 1 && item->plain < item->delta + item->delta / 6)
-		TRY(try_kind(t, SHUFFLE, item->size));
-	if (item->delta < item->plain + item->plain / 6)
-		TRY(try_kind(t, BYTEDELTA, item->size));
-	return bits && item->size > 1 ? try_kind(t, BITSHUFFLE, item->size) : 0;
+	return a->score > best->score + best->score / 10;
+}
+
+/*
+ * A filter whose bytes alone look a sixth worse than its sister's does not catch up by matches. Nor
+ * does one with other items that was far behind its sister with the likeliest ones; of rows of a
+ * table, which are `told`, this need not be true.
+ */
+static int try_item(struct tuner *t, const struct tune_item *item, bool told, bool bits)
+{
+	struct tune_report *r = t->report;
+	bool plain = item->size > 1 && item->plain < item->delta + item->delta / 6;
+	bool delta = item->delta < item->plain + item->plain / 6;
+	if (plain && (told || !t->no_plain))
+		TRY(try_kind(t, TUNE_KIND_SHUFFLE, item->size));
+	if (delta && (told || !t->no_delta))
+		TRY(try_kind(t, TUNE_KIND_BYTEDELTA, item->size));
+	if (plain && delta && !told && !t->no_plain && !t->no_delta) {
+		const struct tune_trial *last = &r->tried[r->ntried - 1];
+		t->no_plain = far_behind(&last[-1], last);
+		t->no_delta = far_behind(last, &last[-1]);
+	}
+	return bits && item->size > 1 ? try_kind(t, TUNE_KIND_BITSHUFFLE, item->size) : 0;
 }
 
 /*
@@ -254,9 +143,9 @@ static unsigned items_by_bits(const struct pipeline *base)
 
 static int first_look(struct tuner *t)
 {
-	TRY(gather(t, PIECES, FIRST_LOOK, false));
+	TRY(tune_gather(t, PIECES, FIRST_LOOK, false));
 	scan_items(t);
-	TRY(try_kind(t, PLAIN, 1));
+	TRY(try_kind(t, TUNE_KIND_PLAIN, 1));
 	if (t->hint.plain || filters_hopeless(t))
 		return 0;
 	uint64_t least = least_bits(&t->scan.item[0]);
@@ -264,8 +153,8 @@ static int first_look(struct tuner *t)
 	for (unsigned i = 0; i < t->scan.n; i++) {
 		const struct tune_item *item = &t->scan.item[i];
 		bool told = item->size == t->report->period || item->size == t->hint.record;
-		if (told || (i < ITEMS_TRIED && least_bits(item) <= least + least / 8))
-			TRY(try_item(t, item, told || i < bits));
+		if (told || (i < ITEMS_TRIED && least_bits(item) <= least + least / 12))
+			TRY(try_item(t, item, told, told || i < bits));
 	}
 	return 0;
 }
@@ -317,7 +206,8 @@ static unsigned bring_sibling(struct tuner *t, unsigned place)
 	uint32_t size = r->tried[place].pipeline.typesize;
 	unsigned i = 0, next = place + 1;
 
-	build(t->goal, size > 1 ? SHUFFLE : PLAIN, size, &sibling.pipeline);
+	enum tune_kind kind = size > 1 ? TUNE_KIND_SHUFFLE : TUNE_KIND_PLAIN;
+	tune_build(t->goal, kind, size, &sibling.pipeline);
 	while (i < r->ntried && !same_filters(&r->tried[i].pipeline, &sibling.pipeline))
 		i++;
 	if (i < place)
@@ -347,10 +237,69 @@ static int delta_place(const struct tune_report *r, unsigned n)
 static int gather_again(struct tuner *t, bool delta)
 {
 	if (!delta)
-		return gather(t, PIECES, SECOND_LOOK, true);
-	TRY(gather(t, DELTA_PIECES, DELTA_LOOK, true));
+		return tune_gather(t, PIECES, SECOND_LOOK, true);
+	TRY(tune_gather(t, DELTA_PIECES, DELTA_LOOK, true));
 	t->block = t->gathered.n / DELTA_PIECES;
 	return 0;
+}
+
+/* Puts the best of the first `n` first; the others stay where they are. */
+static void sort_first(struct tune_report *r, unsigned n)
+{
+	unsigned all = r->ntried;
+	r->ntried = n;
+	sort_trials(r);
+	r->ntried = all;
+}
+
+/* The first `n` of them once more, on what is gathered. */
+static int try_again(struct tuner *t, unsigned n)
+{
+	struct tune_report *r = t->report;
+	for (unsigned i = 0; i < n; i++) {
+		struct pipeline p = r->tried[i].pipeline;
+		TRY(tune_try(t, &p, &r->tried[i]));
+	}
+	sort_first(r, n);
+	return 0;
+}
+
+/* Adds what the first `n` make of other bytes. */
+static int try_more(struct tuner *t, unsigned n)
+{
+	struct tune_report *r = t->report;
+	for (unsigned i = 0; i < n; i++) {
+		struct tune_trial more, *so_far = &r->tried[i];
+		TRY(tune_try(t, &so_far->pipeline, &more));
+		so_far->sampled += more.sampled;
+		so_far->stored += more.stored;
+		so_far->score += more.score;
+	}
+	sort_first(r, n);
+	return 0;
+}
+
+/* How many of the first `n`, the best of which is first, another piece may still put first. */
+static unsigned count_rivals(const struct tune_report *r, unsigned n)
+{
+	unsigned rivals = 1;
+	while (rivals < n && !far_behind(&r->tried[rivals], &r->tried[0]))
+		rivals++;
+	return rivals;
+}
+
+/*
+ * Those that one long piece leaves far behind are not tried on the other one: that is half of the
+ * time, and where it matters they are closer.
+ */
+static int try_long_pieces(struct tuner *t, unsigned n)
+{
+	struct view all = t->gathered;
+	t->gathered = view_part(all, 0, t->block);
+	TRY(try_again(t, n));
+	n = count_rivals(t->report, n);
+	t->gathered = view_part(all, t->block, all.n - t->block);
+	return n > 1 ? try_more(t, n) : 0;
 }
 
 /*
@@ -367,25 +316,17 @@ static int second_look(struct tuner *t)
 		return 0;
 	if (delta >= 0)
 		n = bring_sibling(t, (unsigned)delta);
-	else if (n > 1 && clear_winner(r) && !is_split(&r->tried[0].pipeline))
+	else if (n > 1 && clear_winner(r) && !tune_splits(&r->tried[0].pipeline))
 		return 0;
 	TRY(gather_again(t, delta >= 0));
 	struct pipeline joined = r->tried[0].pipeline;
-	for (unsigned i = 0; i < n; i++) {
-		struct pipeline p = r->tried[i].pipeline;
-		TRY(try_pipeline(t, &p, &r->tried[i]));
-	}
-	if (is_split(&joined)) {
+	if (tune_splits(&joined)) {
 		joined.split_mode = SPLIT_NEVER;
 		memmove(&r->tried[n + 1], &r->tried[n], (r->ntried - n) * sizeof *r->tried);
 		r->ntried++;
-		TRY(try_pipeline(t, &joined, &r->tried[n++]));
+		r->tried[n++] = (struct tune_trial){.pipeline = joined};
 	}
-	unsigned all = r->ntried;
-	r->ntried = n;
-	sort_trials(r);
-	r->ntried = all;
-	return 0;
+	return t->block && t->block < t->gathered.n ? try_long_pieces(t, n) : try_again(t, n);
 }
 
 /*
@@ -429,7 +370,7 @@ static void give_up(const struct tune_goal *goal, const struct tune_input *in, s
 		    struct tune_report *report)
 {
 	if (has_soft_head(in) && goal->aim != TUNE_SPEED) {
-		build(goal, PLAIN, 1, out);
+		tune_build(goal, TUNE_KIND_PLAIN, 1, out);
 		report->again = 1;
 		return;
 	}
@@ -448,15 +389,62 @@ static struct tune_hint hint_of(const struct tune_input *in, const struct tune_r
 				  .plain = before->plain};
 }
 
+/*
+ * Records do not stand out in each part of a table. Where they did for the last choice, and their
+ * size was the best one, it is tried again; else that part would be stored as it is.
+ */
+static uint32_t period_of(const struct pipeline *last)
+{
+	uint32_t item = last->typesize;
+	return item <= TUNE_ITEM_MAX && (item > 16 || !tune_power_of_two(item)) ? item : 0;
+}
+
+/* First looks at bytes of a kind that was not seen before. */
+static int look_at_all(struct tuner *t, const struct tune_input *in,
+		       const struct tune_report *before)
+{
+	struct tune_report *r = t->report;
+	struct view half = view_part(in->sample, in->sample.n / 2, in->sample.n / 2);
+
+	r->period = tune_period(half);
+	if (!r->period && in->offset)
+		r->period = period_of(&before->tried[0].pipeline);
+	return first_look(t);
+}
+
+/* So many of the last choice's candidates can be the best of bytes of the same kind. */
+#define KNOWN 4
+
+/* True: those candidates suffice. Where nothing helped, or little was tried, all is open. */
+static bool knows_kind(const struct tune_input *in, const struct tune_report *before)
+{
+	return in->offset && before->ntried > KNOWN && before->permille <= 900 &&
+	       tune_looks_alike(before, in->sample);
+}
+
+/* First looks at other bytes of a kind: at what was good before. */
+static int look_at_known(struct tuner *t, const struct tune_report *before)
+{
+	struct tune_report *r = t->report;
+
+	r->period = before->period;
+	TRY(tune_gather(t, PIECES, FIRST_LOOK, false));
+	for (; r->ntried < KNOWN; r->ntried++) {
+		struct pipeline p = before->tried[r->ntried].pipeline;
+		if (t->goal->whole && p.typesize != t->goal->whole)
+			p.split_mode = SPLIT_NEVER; /* as in tune_build */
+		TRY(tune_try(t, &p, &r->tried[r->ntried]));
+	}
+	return 0;
+}
+
 int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tune_input *in,
 		struct pipeline *out, struct tune_report *report)
 {
 	struct tune_hint hint = hint_of(in, report);
 	struct tuner t = {
 		.s = s, .goal = goal, .sample = in->sample, .report = report, .hint = hint};
-
-	struct tune_trial before = report->tried[0];
-	uint32_t patience = report->patience;
+	struct tune_report before = *report;
 
 	*out = goal->base;
 	*report = (struct tune_report){.format = hint.format,
@@ -467,8 +455,7 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 				       .again = AGAIN};
 	if (in->sample.n < 64 || !goal->base.level)
 		return 0;
-	report->period = tune_period(view_part(in->sample, in->sample.n / 2, in->sample.n / 2));
-	TRY(first_look(&t));
+	TRY(knows_kind(in, &before) ? look_at_known(&t, &before) : look_at_all(&t, in, &before));
 	sort_trials(report);
 	TRY(second_look(&t));
 	const struct tune_trial *best = &report->tried[0];
@@ -480,8 +467,8 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 		report->again = min_u64(report->again, AGAIN_TIE);
 	report->glance.item = best->pipeline.typesize > 1 ? best->pipeline.typesize : 4;
 	tune_glance(&report->glance, in->sample);
-	if (in->offset && same_filters(&before.pipeline, &best->pipeline))
-		report->patience = (uint32_t)min_u64(patience + 1, PATIENCE_MAX);
+	if (in->offset && same_filters(&before.tried[0].pipeline, &best->pipeline))
+		report->patience = (uint32_t)min_u64(before.patience + 1, PATIENCE_MAX);
 	bool plain = out->typesize == 1 && !out->filter[FILTER_SLOTS - 1];
 	if (plain && report->permille <= 900)
 		advise(goal, hint.plain, out);
@@ -489,24 +476,28 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 }
 
 /* Whether a form is another one under this size: planes of one byte, items that are never split. */
-static bool same_as_other(enum kind kind, bool joined, uint32_t size)
+static bool same_as_other(enum tune_kind kind, bool joined, uint32_t size)
 {
-	return (kind == SHUFFLE && size == 1) || (joined && (size == 1 || !power_of_two(size)));
+	return (kind == TUNE_KIND_SHUFFLE && size == 1) ||
+	       (joined && (size == 1 || !tune_power_of_two(size)));
 }
 
 bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, struct pipeline *out)
 {
-	const uint32_t sizes[] = {1, 2,  4,
-				  8, 16, item && (item > 16 || !power_of_two(item)) ? item : 0};
+	bool unusual = item > 16 || !tune_power_of_two(item);
+	const uint32_t sizes[] = {1, 2, 4, 8, 16, unusual ? item : 0};
 	static const struct form {
-		enum kind kind;
+		enum tune_kind kind;
 		bool joined;
-	} forms[] = {{SHUFFLE, false}, {SHUFFLE, true}, {BYTEDELTA, false}, {BYTEDELTA, true},
-		     {BITSHUFFLE, false}};
+	} forms[] = {
+		{TUNE_KIND_SHUFFLE, false},   {TUNE_KIND_SHUFFLE, true},
+		{TUNE_KIND_BYTEDELTA, false}, {TUNE_KIND_BYTEDELTA, true},
+		{TUNE_KIND_BITSHUFFLE, false},
+	};
 	enum { NFORMS = sizeof forms / sizeof *forms };
 
 	if (i < 2) {
-		build(goal, PLAIN, 1, out);
+		tune_build(goal, TUNE_KIND_PLAIN, 1, out);
 		if (i == 1)
 			advise(goal, false, out);
 		return true;
@@ -518,7 +509,7 @@ bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, str
 		if (!size || (f->joined && goal->base.codec == CODEC_ZSTD) ||
 		    same_as_other(f->kind, f->joined, size) || left-- > 0)
 			continue;
-		build(goal, f->kind, size, out);
+		tune_build(goal, f->kind, size, out);
 		if (f->joined)
 			out->split_mode = SPLIT_NEVER;
 		return true;

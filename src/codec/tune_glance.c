@@ -33,12 +33,11 @@ void tune_glance(struct tune_glance *g, struct view v)
 /* A fifth of a bit a byte, and a sixteenth: more than chunks of one kind differ by. */
 #define TOLERANCE 48
 
-bool tune_still_good(const struct tune_report *r, uint64_t since, struct view next)
+bool tune_looks_alike(const struct tune_report *r, struct view v)
 {
-	if (since >= r->again)
-		return false;
 	struct tune_glance now = {.item = r->glance.item};
-	tune_glance(&now, next);
+
+	tune_glance(&now, v);
 	for (unsigned i = 0; i < TUNE_GLANCE_MAX; i++) {
 		uint32_t was = r->glance.bits[i], is = now.bits[i];
 		uint32_t off = was > is ? was - is : is - was;
@@ -46,4 +45,9 @@ bool tune_still_good(const struct tune_report *r, uint64_t since, struct view ne
 			return false;
 	}
 	return true;
+}
+
+bool tune_still_good(const struct tune_report *r, uint64_t since, struct view next)
+{
+	return since < r->again && tune_looks_alike(r, next);
 }

@@ -1,0 +1,130 @@
+/*
+ * Trials: a candidate encodes a sample of the chunk, and gets a score for it.
+ *
+ * Samples are gathered: a few short pieces from all over the chunk, put together.
+ * Encoding 32 KiB of one place says less about a chunk than 8 KiB of four, and costs the same.
+ * What is lost are distant matches, which count where no filter is any good.
+ */
+#include "codec/chunk.h"
+#include "codec/codec.h"
+#include "codec/filter.h"
+#include "codec/scratch_impl.h"
+#include "codec/tune_impl.h"
+
+bool tune_power_of_two(uint32_t x)
+{
+	return (x & (x - 1)) == 0;
+}
+
+void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size,
+		struct pipeline *p)
+{
+	*p = goal->base;
+	memset(p->filter, 0, sizeof p->filter);
+	memset(p->meta, 0, sizeof p->meta);
+	p->typesize = kind == TUNE_KIND_PLAIN ? 1 : size;
+	if (p->blocksize)
+		p->blocksize =
+			(uint32_t)max_u64(p->blocksize - p->blocksize % p->typesize, p->typesize);
+	uint8_t *last = p->filter + FILTER_SLOTS - 1;
+	if (kind == TUNE_KIND_SHUFFLE)
+		*last = FILTER_SHUFFLE;
+	if (kind == TUNE_KIND_BITSHUFFLE)
+		*last = FILTER_BITSHUFFLE;
+	if (kind == TUNE_KIND_BYTEDELTA) {
+		*last = FILTER_BYTEDELTA;
+		p->meta[FILTER_SLOTS - 1] = (uint8_t)size;
+		if (size > 1)
+			last[-1] = FILTER_SHUFFLE;
+	}
+	/*
+	 * Such items are written bytewise, in one stream, and
+	 * judged as such; chunks cut the odd ones.
+	 */
+	if (!tune_power_of_two(p->typesize) || (goal->whole && p->typesize != goal->whole))
+		p->split_mode = SPLIT_NEVER;
+}
+
+/* Of a small chunk a piece is no more than this part: its encoding takes no time either. */
+#define SHARE 64
+
+int tune_gather(struct tuner *t, size_t pieces, size_t length, bool late)
+{
+	struct buf *to = &t->s->dict;
+	uint32_t period = t->report->period;
+	size_t unit = max_u64(16, 8 * (uint64_t)(period ? period : t->hint.record));
+	struct view v = t->sample;
+	length = min_u64(length, max_u64(t->sample.n / SHARE, 2 * unit));
+	length -= length % unit;
+	t->gathered = v;
+	if (v.n <= pieces * length)
+		return 0;
+	size_t share = v.n / pieces, slack = share - length;
+	to->n = 0;
+	for (size_t i = 0; i < pieces; i++) {
+		size_t at = i * share + (late ? slack - slack / 4 : slack / 4);
+		TRY(buf_append(to, view_part(v, at - at % unit, length)));
+	}
+	t->gathered = buf_view(to);
+	return 0;
+}
+
+bool tune_splits(const struct pipeline *p)
+{
+	return p->codec != CODEC_ZSTD && p->split_mode != SPLIT_NEVER && p->typesize > 1 &&
+	       p->typesize <= 16 && memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS);
+}
+
+/* What a filter, or a stream more, costs a reader, in 1/1000 of the size. */
+static uint32_t price(const struct pipeline *p, enum tune_aim aim)
+{
+	static const uint32_t weight[] = {[TUNE_BALANCED] = 1, [TUNE_SIZE] = 0, [TUNE_SPEED] = 4};
+	uint32_t cost = tune_splits(p) ? p->typesize : 0;
+	for (unsigned i = 0; i < FILTER_SLOTS; i++)
+		switch (p->filter[i]) {
+		case FILTER_SHUFFLE: cost += 4; break;
+		/*
+		 * Of items that are written bytewise it is two filters: bytes are gathered first.
+		 */
+		case FILTER_BITSHUFFLE: cost += tune_power_of_two(p->typesize) ? 6 : 10; break;
+		case FILTER_BYTEDELTA: cost += 12; break;
+		}
+	return cost * weight[aim];
+}
+
+/*
+ * Streams of a sample are shorter than those of a block will be, and each pays
+ * for its own tables: 40 bytes a stream, by measurement, that a longer one spreads.
+ */
+static uint32_t table_excess(const struct pipeline *p, size_t n, uint32_t stored)
+{
+	if (!tune_splits(p))
+		return 0;
+	uint64_t block =
+		p->blocksize ? p->blocksize : max_u64(64u << 10, (uint64_t)p->typesize << 14);
+	if (block <= n)
+		return 0;
+	uint64_t excess = 40 * (uint64_t)p->typesize * (block - n) / block;
+	return (uint32_t)min_u64(excess, stored / 16);
+}
+
+int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial)
+{
+	struct view v = t->gathered;
+	struct pipeline one = *p;
+	size_t block = t->block ? t->block : v.n;
+	one.blocksize = (uint32_t)(block - block % p->typesize);
+	one.use_dict = false;
+	if (!one.blocksize)
+		one.blocksize = one.typesize;
+	TRY(chunk_encode(t->s, &one, v, &t->s->trial));
+	uint32_t stored = (uint32_t)t->s->trial.n;
+	uint32_t nblocks = (uint32_t)(v.n / block);
+	stored -= nblocks * table_excess(p, block, stored / nblocks);
+	*trial = (struct tune_trial){.pipeline = *p, .sampled = (uint32_t)v.n, .stored = stored};
+	uint64_t score = (uint64_t)stored * (1000 + price(p, t->goal->aim)) / 1000;
+	if (p->typesize > 1 && (p->typesize == t->hint.item || p->typesize == t->hint.record))
+		score -= score / 100;
+	trial->score = (uint32_t)score;
+	return 0;
+}
