@@ -133,6 +133,17 @@ NODISCARD int chunk_decode_all(struct scratch *s, struct view stored, uint32_t i
 NODISCARD int chunk_sizes(struct view head, uint32_t *nbytes, uint32_t *cbytes);
 
 /*
+ * The header of a chunk that its caller lays out: whole for a plain copy and special values.
+ * CHUNK_REGULAR gets its flags and codec from the encoder.
+ */
+struct chunk_head {
+	enum chunk_kind kind;
+	uint32_t typesize; /* at most 255 */
+	uint32_t nbytes, blocksize, cbytes;
+};
+void chunk_head_put(uint8_t out[static CHUNK_HEAD], const struct chunk_head *h);
+
+/*
  * Encodes src (1 .. CHUNK_MAX_NBYTES bytes) into out (n becomes cbytes <= src.n + 32).
  * The pipeline has passed pipeline_check. Falls back to a plain copy where that is smaller.
  * Never makes a special-value chunk of kind zeros, NaN or uninitialised: frames

@@ -115,16 +115,32 @@ struct view encoder_block(const struct encoder *e, uint32_t i, struct block *b)
 	return v;
 }
 
+void chunk_head_put(uint8_t out[static CHUNK_HEAD], const struct chunk_head *h)
+{
+	memset(out, 0, CHUNK_HEAD);
+	out[AT_VERSION] = VERSION_NOW;
+	out[AT_VERSIONLZ] = 1;
+	out[AT_FLAGS] = FLAG_EXTENDED | (h->kind == CHUNK_STORED ? FLAG_STORED : 0);
+	out[AT_TYPESIZE] = (uint8_t)h->typesize;
+	put_le32(out + AT_NBYTES, h->nbytes);
+	put_le32(out + AT_BLOCKSIZE, h->blocksize);
+	put_le32(out + AT_CBYTES, h->cbytes);
+	if (h->kind >= CHUNK_ZEROS) /* special values are numbered from 1, in the enum's order */
+		out[AT_BLOSC2_FLAGS] =
+			(uint8_t)((h->kind - CHUNK_ZEROS + 1) << BLOSC2_SPECIAL_SHIFT);
+}
+
 static void put_header(const struct encoder *e, uint8_t *h, uint8_t flags, uint32_t cbytes)
 {
-	memset(h, 0, CHUNK_HEAD);
-	h[AT_VERSION] = VERSION_NOW;
-	h[AT_VERSIONLZ] = 1;
-	h[AT_FLAGS] = FLAG_EXTENDED | flags;
-	h[AT_TYPESIZE] = (uint8_t)e->plan.typesize;
-	put_le32(h + AT_NBYTES, (uint32_t)e->src.n);
-	put_le32(h + AT_BLOCKSIZE, e->blocksize);
-	put_le32(h + AT_CBYTES, cbytes);
+	struct chunk_head head = {
+		.kind = flags & FLAG_STORED ? CHUNK_STORED : CHUNK_REGULAR,
+		.typesize = (uint32_t)e->plan.typesize,
+		.nbytes = (uint32_t)e->src.n,
+		.blocksize = e->blocksize,
+		.cbytes = cbytes,
+	};
+	chunk_head_put(h, &head);
+	h[AT_FLAGS] |= flags;
 	h[AT_UDCODEC] = e->p->codec;
 }
 

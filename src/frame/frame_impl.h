@@ -1,6 +1,7 @@
 /*
- * The inside of struct frame, shared by frame.c (open, mutate), the other frame_*.c,
- * recover.c, compact.c, verify.c and sframe.c, and by nobody else.
+ * The inside of struct frame, shared by the files of this floor that work on whole frames:
+ * frame*.c, recover.c, redo.c, compact.c, verify.c and sframe.c. The locks are its owner's
+ * (frame.h); only `flying` has one of its own.
  */
 #ifndef FRAME_FRAME_IMPL_H
 #define FRAME_FRAME_IMPL_H
@@ -34,10 +35,13 @@ enum frame_state { FRAME_CLEAN, FRAME_DIRTY, FRAME_COMMITTING, FRAME_BROKEN };
 /* The trailer of an empty root right behind the header. */
 enum front { FRONT_UNKNOWN, FRONT_VALID, FRONT_NONE };
 
-/* Is it known which bytes of the chunk area are garbage? */
+/* Is it known which bytes of the chunk area belong to no chunk (frame_space.c)? */
 enum survey { SURVEY_NOT_YET, SURVEY_DONE, SURVEY_IMPOSSIBLE };
 
-/* Checksums between frame_write and frame_put. Few: as many as chunks are being written. */
+/*
+ * Checksums on their way from frame_write, which computes them beside everything else, to
+ * frame_put, which files them. Few: as many as chunks are being written.
+ */
 struct flying {
 	pthread_mutex_t lock; /* innermost of all */
 	uint32_t n, cap;
@@ -47,45 +51,57 @@ struct flying {
 };
 
 struct frame {
-	struct io *io;           /* owned; of a sparse frame: its index file     */
-	int dirfd;               /* owned; of a sparse frame, else -1            */
+	struct io *io; /* owned; of a sparse frame: its index file */
+	int dirfd;     /* owned; of a sparse frame, else -1        */
+	bool writable; /* frame_writable; fixed after opening      */
+	bool ours;     /* there was a note when it was opened      */
+	bool noted;    /* every root with data gets a note         */
+	bool tight;    /* frame_set_tight: small gaps count        */
+
+	/* The states at the top of frame.c. */
 	enum frame_state state;
-	int error;               /* BROKEN: what every commit answers            */
-	bool writable;
-	bool changed;            /* a commit of ours wrote a root                */
-	bool doubt;              /* a failed write may have put another root on disk */
-	bool unsynced;           /* the root on disk may not be durable yet      */
-	bool suspect;            /* a sync failed: see redo.c                    */
-	bool part;               /* COMMITTING: the caller has more              */
-	bool tight;              /* small gaps count                             */
-	struct frame_info info;  /* the root on disk                             */
-	uint64_t nbytes;         /* with the changes since                       */
-	struct index index;      /* likewise                                     */
-	uint64_t *start;         /* variable sizes: n + 1 decoded offsets        */
-	struct buf head;         /* header_len bytes; a commit patches the first */
-	struct buf trailer;      /* without note: that of an empty root          */
-	struct meta meta, vlmeta; /* borrow `head` and `trailer`                 */
-	bool ours;               /* there was a note when it was opened          */
-	bool noted;              /* every root with data gets a note             */
-	bool known;              /* recovery would find the root on disk         */
-	bool went_back;          /* opened at another root than the header named */
-	bool recovered;          /* the header on disk is not that of `info`     */
-	uint64_t seq;            /* of the newest root                           */
-	unsigned turn;           /* of where roots end; see slack_at             */
-	uint64_t whole;          /* of the newest that was not committed in part */
-	struct frame_roots roots; /* which of them are on disk                   */
-	uint64_t print;          /* frame_root_print of the root on disk; 0: not known */
+	int error; /* BROKEN: what every commit answers        */
+	bool part; /* COMMITTING: the caller has more to come  */
+
+	/* What a reader sees: the root on disk, and the changes since. */
+	uint64_t nbytes;
+	struct index index;
+	struct index sums;  /* checksums of stored chunks; ENTRY_ZEROS: not known          */
+	uint64_t *start;    /* chunks of different sizes: n + 1 decoded offsets, else NULL */
+	uint32_t type_size; /* of an item, also while a tail hides it in the header        */
+	uint32_t stale;     /* the stored chunk that frame_resize left for frame_put       */
+	_Atomic uint32_t hint; /* block size last seen, 0: none. Readers race, harmlessly  */
+
+	/* The root on disk. */
+	struct frame_info info;
+	struct buf head;         /* header_len bytes; a commit patches the first 87        */
+	struct buf trailer;      /* without note: that of an empty root                    */
+	struct meta meta, vlmeta; /* borrow `head` and `trailer`                           */
+	struct frame_roots roots; /* which of ours are on disk                             */
+	uint64_t print;          /* frame_root_print of it; 0: not known                   */
 	enum front front;
-	struct index sums;       /* of stored chunks; ENTRY_ZEROS: not known     */
-	struct buf young;        /* runs of chunks put since the last sync       */
-	bool young_many;         /* too many to note                             */
+	bool known;              /* recovery would find it                                 */
+	bool went_back;          /* opened at another root than the header named           */
+	bool recovered;          /* the header on disk is not that of `info` yet           */
+
+	/* Numbers of roots. */
+	uint64_t seq;   /* of the newest root                                              */
+	uint64_t whole; /* of the newest that was not committed in part                    */
+	unsigned turn;  /* so many roots were placed: see slack_at                         */
+
+	/* What the disk may not have. */
+	bool changed;     /* a commit of ours wrote a root                                 */
+	bool doubt;       /* a failed write may have put another root on disk              */
+	bool unsynced;    /* the root on disk may not be durable yet                       */
+	bool suspect;     /* a sync failed: see redo.c                                     */
+	bool young_many;  /* there are too many young chunks to note                       */
+	struct buf young; /* runs of chunks that were put since the last sync              */
 	struct flying flying;
+
+	/* Which bytes may be written. Positions count from the frame's start. */
+	struct space space;
 	enum survey survey;
-	uint64_t area;           /* end of the chunk area when it was opened     */
-	struct space space;      /* positions from the frame's start             */
-	uint32_t type_size;      /* of an item, also while a tail hides it       */
-	uint32_t stale;          /* stored chunk that frame_resize left for frame_put */
-	_Atomic uint32_t hint;   /* block size last seen, 0: none. Readers race, harmlessly */
+	uint64_t area; /* end of the chunk area when the frame was opened                  */
 };
 
 /* Where chunk n is stored: fills *st. For sparse frames opens the file: stored_done. */
@@ -131,13 +147,22 @@ NODISCARD int frame_check_root(struct io *io, struct view head, const struct fra
 /* Gives the trailer of an empty root its fingerprint, with the next sequence number. */
 NODISCARD int frame_sign_empty(struct frame *f, struct view head, struct span trailer);
 
-/* frame_sums.c. 0: not known. */
+/* frame_sums.c. The checksum of chunk n; 0: not known. */
 uint64_t frame_sum(const struct frame *f, uint32_t n);
+
+/*
+ * A checksum from frame_write (sums_fly; any thread) to frame_put (sums_put), or to the end of the
+ * place it is of, if nothing is put there (sums_forget).
+ */
+NODISCARD int frame_sums_fly(struct frame *f, uint64_t at, struct view cchunk);
 void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len);
 void frame_sums_forget(struct frame *f, uint64_t at);
-NODISCARD int frame_sums_fly(struct frame *f, uint64_t at, struct view cchunk);
+
+/* Those of the note, and back: one for each stored chunk of the index, or no bytes at all. */
 NODISCARD int frame_sums_load(struct frame *f, struct view sums);
 NODISCARD int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out);
+
+/* Chunk n was put; all that was put is on the disk. */
 void frame_young_add(struct frame *f, uint32_t n);
 void frame_young_clear(struct frame *f);
 
@@ -156,15 +181,29 @@ NODISCARD int frame_verify_all(struct frame *f, uint64_t *budget);
  */
 NODISCARD int frame_sync_io(struct frame *f);
 
-/* frame_space.c. Chunk n is not part of the next root. */
+/* frame_space.c. When the frame is opened: what lies behind its root waits, as if replaced. */
 void frame_space_open(struct frame *f, uint64_t file_len);
+
+/* Chunk n, or all from n on, will not be part of the next root. */
 void frame_space_drop(struct frame *f, uint32_t n);
-void frame_space_retire(struct frame *f, uint64_t at, uint64_t end);
 void frame_space_drop_from(struct frame *f, uint32_t n);
+
+/* The same of bytes [at, end), but for those of the trailer of an empty root. */
+void frame_space_retire(struct frame *f, uint64_t at, uint64_t end);
+
+/* The end of the last chunk of `ix`: the next index may begin there. */
 NODISCARD int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end);
+
+/* True: so much waits for a durable root that the next one had better be one. */
 bool frame_space_presses(const struct frame *f);
+
+/* The root on disk is durable: what waited for that is free. */
 void frame_space_durable(struct frame *f);
+
+/* Gives free space back to the disk: large gaps, and the end of the file. */
 void frame_space_trim(struct frame *f);
+
+/* Looks for the garbage that was there when the frame was opened, unless that was done. */
 void frame_space_survey(struct frame *f);
 
 /* The index of the root on disk. */

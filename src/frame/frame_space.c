@@ -13,6 +13,7 @@
 #define PRESS_SHARE 16         /* of the live bytes: garbage of twice that may wait */
 #define PUNCH_LEAST (1u << 20)
 #define PUNCH_MOST 16           /* calls a sync */
+#define DISK_BLOCK 4096u        /* less than a block no disk gets back */
 #define CUT_LEAST (64u << 10)
 
 /* Of a frame that is tight: what has a block of 4 KiB inside, wherever it begins. */
@@ -195,7 +196,8 @@ struct punch {
 static bool punch(void *arg, uint64_t at, uint64_t len, bool *marked)
 {
 	struct punch *p = arg;
-	uint64_t lo = (at + 4095) & ~4095ull, hi = (at + len) & ~4095ull;
+	uint64_t lo = ceil_div(at, DISK_BLOCK) * DISK_BLOCK;
+	uint64_t hi = (at + len) / DISK_BLOCK * DISK_BLOCK;
 	if (*marked)
 		return true;
 	if (io_punch(p->f->io, lo, hi - lo) < 0)

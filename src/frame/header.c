@@ -2,6 +2,7 @@
 
 #include "codec/filter.h"
 #include "frame/msgpack.h"
+#include "frame/trailer.h"
 
 #include <assert.h>
 
@@ -35,9 +36,29 @@ enum {
 	BETA_AT_FILTERS_META = 0x4a,
 };
 
+/* The byte at AT_FLAGS; its low half is the version. */
+#define VERSION_MASK 0x0f
+#define VERSION_NOW 2
+#define VERSION_MOST 3
+#define FLAG_OFFSETS_64 0x10
 #define FLAG_VARIABLE 0x40
 #define FLAG_VL_BLOCKS 0x80
-#define TRAILER_LEAST 25
+
+/* The byte at AT_TYPE. */
+#define TYPE_SPARSE 1
+
+/* The byte at AT_CODEC: level in the high half, codec in the low one; ... */
+#define CODEC_MASK 0x0f
+#define LEVEL_SHIFT 4
+#define CODEC_ELSEWHERE 6 /* ... or this: it is the byte at AT_UDCODEC */
+
+/* The byte at AT_SPLIT counts from 0, enum split_mode from 1. */
+#define SPLIT_MASK 3
+#define SPLIT_FIRST 1
+
+/* Elements of the array that the header is. */
+#define ELEMENTS 14
+#define ELEMENTS_BETA 13
 
 static const char magic[8] = "b2frame";
 
@@ -92,17 +113,17 @@ static int parse_sizes(struct frame_info *info, struct view v)
 static int parse_pipeline(struct frame_info *info, struct view v)
 {
 	struct pipeline *p = &info->pipeline;
-	p->codec = v.p[AT_CODEC] & 0x0f;
-	p->level = v.p[AT_CODEC] >> 4;
+	p->codec = v.p[AT_CODEC] & CODEC_MASK;
+	p->level = v.p[AT_CODEC] >> LEVEL_SHIFT;
 	p->typesize = info->type_size;
 	p->blocksize = info->block_size;
 	if (info->beta) {
 		p->split_mode = SPLIT_FORWARD;
 		return parse_filters(p, v, BETA_AT_NFILTERS, BETA_AT_FILTERS, BETA_AT_FILTERS_META);
 	}
-	if (p->codec == 6) /* "look at the other field" */
+	if (p->codec == CODEC_ELSEWHERE)
 		p->codec = v.p[AT_UDCODEC];
-	p->split_mode = (v.p[AT_SPLIT] & 3) + 1;
+	p->split_mode = (v.p[AT_SPLIT] & SPLIT_MASK) + SPLIT_FIRST;
 	p->use_dict = v.p[AT_DICT] & 1;
 	return parse_filters(p, v, AT_NFILTERS, AT_FILTERS, AT_FILTERS_META);
 }
@@ -114,16 +135,16 @@ int header_parse(struct frame_info *info, struct view fixed, uint64_t file_len)
 		return CORRUPT("too short for a frame", fixed.n);
 	if (memcmp(fixed.p + AT_MAGIC, magic, sizeof magic) != 0)
 		return CORRUPT("no frame magic", 0);
-	info->version = fixed.p[AT_FLAGS] & 0x0f;
-	info->beta = fixed.p[0] == (MSGPACK_FIXARRAY | 13) && info->version == 1;
-	if (info->version > 3)
+	info->version = fixed.p[AT_FLAGS] & VERSION_MASK;
+	info->beta = fixed.p[0] == (MSGPACK_FIXARRAY | ELEMENTS_BETA) && info->version == 1;
+	if (info->version > VERSION_MOST)
 		return UNSUPPORTED("version of the frame", info->version);
 	if (!info->beta && fixed.n < HEADER_FIXED)
 		return CORRUPT("too short for a frame", fixed.n);
 	uint8_t type = fixed.p[AT_TYPE];
-	if (type > 1 || (info->beta && type))
+	if (type > TYPE_SPARSE || (info->beta && type))
 		return CORRUPT("type of the frame", type);
-	info->sparse = type == 1;
+	info->sparse = type == TYPE_SPARSE;
 	info->vl_blocks = fixed.p[AT_FLAGS] & FLAG_VL_BLOCKS;
 	TRY(parse_lengths(info, fixed, file_len));
 	TRY(parse_sizes(info, fixed));
@@ -144,14 +165,14 @@ void header_build(uint8_t out[static HEADER_EMPTY], const struct pipeline *p, ui
 		.frame_len = HEADER_EMPTY, .type_size = 1, .chunk_size = chunk_size};
 	assert(chunk_size > 0 && chunk_size <= CHUNK_MAX_NBYTES);
 	memset(out, 0, HEADER_EMPTY);
-	out[0] = MSGPACK_FIXARRAY | 14;
+	out[0] = MSGPACK_FIXARRAY | ELEMENTS;
 	out[1] = MSGPACK_FIXSTR | sizeof magic;
 	memcpy(out + AT_MAGIC, magic, sizeof magic);
 	put_marked(out, AT_HEADER_LEN, MSGPACK_I32);
 	put_be32(out + AT_HEADER_LEN, HEADER_EMPTY);
 	put_marked(out, AT_FRAME_LEN, MSGPACK_U64);
 	put_marked(out, AT_FLAGS, MSGPACK_FIXSTR | 4);
-	out[AT_FLAGS] = 0x12; /* version 2, 64-bit offsets */
+	out[AT_FLAGS] = FLAG_OFFSETS_64 | VERSION_NOW;
 	put_marked(out, AT_NBYTES, MSGPACK_I64);
 	put_marked(out, AT_CBYTES, MSGPACK_I64);
 	put_marked(out, AT_TYPE_SIZE, MSGPACK_I32);
@@ -195,8 +216,9 @@ void header_set_vlmeta(uint8_t fixed[static HEADER_FIXED], bool any)
 void header_set_pipeline(uint8_t fixed[static HEADER_FIXED], const struct pipeline *p)
 {
 	assert(p->level <= 9);
-	fixed[AT_CODEC] = (uint8_t)((p->codec < 6 ? p->codec : 6) | p->level << 4);
-	fixed[AT_SPLIT] = (uint8_t)((p->split_mode - 1) & 3);
+	uint8_t codec = p->codec < CODEC_ELSEWHERE ? p->codec : CODEC_ELSEWHERE;
+	fixed[AT_CODEC] = (uint8_t)(codec | p->level << LEVEL_SHIFT);
+	fixed[AT_SPLIT] = (uint8_t)((p->split_mode - SPLIT_FIRST) & SPLIT_MASK);
 	fixed[AT_UDCODEC] = p->codec;
 	fixed[AT_DICT] = p->use_dict;
 	put_be32(fixed + AT_BLOCK_SIZE, p->blocksize);

@@ -2,15 +2,18 @@
  * The index <-> the chunk that holds it. Decoded it may be 2 GB, so it is read
  * a few blocks at a time straight into pages.
  */
+#include "codec/codec.h"
+#include "codec/filter.h"
 #include "frame/index.h"
 
 #include <assert.h>
 
-/*
- * A block is decoded at once. No writer makes larger
- * ones for an index, and memory must have a limit.
- */
+#define ENTRY_BYTES 8u
+#define BLOCK_SIZE 16384u /* decoded bytes of a block of the chunks that we write */
+
+/* A block is decoded at once, so it must have a limit. No writer makes larger ones for an index. */
 #define BLOCK_LIMIT (64u << 20)
+
 #define STEP (256u << 10) /* decoded bytes that one read aims at */
 #define STORED_LIMIT 16u  /* entries up to which compression cannot gain anything worth its time */
 #define ZSTD_FROM 2048u   /* entries from which zstd is clearly smaller than the usual BloscLZ */
@@ -19,7 +22,7 @@ struct loader {
 	struct index *ix;
 	struct index_rule rule;
 	uint32_t at;       /* next entry */
-	uint8_t carry[8];  /* an entry that lies across two steps */
+	uint8_t carry[ENTRY_BYTES];  /* an entry that lies across two steps */
 	uint32_t ncarry;
 };
 
@@ -58,9 +61,9 @@ static int load_run(struct loader *l, const uint8_t *p, uint32_t n)
 	const struct index_page *pg = &l->ix->page[l->at / INDEX_PAGE];
 	uint32_t i = 0;
 	for (; i < n && !pg->slot; i++)
-		TRY(load_entry(l, p + 8 * i));
+		TRY(load_entry(l, p + ENTRY_BYTES * i));
 	for (; i < n; i++, l->at++) {
-		uint64_t entry = get_le64(p + 8 * i);
+		uint64_t entry = get_le64(p + ENTRY_BYTES * i);
 		if ((entry & ENTRY_SPECIAL) || entry > l->rule.last)
 			TRY(judge(&l->rule, entry, &entry));
 		pg->slot[l->at % INDEX_PAGE] = entry;
@@ -71,17 +74,17 @@ static int load_run(struct loader *l, const uint8_t *p, uint32_t n)
 static int load_bytes(struct loader *l, struct view v)
 {
 	while (l->ncarry && v.n) {
-		l->carry[l->ncarry++ % 8] = *v.p;
+		l->carry[l->ncarry++ % ENTRY_BYTES] = *v.p;
 		v = view_part(v, 1, v.n - 1);
-		if (l->ncarry == 8) {
+		if (l->ncarry == ENTRY_BYTES) {
 			TRY(load_entry(l, l->carry));
 			l->ncarry = 0;
 		}
 	}
-	while (v.n >= 8) {
-		uint32_t n = (uint32_t)min_u64(v.n / 8, INDEX_PAGE - l->at % INDEX_PAGE);
+	while (v.n >= ENTRY_BYTES) {
+		uint32_t n = (uint32_t)min_u64(v.n / ENTRY_BYTES, INDEX_PAGE - l->at % INDEX_PAGE);
 		TRY(load_run(l, v.p, n));
-		v = view_part(v, n * 8, v.n - n * 8);
+		v = view_part(v, n * ENTRY_BYTES, v.n - n * ENTRY_BYTES);
 	}
 	if (v.n) {
 		memcpy(l->carry, v.p, v.n);
@@ -120,7 +123,7 @@ static int load_plain(struct loader *l, const struct stored *at, const struct ch
 }
 
 /* All entries are one number: no bytes to decode. */
-static int load_same(struct loader *l, const uint8_t raw[8])
+static int load_same(struct loader *l, const uint8_t raw[ENTRY_BYTES])
 {
 	struct index *ix = l->ix;
 	uint64_t entry = 0;
@@ -136,11 +139,11 @@ static int load_same(struct loader *l, const uint8_t raw[8])
 
 static int load_value(struct loader *l, const struct chunk *c)
 {
-	uint8_t raw[8];
+	uint8_t raw[ENTRY_BYTES];
 	size_t n = c->value.n;
-	if (n == 0 || 8 % n != 0)
+	if (n == 0 || ENTRY_BYTES % n != 0)
 		return UNSUPPORTED("item size of an index of one value", n);
-	for (size_t i = 0; i < 8; i++)
+	for (size_t i = 0; i < ENTRY_BYTES; i++)
 		raw[i] = c->value.p[i % n];
 	return load_same(l, raw);
 }
@@ -148,7 +151,7 @@ static int load_value(struct loader *l, const struct chunk *c)
 static int load_chunk(struct loader *l, const struct stored *at, const struct chunk *c,
 		      struct scratch *s)
 {
-	static const uint8_t zeros[8];
+	static const uint8_t zeros[ENTRY_BYTES];
 	struct buf out = {0};
 	int rc;
 	switch (c->kind) {
@@ -171,12 +174,12 @@ static int load_chunk(struct loader *l, const struct stored *at, const struct ch
 
 static int judge_shape(const struct chunk *c, uint32_t n)
 {
-	if (c->typesize != 8 || c->is_vl)
+	if (c->typesize != ENTRY_BYTES || c->is_vl)
 		return CORRUPT("item size of the index", c->typesize);
-	if (c->nbytes % 8 != 0 || c->nbytes / 8 > INDEX_MAX_CHUNKS)
+	if (c->nbytes % ENTRY_BYTES != 0 || c->nbytes / ENTRY_BYTES > INDEX_MAX_CHUNKS)
 		return CORRUPT("size of the index", c->nbytes);
-	if (n != INDEX_ANY && c->nbytes / 8 != n)
-		return CORRUPT("number of entries in the index", c->nbytes / 8);
+	if (n != INDEX_ANY && c->nbytes / ENTRY_BYTES != n)
+		return CORRUPT("number of entries in the index", c->nbytes / ENTRY_BYTES);
 	return 0;
 }
 
@@ -190,54 +193,56 @@ int index_load(struct index *ix, const struct stored *at, uint32_t n, struct ind
 	if (rc == 0)
 		rc = judge_shape(&c, n);
 	if (rc == 0)
-		rc = index_resize(ix, c.nbytes / 8);
+		rc = index_resize(ix, c.nbytes / ENTRY_BYTES);
 	if (rc == 0 && ix->n)
 		rc = load_chunk(&l, at, &c, s);
 	chunk_deinit(&c);
 	return rc;
 }
 
-static void put_head(uint8_t *p, uint8_t flags, uint32_t nbytes, uint32_t cbytes)
+static struct chunk_head head_of(enum chunk_kind kind, uint32_t nbytes, uint32_t cbytes)
 {
-	memset(p, 0, CHUNK_HEAD);
-	p[0] = 5;
-	p[1] = 1;
-	p[2] = flags;
-	p[3] = 8;
-	put_le32(p + 4, nbytes);
-	put_le32(p + 8, (uint32_t)min_u64(nbytes, 16384));
-	put_le32(p + 12, cbytes);
+	return (struct chunk_head){.kind = kind,
+				   .typesize = ENTRY_BYTES,
+				   .nbytes = nbytes,
+				   .blocksize = (uint32_t)min_u64(nbytes, BLOCK_SIZE),
+				   .cbytes = cbytes};
 }
 
 static int encode_same(const struct index *ix, struct buf *out)
 {
-	TRY(buf_reserve_fresh(out, CHUNK_HEAD + 8));
-	put_head(out->p, 0x05, ix->n * 8, CHUNK_HEAD + 8);
-	out->p[31] = 3 << 4;
+	struct chunk_head head =
+		head_of(CHUNK_VALUE, ix->n * ENTRY_BYTES, CHUNK_HEAD + ENTRY_BYTES);
+
+	TRY(buf_reserve_fresh(out, head.cbytes));
+	chunk_head_put(out->p, &head);
 	put_le64(out->p + CHUNK_HEAD, ix->page[0].same);
-	out->n = CHUNK_HEAD + 8;
+	out->n = head.cbytes;
 	return 0;
 }
 
 static int encode_plain(struct view raw, struct buf *out)
 {
-	TRY(buf_reserve_fresh(out, CHUNK_HEAD + raw.n));
-	put_head(out->p, 0x07, (uint32_t)raw.n, (uint32_t)(CHUNK_HEAD + raw.n));
+	struct chunk_head head =
+		head_of(CHUNK_STORED, (uint32_t)raw.n, (uint32_t)(CHUNK_HEAD + raw.n));
+
+	TRY(buf_reserve_fresh(out, head.cbytes));
+	chunk_head_put(out->p, &head);
 	memcpy(out->p + CHUNK_HEAD, raw.p, raw.n);
-	out->n = CHUNK_HEAD + raw.n;
+	out->n = head.cbytes;
 	return 0;
 }
 
 static int encode_packed(struct view raw, struct buf *out)
 {
-	bool large = raw.n / 8 >= ZSTD_FROM;
+	bool large = raw.n / ENTRY_BYTES >= ZSTD_FROM;
 	struct pipeline p = {
-		.codec = large ? 5 : 0,
+		.codec = large ? CODEC_ZSTD : CODEC_BLOSCLZ,
 		.level = large ? 1 : 5,
-		.filter = {0, 0, 0, 0, 0, 1},
+		.filter = {[FILTER_SLOTS - 1] = FILTER_SHUFFLE},
 		.split_mode = SPLIT_NEVER,
-		.typesize = 8,
-		.blocksize = 16384,
+		.typesize = ENTRY_BYTES,
+		.blocksize = BLOCK_SIZE,
 	};
 	struct scratch *s;
 	TRY(scratch_open(&s));
@@ -274,7 +279,7 @@ static void index_pack(struct index *ix, uint8_t *out)
 		struct index_page *pg = &ix->page[p];
 		uint32_t base = p * INDEX_PAGE;
 		uint32_t n = (uint32_t)min_u64(INDEX_PAGE, ix->n - base);
-		for (uint32_t i = 0; i < n; i++, out += 8)
+		for (uint32_t i = 0; i < n; i++, out += ENTRY_BYTES)
 			put_le64(out, pg->slot ? pg->slot[i] : pg->same);
 	}
 }
@@ -289,8 +294,8 @@ int index_encode(struct index *ix, struct buf *out)
 	if (index_is_same(ix) && (ix->page[0].same & ENTRY_SPECIAL))
 		return encode_same(ix, out);
 	struct buf raw = {0};
-	TRY(buf_reserve(&raw, ix->n * 8));
-	raw.n = ix->n * 8;
+	TRY(buf_reserve(&raw, ix->n * ENTRY_BYTES));
+	raw.n = ix->n * ENTRY_BYTES;
 	index_pack(ix, raw.p);
 	int rc = ix->n <= STORED_LIMIT ? encode_plain(buf_view(&raw), out)
 				       : encode_packed(buf_view(&raw), out);

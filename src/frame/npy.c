@@ -13,6 +13,8 @@
 #include <stdlib.h>
 
 #define DEPTH_MAX 8
+#define PREFIX 10 /* magic, version, and 16 bits of how long the rest of the header is */
+#define ALIGN 64u /* the data starts at a multiple of this */
 #define SIZE_MAX_ITEM CHUNK_MAX_NBYTES
 
 struct text {
@@ -252,14 +254,14 @@ int ndarray_npy_header(const struct ndarray *a, uint8_t out[static NDARRAY_NPY_M
 	static const char form[] = "{'descr': %s, 'fortran_order': False, 'shape': %s, }";
 	int n = snprintf(dict, sizeof dict, form, descr, shape);
 	assert(n > 0 && (size_t)n < sizeof dict);
-	size_t prefix = 10, total = (prefix + (size_t)n + 1 + 63) & ~(size_t)63;
+	size_t total = ceil_div(PREFIX + (size_t)n + 1, ALIGN) * ALIGN;
 	memcpy(out, "\x93NUMPY\x01\x00", 8);
-	if (total - prefix > UINT16_MAX)
+	if (total - PREFIX > UINT16_MAX)
 		return UNSUPPORTED("length of the dtype", n);
-	out[8] = (uint8_t)((total - prefix) & 0xff);
-	out[9] = (uint8_t)((total - prefix) >> 8);
-	memset(out + prefix, ' ', total - prefix);
-	memcpy(out + prefix, dict, (size_t)n);
+	out[8] = (uint8_t)((total - PREFIX) & 0xff);
+	out[9] = (uint8_t)((total - PREFIX) >> 8);
+	memset(out + PREFIX, ' ', total - PREFIX);
+	memcpy(out + PREFIX, dict, (size_t)n);
 	out[total - 1] = '\n';
 	return (int)total;
 }

@@ -19,7 +19,9 @@
 
 #define NOTE_FIXED (1 + 3 + 4 + 9 + 5 + 5 + HEADER_FIXED + 6 + 5 + 5 + 5)
 #define NOTE_WHOLE (6u + 9)
+#define NOTE_BLOCK 16384u /* decoded bytes; of a plain copy any number would do */
 #define STEP (256u << 10)
+#define SPREAD 0x9e3779b97f4a7c15u /* 2^64 / golden ratio: small numbers get far apart */
 
 size_t root_note_length(bool part, size_t young, size_t sums)
 {
@@ -52,26 +54,20 @@ static uint8_t *put_bytes(uint8_t *p, const char *key, struct view v)
 	return p + 4 + v.n;
 }
 
-/* A plain copy of what follows: checksums do not compress. */
-static void put_chunk_head(uint8_t *p, uint32_t nbytes)
-{
-	memset(p, 0, CHUNK_HEAD);
-	p[0] = 5;
-	p[1] = 1;
-	p[2] = 0x07;
-	p[3] = 1;
-	put_le32(p + 4, nbytes);
-	put_le32(p + 8, (uint32_t)min_u64(nbytes, 16384));
-	put_le32(p + 12, CHUNK_HEAD + nbytes);
-}
-
 int root_note_encode(const struct root_note *note, struct buf *out)
 {
 	bool part = note->whole != note->seq;
 	size_t len = root_note_length(part, note->young.n, note->sums.n);
 	assert(note->head.n == HEADER_FIXED);
 	TRY(buf_reserve_fresh(out, len));
-	put_chunk_head(out->p, (uint32_t)(len - CHUNK_HEAD));
+	uint32_t nbytes = (uint32_t)(len - CHUNK_HEAD);
+	/* A plain copy: checksums do not compress. */
+	struct chunk_head head = {.kind = CHUNK_STORED,
+				  .typesize = 1,
+				  .nbytes = nbytes,
+				  .blocksize = (uint32_t)min_u64(nbytes, NOTE_BLOCK),
+				  .cbytes = (uint32_t)len};
+	chunk_head_put(out->p, &head);
 	uint8_t *p = out->p + CHUNK_HEAD;
 	*p++ = (uint8_t)(MSGPACK_FIXMAP | (5 + part));
 	p = put_key(p, "v");
@@ -261,7 +257,7 @@ uint64_t root_boot(void)
 /* A disk that went away, and came back, took what it had not written with it. */
 uint64_t root_era(struct io *io)
 {
-	return (root_boot() ^ io_mount(io) * 0x9e3779b97f4a7c15u) | 1;
+	return (root_boot() ^ io_mount(io) * SPREAD) | 1;
 }
 
 void root_boot_set(uint64_t boot)

@@ -4,10 +4,19 @@
 
 #include <assert.h>
 
-#define TRAILER_LEAST 25
 #define TRAILER_BETA_LEAST 30
 #define MAP_AT 6  /* 94 01 93 CD size size DE */
 #define CD_AT 3   /* the map's size counts from here */
+
+/* Bytes of a marker with its number: of a map or array with 16 bits, of a content or offset. */
+#define MARK_16 3
+#define MARK_32 5
+
+/* Bytes of a name in the map, with its offset. */
+static size_t name_length(const char *name)
+{
+	return 1 + strlen(name) + MARK_32;
+}
 
 int trailer_parse_end(struct frame_info *info, struct view end)
 {
@@ -39,16 +48,16 @@ static bool kept(const struct meta_entry *e, const char *name)
 /* Bytes up to the end of the map, and the number of entries. */
 static size_t map_end(const struct meta *m, const char *name, size_t note, uint32_t *n)
 {
-	size_t end = MAP_AT + 3;
+	size_t end = MAP_AT + MARK_16;
 	*n = 0;
 	for (uint32_t i = 0; i < m->n; i++) {
 		if (!kept(&m->entry[i], name))
 			continue;
-		end += 1 + strlen(m->entry[i].name) + 5;
+		end += name_length(m->entry[i].name);
 		++*n;
 	}
 	if (note) {
-		end += 1 + strlen(name) + 5;
+		end += name_length(name);
 		++*n;
 	}
 	return end;
@@ -57,11 +66,11 @@ static size_t map_end(const struct meta *m, const char *name, size_t note, uint3
 size_t trailer_length(const struct meta *m, const char *name, size_t note)
 {
 	uint32_t n;
-	size_t len = map_end(m, name, note, &n) + 3;
+	size_t len = map_end(m, name, note, &n) + MARK_16;
 	for (uint32_t i = 0; i < m->n; i++)
 		if (kept(&m->entry[i], name))
-			len += 5 + m->entry[i].content.n;
-	return len + (note ? 5 + note : 0) + TRAILER_END;
+			len += MARK_32 + m->entry[i].content.n;
+	return len + (note ? MARK_32 + note : 0) + TRAILER_END;
 }
 
 /* One entry: its name goes to the map, its content to the end. */
@@ -75,19 +84,19 @@ static void put_entry(uint8_t *trailer, size_t *map, size_t *end, const char *na
 	p += len;
 	*p++ = MSGPACK_I32;
 	put_be32(p, (uint32_t)*end);
-	*map += 1 + len + 5;
+	*map += name_length(name);
 	p = trailer + *end;
 	*p++ = MSGPACK_BIN32;
 	put_be32(p, (uint32_t)content.n);
 	if (content.n)
 		memcpy(p + 4, content.p, content.n);
-	*end += 5 + content.n;
+	*end += MARK_32 + content.n;
 }
 
 int trailer_append(struct buf *out, const struct meta *m, const char *name, struct view note)
 {
 	uint32_t n;
-	size_t len = trailer_length(m, name, note.n), map = MAP_AT + 3;
+	size_t len = trailer_length(m, name, note.n), map = MAP_AT + MARK_16;
 	size_t at = map_end(m, name, note.n, &n);
 	TRY(buf_reserve(out, out->n + len));
 	uint8_t *p = out->p + out->n;
@@ -98,7 +107,7 @@ int trailer_append(struct buf *out, const struct meta *m, const char *name, stru
 	put_be16(p + MAP_AT + 1, (uint16_t)n);
 	p[at] = MSGPACK_ARRAY16;
 	put_be16(p + at + 1, (uint16_t)n);
-	at += 3;
+	at += MARK_16;
 	for (uint32_t i = 0; i < m->n; i++)
 		if (kept(&m->entry[i], name))
 			put_entry(p, &map, &at, m->entry[i].name, m->entry[i].content);

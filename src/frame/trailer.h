@@ -9,6 +9,7 @@
 #include "frame/frame.h"
 #include "frame/meta.h"
 
+#define TRAILER_LEAST 25 /* bytes of the shortest that the reference takes  */
 #define TRAILER_EMPTY 35 /* bytes of one without metalayers                 */
 #define TRAILER_END 23   /* its last bytes: length and fingerprint          */
 #define TRAILER_PRINT 18 /* the fingerprint: marker, type, 16 bytes         */
