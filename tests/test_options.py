@@ -381,7 +381,11 @@ NAMESPACE = """\
 # mount(8) clears PATH: only system directories are searched
 mount --bind "$BIN" /usr/local/sbin || exit 77
 trap 'umount "$MNT" 2>/dev/null || :' EXIT
-umount -lat fuse.cframefs  # the copies of other mounts: here they would outlive an umount there
+# the copies of other tests' mounts: here they would outlive an umount there
+grep -o ' /[^ ]*/cframefs-tests-[^ ]*' /proc/self/mounts | sort -r | while read -r top; do
+  umount -l "$top"
+done
+umount -lat fuse.cframefs
 set -e
 """
 

@@ -64,9 +64,17 @@ class Disk:
         return got.stderr if got.returncode else None
 
     def umount(self):
+        """To its end: while another mount namespace has a copy, as those that tests make have for
+        a moment, the next mount would be of the file system that was shut down."""
         if self.mounted:
             wait_until(lambda: umount(self.top).returncode == 0, 30, f"umount of {self.top}")
+            wait_until(lambda: not self.loops(), 30, f"the end of {self.image}")
         self.mounted = False
+
+    def loops(self):
+        return subprocess.run(
+            ["losetup", "-j", self.image], capture_output=True, text=True, check=True
+        ).stdout
 
     def shut_down(self):
         """All that is not on the disk by now never gets there."""
