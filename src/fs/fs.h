@@ -2,10 +2,10 @@
  * One mount: what every room of this floor shares. Built in main before the first
  * thread, fixed afterwards; each part guards its own state.
  *
- * Lock order: inode table, file gate, file lock, then one of dirty budget, cache shard, intent log
- * (which is held while a record is written). Table, budget and cache locks are never held across
- * I/O or codec work, and no lock of any kind across a reply: the reply may be the kernel's last
- * reference.
+ * Lock order: a file's gate, its inode, the file's lock (file.h), then one of inode table, dirty
+ * budget, cache shard, intent log (which is held while a record is written). Who holds the inode's
+ * lock already only tries to get the gate. Budget and cache locks are never held across I/O or
+ * codec work, and no lock of any kind across a reply: the reply may be the kernel's last reference.
  */
 #ifndef FS_FS_H
 #define FS_FS_H
