@@ -197,7 +197,8 @@ static bool same_filters(const struct pipeline *a, const struct pipeline *b)
 
 /*
  * Puts what the one at a place is without its differences behind it, tried or not, unless it stands
- * before. Returns how many are to be looked at again.
+ * before. Returns how many are to be looked at again: another one without differences too, unless
+ * it is behind by more than differences are ever flattered (gather_again).
  */
 static unsigned bring_sibling(struct tuner *t, unsigned place)
 {
@@ -216,7 +217,8 @@ static unsigned bring_sibling(struct tuner *t, unsigned place)
 	r->ntried += i == r->ntried;
 	memmove(&r->tried[next + 1], &r->tried[next], (i - next) * sizeof *r->tried);
 	r->tried[next] = sibling;
-	bool other = place == 0 && r->ntried > 2 && !is_delta(&r->tried[2].pipeline);
+	bool other = place == 0 && r->ntried > 2 && !is_delta(&r->tried[2].pipeline) &&
+		     r->tried[2].score <= r->tried[0].score + r->tried[0].score / 4;
 	return next + 1 + other;
 }
 
@@ -290,14 +292,15 @@ static unsigned count_rivals(const struct tune_report *r, unsigned n)
 
 /*
  * Those that one long piece leaves far behind are not tried on the other one: that is half of the
- * time, and where it matters they are closer.
+ * time, and where it matters they are closer. The pieces of a small chunk are too short for that.
  */
 static int try_long_pieces(struct tuner *t, unsigned n)
 {
 	struct view all = t->gathered;
 	t->gathered = view_part(all, 0, t->block);
 	TRY(try_again(t, n));
-	n = count_rivals(t->report, n);
+	if (t->block >= DELTA_LOOK / 2)
+		n = count_rivals(t->report, n);
 	t->gathered = view_part(all, t->block, all.n - t->block);
 	return n > 1 ? try_more(t, n) : 0;
 }
