@@ -114,6 +114,27 @@ def test_close_tells(small, blosc2):
     assert (m.mnt / "f").read_bytes() == b"works again"
 
 
+def free_bytes(m):
+    free = os.statvfs(m.backing)
+    return free.f_bavail * free.f_bsize
+
+
+@pytest.mark.parametrize("small", [""], indirect=True)  # a chunk that does not fit as a whole
+def test_what_did_not_fit_leaves_its_room(small):
+    """The bytes of a chunk that found room for a part only are cut off when they are given up, and
+    until then the next chunk of the file may have their place."""
+    m = small
+    (m.mnt / "f").write_bytes(b"")
+    fill(m, 500_000)
+    for turn in range(4):
+        fd = os.open(m.mnt / "f", os.O_RDWR | os.O_TRUNC)
+        assert outcome(put, fd, blob(turn, 900_000, "noise")) or outcome(os.fsync, fd)
+        outcome(os.close, fd)  # its last use ends some time after this
+        if turn % 2:
+            wait_until(lambda: free_bytes(m) > 300_000, 30, "room")
+        (m.mnt / "f").write_bytes(blob(turn, 100_000, "noise"))
+
+
 def test_a_quota(mount, work):
     """There is none in the kernels of tests: backing writes fail as under one.
     Every handle is told, and later all is well."""

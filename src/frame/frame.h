@@ -267,6 +267,12 @@ enum root_known frame_knows_root(struct frame *f);
 /* Makes the root on disk durable; the changes since then stay pending. [mutator] */
 NODISCARD int frame_sync_root(struct frame *f);
 
+/*
+ * Of a frame that was opened anew, after what this process had put behind its root was given up:
+ * cuts that off. On a full disk somebody waits for the room. [mutator]
+ */
+void frame_cut_given_up(struct frame *f);
+
 enum durability {
 	COMMIT_PART,  /* the same, but the caller has more that belongs to it */
 	COMMIT_LATER, /* written, in order; the disk may take its time    */

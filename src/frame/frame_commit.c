@@ -476,6 +476,14 @@ int frame_sync_root(struct frame *f)
 	return 0;
 }
 
+void frame_cut_given_up(struct frame *f)
+{
+	if (f->state != FRAME_CLEAN || !f->writable || f->suspect || f->recovered)
+		return;
+	f->changed = true;
+	IGNORE(frame_sync_root(f));
+}
+
 int frame_commit(struct frame *f, enum durability how)
 {
 	if (f->state == FRAME_BROKEN)

@@ -118,6 +118,8 @@ void file_give_up_changes(struct file *f)
 		log_err("%s: closed with unwritten data: it stays at its last commit", name);
 		intent_keep_aside(f->fs->intent, &f->unsynced.mark);
 		discard(f);
+		if (!f->lost && !f->sidecar.there)
+			frame_cut_given_up(f->frame);
 	}
 	leave_sealed(f);
 }

@@ -106,14 +106,24 @@ static int commit_part(struct file *f)
 	return 0;
 }
 
-/* What waits for a durable root is free after this. */
-static int free_waiting(struct file *f)
+/* No root may point at what a failed sync has lost: of such a frame, commits take care. */
+static int sync_root(struct file *f)
 {
-	TRY(commit_part(f));
 	pthread_rwlock_wrlock(&f->lock);
-	int rc = frame_sync_root(f->frame);
+	int rc = frame_suspect(f->frame) ? 0 : frame_sync_root(f->frame);
 	pthread_rwlock_unlock(&f->lock);
 	return rc;
+}
+
+/*
+ * What waits for a durable root is free after this. The commit may need the very room that waits
+ * for the root before it.
+ */
+static int free_waiting(struct file *f)
+{
+	TRY(sync_root(f));
+	TRY(commit_part(f));
+	return sync_root(f);
 }
 
 static unsigned count_dirty(struct file *f)
