@@ -10,6 +10,7 @@ import pytest
 from conftest import skip_or_fail
 from libblosc import chunk_bytes, open_frame
 from libdata import blob
+from libfault import Fault
 from libmount import wait_until
 from test_power_cut import Scattered, replay, traced
 
@@ -245,6 +246,33 @@ def test_writers_come_in_between(mount, blosc2, options):
     m.start()
     assert path.read_bytes() == model
     m.unmount()
+
+
+def test_another_program_is_not_overtaken(mount, work, blosc2):
+    """It writes, without locks, while the commit of what was recompressed waits for the disk."""
+    m = mount(OPTIONS, start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    data, more = blob(11, 1_000_000, "text"), blob(12, 65536, "text")
+    (m.mnt / "f").write_bytes(data[: 15 * 65536])
+    cold(m.mnt / "f")
+    m.unmount()
+    m.options += ",recompress=0.02"
+    fault.set(1, Fault.SYNC, how=Fault.WAIT)
+    m.start()
+    wait_until(fault.came, 60, "the commit of what was recompressed")
+    open_frame(m.stored("f"), mode="a").append_data(more)
+    fault.set(0)
+    m.allow("f.b2frame: (read|not recompressed)")  # until it is read anew
+
+    def shows():
+        try:
+            return (m.mnt / "f").read_bytes() == data[: 15 * 65536] + more
+        except OSError:
+            return False
+
+    wait_until(shows, 5, "its bytes")
+    assert chunk_bytes(open_frame(m.stored("f"))) == data[: 15 * 65536] + more
 
 
 @pytest.mark.watchdog(600)

@@ -220,6 +220,18 @@ def test_in_doubt_for_its_time_alone(mount):
     assert moved("read", "decoded_blocks") == 0
 
 
+def test_changed_and_opened_before_it_is_looked_up(mount, blosc2):
+    """The kernel goes on with its own size then, until the next lookup."""
+    m = mount("chunksize=64K,blocksize=16K,entry_timeout=1,attr_timeout=1")
+    data, more = blob(1, 2 * CHUNK, "text"), blob(2, CHUNK, "text")
+    (m.mnt / "f").write_bytes(data)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data
+    append(blosc2, m.stored("f"), more)
+    (m.mnt / "f").read_bytes()
+    wait_until(lambda: (m.mnt / "f").read_bytes() == data + more, SOON, "the bytes of another")
+
+
 def test_in_doubt_once_while_closed(mount):
     """A time that lies ahead does not make another file of it at each look."""
     m = mount(f"{SMALL},attr_timeout=0,entry_timeout=0")

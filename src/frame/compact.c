@@ -99,6 +99,11 @@ void frame_set_tight(struct frame *f, bool tight)
 	f->tight = tight;
 }
 
+void frame_set_wary(struct frame *f, bool wary)
+{
+	f->wary = wary;
+}
+
 int frame_compact(struct frame *f, uint64_t step)
 {
 	struct buf b = {0};

@@ -264,6 +264,12 @@ enum root_known { ROOT_OTHER, ROOT_ALIKE, ROOT_SAME };
 void frame_know_root(struct frame *f);
 enum root_known frame_knows_root(struct frame *f);
 
+/*
+ * Wary: a commit looks once more at the root on disk before it replaces that, and fails with
+ * -ESTALE when it is another program's; the tail of such a file is left alone. [mutator]
+ */
+void frame_set_wary(struct frame *f, bool wary);
+
 /* Makes the root on disk durable; the changes since then stay pending. [mutator] */
 NODISCARD int frame_sync_root(struct frame *f);
 

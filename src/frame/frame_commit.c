@@ -298,7 +298,9 @@ static int commit_index(struct frame *f, struct index *ix, uint64_t nbytes, enum
 	TRY(rc);
 	f->seq = d.seq;
 	space_put(&f->space, d.at, len);
-	rc = write_header(f, &d.root, d.trailer_len, f->noted ? d.whole : 0);
+	rc = frame_is_overtaken(f) ? -ESTALE : 0;
+	if (rc == 0)
+		rc = write_header(f, &d.root, d.trailer_len, f->noted ? d.whole : 0);
 	if (rc < 0) {
 		space_retire(&f->space, d.at, len);
 		return rc;

@@ -57,6 +57,7 @@ struct frame {
 	bool ours;     /* there was a note when it was opened      */
 	bool noted;    /* every root with data gets a note         */
 	bool tight;    /* frame_set_tight: small gaps count        */
+	bool wary;     /* frame_set_wary: looks before it commits  */
 
 	/* The states at the top of frame.c. */
 	enum frame_state state;
@@ -211,5 +212,11 @@ NODISCARD int frame_load_index(const struct frame *f, struct index *ix, struct s
 
 /* A frame around `io` (taken in every case) and `dirfd` (taken likewise, or -1). */
 NODISCARD int frame_new_take(struct frame **f, struct io *io, int dirfd);
+
+/* True: the frame is wary, and another program has written it. */
+static inline bool frame_is_overtaken(struct frame *f)
+{
+	return f->wary && frame_knows_root(f) == ROOT_OTHER;
+}
 
 #endif

@@ -220,6 +220,8 @@ void frame_space_trim(struct frame *f)
 {
 	struct punch p = {f, f->tight ? PUNCH_MOST_TIGHT : PUNCH_MOST};
 	uint64_t idle = f->space.high - f->space.end;
+	if (frame_is_overtaken(f))
+		return;
 	if (f->tight || f->space.nfree > live(f) / PRESS_SHARE)
 		space_each_free(&f->space, f->tight ? PUNCH_LEAST_TIGHT : PUNCH_LEAST, punch, &p);
 	if (!f->changed || f->unsynced ||

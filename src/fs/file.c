@@ -10,11 +10,14 @@
 #include <assert.h>
 #include <unistd.h>
 
+static bool same_stamp(const struct stat *a, const struct stat *b)
+{
+	return a->st_size == b->st_size && same_time(a->st_mtim, b->st_mtim);
+}
+
 static bool same_content(const struct stat *a, const struct stat *b)
 {
-	return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_ctim.tv_sec == b->st_ctim.tv_sec &&
-	       a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+	return same_stamp(a, b) && same_time(a->st_ctim, b->st_ctim);
 }
 
 /* Cached blocks outlive a close, but not a change by somebody else. Under n->lock. */
@@ -28,6 +31,8 @@ static void revalidate(struct file *f)
 	if (!n->cache_owner || n->unsure || !same_content(&st, &n->seen))
 		n->cache_owner = cache_new_owner(f->fs->cache);
 	f->cache_owner = n->cache_owner;
+	/* no lookup came in between: of that the kernel is told by the next one */
+	n->mistaken |= n->seen.st_ino && !same_stamp(&st, &n->seen);
 	file_see(n, &st);
 }
 

@@ -186,6 +186,8 @@ static int work_on(struct recompress *r, struct inode *n, const struct stat *fou
 	*next = job.next;
 	if (rc > 0 && !recompress_leave_mark(f))
 		rc = -ENOTSUP; /* it is remembered in memory instead */
+	if (recompress_was_overtaken(f))
+		rc = -ESTALE;
 	file_put(r->fs, n);
 	return rc;
 }

@@ -2,6 +2,7 @@
 
 #include "codec/codec.h"
 #include "fs/caps.h"
+#include "fs/file_share.h"
 #include "fs/file_discard.h"
 #include "fs/stats.h"
 #include "fs/times.h"
@@ -252,12 +253,35 @@ static int go_through(struct recompress_job *j)
 	return rc < 0 ? (int)rc : 0;
 }
 
+static void set_wary(struct file *f, bool wary)
+{
+	pthread_rwlock_wrlock(&f->lock);
+	frame_set_wary(f->frame, wary);
+	pthread_rwlock_unlock(&f->lock);
+}
+
 int recompress_file(struct recompress_job *j)
 {
+	set_wary(j->file, true);
 	int rc = go_through(j);
+	set_wary(j->file, false);
 	if (rc <= 0)
 		file_take_back(j->file, rc == -ESTALE);
 	return rc;
+}
+
+/*
+ * What came right after our last commit was taken for ours, and has its times in the place of its
+ * own.
+ */
+bool recompress_was_overtaken(struct file *f)
+{
+	pthread_rwlock_wrlock(&f->lock);
+	bool other = look_for_others(f) < 0;
+	pthread_rwlock_unlock(&f->lock);
+	if (other)
+		IGNORE(file_reload(f, NULL));
+	return other;
 }
 
 bool recompress_leave_mark(struct file *f)

@@ -27,4 +27,10 @@ NODISCARD int recompress_file(struct recompress_job *j);
 /* Leaves the mark. False: it cannot be left there. */
 bool recompress_leave_mark(struct file *f);
 
+/*
+ * To be asked after all that. True: another program has written the file, which may have gone
+ * unnoticed; it was read anew.
+ */
+bool recompress_was_overtaken(struct file *f);
+
 #endif
