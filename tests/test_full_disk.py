@@ -4,6 +4,7 @@ that it works again afterwards."""
 import errno
 import os
 import random
+import shutil
 import socket
 import subprocess
 import time
@@ -135,8 +136,68 @@ def test_what_did_not_fit_leaves_its_room(small):
         (m.mnt / "f").write_bytes(blob(turn, 100_000, "noise"))
 
 
+def run(*words):
+    return subprocess.run([str(word) for word in words], capture_output=True).returncode == 0
+
+
+def write_synced(path, data):
+    with open(path, "wb") as f:
+        f.write(data)
+        f.flush()
+        os.fsync(f)
+
+
+@pytest.fixture
+def limited(mount, work, root):
+    """A mount over btrfs, whose quota binds root too, and how to set the limit of it."""
+    image, disk = work / "image", work / "disk"
+    disk.mkdir()
+    with open(image, "wb") as f:
+        f.truncate(256 << 20)
+    if not (shutil.which("btrfs") and run("mkfs.btrfs", "-q", image)):
+        pytest.skip("no btrfs here")
+    if not run("mount", "-o", "loop", image, disk):
+        pytest.skip("no btrfs can be mounted")
+    m = mount("commit=0,chunksize=64K,blocksize=16K", backing=disk / "b", start=False)
+    try:
+        m.backing.rmdir()
+        made = run("btrfs", "subvolume", "create", m.backing) and run(
+            "btrfs", "quota", "enable", disk
+        )
+        if not made or not run("btrfs", "qgroup", "limit", "20M", m.backing):
+            pytest.skip("no quota on btrfs here")
+        run("btrfs", "quota", "rescan", "-w", disk)
+        if error_of(write_synced, m.backing / "probe", bytes(30 << 20)) != "EDQUOT":
+            pytest.skip("the quota does not hold")
+        (m.backing / "probe").unlink()
+        run("btrfs", "filesystem", "sync", disk)
+        yield m.start(), lambda size: run("btrfs", "qgroup", "limit", size, m.backing)
+    finally:
+        if m.running():
+            m.unmount()
+        run("umount", "-l", disk)
+
+
+def test_a_real_quota(limited):
+    m, limit = limited
+    m.allow("Disk quota exceeded")
+    old, new = blob(1, 2 << 20, "noise"), blob(2, 30 << 20, "noise")
+    (m.mnt / "f").write_bytes(old)
+    fds = [os.open(m.mnt / "f", os.O_RDWR) for _ in range(3)]
+    wrote = error_of(put, fds[0], new)
+    assert wrote in (None, "EDQUOT")
+    assert [error_of(os.fsync, fd) for fd in fds] == ["EDQUOT"] * 3
+    assert limit("200M")
+    for fd in fds:  # an error that waited is told once more at most
+        error_of(os.fsync, fd)
+    put(fds[1], new)
+    assert [error_of(call, fd) for call in (os.fsync, os.close) for fd in fds] == [None] * 6
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == new
+
+
 def test_a_quota(mount, work):
-    """There is none in the kernels of tests: backing writes fail as under one.
+    """Not all kernels of tests have a real one: backing writes fail as under one.
     Every handle is told, and later all is well."""
     m = mount("commit=0,intent=0,chunksize=64K,blocksize=16K", start=False).allow(
         "^cframefs: (error|warning)"
