@@ -132,7 +132,7 @@ def test_what_did_not_fit_leaves_its_room(small):
         assert outcome(put, fd, blob(turn, 900_000, "noise")) or outcome(os.fsync, fd)
         outcome(os.close, fd)  # its last use ends some time after this
         if turn % 2:
-            wait_until(lambda: free_bytes(m) > 300_000, 30, "room")
+            wait_until(lambda: free_bytes(m) > 50_000, 60, "room")
         (m.mnt / "f").write_bytes(blob(turn, 100_000, "noise"))
 
 
