@@ -145,3 +145,16 @@ def test_parts_of_a_commit_are_no_more_than_what_was_written(mount, blosc2):
             (old[at : at + 4096], new[at : at + 4096]) if at % 8192 == 0 else (old[at : at + 4096],)
         )
     m.unmount()
+
+
+def test_an_odd_length_that_comes_last_leaves_no_gaps(mount, blosc2):
+    """The chunks that were stored as items before it was known are stored anew as bytes, in the
+    place of those."""
+    m = mount("codec=zstd,filter=shuffle,typesize=8,commit=1000")
+    data = blob(1, (4 << 20) + 3, "floats")
+    (m.mnt / "f").write_bytes(data)
+    schunk = open_frame(m.stored("f"))
+    stored = sum(len(schunk.get_chunk(n)) for n in range(schunk.nchunks))
+    assert m.stored("f").stat().st_size < 1.05 * stored
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data

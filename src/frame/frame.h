@@ -106,6 +106,9 @@ enum slot_kind frame_slot(const struct frame *f, uint32_t n);
  */
 uint64_t frame_place(const struct frame *f, uint32_t n);
 
+/* True: a stored slot that no root has as it is now. Its space is free once it is put again. */
+bool frame_slot_is_new(struct frame *f, uint32_t n);
+
 /*
  * Reads header, block offsets, dictionary and (delta) block 0 of chunk n, so that
  * any block of it can be read after. Special slots make a chunk that needs no

@@ -127,6 +127,12 @@ void frame_space_drop(struct frame *f, uint32_t n)
 		frame_space_retire(f, at, at + len);
 }
 
+bool frame_slot_is_new(struct frame *f, uint32_t n)
+{
+	uint64_t entry = index_get(&f->index, n);
+	return !(entry & ENTRY_SPECIAL) && space_busy_length(&f->space, f->info.header_len + entry);
+}
+
 void frame_space_drop_from(struct frame *f, uint32_t first)
 {
 	bool all = first == 0 && f->survey != SURVEY_DONE;

@@ -190,17 +190,36 @@ static bool is_typed(struct file *f, uint32_t n, struct workspace *ws)
 	return typed;
 }
 
-/* The length is not whole items any more (policy.h): what was stored as items is stored anew. */
+/* Chunk n is stored once more. Not behind its old self: that is given back first. */
+static int store_anew(struct file *f, uint32_t n)
+{
+	struct dirty_chunk *c;
+
+	TRY(dirty_get_whole(f, n, &c));
+	c->must = true; /* no root may say that it is a hole */
+	frame_put_zeros(f->frame, n);
+	return 0;
+}
+
+/*
+ * The length is not whole items any more (policy.h): what was stored as items is stored anew, as
+ * are the other chunks of this commit, which lie between those and would leave gaps.
+ */
 static int become_bytewise(struct file *f)
 {
 	struct workspace *ws = workspace_get();
-	struct dirty_chunk *c;
 	int rc = ws ? 0 : -ENOMEM;
+	bool any = false;
 
 	pthread_rwlock_wrlock(&f->lock);
 	for (uint32_t n = 0; rc >= 0 && n < frame_nchunks(f->frame); n++)
-		if (is_typed(f, n, ws))
-			rc = dirty_get_whole(f, n, &c);
+		if (is_typed(f, n, ws)) {
+			rc = store_anew(f, n);
+			any = true;
+		}
+	for (uint32_t n = 0; any && rc >= 0 && n < frame_nchunks(f->frame); n++)
+		if (frame_slot_is_new(f->frame, n))
+			rc = store_anew(f, n);
 	f->items_whole = rc < 0; /* the next commit goes on with the rest */
 	pthread_rwlock_unlock(&f->lock);
 	return rc < 0 ? rc : flush_all(f);
