@@ -106,24 +106,27 @@ static int commit_part(struct file *f)
 	return 0;
 }
 
-/* No root may point at what a failed sync has lost: of such a frame, commits take care. */
-static int sync_root(struct file *f)
+/* What waits for a durable root is free after this. */
+static int free_waiting(struct file *f)
 {
+	TRY(commit_part(f));
 	pthread_rwlock_wrlock(&f->lock);
-	int rc = frame_suspect(f->frame) ? 0 : frame_sync_root(f->frame);
+	int rc = frame_sync_root(f->frame);
 	pthread_rwlock_unlock(&f->lock);
 	return rc;
 }
 
 /*
- * What waits for a durable root is free after this. The commit may need the very room that waits
- * for the root before it.
+ * The same on a full disk, where the commit may need the very room that waits for the root before
+ * it. No root may point at what a failed sync has lost: then it is left to the commit.
  */
-static int free_waiting(struct file *f)
+static int make_room(struct file *f)
 {
-	TRY(sync_root(f));
-	TRY(commit_part(f));
-	return sync_root(f);
+	pthread_rwlock_wrlock(&f->lock);
+	hold_caps(f);
+	int rc = frame_suspect(f->frame) ? 0 : frame_sync_root(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	return rc < 0 ? rc : free_waiting(f);
 }
 
 static unsigned count_dirty(struct file *f)
@@ -164,7 +167,7 @@ static int flush_all(struct file *f)
 		 * A full disk, but perhaps not inside the file; for as
 		 * long as that brings something forward.
 		 */
-		if (full && more < stuck && free_waiting(f) == 0) {
+		if (full && more < stuck && make_room(f) == 0) {
 			stuck = more;
 			continue;
 		}
