@@ -115,6 +115,30 @@ def test_close_tells(small, blosc2):
     assert (m.mnt / "f").read_bytes() == b"works again"
 
 
+@pytest.mark.parametrize("small", ["entry_timeout=100,attr_timeout=100"], indirect=True)
+@pytest.mark.parametrize("mode", ["rb", "r+b"])
+def test_who_comes_after_it_was_given_up_sees_that(small, mode):
+    """The kernel has seen another length, and trusts that: it is told to look the file up again."""
+    m = small
+    old = blob(1, 300_000, "noise")
+    (m.mnt / "f").write_bytes(old)
+    fill(m, 0)
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    os.ftruncate(fd, 1000)
+    assert outcome(put, fd, blob(2, 900_000, "noise")) or outcome(os.fsync, fd)
+    outcome(os.close, fd)
+    m.expect_log("closed with unwritten data", 60)
+    os.unlink(m.backing / "filler")
+    with open(m.mnt / "f", mode) as f:
+        same = f.read() == old
+        assert (os.fstat(f.fileno()).st_size, same) == (len(old), True)
+        if mode == "r+b":
+            f.write(b"more")
+            old += b"more"
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == old
+
+
 def free_bytes(m):
     free = os.statvfs(m.backing)
     return free.f_bavail * free.f_bsize

@@ -330,8 +330,10 @@ static int get_locked(struct fs *fs, struct inode *n, bool writable, struct newb
 		file_look_sidecar(n->file);
 		rc = file_reload_locked(n->file, false);
 	}
+	if (rc >= 0 && n->detached && (writable || (n->mistaken && n->nopen == 0)))
+		rc = -ESTALE; /* the kernel looks the name up again, and finds the inode of now */
 	if (rc >= 0 && writable)
-		rc = n->detached ? -ESTALE : may_write(n->file);
+		rc = may_write(n->file);
 	if (rc >= 0 && writable)
 		rc = make_writable(n->file);
 	if (rc >= 0) {

@@ -120,6 +120,8 @@ void file_give_up_changes(struct file *f)
 		discard(f);
 		if (!f->lost && !f->sidecar.there)
 			frame_cut_given_up(f->frame);
+		/* the kernel would go on with the size that it knows: who comes next is to ask */
+		inode_detach(f->fs->inodes, f->inode);
 	}
 	leave_sealed(f);
 }
