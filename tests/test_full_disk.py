@@ -1,6 +1,7 @@
 """A backing file system that gets full, for real: who is told, what stays, and
 that it works again afterwards."""
 
+import contextlib
 import errno
 import os
 import random
@@ -15,7 +16,7 @@ from conftest import skip_or_fail
 from libdata import blob
 from libfault import Fault
 from libmount import wait_until
-from libposix import error_of, read_direct
+from libposix import error_of, punch, read_direct
 
 SIZE = 8 << 20
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
@@ -42,7 +43,7 @@ def small(mount, root, request):
 def fill(m, leave):
     """A file beside the frames that takes all space but so much."""
     free = os.statvfs(m.backing)
-    with open(m.backing / "filler", "wb") as f:
+    with open(m.backing / "filler", "wb") as f, contextlib.suppress(OSError):
         f.write(bytes(max(0, free.f_bavail * free.f_bsize - leave)))
 
 
@@ -137,6 +138,56 @@ def test_who_comes_after_it_was_given_up_sees_that(small, mode):
             old += b"more"
     m.remount()
     assert (m.mnt / "f").read_bytes() == old
+
+
+def change(rng, fd, data):
+    """One of the things that a file can go through, and what it has then."""
+    at, what = rng.choice([0, len(data), rng.randrange(600_000)]), rng.random()
+    if what < 0.6:
+        new = rng.randbytes(rng.choice([10, 4096, 70_000, 300_000]))
+        put(fd, new, at)
+        return data[:at].ljust(at, b"\0") + new + data[at + len(new) :]
+    if what < 0.8 or at >= len(data):
+        os.ftruncate(fd, at)
+        return data[:at].ljust(at, b"\0")
+    end = min(len(data), at + 100_000)
+    punch(fd, at, end - at)
+    return data[:at] + bytes(end - at) + data[end:]
+
+
+def test_a_long_story_of_patches(small):
+    """Who opens a file sees what it has, also right after a close that failed: what the next fsync
+    takes is that and the changes since."""
+    m, rng, sure = small, random.Random(SEED + 3), {}
+    for step in range(150):
+        name = rng.choice("abc")
+        if rng.random() < 0.25:
+            if (m.backing / "filler").exists():
+                os.unlink(m.backing / "filler")
+            else:
+                fill(m, rng.choice([0, 50_000, 300_000, 900_000]))
+        try:
+            fd = os.open(m.mnt / name, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
+            continue
+        data = os.pread(fd, 4 << 20, 0)
+        same = data == sure.get(name, data)
+        assert (step, same) == (step, True)
+        try:
+            for _ in range(rng.randint(1, 3)):
+                data = change(rng, fd, data)
+            os.fsync(fd)
+            sure[name] = data
+        except OSError as error:
+            assert error.errno == errno.ENOSPC
+            sure.pop(name, None)
+        outcome(os.close, fd)
+    if (m.backing / "filler").exists():
+        os.unlink(m.backing / "filler")
+    m.remount()
+    wrong = [name for name, data in sure.items() if (m.mnt / name).read_bytes() != data]
+    assert not wrong
 
 
 def free_bytes(m):
