@@ -53,9 +53,10 @@ class Fault:
     def set(self, n, calls=0, error=errno.ENOSPC, forever=0, how=0, lose=0):
         """The n-th call from now on; 0: none. What came before is forgotten."""
         self.stop()
-        ctypes.memset(ctypes.byref(self.control), 0, ctypes.sizeof(Control))
-        self.control.how, self.control.error, self.control.calls = how, error, calls
-        self.control.forever, self.control.lose = forever, lose
+        self.control.hits, self.control.last = 0, b""
+        self.control.error, self.control.forever, self.control.lose = error, forever, lose
+        self.control.calls = calls
+        self.control.how = how  # last: a call that waits looks at this
         self.control.left = n
 
     def stop(self):

@@ -248,9 +248,11 @@ def limited(mount, work, root):
         run("btrfs", "filesystem", "sync", disk)
         yield m.start(), lambda size: run("btrfs", "qgroup", "limit", size, m.backing)
     finally:
-        if m.running():
-            m.unmount()
-        run("umount", "-l", disk)
+        try:
+            if m.running():
+                m.unmount()
+        finally:
+            run("umount", "-l", disk)
 
 
 def test_a_real_quota(limited):
@@ -324,13 +326,15 @@ def test_who_opens_a_file_that_is_being_given_up(mount, work):
     assert outcome(os.close, fd) == "ENOSPC"
     fault.set(1, Fault.WRITE, how=Fault.WAIT)
     drop()
-    wait_until(fault.came, 60, "the commit of the last user")
-    fd = os.open(m.mnt / "f", os.O_RDWR)
-    fault.set(1, Fault.WRITE, forever=1)
-    for _ in range(20):  # it is given up in one of the pauses, if at all
-        outcome(os.fsync, fd)
-        time.sleep(0.02)
-    fault.set(0)
+    try:
+        wait_until(fault.came, 60, "the commit of the last user")
+        fd = os.open(m.mnt / "f", os.O_RDWR)
+        fault.set(1, Fault.WRITE, forever=1)
+        for _ in range(20):  # it is given up in one of the pauses, if at all
+            outcome(os.fsync, fd)
+            time.sleep(0.02)
+    finally:
+        fault.set(0)
     os.fsync(fd)
     os.close(fd)
     assert read_direct(m.mnt / "f", len(new)) == new

@@ -151,7 +151,9 @@ def test_busy_backing_directory(mount, work):
     for daemon in started:
         _, said = daemon.communicate(timeout=300)
         assert daemon.returncode == 1
-        assert re.fullmatch(rf"cframefs: .*'{m.backing}': another cframefs .*\n", said), said
+        assert re.fullmatch(
+            rf"cframefs: .*'{re.escape(str(m.backing))}': another cframefs .*\n", said
+        ), said
     assert not is_mounted(work / "second")
 
 

@@ -260,9 +260,11 @@ def test_another_program_is_not_overtaken(mount, work, blosc2):
     m.options += ",recompress=0.02"
     fault.set(1, Fault.SYNC, how=Fault.WAIT)
     m.start()
-    wait_until(fault.came, 60, "the commit of what was recompressed")
-    open_frame(m.stored("f"), mode="a").append_data(more)
-    fault.set(0)
+    try:
+        wait_until(fault.came, 60, "the commit of what was recompressed")
+        open_frame(m.stored("f"), mode="a").append_data(more)
+    finally:
+        fault.set(0)
     m.allow("f.b2frame: (read|not recompressed)")  # until it is read anew
 
     def shows():

@@ -4,6 +4,7 @@ on, and gaps are closed."""
 import mmap
 import os
 import random
+import struct
 import threading
 
 import pytest
@@ -117,6 +118,27 @@ def test_closing_gaps_is_no_change_of_the_file(mount):
     os.close(fd)
     m.unmount()
     assert os.stat(m.stored("f")).st_mtime_ns == when
+
+
+def test_cutting_the_end_is_no_change_of_the_file(mount, root):
+    """The end of a file that was cut waits for a durable root. When that comes, behind a commit
+    that had nothing to write, mtime and capabilities stay."""
+    m = mount("chunksize=64K,codec=lz4,commit=0.2")
+    capability = struct.pack("<IIIII", 0x2000001, 1 << 10, 0, 0, 0)
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
+    os.pwrite(fd, blob(5, 8 * MiB, "noise"), 0)
+    os.fsync(fd)
+    before = os.stat(m.stored("f"))
+    os.ftruncate(fd, MiB)
+    os.utime(fd, ns=(10**18, 10**18))
+    os.setxattr(fd, "security.capability", capability)
+    wait_until(lambda: os.stat(m.stored("f")).st_blocks < before.st_blocks // 2, 30, "room")
+    wait_until(lambda: os.stat(m.stored("f")).st_mtime_ns == 10**18, 10, "the mtime")
+    assert os.getxattr(m.stored("f"), "security.capability") == capability
+    os.close(fd)
+    m.unmount()
+    assert os.stat(m.stored("f")).st_mtime_ns == 10**18
+    assert os.getxattr(m.stored("f"), "security.capability") == capability
 
 
 def test_parts_of_a_commit_are_no_more_than_what_was_written(mount, blosc2):

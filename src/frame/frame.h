@@ -268,8 +268,8 @@ void frame_know_root(struct frame *f);
 enum root_known frame_knows_root(struct frame *f);
 
 /*
- * Wary: a commit looks once more at the root on disk before it replaces that, and fails with
- * -ESTALE when it is another program's; the tail of such a file is left alone. [mutator]
+ * Wary: a commit of data looks once more at the root on disk before it replaces that, and fails
+ * with -ESTALE when it is another program's; the tail of such a file is left alone. [mutator]
  */
 void frame_set_wary(struct frame *f, bool wary);
 

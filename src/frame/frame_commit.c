@@ -470,7 +470,7 @@ int frame_sync_root(struct frame *f)
 {
 	if (f->state == FRAME_BROKEN)
 		return f->error;
-	if (f->recovered)
+	if (f->recovered && f->state == FRAME_CLEAN) /* else `head` may be ahead of that root */
 		TRY(commit_recovered(f));
 	if (f->unsynced)
 		TRY(sync_root(f));

@@ -108,7 +108,8 @@ static bool flush_some(struct budget *b)
 
 	while (!started && (f = pin_oldest(b, ticket))) {
 		pthread_mutex_unlock(&b->lock);
-		if (f->wants_commit)
+		/* a lock that another program holds is for the file's own writers to wait for */
+		if (f->wants_commit && !f->sidecar.there)
 			/* or the file grows; its writer will be told */
 			IGNORE(file_commit_part(f));
 		started = flush_submit_turn(f, FLUSH_ALL) > 0;

@@ -108,6 +108,15 @@ void file_forget_changes(struct file *f)
 	leave_sealed(f);
 }
 
+/* What did not get into the frame would go on filling the disk. */
+static void cut_end(struct file *f)
+{
+	caps_hold(f->inode, f->fd);
+	frame_cut_given_up(f->frame);
+	IGNORE(caps_put_back(f->inode, f->fd));
+	caps_forget(f->inode);
+}
+
 void file_give_up_changes(struct file *f)
 {
 	char name[NAME_MAX + 1];
@@ -119,7 +128,7 @@ void file_give_up_changes(struct file *f)
 		intent_keep_aside(f->fs->intent, &f->unsynced.mark);
 		discard(f);
 		if (!f->lost && !f->sidecar.there)
-			frame_cut_given_up(f->frame);
+			cut_end(f);
 		/* the kernel would go on with the size that it knows: who comes next is to ask */
 		inode_detach(f->fs->inodes, f->inode);
 	}

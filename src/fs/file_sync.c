@@ -90,7 +90,7 @@ static int commit(struct file *f, enum durability how)
 		rc = put_caps_back(f, how);
 	if (rc >= 0 && writes)
 		times_committed(f->inode, f->fd);
-	else if (rc >= 0) /* what has changed the file meanwhile was not us */
+	else if (rc >= 0 && how != COMMIT_PART) /* what has changed the file meanwhile was not us */
 		times_release(f->inode, f->fd);
 	return rc;
 }
