@@ -273,9 +273,9 @@ def test_a_real_quota(limited):
     assert (m.mnt / "f").read_bytes() == new
 
 
-def test_a_quota(mount, work):
-    """Not all kernels of tests have a real one: backing writes fail as under one.
-    Every handle is told, and later all is well."""
+@pytest.fixture
+def failing(mount, work):
+    """A mount whose backing calls can be made to fail, what its file f has, and other bytes."""
     m = mount("commit=0,intent=0,chunksize=64K,blocksize=16K", start=False).allow(
         "^cframefs: (error|warning)"
     )
@@ -283,6 +283,13 @@ def test_a_quota(mount, work):
     m.start()
     old, new = blob(1, 200_000, "noise"), blob(2, 200_000, "noise")
     (m.mnt / "f").write_bytes(old)
+    return m, fault, old, new
+
+
+def test_a_quota(failing):
+    """Not all kernels of tests have a real one: backing writes fail as under one.
+    Every handle is told, and later all is well."""
+    m, fault, old, new = failing
     fds = [os.open(m.mnt / "f", os.O_RDWR) for _ in range(3)]
     put(fds[0], new)
     fault.set(1, Fault.WRITE | Fault.SPACE, errno.EDQUOT, forever=1)
@@ -309,16 +316,10 @@ def last_use_without_flush(fd):
     return drop
 
 
-def test_who_opens_a_file_that_is_being_given_up(mount, work):
+def test_who_opens_a_file_that_is_being_given_up(failing):
     """Its last user could not store what it wrote. Another who comes before that is given up, and
     was told that it is there, may write to it: nothing of it is taken away behind its back."""
-    m = mount("commit=0,intent=0,chunksize=64K,blocksize=16K", start=False).allow(
-        "^cframefs: (error|warning)"
-    )
-    fault = Fault(m, work / "fault")
-    m.start()
-    old, new = blob(1, 200_000, "noise"), blob(2, 200_000, "noise")
-    (m.mnt / "f").write_bytes(old)
+    m, fault, _, new = failing
     fd = os.open(m.mnt / "f", os.O_RDWR)
     put(fd, new)
     drop = last_use_without_flush(fd)

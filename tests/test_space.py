@@ -1,6 +1,7 @@
 """Space: a frame that is written all over stays near its size while that goes
 on, and gaps are closed."""
 
+import contextlib
 import mmap
 import os
 import random
@@ -11,6 +12,7 @@ import pytest
 
 from libblosc import chunk_bytes, open_frame
 from libdata import blob
+from libfault import Fault
 from libmount import SLOWNESS, wait_until
 from libposix import error_of, punch, with_gap
 
@@ -178,5 +180,42 @@ def test_an_odd_length_that_comes_last_leaves_no_gaps(mount, blosc2):
     schunk = open_frame(m.stored("f"))
     stored = sum(len(schunk.get_chunk(n)) for n in range(schunk.nchunks))
     assert m.stored("f").stat().st_size < 1.05 * stored
+    assert chunk_bytes(schunk) == data
     m.remount()
     assert (m.mnt / "f").read_bytes() == data
+
+
+@pytest.mark.watchdog(600)
+def test_killed_while_items_become_bytes(mount, blosc2, work):
+    """At each change of the disk that the last commit makes, whose chunks are all stored anew."""
+    options = "codec=zstd,filter=shuffle,typesize=8,chunksize=64K,commit=1000,intent=0"
+    m = mount(options, start=False).allow("torn by a crash")
+    fault = Fault(m, work / "fault")
+    m.start()
+    even = blob(1, 300_000, "floats")
+    for n in range(1, 30):
+        data = blob(n, 500_003, "floats")
+        with open(m.mnt / "f", "wb") as f:
+            f.write(even)
+            os.fsync(f.fileno())
+        fd = os.open(m.mnt / "f", os.O_RDWR)
+        os.pwrite(fd, data[len(even) :], len(even))
+        fault.set(n, Fault.CHANGE, how=Fault.KILL)
+        error = error_of(os.fsync, fd)
+        fault.stop()
+        if error:
+            m.kill()
+        with contextlib.suppress(OSError):
+            os.close(fd)
+        if error:
+            m.start()
+        whole = even + data[len(even) :]
+        with open(m.mnt / "f", "r+b") as f:
+            got = f.read()
+            os.fsync(f.fileno())  # a header that was torn is written anew
+        state = got == whole if not error else whole.startswith(got) and len(got) >= len(even)
+        assert (n, state) == (n, True)
+        assert chunk_bytes(open_frame(m.stored("f"))) == got
+        if not error:
+            break
+    assert 3 < n < 29

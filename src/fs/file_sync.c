@@ -193,12 +193,17 @@ static bool is_typed(struct file *f, uint32_t n, struct workspace *ws)
 	return typed;
 }
 
-/* Chunk n is stored once more. Not behind its old self: that is given back first. */
+/*
+ * Chunk n is stored once more. Not behind its old self, if no root has that: it is given back
+ * first. What a root has stays, also should the new one be lost.
+ */
 static int store_anew(struct file *f, uint32_t n)
 {
 	struct dirty_chunk *c;
 
 	TRY(dirty_get_whole(f, n, &c));
+	if (!frame_slot_is_new(f->frame, n))
+		return 0;
 	c->must = true; /* no root may say that it is a hole */
 	frame_put_zeros(f->frame, n);
 	return 0;
