@@ -11,8 +11,7 @@
 #ifndef BASE_METER_H
 #define BASE_METER_H
 
-#include <stdint.h>
-#include <time.h>
+#include "base/clock.h"
 
 #define METER_COUNTS 96
 #define METER_TIMERS 8
@@ -31,14 +30,10 @@ struct meter_sums {
 /* Adds n to counter number `count`. */
 void meter_add(unsigned count, uint64_t n);
 
-#define METER_SECOND UINT64_C(1000000000)
-
 /* Nanoseconds of CLOCK_MONOTONIC. */
 static inline uint64_t meter_now(void)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * METER_SECOND + (uint64_t)t.tv_nsec;
+	return clock_read(CLOCK_MONOTONIC);
 }
 
 /* Counts a case that began at `start` (meter_now) and ends now. */

@@ -22,7 +22,7 @@ void waker_deinit(struct waker *w)
 
 bool waker_sleep(struct waker *w, uint64_t until)
 {
-	struct timespec t = {(time_t)(until / METER_SECOND), (long)(until % METER_SECOND)};
+	struct timespec t = {(time_t)(until / CLOCK_SECOND), (long)(until % CLOCK_SECOND)};
 
 	pthread_mutex_lock(&w->lock);
 	while (!w->stopped && !w->woken && meter_now() < until) {
@@ -39,7 +39,7 @@ bool waker_sleep(struct waker *w, uint64_t until)
 
 bool waker_sleep_for(struct waker *w, double seconds)
 {
-	return waker_sleep(w, meter_now() + (uint64_t)(seconds * (double)METER_SECOND));
+	return waker_sleep(w, meter_now() + clock_from_seconds(seconds));
 }
 
 static void set(struct waker *w, bool *flag)

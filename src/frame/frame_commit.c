@@ -13,6 +13,7 @@
  * truncation to nothing is one header write like every other commit. In those of others a
  * chunk or the index may lie there: it is moved away first, by a commit of its own.
  */
+#include "base/clock.h"
 #include "codec/filter.h"
 #include "frame/frame_impl.h"
 #include "frame/header.h"
@@ -20,7 +21,6 @@
 #include "frame/trailer.h"
 
 #include <assert.h>
-#include <time.h>
 
 #define COPY_STEP (1u << 20)
 #define SECTOR 512u
@@ -66,9 +66,7 @@ static uint32_t type_size_for(const struct frame *f, const struct index *ix, uin
 /* Later than every root before, also those that another program made this one forget. */
 static uint64_t next_seq(const struct frame *f)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return max_u64(f->seq + 1, (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec);
+	return max_u64(f->seq + 1, clock_read(CLOCK_REALTIME));
 }
 
 int frame_sign_empty(struct frame *f, struct view head, struct span trailer)

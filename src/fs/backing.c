@@ -1,5 +1,7 @@
 #include "fs/backing.h"
 
+#include "base/clock.h"
+
 #include <linux/magic.h>
 #include <sched.h>
 #include <stdio.h>
@@ -107,9 +109,7 @@ bool backing_is_fresh(struct timespec stamp)
 		return false;
 	if (stamp.tv_sec > now.tv_sec) /* another machine's clock, or a time that somebody set */
 		return true;
-	int64_t age =
-		(int64_t)(now.tv_sec - stamp.tv_sec) * 1000000000 + now.tv_nsec - stamp.tv_nsec;
-	return age < BACKING_STEP_NS;
+	return (int64_t)(clock_ns(now) - clock_ns(stamp)) < BACKING_STEP_NS;
 }
 
 uint64_t backing_birth(int fd)
@@ -118,7 +118,7 @@ uint64_t backing_birth(int fd)
 
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &st) < 0 || !(st.stx_mask & STATX_BTIME))
 		return 0;
-	return (uint64_t)st.stx_btime.tv_sec * 1000000000 + st.stx_btime.tv_nsec;
+	return (uint64_t)st.stx_btime.tv_sec * CLOCK_SECOND + st.stx_btime.tv_nsec;
 }
 
 bool backing_numbers_last(const struct backing *b)

@@ -1,5 +1,6 @@
 #include "fs/caps.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 
 #include <errno.h>
@@ -13,12 +14,9 @@
 #define TOLD_LONG_AGO 2u
 #define SET_SINCE 1u
 
-static uint64_t clock_ns(void)
+static uint64_t now_ns(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+	return clock_read(CLOCK_MONOTONIC_COARSE);
 }
 
 static bool is_told(const struct inode *n)
@@ -50,7 +48,7 @@ bool caps_noted(struct inode *n)
 
 bool caps_known_none(const struct inode *n)
 {
-	return clock_ns() < n->no_caps_until;
+	return now_ns() < n->no_caps_until;
 }
 
 /* The lock is held, here and in note. */
@@ -143,7 +141,7 @@ ssize_t caps_get(struct inode *n, int fd, struct span dst, uint64_t keep_ns)
 		memcpy(dst.p, c->value, c->n);
 	}
 	if (rc == -ENODATA)
-		n->no_caps_until = (clock_ns() + keep_ns) & ~1ull;
+		n->no_caps_until = (now_ns() + keep_ns) & ~1ull;
 	pthread_mutex_unlock(&c->lock);
 	return rc;
 }

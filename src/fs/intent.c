@@ -1,5 +1,6 @@
 #include "fs/intent.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "fs/stats.h"
@@ -43,10 +44,7 @@ struct intent {
 
 static double now(void)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+	return clock_to_seconds(clock_read(CLOCK_MONOTONIC));
 }
 
 int intent_open(struct intent **out, const struct backing *backing, uint64_t max)
@@ -129,7 +127,6 @@ static int make_file(struct intent *log)
 static void start_over(struct intent *log)
 {
 	static const uint8_t nothing[8];
-	struct timespec t;
 
 	while (log->syncing)
 		pthread_cond_wait(&log->synced_more, &log->lock);
@@ -140,9 +137,7 @@ static void start_over(struct intent *log)
 	else if (log->fd >= 0 && log->at)
 		/* may or may not reach the disk: old records are known for what they are */
 		(void)!pwrite(log->fd, nothing, sizeof nothing, 0);
-	clock_gettime(CLOCK_REALTIME, &t);
-	log->generation =
-		max_u64(log->generation + 1, (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec);
+	log->generation = max_u64(log->generation + 1, clock_read(CLOCK_REALTIME));
 	log->sequence = log->at = 0;
 	log->synced = log->appended; /* all of it is safe elsewhere */
 	log->full = log->broken = log->aside = false;

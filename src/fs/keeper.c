@@ -160,7 +160,7 @@ static void look_at_mount(struct keeper *k)
 
 static uint64_t seconds_ahead(double seconds)
 {
-	return meter_now() + (uint64_t)(seconds * 1e9);
+	return meter_now() + clock_from_seconds(seconds);
 }
 
 /* When everything is to be committed; with -o commit=0 never. */

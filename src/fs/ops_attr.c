@@ -1,5 +1,7 @@
 /* Attributes: getattr, setattr, extended attributes. */
 #include "fs/ops.h"
+
+#include "base/clock.h"
 #include "fs/caps.h"
 #include "fs/recompress_file.h"
 #include "fs/stats.h"
@@ -313,7 +315,7 @@ static void get_caps(fuse_req_t req, struct inode *n, size_t size)
 	int fd = rc < 0 ? (int)rc : inode_pin(fs->inodes, n);
 	if (fd >= 0) {
 		rc = caps_get(n, fd, span_of(value.p, size),
-			      (uint64_t)(fs->opt.attr_timeout * 1e9));
+			      clock_from_seconds(fs->opt.attr_timeout));
 		inode_unpin(fs->inodes, n);
 	}
 	reply_xattr(req, fd < 0 ? fd : rc, (char *)value.p, size);

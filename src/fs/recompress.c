@@ -329,7 +329,7 @@ static void *recompress_main(void *arg)
 		uint64_t start = meter_now();
 		if (!look_in(r, inodes_root(fs->inodes), fs->backing.root, 0))
 			break;
-		double took = (double)(meter_now() - start) / 1e9;
+		double took = clock_to_seconds(meter_now() - start);
 		if (!waker_sleep_for(&r->waker, COLD * fs->opt.recompress + REST * took))
 			break;
 	}

@@ -123,7 +123,7 @@ static int print_data(struct buf *out, const uint64_t *c)
 static int print_all(struct fs *fs, struct buf *out, const struct meter_sums *s)
 {
 	TRY(buf_print(out, "{\"version\": \"%s\", \"pid\": %d, \"seconds\": %.3f", VERSION,
-		      (int)getpid(), (double)(meter_now() - fs->began) / 1e9));
+		      (int)getpid(), clock_to_seconds(meter_now() - fs->began)));
 	TRY(print_requests(out, s));
 	TRY(print_data(out, s->count));
 	TRY(print_memory(fs, out));

@@ -1,0 +1,32 @@
+/* Times as one number: nanoseconds. */
+#ifndef BASE_CLOCK_H
+#define BASE_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+#define CLOCK_SECOND UINT64_C(1000000000)
+
+static inline uint64_t clock_ns(struct timespec t)
+{
+	return (uint64_t)t.tv_sec * CLOCK_SECOND + (uint64_t)t.tv_nsec;
+}
+
+static inline uint64_t clock_read(clockid_t clock)
+{
+	struct timespec t;
+	clock_gettime(clock, &t);
+	return clock_ns(t);
+}
+
+static inline uint64_t clock_from_seconds(double seconds)
+{
+	return (uint64_t)(seconds * (double)CLOCK_SECOND);
+}
+
+static inline double clock_to_seconds(uint64_t ns)
+{
+	return (double)ns / (double)CLOCK_SECOND;
+}
+
+#endif
