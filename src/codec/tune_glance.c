@@ -25,7 +25,7 @@ void tune_glance(struct tune_glance *g, struct view v)
 	}
 	tune_scan(&scan, view_of(bytes, sizeof bytes));
 	for (unsigned i = 0; i < scan.n; i++) {
-		g->bits[2 * i] = (uint32_t)(scan.item[i].plain * 256 / sizeof bytes);
+		g->bits[2 * i] = (uint32_t)(scan.item[i].shuffled * 256 / sizeof bytes);
 		g->bits[2 * i + 1] = (uint32_t)(scan.item[i].delta * 256 / sizeof bytes);
 	}
 }

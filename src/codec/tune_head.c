@@ -1,7 +1,7 @@
 /*
- * Headers that say what a file holds. One row a format: where its magic stands,
- * how many bytes its function needs to see, and the function, which judges the rest and
- * reads through a cursor or inside those bytes only. All of it is hostile.
+ * Headers that say what a file holds. A row a format: where its magic stands, how many bytes its
+ * function needs to see, and the function, which judges the rest, and reads only those bytes or
+ * with a check. All of them are hostile.
  */
 #include "codec/tune_impl.h"
 
@@ -101,14 +101,22 @@ static bool read_fits(struct view head, struct tune_hint *h)
 	return true;
 }
 
+/* Its first field is its length, and tells the byte order. */
+#define NIFTI_HEAD 348
+#define NIFTI_BITPIX 72
+
 static bool read_nifti(struct view head, struct tune_hint *h)
 {
-	bool little = get_le32(head.p) == 348;
-	if (!little && get_be32(head.p) != 348)
+	const uint8_t *bits = head.p + NIFTI_BITPIX;
+	bool little = get_le32(head.p) == NIFTI_HEAD;
+	if (!little && get_be32(head.p) != NIFTI_HEAD)
 		return false;
-	h->item = (little ? get_le16(head.p + 72) : get_be16(head.p + 72)) / 8u;
+	h->item = (little ? get_le16(bits) : get_be16(bits)) / 8u;
 	return true;
 }
+
+/* How many of its chunks are looked through for the format. */
+#define WAV_CHUNKS 16
 
 static bool read_wav(struct view head, struct tune_hint *h)
 {
@@ -116,7 +124,7 @@ static bool read_wav(struct view head, struct tune_hint *h)
 	if (memcmp(head.p + 8, "WAVE", 4) != 0)
 		return false;
 	cursor_skip(&c, 12);
-	for (int i = 0; i < 16 && !c.bad; i++) {
+	for (int i = 0; i < WAV_CHUNKS && !c.bad; i++) {
 		struct view id = cursor_bytes(&c, 4);
 		uint32_t length = cursor_le32(&c);
 		if (c.bad || memcmp(id.p, "fmt ", 4) != 0) {
@@ -125,8 +133,8 @@ static bool read_wav(struct view head, struct tune_hint *h)
 		}
 		struct view fmt = cursor_bytes(&c, 16);
 		if (fmt.p) {
-			h->record = get_le16(fmt.p + 12);
-			h->item = get_le16(fmt.p + 14) / 8u;
+			h->record = get_le16(fmt.p + 12);    /* block align     */
+			h->item = get_le16(fmt.p + 14) / 8u; /* bits per sample */
 		}
 		return true;
 	}
@@ -152,23 +160,30 @@ static uint32_t tiff_32(const struct tiff *t, size_t at)
 	return t->big ? get_be32(t->v.p + at) : get_le32(t->v.p + at);
 }
 
+/* A directory is a number of entries, then those: tag, type, count, and a value or its offset. */
+#define TIFF_ENTRY 12
+#define TIFF_ENTRIES_MAX 64
+enum { TIFF_BITS_PER_SAMPLE = 258, TIFF_COMPRESSION = 259, TIFF_SAMPLES_PER_PIXEL = 277 };
+enum { TIFF_UNCOMPRESSED = 1 };
+
 /* The first directory, where it lies in the head; only plain strips and tiles have items. */
 static bool read_tiff(struct view head, struct tune_hint *h)
 {
 	struct tiff t = {head, head.p[0] == 'M'};
 	size_t dir = tiff_32(&t, 4);
-	uint32_t n = tiff_16(&t, dir), bits = 0, samples = 1, packed = 1;
-	for (uint32_t i = 0; i < n && i < 64; i++) {
-		size_t at = dir + 2 + 12 * (size_t)i;
+	uint32_t n = tiff_16(&t, dir), bits = 0, samples = 1;
+	uint32_t compression = TIFF_UNCOMPRESSED;
+	for (uint32_t i = 0; i < n && i < TIFF_ENTRIES_MAX; i++) {
+		size_t at = dir + 2 + TIFF_ENTRY * (size_t)i;
 		uint32_t tag = tiff_16(&t, at), count = tiff_32(&t, at + 4);
-		if (tag == 258)
+		if (tag == TIFF_BITS_PER_SAMPLE)
 			bits = count <= 2 ? tiff_16(&t, at + 8) : tiff_16(&t, tiff_32(&t, at + 8));
-		if (tag == 259)
-			packed = tiff_16(&t, at + 8);
-		if (tag == 277)
+		if (tag == TIFF_COMPRESSION)
+			compression = tiff_16(&t, at + 8);
+		if (tag == TIFF_SAMPLES_PER_PIXEL)
 			samples = tiff_16(&t, at + 8);
 	}
-	if (packed == 1) {
+	if (compression == TIFF_UNCOMPRESSED) {
 		h->item = bits / 8;
 		h->record = samples > 1 ? h->item * samples : 0;
 	}
@@ -189,10 +204,12 @@ static bool read_pnm(struct view head, struct tune_hint *h)
 }
 
 /* Princeton Instruments: a number for the type of a pixel. */
+#define SPE_DATATYPE 108
+
 static bool read_spe(struct view head, struct tune_hint *h)
 {
 	static const uint8_t size[] = {4, 4, 2, 2, 0, 8, 1, 0, 4};
-	uint32_t type = get_le16(head.p + 108);
+	uint32_t type = get_le16(head.p + SPE_DATATYPE);
 	h->item = type < sizeof size ? size[type] : 0;
 	return h->item > 0;
 }
@@ -215,8 +232,8 @@ static double be_double(const uint8_t *p)
 }
 
 /*
- * A grid without a magic: a corner, the steps, and how
- * many. The numbers must make sense on a globe.
+ * A grid without a magic: a corner, the steps, and how many of them. The numbers must make sense on
+ * a globe.
  */
 static bool read_gtx(struct view head, struct tune_hint *h)
 {
@@ -243,7 +260,7 @@ static bool read_netcdf(struct view head, struct tune_hint *h)
 static bool read_mixed(struct view head, struct tune_hint *h)
 {
 	(void)head;
-	h->plain = true;
+	h->mixed = true;
 	return true;
 }
 
@@ -258,7 +275,7 @@ struct format {
 static const struct format formats[] = {
 	{"npy", "\x93NUMPY", 0, 6, 16, read_npy},
 	{"fits", "SIMPLE  =", 0, 9, FITS_UNIT, read_fits},
-	{"nifti", "n+1", 344, 4, 348, read_nifti},
+	{"nifti", "n+1", 344, 4, NIFTI_HEAD, read_nifti},
 	{"wav", "RIFF", 0, 4, 44, read_wav},
 	{"netcdf", "CDF", 0, 3, 32, read_netcdf},
 	{"tiff", "II*", 0, 4, 8, read_tiff},

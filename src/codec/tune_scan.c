@@ -1,16 +1,19 @@
-/* Cheap looks at bytes: entropies by place in an item, and the length of records. */
+/* Cheap statistics of bytes: entropies by place in an item, and the length of records. */
 #include "codec/entropy.h"
 #include "codec/tune_impl.h"
 
 #include <assert.h>
 
-/* Planes are looked at in groups this wide, so that the counters stay in L1. */
+/*
+ * Bytes are counted by their place among so many, whatever the item: the counters stay in L1, and
+ * those of an item whose size divides this are sums of them.
+ */
 #define LANES 16
 
 /* What a coder spends on describing a plane's statistics, roughly, in bits. */
 #define PLANE_COST 200
 
-static uint64_t planes(uint32_t count[LANES][256], uint32_t size)
+static uint64_t plane_bits(uint32_t count[LANES][256], uint32_t size)
 {
 	uint64_t bits = 0;
 	for (uint32_t j = 0; j < size; j++) {
@@ -44,8 +47,8 @@ static void count_delta(struct view v, uint32_t size, uint32_t count[LANES][256]
 	}
 }
 
-/* Sizes that do not divide LANES: place by place, far fewer bytes each. */
-static uint64_t planes_odd(struct view v, uint32_t size, bool delta)
+/* For sizes that do not divide LANES: place by place. */
+static uint64_t plane_bits_odd(struct view v, uint32_t size, bool delta)
 {
 	uint64_t bits = 0;
 	for (uint32_t j = 0; j < size; j++) {
@@ -67,25 +70,26 @@ void tune_scan(struct tune_scan *scan, struct view v)
 		assert(item->size >= 1 && item->size <= 255);
 		if (LANES % item->size == 0) {
 			count_delta(v, item->size, delta);
-			item->plain = planes(plain, item->size);
-			item->delta = planes(delta, item->size);
+			item->shuffled = plane_bits(plain, item->size);
+			item->delta = plane_bits(delta, item->size);
 		} else {
-			item->plain = planes_odd(v, item->size, false);
-			item->delta = planes_odd(v, item->size, true);
+			item->shuffled = plane_bits_odd(v, item->size, false);
+			item->delta = plane_bits_odd(v, item->size, true);
 		}
 	}
 }
 
 #define LAG_MAX TUNE_ITEM_MAX
 #define LAG_BYTES 4096
+#define LAG_PART 128 /* at most 255: counted in a byte, so that the compiler uses whole vectors */
 
+/* How many of the first n bytes equal the one `lag` further on. */
 static uint32_t equal_at(struct view v, size_t lag, size_t n)
 {
 	uint32_t sum = 0;
-	for (size_t i = 0; i < n; i += 128) {
-		/* bytes count in bytes, so that the compiler uses whole vectors */
+	for (size_t i = 0; i < n; i += LAG_PART) {
 		uint8_t part = 0;
-		for (size_t k = i; k < i + 128; k++)
+		for (size_t k = i; k < i + LAG_PART; k++)
 			part = (uint8_t)(part + (v.p[k] == v.p[k + lag]));
 		sum += part;
 	}
@@ -93,9 +97,9 @@ static uint32_t equal_at(struct view v, size_t lag, size_t n)
 }
 
 /*
- * In records a byte resembles the one a record further on more than its other
- * neighbours. Multiples of the length do as well, so that the shortest distance that
- * comes close to the best is taken. Powers of two are tried anyway.
+ * In records a byte equals the one a record further on more often than its other neighbours. So
+ * does one a multiple of the record's length further on: the shortest distance that comes close to
+ * the best is taken.
  */
 uint32_t tune_period(struct view v)
 {
@@ -114,6 +118,6 @@ uint32_t tune_period(struct view v)
 		return 0;
 	for (uint32_t lag = 1; lag <= LAG_MAX; lag++)
 		if (equal[lag] >= best - (best - mean) / 8)
-			return 16 % lag == 0 ? 0 : lag;
+			return tune_is_usual(lag) ? 0 : lag;
 	return 0;
 }

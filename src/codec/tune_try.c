@@ -1,20 +1,15 @@
 /*
- * Trials: a candidate encodes a sample of the chunk, and gets a score for it.
+ * Trials: a sample of the chunk is encoded by a candidate, which gets a score for the result.
  *
- * Samples are gathered: a few short pieces from all over the chunk, put together.
- * Encoding 32 KiB of one place says less about a chunk than 8 KiB of four, and costs the same.
- * What is lost are distant matches, which count where no filter is any good.
+ * A sample is gathered: a few short pieces from all over the chunk, put together. Four pieces of 8
+ * KiB say more about a chunk than 32 KiB of one place, and cost the same. What they miss are
+ * distant matches, which count only where no filter is any good.
  */
 #include "codec/chunk.h"
 #include "codec/codec.h"
 #include "codec/filter.h"
 #include "codec/scratch_impl.h"
 #include "codec/tune_impl.h"
-
-bool tune_power_of_two(uint32_t x)
-{
-	return (x & (x - 1)) == 0;
-}
 
 void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size,
 		struct pipeline *p)
@@ -37,15 +32,12 @@ void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size
 		if (size > 1)
 			last[-1] = FILTER_SHUFFLE;
 	}
-	/*
-	 * Such items are written bytewise, in one stream, and
-	 * judged as such; chunks cut the odd ones.
-	 */
+	/* Chunks would cut such items: they are written bytewise, in one stream (policy.h). */
 	if (!tune_power_of_two(p->typesize) || (goal->whole && p->typesize != goal->whole))
 		p->split_mode = SPLIT_NEVER;
 }
 
-/* Of a small chunk a piece is no more than this part: its encoding takes no time either. */
+/* A piece is at most this part of a small chunk, whose encoding does not take long either. */
 #define SHARE 64
 
 int tune_gather(struct tuner *t, size_t pieces, size_t length, bool late)
@@ -69,10 +61,17 @@ int tune_gather(struct tuner *t, size_t pieces, size_t length, bool late)
 	return 0;
 }
 
+#define SPLIT_TYPESIZE_MAX 16 /* FORMAT.md 3.3 */
+
 bool tune_splits(const struct pipeline *p)
 {
 	return p->codec != CODEC_ZSTD && p->split_mode != SPLIT_NEVER && p->typesize > 1 &&
-	       p->typesize <= 16 && memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS);
+	       p->typesize <= SPLIT_TYPESIZE_MAX && memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS);
+}
+
+bool tune_same_filters(const struct pipeline *a, const struct pipeline *b)
+{
+	return a->typesize == b->typesize && !memcmp(a->filter, b->filter, FILTER_SLOTS);
 }
 
 /* What a filter, or a stream more, costs a reader, in 1/1000 of the size. */
@@ -83,9 +82,7 @@ static uint32_t price(const struct pipeline *p, enum tune_aim aim)
 	for (unsigned i = 0; i < FILTER_SLOTS; i++)
 		switch (p->filter[i]) {
 		case FILTER_SHUFFLE: cost += 4; break;
-		/*
-		 * Of items that are written bytewise it is two filters: bytes are gathered first.
-		 */
+		/* Of items that are written bytewise it is two filters: a shuffle comes first. */
 		case FILTER_BITSHUFFLE: cost += tune_power_of_two(p->typesize) ? 6 : 10; break;
 		case FILTER_BYTEDELTA: cost += 12; break;
 		}
@@ -93,9 +90,11 @@ static uint32_t price(const struct pipeline *p, enum tune_aim aim)
 }
 
 /*
- * Streams of a sample are shorter than those of a block will be, and each pays
- * for its own tables: 40 bytes a stream, by measurement, that a longer one spreads.
+ * What tables cost a sample more than they will cost a block. Each stream has tables of its own, 40
+ * bytes by measurement, and those of a sample are shorter.
  */
+#define TABLE_BYTES 40
+
 static uint32_t table_excess(const struct pipeline *p, size_t n, uint32_t stored)
 {
 	if (!tune_splits(p))
@@ -104,7 +103,7 @@ static uint32_t table_excess(const struct pipeline *p, size_t n, uint32_t stored
 		p->blocksize ? p->blocksize : max_u64(64u << 10, (uint64_t)p->typesize << 14);
 	if (block <= n)
 		return 0;
-	uint64_t excess = 40 * (uint64_t)p->typesize * (block - n) / block;
+	uint64_t excess = TABLE_BYTES * (uint64_t)p->typesize * (block - n) / block;
 	return (uint32_t)min_u64(excess, stored / 16);
 }
 
@@ -124,7 +123,35 @@ int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial
 	*trial = (struct tune_trial){.pipeline = *p, .sampled = (uint32_t)v.n, .stored = stored};
 	uint64_t score = (uint64_t)stored * (1000 + price(p, t->goal->aim)) / 1000;
 	if (p->typesize > 1 && (p->typesize == t->hint.item || p->typesize == t->hint.record))
-		score -= score / 100;
+		score -= score / 100; /* the header breaks near ties */
 	trial->score = (uint32_t)score;
 	return 0;
+}
+
+void tune_sort(struct tune_trial *list, unsigned n)
+{
+	for (unsigned i = 1; i < n; i++)
+		for (unsigned k = i; k > 0 && list[k].score < list[k - 1].score; k--) {
+			struct tune_trial swap = list[k];
+			list[k] = list[k - 1];
+			list[k - 1] = swap;
+		}
+}
+
+bool tune_far_behind(const struct tune_trial *a, const struct tune_trial *best)
+{
+	return a->score > best->score + best->score / 10;
+}
+
+uint32_t tune_permille(const struct tune_trial *trial)
+{
+	return (uint32_t)((uint64_t)trial->stored * 1000 / trial->sampled);
+}
+
+bool tune_pays(const struct tune_goal *goal, const struct tune_trial *trial)
+{
+	/* What has to be saved, in 1/1000 of the bytes. */
+	static const uint32_t least[] = {
+		[TUNE_BALANCED] = 30, [TUNE_SIZE] = 8, [TUNE_SPEED] = 60};
+	return tune_permille(trial) + least[goal->aim] <= 1000;
 }
