@@ -1,6 +1,7 @@
 """Frames made by the reference library and by early betas, decoded without a mount: cframe cat."""
 
 import json
+import re
 import subprocess
 
 import pytest
@@ -102,9 +103,11 @@ def test_failures_are_one_line(args, why):
     assert done.stderr.count(b"\n") == 1
 
 
-def test_help_lists_every_subcommand():
+def test_help_and_man_page_list_every_subcommand():
     done = cframe("--help")
     assert done.returncode == 0
-    assert all(word in done.stdout for word in (b"info", b"cat", b"codecs"))
+    helped = re.findall(r"^  (\w+) ", done.stdout.decode(), re.MULTILINE)
+    manual = re.findall(r"^\.B cframe (\w+)", (REPO / "docs/cframe.1").read_text(), re.MULTILINE)
+    assert helped == manual and "info" in helped
     assert cframe().returncode == 1 and cframe("cat").returncode == 1
     assert b"zstd" in cframe("codecs").stdout

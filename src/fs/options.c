@@ -11,10 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/*
- * The pipeline words are collected first and judged
- * together: typesize and filter may come in any order.
- */
+/* What has to be judged together with other words, which may come in any order. */
 struct words {
 	const char *codec, *filter, *pipeline, *tune, *rules, *recompress;
 	uint64_t level, typesize, blocksize;
@@ -31,10 +28,12 @@ struct parse {
 	struct options *o;
 	struct words w;
 	struct buf mount;  /* options for libfuse, with commas               */
-	struct copy *copy; /* of each -o, cut into words: argv stays as ps shows it */
+	struct copy *copy; /* of each -o, cut into words: argv itself is what ps(1) shows */
 };
 
 enum kind { TEXT, SIZE, NUMBER, SECONDS };
+
+#define SECONDS_A_DAY 86400
 
 /* One row an option: how to read it, where it goes, what --help says. */
 static const struct row {
@@ -51,36 +50,40 @@ static const struct row {
 	{"level", NUMBER, WORD(level), 0, 9, "N",
 	 "0 store, 1 fast ... 9 small; auto: as small as the workers keep up with (1)"},
 	{"filter", TEXT, WORD(filter), 0, 0, "NAME",
-	 "none, shuffle, bitshuffle, delta, ... (see tune)"},
+	 "none, shuffle, bitshuffle, delta, bytedelta, ..."},
 	{"typesize", NUMBER, WORD(typesize), 1, 255, "N", "bytes of an item, for the filters (1)"},
-	{"pipeline", TEXT, WORD(pipeline), 0, 0, "TEXT", "all of these in one: shuffle:4+zstd:3"},
+	{"pipeline", TEXT, WORD(pipeline), 0, 0, "TEXT",
+	 "filter, item size, codec and level in one: shuffle:4+zstd:3"},
 	{"tune", TEXT, WORD(tune), 0, 0, "AIM",
-	 "filters by looking at the data: balanced, size, speed, off (balanced)"},
+	 "choose filters by looking at the data: balanced, size, speed, off (balanced)"},
 	{"profile", TEXT, WORD(profile), 0, 0, "NAME",
-	 "random: blocks for small random reads, 16K"},
+	 "random: blocks of 16K, for small random reads"},
 	{"rules", TEXT, WORD(rules), 0, 0, "FILE",
-	 "pipelines by name: lines such as *.fits shuffle:4+zstd:3"},
-	{"chunksize", SIZE, OPT(chunksize), 4096, 1 << 30, "SIZE", "bytes of a chunk (1M)"},
-	{"blocksize", SIZE, WORD(blocksize), 64, 64 << 20, "SIZE", "bytes decoded at once (64K)"},
-	{"recompress", TEXT, WORD(recompress), 0, 0, "idle",
-	 "compress cold files again after 10 seconds without a request, or so many as named (off)"},
+	 "pipelines by name, in lines such as: *.fits shuffle:4+zstd:3"},
+	{"chunksize", SIZE, OPT(chunksize), OPTIONS_CHUNKSIZE_MIN, OPTIONS_CHUNKSIZE_MAX, "SIZE",
+	 "bytes of a chunk (1M)"},
+	{"blocksize", SIZE, WORD(blocksize), OPTIONS_BLOCKSIZE_MIN, OPTIONS_BLOCKSIZE_MAX, "SIZE",
+	 "bytes decoded at once (64K)"},
+	{"recompress", TEXT, WORD(recompress), 0, 0, "WHEN",
+	 "compress cold files again: idle, after 10 seconds without a request, or after so many"
+	 " (off)"},
 	{"cache", SIZE, OPT(cache), 1 << 20, UINT64_MAX, "SIZE",
 	 "memory for decoded blocks (128M)"},
 	{"dirty_max", SIZE, OPT(dirty_max), 1 << 20, UINT64_MAX, "SIZE",
 	 "memory for unwritten data (64M)"},
 	{"workers", NUMBER, OPT(workers), 1, 256, "N", "compression threads (one a core)"},
 	{"commit", SECONDS, OPT(commit), 0, 3600, "SECONDS",
-	 "commit written data so often, 0 never (5)"},
+	 "time between background commits, 0 none (5)"},
 	{"intent", SIZE, OPT(intent), 0, 1ull << 40, "SIZE",
 	 "log of small fsyncs in the backing directory, 0 none (64M)"},
 	{"readahead", SIZE, OPT(readahead), 0, 1 << 30, "SIZE",
 	 "kernel read-ahead of the mount (2M)"},
 	{"max_read", SIZE, OPT(max_read), 4096, 1 << 20, "SIZE",
 	 "the kernel reads in pieces of this size (256K)"},
-	{"entry_timeout", SECONDS, OPT(entry_timeout), 0, 86400, "SECONDS",
-	 "the kernel keeps names so long (1)"},
-	{"attr_timeout", SECONDS, OPT(attr_timeout), 0, 86400, "SECONDS",
-	 "the kernel keeps attributes so long (1)"},
+	{"entry_timeout", SECONDS, OPT(entry_timeout), 0, SECONDS_A_DAY, "SECONDS",
+	 "how long the kernel keeps names (1)"},
+	{"attr_timeout", SECONDS, OPT(attr_timeout), 0, SECONDS_A_DAY, "SECONDS",
+	 "how long the kernel keeps attributes (1)"},
 #undef OPT
 #undef WORD
 };
@@ -138,23 +141,30 @@ int options_parse_size(const char *text, uint64_t *out)
 	return 0;
 }
 
+static int parse_seconds(const char *text, double max, double *out)
+{
+	char *end;
+	double seconds = strtod(text, &end);
+
+	if (end == text || *end || !(seconds >= 0) || seconds > max)
+		return -EINVAL;
+	*out = seconds;
+	return 0;
+}
+
 static int parse_row(struct parse *p, const struct row *row, const char *value)
 {
 	char *at = (row->in_words ? (char *)&p->w : (char *)p->o) + row->at;
 	uint64_t number;
-	char *end;
 
 	switch (row->kind) {
 	case TEXT:
 		*(const char **)(void *)at = value;
 		return 0;
-	case SECONDS: {
-		double seconds = strtod(value, &end);
-		if (end == value || *end || !(seconds >= 0) || seconds > (double)row->max)
-			return complain("option", row->name, "wants a number of seconds");
-		*(double *)(void *)at = seconds;
-		return 0;
-	}
+	case SECONDS:
+		return parse_seconds(value, (double)row->max, (double *)(void *)at) < 0
+			       ? complain("option", row->name, "wants a number of seconds")
+			       : 0;
 	case SIZE:
 	case NUMBER:
 		break;
@@ -255,36 +265,46 @@ static int parse_list(struct parse *p, const char *list)
 	return 0;
 }
 
+#define SPELT_MAX (PIPELINE_TEXT_MAX * 2)
+
+/* The pipeline in its text form, as `pipeline` says or the other words do. */
+static void spell_pipeline(const struct words *w, char text[static SPELT_MAX])
+{
+	bool filtered = w->filter && strcmp(w->filter, "none") != 0;
+	char level[8] = "";
+	char typesize[32] = "";
+
+	if (w->pipeline) {
+		snprintf(text, SPELT_MAX, "%s", w->pipeline);
+		return;
+	}
+	if (w->has_level)
+		snprintf(level, sizeof level, ":%u", (unsigned)w->level);
+	if (w->typesize)
+		snprintf(typesize, sizeof typesize, ":%u", (unsigned)w->typesize);
+	snprintf(text, SPELT_MAX, "%s%s%s%s%s", filtered ? w->filter : "",
+		 filtered ? typesize : "", filtered ? "+" : "", w->codec ? w->codec : "zstd",
+		 level);
+}
+
 static int judge_pipeline(struct parse *p)
 {
 	struct pipeline *line = &p->o->pipeline;
-	char text[PIPELINE_TEXT_MAX * 2], why[160];
+	char text[SPELT_MAX], why[160];
 
 	pipeline_default(line);
 	bool has_level = p->w.has_level || p->o->level_auto;
 	if (p->w.pipeline && (p->w.codec || p->w.filter || has_level || p->w.typesize))
 		return complain("option", "pipeline",
 				"already says codec, level, filter and typesize");
-	if (p->w.pipeline) {
-		snprintf(text, sizeof text, "%s", p->w.pipeline);
-	} else {
-		char level[8] = "";
-		char typesize[32] = "";
-		bool filtered = p->w.filter && strcmp(p->w.filter, "none") != 0;
-		if (p->w.has_level)
-			snprintf(level, sizeof level, ":%u", (unsigned)p->w.level);
-		if (p->w.typesize)
-			snprintf(typesize, sizeof typesize, ":%u", (unsigned)p->w.typesize);
-		snprintf(text, sizeof text, "%s%s%s%s%s", filtered ? p->w.filter : "",
-			 filtered ? typesize : "", filtered ? "+" : "",
-			 p->w.codec ? p->w.codec : "zstd", level);
-	}
+	spell_pipeline(&p->w, text);
 	if (pipeline_parse(line, text, why, sizeof why) < 0)
 		return complain("pipeline", text, why);
 	if (!p->w.pipeline && p->w.typesize)
 		line->typesize = (uint32_t)p->w.typesize;
 	p->o->free_level = !has_level && !p->w.pipeline;
-	p->o->free_blocksize = !p->w.blocksize && !p->w.profile && p->o->chunksize >= 1 << 20;
+	p->o->free_blocksize = !p->w.blocksize && !p->w.profile &&
+			       p->o->chunksize >= OPTIONS_CHUNKSIZE_FREE;
 	return 0;
 }
 
@@ -303,7 +323,7 @@ int options_parse_tune(const char *text, enum options_tune *out)
 	return -EINVAL;
 }
 
-/* Who names a filter or an item size has chosen. */
+/* Naming a filter or an item size leaves nothing to be chosen. */
 static int judge_tune(struct parse *p)
 {
 	bool named = p->w.filter || p->w.typesize || p->w.pipeline;
@@ -325,23 +345,25 @@ static int judge_tune(struct parse *p)
 static int judge_recompress(struct parse *p)
 {
 	const char *word = p->w.recompress;
-	char *end;
 
 	if (!word || strcmp(word, "off") == 0)
 		return 0;
-	double seconds = strcmp(word, "idle") == 0 ? IDLE : strtod(word, &end);
-	if (strcmp(word, "idle") != 0 && (end == word || *end || !(seconds > 0) || seconds > 86400))
+	p->o->recompress = IDLE;
+	if (strcmp(word, "idle") == 0)
+		return 0;
+	if (parse_seconds(word, SECONDS_A_DAY, &p->o->recompress) < 0 || p->o->recompress == 0)
 		return complain("option recompress", word, "is none of idle, off, seconds");
-	p->o->recompress = seconds;
 	return 0;
 }
+
+#define BLOCKSIZE_RANDOM (16 << 10) /* of profile=random */
 
 /* Block and chunk sizes: a block is whole items, a chunk whole blocks. */
 static int judge_sizes(struct parse *p)
 {
 	struct options *o = p->o;
 	uint64_t item = o->pipeline.typesize;
-	uint64_t usual = p->w.profile ? 16 << 10 : 64 << 10;
+	uint64_t usual = p->w.profile ? BLOCKSIZE_RANDOM : OPTIONS_BLOCKSIZE;
 	uint64_t block = p->w.blocksize ? p->w.blocksize : min_u64(usual, o->chunksize);
 	char why[160];
 

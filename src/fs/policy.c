@@ -135,7 +135,7 @@ static bool bytewise(const struct pipeline *p, struct pipeline *out)
 /* A block size that no chunk of whole items has. */
 static void set_odd_blocks(const struct policy *p, struct pipeline *out, size_t nbytes)
 {
-	uint32_t block = out->blocksize ? out->blocksize : 64 << 10;
+	uint32_t block = out->blocksize ? out->blocksize : OPTIONS_BLOCKSIZE;
 
 	block = (uint32_t)min_u64(block, nbytes);
 	out->blocksize = p->items > 1 && block % p->items == 0 ? block - 1 : block;

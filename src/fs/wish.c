@@ -61,11 +61,11 @@ int wish_set(struct wish *w, const char *word, const char *value, char *why, siz
 	}
 	if (strcmp(word, "chunksize") == 0) {
 		snprintf(why, room, "wants a size from 4K to 1G");
-		rc = set_size(&w->chunksize, value, 4096, 1 << 30);
+		rc = set_size(&w->chunksize, value, OPTIONS_CHUNKSIZE_MIN, OPTIONS_CHUNKSIZE_MAX);
 	}
 	if (strcmp(word, "blocksize") == 0) {
 		snprintf(why, room, "wants a size from 64 to 64M");
-		rc = set_size(&w->blocksize, value, 64, 64 << 20);
+		rc = set_size(&w->blocksize, value, OPTIONS_BLOCKSIZE_MIN, OPTIONS_BLOCKSIZE_MAX);
 	}
 	return rc;
 }
@@ -142,7 +142,7 @@ static void settle_sizes(struct options *o)
 	uint64_t block = min_u64(o->pipeline.blocksize, o->chunksize), item = o->pipeline.typesize;
 
 	o->pipeline.blocksize = (uint32_t)max_u64(block - block % item, item);
-	o->free_blocksize &= o->chunksize >= 1 << 20;
+	o->free_blocksize &= o->chunksize >= OPTIONS_CHUNKSIZE_FREE;
 }
 
 struct options wish_apply(const struct options *mount, const struct wish *w)
