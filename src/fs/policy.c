@@ -5,6 +5,14 @@
 /* Smaller chunks are not worth the millisecond that a choice takes. */
 #define TUNE_MIN (32u << 10)
 
+/* The item size of chunks of this pipeline: a typesize that a chunk cannot have acts as 1. */
+#define TYPESIZE_MAX 255
+
+static uint32_t item_size(const struct pipeline *p)
+{
+	return p->typesize <= TYPESIZE_MAX ? p->typesize : 1;
+}
+
 void policy_init(struct policy *p)
 {
 	*p = (struct policy){.items = 1};
@@ -19,18 +27,18 @@ void policy_deinit(struct policy *p)
 }
 
 /* Parameters of filters are signed for the reference's Python: larger ones it does not open. */
-#define NOTED_MAX 127
+#define NOTED_MAX INT8_MAX
 
 /*
- * Writes the item size into the parameters too, where a reader of the frame header finds it later.
+ * Writes the item size into the parameters too, where recover_item finds it in the frame's header.
  * One that is too large stands in the chunks alone.
  */
 static void note_item(struct pipeline *p)
 {
 	for (int i = 0; i < FILTER_SLOTS; i++) {
 		uint8_t filter = p->filter[i];
-		if ((filter == FILTER_SHUFFLE && !p->meta[i]) || filter == FILTER_BITSHUFFLE)
-			/* bit shuffle ignores it */
+		bool free = filter == FILTER_BITSHUFFLE; /* it ignores its parameter */
+		if (free || (filter == FILTER_SHUFFLE && !p->meta[i]))
 			p->meta[i] = (uint8_t)min_u64(p->typesize, NOTED_MAX + 1);
 		bool sized = filter == FILTER_SHUFFLE || filter == FILTER_BITSHUFFLE ||
 			     filter == FILTER_BYTEDELTA;
@@ -40,8 +48,9 @@ static void note_item(struct pipeline *p)
 }
 
 /*
- * The pipeline of a frame's header with its item size recovered from there, less what loses: who
- * wrote it rounded arrays of theirs; what comes through the mount is to be read again as it was.
+ * The pipeline that a frame's header names, with the item size from its parameters, and without
+ * filters that round: another program rounded arrays of its own by them, but what is written
+ * through the mount has to be read again as it was.
  */
 static struct pipeline recover_item(const struct pipeline *header)
 {
@@ -74,7 +83,7 @@ void policy_follow(struct policy *p, const struct options *o, struct frame *f)
 	char why[160];
 
 	p->pipeline = empty || pipeline_check(&own, why, sizeof why) < 0 ? o->pipeline : own;
-	p->items = p->pipeline.typesize <= 255 ? p->pipeline.typesize : 1;
+	p->items = item_size(&p->pipeline);
 	if (o->insist_pipeline)
 		p->pipeline = o->pipeline;
 	/* Frames of others keep the pipeline that they were made with. */
@@ -93,7 +102,6 @@ void policy_follow(struct policy *p, const struct options *o, struct frame *f)
 		p->items = 0; /* until the first choice */
 }
 
-/* Bit shuffle looks at the typesize alone: bytes are gathered by a shuffle first, then bits. */
 static bool add_filter(struct pipeline *out, int *n, uint8_t filter, uint8_t meta)
 {
 	if (*n == FILTER_SLOTS)
@@ -107,7 +115,7 @@ static bool add_filter(struct pipeline *out, int *n, uint8_t filter, uint8_t met
 static bool bytewise(const struct pipeline *p, struct pipeline *out)
 {
 	uint8_t item = (uint8_t)p->typesize;
-	bool fits = p->typesize <= 255;
+	bool fits = p->typesize <= TYPESIZE_MAX;
 	int n = 0;
 
 	*out = *p;
@@ -122,7 +130,7 @@ static bool bytewise(const struct pipeline *p, struct pipeline *out)
 		case FILTER_BYTEDELTA:
 			fits = add_filter(out, &n, p->filter[i], meta ? meta : item);
 			break;
-		case FILTER_BITSHUFFLE:
+		case FILTER_BITSHUFFLE: /* ignores its parameter: a shuffle has to come first */
 			fits = add_filter(out, &n, FILTER_SHUFFLE, item) &&
 			       add_filter(out, &n, FILTER_BITSHUFFLE, 0);
 			break;
@@ -181,7 +189,7 @@ static int choose(struct policy *p, struct scratch *s, const struct policy_chunk
 	p->chosen = true;
 	p->since = c->plain.n;
 	if (!p->items) {
-		p->items = p->pipeline.typesize <= 255 ? p->pipeline.typesize : 1;
+		p->items = item_size(&p->pipeline);
 		p->first = true;
 	}
 	return 0;
@@ -195,7 +203,10 @@ uint64_t policy_turn(struct policy *p)
 	return turn;
 }
 
-/* Under the lock. Jobs start in the order of their turns: those that we wait for are running. */
+/*
+ * Under the lock. Waits for running jobs only, and so for a moment: jobs start in the order of
+ * their turns.
+ */
 static void turn_begin(struct policy *p, uint64_t turn)
 {
 	while (p->now < turn)
@@ -250,7 +261,7 @@ static bool may_adopt(const struct policy *p, const struct policy_guest *g)
 	char why[160];
 
 	return (g->first || !p->items) && o->items &&
-	       o->items == (o->pipeline.typesize <= 255 ? o->pipeline.typesize : 1) &&
+	       o->items == item_size(&o->pipeline) &&
 	       pipeline_check(&o->pipeline, why, sizeof why) >= 0;
 }
 

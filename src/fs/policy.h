@@ -1,20 +1,20 @@
 /*
- * How the chunks of a file are encoded: by the options of the mount, like the frame's own chunks,
- * or, if nobody has said anything, by looking at the data.
+ * How the chunks of a file are encoded: by the options of the mount and the wishes for the file
+ * (wish.h), like the chunks that the frame has, or, if nothing was said, by looking at the data.
  *
- * The reference library counts a super-chunk in items of the header's
- * type_size, which is 1 when the length of the file is not whole items, and
- * then refuses slices that cut an item of a chunk whose own typesize is larger
- * (measured with 3.3.5). So a file whose length is no multiple gets chunks of
- * typesize 1, in which the item size stands in the parameter of the shuffle filter: the same
- * bytes before the codec, but in one stream instead of one an item byte, which
- * costs some ratio. That is why whole items keep the ordinary form.
+ * Two faults of the reference library (measured with 3.3.5) limit the typesize of a chunk:
  *
- * The reference keeps its buffers from chunk to chunk while the block size stays
- * the same, although they have to be larger for a larger typesize, and writes past them
- * (measured with 3.3.5). So one file has chunks of one item size at most, `items`, whose
- * blocks are multiples of it, and all its other chunks have typesize 1 and blocks that
- * never are.
+ * - It counts a super-chunk in items of the header's type_size, which is 1 when the length of the
+ *   file is not whole items, and then refuses slices that cut an item of a chunk whose own typesize
+ *   is larger. So such a file gets chunks in *bytewise* form: with typesize 1, and the item size in
+ *   the parameter of the shuffle filter. The codec gets the same bytes, but as one stream instead
+ *   of one for each byte of an item, which costs some ratio. Hence whole items keep the ordinary
+ *   form.
+ *
+ * - It keeps its buffers from chunk to chunk while the block size stays the same, although a larger
+ *   typesize needs larger ones, and writes past them. So a file has chunks of one item size at
+ *   most, `items`, with blocks that are multiples of it; its other chunks have typesize 1, and
+ *   blocks that never are.
  *
  * Choices are made in the order in which chunks were handed to the workers: each chunk has a turn,
  * and waits for those before it. That is the order in which they lie in the file, unless it is
@@ -53,8 +53,8 @@ void policy_init(struct policy *p);
 void policy_deinit(struct policy *p);
 
 /*
- * Starts from an open frame: an empty one follows the options, others keep their pipeline. While no
- * chunk is being encoded.
+ * Starts from an open frame: an empty one follows the options, others keep their pipeline. Not
+ * while a chunk is being encoded.
  */
 void policy_follow(struct policy *p, const struct options *o, struct frame *f);
 
@@ -65,12 +65,12 @@ struct pipeline policy_for_header(const struct options *o);
 struct policy_chunk {
 	struct view plain;
 	uint64_t turn;
-	uint64_t offset; /* in the file */
-	uint64_t file_size;  /* as far as is known */
+	uint64_t offset;    /* in the file */
+	uint64_t file_size; /* as far as is known */
 	uint32_t chunk_size;
 };
 
-/* A turn for a chunk that is handed to the workers. One of the next two has to end it. */
+/* A turn for a chunk that is handed to the workers: policy_pass or policy_choose has to end it. */
 uint64_t policy_turn(struct policy *p);
 
 /* Waits for the turn and ends it without a choice. Does nothing if it has ended. */
@@ -84,8 +84,8 @@ NODISCARD int policy_choose(struct policy *p, struct scratch *s, const struct po
 			    struct pipeline *out);
 
 /*
- * Where a chunk comes from that is copied in its stored form: the item size of that file's chunks,
- * and its pipeline. policy_lend fills it in for the file of policy `p` and frame `f`.
+ * The file from which a chunk is copied in its stored form: the item size of its chunks, and its
+ * pipeline. policy_lend fills it in for the file of policy `p` and frame `f`.
  */
 struct policy_origin {
 	uint32_t items;
@@ -104,7 +104,7 @@ struct policy_guest {
 
 /*
  * True: the chunk may stand in the file, by the rules above. *adopted: the file had no item size
- * yet and has taken over that of the origin, with its pipeline. While no chunk is being encoded.
+ * yet and has taken over that of the origin, with its pipeline. Not while a chunk is being encoded.
  */
 bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted);
 

@@ -24,6 +24,7 @@ struct place {
 	unsigned line;
 };
 
+/* -EINVAL, with a line on stderr. */
 static int complain(const struct place *at, const char *word, const char *why)
 {
 	fprintf(stderr, "cframefs: rules %s:%u: '%s': %s\n", at->file, at->line, word, why);

@@ -95,6 +95,7 @@ void wish_load(struct wish *w, const char *path)
 
 	if (has_none(path))
 		return;
+	/* An attribute `tune` overrides the pipeline of a rule, and the other way round. */
 	struct wish before = *w;
 	w->has_pipeline = w->has_tune = false;
 	for (size_t i = 0; i < NWORDS; i++)
@@ -109,6 +110,7 @@ void wish_load(struct wish *w, const char *path)
 	w->tune = before.tune;
 }
 
+/* Sets the attribute of a file that was just made; without it the file is as if it had no wish. */
 static void give(const char *to, const char *word, const char *value)
 {
 	struct stat st;
@@ -118,7 +120,7 @@ static void give(const char *to, const char *word, const char *value)
 	if (setxattr(to, name, value, strlen(value), 0) == 0 || errno != EACCES ||
 	    stat(to, &st) < 0)
 		return;
-	/* Its maker may not write to it: attributes go by the mode, not by the descriptor. */
+	/* Its mode may forbid even its maker to write, and setxattr goes by the mode. */
 	if (chmod(to, (st.st_mode & 07777) | S_IWUSR) == 0) {
 		(void)!setxattr(to, name, value, strlen(value), 0);
 		(void)!chmod(to, st.st_mode & 07777);

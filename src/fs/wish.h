@@ -1,14 +1,14 @@
 /*
- * Wishes for how a file is stored, beside the options of the mount: extended attributes of the file
- * or its directory, or a rule for its name.
+ * Wishes for how a file is stored, which come before the options of the mount: extended attributes
+ * of the file or its directory, or a rule for its name.
  *
  *   user.cframefs.pipeline   shuffle:4+zstd:3       user.cframefs.chunksize   4M
  *   user.cframefs.tune       size                   user.cframefs.blocksize   16K
  *
  * The attributes are stored on the backing file or directory. A new file or directory inherits
- * those of its directory. If several say the same thing, the first of these counts: the file's
- * attribute, that of its directory when the file was made, a rule, the mount's option. A pipeline
- * of any of these comes before the tuner.
+ * those of its directory. Of several wishes for the same thing the first of these counts: the
+ * file's attribute (its own, or that of its directory when it was made), a rule, the mount's
+ * option. Where one names a pipeline, nothing is chosen by looking at the data.
  */
 #ifndef FS_WISH_H
 #define FS_WISH_H
@@ -17,7 +17,7 @@
 
 struct wish {
 	bool has_pipeline, has_tune;
-	bool own; /* by attributes of the file itself: they also apply if it has data already */
+	bool own; /* from attributes of the file: they apply even if it has data already */
 	struct pipeline pipeline;
 	enum options_tune tune;
 	uint64_t chunksize, blocksize; /* 0: none */
