@@ -19,6 +19,11 @@ def test_frames_come_back():
     )
 
 
+def test_frames_are_read_as_the_library_reads_them():
+    said = run(BUILD / "tests/c/unzstd_check", SECONDS, os.getpid(), timeout=SECONDS + 900)
+    assert "changed ones taken" in said or said == "no reader\n"
+
+
 PART = st.one_of(
     st.tuples(st.sampled_from(KINDS), st.integers(1, 40000), st.integers(0, 9)).map(
         lambda a: make(*a)

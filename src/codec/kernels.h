@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 struct cuts;
+struct unzstd;
 struct zstd_work;
 
 struct kernels {
@@ -45,6 +46,8 @@ struct kernels {
 	/* A whole frame of Zstandard: zstd_fast.h */
 	ssize_t (*put_zstd)(struct zstd_work *w, struct view src, const struct cuts *cuts,
 			    struct span dst);
+	/* Back: unzstd.h. NULL: the library is as fast */
+	bool (*get_zstd)(struct unzstd **u, struct view src, struct span dst);
 };
 
 /* `cpu`: bits of cpu.h; 0 gives the C versions. */

@@ -5,6 +5,7 @@
  */
 #include "codec/inline.h"
 #include "codec/kernels.h"
+#include "codec/unzstd.h"
 #include "codec/zstd_codes.h"
 #include "codec/zstd_fast.h"
 
@@ -72,4 +73,5 @@ void kernels_avx2(struct kernels *k)
 	k->bitunshuffle = bitunshuffle_avx2;
 	k->put_codes = zstd_put_codes_avx2;
 	k->put_zstd = zstd_fast_avx2;
+	k->get_zstd = unzstd;
 }
