@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from libdata import blob
-from libposix import RENAME_NOREPLACE, error_of, renameat2, write_at
+from libposix import RENAME_EXCHANGE, RENAME_NOREPLACE, error_of, renameat2, write_at
 
 DATA = blob(1, 150_001, "text")
 
@@ -247,6 +247,22 @@ def test_a_directory_keeps_the_name_from_a_new_file(mount):
     m.remount()
     assert seen(m) == ["x.b2frame"] if failed else ["x", "x.b2frame"]
     assert (m.mnt / "x.b2frame" / "inside").read_bytes() == b"inside"
+
+
+def test_an_exchange_where_a_directory_has_the_backing_name(mount):
+    m = mount()
+    for name in ("d", "d.b2frame"):
+        os.mkdir(m.mnt / name)
+        (m.mnt / name / "inside").write_bytes(name.encode())
+    (m.mnt / "f").write_bytes(DATA)
+    renameat2(m.mnt / "f", m.mnt / "d", RENAME_EXCHANGE)
+    for _ in range(2):
+        assert seen(m) == ["d", "d.b2frame", "f"] and (m.mnt / "d").read_bytes() == DATA
+        assert (m.mnt / "f/inside").read_bytes() == b"d"
+        assert (m.mnt / "d.b2frame/inside").read_bytes() == b"d.b2frame"
+        m.remount()
+    renameat2(m.mnt / "f", m.mnt / "d", RENAME_EXCHANGE)
+    assert (m.mnt / "f").read_bytes() == DATA and (m.mnt / "d/inside").read_bytes() == b"d"
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,15 @@ static int move_frame_aside(const struct side *from, const struct side *to,
 	return rc;
 }
 
+/* Gives the source its name at the other side, where nothing of that name is shown. */
+static int move_free(const struct side *from, const struct side *to, char out[static NAME_MAX + 1])
+{
+	TRY(target_name(from, to, out));
+	int rc = move_backing(from, from->e.backing, to, out, RENAME_NOREPLACE);
+	return rc == -EEXIST && from->e.probed.kind == NODE_FRAME ?
+		       move_frame_aside(from, to, out) : rc;
+}
+
 static int same_kind_of_thing(const struct side *from, const struct side *to)
 {
 	bool from_dir = S_ISDIR(from->e.st.st_mode) && from->e.probed.kind == NODE_PLAIN;
@@ -128,17 +137,14 @@ static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsig
 	if (replaces && strcmp(name, to->e.backing) == 0) {
 		TRY(move_backing(from, from->e.backing, to, name, 0));
 	} else {
-		int rc = move_backing(from, from->e.backing, to, name, RENAME_NOREPLACE);
-		if (rc == -EEXIST && from->e.probed.kind == NODE_FRAME)
-			rc = move_frame_aside(from, to, name);
-		TRY(rc);
+		TRY(move_free(from, to, name));
 		/*
 		 * Until this is done the old content is still what the
 		 * name shows, or already the new.
 		 */
 		if (replaces && unlinkat(to->dirfd, to->e.backing,
 					 S_ISDIR(to->e.st.st_mode) ? AT_REMOVEDIR : 0) < 0) {
-			rc = -errno;
+			int rc = -errno;
 			(void)move_backing(to, name, from, from->e.backing, RENAME_NOREPLACE);
 			return rc;
 		}
@@ -165,8 +171,8 @@ static int rename_exchange(struct fs *fs, struct side *a, struct side *b)
 	if (strcmp(name_a, b->e.backing) == 0 && strcmp(name_b, a->e.backing) == 0) {
 		TRY(move_backing(a, a->e.backing, b, b->e.backing, RENAME_EXCHANGE));
 	} else {
-		TRY(move_backing(a, a->e.backing, b, name_a, RENAME_NOREPLACE));
-		int rc = move_backing(b, b->e.backing, a, name_b, RENAME_NOREPLACE);
+		TRY(move_free(a, b, name_a));
+		int rc = move_free(b, a, name_b);
 		if (rc < 0) {
 			(void)move_backing(b, name_a, a, a->e.backing, RENAME_NOREPLACE);
 			return rc;
