@@ -265,6 +265,17 @@ def test_an_exchange_where_a_directory_has_the_backing_name(mount):
     assert (m.mnt / "f").read_bytes() == DATA and (m.mnt / "d/inside").read_bytes() == b"d"
 
 
+def test_a_link_where_a_directory_has_the_backing_name(mount):
+    m = mount()
+    os.mkdir(m.mnt / "x.b2frame")
+    (m.mnt / "f").write_bytes(DATA)
+    os.link(m.mnt / "f", m.mnt / "x")
+    assert error_of(os.link, m.mnt / "f", m.mnt / "x") == "EEXIST"
+    m.remount()
+    assert seen(m) == ["f", "x", "x.b2frame"] and (m.mnt / "x").read_bytes() == DATA
+    assert os.path.samefile(m.mnt / "f", m.mnt / "x")
+
+
 @pytest.mark.parametrize(
     "make",
     [

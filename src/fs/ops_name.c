@@ -440,23 +440,36 @@ void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	remove_name(req, parent, name, AT_REMOVEDIR);
 }
 
+/* As make_frame(): where the name with the suffix that it has is taken, the next one. */
+static int link_free(struct fs *fs, struct inode *n, int fd, int dirfd, const char *newname)
+{
+	char name[NAME_MAX + 1], backing[NAME_MAX + 1], path[BACKING_PATH_MAX];
+	const char *suffixes[] = {"", NAMES_NEW_SUFFIX, ".b2f", ".b2"};
+	enum node_kind kind = inode_kind(n);
+	int rc = -EEXIST;
+
+	inode_name(fs->inodes, n, name);
+	suffixes[0] = names_suffix(name);
+	backing_proc_path(fd, path);
+	size_t several = kind == NODE_FRAME ? sizeof suffixes / sizeof *suffixes : 1;
+	for (size_t i = 0; rc == -EEXIST && i < several; i++) {
+		TRY(names_for(kind, n->type == S_IFREG, suffixes[i], newname, backing));
+		rc = linkat(AT_FDCWD, path, dirfd, backing, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+	}
+	return rc;
+}
+
 void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *newname)
 {
 	struct fs *fs = ops_fs(req);
 	struct inode *n = ops_inode(fs, ino), *parent = ops_inode(fs, newparent);
-	char name[NAME_MAX + 1], backing[NAME_MAX + 1], path[BACKING_PATH_MAX];
 	struct fuse_entry_param e;
 
 	int dirfd = inode_pin(fs->inodes, parent);
 	int fd = dirfd < 0 ? dirfd : inode_pin(fs->inodes, n);
 	int rc = fd;
 	if (rc >= 0) {
-		inode_name(fs->inodes, n, name);
-		rc = names_for(inode_kind(n), n->type == S_IFREG, names_suffix(name), newname,
-			       backing);
-		backing_proc_path(fd, path);
-		if (rc >= 0 && linkat(AT_FDCWD, path, dirfd, backing, AT_SYMLINK_FOLLOW) < 0)
-			rc = -errno;
+		rc = link_free(fs, n, fd, dirfd, newname);
 		if (rc >= 0)
 			(void)times_set(n, NULL, NULL);
 		if (rc >= 0)
