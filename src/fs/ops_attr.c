@@ -32,6 +32,11 @@ static int set_mode(int fd, mode_t mode)
 	return fchmodat(AT_FDCWD, path, mode & 07777, 0) < 0 ? -errno : 0;
 }
 
+#define SET_TIMES                                                                       \
+	(FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW |          \
+	 FUSE_SET_ATTR_MTIME_NOW | FUSE_SET_ATTR_CTIME)
+#define SET_OTHERS (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_MODE)
+
 static int set_owner(int fd, const struct stat *attr, int to_set)
 {
 	uid_t uid = to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1;
@@ -115,9 +120,7 @@ static int set_size(struct fs *fs, struct inode *n, uint64_t size, struct fuse_f
 
 static int set_attr(struct fs *fs, struct inode *n, const struct stat *attr, int to_set)
 {
-	const int times = FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW |
-			  FUSE_SET_ATTR_MTIME_NOW | FUSE_SET_ATTR_CTIME;
-	const int others = FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_MODE;
+	const int times = SET_TIMES, others = SET_OTHERS;
 	int rc = 0;
 
 	if (inode_kind(n) == NODE_SPARSE)
@@ -145,6 +148,8 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	struct inode *n = ops_inode(fs, ino);
 	struct stat st;
 
+	/* From 3.17 on libfuse hands on more; those of privileges are known from wire.h. */
+	to_set &= FUSE_SET_ATTR_SIZE | SET_TIMES | SET_OTHERS;
 	int rc = ops_killpriv_setattr(req, n, to_set);
 	if (rc >= 0 && to_set & FUSE_SET_ATTR_SIZE)
 		rc = set_size(fs, n, (uint64_t)attr->st_size, fi);
