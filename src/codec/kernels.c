@@ -121,7 +121,7 @@ static void xor_scan_c(size_t word, size_t n, const uint8_t *src, uint8_t *dst)
 		carry = (x >> (64 - bits)) * ones;
 	}
 	for (; i < bytes; i++)
-		dst[i] = src[i] ^ (i < word ? 0 : dst[i - word]);
+		dst[i] = (uint8_t)(src[i] ^ (i < word ? 0 : dst[i - word]));
 }
 
 static void sub_bytes_c(size_t n, const uint8_t *restrict src, uint8_t *restrict dst)

@@ -4,7 +4,8 @@
 
 #include <assert.h>
 
-static const uint8_t magic[8] = "cfintent";
+static const char magic[] = "cfintent";
+#define MAGIC_SIZE (sizeof magic - 1)
 
 enum {
 	AT_HASH = 8,
@@ -43,7 +44,7 @@ int intent_record_begin(struct buf *out, const struct touched *t, struct span *b
 	TRY(buf_reserve_fresh(out, len));
 	out->n = len;
 	memset(out->p, 0, INTENT_HEAD);
-	memcpy(out->p, magic, sizeof magic);
+	memcpy(out->p, magic, MAGIC_SIZE);
 	put_le64(out->p + AT_LENGTH, len);
 	put_le64(out->p + AT_NRANGES, t->n);
 	put_le64(out->p + AT_NBYTES, t->bytes);
@@ -78,7 +79,7 @@ void intent_record_number(struct span record, uint64_t generation, uint64_t sequ
 
 uint64_t intent_record_length(struct view head)
 {
-	if (head.n < INTENT_HEAD || memcmp(head.p, magic, sizeof magic) != 0 ||
+	if (head.n < INTENT_HEAD || memcmp(head.p, magic, MAGIC_SIZE) != 0 ||
 	    get_le64(head.p + AT_HASH) != head_hash(head.p))
 		return 0;
 	uint64_t len = get_le64(head.p + AT_LENGTH);

@@ -347,7 +347,7 @@ static void recompress_free(struct recompress *r)
 int recompress_start(struct recompress **out, struct fs *fs)
 {
 	*out = NULL;
-	if (!fs->opt.recompress || fs->opt.read_only)
+	if (fs->opt.recompress <= 0 || fs->opt.read_only)
 		return 0;
 	struct recompress *r = mem_zalloc(sizeof *r);
 	if (!r)

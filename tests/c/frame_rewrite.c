@@ -126,7 +126,7 @@ static int run(uint64_t times)
 		TRY(put(n));
 	TRY(commit(COMMIT_LATER));
 	TRY(measure());
-	for (uint64_t done = 0, turn = 0, opened = 0; done < times * r.size; turn++) {
+	for (uint64_t done = 0, opened = 0; done < times * r.size;) {
 		uint32_t n = (uint32_t)draw(frame_nchunks(r.f)), run = 1 + (uint32_t)draw(4);
 		for (; run-- && n < frame_nchunks(r.f); n++, done += r.chunk)
 			TRY(put(n));
