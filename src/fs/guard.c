@@ -2,14 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mount.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -112,7 +113,7 @@ static bool keep_only(int fd)
 			return false;
 	if (fd != SOCKET_FD && dup2(fd, SOCKET_FD) < 0)
 		return false;
-	if (close_range(SOCKET_FD + 1, ~0u, 0) == 0)
+	if (syscall(__NR_close_range, SOCKET_FD + 1, ~0u, 0) == 0)
 		return true;
 	/* Before Linux 5.9. */
 	int end = (int)sysconf(_SC_OPEN_MAX);
@@ -158,17 +159,19 @@ void guard_start(void)
 		to_guard = fds[1];
 }
 
-/* Opens a file of fusectl where nobody has mounted that: root can do so without a mount point. */
+/*
+ * Opens a file of fusectl where nobody has mounted that: root can do so without a mount point.
+ * glibc has names for these calls since 2.36.
+ */
 static int open_detached(const char *name)
 {
-	int fd = -1;
+	int fd = -1, top = -1;
 
-	int fs = fsopen("fusectl", FSOPEN_CLOEXEC);
+	int fs = (int)syscall(SYS_fsopen, "fusectl", FSOPEN_CLOEXEC);
 	if (fs < 0)
 		return -1;
-	int top = fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0
-			  ? -1
-			  : fsmount(fs, FSMOUNT_CLOEXEC, 0);
+	if (syscall(SYS_fsconfig, fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0)
+		top = (int)syscall(SYS_fsmount, fs, FSMOUNT_CLOEXEC, 0);
 	close(fs);
 	if (top >= 0) {
 		fd = openat(top, name, O_WRONLY | O_CLOEXEC);

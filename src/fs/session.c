@@ -178,6 +178,16 @@ static int session_new(struct fs *fs)
 	return rc;
 }
 
+#if FUSE_VERSION < FUSE_MAKE_VERSION(3, 12)
+/* There is no limit to the threads then, but to those that wait for work. */
+static int serve(struct fs *fs)
+{
+	struct fuse_loop_config config = {.clone_fd = 1, .max_idle_threads = fs->threads};
+
+	int rc = fuse_session_loop_mt(fs->session, &config);
+	return rc > 0 ? 0 : rc;
+}
+#else
 static int serve(struct fs *fs)
 {
 	struct fuse_loop_config *config = fuse_loop_cfg_create();
@@ -190,6 +200,7 @@ static int serve(struct fs *fs)
 	fuse_loop_cfg_destroy(config);
 	return rc > 0 ? 0 : rc; /* a signal number is not a failure */
 }
+#endif
 
 static int serve_until_stopped(struct fs *fs, bool *detached)
 {

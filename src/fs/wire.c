@@ -14,6 +14,33 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#if FUSE_VERSION < FUSE_MAKE_VERSION(3, 14)
+
+int wire_attach(struct fs *fs)
+{
+	(void)fs;
+	return 0;
+}
+
+struct buf *wire_data(void)
+{
+	return NULL;
+}
+
+bool wire_has_killpriv(const struct fs *fs)
+{
+	(void)fs;
+	return false;
+}
+
+bool wire_take_killpriv(const struct fs *fs)
+{
+	(void)fs;
+	return false;
+}
+
+#else
+
 /*
  * What is known of the request that this thread has read last. libfuse gives its callbacks no way
  * from a request to what was read, but reads and serves each request in one thread.
@@ -212,3 +239,5 @@ bool wire_take_killpriv(const struct fs *fs)
 	current.killpriv = KILLPRIV_UNKNOWN;
 	return yes;
 }
+
+#endif

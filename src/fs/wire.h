@@ -9,6 +9,7 @@
  * caches attributes. libfuse can set that flag from 3.17 on, and no version tells its callbacks
  * about the flags of single requests. So each request is looked at when it is read, and the answer
  * to INIT when it is written; everything else passes unchanged.
+ * Before libfuse 3.14 there is no way in between: the kernel asks.
  */
 #ifndef FS_WIRE_H
 #define FS_WIRE_H

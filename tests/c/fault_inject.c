@@ -199,7 +199,7 @@ static void lose(int fd)
 ssize_t readv(int fd, const struct iovec *v, int count)
 {
 	const size_t flags = sizeof(struct fuse_in_header) + offsetof(struct fuse_init_in, flags);
-	const uint32_t killpriv = FUSE_HANDLE_KILLPRIV_V2;
+	const uint32_t killpriv = 1u << 28; /* FUSE_HANDLE_KILLPRIV_V2, since Linux 5.11 */
 	struct fuse_in_header h;
 	uint32_t word;
 

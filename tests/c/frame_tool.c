@@ -472,8 +472,7 @@ int main(void)
 		int rc = do_line(&t, line, args);
 		char text[256];
 		if (rc < 0)
-			printf("error %s: %s\n", strerrorname_np(-rc),
-			       err_text(rc, text, sizeof text));
+			printf("error %d: %s\n", -rc, err_text(rc, text, sizeof text));
 		else if (rc == 0)
 			printf("ok\n");
 		fflush(stdout);
