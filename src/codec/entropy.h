@@ -21,6 +21,12 @@ static inline uint32_t entropy_log2(uint32_t x)
 	return linear + ((((f * (4096 - f)) >> 10) * 1416) >> 14);
 }
 
+/* The same in 1/256, so that a product with any count of a block of 64 KiB fits. */
+static inline uint32_t entropy_log2_short(uint32_t x)
+{
+	return entropy_log2(x) >> 4;
+}
+
 /* In 1/4096 bits. */
 static inline uint32_t entropy_of(const uint32_t count[static 256])
 {

@@ -2,6 +2,7 @@
  * A frame: its header, and blocks one behind the other (RFC 8878, 3.1.1). A block is cut off every
  * 64 KiB, and where the cuts say so; it is stored as it is where coding it spares too little.
  */
+#include "codec/price.h"
 #include "codec/zstd_fast.h"
 #include "codec/zstd_fast_impl.h"
 
@@ -50,35 +51,59 @@ static uint8_t *put_raw(struct view v, bool last, struct span dst)
 	return dst.p + BLOCK_HEADER + v.n;
 }
 
-/* The byte behind, or NULL: it is no smaller, or does not fit. */
-static uint8_t *put_parts(struct zstd_work *w, const struct zstd_parts *parts, size_t n,
-			  struct span dst)
+/*
+ * What matches spare is what their bytes would cost as literals, if these were like the others; of
+ * blocks that have too few others nothing is known.
+ */
+#define LITERALS_MIN 64
+
+static bool are_worth_it(const struct zstd_plan *p, const struct zstd_parts *parts, uint64_t bits,
+			 size_t n)
 {
-	if (parts->noise && !parts->nsequences)
+	uint64_t literals = parts->literals.n, matched = n - literals;
+	if (literals < LITERALS_MIN)
+		return true;
+	return matched * bits / literals >= p->price + price_of(p->n * SEQUENCE_NS);
+}
+
+/* The byte behind, or NULL: it is no smaller, or does not fit. */
+static uint8_t *put_parts(struct zstd_finder *f, struct view v, struct span dst)
+{
+	struct zstd_known before = f->known;
+	struct zstd_parts parts;
+	struct zstd_plan plan;
+	zstd_find(f, v, &parts);
+	if (parts.noise && !parts.nsequences)
 		return NULL;
-	uint8_t *out = zstd_put_literals(w, parts->literals, dst.p, dst.p + dst.n);
+	uint64_t bits = zstd_count_literals(f->w, parts.literals);
+	zstd_plan_sequences(f->w, &f->known, parts.nsequences, &plan);
+	if (plan.n && !are_worth_it(&plan, &parts, bits, v.n)) {
+		f->known = before;
+		zstd_plan_sequences(f->w, &f->known, 0, &plan);
+		parts.literals = v;
+		bits = zstd_count_literals(f->w, v);
+	}
+	uint8_t *out = zstd_put_literals(f->w, &f->known, parts.literals, bits, dst);
 	if (out)
-		out = zstd_put_sequences(w->sequence, parts->nsequences, out, dst.p + dst.n);
-	return out && (size_t)(out - dst.p) + zstd_least_gain(n) < n ? out : NULL;
+		out = zstd_put_sequences(f->w, &f->known, &plan,
+					 span_of(out, (size_t)(dst.p + dst.n - out)));
+	return out && (size_t)(out - dst.p) + zstd_least_gain(v.n) < v.n ? out : NULL;
 }
 
 /* The byte behind, or NULL: it does not fit. */
 static uint8_t *put_block(struct zstd_finder *f, struct view v, bool last, struct span dst)
 {
-	uint32_t rep[2] = {f->rep[0], f->rep[1]};
-	struct zstd_parts parts;
+	struct zstd_known before = f->known;
 	if (dst.n < BLOCK_HEADER)
 		return NULL;
-	zstd_find(f, v, &parts);
 	struct span room = {dst.p + BLOCK_HEADER, dst.n - BLOCK_HEADER};
-	uint8_t *out = put_parts(f->w, &parts, v.n, room);
+	uint8_t *out = put_parts(f, v, room);
 	if (out) {
 		put_block_header(dst.p, COMPRESSED, (size_t)(out - room.p), last);
 		return out;
 	}
-	/* Its reader will not see the offsets that were found. */
-	f->rep[0] = rep[0];
-	f->rep[1] = rep[1];
+	/* Its reader will not see the offsets and tables that were found. */
+	f->known = before;
 	return put_raw(v, last, dst);
 }
 
@@ -89,7 +114,7 @@ ssize_t zstd_fast(struct zstd_work *w, struct view src, const struct cuts *cuts,
 	struct zstd_finder f = {
 		.w = w,
 		.src = src.p,
-		.rep = FIRST_OFFSETS,
+		.known = {.rep = FIRST_OFFSETS},
 		.near = near,
 		.planes = near && pieces > 1,
 	};

@@ -12,6 +12,7 @@
 #include "codec/cuts.h"
 #include "codec/kernels.h"
 #include "codec/zstd_build.h"
+#include "codec/zstd_fse.h"
 
 #include <sys/types.h>
 
@@ -28,6 +29,19 @@ struct zstd_sequence {
 			      are no literals, the one before                              */
 };
 
+#define ZSTD_KINDS 3 /* of tables: numbers of literals, offsets, lengths of matches */
+
+struct zstd_table {
+	struct fse_shares shares;
+	struct fse_table fse;
+};
+
+struct zstd_tree {
+	unsigned n;         /* symbols up to the last that has a code */
+	uint8_t len[256];   /* of the code in bits; 0: there is none */
+	uint32_t code[256]; /* and its length in the upper half */
+};
+
 /* What an encoder of one thread works with; but for the kernel it needs no preparation. */
 struct zstd_work {
 	void (*put_codes)(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
@@ -38,6 +52,10 @@ struct zstd_work {
 	};
 	struct zstd_sequence sequence[ZSTD_BLOCK_MAX / ZSTD_MATCH_MIN + 1];
 	uint8_t literals[ZSTD_BLOCK_MAX + 16];
+	uint32_t count[256]; /* of the literals of a block */
+	/* The ones that a block may use again, and room for those that take their place. */
+	struct zstd_tree tree[2];
+	struct zstd_table own[ZSTD_KINDS][2], predefined[ZSTD_KINDS];
 	uint8_t streams[3][ZSTD_BLOCK_MAX / 4 * 11 / 8 + 16]; /* Huffman codes: 11 bits at most */
 };
 

@@ -4,10 +4,18 @@
 
 #include "codec/zstd_fast.h"
 
+/* What a reader knows of the blocks before; the pointers go into the work. */
+struct zstd_known {
+	uint32_t rep[2];                            /* the last two offsets  */
+	const struct zstd_tree *tree;               /* NULL: none yet        */
+	const struct zstd_table *table[ZSTD_KINDS]; /* NULL: none yet        */
+	unsigned predefined; /* bits: which of the work's predefined tables are built */
+};
+
 struct zstd_finder {
 	struct zstd_work *w;
 	const uint8_t *src; /* the whole stream              */
-	uint32_t rep[2];    /* its last two offsets          */
+	struct zstd_known known;
 	bool near, planes;  /* it is short; and a filter made it */
 };
 
@@ -30,8 +38,27 @@ static inline size_t zstd_least_gain(size_t n)
 /* Fills the work's sequences. The blocks in front of this one in its stream came before. */
 void zstd_find(struct zstd_finder *f, struct view block, struct zstd_parts *parts);
 
+/* Sequences to be written: their number and tables as the format tells them. */
+struct zstd_plan {
+	size_t n;
+	uint64_t price;      /* bits, with those for a reader's time (price.h) */
+	size_t nhead;
+	size_t last;         /* where in the head the last description begins; 0: there is none */
+	uint8_t head[2 + 1 + ZSTD_KINDS * FSE_DESCRIPTION_MAX];
+};
+
+/* Chooses tables for the work's first n sequences; n may be 0. */
+void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, struct zstd_plan *p);
+
+/* Counts them in the work; the bits that the best codes for them have. */
+uint64_t zstd_count_literals(struct zstd_work *w, struct view v);
+
+/* The byte behind, or NULL: they do not fit. `bits`: what the count of these said. */
+uint8_t *zstd_put_literals(struct zstd_work *w, struct zstd_known *k, struct view v, uint64_t bits,
+			   struct span dst);
+
 /* The byte behind, or NULL: they do not fit. */
-uint8_t *zstd_put_literals(struct zstd_work *w, struct view v, uint8_t *out, uint8_t *end);
-uint8_t *zstd_put_sequences(const struct zstd_sequence *seq, size_t n, uint8_t *out, uint8_t *end);
+uint8_t *zstd_put_sequences(const struct zstd_work *w, const struct zstd_known *k,
+			    const struct zstd_plan *p, struct span dst);
 
 #endif

@@ -2,6 +2,8 @@
  * The literals of a block: as they are, one byte repeated, or Huffman codes (RFC 8878, 3.1.1.3.1
  * and 4.2).
  */
+#include "codec/entropy.h"
+#include "codec/price.h"
 #include "codec/zstd_count.h"
 #include "codec/zstd_fast_impl.h"
 #include "codec/zstd_fse.h"
@@ -17,16 +19,16 @@
 #define WEIGHTS_LOG 6
 #define WEIGHTS_MAX (FSE_DESCRIPTION_MAX + 255 * WEIGHTS_LOG / 8 + 16)
 
-enum { RAW, RLE, CODED }; /* 3.1.1.3.1.1 */
+enum { RAW, RLE, CODED, AGAIN }; /* 3.1.1.3.1.1 */
 
 #define ONE_STREAM 256 /* fewer literals go into one stream            */
 #define CODED_MIN 32   /* fewer do not pay for the description of a tree */
 
-struct tree {
-	unsigned n;         /* symbols up to the last that has a code */
-	uint64_t bits;      /* of all literals together */
-	uint8_t len[256];   /* of the code in bits; 0: the symbol does not occur */
-	uint32_t code[256]; /* and its length in the upper half */
+/* How literals are coded. */
+struct coding {
+	const struct zstd_tree *tree;
+	uint64_t bits;      /* of all literals together              */
+	struct view told;   /* the tree's description; empty: again  */
 };
 
 /*
@@ -111,7 +113,8 @@ static void limit_depths(uint8_t *depth, unsigned n)
 				used += full >> depth[i]--;
 }
 
-static void build_tree(struct tree *t, const uint32_t count[static 256])
+/* Returns the bits of all literals together. */
+static uint64_t build_tree(struct zstd_tree *t, const uint32_t count[static 256])
 {
 	uint32_t key[256], number[CODE_MAX + 2] = {0}, next[CODE_MAX + 2];
 	uint8_t depth[256] = {0};
@@ -119,12 +122,12 @@ static void build_tree(struct tree *t, const uint32_t count[static 256])
 	find_depths(key, n, depth);
 	limit_depths(depth, n);
 	memset(t->len, 0, sizeof t->len);
-	t->bits = 0;
+	uint64_t bits = 0;
 	t->n = 0;
 	for (unsigned i = 0; i < n; i++) {
 		unsigned symbol = key[i] & 255;
 		t->len[symbol] = depth[i];
-		t->bits += (uint64_t)depth[i] * (key[i] >> 8);
+		bits += (uint64_t)depth[i] * (key[i] >> 8);
 		t->n = symbol >= t->n ? symbol + 1 : t->n;
 		number[depth[i]]++;
 	}
@@ -135,6 +138,7 @@ static void build_tree(struct tree *t, const uint32_t count[static 256])
 	}
 	for (unsigned s = 0; s < 256; s++)
 		t->code[s] = t->len[s] ? next[t->len[s]]++ | (uint32_t)t->len[s] << 16 : 0;
+	return bits;
 }
 
 /* By two states in turn. The length, 0: one symbol has no table, or more than 127 bytes. */
@@ -166,7 +170,7 @@ static size_t put_weights(const uint8_t *weight, unsigned n, uint8_t out[static 
 }
 
 /* Weights of all symbols but the last. The length, 0: it has no description. */
-static size_t put_tree(const struct tree *t, uint8_t out[static TREE_MAX])
+static size_t put_tree(const struct zstd_tree *t, uint8_t out[static TREE_MAX])
 {
 	uint8_t weight[256] = {0}, coded[WEIGHTS_MAX];
 	unsigned longest = 0, n = t->n - 1;
@@ -189,7 +193,7 @@ static size_t put_tree(const struct tree *t, uint8_t out[static TREE_MAX])
 }
 
 /* From the last literal to the first. */
-static uint8_t *put_stream(const struct tree *t, struct view v, uint8_t *out)
+static uint8_t *put_stream(const struct zstd_tree *t, struct view v, uint8_t *out)
 {
 	struct bits b = {.out = out};
 	for (size_t i = v.n; i-- > 0;) {
@@ -200,7 +204,8 @@ static uint8_t *put_stream(const struct tree *t, struct view v, uint8_t *out)
 }
 
 /* The first stream goes to its place, the others behind it. */
-static uint8_t *put_four(struct zstd_work *w, const struct tree *t, struct view v, uint8_t *out)
+static uint8_t *put_four(struct zstd_work *w, const struct zstd_tree *t, struct view v,
+			 uint8_t *out)
 {
 	uint8_t *from[4] = {out + 6, w->streams[0], w->streams[1], w->streams[2]}, *to[4];
 	memcpy(to, from, sizeof to);
@@ -233,64 +238,113 @@ static uint8_t *put_plain_header(uint8_t *out, unsigned type, size_t n)
 	return out;
 }
 
-static uint8_t *put_raw(struct view v, uint8_t *out, uint8_t *end)
+static uint8_t *put_raw(struct view v, struct span dst)
 {
-	if ((size_t)(end - out) < v.n + 3)
+	if (dst.n < v.n + 3)
 		return NULL;
-	out = put_plain_header(out, RAW, v.n);
+	uint8_t *out = put_plain_header(dst.p, RAW, v.n);
 	memcpy(out, v.p, v.n);
 	return out + v.n;
 }
 
-static void put_coded_header(uint8_t *out, unsigned wide, size_t n, size_t stored)
+static unsigned coded_header(size_t n)
 {
-	unsigned format = wide == 3 ? n >= ONE_STREAM : wide - 2, shift = 10 + 4 * (wide - 3);
-	uint64_t header = CODED | format << 2 | (uint64_t)n << 4 | (uint64_t)stored << (4 + shift);
+	return n < 1024 ? 3 : n < 16384 ? 4 : 5;
+}
+
+static void put_coded_header(uint8_t *out, const struct coding *c, size_t n, size_t stored)
+{
+	unsigned wide = coded_header(n), shift = 10 + 4 * (wide - 3);
+	unsigned format = wide == 3 ? n >= ONE_STREAM : wide - 2, type = c->told.n ? CODED : AGAIN;
+	uint64_t header = type | format << 2 | (uint64_t)n << 4 | (uint64_t)stored << (4 + shift);
 	for (unsigned i = 0; i < wide; i++)
 		out[i] = (uint8_t)(header >> 8 * i);
 }
 
 /* The byte behind, NULL: not smaller, or no room. */
-static uint8_t *put_coded(struct zstd_work *w, const struct tree *t, struct view v, struct span dst)
+static uint8_t *put_coded(struct zstd_work *w, const struct coding *c, struct view v,
+			  struct span dst)
 {
-	uint8_t tree[TREE_MAX];
-	size_t ntree = put_tree(t, tree), wide = v.n < 1024 ? 3 : v.n < 16384 ? 4 : 5;
+	size_t wide = coded_header(v.n);
 	/* Behind them: where streams begin, their last bits, what the last flush writes to. */
-	size_t least = ntree + (size_t)(t->bits / 8), spare = zstd_least_gain(v.n);
-	if (!ntree || least + spare >= v.n || dst.n < wide + least + 6 + 5 + 8)
+	size_t least = c->told.n + (size_t)(c->bits / 8), spare = zstd_least_gain(v.n);
+	if (least + spare >= v.n || dst.n < wide + least + 6 + 5 + 8)
 		return NULL;
-	memcpy(dst.p + wide, tree, ntree);
-	uint8_t *out = dst.p + wide + ntree;
-	out = v.n < ONE_STREAM ? put_stream(t, v, out) : put_four(w, t, v, out);
+	memcpy(dst.p + wide, c->told.p, c->told.n);
+	uint8_t *out = dst.p + wide + c->told.n;
+	out = v.n < ONE_STREAM ? put_stream(c->tree, v, out) : put_four(w, c->tree, v, out);
 	size_t stored = (size_t)(out - dst.p) - wide;
 	if (stored + spare >= v.n)
 		return NULL;
-	put_coded_header(dst.p, (unsigned)wide, v.n, stored);
+	put_coded_header(dst.p, c, v.n, stored);
 	return out;
 }
 
-uint8_t *zstd_put_literals(struct zstd_work *w, struct view v, uint8_t *out, uint8_t *end)
+uint64_t zstd_count_literals(struct zstd_work *w, struct view v)
 {
-	uint32_t count[256], most = 0;
 	struct zstd_counts counts = {0};
-	struct tree t;
-	if (v.n < CODED_MIN)
-		return put_raw(v, out, end);
+	uint32_t sum = 0, all = v.n ? (uint32_t)v.n * entropy_log2_short((uint32_t)v.n) : 0;
 	counts_add(&counts, v);
-	counts_sum(&counts, count);
+	counts_sum(&counts, w->count);
 	for (unsigned s = 0; s < 256; s++)
-		most = count[s] > most ? count[s] : most;
-	if (most == v.n) {
-		if (end - out < 4)
+		sum += w->count[s] * entropy_log2_short(w->count[s]);
+	return all > sum ? (all - sum) / 256 : 0;
+}
+
+#define IMPOSSIBLE UINT64_MAX
+
+/* The bits of all literals in an older tree. */
+static uint64_t bits_with(const struct zstd_tree *t, const uint32_t count[static 256])
+{
+	uint32_t bits = 0, missing = 0;
+	for (unsigned s = 0; s < 256; s++) {
+		bits += count[s] * t->len[s];
+		missing |= t->len[s] ? 0 : count[s];
+	}
+	return missing ? IMPOSSIBLE : bits;
+}
+
+/*
+ * The cheapest one; false: none costs less than c->bits. The last tree needs no description and
+ * nobody's time, so that a new one, which gives no fewer bits than `least`, is often not even made.
+ */
+static bool choose(struct zstd_work *w, const struct zstd_known *k, uint64_t least,
+		   uint8_t told[static TREE_MAX], struct coding *c)
+{
+	const uint64_t plain = c->bits, tree = price_of(TREE_NS);
+	uint64_t again = k->tree ? bits_with(k->tree, w->count) : IMPOSSIBLE;
+	*c = (struct coding){k->tree, again, {told, 0}};
+	if (again <= least + tree)
+		return again < plain;
+	if (least + tree >= plain)
+		return false;
+	struct zstd_tree *t = &w->tree[k->tree == &w->tree[0]];
+	uint64_t bits = build_tree(t, w->count);
+	size_t ntold = put_tree(t, told);
+	if (!ntold || again <= bits + 8 * ntold + tree)
+		return again < plain;
+	*c = (struct coding){t, bits, {told, ntold}};
+	return bits + 8 * ntold + tree < plain;
+}
+
+uint8_t *zstd_put_literals(struct zstd_work *w, struct zstd_known *k, struct view v, uint64_t bits,
+			   struct span dst)
+{
+	uint8_t told[TREE_MAX], *out = NULL;
+	if (v.n < CODED_MIN)
+		return put_raw(v, dst);
+	if (w->count[v.p[0]] == v.n) {
+		if (dst.n < 4)
 			return NULL;
-		out = put_plain_header(out, RLE, v.n);
+		out = put_plain_header(dst.p, RLE, v.n);
 		*out = v.p[0];
 		return out + 1;
 	}
-	/* So even counts leave nothing to spare; the library's rule. */
-	if (most <= v.n / 128 + 4)
-		return put_raw(v, out, end);
-	build_tree(&t, count);
-	uint8_t *behind = put_coded(w, &t, v, span_of(out, (size_t)(end - out)));
-	return behind ? behind : put_raw(v, out, end);
+	struct coding c = {.bits = 8 * v.n - price_of(v.n * LITERAL_NS)};
+	if (choose(w, k, bits, told, &c))
+		out = put_coded(w, &c, v, dst);
+	if (!out)
+		return put_raw(v, dst);
+	k->tree = c.tree;
+	return out;
 }

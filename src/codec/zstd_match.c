@@ -242,7 +242,7 @@ static struct worth worth_of(uint32_t bits)
 void zstd_find(struct zstd_finder *f, struct view v, struct zstd_parts *parts)
 {
 	struct hunt h = {.w = f->w, .src = f->src, .p = v.p + (v.p == f->src), .lit = v.p,
-			 .end = v.p + v.n, .rep0 = f->rep[0], .rep1 = f->rep[1],
+			 .end = v.p + v.n, .rep0 = f->known.rep[0], .rep1 = f->known.rep[1],
 			 .to = f->w->sequence, .literal = f->w->literals};
 	uint32_t bits = bits_of(v);
 	parts->noise = bits > BITS_NOISE;
@@ -262,6 +262,6 @@ void zstd_find(struct zstd_finder *f, struct view v, struct zstd_parts *parts)
 	memcpy(h.literal, h.lit, (size_t)(h.end - h.lit));
 	h.literal += h.end - h.lit;
 	parts->literals = view_of(f->w->literals, (size_t)(h.literal - f->w->literals));
-	f->rep[0] = h.rep0;
-	f->rep[1] = h.rep1;
+	f->known.rep[0] = h.rep0;
+	f->known.rep[1] = h.rep1;
 }

@@ -2,11 +2,15 @@
  * The sequences of a block (RFC 8878, 3.1.1.3.2): each of their three numbers as a code, for which
  * there is a table of finite state entropy, and extra bits as they are.
  */
+#include "codec/entropy.h"
+#include "codec/price.h"
 #include "codec/zstd_fast_impl.h"
 #include "codec/zstd_fse.h"
 
 enum { LITERALS, OFFSET, MATCH, KINDS };
-enum mode { PREDEFINED, ONE, OWN }; /* the format's own numbers */
+enum mode { PREDEFINED, ONE, OWN, AGAIN }; /* the format's own numbers */
+
+_Static_assert(KINDS == ZSTD_KINDS, "");
 
 /* 3.1.1.3.2.2 */
 static const struct fse_shares predefined[KINDS] = {
@@ -22,10 +26,10 @@ static const struct fse_shares predefined[KINDS] = {
 static const unsigned log_max[KINDS] = {9, 8, 9}; /* the format's limits */
 
 /* Extra bits of a code, and codes of small numbers: 3.1.1.3.2.1. */
-static const uint8_t literals_bits[36] = {
+static const uint8_t literals_bits[FSE_SYMBOLS] = {
 	[16] = 1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
 };
-static const uint8_t match_bits[53] = {
+static const uint8_t match_bits[FSE_SYMBOLS] = {
 	[32] = 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
 };
 
@@ -69,38 +73,70 @@ static void count_codes(const struct zstd_sequence *seq, size_t n,
 	}
 }
 
-/*
- * A table of one's own costs its description and the time to build it: few sequences do without,
- * and codes that are about as frequent as each other. The limits are those of the library's fastest
- * strategy.
- */
-static enum mode choose(const uint32_t *count, size_t n, unsigned log)
+#define FRACTION 256 /* prices of tables are in such parts of a bit */
+#define IMPOSSIBLE UINT32_MAX
+
+/* Of codes that are so frequent, in a table with these shares. */
+static uint32_t price_with(const struct fse_shares *s, const uint32_t *count)
 {
-	uint32_t most = 0;
-	for (unsigned i = 0; i < FSE_SYMBOLS; i++)
-		most = count[i] > most ? count[i] : most;
-	if (most == n && n > 2)
-		return ONE;
-	return most == n || n < (9u << log) / 8 || most < n >> (log - 1) ? PREDEFINED : OWN;
+	uint32_t price = 0;
+	for (unsigned i = 0; i < FSE_SYMBOLS; i++) {
+		if (!count[i])
+			continue;
+		if (i >= s->n || !s->share[i])
+			return IMPOSSIBLE;
+		uint32_t share = s->share[i] < 0 ? 1 : (uint32_t)s->share[i];
+		price += count[i] * (s->log * FRACTION - entropy_log2_short(share));
+	}
+	return price;
 }
 
-static uint8_t *put_own(struct fse_table *t, const uint32_t *count, size_t n, unsigned most,
-			uint8_t *out)
+#define SYMBOL_BITS 4 /* of a symbol in a description, rather less */
+
+/* At least so much in a table of their own: none is better than their entropy. */
+static uint32_t price_own_least(const uint32_t *count, uint32_t n)
 {
-	struct fse_shares shares = {.n = FSE_SYMBOLS};
-	fse_share(&shares, count, (uint32_t)n, most);
-	fse_build(t, &shares);
-	return fse_put_description(out, &shares);
+	uint32_t price = n * entropy_log2_short(n), symbols = 0;
+	for (unsigned i = 0; i < FSE_SYMBOLS; i++) {
+		price -= count[i] * entropy_log2_short(count[i]);
+		symbols += count[i] > 0;
+	}
+	return price + ((uint32_t)price_of(TABLE_NS) + SYMBOL_BITS * symbols) * FRACTION;
 }
 
-static uint8_t *put_one(struct fse_table *t, const uint32_t *count, uint8_t *out)
+static uint32_t price_own(const struct fse_shares *s, const uint32_t *count, size_t ndescription)
+{
+	return price_with(s, count) +
+	       ((uint32_t)price_of(TABLE_NS) + 8 * (uint32_t)ndescription) * FRACTION;
+}
+
+static unsigned first_of(const uint32_t *count)
 {
 	unsigned symbol = 0;
 	while (!count[symbol])
 		symbol++;
-	fse_build_one(t, symbol);
-	*out = (uint8_t)symbol;
-	return out + 1;
+	return symbol;
+}
+
+struct choice {
+	enum mode mode;
+	uint32_t price;
+};
+
+/* Of the tables that need no description. `last`: NULL, or of the block before. */
+static struct choice choose_known(const struct zstd_table *last, unsigned kind,
+				  const uint32_t *count, uint32_t n)
+{
+	struct choice c = {PREDEFINED, price_with(&predefined[kind], count)};
+	if (count[first_of(count)] == n && c.price > 8 * FRACTION)
+		c = (struct choice){ONE, 8 * FRACTION};
+	/* The format lets the table of one symbol be used again, but nobody writes that. */
+	if (last && last->shares.log) {
+		uint32_t price = price_with(&last->shares, count);
+		if (price < c.price)
+			c = (struct choice){AGAIN, price};
+	}
+	return c;
 }
 
 /* Bits that are put together by themselves, so that they do not wait for the states'. */
@@ -131,17 +167,17 @@ static inline void put_extra(struct bits *b, const struct zstd_sequence *s, unsi
 
 #define SEQUENCE_MAX 24 /* bytes that are written to for a sequence, and at the end */
 
-static uint8_t *put_all(const struct fse_table t[KINDS], const struct zstd_sequence *seq, size_t n,
-			struct span room)
+static uint8_t *put_all(const struct fse_table *const t[KINDS], const struct zstd_sequence *seq,
+			size_t n, struct span room)
 {
 	struct bits b = {.out = room.p};
 	const uint8_t *limit = room.p + room.n - SEQUENCE_MAX;
 	const struct zstd_sequence *s = &seq[n - 1];
 	unsigned literals = code_literals(s->literals), match = code_match(s->match);
 	uint32_t state[KINDS] = {
-		[LITERALS] = fse_begin(&t[LITERALS], literals),
-		[OFFSET] = fse_begin(&t[OFFSET], bit_top(s->offset)),
-		[MATCH] = fse_begin(&t[MATCH], match),
+		[LITERALS] = fse_begin(t[LITERALS], literals),
+		[OFFSET] = fse_begin(t[OFFSET], bit_top(s->offset)),
+		[MATCH] = fse_begin(t[MATCH], match),
 	};
 	put_extra(&b, s, literals, match);
 	while (s-- > seq) {
@@ -149,16 +185,16 @@ static uint8_t *put_all(const struct fse_table t[KINDS], const struct zstd_seque
 			return NULL;
 		literals = code_literals(s->literals);
 		match = code_match(s->match);
-		state[OFFSET] = fse_put(&b, &t[OFFSET], state[OFFSET], bit_top(s->offset));
-		state[MATCH] = fse_put(&b, &t[MATCH], state[MATCH], match);
-		state[LITERALS] = fse_put(&b, &t[LITERALS], state[LITERALS], literals);
+		state[OFFSET] = fse_put(&b, t[OFFSET], state[OFFSET], bit_top(s->offset));
+		state[MATCH] = fse_put(&b, t[MATCH], state[MATCH], match);
+		state[LITERALS] = fse_put(&b, t[LITERALS], state[LITERALS], literals);
 		put_extra(&b, s, literals, match);
 	}
 	if (b.out > limit)
 		return NULL;
-	fse_end(&b, &t[MATCH], state[MATCH]);
-	fse_end(&b, &t[OFFSET], state[OFFSET]);
-	fse_end(&b, &t[LITERALS], state[LITERALS]);
+	fse_end(&b, t[MATCH], state[MATCH]);
+	fse_end(&b, t[OFFSET], state[OFFSET]);
+	fse_end(&b, t[LITERALS], state[LITERALS]);
 	return bits_end(&b);
 }
 
@@ -171,47 +207,110 @@ static uint8_t *put_number(uint8_t *out, size_t n)
 	return out;
 }
 
-/* The tables of n > 0 sequences as built, and what tells of them; *last: its last description. */
-static uint8_t *put_tables(struct fse_table table[KINDS], const struct zstd_sequence *seq, size_t n,
-			   uint8_t *out, uint8_t **last)
+/* A plan under way. */
+struct planner {
+	struct zstd_work *w;
+	struct zstd_known *k;
+	struct zstd_plan *p;
+	uint8_t *out; /* in the plan's head */
+};
+
+static const struct zstd_table *get_predefined(struct planner *pl, unsigned kind)
 {
-	uint32_t count[KINDS][FSE_SYMBOLS];
-	uint8_t *modes = out++;
-	*modes = 0;
-	count_codes(seq, n, count);
-	for (unsigned k = 0; k < KINDS; k++) {
-		enum mode mode = choose(count[k], n, predefined[k].log);
-		*modes |= (uint8_t)(mode << (6 - 2 * k));
-		if (mode == PREDEFINED) {
-			fse_build(&table[k], &predefined[k]);
-		} else if (mode == ONE) {
-			out = put_one(&table[k], count[k], out);
-		} else {
-			*last = out;
-			out = put_own(&table[k], count[k], n, log_max[k], out);
-		}
+	struct zstd_table *t = &pl->w->predefined[kind];
+	if (!(pl->k->predefined & 1u << kind)) {
+		t->shares = predefined[kind];
+		fse_build(&t->fse, &t->shares);
+		pl->k->predefined |= 1u << kind;
 	}
-	return out;
+	return t;
 }
 
-#define HEAD_MAX (2 + 1 + KINDS * FSE_DESCRIPTION_MAX) /* number, modes, tables */
+/* A place where the table of the block before does not lie. */
+static struct zstd_table *get_free(const struct planner *pl, unsigned kind)
+{
+	struct zstd_table *own = pl->w->own[kind];
+	return &own[pl->k->table[kind] == &own[0]];
+}
+
+static void put_one(struct planner *pl, unsigned kind, unsigned symbol)
+{
+	struct zstd_table *t = get_free(pl, kind);
+	t->shares.log = 0;
+	fse_build_one(&t->fse, symbol);
+	*pl->out++ = (uint8_t)symbol;
+	pl->k->table[kind] = t;
+}
+
+/* False: `other` is no dearer. */
+static bool put_own(struct planner *pl, unsigned kind, const uint32_t *count, struct choice *other)
+{
+	struct zstd_table *t = get_free(pl, kind);
+	t->shares.n = FSE_SYMBOLS;
+	fse_share(&t->shares, count, (uint32_t)pl->p->n, log_max[kind]);
+	uint8_t *end = fse_put_description(pl->out, &t->shares);
+	uint32_t price = price_own(&t->shares, count, (size_t)(end - pl->out));
+	if (price >= other->price)
+		return false;
+	fse_build(&t->fse, &t->shares);
+	pl->k->table[kind] = t;
+	pl->p->last = (size_t)(pl->out - pl->p->head);
+	pl->out = end;
+	*other = (struct choice){OWN, price};
+	return true;
+}
+
+static enum mode plan_kind(struct planner *pl, unsigned kind, const uint32_t *count)
+{
+	uint32_t n = (uint32_t)pl->p->n;
+	struct choice c = choose_known(pl->k->table[kind], kind, count, n);
+	bool alone = count[first_of(count)] == n;
+	if (alone || price_own_least(count, n) >= c.price || !put_own(pl, kind, count, &c)) {
+		if (c.mode == PREDEFINED)
+			pl->k->table[kind] = get_predefined(pl, kind);
+		else if (c.mode == ONE)
+			put_one(pl, kind, first_of(count));
+	}
+	pl->p->price += c.price / FRACTION;
+	return c.mode;
+}
+
+void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, struct zstd_plan *p)
+{
+	uint32_t count[KINDS][FSE_SYMBOLS];
+	struct planner pl = {w, k, p, put_number(p->head, n)};
+	p->n = n;
+	p->price = 0;
+	p->last = 0;
+	if (n) {
+		uint8_t *modes = pl.out++;
+		*modes = 0;
+		count_codes(w->sequence, n, count);
+		for (unsigned kind = 0; kind < KINDS; kind++)
+			*modes |= (uint8_t)(plan_kind(&pl, kind, count[kind]) << (6 - 2 * kind));
+		for (unsigned i = 0; i < FSE_SYMBOLS; i++)
+			p->price += count[LITERALS][i] * literals_bits[i] + count[OFFSET][i] * i +
+				    count[MATCH][i] * match_bits[i];
+	}
+	p->nhead = (size_t)(pl.out - p->head);
+}
+
 #define LAST_MIN 4 /* bytes from the last description on; readers before 1.3.5 refuse fewer */
 
-uint8_t *zstd_put_sequences(const struct zstd_sequence *seq, size_t n, uint8_t *out, uint8_t *end)
+uint8_t *zstd_put_sequences(const struct zstd_work *w, const struct zstd_known *k,
+			    const struct zstd_plan *p, struct span dst)
 {
-	struct fse_table table[KINDS];
-	uint8_t head[HEAD_MAX], *last = NULL, *at = put_number(head, n);
-	if (n)
-		at = put_tables(table, seq, n, at, &last);
-	size_t length = (size_t)(at - head);
-	size_t from_last = last ? (size_t)(at - last) : LAST_MIN;
-	if ((size_t)(end - out) < length + (n ? SEQUENCE_MAX : 0))
+	const struct fse_table *table[KINDS];
+	size_t from_last = p->last ? p->nhead - p->last : LAST_MIN;
+	if (dst.n < p->nhead + (p->n ? SEQUENCE_MAX : 0))
 		return NULL;
-	memcpy(out, head, length);
-	out += length;
-	if (!n)
+	memcpy(dst.p, p->head, p->nhead);
+	uint8_t *out = dst.p + p->nhead;
+	if (!p->n)
 		return out;
+	for (unsigned kind = 0; kind < KINDS; kind++)
+		table[kind] = &k->table[kind]->fse;
 	const uint8_t *first = out;
-	out = put_all(table, seq, n, span_of(out, (size_t)(end - out)));
+	out = put_all(table, w->sequence, p->n, span_of(out, dst.n - p->nhead));
 	return out && from_last + (size_t)(out - first) < LAST_MIN ? NULL : out;
 }

@@ -29,8 +29,49 @@ static void *exact(size_t n)
 
 static void fail(const char *what, size_t n, uint64_t seed)
 {
-	printf("%s: a stream of %zu bytes, seed %llu\n", what, n, (unsigned long long)seed);
+	fprintf(stderr, "%s: a stream of %zu bytes, seed %llu\n", what, n,
+		(unsigned long long)seed);
 	abort();
+}
+
+/*
+ * Which forms of literals and of tables were written: the format's numbers, those of tables for
+ * numbers of literals, offsets and matches. A form that never occurs is one that nothing tests.
+ */
+enum { LITERAL_FORMS, TABLE_FORMS, ALL_FORMS = 4 };
+static unsigned long seen[ALL_FORMS][4];
+
+static size_t literals_length(const uint8_t *p)
+{
+	uint64_t h = get_le64(p);
+	unsigned form = p[0] & 3, size = p[0] >> 2 & 3;
+	static const unsigned wide[4] = {3, 3, 4, 5}, bits[4] = {10, 10, 14, 18};
+	seen[LITERAL_FORMS][form]++;
+	if (form >= 2)
+		return wide[size] + (h >> (4 + bits[size]) & ((1u << bits[size]) - 1));
+	size_t head = size == 1 ? 2 : size == 3 ? 3 : 1;
+	size_t n = (h & ((1u << 8 * head) - 1)) >> (head == 1 ? 3 : 4);
+	return head + (form ? 1 : n);
+}
+
+/* Of a frame that the library has read; eight bytes behind it can be read. */
+static void note_forms(const uint8_t *p)
+{
+	static const unsigned wide[4] = {1, 2, 4, 8};
+	uint32_t block;
+	p += 5 + wide[p[4] >> 6];
+	do {
+		block = (uint32_t)get_le64(p) & 0xFFFFFF;
+		p += 3;
+		if ((block >> 1 & 3) == 2) {
+			const uint8_t *s = p + literals_length(p);
+			unsigned n = *s++;
+			s += n >= 128;
+			for (unsigned k = 0; n && k < 3; k++)
+				seen[TABLE_FORMS + k][*s >> (6 - 2 * k) & 3]++;
+		}
+		p += block >> 3;
+	} while (!(block & 1));
 }
 
 /* Of the plain kernels, and of the best ones. */
@@ -54,6 +95,10 @@ static size_t encode(int i, struct view src, const struct cuts *cuts, struct spa
 			fail("not the same", src.n, round_seed);
 		if (ZSTD_getFrameContentSize(dst.p, (size_t)n) != src.n)
 			fail("content size", src.n, round_seed);
+		uint8_t *frame = exact((size_t)n + 8);
+		memcpy(frame, dst.p, (size_t)n);
+		note_forms(frame);
+		free(frame);
 	}
 	free(back);
 	return (size_t)n;
@@ -71,26 +116,31 @@ static struct cuts random_cuts(size_t n)
 	return c;
 }
 
-static void try_stream(const uint8_t *bytes, size_t n)
+static void try_cut(const uint8_t *bytes, size_t n, const struct cuts *cuts)
 {
-	struct cuts cuts = random_cuts(n);
 	size_t room = below(2) ? n + n / 100 + 100 : n;
 	uint8_t *src = exact(n), *dst[2] = {exact(room), exact(room)};
 	size_t len[2];
 	memcpy(src, bytes, n);
 	for (int i = 0; i < 2; i++)
-		len[i] = encode(i, view_of(src, n), &cuts, span_of(dst[i], room));
+		len[i] = encode(i, view_of(src, n), cuts, span_of(dst[i], room));
 	if (len[0] != len[1] || memcmp(dst[0], dst[1], len[0]))
 		fail("depends on the kernels or the past", n, round_seed);
 	if (n > 1000 && room > n + n / 100 && !len[0])
 		fail("no room, where plain blocks have it", n, round_seed);
 	size_t less = len[0] ? len[0] - below(len[0] < 40 ? len[0] : 40) : below(n + 1);
 	uint8_t *small = exact(less);
-	encode(0, view_of(src, n), &cuts, span_of(small, less));
+	encode(0, view_of(src, n), cuts, span_of(small, less));
 	free(small);
 	free(src);
 	free(dst[0]);
 	free(dst[1]);
+}
+
+static void try_stream(const uint8_t *bytes, size_t n)
+{
+	struct cuts cuts = random_cuts(n);
+	try_cut(bytes, n, &cuts);
 }
 
 static void sweep(uint8_t *bytes)
@@ -103,6 +153,42 @@ static void sweep(uint8_t *bytes)
 			if (n)
 				try_stream(bytes, n);
 		}
+}
+
+/* Pieces that are alike: the second one can use the tables of the first. */
+static void alike(uint8_t *bytes)
+{
+	static const enum kind kinds[] = {SKEWED, WORDS, STEEP, COPY};
+	const size_t half = 24000;
+	for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+		fill(bytes, 0, half, kinds[i]);
+		fill(bytes, half, half, kinds[i]);
+		try_cut(bytes, 2 * half, &(struct cuts){.parts = 2, .n = 2, .end = {1, 2}});
+	}
+}
+
+/* A piece, and its parts again, with one byte behind each: the only literal of the second piece. */
+static void marked(uint8_t *bytes)
+{
+	const size_t half = 8000, part = 159;
+	for (size_t i = 0; i < half; i++)
+		bytes[i] = (uint8_t)below(100);
+	for (size_t i = 0; i < half / (part + 1); i++) {
+		uint8_t *to = bytes + half + i * (part + 1);
+		memcpy(to, bytes + i * part, part);
+		to[part] = 255;
+	}
+	try_cut(bytes, 2 * half, &(struct cuts){.parts = 2, .n = 2, .end = {1, 2}});
+}
+
+static void check_forms(void)
+{
+	for (unsigned i = 0; i < ALL_FORMS; i++)
+		for (unsigned form = 0; form < 4; form++)
+			if (!seen[i][form]) {
+				fprintf(stderr, "form %u of kind %u never occurs\n", form, i);
+				abort();
+			}
 }
 
 static void mixture(uint8_t *bytes)
@@ -153,6 +239,9 @@ int main(int argc, char **argv)
 	round_seed = strtoull(argv[2], NULL, 10) | 1;
 	state = round_seed;
 	sweep(bytes);
+	alike(bytes);
+	marked(bytes);
+	check_forms();
 	unsigned long rounds = 0;
 	do {
 		round_seed = round_seed * 6364136223846793005u + 1442695040888963407u;
