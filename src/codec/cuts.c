@@ -1,98 +1,154 @@
 #include "codec/cuts.h"
 #include "codec/entropy.h"
+#include "codec/price.h"
 
 /* Shorter pieces do not pay for a table; shorter blocks have nothing to cut. */
 #define PIECE_MIN 1024
 #define BLOCK_MIN (4u << 10)
 
-#define SAMPLED 1024 /* bytes of each unit, from everywhere in it */
+#define SAMPLED 1024 /* bytes of a piece at first, from everywhere in it */
 #define RUNS 8
 
-/*
- * What a piece must spare, in bits. Its tables and header take TABLE_COST; the rest is for the time
- * that both sides spend on tables, and for what the samples promise and the codec does not keep.
- * Shorter streams have to spare less, in proportion: they are samples of a choice of filters, which
- * must see in them what whole blocks will have.
- */
-#define CUT_COST 1500
-#define TABLE_COST 520
-#define CUT_LENGTH (64u << 10) /* of a stream where CUT_COST is asked for */
-
-static uint64_t cut_cost(size_t n)
-{
-	return max_u64(TABLE_COST, (uint64_t)CUT_COST * min_u64(n, CUT_LENGTH) / CUT_LENGTH);
-}
-
-/* A few parts, so that they make a piece. */
-struct unit {
-	uint32_t count[256];
-	uint32_t bits; /* in 1/4096 */
+/* One unit or more behind each other; a unit is a few parts, so that they make a piece. */
+struct piece {
+	uint32_t end;         /* in parts                                         */
+	uint32_t n, sampled;  /* bytes, and how many of them are counted          */
+	uint64_t price;       /* in bits, with those for a reader's time          */
+	uint64_t joined;      /* that of this one and the next one as one         */
+	uint16_t count[256];
 };
 
-static void count_bytes(struct view v, uint32_t count[static 256])
+struct pieces {
+	size_t stream; /* bytes */
+	unsigned n;
+	struct piece piece[CUTS_MAX];
+};
+
+/*
+ * Bits of a tree's description, and of a block's header and its other tables, about. Short streams
+ * pay less for a reader's time: they are samples of a choice of filters, which must see in them
+ * what whole blocks will have.
+ */
+#define TREE_BITS 300
+#define BLOCK_BITS 100
+#define STREAM_FULL (64u << 10) /* pays in full */
+
+static uint64_t price_fixed(const struct pieces *ps, uint64_t bits, uint64_t nanoseconds)
 {
-	for (size_t i = 0; i < v.n; i++)
-		count[v.p[i]]++;
+	return bits + price_of(nanoseconds) * min_u64(ps->stream, STREAM_FULL) / STREAM_FULL;
 }
 
-static void look(struct view v, struct unit *u)
+/*
+ * Of a piece, as it is or coded. Few samples look more orderly than what they are taken from, by
+ * 0.72 bits a symbol (Miller and Madow): two pieces that are alike would seem to gain by a cut.
+ */
+static uint64_t price_piece(const struct pieces *ps, const struct piece *p)
 {
-	*u = (struct unit){0};
-	if (v.n <= SAMPLED) {
-		count_bytes(v, u->count);
-	} else {
-		for (size_t i = 0; i < RUNS; i++)
-			count_bytes(view_part(v, i * (v.n / RUNS), SAMPLED / RUNS), u->count);
+	uint32_t symbols = 0, bits = p->sampled * entropy_log2_short(p->sampled);
+	for (unsigned i = 0; i < 256; i++) {
+		bits -= p->count[i] * entropy_log2_short(p->count[i]);
+		symbols += p->count[i] > 0;
 	}
-	u->bits = entropy_of(u->count);
+	if (symbols == 1)
+		return 0;
+	uint64_t coded = ((uint64_t)bits + 184 * symbols) * p->n / (256ull * p->sampled) +
+			 price_fixed(ps, TREE_BITS, TREE_NS) + price_of((uint64_t)p->n * LITERAL_NS);
+	return min_u64(coded, 8ull * p->n);
 }
 
-static struct unit together(const struct unit *a, const struct unit *b)
+static void count_bytes(struct view v, struct piece *p)
 {
-	struct unit u;
-	for (unsigned i = 0; i < 256; i++)
-		u.count[i] = a->count[i] + b->count[i];
-	u.bits = entropy_of(u.count);
-	return u;
+	p->sampled += (uint32_t)v.n;
+	for (size_t i = 0; i < v.n; i++)
+		p->count[v.p[i]]++;
 }
 
-/* What was long ago counts less, and the sums stay in their range. */
-static void fade(struct unit *u)
+/* All samples of a stream together are below 64 Ki. */
+static void look(struct view v, struct piece *p)
 {
+	*p = (struct piece){.n = (uint32_t)v.n};
+	if (v.n < SAMPLED) {
+		count_bytes(v, p);
+		return;
+	}
+	for (size_t i = 0; i < RUNS; i++)
+		count_bytes(view_part(v, i * (v.n / RUNS), SAMPLED / RUNS - 1), p);
+}
+
+static void add(struct piece *p, const struct piece *next)
+{
+	p->end = next->end;
+	p->n += next->n;
+	p->sampled += next->sampled;
+	p->joined = next->joined;
 	for (unsigned i = 0; i < 256; i++)
-		u->count[i] /= 2;
-	u->bits = entropy_of(u->count);
+		p->count[i] = (uint16_t)(p->count[i] + next->count[i]);
+}
+
+static void price_joined(struct pieces *ps, unsigned i)
+{
+	if (i + 1 >= ps->n)
+		return;
+	struct piece both = ps->piece[i];
+	add(&both, &ps->piece[i + 1]);
+	ps->piece[i].joined = price_piece(ps, &both);
+}
+
+/* The two neighbours that gain most by having the same tables, of all; false: none gain. */
+static bool find_alike(const struct pieces *ps, unsigned *at)
+{
+	const uint64_t block = price_fixed(ps, BLOCK_BITS, BLOCK_NS);
+	uint64_t most = 0;
+	for (unsigned i = 0; i + 1 < ps->n; i++) {
+		const struct piece *p = &ps->piece[i];
+		uint64_t apart = p[0].price + p[1].price + block;
+		if (apart > p->joined && apart - p->joined > most) {
+			most = apart - p->joined;
+			*at = i;
+		}
+	}
+	return most;
+}
+
+static void join(struct pieces *ps, unsigned at)
+{
+	struct piece *p = &ps->piece[at];
+	p->price = p->joined;
+	add(p, p + 1);
+	ps->n--;
+	memmove(p + 1, p + 2, (ps->n - at - 1) * sizeof *p);
+	price_joined(ps, at);
+	if (at)
+		price_joined(ps, at - 1);
+}
+
+static void look_at_all(struct pieces *ps, struct view v, uint32_t parts)
+{
+	size_t part = v.n / parts;
+	uint32_t each = (uint32_t)max_u64(ceil_div(PIECE_MIN, part), ceil_div(parts, CUTS_MAX));
+	for (uint32_t at = 0; at < parts; at += each) {
+		struct piece *p = &ps->piece[ps->n++];
+		look(view_part(v, at * part, min_u64(part * each, v.n - at * part)), p);
+		p->end = (uint32_t)min_u64(at + each, parts);
+		p->price = price_piece(ps, p);
+	}
+	for (unsigned i = 0; i < ps->n; i++)
+		price_joined(ps, i);
 }
 
 struct cuts cuts_find(struct view v, uint32_t parts)
 {
 	struct cuts c = {.parts = parts};
+	struct pieces ps;
+	unsigned at = 0;
 	if (parts < 2 || v.n < BLOCK_MIN || v.n / parts == 0)
 		return c;
-	size_t part = v.n / parts;
-	uint32_t each = (uint32_t)max_u64(ceil_div(PIECE_MIN, part), ceil_div(parts, CUTS_MAX));
-	size_t length = part * each, sampled = min_u64(length, SAMPLED);
-	uint64_t cost = cut_cost(v.n) * 4096 * sampled / length;
-	struct unit piece, next;
-	uint32_t held = 1; /* units in piece */
-
-	look(view_part(v, 0, min_u64(length, v.n)), &piece);
-	for (uint32_t at = each; at < parts; at += each) {
-		look(view_part(v, at * part, min_u64(length, v.n - at * part)), &next);
-		struct unit both = together(&piece, &next);
-		if (both.bits > piece.bits + next.bits + cost) {
-			c.end[c.n++] = (uint16_t)at;
-			piece = next;
-			held = 1;
-		} else {
-			piece = both;
-			held++;
-		}
-		if (held * SAMPLED >= ENTROPY_MAX - SAMPLED) {
-			fade(&piece);
-			held /= 2;
-		}
-	}
-	c.end[c.n++] = (uint16_t)parts;
+	ps.stream = v.n;
+	ps.n = 0;
+	look_at_all(&ps, v, parts);
+	while (find_alike(&ps, &at))
+		join(&ps, at);
+	for (c.n = 0; c.n < ps.n; c.n++)
+		c.end[c.n] = (uint16_t)ps.piece[c.n].end;
 	return c;
 }

@@ -17,10 +17,10 @@ static inline uint64_t price_of(uint64_t nanoseconds)
 	return nanoseconds / 5;
 }
 
-#define TREE_NS 4000    /* a Huffman tree: its description, and the table of it         */
-#define TABLE_NS 1000   /* one of the three tables of sequences, if it has a description */
-#define BLOCK_NS 1500   /* what else a block takes, with the rest of its tables         */
-#define LITERAL_NS 1    /* a literal with a code, more than one without                 */
-#define SEQUENCE_NS 20  /* a sequence, with the copies of its bytes                     */
+#define TREE_NS 4000   /* a Huffman tree: its description, and the table of it            */
+#define TABLE_NS 1000  /* one of the three tables of sequences, if it has a description   */
+#define BLOCK_NS 4000  /* what else comes with a block: its headers, tables of sequences  */
+#define LITERAL_NS 1   /* a literal with a code, more than one without                    */
+#define SEQUENCE_NS 20 /* a sequence, with the copies of its bytes                        */
 
 #endif
