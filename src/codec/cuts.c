@@ -51,8 +51,8 @@ static uint64_t price_piece(const struct pieces *ps, const struct piece *p)
 	}
 	if (symbols == 1)
 		return 0;
-	uint64_t coded = ((uint64_t)bits + 184 * symbols) * p->n / (256ull * p->sampled) +
-			 price_fixed(ps, TREE_BITS, TREE_NS) + price_of((uint64_t)p->n * LITERAL_NS);
+	uint64_t coded = ((uint64_t)bits + 184 * symbols) * p->n / (256ull * p->sampled);
+	coded += price_fixed(ps, TREE_BITS, TREE_NS) + price_of((uint64_t)p->n * LITERAL_NS);
 	return min_u64(coded, 8ull * p->n);
 }
 

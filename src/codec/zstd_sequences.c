@@ -167,9 +167,14 @@ static inline void put_extra(struct bits *b, const struct zstd_sequence *s, unsi
 
 #define SEQUENCE_MAX 24 /* bytes that are written to for a sequence, and at the end */
 
-static uint8_t *put_all(const struct fse_table *const t[KINDS], const struct zstd_sequence *seq,
-			size_t n, struct span room)
+static uint8_t *put_all(const struct zstd_known *known, const struct zstd_sequence *seq, size_t n,
+			struct span room)
 {
+	/* Not looked up again for each sequence, since what is written might be the pointers. */
+	const struct fse_table *const t[KINDS] = {
+		&known->table[LITERALS]->fse, &known->table[OFFSET]->fse,
+		&known->table[MATCH]->fse,
+	};
 	struct bits b = {.out = room.p};
 	const uint8_t *limit = room.p + room.n - SEQUENCE_MAX;
 	const struct zstd_sequence *s = &seq[n - 1];
@@ -300,7 +305,6 @@ void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, st
 uint8_t *zstd_put_sequences(const struct zstd_work *w, const struct zstd_known *k,
 			    const struct zstd_plan *p, struct span dst)
 {
-	const struct fse_table *table[KINDS];
 	size_t from_last = p->last ? p->nhead - p->last : LAST_MIN;
 	if (dst.n < p->nhead + (p->n ? SEQUENCE_MAX : 0))
 		return NULL;
@@ -308,9 +312,7 @@ uint8_t *zstd_put_sequences(const struct zstd_work *w, const struct zstd_known *
 	uint8_t *out = dst.p + p->nhead;
 	if (!p->n)
 		return out;
-	for (unsigned kind = 0; kind < KINDS; kind++)
-		table[kind] = &k->table[kind]->fse;
 	const uint8_t *first = out;
-	out = put_all(table, w->sequence, p->n, span_of(out, dst.n - p->nhead));
+	out = put_all(k, w->sequence, p->n, span_of(out, dst.n - p->nhead));
 	return out && from_last + (size_t)(out - first) < LAST_MIN ? NULL : out;
 }
