@@ -132,6 +132,13 @@ NODISCARD int chunk_decode_all(struct scratch *s, struct view stored, uint32_t i
 /* The first 16 bytes: decoded size and stored size, unjudged beyond their own limits. */
 NODISCARD int chunk_sizes(struct view head, uint32_t *nbytes, uint32_t *cbytes);
 
+/* What a header says, unjudged: enough for a guess. `head` has zeros behind a shorter chunk. */
+struct chunk_traits {
+	uint32_t typesize, blocksize;
+	bool vl_blocks;
+};
+struct chunk_traits chunk_traits(const uint8_t head[static CHUNK_HEAD]);
+
 /*
  * The header of a chunk that its caller lays out: whole for a plain copy and special values.
  * CHUNK_REGULAR gets its flags and codec from the encoder.

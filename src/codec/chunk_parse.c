@@ -28,6 +28,14 @@ int chunk_sizes(struct view head, uint32_t *nbytes, uint32_t *cbytes)
 	return 0;
 }
 
+struct chunk_traits chunk_traits(const uint8_t head[static CHUNK_HEAD])
+{
+	bool extended = (head[AT_FLAGS] & FLAG_EXTENDED) == FLAG_EXTENDED;
+	return (struct chunk_traits){.typesize = head[AT_TYPESIZE],
+				     .blocksize = get_le32(head + AT_BLOCKSIZE),
+				     .vl_blocks = extended && (head[AT_FLAGS2] & FLAG2_VL)};
+}
+
 static void read_filters(struct chunk *c, const struct header *h)
 {
 	if (c->head_len == CHUNK_HEAD) {

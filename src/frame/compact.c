@@ -7,14 +7,19 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define BATCH 64
+#define BATCH 64 /* chunks that one call may move */
 
+/* So much of the file may be free before it is compacted: a third, or a 32nd. */
+#define SHARE 3
+#define SHARE_TIGHT 32
+
+/* A chunk to be moved: its place, from the end of the header, and its number. */
 struct move {
 	uint64_t at;
 	uint32_t n;
 };
 
-/* The chunks that lie last, as a heap with the first of them on top. */
+/* The chunks that lie last, as a heap with the foremost of them on top. */
 struct last {
 	struct move list[BATCH];
 	uint32_t n;
@@ -79,9 +84,6 @@ static int move(struct frame *f, const struct move *m, struct buf *b)
 	return 1;
 }
 
-#define SHARE 3 /* of the file that may be free */
-#define SHARE_TIGHT 32
-
 static bool too_much(const struct frame *f, uint64_t nfree)
 {
 	return nfree > (f->space.end - f->info.header_len) / (f->tight ? SHARE_TIGHT : SHARE);
@@ -97,11 +99,6 @@ bool frame_wants_compact(const struct frame *f)
 void frame_set_tight(struct frame *f, bool tight)
 {
 	f->tight = tight;
-}
-
-void frame_set_wary(struct frame *f, bool wary)
-{
-	f->wary = wary;
 }
 
 int frame_compact(struct frame *f, uint64_t step)

@@ -27,8 +27,8 @@ static node *node_new(struct space *sp, uint64_t at, uint64_t len)
 	node *e = mem_zalloc(sizeof *e);
 	if (!e)
 		return NULL;
-	sp->seed = sp->seed * 1664525 + 1013904223;
-	e->weight = sp->seed >> 4;
+	sp->seed = sp->seed * 1664525 + 1013904223; /* Numerical Recipes */
+	e->weight = sp->seed >> 4; /* its low bits are the least random */
 	e->at = at;
 	e->len = len;
 	return e;
@@ -289,11 +289,13 @@ int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *
 	return take_end(sp, len, at);
 }
 
+#define LOOKS_BELOW 16
+
 int space_take_below(struct space *sp, uint64_t len, uint64_t most, uint64_t *at)
 {
 	node *e = first_from(BY_LEN, sp->by_len, &(node){.len = len});
 	/* Larger ones may lie lower: a few are worth a look. */
-	for (int i = 0; e && e->at + len > most && i < 16; i++)
+	for (int i = 0; e && e->at + len > most && i < LOOKS_BELOW; i++)
 		e = first_from(BY_LEN, sp->by_len, &(node){.len = e->len, .at = e->at + 1});
 	if (!e || e->at + len > most)
 		return -ENOSPC;

@@ -25,20 +25,20 @@ struct space_extent;
 struct space {
 	uint64_t end;  /* first byte behind everything in use or waiting */
 	uint64_t high; /* how far the file may reach                     */
-	uint32_t nlent;
+	uint32_t nlent;    /* extents                                    */
 	uint64_t nfree;    /* bytes                                      */
 	uint64_t npending; /* bytes that wait for a root                 */
 	uint64_t nroot;    /* bytes that wait for a root to be durable   */
-	uint32_t seed;
-	struct space_extent *by_at, *by_len; /* free                     */
-	struct space_extent *busy;           /* lent, or put since the last root */
-	struct space_extent *pending, *root; /* lists                    */
+	uint32_t seed;     /* of the weights in the treaps               */
+	struct space_extent *by_at, *by_len; /* treaps: what is free     */
+	struct space_extent *busy;           /* treap: lent, or put since the last root */
+	struct space_extent *pending, *root; /* lists: what waits        */
 };
 
 void space_init(struct space *sp, uint64_t end);
 void space_deinit(struct space *sp);
 
-/* Room for len bytes, lent: the smallest place that fits. */
+/* Lends room for len bytes: the smallest place that fits. */
 NODISCARD int space_take(struct space *sp, uint64_t len, uint64_t *at);
 
 /* The same, but the lowest place at or behind `least`. */
@@ -47,6 +47,7 @@ NODISCARD int space_take_behind(struct space *sp, uint64_t len, uint64_t least, 
 /* The same, but the best fit that ends at or before `most`; -ENOSPC: none. */
 NODISCARD int space_take_below(struct space *sp, uint64_t len, uint64_t most, uint64_t *at);
 
+/* What is lent will be used by the next root (put), or is not wanted (give). */
 void space_put(struct space *sp, uint64_t at, uint64_t len);
 void space_give(struct space *sp, uint64_t at, uint64_t len);
 
@@ -63,10 +64,11 @@ bool space_drop(struct space *sp, uint64_t at);
 void space_retire(struct space *sp, uint64_t at, uint64_t len);
 
 /*
- * `sure`: it was written. Otherwise it may be on disk or
- * not, and what waited for it goes on waiting.
+ * A root was written; or if not `sure`, it may have been, and what waited for it goes on waiting.
  */
 void space_root(struct space *sp, bool sure);
+
+/* The newest root is durable: what waited for that is free. */
 void space_durable(struct space *sp);
 
 /* Free at once: nobody ever referred to it. */

@@ -232,6 +232,11 @@ void frame_set_pipeline(struct frame *f, const struct pipeline *p)
 	frame_check(f);
 }
 
+void frame_set_wary(struct frame *f, bool wary)
+{
+	f->wary = wary;
+}
+
 void frame_set_chunk_size(struct frame *f, uint32_t chunk_size)
 {
 	assert(f->nbytes == 0 && chunk_size > 0 && chunk_size <= CHUNK_MAX_NBYTES);

@@ -5,13 +5,13 @@
  *       |                                               ^
  *       +--- frame_len, cbytes: one write of 87 bytes --+
  *
- * Until that write the file is, to every reader, what it was. The bytes that the
- * old root refers to are not touched.
+ * Until that write the file is, to every reader, what it was. The bytes that the old root refers to
+ * are not touched.
  *
- * A frame without data has its trailer right behind the header and nothing
- * else. In frames that we made the first trailer stays there unused, so that
- * truncation to nothing is one header write like every other commit. In those of others a
- * chunk or the index may lie there: it is moved away first, by a commit of its own.
+ * A frame without data has its trailer right behind the header (the *front*) and nothing else. In
+ * frames that we made the first trailer stays there unused, so that truncating to nothing is one
+ * header write like every other commit. In frames of others a chunk or the index may lie there: it
+ * is moved away first, by a commit of its own.
  */
 #include "base/clock.h"
 #include "codec/filter.h"
@@ -22,9 +22,12 @@
 
 #include <assert.h>
 
-#define COPY_STEP (1u << 20)
-#define SECTOR 512u
+#define COPY_STEP (1u << 20) /* bytes in memory while a chunk is moved */
+#define SECTOR 512u          /* what a disk writes whole or not at all */
+
+/* Bytes that may be put before a trailer, to move its end: see slack_for and slack_at. */
 #define SLACK_MAX 32u
+#define SLACK_ROOM (SLACK_MAX + TRAILER_PRINT)
 
 static bool index_has(const struct index *ix, uint64_t entry)
 {
@@ -52,8 +55,8 @@ static bool hangs_on_type_size(const struct frame *f, const struct index *ix)
 }
 
 /*
- * Python counts in items and cuts at chunks by items: a size that does not divide both
- * the data and the chunks would hide the tail or shift what follows.
+ * Python counts a super-chunk and its chunks in items: a size that does not divide both would hide
+ * the tail of the data, or shift what follows a chunk.
  */
 static uint32_t type_size_for(const struct frame *f, const struct index *ix, uint64_t nbytes)
 {
@@ -105,8 +108,8 @@ static int write_header(struct frame *f, const struct header_root *root, uint32_
 }
 
 /*
- * Once data is durable nobody needs to fall back to the empty root before it, and damage
- * must not make a file look empty. Failure changes nothing.
+ * Spoils the empty root at the front. Once data is durable nobody needs to go back to it, and
+ * damage must not make a file look empty. Failure changes nothing.
  */
 static void forget_front(struct frame *f)
 {
@@ -126,7 +129,7 @@ static void forget_front(struct frame *f)
 	IGNORE(io_pwrite(f->io, at, view_of(end, sizeof end)));
 }
 
-/* All that was written is on disk, the newest root too. */
+/* Syncs all that was written, the newest root too. */
 static int sync_root(struct frame *f)
 {
 	TRY(frame_sync_io(f));
@@ -182,8 +185,8 @@ static int pack_trailer(struct frame *f, struct draft *d, struct view sums, stru
 }
 
 /*
- * Bytes to put before a trailer that ends at `end` so that its fingerprint is in one sector, and is
- * there or not: half of one could look like the fingerprint of another program.
+ * Bytes to put before a trailer that ends at `end` so that its fingerprint lies in one sector, and
+ * is written whole or not at all: half of one could look like that of another program.
  */
 static uint32_t slack_for(uint64_t end)
 {
@@ -203,10 +206,11 @@ static bool root_ends_at(struct frame *f, uint64_t end)
 }
 
 /*
- * The same, and the root ends where no other did: the header may get to the disk without what it
- * points at, and is byte for byte that of an older root of this place and these lengths. Those two
- * together would be whole, and the chunks of the older one may be written over. The bytes of the
- * place tell what was written there last, though not what the disk has: hence a turn as well.
+ * The same, and such that the root ends where no older one did. For suppose that an older root had
+ * this place and these lengths. Its header would be byte for byte the new one, which may get to the
+ * disk without what it points at: the two would look like a whole root, though its chunks may have
+ * been overwritten since. The bytes at the place tell what was written there last, but not what the
+ * disk has of it: hence the end also moves with each turn.
  */
 static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 {
@@ -216,13 +220,14 @@ static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 	return slack;
 }
 
+/* Borrows the place where index and trailer will go, and enters it into the header in memory. */
 static int place(struct frame *f, struct draft *d, uint64_t nbytes)
 {
-	static const uint8_t zeros[SLACK_MAX + TRAILER_PRINT];
+	static const uint8_t zeros[SLACK_ROOM];
 	uint64_t least, len = d->packed.n + d->trailer_len;
 	TRY(frame_live_end(f, d->ix, &least));
-	TRY(buf_reserve(&d->packed, len + sizeof zeros));
-	TRY(space_take_behind(&f->space, len + sizeof zeros, least, &d->at));
+	TRY(buf_reserve(&d->packed, len + SLACK_ROOM));
+	TRY(space_take_behind(&f->space, len + SLACK_ROOM, least, &d->at));
 	uint32_t slack = slack_at(f, d, d->at + len);
 	len += slack;
 	space_shorten(&f->space, d->at, len);
@@ -239,7 +244,7 @@ static int place(struct frame *f, struct draft *d, uint64_t nbytes)
 	return 0;
 }
 
-/* Index and trailer in memory, with the place where they will go lent to them. */
+/* Makes index and trailer in memory, for the place that is lent to them. */
 static int draft_root(struct frame *f, struct draft *d, uint64_t nbytes)
 {
 	struct buf sums = {0};
@@ -282,9 +287,9 @@ static int commit_index(struct frame *f, struct index *ix, uint64_t nbytes, enum
 		f->whole = d.seq;
 	d.whole = ix == &f->index ? f->whole : f->roots.newest;
 	/*
-	 * A header that gets to the disk before what it points at must have something to fall
-	 * back to. Also, now and then a root has to be durable for the bytes of older ones to be
-	 * used again.
+	 * Synced before the header is written, because that was asked for; or because the header
+	 * may reach the disk before what it points at, and recovery would find no other root; or
+	 * because bytes of older roots are used again only once a newer one is durable.
 	 */
 	d.synced = how == COMMIT_SYNC || !f->known || !f->noted || f->young_many ||
 		   frame_space_presses(f);
@@ -365,9 +370,7 @@ static int move_front(struct frame *f, struct index *ix)
 	return sync_root(f);
 }
 
-/*
- * The same data as the root on disk has, but none of it where the trailer of an empty frame goes.
- */
+/* Commits the data of the root on disk once more, with none of it at the front. */
 static int vacate_front(struct frame *f)
 {
 	struct index ix = {0};
@@ -385,8 +388,8 @@ static int vacate_front(struct frame *f)
 }
 
 /*
- * Puts the trailer behind the header, where no root that may be on disk refers to anything. One
- * that is there already only gets a new fingerprint, which no empty root hangs on.
+ * Puts the trailer to the front, where no root that may be on disk refers to anything. One that is
+ * there already only gets a new fingerprint, on which no empty root on disk depends.
  */
 static int write_front(struct frame *f)
 {

@@ -244,12 +244,12 @@ static int look_at_first(struct frame *f)
 	int rc = io_pread(st.io, st.at, span_of(head, min_u64(st.room, sizeof head)));
 	frame_stored_done(f, &st);
 	TRY(rc);
-	bool extended = (head[2] & 5) == 5;
-	f->info.vl_blocks = extended && (head[30] & 1);
-	if (f->type_size == 1 && head[3] > 1)
-		f->type_size = head[3];
-	if (!f->info.vl_blocks)
-		f->hint = get_le32(head + 8);
+	struct chunk_traits first = chunk_traits(head);
+	f->info.vl_blocks = first.vl_blocks;
+	if (f->type_size == 1 && first.typesize > 1)
+		f->type_size = first.typesize;
+	if (!first.vl_blocks)
+		f->hint = first.blocksize;
 	return 0;
 }
 

@@ -90,7 +90,7 @@ uint32_t index_count_stored(const struct index *ix)
 	return count;
 }
 
-/* One number becomes entries, in memory for `cap` of them. */
+/* Unfolds a page into `slot`, memory for `cap` entries. */
 static void page_unfold(struct index *ix, struct index_page *pg, void *slot, uint32_t cap)
 {
 	assert(!pg->slot);
@@ -139,7 +139,7 @@ int index_reserve(struct index *ix, uint32_t calls)
 	return 0;
 }
 
-/* Makes the page that will be cut or lengthened have memory of its own up to `want` entries. */
+/* Gives the last page, which may be shorter than others, memory for `want` entries. */
 static int page_grow(struct index *ix, struct index_page *pg, uint32_t want)
 {
 	uint32_t cap = 8;

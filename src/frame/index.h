@@ -1,11 +1,11 @@
 /*
- * The index of a frame: where each chunk is. An entry is the offset of a stored
- * chunk from the end of the header (in a sparse frame the number of its file), or
- * a special value with bit 63 set. FORMAT.md 9.3.
+ * The index of a frame: where each chunk is. An entry is the offset of a stored chunk from the end
+ * of the header (in a sparse frame the number of its file), or a special value with bit 63 set.
+ * FORMAT.md 9.3.
  *
- * In memory it is cut into pages. A page whose entries are all equal is one
- * number, so that a million holes, or a few bytes on disk that claim a quarter of
- * a billion chunks, take next to nothing.
+ * In memory it is cut into pages of INDEX_PAGE entries. A page whose entries are all equal is
+ * *folded*: it is that one number. So a million holes, or a few bytes on disk that claim to be a
+ * quarter of a billion chunks, take next to no memory.
  */
 #ifndef FRAME_INDEX_H
 #define FRAME_INDEX_H
@@ -16,17 +16,22 @@
 #include "frame/stored.h"
 
 #define INDEX_PAGE 4096u
-#define INDEX_SMALL 512u           /* up to here pages are never one number */
-#define INDEX_MAX_CHUNKS 268435455u
+#define INDEX_SMALL 512u             /* indices of so few entries are not folded        */
+#define INDEX_MAX_CHUNKS 268435455u  /* entries of 8 bytes in INT32_MAX                 */
 
+/* Special values: the kind is in three bits, the bits below them mean nothing. */
+enum entry_kind { ENTRY_KIND_ZEROS = 1, ENTRY_KIND_NAN = 2, ENTRY_KIND_UNINIT = 4 };
+
+#define ENTRY_KIND_SHIFT 56
+#define ENTRY_KIND(entry) ((unsigned)((entry) >> ENTRY_KIND_SHIFT) & 7)
 #define ENTRY_SPECIAL (1ull << 63)
-#define ENTRY_KIND(entry) ((unsigned)((entry) >> 56) & 7)
-#define ENTRY_ZEROS (ENTRY_SPECIAL | 1ull << 56)
-#define ENTRY_NAN (ENTRY_SPECIAL | 2ull << 56)
-#define ENTRY_UNINIT (ENTRY_SPECIAL | 4ull << 56)
+#define ENTRY_OF_KIND(kind) (ENTRY_SPECIAL | (uint64_t)(kind) << ENTRY_KIND_SHIFT)
+#define ENTRY_ZEROS ENTRY_OF_KIND(ENTRY_KIND_ZEROS)
+#define ENTRY_NAN ENTRY_OF_KIND(ENTRY_KIND_NAN)
+#define ENTRY_UNINIT ENTRY_OF_KIND(ENTRY_KIND_UNINIT)
 
 struct index_page {
-	uint64_t same;  /* every entry, when `slot` is NULL */
+	uint64_t same;  /* every entry, when `slot` is NULL: the page is folded */
 	uint64_t *slot;
 	uint32_t cap;   /* entries at `slot` */
 };
@@ -35,9 +40,9 @@ struct index {
 	uint32_t n; /* entries */
 	uint32_t npages;
 	struct index_page *page;
-	uint32_t nsame; /* pages that are one number             */
+	uint32_t nsame; /* folded pages                          */
 	uint32_t nspare;
-	void *spare;    /* pages in hand, see index_reserve      */
+	void *spare;    /* a list of pages, see index_reserve    */
 };
 
 void index_deinit(struct index *ix);
@@ -52,7 +57,7 @@ bool index_set(struct index *ix, uint32_t i, uint64_t entry);
 /* Makes sure that the next `calls` calls of index_set find memory. */
 NODISCARD int index_reserve(struct index *ix, uint32_t calls);
 
-/* The entries from i on to the end of their page, for who goes over all of them. */
+/* The entries from i to the end of their page, for loops over all of them. */
 struct index_run {
 	const uint64_t *slot; /* NULL: each is `same` */
 	uint64_t same;
@@ -61,10 +66,10 @@ struct index_run {
 
 struct index_run index_run(const struct index *ix, uint32_t i);
 
-/* The same to write to: memory of their own, or NULL. As many as index_run tells. */
+/* The same to write to: unfolds the page. As many entries as index_run tells; NULL: no memory. */
 uint64_t *index_own(struct index *ix, uint32_t i);
 
-/* The first entry from i on that is no special value, or n. Skips pages that are one number. */
+/* The first entry from i on that is no special value, or ix->n. Skips folded pages at once. */
 uint32_t index_next_stored(const struct index *ix, uint32_t i);
 
 /* How many are no special values. */
@@ -80,15 +85,14 @@ struct index_rule {
 };
 
 /*
- * Reads the index chunk at `at`, which must hold exactly `n` entries; n ==
- * INDEX_ANY takes as many as it holds. *ix must be zeroed; index_deinit it
- * whatever comes back.
+ * Reads the index chunk at `at`, which must hold exactly `n` entries, or with INDEX_ANY any number.
+ * *ix must be zeroed; index_deinit it whatever comes back.
  */
 #define INDEX_ANY UINT32_MAX
 NODISCARD int index_load(struct index *ix, const struct stored *at, uint32_t n,
 			 struct index_rule rule, struct scratch *s);
 
-/* The index as a chunk. Pages that have become equal are folded on the way. */
+/* The index as a chunk. Pages whose entries have become equal are folded on the way. */
 NODISCARD int index_encode(struct index *ix, struct buf *out);
 
 #endif

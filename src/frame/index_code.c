@@ -1,6 +1,6 @@
 /*
- * The index <-> the chunk that holds it. Decoded it may be 2 GB, so it is read
- * a few blocks at a time straight into pages.
+ * The index <-> the chunk that holds it. Decoded it may be 2 GB, so it is read a few blocks at a
+ * time, straight into pages.
  */
 #include "codec/codec.h"
 #include "codec/filter.h"
@@ -35,9 +35,11 @@ static int judge(const struct index_rule *rule, uint64_t raw, uint64_t *entry)
 		return 0;
 	}
 	unsigned kind = ENTRY_KIND(raw);
-	if (!rule->special || (kind != 1 && kind != 2 && kind != 4))
+	bool known = kind == ENTRY_KIND_ZEROS || kind == ENTRY_KIND_NAN ||
+		     kind == ENTRY_KIND_UNINIT;
+	if (!rule->special || !known)
 		return CORRUPT("special value in the index", kind);
-	*entry = ENTRY_SPECIAL | (uint64_t)kind << 56; /* the other bits mean nothing */
+	*entry = ENTRY_OF_KIND(kind);
 	return 0;
 }
 
@@ -55,7 +57,7 @@ static int load_entry(struct loader *l, const uint8_t *p)
 	return 0;
 }
 
-/* Entries of one page. As soon as it has memory of its own, they need no more than a look each. */
+/* Entries of one page. Once it is unfolded, most of them are just copied. */
 static int load_run(struct loader *l, const uint8_t *p, uint32_t n)
 {
 	const struct index_page *pg = &l->ix->page[l->at / INDEX_PAGE];
@@ -251,7 +253,7 @@ static int encode_packed(struct view raw, struct buf *out)
 	return rc;
 }
 
-/* One number again, if all entries of a page are equal. Small indices are left alone. */
+/* Folds a page if all of its entries are equal. Small indices are left alone. */
 static void page_fold(struct index *ix, struct index_page *pg, uint32_t n)
 {
 	uint32_t i = 1;

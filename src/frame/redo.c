@@ -1,8 +1,8 @@
 /*
- * After a sync that failed. The kernel tells of such a failure once and calls the pages clean: what
- * they held may never get to the disk, and the next sync succeeds all the same. So before one is
+ * After a sync that failed. The kernel reports such a failure once and marks the pages clean: what
+ * they held may never get to the disk, and the next sync succeeds all the same. So before a sync is
  * believed again, all that was written since the last good one is written once more: chunks here,
- * if what can be read of them still has its checksum; index, trailer and header by a new commit.
+ * if what is read back of them still has its checksum; index, trailer and header by a new commit.
  */
 #include "frame/frame_impl.h"
 

@@ -5,12 +5,10 @@
 /* Smaller chunks are not worth the millisecond that a choice takes. */
 #define TUNE_MIN (32u << 10)
 
-/* The item size of chunks of this pipeline: a typesize that a chunk cannot have acts as 1. */
-#define TYPESIZE_MAX 255
-
+/* The item size of chunks of this pipeline. */
 static uint32_t item_size(const struct pipeline *p)
 {
-	return p->typesize <= TYPESIZE_MAX ? p->typesize : 1;
+	return p->typesize <= CHUNK_MAX_TYPESIZE ? p->typesize : 1;
 }
 
 void policy_init(struct policy *p)
@@ -115,7 +113,7 @@ static bool add_filter(struct pipeline *out, int *n, uint8_t filter, uint8_t met
 static bool bytewise(const struct pipeline *p, struct pipeline *out)
 {
 	uint8_t item = (uint8_t)p->typesize;
-	bool fits = p->typesize <= TYPESIZE_MAX;
+	bool fits = p->typesize <= CHUNK_MAX_TYPESIZE;
 	int n = 0;
 
 	*out = *p;
