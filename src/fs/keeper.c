@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* The frames catch up with the intent log when no fsync came for this part of -o commit. */
-#define PAUSE 0.1
+#define PAUSE_SHARE 0.1
 
 /* Steps of file_compact that one file gets in each round. */
 #define COMPACT_STEPS 16
@@ -35,10 +35,7 @@ static int commit_one(struct file *f, bool logged_only)
 
 	if (!logged && logged_only)
 		return 0;
-	/*
-	 * What is there now goes to the workers while writers go
-	 * on; the commit, which stops them, has less to do.
-	 */
+	/* Most is stored while writers go on: the commit, which stops them, has less to do. */
 	if (flush_submit_turn(f, FLUSH_ALL))
 		IGNORE(flush_wait(f)); /* what failed is tried again by the commit, which tells */
 	return file_sync(f, logged ? COMMIT_SYNC : COMMIT_LATER);
@@ -93,7 +90,7 @@ static void commit_and_tell(struct keeper *k, bool logged_only)
 	k->last_rc = rc;
 }
 
-/* The kernel reads 128 KiB ahead by itself: not enough requests at a time for all cores. */
+/* By itself the kernel reads 128 KiB ahead: too few requests at a time for all cores. */
 static void set_readahead(struct fs *fs, dev_t dev)
 {
 	char path[80];
@@ -112,8 +109,8 @@ static void set_readahead(struct fs *fs, dev_t dev)
 }
 
 /*
- * The device number of our mount; 0 when something else is
- * there, as after an unmount that came at once.
+ * The device number of our mount; 0 when something else is at its place, as after an unmount that
+ * came at once.
  */
 static dev_t find_mount(const struct fs *fs)
 {
@@ -123,7 +120,7 @@ static dev_t find_mount(const struct fs *fs)
 	if (statx(AT_FDCWD, fs->opt.mountpoint, 0, STATX_INO, &st) < 0 ||
 	    fstat(fs->backing.root, &below) < 0)
 		return 0;
-	/* or Linux before 5.8 */
+	/* Linux before 5.8 does not tell: believed */
 	bool top = !(st.stx_attributes_mask & ~st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
 	if (!top || st.stx_dev_major != 0 || st.stx_ino != below.st_ino)
 		return 0;
@@ -175,7 +172,7 @@ static uint64_t next_round(const struct keeper *k)
  */
 static bool wait_for_work(struct keeper *k, uint64_t next, bool *all)
 {
-	double pause = k->fs->opt.commit * PAUSE;
+	double pause = k->fs->opt.commit * PAUSE_SHARE;
 
 	*all = true;
 	while (meter_now() < next) {

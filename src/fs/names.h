@@ -35,7 +35,6 @@ struct entry {
 };
 
 /* What finding names takes; borrowed. */
-
 struct names {
 	const struct backing *backing;
 	struct probes *probes;

@@ -1,7 +1,6 @@
 /*
- * Rename, between names of two worlds: the backing name of the result depends on
- * what the source is (a frame keeps its suffix), and what it replaces may have
- * another backing name than the one it gets.
+ * Rename. Names of the mount and backing names do not go in step: the new backing name depends on
+ * what the source is (a frame keeps its suffix), and what is replaced may have another one.
  */
 #include "fs/ops.h"
 #include "fs/sidecar.h"
@@ -71,7 +70,7 @@ static int target_name(const struct side *from, const struct side *to,
 			 names_suffix(from->e.backing), to->shown, out);
 }
 
-/* NFS, SMB and many a FUSE file system know no flags: there the name is looked for first. */
+/* NFS, SMB and many FUSE file systems know no flags: there the name is looked for first. */
 static int move_backing(const struct side *from, const char *name, const struct side *to,
 			const char *to_name, unsigned flags)
 {

@@ -18,6 +18,7 @@ struct wanted {
 	bool found;
 };
 
+/* Where a record is in the log, and what it is of. */
 struct place {
 	uint64_t at;
 	uint64_t inode, birth;
@@ -27,13 +28,13 @@ struct place {
 struct replay {
 	struct fs *fs;
 	int fd;
-	struct place *place; /* of each record, in order */
+	struct place *place; /* of each record, in order                                      */
 	uint32_t n, cap;
 	struct wanted *wanted;
 	uint32_t nwanted, nfound;
-	bool foreign;        /* written for another directory, or by another user */
-	bool blind;          /* not every directory could be looked at */
-	bool only_looks;     /* nothing is applied */
+	bool foreign;        /* the log was written for another directory, or by another user */
+	bool blind;          /* not every directory could be looked at                        */
+	bool only_looks;     /* nothing is applied                                            */
 	unsigned applied, failed;
 };
 
@@ -141,7 +142,7 @@ static bool is_same(const struct place *p, uint64_t inode, uint64_t birth)
 	return p->inode == inode && (p->birth == birth || !p->birth || !birth);
 }
 
-/* All records of the frame, into memory. Returns how many there were beyond the frame. */
+/* Applies all records of the frame, in memory. Returns how many it had not contained. */
 static int apply_all(struct replay *x, struct file *f, uint64_t inode)
 {
 	struct frame_roots roots = frame_roots(f->frame);
@@ -179,10 +180,7 @@ static int apply_open(struct replay *x, struct file *f, uint64_t inode)
 	return rc < 0 ? rc : n;
 }
 
-/*
- * The frame by its name in a directory; takes e->fd. Its
- * inode lives only for as long as this takes.
- */
+/* Opens the frame by its name in a directory, and applies its records. Takes e->fd. */
 static int apply_entry(struct replay *x, struct entry *e)
 {
 	struct fs *fs = x->fs;
@@ -254,7 +252,10 @@ static void look_below(struct replay *x, int dirfd, const char *name, bool by_st
 	close(fd);
 }
 
-/* By the inode numbers in the directories, which not every file system fills in as stat does. */
+/*
+ * Looks for frames by the inode numbers in the directories; or, as not every file system fills
+ * those in as stat does, `by_stat`.
+ */
 static void look_in(struct replay *x, int dirfd, bool by_stat, int depth)
 {
 	struct dirent *d;
@@ -331,10 +332,7 @@ static void finish(struct replay *x, int rc)
 		log_info("intent log: %u files that it names are gone", x->nwanted - x->nfound);
 	if (x->applied)
 		log_info("intent log: %u files got what was synced last", x->applied);
-	/*
-	 * Frames that have it all, and names that are gone, were
-	 * perhaps never synced: the log goes after them.
-	 */
+	/* Frames that contain it all, and removals, may not be durable: the log goes after them. */
 	if (x->n && rc >= 0 && syncfs(x->fd) < 0)
 		rc = -errno;
 	if (rc < 0 || x->failed || x->foreign)

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-
+/* The thread that waits for a signal, and then ends the mount. */
 struct stopper {
 	struct fs *fs;
 	bool detached; /* after the join: nothing is left to unmount */
@@ -50,8 +50,8 @@ static int run_program(char *const argv[])
 }
 
 /*
- * By root's program or the setuid helper. In-process, the
- * kernel would make us wait for our own answers.
+ * By another program: root's, or the setuid helper of libfuse. If we called umount2 ourselves, the
+ * kernel would make us wait for answers of our own.
  */
 static int unmount(const struct fs *fs, bool lazy)
 {
@@ -62,7 +62,7 @@ static int unmount(const struct fs *fs, bool lazy)
 	return run_program(fs->backing.is_root ? as_root : as_user);
 }
 
-/* Requests that the kernel has for us and we have not answered; -1: it does not tell. */
+/* Requests of the kernel that we have not answered; -1: it does not tell. */
 static int requests_waiting(const struct fs *fs)
 {
 	char path[64];
@@ -81,21 +81,26 @@ static int requests_waiting(const struct fs *fs)
 
 /*
  * syncfs starts the write-back of a FUSE mount; since Linux 6.16 it does not wait for it. So we
- * look until nothing has come for a while, at most ten seconds: somebody may go on writing.
+ * look until nothing has come for a quarter of a second, or for ten seconds: somebody may go on
+ * writing.
  */
+#define LOOK_EVERY_US 50000
+#define LOOKS_QUIET 5
+#define LOOKS_MAX 200
+
 static void wait_for_writeback(const struct fs *fs)
 {
-	for (int quiet = 0, i = 0; quiet < 5 && i < 200; i++) {
-		usleep(50 * 1000);
+	for (int quiet = 0, i = 0; quiet < LOOKS_QUIET && i < LOOKS_MAX; i++) {
+		usleep(LOOK_EVERY_US);
 		quiet = requests_waiting(fs) > 0 ? 0 : quiet + 1;
 	}
 }
 
 /*
- * Ends the mount while we still serve it, since the kernel holds data that it has not sent yet. An
+ * Ends the mount while we still serve it, since the kernel has data that it has not sent yet. An
  * ordinary unmount makes it send everything. If files are open, a sync does, and the mount is then
- * detached from its place. Other processes do all that for us: if this one waited for its own
- * answer and were killed, nothing could end it any more.
+ * detached from its place. All this is done by other processes: if this one waited for an answer of
+ * its own and were killed, nothing could end it any more.
  */
 static void stop_serving(struct stopper *s)
 {
@@ -161,15 +166,9 @@ static int session_new(struct fs *fs)
 	struct buf opts = {0};
 	int rc = mount_options(fs, &opts);
 	if (rc >= 0) {
-		char *argv[] = {"cframefs", fs->opt.debug ? "-d" : "-o", (char *)opts.p, NULL,
+		char *argv[] = {"cframefs", "-o", (char *)opts.p, fs->opt.debug ? "-d" : NULL,
 				NULL};
-		int argc = 3;
-		if (fs->opt.debug) {
-			argv[2] = "-o";
-			argv[3] = (char *)opts.p;
-			argc = 4;
-		}
-		struct fuse_args args = FUSE_ARGS_INIT(argc, argv);
+		struct fuse_args args = FUSE_ARGS_INIT(fs->opt.debug ? 4 : 3, argv);
 		fs->session = fuse_session_new(&args, &ops_table, sizeof ops_table, fs);
 		fuse_opt_free_args(&args);
 		rc = fs->session ? 0 : -EINVAL;
@@ -234,8 +233,8 @@ static void take_log(enum fuse_log_level level, const char *fmt, va_list ap)
 }
 
 /*
- * libfuse complains on stderr that a detached mount can't be
- * unmounted, but only this frees what it holds.
+ * Frees what libfuse holds of a detached mount, without its complaint on stderr that there is
+ * nothing to unmount.
  */
 static void unmount_quietly(struct fuse_session *se)
 {

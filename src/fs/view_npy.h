@@ -1,6 +1,6 @@
 /*
- * An n-dimensional array as an .npy file: a synthesized NumPy header, then the
- * items in C order, gathered from the blocks of the frame.
+ * An n-dimensional array as an .npy file: a NumPy header made from its metalayer, then the items in
+ * C order, gathered from the blocks of the frame.
  */
 #ifndef FS_VIEW_NPY_H
 #define FS_VIEW_NPY_H
@@ -10,9 +10,9 @@
 
 struct npy {
 	struct ndarray array;
-	uint8_t head[NDARRAY_NPY_MAX];
+	uint8_t head[NDARRAY_NPY_MAX]; /* NumPy's header   */
 	uint32_t head_len;
-	uint64_t size; /* of the whole .npy file */
+	uint64_t size;                 /* of the .npy file */
 };
 
 /* Reads the metalayer of an open frame. */

@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-static const char prefix[] = "user.cframefs.";
+static const char prefix[] = WISH_PREFIX;
 static const char *const words[] = {"pipeline", "chunksize", "blocksize", "tune"};
 
 #define NWORDS (sizeof words / sizeof *words)

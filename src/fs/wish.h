@@ -15,6 +15,9 @@
 
 #include "fs/options.h"
 
+/* With this begin the names of all attributes that are ours, not just of these four. */
+#define WISH_PREFIX "user.cframefs."
+
 struct wish {
 	bool has_pipeline, has_tune;
 	bool own; /* from attributes of the file: they apply even if it has data already */

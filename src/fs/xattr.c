@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <sys/xattr.h>
 
-static const char prefix[] = "user.cframefs.";
+static const char prefix[] = WISH_PREFIX;
 
 static int get_pipeline(struct file *f, struct buf *out)
 {
