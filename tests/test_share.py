@@ -67,14 +67,15 @@ def reader(pair):
 # ---- changes of others
 
 
-def test_replaced_while_closed(pair, blosc2):
+@pytest.mark.parametrize("put", [os.rename, shutil.copyfile], ids=["replaced", "rewritten"])
+def test_replaced_or_rewritten_in_place_while_closed(pair, blosc2, put):
     m, path, data = pair
     assert path.read_bytes() == data
     for seed, size in ((2, 3 * CHUNK), (3, CHUNK), (4, 5 * CHUNK)):
         new = blob(seed, size, "text")
         make_frame(blosc2, m.backing / "other", new)
-        os.rename(m.backing / "other", m.stored("f"))
-        wait_until(lambda: shows(path, new), SOON, "the new file")
+        put(m.backing / "other", m.stored("f"))
+        wait_until(lambda: shows(path, new), SOON, "the new content")
 
 
 def test_replaced_while_open(pair, reader, blosc2):
@@ -85,16 +86,6 @@ def test_replaced_while_open(pair, reader, blosc2):
     os.rename(m.backing / "other", m.stored("f"))
     wait_until(lambda: shows(path, new), SOON, "the new file")
     assert os.pread(reader, len(data) + 1, 0) == data
-
-
-def test_rewritten_in_place_while_closed(pair, blosc2):
-    m, path, data = pair
-    assert path.read_bytes() == data
-    for seed, size in ((2, 3 * CHUNK), (3, CHUNK), (4, 5 * CHUNK)):
-        new = blob(seed, size, "text")
-        make_frame(blosc2, m.backing / "other", new)
-        shutil.copyfile(m.backing / "other", m.stored("f"))
-        wait_until(lambda: shows(path, new), SOON, "the new content")
 
 
 def test_appended_while_open(pair, reader, blosc2):

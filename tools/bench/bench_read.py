@@ -47,48 +47,36 @@ def scaled(count, work):
     return max(10, min(count, total // 65536 // 8))
 
 
+def readers(system):
+    """How many at once: `bench read --scaling` says more than one."""
+    return getattr(system, "readers", 1)
+
+
 def random_reads(size, seed):
     block, count = RANDOM[size]
-    return lambda s, w: (
-        ["random", "-b", block, "-n", scaled(count, w), "-s", seed, "-j", getattr(s, "readers", 1)]
-        + paths(s, w)
-    )
+
+    def load(system, work):
+        command = f"random -b {block} -n {scaled(count, work)} -s {seed} -j {readers(system)}"
+        return command.split() + paths(system, work)
+
+    return load
 
 
 def sequential(system, work):
-    return ["read", "-j", getattr(system, "readers", 1)] + paths(system, work)
+    return ["read", "-j", readers(system)] + paths(system, work)
 
 
-def warm_reads(system, work):
-    return [
-        "random",
-        "-b",
-        4096,
-        "-n",
-        scaled(WARM, work),
-        "-s",
-        13,
-        "-D",
-        "-W",
-        "-r",
-        PASSES,
-        "-j",
-        getattr(system, "readers", 1),
-    ] + paths(system, work)
+def warm_reads(system, work, blocks=None, passes=PASSES):
+    """Reads of 4 KiB past the page cache, after one untimed pass over the same blocks."""
+    blocks = blocks or scaled(WARM, work)
+    command = f"random -b 4096 -n {blocks} -s 13 -D -W -r {passes} -j {readers(system)}"
+    return command.split() + paths(system, work)
 
 
 def walk(system, work):
     pages = work.files[0].stat().st_size // 4096
-    return [
-        "walk",
-        "-b",
-        4096,
-        "-n",
-        max(1, min(WALK, pages // 2)),
-        "-s",
-        14,
-        largest(system, work),
-    ]
+    command = f"walk -b 4096 -n {max(1, min(WALK, pages // 2))} -s 14"
+    return command.split() + [largest(system, work)]
 
 
 def need_numpy(_settings):

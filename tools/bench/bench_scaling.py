@@ -23,21 +23,8 @@ WARM_BLOCKS = 6000  # 375 MB of blocks of 64 KiB: more than most of the caches h
 
 def warm_reads(system, work):
     """As the row of `bench read`, over more blocks than small caches hold."""
-    return [
-        "random",
-        "-b",
-        4096,
-        "-n",
-        min(WARM_BLOCKS, bench_read.scaled(WARM_BLOCKS * 4, work)),
-        "-s",
-        13,
-        "-D",
-        "-W",
-        "-r",
-        2,
-        "-j",
-        system.readers,
-    ] + bench_read.paths(system, work)
+    blocks = min(WARM_BLOCKS, bench_read.scaled(WARM_BLOCKS * 4, work))
+    return bench_read.warm_reads(system, work, blocks, passes=2)
 
 
 def rows():

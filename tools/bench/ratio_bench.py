@@ -29,6 +29,13 @@ from systems import SYSTEMS
 
 HERE = Path(__file__).resolve().parent
 PEERS = ["squashfs-zstd-128K", "squashfs-zstd-1M", "btrfs-zstd3"]
+# class of data, peer, what the quotient of the sizes may be at most
+FLOORS = [
+    ("scientific", "squashfs-zstd-1M", 0.56),
+    ("scientific", "btrfs-zstd3", 0.55),
+    ("text", "squashfs-zstd-128K", 1.03),
+    ("executables", "squashfs-zstd-128K", 1.03),
+]
 COMPUTED = ["tuned", "best", "reference"]
 MARKS = ("<!-- sizes: bench ratio --readme -->", "<!-- end of sizes -->")
 CHUNK = 1 << 20
@@ -154,10 +161,10 @@ def floor(what, seen, limit):
     }
 
 
-def quotient(classes, names, mine, peer):
-    ours = [classes[n]["sizes"].get(mine) for n in names if n in classes]
-    theirs = [classes[n]["sizes"].get(peer) for n in names if n in classes]
-    return sum(ours) / sum(theirs) if ours and all(ours) and all(theirs) else None
+def quotient(classes, name, mine, peer):
+    sizes = classes[name]["sizes"] if name in classes else {}
+    ours, theirs = sizes.get(mine), sizes.get(peer)
+    return ours / theirs if ours and theirs else None
 
 
 def behind(row):
@@ -170,33 +177,13 @@ def floors(classes, speed):
     packed = classes.get("packed", {"files": []})["files"]
     worst = max(((r["tuned_stored"] - BLOCK) / r["bytes"] for r in packed), default=None)
     said = [
-        floor(
-            f"scientific: {mine} / squashfs zstd:3 1M",
-            quotient(classes, ["scientific"], mine, PEERS[1]),
-            0.56,
-        ),
-        floor(
-            f"scientific: {mine} / btrfs zstd:3",
-            quotient(classes, ["scientific"], mine, PEERS[2]),
-            0.55,
-        ),
-        floor(
-            f"text: {mine} / squashfs zstd:3 128K",
-            quotient(classes, ["text"], mine, PEERS[0]),
-            1.03,
-        ),
-        floor(
-            f"executables: {mine} / squashfs zstd:3 128K",
-            quotient(classes, ["executables"], mine, PEERS[0]),
-            1.03,
-        ),
-        *(
-            [floor("writing by hand / writing tuned", speed["by hand"] / speed["tuned"], 1.11)]
-            if speed
-            else []
-        ),
-        floor("packed: the worst file, less 4 KiB, / its bytes", worst, 1.002),
+        floor(f"{name}: {mine} / {peer}", quotient(classes, name, mine, peer), limit)
+        for name, peer, limit in FLOORS
     ]
+    if speed:
+        by_hand = speed["by hand"] / speed["tuned"]
+        said.append(floor("writing by hand / writing tuned", by_hand, 1.11))
+    said.append(floor("packed: the worst file, less 4 KiB, / its bytes", worst, 1.002))
     if rows:
         last = max(rows, key=behind)
         said.append(
