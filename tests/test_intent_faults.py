@@ -12,6 +12,7 @@ from libdata import blob
 from libfault import Fault
 from libmount import MountFailed, wait_until
 from libposix import NOBODY, as_nobody, error_of
+from libstats import stats
 from test_intent import (  # noqa: F401
     ASIDE,
     LOG,
@@ -24,7 +25,6 @@ from test_intent import (  # noqa: F401
     patch,
     records,
 )
-from test_stats import stats
 
 CHUNK = 64 << 10
 

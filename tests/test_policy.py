@@ -9,7 +9,7 @@ import pytest
 
 from libmount import MountFailed
 from libposix import sync
-from test_tune import text
+from libtyped import text
 
 PIPELINE, CHUNK, BLOCK, TUNE = (
     f"user.cframefs.{word}" for word in ("pipeline", "chunksize", "blocksize", "tune")

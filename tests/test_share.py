@@ -17,7 +17,7 @@ from libfault import Fault
 from libmount import wait_until
 from libposix import error_of, read_direct, write_at
 from libsharer import PAGE, Sharer, page, versions
-from test_stats import Moved
+from libstats import Moved
 
 CHUNK = 64 << 10
 SMALL = "chunksize=64K,blocksize=16K,entry_timeout=0.2,attr_timeout=0.2"

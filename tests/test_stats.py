@@ -12,38 +12,10 @@ import pytest
 from libdata import blob
 from libmount import CFRAME, SLOWNESS, wait_until
 from libposix import error_of
+from libstats import XATTR, Moved, stats
 
-XATTR = "user.cframefs.stats"
 PAGE, BLOCK, CHUNK = 4096, 64 << 10, 1 << 20
 FIXED = "pipeline=zstd:1,blocksize=64K,chunksize=1M,commit=0"  # nothing happens by itself
-
-
-def stats(m):
-    return json.loads(os.getxattr(m.mnt, XATTR))
-
-
-class Moved:
-    """with Moved(mount) as moved: ...; then moved("read", "decoded_blocks") is by how much."""
-
-    def __init__(self, m):
-        self.mount = m
-
-    def __enter__(self):
-        self.before = stats(self.mount)
-        return self
-
-    def __exit__(self, *error):
-        self.after = stats(self.mount)
-
-    def __call__(self, group, name):
-        return self.after[group][name] - self.before[group][name]
-
-    def answers(self):
-        return {
-            name: moved
-            for name in self.after["answered_from"]
-            if (moved := self("answered_from", name))
-        }
 
 
 def direct(path, flags=os.O_RDONLY):

@@ -10,7 +10,7 @@ import pytest
 
 from libmount import wait_until
 from libposix import sync
-from test_tune import audio_i2, image_u1, noise, records, text, walk_f8
+from libtyped import audio_i2, image_u1, noise, records, text, walk_f8
 
 
 def tar_of_kinds():
