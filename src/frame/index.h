@@ -17,7 +17,7 @@
 
 #define INDEX_PAGE 4096u
 #define INDEX_SMALL 512u             /* indices of so few entries are not folded        */
-#define INDEX_MAX_CHUNKS 268435455u  /* entries of 8 bytes in INT32_MAX                 */
+#define INDEX_MAX_CHUNKS (CHUNK_MAX_NBYTES / 8) /* entries of the largest chunk */
 
 /* Special values: the kind is in three bits, the bits below them mean nothing. */
 enum entry_kind { ENTRY_KIND_ZEROS = 1, ENTRY_KIND_NAN = 2, ENTRY_KIND_UNINIT = 4 };

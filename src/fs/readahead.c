@@ -117,29 +117,34 @@ static struct stream *find(struct readahead *r, const struct readahead_request *
 	return NULL;
 }
 
+/* A single request that `q` comes behind: the two may be the first of equal strides. */
+static bool may_stride(const struct stream *s, const struct readahead_request *q)
+{
+	bool single = s->used && s->run <= s->next - s->last;
+	return single && q->at > s->last && q->at - s->last <= STRIDE_MAX;
+}
+
 /*
- * A request that continues no stream begins one. If the request before it did so too, this may be
- * the second of equal strides: it takes the other's place, so that random access does not displace
- * the other streams.
+ * A request that continues no stream begins one, in the place of the one that was used least
+ * recently. If the request before it did so too, this may be the second of equal strides: it takes
+ * the other's place, so that random access does not displace the other streams.
  */
 static void begin(struct readahead *r, const struct readahead_request *q)
 {
-	struct stream *s = &r->stream[0];
-	uint64_t stride = 0;
+	struct stream *newest = &r->stream[0], *oldest = newest;
 
-	for (unsigned i = 1; i < READAHEAD_STREAMS; i++)
-		if (r->stream[i].used > s->used)
-			s = &r->stream[i];
-	if (s->used && s->run <= s->next - s->last && q->at > s->last &&
-	    q->at - s->last <= STRIDE_MAX)
-		stride = q->at - s->last;
-	else
-		for (unsigned i = 0; i < READAHEAD_STREAMS; i++)
-			if (r->stream[i].used < s->used)
-				s = &r->stream[i];
-	*s = (struct stream){
-		.next = q->at + q->len, .run = q->len, .last = q->at, .stride = stride};
-	s->used = ++r->clock;
+	for (struct stream *s = r->stream; s < r->stream + READAHEAD_STREAMS; s++) {
+		newest = s->used > newest->used ? s : newest;
+		oldest = s->used < oldest->used ? s : oldest;
+	}
+	bool strides = may_stride(newest, q);
+	*(strides ? newest : oldest) = (struct stream){
+		.next = q->at + q->len,
+		.run = q->len,
+		.last = q->at,
+		.stride = strides ? q->at - newest->last : 0,
+		.used = ++r->clock,
+	};
 }
 
 static void ahead_of_run(struct file *f, struct stream *s)
