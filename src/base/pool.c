@@ -14,14 +14,10 @@ struct pool {
 	pthread_mutex_t lock;
 	pthread_cond_t work;
 	struct queue lane[POOL_LANES]; /* under lock */
-	bool closing;         /* under lock */
+	bool closing;                  /* under lock */
 	unsigned nworkers;
 	unsigned nstarted;
-	struct worker {
-		struct pool *pool;
-		unsigned number;
-		pthread_t thread;
-	} worker[];
+	pthread_t worker[];
 };
 
 static void queue_push(struct queue *q, struct pool_job *job)
@@ -41,8 +37,7 @@ static struct pool_job *queue_pop(struct queue *q)
 
 static void *worker_main(void *arg)
 {
-	struct worker *w = arg;
-	struct pool *p = w->pool;
+	struct pool *p = arg;
 
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
@@ -51,7 +46,7 @@ static void *worker_main(void *arg)
 			job = queue_pop(&p->lane[POOL_LATER]);
 		if (job) {
 			pthread_mutex_unlock(&p->lock);
-			job->run(job, w->number);
+			job->run(job);
 			pthread_mutex_lock(&p->lock);
 		} else if (p->closing) {
 			break;
@@ -71,11 +66,8 @@ static int start_workers(struct pool *p)
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	for (; p->nstarted < p->nworkers && !rc; p->nstarted += !rc) {
-		struct worker *w = &p->worker[p->nstarted];
-		*w = (struct worker){.pool = p, .number = p->nstarted};
-		rc = -pthread_create(&w->thread, NULL, worker_main, w);
-	}
+	for (; p->nstarted < p->nworkers && !rc; p->nstarted += !rc)
+		rc = -pthread_create(&p->worker[p->nstarted], NULL, worker_main, p);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;
 }
@@ -109,7 +101,7 @@ void pool_close(struct pool *p)
 	pthread_cond_broadcast(&p->work);
 	pthread_mutex_unlock(&p->lock);
 	for (unsigned i = 0; i < p->nstarted; i++)
-		pthread_join(p->worker[i].thread, NULL);
+		pthread_join(p->worker[i], NULL);
 	pthread_cond_destroy(&p->work);
 	pthread_mutex_destroy(&p->lock);
 	mem_free(p);

@@ -1,12 +1,12 @@
 /*
- * A fixed number of worker threads and a queue. A job is embedded in the
- * caller's struct and owns all that it touches from submission until `run`
- * returns; the pool never allocates after it is open.
+ * A fixed number of worker threads and a queue. A job is embedded in the caller's struct and owns
+ * all that it touches from submission until `run` returns; the pool never allocates after it is
+ * open.
  *
- * Two lanes: a job in POOL_SOON runs before every waiting job in POOL_LATER.
- * A reader waits for the first kind (decode), the second is work ahead of
- * need (compression, read-ahead). The queue is bounded by the callers: each has a budget
- * of its own (dirty bytes, read-ahead window) that limits what it submits.
+ * Two lanes: a job in POOL_SOON runs before every waiting job in POOL_LATER. The first is for what
+ * somebody waits for or is about to (blocks of a chunk that several threads share, read-ahead), the
+ * second for the rest (compression). The queue is bounded by the callers: each has a budget of its
+ * own (dirty bytes, read-ahead window) that limits what it submits.
  */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
@@ -16,13 +16,10 @@
 #include <stdbool.h>
 
 struct pool;
-struct pool_job;
-
-typedef void pool_fn(struct pool_job *job, unsigned worker);
 
 struct pool_job {
-	pool_fn *run; /* `worker` is 0 .. n-1, for per-worker workspaces */
-	struct pool_job *next;
+	void (*run)(struct pool_job *job);
+	struct pool_job *next; /* the pool's */
 };
 
 enum pool_lane { POOL_SOON, POOL_LATER, POOL_LANES };

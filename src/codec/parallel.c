@@ -64,7 +64,7 @@ static void take_parts(struct task *t, struct scratch *s)
 	}
 }
 
-static void help(struct pool_job *job, unsigned worker)
+static void help(struct pool_job *job)
 {
 	struct helper *h = (struct helper *)job;
 	struct parallel *p = h->owner;

@@ -380,11 +380,10 @@ static int read_locked(struct fetch *x, const struct readahead_request *q)
 }
 
 /* Memory for the next blocks is got by a worker: a reader would wait for it (base/slab.h). */
-static void warm_run(struct pool_job *job, unsigned worker)
+static void warm_run(struct pool_job *job)
 {
 	struct fs *fs = (struct fs *)((char *)job - offsetof(struct fs, warm));
 
-	(void)worker;
 	cache_warm(fs->cache);
 	atomic_store(&fs->warming, false);
 }

@@ -150,7 +150,7 @@ static void give_room(struct fs *fs, int64_t room)
 	}
 }
 
-static void flush_run(struct pool_job *job, unsigned worker)
+static void flush_run(struct pool_job *job)
 {
 	struct dirty_chunk *c = (struct dirty_chunk *)job;
 	struct file *f = c->file;
@@ -158,7 +158,6 @@ static void flush_run(struct pool_job *job, unsigned worker)
 	bool replaces = c->replaces;
 	int64_t room = c->room.bytes;
 
-	(void)worker;
 	struct outcome o = encode_and_store(f, c);
 	policy_pass(&f->policy, c->turn); /* if no choice was needed, nobody has yet */
 	int rc = o.rc < 0 ? o.rc : 0;
@@ -226,7 +225,7 @@ void flush_small(struct file *f)
 	pthread_rwlock_unlock(&f->lock);
 	if (alone) {
 		c->room.bytes = 0; /* so small that it need not be counted */
-		flush_run(&c->job, 0);
+		flush_run(&c->job);
 	}
 }
 

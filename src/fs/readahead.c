@@ -64,12 +64,11 @@ static uint64_t not_passed(struct readahead *r, const struct job *j)
 	return at;
 }
 
-static void job_run(struct pool_job *job, unsigned worker)
+static void job_run(struct pool_job *job)
 {
 	struct job *j = (struct job *)job;
 	struct readahead *r = &j->file->readahead;
 
-	(void)worker;
 	uint64_t at = not_passed(r, j);
 	if (at < j->at + j->len)
 		file_decode_ahead(j->file, at, j->at + j->len - at);

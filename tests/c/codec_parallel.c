@@ -154,7 +154,7 @@ static void call(struct caller *c)
 	sem_post(&c->done);
 }
 
-static void call_in_pool(struct pool_job *job, unsigned worker)
+static void call_in_pool(struct pool_job *job)
 {
 	call((struct caller *)job);
 }
