@@ -4,7 +4,7 @@
 
 /*
  * The chunk carries its dictionary, so that it must earn its own size first: a 64th
- * of the data (the reference's 20th was too dear on 230 KB of records), at most 32 KiB.
+ * of the data (the reference's 20th was too expensive on 230 KB of records), at most 32 KiB.
  * Below 256 bytes it never pays (FORMAT.md 4).
  */
 #define DICT_SHARE 64

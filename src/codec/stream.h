@@ -9,7 +9,7 @@
 #include "codec/codec.h"
 #include "codec/cuts.h"
 
-/* Who codes the streams of a chunk, the same for all of them. */
+/* What codes the streams of a chunk, the same for all of them. */
 struct stream_coder {
 	const struct codec *codec;
 	void *state;

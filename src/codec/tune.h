@@ -88,8 +88,8 @@ NODISCARD int tune_choose(struct scratch *s, const struct tune_goal *goal,
 			  struct tune_report *report);
 
 /*
- * Candidate number i of all that tune_choose may come to for this goal, for who wants to try every
- * one. `item`: a size of items or records beside the usual ones, 0: none. False past the last.
+ * Candidate number i of all that tune_choose may come to for this goal, for trying every one of
+ * them. `item`: a size of items or records beside the usual ones, 0: none. False past the last.
  */
 bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, struct pipeline *out);
 

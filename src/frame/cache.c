@@ -121,7 +121,7 @@ static void free_value(struct cache *c, struct cache_entry *e)
 }
 
 /*
- * Drops a reference. Who was the last gets the entry in the list `dead`, and frees it (bury) once
+ * Drops a reference. The last one gets the entry in the list `dead`, and frees it (bury) once
  * no shard is locked: freeing takes the slab's lock, and a chunk's head has much to free.
  */
 static void unref(struct cache_entry *e, struct cache_entry **dead)

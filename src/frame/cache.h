@@ -66,7 +66,7 @@ void cache_warm(struct cache *cache);
 /* A touch that is likely to be repeated, or one of a scan. */
 enum cache_touch { CACHE_USE, CACHE_SCAN };
 
-/* Finds or fills; the failure of a fill is returned to the one who filled and to who waited. */
+/* Finds or fills. The failure of a fill is returned to the one that filled and to all waiters. */
 NODISCARD int cache_get(struct cache *cache, struct cache_key key, enum cache_touch touch,
 			cache_fill *fill, void *ctx, struct cache_entry **entry);
 
@@ -82,7 +82,8 @@ void cache_put(struct cache *cache, struct cache_entry *entry);
 void cache_hold(struct cache *cache, struct cache_entry *entry);
 
 /*
- * An entry that nobody has used so far: noted by who filled it ahead, true once for who finds it.
+ * An entry that was filled ahead and that nobody has used so far: noted by the one that filled it,
+ * true once for the first that finds it.
  */
 void cache_mark_unused(struct cache_entry *entry);
 bool cache_first_use(struct cache_entry *entry);

@@ -77,7 +77,7 @@ void frame_close(struct frame *f); /* NULL is fine; commits nothing */
 
 const struct frame_info *frame_info(const struct frame *f);
 struct io *frame_io(const struct frame *f);
-/* made here, as far as can be told, and not only written to */
+/* True: it was made here, as far as can be seen, and not only written to. */
 bool frame_is_ours(const struct frame *f);
 bool frame_writable(const struct frame *f); /* false: sparse, variable, VL-blocks, beta */
 
@@ -203,7 +203,7 @@ void frame_put_zeros(struct frame *f, uint32_t n);
 void frame_set_pipeline(struct frame *f, const struct pipeline *p);
 
 /*
- * True: bytes of replaced chunks pile up that only a commit makes free again. Who calls
+ * True: bytes of replaced chunks pile up that only a commit makes free again. Whoever calls
  * frame_commit then, with whatever durability, keeps the file within 1.5x of its live size.
  * [reader]
  */
@@ -238,7 +238,7 @@ bool frame_dirty(const struct frame *f);
 
 /*
  * True: a sync failed, and until one succeeds every commit has to write all since the last good one
- * once more. Who closes a frame and opens it again passes that on. [mutator]
+ * once more. Whoever closes a frame and opens it again passes that on. [mutator]
  */
 bool frame_suspect(const struct frame *f);
 void frame_set_suspect(struct frame *f);

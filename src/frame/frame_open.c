@@ -474,7 +474,7 @@ void frame_know_root(struct frame *f)
 		frame_look_at_root(f);
 }
 
-/* Who writes a root also cuts the file behind it, where what was put since may be. */
+/* Whoever writes a root also cuts the file behind it, where what was put since may be. */
 static bool is_all_there(struct frame *f)
 {
 	uint64_t end, len;

@@ -18,7 +18,7 @@ enum encoded {
 
 /*
  * Returns enum encoded, or a failure. *damaged: the failure is that of the stored chunk below dirty
- * pages, so that trying again is no use. Takes the file's lock for reading.
+ * pages, so that trying again is useless. Takes the file's lock for reading.
  */
 NODISCARD int encode_chunk(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 			   bool *damaged);

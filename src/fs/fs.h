@@ -3,9 +3,9 @@
  * thread, fixed afterwards; each part guards its own state.
  *
  * Lock order: a file's gate, its inode, the file's lock (file.h), then one of inode table, dirty
- * budget, cache shard, intent log (which is held while a record is written). Who holds the inode's
- * lock already only tries to get the gate. Budget and cache locks are never held across I/O or
- * codec work, and no lock of any kind across a reply: the reply may be the kernel's last reference.
+ * budget, cache shard, intent log (which is held while a record is written). With the inode's lock
+ * held, the gate is only tried for. Budget and cache locks are never held across I/O or codec work,
+ * and no lock of any kind across a reply: the reply may be the kernel's last reference.
  */
 #ifndef FS_FS_H
 #define FS_FS_H
@@ -49,7 +49,7 @@ struct fs {
 	struct fuse_session *session;
 	struct wire wire;
 	struct keeper *keeper; /* from before the first request on */
-	/* gets memory for the cache; submitted by who finds that it wants some */
+	/* gets memory for the cache; submitted by a reader that finds that it wants some */
 	struct pool_job warm;
 	atomic_bool warming;
 	/* of a file that was not open for writing: what is opened is suspect */

@@ -106,8 +106,8 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 }
 
 /*
- * True: all users of the open file only read it. Who writes, is about to, or has just closed it,
- * would otherwise write to a file that by then belongs to another inode. Under n->lock.
+ * True: all users of the open file only read it. One that writes, is about to, or has just closed
+ * it, would otherwise write to a file that by then belongs to another inode. Under n->lock.
  */
 static bool has_only_readers(const struct inode *n)
 {
@@ -290,9 +290,9 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	 * ACLs are kept by the backing file system and judged by the kernel. Where a directory has
 	 * a default ACL the umask does not count, so it comes to us apart from the mode.
 	 *
-	 * Locks of all sorts are the kernel's: a blocking lock in a daemon can't be
-	 * interrupted. Who clears set-id bits is settled in wire.h. The
-	 * kernel's pages are invalidated by us, at open, not by guessing from mtime.
+	 * Locks of all sorts are the kernel's: a blocking lock in a daemon can't be interrupted.
+	 * wire.h settles who clears set-id bits. The kernel's pages are invalidated by us, at open,
+	 * not by guessing from mtime.
 	 */
 	conn->want &= ~(unsigned)(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS |
 				  FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_AUTO_INVAL_DATA |

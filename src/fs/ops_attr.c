@@ -299,7 +299,7 @@ static void get_ours(fuse_req_t req, struct inode *n, const char *name, size_t s
 	buf_free(&value);
 }
 
-/* Who asks for the length asks again for the value, which may be longer by then. */
+/* After the length the value is asked for, which may be longer by then. */
 static void get_stats(fuse_req_t req, size_t size)
 {
 	struct buf value = {0};

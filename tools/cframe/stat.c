@@ -12,7 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define XATTR "user.cframefs.stats"
+#define XATTR "user.cframefs.stats" /* STATS_XATTR of src/fs/stats.h */
+#define XATTR_MAX (64 << 10)        /* of any extended attribute */
 
 /* Two looks at one mount. */
 struct looks {
@@ -43,28 +44,36 @@ static void format_bytes(double v, char out[static 16])
 	snprintf(out, 16, i ? "%.1f %s" : "%.0f %s", v, unit[i]);
 }
 
+static void format_count(double v, char out[static 16])
+{
+	snprintf(out, 16, "%.0f", v);
+}
+
+/* A total, and where there was a look before this one, how much it grows a second. */
+static void print_total(const struct looks *l, const char *group, const char *name,
+			const char *label, void (*format)(double, char[static 16]))
+{
+	double v = total(l, group, name);
+	char text[16];
+	format(v, text);
+	printf("  %-24s %14s", label, text);
+	if (l->seconds > 0) {
+		format((v - number(l->before, group, name)) / l->seconds, text);
+		printf(" %12s/s", text);
+	}
+	printf("\n");
+}
+
 static void print_count(const struct looks *l, const char *group, const char *name,
 			const char *label)
 {
-	double v = total(l, group, name);
-	printf("  %-24s %14.0f", label ? label : name, v);
-	if (l->seconds > 0)
-		printf(" %12.0f/s", (v - number(l->before, group, name)) / l->seconds);
-	printf("\n");
+	print_total(l, group, name, label, format_count);
 }
 
 static void print_bytes(const struct looks *l, const char *group, const char *name,
 			const char *label)
 {
-	double v = total(l, group, name);
-	char text[16];
-	format_bytes(v, text);
-	printf("  %-24s %14s", label, text);
-	if (l->seconds > 0) {
-		format_bytes((v - number(l->before, group, name)) / l->seconds, text);
-		printf(" %12s/s", text);
-	}
-	printf("\n");
+	print_total(l, group, name, label, format_bytes);
 }
 
 static void print_requests(const struct looks *l)
@@ -74,7 +83,7 @@ static void print_requests(const struct looks *l)
 	cJSON_ArrayForEach(row, cJSON_GetObjectItem(l->now, "requests"))
 	{
 		if (cJSON_GetNumberValue(row) > 0)
-			print_count(l, "requests", row->string, NULL);
+			print_count(l, "requests", row->string, row->string);
 	}
 }
 
@@ -113,7 +122,7 @@ static void print_data(const struct looks *l)
 	print_bytes(l, "write", "disk_bytes", "written to disk");
 	print_count(l, "write", "disk_writes", "disk writes");
 	print_count(l, "write", "disk_syncs", "disk syncs");
-	print_count(l, "write", "commits", NULL);
+	print_count(l, "write", "commits", "commits");
 	if (total(l, "log", "records") > 0) {
 		print_count(l, "log", "records", "intent log: records");
 		print_bytes(l, "log", "bytes", "intent log: bytes");
@@ -172,12 +181,11 @@ static void print_table(const char *mountpoint, const struct looks *l)
 
 static int look(const char *mountpoint, char **text, cJSON **tree)
 {
-	size_t room = 64 << 10; /* what an extended attribute has at most */
 	*tree = NULL;
-	*text = malloc(room + 1);
+	*text = malloc(XATTR_MAX + 1);
 	if (!*text)
 		return -ENOMEM;
-	ssize_t n = getxattr(mountpoint, XATTR, *text, room);
+	ssize_t n = getxattr(mountpoint, XATTR, *text, XATTR_MAX);
 	if (n < 0)
 		return -errno;
 	(*text)[n] = 0;
