@@ -36,7 +36,8 @@ static int refuse(const char *what, const char *where, const char *why)
 
 static int complain(const char *what, const char *where, int rc)
 {
-	refuse(what, where, strerror(-rc));
+	/* A dead mount shows itself here or before (judge_paths), by what the kernel has cached. */
+	refuse(what, where, rc == -ENOTCONN ? OPTIONS_NO_DAEMON : strerror(-rc));
 	return rc;
 }
 

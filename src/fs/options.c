@@ -391,8 +391,7 @@ static int judge_paths(struct options *o, int argc, char **argv)
 	o->mountpoint = realpath(argv[1], NULL);
 	if (!o->mountpoint)
 		return complain("mount point", argv[1],
-				errno == ENOTCONN ? "its daemon is gone; umount it first"
-						  : strerror(errno));
+				errno == ENOTCONN ? OPTIONS_NO_DAEMON : strerror(errno));
 	return 0;
 }
 

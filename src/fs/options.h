@@ -17,6 +17,9 @@
 /* In smaller chunks the tuner leaves the block size as it is. */
 #define OPTIONS_CHUNKSIZE_FREE (1 << 20)
 
+/* What is wrong with a mount point that answers ENOTCONN. */
+#define OPTIONS_NO_DAEMON "its daemon is gone; umount it first"
+
 /* How the pipeline of a file is found when no filter is named. */
 enum options_tune {
 	OPTIONS_TUNE_OFF,
