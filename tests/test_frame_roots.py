@@ -1,7 +1,5 @@
 """What a root says of itself: fingerprint, checksums, note; recovery; space that is used again."""
 
-import ctypes
-import ctypes.util
 import random
 import shutil
 import struct
@@ -9,6 +7,7 @@ import subprocess
 
 import pytest
 
+from libchunk import chunk_sum, xxh3
 from libdata import blob
 from libmount import BUILD, CFRAME, SLOWNESS
 
@@ -26,15 +25,6 @@ def lengths(raw):
         frame_len,
         int.from_bytes(raw[frame_len - 22 : frame_len - 18], "big"),
     )
-
-
-def xxh3(data):
-    name = ctypes.util.find_library("xxhash")
-    if not name:
-        pytest.skip("no libxxhash")
-    call = ctypes.CDLL(name).XXH3_64bits
-    call.restype, call.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]
-    return call(bytes(data), len(data))
 
 
 def make(tool, path, chunk=8192, size=100000, pipeline="shuffle:4+zstd:1", sync="sync"):
@@ -66,8 +56,9 @@ def test_fingerprint_and_note(work):
         assert tool.do("verify") == f"0 {-(-len(data) // 8192)} 0"
     schunk = libblosc.open_frame(path)
     note = schunk.vlmeta["cframefs"]
-    sums = b"".join(struct.pack("<Q", xxh3(schunk.get_chunk(i))) for i in range(schunk.nchunks))
-    assert note["v"] == 1 and note["root"] == raw[:87] and note["xxh3"] == sums
+    chunks = [schunk.get_chunk(i) for i in range(schunk.nchunks)]
+    sums = b"".join(struct.pack("<Q", chunk_sum(chunk)) for chunk in chunks)
+    assert note["v"] == 2 and note["root"] == raw[:87] and note["xxh3"] == sums
 
 
 def test_python_lists_and_changes_beside_the_note(work):

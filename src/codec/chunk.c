@@ -1,5 +1,6 @@
 /* The decoding half of chunk.h: which stored bytes a run of blocks needs, and what they hold. */
 #include "codec/chunk_impl.h"
+#include "codec/chunk_sums.h"
 #include "codec/scratch_impl.h"
 
 #include <assert.h>
@@ -139,7 +140,7 @@ struct job {
 	struct block_plan plan;
 	struct codec_dict dict;
 	struct view ref; /* block 0 as decoded; empty: not needed */
-	bool packed;
+	bool packed, checked;
 };
 
 static int decode_vl(struct job *j, struct view stored, struct span dst)
@@ -154,6 +155,8 @@ static int decode_vl(struct job *j, struct view stored, struct span dst)
 static int decode_block(struct job *j, uint32_t i, struct view stored, struct span dst)
 {
 	const struct chunk *c = j->c;
+	if (j->checked)
+		TRY(chunk_sums_check(c, i, stored));
 	if (c->is_vl)
 		return decode_vl(j, stored, dst);
 	bool split = c->split && dst.n == c->blocksize;
@@ -169,10 +172,10 @@ static int decode_block(struct job *j, uint32_t i, struct view stored, struct sp
 	return rc;
 }
 
-static int job_init(struct job *j, const struct chunk *c, struct scratch *s)
+static int job_init(struct job *j)
 {
-	*j = (struct job){.c = c, .s = s};
-	TRY(plan_init(&j->plan, c, s));
+	const struct chunk *c = j->c;
+	TRY(plan_init(&j->plan, c, j->s));
 	if (c->has_dict) {
 		j->dict = (struct codec_dict){buf_view(&c->dict), c->ddict};
 		j->plan.coder.dict = &j->dict;
@@ -180,15 +183,13 @@ static int job_init(struct job *j, const struct chunk *c, struct scratch *s)
 	return 0;
 }
 
-static int decode_regular(const struct chunk *c, struct scratch *s, struct run run,
-			  struct view stored, struct span dst)
+static int decode_regular(struct job *j, struct run run, struct view stored, struct span dst)
 {
-	struct job j;
-	TRY(job_init(&j, c, s));
+	const struct chunk *c = j->c;
 	if (chunk_wants_ref(c)) {
 		/* A run from the front brings its own reference with it. */
-		j.ref = run.first ? buf_view(&c->ref) : view_of(dst.p, c->blocksize);
-		assert(j.ref.n == c->blocksize);
+		j->ref = run.first ? buf_view(&c->ref) : view_of(dst.p, c->blocksize);
+		assert(j->ref.n == c->blocksize);
 	}
 	uint32_t from = chunk_extent(c, run).off;
 	uint32_t start = chunk_block_bytes(c, run.first).off;
@@ -197,22 +198,15 @@ static int decode_regular(const struct chunk *c, struct scratch *s, struct run r
 		struct extent at = chunk_block_bytes(c, i);
 		struct view bytes =
 			view_part(stored, c->bstart[i] - from, c->bend[i] - c->bstart[i]);
-		rc = decode_block(&j, i, bytes, span_of(dst.p + (at.off - start), at.len));
+		rc = decode_block(j, i, bytes, span_of(dst.p + (at.off - start), at.len));
 	}
-	scratch_done(s);
+	scratch_done(j->s);
 	return rc;
 }
 
-int chunk_decode(const struct chunk *c, struct scratch *s, struct run run, struct view stored,
-		 struct span dst)
+static int decode_other(const struct chunk *c, struct view stored, struct span dst)
 {
-	assert(stored.n == chunk_extent(c, run).len);
-	assert(dst.n == chunk_run_bytes(c, run));
-	if (!dst.n)
-		return 0;
 	switch (c->kind) {
-	case CHUNK_REGULAR:
-		return decode_regular(c, s, run, stored, dst);
 	case CHUNK_STORED:
 		copy_plain(stored, dst);
 		return 0;
@@ -220,12 +214,39 @@ int chunk_decode(const struct chunk *c, struct scratch *s, struct run run, struc
 	case CHUNK_VALUE:
 		fill_value(buf_view(&c->value), dst);
 		return 0;
+	case CHUNK_REGULAR: /* not here */
 	case CHUNK_ZEROS:
 	case CHUNK_UNINIT:
 	default:
 		memset(dst.p, 0, dst.n);
 		return 0;
 	}
+}
+
+static int decode(struct job *j, struct run run, struct view stored, struct span dst)
+{
+	assert(stored.n == chunk_extent(j->c, run).len);
+	assert(dst.n == chunk_run_bytes(j->c, run));
+	if (!dst.n)
+		return 0;
+	if (j->c->kind != CHUNK_REGULAR)
+		return decode_other(j->c, stored, dst);
+	TRY(job_init(j));
+	return decode_regular(j, run, stored, dst);
+}
+
+int chunk_decode(const struct chunk *c, struct scratch *s, struct run run, struct view stored,
+		 struct span dst)
+{
+	struct job j = {.c = c, .s = s};
+	return decode(&j, run, stored, dst);
+}
+
+int chunk_decode_checked(const struct chunk *c, struct scratch *s, struct run run,
+			 struct view stored, struct span dst)
+{
+	struct job j = {.c = c, .s = s, .checked = true};
+	return decode(&j, run, stored, dst);
 }
 
 bool chunk_can_pack(const struct chunk *c)
@@ -240,11 +261,10 @@ bool chunk_can_pack(const struct chunk *c)
 int chunk_decode_packed(const struct chunk *c, struct scratch *s, uint32_t block,
 			struct view stored, struct span dst)
 {
-	struct job j;
+	struct job j = {.c = c, .s = s, .packed = true, .checked = true};
 	assert(chunk_can_pack(c));
 	assert(stored.n == chunk_extent(c, (struct run){block, 1}).len);
-	TRY(job_init(&j, c, s));
-	j.packed = true;
+	TRY(job_init(&j));
 	int rc = decode_block(&j, block, stored, dst);
 	scratch_done(s);
 	return rc;

@@ -60,10 +60,12 @@ struct chunk {
 	uint32_t param[FILTER_SLOTS]; /* meta, with what 0 stands for put in its place */
 	bool split, has_dict, is_vl;
 	uint32_t head_len;  /* 16 or 32                                              */
+	uint32_t sums_end;  /* with `sums`: so many bytes lie in front of the blocks */
 
 	/* owned; NULL or empty where the kind has none */
 	uint32_t *bstart;   /* nblocks: first byte of each block                     */
 	uint32_t *bend;     /* nblocks: the byte after its last                      */
+	uint32_t *sums;     /* nblocks: checksum of the stored bytes of each, or NULL */
 	uint32_t *vl_start; /* nblocks + 1 decoded offsets, variable-length blocks   */
 	struct buf dict;
 	struct buf value;   /* the item of CHUNK_VALUE and CHUNK_NAN                 */
@@ -81,7 +83,7 @@ struct chunk {
  * again with at least so many. -EBADMSG, -ENOTSUP, -ENOMEM. *c must be zeroed
  * before the first call, and chunk_deinit after the last, whatever it returned.
  * Memory taken is at most about 12 bytes a block, and blocks cost the file 4
- * bytes each, plus a dictionary that the file holds.
+ * bytes each, plus checksums of blocks and a dictionary that the file holds.
  */
 NODISCARD int chunk_parse(struct chunk *c, struct view head, uint64_t room, uint32_t item);
 void chunk_deinit(struct chunk *c);
@@ -115,9 +117,17 @@ NODISCARD int chunk_decode(const struct chunk *c, struct scratch *s, struct run 
 			   struct view stored, struct span dst);
 
 /*
+ * For bytes that come from a disk: they have to fit the checksums of their blocks, where the chunk
+ * has those (chunk_sums.h). chunk_decode_checked looks at each block before it decodes it.
+ */
+NODISCARD int chunk_check(const struct chunk *c, struct run run, struct view stored);
+NODISCARD int chunk_decode_checked(const struct chunk *c, struct scratch *s, struct run run,
+				   struct view stored, struct span dst);
+
+/*
  * Of a block that was shuffled, by bytes or bits, a part can be had without the rest. Decoded
  * but for this last step it is packed, as long as before; chunk_unpack makes its bytes
- * lo .. lo + dst.n - 1. Not all chunks can.
+ * lo .. lo + dst.n - 1. Not all chunks can. The stored bytes are checked.
  */
 bool chunk_can_pack(const struct chunk *c);
 NODISCARD int chunk_decode_packed(const struct chunk *c, struct scratch *s, uint32_t block,
@@ -154,7 +164,8 @@ void chunk_head_put(uint8_t out[static CHUNK_HEAD], const struct chunk_head *h);
  * Encodes src (1 .. CHUNK_MAX_NBYTES bytes) into out (n becomes cbytes <= src.n + 32).
  * The pipeline has passed pipeline_check. Falls back to a plain copy where that is smaller.
  * Never makes a special-value chunk of kind zeros, NaN or uninitialised: frames
- * keep those in the index (FORMAT.md 9.3).
+ * keep those in the index (FORMAT.md 9.3). Blocks get checksums (chunk_sums.h) unless the
+ * pipeline says no_sums.
  */
 NODISCARD int chunk_encode(struct scratch *s, const struct pipeline *p, struct view src,
 			   struct buf *out);
@@ -175,7 +186,8 @@ struct chunk_patch {
 
 /*
  * Encodes a chunk anew with other bytes in some blocks; the stored bytes of the
- * others are copied as they are. The chunk keeps its own codec, filters and block size,
+ * others are copied as they are, and their checksums with them: whoever fetched `stored` has
+ * checked it. The chunk keeps its own codec, filters and block size,
  * a plain copy stays one. 0: done. 1: not possible for this chunk, or no smaller than a
  * plain copy: encode all of it. Not possible are special values, dictionaries, variable-length
  * blocks, older formats, filters that are only read or lose, a change of block 0 under delta, and

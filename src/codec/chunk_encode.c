@@ -4,6 +4,7 @@
  * a plain copy would be, a plain copy it becomes.
  */
 #include "codec/chunk_impl.h"
+#include "codec/chunk_sums.h"
 #include "codec/dict.h"
 #include "codec/encoder.h"
 #include "codec/scratch_impl.h"
@@ -154,9 +155,20 @@ size_t encoder_slot(const struct encoder *e)
 	return e->blocksize + 4 * (size_t)(e->split ? e->plan.typesize : 1);
 }
 
+/* Where the checksums of blocks are. */
+static size_t table_at(const struct encoder *e)
+{
+	return CHUNK_HEAD + 4 * (size_t)e->nblocks + (e->dict_len ? 4 + e->dict_len : 0);
+}
+
 size_t encoder_body(const struct encoder *e)
 {
-	return CHUNK_HEAD + 4 * (size_t)e->nblocks;
+	return table_at(e) + (encoder_has_sums(e) ? chunk_sums_len(e->nblocks) : 0);
+}
+
+bool encoder_has_sums(const struct encoder *e)
+{
+	return !e->p->no_sums && chunk_sums_len(e->nblocks);
 }
 
 size_t encoder_limit(const struct encoder *e)
@@ -171,7 +183,19 @@ void encoder_store(const struct encoder *e, struct buf *out)
 	memcpy(out->p + CHUNK_HEAD, e->src.p, e->src.n);
 }
 
-void encoder_finish(const struct encoder *e, bool has_dict, struct buf *out)
+uint32_t encoder_sum(const struct encoder *e, struct view block)
+{
+	return encoder_has_sums(e) ? chunk_sums_of(block) : 0;
+}
+
+void encoder_enter(const struct encoder *e, uint32_t i, uint32_t sum, struct buf *out)
+{
+	put_le32(out->p + CHUNK_HEAD + 4 * (size_t)i, (uint32_t)out->n);
+	if (encoder_has_sums(e))
+		chunk_sums_put(out->p + table_at(e), i, sum);
+}
+
+void encoder_finish(const struct encoder *e, struct buf *out)
 {
 	uint8_t flags = (uint8_t)(e->plan.coder.codec->format << FLAG_FORMAT_SHIFT);
 	if (!e->split)
@@ -181,7 +205,9 @@ void encoder_finish(const struct encoder *e, bool has_dict, struct buf *out)
 	put_header(e, out->p, flags, (uint32_t)out->n);
 	memcpy(out->p + AT_FILTERS, e->p->filter, FILTER_SLOTS);
 	memcpy(out->p + AT_METAS, e->meta, FILTER_SLOTS);
-	out->p[AT_BLOSC2_FLAGS] = has_dict ? BLOSC2_DICT : 0;
+	out->p[AT_BLOSC2_FLAGS] = e->dict_len ? BLOSC2_DICT : 0;
+	if (encoder_has_sums(e))
+		chunk_sums_seal(out->p, table_at(e), e->nblocks);
 }
 
 /* Blocks from out->n on. 1: all written; 0: a plain copy is no larger. */
@@ -191,11 +217,11 @@ static int put_blocks(struct encoder *e, struct buf *out)
 	for (uint32_t i = 0; i < e->nblocks; i++) {
 		struct block b;
 		struct view src = encoder_block(e, i, &b);
-		put_le32(out->p + CHUNK_HEAD + 4 * (size_t)i, (uint32_t)out->n);
 		ssize_t n = block_encode(&e->plan, e->s, &b, src, span_of(out->p + out->n, slot));
 		if (n < 0)
 			return (int)n;
 		assert(n > 0);
+		encoder_enter(e, i, encoder_sum(e, view_of(out->p + out->n, (size_t)n)), out);
 		out->n += (size_t)n;
 		if (out->n > limit)
 			return 0;
@@ -206,17 +232,18 @@ static int put_blocks(struct encoder *e, struct buf *out)
 /* The chunk with the dictionary `dict`, or none when it is empty. Result as put_blocks. */
 static int encode_regular(struct encoder *e, struct view dict, struct buf *out)
 {
-	size_t body = encoder_body(e) + (dict.n ? 4 + dict.n : 0);
-	if (body >= encoder_limit(e))
+	e->dict_len = (uint32_t)dict.n;
+	out->n = encoder_body(e);
+	if (out->n >= encoder_limit(e))
 		return 0;
 	if (dict.n) {
-		put_le32(out->p + body - dict.n - 4, (uint32_t)dict.n);
-		memcpy(out->p + body - dict.n, dict.p, dict.n);
+		uint8_t *end = out->p + table_at(e);
+		put_le32(end - dict.n - 4, e->dict_len);
+		memcpy(end - dict.n, dict.p, dict.n);
 	}
-	out->n = body;
 	int rc = put_blocks(e, out);
 	if (rc > 0)
-		encoder_finish(e, dict.n > 0, out);
+		encoder_finish(e, out);
 	return rc;
 }
 

@@ -4,6 +4,7 @@
  * struct chunk holds from then on.
  */
 #include "codec/chunk_impl.h"
+#include "codec/chunk_sums.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -333,6 +334,7 @@ static int find_ends(struct chunk *c, bool in_order)
 	return 0;
 }
 
+/* > 0: more bytes are needed. */
 static int read_offsets(struct chunk *c, const struct header *h, uint64_t body)
 {
 	c->bstart = mem_zalloc_array(c->nblocks, sizeof *c->bstart);
@@ -348,7 +350,8 @@ static int read_offsets(struct chunk *c, const struct header *h, uint64_t body)
 		c->bstart[i] = at;
 		in_order = in_order && (!i || at > c->bstart[i - 1]);
 	}
-	return find_ends(c, in_order);
+	TRY(find_ends(c, in_order));
+	return in_order && c->head_len == CHUNK_HEAD ? chunk_sums_load(c, h->head, body) : 0;
 }
 
 static int read_dict(struct chunk *c, const struct header *h)
@@ -373,7 +376,9 @@ static int judge_regular(struct chunk *c, const struct header *h, uint32_t item)
 		if (need)
 			return need;
 	}
-	TRY(read_offsets(c, h, body));
+	need = read_offsets(c, h, body);
+	if (need)
+		return need;
 	return c->has_dict ? read_dict(c, h) : 0;
 }
 
@@ -395,6 +400,7 @@ void chunk_deinit(struct chunk *c)
 		codec->digest_free(c->ddict);
 	mem_free(c->bstart);
 	mem_free(c->bend);
+	mem_free(c->sums);
 	mem_free(c->vl_start);
 	buf_free(&c->dict);
 	buf_free(&c->value);
@@ -410,6 +416,8 @@ size_t chunk_footprint(const struct chunk *c)
 	size_t n = sizeof *c + c->dict.cap + c->value.cap + c->ref.cap;
 	if (c->bstart)
 		n += (size_t)c->nblocks * (sizeof *c->bstart + sizeof *c->bend);
+	if (c->sums)
+		n += c->nblocks * sizeof *c->sums;
 	if (c->vl_start)
 		n += ((size_t)c->nblocks + 1) * sizeof *c->vl_start;
 	if (c->ddict)

@@ -3,6 +3,7 @@
  * in its stored form, without the gaps that other writers may have left between blocks.
  */
 #include "codec/chunk_impl.h"
+#include "codec/chunk_sums.h"
 #include "codec/scratch_impl.h"
 
 #include <assert.h>
@@ -67,26 +68,42 @@ static uint32_t streams_of(const struct chunk *c, uint32_t block)
 	return c->split && chunk_block_bytes(c, block).len == c->blocksize ? c->typesize : 1;
 }
 
-/* Like block_encode: the length, or 0: does not fit. */
-static ssize_t copy_block(const struct patcher *pt, uint32_t i, struct span dst)
+/* A block of the new chunk. */
+struct placed {
+	ssize_t len; /* as of block_encode: 0: does not fit */
+	uint32_t sum;
+};
+
+/*
+ * Its checksum comes with it, so that what happened to the bytes since they were encoded is not
+ * made good.
+ */
+static struct placed copy_block(const struct patcher *pt, uint32_t i, struct span dst)
 {
 	const struct chunk *c = pt->c;
 	struct view v = view_part(pt->p->stored, c->bstart[i], c->bend[i] - c->bstart[i]);
 	struct cursor in = cursor_of(v);
-	for (uint32_t k = streams_of(c, i); k; k--)
-		TRY(stream_skip(&in));
+	for (uint32_t k = streams_of(c, i); k; k--) {
+		int rc = stream_skip(&in);
+		if (rc < 0)
+			return (struct placed){.len = rc};
+	}
 	if (in.at > dst.n)
-		return 0;
+		return (struct placed){.len = 0};
 	memcpy(dst.p, v.p, in.at);
-	return (ssize_t)in.at;
+	bool known = c->sums && in.at == v.n;
+	return (struct placed){(ssize_t)in.at,
+			       known ? c->sums[i] : chunk_sums_of(view_of(dst.p, in.at))};
 }
 
-static ssize_t encode_block(const struct patcher *pt, uint32_t i, struct view src, struct span dst)
+static struct placed encode_block(const struct patcher *pt, uint32_t i, struct view src,
+				  struct span dst)
 {
 	struct block b = {.nstreams = streams_of(pt->c, i)};
 	if (i && chunk_wants_ref(pt->c))
 		b.ref = buf_view(&pt->c->ref);
-	return block_encode(&pt->plan, pt->s, &b, src, dst);
+	ssize_t n = block_encode(&pt->plan, pt->s, &b, src, dst);
+	return (struct placed){n, n > 0 ? chunk_sums_of(view_of(dst.p, (size_t)n)) : 0};
 }
 
 /* By the first of the blocks that are new. */
@@ -101,8 +118,8 @@ static int plan_cuts(struct patcher *pt)
 			       view_part(e->bytes, 0, chunk_block_bytes(pt->c, i).len));
 }
 
-static ssize_t put_block(const struct patcher *pt, uint32_t i, const struct chunk_edit **next,
-			 struct span dst)
+static struct placed put_block(const struct patcher *pt, uint32_t i,
+			       const struct chunk_edit **next, struct span dst)
 {
 	const struct chunk_edit *e = *next, *end = pt->p->edit + pt->p->nedits;
 	if (e == end || i < e->run.first)
@@ -130,17 +147,23 @@ static int patch_regular(struct patcher *pt, struct buf *out)
 	const struct chunk *c = pt->c;
 	const struct chunk_edit *next = pt->p->edit;
 	TRY(buf_reserve_fresh(out, pt->limit));
-	out->n = CHUNK_HEAD + 4 * (size_t)c->nblocks;
+	size_t table = CHUNK_HEAD + 4 * (size_t)c->nblocks, len = chunk_sums_len(c->nblocks);
+	out->n = table + len;
 	if (out->n >= pt->limit)
 		return 1;
 	for (uint32_t i = 0; i < c->nblocks; i++) {
 		put_le32(out->p + CHUNK_HEAD + 4 * (size_t)i, (uint32_t)out->n);
-		ssize_t n = put_block(pt, i, &next, span_of(out->p + out->n, pt->limit - out->n));
-		if (n <= 0)
-			return n < 0 ? (int)n : 1;
-		out->n += (size_t)n;
+		struct span room = span_of(out->p + out->n, pt->limit - out->n);
+		struct placed b = put_block(pt, i, &next, room);
+		if (b.len <= 0)
+			return b.len < 0 ? (int)b.len : 1;
+		if (len)
+			chunk_sums_put(out->p + table, i, b.sum);
+		out->n += (size_t)b.len;
 	}
 	put_header(pt, out);
+	if (len)
+		chunk_sums_seal(out->p, table, c->nblocks);
 	return 0;
 }
 

@@ -3,8 +3,8 @@
  * (chunk_encode.c) or several at once (parallel.c). Floor-internal.
  *
  * encoder_init, then each block into a span of encoder_slot bytes, then the
- * blocks behind each other from encoder_body on, their offsets in the table behind the
- * header, then encoder_finish. More than encoder_limit bytes in all: encoder_store instead.
+ * blocks behind each other from encoder_body on, encoder_enter for each, then encoder_finish.
+ * More than encoder_limit bytes in all: encoder_store instead.
  * A block never knows where in the chunk it will lie, so that its bytes depend on nothing else.
  */
 #ifndef CODEC_ENCODER_H
@@ -19,6 +19,7 @@ struct encoder {
 	const struct pipeline *p; /* has passed pipeline_check        */
 	struct view src;          /* all bytes of the chunk           */
 	uint32_t blocksize, nblocks;
+	uint32_t dict_len;        /* of the chunk's dictionary, 0: none */
 	bool split;               /* whole blocks, a stream each byte of an item */
 	uint8_t meta[FILTER_SLOTS]; /* as stored: what 0 stands for put in its place */
 	struct block_plan plan;
@@ -34,11 +35,18 @@ bool encoder_wants_store(const struct encoder *e);
 struct view encoder_block(const struct encoder *e, uint32_t i, struct block *b);
 
 size_t encoder_slot(const struct encoder *e);  /* bytes that any block fits into */
-size_t encoder_body(const struct encoder *e);  /* where blocks begin, without a dictionary */
+size_t encoder_body(const struct encoder *e);  /* where blocks begin */
 size_t encoder_limit(const struct encoder *e); /* one byte less than a plain copy */
 
-/* The header in front of out->n bytes of chunk. */
-void encoder_finish(const struct encoder *e, bool has_dict, struct buf *out);
+/* Do blocks get checksums? That of one as encoded, 0: none. */
+bool encoder_has_sums(const struct encoder *e);
+uint32_t encoder_sum(const struct encoder *e, struct view block);
+
+/* Block i, with that checksum, begins at the end of `out`. */
+void encoder_enter(const struct encoder *e, uint32_t i, uint32_t sum, struct buf *out);
+
+/* What lies in front of the blocks of a chunk of out->n bytes, but for offsets and dictionary. */
+void encoder_finish(const struct encoder *e, struct buf *out);
 
 /* A plain copy; out has room for encoder_limit + 1 bytes. */
 void encoder_store(const struct encoder *e, struct buf *out);

@@ -28,7 +28,9 @@ struct task {
 		struct {
 			const struct encoder *e;
 			uint8_t *slots;
-			uint32_t *len; /* of each block as encoded */
+			struct part {
+				uint32_t len, sum; /* as encoded */
+			} *parts;
 		} encode;
 	};
 };
@@ -42,7 +44,7 @@ struct parallel {
 	unsigned active;       /* under lock; helpers inside the task            */
 	unsigned nqueued;      /* under lock; jobs that the pool still holds     */
 	unsigned nhelpers;
-	struct buf slots, len; /* encoded blocks on their way to their places    */
+	struct buf slots, parts; /* encoded blocks on their way to their places  */
 	struct helper {
 		struct pool_job job;
 		struct parallel *owner;
@@ -111,7 +113,7 @@ void parallel_close(struct parallel *p)
 	pthread_cond_destroy(&p->quiet);
 	pthread_mutex_destroy(&p->lock);
 	buf_free(&p->slots);
-	buf_free(&p->len);
+	buf_free(&p->parts);
 	mem_free(p);
 }
 
@@ -192,7 +194,8 @@ static int encode_part(struct task *t, struct scratch *s, uint32_t i)
 	if (n < 0)
 		return (int)n;
 	assert(n > 0);
-	t->encode.len[i] = (uint32_t)n;
+	t->encode.parts[i] = (struct part){
+		(uint32_t)n, encoder_sum(e, view_of(t->encode.slots + i * slot, (size_t)n))};
 	return 0;
 }
 
@@ -202,16 +205,17 @@ static bool put_together(const struct task *t, struct buf *out)
 	const struct encoder *e = t->encode.e;
 	size_t slot = encoder_slot(e), sum = encoder_body(e);
 	for (uint32_t i = 0; i < e->nblocks; i++)
-		sum += t->encode.len[i];
+		sum += t->encode.parts[i].len;
 	if (sum > encoder_limit(e))
 		return false;
 	out->n = encoder_body(e);
 	for (uint32_t i = 0; i < e->nblocks; i++) {
-		put_le32(out->p + CHUNK_HEAD + 4 * (size_t)i, (uint32_t)out->n);
-		memcpy(out->p + out->n, t->encode.slots + i * slot, t->encode.len[i]);
-		out->n += t->encode.len[i];
+		const struct part *part = &t->encode.parts[i];
+		encoder_enter(e, i, part->sum, out);
+		memcpy(out->p + out->n, t->encode.slots + i * slot, part->len);
+		out->n += part->len;
 	}
-	encoder_finish(e, false, out);
+	encoder_finish(e, out);
 	return true;
 }
 
@@ -226,11 +230,11 @@ int parallel_encode(struct parallel *p, const struct pipeline *pl, struct view s
 		return chunk_encode(s, pl, src, out);
 	TRY(buf_reserve_fresh(out, encoder_limit(&e) + 1));
 	TRY(buf_reserve_fresh(&p->slots, e.nblocks * encoder_slot(&e)));
-	TRY(buf_reserve_fresh(&p->len, e.nblocks * sizeof(uint32_t)));
+	TRY(buf_reserve_fresh(&p->parts, e.nblocks * sizeof(struct part)));
 	struct task t = {.part = encode_part, .n = e.nblocks};
 	t.encode.e = &e;
 	t.encode.slots = p->slots.p;
-	t.encode.len = (uint32_t *)p->len.p;
+	t.encode.parts = (struct part *)(void *)p->parts.p;
 	int rc = run_task(p, s, &t);
 	if (!rc && !put_together(&t, out))
 		encoder_store(&e, out);

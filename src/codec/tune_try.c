@@ -114,6 +114,7 @@ int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial
 	size_t block = t->block ? t->block : v.n;
 	one.blocksize = (uint32_t)(block - block % p->typesize);
 	one.use_dict = false;
+	one.no_sums = true;
 	if (!one.blocksize)
 		one.blocksize = one.typesize;
 	TRY(chunk_encode(t->s, &one, v, &t->s->trial));

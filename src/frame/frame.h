@@ -134,8 +134,8 @@ NODISCARD int frame_read_packed(struct frame *f, uint32_t n, const struct chunk 
 				struct scratch *s, struct span dst);
 
 /*
- * Reads chunk n, loaded before, and holds it against its
- * checksum. 0 also where none is known. [reader]
+ * Reads chunk n, loaded before, and holds it against its checksum. 0 also where none is known, and
+ * where each block has one of its own: those are checked whenever a block is read. [reader]
  */
 NODISCARD int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c);
 

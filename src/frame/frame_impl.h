@@ -6,6 +6,7 @@
 #ifndef FRAME_FRAME_IMPL_H
 #define FRAME_FRAME_IMPL_H
 
+#include "frame/chunk_sum.h"
 #include "frame/extent.h"
 #include "frame/frame.h"
 #include "frame/index.h"
@@ -148,7 +149,7 @@ NODISCARD int frame_check_root(struct io *io, struct view head, const struct fra
 /* Gives the trailer of an empty root its fingerprint, with the next sequence number. */
 NODISCARD int frame_sign_empty(struct frame *f, struct view head, struct span trailer);
 
-/* frame_sums.c. The checksum of chunk n; 0: not known. */
+/* frame_sums.c. The checksum of chunk n, as in chunk_sum.h. */
 uint64_t frame_sum(const struct frame *f, uint32_t n);
 
 /*
@@ -160,7 +161,7 @@ void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len);
 void frame_sums_forget(struct frame *f, uint64_t at);
 
 /* Those of the note, and back: one for each stored chunk of the index, or no bytes at all. */
-NODISCARD int frame_sums_load(struct frame *f, struct view sums);
+NODISCARD int frame_sums_load(struct frame *f, const struct root_note *note);
 NODISCARD int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out);
 
 /* Chunk n was put; all that was put is on the disk. */

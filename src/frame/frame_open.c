@@ -150,7 +150,7 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 	f->seq = note->seq;
 	f->whole = f->roots.newest = note->whole;
 	f->known = true;
-	TRY(frame_sums_load(f, note->sums));
+	TRY(frame_sums_load(f, note));
 	if (fp.word == 0 || *mark == proof)
 		return 0;
 	if (fp.word == era) { /* the next root has to prove them too, unless a sync comes first */

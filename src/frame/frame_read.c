@@ -2,6 +2,7 @@
  * Reading: which chunk, where it is, which of its bytes. Everything here may run
  * in many threads at once.
  */
+#include "codec/chunk_sums.h"
 #include "frame/frame_impl.h"
 #include "frame/meters.h"
 #include "frame/range.h"
@@ -66,7 +67,9 @@ int frame_stored(const struct frame *f, uint32_t n, struct stored *st)
 {
 	uint64_t entry = index_get(&f->index, n);
 	assert(!(entry & ENTRY_SPECIAL));
-	*st = (struct stored){.io = f->io, .at = f->info.header_len + entry, .item = f->type_size};
+	*st = (struct stored){.io = f->io, .at = f->info.header_len + entry,
+			     .item = f->type_size,
+			     .sum = frame_sum(f, n)};
 	if (f->info.sparse) {
 		TRY(sframe_open_chunk(f->dirfd, entry, &st->io));
 		st->at = 0;
@@ -112,7 +115,8 @@ static int load_special(const struct frame *f, uint32_t n, struct chunk *c)
 }
 
 /*
- * How long header and block offsets are if this chunk has blocks like the last one that was loaded.
+ * How long the head is, checksums of blocks included, if this chunk has blocks like the last one
+ * that was loaded.
  * A guess that is too short costs a second read.
  */
 static uint32_t head_guess(const struct frame *f, uint32_t len)
@@ -122,7 +126,9 @@ static uint32_t head_guess(const struct frame *f, uint32_t len)
 		block = len;
 	if (block == 0)
 		return CHUNK_HEAD;
-	return (uint32_t)min_u64(CHUNK_HEAD + 4 * ceil_div(len, block), 1u << 20);
+	uint64_t nblocks = ceil_div(len, block);
+	return (uint32_t)min_u64(CHUNK_HEAD + 4 * nblocks + chunk_sums_len((uint32_t)nblocks),
+				 1u << 20);
 }
 
 static int judge_chunk(const struct frame *f, uint32_t n, const struct chunk *c,
@@ -152,15 +158,17 @@ int frame_load_chunk(struct frame *f, uint32_t n, struct scratch *s, struct chun
 	return rc;
 }
 
-/* All bytes of the chunk are wanted: they are read at once and have to fit their checksum. */
-static int read_verified(const struct stored *st, const struct chunk *c, uint64_t sum,
-			 struct scratch *s, struct span dst)
+/*
+ * All bytes of a chunk whose blocks have no checksums are wanted: they are read at once and have to
+ * fit that of the chunk.
+ */
+static int read_verified(const struct stored *st, const struct chunk *c, struct scratch *s,
+			 struct span dst)
 {
 	struct span all;
 	TRY(stage_get(c->cbytes, &all));
 	TRY(io_pread(st->io, st->at, all));
-	if (root_sum(span_view(all)) != sum)
-		return CORRUPT("checksum of a chunk", st->at);
+	TRY(chunk_sum_check(st->sum, span_view(all), st->item));
 	struct run run = {0, c->nblocks};
 	struct extent e = chunk_extent(c, run);
 	return chunk_decode(c, s, run, view_part(span_view(all), e.off, e.len), dst);
@@ -169,7 +177,7 @@ static int read_verified(const struct stored *st, const struct chunk *c, uint64_
 /* So much stays in the cache of a core between the kernel's copy and the sum. */
 #define CHECK_STEP (128u << 10)
 
-static int check_sum(const struct stored *st, uint32_t len, uint64_t sum)
+static int check_sum(const struct stored *st, uint32_t len)
 {
 	struct span step;
 	int rc = 0;
@@ -184,7 +192,7 @@ static int check_sum(const struct stored *st, uint32_t len, uint64_t sum)
 		if (rc >= 0)
 			root_sum_add(state, span_view(step));
 	}
-	bool fits = root_sum_end(state) == sum;
+	bool fits = chunk_sum_whole(root_sum_end(state)) == st->sum;
 	return rc < 0 || fits ? rc : CORRUPT("checksum of a chunk", st->at);
 }
 
@@ -192,11 +200,11 @@ int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c)
 {
 	struct stored st;
 	uint64_t sum = frame_sum(f, n);
-	if (!sum || frame_slot(f, n) != SLOT_STORED)
+	if (!sum || c->sums || frame_slot(f, n) != SLOT_STORED)
 		return 0;
 	TRY(frame_stored(f, n, &st));
 	int rc = c->cbytes > st.room ? CORRUPT("chunk ends past its room", c->cbytes)
-				     : check_sum(&st, c->cbytes, sum);
+				     : check_sum(&st, c->cbytes);
 	frame_stored_done(f, &st);
 	return rc;
 }
@@ -205,7 +213,6 @@ int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct
 		      struct scratch *s, struct span dst)
 {
 	struct stored st = {0};
-	uint64_t sum = frame_sum(f, n);
 	if (frame_slot(f, n) != SLOT_STORED) /* nothing is read */
 		return chunk_decode(c, s, run, view_of(NULL, 0), dst);
 	uint64_t start = meter_now();
@@ -213,8 +220,8 @@ int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct
 	int rc;
 	if (c->cbytes > st.room)
 		rc = CORRUPT("chunk ends past its room", c->cbytes);
-	else if (sum && run.n == c->nblocks)
-		rc = read_verified(&st, c, sum, s, dst);
+	else if (st.sum && !c->sums && run.n == c->nblocks)
+		rc = read_verified(&st, c, s, dst);
 	else
 		rc = stored_read(&st, c, run, s, dst);
 	frame_stored_done(f, &st);

@@ -1,6 +1,6 @@
 /*
- * A checksum for each stored chunk: made where the bytes pass by, kept beside the index,
- * looked at whenever all bytes of a chunk are in hand.
+ * A checksum for each stored chunk (chunk_sum.h): made where the bytes pass by, kept beside the
+ * index, looked at whenever all bytes of a chunk are in hand.
  */
 #include "frame/frame_impl.h"
 #include "frame/stage.h"
@@ -20,13 +20,15 @@ uint64_t frame_sum(const struct frame *f, uint32_t n)
 bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk)
 {
 	uint64_t sum = frame_slot(f, n) == SLOT_STORED ? frame_sum(f, n) : 0;
-	return sum && sum == root_sum(cchunk);
+	if (sum && !chunk_sum_is_of_head(sum))
+		return chunk_sum_check(sum, cchunk, f->type_size) == 0;
+	return sum && sum == chunk_sum_make(cchunk, f->type_size);
 }
 
 int frame_sums_fly(struct frame *f, uint64_t at, struct view cchunk)
 {
 	struct flying *fl = &f->flying;
-	struct flying_sum now = {at, cchunk.n, root_sum(cchunk)};
+	struct flying_sum now = {at, cchunk.n, chunk_sum_make(cchunk, f->type_size)};
 	int rc = 0;
 	pthread_mutex_lock(&fl->lock);
 	if (fl->n == fl->cap) {
@@ -74,20 +76,21 @@ void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len)
 }
 
 /* Of the stored chunks of a run, from p on. Returns how many there were. */
-static uint32_t load_run(struct index_run run, const uint8_t *p, uint64_t *to)
+static uint32_t load_run(struct index_run run, const uint8_t *p, bool whole, uint64_t *to)
 {
 	uint32_t n = 0;
 	for (uint32_t k = 0; k < run.n; k++) {
 		if ((run.slot ? run.slot[k] : run.same) & ENTRY_SPECIAL)
 			continue;
 		uint64_t sum = get_le64(p + 8 * n++);
-		to[k] = sum ? sum : SUM_NONE;
+		to[k] = !sum ? SUM_NONE : whole ? chunk_sum_whole(sum) : sum;
 	}
 	return n;
 }
 
-int frame_sums_load(struct frame *f, struct view sums)
+int frame_sums_load(struct frame *f, const struct root_note *note)
 {
+	struct view sums = note->sums;
 	struct index_run run;
 	if (sums.n == 0)
 		return 0;
@@ -99,7 +102,7 @@ int frame_sums_load(struct frame *f, struct view sums)
 		if (!to)
 			return -ENOMEM;
 		run = index_run(&f->index, i);
-		uint32_t n = load_run(run, sums.p, to);
+		uint32_t n = load_run(run, sums.p, note->whole_sums, to);
 		sums = view_part(sums, 8 * n, sums.n - 8 * n);
 	}
 	return 0;
@@ -174,9 +177,7 @@ int frame_fetch(struct frame *f, uint32_t n, struct buf *out)
 	int rc = fetch(f, &st, out);
 	frame_stored_done(f, &st);
 	TRY(rc);
-	if (sum && root_sum(buf_view(out)) != sum)
-		return CORRUPT("checksum of a chunk", n);
-	return 0;
+	return chunk_sum_check(sum, buf_view(out), f->type_size);
 }
 
 static int verify(struct frame *f, uint32_t from, uint32_t to, uint64_t *budget)

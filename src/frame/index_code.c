@@ -245,6 +245,7 @@ static int encode_packed(struct view raw, struct buf *out)
 		.split_mode = SPLIT_NEVER,
 		.typesize = ENTRY_BYTES,
 		.blocksize = BLOCK_SIZE,
+		.no_sums = true, /* the root has one of it */
 	};
 	struct scratch *s;
 	TRY(scratch_open(&s));

@@ -19,6 +19,8 @@
 
 #define NOTE_FIXED (1 + 3 + 4 + 9 + 5 + 5 + HEADER_FIXED + 6 + 5 + 5 + 5)
 #define NOTE_WHOLE (6u + 9)
+#define NOTE_VERSION 2
+#define NOTE_VERSION_WHOLE 1 /* checksums of chunks are of all their bytes */
 #define NOTE_BLOCK 16384u /* decoded bytes; of a plain copy any number would do */
 #define STEP (256u << 10)
 #define SPREAD 0x9e3779b97f4a7c15u /* 2^64 / golden ratio: small numbers get far apart */
@@ -71,7 +73,7 @@ int root_note_encode(const struct root_note *note, struct buf *out)
 	uint8_t *p = out->p + CHUNK_HEAD;
 	*p++ = (uint8_t)(MSGPACK_FIXMAP | (5 + part));
 	p = put_key(p, "v");
-	*p++ = 1;
+	*p++ = NOTE_VERSION;
 	p = put_number(p, "seq", note->seq);
 	if (part)
 		p = put_number(p, "whole", note->whole);
@@ -109,13 +111,16 @@ static int parse(struct root_note *note, struct view plain)
 	bool part = plain.n && plain.p[0] == (MSGPACK_FIXMAP | 6);
 	msgpack_marker(&c, MSGPACK_FIXMAP | (part ? 6 : 5));
 	take_key(&c, "v");
-	msgpack_marker(&c, 1);
+	uint8_t v = cursor_u8(&c);
 	note->seq = note->whole = take_number(&c, "seq");
 	if (part)
 		note->whole = take_number(&c, "whole");
 	note->head = take_bytes(&c, "root");
 	note->young = take_bytes(&c, "young");
 	note->sums = take_bytes(&c, "xxh3");
+	note->whole_sums = v == NOTE_VERSION_WHOLE;
+	if (v != NOTE_VERSION && v != NOTE_VERSION_WHOLE)
+		c.bad = true;
 	if (c.bad || note->head.n != HEADER_FIXED || note->young.n % 8 || note->sums.n % 8)
 		return CORRUPT("note of the root", c.at);
 	return 0;

@@ -24,12 +24,13 @@
  *
  * The note is a vlmetalayer, a chunk that holds a MessagePack map:
  *
- *   "v": 1, "seq": roots in order of time, "whole": only of a root that was committed in part
+ *   "v": 2, "seq": roots in order of time, "whole": only of a root that was committed in part
  *   (COMMIT_PART), the seq of the newest one before it that was not, "root": the first 87 bytes
  *   of the header,
  *   "young": pairs of little-endian u32, runs of chunks written since the last sync,
- *   "xxh3": little-endian XXH3-64 of each stored chunk, in index order, without special
- *           values; 0: not known. No bytes at all: none is known.
+ *   "xxh3": little-endian u64 of each stored chunk (chunk_sum.h), in index order, without
+ *           special values; 0: not known. No bytes at all: none is known. In version 1 of the
+ *           note XXH3-64 of the chunk, with all its bits.
  */
 #ifndef FRAME_ROOT_H
 #define FRAME_ROOT_H
@@ -48,6 +49,7 @@ struct root_note {
 	struct view head;  /* 87 bytes  */
 	struct view young; /* u32 pairs */
 	struct view sums;  /* u64       */
+	bool whole_sums;   /* decoded from version 1 */
 };
 
 /* As it will be; `part`: whole is not seq. */

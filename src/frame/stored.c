@@ -19,6 +19,7 @@ static int load_ref(const struct stored *st, struct scratch *s, struct chunk *c)
 	struct span bytes;
 	TRY(stage_get(e.len, &bytes));
 	TRY(io_pread(st->io, st->at + e.off, bytes));
+	TRY(chunk_check(c, (struct run){0, 1}, span_view(bytes)));
 	return chunk_load_ref(c, s, span_view(bytes));
 }
 
@@ -32,7 +33,9 @@ static int load_head(const struct stored *st, uint32_t guess, struct chunk *c)
 			TRY(stage_get(head.n, &head));
 		TRY(io_pread(st->io, st->at, head));
 		int need = chunk_parse(c, span_view(head), st->room, st->item);
-		if (need <= 0)
+		if (need == 0)
+			return chunk_sum_check_head(st->sum, c, span_view(head));
+		if (need < 0)
 			return need;
 		if ((size_t)need <= head.n || (uint64_t)need > st->room)
 			return CORRUPT("chunk ends past its room", need);
@@ -61,7 +64,7 @@ static int read_extent(const struct stored *st, const struct chunk *c, struct ru
 {
 	struct span bytes;
 	TRY(fetch(st, c, run, &bytes));
-	return chunk_decode(c, s, run, span_view(bytes), dst);
+	return chunk_decode_checked(c, s, run, span_view(bytes), dst);
 }
 
 int stored_read_packed(const struct stored *st, const struct chunk *c, uint32_t block,

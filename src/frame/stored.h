@@ -6,6 +6,7 @@
 #define FRAME_STORED_H
 
 #include "codec/chunk.h"
+#include "frame/chunk_sum.h"
 #include "frame/io.h"
 
 struct stored {
@@ -13,12 +14,14 @@ struct stored {
 	uint64_t at;   /* of the chunk's first byte                       */
 	uint64_t room; /* bytes from there that may belong to the chunk   */
 	uint32_t item; /* typesize of the super-chunk, 0: stands alone    */
+	uint64_t sum;  /* what the root knows (chunk_sum.h), or 0         */
 };
 
 /*
  * Reads what is needed before blocks can be: header, block offsets, dictionary,
  * block 0 for delta. `guess`: how long header and offsets probably are, 0: no idea; a
- * good guess saves a read. *c must be zeroed; chunk_deinit it whatever comes back.
+ * good guess saves a read. What has a checksum is held against it, here and below: a head by the
+ * root, a block by the head. *c must be zeroed; chunk_deinit it whatever comes back.
  */
 NODISCARD int stored_load(const struct stored *st, uint32_t guess, struct scratch *s,
 			  struct chunk *c);

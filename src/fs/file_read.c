@@ -233,7 +233,8 @@ static int read_chunk(struct fetch *x, uint32_t lo, uint32_t hi)
 }
 
 /*
- * A reader of a whole chunk gets no byte unless the chunk's checksum is right. The kernel splits
+ * Blocks mostly have checksums of their own, and nothing is left to do here. Of a chunk without,
+ * a reader of all of it gets no byte unless the chunk's checksum is right. The kernel splits
  * such a read into several requests that arrive at once; the one for the start of the chunk checks
  * all of it, and its failure is that of the chunk. It reads the stored bytes once more. Keeping
  * them for the other requests was a tenth slower: they fall out of the core's cache, and the others
@@ -279,7 +280,7 @@ static int read_stored(struct fetch *x, uint32_t lo, uint32_t len)
 	if (rc >= 0) {
 		rc = read_chunk(x, lo, lo + len);
 		/* The kernel asks again for single pages of what failed: these fail, too. */
-		if (rc == -EBADMSG && len == x->lazy->chunk.nbytes)
+		if (rc == -EBADMSG && len == x->lazy->chunk.nbytes && !x->lazy->chunk.sums)
 			atomic_store(&x->lazy->checked, rc);
 	}
 	cache_put(x->f->fs->cache, e);

@@ -5,8 +5,10 @@
  *   frame_flip FILE flip FIRST LAST   one bit, then all bits, of each byte in the range
  *   frame_flip FILE cut               every length from 0 to whole, in steps near the ends
  *   frame_flip FILE random N SEED     N times a few random bytes
+ *   frame_flip FILE pieces FIRST LAST one bit of each byte, and each 4 KiB is read by itself
  *
- * Prints how often the frame was refused, read as before, and read otherwise.
+ * Prints how often the frame was refused, read as before, and read otherwise. Of pieces: how many
+ * were refused, also by a frame that went back to an older root, and so on.
  */
 #include "frame/frame.h"
 #include "frame/ndarray.h"
@@ -19,6 +21,7 @@
 #include <unistd.h>
 
 #define STEP 65536u
+#define PIECE 4096u
 #define READ_LIMIT (4u << 20) /* a hole may claim to be huge */
 
 static struct scratch *scratch;
@@ -115,6 +118,65 @@ static void flip(struct view v, uint64_t first, uint64_t last)
 		}
 }
 
+static void judge_piece(struct frame *f, uint64_t at, struct view want, uint64_t place)
+{
+	uint8_t got[PIECE];
+	if (frame_read(f, at, scratch, span_of(got, want.n)) < 0) {
+		refused++;
+	} else if (!memcmp(got, want.p, want.n)) {
+		same++;
+	} else {
+		other++;
+		printf("other bytes: %" PRIu64 "\n", place);
+	}
+}
+
+/* The frame in `v` against the bytes that it had. */
+static void judge_pieces(struct view v, struct view want, uint64_t place)
+{
+	struct frame *f;
+	struct io *io;
+	if (io_mem_open(&io, v) < 0)
+		abort();
+	if (frame_open_take(&f, io) < 0) {
+		refused++;
+		return;
+	}
+	if (frame_went_back(f)) {
+		refused++;
+	} else if (frame_size(f) != want.n) {
+		other++;
+		printf("other size: %" PRIu64 "\n", place);
+	} else {
+		for (uint64_t at = 0; at < want.n; at += PIECE)
+			judge_piece(f, at, view_part(want, at, min_u64(PIECE, want.n - at)), place);
+	}
+	frame_close(f);
+}
+
+static void pieces(struct view v, uint64_t first, uint64_t last)
+{
+	uint8_t *p = (uint8_t *)v.p;
+	struct buf want = {0};
+	struct frame *f;
+	struct io *io;
+	if (io_mem_open(&io, v) < 0 || frame_open_take(&f, io) < 0)
+		abort();
+	if (buf_reserve(&want, frame_size(f)) < 0)
+		abort();
+	want.n = frame_size(f);
+	if (frame_read(f, 0, scratch, buf_span(&want)) < 0)
+		abort();
+	frame_close(f);
+	for (uint64_t at = first; at < last && at < v.n; at++) {
+		uint8_t mask = (uint8_t)(1u << at % 8);
+		p[at] ^= mask;
+		judge_pieces(v, buf_view(&want), at);
+		p[at] ^= mask;
+	}
+	buf_free(&want);
+}
+
 static void cut(struct view v)
 {
 	for (size_t n = 0; n < v.n; n += n < 512 || v.n - n < 512 ? 1 : 97) {
@@ -166,6 +228,8 @@ int main(int argc, char **argv)
 		return 3;
 	if (argv[2][0] == 'f')
 		flip(buf_view(&b), strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
+	else if (argv[2][0] == 'p')
+		pieces(buf_view(&b), strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
 	else if (argv[2][0] == 'c')
 		cut(buf_view(&b));
 	else

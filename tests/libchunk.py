@@ -1,0 +1,63 @@
+"""Stored chunks taken apart by FORMAT.md, to see that what we wrote is what it says."""
+
+import ctypes
+import ctypes.util
+import struct
+
+import pytest
+
+MARK = b"CFS1"
+
+
+def xxh3(data):
+    name = ctypes.util.find_library("xxhash")
+    if not name:
+        pytest.skip("no libxxhash")
+    call = ctypes.CDLL(name).XXH3_64bits
+    call.restype, call.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t]
+    return call(bytes(data), len(data))
+
+
+class Chunk:
+    """The parts of a regular chunk: where its blocks are, and its table of checksums, if any."""
+
+    def __init__(self, raw):
+        self.raw = raw = bytes(raw)
+        self.nbytes, self.blocksize, self.cbytes = struct.unpack_from("<III", raw, 4)
+        self.regular = not raw[2] & 2 and not raw[31] >> 4 & 7 and self.nbytes > 0
+        self.table = None
+        if not self.regular:
+            return
+        n = -(-self.nbytes // self.blocksize)
+        self.starts = struct.unpack_from(f"<{n}I", raw, 32)
+        at = 32 + 4 * n
+        if raw[31] & 1:
+            at += 4 + struct.unpack_from("<I", raw, at)[0]
+        if n > 1 and self.starts[0] == at + 4 * n + 8 and raw[at : at + 4] == MARK:
+            self.table = at
+            self.sums = struct.unpack_from(f"<{n}I", raw, at + 4)
+
+    def block(self, i):
+        """The stored bytes of a block of a chunk whose blocks lie in order."""
+        ends = [*self.starts[1:], self.cbytes]
+        return self.raw[self.starts[i] : ends[i]]
+
+    def check(self):
+        """The table is there and right."""
+        assert self.table
+        last = self.starts[0] - 4
+        assert struct.unpack_from("<I", self.raw, last)[0] == xxh3(self.raw[:last]) & 0xFFFFFFFF
+        for i, one in enumerate(self.sums):
+            assert one == xxh3(self.block(i)) & 0xFFFFFFFF
+
+
+def head_with_sums(raw):
+    """The head of a chunk that has a table; nothing if it has none."""
+    chunk = Chunk(raw)
+    return chunk.raw[: chunk.starts[0]] if chunk.table else b""
+
+
+def chunk_sum(raw):
+    """What a root has of a stored chunk."""
+    head = head_with_sums(raw)
+    return xxh3(head) | 1 if head else xxh3(raw) & ~1

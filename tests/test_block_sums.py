@@ -1,0 +1,334 @@
+"""A checksum for each block: what is written, what the reference makes of it, and that no flipped
+bit gets to a reader of a few bytes."""
+
+import os
+import random
+import re
+import struct
+import subprocess
+
+import pytest
+
+from libchunk import Chunk, chunk_sum, xxh3
+from libdata import blob
+from libmount import BUILD, CFRAME, SLOWNESS
+from libposix import error_of, read_direct
+
+blosc2 = pytest.importorskip("blosc2")
+import libblosc  # noqa: E402
+from libcodec import EBADMSG, Refused, tool  # noqa: E402, F401
+from libframe import Tool, check_ours, check_reference, write  # noqa: E402
+
+# (pipeline, block size, split mode, dictionary, bytes, what they are)
+FORMS = [
+    ("zstd:3", 4096, 3, False, 50001, "text"),
+    ("zstd:1", 1000, 3, False, 5003, "text"),
+    ("shuffle:4+zstd:5", 4096, 1, False, 60004, "ramp"),
+    ("shuffle:8+lz4:5", 4096, 1, False, 40000, "floats"),
+    ("shuffle:8+lz4:5", 4096, 2, False, 40003, "floats"),
+    ("bitshuffle:4+lz4hc:4", 2048, 3, False, 30007, "ramp"),
+    ("shuffle:8+blosclz:5", 8192, 3, False, 100001, "floats"),
+    ("delta+zstd:3", 4096, 3, False, 40000, "ramp"),
+    ("delta:8+shuffle:8+lz4:3", 4096, 1, False, 40960, "floats"),
+    ("zlib:6", 3000, 3, False, 33333, "runs"),
+    ("zstd:1", 512, 3, True, 200003, "text"),
+    ("lz4:5", 2048, 3, True, 200003, "text"),
+]
+
+
+def encoded(codec, form):
+    text, blocksize, split, use_dict, size, kind = form
+    data = blob(3, size, kind)
+    raw = codec.encode(text, data, blocksize=blocksize, split=split, use_dict=use_dict)
+    return data, raw
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_reference_reads_them(work, tool, form):  # noqa: F811
+    """Alone, and in a frame on disk: all of it, in pieces, by one thread and by several."""
+    data, raw = encoded(tool, form)
+    chunk = Chunk(raw)
+    chunk.check()
+    assert bool(raw[31] & 1) == form[3]
+    assert tool.both(raw) == data
+    assert blosc2.decompress2(raw) == data
+    path = work / "f.b2frame"
+    cparams = {"typesize": raw[3], "nthreads": 1}
+    schunk = blosc2.SChunk(
+        chunksize=len(data), urlpath=str(path), mode="w", contiguous=True, cparams=cparams
+    )
+    schunk.append_data(bytes(len(data)) if len(data) % raw[3] == 0 else b"x" * len(data))
+    schunk.update_chunk(0, raw)
+    assert schunk.get_chunk(0) == raw
+    del schunk
+    rng = random.Random(str(form))
+    for nthreads in (1, 4):
+        schunk = blosc2.open(str(path), mode="r", dparams={"nthreads": nthreads})
+        assert libblosc.chunk_bytes(schunk) == data
+        if "delta" in form[0]:  # libblosc.slice_is_trusted
+            continue
+        for _ in range(20):
+            lo = rng.randrange(len(data)) // raw[3]
+            hi = min(lo + rng.randrange(1, 3 * form[1]), len(data)) // raw[3]
+            want = data[lo * raw[3] : max(lo, hi) * raw[3]]
+            assert bytes(schunk[lo : max(lo, hi)]) == want
+    with Tool() as ours:
+        ours.do(f"open {path}")
+        check_ours(ours, data)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_patch_and_growth_keep_them(tool, form):  # noqa: F811
+    """What stays has the checksum that it had; what is new, one of its own."""
+    data, raw = encoded(tool, form)
+    was, size = Chunk(raw), form[1]
+    new = blob(9, size, form[5])
+    for got in (
+        tool.patch(form[0], raw, [(1, 1, new)]),
+        tool.grow(form[0], raw, 2, data[: 2 * was.blocksize] + data),
+    ):
+        if got is None:
+            assert form[3]  # a dictionary
+            continue
+        now = Chunk(got)
+        now.check()
+        kept = [i for i in range(min(len(was.starts), len(now.starts))) if i == 0]
+        assert all(now.sums[i] == was.sums[i] and now.block(i) == was.block(i) for i in kept)
+        assert blosc2.decompress2(got) == tool.both(got)
+
+
+def test_damage_is_not_made_good(tool):  # noqa: F811
+    """A patch copies a block with the checksum of the bytes that were encoded."""
+    data, raw = encoded(tool, FORMS[0])
+    spoilt = bytearray(raw)
+    spoilt[Chunk(raw).starts[3] + 10] ^= 4
+    got = Chunk(tool.patch(FORMS[0][0], bytes(spoilt), [(1, 1, blob(9, 4096, "text"))]))
+    assert got.sums[3] == Chunk(raw).sums[3]
+    with pytest.raises(AssertionError):
+        got.check()
+
+
+def test_who_gets_none(tool):  # noqa: F811
+    """One block; a plain copy; and a chunk that a table would make larger than its bytes."""
+    for data in (blob(1, 5000, "text"), blob(1, 9000, "noise")):
+        raw = tool.encode("zstd:1", data, blocksize=8192)
+        assert not Chunk(raw).table and len(raw) <= len(data) + 32
+    for size in range(64, 700, 7):
+        data = blob(size, size // 2, "noise") + bytes(size - size // 2)
+        raw = tool.encode("lz4:5", data, blocksize=32)
+        assert len(raw) <= len(data) + 32 and tool.both(raw) == data
+        assert blosc2.decompress2(raw) == data
+
+
+def lies(raw):
+    """Chunks whose table is not what it seems, and what is to come of them: bytes, or an error."""
+    chunk = Chunk(raw)
+    at, end = chunk.table, chunk.starts[0]
+    yield "no mark", raw[:at] + b"CFS2" + raw[at + 4 :], True
+    for place in (0, 5, 8, 20, 40, at + 4, end - 4, end - 1):
+        spoilt = bytearray(raw)
+        spoilt[place] ^= 1
+        if place in (at + 4, end - 4, end - 1):
+            yield f"byte {place}", bytes(spoilt), False
+        else:
+            yield f"byte {place}", bytes(spoilt), None
+    # As long as a table should be, and cut off behind it.
+    short = bytearray(raw[: end - 2])
+    struct.pack_into("<I", short, 12, len(short))
+    yield "cut", bytes(short), False
+    first = bytearray(raw)  # the first block reaches into the table
+    struct.pack_into("<I", first, 32, end - 8)
+    yield "into the table", bytes(first), None
+
+
+def test_lies(tool):  # noqa: F811
+    data, raw = encoded(tool, FORMS[0])
+    for what, spoilt, fine in lies(raw):
+        try:
+            got = tool.both(spoilt)
+        except Refused as e:
+            assert not fine, what
+            assert fine is None or e.rc == EBADMSG, what
+        else:
+            assert fine or fine is None, what
+            assert not fine or got == data, what
+
+
+# ---- frames
+
+FLIP = BUILD / "tests/c/frame_flip"
+MOUNTS = [
+    ("pipeline=zstd:3", "text"),
+    ("pipeline=shuffle:8+lz4:5", "floats"),
+    ("pipeline=bitshuffle:4+zstd:1", "ramp"),
+    ("pipeline=delta+shuffle:4+zstd:3", "ramp"),
+]
+
+
+@pytest.mark.parametrize("options,kind", MOUNTS)
+def test_no_flipped_bit_gets_through(mount, options, kind):
+    """Of every byte of a frame, held against reads of single pages in memory."""
+    m = mount(f"{options},blocksize=4K,chunksize=16K")
+    size = 37123 if kind == "ramp" else 21001
+    (m.mnt / "f").write_bytes(blob(4, size, kind))
+    m.unmount()
+    frame = m.stored("f")
+    schunk = libblosc.open_frame(frame)
+    assert all(Chunk(schunk.get_chunk(i)).table for i in range(schunk.nchunks - 1))
+    done = subprocess.run(
+        [FLIP, frame, "pieces", "0", str(frame.stat().st_size)],
+        capture_output=True,
+        text=True,
+        timeout=300 * SLOWNESS,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    refused, same, other = map(
+        int, re.search(r"(\d+) refused, (\d+) same, (\d+) other", done.stdout).groups()
+    )
+    assert other == 0 and refused and same, done.stdout[:500]
+
+
+def test_the_rest_of_a_damaged_chunk_is_served(mount):
+    """Only the block that was hit is lost, for readers of pages and of all; and it is named."""
+    m = mount("pipeline=shuffle:4+zstd:3,blocksize=64K,chunksize=1M")
+    data = blob(6, 3 << 20, "ramp")
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    schunk = libblosc.open_frame(m.stored("f"))
+    raw = schunk.get_chunk(1)
+    del schunk
+    frame = bytearray(m.stored("f").read_bytes())
+    at = frame.index(raw)
+    frame[at + Chunk(raw).starts[5] + 9] ^= 0x20
+    m.stored("f").write_bytes(frame)
+    m.start().allow("checksum of a block")
+    lost = (1 << 20) + 5 * 65536
+    fd = os.open(m.mnt / "f", os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+    for place in range(0, len(data), 65536):
+        read = lambda: os.pread(fd, 4096, place + 8192)  # noqa: B023, E731
+        if place == lost:
+            assert error_of(read) == "EIO"
+        else:
+            assert read() == data[place + 8192 : place + 12288]
+    os.close(fd)
+    m.expect_log("read: .*checksum of a block")
+    assert error_of((m.mnt / "f").read_bytes) == "EIO"
+    m.remount()
+    assert error_of(lambda: read_direct(m.mnt / "f", len(data))) == "EIO"
+    said = subprocess.run([CFRAME, "verify", m.stored("f")], capture_output=True, text=True)
+    assert said.returncode == 1 and re.search("chunk 1: .*checksum of a block.*5", said.stdout)
+
+
+def test_damage_is_not_patched_over(mount):
+    """A write beside a damaged block fails when it is stored, as the chunk cannot be kept."""
+    m = mount("pipeline=zstd:3,blocksize=16K,chunksize=256K")
+    data = blob(7, 256 << 10, "text")
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    raw = libblosc.open_frame(m.stored("f")).get_chunk(0)
+    frame = bytearray(m.stored("f").read_bytes())
+    frame[frame.index(raw) + Chunk(raw).starts[7] + 30] ^= 1
+    m.stored("f").write_bytes(frame)
+    m.start().allow("checksum of a block")
+
+    def patch():
+        with open(m.mnt / "f", "r+b") as f:
+            f.write(b"new")
+            f.flush()
+            os.fsync(f.fileno())
+            os.pwrite(f.fileno(), b"more", 5000)
+        fd = os.open(m.mnt / "f", os.O_RDONLY)
+        os.fsync(fd)
+        os.close(fd)
+
+    error_of(patch)  # where it is told depends on who stores it: the intent log may be first
+    m.unmount()
+    got = libblosc.open_frame(m.stored("f")).get_chunk(0)
+    sums = Chunk(got)
+    assert sums.sums[7] == Chunk(raw).sums[7]
+    with pytest.raises(AssertionError):
+        sums.check()
+
+
+def test_the_reference_changes_such_a_frame(mount):
+    """It appends, inserts and updates; both read all of it, before and after we write again."""
+    m = mount("pipeline=shuffle:4+zstd:3,blocksize=4K,chunksize=32K")
+    data = bytearray(blob(8, 3 * 32768, "ramp"))
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    frame = m.stored("f")
+    schunk = libblosc.open_frame(frame, "a")
+    other = blob(9, 32768, "text")
+    schunk.update_data(1, other, copy=True)
+    data[32768:65536] = other
+    schunk.append_data(blob(10, 32768, "text"))
+    data += blob(10, 32768, "text")
+    del schunk
+    m.start()
+    assert (m.mnt / "f").read_bytes() == data
+    with open(m.mnt / "f", "r+b") as f:
+        f.seek(50000)
+        f.write(b"ours again")
+    data[50000:50010] = b"ours again"
+    m.unmount()
+    check_reference(frame, bytes(data))
+    kinds = [bool(Chunk(libblosc.open_frame(frame).get_chunk(i)).table) for i in range(3)]
+    assert kinds == [True, True, True]  # also the patched one, which had none
+    m.start()
+    assert (m.mnt / "f").read_bytes() == data
+
+
+def with_old_note(path):
+    """The frame as if by a writer who knows of no tables: note 1, checksums of whole chunks."""
+    raw = bytearray(path.read_bytes())
+    schunk = libblosc.open_frame(path)
+    header_len, cbytes = struct.unpack(">i", raw[11:15])[0], struct.unpack(">q", raw[39:47])[0]
+    end = struct.unpack(">Q", raw[16:24])[0]
+    mark = raw.index(b"\xa1v\x02\xa3seq", header_len + cbytes)
+    raw[mark + 2] = 1
+    at = raw.index(b"\xa4xxh3", mark) + 10
+    for i in range(schunk.nchunks):
+        struct.pack_into("<Q", raw, at + 8 * i, xxh3(schunk.get_chunk(i)))
+    hashed = raw[:header_len] + raw[header_len + cbytes : end - 18] + raw[end - 8 : end]
+    struct.pack_into(">Q", raw, end - 16, xxh3(hashed))
+    path.write_bytes(raw)
+
+
+@pytest.mark.parametrize("pipeline", ["zstd:3", "store"])
+def test_roots_of_before(work, pipeline):
+    """Checksums of whole chunks stay what they are, beside those of chunks written since."""
+    path = work / "f.b2frame"
+    data = bytearray(blob(5, 400000, "text"))
+    with Tool() as ours:
+        ours.do(f"pipeline {pipeline}")
+        ours.do(f"create {path} 150000")
+        ours.do(f"write 0 {data.hex()}")
+        ours.do("commit sync")
+        with_old_note(path)
+        ours.do(f"open {path}")
+        assert ours.do("verify") == "0 3 0"
+        check_ours(ours, data)
+        ours.do("write 200000 010203")
+        write(data, 200000, b"\1\2\3")
+        ours.do("commit sync")
+        assert ours.do("verify") == "0 3 0"
+        ours.do(f"open {path}")
+        assert ours.do("verify") == "0 3 0"
+        check_ours(ours, data)
+    check_reference(path, bytes(data))
+    schunk = libblosc.open_frame(path)
+    note = schunk.vlmeta["cframefs"]
+    sums = struct.unpack("<3Q", note["xxh3"])
+    assert note["v"] == 2 and sums[1] == chunk_sum(schunk.get_chunk(1))
+    assert [one & ~1 for one in (sums[0], sums[2])] == [
+        xxh3(schunk.get_chunk(i)) & ~1 for i in (0, 2)
+    ]
+    raw = bytearray(path.read_bytes())
+    for i in range(3):  # each kind finds damage
+        spoilt = bytearray(raw)
+        spoilt[raw.index(schunk.get_chunk(i)) + 1000] ^= 1
+        path.write_bytes(spoilt)
+        with Tool() as ours:
+            ours.do(f"open {path}")
+            assert ours.do("verify").split()[0] == "1"
