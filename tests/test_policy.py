@@ -1,12 +1,14 @@
 """What is asked for a file beside the options of the mount: attributes,
 inherited ones, and rules by name."""
 
+import mmap
 import os
 import subprocess
 
 import numpy as np
 import pytest
 
+from libdata import blob
 from libmount import MountFailed
 from libposix import sync
 from libtyped import text
@@ -340,3 +342,39 @@ def test_profile_random(mount, blosc2):
 def test_wrong_words_are_refused(mount, options):
     with pytest.raises(MountFailed):
         mount(options)
+
+
+# ---- another chunk size for a file that is emptied
+
+
+@pytest.mark.parametrize("made", ["here", "by the reference"])
+@pytest.mark.parametrize("size, chunk", [(65_536, 16_384), (100_000, 60_000), (300_001, 200_000)])
+def test_an_emptied_file_that_had_other_chunks(mount, blosc2, made, size, chunk):
+    """Until the file is empty on the disk too, its chunks are counted by their old size."""
+    data = blob(size, size, "noise")
+    m = mount(f"chunksize={chunk},blocksize=4K")
+    if made == "here":
+        (m.mnt / "f").write_bytes(data)
+    else:
+        frame = blosc2.SChunk(chunksize=chunk, contiguous=True, urlpath=str(m.stored("f")))
+        frame.append_data(data[:chunk])
+        for at in range(chunk, size, chunk):
+            frame.append_data(data[at : at + chunk])
+        del frame
+    m.remount("chunksize=80000,blocksize=4K,intent=0")
+    assert (m.mnt / "f").read_bytes() == data
+    fd = os.open(m.mnt / "f", os.O_WRONLY | os.O_DIRECT)
+    os.ftruncate(fd, 0)
+    with mmap.mmap(-1, 4096) as page:  # what is written now has chunks of the new size
+        assert os.pwrite(fd, page, 0) == 4096
+    os.ftruncate(fd, 0)
+    os.fsync(fd)
+    os.close(fd)
+    m.kill()
+    m.start()
+    assert (m.mnt / "f").read_bytes() == b""
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    frame = blosc2.open(str(m.stored("f")))
+    assert frame.chunksize == 80_000
+    assert b"".join(frame.decompress_chunk(i) for i in range(frame.nchunks)) == data

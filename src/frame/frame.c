@@ -240,6 +240,8 @@ void frame_set_wary(struct frame *f, bool wary)
 void frame_set_chunk_size(struct frame *f, uint32_t chunk_size)
 {
 	assert(f->nbytes == 0 && chunk_size > 0 && chunk_size <= CHUNK_MAX_NBYTES);
+	if (!f->root_chunk)
+		f->root_chunk = f->info.chunk_size;
 	f->info.chunk_size = chunk_size;
 	set_dirty(f);
 	frame_check(f);

@@ -237,7 +237,8 @@ static int place(struct frame *f, struct draft *d, uint64_t nbytes)
 		.nbytes = nbytes,
 		.cbytes = d->at - f->info.header_len,
 		.type_size = type_size_for(f, d->ix, nbytes),
-		.chunk_size = f->info.chunk_size,
+		.chunk_size = d->ix != &f->index && f->root_chunk ? f->root_chunk
+								  : f->info.chunk_size,
 	};
 	header_set_root(f->head.p, &d->root);
 	header_set_vlmeta(f->head.p, f->noted || f->vlmeta.n);
@@ -505,6 +506,7 @@ int frame_commit(struct frame *f, enum durability how)
 				   : commit_empty(f, how);
 		f->state = rc < 0 ? FRAME_DIRTY : FRAME_CLEAN;
 		TRY(rc);
+		f->root_chunk = 0;
 		meter_add(METER_COMMITS, 1);
 		meter_time(METER_COMMIT, start);
 	}

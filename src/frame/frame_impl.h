@@ -71,6 +71,7 @@ struct frame {
 	struct index sums;  /* checksums of stored chunks; ENTRY_ZEROS: not known          */
 	uint64_t *start;    /* chunks of different sizes: n + 1 decoded offsets, else NULL */
 	uint32_t type_size; /* of an item, also while a tail hides it in the header        */
+	uint32_t root_chunk; /* chunk size of the root on disk, where info has another; else 0 */
 	uint32_t stale;     /* the stored chunk that frame_resize left for frame_put       */
 	_Atomic uint32_t hint; /* block size last seen, 0: none. Readers race, harmlessly  */
 

@@ -189,8 +189,9 @@ int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s)
 	else
 		rule.last = info->cbytes >= CHUNK_HEAD ? info->cbytes - CHUNK_HEAD : 0;
 	uint32_t n = INDEX_ANY;
-	if (info->chunk_size)
-		n = (uint32_t)range_nchunks(info->nbytes, info->chunk_size);
+	uint32_t chunk_size = f->root_chunk ? f->root_chunk : info->chunk_size;
+	if (chunk_size)
+		n = (uint32_t)range_nchunks(info->nbytes, chunk_size);
 	return index_load(ix, &st, n, rule, s);
 }
 
