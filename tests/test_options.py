@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -418,6 +419,30 @@ def shell(dirs, work, tool, root):
         return got
 
     return call
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"memory.max": 128 << 20, "memory/memory.limit_in_bytes": 128 << 20},
+        {"memory.max": "max", "memory.high": 128 << 20, "memory/memory.limit_in_bytes": 128 << 20},
+        {"memory.max": "max", "memory/memory.limit_in_bytes": (1 << 63) - 4096},
+    ],
+    ids=["limit", "high", "none"],
+)
+def test_memory_of_a_container(shell, files):
+    """The limit of a control group, of either version: this process is in one of them."""
+    groups = Path("/proc/self/cgroup")
+    if not groups.exists() or not re.search("^0::|memory", groups.read_text(), re.M):
+        pytest.skip("no control groups here")
+    write = "".join(f"echo {value} > /sys/fs/cgroup/{name}\n" for name, value in files.items())
+    got = shell(
+        "mkdir -p /sys/fs/cgroup; mount -t tmpfs none /sys/fs/cgroup || exit 77\n"
+        f"mkdir /sys/fs/cgroup/memory\n{write}"
+        '"$BIN/cframefs" "$BACKING" "$MNT"; umount "$MNT"; umount /sys/fs/cgroup'
+    )
+    said = "memory is limited to 128 MiB: cache 32, dirty_max 16" in got.stderr
+    assert got.returncode == 0 and said == (128 << 20 in files.values()), got.stderr
 
 
 def test_mount_program(shell, dirs):

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/meter.h"
 #include "codec/versions.h"
+#include "fs/cgroup.h"
 #include "fs/guard.h"
 #include "fs/ops.h"
 #include "fs/replay.h"
@@ -132,6 +133,24 @@ static void fit_into_space(struct fs *fs)
 	pthread_attr_destroy(&attr);
 }
 
+/* Of a limited memory the cache takes so much at most, and dirty data half of that. */
+#define MEMORY_SHARE 4
+
+/* In a container whose memory is less than the options say, the kernel ends who takes it. */
+static void fit_into_memory(struct options *o)
+{
+	uint64_t limit = cgroup_memory(), share = limit / MEMORY_SHARE;
+
+	if (o->cache <= share && o->dirty_max <= share / 2)
+		return;
+	share = max_u64(share, 2 << 20);
+	o->cache = min_u64(o->cache, share);
+	o->dirty_max = min_u64(o->dirty_max, share / 2);
+	log_info("memory is limited to %llu MiB: cache %llu, dirty_max %llu",
+		 (unsigned long long)limit >> 20, (unsigned long long)o->cache >> 20,
+		 (unsigned long long)o->dirty_max >> 20);
+}
+
 /* After a failure fs_close closes what has been opened so far. */
 static int fs_open(struct fs *fs)
 {
@@ -221,6 +240,7 @@ static int run(const struct options *o, int pipe)
 	struct announce a = {pipe, o->foreground, o->mountpoint};
 	fs.backing.root = fs.backing.proc = fs.backing.lock = -1;
 	fit_into_space(&fs);
+	fit_into_memory(&fs.opt);
 	guard_start();
 	int rc = fs_open(&fs);
 	if (rc >= 0)
