@@ -6,13 +6,24 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from libdata import blob
-from libmount import CFRAME, DAEMON, REPO, SLOWNESS, is_mounted, umount, wait_until
+from libfault import Fault
+from libmount import (
+    CFRAME,
+    DAEMON,
+    REPO,
+    SLOWNESS,
+    is_mounted,
+    other_namespaces,
+    umount,
+    wait_until,
+)
 from libposix import error_of, sync
 
 CODECS = ["blosclz", "lz4", "lz4hc", "zlib", "zstd"]
@@ -141,8 +152,8 @@ def test_busy_mount_point(mount):
 
 @pytest.mark.release
 def test_busy_backing_directory(mount, work):
-    """Two daemons that write to one directory would not know of each other's bytes. Each waits for
-    some seconds, as the first may be about to end."""
+    """Two daemons that write to one directory would not know of each other's bytes. Who comes
+    second is told where the first one is mounted."""
     m = mount()
     (work / "second").mkdir()
     started = [
@@ -153,9 +164,44 @@ def test_busy_backing_directory(mount, work):
         _, said = daemon.communicate(timeout=300)
         assert daemon.returncode == 1
         assert re.fullmatch(
-            rf"cframefs: .*'{re.escape(str(m.backing))}': another cframefs .*\n", said
+            rf"(.*waiting for another.*\n)?cframefs: .*'{re.escape(str(m.backing))}': "
+            rf"another cframefs .*mounted at '{re.escape(str(m.mnt))}'\n",
+            said,
         ), said
     assert not is_mounted(work / "second")
+
+
+def test_a_backing_directory_that_is_about_to_be_free(mount, work):
+    """Unmounted, but the last commit is still on its way to the disk: the next one waits for it."""
+    m = mount(start=False)
+    fault = Fault(m, work / "fault")
+    m.options = "commit=0"
+    m.start()
+    handle = os.open(m.mnt / "f", os.O_WRONLY | os.O_CREAT)
+    assert umount(m.mnt, "-l").returncode == 0
+    os.write(handle, b"written last")
+    fault.set(1, Fault.WRITE, how=Fault.WAIT)
+    closing = threading.Thread(target=os.close, args=[handle])
+    closing.start()
+    wait_until(fault.came, 20, "the commit")  # a child made before would close the handle, too
+    (work / "second").mkdir()
+    said = work / "second.log"
+    with open(said, "wb") as log:
+        second = subprocess.Popen([DAEMON, m.backing, work / "second"], stderr=log)
+    try:
+        wait_until(lambda: "waiting for another" in said.read_text(), 5, "its line")
+        assert second.poll() is None
+    finally:
+        fault.set(0)
+    if other_namespaces():
+        m.proc.send_signal(signal.SIGTERM)
+    closing.join()
+    assert second.wait(300) == 0, said.read_text()
+    m.wait()
+    try:
+        assert (work / "second" / "f").read_bytes() == b"written last"
+    finally:
+        umount(work / "second")
 
 
 def test_a_mount_point_whose_daemon_is_gone(dirs):

@@ -1,13 +1,17 @@
 #include "fs/backing.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 
 #include <linux/magic.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/resource.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <time.h>
@@ -25,12 +29,56 @@ int backing_open(struct backing *b, const char *path)
 	return b->proc < 0 ? -errno : 0;
 }
 
-#define LOCK_TRIES 100 /* of 100 ms */
+/*
+ * Beside the lock, a daemon that serves says which mount is its own: by a record lock, shared by
+ * those that only read, on the byte of the mount's device number.
+ */
+void backing_tell_mount(const struct backing *b)
+{
+	struct flock own = {.l_type = F_RDLCK, .l_start = (off_t)b->own_dev, .l_len = 1};
 
-int backing_lock(struct backing *b, bool shared)
+	if (b->lock >= 0)
+		(void)fcntl(b->lock, F_OFD_SETLK, &own);
+}
+
+/* Where a FUSE file system of that device number is mounted, as the kernel spells it. */
+static bool find_mount_of(dev_t dev, char at[static PATH_MAX])
+{
+	char *line = NULL;
+	size_t cap = 0;
+	unsigned hi, lo;
+	bool found = false;
+
+	FILE *table = fopen("/proc/self/mountinfo", "re");
+	while (table && !found && getline(&line, &cap, table) > 0)
+		found = sscanf(line, "%*d %*d %u:%u %*s %4095s", &hi, &lo, at) == 3 &&
+			makedev(hi, lo) == dev && strstr(line, " - fuse");
+	free(line);
+	if (table)
+		fclose(table);
+	return found;
+}
+
+/*
+ * True: the daemon that has the lock serves a mount that is there, and will not end by itself. Not
+ * seen from another mount namespace.
+ */
+static bool is_mounted(const struct backing *b, char at[static PATH_MAX])
+{
+	struct flock any = {.l_type = F_WRLCK};
+
+	return fcntl(b->lock, F_OFD_GETLK, &any) == 0 && any.l_type == F_RDLCK &&
+	       find_mount_of((dev_t)any.l_start, at);
+}
+
+#define LOCK_TRIES 300 /* of 100 ms */
+#define LOCK_SAYS 10   /* tries after which whoever waits is told why */
+
+int backing_lock(struct backing *b, bool shared, char holder[static PATH_MAX])
 {
 	int how = (shared ? LOCK_SH : LOCK_EX) | LOCK_NB;
 
+	holder[0] = 0;
 	b->lock = openat(b->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (b->lock < 0)
 		return -errno;
@@ -39,6 +87,11 @@ int backing_lock(struct backing *b, bool shared)
 			return 0;
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return 0; /* not every file system has locks */
+		if (is_mounted(b, holder))
+			return -EBUSY;
+		holder[0] = 0;
+		if (i == LOCK_SAYS)
+			log_info("waiting for another cframefs to be done with the directory");
 		usleep(100 * 1000);
 	}
 	return -EBUSY;

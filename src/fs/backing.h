@@ -8,6 +8,7 @@
 #include "base/err.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -28,10 +29,14 @@ NODISCARD int backing_open(struct backing *b, const char *path);
 void backing_close(struct backing *b);
 
 /*
- * Locks the directory: one daemon may write to it, or several read. Waits up to ten seconds for one
- * that was just unmounted and is still writing. -EBUSY: in use.
+ * Locks the directory: one daemon may write to it, or several read. -EBUSY: in use, at once if the
+ * other one's mount is there (`holder`: where, else ""); one that was just unmounted may still be
+ * writing, and is waited for, up to half a minute.
  */
-NODISCARD int backing_lock(struct backing *b, bool shared);
+NODISCARD int backing_lock(struct backing *b, bool shared, char holder[static PATH_MAX]);
+
+/* For those who want the lock: own_dev is known, and its mount answers. */
+void backing_tell_mount(const struct backing *b);
 
 /* Raises the soft limit of descriptors to the hard one. Returns the limit. */
 unsigned long backing_raise_nofile(void);

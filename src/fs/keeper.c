@@ -149,6 +149,7 @@ static void look_at_mount(struct keeper *k)
 
 	if (dev) {
 		k->fs->backing.own_dev = dev;
+		backing_tell_mount(&k->fs->backing);
 		tell_guard(k->fs, dev);
 		set_readahead(k->fs, dev);
 	}

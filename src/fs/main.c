@@ -90,12 +90,15 @@ static int remount(const struct options *o)
 
 static int lock_backing(struct fs *fs)
 {
-	int rc = backing_lock(&fs->backing, fs->opt.read_only);
+	char holder[PATH_MAX], why[PATH_MAX + 80];
 
-	if (rc == -EBUSY)
-		refuse("backing directory", fs->opt.backing,
-		       fs->opt.read_only ? "another cframefs writes to it"
-					 : "another cframefs has it mounted");
+	int rc = backing_lock(&fs->backing, fs->opt.read_only, holder);
+	if (rc != -EBUSY)
+		return rc;
+	snprintf(why, sizeof why, "another cframefs %shas it mounted%s%s%s",
+		 fs->opt.read_only ? "that writes " : "", holder[0] ? " at '" : "", holder,
+		 holder[0] ? "'" : "");
+	refuse("backing directory", fs->opt.backing, why);
 	return rc;
 }
 
