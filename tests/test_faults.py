@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from libcrash import Story, list_metalayers, look
+from libdata import blob
 from libfault import Fault
 from libmount import SLOWNESS, MountFailed, umount, wait_until
 
@@ -345,3 +346,44 @@ def test_the_nth_call_is_the_last(mount, work, log, record_property):
     record_property(
         "figure", f"killed at a call, {log}: {cases} stories, {deaths} deaths in repair"
     )
+
+
+@pytest.mark.release  # sanitizers have their own malloc
+@pytest.mark.parametrize("stored", [False, True], ids=["grows", "patched"])
+def test_what_was_accepted_needs_no_more_memory(mount, work, stored):
+    """A chunk that can't be stored comes back, also below what was written since, while there is no
+    memory at all; and the daemon waits for better times without turning in circles."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0.2,intent=0", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    m.allow("background commit: .*; the data waits in memory", "f.b2frame: fsync: ")
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    model = bytearray(blob(1, 40_000 if stored else 5000, "text"))
+    os.pwrite(fd, model, 0)
+    fault.set(1, Fault.WRITE, how=Fault.WAIT)
+    if stored:
+        fault.stop()
+        os.fsync(fd)
+        fault.set(1, Fault.WRITE, how=Fault.WAIT)
+        for at in range(100, 40_000, 8192):
+            patch(fd, model, at, b"first patch")
+    wait_until(fault.came, 20, "a worker with the chunk")
+    for at in range(0, len(model) + 30_000, 6000):
+        patch(fd, model, at, b"newer than what the worker has")
+    fault.set(1, Fault.WRITE | Fault.MEMORY, forever=1)
+    for _ in range(5):
+        with pytest.raises(OSError):
+            os.fsync(fd)
+    fault.set(0)
+    assert os.pread(fd, len(model) + 1, 0) == model
+    os.fsync(fd)
+    os.close(fd)
+    m.kill()
+    m.start()
+    assert (m.mnt / "f").read_bytes() == model
+
+
+def patch(fd, model, at, data):
+    model.extend(bytes(max(0, at + len(data) - len(model))))
+    model[at : at + len(data)] = data
+    assert os.pwrite(fd, data, at) == len(data)

@@ -1,10 +1,12 @@
 """What is in a file: open, truncate, append, fsync, fallocate, lseek, mmap;
 result or errno of each call."""
 
+import ctypes
 import mmap
 import os
 import stat
 import subprocess
+import time
 
 import pytest
 
@@ -302,6 +304,38 @@ def test_unlinked_but_open(mount):
     assert (m.mnt / "f").read_bytes() == b"a new file of that name"
     os.close(fd)
     os.unlink(m.mnt / "f")
+    assert os.listdir(m.backing) == [], "nothing stays behind"
+
+
+def test_unlinked_closed_and_opened_again(mount):
+    """An O_PATH descriptor keeps a file without a name. What a mapping wrote after the last
+    close(2) reaches the daemon together with the end of the last use."""
+    m = mount("commit=1000")
+    libc = ctypes.CDLL(None, use_errno=True)  # Python's own mappings hold a descriptor
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]
+    for size in (10_000, 300_001):
+        fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
+        os.write(fd, b"a" * size)
+        mapped = libc.mmap(0, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
+        assert mapped != ctypes.c_void_p(-1).value
+        place = os.open(m.mnt / "f", os.O_PATH)
+        os.unlink(m.mnt / "f")
+        os.close(fd)
+        ctypes.memset(mapped, ord("b"), size)
+        assert libc.munmap(ctypes.c_void_p(mapped), ctypes.c_size_t(size)) == 0
+        for _ in range(10):  # the daemon hears of that end a little later
+            time.sleep(0.05)
+            again = os.open(f"/proc/self/fd/{place}", os.O_RDWR | os.O_DIRECT)
+            buffer = mmap.mmap(-1, -(-size // mmap.PAGESIZE) * mmap.PAGESIZE)
+            assert os.preadv(again, [buffer], 0) == size and buffer[:size] == b"b" * size
+            os.close(again)
+        again = os.open(f"/proc/self/fd/{place}", os.O_RDWR)
+        os.pwrite(again, b"c", size)
+        os.fsync(again)
+        os.close(again)
+        assert os.stat(f"/proc/self/fd/{place}").st_size == size + 1
+        os.close(place)
     assert os.listdir(m.backing) == [], "nothing stays behind"
 
 

@@ -6,16 +6,12 @@
 
 struct dirty_chunk *dirty_find_flushing(const struct dirty *d, uint32_t n)
 {
-	struct dirty_chunk *c;
-	HASH_FIND(hh, d->flushing, &n, sizeof n, c);
-	return c;
+	return dirty_set_find(&d->flushing, n);
 }
 
 static struct dirty_chunk *find_dirty(const struct dirty *d, uint32_t n)
 {
-	struct dirty_chunk *c;
-	HASH_FIND(hh, d->dirty, &n, sizeof n, c);
-	return c;
+	return dirty_set_find(&d->dirty, n);
 }
 
 struct dirty_chunk *dirty_find(const struct dirty *d, uint32_t n)
@@ -24,9 +20,9 @@ struct dirty_chunk *dirty_find(const struct dirty *d, uint32_t n)
 	return c ? c : dirty_find_flushing(d, n);
 }
 
-static bool holds_up(const struct dirty_chunk *table)
+static bool holds_up(const struct dirty_set *s)
 {
-	for (const struct dirty_chunk *c = table; c; c = c->hh.next)
+	for (const struct dirty_chunk *c = dirty_set_from(s, 0); c; c = dirty_set_from(s, c->n + 1))
 		if (c->must)
 			return true;
 	return false;
@@ -34,7 +30,7 @@ static bool holds_up(const struct dirty_chunk *table)
 
 bool dirty_holds_up(const struct dirty *d)
 {
-	return holds_up(d->dirty) || holds_up(d->flushing);
+	return holds_up(&d->dirty) || holds_up(&d->flushing);
 }
 
 /* Counts the memory of a chunk in the budget. */
@@ -79,7 +75,7 @@ void dirty_free(struct file *f, struct dirty_chunk *c)
 
 void dirty_drop(struct file *f, struct dirty_chunk *c)
 {
-	HASH_DEL(f->dirty.dirty, c);
+	dirty_set_remove(&f->dirty.dirty, c);
 	dirty_free(f, c);
 }
 
@@ -197,11 +193,11 @@ int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct 
 	return 0;
 }
 
-static int reserve_page(struct dirty_chunk *c)
+static int reserve_pages(struct dirty_chunk *c, uint32_t more)
 {
-	if (c->npages < c->page_cap)
+	if (c->npages + more <= c->page_cap)
 		return 0;
-	uint32_t cap = c->page_cap ? c->page_cap * 2 : 4;
+	uint32_t cap = (uint32_t)max_u64(c->page_cap ? c->page_cap * 2 : 4, c->npages + more);
 	struct dirty_page *grown = mem_realloc(c->page, cap * sizeof *grown);
 	if (!grown)
 		return -ENOMEM;
@@ -218,6 +214,20 @@ static void insert_page(struct dirty_chunk *c, uint32_t i, struct dirty_page pag
 }
 
 /*
+ * For one more page, which starts at `at`: also what it takes to put an older copy back below it
+ * that the workers have now and may not get rid of.
+ */
+static int reserve_page(struct dirty_chunk *c, uint32_t at)
+{
+	const struct dirty_chunk *old = dirty_find_flushing(&c->file->dirty, c->n);
+	uint64_t end = min_u64((uint64_t)at + DIRTY_PAGE, frame_info(c->file->frame)->chunk_size);
+
+	if (old && old->whole && end > old->bytes.cap)
+		TRY(buf_reserve(&c->bytes, end));
+	return reserve_pages(c, 1 + (old ? old->npages : 0));
+}
+
+/*
  * Inserts a page for a write to *p, filled with the older bytes around that; `len`: of the chunk.
  */
 static int new_page(struct dirty_chunk *c, uint32_t i, const struct piece *p, uint32_t len)
@@ -226,7 +236,7 @@ static int new_page(struct dirty_chunk *c, uint32_t i, const struct piece *p, ui
 		 end = (uint32_t)min_u64((uint64_t)at + DIRTY_PAGE, len);
 	struct dirty_page page = {at, NULL};
 
-	TRY(reserve_page(c));
+	TRY(reserve_page(c, at));
 	page.p = mem_zalloc(DIRTY_PAGE);
 	if (!page.p)
 		return -ENOMEM;
@@ -298,11 +308,7 @@ static int new_chunk(struct file *f, uint32_t n, struct dirty_chunk **out)
 		return -ENOMEM;
 	c->file = f;
 	c->n = n;
-	HASH_ADD(hh, f->dirty.dirty, n, sizeof c->n, c);
-	if (!c->hh.tbl) {
-		mem_free(c);
-		return -ENOMEM;
-	}
+	dirty_set_add(&f->dirty.dirty, c);
 	*out = c;
 	return 0;
 }
@@ -403,58 +409,59 @@ void dirty_cut(struct dirty_chunk *c, uint32_t len)
 }
 
 /* Moves the pages that the newer copy does not have to it. */
-static bool give_pages(struct dirty_chunk *from, struct dirty_chunk *to)
+static void give_pages(struct dirty_chunk *from, struct dirty_chunk *to)
 {
 	for (uint32_t k = 0; k < from->npages; k++) {
 		uint32_t i = page_from(to, from->page[k].at);
 		if (page_has(to, i, from->page[k].at))
 			continue;
-		if (reserve_page(to) < 0)
-			return false;
+		assert(to->npages < to->page_cap); /* reserve_page */
 		insert_page(to, i, from->page[k]);
 		from->page[k].p = NULL;
 	}
-	return true;
 }
 
 /* Copies the newer pages over the older, whole copy. */
-static bool take_pages(struct dirty_chunk *whole, const struct dirty_chunk *newer)
+static void take_pages(struct dirty_chunk *whole, struct dirty_chunk *newer)
 {
-	uint32_t end = newer->page[newer->npages - 1].at + DIRTY_PAGE;
+	uint64_t end = (uint64_t)newer->page[newer->npages - 1].at + DIRTY_PAGE;
 	uint32_t len = frame_chunk_span(whole->file->frame, whole->n).len;
 
-	end = (uint32_t)min_u64(end, len);
-	if (stretch(whole, end, end) < 0)
-		return false;
+	end = min_u64(end, len);
+	if (end > whole->bytes.cap) { /* reserve_page */
+		struct buf larger = newer->bytes;
+		assert(end <= larger.cap);
+		larger.n = whole->bytes.n;
+		memcpy(larger.p, whole->bytes.p, larger.n);
+		newer->bytes = whole->bytes;
+		whole->bytes = larger;
+	}
+	if (end > whole->bytes.n) {
+		memset(whole->bytes.p + whole->bytes.n, 0, end - whole->bytes.n);
+		whole->bytes.n = end;
+	}
 	dirty_overlay(newer, 0, buf_span(&whole->bytes));
-	return true;
 }
 
-bool dirty_put_back_take(struct file *f, struct dirty_chunk *c)
+void dirty_put_back_take(struct file *f, struct dirty_chunk *c)
 {
 	struct dirty_chunk *newer = find_dirty(&f->dirty, c->n);
-	bool kept = true;
 
 	c->same = 0;
 	if (newer)
 		newer->must = c->must |= newer->must;
 	if (newer && !newer->whole && c->whole) {
-		kept = take_pages(c, newer);
-		if (kept) {
-			dirty_drop(f, newer);
-			newer = NULL;
-		}
+		take_pages(c, newer);
+		dirty_drop(f, newer);
+		newer = NULL;
 	} else if (newer && !newer->whole) {
-		kept = give_pages(c, newer);
+		give_pages(c, newer);
 		charge(newer);
 	}
-	charge(c);
-	if (!newer && kept) {
-		HASH_ADD(hh, f->dirty.dirty, n, sizeof c->n, c);
-		if (c->hh.tbl)
-			return true;
-		kept = false;
+	if (newer) {
+		dirty_free(f, c);
+	} else {
+		charge(c);
+		dirty_set_add(&f->dirty.dirty, c);
 	}
-	dirty_free(f, c);
-	return kept;
 }

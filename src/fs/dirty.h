@@ -16,9 +16,10 @@
 #ifndef FS_DIRTY_H
 #define FS_DIRTY_H
 
-#include "base/hash.h"
+#include "base/buf.h"
 #include "base/pool.h"
 #include "fs/budget.h"
+#include "fs/dirty_set.h"
 #include "frame/range.h"
 
 #define DIRTY_PAGE 4096u
@@ -43,7 +44,11 @@ struct dirty_chunk {
 	/* The stored chunk has another length than the chunk: no commit before this is stored. */
 	bool must;
 	bool whole;              /* `bytes` has the content; else `page`                       */
-	struct buf bytes;        /* the chunk from its start; what is missing at its end is zero */
+	/*
+	 * The chunk from its start; what is missing at its end is zero. Not whole: empty, but with
+	 * room for what dirty_put_back_take may have to put there.
+	 */
+	struct buf bytes;
 	struct dirty_page *page; /* in ascending order                                         */
 	uint32_t npages, page_cap;
 	/*
@@ -60,12 +65,11 @@ struct dirty_chunk {
 	uint64_t file_size;      /* for the policy                                             */
 	bool replaces;           /* a stored chunk, whose space a commit will free             */
 	struct budget_room room;
-	UT_hash_handle hh;
+	struct dirty_chunk *left, *right; /* of the set that it is in */
 };
 
 struct dirty {
-	struct dirty_chunk *dirty;    /* by n */
-	struct dirty_chunk *flushing; /* by n */
+	struct dirty_set dirty, flushing;
 	uint32_t next; /* the chunk that full ones behind it wait for (flush_submit_full) */
 	uint32_t held; /* how many do, or fewer: some may have been dropped or cut        */
 };
@@ -105,11 +109,11 @@ void dirty_overlay(const struct dirty_chunk *c, uint32_t lo, struct span dst);
 
 /*
  * Makes a copy that could not be stored DIRTY again, below what was written since. `c` is in no
- * table, and taken. False: there was no memory, and it is lost.
+ * set, and taken. Memory that takes was got when that was written.
  */
-NODISCARD bool dirty_put_back_take(struct file *f, struct dirty_chunk *c);
+void dirty_put_back_take(struct file *f, struct dirty_chunk *c);
 
-/* Frees a chunk that is in no table. */
+/* Frees a chunk that is in no set. */
 void dirty_free(struct file *f, struct dirty_chunk *c);
 
 /* Forgets a DIRTY chunk: its bytes are no longer part of the file. */

@@ -412,12 +412,18 @@ static bool has_no_name(struct file *f)
 	return gone;
 }
 
-/* The last close: all goes to the frame, unless the file was deleted. */
+/*
+ * The last close: all goes to the frame, also of a file without a name: who has an O_PATH
+ * descriptor of it may open it again. But what the log has of that one nobody will look for after a
+ * crash.
+ */
 static void finish(struct file *f)
 {
-	if ((file_changed(f) || file_in_log(f)) && has_no_name(f))
-		file_forget_changes(f);
-	else if (file_sync(f, COMMIT_LATER) < 0 || file_log_close(f) < 0)
+	int rc = file_changed(f) ? file_sync(f, COMMIT_LATER) : 0;
+
+	if (rc >= 0 && file_in_log(f) && has_no_name(f))
+		intent_removed(f->fs->intent, &f->unsynced.mark);
+	if (rc < 0 || file_log_close(f) < 0)
 		file_give_up_changes(f);
 	file_settle(f);
 	budget_wait_unpinned(f->fs->budget, f);
@@ -462,7 +468,7 @@ void file_put(struct fs *fs, struct inode *n)
 bool file_changed(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
-	bool changed = f->dirty.dirty || f->dirty.flushing || frame_dirty(f->frame);
+	bool changed = f->dirty.dirty.count || f->dirty.flushing.count || frame_dirty(f->frame);
 	pthread_rwlock_unlock(&f->lock);
 	return changed;
 }

@@ -80,7 +80,6 @@ struct file {
 
 	/* Why the frame is not to be read or written as usual. */
 	bool unborn;    /* under lock: the backing file is empty, the frame in memory only */
-	bool gone;      /* as `lost`: no name, no user: nothing is committed any more      */
 	bool lost;      /* discarded, and could not be read anew: every access fails;
 			   changes with the gate held alone, and the lock                  */
 	bool replaying; /* by who has the file for itself: no commit before the log's end  */

@@ -8,10 +8,8 @@
 
 static void drop_dirty(struct file *f)
 {
-	struct dirty_chunk *c, *next;
-
-	HASH_ITER(hh, f->dirty.dirty, c, next)
-		dirty_drop(f, c);
+	while (f->dirty.dirty.root)
+		dirty_drop(f, f->dirty.dirty.root);
 }
 
 /*
@@ -25,7 +23,7 @@ static void enter_sealed(struct file *f)
 		pthread_rwlock_unlock(&f->lock);
 		pthread_mutex_lock(&f->inode->lock);
 		pthread_rwlock_wrlock(&f->lock);
-		if (!f->dirty.flushing)
+		if (!f->dirty.flushing.count)
 			return;
 		pthread_rwlock_unlock(&f->lock);
 		pthread_mutex_unlock(&f->inode->lock);
@@ -70,7 +68,7 @@ void file_discard(struct file *f)
 void file_take_back(struct file *f, bool theirs)
 {
 	file_enter_alone(f);
-	bool changed = f->dirty.dirty || frame_dirty(f->frame);
+	bool changed = f->dirty.dirty.count || frame_dirty(f->frame);
 	bool asked = changed && !budget_file_idle(f->fs->budget, f);
 	uint64_t old = frame_size(f->frame);
 	pthread_rwlock_unlock(&f->lock);
@@ -96,18 +94,6 @@ static bool is_last(const struct file *f)
 	return f->inode->nopen == 1;
 }
 
-void file_forget_changes(struct file *f)
-{
-	enter_sealed(f);
-	if (is_last(f)) {
-		drop_dirty(f);
-		f->gone = true;
-		intent_removed(f->fs->intent, &f->unsynced.mark);
-		budget_file_clean(f->fs->budget, f);
-	}
-	leave_sealed(f);
-}
-
 /* What did not get into the frame would go on filling the disk. */
 static void cut_end(struct file *f)
 {
@@ -124,8 +110,13 @@ void file_give_up_changes(struct file *f)
 	enter_sealed(f);
 	if (is_last(f)) {
 		inode_name(f->fs->inodes, f->inode, name);
-		log_err("%s: closed with unwritten data: it stays at its last commit", name);
-		intent_keep_aside(f->fs->intent, &f->unsynced.mark);
+		if (name[0]) {
+			log_err("%s: closed with unwritten data: it stays at its last commit",
+				name);
+			intent_keep_aside(f->fs->intent, &f->unsynced.mark);
+		} else {
+			intent_removed(f->fs->intent, &f->unsynced.mark);
+		}
 		discard(f);
 		if (!f->lost && !f->sidecar.there)
 			cut_end(f);

@@ -17,16 +17,10 @@ void file_discard(struct file *f);
 void file_take_back(struct file *f, bool theirs);
 
 /*
- * The next two are for the last user of a file, who is about to close it. They do nothing if it has
+ * What a failing disk left in memory is given up, loudly if the file has a name: it is what its
+ * last commit says. For the last user of a file, who is about to close it. Does nothing if it has
  * been opened again meanwhile: then it is the other's to end, and what that one has written, or was
  * told is there, is among what waits.
- */
-
-/* The file has no name any more, so that nobody will ever read it: nothing goes to the disk. */
-void file_forget_changes(struct file *f);
-
-/*
- * What a failing disk left in memory is given up, loudly: the file is what its last commit says.
  */
 void file_give_up_changes(struct file *f);
 

@@ -31,12 +31,12 @@ static bool pays(const struct file *f)
  * A record names its frame by inode number, on the device of the backing directory. On overlayfs
  * opening a file for writing may have given it another one than it was looked up with.
  */
-static bool can_be_named(const struct file *f)
+static bool can_be_named(const struct file *f, struct stat *st)
 {
-	struct stat st;
+	struct inodes *inodes = f->fs->inodes;
 
-	return f->inode->key.dev == inodes_root(f->fs->inodes)->key.dev &&
-	       fstat(f->fd, &st) == 0 && st.st_ino == f->inode->key.ino;
+	return stat_fd(f->fd, st) == 0 && st->st_dev == inodes_root(inodes)->key.dev &&
+	       inode_is_number(inodes, f->inode, st);
 }
 
 /* Both roots are known by their numbers; the base of a record is durable. */
@@ -67,7 +67,8 @@ static int fill(struct file *f, struct span bytes)
 }
 
 /* What was touched becomes a record. The lock is held for writing. */
-static int take(struct file *f, const struct timespec *mtime, const struct frame_roots *roots)
+static int take(struct file *f, uint64_t number, const struct timespec *mtime,
+		const struct frame_roots *roots)
 {
 	struct workspace *ws = workspace_get();
 	struct intent *log = f->fs->intent;
@@ -78,7 +79,7 @@ static int take(struct file *f, const struct timespec *mtime, const struct frame
 		return -ENOMEM;
 	touched_settle(&u->touched);
 	struct intent_record r = {.directory = intent_directory(log),
-				  .inode = f->inode->key.ino,
+				  .inode = number,
 				  .birth = backing_birth(f->fd),
 				  .roots = *roots,
 				  .size = frame_size(f->frame),
@@ -102,14 +103,15 @@ static bool take_if_it_pays(struct file *f, const struct timespec *mtime, uint64
 {
 	struct file_unsynced *u = &f->unsynced;
 	struct frame_roots roots;
+	struct stat st;
 
 	u->quick = meter_now() - u->synced_at < QUICK_NS ? u->quick + 1 : 0;
-	if (f->gone || f->lost || u->touched.whole)
+	if (f->lost || u->touched.whole)
 		return false;
 	if (u->touched.n == 0 && !intent_has(f->fs->intent, &u->mark))
 		return false;
-	if (u->touched.n && (!pays(f) || !can_be_named(f) || f->sidecar.there ||
-			     !has_base(f, &roots) || take(f, mtime, &roots) < 0))
+	if (u->touched.n && (!pays(f) || !can_be_named(f, &st) || f->sidecar.there ||
+			     !has_base(f, &roots) || take(f, st.st_ino, mtime, &roots) < 0))
 		return false;
 	*end = u->mark.end;
 	return true;

@@ -77,7 +77,7 @@ static int reload_gated(struct file *f, bool sure)
 	int rc = stat_fd(f->fd, &st);
 	pthread_rwlock_wrlock(&f->lock);
 	uint64_t old = frame_size(f->frame);
-	bool clean = !f->dirty.dirty && !f->dirty.flushing && !frame_dirty(f->frame);
+	bool clean = !f->dirty.dirty.count && !f->dirty.flushing.count && !frame_dirty(f->frame);
 	bool told = sure || changed || f->lost;
 	bool foreign = rc >= 0 && (told || file_is_foreign(n, &st));
 	if (foreign && !told && has_same_root(f, &st)) {

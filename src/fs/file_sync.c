@@ -98,7 +98,7 @@ static int commit(struct file *f, enum durability how)
 /* More is to come: the application's times go on being those that are shown. */
 static int commit_part(struct file *f)
 {
-	if (f->replaying || f->gone)
+	if (f->replaying)
 		return 0;
 	times_hold(f->inode, f->fd);
 	TRY(commit(f, COMMIT_PART));
@@ -132,7 +132,7 @@ static int make_room(struct file *f)
 static unsigned count_dirty(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
-	unsigned n = HASH_COUNT(f->dirty.dirty);
+	unsigned n = f->dirty.dirty.count;
 	pthread_rwlock_unlock(&f->lock);
 	return n;
 }
@@ -320,8 +320,6 @@ void file_settle(struct file *f)
 
 static int sync_gated(struct file *f, enum durability how)
 {
-	if (f->gone)
-		return 0;
 	if (f->lost)
 		return -EIO;
 	/* Even a clean commit may touch the file: mtime is kept for all of them. */
@@ -341,7 +339,7 @@ int file_compact(struct file *f)
 	int rc = 0;
 
 	pthread_rwlock_wrlock(&f->gate);
-	bool wants = f->writable && !f->inode->detached && !f->gone && !f->lost && wants_compact(f);
+	bool wants = f->writable && !f->inode->detached && !f->lost && wants_compact(f);
 	/*
 	 * What came since the last commit goes first: compact commits
 	 * only what is in the frame, which larger files bear.

@@ -46,7 +46,7 @@ static int load_tail(struct file *f, uint64_t new_size)
 
 static int resize(struct file *f, uint64_t size)
 {
-	struct dirty_chunk *c, *next;
+	struct dirty_chunk *c;
 
 	TRY(load_tail(f, size));
 	uint64_t old = frame_size(f->frame);
@@ -54,8 +54,9 @@ static int resize(struct file *f, uint64_t size)
 	if (size >= old)
 		return 0;
 	uint64_t nchunks = range_nchunks(size, chunk_size(f));
-	HASH_ITER(hh, f->dirty.dirty, c, next) {
-		if (c->n >= nchunks)
+	for (uint32_t n = 0; (c = dirty_set_from(&f->dirty.dirty, n)); n++) {
+		n = c->n;
+		if (n >= nchunks)
 			dirty_drop(f, c);
 		else
 			dirty_cut(c, frame_chunk_span(f->frame, c->n).len);
@@ -179,7 +180,7 @@ void file_enter_alone(struct file *f)
 	pthread_rwlock_wrlock(&f->gate);
 	pthread_rwlock_wrlock(&f->lock);
 	/* the gate does not keep a writer of another file from flushing this one */
-	while (f->dirty.flushing) {
+	while (f->dirty.flushing.count) {
 		pthread_rwlock_unlock(&f->lock);
 		IGNORE(flush_wait(f)); /* it will be tried again */
 		pthread_rwlock_wrlock(&f->lock);

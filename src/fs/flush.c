@@ -80,13 +80,16 @@ static void publish(struct file *f, struct dirty_chunk *c, const struct outcome 
 	dirty_free(f, c);
 }
 
-/* Makes the chunk clean, or DIRTY again if it could not be stored. False: it is lost. */
+/*
+ * Makes the chunk clean, or DIRTY again if it could not be stored. False: it is lost, since what it
+ * lies over cannot be read.
+ */
 static bool land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
 {
 	bool kept = true;
 
 	pthread_rwlock_wrlock(&f->lock);
-	HASH_DEL(f->dirty.flushing, c);
+	dirty_set_remove(&f->dirty.flushing, c);
 	if (o->rc >= 0 && !outdated(f, c)) {
 		publish(f, c, o);
 	} else if (o->damaged) {
@@ -95,7 +98,7 @@ static bool land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
 	} else {
 		if (o->rc == ENCODED)
 			frame_unalloc(f->frame, o->at, o->len);
-		kept = dirty_put_back_take(f, c);
+		dirty_put_back_take(f, c);
 	}
 	pthread_rwlock_unlock(&f->lock);
 	return kept;
@@ -163,7 +166,7 @@ static void flush_run(struct pool_job *job)
 	int rc = o.rc < 0 ? o.rc : 0;
 	bool kept = land(f, c, &o);
 	if (!kept)
-		lose(f, n, rc < 0 ? rc : -ENOMEM);
+		lose(f, n, rc);
 
 	workspace_trim();
 	if (room)
@@ -191,12 +194,8 @@ static bool start_flushing(struct file *f, struct dirty_chunk *c)
 	c->file_size = frame_size(f->frame);
 	f->items_whole |=
 		!policy_wants_bytewise(&f->policy, c->file_size, frame_info(f->frame)->chunk_size);
-	HASH_DEL(f->dirty.dirty, c);
-	HASH_ADD(hh, f->dirty.flushing, n, sizeof c->n, c);
-	if (!c->hh.tbl) {
-		HASH_ADD(hh, f->dirty.dirty, n, sizeof c->n, c);
-		return false;
-	}
+	dirty_set_remove(&f->dirty.dirty, c);
+	dirty_set_add(&f->dirty.flushing, c);
 	pthread_mutex_lock(&f->flight.lock);
 	f->flight.chunks++;
 	f->flight.replacing += c->replaces;
@@ -219,8 +218,8 @@ static void submit(struct file *f, struct dirty_chunk *c)
 void flush_small(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->lock);
-	struct dirty_chunk *c = f->dirty.dirty;
-	bool alone = c && HASH_COUNT(f->dirty.dirty) == 1 && !f->dirty.flushing &&
+	struct dirty_chunk *c = f->dirty.dirty.root;
+	bool alone = f->dirty.dirty.count == 1 && !f->dirty.flushing.count &&
 		     frame_chunk_span(f->frame, c->n).len <= SMALL && start_flushing(f, c);
 	pthread_rwlock_unlock(&f->lock);
 	if (alone) {
@@ -267,22 +266,18 @@ static void submit_successors(struct file *f)
 	}
 }
 
-static int by_number(const struct dirty_chunk *a, const struct dirty_chunk *b)
-{
-	return (a->n > b->n) - (a->n < b->n);
-}
-
 /* What they wait for may never come: there may be a hole. */
 static void submit_held(struct file *f)
 {
-	struct dirty_chunk *c, *next;
+	const struct dirty_set *dirty = &f->dirty.dirty;
+	struct dirty_chunk *c;
 
 	f->dirty.held = 0;
-	HASH_SORT(f->dirty.dirty, by_number);
-	HASH_ITER(hh, f->dirty.dirty, c, next) {
-		if (c->n < f->dirty.next || !is_full(f, c))
+	for (uint32_t n = f->dirty.next; (c = dirty_set_from(dirty, n)); n++) {
+		n = c->n;
+		if (!is_full(f, c))
 			continue;
-		f->dirty.next = c->n + 1;
+		f->dirty.next = n + 1;
 		submit_full(f, c);
 	}
 }
@@ -304,22 +299,22 @@ void flush_submit_full(struct file *f, struct dirty_chunk *c)
 
 unsigned flush_submit_turn(struct file *f, unsigned most)
 {
-	struct dirty_chunk *c, *next;
+	struct dirty_chunk *c;
 
 	pthread_rwlock_wrlock(&f->lock);
 	unsigned at_once = turn_size(f), now = replacing(f), sent = 0;
 	f->dirty.held = 0;
-	HASH_SORT(f->dirty.dirty, by_number);
-	HASH_ITER(hh, f->dirty.dirty, c, next) {
-		bool replaces = frame_slot(f->frame, c->n) == SLOT_STORED;
+	for (uint32_t n = 0; (c = dirty_set_from(&f->dirty.dirty, n)); n++) {
+		n = c->n;
+		bool replaces = frame_slot(f->frame, n) == SLOT_STORED;
 		if (!c->must && (sent >= most || (replaces && now >= at_once)))
 			continue;
 		sent++;
 		now += replaces;
-		f->dirty.next = (uint32_t)max_u64(f->dirty.next, c->n + 1);
+		f->dirty.next = (uint32_t)max_u64(f->dirty.next, n + 1);
 		submit(f, c);
 	}
-	unsigned left = HASH_COUNT(f->dirty.flushing);
+	unsigned left = f->dirty.flushing.count;
 	pthread_rwlock_unlock(&f->lock);
 	return left;
 }

@@ -288,6 +288,14 @@ bool inode_has_parted(struct inodes *t, const struct inode *n)
 	return parted;
 }
 
+bool inode_is_number(struct inodes *t, const struct inode *n, const struct stat *st)
+{
+	pthread_mutex_lock(&t->lock);
+	bool is = is_of(n, st);
+	pthread_mutex_unlock(&t->lock);
+	return is;
+}
+
 enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st)
 {
 	static const enum node_kind kinds[] = {NODE_FRAME, NODE_ARRAY};
@@ -354,7 +362,7 @@ static int open_by_name(struct inodes *t, struct inode *n)
 		inode_unpin(t, parent);
 	}
 	inode_put(t, parent, 1);
-	if (fd >= 0 && !is_of(n, &st)) {
+	if (fd >= 0 && !inode_is_number(t, n, &st)) {
 		close(fd);
 		return -ESTALE;
 	}
@@ -414,7 +422,7 @@ static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
 		inode_unpin(t, parent);
 	}
 	inode_put(t, parent, 1);
-	if (real >= 0 && (stat_fd(real, &st) < 0 || !is_of(n, &st))) {
+	if (real >= 0 && (stat_fd(real, &st) < 0 || !inode_is_number(t, n, &st))) {
 		close(real);
 		return -ESTALE;
 	}

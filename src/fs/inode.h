@@ -58,6 +58,7 @@ struct caps {
 };
 
 struct inode {
+	/* dev and ino: table lock, since a copy-up changes them (inode_renumber); kind is fixed */
 	struct inode_key key;
 	UT_hash_handle hh;        /* table lock, as all down to pins */
 	uint64_t refs;
@@ -133,6 +134,9 @@ bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry 
  * True: that has come over the descriptor of an inode of several names, and it is not known which.
  */
 bool inode_has_parted(struct inodes *t, const struct inode *n);
+
+/* True: that is the inode's file now, as far as its number tells. */
+bool inode_is_number(struct inodes *t, const struct inode *n, const struct stat *st);
 
 /*
  * After a call that may have made such a copy of the file behind `fd`: the inode takes its number.

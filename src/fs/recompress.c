@@ -230,8 +230,8 @@ static struct inode *enter(struct recompress *r, struct inode *dir, int dirfd, s
 	struct inode *n = inode_from_entry(r->fs->inodes, dir, e);
 	if (!n)
 		return NULL;
-	if (fstatat(dirfd, e->backing, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == n->key.ino &&
-	    st.st_dev == n->key.dev)
+	if (fstatat(dirfd, e->backing, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    inode_is_number(r->fs->inodes, n, &st))
 		return n;
 	inode_link_remove(r->fs->inodes, n, dir, e->backing);
 	inode_put(r->fs->inodes, n, 1);

@@ -35,7 +35,8 @@ void recompress_mark(const struct stat *st, char text[static RECOMPRESS_MARK_MAX
 /* The locks are held. */
 static bool is_at_rest(const struct file *f)
 {
-	return f->writable && !f->gone && !f->lost && !f->dirty.dirty && !f->dirty.flushing;
+	return f->writable && !f->lost && !f->dirty.dirty.count &&
+	       !f->dirty.flushing.count;
 }
 
 /* 1: the stored bytes of chunk n are in ws->base. 0: it stays as it is. */

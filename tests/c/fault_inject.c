@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <link.h>
 #include <linux/fuse.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -40,6 +42,7 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT };
 #define CALL_FSYNC 64u /* of a file, more than its data */
 /* no call: the kernel is one that clears set-id bits itself, which adds a mode to its requests */
 #define OLD_KERNEL 128u
+#define CALL_MEMORY 256u /* the daemon's own, not that of libraries; not in sanitized builds */
 
 /* In step with tests/libfault.py. */
 struct control {
@@ -66,6 +69,24 @@ static struct synced *synced; /* under lock */
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
+static uintptr_t program, program_end; /* where the daemon's code is */
+
+static void find_program(void)
+{
+	const ElfW(Phdr) *p = (const ElfW(Phdr) *)getauxval(AT_PHDR);
+	size_t n = getauxval(AT_PHNUM);
+	uintptr_t base = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (p[i].p_type == PT_PHDR)
+			base = (uintptr_t)p - p[i].p_vaddr;
+	for (size_t i = 0; i < n; i++)
+		if (p[i].p_type == PT_LOAD && p[i].p_flags & PF_X) {
+			program = base + p[i].p_vaddr;
+			program_end = program + p[i].p_memsz;
+		}
+}
+
 __attribute__((constructor)) static void begin(void)
 {
 	const char *path = getenv("FAULT_INJECT");
@@ -77,6 +98,7 @@ __attribute__((constructor)) static void begin(void)
 	if (control == MAP_FAILED)
 		control = NULL;
 	close(fd);
+	find_program();
 	unsetenv("FAULT_INJECT"); /* programs that the daemon runs are left alone */
 	unsetenv("LD_PRELOAD");
 }
@@ -306,3 +328,35 @@ int openat64(int dir, const char *name, int flags, ...)
 	}
 	return REAL(openat64)(dir, name, flags, mode);
 }
+
+#ifdef OWN_MEMORY /* sanitizers have theirs */
+/* dlsym may need memory itself */
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+void *__libc_memalign(size_t align, size_t size);
+
+static bool is_out_of_memory(const void *caller)
+{
+	uintptr_t at = (uintptr_t)caller;
+
+	if (!control || at < program || at >= program_end || !hit(CALL_MEMORY, "memory"))
+		return false;
+	errno = ENOMEM;
+	return true;
+}
+
+void *calloc(size_t n, size_t size)
+{
+	return is_out_of_memory(__builtin_return_address(0)) ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t size)
+{
+	return is_out_of_memory(__builtin_return_address(0)) ? NULL : __libc_realloc(p, size);
+}
+
+void *aligned_alloc(size_t align, size_t size)
+{
+	return is_out_of_memory(__builtin_return_address(0)) ? NULL : __libc_memalign(align, size);
+}
+#endif
