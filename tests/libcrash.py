@@ -86,23 +86,24 @@ class Story:
         self.done = 0
         self.log = []
 
+    KINDS = {
+        "create": 3,
+        "open": 4,
+        "write": 14,
+        "append": 4,
+        "ftruncate": 3,
+        "truncate": 1,
+        "rename": 2,
+        "unlink": 1,
+        "link": 1,
+        "fsync": 4,
+        "close": 3,
+        "scatter": 1,
+    }
+
     def step(self):
         """One operation; OSError when the daemon is gone."""
-        kinds = {
-            "create": 3,
-            "open": 4,
-            "write": 14,
-            "append": 4,
-            "ftruncate": 3,
-            "truncate": 1,
-            "rename": 2,
-            "unlink": 1,
-            "link": 1,
-            "fsync": 4,
-            "close": 3,
-            "scatter": 1,
-        }
-        kind = self.rng.choices(list(kinds), list(kinds.values()))[0]
+        kind = self.rng.choices(list(self.KINDS), list(self.KINDS.values()))[0]
         self.log.append(kind)
         getattr(self, kind)()
         self.done += 1

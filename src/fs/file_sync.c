@@ -61,6 +61,18 @@ static int put_caps_back(struct file *f, enum durability how)
 	return rc <= 0 || how != COMMIT_SYNC ? 0 : sync_inode(f);
 }
 
+/*
+ * An fdatasync takes a new file's name along with the length that the file got after it, in the
+ * journals that we know. An empty one has had its length before its name.
+ */
+static void name_synced(struct file *f)
+{
+	struct inode *n = f->inode;
+
+	if (n->made && n->attr_synced == 0 && frame_size(f->frame) > 0)
+		n->attr_synced = 1;
+}
+
 /* Right before the backing file is changed. The lock is held for writing. */
 static void hold_caps(struct file *f)
 {
@@ -82,8 +94,11 @@ static int commit(struct file *f, enum durability how)
 	bool writes = frame_writes(f->frame, how);
 	int rc = held_up ? 0 : frame_commit(f->frame, how);
 	f->wants_commit = false;
-	if (rc >= 0 && how == COMMIT_SYNC)
+	if (rc >= 0 && how == COMMIT_SYNC) {
 		touched_clear(&f->unsynced.touched);
+		if (writes)
+			name_synced(f);
+	}
 	pthread_rwlock_unlock(&f->lock);
 	file_leave_commit(f, (enum entered)entered);
 	if (rc >= 0)

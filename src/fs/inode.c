@@ -220,7 +220,8 @@ static struct inode *add(struct inodes *t, const struct entry *e)
 	n->key = (struct inode_key){e->st.st_dev, e->st.st_ino, e->probed.kind};
 	n->type = e->st.st_mode & S_IFMT;
 	n->fd = -1;
-	n->attr_changes = !e->made;
+	n->attr_changes = 1;
+	n->made = e->made;
 	HASH_ADD(hh, t->table, key, sizeof n->key, n);
 	if (!n->hh.tbl) {
 		mem_free(n);

@@ -83,9 +83,11 @@ struct inode {
 	/*
 	 * Of attributes and names: as many as there were, and as the disk has for sure. There may
 	 * have been one before we knew the file: by an inode that the kernel has forgotten since,
-	 * in an earlier mount, or by another program.
+	 * in an earlier mount, or by another program. Of one that was made here its name is the
+	 * first.
 	 */
 	_Atomic uint32_t attr_changes, attr_synced;
+	bool made;                /* here; fixed */
 	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet */
 	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
 	_Atomic uint64_t no_caps_until; /* caps.c */

@@ -101,26 +101,57 @@ int fallocate64(int fd, int mode, off_t at, off_t len)
 	return rc;
 }
 
-static int synced(int fd)
+static void put_locked(struct crash_record r)
 {
-	uint64_t ino;
-
-	if (!is_file(fd, &ino))
-		return 0;
 	pthread_mutex_lock(&lock);
-	put((struct crash_record){CRASH_SYNC, ino, 0, 0}, NULL);
+	if (trace >= 0)
+		put(r, NULL);
 	pthread_mutex_unlock(&lock);
-	return 0;
 }
 
 int fdatasync(int fd)
 {
-	return synced(fd);
+	uint64_t ino;
+
+	if (is_file(fd, &ino))
+		put_locked((struct crash_record){CRASH_SYNC, ino, 0, 0});
+	return 0;
 }
 
 int fsync(int fd)
 {
-	return synced(fd);
+	uint64_t ino;
+
+	if (is_file(fd, &ino))
+		put_locked((struct crash_record){CRASH_SYNC, ino, 1, 0});
+	else
+		put_locked((struct crash_record){CRASH_NAMES_SYNC, 0, 0, 0});
+	return 0;
+}
+
+int syncfs(int fd)
+{
+	(void)fd;
+	put_locked((struct crash_record){CRASH_ALL_SYNC, 0, 0, 0});
+	return 0;
+}
+
+/* The file of that name; 0: there is none. *last: it has no other name. */
+static uint64_t file_at(int dir, const char *name, bool *last)
+{
+	struct stat st;
+
+	*last = false;
+	if (trace < 0 || fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || !S_ISREG(st.st_mode))
+		return 0;
+	*last = st.st_nlink == 1;
+	return st.st_ino;
+}
+
+static void put_link(uint64_t ino, uint64_t gone)
+{
+	if (trace >= 0 && (ino || gone))
+		put((struct crash_record){CRASH_LINK, ino, gone, 0}, NULL);
 }
 
 static void put_name(enum crash_kind kind, const char *name)
@@ -131,20 +162,42 @@ static void put_name(enum crash_kind kind, const char *name)
 
 int linkat(int a, const char *from, int b, const char *to, int flags)
 {
+	bool last;
+
 	pthread_mutex_lock(&lock);
 	int rc = REAL(linkat)(a, from, b, to, flags);
-	if (rc == 0)
+	if (rc == 0) {
 		put_name(CRASH_NAME, to);
+		put_link(file_at(b, to, &last), 0);
+	}
+	pthread_mutex_unlock(&lock);
+	return rc;
+}
+
+int unlinkat(int dir, const char *name, int flags)
+{
+	bool last;
+
+	pthread_mutex_lock(&lock);
+	uint64_t ino = file_at(dir, name, &last);
+	int rc = REAL(unlinkat)(dir, name, flags);
+	if (rc == 0)
+		put_link(last ? 0 : ino, last ? ino : 0);
 	pthread_mutex_unlock(&lock);
 	return rc;
 }
 
 int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
 {
+	bool last, only;
+
 	pthread_mutex_lock(&lock);
+	uint64_t old = file_at(b, to, &last), ino = file_at(a, from, &only);
 	int rc = REAL(renameat2)(a, from, b, to, flags);
-	if (rc == 0)
+	if (rc == 0) {
 		put_name(CRASH_NAME, to);
+		put_link(ino, last && old != ino ? old : 0);
+	}
 	pthread_mutex_unlock(&lock);
 	return rc;
 }
@@ -164,8 +217,10 @@ int openat64(int dir, const char *name, int flags, ...)
 	int fd = REAL(openat64)(dir, name, flags, mode);
 	if (fd >= 0 && is_file(fd, &ino)) {
 		put((struct crash_record){CRASH_CREATE, ino, 0, 0}, NULL);
-		if (flags & O_CREAT)
+		if (flags & O_CREAT) {
 			put_name(CRASH_NAME, name);
+			put_link(ino, 0);
+		}
 	}
 	pthread_mutex_unlock(&lock);
 	return fd;

@@ -5,12 +5,19 @@
  * at or after its last acknowledged fsync, whole, or if it is long, made of such contents. The
  * intent log is a file like the others, cut by itself; what it has beyond a frame is put on it.
  *
- *   crash_replay TRACE STATES SEED [--skip-sync N | --keep DIR]
+ * Names go to the disk in the order in which they changed, as by a journal: a cut leaves those up
+ * to some change, at least to what a sync has taken there. An fsync takes along what came before
+ * the last change of its file, an fdatasync what came before its last change of length, that of a
+ * directory all. An acknowledged fsync of a file has to have brought its names to the disk, one of
+ * a directory all. Until a rename over a file, or the removal of its last name, is on the disk for
+ * sure, the file may come back, with what was promised of it.
+ *
+ *   crash_replay TRACE STATES SEED [--skip-sync N | --skip-names N | --keep DIR]
  *
  * STATES: how many disks in all. --skip-sync: every N-th sync does nothing, to see that it is
- * noticed. --keep: some recovered frames are left in DIR as N.b2frame, with the content that they
- * should have in N. Prints "POINTS points, STATES states, RECOVERED recovered, APPLIED records
- * applied"; exit code 1 and a line at the first violation.
+ * noticed; --skip-names: to names only. --keep: some recovered frames are left in DIR as N.b2frame,
+ * with the content that they should have in N. Prints "POINTS points, STATES states, RECOVERED
+ * recovered, APPLIED records applied"; exit code 1 and a line at the first violation.
  */
 #include "base/log.h"
 #include "frame/header.h"
@@ -40,15 +47,19 @@ struct file {
 	const uint8_t **bytes;
 	size_t nstates, cap_states, allowed;
 	bool promised; /* an fsync was acknowledged: it must open */
+	/* changes of names so far: at the last of its own, that of its last name (0: none), ... */
+	uint64_t linked, removed;
+	uint64_t changed, resized; /* ... and when it was changed last, and its length */
 	bool is_log;
 };
 
 static struct file files[MAX_FILES];
 static size_t nfiles;
 static struct file *intent_log;
+static uint64_t nlinks, safe_links; /* changes of names, and those that are on the disk */
 static struct buf log_disk; /* as the cut left it */
 static uint64_t napplied;
-static uint64_t npoints, nopened, nrecovered, nboots, nkept, nsyncs, skip_every;
+static uint64_t npoints, nopened, nrecovered, nboots, nkept, nsyncs, skip_every, skip_names;
 static const char *keep_dir;
 static struct scratch *scratch;
 
@@ -89,7 +100,11 @@ static void add_call(struct file *f, struct call c, const uint8_t *bytes)
 			abort();
 		memcpy(c.bytes, bytes, c.len);
 	}
+	size_t before = f->now.n;
 	apply(&f->now, &c, true);
+	f->changed = nlinks;
+	if (f->now.n != before)
+		f->resized = nlinks;
 	f->call[f->ncalls++] = c;
 }
 
@@ -108,6 +123,8 @@ static void created(struct file *f)
 	f->now.n = f->safe.n = 0;
 	f->nstates = f->allowed = 0;
 	f->promised = f->is_log = false;
+	f->linked = f->removed = 0;
+	f->changed = f->resized = nlinks;
 	if (intent_log == f)
 		intent_log = NULL;
 	add_state(f, view_of(NULL, 0));
@@ -315,16 +332,22 @@ static int judge(struct file *f, struct buf *b)
 	return rc;
 }
 
+/* Its last name is gone for good. */
+static bool is_gone(const struct file *f)
+{
+	return f->removed && f->removed <= safe_links;
+}
+
 /* Of the log every file hangs on. */
 static struct file *any_frame(void)
 {
 	size_t first = draw((uint32_t)nfiles);
 	for (size_t i = 0; i < nfiles; i++) {
 		struct file *f = &files[(first + i) % nfiles];
-		if (!f->is_log && f->nstates)
+		if (!f->is_log && f->nstates && !is_gone(f))
 			return f;
 	}
-	abort();
+	return NULL;
 }
 
 static int cut_power(struct file *f, uint64_t count)
@@ -352,10 +375,55 @@ static void note_log(struct file *f, uint64_t at, struct view bytes)
 	intent_log = f;
 }
 
+static void linked(uint64_t ino, uint64_t gone)
+{
+	nlinks++;
+	if (ino) {
+		struct file *f = file_of(ino);
+		f->linked = f->changed = nlinks;
+		f->removed = 0;
+	}
+	if (gone) {
+		struct file *f = file_of(gone);
+		f->linked = f->changed = f->removed = nlinks;
+	}
+}
+
+static void names_synced(uint64_t up_to)
+{
+	if (!skip_names || ++nsyncs % skip_names)
+		safe_links = max_u64(safe_links, up_to);
+}
+
+static void all_synced(void)
+{
+	for (size_t i = 0; i < nfiles; i++)
+		synced(&files[i]);
+	names_synced(nlinks);
+}
+
+/* -EIO: a name that was promised may be missing after a cut. */
+static int judge_names(const struct file *f)
+{
+	if (f->is_log || f->linked <= safe_links)
+		return 0;
+	printf("file %" PRIu64 ": its names are not on the disk: %" PRIu64 " of %" PRIu64
+	       ", its own %" PRIu64 "; point %" PRIu64 "\n",
+	       f->ino, safe_links, nlinks, f->linked, npoints);
+	return -EIO;
+}
+
+static int judge_all_names(void)
+{
+	for (size_t i = 0; i < nfiles; i++)
+		TRY(judge_names(&files[i]));
+	return 0;
+}
+
 /* True: the disk is another after it. */
 static bool take(const struct crash_record *r, const uint8_t *bytes)
 {
-	struct file *f = file_of(r->ino);
+	struct file *f = r->ino ? file_of(r->ino) : NULL;
 	uint64_t n = 0;
 	switch (r->kind) {
 	case CRASH_CREATE: created(f); return false;
@@ -370,17 +438,18 @@ static bool take(const struct crash_record *r, const uint8_t *bytes)
 		memcpy(&n, bytes, sizeof n);
 		add_call(f, (struct call){CALL_PUNCH, r->at, n, NULL}, NULL);
 		return true;
-	case CRASH_SYNC: synced(f); return true;
+	case CRASH_SYNC:
+		synced(f);
+		names_synced(r->at ? f->changed : f->resized);
+		return true;
+	case CRASH_NAMES_SYNC: names_synced(nlinks); return false;
+	case CRASH_ALL_SYNC: all_synced(); return false;
+	case CRASH_LINK: linked(r->ino, r->at); return false;
 	case CRASH_CONTENT: add_state(f, view_of(bytes, r->len)); return false;
 	case CRASH_SYNCED:
 		f->allowed = f->nstates - 1;
 		f->promised = true;
 		return true;
-	/* What becomes of it is up to the sync of its directory, which is not modelled. */
-	case CRASH_REMOVED:
-		f->allowed = 0;
-		f->promised = false;
-		return false;
 	default: return false;
 	}
 }
@@ -395,12 +464,19 @@ static int replay(struct view trace, uint64_t points, uint64_t count)
 		if (r.len > trace.n - at - sizeof r)
 			return -EBADMSG;
 		bool changed = take(&r, trace.p + at + sizeof r);
+		if (r.kind == CRASH_SYNCED)
+			TRY(judge_names(file_of(r.ino)));
+		if (r.kind == CRASH_NAMES_SYNCED)
+			TRY(judge_all_names());
 		if (!changed)
 			continue;
 		npoints++;
 		uint64_t due = points ? count * npoints / points : 0;
 		struct file *f = file_of(r.ino);
-		TRY(cut_power(f->is_log ? any_frame() : f, due - done));
+		f = f->is_log || is_gone(f) ? any_frame() : f;
+		if (!f)
+			continue; /* later, the more */
+		TRY(cut_power(f, due - done));
 		done = due;
 	}
 	return 0;
@@ -434,6 +510,7 @@ static void forget_all(void)
 	memset(files, 0, sizeof files);
 	nfiles = 0;
 	intent_log = NULL;
+	nlinks = safe_links = 0;
 	buf_free(&log_disk);
 }
 
@@ -445,6 +522,8 @@ int main(int argc, char **argv)
 	seed = (unsigned)atoi(argv[3]) * 2654435761u;
 	if (argc == 6 && strcmp(argv[4], "--skip-sync") == 0)
 		skip_every = (uint64_t)atoll(argv[5]);
+	else if (argc == 6 && strcmp(argv[4], "--skip-names") == 0)
+		skip_names = (uint64_t)atoll(argv[5]);
 	else if (argc == 6)
 		keep_dir = argv[5];
 	log_init(LOG_LEVEL_ERR, LOG_SINK_STDERR);

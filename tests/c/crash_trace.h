@@ -10,11 +10,15 @@ enum crash_kind {
 	CRASH_WRITE,    /* at; the bytes follow                                    */
 	CRASH_TRUNCATE, /* at: the new size                                        */
 	CRASH_PUNCH,    /* at; the length follows, 8 bytes                         */
-	CRASH_SYNC,
+	CRASH_SYNC,     /* at: 1 if of attributes and names, too (fsync)           */
 	CRASH_NAME,     /* a name that something got; it follows                   */
 	CRASH_CONTENT,  /* of the test: from here on the file may have the content that follows */
 	CRASH_SYNCED,   /* of the test: an fsync has been acknowledged             */
-	CRASH_REMOVED,  /* of the test: the file has no name any more               */
+	CRASH_NAMES_SYNCED, /* of the test: so has one of a directory               */
+	/* `ino` (0: none) got or lost a name, and with it `at` (0: none) lost its last one */
+	CRASH_LINK,
+	CRASH_NAMES_SYNC,   /* of a directory                                      */
+	CRASH_ALL_SYNC,     /* of all files and directories                        */
 };
 
 struct crash_record {
