@@ -35,7 +35,7 @@
  * would spare a reader's time for 0.4 to 3 % of the size.
  */
 #define WORTH_FRESH 26
-#define WORTH_AGAIN 16
+#define WORTH_AGAIN 24
 #define WORTH_FRESH_MAX 16
 #define WORTH_AGAIN_MAX 8
 
