@@ -232,6 +232,25 @@ static void take_log(enum fuse_log_level level, const char *fmt, va_list ap)
 		log_debug("%s", line);
 }
 
+static void take_hint(enum fuse_log_level level, const char *fmt, va_list ap)
+{
+	(void)level;
+	take_log(FUSE_LOG_DEBUG, fmt, ap);
+}
+
+/* From 3.18.3 on libfuse lets us in between only where it was built so, and says that as an error. */
+static void attach_wire(struct fs *fs)
+{
+	char text[160];
+
+	fuse_set_log_func(take_hint);
+	int rc = wire_attach(fs);
+	fuse_set_log_func(take_log);
+	if (rc < 0)
+		log_info("the kernel will ask before each write: %s",
+			 err_text(rc, text, sizeof text));
+}
+
 /*
  * Frees what libfuse holds of a detached mount, without its complaint on stderr that there is
  * nothing to unmount.
@@ -264,10 +283,7 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 		fuse_session_destroy(fs->session);
 		return -EIO;
 	}
-	rc = wire_attach(fs);
-	if (rc < 0)
-		log_warn("the kernel will ask before each write: %s",
-			 err_text(rc, text, sizeof text));
+	attach_wire(fs);
 	rc = keeper_start(&fs->keeper, fs, ready, ctx);
 	if (rc >= 0)
 		rc = notify_start(&fs->notify, fs);

@@ -9,7 +9,8 @@
  * caches attributes. libfuse can set that flag from 3.17 on, and no version tells its callbacks
  * about the flags of single requests. So each request is looked at when it is read, and the answer
  * to INIT when it is written; everything else passes unchanged.
- * Before libfuse 3.14 there is no way in between: the kernel asks.
+ * Before libfuse 3.14, and from 3.18.3 on where it is not built so, there is no way in between: the
+ * kernel asks.
  */
 #ifndef FS_WIRE_H
 #define FS_WIRE_H
