@@ -53,7 +53,7 @@ static bool frame_read(struct unzstd *u, struct view src, struct span dst)
 	while (!last) {
 		if (src.n - in < BLOCK_HEADER)
 			return false;
-		uint32_t head = src.p[in] | src.p[in + 1] << 8 | src.p[in + 2] << 16;
+		uint32_t head = (uint32_t)(src.p[in] | src.p[in + 1] << 8 | src.p[in + 2] << 16);
 		uint32_t type = head >> 1 & 3, n = head >> 3, stored = type == RLE ? 1 : n;
 		last = head & 1;
 		in += BLOCK_HEADER;

@@ -171,7 +171,7 @@ static bool head_read(struct head *h, struct view v)
 {
 	if (v.n < 3)
 		return false;
-	uint64_t x = v.p[0] | v.p[1] << 8 | v.p[2] << 16;
+	uint64_t x = (uint64_t)(v.p[0] | v.p[1] << 8 | v.p[2] << 16);
 	unsigned format = x >> 2 & 3;
 	*h = (struct head){.type = x & 3, .streams = format ? 4 : 1};
 	if (h->type <= RLE) {

@@ -127,7 +127,7 @@ int options_parse_size(const char *text, uint64_t *out)
 	if (errno)
 		return -EINVAL;
 	if (*end) {
-		char letter = *end & ~0x20; /* upper case */
+		char letter = (char)(*end & ~0x20); /* upper case */
 		const char *unit = strchr(units, letter);
 		if (!unit || !letter || mul_overflows(n, 1ull << (10 * (unit - units + 1)), &n))
 			return -EINVAL;
