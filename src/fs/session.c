@@ -238,7 +238,7 @@ static void take_hint(enum fuse_log_level level, const char *fmt, va_list ap)
 	take_log(FUSE_LOG_DEBUG, fmt, ap);
 }
 
-/* From 3.18.3 on libfuse lets us in between only where it was built so, and says that as an error. */
+/* libfuse lets us in between from 3.14 to 3.18.2, then only where it was built so. */
 static void attach_wire(struct fs *fs)
 {
 	char text[160];

@@ -5,6 +5,7 @@
 #include "fs/workspace.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <stddef.h>
@@ -19,7 +20,7 @@
 int wire_attach(struct fs *fs)
 {
 	(void)fs;
-	return 0;
+	return -ENOTSUP;
 }
 
 struct buf *wire_data(void)
