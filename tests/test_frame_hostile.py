@@ -300,3 +300,12 @@ def test_sparse_frame_that_lost_a_file(work):
     (work / "s/00000001.chunk").unlink()
     (work / "s/00000001.chunk").symlink_to("00000000.chunk")
     assert subprocess.run([CFRAME, "cat", work / "s"], capture_output=True).returncode == 1
+
+
+@pytest.mark.parametrize("command", ["info", "cat", "verify", "tune"])
+def test_the_tool_waits_for_no_fifo(work, command):
+    os.mkfifo(work / "f.b2frame")
+    got = subprocess.run(
+        [CFRAME, command, work / "f.b2frame"], capture_output=True, text=True, timeout=120
+    )
+    assert got.returncode in (0, 1) and "f.b2frame" in got.stdout + got.stderr

@@ -22,7 +22,7 @@ int tool_open(const char *file, struct frame **frame, struct io **io)
 	struct stat st;
 	*frame = NULL;
 	*io = NULL;
-	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* waits for no fifo */
 	if (fd < 0)
 		return -errno;
 	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))

@@ -218,7 +218,7 @@ static void work_free(struct work *w)
 
 static int open_plain(const char *file, struct io **io)
 {
-	int fd = open(file, O_RDONLY | O_CLOEXEC);
+	int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* waits for no fifo */
 	if (fd < 0)
 		return -errno;
 	int rc = io_file_open(io, fd, true);
