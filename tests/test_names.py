@@ -249,6 +249,19 @@ def test_a_directory_keeps_the_name_from_a_new_file(mount):
     assert (m.mnt / "x.b2frame" / "inside").read_bytes() == b"inside"
 
 
+def test_a_directory_replaces_one_that_holds_only_what_is_hidden(mount):
+    m = mount()
+    for name in ("new", "old", "full"):
+        os.mkdir(m.mnt / name)
+        (m.backing / name / "x.b2frame.b2lock").write_bytes(bytes(16))
+    (m.mnt / "new/inside").write_bytes(DATA)
+    (m.mnt / "full/inside").write_bytes(DATA)
+    assert error_of(os.rename, m.mnt / "new", m.mnt / "full") in ("ENOTEMPTY", "EEXIST")
+    assert (m.backing / "full/x.b2frame.b2lock").exists()
+    os.rename(m.mnt / "new", m.mnt / "old")
+    assert seen(m) == ["full", "old"] and os.listdir(m.mnt / "old") == ["inside"]
+
+
 def test_an_exchange_where_a_directory_has_the_backing_name(mount):
     m = mount()
     for name in ("d", "d.b2frame"):

@@ -4,7 +4,6 @@
 #include "fs/times.h"
 #include "fs/wish.h"
 
-#include <dirent.h>
 #include <limits.h>
 #include <unistd.h>
 
@@ -362,32 +361,6 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	}
 }
 
-/* Lock sidecars are hidden: a directory that only holds those is empty for its user. */
-static int remove_hidden(int dirfd, const char *name)
-{
-	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *dp = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *d;
-	bool only_hidden = true;
-	size_t stem;
-
-	if (!dp) {
-		if (fd >= 0)
-			close(fd);
-		return -ENOTEMPTY;
-	}
-	while ((d = readdir(dp)))
-		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
-			only_hidden &=
-				suffix_of(d->d_name, &stem) == SUFFIX_LOCK && d->d_type == DT_REG;
-	rewinddir(dp);
-	while (only_hidden && (d = readdir(dp)))
-		if (d->d_type == DT_REG)
-			(void)unlinkat(fd, d->d_name, 0);
-	closedir(dp);
-	return only_hidden ? 0 : -ENOTEMPTY;
-}
-
 /* Takes the entry away and tells its inode. Takes e->fd. */
 static int remove_entry(struct fs *fs, struct inode *parent, int dirfd, struct entry *e, int flags)
 {
@@ -395,7 +368,7 @@ static int remove_entry(struct fs *fs, struct inode *parent, int dirfd, struct e
 
 	if (rc >= 0 && unlinkat(dirfd, e->backing, flags) < 0) {
 		rc = -errno;
-		if (rc == -ENOTEMPTY && remove_hidden(dirfd, e->backing) == 0)
+		if (rc == -ENOTEMPTY && sidecar_remove_only(dirfd, e->backing) == 0)
 			rc = unlinkat(dirfd, e->backing, flags) < 0 ? -errno : 0;
 	}
 	if (rc >= 0 && e->probed.kind != NODE_PLAIN)

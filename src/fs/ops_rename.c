@@ -134,7 +134,11 @@ static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsig
 	}
 	TRY(target_name(from, to, name));
 	if (replaces && strcmp(name, to->e.backing) == 0) {
-		TRY(move_backing(from, from->e.backing, to, name, 0));
+		int rc = move_backing(from, from->e.backing, to, name, 0);
+		if ((rc == -ENOTEMPTY || rc == -EEXIST) &&
+		    sidecar_remove_only(to->dirfd, name) == 0)
+			rc = move_backing(from, from->e.backing, to, name, 0);
+		TRY(rc);
 	} else {
 		TRY(move_free(from, to, name));
 		/*

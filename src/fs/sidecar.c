@@ -2,7 +2,9 @@
 
 #include "base/log.h"
 #include "base/meter.h"
+#include "fs/probe.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -199,4 +201,29 @@ void sidecar_remove(int dirfd, const char *backing)
 
 	if (sidecar_name(backing, name))
 		(void)unlinkat(dirfd, name, 0);
+}
+
+int sidecar_remove_only(int dirfd, const char *name)
+{
+	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dp = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *d;
+	bool only_hidden = true;
+	size_t stem;
+
+	if (!dp) {
+		if (fd >= 0)
+			close(fd);
+		return -ENOTEMPTY;
+	}
+	while ((d = readdir(dp)))
+		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
+			only_hidden &=
+				suffix_of(d->d_name, &stem) == SUFFIX_LOCK && d->d_type == DT_REG;
+	rewinddir(dp);
+	while (only_hidden && (d = readdir(dp)))
+		if (d->d_type == DT_REG)
+			(void)unlinkat(fd, d->d_name, 0);
+	closedir(dp);
+	return only_hidden ? 0 : -ENOTEMPTY;
 }

@@ -58,4 +58,10 @@ void sidecar_leave_alone(struct sidecar *s);
 void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to);
 void sidecar_remove(int dirfd, const char *backing);
 
+/*
+ * Lock sidecars are hidden: a directory that only holds those is empty for its user. Takes them
+ * away, or -ENOTEMPTY.
+ */
+NODISCARD int sidecar_remove_only(int dirfd, const char *name);
+
 #endif
