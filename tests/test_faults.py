@@ -359,14 +359,15 @@ def test_what_was_accepted_needs_no_more_memory(mount, work, stored):
     m.allow("background commit: .*; the data waits in memory", "f.b2frame: fsync: ")
     fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
     model = bytearray(blob(1, 40_000 if stored else 5000, "text"))
-    os.pwrite(fd, model, 0)
+    if stored:
+        os.pwrite(fd, model, 0)
+        os.fsync(fd)
     fault.set(1, Fault.WRITE, how=Fault.WAIT)
     if stored:
-        fault.stop()
-        os.fsync(fd)
-        fault.set(1, Fault.WRITE, how=Fault.WAIT)
         for at in range(100, 40_000, 8192):
             patch(fd, model, at, b"first patch")
+    else:
+        os.pwrite(fd, model, 0)
     wait_until(fault.came, 20, "a worker with the chunk")
     for at in range(0, len(model) + 30_000, 6000):
         patch(fd, model, at, b"newer than what the worker has")
