@@ -246,7 +246,7 @@ static void attach_wire(struct fs *fs)
 	fuse_set_log_func(take_hint);
 	int rc = wire_attach(fs);
 	fuse_set_log_func(take_log);
-	if (rc < 0)
+	if (rc < 0 && fs->opt.foreground) /* else a word on the terminal at each mount */
 		log_info("the kernel will ask before each write: %s",
 			 err_text(rc, text, sizeof text));
 }
