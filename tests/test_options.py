@@ -491,6 +491,15 @@ def test_memory_of_a_container(shell, files):
     assert got.returncode == 0 and said == (128 << 20 in files.values()), got.stderr
 
 
+@pytest.mark.release  # a sanitizer needs /proc too
+def test_without_proc(shell):
+    got = shell(
+        'mount -t tmpfs none /proc || exit 77; "$BIN/cframefs" "$BACKING" "$MNT" || echo refused'
+    )
+    assert got.returncode == 0 and "refused" in got.stdout
+    assert "'/proc': is needed, and not mounted" in got.stderr
+
+
 def test_mount_program(shell, dirs):
     (dirs[0] / "plain").write_bytes(blob(11, 300_000, "floats"))
     got = shell(

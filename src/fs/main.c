@@ -61,6 +61,8 @@ static int check_places(const struct options *o)
 	if (stx.stx_attributes & STATX_ATTR_MOUNT_ROOT && !o->nonempty)
 		return refuse("mount point", o->mountpoint,
 			      "a file system is mounted there already; umount it first");
+	if (access("/proc/self/fd", X_OK) < 0)
+		return refuse("proc", "/proc", "is needed, and not mounted");
 	return 0;
 }
 
