@@ -98,14 +98,19 @@ def test_a_patch_and_growth_keep_them(tool, form):  # noqa: F811
 
 
 def test_damage_is_not_made_good(tool):  # noqa: F811
-    """A patch copies a block with the checksum of the bytes that were encoded."""
+    """A patch copies a block with the checksum of the bytes that were encoded: also where damage
+    makes it end earlier."""
     data, raw = encoded(tool, FORMS[0])
-    spoilt = bytearray(raw)
-    spoilt[Chunk(raw).starts[3] + 10] ^= 4
-    got = Chunk(tool.patch(FORMS[0][0], bytes(spoilt), [(1, 1, blob(9, 4096, "text"))]))
-    assert got.sums[3] == Chunk(raw).sums[3]
-    with pytest.raises(AssertionError):
-        got.check()
+    at = Chunk(raw).starts[3]
+    length = struct.unpack_from("<i", raw, at)[0]
+    for place, bit in ((at + 10, 4), (at, length & -length)):
+        spoilt = bytearray(raw)
+        word = struct.unpack_from("<I", spoilt, place)[0]
+        struct.pack_into("<I", spoilt, place, word ^ bit)
+        got = Chunk(tool.patch(FORMS[0][0], bytes(spoilt), [(1, 1, blob(9, 4096, "text"))]))
+        assert got.sums[3] == Chunk(raw).sums[3]
+        with pytest.raises(AssertionError):
+            got.check()
 
 
 def test_who_gets_none(tool):  # noqa: F811
@@ -280,20 +285,40 @@ def test_the_reference_changes_such_a_frame(mount):
     assert (m.mnt / "f").read_bytes() == data
 
 
-def with_old_note(path):
-    """The frame as if by a writer who knows of no tables: note 1, checksums of whole chunks."""
+def with_note(path, version, sums):
+    """Another version of the note in a frame of ours, and checksums as `sums` makes them."""
     raw = bytearray(path.read_bytes())
     schunk = libblosc.open_frame(path)
     header_len, cbytes = struct.unpack(">i", raw[11:15])[0], struct.unpack(">q", raw[39:47])[0]
     end = struct.unpack(">Q", raw[16:24])[0]
     mark = raw.index(b"\xa1v\x02\xa3seq", header_len + cbytes)
-    raw[mark + 2] = 1
+    raw[mark + 2] = version
     at = raw.index(b"\xa4xxh3", mark) + 10
     for i in range(schunk.nchunks):
-        struct.pack_into("<Q", raw, at + 8 * i, xxh3(schunk.get_chunk(i)))
+        struct.pack_into("<Q", raw, at + 8 * i, sums(schunk.get_chunk(i)))
     hashed = raw[:header_len] + raw[header_len + cbytes : end - 18] + raw[end - 8 : end]
     struct.pack_into(">Q", raw, end - 16, xxh3(hashed))
     path.write_bytes(raw)
+
+
+def with_old_note(path):
+    """The frame as if by a writer who knows of no tables: note 1, checksums of whole chunks."""
+    with_note(path, 1, xxh3)
+
+
+def test_roots_of_later(work):
+    """Not understood is not torn: nobody goes back to an older root, and nothing is written."""
+    path = work / "f.b2frame"
+    with Tool() as ours:
+        ours.do("pipeline zstd:3")
+        ours.do(f"create {path} 150000")
+        for part in (b"one", b"another"):  # the first one's root is still there
+            ours.do(f"write 0 {(part + blob(5, 400000, 'text')).hex()}")
+            ours.do("commit sync")
+        with_note(path, 3, chunk_sum)
+        raw = path.read_bytes()
+        assert "later" in ours.ask(f"open {path}")
+    assert path.read_bytes() == raw
 
 
 @pytest.mark.parametrize("pipeline", ["zstd:3", "store"])

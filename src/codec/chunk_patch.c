@@ -74,26 +74,28 @@ struct placed {
 	uint32_t sum;
 };
 
+/* The stored bytes of a block without those that another writer may have left behind it. */
+static ssize_t streams_len(const struct chunk *c, uint32_t i, struct view v)
+{
+	struct cursor in = cursor_of(v);
+	for (uint32_t k = streams_of(c, i); k; k--)
+		TRY(stream_skip(&in));
+	return (ssize_t)in.at;
+}
+
 /*
- * Its checksum comes with it, so that what happened to the bytes since they were encoded is not
- * made good.
+ * Its checksum comes with it, and is of all its bytes, so that what happened to them since they
+ * were encoded is not made good: not even where they seem to end earlier now.
  */
 static struct placed copy_block(const struct patcher *pt, uint32_t i, struct span dst)
 {
 	const struct chunk *c = pt->c;
 	struct view v = view_part(pt->p->stored, c->bstart[i], c->bend[i] - c->bstart[i]);
-	struct cursor in = cursor_of(v);
-	for (uint32_t k = streams_of(c, i); k; k--) {
-		int rc = stream_skip(&in);
-		if (rc < 0)
-			return (struct placed){.len = rc};
-	}
-	if (in.at > dst.n)
-		return (struct placed){.len = 0};
-	memcpy(dst.p, v.p, in.at);
-	bool known = c->sums && in.at == v.n;
-	return (struct placed){(ssize_t)in.at,
-			       known ? c->sums[i] : chunk_sums_of(view_of(dst.p, in.at))};
+	ssize_t n = c->sums ? (ssize_t)v.n : streams_len(c, i, v);
+	if (n < 0 || (size_t)n > dst.n)
+		return (struct placed){.len = n < 0 ? n : 0};
+	memcpy(dst.p, v.p, (size_t)n);
+	return (struct placed){n, c->sums ? c->sums[i] : chunk_sums_of(view_of(dst.p, (size_t)n))};
 }
 
 static struct placed encode_block(const struct patcher *pt, uint32_t i, struct view src,

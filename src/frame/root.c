@@ -112,6 +112,8 @@ static int parse(struct root_note *note, struct view plain)
 	msgpack_marker(&c, MSGPACK_FIXMAP | (part ? 6 : 5));
 	take_key(&c, "v");
 	uint8_t v = cursor_u8(&c);
+	if (!c.bad && v > NOTE_VERSION) /* whole, but not for us: no reason to go back */
+		return UNSUPPORTED("note of a later root", v);
 	note->seq = note->whole = take_number(&c, "seq");
 	if (part)
 		note->whole = take_number(&c, "whole");
