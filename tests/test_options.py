@@ -472,12 +472,16 @@ def shell(dirs, work, tool, root):
     [
         {"memory.max": 128 << 20, "memory/memory.limit_in_bytes": 128 << 20},
         {"memory.max": "max", "memory.high": 128 << 20, "memory/memory.limit_in_bytes": 128 << 20},
+        {"memory.max": 512 << 20, "memory/memory.limit_in_bytes": 512 << 20},
         {"memory.max": "max", "memory/memory.limit_in_bytes": (1 << 63) - 4096},
     ],
-    ids=["limit", "high", "none"],
+    ids=["limit", "high", "room", "none"],
 )
 def test_memory_of_a_container(shell, files):
-    """The limit of a control group, of either version: this process is in one of them."""
+    """
+    The limit of a control group, of either version: this process is in one of them. It matters
+    where it has no room for what the options say.
+    """
     groups = Path("/proc/self/cgroup")
     if not groups.exists() or not re.search("^0::|memory", groups.read_text(), re.M):
         pytest.skip("no control groups here")

@@ -138,17 +138,21 @@ static void fit_into_space(struct fs *fs)
 	pthread_attr_destroy(&attr);
 }
 
-/* Of a limited memory the cache takes so much at most, and dirty data half of that. */
+/* Where options ask for too much the cache takes so much at most, and dirty data half of that. */
 #define MEMORY_SHARE 4
+#define MEMORY_BESIDE (64u << 20) /* what the daemon takes beside both: README, "Limits" */
 
-/* In a container whose memory is less than the options say, the kernel ends who takes it. */
+/*
+ * In a container whose memory is less than the options say, the kernel ends who takes it. Options
+ * that fit are the user's own affair.
+ */
 static void fit_into_memory(struct options *o)
 {
-	uint64_t limit = cgroup_memory(), share = limit / MEMORY_SHARE;
+	uint64_t limit = cgroup_memory(), share = max_u64(limit / MEMORY_SHARE, 2 << 20);
 
-	if (o->cache <= share && o->dirty_max <= share / 2)
+	if (o->cache <= limit && o->dirty_max <= limit - o->cache &&
+	    limit - o->cache - o->dirty_max >= MEMORY_BESIDE)
 		return;
-	share = max_u64(share, 2 << 20);
 	o->cache = min_u64(o->cache, share);
 	o->dirty_max = min_u64(o->dirty_max, share / 2);
 	log_info("memory is limited to %llu MiB: cache %llu, dirty_max %llu",
