@@ -160,7 +160,7 @@ static bool same_as_other(enum tune_kind kind, bool joined, uint32_t size)
 
 bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, struct pipeline *out)
 {
-		const uint32_t sizes[] = {1, 2, 4, 8, 16, tune_is_usual(item) ? 0 : item};
+	const uint32_t sizes[] = {1, 2, 4, 8, 16, tune_is_usual(item) ? 0 : item};
 	static const struct form {
 		enum tune_kind kind;
 		bool joined;
