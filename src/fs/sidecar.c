@@ -203,13 +203,19 @@ void sidecar_remove(int dirfd, const char *backing)
 		(void)unlinkat(dirfd, name, 0);
 }
 
+static bool is_hidden(const struct dirent *d)
+{
+	size_t stem;
+
+	return suffix_of(d->d_name, &stem) == SUFFIX_LOCK && d->d_type == DT_REG;
+}
+
 int sidecar_remove_only(int dirfd, const char *name)
 {
 	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR *dp = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *d;
 	bool only_hidden = true;
-	size_t stem;
 
 	if (!dp) {
 		if (fd >= 0)
@@ -218,11 +224,10 @@ int sidecar_remove_only(int dirfd, const char *name)
 	}
 	while ((d = readdir(dp)))
 		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
-			only_hidden &=
-				suffix_of(d->d_name, &stem) == SUFFIX_LOCK && d->d_type == DT_REG;
+			only_hidden &= is_hidden(d);
 	rewinddir(dp);
 	while (only_hidden && (d = readdir(dp)))
-		if (d->d_type == DT_REG)
+		if (is_hidden(d)) /* another program may have put a file there meanwhile */
 			(void)unlinkat(fd, d->d_name, 0);
 	closedir(dp);
 	return only_hidden ? 0 : -ENOTEMPTY;
