@@ -97,6 +97,25 @@ def test_a_part_is_not_the_commit_that_failed(mount, work, n):
     assert (m.mnt / "a").read_bytes()[32 * CHUNK : 60 * CHUNK] == model[32 * CHUNK : 60 * CHUNK]
 
 
+def test_a_name_that_the_mount_does_not_know(mount, work):
+    """The known one is removed, and the disk fails: what was synced is another link's, too."""
+    m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    m.start()
+    fd, model = made(m)
+    os.link(m.stored("a"), m.backing / "b.b2frame")
+    patch(fd, model, 2)
+    assert len(records(log_of(m))) == 1
+    (m.mnt / "a").unlink()
+    os.pwrite(fd, b"not synced", 0)
+    fault.set(1, Fault.WRITE, errno.EIO, forever=1)
+    assert error_of(os.close, fd) == "EIO"
+    m.expect_log("closed with unwritten data")
+    fault.set(0)
+    m.unmount()
+    assert len(records(m.backing / ASIDE)) == 1
+
+
 @pytest.mark.parametrize("why", ["mode", "owner"])
 def test_a_log_that_others_could_have_made(logged, root, why):  # noqa: F811
     m, fd, states = logged

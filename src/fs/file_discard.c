@@ -103,6 +103,14 @@ static void cut_end(struct file *f)
 	caps_forget(f->inode);
 }
 
+/* It may be one that was never looked up. */
+static bool has_a_name(const struct file *f)
+{
+	struct stat st;
+
+	return stat_fd(f->fd, &st) < 0 || st.st_nlink > 0;
+}
+
 void file_give_up_changes(struct file *f)
 {
 	char name[NAME_MAX + 1];
@@ -110,9 +118,9 @@ void file_give_up_changes(struct file *f)
 	enter_sealed(f);
 	if (is_last(f)) {
 		inode_name(f->fs->inodes, f->inode, name);
-		if (name[0]) {
+		if (has_a_name(f)) {
 			log_err("%s: closed with unwritten data: it stays at its last commit",
-				name);
+				name[0] ? name : "(deleted file)");
 			intent_keep_aside(f->fs->intent, &f->unsynced.mark);
 		} else {
 			intent_removed(f->fs->intent, &f->unsynced.mark);
