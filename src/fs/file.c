@@ -419,7 +419,7 @@ static bool has_no_name(struct file *f)
  */
 static void finish(struct file *f)
 {
-	int rc = file_changed(f) ? file_sync(f, COMMIT_LATER) : 0;
+	int rc = file_sync(f, COMMIT_LATER);
 
 	if (rc >= 0 && file_in_log(f) && has_no_name(f))
 		intent_removed(f->fs->intent, &f->unsynced.mark);
