@@ -1,10 +1,12 @@
 """The command line: options, daemonizing, errors before it detaches, signals,
 mount(8) and fstab."""
 
+import fcntl
 import mmap
 import os
 import re
 import signal
+import struct
 import subprocess
 import threading
 import time
@@ -25,6 +27,7 @@ from libmount import (
     wait_until,
 )
 from libposix import error_of, sync
+from test_intent import SLOW, made, patch
 
 CODECS = ["blosclz", "lz4", "lz4hc", "zlib", "zstd"]
 
@@ -202,6 +205,37 @@ def test_a_backing_directory_that_is_about_to_be_free(mount, work):
         assert (work / "second" / "f").read_bytes() == b"written last"
     finally:
         umount(work / "second")
+
+
+def told(directory):
+    """True: a daemon says which mount of the backing directory is its own (src/fs/backing.c)."""
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        asked = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        found = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked)
+    finally:
+        os.close(fd)
+    return struct.unpack_from("h", found)[0] == fcntl.F_RDLCK
+
+
+def test_a_mount_that_is_gone_is_not_told_any_more(mount, work):
+    """Its device number may be that of the next mount, of another directory: who waits for this one
+    would be refused."""
+    m = mount(SLOW, start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    fd, model = made(m)
+    patch(fd, model, 2)
+    os.close(fd)  # what is in the log waits for a sync
+    assert told(m.backing)
+    fault.set(1, Fault.SYNC, how=Fault.WAIT)
+    try:
+        assert umount(m.mnt).returncode == 0
+        wait_until(fault.came, 20, "the last sync")
+        assert not told(m.backing)
+    finally:
+        fault.set(0)
+    m.wait()
 
 
 def test_a_mount_point_whose_daemon_is_gone(dirs):

@@ -33,12 +33,22 @@ int backing_open(struct backing *b, const char *path)
  * Beside the lock, a daemon that serves says which mount is its own: by a record lock, shared by
  * those that only read, on the byte of the mount's device number.
  */
-void backing_tell_mount(const struct backing *b)
+static void set_own(const struct backing *b, short type)
 {
-	struct flock own = {.l_type = F_RDLCK, .l_start = (off_t)b->own_dev, .l_len = 1};
+	struct flock own = {.l_type = type, .l_start = (off_t)b->own_dev, .l_len = 1};
 
 	if (b->lock >= 0)
 		(void)fcntl(b->lock, F_OFD_SETLK, &own);
+}
+
+void backing_tell_mount(const struct backing *b)
+{
+	set_own(b, F_RDLCK);
+}
+
+void backing_tell_unmounted(const struct backing *b)
+{
+	set_own(b, F_UNLCK);
 }
 
 /* Where a FUSE file system of that device number is mounted, as the kernel spells it. */

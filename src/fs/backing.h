@@ -38,6 +38,9 @@ NODISCARD int backing_lock(struct backing *b, bool shared, char holder[static PA
 /* For those who want the lock: own_dev is known, and its mount answers. */
 void backing_tell_mount(const struct backing *b);
 
+/* From here on its device number may be another mount's. */
+void backing_tell_unmounted(const struct backing *b);
+
 /* Raises the soft limit of descriptors to the hard one. Returns the limit. */
 unsigned long backing_raise_nofile(void);
 

@@ -291,6 +291,7 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 		rc = recompress_start(&recompress, fs);
 	if (rc >= 0)
 		rc = serve_until_stopped(fs, &detached);
+	backing_tell_unmounted(&fs->backing);
 	recompress_stop(recompress);
 	notify_close(fs->notify);
 	fs->notify = NULL;
