@@ -1,4 +1,4 @@
-"""Many threads read one frame at once."""
+"""Many threads read one frame at once; one fills it while another changes it."""
 
 import subprocess
 
@@ -27,5 +27,13 @@ def test_threads_see_one_frame(name):
         [BUILD / "tests/c/frame_readers", OWN / f"{name}.b2frame", "4", "60"],
         capture_output=True,
         text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.concurrent
+def test_filling_beside_changes(work):
+    done = subprocess.run(
+        [BUILD / "tests/c/frame_writer", work / "f.b2frame", "10"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr

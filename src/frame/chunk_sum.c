@@ -6,13 +6,15 @@ static uint64_t of_head(const struct chunk *c, struct view head)
 	return sum64(view_part(head, 0, c->sums_end)) | 1;
 }
 
+#define ANY_ITEM 1 /* nothing is decoded */
+
 /*
  * The checksums of blocks in a chunk, if it has any. A chunk that is not understood is one of
  * others, without; it may be moved all the same.
  */
-static int look(struct chunk *c, struct view cchunk, uint32_t item)
+static int look(struct chunk *c, struct view cchunk)
 {
-	int rc = chunk_parse(c, cchunk, cchunk.n, item);
+	int rc = chunk_parse(c, cchunk, cchunk.n, ANY_ITEM);
 	if (rc == -ENOMEM)
 		return rc;
 	if (rc != 0)
@@ -20,11 +22,11 @@ static int look(struct chunk *c, struct view cchunk, uint32_t item)
 	return 0;
 }
 
-uint64_t chunk_sum_make(struct view cchunk, uint32_t item)
+uint64_t chunk_sum_make(struct view cchunk)
 {
 	struct chunk c = {0};
 	uint64_t sum = CHUNK_SUM_NONE;
-	if (look(&c, cchunk, item) == 0)
+	if (look(&c, cchunk) == 0)
 		sum = c.sums ? of_head(&c, cchunk) : chunk_sum_whole(sum64(cchunk));
 	chunk_deinit(&c);
 	return sum;
@@ -37,10 +39,10 @@ int chunk_sum_check_head(uint64_t sum, const struct chunk *c, struct view head)
 	return CORRUPT("checksum of the head of a chunk", c->cbytes);
 }
 
-static int check_blocks(uint64_t sum, struct view cchunk, uint32_t item)
+static int check_blocks(uint64_t sum, struct view cchunk)
 {
 	struct chunk c = {0};
-	int rc = look(&c, cchunk, item);
+	int rc = look(&c, cchunk);
 	if (rc == 0)
 		rc = chunk_sum_check_head(sum, &c, cchunk);
 	if (rc == 0 && c.sums) {
@@ -52,10 +54,10 @@ static int check_blocks(uint64_t sum, struct view cchunk, uint32_t item)
 	return rc;
 }
 
-int chunk_sum_check(uint64_t sum, struct view cchunk, uint32_t item)
+int chunk_sum_check(uint64_t sum, struct view cchunk)
 {
 	if (sum == CHUNK_SUM_NONE || chunk_sum_is_of_head(sum))
-		return check_blocks(sum, cchunk, item);
+		return check_blocks(sum, cchunk);
 	if (chunk_sum_whole(sum64(cchunk)) != sum)
 		return CORRUPT("checksum of a chunk", cchunk.n);
 	return 0;

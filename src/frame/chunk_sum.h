@@ -23,8 +23,8 @@ static inline uint64_t chunk_sum_whole(uint64_t hash)
 	return hash & ~1ull ? hash & ~1ull : 2;
 }
 
-/* Of a chunk that is about to be written. `item` as of chunk_parse. */
-uint64_t chunk_sum_make(struct view cchunk, uint32_t item);
+/* Of a chunk that is about to be written. */
+uint64_t chunk_sum_make(struct view cchunk);
 
 /*
  * Of a chunk that was parsed from `head`: does that fit? 0 also where the sum is of all bytes, or
@@ -33,6 +33,6 @@ uint64_t chunk_sum_make(struct view cchunk, uint32_t item);
 NODISCARD int chunk_sum_check_head(uint64_t sum, const struct chunk *c, struct view head);
 
 /* All bytes of a chunk: against the sum, if there is one, and against its own of its blocks. */
-NODISCARD int chunk_sum_check(uint64_t sum, struct view cchunk, uint32_t item);
+NODISCARD int chunk_sum_check(uint64_t sum, struct view cchunk);
 
 #endif

@@ -168,7 +168,7 @@ static int read_verified(const struct stored *st, const struct chunk *c, struct 
 	struct span all;
 	TRY(stage_get(c->cbytes, &all));
 	TRY(io_pread(st->io, st->at, all));
-	TRY(chunk_sum_check(st->sum, span_view(all), st->item));
+	TRY(chunk_sum_check(st->sum, span_view(all)));
 	struct run run = {0, c->nblocks};
 	struct extent e = chunk_extent(c, run);
 	return chunk_decode(c, s, run, view_part(span_view(all), e.off, e.len), dst);

@@ -21,14 +21,14 @@ bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk)
 {
 	uint64_t sum = frame_slot(f, n) == SLOT_STORED ? frame_sum(f, n) : 0;
 	if (sum && !chunk_sum_is_of_head(sum))
-		return chunk_sum_check(sum, cchunk, f->type_size) == 0;
-	return sum && sum == chunk_sum_make(cchunk, f->type_size);
+		return chunk_sum_check(sum, cchunk) == 0;
+	return sum && sum == chunk_sum_make(cchunk);
 }
 
 int frame_sums_fly(struct frame *f, uint64_t at, struct view cchunk)
 {
 	struct flying *fl = &f->flying;
-	struct flying_sum now = {at, cchunk.n, chunk_sum_make(cchunk, f->type_size)};
+	struct flying_sum now = {at, cchunk.n, chunk_sum_make(cchunk)};
 	int rc = 0;
 	pthread_mutex_lock(&fl->lock);
 	if (fl->n == fl->cap) {
@@ -177,7 +177,7 @@ int frame_fetch(struct frame *f, uint32_t n, struct buf *out)
 	int rc = fetch(f, &st, out);
 	frame_stored_done(f, &st);
 	TRY(rc);
-	return chunk_sum_check(sum, buf_view(out), f->type_size);
+	return chunk_sum_check(sum, buf_view(out));
 }
 
 static int verify(struct frame *f, uint32_t from, uint32_t to, uint64_t *budget)
