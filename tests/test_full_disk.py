@@ -343,6 +343,20 @@ def test_who_opens_a_file_that_is_being_given_up(failing):
     assert (m.mnt / "f").read_bytes() == new
 
 
+def test_the_room_of_a_removed_file_is_there_at_once(small):
+    """Though the kernel tells of its last close, and forgets it, after unlink has returned."""
+    m, noise = small, blob(8, 1 << 20, "noise")
+    for _ in range(10):
+        fd = os.open(m.mnt / "big", os.O_CREAT | os.O_WRONLY)
+        while error_of(os.write, fd, noise) is None and error_of(os.fsync, fd) is None:
+            pass
+        error_of(os.close, fd)
+        (m.mnt / "big").read_bytes()
+        (m.mnt / "big").unlink()
+        (m.mnt / "after").write_bytes(noise * 3)
+        (m.mnt / "after").unlink()
+
+
 def test_making_things_in_a_full_directory(small):
     m = small
     (m.mnt / "d").mkdir()

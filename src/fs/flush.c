@@ -4,6 +4,7 @@
 #include "fs/caps.h"
 #include "fs/encode.h"
 #include "fs/inode.h"
+#include "fs/room.h"
 #include "fs/stats.h"
 
 #include <assert.h>
@@ -40,6 +41,18 @@ static int store(struct file *f, struct view cchunk, uint64_t *at)
 		frame_unalloc(f->frame, *at, (uint32_t)cchunk.n);
 		pthread_rwlock_unlock(&f->lock);
 	}
+	return rc;
+}
+
+/* A file that was removed is not to wait for its own room. */
+static int store_in_time(struct file *f, struct view cchunk, uint64_t *at)
+{
+	struct room_wait wait = {0};
+	int rc;
+
+	do
+		rc = store(f, cchunk, at);
+	while (!f->inode->nameless && room_soon(f->fs, &wait, rc));
 	return rc;
 }
 
@@ -124,7 +137,7 @@ static struct outcome encode_and_store(struct file *f, const struct dirty_chunk 
 		count_encoded(c, o.rc == ENCODED ? ws->stored.n : 0, start);
 	if (o.rc == ENCODED) {
 		o.len = (uint32_t)ws->stored.n;
-		int rc = store(f, buf_view(&ws->stored), &o.at);
+		int rc = store_in_time(f, buf_view(&ws->stored), &o.at);
 		if (rc < 0)
 			o.rc = rc;
 	}

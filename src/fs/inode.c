@@ -1,5 +1,7 @@
 #include "fs/inode_impl.h"
 
+#include "base/meter.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -116,11 +118,26 @@ static void erase(struct inodes *t, struct inode *n)
 		HASH_DEL(t->table, n);
 	else
 		detached_remove(n);
-	if (n->fd >= 0)
-		fd_close(t, n);
-	pthread_mutex_destroy(&n->lock);
-	pthread_mutex_destroy(&n->caps.lock);
-	mem_free(n);
+	t->nfds -= n->fd >= 0;
+	n->next_orphan = t->erased;
+	t->erased = n;
+}
+
+void inodes_unlock(struct inodes *t)
+{
+	struct inode *next, *n = t->erased;
+
+	t->erased = NULL;
+	pthread_mutex_unlock(&t->lock);
+	for (; n; n = next) {
+		next = n->next_orphan;
+		if (n->fd >= 0)
+			close(n->fd);
+		t->nameless -= n->nameless;
+		pthread_mutex_destroy(&n->lock);
+		pthread_mutex_destroy(&n->caps.lock);
+		mem_free(n);
+	}
 }
 
 void inodes_put(struct inodes *t, struct inode *n, uint64_t refs)
@@ -194,6 +211,8 @@ void inodes_close(struct inodes *t)
 		erase_unused(t, n);
 	while (t->detached)
 		erase_unused(t, t->detached);
+	pthread_mutex_lock(&t->lock);
+	inodes_unlock(t);
 	pthread_mutex_destroy(&t->lock);
 	mem_free(t);
 }
@@ -345,7 +364,7 @@ void inode_put(struct inodes *t, struct inode *n, uint64_t refs)
 {
 	pthread_mutex_lock(&t->lock);
 	inodes_put(t, n, refs);
-	pthread_mutex_unlock(&t->lock);
+	inodes_unlock(t);
 }
 
 /* Opens by the newest name. Not under the lock: it may have to open the parents first. */
@@ -536,6 +555,21 @@ void inode_demote(struct inodes *t, struct inode *n)
 		trim_fds(t, t->max_fds);
 	}
 	pthread_mutex_unlock(&t->lock);
+}
+
+void inode_nameless(struct inodes *t, struct inode *n)
+{
+	pthread_mutex_lock(&t->lock);
+	t->nameless += !n->nameless;
+	n->nameless = true;
+	t->nameless_when = meter_now();
+	pthread_mutex_unlock(&t->lock);
+}
+
+unsigned inodes_nameless(const struct inodes *t, uint64_t *when)
+{
+	*when = t->nameless_when;
+	return t->nameless;
 }
 
 void inode_keep_take(struct inodes *t, struct inode *n, int fd)

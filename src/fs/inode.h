@@ -68,6 +68,7 @@ struct inode {
 	int fd;                   /* O_PATH or, while `promoted`, a real one; -1 none */
 	unsigned pins;
 	bool promoted;            /* by an open frame: the descriptor must stay */
+	atomic_bool nameless;     /* its last name was removed here; changes under table lock */
 	/* backing_birth, from when a descriptor was closed; 0 not known */
 	uint64_t birth;
 	struct inode *next_detached, **detached_link;
@@ -185,6 +186,12 @@ void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent,
  * again, and its number might be given to another file.
  */
 void inode_keep_take(struct inodes *t, struct inode *n, int fd);
+
+/* The inode has lost its last name, by us. */
+void inode_nameless(struct inodes *t, struct inode *n);
+
+/* Files that are so, and are not closed yet. *when: meter_now of the last such loss; 0: none. */
+unsigned inodes_nameless(const struct inodes *t, uint64_t *when);
 
 /* A name of the inode for log lines, and its suffix; "" when it has none left. */
 void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]);

@@ -9,7 +9,10 @@ struct inodes {
 	struct inode *table;            /* all under lock */
 	struct inode *detached;         /* those in use that are in the table no more */
 	struct inode *newest, *oldest;  /* with a descriptor that may be closed */
+	struct inode *erased;           /* out of the table, and not freed yet */
 	unsigned nfds, max_fds;
+	atomic_uint nameless;           /* files without a name that are not closed yet */
+	_Atomic uint64_t nameless_when; /* meter_now, when the last one lost it; 0: none has */
 	struct backing *backing;
 	struct inode *root;
 };
@@ -17,5 +20,11 @@ struct inodes {
 /* Both are called under the lock. The newest name comes first: it is the likeliest to be there. */
 void inodes_link_add(struct inode *n, struct inode *parent, const char *backing);
 void inodes_put(struct inodes *t, struct inode *n, uint64_t refs);
+
+/*
+ * Unlocks, and frees what was erased. Not under the lock: closing a file that has no name gives
+ * back its room, which takes seconds for a large one.
+ */
+void inodes_unlock(struct inodes *t);
 
 #endif

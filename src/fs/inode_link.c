@@ -62,7 +62,7 @@ void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent, 
 		inodes_put(t, l->parent, 1);
 		mem_free(l);
 	}
-	pthread_mutex_unlock(&t->lock);
+	inodes_unlock(t);
 }
 
 void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1])

@@ -1,5 +1,6 @@
 /* Names: lookup, forget, and what makes, removes and moves them. */
 #include "fs/ops.h"
+#include "fs/room.h"
 #include "fs/sidecar.h"
 #include "fs/times.h"
 #include "fs/wish.h"
@@ -276,13 +277,18 @@ static int make_in(struct making *m, int dirfd, struct fuse_entry_param *out)
 
 static int make(struct making *m, struct fuse_entry_param *out)
 {
+	struct room_wait wait = {0};
+	int rc;
+
 	m->born.fd = -1;
 	int dirfd = inode_pin(m->fs->inodes, m->parent);
 	TRY(dirfd);
-	int rc = make_in(m, dirfd, out);
+	do {
+		rc = make_in(m, dirfd, out);
+		if (rc < 0)
+			newborn_drop(&m->born);
+	} while (room_soon(m->fs, &wait, rc));
 	inode_unpin(m->fs->inodes, m->parent);
-	if (rc < 0)
-		newborn_drop(&m->born);
 	return rc;
 }
 
@@ -378,6 +384,8 @@ static int remove_entry(struct fs *fs, struct inode *parent, int dirfd, struct e
 		inode_link_remove(fs->inodes, n, parent, e->backing);
 		(void)times_set(n, NULL, NULL);
 		inode_keep_take(fs->inodes, n, e->fd);
+		if (e->st.st_nlink == 1 && S_ISREG(e->st.st_mode))
+			inode_nameless(fs->inodes, n);
 		inode_put(fs->inodes, n, 1);
 	} else {
 		close(e->fd);
