@@ -1,10 +1,12 @@
 """The intent log where things go wrong: what it alone has is applied, or kept,
 or the mount is refused."""
 
+import contextlib
 import errno
 import os
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -221,6 +223,20 @@ CHANGES = {
 }
 
 
+def has_to_write(m, backing):
+    """The daemon has the file open for writing: its last close comes after close(2)."""
+    there = Path(f"/proc/{m.proc.pid}")
+    for fd in os.listdir(there / "fd"):
+        with contextlib.suppress(FileNotFoundError):
+            info = dict(
+                line.split(":") for line in (there / "fdinfo" / fd).read_text().split("\n")[:2]
+            )
+            flags = int(info["flags"], 8)
+            if flags & os.O_ACCMODE == os.O_RDWR and (there / "fd" / fd).readlink() == backing:
+                return True
+    return False
+
+
 @pytest.mark.parametrize("mode", ["rb", "r+b"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_fsync_is_more_than_fdatasync(mount, work, change, mode):
@@ -232,6 +248,7 @@ def test_fsync_is_more_than_fdatasync(mount, work, change, mode):
     path.write_bytes(blob(1, 100_000, "text"))
     if change in ("attribute", "wish") and error_of(os.setxattr, m.stored("a"), "user.b", b""):
         pytest.skip("no attributes here")
+    wait_until(lambda: not has_to_write(m, m.stored("a")), 10, "the last close")
     # syncs of the bytes, which only a writer knows to be there; a wish makes it one
     before = 1 if mode == "rb" and change != "wish" else 0
     with open(path, mode, buffering=0) as f:
