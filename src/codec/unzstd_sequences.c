@@ -1,16 +1,13 @@
 /* The head of a block's sequences (RFC 8878, 3.1.1.3.2). */
 #include "codec/unzstd_impl.h"
+#include "codec/zstd_predefined.h"
 
 enum { PREDEFINED, ONE, OWN, REPEATED };
 
 static const struct shares predefined[KINDS] = {
-	[LITERALS] = {6, 36, {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2,
-			      2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1}},
-	[OFFSET] = {5, 29, {1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1,
-			    1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1}},
-	[MATCH] = {6, 53, {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-			   1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-			   1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1}},
+	[LITERALS] = ZSTD_PREDEFINED_LITERALS,
+	[OFFSET] = ZSTD_PREDEFINED_OFFSET,
+	[MATCH] = ZSTD_PREDEFINED_MATCH,
 };
 
 static const unsigned symbols[KINDS] = {36, 32, 53}, log_max[KINDS] = {9, 8, 9};

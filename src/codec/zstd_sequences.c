@@ -6,21 +6,17 @@
 #include "codec/price.h"
 #include "codec/zstd_fast_impl.h"
 #include "codec/zstd_fse.h"
+#include "codec/zstd_predefined.h"
 
 enum { LITERALS, OFFSET, MATCH, KINDS };
 enum mode { PREDEFINED, ONE, OWN, AGAIN }; /* the format's own numbers */
 
 _Static_assert(KINDS == ZSTD_KINDS, "");
 
-/* 3.1.1.3.2.2 */
 static const struct fse_shares predefined[KINDS] = {
-	[LITERALS] = {6, 36, {4, 3, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1, 1, 1, 2, 2,
-			      2, 2, 2, 2, 2, 2, 2, 3, 2, 1, 1, 1, 1, 1, -1, -1, -1, -1}},
-	[OFFSET] = {5, 29, {1, 1, 1, 1, 1, 1, 2, 2, 2, 1, 1, 1, 1, 1, 1,
-			    1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1}},
-	[MATCH] = {6, 53, {1, 4, 3, 2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-			   1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,
-			   1, 1, 1, 1, 1, 1, 1, 1, 1, 1, -1, -1, -1, -1, -1, -1, -1}},
+	[LITERALS] = ZSTD_PREDEFINED_LITERALS,
+	[OFFSET] = ZSTD_PREDEFINED_OFFSET,
+	[MATCH] = ZSTD_PREDEFINED_MATCH,
 };
 
 static const unsigned log_max[KINDS] = {9, 8, 9}; /* the format's limits */
