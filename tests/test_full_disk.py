@@ -116,6 +116,20 @@ def test_close_tells(small, blosc2):
     assert (m.mnt / "f").read_bytes() == b"works again"
 
 
+def test_a_new_file_that_does_not_fit_is_not_full_of_zeros(small):
+    """Chunks that find no room are no reason for a commit without them, nor is the last one, which
+    is short and finds some."""
+    m = small
+    new = blob(4, (12 << 20) + 5000, "noise")
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_WRONLY)
+    assert "ENOSPC" in (outcome(put, fd, new), outcome(os.close, fd))
+    m.expect_log("closed with unwritten data", 60)
+    got = (m.mnt / "f").read_bytes()
+    assert got == new[: len(got)]
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == got
+
+
 @pytest.mark.parametrize("small", ["entry_timeout=100,attr_timeout=100"], indirect=True)
 @pytest.mark.parametrize("mode", ["rb", "r+b"])
 def test_who_comes_after_it_was_given_up_sees_that(small, mode):

@@ -276,6 +276,9 @@ void frame_set_wary(struct frame *f, bool wary);
 /* Makes the root on disk durable; the changes since then stay pending. [mutator] */
 NODISCARD int frame_sync_root(struct frame *f);
 
+/* True: bytes of the file wait for a root without them, or for that to be durable. [reader] */
+bool frame_waits(const struct frame *f);
+
 /*
  * Of a frame that was opened anew, after what this process had put behind its root was given up:
  * cuts that off. On a full disk somebody waits for the room. [mutator]

@@ -194,6 +194,11 @@ bool frame_wants_commit(const struct frame *f)
 	return f->writable && presses(f, f->space.nroot + f->space.npending);
 }
 
+bool frame_waits(const struct frame *f)
+{
+	return f->space.nroot + f->space.npending > 0;
+}
+
 struct punch {
 	struct frame *f;
 	int left;

@@ -133,15 +133,17 @@ static int free_waiting(struct file *f)
 
 /*
  * The same on a full disk, where the commit may need the very room that waits for the root before
- * it. No root may point at what a failed sync has lost: then it is left to the commit.
+ * it. No root may point at what a failed sync has lost: then it is left to the commit. One that
+ * frees nothing is not made: it would only tell of zeros where chunks found no room.
  */
 static int make_room(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->lock);
 	hold_caps(f);
+	bool waits = frame_waits(f->frame);
 	int rc = frame_suspect(f->frame) ? 0 : frame_sync_root(f->frame);
 	pthread_rwlock_unlock(&f->lock);
-	return rc < 0 ? rc : free_waiting(f);
+	return rc < 0 || !waits ? rc : free_waiting(f);
 }
 
 static unsigned count_dirty(struct file *f)
