@@ -78,6 +78,7 @@ def test_info_agrees_with_the_manifest(subtests):
 
 def test_metalayers_are_listed():
     info = json.loads(cframe("info", OWN / "meta.b2frame", "--json").stdout)
+    assert json.loads(cframe("info", "--json", OWN / "meta.b2frame").stdout) == info
     assert info["meta"] == {"numbers": 4, "title": 6}
     assert set(info["vlmeta"]) == {"history", "short"}
 
@@ -93,7 +94,8 @@ def test_bytes_behind_the_frame_are_ignored(work):
     [
         (["cat", "/nonexistent"], b"No such file"),
         (["cat", "/dev/null"], b"no room for a chunk"),
-        (["info", "/dev/null"], b"not a frame"),
+        (["info", "/dev/null"], b"no Blosc2 frame"),
+        (["info", "/"], b"Is a directory"),
     ],
 )
 def test_failures_are_one_line(args, why):
@@ -110,4 +112,7 @@ def test_help_and_man_page_list_every_subcommand():
     manual = re.findall(r"^\.B cframe (\w+)", (REPO / "docs/cframe.1").read_text(), re.MULTILINE)
     assert helped == manual and "info" in helped
     assert cframe().returncode == 1 and cframe("cat").returncode == 1
+    done = cframe("dog")
+    assert done.returncode == 1 and b"no command is called 'dog'" in done.stderr
+    assert re.fullmatch(rb"cframe \d+\.\d+\.\d+\n", cframe("--version").stdout)
     assert b"zstd" in cframe("codecs").stdout

@@ -128,6 +128,22 @@ def test_a_bad_option_is_named(dirs, option):
     assert not is_mounted(dirs[1])
 
 
+@pytest.mark.parametrize(
+    "option, instead",
+    [
+        ("level=10", "from 0 to 9"),
+        ("level=x", "a whole number, or auto"),
+        ("chunksize=2G", "from 4K to 1G"),
+        ("cache=1K", "less than 1M"),
+        ("codec=snappy", "there are store, blosclz, lz4"),
+        ("filter=sharpen", "there are none, shuffle"),
+        ("pipeline=shuffle:4", "as in shuffle+zstd"),
+    ],
+)
+def test_what_could_be_said_instead_of_a_bad_value(dirs, option, instead):
+    one_line_refusal(run(DAEMON, *dirs, "-o", option), instead)
+
+
 def test_missing_arguments_and_directories(dirs, work):
     backing, mnt = dirs
     (work / "file").write_text("a file")

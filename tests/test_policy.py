@@ -232,7 +232,10 @@ def test_rules(mount, work, blosc2):
         ("*.a shuffle:4+zstd:3\n*.b nonsense\n", 2, "no codec is called"),
         ("\n\n*.c\n", 3, "says nothing"),
         ("*.d store blocksize=x", 1, "wants a size"),
-        ("* store=1", 1, "unknown word"),
+        ("* store=1", 1, "'store=1': unknown word"),
+        ("* zstd:3 lz4", 1, "second pipeline"),
+        ("* tune=size zstd:3", 1, "nothing to tune"),
+        ("* shuffle:4", 1, "a codec comes last"),
     ],
 )
 def test_wrong_rules_are_refused_at_the_mount(mount, work, text, line, why):
@@ -243,9 +246,10 @@ def test_wrong_rules_are_refused_at_the_mount(mount, work, text, line, why):
     assert f"{rules}:{line}:" in str(error.value) and why in str(error.value)
 
 
-def test_absent_rules_are_refused(mount, work):
-    with pytest.raises(MountFailed):
-        mount(f"rules={work / 'absent'}")
+@pytest.mark.parametrize("name, why", [("absent", "No such file"), (".", "Is a directory")])
+def test_rules_that_cannot_be_read_are_refused(mount, work, name, why):
+    with pytest.raises(MountFailed, match=why):
+        mount(f"rules={work / name}")
 
 
 def test_frames_of_the_reference_follow_attributes_only(mount, work, blosc2):

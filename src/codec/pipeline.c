@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #define TYPESIZE_MAX CHUNK_MAX_BLOCKSIZE
+#define LIST_MAX 100 /* for the names of all codecs, or all filters */
 
 void pipeline_default(struct pipeline *p)
 {
@@ -97,6 +98,41 @@ static bool term_is(const struct term *t, const char *name)
 	return t->name.n == strlen(name) && !memcmp(t->name.p, name, t->name.n);
 }
 
+/* Adds to a list of names in `list`, as far as there is room. */
+static void list_add(char *list, size_t room, const char *name)
+{
+	size_t n = strlen(list);
+	snprintf(list + n, room - n, "%s%s", n ? ", " : "", name);
+}
+
+static int refuse_codec(const struct term *t, char *why, size_t room)
+{
+	const struct codec *codec;
+	const char *name = (const char *)t->name.p;
+	char known[LIST_MAX] = "store";
+	if (filter_by_name(t->name))
+		return refuse(why, room, "a codec comes last, as in %.*s+zstd", (int)t->name.n,
+			      name);
+	for (size_t i = 0; (codec = codec_at(i)); i++)
+		list_add(known, sizeof known, codec->name);
+	return refuse(why, room, "no codec is called \"%.*s\": there are %s", (int)t->name.n,
+		      name, known);
+}
+
+static int refuse_filter(const struct term *t, char *why, size_t room)
+{
+	const struct filter *f;
+	const char *name = (const char *)t->name.p;
+	char known[LIST_MAX] = "none";
+	if (codec_by_name(t->name) || term_is(t, "store"))
+		return refuse(why, room, "a codec comes last, and there is one");
+	for (size_t i = 0; (f = filter_at(i)); i++)
+		if (f->forward)
+			list_add(known, sizeof known, f->name);
+	return refuse(why, room, "no filter is called \"%.*s\": there are %s", (int)t->name.n,
+		      name, known);
+}
+
 static int take_codec(struct pipeline *p, const struct term *t, char *why, size_t room)
 {
 	if (term_is(t, "store")) {
@@ -105,8 +141,7 @@ static int take_codec(struct pipeline *p, const struct term *t, char *why, size_
 	}
 	const struct codec *codec = codec_by_name(t->name);
 	if (!codec)
-		return refuse(why, room, "no codec is called \"%.*s\"", (int)t->name.n,
-			      (const char *)t->name.p);
+		return refuse_codec(t, why, room);
 	if (t->has_number && (t->number < 0 || t->number > PIPELINE_LEVEL_MAX))
 		return refuse(why, room, "the level is 0 to %d, not %ld", PIPELINE_LEVEL_MAX,
 			      t->number);
@@ -128,8 +163,7 @@ static int take_filter(struct pipeline *p, const struct term *t, unsigned slot, 
 {
 	const struct filter *f = term_is(t, "none") ? NULL : filter_by_name(t->name);
 	if (!f && !term_is(t, "none"))
-		return refuse(why, room, "no filter is called \"%.*s\"", (int)t->name.n,
-			      (const char *)t->name.p);
+		return refuse_filter(t, why, room);
 	if (slot >= FILTER_SLOTS)
 		return refuse(why, room, "more than %d filters", FILTER_SLOTS);
 	p->filter[slot] = f ? f->id : FILTER_NONE;

@@ -50,7 +50,7 @@ static const struct row {
 	{"level", NUMBER, WORD(level), 0, 9, "N",
 	 "0 store, 1 fast ... 9 small; auto: as small as the workers keep up with (1)"},
 	{"filter", TEXT, WORD(filter), 0, 0, "NAME",
-	 "none, shuffle, bitshuffle, delta, bytedelta, ..."},
+	 "none, shuffle, bitshuffle, delta, bytedelta, ... (cframe codecs lists them)"},
 	{"typesize", NUMBER, WORD(typesize), 1, 255, "N", "bytes of an item, for the filters (1)"},
 	{"pipeline", TEXT, WORD(pipeline), 0, 0, "TEXT",
 	 "filter, item size, codec and level in one: shuffle:4+zstd:3"},
@@ -152,6 +152,30 @@ static int parse_seconds(const char *text, double max, double *out)
 	return 0;
 }
 
+/* 65536 as "64K". */
+static void spell_size(uint64_t n, char out[static 24])
+{
+	static const char *const units[] = {"", "K", "M", "G", "T"};
+	unsigned unit = 0;
+
+	for (; n && n % 1024 == 0 && unit < 4; n /= 1024)
+		unit++;
+	snprintf(out, 24, "%llu%s", (unsigned long long)n, units[unit]);
+}
+
+static int complain_of_range(const struct row *row, const char *value)
+{
+	char least[24], most[24], why[160];
+
+	spell_size(row->min, least);
+	spell_size(row->max, most);
+	if (row->max == UINT64_MAX)
+		snprintf(why, sizeof why, "%s is less than %s", value, least);
+	else
+		snprintf(why, sizeof why, "%s is not from %s to %s", value, least, most);
+	return complain("option", row->name, why);
+}
+
 static int parse_row(struct parse *p, const struct row *row, const char *value)
 {
 	char *at = (row->in_words ? (char *)&p->w : (char *)p->o) + row->at;
@@ -177,12 +201,11 @@ static int parse_row(struct parse *p, const struct row *row, const char *value)
 	}
 	if (options_parse_size(value, &number) < 0)
 		return complain("option", row->name,
-				row->kind == SIZE ? "wants a size such as 64K or 1M"
-						  : "wants a whole number");
-	if (number < row->min || number > row->max) {
-		fprintf(stderr, "cframefs: option '%s': %s is out of range\n", row->name, value);
-		return -EINVAL;
-	}
+				row->kind == SIZE      ? "wants a size such as 64K or 1M"
+				: at == (char *)&p->w.level ? "wants a whole number, or auto"
+							 : "wants a whole number");
+	if (number < row->min || number > row->max)
+		return complain_of_range(row, value);
 	*(uint64_t *)(void *)at = number;
 	return 0;
 }

@@ -35,13 +35,24 @@ static int complain(const struct place *at, const char *word, const char *why)
 static int read_word(struct wish *w, char *word, const struct place *at)
 {
 	char why[160];
-	char *value = strchr(word, '=');
+	char *equals = strchr(word, '=');
+	bool had_pipeline = w->has_pipeline;
+	int rc;
 
-	if (value)
-		*value++ = 0;
-	int rc = value ? wish_set(w, word, value, why, sizeof why)
-		       : wish_set(w, "pipeline", word, why, sizeof why);
-	return rc < 0 ? complain(at, value ? value : word, why) : 0;
+	if (equals) {
+		*equals = 0;
+		rc = wish_set(w, word, equals + 1, why, sizeof why);
+		*equals = '=';
+	} else {
+		rc = wish_set(w, "pipeline", word, why, sizeof why);
+	}
+	if (rc < 0)
+		return complain(at, word, why);
+	if (had_pipeline && !equals)
+		return complain(at, word, "is the second pipeline of this line");
+	return w->has_pipeline && w->has_tune && w->tune != OPTIONS_TUNE_OFF
+		       ? complain(at, word, "a pipeline leaves nothing to tune")
+		       : 0;
 }
 
 static int read_line(struct rules *r, char *line, const struct place *at)
@@ -63,6 +74,12 @@ static int read_line(struct rules *r, char *line, const struct place *at)
 	return nwords ? 0 : complain(at, pattern, "says nothing: expected PATTERN PIPELINE");
 }
 
+static int cannot_read(const char *file, int rc)
+{
+	fprintf(stderr, "cframefs: rules '%s': %s\n", file, strerror(-rc));
+	return rc;
+}
+
 static int read_lines(struct rules *r, FILE *in, const char *file)
 {
 	struct place at = {.file = file};
@@ -74,6 +91,8 @@ static int read_lines(struct rules *r, FILE *in, const char *file)
 		at.line++;
 		rc = read_line(r, line, &at);
 	}
+	if (rc >= 0 && ferror(in))
+		rc = cannot_read(file, errno ? -errno : -EIO);
 	free(line); /* of getline */
 	return rc;
 }
@@ -82,11 +101,8 @@ int rules_read(struct rules **out, const char *file)
 {
 	FILE *in = fopen(file, "re");
 
-	if (!in) {
-		int rc = -errno;
-		fprintf(stderr, "cframefs: rules '%s': %s\n", file, strerror(-rc));
-		return rc;
-	}
+	if (!in)
+		return cannot_read(file, -errno);
 	struct rules *r = mem_zalloc(sizeof *r);
 	int rc = r ? 0 : -ENOMEM;
 	if (r) {

@@ -55,6 +55,16 @@ static int cat_chunk(struct io *io, struct scratch *s)
 	return rc;
 }
 
+static int fail(const char *file, int rc, bool chunk)
+{
+	char text[256];
+	if (!chunk)
+		return tool_fail(file, rc);
+	fprintf(stderr, "cframe: %s: is no Blosc2 frame; as a chunk: %s\n", file,
+		err_text(rc, text, sizeof text));
+	return 1;
+}
+
 int cat_main(int argc, char **argv)
 {
 	struct frame *f;
@@ -69,8 +79,9 @@ int cat_main(int argc, char **argv)
 		rc = f ? cat_frame(f, s) : cat_chunk(io, s);
 	if (rc == 0 && fflush(stdout) != 0)
 		rc = -errno;
+	bool chunk = io;
 	scratch_close(s);
 	frame_close(f);
 	io_close(io);
-	return rc < 0 ? tool_fail(argv[1], rc) : 0;
+	return rc < 0 ? fail(argv[1], rc, chunk) : 0;
 }

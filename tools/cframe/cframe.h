@@ -21,13 +21,17 @@ int tune_main(int argc, char **argv);
 /* "cframe: FILE: why" on stderr. Returns the exit code of a failure. */
 int tool_fail(const char *file, int rc);
 
-/* "cframe: wrong arguments, see ..." on stderr, and the exit code. */
+/* The same for a file of another kind, of which nothing more is to be said. */
+int tool_no_frame(const char *file);
+
+/* "cframe: usage: ..." on stderr, and the exit code. */
 int tool_usage(const struct subcommand *cmd);
 const struct subcommand *subcommand_find(const char *name);
 
 /*
- * A file by its content: a contiguous frame, a directory that is a sparse one
- * (*frame is set), or a chunk that stands alone (*frame is NULL and *io set, the caller's).
+ * A file by its content: a contiguous frame, a directory that is a sparse one (*frame is set), or
+ * something else, perhaps a chunk that stands alone (*frame is NULL and *io set, the caller's).
+ * -EISDIR: a directory that is none.
  */
 NODISCARD int tool_open(const char *file, struct frame **frame, struct io **io);
 

@@ -144,13 +144,18 @@ int info_main(int argc, char **argv)
 {
 	struct frame *f;
 	struct io *io;
-	bool json = argc == 3 && strcmp(argv[2], "--json") == 0;
+	bool first = argc == 3 && strcmp(argv[1], "--json") == 0;
+	bool json = first || (argc == 3 && strcmp(argv[2], "--json") == 0);
 	if (argc != 2 && !json)
 		return tool_usage(subcommand_find(argv[0]));
-	int rc = tool_open(argv[1], &f, &io);
-	if (rc == 0)
-		rc = f ? info_print(f, json) : CORRUPT("not a frame", 0);
+	const char *file = argv[first ? 2 : 1];
+	int rc = tool_open(file, &f, &io);
+	bool none = rc == 0 && !f;
+	if (f)
+		rc = info_print(f, json);
 	frame_close(f);
 	io_close(io);
-	return rc < 0 ? tool_fail(argv[1], rc) : 0;
+	if (none)
+		return tool_no_frame(file);
+	return rc < 0 ? tool_fail(file, rc) : 0;
 }

@@ -46,6 +46,12 @@ int tool_usage(const struct subcommand *cmd)
 	return 1;
 }
 
+int tool_no_frame(const char *file)
+{
+	fprintf(stderr, "cframe: %s: is no Blosc2 frame\n", file);
+	return 1;
+}
+
 int tool_fail(const char *file, int rc)
 {
 	char text[256];
@@ -53,16 +59,28 @@ int tool_fail(const char *file, int rc)
 	return 1;
 }
 
+static bool is_in(const char *word, const char *a, const char *b, const char *c)
+{
+	return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, c) == 0;
+}
+
 int main(int argc, char **argv)
 {
-	if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0)) {
+	const char *word = argc >= 2 ? argv[1] : "";
+	if (is_in(word, "help", "--help", "-h")) {
 		help(stdout);
 		return 0;
 	}
-	const struct subcommand *cmd = argc >= 2 ? subcommand_find(argv[1]) : NULL;
-	if (!cmd) {
-		help(stderr);
-		return 1;
+	if (is_in(word, "version", "--version", "-V")) {
+		printf("cframe %s\n", VERSION);
+		return 0;
 	}
-	return cmd->run(argc - 1, argv + 1);
+	const struct subcommand *cmd = subcommand_find(word);
+	if (cmd)
+		return cmd->run(argc - 1, argv + 1);
+	if (*word)
+		fprintf(stderr, "cframe: no command is called '%s'; see cframe --help\n", word);
+	else
+		help(stderr);
+	return 1;
 }

@@ -25,8 +25,12 @@ int tool_open(const char *file, struct frame **frame, struct io **io)
 	int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* waits for no fifo */
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode))
-		return frame_open_sparse_take(frame, fd);
+	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+		if (faccessat(fd, "chunks.b2frame", F_OK, 0) == 0)
+			return frame_open_sparse_take(frame, fd);
+		close(fd);
+		return -EISDIR;
+	}
 	int rc = io_file_open(io, fd, true);
 	if (rc < 0) {
 		close(fd);

@@ -15,10 +15,15 @@ static int verify(char *name)
 	struct io *io;
 	struct frame_report report = {.problem = print, .arg = name};
 	int rc = tool_open(name, &f, &io);
-	if (rc == 0)
-		rc = f ? frame_verify(f, &report) : CORRUPT("not a frame", 0);
+	bool none = rc == 0 && !f;
+	if (f)
+		rc = frame_verify(f, &report);
 	frame_close(f);
 	io_close(io);
+	if (none) {
+		print(name, "is no Blosc2 frame");
+		return 1;
+	}
 	if (rc < 0) {
 		char text[256];
 		printf("%s: %s\n", name, err_text(rc, text, sizeof text));
