@@ -147,8 +147,10 @@ class Mount:
         return [*line, "-o", self.options] if self.options else line
 
     def start(self):
-        """Starts the daemon and returns when the mount answers."""
+        """Starts the daemon and returns when it says that the mount answers: until then it
+        looks at that itself, which can make an umount fail."""
         with open(self.log, "ab") as log:
+            before = log.tell()
             self.proc = subprocess.Popen(
                 self.command(),
                 stdin=subprocess.DEVNULL,
@@ -166,7 +168,7 @@ class Mount:
                 live.pop(self, None)
                 raise MountFailed(f"exit {self.proc.returncode}: {self.log_text()}")
             self.device = device_of(self.mnt)
-            return self.device
+            return self.device and b": mounted" in self.log.read_bytes()[before:]
 
         wait_until(up, 30, f"mount of {self.mnt}")
         if self.user is None:

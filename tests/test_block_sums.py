@@ -257,6 +257,30 @@ def test_damage_is_not_patched_over(mount):
         sums.check()
 
 
+def test_a_damaged_block_that_is_written_anew(mount):
+    """Nobody needs its old bytes: the rest of its chunk is kept."""
+    m = mount("chunksize=64K,blocksize=16K,codec=zstd,commit=3600")
+    data = bytearray(blob(3, 64 << 10, "text"))
+    path = m.mnt / "f"
+    path.write_bytes(data)
+    m.unmount()
+    raw = libblosc.open_frame(m.stored("f")).get_chunk(0)
+    frame = bytearray(m.stored("f").read_bytes())
+    frame[frame.index(raw) + Chunk(raw).starts[2] + 30] ^= 1
+    m.stored("f").write_bytes(frame)
+    m.start().allow("checksum of a block")
+    assert error_of(path.read_bytes) == "EIO"
+    data[32768:49152] = blob(4, 16384, "text")
+    fd = os.open(path, os.O_RDWR)
+    os.pwrite(fd, data[32768:49152], 32768)
+    os.fsync(fd)
+    os.close(fd)
+    assert "is lost" not in m.log_text()
+    m.remount()
+    assert path.read_bytes() == data
+    m.unmount()
+
+
 def test_the_reference_changes_such_a_frame(mount):
     """It appends, inserts and updates; both read all of it, before and after we write again."""
     m = mount("pipeline=shuffle:4+zstd:3,blocksize=4K,chunksize=32K")

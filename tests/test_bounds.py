@@ -1,6 +1,7 @@
 """Bounds: the daemon's memory while it is written to, and what one bad chunk
 costs its neighbours."""
 
+import errno
 import mmap
 import os
 import re
@@ -9,6 +10,7 @@ import threading
 import pytest
 
 from libdata import blob
+from libfault import Fault
 from libmount import SLOWNESS
 from libposix import error_of, read_direct
 
@@ -233,6 +235,50 @@ def test_a_damaged_chunk_costs_only_what_was_written_to_it(mount, kind):
     with open(path, "r+b") as f:  # written anew as a whole it is sound again
         f.seek(lost[0] * 65536)
         f.write(data[lost[0] * 65536 : (lost[0] + 1) * 65536])
+    m.remount()
+    assert path.read_bytes() == data
+    m.unmount()
+
+
+def test_a_device_that_answers_again(mount):
+    """What lies below dirty pages cannot be read for a while: fsync says so, and nothing is lost;
+    what else was written is stored meanwhile."""
+    m = mount("chunksize=64K,blocksize=16K,codec=zstd,commit=0,intent=0", start=False)
+    fault = Fault(m, m.work / "fault")
+    m.start()
+    data = bytearray(blob(3, 256 << 10, "text"))
+    path = m.mnt / "f"
+    path.write_bytes(data)
+    m.remount("chunksize=64K,blocksize=16K,codec=zstd,commit=0,intent=0")
+    m.allow(r"cframefs: error: f.b2frame: (fsync|close): ")
+    fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+    page = mmap.mmap(-1, 4096)
+    page[:] = blob(4, 4096, "noise")
+    chunk = mmap.mmap(-1, 65536)
+    chunk[:] = blob(5, 65536, "noise")
+    fault.set(1, Fault.READ, error=errno.EIO, forever=1)
+    assert os.pwritev(fd, [page], 8192) == 4096
+    data[8192:12288] = page[:]
+    assert os.pwritev(fd, [chunk], 131072) == 65536
+    data[131072:196608] = chunk[:]
+    assert error_of(os.fsync, fd) == "EIO"
+    assert os.preadv(fd, [page], 8192) == 4096 and page[:] == data[8192:12288]
+    fault.set(0)
+    os.fsync(fd)
+    assert "is lost" not in m.log_text()
+    m.kill()
+    error_of(os.close, fd)
+    m.start()
+    assert path.read_bytes() == data
+    fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+    fault.set(1, Fault.READ, error=errno.EIO, forever=1)
+    os.pwritev(fd, [page], 65536 + 8192)  # this one never gets there
+    chunk[:] = blob(6, 65536, "noise")
+    os.pwritev(fd, [chunk], 131072)
+    data[131072:196608] = chunk[:]
+    assert error_of(os.close, fd) == "EIO"
+    m.expect_log("f.b2frame: closed with unwritten data")
+    fault.set(0)
     m.remount()
     assert path.read_bytes() == data
     m.unmount()

@@ -31,24 +31,34 @@ int backing_open(struct backing *b, const char *path)
 
 /*
  * Beside the lock, a daemon that serves says which mount is its own: by a record lock, shared by
- * those that only read, on the byte of the mount's device number.
+ * those that only read, on the byte of the mount's device number. One that is about to end says so
+ * by another, that far behind.
  */
-static void set_own(const struct backing *b, short type)
-{
-	struct flock own = {.l_type = type, .l_start = (off_t)b->own_dev, .l_len = 1};
+#define ENDING ((off_t)1 << 48)
 
-	if (b->lock >= 0)
+static void set_own(const struct backing *b, off_t behind, short type)
+{
+	struct flock own = {.l_type = type, .l_start = behind + (off_t)b->own_dev, .l_len = 1};
+
+	if (b->lock >= 0 && b->own_dev)
 		(void)fcntl(b->lock, F_OFD_SETLK, &own);
 }
 
 void backing_tell_mount(const struct backing *b)
 {
-	set_own(b, F_RDLCK);
+	set_own(b, 0, F_RDLCK);
+}
+
+void backing_tell_ending(const struct backing *b)
+{
+	set_own(b, ENDING, F_RDLCK);
+	set_own(b, 0, F_UNLCK);
 }
 
 void backing_tell_unmounted(const struct backing *b)
 {
-	set_own(b, F_UNLCK);
+	set_own(b, 0, F_UNLCK);
+	set_own(b, ENDING, F_UNLCK);
 }
 
 /* Where a FUSE file system of that device number is mounted, as the kernel spells it. */
@@ -75,10 +85,23 @@ static bool find_mount_of(dev_t dev, char at[static PATH_MAX])
  */
 static bool is_mounted(const struct backing *b, char at[static PATH_MAX])
 {
-	struct flock any = {.l_type = F_WRLCK};
+	struct flock any = {.l_type = F_WRLCK, .l_len = ENDING};
 
 	return fcntl(b->lock, F_OFD_GETLK, &any) == 0 && any.l_type == F_RDLCK &&
 	       find_mount_of((dev_t)any.l_start, at);
+}
+
+bool backing_is_ending(const char *path, dev_t mount)
+{
+	struct flock any = {.l_type = F_WRLCK, .l_start = ENDING + (off_t)mount, .l_len = 1};
+	char at[PATH_MAX];
+
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	bool told = fcntl(fd, F_OFD_GETLK, &any) == 0 && any.l_type == F_RDLCK;
+	close(fd);
+	return told && find_mount_of(mount, at);
 }
 
 #define LOCK_TRIES 300 /* of 100 ms */

@@ -30,13 +30,19 @@ void backing_close(struct backing *b);
 
 /*
  * Locks the directory: one daemon may write to it, or several read. -EBUSY: in use, at once if the
- * other one's mount is there (`holder`: where, else ""); one that was just unmounted may still be
- * writing, and is waited for, up to half a minute.
+ * other one's mount is there (`holder`: where, else ""); one that was just unmounted, or asked to
+ * end, may still be writing, and is waited for, up to half a minute.
  */
 NODISCARD int backing_lock(struct backing *b, bool shared, char holder[static PATH_MAX]);
 
 /* For those who want the lock: own_dev is known, and its mount answers. */
 void backing_tell_mount(const struct backing *b);
+
+/* It will be unmounted soon, by this daemon. */
+void backing_tell_ending(const struct backing *b);
+
+/* True: the mount of that device number is there, and its daemon, of this directory, ends. */
+bool backing_is_ending(const char *path, dev_t mount);
 
 /* From here on its device number may be another mount's. */
 void backing_tell_unmounted(const struct backing *b);

@@ -32,18 +32,25 @@ static int read_base(struct file *f, const struct dirty_chunk *c, struct workspa
 	return rc;
 }
 
+/* True: pages have all bytes of a block, so that nobody needs the old ones. */
+static bool covers_block(const struct dirty_chunk *c, struct extent at)
+{
+	uint32_t first = at.off / DIRTY_PAGE, last = (at.off + at.len - 1) / DIRTY_PAGE;
+	uint32_t covered = 0;
+
+	for (uint32_t p = first; p <= last; p++)
+		covered += dirty_touches(c, p * DIRTY_PAGE, p * DIRTY_PAGE + 1);
+	return covered > last - first;
+}
+
 /* Makes block b, of which pages have some bytes, at its place in ws->plain. */
 static int fill_block(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
 		      uint32_t b)
 {
 	struct extent at = chunk_block_bytes(base, b), in = chunk_extent(base, (struct run){b, 1});
 	struct span dst = span_of(ws->plain.p + at.off, at.len);
-	uint32_t first = at.off / DIRTY_PAGE, last = (at.off + at.len - 1) / DIRTY_PAGE;
-	uint32_t covered = 0;
 
-	for (uint32_t p = first; p <= last; p++)
-		covered += dirty_touches(c, p * DIRTY_PAGE, p * DIRTY_PAGE + 1);
-	if (covered <= last - first)
+	if (!covers_block(c, at))
 		TRY(chunk_decode(base, ws->scratch, (struct run){b, 1},
 				 view_part(buf_view(&ws->base), in.off, in.len), dst));
 	dirty_overlay(c, at.off, dst);
@@ -224,6 +231,38 @@ static int decode_base(const struct chunk *base, struct workspace *ws)
 			    buf_span(&ws->plain));
 }
 
+/*
+ * Damage below a block that is written anew is no reason to lose that: the other blocks are read
+ * one by one. Only where blocks have checksums: what has none nobody can tell from damage, and the
+ * new chunk would vouch for it. The lock is held.
+ */
+static int read_blocks_around(struct file *f, const struct dirty_chunk *c, const struct chunk *base,
+			      struct workspace *ws)
+{
+	for (uint32_t b = 0; b < base->nblocks; b++) {
+		struct extent at = chunk_block_bytes(base, b);
+		if (!covers_block(c, at))
+			TRY(frame_read_blocks(f->frame, c->n, base, (struct run){b, 1}, ws->scratch,
+					      span_of(ws->plain.p + at.off, at.len)));
+	}
+	return 0;
+}
+
+static int read_around(struct file *f, const struct dirty_chunk *c, struct workspace *ws)
+{
+	struct chunk base = {0};
+
+	pthread_rwlock_rdlock(&f->lock);
+	bool there = c->n < frame_nchunks(f->frame) &&
+		     frame_chunk_span(f->frame, c->n).len == c->len;
+	int rc = there ? frame_load_chunk(f->frame, c->n, ws->scratch, &base) : ENCODED_OUTDATED;
+	if (rc == 0)
+		rc = base.sums ? read_blocks_around(f, c, &base, ws) : -EBADMSG;
+	pthread_rwlock_unlock(&f->lock);
+	chunk_deinit(&base);
+	return rc;
+}
+
 static int encode_over(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 		       struct base *b, bool *damaged)
 {
@@ -237,7 +276,10 @@ static int encode_over(struct file *f, const struct dirty_chunk *c, struct works
 		if (rc == 1)
 			rc = decode_base(&b->chunk, ws);
 	}
-	*damaged = rc == -EBADMSG || rc == -ENOTSUP || rc == -EIO;
+	if (rc == -EBADMSG)
+		rc = read_around(f, c, ws);
+	/* A device that fails may answer the next time. */
+	*damaged = rc == -EBADMSG || rc == -ENOTSUP;
 	if (rc != 0)
 		return rc;
 	dirty_overlay(c, 0, buf_span(&ws->plain));

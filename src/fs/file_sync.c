@@ -6,6 +6,7 @@
 #include "fs/times.h"
 #include "fs/workspace.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <unistd.h>
@@ -193,8 +194,10 @@ static int flush_all(struct file *f)
 			continue;
 		}
 		TRY(rc);
-		if (!left)
-			return more ? -ENOMEM : 0; /* a chunk could not even be handed over */
+		if (!left) {
+			assert(!more); /* of what is DIRTY each turn sends something */
+			return 0;
+		}
 		if (more && f->wants_commit)
 			TRY(commit_part(f));
 	}
@@ -341,7 +344,10 @@ static int sync_gated(struct file *f, enum durability how)
 		return -EIO;
 	/* Even a clean commit may touch the file: mtime is kept for all of them. */
 	times_hold(f->inode, f->fd);
-	TRY(flush_all(f));
+	int rc = flush_all(f);
+	if (rc == -EIO) /* what lies under one chunk cannot be read: the others need not wait */
+		IGNORE(commit_part(f));
+	TRY(rc);
 	if (must_become_bytewise(f))
 		TRY(become_bytewise(f));
 	TRY(commit(f, how));

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,12 +43,31 @@ static int complain(const char *what, const char *where, int rc)
 	return rc;
 }
 
+#define WAIT_STEPS 300 /* of 100 ms */
+
+/*
+ * A daemon that was asked to end may have its mount there for a while: who restarts it means the
+ * place behind. Nobody touches the mount meanwhile, which would keep it busy.
+ */
+static void wait_for_old_mount(const struct options *o)
+{
+	struct statx stx;
+
+	if (o->nonempty || statx(AT_FDCWD, o->mountpoint, AT_STATX_DONT_SYNC, 0, &stx) < 0 ||
+	    !(stx.stx_attributes & STATX_ATTR_MOUNT_ROOT))
+		return;
+	dev_t dev = makedev(stx.stx_dev_major, stx.stx_dev_minor);
+	for (int i = 0; i < WAIT_STEPS && backing_is_ending(o->backing, dev); i++)
+		usleep(100 * 1000);
+}
+
 /* Finds what is wrong with the two directories while we can still complain on the terminal. */
 static int check_places(const struct options *o)
 {
 	struct statx stx;
 	struct stat st;
 
+	wait_for_old_mount(o);
 	if (stat(o->backing, &st) < 0)
 		return complain("backing directory", o->backing, -errno);
 	if (!S_ISDIR(st.st_mode))
@@ -112,6 +132,16 @@ static int lock_backing(struct fs *fs)
 #define SMALL_STACK (1u << 20)
 #define THREAD (2u << 20) /* with the buffers for its requests */
 
+/* False: there is room for what the options say. */
+static bool cut(struct options *o, uint64_t cache, uint64_t dirty_max)
+{
+	if (o->cache <= cache && o->dirty_max <= dirty_max)
+		return false;
+	o->cache = min_u64(o->cache, cache);
+	o->dirty_max = min_u64(o->dirty_max, dirty_max);
+	return true;
+}
+
 /*
  * Where the address space is limited, cache, dirty data and the stacks of thirty threads may be
  * more than there is: then what waits to be stored takes the memory for storing it, for ever.
@@ -126,11 +156,10 @@ static void fit_into_space(struct fs *fs)
 		return;
 	uint64_t share = max_u64(lim.rlim_cur / SPACE_SHARE, 1 << 20);
 	fs->threads = (unsigned)max_u64(min_u64(fs->threads, share / (2 * THREAD)), 4);
-	o->cache = min_u64(o->cache, share);
-	o->dirty_max = min_u64(o->dirty_max, share);
-	log_info("address space is limited to %llu MiB: cache %llu, dirty_max %llu",
-		 (unsigned long long)lim.rlim_cur >> 20, (unsigned long long)o->cache >> 20,
-		 (unsigned long long)o->dirty_max >> 20);
+	if (cut(o, share, share))
+		log_info("address space is limited to %llu MiB: cache %llu, dirty_max %llu",
+			 (unsigned long long)lim.rlim_cur >> 20, (unsigned long long)o->cache >> 20,
+			 (unsigned long long)o->dirty_max >> 20);
 	if (pthread_attr_init(&attr) != 0)
 		return;
 	if (pthread_attr_setstacksize(&attr, SMALL_STACK) == 0)
@@ -153,11 +182,10 @@ static void fit_into_memory(struct options *o)
 	if (o->cache <= limit && o->dirty_max <= limit - o->cache &&
 	    limit - o->cache - o->dirty_max >= MEMORY_BESIDE)
 		return;
-	o->cache = min_u64(o->cache, share);
-	o->dirty_max = min_u64(o->dirty_max, share / 2);
-	log_info("memory is limited to %llu MiB: cache %llu, dirty_max %llu",
-		 (unsigned long long)limit >> 20, (unsigned long long)o->cache >> 20,
-		 (unsigned long long)o->dirty_max >> 20);
+	if (cut(o, share, share / 2))
+		log_info("memory is limited to %llu MiB: cache %llu, dirty_max %llu",
+			 (unsigned long long)limit >> 20, (unsigned long long)o->cache >> 20,
+			 (unsigned long long)o->dirty_max >> 20);
 }
 
 /* After a failure fs_close closes what has been opened so far. */

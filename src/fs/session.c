@@ -129,6 +129,7 @@ static void *stopper_main(void *arg)
 	session_signals(&set);
 	if (sigwait(&set, &sig) == 0) {
 		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+		backing_tell_ending(&s->fs->backing);
 		log_info("signal %d: flushing and unmounting", sig);
 		stop_serving(s);
 	}
