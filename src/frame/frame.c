@@ -73,7 +73,7 @@ void frame_unload(struct frame *f)
 	index_deinit(&f->sums);
 	f->start = NULL;
 	f->info = (struct frame_info){0};
-	f->nbytes = f->seq = f->whole = f->print = 0;
+	f->nbytes = f->seq = f->whole = f->root_id = 0;
 	f->roots = (struct frame_roots){0};
 	f->known = f->noted = f->writable = false;
 	f->front = FRONT_UNKNOWN;

@@ -311,7 +311,7 @@ static int commit_index(struct frame *f, struct index *ix, uint64_t nbytes, enum
 	}
 	f->known = f->noted;
 	if (f->noted)
-		f->print = frame_root_print(&f->info, d.fp);
+		f->root_id = frame_root_id(&f->info, d.fp);
 	else
 		frame_look_at_root(f);
 	return 0;

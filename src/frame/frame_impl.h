@@ -81,7 +81,7 @@ struct frame {
 	struct buf trailer;      /* without note: that of an empty root                    */
 	struct meta meta, vlmeta; /* borrow `head` and `trailer`                           */
 	struct frame_roots roots; /* which of ours are on disk                             */
-	uint64_t print;          /* frame_root_print of it; 0: not known                   */
+	uint64_t root_id;        /* frame_root_id of it; 0: not known                      */
 	enum front front;
 	bool known;              /* recovery would find it                                 */
 	bool went_back;          /* opened at another root than the header named           */
@@ -134,7 +134,7 @@ NODISCARD int frame_load_root(struct frame *f, struct view fixed, bool sparse);
  * Tells a root from all others: by its lengths and its
  * fingerprint, or a hash in place of that. Never 0.
  */
-uint64_t frame_root_print(const struct frame_info *info, struct fingerprint fp);
+uint64_t frame_root_id(const struct frame_info *info, struct fingerprint fp);
 void frame_look_at_root(struct frame *f);
 
 /* Forgets what was loaded; only `io` stays. */

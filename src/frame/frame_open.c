@@ -329,7 +329,7 @@ static int load_marked(struct frame *f)
 	else if (fp.type == TRAILER_TYPE_64 && e)
 		TRY(root_note_decode(&note, e->content, &plain));
 	if (fp.type == TRAILER_TYPE_64)
-		f->print = frame_root_print(&f->info, fp);
+		f->root_id = frame_root_id(&f->info, fp);
 	int rc = strip_note(f, &old);
 	if (rc == 0)
 		rc = load_data(f, &note, fp);
@@ -429,7 +429,7 @@ int frame_probe(struct io *file, struct frame_info *info)
 	return rc;
 }
 
-uint64_t frame_root_print(const struct frame_info *info, struct fingerprint fp)
+uint64_t frame_root_id(const struct frame_info *info, struct fingerprint fp)
 {
 	/*
 	 * Not all of the header: the reference notes in it how
@@ -443,7 +443,7 @@ uint64_t frame_root_print(const struct frame_info *info, struct fingerprint fp)
 }
 
 /* Another program's root has no fingerprint: index and trailer stand for it. */
-static int read_print(struct io *io, uint64_t *print, bool *ours)
+static int read_root_id(struct io *io, uint64_t *id, bool *ours)
 {
 	uint8_t head[HEADER_FIXED], end[TRAILER_PRINT];
 	struct span fixed = {head, 0};
@@ -458,20 +458,20 @@ static int read_print(struct io *io, uint64_t *print, bool *ours)
 		fp = (struct fingerprint){.type = fp.type};
 		TRY(root_hash_file(view_of("", 0), io, at, info.frame_len - at, 0, &fp.hash));
 	}
-	*print = frame_root_print(&info, fp);
+	*id = frame_root_id(&info, fp);
 	return 0;
 }
 
 void frame_look_at_root(struct frame *f)
 {
 	bool ours;
-	if (read_print(f->io, &f->print, &ours) < 0)
-		f->print = 0;
+	if (read_root_id(f->io, &f->root_id, &ours) < 0)
+		f->root_id = 0;
 }
 
 void frame_know_root(struct frame *f)
 {
-	if (!f->print)
+	if (!f->root_id)
 		frame_look_at_root(f);
 }
 
@@ -484,9 +484,9 @@ static bool is_all_there(struct frame *f)
 
 enum root_known frame_knows_root(struct frame *f)
 {
-	uint64_t print = 0;
+	uint64_t id = 0;
 	bool ours = false;
-	if (!f->print || read_print(f->io, &print, &ours) < 0 || print != f->print ||
+	if (!f->root_id || read_root_id(f->io, &id, &ours) < 0 || id != f->root_id ||
 	    !is_all_there(f))
 		return ROOT_OTHER;
 	return ours ? ROOT_SAME : ROOT_ALIKE;

@@ -92,25 +92,26 @@ void frame_stored_done(const struct frame *f, struct stored *st)
 		io_close(st->io);
 }
 
-/* A special slot as the chunk that it stands for: header only. */
+/* A special slot as the chunk that it stands for: header only. Uninitialised reads as zeros. */
 static int load_special(const struct frame *f, uint32_t n, struct chunk *c)
 {
-	uint8_t head[CHUNK_HEAD] = {5, 1, 0x05, 1};
+	uint8_t bytes[CHUNK_HEAD];
 	uint32_t len = frame_chunk_span(f, n).len, block = f->info.block_size;
-	bool nan = frame_slot(f, n) == SLOT_NAN;
-	if (nan)
-		head[3] = f->type_size <= UINT8_MAX ? (uint8_t)f->type_size : 1;
+	struct chunk_head h = {
+		.kind = CHUNK_ZEROS, .typesize = 1, .nbytes = len, .cbytes = CHUNK_HEAD};
+	if (frame_slot(f, n) == SLOT_NAN) {
+		h.kind = CHUNK_NAN;
+		h.typesize = f->type_size <= UINT8_MAX ? f->type_size : 1;
+	}
 	if (block == 0)
 		block = HOLE_BLOCK;
 	if (block > CHUNK_MAX_BLOCKSIZE)
 		block = CHUNK_MAX_BLOCKSIZE;
-	if (block > head[3])
-		block -= block % head[3];
-	put_le32(head + 4, len);
-	put_le32(head + 8, block < len ? block : len);
-	put_le32(head + 12, CHUNK_HEAD);
-	head[31] = (uint8_t)((nan ? 2 : 1) << 4); /* uninitialised reads as zeros */
-	int rc = chunk_parse(c, view_of(head, sizeof head), sizeof head, f->type_size);
+	if (block > h.typesize)
+		block -= block % h.typesize;
+	h.blocksize = block < len ? block : len;
+	chunk_head_put(bytes, &h);
+	int rc = chunk_parse(c, view_of(bytes, sizeof bytes), sizeof bytes, f->type_size);
 	return rc > 0 ? CORRUPT("special chunk", rc) : rc;
 }
 
