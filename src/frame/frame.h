@@ -2,6 +2,11 @@
  * A super-chunk in a file: contiguous frame (FORMAT.md 9, 10), read and written,
  * or sparse frame (a directory, FORMAT.md 13), read only.
  *
+ * Words: a *root* is a header that is, or may be, on disk, with the index, trailer and chunks that
+ * it leads to; a commit writes the next one. A root is *torn* when not all of that is there, else
+ * *whole*. The index has a *slot* for each chunk: where it is stored, or that it is a *hole*, which
+ * takes no space. What no root leads to any more is *garbage*, and can be written again.
+ *
  * Threads: a frame has many readers or one mutator, arranged by its owner (the
  * lock of the inode). Functions marked [reader] may run beside each other;
  * those marked [mutator] run alone. frame_write is the exception: it may run

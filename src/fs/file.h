@@ -4,7 +4,7 @@
  *
  *   read    newest bytes first: dirty chunk, flushing chunk, block cache, frame
  *   write   into the dirty copy of each chunk, or of its pages; a full chunk goes to the workers
- *   sync    all dirty chunks - workers - frame - commit
+ *   sync    all dirty chunks -> workers -> frame -> commit
  *
  * Offsets and sizes are those of the file in the mount, in bytes.
  */
@@ -52,10 +52,10 @@ struct file {
 	struct npy *npy;     /* NODE_ARRAY, else NULL                                      */
 
 	/*
-	 * The locks, in order; n->lock comes behind the gate. `writing`, the outermost, is held by
-	 * whoever writes bytes, so that only one writer at a time waits for `lock`: workers, who
-	 * need that for a moment to put a chunk into the frame, would otherwise queue behind a
-	 * dozen writers each time.
+	 * The locks, in order; that of the inode comes behind the gate. `writing`, the outermost,
+	 * is held by whoever writes bytes, so that only one writer at a time waits for `lock`:
+	 * workers, who need that for a moment to put a chunk into the frame, would otherwise queue
+	 * behind a dozen writers each time.
 	 */
 	pthread_mutex_t writing;
 	pthread_rwlock_t gate;  /* shared by those who change bytes, alone by commit and truncate */
@@ -79,7 +79,7 @@ struct file {
 	_Atomic uint32_t chunk_size; /* that of the frame       */
 
 	/* Why the frame is not to be read or written as usual. */
-	bool unborn;    /* under lock: the backing file is empty, the frame in memory only */
+	bool unborn;    /* under lock: a file of 0 bytes is below, the frame in memory only */
 	bool lost;      /* discarded, and could not be read anew: every access fails;
 			   changes with the gate held alone, and the lock                  */
 	bool replaying; /* by who has the file for itself: no commit before the log's end  */
