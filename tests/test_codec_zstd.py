@@ -41,28 +41,30 @@ PART = st.one_of(
 def test_the_reference_reads_mixed_streams(parts, typesize, blocksize):
     blocksize -= blocksize % typesize
     for filters in ("none", "shuffle", "bitshuffle"):
-        check_ours(b"".join(parts), f"{filters}:{typesize}+zstd:1", blocksize=blocksize)
+        for level in (1, 2):
+            check_ours(b"".join(parts), f"{filters}:{typesize}+zstd:{level}", blocksize=blocksize)
 
 
 def test_no_larger_than_those_of_the_reference():
-    for filters, typesize, kind in (
-        ([], 1, "text"),
-        ([], 1, "mixed"),
-        ([blosc2.Filter.SHUFFLE], 8, "wave"),
+    for filters, typesize, kind, level in (
+        ([], 1, "text", 1),
+        ([], 1, "mixed", 1),
+        ([blosc2.Filter.SHUFFLE], 8, "wave", 1),
+        ([], 1, "text", 2),
+        ([], 1, "mixed", 2),
     ):
         data = make(kind, 1 << 20)
         theirs = blosc2.compress2(
             data,
             typesize=typesize,
             codec=blosc2.Codec.ZSTD,
-            clevel=1,
+            clevel=level,
             filters=filters,
             filters_meta=[0] * len(filters),
             nthreads=1,
             blocksize=1 << 16,
         )
         name = "shuffle" if filters else "none"
-        ours = check_ours(
-            data, f"{name}:{typesize}+zstd:1", blocksize=struct.unpack_from("<I", theirs, 8)[0]
-        )
+        block = struct.unpack_from("<I", theirs, 8)[0]
+        ours = check_ours(data, f"{name}:{typesize}+zstd:{level}", blocksize=block)
         assert len(ours) <= len(theirs) * 1.02

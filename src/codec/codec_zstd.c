@@ -105,10 +105,11 @@ static ssize_t length_or_error(size_t n)
 
 static bool is_fast(const struct state *st, int level, size_t n)
 {
-	return level == 1 && !st->cdict && n >= FAST_MIN && n <= ZSTD_FAST_MAX;
+	size_t most = level == 1 ? ZSTD_FAST_MAX : level == 2 ? ZSTD_DOUBLE_MAX : 0;
+	return !st->cdict && n >= FAST_MIN && n <= most;
 }
 
-static ssize_t encode_fast(struct state *st, struct view src, const struct cuts *cuts,
+static ssize_t encode_fast(struct state *st, int level, struct view src, const struct cuts *cuts,
 			   struct span dst)
 {
 	if (!st->work) {
@@ -117,7 +118,7 @@ static ssize_t encode_fast(struct state *st, struct view src, const struct cuts 
 			return -ENOMEM;
 		st->work->put_codes = st->kernels.put_codes;
 	}
-	return st->kernels.put_zstd(st->work, src, cuts, dst);
+	return st->kernels.put_zstd(st->work, level, src, cuts, dst);
 }
 
 /* A flush ends a block of the frame, and each block has its own tables or is stored. */
@@ -125,8 +126,9 @@ static ssize_t zstd_encode_cut(void *state, int level, struct view src, const st
 			       struct span dst)
 {
 	struct state *st = state;
-	if (is_fast(st, level, src.n))
-		return encode_fast(st, src, cuts, dst);
+	/* Level 2 is for what no filter helps; what it finds in planes was not measured. */
+	if (level == 1 && is_fast(st, level, src.n))
+		return encode_fast(st, level, src, cuts, dst);
 	if (!st->cctx && !(st->cctx = ZSTD_createCCtx()))
 		return -ENOMEM;
 	set_tuning(st->cctx, tuning_of(level, src.n));
@@ -149,7 +151,7 @@ static ssize_t zstd_encode(void *state, int level, struct view src, struct span 
 {
 	struct state *st = state;
 	if (is_fast(st, level, src.n))
-		return encode_fast(st, src, NULL, dst);
+		return encode_fast(st, level, src, NULL, dst);
 	if (!st->cctx && !(st->cctx = ZSTD_createCCtx()))
 		return -ENOMEM;
 	size_t n;

@@ -44,8 +44,8 @@ struct kernels {
 	void (*put_codes)(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
 
 	/* A whole frame of Zstandard: zstd_fast.h */
-	ssize_t (*put_zstd)(struct zstd_work *w, struct view src, const struct cuts *cuts,
-			    struct span dst);
+	ssize_t (*put_zstd)(struct zstd_work *w, int level, struct view src,
+			    const struct cuts *cuts, struct span dst);
 	/* Back: unzstd.h. NULL: the library is as fast */
 	bool (*get_zstd)(struct unzstd **u, struct view src, struct span dst);
 };

@@ -6,6 +6,7 @@
 #include "codec/zstd_fast.h"
 #include "codec/zstd_fast_impl.h"
 
+#define SMALL_MAX (16u << 10) /* a stream whose matches are all near: zstd_double.c */
 #define MAGIC 0xFD2FB528u
 #define FRAME_HEADER_MAX 9
 #define BLOCK_HEADER 3
@@ -107,7 +108,26 @@ static uint8_t *put_block(struct zstd_finder *f, struct view v, bool last, struc
 	return put_raw(v, last, dst);
 }
 
-ssize_t zstd_fast(struct zstd_work *w, struct view src, const struct cuts *cuts, struct span dst)
+static void forget_twice(struct zstd_work *w, unsigned log)
+{
+	memset(w->twice.few, 0, sizeof *w->twice.few << log);
+	memset(w->twice.many, 0, sizeof *w->twice.many << log);
+}
+
+/* The tables that are searched; planes have that of short streams. */
+static void forget_places(const struct zstd_finder *f)
+{
+	struct zstd_work *w = f->w;
+	if (f->planes || (f->near && !f->twice))
+		memset(w->near, 0, sizeof w->near);
+	else if (f->twice)
+		forget_twice(w, f->small ? ZSTD_SMALL_LOG : ZSTD_DOUBLE_LOG);
+	else
+		memset(w->far, 0, sizeof w->far);
+}
+
+ssize_t zstd_fast(struct zstd_work *w, int level, struct view src, const struct cuts *cuts,
+		  struct span dst)
 {
 	uint32_t pieces = cuts && cuts->n > 1 ? cuts->n : 1, piece = 0;
 	bool near = src.n <= ZSTD_BLOCK_MAX;
@@ -117,10 +137,12 @@ ssize_t zstd_fast(struct zstd_work *w, struct view src, const struct cuts *cuts,
 		.known = {.rep = FIRST_OFFSETS},
 		.near = near,
 		.planes = near && pieces > 1,
+		.twice = level == 2,
+		.small = src.n <= SMALL_MAX,
 	};
 	if (dst.n < FRAME_HEADER_MAX || !src.n || src.n > ZSTD_FAST_MAX)
 		return 0;
-	memset(w->far, 0, near ? sizeof w->near : sizeof w->far);
+	forget_places(&f);
 	uint8_t *out = put_frame_header(dst.p, src.n), *end = dst.p + dst.n;
 	for (size_t at = 0; out && at < src.n;) {
 		size_t until = pieces > 1 ? cuts_end(cuts, piece, src.n) : src.n;

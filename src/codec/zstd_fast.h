@@ -1,9 +1,11 @@
 /*
- * Frames of Zstandard (RFC 8878) of level 1, written fast: any reader of the format reads them.
+ * Frames of Zstandard (RFC 8878) of levels 1 and 2, written fast: any reader of the format reads
+ * them. The levels differ in how they search for matches, and in nothing else.
  *
  * The library spends two fifths of its time on matches. A look at the last offset and at one other
  * place, and longer leaps where nothing is found, give streams of the same length in about four
- * fifths of its time.
+ * fifths of the time of its level 1; two tables do it in three quarters of that of its level 3,
+ * which is what our level 2 stands for (FORMAT.md 6.4).
  */
 #ifndef CODEC_ZSTD_FAST_H
 #define CODEC_ZSTD_FAST_H
@@ -16,10 +18,14 @@
 
 #include <sys/types.h>
 
-#define ZSTD_FAST_MAX (16u << 20) /* longest stream */
+/* Longest streams of the two levels. From 128 KiB on the library's wider window is worth more. */
+#define ZSTD_FAST_MAX (16u << 20)
+#define ZSTD_DOUBLE_MAX (128u << 10)
 
 #define ZSTD_BLOCK_MAX (64u << 10) /* so that numbers of literals fit 16 bits */
 #define ZSTD_MATCH_MIN 4
+#define ZSTD_DOUBLE_LOG 15 /* 128 KiB for both tables of level 2    */
+#define ZSTD_SMALL_LOG 13  /* of which small streams use a quarter */
 
 /* Literals, and a match behind them; as the format stores the numbers (RFC 8878, 3.1.1.5). */
 struct zstd_sequence {
@@ -45,10 +51,13 @@ struct zstd_tree {
 /* What an encoder of one thread works with; but for the kernel it needs no preparation. */
 struct zstd_work {
 	void (*put_codes)(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
-	/* The last place of each hash: of streams of one block, and of longer ones. */
+	/* The last place of each hash: of streams of one block, of longer ones, and of level 2. */
 	union {
 		uint16_t near[1 << 14];
 		uint32_t far[1 << 14];
+		struct {
+			uint16_t few[1 << ZSTD_DOUBLE_LOG], many[1 << ZSTD_DOUBLE_LOG];
+		} twice;
 	};
 	struct zstd_sequence sequence[ZSTD_BLOCK_MAX / ZSTD_MATCH_MIN + 1];
 	uint8_t literals[ZSTD_BLOCK_MAX + 16];
@@ -63,8 +72,9 @@ struct zstd_work {
  * The length of the frame, or 0: does not fit into dst. cuts: NULL where there are none.
  * Use kernels.h's put_zstd, which is the fastest build of it; all write the same bytes.
  */
-ssize_t zstd_fast(struct zstd_work *w, struct view src, const struct cuts *cuts, struct span dst);
-ssize_t zstd_fast_avx2(struct zstd_work *w, struct view src, const struct cuts *cuts,
+ssize_t zstd_fast(struct zstd_work *w, int level, struct view src, const struct cuts *cuts,
+		  struct span dst);
+ssize_t zstd_fast_avx2(struct zstd_work *w, int level, struct view src, const struct cuts *cuts,
 		       struct span dst);
 
 #endif

@@ -16,7 +16,8 @@ struct zstd_finder {
 	struct zstd_work *w;
 	const uint8_t *src; /* the whole stream              */
 	struct zstd_known known;
-	bool near, planes;  /* it is short; and a filter made it */
+	bool near, planes;  /* it is short; a filter made it */
+	bool twice, small;  /* two tables are asked: level 2; and of few bytes */
 };
 
 /* What a block is made of. */

@@ -1,32 +1,16 @@
 /*
- * The search for matches: at each place it looks at the last offset, which costs few bits, and at
+ * The search of level 1: at each place it looks at the last offset, which costs few bits, and at
  * the last place that had the same hash. Built for three kinds of streams: short ones, long ones,
  * and planes of numbers that a filter has made.
  */
 #include "codec/entropy.h"
-#include "codec/match.h"
 #include "codec/zstd_count.h"
-#include "codec/zstd_fast_impl.h"
+#include "codec/zstd_hunt.h"
 
 /* Of text a table of half the size would make 0.5 to 3 % more; planes have little to remember. */
 #define HASH_LOG 14
 #define PLANE_LOG 13
 #define PLANE_SHORTEST 7
-
-/*
- * A search goes on by as many bytes as a 64th of its leap, which grows by one each time it finds
- * nothing. In planes of numbers it soon looks at every second byte: what begins between them is
- * found a byte later. Beginning there costs 0.2 % of the size; in other streams half a percent.
- */
-#define LEAP_SHIFT 6
-#define LEAP_FIRST 64
-#define LEAP_PLANE 96
-#define LEAP_NOISE 256
-
-#define COPIED 16 /* literals are copied so many at a time                                */
-#define SHORT 32  /* blocks with fewer bytes are not searched                             */
-#define MARGIN 16 /* no match begins in so many last bytes of a block: as many may be
-		     compared without a look at its end                                   */
 
 /*
  * From how many bytes on a match in planes is worth it, in bits of literals: one with an offset of
@@ -38,31 +22,6 @@
 #define WORTH_AGAIN 24
 #define WORTH_FRESH_MAX 16
 #define WORTH_AGAIN_MAX 8
-
-struct worth {
-	unsigned fresh, again; /* bytes that must be equal */
-	uint64_t fresh_mask, again_mask; /* of these, the first 8 */
-};
-
-/* A search under way. */
-struct hunt {
-	struct zstd_work *w;
-	const uint8_t *src;  /* the first byte of the stream                  */
-	const uint8_t *p;    /* the place to look at next                     */
-	const uint8_t *lit;  /* the first byte behind the last match          */
-	const uint8_t *stop; /* no match begins here or behind                */
-	const uint8_t *end;  /* of the block, and of all matches              */
-	uint32_t rep0, rep1; /* the last offset, and the one before           */
-	struct zstd_sequence *to; /* where the next sequence goes             */
-	uint8_t *literal;         /* and the next literal                     */
-	struct worth worth;
-};
-
-struct match {
-	const uint8_t *at;
-	uint32_t offset; /* as stored */
-	size_t len;
-};
 
 /* Enters p and returns the last place of its hash; the stream's first byte where there was none. */
 ALWAYS_INLINE const uint8_t *enter(const struct hunt *h, const uint8_t *p, const unsigned shortest,
@@ -81,22 +40,6 @@ ALWAYS_INLINE const uint8_t *enter(const struct hunt *h, const uint8_t *p, const
 		*slot = (uint32_t)(p - h->src);
 	}
 	return h->src + before;
-}
-
-/* A match of hashed bytes at h->p, with the equal bytes in front of it. */
-ALWAYS_INLINE void take(struct hunt *h, const uint8_t *q, uint64_t differ, struct match *m)
-{
-	const uint8_t *p = h->p;
-	size_t len = differ ? bytes_before(differ)
-			    : 8 + equal_bytes(p + 8, q + 8, h->end);
-	while (p > h->lit && q > h->src && p[-1] == q[-1]) {
-		p--;
-		q--;
-		len++;
-	}
-	h->rep1 = h->rep0;
-	h->rep0 = (uint32_t)(p - q);
-	*m = (struct match){p, h->rep0 + 3, len};
 }
 
 /* A match at p with an offset that was there before. */
@@ -127,13 +70,14 @@ ALWAYS_INLINE bool search(struct hunt *h, unsigned leap, const unsigned shortest
 	for (;;) {
 		const uint8_t *p = h->p, *q = enter(h, p, shortest, near);
 		if (again_at(h, p + 1, h->rep0, shortest)) {
-			size_t more = equal_bytes(p + 5, p + 5 - h->rep0, h->end);
-			*m = (struct match){p + 1, 1, 4 + more};
+			*m = again(h, p + 1);
 			return true;
 		}
 		uint64_t differ = get_le64(p) ^ get_le64(q);
 		if (fresh_at(h, p, q, differ, shortest)) {
-			take(h, q, differ, m);
+			size_t len = differ ? bytes_before(differ)
+					    : 8 + equal_wide(h, p + 8, q + 8);
+			take(h, p, q, len, m);
 			return true;
 		}
 		h->p += leap++ >> LEAP_SHIFT;
@@ -142,32 +86,12 @@ ALWAYS_INLINE bool search(struct hunt *h, unsigned leap, const unsigned shortest
 	}
 }
 
-/* More literals than asked for may be copied: behind them are bytes of the block, or room. */
-ALWAYS_INLINE void put_match(struct hunt *h, const struct match *m)
-{
-	size_t n = (size_t)(m->at - h->lit);
-	if (h->end - m->at >= COPIED) {
-		memcpy(h->literal, h->lit, COPIED);
-		for (size_t i = COPIED; i < n; i += COPIED)
-			memcpy(h->literal + i, h->lit + i, COPIED);
-	} else {
-		memcpy(h->literal, h->lit, n);
-	}
-	h->literal += n;
-	*h->to++ = (struct zstd_sequence){(uint16_t)n, (uint16_t)(m->len - 3), m->offset};
-	h->p = h->lit = m->at + m->len;
-}
-
 /* Behind a match the offset before the last one often goes on. */
 ALWAYS_INLINE void follow(struct hunt *h, const unsigned shortest, const bool near)
 {
 	while (h->p < h->stop && again_at(h, h->p, h->rep1, shortest)) {
-		uint32_t swap = h->rep0;
-		h->rep0 = h->rep1;
-		h->rep1 = swap;
-		struct match m = {h->p, 1, 4 + equal_bytes(h->p + 4, h->p + 4 - h->rep0, h->end)};
 		(void)enter(h, h->p, shortest, near);
-		put_match(h, &m);
+		put_swapped(h);
 	}
 }
 
@@ -252,6 +176,8 @@ void zstd_find(struct zstd_finder *f, struct view v, struct zstd_parts *parts)
 		h.worth = worth_of(bits);
 		if (f->planes)
 			find_planes(&h, leap);
+		else if (f->twice)
+			zstd_find_double(&h, leap, f->small);
 		else
 			(f->near ? find_near : find_far)(&h, leap);
 	}

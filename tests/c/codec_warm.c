@@ -107,7 +107,7 @@ static void try_pipeline(struct scratch *s, const char *text, struct view src, s
 int main(void)
 {
 	static const char *const codec[] = {"blosclz", "lz4",    "lz4hc:5",
-					    "zlib:5",  "zstd:1", "zstd:5"};
+					    "zlib:5",  "zstd:1", "zstd:2", "zstd:5"};
 	static const char *const filters[] = {"", "shuffle:4+", "bitshuffle:4+",
 					      "shuffle:4+bytedelta+", "delta:4+shuffle+"};
 	struct scratch *s;

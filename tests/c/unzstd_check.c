@@ -155,7 +155,8 @@ static void try_bytes(const uint8_t *bytes, size_t n)
 	struct view src = view_of(bytes, n);
 	struct cuts cuts = random_cuts(n);
 	bool own = below(2);
-	ssize_t len = own ? zstd_fast(work, src, &cuts, span_of(frame, ROOM))
+	int level = 1 + (int)below(2);
+	ssize_t len = own ? zstd_fast(work, level, src, &cuts, span_of(frame, ROOM))
 			  : (ssize_t)library_frame(src, span_of(frame, ROOM));
 	if (len <= 0 || (size_t)len > ROOM)
 		return;

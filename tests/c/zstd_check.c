@@ -81,11 +81,13 @@ static struct kernels kernels[2];
 static uint64_t round_seed;
 static unsigned long coded;
 
+static int level;
+
 /* The payload has its exact room, and comes back. */
 static size_t encode(int i, struct view src, const struct cuts *cuts, struct span dst)
 {
 	uint8_t *back = exact(src.n);
-	ssize_t n = kernels[i].put_zstd(works[i], src, cuts, dst);
+	ssize_t n = kernels[i].put_zstd(works[i], level, src, cuts, dst);
 	if (n < 0 || (size_t)n > dst.n)
 		fail("length", src.n, round_seed);
 	if (n) {
@@ -116,7 +118,7 @@ static struct cuts random_cuts(size_t n)
 	return c;
 }
 
-static void try_cut(const uint8_t *bytes, size_t n, const struct cuts *cuts)
+static void try_level(const uint8_t *bytes, size_t n, const struct cuts *cuts)
 {
 	size_t room = below(2) ? n + n / 100 + 100 : n;
 	uint8_t *src = exact(n), *dst[2] = {exact(room), exact(room)};
@@ -135,6 +137,12 @@ static void try_cut(const uint8_t *bytes, size_t n, const struct cuts *cuts)
 	free(src);
 	free(dst[0]);
 	free(dst[1]);
+}
+
+static void try_cut(const uint8_t *bytes, size_t n, const struct cuts *cuts)
+{
+	for (level = 1; level <= 2; level++)
+		try_level(bytes, n, cuts);
 }
 
 static void try_stream(const uint8_t *bytes, size_t n)
