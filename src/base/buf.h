@@ -2,8 +2,8 @@
  * Memory. Every allocation of the project goes through this file, so that a
  * test can make the n-th one fail.
  *
- * A `buf` owns its bytes, which start at a cache line. Zero it before first
- * use ({0}); freeing an empty one is fine.
+ * A `buf` owns its bytes, which start at a cache line if there are more than 1 KiB. Zero it before
+ * first use ({0}); freeing an empty one is fine.
  */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H

@@ -139,12 +139,19 @@ int index_reserve(struct index *ix, uint32_t calls)
 	return 0;
 }
 
-/* Gives the last page, which may be shorter than others, memory for `want` entries. */
-static int page_grow(struct index *ix, struct index_page *pg, uint32_t want)
+/* Memory for `want` entries, and for some that will follow them. */
+static uint32_t cap_for(uint32_t want)
 {
 	uint32_t cap = 8;
 	while (cap < want)
 		cap *= 2;
+	return cap;
+}
+
+/* Gives the last page, which may be shorter than others, memory for `want` entries. */
+static int page_grow(struct index *ix, struct index_page *pg, uint32_t want)
+{
+	uint32_t cap = cap_for(want);
 	if (pg->slot && pg->cap >= want)
 		return 0;
 	uint64_t *slot = mem_realloc(pg->slot, cap * sizeof *slot);
@@ -201,7 +208,7 @@ int index_resize(struct index *ix, uint32_t n)
 	struct index_page zeros = {.same = ENTRY_ZEROS};
 	uint64_t *first = NULL;
 	if (old == 0 && n <= INDEX_SMALL) {
-		first = mem_zalloc_array(INDEX_SMALL, sizeof *first);
+		first = mem_zalloc_array(cap_for(n), sizeof *first);
 		if (!first)
 			return -ENOMEM;
 	}
@@ -211,6 +218,6 @@ int index_resize(struct index *ix, uint32_t n)
 	ix->npages = npages;
 	ix->n = n;
 	if (first)
-		page_unfold(ix, &ix->page[0], first, INDEX_SMALL);
+		page_unfold(ix, &ix->page[0], first, cap_for(n));
 	return 0;
 }
