@@ -32,6 +32,12 @@ def test_threads_see_one_frame(name):
 
 
 @pytest.mark.concurrent
+def test_a_waiter_is_told_the_cause():
+    done = subprocess.run([BUILD / "tests/c/cache_waiter"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.concurrent
 def test_filling_beside_changes(work):
     done = subprocess.run(
         [BUILD / "tests/c/frame_writer", work / "f.b2frame", "10"], capture_output=True, text=True

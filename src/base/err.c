@@ -29,6 +29,11 @@ const struct err_note *err_last(void)
 	return &note;
 }
 
+void err_repeat(const struct err_note *other)
+{
+	note = *other;
+}
+
 void err_clear(void)
 {
 	note = (struct err_note){0};

@@ -50,6 +50,9 @@ int err_unsupported(const char *file, int line, const char *what, int64_t value)
 /* The newest note of this thread. Valid until the next one is recorded. */
 const struct err_note *err_last(void);
 
+/* Takes over the note of another thread, whose failure is this one's, too. */
+void err_repeat(const struct err_note *other);
+
 /* Forgets the note, so that a later failure without one is not explained by it. */
 void err_clear(void);
 

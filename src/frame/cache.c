@@ -30,7 +30,10 @@ struct cache_entry {
 	int rc;                            /* of the fill, for those who waited */
 	atomic_bool unused;                /* it was filled ahead, and nobody has used it yet */
 	atomic_uint refs;                  /* users, plus one while it is in the table */
-	struct cache_value value;          /* fixed once filled */
+	union {                            /* fixed once filled */
+		struct cache_value value;
+		struct err_note why;       /* rc < 0: the cause, for those who waited */
+	};
 };
 
 struct shard {
@@ -113,7 +116,9 @@ static void list_remove(struct shard *s, struct cache_entry *e)
 static void free_value(struct cache *c, struct cache_entry *e)
 {
 	struct cache_value *v = &e->value;
-	if (v->release)
+	if (e->rc < 0)
+		; /* the fill has kept nothing */
+	else if (v->release)
 		v->release(v->p);
 	else if (v->p)
 		cache_unalloc(c, v);
@@ -308,8 +313,10 @@ static int wait_for_fill(struct shard *s, struct cache_entry *e, struct cache_en
 	while (!e->filled)
 		pthread_cond_wait(&s->filled, &s->lock);
 	int rc = e->rc;
-	if (rc < 0)
+	if (rc < 0) {
+		err_repeat(&e->why);
 		unref(e, dead);
+	}
 	return rc;
 }
 
@@ -373,6 +380,8 @@ int cache_get(struct cache *c, struct cache_key key, enum cache_touch touch, cac
 		rc = fill(ctx, &e->value);
 		pthread_mutex_lock(&s->lock);
 		e->rc = rc;
+		if (rc < 0)
+			e->why = *err_last();
 		publish(c, s, e, &dead);
 		pthread_mutex_unlock(&s->lock);
 		make_room(c, s);
