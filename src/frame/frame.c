@@ -37,10 +37,17 @@ static void frame_check(const struct frame *f)
 	assert(f->space.end >= (uint64_t)f->info.header_len + f->info.trailer_len);
 }
 
+static void drop_copy(struct frame *f)
+{
+	io_close(f->copy);
+	f->copy = NULL;
+}
+
 static void set_dirty(struct frame *f)
 {
 	if (f->state == FRAME_CLEAN)
 		f->state = FRAME_DIRTY;
+	drop_copy(f);
 }
 
 int frame_new_take(struct frame **out, struct io *io, int dirfd)
@@ -62,6 +69,7 @@ int frame_new_take(struct frame **out, struct io *io, int dirfd)
 
 void frame_unload(struct frame *f)
 {
+	drop_copy(f);
 	space_deinit(&f->space);
 	meta_deinit(&f->meta);
 	meta_deinit(&f->vlmeta);

@@ -53,6 +53,7 @@ struct flying {
 
 struct frame {
 	struct io *io; /* owned; of a sparse frame: its index file */
+	struct io *copy; /* owned; of all of a small file, for reading until it changes; or NULL */
 	int dirfd;     /* owned; of a sparse frame, else -1        */
 	bool writable; /* frame_writable; fixed after opening      */
 	bool ours;     /* there was a note when it was opened      */

@@ -67,7 +67,7 @@ int frame_stored(const struct frame *f, uint32_t n, struct stored *st)
 {
 	uint64_t entry = index_get(&f->index, n);
 	assert(!(entry & ENTRY_SPECIAL));
-	*st = (struct stored){.io = f->io, .at = f->info.header_len + entry,
+	*st = (struct stored){.io = f->copy ? f->copy : f->io, .at = f->info.header_len + entry,
 			     .item = f->type_size,
 			     .sum = frame_sum(f, n)};
 	if (f->info.sparse) {

@@ -72,6 +72,11 @@ static int parse_filters(struct pipeline *p, struct view v, int at_n, int at_ids
 	return 0;
 }
 
+uint64_t header_frame_len(struct view fixed)
+{
+	return fixed.n < HEADER_BETA_FIXED ? 0 : get_be64(fixed.p + AT_FRAME_LEN);
+}
+
 static int parse_lengths(struct frame_info *info, struct view v, uint64_t file_len)
 {
 	uint32_t least = info->beta ? HEADER_BETA_FIXED : HEADER_FIXED;

@@ -27,6 +27,9 @@ struct header_root {
  */
 NODISCARD int header_parse(struct frame_info *info, struct view fixed, uint64_t file_len);
 
+/* How long the frame says that it is; 0: too short to say so. Not judged. */
+uint64_t header_frame_len(struct view fixed);
+
 /* A header without metalayers, of a frame without data. */
 void header_build(uint8_t out[static HEADER_EMPTY], const struct pipeline *p, uint32_t chunk_size);
 

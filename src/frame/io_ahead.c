@@ -1,5 +1,7 @@
 #include "frame/io_ahead.h"
 
+#include "frame/header.h"
+
 #include <assert.h>
 
 /*
@@ -11,16 +13,18 @@
 static void fill(struct io_ahead *a)
 {
 	ssize_t first = io_pread_start(a->under, span_of(a->tail, IO_AHEAD_START));
+	bool whole = first >= 0 && first < IO_AHEAD_START;
 
 	a->tried = true;
-	a->sized = io_size(a->under, &a->size) == 0;
-	if (!a->sized)
-		return;
-	if (first >= 0 && first < IO_AHEAD_START) {
+	if (whole) {
 		a->tail_at = 0;
-		a->ntail = (size_t)first;
-		return;
+		a->ntail = a->size = (size_t)first;
 	}
+	/* The end of the file has stopped that read, if its header says so, too. */
+	a->sized = (whole && header_frame_len(view_of(a->tail, (size_t)first)) == a->size) ||
+		   io_size(a->under, &a->size) == 0;
+	if (!a->sized || whole)
+		return;
 	size_t nhead = a->size > sizeof a->tail ? sizeof a->head : 0,
 	       ntail = min_u64(a->size, sizeof a->tail);
 	if (first >= 0)
@@ -132,6 +136,11 @@ void io_ahead_know(struct io_ahead *a, struct view all)
 	memcpy(a->tail, all.p, all.n);
 	a->tried = a->sized = true;
 	a->size = a->ntail = all.n;
+}
+
+struct view io_ahead_all(const struct io_ahead *a)
+{
+	return a->sized && a->ntail == a->size ? view_of(a->tail, a->ntail) : view_of(NULL, 0);
 }
 
 void io_ahead_again(struct io *io)

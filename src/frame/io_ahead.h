@@ -30,6 +30,9 @@ struct io *io_ahead_init(struct io_ahead *a, struct io *under);
 /* All bytes of the file, IO_AHEAD_TAIL at most: nothing has to be read. */
 void io_ahead_know(struct io_ahead *a, struct view all);
 
+/* All bytes of the file, if they have been read; else none. Borrowed. */
+struct view io_ahead_all(const struct io_ahead *a);
+
 /* Reads all anew. */
 void io_ahead_again(struct io *io);
 

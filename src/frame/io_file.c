@@ -14,6 +14,7 @@ struct io_file {
 	struct io io;
 	int fd;
 	bool owned;
+	_Atomic uint64_t mount; /* 0: not known yet, or at all */
 };
 
 #ifndef STATX_MNT_ID_UNIQUE /* Linux 6.8 */
@@ -59,10 +60,18 @@ static int file_sync(struct io *io)
 	return 0;
 }
 
+/* One call tells the size and the mount; that of an open file stays. */
 static int file_size(struct io *io, uint64_t *size)
 {
 	struct stat st;
-	if (fstat(fd_of(io), &st) < 0)
+	struct statx x;
+	if (statx(fd_of(io), "", AT_EMPTY_PATH, STATX_SIZE | STATX_MNT_ID_UNIQUE, &x) == 0) {
+		if (x.stx_mask & STATX_MNT_ID_UNIQUE)
+			((struct io_file *)io)->mount = x.stx_mnt_id;
+		*size = x.stx_size;
+		return 0;
+	}
+	if (fstat(fd_of(io), &st) < 0) /* not every sandbox knows statx */
 		return -errno;
 	*size = (uint64_t)st.st_size;
 	return 0;
@@ -87,10 +96,10 @@ static int file_punch(struct io *io, uint64_t at, uint64_t len)
 
 static uint64_t file_mount(struct io *io)
 {
-	struct statx st;
-	if (statx(fd_of(io), "", AT_EMPTY_PATH, STATX_MNT_ID_UNIQUE, &st) < 0)
-		return 0;
-	return st.stx_mask & STATX_MNT_ID_UNIQUE ? st.stx_mnt_id : 0;
+	uint64_t mount = ((struct io_file *)io)->mount, size;
+	if (!mount && file_size(io, &size) == 0)
+		mount = ((struct io_file *)io)->mount;
+	return mount;
 }
 
 static void file_close(struct io *io)
