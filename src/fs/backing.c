@@ -155,12 +155,13 @@ unsigned long backing_raise_nofile(void)
 	return lim.rlim_cur;
 }
 
-int backing_find(const struct backing *b, int dirfd, const char *name, struct stat *st)
+int backing_find(const struct backing *b, int dirfd, const char *name, struct stat *st,
+		 uint64_t *birth)
 {
 	int fd = openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	int rc = stat_fd(fd, st);
+	int rc = backing_look(fd, st, birth);
 	/* A mount point inside its own backing directory: to look into it we would wait for us. */
 	if (rc >= 0 && b->own_dev && st->st_dev == b->own_dev)
 		rc = -ENOENT;
@@ -198,13 +199,44 @@ bool backing_is_fresh(struct timespec stamp)
 	return (int64_t)(clock_ns(now) - clock_ns(stamp)) < BACKING_STEP_NS;
 }
 
+static struct timespec timespec_of(struct statx_timestamp t)
+{
+	return (struct timespec){t.tv_sec, t.tv_nsec};
+}
+
+int backing_look(int fd, struct stat *st, uint64_t *birth)
+{
+	struct statx x;
+
+	*birth = 0;
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &x) < 0)
+		return stat_fd(fd, st); /* not every sandbox knows the call */
+	*st = (struct stat){
+		.st_dev = makedev(x.stx_dev_major, x.stx_dev_minor),
+		.st_ino = x.stx_ino,
+		.st_mode = x.stx_mode,
+		.st_nlink = x.stx_nlink,
+		.st_uid = x.stx_uid,
+		.st_gid = x.stx_gid,
+		.st_rdev = makedev(x.stx_rdev_major, x.stx_rdev_minor),
+		.st_size = (off_t)x.stx_size,
+		.st_blksize = (blksize_t)x.stx_blksize,
+		.st_blocks = (blkcnt_t)x.stx_blocks,
+		.st_atim = timespec_of(x.stx_atime),
+		.st_mtim = timespec_of(x.stx_mtime),
+		.st_ctim = timespec_of(x.stx_ctime),
+	};
+	if (x.stx_mask & STATX_BTIME)
+		*birth = clock_ns(timespec_of(x.stx_btime));
+	return 0;
+}
+
 uint64_t backing_birth(int fd)
 {
-	struct statx st;
+	struct stat st;
+	uint64_t birth;
 
-	if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &st) < 0 || !(st.stx_mask & STATX_BTIME))
-		return 0;
-	return (uint64_t)st.stx_btime.tv_sec * CLOCK_SECOND + st.stx_btime.tv_nsec;
+	return backing_look(fd, &st, &birth) < 0 ? 0 : birth;
 }
 
 bool backing_numbers_last(const struct backing *b)

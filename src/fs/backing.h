@@ -50,8 +50,11 @@ void backing_tell_unmounted(const struct backing *b);
 /* Raises the soft limit of descriptors to the hard one. Returns the limit. */
 unsigned long backing_raise_nofile(void);
 
-/* An O_PATH descriptor of `name` in `dirfd`, not following a symlink, and its attributes. */
-NODISCARD int backing_find(const struct backing *b, int dirfd, const char *name, struct stat *st);
+/*
+ * An O_PATH descriptor of `name` in `dirfd`, not following a symlink, and what backing_look says.
+ */
+NODISCARD int backing_find(const struct backing *b, int dirfd, const char *name, struct stat *st,
+			   uint64_t *birth);
 
 /* The file behind an O_PATH descriptor, opened with `flags`; not for symlinks. */
 NODISCARD int backing_reopen(const struct backing *b, int fd, int flags);
@@ -77,7 +80,11 @@ static inline bool same_time(struct timespec a, struct timespec b)
 #define BACKING_STEP_NS 50000000u
 bool backing_is_fresh(struct timespec stamp);
 
-/* When a file was created, in ns since 1970; 0: its file system does not record that. */
+/*
+ * Attributes of an open file, and when it was created, in ns since 1970; 0: its file system does
+ * not record that. One call for both.
+ */
+NODISCARD int backing_look(int fd, struct stat *st, uint64_t *birth);
 uint64_t backing_birth(int fd);
 
 /*

@@ -41,9 +41,8 @@ static void pin(struct inodes *t, struct inode *n)
 /* From here on its number may be given to another file, which is told from it by its birth. */
 static void fd_close(struct inodes *t, struct inode *n)
 {
-	if (!n->birth && n->refs)
-		n->birth = backing_birth(n->fd);
 	close(n->fd);
+	n->readable = false;
 	n->fd = -1;
 	t->nfds--;
 }
@@ -241,6 +240,7 @@ static struct inode *add(struct inodes *t, const struct entry *e)
 	n->fd = -1;
 	n->attr_changes = 1;
 	n->made = e->made;
+	n->birth = e->birth;
 	HASH_ADD(hh, t->table, key, sizeof n->key, n);
 	if (!n->hh.tbl) {
 		mem_free(n);
@@ -263,6 +263,7 @@ struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct en
 			inodes_link_add(n, parent, e->backing);
 		if (n->fd < 0 && e->fd >= 0) {
 			n->fd = e->fd;
+			n->readable = e->readable;
 			e->fd = -1;
 			t->nfds++;
 			lru_add(t, n);
@@ -293,8 +294,7 @@ bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry 
 	pthread_mutex_unlock(&t->lock);
 	if (!birth || e->made)
 		return birth;
-	uint64_t now = e->fd < 0 ? 0 : backing_birth(e->fd);
-	return now && now != birth;
+	return e->birth && e->birth != birth;
 }
 
 bool inode_has_parted(struct inodes *t, const struct inode *n)
@@ -373,12 +373,13 @@ static int open_by_name(struct inodes *t, struct inode *n)
 	char name[NAME_MAX + 1];
 	struct inode *parent;
 	struct stat st;
+	uint64_t birth;
 
 	if (inode_any_link(t, n, &parent, name) < 0)
 		return -ESTALE;
 	int fd = inode_pin(t, parent);
 	if (fd >= 0) {
-		fd = backing_find(t->backing, fd, name, &st);
+		fd = backing_find(t->backing, fd, name, &st, &birth);
 		inode_unpin(t, parent);
 	}
 	inode_put(t, parent, 1);
@@ -450,7 +451,7 @@ static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
 }
 
 /* Only a name that alone is known to lead to the file is sure to be that of its new number. */
-static bool give_number(struct inodes *t, struct inode *n, const struct stat *st)
+static bool give_number(struct inodes *t, struct inode *n, const struct stat *st, int fd)
 {
 	struct inode_key key = {st->st_dev, st->st_ino, n->key.kind};
 	struct inode *other;
@@ -460,7 +461,7 @@ static bool give_number(struct inodes *t, struct inode *n, const struct stat *st
 		return false;
 	HASH_DEL(t->table, n);
 	n->key = key;
-	n->birth = 0;
+	n->birth = backing_birth(fd);
 	HASH_ADD(hh, t->table, key, sizeof n->key, n);
 	if (!n->hh.tbl) { /* no memory */
 		detached_add(t, n);
@@ -476,7 +477,7 @@ int inode_renumber(struct inodes *t, struct inode *n, int fd)
 
 	pthread_mutex_lock(&t->lock);
 	if (n->links && stat_fd(fd, &st) == 0 && !is_of(n, &st) &&
-	    (n->detached || !give_number(t, n, &st))) {
+	    (n->detached || !give_number(t, n, &st, fd))) {
 		detach(t, n);
 		rc = -ESTALE;
 	}
@@ -484,10 +485,27 @@ int inode_renumber(struct inodes *t, struct inode *n, int fd)
 	return rc;
 }
 
+/* What looked the file up has opened it to read it already. */
+static int promote_reader(struct inodes *t, struct inode *n)
+{
+	pthread_mutex_lock(&t->lock);
+	int fd = n->readable ? n->fd : -1;
+	if (fd >= 0) {
+		if (evictable(n))
+			lru_remove(t, n);
+		n->promoted = true;
+	}
+	pthread_mutex_unlock(&t->lock);
+	return fd;
+}
+
 /* Called with n->lock held by whoever opens the frame: one promotion at a time. */
 int inode_promote(struct inodes *t, struct inode *n, int flags)
 {
-	int named = reopen_by_name(t, n, flags);
+	int named = flags == O_RDONLY ? promote_reader(t, n) : -1;
+	if (named >= 0)
+		return named;
+	named = reopen_by_name(t, n, flags);
 	if (named >= 0)
 		return inode_promote_to_take(t, n, named);
 	int fd = inode_pin(t, n);
@@ -527,6 +545,7 @@ int inode_promote_to_take(struct inodes *t, struct inode *n, int fd)
 		close(fd);
 		fd = n->fd;
 	}
+	n->readable = false; /* whether it reads or writes: inode_demote closes it */
 	n->promoted = true;
 	pthread_mutex_unlock(&t->lock);
 	return fd;
@@ -539,13 +558,13 @@ void inode_demote(struct inodes *t, struct inode *n)
 	pthread_mutex_lock(&t->lock);
 	assert(n->promoted);
 	n->promoted = false;
-	if (n->links && n->pins == 0) { /* who wants it again opens it by its name */
-		fd_close(t, n);
+	if (!n->readable && n->links && n->pins == 0) {
+		fd_close(t, n); /* who wants it again opens it by its name */
 		pthread_mutex_unlock(&t->lock);
 		return;
 	}
 	snprintf(name, sizeof name, "%d", n->fd);
-	int fd = openat(t->backing->proc, name, O_PATH | O_CLOEXEC);
+	int fd = n->readable ? -1 : openat(t->backing->proc, name, O_PATH | O_CLOEXEC);
 	if (fd >= 0) {
 		dup3(fd, n->fd, O_CLOEXEC);
 		close(fd);

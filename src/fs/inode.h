@@ -67,10 +67,10 @@ struct inode {
 	struct inode *next_orphan; /* while being erased */
 	int fd;                   /* O_PATH or, while `promoted`, a real one; -1 none */
 	unsigned pins;
+	bool readable;            /* fd: not O_PATH, but opened to be read */
 	bool promoted;            /* by an open frame: the descriptor must stay */
 	atomic_bool nameless;     /* its last name was removed here; changes under table lock */
-	/* backing_birth, from when a descriptor was closed; 0 not known */
-	uint64_t birth;
+	uint64_t birth;           /* backing_look's; 0 not known */
 	struct inode *next_detached, **detached_link;
 
 	atomic_bool detached;     /* not found by its number any more; changes under table lock */
@@ -93,7 +93,6 @@ struct inode {
 	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
 	_Atomic uint64_t no_caps_until; /* caps.c */
 	struct caps caps;         /* has a lock of its own */
-	struct timespec no_acl;   /* the backing ctime at which the file had no ACL; 0 none */
 	unsigned nwriters;        /* open handles that may write */
 	bool mistaken;            /* another program changed the file: the kernel's size is old */
 	bool told_torn;           /* its recovery has been logged */

@@ -30,11 +30,12 @@ static bool join(char out[static NAME_MAX + 1], const char *stem, size_t n, cons
 static int load(const struct names *n, int dirfd, const char *backing, struct entry *e)
 {
 	size_t stem;
+	int reader = -1;
 
-	e->made = false;
+	e->made = e->readable = false;
 	if (!join(e->backing, backing, strlen(backing), ""))
 		return -ENAMETOOLONG;
-	e->fd = backing_find(n->backing, dirfd, backing, &e->st);
+	e->fd = backing_find(n->backing, dirfd, backing, &e->st, &e->birth);
 	TRY(e->fd);
 	/* What is open is what it was opened as; its size is the open file's to tell. */
 	enum suffix suffix = suffix_of(backing, &stem);
@@ -45,10 +46,15 @@ static int load(const struct names *n, int dirfd, const char *backing, struct en
 		e->probed = (struct probed){.kind = open, .open = true};
 		return 0;
 	}
-	struct probe_entry what = {e->fd, dirfd, backing, &e->st};
+	struct probe_entry what = {e->fd, dirfd, backing, &e->st, &reader};
 	int rc = probe_get(n->probes, n->backing, &what, &e->probed);
 	if (rc < 0)
 		entry_drop(e);
+	if (reader >= 0) { /* whoever opens the file next need not do so again */
+		close(e->fd);
+		e->fd = reader;
+		e->readable = true;
+	}
 	return rc;
 }
 

@@ -28,8 +28,10 @@ struct inodes;
 struct entry {
 	char shown[NAME_MAX + 1];   /* its name in the mount             */
 	char backing[NAME_MAX + 1]; /* its name in the backing directory */
-	int fd;                     /* O_PATH, owned; -1: none           */
-	struct stat st;             /* of the backing entry              */
+	int fd;                     /* O_PATH or `readable`, owned; -1: none */
+	bool readable;              /* it was opened to be read          */
+	struct stat st;             /* of the backing entry ...          */
+	uint64_t birth;             /* ... and backing_look's            */
 	struct probed probed;
 	bool made;                  /* by us, a moment ago               */
 };

@@ -96,7 +96,7 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 	pthread_mutex_unlock(&n->lock);
 	if (rc >= 0 && inode_is_frame(n) && inodes_open_kind(fs->inodes, st) == NODE_PLAIN) {
 		inode_name(fs->inodes, n, name);
-		struct probe_entry what = {fd, -1, name, st};
+		struct probe_entry what = {fd, -1, name, st, NULL};
 		rc = probe_get(fs->probes, &fs->backing, &what, &probed);
 	}
 	inode_unpin(fs->inodes, n);
@@ -185,13 +185,6 @@ static void note_entry(struct inode *n, const struct entry *e, bool settled)
 	pthread_mutex_unlock(&n->lock);
 }
 
-static void note_no_acl(struct inode *n, const struct stat *st)
-{
-	pthread_mutex_lock(&n->lock);
-	n->no_acl = st->st_ctim;
-	pthread_mutex_unlock(&n->lock);
-}
-
 int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_entry_param *out)
 {
 	bool settled;
@@ -202,8 +195,6 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 	if (!n)
 		return -ENOMEM;
 	note_entry(n, e, settled);
-	if (e->probed.no_acl)
-		note_no_acl(n, &e->st);
 	*out = (struct fuse_entry_param){
 		.ino = ops_ino(fs, n),
 		.attr = e->st,

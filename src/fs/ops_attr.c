@@ -338,25 +338,6 @@ static bool is_stored(struct fs *fs, struct inode *n, const char *name)
 	return stored;
 }
 
-/* That it has no ACL was seen when it was looked up, and its ctime is the same. */
-static bool has_no_acl(struct fs *fs, struct inode *n, const char *name)
-{
-	struct stat st;
-
-	if (strcmp(name, "system.posix_acl_access") != 0)
-		return false;
-	pthread_mutex_lock(&n->lock);
-	struct timespec then = n->no_acl;
-	pthread_mutex_unlock(&n->lock);
-	int fd = then.tv_sec ? inode_pin(fs->inodes, n) : -1;
-	if (fd < 0)
-		return false;
-	bool same = stat_fd(fd, &st) == 0 && st.st_ctim.tv_sec == then.tv_sec &&
-		    st.st_ctim.tv_nsec == then.tv_nsec;
-	inode_unpin(fs->inodes, n);
-	return same;
-}
-
 void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct fs *fs = ops_fs(req);
@@ -376,19 +357,19 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 		get_caps(req, n, size);
 		return;
 	}
-	if (has_no_acl(fs, n, name)) {
-		fuse_reply_err(req, ENODATA);
-		return;
-	}
 	ssize_t rc = buf_reserve(&value, size);
 	if (rc >= 0 && xattr_is_ours(n, name) && !(is_wish(n, name) && is_stored(fs, n, name))) {
 		get_ours(req, n, name, size);
 		buf_free(&value);
 		return;
 	}
-	rc = rc < 0 ? rc : xattr_path(fs, n, path);
-	if (rc >= 0) {
-		rc = getxattr(path, name, size ? value.p : NULL, size);
+	int fd = rc < 0 ? (int)rc : xattr_path(fs, n, path);
+	rc = fd;
+	if (fd >= 0) {
+		/* each `ls -l` asks for the ACL of each file: a path takes three times as long */
+		rc = fgetxattr(fd, name, size ? value.p : NULL, size);
+		if (rc < 0 && errno == EBADF)
+			rc = getxattr(path, name, size ? value.p : NULL, size);
 		rc = rc < 0 ? -errno : rc;
 		/*
 		 * The kernel asks before it lets anybody in, and takes

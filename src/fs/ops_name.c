@@ -255,9 +255,9 @@ static int enter_new(struct making *m, int dirfd, const char *backing, struct fu
 
 	e.fd = -1;
 	if (m->born.fd >= 0) /* it becomes the inode's when it is opened */
-		TRY(stat_fd(m->born.fd, &e.st));
+		TRY(backing_look(m->born.fd, &e.st, &e.birth));
 	else
-		TRY(e.fd = backing_find(&m->fs->backing, dirfd, backing, &e.st));
+		TRY(e.fd = backing_find(&m->fs->backing, dirfd, backing, &e.st, &e.birth));
 	m->born.st = e.st;
 	strcpy(e.backing, backing);
 	strcpy(e.shown, m->name);

@@ -119,41 +119,36 @@ static int open_entry(const struct backing *b, const struct probe_entry *e)
 	return backing_reopen(b, e->fd, flags);
 }
 
-/*
- * Each `ls -l` asks for the ACL of each file. That there is none is true until the ctime changes,
- * if that is older than the steps in which clocks of file systems go.
- */
-static bool has_no_acl(int fd, const struct stat *st)
+static int probe_io_take(struct io *io, enum suffix suffix, struct probed *out)
 {
-	return !backing_is_fresh(st->st_ctim) &&
-	       fgetxattr(fd, "system.posix_acl_access", NULL, 0) < 0 &&
-	       (errno == ENODATA || errno == EOPNOTSUPP);
+	struct frame_info info;
+
+	if (suffix == SUFFIX_ARRAY) {
+		*out = (struct probed){.kind = NODE_ARRAY};
+		return npy_probe_take(io, &out->size, &out->blocksize);
+	}
+	int rc = frame_probe(io, &info);
+	io_close(io);
+	*out = (struct probed){.kind = NODE_FRAME,
+			       .size = rc < 0 ? 0 : info.nbytes,
+			       .blocksize = rc < 0 ? 0 : info.block_size};
+	return rc;
 }
 
 static int probe_contiguous(const struct backing *b, const struct probe_entry *e,
 			    enum suffix suffix, struct probed *out)
 {
-	struct frame_info info;
 	struct io *io;
 
 	int rd = open_entry(b, e);
 	TRY(rd);
-	bool no_acl = has_no_acl(rd, e->st);
-	int rc = io_file_open(&io, rd, true);
-	if (rc < 0) {
+	int rc = io_file_open(&io, rd, false);
+	if (rc >= 0)
+		rc = probe_io_take(io, suffix, out);
+	if (rc >= 0 && e->reader)
+		*e->reader = rd;
+	else
 		close(rd);
-		return rc;
-	}
-	if (suffix == SUFFIX_ARRAY) {
-		*out = (struct probed){.kind = NODE_ARRAY, .no_acl = no_acl};
-		return npy_probe_take(io, &out->size, &out->blocksize);
-	}
-	rc = frame_probe(io, &info);
-	io_close(io);
-	*out = (struct probed){.kind = NODE_FRAME,
-			       .no_acl = no_acl,
-			       .size = rc < 0 ? 0 : info.nbytes,
-			       .blocksize = rc < 0 ? 0 : info.block_size};
 	return rc;
 }
 

@@ -22,7 +22,6 @@ struct probed {
 	uint64_t size;      /* logical bytes; not for NODE_PLAIN */
 	uint32_t blocksize; /* for st_blksize                    */
 	bool open;          /* size and blocksize are not known here: ask the open file */
-	bool no_acl;        /* there was no ACL at the entry's ctime */
 	bool fresh;         /* backing_is_fresh when it was probed: a change may not show */
 };
 
@@ -45,6 +44,8 @@ struct probe_entry {
 	int dirfd;             /* where it is found by its name; -1: not known       */
 	const char *name;
 	const struct stat *st; /* its attributes                                     */
+	int *reader;           /* NULL, or -1: gets the descriptor that a frame was read by, if
+				* that was needed; the caller's from then on              */
 };
 
 /*

@@ -209,7 +209,7 @@ static void try_entry(struct replay *x, int dirfd, const char *name)
 		return;
 	strcpy(e.backing, name);
 	strcpy(e.shown, name);
-	e.fd = backing_find(&x->fs->backing, dirfd, name, &e.st);
+	e.fd = backing_find(&x->fs->backing, dirfd, name, &e.st, &e.birth);
 	if (e.fd < 0) {
 		x->blind |= e.fd != -ENOENT;
 		return;
