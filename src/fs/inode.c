@@ -6,69 +6,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The LRU list holds exactly the inodes with fd >= 0, no pins and no open frame. */
-static void lru_add(struct inodes *t, struct inode *n)
-{
-	n->lru_older = t->newest;
-	n->lru_newer = NULL;
-	*(t->newest ? &t->newest->lru_newer : &t->oldest) = n;
-	t->newest = n;
-}
-
-static void lru_remove(struct inodes *t, struct inode *n)
-{
-	*(n->lru_newer ? &n->lru_newer->lru_older : &t->newest) = n->lru_older;
-	*(n->lru_older ? &n->lru_older->lru_newer : &t->oldest) = n->lru_newer;
-}
-
 static bool is_of(const struct inode *n, const struct stat *st)
 {
 	return st->st_dev == n->key.dev && st->st_ino == n->key.ino;
-}
-
-static bool evictable(const struct inode *n)
-{
-	return n->fd >= 0 && n->pins == 0 && !n->promoted;
-}
-
-static void pin(struct inodes *t, struct inode *n)
-{
-	if (evictable(n))
-		lru_remove(t, n);
-	n->pins++;
-}
-
-/* From here on its number may be given to another file, which is told from it by its birth. */
-static void fd_close(struct inodes *t, struct inode *n)
-{
-	close(n->fd);
-	n->readable = false;
-	n->fd = -1;
-	t->nfds--;
-}
-
-static void trim_fds(struct inodes *t, unsigned max)
-{
-	struct inode *n = t->oldest;
-
-	while (t->nfds > max && n) {
-		struct inode *next = n->lru_newer;
-		if (n->links) { /* without a name it could never be opened again */
-			lru_remove(t, n);
-			fd_close(t, n);
-		}
-		n = next;
-	}
-}
-
-static void unpin(struct inodes *t, struct inode *n)
-{
-	assert(n->pins > 0);
-	n->pins--;
-	if (evictable(n)) {
-		lru_add(t, n);
-		trim_fds(t, t->max_fds);
-	}
 }
 
 /* Frees the names. A parent that loses its last reference is chained, for the caller's loop. */
@@ -148,8 +88,7 @@ void inodes_put(struct inodes *t, struct inode *n, uint64_t refs)
 	if (n->refs > 0)
 		return;
 	for (;;) {
-		if (evictable(n))
-			lru_remove(t, n);
+		inodes_fd_unlist(t, n);
 		links_free(n, &orphans);
 		erase(t, n);
 		if (!orphans)
@@ -262,12 +201,8 @@ struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct en
 		if (n != t->root)
 			inodes_link_add(n, parent, e->backing);
 		if (n->fd < 0 && e->fd >= 0) {
-			n->fd = e->fd;
-			n->readable = e->readable;
+			inodes_fd_give(t, n, e->fd, e->readable);
 			e->fd = -1;
-			t->nfds++;
-			lru_add(t, n);
-			trim_fds(t, t->max_fds);
 		}
 	}
 	pthread_mutex_unlock(&t->lock);
@@ -367,89 +302,6 @@ void inode_put(struct inodes *t, struct inode *n, uint64_t refs)
 	inodes_unlock(t);
 }
 
-/* Opens by the newest name. Not under the lock: it may have to open the parents first. */
-static int open_by_name(struct inodes *t, struct inode *n)
-{
-	char name[NAME_MAX + 1];
-	struct inode *parent;
-	struct stat st;
-	uint64_t birth;
-
-	if (inode_any_link(t, n, &parent, name) < 0)
-		return -ESTALE;
-	int fd = inode_pin(t, parent);
-	if (fd >= 0) {
-		fd = backing_find(t->backing, fd, name, &st, &birth);
-		inode_unpin(t, parent);
-	}
-	inode_put(t, parent, 1);
-	if (fd >= 0 && !inode_is_number(t, n, &st)) {
-		close(fd);
-		return -ESTALE;
-	}
-	return fd == -ENOENT ? -ESTALE : fd;
-}
-
-int inode_pin(struct inodes *t, struct inode *n)
-{
-	pthread_mutex_lock(&t->lock);
-	if (n->fd < 0) {
-		pthread_mutex_unlock(&t->lock);
-		int fd = open_by_name(t, n);
-		if (fd == -EMFILE) {
-			pthread_mutex_lock(&t->lock);
-			trim_fds(t, t->nfds / 2);
-			pthread_mutex_unlock(&t->lock);
-			fd = open_by_name(t, n);
-		}
-		TRY(fd);
-		pthread_mutex_lock(&t->lock);
-		if (n->fd < 0) {
-			n->fd = fd;
-			t->nfds++;
-			lru_add(t, n);
-		} else {
-			close(fd); /* another thread was faster */
-		}
-	}
-	pin(t, n);
-	int fd = n->fd;
-	pthread_mutex_unlock(&t->lock);
-	return fd;
-}
-
-void inode_unpin(struct inodes *t, struct inode *n)
-{
-	pthread_mutex_lock(&t->lock);
-	unpin(t, n);
-	pthread_mutex_unlock(&t->lock);
-}
-
-/*
- * By its newest name, which is cheaper than the way through /proc. A failure may have any reason.
- */
-static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
-{
-	char name[NAME_MAX + 1];
-	struct inode *parent;
-	struct stat st;
-	int real = -1;
-
-	TRY(inode_any_link(t, n, &parent, name));
-	int dirfd = inode_pin(t, parent);
-	if (dirfd >= 0) {
-		real = openat(dirfd, name,
-			      flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_NOATIME | O_CLOEXEC);
-		inode_unpin(t, parent);
-	}
-	inode_put(t, parent, 1);
-	if (real >= 0 && (stat_fd(real, &st) < 0 || !inode_is_number(t, n, &st))) {
-		close(real);
-		return -ESTALE;
-	}
-	return real;
-}
-
 /* Only a name that alone is known to lead to the file is sure to be that of its new number. */
 static bool give_number(struct inodes *t, struct inode *n, const struct stat *st, int fd)
 {
@@ -485,97 +337,6 @@ int inode_renumber(struct inodes *t, struct inode *n, int fd)
 	return rc;
 }
 
-/* What looked the file up has opened it to read it already. */
-static int promote_reader(struct inodes *t, struct inode *n)
-{
-	pthread_mutex_lock(&t->lock);
-	int fd = n->readable ? n->fd : -1;
-	if (fd >= 0) {
-		if (evictable(n))
-			lru_remove(t, n);
-		n->promoted = true;
-	}
-	pthread_mutex_unlock(&t->lock);
-	return fd;
-}
-
-/* Called with n->lock held by whoever opens the frame: one promotion at a time. */
-int inode_promote(struct inodes *t, struct inode *n, int flags)
-{
-	int named = flags == O_RDONLY ? promote_reader(t, n) : -1;
-	if (named >= 0)
-		return named;
-	named = reopen_by_name(t, n, flags);
-	if (named >= 0)
-		return inode_promote_to_take(t, n, named);
-	int fd = inode_pin(t, n);
-	TRY(fd);
-	int real = backing_reopen(t->backing, fd, flags);
-	if (real == -EMFILE) {
-		pthread_mutex_lock(&t->lock);
-		trim_fds(t, t->nfds / 2);
-		pthread_mutex_unlock(&t->lock);
-		real = backing_reopen(t->backing, fd, flags);
-	}
-	int rc = real < 0 ? real : inode_renumber(t, n, real);
-	if (rc >= 0)
-		inode_promote_to_take(t, n, real);
-	else if (real >= 0)
-		close(real);
-	inode_unpin(t, n);
-	return rc < 0 ? rc : fd;
-}
-
-/*
- * dup3 changes the file behind the number at once:
- * whoever has it pinned, or open, is not disturbed.
- */
-int inode_promote_to_take(struct inodes *t, struct inode *n, int fd)
-{
-	pthread_mutex_lock(&t->lock);
-	if (evictable(n)) {
-		lru_remove(t, n);
-		fd_close(t, n);
-	}
-	if (n->fd < 0) {
-		n->fd = fd;
-		t->nfds++;
-	} else {
-		dup3(fd, n->fd, O_CLOEXEC);
-		close(fd);
-		fd = n->fd;
-	}
-	n->readable = false; /* whether it reads or writes: inode_demote closes it */
-	n->promoted = true;
-	pthread_mutex_unlock(&t->lock);
-	return fd;
-}
-
-void inode_demote(struct inodes *t, struct inode *n)
-{
-	char name[16];
-
-	pthread_mutex_lock(&t->lock);
-	assert(n->promoted);
-	n->promoted = false;
-	if (!n->readable && n->links && n->pins == 0) {
-		fd_close(t, n); /* who wants it again opens it by its name */
-		pthread_mutex_unlock(&t->lock);
-		return;
-	}
-	snprintf(name, sizeof name, "%d", n->fd);
-	int fd = n->readable ? -1 : openat(t->backing->proc, name, O_PATH | O_CLOEXEC);
-	if (fd >= 0) {
-		dup3(fd, n->fd, O_CLOEXEC);
-		close(fd);
-	}
-	if (evictable(n)) {
-		lru_add(t, n);
-		trim_fds(t, t->max_fds);
-	}
-	pthread_mutex_unlock(&t->lock);
-}
-
 void inode_nameless(struct inodes *t, struct inode *n)
 {
 	pthread_mutex_lock(&t->lock);
@@ -589,18 +350,4 @@ unsigned inodes_nameless(const struct inodes *t, uint64_t *when)
 {
 	*when = t->nameless_when;
 	return t->nameless;
-}
-
-void inode_keep_take(struct inodes *t, struct inode *n, int fd)
-{
-	pthread_mutex_lock(&t->lock);
-	if (n->fd < 0) {
-		n->fd = fd;
-		t->nfds++;
-		lru_add(t, n);
-		fd = -1;
-	}
-	pthread_mutex_unlock(&t->lock);
-	if (fd >= 0)
-		close(fd);
 }

@@ -22,6 +22,13 @@ void inodes_link_add(struct inode *n, struct inode *parent, const char *backing)
 void inodes_put(struct inodes *t, struct inode *n, uint64_t refs);
 
 /*
+ * Both under the lock. An inode without a descriptor gets one, which may be closed any time; one
+ * that is going to be erased is not on the list of those that may be.
+ */
+void inodes_fd_give(struct inodes *t, struct inode *n, int fd, bool readable);
+void inodes_fd_unlist(struct inodes *t, struct inode *n);
+
+/*
  * Unlocks, and frees what was erased. Not under the lock: closing a file that has no name gives
  * back its room, which takes seconds for a large one.
  */
