@@ -44,7 +44,7 @@ struct options file_options(const struct file *f)
 /* By the name that it has in the mount, and by its attributes. */
 static void load_wish(struct file *f)
 {
-	char name[NAME_MAX + 1], path[BACKING_PATH_MAX];
+	char name[NAME_MAX + 1];
 
 	f->wish = (struct wish){0};
 	if (inode_kind(f->inode) != NODE_FRAME)
@@ -54,8 +54,7 @@ static void load_wish(struct file *f)
 		name[strlen(name) - strlen(names_suffix(name))] = 0;
 		rules_match(f->fs->opt.rules, name, &f->wish);
 	}
-	backing_proc_path(f->fd, path);
-	wish_load(&f->wish, path);
+	wish_load(&f->wish, f->fd);
 }
 
 void file_look_wish(struct file *f)

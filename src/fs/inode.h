@@ -166,6 +166,9 @@ void inode_put(struct inodes *t, struct inode *n, uint64_t refs);
 NODISCARD int inode_pin(struct inodes *t, struct inode *n);
 void inode_unpin(struct inodes *t, struct inode *n);
 
+/* The same of a directory, by a descriptor that also reads, if it may be read. */
+NODISCARD int inode_pin_reader(struct inodes *t, struct inode *n);
+
 /*
  * For an open frame: opens the inode's descriptor for reading or writing (`flags`: O_RDONLY or
  * O_RDWR) instead of O_PATH. Returns it; it keeps its number until inode_demote. The second form

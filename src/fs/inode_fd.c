@@ -139,6 +139,23 @@ void inode_unpin(struct inodes *t, struct inode *n)
 	pthread_mutex_unlock(&t->lock);
 }
 
+int inode_pin_reader(struct inodes *t, struct inode *n)
+{
+	int fd = inode_pin(t, n);
+	TRY(fd);
+	pthread_mutex_lock(&t->lock);
+	bool readable = n->readable;
+	pthread_mutex_unlock(&t->lock);
+	int reader = readable ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (reader < 0)
+		return fd;
+	pthread_mutex_lock(&t->lock);
+	n->readable = dup3(reader, fd, O_CLOEXEC) == fd;
+	pthread_mutex_unlock(&t->lock);
+	close(reader);
+	return fd;
+}
+
 /*
  * By its newest name, which is cheaper than the way through /proc. A failure may have any reason.
  */

@@ -90,21 +90,18 @@ struct making {
 /* With what its directory and the rules ask for; the attributes are there before the name. */
 static int init_frame(struct making *m, int dirfd)
 {
-	char dir[BACKING_PATH_MAX], path[BACKING_PATH_MAX];
 	struct wish w = {0};
 	struct stat st = {0};
 
 	/* Writing takes set-id bits away from a file of a caller whose identity is worn. */
 	if (m->mode & (S_ISUID | S_ISGID) && fstat(m->born.fd, &st) < 0)
 		return -errno;
-	backing_proc_path(dirfd, dir);
 	rules_match(m->fs->opt.rules, m->name, &w);
 	m->born.wish = w;
-	wish_load(&w, dir);
+	wish_load(&w, dirfd);
 	if (w.own) {
-		backing_proc_path(m->born.fd, path);
-		wish_inherit(dir, path);
-		wish_load(&m->born.wish, path);
+		wish_inherit(dirfd, m->born.fd);
+		wish_load(&m->born.wish, m->born.fd);
 	}
 	struct options o = wish_apply(&m->fs->opt, &w);
 	return newborn_init_frame(&m->born, &o,
@@ -114,18 +111,15 @@ static int init_frame(struct making *m, int dirfd)
 /* A new directory hands on what it gets. */
 static int make_dir(struct making *m, int dirfd, const char *backing)
 {
-	char dir[BACKING_PATH_MAX], path[BACKING_PATH_MAX];
 	struct wish w = {0};
 
 	if (mkdirat(dirfd, backing, m->mode & 07777) < 0)
 		return -errno;
-	backing_proc_path(dirfd, dir);
-	wish_load(&w, dir);
+	wish_load(&w, dirfd);
 	int fd = w.own ? openat(dirfd, backing, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 		       : -1;
 	if (fd >= 0) {
-		backing_proc_path(fd, path);
-		wish_inherit(dir, path);
+		wish_inherit(dirfd, fd);
 		close(fd);
 	}
 	return 0;
@@ -281,7 +275,7 @@ static int make(struct making *m, struct fuse_entry_param *out)
 	int rc;
 
 	m->born.fd = -1;
-	int dirfd = inode_pin(m->fs->inodes, m->parent);
+	int dirfd = inode_pin_reader(m->fs->inodes, m->parent);
 	TRY(dirfd);
 	do {
 		rc = make_in(m, dirfd, out);

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/bytes.h"
+#include "fs/backing.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -83,18 +84,26 @@ static bool get_value(const char *path, const char *word, char value[static VALU
 	return true;
 }
 
-/* Most files have no attributes at all: one call tells. */
-static bool has_none(const char *path)
+/* Most files have no attributes at all: one call tells. By path it takes four times as long. */
+static bool has_none(int fd)
 {
-	return listxattr(path, NULL, 0) <= 0;
+	char path[BACKING_PATH_MAX];
+
+	ssize_t n = flistxattr(fd, NULL, 0);
+	if (n < 0 && errno == EBADF) { /* O_PATH */
+		backing_proc_path(fd, path);
+		n = listxattr(path, NULL, 0);
+	}
+	return n <= 0;
 }
 
-void wish_load(struct wish *w, const char *path)
+void wish_load(struct wish *w, int fd)
 {
-	char value[VALUE_MAX + 1], why[160];
+	char value[VALUE_MAX + 1], why[160], path[BACKING_PATH_MAX];
 
-	if (has_none(path))
+	if (has_none(fd))
 		return;
+	backing_proc_path(fd, path);
 	/* An attribute `tune` overrides the pipeline of a rule, and the other way round. */
 	struct wish before = *w;
 	w->has_pipeline = w->has_tune = false;
@@ -127,15 +136,15 @@ static void give(const char *to, const char *word, const char *value)
 	}
 }
 
-void wish_inherit(const char *from, const char *to)
+void wish_inherit(int from, int to)
 {
-	char value[VALUE_MAX + 1];
+	char value[VALUE_MAX + 1], from_path[BACKING_PATH_MAX], to_path[BACKING_PATH_MAX];
 
-	if (has_none(from))
-		return;
+	backing_proc_path(from, from_path);
+	backing_proc_path(to, to_path);
 	for (size_t i = 0; i < NWORDS; i++)
-		if (get_value(from, words[i], value))
-			give(to, words[i], value);
+		if (get_value(from_path, words[i], value))
+			give(to_path, words[i], value);
 }
 
 /* Block and chunk sizes that fit each other and the items. */

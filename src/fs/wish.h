@@ -32,11 +32,11 @@ const char *wish_word(const char *attribute);
 /* Sets what `word` names from its text. -EINVAL: `why` has the reason, a phrase for the user. */
 NODISCARD int wish_set(struct wish *w, const char *word, const char *value, char *why, size_t room);
 
-/* Adds the attributes of a backing file or directory, given by path. Wrong values are ignored. */
-void wish_load(struct wish *w, const char *path);
+/* Adds the attributes of a backing file or directory. Wrong values are ignored. */
+void wish_load(struct wish *w, int fd);
 
 /* Copies the attributes of a directory to a file or directory that was made in it. */
-void wish_inherit(const char *from, const char *to);
+void wish_inherit(int from, int to);
 
 /* The options of the mount, overridden by the wishes. Borrows what `mount` owns. */
 struct options wish_apply(const struct options *mount, const struct wish *w);
