@@ -5,12 +5,12 @@
  * at or after its last acknowledged fsync, whole, or if it is long, made of such contents. The
  * intent log is a file like the others, cut by itself; what it has beyond a frame is put on it.
  *
- * Names go to the disk in the order in which they changed, as by a journal: a cut leaves those up
- * to some change, at least to what a sync has taken there. An fsync takes along what came before
- * the last change of its file, an fdatasync what came before its last change of length, that of a
- * directory all. An acknowledged fsync of a file has to have brought its names to the disk, one of
- * a directory all. Until a rename over a file, or the removal of its last name, is on the disk for
- * sure, the file may come back, with what was promised of it.
+ * Names go to the disk when they are synced, or at any time before. An fsync takes along the names
+ * of its file, an fdatasync those that came before its last change of length, that of a directory
+ * all. So it is with the tree log of btrfs; a journal (ext4, xfs) takes along all that came before.
+ * An acknowledged fsync of a file has to have brought its names to the disk, one of a directory
+ * all. Until a rename over a file, or the removal of its last name, is on the disk for sure, the
+ * file may come back, with what was promised of it.
  *
  *   crash_replay TRACE STATES SEED [--skip-sync N | --skip-names N | --keep DIR]
  *
@@ -49,6 +49,8 @@ struct file {
 	bool promised; /* an fsync was acknowledged: it must open */
 	/* changes of names so far: at the last of its own, that of its last name (0: none), ... */
 	uint64_t linked, removed;
+	uint64_t own;      /* changes up to which an fsync of its own has taken its names */
+	uint64_t replacer; /* the file that got that last name; 0: none */
 	uint64_t changed, resized; /* ... and when it was changed last, and its length */
 	bool is_log;
 };
@@ -123,7 +125,7 @@ static void created(struct file *f)
 	f->now.n = f->safe.n = 0;
 	f->nstates = f->allowed = 0;
 	f->promised = f->is_log = false;
-	f->linked = f->removed = 0;
+	f->linked = f->removed = f->own = f->replacer = 0;
 	f->changed = f->resized = nlinks;
 	if (intent_log == f)
 		intent_log = NULL;
@@ -335,7 +337,8 @@ static int judge(struct file *f, struct buf *b)
 /* Its last name is gone for good. */
 static bool is_gone(const struct file *f)
 {
-	return f->removed && f->removed <= safe_links;
+	const struct file *by = f->replacer ? file_of(f->replacer) : f;
+	return f->removed && f->removed <= max_u64(safe_links, max_u64(f->own, by->own));
 }
 
 /* Of the log every file hangs on. */
@@ -386,30 +389,32 @@ static void linked(uint64_t ino, uint64_t gone)
 	if (gone) {
 		struct file *f = file_of(gone);
 		f->linked = f->changed = f->removed = nlinks;
+		f->replacer = ino;
 	}
 }
 
-static void names_synced(uint64_t up_to)
+static void names_synced(uint64_t *safe, uint64_t up_to)
 {
 	if (!skip_names || ++nsyncs % skip_names)
-		safe_links = max_u64(safe_links, up_to);
+		*safe = max_u64(*safe, up_to);
 }
 
 static void all_synced(void)
 {
 	for (size_t i = 0; i < nfiles; i++)
 		synced(&files[i]);
-	names_synced(nlinks);
+	names_synced(&safe_links, nlinks);
 }
 
 /* -EIO: a name that was promised may be missing after a cut. */
 static int judge_names(const struct file *f)
 {
-	if (f->is_log || f->linked <= safe_links)
+	uint64_t safe = max_u64(safe_links, f->own);
+	if (f->is_log || f->linked <= safe)
 		return 0;
 	printf("file %" PRIu64 ": its names are not on the disk: %" PRIu64 " of %" PRIu64
 	       ", its own %" PRIu64 "; point %" PRIu64 "\n",
-	       f->ino, safe_links, nlinks, f->linked, npoints);
+	       f->ino, safe, nlinks, f->linked, npoints);
 	return -EIO;
 }
 
@@ -440,9 +445,9 @@ static bool take(const struct crash_record *r, const uint8_t *bytes)
 		return true;
 	case CRASH_SYNC:
 		synced(f);
-		names_synced(r->at ? f->changed : f->resized);
+		names_synced(&f->own, r->at ? f->changed : f->resized);
 		return true;
-	case CRASH_NAMES_SYNC: names_synced(nlinks); return false;
+	case CRASH_NAMES_SYNC: names_synced(&safe_links, nlinks); return false;
 	case CRASH_ALL_SYNC: all_synced(); return false;
 	case CRASH_LINK: linked(r->ino, r->at); return false;
 	case CRASH_CONTENT: add_state(f, view_of(bytes, r->len)); return false;
