@@ -136,6 +136,7 @@ def test_a_bad_option_is_named(dirs, option):
         ("level=x", "a whole number, or auto"),
         ("chunksize=2G", "from 4K to 1G"),
         ("cache=1K", "less than 1M"),
+        ("chunksize=64M", "more than half of dirty_max"),
         ("codec=snappy", "there are store, blosclz, lz4"),
         ("filter=sharpen", "there are none, shuffle"),
         ("pipeline=shuffle:4", "as in shuffle+zstd"),

@@ -95,6 +95,19 @@ def test_attribute_of_a_file_with_data(mount, blosc2):
     reads_as(blosc2, m, "f", data * 2)
 
 
+def test_chunks_have_room_in_dirty_max(mount, blosc2):
+    """Else each part that is written is encoded with all that came before it: a copy of 60 MB into
+    a chunk of 64M encoded 1.2 GB, and the daemon's memory grew with the chunk."""
+    m = mount("dirty_max=8M,codec=lz4,tune=off,commit=0")
+    (m.mnt / "d").mkdir()
+    os.setxattr(m.mnt / "d", "user.cframefs.chunksize", b"64M")
+    data = np.random.default_rng(3).bytes(20 << 20)
+    (m.mnt / "d" / "f").write_bytes(data)
+    assert (m.mnt / "d" / "f").read_bytes() == data
+    m.unmount()
+    assert chunk_of(blosc2, m, "d/f")["chunksize"] == 4 << 20
+
+
 def test_chunksize_only_while_empty(mount, blosc2):
     m = mount()
     (m.mnt / "f").touch()

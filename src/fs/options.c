@@ -379,7 +379,13 @@ static int judge_recompress(struct parse *p)
 	return 0;
 }
 
+#define CHUNKSIZE (1 << 20) /* where none is given */
 #define BLOCKSIZE_RANDOM (16 << 10) /* of profile=random */
+
+uint64_t options_chunksize_most(const struct options *o)
+{
+	return max_u64(o->dirty_max / 2 & ~((uint64_t)CHUNKSIZE - 1), CHUNKSIZE);
+}
 
 /* Block and chunk sizes: a block is whole items, a chunk whole blocks. */
 static int judge_sizes(struct parse *p)
@@ -392,6 +398,8 @@ static int judge_sizes(struct parse *p)
 
 	if (p->w.profile && strcmp(p->w.profile, "random") != 0)
 		return complain("option profile", p->w.profile, "is none of: random");
+	if (o->chunksize > options_chunksize_most(o))
+		return complain("option", "chunksize", "is more than half of dirty_max");
 	if (p->w.blocksize > o->chunksize)
 		return complain("option", "blocksize", "is larger than the chunk");
 	o->pipeline.blocksize = (uint32_t)(block - block % item);
@@ -423,7 +431,7 @@ static void set_defaults(struct options *o)
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
 	*o = (struct options){
-		.chunksize = 1 << 20,
+		.chunksize = CHUNKSIZE,
 		.cache = 128 << 20,
 		.dirty_max = 64 << 20,
 		.workers = cores > 0 ? (uint64_t)cores : 1,

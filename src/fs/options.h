@@ -62,6 +62,12 @@ void options_free(struct options *o);
 
 void options_help(void);
 
+/*
+ * The largest chunks that are made. Of one that dirty_max has no room for, every part that is
+ * written would be encoded with all that came before it.
+ */
+uint64_t options_chunksize_most(const struct options *o);
+
 /* "64K"; "balanced". -EINVAL, silently. */
 NODISCARD int options_parse_size(const char *text, uint64_t *out);
 NODISCARD int options_parse_tune(const char *text, enum options_tune *out);

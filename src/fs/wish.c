@@ -161,7 +161,7 @@ struct options wish_apply(const struct options *mount, const struct wish *w)
 	struct options o = *mount;
 
 	if (w->chunksize)
-		o.chunksize = w->chunksize;
+		o.chunksize = min_u64(w->chunksize, options_chunksize_most(mount));
 	if (w->has_pipeline) {
 		o.pipeline = w->pipeline;
 		o.pipeline.blocksize = mount->pipeline.blocksize;
