@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 
-/* Of at most 64 KiB in all, so that 16 bits do. */
+/* Of at most 128 KiB in all, a quarter of them in each part, so that 16 bits do. */
 struct zstd_counts {
 	uint16_t part[4][256];
 };

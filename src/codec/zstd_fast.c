@@ -1,6 +1,6 @@
 /*
  * A frame: its header, and blocks one behind the other (RFC 8878, 3.1.1). A block is cut off every
- * 64 KiB, and where the cuts say so; it is stored as it is where coding it spares too little.
+ * 96 KiB, and where the cuts say so; it is stored as it is where coding it spares too little.
  */
 #include "codec/price.h"
 #include "codec/zstd_fast.h"
@@ -130,7 +130,7 @@ ssize_t zstd_fast(struct zstd_work *w, int level, struct view src, const struct 
 		  struct span dst)
 {
 	uint32_t pieces = cuts && cuts->n > 1 ? cuts->n : 1, piece = 0;
-	bool near = src.n <= ZSTD_BLOCK_MAX;
+	bool near = src.n <= ZSTD_NEAR_MAX;
 	struct zstd_finder f = {
 		.w = w,
 		.src = src.p,

@@ -22,17 +22,22 @@
 #define ZSTD_FAST_MAX (16u << 20)
 #define ZSTD_DOUBLE_MAX (128u << 10)
 
-#define ZSTD_BLOCK_MAX (64u << 10) /* so that numbers of literals fit 16 bits */
+/*
+ * Each block has tables, which cost a reader time: that of text, which is 96 KiB, is not divided.
+ * In more there might be more sequences than two bytes can tell.
+ */
+#define ZSTD_BLOCK_MAX (96u << 10)
+#define ZSTD_NEAR_MAX (64u << 10) /* a stream whose places fit 16 bits */
 #define ZSTD_MATCH_MIN 4
 #define ZSTD_DOUBLE_LOG 15 /* 128 KiB for both tables of level 2    */
 #define ZSTD_SMALL_LOG 13  /* of which small streams use a quarter */
 
 /* Literals, and a match behind them; as the format stores the numbers (RFC 8878, 3.1.1.5). */
 struct zstd_sequence {
-	uint16_t literals; /* how many                                                     */
-	uint16_t match;    /* its length less three                                        */
-	uint32_t offset;   /* its distance plus three; 1: the last distance, or, where there
-			      are no literals, the one before                              */
+	uint64_t literals : 17; /* how many                                           */
+	uint64_t match : 17;    /* its length less three                              */
+	uint64_t offset : 30;   /* its distance plus three; 1: the last distance, or, where
+				   there are no literals, the one before              */
 };
 
 #define ZSTD_KINDS 3 /* of tables: numbers of literals, offsets, lengths of matches */

@@ -105,7 +105,9 @@ ALWAYS_INLINE void put_match(struct hunt *h, const struct match *m)
 		memcpy(h->literal, h->lit, n);
 	}
 	h->literal += n;
-	*h->to++ = (struct zstd_sequence){(uint16_t)n, (uint16_t)(m->len - 3), m->offset};
+	/* All of them fit; the compiler wants to be sure. */
+	*h->to++ = (struct zstd_sequence){n & 0x1FFFF, (m->len - 3) & 0x1FFFF,
+					  m->offset & 0x3FFFFFFF};
 	h->p = h->lit = m->at + m->len;
 }
 

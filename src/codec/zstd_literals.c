@@ -33,7 +33,8 @@ struct coding {
 
 /*
  * Symbols with a count, rarest first; key: count above, symbol below. By two passes over the bytes
- * of the count, which is below 64 Ki: a sort without a branch that cannot be predicted.
+ * of the count: a sort without a branch that cannot be predicted. A count of more than 64 Ki, of
+ * which a block has no two, stays the largest if it is cut off there.
  */
 static unsigned sort_symbols(const uint32_t count[static 256], uint32_t key[static 256])
 {
@@ -41,7 +42,7 @@ static unsigned sort_symbols(const uint32_t count[static 256], uint32_t key[stat
 	uint16_t low[257] = {0}, high[257] = {0};
 	unsigned n = 0;
 	for (unsigned s = 0; s < 256; s++) {
-		other[n] = count[s] << 8 | s;
+		other[n] = (uint32_t)min_u64(count[s], UINT16_MAX) << 8 | s;
 		n += count[s] > 0;
 	}
 	for (unsigned i = 0; i < n; i++) {
@@ -127,7 +128,7 @@ static uint64_t build_tree(struct zstd_tree *t, const uint32_t count[static 256]
 	for (unsigned i = 0; i < n; i++) {
 		unsigned symbol = key[i] & 255;
 		t->len[symbol] = depth[i];
-		bits += (uint64_t)depth[i] * (key[i] >> 8);
+		bits += (uint64_t)depth[i] * count[symbol];
 		t->n = symbol >= t->n ? symbol + 1 : t->n;
 		number[depth[i]]++;
 	}

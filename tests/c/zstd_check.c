@@ -189,6 +189,19 @@ static void marked(uint8_t *bytes)
 	try_cut(bytes, 2 * half, &(struct cuts){.parts = 2, .n = 2, .end = {1, 2}});
 }
 
+/* Numbers of literals, and lengths of matches, that do not fit 16 bits. */
+static void huge(uint8_t *bytes)
+{
+	const size_t noise = 70000, all = 96 << 10;
+	fill(bytes, 0, noise, FLAT);
+	memcpy(bytes + noise, bytes + 10000, all - noise);
+	try_cut(bytes, all, &(struct cuts){.parts = 1});
+	fill(bytes, 0, 1000, FLAT);
+	for (size_t i = 1000; i < all; i++)
+		bytes[i] = bytes[i - 1000];
+	try_cut(bytes, all, &(struct cuts){.parts = 1});
+}
+
 static void check_forms(void)
 {
 	for (unsigned i = 0; i < ALL_FORMS; i++)
@@ -249,6 +262,7 @@ int main(int argc, char **argv)
 	sweep(bytes);
 	alike(bytes);
 	marked(bytes);
+	huge(bytes);
 	check_forms();
 	unsigned long rounds = 0;
 	do {
