@@ -161,7 +161,9 @@ struct options wish_apply(const struct options *mount, const struct wish *w)
 	struct options o = *mount;
 
 	if (w->chunksize)
-		o.chunksize = min_u64(w->chunksize, options_chunksize_most(mount));
+		o.chunksize = w->chunksize;
+	/* a container may have left less of dirty_max than when the option was judged */
+	o.chunksize = min_u64(o.chunksize, options_chunksize_most(mount));
 	if (w->has_pipeline) {
 		o.pipeline = w->pipeline;
 		o.pipeline.blocksize = mount->pipeline.blocksize;
