@@ -139,6 +139,69 @@ def test_small_random_reads(mount, pipeline):
     assert (m.mnt / "f").read_bytes() == data
 
 
+def reads_parts():
+    """Our own reader of zstd is built for these processors only."""
+    with open("/proc/cpuinfo") as f:
+        return {"avx2", "bmi2"} <= set(f.read().split())
+
+
+class Randomly:
+    """Reads of single pages, through the page cache and without read-ahead."""
+
+    def __init__(self, m, name):
+        self.m = m
+        self.fd = os.open(m.mnt / name, os.O_RDONLY)
+        os.posix_fadvise(self.fd, 0, 0, os.POSIX_FADV_RANDOM)
+
+    def decoded(self, places, data):
+        """Blocks, and parts of blocks, that reading these pages decodes."""
+        before = stats(self.m)["read"]
+        for at in places:
+            assert os.pread(self.fd, PAGE, at) == data[at : at + PAGE]
+        after = stats(self.m)["read"]
+        return tuple(after[k] - before[k] for k in ("decoded_blocks", "decoded_parts"))
+
+
+def test_the_first_read_of_a_block_decodes_its_front(mount):
+    """The second one all of it, which the third one finds."""
+    m = mount("pipeline=zstd,blocksize=64K")
+    data = blob(10, 8 * CHUNK, "text")
+    (m.mnt / "f").write_bytes(data)
+    m.remount()
+    f = Randomly(m, "f")
+    places = [n * BLOCK + (n * 7) % 12 * PAGE for n in range(8 * CHUNK // BLOCK)]
+    random.Random(11).shuffle(places)
+    first, second, third = places[:30], places[:3], places[30:60]
+    blocks, parts = f.decoded(first, data)
+    assert blocks + parts == len(first)
+    assert parts > len(first) // 2 or not reads_parts()
+    blocks, parts = f.decoded([at // BLOCK * BLOCK + 13 * PAGE for at in second], data)
+    assert parts == 0 and blocks <= len(second)
+    assert f.decoded([at // BLOCK * BLOCK + 12 * PAGE for at in second], data) == (0, 0)
+    assert sum(f.decoded(third, data)) == len(third)
+    os.close(f.fd)
+    assert (m.mnt / "f").read_bytes() == data
+
+
+def test_damage_behind_a_part_is_seen(mount):
+    m = mount("pipeline=zstd,blocksize=64K")
+    data = blob(12, 3 * CHUNK, "text")
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    stored = m.stored("f")
+    spoil(stored, stored.stat().st_size // 2)  # of the second chunk, behind its head
+    m.start()
+    m.allow("checksum")
+    fd = os.open(m.mnt / "f", os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+    places = [n * BLOCK for n in range(3 * CHUNK // BLOCK)]
+    random.Random(13).shuffle(places)
+    errors = [error_of(lambda at=at: os.pread(fd, PAGE, at)) for at in places]
+    os.close(fd)
+    assert [e for e in errors if e] == ["EIO"]
+    assert stats(m)["read"]["decoded_parts"] > 0 or not reads_parts()
+
+
 def test_two_readers_of_a_block_decode_it_once(mount):
     m = mount("codec=zstd,blocksize=64K,tune=off")
     data = blob(4, 6 * CHUNK, "text")

@@ -67,6 +67,25 @@ int block_decode(const struct block_plan *p, struct scratch *s, const struct blo
 	return 0;
 }
 
+bool block_has_front(const struct block_plan *p, const struct scratch *s)
+{
+	const struct codec *codec = p->coder.codec;
+	return !p->nsteps && codec->has_front && codec->has_front(&s->kernels);
+}
+
+const uint8_t *block_decode_front(const struct block_plan *p, struct scratch *s,
+				  struct view stored, size_t whole, size_t n)
+{
+	struct cursor in = cursor_of(stored);
+	struct view plain = stream_plain(&in, whole);
+	if (plain.p)
+		return plain.p;
+	if (scratch_work(s, whole) < 0)
+		return NULL;
+	struct span room = {s->work[0].p, whole};
+	return stream_decode_front(&p->coder, &in, room, n) ? room.p : NULL;
+}
+
 int block_filter(const struct block_plan *p, struct scratch *s, const struct block *b,
 		 struct view src, struct view *out)
 {

@@ -41,6 +41,15 @@ NODISCARD int block_unpack(const struct block_plan *p, struct scratch *s, struct
 			   size_t lo, struct span dst);
 
 /*
+ * The first n bytes of a block of `whole` bytes in one stream, without filters: decodes no more
+ * of it, and sees nothing of what is wrong behind them. They lie in the scratch until its next use,
+ * or in `stored`. NULL: not possible. Only with plans that block_has_front.
+ */
+bool block_has_front(const struct block_plan *p, const struct scratch *s);
+const uint8_t *block_decode_front(const struct block_plan *p, struct scratch *s,
+				  struct view stored, size_t whole, size_t n);
+
+/*
  * Decides where the streams of all blocks are cut, by this one of them. For blocks in one stream
  * of a codec that can; else nothing changes.
  */

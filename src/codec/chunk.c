@@ -281,6 +281,33 @@ int chunk_unpack(const struct chunk *c, struct scratch *s, struct view packed, u
 	return rc;
 }
 
+bool chunk_has_parts(const struct chunk *c, const struct scratch *s)
+{
+	struct block_plan p;
+	if (c->kind != CHUNK_REGULAR || c->is_vl || c->split || c->has_dict || !c->sums)
+		return false;
+	plan_filters(&p, c);
+	p.coder.codec = codec_by_id(c->codec);
+	return block_has_front(&p, s);
+}
+
+int chunk_decode_part(const struct chunk *c, struct scratch *s, struct chunk_part part,
+		      struct view stored, struct span dst)
+{
+	struct job j = {.c = c, .s = s};
+	uint32_t whole = chunk_block_bytes(c, part.block).len;
+	assert(chunk_has_parts(c, s));
+	assert(dst.n <= whole && part.lo <= whole - dst.n);
+	assert(stored.n == chunk_extent(c, (struct run){part.block, 1}).len);
+	TRY(chunk_sums_check(c, part.block, stored));
+	TRY(job_init(&j));
+	const uint8_t *front = block_decode_front(&j.plan, s, stored, whole, part.lo + dst.n);
+	if (front)
+		memcpy(dst.p, front + part.lo, dst.n);
+	scratch_done(s);
+	return front ? 0 : 1;
+}
+
 int chunk_decode_all(struct scratch *s, struct view stored, uint32_t item, struct span dst)
 {
 	struct chunk c = {0};

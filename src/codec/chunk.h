@@ -135,6 +135,18 @@ NODISCARD int chunk_decode_packed(const struct chunk *c, struct scratch *s, uint
 NODISCARD int chunk_unpack(const struct chunk *c, struct scratch *s, struct view packed,
 			   uint32_t lo, struct span dst);
 
+/*
+ * Of a block without filters the bytes from `lo` on, without what is behind them. Not all chunks
+ * can, and only those whose blocks have checksums: nothing else sees what is wrong behind. 1: this
+ * block cannot.
+ */
+struct chunk_part {
+	uint32_t block, lo;
+};
+bool chunk_has_parts(const struct chunk *c, const struct scratch *s);
+NODISCARD int chunk_decode_part(const struct chunk *c, struct scratch *s, struct chunk_part part,
+				struct view stored, struct span dst);
+
 /* A whole chunk in memory: parse and decode at once. dst.n must be its nbytes. */
 NODISCARD int chunk_decode_all(struct scratch *s, struct view stored, uint32_t item,
 			       struct span dst);

@@ -52,6 +52,15 @@ struct codec {
 	int (*decode)(void *state, struct view src, struct span dst, const struct codec_dict *dict);
 
 	/*
+	 * Only the first n bytes of dst; those behind them may be anything then, and what is wrong
+	 * there is not seen. False: decode it all, which also knows what is wrong. Only where
+	 * has_front says so for the kernels of the state; that is NULL where the codec has no such
+	 * thing.
+	 */
+	bool (*has_front)(const struct kernels *k);
+	bool (*decode_front)(void *state, struct view src, struct span dst, size_t n);
+
+	/*
 	 * Dictionaries; all NULL where the codec has none. dict_make: the length of one for samples
 	 * of equal length that lie one behind the other, or 0: there is nothing to learn.
 	 * dict_set: for encode, which borrows the bytes until it is set to none. digest_new: for

@@ -166,7 +166,7 @@ static ssize_t zstd_encode(void *state, int level, struct view src, struct span 
 static int zstd_decode(void *state, struct view src, struct span dst, const struct codec_dict *dict)
 {
 	struct state *st = state;
-	if (!dict && st->kernels.get_zstd && st->kernels.get_zstd(&st->reader, src, dst))
+	if (!dict && st->kernels.get_zstd && st->kernels.get_zstd(&st->reader, src, dst, dst.n))
 		return 0;
 	if (!st->dctx && !(st->dctx = ZSTD_createDCtx()))
 		return -ENOMEM;
@@ -180,6 +180,17 @@ static int zstd_decode(void *state, struct view src, struct span dst, const stru
 	if (n != dst.n)
 		return CORRUPT("zstd stream of another length", n);
 	return 0;
+}
+
+static bool zstd_has_front(const struct kernels *k)
+{
+	return k->get_zstd != NULL;
+}
+
+static bool zstd_decode_front(void *state, struct view src, struct span dst, size_t n)
+{
+	struct state *st = state;
+	return st->kernels.get_zstd(&st->reader, src, dst, n);
 }
 
 /* The sizes that the trainer wants to see; more samples teach it little. */
@@ -230,6 +241,8 @@ const struct codec codec_zstd = {
 	.encode = zstd_encode,
 	.encode_cut = zstd_encode_cut,
 	.decode = zstd_decode,
+	.has_front = zstd_has_front,
+	.decode_front = zstd_decode_front,
 	.dict_make = zstd_dict_make,
 	.dict_set = zstd_dict_set,
 	.digest_new = zstd_digest_new,

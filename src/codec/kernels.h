@@ -47,7 +47,7 @@ struct kernels {
 	ssize_t (*put_zstd)(struct zstd_work *w, int level, struct view src,
 			    const struct cuts *cuts, struct span dst);
 	/* Back: unzstd.h. NULL: the library is as fast */
-	bool (*get_zstd)(struct unzstd **u, struct view src, struct span dst);
+	bool (*get_zstd)(struct unzstd **u, struct view src, struct span dst, size_t want);
 };
 
 /* `cpu`: bits of cpu.h; 0 gives the C versions. */

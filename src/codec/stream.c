@@ -57,6 +57,16 @@ int stream_decode(const struct stream_coder *sc, struct cursor *in, struct span 
 	return stream_expand(sc, payload, dst);
 }
 
+bool stream_decode_front(const struct stream_coder *sc, struct cursor *in, struct span dst,
+			 size_t n)
+{
+	int32_t csize = (int32_t)cursor_le32(in);
+	if (in->bad || csize <= 0)
+		return false;
+	struct view payload = cursor_bytes(in, (size_t)csize);
+	return !in->bad && sc->codec->decode_front(sc->state, payload, dst, n);
+}
+
 int stream_skip(struct cursor *in)
 {
 	int32_t csize = (int32_t)cursor_le32(in);

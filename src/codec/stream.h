@@ -30,6 +30,10 @@ NODISCARD int stream_expand(const struct stream_coder *sc, struct view payload, 
  */
 struct view stream_plain(struct cursor *in, size_t n);
 
+/* As codec.h's decode_front. False: it has to be decoded by stream_decode. */
+bool stream_decode_front(const struct stream_coder *sc, struct cursor *in, struct span dst,
+			 size_t n);
+
 /* Steps over the stream at the cursor without decoding it. */
 NODISCARD int stream_skip(struct cursor *in);
 

@@ -21,19 +21,27 @@ static size_t frame_head(struct view v, size_t n)
 	}
 }
 
-/* Where the block ends in dst, or 0. `end`: the furthest that it may. */
-static size_t block_read(struct unzstd *u, struct view in, struct span dst, size_t at, size_t end)
+/* The content of a frame on its way. */
+struct content {
+	struct span dst;
+	size_t at;   /* so much is there                                                 */
+	size_t stop; /* so much is enough, or more than there is: the frame's end counts */
+};
+
+/* Where the block ends, or 0. `end`: the furthest that it may. */
+static size_t block_read(struct unzstd *u, struct view in, const struct content *c, size_t end)
 {
-	struct sequences s = {.dst = dst, .at = at, .end = end};
-	if (!literals_read(u, &in, &s.literals, span_of(dst.p + at, end - at)))
+	struct sequences s = {.dst = c->dst, .at = c->at, .end = end, .stop = c->stop};
+	uint8_t *to = c->dst.p + c->at;
+	if (!literals_read(u, &in, &s.literals, span_of(to, end - c->at)))
 		return 0;
 	size_t head = sequences_head(u, in, &s.n);
 	if (!head)
 		return 0;
 	if (!s.n) {
-		if (s.literals.p != dst.p + at)
-			memcpy(dst.p + at, s.literals.p, s.literals.n);
-		return at + s.literals.n;
+		if (s.literals.p != to)
+			memcpy(to, s.literals.p, s.literals.n);
+		return c->at + s.literals.n;
 	}
 	memcpy(s.states, u->states, sizeof s.states);
 	s.cell = u->cell;
@@ -41,16 +49,17 @@ static size_t block_read(struct unzstd *u, struct view in, struct span dst, size
 	return sequences_execute(&s, u->rep);
 }
 
-static bool frame_read(struct unzstd *u, struct view src, struct span dst)
+static bool frame_read(struct unzstd *u, struct view src, struct content *c)
 {
-	size_t in = frame_head(src, dst.n), at = 0, most = min_u64(dst.n, BLOCK_MAX);
+	struct span dst = c->dst;
+	size_t in = frame_head(src, dst.n), most = min_u64(dst.n, BLOCK_MAX);
 	bool last = false;
 	u->huffman.ready = false;
 	u->states_ready = false;
 	memcpy(u->rep, (const uint32_t[]){1, 4, 8}, sizeof u->rep);
 	if (!in)
 		return false;
-	while (!last) {
+	while (!last && c->at < c->stop) {
 		if (src.n - in < BLOCK_HEADER)
 			return false;
 		uint32_t head = (uint32_t)(src.p[in] | src.p[in + 1] << 8 | src.p[in + 2] << 16);
@@ -58,23 +67,23 @@ static bool frame_read(struct unzstd *u, struct view src, struct span dst)
 		last = head & 1;
 		in += BLOCK_HEADER;
 		if (type > COMPRESSED || stored > src.n - in || n > most ||
-		    (type != COMPRESSED && n > dst.n - at))
+		    (type != COMPRESSED && n > dst.n - c->at))
 			return false;
 		if (type == RAW)
-			memcpy(dst.p + at, src.p + in, n);
+			memcpy(dst.p + c->at, src.p + in, n);
 		else if (type == RLE)
-			memset(dst.p + at, src.p[in], n);
-		size_t end = min_u64(dst.n, at + most);
+			memset(dst.p + c->at, src.p[in], n);
+		size_t end = min_u64(dst.n, c->at + most);
 		if (type != COMPRESSED)
-			at += n;
-		else if (!(at = block_read(u, view_part(src, in, n), dst, at, end)))
+			c->at += n;
+		else if (!(c->at = block_read(u, view_part(src, in, n), c, end)))
 			return false;
 		in += stored;
 	}
-	return in == src.n && at == dst.n;
+	return c->at >= c->stop || (in == src.n && c->at == dst.n);
 }
 
-bool unzstd(struct unzstd **u, struct view src, struct span dst)
+bool unzstd(struct unzstd **u, struct view src, struct span dst, size_t want)
 {
 	if (!*u) {
 		*u = mem_zalloc(sizeof **u);
@@ -82,5 +91,6 @@ bool unzstd(struct unzstd **u, struct view src, struct span dst)
 			return false;
 		sequences_init(*u);
 	}
-	return dst.n && frame_read(*u, src, dst);
+	struct content c = {.dst = dst, .stop = want < dst.n ? want : dst.n + 1};
+	return dst.n && frame_read(*u, src, &c);
 }

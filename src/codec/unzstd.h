@@ -18,8 +18,11 @@ struct unzstd;
  * Only what it is sure of: one frame, without dictionary and checksum, whose window is its
  * content, of dst.n bytes. *u: NULL at first, then a thread's memory, for mem_free.
  *
+ * want: so many first bytes of dst are enough. With fewer than all of them the rest of the frame is
+ * not looked at, and the rest of dst may have any bytes.
+ *
  * It is built for AVX2 and BMI2 only (kernels.h: get_zstd), without which it is no faster.
  */
-bool unzstd(struct unzstd **u, struct view src, struct span dst);
+bool unzstd(struct unzstd **u, struct view src, struct span dst, size_t want);
 
 #endif

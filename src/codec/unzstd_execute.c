@@ -99,7 +99,8 @@ struct walk {
 	const uint8_t *p, *lowest; /* a word, and the last one with a bit of the stream */
 	unsigned held;             /* its lowest bits, which are not read yet           */
 	uint32_t l, o, m;
-	uint8_t *op, *start, *end, *fast_end, *last; /* of dst; and of the block, and for copies */
+	uint8_t *op, *start, *end, *fast_end, *last; /* of dst; and of the block or of what is
+						       wanted, and for copies */
 	const uint8_t *lit, *lit_end;
 	uint32_t r0, r1, r2;
 };
@@ -201,14 +202,34 @@ ALWAYS_INLINE bool execute(struct walk *w, const struct numbers *x)
 	return true;
 }
 
-size_t sequences_execute(const struct sequences *s, uint32_t rep[3])
+/*
+ * A sequence that execute refused, which had but to say where it leads: where that is, if it was
+ * refused for going beyond what is wanted, else 0. By value: what has an address does not stay in
+ * registers.
+ */
+static __attribute__((noinline)) size_t execute_last(struct walk w, struct numbers x,
+						     const struct sequences *s)
+{
+	size_t next = (size_t)(w.op - w.start), offset = w.r0;
+	if (next < s->stop || next > s->end || w.lit > w.lit_end)
+		return 0;
+	uint8_t *match_at = w.op - x.match, *op = match_at - x.literals;
+	if (offset - 1 >= (size_t)(match_at - w.start))
+		return 0;
+	memcpy(op, w.lit - x.literals, x.literals);
+	copy_exactly(match_at, offset, x.match, (size_t)(w.last - match_at));
+	return next;
+}
+
+/* front: it may end at s->stop. */
+ALWAYS_INLINE size_t execute_all(const struct sequences *s, uint32_t rep[3], const bool front)
 {
 	struct numbers x;
 	struct walk w = {
 		.cell = s->cell,
 		.op = s->dst.p + s->at,
 		.start = s->dst.p,
-		.end = s->dst.p + s->end,
+		.end = s->dst.p + (front ? s->stop : s->end),
 		.last = s->dst.p + s->dst.n,
 		.lit = s->literals.p,
 		.lit_end = s->literals.p + s->literals.n,
@@ -220,17 +241,38 @@ size_t sequences_execute(const struct sequences *s, uint32_t rep[3])
 	w.fast_end = w.fast_end < w.end ? w.fast_end : w.end;
 	if (!walk_begin(&w, s))
 		return 0;
-	for (size_t i = s->n - 1; i; i--)
-		if (!decode(&w, &x, false) || !execute(&w, &x))
+	for (size_t i = s->n - 1; i; i--) {
+		if (!decode(&w, &x, false))
 			return 0;
-	if (!decode(&w, &x, true) || !execute(&w, &x))
+		if (!execute(&w, &x))
+			return front ? execute_last(w, x, s) : 0;
+	}
+	if (!decode(&w, &x, true))
 		return 0;
+	if (!execute(&w, &x))
+		return front ? execute_last(w, x, s) : 0;
 	size_t rest = (size_t)(w.lit_end - w.lit);
-	if (rest > (size_t)(w.end - w.op))
+	if (rest > (front ? s->end - (size_t)(w.op - w.start) : (size_t)(w.end - w.op)))
 		return 0;
 	memcpy(w.op, w.lit, rest);
 	rep[0] = w.r0;
 	rep[1] = w.r1;
 	rep[2] = w.r2;
 	return (size_t)(w.op + rest - w.start);
+}
+
+/* Built twice: each value that a loop has to keep besides costs a fiftieth of its time. */
+static __attribute__((noinline)) size_t execute_whole(const struct sequences *s, uint32_t rep[3])
+{
+	return execute_all(s, rep, false);
+}
+
+static __attribute__((noinline)) size_t execute_front(const struct sequences *s, uint32_t rep[3])
+{
+	return execute_all(s, rep, true);
+}
+
+size_t sequences_execute(const struct sequences *s, uint32_t rep[3])
+{
+	return s->stop < s->end ? execute_front(s, rep) : execute_whole(s, rep);
 }

@@ -94,6 +94,7 @@ struct sequences {
 	struct view literals; /* SLACK more bytes may be read */
 	struct span dst;      /* of the frame                                       */
 	size_t at, end;       /* where the block begins in it, and must not go beyond */
+	size_t stop;          /* so much of dst is enough; more than dst.n: to the end */
 };
 
 struct unzstd {
@@ -131,7 +132,10 @@ size_t huffman_read(struct huffman *h, struct view v);
 size_t sequences_head(struct unzstd *u, struct view v, size_t *n);
 void sequences_init(struct unzstd *u);
 
-/* Where the block ends, or 0: not ours. rep: the last offsets. */
+/*
+ * Where the block ends, or where it was left, which is at `stop` or behind it. 0: not ours. rep:
+ * the last offsets; where it was left they are of no use any more.
+ */
 size_t sequences_execute(const struct sequences *s, uint32_t rep[3]);
 
 /* False: a stream does not end where its bits do. */

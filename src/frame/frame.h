@@ -139,6 +139,13 @@ NODISCARD int frame_read_packed(struct frame *f, uint32_t n, const struct chunk 
 				struct scratch *s, struct span dst);
 
 /*
+ * Some bytes of a block of a stored chunk that chunk_has_parts, without what is behind them. 1:
+ * this block cannot, and has to be read as a whole. [reader]
+ */
+NODISCARD int frame_read_part(struct frame *f, uint32_t n, const struct chunk *c,
+			      struct chunk_part part, struct scratch *s, struct span dst);
+
+/*
  * Reads chunk n, loaded before, and holds it against its checksum. 0 also where none is known, and
  * where each block has one of its own: those are checked whenever a block is read. [reader]
  */

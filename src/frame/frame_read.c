@@ -249,6 +249,24 @@ int frame_read_packed(struct frame *f, uint32_t n, const struct chunk *c, uint32
 	return rc;
 }
 
+int frame_read_part(struct frame *f, uint32_t n, const struct chunk *c, struct chunk_part part,
+		    struct scratch *s, struct span dst)
+{
+	struct stored st = {0};
+	uint64_t start = meter_now();
+
+	TRY(frame_stored(f, n, &st));
+	int rc = c->cbytes > st.room ? CORRUPT("chunk ends past its room", c->cbytes)
+				     : stored_read_part(&st, c, part, s, dst);
+	frame_stored_done(f, &st);
+	meter_time(METER_DECODE, start);
+	if (rc == 0) {
+		meter_add(METER_PARTS_DECODED, 1);
+		meter_add(METER_BYTES_DECODED, dst.n);
+	}
+	return rc;
+}
+
 int frame_read_chunk(struct frame *f, uint32_t n, struct scratch *s, struct span dst)
 {
 	struct chunk c = {0};

@@ -14,7 +14,8 @@ enum frame_count {
 	METER_DISK_WRITTEN_BYTES,
 	METER_DISK_SYNCS,
 	METER_BLOCKS_DECODED, /* for readers; blocks that are stored as they are included */
-	METER_BYTES_DECODED,
+	METER_PARTS_DECODED,  /* blocks that were decoded only where bytes were asked for */
+	METER_BYTES_DECODED,  /* of parts, what was asked for */
 	METER_COMMITS,
 	METER_FRAME_COUNTS
 };

@@ -75,6 +75,14 @@ int stored_read_packed(const struct stored *st, const struct chunk *c, uint32_t 
 	return chunk_decode_packed(c, s, block, span_view(bytes), dst);
 }
 
+int stored_read_part(const struct stored *st, const struct chunk *c, struct chunk_part part,
+		     struct scratch *s, struct span dst)
+{
+	struct span bytes;
+	TRY(fetch(st, c, (struct run){part.block, 1}, &bytes));
+	return chunk_decode_part(c, s, part, span_view(bytes), dst);
+}
+
 static bool run_is_spread(const struct chunk *c, struct run run)
 {
 	uint64_t sum = 0;

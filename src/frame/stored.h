@@ -34,4 +34,8 @@ NODISCARD int stored_read(const struct stored *st, const struct chunk *c, struct
 NODISCARD int stored_read_packed(const struct stored *st, const struct chunk *c, uint32_t block,
 				 struct scratch *s, struct span dst);
 
+/* Bytes of one block, as chunk_decode_part does; 1: it cannot. */
+NODISCARD int stored_read_part(const struct stored *st, const struct chunk *c,
+			       struct chunk_part part, struct scratch *s, struct span dst);
+
 #endif

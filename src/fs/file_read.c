@@ -25,6 +25,9 @@
  */
 #define PACKED_SHARE 4
 
+/* A part of a block that ends in its last quarter takes about as long as all of it. */
+#define PART_QUARTERS 3
+
 /* Tags of blocks in the cache: decoded, or packed (chunk_decode_packed). */
 enum block_form { BLOCK_PLAIN, BLOCK_PACKED };
 
@@ -104,19 +107,21 @@ static void count_answer(const struct fetch *x, struct cache_entry *e)
 				       : STATS_FROM_CACHE, 1);
 }
 
+/* Direct I/O asks for the same bytes again. */
+static bool is_small(const struct fetch *x, uint32_t len)
+{
+	return x->kind == READ_RANDOM && !x->direct && !x->f->npy &&
+	       len <= chunk_block_bytes(&x->lazy->chunk, x->block).len / PACKED_SHARE;
+}
+
 /*
  * A small random read needs a part of its block, and the reads that follow it others. So the cache
- * keeps the block before its last filter is undone, and that is done for the bytes asked for. Not
- * for direct I/O, which asks for the same bytes again.
+ * keeps the block before its last filter is undone, and that is done for the bytes asked for.
  */
 static enum block_form wanted_form(const struct fetch *x, uint32_t len)
 {
-	const struct chunk *c = &x->lazy->chunk;
-
-	if (x->kind != READ_RANDOM || x->direct || x->f->npy)
-		return BLOCK_PLAIN;
-	bool small = len <= chunk_block_bytes(c, x->block).len / PACKED_SHARE;
-	return small && frame_can_read_packed(c) ? BLOCK_PACKED : BLOCK_PLAIN;
+	return is_small(x, len) && frame_can_read_packed(&x->lazy->chunk) ? BLOCK_PACKED
+									  : BLOCK_PLAIN;
 }
 
 /* Bytes [lo, lo + len) of one entry's block. */
@@ -129,8 +134,40 @@ static int answer(struct fetch *x, struct cache_entry *e, uint32_t lo, uint32_t 
 	return 0;
 }
 
+/* A small read of a block that was not wanted lately, and not of its last quarter. */
+static bool wants_part(const struct fetch *x, uint32_t lo, uint32_t len)
+{
+	const struct chunk *c = &x->lazy->chunk;
+	struct fs *fs = x->f->fs;
+	struct cache_key key = {x->lazy->id, x->block};
+	uint32_t whole = chunk_block_bytes(c, x->block).len;
+
+	return is_small(x, len) && lo + len <= whole / 4 * PART_QUARTERS &&
+	       chunk_has_parts(c, x->ws->scratch) &&
+	       glimpse(&fs->glimpses, key.owner, x->block, cache_has(fs->cache, key));
+}
+
+/*
+ * The first read of a block may decode no more of it than it must: most blocks of cold files get
+ * no second one. 1: it goes by way of the cache.
+ */
+static int read_part(struct fetch *x, uint32_t lo, uint32_t len)
+{
+	const struct chunk *c = &x->lazy->chunk;
+
+	if (!wants_part(x, lo, len))
+		return 1;
+	int rc = frame_read_part(x->f->frame, x->n, c, (struct chunk_part){x->block, lo},
+				 x->ws->scratch, reply_next(x->r, len));
+	if (rc == 0) {
+		(void)reply_room(x->r, len);
+		stats_add(STATS_FROM_MISS, 1);
+	}
+	return rc;
+}
+
 /* Bytes [lo, lo + len) of one block, by way of the cache. */
-static int read_block(struct fetch *x, uint32_t lo, uint32_t len)
+static int read_cached(struct fetch *x, uint32_t lo, uint32_t len)
 {
 	struct cache *cache = x->f->fs->cache;
 	struct cache_entry *e;
@@ -146,6 +183,12 @@ static int read_block(struct fetch *x, uint32_t lo, uint32_t len)
 		cache_drop(cache, (struct cache_key){x->lazy->id, x->block});
 	cache_put(cache, e);
 	return rc;
+}
+
+static int read_block(struct fetch *x, uint32_t lo, uint32_t len)
+{
+	int rc = read_part(x, lo, len);
+	return rc > 0 ? read_cached(x, lo, len) : rc;
 }
 
 /* How many whole blocks from `first` on lie in front of byte `hi`. */

@@ -15,6 +15,7 @@
 #include "fs/absent.h"
 #include "fs/backing.h"
 #include "fs/budget.h"
+#include "fs/glimpse.h"
 #include "fs/inode.h"
 #include "fs/intent.h"
 #include "fs/options.h"
@@ -42,6 +43,7 @@ struct fs {
 	struct probes *probes;
 	struct inodes *inodes;
 	struct cache *cache;
+	struct glimpses glimpses;
 	struct pool *pool;
 	struct budget *budget;
 	struct spare *spare;

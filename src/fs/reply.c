@@ -36,10 +36,15 @@ static void add_piece(struct reply *r, void *p, size_t n)
 	r->n += n;
 }
 
-struct span reply_room(struct reply *r, size_t n)
+struct span reply_next(const struct reply *r, size_t n)
 {
 	assert(n <= r->room.n - r->n);
-	struct span s = span_of(r->room.p + r->n, n);
+	return span_of(r->room.p + r->n, n);
+}
+
+struct span reply_room(struct reply *r, size_t n)
+{
+	struct span s = reply_next(r, n);
 	add_piece(r, s.p, n);
 	return s;
 }

@@ -31,8 +31,9 @@ NODISCARD int reply_begin(struct reply *r, size_t size);
 /* An empty reply whose bytes are all copied to `dst`. */
 void reply_begin_at(struct reply *r, struct span dst);
 
-/* Adds n bytes, which the caller fills in. */
+/* Adds n bytes, which the caller fills in, or has filled in where reply_next said. */
 struct span reply_room(struct reply *r, size_t n);
+struct span reply_next(const struct reply *r, size_t n);
 
 /* Adds bytes of an entry. The reply takes a reference of its own to the entry if it needs one. */
 void reply_add(struct reply *r, struct cache *cache, struct cache_entry *e, struct view bytes);

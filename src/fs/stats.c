@@ -98,6 +98,7 @@ static int print_data(struct buf *out, const uint64_t *c)
 		  {"read_ahead", c[STATS_FROM_READAHEAD]}, {"miss", c[STATS_FROM_MISS]}));
 	TRY(GROUP(out, "read", {"returned_bytes", c[STATS_READ_BYTES]},
 		  {"decoded_blocks", c[METER_BLOCKS_DECODED]},
+		  {"decoded_parts", c[METER_PARTS_DECODED]},
 		  {"decoded_bytes", c[METER_BYTES_DECODED]}, {"disk_reads", c[METER_DISK_READS]},
 		  {"disk_bytes", c[METER_DISK_READ_BYTES]},
 		  {"plain_bytes", c[STATS_PLAIN_READ_BYTES]}));
