@@ -355,7 +355,7 @@ void frame_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len)
 	assert(at >= f->info.header_len);
 	space_put(&f->space, at, len);
 	frame_sums_put(f, n, at, len);
-	frame_young_add(f, n);
+	frame_young_add(f, n, len);
 	set_entry(f, n, at - f->info.header_len);
 	frame_check(f);
 }

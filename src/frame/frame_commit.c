@@ -290,10 +290,11 @@ static int commit_index(struct frame *f, struct index *ix, uint64_t nbytes, enum
 	/*
 	 * Synced before the header is written, because that was asked for; or because the header
 	 * may reach the disk before what it points at, and recovery would find no other root; or
-	 * because bytes of older roots are used again only once a newer one is durable.
+	 * because bytes of older roots are used again only once a newer one is durable; or because
+	 * proving the young chunks, after a power cut, would take too long.
 	 */
 	d.synced = how == COMMIT_SYNC || !f->known || !f->noted || f->young_many ||
-		   frame_space_presses(f);
+		   f->young_bytes > FRAME_YOUNG_BYTES || frame_space_presses(f);
 	int rc = draft_root(f, &d, nbytes);
 	if (rc == 0)
 		rc = write_draft(f, &d);

@@ -33,6 +33,9 @@ enum frame_state { FRAME_CLEAN, FRAME_DIRTY, FRAME_COMMITTING, FRAME_BROKEN };
 /* More runs of young chunks than this are not noted: the next commit syncs before its header. */
 #define FRAME_MAX_YOUNG 1024u
 
+/* Nor do young chunks of more bytes wait for a sync: after a power cut all of them are read. */
+#define FRAME_YOUNG_BYTES (1ull << 30)
+
 /* The trailer of an empty root right behind the header. */
 enum front { FRONT_UNKNOWN, FRONT_VALID, FRONT_NONE };
 
@@ -100,6 +103,8 @@ struct frame {
 	bool suspect;     /* a sync failed: see redo.c                                     */
 	bool young_many;  /* there are too many young chunks to note                       */
 	struct buf young; /* runs of chunks that were put since the last sync              */
+	uint64_t young_bytes; /* of these, with such as were replaced since                */
+	uint64_t prove;   /* bytes that proving young chunks may yet read: frame_load_root */
 	struct flying flying;
 
 	/* Which bytes may be written. Positions count from the frame's start. */
@@ -167,7 +172,7 @@ NODISCARD int frame_sums_load(struct frame *f, const struct root_note *note);
 NODISCARD int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out);
 
 /* Chunk n was put; all that was put is on the disk. */
-void frame_young_add(struct frame *f, uint32_t n);
+void frame_young_add(struct frame *f, uint32_t n, uint32_t len);
 void frame_young_clear(struct frame *f);
 
 /* The bytes of stored chunk n, checked; `out` is the caller's. */

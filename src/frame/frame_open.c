@@ -8,12 +8,6 @@
 
 #include <assert.h>
 
-/*
- * What proving young chunks may read when a frame is opened. Whatever lies beyond has to prove
- * itself when it is read whole.
- */
-#define PROVE_MOST (64u << 20)
-
 /* Roots that were proven, so that each costs that once a process. Collisions cost a little time. */
 #define PROVEN 4096
 static _Atomic uint64_t proven[PROVEN];
@@ -140,10 +134,18 @@ static int strip_note(struct frame *f, struct buf *old)
 	return trailer_parse(&f->vlmeta, buf_view(&f->trailer), false);
 }
 
+/* At most: as if nothing was compressed. */
+static uint64_t young_bytes(const struct frame *f, struct view young)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i + 8 <= young.n; i += 8)
+		bytes += (uint64_t)get_le32(young.p + i + 4) * f->info.chunk_size;
+	return bytes;
+}
+
 /* The index chunk is loaded; what the note says of its chunks. */
 static int use_note(struct frame *f, const struct root_note *note, struct fingerprint fp)
 {
-	uint64_t budget = PROVE_MOST;
 	uint64_t era = fp.word ? root_era(f->io) : 0;
 	uint64_t proof = fp.hash ^ era;
 	_Atomic uint64_t *mark = &proven[fp.hash % PROVEN];
@@ -155,9 +157,10 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 		return 0;
 	if (fp.word == era) { /* the next root has to prove them too, unless a sync comes first */
 		f->young.n = 0;
+		f->young_bytes = young_bytes(f, note->young);
 		return buf_append(&f->young, note->young);
 	}
-	TRY(frame_verify_young(f, note->young, &budget));
+	TRY(frame_verify_young(f, note->young, &f->prove));
 	*mark = proof;
 	return 0;
 }
@@ -358,6 +361,8 @@ static int load_newest(struct frame *f, bool sparse, bool *other)
 	uint8_t head[HEADER_FIXED];
 	struct span fixed = {head, 0};
 	*other = false;
+	/* Young chunks of older versions may be more: they have to prove themselves when read. */
+	f->prove = FRAME_YOUNG_BYTES;
 	TRY(read_fixed(f->io, &fixed));
 	int rc = frame_load_root(f, span_view(fixed), sparse);
 	if (rc != -EBADMSG || sparse)

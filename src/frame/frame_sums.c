@@ -126,10 +126,11 @@ int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *o
 	return 0;
 }
 
-void frame_young_add(struct frame *f, uint32_t n)
+void frame_young_add(struct frame *f, uint32_t n, uint32_t len)
 {
 	struct buf *b = &f->young;
 	uint8_t run[8];
+	f->young_bytes += len;
 	if (f->young_many)
 		return;
 	if (b->n) {
@@ -152,6 +153,7 @@ void frame_young_clear(struct frame *f)
 {
 	f->young.n = 0;
 	f->young_many = false;
+	f->young_bytes = 0;
 }
 
 static int fetch(struct frame *f, const struct stored *st, struct buf *out)

@@ -27,6 +27,7 @@ struct io_ops {
 	int (*truncate)(struct io *io, uint64_t size);
 	int (*punch)(struct io *io, uint64_t at, uint64_t len);       /* -EOPNOTSUPP is legal */
 	uint64_t (*mount)(struct io *io);                             /* see io_mount */
+	uint64_t (*next_data)(struct io *io, uint64_t at);            /* NULL: no holes */
 	void (*close)(struct io *io);
 };
 
@@ -83,6 +84,12 @@ static inline int io_punch(struct io *io, uint64_t at, uint64_t len)
 static inline uint64_t io_mount(struct io *io)
 {
 	return io->ops->mount(io);
+}
+
+/* Where the next bytes are that are no hole, at or behind `at`; UINT64_MAX: nowhere. */
+static inline uint64_t io_next_data(struct io *io, uint64_t at)
+{
+	return io->ops->next_data ? io->ops->next_data(io, at) : at;
 }
 
 static inline void io_close(struct io *io)

@@ -106,6 +106,11 @@ static uint64_t ahead_mount(struct io *io)
 	return io_mount(((struct io_ahead *)io)->under);
 }
 
+static uint64_t ahead_next_data(struct io *io, uint64_t at)
+{
+	return io_next_data(((struct io_ahead *)io)->under, at);
+}
+
 static void ahead_close(struct io *io)
 {
 	(void)io;
@@ -119,6 +124,7 @@ static const struct io_ops ahead_ops = {
 	.truncate = ahead_truncate,
 	.punch = ahead_punch,
 	.mount = ahead_mount,
+	.next_data = ahead_next_data,
 	.close = ahead_close,
 };
 

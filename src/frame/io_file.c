@@ -102,6 +102,14 @@ static uint64_t file_mount(struct io *io)
 	return mount;
 }
 
+static uint64_t file_next_data(struct io *io, uint64_t at)
+{
+	off_t data = lseek(fd_of(io), (off_t)at, SEEK_DATA);
+	if (data < 0)
+		return errno == ENXIO ? UINT64_MAX : at;
+	return (uint64_t)data;
+}
+
 static void file_close(struct io *io)
 {
 	struct io_file *f = (struct io_file *)io;
@@ -119,6 +127,7 @@ static const struct io_ops file_ops = {
 	.truncate = file_truncate,
 	.punch = file_punch,
 	.mount = file_mount,
+	.next_data = file_next_data,
 	.close = file_close,
 };
 

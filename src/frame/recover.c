@@ -5,7 +5,9 @@
  * Every root with data ends in a trailer with our fingerprint and a note that holds its header, so
  * it is found by looking through the file for such ends. A root counts when its header, put in
  * place, leads back to the same bytes, its hash is right, and all its chunks have their
- * checksums: bytes of roots older than the newest durable one may have been used again.
+ * checksums: bytes of roots older than the newest durable one may have been used again. The newest
+ * durable one is thus found: nothing that it needs is touched before a newer one is durable, and
+ * the header, which lies in one sector, always tells its own length.
  */
 #include "frame/frame_impl.h"
 #include "frame/header.h"
@@ -14,12 +16,26 @@
 #include <assert.h>
 #include <stdlib.h>
 
+/*
+ * Whatever a file holds, looking through it ends. What power cuts leave stays far below these.
+ *
+ * Between the newest durable root and the end of the one that the header names lie
+ * FRAME_YOUNG_BYTES of chunks at most, and what was replaced (frame_space_presses). Behind that end
+ * there may be any number of bytes that no commit came for.
+ */
 #define STEP (1u << 20)
-#define SCAN_MOST (16ull << 30)   /* bytes of the file's end that are looked through */
+#define SCAN_MOST (16ull << 30)   /* bytes that are looked through, around that end  */
 #define READ_MOST (512ull << 20)  /* bytes of trailers                               */
+#define LOAD_MOST (64ull << 30)   /* bytes of indexes and trailers, for their hashes */
+#define PROVE_MOST (16ull << 30)  /* bytes of young chunks                           */
 #define VERIFY_MOST (4ull << 30)  /* bytes of chunks                                 */
 #define LOOK_MOST (64ull << 20)   /* bytes that are looked at for being zero         */
-#define KEEP 32
+
+/*
+ * Roots that are tried. A file may be closed again and again without a sync: all those roots may
+ * lack the same chunk, and only the one before them is whole.
+ */
+#define KEEP 4096
 
 /* Behind the length of a trailer, up to the type of the fingerprint: CE length D8 02. */
 #define MARK 7
@@ -34,25 +50,30 @@ struct search {
 	uint64_t file_len;
 	struct buf head;       /* of the file as it is, header_len bytes */
 	uint64_t budget;       /* bytes of trailers that may yet be read */
+	uint64_t header_end;   /* where the root ends that the header names */
 	uint32_t n;
-	struct candidate best[KEEP];
+	struct candidate best[2 * KEEP];
 };
+
+static int compare_newest(const void *a, const void *b)
+{
+	uint64_t x = ((const struct candidate *)a)->seq, y = ((const struct candidate *)b)->seq;
+	return (x < y) - (x > y);
+}
+
+/* The newest first. */
+static void sort(struct search *s)
+{
+	qsort(s->best, s->n, sizeof *s->best, compare_newest);
+	s->n = s->n < KEEP ? s->n : KEEP;
+}
 
 static void keep(struct search *s, uint64_t seq, const uint8_t head[static HEADER_FIXED])
 {
-	uint32_t at = s->n;
-	if (s->n == KEEP) {
-		at = 0;
-		for (uint32_t i = 1; i < KEEP; i++)
-			if (s->best[i].seq < s->best[at].seq)
-				at = i;
-		if (s->best[at].seq >= seq)
-			return;
-	} else {
-		s->n++;
-	}
-	s->best[at].seq = seq;
-	memcpy(s->best[at].head, head, HEADER_FIXED);
+	if (s->n == 2 * KEEP)
+		sort(s);
+	s->best[s->n].seq = seq;
+	memcpy(s->best[s->n++].head, head, HEADER_FIXED);
 }
 
 /* An empty root: its header is made from the one that is there. */
@@ -131,15 +152,24 @@ static int scan_piece(struct search *s, uint64_t at, struct view piece)
 	return 0;
 }
 
+/* No mark starts in a hole. */
+static uint64_t data_from(struct search *s, uint64_t at)
+{
+	return max_u64(at, io_next_data(s->io, at));
+}
+
 static int scan(struct search *s)
 {
 	struct buf b = {0};
-	uint64_t at = s->head.n;
-	if (s->file_len - at > SCAN_MOST)
-		at = s->file_len - SCAN_MOST;
+	uint64_t at = s->head.n, end = s->file_len;
+	if (end - at > SCAN_MOST) {
+		uint64_t half = min_u64(s->header_end, end - SCAN_MOST / 2);
+		at = max_u64(at, half - min_u64(half, SCAN_MOST / 2));
+		end = min_u64(end, at + SCAN_MOST);
+	}
 	TRY(buf_reserve(&b, STEP + MARK));
 	int rc = 0;
-	for (; rc == 0 && at < s->file_len; at += STEP) {
+	for (; rc == 0 && (at = data_from(s, at)) < end; at += STEP) {
 		b.n = min_u64(s->file_len - at, STEP + MARK - 1);
 		rc = io_pread(s->io, at, buf_span(&b));
 		if (rc == 0)
@@ -173,30 +203,49 @@ static int begin(struct search *s, struct io *io)
 		if (marked && end[6] == TRAILER_TYPE_NONE && get_be32(end + 1) >= TRAILER_EMPTY)
 			return -EBADMSG;
 	}
+	s->header_end = info.frame_len;
 	TRY(buf_reserve(&s->head, info.header_len));
 	s->head.n = info.header_len;
 	return io_pread(io, 0, buf_span(&s->head));
 }
 
-static int compare_newest(const void *a, const void *b)
+/* What is read of a root before its chunks: for its hash, and to parse it. */
+static uint64_t cost(const struct search *s, const struct candidate *c)
 {
-	uint64_t x = ((const struct candidate *)a)->seq, y = ((const struct candidate *)b)->seq;
-	return (x < y) - (x > y);
+	struct frame_info info;
+	uint64_t from;
+	if (header_parse(&info, view_of(c->head, HEADER_FIXED), s->file_len) < 0 ||
+	    add_overflows(info.header_len, info.cbytes, &from) || from > info.frame_len)
+		return 0; /* refused without reading it */
+	return info.frame_len - from;
+}
+
+static int try_root(struct frame *f, const struct candidate *c, uint64_t *verify)
+{
+	TRY(frame_load_root(f, view_of(c->head, HEADER_FIXED), false));
+	if (f->prove == 0)
+		return CORRUPT("too much to prove", c->seq);
+	return frame_verify_all(f, verify);
 }
 
 static int try_roots(struct frame *f, struct search *s)
 {
-	uint64_t verify = VERIFY_MOST, newest = s->n ? s->best[0].seq : 0;
+	uint64_t verify = VERIFY_MOST, load = LOAD_MOST, newest = s->n ? s->best[0].seq : 0;
+	f->prove = PROVE_MOST;
 	for (uint32_t i = 0; i < s->n; i++) {
-		int rc = frame_load_root(f, view_of(s->best[i].head, HEADER_FIXED), false);
-		if (rc == 0)
-			rc = frame_verify_all(f, &verify);
+		uint64_t reads = cost(s, &s->best[i]);
+		if (reads > load)
+			break;
+		load -= reads;
+		int rc = try_root(f, &s->best[i], &verify);
 		if (rc == 0) {
 			f->seq = newest;
 			f->recovered = true;
 			return 0;
 		}
+		uint64_t prove = f->prove;
 		frame_unload(f);
+		f->prove = prove;
 		if (rc != -EBADMSG)
 			return rc;
 	}
@@ -210,7 +259,7 @@ static int has_bytes(struct search *s, uint64_t at, bool *any)
 	uint64_t end = min_u64(s->file_len, at + LOOK_MOST);
 	TRY(buf_reserve(&b, STEP));
 	int rc = 0;
-	for (*any = false; rc == 0 && !*any && at < end; at += STEP) {
+	for (*any = false; rc == 0 && !*any && (at = data_from(s, at)) < end; at += STEP) {
 		b.n = min_u64(end - at, STEP);
 		rc = io_pread(s->io, at, buf_span(&b));
 		*any = rc == 0 && !bytes_are_zero(buf_view(&b));
@@ -246,7 +295,7 @@ int frame_recover(struct frame *f)
 	int rc = begin(s, f->io);
 	if (rc == 0)
 		rc = scan(s);
-	qsort(s->best, s->n, sizeof *s->best, compare_newest);
+	sort(s);
 	if (rc == 0)
 		rc = try_roots(f, s);
 	if (rc == 0)

@@ -1,0 +1,108 @@
+"""Which root a frame goes back to, of disks that are dear to make at random: many roots behind the
+newest synced one, many bytes behind all of them, many that have to prove themselves."""
+
+import contextlib
+import os
+import platform
+import subprocess
+
+import pytest
+
+from libdata import blob
+from libmount import umount
+
+KiB, MiB = 1 << 10, 1 << 20
+OPTIONS = "commit=0,intent=0,level=0"
+WENT_BACK = "went back to its newest whole state"
+
+
+def spoil(path, at, size=64):
+    """What was written there did not get to the disk."""
+    with open(path, "r+b") as f:
+        f.seek(at)
+        f.write(bytes(size))
+
+
+def synced(path, data):
+    with open(path, "wb", buffering=0) as f:
+        f.write(data)
+        os.fsync(f.fileno())
+
+
+def append(path, data):
+    with open(path, "ab", buffering=0) as f:
+        f.write(data)
+
+
+def spoil_newest_root(path):
+    """That is at the end of the file."""
+    spoil(path, path.stat().st_size - 200, 150)
+
+
+@pytest.mark.parametrize("closes", [1, 50, 500])
+def test_many_roots_that_lack_the_same_chunk(mount, closes):
+    m = mount(f"{OPTIONS},chunksize=4K,blocksize=4K")
+    data, lost = blob(1, 8 * KiB, "noise"), blob(2, 4 * KiB, "noise")
+    synced(m.mnt / "f", data)
+    append(m.mnt / "f", lost)
+    for i in range(closes):
+        append(m.mnt / "f", b"%d" % i)
+    m.unmount()
+    there = m.stored("f").read_bytes()
+    spoil(m.stored("f"), there.index(lost[3000:3100]))
+    spoil_newest_root(m.stored("f"))
+    m.start().allow(WENT_BACK)
+    assert (m.mnt / "f").read_bytes() == data
+
+
+@pytest.mark.release  # a sanitizer takes minutes for looking through it
+def test_many_bytes_behind_the_roots(mount):
+    """Of a stream that no commit came for."""
+    m = mount(OPTIONS)
+    data = blob(1, 10_000, "noise")
+    synced(m.mnt / "f", data)
+    append(m.mnt / "f", b"more")
+    m.unmount()
+    spoil_newest_root(m.stored("f"))
+    os.truncate(m.stored("f"), 17 << 30)
+    m.start().allow(WENT_BACK)
+    assert (m.mnt / "f").read_bytes() == data
+
+
+@contextlib.contextmanager
+def another_mount(path):
+    """The directory as it is found when its disk comes back: what was not synced has to prove
+    itself there."""
+    again = path.parent / "again"
+    again.mkdir()
+    subprocess.run(["mount", "--bind", path, again], check=True)
+    try:
+        yield again
+    finally:
+        umount(again, "-l")
+
+
+def test_many_bytes_to_prove(mount, root):
+    """Large changes that were not synced, of which the disk lacks the last chunk."""
+    if tuple(map(int, platform.release().split(".")[:2])) < (6, 8):
+        pytest.skip("mounts are not told apart here")
+    size = 70 * MiB
+    m = mount(OPTIONS.replace("level=0", "level=1"))
+    data = b"old data" * (size // 8)  # of which so little is stored that no commit has to sync
+    synced(m.mnt / "f", data)
+    noise = blob(2, MiB, "noise")
+    with open(m.mnt / "f", "r+b", buffering=0) as f:
+        for at in range(0, size, MiB):
+            f.write(at.to_bytes(8, "little") + noise[8:])
+    m.unmount()
+    with open(m.stored("f"), "rb") as f:
+        last = f.read().rindex(noise[1000:2000])
+    spoil(m.stored("f"), last)
+    with another_mount(m.backing) as backing:
+        again = mount("", backing=backing).allow(WENT_BACK)
+        got = (again.mnt / "f").read_bytes()
+        again.unmount()
+    assert len(got) == size
+    for at in range(0, size, MiB):  # it was committed in parts
+        new = at.to_bytes(8, "little") + noise[8:]
+        assert got[at : at + MiB] in (data[at : at + MiB], new), at
