@@ -38,6 +38,21 @@ CONFIGS = {
     "cache=1M,dirty_max=1M,workers=1",
     "eager": "codec=zlib,level=1,typesize=3,filter=shuffle,chunksize=48K,blocksize=12K,commit=1",
 }
+# What a mount may be given the next time: files are of any that came before.
+OTHERS = {
+    "chunksize": ["32K", "48K", "64K", "128K", "1M"],
+    "blocksize": ["4K", "12K", "16K", "32K"],
+    "codec": ["blosclz", "lz4", "lz4hc", "zlib", "zstd"],
+    "level": ["0", "1", "3", "5", "auto"],
+    "typesize": ["1", "3", "4", "8"],
+    "filter": ["none", "shuffle", "bitshuffle"],
+    "profile": ["random"],
+    "intent": ["0", "1M"],
+    "commit": ["0", "0.2", "1"],
+    "dirty_max": ["1M", "4M"],
+    "cache": ["1M"],
+    "workers": ["1", "3"],
+}
 
 
 class Story:
@@ -62,6 +77,16 @@ class Story:
 
     def data(self):
         return [self.rng.randrange(1 << 30), self.size(), self.rng.choice(KINDS)]
+
+    def options(self):
+        """Those of the next mount. None: as they are."""
+        if self.rng.random() < 0.3:
+            return None
+        return ",".join(
+            f"{name}={self.rng.choice(OTHERS[name])}"
+            for name in OTHERS
+            if self.rng.random() < 0.35
+        )
 
 
 class World:
@@ -283,7 +308,7 @@ def next_step(story):
         (1, lambda: ("chmod", story.path(), rng.choice([0o600, 0o644, 0o755]))),
         (1, lambda: ("utime", story.path(), rng.randrange(1 << 60))),
         (4, lambda: ("seek", slot, story.offset())),
-        (2, lambda: ("remount",)),
+        (2, lambda: ("remount", story.options())),
     ]
     weights, makers = zip(*weighted)
     return rng.choices(makers, weights)[0]()
@@ -323,7 +348,7 @@ def play(m, plain, story, steps):
             for world in worlds:
                 world.close_all()
             paths.clear()
-            m.remount()
+            m.remount(step[1])
         else:
             theirs, ours = (outcome(w, step) for w in worlds)
             assert ours == theirs, "the call's result"
