@@ -51,6 +51,18 @@ class Chunk:
             assert one == xxh3(self.block(i)) & 0xFFFFFFFF
 
 
+def longest(n):
+    """What a chunk of so many bytes may have: FORMAT.md 3.9, in blocks of 16 KiB of items."""
+    blocks = -(-n // (16384 - 255))
+    return n + 32 if blocks < 2 else n + 40 + 12 * blocks
+
+
+def is_stored(raw):
+    """Its bytes are there as they are: a plain copy, or blocks of them."""
+    nbytes, _, cbytes = struct.unpack_from("<III", raw, 4)
+    return bool(raw[2] & 2) or cbytes > nbytes
+
+
 def head_with_sums(raw):
     """The head of a chunk that has a table; nothing if it has none."""
     chunk = Chunk(raw)

@@ -1,6 +1,7 @@
 """A checksum for each block: what is written, what the reference makes of it, and that no flipped
 bit gets to a reader of a few bytes."""
 
+import json
 import os
 import random
 import re
@@ -9,7 +10,7 @@ import subprocess
 
 import pytest
 
-from libchunk import Chunk, chunk_sum, xxh3
+from libchunk import Chunk, chunk_sum, is_stored, longest, xxh3
 from libdata import blob
 from libmount import BUILD, CFRAME, SLOWNESS
 from libposix import error_of, read_direct
@@ -33,6 +34,10 @@ FORMS = [
     ("zlib:6", 3000, 3, False, 33333, "runs"),
     ("zstd:1", 512, 3, True, 200003, "text"),
     ("lz4:5", 2048, 3, True, 200003, "text"),
+    ("zstd:3", 16384, 3, False, 100003, "noise"),
+    ("shuffle:4+lz4:5", 20000, 1, False, 65539, "noise"),
+    ("delta:8+shuffle:8+zstd:1", 65536, 3, False, 200008, "noise"),
+    ("zstd:1", 65536, 3, True, 300001, "noise"),
 ]
 
 
@@ -43,13 +48,17 @@ def encoded(codec, form):
     return data, raw
 
 
+def has_dict(form):
+    return form[3] and form[5] != "noise"
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_the_reference_reads_them(work, tool, form):  # noqa: F811
     """Alone, and in a frame on disk: all of it, in pieces, by one thread and by several."""
     data, raw = encoded(tool, form)
     chunk = Chunk(raw)
     chunk.check()
-    assert bool(raw[31] & 1) == form[3]
+    assert bool(raw[31] & 1) == has_dict(form) and is_stored(raw) == (form[5] == "noise")
     assert tool.both(raw) == data
     assert blosc2.decompress2(raw) == data
     path = work / "f.b2frame"
@@ -88,7 +97,7 @@ def test_a_patch_and_growth_keep_them(tool, form):  # noqa: F811
         tool.grow(form[0], raw, 2, data[: 2 * was.blocksize] + data),
     ):
         if got is None:
-            assert form[3]  # a dictionary
+            assert has_dict(form) or is_stored(raw)
             continue
         now = Chunk(got)
         now.check()
@@ -114,10 +123,18 @@ def test_damage_is_not_made_good(tool):  # noqa: F811
 
 
 def test_who_gets_none(tool):  # noqa: F811
-    """One block; a plain copy; and a chunk that a table would make larger than its bytes."""
-    for data in (blob(1, 5000, "text"), blob(1, 9000, "noise")):
+    """One block; bytes as they are that fit into a block of 16 KiB; and a chunk that a table would
+    make larger than those."""
+    for data in (blob(1, 5000, "text"), blob(1, 9000, "noise"), blob(1, 16384, "noise")):
         raw = tool.encode("zstd:1", data, blocksize=8192)
         assert not Chunk(raw).table and len(raw) <= len(data) + 32
+    for data in (blob(1, 16385, "noise"), blob(1, 131073, "noise")):
+        raw = tool.encode("zstd:1", data, blocksize=8192)
+        assert Chunk(raw).blocksize == 16384 and len(raw) == longest(len(data))
+        Chunk(raw).check()
+    for blocksize in (16, 100, 4095):  # no multiple of any item: FORMAT.md 18
+        raw = tool.encode("zstd:1", blob(2, 40_000, "noise"), blocksize=blocksize)
+        assert Chunk(raw).blocksize == 16381
     for size in range(64, 700, 7):
         data = blob(size, size // 2, "noise") + bytes(size - size // 2)
         raw = tool.encode("lz4:5", data, blocksize=32)
@@ -163,23 +180,27 @@ def test_lies(tool):  # noqa: F811
 
 FLIP = BUILD / "tests/c/frame_flip"
 MOUNTS = [
-    ("pipeline=zstd:3", "text"),
-    ("pipeline=shuffle:8+lz4:5", "floats"),
-    ("pipeline=bitshuffle:4+zstd:1", "ramp"),
-    ("pipeline=delta+shuffle:4+zstd:3", "ramp"),
+    ("pipeline=zstd:3,chunksize=16K", "text", 21001),
+    ("pipeline=shuffle:8+lz4:5,chunksize=16K", "floats", 21001),
+    ("pipeline=bitshuffle:4+zstd:1,chunksize=16K", "ramp", 37123),
+    ("pipeline=delta+shuffle:4+zstd:3,chunksize=16K", "ramp", 37123),
+    ("pipeline=zstd:3,chunksize=40K", "noise", 40960 + 16001),
+    ("pipeline=store,chunksize=20K", "noise", 20480 + 17001),
+    ("pipeline=shuffle:4+lz4:5,chunksize=16K", "noise", 16384 + 7001),
 ]
 
 
-@pytest.mark.parametrize("options,kind", MOUNTS)
-def test_no_flipped_bit_gets_through(mount, options, kind):
+@pytest.mark.parametrize("options,kind,size", MOUNTS)
+def test_no_flipped_bit_gets_through(mount, options, kind, size):
     """Of every byte of a frame, held against reads of single pages in memory."""
-    m = mount(f"{options},blocksize=4K,chunksize=16K")
-    size = 37123 if kind == "ramp" else 21001
+    m = mount(f"{options},blocksize=4K")
     (m.mnt / "f").write_bytes(blob(4, size, kind))
     m.unmount()
     frame = m.stored("f")
     schunk = libblosc.open_frame(frame)
-    assert all(Chunk(schunk.get_chunk(i)).table for i in range(schunk.nchunks - 1))
+    for i in range(schunk.nchunks - 1):
+        chunk = Chunk(schunk.get_chunk(i))
+        assert chunk.table or is_stored(chunk.raw) and chunk.nbytes <= 16384
     done = subprocess.run(
         [FLIP, frame, "pieces", "0", str(frame.stat().st_size)],
         capture_output=True,
@@ -278,6 +299,83 @@ def test_a_damaged_block_that_is_written_anew(mount):
     m.remount()
     assert path.read_bytes() == data
     m.unmount()
+
+
+def read_at_random(m, data):
+    """Single pages, by requests of their own, and pieces of other lengths."""
+    fd = os.open(m.mnt / "f", os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+    rng = random.Random(len(data))
+    for _ in range(60):
+        at, n = rng.randrange(len(data)), rng.choice((1, 4096, 70001))
+        assert os.pread(fd, n, at) == data[at : at + n]
+    os.close(fd)
+    assert (m.mnt / "f").read_bytes() == data
+
+
+@pytest.mark.parametrize("options", ["pipeline=zstd:1", "pipeline=shuffle:4+lz4:5", "level=0"])
+def test_a_story_of_plain_bytes(mount, options):
+    """Written, grown, patched, cut, and changed by the reference; read by both after each."""
+    m = mount(f"{options},chunksize=100K,blocksize=16K")
+    data, frame = bytearray(blob(1, 333_333, "noise")), m.stored("f")
+
+    def check(nplain=None):
+        m.unmount()
+        check_reference(frame, bytes(data))
+        schunk = libblosc.open_frame(frame)
+        chunks = [Chunk(schunk.get_chunk(i)) for i in range(schunk.nchunks)]
+        for chunk in chunks:
+            if chunk.table:
+                chunk.check()
+        if nplain is not None:
+            assert sum(is_stored(c.raw) and bool(c.table) for c in chunks) == nplain
+            shown = subprocess.run([CFRAME, "info", frame, "--json"], stdout=subprocess.PIPE)
+            assert json.loads(shown.stdout)["block_sums"] == sum(bool(c.table) for c in chunks)
+        for nthreads in (1, 4):
+            lazy = blosc2.open(str(frame), mode="r", dparams={"nthreads": nthreads})
+            rng = random.Random(nthreads)
+            for _ in range(30):
+                lo = rng.randrange(len(data)) // lazy.typesize
+                hi = min(lo + rng.randrange(1, 30000), len(data) // lazy.typesize)
+                lo, hi = lo // 4 * 4, hi // 4 * 4
+                if libblosc.slice_is_trusted(lazy, lo * lazy.typesize, hi * lazy.typesize):
+                    want = bytes(data[lo * lazy.typesize : hi * lazy.typesize])
+                    assert bytes(lazy[lo : max(lo, hi)]) == want
+        del lazy, schunk
+        m.start()
+        read_at_random(m, data)
+
+    def put(at, new):
+        with open(m.mnt / "f", "r+b") as f:
+            f.seek(at)
+            f.write(new)
+        data[at : at + len(new)] = new
+
+    (m.mnt / "f").write_bytes(data)
+    check(4)
+    put(120_001, b"a few bytes")
+    check(4)
+    put(110_000, blob(2, 60_000, "text"))
+    check(3 if options != "level=0" else 4)
+    put(len(data), blob(3, 50_001, "noise"))
+    check()
+    os.truncate(m.mnt / "f", 290_001)
+    del data[290_001:]
+    check()
+    os.truncate(m.mnt / "f", 204_800)
+    del data[204_800:]
+    check()
+    m.unmount()
+    schunk = libblosc.open_frame(frame, "a")
+    schunk.update_data(0, blob(5, 102_400, "noise"), copy=True)
+    data[:102_400] = blob(5, 102_400, "noise")
+    schunk.append_data(blob(6, 12_344, "noise"))
+    data += blob(6, 12_344, "noise")
+    del schunk
+    m.start()
+    read_at_random(m, data)
+    put(5000, b"ours")
+    check()
 
 
 def test_the_reference_changes_such_a_frame(mount):

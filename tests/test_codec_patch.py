@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from libchunk import is_stored, longest
 from libcodec import DATA
 from test_codec_interop import CODECS, KINDS, LEVELS, cparams, make, text_of, theirs, tools
 
@@ -60,7 +61,7 @@ def check(tool, text, data, chunk, picks, kind):
     got = tool.patch(text, chunk, edits)
     if got is None:
         return None
-    assert len(got) <= len(data) + 32 and struct.unpack_from("<I", got, 12)[0] == len(got)
+    assert len(got) <= longest(len(data)) and struct.unpack_from("<I", got, 12)[0] == len(got)
     assert tool.both(got) == want
     assert blosc2.decompress2(got) == want
     return got
@@ -79,7 +80,7 @@ def test_ours(n, kind, other, typesize, filters, codec, level, split, items, ker
     chunk = tool.encode(text, data, blocksize=items * typesize, split=split)
     got = check(tool, text, data, chunk, picks, other)
     size, nblocks = blocks_of(chunk)
-    if got is None or chunk[2] & 2:
+    if got is None or is_stored(chunk):
         return
     assert got[:8] == chunk[:8] and got[16:32] == chunk[16:32]
     for i in set(range(nblocks)) - {p % nblocks for p in picks}:
@@ -93,7 +94,7 @@ def grown(tool, text, data, chunk, keep, more):
     got = tool.grow(text, chunk, keep, want)
     if got is None:
         return None
-    assert len(got) <= len(want) + 32 and struct.unpack_from("<I", got, 12)[0] == len(got)
+    assert len(got) <= longest(len(want)) and struct.unpack_from("<I", got, 12)[0] == len(got)
     assert struct.unpack_from("<II", got, 4) == (len(want), size) and got[16:32] == chunk[16:32]
     assert tool.both(got) == want
     assert blosc2.decompress2(got) == want
@@ -133,8 +134,8 @@ def test_longer_is_possible():
         for filters in FILTERS:
             text, n = text_of(filters, 8, codec, 5), 100000
             chunk = tools[None].encode(text, data[:n], blocksize=8192)
-            if chunk[2] & 2:
-                continue  # a plain copy
+            if is_stored(chunk):
+                continue
             for more in (8, 8192, 2400, 100000):
                 keep, n = n // 8192, n + more
                 chunk = grown(tools[None], text, data[:n], chunk, keep, data[keep * 8192 : n])
@@ -177,9 +178,27 @@ def test_one_block_of_many_is_possible():
 
 def test_plain_copies_stay_plain():
     data = make("noise", 100000)
-    chunk = tools[None].encode("shuffle:4+zstd:1", data, blocksize=4096)
+    chunk = theirs(data, **cparams("zstd", 1, 4, "shuffle"), blocksize=4096, nthreads=1)
+    assert chunk[2] & 2
     got = check(tools[None], "shuffle:4+zstd:1", data, chunk, [0, 7, 24], "zeros")
     assert len(got) == len(data) + 32
+
+
+def test_blocks_of_plain_bytes_are_patched():
+    """By what is as long, what is shorter, and what is longer again: that is for the caller."""
+    data = make("noise", 100000)
+    chunk = tools[None].encode("shuffle:4+zstd:1", data, blocksize=4096)
+    assert is_stored(chunk) and blocks_of(chunk) == (16384, 7)
+    got = check(tools[None], "shuffle:4+zstd:1", data, chunk, [0, 6], "noise")
+    assert len(got) == len(chunk) == longest(len(data))
+    got = check(tools[None], "store", data, chunk, [1, 6], "text")
+    assert is_stored(got) and len(got) == len(chunk)
+    data, edits = edits_at(data, chunk, [0, 3], "text")
+    got = tools[None].patch("shuffle:4+zstd:1", chunk, edits)
+    assert len(got) < len(data) and tools[None].both(got) == data
+    assert check(tools[None], "shuffle:4+zstd:1", data, got, [3], "noise")
+    assert not check(tools[None], "shuffle:4+zstd:1", data, got, [0, 3], "noise")
+    assert tools[None].grow("zstd:1", chunk, 6, data + data) is None
 
 
 def test_noise_in_place_of_text_is_left_to_the_caller():

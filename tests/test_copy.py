@@ -169,7 +169,7 @@ def test_a_damaged_chunk_is_not_copied(mount, blosc2):
     at = stored.index(data[CHUNK + 100 : CHUNK + 200])
     stored[at] ^= 1
     m.stored("source").write_bytes(stored)
-    m.start().allow("copy_file_range: .*checksum of a chunk")
+    m.start().allow("copy_file_range: .*checksum of a block")
     (m.mnt / "target").write_bytes(b"")
     assert copy(m.mnt / "source", m.mnt / "target", size=CHUNK) == CHUNK
     assert (

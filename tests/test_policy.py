@@ -8,6 +8,7 @@ import subprocess
 import numpy as np
 import pytest
 
+from libchunk import is_stored
 from libdata import blob
 from libmount import MountFailed
 from libposix import sync
@@ -40,7 +41,7 @@ def chunk_of(blosc2, m, name, i=0):
         "filters": [f for f in head[16:22] if f],
         "typesize": head[3],
         "blocksize": int.from_bytes(head[8:12], "little"),
-        "stored": bool(head[2] & 2),
+        "stored": is_stored(head),
         "chunksize": frame.chunksize,
     }
 

@@ -55,13 +55,37 @@ def spoil(path, at):
 # ---- checksums
 
 
+def write_plain_copies(blosc2, m, data):
+    """Plain copies come from other programs, and with a checksum each only by being copied."""
+    path = m.backing / "theirs.b2frame"
+    frame = blosc2.SChunk(
+        chunksize=CHUNK, urlpath=str(path), contiguous=True, cparams={"typesize": 1, "clevel": 0}
+    )
+    for at in range(0, len(data), CHUNK):
+        frame.append_data(data[at : at + CHUNK])
+    with open(m.mnt / "theirs", "rb") as source, open(m.mnt / "f", "wb") as target:
+        done = 0
+        while done < len(data):
+            done += os.copy_file_range(source.fileno(), target.fileno(), len(data) - done)
+    m.unmount()
+    frame = blosc2.open(str(m.stored("f")))
+    heads = [frame.get_chunk(i)[:32] for i in range(frame.nchunks)]
+    assert all(head[2] & 2 and struct.unpack_from("<I", head, 8)[0] < CHUNK for head in heads)
+    note = frame.vlmeta["cframefs"]["xxh3"]
+    assert not any(one & 1 for one in struct.unpack(f"<{frame.nchunks}Q", note))
+
+
+@pytest.mark.parametrize("maker", ["ours", "copied"])
 @pytest.mark.parametrize("options", ["level=0", "level=0,readahead=0", "level=0,max_read=1M"])
-def test_a_damaged_chunk_is_not_read_as_a_whole(mount, options):
-    """Stored plainly, a changed bit breaks no stream: only the chunk's checksum tells."""
+def test_a_damaged_chunk_is_not_read_as_a_whole(mount, blosc2, options, maker):
+    """Stored plainly, a changed bit breaks no stream: only a checksum tells."""
     m = mount(options)
     data = blob(1, 3 * CHUNK, "noise")
-    (m.mnt / "f").write_bytes(data)
-    m.unmount()
+    if maker == "copied":
+        write_plain_copies(blosc2, m, data)
+    else:
+        (m.mnt / "f").write_bytes(data)
+        m.unmount()
     raw = m.stored("f").read_bytes()
     place = raw.index(data[2 * CHUNK - 5000 : 2 * CHUNK - 4900])  # near the end of the middle chunk
     spoil(m.stored("f"), place)

@@ -6,4 +6,7 @@
 
 uint64_t sum64(struct view v);
 
+/* Of both, one behind the other. */
+uint64_t sum64_of_two(struct view a, struct view b);
+
 #endif

@@ -28,7 +28,7 @@
 #define CHUNK_MAX_NBYTES 2147483615u
 #define CHUNK_MAX_BLOCKSIZE 536866816u
 #define CHUNK_MAX_TYPESIZE 255u /* items that are longer count as bytes: FORMAT.md 2.4 */
-#define CHUNK_MAX_OVERHEAD 32   /* stored size is at most the bytes plus this         */
+#define CHUNK_MAX_OVERHEAD 32   /* of a plain copy                                    */
 
 enum chunk_kind {
 	CHUNK_REGULAR, /* blocks of streams                  */
@@ -125,6 +125,14 @@ NODISCARD int chunk_decode_checked(const struct chunk *c, struct scratch *s, str
 				   struct view stored, struct span dst);
 
 /*
+ * True: each block of the run is, as far as the chunk's head tells, its plain bytes behind a csize
+ * word, and has a checksum. So the bytes may be read to where they are wanted, without the word
+ * in front of them. Where they do not fit, it is for chunk_decode_checked to say what they are.
+ */
+bool chunk_run_is_plain(const struct chunk *c, struct run run);
+bool chunk_plain_fits(const struct chunk *c, uint32_t block, struct view bytes);
+
+/*
  * Of a block that was shuffled, by bytes or bits, a part can be had without the rest. Decoded
  * but for this last step it is packed, as long as before; chunk_unpack makes its bytes
  * lo .. lo + dst.n - 1. Not all chunks can. The stored bytes are checked.
@@ -173,8 +181,9 @@ struct chunk_head {
 void chunk_head_put(uint8_t out[static CHUNK_HEAD], const struct chunk_head *h);
 
 /*
- * Encodes src (1 .. CHUNK_MAX_NBYTES bytes) into out (n becomes cbytes <= src.n + 32).
- * The pipeline has passed pipeline_check. Falls back to a plain copy where that is smaller.
+ * Encodes src (1 .. CHUNK_MAX_NBYTES bytes) into out, whose n becomes cbytes.
+ * The pipeline has passed pipeline_check. Where that is smaller it makes a plain copy: src.n + 32
+ * bytes; or blocks of plain bytes (FORMAT.md 3.9), if there are several and they get checksums.
  * Never makes a special-value chunk of kind zeros, NaN or uninitialised: frames
  * keep those in the index (FORMAT.md 9.3). Blocks get checksums (chunk_sums.h) unless the
  * pipeline says no_sums.
@@ -201,9 +210,9 @@ struct chunk_patch {
  * others are copied as they are, and their checksums with them: whoever fetched `stored` has
  * checked it. The chunk keeps its own codec, filters and block size,
  * a plain copy stays one. 0: done. 1: not possible for this chunk, or no smaller than a
- * plain copy: encode all of it. Not possible are special values, dictionaries, variable-length
- * blocks, older formats, filters that are only read or lose, a change of block 0 under delta, and
- * delta without chunk_load_ref.
+ * plain copy (but for blocks of plain bytes): encode all of it. Not possible are special values,
+ * dictionaries, variable-length blocks, older formats, filters that are only read or lose, a change
+ * of block 0 under delta, and delta without chunk_load_ref.
  */
 NODISCARD int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out);
 
@@ -215,7 +224,7 @@ struct chunk_growth {
 	uint32_t keep;                     /* so many first blocks stay, whole ones; >= 1 */
 };
 
-/* The same for a chunk that gets longer at its end. A plain copy is not grown. */
+/* The same for a chunk that gets longer at its end. One of plain bytes is not grown. */
 NODISCARD int chunk_grow(struct scratch *s, const struct chunk_growth *g, struct buf *out);
 
 /* True: every byte is zero. */

@@ -98,13 +98,23 @@ static struct placed copy_block(const struct patcher *pt, uint32_t i, struct spa
 	return (struct placed){n, c->sums ? c->sums[i] : chunk_sums_of(view_of(dst.p, (size_t)n))};
 }
 
+static ssize_t put_plain(struct view src, struct span dst)
+{
+	if (dst.n < STREAM_CSIZE + src.n)
+		return 0;
+	put_le32(dst.p, (uint32_t)src.n);
+	memcpy(dst.p + STREAM_CSIZE, src.p, src.n);
+	return (ssize_t)(STREAM_CSIZE + src.n);
+}
+
 static struct placed encode_block(const struct patcher *pt, uint32_t i, struct view src,
 				  struct span dst)
 {
 	struct block b = {.nstreams = streams_of(pt->c, i)};
 	if (i && chunk_wants_ref(pt->c))
 		b.ref = buf_view(&pt->c->ref);
-	ssize_t n = block_encode(&pt->plan, pt->s, &b, src, dst);
+	ssize_t n = pt->p->pipeline->level ? block_encode(&pt->plan, pt->s, &b, src, dst)
+					   : put_plain(src, dst);
 	return (struct placed){n, n > 0 ? chunk_sums_of(view_of(dst.p, (size_t)n)) : 0};
 }
 
@@ -169,16 +179,21 @@ static int patch_regular(struct patcher *pt, struct buf *out)
 	return 0;
 }
 
-int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out)
+static bool is_plain(const struct chunk *c)
+{
+	return c->kind == CHUNK_REGULAR && chunk_run_is_plain(c, (struct run){0, c->nblocks});
+}
+
+static int patch(struct scratch *s, const struct chunk_patch *p, bool plain, struct buf *out)
 {
 	const struct chunk *c = p->chunk;
 	check_edits(p);
-	if (c->kind == CHUNK_STORED)
-		return patch_stored(p, out);
 	if (c->kind != CHUNK_REGULAR || c->is_vl || c->has_dict || c->version != VERSION_NOW ||
-	    c->head_len != CHUNK_HEAD || !p->pipeline->level || !delta_stays(p))
+	    c->head_len != CHUNK_HEAD || (!p->pipeline->level && !plain) || !delta_stays(p))
 		return 1;
 	struct patcher pt = {.p = p, .c = c, .s = s, .limit = CHUNK_HEAD + (size_t)c->nbytes - 1};
+	if (plain) /* no block gets longer */
+		pt.limit = c->cbytes;
 	TRY(plan_init(&pt.plan, c, s));
 	if (!filters_can_be_written(&pt.plan))
 		return 1;
@@ -191,10 +206,18 @@ int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out)
 	return rc;
 }
 
+int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out)
+{
+	if (p->chunk->kind != CHUNK_STORED)
+		return patch(s, p, is_plain(p->chunk), out);
+	check_edits(p);
+	return patch_stored(p, out);
+}
+
 int chunk_grow(struct scratch *s, const struct chunk_growth *g, struct buf *out)
 {
 	const struct chunk *c = g->chunk;
-	if (c->kind != CHUNK_REGULAR || c->is_vl)
+	if (c->kind != CHUNK_REGULAR || c->is_vl || is_plain(c))
 		return 1;
 	assert(g->bytes.n > c->nbytes && g->keep > 0 && g->keep <= c->nbytes / c->blocksize);
 	/*
@@ -212,5 +235,5 @@ int chunk_grow(struct scratch *s, const struct chunk_growth *g, struct buf *out)
 				.pipeline = g->pipeline,
 				.edit = &edit,
 				.nedits = 1};
-	return chunk_patch(s, &p, out);
+	return patch(s, &p, false, out);
 }

@@ -65,3 +65,21 @@ int chunk_check(const struct chunk *c, struct run run, struct view stored)
 	}
 	return 0;
 }
+
+bool chunk_run_is_plain(const struct chunk *c, struct run run)
+{
+	static const uint8_t none[FILTER_SLOTS];
+	if (!c->sums || c->split || memcmp(c->filter, none, sizeof none) != 0)
+		return false;
+	for (uint32_t i = run.first; i < run.first + run.n; i++)
+		if (c->bend[i] - c->bstart[i] != STREAM_CSIZE + chunk_block_bytes(c, i).len)
+			return false;
+	return run.n > 0;
+}
+
+bool chunk_plain_fits(const struct chunk *c, uint32_t block, struct view bytes)
+{
+	uint8_t csize[STREAM_CSIZE];
+	put_le32(csize, (uint32_t)bytes.n);
+	return (uint32_t)sum64_of_two(view_of(csize, sizeof csize), bytes) == c->sums[block];
+}

@@ -48,7 +48,8 @@ void encoder_enter(const struct encoder *e, uint32_t i, uint32_t sum, struct buf
 /* What lies in front of the blocks of a chunk of out->n bytes, but for offsets and dictionary. */
 void encoder_finish(const struct encoder *e, struct buf *out);
 
-/* A plain copy; out has room for encoder_limit + 1 bytes. */
+/* The bytes as they are, FORMAT.md 3.9; out has room for encoder_store_most bytes. */
+size_t encoder_store_most(const struct encoder *e);
 void encoder_store(const struct encoder *e, struct buf *out);
 
 #endif

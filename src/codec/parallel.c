@@ -228,7 +228,7 @@ int parallel_encode(struct parallel *p, const struct pipeline *pl, struct view s
 	TRY(encoder_init(&e, s, pl, src));
 	if (pl->use_dict || e.nblocks < 2 || encoder_wants_store(&e))
 		return chunk_encode(s, pl, src, out);
-	TRY(buf_reserve_fresh(out, encoder_limit(&e) + 1));
+	TRY(buf_reserve_fresh(out, max_u64(encoder_limit(&e) + 1, encoder_store_most(&e))));
 	TRY(buf_reserve_fresh(&p->slots, e.nblocks * encoder_slot(&e)));
 	TRY(buf_reserve_fresh(&p->parts, e.nblocks * sizeof(struct part)));
 	struct task t = {.part = encode_part, .n = e.nblocks};

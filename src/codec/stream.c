@@ -2,7 +2,6 @@
 
 #include <assert.h>
 
-#define CSIZE 4     /* bytes of a csize word                    */
 #define RUN_TOKEN 1 /* the byte behind the csize word of a run */
 
 /* Below this no codec spares a byte that its own framing does not cost. */
@@ -107,27 +106,27 @@ static ssize_t encode(const struct stream_coder *sc, struct view src, struct spa
 ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct span dst)
 {
 	assert(src.n > 0);
-	if (dst.n < CSIZE + 1)
+	if (dst.n < STREAM_CSIZE + 1)
 		return 0;
 	if (is_run(src)) {
 		put_le32(dst.p, -(uint32_t)src.p[0]);
-		dst.p[CSIZE] = RUN_TOKEN;
-		return src.p[0] ? CSIZE + 1 : CSIZE; /* zeros have no token */
+		dst.p[STREAM_CSIZE] = RUN_TOKEN;
+		return src.p[0] ? STREAM_CSIZE + 1 : STREAM_CSIZE; /* zeros have no token */
 	}
 	/* A payload of exactly src.n bytes would read as plain ones. */
-	struct span room = {dst.p + CSIZE,
-			    min_u64(dst.n - CSIZE, src.n - 1 - (src.n >> SPARE_SHIFT))};
+	struct span room = {dst.p + STREAM_CSIZE,
+			    min_u64(dst.n - STREAM_CSIZE, src.n - 1 - (src.n >> SPARE_SHIFT))};
 	ssize_t n = 0;
 	if (src.n >= CODE_MIN)
 		n = encode(sc, src, room);
 	if (n < 0)
 		return n;
 	if (n == 0) {
-		if (src.n > dst.n - CSIZE)
+		if (src.n > dst.n - STREAM_CSIZE)
 			return 0;
 		memcpy(room.p, src.p, src.n);
 		n = (ssize_t)src.n;
 	}
 	put_le32(dst.p, (uint32_t)n);
-	return CSIZE + n;
+	return STREAM_CSIZE + n;
 }

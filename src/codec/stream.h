@@ -9,6 +9,8 @@
 #include "codec/codec.h"
 #include "codec/cuts.h"
 
+#define STREAM_CSIZE 4 /* bytes of a csize word */
+
 /* What codes the streams of a chunk, the same for all of them. */
 struct stream_coder {
 	const struct codec *codec;

@@ -181,6 +181,9 @@ struct frame_report {
  */
 NODISCARD int frame_verify(struct frame *f, struct frame_report *report);
 
+/* Stored chunks whose blocks have checksums, as far as the root vouches for those. [reader] */
+uint32_t frame_count_block_sums(const struct frame *f);
+
 /* Any byte range inside frame_size; for tools and tests. [reader] */
 NODISCARD int frame_read(struct frame *f, uint64_t at, struct scratch *s, struct span dst);
 

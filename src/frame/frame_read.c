@@ -159,18 +159,20 @@ int frame_load_chunk(struct frame *f, uint32_t n, struct scratch *s, struct chun
 	return rc;
 }
 
+/* So small a chunk is read whole for any of its blocks. */
+#define WHOLE_MOST (32u << 10)
+
 /*
- * All bytes of a chunk whose blocks have no checksums are wanted: they are read at once and have to
- * fit that of the chunk.
+ * Of a chunk whose blocks have no checksums: all of it is read at once and has to fit that of the
+ * chunk.
  */
-static int read_verified(const struct stored *st, const struct chunk *c, struct scratch *s,
-			 struct span dst)
+static int read_verified(const struct stored *st, const struct chunk *c, struct run run,
+			 struct scratch *s, struct span dst)
 {
 	struct span all;
 	TRY(stage_get(c->cbytes, &all));
 	TRY(io_pread(st->io, st->at, all));
 	TRY(chunk_sum_check(st->sum, span_view(all)));
-	struct run run = {0, c->nblocks};
 	struct extent e = chunk_extent(c, run);
 	return chunk_decode(c, s, run, view_part(span_view(all), e.off, e.len), dst);
 }
@@ -221,8 +223,8 @@ int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct
 	int rc;
 	if (c->cbytes > st.room)
 		rc = CORRUPT("chunk ends past its room", c->cbytes);
-	else if (st.sum && !c->sums && run.n == c->nblocks)
-		rc = read_verified(&st, c, s, dst);
+	else if (st.sum && !c->sums && (run.n == c->nblocks || c->cbytes <= WHOLE_MOST))
+		rc = read_verified(&st, c, run, s, dst);
 	else
 		rc = stored_read(&st, c, run, s, dst);
 	frame_stored_done(f, &st);

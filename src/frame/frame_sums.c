@@ -17,6 +17,14 @@ uint64_t frame_sum(const struct frame *f, uint32_t n)
 	return sum == SUM_NONE ? 0 : sum;
 }
 
+uint32_t frame_count_block_sums(const struct frame *f)
+{
+	uint32_t n = 0;
+	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i++)
+		n += chunk_sum_is_of_head(frame_sum(f, i));
+	return n;
+}
+
 bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk)
 {
 	uint64_t sum = frame_slot(f, n) == SLOT_STORED ? frame_sum(f, n) : 0;

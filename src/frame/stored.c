@@ -83,6 +83,22 @@ int stored_read_part(const struct stored *st, const struct chunk *c, struct chun
 	return chunk_decode_part(c, s, part, span_view(bytes), dst);
 }
 
+/* No decoder, no detour. */
+static int read_plain(const struct stored *st, const struct chunk *c, struct run run,
+		      struct scratch *s, struct span dst)
+{
+	for (uint32_t i = run.first; i < run.first + run.n; i++) {
+		struct run one = {i, 1};
+		struct extent e = chunk_extent(c, one);
+		struct span to = {dst.p, chunk_block_bytes(c, i).len};
+		TRY(io_pread(st->io, st->at + e.off + (e.len - to.n), to));
+		if (!chunk_plain_fits(c, i, span_view(to)))
+			TRY(read_extent(st, c, one, s, to));
+		dst = span_of(dst.p + to.n, dst.n - to.n);
+	}
+	return 0;
+}
+
 static bool run_is_spread(const struct chunk *c, struct run run)
 {
 	uint64_t sum = 0;
@@ -98,11 +114,13 @@ int stored_read(const struct stored *st, const struct chunk *c, struct run run, 
 {
 	assert(run.first <= c->nblocks && run.n <= c->nblocks - run.first);
 	assert(dst.n == chunk_run_bytes(c, run));
-	if (c->kind == CHUNK_STORED) { /* no decoder, no detour */
+	if (c->kind == CHUNK_STORED) {
 		struct extent e = chunk_extent(c, run);
 		assert(e.len == dst.n);
 		return io_pread(st->io, st->at + e.off, dst);
 	}
+	if (chunk_run_is_plain(c, run))
+		return read_plain(st, c, run, s, dst);
 	if (!run_is_spread(c, run))
 		return read_extent(st, c, run, s, dst);
 	for (uint32_t b = run.first; b < run.first + run.n; b++) {

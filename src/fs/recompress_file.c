@@ -96,7 +96,8 @@ static int shrink(const struct chunk *c, struct workspace *ws)
 	struct chunk_edit all = {.run = {0, c->nblocks}};
 	struct chunk_patch patch = {c, buf_view(&ws->base), &p, &all, 1};
 
-	if (c->kind != CHUNK_REGULAR)
+	/* What did not get smaller once is not tried again. */
+	if (c->kind != CHUNK_REGULAR || c->cbytes > c->nbytes)
 		return 0;
 	TRY(decode(c, ws));
 	all.bytes = buf_view(&ws->plain);

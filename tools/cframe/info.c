@@ -18,6 +18,7 @@ static void add_slots(cJSON *to, const struct frame *f)
 	cJSON_AddNumberToObject(to, "stored", count[SLOT_STORED]);
 	cJSON_AddNumberToObject(to, "holes", count[SLOT_ZEROS] + count[SLOT_UNINIT]);
 	cJSON_AddNumberToObject(to, "nan", count[SLOT_NAN]);
+	cJSON_AddNumberToObject(to, "block_sums", frame_count_block_sums(f));
 }
 
 static void add_pipeline(cJSON *to, const struct pipeline *p)
