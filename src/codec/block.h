@@ -60,6 +60,12 @@ NODISCARD int block_plan_cuts(struct block_plan *p, struct scratch *s, const str
 NODISCARD int block_filter(const struct block_plan *p, struct scratch *s, const struct block *b,
 			   struct view src, struct view *out);
 
+/*
+ * About how many bytes a sample adds to blocks in one stream, whatever else they consist of. 0: the
+ * codec cannot tell.
+ */
+NODISCARD ssize_t block_price(struct block_plan *p, struct scratch *s, struct view sample);
+
 /* Filters and codes; the length, or 0: does not fit into dst. */
 NODISCARD ssize_t block_encode(const struct block_plan *p, struct scratch *s, const struct block *b,
 			       struct view src, struct span dst);

@@ -94,7 +94,7 @@ static int plan_cuts(struct encoder *e)
 	return block_plan_cuts(&e->plan, e->s, &b, v);
 }
 
-int encoder_init(struct encoder *e, struct scratch *s, const struct pipeline *p, struct view src)
+int encoder_plan(struct encoder *e, struct scratch *s, const struct pipeline *p, struct view src)
 {
 	*e = (struct encoder){.s = s, .p = p, .src = src};
 	plan_blocks(e, p);
@@ -111,6 +111,12 @@ int encoder_init(struct encoder *e, struct scratch *s, const struct pipeline *p,
 		e->meta[i] = meta;
 		block_add_filter(&e->plan, filter_by_id(p->filter[i]), meta);
 	}
+	return 0;
+}
+
+int encoder_init(struct encoder *e, struct scratch *s, const struct pipeline *p, struct view src)
+{
+	TRY(encoder_plan(e, s, p, src));
 	return plan_cuts(e);
 }
 

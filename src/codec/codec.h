@@ -48,6 +48,12 @@ struct codec {
 	ssize_t (*encode_cut)(void *state, int level, struct view src, const struct cuts *cuts,
 			      struct span dst);
 
+	/*
+	 * About what a sample of at most 64 KiB adds to a longer stream at a low level; less work
+	 * than encoding it, and at least 1. NULL: the codec cannot tell.
+	 */
+	ssize_t (*price)(void *state, struct view sample, const struct cuts *cuts);
+
 	/* Fills dst exactly or fails. dict: NULL without one. */
 	int (*decode)(void *state, struct view src, struct span dst, const struct codec_dict *dict);
 

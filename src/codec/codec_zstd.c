@@ -4,6 +4,7 @@
 #include "codec/cuts.h"
 #include "codec/zstd_fast.h"
 
+#include <assert.h>
 #include <zdict.h>
 #include <zstd.h>
 #include <zstd_errors.h>
@@ -109,16 +110,31 @@ static bool is_fast(const struct state *st, int level, size_t n)
 	return !st->cdict && n >= FAST_MIN && n <= most;
 }
 
+static int make_work(struct state *st)
+{
+	if (st->work)
+		return 0;
+	st->work = mem_zalloc(sizeof *st->work);
+	if (!st->work)
+		return -ENOMEM;
+	st->work->put_codes = st->kernels.put_codes;
+	return 0;
+}
+
 static ssize_t encode_fast(struct state *st, int level, struct view src, const struct cuts *cuts,
 			   struct span dst)
 {
-	if (!st->work) {
-		st->work = mem_zalloc(sizeof *st->work);
-		if (!st->work)
-			return -ENOMEM;
-		st->work->put_codes = st->kernels.put_codes;
-	}
+	TRY(make_work(st));
 	return st->kernels.put_zstd(st->work, level, src, cuts, dst);
+}
+
+/* By our encoder, whatever the level: what filters do to the others' streams is much the same. */
+static ssize_t zstd_price_sample(void *state, struct view sample, const struct cuts *cuts)
+{
+	struct state *st = state;
+	assert(sample.n <= ZSTD_BLOCK_MAX);
+	TRY(make_work(st));
+	return (ssize_t)max_u64(st->kernels.price_zstd(st->work, sample, cuts), 1);
 }
 
 /* A flush ends a block of the frame, and each block has its own tables or is stored. */
@@ -240,6 +256,7 @@ const struct codec codec_zstd = {
 	.state_free = zstd_state_free,
 	.encode = zstd_encode,
 	.encode_cut = zstd_encode_cut,
+	.price = zstd_price_sample,
 	.decode = zstd_decode,
 	.has_front = zstd_has_front,
 	.decode_front = zstd_decode_front,

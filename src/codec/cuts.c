@@ -152,3 +152,17 @@ struct cuts cuts_find(struct view v, uint32_t parts)
 		c.end[c.n] = (uint16_t)ps.piece[c.n].end;
 	return c;
 }
+
+#define EVEN_MIN 512 /* fewer bytes do not show what is in them */
+
+struct cuts cuts_even(size_t n, uint32_t parts)
+{
+	struct cuts c = {.parts = parts};
+	if (parts < 2 || n / parts == 0)
+		return c;
+	uint32_t each = (uint32_t)max_u64(ceil_div(EVEN_MIN, n / parts), ceil_div(parts, CUTS_MAX));
+	for (uint32_t at = each; at < parts; at += each)
+		c.end[c.n++] = (uint16_t)at;
+	c.end[c.n++] = (uint16_t)parts;
+	return c;
+}

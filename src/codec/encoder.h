@@ -28,6 +28,10 @@ struct encoder {
 NODISCARD int encoder_init(struct encoder *e, struct scratch *s, const struct pipeline *p,
 			   struct view src);
 
+/* The same without a look at the bytes: nothing is cut. */
+NODISCARD int encoder_plan(struct encoder *e, struct scratch *s, const struct pipeline *p,
+			   struct view src);
+
 /* True: not worth a try, store it. */
 bool encoder_wants_store(const struct encoder *e);
 

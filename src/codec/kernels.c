@@ -1,5 +1,6 @@
 #include "codec/kernels.h"
 #include "codec/cpu.h"
+#include "codec/entropy.h"
 #include "codec/zstd_codes.h"
 #include "codec/zstd_fast.h"
 
@@ -147,6 +148,11 @@ static void sum_scan_c(size_t n, const uint8_t *src, uint8_t *dst)
 	sum_scan_rest(n, 0, src, dst);
 }
 
+static uint32_t entropy_c(const uint32_t count[256])
+{
+	return entropy_of(count);
+}
+
 void kernels_init(struct kernels *k, unsigned cpu)
 {
 	*k = (struct kernels){
@@ -160,6 +166,8 @@ void kernels_init(struct kernels *k, unsigned cpu)
 		.sum_scan = sum_scan_c,
 		.put_codes = zstd_put_codes,
 		.put_zstd = zstd_fast,
+		.price_zstd = zstd_price,
+		.entropy = entropy_c,
 	};
 #ifdef HAVE_SSE2
 	if (cpu & CPU_SSE2)

@@ -1,25 +1,25 @@
 /*
  * The choice itself: what is looked at, which candidate wins, and how long the choice holds.
  *
- * A first look (tune_first.c) leaves a few candidates out of many, a second one (tune_second.c)
- * decides between the best of them on other bytes. Nearly all of the time goes into trials
+ * A look (tune_look.c) finds the best of a few candidates. Nearly all of the time goes into trials
  * (tune_try.c), so that what cannot win any more is not tried again.
  */
 #include "codec/codec.h"
 #include "codec/filter.h"
+#include "codec/scratch_impl.h"
 #include "codec/tune_impl.h"
 
 /* Shorter samples get the base as it is. */
 #define SAMPLE_MIN 64
 
 /* A choice holds for so many bytes; the one for a file's first chunk for less, if it was close. */
-#define AGAIN (32u << 20)
-#define AGAIN_TIE (1u << 20)
+#define AGAIN (16u << 20)
+#define AGAIN_TIE (4u << 20)
 /* Finding out that nothing helps is cheap, but storing is cheaper. */
 #define AGAIN_STORED (16u << 20)
 
 /* How often the tolerance of a glance is doubled, once for each time that nothing came of it. */
-#define PATIENCE_MAX 3
+#define PATIENCE_MAX 2
 
 /*
  * Where no filter helps, the codec has to do it alone: the next level saves 5 % of text and
@@ -49,26 +49,25 @@ static bool near_tie(const struct tune_report *r)
  * Containers of packed data (HDF5, say) begin with what they hold, in pages of pointers and zeros.
  * No sample sees them, but they are a tenth of a small file.
  */
-static bool has_soft_head(const struct tune_input *in)
+static bool has_soft_head(struct scratch *s, const struct tune_input *in)
 {
 	struct tune_scan scan = {.n = 1, .item = {{.size = 1}}};
 	if (in->offset || in->sample.n < HEAD)
 		return false;
-	tune_scan(&scan, view_part(in->sample, 0, HEAD));
+	tune_scan(&s->kernels, &scan, view_part(in->sample, 0, HEAD));
 	return scan.item[0].shuffled < 6 * HEAD; /* bits; packed data has 8 a byte */
 }
 
 /* No candidate is worth its time: the bytes are stored as they are. */
-static void give_up(const struct tune_goal *goal, const struct tune_input *in, struct pipeline *out,
-		    struct tune_report *report)
+static void give_up(const struct tuner *t, const struct tune_input *in, struct pipeline *out)
 {
-	if (has_soft_head(in) && goal->aim != TUNE_SPEED) {
-		tune_build(goal, TUNE_KIND_PLAIN, 1, out);
-		report->again = 1;
+	if (has_soft_head(t->s, in) && t->goal->aim != TUNE_SPEED) {
+		tune_build(t->goal, TUNE_KIND_PLAIN, 1, out);
+		t->report->again = 1;
 		return;
 	}
 	out->level = 0;
-	report->again = AGAIN_STORED;
+	t->report->again = AGAIN_STORED;
 }
 
 /* From the header, or from what was known of it before. */
@@ -86,34 +85,13 @@ static struct tune_hint hint_of(const struct tune_input *in, const struct tune_r
  * Records do not stand out in each part of a table. Where they did for the last choice, and their
  * size was the best one, it is tried again; else that part would be stored as it is.
  */
-static uint32_t period_of(const struct pipeline *last)
+static uint32_t period_of(const struct tune_input *in, const struct tune_report *before)
 {
-	uint32_t item = last->typesize;
-	return item <= TUNE_ITEM_MAX && !tune_is_usual(item) ? item : 0;
-}
-
-/* True: the best candidates of the last choice suffice. Where little was tried, all is open. */
-static bool knows_kind(const struct tune_input *in, const struct tune_report *before)
-{
-	return in->offset && before->ntried > TUNE_KNOWN &&
-	       before->permille <= TUNE_PAYS_CLEARLY && tune_looks_alike(before, in->sample);
-}
-
-static int look(struct tuner *t, const struct tune_input *in, const struct tune_report *before)
-{
-	struct tune_report *r = t->report;
-
-	if (knows_kind(in, before)) {
-		r->period = before->period;
-		TRY(tune_first_look_known(t, before));
-	} else {
-		r->period = tune_period(view_part(in->sample, in->sample.n / 2, in->sample.n / 2));
-		if (!r->period && in->offset)
-			r->period = period_of(&before->tried[0].pipeline);
-		TRY(tune_first_look(t));
-	}
-	tune_sort(r->tried, r->ntried);
-	return tune_second_look(t);
+	struct view v = in->sample;
+	uint32_t period = tune_period(view_part(v, v.n / 2, v.n / 2));
+	uint32_t last = before->tried[0].pipeline.typesize;
+	bool known = in->offset && last <= TUNE_ITEM_MAX && !tune_is_usual(last);
+	return period || !known ? period : last;
 }
 
 int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tune_input *in,
@@ -133,20 +111,22 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 				       .again = AGAIN};
 	if (in->sample.n < SAMPLE_MIN || !goal->base.level)
 		return 0;
-	TRY(look(&t, in, &before));
+	report->period = period_of(in, &before);
+	TRY(tune_look(&t));
 	const struct tune_trial *best = &report->tried[0];
 	*out = best->pipeline;
 	report->permille = tune_permille(best);
 	if (!tune_pays(goal, best))
-		give_up(goal, in, out, report);
+		give_up(&t, in, out);
 	if (!in->offset && near_tie(report))
 		report->again = min_u64(report->again, AGAIN_TIE);
 	report->glance.item = best->pipeline.typesize > 1 ? best->pipeline.typesize : 4;
-	tune_glance(&report->glance, in->sample);
-	if (in->offset && tune_same_filters(&before.tried[0].pipeline, &best->pipeline))
-		report->patience = (uint32_t)min_u64(before.patience + 1, PATIENCE_MAX);
-	bool filtered = out->typesize > 1 || out->filter[FILTER_SLOTS - 1];
-	if (!filtered && report->permille <= TUNE_PAYS_CLEARLY)
+	tune_glance(&s->kernels, &report->glance, in->sample);
+	if (in->offset && tune_same_filters(&before.tried[0].pipeline, &best->pipeline)) {
+		bool alike = tune_looks_alike(&before, &report->glance);
+		report->patience = (uint32_t)min_u64(before.patience + !alike, PATIENCE_MAX);
+	}
+	if (!tune_is_filtered(out) && report->permille <= TUNE_PAYS_CLEARLY)
 		advise(goal, hint.mixed, out);
 	return 0;
 }

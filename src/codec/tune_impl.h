@@ -2,6 +2,7 @@
 #ifndef CODEC_TUNE_IMPL_H
 #define CODEC_TUNE_IMPL_H
 
+#include "codec/kernels.h"
 #include "codec/tune.h"
 
 /* tune_head.c: what a header says of the bytes behind it. */
@@ -31,7 +32,7 @@ struct tune_scan {
 };
 
 /* Fills both entropies of every item whose size is set, 1 .. 255. */
-void tune_scan(struct tune_scan *scan, struct view v);
+void tune_scan(const struct kernels *k, struct tune_scan *scan, struct view v);
 
 /* Item sizes that are always tried: powers of two up to this. */
 #define TUNE_USUAL_MAX 16
@@ -50,10 +51,10 @@ static inline bool tune_is_usual(uint32_t size)
 uint32_t tune_period(struct view v);
 
 /* tune_glance.c. Fills g->bits; g->item is the caller's. */
-void tune_glance(struct tune_glance *g, struct view v);
+void tune_glance(const struct kernels *k, struct tune_glance *g, struct view v);
 
-/* True: at a glance the bytes are of the kind that the choice of the report was made for. */
-bool tune_looks_alike(const struct tune_report *report, struct view v);
+/* True: these are of the kind that the choice of the report was made for. `now` has its item. */
+bool tune_looks_alike(const struct tune_report *report, const struct tune_glance *now);
 
 /* What is done to items before the codec gets them. */
 enum tune_kind { TUNE_KIND_PLAIN, TUNE_KIND_SHUFFLE, TUNE_KIND_BYTEDELTA, TUNE_KIND_BITSHUFFLE };
@@ -67,7 +68,9 @@ struct tuner {
 	struct tune_report *report; /* `tried` is where candidates and their scores are        */
 	struct tune_scan scan;
 	struct view gathered;       /* in the scratch's dictionary buffer: trials leave it be  */
+	struct view scanned;        /* the part of it that `scan` is about                     */
 	size_t block;               /* of a trial; 0: all that is gathered is one              */
+	bool wordy;                 /* matches of single bytes save much                      */
 	bool no_shuffle;            /* differences were better than shuffled bytes by far ...  */
 	bool no_delta;              /* ... or the other way round                              */
 };
@@ -79,6 +82,11 @@ void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size
 /* True: each byte of an item gets a stream of its own. */
 bool tune_splits(const struct pipeline *p);
 
+static inline bool tune_is_filtered(const struct pipeline *p)
+{
+	return p->filter[FILTER_SLOTS - 1];
+}
+
 /* True: the two differ at most in what the codec does. */
 bool tune_same_filters(const struct pipeline *a, const struct pipeline *b);
 
@@ -89,7 +97,7 @@ bool tune_same_filters(const struct pipeline *a, const struct pipeline *b);
  */
 NODISCARD int tune_gather(struct tuner *t, size_t pieces, size_t length, bool late);
 
-/* Encodes what is gathered. *p does not lie in *trial. */
+/* Encodes what is gathered, or counts what that would give. *p does not lie in *trial. */
 NODISCARD int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial);
 
 /* Best first. */
@@ -107,14 +115,7 @@ uint32_t tune_permille(const struct tune_trial *trial);
 /* True: enough is saved to be worth decoding for. */
 bool tune_pays(const struct tune_goal *goal, const struct tune_trial *trial);
 
-/* tune_first.c: fills report->tried, in no order, by trials on few bytes. */
-NODISCARD int tune_first_look(struct tuner *t);
-
-/* The same for bytes of a kind that is known: tries the best TUNE_KNOWN candidates of `before`. */
-#define TUNE_KNOWN 4
-NODISCARD int tune_first_look_known(struct tuner *t, const struct tune_report *before);
-
-/* tune_second.c: decides between the first ones of report->tried, which are sorted. */
-NODISCARD int tune_second_look(struct tuner *t);
+/* tune_look.c: fills report->tried, the best one first. */
+NODISCARD int tune_look(struct tuner *t);
 
 #endif

@@ -1,5 +1,5 @@
 /* Cheap statistics of bytes: entropies by place in an item, and the length of records. */
-#include "codec/entropy.h"
+#include "codec/inline.h"
 #include "codec/tune_impl.h"
 
 #include <assert.h>
@@ -9,21 +9,25 @@
  * those of an item whose size divides this are sums of them.
  */
 #define LANES 16
+#define LANES_LEAST 4 /* so that equal bytes behind each other do not wait for each other */
 
 /* What a coder spends on describing a plane's statistics, roughly, in bits. */
 #define PLANE_COST 200
 
-static uint64_t plane_bits(uint32_t count[LANES][256], uint32_t size)
+/* Adds up lanes until so many are left. */
+static void join_lanes(uint32_t count[LANES][256], uint32_t lanes, uint32_t size)
+{
+	for (; lanes > size && lanes > 1; lanes /= 2)
+		for (uint32_t j = 0; j < lanes / 2; j++)
+			for (unsigned i = 0; i < 256; i++)
+				count[j][i] += count[j + lanes / 2][i];
+}
+
+static uint64_t plane_bits(const struct kernels *k, uint32_t count[LANES][256], uint32_t size)
 {
 	uint64_t bits = 0;
-	for (uint32_t j = 0; j < size; j++) {
-		uint32_t sum[256];
-		memcpy(sum, count[j], sizeof sum);
-		for (uint32_t k = j + size; k < LANES; k += size)
-			for (unsigned i = 0; i < 256; i++)
-				sum[i] += count[k][i];
-		bits += (entropy_of(sum) >> 12) + PLANE_COST;
-	}
+	for (uint32_t j = 0; j < size; j++)
+		bits += (k->entropy(count[j]) >> 12) + PLANE_COST;
 	return bits;
 }
 
@@ -35,52 +39,67 @@ static void count_plain(struct view v, uint32_t count[LANES][256])
 			count[j][v.p[at + j]]++;
 }
 
-static void count_delta(struct view v, uint32_t size, uint32_t count[LANES][256])
+ALWAYS_INLINE void count_delta(struct view v, uint32_t size, const unsigned lanes,
+			       uint32_t count[LANES][256])
 {
 	uint8_t diff[LANES];
-	memset(count, 0, LANES * sizeof *count);
+	memset(count, 0, lanes * sizeof *count);
 	for (size_t at = LANES; at + LANES <= v.n; at += LANES) {
 		for (unsigned j = 0; j < LANES; j++)
 			diff[j] = (uint8_t)(v.p[at + j] - v.p[at + j - size]);
 		for (unsigned j = 0; j < LANES; j++)
-			count[j][diff[j]]++;
+			count[j % lanes][diff[j]]++;
 	}
 }
 
+static uint64_t delta_bits(const struct kernels *k, struct view v, uint32_t size)
+{
+	uint32_t count[LANES][256];
+	switch (size) {
+	case 16: count_delta(v, size, 16, count); break;
+	case 8: count_delta(v, size, 8, count); break;
+	default: count_delta(v, size, LANES_LEAST, count);
+	}
+	join_lanes(count, (uint32_t)max_u64(size, LANES_LEAST), size);
+	return plane_bits(k, count, size);
+}
+
 /* For sizes that do not divide LANES: place by place. */
-static uint64_t plane_bits_odd(struct view v, uint32_t size, bool delta)
+static uint64_t plane_bits_odd(const struct kernels *k, struct view v, uint32_t size, bool delta)
 {
 	uint64_t bits = 0;
 	for (uint32_t j = 0; j < size; j++) {
 		uint32_t count[256] = {0};
 		for (size_t i = size + j; i < v.n; i += size)
 			count[(uint8_t)(delta ? v.p[i] - v.p[i - size] : v.p[i])]++;
-		bits += (entropy_of(count) >> 12) + PLANE_COST;
+		bits += (k->entropy(count) >> 12) + PLANE_COST;
 	}
 	return bits;
 }
 
-void tune_scan(struct tune_scan *scan, struct view v)
+void tune_scan(const struct kernels *k, struct tune_scan *scan, struct view v)
 {
-	uint32_t plain[LANES][256], delta[LANES][256];
+	uint32_t plain[LANES][256];
 
 	count_plain(v, plain);
+	for (uint32_t lanes = LANES; lanes; join_lanes(plain, lanes, lanes / 2), lanes /= 2)
+		for (unsigned i = 0; i < scan->n; i++)
+			if (scan->item[i].size == lanes)
+				scan->item[i].shuffled = plane_bits(k, plain, lanes);
 	for (unsigned i = 0; i < scan->n; i++) {
 		struct tune_item *item = &scan->item[i];
 		assert(item->size >= 1 && item->size <= 255);
 		if (LANES % item->size == 0) {
-			count_delta(v, item->size, delta);
-			item->shuffled = plane_bits(plain, item->size);
-			item->delta = plane_bits(delta, item->size);
+			item->delta = delta_bits(k, v, item->size);
 		} else {
-			item->shuffled = plane_bits_odd(v, item->size, false);
-			item->delta = plane_bits_odd(v, item->size, true);
+			item->shuffled = plane_bits_odd(k, v, item->size, false);
+			item->delta = plane_bits_odd(k, v, item->size, true);
 		}
 	}
 }
 
 #define LAG_MAX TUNE_ITEM_MAX
-#define LAG_BYTES 4096
+#define LAG_BYTES 2048
 #define LAG_PART 128 /* at most 255: counted in a byte, so that the compiler uses whole vectors */
 
 /* How many of the first n bytes equal the one `lag` further on. */

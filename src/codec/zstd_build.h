@@ -10,6 +10,8 @@
 #define WITH_END(name, end) JOINED(name, end)
 #define zstd_fast WITH_END(zstd_fast, ZSTD_FAST_BUILD)
 #define zstd_find_double WITH_END(zstd_find_double, ZSTD_FAST_BUILD)
+#define zstd_price WITH_END(zstd_price, ZSTD_FAST_BUILD)
+#define zstd_count_sequences WITH_END(zstd_count_sequences, ZSTD_FAST_BUILD)
 #define zstd_find WITH_END(zstd_find, ZSTD_FAST_BUILD)
 #define zstd_plan_sequences WITH_END(zstd_plan_sequences, ZSTD_FAST_BUILD)
 #define zstd_count_literals WITH_END(zstd_count_literals, ZSTD_FAST_BUILD)

@@ -17,9 +17,6 @@
 
 enum { RAW, RLE, COMPRESSED }; /* 3.1.1.2.2; RLE, one byte repeated, is left to chunk streams */
 
-/* The offsets that every frame begins with, as if they had been used: 3.1.1.5. */
-#define FIRST_OFFSETS {1, 4}
-
 static uint8_t *put_frame_header(uint8_t *out, size_t n)
 {
 	unsigned wide = n < SIZE_TWO_LESS ? 0 : n <= SIZE_TWO_LESS + UINT16_MAX ? 1 : 2;

@@ -82,4 +82,11 @@ ssize_t zstd_fast(struct zstd_work *w, int level, struct view src, const struct 
 ssize_t zstd_fast_avx2(struct zstd_work *w, int level, struct view src, const struct cuts *cuts,
 		       struct span dst);
 
+/*
+ * About how many bytes of such a frame a sample of at most 64 KiB stands for, as a part of a stream
+ * of that length. kernels.h's price_zstd is the fastest build; all count the same.
+ */
+size_t zstd_price(struct zstd_work *w, struct view sample, const struct cuts *cuts);
+size_t zstd_price_avx2(struct zstd_work *w, struct view sample, const struct cuts *cuts);
+
 #endif

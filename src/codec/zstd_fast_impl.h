@@ -12,12 +12,16 @@ struct zstd_known {
 	unsigned predefined; /* bits: which of the work's predefined tables are built */
 };
 
+/* The offsets that every frame begins with, as if they had been used: 3.1.1.5. */
+#define FIRST_OFFSETS {1, 4}
+
 struct zstd_finder {
 	struct zstd_work *w;
 	const uint8_t *src; /* the whole stream              */
 	struct zstd_known known;
 	bool near, planes;  /* it is short; a filter made it */
 	bool twice, small;  /* two tables are asked: level 2; and of few bytes */
+	uint32_t bits;      /* of a literal, in 1/256; 0: samples are to show it */
 };
 
 /* What a block is made of. */
@@ -53,6 +57,9 @@ void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, st
 
 /* Counts them in the work; the bits that the best codes for them have. */
 uint64_t zstd_count_literals(struct zstd_work *w, struct view v);
+
+/* Bits that the best codes for the work's first n sequences have, with their extra bits. */
+uint64_t zstd_count_sequences(const struct zstd_work *w, size_t n);
 
 /* The byte behind, or NULL: they do not fit. `bits`: what the count of these said. */
 uint8_t *zstd_put_literals(struct zstd_work *w, struct zstd_known *k, struct view v, uint64_t bits,

@@ -168,7 +168,7 @@ void zstd_find(struct zstd_finder *f, struct view v, struct zstd_parts *parts)
 	struct hunt h = {.w = f->w, .src = f->src, .p = v.p + (v.p == f->src), .lit = v.p,
 			 .end = v.p + v.n, .rep0 = f->known.rep[0], .rep1 = f->known.rep[1],
 			 .to = f->w->sequence, .literal = f->w->literals};
-	uint32_t bits = bits_of(v);
+	uint32_t bits = f->bits ? f->bits : bits_of(v);
 	parts->noise = bits > BITS_NOISE;
 	if (v.n >= SHORT) {
 		unsigned leap = parts->noise ? LEAP_NOISE : f->planes ? LEAP_PLANE : LEAP_FIRST;

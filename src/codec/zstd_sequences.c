@@ -276,6 +276,31 @@ static enum mode plan_kind(struct planner *pl, unsigned kind, const uint32_t *co
 	return c.mode;
 }
 
+static uint64_t extra_bits(const uint32_t count[KINDS][FSE_SYMBOLS])
+{
+	uint64_t bits = 0;
+	for (unsigned i = 0; i < FSE_SYMBOLS; i++)
+		bits += count[LITERALS][i] * literals_bits[i] + count[OFFSET][i] * i +
+			count[MATCH][i] * match_bits[i];
+	return bits;
+}
+
+uint64_t zstd_count_sequences(const struct zstd_work *w, size_t n)
+{
+	uint32_t count[KINDS][FSE_SYMBOLS], all = (uint32_t)n * entropy_log2_short((uint32_t)n);
+	count_codes(w->sequence, n, count);
+	uint64_t bits = extra_bits(count);
+	for (unsigned kind = 0; kind < KINDS; kind++) {
+		uint32_t sum = 0, symbols = 0;
+		for (unsigned i = 0; i < FSE_SYMBOLS; i++) {
+			sum += count[kind][i] * entropy_log2_short(count[kind][i]);
+			symbols += count[kind][i] > 0;
+		}
+		bits += (all > sum ? all - sum : 0) / 256 + entropy_missed(symbols - 1);
+	}
+	return bits;
+}
+
 void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, struct zstd_plan *p)
 {
 	uint32_t count[KINDS][FSE_SYMBOLS];
@@ -289,9 +314,7 @@ void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, st
 		count_codes(w->sequence, n, count);
 		for (unsigned kind = 0; kind < KINDS; kind++)
 			*modes |= (uint8_t)(plan_kind(&pl, kind, count[kind]) << (6 - 2 * kind));
-		for (unsigned i = 0; i < FSE_SYMBOLS; i++)
-			p->price += count[LITERALS][i] * literals_bits[i] + count[OFFSET][i] * i +
-				    count[MATCH][i] * match_bits[i];
+		p->price += extra_bits(count);
 	}
 	p->nhead = (size_t)(pl.out - p->head);
 }

@@ -177,7 +177,7 @@ static int choose(struct policy *p, struct scratch *s, const struct policy_chunk
 				 .free_codec = p->free_level, .free_blocksize = p->free_blocksize};
 	struct tune_input in = {.sample = c->plain, .offset = c->offset};
 
-	bool good = p->chosen && tune_still_good(&p->report, p->since, c->plain);
+	bool good = p->chosen && tune_still_good(s, &p->report, p->since, c->plain);
 	p->since += c->plain.n;
 	if (good)
 		return 0;

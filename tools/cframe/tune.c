@@ -117,7 +117,7 @@ static int walk(struct work *w)
 	TRY(load(w, 0, &w->head));
 	for (uint64_t at = 0; at < w->size; at += w->step) {
 		TRY(load(w, at, &w->chunk));
-		if (!at || !tune_still_good(&r, since, buf_view(&w->chunk))) {
+		if (!at || !tune_still_good(w->s, &r, since, buf_view(&w->chunk))) {
 			TRY(choose(w, at, &r));
 			since = 0;
 		}

@@ -3,6 +3,7 @@
  * sorted by one instruction (GATHER) fewer rounds are needed. What no register helps, differences
  * and their sums, stays with SSE2 and C.
  */
+#include "codec/entropy.h"
 #include "codec/inline.h"
 #include "codec/kernels.h"
 #include "codec/unzstd.h"
@@ -65,6 +66,11 @@ ALWAYS_INLINE __m256i gather(__m256i v, const size_t s)
 #include "codec/shuffle_impl.h"
 #include "codec/bitshuffle_impl.h"
 
+static uint32_t entropy_avx2(const uint32_t count[256])
+{
+	return entropy_of(count);
+}
+
 void kernels_avx2(struct kernels *k)
 {
 	k->shuffle = shuffle_avx2;
@@ -73,5 +79,7 @@ void kernels_avx2(struct kernels *k)
 	k->bitunshuffle = bitunshuffle_avx2;
 	k->put_codes = zstd_put_codes_avx2;
 	k->put_zstd = zstd_fast_avx2;
+	k->price_zstd = zstd_price_avx2;
+	k->entropy = entropy_avx2;
 	k->get_zstd = unzstd;
 }
