@@ -284,6 +284,44 @@ def test_a_device_that_answers_again(mount):
     m.unmount()
 
 
+@pytest.mark.parametrize("pages", [1, 400], ids=["one page", "all memory"])
+def test_what_cannot_be_read_and_other_files(mount, pages):
+    """Pages of one file wait for a device that does not answer. Other files are written meanwhile,
+    also where these pages take all memory: then they are lost, and their file is told."""
+    options = "chunksize=64K,blocksize=16K,codec=lz4,commit=0,intent=0,dirty_max=1M,workers=1"
+    m = mount(options, start=False)
+    fault = Fault(m, m.work / "fault")
+    m.start()
+    (m.mnt / "bad").write_bytes(blob(3, 8 << 20, "text"))
+    m.remount(options)
+    m.allow(r"cframefs: error: bad.b2frame: (fsync|what was written to chunk \d+ is lost): ")
+    page = mmap.mmap(-1, 4096)
+    page[:] = blob(4, 4096, "noise")
+    bad = os.open(m.mnt / "bad", os.O_RDWR | os.O_DIRECT)
+    good = os.open(m.mnt / "good", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    os.truncate(good, 1000 << 16)
+    fault.set(1, Fault.READ, error=errno.EIO, forever=1)
+    for i in range(pages):
+        os.pwritev(bad, [page], 8192 + (i << 14))
+    for i in range(1000):  # nothing is below these, and they are stored when memory is short
+        os.pwritev(good, [page], 8192 + (i << 16))
+    os.fsync(good)
+    assert error_of(os.fsync, bad) == "EIO"
+    assert ("is lost" in m.log_text()) == (pages > 1)
+    fault.set(0)
+    os.fsync(bad)
+    os.close(bad)
+    os.close(good)
+    data = bytearray(blob(3, 8 << 20, "text"))
+    data[8192:12288] = page[:]
+    if pages == 1:
+        assert (m.mnt / "bad").read_bytes() == data
+    with open(m.mnt / "good", "rb") as f:
+        for i in range(1000):
+            assert f.read(65536)[8192:12288] == page[:]
+    m.unmount()
+
+
 def read_chunk(path, n):
     with open(path, "rb", buffering=0) as f:
         return os.pread(f.fileno(), 65536, n * 65536)

@@ -5,6 +5,7 @@
 #include "fs/flush.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <pthread.h>
 
 /*
@@ -30,8 +31,10 @@ struct budget {
 	unsigned rooms;               /* in use by workers */
 	struct budget_room *first_room, **last_room; /* waiting */
 	unsigned in_flight;           /* chunks with the workers */
+	unsigned landed;              /* chunks that no longer take memory */
 	unsigned failures;            /* of chunks, and the newest one's error */
 	int last_rc;
+	bool pressed;                 /* see budget_is_pressed */
 	unsigned level;               /* see budget_level */
 	struct file *oldest, *newest; /* files with something to commit */
 	uint64_t next_ticket;
@@ -99,10 +102,12 @@ static void unpin(struct budget *b, struct file *f)
 	pthread_cond_broadcast(&b->moved);
 }
 
-/* Hands part of one file to the workers, without the lock. False: nothing could be started. */
-static bool flush_some(struct budget *b)
+/*
+ * Hands part of one file to the workers, without the lock; of those that had no turn since the
+ * ticket. False: nothing could be started.
+ */
+static bool flush_some(struct budget *b, uint64_t ticket)
 {
-	uint64_t ticket = b->next_ticket;
 	bool started = false;
 	struct file *f;
 
@@ -139,21 +144,57 @@ static void step_out(struct budget *b, struct writer *w)
 	pthread_cond_destroy(&w->first);
 }
 
-/* Under the lock, for the first of those that wait. */
-static int wait_for_memory(struct budget *b, unsigned failures)
+/*
+ * Under the lock, after nothing of any file could be freed. True: try once more. A disk that fails
+ * to read what lies below one file's changes is no reason to keep others from writing: those
+ * changes are lost then.
+ */
+static bool press(struct budget *b)
 {
+	bool first = b->last_rc == -EIO && !b->pressed;
+
+	b->pressed |= first;
+	return first;
+}
+
+/*
+ * Under the lock, for the first of those that wait. A full disk is full for all, but EIO is about
+ * one file: the others have their turn, too.
+ */
+static int free_memory(struct budget *b, unsigned failures)
+{
+	uint64_t ticket = b->next_ticket;
+	unsigned landed = b->landed;
+
 	while (b->used > (int64_t)b->max) {
-		if (b->in_flight)
+		bool failed = b->failures != failures;
+		if (b->in_flight) {
 			pthread_cond_wait(&b->moved, &b->lock);
-		else if (b->failures != failures)
-			return b->last_rc;
-		else if (!flush_some(b)) {
-			if (!b->entered)
-				break; /* nothing can be freed: one writer's bytes at a time */
-			pthread_cond_wait(&b->moved, &b->lock);
+			continue;
 		}
+		if (failed && b->last_rc != -EIO)
+			return b->last_rc;
+		if (flush_some(b, ticket))
+			continue;
+		if (b->landed == landed) {
+			if (failed && !press(b))
+				return b->last_rc;
+			if (!failed && !b->entered)
+				break; /* nothing can be freed: one writer's bytes at a time */
+			if (!failed)
+				pthread_cond_wait(&b->moved, &b->lock);
+		}
+		ticket = b->next_ticket;
+		landed = b->landed;
 	}
 	return 0;
+}
+
+static int wait_for_memory(struct budget *b, unsigned failures)
+{
+	int rc = free_memory(b, failures);
+	b->pressed = false;
+	return rc;
 }
 
 int budget_enter(struct budget *b, uint64_t bytes)
@@ -268,6 +309,14 @@ uint64_t budget_used(struct budget *b)
 	return used;
 }
 
+bool budget_is_pressed(struct budget *b)
+{
+	pthread_mutex_lock(&b->lock);
+	bool pressed = b->pressed;
+	pthread_mutex_unlock(&b->lock);
+	return pressed;
+}
+
 void budget_flight_begin(struct budget *b)
 {
 	pthread_mutex_lock(&b->lock);
@@ -280,6 +329,7 @@ void budget_flight_end(struct budget *b, int rc)
 	pthread_mutex_lock(&b->lock);
 	assert(b->in_flight > 0);
 	b->in_flight--;
+	b->landed += rc >= 0;
 	if (rc < 0) {
 		b->failures++;
 		b->last_rc = rc;

@@ -26,10 +26,17 @@ void budget_close(struct budget *b);
  * going to add. Writers get in in the order in which they came, so that what the kernel sends from
  * start to end stays in about that order (flush.h). budget_leave ends the reservation; by then what
  * was really added has been counted by budget_add. Fails, without a reservation, with the error of
- * the flush that should have made room, such as -ENOSPC.
+ * the flush that should have made room, such as -ENOSPC; with -EIO, which may be about one file,
+ * only when no other file's flush makes room either.
  */
 NODISCARD int budget_enter(struct budget *b, uint64_t bytes);
 void budget_leave(struct budget *b, uint64_t bytes);
+
+/*
+ * True: writers wait for memory that only chunks have which lie over what the disk fails to read.
+ * Then these are lost, as they would be by a close.
+ */
+bool budget_is_pressed(struct budget *b);
 
 /* So many dirty bytes more, or fewer. */
 void budget_add(struct budget *b, int64_t bytes);

@@ -278,8 +278,9 @@ static int encode_over(struct file *f, const struct dirty_chunk *c, struct works
 	}
 	if (rc == -EBADMSG)
 		rc = read_around(f, c, ws);
-	/* A device that fails may answer the next time. */
-	*damaged = rc == -EBADMSG || rc == -ENOTSUP;
+	/* A device that fails may answer the next time, if there is memory to wait for that. */
+	*damaged = rc == -EBADMSG || rc == -ENOTSUP ||
+		   (rc == -EIO && budget_is_pressed(f->fs->budget));
 	if (rc != 0)
 		return rc;
 	dirty_overlay(c, 0, buf_span(&ws->plain));
