@@ -83,9 +83,7 @@ class Story:
         if self.rng.random() < 0.3:
             return None
         return ",".join(
-            f"{name}={self.rng.choice(OTHERS[name])}"
-            for name in OTHERS
-            if self.rng.random() < 0.35
+            f"{name}={self.rng.choice(OTHERS[name])}" for name in OTHERS if self.rng.random() < 0.35
         )
 
 
