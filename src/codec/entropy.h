@@ -21,7 +21,7 @@ static inline uint32_t entropy_log2(uint32_t x)
 	return linear + ((((f * (4096 - f)) >> 10) * 1416) >> 14);
 }
 
-/* The same in 1/256, so that a product with any count of a block of 64 KiB fits. */
+/* The same in 1/256, so that a product with any count of a block of 128 KiB fits. */
 static inline uint32_t entropy_log2_short(uint32_t x)
 {
 	return entropy_log2(x) >> 4;

@@ -22,7 +22,7 @@ static const struct kind usual = {5, ZSTD_DOUBLE_LOG}, small = {4, ZSTD_SMALL_LO
 
 /*
  * Enters a place; how far before it the last one in its slot lies, 1 .. 64 KiB. A slot that nobody
- * has entered says 0: the stream's first byte, or one of those 64 KiB behind each other.
+ * has entered says 0: the stream's first byte, or one that lies a multiple of 64 KiB behind it.
  */
 ALWAYS_INLINE uint32_t swap_in(uint16_t *slot, uint16_t at)
 {

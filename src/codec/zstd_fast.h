@@ -56,7 +56,7 @@ struct zstd_tree {
 /* What an encoder of one thread works with; but for the kernel it needs no preparation. */
 struct zstd_work {
 	void (*put_codes)(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
-	/* The last place of each hash: of streams of one block, of longer ones, and of level 2. */
+	/* The last place of each hash: of short streams, of longer ones, and of level 2. */
 	union {
 		uint16_t near[1 << 14];
 		uint32_t far[1 << 14];

@@ -176,6 +176,18 @@ static int complain_of_range(const struct row *row, const char *value)
 	return complain("option", row->name, why);
 }
 
+static bool takes_auto(const struct row *row)
+{
+	return strcmp(row->name, "level") == 0;
+}
+
+static const char *wanted(const struct row *row)
+{
+	if (row->kind == SIZE)
+		return "wants a size such as 64K or 1M";
+	return takes_auto(row) ? "wants a whole number, or auto" : "wants a whole number";
+}
+
 static int parse_row(struct parse *p, const struct row *row, const char *value)
 {
 	char *at = (row->in_words ? (char *)&p->w : (char *)p->o) + row->at;
@@ -193,17 +205,14 @@ static int parse_row(struct parse *p, const struct row *row, const char *value)
 	case NUMBER:
 		break;
 	}
-	if (strcmp(row->name, "level") == 0) {
+	if (takes_auto(row)) {
 		p->o->level_auto = strcmp(value, "auto") == 0;
 		p->w.has_level = !p->o->level_auto;
 		if (p->o->level_auto)
 			return 0;
 	}
 	if (options_parse_size(value, &number) < 0)
-		return complain("option", row->name,
-				row->kind == SIZE      ? "wants a size such as 64K or 1M"
-				: at == (char *)&p->w.level ? "wants a whole number, or auto"
-							 : "wants a whole number");
+		return complain("option", row->name, wanted(row));
 	if (number < row->min || number > row->max)
 		return complain_of_range(row, value);
 	*(uint64_t *)(void *)at = number;
@@ -379,12 +388,21 @@ static int judge_recompress(struct parse *p)
 	return 0;
 }
 
-#define CHUNKSIZE (1 << 20) /* where none is given */
-#define BLOCKSIZE_RANDOM (16 << 10) /* of profile=random */
+#define CHUNKSIZE (1 << 20)         /* where none is given */
+#define BLOCKSIZE_RANDOM (16 << 10) /* of profile=random   */
 
 uint64_t options_chunksize_most(const struct options *o)
 {
 	return max_u64(o->dirty_max / 2 & ~((uint64_t)CHUNKSIZE - 1), CHUNKSIZE);
+}
+
+static int complain_of_chunksize(uint64_t most)
+{
+	char size[24], why[80];
+
+	spell_size(most, size);
+	snprintf(why, sizeof why, "is %s at most, half of dirty_max", size);
+	return complain("option", "chunksize", why);
 }
 
 /* Block and chunk sizes: a block is whole items, a chunk whole blocks. */
@@ -399,7 +417,7 @@ static int judge_sizes(struct parse *p)
 	if (p->w.profile && strcmp(p->w.profile, "random") != 0)
 		return complain("option profile", p->w.profile, "is none of: random");
 	if (o->chunksize > options_chunksize_most(o))
-		return complain("option", "chunksize", "is more than half of dirty_max");
+		return complain_of_chunksize(options_chunksize_most(o));
 	if (p->w.blocksize > o->chunksize)
 		return complain("option", "blocksize", "is larger than the chunk");
 	o->pipeline.blocksize = (uint32_t)(block - block % item);

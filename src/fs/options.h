@@ -63,8 +63,9 @@ void options_free(struct options *o);
 void options_help(void);
 
 /*
- * The largest chunks that are made. Of one that dirty_max has no room for, every part that is
- * written would be encoded with all that came before it.
+ * The largest chunks that are made: half of dirty_max in whole MiB, though 1 MiB always. Of one
+ * that dirty_max has no room for, every part that is written would be encoded with all that came
+ * before it.
  */
 uint64_t options_chunksize_most(const struct options *o);
 

@@ -156,7 +156,8 @@ static void try_stream(const uint8_t *bytes, size_t n)
 
 static void sweep(uint8_t *bytes)
 {
-	static const size_t around[] = {1023, 4095, 16383, 65535, 65791, 131071, 262143};
+	static const size_t around[] = {1023,  4095,   16383,  65535, 65791,
+					98303, 131071, 196607, 262143};
 	for (enum kind k = 0; k < KINDS; k++)
 		for (size_t i = 0; i < 301 + 5 * sizeof around / sizeof *around; i++) {
 			size_t n = i < 301 ? i : around[(i - 301) / 5] + (i - 301) % 5 - 1;
