@@ -132,7 +132,7 @@ static ssize_t encode_fast(struct state *st, int level, struct view src, const s
 static ssize_t zstd_price_sample(void *state, struct view sample, const struct cuts *cuts)
 {
 	struct state *st = state;
-	assert(sample.n <= ZSTD_BLOCK_MAX);
+	assert(sample.n <= ZSTD_NEAR_MAX);
 	TRY(make_work(st));
 	return (ssize_t)max_u64(st->kernels.price_zstd(st->work, sample, cuts), 1);
 }

@@ -13,6 +13,8 @@
 #include "codec/scratch_impl.h"
 #include "codec/tune_impl.h"
 
+#include <assert.h>
+
 void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size,
 		struct pipeline *p)
 {
@@ -50,6 +52,7 @@ int tune_gather(struct tuner *t, size_t pieces, size_t length, bool late)
 	struct view v = t->sample;
 	length = min_u64(length, max_u64(t->sample.n / SHARE, 2 * unit));
 	length -= length % unit;
+	assert(length); /* the shortest pieces have room for the longest unit: TUNE_ITEM_MAX */
 	t->gathered = v;
 	if (v.n <= pieces * length)
 		return 0;

@@ -15,6 +15,9 @@ struct zstd_known {
 /* The offsets that every frame begins with, as if they had been used: 3.1.1.5. */
 #define FIRST_OFFSETS {1, 4}
 
+/* More bits of a byte, in 1/256, are noise, of which a few bytes show 7.8 bits each. */
+#define ZSTD_NOISE (256 * 31 / 4)
+
 struct zstd_finder {
 	struct zstd_work *w;
 	const uint8_t *src; /* the whole stream              */

@@ -131,7 +131,6 @@ static void find_planes(struct hunt *h, unsigned leap)
 #define SAMPLED 1024 /* bytes of a block, in RUNS pieces from everywhere in it */
 #define RUNS 8
 #define SAMPLED_MIN (4 * SAMPLED) /* of smaller blocks nothing is known */
-#define BITS_NOISE (256 * 31 / 4) /* so few bytes of pure noise show 7.8 bits each */
 #define BITS_UNKNOWN (256 * 4)
 
 /* Of a literal, in 1/256, as samples show it; of few bytes it costs more to know than it spares. */
@@ -169,7 +168,7 @@ void zstd_find(struct zstd_finder *f, struct view v, struct zstd_parts *parts)
 			 .end = v.p + v.n, .rep0 = f->known.rep[0], .rep1 = f->known.rep[1],
 			 .to = f->w->sequence, .literal = f->w->literals};
 	uint32_t bits = f->bits ? f->bits : bits_of(v);
-	parts->noise = bits > BITS_NOISE;
+	parts->noise = bits > ZSTD_NOISE;
 	if (v.n >= SHORT) {
 		unsigned leap = parts->noise ? LEAP_NOISE : f->planes ? LEAP_PLANE : LEAP_FIRST;
 		h.stop = h.end - MARGIN;

@@ -14,9 +14,6 @@
 
 #define STREAM_FULL (64u << 10)
 
-/* More bits than that in 1/256 are noise: nothing is searched there. */
-#define NOISE (256 * 31 / 4)
-
 struct counts {
 	uint32_t n, most, symbols; /* bytes, of the most frequent one; how many are there */
 	uint32_t sum;              /* of count times logarithm, in 1/256                  */
@@ -69,7 +66,7 @@ static uint64_t price_piece(struct zstd_finder *f, struct view v, size_t stream)
 	uint64_t tree = TREE_BITS * stream / STREAM_FULL, most = 8 * v.n;
 	uint64_t bits = price_literals(v), price = min_u64(bits + tree * (bits > 0), most);
 	struct zstd_parts parts;
-	if (!bits || bits * 256 > NOISE * v.n)
+	if (!bits || bits * 256 > ZSTD_NOISE * v.n)
 		return price;
 	f->bits = (uint32_t)(256 * bits / v.n) | 1;
 	zstd_find(f, v, &parts);

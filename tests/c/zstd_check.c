@@ -128,7 +128,7 @@ static void try_level(const uint8_t *bytes, size_t n, const struct cuts *cuts)
 		len[i] = encode(i, view_of(src, n), cuts, span_of(dst[i], room));
 	if (len[0] != len[1] || memcmp(dst[0], dst[1], len[0]))
 		fail("depends on the kernels or the past", n, round_seed);
-	if (n <= ZSTD_BLOCK_MAX && kernels[0].price_zstd(works[0], view_of(src, n), cuts) !=
+	if (n <= ZSTD_NEAR_MAX && kernels[0].price_zstd(works[0], view_of(src, n), cuts) !=
 					   kernels[1].price_zstd(works[1], view_of(src, n), cuts))
 		fail("price depends on the kernels or the past", n, round_seed);
 	if (n > 1000 && room > n + n / 100 && !len[0])
