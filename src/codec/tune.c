@@ -15,8 +15,6 @@
 /* A choice holds for so many bytes; the one for a file's first chunk for less, if it was close. */
 #define AGAIN (16u << 20)
 #define AGAIN_TIE (4u << 20)
-/* Finding out that nothing helps is cheap, but storing is cheaper. */
-#define AGAIN_STORED (16u << 20)
 
 /* How often the tolerance of a glance is doubled, once for each time that nothing came of it. */
 #define PATIENCE_MAX 2
@@ -67,7 +65,7 @@ static void give_up(const struct tuner *t, const struct tune_input *in, struct p
 		return;
 	}
 	out->level = 0;
-	t->report->again = AGAIN_STORED;
+	t->report->again = AGAIN;
 }
 
 /* From the header, or from what was known of it before. */
