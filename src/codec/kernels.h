@@ -46,14 +46,14 @@ struct kernels {
 	/* A whole frame of Zstandard: zstd_fast.h */
 	ssize_t (*put_zstd)(struct zstd_work *w, int level, struct view src,
 			    const struct cuts *cuts, struct span dst);
-	/* About how much of one a sample would take: the same */
+	/* About how many bytes of one a sample would take */
 	size_t (*price_zstd)(struct zstd_work *w, struct view sample, const struct cuts *cuts);
-
-	/* entropy.h: of at most 32 Ki bytes, in 1/4096 bits */
-	uint32_t (*entropy)(const uint32_t count[256]);
 
 	/* Back: unzstd.h. NULL: the library is as fast */
 	bool (*get_zstd)(struct unzstd **u, struct view src, struct span dst, size_t want);
+
+	/* entropy.h: of at most 32 Ki bytes, in 1/4096 bits */
+	uint32_t (*entropy)(const uint32_t count[256]);
 };
 
 /* `cpu`: bits of cpu.h; 0 gives the C versions. */

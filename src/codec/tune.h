@@ -3,13 +3,14 @@
  * nothing helps.
  *
  * It has two sources. The first bytes of a file may be a header that says what follows
- * (tune_head.c, a row a format). And samples of the data are encoded: order-0 entropies leave a few
- * candidates out of many, trials with the real filters and the real codec decide between those. A
- * header only breaks near ties: it speaks of most of the file, the samples of the bytes at hand.
+ * (tune_head.c, a row a format). And samples of the data are looked at: order-0 entropies leave a
+ * few candidates out of many, trials with the real filters decide between those, by the real codec
+ * or, for zstd, by a count of what that would write. A header only breaks near ties: it speaks of
+ * most of the file, the samples of the bytes at hand.
  *
- * The answer depends on nothing but the arguments. It takes a fifth of a millisecond
- * for zstd, one or two for codecs that have to encode the samples, whatever the bytes are, and no
- * memory but the scratch's own buffers.
+ * The answer depends on nothing but the arguments. It takes a fifth of a millisecond for zstd, one
+ * or two for codecs that have to encode the samples, whatever the bytes are, and no memory but the
+ * scratch's own buffers.
  */
 #ifndef CODEC_TUNE_H
 #define CODEC_TUNE_H
@@ -64,7 +65,7 @@ struct tune_glance {
 struct tune_report {
 	const char *format;       /* what the header was taken for; NULL: unknown       */
 	uint32_t item, record;    /* bytes an element and a row, by the header; 0: none */
-	bool mixed;               /* code, pages of many kinds: no filter suits         */
+	bool mixed;               /* code, pages of many kinds: filters seldom suit     */
 	uint32_t period;          /* item size found in the bytes, 0: none              */
 	uint32_t permille;        /* stored bytes to expect of 1000                     */
 	uint64_t again;           /* choose again when so many more bytes are written   */

@@ -7,10 +7,10 @@
 
 /* tune_head.c: what a header says of the bytes behind it. */
 struct tune_hint {
-	const char *format; /* NULL: no header that we know                */
-	uint32_t item;      /* bytes an element, 0: it does not say        */
-	uint32_t record;    /* bytes a row of several elements, 0: none    */
-	bool mixed;         /* code, pages of many kinds: no filter suits  */
+	const char *format; /* NULL: no header that we know                      */
+	uint32_t item;      /* bytes an element, 0: it does not say              */
+	uint32_t record;    /* bytes a row of several elements, 0: none          */
+	bool mixed;         /* code, pages of many kinds: filters seldom suit    */
 };
 
 /* Judges the first bytes of a file; nothing is read past the view, whatever they claim. */
@@ -92,8 +92,8 @@ bool tune_same_filters(const struct pipeline *a, const struct pipeline *b);
 
 /*
  * Puts so many pieces of the sample, of at most `length` bytes each and spread evenly, into
- * t->gathered. `late` moves them by half a piece's share, so that a second look sees other bytes.
- * Pieces begin and end between items.
+ * t->gathered. `late` moves them by nearly half a piece's share, so that a second look sees other
+ * bytes. Pieces begin and end between items.
  */
 NODISCARD int tune_gather(struct tuner *t, size_t pieces, size_t length, bool late);
 
