@@ -65,7 +65,6 @@ static void give_up(const struct tuner *t, const struct tune_input *in, struct p
 		return;
 	}
 	out->level = 0;
-	t->report->again = AGAIN;
 }
 
 /* From the header, or from what was known of it before. */
