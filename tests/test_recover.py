@@ -4,12 +4,15 @@ newest synced one, many bytes behind all of them, many that have to prove themse
 import contextlib
 import os
 import platform
+import struct
 import subprocess
 
 import pytest
 
 from libdata import blob
 from libmount import umount
+from libposix import error_of
+from libstats import stats
 
 KiB, MiB = 1 << 10, 1 << 20
 OPTIONS = "commit=0,intent=0,level=0"
@@ -106,3 +109,30 @@ def test_many_bytes_to_prove(mount, root):
     for at in range(0, size, MiB):  # it was committed in parts
         new = at.to_bytes(8, "little") + noise[8:]
         assert got[at : at + MiB] in (data[at : at + MiB], new), at
+
+
+def test_many_roots_that_all_reach_through_the_file(mount):
+    """No daemon of ours leaves such a file. Looking for its newest root takes time in proportion to
+    its length, not to that times the roots."""
+    m = mount(OPTIONS)
+    synced(m.mnt / "f", blob(1, 1000, "noise"))
+    m.unmount()
+    raw = m.stored("f").read_bytes()
+    header_len, (frame_len,) = struct.unpack(">i", raw[11:15])[0], struct.unpack(">Q", raw[16:24])
+    trailer = raw[frame_len - struct.unpack(">I", raw[frame_len - 22 : frame_len - 18])[0] :]
+    trailer, size = trailer[: len(trailer) - (len(raw) - frame_len)], 8 * MiB
+    roots = bytearray()
+    for _ in range(1000):
+        end = struct.pack(">Q", size + len(roots) + len(trailer))
+        root = raw[:16] + end + raw[24:87]
+        roots += trailer[:-16].replace(raw[:87], root) + bytes(8) + trailer[-8:]
+    with open(m.stored("f"), "wb") as f:
+        f.write(raw[:16] + end + raw[24:header_len])
+        f.seek(size)
+        f.write(roots)
+    m.start().allow("fingerprint of the frame")
+    before = stats(m)["read"]["disk_bytes"]
+    for name in os.listdir(m.mnt):
+        error_of((m.mnt / name).read_bytes)
+    assert 0 < stats(m)["read"]["disk_bytes"] - before < 32 * size
+    m.unmount()

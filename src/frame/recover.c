@@ -32,6 +32,14 @@
 #define LOOK_MOST (64ull << 20)   /* bytes that are looked at for being zero         */
 
 /*
+ * Nor are more bytes read for hashes than this and so many times those of the file: roots of ours
+ * that no sync came between do not lie over each other, while a short file may name thousands that
+ * all reach from its start to its end.
+ */
+#define LOAD_LEAST (64ull << 20)
+#define LOAD_TIMES 8
+
+/*
  * Roots that are tried. A file may be closed again and again without a sync: all those roots may
  * lack the same chunk, and only the one before them is whole.
  */
@@ -230,7 +238,9 @@ static int try_root(struct frame *f, const struct candidate *c, uint64_t *verify
 
 static int try_roots(struct frame *f, struct search *s)
 {
-	uint64_t verify = VERIFY_MOST, load = LOAD_MOST, newest = s->n ? s->best[0].seq : 0;
+	uint64_t load = LOAD_LEAST + LOAD_TIMES * min_u64(s->file_len, LOAD_MOST);
+	uint64_t verify = VERIFY_MOST, newest = s->n ? s->best[0].seq : 0;
+	load = min_u64(load, LOAD_MOST);
 	f->prove = PROVE_MOST;
 	for (uint32_t i = 0; i < s->n; i++) {
 		uint64_t reads = cost(s, &s->best[i]);
