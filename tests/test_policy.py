@@ -248,6 +248,7 @@ def test_rules(mount, work, blosc2):
         ("*.d store blocksize=x", 1, "wants a size"),
         ("* store=1", 1, "'store=1': unknown word"),
         ("* zstd:3 lz4", 1, "second pipeline"),
+        ("* zstd:3 pipeline=lz4", 1, "second pipeline"),
         ("* tune=size zstd:3", 1, "nothing to tune"),
         ("* shuffle:4", 1, "a codec comes last"),
     ],

@@ -37,18 +37,17 @@ static int read_word(struct wish *w, char *word, const struct place *at)
 	char why[160];
 	char *equals = strchr(word, '=');
 	bool had_pipeline = w->has_pipeline;
-	int rc;
 
-	if (equals) {
+	if (equals)
 		*equals = 0;
-		rc = wish_set(w, word, equals + 1, why, sizeof why);
+	const char *name = equals ? word : "pipeline", *value = equals ? equals + 1 : word;
+	bool is_pipeline = strcmp(name, "pipeline") == 0;
+	int rc = wish_set(w, name, value, why, sizeof why);
+	if (equals)
 		*equals = '=';
-	} else {
-		rc = wish_set(w, "pipeline", word, why, sizeof why);
-	}
 	if (rc < 0)
 		return complain(at, word, why);
-	if (had_pipeline && !equals)
+	if (had_pipeline && is_pipeline)
 		return complain(at, word, "is the second pipeline of this line");
 	return w->has_pipeline && w->has_tune && w->tune != OPTIONS_TUNE_OFF
 		       ? complain(at, word, "a pipeline leaves nothing to tune")
