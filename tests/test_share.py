@@ -79,6 +79,32 @@ def test_replaced_or_rewritten_in_place_while_closed(pair, blosc2, put):
         wait_until(lambda: shows(path, new), SOON, "the new content")
 
 
+def aside(new, old):
+    """The old file stays, under another name."""
+    os.rename(old, old.with_name("aside"))
+    os.rename(new, old)
+
+
+@pytest.mark.parametrize("known", [os.stat, Path.read_bytes], ids=["looked up", "read"])
+@pytest.mark.parametrize("put", [os.rename, aside], ids=["over", "aside"])
+@pytest.mark.parametrize("change", [False, True], ids=["read", "write"])
+def test_who_opens_a_replaced_file_gets_the_new_one(mount, blosc2, known, put, change):
+    """Though the kernel believes in the old one for a minute."""
+    m = mount("chunksize=64K,entry_timeout=60,attr_timeout=60")
+    old, new = (blob(seed, CHUNK + seed, "text") for seed in (1, 2))
+    make_frame(blosc2, m.stored("f"), old)
+    make_frame(blosc2, m.backing / "other", new)
+    known(m.mnt / "f")
+    put(m.backing / "other", m.stored("f"))
+    if change:
+        with open(m.mnt / "f", "r+b") as f:
+            f.write(b"begin")
+        new = b"begin" + new[5:]
+    assert (m.mnt / "f").read_bytes() == new
+    m.unmount()
+    assert blosc2.open(str(m.stored("f")))[:] == new
+
+
 def test_replaced_while_open(pair, reader, blosc2):
     """As with any file: who has the old one open keeps it."""
     m, path, data = pair

@@ -172,11 +172,16 @@ NODISCARD int inode_pin_reader(struct inodes *t, struct inode *n);
 /*
  * For an open frame: opens the inode's descriptor for reading or writing (`flags`: O_RDONLY or
  * O_RDWR) instead of O_PATH. Returns it; it keeps its number until inode_demote. The second form
- * takes a descriptor of the file that is open already.
+ * takes a descriptor of the file that is open already. -ESTALE: another program has given its name
+ * to another file; the kernel looks that up then, and asks again.
  */
 NODISCARD int inode_promote(struct inodes *t, struct inode *n, int flags);
 int inode_promote_to_take(struct inodes *t, struct inode *n, int fd);
 void inode_demote(struct inodes *t, struct inode *n);
+
+/* Around a request that takes names away, until the inodes know: who opens them asks. */
+void inodes_rename_begin(struct inodes *t);
+void inodes_rename_end(struct inodes *t);
 
 /* The inode has got a name in the backing directory, or lost one. */
 void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing);

@@ -2,6 +2,8 @@
 #include "fs/inode_impl.h"
 
 #include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -81,22 +83,39 @@ void inodes_fd_unlist(struct inodes *t, struct inode *n)
 		lru_remove(t, n);
 }
 
-/* Opens by the newest name. Not under the lock: it may have to open the parents first. */
+/* The newest name, and its directory, pinned: leave_name. */
+struct named {
+	struct inode *parent;
+	int dirfd;
+	char name[NAME_MAX + 1];
+};
+
+/* Not under the lock: it may have to open the parents first. */
+static int enter_name(struct inodes *t, struct inode *n, struct named *by)
+{
+	if (inode_any_link(t, n, &by->parent, by->name) < 0)
+		return -ESTALE;
+	by->dirfd = inode_pin(t, by->parent);
+	if (by->dirfd < 0)
+		inode_put(t, by->parent, 1);
+	return by->dirfd < 0 ? by->dirfd : 0;
+}
+
+static void leave_name(struct inodes *t, const struct named *by)
+{
+	inode_unpin(t, by->parent);
+	inode_put(t, by->parent, 1);
+}
+
 static int open_by_name(struct inodes *t, struct inode *n)
 {
-	char name[NAME_MAX + 1];
-	struct inode *parent;
+	struct named by;
 	struct stat st;
 	uint64_t birth;
 
-	if (inode_any_link(t, n, &parent, name) < 0)
-		return -ESTALE;
-	int fd = inode_pin(t, parent);
-	if (fd >= 0) {
-		fd = backing_find(t->backing, fd, name, &st, &birth);
-		inode_unpin(t, parent);
-	}
-	inode_put(t, parent, 1);
+	TRY(enter_name(t, n, &by));
+	int fd = backing_find(t->backing, by.dirfd, by.name, &st, &birth);
+	leave_name(t, &by);
 	if (fd >= 0 && !inode_is_number(t, n, &st)) {
 		close(fd);
 		return -ESTALE;
@@ -161,19 +180,13 @@ int inode_pin_reader(struct inodes *t, struct inode *n)
  */
 static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
 {
-	char name[NAME_MAX + 1];
-	struct inode *parent;
+	struct named by;
 	struct stat st;
-	int real = -1;
 
-	TRY(inode_any_link(t, n, &parent, name));
-	int dirfd = inode_pin(t, parent);
-	if (dirfd >= 0) {
-		real = openat(dirfd, name,
-			      flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_NOATIME | O_CLOEXEC);
-		inode_unpin(t, parent);
-	}
-	inode_put(t, parent, 1);
+	TRY(enter_name(t, n, &by));
+	int real = openat(by.dirfd, by.name,
+			  flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_NOATIME | O_CLOEXEC);
+	leave_name(t, &by);
 	if (real >= 0 && (stat_fd(real, &st) < 0 || !inode_is_number(t, n, &st))) {
 		close(real);
 		return -ESTALE;
@@ -181,25 +194,51 @@ static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
 	return real;
 }
 
-/* What looked the file up has opened it to read it already. */
+/*
+ * True: another program has given the newest name to another file, or removed it. Not if it may
+ * have been a request here, which tells the inode only afterwards.
+ */
+static bool has_lost_name(struct inodes *t, struct inode *n)
+{
+	struct named by;
+	struct stat st;
+
+	unsigned before = atomic_load(&t->renames);
+	if (atomic_load(&t->renaming) || enter_name(t, n, &by) < 0)
+		return false;
+	bool lost = fstatat(by.dirfd, by.name, &st, AT_SYMLINK_NOFOLLOW) < 0
+			    ? errno == ENOENT
+			    : !inode_is_number(t, n, &st);
+	leave_name(t, &by);
+	return lost && atomic_load(&t->renames) == before;
+}
+
+/*
+ * What looked the file up has opened it to read it already. -ESTALE: who opens a file means the one
+ * that has the name by now, which the kernel looks up then.
+ */
 static int promote_reader(struct inodes *t, struct inode *n)
 {
 	pthread_mutex_lock(&t->lock);
 	int fd = n->readable ? n->fd : -1;
-	if (fd >= 0) {
-		if (evictable(n))
-			lru_remove(t, n);
-		n->promoted = true;
-	}
+	if (fd >= 0)
+		pin(t, n);
 	pthread_mutex_unlock(&t->lock);
-	return fd;
+	if (fd < 0)
+		return fd;
+	bool lost = has_lost_name(t, n);
+	pthread_mutex_lock(&t->lock);
+	n->promoted = !lost;
+	unpin(t, n);
+	pthread_mutex_unlock(&t->lock);
+	return lost ? -ESTALE : fd;
 }
 
 /* Called with n->lock held by whoever opens the frame: one promotion at a time. */
 int inode_promote(struct inodes *t, struct inode *n, int flags)
 {
 	int named = flags == O_RDONLY ? promote_reader(t, n) : -1;
-	if (named >= 0)
+	if (named >= 0 || named == -ESTALE)
 		return named;
 	named = reopen_by_name(t, n, flags);
 	if (named >= 0)
@@ -214,6 +253,8 @@ int inode_promote(struct inodes *t, struct inode *n, int flags)
 		real = backing_reopen(t->backing, fd, flags);
 	}
 	int rc = real < 0 ? real : inode_renumber(t, n, real);
+	if (rc >= 0 && has_lost_name(t, n))
+		rc = -ESTALE; /* what is written would be lost with the old file */
 	if (rc >= 0)
 		inode_promote_to_take(t, n, real);
 	else if (real >= 0)

@@ -13,6 +13,8 @@ struct inodes {
 	unsigned nfds, max_fds;
 	atomic_uint nameless;           /* files without a name that are not closed yet */
 	_Atomic uint64_t nameless_when; /* meter_now, when the last one lost it; 0: none has */
+	atomic_uint renaming;           /* changes of names under way ...                   */
+	atomic_uint renames;            /* ... and how many there have been                 */
 	struct backing *backing;
 	struct inode *root;
 };

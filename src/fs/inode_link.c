@@ -65,6 +65,18 @@ void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent, 
 	inodes_unlock(t);
 }
 
+/* In this order: has_lost_name (inode_fd.c) looks at them in the other. */
+void inodes_rename_begin(struct inodes *t)
+{
+	atomic_fetch_add(&t->renaming, 1);
+	atomic_fetch_add(&t->renames, 1);
+}
+
+void inodes_rename_end(struct inodes *t)
+{
+	atomic_fetch_sub(&t->renaming, 1);
+}
+
 void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1])
 {
 	pthread_mutex_lock(&t->lock);

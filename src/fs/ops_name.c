@@ -394,6 +394,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_ino, const char *name,
 	struct names names = ops_names(fs);
 	struct entry e;
 
+	inodes_rename_begin(fs->inodes);
 	int dirfd = inode_pin(fs->inodes, parent);
 	int rc = dirfd;
 	if (rc >= 0) {
@@ -402,6 +403,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_ino, const char *name,
 			rc = remove_entry(fs, parent, dirfd, &e, flags);
 		inode_unpin(fs->inodes, parent);
 	}
+	inodes_rename_end(fs->inodes);
 	fuse_reply_err(req, rc < 0 ? -rc : 0);
 }
 

@@ -196,6 +196,7 @@ void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t n
 	struct side to = {.parent = ops_inode(fs, newparent), .dirfd = -1, .shown = newname};
 
 	from.e.fd = to.e.fd = -1;
+	inodes_rename_begin(fs->inodes);
 	int rc = side_open(fs, &from);
 	if (rc >= 0)
 		rc = side_open(fs, &to);
@@ -211,5 +212,6 @@ void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t n
 		rc = rename_plain(fs, &from, &to, flags);
 	side_close(fs, &from);
 	side_close(fs, &to);
+	inodes_rename_end(fs->inodes);
 	fuse_reply_err(req, rc < 0 ? -rc : 0);
 }

@@ -181,13 +181,13 @@ static int apply_open(struct replay *x, struct file *f, uint64_t inode)
 }
 
 /* Opens the frame by its name in a directory, and applies its records. Takes e->fd. */
-static int apply_entry(struct replay *x, struct entry *e)
+static int apply_entry(struct replay *x, struct inode *dir, struct entry *e)
 {
 	struct fs *fs = x->fs;
 	struct file *f;
 
 	e->probed = (struct probed){.kind = NODE_FRAME};
-	struct inode *n = inode_from_entry(fs->inodes, inodes_root(fs->inodes), e);
+	struct inode *n = inode_from_entry(fs->inodes, dir, e);
 	if (!n)
 		return -ENOMEM;
 	int rc = file_get(fs, n, !x->only_looks, &f);
@@ -199,7 +199,13 @@ static int apply_entry(struct replay *x, struct entry *e)
 	return rc;
 }
 
-static void try_entry(struct replay *x, int dirfd, const char *name)
+/* A directory that is being looked through. */
+struct folder {
+	struct inode *inode;
+	int fd, depth;
+};
+
+static void try_entry(struct replay *x, const struct folder *in, const char *name)
 {
 	struct entry e = {.fd = -1};
 	char text[200];
@@ -209,7 +215,7 @@ static void try_entry(struct replay *x, int dirfd, const char *name)
 		return;
 	strcpy(e.backing, name);
 	strcpy(e.shown, name);
-	e.fd = backing_find(&x->fs->backing, dirfd, name, &e.st, &e.birth);
+	e.fd = backing_find(&x->fs->backing, in->fd, name, &e.st, &e.birth);
 	if (e.fd < 0) {
 		x->blind |= e.fd != -ENOENT;
 		return;
@@ -223,7 +229,7 @@ static void try_entry(struct replay *x, int dirfd, const char *name)
 	w->found = true;
 	x->nfound++;
 	err_clear();
-	int rc = apply_entry(x, &e);
+	int rc = apply_entry(x, in->inode, &e);
 	if (rc < 0)
 		log_err("%s: what was synced last is not in it: %s", name,
 			err_text(rc, text, sizeof text));
@@ -231,36 +237,46 @@ static void try_entry(struct replay *x, int dirfd, const char *name)
 	x->applied += rc > 0;
 }
 
-static void look_in(struct replay *x, int dirfd, bool by_stat, int depth);
+static void look_in(struct replay *x, const struct folder *in, bool by_stat);
 
-static void look_below(struct replay *x, int dirfd, const char *name, bool by_stat, int depth)
+static void look_below(struct replay *x, const struct folder *in, const char *name, bool by_stat)
 {
-	struct stat st;
+	struct inodes *inodes = x->fs->inodes;
+	struct folder below = {.fd = -1, .depth = in->depth + 1};
+	struct entry e = {.fd = -1, .probed.kind = NODE_PLAIN};
 
-	int fd = depth < DEEPEST
-			 ? openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-			 : -1;
-	if (fd < 0) {
-		x->blind |=
-			depth >= DEEPEST || (errno != ENOENT && errno != ENOTDIR && errno != ELOOP);
+	if (in->depth < DEEPEST)
+		below.fd = openat(in->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (below.fd < 0) {
+		x->blind |= in->depth >= DEEPEST ||
+			    (errno != ENOENT && errno != ENOTDIR && errno != ELOOP);
 		return;
 	}
-	if (fstat(fd, &st) < 0)
+	strcpy(e.backing, name);
+	strcpy(e.shown, name);
+	if (fstat(below.fd, &e.st) < 0) {
 		x->blind = true;
-	else if (st.st_dev == inodes_root(x->fs->inodes)->key.dev)
-		look_in(x, fd, by_stat, depth + 1);
-	close(fd);
+	} else if (e.st.st_dev == inodes_root(inodes)->key.dev) {
+		below.inode = inode_from_entry(inodes, in->inode, &e);
+		if (below.inode) {
+			look_in(x, &below, by_stat);
+			inode_put(inodes, below.inode, 1);
+		} else {
+			x->blind = true;
+		}
+	}
+	close(below.fd);
 }
 
 /*
  * Looks for frames by the inode numbers in the directories; or, as not every file system fills
  * those in as stat does, `by_stat`.
  */
-static void look_in(struct replay *x, int dirfd, bool by_stat, int depth)
+static void look_in(struct replay *x, const struct folder *in, bool by_stat)
 {
 	struct dirent *d;
 
-	int fd = fcntl(dirfd, F_DUPFD_CLOEXEC, 3);
+	int fd = fcntl(in->fd, F_DUPFD_CLOEXEC, 3);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir) {
 		if (fd >= 0)
@@ -272,9 +288,9 @@ static void look_in(struct replay *x, int dirfd, bool by_stat, int depth)
 		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
 			continue;
 		if (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN)
-			look_below(x, dirfd, d->d_name, by_stat, depth);
+			look_below(x, in, d->d_name, by_stat);
 		if (d->d_type != DT_DIR && (by_stat || find_wanted(x, d->d_ino)))
-			try_entry(x, dirfd, d->d_name);
+			try_entry(x, in, d->d_name);
 	}
 	x->blind |= errno != 0; /* of readdir */
 	closedir(dir);
@@ -283,13 +299,14 @@ static void look_in(struct replay *x, int dirfd, bool by_stat, int depth)
 static void look_everywhere(struct replay *x)
 {
 	for (int by_stat = 0; by_stat < 2 && x->nfound < x->nwanted; by_stat++) {
-		int fd = openat(x->fs->backing.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (fd < 0) {
+		struct folder root = {.inode = inodes_root(x->fs->inodes)};
+		root.fd = openat(x->fs->backing.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (root.fd < 0) {
 			x->blind = true;
 			return;
 		}
-		look_in(x, fd, by_stat, 0);
-		close(fd);
+		look_in(x, &root, by_stat);
+		close(root.fd);
 	}
 }
 
