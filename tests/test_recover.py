@@ -134,5 +134,6 @@ def test_many_roots_that_all_reach_through_the_file(mount):
     before = stats(m)["read"]["disk_bytes"]
     for name in os.listdir(m.mnt):
         error_of((m.mnt / name).read_bytes)
-    assert 0 < stats(m)["read"]["disk_bytes"] - before < 32 * size
+    # 2 to 4 lookups, each of which begins anew; it was 1000 * size for one
+    assert 0 < stats(m)["read"]["disk_bytes"] - before < 128 * size
     m.unmount()
