@@ -5,6 +5,7 @@ import errno
 import mmap
 import os
 import re
+import struct
 import threading
 
 import pytest
@@ -203,14 +204,12 @@ def test_a_damaged_chunk_costs_only_what_was_written_to_it(mount, kind):
     path = m.mnt / "f"
     path.write_bytes(data)
     m.unmount()
-    with open(
-        m.stored("f"), "r+b"
-    ) as f:  # chunks of one kind lie in order: this hits the middle of one
-        size = os.fstat(f.fileno()).st_size
-        f.seek(size * 3 // 8)
-        byte = f.read(1)[0]
-        f.seek(size * 3 // 8)
-        f.write(bytes([byte ^ 0x55]))
+    raw = bytearray(m.stored("f").read_bytes())
+    chunks = [found.start() - 4 for found in re.finditer(struct.pack("<ii", 65536, 16384), raw)]
+    assert len(chunks) == 8
+    (block,) = struct.unpack_from("<i", raw, chunks[3] + 32)  # the first one
+    raw[chunks[3] + block + 100] ^= 0x55
+    m.stored("f").write_bytes(raw)
     m.start()
     m.allow(r"cframefs: error: f.b2frame: (read|what was written)")
     fds = [os.open(path, os.O_RDWR) for _ in range(2)]
