@@ -271,7 +271,7 @@ def test_a_backing_directory_that_is_about_to_be_free(mount, work):
 
 
 def told(directory):
-    """True: a daemon says which mount of the backing directory is its own (src/fs/backing.c)."""
+    """True: a daemon says which mount of the backing directory is its own (backing.c)."""
     fd = os.open(directory, os.O_RDONLY)
     try:
         asked = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)

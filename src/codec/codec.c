@@ -1,12 +1,12 @@
 #include "codec/codec.h"
 
 #define CODEC(name) extern const struct codec codec_##name;
-#include "codec/codec_list.h"
+#include "codec/codecs/list.h"
 #undef CODEC
 
 static const struct codec *const rows[] = {
 #define CODEC(name) &codec_##name,
-#include "codec/codec_list.h"
+#include "codec/codecs/list.h"
 #undef CODEC
 };
 

@@ -1,5 +1,5 @@
 /*
- * The codecs: one file and one row each (codec_list.h). A row turns one stream
+ * The codecs: one file and one row each (codecs/list.h). A row turns one stream
  * of bytes into its payload (FORMAT.md 6) and back; csize words, runs and stored streams
  * are the business of stream.h.
  */

@@ -1,12 +1,12 @@
 #include "codec/filter.h"
 
 #define FILTER(name) extern const struct filter filter_##name;
-#include "codec/filter_list.h"
+#include "codec/filters/list.h"
 #undef FILTER
 
 static const struct filter *const rows[] = {
 #define FILTER(name) &filter_##name,
-#include "codec/filter_list.h"
+#include "codec/filters/list.h"
 #undef FILTER
 };
 

@@ -1,5 +1,5 @@
 /*
- * The filters: one file and one row each (filter_list.h). A filter maps the bytes of a block
+ * The filters: one file and one row each (filters/list.h). A filter maps the bytes of a block
  * to as many others and cannot fail once its parameter has been checked.
  */
 #ifndef CODEC_FILTER_H
@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
-#include "codec/kernels.h"
+#include "codec/kernels/kernels.h"
 
 enum filter_id {
 	FILTER_NONE = 0,

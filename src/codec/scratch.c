@@ -1,5 +1,5 @@
 #include "codec/scratch.h"
-#include "codec/cpu.h"
+#include "codec/kernels/cpu.h"
 #include "codec/scratch_impl.h"
 
 #include <assert.h>

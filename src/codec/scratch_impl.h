@@ -4,7 +4,7 @@
 
 #include "base/buf.h"
 #include "codec/codec.h"
-#include "codec/kernels.h"
+#include "codec/kernels/kernels.h"
 #include "codec/scratch.h"
 
 struct scratch {

@@ -16,10 +16,10 @@
  * BROKEN      the index in memory no longer says what the caller asked for, so it must
  *             never become a root. Commits answer with the first error for ever.
  */
+#include "frame/format/header.h"
+#include "frame/format/trailer.h"
 #include "frame/frame_impl.h"
-#include "frame/header.h"
 #include "frame/range.h"
-#include "frame/trailer.h"
 
 #include <assert.h>
 #include <unistd.h>

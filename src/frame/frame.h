@@ -20,7 +20,7 @@
 #define FRAME_FRAME_H
 
 #include "codec/chunk.h"
-#include "frame/io.h"
+#include "frame/io/io.h"
 
 struct frame;
 

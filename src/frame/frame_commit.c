@@ -15,10 +15,10 @@
  */
 #include "base/clock.h"
 #include "codec/filter.h"
+#include "frame/format/header.h"
+#include "frame/format/trailer.h"
 #include "frame/frame_impl.h"
-#include "frame/header.h"
 #include "frame/meters.h"
-#include "frame/trailer.h"
 
 #include <assert.h>
 

@@ -8,11 +8,11 @@
 
 #include "frame/chunk_sum.h"
 #include "frame/extent.h"
+#include "frame/format/meta.h"
+#include "frame/format/trailer.h"
 #include "frame/frame.h"
 #include "frame/index.h"
-#include "frame/meta.h"
 #include "frame/root.h"
-#include "frame/trailer.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,10 +1,10 @@
 /* Opening a frame: FORMAT.md 9.7, with the checks of 16. */
+#include "frame/format/header.h"
+#include "frame/format/msgpack.h"
+#include "frame/format/trailer.h"
 #include "frame/frame_impl.h"
-#include "frame/header.h"
-#include "frame/io_ahead.h"
-#include "frame/msgpack.h"
+#include "frame/io/ahead.h"
 #include "frame/range.h"
-#include "frame/trailer.h"
 
 #include <assert.h>
 

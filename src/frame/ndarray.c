@@ -1,7 +1,7 @@
 #include "frame/ndarray.h"
 
 #include "codec/chunk.h"
-#include "frame/msgpack.h"
+#include "frame/format/msgpack.h"
 
 #include <assert.h>
 

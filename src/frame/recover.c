@@ -9,9 +9,9 @@
  * durable one is thus found: nothing that it needs is touched before a newer one is durable, and
  * the header, which lies in one sector, always tells its own length.
  */
+#include "frame/format/header.h"
+#include "frame/format/msgpack.h"
 #include "frame/frame_impl.h"
-#include "frame/header.h"
-#include "frame/msgpack.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 #include "frame/root.h"
 
 #include "codec/chunk.h"
-#include "frame/header.h"
-#include "frame/msgpack.h"
+#include "frame/format/header.h"
+#include "frame/format/msgpack.h"
 #include "frame/stage.h"
 
 #include <assert.h>

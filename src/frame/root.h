@@ -36,8 +36,8 @@
 #define FRAME_ROOT_H
 
 #include "base/buf.h"
-#include "frame/io.h"
-#include "frame/trailer.h"
+#include "frame/format/trailer.h"
+#include "frame/io/io.h"
 
 #define ROOT_NOTE "cframefs"
 #define ROOT_NOTE_LAYERS 15     /* beside more of others the reference could write no longer */

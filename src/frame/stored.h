@@ -7,7 +7,7 @@
 
 #include "codec/chunk.h"
 #include "frame/chunk_sum.h"
-#include "frame/io.h"
+#include "frame/io/io.h"
 
 struct stored {
 	struct io *io;

@@ -12,16 +12,16 @@
 
 #include "base/pool.h"
 #include "frame/cache.h"
-#include "fs/absent.h"
-#include "fs/backing.h"
-#include "fs/budget.h"
-#include "fs/glimpse.h"
-#include "fs/inode.h"
-#include "fs/intent.h"
+#include "fs/backing/absent.h"
+#include "fs/backing/backing.h"
+#include "fs/backing/probe.h"
+#include "fs/dirty/budget.h"
+#include "fs/dirty/spare.h"
+#include "fs/file/glimpse.h"
+#include "fs/inode/inode.h"
+#include "fs/intent/intent.h"
+#include "fs/ops/wire.h"
 #include "fs/options.h"
-#include "fs/probe.h"
-#include "fs/spare.h"
-#include "fs/wire.h"
 
 #include <stdatomic.h>
 
@@ -30,7 +30,7 @@ struct keeper;
 struct notify;
 struct seek;
 
-/* Questions for holes, answered one at a time (ops_data.c). */
+/* Questions for holes, answered one at a time (ops/data.c). */
 struct seek_queue {
 	pthread_mutex_t lock;
 	struct seek *first; /* both under lock */

@@ -3,8 +3,8 @@
 #include "base/log.h"
 #include "base/meter.h"
 #include "base/waker.h"
-#include "fs/file.h"
-#include "fs/flush.h"
+#include "fs/dirty/flush.h"
+#include "fs/file/file.h"
 #include "fs/guard.h"
 
 #include <fcntl.h>

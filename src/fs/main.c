@@ -7,11 +7,11 @@
 #include "base/meter.h"
 #include "codec/versions.h"
 #include "fs/cgroup.h"
+#include "fs/dirty/workspace.h"
 #include "fs/guard.h"
-#include "fs/ops.h"
-#include "fs/replay.h"
+#include "fs/intent/replay.h"
+#include "fs/ops/ops.h"
 #include "fs/session.h"
-#include "fs/workspace.h"
 
 #include <malloc.h>
 #include <signal.h>

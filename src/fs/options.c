@@ -2,7 +2,7 @@
 
 #include "base/buf.h"
 #include "codec/chunk.h"
-#include "fs/wish.h"
+#include "fs/policy/wish.h"
 
 #include <getopt.h>
 #include <limits.h>

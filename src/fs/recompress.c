@@ -2,12 +2,12 @@
 
 #include "base/log.h"
 #include "base/waker.h"
-#include "fs/caps.h"
-#include "fs/file.h"
-#include "fs/names.h"
+#include "fs/backing/names.h"
+#include "fs/file/file.h"
+#include "fs/inode/caps.h"
+#include "fs/inode/times.h"
 #include "fs/recompress_file.h"
 #include "fs/stats.h"
-#include "fs/times.h"
 
 #include <dirent.h>
 #include <sys/resource.h>

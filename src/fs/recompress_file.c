@@ -1,12 +1,12 @@
 #include "fs/recompress_file.h"
 
 #include "codec/codec.h"
-#include "fs/caps.h"
-#include "fs/file_share.h"
-#include "fs/file_discard.h"
+#include "fs/inode/caps.h"
+#include "fs/file/share.h"
+#include "fs/file/discard.h"
 #include "fs/stats.h"
-#include "fs/times.h"
-#include "fs/workspace.h"
+#include "fs/inode/times.h"
+#include "fs/dirty/workspace.h"
 
 #include <stdio.h>
 #include <sys/xattr.h>

@@ -2,7 +2,7 @@
 #ifndef FS_RECOMPRESS_FILE_H
 #define FS_RECOMPRESS_FILE_H
 
-#include "fs/file.h"
+#include "fs/file/file.h"
 
 /* Attribute of a backing file that is done; not shown in the mount. */
 #define RECOMPRESS_MARK "user.cframefs.recompressed"

@@ -2,10 +2,10 @@
 
 #include "base/log.h"
 #include "fs/keeper.h"
-#include "fs/notify.h"
-#include "fs/ops.h"
+#include "fs/ops/notify.h"
+#include "fs/ops/ops.h"
+#include "fs/ops/wire.h"
 #include "fs/recompress.h"
-#include "fs/wire.h"
 
 #include <errno.h>
 #include <fcntl.h>

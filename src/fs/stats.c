@@ -1,6 +1,6 @@
 #include "fs/stats.h"
 
-#include "fs/ops.h"
+#include "fs/ops/ops.h"
 
 #include <inttypes.h>
 #include <stdio.h>

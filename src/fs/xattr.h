@@ -13,7 +13,7 @@
 #ifndef FS_XATTR_H
 #define FS_XATTR_H
 
-#include "fs/file.h"
+#include "fs/file/file.h"
 
 bool xattr_is_ours(const struct inode *n, const char *name);
 

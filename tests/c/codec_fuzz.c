@@ -13,8 +13,8 @@
 #include "codec/chunk.h"
 #include "codec/chunk_sums.h"
 #include "codec/codec.h"
-#include "codec/cpu.h"
-#include "codec/kernels.h"
+#include "codec/kernels/cpu.h"
+#include "codec/kernels/kernels.h"
 #include "random.h"
 
 #include <lz4.h>

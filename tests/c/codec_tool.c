@@ -17,7 +17,7 @@
  * that a sanitizer sees an access outside. CPU_MASK names the kernels' level.
  */
 #include "codec/chunk.h"
-#include "codec/cpu.h"
+#include "codec/kernels/cpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>

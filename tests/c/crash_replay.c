@@ -20,10 +20,10 @@
  * recovered, APPLIED records applied"; exit code 1 and a line at the first violation.
  */
 #include "base/log.h"
-#include "frame/header.h"
+#include "frame/format/header.h"
 #include "crash_disk.h"
 #include "crash_trace.h"
-#include "fs/intent_record.h"
+#include "fs/intent/record.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -32,7 +32,7 @@
 #include <unistd.h>
 
 #define MAX_FILES 256
-/* From here on a file that is overwritten is committed in parts (fs/flush.h). */
+/* From here on a file that is overwritten is committed in parts (fs/dirty/flush.h). */
 #define IN_PARTS (1u << 20)
 #define KEEP_EVERY 97
 #define KEEP_MOST 100

@@ -6,7 +6,7 @@
  *   intent_tool touched N SEED      N rounds of random ranges against a map of bytes
  */
 #include "frame/root.h"
-#include "fs/intent_record.h"
+#include "fs/intent/record.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

@@ -7,8 +7,8 @@
  * The buffers of the candidate end, then start, at an unmapped page, so that
  * one byte too far is a fault and not luck. CPU_MASK limits the levels.
  */
-#include "codec/cpu.h"
-#include "codec/kernels.h"
+#include "codec/kernels/cpu.h"
+#include "codec/kernels/kernels.h"
 
 #include <stdbool.h>
 #include <stdio.h>

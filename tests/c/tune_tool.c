@@ -8,7 +8,7 @@
  * access outside.
  */
 #include "codec/chunk.h"
-#include "codec/tune.h"
+#include "codec/tune/tune.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -11,9 +11,9 @@
  * has none.
  */
 #include "base/buf.h"
-#include "codec/cpu.h"
-#include "codec/kernels.h"
-#include "codec/zstd_fast.h"
+#include "codec/kernels/cpu.h"
+#include "codec/kernels/kernels.h"
+#include "codec/zstd/fast.h"
 #include "zstd_kinds.h"
 
 #include <stdio.h>

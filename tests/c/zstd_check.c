@@ -8,8 +8,8 @@
  * same bytes must come of the kernels in C and of the best ones, whatever was encoded before.
  * Built with clang as zstd_fuzz, libFuzzer brings the streams.
  */
-#include "codec/cpu.h"
-#include "codec/zstd_fast.h"
+#include "codec/kernels/cpu.h"
+#include "codec/zstd/fast.h"
 #include "zstd_kinds.h"
 
 #include <stdio.h>

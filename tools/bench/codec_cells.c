@@ -13,7 +13,7 @@
 #include "codec_sides.h"
 
 #include "codec/block.h"
-#include "codec/cpu.h"
+#include "codec/kernels/cpu.h"
 #include "codec/versions.h"
 
 #include <stdio.h>

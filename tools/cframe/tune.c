@@ -5,7 +5,7 @@
 #include "cframe.h"
 
 #include "codec/chunk.h"
-#include "codec/tune.h"
+#include "codec/tune/tune.h"
 
 #include <cjson/cJSON.h>
 #include <fcntl.h>

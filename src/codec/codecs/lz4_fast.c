@@ -1,0 +1,150 @@
+#include "codec/codecs/lz4_fast.h"
+#include "codec/codecs/lz4_format.h"
+#include "codec/match.h"
+
+#define NEAR_MAX (64u << 10) /* longest stream whose places fit 16 bits */
+
+#define SHORTEST 5u
+
+/* Of a longer stream five bytes behind so many literals are not worth a sequence. */
+#define LITERALS_WORTH 20
+
+/*
+ * A search leaps over as many bytes as a 64th of this, which grows by one each time it finds
+ * nothing. At level 5, where the library leaps over five bytes at first, it is a little over three;
+ * to look at every fourth byte would be bad for what has items of four and eight.
+ */
+static unsigned first_leap(int level, bool near)
+{
+	return 64 + (near ? 36 : 39) * (unsigned)(9 - level);
+}
+
+#define LEAP_SHIFT 6
+
+struct writer {
+	const uint8_t *lit; /* first byte that is not written */
+	uint8_t *out, *out_end;
+};
+
+struct match {
+	const uint8_t *at, *from;
+	size_t len;
+};
+
+/*
+ * Enters p and returns the last place of its hash; the
+ * first byte of the stream where there was none.
+ */
+ALWAYS_INLINE const uint8_t *enter(struct lz4_table *t, const uint8_t *src, const uint8_t *p,
+				   const bool near)
+{
+	uint32_t before;
+	if (near) {
+		uint16_t *slot = &t->near[hash_first(p, SHORTEST, LZ4_NEAR_LOG)];
+		before = *slot;
+		*slot = (uint16_t)(p - src);
+	} else {
+		uint32_t *slot = &t->far[hash_first(p, SHORTEST, LZ4_FAR_LOG)];
+		before = *slot;
+		*slot = (uint32_t)(p - src);
+	}
+	return src + before;
+}
+
+/* True: SHORTEST bytes or more at p are those at q. Then *m is the match; p is not near the end. */
+ALWAYS_INLINE bool match_at(const uint8_t *p, const uint8_t *q, const uint8_t *end, const bool near,
+			    struct match *m)
+{
+	uint64_t differ = get_le64(p) ^ get_le64(q);
+	if (differ << (64 - 8 * SHORTEST))
+		return false;
+	if (!near && (size_t)(p - q) > LZ4_DISTANCE_MAX)
+		return false;
+	*m = (struct match){p, q, 8};
+	if (differ)
+		m->len = bytes_before(differ);
+	else
+		m->len += equal_bytes(p + 8, q + 8, end);
+	return true;
+}
+
+/* Literals in front of a match may belong to it; eight are compared at once. */
+ALWAYS_INLINE void extend_back(struct match *m, const uint8_t *lit, const uint8_t *src)
+{
+	const uint8_t *p = m->at, *q = m->from;
+	size_t room = min_u64((size_t)(p - lit), (size_t)(q - src)), n = 0;
+	if (q - src >= 8) {
+		uint64_t differ = get_le64(p - 8) ^ get_le64(q - 8);
+		n = differ ? (unsigned)__builtin_clzll(differ) / 8 : 8;
+		n = n < room ? n : room;
+	}
+	while (n < room && p[-1 - (ptrdiff_t)n] == q[-1 - (ptrdiff_t)n])
+		n++;
+	*m = (struct match){p - n, q - n, m->len + n};
+}
+
+ALWAYS_INLINE bool put(struct writer *w, const struct match *m)
+{
+	uint8_t *out =
+		lz4_put_sequence(w->out, w->out_end, view_of(w->lit, (size_t)(m->at - w->lit)),
+				 m->len, (size_t)(m->at - m->from));
+	w->out = out;
+	w->lit = m->at + m->len;
+	return out;
+}
+
+ALWAYS_INLINE bool encode(struct lz4_table *t, struct writer *w, unsigned first, struct view src,
+			  const bool near)
+{
+	const uint8_t *p = src.p + 1, *end = src.p + src.n - LZ4_LAST_LITERALS;
+	const uint8_t *stop = src.p + src.n - LZ4_COPY_MARGIN;
+	struct match m;
+	while (p < stop) {
+		unsigned leap = first;
+		while (!match_at(p, enter(t, src.p, p, near), end, near, &m)) {
+			p += leap++ >> LEAP_SHIFT;
+			if (p >= stop)
+				return true;
+		}
+		extend_back(&m, w->lit, src.p);
+		if (!near && m.len == SHORTEST && (size_t)(m.at - w->lit) >= LITERALS_WORTH) {
+			p += 2;
+			continue;
+		}
+		do {
+			if (!put(w, &m))
+				return false;
+			p = w->lit;
+			if (p >= stop)
+				return true;
+			(void)enter(t, src.p, p - 2, near);
+		} while (match_at(p, enter(t, src.p, p, near), end, near, &m));
+		p++;
+	}
+	return true;
+}
+
+static bool encode_near(struct lz4_table *t, struct writer *w, unsigned first, struct view src)
+{
+	memset(t->near, 0, sizeof t->near);
+	return encode(t, w, first, src, true);
+}
+
+static bool encode_far(struct lz4_table *t, struct writer *w, unsigned first, struct view src)
+{
+	memset(t->far, 0, sizeof t->far);
+	return encode(t, w, first, src, false);
+}
+
+ssize_t lz4_fast(struct lz4_table *t, int level, struct view src, struct span dst)
+{
+	struct writer w = {src.p, dst.p, dst.p + dst.n};
+	bool near = src.n <= NEAR_MAX;
+	if (src.n < LZ4_COPY_MARGIN + 1)
+		return 0;
+	if (!(near ? encode_near : encode_far)(t, &w, first_leap(level, near), src))
+		return 0;
+	uint8_t *out =
+		lz4_put_last(w.out, w.out_end, view_of(w.lit, (size_t)(src.p + src.n - w.lit)));
+	return out ? out - dst.p : 0;
+}

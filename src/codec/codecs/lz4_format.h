@@ -1,0 +1,64 @@
+/*
+ * What the writers of LZ4 streams share: the rules of the
+ * format (FORMAT.md 6.2) and how a sequence is put.
+ */
+#ifndef CODEC_CODECS_LZ4_FORMAT_H
+#define CODEC_CODECS_LZ4_FORMAT_H
+
+#include "base/bytes.h"
+
+#define LZ4_MATCH_MIN 4u
+#define LZ4_DISTANCE_MAX 65535u
+#define LZ4_LAST_LITERALS 5u /* the last bytes of a stream are literals, and */
+#define LZ4_MATCH_MARGIN 12u /* no match starts closer to the end            */
+#define LZ4_COPY_MARGIN 16u  /* where matches of ours start, for lz4_put_sequence */
+
+/* What a length is more than a token can say. */
+static inline uint8_t *lz4_put_length(uint8_t *out, size_t n)
+{
+	for (; n >= 255; n -= 255)
+		*out++ = 255;
+	*out++ = (uint8_t)n;
+	return out;
+}
+
+/*
+ * Literals and the match behind them: where the next sequence goes, or NULL without room. Reads
+ * 16 bytes of the literals, however few they are: the match starts so many before the end of the
+ * stream.
+ */
+static inline uint8_t *lz4_put_sequence(uint8_t *out, const uint8_t *out_end, struct view lit,
+					size_t len, size_t dist)
+{
+	size_t n = lit.n, extra = len - LZ4_MATCH_MIN;
+	/* A token, two bytes of distance, a last byte of each length; copies of 16. */
+	if ((size_t)(out_end - out) < n + n / 255 + extra / 255 + 5 + 16)
+		return NULL;
+	uint8_t *token = out++;
+	*token = (uint8_t)((n < 15 ? n : 15) << 4 | (extra < 15 ? extra : 15));
+	if (n < 15) {
+		memcpy(out, lit.p, 16);
+	} else {
+		out = lz4_put_length(out, n - 15);
+		memcpy(out, lit.p, n);
+	}
+	out += n;
+	put_le16(out, (uint16_t)dist);
+	out += 2;
+	return extra < 15 ? out : lz4_put_length(out, extra - 15);
+}
+
+/* The literals at the end of a stream, or NULL without room. */
+static inline uint8_t *lz4_put_last(uint8_t *out, const uint8_t *out_end, struct view lit)
+{
+	size_t n = lit.n;
+	if ((size_t)(out_end - out) < 1 + n + n / 255 + 1)
+		return NULL;
+	*out++ = (uint8_t)((n < 15 ? n : 15) << 4);
+	if (n >= 15)
+		out = lz4_put_length(out, n - 15);
+	memcpy(out, lit.p, n);
+	return out + n;
+}
+
+#endif

@@ -1,0 +1,40 @@
+#include "codec/kernels/cpu.h"
+
+#include <stddef.h>
+#include <string.h>
+
+unsigned cpu_features(void)
+{
+	unsigned f = 0;
+#if defined(__x86_64__)
+	f |= CPU_SSE2;
+	/* These ask the operating system too: wide registers need its help. */
+	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+	    __builtin_cpu_supports("bmi2"))
+		f |= CPU_AVX2;
+	if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+	    __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni"))
+		f |= CPU_AVX512;
+#elif defined(__aarch64__)
+	f |= CPU_NEON;
+#endif
+	return f;
+}
+
+unsigned cpu_level(const char *name)
+{
+	static const struct {
+		const char *name;
+		unsigned mask;
+	} level[] = {
+		{"c", 0},
+		{"sse2", CPU_SSE2},
+		{"avx2", CPU_SSE2 | CPU_AVX2},
+		{"avx512", CPU_SSE2 | CPU_AVX2 | CPU_AVX512},
+		{"neon", CPU_NEON},
+	};
+	for (size_t i = 0; i < sizeof level / sizeof level[0]; i++)
+		if (!strcmp(name, level[i].name))
+			return level[i].mask;
+	return 0;
+}

@@ -1,0 +1,24 @@
+/*
+ * What this processor can do, as bits that kernels_init takes. A mask narrower
+ * than the truth gives the kernels of an older machine: tests run every level.
+ */
+#ifndef CODEC_KERNELS_CPU_H
+#define CODEC_KERNELS_CPU_H
+
+enum cpu_feature {
+	CPU_SSE2 = 1 << 0,
+	CPU_AVX2 = 1 << 1, /* with BMI and BMI2, which came with it */
+	CPU_AVX512 = 1 << 2, /* F, BW, VL, VBMI; with GFNI, which all that have VBMI have but one */
+	CPU_NEON = 1 << 3,
+};
+
+/* The features of the machine we run on; constant, cheap, from any thread. */
+unsigned cpu_features(void);
+
+/*
+ * The mask that a level's name stands for: "c", "sse2", "avx2", "avx512", "neon".
+ * A level includes the older ones of its family. 0 for "c" and unknown names.
+ */
+unsigned cpu_level(const char *name);
+
+#endif

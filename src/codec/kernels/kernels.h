@@ -1,0 +1,78 @@
+/*
+ * The inner loops of the filters. kernels.c is complete in plain C and is the
+ * specification; a file per instruction set replaces the slots it does better,
+ * later levels win. tests/c/kernels_check compares every level with C.
+ *
+ * No kernel reads or writes a byte outside what its comment names; src and dst
+ * do not overlap unless it says so.
+ */
+#ifndef CODEC_KERNELS_KERNELS_H
+#define CODEC_KERNELS_KERNELS_H
+
+#include "base/bytes.h"
+
+#include <sys/types.h>
+
+struct cuts;
+struct unzstd;
+struct zstd_work;
+
+struct kernels {
+	/* n items of `size` bytes <-> `size` planes of n bytes: FORMAT.md 5.2 */
+	void (*shuffle)(size_t size, size_t n, const uint8_t *src, uint8_t *dst);
+	void (*unshuffle)(size_t size, size_t n, const uint8_t *src, uint8_t *dst);
+
+	/* n items, a multiple of 8, <-> 8 * size bit planes of n / 8 bytes: FORMAT.md 5.3 */
+	void (*bitshuffle)(size_t size, size_t n, const uint8_t *src, uint8_t *dst);
+	void (*bitunshuffle)(size_t size, size_t n, const uint8_t *src, uint8_t *dst);
+
+	/* dst[i] = a[i] ^ b[i]; a and b may overlap each other */
+	void (*xor_bytes)(size_t n, const uint8_t *a, const uint8_t *b, uint8_t *dst);
+
+	/* n words of 1, 2, 4 or 8 bytes: dst[i] = src[0] ^ ... ^ src[i] */
+	void (*xor_scan)(size_t word, size_t n, const uint8_t *src, uint8_t *dst);
+
+	/* dst[i] = src[i] - src[i - 1], and back by running sums; src[-1] counts as 0 */
+	void (*sub_bytes)(size_t n, const uint8_t *src, uint8_t *dst);
+	void (*sum_scan)(size_t n, const uint8_t *src, uint8_t *dst);
+
+	/*
+	 * Codes of n >= 6 bytes in four streams of Zstandard, which have (n + 3) / 4 of them
+	 * each but the last; code[x]: at most 11 bits, their number in the upper half. Stream k
+	 * goes to to[k], which becomes the byte behind it; 8 bytes more may be written to.
+	 */
+	void (*put_codes)(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
+
+	/* A whole frame of Zstandard: zstd/fast.h */
+	ssize_t (*put_zstd)(struct zstd_work *w, int level, struct view src,
+			    const struct cuts *cuts, struct span dst);
+	/* About how many bytes of one a sample would take */
+	size_t (*price_zstd)(struct zstd_work *w, struct view sample, const struct cuts *cuts);
+
+	/* Back: unzstd.h. NULL: the library is as fast */
+	bool (*get_zstd)(struct unzstd **u, struct view src, struct span dst, size_t want);
+
+	/* entropy.h: of at most 32 Ki bytes, in 1/4096 bits */
+	uint32_t (*entropy)(const uint32_t count[256]);
+};
+
+/* `cpu`: bits of cpu.h; 0 gives the C versions. */
+void kernels_init(struct kernels *k, unsigned cpu);
+
+/*
+ * Parts of the C versions, for the tails of the fast ones: items from .. n - 1, where `from` is a
+ * multiple of 8 for the bit kernels. What lies before `from` has been done.
+ */
+void shuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, uint8_t *dst);
+void unshuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, uint8_t *dst);
+void bitshuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, uint8_t *dst);
+void bitunshuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, uint8_t *dst);
+void sum_scan_rest(size_t n, size_t from, const uint8_t *src, uint8_t *dst);
+
+/* One function per instruction set, in its own file; absent ones are never called. */
+void kernels_sse2(struct kernels *k);
+void kernels_avx2(struct kernels *k);
+void kernels_avx512(struct kernels *k);
+void kernels_neon(struct kernels *k);
+
+#endif

@@ -1,0 +1,121 @@
+/* What the files of tune.h share. */
+#ifndef CODEC_TUNE_IMPL_H
+#define CODEC_TUNE_IMPL_H
+
+#include "codec/kernels/kernels.h"
+#include "codec/tune/tune.h"
+
+/* tune/head.c: what a header says of the bytes behind it. */
+struct tune_hint {
+	const char *format; /* NULL: no header that we know                      */
+	uint32_t item;      /* bytes an element, 0: it does not say              */
+	uint32_t record;    /* bytes a row of several elements, 0: none          */
+	bool mixed;         /* code, pages of many kinds: filters seldom suit    */
+};
+
+/* Judges the first bytes of a file; nothing is read past the view, whatever they claim. */
+struct tune_hint tune_head(struct view head);
+
+/*
+ * tune/scan.c: order-0 entropies of the bytes at each place in an item, in bits of the whole view.
+ * They estimate what a codec without matches makes of the bytes once they are shuffled.
+ */
+#define TUNE_ITEMS_MAX 8
+
+struct tune_scan {
+	unsigned n;
+	struct tune_item {
+		uint32_t size;
+		uint64_t shuffled;
+		uint64_t delta; /* shuffled, and each byte replaced by its difference to the last */
+	} item[TUNE_ITEMS_MAX];
+};
+
+/* Fills both entropies of every item whose size is set, 1 .. 255. */
+void tune_scan(const struct kernels *k, struct tune_scan *scan, struct view v);
+
+/* Item sizes that are always tried: powers of two up to this. */
+#define TUNE_USUAL_MAX 16
+
+static inline bool tune_power_of_two(uint32_t x)
+{
+	return (x & (x - 1)) == 0;
+}
+
+static inline bool tune_is_usual(uint32_t size)
+{
+	return size <= TUNE_USUAL_MAX && tune_power_of_two(size);
+}
+
+/* The distance at which bytes repeat, if it is up to TUNE_ITEM_MAX and no usual size; else 0. */
+uint32_t tune_period(struct view v);
+
+/* tune/glance.c. Fills g->bits; g->item is the caller's. */
+void tune_glance(const struct kernels *k, struct tune_glance *g, struct view v);
+
+/* True: these are of the kind that the choice of the report was made for. `now` has its item. */
+bool tune_looks_alike(const struct tune_report *report, const struct tune_glance *now);
+
+/* What is done to items before the codec gets them. */
+enum tune_kind { TUNE_KIND_PLAIN, TUNE_KIND_SHUFFLE, TUNE_KIND_BYTEDELTA, TUNE_KIND_BITSHUFFLE };
+
+/* Everything that a choice in progress knows. */
+struct tuner {
+	struct scratch *s;
+	const struct tune_goal *goal;
+	struct view sample;         /* of the caller: a chunk, mostly                          */
+	struct tune_hint hint;
+	struct tune_report *report; /* `tried` is where candidates and their scores are        */
+	struct tune_scan scan;
+	struct view gathered;       /* in the scratch's dictionary buffer: trials leave it be  */
+	struct view scanned;        /* the part of it that `scan` is about                     */
+	size_t block;               /* of a trial; 0: all that is gathered is one              */
+	bool wordy;                 /* matches of single bytes save much                      */
+	bool no_shuffle;            /* differences were better than shuffled bytes by far ...  */
+	bool no_delta;              /* ... or the other way round                              */
+};
+
+/* tune/try.c: the candidate of this kind, for items of `size` bytes. */
+void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size,
+		struct pipeline *p);
+
+/* True: each byte of an item gets a stream of its own. */
+bool tune_splits(const struct pipeline *p);
+
+static inline bool tune_is_filtered(const struct pipeline *p)
+{
+	return p->filter[FILTER_SLOTS - 1];
+}
+
+/* True: the two differ at most in what the codec does. */
+bool tune_same_filters(const struct pipeline *a, const struct pipeline *b);
+
+/*
+ * Puts so many pieces of the sample, of at most `length` bytes each and spread evenly, into
+ * t->gathered. `late` moves them by nearly half a piece's share, so that a second look sees other
+ * bytes. Pieces begin and end between items.
+ */
+NODISCARD int tune_gather(struct tuner *t, size_t pieces, size_t length, bool late);
+
+/* Encodes what is gathered, or counts what that would give. *p does not lie in *trial. */
+NODISCARD int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial);
+
+/* Best first. */
+void tune_sort(struct tune_trial *list, unsigned n);
+
+/* True: by more than a tenth. Nothing that was so far behind is tried once more. */
+bool tune_far_behind(const struct tune_trial *a, const struct tune_trial *best);
+
+/* Stored bytes of 1000. */
+uint32_t tune_permille(const struct tune_trial *trial);
+
+/* Up to this many stored bytes of 1000 it is beyond doubt that compressing pays. */
+#define TUNE_PAYS_CLEARLY 900
+
+/* True: enough is saved to be worth decoding for. */
+bool tune_pays(const struct tune_goal *goal, const struct tune_trial *trial);
+
+/* tune/look.c: fills report->tried, the best one first. */
+NODISCARD int tune_look(struct tuner *t);
+
+#endif

@@ -1,0 +1,303 @@
+/*
+ * A look at a chunk. Many candidates are tried on short pieces from all over it, those that can
+ * still win on longer ones.
+ *
+ * Entropies of bytes by their place in an item leave a few item sizes out of many. Two things
+ * mislead short pieces, and are made up for: differences (bytedelta) look better than they are, so
+ * that one of them does not win without a trial of its sibling without them, on long pieces; and
+ * whether the planes of items are better coded as a stream each or joined in one depends on how
+ * alike they are, so that the best candidate is tried both ways.
+ */
+#include "codec/codec.h"
+#include "codec/filter.h"
+#include "codec/scratch_impl.h"
+#include "codec/tune/impl.h"
+
+#include <assert.h>
+
+/* How many pieces, and of how many bytes each. */
+struct pieces {
+	size_t n, length;
+};
+
+/* Codecs that can tell what a sample stands for need less of it than what has to be encoded. */
+static const struct pieces priced_short = {8, 1u << 10}, priced_long = {1, 8u << 10};
+static const struct pieces coded_short = {4, 2u << 10}, coded_long = {2, 16u << 10};
+
+static bool is_priced(const struct tuner *t)
+{
+	const struct pipeline *base = &t->goal->base;
+	return codec_by_id(base->codec)->price;
+}
+
+/* So many of the likeliest item sizes are tried, and records. */
+#define ITEMS_TRIED 3
+
+static int try_kind(struct tuner *t, enum tune_kind kind, uint32_t size)
+{
+	struct tune_report *r = t->report;
+	struct pipeline p;
+	assert(r->ntried < TUNE_TRIED_MAX);
+	tune_build(t->goal, kind, size, &p);
+	return tune_try(t, &p, &r->tried[r->ntried++]);
+}
+
+static void add_item(struct tune_scan *scan, uint32_t size)
+{
+	for (unsigned i = 0; i < scan->n; i++)
+		if (scan->item[i].size == size)
+			return;
+	if (size && scan->n < TUNE_ITEMS_MAX)
+		scan->item[scan->n++] = (struct tune_item){.size = size};
+}
+
+static uint64_t least_bits(const struct tune_item *item)
+{
+	return min_u64(item->shuffled, item->delta);
+}
+
+/* Best first; the smaller item among equals. */
+static void sort_items(struct tune_scan *scan)
+{
+	for (unsigned i = 1; i < scan->n; i++)
+		for (unsigned k = i; k > 0; k--) {
+			struct tune_item *a = &scan->item[k - 1], *b = &scan->item[k], swap = *a;
+			if (least_bits(a) <= least_bits(b))
+				break;
+			*a = *b;
+			*b = swap;
+		}
+}
+
+static void scan_items(struct tuner *t)
+{
+	for (uint32_t size = 1; size <= TUNE_USUAL_MAX; size *= 2)
+		add_item(&t->scan, size);
+	add_item(&t->scan, t->hint.item);
+	add_item(&t->scan, t->hint.record);
+	add_item(&t->scan, t->report->period);
+	t->scanned = view_part(t->gathered, 0, t->gathered.n - t->gathered.n / 2);
+	tune_scan(&t->s->kernels, &t->scan, t->scanned);
+	sort_items(&t->scan);
+}
+
+/* True: the header or the bytes say that this is the length of a record. */
+static bool is_record(const struct tuner *t, const struct tune_item *item)
+{
+	return item->size == t->report->period || item->size == t->hint.record;
+}
+
+/* Of so few stored bytes of 1000 not every sample has some. */
+#define SPARSE 125
+
+/* Below a bit a byte it is matches that decide, which entropies do not see. */
+static bool is_sparse(const struct tuner *t)
+{
+	return least_bits(&t->scan.item[0]) < t->scanned.n ||
+	       tune_permille(&t->report->tried[0]) < SPARSE;
+}
+
+/*
+ * A filter whose bytes alone look a sixth worse than its sibling's does not catch up by matches:
+ * it is not tried. Nor is one that was far behind its sibling for likelier items; of records this
+ * need not be true.
+ */
+static int try_item(struct tuner *t, const struct tune_item *item, bool bits)
+{
+	struct tune_report *r = t->report;
+	bool record = is_record(t, item), all = is_sparse(t);
+	bool shuffle = item->size > 1 &&
+		       (all || item->shuffled < item->delta + item->delta / 6);
+	bool delta = all || item->delta < item->shuffled + item->shuffled / 6;
+	if (shuffle && (record || !t->no_shuffle))
+		TRY(try_kind(t, TUNE_KIND_SHUFFLE, item->size));
+	if (delta && (record || !t->no_delta))
+		TRY(try_kind(t, TUNE_KIND_BYTEDELTA, item->size));
+	if (shuffle && delta && !record && !t->no_shuffle && !t->no_delta) {
+		const struct tune_trial *last = &r->tried[r->ntried - 1];
+		t->no_shuffle = tune_far_behind(&last[-1], last);
+		t->no_delta = tune_far_behind(last, &last[-1]);
+	}
+	return bits && item->size > 1 ? try_kind(t, TUNE_KIND_BITSHUFFLE, item->size) : 0;
+}
+
+/* Bits that single bytes with their matches would take of what was scanned. */
+static uint64_t plain_bits(const struct tuner *t)
+{
+	const struct tune_trial *plain = &t->report->tried[0];
+	return 8 * (uint64_t)plain->stored * t->scanned.n / plain->sampled;
+}
+
+/* True: matches save a tenth of what the bytes by themselves take. */
+static bool is_wordy(const struct tuner *t)
+{
+	unsigned i = 0;
+	while (t->scan.item[i].size != 1)
+		i++;
+	uint64_t alone = t->scan.item[i].shuffled;
+	return plain_bits(t) < alone - alone / 10;
+}
+
+/* Random bytes: neither matches nor places explain anything. */
+static bool filters_hopeless(const struct tuner *t)
+{
+	uint64_t least = least_bits(&t->scan.item[0]), all = 8 * t->scanned.n;
+	return plain_bits(t) >= all - all / 64 && least >= all - all / 64;
+}
+
+/*
+ * Of how many items bits are tried as well. Behind the likeliest item they were the best choice
+ * only for codecs that save by nothing but matches.
+ */
+static unsigned items_by_bits(const struct pipeline *base)
+{
+	bool has_entropy_coder = base->codec == CODEC_ZSTD || base->codec == CODEC_ZLIB;
+	return has_entropy_coder ? 1 : ITEMS_TRIED - 1;
+}
+
+static int try_likely(struct tuner *t)
+{
+	scan_items(t);
+	TRY(try_kind(t, TUNE_KIND_PLAIN, 1));
+	t->wordy = is_wordy(t);
+	if (filters_hopeless(t))
+		return 0;
+	uint64_t least = least_bits(&t->scan.item[0]);
+	unsigned nbits = items_by_bits(&t->goal->base);
+	for (unsigned i = 0; i < t->scan.n; i++) {
+		const struct tune_item *item = &t->scan.item[i];
+		bool record = is_record(t, item);
+		bool likely = least_bits(item) <= least + least / 12 || is_sparse(t);
+		if (record || (i < ITEMS_TRIED && likely))
+			TRY(try_item(t, item, record || i < nbits));
+	}
+	return 0;
+}
+
+static bool is_delta(const struct tune_trial *trial)
+{
+	return trial->pipeline.filter[FILTER_SLOTS - 1] == FILTER_BYTEDELTA;
+}
+
+/* Of long items a short look has too few for a judgement. */
+static bool has_long_items(const struct tune_trial *trial)
+{
+	return trial->pipeline.typesize > TUNE_USUAL_MAX;
+}
+
+/* The best one, and the next one where that is not clearly behind: by a twentieth, or a fourth. */
+static unsigned count_rivals(const struct tune_report *r)
+{
+	const struct tune_trial *best = &r->tried[0], *next = &r->tried[1];
+	if (r->ntried < 2)
+		return 1;
+	uint32_t enough = best->score / (tune_permille(best) < SPARSE ? 4 : 20);
+	bool clear = next->score - best->score > enough && !has_long_items(best) &&
+		     !has_long_items(next);
+	return clear ? 1 : 2;
+}
+
+/* Moves candidate `from`, or a new one, to `place`. */
+static void bring(struct tune_report *r, const struct tune_trial *new, unsigned from,
+		  unsigned place)
+{
+	assert(r->ntried < TUNE_TRIED_MAX || from < r->ntried);
+	r->ntried += from == r->ntried;
+	memmove(&r->tried[place + 1], &r->tried[place], (from - place) * sizeof *r->tried);
+	r->tried[place] = *new;
+}
+
+/*
+ * Behind the first with differences of the `n` best: the same without them, unless it stands
+ * before. Returns how many are to be looked at again; *delta: one with differences is.
+ */
+static unsigned bring_sibling(struct tuner *t, unsigned n, bool *delta)
+{
+	struct tune_report *r = t->report;
+	struct tune_trial sibling = {0};
+	unsigned place = 0, i = 0;
+	while (place < n && !is_delta(&r->tried[place]))
+		place++;
+	*delta = place < n;
+	if (!*delta)
+		return n;
+	uint32_t size = r->tried[place].pipeline.typesize;
+	enum tune_kind kind = size > 1 ? TUNE_KIND_SHUFFLE : TUNE_KIND_PLAIN;
+	tune_build(t->goal, kind, size, &sibling.pipeline);
+	while (i < r->ntried && !tune_same_filters(&r->tried[i].pipeline, &sibling.pipeline))
+		i++;
+	if (i < n)
+		return n;
+	bring(r, &sibling, i, n);
+	return n + 1;
+}
+
+/*
+ * Where matches make single bytes much smaller, distant ones may as well, which short pieces do not
+ * have: then these are looked at again, too. Without a filter the next level may be chosen, which
+ * saves a twentieth of text and code.
+ */
+static unsigned bring_plain(struct tuner *t, unsigned n)
+{
+	struct tune_report *r = t->report;
+	unsigned i = 0;
+	while (i < r->ntried && tune_is_filtered(&r->tried[i].pipeline))
+		i++;
+	if (i < n || i == r->ntried || !t->wordy)
+		return n;
+	struct tune_trial plain = r->tried[i];
+	bring(r, &plain, i, n);
+	return n + 1;
+}
+
+/* Puts the best candidate with its planes in one stream at place `n`, unless it has one. */
+static unsigned bring_joined(struct tune_report *r, unsigned n)
+{
+	struct tune_trial joined = {.pipeline = r->tried[0].pipeline};
+	if (!tune_splits(&joined.pipeline))
+		return n;
+	joined.pipeline.split_mode = SPLIT_NEVER;
+	bring(r, &joined, r->ntried, n);
+	return n + 1;
+}
+
+/*
+ * Tries the first `n` on long pieces, each a block of its own. Places of a chunk differ in level,
+ * which differences do not see but a table of bytes does: short pieces in one block flatter them,
+ * by up to 14 % of an image. So where one is among them, what short pieces said does not count.
+ */
+static int try_long(struct tuner *t, const struct pieces *pieces, unsigned n, bool anew)
+{
+	struct tune_report *r = t->report;
+	TRY(tune_gather(t, pieces->n, pieces->length, true));
+	t->block = t->gathered.n / pieces->n;
+	for (unsigned i = 0; i < n; i++) {
+		struct tune_trial before = r->tried[i], *now = &r->tried[i];
+		TRY(tune_try(t, &before.pipeline, now));
+		if (anew)
+			continue;
+		now->sampled += before.sampled;
+		now->stored += before.stored;
+		now->score += before.score;
+	}
+	tune_sort(r->tried, n);
+	return 0;
+}
+
+int tune_look(struct tuner *t)
+{
+	struct tune_report *r = t->report;
+	bool priced = is_priced(t), delta;
+	const struct pieces *first = priced ? &priced_short : &coded_short;
+	TRY(tune_gather(t, first->n, first->length, false));
+	TRY(try_likely(t));
+	tune_sort(r->tried, r->ntried);
+	unsigned n = bring_sibling(t, count_rivals(r), &delta);
+	n = bring_plain(t, bring_joined(r, n));
+	/* Nothing to decide between; but that nothing at all pays is not believed at one look. */
+	if (n == 1 && tune_permille(&r->tried[0]) < TUNE_PAYS_CLEARLY)
+		return 0;
+	bool doubtful = !priced || has_long_items(&r->tried[0]) || has_long_items(&r->tried[1]) ||
+			tune_permille(&r->tried[0]) >= TUNE_PAYS_CLEARLY;
+	return try_long(t, doubtful ? &coded_long : &priced_long, n, delta || doubtful);
+}

@@ -1,0 +1,142 @@
+/* Cheap statistics of bytes: entropies by place in an item, and the length of records. */
+#include "codec/inline.h"
+#include "codec/tune/impl.h"
+
+#include <assert.h>
+
+/*
+ * Bytes are counted by their place among so many, whatever the item: the counters stay in L1, and
+ * those of an item whose size divides this are sums of them.
+ */
+#define LANES 16
+#define LANES_LEAST 4 /* so that equal bytes behind each other do not wait for each other */
+
+/* What a coder spends on describing a plane's statistics, roughly, in bits. */
+#define PLANE_COST 200
+
+/* Adds up lanes until so many are left. */
+static void join_lanes(uint32_t count[LANES][256], uint32_t lanes, uint32_t size)
+{
+	for (; lanes > size && lanes > 1; lanes /= 2)
+		for (uint32_t j = 0; j < lanes / 2; j++)
+			for (unsigned i = 0; i < 256; i++)
+				count[j][i] += count[j + lanes / 2][i];
+}
+
+static uint64_t plane_bits(const struct kernels *k, uint32_t count[LANES][256], uint32_t size)
+{
+	uint64_t bits = 0;
+	for (uint32_t j = 0; j < size; j++)
+		bits += (k->entropy(count[j]) >> 12) + PLANE_COST;
+	return bits;
+}
+
+static void count_plain(struct view v, uint32_t count[LANES][256])
+{
+	memset(count, 0, LANES * sizeof *count);
+	for (size_t at = 0; at + LANES <= v.n; at += LANES)
+		for (unsigned j = 0; j < LANES; j++)
+			count[j][v.p[at + j]]++;
+}
+
+ALWAYS_INLINE void count_delta(struct view v, uint32_t size, const unsigned lanes,
+			       uint32_t count[LANES][256])
+{
+	uint8_t diff[LANES];
+	memset(count, 0, lanes * sizeof *count);
+	for (size_t at = LANES; at + LANES <= v.n; at += LANES) {
+		for (unsigned j = 0; j < LANES; j++)
+			diff[j] = (uint8_t)(v.p[at + j] - v.p[at + j - size]);
+		for (unsigned j = 0; j < LANES; j++)
+			count[j % lanes][diff[j]]++;
+	}
+}
+
+static uint64_t delta_bits(const struct kernels *k, struct view v, uint32_t size)
+{
+	uint32_t count[LANES][256];
+	switch (size) {
+	case 16: count_delta(v, size, 16, count); break;
+	case 8: count_delta(v, size, 8, count); break;
+	default: count_delta(v, size, LANES_LEAST, count);
+	}
+	join_lanes(count, (uint32_t)max_u64(size, LANES_LEAST), size);
+	return plane_bits(k, count, size);
+}
+
+/* For sizes that do not divide LANES: place by place. */
+static uint64_t plane_bits_odd(const struct kernels *k, struct view v, uint32_t size, bool delta)
+{
+	uint64_t bits = 0;
+	for (uint32_t j = 0; j < size; j++) {
+		uint32_t count[256] = {0};
+		for (size_t i = size + j; i < v.n; i += size)
+			count[(uint8_t)(delta ? v.p[i] - v.p[i - size] : v.p[i])]++;
+		bits += (k->entropy(count) >> 12) + PLANE_COST;
+	}
+	return bits;
+}
+
+void tune_scan(const struct kernels *k, struct tune_scan *scan, struct view v)
+{
+	uint32_t plain[LANES][256];
+
+	count_plain(v, plain);
+	for (uint32_t lanes = LANES; lanes; join_lanes(plain, lanes, lanes / 2), lanes /= 2)
+		for (unsigned i = 0; i < scan->n; i++)
+			if (scan->item[i].size == lanes)
+				scan->item[i].shuffled = plane_bits(k, plain, lanes);
+	for (unsigned i = 0; i < scan->n; i++) {
+		struct tune_item *item = &scan->item[i];
+		assert(item->size >= 1 && item->size <= 255);
+		if (LANES % item->size == 0) {
+			item->delta = delta_bits(k, v, item->size);
+		} else {
+			item->shuffled = plane_bits_odd(k, v, item->size, false);
+			item->delta = plane_bits_odd(k, v, item->size, true);
+		}
+	}
+}
+
+#define LAG_MAX TUNE_ITEM_MAX
+#define LAG_BYTES 2048
+#define LAG_PART 128 /* at most 255: counted in a byte, so that the compiler uses whole vectors */
+
+/* How many of the first n bytes equal the one `lag` further on. */
+static uint32_t equal_at(struct view v, size_t lag, size_t n)
+{
+	uint32_t sum = 0;
+	for (size_t i = 0; i < n; i += LAG_PART) {
+		uint8_t part = 0;
+		for (size_t k = i; k < i + LAG_PART; k++)
+			part = (uint8_t)(part + (v.p[k] == v.p[k + lag]));
+		sum += part;
+	}
+	return sum;
+}
+
+/*
+ * In records a byte equals the one a record further on more often than its other neighbours. So
+ * does one a multiple of the record's length further on: the shortest distance that comes close to
+ * the best is taken.
+ */
+uint32_t tune_period(struct view v)
+{
+	uint32_t equal[LAG_MAX + 1], best = 0;
+	uint64_t sum = 0;
+	if (v.n < LAG_BYTES + LAG_MAX + 1)
+		return 0;
+	for (uint32_t lag = 1; lag <= LAG_MAX; lag++) {
+		equal[lag] = equal_at(v, lag, LAG_BYTES);
+		sum += equal[lag];
+		if (equal[lag] > best)
+			best = equal[lag];
+	}
+	uint32_t mean = (uint32_t)(sum / LAG_MAX);
+	if (best < mean + mean / 4 + LAG_BYTES / 64)
+		return 0;
+	for (uint32_t lag = 1; lag <= LAG_MAX; lag++)
+		if (equal[lag] >= best - (best - mean) / 8)
+			return tune_is_usual(lag) ? 0 : lag;
+	return 0;
+}

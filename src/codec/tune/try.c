@@ -1,0 +1,203 @@
+/*
+ * Trials: a sample of the chunk is encoded by a candidate, which gets a score for the result. Where
+ * the codec can tell what a sample takes (codec.h, price) it only counts, in half of the time.
+ *
+ * A sample is gathered: a few short pieces from all over the chunk, put together. Eight pieces of a
+ * KiB say more about a chunk than 16 KiB of two places. What they miss are distant matches, which
+ * count only where no filter is any good.
+ */
+#include "codec/chunk.h"
+#include "codec/codec.h"
+#include "codec/encoder.h"
+#include "codec/filter.h"
+#include "codec/scratch_impl.h"
+#include "codec/tune/impl.h"
+
+#include <assert.h>
+
+void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size,
+		struct pipeline *p)
+{
+	*p = goal->base;
+	memset(p->filter, 0, sizeof p->filter);
+	memset(p->meta, 0, sizeof p->meta);
+	p->typesize = kind == TUNE_KIND_PLAIN ? 1 : size;
+	if (p->blocksize)
+		p->blocksize =
+			(uint32_t)max_u64(p->blocksize - p->blocksize % p->typesize, p->typesize);
+	uint8_t *last = p->filter + FILTER_SLOTS - 1;
+	if (kind == TUNE_KIND_SHUFFLE)
+		*last = FILTER_SHUFFLE;
+	if (kind == TUNE_KIND_BITSHUFFLE)
+		*last = FILTER_BITSHUFFLE;
+	if (kind == TUNE_KIND_BYTEDELTA) {
+		*last = FILTER_BYTEDELTA;
+		p->meta[FILTER_SLOTS - 1] = (uint8_t)size;
+		if (size > 1)
+			last[-1] = FILTER_SHUFFLE;
+	}
+	/* Chunks would cut such items: they are written bytewise, in one stream (policy.h). */
+	if (!tune_power_of_two(p->typesize) || (goal->whole && p->typesize != goal->whole))
+		p->split_mode = SPLIT_NEVER;
+}
+
+/* A piece is at most this part of a small chunk, whose encoding does not take long either. */
+#define SHARE 64
+
+int tune_gather(struct tuner *t, size_t pieces, size_t length, bool late)
+{
+	struct buf *to = &t->s->dict;
+	uint32_t period = t->report->period;
+	size_t unit = max_u64(16, 8 * (uint64_t)(period ? period : t->hint.record));
+	struct view v = t->sample;
+	length = min_u64(length, max_u64(t->sample.n / SHARE, 2 * unit));
+	length -= length % unit;
+	assert(length); /* the shortest pieces have room for the longest unit: TUNE_ITEM_MAX */
+	t->gathered = v;
+	if (v.n <= pieces * length)
+		return 0;
+	size_t share = v.n / pieces, slack = share - length;
+	to->n = 0;
+	for (size_t k = 0; k < pieces; k++) {
+		/* Every other one, then the rest: the first half, too, is from everywhere. */
+		size_t i = 2 * k < pieces ? 2 * k : 2 * k - pieces + (pieces % 2 == 0);
+		size_t at = i * share + (late ? slack - slack * 3 / 10 : slack / 4);
+		TRY(buf_append(to, view_part(v, at - at % unit, length)));
+	}
+	t->gathered = buf_view(to);
+	return 0;
+}
+
+#define SPLIT_TYPESIZE_MAX 16 /* FORMAT.md 3.3 */
+
+bool tune_splits(const struct pipeline *p)
+{
+	return p->codec != CODEC_ZSTD && p->split_mode != SPLIT_NEVER && p->typesize > 1 &&
+	       p->typesize <= SPLIT_TYPESIZE_MAX && memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS);
+}
+
+bool tune_same_filters(const struct pipeline *a, const struct pipeline *b)
+{
+	return a->typesize == b->typesize && !memcmp(a->filter, b->filter, FILTER_SLOTS);
+}
+
+/* What a filter, or a stream more, costs a reader, in 1/1000 of the size. */
+static uint32_t price(const struct pipeline *p, enum tune_aim aim)
+{
+	static const uint32_t weight[] = {[TUNE_BALANCED] = 1, [TUNE_SIZE] = 0, [TUNE_SPEED] = 4};
+	uint32_t cost = tune_splits(p) ? p->typesize : 0;
+	for (unsigned i = 0; i < FILTER_SLOTS; i++)
+		switch (p->filter[i]) {
+		case FILTER_SHUFFLE: cost += 4; break;
+		/* Of items that are written bytewise it is two filters: a shuffle comes first. */
+		case FILTER_BITSHUFFLE: cost += tune_power_of_two(p->typesize) ? 6 : 10; break;
+		case FILTER_BYTEDELTA: cost += 12; break;
+		}
+	return cost * weight[aim];
+}
+
+/*
+ * What tables cost a sample more than they will cost a block. Each stream has tables of its own, 40
+ * bytes by measurement, and those of a sample are shorter.
+ */
+#define TABLE_BYTES 40
+
+static uint32_t table_excess(const struct pipeline *p, size_t n, uint32_t stored)
+{
+	if (!tune_splits(p))
+		return 0;
+	uint64_t block =
+		p->blocksize ? p->blocksize : max_u64(64u << 10, (uint64_t)p->typesize << 14);
+	if (block <= n)
+		return 0;
+	uint64_t excess = TABLE_BYTES * (uint64_t)p->typesize * (block - n) / block;
+	return (uint32_t)min_u64(excess, stored / 16);
+}
+
+/* 0 bytes: the codec cannot tell. */
+static int price_sample(struct tuner *t, const struct pipeline *p, struct view v, size_t *stored)
+{
+	struct encoder e;
+	size_t sum = 0;
+	*stored = 0;
+	TRY(encoder_plan(&e, t->s, p, v));
+	for (uint32_t i = 0; i < e.nblocks; i++) {
+		struct block b;
+		ssize_t n = block_price(&e.plan, t->s, encoder_block(&e, i, &b));
+		if (n <= 0)
+			return (int)n;
+		sum += (size_t)n;
+	}
+	*stored = sum;
+	return 0;
+}
+
+static int encode_sample(struct tuner *t, const struct pipeline *p, struct view v, size_t *stored)
+{
+	uint32_t nblocks = (uint32_t)max_u64(v.n / p->blocksize, 1);
+	TRY(chunk_encode(t->s, p, v, &t->s->trial));
+	uint32_t n = (uint32_t)t->s->trial.n;
+	*stored = n - nblocks * table_excess(p, p->blocksize, n / nblocks);
+	return 0;
+}
+
+/*
+ * Samples show neither distant matches nor what the next level saves (advise). And of a file whose
+ * parts differ they show some only: there a filter has to be better by far.
+ */
+static uint64_t favour_plain(const struct tuner *t, uint64_t score)
+{
+	score -= t->wordy ? score / 8 : 0;
+	return score - (t->hint.mixed ? score / 8 : 0);
+}
+
+int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial)
+{
+	struct view v = t->gathered;
+	struct pipeline one = *p;
+	size_t block = t->block ? t->block : v.n;
+	one.blocksize = (uint32_t)max_u64(block - block % p->typesize, p->typesize);
+	one.use_dict = false;
+	one.no_sums = true;
+	size_t stored = 0;
+	TRY(price_sample(t, &one, v, &stored));
+	if (!stored)
+		TRY(encode_sample(t, &one, v, &stored));
+	*trial = (struct tune_trial){
+		.pipeline = *p, .sampled = (uint32_t)v.n, .stored = (uint32_t)stored};
+	uint64_t score = (uint64_t)stored * (1000 + price(p, t->goal->aim)) / 1000;
+	if (p->typesize > 1 && (p->typesize == t->hint.item || p->typesize == t->hint.record))
+		score -= score / 100; /* the header breaks near ties */
+	if (!tune_is_filtered(p))
+		score = favour_plain(t, score);
+	trial->score = (uint32_t)score;
+	return 0;
+}
+
+void tune_sort(struct tune_trial *list, unsigned n)
+{
+	for (unsigned i = 1; i < n; i++)
+		for (unsigned k = i; k > 0 && list[k].score < list[k - 1].score; k--) {
+			struct tune_trial swap = list[k];
+			list[k] = list[k - 1];
+			list[k - 1] = swap;
+		}
+}
+
+bool tune_far_behind(const struct tune_trial *a, const struct tune_trial *best)
+{
+	return a->score > best->score + best->score / 10;
+}
+
+uint32_t tune_permille(const struct tune_trial *trial)
+{
+	return (uint32_t)((uint64_t)trial->stored * 1000 / trial->sampled);
+}
+
+bool tune_pays(const struct tune_goal *goal, const struct tune_trial *trial)
+{
+	/* What has to be saved, in 1/1000 of the bytes. */
+	static const uint32_t least[] = {
+		[TUNE_BALANCED] = 30, [TUNE_SIZE] = 8, [TUNE_SPEED] = 60};
+	return tune_permille(trial) + least[goal->aim] <= 1000;
+}

@@ -1,0 +1,170 @@
+/*
+ * The choice itself: what is looked at, which candidate wins, and how long the choice holds.
+ *
+ * A look (tune/look.c) finds the best of a few candidates. Nearly all of the time goes into trials
+ * (tune/try.c), so that what cannot win any more is not tried again.
+ */
+#include "codec/codec.h"
+#include "codec/filter.h"
+#include "codec/scratch_impl.h"
+#include "codec/tune/impl.h"
+
+/* Shorter samples get the base as it is. */
+#define SAMPLE_MIN 64
+
+/* A choice holds for so many bytes; the one for a file's first chunk for less, if it was close. */
+#define AGAIN (16u << 20)
+#define AGAIN_TIE (4u << 20)
+
+/* How often the tolerance of a glance is doubled, once for each time that nothing came of it. */
+#define PATIENCE_MAX 2
+
+/*
+ * Where no filter helps, the codec has to do it alone: the next level saves 5 % of text and
+ * code. Half as much window again saves 3 % more of text, little of code, and costs readers of
+ * single blocks a third of their time.
+ */
+static void advise(const struct tune_goal *g, bool mixed, struct pipeline *out)
+{
+	if (g->aim == TUNE_SPEED)
+		return;
+	if (g->free_codec && out->codec == CODEC_ZSTD && out->level == 1)
+		out->level = g->aim == TUNE_SIZE ? 3 : 2;
+	if (g->free_blocksize && !mixed)
+		out->blocksize = g->aim == TUNE_SIZE ? 128u << 10 : 96u << 10;
+}
+
+/* The first chunk of a file is the least typical: if it does not decide, the next one shall. */
+static bool near_tie(const struct tune_report *r)
+{
+	const struct tune_trial *best = &r->tried[0], *next = &r->tried[1];
+	return r->ntried > 1 && next->score - best->score < best->score / 50;
+}
+
+#define HEAD 4096
+
+/*
+ * Containers of packed data (HDF5, say) begin with what they hold, in pages of pointers and zeros.
+ * No sample sees them, but they are a tenth of a small file.
+ */
+static bool has_soft_head(struct scratch *s, const struct tune_input *in)
+{
+	struct tune_scan scan = {.n = 1, .item = {{.size = 1}}};
+	if (in->offset || in->sample.n < HEAD)
+		return false;
+	tune_scan(&s->kernels, &scan, view_part(in->sample, 0, HEAD));
+	return scan.item[0].shuffled < 6 * HEAD; /* bits; packed data has 8 a byte */
+}
+
+/* No candidate is worth its time: the bytes are stored as they are. */
+static void give_up(const struct tuner *t, const struct tune_input *in, struct pipeline *out)
+{
+	if (has_soft_head(t->s, in) && t->goal->aim != TUNE_SPEED) {
+		tune_build(t->goal, TUNE_KIND_PLAIN, 1, out);
+		t->report->again = 1;
+		return;
+	}
+	out->level = 0;
+}
+
+/* From the header, or from what was known of it before. */
+static struct tune_hint hint_of(const struct tune_input *in, const struct tune_report *before)
+{
+	if (in->head.n || !in->offset)
+		return tune_head(in->head.n ? in->head : in->sample);
+	return (struct tune_hint){.format = before->format,
+				  .item = before->item <= TUNE_ITEM_MAX ? before->item : 0,
+				  .record = before->record <= TUNE_ITEM_MAX ? before->record : 0,
+				  .mixed = before->mixed};
+}
+
+/*
+ * Records do not stand out in each part of a table. Where they did for the last choice, and their
+ * size was the best one, it is tried again; else that part would be stored as it is.
+ */
+static uint32_t period_of(const struct tune_input *in, const struct tune_report *before)
+{
+	struct view v = in->sample;
+	uint32_t period = tune_period(view_part(v, v.n / 2, v.n / 2));
+	uint32_t last = before->tried[0].pipeline.typesize;
+	bool known = in->offset && last <= TUNE_ITEM_MAX && !tune_is_usual(last);
+	return period || !known ? period : last;
+}
+
+int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tune_input *in,
+		struct pipeline *out, struct tune_report *report)
+{
+	struct tune_hint hint = hint_of(in, report);
+	struct tuner t = {
+		.s = s, .goal = goal, .sample = in->sample, .report = report, .hint = hint};
+	struct tune_report before = *report;
+
+	*out = goal->base;
+	*report = (struct tune_report){.format = hint.format,
+				       .item = hint.item,
+				       .record = hint.record,
+				       .mixed = hint.mixed,
+				       .permille = 1000,
+				       .again = AGAIN};
+	if (in->sample.n < SAMPLE_MIN || !goal->base.level)
+		return 0;
+	report->period = period_of(in, &before);
+	TRY(tune_look(&t));
+	const struct tune_trial *best = &report->tried[0];
+	*out = best->pipeline;
+	report->permille = tune_permille(best);
+	if (!tune_pays(goal, best))
+		give_up(&t, in, out);
+	if (!in->offset && near_tie(report))
+		report->again = min_u64(report->again, AGAIN_TIE);
+	report->glance.item = best->pipeline.typesize > 1 ? best->pipeline.typesize : 4;
+	tune_glance(&s->kernels, &report->glance, in->sample);
+	if (in->offset && tune_same_filters(&before.tried[0].pipeline, &best->pipeline)) {
+		bool alike = tune_looks_alike(&before, &report->glance);
+		report->patience = (uint32_t)min_u64(before.patience + !alike, PATIENCE_MAX);
+	}
+	if (!tune_is_filtered(out) && report->permille <= TUNE_PAYS_CLEARLY)
+		advise(goal, hint.mixed, out);
+	return 0;
+}
+
+/* Whether a form is another one under this size: planes of one byte, items that are never split. */
+static bool same_as_other(enum tune_kind kind, bool joined, uint32_t size)
+{
+	return (kind == TUNE_KIND_SHUFFLE && size == 1) ||
+	       (joined && (size == 1 || !tune_power_of_two(size)));
+}
+
+bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, struct pipeline *out)
+{
+	const uint32_t sizes[] = {1, 2, 4, 8, 16, tune_is_usual(item) ? 0 : item};
+	static const struct form {
+		enum tune_kind kind;
+		bool joined;
+	} forms[] = {
+		{TUNE_KIND_SHUFFLE, false},   {TUNE_KIND_SHUFFLE, true},
+		{TUNE_KIND_BYTEDELTA, false}, {TUNE_KIND_BYTEDELTA, true},
+		{TUNE_KIND_BITSHUFFLE, false},
+	};
+	enum { NFORMS = sizeof forms / sizeof *forms };
+
+	if (i < 2) {
+		tune_build(goal, TUNE_KIND_PLAIN, 1, out);
+		if (i == 1)
+			advise(goal, false, out);
+		return true;
+	}
+	unsigned left = i - 2;
+	for (unsigned k = 0; k < NFORMS * sizeof sizes / sizeof *sizes; k++) {
+		const struct form *f = &forms[k % NFORMS];
+		uint32_t size = sizes[k / NFORMS];
+		if (!size || (f->joined && goal->base.codec == CODEC_ZSTD) ||
+		    same_as_other(f->kind, f->joined, size) || left-- > 0)
+			continue;
+		tune_build(goal, f->kind, size, out);
+		if (f->joined)
+			out->split_mode = SPLIT_NEVER;
+		return true;
+	}
+	return false;
+}

@@ -1,0 +1,278 @@
+/*
+ * The sequences of a block: decoded, and copied to where they belong, one after the other. Nothing
+ * here is foreseen by the processor but that lengths are short: so a copy writes 32 bytes before it
+ * asks whether that was enough, and offsets are chosen without branches.
+ */
+#include "codec/inline.h"
+#include "codec/unzstd/impl.h"
+
+#ifdef __SSSE3__
+#include <immintrin.h>
+#endif
+
+#define LIKELY(x) __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+ALWAYS_INLINE void copy16(uint8_t *to, const uint8_t *from)
+{
+	uint8_t x[16];
+	memcpy(x, from, 16);
+	memcpy(to, x, 16);
+}
+
+ALWAYS_INLINE void copy32(uint8_t *to, const uint8_t *from)
+{
+	uint8_t x[32];
+	memcpy(x, from, 32);
+	memcpy(to, x, 32);
+}
+
+#define LIST4(f, a, i) f(a, i), f(a, i + 1), f(a, i + 2), f(a, i + 3)
+#define LIST16(f, a) LIST4(f, a, 0), LIST4(f, a, 4), LIST4(f, a, 8), LIST4(f, a, 12)
+#define PLACE(a, i) (i) % (a)
+#define PLACES(a) {LIST16(PLACE, a)}
+
+/* Byte i of what repeats its last 1 to 15 bytes. */
+static const uint8_t place[16][16] = {
+	PLACES(1),  PLACES(1),  PLACES(2),  PLACES(3),  PLACES(4),  PLACES(5),
+	PLACES(6),  PLACES(7),  PLACES(8),  PLACES(9),  PLACES(10), PLACES(11),
+	PLACES(12), PLACES(13), PLACES(14), PLACES(15),
+};
+
+/* The most of 16 bytes that are whole multiples of the offset. */
+static const uint8_t steps[16] = {16, 16, 16, 15, 16, 15, 12, 14, 16, 9, 10, 11, 12, 13, 14, 15};
+
+/* Less than 16 bytes back: sixteen at a time, of which whole multiples of the offset are new. */
+ALWAYS_INLINE void copy_pattern(uint8_t *op, size_t offset, size_t n)
+{
+	uint8_t x[16] = {0};
+#ifdef __SSSE3__
+	__m128i v = _mm_loadu_si128((const __m128i *)(op - offset));
+	v = _mm_shuffle_epi8(v, _mm_loadu_si128((const __m128i *)place[offset]));
+	_mm_storeu_si128((__m128i *)x, v);
+#else
+	for (size_t i = 0; i < 16; i++)
+		x[i] = op[(ptrdiff_t)place[offset][i] - (ptrdiff_t)offset];
+#endif
+	size_t step = steps[offset];
+	for (uint8_t *end = op + n; op < end; op += step)
+		memcpy(op, x, 16);
+}
+
+/* Writes up to 31 bytes more. */
+ALWAYS_INLINE void copy_match(uint8_t *op, size_t offset, size_t n)
+{
+	const uint8_t *from = op - offset, *end = op + n;
+	if (LIKELY(offset >= 32)) {
+		copy32(op, from);
+		for (size_t i = 32; UNLIKELY(i < n); i += 32)
+			copy32(op + i, from + i);
+	} else if (offset >= 16) {
+		do {
+			copy16(op, from);
+			copy16(op + 16, from + 16);
+			op += 32;
+			from += 32;
+		} while (UNLIKELY(op < end));
+	} else {
+		copy_pattern(op, offset, n);
+	}
+}
+
+/* Near the end of dst: as far as may be with `room` bytes, the rest one by one. */
+static __attribute__((noinline)) void copy_exactly(uint8_t *op, size_t offset, size_t n,
+						   size_t room)
+{
+	if (n > 2 * SLACK) {
+		size_t most = min_u64(n, room - SLACK);
+		copy_match(op, offset, most);
+		op += most;
+		n -= most;
+	}
+	for (size_t i = 0; i < n; i++)
+		op[i] = op[(ptrdiff_t)(i - offset)];
+}
+
+/* A block's sequences on their way; an array here would not stay in registers. */
+struct walk {
+	const struct cell *cell;
+	const uint8_t *p, *lowest; /* a word, and the last one with a bit of the stream */
+	unsigned held;             /* its lowest bits, which are not read yet           */
+	uint32_t l, o, m;
+	uint8_t *op, *start, *end, *fast_end, *last; /* of dst; and of the block or of what is
+						       wanted, and for copies */
+	const uint8_t *lit, *lit_end;
+	uint32_t r0, r1, r2;
+};
+
+struct numbers {
+	size_t literals, match;
+	uint32_t value;
+};
+
+/* At least 56 bits. False: the stream has ended before. */
+ALWAYS_INLINE bool refill(struct walk *w, uint64_t *word)
+{
+	w->p += (ptrdiff_t)(w->held >> 3) - 7;
+	w->held = 56 + (w->held & 7);
+	if (UNLIKELY(w->p < w->lowest))
+		return false;
+	*word = get_le64(w->p);
+	return true;
+}
+
+ALWAYS_INLINE bool walk_begin(struct walk *w, const struct sequences *s)
+{
+	ptrdiff_t left = bits_begin(s->bits);
+	uint64_t word;
+	if (left < 0)
+		return false;
+	w->p = s->bits.p + (left >> 3);
+	w->held = left & 7;
+	w->lowest = s->bits.p - 7;
+	if (!refill(w, &word))
+		return false;
+	w->l = s->states[LITERALS].first + bits_take(word, &w->held, s->states[LITERALS].log);
+	w->o = s->states[OFFSET].first + bits_take(word, &w->held, s->states[OFFSET].log);
+	w->m = s->states[MATCH].first + bits_take(word, &w->held, s->states[MATCH].log);
+	return true;
+}
+
+#define STATES_BITS (9 + 9 + 8)
+
+/* False: the bits end too early, or for the last ones, which no states follow, not here. */
+ALWAYS_INLINE bool decode(struct walk *w, struct numbers *x, const bool last)
+{
+	const struct cell *l = w->cell + w->l, *o = w->cell + w->o, *m = w->cell + w->m;
+	uint64_t word;
+	if (!refill(w, &word))
+		return false;
+	x->value = o->base + bits_take(word, &w->held, o->extra);
+	x->match = m->base + bits_take(word, &w->held, m->extra);
+	x->literals = l->base + bits_take(word, &w->held, l->extra);
+	if (last)
+		return (w->p - w->lowest - 7) * 8 + (ptrdiff_t)w->held == 0;
+	if (UNLIKELY(w->held < STATES_BITS) && !refill(w, &word))
+		return false;
+	w->l = l->next + bits_take(word, &w->held, l->bits);
+	w->m = m->next + bits_take(word, &w->held, m->bits);
+	w->o = o->next + bits_take(word, &w->held, o->bits);
+	return true;
+}
+
+/* The last three offsets have the values 1 to 3; behind no literal the first one is left out. */
+ALWAYS_INLINE uint32_t offset_of(struct walk *w, const struct numbers *x)
+{
+	uint32_t offset = x->value - 3;
+	if (LIKELY(x->value > 3)) {
+		w->r2 = w->r1;
+		w->r1 = w->r0;
+		return w->r0 = offset;
+	}
+	uint32_t which = x->value - 1 + !x->literals;
+	offset = which == 2 ? w->r2 : w->r1;
+	offset = which == 3 ? w->r0 - 1 : offset;
+	offset = which == 0 ? w->r0 : offset;
+	w->r2 = which >= 2 ? w->r1 : w->r2;
+	w->r1 = which >= 1 ? w->r0 : w->r1;
+	return w->r0 = offset;
+}
+
+ALWAYS_INLINE bool execute(struct walk *w, const struct numbers *x)
+{
+	size_t offset = offset_of(w, x);
+	uint8_t *op = w->op, *match_at = op + x->literals, *next = match_at + x->match;
+	const uint8_t *from = w->lit;
+	w->lit += x->literals;
+	w->op = next;
+	if (UNLIKELY(offset - 1 >= (size_t)(match_at - w->start)) ||
+	    UNLIKELY(w->lit > w->lit_end))
+		return false;
+	if (UNLIKELY(next > w->fast_end)) {
+		if (next > w->end)
+			return false;
+		memcpy(op, from, x->literals);
+		copy_exactly(match_at, offset, x->match, (size_t)(w->last - match_at));
+		return true;
+	}
+	copy32(op, from);
+	for (size_t i = 32; UNLIKELY(i < x->literals); i += 32)
+		copy32(op + i, from + i);
+	copy_match(match_at, offset, x->match);
+	return true;
+}
+
+/*
+ * A sequence that execute refused, which had but to say where it leads: where that is, if it was
+ * refused for going beyond what is wanted, else 0. By value: what has an address does not stay in
+ * registers.
+ */
+static __attribute__((noinline)) size_t execute_last(struct walk w, struct numbers x,
+						     const struct sequences *s)
+{
+	size_t next = (size_t)(w.op - w.start), offset = w.r0;
+	if (next < s->stop || next > s->end || w.lit > w.lit_end)
+		return 0;
+	uint8_t *match_at = w.op - x.match, *op = match_at - x.literals;
+	if (offset - 1 >= (size_t)(match_at - w.start))
+		return 0;
+	memcpy(op, w.lit - x.literals, x.literals);
+	copy_exactly(match_at, offset, x.match, (size_t)(w.last - match_at));
+	return next;
+}
+
+/* front: it may end at s->stop. */
+ALWAYS_INLINE size_t execute_all(const struct sequences *s, uint32_t rep[3], const bool front)
+{
+	struct numbers x;
+	struct walk w = {
+		.cell = s->cell,
+		.op = s->dst.p + s->at,
+		.start = s->dst.p,
+		.end = s->dst.p + (front ? s->stop : s->end),
+		.last = s->dst.p + s->dst.n,
+		.lit = s->literals.p,
+		.lit_end = s->literals.p + s->literals.n,
+		.r0 = rep[0],
+		.r1 = rep[1],
+		.r2 = rep[2],
+	};
+	w.fast_end = s->dst.n < SLACK ? w.start : w.last - SLACK;
+	w.fast_end = w.fast_end < w.end ? w.fast_end : w.end;
+	if (!walk_begin(&w, s))
+		return 0;
+	for (size_t i = s->n - 1; i; i--) {
+		if (!decode(&w, &x, false))
+			return 0;
+		if (!execute(&w, &x))
+			return front ? execute_last(w, x, s) : 0;
+	}
+	if (!decode(&w, &x, true))
+		return 0;
+	if (!execute(&w, &x))
+		return front ? execute_last(w, x, s) : 0;
+	size_t rest = (size_t)(w.lit_end - w.lit);
+	if (rest > (front ? s->end - (size_t)(w.op - w.start) : (size_t)(w.end - w.op)))
+		return 0;
+	memcpy(w.op, w.lit, rest);
+	rep[0] = w.r0;
+	rep[1] = w.r1;
+	rep[2] = w.r2;
+	return (size_t)(w.op + rest - w.start);
+}
+
+/* Built twice: each value that a loop has to keep besides costs a fiftieth of its time. */
+static __attribute__((noinline)) size_t execute_whole(const struct sequences *s, uint32_t rep[3])
+{
+	return execute_all(s, rep, false);
+}
+
+static __attribute__((noinline)) size_t execute_front(const struct sequences *s, uint32_t rep[3])
+{
+	return execute_all(s, rep, true);
+}
+
+size_t sequences_execute(const struct sequences *s, uint32_t rep[3])
+{
+	return s->stop < s->end ? execute_front(s, rep) : execute_whole(s, rep);
+}

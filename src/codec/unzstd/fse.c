@@ -1,0 +1,106 @@
+/* Tables of finite state entropy (RFC 8878, 4.1), read. */
+#include "codec/unzstd/impl.h"
+#include "codec/zstd/bits.h"
+
+#define ABOUT_MAX 128 /* bytes; no description of 53 symbols is as long */
+
+static size_t read_padded(struct shares *s, struct view v, unsigned symbols, unsigned log)
+{
+	const uint8_t *p = v.p;
+	unsigned at = 4, n = 0;
+	s->log = (p[0] & 15) + 5u;
+	if (s->log > log)
+		return 0;
+	int32_t remaining = (1 << s->log) + 1;
+	while (remaining > 1 && n < symbols && at < 8 * ABOUT_MAX) {
+		uint32_t word = get_le32(p + (at >> 3)) >> (at & 7);
+		unsigned top = bit_top((uint32_t)remaining);
+		int32_t half = 1 << top, spare = 2 * half - 1 - remaining;
+		int32_t low = (int32_t)(word & (uint32_t)(half - 1));
+		int32_t high = (int32_t)(word & (uint32_t)(2 * half - 1));
+		bool is_short = low < spare;
+		int32_t share = (is_short ? low : high >= half ? high - spare : high) - 1;
+		at += top + !is_short;
+		remaining -= share < 0 ? -share : share;
+		s->share[n++] = (int16_t)share;
+		if (share)
+			continue;
+		unsigned more;
+		do {
+			more = get_le16(p + (at >> 3)) >> (at & 7) & 3;
+			at += 2;
+			if (n + more > symbols)
+				return 0;
+			memset(s->share + n, 0, 3 * sizeof *s->share);
+			n += more;
+		} while (more == 3);
+	}
+	s->n = n;
+	size_t length = (at + 7) / 8;
+	return remaining == 1 && length <= v.n ? length : 0;
+}
+
+size_t shares_read(struct shares *s, struct view v, unsigned symbols, unsigned log)
+{
+	uint8_t padded[ABOUT_MAX + 8];
+	if (!v.n)
+		return 0;
+	if (v.n < sizeof padded) {
+		memset(padded, 0, sizeof padded);
+		memcpy(padded, v.p, v.n);
+		v.p = padded;
+	}
+	return read_padded(s, v, symbols, log);
+}
+
+/* The symbols of the cells. Those with less than one are at the end, the last one first. */
+static void spread(const struct shares *s, uint8_t *symbol)
+{
+	uint8_t run[(1 << FSE_LOG_MAX) + 8];
+	uint32_t size = 1u << s->log, step = (size >> 1) + (size >> 3) + 3, high = size, n = 0;
+	for (uint32_t i = 0; i < s->n; i++) {
+		int32_t share = s->share[i];
+		if (share < 0) {
+			symbol[--high] = (uint8_t)i;
+			continue;
+		}
+		for (int32_t k = 0; k < share; k += 8)
+			put_le64(run + n + k, i * 0x0101010101010101u);
+		n += (uint32_t)share;
+	}
+	uint32_t at = 0;
+	if (high == size) {
+		for (uint32_t i = 0; i < size; i += 4) {
+			symbol[at] = run[i];
+			symbol[(at + step) & (size - 1)] = run[i + 1];
+			symbol[(at + 2 * step) & (size - 1)] = run[i + 2];
+			symbol[(at + 3 * step) & (size - 1)] = run[i + 3];
+			at = (at + 4 * step) & (size - 1);
+		}
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++) {
+		symbol[at] = run[i];
+		do
+			at = (at + step) & (size - 1);
+		while (at >= high);
+	}
+}
+
+void states_fill(struct cell *cell, unsigned first, const struct shares *s, const struct meaning *m)
+{
+	uint8_t symbol[1 << FSE_LOG_MAX];
+	uint16_t next[SYMBOLS_MAX];
+	uint32_t size = 1u << s->log;
+	spread(s, symbol);
+	for (uint32_t i = 0; i < s->n; i++)
+		next[i] = (uint16_t)(s->share[i] < 0 ? 1 : s->share[i]);
+	cell += first;
+	for (uint32_t i = 0; i < size; i++) {
+		const struct meaning *what = &m[symbol[i]];
+		uint32_t x = next[symbol[i]]++;
+		unsigned bits = s->log - bit_top(x);
+		cell[i] = (struct cell){what->base, (uint16_t)((x << bits) - size + first),
+					(uint8_t)bits, what->extra};
+	}
+}

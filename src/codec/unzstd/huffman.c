@@ -1,0 +1,220 @@
+/*
+ * Huffman codes of literals (RFC 8878, 4.2): four streams side by side, whose looks at the table do
+ * not wait for each other.
+ */
+#include "codec/inline.h"
+#include "codec/unzstd/impl.h"
+
+#define ONE_MORE (1u << 6)
+
+/* The entries behind a code of `length` bits: what fits into the rest of a look. */
+static void behind_fill(const struct huffman *h, unsigned length, bool third, uint32_t *to)
+{
+	unsigned rest = HUF_LOG - length;
+	for (uint32_t i = 0; i < 1u << rest; i++) {
+		uint32_t one = h->one[i << length], n = one & 63;
+		uint32_t x = n <= rest ? ONE_MORE | n | (one & 0xFF00) << 8 : 0;
+		uint32_t two = third ? h->many[i << length] : 0;
+		bool fits = third && (two & 63) <= rest;
+		to[i] = fits ? (two & 0xFF) | (two & 0xFFFF00) << 8 : x;
+	}
+}
+
+/* The codes' entries, one after the other: each is the first symbol of a run of them. */
+static void many_pass(struct huffman *h, bool third)
+{
+	uint32_t behind[2 * HUF_SIZE], ready = 0;
+	for (uint32_t i = 0; i < HUF_SIZE;) {
+		unsigned n = h->one[i] & 63;
+		if (!(ready >> n & 1))
+			behind_fill(h, n, third, behind + (HUF_SIZE >> n));
+		ready |= 1u << n;
+		i += HUF_SIZE >> n;
+	}
+	for (uint32_t i = 0; i < HUF_SIZE;) {
+		uint32_t n = h->one[i] & 63, run = HUF_SIZE >> n;
+		uint32_t first = h->one[i] | ONE_MORE;
+		const uint32_t *from = behind + run;
+		for (uint32_t k = 0; k < run; k++)
+			h->many[i + k] = from[k] + first;
+		i += run;
+	}
+}
+
+static void many_fill(struct huffman *h, bool third)
+{
+	many_pass(h, false);
+	if (third)
+		many_pass(h, true);
+	h->many_ready = true;
+}
+
+/* A stream of Huffman codes, on its way; a mark behind its bits counts those that were read. */
+struct huffman_way {
+	uint64_t word;
+	const uint8_t *p, *start;
+	uint8_t *op, *end;
+};
+
+ALWAYS_INLINE void way_refill(struct huffman_way *w)
+{
+	unsigned used = (unsigned)__builtin_ctzll(w->word);
+	w->p -= used >> 3;
+	w->word = (get_le64(w->p) | 1) << (used & 7);
+}
+
+ALWAYS_INLINE bool way_begin(struct huffman_way *w, struct view in, struct span out)
+{
+	if (!in.n || !in.p[in.n - 1])
+		return false;
+	w->start = in.p;
+	w->p = in.p + in.n - 8;
+	w->word = (get_le64(w->p) | 1) << (__builtin_clz(in.p[in.n - 1]) - 23);
+	w->op = out.p;
+	w->end = out.p + out.n;
+	return true;
+}
+
+/* `top`: 64 - HUF_LOG in a register. */
+ALWAYS_INLINE void way_step(struct huffman_way *w, const void *table, const bool many, const int i,
+			    unsigned top)
+{
+	if (many) {
+		uint32_t x = ((const uint32_t *)table)[w->word >> top];
+		w->word <<= x & 63;
+		x = x >> 8 | x << 24;
+		put_le32(w->op, x);
+		w->op += x >> 30;
+	} else {
+		unsigned x = ((const uint16_t *)table)[w->word >> top];
+		w->word <<= x & 63;
+		w->op[i] = (uint8_t)(x >> 8);
+	}
+}
+
+/* The table, and a shift that the compiler keeps in a register. */
+ALWAYS_INLINE const void *table_of(const struct huffman *h, const bool many, unsigned *top)
+{
+	const void *t = many ? (const void *)h->many : (const void *)h->one;
+	*top = 64 - HUF_LOG;
+	__asm__("" : "+r"(*top), "+r"(t));
+	return t;
+}
+
+#define ROUND_BYTES 7                  /* of the stream; 55 bits and the rest of a byte  */
+#define ROUND_SYMBOLS(many) ((many) ? 16 : 5) /* at most, with what is written behind them */
+
+/* Rounds that this stream has at least. */
+ALWAYS_INLINE ptrdiff_t way_rounds(const struct huffman_way *w, const bool many)
+{
+	ptrdiff_t a = (w->p - w->start) / ROUND_BYTES, b = (w->end - w->op) / ROUND_SYMBOLS(many);
+	return a < b ? a : b;
+}
+
+/* The rest, symbol for symbol; false: its end is not where its bits end. */
+ALWAYS_INLINE bool way_finish(struct huffman_way *w, const struct huffman *h)
+{
+	ptrdiff_t left = (w->p - w->start) * 8 + 64 - __builtin_ctzll(w->word);
+	while (w->op < w->end) {
+		if (left < 0)
+			return false;
+		uint64_t word = bits_word(w->start, left) << (64 - bits_held(left));
+		unsigned n = 0;
+		for (int i = 0; i < 5 && w->op < w->end; i++) {
+			unsigned x = h->one[word >> (64 - HUF_LOG)];
+			word <<= x & 63;
+			n += x & 63;
+			*w->op++ = (uint8_t)(x >> 8);
+		}
+		left -= n;
+	}
+	return left == 0;
+}
+
+/* The four in registers. */
+ALWAYS_INLINE void ways_run(struct huffman_way to[4], const struct huffman *h, const bool many,
+			    ptrdiff_t n)
+{
+	struct huffman_way w[4] = {to[0], to[1], to[2], to[3]};
+	unsigned top;
+	const void *table = table_of(h, many, &top);
+	do {
+#pragma GCC unroll 5
+		for (int i = 0; i < 5; i++)
+#pragma GCC unroll 4
+			for (int k = 0; k < 4; k++)
+				way_step(&w[k], table, many, i, top);
+#pragma GCC unroll 4
+		for (int k = 0; k < 4; k++) {
+			w[k].op += many ? 0 : 5;
+			way_refill(&w[k]);
+		}
+	} while (--n);
+#pragma GCC unroll 4
+	for (int k = 0; k < 4; k++)
+		to[k] = w[k];
+}
+
+ALWAYS_INLINE bool decode_four(const struct huffman_streams *s, const struct huffman *h,
+			       const bool many)
+{
+	struct huffman_way w[4];
+	bool good = true;
+	for (unsigned k = 0; k < 4; k++)
+		if (!way_begin(&w[k], s->in[k], s->out[k]))
+			return false;
+	bool copy[4] = {false};
+	for (;;) {
+		ptrdiff_t rounds[4], least;
+		int best = 0;
+		for (int k = 0; k < 4; k++) {
+			rounds[k] = way_rounds(&w[k], many);
+			best = rounds[k] > rounds[best] ? k : best;
+		}
+		least = rounds[best];
+		for (int k = 0; k < 4; k++) {
+			if (rounds[k] > 0) {
+				least = rounds[k] < least ? rounds[k] : least;
+				continue;
+			}
+			good &= copy[k] || way_finish(&w[k], h);
+			w[k] = w[best];
+			copy[k] = true;
+		}
+		if (least <= 0)
+			return good;
+		ways_run(w, h, many, least);
+	}
+}
+
+ALWAYS_INLINE bool decode_one(const struct huffman_streams *s, const struct huffman *h,
+			      const bool many)
+{
+	struct huffman_way w;
+	unsigned top;
+	const void *table = table_of(h, many, &top);
+	if (!way_begin(&w, s->in[0], s->out[0]))
+		return false;
+	while (way_rounds(&w, many) > 0) {
+		for (int i = 0; i < 5; i++)
+			way_step(&w, table, many, i, top);
+		w.op += many ? 0 : 5;
+		way_refill(&w);
+	}
+	return way_finish(&w, h);
+}
+
+/* A larger table, with several symbols a look, pays where they are many and their codes short. */
+#define MANY_MIN 1500
+
+bool huffman_decode(struct huffman *h, const struct huffman_streams *s)
+{
+	size_t bits = 8 * (s->in[0].n + s->in[1].n + s->in[2].n + s->in[3].n);
+	size_t n = s->out[0].n + s->out[1].n + s->out[2].n + s->out[3].n;
+	bool many = n >= MANY_MIN && bits <= n * 11 / 2;
+	if (many && !h->many_ready)
+		many_fill(h, bits < n * 7 / 2);
+	if (many)
+		return s->n == 1 ? decode_one(s, h, true) : decode_four(s, h, true);
+	return s->n == 1 ? decode_one(s, h, false) : decode_four(s, h, false);
+}

@@ -1,0 +1,147 @@
+/* What the files of unzstd.h share. */
+#ifndef CODEC_UNZSTD_IMPL_H
+#define CODEC_UNZSTD_IMPL_H
+
+#include "codec/unzstd/unzstd.h"
+
+#define BLOCK_MAX (128u << 10)
+#define SLACK 64 /* bytes that a copy may write or read past its end */
+
+/*
+ * Bits are read from the last byte to the first, in words that end where they begin: up to
+ * eight bytes in front of a stream are read, too. Those are of the headers of frame and block.
+ */
+#define HEADERS_MIN 9
+
+/* Bits left in a stream, or -1: it has no mark of its end. */
+static inline ptrdiff_t bits_begin(struct view v)
+{
+	if (!v.n || !v.p[v.n - 1])
+		return -1;
+	return (ptrdiff_t)v.n * 8 - __builtin_clz(v.p[v.n - 1]) + 24 - 1;
+}
+
+/* The word where the next bits are: they are its lowest bits_held. */
+static inline uint64_t bits_word(const uint8_t *from, ptrdiff_t left)
+{
+	return get_le64(from + (left >> 3) - 7);
+}
+
+/* 56 or more. */
+static inline unsigned bits_held(ptrdiff_t left)
+{
+	return 56 + (left & 7);
+}
+
+/* Takes n of them, which may be 0. */
+static inline uint32_t bits_take(uint64_t word, unsigned *held, unsigned n)
+{
+	*held -= n;
+	return (uint32_t)(word >> (*held & 63)) & ((1u << n) - 1);
+}
+
+/* Huffman codes of literals (4.2). */
+#define HUF_LOG 11
+#define HUF_SIZE (1u << HUF_LOG)
+
+struct huffman {
+	bool ready, many_ready;
+	uint16_t one[HUF_SIZE]; /* by the next 11 bits: length of the code, symbol above */
+	/* The same of up to three codes: their length in 6 bits, their number in 2, symbols. */
+	uint32_t many[HUF_SIZE];
+};
+
+struct huffman_streams {
+	unsigned n; /* 1 or 4; the others are empty */
+	struct view in[4];
+	struct span out[4];
+};
+
+/* States of literal lengths, offsets, match lengths (3.1.1.3.2). */
+enum { LITERALS, OFFSET, MATCH, KINDS };
+
+struct cell {
+	uint32_t base;
+	uint16_t next;
+	uint8_t bits;  /* for the next state                */
+	uint8_t extra; /* bits that are added to the base   */
+};
+
+#define FSE_LOG_MAX 9
+
+/* A table of them: where it begins among the cells, and how many bits choose the first state. */
+struct states {
+	uint16_t first, log;
+};
+
+/* The tables of a block, and the predefined ones, in one array: a state is a place in it. */
+enum {
+	OWN_LITERALS = 0,
+	OWN_OFFSET = OWN_LITERALS + (1 << 9),
+	OWN_MATCH = OWN_OFFSET + (1 << 8),
+	PREDEFINED_LITERALS = OWN_MATCH + (1 << 9),
+	PREDEFINED_OFFSET = PREDEFINED_LITERALS + (1 << 6),
+	PREDEFINED_MATCH = PREDEFINED_OFFSET + (1 << 5),
+	CELLS = PREDEFINED_MATCH + (1 << 6),
+};
+
+/* The sequences of a block, and where they lead. */
+struct sequences {
+	size_t n;
+	struct view bits;
+	const struct cell *cell;
+	struct states states[KINDS];
+	struct view literals; /* SLACK more bytes may be read */
+	struct span dst;      /* of the frame                                       */
+	size_t at, end;       /* where the block begins in it, and must not go beyond */
+	size_t stop;          /* so much of dst is enough; more than dst.n: to the end */
+};
+
+struct unzstd {
+	struct huffman huffman;
+	bool states_ready;            /* those of the last block may be used again */
+	struct states states[KINDS];
+	uint32_t rep[3];
+	struct cell cell[CELLS];
+	uint8_t literals[BLOCK_MAX + SLACK];
+};
+
+/* Shares of symbols; -1: less than one (4.1.1). */
+#define SYMBOLS_MAX 53
+
+struct shares {
+	unsigned log, n;
+	int16_t share[SYMBOLS_MAX + 3];
+};
+
+/* Bytes read, or 0. At most `symbols` of them, at most log bits. */
+size_t shares_read(struct shares *s, struct view v, unsigned symbols, unsigned log);
+
+/* What a symbol stands for: a number, and how many bits are added to it. */
+struct meaning {
+	uint32_t base;
+	uint8_t extra;
+};
+
+/* Cells from cell[first] on. */
+void states_fill(struct cell *cell, unsigned first, const struct shares *s,
+		 const struct meaning *m);
+
+/* Bytes read of a block's part, or 0: not ours. */
+size_t huffman_read(struct huffman *h, struct view v);
+size_t sequences_head(struct unzstd *u, struct view v, size_t *n);
+void sequences_init(struct unzstd *u);
+
+/*
+ * Where the block ends, or where it was left, which is at `stop` or behind it. 0: not ours. rep:
+ * the last offsets; where it was left they are of no use any more.
+ */
+size_t sequences_execute(const struct sequences *s, uint32_t rep[3]);
+
+/* False: a stream does not end where its bits do. */
+bool huffman_decode(struct huffman *h, const struct huffman_streams *s);
+
+/* The literals of a block; `in` becomes what is behind them. */
+bool literals_read(struct unzstd *u, struct view *in, struct view *literals, struct span room);
+
+#endif

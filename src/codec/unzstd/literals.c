@@ -1,0 +1,254 @@
+/* The literals of a block, and their codes (RFC 8878, 3.1.1.3.1 and 4.2). */
+#include "codec/unzstd/impl.h"
+#include "codec/zstd/bits.h"
+
+enum { RAW, RLE, COMPRESSED, TREELESS };
+
+#define WEIGHTS_MAX 255 /* the last symbol's is not written */
+#define WEIGHTS_LOG 6
+
+struct weights {
+	unsigned n;
+	uint8_t w[WEIGHTS_MAX + 9];
+};
+
+static const struct meaning weight_meaning[HUF_LOG + 1] = {
+	{0, 0}, {1, 0}, {2, 0}, {3, 0}, {4, 0},  {5, 0},
+	{6, 0}, {7, 0}, {8, 0}, {9, 0}, {10, 0}, {11, 0},
+};
+
+/* Two states in turns, until the bits are not enough for the next one. */
+static bool weights_decode(struct weights *w, const struct cell *cell, unsigned log,
+			   struct view v)
+{
+	ptrdiff_t left = bits_begin(v);
+	if (left < 2 * (ptrdiff_t)log)
+		return false;
+	uint64_t word = bits_word(v.p, left);
+	unsigned held = bits_held(left);
+	const struct cell *a = cell + bits_take(word, &held, log);
+	const struct cell *b = cell + bits_take(word, &held, log);
+	left -= 2 * log;
+	while (left >= 4 * WEIGHTS_LOG && w->n + 4 < WEIGHTS_MAX) {
+		word = bits_word(v.p, left);
+		held = bits_held(left);
+		left -= held;
+		for (int i = 0; i < 2; i++) {
+			w->w[w->n++] = (uint8_t)a->base;
+			a = cell + a->next + bits_take(word, &held, a->bits);
+			w->w[w->n++] = (uint8_t)b->base;
+			b = cell + b->next + bits_take(word, &held, b->bits);
+		}
+		left += held;
+	}
+	while (w->n < WEIGHTS_MAX - 1) {
+		w->w[w->n++] = (uint8_t)a->base;
+		if (left < a->bits) {
+			w->w[w->n++] = (uint8_t)b->base;
+			return true;
+		}
+		word = bits_word(v.p, left);
+		held = bits_held(left);
+		const struct cell *next = cell + a->next + bits_take(word, &held, a->bits);
+		left -= a->bits;
+		a = b;
+		b = next;
+	}
+	return false;
+}
+
+/* Bytes read, or 0. */
+static size_t weights_read(struct weights *w, struct view v)
+{
+	struct cell cell[1 << WEIGHTS_LOG];
+	struct shares s;
+	size_t n = v.n ? v.p[0] : 0;
+	w->n = 0;
+	if (n >= 128) {
+		size_t bytes = (n - 127 + 1) / 2;
+		if (bytes + 1 > v.n)
+			return 0;
+		w->n = (unsigned)n - 127;
+		for (size_t i = 0; i < bytes; i++) {
+			w->w[2 * i] = v.p[1 + i] >> 4;
+			w->w[2 * i + 1] = v.p[1 + i] & 15;
+		}
+		return bytes + 1;
+	}
+	if (n + 1 > v.n)
+		return 0;
+	struct view in = view_part(v, 1, n);
+	size_t about = shares_read(&s, in, HUF_LOG + 1, WEIGHTS_LOG);
+	if (!about)
+		return 0;
+	states_fill(cell, 0, &s, weight_meaning);
+	return weights_decode(w, cell, s.log, view_part(in, about, n - about)) ? n + 1 : 0;
+}
+
+/* The last weight makes the sum a power of two. False: no such. */
+static bool weights_end(struct weights *w, unsigned *log, uint32_t rank[HUF_LOG + 2])
+{
+	uint32_t total = 0;
+	memset(rank, 0, (HUF_LOG + 2) * sizeof *rank);
+	for (unsigned i = 0; i < w->n; i++) {
+		if (w->w[i] > HUF_LOG)
+			return false;
+		rank[w->w[i]]++;
+	}
+	for (unsigned k = 1; k <= HUF_LOG; k++)
+		total += rank[k] << (k - 1);
+	if (!total || total >= HUF_SIZE)
+		return false;
+	*log = bit_top(total) + 1;
+	uint32_t rest = (1u << *log) - total;
+	if (rest & (rest - 1))
+		return false;
+	unsigned last = bit_top(rest) + 1;
+	w->w[w->n++] = (uint8_t)last;
+	rank[last]++;
+	return rank[1] >= 2 && rank[1] % 2 == 0;
+}
+
+static void fill(uint16_t *to, uint16_t value, size_t n)
+{
+	uint64_t x[4];
+	x[0] = x[1] = x[2] = x[3] = value * 0x0001000100010001u;
+	switch (n) {
+	case 1: memcpy(to, x, 2); break;
+	case 2: memcpy(to, x, 4); break;
+	case 4: memcpy(to, x, 8); break;
+	case 8: memcpy(to, x, 16); break;
+	default:
+		for (size_t i = 0; i < n; i += 16)
+			memcpy(to + i, x, 32);
+	}
+}
+
+/* Symbols of low weights have the first codes; those of one weight are in their order. */
+static void one_fill(struct huffman *h, const struct weights *w, unsigned log,
+		     const uint32_t rank[HUF_LOG + 2])
+{
+	uint8_t sorted[256 + 1];
+	uint32_t at[HUF_LOG + 2], n = 0;
+	at[0] = 0;
+	for (unsigned k = 1; k <= HUF_LOG; k++) {
+		at[k] = n;
+		n += rank[k];
+	}
+	at[0] = n; /* symbols that do not occur, behind */
+	for (unsigned i = 0; i < w->n; i++)
+		sorted[at[w->w[i]]++] = (uint8_t)i;
+	const uint8_t *symbol = sorted;
+	uint16_t *to = h->one;
+	for (unsigned k = 1; k <= log; k++) {
+		size_t run = 1u << (k - 1 + HUF_LOG - log);
+		for (uint32_t i = 0; i < rank[k]; i++, to += run)
+			fill(to, (uint16_t)((unsigned)*symbol++ << 8 | (log + 1 - k)), run);
+	}
+}
+
+size_t huffman_read(struct huffman *h, struct view v)
+{
+	struct weights w;
+	uint32_t rank[HUF_LOG + 2];
+	unsigned log;
+	size_t n = weights_read(&w, v);
+	h->ready = false;
+	if (!n || !weights_end(&w, &log, rank))
+		return 0;
+	one_fill(h, &w, log, rank);
+	h->ready = true;
+	h->many_ready = false;
+	return n;
+}
+
+struct head {
+	unsigned type, streams;
+	size_t n, coded, length; /* literals; bytes that code them; bytes of the header */
+};
+
+static bool head_read(struct head *h, struct view v)
+{
+	if (v.n < 3)
+		return false;
+	uint64_t x = (uint64_t)(v.p[0] | v.p[1] << 8 | v.p[2] << 16);
+	unsigned format = x >> 2 & 3;
+	*h = (struct head){.type = x & 3, .streams = format ? 4 : 1};
+	if (h->type <= RLE) {
+		h->length = format == 1 ? 2 : format == 3 ? 3 : 1;
+		h->n = h->length == 1 ? x >> 3 & 31 : h->length == 2 ? x >> 4 & 0xFFF : x >> 4;
+		h->coded = h->type == RLE ? 1 : h->n;
+	} else {
+		static const uint8_t bits[4] = {10, 10, 14, 18};
+		h->length = format < 2 ? 3 : format + 2;
+		if (v.n < 5)
+			return false;
+		x |= (uint64_t)get_le16(v.p + 3) << 24;
+		h->n = x >> 4 & ((1u << bits[format]) - 1);
+		h->coded = x >> (4 + bits[format]) & ((1u << bits[format]) - 1);
+	}
+	return h->length + h->coded <= v.n;
+}
+
+/* The rest of the in's streams, and of what they make. */
+static bool streams_part(struct huffman_streams *s, unsigned n, struct view v, struct span out)
+{
+	s->n = n;
+	s->in[0] = v;
+	s->out[0] = out;
+	if (n == 1)
+		return out.n > 0;
+	size_t each = (out.n + 3) / 4, at = 6;
+	if (v.n < 10 || out.n < 6)
+		return false;
+	for (unsigned k = 0; k < 4; k++) {
+		size_t length = k < 3 ? get_le16(v.p + 2 * k) : v.n - at;
+		if (at + length > v.n)
+			return false;
+		s->in[k] = view_part(v, at, length);
+		s->out[k] = span_of(out.p + k * each, k < 3 ? each : out.n - 3 * each);
+		at += length;
+	}
+	return true;
+}
+
+static bool huffman_literals(struct unzstd *u, const struct head *head, struct view v,
+			     struct span out)
+{
+	struct huffman *h = &u->huffman;
+	struct huffman_streams s = {0};
+	if (head->type == COMPRESSED) {
+		size_t used = huffman_read(h, v);
+		if (!used)
+			return false;
+		v = view_part(v, used, v.n - used);
+	} else if (!h->ready) {
+		return false;
+	}
+	return streams_part(&s, head->streams, v, out) && huffman_decode(h, &s);
+}
+
+bool literals_read(struct unzstd *u, struct view *in, struct view *literals, struct span room)
+{
+	struct head head;
+	if (!head_read(&head, *in) || head.n > BLOCK_MAX || head.n > room.n)
+		return false;
+	struct view v = view_part(*in, head.length, head.coded);
+	*in = view_part(*in, head.length + head.coded, in->n - head.length - head.coded);
+	/* Without sequences they are the block. */
+	uint8_t *out = in->n && !in->p[0] ? room.p : u->literals;
+	*literals = view_of(out, head.n);
+	switch (head.type) {
+	case RAW:
+		if (in->n >= SLACK)
+			literals->p = v.p;
+		else
+			memcpy(out, v.p, v.n);
+		return true;
+	case RLE:
+		memset(out, v.p[0], head.n);
+		return true;
+	default:
+		return huffman_literals(u, &head, v, span_of(out, head.n));
+	}
+}

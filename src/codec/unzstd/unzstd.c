@@ -1,0 +1,96 @@
+#include "codec/unzstd/unzstd.h"
+#include "base/buf.h"
+#include "codec/unzstd/impl.h"
+
+#define MAGIC 0xFD2FB528u
+#define BLOCK_HEADER 3
+#define SINGLE_SEGMENT 0x20 /* the content is the window */
+
+enum { RAW, RLE, COMPRESSED };
+
+/* Bytes of the header, or 0: not of our kind. */
+static size_t frame_head(struct view v, size_t n)
+{
+	if (v.n < HEADERS_MIN || get_le32(v.p) != MAGIC)
+		return 0;
+	switch (v.p[4]) {
+	case SINGLE_SEGMENT: return v.p[5] == n ? 6 : 0;
+	case 1 << 6 | SINGLE_SEGMENT: return get_le16(v.p + 5) + 256u == n ? 7 : 0;
+	case 2 << 6 | SINGLE_SEGMENT: return get_le32(v.p + 5) == n ? 9 : 0;
+	default: return 0;
+	}
+}
+
+/* The content of a frame on its way. */
+struct content {
+	struct span dst;
+	size_t at;   /* so much is there                                                 */
+	size_t stop; /* so much is enough, or more than there is: the frame's end counts */
+};
+
+/* Where the block ends, or 0. `end`: the furthest that it may. */
+static size_t block_read(struct unzstd *u, struct view in, const struct content *c, size_t end)
+{
+	struct sequences s = {.dst = c->dst, .at = c->at, .end = end, .stop = c->stop};
+	uint8_t *to = c->dst.p + c->at;
+	if (!literals_read(u, &in, &s.literals, span_of(to, end - c->at)))
+		return 0;
+	size_t head = sequences_head(u, in, &s.n);
+	if (!head)
+		return 0;
+	if (!s.n) {
+		if (s.literals.p != to)
+			memcpy(to, s.literals.p, s.literals.n);
+		return c->at + s.literals.n;
+	}
+	memcpy(s.states, u->states, sizeof s.states);
+	s.cell = u->cell;
+	s.bits = view_part(in, head, in.n - head);
+	return sequences_execute(&s, u->rep);
+}
+
+static bool frame_read(struct unzstd *u, struct view src, struct content *c)
+{
+	struct span dst = c->dst;
+	size_t in = frame_head(src, dst.n), most = min_u64(dst.n, BLOCK_MAX);
+	bool last = false;
+	u->huffman.ready = false;
+	u->states_ready = false;
+	memcpy(u->rep, (const uint32_t[]){1, 4, 8}, sizeof u->rep);
+	if (!in)
+		return false;
+	while (!last && c->at < c->stop) {
+		if (src.n - in < BLOCK_HEADER)
+			return false;
+		uint32_t head = (uint32_t)(src.p[in] | src.p[in + 1] << 8 | src.p[in + 2] << 16);
+		uint32_t type = head >> 1 & 3, n = head >> 3, stored = type == RLE ? 1 : n;
+		last = head & 1;
+		in += BLOCK_HEADER;
+		if (type > COMPRESSED || stored > src.n - in || n > most ||
+		    (type != COMPRESSED && n > dst.n - c->at))
+			return false;
+		if (type == RAW)
+			memcpy(dst.p + c->at, src.p + in, n);
+		else if (type == RLE)
+			memset(dst.p + c->at, src.p[in], n);
+		size_t end = min_u64(dst.n, c->at + most);
+		if (type != COMPRESSED)
+			c->at += n;
+		else if (!(c->at = block_read(u, view_part(src, in, n), c, end)))
+			return false;
+		in += stored;
+	}
+	return c->at >= c->stop || (in == src.n && c->at == dst.n);
+}
+
+bool unzstd(struct unzstd **u, struct view src, struct span dst, size_t want)
+{
+	if (!*u) {
+		*u = mem_zalloc(sizeof **u);
+		if (!*u)
+			return false;
+		sequences_init(*u);
+	}
+	struct content c = {.dst = dst, .stop = want < dst.n ? want : dst.n + 1};
+	return dst.n && frame_read(*u, src, &c);
+}

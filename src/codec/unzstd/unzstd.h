@@ -1,0 +1,28 @@
+/*
+ * Frames of Zstandard (RFC 8878), read fast: those that mounts hold.
+ *
+ * A mount's streams are short and have several blocks, each with its tables, and no branch of their
+ * sequences is foreseen. This reader copies without asking for lengths, chooses offsets without
+ * branches, and makes its tables in fewer steps than the library does. It has no errors: what is
+ * not plain, and what is wrong, is the library's, whose verdict stands.
+ */
+#ifndef CODEC_UNZSTD_UNZSTD_H
+#define CODEC_UNZSTD_UNZSTD_H
+
+#include "base/bytes.h"
+
+struct unzstd;
+
+/*
+ * True: dst has the bytes that the library would give. False: not known; dst has any bytes.
+ * Only what it is sure of: one frame, without dictionary and checksum, whose window is its
+ * content, of dst.n bytes. *u: NULL at first, then a thread's memory, for mem_free.
+ *
+ * want: so many first bytes of dst are enough. With fewer than all of them the rest of the frame is
+ * not looked at, and the rest of dst may have any bytes.
+ *
+ * It is built for AVX2 and BMI2 only (kernels.h: get_zstd), without which it is no faster.
+ */
+bool unzstd(struct unzstd **u, struct view src, struct span dst, size_t want);
+
+#endif

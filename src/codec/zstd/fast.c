@@ -1,0 +1,153 @@
+/*
+ * A frame: its header, and blocks one behind the other (RFC 8878, 3.1.1). A block is cut off every
+ * 96 KiB, and where the cuts say so; it is stored as it is where coding it spares too little.
+ */
+#include "codec/price.h"
+#include "codec/zstd/fast.h"
+#include "codec/zstd/impl.h"
+
+#define SMALL_MAX (16u << 10) /* a stream whose matches are all near: zstd/double.c */
+#define MAGIC 0xFD2FB528u
+#define FRAME_HEADER_MAX 9
+#define BLOCK_HEADER 3
+
+#define SINGLE_SEGMENT (1u << 5) /* no size of a window: it is the content */
+#define SIZE_SHIFT 6             /* the content's size follows: 0, in one byte; 1, two; 2, four */
+#define SIZE_TWO_LESS 256        /* what two bytes say is so much more */
+
+enum { RAW, RLE, COMPRESSED }; /* 3.1.1.2.2; RLE, one byte repeated, is left to chunk streams */
+
+static uint8_t *put_frame_header(uint8_t *out, size_t n)
+{
+	unsigned wide = n < SIZE_TWO_LESS ? 0 : n <= SIZE_TWO_LESS + UINT16_MAX ? 1 : 2;
+	put_le32(out, MAGIC);
+	out[4] = (uint8_t)(wide << SIZE_SHIFT | SINGLE_SEGMENT);
+	if (wide == 2)
+		put_le32(out + 5, (uint32_t)n);
+	else if (wide == 1)
+		put_le16(out + 5, (uint16_t)(n - SIZE_TWO_LESS));
+	else
+		out[5] = (uint8_t)n;
+	return out + 5 + (1u << wide);
+}
+
+static void put_block_header(uint8_t *out, unsigned type, size_t n, bool last)
+{
+	uint32_t header = (uint32_t)(n << 3 | type << 1 | last);
+	out[0] = (uint8_t)header;
+	out[1] = (uint8_t)(header >> 8);
+	out[2] = (uint8_t)(header >> 16);
+}
+
+/* The byte behind, or NULL: it does not fit. */
+static uint8_t *put_raw(struct view v, bool last, struct span dst)
+{
+	if (dst.n < v.n + BLOCK_HEADER)
+		return NULL;
+	put_block_header(dst.p, RAW, v.n, last);
+	memcpy(dst.p + BLOCK_HEADER, v.p, v.n);
+	return dst.p + BLOCK_HEADER + v.n;
+}
+
+/*
+ * What matches spare is what their bytes would cost as literals, if these were like the others; of
+ * blocks that have too few others nothing is known.
+ */
+#define LITERALS_MIN 64
+
+static bool are_worth_it(const struct zstd_plan *p, const struct zstd_parts *parts, uint64_t bits,
+			 size_t n)
+{
+	uint64_t literals = parts->literals.n, matched = n - literals;
+	if (literals < LITERALS_MIN)
+		return true;
+	return matched * bits / literals >= p->price + price_of(p->n * SEQUENCE_NS);
+}
+
+/* The byte behind, or NULL: it is no smaller, or does not fit. */
+static uint8_t *put_parts(struct zstd_finder *f, struct view v, struct span dst)
+{
+	struct zstd_known before = f->known;
+	struct zstd_parts parts;
+	struct zstd_plan plan;
+	zstd_find(f, v, &parts);
+	if (parts.noise && !parts.nsequences)
+		return NULL;
+	uint64_t bits = zstd_count_literals(f->w, parts.literals);
+	zstd_plan_sequences(f->w, &f->known, parts.nsequences, &plan);
+	if (plan.n && !are_worth_it(&plan, &parts, bits, v.n)) {
+		f->known = before;
+		zstd_plan_sequences(f->w, &f->known, 0, &plan);
+		parts.literals = v;
+		bits = zstd_count_literals(f->w, v);
+	}
+	uint8_t *out = zstd_put_literals(f->w, &f->known, parts.literals, bits, dst);
+	if (out)
+		out = zstd_put_sequences(f->w, &f->known, &plan,
+					 span_of(out, (size_t)(dst.p + dst.n - out)));
+	return out && (size_t)(out - dst.p) + zstd_least_gain(v.n) < v.n ? out : NULL;
+}
+
+/* The byte behind, or NULL: it does not fit. */
+static uint8_t *put_block(struct zstd_finder *f, struct view v, bool last, struct span dst)
+{
+	struct zstd_known before = f->known;
+	if (dst.n < BLOCK_HEADER)
+		return NULL;
+	struct span room = {dst.p + BLOCK_HEADER, dst.n - BLOCK_HEADER};
+	uint8_t *out = put_parts(f, v, room);
+	if (out) {
+		put_block_header(dst.p, COMPRESSED, (size_t)(out - room.p), last);
+		return out;
+	}
+	/* Its reader will not see the offsets and tables that were found. */
+	f->known = before;
+	return put_raw(v, last, dst);
+}
+
+static void forget_twice(struct zstd_work *w, unsigned log)
+{
+	memset(w->twice.few, 0, sizeof *w->twice.few << log);
+	memset(w->twice.many, 0, sizeof *w->twice.many << log);
+}
+
+/* The tables that are searched; planes have that of short streams. */
+static void forget_places(const struct zstd_finder *f)
+{
+	struct zstd_work *w = f->w;
+	if (f->planes || (f->near && !f->twice))
+		memset(w->near, 0, sizeof w->near);
+	else if (f->twice)
+		forget_twice(w, f->small ? ZSTD_SMALL_LOG : ZSTD_DOUBLE_LOG);
+	else
+		memset(w->far, 0, sizeof w->far);
+}
+
+ssize_t zstd_fast(struct zstd_work *w, int level, struct view src, const struct cuts *cuts,
+		  struct span dst)
+{
+	uint32_t pieces = cuts && cuts->n > 1 ? cuts->n : 1, piece = 0;
+	bool near = src.n <= ZSTD_NEAR_MAX;
+	struct zstd_finder f = {
+		.w = w,
+		.src = src.p,
+		.known = {.rep = FIRST_OFFSETS},
+		.near = near,
+		.planes = near && pieces > 1,
+		.twice = level == 2,
+		.small = src.n <= SMALL_MAX,
+	};
+	if (dst.n < FRAME_HEADER_MAX || !src.n || src.n > ZSTD_FAST_MAX)
+		return 0;
+	forget_places(&f);
+	uint8_t *out = put_frame_header(dst.p, src.n), *end = dst.p + dst.n;
+	for (size_t at = 0; out && at < src.n;) {
+		size_t until = pieces > 1 ? cuts_end(cuts, piece, src.n) : src.n;
+		size_t n = min_u64(until - at, ZSTD_BLOCK_MAX);
+		out = put_block(&f, view_part(src, at, n), at + n == src.n,
+				span_of(out, (size_t)(end - out)));
+		at += n;
+		piece += at == until;
+	}
+	return out ? out - dst.p : 0;
+}

@@ -1,0 +1,78 @@
+/*
+ * Finite state entropy of Zstandard (RFC 8878, 4.1), the writing half: from counts to a table, the
+ * table's description, and a state that takes symbols. Floor-internal.
+ */
+#ifndef CODEC_ZSTD_FSE_H
+#define CODEC_ZSTD_FSE_H
+
+#include "codec/zstd/bits.h"
+#include "codec/zstd/build.h"
+
+#define FSE_SYMBOLS 53 /* codes of match lengths, the most of any table */
+#define FSE_LOG_MIN 5
+#define FSE_LOG_MAX 9
+
+/*
+ * How many of the 1 << log cells of a table each symbol has. The format's -1: one, at the end,
+ * which the predefined tables use for rare symbols and ours do not.
+ */
+struct fse_shares {
+	unsigned log;
+	unsigned n; /* symbols; the last one has a share */
+	int16_t share[FSE_SYMBOLS];
+};
+
+/*
+ * A state is 1 << log .. (2 << log) - 1. To take a symbol it writes its own low bits, as many as
+ * bring the rest of it into the range of that symbol's share, and looks up where to go from there.
+ */
+struct fse_table {
+	unsigned log;
+	uint16_t next[1 << FSE_LOG_MAX];
+	struct {
+		uint32_t bits; /* such that (state + bits) >> 16 is the number of bits to write */
+		int32_t first; /* (state >> that number) + first is the place in next */
+	} symbol[FSE_SYMBOLS];
+};
+
+/*
+ * Shares in proportion to counts, for the first s->n symbols, in a table of at most 1 << log_max
+ * cells. At least two symbols have counts; total is their sum.
+ */
+void fse_share(struct fse_shares *s, const uint32_t *count, uint32_t total, unsigned log_max);
+
+void fse_build(struct fse_table *t, const struct fse_shares *s);
+
+/* A table of one symbol, whose states have no bits. */
+void fse_build_one(struct fse_table *t, unsigned symbol);
+
+/*
+ * The description of a table, from which a reader builds it (RFC 8878, 4.1.1); returns the byte
+ * behind. Writes at most, and touches, FSE_DESCRIPTION_MAX bytes: 53 symbols of up to 10 bits, the
+ * gaps between them, and the eight bytes of a flush are less.
+ */
+#define FSE_DESCRIPTION_MAX 96
+uint8_t *fse_put_description(uint8_t *out, const struct fse_shares *s);
+
+/* The first symbol that is written, the last that is read. */
+static inline uint32_t fse_begin(const struct fse_table *t, unsigned symbol)
+{
+	uint32_t bits = t->symbol[symbol].bits, n = (bits + (1u << 15)) >> 16;
+	uint32_t state = (n << 16) - bits;
+	return t->next[(int32_t)(state >> n) + t->symbol[symbol].first];
+}
+
+static inline uint32_t fse_put(struct bits *b, const struct fse_table *t, uint32_t state,
+			       unsigned symbol)
+{
+	uint32_t n = (state + t->symbol[symbol].bits) >> 16;
+	bits_add(b, state & ((1u << n) - 1), n);
+	return t->next[(int32_t)(state >> n) + t->symbol[symbol].first];
+}
+
+static inline void fse_end(struct bits *b, const struct fse_table *t, uint32_t state)
+{
+	bits_add(b, state & ((1u << t->log) - 1), t->log);
+}
+
+#endif

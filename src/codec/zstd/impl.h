@@ -1,0 +1,75 @@
+/* What the files of zstd/fast.h share. Bytes "behind" are those where the next part goes. */
+#ifndef CODEC_ZSTD_IMPL_H
+#define CODEC_ZSTD_IMPL_H
+
+#include "codec/zstd/fast.h"
+
+/* What a reader knows of the blocks before; the pointers go into the work. */
+struct zstd_known {
+	uint32_t rep[2];                            /* the last two offsets  */
+	const struct zstd_tree *tree;               /* NULL: none yet        */
+	const struct zstd_table *table[ZSTD_KINDS]; /* NULL: none yet        */
+	unsigned predefined; /* bits: which of the work's predefined tables are built */
+};
+
+/* The offsets that every frame begins with, as if they had been used: 3.1.1.5. */
+#define FIRST_OFFSETS {1, 4}
+
+/* More bits of a byte, in 1/256, are noise, of which a few bytes show 7.8 bits each. */
+#define ZSTD_NOISE (256 * 31 / 4)
+
+struct zstd_finder {
+	struct zstd_work *w;
+	const uint8_t *src; /* the whole stream              */
+	struct zstd_known known;
+	bool near, planes;  /* it is short; a filter made it */
+	bool twice, small;  /* two tables are asked: level 2; and of few bytes */
+	uint32_t bits;      /* of a literal, in 1/256; 0: samples are to show it */
+};
+
+/* What a block is made of. */
+struct zstd_parts {
+	size_t nsequences;
+	struct view literals; /* in the work, or the block itself */
+	bool noise;           /* its bytes are all as frequent    */
+};
+
+/*
+ * Of n bytes a coded form has to spare so many: less is not worth a reader's time. The library's
+ * rule for fast levels.
+ */
+static inline size_t zstd_least_gain(size_t n)
+{
+	return n / 64 + 2;
+}
+
+/* Fills the work's sequences. The blocks in front of this one in its stream came before. */
+void zstd_find(struct zstd_finder *f, struct view block, struct zstd_parts *parts);
+
+/* Sequences to be written: their number and tables as the format tells them. */
+struct zstd_plan {
+	size_t n;
+	uint64_t price;      /* bits, with those for a reader's time (price.h) */
+	size_t nhead;
+	size_t last;         /* where in the head the last description begins; 0: there is none */
+	uint8_t head[2 + 1 + ZSTD_KINDS * FSE_DESCRIPTION_MAX];
+};
+
+/* Chooses tables for the work's first n sequences; n may be 0. */
+void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, struct zstd_plan *p);
+
+/* Counts them in the work; the bits that the best codes for them have. */
+uint64_t zstd_count_literals(struct zstd_work *w, struct view v);
+
+/* Bits that the best codes for the work's first n sequences have, with their extra bits. */
+uint64_t zstd_count_sequences(const struct zstd_work *w, size_t n);
+
+/* The byte behind, or NULL: they do not fit. `bits`: what the count of these said. */
+uint8_t *zstd_put_literals(struct zstd_work *w, struct zstd_known *k, struct view v, uint64_t bits,
+			   struct span dst);
+
+/* The byte behind, or NULL: they do not fit. */
+uint8_t *zstd_put_sequences(const struct zstd_work *w, const struct zstd_known *k,
+			    const struct zstd_plan *p, struct span dst);
+
+#endif

@@ -1,0 +1,351 @@
+/*
+ * The literals of a block: as they are, one byte repeated, or Huffman codes (RFC 8878, 3.1.1.3.1
+ * and 4.2).
+ */
+#include "codec/entropy.h"
+#include "codec/price.h"
+#include "codec/zstd/count.h"
+#include "codec/zstd/fse.h"
+#include "codec/zstd/impl.h"
+
+#define CODE_MAX 11 /* bits of the longest code that the format allows; see put_codes, too */
+
+/*
+ * A tree is told by weights: codes are the shorter the larger the weight is. Its description is a
+ * byte and up to 127 others: half a byte a weight, or the weights coded in a table of up to 64
+ * cells, which may turn out longer before that is known.
+ */
+#define TREE_MAX 128
+#define WEIGHTS_LOG 6
+#define WEIGHTS_MAX (FSE_DESCRIPTION_MAX + 255 * WEIGHTS_LOG / 8 + 16)
+
+enum { RAW, RLE, CODED, AGAIN }; /* 3.1.1.3.1.1 */
+
+#define ONE_STREAM 256 /* fewer literals go into one stream            */
+#define CODED_MIN 32   /* fewer do not pay for the description of a tree */
+
+/* How literals are coded. */
+struct coding {
+	const struct zstd_tree *tree;
+	uint64_t bits;      /* of all literals together              */
+	struct view told;   /* the tree's description; empty: again  */
+};
+
+/*
+ * Symbols with a count, rarest first; key: count above, symbol below. By two passes over the bytes
+ * of the count: a sort without a branch that cannot be predicted. A count of more than 64 Ki, of
+ * which a block has no two, stays the largest if it is cut off there.
+ */
+static unsigned sort_symbols(const uint32_t count[static 256], uint32_t key[static 256])
+{
+	uint32_t other[256];
+	uint16_t low[257] = {0}, high[257] = {0};
+	unsigned n = 0;
+	for (unsigned s = 0; s < 256; s++) {
+		other[n] = (uint32_t)min_u64(count[s], UINT16_MAX) << 8 | s;
+		n += count[s] > 0;
+	}
+	for (unsigned i = 0; i < n; i++) {
+		low[(other[i] >> 8 & 255) + 1]++;
+		high[(other[i] >> 16 & 255) + 1]++;
+	}
+	for (unsigned i = 1; i < 257; i++) {
+		low[i] = (uint16_t)(low[i] + low[i - 1]);
+		high[i] = (uint16_t)(high[i] + high[i - 1]);
+	}
+	uint32_t middle[256];
+	for (unsigned i = 0; i < n; i++)
+		middle[low[other[i] >> 8 & 255]++] = other[i];
+	for (unsigned i = 0; i < n; i++)
+		key[high[middle[i] >> 16 & 255]++] = middle[i];
+	return n;
+}
+
+/*
+ * Depths in Huffman's tree of n sorted leaves. Inner nodes are made in rising order, too, so that
+ * the two rarest of all are always at the front of one of two queues. up: the node above a leaf
+ * (from 0 on) or a node (from 256 on).
+ */
+static void find_depths(const uint32_t *key, unsigned n, uint8_t *depth)
+{
+	uint32_t sum[256];
+	uint16_t up[512];
+	uint8_t deep[512];
+	unsigned leaf = 0, node = 0;
+	for (unsigned made = 0; made + 1 < n; made++) {
+		sum[made] = 0;
+		for (unsigned k = 0; k < 2; k++)
+			if (leaf < n && (node >= made || key[leaf] >> 8 <= sum[node])) {
+				sum[made] += key[leaf] >> 8;
+				up[leaf++] = (uint16_t)(256 + made);
+			} else {
+				sum[made] += sum[node];
+				up[256 + node++] = (uint16_t)(256 + made);
+			}
+	}
+	deep[256 + n - 2] = 0;
+	for (unsigned i = n - 2; i-- > 0;)
+		deep[256 + i] = (uint8_t)(deep[up[256 + i]] + 1);
+	for (unsigned i = 0; i < n; i++)
+		depth[i] = (uint8_t)(deep[up[i]] + 1);
+}
+
+/*
+ * No code longer than CODE_MAX, and no code without a use. In units of the longest code, of which
+ * there are `full`, a code of depth d uses full >> d: where cutting has used too many, the rarest
+ * symbols pay; what is then left goes to the most frequent.
+ */
+static void limit_depths(uint8_t *depth, unsigned n)
+{
+	const uint32_t full = 1u << CODE_MAX;
+	uint32_t used = 0;
+	if (depth[0] <= CODE_MAX)
+		return;
+	for (unsigned i = 0; i < n; i++) {
+		depth[i] = depth[i] < CODE_MAX ? depth[i] : CODE_MAX;
+		used += full >> depth[i];
+	}
+	for (unsigned i = 0; used > full; i += depth[i] == CODE_MAX)
+		if (depth[i] < CODE_MAX)
+			used -= full >> ++depth[i];
+	while (used < full)
+		for (unsigned i = n; used < full && i-- > 0;)
+			if (depth[i] > 1 && full >> depth[i] <= full - used)
+				used += full >> depth[i]--;
+}
+
+/* Returns the bits of all literals together. */
+static uint64_t build_tree(struct zstd_tree *t, const uint32_t count[static 256])
+{
+	uint32_t key[256], number[CODE_MAX + 2] = {0}, next[CODE_MAX + 2];
+	uint8_t depth[256] = {0};
+	unsigned n = sort_symbols(count, key);
+	find_depths(key, n, depth);
+	limit_depths(depth, n);
+	memset(t->len, 0, sizeof t->len);
+	uint64_t bits = 0;
+	t->n = 0;
+	for (unsigned i = 0; i < n; i++) {
+		unsigned symbol = key[i] & 255;
+		t->len[symbol] = depth[i];
+		bits += (uint64_t)depth[i] * count[symbol];
+		t->n = symbol >= t->n ? symbol + 1 : t->n;
+		number[depth[i]]++;
+	}
+	uint32_t code = 0;
+	for (unsigned len = CODE_MAX; len > 0; len--) {
+		next[len] = code;
+		code = (code + number[len]) >> 1;
+	}
+	for (unsigned s = 0; s < 256; s++)
+		t->code[s] = t->len[s] ? next[t->len[s]]++ | (uint32_t)t->len[s] << 16 : 0;
+	return bits;
+}
+
+/* By two states in turn. The length, 0: one symbol has no table, or more than 127 bytes. */
+static size_t put_weights(const uint8_t *weight, unsigned n, uint8_t out[static WEIGHTS_MAX])
+{
+	uint32_t count[CODE_MAX + 1] = {0};
+	struct fse_shares shares = {.n = CODE_MAX + 1};
+	struct fse_table table;
+	for (unsigned i = 0; i < n; i++)
+		count[weight[i]]++;
+	for (unsigned i = 0; i <= CODE_MAX; i++)
+		if (count[i] == n)
+			return 0;
+	fse_share(&shares, count, n, WEIGHTS_LOG);
+	fse_build(&table, &shares);
+	struct bits b = {.out = fse_put_description(out, &shares)};
+	uint32_t state[2] = {0};
+	for (unsigned i = n; i-- > 0;)
+		if (i + 2 >= n) {
+			state[i & 1] = fse_begin(&table, weight[i]);
+		} else {
+			state[i & 1] = fse_put(&b, &table, state[i & 1], weight[i]);
+			bits_flush(&b);
+		}
+	fse_end(&b, &table, state[1]);
+	fse_end(&b, &table, state[0]);
+	size_t length = (size_t)(bits_end(&b) - out);
+	return length <= 127 ? length : 0;
+}
+
+/* Weights of all symbols but the last. The length, 0: it has no description. */
+static size_t put_tree(const struct zstd_tree *t, uint8_t out[static TREE_MAX])
+{
+	uint8_t weight[256] = {0}, coded[WEIGHTS_MAX];
+	unsigned longest = 0, n = t->n - 1;
+	for (unsigned s = 0; s < t->n; s++)
+		longest = t->len[s] > longest ? t->len[s] : longest;
+	for (unsigned s = 0; s < n; s++)
+		weight[s] = t->len[s] ? (uint8_t)(longest + 1 - t->len[s]) : 0;
+	size_t length = n > 2 ? put_weights(weight, n, coded) : 0;
+	if (length && (n > 128 || length <= (n + 1) / 2)) {
+		out[0] = (uint8_t)length;
+		memcpy(out + 1, coded, length);
+		return 1 + length;
+	}
+	if (n > 128)
+		return 0;
+	out[0] = (uint8_t)(127 + n);
+	for (unsigned s = 0; s < n; s += 2)
+		out[1 + s / 2] = (uint8_t)(weight[s] << 4 | weight[s + 1]);
+	return 1 + (n + 1) / 2;
+}
+
+/* From the last literal to the first. */
+static uint8_t *put_stream(const struct zstd_tree *t, struct view v, uint8_t *out)
+{
+	struct bits b = {.out = out};
+	for (size_t i = v.n; i-- > 0;) {
+		bits_add(&b, t->code[v.p[i]] & 0xFFFF, t->code[v.p[i]] >> 16);
+		bits_flush(&b);
+	}
+	return bits_end(&b);
+}
+
+/* The first stream goes to its place, the others behind it. */
+static uint8_t *put_four(struct zstd_work *w, const struct zstd_tree *t, struct view v,
+			 uint8_t *out)
+{
+	uint8_t *from[4] = {out + 6, w->streams[0], w->streams[1], w->streams[2]}, *to[4];
+	memcpy(to, from, sizeof to);
+	w->put_codes(t->code, v.n, v.p, to);
+	put_le16(out, (uint16_t)(to[0] - from[0]));
+	out = to[0];
+	for (unsigned k = 1; k < 4; k++) {
+		size_t n = (size_t)(to[k] - from[k]);
+		if (k < 3)
+			put_le16(from[0] - 6 + 2 * k, (uint16_t)n);
+		memcpy(out, from[k], n);
+		out += n;
+	}
+	return out;
+}
+
+/* Of literals that are not coded. */
+static uint8_t *put_plain_header(uint8_t *out, unsigned type, size_t n)
+{
+	if (n < 32) {
+		*out++ = (uint8_t)(type | n << 3);
+	} else if (n < 4096) {
+		put_le16(out, (uint16_t)(type | 1 << 2 | n << 4));
+		out += 2;
+	} else {
+		put_le16(out, (uint16_t)(type | 3 << 2 | n << 4));
+		out[2] = (uint8_t)(n >> 12);
+		out += 3;
+	}
+	return out;
+}
+
+static uint8_t *put_raw(struct view v, struct span dst)
+{
+	if (dst.n < v.n + 3)
+		return NULL;
+	uint8_t *out = put_plain_header(dst.p, RAW, v.n);
+	memcpy(out, v.p, v.n);
+	return out + v.n;
+}
+
+static unsigned coded_header(size_t n)
+{
+	return n < 1024 ? 3 : n < 16384 ? 4 : 5;
+}
+
+static void put_coded_header(uint8_t *out, const struct coding *c, size_t n, size_t stored)
+{
+	unsigned wide = coded_header(n), shift = 10 + 4 * (wide - 3);
+	unsigned format = wide == 3 ? n >= ONE_STREAM : wide - 2, type = c->told.n ? CODED : AGAIN;
+	uint64_t header = type | format << 2 | (uint64_t)n << 4 | (uint64_t)stored << (4 + shift);
+	for (unsigned i = 0; i < wide; i++)
+		out[i] = (uint8_t)(header >> 8 * i);
+}
+
+/* The byte behind, NULL: not smaller, or no room. */
+static uint8_t *put_coded(struct zstd_work *w, const struct coding *c, struct view v,
+			  struct span dst)
+{
+	size_t wide = coded_header(v.n);
+	/* Behind them: where streams begin, their last bits, what the last flush writes to. */
+	size_t least = c->told.n + (size_t)(c->bits / 8), spare = zstd_least_gain(v.n);
+	if (least + spare >= v.n || dst.n < wide + least + 6 + 5 + 8)
+		return NULL;
+	memcpy(dst.p + wide, c->told.p, c->told.n);
+	uint8_t *out = dst.p + wide + c->told.n;
+	out = v.n < ONE_STREAM ? put_stream(c->tree, v, out) : put_four(w, c->tree, v, out);
+	size_t stored = (size_t)(out - dst.p) - wide;
+	if (stored + spare >= v.n)
+		return NULL;
+	put_coded_header(dst.p, c, v.n, stored);
+	return out;
+}
+
+uint64_t zstd_count_literals(struct zstd_work *w, struct view v)
+{
+	struct zstd_counts counts = {0};
+	uint32_t sum = 0, all = v.n ? (uint32_t)v.n * entropy_log2_short((uint32_t)v.n) : 0;
+	counts_add(&counts, v);
+	counts_sum(&counts, w->count);
+	for (unsigned s = 0; s < 256; s++)
+		sum += w->count[s] * entropy_log2_short(w->count[s]);
+	return all > sum ? (all - sum) / 256 : 0;
+}
+
+#define IMPOSSIBLE UINT64_MAX
+
+/* The bits of all literals in an older tree. */
+static uint64_t bits_with(const struct zstd_tree *t, const uint32_t count[static 256])
+{
+	uint32_t bits = 0, missing = 0;
+	for (unsigned s = 0; s < 256; s++) {
+		bits += count[s] * t->len[s];
+		missing |= t->len[s] ? 0 : count[s];
+	}
+	return missing ? IMPOSSIBLE : bits;
+}
+
+/*
+ * The cheapest one; false: none costs less than c->bits. The last tree needs no description and
+ * nobody's time, so that a new one, which gives no fewer bits than `least`, is often not even made.
+ */
+static bool choose(struct zstd_work *w, const struct zstd_known *k, uint64_t least,
+		   uint8_t told[static TREE_MAX], struct coding *c)
+{
+	const uint64_t plain = c->bits, tree = price_of(TREE_NS);
+	uint64_t again = k->tree ? bits_with(k->tree, w->count) : IMPOSSIBLE;
+	*c = (struct coding){k->tree, again, {told, 0}};
+	if (again <= least + tree)
+		return again < plain;
+	if (least + tree >= plain)
+		return false;
+	struct zstd_tree *t = &w->tree[k->tree == &w->tree[0]];
+	uint64_t bits = build_tree(t, w->count);
+	size_t ntold = put_tree(t, told);
+	if (!ntold || again <= bits + 8 * ntold + tree)
+		return again < plain;
+	*c = (struct coding){t, bits, {told, ntold}};
+	return bits + 8 * ntold + tree < plain;
+}
+
+uint8_t *zstd_put_literals(struct zstd_work *w, struct zstd_known *k, struct view v, uint64_t bits,
+			   struct span dst)
+{
+	uint8_t told[TREE_MAX], *out = NULL;
+	if (v.n < CODED_MIN)
+		return put_raw(v, dst);
+	if (w->count[v.p[0]] == v.n) {
+		if (dst.n < 4)
+			return NULL;
+		out = put_plain_header(dst.p, RLE, v.n);
+		*out = v.p[0];
+		return out + 1;
+	}
+	struct coding c = {.bits = 8 * v.n - price_of(v.n * LITERAL_NS)};
+	if (choose(w, k, bits, told, &c))
+		out = put_coded(w, &c, v, dst);
+	if (!out)
+		return put_raw(v, dst);
+	k->tree = c.tree;
+	return out;
+}

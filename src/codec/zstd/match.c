@@ -1,0 +1,192 @@
+/*
+ * The search of level 1: at each place it looks at the last offset, which costs few bits, and at
+ * the last place that had the same hash. Built for three kinds of streams: short ones, long ones,
+ * and planes of numbers that a filter has made.
+ */
+#include "codec/entropy.h"
+#include "codec/zstd/count.h"
+#include "codec/zstd/hunt.h"
+
+/* Of text a table of half the size would make 0.5 to 3 % more; planes have little to remember. */
+#define HASH_LOG 14
+#define PLANE_LOG 13
+#define PLANE_SHORTEST 7
+
+/*
+ * From how many bytes on a match in planes is worth it, in bits of literals: one with an offset of
+ * its own, and one with the last offset. A reader needs as long for a match as for a dozen
+ * literals, and where those have few bits, short matches are larger as well. Outside of planes this
+ * would spare a reader's time for 0.4 to 3 % of the size.
+ */
+#define WORTH_FRESH 26
+#define WORTH_AGAIN 24
+#define WORTH_FRESH_MAX 16
+#define WORTH_AGAIN_MAX 8
+
+/* Enters p and returns the last place of its hash; the stream's first byte where there was none. */
+ALWAYS_INLINE const uint8_t *enter(const struct hunt *h, const uint8_t *p, const unsigned shortest,
+				   const bool near)
+{
+	const unsigned log = shortest == PLANE_SHORTEST ? PLANE_LOG : HASH_LOG;
+	uint64_t hash = hash_first(p, shortest, log);
+	uint32_t before;
+	if (near) {
+		uint16_t *slot = &h->w->near[hash];
+		before = *slot;
+		*slot = (uint16_t)(p - h->src);
+	} else {
+		uint32_t *slot = &h->w->far[hash];
+		before = *slot;
+		*slot = (uint32_t)(p - h->src);
+	}
+	return h->src + before;
+}
+
+/* A match at p with an offset that was there before. */
+ALWAYS_INLINE bool again_at(const struct hunt *h, const uint8_t *p, uint32_t offset,
+			    const unsigned shortest)
+{
+	if (shortest != PLANE_SHORTEST)
+		return get_le32(p) == get_le32(p - offset);
+	return !((get_le64(p) ^ get_le64(p - offset)) & h->worth.again_mask);
+}
+
+/* One at p, like q. */
+ALWAYS_INLINE bool fresh_at(const struct hunt *h, const uint8_t *p, const uint8_t *q,
+			    uint64_t differ, const unsigned shortest)
+{
+	if (shortest != PLANE_SHORTEST)
+		return !(differ << (64 - 8 * shortest));
+	if (differ & h->worth.fresh_mask)
+		return false;
+	unsigned n = h->worth.fresh;
+	return n <= 8 || get_le64(p + n - 8) == get_le64(q + n - 8);
+}
+
+/* False: no match begins before the stop. The last offset is cheap, and good for four bytes. */
+ALWAYS_INLINE bool search(struct hunt *h, unsigned leap, const unsigned shortest, const bool near,
+			  struct match *m)
+{
+	for (;;) {
+		const uint8_t *p = h->p, *q = enter(h, p, shortest, near);
+		if (again_at(h, p + 1, h->rep0, shortest)) {
+			*m = again(h, p + 1);
+			return true;
+		}
+		uint64_t differ = get_le64(p) ^ get_le64(q);
+		if (fresh_at(h, p, q, differ, shortest)) {
+			size_t len = differ ? bytes_before(differ)
+					    : 8 + equal_wide(h, p + 8, q + 8);
+			take(h, p, q, len, m);
+			return true;
+		}
+		h->p += leap++ >> LEAP_SHIFT;
+		if (h->p >= h->stop)
+			return false;
+	}
+}
+
+/* Behind a match the offset before the last one often goes on. */
+ALWAYS_INLINE void follow(struct hunt *h, const unsigned shortest, const bool near)
+{
+	while (h->p < h->stop && again_at(h, h->p, h->rep1, shortest)) {
+		(void)enter(h, h->p, shortest, near);
+		put_swapped(h);
+	}
+}
+
+ALWAYS_INLINE void find_matches(struct hunt *from, unsigned leap, const unsigned shortest,
+				const bool near)
+{
+	struct hunt h = *from;
+	struct match m;
+	while (h.p < h.stop && search(&h, leap, shortest, near, &m)) {
+		const uint8_t *at = h.p;
+		put_match(&h, &m);
+		if (h.p >= h.stop)
+			break;
+		(void)enter(&h, at + 1, shortest, near);
+		(void)enter(&h, at + 2, shortest, near);
+		(void)enter(&h, h.p - 2, shortest, near);
+		follow(&h, shortest, near);
+	}
+	*from = h;
+}
+
+static void find_near(struct hunt *h, unsigned leap)
+{
+	find_matches(h, leap, 6, true);
+}
+
+static void find_far(struct hunt *h, unsigned leap)
+{
+	find_matches(h, leap, 6, false);
+}
+
+static void find_planes(struct hunt *h, unsigned leap)
+{
+	find_matches(h, leap, PLANE_SHORTEST, true);
+}
+
+#define SAMPLED 1024 /* bytes of a block, in RUNS pieces from everywhere in it */
+#define RUNS 8
+#define SAMPLED_MIN (4 * SAMPLED) /* of smaller blocks nothing is known */
+#define BITS_UNKNOWN (256 * 4)
+
+/* Of a literal, in 1/256, as samples show it; of few bytes it costs more to know than it spares. */
+static uint32_t bits_of(struct view v)
+{
+	struct zstd_counts counts = {0};
+	uint32_t count[256];
+	if (v.n < SAMPLED_MIN)
+		return BITS_UNKNOWN;
+	for (size_t i = 0; i < RUNS; i++)
+		counts_add(&counts, view_part(v, i * (v.n / RUNS), SAMPLED / RUNS));
+	counts_sum(&counts, count);
+	return entropy_of(count) / (16 * SAMPLED);
+}
+
+static unsigned clamp(unsigned x, unsigned least, unsigned most)
+{
+	return x < least ? least : x > most ? most : x;
+}
+
+static struct worth worth_of(uint32_t bits)
+{
+	struct worth w = {
+		.fresh = clamp(256 * WORTH_FRESH / (bits + 1), PLANE_SHORTEST, WORTH_FRESH_MAX),
+		.again = clamp(256 * WORTH_AGAIN / (bits + 1), 4, WORTH_AGAIN_MAX),
+	};
+	w.fresh_mask = ~0ull >> (w.fresh < 8 ? 64 - 8 * w.fresh : 0);
+	w.again_mask = ~0ull >> (64 - 8 * w.again);
+	return w;
+}
+
+void zstd_find(struct zstd_finder *f, struct view v, struct zstd_parts *parts)
+{
+	struct hunt h = {.w = f->w, .src = f->src, .p = v.p + (v.p == f->src), .lit = v.p,
+			 .end = v.p + v.n, .rep0 = f->known.rep[0], .rep1 = f->known.rep[1],
+			 .to = f->w->sequence, .literal = f->w->literals};
+	uint32_t bits = f->bits ? f->bits : bits_of(v);
+	parts->noise = bits > ZSTD_NOISE;
+	if (v.n >= SHORT) {
+		unsigned leap = parts->noise ? LEAP_NOISE : f->planes ? LEAP_PLANE : LEAP_FIRST;
+		h.stop = h.end - MARGIN;
+		h.worth = worth_of(bits);
+		if (f->planes)
+			find_planes(&h, leap);
+		else if (f->twice)
+			zstd_find_double(&h, leap, f->small);
+		else
+			(f->near ? find_near : find_far)(&h, leap);
+	}
+	parts->nsequences = (size_t)(h.to - f->w->sequence);
+	parts->literals = v;
+	if (!parts->nsequences)
+		return;
+	memcpy(h.literal, h.lit, (size_t)(h.end - h.lit));
+	h.literal += h.end - h.lit;
+	parts->literals = view_of(f->w->literals, (size_t)(h.literal - f->w->literals));
+	f->known.rep[0] = h.rep0;
+	f->known.rep[1] = h.rep1;
+}

@@ -1,0 +1,337 @@
+/*
+ * The sequences of a block (RFC 8878, 3.1.1.3.2): each of their three numbers as a code, for which
+ * there is a table of finite state entropy, and extra bits as they are.
+ */
+#include "codec/entropy.h"
+#include "codec/price.h"
+#include "codec/zstd/fse.h"
+#include "codec/zstd/impl.h"
+#include "codec/zstd/predefined.h"
+
+enum { LITERALS, OFFSET, MATCH, KINDS };
+enum mode { PREDEFINED, ONE, OWN, AGAIN }; /* the format's own numbers */
+
+_Static_assert(KINDS == ZSTD_KINDS, "");
+
+static const struct fse_shares predefined[KINDS] = {
+	[LITERALS] = ZSTD_PREDEFINED_LITERALS,
+	[OFFSET] = ZSTD_PREDEFINED_OFFSET,
+	[MATCH] = ZSTD_PREDEFINED_MATCH,
+};
+
+static const unsigned log_max[KINDS] = {9, 8, 9}; /* the format's limits */
+
+/* Extra bits of a code, and codes of small numbers: 3.1.1.3.2.1. */
+static const uint8_t literals_bits[FSE_SYMBOLS] = {
+	[16] = 1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+};
+static const uint8_t match_bits[FSE_SYMBOLS] = {
+	[32] = 1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+};
+
+static const uint8_t literals_code[64] = {
+	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+	16, 16, 17, 17, 18, 18, 19, 19, 20, 20, 20, 20, 21, 21, 21, 21,
+	22, 22, 22, 22, 22, 22, 22, 22, 23, 23, 23, 23, 23, 23, 23, 23,
+	24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24, 24,
+};
+
+static const uint8_t match_code[128] = {
+	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+	16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+	32, 32, 33, 33, 34, 34, 35, 35, 36, 36, 36, 36, 37, 37, 37, 37,
+	38, 38, 38, 38, 38, 38, 38, 38, 39, 39, 39, 39, 39, 39, 39, 39,
+	40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40, 40,
+	41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41, 41,
+	42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42,
+	42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42,
+};
+
+/* From there on each power of two has a code: that of 64 is 25, that of 128 is 43. */
+static inline unsigned code_literals(uint32_t n)
+{
+	return n < 64 ? literals_code[n] : bit_top(n) + 19;
+}
+
+static inline unsigned code_match(uint32_t n)
+{
+	return n < 128 ? match_code[n] : bit_top(n) + 36;
+}
+
+static void count_codes(const struct zstd_sequence *seq, size_t n,
+			uint32_t count[KINDS][FSE_SYMBOLS])
+{
+	memset(count, 0, KINDS * sizeof *count);
+	for (size_t i = 0; i < n; i++) {
+		count[LITERALS][code_literals(seq[i].literals)]++;
+		count[OFFSET][bit_top(seq[i].offset)]++;
+		count[MATCH][code_match(seq[i].match)]++;
+	}
+}
+
+#define FRACTION 256 /* prices of tables are in such parts of a bit */
+#define IMPOSSIBLE UINT32_MAX
+
+/* Of codes that are so frequent, in a table with these shares. */
+static uint32_t price_with(const struct fse_shares *s, const uint32_t *count)
+{
+	uint32_t price = 0;
+	for (unsigned i = 0; i < FSE_SYMBOLS; i++) {
+		if (!count[i])
+			continue;
+		if (i >= s->n || !s->share[i])
+			return IMPOSSIBLE;
+		uint32_t share = s->share[i] < 0 ? 1 : (uint32_t)s->share[i];
+		price += count[i] * (s->log * FRACTION - entropy_log2_short(share));
+	}
+	return price;
+}
+
+#define SYMBOL_BITS 4 /* of a symbol in a description, rather less */
+
+/* At least so much in a table of their own: none is better than their entropy. */
+static uint32_t price_own_least(const uint32_t *count, uint32_t n)
+{
+	uint32_t price = n * entropy_log2_short(n), symbols = 0;
+	for (unsigned i = 0; i < FSE_SYMBOLS; i++) {
+		price -= count[i] * entropy_log2_short(count[i]);
+		symbols += count[i] > 0;
+	}
+	return price + ((uint32_t)price_of(TABLE_NS) + SYMBOL_BITS * symbols) * FRACTION;
+}
+
+static uint32_t price_own(const struct fse_shares *s, const uint32_t *count, size_t ndescription)
+{
+	return price_with(s, count) +
+	       ((uint32_t)price_of(TABLE_NS) + 8 * (uint32_t)ndescription) * FRACTION;
+}
+
+static unsigned first_of(const uint32_t *count)
+{
+	unsigned symbol = 0;
+	while (!count[symbol])
+		symbol++;
+	return symbol;
+}
+
+struct choice {
+	enum mode mode;
+	uint32_t price;
+};
+
+/* Of the tables that need no description. `last`: NULL, or of the block before. */
+static struct choice choose_known(const struct zstd_table *last, unsigned kind,
+				  const uint32_t *count, uint32_t n)
+{
+	struct choice c = {PREDEFINED, price_with(&predefined[kind], count)};
+	if (count[first_of(count)] == n && c.price > 8 * FRACTION)
+		c = (struct choice){ONE, 8 * FRACTION};
+	/* The format lets the table of one symbol be used again, but nobody writes that. */
+	if (last && last->shares.log) {
+		uint32_t price = price_with(&last->shares, count);
+		if (price < c.price)
+			c = (struct choice){AGAIN, price};
+	}
+	return c;
+}
+
+/* Bits that are put together by themselves, so that they do not wait for the states'. */
+struct extra {
+	uint64_t bits;
+	unsigned n;
+};
+
+static inline void extra_add(struct extra *e, uint32_t value, unsigned n)
+{
+	e->bits |= (uint64_t)(value & ((1u << n) - 1)) << e->n;
+	e->n += n;
+}
+
+/* Behind the bits of three states, which leave room for few others. */
+static inline void put_extra(struct bits *b, const struct zstd_sequence *s, unsigned literals,
+			     unsigned match)
+{
+	struct extra e = {0};
+	extra_add(&e, s->literals, literals_bits[literals]);
+	extra_add(&e, s->match, match_bits[match]);
+	extra_add(&e, s->offset, bit_top(s->offset));
+	if (__builtin_expect(b->n + e.n > 63, 0))
+		bits_flush(b);
+	bits_add(b, e.bits, e.n);
+	bits_flush(b);
+}
+
+#define SEQUENCE_MAX 24 /* bytes that are written to for a sequence, and at the end */
+
+static uint8_t *put_all(const struct zstd_known *known, const struct zstd_sequence *seq, size_t n,
+			struct span room)
+{
+	/* Not looked up again for each sequence, since what is written might be the pointers. */
+	const struct fse_table *const t[KINDS] = {
+		&known->table[LITERALS]->fse, &known->table[OFFSET]->fse,
+		&known->table[MATCH]->fse,
+	};
+	struct bits b = {.out = room.p};
+	const uint8_t *limit = room.p + room.n - SEQUENCE_MAX;
+	const struct zstd_sequence *s = &seq[n - 1];
+	unsigned literals = code_literals(s->literals), match = code_match(s->match);
+	uint32_t state[KINDS] = {
+		[LITERALS] = fse_begin(t[LITERALS], literals),
+		[OFFSET] = fse_begin(t[OFFSET], bit_top(s->offset)),
+		[MATCH] = fse_begin(t[MATCH], match),
+	};
+	put_extra(&b, s, literals, match);
+	while (s-- > seq) {
+		if (b.out > limit)
+			return NULL;
+		literals = code_literals(s->literals);
+		match = code_match(s->match);
+		state[OFFSET] = fse_put(&b, t[OFFSET], state[OFFSET], bit_top(s->offset));
+		state[MATCH] = fse_put(&b, t[MATCH], state[MATCH], match);
+		state[LITERALS] = fse_put(&b, t[LITERALS], state[LITERALS], literals);
+		put_extra(&b, s, literals, match);
+	}
+	if (b.out > limit)
+		return NULL;
+	fse_end(&b, t[MATCH], state[MATCH]);
+	fse_end(&b, t[OFFSET], state[OFFSET]);
+	fse_end(&b, t[LITERALS], state[LITERALS]);
+	return bits_end(&b);
+}
+
+/* How many there are: fewer than 0x7F00, since a block has no more, in one or two bytes. */
+static uint8_t *put_number(uint8_t *out, size_t n)
+{
+	if (n >= 128)
+		*out++ = (uint8_t)(128 + (n >> 8));
+	*out++ = (uint8_t)n;
+	return out;
+}
+
+/* A plan under way. */
+struct planner {
+	struct zstd_work *w;
+	struct zstd_known *k;
+	struct zstd_plan *p;
+	uint8_t *out; /* in the plan's head */
+};
+
+static const struct zstd_table *get_predefined(struct planner *pl, unsigned kind)
+{
+	struct zstd_table *t = &pl->w->predefined[kind];
+	if (!(pl->k->predefined & 1u << kind)) {
+		t->shares = predefined[kind];
+		fse_build(&t->fse, &t->shares);
+		pl->k->predefined |= 1u << kind;
+	}
+	return t;
+}
+
+/* A place where the table of the block before does not lie. */
+static struct zstd_table *get_free(const struct planner *pl, unsigned kind)
+{
+	struct zstd_table *own = pl->w->own[kind];
+	return &own[pl->k->table[kind] == &own[0]];
+}
+
+static void put_one(struct planner *pl, unsigned kind, unsigned symbol)
+{
+	struct zstd_table *t = get_free(pl, kind);
+	t->shares.log = 0;
+	fse_build_one(&t->fse, symbol);
+	*pl->out++ = (uint8_t)symbol;
+	pl->k->table[kind] = t;
+}
+
+/* False: `other` is no dearer. */
+static bool put_own(struct planner *pl, unsigned kind, const uint32_t *count, struct choice *other)
+{
+	struct zstd_table *t = get_free(pl, kind);
+	t->shares.n = FSE_SYMBOLS;
+	fse_share(&t->shares, count, (uint32_t)pl->p->n, log_max[kind]);
+	uint8_t *end = fse_put_description(pl->out, &t->shares);
+	uint32_t price = price_own(&t->shares, count, (size_t)(end - pl->out));
+	if (price >= other->price)
+		return false;
+	fse_build(&t->fse, &t->shares);
+	pl->k->table[kind] = t;
+	pl->p->last = (size_t)(pl->out - pl->p->head);
+	pl->out = end;
+	*other = (struct choice){OWN, price};
+	return true;
+}
+
+static enum mode plan_kind(struct planner *pl, unsigned kind, const uint32_t *count)
+{
+	uint32_t n = (uint32_t)pl->p->n;
+	struct choice c = choose_known(pl->k->table[kind], kind, count, n);
+	bool alone = count[first_of(count)] == n;
+	if (alone || price_own_least(count, n) >= c.price || !put_own(pl, kind, count, &c)) {
+		if (c.mode == PREDEFINED)
+			pl->k->table[kind] = get_predefined(pl, kind);
+		else if (c.mode == ONE)
+			put_one(pl, kind, first_of(count));
+	}
+	pl->p->price += c.price / FRACTION;
+	return c.mode;
+}
+
+static uint64_t extra_bits(const uint32_t count[KINDS][FSE_SYMBOLS])
+{
+	uint64_t bits = 0;
+	for (unsigned i = 0; i < FSE_SYMBOLS; i++)
+		bits += count[LITERALS][i] * literals_bits[i] + count[OFFSET][i] * i +
+			count[MATCH][i] * match_bits[i];
+	return bits;
+}
+
+uint64_t zstd_count_sequences(const struct zstd_work *w, size_t n)
+{
+	uint32_t count[KINDS][FSE_SYMBOLS], all = (uint32_t)n * entropy_log2_short((uint32_t)n);
+	count_codes(w->sequence, n, count);
+	uint64_t bits = extra_bits(count);
+	for (unsigned kind = 0; kind < KINDS; kind++) {
+		uint32_t sum = 0, symbols = 0;
+		for (unsigned i = 0; i < FSE_SYMBOLS; i++) {
+			sum += count[kind][i] * entropy_log2_short(count[kind][i]);
+			symbols += count[kind][i] > 0;
+		}
+		bits += (all > sum ? all - sum : 0) / 256 + entropy_missed(symbols - 1);
+	}
+	return bits;
+}
+
+void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, struct zstd_plan *p)
+{
+	uint32_t count[KINDS][FSE_SYMBOLS];
+	struct planner pl = {w, k, p, put_number(p->head, n)};
+	p->n = n;
+	p->price = 0;
+	p->last = 0;
+	if (n) {
+		uint8_t *modes = pl.out++;
+		*modes = 0;
+		count_codes(w->sequence, n, count);
+		for (unsigned kind = 0; kind < KINDS; kind++)
+			*modes |= (uint8_t)(plan_kind(&pl, kind, count[kind]) << (6 - 2 * kind));
+		p->price += extra_bits(count);
+	}
+	p->nhead = (size_t)(pl.out - p->head);
+}
+
+#define LAST_MIN 4 /* bytes from the last description on; readers before 1.3.5 refuse fewer */
+
+uint8_t *zstd_put_sequences(const struct zstd_work *w, const struct zstd_known *k,
+			    const struct zstd_plan *p, struct span dst)
+{
+	size_t from_last = p->last ? p->nhead - p->last : LAST_MIN;
+	if (dst.n < p->nhead + (p->n ? SEQUENCE_MAX : 0))
+		return NULL;
+	memcpy(dst.p, p->head, p->nhead);
+	uint8_t *out = dst.p + p->nhead;
+	if (!p->n)
+		return out;
+	const uint8_t *first = out;
+	out = put_all(k, w->sequence, p->n, span_of(out, dst.n - p->nhead));
+	return out && from_last + (size_t)(out - first) < LAST_MIN ? NULL : out;
+}

@@ -1,0 +1,46 @@
+/*
+ * The trailer of a frame: variable-length metalayers, its own length, and a
+ * fingerprint. FORMAT.md 9.5; 11 for early betas.
+ */
+#ifndef FRAME_FORMAT_TRAILER_H
+#define FRAME_FORMAT_TRAILER_H
+
+#include "base/buf.h"
+#include "frame/format/meta.h"
+#include "frame/frame.h"
+
+#define TRAILER_LEAST 25 /* bytes of the shortest that the reference takes  */
+#define TRAILER_EMPTY 35 /* bytes of one without metalayers                 */
+#define TRAILER_END 23   /* its last bytes: length and fingerprint          */
+#define TRAILER_PRINT 18 /* the fingerprint: marker, type, 16 bytes         */
+
+#define TRAILER_TYPE_NONE 0
+#define TRAILER_TYPE_64 2
+
+/* The fingerprint: what it says is root.h's to know. */
+struct fingerprint {
+	uint8_t type;
+	uint64_t hash, word;
+};
+
+/* Judges the last TRAILER_END bytes of a frame and sets info->trailer_len. */
+NODISCARD int trailer_parse_end(struct frame_info *info, struct view end);
+
+/* The metalayers of a whole trailer, which *m borrows. A beta trailer has none. */
+NODISCARD int trailer_parse(struct meta *m, struct view trailer, bool beta);
+
+/*
+ * Appends a trailer with the metalayers of *m but not the one of that name, whose place,
+ * as the last of all, is taken by `note` when that has bytes. No fingerprint: type 0, zeros.
+ */
+NODISCARD int trailer_append(struct buf *out, const struct meta *m, const char *name,
+			     struct view note);
+
+/* How long that will be with a note of `note` bytes, 0: none. */
+size_t trailer_length(const struct meta *m, const char *name, size_t note);
+
+/* Of any trailer, or just its last TRAILER_PRINT bytes. */
+struct fingerprint trailer_fingerprint(struct view trailer);
+void trailer_set_fingerprint(struct span trailer, struct fingerprint fp);
+
+#endif

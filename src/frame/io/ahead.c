@@ -1,0 +1,160 @@
+#include "frame/io/ahead.h"
+
+#include "frame/format/header.h"
+
+#include <assert.h>
+
+/*
+ * Reads the first bytes, then the size, then the last bytes. In this order the root that the first
+ * bytes name was complete before the size was asked for, even while another program commits. A
+ * small file comes whole with the first call. Failing is no error: what is not here is read when it
+ * is asked for.
+ */
+static void fill(struct io_ahead *a)
+{
+	ssize_t first = io_pread_start(a->under, span_of(a->tail, IO_AHEAD_START));
+	bool whole = first >= 0 && first < IO_AHEAD_START;
+
+	a->tried = true;
+	if (whole) {
+		a->tail_at = 0;
+		a->ntail = a->size = (size_t)first;
+	}
+	/* The end of the file has stopped that read, if its header says so, too. */
+	a->sized = (whole && header_frame_len(view_of(a->tail, (size_t)first)) == a->size) ||
+		   io_size(a->under, &a->size) == 0;
+	if (!a->sized || whole)
+		return;
+	size_t nhead = a->size > sizeof a->tail ? sizeof a->head : 0,
+	       ntail = min_u64(a->size, sizeof a->tail);
+	if (first >= 0)
+		memcpy(a->head, a->tail, nhead);
+	else if (nhead && io_pread(a->under, 0, span_of(a->head, nhead)) < 0)
+		return;
+	a->nhead = nhead;
+	if (io_pread(a->under, a->size - ntail, span_of(a->tail, ntail)) < 0)
+		return;
+	a->tail_at = a->size - ntail;
+	a->ntail = ntail;
+}
+
+static void forget(struct io_ahead *a)
+{
+	a->nhead = a->ntail = 0;
+	a->sized = false;
+}
+
+static int ahead_pread(struct io *io, uint64_t at, struct span dst)
+{
+	struct io_ahead *a = (struct io_ahead *)io;
+
+	if (!a->tried)
+		fill(a);
+	if (at <= a->nhead && dst.n <= a->nhead - at)
+		memcpy(dst.p, a->head + at, dst.n);
+	else if (at >= a->tail_at && at - a->tail_at <= a->ntail &&
+		 dst.n <= a->ntail - (at - a->tail_at))
+		memcpy(dst.p, a->tail + (at - a->tail_at), dst.n);
+	else
+		return io_pread(a->under, at, dst);
+	return 0;
+}
+
+static int ahead_pwrite(struct io *io, uint64_t at, struct view src)
+{
+	struct io_ahead *a = (struct io_ahead *)io;
+
+	forget(a);
+	return io_pwrite(a->under, at, src);
+}
+
+static int ahead_sync(struct io *io)
+{
+	return io_sync(((struct io_ahead *)io)->under);
+}
+
+static int ahead_size(struct io *io, uint64_t *size)
+{
+	struct io_ahead *a = (struct io_ahead *)io;
+
+	if (!a->tried)
+		fill(a);
+	if (!a->sized)
+		return io_size(a->under, size);
+	*size = a->size;
+	return 0;
+}
+
+static int ahead_truncate(struct io *io, uint64_t size)
+{
+	struct io_ahead *a = (struct io_ahead *)io;
+
+	forget(a);
+	return io_truncate(a->under, size);
+}
+
+static int ahead_punch(struct io *io, uint64_t at, uint64_t len)
+{
+	struct io_ahead *a = (struct io_ahead *)io;
+
+	forget(a);
+	return io_punch(a->under, at, len);
+}
+
+static uint64_t ahead_mount(struct io *io)
+{
+	return io_mount(((struct io_ahead *)io)->under);
+}
+
+static uint64_t ahead_next_data(struct io *io, uint64_t at)
+{
+	return io_next_data(((struct io_ahead *)io)->under, at);
+}
+
+static void ahead_close(struct io *io)
+{
+	(void)io;
+}
+
+static const struct io_ops ahead_ops = {
+	.pread = ahead_pread,
+	.pwrite = ahead_pwrite,
+	.sync = ahead_sync,
+	.size = ahead_size,
+	.truncate = ahead_truncate,
+	.punch = ahead_punch,
+	.mount = ahead_mount,
+	.next_data = ahead_next_data,
+	.close = ahead_close,
+};
+
+struct io *io_ahead_init(struct io_ahead *a, struct io *under)
+{
+	a->io.ops = &ahead_ops;
+	a->under = under;
+	io_ahead_again(&a->io);
+	return &a->io;
+}
+
+void io_ahead_know(struct io_ahead *a, struct view all)
+{
+	assert(all.n <= sizeof a->tail);
+	memcpy(a->tail, all.p, all.n);
+	a->tried = a->sized = true;
+	a->size = a->ntail = all.n;
+}
+
+struct view io_ahead_all(const struct io_ahead *a)
+{
+	return a->sized && a->ntail == a->size ? view_of(a->tail, a->ntail) : view_of(NULL, 0);
+}
+
+void io_ahead_again(struct io *io)
+{
+	struct io_ahead *a = (struct io_ahead *)io;
+
+	assert(io->ops == &ahead_ops);
+	forget(a);
+	a->tail_at = 0;
+	a->tried = false;
+}

@@ -1,0 +1,39 @@
+/*
+ * An io for the time of opening a frame: its first and last bytes are read once, in one piece each,
+ * or in one for both when the file is small. Parsing asks for a dozen little pieces of them.
+ *
+ * The first bytes are read before the last ones, as they have to be of a file that somebody may be
+ * committing to: its old roots stay, so that an old header finds its trailer. The size is that of
+ * the moment between. Everything else, and all writes, go to the io below.
+ */
+#ifndef FRAME_IO_AHEAD_H
+#define FRAME_IO_AHEAD_H
+
+#include "frame/io/io.h"
+
+#define IO_AHEAD_START 4096 /* a page comes from the disk in any case */
+#define IO_AHEAD_HEAD 512
+#define IO_AHEAD_TAIL 8192
+
+struct io_ahead {
+	struct io io;
+	struct io *under; /* borrowed */
+	bool tried, sized;
+	uint64_t size, tail_at;
+	size_t nhead, ntail;
+	uint8_t head[IO_AHEAD_HEAD], tail[IO_AHEAD_TAIL];
+};
+
+/* Nothing is read before the first pread. There is nothing to close. */
+struct io *io_ahead_init(struct io_ahead *a, struct io *under);
+
+/* All bytes of the file, IO_AHEAD_TAIL at most: nothing has to be read. */
+void io_ahead_know(struct io_ahead *a, struct view all);
+
+/* All bytes of the file, if they have been read; else none. Borrowed. */
+struct view io_ahead_all(const struct io_ahead *a);
+
+/* Reads all anew. */
+void io_ahead_again(struct io *io);
+
+#endif

@@ -1,0 +1,145 @@
+#include "frame/io/io.h"
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "frame/meters.h"
+
+#include <assert.h>
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct io_file {
+	struct io io;
+	int fd;
+	bool owned;
+	_Atomic uint64_t mount; /* 0: not known yet, or at all */
+};
+
+#ifndef STATX_MNT_ID_UNIQUE /* Linux 6.8 */
+#define STATX_MNT_ID_UNIQUE 0x4000u
+#endif
+
+static int fd_of(const struct io *io)
+{
+	return ((const struct io_file *)io)->fd;
+}
+
+static int file_pread(struct io *io, uint64_t at, struct span dst)
+{
+	meter_add(METER_DISK_READS, 1);
+	meter_add(METER_DISK_READ_BYTES, dst.n);
+	return fd_pread(fd_of(io), at, dst);
+}
+
+static ssize_t file_pread_start(struct io *io, struct span dst)
+{
+	unsigned interrupted = 0;
+	ssize_t got;
+	while ((got = pread(fd_of(io), dst.p, dst.n, 0)) < 0)
+		TRY(fd_judge(&interrupted));
+	meter_add(METER_DISK_READS, 1);
+	meter_add(METER_DISK_READ_BYTES, (uint64_t)got);
+	return got;
+}
+
+static int file_pwrite(struct io *io, uint64_t at, struct view src)
+{
+	meter_add(METER_DISK_WRITES, 1);
+	meter_add(METER_DISK_WRITTEN_BYTES, src.n);
+	return fd_pwrite(fd_of(io), at, src);
+}
+
+static int file_sync(struct io *io)
+{
+	unsigned interrupted = 0;
+	meter_add(METER_DISK_SYNCS, 1);
+	while (fdatasync(fd_of(io)) < 0)
+		TRY(fd_judge(&interrupted));
+	return 0;
+}
+
+/* One call tells the size and the mount; that of an open file stays. */
+static int file_size(struct io *io, uint64_t *size)
+{
+	struct stat st;
+	struct statx x;
+	if (statx(fd_of(io), "", AT_EMPTY_PATH, STATX_SIZE | STATX_MNT_ID_UNIQUE, &x) == 0) {
+		if (x.stx_mask & STATX_MNT_ID_UNIQUE)
+			((struct io_file *)io)->mount = x.stx_mnt_id;
+		*size = x.stx_size;
+		return 0;
+	}
+	if (fstat(fd_of(io), &st) < 0) /* not every sandbox knows statx */
+		return -errno;
+	*size = (uint64_t)st.st_size;
+	return 0;
+}
+
+static int file_truncate(struct io *io, uint64_t size)
+{
+	unsigned interrupted = 0;
+	while (ftruncate(fd_of(io), (off_t)size) < 0)
+		TRY(fd_judge(&interrupted));
+	return 0;
+}
+
+static int file_punch(struct io *io, uint64_t at, uint64_t len)
+{
+	int how = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+	unsigned interrupted = 0;
+	while (fallocate(fd_of(io), how, (off_t)at, (off_t)len) < 0)
+		TRY(fd_judge(&interrupted));
+	return 0;
+}
+
+static uint64_t file_mount(struct io *io)
+{
+	uint64_t mount = ((struct io_file *)io)->mount, size;
+	if (!mount && file_size(io, &size) == 0)
+		mount = ((struct io_file *)io)->mount;
+	return mount;
+}
+
+static uint64_t file_next_data(struct io *io, uint64_t at)
+{
+	off_t data = lseek(fd_of(io), (off_t)at, SEEK_DATA);
+	if (data < 0)
+		return errno == ENXIO ? UINT64_MAX : at;
+	return (uint64_t)data;
+}
+
+static void file_close(struct io *io)
+{
+	struct io_file *f = (struct io_file *)io;
+	if (f->owned)
+		close(f->fd);
+	mem_free(f);
+}
+
+static const struct io_ops file_ops = {
+	.pread = file_pread,
+	.pread_start = file_pread_start,
+	.pwrite = file_pwrite,
+	.sync = file_sync,
+	.size = file_size,
+	.truncate = file_truncate,
+	.punch = file_punch,
+	.mount = file_mount,
+	.next_data = file_next_data,
+	.close = file_close,
+};
+
+int io_file_open(struct io **io, int fd, bool owned)
+{
+	assert(fd >= 0);
+	struct io_file *f = mem_zalloc(sizeof *f);
+	if (!f)
+		return -ENOMEM;
+	f->io.ops = &file_ops;
+	f->fd = fd;
+	f->owned = owned;
+	*io = &f->io;
+	return 0;
+}

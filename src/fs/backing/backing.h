@@ -1,0 +1,117 @@
+/*
+ * The backing directory. Every name is resolved relative to an open directory
+ * and never through a symlink, so nothing outside can be reached.
+ */
+#ifndef FS_BACKING_BACKING_H
+#define FS_BACKING_BACKING_H
+
+#include "base/err.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+
+struct backing {
+	int root;        /* O_PATH descriptor of the directory           */
+	int lock;        /* holds the lock against other daemons; -1 none */
+	int proc;        /* O_PATH descriptor of /proc/self/fd           */
+	bool is_root;    /* we run as root, and create files as their callers */
+	_Atomic bool labelled; /* files may have SELinux labels             */
+	_Atomic dev_t own_dev; /* device number of our mount; 0 until known */
+};
+
+#define BACKING_LABEL "security.selinux"
+
+NODISCARD int backing_open(struct backing *b, const char *path);
+void backing_close(struct backing *b);
+
+/*
+ * Locks the directory: one daemon may write to it, or several read. -EBUSY: in use, at once if the
+ * other one's mount is there (`holder`: where, else ""); one that was just unmounted, or asked to
+ * end, may still be writing, and is waited for, up to half a minute.
+ */
+NODISCARD int backing_lock(struct backing *b, bool shared, char holder[static PATH_MAX]);
+
+/* For those who want the lock: own_dev is known, and its mount answers. */
+void backing_tell_mount(const struct backing *b);
+
+/* It will be unmounted soon, by this daemon. */
+void backing_tell_ending(const struct backing *b);
+
+/* True: the mount of that device number is there, and its daemon, of this directory, ends. */
+bool backing_is_ending(const char *path, dev_t mount);
+
+/* From here on its device number may be another mount's. */
+void backing_tell_unmounted(const struct backing *b);
+
+/* Raises the soft limit of descriptors to the hard one. Returns the limit. */
+unsigned long backing_raise_nofile(void);
+
+/*
+ * An O_PATH descriptor of `name` in `dirfd`, not following a symlink, and what backing_look says.
+ */
+NODISCARD int backing_find(const struct backing *b, int dirfd, const char *name, struct stat *st,
+			   uint64_t *birth);
+
+/* The file behind an O_PATH descriptor, opened with `flags`; not for symlinks. */
+NODISCARD int backing_reopen(const struct backing *b, int fd, int flags);
+
+/* "/proc/self/fd/N", for calls that know only paths. */
+#define BACKING_PATH_MAX 32
+void backing_proc_path(int fd, char out[static BACKING_PATH_MAX]);
+
+static inline int stat_fd(int fd, struct stat *st)
+{
+	return fstatat(fd, "", st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+static inline bool same_time(struct timespec a, struct timespec b)
+{
+	return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/*
+ * True: a file that is changed now may keep this time stamp, since the clock of file systems goes
+ * in steps, of less than BACKING_STEP_NS. A stamp in the future counts as fresh, too.
+ */
+#define BACKING_STEP_NS 50000000u
+bool backing_is_fresh(struct timespec stamp);
+
+/*
+ * Attributes of an open file, and when it was created, in ns since 1970; 0: its file system does
+ * not record that. One call for both.
+ */
+NODISCARD int backing_look(int fd, struct stat *st, uint64_t *birth);
+uint64_t backing_birth(int fd);
+
+/*
+ * True: the file system is one of those whose files are known to keep their inode numbers, also
+ * after the next mount. FUSE may number files in the order of lookups, FAT by where their directory
+ * entry is.
+ */
+bool backing_numbers_last(const struct backing *b);
+
+/*
+ * Creating files for a caller: between enter and leave this thread does so with the caller's uid
+ * and gid, if we are root and the caller is not. From enter on the thread has the caller's umask;
+ * the backing file system ignores that where the directory has a default ACL.
+ */
+struct caller {
+	uid_t uid;
+	gid_t gid;
+	mode_t umask;
+	bool worn; /* uid and gid are in effect */
+};
+void caller_enter(const struct backing *b, struct caller *c);
+void caller_leave(struct caller *c);
+
+/*
+ * True: this thread has a umask of its own. False where a sandbox does not let it: then the kernel
+ * has to apply the caller's.
+ */
+bool caller_own_umask(void);
+
+#endif

@@ -1,0 +1,218 @@
+#include "fs/backing/names.h"
+
+#include "base/log.h"
+#include "fs/inode/inode.h"
+#include "fs/intent/intent.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const frame_suffixes[] = {".b2frame", ".b2f", ".b2"};
+
+static void entry_drop(struct entry *e)
+{
+	if (e->fd >= 0)
+		close(e->fd);
+	e->fd = -1;
+}
+
+/* Joins stem and suffix; false when it gets too long to exist. */
+static bool join(char out[static NAME_MAX + 1], const char *stem, size_t n, const char *suffix)
+{
+	if (n + strlen(suffix) > NAME_MAX)
+		return false;
+	memcpy(out, stem, n);
+	strcpy(out + n, suffix);
+	return true;
+}
+
+static int load(const struct names *n, int dirfd, const char *backing, struct entry *e)
+{
+	size_t stem;
+	int reader = -1;
+
+	e->made = e->readable = false;
+	if (!join(e->backing, backing, strlen(backing), ""))
+		return -ENAMETOOLONG;
+	e->fd = backing_find(n->backing, dirfd, backing, &e->st, &e->birth);
+	TRY(e->fd);
+	/* What is open is what it was opened as; its size is the open file's to tell. */
+	enum suffix suffix = suffix_of(backing, &stem);
+	enum node_kind open =
+		suffix == SUFFIX_NONE ? NODE_PLAIN : inodes_open_kind(n->inodes, &e->st);
+	if ((open == NODE_FRAME && suffix == SUFFIX_FRAME) ||
+	    (open == NODE_ARRAY && suffix == SUFFIX_ARRAY)) {
+		e->probed = (struct probed){.kind = open, .open = true};
+		return 0;
+	}
+	struct probe_entry what = {e->fd, dirfd, backing, &e->st, &reader};
+	int rc = probe_get(n->probes, n->backing, &what, &e->probed);
+	if (rc < 0)
+		entry_drop(e);
+	if (reader >= 0) { /* whoever opens the file next need not do so again */
+		close(e->fd);
+		e->fd = reader;
+		e->readable = true;
+	}
+	return rc;
+}
+
+/* The name that an entry asks for by its suffix and content; itself if none. */
+static bool claims(const struct entry *e, char out[static NAME_MAX + 1])
+{
+	size_t stem;
+
+	(void)suffix_of(e->backing, &stem);
+	switch (e->probed.kind) {
+	case NODE_FRAME:
+	case NODE_SPARSE: return join(out, e->backing, stem, "");
+	case NODE_ARRAY: return join(out, e->backing, stem, ".npy");
+	case NODE_PLAIN: break;
+	}
+	return false;
+}
+
+static bool is_hidden(const struct entry *e)
+{
+	size_t stem;
+	if (strcmp(e->backing, INTENT_NAME) == 0)
+		return true;
+	return S_ISREG(e->st.st_mode) && suffix_of(e->backing, &stem) == SUFFIX_LOCK;
+}
+
+const char *names_suffix(const char *backing)
+{
+	size_t stem;
+	(void)suffix_of(backing, &stem);
+	return backing + stem;
+}
+
+static bool is_absent(int dirfd, const char *name)
+{
+	struct stat st;
+	return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
+}
+
+/* True: the entry got the name that it claims. */
+static bool owns_claim(const struct names *n, int dirfd, const struct entry *e)
+{
+	struct entry owner;
+	char claim[NAME_MAX + 1];
+
+	if (!claims(e, claim))
+		return false;
+	if (strcmp(names_suffix(e->backing), frame_suffixes[0]) == 0 && is_absent(dirfd, claim))
+		return true; /* only a file that is called just so comes before this suffix */
+	if (names_find(n, dirfd, claim, &owner) < 0)
+		return false;
+	bool mine = strcmp(owner.backing, e->backing) == 0;
+	entry_drop(&owner);
+	if (!mine && probe_tell_once(n->probes, e->backing, &e->st))
+		log_info("%s: shown under its own name: '%s' belongs to '%s'", e->backing, claim,
+			 owner.backing);
+	return mine;
+}
+
+/* Called just so, and not shown as something else. */
+static int find_exact(const struct names *n, int dirfd, const char *shown, struct entry *e)
+{
+	TRY(load(n, dirfd, shown, e));
+	if (is_hidden(e) || (e->probed.kind != NODE_PLAIN && owns_claim(n, dirfd, e))) {
+		entry_drop(e);
+		return -ENOENT;
+	}
+	e->probed = (struct probed){.kind = NODE_PLAIN};
+	return 0;
+}
+
+static int find_suffixed(const struct names *n, int dirfd, const char *stem, size_t len,
+			 const char *suffix, struct entry *e)
+{
+	char backing[NAME_MAX + 1], claim[NAME_MAX + 1];
+
+	if (!join(backing, stem, len, suffix))
+		return -ENOENT;
+	TRY(load(n, dirfd, backing, e));
+	if (claims(e, claim))
+		return 0;
+	entry_drop(e);
+	return -ENOENT;
+}
+
+int names_find(const struct names *n, int dirfd, const char *shown, struct entry *e)
+{
+	size_t len = strlen(shown);
+
+	if (len > NAME_MAX)
+		return -ENAMETOOLONG;
+	strcpy(e->shown, shown);
+	int rc = find_exact(n, dirfd, shown, e);
+	for (size_t i = 0; rc == -ENOENT && i < sizeof frame_suffixes / sizeof *frame_suffixes; i++)
+		rc = find_suffixed(n, dirfd, shown, len, frame_suffixes[i], e);
+	if (rc == -ENOENT && len > 4 && strcmp(shown + len - 4, ".npy") == 0)
+		rc = find_suffixed(n, dirfd, shown, len - 4, ".b2nd", e);
+	return rc;
+}
+
+/*
+ * A disk in trouble must not make a name vanish from its
+ * directory: as it would be shown were it read.
+ */
+static void show_unread(const char *backing, struct entry *e)
+{
+	size_t stem;
+	enum suffix suffix = suffix_of(backing, &stem);
+	const char *tail = suffix == SUFFIX_ARRAY   ? ".npy"
+			   : suffix == SUFFIX_FRAME ? ""
+						    : backing + stem;
+
+	if (!join(e->shown, backing, stem, tail))
+		strcpy(e->shown, backing);
+}
+
+int names_show(const struct names *n, int dirfd, const char *backing, struct entry *e)
+{
+	int rc = load(n, dirfd, backing, e);
+	if (rc < 0) {
+		show_unread(backing, e);
+		return rc;
+	}
+	if (is_hidden(e)) {
+		entry_drop(e);
+		return -ENOENT;
+	}
+	if (e->probed.kind != NODE_PLAIN && owns_claim(n, dirfd, e)) {
+		(void)claims(e, e->shown);
+		return 0;
+	}
+	e->probed = (struct probed){.kind = NODE_PLAIN};
+	strcpy(e->shown, e->backing);
+	return 0;
+}
+
+int names_for(enum node_kind kind, bool is_regular, const char *suffix, const char *shown,
+	      char backing[static NAME_MAX + 1])
+{
+	size_t len = strlen(shown), stem;
+
+	/* One limit for all kinds: statfs promises it, and a later rename keeps it. */
+	if (len > NAMES_MAX)
+		return -ENAMETOOLONG;
+	switch (kind) {
+	case NODE_FRAME:
+	case NODE_SPARSE:
+		return join(backing, shown, len, suffix) ? 0 : -ENAMETOOLONG;
+	case NODE_ARRAY:
+		if (len < 5 || strcmp(shown + len - 4, ".npy") != 0)
+			return -EXDEV;
+		return join(backing, shown, len - 4, suffix) ? 0 : -ENAMETOOLONG;
+	case NODE_PLAIN:
+		break;
+	}
+	if (strcmp(shown, INTENT_NAME) == 0)
+		return -EPERM;
+	if (is_regular && suffix_of(shown, &stem) != SUFFIX_NONE)
+		return -EXDEV;
+	return join(backing, shown, len, "") ? 0 : -ENAMETOOLONG;
+}

@@ -1,0 +1,276 @@
+#include "fs/backing/probe.h"
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/meter.h"
+#include "fs/view_npy.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RETRY_NS 2000000
+#define SLOTS 16384 /* direct-mapped: a collision costs one more read of a header */
+
+struct slot {
+	dev_t dev;
+	ino_t ino;
+	off_t size;
+	struct timespec mtime, ctime;
+	enum suffix suffix; /* one inode may have a name of each sort */
+	bool used;
+	bool told; /* it has been logged that another entry has its name */
+	/*
+	 * meter_now: good until then, as a change in the same clock step may not show; 0: for ever
+	 */
+	uint64_t until;
+	struct probed result;
+};
+
+struct probes {
+	pthread_mutex_t lock;
+	struct slot slot[SLOTS]; /* under lock */
+};
+
+static const struct {
+	const char *text;
+	enum suffix suffix;
+} suffixes[] = {
+	{".b2frame", SUFFIX_FRAME}, {".b2f", SUFFIX_FRAME}, {".b2", SUFFIX_FRAME},
+	{".b2nd", SUFFIX_ARRAY},    {".b2lock", SUFFIX_LOCK},
+};
+
+enum suffix suffix_of(const char *name, size_t *stem_len)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+		size_t s = strlen(suffixes[i].text);
+		bool whole = n == s && suffixes[i].suffix == SUFFIX_LOCK; /* ".b2lock" itself */
+		if ((n > s || whole) && strcmp(name + n - s, suffixes[i].text) == 0) {
+			*stem_len = n - s;
+			return suffixes[i].suffix;
+		}
+	}
+	*stem_len = n;
+	return SUFFIX_NONE;
+}
+
+int probes_open(struct probes **out)
+{
+	struct probes *p = mem_zalloc(sizeof *p);
+	if (!p)
+		return -ENOMEM;
+	pthread_mutex_init(&p->lock, NULL);
+	*out = p;
+	return 0;
+}
+
+void probes_close(struct probes *p)
+{
+	if (!p)
+		return;
+	pthread_mutex_destroy(&p->lock);
+	mem_free(p);
+}
+
+static bool slot_matches(const struct slot *s, const struct stat *st, enum suffix suffix)
+{
+	return s->used && s->dev == st->st_dev && s->ino == st->st_ino && s->size == st->st_size &&
+	       s->suffix == suffix && same_time(s->mtime, st->st_mtim) &&
+	       same_time(s->ctime, st->st_ctim);
+}
+
+static struct slot *slot_for(struct probes *p, const struct stat *st, enum suffix suffix)
+{
+	return &p->slot[(st->st_ino ^ (st->st_dev << 7) ^ suffix) % SLOTS];
+}
+
+bool probe_tell_once(struct probes *p, const char *name, const struct stat *st)
+{
+	size_t stem;
+	enum suffix suffix = suffix_of(name, &stem);
+	struct slot *s = slot_for(p, st, suffix);
+
+	pthread_mutex_lock(&p->lock);
+	bool first = slot_matches(s, st, suffix) && !s->told;
+	if (first)
+		s->told = true;
+	pthread_mutex_unlock(&p->lock);
+	return first;
+}
+
+/* Opens by name, and checks that it is the same file: the way by /proc costs twice as much. */
+static int open_entry(const struct backing *b, const struct probe_entry *e)
+{
+	const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
+	struct stat st;
+
+	int rd = e->dirfd < 0
+			 ? -1
+			 : openat(e->dirfd, e->name, flags | O_NOFOLLOW | O_NOATIME | O_CLOEXEC);
+	if (rd >= 0 && stat_fd(rd, &st) == 0 && st.st_ino == e->st->st_ino &&
+	    st.st_dev == e->st->st_dev)
+		return rd;
+	if (rd >= 0)
+		close(rd);
+	return backing_reopen(b, e->fd, flags);
+}
+
+static int probe_io_take(struct io *io, enum suffix suffix, struct probed *out)
+{
+	struct frame_info info;
+
+	if (suffix == SUFFIX_ARRAY) {
+		*out = (struct probed){.kind = NODE_ARRAY};
+		return npy_probe_take(io, &out->size, &out->blocksize);
+	}
+	int rc = frame_probe(io, &info);
+	io_close(io);
+	*out = (struct probed){.kind = NODE_FRAME,
+			       .size = rc < 0 ? 0 : info.nbytes,
+			       .blocksize = rc < 0 ? 0 : info.block_size};
+	return rc;
+}
+
+static int probe_contiguous(const struct backing *b, const struct probe_entry *e,
+			    enum suffix suffix, struct probed *out)
+{
+	struct io *io;
+
+	int rd = open_entry(b, e);
+	TRY(rd);
+	int rc = io_file_open(&io, rd, false);
+	if (rc >= 0)
+		rc = probe_io_take(io, suffix, out);
+	if (rc >= 0 && e->reader)
+		*e->reader = rd;
+	else
+		close(rd);
+	return rc;
+}
+
+/* A directory is a sparse frame when its index says so; any other directory stays one. */
+static int probe_directory(int fd, struct probed *out)
+{
+	struct frame_info info;
+
+	int rd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (rd < 0)
+		return -errno;
+	int rc = faccessat(rd, "chunks.b2frame", F_OK, AT_SYMLINK_NOFOLLOW) < 0
+			 ? -ENOENT
+			 : frame_probe_sparse(rd, &info);
+	close(rd);
+	*out = (struct probed){.kind = NODE_SPARSE, .size = rc < 0 ? 0 : info.nbytes,
+			       .blocksize = rc < 0 ? 0 : info.block_size};
+	return rc;
+}
+
+static int probe_content(const struct backing *b, const struct probe_entry *e, enum suffix suffix,
+			 struct probed *out)
+{
+	err_clear();
+	if (S_ISDIR(e->st->st_mode))
+		return probe_directory(e->fd, out);
+	return probe_contiguous(b, e, suffix, out);
+}
+
+/*
+ * A frame that is being written may look broken for a moment: it is probed until nothing changes.
+ */
+static int probe_steady(const struct backing *b, const struct probe_entry *e, enum suffix suffix,
+			struct probed *out)
+{
+	struct stat before = *e->st, after;
+
+	for (int tries = 0;; tries++) {
+		int rc = probe_content(b, e, suffix, out);
+		if (rc != -EBADMSG || tries == 8 || stat_fd(e->fd, &after) < 0)
+			return rc;
+		if (backing_is_fresh(after.st_ctim))
+			nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
+		else if (after.st_size == before.st_size &&
+			 same_time(after.st_ctim, before.st_ctim))
+			return rc;
+		before = after;
+	}
+}
+
+/* True: the error says nothing about the content, and the next attempt may succeed. */
+static bool is_temporary(int rc)
+{
+	return rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
+}
+
+/*
+ * Remembers a result. True: the entry was already known to be no frame. What was probed before, and
+ * is still the same when the doubt is over, is no longer `fresh`.
+ */
+static bool remember(struct slot *s, const struct stat *st, enum suffix suffix,
+		     struct probed *result)
+{
+	uint64_t now = meter_now();
+	bool same = slot_matches(s, st, suffix), old = same && s->until && now >= s->until;
+	bool was_plain = same && s->result.kind == NODE_PLAIN;
+
+	result->fresh &= !old;
+	*s = (struct slot){
+		.dev = st->st_dev, .ino = st->st_ino, .size = st->st_size, .mtime = st->st_mtim,
+		.ctime = st->st_ctim, .suffix = suffix, .used = true, .told = same && s->told,
+		.result = *result,
+		.until = result->fresh ? now + BACKING_STEP_NS : 0,
+	};
+	return was_plain;
+}
+
+int probe_get(struct probes *p, const struct backing *b, const struct probe_entry *e,
+	      struct probed *out)
+{
+	const struct stat *st = e->st;
+	const char *name = e->name;
+	size_t stem;
+	enum suffix suffix = suffix_of(name, &stem);
+	struct slot *s = slot_for(p, st, suffix);
+	char text[160];
+
+	*out = (struct probed){.kind = NODE_PLAIN};
+	bool may_be = S_ISREG(st->st_mode) ? suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY
+					   : S_ISDIR(st->st_mode) && suffix == SUFFIX_FRAME;
+	if (!may_be)
+		return 0;
+	/* A new file whose name got to the disk before a power cut, and its content did not. */
+	if (S_ISREG(st->st_mode) && st->st_size == 0 && suffix == SUFFIX_FRAME) {
+		out->kind = NODE_FRAME;
+		return 0;
+	}
+	pthread_mutex_lock(&p->lock);
+	bool known = slot_matches(s, st, suffix) && (!s->until || meter_now() < s->until);
+	if (known)
+		*out = s->result;
+	pthread_mutex_unlock(&p->lock);
+	if (known)
+		return 0;
+
+	/*
+	 * Asked before it is read: either a change from now on
+	 * will show, or we know that it may not.
+	 */
+	bool fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
+	int rc = probe_steady(b, e, suffix, out);
+	if (is_temporary(rc)) {
+		log_err("%s: could not be read: %s", name, err_text(rc, text, sizeof text));
+		return rc;
+	}
+	if (rc < 0)
+		*out = (struct probed){.kind = NODE_PLAIN};
+	out->fresh = fresh;
+	pthread_mutex_lock(&p->lock);
+	bool told = remember(s, st, suffix, out);
+	pthread_mutex_unlock(&p->lock);
+	if (rc < 0 && !told && !(S_ISDIR(st->st_mode) && rc == -ENOENT))
+		log_warn("%s: shown under its own name: %s", name, err_text(rc, text, sizeof text));
+	return 0;
+}

@@ -1,0 +1,61 @@
+/*
+ * What an entry of the backing directory is: a frame, an n-dimensional array, a sparse frame or
+ * just a file; and its size in the mount. One small read tells. The answer is remembered by device,
+ * inode, size, mtime and ctime, so that repeated `ls -l` does not open frames again.
+ */
+#ifndef FS_BACKING_PROBE_H
+#define FS_BACKING_PROBE_H
+
+#include "fs/backing/backing.h"
+
+#include <stdint.h>
+
+enum node_kind {
+	NODE_PLAIN,  /* passed through: any file that is not a frame, and directories */
+	NODE_FRAME,  /* contiguous frame: its bytes                                   */
+	NODE_ARRAY,  /* frame with a b2nd metalayer: an .npy file, read-only          */
+	NODE_SPARSE, /* directory of a sparse frame: a file, read-only                */
+};
+
+struct probed {
+	enum node_kind kind;
+	uint64_t size;      /* logical bytes; not for NODE_PLAIN */
+	uint32_t blocksize; /* for st_blksize                    */
+	bool open;          /* size and blocksize are not known here: ask the open file */
+	bool fresh;         /* backing_is_fresh when it was probed: a change may not show */
+};
+
+/*
+ * How a name ends, and the length of what is before that. The suffix says what an entry may be; its
+ * content decides.
+ */
+enum suffix { SUFFIX_NONE, SUFFIX_FRAME, SUFFIX_ARRAY, SUFFIX_LOCK };
+enum suffix suffix_of(const char *name, size_t *stem_len);
+
+struct probes;
+
+/* What has been found out about entries so far. Any thread. */
+NODISCARD int probes_open(struct probes **p);
+void probes_close(struct probes *p);
+
+/* An entry to be looked at; everything is borrowed. */
+struct probe_entry {
+	int fd;                /* O_PATH, of the entry                               */
+	int dirfd;             /* where it is found by its name; -1: not known       */
+	const char *name;
+	const struct stat *st; /* its attributes                                     */
+	int *reader;           /* NULL, or -1: gets the descriptor that a frame was read by, if
+				* that was needed; the caller's from then on              */
+};
+
+/*
+ * *out: what the entry is. A frame that does not parse is NODE_PLAIN, and logged once; one that
+ * could not be read is an error, which is not remembered.
+ */
+NODISCARD int probe_get(struct probes *p, const struct backing *b, const struct probe_entry *e,
+			struct probed *out);
+
+/* True the first time that it is asked about a probed entry: for messages that are logged once. */
+bool probe_tell_once(struct probes *p, const char *name, const struct stat *st);
+
+#endif

@@ -1,0 +1,394 @@
+#include "fs/dirty/budget.h"
+
+#include "base/buf.h"
+#include "fs/dirty/flush.h"
+#include "fs/file/file.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+
+/*
+ * What the workers' buffers may take beyond the maximum. README promises that everything that is
+ * neither dirty data nor cache stays within 64 MiB.
+ */
+#define ROOMS_BEYOND (12u << 20)
+
+/* A writer before the gate. */
+struct writer {
+	struct writer *next;
+	pthread_cond_t first; /* those before it are in */
+};
+
+struct budget {
+	pthread_mutex_t lock;
+	pthread_cond_t moved;         /* something was freed, landed or unpinned */
+	uint64_t max;
+	unsigned workers;             /* fixed, as all above */
+	int64_t used;                 /* all below under lock */
+	struct writer *first_writer, **last_writer; /* in budget_enter, as they came */
+	unsigned entered;             /* writers between budget_enter and budget_leave */
+	unsigned rooms;               /* in use by workers */
+	struct budget_room *first_room, **last_room; /* waiting */
+	unsigned in_flight;           /* chunks with the workers */
+	unsigned landed;              /* chunks that no longer take memory */
+	unsigned failures;            /* of chunks, and the newest one's error */
+	int last_rc;
+	bool pressed;                 /* see budget_is_pressed */
+	unsigned level;               /* see budget_level */
+	struct file *oldest, *newest; /* files with something to commit */
+	uint64_t next_ticket;
+};
+
+int budget_open(struct budget **out, uint64_t max_bytes, unsigned workers)
+{
+	struct budget *b = mem_zalloc(sizeof *b);
+	if (!b)
+		return -ENOMEM;
+	pthread_mutex_init(&b->lock, NULL);
+	pthread_cond_init(&b->moved, NULL);
+	b->max = max_bytes;
+	b->workers = workers;
+	b->last_room = &b->first_room;
+	b->last_writer = &b->first_writer;
+	b->level = 1;
+	*out = b;
+	return 0;
+}
+
+void budget_close(struct budget *b)
+{
+	if (!b)
+		return;
+	assert(!b->oldest && !b->in_flight);
+	pthread_cond_destroy(&b->moved);
+	pthread_mutex_destroy(&b->lock);
+	mem_free(b);
+}
+
+static void list_add(struct budget *b, struct file *f)
+{
+	f->place.ticket = b->next_ticket++;
+	f->place.newer = NULL;
+	f->place.older = b->newest;
+	*(b->newest ? &b->newest->place.newer : &b->oldest) = f;
+	b->newest = f;
+	f->place.listed = true;
+}
+
+static void list_remove(struct budget *b, struct file *f)
+{
+	*(f->place.newer ? &f->place.newer->place.older : &b->newest) = f->place.older;
+	*(f->place.older ? &f->place.older->place.newer : &b->oldest) = f->place.newer;
+	f->place.listed = false;
+}
+
+static struct file *pin_oldest(struct budget *b, uint64_t ticket)
+{
+	struct file *f = b->oldest;
+
+	if (!f || f->place.ticket >= ticket)
+		return NULL;
+	list_remove(b, f); /* to the end: the next call takes another */
+	list_add(b, f);
+	f->place.pins++;
+	return f;
+}
+
+static void unpin(struct budget *b, struct file *f)
+{
+	assert(f->place.pins > 0);
+	f->place.pins--;
+	pthread_cond_broadcast(&b->moved);
+}
+
+/*
+ * Hands part of one file to the workers, without the lock; of those that had no turn since the
+ * ticket. False: nothing could be started.
+ */
+static bool flush_some(struct budget *b, uint64_t ticket)
+{
+	bool started = false;
+	struct file *f;
+
+	while (!started && (f = pin_oldest(b, ticket))) {
+		pthread_mutex_unlock(&b->lock);
+		/* a lock that another program holds is for the file's own writers to wait for */
+		if (f->wants_commit && !f->sidecar.there)
+			/* or the file grows; its writer will be told */
+			IGNORE(file_commit_part(f));
+		started = flush_submit_turn(f, FLUSH_ALL) > 0;
+		pthread_mutex_lock(&b->lock);
+		unpin(b, f);
+	}
+	return started;
+}
+
+/* Under the lock: until all that came before `w` are in, or have given up. */
+static void line_up(struct budget *b, struct writer *w)
+{
+	pthread_cond_init(&w->first, NULL);
+	*b->last_writer = w;
+	b->last_writer = &w->next;
+	while (b->first_writer != w)
+		pthread_cond_wait(&w->first, &b->lock);
+}
+
+static void step_out(struct budget *b, struct writer *w)
+{
+	b->first_writer = w->next;
+	if (w->next)
+		pthread_cond_signal(&w->next->first);
+	else
+		b->last_writer = &b->first_writer;
+	pthread_cond_destroy(&w->first);
+}
+
+/*
+ * Under the lock, after nothing of any file could be freed. True: try once more. A disk that fails
+ * to read what lies below one file's changes is no reason to keep others from writing: those
+ * changes are lost then.
+ */
+static bool press(struct budget *b)
+{
+	bool first = b->last_rc == -EIO && !b->pressed;
+
+	b->pressed |= first;
+	return first;
+}
+
+/*
+ * Under the lock, for the first of those that wait. A full disk is full for all, but EIO is about
+ * one file: the others have their turn, too.
+ */
+static int free_memory(struct budget *b, unsigned failures)
+{
+	uint64_t ticket = b->next_ticket;
+	unsigned landed = b->landed;
+
+	while (b->used > (int64_t)b->max) {
+		bool failed = b->failures != failures;
+		if (b->in_flight) {
+			pthread_cond_wait(&b->moved, &b->lock);
+			continue;
+		}
+		if (failed && b->last_rc != -EIO)
+			return b->last_rc;
+		if (flush_some(b, ticket))
+			continue;
+		if (b->landed == landed) {
+			if (failed && !press(b))
+				return b->last_rc;
+			if (!failed && !b->entered)
+				break; /* nothing can be freed: one writer's bytes at a time */
+			if (!failed)
+				pthread_cond_wait(&b->moved, &b->lock);
+		}
+		ticket = b->next_ticket;
+		landed = b->landed;
+	}
+	return 0;
+}
+
+static int wait_for_memory(struct budget *b, unsigned failures)
+{
+	int rc = free_memory(b, failures);
+	b->pressed = false;
+	return rc;
+}
+
+int budget_enter(struct budget *b, uint64_t bytes)
+{
+	struct writer w = {0};
+
+	pthread_mutex_lock(&b->lock);
+	unsigned failures = b->failures;
+	line_up(b, &w);
+	int rc = wait_for_memory(b, failures);
+	if (rc >= 0) {
+		b->used += (int64_t)bytes;
+		b->entered++;
+	}
+	step_out(b, &w);
+	pthread_mutex_unlock(&b->lock);
+	return rc;
+}
+
+void budget_leave(struct budget *b, uint64_t bytes)
+{
+	pthread_mutex_lock(&b->lock);
+	b->used -= (int64_t)bytes;
+	b->entered--;
+	pthread_cond_broadcast(&b->moved);
+	pthread_mutex_unlock(&b->lock);
+}
+
+void budget_add(struct budget *b, int64_t bytes)
+{
+	pthread_mutex_lock(&b->lock);
+	b->used += bytes;
+	assert(b->used >= 0);
+	if (bytes < 0)
+		pthread_cond_broadcast(&b->moved);
+	pthread_mutex_unlock(&b->lock);
+}
+
+/* Under the lock. */
+static bool give_room(struct budget *b, const struct budget_room *room)
+{
+	if (b->rooms &&
+	    (b->rooms == b->workers || b->used + room->bytes > (int64_t)b->max + ROOMS_BEYOND))
+		return false;
+	b->rooms++;
+	b->used += room->bytes;
+	return true;
+}
+
+bool budget_room_take(struct budget *b, struct budget_room *room)
+{
+	room->next = NULL;
+	pthread_mutex_lock(&b->lock);
+	bool given = !b->first_room && give_room(b, room);
+	if (!given) {
+		*b->last_room = room;
+		b->last_room = &room->next;
+	}
+	pthread_mutex_unlock(&b->lock);
+	return given;
+}
+
+struct budget_room *budget_room_give(struct budget *b, int64_t bytes)
+{
+	pthread_mutex_lock(&b->lock);
+	assert(b->rooms > 0);
+	b->rooms--;
+	b->used -= bytes;
+	struct budget_room *given = b->first_room, **end = &b->first_room;
+	while (*end && give_room(b, *end))
+		end = &(*end)->next;
+	if (end == &b->first_room)
+		given = NULL;
+	struct budget_room *rest = *end;
+	*end = NULL;
+	b->first_room = rest;
+	if (!rest)
+		b->last_room = &b->first_room;
+	pthread_cond_broadcast(&b->moved);
+	pthread_mutex_unlock(&b->lock);
+	return given;
+}
+
+bool budget_room_waits(struct budget *b)
+{
+	pthread_mutex_lock(&b->lock);
+	bool waits = b->first_room != NULL;
+	pthread_mutex_unlock(&b->lock);
+	return waits;
+}
+
+/* The highest level of level=auto: each one above takes twice the time and saves a hundredth. */
+#define LEVEL_MAX 6
+
+unsigned budget_level(struct budget *b)
+{
+	pthread_mutex_lock(&b->lock);
+	if (b->used > (int64_t)b->max / 2)
+		b->level -= b->level > 1;
+	else if (b->used < (int64_t)b->max / 8)
+		b->level += b->level < LEVEL_MAX;
+	unsigned level = b->level;
+	pthread_mutex_unlock(&b->lock);
+	return level;
+}
+
+uint64_t budget_used(struct budget *b)
+{
+	pthread_mutex_lock(&b->lock);
+	uint64_t used = (uint64_t)b->used;
+	pthread_mutex_unlock(&b->lock);
+	return used;
+}
+
+bool budget_is_pressed(struct budget *b)
+{
+	pthread_mutex_lock(&b->lock);
+	bool pressed = b->pressed;
+	pthread_mutex_unlock(&b->lock);
+	return pressed;
+}
+
+void budget_flight_begin(struct budget *b)
+{
+	pthread_mutex_lock(&b->lock);
+	b->in_flight++;
+	pthread_mutex_unlock(&b->lock);
+}
+
+void budget_flight_end(struct budget *b, int rc)
+{
+	pthread_mutex_lock(&b->lock);
+	assert(b->in_flight > 0);
+	b->in_flight--;
+	b->landed += rc >= 0;
+	if (rc < 0) {
+		b->failures++;
+		b->last_rc = rc;
+	}
+	pthread_cond_broadcast(&b->moved);
+	pthread_mutex_unlock(&b->lock);
+}
+
+void budget_file_changed(struct budget *b, struct file *f)
+{
+	pthread_mutex_lock(&b->lock);
+	if (!f->place.listed)
+		list_add(b, f);
+	pthread_mutex_unlock(&b->lock);
+}
+
+void budget_file_clean(struct budget *b, struct file *f)
+{
+	pthread_mutex_lock(&b->lock);
+	if (f->place.listed)
+		list_remove(b, f);
+	pthread_mutex_unlock(&b->lock);
+}
+
+uint64_t budget_ticket(struct budget *b)
+{
+	pthread_mutex_lock(&b->lock);
+	uint64_t ticket = b->next_ticket;
+	pthread_mutex_unlock(&b->lock);
+	return ticket;
+}
+
+struct file *budget_pin_oldest(struct budget *b, uint64_t ticket)
+{
+	pthread_mutex_lock(&b->lock);
+	struct file *f = pin_oldest(b, ticket);
+	pthread_mutex_unlock(&b->lock);
+	return f;
+}
+
+void budget_unpin(struct budget *b, struct file *f)
+{
+	pthread_mutex_lock(&b->lock);
+	unpin(b, f);
+	pthread_mutex_unlock(&b->lock);
+}
+
+void budget_wait_unpinned(struct budget *b, struct file *f)
+{
+	pthread_mutex_lock(&b->lock);
+	while (f->place.pins)
+		pthread_cond_wait(&b->moved, &b->lock);
+	pthread_mutex_unlock(&b->lock);
+}
+
+bool budget_file_idle(struct budget *b, struct file *f)
+{
+	pthread_mutex_lock(&b->lock);
+	bool idle = !f->place.listed && !f->place.pins;
+	pthread_mutex_unlock(&b->lock);
+	return idle;
+}

@@ -1,0 +1,467 @@
+#include "fs/dirty/dirty.h"
+
+#include "fs/file/file.h"
+
+#include <assert.h>
+
+struct dirty_chunk *dirty_find_flushing(const struct dirty *d, uint32_t n)
+{
+	return dirty_set_find(&d->flushing, n);
+}
+
+static struct dirty_chunk *find_dirty(const struct dirty *d, uint32_t n)
+{
+	return dirty_set_find(&d->dirty, n);
+}
+
+struct dirty_chunk *dirty_find(const struct dirty *d, uint32_t n)
+{
+	struct dirty_chunk *c = find_dirty(d, n);
+	return c ? c : dirty_find_flushing(d, n);
+}
+
+static bool holds_up(const struct dirty_set *s)
+{
+	for (const struct dirty_chunk *c = dirty_set_from(s, 0); c; c = dirty_set_from(s, c->n + 1))
+		if (c->must)
+			return true;
+	return false;
+}
+
+bool dirty_holds_up(const struct dirty *d)
+{
+	return holds_up(&d->dirty) || holds_up(&d->flushing);
+}
+
+/* Counts the memory of a chunk in the budget. */
+static void charge(struct dirty_chunk *c)
+{
+	size_t now = sizeof *c + c->bytes.cap + c->npages * (size_t)DIRTY_PAGE +
+		     c->page_cap * sizeof *c->page;
+
+	if (now == c->charged)
+		return;
+	budget_add(c->file->fs->budget, (int64_t)now - (int64_t)c->charged);
+	c->charged = now;
+}
+
+static void drop_pages(struct dirty_chunk *c, uint32_t first)
+{
+	for (uint32_t i = first; i < c->npages; i++)
+		mem_free(c->page[i].p);
+	c->npages = (uint32_t)min_u64(c->npages, first);
+	if (c->npages)
+		return;
+	mem_free(c->page);
+	c->page = NULL;
+	c->page_cap = 0;
+}
+
+static void drop_bytes(struct file *f, struct dirty_chunk *c)
+{
+	if (c->bytes.cap >= frame_info(f->frame)->chunk_size)
+		spare_give(f->fs->spare, &c->bytes);
+	else
+		buf_free(&c->bytes);
+}
+
+void dirty_free(struct file *f, struct dirty_chunk *c)
+{
+	budget_add(f->fs->budget, -(int64_t)c->charged);
+	drop_pages(c, 0);
+	drop_bytes(f, c);
+	mem_free(c);
+}
+
+void dirty_drop(struct file *f, struct dirty_chunk *c)
+{
+	dirty_set_remove(&f->dirty.dirty, c);
+	dirty_free(f, c);
+}
+
+/* Room for `need` bytes, by doubling, so that a small file stays small. */
+static int reserve(struct dirty_chunk *c, uint32_t need)
+{
+	struct file *f = c->file;
+	size_t before = c->bytes.cap;
+	size_t limit = max_u64(frame_info(f->frame)->chunk_size, need);
+
+	if (need <= before)
+		return 0;
+	if (need <= limit / 2)
+		return buf_reserve(&c->bytes, max_u64(need, min_u64(limit, before * 2)));
+	struct buf all = spare_take(f->fs->spare, limit);
+	if (!all.p) {
+		TRY(buf_reserve(&all, limit));
+		(void)mem_populate(all.p, all.cap);
+	}
+	all.n = c->bytes.n;
+	if (all.n)
+		memcpy(all.p, c->bytes.p, all.n);
+	buf_free(&c->bytes);
+	c->bytes = all;
+	return 0;
+}
+
+/* Of a whole copy: makes room for [0, hi), with zeros up to lo. The caller fills [lo, hi). */
+static int stretch(struct dirty_chunk *c, uint32_t lo, uint32_t hi)
+{
+	TRY(reserve(c, hi));
+	if (lo > c->bytes.n)
+		memset(c->bytes.p + c->bytes.n, 0, lo - c->bytes.n);
+	c->bytes.n = max_u64(c->bytes.n, hi);
+	return 0;
+}
+
+/* The first page that ends behind `at`, by binary search; npages: none. */
+static uint32_t page_from(const struct dirty_chunk *c, uint32_t at)
+{
+	uint32_t lo = 0, hi = c->npages;
+
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (c->page[mid].at + DIRTY_PAGE <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static bool page_has(const struct dirty_chunk *c, uint32_t i, uint32_t at)
+{
+	return i < c->npages && c->page[i].at <= at;
+}
+
+bool dirty_covers(const struct dirty_chunk *c, uint32_t len)
+{
+	return c->npages == ceil_div(len, DIRTY_PAGE);
+}
+
+bool dirty_touches(const struct dirty_chunk *c, uint32_t lo, uint32_t hi)
+{
+	uint32_t i = page_from(c, lo);
+	return i < c->npages && c->page[i].at < hi;
+}
+
+void dirty_overlay(const struct dirty_chunk *c, uint32_t lo, struct span dst)
+{
+	uint32_t hi = lo + (uint32_t)dst.n;
+
+	for (uint32_t i = page_from(c, lo); i < c->npages && c->page[i].at < hi; i++) {
+		uint32_t at = c->page[i].at;
+		uint32_t from = at > lo ? at : lo, to = (uint32_t)min_u64(at + DIRTY_PAGE, hi);
+		memcpy(dst.p + (from - lo), c->page[i].p + (from - at), to - from);
+	}
+}
+
+/* Reads bytes that no page of `c` has: from the FLUSHING copy, or the frame. */
+static int read_below(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst)
+{
+	const struct dirty_chunk *old = dirty_find_flushing(&f->dirty, c->n);
+	enum slot_kind slot = frame_slot(f->frame, c->n);
+
+	if (old && old != c)
+		return dirty_read(f, old, lo, dst);
+	if (slot == SLOT_STORED || slot == SLOT_NAN)
+		return file_read_stored(f, c->n, lo, dst);
+	memset(dst.p, 0, dst.n);
+	return 0;
+}
+
+static int read_pages(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst)
+{
+	uint32_t hi = lo + (uint32_t)dst.n;
+
+	for (uint32_t i = page_from(c, lo), at = lo; at < hi; i++) {
+		uint32_t next = i < c->npages && c->page[i].at < hi ? c->page[i].at : hi;
+		if (at < next)
+			TRY(read_below(f, c, at, span_of(dst.p + (at - lo), next - at)));
+		at = next + DIRTY_PAGE;
+	}
+	dirty_overlay(c, lo, dst);
+	return 0;
+}
+
+int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst)
+{
+	if (!c->whole)
+		return read_pages(f, c, lo, dst);
+	size_t have = lo < c->bytes.n ? min_u64(c->bytes.n - lo, dst.n) : 0;
+	memcpy(dst.p, c->bytes.p + lo, have);
+	memset(dst.p + have, 0, dst.n - have);
+	return 0;
+}
+
+static int reserve_pages(struct dirty_chunk *c, uint32_t more)
+{
+	if (c->npages + more <= c->page_cap)
+		return 0;
+	uint32_t cap = (uint32_t)max_u64(c->page_cap ? c->page_cap * 2 : 4, c->npages + more);
+	struct dirty_page *grown = mem_realloc(c->page, cap * sizeof *grown);
+	if (!grown)
+		return -ENOMEM;
+	c->page = grown;
+	c->page_cap = cap;
+	return 0;
+}
+
+static void insert_page(struct dirty_chunk *c, uint32_t i, struct dirty_page page)
+{
+	memmove(c->page + i + 1, c->page + i, (c->npages - i) * sizeof *c->page);
+	c->page[i] = page;
+	c->npages++;
+}
+
+/*
+ * For one more page, which starts at `at`: also what it takes to put an older copy back below it
+ * that the workers have now and may not get rid of.
+ */
+static int reserve_page(struct dirty_chunk *c, uint32_t at)
+{
+	const struct dirty_chunk *old = dirty_find_flushing(&c->file->dirty, c->n);
+	uint64_t end = min_u64((uint64_t)at + DIRTY_PAGE, frame_info(c->file->frame)->chunk_size);
+
+	if (old && old->whole && end > old->bytes.cap)
+		TRY(buf_reserve(&c->bytes, end));
+	return reserve_pages(c, 1 + (old ? old->npages : 0));
+}
+
+/*
+ * Inserts a page for a write to *p, filled with the older bytes around that; `len`: of the chunk.
+ */
+static int new_page(struct dirty_chunk *c, uint32_t i, const struct piece *p, uint32_t len)
+{
+	uint32_t at = p->lo - p->lo % DIRTY_PAGE,
+		 end = (uint32_t)min_u64((uint64_t)at + DIRTY_PAGE, len);
+	struct dirty_page page = {at, NULL};
+
+	TRY(reserve_page(c, at));
+	page.p = mem_zalloc(DIRTY_PAGE);
+	if (!page.p)
+		return -ENOMEM;
+	int rc = p->lo > at ? read_below(c->file, c, at, span_of(page.p, p->lo - at)) : 0;
+	if (rc >= 0 && p->hi < end)
+		rc = read_below(c->file, c, p->hi, span_of(page.p + (p->hi - at), end - p->hi));
+	if (rc < 0)
+		mem_free(page.p);
+	else
+		insert_page(c, i, page);
+	return rc;
+}
+
+static int write_pages(struct dirty_chunk *c, const struct piece *p, const uint8_t *src)
+{
+	uint32_t len = frame_chunk_span(c->file->frame, c->n).len;
+
+	for (uint32_t i = page_from(c, p->lo), at = p->lo; at < p->hi; i++) {
+		struct piece part = {
+			c->n, at,
+			(uint32_t)min_u64((uint64_t)at - at % DIRTY_PAGE + DIRTY_PAGE, p->hi)};
+		if (!page_has(c, i, at))
+			TRY(new_page(c, i, &part, len));
+		uint8_t *to = c->page[i].p + at % DIRTY_PAGE;
+		if (src)
+			memcpy(to, src + (at - p->lo), part.hi - at);
+		else
+			memset(to, 0, part.hi - at);
+		at = part.hi;
+	}
+	return 0;
+}
+
+/* True: the piece is all of its chunk and fills `own`, whose memory is now the chunk's. */
+static bool take_buffer(struct dirty_chunk *c, const struct piece *p, struct buf *own)
+{
+	size_t n = p->hi - p->lo;
+
+	if (!own || n != own->cap || n != frame_info(c->file->frame)->chunk_size)
+		return false;
+	drop_bytes(c->file, c);
+	c->bytes = *own;
+	c->bytes.n = n;
+	*own = (struct buf){0};
+	return true;
+}
+
+static int write_whole(struct dirty_chunk *c, const struct piece *p, const uint8_t *src,
+		       struct buf *own)
+{
+	if (take_buffer(c, p, own)) {
+		c->same = 0;
+		return 0;
+	}
+	TRY(stretch(c, p->lo, p->hi));
+	c->same = (uint32_t)min_u64(c->same, p->lo);
+	if (src)
+		memcpy(c->bytes.p + p->lo, src, p->hi - p->lo);
+	else
+		memset(c->bytes.p + p->lo, 0, p->hi - p->lo);
+	return 0;
+}
+
+static int new_chunk(struct file *f, uint32_t n, struct dirty_chunk **out)
+{
+	struct dirty_chunk *c = mem_zalloc(sizeof *c);
+
+	if (!c)
+		return -ENOMEM;
+	c->file = f;
+	c->n = n;
+	dirty_set_add(&f->dirty.dirty, c);
+	*out = c;
+	return 0;
+}
+
+/* A write of one part in so many of a chunk is not the small write that pages are for. */
+#define LARGE_PART 8
+
+/*
+ * True: a new chunk in a hole that will likely be filled, so that pages would be a detour. Either
+ * it is written from its start on, or in large pieces: when its requests are not aligned to chunks
+ * the kernel sends the halves of a chunk in any order.
+ */
+static bool wants_whole(const struct file *f, const struct dirty_chunk *c, const struct piece *p)
+{
+	enum slot_kind slot = frame_slot(f->frame, c->n);
+	bool starts = p->lo == 0 && !c->npages, large = p->hi - p->lo >= f->chunk_size / LARGE_PART;
+
+	return (starts || large) && (slot == SLOT_ZEROS || slot == SLOT_UNINIT) &&
+	       !dirty_find_flushing(&f->dirty, c->n);
+}
+
+/* Notes how many bytes are still those of the stored chunk: they need not be encoded again. */
+static void note_same(struct file *f, struct dirty_chunk *c, uint32_t len)
+{
+	if (frame_slot(f->frame, c->n) != SLOT_STORED || dirty_find_flushing(&f->dirty, c->n))
+		return;
+	c->same = c->npages ? (uint32_t)min_u64(c->page[0].at, len) : len;
+	c->below = frame_place(f->frame, c->n);
+}
+
+static int make_whole(struct file *f, struct dirty_chunk *c)
+{
+	uint32_t len = frame_chunk_span(f->frame, c->n).len;
+
+	TRY(reserve(c, len));
+	TRY(read_pages(f, c, 0, span_of(c->bytes.p, len)));
+	c->bytes.n = len;
+	c->whole = true;
+	note_same(f, c, len);
+	drop_pages(c, 0);
+	return 0;
+}
+
+int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct buf *own,
+		struct dirty_chunk **out)
+{
+	struct dirty_chunk *c = find_dirty(&f->dirty, p.chunk);
+	uint32_t len = frame_chunk_span(f->frame, p.chunk).len;
+	int rc;
+
+	assert(!own || own->p == src);
+	if (!c)
+		TRY(new_chunk(f, p.chunk, &c));
+	bool all = p.lo == 0 && p.hi == len;
+	if (c->whole || all || wants_whole(f, c, &p)) {
+		rc = c->npages && !all ? make_whole(f, c) : 0;
+		if (rc >= 0)
+			rc = write_whole(c, &p, src, own);
+		if (rc >= 0 && !c->whole) {
+			drop_pages(c, 0);
+			c->whole = true;
+		}
+	} else {
+		rc = write_pages(c, &p, src);
+	}
+	charge(c);
+	if (rc < 0 && !c->whole && !c->npages)
+		dirty_drop(f, c);
+	*out = c;
+	return rc;
+}
+
+int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out)
+{
+	struct dirty_chunk *c = find_dirty(&f->dirty, n);
+
+	if (!c)
+		TRY(new_chunk(f, n, &c));
+	int rc = c->whole ? 0 : make_whole(f, c);
+	charge(c);
+	if (rc < 0 && !c->npages)
+		dirty_drop(f, c);
+	*out = c;
+	return rc;
+}
+
+void dirty_cut(struct dirty_chunk *c, uint32_t len)
+{
+	c->bytes.n = min_u64(c->bytes.n, len);
+	c->same = (uint32_t)min_u64(c->same, len);
+	uint32_t i = page_from(c, len);
+	if (page_has(c, i, len)) {
+		memset(c->page[i].p + len % DIRTY_PAGE, 0, DIRTY_PAGE - len % DIRTY_PAGE);
+		i += len % DIRTY_PAGE > 0;
+	}
+	drop_pages(c, i);
+	charge(c);
+}
+
+/* Moves the pages that the newer copy does not have to it. */
+static void give_pages(struct dirty_chunk *from, struct dirty_chunk *to)
+{
+	for (uint32_t k = 0; k < from->npages; k++) {
+		uint32_t i = page_from(to, from->page[k].at);
+		if (page_has(to, i, from->page[k].at))
+			continue;
+		assert(to->npages < to->page_cap); /* reserve_page */
+		insert_page(to, i, from->page[k]);
+		from->page[k].p = NULL;
+	}
+}
+
+/* Copies the newer pages over the older, whole copy. */
+static void take_pages(struct dirty_chunk *whole, struct dirty_chunk *newer)
+{
+	uint64_t end = (uint64_t)newer->page[newer->npages - 1].at + DIRTY_PAGE;
+	uint32_t len = frame_chunk_span(whole->file->frame, whole->n).len;
+
+	end = min_u64(end, len);
+	if (end > whole->bytes.cap) { /* reserve_page */
+		struct buf larger = newer->bytes;
+		assert(end <= larger.cap);
+		larger.n = whole->bytes.n;
+		memcpy(larger.p, whole->bytes.p, larger.n);
+		newer->bytes = whole->bytes;
+		whole->bytes = larger;
+	}
+	if (end > whole->bytes.n) {
+		memset(whole->bytes.p + whole->bytes.n, 0, end - whole->bytes.n);
+		whole->bytes.n = end;
+	}
+	dirty_overlay(newer, 0, buf_span(&whole->bytes));
+}
+
+void dirty_put_back_take(struct file *f, struct dirty_chunk *c)
+{
+	struct dirty_chunk *newer = find_dirty(&f->dirty, c->n);
+
+	c->same = 0;
+	if (newer)
+		newer->must = c->must |= newer->must;
+	if (newer && !newer->whole && c->whole) {
+		take_pages(c, newer);
+		dirty_drop(f, newer);
+		newer = NULL;
+	} else if (newer && !newer->whole) {
+		give_pages(c, newer);
+		charge(newer);
+	}
+	if (newer) {
+		dirty_free(f, c);
+	} else {
+		charge(c);
+		dirty_set_add(&f->dirty.dirty, c);
+	}
+}

@@ -1,0 +1,306 @@
+#include "fs/dirty/encode.h"
+
+#include <assert.h>
+
+/*
+ * What lies below dirty pages: a stored chunk as it is, in ws->base; or plain bytes, in ws->plain.
+ */
+struct base {
+	struct chunk chunk;
+	bool stored;
+};
+
+static int read_below(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
+		      struct base *b)
+{
+	if (c->n >= frame_nchunks(f->frame) || frame_chunk_span(f->frame, c->n).len != c->len)
+		return ENCODED_OUTDATED;
+	b->stored = frame_slot(f->frame, c->n) == SLOT_STORED;
+	if (!b->stored)
+		return frame_read_chunk(f->frame, c->n, ws->scratch, buf_span(&ws->plain));
+	TRY(frame_load_chunk(f->frame, c->n, ws->scratch, &b->chunk));
+	return frame_read_raw(f->frame, c->n, &ws->base);
+}
+
+/* The lock is for the index; the bytes of a stored chunk never change. */
+static int read_base(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
+		     struct base *b)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	int rc = read_below(f, c, ws, b);
+	pthread_rwlock_unlock(&f->lock);
+	return rc;
+}
+
+/* True: pages have all bytes of a block, so that nobody needs the old ones. */
+static bool covers_block(const struct dirty_chunk *c, struct extent at)
+{
+	uint32_t first = at.off / DIRTY_PAGE, last = (at.off + at.len - 1) / DIRTY_PAGE;
+	uint32_t covered = 0;
+
+	for (uint32_t p = first; p <= last; p++)
+		covered += dirty_touches(c, p * DIRTY_PAGE, p * DIRTY_PAGE + 1);
+	return covered > last - first;
+}
+
+/* Makes block b, of which pages have some bytes, at its place in ws->plain. */
+static int fill_block(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
+		      uint32_t b)
+{
+	struct extent at = chunk_block_bytes(base, b), in = chunk_extent(base, (struct run){b, 1});
+	struct span dst = span_of(ws->plain.p + at.off, at.len);
+
+	if (!covers_block(c, at))
+		TRY(chunk_decode(base, ws->scratch, (struct run){b, 1},
+				 view_part(buf_view(&ws->base), in.off, in.len), dst));
+	dirty_overlay(c, at.off, dst);
+	return 0;
+}
+
+/* Lists the runs of blocks that pages touch in ws->edits, with their new bytes in ws->plain. */
+static int list_edits(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
+		      size_t *n)
+{
+	ws->edits.n = *n = 0;
+	for (uint32_t b = 0; b < base->nblocks; b++) {
+		uint32_t first = b;
+		struct extent from = chunk_block_bytes(base, b), to = from;
+		for (; b < base->nblocks; b++) {
+			struct extent at = chunk_block_bytes(base, b);
+			if (!dirty_touches(c, at.off, at.off + at.len))
+				break;
+			TRY(fill_block(c, base, ws, b));
+			to = at;
+		}
+		if (b == first)
+			continue;
+		struct chunk_edit edit = {
+			{first, b - first},
+			view_of(ws->plain.p + from.off, to.off + to.len - from.off)};
+		TRY(buf_append(&ws->edits, view_of(&edit, sizeof edit)));
+		++*n;
+	}
+	return 0;
+}
+
+/* True: patching pays. When most blocks change, all are encoded anew, by the policy of today. */
+static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
+{
+	uint32_t touched = 0;
+
+	if ((base->kind != CHUNK_REGULAR && base->kind != CHUNK_STORED) || base->is_vl ||
+	    base->has_dict)
+		return false;
+	for (uint32_t b = 0; b < base->nblocks; b++) {
+		struct extent at = chunk_block_bytes(base, b);
+		touched += dirty_touches(c, at.off, at.off + at.len);
+	}
+	return touched <= base->nblocks / 2;
+}
+
+/* 1: the chunk has to be encoded as a whole. */
+static int patch(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws)
+{
+	struct pipeline level = policy_header(&c->file->policy);
+	struct chunk_patch p = {.chunk = base, .stored = buf_view(&ws->base), .pipeline = &level};
+
+	if (!few_blocks(c, base))
+		return 1;
+	TRY(list_edits(c, base, ws, &p.nedits));
+	p.edit = (const struct chunk_edit *)(const void *)ws->edits.p;
+	return chunk_patch(ws->scratch, &p, &ws->stored);
+}
+
+/* Smaller chunks are encoded before another worker is awake. */
+#define SHARED_MIN (256u << 10)
+
+/*
+ * While chunks are waiting, each worker encodes one of its own. A chunk with none behind it is the
+ * last of a file, or its only one: its blocks are divided among all workers, so that whoever waits
+ * for the file waits a shorter time.
+ */
+static int encode_blocks(struct file *f, const struct pipeline *p, struct view plain,
+			 struct workspace *ws)
+{
+	struct parallel *all = NULL;
+
+	if (plain.n >= SHARED_MIN && plain.n <= ENCODE_SHARED_MAX &&
+	    !budget_room_waits(f->fs->budget) && pool_is_idle(f->fs->pool))
+		all = workspace_parallel(ws, f->fs->pool);
+	return all ? parallel_encode(all, p, plain, &ws->stored)
+		   : chunk_encode(ws->scratch, p, plain, &ws->stored);
+}
+
+static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view plain,
+			struct workspace *ws)
+{
+	uint32_t chunk_size = frame_info(f->frame)->chunk_size;
+	struct policy_chunk what = {plain, c->turn, (uint64_t)c->n * chunk_size, c->file_size,
+				    chunk_size};
+	struct pipeline p;
+
+	if (bytes_are_zero(plain))
+		return ENCODED_HOLE;
+	TRY(policy_choose(&f->policy, ws->scratch, &what, &p));
+	if (f->policy.auto_level && p.level)
+		p.level = (uint8_t)budget_level(f->fs->budget);
+	TRY(encode_blocks(f, &p, plain, ws));
+	return ENCODED;
+}
+
+/* Reads the stored chunk that c->same is about into ws->base. 1: it has been replaced since. */
+static int read_kept(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
+		     struct chunk *base)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	bool there = c->n < frame_nchunks(f->frame) && frame_slot(f->frame, c->n) == SLOT_STORED &&
+		     frame_place(f->frame, c->n) == c->below;
+	int rc = there ? frame_read_raw(f->frame, c->n, &ws->base) : 1;
+	pthread_rwlock_unlock(&f->lock);
+	return rc ? rc : chunk_parse(base, buf_view(&ws->base), ws->base.n, 0);
+}
+
+/* 0: ws->stored has the stored chunk with more blocks at its end. 1: that is not possible here. */
+static int grow(struct file *f, const struct dirty_chunk *c, const struct chunk *base,
+		struct view plain, struct workspace *ws)
+{
+	struct pipeline level = policy_header(&f->policy);
+	uint32_t chunk_size = frame_info(f->frame)->chunk_size;
+	uint32_t keep = (uint32_t)min_u64(c->same, base->nbytes) / base->blocksize;
+
+	/* The block size of a chunk of one block is its length: too small for what it becomes. */
+	if (base->kind != CHUNK_REGULAR || base->is_vl || base->nblocks < 2 ||
+	    plain.n <= base->nbytes || keep < ceil_div(plain.n, base->blocksize) / 2)
+		return 1;
+	if (base->typesize > 1 && policy_wants_bytewise(&f->policy, c->file_size, chunk_size))
+		return 1;
+	struct chunk_growth g = {.chunk = base,
+				 .stored = buf_view(&ws->base),
+				 .pipeline = &level,
+				 .bytes = plain,
+				 .keep = keep};
+	return chunk_grow(ws->scratch, &g, &ws->stored);
+}
+
+/*
+ * For a last chunk that is appended to: keeps the blocks that did not change. When it gets full it
+ * is encoded as a whole, since it will stay, and its pipeline was chosen for its first bytes. Other
+ * results than 0 mean that all of it has to be encoded, failures included: all bytes are here.
+ */
+static int encode_grown(struct file *f, const struct dirty_chunk *c, struct view plain,
+			struct workspace *ws)
+{
+	struct chunk base = {0};
+
+	if (!c->same || c->len == frame_info(f->frame)->chunk_size)
+		return 1;
+	int rc = read_kept(f, c, ws, &base);
+	if (rc == 0)
+		rc = grow(f, c, &base, plain, ws);
+	chunk_deinit(&base);
+	return rc;
+}
+
+static int encode_tail(struct file *f, const struct dirty_chunk *c, struct view plain,
+		       struct workspace *ws)
+{
+	if (encode_grown(f, c, plain, ws) == 0)
+		return ENCODED;
+	err_clear();
+	return encode_plain(f, c, plain, ws);
+}
+
+static int encode_whole(struct file *f, const struct dirty_chunk *c, struct workspace *ws)
+{
+	if (c->bytes.n == c->len)
+		return encode_tail(f, c, buf_view(&c->bytes), ws);
+	if (bytes_are_zero(buf_view(&c->bytes)))
+		return ENCODED_HOLE;
+	TRY(buf_reserve_fresh(&ws->plain, c->len));
+	ws->plain.n = c->len;
+	memcpy(ws->plain.p, c->bytes.p, c->bytes.n);
+	memset(ws->plain.p + c->bytes.n, 0, c->len - c->bytes.n);
+	return encode_tail(f, c, buf_view(&ws->plain), ws);
+}
+
+static int decode_base(const struct chunk *base, struct workspace *ws)
+{
+	struct run all = {0, base->nblocks};
+	struct extent e = chunk_extent(base, all);
+	return chunk_decode(base, ws->scratch, all, view_part(buf_view(&ws->base), e.off, e.len),
+			    buf_span(&ws->plain));
+}
+
+/*
+ * Damage below a block that is written anew is no reason to lose that: the other blocks are read
+ * one by one. Only where blocks have checksums: what has none nobody can tell from damage, and the
+ * new chunk would vouch for it. The lock is held.
+ */
+static int read_blocks_around(struct file *f, const struct dirty_chunk *c, const struct chunk *base,
+			      struct workspace *ws)
+{
+	for (uint32_t b = 0; b < base->nblocks; b++) {
+		struct extent at = chunk_block_bytes(base, b);
+		if (!covers_block(c, at))
+			TRY(frame_read_blocks(f->frame, c->n, base, (struct run){b, 1}, ws->scratch,
+					      span_of(ws->plain.p + at.off, at.len)));
+	}
+	return 0;
+}
+
+static int read_around(struct file *f, const struct dirty_chunk *c, struct workspace *ws)
+{
+	struct chunk base = {0};
+
+	pthread_rwlock_rdlock(&f->lock);
+	bool there = c->n < frame_nchunks(f->frame) &&
+		     frame_chunk_span(f->frame, c->n).len == c->len;
+	int rc = there ? frame_load_chunk(f->frame, c->n, ws->scratch, &base) : ENCODED_OUTDATED;
+	if (rc == 0)
+		rc = base.sums ? read_blocks_around(f, c, &base, ws) : -EBADMSG;
+	pthread_rwlock_unlock(&f->lock);
+	chunk_deinit(&base);
+	return rc;
+}
+
+static int encode_over(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
+		       struct base *b, bool *damaged)
+{
+	/* Gives up its turn: others must not wait while this reads and patches. */
+	policy_pass(&f->policy, c->turn);
+	int rc = read_base(f, c, ws, b);
+	if (rc == 0 && b->stored) {
+		rc = patch(c, &b->chunk, ws);
+		if (rc == 0)
+			return ENCODED;
+		if (rc == 1)
+			rc = decode_base(&b->chunk, ws);
+	}
+	if (rc == -EBADMSG)
+		rc = read_around(f, c, ws);
+	/* A device that fails may answer the next time, if there is memory to wait for that. */
+	*damaged = rc == -EBADMSG || rc == -ENOTSUP ||
+		   (rc == -EIO && budget_is_pressed(f->fs->budget));
+	if (rc != 0)
+		return rc;
+	dirty_overlay(c, 0, buf_span(&ws->plain));
+	return encode_plain(f, c, buf_view(&ws->plain), ws);
+}
+
+int encode_chunk(struct file *f, const struct dirty_chunk *c, struct workspace *ws, bool *damaged)
+{
+	struct base b = {0};
+
+	*damaged = false;
+	if (c->whole)
+		return encode_whole(f, c, ws);
+	TRY(buf_reserve_fresh(&ws->plain, c->len));
+	ws->plain.n = c->len;
+	if (dirty_covers(c, c->len)) {
+		dirty_overlay(c, 0, buf_span(&ws->plain));
+		return encode_plain(f, c, buf_view(&ws->plain), ws);
+	}
+	int rc = encode_over(f, c, ws, &b, damaged);
+	chunk_deinit(&b.chunk);
+	return rc;
+}

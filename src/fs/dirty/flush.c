@@ -1,0 +1,344 @@
+#include "fs/dirty/flush.h"
+
+#include "base/log.h"
+#include "fs/dirty/encode.h"
+#include "fs/inode/caps.h"
+#include "fs/inode/inode.h"
+#include "fs/room.h"
+#include "fs/stats.h"
+
+#include <assert.h>
+#include <limits.h>
+
+/* A chunk of this size is encoded faster than another thread is woken, and wakes this one. */
+#define SMALL (16u << 10)
+
+/*
+ * Chunks in a turn: at least so many, to keep the workers busy, and beyond that one part in so many
+ * of the file, so that a file that is rewritten all over stays below 1.5 times its size.
+ */
+#define TURN_LEAST 4u
+#define TURN_SHARE 12u
+
+/*
+ * Full chunks wait for those before them, up to so many bytes of them: as many as the daemon's
+ * threads may have read from the kernel in turn and bring here in any order.
+ */
+#define HELD_BYTES (32u << 20)
+#define HELD_LEAST 32u
+
+/* Takes space under the lock and fills it without, so that writers can go on. */
+static int store(struct file *f, struct view cchunk, uint64_t *at)
+{
+	caps_hold(f->inode, f->fd);
+	pthread_rwlock_wrlock(&f->lock);
+	int rc = frame_alloc(f->frame, (uint32_t)cchunk.n, at);
+	pthread_rwlock_unlock(&f->lock);
+	TRY(rc);
+	rc = frame_write(f->frame, *at, cchunk);
+	if (rc < 0) {
+		pthread_rwlock_wrlock(&f->lock);
+		frame_unalloc(f->frame, *at, (uint32_t)cchunk.n);
+		pthread_rwlock_unlock(&f->lock);
+	}
+	return rc;
+}
+
+/* A file that was removed is not to wait for its own room. */
+static int store_in_time(struct file *f, struct view cchunk, uint64_t *at)
+{
+	struct room_wait wait = {0};
+	int rc;
+
+	do
+		rc = store(f, cchunk, at);
+	while (!f->inode->nameless && room_soon(f->fs, &wait, rc));
+	return rc;
+}
+
+/* What became of a chunk. */
+struct outcome {
+	int rc;       /* enum encoded, or a failure */
+	bool damaged; /* as in encode_chunk */
+	uint64_t at;  /* ENCODED: its place in the frame */
+	uint32_t len;
+};
+
+static void lose(struct file *f, uint32_t n, int rc)
+{
+	char name[NAME_MAX + 1], text[160];
+
+	inode_name(f->fs->inodes, f->inode, name);
+	log_err("%s: what was written to chunk %u is lost: %s", name, n,
+		err_text(rc, text, sizeof text));
+	/* If part of it was synced, the intent log may now have the only copy. */
+	intent_keep_aside(f->fs->intent, &f->unsynced.mark);
+	file_lose(f, rc);
+}
+
+/* True: the chunk has been cut or lengthened since it was submitted. A newer copy will come. */
+static bool outdated(const struct file *f, const struct dirty_chunk *c)
+{
+	return c->n >= frame_nchunks(f->frame) || frame_chunk_span(f->frame, c->n).len != c->len;
+}
+
+static void publish(struct file *f, struct dirty_chunk *c, const struct outcome *o)
+{
+	if (o->rc == ENCODED_HOLE)
+		frame_put_zeros(f->frame, c->n);
+	else
+		frame_put(f->frame, c->n, o->at, o->len);
+	f->wants_commit = frame_wants_commit(f->frame);
+	cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, c->n});
+	dirty_free(f, c);
+}
+
+/*
+ * Makes the chunk clean, or DIRTY again if it could not be stored. False: it is lost, since what it
+ * lies over cannot be read.
+ */
+static bool land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
+{
+	bool kept = true;
+
+	pthread_rwlock_wrlock(&f->lock);
+	dirty_set_remove(&f->dirty.flushing, c);
+	if (o->rc >= 0 && !outdated(f, c)) {
+		publish(f, c, o);
+	} else if (o->damaged) {
+		dirty_free(f, c);
+		kept = false;
+	} else {
+		if (o->rc == ENCODED)
+			frame_unalloc(f->frame, o->at, o->len);
+		dirty_put_back_take(f, c);
+	}
+	pthread_rwlock_unlock(&f->lock);
+	return kept;
+}
+
+static void count_encoded(const struct dirty_chunk *c, uint64_t stored, uint64_t start)
+{
+	meter_time(STATS_TIME_ENCODE, start);
+	stats_add(STATS_CHUNKS_ENCODED, 1);
+	stats_add(STATS_ENCODED_FROM, c->len);
+	stats_add(STATS_ENCODED_TO, stored);
+}
+
+static struct outcome encode_and_store(struct file *f, const struct dirty_chunk *c)
+{
+	struct workspace *ws = workspace_get();
+	struct outcome o = {.rc = -ENOMEM};
+	uint64_t start = meter_now();
+	err_clear();
+	if (ws)
+		o.rc = encode_chunk(f, c, ws, &o.damaged);
+	if (o.rc == ENCODED || o.rc == ENCODED_HOLE)
+		count_encoded(c, o.rc == ENCODED ? ws->stored.n : 0, start);
+	if (o.rc == ENCODED) {
+		o.len = (uint32_t)ws->stored.n;
+		int rc = store_in_time(f, buf_view(&ws->stored), &o.at);
+		if (rc < 0)
+			o.rc = rc;
+	}
+	return o;
+}
+
+/*
+ * The bytes of the worker's own buffers: the encoded chunk, its blocks for parallel encoding, and,
+ * where only pages are dirty, the stored chunk and its decoded bytes.
+ */
+static int64_t room_for(const struct dirty_chunk *c)
+{
+	int64_t buffers = c->whole ? 1 + (c->bytes.n < c->len) + (c->same > 0) : 3;
+	buffers += c->len <= ENCODE_SHARED_MAX;
+	return buffers * c->len;
+}
+
+/* Submits the chunks that have waited for it, in their order. */
+static void give_room(struct fs *fs, int64_t room)
+{
+	struct budget_room *next, *r = budget_room_give(fs->budget, room);
+
+	for (; r; r = next) {
+		next = r->next;
+		pool_submit(fs->pool, r->job, POOL_LATER);
+	}
+}
+
+static void flush_run(struct pool_job *job)
+{
+	struct dirty_chunk *c = (struct dirty_chunk *)job;
+	struct file *f = c->file;
+	uint32_t n = c->n;
+	bool replaces = c->replaces;
+	int64_t room = c->room.bytes;
+
+	struct outcome o = encode_and_store(f, c);
+	policy_pass(&f->policy, c->turn); /* if no choice was needed, nobody has yet */
+	int rc = o.rc < 0 ? o.rc : 0;
+	bool kept = land(f, c, &o);
+	if (!kept)
+		lose(f, n, rc);
+
+	workspace_trim();
+	if (room)
+		give_room(f->fs, room);
+	pthread_mutex_lock(&f->flight.lock);
+	if (rc < 0 && kept && !f->flight.rc)
+		f->flight.rc = rc;
+	budget_flight_end(f->fs->budget, kept ? rc : 0);
+	f->flight.replacing -= replaces;
+	/* The file may be freed as soon as the last chunk is counted as landed. */
+	f->flight.chunks--;
+	pthread_cond_broadcast(&f->flight.landed);
+	pthread_mutex_unlock(&f->flight.lock);
+}
+
+/* From DIRTY to FLUSHING. False: it stays DIRTY. */
+static bool start_flushing(struct file *f, struct dirty_chunk *c)
+{
+	if (dirty_find_flushing(&f->dirty, c->n))
+		return false;
+	c->len = frame_chunk_span(f->frame, c->n).len;
+	assert(c->bytes.n <= c->len);
+	c->written = 0;
+	c->replaces = frame_slot(f->frame, c->n) == SLOT_STORED;
+	c->file_size = frame_size(f->frame);
+	f->items_whole |=
+		!policy_wants_bytewise(&f->policy, c->file_size, frame_info(f->frame)->chunk_size);
+	dirty_set_remove(&f->dirty.dirty, c);
+	dirty_set_add(&f->dirty.flushing, c);
+	pthread_mutex_lock(&f->flight.lock);
+	f->flight.chunks++;
+	f->flight.replacing += c->replaces;
+	pthread_mutex_unlock(&f->flight.lock);
+	budget_flight_begin(f->fs->budget);
+	c->turn = policy_turn(&f->policy);
+	return true;
+}
+
+static void submit(struct file *f, struct dirty_chunk *c)
+{
+	if (!start_flushing(f, c))
+		return;
+	c->job.run = flush_run;
+	c->room = (struct budget_room){.job = &c->job, .bytes = room_for(c)};
+	if (budget_room_take(f->fs->budget, &c->room))
+		pool_submit(f->fs->pool, &c->job, POOL_LATER);
+}
+
+void flush_small(struct file *f)
+{
+	pthread_rwlock_wrlock(&f->lock);
+	struct dirty_chunk *c = f->dirty.dirty.root;
+	bool alone = f->dirty.dirty.count == 1 && !f->dirty.flushing.count &&
+		     frame_chunk_span(f->frame, c->n).len <= SMALL && start_flushing(f, c);
+	pthread_rwlock_unlock(&f->lock);
+	if (alone) {
+		c->room.bytes = 0; /* so small that it need not be counted */
+		flush_run(&c->job);
+	}
+}
+
+static unsigned turn_size(struct file *f)
+{
+	uint64_t least = max_u64(TURN_LEAST, FLUSH_WHOLE / f->chunk_size);
+	return (unsigned)max_u64(least, frame_nchunks(f->frame) / TURN_SHARE);
+}
+
+static unsigned replacing(struct file *f)
+{
+	pthread_mutex_lock(&f->flight.lock);
+	unsigned n = f->flight.replacing;
+	pthread_mutex_unlock(&f->flight.lock);
+	return n;
+}
+
+/* As many bytes came for it as it has. */
+static bool is_full(const struct file *f, const struct dirty_chunk *c)
+{
+	return c->written >= f->chunk_size;
+}
+
+static void submit_full(struct file *f, struct dirty_chunk *c)
+{
+	if (frame_slot(f->frame, c->n) != SLOT_STORED || replacing(f) < turn_size(f))
+		submit(f, c);
+}
+
+/* The full chunks that waited for nothing but the one before them. */
+static void submit_successors(struct file *f)
+{
+	struct dirty_chunk *c;
+
+	while ((c = dirty_find(&f->dirty, f->dirty.next)) && is_full(f, c)) {
+		f->dirty.held -= f->dirty.held > 0;
+		f->dirty.next++;
+		submit_full(f, c);
+	}
+}
+
+/* What they wait for may never come: there may be a hole. */
+static void submit_held(struct file *f)
+{
+	const struct dirty_set *dirty = &f->dirty.dirty;
+	struct dirty_chunk *c;
+
+	f->dirty.held = 0;
+	for (uint32_t n = f->dirty.next; (c = dirty_set_from(dirty, n)); n++) {
+		n = c->n;
+		if (!is_full(f, c))
+			continue;
+		f->dirty.next = n + 1;
+		submit_full(f, c);
+	}
+}
+
+void flush_submit_full(struct file *f, struct dirty_chunk *c)
+{
+	uint32_t n = c->n;
+
+	if (n > f->dirty.next) {
+		if (++f->dirty.held > max_u64(HELD_LEAST, HELD_BYTES / f->chunk_size))
+			submit_held(f);
+		return;
+	}
+	submit_full(f, c);
+	if (n == 0 || n == f->dirty.next)
+		f->dirty.next = n + 1;
+	submit_successors(f);
+}
+
+unsigned flush_submit_turn(struct file *f, unsigned most)
+{
+	struct dirty_chunk *c;
+
+	pthread_rwlock_wrlock(&f->lock);
+	unsigned at_once = turn_size(f), now = replacing(f), sent = 0;
+	f->dirty.held = 0;
+	for (uint32_t n = 0; (c = dirty_set_from(&f->dirty.dirty, n)); n++) {
+		n = c->n;
+		bool replaces = frame_slot(f->frame, n) == SLOT_STORED;
+		if (!c->must && (sent >= most || (replaces && now >= at_once)))
+			continue;
+		sent++;
+		now += replaces;
+		f->dirty.next = (uint32_t)max_u64(f->dirty.next, n + 1);
+		submit(f, c);
+	}
+	unsigned left = f->dirty.flushing.count;
+	pthread_rwlock_unlock(&f->lock);
+	return left;
+}
+
+int flush_wait(struct file *f)
+{
+	pthread_mutex_lock(&f->flight.lock);
+	while (f->flight.chunks)
+		pthread_cond_wait(&f->flight.landed, &f->flight.lock);
+	int rc = f->flight.rc;
+	f->flight.rc = 0;
+	pthread_mutex_unlock(&f->flight.lock);
+	return rc;
+}

@@ -1,0 +1,84 @@
+#include "fs/dirty/workspace.h"
+
+#include "frame/stage.h"
+
+#include <pthread.h>
+
+/* Of each buffer: chunks of the usual size fit, and fresh pages for each would be slow. */
+#define KEEP_MOST (2u << 20)
+
+static pthread_key_t key;
+
+static void workspace_free(void *p)
+{
+	struct workspace *w = p;
+	parallel_close(w->parallel);
+	scratch_close(w->scratch);
+	buf_free(&w->reply.own);
+	buf_free(&w->data);
+	buf_free(&w->copy);
+	buf_free(&w->stored);
+	buf_free(&w->base);
+	buf_free(&w->plain);
+	buf_free(&w->edits);
+	buf_free(&w->record);
+	mem_free(w);
+}
+
+int workspace_init(void)
+{
+	return -pthread_key_create(&key, workspace_free);
+}
+
+struct workspace *workspace_get(void)
+{
+	struct workspace *w = pthread_getspecific(key);
+	if (w)
+		return w;
+	w = mem_zalloc(sizeof *w);
+	if (!w)
+		return NULL;
+	if (scratch_open(&w->scratch) < 0 || pthread_setspecific(key, w) != 0) {
+		workspace_free(w);
+		return NULL;
+	}
+	return w;
+}
+
+static struct scratch *own_scratch(void)
+{
+	struct workspace *w = workspace_get();
+	return w ? w->scratch : NULL;
+}
+
+struct parallel *workspace_parallel(struct workspace *w, struct pool *pool)
+{
+	if (!w->parallel && parallel_open(&w->parallel, pool, own_scratch) < 0)
+		w->parallel = NULL;
+	return w->parallel;
+}
+
+static void trim(struct buf *b)
+{
+	if (b->cap > KEEP_MOST)
+		buf_free(b);
+}
+
+void workspace_trim(void)
+{
+	struct workspace *w = pthread_getspecific(key);
+	stage_trim();
+	if (!w)
+		return;
+	trim(&w->stored);
+	trim(&w->base);
+	trim(&w->plain);
+}
+
+void workspace_end(void)
+{
+	struct workspace *w = pthread_getspecific(key);
+	if (w)
+		workspace_free(w);
+	pthread_setspecific(key, NULL);
+}

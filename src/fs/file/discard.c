@@ -1,0 +1,135 @@
+#include "fs/file/discard.h"
+
+#include "base/log.h"
+#include "fs/file/share.h"
+#include "fs/inode/caps.h"
+#include "fs/inode/times.h"
+#include "fs/ops/notify.h"
+
+static void drop_dirty(struct file *f)
+{
+	while (f->dirty.dirty.root)
+		dirty_drop(f, f->dirty.dirty.root);
+}
+
+/*
+ * As file_enter_alone, and nobody can open or close the file either: n->lock is held as well. It is
+ * taken before the lock, but not while chunks are waited for.
+ */
+static void enter_sealed(struct file *f)
+{
+	for (;;) {
+		file_enter_alone(f);
+		pthread_rwlock_unlock(&f->lock);
+		pthread_mutex_lock(&f->inode->lock);
+		pthread_rwlock_wrlock(&f->lock);
+		if (!f->dirty.flushing.count)
+			return;
+		pthread_rwlock_unlock(&f->lock);
+		pthread_mutex_unlock(&f->inode->lock);
+		pthread_rwlock_unlock(&f->gate);
+	}
+}
+
+static void leave_sealed(struct file *f)
+{
+	pthread_rwlock_unlock(&f->lock);
+	pthread_mutex_unlock(&f->inode->lock);
+	pthread_rwlock_unlock(&f->gate);
+}
+
+/*
+ * From here on the file is what its last commit says, and is looked at for changes of others again.
+ * Sealed.
+ */
+static void discard(struct file *f)
+{
+	struct inode *n = f->inode;
+	struct stat st = {0};
+
+	drop_dirty(f);
+	IGNORE(stat_fd(f->fd, &st)); /* before it is read: what changes meanwhile is noticed */
+	f->lost = file_reopen(f) < 0;
+	budget_file_clean(f->fs->budget, f);
+	n->times.pending = false;
+	n->cache_owner = f->cache_owner;
+	file_see(n, &st);
+	n->mistaken = true;
+	caps_forget(n);
+}
+
+void file_discard(struct file *f)
+{
+	enter_sealed(f);
+	discard(f);
+	leave_sealed(f);
+}
+
+void file_take_back(struct file *f, bool theirs)
+{
+	file_enter_alone(f);
+	bool changed = f->dirty.dirty.count || frame_dirty(f->frame);
+	bool asked = changed && !budget_file_idle(f->fs->budget, f);
+	uint64_t old = frame_size(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	if (!asked && changed && !theirs)
+		times_committed(f->inode, f->fd); /* our writes changed the mtime */
+	if (!asked)
+		times_release(f->inode, f->fd);
+	if (!changed || asked) {
+		pthread_rwlock_unlock(&f->gate);
+		return;
+	}
+	pthread_mutex_lock(&f->inode->lock);
+	pthread_rwlock_wrlock(&f->lock); /* what nobody has asked for nobody flushes */
+	discard(f);
+	uint64_t size = frame_size(f->frame);
+	notify_changed(f->fs->notify, f->inode, size > old ? size : 0);
+	leave_sealed(f);
+}
+
+/* True: the caller, who is about to close the file, is its only user. Sealed. */
+static bool is_last(const struct file *f)
+{
+	return f->inode->nopen == 1;
+}
+
+/* What did not get into the frame would go on filling the disk. */
+static void cut_end(struct file *f)
+{
+	caps_hold(f->inode, f->fd);
+	frame_cut_given_up(f->frame);
+	IGNORE(caps_put_back(f->inode, f->fd));
+	caps_forget(f->inode);
+}
+
+/* It may be one that was never looked up. */
+static bool has_a_name(const struct file *f)
+{
+	struct stat st;
+
+	return stat_fd(f->fd, &st) < 0 || st.st_nlink > 0;
+}
+
+void file_give_up_changes(struct file *f)
+{
+	char name[NAME_MAX + 1];
+
+	enter_sealed(f);
+	if (is_last(f)) {
+		inode_name(f->fs->inodes, f->inode, name);
+		if (has_a_name(f)) {
+			log_err("%s: closed with unwritten data: it stays at its last commit",
+				name[0] ? name : "(deleted file)");
+			intent_keep_aside(f->fs->intent, &f->unsynced.mark);
+		} else {
+			intent_removed(f->fs->intent, &f->unsynced.mark);
+		}
+		discard(f);
+		if (!f->lost && !f->sidecar.there)
+			cut_end(f);
+		/* the kernel would go on with the size that it knows: who comes next is to ask */
+		inode_detach(f->fs->inodes, f->inode);
+	}
+	leave_sealed(f);
+}

@@ -1,0 +1,166 @@
+#include "fs/file/log.h"
+
+#include "base/meter.h"
+#include "fs/dirty/workspace.h"
+#include "fs/file/share.h"
+#include "fs/inode/caps.h"
+#include "fs/inode/times.h"
+
+/*
+ * A commit encodes what was touched, and writes index and checksums of all chunks. But it is what
+ * readers of the backing file see at once, so an fsync goes to the log only where a commit costs
+ * much more: so many ranges were touched, or the index is so large, or so many fsyncs in a row came
+ * within so many nanoseconds of the one before.
+ */
+#define MANY_RANGES 48u
+#define MANY_CHUNKS 8192u
+#define QUICK_ROW 16u
+#define QUICK_NS 50000000u
+
+/* A record buffer that is larger than this is not kept for the thread's next fsync. */
+#define RECORD_KEPT (1u << 20)
+
+/* True: a record in the log costs less than a commit. */
+static bool pays(const struct file *f)
+{
+	return f->unsynced.touched.n >= MANY_RANGES || frame_nchunks(f->frame) >= MANY_CHUNKS ||
+	       f->unsynced.quick >= QUICK_ROW;
+}
+
+/*
+ * A record names its frame by inode number, on the device of the backing directory. On overlayfs
+ * opening a file for writing may have given it another one than it was looked up with.
+ */
+static bool can_be_named(const struct file *f, struct stat *st)
+{
+	struct inodes *inodes = f->fs->inodes;
+
+	return stat_fd(f->fd, st) == 0 && st->st_dev == inodes_root(inodes)->key.dev &&
+	       inode_is_number(inodes, f->inode, st);
+}
+
+/* Both roots are known by their numbers; the base of a record is durable. */
+static bool has_base(struct file *f, struct frame_roots *roots)
+{
+	if (!frame_info(f->frame)->nbytes || frame_suspect(f->frame))
+		return false;
+	*roots = frame_roots(f->frame);
+	if (roots->newest && !roots->durable) {
+		/* gaps are punched; the changes that the record is of bring a commit */
+		caps_hold(f->inode, f->fd);
+		if (frame_sync_root(f->frame) == 0)
+			*roots = frame_roots(f->frame);
+	}
+	return roots->newest && roots->durable;
+}
+
+static int fill(struct file *f, struct span bytes)
+{
+	const struct touched *t = &f->unsynced.touched;
+
+	for (uint32_t i = 0; i < t->n; i++) {
+		struct touched_range r = t->range[i];
+		TRY(file_read_locked(f, r.at, span_of(bytes.p, r.len)));
+		bytes = span_of(bytes.p + r.len, bytes.n - r.len);
+	}
+	return 0;
+}
+
+/* What was touched becomes a record. The lock is held for writing. */
+static int take(struct file *f, uint64_t number, const struct timespec *mtime,
+		const struct frame_roots *roots)
+{
+	struct workspace *ws = workspace_get();
+	struct intent *log = f->fs->intent;
+	struct file_unsynced *u = &f->unsynced;
+	struct span bytes;
+
+	if (!ws)
+		return -ENOMEM;
+	touched_settle(&u->touched);
+	struct intent_record r = {.directory = intent_directory(log),
+				  .inode = number,
+				  .birth = backing_birth(f->fd),
+				  .roots = *roots,
+				  .size = frame_size(f->frame),
+				  .mtime = *mtime};
+	int rc = intent_record_begin(&ws->record, &u->touched, &bytes);
+	if (rc >= 0)
+		rc = fill(f, bytes);
+	if (rc >= 0) {
+		intent_record_end(&ws->record, &r);
+		rc = intent_append(log, buf_span(&ws->record), &u->mark);
+	}
+	if (rc >= 0)
+		touched_clear(&u->touched);
+	if (ws->record.cap > RECORD_KEPT)
+		buf_free(&ws->record);
+	return rc;
+}
+
+/* True: what has to be durable now is in the log, up to *end. The lock is held for writing. */
+static bool take_if_it_pays(struct file *f, const struct timespec *mtime, uint64_t *end)
+{
+	struct file_unsynced *u = &f->unsynced;
+	struct frame_roots roots;
+	struct stat st;
+
+	u->quick = meter_now() - u->synced_at < QUICK_NS ? u->quick + 1 : 0;
+	if (f->lost || u->touched.whole)
+		return false;
+	if (u->touched.n == 0 && !intent_has(f->fs->intent, &u->mark))
+		return false;
+	if (u->touched.n && (!pays(f) || !can_be_named(f, &st) || f->sidecar.there ||
+			     !has_base(f, &roots) || take(f, st.st_ino, mtime, &roots) < 0))
+		return false;
+	*end = u->mark.end;
+	return true;
+}
+
+void file_log(struct file *f, bool *safe)
+{
+	struct timespec mtime;
+	uint64_t end = 0;
+
+	*safe = false;
+	if (!f->fs->intent || !f->writable)
+		return;
+	pthread_rwlock_rdlock(&f->gate);
+	times_mtime(f->inode, f->fd, &mtime);
+	file_look_sidecar(f); /* who shares the frame wants to see it as of the last fsync */
+	pthread_rwlock_wrlock(&f->lock);
+	bool taken = take_if_it_pays(f, &mtime, &end);
+	pthread_rwlock_unlock(&f->lock);
+	pthread_rwlock_unlock(&f->gate);
+	if (!taken)
+		return;
+	if (intent_sync(f->fs->intent, end) == 0) {
+		f->unsynced.synced_at = meter_now();
+		*safe = true;
+		return;
+	}
+	pthread_rwlock_wrlock(&f->lock);
+	touched_whole(&f->unsynced.touched);
+	pthread_rwlock_unlock(&f->lock);
+}
+
+void file_log_committed(struct file *f)
+{
+	f->unsynced.synced_at = meter_now();
+	intent_done(f->fs->intent, &f->unsynced.mark);
+}
+
+int file_log_close(struct file *f)
+{
+	struct intent *log = f->fs->intent;
+	bool owed = true;
+
+	pthread_rwlock_wrlock(&f->gate);
+	if (intent_has(log, &f->unsynced.mark) && !file_changed(f)) {
+		owed = !frame_suspect(f->frame) && intent_owe(log, &f->unsynced.mark, f->fd);
+		if (owed)
+			budget_file_clean(f->fs->budget, f);
+	}
+	pthread_rwlock_unlock(&f->gate);
+	return owed ? 0 : file_sync(f, COMMIT_SYNC);
+}

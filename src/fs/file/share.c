@@ -1,0 +1,208 @@
+#include "fs/file/share.h"
+
+#include "base/meter.h"
+#include "fs/inode/caps.h"
+#include "fs/ops/notify.h"
+
+#include <unistd.h>
+
+#define SHARED_TRIES 3
+
+static bool same_stamp(const struct inode *n, const struct stat *st)
+{
+	return n->seen.st_size == st->st_size && same_time(n->seen.st_mtim, st->st_mtim);
+}
+
+/* ctime alone is a chmod or a new name: no reason to read anything anew. */
+bool file_is_foreign(const struct inode *n, const struct stat *st)
+{
+	return n->seen.st_ino && !n->times.pending &&
+	       (!same_stamp(n, st) || (n->unsure && meter_now() >= n->unsure));
+}
+
+bool file_is_settled(const struct inode *n, const struct stat *st)
+{
+	return n->seen.st_ino && same_stamp(n, st) && meter_now() >= n->unsure;
+}
+
+void file_see(struct inode *n, const struct stat *st)
+{
+	bool doubt = !file_is_settled(n, st) && backing_is_fresh(st->st_mtim);
+
+	n->unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
+	n->seen = *st;
+}
+
+bool file_detach(struct file *f)
+{
+	if (pthread_rwlock_trywrlock(&f->gate) != 0)
+		return false;
+	bool clean = !file_changed(f);
+	if (clean)
+		inode_detach(f->fs->inodes, f->inode);
+	pthread_rwlock_unlock(&f->gate);
+	return clean;
+}
+
+void file_look_sidecar(struct file *f)
+{
+	struct inodes *inodes = f->fs->inodes;
+	char name[NAME_MAX + 1];
+	struct inode *parent;
+
+	if (inode_any_link(inodes, f->inode, &parent, name) < 0)
+		return;
+	int dirfd = inode_pin(inodes, parent);
+	if (dirfd >= 0) {
+		sidecar_look(&f->sidecar, dirfd, name);
+		inode_unpin(inodes, parent);
+	}
+	inode_put(inodes, parent, 1);
+}
+
+/* True: size, mtime and root are as they were, so that nothing has changed. The lock is held. */
+static bool has_same_root(struct file *f, const struct stat *st)
+{
+	return same_stamp(f->inode, st) && frame_knows_root(f->frame) == ROOT_SAME;
+}
+
+/* The gate is held, so nothing of ours is on its way. */
+static int reload_gated(struct file *f, bool sure)
+{
+	struct inode *n = f->inode;
+	struct stat st;
+	bool changed;
+
+	bool held = sidecar_enter(&f->sidecar, &changed);
+	int rc = stat_fd(f->fd, &st);
+	pthread_rwlock_wrlock(&f->lock);
+	uint64_t old = frame_size(f->frame);
+	bool clean = !f->dirty.dirty.count && !f->dirty.flushing.count && !frame_dirty(f->frame);
+	bool told = sure || changed || f->lost;
+	bool foreign = rc >= 0 && (told || file_is_foreign(n, &st));
+	if (foreign && !told && has_same_root(f, &st)) {
+		file_see(n, &st);
+		foreign = false;
+	}
+	if (foreign && (clean || f->lost)) {
+		rc = file_reopen(f);
+		f->lost &= rc < 0;
+		n->cache_owner = f->cache_owner;
+		bool judged = rc >= 0 || rc == -EBADMSG || rc == -ENOTSUP;
+		if (judged) /* otherwise the disk has failed, and the next reload tries again */
+			file_see(n, &st);
+		if (rc >= 0 && held)
+			sidecar_seen(&f->sidecar);
+		n->mistaken = true;
+		caps_forget(n);
+		rc = rc < 0 ? rc : 1;
+	}
+	uint64_t size = frame_size(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	if (held)
+		sidecar_leave(&f->sidecar);
+	if (rc > 0) {
+		notify_changed(f->fs->notify, n, size > old || n->untold ? size : 0);
+		n->untold = false;
+	}
+	return rc;
+}
+
+int file_reload_locked(struct file *f, bool sure)
+{
+	/* The gate is taken by who commits: then the change is our own. */
+	if (inode_kind(f->inode) != NODE_FRAME || pthread_rwlock_trywrlock(&f->gate) != 0)
+		return 0;
+	int rc = reload_gated(f, sure);
+	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
+int file_reload(struct file *f, const struct stat *st)
+{
+	struct inode *n = f->inode;
+	int rc = 0;
+
+	pthread_mutex_lock(&n->lock);
+	if (!st || file_is_foreign(n, st))
+		rc = file_reload_locked(f, !st);
+	pthread_mutex_unlock(&n->lock);
+	return rc;
+}
+
+/* A detached inode is not looked up any more, so that only its readers can notice a change. */
+static void watch_detached(struct file *f)
+{
+	struct stat st;
+
+	if (f->inode->detached && f->fd >= 0 && stat_fd(f->fd, &st) == 0)
+		IGNORE(file_reload(f, &st));
+}
+
+bool file_enter_shared(struct file *f)
+{
+	bool changed;
+
+	watch_detached(f);
+	for (int tries = 0;; tries++) {
+		bool held = sidecar_enter(&f->sidecar, &changed);
+		if (!held || !changed || tries == SHARED_TRIES)
+			return held;
+		sidecar_leave(&f->sidecar);
+		if (file_reload(f, NULL) <= 0)
+			/* it has changes of ours, or cannot be read: go on with what there is */
+			tries = SHARED_TRIES - 1;
+	}
+}
+
+void file_leave_shared(struct file *f, bool held)
+{
+	if (held)
+		sidecar_leave(&f->sidecar);
+}
+
+int file_enter_commit(struct file *f)
+{
+	bool changed;
+
+	file_look_sidecar(f);
+	int rc = sidecar_enter_alone(&f->sidecar, &changed);
+	if (rc < 0 || !changed)
+		return rc > 0 ? ENTERED : rc;
+	pthread_rwlock_rdlock(&f->lock);
+	enum root_known known = frame_knows_root(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	if (known == ROOT_OTHER) {
+		caps_forget(f->inode);
+		sidecar_leave_alone(&f->sidecar);
+		return -ESTALE;
+	}
+	/* somebody has held the lock and written nothing, or nothing that shows in the root */
+	sidecar_seen(&f->sidecar);
+	return known == ROOT_SAME ? ENTERED : ENTERED_UNSURE;
+}
+
+/*
+ * Another program may have replaced chunks: the frame reads the new ones, but caches have the old.
+ * Capabilities that we noted may be older than that change, too.
+ */
+static void distrust_caches(struct file *f)
+{
+	struct inode *n = f->inode;
+
+	caps_forget(n);
+	pthread_mutex_lock(&n->lock);
+	pthread_rwlock_wrlock(&f->lock);
+	n->cache_owner = f->cache_owner = cache_new_owner(f->fs->cache);
+	pthread_rwlock_unlock(&f->lock);
+	pthread_mutex_unlock(&n->lock);
+	notify_changed(f->fs->notify, n, 0);
+}
+
+void file_leave_commit(struct file *f, enum entered how)
+{
+	if (how != NOT_SHARED)
+		sidecar_leave_alone(&f->sidecar);
+	if (how == ENTERED_UNSURE)
+		distrust_caches(f);
+}

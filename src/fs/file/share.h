@@ -1,0 +1,64 @@
+/*
+ * A frame that other programs change too: by replacing, cutting or lengthening the backing file, or
+ * as users of the reference library with its locking on (sidecar.h).
+ */
+#ifndef FS_FILE_SHARE_H
+#define FS_FILE_SHARE_H
+
+#include "fs/file/file.h"
+
+/*
+ * True: the backing file may have been changed by another program: size or mtime differ from those
+ * after our last own change, or are the same but so young that a later change may have kept them.
+ * Under n->lock.
+ */
+bool file_is_foreign(const struct inode *n, const struct stat *st);
+
+/*
+ * True: it was looked at before with these attributes, and they are not that young any more. Under
+ * n->lock.
+ */
+bool file_is_settled(const struct inode *n, const struct stat *st);
+
+/*
+ * Notes the attributes for later comparisons. They are asked for before the content is read, so
+ * that a change in between shows. Under n->lock.
+ */
+void file_see(struct inode *n, const struct stat *st);
+
+/*
+ * inode_detach, provided that nothing of ours waits to be written to the file; from then on the
+ * file can only be read. False: not possible now. Under n->lock.
+ */
+NODISCARD bool file_detach(struct file *f);
+
+/* Looks for the sidecar of an open frame. The caller may hold n->lock, and no other. */
+void file_look_sidecar(struct file *f);
+
+/*
+ * Reads a file anew that another program has changed, unless it has changes of ours. 1: it was read
+ * anew, and the kernel is being told. `sure`: it has changed for certain, by its sidecar; else its
+ * attributes are compared. Under n->lock.
+ */
+NODISCARD int file_reload_locked(struct file *f, bool sure);
+
+/* The same without n->lock. `st`: its attributes of now; NULL: it has changed for certain. */
+NODISCARD int file_reload(struct file *f, const struct stat *st);
+
+/*
+ * Around every read. In between, no program that takes part in locking writes to the frame, and the
+ * file is of the newest generation. Returns `held` for the other call.
+ */
+bool file_enter_shared(struct file *f);
+void file_leave_shared(struct file *f, bool held);
+
+/*
+ * Around every commit. Returns how it was entered, for the other call, or a failure. -ESTALE:
+ * another program wrote while we had changes. ENTERED_UNSURE: another program may have replaced
+ * chunks; what is cached of the file is dropped at the end.
+ */
+enum entered { NOT_SHARED, ENTERED, ENTERED_UNSURE };
+NODISCARD int file_enter_commit(struct file *f);
+void file_leave_commit(struct file *f, enum entered how);
+
+#endif

@@ -1,0 +1,67 @@
+/*
+ * `x.b2frame.b2lock`: the file by which programs that use the reference library's locking share a
+ * frame (FORMAT.md 17). A reader holds a shared flock on it; a writer holds an exclusive one, and
+ * first adds one to the generation counter in it.
+ *
+ * We never create it: it is there if somebody uses it. Looking for it costs a system call, and is
+ * done when a file is opened, looked up or committed.
+ *
+ * Lock order: file gate, sidecar, file lock. A thread must not enter twice.
+ */
+#ifndef FS_FILE_SIDECAR_H
+#define FS_FILE_SIDECAR_H
+
+#include "base/bytes.h"
+#include "base/err.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sidecar {
+	pthread_rwlock_t turn; /* shared by readers; alone by a commit, and while it is opened */
+	atomic_bool there;     /* fd >= 0: to be asked without the lock */
+	int fd;                /* under turn; -1 none */
+	pthread_mutex_t lock;  /* for what follows */
+	unsigned readers;      /* threads that share one flock */
+	uint64_t generation;   /* of the frame that is in memory */
+	bool warned;
+};
+
+void sidecar_init(struct sidecar *s);
+void sidecar_deinit(struct sidecar *s);
+
+/* Opens the sidecar of the frame `backing` in `dirfd`, if there is one and it is not open. */
+void sidecar_look(struct sidecar *s, int dirfd, const char *backing);
+
+/*
+ * To read: until sidecar_leave no other program writes. *changed: one has, since the last
+ * sidecar_seen. If the lock is not to be had for half a minute, it goes on without: bytes that
+ * change while they are read fail their checksum. False: there is no sidecar, and nothing to leave.
+ */
+bool sidecar_enter(struct sidecar *s, bool *changed);
+void sidecar_leave(struct sidecar *s);
+
+/* The frame in memory is of the newest generation. Between enter and leave, of either kind. */
+void sidecar_seen(struct sidecar *s);
+
+/*
+ * To write: until sidecar_leave_alone no other program reads or writes. The generation is counted
+ * up, so that readers will look again. 1: done, and to be left. 0: there is no sidecar. -EAGAIN:
+ * the lock was not to be had.
+ */
+NODISCARD int sidecar_enter_alone(struct sidecar *s, bool *changed);
+void sidecar_leave_alone(struct sidecar *s);
+
+/* Renames or removes the sidecar together with its frame, if there is one. */
+void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to);
+void sidecar_remove(int dirfd, const char *backing);
+
+/*
+ * Lock sidecars are hidden: a directory that only holds those is empty for its user. Takes them
+ * away, or -ENOTEMPTY.
+ */
+NODISCARD int sidecar_remove_only(int dirfd, const char *name);
+
+#endif

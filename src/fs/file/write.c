@@ -1,0 +1,351 @@
+/* The changing half of file.h. */
+#include "fs/file/file.h"
+#include "fs/inode/caps.h"
+#include "fs/file/share.h"
+#include "fs/dirty/flush.h"
+#include "fs/stats.h"
+#include "fs/inode/times.h"
+#include "frame/range.h"
+
+#include <assert.h>
+
+/* On the list of what the background commit looks at, and on to new times. */
+static void changed(struct file *f, enum file_clock clock)
+{
+	if (clock == FILE_CLOCK_NOW)
+		times_touch(f->inode);
+	budget_file_changed(f->fs->budget, f);
+}
+
+static uint32_t chunk_size(const struct file *f)
+{
+	return frame_info(f->frame)->chunk_size;
+}
+
+/*
+ * A stored last chunk that will get another length must be rewritten: it is
+ * loaded while the frame still knows how long it is. Holes stretch by themselves.
+ */
+static int load_tail(struct file *f, uint64_t new_size)
+{
+	uint64_t old = frame_size(f->frame);
+	uint64_t shorter = min_u64(old, new_size);
+	struct dirty_chunk *c;
+
+	if (old == new_size || shorter % chunk_size(f) == 0)
+		return 0;
+	uint32_t n = range_chunk(shorter, chunk_size(f));
+	enum slot_kind slot = frame_slot(f->frame, n);
+	bool hole = slot == SLOT_ZEROS || slot == SLOT_UNINIT;
+	if (hole && !dirty_find_flushing(&f->dirty, n))
+		return 0;
+	TRY(dirty_get_whole(f, n, &c));
+	c->must = true;
+	return 0;
+}
+
+static int resize(struct file *f, uint64_t size)
+{
+	struct dirty_chunk *c;
+
+	TRY(load_tail(f, size));
+	uint64_t old = frame_size(f->frame);
+	TRY(frame_resize(f->frame, size));
+	if (size >= old)
+		return 0;
+	uint64_t nchunks = range_nchunks(size, chunk_size(f));
+	for (uint32_t n = 0; (c = dirty_set_from(&f->dirty.dirty, n)); n++) {
+		n = c->n;
+		if (n >= nchunks)
+			dirty_drop(f, c);
+		else
+			dirty_cut(c, frame_chunk_span(f->frame, c->n).len);
+	}
+	return 0;
+}
+
+/*
+ * A chunk that as many bytes came for as it holds is likely done: the workers
+ * may have it. Its end alone says little, since the kernel sends pages in any order.
+ */
+static int write_piece(struct file *f, const struct piece *p, const uint8_t *src, struct buf *own)
+{
+	struct dirty_chunk *c;
+
+	TRY(dirty_write(f, *p, src, own, &c));
+	c->written += p->hi - p->lo;
+	if (c->written >= chunk_size(f))
+		flush_submit_full(f, c);
+	return 0;
+}
+
+static ssize_t write_locked(struct file *f, const struct file_data *d)
+{
+	uint64_t old = frame_size(f->frame), end;
+	size_t done = 0, n = d->bytes.n;
+	struct piece p;
+	int rc = 0;
+
+	if (add_overflows(d->at, n, &end) || end > frame_max_size(f->frame))
+		return -EFBIG;
+	if (old == 0)
+		file_adopt_pipeline(f);
+	if (end > old)
+		TRY(resize(f, end));
+	struct range r = range_of(d->at, n, chunk_size(f));
+	while (rc >= 0 && range_next(&r, &p)) {
+		struct buf *own = p.hi - p.lo == n ? d->own : NULL;
+		rc = write_piece(f, &p, d->bytes.p + done, own);
+		if (rc >= 0)
+			done += p.hi - p.lo;
+	}
+	if (rc < 0 && end > old) /* what could not be written was not there before either */
+		IGNORE(resize(f, done ? max_u64(old, d->at + done) : old));
+	if (rc < 0)
+		touched_whole(&f->unsynced.touched);
+	else
+		touched_add(&f->unsynced.touched, d->at, n);
+	return done ? (ssize_t)done : rc;
+}
+
+/* The most memory that a write may take: all of each chunk. */
+static uint64_t claim(struct file *f, uint64_t at, size_t n)
+{
+	uint64_t size = f->chunk_size;
+
+	return ceil_div(at % size + n, size) * size;
+}
+
+static ssize_t write_gated(struct file *f, const struct file_data *d, enum file_clock clock)
+{
+	pthread_rwlock_rdlock(&f->gate);
+	if (clock == FILE_CLOCK_KERNEL)
+		times_hold(f->inode, f->fd);
+	pthread_rwlock_wrlock(&f->lock);
+	ssize_t rc = f->lost ? -EIO : write_locked(f, d);
+	pthread_rwlock_unlock(&f->lock);
+	if (rc >= 0) {
+		changed(f, clock);
+		stats_add(STATS_WRITE_BYTES, (uint64_t)rc);
+	}
+	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
+/*
+ * One writer at a time: a writer that waited inside the gate would keep out the commit that frees
+ * the space of replaced chunks.
+ */
+static ssize_t write_entered(struct file *f, const struct file_data *d, enum file_clock clock)
+{
+	pthread_mutex_lock(&f->writing);
+	ssize_t rc = f->wants_commit ? file_commit_part(f) : 0;
+	if (rc >= 0 && f->sidecar.there) /* what others wrote comes first */
+		file_leave_shared(f, file_enter_shared(f));
+	if (rc >= 0)
+		rc = write_gated(f, d, clock);
+	pthread_mutex_unlock(&f->writing);
+	return rc;
+}
+
+/*
+ * Nothing came of a write, and perhaps nothing else waits:
+ * then no commit will end what times_hold began.
+ */
+static void settle_times(struct file *f)
+{
+	pthread_rwlock_wrlock(&f->gate);
+	if (!file_changed(f))
+		times_release(f->inode, f->fd);
+	pthread_rwlock_unlock(&f->gate);
+}
+
+ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock)
+{
+	uint64_t most = claim(f, d->at, d->bytes.n);
+
+	if (d->bytes.n == 0)
+		return 0;
+	err_clear();
+	TRY(budget_enter(f->fs->budget, most));
+	ssize_t rc = write_entered(f, d, clock);
+	if (rc < 0)
+		settle_times(f);
+	budget_leave(f->fs->budget, most);
+	return rc;
+}
+
+void file_enter_alone(struct file *f)
+{
+	pthread_rwlock_wrlock(&f->gate);
+	pthread_rwlock_wrlock(&f->lock);
+	/* the gate does not keep a writer of another file from flushing this one */
+	while (f->dirty.flushing.count) {
+		pthread_rwlock_unlock(&f->lock);
+		IGNORE(flush_wait(f)); /* it will be tried again */
+		pthread_rwlock_wrlock(&f->lock);
+	}
+	touched_whole(&f->unsynced.touched); /* whoever wants to be alone changes more than bytes */
+}
+
+void file_leave_alone(struct file *f)
+{
+	pthread_rwlock_unlock(&f->lock);
+	pthread_rwlock_unlock(&f->gate);
+}
+
+static int enter(struct file *f)
+{
+	err_clear();
+	if (f->sidecar.there)
+		file_leave_shared(f, file_enter_shared(f));
+	file_enter_alone(f);
+	return f->lost ? -EIO : 0;
+}
+
+static int leave(struct file *f, int rc)
+{
+	pthread_rwlock_unlock(&f->lock);
+	if (rc >= 0)
+		changed(f, FILE_CLOCK_NOW);
+	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
+int file_truncate(struct file *f, uint64_t size)
+{
+	int rc = enter(f);
+	if (rc >= 0)
+		rc = size > frame_max_size(f->frame) ? -EFBIG : resize(f, size);
+	return leave(f, rc);
+}
+
+int file_extend(struct file *f, uint64_t size)
+{
+	int rc = enter(f);
+	if (rc >= 0 && size > frame_max_size(f->frame))
+		rc = -EFBIG;
+	else if (rc >= 0 && size > frame_size(f->frame))
+		rc = resize(f, size);
+	return leave(f, rc);
+}
+
+static int zero_piece(struct file *f, const struct piece *p)
+{
+	struct dirty_chunk *c = dirty_find(&f->dirty, p->chunk);
+	enum slot_kind slot = frame_slot(f->frame, p->chunk);
+
+	if (p->lo == 0 && p->hi == frame_chunk_span(f->frame, p->chunk).len) {
+		if (c)
+			dirty_drop(f, c);
+		frame_put_zeros(f->frame, p->chunk);
+		return 0;
+	}
+	if (!c && (slot == SLOT_ZEROS || slot == SLOT_UNINIT))
+		return 0;
+	return dirty_write(f, *p, NULL, NULL, &c);
+}
+
+int file_zero(struct file *f, uint64_t at, uint64_t len)
+{
+	struct piece p;
+
+	int rc = enter(f);
+	uint64_t size = frame_size(f->frame);
+	if (rc >= 0 && at < size) {
+		struct range r = range_of(at, min_u64(len, size - at), chunk_size(f));
+		while (rc >= 0 && range_next(&r, &p))
+			rc = zero_piece(f, &p);
+	}
+	return leave(f, rc);
+}
+
+/* Under the rules of policy.h: does the chunk fit in? */
+static int admit(struct file *f, const struct file_chunk *c, uint64_t size)
+{
+	struct policy_guest g = {.origin = &c->origin,
+				 .file_size = size,
+				 .chunk_size = chunk_size(f),
+				 .first = frame_size(f->frame) == 0};
+	struct chunk shape = {0};
+	bool adopted;
+
+	if (!c->stored.n)
+		return 1;
+	int rc = chunk_parse(&shape, c->stored, c->stored.n, 0);
+	g.typesize = shape.typesize;
+	g.blocksize = shape.blocksize;
+	chunk_deinit(&shape);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	if (!policy_admit(&f->policy, &g, &adopted))
+		return 0;
+	if (adopted) {
+		struct pipeline header = policy_header(&f->policy);
+		frame_set_pipeline(f->frame, &header);
+	}
+	f->items_whole |= g.typesize > 1;
+	return 1;
+}
+
+static int store_raw(struct file *f, struct view stored, uint64_t *at)
+{
+	if (!stored.n)
+		return 0;
+	caps_hold(f->inode, f->fd);
+	TRY(frame_alloc(f->frame, (uint32_t)stored.n, at));
+	int rc = frame_write(f->frame, *at, stored);
+	if (rc < 0)
+		frame_unalloc(f->frame, *at, (uint32_t)stored.n);
+	return rc;
+}
+
+static int put_chunk(struct file *f, const struct file_chunk *c)
+{
+	uint64_t old = frame_size(f->frame), at = 0;
+	uint64_t end = (uint64_t)c->n * c->size + c->len;
+
+	if (old == 0)
+		file_adopt_pipeline(f);
+	if (chunk_size(f) != c->size)
+		return 0;
+	if (end > frame_max_size(f->frame))
+		return -EFBIG;
+	if (c->len < chunk_size(f) && end < old)
+		return 0; /* bytes of the old chunk stay behind it */
+	int rc = admit(f, c, max_u64(old, end));
+	if (rc <= 0)
+		return rc;
+	if (end > old)
+		TRY(resize(f, end));
+	rc = store_raw(f, c->stored, &at);
+	if (rc < 0) {
+		if (end > old)
+			IGNORE(resize(f, old));
+		return rc;
+	}
+	struct dirty_chunk *dirty = dirty_find(&f->dirty, c->n);
+	if (dirty)
+		dirty_drop(f, dirty);
+	if (c->stored.n)
+		frame_put(f->frame, c->n, at, (uint32_t)c->stored.n);
+	else
+		frame_put_zeros(f->frame, c->n);
+	cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, c->n});
+	f->wants_commit = frame_wants_commit(f->frame);
+	return 1;
+}
+
+int file_put_chunk(struct file *f, const struct file_chunk *c)
+{
+	uint64_t most = claim(f, 0, 1); /* the last chunk, when it gets longer */
+
+	TRY(budget_enter(f->fs->budget, most));
+	int rc = f->wants_commit ? file_commit_part(f) : 0;
+	if (rc >= 0) {
+		rc = enter(f);
+		rc = leave(f, rc < 0 ? rc : put_chunk(f, c));
+	}
+	budget_leave(f->fs->budget, most);
+	return rc;
+}

@@ -1,0 +1,147 @@
+#include "fs/inode/caps.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+/*
+ * Values of inode.no_caps_until: until when the kernel, by what it was told, knows that there are
+ * none. Such times are even; 0: it was never told; SET_SINCE: some were set after it was told.
+ */
+#define TOLD_LONG_AGO 2u
+#define SET_SINCE 1u
+
+static uint64_t now_ns(void)
+{
+	return clock_read(CLOCK_MONOTONIC_COARSE);
+}
+
+static bool is_told(const struct inode *n)
+{
+	uint64_t until = n->no_caps_until;
+	return until && !(until & 1);
+}
+
+void caps_hold(struct inode *n, int fd)
+{
+	struct caps *c = &n->caps;
+
+	pthread_mutex_lock(&c->lock);
+	if (!c->held) {
+		ssize_t len = is_told(n) ? 0 : fgetxattr(fd, CAPS_XATTR, c->value, sizeof c->value);
+		c->n = len > 0 ? (size_t)len : 0;
+		c->held = true;
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
+bool caps_noted(struct inode *n)
+{
+	pthread_mutex_lock(&n->caps.lock);
+	bool noted = n->caps.n > 0;
+	pthread_mutex_unlock(&n->caps.lock);
+	return noted;
+}
+
+bool caps_known_none(const struct inode *n)
+{
+	return now_ns() < n->no_caps_until;
+}
+
+/* The lock is held, here and in note. */
+static int put_back(const struct caps *c, const char *path)
+{
+	if (!c->n || getxattr(path, CAPS_XATTR, NULL, 0) >= 0 || errno != ENODATA)
+		return 0;
+	return setxattr(path, CAPS_XATTR, c->value, c->n, 0) < 0 ? -errno : 1;
+}
+
+int caps_put_back(struct inode *n, int fd)
+{
+	char path[BACKING_PATH_MAX];
+
+	backing_proc_path(fd, path);
+	pthread_mutex_lock(&n->caps.lock);
+	int rc = put_back(&n->caps, path);
+	pthread_mutex_unlock(&n->caps.lock);
+	return rc;
+}
+
+void caps_forget(struct inode *n)
+{
+	pthread_mutex_lock(&n->caps.lock);
+	n->caps.held = false;
+	n->caps.n = 0;
+	pthread_mutex_unlock(&n->caps.lock);
+}
+
+static void note(struct caps *c, struct view value)
+{
+	/* Longer than any that today's kernels have: not noted, the backing file alone has them. */
+	c->n = c->held && value.n <= sizeof c->value ? value.n : 0;
+	if (c->n)
+		memcpy(c->value, value.p, c->n);
+}
+
+int caps_set(struct inode *n, int fd, struct view value, int flags)
+{
+	char path[BACKING_PATH_MAX];
+
+	backing_proc_path(fd, path);
+	pthread_mutex_lock(&n->caps.lock);
+	IGNORE(put_back(&n->caps, path)); /* the flags ask whether there are any */
+	int rc = setxattr(path, CAPS_XATTR, value.p, value.n, flags) < 0 ? -errno : 0;
+	if (rc >= 0) {
+		note(&n->caps, value);
+		n->no_caps_until = SET_SINCE;
+	}
+	pthread_mutex_unlock(&n->caps.lock);
+	return rc;
+}
+
+int caps_remove(struct inode *n, int fd)
+{
+	char path[BACKING_PATH_MAX];
+
+	backing_proc_path(fd, path);
+	pthread_mutex_lock(&n->caps.lock);
+	bool noted = n->caps.n > 0;
+	int rc = removexattr(path, CAPS_XATTR) < 0 ? -errno : 0;
+	if (rc == -ENODATA && noted)
+		rc = 0; /* we took them away ourselves */
+	if (rc >= 0 || rc == -ENODATA) {
+		note(&n->caps, (struct view){NULL, 0});
+		n->no_caps_until = TOLD_LONG_AGO; /* the kernel does not ask again */
+	}
+	pthread_mutex_unlock(&n->caps.lock);
+	return rc;
+}
+
+ssize_t caps_get(struct inode *n, int fd, struct span dst, uint64_t keep_ns)
+{
+	struct caps *c = &n->caps;
+	char path[BACKING_PATH_MAX];
+
+	pthread_mutex_lock(&c->lock);
+	ssize_t rc = (ssize_t)c->n;
+	if (!c->n) {
+		/* `fd` of an open frame needs no path; its first write asks here each time */
+		rc = fgetxattr(fd, CAPS_XATTR, dst.p, dst.n);
+		if (rc < 0 && errno == EBADF) {
+			backing_proc_path(fd, path);
+			rc = getxattr(path, CAPS_XATTR, dst.p, dst.n);
+		}
+		rc = rc < 0 ? -errno : rc;
+	} else if (dst.n && dst.n < c->n) {
+		rc = -ERANGE;
+	} else if (dst.n) {
+		memcpy(dst.p, c->value, c->n);
+	}
+	if (rc == -ENODATA)
+		n->no_caps_until = (now_ns() + keep_ns) & ~1ull;
+	pthread_mutex_unlock(&c->lock);
+	return rc;
+}

@@ -1,0 +1,326 @@
+/* The descriptors of inodes. */
+#include "fs/inode/impl.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* The LRU list holds exactly the inodes with fd >= 0, no pins and no open frame. */
+static void lru_add(struct inodes *t, struct inode *n)
+{
+	n->lru_older = t->newest;
+	n->lru_newer = NULL;
+	*(t->newest ? &t->newest->lru_newer : &t->oldest) = n;
+	t->newest = n;
+}
+
+static void lru_remove(struct inodes *t, struct inode *n)
+{
+	*(n->lru_newer ? &n->lru_newer->lru_older : &t->newest) = n->lru_older;
+	*(n->lru_older ? &n->lru_older->lru_newer : &t->oldest) = n->lru_newer;
+}
+
+static bool evictable(const struct inode *n)
+{
+	return n->fd >= 0 && n->pins == 0 && !n->promoted;
+}
+
+static void pin(struct inodes *t, struct inode *n)
+{
+	if (evictable(n))
+		lru_remove(t, n);
+	n->pins++;
+}
+
+/* From here on its number may be given to another file, which is told from it by its birth. */
+static void fd_close(struct inodes *t, struct inode *n)
+{
+	close(n->fd);
+	n->readable = false;
+	n->fd = -1;
+	t->nfds--;
+}
+
+static void trim_fds(struct inodes *t, unsigned max)
+{
+	struct inode *n = t->oldest;
+
+	while (t->nfds > max && n) {
+		struct inode *next = n->lru_newer;
+		if (n->links) { /* without a name it could never be opened again */
+			lru_remove(t, n);
+			fd_close(t, n);
+		}
+		n = next;
+	}
+}
+
+static void unpin(struct inodes *t, struct inode *n)
+{
+	assert(n->pins > 0);
+	n->pins--;
+	if (evictable(n)) {
+		lru_add(t, n);
+		trim_fds(t, t->max_fds);
+	}
+}
+
+void inodes_fd_give(struct inodes *t, struct inode *n, int fd, bool readable)
+{
+	assert(n->fd < 0);
+	n->fd = fd;
+	n->readable = readable;
+	t->nfds++;
+	lru_add(t, n);
+	trim_fds(t, t->max_fds);
+}
+
+void inodes_fd_unlist(struct inodes *t, struct inode *n)
+{
+	if (evictable(n))
+		lru_remove(t, n);
+}
+
+/* The newest name, and its directory, pinned: leave_name. */
+struct named {
+	struct inode *parent;
+	int dirfd;
+	char name[NAME_MAX + 1];
+};
+
+/* Not under the lock: it may have to open the parents first. */
+static int enter_name(struct inodes *t, struct inode *n, struct named *by)
+{
+	if (inode_any_link(t, n, &by->parent, by->name) < 0)
+		return -ESTALE;
+	by->dirfd = inode_pin(t, by->parent);
+	if (by->dirfd < 0)
+		inode_put(t, by->parent, 1);
+	return by->dirfd < 0 ? by->dirfd : 0;
+}
+
+static void leave_name(struct inodes *t, const struct named *by)
+{
+	inode_unpin(t, by->parent);
+	inode_put(t, by->parent, 1);
+}
+
+static int open_by_name(struct inodes *t, struct inode *n)
+{
+	struct named by;
+	struct stat st;
+	uint64_t birth;
+
+	TRY(enter_name(t, n, &by));
+	int fd = backing_find(t->backing, by.dirfd, by.name, &st, &birth);
+	leave_name(t, &by);
+	if (fd >= 0 && !inode_is_number(t, n, &st)) {
+		close(fd);
+		return -ESTALE;
+	}
+	return fd == -ENOENT ? -ESTALE : fd;
+}
+
+int inode_pin(struct inodes *t, struct inode *n)
+{
+	pthread_mutex_lock(&t->lock);
+	if (n->fd < 0) {
+		pthread_mutex_unlock(&t->lock);
+		int fd = open_by_name(t, n);
+		if (fd == -EMFILE) {
+			pthread_mutex_lock(&t->lock);
+			trim_fds(t, t->nfds / 2);
+			pthread_mutex_unlock(&t->lock);
+			fd = open_by_name(t, n);
+		}
+		TRY(fd);
+		pthread_mutex_lock(&t->lock);
+		if (n->fd < 0) {
+			n->fd = fd;
+			t->nfds++;
+			lru_add(t, n);
+		} else {
+			close(fd); /* another thread was faster */
+		}
+	}
+	pin(t, n);
+	int fd = n->fd;
+	pthread_mutex_unlock(&t->lock);
+	return fd;
+}
+
+void inode_unpin(struct inodes *t, struct inode *n)
+{
+	pthread_mutex_lock(&t->lock);
+	unpin(t, n);
+	pthread_mutex_unlock(&t->lock);
+}
+
+int inode_pin_reader(struct inodes *t, struct inode *n)
+{
+	int fd = inode_pin(t, n);
+	TRY(fd);
+	pthread_mutex_lock(&t->lock);
+	bool readable = n->readable;
+	pthread_mutex_unlock(&t->lock);
+	int reader = readable ? -1 : openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (reader < 0)
+		return fd;
+	pthread_mutex_lock(&t->lock);
+	n->readable = dup3(reader, fd, O_CLOEXEC) == fd;
+	pthread_mutex_unlock(&t->lock);
+	close(reader);
+	return fd;
+}
+
+/*
+ * By its newest name, which is cheaper than the way through /proc. A failure may have any reason.
+ */
+static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
+{
+	struct named by;
+	struct stat st;
+
+	TRY(enter_name(t, n, &by));
+	int real = openat(by.dirfd, by.name,
+			  flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_NOATIME | O_CLOEXEC);
+	leave_name(t, &by);
+	if (real >= 0 && (stat_fd(real, &st) < 0 || !inode_is_number(t, n, &st))) {
+		close(real);
+		return -ESTALE;
+	}
+	return real;
+}
+
+/*
+ * True: another program has given the newest name to another file, or removed it. Not if it may
+ * have been a request here, which tells the inode only afterwards.
+ */
+static bool has_lost_name(struct inodes *t, struct inode *n)
+{
+	struct named by;
+	struct stat st;
+
+	unsigned before = atomic_load(&t->renames);
+	if (atomic_load(&t->renaming) || enter_name(t, n, &by) < 0)
+		return false;
+	bool lost = fstatat(by.dirfd, by.name, &st, AT_SYMLINK_NOFOLLOW) < 0
+			    ? errno == ENOENT
+			    : !inode_is_number(t, n, &st);
+	leave_name(t, &by);
+	return lost && atomic_load(&t->renames) == before;
+}
+
+/*
+ * What looked the file up has opened it to read it already. -ESTALE: who opens a file means the one
+ * that has the name by now, which the kernel looks up then.
+ */
+static int promote_reader(struct inodes *t, struct inode *n)
+{
+	pthread_mutex_lock(&t->lock);
+	int fd = n->readable ? n->fd : -1;
+	if (fd >= 0)
+		pin(t, n);
+	pthread_mutex_unlock(&t->lock);
+	if (fd < 0)
+		return fd;
+	bool lost = has_lost_name(t, n);
+	pthread_mutex_lock(&t->lock);
+	n->promoted = !lost;
+	unpin(t, n);
+	pthread_mutex_unlock(&t->lock);
+	return lost ? -ESTALE : fd;
+}
+
+/* Called with n->lock held by whoever opens the frame: one promotion at a time. */
+int inode_promote(struct inodes *t, struct inode *n, int flags)
+{
+	int named = flags == O_RDONLY ? promote_reader(t, n) : -1;
+	if (named >= 0 || named == -ESTALE)
+		return named;
+	named = reopen_by_name(t, n, flags);
+	if (named >= 0)
+		return inode_promote_to_take(t, n, named);
+	int fd = inode_pin(t, n);
+	TRY(fd);
+	int real = backing_reopen(t->backing, fd, flags);
+	if (real == -EMFILE) {
+		pthread_mutex_lock(&t->lock);
+		trim_fds(t, t->nfds / 2);
+		pthread_mutex_unlock(&t->lock);
+		real = backing_reopen(t->backing, fd, flags);
+	}
+	int rc = real < 0 ? real : inode_renumber(t, n, real);
+	if (rc >= 0 && has_lost_name(t, n))
+		rc = -ESTALE; /* what is written would be lost with the old file */
+	if (rc >= 0)
+		inode_promote_to_take(t, n, real);
+	else if (real >= 0)
+		close(real);
+	inode_unpin(t, n);
+	return rc < 0 ? rc : fd;
+}
+
+/*
+ * dup3 changes the file behind the number at once:
+ * whoever has it pinned, or open, is not disturbed.
+ */
+int inode_promote_to_take(struct inodes *t, struct inode *n, int fd)
+{
+	pthread_mutex_lock(&t->lock);
+	if (evictable(n)) {
+		lru_remove(t, n);
+		fd_close(t, n);
+	}
+	if (n->fd < 0) {
+		n->fd = fd;
+		t->nfds++;
+	} else {
+		dup3(fd, n->fd, O_CLOEXEC);
+		close(fd);
+		fd = n->fd;
+	}
+	n->readable = false; /* whether it reads or writes: inode_demote closes it */
+	n->promoted = true;
+	pthread_mutex_unlock(&t->lock);
+	return fd;
+}
+
+void inode_demote(struct inodes *t, struct inode *n)
+{
+	char name[16];
+
+	pthread_mutex_lock(&t->lock);
+	assert(n->promoted);
+	n->promoted = false;
+	if (!n->readable && n->links && n->pins == 0) {
+		fd_close(t, n); /* who wants it again opens it by its name */
+		pthread_mutex_unlock(&t->lock);
+		return;
+	}
+	snprintf(name, sizeof name, "%d", n->fd);
+	int fd = n->readable ? -1 : openat(t->backing->proc, name, O_PATH | O_CLOEXEC);
+	if (fd >= 0) {
+		dup3(fd, n->fd, O_CLOEXEC);
+		close(fd);
+	}
+	if (evictable(n)) {
+		lru_add(t, n);
+		trim_fds(t, t->max_fds);
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+void inode_keep_take(struct inodes *t, struct inode *n, int fd)
+{
+	pthread_mutex_lock(&t->lock);
+	if (n->fd < 0) {
+		inodes_fd_give(t, n, fd, false);
+		fd = -1;
+	}
+	pthread_mutex_unlock(&t->lock);
+	if (fd >= 0)
+		close(fd);
+}

@@ -1,0 +1,220 @@
+/*
+ * The inodes that the kernel knows or that are open: lookup counts, names, descriptors, times.
+ *
+ * An inode lives while the kernel holds lookups of it, or a child or an open file refers to it;
+ * inode_put alone frees it, and decides so under the table lock. Descriptors are a cache, since
+ * their number is limited and that of inodes is not: inode_pin opens one by name if there is none,
+ * and checks that it is still the same file; the least recently used ones are closed. While a frame
+ * is open, its descriptor is the inode's and stays.
+ */
+#ifndef FS_INODE_INODE_H
+#define FS_INODE_INODE_H
+
+#include "base/hash.h"
+#include "fs/backing/names.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+struct file;
+struct handle;
+struct inodes;
+
+/* A name of an inode. A directory has one, a file as many as were looked up. */
+struct link {
+	struct link *next;
+	struct inode *parent; /* a reference */
+	char backing[];
+};
+
+struct inode_key {
+	dev_t dev;
+	ino_t ino;
+	uint64_t kind; /* enum node_kind: a hard link may be seen as bytes and as a frame */
+};
+
+/*
+ * Times of the application's last change, while they differ from the backing file's (times.h). A
+ * commit sets mtime. ctime cannot be set: ours is shown for as long as the backing file has the
+ * ctime that our own commit caused.
+ */
+struct inode_times {
+	struct timespec mtime, ctime;
+	bool pending; /* both are shown, and wait for a commit                            */
+	bool given;   /* while pending: the application has set mtime since times_hold    */
+	bool shadow;  /* `ctime` is shown in the place of `backing_ctime`                 */
+	struct timespec backing_ctime;
+};
+
+/* File capabilities as they were before our own writes (caps.h). */
+struct caps {
+	pthread_mutex_t lock; /* innermost; no_caps_until changes under it, too */
+	bool held;            /* our writes have begun, and what follows is noted */
+	size_t n;             /* bytes of value; 0: the file had none */
+	uint8_t value[24];
+};
+
+struct inode {
+	/* dev and ino: table lock, since a copy-up changes them (inode_renumber); kind is fixed */
+	struct inode_key key;
+	UT_hash_handle hh;        /* table lock, as all down to pins */
+	uint64_t refs;
+	struct link *links;
+	struct inode *lru_newer, *lru_older;
+	struct inode *next_orphan; /* while being erased */
+	int fd;                   /* O_PATH or, while `promoted`, a real one; -1 none */
+	unsigned pins;
+	bool readable;            /* fd: not O_PATH, but opened to be read */
+	bool promoted;            /* by an open frame: the descriptor must stay */
+	atomic_bool nameless;     /* its last name was removed here; changes under table lock */
+	uint64_t birth;           /* backing_look's; 0 not known */
+	struct inode *next_detached, **detached_link;
+
+	atomic_bool detached;     /* not found by its number any more; changes under table lock */
+	mode_t type;              /* S_IFMT bits of the backing file; fixed */
+
+	pthread_mutex_t lock;     /* for what follows; taken after no other but the gate */
+	struct file *file;        /* open frame */
+	unsigned nopen;           /* users of `file` */
+	struct handle *handles;   /* open files and directories; a reference each */
+	struct inode_times times;
+	/*
+	 * Of attributes and names: as many as there were, and as the disk has for sure. There may
+	 * have been one before we knew the file: by an inode that the kernel has forgotten since,
+	 * in an earlier mount, or by another program. Of one that was made here its name is the
+	 * first.
+	 */
+	_Atomic uint32_t attr_changes, attr_synced;
+	bool made;                /* here; fixed */
+	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet */
+	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
+	_Atomic uint64_t no_caps_until; /* caps.c */
+	struct caps caps;         /* has a lock of its own */
+	unsigned nwriters;        /* open handles that may write */
+	bool mistaken;            /* another program changed the file: the kernel's size is old */
+	bool told_torn;           /* its recovery has been logged */
+	bool suspect;             /* frame_suspect of the frame that was open last */
+	uint64_t last_size;       /* of the frame that was open last */
+	/*
+	 * Attributes of the backing file after our last own change or open, or when it was first
+	 * looked up. If they were younger than a step of the file system's clock, a later change
+	 * may have left them the same: from `unsure` (meter_now) on they prove nothing.
+	 */
+	struct stat seen;
+	uint64_t unsure;          /* 0: they were old enough */
+	bool untold;              /* the kernel could not be told that the file has grown */
+};
+
+/* Borrows the backing directory; keeps at most max_fds descriptors that nobody is using. */
+NODISCARD int inodes_open(struct inodes **t, struct backing *b, unsigned max_fds);
+void inodes_close(struct inodes *t);
+
+struct inode *inodes_root(struct inodes *t);
+
+/*
+ * The inode of an entry of `parent`, made if it is not known, with a new reference; NULL without
+ * memory. Takes e->fd in every case; if that is -1, the file is opened by name when needed.
+ */
+struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct entry *e);
+
+/* The one that is known already, with a new reference, or NULL. */
+struct inode *inode_known(struct inodes *t, const struct entry *e);
+
+/*
+ * True: the entry is another file than inode `n`, which has the same number: while the inode had no
+ * descriptor, its file was removed by another program, and the number was used again.
+ */
+bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry *e);
+
+/*
+ * overlayfs: a file of a lower layer that has several names is copied when one of them is written
+ * to, under another number, and is that name's alone from then on.
+ *
+ * True: that has come over the descriptor of an inode of several names, and it is not known which.
+ */
+bool inode_has_parted(struct inodes *t, const struct inode *n);
+
+/* True: that is the inode's file now, as far as its number tells. */
+bool inode_is_number(struct inodes *t, const struct inode *n, const struct stat *st);
+
+/*
+ * After a call that may have made such a copy of the file behind `fd`: the inode takes its number.
+ * -ESTALE: by several names it is not known which is the copy's. The inode is detached, and who
+ * asks again by name, as the kernel does, gets another.
+ */
+NODISCARD int inode_renumber(struct inodes *t, struct inode *n, int fd);
+
+/* Any inode with open handles, or NULL. For the end, when no request is served any more. */
+struct inode *inodes_any_open(struct inodes *t);
+
+/* As what kind a frame of this device and inode number is open; NODE_PLAIN: none is open. */
+enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st);
+
+/* The inode is no longer found by its number: the next lookup of the file makes a new inode. */
+void inode_detach(struct inodes *t, struct inode *n);
+
+void inode_get(struct inodes *t, struct inode *n);
+void inode_put(struct inodes *t, struct inode *n, uint64_t refs);
+
+/*
+ * A descriptor, O_PATH or better, that stays open until inode_unpin. -ESTALE: the file has lost its
+ * name, or the name is that of another file.
+ */
+NODISCARD int inode_pin(struct inodes *t, struct inode *n);
+void inode_unpin(struct inodes *t, struct inode *n);
+
+/* The same of a directory, by a descriptor that also reads, if it may be read. */
+NODISCARD int inode_pin_reader(struct inodes *t, struct inode *n);
+
+/*
+ * For an open frame: opens the inode's descriptor for reading or writing (`flags`: O_RDONLY or
+ * O_RDWR) instead of O_PATH. Returns it; it keeps its number until inode_demote. The second form
+ * takes a descriptor of the file that is open already. -ESTALE: another program has given its name
+ * to another file; the kernel looks that up then, and asks again.
+ */
+NODISCARD int inode_promote(struct inodes *t, struct inode *n, int flags);
+int inode_promote_to_take(struct inodes *t, struct inode *n, int fd);
+void inode_demote(struct inodes *t, struct inode *n);
+
+/* Around a request that takes names away, until the inodes know: who opens them asks. */
+void inodes_rename_begin(struct inodes *t);
+void inodes_rename_end(struct inodes *t);
+
+/* The inode has got a name in the backing directory, or lost one. */
+void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing);
+void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent,
+		       const char *backing);
+
+/*
+ * Gives an O_PATH descriptor to an inode that has lost a name: without one it could never be opened
+ * again, and its number might be given to another file.
+ */
+void inode_keep_take(struct inodes *t, struct inode *n, int fd);
+
+/* The inode has lost its last name, by us. */
+void inode_nameless(struct inodes *t, struct inode *n);
+
+/* Files that are so, and are not closed yet. *when: meter_now of the last such loss; 0: none. */
+unsigned inodes_nameless(const struct inodes *t, uint64_t *when);
+
+/* A name of the inode for log lines, and its suffix; "" when it has none left. */
+void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]);
+
+/* Any known parent and backing name; 0 or -ENOENT. The parent comes with a reference. */
+NODISCARD int inode_any_link(struct inodes *t, struct inode *n, struct inode **parent,
+			     char backing[static NAME_MAX + 1]);
+
+static inline enum node_kind inode_kind(const struct inode *n)
+{
+	return (enum node_kind)n->key.kind;
+}
+
+static inline bool inode_is_frame(const struct inode *n)
+{
+	return n->key.kind != NODE_PLAIN;
+}
+
+#endif

@@ -1,0 +1,163 @@
+#include "fs/inode/times.h"
+
+void times_touch(struct inode *n)
+{
+	struct timespec now;
+
+	/* The clock of the kernel's own time stamps, so that ours never run ahead of them. */
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	pthread_mutex_lock(&n->lock);
+	n->times.mtime = n->times.ctime = now;
+	n->times.pending = true;
+	n->times.given = false;
+	pthread_mutex_unlock(&n->lock);
+}
+
+static void shadow(struct inode_times *t, struct stat *st)
+{
+	if (t->pending) {
+		st->st_mtim = t->mtime;
+		st->st_ctim = t->ctime;
+	} else if (t->shadow && same_time(st->st_ctim, t->backing_ctime)) {
+		st->st_ctim = t->ctime;
+	}
+}
+
+void times_hold(struct inode *n, int fd)
+{
+	struct stat st;
+
+	pthread_mutex_lock(&n->lock);
+	if (!n->times.pending && stat_fd(fd, &st) == 0) {
+		shadow(&n->times, &st);
+		n->times.mtime = st.st_mtim;
+		n->times.ctime = st.st_ctim;
+		n->times.pending = true;
+		n->times.given = false;
+	}
+	pthread_mutex_unlock(&n->lock);
+}
+
+/*
+ * The sync of a commit comes before its mtime. One that is a moment off after a power cut is not
+ * worth another; one that somebody gave is.
+ */
+static void judge_mtime(struct inode *n, const struct timespec *mtime)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	if (mtime->tv_sec < now.tv_sec - 1 || mtime->tv_sec > now.tv_sec)
+		n->attr_changes++;
+}
+
+static void give_mtime(struct inode *n, int fd)
+{
+	const struct timespec ts[2] = {{.tv_nsec = UTIME_OMIT}, n->times.mtime};
+	(void)futimens(fd, ts); /* fails on files of others: they keep the time of the flush */
+	judge_mtime(n, &ts[1]);
+}
+
+/* True: nobody changed the file behind our back, as far as can be seen. Under n->lock. */
+static bool is_known(const struct inode *n, int fd)
+{
+	struct stat st;
+
+	return n->seen.st_ino && stat_fd(fd, &st) == 0 && n->seen.st_size == st.st_size &&
+	       same_time(n->seen.st_mtim, st.st_mtim);
+}
+
+bool times_known(struct inode *n, int fd)
+{
+	pthread_mutex_lock(&n->lock);
+	bool known = is_known(n, fd);
+	pthread_mutex_unlock(&n->lock);
+	return known;
+}
+
+void times_release(struct inode *n, int fd)
+{
+	struct stat st;
+
+	pthread_mutex_lock(&n->lock);
+	if (n->times.pending && n->times.given) {
+		bool known = is_known(n, fd);
+		give_mtime(n, fd);
+		/* Else another program's change is still to be noticed. */
+		if (known && stat_fd(fd, &st) == 0)
+			n->seen = st;
+	}
+	n->times.pending = false;
+	pthread_mutex_unlock(&n->lock);
+}
+
+bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	pthread_mutex_lock(&n->lock);
+	bool pending = n->times.pending;
+	if (pending) {
+		if (mtime)
+			n->times.mtime = *mtime;
+		n->times.given |= mtime != NULL;
+		n->times.ctime = ctime ? *ctime : now;
+	}
+	if (!mtime)
+		n->attr_changes++;
+	pthread_mutex_unlock(&n->lock);
+	return pending;
+}
+
+void times_set_done(struct inode *n, const struct timespec *ctime, const struct stat *backing,
+		    bool known)
+{
+	pthread_mutex_lock(&n->lock);
+	if (known)
+		n->seen = *backing;
+	judge_mtime(n, &backing->st_mtim);
+	if (!n->times.pending && ctime) {
+		n->times.ctime = *ctime;
+		n->times.backing_ctime = backing->st_ctim;
+		n->times.shadow = true;
+	}
+	pthread_mutex_unlock(&n->lock);
+}
+
+void times_apply(struct inode *n, struct stat *st)
+{
+	pthread_mutex_lock(&n->lock);
+	shadow(&n->times, st);
+	pthread_mutex_unlock(&n->lock);
+}
+
+void times_committed(struct inode *n, int fd)
+{
+	struct stat st;
+
+	pthread_mutex_lock(&n->lock);
+	if (n->times.pending)
+		give_mtime(n, fd);
+	if (stat_fd(fd, &st) == 0) {
+		if (n->times.pending) {
+			n->times.backing_ctime = st.st_ctim;
+			n->times.shadow = true;
+		}
+		n->seen = st;
+		n->unsure = 0;
+	}
+	n->times.pending = false;
+	pthread_mutex_unlock(&n->lock);
+}
+
+void times_mtime(struct inode *n, int fd, struct timespec *mtime)
+{
+	struct stat st;
+
+	pthread_mutex_lock(&n->lock);
+	*mtime = n->times.mtime;
+	if (!n->times.pending && stat_fd(fd, &st) == 0)
+		*mtime = st.st_mtim;
+	pthread_mutex_unlock(&n->lock);
+}

@@ -1,0 +1,51 @@
+/*
+ * The times that the mount shows: mtime and ctime of the application's last change, not of the
+ * flush that brings it to the backing file seconds later. While a change waits for its commit the
+ * application's times are `pending` in the inode. All functions take n->lock themselves; `fd` is
+ * any descriptor of the backing file.
+ */
+#ifndef FS_INODE_TIMES_H
+#define FS_INODE_TIMES_H
+
+#include "fs/inode/inode.h"
+
+/* The application has changed the content just now. */
+void times_touch(struct inode *n);
+
+/* Our own writes are about to begin: until the commit the times stay what they are now. */
+void times_hold(struct inode *n, int fd);
+
+/*
+ * The application or the kernel sets times; NULL: that one stays. Without an mtime something else
+ * about the inode has changed, which the next fsync has to bring to the disk. True: the times are
+ * pending, and the commit will set mtime. False: nothing is pending, the caller sets them on the
+ * backing file.
+ */
+bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime);
+
+/*
+ * No commit will follow times_hold, since the frame has no changes. An mtime that was set meanwhile
+ * is set on the file.
+ */
+void times_release(struct inode *n, int fd);
+
+/* True: size and mtime of the backing file are as we have seen them last. */
+bool times_known(struct inode *n, int fd);
+
+/*
+ * The caller has set times on the backing file, which is now as in *backing. `ctime`: the kernel's
+ * word for it, to be shown instead; or NULL. `known`: what times_known said before.
+ */
+void times_set_done(struct inode *n, const struct timespec *ctime, const struct stat *backing,
+		    bool known);
+
+/* Replaces the backing times in *st by the application's, where they differ. */
+void times_apply(struct inode *n, struct stat *st);
+
+/* The mtime that the next commit will set; without one, that of the backing file. */
+void times_mtime(struct inode *n, int fd, struct timespec *mtime);
+
+/* After a commit: sets the application's mtime on the backing file, and notes its attributes. */
+void times_committed(struct inode *n, int fd);
+
+#endif

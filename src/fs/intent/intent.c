@@ -1,0 +1,377 @@
+#include "fs/intent/intent.h"
+
+#include "base/clock.h"
+#include "base/fd.h"
+#include "base/log.h"
+#include "fs/stats.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+/*
+ * Space is taken in steps: an fsync in space that is there
+ * already needs no journal of the disk's file system.
+ */
+#define STEP (4u << 20)
+#define SHARE 16    /* the log takes at most this part of the file system */
+#define SPARE 4     /* so many times the log has to be free: the frames must be able to catch up */
+#define MAX_OWED 64 /* descriptors */
+
+struct intent {
+	const struct backing *backing;
+	uint64_t max, directory;
+	void (*wake)(void *);
+	void *ctx;
+
+	pthread_mutex_t lock;      /* for all below */
+	pthread_cond_t synced_more;
+	int fd;                    /* -1: no file yet */
+	uint64_t generation, sequence;
+	uint64_t at, room;         /* in the file: the end of the records, and of the space taken */
+	uint64_t appended, synced; /* bytes, over all generations */
+	bool syncing;
+	bool full, broken;         /* takes no records until none is needed */
+	bool aside;                /* the file has another name too, and is left to it */
+	unsigned needed;           /* files with records that are needed */
+	int owed[MAX_OWED];
+	unsigned nowed;
+	/* files that have no name any more: that has to be durable first */
+	unsigned removed;
+	double last;               /* when a record came */
+};
+
+static double now(void)
+{
+	return clock_to_seconds(clock_read(CLOCK_MONOTONIC));
+}
+
+int intent_open(struct intent **out, const struct backing *backing, uint64_t max)
+{
+	struct statvfs vfs;
+	struct stat st;
+
+	*out = NULL;
+	TRY(stat_fd(backing->root, &st));
+	/* records name files by number: after a crash they would not be found, or others would */
+	if (!backing_numbers_last(backing))
+		return 0;
+	if (fstatvfs(backing->root, &vfs) == 0)
+		max = min_u64(max, (uint64_t)vfs.f_blocks * vfs.f_frsize / SHARE);
+	struct intent *log = mem_zalloc(sizeof *log);
+	if (!log)
+		return -ENOMEM;
+	log->backing = backing;
+	log->max = max;
+	log->directory = st.st_ino;
+	log->fd = -1;
+	pthread_mutex_init(&log->lock, NULL);
+	pthread_cond_init(&log->synced_more, NULL);
+	*out = log;
+	return 0;
+}
+
+void intent_on_work(struct intent *log, void (*wake)(void *), void *ctx)
+{
+	if (!log)
+		return;
+	log->wake = wake;
+	log->ctx = ctx;
+}
+
+uint64_t intent_directory(const struct intent *log)
+{
+	return log->directory;
+}
+
+static void drop_file(struct intent *log)
+{
+	if (log->fd < 0)
+		return;
+	close(log->fd);
+	log->fd = -1;
+	if (unlinkat(log->backing->root, INTENT_NAME, 0) < 0)
+		log_warn(INTENT_NAME ": cannot be removed: %m");
+}
+
+void intent_close(struct intent *log)
+{
+	if (!log)
+		return;
+	for (unsigned i = 0; i < log->nowed; i++)
+		close(log->owed[i]);
+	if (log->needed && log->fd >= 0)
+		close(log->fd); /* the next mount tries */
+	else
+		drop_file(log);
+	pthread_cond_destroy(&log->synced_more);
+	pthread_mutex_destroy(&log->lock);
+	mem_free(log);
+}
+
+static int make_file(struct intent *log)
+{
+	log->fd = openat(log->backing->root, INTENT_NAME,
+			 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (log->fd < 0)
+		return -errno;
+	log->room = 0;
+	/* Its name has to outlive a power cut as well. */
+	if (log->backing->lock >= 0 && fsync(log->backing->lock) < 0 && errno != EINVAL)
+		return -errno;
+	return 0;
+}
+
+/* No record is needed: the next one is the first of a new generation. The lock is held. */
+static void start_over(struct intent *log)
+{
+	static const uint8_t nothing[8];
+
+	while (log->syncing)
+		pthread_cond_wait(&log->synced_more, &log->lock);
+	if (log->needed)
+		return;
+	if (log->broken || log->aside)
+		drop_file(log);
+	else if (log->fd >= 0 && log->at)
+		/* may or may not reach the disk: old records are known for what they are */
+		(void)!pwrite(log->fd, nothing, sizeof nothing, 0);
+	log->generation = max_u64(log->generation + 1, clock_read(CLOCK_REALTIME));
+	log->sequence = log->at = 0;
+	log->synced = log->appended; /* all of it is safe elsewhere */
+	log->full = log->broken = log->aside = false;
+}
+
+/*
+ * On a disk that gets full an fsync had better find out
+ * itself than promise what no commit can keep.
+ */
+static bool is_roomy(const struct intent *log)
+{
+	struct statvfs vfs;
+	return fstatvfs(log->backing->root, &vfs) == 0 &&
+	       (uint64_t)vfs.f_bavail * vfs.f_frsize / SPARE >= log->max;
+}
+
+static int make_room(struct intent *log, uint64_t end)
+{
+	if (end > log->max || !is_roomy(log))
+		return -ENOSPC;
+	if (end <= log->room)
+		return 0;
+	uint64_t room = min_u64(ceil_div(end, STEP) * STEP, log->max);
+	if (fallocate(log->fd, 0, (off_t)log->room, (off_t)(room - log->room)) < 0 &&
+	    errno != EOPNOTSUPP)
+		return -errno;
+	log->room = room;
+	return 0;
+}
+
+static int append(struct intent *log, struct span record)
+{
+	if (!log->needed)
+		start_over(log);
+	if (log->full || log->broken || log->aside)
+		return -ENOSPC;
+	int rc = log->fd < 0 ? make_file(log) : 0;
+	if (rc >= 0)
+		rc = make_room(log, log->at + record.n);
+	if (rc >= 0) {
+		intent_record_number(record, log->generation, log->sequence);
+		rc = fd_pwrite(log->fd, log->at, span_view(record));
+		stats_add(STATS_LOG_RECORDS, 1);
+		stats_add(STATS_LOG_BYTES, record.n);
+	}
+	if (rc == -ENOSPC || rc == -EDQUOT)
+		log->full = true;
+	else if (rc < 0)
+		log->broken = true;
+	return rc;
+}
+
+int intent_append(struct intent *log, struct span record, struct intent_mark *mark)
+{
+	pthread_mutex_lock(&log->lock);
+	bool first = !log->needed;
+	int rc = append(log, record);
+	if (rc >= 0) {
+		log->at += record.n;
+		log->sequence++;
+		log->appended += record.n;
+		mark->end = log->appended;
+		log->needed += !mark->logged;
+		mark->logged = true;
+		log->last = now();
+	}
+	bool wake = log->wake && log->needed && (first || rc < 0);
+	pthread_mutex_unlock(&log->lock);
+	if (wake)
+		log->wake(log->ctx);
+	return rc;
+}
+
+int intent_sync(struct intent *log, uint64_t end)
+{
+	pthread_mutex_lock(&log->lock);
+	while (log->synced < end && !log->broken) {
+		if (log->syncing) {
+			pthread_cond_wait(&log->synced_more, &log->lock);
+			continue;
+		}
+		uint64_t all = log->appended;
+		log->syncing = true;
+		pthread_mutex_unlock(&log->lock);
+		int rc = fdatasync(log->fd);
+		stats_add(STATS_LOG_SYNCS, 1);
+		pthread_mutex_lock(&log->lock);
+		log->syncing = false;
+		if (rc < 0)
+			/* what the disk has of it nobody knows, nor would another try tell */
+			log->broken = true;
+		else
+			log->synced = all;
+		pthread_cond_broadcast(&log->synced_more);
+	}
+	int rc = log->synced >= end ? 0 : -EIO;
+	pthread_mutex_unlock(&log->lock);
+	return rc;
+}
+
+bool intent_has(struct intent *log, const struct intent_mark *mark)
+{
+	if (!log)
+		return false;
+	pthread_mutex_lock(&log->lock);
+	bool has = mark->logged;
+	pthread_mutex_unlock(&log->lock);
+	return has;
+}
+
+static void forget_one(struct intent *log)
+{
+	if (--log->needed == 0)
+		start_over(log);
+}
+
+void intent_done(struct intent *log, struct intent_mark *mark)
+{
+	if (!log)
+		return;
+	pthread_mutex_lock(&log->lock);
+	bool was = mark->logged;
+	mark->logged = false;
+	if (was)
+		forget_one(log);
+	pthread_mutex_unlock(&log->lock);
+}
+
+bool intent_owe(struct intent *log, struct intent_mark *mark, int fd)
+{
+	pthread_mutex_lock(&log->lock);
+	int copy = mark->logged && log->nowed < MAX_OWED ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
+	bool taken = !mark->logged || copy >= 0;
+	if (copy >= 0)
+		log->owed[log->nowed++] = copy;
+	if (taken)
+		mark->logged = false;
+	pthread_mutex_unlock(&log->lock);
+	return taken;
+}
+
+/*
+ * A hard link: what is in it stays found by a mount after a crash until the others have caught up.
+ */
+static void link_aside(struct intent *log)
+{
+	char name[sizeof INTENT_ASIDE + 12];
+
+	for (unsigned i = 1; !log->aside && i < 10000; i++) {
+		snprintf(name, sizeof name, INTENT_ASIDE "%u", i);
+		if (linkat(log->backing->root, INTENT_NAME, log->backing->root, name, 0) == 0) {
+			log->aside = true;
+			log_err("%s: keeps what was synced and is not in its file", name);
+		} else if (errno != EEXIST) {
+			log_err(INTENT_NAME ": cannot be kept as %s: %m", name);
+			return;
+		}
+	}
+}
+
+void intent_keep_aside(struct intent *log, struct intent_mark *mark)
+{
+	if (!log)
+		return;
+	pthread_mutex_lock(&log->lock);
+	if (mark->logged) {
+		link_aside(log);
+		mark->logged = false;
+		if (log->aside)
+			forget_one(log); /* else it stays needed: the log is not used again */
+	}
+	pthread_mutex_unlock(&log->lock);
+}
+
+void intent_removed(struct intent *log, struct intent_mark *mark)
+{
+	if (!log)
+		return;
+	pthread_mutex_lock(&log->lock);
+	log->removed += mark->logged;
+	mark->logged = false;
+	pthread_mutex_unlock(&log->lock);
+}
+
+/* A name that came back after a power cut would be that of a file without what was synced. */
+static void settle_removed(struct intent *log, unsigned n)
+{
+	struct intent_mark mark = {.logged = true};
+
+	if (n && syncfs(log->backing->lock) < 0) {
+		pthread_mutex_lock(&log->lock);
+		log->removed += n; /* the next time */
+		pthread_mutex_unlock(&log->lock);
+		return;
+	}
+	for (; n; n--, mark.logged = true)
+		intent_done(log, &mark);
+}
+
+bool intent_settle(struct intent *log)
+{
+	int fds[MAX_OWED];
+	bool all = true;
+
+	if (!log)
+		return true;
+	pthread_mutex_lock(&log->lock);
+	unsigned n = log->nowed;
+	memcpy(fds, log->owed, n * sizeof *fds);
+	log->nowed = 0;
+	unsigned removed = log->removed;
+	log->removed = 0;
+	pthread_mutex_unlock(&log->lock);
+	settle_removed(log, removed);
+	for (unsigned i = 0; i < n; i++) {
+		struct intent_mark mark = {.logged = true};
+		bool safe = fdatasync(fds[i]) == 0;
+		if (safe)
+			intent_done(log, &mark);
+		else
+			intent_keep_aside(log, &mark);
+		all &= safe;
+		close(fds[i]);
+	}
+	return all;
+}
+
+bool intent_waits(struct intent *log, double quiet)
+{
+	if (!log)
+		return false;
+	pthread_mutex_lock(&log->lock);
+	bool stuck = log->full || log->broken || log->aside;
+	bool waits = log->needed && (quiet <= 0 || stuck || now() - log->last >= quiet);
+	pthread_mutex_unlock(&log->lock);
+	return waits;
+}

@@ -1,0 +1,416 @@
+/* Content: open, read, write, sync, holes. */
+#include "fs/ops/ops.h"
+#include "fs/file/copy.h"
+#include "fs/stats.h"
+#include "fs/inode/times.h"
+#include "fs/ops/wire.h"
+#include "fs/dirty/workspace.h"
+
+#include <linux/falloc.h>
+#include <unistd.h>
+
+/*
+ * With the writeback cache the kernel reads the rest of a page that is written
+ * in part, so a write-only handle must be able to read; and it appends by itself.
+ * Direct I/O is between the application and us, unaligned if it likes.
+ */
+static int plain_flags(int flags)
+{
+	flags &= ~(O_APPEND | O_DIRECT | O_CREAT | O_EXCL | O_NOCTTY | O_NOFOLLOW);
+	if ((flags & O_ACCMODE) == O_WRONLY)
+		flags = (flags & ~O_ACCMODE) | O_RDWR;
+	return flags;
+}
+
+static int open_plain(struct fs *fs, struct inode *n, int flags)
+{
+	bool writable = (flags & O_ACCMODE) != O_RDONLY;
+	bool cut = writable && flags & O_TRUNC;
+	int fd = inode_pin(fs->inodes, n);
+	int rc = 0;
+
+	TRY(fd);
+	if (cut)
+		flags &= ~O_TRUNC; /* when it is sure to be the right file */
+	int got = backing_reopen(&fs->backing, fd, plain_flags(flags));
+	if (got == -EACCES && (flags & O_ACCMODE) == O_WRONLY) /* write-only for us too */
+		got = backing_reopen(&fs->backing, fd, flags & ~(O_APPEND | O_DIRECT | O_NOFOLLOW));
+	inode_unpin(fs->inodes, n);
+	TRY(got);
+	if (writable)
+		rc = inode_renumber(fs->inodes, n, got);
+	if (rc >= 0 && cut && ftruncate(got, 0) < 0)
+		rc = -errno;
+	if (rc < 0)
+		close(got);
+	return rc < 0 ? rc : got;
+}
+
+/* Pages of the last open are good as long as nobody else changed the file. */
+static void keep_pages(struct inode *n, bool writable, struct fuse_file_info *fi)
+{
+	pthread_mutex_lock(&n->lock);
+	fi->keep_cache = n->kernel_owner == n->cache_owner;
+	n->kernel_owner = n->cache_owner;
+	n->nwriters += writable;
+	pthread_mutex_unlock(&n->lock);
+}
+
+static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
+		      struct fuse_file_info *fi)
+{
+	struct inode *n = h->inode;
+
+	int rc = born ? file_create_take(fs, n, born, &h->file)
+		      : file_get(fs, n, h->writable || fi->flags & O_TRUNC, &h->file);
+	if (rc < 0)
+		return rc;
+	if (fi->flags & O_TRUNC && !born) {
+		rc = file_truncate(h->file, 0);
+		if (rc < 0) {
+			pthread_mutex_lock(&n->lock);
+			h->file = NULL;
+			pthread_mutex_unlock(&n->lock);
+			file_put(fs, n);
+			return rc;
+		}
+	}
+	h->losses = file_losses(h->file);
+	keep_pages(n, h->writable, fi);
+	return 0;
+}
+
+int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct fuse_file_info *fi)
+{
+	struct handle *h = ops_new_handle(fs, n, fi);
+	if (!h) {
+		if (born)
+			newborn_drop(born);
+		return -ENOMEM;
+	}
+	err_clear();
+	int rc = 0;
+	if (inode_is_frame(n)) {
+		rc = open_frame(fs, h, born, fi);
+	} else {
+		h->fd = open_plain(fs, n, fi->flags);
+		rc = h->fd < 0 ? h->fd : 0;
+		pthread_mutex_lock(&n->lock);
+		n->nwriters += rc >= 0 && h->writable;
+		pthread_mutex_unlock(&n->lock);
+	}
+	if (rc < 0) {
+		if (ops_is_damage(rc))
+			ops_log(fs, n, "open", rc);
+		ops_close_handle(fs, h);
+		return -ops_errno(rc);
+	}
+	return 0;
+}
+
+void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct fs *fs = ops_fs(req);
+
+	int rc = ops_open_handle(fs, ops_inode(fs, ino), NULL, fi);
+	if (rc >= 0 && fi->flags & O_TRUNC)
+		ops_killpriv_truncated(req, ops_inode(fs, ino));
+	if (rc < 0)
+		fuse_reply_err(req, -rc);
+	else if (fuse_reply_open(req, fi) < 0) /* interrupted: no release will come */
+		ops_close_handle(fs, ops_handle(fi));
+}
+
+void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	(void)ino;
+	ops_close_handle(ops_fs(req), ops_handle(fi));
+	fuse_reply_err(req, 0);
+}
+
+static void read_plain(fuse_req_t req, const struct handle *h, size_t size, off_t off)
+{
+	struct fuse_bufvec buf = FUSE_BUFVEC_INIT(size);
+
+	buf.buf[0].flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK;
+	buf.buf[0].fd = h->fd;
+	buf.buf[0].pos = off;
+	stats_add(STATS_PLAIN_READ_BYTES, size);
+	fuse_reply_data(req, &buf, FUSE_BUF_SPLICE_MOVE);
+}
+
+void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	struct fs *fs = ops_fs(req);
+	struct handle *h = ops_handle(fi);
+
+	(void)ino;
+	if (!h->file) {
+		read_plain(req, h, size, off);
+		return;
+	}
+	struct workspace *ws = workspace_get();
+	struct readahead_request q = {(uint64_t)off, size, fi->flags & O_DIRECT};
+	int rc = ws ? file_read(h->file, &q, &ws->reply) : -ENOMEM;
+	if (rc < 0) {
+		ops_log(fs, h->inode, "read", rc);
+		fuse_reply_err(req, ops_errno(rc));
+	} else if (ws->reply.pieces <= 1) { /* the iov form allocates */
+		struct iovec *v = &ws->reply.piece[0];
+		fuse_reply_buf(req, ws->reply.pieces ? v->iov_base : NULL, ws->reply.n);
+	} else {
+		fuse_reply_iov(req, ws->reply.piece, (int)ws->reply.pieces);
+	}
+	if (ws)
+		reply_end(&ws->reply, fs->cache);
+}
+
+static ssize_t write_plain(const struct handle *h, const struct file_data *d)
+{
+	size_t done = 0, size = d->bytes.n;
+
+	while (done < size) {
+		ssize_t rc = pwrite(h->fd, d->bytes.p + done, size - done, (off_t)(d->at + done));
+		if (rc < 0 && errno == EINTR)
+			continue;
+		if (rc < 0)
+			return done ? (ssize_t)done : -errno;
+		done += (size_t)rc;
+	}
+	return (ssize_t)done;
+}
+
+static ssize_t write_frame(struct fs *fs, const struct handle *h, const struct file_data *d,
+			   enum file_clock clock)
+{
+	ssize_t rc = file_write(h->file, d, clock);
+	if (rc < 0)
+		ops_log(fs, h->inode, "write", (int)rc);
+	return rc;
+}
+
+void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
+	      struct fuse_file_info *fi)
+{
+	struct handle *h = ops_handle(fi);
+	struct buf *own = wire_data();
+	const void *bytes = own ? (const void *)own->p : buf;
+	struct file_data d = {.at = (uint64_t)off, .bytes = view_of(bytes, size), .own = own};
+
+	(void)ino;
+	ssize_t rc = ops_killpriv_write(req, h->inode);
+	if (rc >= 0 && h->file) {
+		rc = write_frame(ops_fs(req), h, &d,
+				 fi->writepage ? FILE_CLOCK_KERNEL : FILE_CLOCK_NOW);
+	} else if (rc >= 0) {
+		rc = write_plain(h, &d);
+		stats_add(STATS_PLAIN_WRITE_BYTES, rc > 0 ? (uint64_t)rc : 0);
+	}
+	if (rc < 0)
+		fuse_reply_err(req, ops_errno((int)rc));
+	else
+		fuse_reply_write(req, (size_t)rc);
+}
+
+/* Logs how it went, and adds what was lost on the way. */
+static int sync_done(struct fs *fs, struct handle *h, const char *what, int rc)
+{
+	if (rc < 0)
+		ops_log(fs, h->inode, what, rc);
+	int lost = file_take_loss(h->file, &h->losses); /* logged when it happened */
+	return -ops_errno(rc < 0 ? rc : lost);
+}
+
+/* Each close(2): the last chance to tell the application what went wrong. */
+void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct handle *h = ops_handle(fi);
+	int rc = 0;
+
+	(void)ino;
+	err_clear();
+	if (h->file && h->writable)
+		rc = sync_done(ops_fs(req), h, "close", file_sync(h->file, COMMIT_LATER));
+	else if (!h->file)
+		rc = close(dup(h->fd)) < 0 ? -errno : 0;
+	fuse_reply_err(req, -rc);
+}
+
+void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+	struct handle *h = ops_handle(fi);
+	int rc;
+
+	(void)ino;
+	err_clear();
+	if (h->file)
+		rc = sync_done(ops_fs(req), h, "fsync", file_fsync(h->file, datasync));
+	else
+		rc = (datasync ? fdatasync(h->fd) : fsync(h->fd)) < 0 ? -errno : 0;
+	fuse_reply_err(req, -rc);
+}
+
+/* What a plain file can do its own file system knows. */
+static int judge_fallocate(const struct handle *h, int mode, uint64_t off, uint64_t len)
+{
+	const int known = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
+	uint64_t end;
+
+	if (!h->file)
+		return 0;
+	if (mode & ~known || (mode & FALLOC_FL_PUNCH_HOLE && !(mode & FALLOC_FL_KEEP_SIZE)))
+		return -EOPNOTSUPP;
+	return add_overflows(off, len, &end) ? -EFBIG : 0;
+}
+
+static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
+{
+	bool keep = mode & FALLOC_FL_KEEP_SIZE;
+
+	TRY(budget_enter(f->fs->budget, 0));
+	int rc = 0;
+	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
+		rc = file_zero(f, off, len);
+	/*
+	 * Space can't be reserved for bytes whose compressed
+	 * size nobody knows: only the length is kept.
+	 */
+	if (rc >= 0 && !keep)
+		rc = file_extend(f, off + len);
+	budget_leave(f->fs->budget, 0);
+	return rc;
+}
+
+void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
+		  struct fuse_file_info *fi)
+{
+	struct fs *fs = ops_fs(req);
+	struct handle *h = ops_handle(fi);
+
+	(void)ino;
+	int rc = judge_fallocate(h, mode, (uint64_t)off, (uint64_t)len);
+	if (rc < 0) {
+		fuse_reply_err(req, -rc);
+		return;
+	}
+	rc = ops_killpriv_change(req, h->inode);
+	if (rc < 0) {
+		rc = -ops_errno(rc);
+	} else if (h->file) {
+		rc = fallocate_frame(h->file, mode, (uint64_t)off, (uint64_t)len);
+		if (rc < 0 && rc != -EOPNOTSUPP)
+			ops_log(fs, h->inode, "fallocate", rc);
+		rc = rc == -EOPNOTSUPP ? rc : -ops_errno(rc);
+	} else {
+		rc = fallocate(h->fd, mode, off, len) < 0 ? -errno : 0;
+	}
+	fuse_reply_err(req, -rc);
+}
+
+/* A question for the next data or hole; answered by seek_in_turn. */
+struct seek {
+	struct seek *next;
+	fuse_req_t req;
+	struct handle *h;
+	fuse_ino_t ino;
+	uint64_t off;
+	int whence;
+};
+
+static void answer_seek(struct seek *s)
+{
+	struct fs *fs = ops_fs(s->req);
+	uint64_t found;
+
+	pthread_mutex_lock(&s->h->inode->lock);
+	bool writers = s->h->inode->nwriters > 0;
+	pthread_mutex_unlock(&s->h->inode->lock);
+	if (writers)
+		(void)fuse_lowlevel_notify_inval_inode(fs->session, s->ino, 0, 0);
+	int rc = file_seek(s->h->file, s->off, s->whence, &found);
+	if (rc < 0)
+		fuse_reply_err(s->req, -rc);
+	else
+		fuse_reply_lseek(s->req, (off_t)found);
+	mem_free(s);
+}
+
+/*
+ * The kernel asks for holes without sending us its dirty pages first. While somebody may be writing
+ * we make it send them. That needs other threads to take them, so that only one may do it at a
+ * time; who comes meanwhile leaves the question to that one.
+ */
+static void seek_in_turn(struct seek_queue *q, struct seek *s)
+{
+	pthread_mutex_lock(&q->lock);
+	s->next = q->first;
+	q->first = s;
+	bool mine = !q->busy;
+	q->busy = true;
+	while (mine && q->first) {
+		struct seek *first = q->first;
+		q->first = first->next;
+		pthread_mutex_unlock(&q->lock);
+		answer_seek(first);
+		pthread_mutex_lock(&q->lock);
+	}
+	if (mine)
+		q->busy = false;
+	pthread_mutex_unlock(&q->lock);
+}
+
+void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
+{
+	struct handle *h = ops_handle(fi);
+
+	if (!h->file) {
+		off_t rc = lseek(h->fd, off, whence);
+		if (rc < 0)
+			fuse_reply_err(req, errno);
+		else
+			fuse_reply_lseek(req, rc);
+		return;
+	}
+	struct seek *s = mem_zalloc(sizeof *s);
+	if (!s) {
+		fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	*s = (struct seek){.req = req, .h = h, .ino = ino, .off = (uint64_t)off, .whence = whence};
+	seek_in_turn(&ops_fs(req)->seeks, s);
+}
+
+static ssize_t copy_plain(const struct handle *from, off_t from_at, const struct handle *to,
+			  off_t to_at, size_t len)
+{
+	ssize_t rc = copy_file_range(from->fd, &from_at, to->fd, &to_at, len, 0);
+	return rc < 0 ? -errno : rc;
+}
+
+void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
+			struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t off_out,
+			struct fuse_file_info *fi_out, size_t len, int flags)
+{
+	struct fs *fs = ops_fs(req);
+	struct handle *from = ops_handle(fi_in), *to = ops_handle(fi_out);
+
+	(void)ino_in, (void)ino_out;
+	/* Between a frame and a plain file the kernel reads and writes. */
+	if (flags || !from->file != !to->file) {
+		fuse_reply_err(req, flags ? EINVAL : EOPNOTSUPP);
+		return;
+	}
+	struct file_copy copy = {from->file, to->file, (uint64_t)off_in, (uint64_t)off_out, len,
+				 false};
+	ssize_t rc = ops_killpriv_change(req, to->inode);
+	if (rc >= 0 && to->file)
+		rc = file_copy(&copy);
+	else if (rc >= 0)
+		rc = copy_plain(from, off_in, to, off_out, len);
+	if (rc < 0 && to->file)
+		ops_log(fs, copy.unread ? from->inode : to->inode, "copy_file_range", (int)rc);
+	if (rc < 0)
+		fuse_reply_err(req, rc == -EOPNOTSUPP ? EOPNOTSUPP : ops_errno((int)rc));
+	else
+		fuse_reply_write(req, (size_t)rc);
+}

@@ -1,0 +1,205 @@
+/*
+ * Directories are read as the application goes, not at once: offsets are those
+ * of the backing directory, so that a million entries cost no memory.
+ */
+#include "fs/ops/ops.h"
+
+#include <dirent.h>
+#include <unistd.h>
+
+struct dir {
+	pthread_mutex_t lock; /* for the two below: seekdir and readdir are two steps */
+	DIR *dp;
+	off_t at;            /* where dp stands */
+};
+
+static int open_dir(struct fs *fs, struct inode *n, struct dir *d)
+{
+	int fd = inode_pin(fs->inodes, n);
+	TRY(fd);
+	int rd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	d->dp = rd < 0 ? NULL : fdopendir(rd);
+	int rc = d->dp ? 0 : -errno;
+	if (rd >= 0 && !d->dp)
+		close(rd);
+	inode_unpin(fs->inodes, n);
+	return rc;
+}
+
+void ops_close_dir(struct dir *d)
+{
+	if (d->dp)
+		closedir(d->dp);
+	pthread_mutex_destroy(&d->lock);
+	mem_free(d);
+}
+
+void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct fs *fs = ops_fs(req);
+	struct inode *n = ops_inode(fs, ino);
+	struct handle *h = ops_new_handle(fs, n, fi);
+	int rc = -ENOMEM;
+
+	if (h)
+		h->dir = mem_zalloc(sizeof *h->dir);
+	if (h && h->dir) {
+		pthread_mutex_init(&h->dir->lock, NULL);
+		rc = open_dir(fs, n, h->dir);
+	}
+	if (rc < 0) {
+		if (h)
+			ops_close_handle(fs, h);
+		fuse_reply_err(req, -rc);
+		return;
+	}
+	if (fuse_reply_open(req, fi) < 0) /* interrupted: no release will come */
+		ops_close_handle(fs, h);
+}
+
+void op_releasedir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	(void)ino;
+	ops_close_handle(ops_fs(req), ops_handle(fi));
+	fuse_reply_err(req, 0);
+}
+
+/* One reply under construction. */
+struct listing {
+	fuse_req_t req;
+	struct fs *fs;
+	struct inode *inode;
+	struct dir *dir;
+	bool plus;
+	struct buf *out;
+	size_t size;
+};
+
+static bool is_dots(const char *name)
+{
+	return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
+}
+
+/* True: it fits. `e` holds at least inode number and type. */
+static bool put_entry(struct listing *l, const char *name, const struct fuse_entry_param *e,
+		      off_t next)
+{
+	char *at = (char *)l->out->p + l->out->n;
+	size_t room = l->size - l->out->n;
+	size_t len = l->plus ? fuse_add_direntry_plus(l->req, at, room, name, e, next)
+			     : fuse_add_direntry(l->req, at, room, name, &e->attr, next);
+	if (len > room)
+		return false;
+	l->out->n += len;
+	return true;
+}
+
+/* A frame is listed as a regular file, whatever it is made of. */
+static mode_t shown_type(const struct entry *e)
+{
+	return e->probed.kind == NODE_PLAIN ? e->st.st_mode & S_IFMT : S_IFREG;
+}
+
+/* True: listed, or nothing to list. False: no room left. */
+static bool list_one(struct listing *l, const struct dirent *d)
+{
+	struct names names = ops_names(l->fs);
+	struct fuse_entry_param p = {0};
+	struct entry e;
+
+	if (is_dots(d->d_name)) { /* no lookup: the kernel wants no reference for these */
+		p.attr.st_ino = d->d_ino;
+		p.attr.st_mode = S_IFDIR;
+		return put_entry(l, d->d_name, &p, d->d_off);
+	}
+	int rc = names_show(&names, dirfd(l->dir->dp), d->d_name, &e);
+	if (rc == -ENOENT)
+		return true; /* hidden, or gone meanwhile */
+	if (rc < 0) { /* whoever looks it up is told the error */
+		p.attr.st_ino = d->d_ino;
+		p.attr.st_mode = (mode_t)DTTOIF(d->d_type);
+		return put_entry(l, e.shown, &p, d->d_off);
+	}
+	if (!l->plus) {
+		p.attr.st_ino = e.st.st_ino;
+		p.attr.st_mode = shown_type(&e);
+		close(e.fd);
+		return put_entry(l, e.shown, &p, d->d_off);
+	}
+	char shown[NAME_MAX + 1];
+	strcpy(shown, e.shown);
+	if (ops_enter(l->fs, l->inode, &e, &p) < 0)
+		return true;
+	if (put_entry(l, shown, &p, d->d_off))
+		return true;
+	inode_put(l->fs->inodes, ops_inode(l->fs, p.ino), 1);
+	return false;
+}
+
+/* An error counts only when nothing has been listed yet: the next call will meet it again. */
+static int list_some(struct listing *l, off_t off)
+{
+	struct dir *dir = l->dir;
+	struct dirent *d;
+
+	if (off != dir->at) {
+		if (off == 0)
+			rewinddir(dir->dp);
+		else
+			seekdir(dir->dp, off);
+		dir->at = off;
+	}
+	for (;;) {
+		errno = 0;
+		d = readdir(dir->dp);
+		if (!d)
+			return errno && !l->out->n ? -errno : 0;
+		if (!list_one(l, d)) { /* to be read again next time */
+			seekdir(dir->dp, dir->at);
+			return 0;
+		}
+		dir->at = d->d_off;
+	}
+}
+
+static void reply_listing(fuse_req_t req, size_t size, off_t off, struct fuse_file_info *fi,
+			  bool plus)
+{
+	struct buf out = {0};
+	struct listing l = {.req = req, .fs = ops_fs(req), .plus = plus, .out = &out, .size = size,
+			    .inode = ops_handle(fi)->inode, .dir = ops_handle(fi)->dir};
+
+	int rc = buf_reserve(&out, size);
+	if (rc >= 0) {
+		pthread_mutex_lock(&l.dir->lock);
+		rc = list_some(&l, off);
+		pthread_mutex_unlock(&l.dir->lock);
+	}
+	if (rc < 0)
+		fuse_reply_err(req, -rc);
+	else
+		fuse_reply_buf(req, (char *)out.p, out.n);
+	buf_free(&out);
+}
+
+void op_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
+{
+	(void)ino;
+	reply_listing(req, size, off, fi, false);
+}
+
+void op_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off,
+		    struct fuse_file_info *fi)
+{
+	(void)ino;
+	reply_listing(req, size, off, fi, true);
+}
+
+void op_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+	struct dir *d = ops_handle(fi)->dir;
+
+	(void)ino;
+	int rc = datasync ? fdatasync(dirfd(d->dp)) : fsync(dirfd(d->dp));
+	fuse_reply_err(req, rc < 0 ? errno : 0);
+}

@@ -1,0 +1,28 @@
+/*
+ * Tells the kernel what it can't know: that another program changed a file. A thread of its own
+ * does that, since the kernel may want other requests answered first.
+ */
+#ifndef FS_OPS_NOTIFY_H
+#define FS_OPS_NOTIFY_H
+
+#include "base/err.h"
+
+#include <stdint.h>
+
+struct fs;
+struct inode;
+struct notify;
+
+NODISCARD int notify_start(struct notify **out, struct fs *fs);
+
+/* Ends it while requests are still being answered; later calls do nothing. NULL is fine. */
+void notify_stop(struct notify *n);
+void notify_close(struct notify *n);
+
+/*
+ * What the kernel has cached of the file's content is old. `size`, if not 0: it has become that
+ * long, which the kernel takes only from data at its end. Never waits.
+ */
+void notify_changed(struct notify *n, struct inode *inode, uint64_t size);
+
+#endif

@@ -1,0 +1,345 @@
+#include "fs/ops/ops.h"
+
+#include "base/log.h"
+#include "base/meter.h"
+#include "fs/dirty/workspace.h"
+#include "fs/file/share.h"
+#include "fs/inode/times.h"
+#include "fs/keeper.h"
+#include "fs/stats.h"
+
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+struct inode *ops_inode(struct fs *fs, fuse_ino_t ino)
+{
+	return ino == FUSE_ROOT_ID ? inodes_root(fs->inodes) : (struct inode *)(uintptr_t)ino;
+}
+
+int ops_errno(int rc)
+{
+	if (rc == -EBADMSG || rc == -ENOTSUP)
+		return EIO;
+	return -rc;
+}
+
+bool ops_is_damage(int rc)
+{
+	return rc == -EBADMSG || rc == -ENOTSUP || rc == -EIO;
+}
+
+void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
+{
+	char name[NAME_MAX + 1], text[200];
+
+	/* Mistakes of the application: a length beyond the limit, a right that it does not have. */
+	if (rc == -EFBIG || rc == -EROFS || rc == -EACCES)
+		return;
+	inode_name(fs->inodes, n, name);
+	log_err("%s: %s: %s", name[0] ? name : "(deleted file)", what,
+		err_text(rc, text, sizeof text));
+}
+
+/* The size of a frame whose file is not open comes from the probe of the entry. */
+void ops_attr_shown(struct fs *fs, struct inode *n, const struct probed *probed, struct stat *st)
+{
+	(void)fs;
+	times_apply(n, st);
+	if (!inode_is_frame(n))
+		return;
+	if (inode_kind(n) != NODE_FRAME) {
+		st->st_mode &= ~(mode_t)(S_IFMT | 0222);
+		st->st_mode |= S_IFREG;
+	}
+	if (inode_kind(n) == NODE_SPARSE) {
+		st->st_mode &= ~(mode_t)0111;
+		st->st_nlink = 1;
+	}
+	st->st_size = (off_t)probed->size; /* of a file that is not open */
+	if (probed->blocksize >= 4096)
+		st->st_blksize = (blksize_t)min_u64(probed->blocksize, 1 << 20);
+	else
+		st->st_blksize = 64 << 10;
+	pthread_mutex_lock(&n->lock);
+	if (n->file)
+		st->st_size = (off_t)file_size(n->file);
+	else if (probed->open) /* closed while we looked */
+		st->st_size = (off_t)n->last_size;
+	pthread_mutex_unlock(&n->lock);
+}
+
+/*
+ * Reads an open frame anew if another program has changed it. True: it has, also where reading it
+ * failed. Under n->lock.
+ */
+static bool reload_if_foreign(struct inode *n, const struct stat *st)
+{
+	if (!file_is_foreign(n, st))
+		return false;
+	if (inode_kind(n) != NODE_FRAME)
+		return true;
+	file_look_sidecar(n->file);
+	return file_reload_locked(n->file, false) != 0;
+}
+
+int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
+{
+	struct probed probed = {.kind = inode_kind(n), .open = true};
+	char name[NAME_MAX + 1];
+
+	int fd = inode_pin(fs->inodes, n);
+	TRY(fd);
+	int rc = stat_fd(fd, st);
+	pthread_mutex_lock(&n->lock);
+	if (rc >= 0 && n->file)
+		(void)reload_if_foreign(n, st);
+	pthread_mutex_unlock(&n->lock);
+	if (rc >= 0 && inode_is_frame(n) && inodes_open_kind(fs->inodes, st) == NODE_PLAIN) {
+		inode_name(fs->inodes, n, name);
+		struct probe_entry what = {fd, -1, name, st, NULL};
+		rc = probe_get(fs->probes, &fs->backing, &what, &probed);
+	}
+	inode_unpin(fs->inodes, n);
+	if (rc >= 0)
+		ops_attr_shown(fs, n, &probed, st);
+	return rc;
+}
+
+/*
+ * True: all users of the open file only read it. One that writes, is about to, or has just closed
+ * it, would otherwise write to a file that by then belongs to another inode. Under n->lock.
+ */
+static bool has_only_readers(const struct inode *n)
+{
+	unsigned readers = 0;
+
+	for (const struct handle *h = n->handles; h; h = h->next) {
+		if (h->writable)
+			return false;
+		readers += h->file != NULL;
+	}
+	return n->nopen == readers;
+}
+
+/*
+ * Gives up the inode that the kernel knows for an entry, if the file is not what it was: the entry
+ * then gets a new inode. With the writeback cache the kernel trusts its own size and times of an
+ * inode, whatever we answer, so that there is no other way to tell it of a change by another
+ * program, or of a new file that got the inode number of a removed one. Readers that have the file
+ * open go on with the old inode; while somebody writes, it stays.
+ *
+ * *settled: the file was looked at before, long enough ago, and is still the same. The new inode
+ * then need not be looked at again: with an mtime in the future that would never end.
+ */
+static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settled)
+{
+	struct stat st;
+
+	*settled = false;
+	struct inode *n = inode_known(fs->inodes, e);
+	if (!n)
+		return;
+	bool other = inode_is_other(fs->inodes, n, e);
+	bool parted = inode_has_parted(fs->inodes, n);
+	pthread_mutex_lock(&n->lock);
+	/* e->st may be older than our own last commit: the file is asked once more. */
+	bool known = e->fd < 0 ? (st = e->st, true) : stat_fd(e->fd, &st) == 0;
+	*settled = known && !other && !n->mistaken && file_is_settled(n, &st);
+	bool changed = known && (n->file ? reload_if_foreign(n, &st) : file_is_foreign(n, &st));
+	changed = (changed || n->mistaken) && n->nwriters == 0;
+	other &= !n->handles; /* an open file still has its number */
+	if (n->file && (other || changed))
+		IGNORE(has_only_readers(n) && file_detach(n->file)); /* or at the next lookup */
+	else if (other || changed || parted)
+		inode_detach(fs->inodes, n);
+	pthread_mutex_unlock(&n->lock);
+	inode_put(fs->inodes, n, 1);
+}
+
+void ops_seen(struct inode *n, const struct stat *st)
+{
+	if (inode_is_frame(n) || n->type != S_IFREG)
+		return;
+	pthread_mutex_lock(&n->lock);
+	if (n->nwriters == 0)
+		n->seen = *st;
+	pthread_mutex_unlock(&n->lock);
+}
+
+/*
+ * Notes the attributes that the kernel gets when it first hears of a frame, and keeps. A change
+ * that came right before may not show in them (`doubt`): then they are compared once more later.
+ */
+static void note_entry(struct inode *n, const struct entry *e, bool settled)
+{
+	if (!inode_is_frame(n)) {
+		ops_seen(n, &e->st);
+		return;
+	}
+	pthread_mutex_lock(&n->lock);
+	if (!n->file && !n->seen.st_ino) {
+		bool doubt = e->probed.fresh && !e->made && !settled;
+		n->unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
+		n->seen = e->st;
+	}
+	pthread_mutex_unlock(&n->lock);
+}
+
+int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_entry_param *out)
+{
+	bool settled;
+	int rc = 0;
+
+	detach_if_changed(fs, e, &settled);
+	struct inode *n = inode_from_entry(fs->inodes, parent, e);
+	if (!n)
+		return -ENOMEM;
+	note_entry(n, e, settled);
+	*out = (struct fuse_entry_param){
+		.ino = ops_ino(fs, n),
+		.attr = e->st,
+		.entry_timeout = fs->opt.entry_timeout,
+		.attr_timeout = fs->opt.attr_timeout,
+	};
+	if (!e->probed.open)
+		ops_attr_shown(fs, n, &e->probed, &out->attr);
+	else /* it may have been closed since */
+		rc = ops_attr(fs, n, &out->attr);
+	if (rc < 0)
+		inode_put(fs->inodes, n, 1);
+	return rc;
+}
+
+struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_info *fi)
+{
+	struct handle *h = mem_zalloc(sizeof *h);
+	if (!h)
+		return NULL;
+	h->inode = n;
+	h->fd = -1;
+	h->writable = (fi->flags & O_ACCMODE) != O_RDONLY;
+	inode_get(fs->inodes, n);
+	pthread_mutex_lock(&n->lock);
+	h->next = n->handles;
+	h->link = &n->handles;
+	if (h->next)
+		h->next->link = &h->next;
+	n->handles = h;
+	pthread_mutex_unlock(&n->lock);
+	fi->fh = (uintptr_t)h;
+	return h;
+}
+
+void ops_close_handle(struct fs *fs, struct handle *h)
+{
+	struct inode *n = h->inode;
+
+	pthread_mutex_lock(&n->lock);
+	*h->link = h->next;
+	if (h->next)
+		h->next->link = h->link;
+	bool counted = h->writable && (h->file || h->fd >= 0);
+	n->nwriters -= counted;
+	if (counted && h->fd >= 0)
+		(void)stat_fd(h->fd, &n->seen); /* these changes were ours */
+	pthread_mutex_unlock(&n->lock);
+	if (h->file)
+		file_put(fs, n);
+	if (h->dir)
+		ops_close_dir(h->dir);
+	if (h->fd >= 0)
+		close(h->fd);
+	inode_put(fs->inodes, n, 1);
+	mem_free(h);
+}
+
+void ops_close_all(struct fs *fs)
+{
+	struct inode *n;
+
+	while ((n = inodes_any_open(fs->inodes)))
+		ops_close_handle(fs, n->handles);
+}
+
+static void want(struct fuse_conn_info *conn, unsigned cap)
+{
+	conn->want |= conn->capable & cap;
+}
+
+static void op_init(void *userdata, struct fuse_conn_info *conn)
+{
+	struct fs *fs = userdata;
+
+	want(conn, FUSE_CAP_ASYNC_READ | FUSE_CAP_ASYNC_DIO | FUSE_CAP_WRITEBACK_CACHE |
+			   FUSE_CAP_PARALLEL_DIROPS | FUSE_CAP_READDIRPLUS |
+			   FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_ATOMIC_O_TRUNC |
+			   FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_SPLICE_WRITE |
+			   FUSE_CAP_EXPLICIT_INVAL_DATA | FUSE_CAP_POSIX_ACL);
+	if (caller_own_umask())
+		want(conn, FUSE_CAP_DONT_MASK);
+	/*
+	 * ACLs are kept by the backing file system and judged by the kernel. Where a directory has
+	 * a default ACL the umask does not count, so it comes to us apart from the mode.
+	 *
+	 * Locks of all sorts are the kernel's: a blocking lock in a daemon can't be interrupted.
+	 * wire.h settles who clears set-id bits. The kernel's pages are invalidated by us, at open,
+	 * not by guessing from mtime.
+	 */
+	conn->want &= ~(unsigned)(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS |
+				  FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_AUTO_INVAL_DATA |
+				  FUSE_CAP_SPLICE_READ);
+	/* as in the mount options, or libfuse gives up */
+	conn->max_read = (unsigned)fs->opt.max_read;
+	conn->max_background = 64;
+	conn->congestion_threshold = 48;
+	conn->time_gran = 1;
+	keeper_wake(fs->keeper);
+}
+
+static void op_destroy(void *userdata)
+{
+	(void)userdata; /* what is open is closed after the loop */
+}
+
+static void op_access(fuse_req_t req, fuse_ino_t ino, int mask)
+{
+	(void)ino, (void)mask;
+	fuse_reply_err(req, ENOSYS); /* default_permissions: the kernel knows */
+}
+
+void op_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+	struct fs *fs = ops_fs(req);
+	struct statvfs st;
+
+	(void)ino;
+	if (fstatvfs(fs->backing.root, &st) < 0) {
+		fuse_reply_err(req, errno);
+		return;
+	}
+	st.f_namemax = NAMES_MAX;
+	fuse_reply_statfs(req, &st);
+}
+
+/*
+ * Each callback as the session calls it: counted, so that
+ * who has its answer finds it counted, and timed.
+ */
+#define OPS_COUNTED(name, params, args, timer)                                                     \
+	static void counted_##name params                                                          \
+	{                                                                                          \
+		uint64_t start = meter_now();                                                      \
+		stats_add(STATS_REQUESTS + OPS_KIND_##name, 1);                                    \
+		op_##name args;                                                                    \
+		workspace_trim();                                                                  \
+		meter_time(STATS_TIME_##timer, start);                                             \
+	}
+OPS_EACH(OPS_COUNTED)
+
+#define OPS_ROW(name, params, args, timer) .name = counted_##name,
+const struct fuse_lowlevel_ops ops_table = {
+	.init = op_init,
+	.destroy = op_destroy,
+	.access = op_access,
+	OPS_EACH(OPS_ROW)
+};

@@ -1,0 +1,217 @@
+/*
+ * Rename. Names of the mount and backing names do not go in step: the new backing name depends on
+ * what the source is (a frame keeps its suffix), and what is replaced may have another one.
+ */
+#include "fs/file/sidecar.h"
+#include "fs/inode/times.h"
+#include "fs/ops/ops.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* One side of a rename. */
+struct side {
+	struct inode *parent;
+	int dirfd;
+	const char *shown;
+	struct entry e; /* e.fd < 0: there is nothing of that name */
+};
+
+static int side_open(struct fs *fs, struct side *s)
+{
+	struct names names = ops_names(fs);
+
+	s->e.fd = -1;
+	s->dirfd = inode_pin(fs->inodes, s->parent);
+	TRY(s->dirfd);
+	int rc = names_find(&names, s->dirfd, s->shown, &s->e);
+	if (rc < 0)
+		s->e.fd = -1;
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static void side_close(struct fs *fs, struct side *s)
+{
+	if (s->e.fd >= 0)
+		close(s->e.fd);
+	if (s->dirfd >= 0)
+		inode_unpin(fs->inodes, s->parent);
+}
+
+/* The inode of `from` has the name `backing` in `to` now. */
+static void moved(struct fs *fs, const struct side *from, const struct side *to,
+		  const char *backing)
+{
+	struct inode *n = inode_known(fs->inodes, &from->e);
+	if (!n)
+		return;
+	inode_link_add(fs->inodes, n, to->parent, backing);
+	inode_link_remove(fs->inodes, n, from->parent, from->e.backing);
+	(void)times_set(n, NULL, NULL);
+	inode_put(fs->inodes, n, 1);
+}
+
+static void replaced(struct fs *fs, struct side *to)
+{
+	struct inode *n = inode_known(fs->inodes, &to->e);
+	if (!n)
+		return;
+	inode_link_remove(fs->inodes, n, to->parent, to->e.backing);
+	inode_keep_take(fs->inodes, n, to->e.fd);
+	if (to->e.st.st_nlink == 1 && S_ISREG(to->e.st.st_mode))
+		inode_nameless(fs->inodes, n);
+	to->e.fd = -1;
+	inode_put(fs->inodes, n, 1);
+}
+
+/* The backing name that the source gets at the other side. */
+static int target_name(const struct side *from, const struct side *to,
+		       char out[static NAME_MAX + 1])
+{
+	return names_for(from->e.probed.kind, S_ISREG(from->e.st.st_mode),
+			 names_suffix(from->e.backing), to->shown, out);
+}
+
+/* NFS, SMB and many FUSE file systems know no flags: there the name is looked for first. */
+static int move_backing(const struct side *from, const char *name, const struct side *to,
+			const char *to_name, unsigned flags)
+{
+	if (renameat2(from->dirfd, name, to->dirfd, to_name, flags) == 0)
+		return 0;
+	if (errno != EINVAL || flags != RENAME_NOREPLACE)
+		return -errno;
+	if (faccessat(to->dirfd, to_name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return -EEXIST;
+	return errno != ENOENT || renameat(from->dirfd, name, to->dirfd, to_name) < 0 ? -errno : 0;
+}
+
+/* A name that is in the way although it is shown as something else: the next suffix. */
+static int move_frame_aside(const struct side *from, const struct side *to,
+			    char out[static NAME_MAX + 1])
+{
+	static const char *const suffixes[] = {".b2frame", ".b2f", ".b2"};
+	int rc = -EEXIST;
+
+	for (size_t i = 0; rc == -EEXIST && i < sizeof suffixes / sizeof *suffixes; i++) {
+		TRY(names_for(NODE_FRAME, true, suffixes[i], to->shown, out));
+		rc = move_backing(from, from->e.backing, to, out, RENAME_NOREPLACE);
+	}
+	return rc;
+}
+
+/* Gives the source its name at the other side, where nothing of that name is shown. */
+static int move_free(const struct side *from, const struct side *to, char out[static NAME_MAX + 1])
+{
+	TRY(target_name(from, to, out));
+	int rc = move_backing(from, from->e.backing, to, out, RENAME_NOREPLACE);
+	return rc == -EEXIST && from->e.probed.kind == NODE_FRAME ?
+		       move_frame_aside(from, to, out) : rc;
+}
+
+static int same_kind_of_thing(const struct side *from, const struct side *to)
+{
+	bool from_dir = S_ISDIR(from->e.st.st_mode) && from->e.probed.kind == NODE_PLAIN;
+	bool to_dir = S_ISDIR(to->e.st.st_mode) && to->e.probed.kind == NODE_PLAIN;
+
+	if (to_dir && !from_dir)
+		return -EISDIR;
+	return from_dir && !to_dir ? -ENOTDIR : 0;
+}
+
+static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsigned flags)
+{
+	char name[NAME_MAX + 1];
+	bool replaces = to->e.fd >= 0;
+
+	if (replaces && flags & RENAME_NOREPLACE)
+		return -EEXIST;
+	if (replaces) {
+		TRY(same_kind_of_thing(from, to));
+		if (to->e.probed.kind == NODE_SPARSE)
+			return -EROFS;
+		/* Two names of one inode: nothing happens, says POSIX. */
+		if (from->e.st.st_dev == to->e.st.st_dev && from->e.st.st_ino == to->e.st.st_ino &&
+		    from->e.probed.kind == to->e.probed.kind)
+			return 0;
+	}
+	TRY(target_name(from, to, name));
+	if (replaces && strcmp(name, to->e.backing) == 0) {
+		int rc = move_backing(from, from->e.backing, to, name, 0);
+		if ((rc == -ENOTEMPTY || rc == -EEXIST) &&
+		    sidecar_remove_only(to->dirfd, name) == 0)
+			rc = move_backing(from, from->e.backing, to, name, 0);
+		TRY(rc);
+	} else {
+		TRY(move_free(from, to, name));
+		/*
+		 * Until this is done the old content is still what the
+		 * name shows, or already the new.
+		 */
+		if (replaces && unlinkat(to->dirfd, to->e.backing,
+					 S_ISDIR(to->e.st.st_mode) ? AT_REMOVEDIR : 0) < 0) {
+			int rc = -errno;
+			(void)move_backing(to, name, from, from->e.backing, RENAME_NOREPLACE);
+			return rc;
+		}
+	}
+	if (replaces)
+		replaced(fs, to);
+	if (from->e.probed.kind != NODE_PLAIN)
+		sidecar_rename(from->dirfd, from->e.backing, to->dirfd, name);
+	moved(fs, from, to, name);
+	return 0;
+}
+
+/* In one step where both names stay as they are, else in two with a way back. */
+static int rename_exchange(struct fs *fs, struct side *a, struct side *b)
+{
+	char name_a[NAME_MAX + 1], name_b[NAME_MAX + 1]; /* the new ones */
+
+	if (b->e.fd < 0)
+		return -ENOENT;
+	if (a->e.probed.kind == NODE_SPARSE || b->e.probed.kind == NODE_SPARSE)
+		return -EROFS;
+	TRY(target_name(a, b, name_a));
+	TRY(target_name(b, a, name_b));
+	if (strcmp(name_a, b->e.backing) == 0 && strcmp(name_b, a->e.backing) == 0) {
+		TRY(move_backing(a, a->e.backing, b, b->e.backing, RENAME_EXCHANGE));
+	} else {
+		TRY(move_free(a, b, name_a));
+		int rc = move_free(b, a, name_b);
+		if (rc < 0) {
+			(void)move_backing(b, name_a, a, a->e.backing, RENAME_NOREPLACE);
+			return rc;
+		}
+	}
+	moved(fs, a, b, name_a);
+	moved(fs, b, a, name_b);
+	return 0;
+}
+
+void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
+	       const char *newname, unsigned flags)
+{
+	struct fs *fs = ops_fs(req);
+	struct side from = {.parent = ops_inode(fs, parent), .dirfd = -1, .shown = name};
+	struct side to = {.parent = ops_inode(fs, newparent), .dirfd = -1, .shown = newname};
+
+	from.e.fd = to.e.fd = -1;
+	inodes_rename_begin(fs->inodes);
+	int rc = side_open(fs, &from);
+	if (rc >= 0)
+		rc = side_open(fs, &to);
+	if (rc >= 0 && from.e.fd < 0)
+		rc = -ENOENT;
+	else if (rc >= 0 && from.e.probed.kind == NODE_SPARSE)
+		rc = -EROFS;
+	else if (rc >= 0 && flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE))
+		rc = -EINVAL;
+	else if (rc >= 0 && flags & RENAME_EXCHANGE)
+		rc = rename_exchange(fs, &from, &to);
+	else if (rc >= 0)
+		rc = rename_plain(fs, &from, &to, flags);
+	side_close(fs, &from);
+	side_close(fs, &to);
+	inodes_rename_end(fs->inodes);
+	fuse_reply_err(req, rc < 0 ? -rc : 0);
+}

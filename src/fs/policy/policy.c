@@ -1,0 +1,310 @@
+#include "fs/policy/policy.h"
+
+#include "codec/filter.h"
+
+/* Smaller chunks are not worth the millisecond that a choice takes. */
+#define TUNE_MIN (32u << 10)
+
+/* The item size of chunks of this pipeline. */
+static uint32_t item_size(const struct pipeline *p)
+{
+	return p->typesize <= CHUNK_MAX_TYPESIZE ? p->typesize : 1;
+}
+
+void policy_init(struct policy *p)
+{
+	*p = (struct policy){.items = 1};
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->next, NULL);
+}
+
+void policy_deinit(struct policy *p)
+{
+	pthread_cond_destroy(&p->next);
+	pthread_mutex_destroy(&p->lock);
+}
+
+/* Parameters of filters are signed for the reference's Python: larger ones it does not open. */
+#define NOTED_MAX INT8_MAX
+
+/*
+ * Writes the item size into the parameters too, where recover_item finds it in the frame's header.
+ * One that is too large stands in the chunks alone.
+ */
+static void note_item(struct pipeline *p)
+{
+	for (int i = 0; i < FILTER_SLOTS; i++) {
+		uint8_t filter = p->filter[i];
+		bool free = filter == FILTER_BITSHUFFLE; /* it ignores its parameter */
+		if (free || (filter == FILTER_SHUFFLE && !p->meta[i]))
+			p->meta[i] = (uint8_t)min_u64(p->typesize, NOTED_MAX + 1);
+		bool sized = filter == FILTER_SHUFFLE || filter == FILTER_BITSHUFFLE ||
+			     filter == FILTER_BYTEDELTA;
+		if (sized && p->meta[i] > NOTED_MAX)
+			p->meta[i] = filter == FILTER_BYTEDELTA; /* 0: as the item says */
+	}
+}
+
+/*
+ * The pipeline that a frame's header names, with the item size from its parameters, and without
+ * filters that round: another program rounded arrays of its own by them, but what is written
+ * through the mount has to be read again as it was.
+ */
+static struct pipeline recover_item(const struct pipeline *header)
+{
+	struct pipeline p = *header;
+
+	for (int i = 0; p.typesize == 1 && i < FILTER_SLOTS; i++)
+		if ((p.filter[i] == FILTER_SHUFFLE || p.filter[i] == FILTER_BITSHUFFLE) &&
+		    p.meta[i])
+			p.typesize = p.meta[i];
+	for (int i = 0; i < FILTER_SLOTS; i++) {
+		const struct filter *f = filter_by_id(p.filter[i]);
+		if (f && f->loses)
+			p.filter[i] = p.meta[i] = 0;
+	}
+	p.blocksize -= p.blocksize % p.typesize;
+	return p;
+}
+
+struct pipeline policy_for_header(const struct options *o)
+{
+	struct pipeline p = o->pipeline;
+	note_item(&p);
+	return p;
+}
+
+void policy_follow(struct policy *p, const struct options *o, struct frame *f)
+{
+	bool empty = frame_size(f) == 0;
+	struct pipeline own = recover_item(&frame_info(f)->pipeline);
+	char why[160];
+
+	p->pipeline = empty || pipeline_check(&own, why, sizeof why) < 0 ? o->pipeline : own;
+	p->items = item_size(&p->pipeline);
+	if (o->insist_pipeline)
+		p->pipeline = o->pipeline;
+	/* Frames of others keep the pipeline that they were made with. */
+	p->tuned = o->tune != OPTIONS_TUNE_OFF && (empty || o->insist || frame_is_ours(f));
+	p->aim = o->tune == OPTIONS_TUNE_SIZE	 ? TUNE_SIZE
+		 : o->tune == OPTIONS_TUNE_SPEED ? TUNE_SPEED
+						 : TUNE_BALANCED;
+	p->base = o->pipeline;
+	p->free_level = o->free_level;
+	p->auto_level = o->level_auto;
+	p->free_blocksize = o->free_blocksize;
+	p->chosen = p->first = false;
+	p->since = 0;
+	p->report = (struct tune_report){0};
+	if (empty && p->tuned)
+		p->items = 0; /* until the first choice */
+}
+
+static bool add_filter(struct pipeline *out, int *n, uint8_t filter, uint8_t meta)
+{
+	if (*n == FILTER_SLOTS)
+		return false;
+	out->filter[*n] = filter;
+	out->meta[(*n)++] = meta;
+	return true;
+}
+
+/* The same filters with typesize 1. False: there is no such form (delta). */
+static bool bytewise(const struct pipeline *p, struct pipeline *out)
+{
+	uint8_t item = (uint8_t)p->typesize;
+	bool fits = p->typesize <= CHUNK_MAX_TYPESIZE;
+	int n = 0;
+
+	*out = *p;
+	memset(out->filter, 0, sizeof out->filter);
+	memset(out->meta, 0, sizeof out->meta);
+	out->typesize = 1;
+	for (int i = 0; fits && i < FILTER_SLOTS; i++) {
+		uint8_t meta = p->meta[i];
+		switch (p->filter[i]) {
+		case FILTER_NONE: break;
+		case FILTER_SHUFFLE:
+		case FILTER_BYTEDELTA:
+			fits = add_filter(out, &n, p->filter[i], meta ? meta : item);
+			break;
+		case FILTER_BITSHUFFLE: /* ignores its parameter: a shuffle has to come first */
+			fits = add_filter(out, &n, FILTER_SHUFFLE, item) &&
+			       add_filter(out, &n, FILTER_BITSHUFFLE, 0);
+			break;
+		default: fits = false;
+		}
+	}
+	return fits;
+}
+
+/* A block size that no chunk of whole items has. */
+static void set_odd_blocks(const struct policy *p, struct pipeline *out, size_t nbytes)
+{
+	uint32_t block = out->blocksize ? out->blocksize : OPTIONS_BLOCKSIZE;
+
+	block = (uint32_t)min_u64(block, nbytes);
+	out->blocksize = p->items > 1 && block % p->items == 0 ? block - 1 : block;
+}
+
+static bool whole_items(uint32_t items, uint64_t size, uint32_t chunk_size)
+{
+	return size % items == 0 && chunk_size % items == 0;
+}
+
+/* The form of the pipeline that this chunk may have. */
+static void fit(const struct policy *p, const struct policy_chunk *c, struct pipeline *out)
+{
+	const struct pipeline *want = &p->pipeline;
+
+	*out = *want;
+	if (want->typesize > 1 && want->typesize == p->items &&
+	    whole_items(p->items, c->file_size, c->chunk_size))
+		return;
+	if (want->typesize > 1 && !bytewise(want, out)) {
+		*out = *want;
+		if (want->typesize == p->items)
+			return; /* as the user said: slices that cut an item are refused then */
+		memset(out->filter, 0, sizeof out->filter);
+		out->typesize = 1;
+	}
+	set_odd_blocks(p, out, c->plain.n);
+}
+
+static int choose(struct policy *p, struct scratch *s, const struct policy_chunk *c)
+{
+	struct tune_goal goal = {.aim = p->aim, .base = p->base, .whole = p->items,
+				 .free_codec = p->free_level, .free_blocksize = p->free_blocksize};
+	struct tune_input in = {.sample = c->plain, .offset = c->offset};
+
+	bool good = p->chosen && tune_still_good(s, &p->report, p->since, c->plain);
+	p->since += c->plain.n;
+	if (good)
+		return 0;
+	if (c->offset == 0)
+		in.head = c->plain;
+	TRY(tune_choose(s, &goal, &in, &p->pipeline, &p->report));
+	p->chosen = true;
+	p->since = c->plain.n;
+	if (!p->items) {
+		p->items = item_size(&p->pipeline);
+		p->first = true;
+	}
+	return 0;
+}
+
+uint64_t policy_turn(struct policy *p)
+{
+	pthread_mutex_lock(&p->lock);
+	uint64_t turn = p->given++;
+	pthread_mutex_unlock(&p->lock);
+	return turn;
+}
+
+/*
+ * Under the lock. Waits for running jobs only, and so for a moment: jobs start in the order of
+ * their turns.
+ */
+static void turn_begin(struct policy *p, uint64_t turn)
+{
+	while (p->now < turn)
+		pthread_cond_wait(&p->next, &p->lock);
+}
+
+static void turn_end(struct policy *p, uint64_t turn)
+{
+	if (p->now != turn)
+		return;
+	p->now++;
+	pthread_cond_broadcast(&p->next);
+}
+
+void policy_pass(struct policy *p, uint64_t turn)
+{
+	pthread_mutex_lock(&p->lock);
+	turn_begin(p, turn);
+	turn_end(p, turn);
+	pthread_mutex_unlock(&p->lock);
+}
+
+int policy_choose(struct policy *p, struct scratch *s, const struct policy_chunk *c,
+		  struct pipeline *out)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&p->lock);
+	turn_begin(p, c->turn);
+	if (p->tuned && c->plain.n >= TUNE_MIN)
+		rc = choose(p, s, c);
+	else if (!p->items)
+		p->items = 1;
+	if (rc >= 0)
+		fit(p, c, out);
+	turn_end(p, c->turn);
+	pthread_mutex_unlock(&p->lock);
+	return rc;
+}
+
+void policy_lend(struct policy *p, struct frame *f, struct policy_origin *out)
+{
+	out->pipeline = recover_item(&frame_info(f)->pipeline);
+	pthread_mutex_lock(&p->lock);
+	out->items = p->items;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static bool may_adopt(const struct policy *p, const struct policy_guest *g)
+{
+	const struct policy_origin *o = g->origin;
+	char why[160];
+
+	return (g->first || !p->items) && o->items &&
+	       o->items == item_size(&o->pipeline) &&
+	       pipeline_check(&o->pipeline, why, sizeof why) >= 0;
+}
+
+bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted)
+{
+	pthread_mutex_lock(&p->lock);
+	*adopted = may_adopt(p, g);
+	uint32_t items = *adopted ? g->origin->items : p->items;
+	bool fits = g->typesize > 1 ? g->typesize == items &&
+					      whole_items(items, g->file_size, g->chunk_size)
+				    : items == 1 || (items && g->blocksize % items);
+	*adopted &= fits;
+	if (*adopted) {
+		p->items = items;
+		p->pipeline = g->origin->pipeline;
+		p->chosen = p->first = false;
+	}
+	pthread_mutex_unlock(&p->lock);
+	return fits;
+}
+
+struct pipeline policy_header(struct policy *p)
+{
+	pthread_mutex_lock(&p->lock);
+	struct pipeline out = p->pipeline;
+	pthread_mutex_unlock(&p->lock);
+	note_item(&out);
+	return out;
+}
+
+bool policy_first_choice(struct policy *p, struct pipeline *out)
+{
+	pthread_mutex_lock(&p->lock);
+	bool first = p->first;
+	p->first = false;
+	*out = p->pipeline;
+	pthread_mutex_unlock(&p->lock);
+	note_item(out);
+	return first;
+}
+
+bool policy_wants_bytewise(struct policy *p, uint64_t size, uint32_t chunk_size)
+{
+	pthread_mutex_lock(&p->lock);
+	bool wants = p->items > 1 && !whole_items(p->items, size, chunk_size);
+	pthread_mutex_unlock(&p->lock);
+	return wants;
+}

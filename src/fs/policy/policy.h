@@ -1,0 +1,120 @@
+/*
+ * How the chunks of a file are encoded: by the options of the mount and the wishes for the file
+ * (wish.h), like the chunks that the frame has, or, if nothing was said, by looking at the data.
+ *
+ * Two faults of the reference library (measured with 3.3.5) limit the typesize of a chunk:
+ *
+ * - It counts a super-chunk in items of the header's type_size, which is 1 when the length of the
+ *   file is not whole items, and then refuses slices that cut an item of a chunk whose own typesize
+ *   is larger. So such a file gets chunks in *bytewise* form: with typesize 1, and the item size in
+ *   the parameter of the shuffle filter. The codec gets the same bytes, but as one stream instead
+ *   of one for each byte of an item, which costs some ratio. Hence whole items keep the ordinary
+ *   form.
+ *
+ * - It keeps its buffers from chunk to chunk while the block size stays the same, although a larger
+ *   typesize needs larger ones, and writes past them. So a file has chunks of one item size at
+ *   most, `items`, with blocks that are multiples of it; its other chunks have typesize 1, and
+ *   blocks that never are.
+ *
+ * Choices are made in the order in which chunks were handed to the workers: each chunk has a turn,
+ * and waits for those before it. That is the order in which they lie in the file, unless it is
+ * written here and there (flush.h). So the frame depends on the bytes of the file, and not on which
+ * thread or worker is faster.
+ */
+#ifndef FS_POLICY_POLICY_H
+#define FS_POLICY_POLICY_H
+
+#include "codec/tune/tune.h"
+#include "frame/frame.h"
+#include "fs/options.h"
+
+#include <pthread.h>
+
+struct policy {
+	/* item size of the chunks whose typesize is not 1; 1: there are none; 0: not known yet */
+	uint32_t items;
+	bool tuned;           /* the tuner chooses by the data */
+	enum tune_aim aim;
+	struct pipeline base; /* codec and level that the tuner starts from */
+	bool free_level, free_blocksize; /* nobody named these: the tuner may change them */
+	bool auto_level;      /* the level follows the load (budget_level) */
+
+	pthread_mutex_t lock; /* for what follows */
+	struct pipeline pipeline; /* of the chunks to come; its typesize is the item size */
+	bool chosen;          /* `pipeline` was chosen by looking at data, as in `report` */
+	bool first;           /* ... for an empty file, whose header does not name it yet */
+	uint64_t since;       /* bytes encoded since that choice */
+	struct tune_report report;
+	uint64_t given, now;  /* turns: the next to be handed out, and the one that may choose */
+	pthread_cond_t next;  /* `now` has changed */
+};
+
+void policy_init(struct policy *p);
+void policy_deinit(struct policy *p);
+
+/*
+ * Starts from an open frame: an empty one follows the options, others keep their pipeline. Not
+ * while a chunk is being encoded.
+ */
+void policy_follow(struct policy *p, const struct options *o, struct frame *f);
+
+/* The pipeline that the header of a frame without data names. */
+struct pipeline policy_for_header(const struct options *o);
+
+/* A chunk that is about to be encoded. */
+struct policy_chunk {
+	struct view plain;
+	uint64_t turn;
+	uint64_t offset;    /* in the file */
+	uint64_t file_size; /* as far as is known */
+	uint32_t chunk_size;
+};
+
+/* A turn for a chunk that is handed to the workers: policy_pass or policy_choose has to end it. */
+uint64_t policy_turn(struct policy *p);
+
+/* Waits for the turn and ends it without a choice. Does nothing if it has ended. */
+void policy_pass(struct policy *p, uint64_t turn);
+
+/*
+ * Waits for the chunk's turn, unless it has ended, and ends it. *out is the chunk's pipeline, ready
+ * for chunk_encode.
+ */
+NODISCARD int policy_choose(struct policy *p, struct scratch *s, const struct policy_chunk *c,
+			    struct pipeline *out);
+
+/*
+ * The file from which a chunk is copied in its stored form: the item size of its chunks, and its
+ * pipeline. policy_lend fills it in for the file of policy `p` and frame `f`.
+ */
+struct policy_origin {
+	uint32_t items;
+	struct pipeline pipeline;
+};
+void policy_lend(struct policy *p, struct frame *f, struct policy_origin *out);
+
+/* A stored chunk that is to be copied into a file. */
+struct policy_guest {
+	const struct policy_origin *origin;
+	uint32_t typesize, blocksize; /* of the chunk */
+	uint64_t file_size;           /* of the file, with the chunk */
+	uint32_t chunk_size;
+	bool first; /* the file has no chunk yet */
+};
+
+/*
+ * True: the chunk may stand in the file, by the rules above. *adopted: the file had no item size
+ * yet and has taken over that of the origin, with its pipeline. Not while a chunk is being encoded.
+ */
+bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted);
+
+/* The pipeline of the chunks to come, in the form in which a header names it. */
+struct pipeline policy_header(struct policy *p);
+
+/* True once, after the first choice for an empty file: *out is what its header shall name. */
+bool policy_first_choice(struct policy *p, struct pipeline *out);
+
+/* True: in a file of `size` bytes chunks of whole items must be encoded anew with typesize 1. */
+bool policy_wants_bytewise(struct policy *p, uint64_t size, uint32_t chunk_size);
+
+#endif

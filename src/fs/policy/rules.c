@@ -1,0 +1,136 @@
+/* Rules for names, see wish.h: a small file that is read once, at the mount. */
+#include "fs/policy/wish.h"
+
+#include "base/buf.h"
+#include "base/bytes.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct rule {
+	struct rule *next;
+	struct wish wish;
+	char pattern[];
+};
+
+struct rules {
+	struct rule *first, **last;
+};
+
+struct place {
+	const char *file;
+	unsigned line;
+};
+
+/* -EINVAL, with a line on stderr. */
+static int complain(const struct place *at, const char *word, const char *why)
+{
+	fprintf(stderr, "cframefs: rules %s:%u: '%s': %s\n", at->file, at->line, word, why);
+	return -EINVAL;
+}
+
+/* "chunksize=4M", or a pipeline. */
+static int read_word(struct wish *w, char *word, const struct place *at)
+{
+	char why[160];
+	char *equals = strchr(word, '=');
+	bool had_pipeline = w->has_pipeline;
+
+	if (equals)
+		*equals = 0;
+	const char *name = equals ? word : "pipeline", *value = equals ? equals + 1 : word;
+	bool is_pipeline = strcmp(name, "pipeline") == 0;
+	int rc = wish_set(w, name, value, why, sizeof why);
+	if (equals)
+		*equals = '=';
+	if (rc < 0)
+		return complain(at, word, why);
+	if (had_pipeline && is_pipeline)
+		return complain(at, word, "is the second pipeline of this line");
+	return w->has_pipeline && w->has_tune && w->tune != OPTIONS_TUNE_OFF
+		       ? complain(at, word, "a pipeline leaves nothing to tune")
+		       : 0;
+}
+
+static int read_line(struct rules *r, char *line, const struct place *at)
+{
+	static const char blanks[] = " \t\r\n";
+	char *rest, *pattern = strtok_r(line, blanks, &rest), *word;
+	unsigned nwords = 0;
+
+	if (!pattern || *pattern == '#')
+		return 0;
+	struct rule *rule = mem_zalloc(sizeof *rule + strlen(pattern) + 1);
+	if (!rule)
+		return -ENOMEM;
+	strcpy(rule->pattern, pattern);
+	*r->last = rule;
+	r->last = &rule->next;
+	for (; (word = strtok_r(NULL, blanks, &rest)) && *word != '#'; nwords++)
+		TRY(read_word(&rule->wish, word, at));
+	return nwords ? 0 : complain(at, pattern, "says nothing: expected PATTERN PIPELINE");
+}
+
+static int cannot_read(const char *file, int rc)
+{
+	fprintf(stderr, "cframefs: rules '%s': %s\n", file, strerror(-rc));
+	return rc;
+}
+
+static int read_lines(struct rules *r, FILE *in, const char *file)
+{
+	struct place at = {.file = file};
+	char *line = NULL;
+	size_t room = 0;
+	int rc = 0;
+
+	while (rc >= 0 && getline(&line, &room, in) >= 0) {
+		at.line++;
+		rc = read_line(r, line, &at);
+	}
+	if (rc >= 0 && ferror(in))
+		rc = cannot_read(file, errno ? -errno : -EIO);
+	free(line); /* of getline */
+	return rc;
+}
+
+int rules_read(struct rules **out, const char *file)
+{
+	FILE *in = fopen(file, "re");
+
+	if (!in)
+		return cannot_read(file, -errno);
+	struct rules *r = mem_zalloc(sizeof *r);
+	int rc = r ? 0 : -ENOMEM;
+	if (r) {
+		r->last = &r->first;
+		rc = read_lines(r, in, file);
+	}
+	fclose(in);
+	if (rc >= 0)
+		*out = r;
+	else
+		rules_free(r);
+	return rc;
+}
+
+void rules_free(struct rules *r)
+{
+	while (r && r->first) {
+		struct rule *next = r->first->next;
+		mem_free(r->first);
+		r->first = next;
+	}
+	mem_free(r);
+}
+
+void rules_match(const struct rules *r, const char *name, struct wish *w)
+{
+	for (const struct rule *one = r ? r->first : NULL; one; one = one->next)
+		if (fnmatch(one->pattern, name, FNM_NOESCAPE) == 0) {
+			*w = one->wish;
+			return;
+		}
+}

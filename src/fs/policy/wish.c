@@ -1,0 +1,190 @@
+#include "fs/policy/wish.h"
+
+#include "base/buf.h"
+#include "base/bytes.h"
+#include "fs/backing/backing.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+
+static const char prefix[] = WISH_PREFIX;
+static const char *const words[] = {"pipeline", "chunksize", "blocksize", "tune"};
+
+#define NWORDS (sizeof words / sizeof *words)
+#define VALUE_MAX PIPELINE_TEXT_MAX
+
+const char *wish_word(const char *attribute)
+{
+	size_t n = sizeof prefix - 1;
+
+	if (strncmp(attribute, prefix, n) != 0)
+		return NULL;
+	for (size_t i = 0; i < NWORDS; i++)
+		if (strcmp(attribute + n, words[i]) == 0)
+			return words[i];
+	return NULL;
+}
+
+static int set_size(uint64_t *at, const char *value, uint64_t least, uint64_t most)
+{
+	uint64_t n;
+
+	if (options_parse_size(value, &n) < 0 || n < least || n > most)
+		return -EINVAL;
+	*at = n;
+	return 0;
+}
+
+static int set_pipeline(struct wish *w, const char *value, char *why, size_t room)
+{
+	struct pipeline p;
+
+	pipeline_default(&p);
+	TRY(pipeline_parse(&p, value, why, room));
+	w->pipeline = p;
+	w->has_pipeline = true;
+	return 0;
+}
+
+int wish_set(struct wish *w, const char *word, const char *value, char *why, size_t room)
+{
+	int rc = -EINVAL;
+
+	snprintf(why, room, "unknown word: there are pipeline, chunksize, blocksize, tune");
+	if (strcmp(word, "pipeline") == 0)
+		return set_pipeline(w, value, why, room);
+	if (strcmp(word, "tune") == 0) {
+		snprintf(why, room, "is none of balanced, size, speed, off");
+		rc = options_parse_tune(value, &w->tune);
+		w->has_tune |= rc >= 0;
+	}
+	if (strcmp(word, "chunksize") == 0) {
+		snprintf(why, room, "wants a size from 4K to 1G");
+		rc = set_size(&w->chunksize, value, OPTIONS_CHUNKSIZE_MIN, OPTIONS_CHUNKSIZE_MAX);
+	}
+	if (strcmp(word, "blocksize") == 0) {
+		snprintf(why, room, "wants a size from 64 to 64M");
+		rc = set_size(&w->blocksize, value, OPTIONS_BLOCKSIZE_MIN, OPTIONS_BLOCKSIZE_MAX);
+	}
+	return rc;
+}
+
+/* The attribute as a string; false: there is none that could be one. */
+static bool get_value(const char *path, const char *word, char value[static VALUE_MAX + 1])
+{
+	char name[40];
+
+	snprintf(name, sizeof name, "%s%s", prefix, word);
+	ssize_t n = getxattr(path, name, value, VALUE_MAX);
+	if (n < 0)
+		return false;
+	value[n] = 0;
+	return true;
+}
+
+/* Most files have no attributes at all: one call tells. By path it takes four times as long. */
+static bool has_none(int fd)
+{
+	char path[BACKING_PATH_MAX];
+
+	ssize_t n = flistxattr(fd, NULL, 0);
+	if (n < 0 && errno == EBADF) { /* O_PATH */
+		backing_proc_path(fd, path);
+		n = listxattr(path, NULL, 0);
+	}
+	return n <= 0;
+}
+
+void wish_load(struct wish *w, int fd)
+{
+	char value[VALUE_MAX + 1], why[160], path[BACKING_PATH_MAX];
+
+	if (has_none(fd))
+		return;
+	backing_proc_path(fd, path);
+	/* An attribute `tune` overrides the pipeline of a rule, and the other way round. */
+	struct wish before = *w;
+	w->has_pipeline = w->has_tune = false;
+	for (size_t i = 0; i < NWORDS; i++)
+		if (get_value(path, words[i], value) &&
+		    wish_set(w, words[i], value, why, sizeof why) >= 0)
+			w->own = true;
+	if (w->has_pipeline || w->has_tune)
+		return;
+	w->has_pipeline = before.has_pipeline;
+	w->pipeline = before.pipeline;
+	w->has_tune = before.has_tune;
+	w->tune = before.tune;
+}
+
+/* Sets the attribute of a file that was just made; without it the file is as if it had no wish. */
+static void give(const char *to, const char *word, const char *value)
+{
+	struct stat st;
+	char name[40];
+
+	snprintf(name, sizeof name, "%s%s", prefix, word);
+	if (setxattr(to, name, value, strlen(value), 0) == 0 || errno != EACCES ||
+	    stat(to, &st) < 0)
+		return;
+	/* Its mode may forbid even its maker to write, and setxattr goes by the mode. */
+	if (chmod(to, (st.st_mode & 07777) | S_IWUSR) == 0) {
+		(void)!setxattr(to, name, value, strlen(value), 0);
+		(void)!chmod(to, st.st_mode & 07777);
+	}
+}
+
+void wish_inherit(int from, int to)
+{
+	char value[VALUE_MAX + 1], from_path[BACKING_PATH_MAX], to_path[BACKING_PATH_MAX];
+
+	backing_proc_path(from, from_path);
+	backing_proc_path(to, to_path);
+	for (size_t i = 0; i < NWORDS; i++)
+		if (get_value(from_path, words[i], value))
+			give(to_path, words[i], value);
+}
+
+/* Block and chunk sizes that fit each other and the items. */
+static void settle_sizes(struct options *o)
+{
+	uint64_t block = min_u64(o->pipeline.blocksize, o->chunksize), item = o->pipeline.typesize;
+
+	o->pipeline.blocksize = (uint32_t)max_u64(block - block % item, item);
+	o->free_blocksize &= o->chunksize >= OPTIONS_CHUNKSIZE_FREE;
+}
+
+struct options wish_apply(const struct options *mount, const struct wish *w)
+{
+	struct options o = *mount;
+
+	if (w->chunksize)
+		o.chunksize = w->chunksize;
+	/* a container may have left less of dirty_max than when the option was judged */
+	o.chunksize = min_u64(o.chunksize, options_chunksize_most(mount));
+	if (w->has_pipeline) {
+		o.pipeline = w->pipeline;
+		o.pipeline.blocksize = mount->pipeline.blocksize;
+		o.tune = OPTIONS_TUNE_OFF;
+		o.level_auto = false;
+	} else if (w->has_tune) {
+		o.tune = w->tune;
+		if (o.tune != OPTIONS_TUNE_OFF) {
+			memset(o.pipeline.filter, 0, sizeof o.pipeline.filter);
+			memset(o.pipeline.meta, 0, sizeof o.pipeline.meta);
+			o.pipeline.typesize = 1;
+			if (o.pipeline.level == 0) /* which only stores, and leaves no choice */
+				o.pipeline.level = 1;
+		}
+	}
+	if (w->blocksize) {
+		o.pipeline.blocksize = (uint32_t)w->blocksize;
+		o.free_blocksize = false;
+	}
+	o.insist = w->own;
+	o.insist_pipeline = w->own && w->has_pipeline;
+	settle_sizes(&o);
+	return o;
+}
