@@ -7,45 +7,76 @@
 
 #define ONE_MORE (1u << 6)
 
-/* The entries behind a code of `length` bits: what fits into the rest of a look. */
-static void behind_fill(const struct huffman *h, unsigned length, bool third, uint32_t *to)
+/*
+ * What is behind a code of n bits, by the rest of a look: `from` and `to` have HUF_SIZE >> n
+ * entries. What does not fit stays as it is.
+ */
+static void behind_fill(unsigned n, const uint32_t *restrict from, uint32_t *restrict to)
 {
-	unsigned rest = HUF_LOG - length;
+	unsigned rest = HUF_LOG - n;
 	for (uint32_t i = 0; i < 1u << rest; i++) {
-		uint32_t one = h->one[i << length], n = one & 63;
-		uint32_t x = n <= rest ? ONE_MORE | n | (one & 0xFF00) << 8 : 0;
-		uint32_t two = third ? h->many[i << length] : 0;
-		bool fits = third && (two & 63) <= rest;
-		to[i] = fits ? (two & 0xFF) | (two & 0xFFFF00) << 8 : x;
+		uint32_t x = from[i];
+		to[i] = (x & 63) <= rest ? (x & 0xFF) | (x & 0xFFFF00) << 8 : to[i];
 	}
 }
 
-/* The codes' entries, one after the other: each is the first symbol of a run of them. */
-static void many_pass(struct huffman *h, bool third)
+#define AT_ONCE 8
+
+/*
+ * Each code's entries: itself, and what is behind it. Eight at once, though runs may be shorter:
+ * what is too much is overwritten, as the last code, the shortest, has eight or more.
+ */
+static void runs_fill(struct huffman *h, const uint32_t *behind)
 {
-	uint32_t behind[2 * HUF_SIZE], ready = 0;
 	for (uint32_t i = 0; i < HUF_SIZE;) {
-		unsigned n = h->one[i] & 63;
-		if (!(ready >> n & 1))
-			behind_fill(h, n, third, behind + (HUF_SIZE >> n));
-		ready |= 1u << n;
-		i += HUF_SIZE >> n;
-	}
-	for (uint32_t i = 0; i < HUF_SIZE;) {
-		uint32_t n = h->one[i] & 63, run = HUF_SIZE >> n;
-		uint32_t first = h->one[i] | ONE_MORE;
-		const uint32_t *from = behind + run;
-		for (uint32_t k = 0; k < run; k++)
-			h->many[i + k] = from[k] + first;
-		i += run;
+		const unsigned n = h->one[i] & 63;
+		const uint32_t run = HUF_SIZE >> n;
+		do {
+			const uint32_t first = h->one[i] | ONE_MORE, *restrict from = behind + run;
+			uint32_t *restrict to = h->many + i;
+			for (uint32_t k = 0; k < run; k += AT_ONCE)
+				for (uint32_t j = 0; j < AT_ONCE; j++)
+					to[k + j] = from[k + j] + first;
+			i += run;
+		} while (i < HUF_SIZE && (h->one[i] & 63) == n);
 	}
 }
 
+/* Every 2^n-th entry, of one code or of two. */
+ALWAYS_INLINE void pick(const struct huffman *h, bool many, unsigned n, uint32_t *restrict to)
+{
+	for (uint32_t i = 0; i < HUF_SIZE >> n; i++)
+		to[i] = many ? h->many[i << n] : h->one[i << n] | ONE_MORE;
+}
+
+static void pick_first(const struct huffman *h, bool many, unsigned n, uint32_t *to)
+{
+	if (n == 1)
+		pick(h, many, 1, to); /* half of the table: by shuffles */
+	else
+		pick(h, many, n, to);
+}
+
+/*
+ * Up to two or three codes a look. Codes are in the order of their lengths, the longest first. What
+ * begins behind a code of n bits is as every 2^n-th entry, which is every second one of those for
+ * n - 1.
+ */
 static void many_fill(struct huffman *h, bool third)
 {
-	many_pass(h, false);
-	if (third)
-		many_pass(h, true);
+	unsigned longest = h->one[0] & 63, shortest = h->one[HUF_SIZE - 1] & 63;
+	uint32_t behind[2 * HUF_SIZE], every[2 * HUF_SIZE];
+	memset(behind, 0, (2 * HUF_SIZE >> shortest) * sizeof *behind);
+	for (int pass = 0; pass < 1 + third; pass++) {
+		pick_first(h, pass, shortest, every + (HUF_SIZE >> shortest));
+		for (unsigned n = shortest; n <= longest; n++) {
+			uint32_t size = HUF_SIZE >> n, *to = every + size, *from = to + size;
+			for (uint32_t i = 0; n > shortest && i < size; i++)
+				to[i] = from[2 * i];
+			behind_fill(n, to, behind + size);
+		}
+		runs_fill(h, behind);
+	}
 	h->many_ready = true;
 }
 

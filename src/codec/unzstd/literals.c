@@ -2,14 +2,17 @@
 #include "codec/unzstd/impl.h"
 #include "codec/zstd/bits.h"
 
+#include <immintrin.h>
+
 enum { RAW, RLE, COMPRESSED, TREELESS };
 
+#define SYMBOLS 256
 #define WEIGHTS_MAX 255 /* the last symbol's is not written */
 #define WEIGHTS_LOG 6
 
 struct weights {
 	unsigned n;
-	uint8_t w[WEIGHTS_MAX + 9];
+	uint8_t w[SYMBOLS]; /* zeros behind them */
 };
 
 static const struct meaning weight_meaning[HUF_LOG + 1] = {
@@ -73,6 +76,7 @@ static size_t weights_read(struct weights *w, struct view v)
 			w->w[2 * i] = v.p[1 + i] >> 4;
 			w->w[2 * i + 1] = v.p[1 + i] & 15;
 		}
+		w->w[w->n] = 0;
 		return bytes + 1;
 	}
 	if (n + 1 > v.n)
@@ -85,78 +89,84 @@ static size_t weights_read(struct weights *w, struct view v)
 	return weights_decode(w, cell, s.log, view_part(in, about, n - about)) ? n + 1 : 0;
 }
 
-/* The last weight makes the sum a power of two. False: no such. */
-static bool weights_end(struct weights *w, unsigned *log, uint32_t rank[HUF_LOG + 2])
+/* The symbols of a weight, in bits. */
+struct having {
+	uint64_t word[4];
+};
+
+static struct having having(const struct weights *w, unsigned weight)
 {
-	uint32_t total = 0;
-	memset(rank, 0, (HUF_LOG + 2) * sizeof *rank);
-	for (unsigned i = 0; i < w->n; i++) {
-		if (w->w[i] > HUF_LOG)
-			return false;
-		rank[w->w[i]]++;
+	const __m256i x = _mm256_set1_epi8((char)weight), *from = (const __m256i *)w->w;
+	struct having h;
+	for (int i = 0; i < 4; i++) {
+		__m256i a = _mm256_cmpeq_epi8(_mm256_loadu_si256(from + 2 * i), x);
+		__m256i b = _mm256_cmpeq_epi8(_mm256_loadu_si256(from + 2 * i + 1), x);
+		h.word[i] = (uint32_t)_mm256_movemask_epi8(a) |
+			    (uint64_t)(uint32_t)_mm256_movemask_epi8(b) << 32;
 	}
-	for (unsigned k = 1; k <= HUF_LOG; k++)
-		total += rank[k] << (k - 1);
-	if (!total || total >= HUF_SIZE)
+	return h;
+}
+
+static unsigned count(const struct having *h)
+{
+	int n = 0;
+	for (int i = 0; i < 4; i++)
+		n += __builtin_popcountll(h->word[i]);
+	return (unsigned)n;
+}
+
+/* The last weight makes the sum a power of two. False: no such. */
+static bool weights_end(const struct weights *w, unsigned *log, struct having of[HUF_LOG + 1])
+{
+	uint32_t total = 0, known = 0;
+	for (unsigned k = 0; k <= HUF_LOG; k++) {
+		of[k] = having(w, k);
+		unsigned n = count(&of[k]);
+		known += n;
+		total += k ? n << (k - 1) : 0;
+	}
+	if (known < SYMBOLS || !total || total >= HUF_SIZE)
 		return false;
 	*log = bit_top(total) + 1;
 	uint32_t rest = (1u << *log) - total;
 	if (rest & (rest - 1))
 		return false;
-	unsigned last = bit_top(rest) + 1;
-	w->w[w->n++] = (uint8_t)last;
-	rank[last]++;
-	return rank[1] >= 2 && rank[1] % 2 == 0;
+	of[bit_top(rest) + 1].word[w->n / 64] |= 1ull << w->n % 64;
+	unsigned longest = count(&of[1]);
+	return longest >= 2 && longest % 2 == 0;
 }
 
-static void fill(uint16_t *to, uint16_t value, size_t n)
+/*
+ * Symbols of low weights have the first codes; those of one weight are in their order. Eight
+ * entries at once: what is too much is overwritten, as the last code has as many, or more.
+ */
+static void one_fill(struct huffman *h, unsigned log, const struct having of[HUF_LOG + 1])
 {
-	uint64_t x[4];
-	x[0] = x[1] = x[2] = x[3] = value * 0x0001000100010001u;
-	switch (n) {
-	case 1: memcpy(to, x, 2); break;
-	case 2: memcpy(to, x, 4); break;
-	case 4: memcpy(to, x, 8); break;
-	case 8: memcpy(to, x, 16); break;
-	default:
-		for (size_t i = 0; i < n; i += 16)
-			memcpy(to + i, x, 32);
-	}
-}
-
-/* Symbols of low weights have the first codes; those of one weight are in their order. */
-static void one_fill(struct huffman *h, const struct weights *w, unsigned log,
-		     const uint32_t rank[HUF_LOG + 2])
-{
-	uint8_t sorted[256 + 1];
-	uint32_t at[HUF_LOG + 2], n = 0;
-	at[0] = 0;
-	for (unsigned k = 1; k <= HUF_LOG; k++) {
-		at[k] = n;
-		n += rank[k];
-	}
-	at[0] = n; /* symbols that do not occur, behind */
-	for (unsigned i = 0; i < w->n; i++)
-		sorted[at[w->w[i]]++] = (uint8_t)i;
-	const uint8_t *symbol = sorted;
 	uint16_t *to = h->one;
 	for (unsigned k = 1; k <= log; k++) {
 		size_t run = 1u << (k - 1 + HUF_LOG - log);
-		for (uint32_t i = 0; i < rank[k]; i++, to += run)
-			fill(to, (uint16_t)((unsigned)*symbol++ << 8 | (log + 1 - k)), run);
+		for (unsigned i = 0; i < 4; i++)
+			for (uint64_t left = of[k].word[i]; left; left &= left - 1, to += run) {
+				unsigned symbol = 64 * i + (unsigned)__builtin_ctzll(left);
+				uint64_t x = (symbol << 8 | (log + 1 - k)) * 0x0001000100010001u;
+				for (size_t j = 0; j < run; j += 8) {
+					put_le64((uint8_t *)(to + j), x);
+					put_le64((uint8_t *)(to + j + 4), x);
+				}
+			}
 	}
 }
 
 size_t huffman_read(struct huffman *h, struct view v)
 {
-	struct weights w;
-	uint32_t rank[HUF_LOG + 2];
+	struct weights w = {0};
+	struct having of[HUF_LOG + 1];
 	unsigned log;
 	size_t n = weights_read(&w, v);
 	h->ready = false;
-	if (!n || !weights_end(&w, &log, rank))
+	if (!n || !weights_end(&w, &log, of))
 		return 0;
-	one_fill(h, &w, log, rank);
+	one_fill(h, log, of);
 	h->ready = true;
 	h->many_ready = false;
 	return n;
