@@ -90,6 +90,7 @@ def build_cells(build, include, room):
         for pkg, name in (
             ("liblz4", "lz4"),
             ("libzstd", "zstd"),
+            ("libxxhash", "xxhash"),
             ("zlib", "z"),
             ("libdeflate", "deflate"),
         )
