@@ -1,9 +1,10 @@
 /*
  * Hostile bytes: chunk_parse and chunk_decode, or the decoder of a codec written here, must
  * answer with an error or with bytes, and touch nothing else. Meant for a build with
- * sanitizers; all bytes handed over lie in allocations of exactly their size.
+ * sanitizers; all bytes handed over lie in allocations of exactly their size. What an encoder of
+ * ours makes of any bytes, our decoder and the library's turn back.
  *
- *   codec_fuzz chunk|blosclz|lz4|lz4hc SECONDS SEED FILE...
+ *   codec_fuzz chunk|blosclz|lz4|lz4hc|zstd|unzstd SECONDS SEED FILE...
  *
  * tries the files as they are, then changes their bytes at random; the seed of each round is
  * printed when a signal ends the program. Built with clang as codec_fuzz_chunk, codec_fuzz_blosclz
@@ -15,6 +16,7 @@
 #include "codec/codec.h"
 #include "codec/kernels/cpu.h"
 #include "codec/kernels/kernels.h"
+#include "codec/zstd/fast.h"
 #include "random.h"
 
 #include <lz4.h>
@@ -23,6 +25,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #define LZ4_FORMAT 1
 #define DECODE_MAX (8u << 20)
@@ -183,6 +186,88 @@ static bool try_codec(const char *name, struct view v)
 	return rc == 0;
 }
 
+/* A byte that says how, then what our encoder of Zstandard is given, in C and in its best build. */
+static bool try_zstd(struct view v)
+{
+	static struct zstd_work *work[2];
+	static struct kernels kernels[2];
+	struct cuts cuts = {.parts = 1, .n = 1, .end = {1}};
+	ssize_t len[2];
+	if (v.n < 2)
+		return false;
+	size_t n = v.n - 1, room = v.p[0] & 2 ? n + n / 100 + 100 : n;
+	int level = v.p[0] & 1 && n <= ZSTD_DOUBLE_MAX ? 2 : 1;
+	uint8_t *in = exact_copy(v.p + 1, n), *back = malloc(n), *out[2];
+	if (v.p[0] & 4 && n >= 4)
+		cuts = (struct cuts){.parts = 4, .n = 3, .end = {1, 2, 4}};
+	for (int i = 0; i < 2; i++) {
+		if (!work[i]) {
+			kernels_init(&kernels[i], i ? cpu_features() : 0);
+			work[i] = calloc(1, sizeof *work[i]);
+			work[i]->put_codes = kernels[i].put_codes;
+		}
+		out[i] = malloc(room);
+		len[i] = kernels[i].put_zstd(work[i], level, view_of(in, n), &cuts,
+					     span_of(out[i], room));
+	}
+	if (len[0] != len[1] || len[0] < 0 || (size_t)len[0] > room ||
+	    memcmp(out[0], out[1], (size_t)len[0]))
+		abort();
+	if (len[0] &&
+	    (ZSTD_decompress(back, n, out[0], (size_t)len[0]) != n || memcmp(back, in, n)))
+		abort();
+	free(in);
+	free(back);
+	free(out[0]);
+	free(out[1]);
+	return len[0] > 0;
+}
+
+/* Two bytes of length, then a frame: our reader must take what it takes as the library does. */
+static bool try_unzstd(struct view v)
+{
+	static struct unzstd *reader;
+	static struct kernels k;
+	static void *state_of_row;
+	const struct codec *row = codec_by_id(CODEC_ZSTD);
+	if (v.n < 3)
+		return false;
+	if (!state_of_row) {
+		kernels_init(&k, cpu_features());
+		if (row->state_new(&state_of_row, &k) < 0)
+			abort();
+	}
+	size_t n = (size_t)get_le16(v.p) + 1, front = next_random() % (n + 1);
+	uint8_t *in = exact_copy(v.p + 2, v.n - 2), *dst = malloc(n), *want = malloc(n);
+	struct view src = view_of(in, v.n - 2);
+	bool legal = ZSTD_decompress(want, n, src.p, src.n) == n;
+	if (k.get_zstd && k.get_zstd(&reader, src, span_of(dst, n), n)) {
+		if (!legal || memcmp(dst, want, n))
+			abort();
+		memset(dst, 0xA5, n);
+		if (!k.get_zstd(&reader, src, span_of(dst, n), front) || memcmp(dst, want, front))
+			abort();
+	} else if (k.get_zstd) {
+		(void)k.get_zstd(&reader, src, span_of(dst, n), front);
+	}
+	bool taken = row->decode(state_of_row, src, span_of(dst, n), NULL) == 0;
+	if (taken != legal || (taken && memcmp(dst, want, n)))
+		abort();
+	free(in);
+	free(dst);
+	free(want);
+	return taken;
+}
+
+static bool try_one(const char *target, struct scratch *s, struct view v)
+{
+	if (!strcmp(target, "chunk"))
+		return try_chunk(s, v);
+	if (!strcmp(target, "zstd"))
+		return try_zstd(v);
+	return strcmp(target, "unzstd") ? try_codec(target, v) : try_unzstd(v);
+}
+
 #ifdef FUZZ_TARGET
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
@@ -193,7 +278,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 	if (!s && scratch_open(&s) < 0)
 		abort();
 	seed_by(p, n);
-	FUZZ_TARGET;
+	(void)try_one(FUZZ_TARGET, s, view_of(p, n));
 	return 0;
 }
 
@@ -222,11 +307,6 @@ static struct view read_file(const char *name)
 	size_t n = fread(bytes, 1, sizeof bytes, f);
 	fclose(f);
 	return view_of(exact_copy(bytes, n), n);
-}
-
-static bool try_one(const char *target, struct scratch *s, struct view v)
-{
-	return strcmp(target, "chunk") ? try_codec(target, v) : try_chunk(s, v);
 }
 
 int main(int argc, char **argv)
