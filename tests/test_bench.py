@@ -120,6 +120,28 @@ def test_read(work, data):
         assert result["rows"]["sequential"]["ratios"]["cframefs-zstd"][peer] > 0
 
 
+def test_codec(work, data, monkeypatch):
+    """Its C half links with a finished build, and every cell comes back from both sides."""
+    monkeypatch.syspath_prepend(str(BENCH.parent))
+    import codec_bench
+
+    if not shutil.which("cc"):
+        skip_or_fail("no C compiler")
+    library, include = codec_bench.find_reference(None)
+    program = codec_bench.build_cells(BUILD, include, work)
+    assert codec_bench.ask_cells(program, library, "versions")[0]["reference"]["zstd"]
+    assert len(codec_bench.ask_cells(program, library, "kernels", 1)) == 18
+    (work / "one").write_bytes((data / "b-ramp").read_bytes()[: 100 << 10])
+    for threads in (1, 2):
+        cells = codec_bench.ask_cells(
+            program, library, "cells", work / "one", 50 << 10, 1, threads, 2 - threads, 4
+        )
+        rows = codec_bench.merge(cells, 2)
+        assert len(rows) == 24 and all(r["ours"]["bytes"] for r in rows)
+    ranges = codec_bench.ask_cells(program, library, "range", work / "one", 1)
+    assert all(r["ours_us"] > 0 and r["reference_us"] > 0 for r in ranges)
+
+
 def test_write(work, data):
     result, _ = bench(
         work,
