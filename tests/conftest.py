@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-
-import libmount  # noqa: E402
-from libdata import blob  # noqa: E402
-from libmount import DAEMON, SLOWNESS, Mount  # noqa: E402
-from libwatch import Watchdog  # noqa: E402
+import libmount
+from libdata import blob
+from libmount import DAEMON, SLOWNESS, Mount
+from libprogram import skip_or_fail
+from libwatch import Watchdog
 
 ROOT = Path(tempfile.mkdtemp(prefix="cframefs-tests-"))
 os.chmod(ROOT, 0o755)
@@ -62,7 +61,7 @@ def pytest_terminal_summary(terminalreporter):
 
 
 def work_name(item):
-    return re.sub(r"[^A-Za-z0-9]+", "-", item.nodeid.split("/")[-1])[:80].strip("-")
+    return re.sub(r"[^A-Za-z0-9]+", "-", item.nodeid)[-80:].strip("-")
 
 
 def keep_repro(item):
@@ -106,13 +105,6 @@ def need_daemon():
     if not os.path.exists("/dev/fuse"):
         skip_or_fail("no /dev/fuse here")
     assert DAEMON.exists(), f"{DAEMON} is missing: build first, or set BUILD_DIR"
-
-
-def skip_or_fail(reason):
-    """What a test needs is missing: a skip for people, a failure in CI."""
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"in CI this must be here: {reason}")
-    pytest.skip(reason)
 
 
 class Factory:
@@ -178,7 +170,7 @@ def fd(file):
 @pytest.fixture(scope="module")
 def module_mount(request):
     """One mount for all tests (or all hypothesis examples) of a file."""
-    base = ROOT / ("module-" + re.sub(r"\W+", "-", request.node.name))
+    base = ROOT / ("module-" + re.sub(r"\W+", "-", request.node.nodeid))
     shutil.rmtree(base, ignore_errors=True)
     failed_before = request.session.testsfailed
     factory = Factory(base)

@@ -14,9 +14,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from conftest import skip_or_fail
 from libdata import blob
 from libmount import BUILD, CFRAME, DAEMON, REPO, is_mounted
+from libprogram import skip_or_fail
 
 BENCH = REPO / "tools/bench/bench"
 READ_ROWS = {

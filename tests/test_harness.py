@@ -62,7 +62,7 @@ def test_a_bad_case_fails_and_is_kept(tmp_path, name):
         capture_output=True,
         text=True,
         cwd=here,
-        env={**os.environ, "PYTHONPATH": str(here), "BUILD_DIR": str(libmount.BUILD)},
+        env={**os.environ, "PYTHONPATH": f"{here}:{here}/lib", "BUILD_DIR": str(libmount.BUILD)},
         timeout=300,
     )
     assert got.returncode == 1, got.stdout + got.stderr

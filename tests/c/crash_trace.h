@@ -1,4 +1,4 @@
-/* What crash_record.c writes, tests/test_power_cut.py adds to, and crash_replay.c reads. */
+/* What crash_record.c writes, tests/lib/libcut.py adds to, and crash_replay.c reads. */
 #ifndef TESTS_CRASH_TRACE_H
 #define TESTS_CRASH_TRACE_H
 

@@ -44,7 +44,7 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT };
 #define OLD_KERNEL 128u
 #define CALL_MEMORY 256u /* the daemon's own, not that of libraries; not in sanitized builds */
 
-/* In step with tests/libfault.py. */
+/* In step with tests/lib/libfault.py. */
 struct control {
 	int64_t left;      /* calls until the one that fails is 1; 0: off */
 	uint32_t how, error;

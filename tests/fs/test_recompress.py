@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from conftest import skip_or_fail
 from libblosc import chunk_bytes, open_frame
+from libcut import Scattered, replay, traced
 from libdata import blob
 from libfault import Fault
 from libmount import wait_until
-from test_power_cut import Scattered, replay, traced
+from libprogram import skip_or_fail
 
 LONG_AGO = 1_500_000_000
 OPTIONS = "chunksize=64K,blocksize=16K,codec=lz4,commit=1"

@@ -7,9 +7,9 @@ import blosc2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from libinterop import KINDS, check_ours, make
 from libmount import BUILD
 from libprogram import run
-from test_codec_interop import KINDS, check_ours, make
 
 SECONDS = int(os.environ.get("CODEC_CHECK_SECONDS") or 4)
 

@@ -1,5 +1,6 @@
 """A real cframefs daemon on a real mount point, started and ended by a test."""
 
+import contextlib
 import ctypes
 import os
 import re
@@ -9,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-REPO = Path(__file__).resolve().parent.parent
+REPO = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("BUILD_DIR") or REPO / "build").resolve()
 DAEMON = BUILD / "src/fs/cframefs"
 CFRAME = BUILD / "tools/cframe/cframe"
@@ -102,6 +103,19 @@ def umount(path, *flags):
     tool = ["umount"] if os.geteuid() == 0 else ["fusermount3", "-u"]
     flags = [{"-l": "-z"}.get(f, f) for f in flags] if os.geteuid() else flags
     return subprocess.run([*tool, *flags, str(path)], capture_output=True, text=True, timeout=300)
+
+
+@contextlib.contextmanager
+def another_mount(path):
+    """The directory as it is found when its disk comes back: what was not synced has to prove
+    itself there."""
+    again = path.parent / "again"
+    again.mkdir()
+    subprocess.run(["mount", "--bind", path, again], check=True)
+    try:
+        yield again
+    finally:
+        umount(again, "-l")
 
 
 def daemon_stacks(pid):

@@ -1,68 +1,28 @@
 """What we write, the reference library reads; what it writes, we read, whole and block by block."""
 
-import struct
-
 import blosc2
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libchunk import is_stored, longest
-from libcodec import Tool
+from libchunk import is_stored
+from libinterop import (
+    CODECS,
+    KINDS,
+    LEVELS,
+    THEIR_FILTERS,
+    check_ours,
+    cparams,
+    make,
+    text_of,
+    theirs,
+    tools,
+)
 from libmount import SLOWNESS
 
-CODECS = {
-    "blosclz": blosc2.Codec.BLOSCLZ,
-    "lz4": blosc2.Codec.LZ4,
-    "lz4hc": blosc2.Codec.LZ4HC,
-    "zlib": blosc2.Codec.ZLIB,
-    "zstd": blosc2.Codec.ZSTD,
-}
 FILTERS = ["", "shuffle", "bitshuffle", "delta", "delta+shuffle", "shuffle+bytedelta"]
 TYPESIZES = [1, 2, 3, 4, 7, 8, 12, 16, 24, 255, 300]
-LEVELS = [None, "c", "sse2"]  # kernels: the best there are, then older machines
-
-tools = {level: Tool(level) for level in LEVELS}
-
-
-def make(kind, n, seed=0):
-    """n bytes of a kind: what streams, runs, copies and matches each see."""
-    rng = np.random.default_rng(seed + n)
-    if kind == "noise":
-        return rng.bytes(n)
-    if kind == "zeros":
-        return bytes(n)
-    if kind == "ramp":
-        return (np.arange(n // 4 + 1) * 3).astype("<u4").tobytes()[:n]
-    if kind == "wave":
-        return (np.sin(np.arange(n // 8 + 1) / 700) * 1e4).astype("<f8").tobytes()[:n]
-    if kind == "mixed":
-        parts = [
-            make(k, n // 4 + 1, seed + i) for i, k in enumerate(["ramp", "noise", "zeros", "text"])
-        ]
-        return b"".join(parts)[:n]
-    words = rng.integers(0, 40, n // 5 + 1)
-    return b" ".join(b"%04d" % (w * 97) for w in words)[:n]
-
-
-KINDS = ["noise", "zeros", "ramp", "wave", "mixed", "text"]
-
-
-def text_of(filters, typesize, codec, level):
-    terms = [f"{f}:{typesize}" if i == 0 else f for i, f in enumerate(filters.split("+")) if f]
-    return "+".join(terms + [f"{codec}:{level}"])
-
-
-def check_ours(data, text, tool=tools[None], **kw):
-    chunk = tool.encode(text, data, **kw)
-    assert len(chunk) <= longest(len(data))
-    nbytes, blocksize, cbytes = struct.unpack_from("<III", chunk, 4)
-    assert (nbytes, cbytes) == (len(data), len(chunk))
-    assert blocksize <= nbytes and (blocksize <= chunk[3] or blocksize % chunk[3] == 0)
-    assert blosc2.decompress2(chunk) == data
-    assert tool.both(chunk) == data
-    return chunk
 
 
 @pytest.mark.parametrize("filters", FILTERS)
@@ -154,33 +114,6 @@ def test_a_dictionary_is_used_where_it_helps(codec):
     plain = check_ours(data, f"{codec}:3", **kw)
     helped = check_ours(data, f"{codec}:3", use_dict=True, **kw)
     assert helped[31] & 1 and len(helped) < len(plain)
-
-
-def theirs(data, **kw):
-    kw.setdefault("nthreads", 1)
-    return blosc2.compress2(data, **kw)
-
-
-THEIR_FILTERS = {
-    "": ([], []),
-    "shuffle": ([blosc2.Filter.SHUFFLE], [0]),
-    "bitshuffle": ([blosc2.Filter.BITSHUFFLE], [0]),
-    "delta": ([blosc2.Filter.DELTA], [0]),
-    "delta+shuffle": ([blosc2.Filter.DELTA, blosc2.Filter.SHUFFLE], [0, 0]),
-    "shuffle+delta": ([blosc2.Filter.SHUFFLE, blosc2.Filter.DELTA], [0, 0]),
-}
-
-
-def cparams(codec, level, typesize, filters):
-    """A pipeline by our names, as the reference takes it."""
-    ids, metas = THEIR_FILTERS[filters]
-    return {
-        "codec": CODECS[codec],
-        "clevel": level,
-        "typesize": typesize,
-        "filters": ids,
-        "filters_meta": metas,
-    }
 
 
 @pytest.mark.parametrize("filters", THEIR_FILTERS)

@@ -1,6 +1,9 @@
-"""Running ordinary programs, and saying what they said when they fail."""
+"""Running ordinary programs, and saying what they said when they fail, or that one is missing."""
 
+import os
 import subprocess
+
+import pytest
 
 from libmount import SLOWNESS
 
@@ -19,3 +22,10 @@ def run(*command, timeout=300, **kw):
         f"{command[0]} ended with {got.returncode}:\n{got.stdout[-3000:]}\n{got.stderr[-3000:]}"
     )
     return got.stdout
+
+
+def skip_or_fail(reason):
+    """What a test needs is missing: a skip for people, a failure in CI."""
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"in CI this must be here: {reason}")
+    pytest.skip(reason)

@@ -12,11 +12,11 @@ import time
 
 import pytest
 
-from conftest import skip_or_fail
 from libdata import blob
 from libfault import Fault
 from libmount import wait_until
 from libposix import error_of, punch, read_direct
+from libprogram import skip_or_fail
 
 SIZE = 8 << 20
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)

@@ -1,16 +1,14 @@
 """Which root a frame goes back to, of disks that are dear to make at random: many roots behind the
 newest synced one, many bytes behind all of them, many that have to prove themselves."""
 
-import contextlib
 import os
 import platform
 import struct
-import subprocess
 
 import pytest
 
 from libdata import blob
-from libmount import umount
+from libmount import another_mount
 from libposix import error_of
 from libstats import stats
 
@@ -70,19 +68,6 @@ def test_many_bytes_behind_the_roots(mount):
     os.truncate(m.stored("f"), 17 << 30)
     m.start().allow(WENT_BACK)
     assert (m.mnt / "f").read_bytes() == data
-
-
-@contextlib.contextmanager
-def another_mount(path):
-    """The directory as it is found when its disk comes back: what was not synced has to prove
-    itself there."""
-    again = path.parent / "again"
-    again.mkdir()
-    subprocess.run(["mount", "--bind", path, again], check=True)
-    try:
-        yield again
-    finally:
-        umount(again, "-l")
 
 
 def test_many_bytes_to_prove(mount, root):

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from libcodec import EBADMSG, Refused, Tool
-from test_codec_interop import check_ours, make
+from libinterop import check_ours, make
 
 PROGRAMS = ["codec_tool", "codec_tool_zlib"]
 

@@ -17,6 +17,7 @@ import pytest
 
 from libdata import blob
 from libfault import Fault
+from libintent import SLOW, made, patch
 from libmount import (
     CFRAME,
     DAEMON,
@@ -28,7 +29,6 @@ from libmount import (
     wait_until,
 )
 from libposix import error_of, sync
-from test_intent import SLOW, made, patch
 
 CODECS = ["blosclz", "lz4", "lz4hc", "zlib", "zstd"]
 

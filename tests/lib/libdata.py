@@ -9,7 +9,7 @@ from pathlib import Path
 
 # Vectors that are too many for the repository; without them their tests skip.
 VECTORS = Path(
-    os.environ.get("CFRAMEFS_VECTORS") or Path(__file__).resolve().parents[2] / "shared/vectors"
+    os.environ.get("CFRAMEFS_VECTORS") or Path(__file__).resolve().parents[3] / "shared/vectors"
 )
 KINDS = ("zeros", "ramp", "text", "noise", "runs", "floats")
 WORDS = (

@@ -12,10 +12,7 @@ import pytest
 
 from libdata import blob
 from libfault import Fault
-from libmount import MountFailed, wait_until
-from libposix import NOBODY, as_nobody, error_of
-from libstats import stats
-from test_intent import (  # noqa: F401
+from libintent import (  # noqa: F401
     ASIDE,
     LOG,
     PAGE,
@@ -27,6 +24,9 @@ from test_intent import (  # noqa: F401
     patch,
     records,
 )
+from libmount import MountFailed, wait_until
+from libposix import NOBODY, as_nobody, error_of
+from libstats import stats
 
 CHUNK = 64 << 10
 

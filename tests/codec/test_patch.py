@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from libchunk import is_stored, longest
 from libcodec import DATA
-from test_codec_interop import CODECS, KINDS, LEVELS, cparams, make, text_of, theirs, tools
+from libinterop import CODECS, KINDS, LEVELS, cparams, make, text_of, theirs, tools
 
 FILTERS = ["", "shuffle", "bitshuffle", "shuffle+bytedelta", "delta", "delta+shuffle"]
 
