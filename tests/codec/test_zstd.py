@@ -4,6 +4,7 @@ import os
 import struct
 
 import blosc2
+import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -69,3 +70,18 @@ def test_no_larger_than_those_of_the_reference():
         block = struct.unpack_from("<I", theirs, 8)[0]
         ours = check_ours(data, f"{name}:{typesize}+zstd:{level}", blocksize=block)
         assert len(ours) <= len(theirs) * 1.02
+
+
+def numbers(lines):
+    """A table of numbers as text: three digits foresee the rest of a line, no more."""
+    r = np.random.default_rng(3)
+    keys = r.integers(0, 1000, lines)
+    columns = zip(r.integers(0, 120_000, lines), keys, keys * 7919 % 1000, strict=True)
+    return "".join("%06d%03d%03d\t" % row for row in columns).encode()
+
+
+def test_level_2_leaves_matches_by_chance_alone():
+    data = numbers(60_000)
+    for block in (64 << 10, 96 << 10):
+        one, two = (len(check_ours(data, f"zstd:{n}", blocksize=block)) for n in (1, 2))
+        assert two <= one * 1.03

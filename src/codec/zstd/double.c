@@ -17,8 +17,11 @@
  */
 struct kind {
 	unsigned shortest, log; /* bytes of the shorter hash; slots of both tables */
+	bool judged;            /* a match of few bytes has to be worth its distance */
 };
-static const struct kind usual = {5, ZSTD_DOUBLE_LOG}, small = {4, ZSTD_SMALL_LOG};
+static const struct kind usual = {5, ZSTD_DOUBLE_LOG, false}, small = {4, ZSTD_SMALL_LOG, false};
+static const struct kind usual_judged = {5, ZSTD_DOUBLE_LOG, true};
+static const struct kind small_judged = {5, ZSTD_SMALL_LOG, true};
 
 /*
  * Enters a place; how far before it the last one in its slot lies, 1 .. 64 KiB. A slot that nobody
@@ -76,6 +79,18 @@ ALWAYS_INLINE void take_short(struct hunt *h, uint32_t distance, uint64_t differ
 		take_long(h, p, distance, m);
 }
 
+/*
+ * Of digits, say, five bytes are there once more by chance, and cost less as literals. What a match
+ * costs besides its distance is learned by its codes: where all are near it is little.
+ */
+#define FRESH_BITS 3
+
+ALWAYS_INLINE bool is_worth_it(const struct hunt *h, uint32_t distance, uint64_t differ)
+{
+	uint32_t log = 32 - (uint32_t)__builtin_clz(distance);
+	return !differ || bytes_before(differ) * h->bits >= 256 * FRESH_BITS + 384 * log;
+}
+
 /* False: no match begins before the stop. */
 ALWAYS_INLINE bool search(struct hunt *h, unsigned leap, const struct kind k, struct match *m)
 {
@@ -91,7 +106,8 @@ ALWAYS_INLINE bool search(struct hunt *h, unsigned leap, const struct kind k, st
 			return true;
 		}
 		uint64_t differ = get_le64(p) ^ get_le64(p - few);
-		if (!(differ << (64 - 8 * k.shortest))) {
+		if (!(differ << (64 - 8 * k.shortest)) &&
+		    (!k.judged || is_worth_it(h, few, differ))) {
 			take_short(h, few, differ, k, m);
 			return true;
 		}
@@ -124,8 +140,8 @@ ALWAYS_INLINE void find_matches(struct hunt *from, unsigned leap, const struct k
 
 void zstd_find_double(struct hunt *h, unsigned leap, bool is_small)
 {
-	if (is_small)
-		find_matches(h, leap, small);
+	if (h->bits)
+		find_matches(h, leap, is_small ? small_judged : usual_judged);
 	else
-		find_matches(h, leap, usual);
+		find_matches(h, leap, is_small ? small : usual);
 }

@@ -46,6 +46,7 @@ struct hunt {
 	struct zstd_sequence *to; /* where the next sequence goes             */
 	uint8_t *literal;         /* and the next literal                     */
 	struct worth worth;
+	uint32_t bits; /* level 2: of a literal, in 1/256, where these are few; else 0 */
 };
 
 struct match {

@@ -133,17 +133,46 @@ static void find_planes(struct hunt *h, unsigned leap)
 #define SAMPLED_MIN (4 * SAMPLED) /* of smaller blocks nothing is known */
 #define BITS_UNKNOWN (256 * 4)
 
-/* Of a literal, in 1/256, as samples show it; of few bytes it costs more to know than it spares. */
-static uint32_t bits_of(struct view v)
+/* False: of few bytes it costs more to know than it spares. */
+static bool count_some(struct view v, uint32_t count[static 256])
 {
 	struct zstd_counts counts = {0};
-	uint32_t count[256];
 	if (v.n < SAMPLED_MIN)
-		return BITS_UNKNOWN;
+		return false;
 	for (size_t i = 0; i < RUNS; i++)
 		counts_add(&counts, view_part(v, i * (v.n / RUNS), SAMPLED / RUNS));
 	counts_sum(&counts, count);
-	return entropy_of(count) / (16 * SAMPLED);
+	return true;
+}
+
+/* Of a literal, in 1/256, as samples show it. */
+static uint32_t bits_of(struct view v)
+{
+	uint32_t count[256];
+	return count_some(v, count) ? entropy_of(count) / (16 * SAMPLED) : BITS_UNKNOWN;
+}
+
+/*
+ * Level 2 judges its matches where literals have few bits, as those of numbers written as text. So
+ * has code between zeros, but its literals have many, and where half of the bytes are one value
+ * matches are long: there, and in words, judging would cost 0.1 to 2 % of the size.
+ */
+#define FEW_BITS (256 * 43 / 10)
+#define OTHERS_FEW_BITS (256 * 5)
+
+static uint32_t few_bits_of(struct view v)
+{
+	uint32_t count[256], most = 0;
+	if (!count_some(v, count))
+		return 0;
+	uint32_t bits = entropy_of(count) / (16 * SAMPLED);
+	for (uint32_t i = 1; i < 256; i++)
+		most = count[i] > count[most] ? i : most;
+	uint32_t others = SAMPLED - count[most];
+	count[most] = 0;
+	bool few = bits < FEW_BITS && others >= SAMPLED / 2 &&
+		   entropy_of(count) / (16 * others) < OTHERS_FEW_BITS;
+	return few ? bits : 0;
 }
 
 static unsigned clamp(unsigned x, unsigned least, unsigned most)
@@ -168,6 +197,7 @@ void zstd_find(struct zstd_finder *f, struct view v, struct zstd_parts *parts)
 			 .end = v.p + v.n, .rep0 = f->known.rep[0], .rep1 = f->known.rep[1],
 			 .to = f->w->sequence, .literal = f->w->literals};
 	uint32_t bits = f->bits ? f->bits : bits_of(v);
+	h.bits = f->twice && !f->planes ? few_bits_of(v) : 0;
 	parts->noise = bits > ZSTD_NOISE;
 	if (v.n >= SHORT) {
 		unsigned leap = parts->noise ? LEAP_NOISE : f->planes ? LEAP_PLANE : LEAP_FIRST;
