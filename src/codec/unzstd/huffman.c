@@ -5,7 +5,15 @@
 #include "codec/inline.h"
 #include "codec/unzstd/impl.h"
 
-#define ONE_MORE (1u << 6)
+/* An entry of `many`: symbols, above them the length of their codes, and their number. */
+#define LENGTH_AT 24
+#define ONE_MORE (1u << 30)
+#define LENGTH(x) ((x) >> LENGTH_AT & 63)
+
+ALWAYS_INLINE uint32_t entry_of(uint32_t one)
+{
+	return ONE_MORE | (one & 63) << LENGTH_AT | one >> 8;
+}
 
 /*
  * What is behind a code of n bits, by the rest of a look: `from` and `to` have HUF_SIZE >> n
@@ -16,7 +24,7 @@ static void behind_fill(unsigned n, const uint32_t *restrict from, uint32_t *res
 	unsigned rest = HUF_LOG - n;
 	for (uint32_t i = 0; i < 1u << rest; i++) {
 		uint32_t x = from[i];
-		to[i] = (x & 63) <= rest ? (x & 0xFF) | (x & 0xFFFF00) << 8 : to[i];
+		to[i] = LENGTH(x) <= rest ? (x & 0xFF000000) | (x & 0xFFFF) << 8 : to[i];
 	}
 }
 
@@ -32,7 +40,7 @@ static void runs_fill(struct huffman *h, const uint32_t *behind)
 		const unsigned n = h->one[i] & 63;
 		const uint32_t run = HUF_SIZE >> n;
 		do {
-			const uint32_t first = h->one[i] | ONE_MORE, *restrict from = behind + run;
+			const uint32_t first = entry_of(h->one[i]), *restrict from = behind + run;
 			uint32_t *restrict to = h->many + i;
 			for (uint32_t k = 0; k < run; k += AT_ONCE)
 				for (uint32_t j = 0; j < AT_ONCE; j++)
@@ -46,7 +54,7 @@ static void runs_fill(struct huffman *h, const uint32_t *behind)
 ALWAYS_INLINE void pick(const struct huffman *h, bool many, unsigned n, uint32_t *restrict to)
 {
 	for (uint32_t i = 0; i < HUF_SIZE >> n; i++)
-		to[i] = many ? h->many[i << n] : h->one[i << n] | ONE_MORE;
+		to[i] = many ? h->many[i << n] : entry_of(h->one[i << n]);
 }
 
 static void pick_first(const struct huffman *h, bool many, unsigned n, uint32_t *to)
@@ -106,30 +114,63 @@ ALWAYS_INLINE bool way_begin(struct huffman_way *w, struct view in, struct span 
 	return true;
 }
 
-/* `top`: 64 - HUF_LOG in a register. */
-ALWAYS_INLINE void way_step(struct huffman_way *w, const void *table, const bool many, const int i,
-			    unsigned top)
+/* What a step needs in registers. */
+struct huffman_table {
+	const void *entry;
+	const uint8_t *number; /* of codes, by the upper byte of an entry of `many` */
+	uint64_t top;          /* 64 - HUF_LOG                                      */
+};
+
+#define LIST16(x) x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x
+#define LIST64(x) LIST16(x), LIST16(x), LIST16(x), LIST16(x)
+
+static const uint8_t numbers[256] = {LIST64(0), LIST64(1), LIST64(2), LIST64(3)};
+
+ALWAYS_INLINE struct huffman_table table_of(const struct huffman *h, const bool many)
 {
-	if (many) {
-		uint32_t x = ((const uint32_t *)table)[w->word >> top];
-		w->word <<= x & 63;
-		x = x >> 8 | x << 24;
-		put_le32(w->op, x);
-		w->op += x >> 30;
-	} else {
-		unsigned x = ((const uint16_t *)table)[w->word >> top];
-		w->word <<= x & 63;
-		w->op[i] = (uint8_t)(x >> 8);
-	}
+	struct huffman_table t = {many ? (const void *)h->many : h->one, numbers, 64 - HUF_LOG};
+	__asm__ volatile("" : "+r"(t.entry), "+r"(t.number), "+r"(t.top) : : "memory");
+	return t;
 }
 
-/* The table, and a shift that the compiler keeps in a register. */
-ALWAYS_INLINE const void *table_of(const struct huffman *h, const bool many, unsigned *top)
+/*
+ * Processors shift twice in a cycle and load two or three times: so only the look and the step
+ * shift, and what else an entry holds is loaded by itself. Compilers load it once and shift.
+ */
+ALWAYS_INLINE void step_one(uint64_t *word, const struct huffman_table *t, uint8_t *op)
 {
-	const void *t = many ? (const void *)h->many : (const void *)h->one;
-	*top = 64 - HUF_LOG;
-	__asm__("" : "+r"(*top), "+r"(t));
-	return t;
+	uint64_t x, y;
+	__asm__("shrx %[top], %[word], %[x]\n\t"
+		"movzbl 1(%[entry], %[x], 2), %k[y]\n\t"
+		"movzbl (%[entry], %[x], 2), %k[x]\n\t"
+		"movb %b[y], %[to]\n\t"
+		"shlx %[x], %[word], %[word]"
+		: [word] "+r"(*word), [x] "=&r"(x), [y] "=&r"(y), [to] "=m"(*op)
+		: [top] "r"(t->top), [entry] "r"(t->entry));
+}
+
+ALWAYS_INLINE void step_many(uint64_t *word, const struct huffman_table *t, uint8_t **op)
+{
+	uint64_t x, y;
+	__asm__("shrx %[top], %[word], %[x]\n\t"
+		"movl (%[entry], %[x], 4), %k[y]\n\t"
+		"movzbl 3(%[entry], %[x], 4), %k[x]\n\t"
+		"movl %k[y], %[to]\n\t"
+		"movzbl (%[number], %[x]), %k[y]\n\t"
+		"shlx %[x], %[word], %[word]"
+		: [word] "+r"(*word), [x] "=&r"(x), [y] "=&r"(y),
+		  [to] "=m"(*(uint8_t(*)[4])*op)
+		: [top] "r"(t->top), [entry] "r"(t->entry), [number] "r"(t->number));
+	*op += y;
+}
+
+ALWAYS_INLINE void way_step(struct huffman_way *w, const struct huffman_table *t, const bool many,
+			    const int i)
+{
+	if (many)
+		step_many(&w->word, t, &w->op);
+	else
+		step_one(&w->word, t, w->op + i);
 }
 
 #define ROUND_BYTES 7                  /* of the stream; 55 bits and the rest of a byte  */
@@ -167,14 +208,13 @@ ALWAYS_INLINE void ways_run(struct huffman_way to[4], const struct huffman *h, c
 			    ptrdiff_t n)
 {
 	struct huffman_way w[4] = {to[0], to[1], to[2], to[3]};
-	unsigned top;
-	const void *table = table_of(h, many, &top);
+	const struct huffman_table t = table_of(h, many);
 	do {
 #pragma GCC unroll 5
 		for (int i = 0; i < 5; i++)
 #pragma GCC unroll 4
 			for (int k = 0; k < 4; k++)
-				way_step(&w[k], table, many, i, top);
+				way_step(&w[k], &t, many, i);
 #pragma GCC unroll 4
 		for (int k = 0; k < 4; k++) {
 			w[k].op += many ? 0 : 5;
@@ -222,13 +262,12 @@ ALWAYS_INLINE bool decode_one(const struct huffman_streams *s, const struct huff
 			      const bool many)
 {
 	struct huffman_way w;
-	unsigned top;
-	const void *table = table_of(h, many, &top);
+	const struct huffman_table t = table_of(h, many);
 	if (!way_begin(&w, s->in[0], s->out[0]))
 		return false;
 	while (way_rounds(&w, many) > 0) {
 		for (int i = 0; i < 5; i++)
-			way_step(&w, table, many, i, top);
+			way_step(&w, &t, many, i);
 		w.op += many ? 0 : 5;
 		way_refill(&w);
 	}

@@ -47,7 +47,7 @@ static inline uint32_t bits_take(uint64_t word, unsigned *held, unsigned n)
 struct huffman {
 	bool ready, many_ready;
 	uint16_t one[HUF_SIZE]; /* by the next 11 bits: length of the code, symbol above */
-	/* The same of up to three codes: their length in 6 bits, their number in 2, symbols. */
+	/* The same of up to three codes: symbols, their length in 6 bits, their number in 2. */
 	uint32_t many[HUF_SIZE];
 };
 
