@@ -6,25 +6,19 @@
 #include "codec/inline.h"
 #include "codec/unzstd/impl.h"
 
-#ifdef __SSSE3__
 #include <immintrin.h>
-#endif
 
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
 ALWAYS_INLINE void copy16(uint8_t *to, const uint8_t *from)
 {
-	uint8_t x[16];
-	memcpy(x, from, 16);
-	memcpy(to, x, 16);
+	_mm_storeu_si128((__m128i *)to, _mm_loadu_si128((const __m128i *)from));
 }
 
 ALWAYS_INLINE void copy32(uint8_t *to, const uint8_t *from)
 {
-	uint8_t x[32];
-	memcpy(x, from, 32);
-	memcpy(to, x, 32);
+	_mm256_storeu_si256((__m256i *)to, _mm256_loadu_si256((const __m256i *)from));
 }
 
 #define LIST4(f, a, i) f(a, i), f(a, i + 1), f(a, i + 2), f(a, i + 3)
@@ -45,18 +39,11 @@ static const uint8_t steps[16] = {16, 16, 16, 15, 16, 15, 12, 14, 16, 9, 10, 11,
 /* Less than 16 bytes back: sixteen at a time, of which whole multiples of the offset are new. */
 ALWAYS_INLINE void copy_pattern(uint8_t *op, size_t offset, size_t n)
 {
-	uint8_t x[16] = {0};
-#ifdef __SSSE3__
-	__m128i v = _mm_loadu_si128((const __m128i *)(op - offset));
-	v = _mm_shuffle_epi8(v, _mm_loadu_si128((const __m128i *)place[offset]));
-	_mm_storeu_si128((__m128i *)x, v);
-#else
-	for (size_t i = 0; i < 16; i++)
-		x[i] = op[(ptrdiff_t)place[offset][i] - (ptrdiff_t)offset];
-#endif
+	__m128i x = _mm_loadu_si128((const __m128i *)(op - offset));
+	x = _mm_shuffle_epi8(x, _mm_loadu_si128((const __m128i *)place[offset]));
 	size_t step = steps[offset];
 	for (uint8_t *end = op + n; op < end; op += step)
-		memcpy(op, x, 16);
+		_mm_storeu_si128((__m128i *)op, x);
 }
 
 /* Writes up to 31 bytes more. */
