@@ -64,6 +64,24 @@ int pthread_mutex_lock(pthread_mutex_t *m)
 }
 #endif
 
+/* A block by itself, and a part of it: what small reads do. */
+static int decode_little(struct scratch *s, const struct chunk *c, struct view chunk,
+			 struct span dst)
+{
+	struct extent e = chunk_extent(c, (struct run){1, 1});
+	struct view stored = view_part(chunk, e.off, e.len);
+	struct span block = {dst.p, chunk_run_bytes(c, (struct run){1, 1})};
+	struct span part = {dst.p + block.n, 100};
+	int rc = chunk_decode_checked(c, s, (struct run){1, 1}, stored, block);
+	if (!rc && chunk_can_pack(c))
+		rc = chunk_decode_packed(c, s, 1, stored, block);
+	if (!rc && chunk_can_pack(c))
+		rc = chunk_unpack(c, s, span_view(block), 1000, part);
+	if (!rc && chunk_has_parts(c, s))
+		rc = chunk_decode_part(c, s, (struct chunk_part){1, 1000}, stored, part);
+	return rc < 0 ? rc : 0;
+}
+
 static void one_pass(struct scratch *s, const struct pipeline *p, struct view src, struct buf *out,
 		     struct chunk *c, struct span dst)
 {
@@ -75,8 +93,13 @@ static void one_pass(struct scratch *s, const struct pipeline *p, struct view sr
 	if (chunk_parse(c, buf_view(out), out->n, 0))
 		abort();
 	struct run all = {0, c->nblocks};
-	struct extent e = chunk_extent(c, all);
+	struct extent e = chunk_extent(c, all), ref = chunk_extent(c, (struct run){0, 1});
+	/* Whoever reads blocks of delta loads their reference once. */
+	if (chunk_wants_ref(c) && chunk_load_ref(c, s, view_of(out->p + ref.off, ref.len)) < 0)
+		abort();
 	counting = was;
+	if (c->nblocks > 1 && decode_little(s, c, buf_view(out), dst) < 0)
+		abort();
 	if (chunk_decode(c, s, all, view_of(out->p + e.off, e.len), dst) < 0)
 		abort();
 	counting = false;
@@ -107,7 +130,8 @@ static void try_pipeline(struct scratch *s, const char *text, struct view src, s
 int main(void)
 {
 	static const char *const codec[] = {"blosclz", "lz4",    "lz4hc:5",
-					    "zlib:5",  "zstd:1", "zstd:2", "zstd:5"};
+					    "zlib:5",  "zstd:1", "zstd:2", "zstd:5",
+					    "lz4hc:9", "zlib:9", "zstd:9"};
 	static const char *const filters[] = {"", "shuffle:4+", "bitshuffle:4+",
 					      "shuffle:4+bytedelta+", "delta:4+shuffle+"};
 	struct scratch *s;

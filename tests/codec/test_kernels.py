@@ -15,6 +15,11 @@ def test_kernels_equal_those_in_c():
     assert "calls equal" in run(BUILD / "tests/c/kernels_check", os.getpid(), timeout=800)
 
 
+def test_loops_without_levels():
+    """Truncation of numbers, and the search for runs, whose levels are those of the C library."""
+    assert "calls right" in run(BUILD / "tests/c/filters_check", os.getpid(), timeout=200)
+
+
 @pytest.mark.release
 @pytest.mark.watchdog(900)
 def test_neon_kernels_under_an_emulator(tmp_path):
