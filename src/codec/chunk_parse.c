@@ -304,11 +304,12 @@ static uint32_t next_above(const uint32_t *sorted, uint32_t n, uint32_t x, uint3
  */
 static void clip_ends(struct chunk *c)
 {
-	for (uint32_t i = 0; i < c->nblocks; i++) {
-		uint64_t len = chunk_block_bytes(c, i).len;
-		uint64_t most = c->bstart[i] + 2 * len + 8ull * c->typesize + 64;
-		c->bend[i] = (uint32_t)min_u64(c->bend[i], most);
-	}
+	const uint64_t more = 8ull * c->typesize + 64;
+	const uint32_t last = c->nblocks - 1, len = chunk_block_bytes(c, last).len;
+	for (uint32_t i = 0; i < last; i++)
+		c->bend[i] = (uint32_t)min_u64(c->bend[i],
+					       c->bstart[i] + 2ull * c->blocksize + more);
+	c->bend[last] = (uint32_t)min_u64(c->bend[last], c->bstart[last] + 2ull * len + more);
 }
 
 static int find_ends(struct chunk *c, bool in_order)
