@@ -11,12 +11,13 @@
 
 /*
  * A search leaps over as many bytes as a 64th of this, which grows by one each time it finds
- * nothing. At level 5, where the library leaps over five bytes at first, it is a little over three;
- * to look at every fourth byte would be bad for what has items of four and eight.
+ * nothing. At level 5, where the library leaps over five bytes at first, it is a little over three,
+ * of long streams a little under four; to look at every fourth byte would be bad for what has items
+ * of four and eight.
  */
 static unsigned first_leap(int level, bool near)
 {
-	return 64 + (near ? 36 : 39) * (unsigned)(9 - level);
+	return 64 + (near ? 36 : 45) * (unsigned)(9 - level);
 }
 
 #define LEAP_SHIFT 6
