@@ -281,12 +281,21 @@ static uint8_t *put_coded(struct zstd_work *w, const struct coding *c, struct vi
 	return out;
 }
 
+ALWAYS_INLINE void count_bytes(struct view v, const unsigned parts, uint32_t count[static 256])
+{
+	struct zstd_counts counts;
+	counts_clear(&counts, parts);
+	counts_add(&counts, v, parts);
+	counts_sum(&counts, parts, count);
+}
+
 uint64_t zstd_count_literals(struct zstd_work *w, struct view v)
 {
-	struct zstd_counts counts = {0};
 	uint32_t sum = 0, all = v.n ? (uint32_t)v.n * entropy_log2_short((uint32_t)v.n) : 0;
-	counts_add(&counts, v);
-	counts_sum(&counts, w->count);
+	if (v.n < COUNT_LONG)
+		count_bytes(v, 4, w->count);
+	else
+		count_bytes(v, 8, w->count);
 	for (unsigned s = 0; s < 256; s++)
 		sum += w->count[s] * entropy_log2_short(w->count[s]);
 	return all > sum ? (all - sum) / 256 : 0;

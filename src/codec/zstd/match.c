@@ -136,12 +136,13 @@ static void find_planes(struct hunt *h, unsigned leap)
 /* False: of few bytes it costs more to know than it spares. */
 static bool count_some(struct view v, uint32_t count[static 256])
 {
-	struct zstd_counts counts = {0};
+	struct zstd_counts counts;
 	if (v.n < SAMPLED_MIN)
 		return false;
+	counts_clear(&counts, 4);
 	for (size_t i = 0; i < RUNS; i++)
-		counts_add(&counts, view_part(v, i * (v.n / RUNS), SAMPLED / RUNS));
-	counts_sum(&counts, count);
+		counts_add(&counts, view_part(v, i * (v.n / RUNS), SAMPLED / RUNS), 4);
+	counts_sum(&counts, 4, count);
 	return true;
 }
 
