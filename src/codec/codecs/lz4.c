@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "codec/codec.h"
 #include "codec/codecs/lz4_fast.h"
+#include "codec/kernels/kernels.h"
 #include "codec/wide.h"
 
 #include <lz4.h>
@@ -13,15 +14,18 @@ struct state {
 	LZ4_stream_t work;
 	LZ4_stream_t primed; /* `work` as it is after loading the dictionary */
 	bool has_dict;
+	ssize_t (*put)(struct lz4_table *t, int level, struct view src, struct span dst);
 	struct lz4_table table;
 };
 
 static int lz4_state_new(void **state, const struct kernels *k)
 {
-	*state = mem_zalloc(sizeof(struct state));
-	if (!*state)
+	struct state *st = mem_zalloc(sizeof *st);
+	*state = st;
+	if (!st)
 		return -ENOMEM;
-	LZ4_initStream(&((struct state *)*state)->work, sizeof(LZ4_stream_t));
+	st->put = k->put_lz4;
+	LZ4_initStream(&st->work, sizeof st->work);
 	return 0;
 }
 
@@ -34,7 +38,7 @@ static ssize_t lz4_encode(void *state, int level, struct view src, struct span d
 		return LZ4_compress_fast_continue(&st->work, (const char *)src.p, (char *)dst.p,
 						  (int)src.n, (int)dst.n, 10 - level);
 	}
-	return lz4_fast(&st->table, level, src, dst);
+	return st->put(&st->table, level, src, dst);
 }
 
 /*

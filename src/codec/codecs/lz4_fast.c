@@ -2,6 +2,11 @@
 #include "codec/codecs/lz4_format.h"
 #include "codec/match.h"
 
+/* Built twice, as it gains by instructions for bits. */
+#ifndef LZ4_FAST
+#define LZ4_FAST lz4_fast
+#endif
+
 #define NEAR_MAX (64u << 10) /* longest stream whose places fit 16 bits */
 
 #define SHORTEST 5u
@@ -69,18 +74,24 @@ ALWAYS_INLINE bool match_at(const uint8_t *p, const uint8_t *q, const uint8_t *e
 	return true;
 }
 
-/* Literals in front of a match may belong to it; eight are compared at once. */
+/*
+ * Literals in front of a match may belong to it. Eight are compared at once; more is rare, and not
+ * even looked for where it cannot be.
+ */
 ALWAYS_INLINE void extend_back(struct match *m, const uint8_t *lit, const uint8_t *src)
 {
 	const uint8_t *p = m->at, *q = m->from;
 	size_t room = min_u64((size_t)(p - lit), (size_t)(q - src)), n = 0;
+	bool more = true;
 	if (q - src >= 8) {
 		uint64_t differ = get_le64(p - 8) ^ get_le64(q - 8);
+		more = !differ;
 		n = differ ? (unsigned)__builtin_clzll(differ) / 8 : 8;
 		n = n < room ? n : room;
 	}
-	while (n < room && p[-1 - (ptrdiff_t)n] == q[-1 - (ptrdiff_t)n])
-		n++;
+	if (__builtin_expect(more, 0))
+		while (n < room && p[-1 - (ptrdiff_t)n] == q[-1 - (ptrdiff_t)n])
+			n++;
 	*m = (struct match){p - n, q - n, m->len + n};
 }
 
@@ -137,7 +148,7 @@ static bool encode_far(struct lz4_table *t, struct writer *w, unsigned first, st
 	return encode(t, w, first, src, false);
 }
 
-ssize_t lz4_fast(struct lz4_table *t, int level, struct view src, struct span dst)
+ssize_t LZ4_FAST(struct lz4_table *t, int level, struct view src, struct span dst)
 {
 	struct writer w = {src.p, dst.p, dst.p + dst.n};
 	bool near = src.n <= NEAR_MAX;

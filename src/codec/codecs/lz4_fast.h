@@ -25,7 +25,11 @@ struct lz4_table {
 	};
 };
 
-/* The length of the payload, or 0: does not fit into dst. The table needs no preparation. */
+/*
+ * The length of the payload, or 0: does not fit into dst. The table needs no preparation.
+ * Use kernels.h's put_lz4, which is the fastest build of it; all write the same bytes.
+ */
 ssize_t lz4_fast(struct lz4_table *t, int level, struct view src, struct span dst);
+ssize_t lz4_fast_avx2(struct lz4_table *t, int level, struct view src, struct span dst);
 
 #endif

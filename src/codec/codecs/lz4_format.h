@@ -24,7 +24,7 @@ static inline uint8_t *lz4_put_length(uint8_t *out, size_t n)
 
 /*
  * Literals and the match behind them: where the next sequence goes, or NULL without room. Reads
- * 16 bytes of the literals, however few they are: the match starts so many before the end of the
+ * literals 16 at a time, however few they are: the match starts so many before the end of the
  * stream.
  */
 static inline uint8_t *lz4_put_sequence(uint8_t *out, const uint8_t *out_end, struct view lit,
@@ -40,7 +40,8 @@ static inline uint8_t *lz4_put_sequence(uint8_t *out, const uint8_t *out_end, st
 		memcpy(out, lit.p, 16);
 	} else {
 		out = lz4_put_length(out, n - 15);
-		memcpy(out, lit.p, n);
+		for (size_t i = 0; i < n; i += 16)
+			memcpy(out + i, lit.p + i, 16);
 	}
 	out += n;
 	put_le16(out, (uint16_t)dist);

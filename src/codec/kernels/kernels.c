@@ -1,4 +1,5 @@
 #include "codec/kernels/kernels.h"
+#include "codec/codecs/lz4_fast.h"
 #include "codec/kernels/cpu.h"
 #include "codec/entropy.h"
 #include "codec/zstd/codes.h"
@@ -165,6 +166,7 @@ void kernels_init(struct kernels *k, unsigned cpu)
 		.sub_bytes = sub_bytes_c,
 		.sum_scan = sum_scan_c,
 		.put_codes = zstd_put_codes,
+		.put_lz4 = lz4_fast,
 		.put_zstd = zstd_fast,
 		.price_zstd = zstd_price,
 		.entropy = entropy_c,

@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 struct cuts;
+struct lz4_table;
 struct unzstd;
 struct zstd_work;
 
@@ -42,6 +43,9 @@ struct kernels {
 	 * goes to to[k], which becomes the byte behind it; 8 bytes more may be written to.
 	 */
 	void (*put_codes)(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
+
+	/* A stream of LZ4: codecs/lz4_fast.h */
+	ssize_t (*put_lz4)(struct lz4_table *t, int level, struct view src, struct span dst);
 
 	/* A whole frame of Zstandard: zstd/fast.h */
 	ssize_t (*put_zstd)(struct zstd_work *w, int level, struct view src,

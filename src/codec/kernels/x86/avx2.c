@@ -3,6 +3,7 @@
  * sorted by one instruction (GATHER) fewer rounds are needed. What no register helps, differences
  * and their sums, stays with SSE2 and C.
  */
+#include "codec/codecs/lz4_fast.h"
 #include "codec/entropy.h"
 #include "codec/inline.h"
 #include "codec/kernels/kernels.h"
@@ -78,6 +79,7 @@ void kernels_avx2(struct kernels *k)
 	k->bitshuffle = bitshuffle_avx2;
 	k->bitunshuffle = bitunshuffle_avx2;
 	k->put_codes = zstd_put_codes_avx2;
+	k->put_lz4 = lz4_fast_avx2;
 	k->put_zstd = zstd_fast_avx2;
 	k->price_zstd = zstd_price_avx2;
 	k->entropy = entropy_avx2;
