@@ -127,9 +127,15 @@ def test_codec(work, data, monkeypatch):
 
     if not shutil.which("cc"):
         skip_or_fail("no C compiler")
-    library, include = codec_bench.find_reference(None)
+    try:
+        library, include = codec_bench.find_reference(None)
+    except codec_bench.BenchError as why:
+        pytest.skip(str(why))
     program = codec_bench.build_cells(BUILD, include, work)
-    assert codec_bench.ask_cells(program, library, "versions")[0]["reference"]["zstd"]
+    try:
+        assert codec_bench.ask_cells(program, library, "versions")[0]["reference"]["zstd"]
+    except codec_bench.BenchError as why:
+        pytest.skip(f"another library than the bench knows: {why}")
     assert len(codec_bench.ask_cells(program, library, "kernels", 1)) == 18
     (work / "one").write_bytes((data / "b-ramp").read_bytes()[: 100 << 10])
     for threads in (1, 2):
