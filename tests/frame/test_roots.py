@@ -130,6 +130,33 @@ def test_damage_is_found(work):
     assert code == 1 and said.count("\n") == 2
 
 
+def test_all_frames_of_a_directory_are_verified(work):
+    """Those that a mount would show as frames; what is named like one and is none is a problem."""
+    store = work / "store"
+    (store / "a" / "b").mkdir(parents=True)
+    with Tool() as tool:
+        make(tool, store / "a" / "b" / "f.b2frame", pipeline="store")
+        make(tool, store / "g.b2")
+    (store / "plain").write_bytes((store / "g.b2").read_bytes()[:100])
+    (store / "plain.b2lock").touch()
+    (store / "link.b2frame").symlink_to("nowhere")
+    shutil.copytree(OWN / "sparse.b2frame", store / "sparse.b2frame")
+    assert verify(store) == (0, "")
+    raw = bytearray((store / "a" / "b" / "f.b2frame").read_bytes())
+    raw[132 + 32 + 500] ^= 1
+    (store / "a" / "b" / "f.b2frame").write_bytes(raw)
+    (store / "none.b2nd").touch()
+    next((store / "sparse.b2frame").glob("0*.chunk")).write_bytes(b"no chunk")
+    (work / "link").symlink_to(store)
+    assert verify(work / "link")[0] == 1
+    code, said = verify(store, store / "g.b2")
+    assert code == 1 and [line.split(": ")[0] for line in said.splitlines()] == [
+        f"{store}/a/b/f.b2frame",
+        f"{store}/none.b2nd",
+        f"{store}/sparse.b2frame",
+    ]
+
+
 def test_torn_root_is_recovered(work):
     """The header of a newer root with its index and trailer missing: the older
     one is shown, and put in place."""

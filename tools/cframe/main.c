@@ -12,8 +12,8 @@ static const struct subcommand subcommands[] = {
 	 "what a mount has done: requests, hits, bytes, times, memory", stat_main},
 	{"tune", "FILE... [--all] [--json]",
 	 "the pipelines that could hold a plain file, and the one chosen", tune_main},
-	{"verify", "FILE...",
-	 "checks all of a frame; a line for each problem, exit code 1 if there is any",
+	{"verify", "FILE|DIRECTORY...",
+	 "checks all of a frame, or of all in a directory; a line for each problem, exit code 1",
 	 verify_main},
 	{"codecs", "", "codecs and filters that are built in", codecs_main},
 };
@@ -76,6 +76,10 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	const struct subcommand *cmd = subcommand_find(word);
+	if (cmd && argc == 3 && is_in(argv[2], "--help", "-h", "-h")) {
+		printf("usage: cframe %s %s\n%s\n", cmd->name, cmd->usage, cmd->what);
+		return 0;
+	}
 	if (cmd)
 		return cmd->run(argc - 1, argv + 1);
 	if (*word)

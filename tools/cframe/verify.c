@@ -2,7 +2,13 @@
 
 #include "base/log.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 static void print(void *arg, const char *line)
 {
@@ -31,13 +37,88 @@ static int verify(char *name)
 	return rc < 0 || report.problems;
 }
 
+static bool is_named_as_frame(const char *name)
+{
+	static const char *const suffixes[] = {".b2frame", ".b2f", ".b2", ".b2nd"};
+	size_t n = strlen(name);
+	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+		size_t s = strlen(suffixes[i]);
+		if (n > s && strcmp(name + n - s, suffixes[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_sparse_frame(const char *directory)
+{
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return false; /* the walk says why */
+	bool yes = faccessat(fd, "chunks.b2frame", F_OK, 0) == 0;
+	close(fd);
+	return yes;
+}
+
+static int verify_entry(FTS *walk, FTSENT *e)
+{
+	switch (e->fts_info) {
+	case FTS_F:
+		return is_named_as_frame(e->fts_name) ? verify(e->fts_path) : 0;
+	case FTS_D:
+		if (!is_sparse_frame(e->fts_path))
+			return 0;
+		fts_set(walk, e, FTS_SKIP);
+		return verify(e->fts_path);
+	case FTS_DNR:
+	case FTS_ERR:
+	case FTS_NS:
+		print(e->fts_path, strerror(e->fts_errno));
+		return 1;
+	default:
+		return 0;
+	}
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+	return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+/*
+ * All that a mount of this directory would show as frames. Other file systems below it are left
+ * out: one of them may be that mount.
+ */
+static int verify_tree(char *directory)
+{
+	char *roots[] = {directory, NULL};
+	int bad = 0;
+	int how = FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR | FTS_XDEV;
+	FTS *walk = fts_open(roots, how, by_name);
+	if (!walk) {
+		print(directory, strerror(errno));
+		return 1;
+	}
+	errno = 0;
+	for (FTSENT *e; (e = fts_read(walk)); errno = 0)
+		bad |= verify_entry(walk, e);
+	if (errno) {
+		print(directory, strerror(errno));
+		bad = 1;
+	}
+	fts_close(walk);
+	return bad;
+}
+
 int verify_main(int argc, char **argv)
 {
+	struct stat st;
 	int bad = 0;
 	if (argc < 2)
 		return tool_usage(subcommand_find(argv[0]));
 	log_init(LOG_LEVEL_ERR, LOG_SINK_STDERR); /* a torn frame is a line of the report */
-	for (int i = 1; i < argc; i++)
-		bad |= verify(argv[i]);
+	for (int i = 1; i < argc; i++) {
+		bool tree = stat(argv[i], &st) == 0 && S_ISDIR(st.st_mode);
+		bad |= tree ? verify_tree(argv[i]) : verify(argv[i]);
+	}
 	return bad;
 }
