@@ -428,10 +428,11 @@ static int judge_sizes(struct parse *p)
 
 static int judge_paths(struct options *o, int argc, char **argv)
 {
+	static const char *const amiss[] = {"BACKING and MOUNTPOINT are missing",
+					    "MOUNTPOINT is missing", NULL, "too many arguments"};
+
 	if (argc != 2) {
-		fprintf(stderr,
-			argc < 2 ? "cframefs: BACKING and MOUNTPOINT are missing; see --help\n"
-				 : "cframefs: too many arguments; see --help\n");
+		fprintf(stderr, "cframefs: %s; see --help\n", amiss[argc < 3 ? argc : 3]);
 		return -EINVAL;
 	}
 	o->backing = realpath(argv[0], NULL);

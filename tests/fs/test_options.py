@@ -94,6 +94,33 @@ def test_help_readme_and_man_page_have_the_same_options():
         assert not default or f"({default.strip()})" in helped[name], name
 
 
+def test_what_is_missing_is_named(dirs):
+    one_line_refusal(run(DAEMON), "BACKING and MOUNTPOINT are missing")
+    one_line_refusal(run(DAEMON, dirs[0]), ": MOUNTPOINT is missing")
+    one_line_refusal(run(DAEMON, *dirs, dirs[0]), "too many arguments")
+    one_line_refusal(run(DAEMON, *dirs, *dirs), "too many arguments")
+
+
+def test_commands_have_help():
+    for command in re.findall(r"^  (\w+) ", run(CFRAME, "--help").stdout, re.MULTILINE):
+        got = run(CFRAME, command, "--help")
+        assert got.returncode == 0 and got.stdout.startswith(f"usage: cframe {command}"), got
+
+
+def test_verify_leaves_a_mount_inside_of_the_directory_alone(dirs):
+    backing, _ = dirs
+    inside = backing / "inside"
+    inside.mkdir()
+    (backing / "none.b2frame").write_bytes(b"no frame: shown under this name in the mount, too")
+    assert run(DAEMON, backing, inside).returncode == 0
+    try:
+        (inside / "f").write_bytes(b"written")
+        got = run(CFRAME, "verify", backing)
+    finally:
+        umount(inside)
+    assert got.stdout == f"{backing}/none.b2frame: is no Blosc2 frame\n"
+
+
 @pytest.mark.parametrize(
     "option",
     [
