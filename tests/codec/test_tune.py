@@ -125,6 +125,22 @@ def test_levels_do_not_flatter_differences(tuner, dtype, sigma, step):
     assert choice.filters == ["shuffle"] and choice.typesize == np.dtype(dtype).itemsize, choice
 
 
+def one_hot():
+    """Rows of 64 numbers, one of which is not zero."""
+    return np.eye(64, dtype="<f4")[rng().integers(0, 64, MIB // 256)].tobytes()
+
+
+@pytest.mark.parametrize(
+    "make, most",
+    [(lambda: (rng().random(MIB) < 0.1).astype("u1").tobytes(), 0.07), (one_hot, 0.01)],
+    ids=["mask", "one-hot"],
+)
+def test_bits_of_sparse_items(tuner, make, most):
+    """No code of a byte is shorter than a bit, but bits may be rarer than one in eight."""
+    got = tuner.choose(make())
+    assert got.filters == ["bitshuffle"] and len(got.chunk) < most * MIB, got
+
+
 def test_any_length(tuner, codec):
     for n in (1, 2, 31, 63, 64, 65, 100, 4095, 4351, 4352, 8193, 9000, 16385, 49153):
         for data in (npy(records()), walk_f8(), records().tobytes(), text()):

@@ -118,7 +118,9 @@ static int try_item(struct tuner *t, const struct tune_item *item, bool bits)
 		t->no_shuffle = tune_far_behind(&last[-1], last);
 		t->no_delta = tune_far_behind(last, &last[-1]);
 	}
-	return bits && item->size > 1 ? try_kind(t, TUNE_KIND_BITSHUFFLE, item->size) : 0;
+	/* Sparse bytes cost a bit each at least, their bits need not: masks, rows of zeros and a one. */
+	bits = all || (bits && item->size > 1);
+	return bits ? try_kind(t, TUNE_KIND_BITSHUFFLE, item->size) : 0;
 }
 
 /* Bits that single bytes with their matches would take of what was scanned. */
