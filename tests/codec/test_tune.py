@@ -141,6 +141,18 @@ def test_bits_of_sparse_items(tuner, make, most):
     assert got.filters == ["bitshuffle"] and len(got.chunk) < most * MIB, got
 
 
+def test_one_place_does_not_decide(tuner):
+    """An image with a header in its midst, just where a longer piece is looked at."""
+    sky = rng().normal(300, 20, size=(512, 256))
+    image = (sky + np.linspace(0, 900, 512)[:, None]).astype(">i2").tobytes()
+    header = b"".join(b"%-80s" % (b"KEY%d" % i) for i in range(200))
+    at = len(image) * 66 // 100
+    data = image[:at] + header + image[at + len(header) :]
+    got = tuner.choose(data)
+    real = 1000 * len(got.chunk) / len(data)
+    assert got.filters == ["shuffle"] and abs(got.permille - real) < real / 3, (got, real)
+
+
 def test_any_length(tuner, codec):
     for n in (1, 2, 31, 63, 64, 65, 100, 4095, 4351, 4352, 8193, 9000, 16385, 49153):
         for data in (npy(records()), walk_f8(), records().tobytes(), text()):

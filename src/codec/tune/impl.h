@@ -91,11 +91,18 @@ static inline bool tune_is_filtered(const struct pipeline *p)
 bool tune_same_filters(const struct pipeline *a, const struct pipeline *b);
 
 /*
- * Puts so many pieces of the sample, of at most `length` bytes each and spread evenly, into
- * t->gathered. `late` moves them by nearly half a piece's share, so that a second look sees other
- * bytes. Pieces begin and end between items.
+ * What is looked at: so many pieces, spread evenly, of at most so many bytes each, and of a small
+ * chunk, whose encoding does not take long either, of at most this part of it.
  */
-NODISCARD int tune_gather(struct tuner *t, size_t pieces, size_t length, bool late);
+struct tune_pieces {
+	size_t n, length, part;
+};
+
+/*
+ * Puts them into t->gathered. `late` moves them by nearly half a piece's share, so that a second
+ * look sees other bytes. Pieces begin and end between items.
+ */
+NODISCARD int tune_gather(struct tuner *t, const struct tune_pieces *pieces, bool late);
 
 /* Encodes what is gathered, or counts what that would give. *p does not lie in *trial. */
 NODISCARD int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial);

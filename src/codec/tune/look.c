@@ -15,14 +15,10 @@
 
 #include <assert.h>
 
-/* How many pieces, and of how many bytes each. */
-struct pieces {
-	size_t n, length;
-};
-
 /* Codecs that can tell what a sample stands for need less of it than what has to be encoded. */
-static const struct pieces priced_short = {8, 1u << 10}, priced_long = {1, 8u << 10};
-static const struct pieces coded_short = {4, 2u << 10}, coded_long = {2, 16u << 10};
+static const struct tune_pieces priced_short = {8, 1u << 10, 64}, priced_long = {1, 8u << 10, 16};
+static const struct tune_pieces priced_many = {8, 2u << 10, 64};
+static const struct tune_pieces coded_short = {4, 2u << 10, 64}, coded_long = {2, 16u << 10, 32};
 
 static bool is_priced(const struct tuner *t)
 {
@@ -118,7 +114,7 @@ static int try_item(struct tuner *t, const struct tune_item *item, bool bits)
 		t->no_shuffle = tune_far_behind(&last[-1], last);
 		t->no_delta = tune_far_behind(last, &last[-1]);
 	}
-	/* Sparse bytes cost a bit each at least, their bits need not: masks, rows of zeros and a one. */
+	/* Sparse bytes cost a bit each at least, their bits need not: masks, one-hot rows. */
 	bits = all || (bits && item->size > 1);
 	return bits ? try_kind(t, TUNE_KIND_BITSHUFFLE, item->size) : 0;
 }
@@ -268,10 +264,10 @@ static unsigned bring_joined(struct tune_report *r, unsigned n)
  * which differences do not see but a table of bytes does: short pieces in one block flatter them,
  * by up to 14 % of an image. So where one is among them, what short pieces said does not count.
  */
-static int try_long(struct tuner *t, const struct pieces *pieces, unsigned n, bool anew)
+static int try_long(struct tuner *t, const struct tune_pieces *pieces, unsigned n, bool anew)
 {
 	struct tune_report *r = t->report;
-	TRY(tune_gather(t, pieces->n, pieces->length, true));
+	TRY(tune_gather(t, pieces, true));
 	t->block = t->gathered.n / pieces->n;
 	for (unsigned i = 0; i < n; i++) {
 		struct tune_trial before = r->tried[i], *now = &r->tried[i];
@@ -286,12 +282,32 @@ static int try_long(struct tuner *t, const struct pieces *pieces, unsigned n, bo
 	return 0;
 }
 
+/* Stored bytes that are half as many again. */
+static bool far_apart(uint32_t a, uint32_t b)
+{
+	return 2 * max_u64(a, b) > 3 * min_u64(a, b);
+}
+
+/*
+ * One place of a chunk may be unlike all others: the header of a second image, zeros between rows.
+ * Then short pieces decide, from other places than before, and each a block of its own.
+ */
+static int try_one_place(struct tuner *t, unsigned n, bool anew)
+{
+	struct tune_report *r = t->report;
+	uint32_t everywhere = tune_permille(&r->tried[0]);
+	TRY(try_long(t, &priced_long, n, anew));
+	if (!far_apart(everywhere, tune_permille(&r->tried[0])))
+		return 0;
+	return try_long(t, &priced_many, n, true);
+}
+
 int tune_look(struct tuner *t)
 {
 	struct tune_report *r = t->report;
 	bool priced = is_priced(t), delta;
-	const struct pieces *first = priced ? &priced_short : &coded_short;
-	TRY(tune_gather(t, first->n, first->length, false));
+	const struct tune_pieces *first = priced ? &priced_short : &coded_short;
+	TRY(tune_gather(t, first, false));
 	TRY(try_likely(t));
 	tune_sort(r->tried, r->ntried);
 	unsigned n = bring_sibling(t, count_rivals(r), &delta);
@@ -301,5 +317,5 @@ int tune_look(struct tuner *t)
 		return 0;
 	bool doubtful = !priced || has_long_items(&r->tried[0]) || has_long_items(&r->tried[1]) ||
 			tune_permille(&r->tried[0]) >= TUNE_PAYS_CLEARLY;
-	return try_long(t, doubtful ? &coded_long : &priced_long, n, delta || doubtful);
+	return doubtful ? try_long(t, &coded_long, n, true) : try_one_place(t, n, delta);
 }

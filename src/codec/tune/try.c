@@ -41,16 +41,14 @@ void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size
 		p->split_mode = SPLIT_NEVER;
 }
 
-/* A piece is at most this part of a small chunk, whose encoding does not take long either. */
-#define SHARE 64
-
-int tune_gather(struct tuner *t, size_t pieces, size_t length, bool late)
+int tune_gather(struct tuner *t, const struct tune_pieces *want, bool late)
 {
 	struct buf *to = &t->s->dict;
 	uint32_t period = t->report->period;
 	size_t unit = max_u64(16, 8 * (uint64_t)(period ? period : t->hint.record));
 	struct view v = t->sample;
-	length = min_u64(length, max_u64(t->sample.n / SHARE, 2 * unit));
+	size_t pieces = want->n;
+	size_t length = min_u64(want->length, max_u64(v.n / want->part, 2 * unit));
 	length -= length % unit;
 	assert(length); /* the shortest pieces have room for the longest unit: TUNE_ITEM_MAX */
 	t->gathered = v;
