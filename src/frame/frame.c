@@ -11,7 +11,8 @@
  *     any --- a change could not be noted for lack of memory ---> BROKEN
  *
  * CLEAN       index and size are those of the root on disk.
- * DIRTY       they differ from it. Readers see the changes, other programs do not.
+ * DIRTY       they differ from it. Readers see the changes, other programs do not. After
+ *             frame_commit_part, too, when that left out the end of the file.
  * COMMITTING  inside frame_commit only.
  * BROKEN      the index in memory no longer says what the caller asked for, so it must
  *             never become a root. Commits answer with the first error for ever.
@@ -81,7 +82,7 @@ void frame_unload(struct frame *f)
 	index_deinit(&f->sums);
 	f->start = NULL;
 	f->info = (struct frame_info){0};
-	f->nbytes = f->seq = f->whole = f->root_id = 0;
+	f->nbytes = f->seq = f->whole = f->kept = f->root_id = 0;
 	f->roots = (struct frame_roots){0};
 	f->known = f->noted = f->writable = false;
 	f->front = FRONT_UNKNOWN;
@@ -285,6 +286,7 @@ int frame_resize(struct frame *f, uint64_t nbytes)
 	IGNORE(index_resize(&f->sums, f->index.n)); /* only ever less */
 	TRY(rc);
 	f->nbytes = nbytes;
+	f->kept = min_u64(f->kept, nbytes);
 	note_stale(f, old, nbytes);
 	if (nbytes != old)
 		set_dirty(f);

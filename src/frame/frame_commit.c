@@ -19,6 +19,7 @@
 #include "frame/format/trailer.h"
 #include "frame/frame_impl.h"
 #include "frame/meters.h"
+#include "frame/range.h"
 
 #include <assert.h>
 
@@ -142,9 +143,16 @@ static int sync_root(struct frame *f)
 	return 0;
 }
 
+/* What a root says. */
+struct content {
+	struct index *ix;
+	uint64_t nbytes;
+	bool again; /* what the root on disk says, with chunks at other places */
+};
+
 /* The bytes of a root, on their way to the disk. */
 struct draft {
-	struct index *ix;
+	struct content has;
 	uint64_t at;
 	struct buf packed;     /* index, then trailer */
 	uint32_t trailer_len;
@@ -221,11 +229,11 @@ static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 }
 
 /* Borrows the place where index and trailer will go, and enters it into the header in memory. */
-static int place(struct frame *f, struct draft *d, uint64_t nbytes)
+static int place(struct frame *f, struct draft *d)
 {
 	static const uint8_t zeros[SLACK_ROOM];
 	uint64_t least, len = d->packed.n + d->trailer_len;
-	TRY(frame_live_end(f, d->ix, &least));
+	TRY(frame_live_end(f, d->has.ix, &least));
 	TRY(buf_reserve(&d->packed, len + SLACK_ROOM));
 	TRY(space_take_behind(&f->space, len + SLACK_ROOM, least, &d->at));
 	uint32_t slack = slack_at(f, d, d->at + len);
@@ -234,11 +242,10 @@ static int place(struct frame *f, struct draft *d, uint64_t nbytes)
 	IGNORE(buf_append(&d->packed, view_of(zeros, slack))); /* reserved above */
 	d->root = (struct header_root){
 		.frame_len = d->at + len,
-		.nbytes = nbytes,
+		.nbytes = d->has.nbytes,
 		.cbytes = d->at - f->info.header_len,
-		.type_size = type_size_for(f, d->ix, nbytes),
-		.chunk_size = d->ix != &f->index && f->root_chunk ? f->root_chunk
-								  : f->info.chunk_size,
+		.type_size = type_size_for(f, d->has.ix, d->has.nbytes),
+		.chunk_size = d->has.again && f->root_chunk ? f->root_chunk : f->info.chunk_size,
 	};
 	header_set_root(f->head.p, &d->root);
 	header_set_vlmeta(f->head.p, f->noted || f->vlmeta.n);
@@ -246,20 +253,20 @@ static int place(struct frame *f, struct draft *d, uint64_t nbytes)
 }
 
 /* Makes index and trailer in memory, for the place that is lent to them. */
-static int draft_root(struct frame *f, struct draft *d, uint64_t nbytes)
+static int draft_root(struct frame *f, struct draft *d)
 {
 	struct buf sums = {0};
 	struct view young = d->synced ? view_of(NULL, 0) : buf_view(&f->young);
-	int rc = index_encode(d->ix, &d->packed);
+	int rc = index_encode(d->has.ix, &d->packed);
 	if (rc == 0 && f->noted)
-		rc = frame_sums_pack(f, d->ix, &sums);
+		rc = frame_sums_pack(f, d->has.ix, &sums);
 	d->trailer_len = (uint32_t)f->trailer.n;
 	if (f->noted)
 		d->trailer_len = (uint32_t)trailer_length(
 			&f->vlmeta, ROOT_NOTE,
 			root_note_length(d->whole != d->seq, young.n, sums.n));
 	if (rc == 0)
-		rc = place(f, d, nbytes);
+		rc = place(f, d);
 	if (rc == 0) {
 		rc = pack_trailer(f, d, buf_view(&sums), young);
 		if (rc < 0)
@@ -280,13 +287,15 @@ static int write_draft(struct frame *f, struct draft *d)
 	return rc;
 }
 
-static int commit_index(struct frame *f, struct index *ix, uint64_t nbytes, enum durability how)
+static int commit_index(struct frame *f, const struct content *has, enum durability how)
 {
-	struct draft d = {.ix = ix, .seq = next_seq(f)};
-	if (!f->part && ix == &f->index)
+	struct draft d = {.has = *has, .seq = next_seq(f)};
+	if (!f->part && !has->again) {
 		/* all is in the index, whether or not this root gets to the disk */
 		f->whole = d.seq;
-	d.whole = ix == &f->index ? f->whole : f->roots.newest;
+		f->kept = f->nbytes;
+	}
+	d.whole = has->again ? f->roots.newest : f->whole;
 	/*
 	 * Synced before the header is written, because that was asked for; or because the header
 	 * may reach the disk before what it points at, and recovery would find no other root; or
@@ -295,7 +304,7 @@ static int commit_index(struct frame *f, struct index *ix, uint64_t nbytes, enum
 	 */
 	d.synced = how == COMMIT_SYNC || !f->known || !f->noted || f->young_many ||
 		   f->young_bytes > FRAME_YOUNG_BYTES || frame_space_presses(f);
-	int rc = draft_root(f, &d, nbytes);
+	int rc = draft_root(f, &d);
 	if (rc == 0)
 		rc = write_draft(f, &d);
 	uint64_t len = d.packed.n;
@@ -368,7 +377,8 @@ static int move_front(struct frame *f, struct index *ix)
 	}
 	if (!busy)
 		return 0;
-	TRY(commit_index(f, ix, f->info.nbytes, COMMIT_SYNC));
+	struct content has = {ix, f->info.nbytes, true};
+	TRY(commit_index(f, &has, COMMIT_SYNC));
 	return sync_root(f);
 }
 
@@ -489,7 +499,27 @@ void frame_cut_given_up(struct frame *f)
 	IGNORE(frame_sync_root(f));
 }
 
-int frame_commit(struct frame *f, enum durability how)
+/* The first `end` bytes. */
+static int commit_cut(struct frame *f, uint64_t end, enum durability how)
+{
+	struct index ix = {0};
+	int rc = index_copy(&ix, &f->index, (uint32_t)range_nchunks(end, f->info.chunk_size));
+	if (rc == 0)
+		rc = commit_index(f, &(struct content){&ix, end, false}, how);
+	index_deinit(&ix);
+	return rc;
+}
+
+static int commit_changes(struct frame *f, uint64_t end, enum durability how)
+{
+	if (end == 0)
+		return commit_empty(f, how);
+	if (end < f->nbytes)
+		return commit_cut(f, end, how);
+	return commit_index(f, &(struct content){&f->index, end, false}, how);
+}
+
+static int commit(struct frame *f, uint64_t end, enum durability how)
 {
 	if (f->state == FRAME_BROKEN)
 		return f->error;
@@ -503,9 +533,8 @@ int frame_commit(struct frame *f, enum durability how)
 		uint64_t start = meter_now();
 		commit_check(f);
 		f->state = FRAME_COMMITTING;
-		int rc = f->nbytes ? commit_index(f, &f->index, f->nbytes, how)
-				   : commit_empty(f, how);
-		f->state = rc < 0 ? FRAME_DIRTY : FRAME_CLEAN;
+		int rc = commit_changes(f, end, how);
+		f->state = rc < 0 || end < f->nbytes ? FRAME_DIRTY : FRAME_CLEAN;
 		TRY(rc);
 		f->root_chunk = 0;
 		meter_add(METER_COMMITS, 1);
@@ -523,4 +552,24 @@ int frame_commit(struct frame *f, enum durability how)
 		frame_space_trim(f);
 	}
 	return 0;
+}
+
+int frame_commit(struct frame *f, enum durability how)
+{
+	return commit(f, f->nbytes, how);
+}
+
+uint64_t frame_kept(const struct frame *f)
+{
+	return f->kept;
+}
+
+int frame_commit_part(struct frame *f, uint32_t missing)
+{
+	uint64_t end = max_u64(f->kept, (uint64_t)missing * f->info.chunk_size);
+	assert(end >= f->nbytes || end % f->info.chunk_size == 0 ||
+	       frame_slot(f, missing) != SLOT_STORED);
+	if (end == 0 && f->info.nbytes == 0 && !f->suspect)
+		return 0;
+	return commit(f, min_u64(end, f->nbytes), COMMIT_PART);
 }

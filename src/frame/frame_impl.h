@@ -94,6 +94,7 @@ struct frame {
 	/* Numbers of roots. */
 	uint64_t seq;   /* of the newest root                                              */
 	uint64_t whole; /* of the newest that was not committed in part                    */
+	uint64_t kept;  /* the least size since then: what is behind it has come since     */
 	unsigned turn;  /* so many roots were placed: see slack_at                         */
 
 	/* What the disk may not have. */

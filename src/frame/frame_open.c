@@ -346,7 +346,7 @@ int frame_load_root(struct frame *f, struct view fixed, bool sparse)
 	struct frame_info info;
 	TRY(judge_root(f->io, fixed, sparse, &info));
 	f->info = info;
-	f->nbytes = info.nbytes;
+	f->nbytes = f->kept = info.nbytes;
 	f->type_size = info.type_size;
 	f->hint = info.block_size;
 	TRY(load_sections(f, fixed));

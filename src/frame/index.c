@@ -221,3 +221,28 @@ int index_resize(struct index *ix, uint32_t n)
 		page_unfold(ix, &ix->page[0], first, cap_for(n));
 	return 0;
 }
+
+static int page_copy(struct index *to, const struct index *from, uint32_t p)
+{
+	struct index_page *pg = &to->page[p];
+	const uint64_t *slot = from->page[p].slot;
+	if (!slot && !pg->slot) {
+		pg->same = from->page[p].same;
+		return 0;
+	}
+	uint64_t *own = index_own(to, p * INDEX_PAGE);
+	if (!own)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < page_entries(to, p); i++)
+		own[i] = slot ? slot[i] : from->page[p].same;
+	return 0;
+}
+
+int index_copy(struct index *to, const struct index *from, uint32_t n)
+{
+	assert(n <= from->n);
+	TRY(index_resize(to, n));
+	for (uint32_t p = 0; p < to->npages; p++)
+		TRY(page_copy(to, from, p));
+	return 0;
+}

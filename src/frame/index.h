@@ -78,6 +78,9 @@ uint32_t index_count_stored(const struct index *ix);
 /* New entries are zeros. On failure nothing has changed. */
 NODISCARD int index_resize(struct index *ix, uint32_t n);
 
+/* The first n entries of `from`. *to must be zeroed; index_deinit it whatever comes back. */
+NODISCARD int index_copy(struct index *to, const struct index *from, uint32_t n);
+
 /* Which entries are legal. */
 struct index_rule {
 	uint64_t last;   /* the largest offset of a stored chunk */

@@ -3,7 +3,7 @@
  * write, truncation and sync. Then the disks that a power cut could leave are built: what was
  * synced is there; of the calls since, any subset, in any order, torn at 512 bytes. Each disk is
  * opened, which recovers, and must show a state of the story at or after the last one that
- * was acknowledged as durable, whole.
+ * was acknowledged as durable, whole. Some commits are parts that leave out the end of the file.
  *
  *   frame_crash STORIES STATES SEED [--skip-sync N]
  *
@@ -36,7 +36,7 @@ static struct {
 
 static struct state states[MAX_STATES];
 static size_t nstates, nsafe; /* states before nsafe may no longer be shown */
-static uint64_t nopened, nrecovered, nboots, ncompacted;
+static uint64_t nopened, nrecovered, nboots, ncompacted, nparts;
 
 static void record(struct call c)
 {
@@ -224,6 +224,8 @@ struct story {
 	struct pipeline p;
 	uint8_t plain[MAX_SIZE + CHUNK];
 	uint64_t size;
+	uint64_t kept;      /* the least size since the last commit that was no part */
+	uint64_t committed; /* the size of the newest root                           */
 };
 
 static int put(struct story *t, uint32_t n)
@@ -264,6 +266,7 @@ static int change(struct story *t)
 		t->size = max_u64(t->size, at + len);
 	}
 	TRY(frame_resize(t->f, t->size));
+	t->kept = min_u64(t->kept, t->size);
 	uint64_t edge = min_u64(old, t->size);
 	if (t->size != old && edge % CHUNK && edge)
 		TRY(put(t, (uint32_t)(edge / CHUNK)));
@@ -293,16 +296,42 @@ static int reopen(struct story *t)
 		TRY(by_another(t));
 	frame_close(t->f);
 	t->f = NULL;
+	memset(t->plain + t->committed, 0, sizeof t->plain - t->committed);
+	t->size = t->kept = t->committed;
 	return frame_open_take(&t->f, &disk.io);
+}
+
+static void expect(struct story *t, uint64_t size)
+{
+	assert(nstates < MAX_STATES);
+	states[nstates++] = (struct state){sum_of(view_of(t->plain, size)), size};
+	t->committed = size;
+}
+
+/* As if chunk `missing` had not been put: what has come behind `kept` ends before it. */
+static int commit_part(struct story *t, unsigned count)
+{
+	uint32_t missing = draw(4) ? draw(MAX_SIZE / CHUNK) : UINT32_MAX;
+	uint32_t first = (uint32_t)(t->kept / CHUNK);
+	if (missing <= first) /* a hole may be cut anywhere */
+		missing = first + (t->kept < t->size && frame_slot(t->f, first) == SLOT_STORED);
+	expect(t, min_u64(t->size, max_u64(t->kept, (uint64_t)missing * CHUNK)));
+	TRY(cut_power(t->s, count / 4));
+	TRY(frame_commit_part(t->f, missing));
+	space_check(&t->f->space);
+	nparts += t->committed < t->size;
+	return cut_power(t->s, count);
 }
 
 static int commit(struct story *t, unsigned count)
 {
 	enum durability how = draw(3) ? COMMIT_LATER : COMMIT_SYNC;
-	assert(nstates < MAX_STATES);
-	states[nstates++] = (struct state){sum_of(view_of(t->plain, t->size)), t->size};
+	if (draw(4) == 0)
+		return commit_part(t, count);
+	expect(t, t->size);
 	TRY(cut_power(t->s, count / 4));
 	TRY(frame_commit(t->f, how));
+	t->kept = t->size;
 	space_check(&t->f->space);
 	if (how == COMMIT_SYNC)
 		nsafe = nstates - 1;
@@ -315,7 +344,8 @@ static int story(struct story *t, unsigned count)
 	char why[64];
 	forget_calls();
 	disk.io.ops = &disk_ops;
-	disk.now.n = disk.safe.n = nsafe = nstates = t->size = 0;
+	disk.now.n = disk.safe.n = nsafe = nstates = 0;
+	t->size = t->kept = t->committed = 0;
 	memset(t->plain, 0, sizeof t->plain);
 	pipeline_default(&t->p);
 	TRY(pipeline_parse(&t->p, pipelines[draw(3)], why, sizeof why));
@@ -356,8 +386,9 @@ int main(int argc, char **argv)
 		if (rc < 0)
 			printf("story %u: %s\n", first + done, strerror(-rc));
 	}
-	printf("%u stories, %" PRIu64 " states, %" PRIu64 " recovered, %" PRIu64 " compacted\n",
-	       done, nopened, nrecovered, ncompacted);
+	printf("%u stories, %" PRIu64 " states, %" PRIu64 " recovered, %" PRIu64
+	       " compacted, %" PRIu64 " cut\n",
+	       done, nopened, nrecovered, ncompacted, nparts);
 	fflush(stdout);
 	if (rc < 0)
 		_exit(1); /* nobody tidies up after a failure */

@@ -33,6 +33,28 @@ bool dirty_holds_up(const struct dirty *d)
 	return holds_up(&d->dirty) || holds_up(&d->flushing);
 }
 
+/* What was cut off may still be FLUSHING. */
+static uint32_t first_in_hole(const struct dirty_set *s, const struct file *f, uint32_t from)
+{
+	uint32_t end = frame_nchunks(f->frame);
+	const struct dirty_chunk *c;
+
+	for (uint32_t n = from; (c = dirty_set_from(s, n)) && c->n < end; n++) {
+		n = c->n;
+		enum slot_kind slot = frame_slot(f->frame, n);
+		if (slot == SLOT_ZEROS || slot == SLOT_UNINIT)
+			return n;
+	}
+	return UINT32_MAX;
+}
+
+uint32_t dirty_first_in_hole(const struct file *f, uint32_t from)
+{
+	uint32_t dirty = first_in_hole(&f->dirty.dirty, f, from);
+	uint32_t flushing = first_in_hole(&f->dirty.flushing, f, from);
+	return dirty < flushing ? dirty : flushing;
+}
+
 /* Counts the memory of a chunk in the budget. */
 static void charge(struct dirty_chunk *c)
 {

@@ -82,6 +82,21 @@ static void hold_caps(struct file *f)
 		caps_forget(f->inode);
 }
 
+/*
+ * Of a part, what the file has grown by ends where the first chunk is missing. Not so that nothing
+ * is left, when the log has something of it: that would count as older than an empty file.
+ */
+static int commit_frame(struct file *f, enum durability how)
+{
+	if (how != COMMIT_PART)
+		return frame_commit(f->frame, how);
+	uint64_t kept = frame_kept(f->frame);
+	uint32_t missing = dirty_first_in_hole(f, range_chunk(kept, f->chunk_size));
+	if (kept == 0 && missing == 0 && file_in_log(f))
+		missing = UINT32_MAX;
+	return frame_commit_part(f->frame, missing);
+}
+
 static int commit(struct file *f, enum durability how)
 {
 	/* of a part, chunks may be landing */
@@ -93,7 +108,7 @@ static int commit(struct file *f, enum durability how)
 		name_choice(f);
 	hold_caps(f);
 	bool writes = frame_writes(f->frame, how);
-	int rc = held_up ? 0 : frame_commit(f->frame, how);
+	int rc = held_up ? 0 : commit_frame(f, how);
 	f->wants_commit = false;
 	if (rc >= 0 && how == COMMIT_SYNC) {
 		touched_clear(&f->unsynced.touched);
