@@ -9,9 +9,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/signalfd.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +22,7 @@
 struct stopper {
 	struct fs *fs;
 	bool detached; /* after the join: nothing is left to unmount */
+	int signals;   /* signalfd */
 	pthread_t thread, main;
 };
 
@@ -120,6 +123,15 @@ static void stop_serving(struct stopper *s)
 	pthread_kill(s->main, SIGUSR1); /* out of its wait */
 }
 
+/* Until a signal is there, which is not taken: another daemon may look for it (backing.c). */
+static void wait_for_signal(const struct stopper *s)
+{
+	struct pollfd one = {.fd = s->signals, .events = POLLIN};
+
+	while (poll(&one, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
 static void *stopper_main(void *arg)
 {
 	struct stopper *s = arg;
@@ -127,9 +139,10 @@ static void *stopper_main(void *arg)
 	int sig;
 
 	session_signals(&set);
+	wait_for_signal(s);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	backing_tell_ending(&s->fs->backing);
 	if (sigwait(&set, &sig) == 0) {
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-		backing_tell_ending(&s->fs->backing);
 		log_info("signal %d: flushing and unmounting", sig);
 		stop_serving(s);
 	}
@@ -206,13 +219,20 @@ static int serve_until_stopped(struct fs *fs, bool *detached)
 {
 	struct stopper s = {.fs = fs, .main = pthread_self()};
 	struct sigaction act = {.sa_handler = ignore}; /* no SA_RESTART */
+	sigset_t set;
 
 	sigaction(SIGUSR1, &act, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	TRY(-pthread_create(&s.thread, NULL, stopper_main, &s));
-	int rc = serve(fs);
-	pthread_cancel(s.thread);
-	pthread_join(s.thread, NULL);
+	session_signals(&set);
+	s.signals = signalfd(-1, &set, SFD_CLOEXEC);
+	int rc = s.signals < 0 ? -errno : -pthread_create(&s.thread, NULL, stopper_main, &s);
+	if (rc == 0) {
+		rc = serve(fs);
+		pthread_cancel(s.thread);
+		pthread_join(s.thread, NULL);
+	}
+	if (s.signals >= 0)
+		close(s.signals);
 	*detached = s.detached;
 	return rc;
 }

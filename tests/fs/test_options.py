@@ -297,6 +297,33 @@ def test_a_backing_directory_that_is_about_to_be_free(mount, work):
         umount(work / "second")
 
 
+def test_a_backing_directory_whose_daemon_was_asked_to_end(mount, work):
+    """It has not come to that yet, which makes no difference: the next one waits."""
+    m = mount()
+    (m.mnt / "f").write_bytes(b"written last")
+    (work / "second").mkdir()
+    said = work / "second.log"
+    m.proc.send_signal(signal.SIGSTOP)
+    m.proc.send_signal(signal.SIGTERM)
+    with open(said, "wb") as log:
+        second = subprocess.Popen([DAEMON, m.backing, work / "second"], stderr=log)
+    try:
+        wait_until(
+            lambda: second.poll() is not None or "waiting for another" in said.read_text(),
+            30,
+            "its line",
+        )
+        assert second.poll() is None, said.read_text()
+    finally:
+        m.proc.send_signal(signal.SIGCONT)
+        m.wait()
+    assert second.wait(300) == 0, said.read_text()
+    try:
+        assert (work / "second" / "f").read_bytes() == b"written last"
+    finally:
+        umount(work / "second")
+
+
 def told(directory):
     """True: a daemon says which mount of the backing directory is its own (backing.c)."""
     fd = os.open(directory, os.O_RDONLY)

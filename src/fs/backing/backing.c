@@ -5,6 +5,7 @@
 
 #include <linux/magic.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,20 +33,27 @@ int backing_open(struct backing *b, const char *path)
 /*
  * Beside the lock, a daemon that serves says which mount is its own: by a record lock, shared by
  * those that only read, on the byte of the mount's device number. One that is about to end says so
- * by another, that far behind.
+ * by another, that far behind. A third is on the byte of its process number.
  */
 #define ENDING ((off_t)1 << 48)
+#define PROCESS ((off_t)1 << 49)
 
-static void set_own(const struct backing *b, off_t behind, short type)
+static void set_byte(const struct backing *b, off_t at, short type)
 {
-	struct flock own = {.l_type = type, .l_start = behind + (off_t)b->own_dev, .l_len = 1};
+	struct flock own = {.l_type = type, .l_start = at, .l_len = 1};
 
 	if (b->lock >= 0 && b->own_dev)
 		(void)fcntl(b->lock, F_OFD_SETLK, &own);
 }
 
+static void set_own(const struct backing *b, off_t behind, short type)
+{
+	set_byte(b, behind + (off_t)b->own_dev, type);
+}
+
 void backing_tell_mount(const struct backing *b)
 {
+	set_byte(b, PROCESS + getpid(), F_RDLCK);
 	set_own(b, 0, F_RDLCK);
 }
 
@@ -59,6 +67,32 @@ void backing_tell_unmounted(const struct backing *b)
 {
 	set_own(b, 0, F_UNLCK);
 	set_own(b, ENDING, F_UNLCK);
+	set_byte(b, PROCESS + getpid(), F_UNLCK);
+}
+
+/* Those of session_signals. */
+#define ENDING_SIGNALS (1ull << (SIGTERM - 1) | 1ull << (SIGINT - 1) | 1ull << (SIGHUP - 1))
+
+/*
+ * True: a signal that asks the daemon of the directory to end waits there to be seen. It is taken
+ * (session.c) when ENDING has been said: who looks for both, in this order, misses none.
+ */
+static bool is_asked_to_end(int lock)
+{
+	struct flock any = {.l_type = F_WRLCK, .l_start = PROCESS};
+	unsigned long long waiting = 0;
+	char line[256];
+
+	if (fcntl(lock, F_OFD_GETLK, &any) < 0 || any.l_type != F_RDLCK)
+		return false;
+	snprintf(line, sizeof line, "/proc/%lld/status", (long long)(any.l_start - PROCESS));
+	FILE *status = fopen(line, "re");
+	while (status && fgets(line, sizeof line, status))
+		if (sscanf(line, "ShdPnd: %llx", &waiting) == 1)
+			break;
+	if (status)
+		fclose(status);
+	return waiting & ENDING_SIGNALS;
 }
 
 /* Where a FUSE file system of that device number is mounted, as the kernel spells it. */
@@ -99,7 +133,8 @@ bool backing_is_ending(const char *path, dev_t mount)
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	bool told = fcntl(fd, F_OFD_GETLK, &any) == 0 && any.l_type == F_RDLCK;
+	bool told = is_asked_to_end(fd) ||
+		    (fcntl(fd, F_OFD_GETLK, &any) == 0 && any.l_type == F_RDLCK);
 	close(fd);
 	return told && find_mount_of(mount, at);
 }
@@ -120,7 +155,7 @@ int backing_lock(struct backing *b, bool shared, char holder[static PATH_MAX])
 			return 0;
 		if (errno != EWOULDBLOCK && errno != EINTR)
 			return 0; /* not every file system has locks */
-		if (is_mounted(b, holder))
+		if (is_mounted(b, holder) && !is_asked_to_end(b->lock) && is_mounted(b, holder))
 			return -EBUSY;
 		holder[0] = 0;
 		if (i == LOCK_SAYS)
