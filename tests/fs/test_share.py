@@ -115,6 +115,51 @@ def test_replaced_while_open(pair, reader, blosc2):
     assert os.pread(reader, len(data) + 1, 0) == data
 
 
+def test_writers_of_a_replaced_file(mount, blosc2):
+    """Who has the old one open goes on with that, which has no name any more, or is told; what goes
+    to the new one stays there."""
+    for options in ("", "entry_timeout=60,attr_timeout=60", "intent=0,commit=0.05"):
+        m = mount(",".join(filter(None, ("chunksize=64K", options))))
+        for turn in range(6):
+            name = f"f{turn}"
+            path, stored = m.mnt / name, m.stored(name)
+            old, new = (blob(seed, 3 * CHUNK + seed, "text") for seed in (1, 2))
+            path.write_bytes(old)
+            fd = os.open(path, os.O_RDWR)
+            if turn % 2:
+                os.pwrite(fd, b"before", 10)
+            if turn % 3 == 0:
+                os.fsync(fd)
+            make_frame(blosc2, m.backing / "other", new)
+            os.rename(m.backing / "other", stored)
+            written = error_of(os.pwrite, fd, b"to the old one", CHUNK)
+            synced = error_of(os.fsync, fd) if turn < 4 else None
+            with open(path, "r+b") as f:
+                assert f.read() == new, (options, turn)
+                f.seek(100)
+                f.write(b"to the new one")
+                f.flush()
+                os.fsync(f.fileno())
+                wrote = error_of(os.pwrite, fd, b"once more to the old one", 2 * CHUNK)
+            assert {written, synced, wrote} <= {None, "ESTALE"}, (options, turn)
+            expect = new[:100] + b"to the new one" + new[114:]
+            seen = bytearray(old)
+            if turn % 2:
+                seen[10:16] = b"before"
+            if not written:
+                seen[CHUNK : CHUNK + 14] = b"to the old one"
+            if not wrote:
+                seen[2 * CHUNK : 2 * CHUNK + 24] = b"once more to the old one"
+            got = os.pread(fd, len(old) + 1, 0)
+            assert got == seen, (options, turn)
+            assert error_of(os.close, fd) in (None, "ESTALE")
+            assert path.read_bytes() == expect, (options, turn)
+        m.unmount()
+        for turn in range(6):
+            got = blosc2.open(str(m.stored(f"f{turn}")))[:]
+            assert got == expect, (options, turn)
+
+
 def test_appended_while_open(pair, reader, blosc2):
     m, path, data = pair
     for seed in range(2, 5):

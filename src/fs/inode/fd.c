@@ -213,6 +213,14 @@ static bool has_lost_name(struct inodes *t, struct inode *n)
 	return lost && atomic_load(&t->renames) == before;
 }
 
+bool inode_was_replaced(struct inodes *t, struct inode *n)
+{
+	pthread_mutex_lock(&t->lock);
+	bool open = n->promoted;
+	pthread_mutex_unlock(&t->lock);
+	return open && has_lost_name(t, n);
+}
+
 /*
  * What looked the file up has opened it to read it already. -ESTALE: who opens a file means the one
  * that has the name by now, which the kernel looks up then.

@@ -179,6 +179,12 @@ NODISCARD int inode_promote(struct inodes *t, struct inode *n, int flags);
 int inode_promote_to_take(struct inodes *t, struct inode *n, int fd);
 void inode_demote(struct inodes *t, struct inode *n);
 
+/*
+ * True: the frame is open, and another program has given its name to another file, or removed it.
+ * Who opens the name now does not mean this one.
+ */
+bool inode_was_replaced(struct inodes *t, struct inode *n);
+
 /* Around a request that takes names away, until the inodes know: who opens them asks. */
 void inodes_rename_begin(struct inodes *t);
 void inodes_rename_end(struct inodes *t);

@@ -105,6 +105,8 @@ static int set_size(struct fs *fs, struct inode *n, uint64_t size, struct fuse_f
 		return rc;
 	}
 	err_clear();
+	if (!fi && inode_was_replaced(fs->inodes, n))
+		return -ESTALE;
 	int rc = file_get(fs, n, true, &f);
 	bool opened = rc >= 0;
 	if (opened) {

@@ -61,6 +61,8 @@ static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
 {
 	struct inode *n = h->inode;
 
+	if (!born && inode_was_replaced(fs->inodes, n))
+		return -ESTALE; /* the kernel looks the name up, and asks again */
 	int rc = born ? file_create_take(fs, n, born, &h->file)
 		      : file_get(fs, n, h->writable || fi->flags & O_TRUNC, &h->file);
 	if (rc < 0)
