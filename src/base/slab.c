@@ -22,6 +22,7 @@ struct unit {
 	uint8_t order;
 	bool free;
 	bool touched; /* at the first unit of TOUCH bytes: the system has given them */
+	bool empty;   /* while free: the system has none of its pages in memory */
 };
 
 struct slab {
@@ -118,6 +119,7 @@ static uint32_t take(struct slab *s, unsigned order)
 		if (s->nunits - s->fresh < REGION)
 			return NO_UNIT;
 		list_push(s, s->fresh, --have);
+		s->unit[s->fresh].empty = s->fresh >= s->warm;
 		s->fresh += REGION;
 		if (s->fresh >= s->warm && s->nunits - s->fresh >= REGION)
 			atomic_store_explicit(&s->wants_warm, true, memory_order_relaxed);
@@ -127,6 +129,7 @@ static uint32_t take(struct slab *s, unsigned order)
 	while (have > order) { /* the upper half goes back */
 		have--;
 		list_push(s, u + (1u << have), have);
+		s->unit[u + (1u << have)].empty = s->unit[u].empty;
 	}
 	s->unit[u].order = (uint8_t)order;
 	return u;
@@ -175,7 +178,30 @@ void slab_free(struct slab *s, void *p, size_t n)
 		u &= ~(1u << order);
 	}
 	list_push(s, u, order);
+	s->unit[u].empty = false;
 	pthread_mutex_unlock(&s->lock);
+}
+
+/* A free piece of that order. Pages that come back one by one cost a fault each. */
+static void empty_piece(struct slab *s, uint32_t u, unsigned order)
+{
+	size_t at = (size_t)u * SLAB_MIN, len = (size_t)SLAB_MIN << order;
+	if (madvise(s->base + at, len, MADV_DONTNEED) != 0)
+		return;
+	s->unit[u].empty = true;
+	for (size_t end = at + len; len >= TOUCH && at < end; at += TOUCH)
+		s->unit[at / SLAB_MIN].touched = false;
+}
+
+void slab_trim(struct slab *s)
+{
+	for (unsigned order = ORDERS; order-- > 0;) {
+		pthread_mutex_lock(&s->lock);
+		for (uint32_t u = s->list[order]; u != NO_UNIT; u = s->unit[u].next)
+			if (!s->unit[u].empty)
+				empty_piece(s, u, order);
+		pthread_mutex_unlock(&s->lock);
+	}
 }
 
 bool slab_wants_warm(struct slab *s)

@@ -5,7 +5,7 @@
  * Why not malloc: blocks have few sizes and are freed in about the order in which they came, and a
  * cold read of 16 KiB spent a fifth of its time in the growth of malloc's heap and in page faults.
  * Here freed memory is used again at once, last in, first out, and pages are taken from the system
- * 64 KiB at a time. Nothing is returned before slab_close.
+ * 64 KiB at a time. Only slab_trim and slab_close return any.
  *
  * slab_warm asks for huge pages. In a virtual machine they take half the time of small ones. But
  * the system may have to search for them, and has to zero 2 MiB at once: a reader that needs memory
@@ -42,6 +42,9 @@ void *slab_alloc(struct slab *s, size_t n);
 
 /* `n` as it was allocated. */
 void slab_free(struct slab *s, void *p, size_t n);
+
+/* Gives the pages of all that is free back to the system: somebody else wants that memory. */
+void slab_trim(struct slab *s);
 
 /*
  * Taking pages from the system takes as long as decoding into them, so that it is better done

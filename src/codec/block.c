@@ -49,7 +49,7 @@ int block_decode(const struct block_plan *p, struct scratch *s, const struct blo
 	if (!n)
 		return streams_decode(p, b, &in, dst);
 
-	TRY(scratch_work(s, dst.n));
+	TRY(n > 1 ? scratch_work(s, dst.n) : scratch_work_first(s, dst.n));
 	/* Plain bytes go through the filters from where they lie. */
 	struct view from = {NULL, 0};
 	if (b->nstreams == 1 && !b->bare)
@@ -67,6 +67,15 @@ int block_decode(const struct block_plan *p, struct scratch *s, const struct blo
 	return 0;
 }
 
+size_t block_work(const struct block_plan *p, bool packed, size_t len)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < p->nsteps; i++)
+		n += p->step[i].row->backward != NULL;
+	n -= packed;
+	return len * min_u64(n, 2);
+}
+
 bool block_has_front(const struct block_plan *p, const struct scratch *s)
 {
 	const struct codec *codec = p->coder.codec;
@@ -80,7 +89,7 @@ const uint8_t *block_decode_front(const struct block_plan *p, struct scratch *s,
 	struct view plain = stream_plain(&in, whole);
 	if (plain.p)
 		return plain.p;
-	if (scratch_work(s, whole) < 0)
+	if (scratch_work_first(s, whole) < 0)
 		return NULL;
 	struct span room = {s->work[0].p, whole};
 	return stream_decode_front(&p->coder, &in, room, n) ? room.p : NULL;
@@ -92,7 +101,7 @@ int block_filter(const struct block_plan *p, struct scratch *s, const struct blo
 	*out = src;
 	if (!p->nsteps)
 		return 0;
-	TRY(scratch_work(s, src.n));
+	TRY(p->nsteps > 1 ? scratch_work(s, src.n) : scratch_work_first(s, src.n));
 	for (unsigned i = 0; i < p->nsteps; i++) {
 		struct filter_arg arg = arg_of(p, b, i);
 		uint8_t *to = s->work[i & 1].p;

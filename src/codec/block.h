@@ -33,6 +33,9 @@ void block_add_filter(struct block_plan *p, const struct filter *row, uint32_t p
 NODISCARD int block_decode(const struct block_plan *p, struct scratch *s, const struct block *b,
 			   struct view stored, struct span dst);
 
+/* Bytes of the scratch that decoding a block of `len` bytes takes. */
+size_t block_work(const struct block_plan *p, bool packed, size_t len);
+
 /* True: the filter that is undone last moves bytes or bits about and does nothing else to them. */
 bool block_can_pack(const struct block_plan *p);
 

@@ -115,6 +115,18 @@ static void plan_filters(struct block_plan *p, const struct chunk *c)
 			block_add_filter(p, filter_by_id(c->filter[i]), c->param[i]);
 }
 
+uint64_t chunk_work(const struct chunk *c, struct run run, bool packed)
+{
+	struct block_plan p;
+	uint32_t len = c->blocksize;
+	if (c->kind != CHUNK_REGULAR || !run.n)
+		return 0;
+	if (c->is_vl || run.n == 1)
+		len = chunk_run_bytes(c, run);
+	plan_filters(&p, c);
+	return block_work(&p, packed, len);
+}
+
 int plan_init(struct block_plan *p, const struct chunk *c, struct scratch *s)
 {
 	plan_filters(p, c);
@@ -204,23 +216,28 @@ static int decode_regular(struct job *j, struct run run, struct view stored, str
 	return rc;
 }
 
+void chunk_fill(const struct chunk *c, uint32_t lo, struct span dst)
+{
+	assert(c->kind != CHUNK_REGULAR && c->kind != CHUNK_STORED);
+	if (c->kind != CHUNK_NAN && c->kind != CHUNK_VALUE) {
+		memset(dst.p, 0, dst.n);
+		return;
+	}
+	struct view item = buf_view(&c->value);
+	size_t at = lo % item.n, first = min_u64(at ? item.n - at : 0, dst.n);
+	if (first)
+		memcpy(dst.p, item.p + at, first);
+	if (dst.n > first)
+		fill_value(item, span_of(dst.p + first, dst.n - first));
+}
+
 static int decode_other(const struct chunk *c, struct view stored, struct span dst)
 {
-	switch (c->kind) {
-	case CHUNK_STORED:
+	if (c->kind == CHUNK_STORED)
 		copy_plain(stored, dst);
-		return 0;
-	case CHUNK_NAN:
-	case CHUNK_VALUE:
-		fill_value(buf_view(&c->value), dst);
-		return 0;
-	case CHUNK_REGULAR: /* not here */
-	case CHUNK_ZEROS:
-	case CHUNK_UNINIT:
-	default:
-		memset(dst.p, 0, dst.n);
-		return 0;
-	}
+	else /* a run starts with an item */
+		chunk_fill(c, 0, dst);
+	return 0;
 }
 
 static int decode(struct job *j, struct run run, struct view stored, struct span dst)

@@ -106,6 +106,12 @@ uint32_t chunk_run_bytes(const struct chunk *c, struct run run);
 struct extent chunk_extent(const struct chunk *c, struct run run);
 
 /*
+ * Bytes of memory that decoding any block of a run takes at most, beside its stored bytes and where
+ * it goes to. `packed`: by chunk_decode_packed.
+ */
+uint64_t chunk_work(const struct chunk *c, struct run run, bool packed);
+
+/*
  * True: blocks other than 0 need block 0 decoded (delta). Decode block 0 into
  * `ref` by chunk_load_ref with the stored bytes of run {0, 1}, before sharing *c.
  */
@@ -154,6 +160,9 @@ struct chunk_part {
 bool chunk_has_parts(const struct chunk *c, const struct scratch *s);
 NODISCARD int chunk_decode_part(const struct chunk *c, struct scratch *s, struct chunk_part part,
 				struct view stored, struct span dst);
+
+/* Bytes of a chunk of a special value, from byte `lo` on. */
+void chunk_fill(const struct chunk *c, uint32_t lo, struct span dst);
 
 /* A whole chunk in memory: parse and decode at once. dst.n must be its nbytes. */
 NODISCARD int chunk_decode_all(struct scratch *s, struct view stored, uint32_t item,

@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-#define WORK_KEEP (2u << 20)
+#define WORK_KEEP (1u << 20)
 
 int scratch_open_cpu(struct scratch **out, unsigned cpu)
 {
@@ -13,6 +13,7 @@ int scratch_open_cpu(struct scratch **out, unsigned cpu)
 	if (!s)
 		return -ENOMEM;
 	kernels_init(&s->kernels, cpu & cpu_features());
+	s->most = UINT64_MAX;
 	return 0;
 }
 
@@ -35,9 +36,33 @@ void scratch_close(struct scratch *s)
 	mem_free(s);
 }
 
+void scratch_bound(struct scratch *s, uint64_t most)
+{
+	s->most = most;
+	s->wanted = 0;
+}
+
+int scratch_ask(struct scratch *s, uint64_t bytes)
+{
+	if (bytes <= s->most)
+		return 0;
+	s->wanted = bytes;
+	return -E2BIG;
+}
+
+uint64_t scratch_wanted(const struct scratch *s)
+{
+	return s->wanted;
+}
+
+int scratch_work_first(struct scratch *s, size_t n)
+{
+	return buf_reserve_fresh(&s->work[0], n);
+}
+
 int scratch_work(struct scratch *s, size_t n)
 {
-	TRY(buf_reserve_fresh(&s->work[0], n));
+	TRY(scratch_work_first(s, n));
 	return buf_reserve_fresh(&s->work[1], n);
 }
 

@@ -12,10 +12,12 @@ struct scratch {
 	struct buf work[2];     /* a block between filters; see scratch_work        */
 	struct buf dict, trial; /* encoding with a dictionary: itself, the other result */
 	void *state[CODEC_IDS]; /* by codec id; NULL until first use                */
+	uint64_t most, wanted;  /* see scratch_bound                                */
 };
 
-/* Both block buffers, `n` bytes each; valid until scratch_done. */
+/* Both block buffers, `n` bytes each, or only the first of them; valid until scratch_done. */
 NODISCARD int scratch_work(struct scratch *s, size_t n);
+NODISCARD int scratch_work_first(struct scratch *s, size_t n);
 
 /*
  * Gives back buffers that only a giant block needed: a file of some bytes may hold

@@ -26,6 +26,7 @@ struct cache_entry {
 	struct cache_entry *newer, *older; /* in the shard's queue, while `listed` */
 	bool found;                        /* it is still in the table */
 	bool filled, listed;
+	bool counted;                      /* it was listed once */
 	bool visited;                      /* used since the hand came by */
 	int rc;                            /* of the fill, for those who waited */
 	atomic_bool unused;                /* it was filled ahead, and nobody has used it yet */
@@ -50,6 +51,7 @@ struct cache {
 	size_t max_bytes;
 	struct slab *slab; /* NULL: not to be had */
 	atomic_size_t bytes;
+	atomic_size_t lent; /* see cache_lend */
 	atomic_uint_fast64_t next_owner;
 	atomic_uint next_victim;
 	struct shard shard[SHARDS];
@@ -113,6 +115,15 @@ static void list_remove(struct shard *s, struct cache_entry *e)
 	e->listed = false;
 }
 
+/*
+ * Entries that are evicted while they are used are not counted any more: they are few, and small.
+ * One that is neither counts until its memory is free.
+ */
+static bool is_large(const struct cache_entry *e)
+{
+	return e->value.cost > SLAB_SLACK;
+}
+
 static void free_value(struct cache *c, struct cache_entry *e)
 {
 	struct cache_value *v = &e->value;
@@ -122,6 +133,8 @@ static void free_value(struct cache *c, struct cache_entry *e)
 		v->release(v->p);
 	else if (v->p)
 		cache_unalloc(c, v);
+	if (e->rc >= 0 && e->counted && is_large(e))
+		atomic_fetch_sub(&c->bytes, v->cost);
 	mem_free(e);
 }
 
@@ -159,7 +172,8 @@ static void detach(struct cache *c, struct shard *s, struct cache_entry *e,
 	if (e->listed) {
 		list_remove(s, e);
 		s->bytes -= e->value.cost;
-		atomic_fetch_sub(&c->bytes, e->value.cost);
+		if (!is_large(e))
+			atomic_fetch_sub(&c->bytes, e->value.cost);
 	}
 	unref(e, dead);
 }
@@ -182,14 +196,15 @@ static bool evict_one(struct cache *c, struct shard *s, struct cache_entry **dea
 
 static bool is_full(struct cache *c)
 {
-	return atomic_load(&c->bytes) > c->max_bytes;
+	size_t lent = atomic_load(&c->lent);
+	return atomic_load(&c->bytes) > (lent < c->max_bytes ? c->max_bytes - lent : 0);
 }
 
 /*
  * Down to the limit. A shard pays for what is added to it: else the hands of others would come
- * around during a scan, and what a scan spares would go.
+ * around during a scan, and what a scan spares would go. Then all of them do.
  */
-static void make_room(struct cache *c, struct shard *own)
+static void make_room_in(struct cache *c, struct shard *own)
 {
 	struct cache_entry *unused = NULL;
 
@@ -198,6 +213,10 @@ static void make_room(struct cache *c, struct shard *own)
 		(void)evict_one(c, own, &unused);
 	pthread_mutex_unlock(&own->lock);
 	bury(c, unused);
+}
+
+static void make_room(struct cache *c)
+{
 	for (unsigned idle = 0; idle < SHARDS && is_full(c);) {
 		struct shard *s = &c->shard[atomic_fetch_add(&c->next_victim, 1) % SHARDS];
 		struct cache_entry *dead = NULL;
@@ -253,6 +272,20 @@ void cache_close(struct cache *c)
 	}
 	slab_close(c->slab);
 	mem_free(c);
+}
+
+size_t cache_max(const struct cache *c)
+{
+	return c->max_bytes;
+}
+
+void cache_lend(struct cache *c, size_t bytes)
+{
+	if (atomic_exchange(&c->lent, bytes) >= bytes)
+		return;
+	make_room(c);
+	if (c->slab)
+		slab_trim(c->slab);
 }
 
 uint64_t cache_new_owner(struct cache *c)
@@ -348,6 +381,7 @@ static void publish(struct cache *c, struct shard *s, struct cache_entry *e,
 		unref(e, dead);
 	} else if (e->found) { /* else dropped meanwhile: the users that have it may finish */
 		list_add(s, e);
+		e->counted = true;
 		s->bytes += e->value.cost;
 		atomic_fetch_add(&c->bytes, e->value.cost);
 	}
@@ -384,7 +418,8 @@ int cache_get(struct cache *c, struct cache_key key, enum cache_touch touch, cac
 			e->why = *err_last();
 		publish(c, s, e, &dead);
 		pthread_mutex_unlock(&s->lock);
-		make_room(c, s);
+		make_room_in(c, s);
+		make_room(c);
 	}
 	bury(c, dead);
 	if (rc >= 0)

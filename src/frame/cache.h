@@ -49,6 +49,14 @@ typedef int cache_fill(void *ctx, struct cache_value *out);
 NODISCARD int cache_open(struct cache **cache, size_t max_bytes);
 void cache_close(struct cache *cache); /* no entry may be in use; NULL is fine */
 
+size_t cache_max(const struct cache *cache);
+
+/*
+ * So many bytes of the limit are for others now; more than all of it is fine. Entries make room
+ * before it returns, and the memory has gone back to the system.
+ */
+void cache_lend(struct cache *cache, size_t bytes);
+
 /* A number that was never an owner before. */
 uint64_t cache_new_owner(struct cache *cache);
 

@@ -128,13 +128,11 @@ NODISCARD int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk 
 
 /*
  * One block of a stored chunk, packed: as chunk_decode_packed leaves it. Only of chunks that
- * frame_can_read_packed: those that chunk_can_pack, and have several blocks. (Reading a chunk of
- * one block reads all of it, so that frame_read_blocks can verify its checksum.) [reader]
+ * frame_can_pack: those that chunk_can_pack, and have several blocks. (Reading a chunk of
+ * one block whose checksum is known reads all of it, so that frame_read_blocks can verify that.)
+ * [reader]
  */
-static inline bool frame_can_read_packed(const struct chunk *c)
-{
-	return c->nblocks > 1 && chunk_can_pack(c);
-}
+bool frame_can_pack(const struct frame *f, uint32_t n, const struct chunk *c);
 NODISCARD int frame_read_packed(struct frame *f, uint32_t n, const struct chunk *c, uint32_t block,
 				struct scratch *s, struct span dst);
 
@@ -150,6 +148,18 @@ NODISCARD int frame_read_part(struct frame *f, uint32_t n, const struct chunk *c
  * where each block has one of its own: those are checked whenever a block is read. [reader]
  */
 NODISCARD int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c);
+
+/* Memory that a run of blocks takes while it is read, these blocks included. [reader] */
+uint64_t frame_run_memory(const struct frame *f, uint32_t n, const struct chunk *c, struct run run,
+			  bool packed);
+
+/*
+ * Bytes [lo, lo + dst.n) of a chunk that needs no decoder, and has no checksum to be held against:
+ * no memory is taken, however large its blocks are. [reader]
+ */
+bool frame_can_read_within(const struct frame *f, uint32_t n, const struct chunk *c);
+NODISCARD int frame_read_within(struct frame *f, uint32_t n, const struct chunk *c, uint32_t lo,
+				struct span dst);
 
 /* The whole decoded chunk n; dst.n is its span's len. [reader] */
 NODISCARD int frame_read_chunk(struct frame *f, uint32_t n, struct scratch *s, struct span dst);

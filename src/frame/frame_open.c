@@ -257,13 +257,19 @@ static int look_at_first(struct frame *f)
 	return 0;
 }
 
+/* For reading it; index_code.c has limits of its own. */
+#define INDEX_MEMORY (32u << 20)
+
 static int load_chunks(struct frame *f)
 {
 	struct scratch *s;
 	if (f->info.nbytes == 0)
 		return 0;
 	TRY(scratch_open(&s));
+	scratch_bound(s, INDEX_MEMORY);
 	int rc = frame_load_index(f, &f->index, s);
+	if (rc == -E2BIG)
+		rc = UNSUPPORTED("memory for reading the index", scratch_wanted(s));
 	scratch_close(s);
 	TRY(rc);
 	if (!f->info.chunk_size)

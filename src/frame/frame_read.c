@@ -115,6 +115,9 @@ static int load_special(const struct frame *f, uint32_t n, struct chunk *c)
 	return rc > 0 ? CORRUPT("special chunk", rc) : rc;
 }
 
+/* Heads that are longer are asked for (scratch_ask). */
+#define GUESS_MOST (256u << 10)
+
 /*
  * How long the head is, checksums of blocks included, if this chunk has blocks like the last one
  * that was loaded.
@@ -129,7 +132,7 @@ static uint32_t head_guess(const struct frame *f, uint32_t len)
 		return CHUNK_HEAD;
 	uint64_t nblocks = ceil_div(len, block);
 	return (uint32_t)min_u64(CHUNK_HEAD + 4 * nblocks + chunk_sums_len((uint32_t)nblocks),
-				 1u << 20);
+				 GUESS_MOST);
 }
 
 static int judge_chunk(const struct frame *f, uint32_t n, const struct chunk *c,
@@ -170,6 +173,7 @@ static int read_verified(const struct stored *st, const struct chunk *c, struct 
 			 struct scratch *s, struct span dst)
 {
 	struct span all;
+	TRY(scratch_ask(s, c->cbytes + chunk_work(c, run, false)));
 	TRY(stage_get(c->cbytes, &all));
 	TRY(io_pread(st->io, st->at, all));
 	TRY(chunk_sum_check(st->sum, span_view(all)));
@@ -177,26 +181,11 @@ static int read_verified(const struct stored *st, const struct chunk *c, struct 
 	return chunk_decode(c, s, run, view_part(span_view(all), e.off, e.len), dst);
 }
 
-/* So much stays in the cache of a core between the kernel's copy and the sum. */
-#define CHECK_STEP (128u << 10)
-
 static int check_sum(const struct stored *st, uint32_t len)
 {
-	struct span step;
-	int rc = 0;
-
-	TRY(stage_get(min_u64(len, CHECK_STEP), &step));
-	struct XXH3_state_s *state = root_sum_begin();
-	if (!state)
-		return -ENOMEM;
-	for (uint32_t at = 0; rc >= 0 && at < len; at += (uint32_t)step.n) {
-		step.n = min_u64(len - at, CHECK_STEP);
-		rc = io_pread(st->io, st->at + at, step);
-		if (rc >= 0)
-			root_sum_add(state, span_view(step));
-	}
-	bool fits = chunk_sum_whole(root_sum_end(state)) == st->sum;
-	return rc < 0 || fits ? rc : CORRUPT("checksum of a chunk", st->at);
+	uint64_t hash;
+	TRY(stored_hash(st, 0, len, &hash));
+	return chunk_sum_whole(hash) == st->sum ? 0 : CORRUPT("checksum of a chunk", st->at);
 }
 
 int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c)
@@ -212,6 +201,12 @@ int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c)
 	return rc;
 }
 
+/* Of a chunk whose blocks have no checksums: all of it is read at once (read_verified). */
+static bool wants_all(const struct frame *f, uint32_t n, const struct chunk *c, struct run run)
+{
+	return !c->sums && (run.n == c->nblocks || c->cbytes <= WHOLE_MOST) && frame_sum(f, n);
+}
+
 int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct run run,
 		      struct scratch *s, struct span dst)
 {
@@ -223,7 +218,7 @@ int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct
 	int rc;
 	if (c->cbytes > st.room)
 		rc = CORRUPT("chunk ends past its room", c->cbytes);
-	else if (st.sum && !c->sums && (run.n == c->nblocks || c->cbytes <= WHOLE_MOST))
+	else if (wants_all(f, n, c, run))
 		rc = read_verified(&st, c, run, s, dst);
 	else
 		rc = stored_read(&st, c, run, s, dst);
@@ -234,13 +229,51 @@ int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct
 	return rc;
 }
 
+bool frame_can_pack(const struct frame *f, uint32_t n, const struct chunk *c)
+{
+	return frame_slot(f, n) == SLOT_STORED && (c->nblocks > 1 || !frame_sum(f, n)) &&
+	       chunk_can_pack(c);
+}
+
+uint64_t frame_run_memory(const struct frame *f, uint32_t n, const struct chunk *c, struct run run,
+			  bool packed)
+{
+	uint64_t dst = chunk_run_bytes(c, run);
+	if (frame_slot(f, n) != SLOT_STORED)
+		return dst;
+	if (!packed && wants_all(f, n, c, run))
+		return dst + c->cbytes + chunk_work(c, run, packed);
+	return dst + stored_memory(c, run, packed);
+}
+
+bool frame_can_read_within(const struct frame *f, uint32_t n, const struct chunk *c)
+{
+	return c->kind != CHUNK_REGULAR && (frame_slot(f, n) != SLOT_STORED || !frame_sum(f, n));
+}
+
+int frame_read_within(struct frame *f, uint32_t n, const struct chunk *c, uint32_t lo,
+		      struct span dst)
+{
+	struct stored st;
+	assert(frame_can_read_within(f, n, c) && lo <= c->nbytes && dst.n <= c->nbytes - lo);
+	if (c->kind != CHUNK_STORED) {
+		chunk_fill(c, lo, dst);
+		return 0;
+	}
+	TRY(frame_stored(f, n, &st));
+	int rc = c->cbytes > st.room ? CORRUPT("chunk ends past its room", c->cbytes)
+				     : io_pread(st.io, st.at + c->head_len + lo, dst);
+	frame_stored_done(f, &st);
+	return rc;
+}
+
 int frame_read_packed(struct frame *f, uint32_t n, const struct chunk *c, uint32_t block,
 		      struct scratch *s, struct span dst)
 {
 	struct stored st = {0};
 	uint64_t start = meter_now();
 
-	assert(frame_can_read_packed(c));
+	assert(frame_can_pack(f, n, c));
 	TRY(frame_stored(f, n, &st));
 	int rc = c->cbytes > st.room ? CORRUPT("chunk ends past its room", c->cbytes)
 				     : stored_read_packed(&st, c, block, s, dst);

@@ -190,9 +190,82 @@ int frame_fetch(struct frame *f, uint32_t n, struct buf *out)
 	return chunk_sum_check(sum, buf_view(out));
 }
 
+/* So much of a chunk is in memory while it is verified. A file may hold chunks of 2 GiB. */
+#define VERIFY_STEP (1u << 20)
+#define VERIFY_HEAD (16u << 20)
+
+/* A block that is longer than a step. */
+static int verify_long(const struct stored *st, const struct chunk *c, uint32_t block)
+{
+	uint64_t hash;
+	uint32_t at = c->bstart[block];
+	TRY(stored_hash(st, at, c->bend[block] - at, &hash));
+	return (uint32_t)hash == c->sums[block] ? 0 : CORRUPT("checksum of a block", block);
+}
+
+/* Blocks that have checksums lie in order. */
+static int verify_blocks(const struct stored *st, const struct chunk *c)
+{
+	for (uint32_t b = 0, n; b < c->nblocks; b += n) {
+		uint32_t at = c->bstart[b];
+		struct span bytes;
+		for (n = 1; b + n < c->nblocks && c->bend[b + n] - at <= VERIFY_STEP;)
+			n++;
+		uint32_t len = c->bend[b + n - 1] - at;
+		if (len > VERIFY_STEP) {
+			TRY(verify_long(st, c, b));
+			continue;
+		}
+		TRY(stage_get(len, &bytes));
+		TRY(io_pread(st->io, st->at + at, bytes));
+		TRY(chunk_check(c, (struct run){b, n}, span_view(bytes)));
+	}
+	return 0;
+}
+
+static int verify_parts(const struct stored *st, uint32_t *len)
+{
+	struct chunk c = {0};
+	struct scratch *s;
+	TRY(scratch_open(&s));
+	scratch_bound(s, VERIFY_HEAD);
+	int rc = stored_load(st, 0, s, &c);
+	*len = c.cbytes;
+	if (rc == 0 && c.sums)
+		rc = verify_blocks(st, &c);
+	chunk_deinit(&c);
+	scratch_close(s);
+	return rc;
+}
+
+static int verify_whole(const struct stored *st, uint32_t *len)
+{
+	uint8_t head[CHUNK_HEAD_MIN];
+	uint32_t nbytes;
+	uint64_t hash;
+	if (st->room < sizeof head)
+		return CORRUPT("no room for a chunk", st->room);
+	TRY(io_pread(st->io, st->at, span_of(head, sizeof head)));
+	TRY(chunk_sizes(view_of(head, sizeof head), &nbytes, len));
+	if (*len > st->room)
+		return CORRUPT("chunk ends past its room", *len);
+	TRY(stored_hash(st, 0, *len, &hash));
+	return chunk_sum_whole(hash) == st->sum ? 0 : CORRUPT("checksum of a chunk", st->at);
+}
+
+/* A chunk whose checksum is known. */
+static int verify_chunk(struct frame *f, uint32_t n, uint32_t *len)
+{
+	struct stored st;
+	TRY(frame_stored(f, n, &st));
+	int rc = chunk_sum_is_of_head(st.sum) ? verify_parts(&st, len) : verify_whole(&st, len);
+	frame_stored_done(f, &st);
+	return rc;
+}
+
 static int verify(struct frame *f, uint32_t from, uint32_t to, uint64_t *budget)
 {
-	struct buf b = {0};
+	uint32_t len = 0;
 	int rc = 0;
 	for (uint32_t i = from; rc == 0 && *budget; i++) {
 		i = index_next_stored(&f->index, i);
@@ -200,10 +273,9 @@ static int verify(struct frame *f, uint32_t from, uint32_t to, uint64_t *budget)
 			break;
 		if (!frame_sum(f, i))
 			continue;
-		rc = frame_fetch(f, i, &b);
-		*budget -= min_u64(*budget, b.n);
+		rc = verify_chunk(f, i, &len);
+		*budget -= min_u64(*budget, len);
 	}
-	buf_free(&b);
 	return rc;
 }
 

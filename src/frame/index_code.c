@@ -12,7 +12,7 @@
 #define BLOCK_SIZE 16384u /* decoded bytes of a block of the chunks that we write */
 
 /* A block is decoded at once, so it must have a limit. No writer makes larger ones for an index. */
-#define BLOCK_LIMIT (64u << 20)
+#define BLOCK_LIMIT (4u << 20)
 
 #define STEP (256u << 10) /* decoded bytes that one read aims at */
 #define STORED_LIMIT 16u  /* entries up to which compression cannot gain anything worth its time */

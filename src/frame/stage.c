@@ -8,7 +8,7 @@
  * A thread keeps what a chunk of the usual size needs. More is given back: there may be two dozen
  * threads.
  */
-#define STAGE_KEEP (2u << 20)
+#define STAGE_KEEP ((1u << 20) + (64u << 10))
 
 static pthread_key_t key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -1,5 +1,6 @@
 #include "frame/stored.h"
 
+#include "frame/root.h"
 #include "frame/stage.h"
 
 #include <assert.h>
@@ -15,16 +16,28 @@
 
 static int load_ref(const struct stored *st, struct scratch *s, struct chunk *c)
 {
-	struct extent e = chunk_extent(c, (struct run){0, 1});
+	struct run first = {0, 1};
+	struct extent e = chunk_extent(c, first);
 	struct span bytes;
+	TRY(scratch_ask(s, chunk_footprint(c) + e.len + chunk_run_bytes(c, first) +
+				   chunk_work(c, first, false)));
 	TRY(stage_get(e.len, &bytes));
 	TRY(io_pread(st->io, st->at + e.off, bytes));
-	TRY(chunk_check(c, (struct run){0, 1}, span_view(bytes)));
+	TRY(chunk_check(c, first, span_view(bytes)));
 	return chunk_load_ref(c, s, span_view(bytes));
 }
 
+/* What chunk_parse takes for each block at most: five numbers. */
+#define TABLES 20
+
+/* Memory for the first `need` bytes of the chunk, as far as it is parsed, and what it keeps. */
+static uint64_t head_memory(const struct chunk *c, int need)
+{
+	return (uint64_t)need * (c->kind == CHUNK_VALUE ? 2 : 1) + TABLES * (uint64_t)c->nblocks;
+}
+
 /* The first bytes that are needed; the first fetch is the guess. */
-static int load_head(const struct stored *st, uint32_t guess, struct chunk *c)
+static int load_head(const struct stored *st, uint32_t guess, struct scratch *s, struct chunk *c)
 {
 	uint8_t stack[HEAD_STACK];
 	struct span head = {stack, min_u64(st->room, max_u64(guess, CHUNK_HEAD))};
@@ -39,6 +52,7 @@ static int load_head(const struct stored *st, uint32_t guess, struct chunk *c)
 			return need;
 		if ((size_t)need <= head.n || (uint64_t)need > st->room)
 			return CORRUPT("chunk ends past its room", need);
+		TRY(scratch_ask(s, head_memory(c, need)));
 		head = span_of(stack, (size_t)need);
 	}
 }
@@ -47,8 +61,15 @@ int stored_load(const struct stored *st, uint32_t guess, struct scratch *s, stru
 {
 	if (st->room < CHUNK_HEAD_MIN)
 		return CORRUPT("no room for a chunk", st->room);
-	TRY(load_head(st, guess, c));
+	TRY(load_head(st, guess, s, c));
 	return chunk_wants_ref(c) ? load_ref(st, s, c) : 0;
+}
+
+uint64_t stored_memory(const struct chunk *c, struct run run, bool packed)
+{
+	if (c->kind != CHUNK_REGULAR)
+		return 0;
+	return chunk_extent(c, run).len + chunk_work(c, run, packed);
 }
 
 /* The stored bytes of a run, until the next use of the stage. */
@@ -63,6 +84,7 @@ static int read_extent(const struct stored *st, const struct chunk *c, struct ru
 		       struct scratch *s, struct span dst)
 {
 	struct span bytes;
+	TRY(scratch_ask(s, stored_memory(c, run, false)));
 	TRY(fetch(st, c, run, &bytes));
 	return chunk_decode_checked(c, s, run, span_view(bytes), dst);
 }
@@ -70,16 +92,21 @@ static int read_extent(const struct stored *st, const struct chunk *c, struct ru
 int stored_read_packed(const struct stored *st, const struct chunk *c, uint32_t block,
 		       struct scratch *s, struct span dst)
 {
+	struct run one = {block, 1};
 	struct span bytes;
-	TRY(fetch(st, c, (struct run){block, 1}, &bytes));
+	TRY(scratch_ask(s, stored_memory(c, one, true)));
+	TRY(fetch(st, c, one, &bytes));
 	return chunk_decode_packed(c, s, block, span_view(bytes), dst);
 }
 
 int stored_read_part(const struct stored *st, const struct chunk *c, struct chunk_part part,
 		     struct scratch *s, struct span dst)
 {
+	struct run one = {part.block, 1};
 	struct span bytes;
-	TRY(fetch(st, c, (struct run){part.block, 1}, &bytes));
+	/* the block is decoded in the scratch, as far as it must */
+	TRY(scratch_ask(s, stored_memory(c, one, false) + chunk_run_bytes(c, one)));
+	TRY(fetch(st, c, one, &bytes));
 	return chunk_decode_part(c, s, part, span_view(bytes), dst);
 }
 
@@ -130,4 +157,26 @@ int stored_read(const struct stored *st, const struct chunk *c, struct run run, 
 		dst = span_of(dst.p + n, dst.n - n);
 	}
 	return 0;
+}
+
+/* So much stays in the cache of a core between the kernel's copy and the sum. */
+#define HASH_STEP (128u << 10)
+
+int stored_hash(const struct stored *st, uint32_t at, uint32_t len, uint64_t *hash)
+{
+	struct span step;
+	int rc = 0;
+
+	TRY(stage_get(min_u64(len, HASH_STEP), &step));
+	struct XXH3_state_s *state = root_sum_begin();
+	if (!state)
+		return -ENOMEM;
+	for (uint32_t end = at + len; rc >= 0 && at < end; at += (uint32_t)step.n) {
+		step.n = min_u64(end - at, HASH_STEP);
+		rc = io_pread(st->io, st->at + at, step);
+		if (rc >= 0)
+			root_sum_add(state, span_view(step));
+	}
+	*hash = root_sum_end(state);
+	return rc;
 }

@@ -21,10 +21,14 @@ struct stored {
  * Reads what is needed before blocks can be: header, block offsets, dictionary,
  * block 0 for delta. `guess`: how long header and offsets probably are, 0: no idea; a
  * good guess saves a read. What has a checksum is held against it, here and below: a head by the
- * root, a block by the head. *c must be zeroed; chunk_deinit it whatever comes back.
+ * root, a block by the head. *c must be zeroed; chunk_deinit it whatever comes back. -E2BIG, here
+ * and below: it takes more memory than the scratch allows.
  */
 NODISCARD int stored_load(const struct stored *st, uint32_t guess, struct scratch *s,
 			  struct chunk *c);
+
+/* Memory that reading a run takes beside where it goes. `packed`: as chunk_decode_packed does. */
+uint64_t stored_memory(const struct chunk *c, struct run run, bool packed);
 
 /* Decodes a run of blocks of a loaded chunk; dst.n is chunk_run_bytes. */
 NODISCARD int stored_read(const struct stored *st, const struct chunk *c, struct run run,
@@ -37,5 +41,8 @@ NODISCARD int stored_read_packed(const struct stored *st, const struct chunk *c,
 /* Bytes of one block, as chunk_decode_part does; 1: it cannot. */
 NODISCARD int stored_read_part(const struct stored *st, const struct chunk *c,
 			       struct chunk_part part, struct scratch *s, struct span dst);
+
+/* XXH3-64 of bytes [at, at + len) of the chunk, which are read piece by piece. */
+NODISCARD int stored_hash(const struct stored *st, uint32_t at, uint32_t len, uint64_t *hash);
 
 #endif

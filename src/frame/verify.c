@@ -86,6 +86,8 @@ int frame_read_copy(struct frame *f, uint32_t n, struct scratch *s, struct buf *
 	int rc = frame_load_chunk(f, n, s, &c);
 	if (rc == 0 && !stands_alone(&c))
 		rc = UNSUPPORTED("chunk that hangs on its frame", n);
+	if (rc == 0)
+		rc = scratch_ask(s, c.cbytes);
 	chunk_deinit(&c);
 	return rc < 0 ? rc : frame_fetch(f, n, cchunk);
 }

@@ -4,7 +4,9 @@
  *
  * Lock order: a file's gate, its inode, the file's lock (file.h), then one of inode table, dirty
  * budget, cache shard, intent log (which is held while a record is written). With the inode's lock
- * held, the gate is only tried for. Budget and cache locks are never held across I/O or codec work,
+ * held, the gate is only tried for. Memory for large blocks (large.h) is waited for with the file's
+ * lock held; its own lock comes before those of the cache. Budget and cache locks are never held
+ * across I/O or codec work,
  * and no lock of any kind across a reply: the reply may be the kernel's last reference.
  */
 #ifndef FS_FS_H
@@ -20,6 +22,7 @@
 #include "fs/file/glimpse.h"
 #include "fs/inode/inode.h"
 #include "fs/intent/intent.h"
+#include "fs/large.h"
 #include "fs/ops/wire.h"
 #include "fs/options.h"
 
@@ -43,6 +46,7 @@ struct fs {
 	struct probes *probes;
 	struct inodes *inodes;
 	struct cache *cache;
+	struct large *large;
 	struct glimpses glimpses;
 	struct pool *pool;
 	struct budget *budget;

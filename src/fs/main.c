@@ -199,6 +199,7 @@ static int fs_open(struct fs *fs)
 	TRY(probes_open(&fs->probes));
 	TRY(inodes_open(&fs->inodes, &fs->backing, max_fds));
 	TRY(cache_open(&fs->cache, fs->opt.cache));
+	TRY(large_open(&fs->large, fs->cache));
 	TRY(budget_open(&fs->budget, fs->opt.dirty_max, (unsigned)fs->opt.workers));
 	TRY(spare_open(&fs->spare, min_u64(fs->opt.dirty_max / 4, SPARE_MOST)));
 	TRY(pool_open(&fs->pool, (unsigned)fs->opt.workers));
@@ -218,6 +219,7 @@ static void fs_close(struct fs *fs)
 	budget_close(fs->budget);
 	spare_close(fs->spare);
 	inodes_close(fs->inodes);
+	large_close(fs->large);
 	cache_close(fs->cache);
 	probes_close(fs->probes);
 	backing_close(&fs->backing);

@@ -396,6 +396,16 @@ uint64_t options_chunksize_most(const struct options *o)
 	return max_u64(o->dirty_max / 2 & ~((uint64_t)CHUNKSIZE - 1), CHUNKSIZE);
 }
 
+/* Beside its dirty bytes, a chunk is there decoded, as it was stored, and as it will be. */
+#define CHUNK_COPIES 5
+#define CHUNKS_BESIDE (32u << 20)
+
+uint64_t options_chunksize_writable(const struct options *o)
+{
+	uint64_t all = min_u64(o->cache, UINT64_MAX / 4) + o->dirty_max + CHUNKS_BESIDE;
+	return max_u64(all / CHUNK_COPIES, options_chunksize_most(o));
+}
+
 static int complain_of_chunksize(uint64_t most)
 {
 	char size[24], why[80];

@@ -69,6 +69,9 @@ void options_help(void);
  */
 uint64_t options_chunksize_most(const struct options *o);
 
+/* The largest chunks that can be written to, in any frame, within the memory of the options. */
+uint64_t options_chunksize_writable(const struct options *o);
+
 /* "64K"; "balanced". -EINVAL, silently. */
 NODISCARD int options_parse_size(const char *text, uint64_t *out);
 NODISCARD int options_parse_tune(const char *text, enum options_tune *out);

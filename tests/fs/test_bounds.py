@@ -12,25 +12,13 @@ import pytest
 
 from libdata import blob
 from libfault import Fault
+from libmemory import held_to
 from libmount import SLOWNESS
 from libposix import error_of, read_direct
 
 MiB = 1 << 20
 STREAM = 20 if SLOWNESS == 1 else 4  # MiB a writer
 CHUNKS = 5000 if SLOWNESS == 1 else 1000
-
-
-def peak(m):
-    """Most bytes of memory that the daemon ever had."""
-    with open(f"/proc/{m.proc.pid}/status", encoding="ascii") as f:
-        return int(re.search(r"VmHWM:\s+(\d+) kB", f.read())[1]) << 10
-
-
-def held_to(m, most):
-    if SLOWNESS > 1:
-        return  # the memory of a sanitizer is its own
-    got = peak(m)
-    assert got < most, f"{got >> 20} MiB of memory, more than {most >> 20}"
 
 
 def together(count, work):

@@ -287,20 +287,27 @@ static int encode_over(struct file *f, const struct dirty_chunk *c, struct works
 	return encode_plain(f, c, buf_view(&ws->plain), ws);
 }
 
-int encode_chunk(struct file *f, const struct dirty_chunk *c, struct workspace *ws, bool *damaged)
+static int encode_pages(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
+			bool *damaged)
 {
 	struct base b = {0};
 
-	*damaged = false;
-	if (c->whole)
-		return encode_whole(f, c, ws);
 	TRY(buf_reserve_fresh(&ws->plain, c->len));
 	ws->plain.n = c->len;
 	if (dirty_covers(c, c->len)) {
 		dirty_overlay(c, 0, buf_span(&ws->plain));
 		return encode_plain(f, c, buf_view(&ws->plain), ws);
 	}
+	/* What was written has been taken: the chunks are not too large for that (write.c). */
+	scratch_bound(ws->scratch, UINT64_MAX);
 	int rc = encode_over(f, c, ws, &b, damaged);
+	scratch_bound(ws->scratch, LARGE_FREE);
 	chunk_deinit(&b.chunk);
 	return rc;
+}
+
+int encode_chunk(struct file *f, const struct dirty_chunk *c, struct workspace *ws, bool *damaged)
+{
+	*damaged = false;
+	return c->whole ? encode_whole(f, c, ws) : encode_pages(f, c, ws, damaged);
 }

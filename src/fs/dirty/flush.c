@@ -166,6 +166,15 @@ static void give_room(struct fs *fs, int64_t room)
 	}
 }
 
+/* Buffers of large chunks come out of the cache; of others budget_room_take has room beside it. */
+#define LARGE_ROOM (16u << 20)
+
+static void press(struct fs *fs, int64_t room, bool begin)
+{
+	if (room > LARGE_ROOM)
+		large_press(fs->large, begin ? room : -room);
+}
+
 static void flush_run(struct pool_job *job)
 {
 	struct dirty_chunk *c = (struct dirty_chunk *)job;
@@ -174,6 +183,7 @@ static void flush_run(struct pool_job *job)
 	bool replaces = c->replaces;
 	int64_t room = c->room.bytes;
 
+	press(f->fs, room, true);
 	struct outcome o = encode_and_store(f, c);
 	policy_pass(&f->policy, c->turn); /* if no choice was needed, nobody has yet */
 	int rc = o.rc < 0 ? o.rc : 0;
@@ -182,6 +192,7 @@ static void flush_run(struct pool_job *job)
 		lose(f, n, rc);
 
 	workspace_trim();
+	press(f->fs, room, false);
 	if (room)
 		give_room(f->fs, room);
 	pthread_mutex_lock(&f->flight.lock);

@@ -1,6 +1,7 @@
 #include "fs/dirty/workspace.h"
 
 #include "frame/stage.h"
+#include "fs/large.h"
 
 #include <pthread.h>
 
@@ -42,6 +43,7 @@ struct workspace *workspace_get(void)
 		workspace_free(w);
 		return NULL;
 	}
+	scratch_bound(w->scratch, LARGE_FREE);
 	return w;
 }
 

@@ -10,6 +10,9 @@
 #define COPY_BYTES_MOST (32u << 20)
 #define COPY_STEP (1u << 20)
 
+/* A stored chunk that takes more memory goes by bytes. */
+#define RAW_MOST (8u << 20)
+
 /* One whole chunk of the target, and what the source has in its place. */
 struct raw {
 	uint32_t from, to; /* chunks */
@@ -45,8 +48,10 @@ static int read_raw(const struct file_copy *c, uint64_t done, struct workspace *
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = !f->lost && is_whole_chunk(c, done, r) && !dirty_find(&f->dirty, r->from);
 	if (rc) {
+		scratch_bound(ws->scratch, RAW_MOST);
 		rc = frame_read_copy(f->frame, r->from, ws->scratch, &ws->stored);
-		rc = rc == -ENOTSUP ? 0 : rc < 0 ? rc : 1;
+		scratch_bound(ws->scratch, LARGE_FREE);
+		rc = rc == -ENOTSUP || rc == -E2BIG ? 0 : rc < 0 ? rc : 1;
 	}
 	pthread_rwlock_unlock(&f->lock);
 	return rc;

@@ -173,6 +173,9 @@ struct file_data {
 	struct buf *own;
 };
 
+/* -E2BIG: chunks so large cannot be written within the memory that the options name. */
+NODISCARD int file_check_writing(struct file *f);
+
 /* Returns how many bytes were written: all of them, or as many as before a failure. */
 NODISCARD ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock);
 

@@ -1,4 +1,5 @@
 /* The changing half of file.h. */
+#include "base/log.h"
 #include "fs/file/file.h"
 #include "fs/inode/caps.h"
 #include "fs/file/share.h"
@@ -8,6 +9,7 @@
 #include "frame/range.h"
 
 #include <assert.h>
+#include <limits.h>
 
 /* On the list of what the background commit looks at, and on to new times. */
 static void changed(struct file *f, enum file_clock clock)
@@ -20,6 +22,27 @@ static void changed(struct file *f, enum file_clock clock)
 static uint32_t chunk_size(const struct file *f)
 {
 	return frame_info(f->frame)->chunk_size;
+}
+
+/*
+ * Part of a chunk cannot be written without all of it in memory, some times over. -E2BIG: that is
+ * too much. What a crash left in the log was taken before.
+ */
+static int check_memory(const struct file *f)
+{
+	const struct options *o = &f->fs->opt;
+	uint64_t most = options_chunksize_writable(o);
+	char name[NAME_MAX + 1];
+
+	if (chunk_size(f) <= most || f->replaying)
+		return 0;
+	if (!atomic_exchange(&f->inode->told_large, true)) {
+		inode_name(f->fs->inodes, f->inode, name);
+		log_err("%s: its chunks have %u bytes: to write to it takes "
+			"-o dirty_max=%lluM",
+			name, chunk_size(f), (unsigned long long)ceil_div(chunk_size(f), 1 << 19));
+	}
+	return -E2BIG;
 }
 
 /*
@@ -39,6 +62,7 @@ static int load_tail(struct file *f, uint64_t new_size)
 	bool hole = slot == SLOT_ZEROS || slot == SLOT_UNINIT;
 	if (hole && !dirty_find_flushing(&f->dirty, n))
 		return 0;
+	TRY(check_memory(f));
 	TRY(dirty_get_whole(f, n, &c));
 	c->must = true;
 	return 0;
@@ -90,6 +114,7 @@ static ssize_t write_locked(struct file *f, const struct file_data *d)
 		return -EFBIG;
 	if (old == 0)
 		file_adopt_pipeline(f);
+	TRY(check_memory(f));
 	if (end > old)
 		TRY(resize(f, end));
 	struct range r = range_of(d->at, n, chunk_size(f));
@@ -158,6 +183,14 @@ static void settle_times(struct file *f)
 	if (!file_changed(f))
 		times_release(f->inode, f->fd);
 	pthread_rwlock_unlock(&f->gate);
+}
+
+int file_check_writing(struct file *f)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	int rc = frame_size(f->frame) && !f->lost ? check_memory(f) : 0;
+	pthread_rwlock_unlock(&f->lock);
+	return rc;
 }
 
 ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock)
@@ -243,6 +276,7 @@ static int zero_piece(struct file *f, const struct piece *p)
 	}
 	if (!c && (slot == SLOT_ZEROS || slot == SLOT_UNINIT))
 		return 0;
+	TRY(check_memory(f));
 	return dirty_write(f, *p, NULL, NULL, &c);
 }
 

@@ -67,15 +67,17 @@ static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
 		      : file_get(fs, n, h->writable || fi->flags & O_TRUNC, &h->file);
 	if (rc < 0)
 		return rc;
-	if (fi->flags & O_TRUNC && !born) {
+	/* The kernel would take what is written, and find out later. */
+	if (fi->flags & O_TRUNC && !born)
 		rc = file_truncate(h->file, 0);
-		if (rc < 0) {
-			pthread_mutex_lock(&n->lock);
-			h->file = NULL;
-			pthread_mutex_unlock(&n->lock);
-			file_put(fs, n);
-			return rc;
-		}
+	else if (h->writable)
+		rc = file_check_writing(h->file);
+	if (rc < 0) {
+		pthread_mutex_lock(&n->lock);
+		h->file = NULL;
+		pthread_mutex_unlock(&n->lock);
+		file_put(fs, n);
+		return rc;
 	}
 	h->losses = file_losses(h->file);
 	keep_pages(n, h->writable, fi);

@@ -20,7 +20,7 @@ int ops_errno(int rc)
 {
 	if (rc == -EBADMSG || rc == -ENOTSUP)
 		return EIO;
-	return -rc;
+	return rc == -E2BIG ? EFBIG : -rc;
 }
 
 bool ops_is_damage(int rc)
@@ -34,6 +34,8 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 
 	/* Mistakes of the application: a length beyond the limit, a right that it does not have. */
 	if (rc == -EFBIG || rc == -EROFS || rc == -EACCES)
+		return;
+	if (rc == -E2BIG) /* has been told */
 		return;
 	inode_name(fs->inodes, n, name);
 	log_err("%s: %s: %s", name[0] ? name : "(deleted file)", what,

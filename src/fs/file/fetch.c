@@ -1,0 +1,484 @@
+#include "fs/file/fetch.h"
+
+#include "base/log.h"
+#include "frame/stage.h"
+#include "fs/stats.h"
+
+#include <assert.h>
+#include <limits.h>
+
+/*
+ * Runs of whole blocks from this size on are decoded into the reply, not into the cache: the kernel
+ * keeps the pages, so that nobody would ask the cache for them.
+ */
+#define DIRECT_MIN (32 << 10)
+
+/*
+ * A request from this size on at a chunk's start is likely to be followed by the rest of the chunk.
+ */
+#define WHOLE_REQUEST (64u << 10)
+
+/*
+ * A read of at most this share of a block undoes the last filter for its own bytes only. Whoever
+ * reads more of a block will soon have read all of it.
+ */
+#define PACKED_SHARE 4
+
+/* A block that takes more memory than this is kept packed: that takes less. */
+#define PACKED_FROM (16u << 20)
+
+/* Entries from this size on are not kept for the time of a reply (cache.h). */
+#define COPIED_FROM (1u << 20)
+
+/* A part of a block that ends in its last quarter takes about as long as all of it. */
+#define PART_QUARTERS 3
+
+/*
+ * A chunk whose head has been read; an entry of the cache. Its blocks are cached under `id`: a
+ * chunk that is replaced gets a new one, so that the old blocks cannot be found any more.
+ */
+struct lazy {
+	struct chunk chunk;
+	uint64_t id;
+	atomic_int checked; /* 1: the checksum is right; < 0: it is not; 0: not known */
+};
+
+/* -E2BIG: the reader has to get room first (take_room), and to let go of everything before. */
+static int ask(struct fetch *x, uint64_t bytes)
+{
+	if (bytes <= max_u64(x->room, LARGE_FREE))
+		return 0;
+	x->want = bytes;
+	return -E2BIG;
+}
+
+static void use_room(struct fetch *x)
+{
+	if (x->used == x->room)
+		return;
+	large_use(x->f->fs->large, x->room - x->used);
+	x->used = x->room;
+}
+
+/* All of it but `keep` bytes. What was held in it has been freed. */
+static void give_room(struct fetch *x, uint64_t keep)
+{
+	if (x->room > keep) {
+		stage_trim(); /* the scratch does so itself; others may be using the workspace */
+		uint64_t used = min_u64(x->used, keep);
+		large_give(x->f->fs->large, x->room - keep, x->used - used);
+		x->room = keep;
+		x->used = used;
+		scratch_bound(x->ws->scratch, max_u64(keep, LARGE_FREE));
+	}
+}
+
+/* Once for each file: readers try again, page by page. */
+static void refuse(struct fetch *x, uint64_t bytes)
+{
+	struct fs *fs = x->f->fs;
+	char name[NAME_MAX + 1];
+	uint64_t more = bytes - large_most(fs->large) + cache_max(fs->cache);
+
+	if (atomic_exchange(&x->f->inode->told_large, true))
+		return;
+	inode_name(fs->inodes, x->f->inode, name);
+	log_err("%s: chunk %u: to read a block of %u bytes takes %llu MiB of memory; "
+		"-o cache=%lluM would allow it",
+		name, x->n, x->large_block, (unsigned long long)ceil_div(bytes, 1 << 20),
+		(unsigned long long)ceil_div(more, 1 << 20));
+}
+
+/* After -E2BIG, with nothing held: gets what was wanted. */
+static int take_room(struct fetch *x)
+{
+	uint64_t want = max_u64(x->want, x->head);
+
+	if (!x->want)
+		return 0; /* somebody else's fill was refused; ours need not be */
+	assert(want > x->room);
+	x->want = 0;
+	give_room(x, 0);
+	int rc = large_take(x->f->fs->large, want);
+	if (rc < 0) {
+		refuse(x, want);
+		return rc;
+	}
+	x->room = want;
+	scratch_bound(x->ws->scratch, want);
+	return 0;
+}
+
+static void lazy_release(void *p)
+{
+	struct lazy *l = p;
+	chunk_deinit(&l->chunk);
+	mem_free(l);
+}
+
+static int lazy_fill(void *ctx, struct cache_value *out)
+{
+	struct fetch *x = ctx;
+	struct lazy *l = mem_zalloc(sizeof *l);
+
+	if (!l)
+		return -ENOMEM;
+	use_room(x);
+	int rc = frame_load_chunk(x->f->frame, x->n, x->ws->scratch, &l->chunk);
+	if (rc < 0) {
+		if (rc == -E2BIG) {
+			x->want = x->head = scratch_wanted(x->ws->scratch);
+			x->large_block = l->chunk.blocksize;
+		}
+		lazy_release(l);
+		return rc;
+	}
+	l->id = cache_new_owner(x->f->fs->cache);
+	*out = (struct cache_value){
+		.p = l, .cost = chunk_footprint(&l->chunk) + sizeof *l, .release = lazy_release};
+	return 0;
+}
+
+/* The head is the cache's, and may leave it while it is used here. */
+static uint64_t large_head(const struct fetch *x)
+{
+	size_t n = chunk_footprint(&x->lazy->chunk);
+	return n > LARGE_FREE ? n : 0;
+}
+
+static int ask_for_block(struct fetch *x)
+{
+	x->large_block = chunk_block_bytes(&x->lazy->chunk, x->block).len;
+	return ask(x, large_head(x) + frame_run_memory(x->f->frame, x->n, &x->lazy->chunk,
+						       (struct run){x->block, 1},
+						       x->form == BLOCK_PACKED));
+}
+
+static int block_fill(void *ctx, struct cache_value *out)
+{
+	struct fetch *x = ctx;
+	struct cache *cache = x->f->fs->cache;
+	const struct chunk *c = &x->lazy->chunk;
+	struct run run = {x->block, 1};
+
+	x->filled = true;
+	TRY(ask_for_block(x));
+	use_room(x);
+	TRY(cache_alloc(cache, chunk_run_bytes(c, run), out));
+	out->tag = x->form;
+	struct span dst = span_of(out->p, out->n);
+	int rc = x->form == BLOCK_PACKED
+			 ? frame_read_packed(x->f->frame, x->n, c, x->block, x->ws->scratch, dst)
+			 : frame_read_blocks(x->f->frame, x->n, c, run, x->ws->scratch, dst);
+	if (rc < 0)
+		cache_unalloc(cache, out);
+	give_room(x, large_head(x)); /* the block is the cache's from here on */
+	return rc;
+}
+
+/* Where the bytes came from. A block that was decoded ahead counts as such once. */
+static void count_answer(const struct fetch *x, struct cache_entry *e)
+{
+	stats_add(x->filled		  ? STATS_FROM_MISS
+		  : cache_first_use(e) ? STATS_FROM_READAHEAD
+				       : STATS_FROM_CACHE, 1);
+}
+
+/* Direct I/O asks for the same bytes again. */
+static bool is_small(const struct fetch *x, uint32_t len)
+{
+	return x->kind == READ_RANDOM && !x->direct && !x->f->npy &&
+	       len <= chunk_block_bytes(&x->lazy->chunk, x->block).len / PACKED_SHARE;
+}
+
+/*
+ * A small random read needs a part of its block, and the reads that follow it others. So the cache
+ * keeps the block before its last filter is undone, and that is done for the bytes asked for.
+ */
+static enum block_form wanted_form(const struct fetch *x, uint32_t len)
+{
+	const struct chunk *c = &x->lazy->chunk;
+	struct run one = {x->block, 1};
+	struct frame *fr = x->f->frame;
+	bool packs = is_small(x, len) ||
+		     (chunk_block_bytes(c, x->block).len > LARGE_FREE &&
+		      frame_run_memory(fr, x->n, c, one, false) > PACKED_FROM);
+	return packs && frame_can_pack(fr, x->n, c) ? BLOCK_PACKED : BLOCK_PLAIN;
+}
+
+/* Bytes [lo, lo + len) of one entry's block. */
+static int answer(struct fetch *x, struct cache_entry *e, uint32_t lo, uint32_t len)
+{
+	if (cache_tag(e) == BLOCK_PACKED)
+		return chunk_unpack(&x->lazy->chunk, x->ws->scratch, cache_bytes(e), lo,
+				    reply_room(x->r, len));
+	struct view bytes = view_part(cache_bytes(e), lo, len);
+	if (cache_bytes(e).n > COPIED_FROM)
+		memcpy(reply_room(x->r, len).p, bytes.p, len);
+	else
+		reply_add(x->r, x->f->fs->cache, e, bytes);
+	return 0;
+}
+
+/* A small read of a block that was not wanted lately, and not of its last quarter. */
+static bool wants_part(const struct fetch *x, uint32_t lo, uint32_t len)
+{
+	const struct chunk *c = &x->lazy->chunk;
+	struct fs *fs = x->f->fs;
+	struct cache_key key = {x->lazy->id, x->block};
+	uint32_t whole = chunk_block_bytes(c, x->block).len;
+
+	return is_small(x, len) && whole <= LARGE_FREE / 4 &&
+	       lo + len <= whole / 4 * PART_QUARTERS &&
+	       chunk_has_parts(c, x->ws->scratch) &&
+	       glimpse(&fs->glimpses, key.owner, x->block, cache_has(fs->cache, key));
+}
+
+/*
+ * The first read of a block may decode no more of it than it must: most blocks of cold files get
+ * no second one. 1: it goes by way of the cache.
+ */
+static int read_part(struct fetch *x, uint32_t lo, uint32_t len)
+{
+	const struct chunk *c = &x->lazy->chunk;
+
+	if (!wants_part(x, lo, len))
+		return 1;
+	int rc = frame_read_part(x->f->frame, x->n, c, (struct chunk_part){x->block, lo},
+				 x->ws->scratch, reply_next(x->r, len));
+	if (rc == 0) {
+		(void)reply_room(x->r, len);
+		stats_add(STATS_FROM_MISS, 1);
+	}
+	return rc;
+}
+
+/* Bytes [lo, lo + len) of one block, by way of the cache. */
+static int read_cached(struct fetch *x, uint32_t lo, uint32_t len)
+{
+	struct cache *cache = x->f->fs->cache;
+	struct cache_entry *e;
+
+	x->filled = false;
+	x->form = wanted_form(x, len);
+	enum cache_touch touch = x->kind == READ_RANDOM ? CACHE_USE : CACHE_SCAN;
+	TRY(cache_get(cache, (struct cache_key){x->lazy->id, x->block}, touch, block_fill, x, &e));
+	count_answer(x, e);
+	int rc = answer(x, e, lo, len);
+	/* A stream is done with this block: the next one gets its memory, while it is warm. */
+	if (x->kind == READ_AHEAD && lo + len == cache_bytes(e).n)
+		cache_drop(cache, (struct cache_key){x->lazy->id, x->block});
+	cache_put(cache, e);
+	return rc;
+}
+
+static int read_block(struct fetch *x, uint32_t lo, uint32_t len)
+{
+	struct frame *fr = x->f->frame;
+	const struct chunk *c = &x->lazy->chunk;
+	struct extent e = chunk_block_bytes(c, x->block);
+
+	if (e.len > LARGE_FREE && frame_can_read_within(fr, x->n, c))
+		return frame_read_within(fr, x->n, c, e.off + lo, reply_room(x->r, len));
+	int rc = read_part(x, lo, len);
+	return rc > 0 ? read_cached(x, lo, len) : rc;
+}
+
+/* How many whole blocks from `first` on lie in front of byte `hi`. */
+static struct run whole_blocks(const struct chunk *c, uint32_t first, uint32_t hi)
+{
+	struct run run = {first, 0};
+
+	while (first + run.n < c->nblocks) {
+		struct extent e = chunk_block_bytes(c, first + run.n);
+		if (e.off + e.len > hi)
+			break;
+		run.n++;
+	}
+	return run;
+}
+
+/*
+ * True: the run is decoded into the reply, past the cache. The kernel keeps what it gets, except
+ * for direct I/O, and what a stream has read is not read again. Where the workers decode ahead the
+ * blocks are in the cache, or will be in a moment.
+ */
+static bool goes_past(const struct fetch *x, struct run run, uint32_t len)
+{
+	if (x->kind == READ_AHEAD || x->kind == READ_STRIDES)
+		return false;
+	if (x->direct && x->kind == READ_RANDOM)
+		return false;
+	return len >= DIRECT_MIN || run.n == x->lazy->chunk.nblocks;
+}
+
+/*
+ * Whole blocks that go past the cache, except for those that it already has: what lies between two
+ * of those is one read of the file.
+ */
+static int read_run(struct fetch *x, struct run run)
+{
+	const struct chunk *c = &x->lazy->chunk;
+	struct cache *cache = x->f->fs->cache;
+	uint32_t end = run.first + run.n, ahead;
+
+	for (; run.first < end; run.first = ahead) {
+		struct cache_entry *e = NULL;
+		for (ahead = run.first; ahead < end && !e; ahead += !e)
+			e = cache_find(cache, (struct cache_key){x->lazy->id, ahead});
+		run.n = ahead - run.first;
+		int rc = 0;
+		if (run.n) {
+			stats_add(STATS_FROM_MISS, run.n);
+			rc = frame_read_blocks(x->f->frame, x->n, c, run, x->ws->scratch,
+					       reply_room(x->r, chunk_run_bytes(c, run)));
+		}
+		if (e) {
+			x->filled = false;
+			count_answer(x, e);
+			if (rc >= 0)
+				rc = answer(x, e, 0, (uint32_t)cache_bytes(e).n);
+			cache_put(cache, e);
+			ahead++;
+		}
+		TRY(rc);
+	}
+	return 0;
+}
+
+/* True: it takes no more memory than any thread may take. */
+static bool fits(const struct fetch *x, struct run run)
+{
+	const struct chunk *c = &x->lazy->chunk;
+	return frame_run_memory(x->f->frame, x->n, c, run, false) - chunk_run_bytes(c, run) +
+		       large_head(x) <= LARGE_FREE;
+}
+
+/* Bytes [*at, hi) of a loaded chunk. *at goes along, so that -E2BIG can be followed by the rest. */
+static int read_chunk(struct fetch *x, uint32_t *at, uint32_t hi)
+{
+	const struct chunk *c = &x->lazy->chunk;
+
+	for (uint32_t lo = *at; lo < hi; lo = *at) {
+		uint32_t block = chunk_block_at(c, lo);
+		struct extent e = chunk_block_bytes(c, block);
+		struct run run = lo == e.off ? whole_blocks(c, block, hi) : (struct run){0, 0};
+		uint32_t len = run.n ? chunk_run_bytes(c, run) : 0;
+		if (run.n && goes_past(x, run, len) && fits(x, run)) {
+			TRY(read_run(x, run));
+		} else {
+			len = (uint32_t)min_u64(e.off + e.len, hi) - lo;
+			x->block = block;
+			TRY(read_block(x, lo - e.off, len));
+		}
+		*at += len;
+	}
+	return 0;
+}
+
+/*
+ * Blocks mostly have checksums of their own, and nothing is left to do here. Of a chunk without,
+ * a reader of all of it gets no byte unless the chunk's checksum is right. The kernel splits
+ * such a read into several requests that arrive at once; the one for the start of the chunk checks
+ * all of it, and its failure is that of the chunk. It reads the stored bytes once more. Keeping
+ * them for the other requests was a tenth slower: they fall out of the core's cache, and the others
+ * wait.
+ */
+static int check(struct fetch *x, uint32_t lo, uint32_t len)
+{
+	const struct chunk *c = &x->lazy->chunk;
+	int checked = atomic_load(&x->lazy->checked);
+
+	/* A whole chunk that goes past the cache is checked as it is read. */
+	struct run all = {0, c->nblocks};
+	bool later = len == c->nbytes && goes_past(x, all, len) && fits(x, all);
+	if (!checked && lo == 0 && len >= WHOLE_REQUEST && !later) {
+		checked = frame_check_chunk(x->f->frame, x->n, c);
+		if (checked < 0 && checked != -EBADMSG)
+			return checked;
+		atomic_store(&x->lazy->checked, checked < 0 ? checked : 1);
+		TRY(checked);
+	}
+	return checked < 0 ? CORRUPT("checksum of a chunk", x->n) : 0;
+}
+
+/* The parsed head of a stored chunk, from the cache. */
+static int lazy_get(struct fetch *x, struct cache_entry **e)
+{
+	struct file *f = x->f;
+
+	x->ws = workspace_get();
+	if (!x->ws)
+		return -ENOMEM;
+	TRY(cache_get(f->fs->cache, (struct cache_key){f->cache_owner, x->n}, CACHE_USE, lazy_fill,
+		      x, e));
+	x->lazy = cache_value(*e);
+	return 0;
+}
+
+/* Bytes [*at, hi) of chunk x->n. -E2BIG: there is more to read, and no room for it yet. */
+static int read_on(struct fetch *x, uint32_t *at, uint32_t hi)
+{
+	struct cache_entry *e;
+
+	TRY(lazy_get(x, &e));
+	uint32_t len = hi - *at;
+	int rc = check(x, *at, len);
+	if (rc >= 0) {
+		rc = read_chunk(x, at, hi);
+		/* The kernel asks again for single pages of what failed: these fail, too. */
+		if (rc == -EBADMSG && len == x->lazy->chunk.nbytes && !x->lazy->chunk.sums)
+			atomic_store(&x->lazy->checked, rc);
+	}
+	cache_put(x->f->fs->cache, e);
+	return rc;
+}
+
+int fetch_stored(struct fetch *x, uint32_t lo, uint32_t len)
+{
+	uint32_t at = lo;
+	int rc = read_on(x, &at, lo + len);
+
+	while (rc == -E2BIG) {
+		TRY(take_room(x));
+		rc = read_on(x, &at, lo + len);
+	}
+	give_room(x, 0);
+	return rc;
+}
+
+/* Decodes the blocks of a chunk that hold any of [lo, hi) into the cache. */
+static int decode_blocks(struct fetch *x, uint32_t lo, uint32_t hi)
+{
+	const struct chunk *c = &x->lazy->chunk;
+	struct cache *cache = x->f->fs->cache;
+	struct cache_entry *e;
+
+	for (uint32_t block = chunk_block_at(c, lo); block < c->nblocks; block++) {
+		struct cache_key key = {x->lazy->id, block};
+		if (chunk_block_bytes(c, block).off >= hi)
+			break;
+		if (cache_has(cache, key))
+			continue;
+		x->block = block;
+		x->filled = false;
+		TRY(cache_get(cache, key, CACHE_SCAN, block_fill, x, &e));
+		if (x->filled)
+			cache_mark_unused(e);
+		cache_put(cache, e);
+	}
+	return 0;
+}
+
+int fetch_ahead(struct fetch *x, uint32_t lo, uint32_t hi)
+{
+	struct cache_entry *e;
+
+	TRY(lazy_get(x, &e));
+	/* Of a chunk that all of is going to be read (see check). */
+	int rc = check(x, lo, hi - lo);
+	if (rc >= 0)
+		rc = decode_blocks(x, lo, hi);
+	cache_put(x->f->fs->cache, e);
+	return rc;
+}

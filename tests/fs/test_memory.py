@@ -1,0 +1,222 @@
+"""Large blocks of other programs' frames: they are read within the memory that the options name, or
+not at all."""
+
+import errno
+import os
+import random
+import struct
+import threading
+
+import blosc2
+import numpy as np
+import pytest
+
+from libdata import blob
+from libmemory import held_to
+from libposix import error_of
+from libstats import stats
+
+MiB = 1 << 20
+BESIDE = 64 * MiB  # README, Limits
+LARGE = r"h.b2frame: chunk \d+: to read a block of \d+ bytes takes \d+ MiB of memory"
+F = blosc2.Filter
+
+
+def numbers(lo, n):
+    """Items lo .. lo + n - 1 of every frame here: nothing that deflates to nothing."""
+    k = np.arange(lo, lo + n, dtype=np.uint32)
+    return (k * np.uint32(2654435761) & np.uint32(0xFFFF)).astype(np.uint32)
+
+
+def frame(path, chunk, nchunks=1, block=None, filters=(F.SHUFFLE,), **cparams):
+    cparams = {"clevel": 1, "typesize": 4, "nthreads": 1, "filters": list(filters)} | cparams
+    cparams["blocksize"] = block or chunk
+    s = blosc2.SChunk(
+        chunksize=chunk, urlpath=str(path), mode="w", contiguous=True, cparams=cparams
+    )
+    for n in range(nchunks):
+        s.append_data(numbers(n * chunk // 4, chunk // 4))
+    assert s.blocksize == (block or chunk)
+
+
+def read(path, at, n=4096):
+    with open(path, "rb", buffering=0) as f:
+        return os.pread(f.fileno(), n, at)
+
+
+def right(path, at, n=4096):
+    return read(path, at, n) == numbers(at // 4, n // 4).tobytes()
+
+
+def test_a_block_that_is_too_large(mount):
+    """The reader is told, the log says once what would help, and nobody else notices."""
+    m = mount("cache=16M", start=False)
+    frame(m.backing / "h.b2frame", 100 * MiB)
+    m.start()
+    m.allow(LARGE)
+    for at in (0, 50 * MiB, 100 * MiB - 4096):
+        assert error_of(read, m.mnt / "h", at) == "EFBIG"
+    m.expect_log(LARGE)
+    assert len([line for line in m.log_text().splitlines() if "to read a block" in line]) == 1
+    (m.mnt / "other").write_bytes(b"other")
+    assert (m.mnt / "other").read_bytes() == b"other"
+    held_to(m, 16 * MiB + BESIDE)
+    m.remount("cache=128M")
+    assert right(m.mnt / "h", 50 * MiB) and right(m.mnt / "h", 100 * MiB - 8192, 8192)
+    held_to(m, 128 * MiB + BESIDE)
+    m.unmount()
+
+
+def together(work):
+    wrong = []
+
+    def run(seed):
+        try:
+            wrong.extend([] if work(random.Random(seed)) else [seed])
+        except OSError as e:
+            wrong.append(e)
+
+    threads = [threading.Thread(target=run, args=(k,)) for k in range(12)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize(
+    "cache, block, filters",
+    [
+        (128, 32, [F.SHUFFLE]),
+        (128, 24, [F.NOFILTER]),
+        (128, 20, [F.DELTA, F.SHUFFLE]),
+        (64, 16, [F.TRUNC_PREC, F.BITSHUFFLE]),
+        (16, 16, [F.SHUFFLE]),
+        (16, 2, [F.SHUFFLE]),
+    ],
+    ids=["shuffle", "none", "delta", "two", "small", "moderate"],
+)
+def test_readers_of_large_blocks(mount, cache, block, filters):
+    """A dozen at once, each at its own block, beside a cache that is full."""
+    m = mount(f"cache={cache}M", start=False)
+    size = 5 * block * MiB
+    meta = {"filters_meta": [23, 0]} if F.TRUNC_PREC in filters else {}
+    frame(m.backing / "h.b2frame", block * MiB, 5, filters=filters, **meta)
+    m.start()
+    (m.mnt / "small").write_bytes(blob(1, MiB, "noise") * (cache // 4))
+    m.remount(f"cache={cache}M")
+    with open(m.mnt / "small", "rb", buffering=0) as f:
+        for n in range(0, cache // 4 * MiB, 16384):
+            os.pread(f.fileno(), 100, n)
+
+    def work(rng):
+        places = [rng.randrange(size) & ~4095 for _ in range(4)]
+        got = [(at, read(m.mnt / "h", at)) for at in places]
+        if meta:
+            return all(len(b) == 4096 for _, b in got)
+        return all(b == numbers(at // 4, 1024).tobytes() for at, b in got)
+
+    together(work)
+    held_to(m, cache * MiB + BESIDE)
+    m.unmount()
+
+
+def test_one_reader_of_all(mount):
+    """What is decoded stays for the requests that follow."""
+    m = mount("cache=48M", start=False)
+    frame(m.backing / "h.b2frame", 24 * MiB, 2)
+    m.start()
+    assert (m.mnt / "h").read_bytes() == numbers(0, 12 * MiB).tobytes()
+    assert stats(m)["read"]["decoded_blocks"] < 8
+    held_to(m, 48 * MiB + BESIDE)
+    m.unmount()
+
+
+@pytest.mark.parametrize("kind", ["zeros", "nan", "value", "copy"])
+def test_what_needs_no_decoder(mount, kind):
+    m = mount("cache=4M", start=False)
+    n, path = 200 * MiB, m.backing / "h.b2frame"
+    if kind == "copy":
+        frame(path, n, clevel=0)
+    else:
+        s = blosc2.SChunk(
+            chunksize=n,
+            urlpath=str(path),
+            mode="w",
+            contiguous=True,
+            cparams={"typesize": 4, "blocksize": n},
+        )
+        special = {
+            "zeros": blosc2.SpecialValue.ZERO,
+            "nan": blosc2.SpecialValue.NAN,
+            "value": blosc2.SpecialValue.VALUE,
+        }[kind]
+        s.fill_special(n // 4, special, np.int32(77) if kind == "value" else None)
+    m.start()
+    at = n - 40002
+    expected = {
+        "zeros": bytes(4096),
+        "nan": (np.full(1100, np.nan, np.float32).tobytes())[2:4098],
+        "value": (np.full(1100, 77, np.int32).tobytes())[2:4098],
+        "copy": numbers((at - 2) // 4, 1100).tobytes()[2:4098],
+    }[kind]
+    assert read(m.mnt / "h", at) == expected
+    held_to(m, 4 * MiB + BESIDE)
+    m.unmount()
+
+
+def test_a_chunk_of_millions_of_blocks(mount):
+    """The table of its blocks is longer than the memory there is for it."""
+    m = mount("cache=16M", start=False)
+    n, block = 128 * MiB, 16
+    path = m.backing / "h.b2frame"
+    frame(path, n, clevel=0)
+    with open(path, "r+b") as f:
+        head = f.read(100)
+        at = struct.unpack_from(">i", head, 11)[0]
+        f.seek(at)
+        chunk = bytearray(f.read(32))
+        chunk[2] &= ~2  # not a plain copy
+        struct.pack_into("<i", chunk, 8, block)
+        f.seek(at)
+        f.write(chunk)
+        blocks = n // block
+        f.write((np.arange(blocks, dtype=np.int32) * 5 + (32 + 4 * blocks)).tobytes())
+    m.start()
+    m.allow(LARGE)
+    assert error_of(read, m.mnt / "h", 64 * MiB) == "EFBIG"
+    m.expect_log(LARGE)
+    held_to(m, 16 * MiB + BESIDE)
+    m.unmount()
+
+
+def test_chunks_that_are_too_large_to_be_written(mount):
+    """Nobody is told that what he wrote was taken."""
+    m = mount("cache=16M,dirty_max=16M", start=False)
+    frame(m.backing / "h.b2frame", 20 * MiB, 2, block=MiB)
+    m.start()
+    m.allow(r"h.b2frame: its chunks have \d+ bytes: to write to it takes")
+    assert error_of(os.open, m.mnt / "h", os.O_RDWR) == "EFBIG"
+    m.expect_log("h.b2frame: its chunks have 20971520 bytes: to write to it takes -o dirty_max=40M")
+    assert error_of(os.truncate, m.mnt / "h", 30 * MiB + 1) == "EFBIG"
+    assert right(m.mnt / "h", 39 * MiB)
+    m.remount("cache=16M,dirty_max=40M")
+    fd = os.open(m.mnt / "h", os.O_RDWR)
+    data = bytearray(numbers(0, 10 * MiB).tobytes())
+    for at in (5000, 21 * MiB + 77):
+        os.pwrite(fd, b"new" * 1000, at)
+        data[at : at + 3000] = b"new" * 1000
+    os.fsync(fd)
+    whole = blob(3, 20 * MiB, "noise")
+    os.pwrite(fd, whole, 20 * MiB)
+    data[20 * MiB :] = whole
+    os.close(fd)
+    held_to(m, (16 + 40) * MiB + BESIDE)
+    m.remount("cache=16M,dirty_max=16M")
+    assert (m.mnt / "h").read_bytes() == data
+    os.truncate(m.mnt / "h", 0)  # takes up the chunks of this mount
+    (m.mnt / "h").write_bytes(b"small again")
+    m.remount("cache=16M,dirty_max=16M")
+    assert (m.mnt / "h").read_bytes() == b"small again"
+    m.unmount()
