@@ -1,5 +1,5 @@
 /*
- * One row a codec: CODEC(name). The file codec_<name>.c defines the row.
+ * One row a codec: CODEC(name). The file <name>.c defines codec_<name>.
  * No include guard: included wherever the list is walked.
  */
 CODEC(blosclz)

@@ -1,5 +1,5 @@
 /*
- * One row a filter: FILTER(name). A file filter_<...>.c defines filter_<name>.
+ * One row a filter: FILTER(name). A file here defines filter_<name>.
  * No include guard: included wherever the list is walked.
  */
 FILTER(shuffle)
