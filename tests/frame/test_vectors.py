@@ -71,7 +71,7 @@ def test_info_agrees_with_the_manifest(subtests):
             plain = cframe("info", OWN / entry["name"])
             assert (
                 plain.returncode == 0
-                and f"nbytes       {entry['nbytes']}\n".encode() in plain.stdout
+                and f"nbytes       {entry['nbytes']} bytes\n".encode() in plain.stdout
             )
 
 
@@ -80,6 +80,8 @@ def test_metalayers_are_listed():
     assert json.loads(cframe("info", "--json", OWN / "meta.b2frame").stdout) == info
     assert info["meta"] == {"numbers": 4, "title": 6}
     assert set(info["vlmeta"]) == {"history", "short"}
+    plain = cframe("info", OWN / "meta.b2frame").stdout.decode()
+    assert "  numbers      4 bytes\n" in plain and f"nchunks      {info['nchunks']}\n" in plain
 
 
 def test_bytes_behind_the_frame_are_ignored(work):

@@ -1,6 +1,6 @@
 /*
- * The facts about a frame are collected once, as a JSON tree; the readable form
- * is a walk over the same tree, so that the two can never differ.
+ * The facts about a frame are collected once, as a JSON tree; the readable form is a walk over the
+ * same tree, so that the two can never differ. It adds units to the lengths.
  */
 #include "cframe.h"
 
@@ -100,20 +100,38 @@ static int describe(cJSON *to, const struct frame *f)
 	return add_array(to, f);
 }
 
+/* True: the fact is a number of bytes. `parent`: the group that it is in; NULL at the top. */
+static bool is_length(const char *name, const char *parent)
+{
+	static const char *const lengths[] = {"nbytes",      "cbytes",    "frame_len", "header_len",
+					      "trailer_len", "chunksize", "typesize",  "blocksize"};
+	if (parent && (strcmp(parent, "meta") == 0 || strcmp(parent, "vlmeta") == 0))
+		return true;
+	for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+		if (strcmp(name, lengths[i]) == 0)
+			return true;
+	return false;
+}
+
+static void print_fact(const cJSON *fact, const char *parent)
+{
+	char *text = cJSON_IsString(fact) ? NULL : cJSON_PrintUnformatted(fact);
+	printf("%s%s\n", text ? text : cJSON_IsString(fact) ? fact->valuestring : "?",
+	       is_length(fact->string, parent) ? " bytes" : "");
+	free(text);
+}
+
 static void print_plain(const cJSON *item, int indent)
 {
 	const cJSON *child;
 	cJSON_ArrayForEach(child, item)
 	{
-		printf("%*s%-12s ", indent, "", child->string);
-		if (cJSON_IsObject(child)) {
-			printf("\n");
+		bool group = cJSON_IsObject(child);
+		printf("%*s%-12s%s", indent, "", child->string, group ? "\n" : " ");
+		if (group)
 			print_plain(child, indent + 2);
-			continue;
-		}
-		char *text = cJSON_IsString(child) ? NULL : cJSON_PrintUnformatted(child);
-		printf("%s\n", text ? text : cJSON_IsString(child) ? child->valuestring : "?");
-		free(text);
+		else
+			print_fact(child, item->string);
 	}
 }
 
