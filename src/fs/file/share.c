@@ -46,18 +46,12 @@ bool file_detach(struct file *f)
 
 void file_look_sidecar(struct file *f)
 {
-	struct inodes *inodes = f->fs->inodes;
-	char name[NAME_MAX + 1];
-	struct inode *parent;
+	struct named by;
 
-	if (inode_any_link(inodes, f->inode, &parent, name) < 0)
+	if (inode_enter_name(f->fs->inodes, f->inode, &by) < 0)
 		return;
-	int dirfd = inode_pin(inodes, parent);
-	if (dirfd >= 0) {
-		sidecar_look(&f->sidecar, dirfd, name);
-		inode_unpin(inodes, parent);
-	}
-	inode_put(inodes, parent, 1);
+	sidecar_look(&f->sidecar, by.dirfd, by.name);
+	inode_leave_name(f->fs->inodes, &by);
 }
 
 /* True: size, mtime and root are as they were, so that nothing has changed. The lock is held. */

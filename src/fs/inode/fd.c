@@ -83,39 +83,15 @@ void inodes_fd_unlist(struct inodes *t, struct inode *n)
 		lru_remove(t, n);
 }
 
-/* The newest name, and its directory, pinned: leave_name. */
-struct named {
-	struct inode *parent;
-	int dirfd;
-	char name[NAME_MAX + 1];
-};
-
-/* Not under the lock: it may have to open the parents first. */
-static int enter_name(struct inodes *t, struct inode *n, struct named *by)
-{
-	if (inode_any_link(t, n, &by->parent, by->name) < 0)
-		return -ESTALE;
-	by->dirfd = inode_pin(t, by->parent);
-	if (by->dirfd < 0)
-		inode_put(t, by->parent, 1);
-	return by->dirfd < 0 ? by->dirfd : 0;
-}
-
-static void leave_name(struct inodes *t, const struct named *by)
-{
-	inode_unpin(t, by->parent);
-	inode_put(t, by->parent, 1);
-}
-
 static int open_by_name(struct inodes *t, struct inode *n)
 {
 	struct named by;
 	struct stat st;
 	uint64_t birth;
 
-	TRY(enter_name(t, n, &by));
+	TRY(inode_enter_name(t, n, &by));
 	int fd = backing_find(t->backing, by.dirfd, by.name, &st, &birth);
-	leave_name(t, &by);
+	inode_leave_name(t, &by);
 	if (fd >= 0 && !inode_is_number(t, n, &st)) {
 		close(fd);
 		return -ESTALE;
@@ -183,10 +159,10 @@ static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
 	struct named by;
 	struct stat st;
 
-	TRY(enter_name(t, n, &by));
+	TRY(inode_enter_name(t, n, &by));
 	int real = openat(by.dirfd, by.name,
 			  flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_NOATIME | O_CLOEXEC);
-	leave_name(t, &by);
+	inode_leave_name(t, &by);
 	if (real >= 0 && (stat_fd(real, &st) < 0 || !inode_is_number(t, n, &st))) {
 		close(real);
 		return -ESTALE;
@@ -204,12 +180,12 @@ static bool has_lost_name(struct inodes *t, struct inode *n)
 	struct stat st;
 
 	unsigned before = atomic_load(&t->renames);
-	if (atomic_load(&t->renaming) || enter_name(t, n, &by) < 0)
+	if (atomic_load(&t->renaming) || inode_enter_name(t, n, &by) < 0)
 		return false;
 	bool lost = fstatat(by.dirfd, by.name, &st, AT_SYMLINK_NOFOLLOW) < 0
 			    ? errno == ENOENT
 			    : !inode_is_number(t, n, &st);
-	leave_name(t, &by);
+	inode_leave_name(t, &by);
 	return lost && atomic_load(&t->renames) == before;
 }
 

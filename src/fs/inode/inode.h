@@ -210,9 +210,19 @@ unsigned inodes_nameless(const struct inodes *t, uint64_t *when);
 /* A name of the inode for log lines, and its suffix; "" when it has none left. */
 void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]);
 
-/* Any known parent and backing name; 0 or -ENOENT. The parent comes with a reference. */
-NODISCARD int inode_any_link(struct inodes *t, struct inode *n, struct inode **parent,
-			     char backing[static NAME_MAX + 1]);
+/* The newest name that an inode has in the backing directory, and where. */
+struct named {
+	struct inode *parent; /* a reference */
+	int dirfd;            /* its descriptor, pinned */
+	char name[NAME_MAX + 1];
+};
+
+/*
+ * Fills *by until inode_leave_name. -ESTALE: the inode has no name; else as inode_pin, which may
+ * have to open the parents first.
+ */
+NODISCARD int inode_enter_name(struct inodes *t, struct inode *n, struct named *by);
+void inode_leave_name(struct inodes *t, const struct named *by);
 
 static inline enum node_kind inode_kind(const struct inode *n)
 {

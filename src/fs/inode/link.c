@@ -29,20 +29,34 @@ void inodes_link_add(struct inode *n, struct inode *parent, const char *backing)
 	n->links = l;
 }
 
-int inode_any_link(struct inodes *t, struct inode *n, struct inode **parent,
-		   char backing[static NAME_MAX + 1])
+/* All but the descriptor. */
+static bool newest_link(struct inodes *t, struct inode *n, struct named *by)
 {
-	int rc = -ENOENT;
-
 	pthread_mutex_lock(&t->lock);
-	if (n->links) {
-		*parent = n->links->parent;
-		(*parent)->refs++;
-		strcpy(backing, n->links->backing);
-		rc = 0;
+	bool there = n->links;
+	if (there) {
+		by->parent = n->links->parent;
+		by->parent->refs++;
+		strcpy(by->name, n->links->backing);
 	}
 	pthread_mutex_unlock(&t->lock);
-	return rc;
+	return there;
+}
+
+int inode_enter_name(struct inodes *t, struct inode *n, struct named *by)
+{
+	if (!newest_link(t, n, by))
+		return -ESTALE;
+	by->dirfd = inode_pin(t, by->parent);
+	if (by->dirfd < 0)
+		inode_put(t, by->parent, 1);
+	return by->dirfd < 0 ? by->dirfd : 0;
+}
+
+void inode_leave_name(struct inodes *t, const struct named *by)
+{
+	inode_unpin(t, by->parent);
+	inode_put(t, by->parent, 1);
 }
 
 void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing)
