@@ -17,6 +17,7 @@
 #include "codec/kernels/cpu.h"
 #include "codec/kernels/kernels.h"
 #include "codec/zstd/fast.h"
+#include "exact.h"
 #include "random.h"
 
 #include <lz4.h>
@@ -30,16 +31,6 @@
 #define LZ4_FORMAT 1
 #define DECODE_MAX (8u << 20)
 #define FILE_MAX (1u << 20)
-
-static uint8_t *exact_copy(const uint8_t *from, size_t n)
-{
-	uint8_t *p = malloc(n ? n : 1);
-	if (!p)
-		abort();
-	if (n)
-		memcpy(p, from, n);
-	return p;
-}
 
 /* Numbers that are next to a limit somewhere. */
 static uint32_t awkward(uint32_t size)
@@ -104,9 +95,7 @@ static int fetch(const struct chunk *c, struct scratch *s, struct view v, struct
 	uint32_t n = chunk_run_bytes(c, run);
 	if ((uint64_t)e.off + e.len > v.n)
 		abort();
-	uint8_t *stored = exact_copy(v.p + e.off, e.len), *dst = malloc(n ? n : 1);
-	if (!dst)
-		abort();
+	uint8_t *stored = exact_copy(v.p + e.off, e.len), *dst = exact(n);
 	int rc = chunk_decode_checked(c, s, run, view_of(stored, e.len), span_of(dst, n));
 	rc |= chunk_decode(c, s, run, view_of(stored, e.len), span_of(dst, n));
 	free(stored);

@@ -18,6 +18,7 @@
  */
 #include "codec/chunk.h"
 #include "codec/kernels/cpu.h"
+#include "exact.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,23 +28,6 @@
 struct request {
 	uint32_t op, ntext, ndata, item, blocksize, split, dict, spare;
 };
-
-/* malloc of exactly n bytes; a test helper may die. */
-static uint8_t *exact(size_t n)
-{
-	uint8_t *p = malloc(n ? n : 1);
-	if (!p)
-		abort();
-	return p;
-}
-
-static uint8_t *exact_copy(const uint8_t *from, size_t n)
-{
-	uint8_t *p = exact(n);
-	if (n)
-		memcpy(p, from, n);
-	return p;
-}
 
 static int fail(struct buf *out, int rc, const char *why)
 {

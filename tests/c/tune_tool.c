@@ -9,6 +9,7 @@
  */
 #include "codec/chunk.h"
 #include "codec/tune/tune.h"
+#include "exact.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,14 +18,6 @@
 struct request {
 	uint32_t op, aim, candidate, item, nhead, nsample, nbase, spare;
 };
-
-static uint8_t *exact(size_t n)
-{
-	uint8_t *p = malloc(n ? n : 1);
-	if (!p)
-		abort();
-	return p;
-}
 
 static uint8_t *get(uint32_t n)
 {

@@ -91,18 +91,6 @@ static bool try_frame(struct view frame, struct view want)
 	return true;
 }
 
-static struct cuts random_cuts(size_t n)
-{
-	struct cuts c = {.parts = (uint32_t)(1 + below(64))};
-	if (n < c.parts)
-		c.parts = 1;
-	for (uint32_t at = 1; at < c.parts && c.n + 1 < CUTS_MAX; at++)
-		if (!below(3))
-			c.end[c.n++] = (uint16_t)at;
-	c.end[c.n++] = (uint16_t)c.parts;
-	return c;
-}
-
 /* The library's, of any level; blocks end where it is told to. */
 static size_t library_frame(struct view src, struct span dst)
 {
@@ -185,28 +173,6 @@ static void try_bytes(const uint8_t *bytes, size_t n)
 	try_changed(view_of(frame, (size_t)len), n);
 }
 
-static void sweep(uint8_t *bytes)
-{
-	static const size_t around[] = {1023, 4095, 16383, 65535, 65791, 131071, 262143};
-	for (enum kind k = 0; k < KINDS; k++)
-		for (size_t i = 0; i < 301 + 5 * sizeof around / sizeof *around; i++) {
-			size_t n = i < 301 ? i : around[(i - 301) / 5] + (i - 301) % 5 - 1;
-			fill(bytes, 0, n, k);
-			if (n)
-				try_bytes(bytes, n);
-		}
-}
-
-static void mixture(uint8_t *bytes, size_t n)
-{
-	for (size_t at = 0; at < n;) {
-		size_t part = 1 + below(below(4) ? 500 : n), left = n - at;
-		part = part < left ? part : left;
-		fill(bytes, at, part, (enum kind)below(KINDS));
-		at += part;
-	}
-}
-
 /* A piece of a file, mostly as a filter leaves it. */
 static size_t piece(uint8_t *bytes, size_t n)
 {
@@ -261,12 +227,12 @@ int main(int argc, char **argv)
 	round_seed = strtoull(argv[2], NULL, 10) | 1;
 	state = round_seed;
 	if (!nfiles)
-		sweep(bytes);
+		sweep(bytes, try_bytes);
 	unsigned long rounds = 0;
 	do {
 		round_seed = round_seed * 6364136223846793005u + 1442695040888963407u;
 		state = round_seed | 1;
-		size_t most = below(8) ? 70000 : STREAM_MAX, n = 1 + below(below(3) ? most : 2000);
+		size_t n = random_length(STREAM_MAX);
 		if (nfiles)
 			n = piece(bytes, n);
 		else

@@ -10,6 +10,7 @@
  */
 #include "codec/kernels/cpu.h"
 #include "codec/zstd/fast.h"
+#include "exact.h"
 #include "zstd_kinds.h"
 
 #include <stdio.h>
@@ -18,14 +19,6 @@
 #include <zstd.h>
 
 #define STREAM_MAX (300u << 10)
-
-static void *exact(size_t n)
-{
-	void *p = malloc(n ? n : 1);
-	if (!p)
-		abort();
-	return p;
-}
 
 static void fail(const char *what, size_t n, uint64_t seed)
 {
@@ -106,24 +99,11 @@ static size_t encode(int i, struct view src, const struct cuts *cuts, struct spa
 	return (size_t)n;
 }
 
-static struct cuts random_cuts(size_t n)
-{
-	struct cuts c = {.parts = (uint32_t)(1 + below(64))};
-	if (n < c.parts || !below(4))
-		return (struct cuts){.parts = 1};
-	for (uint32_t at = 1; at < c.parts && c.n + 1 < CUTS_MAX; at++)
-		if (!below(3))
-			c.end[c.n++] = (uint16_t)at;
-	c.end[c.n++] = (uint16_t)c.parts;
-	return c;
-}
-
 static void try_level(const uint8_t *bytes, size_t n, const struct cuts *cuts)
 {
 	size_t room = below(2) ? n + n / 100 + 100 : n;
-	uint8_t *src = exact(n), *dst[2] = {exact(room), exact(room)};
+	uint8_t *src = exact_copy(bytes, n), *dst[2] = {exact(room), exact(room)};
 	size_t len[2];
-	memcpy(src, bytes, n);
 	for (int i = 0; i < 2; i++)
 		len[i] = encode(i, view_of(src, n), cuts, span_of(dst[i], room));
 	if (len[0] != len[1] || memcmp(dst[0], dst[1], len[0]))
@@ -152,19 +132,6 @@ static void try_stream(const uint8_t *bytes, size_t n)
 {
 	struct cuts cuts = random_cuts(n);
 	try_cut(bytes, n, &cuts);
-}
-
-static void sweep(uint8_t *bytes)
-{
-	static const size_t around[] = {1023,  4095,   16383,  65535, 65791,
-					98303, 131071, 196607, 262143};
-	for (enum kind k = 0; k < KINDS; k++)
-		for (size_t i = 0; i < 301 + 5 * sizeof around / sizeof *around; i++) {
-			size_t n = i < 301 ? i : around[(i - 301) / 5] + (i - 301) % 5 - 1;
-			fill(bytes, 0, n, k);
-			if (n)
-				try_stream(bytes, n);
-		}
 }
 
 /* Pieces that are alike: the second one can use the tables of the first. */
@@ -216,18 +183,6 @@ static void check_forms(void)
 			}
 }
 
-static void mixture(uint8_t *bytes)
-{
-	size_t most = below(8) ? 70000 : STREAM_MAX, n = 1 + below(below(3) ? most : 2000), at = 0;
-	while (at < n) {
-		size_t part = 1 + below(below(4) ? 500 : n), left = n - at;
-		part = part < left ? part : left;
-		fill(bytes, at, part, (enum kind)below(KINDS));
-		at += part;
-	}
-	try_stream(bytes, n);
-}
-
 static void open_works(void)
 {
 	for (int i = 0; i < 2; i++) {
@@ -263,7 +218,7 @@ int main(int argc, char **argv)
 	open_works();
 	round_seed = strtoull(argv[2], NULL, 10) | 1;
 	state = round_seed;
-	sweep(bytes);
+	sweep(bytes, try_stream);
 	alike(bytes);
 	marked(bytes);
 	huge(bytes);
@@ -272,7 +227,9 @@ int main(int argc, char **argv)
 	do {
 		round_seed = round_seed * 6364136223846793005u + 1442695040888963407u;
 		state = round_seed | 1;
-		mixture(bytes);
+		size_t n = random_length(STREAM_MAX);
+		mixture(bytes, n);
+		try_stream(bytes, n);
 		rounds++;
 	} while (time(NULL) < end);
 	printf("%lu rounds, %lu frames read back\n", rounds, coded);

@@ -2,6 +2,7 @@
 #ifndef TESTS_ZSTD_KINDS_H
 #define TESTS_ZSTD_KINDS_H
 
+#include "codec/cuts.h"
 #include "random.h"
 
 static size_t below(size_t n)
@@ -61,6 +62,48 @@ static void fill(uint8_t *p, size_t at, size_t n, enum kind kind)
 		}
 		default: p[i] = (uint8_t)next_random();
 		}
+}
+
+/* Mostly a short one, `longest` at most. */
+static size_t random_length(size_t longest)
+{
+	size_t most = below(8) ? 70000 : longest;
+	return 1 + below(below(3) ? most : 2000);
+}
+
+static void mixture(uint8_t *p, size_t n)
+{
+	for (size_t at = 0; at < n;) {
+		size_t part = 1 + below(below(4) ? 500 : n), left = n - at;
+		part = part < left ? part : left;
+		fill(p, at, part, (enum kind)below(KINDS));
+		at += part;
+	}
+}
+
+/* Tries short lengths, and those next to limits, with each kind of bytes. */
+static void sweep(uint8_t *p, void (*try_bytes)(const uint8_t *p, size_t n))
+{
+	static const size_t around[] = {1023,  4095,   16383,  65535, 65791,
+					98303, 131071, 196607, 262143};
+	for (enum kind k = 0; k < KINDS; k++)
+		for (size_t i = 1; i < 301 + 5 * sizeof around / sizeof *around; i++) {
+			size_t n = i < 301 ? i : around[(i - 301) / 5] + (i - 301) % 5 - 1;
+			fill(p, 0, n, k);
+			try_bytes(p, n);
+		}
+}
+
+static struct cuts random_cuts(size_t n)
+{
+	struct cuts c = {.parts = (uint32_t)(1 + below(64))};
+	if (n < c.parts || !below(4))
+		return (struct cuts){.parts = 1};
+	for (uint32_t at = 1; at < c.parts && c.n + 1 < CUTS_MAX; at++)
+		if (!below(3))
+			c.end[c.n++] = (uint16_t)at;
+	c.end[c.n++] = (uint16_t)c.parts;
+	return c;
 }
 
 #endif
