@@ -118,42 +118,62 @@ static int same_kind_of_thing(const struct side *from, const struct side *to)
 	return from_dir && !to_dir ? -ENOTDIR : 0;
 }
 
+/* May what is at the other side be replaced? */
+static int judge_replaced(const struct side *from, const struct side *to, unsigned flags)
+{
+	if (flags & RENAME_NOREPLACE)
+		return -EEXIST;
+	TRY(same_kind_of_thing(from, to));
+	return to->e.probed.kind == NODE_SPARSE ? -EROFS : 0;
+}
+
+static bool is_same_file(const struct side *a, const struct side *b)
+{
+	return a->e.st.st_dev == b->e.st.st_dev && a->e.st.st_ino == b->e.st.st_ino &&
+	       a->e.probed.kind == b->e.probed.kind;
+}
+
+/* Over the entry of that name. A directory may still have sidecars in it, which nobody sees. */
+static int move_over(const struct side *from, const struct side *to, const char *name)
+{
+	int rc = move_backing(from, from->e.backing, to, name, 0);
+
+	if ((rc == -ENOTEMPTY || rc == -EEXIST) && sidecar_remove_only(to->dirfd, name) == 0)
+		rc = move_backing(from, from->e.backing, to, name, 0);
+	return rc;
+}
+
+/*
+ * Beside the entry that it replaces, whose suffix is another, and removes that. Until this is done
+ * the old content is still what the name shows, or already the new.
+ */
+static int move_beside(const struct side *from, const struct side *to,
+		       char out[static NAME_MAX + 1])
+{
+	TRY(move_free(from, to, out));
+	if (unlinkat(to->dirfd, to->e.backing, S_ISDIR(to->e.st.st_mode) ? AT_REMOVEDIR : 0) == 0)
+		return 0;
+	int rc = -errno;
+	(void)move_backing(to, out, from, from->e.backing, RENAME_NOREPLACE);
+	return rc;
+}
+
 static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsigned flags)
 {
 	char name[NAME_MAX + 1];
 	bool replaces = to->e.fd >= 0;
 
-	if (replaces && flags & RENAME_NOREPLACE)
-		return -EEXIST;
-	if (replaces) {
-		TRY(same_kind_of_thing(from, to));
-		if (to->e.probed.kind == NODE_SPARSE)
-			return -EROFS;
-		/* Two names of one inode: nothing happens, says POSIX. */
-		if (from->e.st.st_dev == to->e.st.st_dev && from->e.st.st_ino == to->e.st.st_ino &&
-		    from->e.probed.kind == to->e.probed.kind)
-			return 0;
-	}
+	if (replaces)
+		TRY(judge_replaced(from, to, flags));
+	if (replaces && is_same_file(from, to))
+		return 0; /* says POSIX */
 	TRY(target_name(from, to, name));
-	if (replaces && strcmp(name, to->e.backing) == 0) {
-		int rc = move_backing(from, from->e.backing, to, name, 0);
-		if ((rc == -ENOTEMPTY || rc == -EEXIST) &&
-		    sidecar_remove_only(to->dirfd, name) == 0)
-			rc = move_backing(from, from->e.backing, to, name, 0);
-		TRY(rc);
-	} else {
+	if (!replaces)
 		TRY(move_free(from, to, name));
-		/*
-		 * Until this is done the old content is still what the
-		 * name shows, or already the new.
-		 */
-		if (replaces && unlinkat(to->dirfd, to->e.backing,
-					 S_ISDIR(to->e.st.st_mode) ? AT_REMOVEDIR : 0) < 0) {
-			int rc = -errno;
-			(void)move_backing(to, name, from, from->e.backing, RENAME_NOREPLACE);
-			return rc;
-		}
-	}
+	else if (strcmp(name, to->e.backing) == 0)
+		TRY(move_over(from, to, name));
+	else
+		TRY(move_beside(from, to, name));
 	if (replaces)
 		replaced(fs, to);
 	if (from->e.probed.kind != NODE_PLAIN)
