@@ -226,6 +226,32 @@ static bool remember(struct slot *s, const struct stat *st, enum suffix suffix,
 	return was_plain;
 }
 
+/* By its name and type. */
+static bool may_be_frame(const struct stat *st, enum suffix suffix)
+{
+	if (S_ISREG(st->st_mode))
+		return suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY;
+	return S_ISDIR(st->st_mode) && suffix == SUFFIX_FRAME;
+}
+
+/* A new file whose name got to the disk before a power cut, and its content did not. */
+static bool is_empty_frame(const struct stat *st, enum suffix suffix)
+{
+	return S_ISREG(st->st_mode) && st->st_size == 0 && suffix == SUFFIX_FRAME;
+}
+
+/* True: *out is what was found out before, and still holds. */
+static bool recall(struct probes *p, const struct slot *s, const struct stat *st,
+		   enum suffix suffix, struct probed *out)
+{
+	pthread_mutex_lock(&p->lock);
+	bool known = slot_matches(s, st, suffix) && (!s->until || meter_now() < s->until);
+	if (known)
+		*out = s->result;
+	pthread_mutex_unlock(&p->lock);
+	return known;
+}
+
 int probe_get(struct probes *p, const struct backing *b, const struct probe_entry *e,
 	      struct probed *out)
 {
@@ -237,27 +263,16 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	char text[160];
 
 	*out = (struct probed){.kind = NODE_PLAIN};
-	bool may_be = S_ISREG(st->st_mode) ? suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY
-					   : S_ISDIR(st->st_mode) && suffix == SUFFIX_FRAME;
-	if (!may_be)
+	if (!may_be_frame(st, suffix))
 		return 0;
-	/* A new file whose name got to the disk before a power cut, and its content did not. */
-	if (S_ISREG(st->st_mode) && st->st_size == 0 && suffix == SUFFIX_FRAME) {
+	if (is_empty_frame(st, suffix)) {
 		out->kind = NODE_FRAME;
 		return 0;
 	}
-	pthread_mutex_lock(&p->lock);
-	bool known = slot_matches(s, st, suffix) && (!s->until || meter_now() < s->until);
-	if (known)
-		*out = s->result;
-	pthread_mutex_unlock(&p->lock);
-	if (known)
+	if (recall(p, s, st, suffix, out))
 		return 0;
 
-	/*
-	 * Asked before it is read: either a change from now on
-	 * will show, or we know that it may not.
-	 */
+	/* Before it is read: either a change from now on will show, or we know that it may not. */
 	bool fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
 	int rc = probe_steady(b, e, suffix, out);
 	if (is_temporary(rc)) {
