@@ -60,6 +60,37 @@ static bool has_same_root(struct file *f, const struct stat *st)
 	return same_stamp(f->inode, st) && frame_knows_root(f->frame) == ROOT_SAME;
 }
 
+/* `told`: it is known already. The lock is held. */
+static bool was_changed(struct file *f, const struct stat *st, bool told)
+{
+	if (told)
+		return true;
+	if (!file_is_foreign(f->inode, st))
+		return false;
+	bool same = has_same_root(f, st);
+	if (same)
+		file_see(f->inode, st);
+	return !same;
+}
+
+/* 1, or a failure. `held`: the sidecar is. So is the lock. */
+static int reopen_changed(struct file *f, const struct stat *st, bool held)
+{
+	struct inode *n = f->inode;
+	int rc = file_reopen(f);
+
+	f->lost &= rc < 0;
+	n->cache_owner = f->cache_owner;
+	bool judged = rc >= 0 || rc == -EBADMSG || rc == -ENOTSUP;
+	if (judged) /* otherwise the disk has failed, and the next reload tries again */
+		file_see(n, st);
+	if (rc >= 0 && held)
+		sidecar_seen(&f->sidecar);
+	n->mistaken = true;
+	caps_forget(n);
+	return rc < 0 ? rc : 1;
+}
+
 /* The gate is held, so nothing of ours is on its way. */
 static int reload_gated(struct file *f, bool sure)
 {
@@ -73,24 +104,8 @@ static int reload_gated(struct file *f, bool sure)
 	uint64_t old = frame_size(f->frame);
 	bool clean = !f->dirty.dirty.count && !f->dirty.flushing.count && !frame_dirty(f->frame);
 	bool told = sure || changed || f->lost;
-	bool foreign = rc >= 0 && (told || file_is_foreign(n, &st));
-	if (foreign && !told && has_same_root(f, &st)) {
-		file_see(n, &st);
-		foreign = false;
-	}
-	if (foreign && (clean || f->lost)) {
-		rc = file_reopen(f);
-		f->lost &= rc < 0;
-		n->cache_owner = f->cache_owner;
-		bool judged = rc >= 0 || rc == -EBADMSG || rc == -ENOTSUP;
-		if (judged) /* otherwise the disk has failed, and the next reload tries again */
-			file_see(n, &st);
-		if (rc >= 0 && held)
-			sidecar_seen(&f->sidecar);
-		n->mistaken = true;
-		caps_forget(n);
-		rc = rc < 0 ? rc : 1;
-	}
+	if (rc >= 0 && was_changed(f, &st, told) && (clean || f->lost))
+		rc = reopen_changed(f, &st, held);
 	uint64_t size = frame_size(f->frame);
 	pthread_rwlock_unlock(&f->lock);
 	if (held)
@@ -104,7 +119,7 @@ static int reload_gated(struct file *f, bool sure)
 
 int file_reload_locked(struct file *f, bool sure)
 {
-	/* The gate is taken by who commits: then the change is our own. */
+	/* Whoever commits has the gate: then the change is our own. */
 	if (inode_kind(f->inode) != NODE_FRAME || pthread_rwlock_trywrlock(&f->gate) != 0)
 		return 0;
 	int rc = reload_gated(f, sure);
