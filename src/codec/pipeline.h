@@ -24,8 +24,8 @@ struct pipeline {
 	uint8_t meta[FILTER_SLOTS];   /* parameter of the filter in the same slot        */
 	uint8_t split_mode;           /* enum split_mode                                 */
 	bool use_dict;                /* zstd, lz4, lz4hc: a dictionary per chunk        */
-	bool no_sums;                 /* blocks get no checksums: who keeps the chunk has
-					 one of all of it, or nobody keeps it            */
+	bool no_sums;                 /* blocks get no checksums: whoever keeps the chunk
+					 has one of all of it, or nobody keeps it        */
 	uint32_t typesize;            /* bytes an item, >= 1; above 255 acts as 1        */
 	uint32_t blocksize;           /* bytes, a multiple of typesize; 0 automatic      */
 };

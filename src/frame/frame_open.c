@@ -399,7 +399,7 @@ int frame_load(struct frame *f, bool sparse)
 	int rc = load_newest(f, sparse, &repaired);
 	f->io = io;
 	TRY(rc);
-	/* Who has opened a small file will read it next: no memory for that is no harm. */
+	/* Whoever opens a small file will read it next: no memory for that is no harm. */
 	if (f->info.nbytes && !sparse && !repaired && io_ahead_all(&ahead).n)
 		IGNORE(io_mem_open(&f->copy, io_ahead_all(&ahead)));
 	f->went_back = repaired;

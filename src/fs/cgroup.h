@@ -1,4 +1,4 @@
-/* What the control groups of this process leave it, as those of a container do. */
+/* What this process's control groups, such as those of a container, leave it. */
 #ifndef FS_CGROUP_H
 #define FS_CGROUP_H
 

@@ -102,7 +102,8 @@ static void watch(const sigset_t *waiting)
 }
 
 /*
- * Closes all other descriptors: who waits for the end of the daemon's output must not wait for us.
+ * Closes all other descriptors: whoever waits for the end of the daemon's output must not wait for
+ * us.
  */
 static bool keep_only(int fd)
 {

@@ -12,7 +12,7 @@
  *
  * A pidfd cannot replace the signal: it says nothing as long as one thread is left.
  *
- * One guard in a process; all functions are for the main thread, but guard_open and guard_give.
+ * One guard in a process; all functions are for the main thread, except guard_open and guard_give.
  */
 #ifndef FS_GUARD_H
 #define FS_GUARD_H

@@ -46,8 +46,8 @@ static int complain(const char *what, const char *where, int rc)
 #define WAIT_STEPS 300 /* of 100 ms */
 
 /*
- * A daemon that was asked to end may have its mount there for a while: who restarts it means the
- * place behind. Nobody touches the mount meanwhile, which would keep it busy.
+ * A daemon that was asked to end may have its mount there for a while: whoever restarts it means
+ * the place behind it. Nobody touches the mount meanwhile, which would keep it busy.
  */
 static void wait_for_old_mount(const struct options *o)
 {

@@ -1,7 +1,7 @@
 /*
- * Room on a full disk that is on its way. Who removes a file may write at once, and counts on its
- * room; but that the file is closed, and forgotten, the kernel tells us only after the call has
- * returned, and a large file is not freed in no time either.
+ * Room that a full disk is about to have. Whoever removes a file may write at once and counts on
+ * its room. But the kernel tells us only after that call has returned that the file is closed and
+ * forgotten, and freeing a large file takes a while.
  */
 #ifndef FS_ROOM_H
 #define FS_ROOM_H

@@ -3,8 +3,8 @@
  * or in one for both when the file is small. Parsing asks for a dozen little pieces of them.
  *
  * The first bytes are read before the last ones, as they have to be of a file that somebody may be
- * committing to: its old roots stay, so that an old header finds its trailer. The size is that of
- * the moment between. Everything else, and all writes, go to the io below.
+ * committing to: its old roots stay, so that an old header finds its trailer. The size is taken
+ * between the two. Everything else, and all writes, go to the io below.
  */
 #ifndef FRAME_IO_AHEAD_H
 #define FRAME_IO_AHEAD_H

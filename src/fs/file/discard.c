@@ -128,7 +128,7 @@ void file_give_up_changes(struct file *f)
 		discard(f);
 		if (!f->lost && !f->sidecar.there)
 			cut_end(f);
-		/* the kernel would go on with the size that it knows: who comes next is to ask */
+		/* the kernel would go on with the size that it knows: whoever is next asks */
 		inode_detach(f->fs->inodes, f->inode);
 	}
 	leave_sealed(f);

@@ -1,6 +1,6 @@
 /*
- * Ends of what waits in memory other than the disk. Each takes the locks of the file itself, and
- * n->lock, so that nobody opens the file in the middle.
+ * The ends, other than the disk, of what waits in memory. Each takes the locks of the file itself,
+ * and n->lock, so that nobody opens the file in the middle.
  */
 #ifndef FS_FILE_DISCARD_H
 #define FS_FILE_DISCARD_H

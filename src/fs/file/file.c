@@ -412,8 +412,8 @@ static bool has_no_name(struct file *f)
 }
 
 /*
- * The last close: all goes to the frame, also of a file without a name: who has an O_PATH
- * descriptor of it may open it again. But what the log has of that one nobody will look for after a
+ * The last close: all goes to the frame, even of a file without a name: whoever has an O_PATH
+ * descriptor of it may open it again. But nobody will look for what the log has of that one after a
  * crash.
  */
 static void finish(struct file *f)

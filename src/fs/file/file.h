@@ -82,7 +82,7 @@ struct file {
 	bool unborn;    /* under lock: a file of 0 bytes is below, the frame in memory only */
 	bool lost;      /* discarded, and could not be read anew: every access fails;
 			   changes with the gate held alone, and the lock                  */
-	bool replaying; /* by who has the file for itself: no commit before the log's end  */
+	bool replaying; /* by whoever has it for itself: no commit before the log's end  */
 
 	/* These have locks of their own. */
 	struct readahead readahead;
@@ -125,7 +125,7 @@ NODISCARD int file_create_take(struct fs *fs, struct inode *n, struct newborn *b
 void file_put(struct fs *fs, struct inode *n);
 
 /*
- * Takes chunk size and pipeline of an empty file from the options of now. Called when the first
+ * Takes chunk size and pipeline of an empty file from the present options. Called when the first
  * bytes come. The lock is held for writing.
  */
 void file_adopt_pipeline(struct file *f);

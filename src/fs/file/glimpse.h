@@ -1,7 +1,7 @@
 /*
  * Which blocks a small random read has seen a part of lately. Such a read decodes no more of its
- * block than it must, and keeps nothing; who comes back finds the block noted here, and then all
- * of it is decoded, and cached.
+ * block than it must, and keeps nothing; whoever comes back finds the block noted here, and then
+ * all of it is decoded and cached.
  *
  * A part spares half of a block's time, and was in vain if the block is wanted again. So parts are
  * decoded while fewer than a quarter of the reads come back to a block.

@@ -198,8 +198,8 @@ bool inode_was_replaced(struct inodes *t, struct inode *n)
 }
 
 /*
- * What looked the file up has opened it to read it already. -ESTALE: who opens a file means the one
- * that has the name by now, which the kernel looks up then.
+ * What looked the file up has opened it to read it already. -ESTALE: whoever opens a file means the
+ * one that has the name by now, which the kernel looks up then.
  */
 static int promote_reader(struct inodes *t, struct inode *n)
 {

@@ -186,7 +186,7 @@ void inode_demote(struct inodes *t, struct inode *n);
  */
 bool inode_was_replaced(struct inodes *t, struct inode *n);
 
-/* Around a request that takes names away, until the inodes know: who opens them asks. */
+/* Around a request that takes names away, until the inodes know: whoever opens one asks. */
 void inodes_rename_begin(struct inodes *t);
 void inodes_rename_end(struct inodes *t);
 

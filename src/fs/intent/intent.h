@@ -7,7 +7,7 @@
  * A record is needed until a root that contains it is durable. When none is needed any more
  * the file is used anew from its start.
  *
- * Who appends holds the lock of its file, so that the order of records is that of the states
+ * Whoever appends holds the lock of its file, so that the order of records is that of the states
  * they describe.
  */
 #ifndef FS_INTENT_INTENT_H
@@ -29,7 +29,7 @@ struct intent_mark {
 
 /*
  * Makes no file before the first record. `backing` is borrowed; at most `max` bytes. NULL in *log:
- * the file system is none for a log.
+ * the file system cannot have one.
  */
 NODISCARD int intent_open(struct intent **log, const struct backing *backing, uint64_t max);
 

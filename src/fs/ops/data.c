@@ -342,7 +342,7 @@ static void answer_seek(struct seek *s)
 /*
  * The kernel asks for holes without sending us its dirty pages first. While somebody may be writing
  * we make it send them. That needs other threads to take them, so that only one may do it at a
- * time; who comes meanwhile leaves the question to that one.
+ * time; whoever comes meanwhile leaves the question to that one.
  */
 static void seek_in_turn(struct seek_queue *q, struct seek *s)
 {

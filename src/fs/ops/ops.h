@@ -1,7 +1,7 @@
 /*
- * The FUSE callbacks. Each does the same: check, call a room below, unlock, reply once.
- * What they share is here; the callbacks are grouped by subject in ops_*.c and
- * gathered in the table of ops.c.
+ * The FUSE callbacks. Each does the same: check, call a room below, unlock, reply once. What they
+ * share is here; the callbacks are grouped by subject, a file for each, and gathered in the table
+ * of ops.c.
  */
 #ifndef FS_OPS_OPS_H
 #define FS_OPS_OPS_H
