@@ -1,6 +1,6 @@
 /*
- * One row a codec: CODEC(name). The file <name>.c defines codec_<name>.
- * No include guard: included wherever the list is walked.
+ * One row per codec: CODEC(name). The file <name>.c defines codec_<name>. No include guard:
+ * included wherever the list is walked.
  */
 CODEC(blosclz)
 CODEC(lz4)

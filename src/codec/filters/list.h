@@ -1,6 +1,6 @@
 /*
- * One row a filter: FILTER(name). A file here defines filter_<name>.
- * No include guard: included wherever the list is walked.
+ * One row per filter: FILTER(name). A file here defines filter_<name>. No include guard: included
+ * wherever the list is walked.
  */
 FILTER(shuffle)
 FILTER(bitshuffle)
