@@ -1,7 +1,6 @@
 """Large blocks of other programs' frames: they are read within the memory that the options name, or
 not at all."""
 
-import errno
 import os
 import random
 import struct
@@ -18,6 +17,7 @@ from libstats import stats
 
 MiB = 1 << 20
 BESIDE = 64 * MiB  # README, Limits
+READS = 4 if SLOWNESS == 1 else 1  # of each reader
 LARGE = r"h.b2frame: chunk \d+: to read a block of \d+ bytes takes \d+ MiB of memory"
 F = blosc2.Filter
 
@@ -85,6 +85,7 @@ def together(work):
 
 
 @pytest.mark.concurrent
+@pytest.mark.watchdog(180)
 @pytest.mark.parametrize(
     "cache, block, filters",
     [
@@ -111,7 +112,7 @@ def test_readers_of_large_blocks(mount, cache, block, filters):
             os.pread(f.fileno(), 100, n)
 
     def work(rng):
-        places = [rng.randrange(size) & ~4095 for _ in range(4)]
+        places = [rng.randrange(size) & ~4095 for _ in range(READS)]
         got = [(at, read(m.mnt / "h", at)) for at in places]
         if meta:
             return all(len(b) == 4096 for _, b in got)
