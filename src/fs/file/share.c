@@ -73,7 +73,7 @@ static bool was_changed(struct file *f, const struct stat *st, bool told)
 	return !same;
 }
 
-/* 1, or a failure. `held`: the sidecar is. So is the lock. */
+/* 1, or a failure. `held`: so is the sidecar. The lock is held. */
 static int reopen_changed(struct file *f, const struct stat *st, bool held)
 {
 	struct inode *n = f->inode;
