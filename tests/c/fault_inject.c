@@ -53,6 +53,7 @@ struct control {
 	uint32_t lose;
 	uint32_t hits;
 	char last[32];     /* the call that failed first */
+	uint32_t unreadable; /* beside all that: reads fail, with `error` */
 };
 
 struct synced {
@@ -239,6 +240,8 @@ ssize_t readv(int fd, const struct iovec *v, int count)
 
 ssize_t pread64(int fd, void *p, size_t n, off_t at)
 {
+	if (is_file(fd) && control && control->unreadable)
+		return fail();
 	if (is_file(fd) && hit(CALL_READ, "pread")) {
 		if (control->how == HOW_ERROR)
 			return fail();

@@ -20,6 +20,7 @@ from libcrash import Story, list_metalayers, look
 from libdata import blob
 from libfault import Fault
 from libmount import SLOWNESS, MountFailed, another_mount, wait_until
+from libposix import error_of
 
 EVERY = 1 if os.environ.get("CFRAMEFS_TEST_FAULTS") == "all" else 17
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
@@ -330,6 +331,75 @@ def test_the_nth_call_is_the_last(mount, work, log, record_property):
     record_property(
         "figure", f"killed at a call, {log}: {cases} stories, {deaths} deaths in repair"
     )
+
+
+class Unreadable:
+    """Two files whose stored bytes cannot be read; the daemon dies at the n-th call that changes
+    something, while their pages wait, and whole chunks are stored."""
+
+    CHUNK, CHUNKS = 65536, 40
+    NAMES = ("one", "other")
+
+    def __init__(self, mount, work, options):
+        self.m = mount(f"chunksize=64K,blocksize=16K,codec=lz4,intent=0,{options}", start=False)
+        self.fault = Fault(self.m, work / "fault")
+        self.m.allow("^cframefs: (error|warning)")
+        self.old = blob(1, self.CHUNK * self.CHUNKS, "text")
+        self.new = blob(2, self.CHUNK * self.CHUNKS, "noise")
+        self.ends = set()
+
+    def write(self, fd):
+        """Whole chunks, but for the first 24: of these three pages of each block, more than 1 MiB.
+        What ends it: the death of the daemon, or bytes that cannot be read."""
+        for at in range(4096, 24 * self.CHUNK, 16384):
+            os.pwrite(fd, self.new[at : at + 12288], at)
+        for at in range(24 * self.CHUNK, len(self.new), self.CHUNK):
+            os.pwrite(fd, self.new[at : at + self.CHUNK], at)
+        os.fsync(fd)
+
+    def play(self, n):
+        """True: it died of the n-th call."""
+        self.m.start()
+        for name in self.NAMES:
+            (self.m.mnt / name).write_bytes(self.old)
+        self.m.remount()
+        fds = [os.open(self.m.mnt / name, os.O_RDWR | os.O_DIRECT) for name in self.NAMES]
+        self.fault.set(n, Fault.CHANGE, error=errno.EIO, how=Fault.KILL)
+        self.fault.control.unreadable = 1
+        self.ends.update(error_of(self.write, fd) for fd in fds)
+        self.ends.update(error_of(os.close, fd) for fd in fds)
+        came = self.fault.came()
+        self.fault.control.unreadable = 0
+        self.fault.set(0)
+        assert self.m.kill()
+        self.m.start()
+        self.judge(n)
+        self.m.unmount()
+        return came
+
+    def judge(self, n):
+        for name in self.NAMES:
+            got = (self.m.mnt / name).read_bytes()
+            wrong = [
+                at
+                for at in range(0, len(self.old), 4096)
+                if got[at : at + 4096] not in (self.old[at : at + 4096], self.new[at : at + 4096])
+            ]
+            assert (n, name, len(got), wrong) == (n, name, len(self.old), [])
+
+
+@pytest.mark.parametrize("options", ["commit=0", "commit=0.02,dirty_max=1M,workers=1"])
+@pytest.mark.watchdog(900)
+def test_killed_while_stored_bytes_cannot_be_read(mount, work, options, record_property):
+    """Pages wait for what lies below them, whole chunks are committed without them; where memory
+    is short pages are given up: each page is old or new after a kill at any call."""
+    story = Unreadable(mount, work, options)
+    n, every, kills = 1, 1 if EVERY == 1 else 4, 0
+    while story.play(n):
+        n += every
+        kills += 1
+    assert kills and "EIO" in story.ends
+    record_property("figure", f"killed while nothing can be read: {kills} kills")
 
 
 @pytest.mark.release  # sanitizers have their own malloc

@@ -32,6 +32,7 @@ class Control(ctypes.Structure):
         ("lose", ctypes.c_uint32),
         ("hits", ctypes.c_uint32),
         ("last", ctypes.c_char * 32),
+        ("unreadable", ctypes.c_uint32),
     ]
 
 
