@@ -12,6 +12,7 @@ import pytest
 
 from libdata import blob
 from libmemory import held_to
+from libmount import SLOWNESS
 from libposix import error_of
 from libstats import stats
 
