@@ -1,5 +1,6 @@
 """Results as JSON for machines and as a table for people."""
 
+import itertools
 import json
 import statistics
 
@@ -81,10 +82,17 @@ def table(report):
         )
     )
     width = max(len(label) for label, _ in body)
-    columns = [max(len(n), 9) for n in names]
-    yield " " * width + "".join(f"  {n:>{w}}" for n, w in zip(names, columns))
-    for label, cells in body:
-        yield f"{label:<{width}}" + "".join(f"  {c:>{w}}" for c, w in zip(cells, columns))
+    heads = stacked(names)
+    columns = [max(9, *map(len, column)) for column in zip(*heads)]
+    for label, cells in [*(("", head) for head in heads), *body]:
+        line = f"{label:<{width}}" + "".join(f"  {c:>{w}}" for c, w in zip(cells, columns))
+        yield line.rstrip()
+
+
+def stacked(names):
+    """The names as lines, a word of each to a line, which keeps the columns narrow."""
+    words = [name.split("-") for name in names]
+    return list(itertools.zip_longest(*words, fillvalue=""))
 
 
 def row_lines(row, names):
