@@ -6,6 +6,7 @@
 #include "frame/stage.h"
 
 #include <assert.h>
+#include <errno.h>
 
 #define SUM_NONE ENTRY_ZEROS /* what index_resize fills with */
 
@@ -230,6 +231,8 @@ static int verify_parts(const struct stored *st, uint32_t *len)
 	TRY(scratch_open(&s));
 	scratch_bound(s, VERIFY_HEAD);
 	int rc = stored_load(st, 0, s, &c);
+	if (rc == -ENOTSUP || rc == -E2BIG) /* it never came to its place: recovery goes on */
+		rc = CORRUPT("head of a chunk", st->at);
 	*len = c.cbytes;
 	if (rc == 0 && c.sums)
 		rc = verify_blocks(st, &c);
@@ -258,7 +261,9 @@ static int verify_chunk(struct frame *f, uint32_t n, uint32_t *len)
 {
 	struct stored st;
 	TRY(frame_stored(f, n, &st));
+	*len = 0;
 	int rc = chunk_sum_is_of_head(st.sum) ? verify_parts(&st, len) : verify_whole(&st, len);
+	*len = (uint32_t)min_u64(*len, st.room); /* garbage may claim to be more than was read */
 	frame_stored_done(f, &st);
 	return rc;
 }
