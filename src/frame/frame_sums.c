@@ -193,7 +193,17 @@ int frame_fetch(struct frame *f, uint32_t n, struct buf *out)
 
 /* So much of a chunk is in memory while it is verified. A file may hold chunks of 2 GiB. */
 #define VERIFY_STEP (1u << 20)
+
+/*
+ * Memory for its head. A block takes 28 bytes at most there (stored.c), and no writer makes blocks
+ * of less than 32: what needs more than a chunk is garbage.
+ */
 #define VERIFY_HEAD (16u << 20)
+
+static uint64_t head_most(const struct frame *f)
+{
+	return max_u64(VERIFY_HEAD, f->info.chunk_size);
+}
 
 /* A block that is longer than a step. */
 static int verify_long(const struct stored *st, const struct chunk *c, uint32_t block)
@@ -224,12 +234,12 @@ static int verify_blocks(const struct stored *st, const struct chunk *c)
 	return 0;
 }
 
-static int verify_parts(const struct stored *st, uint32_t *len)
+static int verify_parts(const struct stored *st, uint64_t head, uint32_t *len)
 {
 	struct chunk c = {0};
 	struct scratch *s;
 	TRY(scratch_open(&s));
-	scratch_bound(s, VERIFY_HEAD);
+	scratch_bound(s, head);
 	int rc = stored_load(st, 0, s, &c);
 	if (rc == -ENOTSUP || rc == -E2BIG) /* it never came to its place: recovery goes on */
 		rc = CORRUPT("head of a chunk", st->at);
@@ -262,7 +272,8 @@ static int verify_chunk(struct frame *f, uint32_t n, uint32_t *len)
 	struct stored st;
 	TRY(frame_stored(f, n, &st));
 	*len = 0;
-	int rc = chunk_sum_is_of_head(st.sum) ? verify_parts(&st, len) : verify_whole(&st, len);
+	int rc = chunk_sum_is_of_head(st.sum) ? verify_parts(&st, head_most(f), len)
+					      : verify_whole(&st, len);
 	*len = (uint32_t)min_u64(*len, st.room); /* garbage may claim to be more than was read */
 	frame_stored_done(f, &st);
 	return rc;

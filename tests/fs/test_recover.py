@@ -122,3 +122,23 @@ def test_many_roots_that_all_reach_through_the_file(mount):
     # 2 to 4 lookups, each of which begins anew; it was 1000 * size for one
     assert 0 < stats(m)["read"]["disk_bytes"] - before < 128 * size
     m.unmount()
+
+
+@pytest.mark.release  # a sanitizer takes minutes for a million blocks
+def test_a_chunk_of_many_blocks_is_verified(mount):
+    """Its head, with a million blocks, takes more memory than those of others; the root that holds
+    it is whole for all that."""
+    m = mount("chunksize=64M,blocksize=64,dirty_max=128M,pipeline=lz4")
+    path, old = m.backing / "f.b2frame", (b"\1" * 60 + b"abcd") * MiB
+    synced(m.mnt / "f", old)
+    m.unmount()
+    before = path.read_bytes()
+    m.start()
+    append(m.mnt / "f", b"more")
+    m.unmount()
+    path.write_bytes(path.read_bytes()[:87] + before[87:])
+    m.allow(WENT_BACK)
+    m.start()
+    assert (m.mnt / "f").read_bytes() == old
+    m.expect_log(WENT_BACK)
+    m.unmount()
