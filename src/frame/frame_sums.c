@@ -196,13 +196,14 @@ int frame_fetch(struct frame *f, uint32_t n, struct buf *out)
 
 /*
  * Memory for its head. A block takes 28 bytes at most there (stored.c), and no writer makes blocks
- * of less than 32: what needs more than a chunk is garbage.
+ * of less than 32. With delta the first block belongs to it: as it is stored, decoded, and twice
+ * between filters, and may be half of the chunk. What needs more than all that is garbage.
  */
 #define VERIFY_HEAD (16u << 20)
 
 static uint64_t head_most(const struct frame *f)
 {
-	return max_u64(VERIFY_HEAD, f->info.chunk_size);
+	return max_u64(VERIFY_HEAD, 4 * (uint64_t)f->info.chunk_size);
 }
 
 /* A block that is longer than a step. */
