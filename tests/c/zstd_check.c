@@ -31,6 +31,7 @@ static void fail(const char *what, size_t n, uint64_t seed)
  * Which forms of literals and of tables were written: the format's numbers, those of tables for
  * numbers of literals, offsets and matches. A form that never occurs is one that nothing tests.
  */
+#define ROUNDS_FOR_FORMS 1000 /* one is missing after the sweep now and then, not after ten */
 enum { LITERAL_FORMS, TABLE_FORMS, ALL_FORMS = 4 };
 static unsigned long seen[ALL_FORMS][4];
 
@@ -173,14 +174,13 @@ static void huge(uint8_t *bytes)
 	try_cut(bytes, all, &(struct cuts){.parts = 1});
 }
 
-static void check_forms(void)
+static bool all_forms_seen(void)
 {
 	for (unsigned i = 0; i < ALL_FORMS; i++)
 		for (unsigned form = 0; form < 4; form++)
-			if (!seen[i][form]) {
-				fprintf(stderr, "form %u of kind %u never occurs\n", form, i);
-				abort();
-			}
+			if (!seen[i][form])
+				return false;
+	return true;
 }
 
 static void open_works(void)
@@ -222,7 +222,6 @@ int main(int argc, char **argv)
 	alike(bytes);
 	marked(bytes);
 	huge(bytes);
-	check_forms();
 	unsigned long rounds = 0;
 	do {
 		round_seed = round_seed * 6364136223846793005u + 1442695040888963407u;
@@ -231,7 +230,9 @@ int main(int argc, char **argv)
 		mixture(bytes, n);
 		try_stream(bytes, n);
 		rounds++;
-	} while (time(NULL) < end);
+	} while (time(NULL) < end || (!all_forms_seen() && rounds < ROUNDS_FOR_FORMS));
+	if (!all_forms_seen())
+		fail("a form never occurs", 0, round_seed);
 	printf("%lu rounds, %lu frames read back\n", rounds, coded);
 	free(works[0]);
 	free(works[1]);
