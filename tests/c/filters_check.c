@@ -6,27 +6,13 @@
  */
 #include "codec/filter.h"
 #include "codec/stream.h"
+#include "fenced.h"
 #include "random.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #define SPACE (1u << 18)
-
-static uint8_t *fenced(void)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	uint8_t *p = mmap(NULL, SPACE + 2 * page, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED || mprotect(p, page, PROT_NONE) ||
-	    mprotect(p + page + SPACE, page, PROT_NONE)) {
-		perror("filters_check");
-		exit(2);
-	}
-	return p + page;
-}
 
 static uint8_t *src, *dst; /* fenced */
 static unsigned long calls;
@@ -146,8 +132,8 @@ static void check_runs(void)
 int main(int argc, char **argv)
 {
 	state = (argc > 1 ? strtoull(argv[1], NULL, 10) : 1) | 1;
-	src = fenced();
-	dst = fenced();
+	src = fenced(SPACE);
+	dst = fenced(SPACE);
 	check_truncation(filter_by_id(FILTER_TRUNCPREC));
 	check_truncation(filter_by_id(FILTER_INTTRUNC));
 	check_runs();

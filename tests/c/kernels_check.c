@@ -10,14 +10,13 @@
 #include "codec/codecs/lz4_fast.h"
 #include "codec/kernels/cpu.h"
 #include "codec/kernels/kernels.h"
+#include "fenced.h"
 
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #define SPACE (1u << 20) /* mapped bytes of a fenced buffer */
 
@@ -130,20 +129,6 @@ static const struct subject {
 	{"put_lz4", call_put_lz4, ALIKE, 1},
 };
 #define NSUBJECTS (sizeof subjects / sizeof subjects[0])
-
-/* SPACE bytes between two pages that nobody may touch. */
-static uint8_t *fenced(void)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	uint8_t *p = mmap(NULL, SPACE + 2 * page, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED || mprotect(p, page, PROT_NONE) ||
-	    mprotect(p + page + SPACE, page, PROT_NONE)) {
-		perror("kernels_check");
-		exit(2);
-	}
-	return p + page;
-}
 
 struct arena {
 	uint8_t *src, *dst; /* fenced */
@@ -274,7 +259,8 @@ int main(int argc, char **argv)
 	const char *mask = getenv("CPU_MASK");
 	unsigned have = cpu_features() & (mask ? cpu_level(mask) : ~0u);
 	unsigned long calls = 0;
-	struct arena a = {fenced(), fenced(), malloc(SPACE), malloc(SPACE), 0x9E3779B97F4A7C15u};
+	struct arena a = {fenced(SPACE), fenced(SPACE), malloc(SPACE), malloc(SPACE),
+			  0x9E3779B97F4A7C15u};
 	if (!a.data || !a.want || bytes > SPACE)
 		return 2;
 	if (!timing && argc > 1)
