@@ -68,7 +68,7 @@ static void find_last(const struct frame *f, struct last *l)
 static int move(struct frame *f, const struct move *m, struct buf *b)
 {
 	uint64_t at;
-	TRY(frame_fetch(f, m->n, b));
+	TRY(frame_read_raw(f, m->n, b));
 	TRY(index_reserve(&f->index, f->space.nlent + 1));
 	TRY(index_reserve(&f->sums, f->space.nlent + 1));
 	int rc = space_take_below(&f->space, b->n, f->info.header_len + m->at, &at);

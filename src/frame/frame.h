@@ -166,7 +166,8 @@ NODISCARD int frame_read_chunk(struct frame *f, uint32_t n, struct scratch *s, s
 
 /*
  * The stored bytes of chunk n, a stored slot, as they are: header first, cbytes of them, checked.
- * For patching and for copying without decoding. [reader]
+ * All of them, however many: for patching, and for copying without decoding. No bytes after a
+ * failure. [reader]
  */
 NODISCARD int frame_read_raw(struct frame *f, uint32_t n, struct buf *cchunk);
 

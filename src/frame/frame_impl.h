@@ -176,9 +176,6 @@ NODISCARD int frame_sums_pack(const struct frame *f, const struct index *ix, str
 void frame_young_add(struct frame *f, uint32_t n, uint32_t len);
 void frame_young_clear(struct frame *f);
 
-/* The bytes of stored chunk n, checked; `out` is the caller's. */
-NODISCARD int frame_fetch(struct frame *f, uint32_t n, struct buf *out);
-
 /*
  * Chunks with checksums: only those of the runs in `young`, or all. At most *budget bytes are read.
  */

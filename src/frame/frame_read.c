@@ -3,6 +3,7 @@
  * in many threads at once.
  */
 #include "codec/chunk_sums.h"
+#include "codec/filter.h"
 #include "frame/frame_impl.h"
 #include "frame/meters.h"
 #include "frame/range.h"
@@ -90,6 +91,16 @@ void frame_stored_done(const struct frame *f, struct stored *st)
 {
 	if (f->info.sparse)
 		io_close(st->io);
+}
+
+/* The same for a chunk that was loaded before: all of it has to be there. */
+static int stored_whole(const struct frame *f, uint32_t n, const struct chunk *c, struct stored *st)
+{
+	TRY(frame_stored(f, n, st));
+	if (c->cbytes <= st->room)
+		return 0;
+	frame_stored_done(f, st);
+	return CORRUPT("chunk ends past its room", c->cbytes);
 }
 
 /* A special slot as the chunk that it stands for: header only. Uninitialised reads as zeros. */
@@ -181,22 +192,14 @@ static int read_verified(const struct stored *st, const struct chunk *c, struct 
 	return chunk_decode(c, s, run, view_part(span_view(all), e.off, e.len), dst);
 }
 
-static int check_sum(const struct stored *st, uint32_t len)
-{
-	uint64_t hash;
-	TRY(stored_hash(st, 0, len, &hash));
-	return chunk_sum_whole(hash) == st->sum ? 0 : CORRUPT("checksum of a chunk", st->at);
-}
-
 int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c)
 {
 	struct stored st;
 	uint64_t sum = frame_sum(f, n);
 	if (!sum || c->sums || frame_slot(f, n) != SLOT_STORED)
 		return 0;
-	TRY(frame_stored(f, n, &st));
-	int rc = c->cbytes > st.room ? CORRUPT("chunk ends past its room", c->cbytes)
-				     : check_sum(&st, c->cbytes);
+	TRY(stored_whole(f, n, c, &st));
+	int rc = stored_check(&st, c->cbytes);
 	frame_stored_done(f, &st);
 	return rc;
 }
@@ -210,18 +213,13 @@ static bool wants_all(const struct frame *f, uint32_t n, const struct chunk *c, 
 int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct run run,
 		      struct scratch *s, struct span dst)
 {
-	struct stored st = {0};
+	struct stored st;
 	if (frame_slot(f, n) != SLOT_STORED) /* nothing is read */
 		return chunk_decode(c, s, run, view_of(NULL, 0), dst);
 	uint64_t start = meter_now();
-	TRY(frame_stored(f, n, &st));
-	int rc;
-	if (c->cbytes > st.room)
-		rc = CORRUPT("chunk ends past its room", c->cbytes);
-	else if (wants_all(f, n, c, run))
-		rc = read_verified(&st, c, run, s, dst);
-	else
-		rc = stored_read(&st, c, run, s, dst);
+	TRY(stored_whole(f, n, c, &st));
+	int rc = wants_all(f, n, c, run) ? read_verified(&st, c, run, s, dst)
+					 : stored_read(&st, c, run, s, dst);
 	frame_stored_done(f, &st);
 	meter_time(METER_DECODE, start);
 	meter_add(METER_BLOCKS_DECODED, run.n);
@@ -260,9 +258,8 @@ int frame_read_within(struct frame *f, uint32_t n, const struct chunk *c, uint32
 		chunk_fill(c, lo, dst);
 		return 0;
 	}
-	TRY(frame_stored(f, n, &st));
-	int rc = c->cbytes > st.room ? CORRUPT("chunk ends past its room", c->cbytes)
-				     : io_pread(st.io, st.at + c->head_len + lo, dst);
+	TRY(stored_whole(f, n, c, &st));
+	int rc = io_pread(st.io, st.at + c->head_len + lo, dst);
 	frame_stored_done(f, &st);
 	return rc;
 }
@@ -270,13 +267,12 @@ int frame_read_within(struct frame *f, uint32_t n, const struct chunk *c, uint32
 int frame_read_packed(struct frame *f, uint32_t n, const struct chunk *c, uint32_t block,
 		      struct scratch *s, struct span dst)
 {
-	struct stored st = {0};
+	struct stored st;
 	uint64_t start = meter_now();
 
 	assert(frame_can_pack(f, n, c));
-	TRY(frame_stored(f, n, &st));
-	int rc = c->cbytes > st.room ? CORRUPT("chunk ends past its room", c->cbytes)
-				     : stored_read_packed(&st, c, block, s, dst);
+	TRY(stored_whole(f, n, c, &st));
+	int rc = stored_read_packed(&st, c, block, s, dst);
 	frame_stored_done(f, &st);
 	meter_time(METER_DECODE, start);
 	meter_add(METER_BLOCKS_DECODED, 1);
@@ -287,12 +283,11 @@ int frame_read_packed(struct frame *f, uint32_t n, const struct chunk *c, uint32
 int frame_read_part(struct frame *f, uint32_t n, const struct chunk *c, struct chunk_part part,
 		    struct scratch *s, struct span dst)
 {
-	struct stored st = {0};
+	struct stored st;
 	uint64_t start = meter_now();
 
-	TRY(frame_stored(f, n, &st));
-	int rc = c->cbytes > st.room ? CORRUPT("chunk ends past its room", c->cbytes)
-				     : stored_read_part(&st, c, part, s, dst);
+	TRY(stored_whole(f, n, c, &st));
+	int rc = stored_read_part(&st, c, part, s, dst);
 	frame_stored_done(f, &st);
 	meter_time(METER_DECODE, start);
 	if (rc == 0) {
@@ -371,11 +366,50 @@ int frame_read(struct frame *f, uint64_t at, struct scratch *s, struct span dst)
 	return 0;
 }
 
+static int read_raw(const struct stored *st, struct buf *cchunk)
+{
+	uint32_t len;
+	TRY(stored_length(st, &len));
+	TRY(buf_reserve_fresh(cchunk, len));
+	TRY(io_pread(st->io, st->at, span_of(cchunk->p, len)));
+	TRY(chunk_sum_check(st->sum, view_of(cchunk->p, len)));
+	cchunk->n = len;
+	return 0;
+}
+
 int frame_read_raw(struct frame *f, uint32_t n, struct buf *cchunk)
 {
+	struct stored st;
 	cchunk->n = 0;
-	int rc = frame_fetch(f, n, cchunk);
-	if (rc < 0)
-		cchunk->n = 0;
+	TRY(frame_stored(f, n, &st));
+	int rc = read_raw(&st, cchunk);
+	frame_stored_done(f, &st);
 	return rc;
+}
+
+/* Decoding some chunks takes the item size of their frame. */
+static bool stands_alone(const struct chunk *c)
+{
+	for (int i = 0; i < FILTER_SLOTS; i++)
+		if ((c->filter[i] == FILTER_BYTEDELTA || c->filter[i] == FILTER_BYTEDELTA_OLD) &&
+		    c->meta[i] == 0)
+			return false;
+	return !c->is_vl;
+}
+
+int frame_read_copy(struct frame *f, uint32_t n, struct scratch *s, struct buf *cchunk)
+{
+	struct chunk c = {0};
+	cchunk->n = 0;
+	if (frame_slot(f, n) == SLOT_NAN)
+		return UNSUPPORTED("NaN chunk as bytes", n);
+	if (frame_slot(f, n) != SLOT_STORED)
+		return 0;
+	int rc = frame_load_chunk(f, n, s, &c);
+	if (rc == 0 && !stands_alone(&c))
+		rc = UNSUPPORTED("chunk that hangs on its frame", n);
+	if (rc == 0)
+		rc = scratch_ask(s, c.cbytes);
+	chunk_deinit(&c);
+	return rc < 0 ? rc : frame_read_raw(f, n, cchunk);
 }

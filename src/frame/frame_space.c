@@ -51,12 +51,11 @@ void frame_space_retire(struct frame *f, uint64_t at, uint64_t end)
 		space_retire(&f->space, at, end - at);
 }
 
-static int stored_length(const struct frame *f, uint64_t at, uint32_t *len)
+/* Of the chunk at `at`; -EBADMSG also where it does not end before `end`. */
+static int length_at(const struct frame *f, uint64_t at, uint64_t end, uint32_t *len)
 {
-	uint8_t head[CHUNK_HEAD_MIN];
-	uint32_t nbytes;
-	TRY(io_pread(f->io, at, span_of(head, sizeof head)));
-	return chunk_sizes(view_of(head, sizeof head), &nbytes, len);
+	struct stored st = {.io = f->io, .at = at, .room = at < end ? end - at : 0};
+	return stored_length(&st, len);
 }
 
 static int compare_pieces(const void *a, const void *b)
@@ -80,13 +79,13 @@ static int collect(struct frame *f, struct piece *list, uint32_t *n)
 	uint64_t end = f->info.header_len;
 	for (uint32_t i = 0; i < *n; i++) {
 		uint32_t len;
-		TRY(stored_length(f, list[i].at, &len));
+		TRY(length_at(f, list[i].at, f->area, &len));
 		list[i].len = len;
 		if (list[i].at < end) /* shared bytes are legal, but whose are they? */
 			return -EFBIG;
 		end = list[i].at + len;
 	}
-	return end > f->area ? -EFBIG : 0;
+	return 0;
 }
 
 /* Every gap between chunks is garbage. Failure only costs space. */
@@ -123,7 +122,7 @@ void frame_space_drop(struct frame *f, uint32_t n)
 		survey(f);
 	if (at < f->area && f->survey != SURVEY_DONE)
 		return;
-	if (stored_length(f, at, &len) == 0 && len <= f->space.end - at)
+	if (length_at(f, at, f->space.end, &len) == 0)
 		frame_space_retire(f, at, at + len);
 }
 
@@ -162,13 +161,11 @@ int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end)
 		*end = f->info.header_len + last + busy;
 		return 0;
 	}
-	int rc = stored_length(f, f->info.header_len + last, &len);
+	int rc = length_at(f, f->info.header_len + last, f->space.end, &len);
 	if (rc < 0 && rc != -EBADMSG)
 		return rc;
-	*end = f->info.header_len + last + len;
-	if (rc < 0 || *end > f->space.end)
-		/* a damaged chunk must not keep the others from being written */
-		*end = f->space.end;
+	/* a damaged chunk must not keep the others from being written */
+	*end = rc < 0 ? f->space.end : f->info.header_len + last + len;
 	return 0;
 }
 

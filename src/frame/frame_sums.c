@@ -165,32 +165,6 @@ void frame_young_clear(struct frame *f)
 	f->young_bytes = 0;
 }
 
-static int fetch(struct frame *f, const struct stored *st, struct buf *out)
-{
-	uint8_t head[CHUNK_HEAD_MIN];
-	uint32_t nbytes, cbytes;
-	if (st->room < sizeof head)
-		return CORRUPT("no room for a chunk", st->room);
-	TRY(io_pread(st->io, st->at, span_of(head, sizeof head)));
-	TRY(chunk_sizes(view_of(head, sizeof head), &nbytes, &cbytes));
-	if (cbytes > st->room)
-		return CORRUPT("chunk ends past its room", cbytes);
-	TRY(buf_reserve_fresh(out, cbytes));
-	out->n = cbytes;
-	return io_pread(st->io, st->at, buf_span(out));
-}
-
-int frame_fetch(struct frame *f, uint32_t n, struct buf *out)
-{
-	struct stored st;
-	uint64_t sum = frame_sum(f, n);
-	TRY(frame_stored(f, n, &st));
-	int rc = fetch(f, &st, out);
-	frame_stored_done(f, &st);
-	TRY(rc);
-	return chunk_sum_check(sum, buf_view(out));
-}
-
 /* So much of a chunk is in memory while it is verified. A file may hold chunks of 2 GiB. */
 #define VERIFY_STEP (1u << 20)
 
@@ -254,17 +228,8 @@ static int verify_parts(const struct stored *st, uint64_t head, uint32_t *len)
 
 static int verify_whole(const struct stored *st, uint32_t *len)
 {
-	uint8_t head[CHUNK_HEAD_MIN];
-	uint32_t nbytes;
-	uint64_t hash;
-	if (st->room < sizeof head)
-		return CORRUPT("no room for a chunk", st->room);
-	TRY(io_pread(st->io, st->at, span_of(head, sizeof head)));
-	TRY(chunk_sizes(view_of(head, sizeof head), &nbytes, len));
-	if (*len > st->room)
-		return CORRUPT("chunk ends past its room", *len);
-	TRY(stored_hash(st, 0, *len, &hash));
-	return chunk_sum_whole(hash) == st->sum ? 0 : CORRUPT("checksum of a chunk", st->at);
+	TRY(stored_length(st, len));
+	return stored_check(st, *len);
 }
 
 /* A chunk whose checksum is known. */

@@ -14,7 +14,7 @@ static int rewrite(struct frame *f, uint64_t from, uint64_t to)
 		n = index_next_stored(&f->index, n);
 		if (n >= f->index.n || n >= to)
 			break;
-		rc = frame_fetch(f, n, &b);
+		rc = frame_read_raw(f, n, &b);
 		if (rc == 0)
 			rc = io_pwrite(f->io, f->info.header_len + index_get(&f->index, n),
 				       buf_view(&b));

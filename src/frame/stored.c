@@ -159,6 +159,17 @@ int stored_read(const struct stored *st, const struct chunk *c, struct run run, 
 	return 0;
 }
 
+int stored_length(const struct stored *st, uint32_t *len)
+{
+	uint8_t head[CHUNK_HEAD_MIN];
+	uint32_t nbytes;
+	if (st->room < sizeof head)
+		return CORRUPT("no room for a chunk", st->room);
+	TRY(io_pread(st->io, st->at, span_of(head, sizeof head)));
+	TRY(chunk_sizes(view_of(head, sizeof head), &nbytes, len));
+	return *len <= st->room ? 0 : CORRUPT("chunk ends past its room", *len);
+}
+
 /* So much stays in the cache of a core between the kernel's copy and the sum. */
 #define HASH_STEP (128u << 10)
 
@@ -179,4 +190,11 @@ int stored_hash(const struct stored *st, uint32_t at, uint32_t len, uint64_t *ha
 	}
 	*hash = root_sum_end(state);
 	return rc;
+}
+
+int stored_check(const struct stored *st, uint32_t len)
+{
+	uint64_t hash;
+	TRY(stored_hash(st, 0, len, &hash));
+	return chunk_sum_whole(hash) == st->sum ? 0 : CORRUPT("checksum of a chunk", st->at);
 }

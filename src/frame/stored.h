@@ -1,6 +1,6 @@
 /*
  * A chunk that lies in a file: fetches the bytes that codec/chunk.h asks for.
- * Both functions may be called by any number of threads, each with its scratch.
+ * Any number of threads, each with its scratch.
  */
 #ifndef FRAME_STORED_H
 #define FRAME_STORED_H
@@ -42,7 +42,13 @@ NODISCARD int stored_read_packed(const struct stored *st, const struct chunk *c,
 NODISCARD int stored_read_part(const struct stored *st, const struct chunk *c,
 			       struct chunk_part part, struct scratch *s, struct span dst);
 
+/* All bytes of the chunk, by its header, which ends inside the room. Nothing else is judged. */
+NODISCARD int stored_length(const struct stored *st, uint32_t *len);
+
 /* XXH3-64 of bytes [at, at + len) of the chunk, which are read piece by piece. */
 NODISCARD int stored_hash(const struct stored *st, uint32_t at, uint32_t len, uint64_t *hash);
+
+/* The same of all `len` bytes, held against st->sum, which is of the whole chunk. */
+NODISCARD int stored_check(const struct stored *st, uint32_t len);
 
 #endif

@@ -1,5 +1,4 @@
 /* Everything that a frame says of itself, held against its bytes. */
-#include "codec/filter.h"
 #include "frame/frame_impl.h"
 
 #include <inttypes.h>
@@ -30,7 +29,7 @@ static int check_chunk(struct checker *c, uint32_t n)
 {
 	struct frame_span sp = frame_chunk_span(c->f, n);
 	if (frame_slot(c->f, n) == SLOT_STORED && !c->f->info.sparse) {
-		TRY(frame_fetch(c->f, n, &c->stored));
+		TRY(frame_read_raw(c->f, n, &c->stored));
 		if (frame_sum(c->f, n))
 			c->report->with_sum++;
 		else
@@ -63,31 +62,4 @@ int frame_verify(struct frame *f, struct frame_report *report)
 	buf_free(&c.plain);
 	scratch_close(c.s);
 	return rc;
-}
-
-/* Decoding some chunks takes the item size of their frame. */
-static bool stands_alone(const struct chunk *c)
-{
-	for (int i = 0; i < FILTER_SLOTS; i++)
-		if ((c->filter[i] == FILTER_BYTEDELTA || c->filter[i] == FILTER_BYTEDELTA_OLD) &&
-		    c->meta[i] == 0)
-			return false;
-	return !c->is_vl;
-}
-
-int frame_read_copy(struct frame *f, uint32_t n, struct scratch *s, struct buf *cchunk)
-{
-	struct chunk c = {0};
-	cchunk->n = 0;
-	if (frame_slot(f, n) == SLOT_NAN)
-		return UNSUPPORTED("NaN chunk as bytes", n);
-	if (frame_slot(f, n) != SLOT_STORED)
-		return 0;
-	int rc = frame_load_chunk(f, n, s, &c);
-	if (rc == 0 && !stands_alone(&c))
-		rc = UNSUPPORTED("chunk that hangs on its frame", n);
-	if (rc == 0)
-		rc = scratch_ask(s, c.cbytes);
-	chunk_deinit(&c);
-	return rc < 0 ? rc : frame_fetch(f, n, cchunk);
 }
