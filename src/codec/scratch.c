@@ -36,10 +36,12 @@ void scratch_close(struct scratch *s)
 	mem_free(s);
 }
 
-void scratch_bound(struct scratch *s, uint64_t most)
+uint64_t scratch_bound(struct scratch *s, uint64_t most)
 {
+	uint64_t before = s->most;
 	s->most = most;
 	s->wanted = 0;
+	return before;
 }
 
 int scratch_ask(struct scratch *s, uint64_t bytes)

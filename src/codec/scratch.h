@@ -23,12 +23,13 @@ void scratch_close(struct scratch *s); /* NULL is fine */
 /*
  * A bound on the memory that one call may take: for stored bytes, tables of blocks, and blocks
  * between filters. A file of some bytes may ask for gigabytes. Without a bound at first: the tools
- * take what they need; the daemon sets one (fs/large.h).
+ * take what they need; the daemon sets one (fs/large.h). Returns the bound of before: who sets
+ * another one for a while sets that again.
  *
  * Who reads from a file asks before it takes. -E2BIG: more than the bound; scratch_wanted says how
  * much it was, until the next scratch_bound.
  */
-void scratch_bound(struct scratch *s, uint64_t most);
+uint64_t scratch_bound(struct scratch *s, uint64_t most);
 NODISCARD int scratch_ask(struct scratch *s, uint64_t bytes);
 uint64_t scratch_wanted(const struct scratch *s); /* 0: nothing was refused */
 

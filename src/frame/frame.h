@@ -174,9 +174,10 @@ NODISCARD int frame_read_raw(struct frame *f, uint32_t n, struct buf *cchunk);
 /*
  * The stored bytes of chunk n, checked: fit for frame_alloc, frame_write and frame_put in another
  * frame with chunks of that length. No bytes: a hole. -ENOTSUP: such a chunk has to be decoded.
- * [reader]
+ * -E2BIG: it, or reading its head, takes more than `most` bytes. [reader]
  */
-NODISCARD int frame_read_copy(struct frame *f, uint32_t n, struct scratch *s, struct buf *cchunk);
+NODISCARD int frame_read_copy(struct frame *f, uint32_t n, uint64_t most, struct scratch *s,
+			      struct buf *cchunk);
 
 /* What frame_verify found. `problem` is called with a line of text each; NULL: nobody listens. */
 struct frame_report {

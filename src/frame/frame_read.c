@@ -397,7 +397,8 @@ static bool stands_alone(const struct chunk *c)
 	return !c->is_vl;
 }
 
-int frame_read_copy(struct frame *f, uint32_t n, struct scratch *s, struct buf *cchunk)
+int frame_read_copy(struct frame *f, uint32_t n, uint64_t most, struct scratch *s,
+		    struct buf *cchunk)
 {
 	struct chunk c = {0};
 	cchunk->n = 0;
@@ -405,11 +406,13 @@ int frame_read_copy(struct frame *f, uint32_t n, struct scratch *s, struct buf *
 		return UNSUPPORTED("NaN chunk as bytes", n);
 	if (frame_slot(f, n) != SLOT_STORED)
 		return 0;
+	uint64_t before = scratch_bound(s, most);
 	int rc = frame_load_chunk(f, n, s, &c);
 	if (rc == 0 && !stands_alone(&c))
 		rc = UNSUPPORTED("chunk that hangs on its frame", n);
 	if (rc == 0)
 		rc = scratch_ask(s, c.cbytes);
+	scratch_bound(s, before);
 	chunk_deinit(&c);
 	return rc < 0 ? rc : frame_read_raw(f, n, cchunk);
 }

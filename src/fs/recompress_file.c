@@ -48,9 +48,7 @@ static int take(struct file *f, uint32_t n, struct workspace *ws)
 	if (is_at_rest(f) && n < frame_nchunks(f->frame) &&
 	    frame_slot(f->frame, n) == SLOT_STORED &&
 	    frame_chunk_span(f->frame, n).len <= CHUNK_MOST) {
-		scratch_bound(ws->scratch, 2 * CHUNK_MOST);
-		rc = frame_read_copy(f->frame, n, ws->scratch, &ws->base);
-		scratch_bound(ws->scratch, LARGE_FREE);
+		rc = frame_read_copy(f->frame, n, 2 * CHUNK_MOST, ws->scratch, &ws->base);
 		if (rc >= 0)
 			rc = frame_stores(f->frame, n, buf_view(&ws->base));
 	}

@@ -360,7 +360,7 @@ static int do_compact(struct tool *t, uint64_t step)
 static int copy_chunk(struct tool *t, struct frame *from, uint32_t n, struct buf *b)
 {
 	uint64_t at;
-	TRY(frame_read_copy(from, n, t->scratch, b));
+	TRY(frame_read_copy(from, n, UINT64_MAX, t->scratch, b));
 	if (b->n == 0)
 		return 0;
 	TRY(frame_alloc(t->frame, (uint32_t)b->n, &at));

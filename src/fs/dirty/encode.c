@@ -299,9 +299,9 @@ static int encode_pages(struct file *f, const struct dirty_chunk *c, struct work
 		return encode_plain(f, c, buf_view(&ws->plain), ws);
 	}
 	/* What was written has been taken: the chunks are not too large for that (write.c). */
-	scratch_bound(ws->scratch, UINT64_MAX);
+	uint64_t usual = scratch_bound(ws->scratch, UINT64_MAX);
 	int rc = encode_over(f, c, ws, &b, damaged);
-	scratch_bound(ws->scratch, LARGE_FREE);
+	scratch_bound(ws->scratch, usual);
 	chunk_deinit(&b.chunk);
 	return rc;
 }

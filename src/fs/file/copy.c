@@ -48,9 +48,7 @@ static int read_raw(const struct file_copy *c, uint64_t done, struct workspace *
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = !f->lost && is_whole_chunk(c, done, r) && !dirty_find(&f->dirty, r->from);
 	if (rc) {
-		scratch_bound(ws->scratch, RAW_MOST);
-		rc = frame_read_copy(f->frame, r->from, ws->scratch, &ws->stored);
-		scratch_bound(ws->scratch, LARGE_FREE);
+		rc = frame_read_copy(f->frame, r->from, RAW_MOST, ws->scratch, &ws->stored);
 		rc = rc == -ENOTSUP || rc == -E2BIG ? 0 : rc < 0 ? rc : 1;
 	}
 	pthread_rwlock_unlock(&f->lock);

@@ -43,10 +43,22 @@ struct lazy {
 	atomic_int checked; /* 1: the checksum is right; < 0: it is not; 0: not known */
 };
 
+/* What may be taken now, here and in the scratch. */
+static uint64_t bound(const struct fetch *x)
+{
+	return max_u64(x->room, LARGE_FREE);
+}
+
+static void set_room(struct fetch *x, uint64_t room)
+{
+	x->room = room;
+	scratch_bound(x->ws->scratch, bound(x));
+}
+
 /* -E2BIG: the reader has to get room first (take_room), and to let go of everything before. */
 static int ask(struct fetch *x, uint64_t bytes)
 {
-	if (bytes <= max_u64(x->room, LARGE_FREE))
+	if (bytes <= bound(x))
 		return 0;
 	x->want = bytes;
 	return -E2BIG;
@@ -67,9 +79,8 @@ static void give_room(struct fetch *x, uint64_t keep)
 		stage_trim(); /* the scratch does so itself; others may be using the workspace */
 		uint64_t used = min_u64(x->used, keep);
 		large_give(x->f->fs->large, x->room - keep, x->used - used);
-		x->room = keep;
 		x->used = used;
-		scratch_bound(x->ws->scratch, max_u64(keep, LARGE_FREE));
+		set_room(x, keep);
 	}
 }
 
@@ -104,8 +115,7 @@ static int take_room(struct fetch *x)
 		refuse(x, want);
 		return rc;
 	}
-	x->room = want;
-	scratch_bound(x->ws->scratch, want);
+	set_room(x, want);
 	return 0;
 }
 
