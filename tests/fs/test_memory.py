@@ -20,6 +20,7 @@ MiB = 1 << 20
 BESIDE = 64 * MiB  # README, Limits
 READS = 4 if SLOWNESS == 1 else 1  # of each reader
 LARGE = r"h.b2frame: chunk \d+: to read a block of \d+ bytes takes \d+ MiB of memory"
+WRITE = r"h.b2frame: its chunks have \d+ bytes: to write to it takes"
 F = blosc2.Filter
 
 
@@ -193,12 +194,28 @@ def test_a_chunk_of_millions_of_blocks(mount):
     m.unmount()
 
 
+def test_each_of_both_is_told(mount):
+    """That a block cannot be read says nothing of writing to its file, and the other way round."""
+    m = mount("cache=16M,dirty_max=16M", start=False)
+    frame(m.backing / "h.b2frame", 100 * MiB)
+    m.start()
+    m.allow(LARGE)
+    m.allow(WRITE)
+    assert error_of(read, m.mnt / "h", 0) == "EFBIG"
+    for _ in range(2):
+        assert error_of(os.open, m.mnt / "h", os.O_RDWR) == "EFBIG"
+    m.expect_log(LARGE)
+    m.expect_log(WRITE)
+    assert len([line for line in m.log_text().splitlines() if "to write to it" in line]) == 1
+    m.unmount()
+
+
 def test_chunks_that_are_too_large_to_be_written(mount):
     """Nobody is told that what he wrote was taken."""
     m = mount("cache=16M,dirty_max=16M", start=False)
     frame(m.backing / "h.b2frame", 20 * MiB, 2, block=MiB)
     m.start()
-    m.allow(r"h.b2frame: its chunks have \d+ bytes: to write to it takes")
+    m.allow(WRITE)
     assert error_of(os.open, m.mnt / "h", os.O_RDWR) == "EFBIG"
     m.expect_log("h.b2frame: its chunks have 20971520 bytes: to write to it takes -o dirty_max=40M")
     assert error_of(os.truncate, m.mnt / "h", 30 * MiB + 1) == "EFBIG"

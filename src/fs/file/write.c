@@ -36,7 +36,7 @@ static int check_memory(const struct file *f)
 
 	if (chunk_size(f) <= most || f->replaying)
 		return 0;
-	if (!atomic_exchange(&f->inode->told_large, true)) {
+	if (!atomic_exchange(&f->inode->told_large_chunks, true)) {
 		inode_name(f->fs->inodes, f->inode, name);
 		log_err("%s: its chunks have %u bytes: to write to it takes "
 			"-o dirty_max=%lluM",

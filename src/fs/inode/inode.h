@@ -96,7 +96,8 @@ struct inode {
 	unsigned nwriters;        /* open handles that may write */
 	bool mistaken;            /* another program changed the file: the kernel's size is old */
 	bool told_torn;           /* its recovery has been logged */
-	atomic_bool told_large;   /* and that it takes more memory than there is */
+	/* and that reading a block, or writing to it, takes more memory than there is */
+	atomic_bool told_large_block, told_large_chunks;
 	bool suspect;             /* frame_suspect of the frame that was open last */
 	uint64_t last_size;       /* of the frame that was open last */
 	/*
