@@ -1,7 +1,7 @@
 /*
  * AVX2: the shuffles of shuffle_impl.h on registers of two lanes of 16 bytes. Where a lane can be
- * sorted by one instruction (GATHER) fewer rounds are needed. What no register helps, differences
- * and their sums, stays with SSE2 and C.
+ * sorted by one instruction (GATHER) fewer rounds are needed. Differences stay with C, which
+ * compilers turn into vectors by themselves.
  */
 #include "codec/codecs/lz4_fast.h"
 #include "codec/entropy.h"
@@ -67,6 +67,34 @@ ALWAYS_INLINE __m256i gather(__m256i v, const size_t s)
 #include "codec/kernels/shuffle_impl.h"
 #include "codec/kernels/bitshuffle_impl.h"
 
+/*
+ * Running sums: inside eight bytes by doubling steps, which shift and need no shuffle, then over
+ * the halves of a lane, then over the lanes. What is carried on is the sum of both lanes, so that
+ * the chain from one register to the next is one addition.
+ */
+static void sum_scan_avx2(size_t n, const uint8_t *src, uint8_t *dst)
+{
+	const int64_t low = 0x0707070707070707;
+	const __m256i upper_half = _mm256_set_epi64x(low, -1, low, -1);
+	const __m256i top = _mm256_set1_epi8(15);
+	__m256i carry = _mm256_setzero_si256();
+	size_t i = 0;
+	for (; i + 32 <= n; i += 32) {
+		__m256i x = LOAD(src + i);
+		x = _mm256_add_epi8(x, _mm256_slli_epi64(x, 8));
+		x = _mm256_add_epi8(x, _mm256_slli_epi64(x, 16));
+		x = _mm256_add_epi8(x, _mm256_slli_epi64(x, 32));
+		x = _mm256_add_epi8(x, _mm256_shuffle_epi8(x, upper_half));
+		__m256i lane = _mm256_shuffle_epi8(x, top);
+		__m256i below = _mm256_permute2x128_si256(lane, lane, 0x08); /* zero, lane 0 */
+		x = _mm256_add_epi8(x, below);
+		STORE(dst + i, _mm256_add_epi8(x, carry));
+		__m256i both = _mm256_add_epi8(lane, _mm256_permute4x64_epi64(lane, 0x4E));
+		carry = _mm256_add_epi8(carry, both);
+	}
+	sum_scan_rest(n, i, src, dst);
+}
+
 static uint32_t entropy_avx2(const uint32_t count[256])
 {
 	return entropy_of(count);
@@ -78,6 +106,7 @@ void kernels_avx2(struct kernels *k)
 	k->unshuffle = unshuffle_avx2;
 	k->bitshuffle = bitshuffle_avx2;
 	k->bitunshuffle = bitunshuffle_avx2;
+	k->sum_scan = sum_scan_avx2;
 	k->put_codes = zstd_put_codes_avx2;
 	k->put_lz4 = lz4_fast_avx2;
 	k->put_zstd = zstd_fast_avx2;
