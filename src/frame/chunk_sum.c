@@ -3,7 +3,7 @@
 
 static uint64_t of_head(const struct chunk *c, struct view head)
 {
-	return sum64(view_part(head, 0, c->sums_end)) | 1;
+	return chunk_sum_head(sum64(view_part(head, 0, c->sums_end)));
 }
 
 #define ANY_ITEM 1 /* nothing is decoded */

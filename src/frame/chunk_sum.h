@@ -17,6 +17,12 @@ static inline bool chunk_sum_is_of_head(uint64_t sum)
 	return sum & 1;
 }
 
+/* Of a chunk whose blocks have checksums, from XXH3-64 of its head. */
+static inline uint64_t chunk_sum_head(uint64_t hash)
+{
+	return hash | 1;
+}
+
 /* Of a whole chunk, from XXH3-64 of its bytes. */
 static inline uint64_t chunk_sum_whole(uint64_t hash)
 {

@@ -65,22 +65,24 @@ static void find_last(const struct frame *f, struct last *l)
 }
 
 /* 1: moved. 0: there is no gap for it. */
-static int move(struct frame *f, const struct move *m, struct buf *b)
+static int move(struct frame *f, const struct move *m, uint32_t *len)
 {
-	uint64_t at;
-	TRY(frame_read_raw(f, m->n, b));
+	struct stored st;
+	uint64_t at, sum;
+	TRY(frame_stored(f, m->n, &st));
+	TRY(stored_length(&st, len));
 	TRY(index_reserve(&f->index, f->space.nlent + 1));
 	TRY(index_reserve(&f->sums, f->space.nlent + 1));
-	int rc = space_take_below(&f->space, b->n, f->info.header_len + m->at, &at);
+	int rc = space_take_below(&f->space, *len, st.at, &at);
 	if (rc < 0)
 		return rc == -ENOSPC ? 0 : rc;
-	rc = io_pwrite(f->io, at, buf_view(b));
+	rc = frame_copy_chunk(f, m->n, at, *len, &sum);
 	if (rc < 0) {
-		space_give(&f->space, at, b->n);
+		space_give(&f->space, at, *len);
 		return rc;
 	}
-	IGNORE(frame_sums_fly(f, at, buf_view(b))); /* no memory: unknown */
-	frame_put(f, m->n, at, (uint32_t)b->n);
+	IGNORE(frame_sums_fly(f, at, *len, sum)); /* no memory: unknown */
+	frame_put(f, m->n, at, *len);
 	return 1;
 }
 
@@ -103,7 +105,7 @@ void frame_set_tight(struct frame *f, bool tight)
 
 int frame_compact(struct frame *f, uint64_t step)
 {
-	struct buf b = {0};
+	uint32_t len;
 	int rc = 0;
 	uint64_t done = 0;
 	if (!f->writable || f->state == FRAME_BROKEN)
@@ -118,10 +120,9 @@ int frame_compact(struct frame *f, uint64_t step)
 	for (uint32_t i = 0; rc >= 0 && i < l->n && done < step; i++) {
 		if (l->list[i].n == f->stale)
 			continue; /* its owner is about to rewrite it */
-		rc = move(f, &l->list[i], &b);
-		done += rc > 0 ? b.n : 0;
+		rc = move(f, &l->list[i], &len);
+		done += rc > 0 ? len : 0;
 	}
-	buf_free(&b);
 	mem_free(l);
 	return rc < 0 ? rc : done > 0;
 }

@@ -23,8 +23,7 @@
 
 #include <assert.h>
 
-#define COPY_STEP (1u << 20) /* bytes in memory while a chunk is moved */
-#define SECTOR 512u          /* what a disk writes whole or not at all */
+#define SECTOR 512u /* what a disk writes whole or not at all */
 
 /* Bytes that may be put before a trailer, to move its end: see slack_for and slack_at. */
 #define SLACK_MAX 32u
@@ -327,40 +326,23 @@ static int commit_index(struct frame *f, const struct content *has, enum durabil
 	return 0;
 }
 
-static int copy_bytes(struct frame *f, uint64_t from, uint64_t to, uint64_t len)
-{
-	struct buf b = {0};
-	int rc = buf_reserve(&b, min_u64(len, COPY_STEP));
-	for (uint64_t done = 0; rc == 0 && done < len; done += COPY_STEP) {
-		struct span part = {b.p, min_u64(len - done, COPY_STEP)};
-		rc = io_pread(f->io, from + done, part);
-		if (rc == 0)
-			rc = io_pwrite(f->io, to + done, span_view(part));
-	}
-	buf_free(&b);
-	return rc;
-}
-
 /* Copies the chunk of entry i to new space; *budget limits what overlapping chunks may cost. */
 static int move_chunk(struct frame *f, struct index *ix, uint32_t i, uint64_t *budget)
 {
-	uint8_t head[CHUNK_HEAD_MIN];
-	uint32_t nbytes, cbytes;
 	uint64_t from = index_get(ix, i), base = f->info.header_len, to;
-	TRY(io_pread(f->io, base + from, span_of(head, sizeof head)));
-	TRY(chunk_sizes(view_of(head, sizeof head), &nbytes, &cbytes));
-	if (cbytes > f->info.cbytes - from)
-		return CORRUPT("chunk ends behind the chunk area", cbytes);
-	if (cbytes > *budget)
+	struct stored st = {.io = f->io, .at = base + from, .room = f->info.cbytes - from};
+	uint32_t len;
+	TRY(stored_length(&st, &len));
+	if (len > *budget)
 		return UNSUPPORTED("chunks that overlap", from);
-	*budget -= cbytes;
-	TRY(space_take(&f->space, cbytes, &to));
-	int rc = copy_bytes(f, base + from, to, cbytes);
+	*budget -= len;
+	TRY(space_take(&f->space, len, &to));
+	int rc = stored_copy(&st, f->io, to, len);
 	if (rc < 0) {
-		space_give(&f->space, to, cbytes);
+		space_give(&f->space, to, len);
 		return rc;
 	}
-	space_put(&f->space, to, cbytes);
+	space_put(&f->space, to, len);
 	return index_set(ix, i, to - base) ? 0 : -ENOMEM;
 }
 

@@ -164,7 +164,7 @@ uint64_t frame_sum(const struct frame *f, uint32_t n);
  * A checksum from frame_write (sums_fly; any thread) to frame_put (sums_put), or to the end of the
  * place it is of, if nothing is put there (sums_forget).
  */
-NODISCARD int frame_sums_fly(struct frame *f, uint64_t at, struct view cchunk);
+NODISCARD int frame_sums_fly(struct frame *f, uint64_t at, uint32_t len, uint64_t sum);
 void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len);
 void frame_sums_forget(struct frame *f, uint64_t at);
 
@@ -175,6 +175,14 @@ NODISCARD int frame_sums_pack(const struct frame *f, const struct index *ix, str
 /* Chunk n was put; all that was put is on the disk. */
 void frame_young_add(struct frame *f, uint32_t n, uint32_t len);
 void frame_young_clear(struct frame *f);
+
+/*
+ * Copies the `len` bytes of chunk n to `at` in the file, piece by piece, and then holds what is
+ * there against the chunk's checksum: what was written is what was checked. *sum: that, or one made
+ * here if none was known. Not for sparse frames.
+ */
+NODISCARD int frame_copy_chunk(struct frame *f, uint32_t n, uint64_t at, uint32_t len,
+			       uint64_t *sum);
 
 /*
  * Chunks with checksums: only those of the runs in `young`, or all. At most *budget bytes are read.

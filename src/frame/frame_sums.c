@@ -34,10 +34,10 @@ bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk)
 	return sum && sum == chunk_sum_make(cchunk);
 }
 
-int frame_sums_fly(struct frame *f, uint64_t at, struct view cchunk)
+int frame_sums_fly(struct frame *f, uint64_t at, uint32_t len, uint64_t sum)
 {
 	struct flying *fl = &f->flying;
-	struct flying_sum now = {at, cchunk.n, chunk_sum_make(cchunk)};
+	struct flying_sum now = {at, len, sum};
 	int rc = 0;
 	pthread_mutex_lock(&fl->lock);
 	if (fl->n == fl->cap) {
@@ -209,20 +209,26 @@ static int verify_blocks(const struct stored *st, const struct chunk *c)
 	return 0;
 }
 
-static int verify_parts(const struct stored *st, uint64_t head, uint32_t *len)
+static int load_head(const struct stored *st, uint64_t most, struct chunk *c)
 {
-	struct chunk c = {0};
 	struct scratch *s;
 	TRY(scratch_open(&s));
-	scratch_bound(s, head);
-	int rc = stored_load(st, 0, s, &c);
+	scratch_bound(s, most);
+	int rc = stored_load(st, 0, s, c);
+	scratch_close(s);
+	return rc;
+}
+
+static int verify_parts(const struct stored *st, uint64_t most, uint32_t *len)
+{
+	struct chunk c = {0};
+	int rc = load_head(st, most, &c);
 	if (rc == -ENOTSUP || rc == -E2BIG) /* it never came to its place: recovery goes on */
 		rc = CORRUPT("head of a chunk", st->at);
 	*len = c.cbytes;
 	if (rc == 0 && c.sums)
 		rc = verify_blocks(st, &c);
 	chunk_deinit(&c);
-	scratch_close(s);
 	return rc;
 }
 
@@ -232,14 +238,50 @@ static int verify_whole(const struct stored *st, uint32_t *len)
 	return stored_check(st, *len);
 }
 
+static int verify_stored(const struct frame *f, const struct stored *st, uint32_t *len)
+{
+	return chunk_sum_is_of_head(st->sum) ? verify_parts(st, head_most(f), len)
+					     : verify_whole(st, len);
+}
+
+/*
+ * The checksum of a chunk of which none is known. Those of its blocks have to fit, if it has any; a
+ * chunk that is not understood is one of others, without.
+ */
+static int make_sum(const struct frame *f, const struct stored *st, uint32_t len, uint64_t *sum)
+{
+	struct chunk c = {0};
+	uint64_t hash;
+	bool by_head = load_head(st, head_most(f), &c) == 0 && c.sums;
+	int rc = by_head ? verify_blocks(st, &c) : 0;
+	if (rc == 0)
+		rc = stored_hash(st, 0, by_head ? c.sums_end : len, &hash);
+	if (rc == 0)
+		*sum = by_head ? chunk_sum_head(hash) : chunk_sum_whole(hash);
+	chunk_deinit(&c);
+	return rc;
+}
+
+int frame_copy_chunk(struct frame *f, uint32_t n, uint64_t at, uint32_t len, uint64_t *sum)
+{
+	struct stored from;
+	TRY(frame_stored(f, n, &from));
+	struct stored to = from;
+	to.io = f->io;
+	to.at = at;
+	to.room = len;
+	*sum = from.sum;
+	TRY(stored_copy(&from, to.io, to.at, len));
+	return from.sum ? verify_stored(f, &to, &len) : make_sum(f, &to, len, sum);
+}
+
 /* A chunk whose checksum is known. */
 static int verify_chunk(struct frame *f, uint32_t n, uint32_t *len)
 {
 	struct stored st;
 	TRY(frame_stored(f, n, &st));
 	*len = 0;
-	int rc = chunk_sum_is_of_head(st.sum) ? verify_parts(&st, head_most(f), len)
-					      : verify_whole(&st, len);
+	int rc = verify_stored(f, &st, len);
 	*len = (uint32_t)min_u64(*len, st.room); /* garbage may claim to be more than was read */
 	frame_stored_done(f, &st);
 	return rc;

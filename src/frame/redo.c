@@ -6,6 +6,10 @@
  */
 #include "frame/frame_impl.h"
 
+/*
+ * Whole chunks, not piece by piece: what is written has to be what was checked. Until it is written
+ * its pages are clean, and if the kernel drops them the next read gets what the disk has.
+ */
 static int rewrite(struct frame *f, uint64_t from, uint64_t to)
 {
 	struct buf b = {0};

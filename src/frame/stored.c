@@ -170,20 +170,32 @@ int stored_length(const struct stored *st, uint32_t *len)
 	return *len <= st->room ? 0 : CORRUPT("chunk ends past its room", *len);
 }
 
-/* So much stays in the cache of a core between the kernel's copy and the sum. */
-#define HASH_STEP (128u << 10)
+/* So much stays in the cache of a core between two uses. */
+#define STEP (128u << 10)
+
+int stored_copy(const struct stored *st, struct io *to, uint64_t at, uint32_t len)
+{
+	struct span step;
+	TRY(stage_get(min_u64(len, STEP), &step));
+	for (uint32_t done = 0; done < len; done += (uint32_t)step.n) {
+		step.n = min_u64(len - done, STEP);
+		TRY(io_pread(st->io, st->at + done, step));
+		TRY(io_pwrite(to, at + done, span_view(step)));
+	}
+	return 0;
+}
 
 int stored_hash(const struct stored *st, uint32_t at, uint32_t len, uint64_t *hash)
 {
 	struct span step;
 	int rc = 0;
 
-	TRY(stage_get(min_u64(len, HASH_STEP), &step));
+	TRY(stage_get(min_u64(len, STEP), &step));
 	struct XXH3_state_s *state = root_sum_begin();
 	if (!state)
 		return -ENOMEM;
 	for (uint32_t end = at + len; rc >= 0 && at < end; at += (uint32_t)step.n) {
-		step.n = min_u64(end - at, HASH_STEP);
+		step.n = min_u64(end - at, STEP);
 		rc = io_pread(st->io, st->at + at, step);
 		if (rc >= 0)
 			root_sum_add(state, span_view(step));

@@ -45,6 +45,9 @@ NODISCARD int stored_read_part(const struct stored *st, const struct chunk *c,
 /* All bytes of the chunk, by its header, which ends inside the room. Nothing else is judged. */
 NODISCARD int stored_length(const struct stored *st, uint32_t *len);
 
+/* Copies its first `len` bytes to `at` in a file, piece by piece. */
+NODISCARD int stored_copy(const struct stored *st, struct io *to, uint64_t at, uint32_t len);
+
 /* XXH3-64 of bytes [at, at + len) of the chunk, which are read piece by piece. */
 NODISCARD int stored_hash(const struct stored *st, uint32_t at, uint32_t len, uint64_t *hash);
 
