@@ -102,8 +102,11 @@ uint32_t frame_chunk_at(const struct frame *f, uint64_t at);
 
 enum slot_kind { SLOT_STORED, SLOT_ZEROS, SLOT_NAN, SLOT_UNINIT };
 
-/* What the index says of chunk n. SLOT_ZEROS and SLOT_UNINIT read as zeros: holes. [reader] */
+/* What the index says of chunk n. SLOT_UNINIT, of other programs, reads as zeros. [reader] */
 enum slot_kind frame_slot(const struct frame *f, uint32_t n);
+
+/* True: it reads as zeros, and nothing is stored for it. [reader] */
+bool frame_is_hole(const struct frame *f, uint32_t n);
 
 /*
  * Where chunk n, a stored slot, is. The same place holds the same bytes until it is put; but for

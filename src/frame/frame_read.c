@@ -58,6 +58,12 @@ enum slot_kind frame_slot(const struct frame *f, uint32_t n)
 	return entry == ENTRY_NAN ? SLOT_NAN : entry == ENTRY_UNINIT ? SLOT_UNINIT : SLOT_ZEROS;
 }
 
+bool frame_is_hole(const struct frame *f, uint32_t n)
+{
+	enum slot_kind slot = frame_slot(f, n);
+	return slot == SLOT_ZEROS || slot == SLOT_UNINIT;
+}
+
 uint64_t frame_place(const struct frame *f, uint32_t n)
 {
 	assert(frame_slot(f, n) == SLOT_STORED);

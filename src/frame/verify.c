@@ -47,7 +47,7 @@ int frame_verify(struct frame *f, struct frame_report *report)
 	TRY(scratch_open(&c.s));
 	int rc = 0;
 	for (uint32_t n = 0; rc == 0 && n < f->index.n; n++) {
-		if (frame_slot(f, n) != SLOT_STORED && frame_slot(f, n) != SLOT_NAN)
+		if (frame_is_hole(f, n))
 			continue;
 		int bad = check_chunk(&c, n);
 		if (bad == -ENOMEM)

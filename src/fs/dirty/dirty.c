@@ -41,8 +41,7 @@ static uint32_t first_in_hole(const struct dirty_set *s, const struct file *f, u
 
 	for (uint32_t n = from; (c = dirty_set_from(s, n)) && c->n < end; n++) {
 		n = c->n;
-		enum slot_kind slot = frame_slot(f->frame, n);
-		if (slot == SLOT_ZEROS || slot == SLOT_UNINIT)
+		if (frame_is_hole(f->frame, n))
 			return n;
 	}
 	return UINT32_MAX;
@@ -181,11 +180,10 @@ void dirty_overlay(const struct dirty_chunk *c, uint32_t lo, struct span dst)
 static int read_below(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst)
 {
 	const struct dirty_chunk *old = dirty_find_flushing(&f->dirty, c->n);
-	enum slot_kind slot = frame_slot(f->frame, c->n);
 
 	if (old && old != c)
 		return dirty_read(f, old, lo, dst);
-	if (slot == SLOT_STORED || slot == SLOT_NAN)
+	if (!frame_is_hole(f->frame, c->n))
 		return file_read_stored(f, c->n, lo, dst);
 	memset(dst.p, 0, dst.n);
 	return 0;
@@ -345,10 +343,9 @@ static int new_chunk(struct file *f, uint32_t n, struct dirty_chunk **out)
  */
 static bool wants_whole(const struct file *f, const struct dirty_chunk *c, const struct piece *p)
 {
-	enum slot_kind slot = frame_slot(f->frame, c->n);
 	bool starts = p->lo == 0 && !c->npages, large = p->hi - p->lo >= f->chunk_size / LARGE_PART;
 
-	return (starts || large) && (slot == SLOT_ZEROS || slot == SLOT_UNINIT) &&
+	return (starts || large) && frame_is_hole(f->frame, c->n) &&
 	       !dirty_find_flushing(&f->dirty, c->n);
 }
 

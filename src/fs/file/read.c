@@ -26,8 +26,7 @@ static int read_piece(struct fetch *x, uint32_t n, uint32_t lo, uint32_t len)
 		stats_add(STATS_FROM_DIRTY, 1);
 		return dirty_read(f, d, lo, reply_room(x->r, len));
 	}
-	enum slot_kind slot = frame_slot(f->frame, n);
-	if (slot == SLOT_ZEROS || slot == SLOT_UNINIT) {
+	if (frame_is_hole(f->frame, n)) {
 		memset(reply_room(x->r, len).p, 0, len);
 		stats_add(STATS_FROM_HOLE, 1);
 		return 0;

@@ -1,18 +1,16 @@
 /* SEEK_DATA and SEEK_HOLE of file.h. */
 #include "fs/file/file.h"
-#include "fs/view_npy.h"
 
 #include <unistd.h>
 
 static bool has_data(const struct file *f, uint32_t n)
 {
-	enum slot_kind slot = frame_slot(f->frame, n);
-	return slot == SLOT_STORED || slot == SLOT_NAN || dirty_find(&f->dirty, n);
+	return !frame_is_hole(f->frame, n) || dirty_find(&f->dirty, n);
 }
 
 static int seek_locked(struct file *f, uint64_t at, int whence, uint64_t *found)
 {
-	uint64_t end = f->npy ? f->npy->size : frame_size(f->frame);
+	uint64_t end = file_size_locked(f);
 
 	if (at >= end)
 		return -ENXIO;

@@ -58,9 +58,7 @@ static int load_tail(struct file *f, uint64_t new_size)
 	if (old == new_size || shorter % chunk_size(f) == 0)
 		return 0;
 	uint32_t n = range_chunk(shorter, chunk_size(f));
-	enum slot_kind slot = frame_slot(f->frame, n);
-	bool hole = slot == SLOT_ZEROS || slot == SLOT_UNINIT;
-	if (hole && !dirty_find_flushing(&f->dirty, n))
+	if (frame_is_hole(f->frame, n) && !dirty_find_flushing(&f->dirty, n))
 		return 0;
 	TRY(check_memory(f));
 	TRY(dirty_get_whole(f, n, &c));
@@ -266,7 +264,6 @@ int file_extend(struct file *f, uint64_t size)
 static int zero_piece(struct file *f, const struct piece *p)
 {
 	struct dirty_chunk *c = dirty_find(&f->dirty, p->chunk);
-	enum slot_kind slot = frame_slot(f->frame, p->chunk);
 
 	if (p->lo == 0 && p->hi == frame_chunk_span(f->frame, p->chunk).len) {
 		if (c)
@@ -274,7 +271,7 @@ static int zero_piece(struct file *f, const struct piece *p)
 		frame_put_zeros(f->frame, p->chunk);
 		return 0;
 	}
-	if (!c && (slot == SLOT_ZEROS || slot == SLOT_UNINIT))
+	if (!c && frame_is_hole(f->frame, p->chunk))
 		return 0;
 	TRY(check_memory(f));
 	return dirty_write(f, *p, NULL, NULL, &c);
