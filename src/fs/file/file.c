@@ -10,32 +10,6 @@
 #include <assert.h>
 #include <unistd.h>
 
-static bool same_stamp(const struct stat *a, const struct stat *b)
-{
-	return a->st_size == b->st_size && same_time(a->st_mtim, b->st_mtim);
-}
-
-static bool same_content(const struct stat *a, const struct stat *b)
-{
-	return same_stamp(a, b) && same_time(a->st_ctim, b->st_ctim);
-}
-
-/* Cached blocks outlive a close, but not a change by somebody else. Under n->lock. */
-static void revalidate(struct file *f)
-{
-	struct inode *n = f->inode;
-	struct stat st;
-
-	if (stat_fd(f->fd, &st) < 0)
-		return;
-	if (!n->cache_owner || n->unsure || !same_content(&st, &n->seen))
-		n->cache_owner = cache_new_owner(f->fs->cache);
-	f->cache_owner = n->cache_owner;
-	/* no lookup came in between: of that the kernel is told by the next one */
-	n->mistaken |= n->seen.st_ino && !same_stamp(&st, &n->seen);
-	file_see(n, &st);
-}
-
 struct options file_options(const struct file *f)
 {
 	return wish_apply(&f->fs->opt, &f->wish);
@@ -250,7 +224,7 @@ static int open_frame(struct file *f, bool writable)
 	bool changed, held = sidecar_enter(&f->sidecar, &changed);
 	if (held)
 		sidecar_seen(&f->sidecar);
-	revalidate(f);
+	file_revalidate(f);
 	int rc = open_contiguous(f, f->fd);
 	if (rc >= 0 && kind == NODE_ARRAY)
 		rc = open_npy(f);
@@ -464,10 +438,15 @@ void file_put(struct fs *fs, struct inode *n)
 	pthread_mutex_unlock(&n->lock);
 }
 
+bool file_changed_locked(const struct file *f)
+{
+	return f->dirty.dirty.count || f->dirty.flushing.count || frame_dirty(f->frame);
+}
+
 bool file_changed(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
-	bool changed = f->dirty.dirty.count || f->dirty.flushing.count || frame_dirty(f->frame);
+	bool changed = file_changed_locked(f);
 	pthread_rwlock_unlock(&f->lock);
 	return changed;
 }

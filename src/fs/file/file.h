@@ -241,7 +241,8 @@ uint32_t file_losses(struct file *f);
 /* True: the intent log has bytes of the file that are not durable in the frame yet. */
 bool file_in_log(struct file *f);
 
-/* True: something waits for a flush or a commit. */
+/* True: something waits for a flush or a commit. The second form: the lock is held. */
 bool file_changed(struct file *f);
+bool file_changed_locked(const struct file *f);
 
 #endif

@@ -33,6 +33,22 @@ void file_see(struct inode *n, const struct stat *st)
 	n->seen = *st;
 }
 
+void file_revalidate(struct file *f)
+{
+	struct inode *n = f->inode;
+	struct stat st;
+
+	if (stat_fd(f->fd, &st) < 0)
+		return;
+	bool same = same_stamp(n, &st);
+	if (!n->cache_owner || n->unsure || !same || !same_time(n->seen.st_ctim, st.st_ctim))
+		n->cache_owner = cache_new_owner(f->fs->cache);
+	f->cache_owner = n->cache_owner;
+	/* no lookup came in between: of that the kernel is told by the next one */
+	n->mistaken |= n->seen.st_ino && !same;
+	file_see(n, &st);
+}
+
 bool file_detach(struct file *f)
 {
 	if (pthread_rwlock_trywrlock(&f->gate) != 0)
@@ -102,9 +118,8 @@ static int reload_gated(struct file *f, bool sure)
 	int rc = stat_fd(f->fd, &st);
 	pthread_rwlock_wrlock(&f->lock);
 	uint64_t old = frame_size(f->frame);
-	bool clean = !f->dirty.dirty.count && !f->dirty.flushing.count && !frame_dirty(f->frame);
 	bool told = sure || changed || f->lost;
-	if (rc >= 0 && was_changed(f, &st, told) && (clean || f->lost))
+	if (rc >= 0 && was_changed(f, &st, told) && (f->lost || !file_changed_locked(f)))
 		rc = reopen_changed(f, &st, held);
 	uint64_t size = frame_size(f->frame);
 	pthread_rwlock_unlock(&f->lock);

@@ -27,6 +27,12 @@ bool file_is_settled(const struct inode *n, const struct stat *st);
 void file_see(struct inode *n, const struct stat *st);
 
 /*
+ * Of a file that is being opened: cached blocks outlive a close, but not a change by somebody else.
+ * Under n->lock.
+ */
+void file_revalidate(struct file *f);
+
+/*
  * inode_detach, provided that nothing of ours waits to be written to the file; from then on the
  * file can only be read. False: not possible now. Under n->lock.
  */
