@@ -117,14 +117,13 @@ static bool take_if_it_pays(struct file *f, const struct timespec *mtime, uint64
 	return true;
 }
 
-void file_log(struct file *f, bool *safe)
+bool file_log(struct file *f)
 {
 	struct timespec mtime;
 	uint64_t end = 0;
 
-	*safe = false;
 	if (!f->fs->intent || !f->writable)
-		return;
+		return false;
 	pthread_rwlock_rdlock(&f->gate);
 	times_mtime(f->inode, f->fd, &mtime);
 	file_look_sidecar(f); /* who shares the frame wants to see it as of the last fsync */
@@ -133,15 +132,15 @@ void file_log(struct file *f, bool *safe)
 	pthread_rwlock_unlock(&f->lock);
 	pthread_rwlock_unlock(&f->gate);
 	if (!taken)
-		return;
+		return false;
 	if (intent_sync(f->fs->intent, end) == 0) {
 		f->unsynced.synced_at = meter_now();
-		*safe = true;
-		return;
+		return true;
 	}
 	pthread_rwlock_wrlock(&f->lock);
 	touched_whole(&f->unsynced.touched);
 	pthread_rwlock_unlock(&f->lock);
+	return false;
 }
 
 void file_log_committed(struct file *f)

@@ -442,11 +442,9 @@ uint32_t file_losses(struct file *f)
 
 static int sync_data(struct file *f)
 {
-	bool safe = false;
-
-	if (!caps_noted(f->inode)) /* the log knows nothing of them */
-		file_log(f, &safe);
-	return safe ? 0 : file_sync(f, COMMIT_SYNC);
+	/* the log knows nothing of capabilities */
+	bool logged = !caps_noted(f->inode) && file_log(f);
+	return logged ? 0 : file_sync(f, COMMIT_SYNC);
 }
 
 static bool attributes_wait(const struct file *f)
