@@ -43,9 +43,8 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 }
 
 /* The size of a frame whose file is not open comes from the probe of the entry. */
-void ops_attr_shown(struct fs *fs, struct inode *n, const struct probed *probed, struct stat *st)
+void ops_attr_shown(struct inode *n, const struct probed *probed, struct stat *st)
 {
-	(void)fs;
 	times_apply(n, st);
 	if (!inode_is_frame(n))
 		return;
@@ -103,7 +102,7 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 	}
 	inode_unpin(fs->inodes, n);
 	if (rc >= 0)
-		ops_attr_shown(fs, n, &probed, st);
+		ops_attr_shown(n, &probed, st);
 	return rc;
 }
 
@@ -204,7 +203,7 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 		.attr_timeout = fs->opt.attr_timeout,
 	};
 	if (!e->probed.open)
-		ops_attr_shown(fs, n, &e->probed, &out->attr);
+		ops_attr_shown(n, &e->probed, &out->attr);
 	else /* it may have been closed since */
 		rc = ops_attr(fs, n, &out->attr);
 	if (rc < 0)
@@ -298,11 +297,6 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	keeper_wake(fs->keeper);
 }
 
-static void op_destroy(void *userdata)
-{
-	(void)userdata; /* what is open is closed after the loop */
-}
-
 static void op_access(fuse_req_t req, fuse_ino_t ino, int mask)
 {
 	(void)ino, (void)mask;
@@ -341,7 +335,6 @@ OPS_EACH(OPS_COUNTED)
 #define OPS_ROW(name, params, args, timer) .name = counted_##name,
 const struct fuse_lowlevel_ops ops_table = {
 	.init = op_init,
-	.destroy = op_destroy,
 	.access = op_access,
 	OPS_EACH(OPS_ROW)
 };
