@@ -9,6 +9,7 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <stdlib.h>
 
 /* A chunk of this size is encoded faster than another thread is woken, and wakes this one. */
 #define SMALL (16u << 10)
@@ -167,12 +168,12 @@ static void give_room(struct fs *fs, int64_t room)
 }
 
 /* Buffers of large chunks come out of the cache; of others budget_room_take has room beside it. */
-#define LARGE_ROOM (16u << 20)
+#define LARGE_ROOM (16ll << 20)
 
-static void press(struct fs *fs, int64_t room, bool begin)
+static void press(struct fs *fs, int64_t room)
 {
-	if (room > LARGE_ROOM)
-		large_press(fs->large, begin ? room : -room);
+	if (llabs(room) > LARGE_ROOM)
+		large_press(fs->large, room);
 }
 
 static void flush_run(struct pool_job *job)
@@ -183,7 +184,7 @@ static void flush_run(struct pool_job *job)
 	bool replaces = c->replaces;
 	int64_t room = c->room.bytes;
 
-	press(f->fs, room, true);
+	press(f->fs, room);
 	struct outcome o = encode_and_store(f, c);
 	policy_pass(&f->policy, c->turn); /* if no choice was needed, nobody has yet */
 	int rc = o.rc < 0 ? o.rc : 0;
@@ -192,7 +193,7 @@ static void flush_run(struct pool_job *job)
 		lose(f, n, rc);
 
 	workspace_trim();
-	press(f->fs, room, false);
+	press(f->fs, -room);
 	if (room)
 		give_room(f->fs, room);
 	pthread_mutex_lock(&f->flight.lock);
