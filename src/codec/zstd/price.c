@@ -5,6 +5,7 @@
  */
 #include "codec/cuts.h"
 #include "codec/entropy.h"
+#include "codec/zstd/count.h"
 #include "codec/zstd/impl.h"
 
 /* Bits of a tree's description, of a block's header, and of the tables of sequences, about. */
@@ -24,24 +25,21 @@ static uint32_t times_log(uint32_t n)
 	return n * entropy_log2_short(n);
 }
 
-/* By two tables in turn: samples are short, and more would take longer to add up. */
-static struct counts count_bytes(struct view v)
+static void count_bytes(struct view v, uint32_t count[static 256])
 {
-	uint16_t part[2][256] = {0};
-	struct counts c = {.n = (uint32_t)v.n};
-	size_t i = 0;
-	for (; i + 8 <= v.n; i += 8) {
-		uint64_t x = get_le64(v.p + i);
-		for (unsigned k = 0; k < 8; k++)
-			part[k & 1][x >> 8 * k & 255]++;
-	}
-	for (; i < v.n; i++)
-		part[0][v.p[i]]++;
+	struct zstd_counts tables;
+	counts_clear(&tables, 4);
+	counts_add(&tables, v, 4);
+	counts_sum(&tables, 4, count);
+}
+
+static struct counts sum_up(const uint32_t count[static 256], size_t n)
+{
+	struct counts c = {.n = (uint32_t)n};
 	for (unsigned s = 0; s < 256; s++) {
-		uint32_t count = (uint32_t)part[0][s] + part[1][s];
-		c.sum += times_log(count);
-		c.symbols += count > 0;
-		c.most = count > c.most ? count : c.most;
+		c.sum += times_log(count[s]);
+		c.symbols += count[s] > 0;
+		c.most = count[s] > c.most ? count[s] : c.most;
 	}
 	return c;
 }
@@ -50,9 +48,9 @@ static struct counts count_bytes(struct view v)
  * Bits of literals. No code is shorter than a bit: what is more frequent than all others together
  * costs more than its entropy.
  */
-static uint64_t price_literals(struct view v)
+static uint64_t price_literals(const uint32_t count[static 256], size_t n)
 {
-	struct counts c = count_bytes(v);
+	struct counts c = sum_up(count, n);
 	uint32_t all = times_log(c.n), bits = all > c.sum ? all - c.sum : 0;
 	if (c.symbols <= 1)
 		return 0;
@@ -61,10 +59,29 @@ static uint64_t price_literals(struct view v)
 	return bits / 256 + entropy_missed(c.symbols);
 }
 
+/* The literals are what is not in matches: the fewer of the two are counted. */
+static void count_literals(const struct zstd_finder *f, struct view v,
+			   const struct zstd_parts *parts, uint32_t count[static 256])
+{
+	const uint8_t *at = v.p;
+	if (parts->literals.n < v.n - v.n / 4) {
+		count_bytes(parts->literals, count);
+		return;
+	}
+	for (size_t i = 0; i < parts->nsequences; i++) {
+		const struct zstd_sequence *s = &f->w->sequence[i];
+		at += s->literals;
+		for (const uint8_t *end = at + s->match + 3; at < end; at++)
+			count[*at]--;
+	}
+}
+
 static uint64_t price_piece(struct zstd_finder *f, struct view v, size_t stream)
 {
 	uint64_t tree = TREE_BITS * stream / STREAM_FULL, most = 8 * v.n;
-	uint64_t bits = price_literals(v), price = min_u64(bits + tree * (bits > 0), most);
+	uint32_t count[256];
+	count_bytes(v, count);
+	uint64_t bits = price_literals(count, v.n), price = min_u64(bits + tree * (bits > 0), most);
 	struct zstd_parts parts;
 	if (!bits || bits * 256 > ZSTD_NOISE * v.n)
 		return price;
@@ -72,7 +89,8 @@ static uint64_t price_piece(struct zstd_finder *f, struct view v, size_t stream)
 	zstd_find(f, v, &parts);
 	if (!parts.nsequences)
 		return price;
-	bits = price_literals(parts.literals);
+	count_literals(f, v, &parts, count);
+	bits = price_literals(count, parts.literals.n);
 	bits = min_u64(bits + tree * (bits > 0), 8 * parts.literals.n);
 	bits += zstd_count_sequences(f->w, parts.nsequences) + TABLES_BITS * stream / STREAM_FULL;
 	return min_u64(price, bits);
