@@ -142,6 +142,20 @@ def test_a_container_of_packed_data(mount, blosc2):
     assert content(blosc2.open(str(m.stored("f")), mode="r"), len(data)) == data
 
 
+def test_a_rest_is_not_chosen_for(mount, blosc2):
+    """It would take longer than encoding it; behind packed data it may be an index, though."""
+    m = mount("workers=1,commit=0")
+    rest = text()[:60_000]
+    for name, data in (("walk", walk_f8()), ("noise", noise())):
+        write_in_order(m.mnt / name, data + rest)
+    m.unmount()
+    walk, noisy = (chunks_of(blosc2, m.stored(name)) for name in ("walk", "noise"))
+    assert walk[0][16:22] == walk[1][16:22], "another choice"
+    assert is_stored(noisy[0]) and not is_stored(noisy[1])
+    for name, data in (("walk", walk_f8()), ("noise", noise())):
+        assert content(blosc2.open(str(m.stored(name)), mode="r"), 1 << 30) == data + rest
+
+
 def test_incompressible_is_no_larger(mount):
     m = mount()
     data = np.random.default_rng(1).bytes(5_000_001)

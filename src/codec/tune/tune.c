@@ -105,6 +105,7 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 				       .record = hint.record,
 				       .mixed = hint.mixed,
 				       .permille = 1000,
+				       .looked = in->sample.n,
 				       .again = AGAIN};
 	if (in->sample.n < SAMPLE_MIN || !goal->base.level)
 		return 0;

@@ -68,6 +68,7 @@ struct tune_report {
 	bool mixed;               /* code, pages of many kinds: filters seldom suit     */
 	uint32_t period;          /* item size found in the bytes, 0: none              */
 	uint32_t permille;        /* stored bytes to expect of 1000                     */
+	size_t looked;            /* bytes of the sample                                */
 	uint64_t again;           /* choose again when so many more bytes are written   */
 	struct tune_glance glance; /* of the sample                                     */
 	uint32_t patience;        /* grows when choosing again changed nothing          */
@@ -97,7 +98,8 @@ bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, str
 
 /*
  * False: it is time to choose again before `next` is encoded, as it looks different from what the
- * choice was made for, or `since` bytes are too many. Takes a few microseconds.
+ * choice was made for, or `since` bytes are too many. Little, beside the sample of that choice, is
+ * not worth another one. Takes a few microseconds.
  */
 bool tune_still_good(struct scratch *s, const struct tune_report *report, uint64_t since,
 		     struct view next);
