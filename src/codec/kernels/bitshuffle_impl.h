@@ -138,9 +138,9 @@ ALWAYS_INLINE void SUFFIX(bits_join)(const uint8_t *src, size_t plane, uint8_t *
 #pragma GCC unroll 3
 	for (unsigned k = 0; k < 3; k++)
 		SUFFIX(round8)(a, 8);
-#pragma GCC unroll 8
-	for (size_t r = 0; r < 8; r++)
-		STORE2(dst + 16 * r, 128, SUFFIX(bits_mirror)(a[r]));
+#pragma GCC unroll 4
+	for (size_t r = 0; r < 8; r += 2)
+		STORE4(dst + 16 * r, 128, SUFFIX(bits_mirror)(a[r]), SUFFIX(bits_mirror)(a[r + 1]));
 }
 
 #endif

@@ -4,12 +4,12 @@
  *
  *   VEC              the register type, VB its bytes, SUFFIX(name) a name of its own
  *   LOAD2(p, gap)    16 bytes at p, and for wide registers 16 more at p + gap (and so on)
- *   STORE2(p, gap, v) the reverse
+ *   STORE4(p, gap, a, b) the reverse for two registers: those of b 16 bytes behind those of a
  *   LOAD, STORE      one whole register; STORE_LANE(p, v, l): its l-th 16 bytes
  *   UNPACK_LO8, UNPACK_HI8   interleave bytes inside each 16-byte lane
  *   GATHER(v, s)     optional: groups byte j of all s-byte items of a lane together
  *   LO(a, b, w), HI(a, b, w) with GATHER: interleave elements of w bytes
- *   OWN_TILES        optional: shuffle_tile and unshuffle_tile of its own; no STORE2 then
+ *   OWN_PLANES       optional: to_planes and from_planes of its own; no STORE4 then
  *
  * How it works. Let s registers hold VB items so that lane 0 has items 0..15,
  * lane 1 items 16..31. The address of a byte in a lane set is then a string of
@@ -55,12 +55,10 @@ ALWAYS_INLINE unsigned SUFFIX(log2)(const size_t s)
 	return s == 2 ? 1 : s == 4 ? 2 : s == 8 ? 3 : 4;
 }
 
-#ifndef OWN_TILES
-/* VB items at src become s planes, `plane` bytes apart. */
-ALWAYS_INLINE void SUFFIX(shuffle_tile)(const size_t s, const uint8_t *src, uint8_t *dst,
-					size_t plane)
+#ifndef OWN_PLANES
+/* VB items at src become s registers, one for each plane. */
+ALWAYS_INLINE void SUFFIX(to_planes)(VEC *a, const size_t s, const uint8_t *src)
 {
-	VEC a[16];
 #pragma GCC unroll 16
 	for (size_t r = 0; r < s; r++)
 		a[r] = LOAD2(src + 16 * r, 16 * s);
@@ -76,6 +74,25 @@ ALWAYS_INLINE void SUFFIX(shuffle_tile)(const size_t s, const uint8_t *src, uint
 	for (unsigned k = 0; k < 4; k++)
 		SUFFIX(round8)(a, s);
 #endif
+}
+
+ALWAYS_INLINE void SUFFIX(from_planes)(VEC *a, const size_t s, uint8_t *dst)
+{
+#pragma GCC unroll 4
+	for (unsigned k = 0; k < SUFFIX(log2)(s); k++)
+		SUFFIX(round8)(a, s);
+#pragma GCC unroll 8
+	for (size_t r = 0; r < s; r += 2)
+		STORE4(dst + 16 * r, 16 * s, a[r], a[r + 1]);
+}
+#endif
+
+/* The same with planes in memory, `plane` bytes apart. */
+ALWAYS_INLINE void SUFFIX(shuffle_tile)(const size_t s, const uint8_t *src, uint8_t *dst,
+					size_t plane)
+{
+	VEC a[16];
+	SUFFIX(to_planes)(a, s, src);
 #pragma GCC unroll 16
 	for (size_t r = 0; r < s; r++)
 		STORE(dst + r * plane, a[r]);
@@ -88,15 +105,69 @@ ALWAYS_INLINE void SUFFIX(unshuffle_tile)(const size_t s, const uint8_t *src, ui
 #pragma GCC unroll 16
 	for (size_t r = 0; r < s; r++)
 		a[r] = LOAD(src + r * plane);
-#pragma GCC unroll 4
-	for (unsigned k = 0; k < SUFFIX(log2)(s); k++)
-		SUFFIX(round8)(a, s);
-#pragma GCC unroll 16
-	for (size_t r = 0; r < s; r++)
-		STORE2(dst + 16 * r, 16 * s, a[r]);
+	SUFFIX(from_planes)(a, s, dst);
 }
 
-#endif
+/*
+ * In blocks of 2^k bytes the planes are multiples of 4096 bytes apart: the lines of a tile share
+ * one set of L1, which holds eight or twelve, and are thrown out before their next bytes come.
+ * So only a few planes are written to, or read, where they lie. The others are copied, one by one,
+ * from or to pieces on the stack.
+ */
+#define PIECE 512 /* 256 and 1024 are slower */
+#define IN_PLACE 4 /* planes */
+
+struct SUFFIX(pieces) {
+	_Alignas(64) uint8_t plane[16][PIECE];
+};
+
+ALWAYS_INLINE void SUFFIX(piece_copy)(uint8_t *dst, const uint8_t *src)
+{
+#pragma GCC unroll 16
+	for (size_t k = 0; k < PIECE; k += VB)
+		STORE(dst + k, LOAD(src + k));
+}
+
+/* Where it is worth it; the number of items, all of them or none. */
+ALWAYS_INLINE size_t SUFFIX(shuffle_pieces)(const size_t s, size_t n, const uint8_t *src,
+					    uint8_t *dst)
+{
+	struct SUFFIX(pieces) t;
+	if (n % 4096 || s < (VB > 16 ? 8 : 16))
+		return 0;
+	for (size_t i = 0; i < n; i += PIECE) {
+		for (size_t k = 0; k < PIECE; k += VB) {
+			VEC a[16];
+			SUFFIX(to_planes)(a, s, src + (i + k) * s);
+#pragma GCC unroll 16
+			for (size_t r = 0; r < s; r++)
+				STORE(r < IN_PLACE ? dst + r * n + i + k : t.plane[r] + k, a[r]);
+		}
+		for (size_t r = IN_PLACE; r < s; r++)
+			SUFFIX(piece_copy)(dst + r * n + i, t.plane[r]);
+	}
+	return n;
+}
+
+ALWAYS_INLINE size_t SUFFIX(unshuffle_pieces)(const size_t s, size_t n, const uint8_t *src,
+					      uint8_t *dst)
+{
+	struct SUFFIX(pieces) t;
+	if (n % 4096 || s < 16)
+		return 0;
+	for (size_t i = 0; i < n; i += PIECE) {
+		for (size_t r = IN_PLACE; r < s; r++)
+			SUFFIX(piece_copy)(t.plane[r], src + r * n + i);
+		for (size_t k = 0; k < PIECE; k += VB) {
+			VEC a[16];
+#pragma GCC unroll 16
+			for (size_t r = 0; r < s; r++)
+				a[r] = LOAD(r < IN_PLACE ? src + r * n + i + k : t.plane[r] + k);
+			SUFFIX(from_planes)(a, s, dst + (i + k) * s);
+		}
+	}
+	return n;
+}
 
 /*
  * Other sizes, 16 columns at a time: VB items `step` bytes apart, each read as
@@ -172,14 +243,14 @@ static void SUFFIX(unshuffle_any)(size_t size, size_t n, const uint8_t *src, uin
 #define SHUFFLE_LOOPS(s)                                                                  \
 	static void SUFFIX(shuffle##s)(size_t n, const uint8_t *src, uint8_t *dst)            \
 	{                                                                                     \
-		size_t i = 0;                                                                 \
+		size_t i = SUFFIX(shuffle_pieces)(s, n, src, dst);                            \
 		for (; i + VB <= n; i += VB)                                                  \
 			SUFFIX(shuffle_tile)(s, src + i * s, dst + i, n);                     \
 		shuffle_rest(s, n, i, src, dst);                                              \
 	}                                                                                     \
 	static void SUFFIX(unshuffle##s)(size_t n, const uint8_t *src, uint8_t *dst)          \
 	{                                                                                     \
-		size_t i = 0;                                                                 \
+		size_t i = SUFFIX(unshuffle_pieces)(s, n, src, dst);                          \
 		for (; i + VB <= n; i += VB)                                                  \
 			SUFFIX(unshuffle_tile)(s, src + i, dst + i * s, n);                   \
 		unshuffle_rest(s, n, i, src, dst);                                            \

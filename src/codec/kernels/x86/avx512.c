@@ -24,7 +24,7 @@
 #define STORE_LANE(p, v, l) _mm_storeu_si128((__m128i *)(p), LANE((v), (l)))
 #define UNPACK_LO8(a, b) _mm512_unpacklo_epi8((a), (b))
 #define UNPACK_HI8(a, b) _mm512_unpackhi_epi8((a), (b))
-#define OWN_TILES
+#define OWN_PLANES
 
 ALWAYS_INLINE __m512i load4(const uint8_t *p, size_t gap)
 {
@@ -103,28 +103,19 @@ ALWAYS_INLINE void weave_bytes(__m512i *a, const size_t s)
 		a[i] = b[i];
 }
 
-ALWAYS_INLINE void
-shuffle_tile_avx512(const size_t s, const uint8_t *src, uint8_t *dst, size_t plane)
+ALWAYS_INLINE void to_planes_avx512(__m512i *a, const size_t s, const uint8_t *src)
 {
-	__m512i a[16], order = LOAD(sort[log2_of(s) - 1]);
+	__m512i order = LOAD(sort[log2_of(s) - 1]);
 #pragma GCC unroll 16
 	for (size_t r = 0; r < s; r++)
 		a[r] = _mm512_permutexvar_epi8(order, LOAD(src + 64 * r));
 #pragma GCC unroll 4
 	for (unsigned k = 0; k < log2_of(s); k++)
 		weave_words(a, s);
-#pragma GCC unroll 16
-	for (size_t r = 0; r < s; r++)
-		STORE(dst + r * plane, a[r]);
 }
 
-ALWAYS_INLINE void
-unshuffle_tile_avx512(const size_t s, const uint8_t *src, uint8_t *dst, size_t plane)
+ALWAYS_INLINE void from_planes_avx512(__m512i *a, const size_t s, uint8_t *dst)
 {
-	__m512i a[16];
-#pragma GCC unroll 16
-	for (size_t r = 0; r < s; r++)
-		a[r] = LOAD(src + r * plane);
 #pragma GCC unroll 4
 	for (unsigned k = 0; k < log2_of(s); k++)
 		weave_bytes(a, s);
@@ -264,7 +255,7 @@ unshuffle_turned(const size_t s, const __m512i *order, const struct planes *src,
  * lines in L1, which holds eight. The other eight planes of 16-byte items take the way by a place
  * next door.
  */
-#define PIECE 256u
+#define NEAR 256u
 
 static inline bool planes_collide(const size_t s, size_t n)
 {
@@ -274,7 +265,7 @@ static inline bool planes_collide(const size_t s, size_t n)
 ALWAYS_INLINE void copy_piece(uint8_t *dst, const uint8_t *src)
 {
 #pragma GCC unroll 8
-	for (unsigned i = 0; i < PIECE; i += 64)
+	for (unsigned i = 0; i < NEAR; i += 64)
 		STORE(dst + i, LOAD(src + i));
 }
 
@@ -282,15 +273,15 @@ ALWAYS_INLINE void
 shuffle_mirrored(const size_t s, size_t n, const uint8_t *src, uint8_t *dst)
 {
 	__m512i order[16];
-	uint8_t near[8 * PIECE] __attribute__((aligned(64)));
+	uint8_t near[8 * NEAR] __attribute__((aligned(64)));
 	size_t i = 0;
 	turning_in(order, s);
-	for (; planes_collide(s, n) && i + PIECE <= n; i += PIECE) {
-		for (size_t k = 0; k < PIECE; k += 64)
+	for (; planes_collide(s, n) && i + NEAR <= n; i += NEAR) {
+		for (size_t k = 0; k < NEAR; k += 64)
 			shuffle_turned(s, order, src + (i + k) * s,
-				       &(struct planes){dst + i + k, near + k, n, PIECE});
+				       &(struct planes){dst + i + k, near + k, n, NEAR});
 		for (size_t j = 8; j < s; j++)
-			copy_piece(dst + j * n + i, near + (j - 8) * PIECE);
+			copy_piece(dst + j * n + i, near + (j - 8) * NEAR);
 	}
 	for (; i + 64 <= n; i += 64)
 		shuffle_turned(s, order, src + i * s,
@@ -302,16 +293,16 @@ ALWAYS_INLINE void
 unshuffle_mirrored(const size_t s, size_t n, const uint8_t *src, uint8_t *dst)
 {
 	__m512i order[16];
-	uint8_t near[8 * PIECE] __attribute__((aligned(64)));
+	uint8_t near[8 * NEAR] __attribute__((aligned(64)));
 	size_t i = 0;
 	uint8_t *from = (uint8_t *)(uintptr_t)src;
 	turning_out(order, s);
-	for (; planes_collide(s, n) && i + PIECE <= n; i += PIECE) {
+	for (; planes_collide(s, n) && i + NEAR <= n; i += NEAR) {
 		for (size_t j = 8; j < s; j++)
-			copy_piece(near + (j - 8) * PIECE, src + j * n + i);
-		for (size_t k = 0; k < PIECE; k += 64)
+			copy_piece(near + (j - 8) * NEAR, src + j * n + i);
+		for (size_t k = 0; k < NEAR; k += 64)
 			unshuffle_turned(s, order,
-					 &(struct planes){from + i + k, near + k, n, PIECE},
+					 &(struct planes){from + i + k, near + k, n, NEAR},
 					 dst + (i + k) * s);
 	}
 	for (; i + 64 <= n; i += 64)
