@@ -187,3 +187,92 @@ struct ndarray_piece ndarray_locate(const struct ndarray *a, uint64_t at)
 		.len = (uint32_t)(len * a->item - byte),
 	};
 }
+
+/* Where block r->block of the chunk lies in the array, and how much of it is no padding. */
+static void enter_block(struct ndarray_runs *r)
+{
+	const struct ndarray *a = r->a;
+	uint32_t chunk = r->chunk, block = r->block;
+	bool any = true, whole = true;
+
+	r->len = a->item;
+	r->outer = a->ndim;
+	for (int i = a->ndim - 1; i >= 0; i--) {
+		uint32_t c = a->chunkshape[i], b = a->blockshape[i];
+		uint32_t grid = (uint32_t)ceil_div(a->shape[i], c);
+		uint32_t across = (uint32_t)ceil_div(c, b);
+		uint32_t off = block % across * b;
+		r->start[i] = (uint64_t)(chunk % grid) * c + off;
+		chunk /= grid;
+		block /= across;
+		r->pos[i] = 0;
+		r->n[i] = r->start[i] >= a->shape[i]
+				  ? 0
+				  : (uint32_t)min_u64(min_u64(b, c - off),
+						      a->shape[i] - r->start[i]);
+		any &= r->n[i] > 0;
+		if (whole) {
+			r->len *= r->n[i];
+			r->outer = i;
+			whole = row_is_whole(a, i);
+		}
+	}
+	r->in_block = any;
+}
+
+struct ndarray_runs ndarray_runs_of(const struct ndarray *a, uint32_t chunk, uint32_t lo,
+				    uint32_t hi)
+{
+	struct ndarray_runs r = {.a = a, .chunk = chunk, .lo = lo, .hi = hi};
+	assert(lo <= hi && hi <= a->chunk_nbytes && chunk < a->nchunks);
+	if (lo < hi) {
+		r.block = lo / a->block_nbytes;
+		enter_block(&r);
+	}
+	return r;
+}
+
+/* The next run of the block, whole, and on to the one behind it. */
+static struct ndarray_run take_run(struct ndarray_runs *r)
+{
+	const struct ndarray *a = r->a;
+	uint64_t at = 0, pos = 0;
+	int i;
+
+	for (i = 0; i < a->ndim; i++) {
+		at = at * a->shape[i] + r->start[i] + r->pos[i];
+		pos = pos * a->blockshape[i] + r->pos[i];
+	}
+	for (i = r->outer - 1; i >= 0 && ++r->pos[i] == r->n[i]; i--)
+		r->pos[i] = 0;
+	r->in_block = i >= 0;
+	return (struct ndarray_run){
+		.at = at * a->item,
+		.in_chunk = (uint32_t)(r->block * a->block_nbytes + pos * a->item),
+		.len = r->len,
+	};
+}
+
+bool ndarray_runs_next(struct ndarray_runs *r, struct ndarray_run *run)
+{
+	while (r->lo < r->hi) {
+		if (!r->in_block) {
+			uint64_t next = (uint64_t)(r->block + 1) * r->a->block_nbytes;
+			if (next >= r->hi)
+				break;
+			r->block++;
+			enter_block(r);
+			continue;
+		}
+		*run = take_run(r);
+		uint32_t end = (uint32_t)min_u64(run->in_chunk + (uint64_t)run->len, r->hi);
+		if (end <= r->lo || run->in_chunk >= r->hi)
+			continue;
+		uint32_t cut = run->in_chunk < r->lo ? r->lo - run->in_chunk : 0;
+		run->at += cut;
+		run->in_chunk += cut;
+		run->len = end - run->in_chunk;
+		return true;
+	}
+	return false;
+}

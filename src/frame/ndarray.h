@@ -39,6 +39,33 @@ struct ndarray_piece {
 struct ndarray_piece ndarray_locate(const struct ndarray *a, uint64_t at);
 
 /*
+ * The other way round: the runs of array bytes in the bytes [lo, hi) of one chunk, padding left
+ * out: `len` bytes from `in_chunk` on belong at byte `at` of the array.
+ *
+ *   struct ndarray_runs r = ndarray_runs_of(a, chunk, lo, hi);
+ *   struct ndarray_run run;
+ *   while (ndarray_runs_next(&r, &run))
+ *           ...
+ */
+struct ndarray_run {
+	uint64_t at;
+	uint32_t in_chunk, len;
+};
+struct ndarray_runs {
+	const struct ndarray *a;
+	uint32_t chunk, lo, hi, block;
+	uint64_t start[NDARRAY_MAX_DIM]; /* of the block's first item in the array              */
+	uint32_t n[NDARRAY_MAX_DIM];     /* items of the array in the block; 0: all is padding  */
+	uint32_t pos[NDARRAY_MAX_DIM];   /* of the next run in the block                        */
+	int outer;                       /* dimensions outside a run                            */
+	uint32_t len;                    /* bytes of a run                                      */
+	bool in_block;                   /* there is a next run in this block                   */
+};
+struct ndarray_runs ndarray_runs_of(const struct ndarray *a, uint32_t chunk, uint32_t lo,
+				    uint32_t hi);
+bool ndarray_runs_next(struct ndarray_runs *r, struct ndarray_run *run);
+
+/*
  * The header of an .npy file of this array, format 1.0 or 2.0 by length,
  * padded with spaces so that its length is a multiple of 64 (NEP 1). `out`
  * must hold NDARRAY_NPY_MAX bytes. Returns its length; -ENOTSUP for a dtype

@@ -1,7 +1,7 @@
 #include "fs/xattr.h"
 
 #include "base/log.h"
-#include "fs/view_npy.h"
+#include "frame/view_npy.h"
 
 #include <inttypes.h>
 #include <stdio.h>

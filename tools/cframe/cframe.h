@@ -13,6 +13,7 @@ struct subcommand {
 
 int cat_main(int argc, char **argv);
 int codecs_main(int argc, char **argv);
+int extract_main(int argc, char **argv);
 int verify_main(int argc, char **argv);
 int info_main(int argc, char **argv);
 int stat_main(int argc, char **argv);

@@ -8,6 +8,8 @@ static const struct subcommand subcommands[] = {
 	{"info", "FILE [--json]", "what a frame is: sizes, pipeline, chunks, metalayers",
 	 info_main},
 	{"cat", "FILE", "the decoded bytes of a frame or of a chunk, to standard output", cat_main},
+	{"extract", "[-C DIR] [--force] PATH...",
+	 "files as a mount would show them: all of a directory, or one, into DIR", extract_main},
 	{"stat", "MOUNTPOINT [--json] [--watch [SECONDS]]",
 	 "what a mount has done: requests, hits, bytes, times, memory", stat_main},
 	{"tune", "FILE... [--all] [--json]",

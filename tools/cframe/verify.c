@@ -1,6 +1,7 @@
 #include "cframe.h"
 
 #include "base/log.h"
+#include "frame/names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -39,14 +40,9 @@ static int verify(char *name)
 
 static bool is_named_as_frame(const char *name)
 {
-	static const char *const suffixes[] = {".b2frame", ".b2f", ".b2", ".b2nd"};
-	size_t n = strlen(name);
-	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-		size_t s = strlen(suffixes[i]);
-		if (n > s && strcmp(name + n - s, suffixes[i]) == 0)
-			return true;
-	}
-	return false;
+	size_t stem;
+	enum suffix suffix = suffix_of(name, &stem);
+	return suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY;
 }
 
 static bool is_sparse_frame(const char *directory)

@@ -2,13 +2,10 @@
 
 #include "base/log.h"
 #include "fs/inode/inode.h"
-#include "fs/intent/intent.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-
-static const char *const frame_suffixes[] = {".b2frame", ".b2f", ".b2"};
 
 static void entry_drop(struct entry *e)
 {
@@ -17,23 +14,13 @@ static void entry_drop(struct entry *e)
 	e->fd = -1;
 }
 
-/* Joins stem and suffix; false when it gets too long to exist. */
-static bool join(char out[static NAME_MAX + 1], const char *stem, size_t n, const char *suffix)
-{
-	if (n + strlen(suffix) > NAME_MAX)
-		return false;
-	memcpy(out, stem, n);
-	strcpy(out + n, suffix);
-	return true;
-}
-
 static int load(const struct names *n, int dirfd, const char *backing, struct entry *e)
 {
 	size_t stem;
 	int reader = -1;
 
 	e->made = e->readable = false;
-	if (!join(e->backing, backing, strlen(backing), ""))
+	if (!names_join(e->backing, backing, strlen(backing), ""))
 		return -ENAMETOOLONG;
 	e->fd = backing_find(n->backing, dirfd, backing, &e->st, &e->birth);
 	TRY(e->fd);
@@ -58,27 +45,9 @@ static int load(const struct names *n, int dirfd, const char *backing, struct en
 	return rc;
 }
 
-/* The name that an entry asks for by its suffix and content; itself if none. */
 static bool claims(const struct entry *e, char out[static NAME_MAX + 1])
 {
-	size_t stem;
-
-	(void)suffix_of(e->backing, &stem);
-	switch (e->probed.kind) {
-	case NODE_FRAME:
-	case NODE_SPARSE: return join(out, e->backing, stem, "");
-	case NODE_ARRAY: return join(out, e->backing, stem, ".npy");
-	case NODE_PLAIN: break;
-	}
-	return false;
-}
-
-static bool is_hidden(const struct entry *e)
-{
-	size_t stem;
-	if (strcmp(e->backing, INTENT_NAME) == 0)
-		return true;
-	return S_ISREG(e->st.st_mode) && suffix_of(e->backing, &stem) == SUFFIX_LOCK;
+	return names_claim(e->probed.kind, e->backing, out);
 }
 
 const char *names_suffix(const char *backing)
@@ -102,7 +71,7 @@ static bool owns_claim(const struct names *n, int dirfd, const struct entry *e)
 
 	if (!claims(e, claim))
 		return false;
-	if (strcmp(names_suffix(e->backing), frame_suffixes[0]) == 0 && is_absent(dirfd, claim))
+	if (strcmp(names_suffix(e->backing), NAMES_NEW_SUFFIX) == 0 && is_absent(dirfd, claim))
 		return true; /* only a file that is called just so comes before this suffix */
 	if (names_find(n, dirfd, claim, &owner) < 0)
 		return false;
@@ -118,7 +87,8 @@ static bool owns_claim(const struct names *n, int dirfd, const struct entry *e)
 static int find_exact(const struct names *n, int dirfd, const char *shown, struct entry *e)
 {
 	TRY(load(n, dirfd, shown, e));
-	if (is_hidden(e) || (e->probed.kind != NODE_PLAIN && owns_claim(n, dirfd, e))) {
+	if (names_hides(e->backing, e->st.st_mode) ||
+	    (e->probed.kind != NODE_PLAIN && owns_claim(n, dirfd, e))) {
 		entry_drop(e);
 		return -ENOENT;
 	}
@@ -126,12 +96,11 @@ static int find_exact(const struct names *n, int dirfd, const char *shown, struc
 	return 0;
 }
 
-static int find_suffixed(const struct names *n, int dirfd, const char *stem, size_t len,
-			 const char *suffix, struct entry *e)
+static int find_claimant(const struct names *n, int dirfd, const char *backing, struct entry *e)
 {
-	char backing[NAME_MAX + 1], claim[NAME_MAX + 1];
+	char claim[NAME_MAX + 1];
 
-	if (!join(backing, stem, len, suffix))
+	if (!*backing)
 		return -ENOENT;
 	TRY(load(n, dirfd, backing, e));
 	if (claims(e, claim))
@@ -142,16 +111,14 @@ static int find_suffixed(const struct names *n, int dirfd, const char *stem, siz
 
 int names_find(const struct names *n, int dirfd, const char *shown, struct entry *e)
 {
-	size_t len = strlen(shown);
+	char backing[NAME_MAX + 1];
 
-	if (len > NAME_MAX)
+	if (strlen(shown) > NAME_MAX)
 		return -ENAMETOOLONG;
 	strcpy(e->shown, shown);
 	int rc = find_exact(n, dirfd, shown, e);
-	for (size_t i = 0; rc == -ENOENT && i < sizeof frame_suffixes / sizeof *frame_suffixes; i++)
-		rc = find_suffixed(n, dirfd, shown, len, frame_suffixes[i], e);
-	if (rc == -ENOENT && len > 4 && strcmp(shown + len - 4, ".npy") == 0)
-		rc = find_suffixed(n, dirfd, shown, len - 4, ".b2nd", e);
+	for (unsigned i = 0; rc == -ENOENT && names_claimant(shown, i, backing); i++)
+		rc = find_claimant(n, dirfd, backing, e);
 	return rc;
 }
 
@@ -167,7 +134,7 @@ static void show_unread(const char *backing, struct entry *e)
 			   : suffix == SUFFIX_FRAME ? ""
 						    : backing + stem;
 
-	if (!join(e->shown, backing, stem, tail))
+	if (!names_join(e->shown, backing, stem, tail))
 		strcpy(e->shown, backing);
 }
 
@@ -178,7 +145,7 @@ int names_show(const struct names *n, int dirfd, const char *backing, struct ent
 		show_unread(backing, e);
 		return rc;
 	}
-	if (is_hidden(e)) {
+	if (names_hides(e->backing, e->st.st_mode)) {
 		entry_drop(e);
 		return -ENOENT;
 	}
@@ -202,17 +169,17 @@ int names_for(enum node_kind kind, bool is_regular, const char *suffix, const ch
 	switch (kind) {
 	case NODE_FRAME:
 	case NODE_SPARSE:
-		return join(backing, shown, len, suffix) ? 0 : -ENAMETOOLONG;
+		return names_join(backing, shown, len, suffix) ? 0 : -ENAMETOOLONG;
 	case NODE_ARRAY:
 		if (len < 5 || strcmp(shown + len - 4, ".npy") != 0)
 			return -EXDEV;
-		return join(backing, shown, len - 4, suffix) ? 0 : -ENAMETOOLONG;
+		return names_join(backing, shown, len - 4, suffix) ? 0 : -ENAMETOOLONG;
 	case NODE_PLAIN:
 		break;
 	}
-	if (strcmp(shown, INTENT_NAME) == 0)
+	if (strcmp(shown, NAMES_INTENT) == 0)
 		return -EPERM;
 	if (is_regular && suffix_of(shown, &stem) != SUFFIX_NONE)
 		return -EXDEV;
-	return join(backing, shown, len, "") ? 0 : -ENAMETOOLONG;
+	return names_join(backing, shown, len, "") ? 0 : -ENAMETOOLONG;
 }

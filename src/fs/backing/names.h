@@ -1,17 +1,4 @@
-/*
- * Names in the backing directory <-> names in the mount.
- *
- *   x.b2frame, x.b2f, x.b2   a frame              x
- *   x.b2nd                   an array             x.npy
- *   x.b2frame/               a sparse frame       x
- *   *.b2lock                 lock sidecars        hidden
- *   .cframefs-intent         the intent log       hidden
- *   anything else            itself               itself
- *
- * Several entries may claim one name. It goes to the first of: the entry that has exactly this name
- * (unless it is itself shown under another), .b2frame, .b2f, .b2, .b2nd. The others are shown under
- * their own names, as plain bytes: no entry ever hides another.
- */
+/* Names in the backing directory <-> names in the mount, by the rules of frame/names.h. */
 #ifndef FS_BACKING_NAMES_H
 #define FS_BACKING_NAMES_H
 
@@ -21,7 +8,6 @@ struct inodes;
 
 #include <limits.h>
 
-#define NAMES_NEW_SUFFIX ".b2frame"
 #define NAMES_MAX (NAME_MAX - 8) /* what is left of 255 for the user; statfs says so */
 
 /* An entry of a directory. */

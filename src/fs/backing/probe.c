@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/meter.h"
-#include "fs/view_npy.h"
+#include "frame/view_npy.h"
 
 #include <pthread.h>
 #include <string.h>
@@ -33,30 +33,6 @@ struct probes {
 	pthread_mutex_t lock;
 	struct slot slot[SLOTS]; /* under lock */
 };
-
-static const struct {
-	const char *text;
-	enum suffix suffix;
-} suffixes[] = {
-	{".b2frame", SUFFIX_FRAME}, {".b2f", SUFFIX_FRAME}, {".b2", SUFFIX_FRAME},
-	{".b2nd", SUFFIX_ARRAY},    {".b2lock", SUFFIX_LOCK},
-};
-
-enum suffix suffix_of(const char *name, size_t *stem_len)
-{
-	size_t n = strlen(name);
-
-	for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-		size_t s = strlen(suffixes[i].text);
-		bool whole = n == s && suffixes[i].suffix == SUFFIX_LOCK; /* ".b2lock" itself */
-		if ((n > s || whole) && strcmp(name + n - s, suffixes[i].text) == 0) {
-			*stem_len = n - s;
-			return suffixes[i].suffix;
-		}
-	}
-	*stem_len = n;
-	return SUFFIX_NONE;
-}
 
 int probes_open(struct probes **out)
 {
@@ -226,14 +202,6 @@ static bool remember(struct slot *s, const struct stat *st, enum suffix suffix,
 	return was_plain;
 }
 
-/* By its name and type. */
-static bool may_be_frame(const struct stat *st, enum suffix suffix)
-{
-	if (S_ISREG(st->st_mode))
-		return suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY;
-	return S_ISDIR(st->st_mode) && suffix == SUFFIX_FRAME;
-}
-
 /* A new file whose name got to the disk before a power cut, and its content did not. */
 static bool is_empty_frame(const struct stat *st, enum suffix suffix)
 {
@@ -263,7 +231,7 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	char text[160];
 
 	*out = (struct probed){.kind = NODE_PLAIN};
-	if (!may_be_frame(st, suffix))
+	if (names_may_be(name, st->st_mode) == NODE_PLAIN)
 		return 0;
 	if (is_empty_frame(st, suffix)) {
 		out->kind = NODE_FRAME;

@@ -6,16 +6,10 @@
 #ifndef FS_BACKING_PROBE_H
 #define FS_BACKING_PROBE_H
 
+#include "frame/names.h"
 #include "fs/backing/backing.h"
 
 #include <stdint.h>
-
-enum node_kind {
-	NODE_PLAIN,  /* passed through: any file that is not a frame, and directories */
-	NODE_FRAME,  /* contiguous frame: its bytes                                   */
-	NODE_ARRAY,  /* frame with a b2nd metalayer: an .npy file, read-only          */
-	NODE_SPARSE, /* directory of a sparse frame: a file, read-only                */
-};
 
 struct probed {
 	enum node_kind kind;
@@ -24,13 +18,6 @@ struct probed {
 	bool open;          /* size and blocksize are not known here: ask the open file */
 	bool fresh;         /* backing_is_fresh when it was probed: a change may not show */
 };
-
-/*
- * How a name ends, and the length of what is before that. The suffix says what an entry may be; its
- * content decides.
- */
-enum suffix { SUFFIX_NONE, SUFFIX_FRAME, SUFFIX_ARRAY, SUFFIX_LOCK };
-enum suffix suffix_of(const char *name, size_t *stem_len);
 
 struct probes;
 

@@ -5,7 +5,7 @@
 #include "fs/file/discard.h"
 #include "fs/file/share.h"
 #include "fs/inode/caps.h"
-#include "fs/view_npy.h"
+#include "frame/view_npy.h"
 
 #include <assert.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
 #include "fs/file/fetch.h"
 #include "fs/file/share.h"
 #include "fs/stats.h"
-#include "fs/view_npy.h"
+#include "frame/view_npy.h"
 
 #include <stddef.h>
 

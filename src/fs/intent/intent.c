@@ -91,8 +91,8 @@ static void drop_file(struct intent *log)
 		return;
 	close(log->fd);
 	log->fd = -1;
-	if (unlinkat(log->backing->root, INTENT_NAME, 0) < 0)
-		log_warn(INTENT_NAME ": cannot be removed: %m");
+	if (unlinkat(log->backing->root, NAMES_INTENT, 0) < 0)
+		log_warn(NAMES_INTENT ": cannot be removed: %m");
 }
 
 void intent_close(struct intent *log)
@@ -112,7 +112,7 @@ void intent_close(struct intent *log)
 
 static int make_file(struct intent *log)
 {
-	log->fd = openat(log->backing->root, INTENT_NAME,
+	log->fd = openat(log->backing->root, NAMES_INTENT,
 			 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (log->fd < 0)
 		return -errno;
@@ -288,11 +288,11 @@ static void link_aside(struct intent *log)
 
 	for (unsigned i = 1; !log->aside && i < 10000; i++) {
 		snprintf(name, sizeof name, INTENT_ASIDE "%u", i);
-		if (linkat(log->backing->root, INTENT_NAME, log->backing->root, name, 0) == 0) {
+		if (linkat(log->backing->root, NAMES_INTENT, log->backing->root, name, 0) == 0) {
 			log->aside = true;
 			log_err("%s: keeps what was synced and is not in its file", name);
 		} else if (errno != EEXIST) {
-			log_err(INTENT_NAME ": cannot be kept as %s: %m", name);
+			log_err(NAMES_INTENT ": cannot be kept as %s: %m", name);
 			return;
 		}
 	}

@@ -13,10 +13,10 @@
 #ifndef FS_INTENT_INTENT_H
 #define FS_INTENT_INTENT_H
 
+#include "frame/names.h"
 #include "fs/backing/backing.h"
 #include "fs/intent/record.h"
 
-#define INTENT_NAME ".cframefs-intent"
 #define INTENT_ASIDE "cframefs-intent.unapplied."
 
 struct intent;

@@ -319,8 +319,8 @@ static void put_aside(struct replay *x)
 		snprintf(name, sizeof name, INTENT_ASIDE "%u", i);
 		if (faccessat(root, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			continue;
-		if (renameat(root, INTENT_NAME, root, name) < 0)
-			log_err(INTENT_NAME ": cannot be kept as %s: %m", name);
+		if (renameat(root, NAMES_INTENT, root, name) < 0)
+			log_err(NAMES_INTENT ": cannot be kept as %s: %m", name);
 		else
 			log_err("%s: keeps the intent log, which could not be applied%s", name,
 				x->foreign ? ": it is that of another directory or user" : "");
@@ -333,7 +333,7 @@ static void finish(struct replay *x, int rc)
 	char text[200];
 
 	if (rc < 0)
-		log_err(INTENT_NAME ": %s", err_text(rc, text, sizeof text));
+		log_err(NAMES_INTENT ": %s", err_text(rc, text, sizeof text));
 	if (x->fs->opt.read_only) {
 		if (x->applied || x->failed || x->foreign || rc < 0)
 			log_warn("read-only: what was synced last is in the intent log, and not "
@@ -354,8 +354,8 @@ static void finish(struct replay *x, int rc)
 		rc = -errno;
 	if (rc < 0 || x->failed || x->foreign)
 		put_aside(x);
-	else if (unlinkat(x->fs->backing.root, INTENT_NAME, 0) < 0)
-		log_warn(INTENT_NAME ": cannot be removed: %m");
+	else if (unlinkat(x->fs->backing.root, NAMES_INTENT, 0) < 0)
+		log_warn(NAMES_INTENT ": cannot be removed: %m");
 }
 
 /*
@@ -401,7 +401,7 @@ static int look_above(struct fs *fs)
 
 	while (rc == 0 && dir >= 0 && stat_fd(dir, &up) == 0 && up.st_dev == here.st_dev &&
 	       up.st_ino != here.st_ino) {
-		int log = openat(dir, INTENT_NAME, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		int log = openat(dir, NAMES_INTENT, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 		if (log >= 0 && has_ours(fs, log, up.st_ino))
 			rc = -EBUSY;
 		if (log >= 0)
@@ -428,18 +428,18 @@ static int replay_own(struct fs *fs)
 	struct replay x = {.fs = fs, .only_looks = fs->opt.read_only};
 	struct stat st;
 
-	x.fd = openat(fs->backing.root, INTENT_NAME,
+	x.fd = openat(fs->backing.root, NAMES_INTENT,
 		      O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (x.fd < 0 && errno != ENOENT && errno != ELOOP) {
 		int rc = -errno;
-		log_err(INTENT_NAME
+		log_err(NAMES_INTENT
 			": %m: it has what was synced last, and without it that would be lost");
 		return rc;
 	}
 	if (x.fd < 0 && errno == ENOENT)
 		return 0;
 	if (x.fd < 0 || fstat(x.fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		log_warn(INTENT_NAME ": is no file: no intent log is kept");
+		log_warn(NAMES_INTENT ": is no file: no intent log is kept");
 		if (x.fd >= 0)
 			close(x.fd);
 		return 0;

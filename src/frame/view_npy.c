@@ -1,4 +1,4 @@
-#include "fs/view_npy.h"
+#include "frame/view_npy.h"
 
 int npy_init(struct npy *v, const struct frame *f)
 {

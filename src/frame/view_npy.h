@@ -2,8 +2,8 @@
  * An n-dimensional array as an .npy file: a NumPy header made from its metalayer, then the items in
  * C order, gathered from the blocks of the frame.
  */
-#ifndef FS_VIEW_NPY_H
-#define FS_VIEW_NPY_H
+#ifndef FRAME_VIEW_NPY_H
+#define FRAME_VIEW_NPY_H
 
 #include "frame/frame.h"
 #include "frame/ndarray.h"

@@ -1,0 +1,89 @@
+#include "frame/names.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+/* In the order of precedence. */
+static const struct {
+	const char *text;
+	enum suffix suffix;
+	const char *shown; /* what stands in its place */
+} suffixes[] = {
+	{".b2frame", SUFFIX_FRAME, ""},	  {".b2f", SUFFIX_FRAME, ""}, {".b2", SUFFIX_FRAME, ""},
+	{".b2nd", SUFFIX_ARRAY, ".npy"}, {".b2lock", SUFFIX_LOCK, NULL},
+};
+
+#define NSUFFIXES (sizeof suffixes / sizeof *suffixes)
+
+enum suffix suffix_of(const char *name, size_t *stem_len)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < NSUFFIXES; i++) {
+		size_t s = strlen(suffixes[i].text);
+		bool whole = n == s && suffixes[i].suffix == SUFFIX_LOCK; /* ".b2lock" itself */
+		if ((n > s || whole) && strcmp(name + n - s, suffixes[i].text) == 0) {
+			*stem_len = n - s;
+			return suffixes[i].suffix;
+		}
+	}
+	*stem_len = n;
+	return SUFFIX_NONE;
+}
+
+bool names_join(char out[static NAME_MAX + 1], const char *stem, size_t n, const char *suffix)
+{
+	size_t s = strlen(suffix);
+	if (n + s > NAME_MAX)
+		return false;
+	memcpy(out, stem, n);
+	memcpy(out + n, suffix, s + 1);
+	return true;
+}
+
+enum node_kind names_may_be(const char *backing, mode_t type)
+{
+	size_t stem;
+	enum suffix suffix = suffix_of(backing, &stem);
+
+	if (S_ISDIR(type))
+		return suffix == SUFFIX_FRAME ? NODE_SPARSE : NODE_PLAIN;
+	if (!S_ISREG(type))
+		return NODE_PLAIN;
+	return suffix == SUFFIX_FRAME	? NODE_FRAME
+	       : suffix == SUFFIX_ARRAY ? NODE_ARRAY
+					: NODE_PLAIN;
+}
+
+bool names_hides(const char *backing, mode_t type)
+{
+	size_t stem;
+	if (strcmp(backing, NAMES_INTENT) == 0)
+		return true;
+	return S_ISREG(type) && suffix_of(backing, &stem) == SUFFIX_LOCK;
+}
+
+bool names_claim(enum node_kind kind, const char *backing, char out[static NAME_MAX + 1])
+{
+	size_t stem;
+
+	(void)suffix_of(backing, &stem);
+	switch (kind) {
+	case NODE_FRAME:
+	case NODE_SPARSE: return names_join(out, backing, stem, "");
+	case NODE_ARRAY: return names_join(out, backing, stem, ".npy");
+	case NODE_PLAIN: break;
+	}
+	return false;
+}
+
+bool names_claimant(const char *shown, unsigned i, char backing[static NAME_MAX + 1])
+{
+	if (i >= NSUFFIXES || !suffixes[i].shown)
+		return false;
+	size_t n = strlen(shown), s = strlen(suffixes[i].shown);
+	bool fits = n > s && strcmp(shown + n - s, suffixes[i].shown) == 0;
+	if (!fits || !names_join(backing, shown, n - s, suffixes[i].text))
+		backing[0] = 0;
+	return true;
+}

@@ -1,0 +1,247 @@
+"""cframe extract: what a mount of the directory would show, without one."""
+
+import os
+import shutil
+import stat
+import subprocess
+
+import pytest
+
+from libdata import blob
+from libmount import CFRAME, REPO
+from libprogram import skip_or_fail
+
+DATA = blob(1, 2_500_001, "text")
+HOLE = 64 << 20
+
+
+def extract(*args, code=0):
+    argv = [str(a) for a in (CFRAME, "extract", *args)]
+    got = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    assert got.returncode == code, got
+    return got.stderr
+
+
+def tree(top):
+    """Everything below a directory: {path: type, mode, mtime, names of the file, content}."""
+    found, first = {}, {}
+    for where, dirs, files in sorted(os.walk(top)):
+        for name in sorted(dirs + files):
+            path = os.path.join(where, name)
+            st, rel = os.lstat(path), os.path.relpath(path, top)
+            what = None
+            if stat.S_ISLNK(st.st_mode):
+                what = os.readlink(path)
+            elif stat.S_ISREG(st.st_mode):
+                with open(path, "rb") as f:
+                    what = f.read()
+            names = first.setdefault((st.st_dev, st.st_ino), rel)
+            found[rel] = (oct(st.st_mode), st.st_mtime_ns, names, what)
+    return found
+
+
+def assert_same(got, wanted):
+    got, wanted = tree(got), tree(wanted)
+    assert sorted(got) == sorted(wanted)
+    for path in wanted:
+        assert got[path][:3] == wanted[path][:3], path
+        assert got[path][3] == wanted[path][3], path
+
+
+def fill(m, blosc2):
+    """A tree with all that a backing directory may hold."""
+    import numpy as np
+
+    (m.mnt / "sub/deep").mkdir(parents=True)
+    (m.mnt / "big").write_bytes(DATA)
+    (m.mnt / "sub/name\nof two lines").write_bytes(b"1")
+    (m.mnt / ("é" * 123)).write_bytes(b"long")
+    (m.mnt / "sub/empty").touch()
+    (m.mnt / "sub/deep/run").write_bytes(b"#!/bin/sh\n")
+    os.chmod(m.mnt / "sub/deep/run", 0o4751)
+    os.link(m.mnt / "big", m.mnt / "sub/other name of big")
+    (m.mnt / "sub/link").symlink_to("../big")
+    (m.mnt / "dangling").symlink_to("/no/such/file")
+    os.mkfifo(m.mnt / "fifo")
+    with open(m.mnt / "holes", "wb") as f:
+        f.truncate(HOLE)
+        os.pwrite(f.fileno(), b"x" * 100, HOLE // 2)
+    m.unmount()
+    (m.backing / "plain.txt").write_bytes(DATA)
+    (m.backing / "broken.b2frame").write_bytes(b"no frame")
+    (m.backing / "cut.b2frame").touch()
+    (m.backing / "x.b2lock").write_bytes(b"")
+    with open(m.backing / "plain holes", "wb") as f:
+        f.truncate(HOLE)
+        os.pwrite(f.fileno(), b"x" * 100, HOLE // 2)
+    for path in sorted((REPO / "tests/data/frames").iterdir()):
+        if path.is_dir():
+            shutil.copytree(path, m.backing / "sub" / path.name)
+        else:
+            shutil.copy(path, m.backing / "sub")
+    blosc2.SChunk(
+        chunksize=100_000,
+        data=DATA,
+        urlpath=str(m.backing / "sparse.b2frame"),
+        contiguous=False,
+    )
+    for i, (shape, chunks, blocks) in enumerate(ARRAYS):
+        a = np.arange(int(np.prod(shape)), dtype="<f8").reshape(shape)
+        where = str(m.backing / f"a{i}.b2nd")
+        blosc2.asarray(a, urlpath=where, chunks=chunks, blocks=blocks)
+    blosc2.zeros((300, 300), urlpath=str(m.backing / "zeros.b2nd"))
+    for path in m.backing.rglob("*"):
+        os.utime(path, ns=(1, 1_600_000_000_123_456_789), follow_symlinks=False)
+
+
+ARRAYS = [
+    ((), None, None),
+    ((7,), (3,), (2,)),
+    ((0, 5), None, None),
+    ((100, 33), (40, 10), (7, 3)),
+    ((20, 30, 40), (20, 30, 40), (20, 30, 40)),
+    ((20, 30, 40), (6, 30, 40), (2, 30, 40)),
+    ((5, 6, 7, 8), (2, 6, 3, 8), (2, 4, 3, 5)),
+]
+
+
+@pytest.fixture
+def full(mount, blosc2):
+    m = mount().allow(r"cframefs: (warning|info|error)")
+    fill(m, blosc2)
+    return m
+
+
+def test_a_directory_is_what_a_mount_shows(full):
+    m, plain = full, full.work / "plain"
+    assert extract("-C", plain, m.backing) == ""
+    m.start()
+    assert_same(plain, m.mnt)
+    for name in ("holes", "plain holes"):
+        assert (plain / name).stat().st_blocks * 512 < 4 << 20, "holes stay holes"
+    got = subprocess.run(["diff", "-r", "--no-dereference", "-x", "fifo", plain, m.mnt])
+    assert got.returncode == 0
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["x", "x.b2frame", "x.b2f", "x.b2"],
+        ["x.b2frame", "x.b2f", "x.b2"],
+        ["x.b2f", "x.b2"],
+        ["x.b2", "x.b2.b2frame"],
+        ["x.b2.b2f", "x.b2.b2", "x.b2"],
+    ],
+    ids="+".join,
+)
+def test_two_names(mount, names):
+    m = mount().allow(r"cframefs: (warning|info).*x")
+    for name in names:
+        (m.mnt / "made").write_bytes(f"data of {name}".encode())
+        if name == "x":
+            (m.work / name).write_bytes(b"data of x")
+        else:
+            shutil.copy(m.stored("made"), m.work / name)
+        os.unlink(m.mnt / "made")
+    for name in names:
+        os.rename(m.work / name, m.backing / name)
+    m.remount()
+    extract("-C", m.work / "plain", m.backing)
+    assert_same(m.work / "plain", m.mnt)
+    for name in names:  # and one by one
+        extract("-C", m.work / "one", m.backing / name)
+    assert_same(m.work / "one", m.mnt)
+
+
+def test_single_files(full):
+    m, plain = full, full.work / "plain"
+    extract("-C", plain, m.backing / "big.b2frame", m.backing / "sparse.b2frame")
+    extract("-C", plain, str(m.backing / "sparse.b2frame") + "/", "--force", m.backing / "a3.npy")
+    assert sorted(os.listdir(plain)) == ["a3.npy", "big", "sparse"]
+    assert (plain / "big").read_bytes() == (plain / "sparse").read_bytes() == DATA
+    said = extract("-C", plain, m.backing / "nobody", m.backing / "dangling", code=1)
+    assert said == f"cframe: {m.backing}/nobody: No such file or directory\n"
+    assert os.readlink(plain / "dangling") == "/no/such/file"
+
+
+def test_what_is_there_stays(full):
+    m, plain = full, full.work / "plain"
+    plain.mkdir()
+    (plain / "big").write_bytes(b"mine")
+    (plain / "plain.txt").symlink_to(m.work / "elsewhere")
+    (plain / "sub").symlink_to(m.work)
+    before = sorted(os.listdir(m.work))
+    said = extract("-C", plain, m.backing, code=1)
+    for name in ("big", "plain.txt"):
+        assert f"cframe: {plain}/{name}: is there already; --force replaces it\n" in said
+    assert f"cframe: {plain}/sub: is there already, and no directory\n" in said
+    assert (plain / "big").read_bytes() == b"mine" and (plain / "plain.txt").is_symlink()
+    assert (plain / "a1.npy").exists(), "the others go on"
+    assert sorted(os.listdir(m.work)) == before, "nothing is written through a link"
+    (plain / "a1.npy").unlink()
+    (plain / "a1.npy").mkdir()
+    said = extract("--force", "-C", plain, m.backing, code=1)
+    assert (plain / "big").read_bytes() == (plain / "plain.txt").read_bytes() == DATA
+    assert not (plain / "plain.txt").is_symlink() and (plain / "sub").is_symlink()
+    assert f"cframe: {plain}/a1.npy: is a directory, and stays\n" in said
+    assert not [name for name in os.listdir(plain) if name.startswith(".cframe")]
+
+
+def test_into_itself(full):
+    m = full
+    said = extract("-C", m.backing, m.backing, code=1)
+    assert said.endswith("is where the files would go; name another directory with -C\n")
+    extract("-C", m.backing / "out", m.backing)
+    assert not (m.backing / "out/out").exists() and (m.backing / "out/big").exists()
+
+
+def test_damaged_frames_leave_nothing(mount):
+    m = mount()
+    for name in ("cut", "flipped", "good"):
+        (m.mnt / name).write_bytes(DATA)
+    m.unmount()
+    at = m.stored("flipped").stat().st_size // 2
+    with open(m.stored("flipped"), "r+b") as f:
+        was = os.pread(f.fileno(), 64, at)
+        os.pwrite(f.fileno(), bytes(b ^ 255 for b in was), at)
+    plain = m.work / "plain"
+    said = extract("-C", plain, m.backing, code=1).splitlines()
+    assert len(said) == 1 and said[0].startswith(f"cframe: {m.stored('flipped')}: ")
+    assert sorted(os.listdir(plain)) == ["cut", "good"]
+
+
+def test_an_intent_log_is_told(mount):
+    m = mount("commit=100")
+    with open(m.mnt / "x", "wb") as f:
+        for i in range(100):
+            f.write(b"x" * 1000)
+            f.flush()
+            os.fsync(f.fileno())
+        assert (m.backing / ".cframefs-intent").stat().st_size
+        assert "intent log" in extract("-C", m.work / "plain", m.backing, code=1)
+    m.unmount()
+    assert extract("--force", "-C", m.work / "plain", m.backing) == ""
+    assert (m.work / "plain/x").read_bytes() == b"x" * 100_000
+
+
+def test_a_full_disk(mount, root):
+    m = mount()
+    (m.mnt / "large").write_bytes(os.urandom(4 << 20))
+    (m.mnt / "small").write_bytes(b"small")
+    m.unmount()
+    plain = m.work / "plain"
+    plain.mkdir()
+    argv = ["mount", "-t", "tmpfs", "-o", "size=1M", "none", plain]
+    if subprocess.run(argv, capture_output=True).returncode:
+        skip_or_fail("no tmpfs can be mounted")
+    try:
+        said = extract("-C", plain, m.backing, code=1)
+        assert said == f"cframe: {m.stored('large')}: No space left on device\n"
+        assert os.listdir(plain) == ["small"]
+    finally:
+        subprocess.run(["umount", plain], check=True)
+
+
+def test_usage():
+    for args in ([], ["-C"], ["--all", "x"], ["-C", "/tmp"]):
+        assert extract(*args, code=1).startswith("cframe: usage: cframe extract [-C DIR]")

@@ -1,0 +1,157 @@
+/* What a mount would show of a directory. */
+#include "extract.h"
+
+#include "frame/view_npy.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+}
+
+static int add(struct listing *l, const char *name)
+{
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		return 0;
+	if (!(l->n & (l->n - 1))) { /* a power of two is full */
+		size_t room = l->n ? 2 * l->n : 1;
+		void *more = mem_realloc(l->entry, room * sizeof *l->entry);
+		if (!more)
+			return -ENOMEM;
+		l->entry = more;
+	}
+	l->entry[l->n] = (struct entry){.name = mem_strdup(name)};
+	if (!l->entry[l->n].name)
+		return -ENOMEM;
+	l->n++;
+	return 0;
+}
+
+int listing_read(struct listing *l, int fd)
+{
+	struct dirent *d;
+	int rc = 0, own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = own < 0 ? NULL : fdopendir(own);
+
+	*l = (struct listing){.fd = fd};
+	if (!dir) {
+		rc = -errno;
+		if (own >= 0)
+			close(own);
+		return rc;
+	}
+	while (rc == 0 && (errno = 0, d = readdir(dir)))
+		rc = add(l, d->d_name);
+	if (rc == 0)
+		rc = -errno;
+	closedir(dir);
+	if (l->n)
+		qsort(l->entry, l->n, sizeof *l->entry, by_name);
+	return rc;
+}
+
+void listing_free(struct listing *l)
+{
+	for (size_t i = 0; i < l->n; i++)
+		mem_free(l->entry[i].name);
+	mem_free(l->entry);
+	*l = (struct listing){0};
+}
+
+struct entry *listing_find(struct listing *l, const char *backing)
+{
+	struct entry key = {.name = (char *)backing};
+	if (!l->n)
+		return NULL;
+	return bsearch(&key, l->entry, l->n, sizeof *l->entry, by_name);
+}
+
+static int look_inside(int fd, enum node_kind kind)
+{
+	struct frame_info info;
+	struct io *io;
+	uint64_t size;
+	uint32_t blocksize;
+
+	if (kind == NODE_SPARSE)
+		return faccessat(fd, "chunks.b2frame", F_OK, AT_SYMLINK_NOFOLLOW) < 0
+			       ? -ENOENT
+			       : frame_probe_sparse(fd, &info);
+	TRY(io_file_open(&io, fd, false));
+	if (kind == NODE_ARRAY)
+		return npy_probe_take(io, &size, &blocksize);
+	int rc = frame_probe(io, &info);
+	io_close(io);
+	return rc;
+}
+
+/* Fills in e->kind, and e->rc where its content could not be read. */
+static void look(struct listing *l, struct entry *e)
+{
+	if (e->looked)
+		return;
+	e->looked = true;
+	if (fstatat(l->fd, e->name, &e->st, AT_SYMLINK_NOFOLLOW) < 0) {
+		e->rc = -errno;
+		return;
+	}
+	e->kind = names_may_be(e->name, e->st.st_mode);
+	if (e->kind == NODE_PLAIN)
+		return;
+	if (e->kind == NODE_FRAME && e->st.st_size == 0)
+		return; /* its name reached the disk before a power cut, and its content did not */
+	int fd = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	int rc = fd < 0 ? -errno : look_inside(fd, e->kind);
+	if (fd >= 0)
+		close(fd);
+	if (rc >= 0)
+		return;
+	if (rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE)
+		e->rc = rc;
+	else
+		e->kind = NODE_PLAIN;
+}
+
+/* True: the entry has the name that it claims. */
+static bool owns_claim(struct listing *l, struct entry *e, char claim[static NAME_MAX + 1])
+{
+	return names_claim(e->kind, e->name, claim) && listing_owner(l, claim) == e;
+}
+
+struct entry *listing_owner(struct listing *l, const char *shown)
+{
+	char name[NAME_MAX + 1], claim[NAME_MAX + 1];
+	struct entry *e = listing_find(l, shown);
+
+	if (e) {
+		look(l, e);
+		if (!names_hides(e->name, e->st.st_mode) && !owns_claim(l, e, claim))
+			return e;
+	}
+	for (unsigned i = 0; names_claimant(shown, i, name); i++) {
+		e = *name ? listing_find(l, name) : NULL;
+		if (!e)
+			continue;
+		look(l, e);
+		if (names_claim(e->kind, e->name, claim))
+			return e;
+	}
+	return NULL;
+}
+
+bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX + 1])
+{
+	look(l, e);
+	if (names_hides(e->name, e->st.st_mode))
+		return false;
+	if (owns_claim(l, e, shown))
+		return true;
+	if (e->rc == 0)
+		e->kind = NODE_PLAIN;
+	strcpy(shown, e->name);
+	return true;
+}

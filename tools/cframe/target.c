@@ -1,0 +1,172 @@
+/*
+ * Files on their way to a directory: each is made under a temporary name, and gets its own when it
+ * is complete.
+ */
+#include "extract.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+/* A file with several names, by the first that was made. */
+struct linked {
+	struct linked_key {
+		dev_t dev;
+		ino_t ino;
+		enum node_kind kind;
+	} key;
+	char *path;
+	UT_hash_handle hh;
+};
+
+static int draft_name(struct draft *d, int dir)
+{
+	uint64_t random;
+	if (getrandom(&random, sizeof random, 0) != sizeof random)
+		return -errno;
+	*d = (struct draft){.dir = dir, .fd = -1};
+	snprintf(d->name, sizeof d->name, ".cframe-%016" PRIx64, random);
+	return 0;
+}
+
+int draft_open(struct draft *d, int dir)
+{
+	TRY(draft_name(d, dir));
+	d->fd = openat(dir, d->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	return d->fd < 0 ? -errno : 0;
+}
+
+int draft_symlink(struct draft *d, int dir, const char *text)
+{
+	TRY(draft_name(d, dir));
+	return symlinkat(text, dir, d->name) < 0 ? -errno : 0;
+}
+
+int draft_node(struct draft *d, int dir, const struct stat *st)
+{
+	TRY(draft_name(d, dir));
+	return mknodat(dir, d->name, (st->st_mode & S_IFMT) | 0600, st->st_rdev) < 0 ? -errno : 0;
+}
+
+int draft_link(struct draft *d, int dir, int from, const char *path)
+{
+	TRY(draft_name(d, dir));
+	return linkat(from, path, dir, d->name, 0) < 0 ? -errno : 0;
+}
+
+void draft_drop(struct draft *d)
+{
+	if (d->fd >= 0)
+		close(d->fd);
+	(void)unlinkat(d->dir, d->name, 0);
+}
+
+/* Who may not give files away keeps them, without the rights of another owner. */
+static mode_t mode_for(const struct stat *st, bool given)
+{
+	return st->st_mode & (given ? 07777 : 01777);
+}
+
+int give_attributes(int fd, const struct stat *st)
+{
+	const struct timespec times[] = {st->st_atim, st->st_mtim};
+	bool given = fchown(fd, st->st_uid, st->st_gid) == 0;
+	if (fchmod(fd, mode_for(st, given)) < 0 || futimens(fd, times) < 0)
+		return -errno;
+	return 0;
+}
+
+/* The same for what cannot be opened. */
+static int give_attributes_at(const struct draft *d, const struct stat *st)
+{
+	const struct timespec times[] = {st->st_atim, st->st_mtim};
+	bool given =
+		fchownat(d->dir, d->name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) == 0;
+	if (!S_ISLNK(st->st_mode) && fchmodat(d->dir, d->name, mode_for(st, given), 0) < 0)
+		return -errno;
+	return utimensat(d->dir, d->name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+static int give_name(const struct draft *d, bool force, const char *name)
+{
+	if (force) {
+		if (renameat(d->dir, d->name, d->dir, name) < 0)
+			return -errno;
+		/* Two names of one file: rename(2) leaves both. */
+		(void)unlinkat(d->dir, d->name, 0);
+		return 0;
+	}
+	if (renameat2(d->dir, d->name, d->dir, name, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS)
+		return -errno;
+	/* Where renames know no flags (NFS). */
+	if (linkat(d->dir, d->name, d->dir, name, 0) < 0)
+		return -errno;
+	(void)unlinkat(d->dir, d->name, 0);
+	return 0;
+}
+
+int draft_finish(struct draft *d, const struct target *t, const struct stat *st, const char *name)
+{
+	int rc = 0;
+	if (d->fd >= 0) {
+		rc = give_attributes(d->fd, st);
+		if (close(d->fd) < 0 && rc == 0)
+			rc = -errno;
+		d->fd = -1;
+	} else if (st) {
+		rc = give_attributes_at(d, st);
+	}
+	if (rc == 0)
+		rc = give_name(d, t->force, name);
+	if (rc < 0)
+		draft_drop(d);
+	return rc;
+}
+
+static struct linked_key key_of(const struct entry *e)
+{
+	struct linked_key key;
+	memset(&key, 0, sizeof key); /* padding, too */
+	key.dev = e->st.st_dev;
+	key.ino = e->st.st_ino;
+	key.kind = e->kind;
+	return key;
+}
+
+const char *target_linked(const struct target *t, const struct entry *e)
+{
+	struct linked_key key = key_of(e);
+	struct linked *l;
+	HASH_FIND(hh, t->linked, &key, sizeof key, l);
+	return l ? l->path : NULL;
+}
+
+/* Without memory for it, the next name becomes a file of its own. */
+void target_note_linked(struct target *t, const struct entry *e, const char *path)
+{
+	struct linked *l = mem_zalloc(sizeof *l);
+	char *copy = mem_strdup(path);
+	if (l && copy) {
+		l->key = key_of(e);
+		l->path = copy;
+		HASH_ADD(hh, t->linked, key, sizeof l->key, l);
+		if (l->hh.tbl)
+			return;
+	}
+	mem_free(copy);
+	mem_free(l);
+}
+
+void target_deinit(struct target *t)
+{
+	struct linked *l, *next;
+	HASH_ITER(hh, t->linked, l, next) {
+		HASH_DEL(t->linked, l);
+		mem_free(l->path);
+		mem_free(l);
+	}
+}
