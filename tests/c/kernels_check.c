@@ -10,6 +10,7 @@
 #include "codec/codecs/lz4_fast.h"
 #include "codec/kernels/cpu.h"
 #include "codec/kernels/kernels.h"
+#include "codec/zstd/codes.h"
 #include "fenced.h"
 
 #include <stdbool.h>
@@ -78,25 +79,24 @@ static void call_sum_scan(const struct kernels *k, size_t size, size_t n, const 
 	k->sum_scan(n, s, d);
 }
 
-/* Each stream in bytes of its own: so many that codes of 11 bits fit, and eight behind them. */
+/* Bytes at one of both ends, into so many that codes of 11 bits fit, and eight behind them. */
 static void call_put_codes(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
 			   uint8_t *d)
 {
-	uint32_t code[256];
-	size_t literals = n / 4, room = (literals + 3) / 4 * 11 / 8 + 9;
-	uint8_t *to[4], *all = d;
-	memset(all, 0, n);
-	if (literals < 6 || 4 * room > n)
+	uint64_t code[256];
+	size_t literals = n / 2;
+	uint8_t *end[4];
+	memset(d, 0, n);
+	if (literals < 6 || 4 * ((literals + 3) / 4 * 11 / 8 + 1) + 8 > n)
 		return;
 	for (uint32_t i = 0; i < 256; i++) {
-		uint32_t bits = i * 7 % 11 + 1;
-		code[i] = bits << 16 | ((i * 2654435761u) >> (32 - bits));
+		unsigned bits = i * 7 % 11 + 1;
+		code[i] = code_of((i * 2654435761u) >> (32 - bits), bits);
 	}
-	for (size_t i = 0; i < 4; i++)
-		to[i] = all + i * room;
-	k->put_codes(code, literals, s, to);
-	for (size_t i = 0; i < 4; i++)
-		memset(to[i], (int)(to[i] - all), (size_t)(all + (i + 1) * room - to[i]));
+	k->put_codes(code, view_of(n % 2 ? s : s + n - literals, literals), d, end);
+	for (unsigned i = 0; i < 4; i++)
+		put_le16(d + n - 2 * (i + 1), (uint16_t)(end[i] - d));
+	memset(end[3], 0, (size_t)(d + n - 8 - end[3]));
 }
 
 /* At every level; half of the time there is too little room. */

@@ -38,11 +38,11 @@ struct kernels {
 	void (*sum_scan)(size_t n, const uint8_t *src, uint8_t *dst);
 
 	/*
-	 * Codes of n >= 6 bytes in four streams of Zstandard, which have (n + 3) / 4 of them
-	 * each but the last; code[x]: at most 11 bits, their number in the upper half. Stream k
-	 * goes to to[k], which becomes the byte behind it; 8 bytes more may be written to.
+	 * Codes of v.n >= 6 bytes in four streams of Zstandard, which have (v.n + 3) / 4 of them
+	 * each but the last; code[x]: at most 11 bits, as code_of of zstd/codes.h. From `to` on
+	 * stream goes behind stream, up to end[k]; 8 bytes more may be written to.
 	 */
-	void (*put_codes)(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
+	void (*put_codes)(const uint64_t code[256], struct view v, uint8_t *to, uint8_t *end[4]);
 
 	/* A stream of LZ4: codecs/lz4_fast.h */
 	ssize_t (*put_lz4)(struct lz4_table *t, int level, struct view src, struct span dst);

@@ -17,6 +17,7 @@
 #define zstd_count_literals WITH_END(zstd_count_literals, ZSTD_FAST_BUILD)
 #define zstd_put_literals WITH_END(zstd_put_literals, ZSTD_FAST_BUILD)
 #define zstd_put_sequences WITH_END(zstd_put_sequences, ZSTD_FAST_BUILD)
+#define zstd_put_stream WITH_END(zstd_put_stream, ZSTD_FAST_BUILD)
 #define zstd_put_codes WITH_END(zstd_put_codes, ZSTD_FAST_BUILD)
 #define fse_share WITH_END(fse_share, ZSTD_FAST_BUILD)
 #define fse_build WITH_END(fse_build, ZSTD_FAST_BUILD)

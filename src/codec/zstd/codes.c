@@ -3,38 +3,34 @@
 
 #define AT_ONCE 5 /* codes of 11 bits that fit between flushes, which leave up to seven */
 
-/* Four streams in turn keep a processor busy that waits for each of them. */
-void zstd_put_codes(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4])
+/*
+ * From the last literal to the first. Where a code goes depends on the lengths of all before it:
+ * five are joined by themselves, so that only the fives wait for each other.
+ */
+uint8_t *zstd_put_stream(const uint64_t code[256], struct view v, uint8_t *to)
 {
-	size_t each = (n + 3) / 4, last = n - 3 * each, i = each;
-	struct bits a = {.out = to[0]}, b = {.out = to[1]}, c = {.out = to[2]}, d = {.out = to[3]};
-	const uint8_t *p = src, *q = p + each, *r = q + each, *s = r + each;
-	/* The last stream may be shorter. */
-	for (; i > last || i % AT_ONCE; i--) {
-		put_code(&a, code, p[i - 1]);
-		put_code(&b, code, q[i - 1]);
-		put_code(&c, code, r[i - 1]);
-		if (i <= last)
-			put_code(&d, code, s[i - 1]);
-		bits_flush(&a);
+	struct bits b = {.out = to};
+	size_t i = v.n;
+	for (; i % AT_ONCE; i--) {
+		put_code(&b, code[v.p[i - 1]]);
 		bits_flush(&b);
-		bits_flush(&c);
-		bits_flush(&d);
 	}
 	for (; i; i -= AT_ONCE) {
-		for (size_t k = i; k-- > i - AT_ONCE;) {
-			put_code(&a, code, p[k]);
-			put_code(&b, code, q[k]);
-			put_code(&c, code, r[k]);
-			put_code(&d, code, s[k]);
+		uint64_t joined = code[v.p[i - 1]], length = joined;
+		for (unsigned k = 2; k <= AT_ONCE; k++) {
+			uint64_t next = code[v.p[i - k]];
+			joined = joined >> (next & 63) | next;
+			length += next;
 		}
-		bits_flush(&a);
+		unsigned n = length & 63;
+		bits_add(&b, joined >> (64 - n), n);
 		bits_flush(&b);
-		bits_flush(&c);
-		bits_flush(&d);
 	}
-	to[0] = bits_end(&a);
-	to[1] = bits_end(&b);
-	to[2] = bits_end(&c);
-	to[3] = bits_end(&d);
+	return bits_end(&b);
+}
+
+void zstd_put_codes(const uint64_t code[256], struct view v, uint8_t *to, uint8_t *end[4])
+{
+	for (unsigned k = 0; k < 4; k++)
+		to = end[k] = zstd_put_stream(code, part_of_four(v, k), to);
 }

@@ -8,15 +8,34 @@
 #include "codec/zstd/bits.h"
 #include "codec/zstd/build.h"
 
-/* code[x]: the bits of literal x, and their number in the upper half. */
-static inline void put_code(struct bits *b, const uint32_t code[256], uint8_t literal)
+/*
+ * A code as put_codes takes it: its bits at the top of a word, their number in the low byte. So one
+ * is put before another by a shift that takes the word as it is, and one or.
+ */
+static inline uint64_t code_of(uint32_t value, unsigned n)
 {
-	bits_add(b, code[literal] & 0xFFFF, code[literal] >> 16);
+	return (uint64_t)value << (64 - n) | n;
+}
+
+static inline void put_code(struct bits *b, uint64_t code)
+{
+	unsigned n = code & 63;
+	bits_add(b, code >> (64 - n), n);
 }
 
 /* The plain version, its build for AVX2, and one of its own for AVX-512. */
-void zstd_put_codes(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
-void zstd_put_codes_avx2(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
-void zstd_put_codes_avx512(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
+void zstd_put_codes(const uint64_t code[256], struct view v, uint8_t *to, uint8_t *end[4]);
+void zstd_put_codes_avx2(const uint64_t code[256], struct view v, uint8_t *to, uint8_t *end[4]);
+void zstd_put_codes_avx512(const uint64_t code[256], struct view v, uint8_t *to, uint8_t *end[4]);
+
+/* One stream of any number of literals; returns the byte behind. */
+uint8_t *zstd_put_stream(const uint64_t code[256], struct view v, uint8_t *to);
+
+/* The literals of stream k. */
+static inline struct view part_of_four(struct view v, unsigned k)
+{
+	size_t each = (v.n + 3) / 4;
+	return view_part(v, k * each, k < 3 ? each : v.n - 3 * each);
+}
 
 #endif

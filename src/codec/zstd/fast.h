@@ -50,12 +50,12 @@ struct zstd_table {
 struct zstd_tree {
 	unsigned n;         /* symbols up to the last that has a code */
 	uint8_t len[256];   /* of the code in bits; 0: there is none */
-	uint32_t code[256]; /* and its length in the upper half */
+	uint64_t code[256]; /* zstd/codes.h                   */
 };
 
 /* What an encoder of one thread works with; but for the kernel it needs no preparation. */
 struct zstd_work {
-	void (*put_codes)(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4]);
+	void (*put_codes)(const uint64_t code[256], struct view v, uint8_t *to, uint8_t *end[4]);
 	/* The last place of each hash: of short streams, of longer ones, and of level 2. */
 	union {
 		uint16_t near[1 << 14];
@@ -70,7 +70,6 @@ struct zstd_work {
 	/* The ones that a block may use again, and room for those that take their place. */
 	struct zstd_tree tree[2];
 	struct zstd_table own[ZSTD_KINDS][2], predefined[ZSTD_KINDS];
-	uint8_t streams[3][ZSTD_BLOCK_MAX / 4 * 11 / 8 + 16]; /* Huffman codes: 11 bits at most */
 };
 
 /*

@@ -4,6 +4,7 @@
  */
 #include "codec/entropy.h"
 #include "codec/price.h"
+#include "codec/zstd/codes.h"
 #include "codec/zstd/count.h"
 #include "codec/zstd/fse.h"
 #include "codec/zstd/impl.h"
@@ -138,7 +139,7 @@ static uint64_t build_tree(struct zstd_tree *t, const uint32_t count[static 256]
 		code = (code + number[len]) >> 1;
 	}
 	for (unsigned s = 0; s < 256; s++)
-		t->code[s] = t->len[s] ? next[t->len[s]]++ | (uint32_t)t->len[s] << 16 : 0;
+		t->code[s] = t->len[s] ? code_of(next[t->len[s]]++, t->len[s]) : 0;
 	return bits;
 }
 
@@ -193,34 +194,17 @@ static size_t put_tree(const struct zstd_tree *t, uint8_t out[static TREE_MAX])
 	return 1 + (n + 1) / 2;
 }
 
-/* From the last literal to the first. */
-static uint8_t *put_stream(const struct zstd_tree *t, struct view v, uint8_t *out)
-{
-	struct bits b = {.out = out};
-	for (size_t i = v.n; i-- > 0;) {
-		bits_add(&b, t->code[v.p[i]] & 0xFFFF, t->code[v.p[i]] >> 16);
-		bits_flush(&b);
-	}
-	return bits_end(&b);
-}
-
-/* The first stream goes to its place, the others behind it. */
-static uint8_t *put_four(struct zstd_work *w, const struct zstd_tree *t, struct view v,
+/* In front of them stand the lengths of the first three. */
+static uint8_t *put_four(const struct zstd_work *w, const struct zstd_tree *t, struct view v,
 			 uint8_t *out)
 {
-	uint8_t *from[4] = {out + 6, w->streams[0], w->streams[1], w->streams[2]}, *to[4];
-	memcpy(to, from, sizeof to);
-	w->put_codes(t->code, v.n, v.p, to);
-	put_le16(out, (uint16_t)(to[0] - from[0]));
-	out = to[0];
-	for (unsigned k = 1; k < 4; k++) {
-		size_t n = (size_t)(to[k] - from[k]);
-		if (k < 3)
-			put_le16(from[0] - 6 + 2 * k, (uint16_t)n);
-		memcpy(out, from[k], n);
-		out += n;
+	uint8_t *from = out + 6, *end[4];
+	w->put_codes(t->code, v, from, end);
+	for (unsigned k = 0; k < 3; k++) {
+		put_le16(out + 2 * k, (uint16_t)(end[k] - from));
+		from = end[k];
 	}
-	return out;
+	return end[3];
 }
 
 /* Of literals that are not coded. */
@@ -263,7 +247,7 @@ static void put_coded_header(uint8_t *out, const struct coding *c, size_t n, siz
 }
 
 /* The byte behind, NULL: not smaller, or no room. */
-static uint8_t *put_coded(struct zstd_work *w, const struct coding *c, struct view v,
+static uint8_t *put_coded(const struct zstd_work *w, const struct coding *c, struct view v,
 			  struct span dst)
 {
 	size_t wide = coded_header(v.n);
@@ -273,7 +257,8 @@ static uint8_t *put_coded(struct zstd_work *w, const struct coding *c, struct vi
 		return NULL;
 	memcpy(dst.p + wide, c->told.p, c->told.n);
 	uint8_t *out = dst.p + wide + c->told.n;
-	out = v.n < ONE_STREAM ? put_stream(c->tree, v, out) : put_four(w, c->tree, v, out);
+	out = v.n < ONE_STREAM ? zstd_put_stream(c->tree->code, v, out)
+			       : put_four(w, c->tree, v, out);
 	size_t stored = (size_t)(out - dst.p) - wide;
 	if (stored + spare >= v.n)
 		return NULL;

@@ -19,14 +19,17 @@ struct codes {
 	__m512i low[4], high[4];
 };
 
-static void codes_init(struct codes *c, const uint32_t code[256])
+static void codes_init(struct codes *c, const uint64_t code[256])
 {
+	const __m512i bits = _mm512_set1_epi64(63), word = _mm512_set1_epi64(64);
 	uint8_t low[256], high[256];
-	for (size_t i = 0; i < 256; i += 16) {
-		__m512i x = _mm512_loadu_si512(code + i);
-		__m512i h = _mm512_or_si512(_mm512_srli_epi32(x, 8), _mm512_srli_epi32(x, 12));
-		_mm_storeu_si128((__m128i *)(low + i), _mm512_cvtepi32_epi8(x));
-		_mm_storeu_si128((__m128i *)(high + i), _mm512_cvtepi32_epi8(h));
+	for (size_t i = 0; i < 256; i += 8) {
+		__m512i x = _mm512_loadu_si512(code + i), n = _mm512_and_si512(x, bits);
+		/* Where there is no code, the shift by 64 gives nothing. */
+		__m512i l = _mm512_srlv_epi64(x, _mm512_sub_epi64(word, n));
+		__m512i h = _mm512_or_si512(_mm512_srli_epi64(l, 8), _mm512_slli_epi64(n, 4));
+		_mm_storel_epi64((__m128i *)(low + i), _mm512_cvtepi64_epi8(l));
+		_mm_storel_epi64((__m128i *)(high + i), _mm512_cvtepi64_epi8(h));
 	}
 	memcpy(c->low, low, sizeof low);
 	memcpy(c->high, high, sizeof high);
@@ -80,17 +83,18 @@ ALWAYS_INLINE void gather_fours(const struct codes *c, __m512i x, struct fours *
 
 #define AT_ONCE 64 /* literals a register */
 
-static uint8_t *put_stream(const struct codes *c, const uint32_t code[256], const uint8_t *src,
-			   size_t n, uint8_t *to)
+static uint8_t *put_stream(const struct codes *c, const uint64_t code[256], struct view v,
+			   uint8_t *to)
 {
 	struct bits b = {.out = to};
 	struct fours f;
+	size_t n = v.n;
 	for (; n % AT_ONCE; n--) {
-		put_code(&b, code, src[n - 1]);
+		put_code(&b, code[v.p[n - 1]]);
 		bits_flush(&b);
 	}
 	for (; n; n -= AT_ONCE) {
-		gather_fours(c, _mm512_loadu_si512(src + n - AT_ONCE), &f);
+		gather_fours(c, _mm512_loadu_si512(v.p + n - AT_ONCE), &f);
 		for (int i = 15; i >= 0; i--) {
 			bits_add(&b, f.bits[i & 1][i / 2], f.n[i]);
 			bits_flush(&b);
@@ -99,11 +103,10 @@ static uint8_t *put_stream(const struct codes *c, const uint32_t code[256], cons
 	return bits_end(&b);
 }
 
-void zstd_put_codes_avx512(const uint32_t code[256], size_t n, const uint8_t *src, uint8_t *to[4])
+void zstd_put_codes_avx512(const uint64_t code[256], struct view v, uint8_t *to, uint8_t *end[4])
 {
 	struct codes c;
-	size_t each = (n + 3) / 4;
 	codes_init(&c, code);
-	for (size_t k = 0; k < 4; k++)
-		to[k] = put_stream(&c, code, src + k * each, k < 3 ? each : n - 3 * each, to[k]);
+	for (unsigned k = 0; k < 4; k++)
+		to = end[k] = put_stream(&c, code, part_of_four(v, k), to);
 }
