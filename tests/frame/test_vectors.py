@@ -81,6 +81,7 @@ def test_metalayers_are_listed():
     assert info["meta"] == {"numbers": 4, "title": 6}
     assert set(info["vlmeta"]) == {"history", "short"}
     plain = cframe("info", OWN / "meta.b2frame").stdout.decode()
+    assert info["blocksize"] == 0 and "\nblocksize    automatic\n" in plain
     assert "  numbers      4 bytes\n" in plain and f"nchunks      {info['nchunks']}\n" in plain
 
 

@@ -1,5 +1,6 @@
 """Real scientific data copied in and out; many processes at once; many files."""
 
+import errno
 import mmap
 import os
 import random
@@ -188,6 +189,28 @@ def test_more_files_open_than_descriptors(mount):
         for fd in fds:
             os.close(fd)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_a_limit_of_descriptors_is_told(mount):
+    """Once, though many opens fail; what is open goes on."""
+    m = mount(start=False).allow("too many open files")
+    m.argv = ["prlimit", "--nofile=60:60", *m.argv]
+    m.start()
+    fds, failed = [], 0
+    for i in range(100):
+        try:
+            fds.append(os.open(m.mnt / f"f{i}", os.O_CREAT | os.O_RDWR))
+            os.write(fds[-1], b"x")
+        except OSError as e:
+            assert e.errno == errno.EMFILE
+            failed += 1
+    assert fds and failed > 10
+    for fd in fds:
+        assert os.pread(fd, 2, 0) == b"x"
+        os.close(fd)
+    m.expect_log("too many open files: the limit of the daemon is 60 descriptors; ulimit -Hn")
+    assert m.log_text().count("too many open files") == 1
+    (m.mnt / "again").write_bytes(b"y")
 
 
 def kept_and_moved(m, number, out):

@@ -82,6 +82,21 @@ def test_help_and_version():
         assert re.search(part, got.stdout, re.IGNORECASE), part
 
 
+def test_readme_and_man_page_say_the_same_of_options():
+    """The text of the README, but for what it has to say further on; the man page may add to it."""
+    rows = re.findall(
+        r"^\| (`\w+=.*?) \| (.*?)\| (.*) \|$", (REPO / "README.md").read_text(), re.MULTILINE
+    )
+    manual = (REPO / "docs/cframefs.1").read_text()
+    assert len(rows) > 15
+    for cell, default, text in rows:
+        first, last = re.findall(r"`(\w+)=", cell)[0], re.findall(r"`(\w+)=", cell)[-1]
+        said = re.search(rf"^\.BI {last}= \w+\n(.*?)^\.TP$", manual, re.MULTILINE | re.DOTALL)[1]
+        wanted = re.sub(r"[,.] see below$", "", text.replace("`", ""), flags=re.IGNORECASE)
+        assert " ".join(said.split()).lower().startswith(wanted.rstrip(".").lower()), first
+        assert not default.strip() or f"Default {default.strip()}." in said, first
+
+
 def test_help_readme_and_man_page_have_the_same_options():
     """And --help the defaults that stand in the README."""
     helped = dict(re.findall(r"^  (\w+)=\S+ +(.*)$", run(DAEMON, "--help").stdout, re.MULTILINE))

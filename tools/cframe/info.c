@@ -1,6 +1,7 @@
 /*
  * The facts about a frame are collected once, as a JSON tree; the readable form is a walk over the
- * same tree, so that the two can never differ. It adds units to the lengths.
+ * same tree, so that the two can never differ. It adds units to the lengths, and a word where 0
+ * stands for something.
  */
 #include "cframe.h"
 
@@ -115,6 +116,12 @@ static bool is_length(const char *name, const char *parent)
 
 static void print_fact(const cJSON *fact, const char *parent)
 {
+	bool automatic = strcmp(fact->string, "blocksize") == 0 && !parent &&
+			 cJSON_GetNumberValue(fact) == 0;
+	if (automatic) {
+		printf("automatic\n");
+		return;
+	}
 	char *text = cJSON_IsString(fact) ? NULL : cJSON_PrintUnformatted(fact);
 	printf("%s%s\n", text ? text : cJSON_IsString(fact) ? fact->valuestring : "?",
 	       is_length(fact->string, parent) ? " bytes" : "");

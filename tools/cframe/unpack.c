@@ -70,9 +70,8 @@ static int unpack_blocks(struct unpack *u, uint32_t n, const struct chunk *c)
 static int unpack_chunk(struct unpack *u, uint32_t n)
 {
 	struct chunk c = {0};
-	enum slot_kind slot = frame_slot(u->f, n);
 
-	if (slot == SLOT_ZEROS || slot == SLOT_UNINIT)
+	if (frame_is_hole(u->f, n))
 		return 0;
 	int rc = frame_load_chunk(u->f, n, u->s, &c);
 	if (rc == 0 && c.nbytes && frame_can_read_within(u->f, n, &c))

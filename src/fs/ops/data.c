@@ -119,6 +119,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	int rc = ops_open_handle(fs, ops_inode(fs, ino), NULL, fi);
 	if (rc >= 0 && fi->flags & O_TRUNC)
 		ops_killpriv_truncated(req, ops_inode(fs, ino));
+	ops_tell_limit(rc);
 	if (rc < 0)
 		fuse_reply_err(req, -rc);
 	else if (fuse_reply_open(req, fi) < 0) /* interrupted: no release will come */

@@ -47,6 +47,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		pthread_mutex_init(&h->dir->lock, NULL);
 		rc = open_dir(fs, n, h->dir);
 	}
+	ops_tell_limit(rc);
 	if (rc < 0) {
 		if (h)
 			ops_close_handle(fs, h);

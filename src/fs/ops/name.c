@@ -12,6 +12,7 @@ static void reply_entry(fuse_req_t req, int rc, const struct fuse_entry_param *e
 {
 	struct fs *fs = ops_fs(req); /* the reply frees req */
 
+	ops_tell_limit(rc);
 	if (rc < 0) {
 		fuse_reply_err(req, -rc);
 	} else if (fuse_reply_entry(req, e) < 0) {
@@ -353,6 +354,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	} else if (rc == -EEXIST && !(fi->flags & O_EXCL)) {
 		rc = create_existing(req, &m, &e, fi);
 	}
+	ops_tell_limit(rc);
 	if (rc < 0) {
 		fuse_reply_err(req, -rc);
 	} else if (fuse_reply_create(req, &e, fi) < 0) {

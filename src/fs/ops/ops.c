@@ -11,6 +11,8 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#define TELL_AGAIN_NS 60000000000u
+
 struct inode *ops_inode(struct fs *fs, fuse_ino_t ino)
 {
 	return ino == FUSE_ROOT_ID ? inodes_root(fs->inodes) : (struct inode *)(uintptr_t)ino;
@@ -26,6 +28,23 @@ int ops_errno(int rc)
 bool ops_is_damage(int rc)
 {
 	return rc == -EBADMSG || rc == -ENOTSUP || rc == -EIO;
+}
+
+void ops_tell_limit(int rc)
+{
+	static _Atomic uint64_t next; /* meter_now */
+
+	if (rc != -EMFILE && rc != -ENFILE)
+		return;
+	uint64_t now = meter_now(), due = atomic_load(&next);
+	if (now < due || !atomic_compare_exchange_strong(&next, &due, now + TELL_AGAIN_NS))
+		return; /* told, or somebody else does */
+	if (rc == -EMFILE)
+		log_err("too many open files: the limit of the daemon is %lu descriptors; "
+			"ulimit -Hn raises it, before it mounts",
+			backing_raise_nofile());
+	else
+		log_err("too many open files in the system: sysctl fs.file-max raises that limit");
 }
 
 void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)

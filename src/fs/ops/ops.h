@@ -61,6 +61,12 @@ int ops_errno(int rc);
 /* What the backing file is to blame for, not the caller. */
 bool ops_is_damage(int rc);
 
+/*
+ * rc of a call that needs a descriptor: where the limit of those is reached, a line tells which one
+ * it is, once a minute.
+ */
+void ops_tell_limit(int rc);
+
 /* Says once what went wrong with the content of a file: what, where, why. */
 void ops_log(struct fs *fs, struct inode *n, const char *what, int rc);
 
