@@ -34,23 +34,23 @@ bool dirty_holds_up(const struct dirty *d)
 }
 
 /* What was cut off may still be FLUSHING. */
-static uint32_t first_in_hole(const struct dirty_set *s, const struct file *f, uint32_t from)
+static uint32_t first_unshown(const struct dirty_set *s, const struct file *f, uint32_t from)
 {
 	uint32_t end = frame_nchunks(f->frame);
 	const struct dirty_chunk *c;
 
 	for (uint32_t n = from; (c = dirty_set_from(s, n)) && c->n < end; n++) {
 		n = c->n;
-		if (frame_is_hole(f->frame, n))
+		if (frame_is_hole(f->frame, n) || frame_slot_is_new(f->frame, n))
 			return n;
 	}
 	return UINT32_MAX;
 }
 
-uint32_t dirty_first_in_hole(const struct file *f, uint32_t from)
+uint32_t dirty_first_unshown(const struct file *f, uint32_t from)
 {
-	uint32_t dirty = first_in_hole(&f->dirty.dirty, f, from);
-	uint32_t flushing = first_in_hole(&f->dirty.flushing, f, from);
+	uint32_t dirty = first_unshown(&f->dirty.dirty, f, from);
+	uint32_t flushing = first_unshown(&f->dirty.flushing, f, from);
 	return dirty < flushing ? dirty : flushing;
 }
 

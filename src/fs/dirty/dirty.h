@@ -95,8 +95,11 @@ NODISCARD int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **o
 /* True: there is a chunk that `must` be stored before the next commit. */
 bool dirty_holds_up(const struct dirty *d);
 
-/* The first chunk from `from` on of which the frame has nothing yet; UINT32_MAX: there is none. */
-uint32_t dirty_first_in_hole(const struct file *f, uint32_t from);
+/*
+ * The first chunk from `from` on that is newer than its frame, and of which no root has anything: a
+ * hole, or stored while others of its bytes had not come. UINT32_MAX: there is none.
+ */
+uint32_t dirty_first_unshown(const struct file *f, uint32_t from);
 
 /* The chunk has been cut to `len` bytes: drops what lies behind. */
 void dirty_cut(struct dirty_chunk *c, uint32_t len);

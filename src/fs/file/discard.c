@@ -133,3 +133,35 @@ void file_give_up_changes(struct file *f)
 	}
 	leave_sealed(f);
 }
+
+void file_cut_refused(struct file *f)
+{
+	char name[NAME_MAX + 1];
+
+	if (!file_lacks_refused(f))
+		return;
+	enter_sealed(f);
+	uint64_t end = missing_first(&f->refused.bytes), size = frame_size(f->frame);
+	if (is_last(f) && end != UINT64_MAX && !f->lost &&
+	    file_resize_locked(f, min_u64(end, size)) == 0) {
+		f->refused.bytes.n = 0;
+		f->refused.cut = true;
+		inode_name(f->fs->inodes, f->inode, name);
+		log_err("%s: closed with unwritten data: it ends before that, at %llu of %llu",
+			name[0] ? name : "(deleted file)", (unsigned long long)min_u64(end, size),
+			(unsigned long long)size);
+	}
+	leave_sealed(f);
+}
+
+void file_forget_size(struct file *f)
+{
+	if (!f->refused.cut)
+		return;
+	enter_sealed(f);
+	if (is_last(f)) {
+		f->inode->mistaken = true;
+		inode_detach(f->fs->inodes, f->inode);
+	}
+	leave_sealed(f);
+}

@@ -24,4 +24,12 @@ void file_take_back(struct file *f, bool theirs);
  */
 void file_give_up_changes(struct file *f);
 
+/*
+ * At the last close: bytes whose write was refused will not come any more. The file ends before
+ * them, and is committed by the caller, who calls file_forget_size afterwards: the kernel would go
+ * on with the size that it knows. Both do nothing if the file has been opened again meanwhile.
+ */
+void file_cut_refused(struct file *f);
+void file_forget_size(struct file *f);
+
 #endif

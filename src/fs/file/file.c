@@ -143,6 +143,8 @@ static void follow_frame(struct file *f)
 	policy_follow(&f->policy, &o, f->frame);
 	f->chunk_size = frame_info(f->frame)->chunk_size;
 	f->dirty.next = frame_nchunks(f->frame); /* the first that it may grow by */
+	f->gaps.n = f->refused.bytes.n = 0;
+	f->refused.promised = frame_size(f->frame);
 	f->items_whole = true;
 }
 
@@ -392,12 +394,14 @@ static bool has_no_name(struct file *f)
  */
 static void finish(struct file *f)
 {
+	file_cut_refused(f);
 	int rc = file_sync(f, COMMIT_LATER);
-
 	if (rc >= 0 && file_in_log(f) && has_no_name(f))
 		intent_removed(f->fs->intent, &f->unsynced.mark);
 	if (rc < 0 || file_log_close(f) < 0)
 		file_give_up_changes(f);
+	else
+		file_forget_size(f);
 	file_settle(f);
 	budget_wait_unpinned(f->fs->budget, f);
 	IGNORE(flush_wait(f)); /* the worker still has the file after its last chunk has landed */

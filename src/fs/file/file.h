@@ -17,6 +17,7 @@
 #include "fs/file/readahead.h"
 #include "fs/ops/reply.h"
 #include "fs/file/sidecar.h"
+#include "fs/dirty/missing.h"
 #include "fs/dirty/touched.h"
 #include "fs/policy/wish.h"
 #include "frame/frame.h"
@@ -44,6 +45,18 @@ struct file_unsynced {
 	_Atomic uint64_t synced_at; /* meter_now, at the end of the newest fsync        */
 };
 
+/*
+ * Pages from the kernel's cache whose write was refused. It drops them, and goes on with those
+ * behind them and with its own length of the file.
+ */
+struct file_refused {
+	struct missing bytes; /* behind `promised`                                        */
+	uint64_t promised;    /* so many bytes are there, as an open, fsync or close said */
+	uint32_t times;
+	int rc;               /* why, the last time                                       */
+	bool cut;             /* the kernel has a larger size (file_cut_refused)          */
+};
+
 struct file {
 	/* Fixed while the file is open. */
 	struct fs *fs;
@@ -67,6 +80,9 @@ struct file {
 	struct dirty dirty;
 	uint64_t cache_owner; /* of its chunks in the cache */
 	struct file_unsynced unsynced;
+	struct file_refused refused;
+	struct missing gaps; /* before what was written since the last commit that was no part: the
+				kernel sends pages in any order, and may yet send these */
 
 	/* Under `lock`: how new chunks are stored. */
 	struct policy policy; /* also used without it: has a lock of its own               */
@@ -196,6 +212,9 @@ NODISCARD int file_put_chunk(struct file *f, const struct file_chunk *c);
 
 NODISCARD int file_truncate(struct file *f, uint64_t size);
 
+/* The same for who is alone with the file. */
+NODISCARD int file_resize_locked(struct file *f, uint64_t size);
+
 /* Fills with zeros, up to the end of the file: whole chunks become holes. */
 NODISCARD int file_zero(struct file *f, uint64_t at, uint64_t len);
 
@@ -217,6 +236,19 @@ NODISCARD int file_sync(struct file *f, enum durability how);
  * `data_only` (fdatasync), changed attributes and names are on the disk afterwards, too.
  */
 NODISCARD int file_fsync(struct file *f, bool data_only);
+
+/* One of its handles is closed: what was written is committed. */
+NODISCARD int file_flush(struct file *f);
+
+/* True: bytes are missing whose write was refused. */
+bool file_lacks_refused(struct file *f);
+
+/*
+ * Before an fsync. As long as bytes are missing whose write was refused, fsync and close fail, and
+ * nothing behind them is shown by a commit. Who was told by this handle, and still asks, goes on
+ * without them: there are holes in their place. *told belongs to the handle and starts as 0.
+ */
+void file_accept_refused(struct file *f, _Atomic uint32_t *told);
 
 /*
  * Commits what is in the frame already, dirty data left out, so that the space of replaced chunks

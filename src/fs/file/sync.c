@@ -83,16 +83,46 @@ static void hold_caps(struct file *f)
 }
 
 /*
- * Of a part, what the file has grown by ends where the first chunk is missing. Not so that nothing
- * is left, when the log has something of it: that would count as older than an empty file.
+ * The first chunk of what the file has grown by of which bytes are missing: they wait for their
+ * place, or the kernel has not sent them. UINT32_MAX: there is none.
+ */
+static uint32_t first_missing(const struct file *f)
+{
+	uint64_t kept = frame_kept(f->frame), gap = missing_first(&f->gaps);
+
+	if (frame_size(f->frame) <= kept)
+		return UINT32_MAX;
+	uint32_t n = dirty_first_unshown(f, range_chunk(kept, f->chunk_size));
+	return gap == UINT64_MAX ? n : (uint32_t)min_u64(n, range_chunk(gap, f->chunk_size));
+}
+
+/* True: a part cannot end before that chunk, since it begins with bytes that are kept. */
+static bool missing_holds_up(const struct file *f)
+{
+	uint32_t n = first_missing(f);
+	return n != UINT32_MAX && (uint64_t)n * f->chunk_size < frame_kept(f->frame) &&
+	       frame_slot(f->frame, n) == SLOT_STORED;
+}
+
+bool file_lacks_refused(struct file *f)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	bool lacks = f->refused.bytes.n > 0;
+	pthread_rwlock_unlock(&f->lock);
+	return lacks;
+}
+
+/*
+ * Of a part, what the file has grown by ends where the first chunk is missing, or bytes of it are.
+ * Not so that nothing is left, when the log has something of it: that would count as older than an
+ * empty file.
  */
 static int commit_frame(struct file *f, enum durability how)
 {
 	if (how != COMMIT_PART)
 		return frame_commit(f->frame, how);
-	uint64_t kept = frame_kept(f->frame);
-	uint32_t missing = dirty_first_in_hole(f, range_chunk(kept, f->chunk_size));
-	if (kept == 0 && missing == 0 && file_in_log(f))
+	uint32_t missing = first_missing(f);
+	if (frame_kept(f->frame) == 0 && missing == 0 && file_in_log(f))
 		missing = UINT32_MAX;
 	return frame_commit_part(f->frame, missing);
 }
@@ -103,13 +133,15 @@ static int commit(struct file *f, enum durability how)
 	int entered = file_changed(f) ? file_enter_commit(f) : NOT_SHARED;
 	TRY(entered);
 	pthread_rwlock_wrlock(&f->lock);
-	bool held_up = how == COMMIT_PART && dirty_holds_up(&f->dirty);
+	bool held_up = how == COMMIT_PART && (dirty_holds_up(&f->dirty) || missing_holds_up(f));
 	if (frame_dirty(f->frame) && !held_up)
 		name_choice(f);
 	hold_caps(f);
 	bool writes = frame_writes(f->frame, how);
 	int rc = held_up ? 0 : commit_frame(f, how);
 	f->wants_commit = false;
+	if (rc >= 0 && how != COMMIT_PART)
+		f->gaps.n = 0;
 	if (rc >= 0 && how == COMMIT_SYNC) {
 		touched_clear(&f->unsynced.touched);
 		if (writes)
@@ -363,6 +395,8 @@ static int sync_gated(struct file *f, enum durability how)
 	if (rc == -EIO) /* what lies under one chunk cannot be read: the others need not wait */
 		IGNORE(commit_part(f));
 	TRY(rc);
+	if (file_lacks_refused(f))
+		return commit_part(f);
 	if (must_become_bytewise(f))
 		TRY(become_bytewise(f));
 	TRY(commit(f, how));
@@ -411,8 +445,21 @@ int file_sync(struct file *f, enum durability how)
 		}
 		off_the_list(f);
 	}
+	if (rc >= 0 && file_lacks_refused(f))
+		rc = f->refused.rc;
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
+}
+
+void file_accept_refused(struct file *f, _Atomic uint32_t *told)
+{
+	pthread_rwlock_wrlock(&f->lock);
+	if (f->refused.bytes.n && *told == f->refused.times) {
+		touched_whole(&f->unsynced.touched);
+		f->refused.bytes.n = 0;
+	}
+	*told = f->refused.times;
+	pthread_rwlock_unlock(&f->lock);
 }
 
 void file_lose(struct file *f, int rc)
@@ -442,8 +489,8 @@ uint32_t file_losses(struct file *f)
 
 static int sync_data(struct file *f)
 {
-	/* the log knows nothing of capabilities */
-	bool logged = !caps_noted(f->inode) && file_log(f);
+	/* the log knows nothing of either */
+	bool logged = !caps_noted(f->inode) && !file_lacks_refused(f) && file_log(f);
 	return logged ? 0 : file_sync(f, COMMIT_SYNC);
 }
 
@@ -461,10 +508,30 @@ static int sync_attributes(struct file *f)
 	return rc;
 }
 
+/* What was there when the kernel asked, and had sent all that it had of it. */
+static void promise(struct file *f, uint64_t size)
+{
+	pthread_rwlock_wrlock(&f->lock);
+	f->refused.promised = max_u64(f->refused.promised, min_u64(size, frame_size(f->frame)));
+	pthread_rwlock_unlock(&f->lock);
+}
+
 int file_fsync(struct file *f, bool data_only)
 {
+	uint64_t size = file_size(f);
+
 	TRY(sync_data(f));
+	promise(f, size);
 	return data_only || f->fd < 0 || !attributes_wait(f) ? 0 : sync_attributes(f);
+}
+
+int file_flush(struct file *f)
+{
+	uint64_t size = file_size(f);
+
+	TRY(file_sync(f, COMMIT_LATER));
+	promise(f, size);
+	return 0;
 }
 
 bool file_in_log(struct file *f)

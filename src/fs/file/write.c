@@ -66,7 +66,7 @@ static int load_tail(struct file *f, uint64_t new_size)
 	return 0;
 }
 
-static int resize(struct file *f, uint64_t size)
+int file_resize_locked(struct file *f, uint64_t size)
 {
 	struct dirty_chunk *c;
 
@@ -75,6 +75,7 @@ static int resize(struct file *f, uint64_t size)
 	TRY(frame_resize(f->frame, size));
 	if (size >= old)
 		return 0;
+	f->refused.promised = min_u64(f->refused.promised, size);
 	uint64_t nchunks = range_nchunks(size, chunk_size(f));
 	for (uint32_t n = 0; (c = dirty_set_from(&f->dirty.dirty, n)); n++) {
 		n = c->n;
@@ -84,6 +85,13 @@ static int resize(struct file *f, uint64_t size)
 			dirty_cut(c, frame_chunk_span(f->frame, c->n).len);
 	}
 	return 0;
+}
+
+/* [lo, hi) is what somebody wanted. */
+static void come(struct file *f, uint64_t lo, uint64_t hi)
+{
+	missing_mend(&f->gaps, lo, hi);
+	missing_mend(&f->refused.bytes, lo, hi);
 }
 
 /*
@@ -114,7 +122,7 @@ static ssize_t write_locked(struct file *f, const struct file_data *d)
 		file_adopt_pipeline(f);
 	TRY(check_memory(f));
 	if (end > old)
-		TRY(resize(f, end));
+		TRY(file_resize_locked(f, end));
 	struct range r = range_of(d->at, n, chunk_size(f));
 	while (rc >= 0 && range_next(&r, &p)) {
 		struct buf *own = p.hi - p.lo == n ? d->own : NULL;
@@ -123,11 +131,14 @@ static ssize_t write_locked(struct file *f, const struct file_data *d)
 			done += p.hi - p.lo;
 	}
 	if (rc < 0 && end > old) /* what could not be written was not there before either */
-		IGNORE(resize(f, done ? max_u64(old, d->at + done) : old));
+		IGNORE(file_resize_locked(f, done ? max_u64(old, d->at + done) : old));
 	if (rc < 0)
 		touched_whole(&f->unsynced.touched);
 	else
 		touched_add(&f->unsynced.touched, d->at, n);
+	if (done && d->at > old)
+		missing_add(&f->gaps, old, d->at);
+	come(f, d->at, d->at + done);
 	return done ? (ssize_t)done : rc;
 }
 
@@ -191,6 +202,26 @@ int file_check_writing(struct file *f)
 	return rc;
 }
 
+/*
+ * The kernel drops these bytes. What is there of those that were promised stays as it was. -EIO: of
+ * pages from its cache it does not look at how many were taken.
+ */
+static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc)
+{
+	uint64_t lo = d->at + (rc < 0 ? 0 : (uint64_t)rc), hi = d->at + d->bytes.n;
+	int error = rc < 0 ? (int)rc : -EIO;
+
+	pthread_rwlock_wrlock(&f->lock);
+	lo = max_u64(lo, f->refused.promised);
+	if (lo < hi) {
+		missing_add(&f->refused.bytes, lo, hi);
+		f->refused.times++;
+		f->refused.rc = error;
+	}
+	pthread_rwlock_unlock(&f->lock);
+	return error;
+}
+
 ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock)
 {
 	uint64_t most = claim(f, d->at, d->bytes.n);
@@ -198,11 +229,16 @@ ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock cl
 	if (d->bytes.n == 0)
 		return 0;
 	err_clear();
-	TRY(budget_enter(f->fs->budget, most));
-	ssize_t rc = write_entered(f, d, clock);
-	if (rc < 0)
+	ssize_t rc = budget_enter(f->fs->budget, most);
+	bool entered = rc >= 0;
+	if (entered)
+		rc = write_entered(f, d, clock);
+	if (rc < (ssize_t)d->bytes.n && clock == FILE_CLOCK_KERNEL)
+		rc = refuse(f, d, rc);
+	if (entered && rc < 0)
 		settle_times(f);
-	budget_leave(f->fs->budget, most);
+	if (entered)
+		budget_leave(f->fs->budget, most);
 	return rc;
 }
 
@@ -247,7 +283,9 @@ int file_truncate(struct file *f, uint64_t size)
 {
 	int rc = enter(f);
 	if (rc >= 0)
-		rc = size > frame_max_size(f->frame) ? -EFBIG : resize(f, size);
+		rc = size > frame_max_size(f->frame) ? -EFBIG : file_resize_locked(f, size);
+	if (rc >= 0)
+		come(f, size, UINT64_MAX);
 	return leave(f, rc);
 }
 
@@ -257,7 +295,7 @@ int file_extend(struct file *f, uint64_t size)
 	if (rc >= 0 && size > frame_max_size(f->frame))
 		rc = -EFBIG;
 	else if (rc >= 0 && size > frame_size(f->frame))
-		rc = resize(f, size);
+		rc = file_resize_locked(f, size);
 	return leave(f, rc);
 }
 
@@ -287,6 +325,8 @@ int file_zero(struct file *f, uint64_t at, uint64_t len)
 		struct range r = range_of(at, min_u64(len, size - at), chunk_size(f));
 		while (rc >= 0 && range_next(&r, &p))
 			rc = zero_piece(f, &p);
+		if (rc >= 0)
+			come(f, at, at + min_u64(len, size - at));
 	}
 	return leave(f, rc);
 }
@@ -348,11 +388,11 @@ static int put_chunk(struct file *f, const struct file_chunk *c)
 	if (rc <= 0)
 		return rc;
 	if (end > old)
-		TRY(resize(f, end));
+		TRY(file_resize_locked(f, end));
 	rc = store_raw(f, c->stored, &at);
 	if (rc < 0) {
 		if (end > old)
-			IGNORE(resize(f, old));
+			IGNORE(file_resize_locked(f, old));
 		return rc;
 	}
 	struct dirty_chunk *dirty = dirty_find(&f->dirty, c->n);
@@ -362,6 +402,7 @@ static int put_chunk(struct file *f, const struct file_chunk *c)
 		frame_put(f->frame, c->n, at, (uint32_t)c->stored.n);
 	else
 		frame_put_zeros(f->frame, c->n);
+	come(f, (uint64_t)c->n * c->size, end);
 	cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, c->n});
 	f->wants_commit = frame_wants_commit(f->frame);
 	return 1;

@@ -235,7 +235,7 @@ void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	(void)ino;
 	err_clear();
 	if (h->file && h->writable)
-		rc = sync_done(ops_fs(req), h, "close", file_sync(h->file, COMMIT_LATER));
+		rc = sync_done(ops_fs(req), h, "close", file_flush(h->file));
 	else if (!h->file)
 		rc = close(dup(h->fd)) < 0 ? -errno : 0;
 	fuse_reply_err(req, -rc);
@@ -248,10 +248,12 @@ void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_inf
 
 	(void)ino;
 	err_clear();
-	if (h->file)
+	if (h->file) {
+		file_accept_refused(h->file, &h->refusals);
 		rc = sync_done(ops_fs(req), h, "fsync", file_fsync(h->file, datasync));
-	else
+	} else {
 		rc = (datasync ? fdatasync(h->fd) : fsync(h->fd)) < 0 ? -errno : 0;
+	}
 	fuse_reply_err(req, -rc);
 }
 

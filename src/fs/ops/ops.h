@@ -23,7 +23,8 @@ struct handle {
 	struct dir *dir;       /* a directory, else NULL */
 	int fd;                /* a plain file, else -1 */
 	bool writable;
-	_Atomic uint32_t losses; /* of `file`, that the application knows of */
+	_Atomic uint32_t losses;   /* of `file`, that the application knows of */
+	_Atomic uint32_t refusals; /* the same of refused writes               */
 	struct handle *next, **link; /* among those of the inode, under its lock */
 };
 
