@@ -38,6 +38,9 @@ struct seek_queue {
 	pthread_mutex_t lock;
 	struct seek *first; /* both under lock */
 	bool busy;          /* a thread is answering them */
+	/* held while the kernel is made to write, which takes other threads that serve it */
+	pthread_mutex_t writing;
+	atomic_bool ended; /* that is not done any more */
 };
 
 struct fs {

@@ -274,7 +274,8 @@ static int run(const struct options *o, int pipe)
 	struct fs fs = {.opt = *o,
 			.began = meter_now(),
 			.absent.lock = PTHREAD_MUTEX_INITIALIZER,
-			.seeks.lock = PTHREAD_MUTEX_INITIALIZER,
+			.seeks = {.lock = PTHREAD_MUTEX_INITIALIZER,
+				  .writing = PTHREAD_MUTEX_INITIALIZER},
 			.threads = THREADS};
 	struct announce a = {pipe, o->foreground, o->mountpoint};
 	fs.backing.root = fs.backing.proc = fs.backing.lock = -1;

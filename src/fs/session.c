@@ -118,7 +118,8 @@ static void stop_serving(struct stopper *s)
 	wait_for_writeback(fs);
 	log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
 	s->detached = unmount(fs, true) == 0;
-	notify_stop(fs->notify); /* it waits for answers of ours */
+	notify_stop(fs->notify); /* both wait for answers of ours */
+	ops_stop_seeks(fs);
 	fuse_session_exit(fs->session);
 	pthread_kill(s->main, SIGUSR1); /* out of its wait */
 }

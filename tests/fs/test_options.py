@@ -2,6 +2,7 @@
 mount(8) and fstab."""
 
 import fcntl
+import itertools
 import mmap
 import os
 import re
@@ -460,6 +461,45 @@ def test_a_second_signal_does_no_harm(mount):
     m.wait()
     m.start()
     assert (m.mnt / "f").stat().st_size == 3_000_000
+
+
+def write_and_ask(path):
+    """Until the mount ends: dirty pages, and questions for holes, which make the kernel send
+    them."""
+    fd = os.open(path, os.O_CREAT | os.O_RDWR)
+    data = blob(7, 64 << 10, "noise")
+    try:
+        for turn in itertools.count():
+            for page in range(3):
+                os.pwrite(fd, data, (turn * 7 % 50) * len(data) + page * 4096)
+            os.lseek(fd, 0, os.SEEK_HOLE)
+    except OSError:
+        error_of(os.close, fd)
+
+
+@pytest.mark.concurrent
+def test_it_stops_while_the_kernel_is_made_to_write(mount):
+    """The thread that answers a question for holes waits in the kernel for pages that others take:
+    those stay until it is back."""
+    m = mount("codec=lz4")
+    for _ in range(3):
+        writers = [
+            threading.Thread(target=write_and_ask, args=(m.mnt / f"f{i}",)) for i in range(4)
+        ]
+        for writer in writers:
+            writer.start()
+        time.sleep(0.3)
+        m.proc.send_signal(signal.SIGTERM)
+        try:
+            m.proc.wait(60 * SLOWNESS)
+        except subprocess.TimeoutExpired:
+            m.kill()
+            pytest.fail("the daemon did not end by SIGTERM")
+        finally:
+            for writer in writers:
+                writer.join()
+        m.wait()
+        m.start()
 
 
 def test_a_kill_while_it_stops_ends_it(mount):

@@ -324,6 +324,22 @@ struct seek {
 	int whence;
 };
 
+/* Makes the kernel send the file's dirty pages. */
+static void make_kernel_write(struct fs *fs, fuse_ino_t ino)
+{
+	pthread_mutex_lock(&fs->seeks.writing);
+	if (!fs->seeks.ended)
+		(void)fuse_lowlevel_notify_inval_inode(fs->session, ino, 0, 0);
+	pthread_mutex_unlock(&fs->seeks.writing);
+}
+
+void ops_stop_seeks(struct fs *fs)
+{
+	fs->seeks.ended = true; /* first, so that only the present one is waited for */
+	pthread_mutex_lock(&fs->seeks.writing);
+	pthread_mutex_unlock(&fs->seeks.writing);
+}
+
 static void answer_seek(struct seek *s)
 {
 	struct fs *fs = ops_fs(s->req);
@@ -333,7 +349,7 @@ static void answer_seek(struct seek *s)
 	bool writers = s->h->inode->nwriters > 0;
 	pthread_mutex_unlock(&s->h->inode->lock);
 	if (writers)
-		(void)fuse_lowlevel_notify_inval_inode(fs->session, s->ino, 0, 0);
+		make_kernel_write(fs, s->ino);
 	int rc = file_seek(s->h->file, s->off, s->whence, &found);
 	if (rc < 0)
 		fuse_reply_err(s->req, -rc);
