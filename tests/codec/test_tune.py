@@ -174,6 +174,19 @@ def test_what_does_not_shrink_is_stored(tuner, make):
     assert len(got.chunk) <= longest(len(data))
 
 
+def test_packed_data_with_its_directory_behind(tuner):
+    """As in a zip: no sample sees it."""
+    directory = b"".join(b"PK\1\2%06dsome/path/to/Name%d.class" % (i, i) for i in range(500))
+    data = noise()[:150_000] + directory
+    assert len(tuner.choose(data).chunk) < len(data) - len(directory) / 2
+
+
+@pytest.mark.parametrize("n, blocksize", [(60_000, 0), (90_000, 96 << 10), (100_000, 0)])
+def test_small_databases_are_one_block(tuner, n, blocksize):
+    data = b"SQLite format 3\0" + bytes(84) + text()
+    assert tuner.choose(data[:n]).blocksize == blocksize
+
+
 def test_given_codec_and_level_stay(tuner):
     assert tuner.choose(walk_f8(), base="lz4:5").codec == "lz4:5"
     assert tuner.choose(text(), base="zstd:1").codec == "zstd:1"

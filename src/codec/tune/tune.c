@@ -19,6 +19,9 @@
 /* How often the tolerance of a glance is doubled, once for each time that nothing came of it. */
 #define PATIENCE_MAX 2
 
+#define USUAL_BLOCK (64u << 10) /* of bytes without items */
+#define TEXT_BLOCK (96u << 10)
+
 /*
  * Where no filter helps, the codec has to do it alone: the next level saves 5 % of text and
  * code. Half as much window again saves 3 % more of text, little of code, and costs readers of
@@ -31,7 +34,13 @@ static void advise(const struct tune_goal *g, bool mixed, struct pipeline *out)
 	if (g->free_codec && out->codec == CODEC_ZSTD && out->level == 1)
 		out->level = g->aim == TUNE_SIZE ? 3 : 2;
 	if (g->free_blocksize && !mixed)
-		out->blocksize = g->aim == TUNE_SIZE ? 128u << 10 : 96u << 10;
+		out->blocksize = g->aim == TUNE_SIZE ? 128u << 10 : TEXT_BLOCK;
+}
+
+/* As one block of text, where it would be a usual one and a small one that knows nothing of it. */
+static bool fits_one_block(struct view sample)
+{
+	return sample.n > USUAL_BLOCK && sample.n <= TEXT_BLOCK;
 }
 
 /* The first chunk of a file is the least typical: if it does not decide, the next one shall. */
@@ -41,25 +50,32 @@ static bool near_tie(const struct tune_report *r)
 	return r->ntried > 1 && next->score - best->score < best->score / 50;
 }
 
-#define HEAD 4096
+#define END 4096
 
-/*
- * Containers of packed data (HDF5, say) begin with what they hold, in pages of pointers and zeros.
- * No sample sees them, but they are a tenth of a small file.
- */
-static bool has_soft_head(struct scratch *s, const struct tune_input *in)
+static bool is_soft(struct scratch *s, struct view part)
 {
 	struct tune_scan scan = {.n = 1, .item = {{.size = 1}}};
-	if (in->offset || in->sample.n < HEAD)
+	tune_scan(&s->kernels, &scan, part);
+	return scan.item[0].shuffled < 6 * END; /* bits; packed data has 8 a byte */
+}
+
+/*
+ * Containers of packed data begin with what they hold (HDF5, say), in pages of pointers and zeros,
+ * or end with it (zip). No sample sees that, but it is a tenth of a small file.
+ */
+static bool has_soft_end(struct scratch *s, const struct tune_input *in)
+{
+	struct view v = in->sample;
+	if (v.n < END)
 		return false;
-	tune_scan(&s->kernels, &scan, view_part(in->sample, 0, HEAD));
-	return scan.item[0].shuffled < 6 * HEAD; /* bits; packed data has 8 a byte */
+	return (!in->offset && is_soft(s, view_part(v, 0, END))) ||
+	       is_soft(s, view_part(v, v.n - END, END));
 }
 
 /* No candidate is worth its time: the bytes are stored as they are. */
 static void give_up(const struct tuner *t, const struct tune_input *in, struct pipeline *out)
 {
-	if (has_soft_head(t->s, in) && t->goal->aim != TUNE_SPEED) {
+	if (has_soft_end(t->s, in) && t->goal->aim != TUNE_SPEED) {
 		tune_build(t->goal, TUNE_KIND_PLAIN, 1, out);
 		t->report->again = 1;
 		return;
@@ -124,8 +140,11 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 		bool alike = tune_looks_alike(&before, &report->glance);
 		report->patience = (uint32_t)min_u64(before.patience + !alike, PATIENCE_MAX);
 	}
-	if (!tune_is_filtered(out) && report->permille <= TUNE_PAYS_CLEARLY)
-		advise(goal, hint.mixed, out);
+	if (!tune_is_filtered(out) && report->permille <= TUNE_PAYS_CLEARLY) {
+		bool small = hint.mixed && !in->offset && fits_one_block(in->sample);
+		advise(goal, hint.mixed && !small, out);
+		report->again = small ? 1 : report->again;
+	}
 	return 0;
 }
 
