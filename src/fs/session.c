@@ -291,6 +291,16 @@ static void unmount_quietly(struct fuse_session *se)
 	close(err);
 }
 
+/* libfuse would say less of the device, and nothing of what can be done without it. */
+static bool has_device(void)
+{
+	if (faccessat(AT_FDCWD, "/dev/fuse", R_OK | W_OK, AT_EACCESS) == 0)
+		return true;
+	log_err("/dev/fuse: %m: nothing can be mounted without it (a container needs it passed "
+		"in); cframe extract takes files out without a mount");
+	return false;
+}
+
 int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 {
 	struct recompress *recompress = NULL;
@@ -298,6 +308,8 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 	char text[160];
 
 	fuse_set_log_func(take_log);
+	if (!has_device())
+		return -EIO;
 	int rc = session_new(fs);
 	if (rc < 0)
 		return rc; /* libfuse has said why */

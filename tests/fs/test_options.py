@@ -764,13 +764,16 @@ def test_a_user_is_told_what_is_not_allowed(shell, tool):
     got = shell(
         AS_A_USER + 'as_user cframefs "$BACKING" "$WORK/roots" || echo refused\n'
         'chmod 700 "$WORK/roots"; as_user cframefs "$WORK/roots" "$MNT" || echo refused\n'
-        'chmod 600 /dev/fuse; as_user cframefs "$BACKING" "$MNT" || echo refused'
+        'chmod 600 /dev/fuse; as_user cframefs "$BACKING" "$MNT" || echo refused\n'
+        'rm /dev/fuse; as_user cframefs "$BACKING" "$MNT" || echo refused'
     )
-    assert (got.returncode, got.stdout.split()) == (0, ["refused"] * 3), got
-    mount_point, backing, device = got.stderr.splitlines()
+    assert (got.returncode, got.stdout.split()) == (0, ["refused"] * 4), got
+    mount_point, backing, device, absent = got.stderr.splitlines()
     assert "roots" in mount_point and "access" in mount_point
     assert "backing directory" in backing and "roots" in backing and "denied" in backing
     assert "/dev/fuse" in device and "denied" in device
+    assert "/dev/fuse: No such file" in absent
+    assert "cframe extract" in device and "cframe extract" in absent
 
 
 def test_fstab(shell, dirs, work):
