@@ -12,6 +12,7 @@
 #define LZ4_LAST_LITERALS 5u /* the last bytes of a stream are literals, and */
 #define LZ4_MATCH_MARGIN 12u /* no match starts closer to the end            */
 #define LZ4_COPY_MARGIN 16u  /* where matches of ours start, for lz4_put_sequence */
+#define LZ4_LIBC_LEN 128u    /* more literals than these the C library copies faster */
 
 /* What a length is more than a token can say. */
 static inline uint8_t *lz4_put_length(uint8_t *out, size_t n)
@@ -40,8 +41,11 @@ static inline uint8_t *lz4_put_sequence(uint8_t *out, const uint8_t *out_end, st
 		memcpy(out, lit.p, 16);
 	} else {
 		out = lz4_put_length(out, n - 15);
-		for (size_t i = 0; i < n; i += 16)
-			memcpy(out + i, lit.p + i, 16);
+		if (n > LZ4_LIBC_LEN)
+			memcpy(out, lit.p, n);
+		else
+			for (size_t i = 0; i < n; i += 16)
+				memcpy(out + i, lit.p + i, 16);
 	}
 	out += n;
 	put_le16(out, (uint16_t)dist);
