@@ -14,6 +14,12 @@ uint64_t sum64(struct view v)
 	return XXH3_64bits(v.p, v.n);
 }
 
+uint64_t sum64_not_0(struct view v)
+{
+	uint64_t sum = sum64(v);
+	return sum ? sum : 1;
+}
+
 uint64_t sum64_of_two(struct view a, struct view b)
 {
 	XXH3_state_t state;
@@ -24,4 +30,24 @@ uint64_t sum64_of_two(struct view a, struct view b)
 	XXH3_64bits_update(&state, a.p, a.n);
 	XXH3_64bits_update(&state, b.p, b.n);
 	return XXH3_64bits_digest(&state);
+}
+
+XXH3_state_t *sum64_begin(void)
+{
+	XXH3_state_t *state = XXH3_createState();
+	if (state)
+		XXH3_64bits_reset(state);
+	return state;
+}
+
+void sum64_add(XXH3_state_t *state, struct view piece)
+{
+	XXH3_64bits_update(state, piece.p, piece.n);
+}
+
+uint64_t sum64_end(XXH3_state_t *state)
+{
+	uint64_t sum = XXH3_64bits_digest(state);
+	XXH3_freeState(state);
+	return sum;
 }

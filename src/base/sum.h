@@ -6,7 +6,15 @@
 
 uint64_t sum64(struct view v);
 
+/* The same but for 0, which becomes 1: for numbers whose 0 says that none is known. */
+uint64_t sum64_not_0(struct view v);
+
 /* Of both, one behind the other. */
 uint64_t sum64_of_two(struct view a, struct view b);
+
+/* Of bytes that come piece by piece. NULL: no memory. sum64_end frees it. */
+struct XXH3_state_s *sum64_begin(void);
+void sum64_add(struct XXH3_state_s *state, struct view piece);
+uint64_t sum64_end(struct XXH3_state_s *state);
 
 #endif

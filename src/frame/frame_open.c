@@ -1,4 +1,5 @@
 /* Opening a frame: FORMAT.md 9.7, with the checks of 16. */
+#include "base/sum.h"
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
 #include "frame/format/trailer.h"
@@ -453,7 +454,7 @@ uint64_t frame_root_id(const struct frame_info *info, struct fingerprint fp)
 				info->header_len, info->trailer_len, info->chunk_size,
 				info->type_size,  fp.type,           fp.hash,
 				fp.word};
-	return root_sum(view_of(all, sizeof all));
+	return sum64_not_0(view_of(all, sizeof all));
 }
 
 /* Another program's root has no fingerprint: index and trailer stand for it. */

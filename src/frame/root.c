@@ -1,5 +1,6 @@
 #include "frame/root.h"
 
+#include "base/sum.h"
 #include "codec/chunk.h"
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
@@ -10,12 +11,6 @@
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
-#ifdef HAVE_XXH_DISPATCH
-/* By the widest registers that there are: three times as fast as the library's default. */
-#include <xxh_x86dispatch.h>
-#else
-#include <xxhash.h>
-#endif
 
 #define NOTE_FIXED (1 + 3 + 4 + 9 + 5 + 5 + HEADER_FIXED + 6 + 5 + 5 + 5)
 #define NOTE_WHOLE (6u + 9)
@@ -153,33 +148,22 @@ int root_note_decode(struct root_note *note, struct view content, struct buf *pl
 	return parse(note, buf_view(plain));
 }
 
-static void finish(XXH3_state_t *state, uint64_t word, uint64_t *hash)
+static uint64_t finish(struct XXH3_state_s *state, uint64_t word)
 {
 	uint8_t raw[8];
 	put_be64(raw, word);
-	XXH3_64bits_update(state, raw, sizeof raw);
-	*hash = XXH3_64bits_digest(state);
-}
-
-static XXH3_state_t *begin(struct view head)
-{
-	XXH3_state_t *state = XXH3_createState();
-	if (!state)
-		return NULL;
-	XXH3_64bits_reset(state);
-	if (head.n)
-		XXH3_64bits_update(state, head.p, head.n);
-	return state;
+	sum64_add(state, view_of(raw, sizeof raw));
+	return sum64_end(state);
 }
 
 int root_hash(struct view head, struct view tail, uint64_t word, uint64_t *hash)
 {
-	XXH3_state_t *state = begin(head);
+	struct XXH3_state_s *state = sum64_begin();
 	if (!state)
 		return -ENOMEM;
-	XXH3_64bits_update(state, tail.p, tail.n);
-	finish(state, word, hash);
-	XXH3_freeState(state);
+	sum64_add(state, head);
+	sum64_add(state, tail);
+	*hash = finish(state, word);
 	return 0;
 }
 
@@ -188,48 +172,21 @@ int root_hash_file(struct view head, struct io *io, uint64_t at, uint64_t len, u
 {
 	struct span part;
 	TRY(stage_get(min_u64(len, STEP), &part));
-	XXH3_state_t *state = begin(head);
+	struct XXH3_state_s *state = sum64_begin();
 	if (!state)
 		return -ENOMEM;
+	sum64_add(state, head);
 	int rc = 0;
 	while (rc == 0 && len) {
 		part.n = min_u64(len, STEP);
 		rc = io_pread(io, at, part);
 		if (rc == 0)
-			XXH3_64bits_update(state, part.p, part.n);
+			sum64_add(state, span_view(part));
 		at += part.n;
 		len -= part.n;
 	}
-	if (rc == 0)
-		finish(state, word, hash);
-	XXH3_freeState(state);
+	*hash = finish(state, word);
 	return rc;
-}
-
-uint64_t root_sum(struct view cchunk)
-{
-	uint64_t sum = XXH3_64bits(cchunk.p, cchunk.n);
-	return sum ? sum : 1;
-}
-
-XXH3_state_t *root_sum_begin(void)
-{
-	XXH3_state_t *state = XXH3_createState();
-	if (state)
-		XXH3_64bits_reset(state);
-	return state;
-}
-
-void root_sum_add(XXH3_state_t *state, struct view piece)
-{
-	XXH3_64bits_update(state, piece.p, piece.n);
-}
-
-uint64_t root_sum_end(XXH3_state_t *state)
-{
-	uint64_t sum = XXH3_64bits_digest(state);
-	XXH3_freeState(state);
-	return sum ? sum : 1;
 }
 
 static _Atomic uint64_t boot_known;
@@ -243,7 +200,7 @@ static uint64_t boot_read(void)
 	if (fd >= 0)
 		close(fd);
 	if (n > 0)
-		return XXH3_64bits(text, (size_t)n) | 1;
+		return sum64(view_of(text, (size_t)n)) | 1;
 	struct timespec now;
 	clock_gettime(CLOCK_REALTIME, &now);
 	return ((uint64_t)now.tv_sec << 30 ^ (uint64_t)now.tv_nsec) | 1;

@@ -68,14 +68,6 @@ NODISCARD int root_hash(struct view head, struct view tail, uint64_t word, uint6
 NODISCARD int root_hash_file(struct view head, struct io *io, uint64_t at, uint64_t len,
 			     uint64_t word, uint64_t *hash);
 
-/* XXH3-64 of a stored chunk; never 0. */
-uint64_t root_sum(struct view cchunk);
-
-/* The same of bytes that come piece by piece. NULL: no memory. root_sum_end frees it. */
-struct XXH3_state_s *root_sum_begin(void);
-void root_sum_add(struct XXH3_state_s *state, struct view piece);
-uint64_t root_sum_end(struct XXH3_state_s *state);
-
 /*
  * Tells the time for which what was written to the file is what is read from it: this boot of the
  * machine and, from Linux 6.8 on, this mount of the file system. Never 0.

@@ -1,6 +1,6 @@
 #include "frame/stored.h"
 
-#include "frame/root.h"
+#include "base/sum.h"
 #include "frame/stage.h"
 
 #include <assert.h>
@@ -191,16 +191,16 @@ int stored_hash(const struct stored *st, uint32_t at, uint32_t len, uint64_t *ha
 	int rc = 0;
 
 	TRY(stage_get(min_u64(len, STEP), &step));
-	struct XXH3_state_s *state = root_sum_begin();
+	struct XXH3_state_s *state = sum64_begin();
 	if (!state)
 		return -ENOMEM;
 	for (uint32_t end = at + len; rc >= 0 && at < end; at += (uint32_t)step.n) {
 		step.n = min_u64(end - at, STEP);
 		rc = io_pread(st->io, st->at + at, step);
 		if (rc >= 0)
-			root_sum_add(state, span_view(step));
+			sum64_add(state, span_view(step));
 	}
-	*hash = root_sum_end(state);
+	*hash = sum64_end(state);
 	return rc;
 }
 

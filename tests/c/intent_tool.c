@@ -5,7 +5,7 @@
  *   intent_tool hostile N SEED      N records with random and with nearly right content
  *   intent_tool touched N SEED      N rounds of random ranges against a map of bytes
  */
-#include "frame/root.h"
+#include "base/sum.h"
 #include "fs/intent/record.h"
 
 #include <fcntl.h>
@@ -61,8 +61,8 @@ static void list(const char *name)
 
 static void sign(struct buf *b)
 {
-	put_le64(b->p + 16, root_sum(view_of(b->p + INTENT_HEAD, b->n - INTENT_HEAD)));
-	put_le64(b->p + 8, root_sum(view_of(b->p + 16, INTENT_HEAD - 16)));
+	put_le64(b->p + 16, sum64_not_0(view_of(b->p + INTENT_HEAD, b->n - INTENT_HEAD)));
+	put_le64(b->p + 8, sum64_not_0(view_of(b->p + 16, INTENT_HEAD - 16)));
 }
 
 static struct intent_record make(struct buf *b, struct touched *t)

@@ -1,6 +1,6 @@
 #include "fs/intent/record.h"
 
-#include "frame/root.h"
+#include "base/sum.h"
 
 #include <assert.h>
 
@@ -32,7 +32,7 @@ static uint64_t whole_length(uint64_t nranges, uint64_t nbytes)
 
 static uint64_t head_hash(const uint8_t *p)
 {
-	return root_sum(view_of(p + AT_BODY, INTENT_HEAD - AT_BODY));
+	return sum64_not_0(view_of(p + AT_BODY, INTENT_HEAD - AT_BODY));
 }
 
 int intent_record_begin(struct buf *out, const struct touched *t, struct span *bytes)
@@ -67,7 +67,7 @@ void intent_record_end(struct buf *out, const struct intent_record *r)
 	put_le64(out->p + AT_SIZE, r->size);
 	put_le64(out->p + AT_SEC, (uint64_t)r->mtime.tv_sec);
 	put_le64(out->p + AT_NSEC, (uint64_t)r->mtime.tv_nsec);
-	put_le64(out->p + AT_BODY, root_sum(view_of(out->p + INTENT_HEAD, out->n - INTENT_HEAD)));
+	put_le64(out->p + AT_BODY, sum64_not_0(view_of(out->p + INTENT_HEAD, out->n - INTENT_HEAD)));
 }
 
 void intent_record_number(struct span record, uint64_t generation, uint64_t sequence)
@@ -118,7 +118,7 @@ int intent_record_parse(struct intent_record *r, struct view record)
 	if (intent_record_length(record) != record.n || record.n == 0)
 		return CORRUPT("length of an intent record", record.n);
 	if (get_le64(p + AT_BODY) !=
-	    root_sum(view_part(record, INTENT_HEAD, record.n - INTENT_HEAD)))
+	    sum64_not_0(view_part(record, INTENT_HEAD, record.n - INTENT_HEAD)))
 		return CORRUPT("hash of an intent record", record.n);
 	*r = (struct intent_record){
 		.generation = get_le64(p + AT_GENERATION),
