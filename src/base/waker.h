@@ -35,6 +35,8 @@ void waker_wake(struct waker *w);
 
 /* From now on every sleep ends at once and returns false. The caller then joins the thread. */
 void waker_stop(struct waker *w);
+
+/* True: the thread shall end. For one that works for long without a sleep. */
 bool waker_stopped(struct waker *w);
 
 #endif

@@ -36,7 +36,7 @@ struct frame_info {
 	uint32_t type_size;
 	uint8_t version;     /* 0..3; 1 with 13 elements: early beta           */
 	bool sparse, variable, vl_blocks, beta;
-	struct pipeline pipeline; /* defaults of the header; informational     */
+	struct pipeline pipeline; /* the header's; each chunk has its own      */
 };
 
 /*
@@ -82,6 +82,7 @@ void frame_close(struct frame *f); /* NULL is fine; commits nothing */
 
 const struct frame_info *frame_info(const struct frame *f);
 struct io *frame_io(const struct frame *f);
+
 /* True: it was made here, as far as can be seen, and not only written to. */
 bool frame_is_ours(const struct frame *f);
 bool frame_writable(const struct frame *f); /* false: sparse, variable, VL-blocks, beta */
@@ -316,9 +317,9 @@ bool frame_waits(const struct frame *f);
 void frame_cut_given_up(struct frame *f);
 
 enum durability {
-	COMMIT_PART,  /* the same, but the caller has more that belongs to it */
-	COMMIT_LATER, /* written, in order; the disk may take its time    */
-	COMMIT_SYNC,  /* data, index, trailer - sync - header - sync      */
+	COMMIT_PART,  /* as the next, but the caller has more that belongs to it */
+	COMMIT_LATER, /* written, in order; the disk may take its time           */
+	COMMIT_SYNC,  /* data, index, trailer - sync - header - sync             */
 };
 
 /*

@@ -114,7 +114,7 @@ struct frame {
 	uint64_t area; /* end of the chunk area when the frame was opened                  */
 };
 
-/* Where chunk n is stored: fills *st. For sparse frames opens the file: stored_done. */
+/* Where chunk n is stored: fills *st. Of a sparse frame opens its file: frame_stored_done. */
 NODISCARD int frame_stored(const struct frame *f, uint32_t n, struct stored *st);
 void frame_stored_done(const struct frame *f, struct stored *st);
 
@@ -150,7 +150,7 @@ void frame_unload(struct frame *f);
 /* recover.c: loads the newest other root that is whole. -EBADMSG: there is none. */
 NODISCARD int frame_recover(struct frame *f);
 
-/* root_check: is the root whole, as far as its fingerprint tells? `trailer` is all of it. */
+/* -EBADMSG: the root is torn, as far as its fingerprint tells. `head` is all of the header. */
 NODISCARD int frame_check_root(struct io *io, struct view head, const struct frame_info *info,
 			       struct fingerprint fp);
 
@@ -190,10 +190,7 @@ NODISCARD int frame_copy_chunk(struct frame *f, uint32_t n, uint64_t at, uint32_
 NODISCARD int frame_verify_young(struct frame *f, struct view young, uint64_t *budget);
 NODISCARD int frame_verify_all(struct frame *f, uint64_t *budget);
 
-/*
- * redo.c: io_sync, which may be believed. A frame that is
- * `suspect` has to be committed anew as well.
- */
+/* redo.c: io_sync, which may be believed. A frame that is suspect has to be committed as well. */
 NODISCARD int frame_sync_io(struct frame *f);
 
 /* frame_space.c. When the frame is opened: what lies behind its root waits, as if replaced. */

@@ -20,7 +20,8 @@
 #define PUNCH_LEAST_TIGHT (8u << 10)
 #define PUNCH_MOST_TIGHT 256
 
-struct piece {
+/* Where a chunk lies. */
+struct stretch {
 	uint64_t at, len;
 };
 
@@ -58,13 +59,13 @@ static int length_at(const struct frame *f, uint64_t at, uint64_t end, uint32_t 
 	return stored_length(&st, len);
 }
 
-static int compare_pieces(const void *a, const void *b)
+static int compare_stretches(const void *a, const void *b)
 {
-	uint64_t x = ((const struct piece *)a)->at, y = ((const struct piece *)b)->at;
+	uint64_t x = ((const struct stretch *)a)->at, y = ((const struct stretch *)b)->at;
 	return (x > y) - (x < y);
 }
 
-static int collect(struct frame *f, struct piece *list, uint32_t *n)
+static int collect(struct frame *f, struct stretch *list, uint32_t *n)
 {
 	*n = 0;
 	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i++) {
@@ -75,7 +76,7 @@ static int collect(struct frame *f, struct piece *list, uint32_t *n)
 			return -EFBIG;
 		list[(*n)++].at = at;
 	}
-	qsort(list, *n, sizeof *list, compare_pieces);
+	qsort(list, *n, sizeof *list, compare_stretches);
 	uint64_t end = f->info.header_len;
 	for (uint32_t i = 0; i < *n; i++) {
 		uint32_t len;
@@ -92,7 +93,7 @@ static int collect(struct frame *f, struct piece *list, uint32_t *n)
 static void survey(struct frame *f)
 {
 	uint32_t n;
-	struct piece *list = mem_zalloc_array(min_u64(f->index.n, MAX_SURVEY), sizeof *list);
+	struct stretch *list = mem_zalloc_array(min_u64(f->index.n, MAX_SURVEY), sizeof *list);
 	f->survey = SURVEY_IMPOSSIBLE;
 	if (list && collect(f, list, &n) == 0) {
 		uint64_t end = f->info.header_len;

@@ -6,8 +6,8 @@
  * budget, cache shard, intent log (which is held while a record is written). With the inode's lock
  * held, the gate is only tried for. Memory for large blocks (large.h) is waited for with the file's
  * lock held; its own lock comes before those of the cache. Budget and cache locks are never held
- * across I/O or codec work,
- * and no lock of any kind across a reply: the reply may be the kernel's last reference.
+ * across I/O or codec work, and no lock of any kind across a reply: the reply may be the kernel's
+ * last reference.
  */
 #ifndef FS_FS_H
 #define FS_FS_H

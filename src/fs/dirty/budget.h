@@ -19,7 +19,7 @@ struct budget;
 struct file;
 
 NODISCARD int budget_open(struct budget **b, uint64_t max_bytes, unsigned workers);
-void budget_close(struct budget *b);
+void budget_close(struct budget *b); /* nothing is in flight or listed; NULL is fine */
 
 /*
  * Waits until less than the maximum is in use, then reserves `bytes`: the most that the caller is

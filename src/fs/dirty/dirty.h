@@ -53,7 +53,7 @@ struct dirty_chunk {
 	uint32_t npages, page_cap;
 	/*
 	 * If whole: the first `same` bytes are those of the stored chunk, as long as that is at
-	 * this place of the frame (frame_place).
+	 * the place `below` of the frame (frame_place).
 	 */
 	uint32_t same;
 	uint64_t below;

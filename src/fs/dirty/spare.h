@@ -11,7 +11,7 @@ struct spare;
 
 /* An empty pool that keeps at most max_bytes. */
 NODISCARD int spare_open(struct spare **s, uint64_t max_bytes);
-void spare_close(struct spare *s);
+void spare_close(struct spare *s); /* NULL is fine */
 
 /*
  * A buffer with room for at least `cap` bytes, now the caller's; without memory if there is none.
