@@ -28,12 +28,15 @@ struct keeper {
 	int last_rc; /* of the newest background commit */
 };
 
+/* What a round is about: the files in the intent log, or all with something to commit. */
+enum round { ROUND_NONE, ROUND_LOGGED, ROUND_ALL };
+
 /* A file in the intent log gets a durable commit, so that the log can forget it. */
-static int commit_one(struct file *f, bool logged_only)
+static int commit_one(struct file *f, enum round round)
 {
 	bool logged = file_in_log(f);
 
-	if (!logged && logged_only)
+	if (!logged && round == ROUND_LOGGED)
 		return 0;
 	/* Most is stored while writers go on: the commit, which stops them, has less to do. */
 	if (flush_submit_turn(f, FLUSH_ALL))
@@ -52,15 +55,15 @@ static void compact(struct file *f)
 	}
 }
 
-static int commit_files(struct fs *fs, bool logged_only)
+static int commit_files(struct fs *fs, enum round round)
 {
 	uint64_t ticket = budget_ticket(fs->budget);
 	struct file *f;
 	int rc = 0;
 
 	while ((f = budget_pin_oldest(fs->budget, ticket))) {
-		int one = commit_one(f, logged_only);
-		if (one == 0 && !logged_only)
+		int one = commit_one(f, round);
+		if (one == 0 && round == ROUND_ALL)
 			compact(f);
 		if (one < 0 && rc == 0)
 			rc = one;
@@ -73,15 +76,15 @@ static int commit_files(struct fs *fs, bool logged_only)
 
 int keeper_commit_all(struct fs *fs)
 {
-	return commit_files(fs, false);
+	return commit_files(fs, ROUND_ALL);
 }
 
 /* A full disk stays full for a while: one line when it begins, one when it ends. */
-static void commit_and_tell(struct keeper *k, bool logged_only)
+static void commit_and_tell(struct keeper *k, enum round round)
 {
 	char text[160];
 
-	int rc = commit_files(k->fs, logged_only);
+	int rc = commit_files(k->fs, round);
 	if (rc < 0 && rc != k->last_rc)
 		log_err("background commit: %s; the data waits in memory",
 			err_text(rc, text, sizeof text));
@@ -168,24 +171,21 @@ static uint64_t next_round(const struct keeper *k)
 }
 
 /*
- * Waits for the time `next`, when everything is committed (*all), or until the fsyncs that go to
- * the intent log have paused and the files in it are. False: the thread shall end.
+ * Waits for the time `next`, when everything is committed, or until the fsyncs that go to the
+ * intent log have paused and the files in it are. ROUND_NONE: the thread shall end.
  */
-static bool wait_for_work(struct keeper *k, uint64_t next, bool *all)
+static enum round wait_for_round(struct keeper *k, uint64_t next)
 {
 	double pause = k->fs->opt.commit * PAUSE_SHARE;
 
-	*all = true;
 	while (meter_now() < next) {
 		bool logged = intent_waits(k->fs->intent, 0);
 		if (!waker_sleep(&k->waker, logged ? min_u64(next, seconds_ahead(pause)) : next))
-			return false;
-		if (intent_waits(k->fs->intent, pause)) {
-			*all = false;
-			break;
-		}
+			return ROUND_NONE;
+		if (intent_waits(k->fs->intent, pause))
+			return waker_stopped(&k->waker) ? ROUND_NONE : ROUND_LOGGED;
 	}
-	return !waker_stopped(&k->waker);
+	return waker_stopped(&k->waker) ? ROUND_NONE : ROUND_ALL;
 }
 
 /* From the intent log: there is something to wait for that was not there before. */
@@ -198,14 +198,14 @@ static void on_logged(void *arg)
 static void *keeper_main(void *arg)
 {
 	struct keeper *k = arg;
-	bool all;
+	enum round round;
 
 	if (waker_sleep(&k->waker, WAKER_NEVER)) /* keeper_wake */
 		look_at_mount(k);
 	uint64_t next = next_round(k);
-	while (wait_for_work(k, next, &all)) {
-		commit_and_tell(k, !all);
-		if (all) {
+	while ((round = wait_for_round(k, next)) != ROUND_NONE) {
+		commit_and_tell(k, round);
+		if (round == ROUND_ALL) {
 			spare_trim(k->fs->spare);
 			next = next_round(k);
 		}
