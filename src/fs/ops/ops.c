@@ -61,6 +61,11 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 		err_text(rc, text, sizeof text));
 }
 
+/* The size of requests that st_blksize advises: a block, within reason. */
+#define BLKSIZE (64 << 10)
+#define BLKSIZE_MIN 4096
+#define BLKSIZE_MAX (1u << 20)
+
 /* The size of a frame whose file is not open comes from the probe of the entry. */
 void ops_attr_shown(struct inode *n, const struct probed *probed, struct stat *st)
 {
@@ -76,10 +81,9 @@ void ops_attr_shown(struct inode *n, const struct probed *probed, struct stat *s
 		st->st_nlink = 1;
 	}
 	st->st_size = (off_t)probed->size; /* of a file that is not open */
-	if (probed->blocksize >= 4096)
-		st->st_blksize = (blksize_t)min_u64(probed->blocksize, 1 << 20);
-	else
-		st->st_blksize = 64 << 10;
+	st->st_blksize = BLKSIZE;
+	if (probed->blocksize >= BLKSIZE_MIN)
+		st->st_blksize = (blksize_t)min_u64(probed->blocksize, BLKSIZE_MAX);
 	pthread_mutex_lock(&n->lock);
 	if (n->file)
 		st->st_size = (off_t)file_size(n->file);
@@ -281,6 +285,9 @@ void ops_close_all(struct fs *fs)
 		ops_close_handle(fs, n->handles);
 }
 
+/* Requests nobody waits for, such as read-ahead, that the kernel sends at a time. */
+#define BACKGROUND_MOST 64
+
 static void want(struct fuse_conn_info *conn, unsigned cap)
 {
 	conn->want |= conn->capable & cap;
@@ -310,8 +317,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 				  FUSE_CAP_SPLICE_READ);
 	/* as in the mount options, or libfuse gives up */
 	conn->max_read = (unsigned)fs->opt.max_read;
-	conn->max_background = 64;
-	conn->congestion_threshold = 48;
+	conn->max_background = BACKGROUND_MOST;
+	conn->congestion_threshold = BACKGROUND_MOST / 4 * 3;
 	conn->time_gran = 1;
 	keeper_wake(fs->keeper);
 }
