@@ -27,6 +27,9 @@
 /* Bytes that stay free on the disk: old and new chunks of a file exist side by side for a while. */
 #define FREE_LEAST (64ull << 20)
 
+/* Of 512 bytes (stat(2)). A file of one block of the disk cannot get smaller. */
+#define BLOCKS_LEAST 8
+
 /* Files that are remembered because they cannot be marked; beyond that all are forgotten. */
 #define KNOWN_MOST 65536
 
@@ -262,7 +265,7 @@ static bool look_at_file(struct recompress *r, struct inode *dir, int dirfd, str
 {
 	bool go_on = true;
 
-	if (e->st.st_blocks * 512 <= 4096 || !is_cold(r, &e->st) || is_known(r, &e->st) ||
+	if (e->st.st_blocks <= BLOCKS_LEAST || !is_cold(r, &e->st) || is_known(r, &e->st) ||
 	    is_marked(e->fd, &e->st))
 		return true;
 	struct inode *n = enter(r, dir, dirfd, e);

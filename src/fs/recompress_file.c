@@ -197,6 +197,7 @@ static ssize_t try_chunk(struct file *f, uint32_t n)
 	return replaced;
 }
 
+/* Chunks that may be looked at now: none while something waits to be stored. */
 static uint32_t count(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
@@ -214,19 +215,20 @@ static void set_tight(struct file *f, bool tight)
 
 /*
  * Chunks left gaps: the disk gets the space back, also what is less than the frame would care for.
+ * 1: done. 0: stopped before.
  */
 static int finish(struct recompress_job *j, bool waiting)
 {
-	int rc = 1;
+	bool done = false;
 
 	set_tight(j->file, true);
-	if (waiting)
-		rc = commit(j->file);
-	rc = rc < 0 ? rc : 1;
-	while (rc > 0 && !j->stop(j->ctx))
+	int rc = waiting ? commit(j->file) : 0;
+	while (rc >= 0 && !done && !j->stop(j->ctx)) {
 		rc = file_compact(j->file);
+		done = rc == 0;
+	}
 	set_tight(j->file, false);
-	return rc < 0 ? rc : rc == 0;
+	return rc < 0 ? rc : done;
 }
 
 static int go_through(struct recompress_job *j)
