@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "codec/parallel.h"
 #include "codec/scratch.h"
-#include "fs/ops/reply.h"
+#include "fs/file/reply.h"
 
 #include <stdbool.h>
 

@@ -11,16 +11,16 @@
 #ifndef FS_FILE_FILE_H
 #define FS_FILE_FILE_H
 
+#include "frame/frame.h"
 #include "fs/dirty/dirty.h"
-#include "fs/fs.h"
-#include "fs/policy/policy.h"
-#include "fs/file/readahead.h"
-#include "fs/ops/reply.h"
-#include "fs/file/sidecar.h"
 #include "fs/dirty/missing.h"
 #include "fs/dirty/touched.h"
+#include "fs/file/readahead.h"
+#include "fs/file/reply.h"
+#include "fs/file/sidecar.h"
+#include "fs/fs.h"
+#include "fs/policy/policy.h"
 #include "fs/policy/wish.h"
-#include "frame/frame.h"
 
 #include <stdatomic.h>
 

@@ -67,7 +67,8 @@ void intent_record_end(struct buf *out, const struct intent_record *r)
 	put_le64(out->p + AT_SIZE, r->size);
 	put_le64(out->p + AT_SEC, (uint64_t)r->mtime.tv_sec);
 	put_le64(out->p + AT_NSEC, (uint64_t)r->mtime.tv_nsec);
-	put_le64(out->p + AT_BODY, sum64_not_0(view_of(out->p + INTENT_HEAD, out->n - INTENT_HEAD)));
+	struct view body = view_of(out->p + INTENT_HEAD, out->n - INTENT_HEAD);
+	put_le64(out->p + AT_BODY, sum64_not_0(body));
 }
 
 void intent_record_number(struct span record, uint64_t generation, uint64_t sequence)

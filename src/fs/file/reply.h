@@ -5,8 +5,8 @@
  * The entries stay in use until reply_end, which therefore comes after the answer has been sent; no
  * lock is held then. One thread at a time.
  */
-#ifndef FS_OPS_REPLY_H
-#define FS_OPS_REPLY_H
+#ifndef FS_FILE_REPLY_H
+#define FS_FILE_REPLY_H
 
 #include "base/buf.h"
 #include "frame/cache.h"

@@ -1,4 +1,4 @@
-#include "fs/ops/reply.h"
+#include "fs/file/reply.h"
 
 #include <assert.h>
 
