@@ -79,24 +79,27 @@ static void call_sum_scan(const struct kernels *k, size_t size, size_t n, const 
 	k->sum_scan(n, s, d);
 }
 
-/* Bytes at one of both ends, into so many that codes of 11 bits fit, and eight behind them. */
+/* Bytes at one of both ends; now and then there is too little room. */
 static void call_put_codes(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
 			   uint8_t *d)
 {
 	uint64_t code[256];
-	size_t literals = n / 2;
+	size_t literals = n % 3 ? n / 2 : n;
 	uint8_t *end[4];
-	memset(d, 0, n);
-	if (literals < 6 || 4 * ((literals + 3) / 4 * 11 / 8 + 1) + 8 > n)
-		return;
-	for (uint32_t i = 0; i < 256; i++) {
-		unsigned bits = i * 7 % 11 + 1;
-		code[i] = code_of((i * 2654435761u) >> (32 - bits), bits);
+	if (literals >= 6) {
+		for (uint32_t i = 0; i < 256; i++) {
+			unsigned bits = i * 7 % 11 + 1;
+			code[i] = code_of((i * 2654435761u) >> (32 - bits), bits);
+		}
+		struct view v = view_of(n % 2 ? s : s + n - literals, literals);
+		if (k->put_codes(code, v, span_of(d, n), end)) {
+			memset(end[3], 0, (size_t)(d + n - end[3]));
+			for (unsigned i = 0; i < 4; i++)
+				put_le16(d + n - 2 * (i + 1), (uint16_t)(end[i] - d));
+			return;
+		}
 	}
-	k->put_codes(code, view_of(n % 2 ? s : s + n - literals, literals), d, end);
-	for (unsigned i = 0; i < 4; i++)
-		put_le16(d + n - 2 * (i + 1), (uint16_t)(end[i] - d));
-	memset(end[3], 0, (size_t)(d + n - 8 - end[3]));
+	memset(d, 0, n);
 }
 
 /* At every level; half of the time there is too little room. */

@@ -9,6 +9,7 @@
  * Built with clang as zstd_fuzz, libFuzzer brings the streams.
  */
 #include "codec/kernels/cpu.h"
+#include "codec/zstd/count.h"
 #include "codec/zstd/fast.h"
 #include "exact.h"
 #include "zstd_kinds.h"
@@ -174,6 +175,18 @@ static void huge(uint8_t *bytes)
 	try_cut(bytes, all, &(struct cuts){.parts = 1});
 }
 
+/* Half of the bytes, those that are counted (zstd/count.h), do not show what the others are. */
+static void unlike(uint8_t *bytes)
+{
+	const size_t n = 64000;
+	for (uint32_t i = 0; i < n; i++) {
+		uint32_t pair = i / (2 * COUNT_RUN), later = pair * 2654435761u >> 31;
+		bool counted = (i / COUNT_RUN & 1) == later;
+		bytes[i] = (uint8_t)below(counted && below(40) ? 32 : 256);
+	}
+	try_cut(bytes, n, &(struct cuts){.parts = 1});
+}
+
 static bool all_forms_seen(void)
 {
 	for (unsigned i = 0; i < ALL_FORMS; i++)
@@ -222,6 +235,7 @@ int main(int argc, char **argv)
 	alike(bytes);
 	marked(bytes);
 	huge(bytes);
+	unlike(bytes);
 	unsigned long rounds = 0;
 	do {
 		round_seed = round_seed * 6364136223846793005u + 1442695040888963407u;

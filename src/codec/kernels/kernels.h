@@ -39,10 +39,11 @@ struct kernels {
 
 	/*
 	 * Codes of v.n >= 6 bytes in four streams of Zstandard, which have (v.n + 3) / 4 of them
-	 * each but the last; code[x]: at most 11 bits, as code_of of zstd/codes.h. From `to` on
-	 * stream goes behind stream, up to end[k]; 8 bytes more may be written to.
+	 * each but the last; code[x]: at most 11 bits, as code_of of zstd/codes.h. Stream goes
+	 * behind stream, up to end[k]. False: fewer than CODES_SLACK bytes of `to` would be left.
 	 */
-	void (*put_codes)(const uint64_t code[256], struct view v, uint8_t *to, uint8_t *end[4]);
+	bool (*put_codes)(const uint64_t code[256], struct view v, struct span to,
+			  uint8_t *end[4]);
 
 	/* A stream of LZ4: codecs/lz4_fast.h */
 	ssize_t (*put_lz4)(struct lz4_table *t, int level, struct view src, struct span dst);

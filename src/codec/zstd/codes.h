@@ -23,13 +23,29 @@ static inline void put_code(struct bits *b, uint64_t code)
 	bits_add(b, code >> (64 - n), n);
 }
 
-/* The plain version, its build for AVX2, and one of its own for AVX-512. */
-void zstd_put_codes(const uint64_t code[256], struct view v, uint8_t *to, uint8_t *end[4]);
-void zstd_put_codes_avx2(const uint64_t code[256], struct view v, uint8_t *to, uint8_t *end[4]);
-void zstd_put_codes_avx512(const uint64_t code[256], struct view v, uint8_t *to, uint8_t *end[4]);
+/*
+ * What has to be left behind a stream: where all that was put ends no later than that, a flush and
+ * the end of a stream fit. Versions look at other times, but come to the same answer.
+ */
+#define CODES_SLACK 16
 
-/* One stream of any number of literals; returns the byte behind. */
-uint8_t *zstd_put_stream(const uint64_t code[256], struct view v, uint8_t *to);
+/* The plain version, its build for AVX2, and one of its own for AVX-512. */
+bool zstd_put_codes(const uint64_t code[256], struct view v, struct span to, uint8_t *end[4]);
+bool zstd_put_codes_avx2(const uint64_t code[256], struct view v, struct span to, uint8_t *end[4]);
+bool zstd_put_codes_avx512(const uint64_t code[256], struct view v, struct span to,
+			   uint8_t *end[4]);
+
+/* One stream of any number of literals; the byte behind, or NULL: it does not fit. */
+uint8_t *zstd_put_stream(const uint64_t code[256], struct view v, struct span to);
+
+/* The end of a stream, unless it is too late. */
+static inline uint8_t *end_stream(struct bits *b, const uint8_t *limit)
+{
+	if (b->out > limit)
+		return NULL;
+	uint8_t *end = bits_end(b);
+	return end > limit ? NULL : end;
+}
 
 /* The literals of stream k. */
 static inline struct view part_of_four(struct view v, unsigned k)

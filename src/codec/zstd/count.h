@@ -34,6 +34,24 @@ ALWAYS_INLINE void counts_add(struct zstd_counts *c, struct view v, const unsign
 		c->part[0][v.p[i]]++;
 }
 
+/*
+ * About half of the bytes, or the other half: of two neighbouring runs one, by a bit of a hash, as
+ * records might all be as long as two runs. What is behind the last two is nobody's. Returns how
+ * many were counted.
+ */
+#define COUNT_RUN 64
+
+ALWAYS_INLINE size_t counts_add_half(struct zstd_counts *c, struct view v, const unsigned parts,
+				     const bool other)
+{
+	size_t n = 0;
+	for (uint32_t i = 0; (n + COUNT_RUN) * 2 <= v.n; i++, n += COUNT_RUN) {
+		bool later = (i * 2654435761u >> 31) ^ other;
+		counts_add(c, view_part(v, 2 * n + later * COUNT_RUN, COUNT_RUN), parts);
+	}
+	return n;
+}
+
 ALWAYS_INLINE void counts_sum(const struct zstd_counts *c, const unsigned parts,
 			      uint32_t count[static 256])
 {

@@ -55,7 +55,7 @@ struct zstd_tree {
 
 /* What an encoder of one thread works with; but for the kernel it needs no preparation. */
 struct zstd_work {
-	void (*put_codes)(const uint64_t code[256], struct view v, uint8_t *to, uint8_t *end[4]);
+	bool (*put_codes)(const uint64_t code[256], struct view v, struct span to, uint8_t *end[4]);
 	/* The last place of each hash: of short streams, of longer ones, and of level 2. */
 	union {
 		uint16_t near[1 << 14];

@@ -84,29 +84,38 @@ ALWAYS_INLINE void gather_fours(const struct codes *c, __m512i x, struct fours *
 #define AT_ONCE 64 /* literals a register */
 
 static uint8_t *put_stream(const struct codes *c, const uint64_t code[256], struct view v,
-			   uint8_t *to)
+			   struct span to)
 {
-	struct bits b = {.out = to};
+	struct bits b = {.out = to.p};
 	struct fours f;
 	size_t n = v.n;
-	for (; n % AT_ONCE; n--) {
+	if (to.n < CODES_SLACK)
+		return NULL;
+	const uint8_t *limit = to.p + to.n - CODES_SLACK;
+	for (; n % AT_ONCE && b.out <= limit; n--) {
 		put_code(&b, code[v.p[n - 1]]);
 		bits_flush(&b);
 	}
-	for (; n; n -= AT_ONCE) {
+	for (; n && b.out <= limit; n -= AT_ONCE) {
 		gather_fours(c, _mm512_loadu_si512(v.p + n - AT_ONCE), &f);
-		for (int i = 15; i >= 0; i--) {
+		for (int i = 15; i >= 0 && b.out <= limit; i--) {
 			bits_add(&b, f.bits[i & 1][i / 2], f.n[i]);
 			bits_flush(&b);
 		}
 	}
-	return bits_end(&b);
+	return end_stream(&b, limit);
 }
 
-void zstd_put_codes_avx512(const uint64_t code[256], struct view v, uint8_t *to, uint8_t *end[4])
+bool zstd_put_codes_avx512(const uint64_t code[256], struct view v, struct span to,
+			   uint8_t *end[4])
 {
 	struct codes c;
 	codes_init(&c, code);
-	for (unsigned k = 0; k < 4; k++)
-		to = end[k] = put_stream(&c, code, part_of_four(v, k), to);
+	for (unsigned k = 0; k < 4; k++) {
+		end[k] = put_stream(&c, code, part_of_four(v, k), to);
+		if (!end[k])
+			return false;
+		to = span_of(end[k], (size_t)(to.p + to.n - end[k]));
+	}
+	return true;
 }
