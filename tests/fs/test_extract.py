@@ -1,5 +1,6 @@
 """cframe extract: what a mount of the directory would show, without one."""
 
+import contextlib
 import os
 import shutil
 import stat
@@ -145,12 +146,15 @@ def test_two_names(mount, names):
         os.unlink(m.mnt / "made")
     for name in names:
         os.rename(m.work / name, m.backing / name)
-    m.remount()
+    m.unmount()
     extract("-C", m.work / "plain", m.backing)
-    assert_same(m.work / "plain", m.mnt)
     for name in names:  # and one by one
         extract("-C", m.work / "one", m.backing / name)
-    assert_same(m.work / "one", m.mnt)
+    m.options = "ro"  # whose daemon has nothing to commit
+    m.start()
+    extract("-C", m.work / "beside", m.backing)
+    for got in ("plain", "one", "beside"):
+        assert_same(m.work / got, m.mnt)
 
 
 def test_single_files(full):
@@ -210,15 +214,22 @@ def test_damaged_frames_leave_nothing(mount):
     assert sorted(os.listdir(plain)) == ["cut", "good"]
 
 
-def test_an_intent_log_is_told(mount):
-    m = mount("commit=100")
-    with open(m.mnt / "x", "wb") as f:
-        for i in range(100):
-            f.write(b"x" * 1000)
-            f.flush()
-            os.fsync(f.fileno())
-        assert (m.backing / ".cframefs-intent").stat().st_size
-        assert "intent log" in extract("-C", m.work / "plain", m.backing, code=1)
+def test_newer_bytes_elsewhere_are_told(mount):
+    """What a daemon has not committed, or a killed one left in its log."""
+    m = mount("commit=100").allow("intent|replay|record")
+    fd = os.open(m.mnt / "x", os.O_CREAT | os.O_WRONLY)
+    for _ in range(100):
+        os.write(fd, b"x" * 1000)
+        os.fsync(fd)
+    assert (m.backing / ".cframefs-intent").stat().st_size
+    said = extract("-C", m.work / "plain", m.backing, code=1)
+    assert said.startswith(f"cframe: {m.backing}: is mounted: what is not committed")
+    m.kill()
+    with contextlib.suppress(OSError):
+        os.close(fd)
+    said = extract("--force", "-C", m.work / "plain", m.backing, code=1)
+    assert said.startswith(f"cframe: {m.backing}: its daemon was killed, and its intent log")
+    m.start()
     m.unmount()
     assert extract("--force", "-C", m.work / "plain", m.backing) == ""
     assert (m.work / "plain/x").read_bytes() == b"x" * 100_000

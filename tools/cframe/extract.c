@@ -10,6 +10,7 @@
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 struct walk {
@@ -259,13 +260,22 @@ static void extract_named(struct walk *w, int from, const char *name)
 	listing_free(&l);
 }
 
-/* Frames that the log has not been applied to lack their newest bytes. */
-static void look_for_log(struct walk *w, int from)
+/*
+ * What the frames lack: bytes that a daemon has not committed (it holds a lock on its directory,
+ * fs/backing), or those of the log of one that was killed. They are extracted all the same.
+ */
+static void look_for_newer(struct walk *w, int from)
 {
 	struct stat st;
+	if (flock(from, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+		say(w, "is mounted: what is not committed yet is missing; copy from the mount, or "
+		       "unmount it first");
+		return;
+	}
+	(void)flock(from, LOCK_UN);
 	if (fstatat(from, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
-		say(w, "its intent log may have bytes that its frames lack: it is mounted, or its "
-		       "daemon was killed; copy from a mount, or unmount it first");
+		say(w, "its daemon was killed, and its intent log may have bytes that its frames "
+		       "lack; mount and unmount it first");
 }
 
 /* A directory by what is in it, anything else as an entry of its directory. */
@@ -299,7 +309,7 @@ static void extract_path(struct walk *w, const char *path)
 		say(w, "is where the files would go; name another directory with -C");
 	} else {
 		w->dev = st.st_dev;
-		look_for_log(w, from);
+		look_for_newer(w, from);
 		if (whole)
 			extract_directory(w, from, w->target.root);
 		else
