@@ -181,6 +181,21 @@ def test_packed_data_with_its_directory_behind(tuner):
     assert len(tuner.choose(data).chunk) < len(data) - len(directory) / 2
 
 
+def test_lines_longer_than_an_item(tuner):
+    """A table of text with lines of 156 bytes: two items each."""
+    r, n = rng(), 5000
+    walks = np.cumsum(r.normal(scale=1e-4, size=(n, 10)), axis=0)
+    lines = [
+        "%6d" % i + "".join("%14.7f" % x for x in row) + "  0.00004\n"
+        for i, row in enumerate(walks)
+    ]
+    assert {len(line) for line in lines} == {156}
+    data = "".join(lines).encode()
+    got = tuner.choose(data)
+    assert got.typesize == 78, got
+    assert len(got.chunk) < 0.9 * len(tuner.ask("n", b"", data, candidate=1)[1].chunk), got
+
+
 @pytest.mark.parametrize("n, blocksize", [(60_000, 0), (90_000, 96 << 10), (100_000, 0)])
 def test_small_databases_are_one_block(tuner, n, blocksize):
     data = b"SQLite format 3\0" + bytes(84) + text()

@@ -50,6 +50,9 @@ static inline bool tune_is_usual(uint32_t size)
 /* The distance at which bytes repeat, if it is up to TUNE_ITEM_MAX and no usual size; else 0. */
 uint32_t tune_period(struct view v);
 
+/* A half to a quarter of lines of text, all as long and longer than TUNE_ITEM_MAX; else 0. */
+uint32_t tune_line_part(struct view v);
+
 /* tune/glance.c. Fills g->bits; g->item is the caller's. */
 void tune_glance(const struct kernels *k, struct tune_glance *g, struct view v);
 

@@ -140,3 +140,36 @@ uint32_t tune_period(struct view v)
 			return tune_is_usual(lag) ? 0 : lag;
 	return 0;
 }
+
+#define LINE_MAX 1024
+#define LINES 4      /* that follow each other */
+#define LINE_PARTS 4 /* at most, in a line     */
+
+/* The length of lines of text that are all as long, newlines included; 0: they are not. */
+static uint32_t line_length(struct view v)
+{
+	size_t at = 0, length = 0;
+	for (unsigned i = 0; i <= LINES; i++) {
+		struct view rest = view_part(v, at, min_u64(v.n - at, LINE_MAX));
+		const uint8_t *end = rest.n ? memchr(rest.p, '\n', rest.n) : NULL;
+		size_t n = end ? (size_t)(end - rest.p) + 1 : 0;
+		if (!n || (i > 1 && n != length))
+			return 0;
+		length = n; /* the first line is cut */
+		at += n;
+	}
+	return (uint32_t)length;
+}
+
+/*
+ * Parts of a line take turns: what is above each other in two lines is so many items away, which
+ * matches in planes see. Items of the columns' width would drift.
+ */
+uint32_t tune_line_part(struct view v)
+{
+	uint32_t line = line_length(v);
+	for (uint32_t n = 2; line > TUNE_ITEM_MAX && n <= LINE_PARTS; n++)
+		if (line % n == 0 && line / n <= TUNE_ITEM_MAX)
+			return line / n;
+	return 0;
+}

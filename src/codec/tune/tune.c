@@ -101,7 +101,10 @@ static struct tune_hint hint_of(const struct tune_input *in, const struct tune_r
 static uint32_t period_of(const struct tune_input *in, const struct tune_report *before)
 {
 	struct view v = in->sample;
-	uint32_t period = tune_period(view_part(v, v.n / 2, v.n / 2));
+	struct view half = view_part(v, v.n / 2, v.n / 2);
+	uint32_t period = tune_period(half), line = tune_line_part(half);
+	if (line && (!period || line % period))
+		period = line; /* columns that lines are whole numbers of are the better items */
 	uint32_t last = before->tried[0].pipeline.typesize;
 	bool known = in->offset && last <= TUNE_ITEM_MAX && !tune_is_usual(last);
 	return period || !known ? period : last;
