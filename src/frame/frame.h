@@ -332,8 +332,9 @@ NODISCARD int frame_commit(struct frame *f, enum durability how);
 /*
  * COMMIT_PART while chunk `missing` and others behind it have not been put: holes would stand for
  * them, with zeros that nobody wrote. So what the file has got since its last commit that was no
- * part, behind frame_kept bytes, ends before `missing`, a hole. What is left out stays pending.
- * UINT32_MAX: nothing is. [mutator]
+ * part, behind frame_kept bytes, ends before `missing`: not before the chunk that is kept in part,
+ * and that one only if it is a hole. What is left out stays pending. UINT32_MAX: nothing is.
+ * [mutator]
  */
 NODISCARD int frame_commit_part(struct frame *f, uint32_t missing);
 uint64_t frame_kept(const struct frame *f);

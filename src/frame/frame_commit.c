@@ -550,7 +550,7 @@ int frame_commit_part(struct frame *f, uint32_t missing)
 {
 	uint64_t end = max_u64(f->kept, (uint64_t)missing * f->info.chunk_size);
 	assert(end >= f->nbytes || end % f->info.chunk_size == 0 ||
-	       frame_slot(f, missing) != SLOT_STORED);
+	       frame_slot(f, range_chunk(end, f->info.chunk_size)) != SLOT_STORED);
 	if (end == 0 && f->info.nbytes == 0 && !f->suspect)
 		return 0;
 	return commit(f, min_u64(end, f->nbytes), COMMIT_PART);

@@ -442,3 +442,31 @@ def patch(fd, model, at, data):
     model.extend(bytes(max(0, at + len(data) - len(model))))
     model[at : at + len(data)] = data
     assert os.pwrite(fd, data, at) == len(data)
+
+
+def test_a_part_behind_a_commit_that_failed(mount, work):
+    """A gap that such a commit would have shown is no place for a part to end: what it begins with
+    would end inside a chunk that has grown since."""
+    m, chunk = mount("chunksize=64K,codec=lz4,commit=0,intent=0", start=False), 65536
+    fault = Fault(m, work / "fault")
+    m.start()
+    m.allow("f.b2frame: fsync: ")
+    old, new, end = (blob(n, 40 * chunk, "noise") for n in range(3))
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    os.pwrite(fd, old, 0)
+    os.fsync(fd)
+    os.pwrite(fd, end[:10_000], 44 * chunk)
+    fault.set(1, Fault.SYNC, error=errno.EIO)
+    assert error_of(os.fsync, fd) == "EIO"
+    fault.set(0)
+    os.pwrite(fd, end[10_000:60_000], 44 * chunk + 10_000)
+    for _ in range(2):  # more than may wait for a root
+        for at in range(0, len(new), chunk):
+            os.pwrite(fd, new[at : at + chunk], at)
+    assert m.kill()
+    error_of(os.close, fd)
+    m.start()
+    got = (m.mnt / "f").read_bytes()
+    versions = [(old[at : at + chunk], new[at : at + chunk]) for at in range(0, len(old), chunk)]
+    assert all(got[i * chunk :][:chunk] in pair for i, pair in enumerate(versions))
+    assert got[44 * chunk :] == end[: len(got) - 44 * chunk]

@@ -140,8 +140,8 @@ static int commit(struct file *f, enum durability how)
 	bool writes = frame_writes(f->frame, how);
 	int rc = held_up ? 0 : commit_frame(f, how);
 	f->wants_commit = false;
-	if (rc >= 0 && how != COMMIT_PART)
-		f->gaps.n = 0;
+	if (how != COMMIT_PART) /* also if it failed: what is kept may be all of it by now */
+		missing_mend(&f->gaps, 0, frame_kept(f->frame));
 	if (rc >= 0 && how == COMMIT_SYNC) {
 		touched_clear(&f->unsynced.touched);
 		if (writes)
