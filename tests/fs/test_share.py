@@ -664,6 +664,27 @@ def test_two_writers_are_told(mount, blosc2):
     assert set(versions(b"".join(stored.decompress_chunk(n) for n in range(stored.nchunks)))) == {3}
 
 
+def test_what_is_free_to_us_is_not_written_when_another_program_has_it(mount, blosc2):
+    """Chunks are stored before the commit that is refused: not where the other's chunks are now."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0")
+    theirs, ours = (blob(seed, 4 * CHUNK, "noise") for seed in (1, 2))
+    (m.mnt / "f").write_bytes(bytes(range(256)) * 1024)  # whose chunks are too short for others
+    Path(f"{m.stored('f')}.b2lock").touch()
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_DIRECT)
+    with mmap.mmap(-1, CHUNK - 4096) as room:  # no whole chunk: it stays in memory until the fsync
+        for n in range(4):
+            room[:] = ours[n * CHUNK :][: len(room)]
+            os.pwrite(fd, room, n * CHUNK)
+    other = blosc2.open(str(m.stored("f")), mode="a", locking=True, dparams={"nthreads": 1})
+    for n in range(4):
+        other.update_data(n, theirs[n * CHUNK : (n + 1) * CHUNK], copy=True)
+    m.allow("f.b2frame: ")
+    assert error_of(os.fsync, fd) in ("ESTALE", "EIO")
+    error_of(os.close, fd)
+    stored = blosc2.open(str(m.stored("f")))
+    assert b"".join(stored.decompress_chunk(n) for n in range(4)) == theirs
+
+
 def lengths(m, name="f"):
     """Of the frame, its chunk area and its trailer: what other sizes would tell."""
     raw = m.stored(name).read_bytes()

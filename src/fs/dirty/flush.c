@@ -45,6 +45,26 @@ static int store(struct file *f, struct view cchunk, uint64_t *at)
 	return rc;
 }
 
+/*
+ * What is free in our frame another program may have taken since, and our commit will be refused:
+ * then nothing is written. Nor does it write while we do.
+ */
+static int store_shared(struct file *f, struct view cchunk, uint64_t *at)
+{
+	enum root_known known = ROOT_SAME;
+	bool changed, held = sidecar_enter(&f->sidecar, &changed);
+
+	if (changed) {
+		pthread_rwlock_rdlock(&f->lock);
+		known = frame_knows_root(f->frame);
+		pthread_rwlock_unlock(&f->lock);
+	}
+	int rc = known == ROOT_OTHER ? -ESTALE : store(f, cchunk, at);
+	if (held)
+		sidecar_leave(&f->sidecar);
+	return rc;
+}
+
 /* A file that was removed is not to wait for its own room. */
 static int store_in_time(struct file *f, struct view cchunk, uint64_t *at)
 {
@@ -52,7 +72,7 @@ static int store_in_time(struct file *f, struct view cchunk, uint64_t *at)
 	int rc;
 
 	do
-		rc = store(f, cchunk, at);
+		rc = store_shared(f, cchunk, at);
 	while (!f->inode->nameless && room_soon(f->fs, &wait, rc));
 	return rc;
 }

@@ -20,7 +20,7 @@
 #include <stdint.h>
 
 struct sidecar {
-	pthread_rwlock_t turn; /* shared by readers; alone by a commit, and while it is opened */
+	pthread_rwlock_t turn; /* alone: a commit, and to open it; shared: who reads or stores */
 	atomic_bool there;     /* fd >= 0: to be asked without the lock */
 	int fd;                /* under turn; -1 none */
 	pthread_mutex_t lock;  /* for what follows */
