@@ -5,6 +5,7 @@ import os
 import random
 import struct
 import threading
+from pathlib import Path
 
 import blosc2
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from libdata import blob
 from libmemory import held_to
 from libmount import SLOWNESS
-from libposix import error_of
+from libposix import error_of, read_direct
 from libstats import stats
 
 MiB = 1 << 20
@@ -191,6 +192,32 @@ def test_a_chunk_of_millions_of_blocks(mount):
     assert error_of(read, m.mnt / "h", 64 * MiB) == "EFBIG"
     m.expect_log(LARGE)
     held_to(m, 16 * MiB + BESIDE)
+    m.unmount()
+
+
+def system_calls(m):
+    """Reads of files, and of requests."""
+    lines = Path(f"/proc/{m.proc.pid}/io").read_text().splitlines()
+    return int(dict(line.split(": ") for line in lines)["syscr"])
+
+
+@pytest.mark.parametrize("block", [1, 16])
+def test_tiny_blocks_are_read_many_at_a_time(mount, block):
+    """Past the cache, which would take an entry and a read of the file for each."""
+    m = mount("cache=48M", start=False)
+    n = 1 * MiB
+    path = m.backing / "h.b2frame"
+    frame(path, n, clevel=0)
+    with open(path, "r+b") as f:
+        at = struct.unpack_from(">i", f.read(100), 11)[0]
+        f.seek(at + 8)
+        f.write(struct.pack("<i", block))
+    m.start()
+    expected = numbers(0, n // 4).tobytes()
+    before = system_calls(m)
+    assert read_direct(m.mnt / "h", n) == expected
+    assert read(m.mnt / "h", 12345) == expected[12345 : 12345 + 4096]
+    assert system_calls(m) - before < 200
     m.unmount()
 
 

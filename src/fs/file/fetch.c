@@ -30,6 +30,9 @@
 /* Entries from this size on are not kept for the time of a reply (cache.h). */
 #define COPIED_FROM (1u << 20)
 
+/* Blocks shorter than this, on average, are read many at a time. */
+#define TINY 512u
+
 /* A part of a block that ends in its last quarter takes about as long as all of it. */
 #define PART_QUARTERS 3
 
@@ -297,15 +300,14 @@ static int read_block(struct fetch *x, uint32_t lo, uint32_t len)
 /* How many whole blocks from `first` on lie in front of byte `hi`. */
 static struct run whole_blocks(const struct chunk *c, uint32_t first, uint32_t hi)
 {
-	struct run run = {first, 0};
+	uint32_t end = hi < c->nbytes ? chunk_block_at(c, hi) : c->nblocks;
+	return (struct run){first, end > first ? end - first : 0};
+}
 
-	while (first + run.n < c->nblocks) {
-		struct extent e = chunk_block_bytes(c, first + run.n);
-		if (e.off + e.len > hi)
-			break;
-		run.n++;
-	}
-	return run;
+/* Blocks so short that an entry of the cache for each would cost more than the blocks. */
+static bool is_tiny(const struct chunk *c)
+{
+	return c->nblocks > 1 && c->nbytes / c->nblocks < TINY;
 }
 
 /*
@@ -315,6 +317,8 @@ static struct run whole_blocks(const struct chunk *c, uint32_t first, uint32_t h
  */
 static bool goes_past(const struct fetch *x, struct run run, uint32_t len)
 {
+	if (is_tiny(&x->lazy->chunk))
+		return true;
 	if (x->kind == READ_AHEAD || x->kind == READ_STRIDES)
 		return false;
 	if (x->direct && x->kind == READ_RANDOM)
@@ -487,7 +491,7 @@ int fetch_ahead(struct fetch *x, uint32_t lo, uint32_t hi)
 	TRY(lazy_get(x, &e));
 	/* Of a chunk that all of is going to be read (see check). */
 	int rc = check(x, lo, hi - lo);
-	if (rc >= 0)
+	if (rc >= 0 && !is_tiny(&x->lazy->chunk))
 		rc = decode_blocks(x, lo, hi);
 	cache_put(x->f->fs->cache, e);
 	return rc;
