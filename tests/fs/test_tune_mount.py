@@ -101,6 +101,22 @@ def test_same_bytes_in_another_order(mount, blosc2, options):
         assert content(blosc2.open(str(m.stored(f"f{i}")), mode="r"), 1 << 30) == data
 
 
+def test_the_choice_follows_the_data(mount, blosc2):
+    """A header of a page in front of its data; an image, text and numbers behind each other."""
+    parts = [image_u1(), text(), walk_f8()]
+    mixed = {"headed": text()[:4096] + walk_f8() * 2, "tar": b"".join(parts)}
+    alone = {f"part{i}": part for i, part in enumerate(parts)}
+    m = mount("workers=2,commit=0")
+    for name, data in {**mixed, **alone}.items():
+        write_in_order(m.mnt / name, data)
+    m.unmount()
+    for name, data in mixed.items():
+        assert content(blosc2.open(str(m.stored(name)), mode="r"), 1 << 30) == data
+    size = {name: os.stat(m.stored(name)).st_size for name in {**mixed, **alone}}
+    assert size["tar"] < 1.03 * sum(size[name] for name in alone), size
+    assert size["headed"] < 1.05 * 2 * size["part2"], size
+
+
 def test_chunks_behind_gaps_do_not_wait_for_ever(mount):
     """What they wait for never comes. Nobody closes the file, and no commit is due."""
     m = mount("commit=0")
