@@ -179,7 +179,7 @@ void frame_young_clear(struct frame *f);
 /*
  * Copies the `len` bytes of chunk n to `at` in the file, piece by piece, and then holds what is
  * there against the chunk's checksum: what was written is what was checked. *sum: that, or one made
- * here if none was known. Not for sparse frames.
+ * of it before, if none was known. Not for sparse frames.
  */
 NODISCARD int frame_copy_chunk(struct frame *f, uint32_t n, uint64_t at, uint32_t len,
 			       uint64_t *sum);

@@ -266,13 +266,15 @@ int frame_copy_chunk(struct frame *f, uint32_t n, uint64_t at, uint32_t len, uin
 {
 	struct stored from;
 	TRY(frame_stored(f, n, &from));
+	if (!from.sum)
+		TRY(make_sum(f, &from, len, &from.sum));
 	struct stored to = from;
 	to.io = f->io;
 	to.at = at;
 	to.room = len;
 	*sum = from.sum;
 	TRY(stored_copy(&from, to.io, to.at, len));
-	return from.sum ? verify_stored(f, &to, &len) : make_sum(f, &to, len, sum);
+	return verify_stored(f, &to, &len);
 }
 
 /* A chunk whose checksum is known. */

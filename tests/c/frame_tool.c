@@ -15,7 +15,8 @@
  *   compact N               frame_compact in steps of N bytes, each committed, until it is done
  *   copy FILE               all chunks of another frame, as they are stored, and its size
  *   fail N [ERRNO|short]    from now on every N-th call that changes the file fails, 0: none
- *   once N [ERRNO|short]    only the N-th does
+ *   once N [ERRNO|short|lost]
+ *                           only the N-th does; lost: it says that it went well
  *   die N                   after N more changes of the file every one fails
  *   crash SEED              power is lost: of the writes since the last sync some are
  *                           undone, drawn by SEED; the frame is closed, faults end
@@ -54,6 +55,7 @@ static struct {
 	uint64_t every, count, once;
 	int error; /* 0: EIO */
 	bool cut;  /* writes fail half way */
+	bool lost; /* writes are not done, and do not fail */
 	bool dying;
 	uint64_t life;
 	struct undo undo[4096];
@@ -74,6 +76,8 @@ static int fault_now(void)
 static int fault_pwrite(struct io *io, uint64_t at, struct view src)
 {
 	int rc = fault_now();
+	if (rc < 0 && fault.lost)
+		return 0;
 	if (rc < 0 && fault.cut)
 		IGNORE(fault.real->pwrite(io, at, view_part(src, 0, src.n / 2)));
 	TRY(rc);
@@ -402,6 +406,7 @@ static int do_fault(const char *cmd, const char *args)
 	uint64_t n = strtoull(args, NULL, 10);
 	const char *how = strchr(args, ' ');
 	fault.cut = how && strcmp(how, " short") == 0;
+	fault.lost = how && strcmp(how, " lost") == 0;
 	fault.error = how && strcmp(how, " ENOSPC") == 0 ? ENOSPC : EIO;
 	fault.once = cmd[0] == 'o' ? n : 0;
 	fault.every = cmd[0] == 'f' ? n : 0;
