@@ -63,6 +63,11 @@ bool names_hides(const char *backing, mode_t type)
 	return S_ISREG(type) && suffix_of(backing, &stem) == SUFFIX_LOCK;
 }
 
+static bool is_dots(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
 bool names_claim(enum node_kind kind, const char *backing, char out[static NAME_MAX + 1])
 {
 	size_t stem;
@@ -70,7 +75,7 @@ bool names_claim(enum node_kind kind, const char *backing, char out[static NAME_
 	(void)suffix_of(backing, &stem);
 	switch (kind) {
 	case NODE_FRAME:
-	case NODE_SPARSE: return names_join(out, backing, stem, "");
+	case NODE_SPARSE: return names_join(out, backing, stem, "") && !is_dots(out);
 	case NODE_ARRAY: return names_join(out, backing, stem, ".npy");
 	case NODE_PLAIN: break;
 	}
