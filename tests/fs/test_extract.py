@@ -132,6 +132,7 @@ def test_a_directory_is_what_a_mount_shows(full):
         ["x.b2f", "x.b2"],
         ["x.b2", "x.b2.b2frame"],
         ["x.b2.b2f", "x.b2.b2", "x.b2"],
+        ["..b2frame", "...b2frame", ".b2frame"],
     ],
     ids="+".join,
 )
@@ -166,6 +167,26 @@ def test_single_files(full):
     said = extract("-C", plain, m.backing / "nobody", m.backing / "dangling", code=1)
     assert said == f"cframe: {m.backing}/nobody: No such file or directory\n"
     assert os.readlink(plain / "dangling") == "/no/such/file"
+
+
+def test_links_to_what_was_replaced(mount):
+    """A name that another file has taken meanwhile is no other name of the first any more."""
+    m = mount()
+    for name in ("a/x", "b/x", "c/x"):
+        (m.mnt / name).parent.mkdir()
+        (m.mnt / name).write_bytes(f"data of {name}".encode())
+    for name in ("y", "z"):
+        os.link(m.mnt / "a/x", m.mnt / "a" / name)
+    m.unmount()
+    plain = m.work / "plain"
+    names = [m.backing / f"{name}.b2frame" for name in ("a/x", "b/x", "c/x", "a/y", "a/z")]
+    extract("--force", "-C", plain, *names)
+    assert (plain / "x").read_bytes() == b"data of c/x"
+    assert (plain / "y").read_bytes() == (plain / "z").read_bytes() == b"data of a/x"
+    assert (plain / "y").samefile(plain / "z")
+    extract("--force", "-C", plain, m.backing / "a")
+    assert (plain / "x").read_bytes() == b"data of a/x"
+    assert (plain / "x").samefile(plain / "z") and (plain / "y").samefile(plain / "z")
 
 
 def test_what_is_there_stays(full):

@@ -158,6 +158,8 @@ static void extract_file(struct walk *w, struct listing *l, const struct entry *
 	int rc = make(w, l, e, dir, &d);
 	if (rc >= 0)
 		rc = draft_finish(&d, &w->target, &st, shown);
+	if (rc >= 0)
+		target_forget_linked(&w->target, (const char *)w->to.p);
 	if (rc >= 0 && e->st.st_nlink > 1 && e->kind != NODE_SPARSE)
 		target_note_linked(&w->target, e, (const char *)w->to.p);
 	if (rc == -ESTALE)

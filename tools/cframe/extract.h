@@ -47,9 +47,11 @@ NODISCARD int unpack_plain(int in, int out);
 
 /* The files that are made. */
 struct target {
-	int root;               /* descriptor of the directory that all go to        */
-	bool force;             /* what is there is replaced                         */
-	struct linked *linked;  /* those with several names, as far as they are made */
+	int root;   /* descriptor of the directory that all go to                    */
+	bool force; /* what is there is replaced                                     */
+	/* Those with several names, as far as they are made: by the file that they came from, and
+	 * by their path. */
+	struct linked *linked, *by_path;
 };
 
 /* A file under a temporary name, until it is given its own. */
@@ -75,6 +77,7 @@ NODISCARD int give_attributes(int fd, const struct stat *st);
 /* Where another name of that file was made, below the root; NULL: nowhere yet. */
 const char *target_linked(const struct target *t, const struct entry *e);
 void target_note_linked(struct target *t, const struct entry *e, const char *path);
+void target_forget_linked(struct target *t, const char *path); /* another file has taken it */
 void target_deinit(struct target *t);
 
 #endif

@@ -18,7 +18,7 @@ struct linked {
 		enum node_kind kind;
 	} key;
 	char *path;
-	UT_hash_handle hh;
+	UT_hash_handle hh, by_path;
 };
 
 static int draft_name(struct draft *d, int dir)
@@ -145,28 +145,47 @@ const char *target_linked(const struct target *t, const struct entry *e)
 	return l ? l->path : NULL;
 }
 
+static void linked_free(struct linked *l)
+{
+	if (l)
+		mem_free(l->path);
+	mem_free(l);
+}
+
 /* Without memory for it, the next name becomes a file of its own. */
 void target_note_linked(struct target *t, const struct entry *e, const char *path)
 {
+	if (target_linked(t, e))
+		return;
 	struct linked *l = mem_zalloc(sizeof *l);
-	char *copy = mem_strdup(path);
-	if (l && copy) {
+	if (l)
+		l->path = mem_strdup(path);
+	if (l && l->path) {
 		l->key = key_of(e);
-		l->path = copy;
 		HASH_ADD(hh, t->linked, key, sizeof l->key, l);
 		if (l->hh.tbl)
+			HASH_ADD_KEYPTR(by_path, t->by_path, l->path, strlen(l->path), l);
+		if (l->by_path.tbl)
 			return;
+		if (l->hh.tbl)
+			HASH_DELETE(hh, t->linked, l);
 	}
-	mem_free(copy);
-	mem_free(l);
+	linked_free(l);
+}
+
+void target_forget_linked(struct target *t, const char *path)
+{
+	struct linked *l;
+	HASH_FIND(by_path, t->by_path, path, strlen(path), l);
+	if (!l)
+		return;
+	HASH_DELETE(by_path, t->by_path, l);
+	HASH_DELETE(hh, t->linked, l);
+	linked_free(l);
 }
 
 void target_deinit(struct target *t)
 {
-	struct linked *l, *next;
-	HASH_ITER(hh, t->linked, l, next) {
-		HASH_DEL(t->linked, l);
-		mem_free(l->path);
-		mem_free(l);
-	}
+	while (t->linked)
+		target_forget_linked(t, t->linked->path);
 }
