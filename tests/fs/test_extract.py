@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import signal
 import stat
 import subprocess
 
@@ -254,6 +255,23 @@ def test_newer_bytes_elsewhere_are_told(mount):
     m.unmount()
     assert extract("--force", "-C", m.work / "plain", m.backing) == ""
     assert (m.work / "plain/x").read_bytes() == b"x" * 100_000
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_unfinished(tmp_path, blosc2, sig):
+    import numpy as np
+
+    where, plain = tmp_path / "a.b2nd", tmp_path / "plain"
+    a = np.zeros((1000, 2000), dtype="u1") + np.arange(2000, dtype="u1")
+    blosc2.asarray(a, urlpath=str(where), chunks=(1000, 1), blocks=(1000, 1))  # slow: columns
+    plain.mkdir()
+    program = subprocess.Popen([CFRAME, "extract", "-C", plain, where])
+    while not os.listdir(plain):
+        assert program.poll() is None
+    assert os.listdir(plain)[0].startswith(".cframe-")
+    program.send_signal(sig)
+    assert program.wait(60) == -sig
+    assert os.listdir(plain) == []
 
 
 def test_a_full_disk(mount, root):

@@ -339,6 +339,7 @@ static int run(struct walk *w, char **path)
 	rc = scratch_open(&w->s);
 	if (rc < 0)
 		return tool_fail(w->where, rc);
+	draft_end_with_signals();
 	(void)path_push(&w->from, ""); /* both have a 0 from here on */
 	(void)path_push(&w->to, "");
 	for (; *path; path++)

@@ -61,6 +61,9 @@ struct draft {
 	char name[32];
 };
 
+/* From here on a signal that ends the program takes the draft with it. */
+void draft_end_with_signals(void);
+
 NODISCARD int draft_open(struct draft *d, int dir);
 NODISCARD int draft_symlink(struct draft *d, int dir, const char *text);
 NODISCARD int draft_node(struct draft *d, int dir, const struct stat *st);

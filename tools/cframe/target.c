@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <unistd.h>
@@ -21,6 +22,29 @@ struct linked {
 	UT_hash_handle hh, by_path;
 };
 
+/*
+ * What a signal removes: the last draft. It stays here when it is done, since no other file will
+ * ever have its name.
+ */
+static struct draft last;
+
+static void remove_last(int signal)
+{
+	(void)unlinkat(last.dir, last.name, 0);
+	(void)raise(signal); /* whose default comes when this returns */
+}
+
+void draft_end_with_signals(void)
+{
+	static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
+	const struct sigaction act = {.sa_handler = remove_last, .sa_flags = (int)SA_RESETHAND};
+	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
+		struct sigaction before;
+		if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+			(void)sigaction(signals[i], &act, NULL);
+	}
+}
+
 static int draft_name(struct draft *d, int dir)
 {
 	uint64_t random;
@@ -28,6 +52,7 @@ static int draft_name(struct draft *d, int dir)
 		return -errno;
 	*d = (struct draft){.dir = dir, .fd = -1};
 	snprintf(d->name, sizeof d->name, ".cframe-%016" PRIx64, random);
+	last = *d;
 	return 0;
 }
 
