@@ -536,3 +536,26 @@ def test_pages_that_were_refused_can_be_written_again(small):
         assert got == new if again else mixed(got, new)
         (m.mnt / "f").unlink()
         os.sync()
+
+
+@pytest.mark.parametrize("small", [f"{TIGHT},commit=0.1"], ids=["commit"], indirect=True)
+@pytest.mark.parametrize("sized", [False, True], ids=["grown", "sized"])
+def test_bytes_that_were_committed_are_not_cut_off(small, sized):
+    """Pages over them were refused, or over zeros before them that came from ftruncate. No fsync
+    and no close came before."""
+    m, size, start = small, 4 << 20, (2 << 20) if sized else 0
+    old, new = blob(1, size - start, "noise"), blob(2, 3 << 20, "noise")
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
+    if sized:
+        os.ftruncate(fd, size)
+    put(fd, old, start)
+    os.sync()
+    time.sleep(0.5)
+    fill(m, 0)
+    error = outcome(put, fd, new)
+    os.sync()
+    assert outcome(os.close, fd) or error
+    m.remount()
+    got = (m.mnt / "f").read_bytes()
+    assert len(got) == size and got[3 << 20 :] == old[(3 << 20) - start :]
+    assert mixed(got, bytes(start) + old, new)

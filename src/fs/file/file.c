@@ -143,8 +143,7 @@ static void follow_frame(struct file *f)
 	policy_follow(&f->policy, &o, f->frame);
 	f->chunk_size = frame_info(f->frame)->chunk_size;
 	f->dirty.next = frame_nchunks(f->frame); /* the first that it may grow by */
-	f->gaps.n = f->refused.bytes.n = 0;
-	f->refused.promised = frame_size(f->frame);
+	f->gaps.n = f->refused.bytes.n = f->refused.absent.n = 0;
 	f->items_whole = true;
 }
 

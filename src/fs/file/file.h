@@ -50,11 +50,12 @@ struct file_unsynced {
  * behind them and with its own length of the file.
  */
 struct file_refused {
-	struct missing bytes; /* behind `promised`                                        */
-	uint64_t promised;    /* so many bytes are there, as an open, fsync or close said */
+	struct missing bytes;  /* that nothing older is below: see `absent`               */
+	struct missing absent; /* before what was written since the last open, fsync or
+				  close: unlike `gaps`, a commit leaves these            */
 	uint32_t times;
-	int rc;               /* why, the last time                                       */
-	bool cut;             /* the kernel has a larger size (file_cut_refused)          */
+	int rc;                /* why, the last time                                      */
+	bool cut;              /* the kernel has a larger size (file_cut_refused)         */
 };
 
 struct file {

@@ -512,7 +512,7 @@ static int sync_attributes(struct file *f)
 static void promise(struct file *f, uint64_t size)
 {
 	pthread_rwlock_wrlock(&f->lock);
-	f->refused.promised = max_u64(f->refused.promised, min_u64(size, frame_size(f->frame)));
+	missing_mend(&f->refused.absent, 0, size);
 	pthread_rwlock_unlock(&f->lock);
 }
 

@@ -75,7 +75,6 @@ int file_resize_locked(struct file *f, uint64_t size)
 	TRY(frame_resize(f->frame, size));
 	if (size >= old)
 		return 0;
-	f->refused.promised = min_u64(f->refused.promised, size);
 	uint64_t nchunks = range_nchunks(size, chunk_size(f));
 	for (uint32_t n = 0; (c = dirty_set_from(&f->dirty.dirty, n)); n++) {
 		n = c->n;
@@ -92,6 +91,19 @@ static void come(struct file *f, uint64_t lo, uint64_t hi)
 {
 	missing_mend(&f->gaps, lo, hi);
 	missing_mend(&f->refused.bytes, lo, hi);
+	missing_mend(&f->refused.absent, lo, hi);
+}
+
+/* [lo, hi) was written to a file that ended at `old` before. */
+static void came(struct file *f, uint64_t old, uint64_t lo, uint64_t hi)
+{
+	if (lo == hi)
+		return;
+	if (lo > old) {
+		missing_add(&f->gaps, old, lo);
+		missing_add(&f->refused.absent, old, lo);
+	}
+	come(f, lo, hi);
 }
 
 /*
@@ -136,9 +148,7 @@ static ssize_t write_locked(struct file *f, const struct file_data *d)
 		touched_whole(&f->unsynced.touched);
 	else
 		touched_add(&f->unsynced.touched, d->at, n);
-	if (done && d->at > old)
-		missing_add(&f->gaps, old, d->at);
-	come(f, d->at, d->at + done);
+	came(f, old, d->at, d->at + done);
 	return done ? (ssize_t)done : rc;
 }
 
@@ -202,9 +212,29 @@ int file_check_writing(struct file *f)
 	return rc;
 }
 
+/* Of [lo, hi), which is missing, what has never been there. True: there is some. */
+static bool add_refused(struct file *f, uint64_t lo, uint64_t hi)
+{
+	const struct missing *absent = &f->refused.absent;
+	uint64_t size = frame_size(f->frame);
+	bool any = hi > size;
+
+	if (any)
+		missing_add(&f->refused.bytes, max_u64(lo, size), hi);
+	for (uint32_t i = 0; i < absent->n; i++) {
+		uint64_t from = max_u64(lo, absent->range[i].lo);
+		uint64_t to = min_u64(hi, absent->range[i].hi);
+		if (from >= to)
+			continue;
+		missing_add(&f->refused.bytes, from, to);
+		any = true;
+	}
+	return any;
+}
+
 /*
- * The kernel drops these bytes. What is there of those that were promised stays as it was. -EIO: of
- * pages from its cache it does not look at how many were taken.
+ * The kernel drops these bytes. Where others were before, those stay. -EIO: of pages from its cache
+ * it does not look at how many were taken.
  */
 static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc)
 {
@@ -212,9 +242,7 @@ static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc)
 	int error = rc < 0 ? (int)rc : -EIO;
 
 	pthread_rwlock_wrlock(&f->lock);
-	lo = max_u64(lo, f->refused.promised);
-	if (lo < hi) {
-		missing_add(&f->refused.bytes, lo, hi);
+	if (add_refused(f, lo, hi)) {
 		f->refused.times++;
 		f->refused.rc = error;
 	}
@@ -402,7 +430,7 @@ static int put_chunk(struct file *f, const struct file_chunk *c)
 		frame_put(f->frame, c->n, at, (uint32_t)c->stored.n);
 	else
 		frame_put_zeros(f->frame, c->n);
-	come(f, (uint64_t)c->n * c->size, end);
+	came(f, old, (uint64_t)c->n * c->size, end);
 	cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, c->n});
 	f->wants_commit = frame_wants_commit(f->frame);
 	return 1;
