@@ -239,13 +239,16 @@ def test_damaged_frames_leave_nothing(mount):
 def test_newer_bytes_elsewhere_are_told(mount):
     """What a daemon has not committed, or a killed one left in its log."""
     m = mount("commit=100").allow("intent|replay|record")
+    (m.mnt / "sub/deep").mkdir(parents=True)
     fd = os.open(m.mnt / "x", os.O_CREAT | os.O_WRONLY)
     for _ in range(100):
         os.write(fd, b"x" * 1000)
         os.fsync(fd)
     assert (m.backing / ".cframefs-intent").stat().st_size
-    said = extract("-C", m.work / "plain", m.backing, code=1)
-    assert said.startswith(f"cframe: {m.backing}: is mounted: what is not committed")
+    for name in (".", "sub", "sub/deep"):
+        where = m.backing / name
+        said = extract("-C", m.work / "plain", where, code=1)
+        assert said.startswith(f"cframe: {where}: is mounted: what is not committed")
     m.kill()
     with contextlib.suppress(OSError):
         os.close(fd)

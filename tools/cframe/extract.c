@@ -266,18 +266,37 @@ static void extract_named(struct walk *w, int from, const char *name)
  * What the frames lack: bytes that a daemon has not committed (it holds a lock on its directory,
  * fs/backing), or those of the log of one that was killed. They are extracted all the same.
  */
-static void look_for_newer(struct walk *w, int from)
+static bool told_of_newer(struct walk *w, int dir)
 {
 	struct stat st;
-	if (flock(from, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+	if (flock(dir, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
 		say(w, "is mounted: what is not committed yet is missing; copy from the mount, or "
 		       "unmount it first");
-		return;
+		return true;
 	}
-	(void)flock(from, LOCK_UN);
-	if (fstatat(from, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
-		say(w, "its daemon was killed, and its intent log may have bytes that its frames "
-		       "lack; mount and unmount it first");
+	(void)flock(dir, LOCK_UN);
+	if (fstatat(dir, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) < 0 || !st.st_size)
+		return false;
+	say(w, "its daemon was killed, and its intent log may have bytes that its frames "
+	       "lack; mount and unmount it first");
+	return true;
+}
+
+/* The backing directory may be this one or one above it. */
+static void look_for_newer(struct walk *w, int from)
+{
+	struct stat st = {0}, above;
+	int dir = from;
+	while (dir >= 0 && fstat(dir, &above) == 0 && above.st_dev == w->dev &&
+	       above.st_ino != st.st_ino && !told_of_newer(w, dir)) {
+		int next = openat(dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (dir != from)
+			close(dir);
+		dir = next;
+		st = above;
+	}
+	if (dir >= 0 && dir != from)
+		close(dir);
 }
 
 /* A directory by what is in it, anything else as an entry of its directory. */
