@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import resource
 import shutil
 import signal
 import stat
 import subprocess
+import sys
 
 import pytest
 
@@ -219,6 +221,20 @@ def test_into_itself(full):
     assert said.endswith("is where the files would go; name another directory with -C\n")
     extract("-C", m.backing / "out", m.backing)
     assert not (m.backing / "out/out").exists() and (m.backing / "out/big").exists()
+
+
+def test_a_tree_deeper_than_the_stack(tmp_path):
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    deep = 2100
+    if most < 2 * deep:
+        pytest.skip("too few descriptors to get so deep")
+    make = "import os, sys\nfor i in range(int(sys.argv[2])): os.mkdir('d'); os.chdir('d')"
+    (tmp_path / "deep").mkdir()
+    subprocess.run([sys.executable, "-c", make, "", str(deep)], cwd=tmp_path / "deep", check=True)
+    argv = ["prlimit", f"--nofile={most}", CFRAME, "extract", "-C", tmp_path / "out"]
+    got = subprocess.run([*argv, tmp_path / "deep"], capture_output=True, text=True)
+    subprocess.run(["rm", "-rf", tmp_path / "deep", tmp_path / "out"], check=True)
+    assert got.returncode == 1 and got.stderr.endswith("/d/d: is too deep, and left out\n")
 
 
 def test_damaged_frames_leave_nothing(mount):

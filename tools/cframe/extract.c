@@ -13,6 +13,8 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#define DEEPEST 2000 /* directories in each other, whose calls fit on the stack */
+
 struct walk {
 	struct target target;
 	struct scratch *s;
@@ -20,6 +22,7 @@ struct walk {
 	struct stat root;     /* of the target                               */
 	dev_t dev;            /* of the source: other file systems stay out  */
 	struct buf from, to;  /* paths of what is being extracted; `to` is below the root */
+	unsigned depth;
 	bool failed;
 };
 
@@ -195,6 +198,10 @@ static void extract_subdirectory(struct walk *w, struct listing *l, const struct
 		say(w, "is another file system, and left out");
 		return;
 	}
+	if (w->depth == DEEPEST) {
+		say(w, "is too deep, and left out");
+		return;
+	}
 	int from = openat(l->fd, e->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (from < 0) {
 		say_rc(w, -errno);
@@ -202,7 +209,9 @@ static void extract_subdirectory(struct walk *w, struct listing *l, const struct
 	}
 	int to = open_target(dir, shown, &made);
 	if (to >= 0) {
+		w->depth++;
 		extract_directory(w, from, to);
+		w->depth--;
 		int rc = made ? give_attributes(to, &e->st) : 0;
 		if (rc < 0)
 			say_rc(w, rc);
