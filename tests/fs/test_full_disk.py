@@ -559,3 +559,24 @@ def test_bytes_that_were_committed_are_not_cut_off(small, sized):
     got = (m.mnt / "f").read_bytes()
     assert len(got) == size and got[3 << 20 :] == old[(3 << 20) - start :]
     assert mixed(got, bytes(start) + old, new)
+
+
+@pytest.mark.watchdog(180)
+@pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
+def test_who_goes_on_for_long_loses_no_more_than_was_refused(small):
+    """A log that nobody calls fsync for, while the disk is full for a moment."""
+    m, lines = small, blob(1, 5 << 20, "noise")
+    fd = os.open(m.mnt / "f", os.O_WRONLY | os.O_CREAT)
+    os.write(fd, b"first")
+    os.sync()
+    fill(m, 0)
+    os.write(fd, lines)
+    os.sync()
+    (m.backing / "filler").unlink()
+    time.sleep(62)  # the kernel keeps nothing in its cache for so long
+    os.write(fd, b"last")
+    assert outcome(os.close, fd) == "ENOSPC"
+    m.remount()
+    got = (m.mnt / "f").read_bytes()
+    assert len(got) == len(lines) + 9 and got.endswith(b"last") and got.startswith(b"first")
+    assert mixed(got[: 5 << 20], b"first" + lines)

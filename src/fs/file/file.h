@@ -54,7 +54,8 @@ struct file_refused {
 	struct missing absent; /* before what was written since the last open, fsync or
 				  close: unlike `gaps`, a commit leaves these            */
 	uint32_t times;
-	int rc;                /* why, the last time                                      */
+	int rc;                /* why, the last time ...                                  */
+	uint64_t at;           /* ... and when: meter_now                                 */
 	bool cut;              /* the kernel has a larger size (file_cut_refused)         */
 };
 
@@ -250,6 +251,9 @@ bool file_lacks_refused(struct file *f);
  * without them: there are holes in their place. *told belongs to the handle and starts as 0.
  */
 void file_accept_refused(struct file *f, _Atomic uint32_t *told);
+
+/* The same for who holds the lock, and asks nobody. */
+void file_forget_refused(struct file *f);
 
 /*
  * Commits what is in the frame already, dirty data left out, so that the space of replaced chunks

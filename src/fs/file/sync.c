@@ -451,13 +451,17 @@ int file_sync(struct file *f, enum durability how)
 	return rc;
 }
 
+void file_forget_refused(struct file *f)
+{
+	touched_whole(&f->unsynced.touched);
+	f->refused.bytes.n = 0;
+}
+
 void file_accept_refused(struct file *f, _Atomic uint32_t *told)
 {
 	pthread_rwlock_wrlock(&f->lock);
-	if (f->refused.bytes.n && *told == f->refused.times) {
-		touched_whole(&f->unsynced.touched);
-		f->refused.bytes.n = 0;
-	}
+	if (f->refused.bytes.n && *told == f->refused.times)
+		file_forget_refused(f);
 	*told = f->refused.times;
 	pthread_rwlock_unlock(&f->lock);
 }

@@ -1,5 +1,6 @@
 /* The changing half of file.h. */
 #include "base/log.h"
+#include "base/meter.h"
 #include "fs/file/file.h"
 #include "fs/inode/caps.h"
 #include "fs/file/share.h"
@@ -107,6 +108,26 @@ static void came(struct file *f, uint64_t old, uint64_t lo, uint64_t hi)
 }
 
 /*
+ * The kernel keeps no page dirty for so long. By what comes later and makes the file grow, somebody
+ * goes on writing to it: that is not to be cut off, nor left out of commits, for what is missing
+ * before it.
+ */
+#define REFUSED_LONG_AGO_NS 60000000000u
+
+static void look_at_refused(struct file *f)
+{
+	char name[NAME_MAX + 1];
+
+	if (!f->refused.bytes.n || meter_now() - f->refused.at < REFUSED_LONG_AGO_NS)
+		return;
+	inode_name(f->fs->inodes, f->inode, name);
+	log_err("%s: has zeros for unwritten data, from %llu on", name,
+		(unsigned long long)missing_first(&f->refused.bytes));
+	file_lose(f, f->refused.rc);
+	file_forget_refused(f);
+}
+
+/*
  * A chunk that as many bytes came for as it holds is likely done: the workers
  * may have it. Its end alone says little, since the kernel sends pages in any order.
  */
@@ -149,6 +170,8 @@ static ssize_t write_locked(struct file *f, const struct file_data *d)
 	else
 		touched_add(&f->unsynced.touched, d->at, n);
 	came(f, old, d->at, d->at + done);
+	if (done && d->at + done > old)
+		look_at_refused(f);
 	return done ? (ssize_t)done : rc;
 }
 
@@ -245,6 +268,7 @@ static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc)
 	if (add_refused(f, lo, hi)) {
 		f->refused.times++;
 		f->refused.rc = error;
+		f->refused.at = meter_now();
 	}
 	pthread_rwlock_unlock(&f->lock);
 	return error;
