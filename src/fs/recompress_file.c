@@ -163,13 +163,17 @@ static int replace(struct file *f, uint32_t n, struct workspace *ws)
 
 	pthread_rwlock_rdlock(&f->gate);
 	times_hold(f->inode, f->fd); /* nothing changes for the application */
+	int entered = file_enter_store(f);
 	pthread_rwlock_wrlock(&f->lock);
-	if (is_at_rest(f) && n < frame_nchunks(f->frame) &&
+	if (entered < 0) {
+		rc = entered;
+	} else if (is_at_rest(f) && n < frame_nchunks(f->frame) &&
 	    frame_stores(f->frame, n, buf_view(&ws->base))) {
 		rc = look_for_others(f);
 		rc = rc < 0 ? rc : store(f, n, ws);
 	}
 	pthread_rwlock_unlock(&f->lock);
+	file_leave_store(f, entered);
 	pthread_rwlock_unlock(&f->gate);
 	if (rc > 0) {
 		stats_add(STATS_RECOMPRESSED, 1);

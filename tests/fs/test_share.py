@@ -2,10 +2,12 @@
 by the reference library's locks."""
 
 import errno
+import fcntl
 import mmap
 import os
 import random
 import shutil
+import sys
 import threading
 import time
 from pathlib import Path
@@ -664,12 +666,15 @@ def test_two_writers_are_told(mount, blosc2):
     assert set(versions(b"".join(stored.decompress_chunk(n) for n in range(stored.nchunks)))) == {3}
 
 
-def test_what_is_free_to_us_is_not_written_when_another_program_has_it(mount, blosc2):
-    """Chunks are stored before the commit that is refused: not where the other's chunks are now."""
+@pytest.mark.parametrize("lock", ["known", "unseen"])
+def test_what_is_free_to_us_is_not_written_when_another_program_has_it(mount, blosc2, lock):
+    """Chunks are stored before the commit that is refused: not where the other's chunks are now.
+    Nor if the lock file is new to the mount by then."""
     m = mount("chunksize=64K,blocksize=16K,commit=0")
     theirs, ours = (blob(seed, 4 * CHUNK, "noise") for seed in (1, 2))
     (m.mnt / "f").write_bytes(bytes(range(256)) * 1024)  # whose chunks are too short for others
-    Path(f"{m.stored('f')}.b2lock").touch()
+    if lock == "known":
+        Path(f"{m.stored('f')}.b2lock").touch()
     fd = os.open(m.mnt / "f", os.O_RDWR | os.O_DIRECT)
     with mmap.mmap(-1, CHUNK - 4096) as room:  # no whole chunk: it stays in memory until the fsync
         for n in range(4):
@@ -681,8 +686,76 @@ def test_what_is_free_to_us_is_not_written_when_another_program_has_it(mount, bl
     m.allow("f.b2frame: ")
     assert error_of(os.fsync, fd) in ("ESTALE", "EIO")
     error_of(os.close, fd)
-    stored = blosc2.open(str(m.stored("f")))
-    assert b"".join(stored.decompress_chunk(n) for n in range(4)) == theirs
+    assert stored_bytes(blosc2, m.stored("f")) == theirs
+
+
+def stored_bytes(blosc2, path):
+    schunk = blosc2.open(str(path))
+    return b"".join(schunk.decompress_chunk(n) for n in range(schunk.nchunks))
+
+
+def put_frame(path, frame):
+    """As a program does that takes part in locking, and writes a frame all over another."""
+    lock, fd = os.open(f"{path}.b2lock", os.O_RDWR | os.O_CREAT), os.open(path, os.O_WRONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    generation = int.from_bytes(os.pread(lock, 8, 8), sys.byteorder)
+    os.pwrite(lock, (generation + 1).to_bytes(8, sys.byteorder), 8)
+    os.pwrite(fd, frame, 0)
+    os.ftruncate(fd, len(frame))
+    os.close(fd)
+    os.close(lock)
+
+
+@pytest.mark.parametrize("lock", ["known", "unseen"])
+def test_a_copied_chunk_is_not_stored_over_those_of_another_program(mount, blosc2, lock):
+    """copy_file_range stores it at once. A write waits: the frame is not read anew."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0")
+    theirs = blob(1, 8 * CHUNK, "noise")
+    make_frame(blosc2, m.stored("theirs"), theirs)
+    frame = m.stored("theirs").read_bytes()
+    (m.mnt / "g").write_bytes(blob(2, 4 * CHUNK, "noise"))
+    (m.mnt / "f").write_bytes(bytes(range(256)) * 1024)
+    if lock == "known":
+        Path(f"{m.stored('f')}.b2lock").touch()
+    source, fd = os.open(m.mnt / "g", os.O_RDONLY), os.open(m.mnt / "f", os.O_RDWR | os.O_DIRECT)
+    with mmap.mmap(-1, 4096) as room:
+        os.pwrite(fd, room, 3 * CHUNK)
+    put_frame(m.stored("f"), frame)
+    m.allow("f.b2frame: ")
+    for n in range(3):
+        assert error_of(os.copy_file_range, source, fd, CHUNK, n * CHUNK, n * CHUNK) == "ESTALE"
+    assert error_of(os.close, fd) == "ESTALE"
+    os.close(source)
+    assert stored_bytes(blosc2, m.stored("f")) == theirs
+
+
+def wait_for_round(m, name):
+    """The keeper commits all files, and compacts: `name` is a new one."""
+    fd = os.open(m.mnt / name, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    empty = m.stored(name).stat().st_size
+    with mmap.mmap(-1, 4096) as room:
+        os.pwrite(fd, room, 0)
+    wait_until(lambda: m.stored(name).stat().st_size > empty)
+    os.close(fd)
+
+
+def test_compaction_leaves_the_chunks_of_another_program_alone(mount, blosc2):
+    """What was a gap when the file was committed last is none in the other's frame. That one is an
+    older version of the file, so that the chunks to be moved are where they were."""
+    m = mount("chunksize=64K,blocksize=16K,commit=1,intent=0")
+    theirs = blob(1, 16 * CHUNK, "noise")
+    (m.mnt / "f").write_bytes(theirs)
+    frame = m.stored("f").read_bytes()
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    wait_for_round(m, "a")
+    os.pwrite(fd, bytes(12 * CHUNK), 0)
+    os.fsync(fd)  # 12 chunks are free, for the next round to move the others there
+    put_frame(m.stored("f"), frame)
+    wait_for_round(m, "b")
+    wait_for_round(m, "c")
+    assert stored_bytes(blosc2, m.stored("f")) == theirs
+    assert (m.mnt / "f").read_bytes() == theirs
+    os.close(fd)
 
 
 def lengths(m, name="f"):

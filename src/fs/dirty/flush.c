@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "fs/dirty/encode.h"
+#include "fs/file/share.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/inode.h"
 #include "fs/room.h"
@@ -45,23 +46,12 @@ static int store(struct file *f, struct view cchunk, uint64_t *at)
 	return rc;
 }
 
-/*
- * What is free in our frame another program may have taken since, and our commit will be refused:
- * then nothing is written. Nor does it write while we do.
- */
 static int store_shared(struct file *f, struct view cchunk, uint64_t *at)
 {
-	enum root_known known = ROOT_SAME;
-	bool changed, held = sidecar_enter(&f->sidecar, &changed);
-
-	if (changed) {
-		pthread_rwlock_rdlock(&f->lock);
-		known = frame_knows_root(f->frame);
-		pthread_rwlock_unlock(&f->lock);
-	}
-	int rc = known == ROOT_OTHER ? -ESTALE : store(f, cchunk, at);
-	if (held)
-		sidecar_leave(&f->sidecar);
+	int entered = file_enter_store(f);
+	TRY(entered);
+	int rc = store(f, cchunk, at);
+	file_leave_store(f, entered);
 	return rc;
 }
 

@@ -185,6 +185,35 @@ void file_leave_shared(struct file *f, bool held)
 		sidecar_leave(&f->sidecar);
 }
 
+static enum root_known known_root(struct file *f)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	enum root_known known = frame_knows_root(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	return known;
+}
+
+int file_enter_store(struct file *f)
+{
+	bool changed;
+
+	file_look_sidecar(f);
+	int rc = sidecar_enter_store(&f->sidecar, &changed);
+	if (rc <= 0)
+		return rc;
+	if (changed && known_root(f) == ROOT_OTHER) {
+		sidecar_leave(&f->sidecar);
+		return -ESTALE;
+	}
+	return ENTERED;
+}
+
+void file_leave_store(struct file *f, int entered)
+{
+	if (entered > 0)
+		sidecar_leave(&f->sidecar);
+}
+
 int file_enter_commit(struct file *f)
 {
 	bool changed;
@@ -193,9 +222,7 @@ int file_enter_commit(struct file *f)
 	int rc = sidecar_enter_alone(&f->sidecar, &changed);
 	if (rc < 0 || !changed)
 		return rc > 0 ? ENTERED : rc;
-	pthread_rwlock_rdlock(&f->lock);
-	enum root_known known = frame_knows_root(f->frame);
-	pthread_rwlock_unlock(&f->lock);
+	enum root_known known = known_root(f);
 	if (known == ROOT_OTHER) {
 		caps_forget(f->inode);
 		sidecar_leave_alone(&f->sidecar);

@@ -59,6 +59,15 @@ bool file_enter_shared(struct file *f);
 void file_leave_shared(struct file *f, bool held);
 
 /*
+ * Around whatever fills space of the frame, or gives it back to the disk, outside a commit; only
+ * the gate may be held. What is free in our frame another program may have taken since, and our
+ * commit will be refused: -ESTALE, and nothing may be written. In between it does not write either.
+ * Returns how it was entered, for the other call, or a failure.
+ */
+NODISCARD int file_enter_store(struct file *f);
+void file_leave_store(struct file *f, int entered);
+
+/*
  * Around every commit. Returns how it was entered, for the other call, or a failure. -ESTALE:
  * another program wrote while we had changes. ENTERED_UNSURE: another program may have replaced
  * chunks; what is cached of the file is dropped at the end.

@@ -67,10 +67,23 @@ static int open_sidecar(int dirfd, const char *backing)
 	return fd;
 }
 
+/* It is open, and was not removed since. */
+static bool is_current(struct sidecar *s)
+{
+	struct stat st;
+
+	pthread_rwlock_rdlock(&s->turn);
+	bool current = s->fd >= 0 && fstat(s->fd, &st) == 0 && st.st_nlink > 0;
+	pthread_rwlock_unlock(&s->turn);
+	return current;
+}
+
 void sidecar_look(struct sidecar *s, int dirfd, const char *backing)
 {
 	struct stat st;
 
+	if (s->there && is_current(s))
+		return;
 	int fd = open_sidecar(dirfd, backing);
 	if (fd < 0 && !s->there)
 		return;
@@ -118,23 +131,40 @@ static void warn(struct sidecar *s, const char *what)
 	s->warned = true;
 }
 
-bool sidecar_enter(struct sidecar *s, bool *changed)
+/* 1, or 0: there is none. `must`: -EAGAIN rather than without the lock. */
+static int enter_beside_readers(struct sidecar *s, bool must, bool *changed)
 {
 	*changed = false;
 	if (!s->there)
-		return false;
+		return 0;
 	pthread_rwlock_rdlock(&s->turn);
 	if (s->fd < 0) {
 		pthread_rwlock_unlock(&s->turn);
-		return false;
+		return 0;
 	}
 	pthread_mutex_lock(&s->lock);
-	if (s->readers == 0 && !take(s->fd, LOCK_SH))
-		warn(s, "reading without it");
-	s->readers++;
+	bool tries = s->readers == 0 || (must && !s->locked);
+	if (tries)
+		s->locked = take(s->fd, LOCK_SH);
+	if (!s->locked)
+		warn(s, must ? "storing has to wait" : "reading without it");
+	bool entered = s->locked || !must;
+	s->readers += entered;
 	*changed = counter(s->fd) != s->generation;
 	pthread_mutex_unlock(&s->lock);
-	return true;
+	if (!entered)
+		pthread_rwlock_unlock(&s->turn);
+	return entered ? 1 : -EAGAIN;
+}
+
+bool sidecar_enter(struct sidecar *s, bool *changed)
+{
+	return enter_beside_readers(s, false, changed) > 0;
+}
+
+int sidecar_enter_store(struct sidecar *s, bool *changed)
+{
+	return enter_beside_readers(s, true, changed);
 }
 
 void sidecar_leave(struct sidecar *s)

@@ -4,7 +4,7 @@
  * first adds one to the generation counter in it.
  *
  * We never create it: it is there if somebody uses it. Looking for it costs a system call, and is
- * done when a file is opened, looked up or committed.
+ * done when a file is opened, looked up, stored to or committed.
  *
  * Lock order: file gate, sidecar, file lock. A thread must not enter twice.
  */
@@ -24,7 +24,8 @@ struct sidecar {
 	atomic_bool there;     /* fd >= 0: to be asked without the lock */
 	int fd;                /* under turn; -1 none */
 	pthread_mutex_t lock;  /* for what follows */
-	unsigned readers;      /* threads that share one flock */
+	unsigned readers;      /* threads that share one flock ... */
+	bool locked;           /* ... which was to be had */
 	uint64_t generation;   /* of the frame that is in memory */
 	bool warned;
 };
@@ -42,6 +43,12 @@ void sidecar_look(struct sidecar *s, int dirfd, const char *backing);
  */
 bool sidecar_enter(struct sidecar *s, bool *changed);
 void sidecar_leave(struct sidecar *s);
+
+/*
+ * To write what no reader looks at, for sidecar_leave: beside readers, and until then no other
+ * program writes. 1: done. 0: there is no sidecar. -EAGAIN: the lock was not to be had.
+ */
+NODISCARD int sidecar_enter_store(struct sidecar *s, bool *changed);
 
 /* The frame in memory is of the newest generation. Between enter and leave, of either kind. */
 void sidecar_seen(struct sidecar *s);

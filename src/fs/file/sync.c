@@ -127,10 +127,18 @@ static int commit_frame(struct file *f, enum durability how)
 	return frame_commit_part(f->frame, missing);
 }
 
+/* Of a part, chunks may be landing. */
+static bool may_write(struct file *f, enum durability how)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	bool may = file_changed_locked(f) || frame_writes(f->frame, how);
+	pthread_rwlock_unlock(&f->lock);
+	return may;
+}
+
 static int commit(struct file *f, enum durability how)
 {
-	/* of a part, chunks may be landing */
-	int entered = file_changed(f) ? file_enter_commit(f) : NOT_SHARED;
+	int entered = may_write(f, how) ? file_enter_commit(f) : NOT_SHARED;
 	TRY(entered);
 	pthread_rwlock_wrlock(&f->lock);
 	bool held_up = how == COMMIT_PART && (dirty_holds_up(&f->dirty) || missing_holds_up(f));
@@ -169,14 +177,24 @@ static int commit_part(struct file *f)
 	return 0;
 }
 
+/* What waits for the root on disk to be durable is free after this, and the disk gets it back. */
+static int sync_root(struct file *f)
+{
+	int entered = file_enter_store(f);
+	TRY(entered);
+	pthread_rwlock_wrlock(&f->lock);
+	hold_caps(f);
+	int rc = frame_sync_root(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	file_leave_store(f, entered);
+	return rc;
+}
+
 /* What waits for a durable root is free after this. */
 static int free_waiting(struct file *f)
 {
 	TRY(commit_part(f));
-	pthread_rwlock_wrlock(&f->lock);
-	int rc = frame_sync_root(f->frame);
-	pthread_rwlock_unlock(&f->lock);
-	return rc;
+	return sync_root(f);
 }
 
 /*
@@ -186,11 +204,10 @@ static int free_waiting(struct file *f)
  */
 static int make_room(struct file *f)
 {
-	pthread_rwlock_wrlock(&f->lock);
-	hold_caps(f);
-	bool waits = frame_waits(f->frame);
-	int rc = frame_suspect(f->frame) ? 0 : frame_sync_root(f->frame);
+	pthread_rwlock_rdlock(&f->lock);
+	bool waits = frame_waits(f->frame), suspect = frame_suspect(f->frame);
 	pthread_rwlock_unlock(&f->lock);
+	int rc = suspect ? 0 : sync_root(f);
 	return rc < 0 || !waits ? rc : free_waiting(f);
 }
 
@@ -338,10 +355,13 @@ int file_commit_part(struct file *f)
 static int compact(struct file *f)
 {
 	TRY(free_waiting(f));
+	int entered = file_enter_store(f);
+	TRY(entered);
 	pthread_rwlock_wrlock(&f->lock);
 	hold_caps(f);
 	int rc = frame_compact(f->frame, COMPACT_STEP);
 	pthread_rwlock_unlock(&f->lock);
+	file_leave_store(f, entered);
 	if (rc > 0)
 		TRY(free_waiting(f));
 	return rc;
@@ -423,7 +443,10 @@ int file_compact(struct file *f)
 	/* gaps were punched behind the last commit, and no other may come */
 	if (wants && !file_changed(f)) {
 		IGNORE(put_caps_back(f, COMMIT_LATER));
-		times_committed(f->inode, f->fd);
+		if (rc == -ESTALE) /* what has changed is not ours */
+			times_release(f->inode, f->fd);
+		else
+			times_committed(f->inode, f->fd);
 	}
 	pthread_rwlock_unlock(&f->gate);
 	return rc;

@@ -460,15 +460,36 @@ static int put_chunk(struct file *f, const struct file_chunk *c)
 	return 1;
 }
 
+/* As enter, to store to the frame. *entered: for file_leave_store, also if it fails. */
+static int enter_to_store(struct file *f, int *entered)
+{
+	int rc = enter(f);
+
+	for (;;) {
+		pthread_rwlock_unlock(&f->lock); /* comes behind it */
+		*entered = file_enter_store(f);
+		pthread_rwlock_wrlock(&f->lock);
+		if (!f->dirty.flushing.count)
+			break;
+		pthread_rwlock_unlock(&f->lock);
+		file_leave_store(f, *entered); /* chunks on their way enter it, too */
+		IGNORE(flush_wait(f));
+		pthread_rwlock_wrlock(&f->lock);
+	}
+	return rc < 0 || *entered > 0 ? rc : *entered;
+}
+
 int file_put_chunk(struct file *f, const struct file_chunk *c)
 {
 	uint64_t most = claim(f, 0, 1); /* the last chunk, when it gets longer */
+	int entered;
 
 	TRY(budget_enter(f->fs->budget, most));
 	int rc = f->wants_commit ? file_commit_part(f) : 0;
 	if (rc >= 0) {
-		rc = enter(f);
+		rc = enter_to_store(f, &entered);
 		rc = leave(f, rc < 0 ? rc : put_chunk(f, c));
+		file_leave_store(f, entered);
 	}
 	budget_leave(f->fs->budget, most);
 	return rc;
