@@ -71,7 +71,7 @@ bool mem_populate(void *p, size_t n)
 	return lo >= hi || madvise((void *)lo, hi - lo, MADV_POPULATE_WRITE) == 0;
 }
 
-static int reserve(struct buf *b, size_t cap, bool keep)
+int buf_reserve(struct buf *b, size_t cap)
 {
 	if (cap <= b->cap)
 		return 0;
@@ -83,7 +83,7 @@ static int reserve(struct buf *b, size_t cap, bool keep)
 				     : aligned_alloc(paged ? mem_page_size() : BUF_ALIGN, size);
 	if (!p)
 		return -ENOMEM;
-	if (keep && b->n)
+	if (b->n)
 		memcpy(p, b->p, b->n);
 	free(b->p);
 	b->p = p;
@@ -91,14 +91,12 @@ static int reserve(struct buf *b, size_t cap, bool keep)
 	return 0;
 }
 
-int buf_reserve(struct buf *b, size_t cap)
-{
-	return reserve(b, cap, true);
-}
-
 int buf_reserve_fresh(struct buf *b, size_t cap)
 {
-	return reserve(b, cap, false);
+	if (cap <= b->cap)
+		return 0;
+	buf_free(b);
+	return buf_reserve(b, cap);
 }
 
 int buf_append(struct buf *b, struct view v)

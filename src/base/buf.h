@@ -41,7 +41,10 @@ bool mem_populate(void *p, size_t n);
 /* Makes room for `cap` bytes in all. The content stays, and `n`. */
 NODISCARD int buf_reserve(struct buf *b, size_t cap);
 
-/* The same, but the content may be lost: nothing is copied. */
+/*
+ * The same, but the content may be lost, also where this fails: what there is goes first, so that
+ * a large buffer is never there twice.
+ */
 NODISCARD int buf_reserve_fresh(struct buf *b, size_t cap);
 
 /* Appends the bytes, or the text that printf would print, without a 0 at its end. */

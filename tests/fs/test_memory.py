@@ -266,3 +266,53 @@ def test_chunks_that_are_too_large_to_be_written(mount):
     m.remount("cache=16M,dirty_max=16M")
     assert (m.mnt / "h").read_bytes() == b"small again"
     m.unmount()
+
+
+@pytest.mark.parametrize("codec", ["lz4", "lz4hc", "blosclz", "zlib", "zstd"])
+def test_a_last_chunk_that_does_not_grow_in_place(mount, codec):
+    """What was tried and is no use is given back before the chunk is encoded as a whole."""
+    m = mount(f"cache=1M,dirty_max=64M,chunksize=32M,tune=off,codec={codec}")
+    data = blob(9, 28 * MiB, "noise")
+    with open(m.mnt / "f", "wb", buffering=0) as f:
+        for lo, hi in ((0, 24 * MiB), (24 * MiB, 28 * MiB)):
+            f.write(memoryview(data)[lo:hi])
+            os.fsync(f)
+    held_to(m, (1 + 64) * MiB + BESIDE)
+    m.remount(m.options)
+    assert (m.mnt / "f").read_bytes() == data
+    m.unmount()
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("chunk", [8, 16, 32])
+@pytest.mark.parametrize("codec", ["", ",codec=lz4,tune=off", ",codec=zlib,tune=off"])
+def test_writers_of_large_chunks(mount, chunk, codec):
+    """Up to half of dirty_max, beside a cache too small to lend for them (README, Limits)."""
+    m = mount(f"cache=16M,dirty_max=64M,chunksize={chunk}M{codec}")
+    data = memoryview(blob(9, (chunk + 1) * MiB, "noise"))
+
+    def work(k):
+        part = data[k * 4096 : k * 4096 + chunk * MiB]
+        expected = bytearray(part) * 2
+        with open(m.mnt / f"f{k}", "w+b", buffering=0) as f:
+            for _ in range(2):
+                f.write(part)
+            os.fsync(f)
+            for n in range(20):
+                at = n % 2 * chunk * MiB + n * 40960
+                os.pwrite(f.fileno(), b"new" * 1000, at)
+                expected[at : at + 3000] = b"new" * 1000
+            os.fsync(f)
+        return (m.mnt / f"f{k}").read_bytes() == expected
+
+    wrong = []
+    threads = [
+        threading.Thread(target=lambda k=k: wrong.extend([] if work(k) else [k])) for k in range(3)
+    ]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+    held_to(m, (16 + 64) * MiB + max(BESIDE, (32 + 4 * chunk) * MiB))
+    m.unmount()

@@ -207,6 +207,7 @@ static int encode_tail(struct file *f, const struct dirty_chunk *c, struct view 
 	if (encode_grown(f, c, plain, ws) == 0)
 		return ENCODED;
 	err_clear();
+	workspace_done(&ws->base);
 	return encode_plain(f, c, plain, ws);
 }
 
@@ -273,8 +274,10 @@ static int encode_over(struct file *f, const struct dirty_chunk *c, struct works
 		rc = patch(c, &b->chunk, ws);
 		if (rc == 0)
 			return ENCODED;
+		workspace_done(&ws->stored);
 		if (rc == 1)
 			rc = decode_base(&b->chunk, ws);
+		workspace_done(&ws->base);
 	}
 	if (rc == -EBADMSG)
 		rc = read_around(f, c, ws);

@@ -60,7 +60,7 @@ struct parallel *workspace_parallel(struct workspace *w, struct pool *pool)
 	return w->parallel;
 }
 
-static void trim(struct buf *b)
+void workspace_done(struct buf *b)
 {
 	if (b->cap > KEEP_MOST)
 		buf_free(b);
@@ -72,9 +72,9 @@ void workspace_trim(void)
 	stage_trim();
 	if (!w)
 		return;
-	trim(&w->stored);
-	trim(&w->base);
-	trim(&w->plain);
+	workspace_done(&w->stored);
+	workspace_done(&w->base);
+	workspace_done(&w->plain);
 }
 
 void workspace_end(void)

@@ -38,7 +38,10 @@ NODISCARD int workspace_init(void);
  */
 struct parallel *workspace_parallel(struct workspace *w, struct pool *pool);
 
-/* Frees buffers that are too large to be kept. Called after each request and each stored chunk. */
+/* Nobody needs the bytes any more: frees a buffer that is too large to be kept. */
+void workspace_done(struct buf *b);
+
+/* The same for all that storing a chunk takes. Called after each request and each stored chunk. */
 void workspace_trim(void);
 
 /* Frees the workspace of the calling thread: for the main thread, whose end does not do it. */
