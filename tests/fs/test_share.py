@@ -729,6 +729,27 @@ def test_a_copied_chunk_is_not_stored_over_those_of_another_program(mount, blosc
     assert stored_bytes(blosc2, m.stored("f")) == theirs
 
 
+def test_after_a_failed_sync_the_frame_of_another_program_stays(mount, blosc2, work):
+    """The next fsync would write the root once more, though nothing has changed since."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0,intent=0", start=False)
+    theirs = blob(1, 8 * CHUNK, "noise")
+    make_frame(blosc2, m.stored("theirs"), theirs)
+    fault = Fault(m, work / "fault")
+    m.start()
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
+    os.pwrite(fd, blob(2, 4 * CHUNK, "noise"), 0)
+    os.fsync(fd)
+    os.fchmod(fd, 0o600)
+    fault.set(1, Fault.FSYNC, errno.EIO)
+    assert error_of(os.fsync, fd) == "EIO"
+    fault.stop()
+    put_frame(m.stored("f"), m.stored("theirs").read_bytes())
+    m.allow("f.b2frame: ")
+    assert error_of(os.fsync, fd) == "ESTALE"
+    error_of(os.close, fd)
+    assert stored_bytes(blosc2, m.stored("f")) == theirs
+
+
 def wait_for_round(m, name):
     """The keeper commits all files, and compacts: `name` is a new one."""
     fd = os.open(m.mnt / name, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
