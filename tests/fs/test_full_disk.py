@@ -580,3 +580,22 @@ def test_who_goes_on_for_long_loses_no_more_than_was_refused(small):
     got = (m.mnt / "f").read_bytes()
     assert len(got) == len(lines) + 9 and got.endswith(b"last") and got.startswith(b"first")
     assert mixed(got[: 5 << 20], b"first" + lines)
+
+
+@pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
+def test_who_goes_on_without_the_end_sees_its_length_afterwards(small):
+    """The kernel has gone on with a length of its own."""
+    m, new = small, blob(1, 5 << 20, "noise")
+    fd = os.open(m.mnt / "f", os.O_WRONLY | os.O_CREAT)
+    fill(m, 1 << 20)
+    error = outcome(put, fd, new)
+    assert outcome(os.fsync, fd) or error
+    (m.backing / "filler").unlink()
+    for _ in range(3):
+        outcome(os.fsync, fd)
+    assert outcome(os.fsync, fd) is None
+    os.close(fd)
+    time.sleep(2)  # a lookup is due
+    got = (m.mnt / "f").read_bytes()
+    m.remount()
+    assert len((m.mnt / "f").read_bytes()) == len(got)

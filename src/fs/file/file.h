@@ -252,7 +252,7 @@ bool file_lacks_refused(struct file *f);
  */
 void file_accept_refused(struct file *f, _Atomic uint32_t *told);
 
-/* The same for who holds the lock, and asks nobody. */
+/* The same for who holds gate and lock, and asks nobody. */
 void file_forget_refused(struct file *f);
 
 /*

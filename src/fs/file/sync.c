@@ -474,19 +474,27 @@ int file_sync(struct file *f, enum durability how)
 	return rc;
 }
 
+/* The kernel shows the length that it has with them: a hole at the end, too. */
 void file_forget_refused(struct file *f)
 {
+	const struct missing *m = &f->refused.bytes;
+	uint64_t end = m->n ? min_u64(m->range[m->n - 1].hi, frame_max_size(f->frame)) : 0;
+
 	touched_whole(&f->unsynced.touched);
+	if (end > frame_size(f->frame))
+		IGNORE(file_resize_locked(f, end));
 	f->refused.bytes.n = 0;
 }
 
 void file_accept_refused(struct file *f, _Atomic uint32_t *told)
 {
+	pthread_rwlock_rdlock(&f->gate);
 	pthread_rwlock_wrlock(&f->lock);
 	if (f->refused.bytes.n && *told == f->refused.times)
 		file_forget_refused(f);
 	*told = f->refused.times;
 	pthread_rwlock_unlock(&f->lock);
+	pthread_rwlock_unlock(&f->gate);
 }
 
 void file_lose(struct file *f, int rc)
