@@ -518,7 +518,9 @@ def test_pages_that_were_refused_can_be_written_again(small):
     all is well, also for who closes without another fsync. Who was told and goes on without them
     has holes in their place."""
     m, new = small, blob(5, 5 << 20, "noise")
+    free = free_bytes(m) - 100_000
     for again in (True, False, True, False):
+        wait_until(lambda: free_bytes(m) > free, 60, "the room of the file before")
         fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
         fill(m, 1 << 20)
         error = outcome(put, fd, new)
@@ -580,6 +582,27 @@ def test_who_goes_on_for_long_loses_no_more_than_was_refused(small):
     got = (m.mnt / "f").read_bytes()
     assert len(got) == len(lines) + 9 and got.endswith(b"last") and got.startswith(b"first")
     assert mixed(got[: 5 << 20], b"first" + lines)
+
+
+@pytest.mark.watchdog(180)
+@pytest.mark.parametrize("small", [f"{TIGHT},commit=0.1"], ids=["commit"], indirect=True)
+def test_what_lies_behind_an_old_hole_is_not_cut_off(small):
+    """A file that is filled in any order, and nobody calls fsync for."""
+    m, old, new = small, blob(1, 2 << 20, "noise"), blob(2, 3 << 20, "noise")
+    fd = os.open(m.mnt / "f", os.O_WRONLY | os.O_CREAT)
+    os.pwrite(fd, old, 4 << 20)
+    os.sync()
+    time.sleep(62)  # no page of that time is on its way any more
+    os.pwrite(fd, b"more", 6 << 20)
+    os.sync()
+    time.sleep(0.5)
+    fill(m, 0)
+    error = outcome(put, fd, new)
+    os.sync()
+    assert outcome(os.close, fd) or error
+    m.remount()
+    got = (m.mnt / "f").read_bytes()
+    assert len(got) == (6 << 20) + 4 and got[4 << 20 :] == old + b"more"
 
 
 @pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)

@@ -57,7 +57,12 @@ struct file_refused {
 	int rc;                /* why, the last time ...                                  */
 	uint64_t at;           /* ... and when: meter_now                                 */
 	bool cut;              /* the kernel has a larger size (file_cut_refused)         */
+	uint64_t settled;      /* the file was committed as long as that ...              */
+	uint64_t settled_at;   /* ... then: meter_now. Holes in it are holes a while later */
 };
+
+/* The kernel keeps no page dirty for so long: what has not come by then is not on its way. */
+#define FILE_PAGES_COME_NS 60000000000u
 
 struct file {
 	/* Fixed while the file is open. */

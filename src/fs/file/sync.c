@@ -1,5 +1,6 @@
 #include "fs/file/log.h"
 
+#include "base/meter.h"
 #include "fs/dirty/flush.h"
 #include "fs/dirty/workspace.h"
 #include "fs/file/share.h"
@@ -104,12 +105,34 @@ static bool missing_holds_up(const struct file *f)
 	       frame_slot(f->frame, n) == SLOT_STORED;
 }
 
-bool file_lacks_refused(struct file *f)
+/* 0: nothing is missing. */
+static int why_refused(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
-	bool lacks = f->refused.bytes.n > 0;
+	int rc = f->refused.bytes.n ? f->refused.rc : 0;
 	pthread_rwlock_unlock(&f->lock);
-	return lacks;
+	return rc;
+}
+
+bool file_lacks_refused(struct file *f)
+{
+	return why_refused(f) < 0;
+}
+
+/*
+ * Holes that were committed a while ago are holes: a page that is refused there is none that the
+ * file would have to end before, with all that has been behind it since then.
+ */
+static void settle_holes(struct file *f)
+{
+	struct file_refused *r = &f->refused;
+	uint64_t now = meter_now();
+
+	if (now - r->settled_at < FILE_PAGES_COME_NS)
+		return;
+	missing_mend(&r->absent, 0, r->settled);
+	r->settled = frame_kept(f->frame);
+	r->settled_at = now;
 }
 
 /*
@@ -148,8 +171,10 @@ static int commit(struct file *f, enum durability how)
 	bool writes = frame_writes(f->frame, how);
 	int rc = held_up ? 0 : commit_frame(f, how);
 	f->wants_commit = false;
-	if (how != COMMIT_PART) /* also if it failed: what is kept may be all of it by now */
+	if (how != COMMIT_PART) { /* also if it failed: what is kept may be all of it by now */
 		missing_mend(&f->gaps, 0, frame_kept(f->frame));
+		settle_holes(f);
+	}
 	if (rc >= 0 && how == COMMIT_SYNC) {
 		touched_clear(&f->unsynced.touched);
 		if (writes)
@@ -468,8 +493,8 @@ int file_sync(struct file *f, enum durability how)
 		}
 		off_the_list(f);
 	}
-	if (rc >= 0 && file_lacks_refused(f))
-		rc = f->refused.rc;
+	if (rc >= 0)
+		rc = why_refused(f);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
 }

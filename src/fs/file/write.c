@@ -74,6 +74,7 @@ int file_resize_locked(struct file *f, uint64_t size)
 	TRY(load_tail(f, size));
 	uint64_t old = frame_size(f->frame);
 	TRY(frame_resize(f->frame, size));
+	f->refused.settled = min_u64(f->refused.settled, size);
 	if (size >= old)
 		return 0;
 	uint64_t nchunks = range_nchunks(size, chunk_size(f));
@@ -108,17 +109,14 @@ static void came(struct file *f, uint64_t old, uint64_t lo, uint64_t hi)
 }
 
 /*
- * The kernel keeps no page dirty for so long. By what comes later and makes the file grow, somebody
- * goes on writing to it: that is not to be cut off, nor left out of commits, for what is missing
- * before it.
+ * By what comes later than its pages and makes the file grow, somebody goes on writing to it: that
+ * is not to be cut off, nor left out of commits, for what is missing before it.
  */
-#define REFUSED_LONG_AGO_NS 60000000000u
-
 static void look_at_refused(struct file *f)
 {
 	char name[NAME_MAX + 1];
 
-	if (!f->refused.bytes.n || meter_now() - f->refused.at < REFUSED_LONG_AGO_NS)
+	if (!f->refused.bytes.n || meter_now() - f->refused.at < FILE_PAGES_COME_NS)
 		return;
 	inode_name(f->fs->inodes, f->inode, name);
 	log_err("%s: has zeros for unwritten data, from %llu on", name,
