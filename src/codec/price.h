@@ -3,7 +3,7 @@
  * it decides goes by bits and this price: cuts, tables, which literals get codes, and whether a
  * block's matches are worth it. Where a bit buys as much time everywhere, no other stream of this
  * size is faster to read. The times are those of the library's decoder on an Intel, fitted to 2,400
- * streams (docs/BENCH.md, "What a reader's time is worth", has the sizes for other prices).
+ * streams (docs/SPEED.md, "What a reader's time is worth", has the sizes for other prices).
  * Floor-internal.
  */
 #ifndef CODEC_PRICE_H
