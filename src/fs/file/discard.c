@@ -117,27 +117,26 @@ void file_give_up_changes(struct file *f)
 
 	enter_sealed(f);
 	if (is_last(f)) {
+		bool named = has_a_name(f);
 		inode_name(f->fs->inodes, f->inode, name);
-		if (has_a_name(f)) {
-			log_err("%s: closed with unwritten data: it stays at its last commit",
-				name[0] ? name : "(deleted file)");
+		if (named)
 			intent_keep_aside(f->fs->intent, &f->unsynced.mark);
-		} else {
+		else
 			intent_removed(f->fs->intent, &f->unsynced.mark);
-		}
 		discard(f);
 		if (!f->lost && !f->sidecar.there)
 			cut_end(f);
 		/* the kernel would go on with the size that it knows: whoever is next asks */
 		inode_detach(f->fs->inodes, f->inode);
+		if (named)
+			log_err("%s: closed with unwritten data: it stays at its last commit",
+				name[0] ? name : "(deleted file)");
 	}
 	leave_sealed(f);
 }
 
 void file_cut_refused(struct file *f)
 {
-	char name[NAME_MAX + 1];
-
 	if (!file_lacks_refused(f))
 		return;
 	enter_sealed(f);
@@ -146,22 +145,25 @@ void file_cut_refused(struct file *f)
 	    file_resize_locked(f, min_u64(end, size)) == 0) {
 		f->refused.bytes.n = 0;
 		f->refused.cut = true;
-		inode_name(f->fs->inodes, f->inode, name);
-		log_err("%s: closed with unwritten data: it ends before that, at %llu of %llu",
-			name[0] ? name : "(deleted file)", (unsigned long long)min_u64(end, size),
-			(unsigned long long)size);
 	}
 	leave_sealed(f);
 }
 
-void file_forget_size(struct file *f)
+void file_tell_cut(struct file *f)
 {
+	char name[NAME_MAX + 1];
+
 	if (!f->refused.cut)
 		return;
 	enter_sealed(f);
 	if (is_last(f)) {
+		f->refused.cut = false;
+		inode_name(f->fs->inodes, f->inode, name);
 		f->inode->mistaken = true;
 		inode_detach(f->fs->inodes, f->inode);
+		log_err("%s: closed with unwritten data: it ends before that, at %llu",
+			name[0] ? name : "(deleted file)",
+			(unsigned long long)frame_size(f->frame));
 	}
 	leave_sealed(f);
 }

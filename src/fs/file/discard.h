@@ -26,10 +26,11 @@ void file_give_up_changes(struct file *f);
 
 /*
  * At the last close: bytes whose write was refused will not come any more. The file ends before
- * them, and is committed by the caller, who calls file_forget_size afterwards: the kernel would go
- * on with the size that it knows. Both do nothing if the file has been opened again meanwhile.
+ * them, and is committed by the caller, who calls file_tell_cut afterwards: for the log, and since
+ * the kernel would go on with the size that it knows. Both do nothing if the file has been opened
+ * again meanwhile.
  */
 void file_cut_refused(struct file *f);
-void file_forget_size(struct file *f);
+void file_tell_cut(struct file *f);
 
 #endif

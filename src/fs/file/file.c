@@ -145,6 +145,7 @@ static void follow_frame(struct file *f)
 	f->dirty.next = frame_nchunks(f->frame); /* the first that it may grow by */
 	f->gaps.n = f->refused.bytes.n = f->refused.absent.n = 0;
 	f->refused.settled = 0;
+	f->refused.cut = false;
 	f->items_whole = true;
 }
 
@@ -401,7 +402,7 @@ static void finish(struct file *f)
 	if (rc < 0 || file_log_close(f) < 0)
 		file_give_up_changes(f);
 	else
-		file_forget_size(f);
+		file_tell_cut(f);
 	file_settle(f);
 	budget_wait_unpinned(f->fs->budget, f);
 	IGNORE(flush_wait(f)); /* the worker still has the file after its last chunk has landed */

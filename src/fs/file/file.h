@@ -56,7 +56,7 @@ struct file_refused {
 	uint32_t times;
 	int rc;                /* why, the last time ...                                  */
 	uint64_t at;           /* ... and when: meter_now                                 */
-	bool cut;              /* the kernel has a larger size (file_cut_refused)         */
+	bool cut;              /* cut off, and not told of yet (file_cut_refused)          */
 	uint64_t settled;      /* the file was committed as long as that ...              */
 	uint64_t settled_at;   /* ... then: meter_now. Holes in it are holes a while later */
 };
