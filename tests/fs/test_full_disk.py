@@ -540,6 +540,16 @@ def test_pages_that_were_refused_can_be_written_again(small):
         os.sync()
 
 
+def after_writing_over(m, fd, new):
+    """What the file has whose start was written over on a full disk, and which was closed."""
+    fill(m, 0)
+    error = outcome(put, fd, new)
+    os.sync()
+    assert outcome(os.close, fd) or error
+    m.remount()
+    return (m.mnt / "f").read_bytes()
+
+
 @pytest.mark.parametrize("small", [f"{TIGHT},commit=0.1"], ids=["commit"], indirect=True)
 @pytest.mark.parametrize("sized", [False, True], ids=["grown", "sized"])
 def test_bytes_that_were_committed_are_not_cut_off(small, sized):
@@ -553,12 +563,7 @@ def test_bytes_that_were_committed_are_not_cut_off(small, sized):
     put(fd, old, start)
     write_out(fd)
     time.sleep(0.5)
-    fill(m, 0)
-    error = outcome(put, fd, new)
-    os.sync()
-    assert outcome(os.close, fd) or error
-    m.remount()
-    got = (m.mnt / "f").read_bytes()
+    got = after_writing_over(m, fd, new)
     assert len(got) == size and got[3 << 20 :] == old[(3 << 20) - start :]
     assert mixed(got, bytes(start) + old, new)
 
@@ -597,12 +602,7 @@ def test_what_lies_behind_an_old_hole_is_not_cut_off(small):
     os.pwrite(fd, b"more", 6 << 20)
     write_out(fd)
     time.sleep(0.5)
-    fill(m, 0)
-    error = outcome(put, fd, new)
-    os.sync()
-    assert outcome(os.close, fd) or error
-    m.remount()
-    got = (m.mnt / "f").read_bytes()
+    got = after_writing_over(m, fd, new)
     assert len(got) == (6 << 20) + 4 and got[4 << 20 :] == old + b"more"
 
 
