@@ -1,6 +1,7 @@
 #include "base/fd.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <unistd.h>
 
 /* One system call never moves more than this: Linux stops a little short of 2 GiB anyway. */
@@ -46,4 +47,9 @@ int fd_pwrite(int fd, uint64_t at, struct view src)
 		done += put > 0 ? (size_t)put : 0;
 	}
 	return 0;
+}
+
+void fd_proc_path(int fd, char out[static FD_PATH_MAX])
+{
+	snprintf(out, FD_PATH_MAX, "/proc/self/fd/%d", fd);
 }

@@ -1,4 +1,4 @@
-/* Reading and writing all bytes at a place in a file, in as many calls as that takes. */
+/* Reading and writing all bytes at a place in a file, in as many calls as that takes; its path. */
 #ifndef BASE_FD_H
 #define BASE_FD_H
 
@@ -14,5 +14,9 @@ NODISCARD int fd_pwrite(int fd, uint64_t at, struct view src);
  * signal, and the caller tries again; *interrupted counts these. Otherwise the failure.
  */
 NODISCARD int fd_judge(unsigned *interrupted);
+
+/* "/proc/self/fd/N", for calls that know only paths. */
+#define FD_PATH_MAX 32
+void fd_proc_path(int fd, char out[static FD_PATH_MAX]);
 
 #endif

@@ -4,29 +4,10 @@
 #ifndef FS_OPTIONS_H
 #define FS_OPTIONS_H
 
-#include "codec/pipeline.h"
-
-#include <stdbool.h>
-
-#define OPTIONS_CHUNKSIZE_MIN 4096
-#define OPTIONS_CHUNKSIZE_MAX (1 << 30)
-#define OPTIONS_BLOCKSIZE_MIN 64
-#define OPTIONS_BLOCKSIZE_MAX (64 << 20)
-#define OPTIONS_BLOCKSIZE (64 << 10) /* where none is given */
-
-/* In smaller chunks the tuner leaves the block size as it is. */
-#define OPTIONS_CHUNKSIZE_FREE (1 << 20)
+#include "frame/policy/settings.h"
 
 /* What is wrong with a mount point that answers ENOTCONN. */
 #define OPTIONS_NO_DAEMON "its daemon is gone; umount it first"
-
-/* How the pipeline of a file is found when no filter is named. */
-enum options_tune {
-	OPTIONS_TUNE_OFF,
-	OPTIONS_TUNE_BALANCED,
-	OPTIONS_TUNE_SIZE,
-	OPTIONS_TUNE_SPEED
-};
 
 struct options {
 	char *backing;
@@ -36,14 +17,7 @@ struct options {
 	bool nonempty;  /* mount even over another mount */
 	bool remount;   /* -o remount: change the flags of a live mount, then leave */
 
-	struct pipeline pipeline; /* of new files and rewritten chunks         */
-	bool free_level, free_blocksize; /* not given: the tuner may choose    */
-	bool level_auto; /* -o level=auto                                      */
-	/* set by wish_apply: a file's own wish, or pipeline, applies even if the file has data */
-	bool insist, insist_pipeline;
-	struct rules *rules;      /* wish.h; NULL: none                        */
-	enum options_tune tune;   /* off when filter, typesize or pipeline is given */
-	uint64_t chunksize;       /* a multiple of pipeline.blocksize          */
+	struct settings settings; /* of new files and rewritten chunks         */
 	uint64_t cache, dirty_max;
 	uint64_t workers;
 	uint64_t readahead; /* 0: leave the kernel's                           */
@@ -63,17 +37,13 @@ void options_free(struct options *o);
 void options_help(void);
 
 /*
- * The largest chunks that are made: half of dirty_max in whole MiB, though 1 MiB always. Of one
- * that dirty_max has no room for, every part that is written would be encoded with all that came
- * before it.
+ * Sets settings.chunksize_most, the largest chunks that are made: half of dirty_max in whole MiB,
+ * though 1 MiB always. Of one that dirty_max has no room for, every part that is written would be
+ * encoded with all that came before it. For those who change dirty_max.
  */
-uint64_t options_chunksize_most(const struct options *o);
+void options_set_chunksize_most(struct options *o);
 
 /* The largest chunks that can be written to, in any frame, within the memory of the options. */
 uint64_t options_chunksize_writable(const struct options *o);
-
-/* "64K"; "balanced". -EINVAL, silently. */
-NODISCARD int options_parse_size(const char *text, uint64_t *out);
-NODISCARD int options_parse_tune(const char *text, enum options_tune *out);
 
 #endif

@@ -119,9 +119,9 @@ static bool is_known(struct recompress *r, const struct stat *st)
 
 static bool is_marked(int fd, const struct stat *st)
 {
-	char path[BACKING_PATH_MAX], is[RECOMPRESS_MARK_MAX], want[RECOMPRESS_MARK_MAX];
+	char path[FD_PATH_MAX], is[RECOMPRESS_MARK_MAX], want[RECOMPRESS_MARK_MAX];
 
-	backing_proc_path(fd, path);
+	fd_proc_path(fd, path);
 	recompress_mark(st, want);
 	ssize_t n = getxattr(path, RECOMPRESS_MARK, is, sizeof is);
 	return n == (ssize_t)strlen(want) && memcmp(is, want, (size_t)n) == 0;

@@ -113,11 +113,11 @@ static int judge(const struct xattr_change *x, const char *who)
 
 static int change(struct fs *fs, struct inode *n, const struct xattr_change *x)
 {
-	char path[BACKING_PATH_MAX];
+	char path[FD_PATH_MAX];
 	int fd = inode_pin(fs->inodes, n);
 
 	TRY(fd);
-	backing_proc_path(fd, path);
+	fd_proc_path(fd, path);
 	int rc = x->value ? setxattr(path, x->name, x->value, x->size, x->flags)
 			  : removexattr(path, x->name);
 	rc = rc < 0 ? -errno : 0;

@@ -207,11 +207,6 @@ int backing_find(const struct backing *b, int dirfd, const char *name, struct st
 	return fd;
 }
 
-void backing_proc_path(int fd, char out[static BACKING_PATH_MAX])
-{
-	snprintf(out, BACKING_PATH_MAX, "/proc/self/fd/%d", fd);
-}
-
 int backing_reopen(const struct backing *b, int fd, int flags)
 {
 	char name[16];

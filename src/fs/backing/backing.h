@@ -6,6 +6,7 @@
 #define FS_BACKING_BACKING_H
 
 #include "base/err.h"
+#include "base/fd.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -58,10 +59,6 @@ NODISCARD int backing_find(const struct backing *b, int dirfd, const char *name,
 
 /* The file behind an O_PATH descriptor, opened with `flags`; not for symlinks. */
 NODISCARD int backing_reopen(const struct backing *b, int fd, int flags);
-
-/* "/proc/self/fd/N", for calls that know only paths. */
-#define BACKING_PATH_MAX 32
-void backing_proc_path(int fd, char out[static BACKING_PATH_MAX]);
 
 static inline int stat_fd(int fd, struct stat *st)
 {

@@ -10,9 +10,9 @@
 #include <assert.h>
 #include <unistd.h>
 
-struct options file_options(const struct file *f)
+struct settings file_settings(const struct file *f)
 {
-	return wish_apply(&f->fs->opt, &f->wish);
+	return wish_apply(&f->fs->opt.settings, &f->wish);
 }
 
 /* By the name that it has in the mount, and by its attributes. */
@@ -23,10 +23,10 @@ static void load_wish(struct file *f)
 	f->wish = (struct wish){0};
 	if (inode_kind(f->inode) != NODE_FRAME)
 		return;
-	if (f->fs->opt.rules) {
+	if (f->fs->opt.settings.rules) {
 		inode_name(f->fs->inodes, f->inode, name);
 		name[strlen(name) - strlen(names_suffix(name))] = 0;
-		rules_match(f->fs->opt.rules, name, &f->wish);
+		rules_match(f->fs->opt.settings.rules, name, &f->wish);
 	}
 	wish_load(&f->wish, f->fd);
 }
@@ -34,8 +34,8 @@ static void load_wish(struct file *f)
 void file_look_wish(struct file *f)
 {
 	load_wish(f);
-	struct options o = file_options(f);
-	policy_follow(&f->policy, &o, f->frame);
+	struct settings s = file_settings(f);
+	policy_follow(&f->policy, &s, f->frame);
 	if (frame_size(f->frame) == 0)
 		file_adopt_pipeline(f);
 }
@@ -43,14 +43,14 @@ void file_look_wish(struct file *f)
 /* An empty file, new or truncated, takes up what the mount says now. */
 void file_adopt_pipeline(struct file *f)
 {
-	struct options o = file_options(f);
-	struct pipeline p = policy_for_header(&o);
+	struct settings s = file_settings(f);
+	struct pipeline p = policy_for_header(&s);
 
-	if (o.chunksize != frame_info(f->frame)->chunk_size)
-		frame_set_chunk_size(f->frame, (uint32_t)o.chunksize);
+	if (s.chunksize != frame_info(f->frame)->chunk_size)
+		frame_set_chunk_size(f->frame, (uint32_t)s.chunksize);
 	f->chunk_size = frame_info(f->frame)->chunk_size;
 	frame_set_pipeline(f->frame, &p);
-	policy_follow(&f->policy, &o, f->frame);
+	policy_follow(&f->policy, &s, f->frame);
 	f->dirty.next = f->dirty.held = 0;
 	f->items_whole = true;
 }
@@ -122,15 +122,15 @@ static void tell_torn(struct file *f)
  */
 static int open_unborn(struct file *f, struct io *io)
 {
-	struct options o = file_options(f);
-	struct pipeline p = policy_for_header(&o);
+	struct settings s = file_settings(f);
+	struct pipeline p = policy_for_header(&s);
 
 	f->unborn = !f->writable;
 	if (f->unborn) {
 		io_close(io);
 		TRY(io_mem_open(&io, view_of("", 0)));
 	}
-	return frame_create_take(&f->frame, io, &p, (uint32_t)o.chunksize);
+	return frame_create_take(&f->frame, io, &p, (uint32_t)s.chunksize);
 }
 
 static void follow_frame(struct file *f)
@@ -139,8 +139,8 @@ static void follow_frame(struct file *f)
 		frame_know_root(f->frame);
 	if (f->inode->suspect || f->fs->sync_failed)
 		frame_set_suspect(f->frame);
-	struct options o = file_options(f);
-	policy_follow(&f->policy, &o, f->frame);
+	struct settings s = file_settings(f);
+	policy_follow(&f->policy, &s, f->frame);
 	f->chunk_size = frame_info(f->frame)->chunk_size;
 	f->dirty.next = frame_nchunks(f->frame); /* the first that it may grow by */
 	f->gaps.n = f->refused.bytes.n = f->refused.absent.n = 0;
@@ -267,8 +267,8 @@ static int make_writable(struct file *f)
 	int rc = was ? 0 : inode_promote(f->fs->inodes, f->inode, O_RDWR);
 	if (rc >= 0 && !was) {
 		load_wish(f);
-		struct options o = file_options(f);
-		policy_follow(&f->policy, &o, f->frame);
+		struct settings s = file_settings(f);
+		policy_follow(&f->policy, &s, f->frame);
 		frame_know_root(f->frame);
 		f->writable = true;
 	}
@@ -333,14 +333,14 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 }
 
 /* What is made has no name yet: whoever sees it later sees a whole, empty frame. */
-int newborn_init_frame(struct newborn *b, const struct options *o, mode_t mode)
+int newborn_init_frame(struct newborn *b, const struct settings *s, mode_t mode)
 {
-	struct pipeline p = policy_for_header(o);
+	struct pipeline p = policy_for_header(s);
 	struct frame *frame;
 	struct io *io;
 
 	TRY(io_file_open(&io, b->fd, false));
-	TRY(frame_create_take(&frame, io, &p, (uint32_t)o->chunksize));
+	TRY(frame_create_take(&frame, io, &p, (uint32_t)s->chunksize));
 	if (mode && fchmod(b->fd, mode) < 0) {
 		frame_close(frame);
 		return -errno;

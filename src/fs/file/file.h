@@ -19,8 +19,8 @@
 #include "fs/file/reply.h"
 #include "fs/file/sidecar.h"
 #include "fs/fs.h"
-#include "fs/policy/policy.h"
-#include "fs/policy/wish.h"
+#include "frame/policy/policy.h"
+#include "frame/policy/wish.h"
 
 #include <stdatomic.h>
 
@@ -138,7 +138,7 @@ struct newborn {
  * Writes an empty frame to the empty file b->fd, which has no name yet. `mode`: to be set again
  * afterwards, since writing may have removed set-id bits; 0: leave it.
  */
-NODISCARD int newborn_init_frame(struct newborn *b, const struct options *o, mode_t mode);
+NODISCARD int newborn_init_frame(struct newborn *b, const struct settings *s, mode_t mode);
 void newborn_drop(struct newborn *b);
 
 /* As file_get for writing, for a frame just made. Takes what *b owns in every case. */
@@ -154,7 +154,7 @@ void file_put(struct fs *fs, struct inode *n);
 void file_adopt_pipeline(struct file *f);
 
 /* The options of the mount, overridden by the wishes for this file (wish.h). */
-struct options file_options(const struct file *f);
+struct settings file_settings(const struct file *f);
 
 /* Loads the wishes again, after attributes have changed. Between file_enter_alone and leave. */
 void file_look_wish(struct file *f);

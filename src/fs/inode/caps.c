@@ -61,9 +61,9 @@ static int put_back(const struct caps *c, const char *path)
 
 int caps_put_back(struct inode *n, int fd)
 {
-	char path[BACKING_PATH_MAX];
+	char path[FD_PATH_MAX];
 
-	backing_proc_path(fd, path);
+	fd_proc_path(fd, path);
 	pthread_mutex_lock(&n->caps.lock);
 	int rc = put_back(&n->caps, path);
 	pthread_mutex_unlock(&n->caps.lock);
@@ -88,9 +88,9 @@ static void note(struct caps *c, struct view value)
 
 int caps_set(struct inode *n, int fd, struct view value, int flags)
 {
-	char path[BACKING_PATH_MAX];
+	char path[FD_PATH_MAX];
 
-	backing_proc_path(fd, path);
+	fd_proc_path(fd, path);
 	pthread_mutex_lock(&n->caps.lock);
 	IGNORE(put_back(&n->caps, path)); /* the flags ask whether there are any */
 	int rc = setxattr(path, CAPS_XATTR, value.p, value.n, flags) < 0 ? -errno : 0;
@@ -104,9 +104,9 @@ int caps_set(struct inode *n, int fd, struct view value, int flags)
 
 int caps_remove(struct inode *n, int fd)
 {
-	char path[BACKING_PATH_MAX];
+	char path[FD_PATH_MAX];
 
-	backing_proc_path(fd, path);
+	fd_proc_path(fd, path);
 	pthread_mutex_lock(&n->caps.lock);
 	bool noted = n->caps.n > 0;
 	int rc = removexattr(path, CAPS_XATTR) < 0 ? -errno : 0;
@@ -123,7 +123,7 @@ int caps_remove(struct inode *n, int fd)
 ssize_t caps_get(struct inode *n, int fd, struct span dst, uint64_t keep_ns)
 {
 	struct caps *c = &n->caps;
-	char path[BACKING_PATH_MAX];
+	char path[FD_PATH_MAX];
 
 	pthread_mutex_lock(&c->lock);
 	ssize_t rc = (ssize_t)c->n;
@@ -131,7 +131,7 @@ ssize_t caps_get(struct inode *n, int fd, struct span dst, uint64_t keep_ns)
 		/* `fd` of an open frame needs no path; its first write asks here each time */
 		rc = fgetxattr(fd, CAPS_XATTR, dst.p, dst.n);
 		if (rc < 0 && errno == EBADF) {
-			backing_proc_path(fd, path);
+			fd_proc_path(fd, path);
 			rc = getxattr(path, CAPS_XATTR, dst.p, dst.n);
 		}
 		rc = rc < 0 ? -errno : rc;

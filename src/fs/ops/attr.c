@@ -26,9 +26,9 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 static int set_mode(int fd, mode_t mode)
 {
-	char path[BACKING_PATH_MAX];
+	char path[FD_PATH_MAX];
 
-	backing_proc_path(fd, path);
+	fd_proc_path(fd, path);
 	return fchmodat(AT_FDCWD, path, mode & 07777, 0) < 0 ? -errno : 0;
 }
 
@@ -171,11 +171,11 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
  * Extended attributes live on the backing file. With an O_PATH descriptor they are
  * reached by its /proc name, which for a symlink is the link itself.
  */
-static int xattr_path(struct fs *fs, struct inode *n, char path[static BACKING_PATH_MAX])
+static int xattr_path(struct fs *fs, struct inode *n, char path[static FD_PATH_MAX])
 {
 	int fd = inode_pin(fs->inodes, n);
 	if (fd >= 0)
-		backing_proc_path(fd, path);
+		fd_proc_path(fd, path);
 	return fd;
 }
 
@@ -235,7 +235,7 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 {
 	struct fs *fs = ops_fs(req);
 	struct inode *n = ops_inode(fs, ino);
-	char path[BACKING_PATH_MAX];
+	char path[FD_PATH_MAX];
 
 	if (is_wish(n, name)) {
 		struct xattr_change x = {name, value, size, flags};
@@ -261,7 +261,7 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
 	struct fs *fs = ops_fs(req);
 	struct inode *n = ops_inode(fs, ino);
-	char path[BACKING_PATH_MAX];
+	char path[FD_PATH_MAX];
 
 	if (is_wish(n, name)) {
 		struct xattr_change x = {.name = name};
@@ -331,7 +331,7 @@ static void get_caps(fuse_req_t req, struct inode *n, size_t size)
 
 static bool is_stored(struct fs *fs, struct inode *n, const char *name)
 {
-	char path[BACKING_PATH_MAX];
+	char path[FD_PATH_MAX];
 
 	if (xattr_path(fs, n, path) < 0)
 		return false;
@@ -344,7 +344,7 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct fs *fs = ops_fs(req);
 	struct inode *n = ops_inode(fs, ino);
-	char path[BACKING_PATH_MAX];
+	char path[FD_PATH_MAX];
 	struct buf value = {0};
 
 	if (is_stats(ino, name)) {
@@ -413,7 +413,7 @@ void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	struct fs *fs = ops_fs(req);
 	struct inode *n = ops_inode(fs, ino);
-	char path[BACKING_PATH_MAX];
+	char path[FD_PATH_MAX];
 	struct buf value = {0};
 
 	ssize_t rc = buf_reserve(&value, size);

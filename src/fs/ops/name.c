@@ -2,7 +2,7 @@
 #include "fs/file/sidecar.h"
 #include "fs/inode/times.h"
 #include "fs/ops/ops.h"
-#include "fs/policy/wish.h"
+#include "frame/policy/wish.h"
 #include "fs/room.h"
 
 #include <limits.h>
@@ -97,15 +97,15 @@ static int init_frame(struct making *m, int dirfd)
 	/* Writing takes set-id bits away from a file of a caller whose identity is worn. */
 	if (m->mode & (S_ISUID | S_ISGID) && fstat(m->born.fd, &st) < 0)
 		return -errno;
-	rules_match(m->fs->opt.rules, m->name, &w);
+	rules_match(m->fs->opt.settings.rules, m->name, &w);
 	m->born.wish = w;
 	wish_load(&w, dirfd);
 	if (w.own) {
 		wish_inherit(dirfd, m->born.fd);
 		wish_load(&m->born.wish, m->born.fd);
 	}
-	struct options o = wish_apply(&m->fs->opt, &w);
-	return newborn_init_frame(&m->born, &o,
+	struct settings s = wish_apply(&m->fs->opt.settings, &w);
+	return newborn_init_frame(&m->born, &s,
 				  st.st_mode & (S_ISUID | S_ISGID) ? st.st_mode & 07777 : 0);
 }
 
@@ -133,7 +133,7 @@ static int make_dir(struct making *m, int dirfd, const char *backing)
 static int give_name(struct making *m, int dirfd, const char *backing)
 {
 	atomic_bool *no = &m->fs->no_link_by_fd[m->caller.worn];
-	char path[BACKING_PATH_MAX];
+	char path[FD_PATH_MAX];
 
 	if (!*no) {
 		if (linkat(m->born.fd, "", dirfd, backing, AT_EMPTY_PATH) == 0)
@@ -141,7 +141,7 @@ static int give_name(struct making *m, int dirfd, const char *backing)
 		if (errno != ENOENT)
 			return -errno;
 	}
-	backing_proc_path(m->born.fd, path);
+	fd_proc_path(m->born.fd, path);
 	if (linkat(AT_FDCWD, path, dirfd, backing, AT_SYMLINK_FOLLOW) < 0)
 		return -errno;
 	*no = true;
@@ -246,7 +246,7 @@ static int enter_new(struct making *m, int dirfd, const char *backing, struct fu
 {
 	struct entry e = {.made = true,
 			  .probed = {.kind = S_ISREG(m->mode) ? NODE_FRAME : NODE_PLAIN,
-				     .blocksize = m->fs->opt.pipeline.blocksize}};
+				     .blocksize = m->fs->opt.settings.pipeline.blocksize}};
 
 	e.fd = -1;
 	if (m->born.fd >= 0) /* it becomes the inode's when it is opened */
@@ -422,14 +422,14 @@ void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 /* As make_frame(): where the name with the suffix that it has is taken, the next one. */
 static int link_free(struct fs *fs, struct inode *n, int fd, int dirfd, const char *newname)
 {
-	char name[NAME_MAX + 1], backing[NAME_MAX + 1], path[BACKING_PATH_MAX];
+	char name[NAME_MAX + 1], backing[NAME_MAX + 1], path[FD_PATH_MAX];
 	const char *suffixes[] = {"", NAMES_NEW_SUFFIX, ".b2f", ".b2"};
 	enum node_kind kind = inode_kind(n);
 	int rc = -EEXIST;
 
 	inode_name(fs->inodes, n, name);
 	suffixes[0] = names_suffix(name);
-	backing_proc_path(fd, path);
+	fd_proc_path(fd, path);
 	size_t several = kind == NODE_FRAME ? sizeof suffixes / sizeof *suffixes : 1;
 	for (size_t i = 0; rc == -EEXIST && i < several; i++) {
 		TRY(names_for(kind, n->type == S_IFREG, suffixes[i], newname, backing));

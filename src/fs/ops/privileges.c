@@ -86,7 +86,7 @@ enum right { RIGHT_CHECKED, RIGHT_OWNER };
 static int drop_bits(fuse_req_t req, int fd, enum right right)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	char path[BACKING_PATH_MAX];
+	char path[FD_PATH_MAX];
 	struct stat st;
 
 	TRY(stat_fd(fd, &st));
@@ -95,7 +95,7 @@ static int drop_bits(fuse_req_t req, int fd, enum right right)
 		return 0;
 	if (right == RIGHT_OWNER && ctx->uid != 0 && ctx->uid != st.st_uid)
 		return -EPERM;
-	backing_proc_path(fd, path);
+	fd_proc_path(fd, path);
 	return fchmodat(AT_FDCWD, path, st.st_mode & 07777 & ~bits, 0) < 0 ? -errno : 1;
 }
 

@@ -1,6 +1,6 @@
 /*
- * Wishes for how a file is stored, which come before the options of the mount: extended attributes
- * of the file or its directory, or a rule for its name.
+ * Wishes for how a file is stored, which come before the settings: extended attributes of the file
+ * or its directory, or a rule for its name.
  *
  *   user.cframefs.pipeline   shuffle:4+zstd:3       user.cframefs.chunksize   4M
  *   user.cframefs.tune       size                   user.cframefs.blocksize   16K
@@ -10,10 +10,10 @@
  * file's attribute (its own, or that of its directory when it was made), a rule, the mount's
  * option. Where one names a pipeline, nothing is chosen by looking at the data.
  */
-#ifndef FS_POLICY_WISH_H
-#define FS_POLICY_WISH_H
+#ifndef FRAME_POLICY_WISH_H
+#define FRAME_POLICY_WISH_H
 
-#include "fs/options.h"
+#include "frame/policy/settings.h"
 
 /* With this begin the names of all attributes that are ours, not just of these four. */
 #define WISH_PREFIX "user.cframefs."
@@ -22,7 +22,7 @@ struct wish {
 	bool has_pipeline, has_tune;
 	bool own; /* from attributes of the file: they apply even if it has data already */
 	struct pipeline pipeline;
-	enum options_tune tune;
+	enum settings_tune tune;
 	uint64_t chunksize, blocksize; /* 0: none */
 };
 
@@ -38,14 +38,14 @@ void wish_load(struct wish *w, int fd);
 /* Copies the attributes of a directory to a file or directory that was made in it. */
 void wish_inherit(int from, int to);
 
-/* The options of the mount, overridden by the wishes. Borrows what `mount` owns. */
-struct options wish_apply(const struct options *mount, const struct wish *w);
+/* The settings, overridden by the wishes. Borrows the rules. */
+struct settings wish_apply(const struct settings *all, const struct wish *w);
 
 /* Rules of a file: lines of a pattern for names, and words as above. The first match counts. */
 struct rules;
 
-/* -EINVAL: a line is wrong; stderr says which, and why. */
-NODISCARD int rules_read(struct rules **r, const char *file);
+/* -EINVAL: a line is wrong; `why` says which, and why. */
+NODISCARD int rules_read(struct rules **r, const char *file, struct option_why *why);
 void rules_free(struct rules *r);
 
 /* Sets *w to the first rule that fits the name; leaves it if there is none. `r` may be NULL. */

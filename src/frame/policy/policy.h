@@ -1,5 +1,5 @@
 /*
- * How the chunks of a file are encoded: by the options of the mount and the wishes for the file
+ * How the chunks of a file are encoded: by the settings (settings.h) and the wishes for the file
  * (wish.h), like the chunks that the frame has, or, if nothing was said, by looking at the data.
  *
  * Two faults of the reference library (measured with 3.3.5) limit the typesize of a chunk:
@@ -21,12 +21,12 @@
  * written here and there (flush.h). So the frame depends on the bytes of the file, and not on which
  * thread or worker is faster.
  */
-#ifndef FS_POLICY_POLICY_H
-#define FS_POLICY_POLICY_H
+#ifndef FRAME_POLICY_POLICY_H
+#define FRAME_POLICY_POLICY_H
 
 #include "codec/tune/tune.h"
 #include "frame/frame.h"
-#include "fs/options.h"
+#include "frame/policy/settings.h"
 
 #include <pthread.h>
 
@@ -37,7 +37,7 @@ struct policy {
 	enum tune_aim aim;
 	struct pipeline base; /* codec and level that the tuner starts from */
 	bool free_level, free_blocksize; /* nobody named these: the tuner may change them */
-	bool auto_level;      /* the level follows the load (budget_level) */
+	bool auto_level;      /* the level follows the load, by the caller */
 
 	pthread_mutex_t lock; /* for what follows */
 	struct pipeline pipeline; /* of the chunks to come; its typesize is the item size */
@@ -53,13 +53,13 @@ void policy_init(struct policy *p);
 void policy_deinit(struct policy *p);
 
 /*
- * Starts from an open frame: an empty one follows the options, others keep their pipeline. Not
+ * Starts from an open frame: an empty one follows the settings, others keep their pipeline. Not
  * while a chunk is being encoded.
  */
-void policy_follow(struct policy *p, const struct options *o, struct frame *f);
+void policy_follow(struct policy *p, const struct settings *s, struct frame *f);
 
 /* The pipeline that the header of a frame without data names. */
-struct pipeline policy_for_header(const struct options *o);
+struct pipeline policy_for_header(const struct settings *s);
 
 /* A chunk that is about to be encoded. */
 struct policy_chunk {

@@ -1,4 +1,4 @@
-#include "fs/policy/policy.h"
+#include "frame/policy/policy.h"
 
 #include "codec/filter.h"
 
@@ -67,32 +67,32 @@ static struct pipeline recover_item(const struct pipeline *header)
 	return p;
 }
 
-struct pipeline policy_for_header(const struct options *o)
+struct pipeline policy_for_header(const struct settings *s)
 {
-	struct pipeline p = o->pipeline;
+	struct pipeline p = s->pipeline;
 	note_item(&p);
 	return p;
 }
 
-void policy_follow(struct policy *p, const struct options *o, struct frame *f)
+void policy_follow(struct policy *p, const struct settings *s, struct frame *f)
 {
 	bool empty = frame_size(f) == 0;
 	struct pipeline own = recover_item(&frame_info(f)->pipeline);
 	char why[160];
 
-	p->pipeline = empty || pipeline_check(&own, why, sizeof why) < 0 ? o->pipeline : own;
+	p->pipeline = empty || pipeline_check(&own, why, sizeof why) < 0 ? s->pipeline : own;
 	p->items = item_size(&p->pipeline);
-	if (o->insist_pipeline)
-		p->pipeline = o->pipeline;
+	if (s->insist_pipeline)
+		p->pipeline = s->pipeline;
 	/* Frames of others keep the pipeline that they were made with. */
-	p->tuned = o->tune != OPTIONS_TUNE_OFF && (empty || o->insist || frame_is_ours(f));
-	p->aim = o->tune == OPTIONS_TUNE_SIZE	 ? TUNE_SIZE
-		 : o->tune == OPTIONS_TUNE_SPEED ? TUNE_SPEED
-						 : TUNE_BALANCED;
-	p->base = o->pipeline;
-	p->free_level = o->free_level;
-	p->auto_level = o->level_auto;
-	p->free_blocksize = o->free_blocksize;
+	p->tuned = s->tune != SETTINGS_TUNE_OFF && (empty || s->insist || frame_is_ours(f));
+	p->aim = s->tune == SETTINGS_TUNE_SIZE	  ? TUNE_SIZE
+		 : s->tune == SETTINGS_TUNE_SPEED ? TUNE_SPEED
+						  : TUNE_BALANCED;
+	p->base = s->pipeline;
+	p->free_level = s->free_level;
+	p->auto_level = s->level_auto;
+	p->free_blocksize = s->free_blocksize;
 	p->chosen = p->first = false;
 	p->since = 0;
 	p->report = (struct tune_report){0};
@@ -141,7 +141,7 @@ static bool bytewise(const struct pipeline *p, struct pipeline *out)
 /* A block size that no chunk of whole items has. */
 static void set_odd_blocks(const struct policy *p, struct pipeline *out, size_t nbytes)
 {
-	uint32_t block = out->blocksize ? out->blocksize : OPTIONS_BLOCKSIZE;
+	uint32_t block = out->blocksize ? out->blocksize : SETTINGS_BLOCKSIZE;
 
 	block = (uint32_t)min_u64(block, nbytes);
 	out->blocksize = p->items > 1 && block % p->items == 0 ? block - 1 : block;

@@ -1,5 +1,5 @@
-/* Rules for names, see wish.h: a small file that is read once, at the mount. */
-#include "fs/policy/wish.h"
+/* Rules for names, see wish.h: a small file that is read once. */
+#include "frame/policy/wish.h"
 
 #include "base/buf.h"
 #include "base/bytes.h"
@@ -22,12 +22,14 @@ struct rules {
 struct place {
 	const char *file;
 	unsigned line;
+	struct option_why *why;
 };
 
-/* -EINVAL, with a line on stderr. */
-static int complain(const struct place *at, const char *word, const char *why)
+static int complain(const struct place *at, const char *word, const char *reason)
 {
-	fprintf(stderr, "cframefs: rules %s:%u: '%s': %s\n", at->file, at->line, word, why);
+	struct option_why *why = at->why;
+	snprintf(why->text, sizeof why->text, "rules %s:%u: '%s': %s", at->file, at->line, word,
+		 reason);
 	return -EINVAL;
 }
 
@@ -49,7 +51,7 @@ static int read_word(struct wish *w, char *word, const struct place *at)
 		return complain(at, word, why);
 	if (had_pipeline && is_pipeline)
 		return complain(at, word, "is the second pipeline of this line");
-	return w->has_pipeline && w->has_tune && w->tune != OPTIONS_TUNE_OFF
+	return w->has_pipeline && w->has_tune && w->tune != SETTINGS_TUNE_OFF
 		       ? complain(at, word, "a pipeline leaves nothing to tune")
 		       : 0;
 }
@@ -73,15 +75,15 @@ static int read_line(struct rules *r, char *line, const struct place *at)
 	return nwords ? 0 : complain(at, pattern, "says nothing: expected PATTERN PIPELINE");
 }
 
-static int cannot_read(const char *file, int rc)
+static int cannot_read(const char *file, int rc, struct option_why *why)
 {
-	fprintf(stderr, "cframefs: rules '%s': %s\n", file, strerror(-rc));
+	(void)option_refuse(why, "rules", file, strerror(-rc));
 	return rc;
 }
 
-static int read_lines(struct rules *r, FILE *in, const char *file)
+static int read_lines(struct rules *r, FILE *in, const char *file, struct option_why *why)
 {
-	struct place at = {.file = file};
+	struct place at = {.file = file, .why = why};
 	char *line = NULL;
 	size_t room = 0;
 	int rc = 0;
@@ -91,22 +93,22 @@ static int read_lines(struct rules *r, FILE *in, const char *file)
 		rc = read_line(r, line, &at);
 	}
 	if (rc >= 0 && ferror(in))
-		rc = cannot_read(file, errno ? -errno : -EIO);
+		rc = cannot_read(file, errno ? -errno : -EIO, why);
 	free(line); /* of getline */
 	return rc;
 }
 
-int rules_read(struct rules **out, const char *file)
+int rules_read(struct rules **out, const char *file, struct option_why *why)
 {
 	FILE *in = fopen(file, "re");
 
 	if (!in)
-		return cannot_read(file, -errno);
+		return cannot_read(file, -errno, why);
 	struct rules *r = mem_zalloc(sizeof *r);
 	int rc = r ? 0 : -ENOMEM;
 	if (r) {
 		r->last = &r->first;
-		rc = read_lines(r, in, file);
+		rc = read_lines(r, in, file, why);
 	}
 	fclose(in);
 	if (rc >= 0)

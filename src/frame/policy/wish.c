@@ -1,8 +1,8 @@
-#include "fs/policy/wish.h"
+#include "frame/policy/wish.h"
 
 #include "base/buf.h"
 #include "base/bytes.h"
-#include "fs/backing/backing.h"
+#include "base/fd.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static int set_size(uint64_t *at, const char *value, uint64_t least, uint64_t mo
 {
 	uint64_t n;
 
-	if (options_parse_size(value, &n) < 0 || n < least || n > most)
+	if (option_parse_size(value, &n) < 0 || n < least || n > most)
 		return -EINVAL;
 	*at = n;
 	return 0;
@@ -57,16 +57,16 @@ int wish_set(struct wish *w, const char *word, const char *value, char *why, siz
 		return set_pipeline(w, value, why, room);
 	if (strcmp(word, "tune") == 0) {
 		snprintf(why, room, "is none of balanced, size, speed, off");
-		rc = options_parse_tune(value, &w->tune);
+		rc = settings_parse_tune(value, &w->tune);
 		w->has_tune |= rc >= 0;
 	}
 	if (strcmp(word, "chunksize") == 0) {
 		snprintf(why, room, "wants a size from 4K to 1G");
-		rc = set_size(&w->chunksize, value, OPTIONS_CHUNKSIZE_MIN, OPTIONS_CHUNKSIZE_MAX);
+		rc = set_size(&w->chunksize, value, SETTINGS_CHUNKSIZE_MIN, SETTINGS_CHUNKSIZE_MAX);
 	}
 	if (strcmp(word, "blocksize") == 0) {
 		snprintf(why, room, "wants a size from 64 to 64M");
-		rc = set_size(&w->blocksize, value, OPTIONS_BLOCKSIZE_MIN, OPTIONS_BLOCKSIZE_MAX);
+		rc = set_size(&w->blocksize, value, SETTINGS_BLOCKSIZE_MIN, SETTINGS_BLOCKSIZE_MAX);
 	}
 	return rc;
 }
@@ -87,11 +87,11 @@ static bool get_value(const char *path, const char *word, char value[static VALU
 /* Most files have no attributes at all: one call tells. By path it takes four times as long. */
 static bool has_none(int fd)
 {
-	char path[BACKING_PATH_MAX];
+	char path[FD_PATH_MAX];
 
 	ssize_t n = flistxattr(fd, NULL, 0);
 	if (n < 0 && errno == EBADF) { /* O_PATH */
-		backing_proc_path(fd, path);
+		fd_proc_path(fd, path);
 		n = listxattr(path, NULL, 0);
 	}
 	return n <= 0;
@@ -99,11 +99,11 @@ static bool has_none(int fd)
 
 void wish_load(struct wish *w, int fd)
 {
-	char value[VALUE_MAX + 1], why[160], path[BACKING_PATH_MAX];
+	char value[VALUE_MAX + 1], why[160], path[FD_PATH_MAX];
 
 	if (has_none(fd))
 		return;
-	backing_proc_path(fd, path);
+	fd_proc_path(fd, path);
 	/* An attribute `tune` overrides the pipeline of a rule, and the other way round. */
 	struct wish before = *w;
 	w->has_pipeline = w->has_tune = false;
@@ -138,53 +138,53 @@ static void give(const char *to, const char *word, const char *value)
 
 void wish_inherit(int from, int to)
 {
-	char value[VALUE_MAX + 1], from_path[BACKING_PATH_MAX], to_path[BACKING_PATH_MAX];
+	char value[VALUE_MAX + 1], from_path[FD_PATH_MAX], to_path[FD_PATH_MAX];
 
-	backing_proc_path(from, from_path);
-	backing_proc_path(to, to_path);
+	fd_proc_path(from, from_path);
+	fd_proc_path(to, to_path);
 	for (size_t i = 0; i < NWORDS; i++)
 		if (get_value(from_path, words[i], value))
 			give(to_path, words[i], value);
 }
 
 /* Block and chunk sizes that fit each other and the items. */
-static void settle_sizes(struct options *o)
+static void settle_sizes(struct settings *s)
 {
-	uint64_t block = min_u64(o->pipeline.blocksize, o->chunksize), item = o->pipeline.typesize;
+	uint64_t block = min_u64(s->pipeline.blocksize, s->chunksize), item = s->pipeline.typesize;
 
-	o->pipeline.blocksize = (uint32_t)max_u64(block - block % item, item);
-	o->free_blocksize &= o->chunksize >= OPTIONS_CHUNKSIZE_FREE;
+	s->pipeline.blocksize = (uint32_t)max_u64(block - block % item, item);
+	s->free_blocksize &= s->chunksize >= SETTINGS_CHUNKSIZE_FREE;
 }
 
-struct options wish_apply(const struct options *mount, const struct wish *w)
+struct settings wish_apply(const struct settings *all, const struct wish *w)
 {
-	struct options o = *mount;
+	struct settings s = *all;
 
 	if (w->chunksize)
-		o.chunksize = w->chunksize;
+		s.chunksize = w->chunksize;
 	/* a container may have left less of dirty_max than when the option was judged */
-	o.chunksize = min_u64(o.chunksize, options_chunksize_most(mount));
+	s.chunksize = min_u64(s.chunksize, all->chunksize_most);
 	if (w->has_pipeline) {
-		o.pipeline = w->pipeline;
-		o.pipeline.blocksize = mount->pipeline.blocksize;
-		o.tune = OPTIONS_TUNE_OFF;
-		o.level_auto = false;
+		s.pipeline = w->pipeline;
+		s.pipeline.blocksize = all->pipeline.blocksize;
+		s.tune = SETTINGS_TUNE_OFF;
+		s.level_auto = false;
 	} else if (w->has_tune) {
-		o.tune = w->tune;
-		if (o.tune != OPTIONS_TUNE_OFF) {
-			memset(o.pipeline.filter, 0, sizeof o.pipeline.filter);
-			memset(o.pipeline.meta, 0, sizeof o.pipeline.meta);
-			o.pipeline.typesize = 1;
-			if (o.pipeline.level == 0) /* which only stores, and leaves no choice */
-				o.pipeline.level = 1;
+		s.tune = w->tune;
+		if (s.tune != SETTINGS_TUNE_OFF) {
+			memset(s.pipeline.filter, 0, sizeof s.pipeline.filter);
+			memset(s.pipeline.meta, 0, sizeof s.pipeline.meta);
+			s.pipeline.typesize = 1;
+			if (s.pipeline.level == 0) /* which only stores, and leaves no choice */
+				s.pipeline.level = 1;
 		}
 	}
 	if (w->blocksize) {
-		o.pipeline.blocksize = (uint32_t)w->blocksize;
-		o.free_blocksize = false;
+		s.pipeline.blocksize = (uint32_t)w->blocksize;
+		s.free_blocksize = false;
 	}
-	o.insist = w->own;
-	o.insist_pipeline = w->own && w->has_pipeline;
-	settle_sizes(&o);
-	return o;
+	s.insist = w->own;
+	s.insist_pipeline = w->own && w->has_pipeline;
+	settle_sizes(&s);
+	return s;
 }

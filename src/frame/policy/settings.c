@@ -1,0 +1,150 @@
+#include "frame/policy/settings.h"
+
+#include "frame/policy/wish.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct option_row settings_rows[SETTINGS_ROWS] = {
+#define WORD(field) offsetof(struct settings_words, field)
+	{"codec", OPTION_TEXT, WORD(codec), 0, 0, "NAME",
+	 "blosclz, lz4, lz4hc, zlib or zstd (zstd)"},
+	{"level", OPTION_LEVEL, WORD(level), 0, 9, "N",
+	 "0 store, 1 fast ... 9 small; auto: as small as the workers keep up with (1)"},
+	{"filter", OPTION_TEXT, WORD(filter), 0, 0, "NAME",
+	 "none, shuffle, bitshuffle, delta, bytedelta, ... (cframe codecs lists them)"},
+	{"typesize", OPTION_NUMBER, WORD(typesize), 1, 255, "N",
+	 "bytes of an item, for the filters (1)"},
+	{"pipeline", OPTION_TEXT, WORD(pipeline), 0, 0, "TEXT",
+	 "filter, item size, codec and level in one: shuffle:4+zstd:3"},
+	{"tune", OPTION_TEXT, WORD(tune), 0, 0, "AIM",
+	 "choose filters by looking at the data: balanced, size, speed, off (balanced)"},
+	{"profile", OPTION_TEXT, WORD(profile), 0, 0, "NAME",
+	 "random: blocks of 16K, for small random reads"},
+	{"rules", OPTION_TEXT, WORD(rules), 0, 0, "FILE",
+	 "pipelines by name, in lines such as: *.fits shuffle:4+zstd:3"},
+	{"chunksize", OPTION_SIZE, WORD(chunksize), SETTINGS_CHUNKSIZE_MIN, SETTINGS_CHUNKSIZE_MAX,
+	 "SIZE", "bytes of a chunk (1M)"},
+	{"blocksize", OPTION_SIZE, WORD(blocksize), SETTINGS_BLOCKSIZE_MIN, SETTINGS_BLOCKSIZE_MAX,
+	 "SIZE", "bytes decoded at once (64K)"},
+#undef WORD
+};
+
+void settings_words_init(struct settings_words *w)
+{
+	*w = (struct settings_words){.level = SETTINGS_NO_LEVEL};
+}
+
+#define SPELT_MAX (PIPELINE_TEXT_MAX * 2)
+
+/* The pipeline in its text form, as `pipeline` says or the other words do. */
+static void spell_pipeline(const struct settings_words *w, char text[static SPELT_MAX])
+{
+	bool filtered = w->filter && strcmp(w->filter, "none") != 0;
+	char level[8] = "";
+	char typesize[32] = "";
+
+	if (w->pipeline) {
+		snprintf(text, SPELT_MAX, "%s", w->pipeline);
+		return;
+	}
+	if (w->level <= PIPELINE_LEVEL_MAX)
+		snprintf(level, sizeof level, ":%u", (unsigned)w->level);
+	if (w->typesize)
+		snprintf(typesize, sizeof typesize, ":%u", (unsigned)w->typesize);
+	snprintf(text, SPELT_MAX, "%s%s%s%s%s", filtered ? w->filter : "",
+		 filtered ? typesize : "", filtered ? "+" : "", w->codec ? w->codec : "zstd",
+		 level);
+}
+
+static int judge_pipeline(struct settings *s, const struct settings_words *w,
+			  struct option_why *why)
+{
+	bool has_level = w->level != SETTINGS_NO_LEVEL;
+	char text[SPELT_MAX], reason[160];
+
+	pipeline_default(&s->pipeline);
+	if (w->pipeline && (w->codec || w->filter || has_level || w->typesize))
+		return option_refuse(why, "option", "pipeline",
+				     "already says codec, level, filter and typesize");
+	spell_pipeline(w, text);
+	if (pipeline_parse(&s->pipeline, text, reason, sizeof reason) < 0)
+		return option_refuse(why, "pipeline", text, reason);
+	if (!w->pipeline && w->typesize)
+		s->pipeline.typesize = (uint32_t)w->typesize;
+	s->level_auto = w->level == OPTION_AUTO;
+	s->free_level = !has_level && !w->pipeline;
+	s->free_blocksize =
+		!w->blocksize && !w->profile && s->chunksize >= SETTINGS_CHUNKSIZE_FREE;
+	return 0;
+}
+
+int settings_parse_tune(const char *text, enum settings_tune *out)
+{
+	static const char *const aims[] = {
+		[SETTINGS_TUNE_OFF] = "off", [SETTINGS_TUNE_BALANCED] = "balanced",
+		[SETTINGS_TUNE_SIZE] = "size", [SETTINGS_TUNE_SPEED] = "speed",
+	};
+
+	for (size_t i = 0; i < sizeof aims / sizeof *aims; i++)
+		if (strcmp(text, aims[i]) == 0) {
+			*out = (enum settings_tune)i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+/* Naming a filter or an item size leaves nothing to be chosen. */
+static int judge_tune(struct settings *s, const struct settings_words *w, struct option_why *why)
+{
+	bool named = w->filter || w->typesize || w->pipeline;
+
+	if (!w->tune) {
+		s->tune = named || !s->pipeline.level ? SETTINGS_TUNE_OFF : SETTINGS_TUNE_BALANCED;
+		return 0;
+	}
+	if (settings_parse_tune(w->tune, &s->tune) < 0)
+		return option_refuse(why, "option tune", w->tune,
+				     "is none of balanced, size, speed, off");
+	return named && s->tune ? option_refuse(why, "option", "tune",
+						"filter, typesize and pipeline say it already")
+				: 0;
+}
+
+#define BLOCKSIZE_RANDOM (16 << 10) /* of profile=random */
+
+/* Block and chunk sizes: a block is whole items, a chunk whole blocks. */
+static int judge_sizes(struct settings *s, const struct settings_words *w, struct option_why *why)
+{
+	uint64_t item = s->pipeline.typesize;
+	uint64_t usual = w->profile ? BLOCKSIZE_RANDOM : SETTINGS_BLOCKSIZE;
+	uint64_t block = w->blocksize ? w->blocksize : min_u64(usual, s->chunksize);
+	char reason[160];
+
+	if (w->profile && strcmp(w->profile, "random") != 0)
+		return option_refuse(why, "option profile", w->profile, "is none of: random");
+	if (w->blocksize > s->chunksize)
+		return option_refuse(why, "option", "blocksize", "is larger than the chunk");
+	s->pipeline.blocksize = (uint32_t)(block - block % item);
+	if (pipeline_check(&s->pipeline, reason, sizeof reason) < 0)
+		return option_refuse(why, "option", "pipeline", reason);
+	return 0;
+}
+
+int settings_judge(struct settings *s, const struct settings_words *w, struct option_why *why)
+{
+	*s = (struct settings){
+		.chunksize = w->chunksize ? w->chunksize : SETTINGS_CHUNKSIZE,
+		.chunksize_most = SETTINGS_CHUNKSIZE_MAX,
+	};
+	TRY(judge_pipeline(s, w, why));
+	TRY(judge_tune(s, w, why));
+	TRY(judge_sizes(s, w, why));
+	return w->rules ? rules_read(&s->rules, w->rules, why) : 0;
+}
+
+void settings_deinit(struct settings *s)
+{
+	rules_free(s->rules);
+	*s = (struct settings){0};
+}

@@ -1,0 +1,68 @@
+/*
+ * How files are stored, as far as somebody has said: options of a mount, or of `cframe compress`,
+ * judged once. What is wished for a single file comes before them (wish.h), what the data looks
+ * like after them (policy.h).
+ */
+#ifndef FRAME_POLICY_SETTINGS_H
+#define FRAME_POLICY_SETTINGS_H
+
+#include "base/option.h"
+#include "codec/pipeline.h"
+
+#include <stdbool.h>
+
+#define SETTINGS_CHUNKSIZE_MIN 4096
+#define SETTINGS_CHUNKSIZE_MAX (1 << 30)
+#define SETTINGS_CHUNKSIZE (1 << 20) /* where none is given */
+#define SETTINGS_BLOCKSIZE_MIN 64
+#define SETTINGS_BLOCKSIZE_MAX (64 << 20)
+#define SETTINGS_BLOCKSIZE (64 << 10) /* where none is given */
+
+/* In smaller chunks the tuner leaves the block size as it is. */
+#define SETTINGS_CHUNKSIZE_FREE (1 << 20)
+
+/* How the pipeline of a file is found when no filter is named. */
+enum settings_tune {
+	SETTINGS_TUNE_OFF,
+	SETTINGS_TUNE_BALANCED,
+	SETTINGS_TUNE_SIZE,
+	SETTINGS_TUNE_SPEED
+};
+
+struct settings {
+	struct pipeline pipeline; /* of new files and rewritten chunks         */
+	bool free_level, free_blocksize; /* not given: the tuner may choose    */
+	bool level_auto;          /* the level follows the load                */
+	enum settings_tune tune;  /* off when filter, typesize or pipeline is given */
+	uint64_t chunksize;       /* a multiple of pipeline.blocksize          */
+	uint64_t chunksize_most;  /* wishes for more get this                  */
+	struct rules *rules;      /* wish.h; NULL: none                        */
+	/* set by wish_apply: a file's own wish, or pipeline, applies even if the file has data */
+	bool insist, insist_pipeline;
+};
+
+/* The options as they were given, in any order; texts are borrowed. */
+struct settings_words {
+	const char *codec, *filter, *pipeline, *tune, *rules, *profile; /* NULL: not given */
+	uint64_t typesize, chunksize, blocksize;                        /* 0: not given    */
+	uint64_t level; /* OPTION_AUTO, or SETTINGS_NO_LEVEL */
+};
+
+#define SETTINGS_NO_LEVEL (UINT64_MAX - 1)
+
+/* Their table, for option_find, option_read into struct settings_words, and the help. */
+#define SETTINGS_ROWS 10
+extern const struct option_row settings_rows[SETTINGS_ROWS];
+
+/* No option is given. */
+void settings_words_init(struct settings_words *w);
+
+/* Judges them together, and reads the rules. settings_deinit in every case. */
+NODISCARD int settings_judge(struct settings *s, const struct settings_words *w,
+			     struct option_why *why);
+void settings_deinit(struct settings *s);
+
+/* "balanced". -EINVAL, silently. */
+NODISCARD int settings_parse_tune(const char *text, enum settings_tune *out);
+
+#endif
