@@ -218,7 +218,7 @@ def test_what_is_there_stays(full):
 def test_into_itself(full):
     m = full
     said = extract("-C", m.backing, m.backing, code=1)
-    assert said.endswith("is where the files would go; name another directory with -C\n")
+    assert said.endswith("is where the files would go; name another directory\n")
     extract("-C", m.backing / "out", m.backing)
     assert not (m.backing / "out/out").exists() and (m.backing / "out/big").exists()
 

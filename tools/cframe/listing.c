@@ -1,5 +1,5 @@
-/* What a mount would show of a directory. */
-#include "extract.h"
+/* What is in a directory, and what a mount would show of it. */
+#include "tree.h"
 
 #include "frame/view_npy.h"
 
@@ -62,9 +62,9 @@ void listing_free(struct listing *l)
 	*l = (struct listing){0};
 }
 
-struct entry *listing_find(struct listing *l, const char *backing)
+struct entry *listing_find(struct listing *l, const char *name)
 {
-	struct entry key = {.name = (char *)backing};
+	struct entry key = {.name = (char *)name};
 	if (!l->n)
 		return NULL;
 	return bsearch(&key, l->entry, l->n, sizeof *l->entry, by_name);
@@ -89,16 +89,21 @@ static int look_inside(int fd, enum node_kind kind)
 	return rc;
 }
 
+void listing_stat(struct listing *l, struct entry *e)
+{
+	e->looked = true;
+	if (fstatat(l->fd, e->name, &e->st, AT_SYMLINK_NOFOLLOW) < 0)
+		e->rc = -errno;
+}
+
 /* Fills in e->kind, and e->rc where its content could not be read. */
 static void look(struct listing *l, struct entry *e)
 {
 	if (e->looked)
 		return;
-	e->looked = true;
-	if (fstatat(l->fd, e->name, &e->st, AT_SYMLINK_NOFOLLOW) < 0) {
-		e->rc = -errno;
+	listing_stat(l, e);
+	if (e->rc < 0)
 		return;
-	}
 	e->kind = names_may_be(e->name, e->st.st_mode);
 	if (e->kind == NODE_PLAIN)
 		return;

@@ -2,7 +2,7 @@
  * Files on their way to a directory: each is made under a temporary name, and gets its own when it
  * is complete.
  */
-#include "extract.h"
+#include "tree.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -23,21 +23,27 @@ struct linked {
 };
 
 /*
- * What a signal removes: the last draft. It stays here when it is done, since no other file will
- * ever have its name.
+ * What a signal removes. A draft may be done, and its directory closed, a moment before it is no
+ * longer used here: no other file will ever have its name.
  */
-static struct draft last;
+static struct live {
+	atomic_bool used;
+	int dir;
+	char name[sizeof ((struct draft *)NULL)->name];
+} live[DRAFTS_MAX];
 
-static void remove_last(int signal)
+static void remove_live(int signal)
 {
-	(void)unlinkat(last.dir, last.name, 0);
+	for (size_t i = 0; i < DRAFTS_MAX; i++)
+		if (atomic_load(&live[i].used))
+			(void)unlinkat(live[i].dir, live[i].name, 0);
 	(void)raise(signal); /* whose default comes when this returns */
 }
 
 void draft_end_with_signals(void)
 {
 	static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
-	const struct sigaction act = {.sa_handler = remove_last, .sa_flags = (int)SA_RESETHAND};
+	const struct sigaction act = {.sa_handler = remove_live, .sa_flags = (int)SA_RESETHAND};
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
 		struct sigaction before;
 		if (sigaction(signals[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
@@ -45,40 +51,65 @@ void draft_end_with_signals(void)
 	}
 }
 
+static struct live *live_get(void)
+{
+	static size_t next; /* of the main thread */
+	for (size_t i = 0; i < DRAFTS_MAX; i++) {
+		struct live *l = &live[next++ % DRAFTS_MAX];
+		if (!atomic_load(&l->used))
+			return l;
+	}
+	return NULL;
+}
+
 static int draft_name(struct draft *d, int dir)
 {
 	uint64_t random;
 	if (getrandom(&random, sizeof random, 0) != sizeof random)
 		return -errno;
-	*d = (struct draft){.dir = dir, .fd = -1};
+	*d = (struct draft){.dir = dir, .fd = -1, .live = live_get()};
+	if (!d->live)
+		return -ENFILE;
 	snprintf(d->name, sizeof d->name, ".cframe-%016" PRIx64, random);
-	last = *d;
+	d->live->dir = dir;
+	memcpy(d->live->name, d->name, sizeof d->name);
+	atomic_store(&d->live->used, true);
 	return 0;
+}
+
+static int draft_made(struct draft *d, int rc)
+{
+	if (rc >= 0)
+		return 0;
+	rc = -errno;
+	atomic_store(&d->live->used, false);
+	return rc;
 }
 
 int draft_open(struct draft *d, int dir)
 {
 	TRY(draft_name(d, dir));
 	d->fd = openat(dir, d->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	return d->fd < 0 ? -errno : 0;
+	return draft_made(d, d->fd);
 }
 
 int draft_symlink(struct draft *d, int dir, const char *text)
 {
 	TRY(draft_name(d, dir));
-	return symlinkat(text, dir, d->name) < 0 ? -errno : 0;
+	return draft_made(d, symlinkat(text, dir, d->name));
 }
 
 int draft_node(struct draft *d, int dir, const struct stat *st)
 {
 	TRY(draft_name(d, dir));
-	return mknodat(dir, d->name, (st->st_mode & S_IFMT) | 0600, st->st_rdev) < 0 ? -errno : 0;
+	mode_t mode = (st->st_mode & S_IFMT) | 0600;
+	return draft_made(d, mknodat(dir, d->name, mode, st->st_rdev));
 }
 
 int draft_link(struct draft *d, int dir, int from, const char *path)
 {
 	TRY(draft_name(d, dir));
-	return linkat(from, path, dir, d->name, 0) < 0 ? -errno : 0;
+	return draft_made(d, linkat(from, path, dir, d->name, 0));
 }
 
 void draft_drop(struct draft *d)
@@ -86,6 +117,7 @@ void draft_drop(struct draft *d)
 	if (d->fd >= 0)
 		close(d->fd);
 	(void)unlinkat(d->dir, d->name, 0);
+	atomic_store(&d->live->used, false);
 }
 
 /* Who may not give files away keeps them, without the rights of another owner. */
@@ -149,22 +181,24 @@ int draft_finish(struct draft *d, const struct target *t, const struct stat *st,
 		rc = give_name(d, t->force, name);
 	if (rc < 0)
 		draft_drop(d);
+	else
+		atomic_store(&d->live->used, false);
 	return rc;
 }
 
-static struct linked_key key_of(const struct entry *e)
+static struct linked_key key_of(const struct stat *st, enum node_kind kind)
 {
 	struct linked_key key;
 	memset(&key, 0, sizeof key); /* padding, too */
-	key.dev = e->st.st_dev;
-	key.ino = e->st.st_ino;
-	key.kind = e->kind;
+	key.dev = st->st_dev;
+	key.ino = st->st_ino;
+	key.kind = kind;
 	return key;
 }
 
-const char *target_linked(const struct target *t, const struct entry *e)
+const char *target_linked(const struct target *t, const struct stat *st, enum node_kind kind)
 {
-	struct linked_key key = key_of(e);
+	struct linked_key key = key_of(st, kind);
 	struct linked *l;
 	HASH_FIND(hh, t->linked, &key, sizeof key, l);
 	return l ? l->path : NULL;
@@ -178,15 +212,16 @@ static void linked_free(struct linked *l)
 }
 
 /* Without memory for it, the next name becomes a file of its own. */
-void target_note_linked(struct target *t, const struct entry *e, const char *path)
+void target_note_linked(struct target *t, const struct stat *st, enum node_kind kind,
+			const char *path)
 {
-	if (target_linked(t, e))
+	if (target_linked(t, st, kind))
 		return;
 	struct linked *l = mem_zalloc(sizeof *l);
 	if (l)
 		l->path = mem_strdup(path);
 	if (l && l->path) {
-		l->key = key_of(e);
+		l->key = key_of(st, kind);
 		HASH_ADD(hh, t->linked, key, sizeof l->key, l);
 		if (l->hh.tbl)
 			HASH_ADD_KEYPTR(by_path, t->by_path, l->path, strlen(l->path), l);

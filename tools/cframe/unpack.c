@@ -1,9 +1,10 @@
 /* The bytes of a frame, or of another file, into a new one. Holes stay holes. */
-#include "extract.h"
+#include "unpack.h"
 
 #include "base/fd.h"
 #include "frame/view_npy.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define STEP (4u << 20) /* bytes that are held at once, as far as blocks allow */

@@ -1,0 +1,377 @@
+/*
+ * A tree that is gone through while another one is made after it. Names are looked up from one open
+ * directory to the next, in the source and in the target, and no link is followed but those of the
+ * command line.
+ */
+#include "tree.h"
+#include "cframe.h"
+
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#define DEEPEST 2000 /* directories in each other, whose calls fit on the stack */
+
+/* Appends a name to a path, which keeps a 0 behind its end. Returns its length before. */
+static size_t path_push(struct buf *path, const char *name)
+{
+	size_t before = path->n;
+	bool cut = path->n && path->p[path->n - 1] != '/';
+	if (buf_print(path, "%s%s", cut ? "/" : "", name) < 0 || buf_reserve(path, path->n + 1) < 0)
+		exit(tool_fail(name, -ENOMEM));
+	path->p[path->n] = 0;
+	return before;
+}
+
+static void path_pop(struct buf *path, size_t before)
+{
+	path->n = before;
+	path->p[before] = 0;
+}
+
+void walk_note(struct walk *w, const char *text)
+{
+	fprintf(stderr, "cframe: %s: %s\n", w->from.p, text);
+}
+
+void walk_say(struct walk *w, const char *text)
+{
+	walk_note(w, text);
+	w->failed = true;
+}
+
+void item_say_taken(struct walk *w, const struct item *i, const char *why)
+{
+	fprintf(stderr, "cframe: %s/%s: %s\n", w->where, i->to, why);
+	w->failed = true;
+}
+
+void item_say_rc(struct walk *w, const struct item *i, int rc)
+{
+	char text[256];
+	if (rc == -EEXIST) {
+		item_say_taken(w, i, "is there already; --force replaces it");
+	} else if (rc == -EISDIR) {
+		item_say_taken(w, i, "is a directory, and stays");
+	} else {
+		fprintf(stderr, "cframe: %s: %s\n", i->from, err_text(rc, text, sizeof text));
+		w->failed = true;
+	}
+}
+
+static struct item here(const struct walk *w)
+{
+	return (struct item){.from = (const char *)w->from.p, .to = (const char *)w->to.p};
+}
+
+void walk_say_rc(struct walk *w, int rc)
+{
+	struct item i = here(w);
+	item_say_rc(w, &i, rc);
+}
+
+bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+bool is_mounted(int dir)
+{
+	bool locked = flock(dir, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+	if (!locked)
+		(void)flock(dir, LOCK_UN);
+	return locked;
+}
+
+void folder_get(struct walk *w, struct folder *f)
+{
+	pthread_mutex_lock(&w->lock);
+	f->users++;
+	pthread_mutex_unlock(&w->lock);
+}
+
+void folder_put(struct walk *w, struct folder *f)
+{
+	pthread_mutex_lock(&w->lock);
+	bool last = !--f->users;
+	pthread_mutex_unlock(&w->lock);
+	if (!last)
+		return;
+	struct item i = {.from = f->to, .to = f->to};
+	int rc = f->made ? give_attributes(f->fd, &f->st) : 0;
+	if (rc < 0)
+		item_say_rc(w, &i, rc);
+	close(f->fd);
+	mem_free(f->to);
+	mem_free(f);
+}
+
+bool item_is_taken(struct walk *w, const struct item *i)
+{
+	struct stat there;
+	if (w->target.force || fstatat(i->folder->fd, i->name, &there, AT_SYMLINK_NOFOLLOW) < 0)
+		return false;
+	item_say_rc(w, i, -EEXIST);
+	return true;
+}
+
+static bool has_names(const struct item *i)
+{
+	return i->st.st_nlink > 1 && i->kind != NODE_SPARSE;
+}
+
+int item_make_link(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
+{
+	char text[PATH_MAX];
+	int rc = -ENOENT, dir = i->folder->fd;
+
+	pthread_mutex_lock(&w->lock);
+	const char *linked =
+		has_names(i) ? target_linked(&w->target, &e->st, e->kind) : NULL;
+	if (linked)
+		rc = draft_link(&i->draft, dir, w->target.root, linked);
+	pthread_mutex_unlock(&w->lock);
+	if (rc == 0)
+		return 1;
+	if (!S_ISLNK(e->st.st_mode))
+		return 0;
+	ssize_t n = readlinkat(l->fd, e->name, text, sizeof text - 1);
+	if (n < 0)
+		return -errno;
+	text[n] = 0;
+	TRY(draft_symlink(&i->draft, dir, text));
+	return 1;
+}
+
+bool item_finish(struct walk *w, struct item *i)
+{
+	int rc = draft_finish(&i->draft, &w->target, &i->st, i->name);
+
+	if (rc < 0) {
+		item_say_rc(w, i, rc);
+		return false;
+	}
+	pthread_mutex_lock(&w->lock);
+	target_forget_linked(&w->target, i->to);
+	if (has_names(i))
+		target_note_linked(&w->target, &i->st, i->kind, i->to);
+	pthread_mutex_unlock(&w->lock);
+	return true;
+}
+
+/* -EEXIST: something else has the name. *made: it was not there before. */
+static int open_target(int dir, const char *name, bool *made)
+{
+	*made = mkdirat(dir, name, 0700) == 0;
+	if (!*made && errno != EEXIST)
+		return -errno;
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOTDIR || errno == ELOOP ? -EEXIST : -errno;
+	return fd;
+}
+
+/* Where the walk is in the target. The folder takes `fd`. */
+static struct folder *folder_new(struct walk *w, int fd, bool made, const struct stat *st)
+{
+	struct folder *f = mem_zalloc(sizeof *f);
+	char *to = mem_strdup((const char *)w->to.p);
+	if (!f || !to) {
+		close(fd);
+		mem_free(to);
+		mem_free(f);
+		return NULL;
+	}
+	*f = (struct folder){.fd = fd, .made = made, .users = 1, .st = *st, .to = to};
+	return f;
+}
+
+static void walk_directory(struct walk *w, int from, struct folder *to);
+
+static void walk_into(struct walk *w, int from, const struct entry *e, struct folder *parent,
+		      const char *name)
+{
+	bool made;
+	struct item i = here(w);
+	int fd = open_target(parent->fd, name, &made);
+
+	if (fd == -EEXIST) {
+		item_say_taken(w, &i, "is there already, and no directory");
+		return;
+	}
+	struct folder *to = fd < 0 ? NULL : folder_new(w, fd, made, &e->st);
+	if (!to) {
+		walk_say_rc(w, fd < 0 ? fd : -ENOMEM);
+		return;
+	}
+	if (made && w->ops->made)
+		w->ops->made(parent->fd, fd);
+	w->depth++;
+	walk_directory(w, from, to);
+	w->depth--;
+	folder_put(w, to);
+}
+
+static void walk_subdirectory(struct walk *w, struct listing *l, const struct entry *e,
+			      struct folder *parent, const char *name)
+{
+	if (e->st.st_dev == w->root.st_dev && e->st.st_ino == w->root.st_ino)
+		return; /* it is where the files go */
+	if (e->st.st_dev != w->dev) {
+		walk_say(w, "is another file system, and left out");
+		return;
+	}
+	if (w->depth == DEEPEST) {
+		walk_say(w, "is too deep, and left out");
+		return;
+	}
+	int from = openat(l->fd, e->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (from < 0) {
+		walk_say_rc(w, -errno);
+		return;
+	}
+	walk_into(w, from, e, parent, name);
+	close(from);
+}
+
+static void walk_file(struct walk *w, struct listing *l, const struct entry *e,
+		      struct folder *folder, const char *name)
+{
+	struct item i = here(w);
+
+	i.name = name;
+	i.folder = folder;
+	i.st = e->st;
+	i.kind = e->kind;
+	if (!item_is_taken(w, &i))
+		w->ops->make(w, l, e, &i);
+}
+
+static void walk_entry(struct walk *w, struct listing *l, struct entry *e, struct folder *folder)
+{
+	char name[NAME_MAX + 1];
+
+	if (!w->ops->name(w, l, e, name))
+		return;
+	size_t to = path_push(&w->to, name);
+	if (e->rc < 0)
+		walk_say_rc(w, e->rc);
+	else if (S_ISDIR(e->st.st_mode) && e->kind == NODE_PLAIN)
+		walk_subdirectory(w, l, e, folder, name);
+	else
+		walk_file(w, l, e, folder, name);
+	path_pop(&w->to, to);
+}
+
+static void walk_directory(struct walk *w, int from, struct folder *to)
+{
+	struct listing l;
+	int rc = listing_read(&l, from);
+
+	if (rc < 0)
+		walk_say_rc(w, rc);
+	for (size_t i = 0; rc >= 0 && i < l.n; i++) {
+		size_t before = path_push(&w->from, l.entry[i].name);
+		walk_entry(w, &l, &l.entry[i], to);
+		path_pop(&w->from, before);
+	}
+	listing_free(&l);
+}
+
+/* The root as a folder of its own. */
+static struct folder *root_folder(struct walk *w)
+{
+	int fd = fcntl(w->target.root, F_DUPFD_CLOEXEC, 0);
+	int rc = fd < 0 ? -errno : -ENOMEM;
+	struct folder *f = fd < 0 ? NULL : folder_new(w, fd, false, &w->root);
+	if (!f)
+		walk_say_rc(w, rc);
+	return f;
+}
+
+void walk_all(struct walk *w, int from)
+{
+	struct folder *root = root_folder(w);
+	if (!root)
+		return;
+	walk_directory(w, from, root);
+	folder_put(w, root);
+}
+
+void walk_one(struct walk *w, struct listing *l, struct entry *e)
+{
+	struct folder *root = root_folder(w);
+	if (!root)
+		return;
+	walk_entry(w, l, e, root);
+	folder_put(w, root);
+}
+
+void walk_open_source(struct walk *w, const char *path, struct source *s)
+{
+	struct stat st;
+	char parent[PATH_MAX], last[PATH_MAX], real[PATH_MAX];
+
+	*s = (struct source){.fd = -1};
+	path_pop(&w->from, 0);
+	path_pop(&w->to, 0);
+	(void)path_push(&w->from, path);
+	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && realpath(path, real))
+		path = real;
+	if (strlen(path) >= sizeof parent) {
+		walk_say_rc(w, -ENAMETOOLONG);
+		return;
+	}
+	s->whole = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+	strcpy(parent, path);
+	strcpy(last, path);
+	char *name = basename(last);
+	if (s->whole && w->ops->is_file && w->ops->is_file(path, name))
+		s->whole = false;
+	if (!names_join(s->name, name, strlen(name), "")) {
+		walk_say_rc(w, -ENAMETOOLONG);
+		return;
+	}
+	s->fd = open(s->whole ? path : dirname(parent), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->fd >= 0 && fstat(s->fd, &st) == 0) {
+		w->dev = st.st_dev;
+		if (!s->whole || st.st_dev != w->root.st_dev || st.st_ino != w->root.st_ino)
+			return;
+		walk_say(w, "is where the files would go; name another directory");
+	} else {
+		walk_say_rc(w, -errno);
+	}
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+}
+
+int walk_init(struct walk *w, const struct walk_ops *ops, const char *where, bool force)
+{
+	*w = (struct walk){.ops = ops, .where = where, .target = {.root = -1, .force = force}};
+	pthread_mutex_init(&w->lock, NULL);
+	if (mkdir(where, 0777) < 0 && errno != EEXIST)
+		return -errno;
+	w->target.root = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (w->target.root < 0 || fstat(w->target.root, &w->root) < 0)
+		return -errno;
+	draft_end_with_signals();
+	(void)path_push(&w->from, ""); /* both have a 0 from here on */
+	(void)path_push(&w->to, "");
+	return 0;
+}
+
+void walk_deinit(struct walk *w)
+{
+	target_deinit(&w->target);
+	buf_free(&w->from);
+	buf_free(&w->to);
+	if (w->target.root >= 0)
+		close(w->target.root);
+	pthread_mutex_destroy(&w->lock);
+}
