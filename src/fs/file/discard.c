@@ -140,11 +140,11 @@ void file_cut_refused(struct file *f)
 	if (!file_lacks_refused(f))
 		return;
 	enter_sealed(f);
-	uint64_t end = missing_first(&f->refused.bytes), size = frame_size(f->frame);
+	uint64_t end = missing_first(&f->arrivals.refused), size = frame_size(f->frame);
 	if (is_last(f) && end != UINT64_MAX && !f->lost &&
 	    file_resize_locked(f, min_u64(end, size)) == 0) {
-		f->refused.bytes.n = 0;
-		f->refused.cut = true;
+		(void)arrivals_give_up(&f->arrivals);
+		f->arrivals.cut = true;
 	}
 	leave_sealed(f);
 }
@@ -153,11 +153,11 @@ void file_tell_cut(struct file *f)
 {
 	char name[NAME_MAX + 1];
 
-	if (!f->refused.cut)
+	if (!f->arrivals.cut)
 		return;
 	enter_sealed(f);
 	if (is_last(f)) {
-		f->refused.cut = false;
+		f->arrivals.cut = false;
 		inode_name(f->fs->inodes, f->inode, name);
 		f->inode->mistaken = true;
 		inode_detach(f->fs->inodes, f->inode);

@@ -143,9 +143,7 @@ static void follow_frame(struct file *f)
 	policy_follow(&f->policy, &s, f->frame);
 	f->chunk_size = frame_info(f->frame)->chunk_size;
 	f->dirty.next = frame_nchunks(f->frame); /* the first that it may grow by */
-	f->gaps.n = f->refused.bytes.n = f->refused.absent.n = 0;
-	f->refused.settled = 0;
-	f->refused.cut = false;
+	arrivals_clear(&f->arrivals);
 	f->items_whole = true;
 }
 

@@ -12,8 +12,8 @@
 #define FS_FILE_FILE_H
 
 #include "frame/frame.h"
+#include "fs/dirty/arrivals.h"
 #include "fs/dirty/dirty.h"
-#include "fs/dirty/missing.h"
 #include "fs/dirty/touched.h"
 #include "fs/file/readahead.h"
 #include "fs/file/reply.h"
@@ -45,25 +45,6 @@ struct file_unsynced {
 	_Atomic uint64_t synced_at; /* meter_now, at the end of the newest fsync        */
 };
 
-/*
- * Pages from the kernel's cache whose write was refused. It drops them, and goes on with those
- * behind them and with its own length of the file.
- */
-struct file_refused {
-	struct missing bytes;  /* that nothing older is below: see `absent`               */
-	struct missing absent; /* before what was written since the last open, fsync or
-				  close: unlike `gaps`, a commit leaves these            */
-	uint32_t times;
-	int rc;                /* why, the last time ...                                  */
-	uint64_t at;           /* ... and when: meter_now                                 */
-	bool cut;              /* cut off, and not told of yet (file_cut_refused)          */
-	uint64_t settled;      /* the file was committed as long as that ...              */
-	uint64_t settled_at;   /* ... then: meter_now. Holes in it are holes a while later */
-};
-
-/* The kernel keeps no page dirty for so long: what has not come by then is not on its way. */
-#define FILE_PAGES_COME_NS 60000000000u
-
 struct file {
 	/* Fixed while the file is open. */
 	struct fs *fs;
@@ -87,9 +68,7 @@ struct file {
 	struct dirty dirty;
 	uint64_t cache_owner; /* of its chunks in the cache */
 	struct file_unsynced unsynced;
-	struct file_refused refused;
-	struct missing gaps; /* before what was written since the last commit that was no part: the
-				kernel sends pages in any order, and may yet send these */
+	struct arrivals arrivals; /* what the kernel has yet to send, or will not       */
 
 	/* Under `lock`: how new chunks are stored. */
 	struct policy policy; /* also used without it: has a lock of its own               */

@@ -1,6 +1,5 @@
 #include "fs/file/log.h"
 
-#include "base/meter.h"
 #include "fs/dirty/flush.h"
 #include "fs/dirty/workspace.h"
 #include "fs/file/share.h"
@@ -89,7 +88,7 @@ static void hold_caps(struct file *f)
  */
 static uint32_t first_missing(const struct file *f)
 {
-	uint64_t kept = frame_kept(f->frame), gap = missing_first(&f->gaps);
+	uint64_t kept = frame_kept(f->frame), gap = missing_first(&f->arrivals.gaps);
 
 	if (frame_size(f->frame) <= kept)
 		return UINT32_MAX;
@@ -109,7 +108,7 @@ static bool missing_holds_up(const struct file *f)
 static int why_refused(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
-	int rc = f->refused.bytes.n ? f->refused.rc : 0;
+	int rc = f->arrivals.refused.n ? f->arrivals.error : 0;
 	pthread_rwlock_unlock(&f->lock);
 	return rc;
 }
@@ -117,22 +116,6 @@ static int why_refused(struct file *f)
 bool file_lacks_refused(struct file *f)
 {
 	return why_refused(f) < 0;
-}
-
-/*
- * Holes that were committed a while ago are holes: a page that is refused there is none that the
- * file would have to end before, with all that has been behind it since then.
- */
-static void settle_holes(struct file *f)
-{
-	struct file_refused *r = &f->refused;
-	uint64_t now = meter_now();
-
-	if (now - r->settled_at < FILE_PAGES_COME_NS)
-		return;
-	missing_mend(&r->absent, 0, r->settled);
-	r->settled = frame_kept(f->frame);
-	r->settled_at = now;
 }
 
 /*
@@ -171,10 +154,8 @@ static int commit(struct file *f, enum durability how)
 	bool writes = frame_writes(f->frame, how);
 	int rc = held_up ? 0 : commit_frame(f, how);
 	f->wants_commit = false;
-	if (how != COMMIT_PART) { /* also if it failed: what is kept may be all of it by now */
-		missing_mend(&f->gaps, 0, frame_kept(f->frame));
-		settle_holes(f);
-	}
+	if (how != COMMIT_PART) /* also if it failed: what is kept may be all of it by now */
+		arrivals_commit(&f->arrivals, frame_kept(f->frame));
 	if (rc >= 0 && how == COMMIT_SYNC) {
 		touched_clear(&f->unsynced.touched);
 		if (writes)
@@ -502,22 +483,20 @@ int file_sync(struct file *f, enum durability how)
 /* The kernel shows the length that it has with them: a hole at the end, too. */
 void file_forget_refused(struct file *f)
 {
-	const struct missing *m = &f->refused.bytes;
-	uint64_t end = m->n ? min_u64(m->range[m->n - 1].hi, frame_max_size(f->frame)) : 0;
+	uint64_t end = min_u64(arrivals_give_up(&f->arrivals), frame_max_size(f->frame));
 
 	touched_whole(&f->unsynced.touched);
 	if (end > frame_size(f->frame))
 		IGNORE(file_resize_locked(f, end));
-	f->refused.bytes.n = 0;
 }
 
 void file_accept_refused(struct file *f, _Atomic uint32_t *told)
 {
 	pthread_rwlock_rdlock(&f->gate);
 	pthread_rwlock_wrlock(&f->lock);
-	if (f->refused.bytes.n && *told == f->refused.times)
+	if (f->arrivals.refused.n && *told == f->arrivals.refusals)
 		file_forget_refused(f);
-	*told = f->refused.times;
+	*told = f->arrivals.refusals;
 	pthread_rwlock_unlock(&f->lock);
 	pthread_rwlock_unlock(&f->gate);
 }
@@ -572,7 +551,7 @@ static int sync_attributes(struct file *f)
 static void promise(struct file *f, uint64_t size)
 {
 	pthread_rwlock_wrlock(&f->lock);
-	missing_mend(&f->refused.absent, 0, size);
+	arrivals_promise(&f->arrivals, size);
 	pthread_rwlock_unlock(&f->lock);
 }
 

@@ -1,6 +1,5 @@
 /* The changing half of file.h. */
 #include "base/log.h"
-#include "base/meter.h"
 #include "fs/file/file.h"
 #include "fs/inode/caps.h"
 #include "fs/file/share.h"
@@ -74,7 +73,7 @@ int file_resize_locked(struct file *f, uint64_t size)
 	TRY(load_tail(f, size));
 	uint64_t old = frame_size(f->frame);
 	TRY(frame_resize(f->frame, size));
-	f->refused.settled = min_u64(f->refused.settled, size);
+	arrivals_resize(&f->arrivals, size);
 	if (size >= old)
 		return 0;
 	uint64_t nchunks = range_nchunks(size, chunk_size(f));
@@ -88,40 +87,21 @@ int file_resize_locked(struct file *f, uint64_t size)
 	return 0;
 }
 
-/* [lo, hi) is what somebody wanted. */
-static void come(struct file *f, uint64_t lo, uint64_t hi)
-{
-	missing_mend(&f->gaps, lo, hi);
-	missing_mend(&f->refused.bytes, lo, hi);
-	missing_mend(&f->refused.absent, lo, hi);
-}
-
-/* [lo, hi) was written to a file that ended at `old` before. */
-static void came(struct file *f, uint64_t old, uint64_t lo, uint64_t hi)
-{
-	if (lo == hi)
-		return;
-	if (lo > old) {
-		missing_add(&f->gaps, old, lo);
-		missing_add(&f->refused.absent, old, lo);
-	}
-	come(f, lo, hi);
-}
-
 /*
- * By what comes later than its pages and makes the file grow, somebody goes on writing to it: that
- * is not to be cut off, nor left out of commits, for what is missing before it.
+ * The file grows, long after bytes of it were refused: somebody, who may never ask by fsync, goes
+ * on writing. What is new is not to be cut off, nor left out of commits, for what is missing before
+ * it.
  */
-static void look_at_refused(struct file *f)
+static void accept_long_refused(struct file *f)
 {
 	char name[NAME_MAX + 1];
 
-	if (!f->refused.bytes.n || meter_now() - f->refused.at < FILE_PAGES_COME_NS)
+	if (!arrivals_are_over(&f->arrivals))
 		return;
 	inode_name(f->fs->inodes, f->inode, name);
 	log_err("%s: has zeros for unwritten data, from %llu on", name,
-		(unsigned long long)missing_first(&f->refused.bytes));
-	file_lose(f, f->refused.rc);
+		(unsigned long long)missing_first(&f->arrivals.refused));
+	file_lose(f, f->arrivals.error);
 	file_forget_refused(f);
 }
 
@@ -167,9 +147,9 @@ static ssize_t write_locked(struct file *f, const struct file_data *d)
 		touched_whole(&f->unsynced.touched);
 	else
 		touched_add(&f->unsynced.touched, d->at, n);
-	came(f, old, d->at, d->at + done);
+	arrivals_come(&f->arrivals, old, d->at, d->at + done);
 	if (done && d->at + done > old)
-		look_at_refused(f);
+		accept_long_refused(f);
 	return done ? (ssize_t)done : rc;
 }
 
@@ -233,26 +213,6 @@ int file_check_writing(struct file *f)
 	return rc;
 }
 
-/* Of [lo, hi), which is missing, what has never been there. True: there is some. */
-static bool add_refused(struct file *f, uint64_t lo, uint64_t hi)
-{
-	const struct missing *absent = &f->refused.absent;
-	uint64_t size = frame_size(f->frame);
-	bool any = hi > size;
-
-	if (any)
-		missing_add(&f->refused.bytes, max_u64(lo, size), hi);
-	for (uint32_t i = 0; i < absent->n; i++) {
-		uint64_t from = max_u64(lo, absent->range[i].lo);
-		uint64_t to = min_u64(hi, absent->range[i].hi);
-		if (from >= to)
-			continue;
-		missing_add(&f->refused.bytes, from, to);
-		any = true;
-	}
-	return any;
-}
-
 /*
  * The kernel drops these bytes. Where others were before, those stay. -EIO: of pages from its cache
  * it does not look at how many were taken.
@@ -263,11 +223,7 @@ static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc)
 	int error = rc < 0 ? (int)rc : -EIO;
 
 	pthread_rwlock_wrlock(&f->lock);
-	if (add_refused(f, lo, hi)) {
-		f->refused.times++;
-		f->refused.rc = error;
-		f->refused.at = meter_now();
-	}
+	arrivals_refuse(&f->arrivals, frame_size(f->frame), lo, hi, error);
 	pthread_rwlock_unlock(&f->lock);
 	return error;
 }
@@ -335,7 +291,7 @@ int file_truncate(struct file *f, uint64_t size)
 	if (rc >= 0)
 		rc = size > frame_max_size(f->frame) ? -EFBIG : file_resize_locked(f, size);
 	if (rc >= 0)
-		come(f, size, UINT64_MAX);
+		arrivals_release(&f->arrivals, size, UINT64_MAX);
 	return leave(f, rc);
 }
 
@@ -376,7 +332,7 @@ int file_zero(struct file *f, uint64_t at, uint64_t len)
 		while (rc >= 0 && range_next(&r, &p))
 			rc = zero_piece(f, &p);
 		if (rc >= 0)
-			come(f, at, at + min_u64(len, size - at));
+			arrivals_release(&f->arrivals, at, at + min_u64(len, size - at));
 	}
 	return leave(f, rc);
 }
@@ -452,7 +408,7 @@ static int put_chunk(struct file *f, const struct file_chunk *c)
 		frame_put(f->frame, c->n, at, (uint32_t)c->stored.n);
 	else
 		frame_put_zeros(f->frame, c->n);
-	came(f, old, (uint64_t)c->n * c->size, end);
+	arrivals_come(&f->arrivals, old, (uint64_t)c->n * c->size, end);
 	cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, c->n});
 	f->wants_commit = frame_wants_commit(f->frame);
 	return 1;
