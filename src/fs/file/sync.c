@@ -1,8 +1,11 @@
-#include "fs/file/log.h"
-
+/*
+ * Syncing an open file: what waits in memory gets into the frame, and then to the disk by a commit
+ * (commit.h) or the intent log (log.h).
+ */
 #include "fs/dirty/flush.h"
 #include "fs/dirty/workspace.h"
-#include "fs/file/share.h"
+#include "fs/file/commit.h"
+#include "fs/file/log.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 
@@ -14,94 +17,12 @@
 /* Larger files keep their chunks: re-encoding them would cost more than the slices are worth. */
 #define BYTEWISE_MAX (16u << 20)
 
-/* Nobody else gets at the file for as long as it takes to move so much. */
-#define COMPACT_STEP (4u << 20)
-
 static bool must_become_bytewise(struct file *f)
 {
 	uint64_t size = frame_size(f->frame);
 
 	return f->items_whole && size <= BYTEWISE_MAX &&
 	       policy_wants_bytewise(&f->policy, size, frame_info(f->frame)->chunk_size);
-}
-
-/* The header names the pipeline of the first data, which was not known before that came. */
-static void name_choice(struct file *f)
-{
-	struct pipeline p;
-
-	if (policy_first_choice(&f->policy, &p))
-		frame_set_pipeline(f->frame, &p);
-}
-
-/* More than a commit needs: attributes too. */
-static int sync_inode(struct file *f)
-{
-	uint32_t changes = f->inode->attr_changes;
-	int rc = fsync(f->fd) < 0 ? -errno : 0;
-
-	if (rc == 0) {
-		f->inode->attr_synced = changes;
-		return 0;
-	}
-	pthread_rwlock_wrlock(&f->lock);
-	if (f->writable)
-		frame_set_suspect(f->frame); /* it may have told of other bytes */
-	else
-		f->fs->sync_failed = true;
-	pthread_rwlock_unlock(&f->lock);
-	return rc;
-}
-
-/* What the commit has written took them away. Its own sync came too early for them. */
-static int put_caps_back(struct file *f, enum durability how)
-{
-	int rc = caps_put_back(f->inode, f->fd);
-	if (how != COMMIT_PART) /* of a part, chunks may be landing */
-		caps_forget(f->inode);
-	return rc <= 0 || how != COMMIT_SYNC ? 0 : sync_inode(f);
-}
-
-/*
- * An fdatasync takes a new file's name along with the length that the file got after it, in the
- * journals that we know. An empty one has had its length before its name.
- */
-static void name_synced(struct file *f)
-{
-	struct inode *n = f->inode;
-
-	if (n->made && n->attr_synced == 0 && frame_size(f->frame) > 0)
-		n->attr_synced = 1;
-}
-
-/* Right before the backing file is changed. The lock is held for writing. */
-static void hold_caps(struct file *f)
-{
-	caps_hold(f->inode, f->fd);
-	if (caps_noted(f->inode) && frame_knows_root(f->frame) == ROOT_OTHER)
-		caps_forget(f->inode);
-}
-
-/*
- * The first chunk of what the file has grown by of which bytes are missing: they wait for their
- * place, or the kernel has not sent them. UINT32_MAX: there is none.
- */
-static uint32_t first_missing(const struct file *f)
-{
-	uint64_t kept = frame_kept(f->frame), gap = missing_first(&f->arrivals.gaps);
-
-	if (frame_size(f->frame) <= kept)
-		return UINT32_MAX;
-	uint32_t n = dirty_first_unshown(f, range_chunk(kept, f->chunk_size));
-	return gap == UINT64_MAX ? n : (uint32_t)min_u64(n, range_chunk(gap, f->chunk_size));
-}
-
-/* True: a part cannot end before that chunk, since it begins with bytes that are kept. */
-static bool missing_holds_up(const struct file *f)
-{
-	uint32_t n = first_missing(f);
-	return n != UINT32_MAX && (uint64_t)n * f->chunk_size < frame_kept(f->frame) &&
-	       frame_slot(f->frame, n) == SLOT_STORED;
 }
 
 /* 0: nothing is missing. */
@@ -116,105 +37,6 @@ static int why_refused(struct file *f)
 bool file_lacks_refused(struct file *f)
 {
 	return why_refused(f) < 0;
-}
-
-/*
- * Of a part, what the file has grown by ends where the first chunk is missing, or bytes of it are.
- * Not so that nothing is left, when the log has something of it: that would count as older than an
- * empty file.
- */
-static int commit_frame(struct file *f, enum durability how)
-{
-	if (how != COMMIT_PART)
-		return frame_commit(f->frame, how);
-	uint32_t missing = first_missing(f);
-	if (frame_kept(f->frame) == 0 && missing == 0 && file_in_log(f))
-		missing = UINT32_MAX;
-	return frame_commit_part(f->frame, missing);
-}
-
-/* Of a part, chunks may be landing. */
-static bool may_write(struct file *f, enum durability how)
-{
-	pthread_rwlock_rdlock(&f->lock);
-	bool may = file_changed_locked(f) || frame_writes(f->frame, how);
-	pthread_rwlock_unlock(&f->lock);
-	return may;
-}
-
-static int commit(struct file *f, enum durability how)
-{
-	int entered = may_write(f, how) ? file_enter_commit(f) : NOT_SHARED;
-	TRY(entered);
-	pthread_rwlock_wrlock(&f->lock);
-	bool held_up = how == COMMIT_PART && (dirty_holds_up(&f->dirty) || missing_holds_up(f));
-	if (frame_dirty(f->frame) && !held_up)
-		name_choice(f);
-	hold_caps(f);
-	bool writes = frame_writes(f->frame, how);
-	int rc = held_up ? 0 : commit_frame(f, how);
-	f->wants_commit = false;
-	if (how != COMMIT_PART) /* also if it failed: what is kept may be all of it by now */
-		arrivals_commit(&f->arrivals, frame_kept(f->frame));
-	if (rc >= 0 && how == COMMIT_SYNC) {
-		touched_clear(&f->unsynced.touched);
-		if (writes)
-			name_synced(f);
-	}
-	pthread_rwlock_unlock(&f->lock);
-	file_leave_commit(f, (enum entered)entered);
-	if (rc >= 0)
-		rc = put_caps_back(f, how);
-	if (rc >= 0 && writes)
-		times_committed(f->inode, f->fd);
-	else if (rc >= 0 && how != COMMIT_PART) /* what has changed the file meanwhile was not us */
-		times_release(f->inode, f->fd);
-	return rc;
-}
-
-/* More is to come: the application's times go on being those that are shown. */
-static int commit_part(struct file *f)
-{
-	if (f->replaying)
-		return 0;
-	times_hold(f->inode, f->fd);
-	TRY(commit(f, COMMIT_PART));
-	times_hold(f->inode, f->fd);
-	return 0;
-}
-
-/* What waits for the root on disk to be durable is free after this, and the disk gets it back. */
-static int sync_root(struct file *f)
-{
-	int entered = file_enter_store(f);
-	TRY(entered);
-	pthread_rwlock_wrlock(&f->lock);
-	hold_caps(f);
-	int rc = frame_sync_root(f->frame);
-	pthread_rwlock_unlock(&f->lock);
-	file_leave_store(f, entered);
-	return rc;
-}
-
-/* What waits for a durable root is free after this. */
-static int free_waiting(struct file *f)
-{
-	TRY(commit_part(f));
-	return sync_root(f);
-}
-
-/*
- * The same on a full disk, where the commit may need the very room that waits for the root before
- * it. No root may point at what a failed sync has lost: then it is left to the commit. One that
- * frees nothing is not made: it would only tell of zeros where chunks found no room.
- */
-static int make_room(struct file *f)
-{
-	pthread_rwlock_rdlock(&f->lock);
-	bool waits = frame_waits(f->frame), suspect = frame_suspect(f->frame);
-	pthread_rwlock_unlock(&f->lock);
-	int rc = suspect ? 0 : sync_root(f);
-	return rc < 0 || !waits ? rc : free_waiting(f);
 }
 
 static unsigned count_dirty(struct file *f)
@@ -234,7 +56,10 @@ static unsigned next_turn(unsigned landed)
 	return landed ? 2 * landed : 1;
 }
 
-/* Everything DIRTY lands in the frame, or the failure. The gate is held for writing. */
+/*
+ * Everything DIRTY lands in the frame, or the failure. On a full disk there may be room inside the
+ * file: it is made for as long as that brings something forward. The gate is held for writing.
+ */
 static int flush_all(struct file *f)
 {
 	unsigned stuck = UINT_MAX, most = FLUSH_ALL;
@@ -243,33 +68,29 @@ static int flush_all(struct file *f)
 	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and gets its next try now */
 	unsigned before = count_dirty(f);
 	for (;;) {
-		unsigned left = flush_submit_turn(f, most);
+		unsigned sent = flush_submit_turn(f, most);
 		int rc = flush_wait(f);
-		unsigned more = count_dirty(f), landed = before > more ? before - more : 0;
+		unsigned waiting = count_dirty(f), landed = before > waiting ? before - waiting : 0;
 		bool full = rc == -ENOSPC || rc == -EDQUOT;
 		bool all = most == FLUSH_ALL;
-		before = more;
+		before = waiting;
 		if (full || !all)
 			most = next_turn(landed);
-		/*
-		 * A full disk, but perhaps not inside the file; for as
-		 * long as that brings something forward.
-		 */
-		if (full && more < stuck && make_room(f) == 0) {
-			stuck = more;
+		if (full && waiting < stuck && file_make_room(f) == 0) {
+			stuck = waiting;
 			continue;
 		}
-		if (full && more == stuck && !all) {
+		if (full && waiting == stuck && !all) {
 			most = FLUSH_ALL; /* these are too large for what is free, others may fit */
 			continue;
 		}
 		TRY(rc);
-		if (!left) {
-			assert(!more); /* of what is DIRTY each turn sends something */
+		if (!sent) {
+			assert(!waiting); /* of what is DIRTY each turn sends something */
 			return 0;
 		}
-		if (more && f->wants_commit)
-			TRY(commit_part(f));
+		if (waiting && f->wants_commit)
+			TRY(file_commit_gated(f, COMMIT_PART));
 	}
 }
 
@@ -323,65 +144,6 @@ static int become_bytewise(struct file *f)
 	return rc < 0 ? rc : flush_all(f);
 }
 
-static bool is_held_up(struct file *f)
-{
-	pthread_rwlock_rdlock(&f->lock);
-	bool held_up = dirty_holds_up(&f->dirty);
-	pthread_rwlock_unlock(&f->lock);
-	return held_up;
-}
-
-static bool is_suspect(struct file *f)
-{
-	pthread_rwlock_rdlock(&f->lock);
-	bool suspect = frame_suspect(f->frame);
-	pthread_rwlock_unlock(&f->lock);
-	return suspect;
-}
-
-int file_commit_part(struct file *f)
-{
-	int rc = 0;
-
-	pthread_rwlock_wrlock(&f->gate);
-	if (f->wants_commit && !f->lost) {
-		if (is_held_up(f)) {
-			(void)flush_submit_turn(f, FLUSH_ALL);
-			IGNORE(flush_wait(f)); /* then the commit does without */
-		} else if (is_suspect(f)) {
-			/* what is on its way may have been there for the sync that failed */
-			IGNORE(flush_wait(f));
-		}
-		rc = commit_part(f);
-	}
-	pthread_rwlock_unlock(&f->gate);
-	return rc;
-}
-
-static int compact(struct file *f)
-{
-	TRY(free_waiting(f));
-	int entered = file_enter_store(f);
-	TRY(entered);
-	pthread_rwlock_wrlock(&f->lock);
-	hold_caps(f);
-	int rc = frame_compact(f->frame, COMPACT_STEP);
-	pthread_rwlock_unlock(&f->lock);
-	file_leave_store(f, entered);
-	if (rc > 0)
-		TRY(free_waiting(f));
-	return rc;
-}
-
-/* Workers take space while the gate is held here. */
-static bool wants_compact(struct file *f)
-{
-	pthread_rwlock_rdlock(&f->lock);
-	bool wants = frame_wants_compact(f->frame);
-	pthread_rwlock_unlock(&f->lock);
-	return wants;
-}
-
 /* Of a file that is only read: what another program or an earlier close wrote gets durable. */
 static int sync_read_only(struct file *f)
 {
@@ -393,13 +155,10 @@ static int sync_read_only(struct file *f)
 	return rc;
 }
 
-/*
- * What is in the log still waits for a commit that is
- * durable; a file with large gaps, for the keeper.
- */
+/* What is in the log still waits for a durable commit; a file with large gaps, for the keeper. */
 static void off_the_list(struct file *f)
 {
-	if (!intent_has(f->fs->intent, &f->unsynced.mark) && !wants_compact(f))
+	if (!intent_has(f->fs->intent, &f->unsynced.mark) && !file_wants_compact(f))
 		budget_file_clean(f->fs->budget, f);
 }
 
@@ -419,13 +178,13 @@ static int sync_gated(struct file *f, enum durability how)
 	times_hold(f->inode, f->fd);
 	int rc = flush_all(f);
 	if (rc == -EIO) /* what lies under one chunk cannot be read: the others need not wait */
-		IGNORE(commit_part(f));
+		IGNORE(file_commit_gated(f, COMMIT_PART));
 	TRY(rc);
 	if (file_lacks_refused(f))
-		return commit_part(f);
+		return file_commit_gated(f, COMMIT_PART);
 	if (must_become_bytewise(f))
 		TRY(become_bytewise(f));
-	TRY(commit(f, how));
+	TRY(file_commit_gated(f, how));
 	if (how == COMMIT_SYNC)
 		file_log_committed(f);
 	off_the_list(f);
@@ -437,18 +196,15 @@ int file_compact(struct file *f)
 	int rc = 0;
 
 	pthread_rwlock_wrlock(&f->gate);
-	bool wants = f->writable && !f->inode->detached && !f->lost && wants_compact(f);
-	/*
-	 * What came since the last commit goes first: compact commits
-	 * only what is in the frame, which larger files bear.
-	 */
+	bool wants = f->writable && !f->inode->detached && !f->lost && file_wants_compact(f);
+	/* What is DIRTY goes first: compacting commits without it, which only larger files bear. */
 	if (wants && file_size(f) <= FLUSH_WHOLE && file_changed(f))
 		rc = sync_gated(f, COMMIT_LATER);
 	if (wants && rc >= 0)
-		rc = compact(f);
+		rc = file_compact_gated(f);
 	/* gaps were punched behind the last commit, and no other may come */
 	if (wants && !file_changed(f)) {
-		IGNORE(put_caps_back(f, COMMIT_LATER));
+		IGNORE(file_put_caps_back(f, COMMIT_LATER));
 		if (rc == -ESTALE) /* what has changed is not ours */
 			times_release(f->inode, f->fd);
 		else
@@ -469,7 +225,7 @@ int file_sync(struct file *f, enum durability how)
 	} else {
 		IGNORE(flush_wait(f)); /* a chunk that was lost is not told of yet */
 		if (!file_changed(f)) {
-			IGNORE(put_caps_back(f, COMMIT_LATER)); /* of a chunk that was lost */
+			IGNORE(file_put_caps_back(f, COMMIT_LATER)); /* of a chunk that was lost */
 			times_release(f->inode, f->fd);
 		}
 		off_the_list(f);
@@ -542,7 +298,7 @@ static bool attributes_wait(const struct file *f)
 static int sync_attributes(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->gate);
-	int rc = attributes_wait(f) ? sync_inode(f) : 0;
+	int rc = attributes_wait(f) ? file_sync_inode(f) : 0;
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
 }

@@ -1,0 +1,247 @@
+#include "fs/file/commit.h"
+
+#include "fs/dirty/flush.h"
+#include "fs/file/log.h"
+#include "fs/file/share.h"
+#include "fs/inode/caps.h"
+#include "fs/inode/times.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+/* Nobody else gets at the file for as long as it takes to move so much. */
+#define COMPACT_STEP (4u << 20)
+
+/* The header names the pipeline of the first data, which was not known before that came. */
+static void name_choice(struct file *f)
+{
+	struct pipeline p;
+
+	if (policy_first_choice(&f->policy, &p))
+		frame_set_pipeline(f->frame, &p);
+}
+
+int file_sync_inode(struct file *f)
+{
+	uint32_t changes = f->inode->attr_changes;
+	int rc = fsync(f->fd) < 0 ? -errno : 0;
+
+	if (rc == 0) {
+		f->inode->attr_synced = changes;
+		return 0;
+	}
+	pthread_rwlock_wrlock(&f->lock);
+	if (f->writable)
+		frame_set_suspect(f->frame); /* it may have told of other bytes */
+	else
+		f->fs->sync_failed = true;
+	pthread_rwlock_unlock(&f->lock);
+	return rc;
+}
+
+int file_put_caps_back(struct file *f, enum durability how)
+{
+	int rc = caps_put_back(f->inode, f->fd);
+	if (how != COMMIT_PART) /* of a part, chunks may be landing */
+		caps_forget(f->inode);
+	return rc <= 0 || how != COMMIT_SYNC ? 0 : file_sync_inode(f);
+}
+
+/*
+ * An fdatasync takes a new file's name along with the length that the file got after it, in the
+ * journals that we know. An empty one has had its length before its name.
+ */
+static void name_synced(struct file *f)
+{
+	struct inode *n = f->inode;
+
+	if (n->made && n->attr_synced == 0 && frame_size(f->frame) > 0)
+		n->attr_synced = 1;
+}
+
+/* Right before the backing file is changed. The lock is held for writing. */
+static void hold_caps(struct file *f)
+{
+	caps_hold(f->inode, f->fd);
+	if (caps_noted(f->inode) && frame_knows_root(f->frame) == ROOT_OTHER)
+		caps_forget(f->inode);
+}
+
+/*
+ * The first chunk of what the file has grown by of which bytes are missing: they wait for their
+ * place, or the kernel has not sent them. UINT32_MAX: there is none.
+ */
+static uint32_t first_missing(const struct file *f)
+{
+	uint64_t kept = frame_kept(f->frame), gap = missing_first(&f->arrivals.gaps);
+
+	if (frame_size(f->frame) <= kept)
+		return UINT32_MAX;
+	uint32_t n = dirty_first_unshown(f, range_chunk(kept, f->chunk_size));
+	return gap == UINT64_MAX ? n : (uint32_t)min_u64(n, range_chunk(gap, f->chunk_size));
+}
+
+/* True: a part cannot end before that chunk, since it begins with bytes that are kept. */
+static bool missing_holds_up(const struct file *f)
+{
+	uint32_t n = first_missing(f);
+	return n != UINT32_MAX && (uint64_t)n * f->chunk_size < frame_kept(f->frame) &&
+	       frame_slot(f->frame, n) == SLOT_STORED;
+}
+
+/*
+ * Of a part, what the file has grown by ends where the first chunk is missing, or bytes of it are.
+ * Not so that nothing is left, when the log has something of it: that would count as older than an
+ * empty file.
+ */
+static int commit_frame(struct file *f, enum durability how)
+{
+	if (how != COMMIT_PART)
+		return frame_commit(f->frame, how);
+	uint32_t missing = first_missing(f);
+	if (frame_kept(f->frame) == 0 && missing == 0 && file_in_log(f))
+		missing = UINT32_MAX;
+	return frame_commit_part(f->frame, missing);
+}
+
+/* Of a part, chunks may be landing. */
+static bool may_write(struct file *f, enum durability how)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	bool may = file_changed_locked(f) || frame_writes(f->frame, how);
+	pthread_rwlock_unlock(&f->lock);
+	return may;
+}
+
+/* What happens under the lock. *writes: the backing file was written to. */
+static int commit_locked(struct file *f, enum durability how, bool *writes)
+{
+	bool held_up = how == COMMIT_PART && (dirty_holds_up(&f->dirty) || missing_holds_up(f));
+
+	if (frame_dirty(f->frame) && !held_up)
+		name_choice(f);
+	hold_caps(f);
+	*writes = frame_writes(f->frame, how);
+	int rc = held_up ? 0 : commit_frame(f, how);
+	f->wants_commit = false;
+	if (how != COMMIT_PART) /* also if it failed: what is kept may be all of it by now */
+		arrivals_commit(&f->arrivals, frame_kept(f->frame));
+	if (rc >= 0 && how == COMMIT_SYNC) {
+		touched_clear(&f->unsynced.touched);
+		if (*writes)
+			name_synced(f);
+	}
+	return rc;
+}
+
+static int commit(struct file *f, enum durability how)
+{
+	int entered = may_write(f, how) ? file_enter_commit(f) : NOT_SHARED;
+	bool writes;
+
+	TRY(entered);
+	pthread_rwlock_wrlock(&f->lock);
+	int rc = commit_locked(f, how, &writes);
+	pthread_rwlock_unlock(&f->lock);
+	file_leave_commit(f, (enum entered)entered);
+	if (rc >= 0)
+		rc = file_put_caps_back(f, how);
+	if (rc >= 0 && writes)
+		times_committed(f->inode, f->fd);
+	else if (rc >= 0 && how != COMMIT_PART) /* what has changed the file meanwhile was not us */
+		times_release(f->inode, f->fd);
+	return rc;
+}
+
+int file_commit_gated(struct file *f, enum durability how)
+{
+	if (how != COMMIT_PART)
+		return commit(f, how);
+	if (f->replaying)
+		return 0;
+	times_hold(f->inode, f->fd);
+	TRY(commit(f, how));
+	times_hold(f->inode, f->fd);
+	return 0;
+}
+
+int file_commit_part(struct file *f)
+{
+	int rc = 0;
+
+	pthread_rwlock_wrlock(&f->gate);
+	if (f->wants_commit && !f->lost) {
+		pthread_rwlock_rdlock(&f->lock);
+		bool held_up = dirty_holds_up(&f->dirty), suspect = frame_suspect(f->frame);
+		pthread_rwlock_unlock(&f->lock);
+		if (held_up)
+			(void)flush_submit_turn(f, FLUSH_ALL);
+		/*
+		 * Held up: the commit does without what fails. Suspect: what is on its way may have
+		 * been there for the sync that failed.
+		 */
+		if (held_up || suspect)
+			IGNORE(flush_wait(f));
+		rc = file_commit_gated(f, COMMIT_PART);
+	}
+	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
+/* What waits for the root on disk to be durable is free after this, and the disk gets it back. */
+static int sync_root(struct file *f)
+{
+	int entered = file_enter_store(f);
+	TRY(entered);
+	pthread_rwlock_wrlock(&f->lock);
+	hold_caps(f);
+	int rc = frame_sync_root(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	file_leave_store(f, entered);
+	return rc;
+}
+
+/* What waits for a durable root is free after this. */
+static int free_waiting(struct file *f)
+{
+	TRY(file_commit_gated(f, COMMIT_PART));
+	return sync_root(f);
+}
+
+/*
+ * First a sync alone, since the commit may need the very room that waits for the root before it. No
+ * root may point at what a failed sync has lost: then it is left to the commit. A commit that frees
+ * nothing is not made: it would only tell of zeros where chunks found no room.
+ */
+int file_make_room(struct file *f)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	bool waits = frame_waits(f->frame), suspect = frame_suspect(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	int rc = suspect ? 0 : sync_root(f);
+	return rc < 0 || !waits ? rc : free_waiting(f);
+}
+
+int file_compact_gated(struct file *f)
+{
+	TRY(free_waiting(f));
+	int entered = file_enter_store(f);
+	TRY(entered);
+	pthread_rwlock_wrlock(&f->lock);
+	hold_caps(f);
+	int rc = frame_compact(f->frame, COMPACT_STEP);
+	pthread_rwlock_unlock(&f->lock);
+	file_leave_store(f, entered);
+	if (rc > 0)
+		TRY(free_waiting(f));
+	return rc;
+}
+
+/* Workers take space while the gate is held here. */
+bool file_wants_compact(struct file *f)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	bool wants = frame_wants_compact(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	return wants;
+}
