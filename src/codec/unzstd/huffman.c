@@ -1,6 +1,6 @@
 /*
- * Huffman codes of literals (RFC 8878, 4.2): four streams side by side, whose looks at the table do
- * not wait for each other.
+ * Huffman codes of literals, decoded (RFC 8878, 4.2.2): four streams side by side, whose looks at
+ * the table do not wait for each other.
  */
 #include "codec/inline.h"
 #include "codec/unzstd/impl.h"

@@ -127,8 +127,10 @@ struct meaning {
 void states_fill(struct cell *cell, unsigned first, const struct shares *s,
 		 const struct meaning *m);
 
-/* Bytes read of a block's part, or 0: not ours. */
+/* The tree that v begins with, as a table. Bytes read, or 0: not ours. */
 size_t huffman_read(struct huffman *h, struct view v);
+
+/* The same of the head of a block's sequences. */
 size_t sequences_head(struct unzstd *u, struct view v, size_t *n);
 void sequences_init(struct unzstd *u);
 

@@ -58,6 +58,16 @@ struct zstd_plan {
 /* Chooses tables for the work's first n sequences; n may be 0. */
 void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, struct zstd_plan *p);
 
+/* The best codes for literals with these counts. Returns the bits of all of them together. */
+uint64_t zstd_build_tree(struct zstd_tree *t, const uint32_t count[static 256]);
+
+/*
+ * The description of a tree: a byte, and half a byte for each weight or coded weights, 127 at most.
+ * Returns its length; 0: it has none.
+ */
+#define ZSTD_TREE_MAX 128
+size_t zstd_put_tree(const struct zstd_tree *t, uint8_t out[static ZSTD_TREE_MAX]);
+
 /* Counts them in the work; the bits that the best codes for them have. */
 uint64_t zstd_count_literals(struct zstd_work *w, struct view v);
 

@@ -1,6 +1,5 @@
 /*
- * The literals of a block: as they are, one byte repeated, or Huffman codes (RFC 8878, 3.1.1.3.1
- * and 4.2).
+ * The literals of a block: as they are, one byte repeated, or Huffman codes (RFC 8878, 3.1.1.3.1).
  */
 #include "codec/entropy.h"
 #include "codec/price.h"
@@ -8,17 +7,6 @@
 #include "codec/zstd/count.h"
 #include "codec/zstd/fse.h"
 #include "codec/zstd/impl.h"
-
-#define CODE_MAX 11 /* bits of the longest code that the format allows; see put_codes, too */
-
-/*
- * A tree is told by weights: codes are the shorter the larger the weight is. Its description is a
- * byte and up to 127 others: half a byte a weight, or the weights coded in a table of up to 64
- * cells, which may turn out longer before that is known.
- */
-#define TREE_MAX 128
-#define WEIGHTS_LOG 6
-#define WEIGHTS_MAX (FSE_DESCRIPTION_MAX + 255 * WEIGHTS_LOG / 8 + 16)
 
 enum { RAW, RLE, CODED, AGAIN }; /* 3.1.1.3.1.1 */
 
@@ -31,168 +19,6 @@ struct coding {
 	uint64_t bits;      /* of all literals together              */
 	struct view told;   /* the tree's description; empty: again  */
 };
-
-/*
- * Symbols with a count, rarest first; key: count above, symbol below. By two passes over the bytes
- * of the count: a sort without a branch that cannot be predicted. A count of more than 64 Ki, of
- * which a block has no two, stays the largest if it is cut off there.
- */
-static unsigned sort_symbols(const uint32_t count[static 256], uint32_t key[static 256])
-{
-	uint32_t other[256];
-	uint16_t low[257] = {0}, high[257] = {0};
-	unsigned n = 0;
-	for (unsigned s = 0; s < 256; s++) {
-		other[n] = (uint32_t)min_u64(count[s], UINT16_MAX) << 8 | s;
-		n += count[s] > 0;
-	}
-	for (unsigned i = 0; i < n; i++) {
-		low[(other[i] >> 8 & 255) + 1]++;
-		high[(other[i] >> 16 & 255) + 1]++;
-	}
-	for (unsigned i = 1; i < 257; i++) {
-		low[i] = (uint16_t)(low[i] + low[i - 1]);
-		high[i] = (uint16_t)(high[i] + high[i - 1]);
-	}
-	uint32_t middle[256];
-	for (unsigned i = 0; i < n; i++)
-		middle[low[other[i] >> 8 & 255]++] = other[i];
-	for (unsigned i = 0; i < n; i++)
-		key[high[middle[i] >> 16 & 255]++] = middle[i];
-	return n;
-}
-
-/*
- * Depths in Huffman's tree of n sorted leaves. Inner nodes are made in rising order, too, so that
- * the two rarest of all are always at the front of one of two queues. up: the node above a leaf
- * (from 0 on) or a node (from 256 on).
- */
-static void find_depths(const uint32_t *key, unsigned n, uint8_t *depth)
-{
-	uint32_t sum[256];
-	uint16_t up[512];
-	uint8_t deep[512];
-	unsigned leaf = 0, node = 0;
-	for (unsigned made = 0; made + 1 < n; made++) {
-		sum[made] = 0;
-		for (unsigned k = 0; k < 2; k++)
-			if (leaf < n && (node >= made || key[leaf] >> 8 <= sum[node])) {
-				sum[made] += key[leaf] >> 8;
-				up[leaf++] = (uint16_t)(256 + made);
-			} else {
-				sum[made] += sum[node];
-				up[256 + node++] = (uint16_t)(256 + made);
-			}
-	}
-	deep[256 + n - 2] = 0;
-	for (unsigned i = n - 2; i-- > 0;)
-		deep[256 + i] = (uint8_t)(deep[up[256 + i]] + 1);
-	for (unsigned i = 0; i < n; i++)
-		depth[i] = (uint8_t)(deep[up[i]] + 1);
-}
-
-/*
- * No code longer than CODE_MAX, and no code without a use. In units of the longest code, of which
- * there are `full`, a code of depth d uses full >> d: where cutting has used too many, the rarest
- * symbols pay; what is then left goes to the most frequent.
- */
-static void limit_depths(uint8_t *depth, unsigned n)
-{
-	const uint32_t full = 1u << CODE_MAX;
-	uint32_t used = 0;
-	if (depth[0] <= CODE_MAX)
-		return;
-	for (unsigned i = 0; i < n; i++) {
-		depth[i] = depth[i] < CODE_MAX ? depth[i] : CODE_MAX;
-		used += full >> depth[i];
-	}
-	for (unsigned i = 0; used > full; i += depth[i] == CODE_MAX)
-		if (depth[i] < CODE_MAX)
-			used -= full >> ++depth[i];
-	while (used < full)
-		for (unsigned i = n; used < full && i-- > 0;)
-			if (depth[i] > 1 && full >> depth[i] <= full - used)
-				used += full >> depth[i]--;
-}
-
-/* Returns the bits of all literals together. */
-static uint64_t build_tree(struct zstd_tree *t, const uint32_t count[static 256])
-{
-	uint32_t key[256], number[CODE_MAX + 2] = {0}, next[CODE_MAX + 2];
-	uint8_t depth[256] = {0};
-	unsigned n = sort_symbols(count, key);
-	find_depths(key, n, depth);
-	limit_depths(depth, n);
-	memset(t->len, 0, sizeof t->len);
-	uint64_t bits = 0;
-	t->n = 0;
-	for (unsigned i = 0; i < n; i++) {
-		unsigned symbol = key[i] & 255;
-		t->len[symbol] = depth[i];
-		bits += (uint64_t)depth[i] * count[symbol];
-		t->n = symbol >= t->n ? symbol + 1 : t->n;
-		number[depth[i]]++;
-	}
-	uint32_t code = 0;
-	for (unsigned len = CODE_MAX; len > 0; len--) {
-		next[len] = code;
-		code = (code + number[len]) >> 1;
-	}
-	for (unsigned s = 0; s < 256; s++)
-		t->code[s] = t->len[s] ? code_of(next[t->len[s]]++, t->len[s]) : 0;
-	return bits;
-}
-
-/* By two states in turn. The length, 0: one symbol has no table, or more than 127 bytes. */
-static size_t put_weights(const uint8_t *weight, unsigned n, uint8_t out[static WEIGHTS_MAX])
-{
-	uint32_t count[CODE_MAX + 1] = {0};
-	struct fse_shares shares = {.n = CODE_MAX + 1};
-	struct fse_table table;
-	for (unsigned i = 0; i < n; i++)
-		count[weight[i]]++;
-	for (unsigned i = 0; i <= CODE_MAX; i++)
-		if (count[i] == n)
-			return 0;
-	fse_share(&shares, count, n, WEIGHTS_LOG);
-	fse_build(&table, &shares);
-	struct bits b = {.out = fse_put_description(out, &shares)};
-	uint32_t state[2] = {0};
-	for (unsigned i = n; i-- > 0;)
-		if (i + 2 >= n) {
-			state[i & 1] = fse_begin(&table, weight[i]);
-		} else {
-			state[i & 1] = fse_put(&b, &table, state[i & 1], weight[i]);
-			bits_flush(&b);
-		}
-	fse_end(&b, &table, state[1]);
-	fse_end(&b, &table, state[0]);
-	size_t length = (size_t)(bits_end(&b) - out);
-	return length <= 127 ? length : 0;
-}
-
-/* Weights of all symbols but the last. The length, 0: it has no description. */
-static size_t put_tree(const struct zstd_tree *t, uint8_t out[static TREE_MAX])
-{
-	uint8_t weight[256] = {0}, coded[WEIGHTS_MAX];
-	unsigned longest = 0, n = t->n - 1;
-	for (unsigned s = 0; s < t->n; s++)
-		longest = t->len[s] > longest ? t->len[s] : longest;
-	for (unsigned s = 0; s < n; s++)
-		weight[s] = t->len[s] ? (uint8_t)(longest + 1 - t->len[s]) : 0;
-	size_t length = n > 2 ? put_weights(weight, n, coded) : 0;
-	if (length && (n > 128 || length <= (n + 1) / 2)) {
-		out[0] = (uint8_t)length;
-		memcpy(out + 1, coded, length);
-		return 1 + length;
-	}
-	if (n > 128)
-		return 0;
-	out[0] = (uint8_t)(127 + n);
-	for (unsigned s = 0; s < n; s += 2)
-		out[1 + s / 2] = (uint8_t)(weight[s] << 4 | weight[s + 1]);
-	return 1 + (n + 1) / 2;
-}
 
 /* In front of them stand the lengths of the first three. NULL: they do not fit. */
 static uint8_t *put_four(const struct zstd_work *w, const struct zstd_tree *t, struct view v,
@@ -341,7 +167,7 @@ static uint64_t bits_with(const struct zstd_tree *t, const uint32_t count[static
  * nobody's time, so that a new one, which gives no fewer bits than `least`, is often not even made.
  */
 static bool choose(struct zstd_work *w, const struct zstd_known *k, uint64_t least,
-		   uint8_t told[static TREE_MAX], struct coding *c)
+		   uint8_t told[static ZSTD_TREE_MAX], struct coding *c)
 {
 	const uint64_t plain = c->bits, tree = price_of(TREE_NS);
 	uint64_t again = k->tree ? bits_with(k->tree, w->count) : IMPOSSIBLE;
@@ -351,8 +177,8 @@ static bool choose(struct zstd_work *w, const struct zstd_known *k, uint64_t lea
 	if (least + tree >= plain)
 		return false;
 	struct zstd_tree *t = &w->tree[k->tree == &w->tree[0]];
-	uint64_t bits = build_tree(t, w->count);
-	size_t ntold = put_tree(t, told);
+	uint64_t bits = zstd_build_tree(t, w->count);
+	size_t ntold = zstd_put_tree(t, told);
 	if (!ntold || again <= bits + 8 * ntold + tree)
 		return again < plain;
 	*c = (struct coding){t, bits, {told, ntold}};
@@ -362,7 +188,7 @@ static bool choose(struct zstd_work *w, const struct zstd_known *k, uint64_t lea
 uint8_t *zstd_put_literals(struct zstd_work *w, struct zstd_known *k, struct view v, uint64_t bits,
 			   struct span dst)
 {
-	uint8_t told[TREE_MAX], *out = NULL;
+	uint8_t told[ZSTD_TREE_MAX], *out = NULL;
 	if (v.n < CODED_MIN)
 		return put_raw(v, dst);
 	if (w->count[v.p[0]] == v.n) {
