@@ -587,7 +587,8 @@ def test_who_goes_on_for_long_loses_no_more_than_was_refused(small):
     m.remount()
     got = (m.mnt / "f").read_bytes()
     assert len(got) == len(lines) + 9 and got.endswith(b"last") and got.startswith(b"first")
-    assert mixed(got[: 5 << 20], b"first" + lines)
+    # The first page may be among the refused ones, and keeps what it had.
+    assert mixed(got[: 5 << 20], b"first" + lines, b"first")
 
 
 @pytest.mark.watchdog(180)
