@@ -24,6 +24,8 @@
 
 struct frame;
 
+/* ---- Opening and closing: frame.c, frame_open.c ---- */
+
 /* What the fixed part of a header says, judged. FORMAT.md 9.1. */
 struct frame_info {
 	uint64_t nbytes;     /* decoded bytes of all chunks                    */
@@ -49,19 +51,6 @@ NODISCARD int frame_probe(struct io *io, struct frame_info *info);
 /* The same for a directory, which is borrowed: a sparse frame? */
 NODISCARD int frame_probe_sparse(int dirfd, struct frame_info *info);
 
-/* True when the frame has a fixed metalayer of that name; content is borrowed till close. */
-bool frame_meta(const struct frame *f, const char *name, struct view *content);
-
-/* Fixed and variable-length metalayers by number; false past the last. Names are NUL-ended. */
-bool frame_meta_at(const struct frame *f, uint32_t i, const char **name, struct view *content);
-bool frame_vlmeta_at(const struct frame *f, uint32_t i, const char **name, struct view *chunk);
-
-/*
- * True: the root that the header pointed at was torn, and what was opened is the newest
- * that is whole. The caller knows the name and tells the user.
- */
-bool frame_went_back(const struct frame *f);
-
 /* Takes `io` in every case, also when it fails. */
 NODISCARD int frame_open_take(struct frame **f, struct io *io);
 
@@ -75,9 +64,6 @@ NODISCARD int frame_open_sparse_take(struct frame **f, int dirfd);
 NODISCARD int frame_create_take(struct frame **f, struct io *io, const struct pipeline *p,
 				uint32_t chunk_size);
 
-/* Another size of the chunks to come, of a frame that has none. */
-void frame_set_chunk_size(struct frame *f, uint32_t chunk_size);
-
 void frame_close(struct frame *f); /* NULL is fine; commits nothing */
 
 const struct frame_info *frame_info(const struct frame *f);
@@ -86,6 +72,21 @@ struct io *frame_io(const struct frame *f);
 /* True: it was made here, as far as can be seen, and not only written to. */
 bool frame_is_ours(const struct frame *f);
 bool frame_writable(const struct frame *f); /* false: sparse, variable, VL-blocks, beta */
+
+/*
+ * True: the root that the header pointed at was torn, and what was opened is the newest
+ * that is whole. The caller knows the name and tells the user.
+ */
+bool frame_went_back(const struct frame *f);
+
+/* True when the frame has a fixed metalayer of that name; content is borrowed till close. */
+bool frame_meta(const struct frame *f, const char *name, struct view *content);
+
+/* Fixed and variable-length metalayers by number; false past the last. Names are NUL-ended. */
+bool frame_meta_at(const struct frame *f, uint32_t i, const char **name, struct view *content);
+bool frame_vlmeta_at(const struct frame *f, uint32_t i, const char **name, struct view *chunk);
+
+/* ---- What the index says of chunks ---- */
 
 /* Decoded size as of the mutators so far, committed or not, and chunks. [reader] */
 uint64_t frame_size(const struct frame *f);
@@ -117,6 +118,8 @@ uint64_t frame_place(const struct frame *f, uint32_t n);
 
 /* True: a stored slot that no root has as it is now. Its space is free once it is put again. */
 bool frame_slot_is_new(struct frame *f, uint32_t n);
+
+/* ---- Reading: the head of a chunk first, then any of its blocks: frame_read.c ---- */
 
 /*
  * Reads header, block offsets, dictionary and (delta) block 0 of chunk n, so that
@@ -183,6 +186,11 @@ NODISCARD int frame_read_raw(struct frame *f, uint32_t n, struct buf *cchunk);
 NODISCARD int frame_read_copy(struct frame *f, uint32_t n, uint64_t most, struct scratch *s,
 			      struct buf *cchunk);
 
+/* Any byte range inside frame_size; for tools and tests. [reader] */
+NODISCARD int frame_read(struct frame *f, uint64_t at, struct scratch *s, struct span dst);
+
+/* ---- Holding chunks against their checksums: verify.c, frame_sums.c ---- */
+
 /* What frame_verify found. `problem` is called with a line of text each; NULL: nobody listens. */
 struct frame_report {
 	void (*problem)(void *arg, const char *line);
@@ -200,8 +208,18 @@ NODISCARD int frame_verify(struct frame *f, struct frame_report *report);
 /* Stored chunks whose blocks have checksums, as far as the root vouches for those. [reader] */
 uint32_t frame_count_block_sums(const struct frame *f);
 
-/* Any byte range inside frame_size; for tools and tests. [reader] */
-NODISCARD int frame_read(struct frame *f, uint64_t at, struct scratch *s, struct span dst);
+/*
+ * True: chunk n is stored, and these are its bytes, by their
+ * checksum. False also where none is known. [reader]
+ */
+bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk);
+
+/*
+ * ---- Changing: frame.c ----
+ *
+ * A chunk is stored in three steps: frame_alloc finds space, frame_write fills it, and frame_put
+ * enters it into the index; or frame_unalloc gives the space back. The next commit shows it.
+ */
 
 /*
  * Changes the decoded size. Growing adds holes; shrinking drops chunks. The
@@ -233,6 +251,40 @@ void frame_put_zeros(struct frame *f, uint32_t n);
  */
 void frame_set_pipeline(struct frame *f, const struct pipeline *p);
 
+/* Another size of the chunks to come, of a frame that has none. */
+void frame_set_chunk_size(struct frame *f, uint32_t chunk_size);
+
+/* ---- Committing, and what the disk has: frame_commit.c ---- */
+
+enum durability {
+	COMMIT_PART,  /* as the next, but the caller has more that belongs to it */
+	COMMIT_LATER, /* written, in order; the disk may take its time           */
+	COMMIT_SYNC,  /* data, index, trailer - sync - header - sync             */
+};
+
+/*
+ * Makes all changes since the last commit what a reader sees. On failure the
+ * file shows the last good commit and the changes stay pending: a later call
+ * may succeed. COMMIT_SYNC on a clean frame still makes an earlier COMMIT_LATER durable. [mutator]
+ */
+NODISCARD int frame_commit(struct frame *f, enum durability how);
+
+/*
+ * COMMIT_PART while chunk `missing`, and perhaps others behind it, have not been put yet. Holes
+ * would stand for them, with zeros that nobody wrote. So the frame on disk ends before `missing`,
+ * or with the first frame_kept bytes, if that is later: those were in the last commit that was no
+ * part. A chunk that is cut by that end must be a hole. What is left out stays pending. UINT32_MAX:
+ * nothing is missing. [mutator]
+ */
+NODISCARD int frame_commit_part(struct frame *f, uint32_t missing);
+uint64_t frame_kept(const struct frame *f);
+
+/* True: such a commit writes to the file; a clean frame is no more than synced. [reader] */
+bool frame_writes(const struct frame *f, enum durability how);
+
+/* True: something changed since the last commit. [reader] */
+bool frame_dirty(const struct frame *f);
+
 /*
  * True: bytes of replaced chunks pile up that only a commit makes free again. Whoever calls
  * frame_commit then, with whatever durability, keeps the file within 1.5x of its live size.
@@ -240,32 +292,11 @@ void frame_set_pipeline(struct frame *f, const struct pipeline *p);
  */
 bool frame_wants_commit(const struct frame *f);
 
-/*
- * True: more than a third is free or will be, as far as is known without looking for it. [reader]
- */
-bool frame_wants_compact(const struct frame *f);
+/* Makes the root on disk durable; the changes since then stay pending. [mutator] */
+NODISCARD int frame_sync_root(struct frame *f);
 
-/*
- * Moves chunks from the end of the file into gaps nearer to its start when more than a third of
- * the file is free, about `step` bytes a call. > 0: it did, and a commit then lets the file get
- * shorter; call again after that. 0: nothing to do. [mutator]
- */
-NODISCARD int frame_compact(struct frame *f, uint64_t step);
-
-/*
- * Tight: for a file that nobody is about to write. Compaction goes on while more than 1/32 is free,
- * and every gap that is worth a block goes back to the disk, the tail too. [mutator]
- */
-void frame_set_tight(struct frame *f, bool tight);
-
-/*
- * True: chunk n is stored, and these are its bytes, by their
- * checksum. False also where none is known. [reader]
- */
-bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk);
-
-/* True: something changed since the last commit. [reader] */
-bool frame_dirty(const struct frame *f);
+/* True: bytes of the file wait for a root without them, or for that to be durable. [reader] */
+bool frame_waits(const struct frame *f);
 
 /*
  * True: a sync failed, and until one succeeds every commit has to write all since the last good one
@@ -304,42 +335,30 @@ enum root_known frame_knows_root(struct frame *f);
  */
 void frame_set_wary(struct frame *f, bool wary);
 
-/* Makes the root on disk durable; the changes since then stay pending. [mutator] */
-NODISCARD int frame_sync_root(struct frame *f);
+/* ---- Free space in the file: frame_space.c, compact.c ---- */
 
-/* True: bytes of the file wait for a root without them, or for that to be durable. [reader] */
-bool frame_waits(const struct frame *f);
+/*
+ * True: more than a third is free or will be, as far as is known without looking for it. [reader]
+ */
+bool frame_wants_compact(const struct frame *f);
+
+/*
+ * Moves chunks from the end of the file into gaps nearer to its start when more than a third of
+ * the file is free, about `step` bytes a call. > 0: it did, and a commit then lets the file get
+ * shorter; call again after that. 0: nothing to do. [mutator]
+ */
+NODISCARD int frame_compact(struct frame *f, uint64_t step);
+
+/*
+ * Tight: for a file that nobody is about to write. Compaction goes on while more than 1/32 is free,
+ * and every gap that is worth a block goes back to the disk, the tail too. [mutator]
+ */
+void frame_set_tight(struct frame *f, bool tight);
 
 /*
  * Of a frame that was opened anew, after what this process had put behind its root was given up:
  * cuts that off. On a full disk somebody waits for the room. [mutator]
  */
 void frame_cut_given_up(struct frame *f);
-
-enum durability {
-	COMMIT_PART,  /* as the next, but the caller has more that belongs to it */
-	COMMIT_LATER, /* written, in order; the disk may take its time           */
-	COMMIT_SYNC,  /* data, index, trailer - sync - header - sync             */
-};
-
-/*
- * Makes all changes since the last commit what a reader sees. On failure the
- * file shows the last good commit and the changes stay pending: a later call
- * may succeed. COMMIT_SYNC on a clean frame still makes an earlier COMMIT_LATER durable. [mutator]
- */
-NODISCARD int frame_commit(struct frame *f, enum durability how);
-
-/*
- * COMMIT_PART while chunk `missing` and others behind it have not been put: holes would stand for
- * them, with zeros that nobody wrote. So what the file has got since its last commit that was no
- * part, behind frame_kept bytes, ends before `missing`: not before the chunk that is kept in part,
- * and that one only if it is a hole. What is left out stays pending. UINT32_MAX: nothing is.
- * [mutator]
- */
-NODISCARD int frame_commit_part(struct frame *f, uint32_t missing);
-uint64_t frame_kept(const struct frame *f);
-
-/* True: such a commit writes to the file; a clean frame is no more than synced. [reader] */
-bool frame_writes(const struct frame *f, enum durability how);
 
 #endif

@@ -92,18 +92,14 @@ struct file {
 	struct budget_place place; /* under the budget's                                   */
 };
 
+/* ---- Opening and closing: file.c ---- */
+
 /*
  * The file of an inode, opened if it is not yet; to be returned by file_put. `writable`: if it was
  * open for reading only, it is made writable. -EROFS for what cannot be written: arrays, sparse
  * frames, frames with chunks of different sizes.
  */
 NODISCARD int file_get(struct fs *fs, struct inode *n, bool writable, struct file **f);
-
-/*
- * Reads the frame anew, since the backing file has other content now. The descriptor stays; after a
- * failure the old frame stays, too. The lock is held for writing.
- */
-NODISCARD int file_reopen(struct file *f);
 
 /* A file just made that nobody else knows of: what opening it would find is known already. */
 struct newborn {
@@ -127,10 +123,12 @@ NODISCARD int file_create_take(struct fs *fs, struct inode *n, struct newborn *b
 void file_put(struct fs *fs, struct inode *n);
 
 /*
- * Takes chunk size and pipeline of an empty file from the present options. Called when the first
- * bytes come. The lock is held for writing.
+ * Reads the frame anew, since the backing file has other content now. The descriptor stays; after a
+ * failure the old frame stays, too. The lock is held for writing.
  */
-void file_adopt_pipeline(struct file *f);
+NODISCARD int file_reopen(struct file *f);
+
+/* ---- Options and state ---- */
 
 /* The options of the mount, overridden by the wishes for this file (wish.h). */
 struct settings file_settings(const struct file *f);
@@ -138,8 +136,27 @@ struct settings file_settings(const struct file *f);
 /* Loads the wishes again, after attributes have changed. Between file_enter_alone and leave. */
 void file_look_wish(struct file *f);
 
+/*
+ * Takes chunk size and pipeline of an empty file from the present options. Called when the first
+ * bytes come. The lock is held for writing.
+ */
+void file_adopt_pipeline(struct file *f);
+
+/* The length that the mount shows, data in memory included. The second form: the lock is held. */
 uint64_t file_size(struct file *f);
 uint64_t file_size_locked(const struct file *f);
+
+/* True: something waits for a flush or a commit. The second form: the lock is held. */
+bool file_changed(struct file *f);
+bool file_changed_locked(const struct file *f);
+
+/* True: the intent log has bytes of the file that are not durable in the frame yet. */
+bool file_in_log(struct file *f);
+
+/* -E2BIG: chunks so large cannot be written within the memory that the options name. */
+NODISCARD int file_check_writing(struct file *f);
+
+/* ---- Reading: read.c, seek.c ---- */
 
 /*
  * Reads q->len bytes from q->at; fewer only at the end of the file. The caller must call reply_end
@@ -161,6 +178,11 @@ void file_decode_ahead(struct file *f, uint64_t at, uint64_t len);
  */
 NODISCARD int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst);
 
+/* SEEK_DATA or SEEK_HOLE at chunk precision; -ENXIO past the last data. */
+NODISCARD int file_seek(struct file *f, uint64_t at, int whence, uint64_t *found);
+
+/* ---- Writing: write.c ---- */
+
 /* The time of a change: now, or the kernel will send it later (data from its writeback cache). */
 enum file_clock { FILE_CLOCK_NOW, FILE_CLOCK_KERNEL };
 
@@ -174,9 +196,6 @@ struct file_data {
 	 */
 	struct buf *own;
 };
-
-/* -E2BIG: chunks so large cannot be written within the memory that the options name. */
-NODISCARD int file_check_writing(struct file *f);
 
 /* Returns how many bytes were written: all of them, or as many as before a failure. */
 NODISCARD ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock);
@@ -207,14 +226,13 @@ NODISCARD int file_zero(struct file *f, uint64_t at, uint64_t len);
 /* Grows to at least `size`. */
 NODISCARD int file_extend(struct file *f, uint64_t size);
 
-/* SEEK_DATA or SEEK_HOLE at chunk precision; -ENXIO past the last data. */
-NODISCARD int file_seek(struct file *f, uint64_t at, int whence, uint64_t *found);
-
 /* Between these two the caller is alone with the file: gate and lock held, no chunk FLUSHING. */
 void file_enter_alone(struct file *f);
 void file_leave_alone(struct file *f);
 
-/* Flushes and commits everything that was written so far. */
+/* ---- Flushing and committing: sync.c, commit.c ---- */
+
+/* Brings all that waits in memory into the frame, and commits that. */
 NODISCARD int file_sync(struct file *f, enum durability how);
 
 /*
@@ -225,6 +243,20 @@ NODISCARD int file_fsync(struct file *f, bool data_only);
 
 /* One of its handles is closed: what was written is committed. */
 NODISCARD int file_flush(struct file *f);
+
+/*
+ * Commits what is in the frame already, dirty data left out, so that the space of replaced chunks
+ * can be used again.
+ */
+NODISCARD int file_commit_part(struct file *f);
+
+/* Moves some chunks from the end into gaps before them (frame_compact). 1: call again. */
+NODISCARD int file_compact(struct file *f);
+
+/* Takes a file without changes off the budget's list; gaps that it may have stay. */
+void file_settle(struct file *f);
+
+/* ---- What was refused (dirty/arrivals.h), and what was lost: sync.c ---- */
 
 /* True: bytes are missing whose write was refused. */
 bool file_lacks_refused(struct file *f);
@@ -240,30 +272,11 @@ void file_accept_refused(struct file *f, _Atomic uint32_t *told);
 void file_forget_refused(struct file *f);
 
 /*
- * Commits what is in the frame already, dirty data left out, so that the space of replaced chunks
- * can be used again.
- */
-NODISCARD int file_commit_part(struct file *f);
-
-/* Moves some chunks from the end into gaps before them (frame_compact). 1: call again. */
-NODISCARD int file_compact(struct file *f);
-
-/* Takes a file without changes off the budget's list; gaps that it may have stay. */
-void file_settle(struct file *f);
-
-/*
  * Data was written that no later flush can store: every open handle is told the error once, by
  * file_take_loss. *seen belongs to the handle and starts as file_losses.
  */
 void file_lose(struct file *f, int rc);
 NODISCARD int file_take_loss(struct file *f, _Atomic uint32_t *seen);
 uint32_t file_losses(struct file *f);
-
-/* True: the intent log has bytes of the file that are not durable in the frame yet. */
-bool file_in_log(struct file *f);
-
-/* True: something waits for a flush or a commit. The second form: the lock is held. */
-bool file_changed(struct file *f);
-bool file_changed_locked(const struct file *f);
 
 #endif
