@@ -11,7 +11,7 @@ import pytest
 from libchunk import is_stored
 from libmount import wait_until
 from libposix import sync
-from libtyped import audio_i2, image_u1, noise, records, text, walk_f8
+from libtyped import MIB, audio_i2, image_u1, noise, records, rng, text, walk_f8
 
 
 def tar_of_kinds():
@@ -115,6 +115,19 @@ def test_the_choice_follows_the_data(mount, blosc2):
     size = {name: os.stat(m.stored(name)).st_size for name in {**mixed, **alone}}
     assert size["tar"] < 1.03 * sum(size[name] for name in alone), size
     assert size["headed"] < 1.05 * 2 * size["part2"], size
+
+
+def test_numbers_behind_texts_of_many_kinds(mount):
+    """Several choices that were the same in spite of other looks: the next may not be."""
+    hexadecimal = text().hex().encode()[:MIB]
+    digits = b" ".join(b"%d" % x for x in rng().integers(0, 99999, 200_000))[:MIB]
+    texts = text() + digits + text() + hexadecimal + text() + digits
+    m = mount("workers=1,commit=0")
+    for name, data in {"texts": texts, "all": texts + walk_f8(), "numbers": walk_f8()}.items():
+        write_in_order(m.mnt / name, data)
+    m.unmount()
+    size = {name: os.stat(m.stored(name)).st_size for name in ("texts", "all", "numbers")}
+    assert size["all"] < size["texts"] + 1.03 * size["numbers"], size
 
 
 def test_chunks_behind_gaps_do_not_wait_for_ever(mount):

@@ -1,21 +1,42 @@
 /* A quick look at a chunk: is it still what the choice was made for? */
+#include "codec/filter.h"
 #include "codec/scratch_impl.h"
 #include "codec/tune/impl.h"
 
 #define PIECES 8
 #define PIECE 256
 
-/*
- * Entropies of bytes and their differences, by byte and by
- * the item that was chosen, in 1/256 bit a byte.
- */
-void tune_glance(const struct kernels *k, struct tune_glance *g, struct view v)
+/* In 1/256 bit a byte. */
+static uint32_t share_of(uint64_t bits)
+{
+	return (uint32_t)(bits * 256 / (PIECES * PIECE));
+}
+
+/* By how much the best of what was scanned is ahead of what was chosen. */
+static uint32_t lead_of(const struct tune_scan *scan, const struct pipeline *chosen)
+{
+	bool delta = chosen->filter[FILTER_SLOTS - 1] == FILTER_BYTEDELTA;
+	uint64_t least = UINT64_MAX, own = 0;
+	for (unsigned i = 0; i < scan->n; i++) {
+		const struct tune_item *item = &scan->item[i];
+		least = min_u64(least, min_u64(item->shuffled, item->delta));
+		if (item->size == chosen->typesize)
+			own = delta ? item->delta : item->shuffled;
+	}
+	return own > least ? share_of(own - least) : 0;
+}
+
+#define USUAL 4 /* items of 1, 2, 4 and 8 bytes, and the one that was chosen */
+
+void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct tune_glance *g,
+		 struct view v)
 {
 	uint8_t bytes[PIECES * PIECE];
-	struct tune_scan scan = {.n = g->item > 1 ? 2 : 1,
-				 .item = {{.size = 1}, {.size = g->item}}};
+	struct tune_scan scan = {.n = USUAL};
 	size_t unit = max_u64(16, g->item), share = v.n / PIECES;
+	unsigned own = 0;
 
+	g->lead = 0;
 	memset(g->bits, 0, sizeof g->bits);
 	if (share < PIECE)
 		return; /* too little to tell: all such chunks look the same */
@@ -23,11 +44,19 @@ void tune_glance(const struct kernels *k, struct tune_glance *g, struct view v)
 		size_t at = min_u64(i * share + share / 2, v.n - PIECE);
 		memcpy(bytes + i * PIECE, v.p + (at - at % unit), PIECE);
 	}
+	for (unsigned i = 0; i < USUAL; i++)
+		scan.item[i].size = 1u << i;
+	while (own < USUAL && scan.item[own].size != g->item)
+		own++;
+	if (own == USUAL)
+		scan.item[scan.n++].size = g->item;
 	tune_scan(k, &scan, view_of(bytes, sizeof bytes));
-	for (unsigned i = 0; i < scan.n; i++) {
-		g->bits[2 * i] = (uint32_t)(scan.item[i].shuffled * 256 / sizeof bytes);
-		g->bits[2 * i + 1] = (uint32_t)(scan.item[i].delta * 256 / sizeof bytes);
+	for (unsigned i = 0; i < 2; i++) {
+		const struct tune_item *item = &scan.item[i ? own : 0];
+		g->bits[2 * i] = share_of(item->shuffled);
+		g->bits[2 * i + 1] = share_of(item->delta);
 	}
+	g->lead = lead_of(&scan, chosen);
 }
 
 /*
@@ -37,6 +66,12 @@ void tune_glance(const struct kernels *k, struct tune_glance *g, struct view v)
 #define TOLERANCE 48
 #define LEVEL 1 /* as bits of the tolerance */
 
+/*
+ * That another filter has become better is the surest sign. Patience does not blunt it: in a file
+ * of many kinds, an archive say, one choice after the other may be the same, and the next one not.
+ */
+#define LEAD 48
+
 static bool differs(uint32_t was, uint32_t is, uint32_t tolerance)
 {
 	return (was > is ? was - is : is - was) > tolerance;
@@ -45,6 +80,8 @@ static bool differs(uint32_t was, uint32_t is, uint32_t tolerance)
 bool tune_looks_alike(const struct tune_report *r, const struct tune_glance *now)
 {
 	const uint32_t *was = r->glance.bits, *is = now->bits;
+	if (now->lead > r->glance.lead + LEAD)
+		return false;
 	uint32_t least = (uint32_t)min_u64(TOLERANCE, 16 + was[2] / 8);
 	uint32_t tolerance = (least + was[2] / 16) << r->patience;
 	bool saves = r->permille <= TUNE_PAYS_CLEARLY;
@@ -73,6 +110,6 @@ bool tune_still_good(struct scratch *s, const struct tune_report *r, uint64_t si
 		return true;
 	if (since >= r->again)
 		return false;
-	tune_glance(&s->kernels, &now, next);
+	tune_glance(&s->kernels, &r->tried[0].pipeline, &now, next);
 	return tune_looks_alike(r, &now);
 }

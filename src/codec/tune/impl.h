@@ -53,8 +53,9 @@ uint32_t tune_period(struct view v);
 /* A half to a quarter of lines of text, all as long and longer than TUNE_ITEM_MAX; else 0. */
 uint32_t tune_line_part(struct view v);
 
-/* tune/glance.c. Fills g->bits; g->item is the caller's. */
-void tune_glance(const struct kernels *k, struct tune_glance *g, struct view v);
+/* tune/glance.c. Fills g->bits and g->lead; g->item, that of `chosen`, is the caller's. */
+void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct tune_glance *g,
+		 struct view v);
 
 /* True: these are of the kind that the choice of the report was made for. `now` has its item. */
 bool tune_looks_alike(const struct tune_report *report, const struct tune_glance *now);

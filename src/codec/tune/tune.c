@@ -138,7 +138,7 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 	if (!in->offset && near_tie(report))
 		report->again = min_u64(report->again, AGAIN_TIE);
 	report->glance.item = best->pipeline.typesize > 1 ? best->pipeline.typesize : 4;
-	tune_glance(&s->kernels, &report->glance, in->sample);
+	tune_glance(&s->kernels, &best->pipeline, &report->glance, in->sample);
 	if (in->offset && tune_same_filters(&before.tried[0].pipeline, &best->pipeline)) {
 		bool alike = tune_looks_alike(&before, &report->glance);
 		report->patience = (uint32_t)min_u64(before.patience + !alike, PATIENCE_MAX);

@@ -60,6 +60,7 @@ struct tune_trial {
 struct tune_glance {
 	uint32_t item;
 	uint32_t bits[TUNE_GLANCE_MAX];
+	uint32_t lead; /* of the best filter of usual items over the chosen one, likewise */
 };
 
 struct tune_report {
