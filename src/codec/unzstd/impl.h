@@ -1,4 +1,10 @@
-/* What the files of unzstd.h share. */
+/*
+ * What the files of unzstd.h share. The way of a block (unzstd.c):
+ *
+ *   literals_read        their tree and codes               literals.c, tree.c, huffman.c
+ *   sequences_head       how many sequences, and tables     sequences.c, fse.c
+ *   sequences_execute    each is decoded and copied         execute.c
+ */
 #ifndef CODEC_UNZSTD_IMPL_H
 #define CODEC_UNZSTD_IMPL_H
 

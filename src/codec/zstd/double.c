@@ -38,14 +38,14 @@ ALWAYS_INLINE uint32_t enter_short(const struct hunt *h, const uint8_t *p,
 				   const struct kind k)
 {
 	uint64_t hash = hash_first(p, k.shortest, k.log);
-	return swap_in(&h->w->twice.few[hash], (uint16_t)(p - h->src));
+	return swap_in(&h->w->pair.by_short[hash], (uint16_t)(p - h->src));
 }
 
 ALWAYS_INLINE uint32_t enter_long(const struct hunt *h, const uint8_t *p,
 				  const struct kind k)
 {
 	uint64_t hash = hash_first(p, LONG, k.log);
-	return swap_in(&h->w->twice.many[hash], (uint16_t)(p - h->src));
+	return swap_in(&h->w->pair.by_long[hash], (uint16_t)(p - h->src));
 }
 
 ALWAYS_INLINE void enter(const struct hunt *h, const uint8_t *p, const struct kind k)
@@ -96,19 +96,19 @@ ALWAYS_INLINE bool search(struct hunt *h, unsigned leap, const struct kind k, st
 {
 	for (;;) {
 		const uint8_t *p = h->p;
-		uint32_t few = enter_short(h, p, k), many = enter_long(h, p, k);
+		uint32_t by_short = enter_short(h, p, k), by_long = enter_long(h, p, k);
 		if (get_le32(p + 1) == get_le32(p + 1 - h->rep0)) {
 			*m = again(h, p + 1);
 			return true;
 		}
-		if (is_long(p, many)) {
-			take_long(h, p, many, m);
+		if (is_long(p, by_long)) {
+			take_long(h, p, by_long, m);
 			return true;
 		}
-		uint64_t differ = get_le64(p) ^ get_le64(p - few);
+		uint64_t differ = get_le64(p) ^ get_le64(p - by_short);
 		if (!(differ << (64 - 8 * k.shortest)) &&
-		    (!k.judged || is_worth_it(h, few, differ))) {
-			take_short(h, few, differ, k, m);
+		    (!k.judged || is_worth_it(h, by_short, differ))) {
+			take_short(h, by_short, differ, k, m);
 			return true;
 		}
 		h->p += leap++ >> LEAP_SHIFT;

@@ -105,41 +105,47 @@ static uint8_t *put_block(struct zstd_finder *f, struct view v, bool last, struc
 	return put_raw(v, last, dst);
 }
 
-static void forget_twice(struct zstd_work *w, unsigned log)
+static enum zstd_search search_of(int level, size_t n, bool cut)
 {
-	memset(w->twice.few, 0, sizeof *w->twice.few << log);
-	memset(w->twice.many, 0, sizeof *w->twice.many << log);
+	bool near = n <= ZSTD_NEAR_MAX;
+	if (near && cut)
+		return ZSTD_PLANES;
+	if (level == 2)
+		return n <= SMALL_MAX ? ZSTD_DOUBLE_SMALL : ZSTD_DOUBLE;
+	return near ? ZSTD_NEAR : ZSTD_FAR;
 }
 
-/* The tables that are searched; planes have that of short streams. */
-static void forget_places(const struct zstd_finder *f)
+static void forget_pair(struct zstd_work *w, unsigned log)
 {
-	struct zstd_work *w = f->w;
-	if (f->planes || (f->near && !f->twice))
-		memset(w->near, 0, sizeof w->near);
-	else if (f->twice)
-		forget_twice(w, f->small ? ZSTD_SMALL_LOG : ZSTD_DOUBLE_LOG);
-	else
-		memset(w->far, 0, sizeof w->far);
+	memset(w->pair.by_short, 0, sizeof *w->pair.by_short << log);
+	memset(w->pair.by_long, 0, sizeof *w->pair.by_long << log);
+}
+
+/* Clears what the search will look into. */
+static void forget_places(struct zstd_work *w, enum zstd_search search)
+{
+	switch (search) {
+	case ZSTD_NEAR:
+	case ZSTD_PLANES: memset(w->near, 0, sizeof w->near); break;
+	case ZSTD_FAR: memset(w->far, 0, sizeof w->far); break;
+	case ZSTD_DOUBLE: forget_pair(w, ZSTD_DOUBLE_LOG); break;
+	case ZSTD_DOUBLE_SMALL: forget_pair(w, ZSTD_SMALL_LOG); break;
+	}
 }
 
 ssize_t zstd_fast(struct zstd_work *w, int level, struct view src, const struct cuts *cuts,
 		  struct span dst)
 {
 	uint32_t pieces = cuts && cuts->n > 1 ? cuts->n : 1, piece = 0;
-	bool near = src.n <= ZSTD_NEAR_MAX;
 	struct zstd_finder f = {
 		.w = w,
 		.src = src.p,
 		.known = {.rep = FIRST_OFFSETS},
-		.near = near,
-		.planes = near && pieces > 1,
-		.twice = level == 2,
-		.small = src.n <= SMALL_MAX,
+		.search = search_of(level, src.n, pieces > 1),
 	};
 	if (dst.n < FRAME_HEADER_MAX || !src.n || src.n > ZSTD_FAST_MAX)
 		return 0;
-	forget_places(&f);
+	forget_places(w, f.search);
 	uint8_t *out = put_frame_header(dst.p, src.n), *end = dst.p + dst.n;
 	for (size_t at = 0; out && at < src.n;) {
 		size_t until = pieces > 1 ? cuts_end(cuts, piece, src.n) : src.n;

@@ -56,13 +56,13 @@ struct zstd_tree {
 /* What an encoder of one thread works with; but for the kernel it needs no preparation. */
 struct zstd_work {
 	bool (*put_codes)(const uint64_t code[256], struct view v, struct span to, uint8_t *end[4]);
-	/* The last place of each hash: of short streams, of longer ones, and of level 2. */
+	/* The last place of each hash, for one kind of search (zstd/impl.h). */
 	union {
 		uint16_t near[1 << 14];
 		uint32_t far[1 << 14];
 		struct {
-			uint16_t few[1 << ZSTD_DOUBLE_LOG], many[1 << ZSTD_DOUBLE_LOG];
-		} twice;
+			uint16_t by_short[1 << ZSTD_DOUBLE_LOG], by_long[1 << ZSTD_DOUBLE_LOG];
+		} pair; /* by a hash of 4 or 5 bytes, and by one of 8 */
 	};
 	struct zstd_sequence sequence[ZSTD_BLOCK_MAX / ZSTD_MATCH_MIN + 1];
 	uint8_t literals[ZSTD_BLOCK_MAX + 16];

@@ -1,4 +1,15 @@
-/* What the files of zstd/fast.h share. Bytes "behind" are those where the next part goes. */
+/*
+ * What the files of zstd/fast.h share. The way of a block:
+ *
+ *   zstd_find                the work has its sequences and literals   match.c, double.c
+ *   zstd_count_literals      how often each byte is among these        literals.c, count.h
+ *   zstd_plan_sequences      tables, and what the sequences cost       sequences.c, fse.c
+ *     are they worth it?     if not, all of the block is literals      fast.c
+ *   zstd_put_literals        their tree and codes                      literals.c, tree.c, codes.c
+ *   zstd_put_sequences                                                 sequences.c
+ *
+ * What gets no smaller is stored. Bytes "behind" are those where the next part goes.
+ */
 #ifndef CODEC_ZSTD_IMPL_H
 #define CODEC_ZSTD_IMPL_H
 
@@ -18,12 +29,20 @@ struct zstd_known {
 /* More bits of a byte, in 1/256, are noise, of which a few bytes show 7.8 bits each. */
 #define ZSTD_NOISE (256 * 31 / 4)
 
+/* How a stream is searched for matches, and the table of the work that it takes. */
+enum zstd_search {
+	ZSTD_NEAR,         /* level 1, up to ZSTD_NEAR_MAX bytes; `near`                  */
+	ZSTD_FAR,          /* level 1, more; `far`                                        */
+	ZSTD_PLANES,       /* either level: a short stream that a filter has made; `near` */
+	ZSTD_DOUBLE,       /* level 2; `pair`                                             */
+	ZSTD_DOUBLE_SMALL, /* level 2, so few bytes that all matches are near; `pair`     */
+};
+
 struct zstd_finder {
 	struct zstd_work *w;
-	const uint8_t *src; /* the whole stream              */
+	const uint8_t *src; /* the whole stream                                  */
 	struct zstd_known known;
-	bool near, planes;  /* it is short; a filter made it */
-	bool twice, small;  /* two tables are asked: level 2; and of few bytes */
+	enum zstd_search search;
 	uint32_t bits;      /* of a literal, in 1/256; 0: samples are to show it */
 };
 

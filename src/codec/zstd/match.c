@@ -113,17 +113,20 @@ ALWAYS_INLINE void find_matches(struct hunt *from, unsigned leap, const unsigned
 	*from = h;
 }
 
-static void find_near(struct hunt *h, unsigned leap)
+/* Each a function of its own: inside of another its loop has fewer registers. */
+#define SEARCH __attribute__((noinline))
+
+static SEARCH void find_near(struct hunt *h, unsigned leap)
 {
 	find_matches(h, leap, 6, true);
 }
 
-static void find_far(struct hunt *h, unsigned leap)
+static SEARCH void find_far(struct hunt *h, unsigned leap)
 {
 	find_matches(h, leap, 6, false);
 }
 
-static void find_planes(struct hunt *h, unsigned leap)
+static SEARCH void find_planes(struct hunt *h, unsigned leap)
 {
 	find_matches(h, leap, PLANE_SHORTEST, true);
 }
@@ -192,24 +195,31 @@ static struct worth worth_of(uint32_t bits)
 	return w;
 }
 
+static void find_by(enum zstd_search search, struct hunt *h, unsigned leap)
+{
+	switch (search) {
+	case ZSTD_NEAR: find_near(h, leap); break;
+	case ZSTD_FAR: find_far(h, leap); break;
+	case ZSTD_PLANES: find_planes(h, leap); break;
+	case ZSTD_DOUBLE: zstd_find_double(h, leap, false); break;
+	case ZSTD_DOUBLE_SMALL: zstd_find_double(h, leap, true); break;
+	}
+}
+
 void zstd_find(struct zstd_finder *f, struct view v, struct zstd_parts *parts)
 {
 	struct hunt h = {.w = f->w, .src = f->src, .p = v.p + (v.p == f->src), .lit = v.p,
 			 .end = v.p + v.n, .rep0 = f->known.rep[0], .rep1 = f->known.rep[1],
 			 .to = f->w->sequence, .literal = f->w->literals};
 	uint32_t bits = f->bits ? f->bits : bits_of(v);
-	h.bits = f->twice && !f->planes ? few_bits_of(v) : 0;
+	bool level2 = f->search == ZSTD_DOUBLE || f->search == ZSTD_DOUBLE_SMALL;
+	h.bits = level2 ? few_bits_of(v) : 0;
 	parts->noise = bits > ZSTD_NOISE;
 	if (v.n >= SHORT) {
-		unsigned leap = parts->noise ? LEAP_NOISE : f->planes ? LEAP_PLANE : LEAP_FIRST;
+		unsigned leap = f->search == ZSTD_PLANES ? LEAP_PLANE : LEAP_FIRST;
 		h.stop = h.end - MARGIN;
 		h.worth = worth_of(bits);
-		if (f->planes)
-			find_planes(&h, leap);
-		else if (f->twice)
-			zstd_find_double(&h, leap, f->small);
-		else
-			(f->near ? find_near : find_far)(&h, leap);
+		find_by(f->search, &h, parts->noise ? LEAP_NOISE : leap);
 	}
 	parts->nsequences = (size_t)(h.to - f->w->sequence);
 	parts->literals = v;

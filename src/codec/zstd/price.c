@@ -100,7 +100,7 @@ size_t zstd_price(struct zstd_work *w, struct view src, const struct cuts *cuts)
 {
 	uint32_t pieces = cuts->n > 1 ? cuts->n : 1;
 	struct zstd_finder f = {.w = w, .src = src.p, .known = {.rep = FIRST_OFFSETS},
-				.near = true, .planes = pieces > 1};
+				.search = pieces > 1 ? ZSTD_PLANES : ZSTD_NEAR};
 	uint64_t bits = 0;
 	memset(w->near, 0, sizeof w->near);
 	for (uint32_t i = 0, at = 0; i < pieces; i++) {
