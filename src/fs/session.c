@@ -297,7 +297,7 @@ static bool has_device(void)
 	if (faccessat(AT_FDCWD, "/dev/fuse", R_OK | W_OK, AT_EACCESS) == 0)
 		return true;
 	log_err("/dev/fuse: %m: nothing can be mounted without it (a container needs it passed "
-		"in); cframe extract takes files out without a mount");
+		"in); cframe extract and cframe compress do without a mount");
 	return false;
 }
 

@@ -5,7 +5,6 @@ import os
 import resource
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 
@@ -13,43 +12,14 @@ import pytest
 
 from libdata import blob
 from libmount import CFRAME, REPO
-from libprogram import skip_or_fail
+from libtree import assert_same, cframe, small_disk
 
 DATA = blob(1, 2_500_001, "text")
 HOLE = 64 << 20
 
 
 def extract(*args, code=0):
-    argv = [str(a) for a in (CFRAME, "extract", *args)]
-    got = subprocess.run(argv, capture_output=True, text=True, timeout=120)
-    assert got.returncode == code, got
-    return got.stderr
-
-
-def tree(top):
-    """Everything below a directory: {path: type, mode, mtime, names of the file, content}."""
-    found, first = {}, {}
-    for where, dirs, files in sorted(os.walk(top)):
-        for name in sorted(dirs + files):
-            path = os.path.join(where, name)
-            st, rel = os.lstat(path), os.path.relpath(path, top)
-            what = None
-            if stat.S_ISLNK(st.st_mode):
-                what = os.readlink(path)
-            elif stat.S_ISREG(st.st_mode):
-                with open(path, "rb") as f:
-                    what = f.read()
-            names = first.setdefault((st.st_dev, st.st_ino), rel)
-            found[rel] = (oct(st.st_mode), st.st_mtime_ns, names, what)
-    return found
-
-
-def assert_same(got, wanted):
-    got, wanted = tree(got), tree(wanted)
-    assert sorted(got) == sorted(wanted)
-    for path in wanted:
-        assert got[path][:3] == wanted[path][:3], path
-        assert got[path][3] == wanted[path][3], path
+    return cframe("extract", *args, code=code)
 
 
 def fill(m, blosc2):
@@ -303,16 +273,10 @@ def test_a_full_disk(mount, root):
     (m.mnt / "small").write_bytes(b"small")
     m.unmount()
     plain = m.work / "plain"
-    plain.mkdir()
-    argv = ["mount", "-t", "tmpfs", "-o", "size=1M", "none", plain]
-    if subprocess.run(argv, capture_output=True).returncode:
-        skip_or_fail("no tmpfs can be mounted")
-    try:
+    with small_disk(plain):
         said = extract("-C", plain, m.backing, code=1)
         assert said == f"cframe: {m.stored('large')}: No space left on device\n"
         assert os.listdir(plain) == ["small"]
-    finally:
-        subprocess.run(["umount", plain], check=True)
 
 
 def test_usage():

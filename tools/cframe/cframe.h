@@ -13,6 +13,8 @@ struct subcommand {
 
 int cat_main(int argc, char **argv);
 int codecs_main(int argc, char **argv);
+int compress_main(int argc, char **argv);
+void compress_help(void); /* its options */
 int extract_main(int argc, char **argv);
 int verify_main(int argc, char **argv);
 int info_main(int argc, char **argv);

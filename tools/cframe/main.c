@@ -1,4 +1,4 @@
-/* cframe: looks at frames and takes them apart, without a mount. */
+/* cframe: makes frames, looks at them and takes them apart, without a mount. */
 #include "cframe.h"
 
 #include <stdio.h>
@@ -8,6 +8,9 @@ static const struct subcommand subcommands[] = {
 	{"info", "FILE [--json]", "what a frame is: sizes, pipeline, chunks, metalayers",
 	 info_main},
 	{"cat", "FILE", "the decoded bytes of a frame or of a chunk, to standard output", cat_main},
+	{"compress", "[OPTIONS] SOURCE... TARGET",
+	 "makes a directory of frames of files, or of all in a directory, as a mount would",
+	 compress_main},
 	{"extract", "[-C DIR] [--force] PATH...",
 	 "files as a mount would show them: all of a directory, or one, into DIR", extract_main},
 	{"stat", "MOUNTPOINT [--json] [--watch [SECONDS]]",
@@ -27,7 +30,7 @@ static void help(FILE *out)
 	fprintf(out, "usage: cframe COMMAND ...\n\n");
 	for (size_t i = 0; i < NSUBCOMMANDS; i++) {
 		const struct subcommand *c = &subcommands[i];
-		fprintf(out, "  %-7s %-41s %s\n", c->name, c->usage, c->what);
+		fprintf(out, "  %-8s %-41s %s\n", c->name, c->usage, c->what);
 	}
 	fprintf(out, "\nFILE: a contiguous frame (.b2frame, .b2nd, ...), the directory of a sparse "
 		     "one,\n"
@@ -80,6 +83,8 @@ int main(int argc, char **argv)
 	const struct subcommand *cmd = subcommand_find(word);
 	if (cmd && argc == 3 && is_in(argv[2], "--help", "-h", "-h")) {
 		printf("usage: cframe %s %s\n%s\n", cmd->name, cmd->usage, cmd->what);
+		if (cmd->run == compress_main)
+			compress_help();
 		return 0;
 	}
 	if (cmd)

@@ -13,7 +13,7 @@
 struct io_file {
 	struct io io;
 	int fd;
-	bool owned;
+	bool owned, draft;
 	_Atomic uint64_t mount; /* 0: not known yet, or at all */
 };
 
@@ -54,6 +54,8 @@ static int file_pwrite(struct io *io, uint64_t at, struct view src)
 static int file_sync(struct io *io)
 {
 	unsigned interrupted = 0;
+	if (((struct io_file *)io)->draft)
+		return 0;
 	meter_add(METER_DISK_SYNCS, 1);
 	while (fdatasync(fd_of(io)) < 0)
 		TRY(fd_judge(&interrupted));
@@ -141,5 +143,12 @@ int io_file_open(struct io **io, int fd, bool owned)
 	f->fd = fd;
 	f->owned = owned;
 	*io = &f->io;
+	return 0;
+}
+
+int io_file_open_draft(struct io **io, int fd)
+{
+	TRY(io_file_open(io, fd, false));
+	((struct io_file *)*io)->draft = true;
 	return 0;
 }

@@ -38,6 +38,12 @@ struct io {
 /* A descriptor; `owned` ones are closed with the io. */
 NODISCARD int io_file_open(struct io **io, int fd, bool owned);
 
+/*
+ * A borrowed descriptor of a file that nobody finds yet. Syncs do nothing: whoever gives the file
+ * its name syncs all of it before.
+ */
+NODISCARD int io_file_open_draft(struct io **io, int fd);
+
 /* Bytes in memory, copied in; for tests and frames inside other files. */
 NODISCARD int io_mem_open(struct io **io, struct view bytes);
 struct view io_mem_bytes(const struct io *io);

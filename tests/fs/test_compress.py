@@ -1,0 +1,429 @@
+"""cframe compress: what a mount would have written, without one."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from libdata import KINDS, blob
+from libmount import CFRAME, SLOWNESS
+from libtree import assert_same, cframe, small_disk, tree
+
+DATA = blob(1, 2_500_001, "text")
+HOLE = 64 << 20
+MTIME = 1_600_000_000_123_456_789
+
+
+def compress(*args, code=0, **how):
+    return cframe("compress", *args, code=code, **how)
+
+
+def extracted(frames, plain):
+    assert cframe("extract", "-C", plain, frames) == ""
+    return plain
+
+
+def fill(top):
+    """Files of all kinds and of lengths around chunks and blocks; links; holes."""
+    (top / "sub/deep").mkdir(parents=True)
+    (top / "big").write_bytes(DATA)
+    for kind in KINDS:
+        for size in (0, 1, 31, 65536, 1_000_003, 1 << 20, (1 << 20) + 1, 3_145_735):
+            (top / "sub" / f"{kind} {size}").write_bytes(blob(2, size, kind))
+    (top / "sub/deep/run").write_bytes(b"#!/bin/sh\n")
+    os.chmod(top / "sub/deep/run", 0o4751)
+    os.chmod(top / "sub/deep", 0o700)
+    os.link(top / "big", top / "sub/other name of big")
+    os.link(top / "big", top / "third name of big")
+    (top / "sub/link").symlink_to("../big")
+    (top / "dangling").symlink_to("/no/such/file")
+    with open(top / "holes", "wb") as f:
+        f.truncate(HOLE + 5)
+        os.pwrite(f.fileno(), b"x" * 100, HOLE // 2)
+    for path in top.rglob("*"):
+        os.utime(path, ns=(1, MTIME), follow_symlinks=False)
+
+
+@pytest.fixture
+def full(tmp_path):
+    (tmp_path / "plain").mkdir()
+    fill(tmp_path / "plain")
+    return tmp_path / "plain"
+
+
+def test_a_mount_shows_the_tree(full, mount):
+    m = mount(start=False)
+    if os.geteuid() == 0:
+        os.chown(full / "sub/text 0", 1234, 2345)
+    assert compress(full, m.backing) == ""
+    assert cframe("verify", m.backing) == ""
+    assert_same(extracted(m.backing, m.work / "back"), full)
+    m.start()
+    assert_same(m.mnt, full)
+    assert m.stored("holes").stat().st_blocks * 512 < 1 << 20, "holes stay holes"
+    with open(m.mnt / "big", "r+b") as f:  # and they are written like any others
+        f.write(b"new")
+    assert (m.mnt / "third name of big").read_bytes() == b"new" + DATA[3:]
+
+
+OPTIONS = [
+    [],
+    ["pipeline=shuffle:4+zstd:3"],
+    ["codec=lz4"],
+    ["tune=size", "chunksize=256K"],
+    ["codec=zlib", "level=3", "filter=bitshuffle", "typesize=8", "blocksize=16K"],
+    ["profile=random"],
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=",".join)
+def test_the_chunks_are_those_of_a_mount(mount, blosc2, options):
+    """And the reference library reads them."""
+    m = mount(",".join(options))
+    plain = m.work / "plain"
+    plain.mkdir()
+    for kind in KINDS:
+        for size in (1, 70_001, 1 << 20, 2_200_003, 3_145_728):
+            (plain / f"{kind}-{size}").write_bytes(blob(3, size, kind))
+    for path in plain.iterdir():
+        shutil.copyfile(path, m.mnt / path.name)
+    m.unmount()
+    flags = [f"--{option}" for option in options]
+    assert compress(*flags, "-j3", plain, m.work / "made") == ""
+    for path in plain.iterdir():
+        made = blosc2.open(str(m.work / "made" / f"{path.name}.b2frame"))
+        wanted = blosc2.open(str(m.stored(path.name)))
+        assert made[:] == path.read_bytes(), path
+        assert (made.nchunks, made.chunksize) == (wanted.nchunks, wanted.chunksize)
+        if path.stat().st_size % 8 and path.stat().st_size > 1 << 20:
+            continue  # a mount makes the last choice when it knows the length
+        for n in range(made.nchunks):
+            assert made.get_chunk(n) == wanted.get_chunk(n), (path, n)
+        assert made.typesize == wanted.typesize and made.cparams == wanted.cparams
+
+
+def test_rules_and_attributes(tmp_path, blosc2):
+    plain, made = tmp_path / "plain", tmp_path / "made"
+    (plain / "sub").mkdir(parents=True)
+    for name in ("a.jpg", "b.dat", "sub/c.dat"):
+        (plain / name).write_bytes(blob(1, 100_000, "text"))
+    (tmp_path / "rules").write_text("*.jpg store\n")
+    made.mkdir()
+    os.setxattr(made, "user.cframefs.pipeline", b"lz4")
+    compress("--rules", tmp_path / "rules", plain, made)
+    codec = {
+        path.name: blosc2.open(str(path)).cparams.codec.name for path in made.rglob("*.b2frame")
+    }
+    # the attribute of the directory is nearer than the rule, and is inherited
+    assert set(codec.values()) == {"LZ4"}
+    assert os.getxattr(made / "sub", "user.cframefs.pipeline") == b"lz4"
+    assert os.getxattr(made / "sub/c.dat.b2frame", "user.cframefs.pipeline") == b"lz4"
+    compress("--rules", tmp_path / "rules", plain, tmp_path / "other")
+    assert (tmp_path / "other/a.jpg.b2frame").stat().st_size > 100_000
+    assert (tmp_path / "other/b.dat.b2frame").stat().st_size < 60_000
+
+
+NAMES = st.one_of(
+    st.binary(min_size=1, max_size=20).map(lambda b: b.translate(None, b"/\0") or b"_"),
+    st.sampled_from(
+        [b"x", b"x.b2frame", b"x.b2f", b"x.b2", b"x.b2nd", b"x.npy", b"x.b2lock", b".b2lock"]
+    ),
+    st.sampled_from([b"chunks.b2frame", b"-v", b"..b2frame", b"...b2frame", b"a\nb", b"\xff"]),
+    st.sampled_from([b".cframefs-intent", b".cframe-0123456789abcdef", b"n" * 247]),
+).filter(lambda name: name not in (b".", b".."))
+FILES = st.tuples(st.integers(0, 1 << 30), st.integers(0, 200_000), st.sampled_from(KINDS))
+TREES = st.recursive(
+    st.dictionaries(NAMES, FILES, max_size=5),
+    lambda inner: st.dictionaries(NAMES, st.one_of(FILES, inner), max_size=5),
+    max_leaves=4,
+)
+
+
+def plant(top, what):
+    """Makes a tree, without directories that are called like frames or parts of them."""
+    os.mkdir(top)
+    for name, inner in what.items():
+        path = os.path.join(top, name)
+        if isinstance(inner, tuple):
+            with open(path, "wb") as f:
+                f.write(blob(*inner))
+        elif name != b".cframefs-intent" and not name.endswith(b".b2frame"):
+            plant(path, inner)
+
+
+@settings(
+    deadline=None,
+    max_examples=int(os.environ.get("CFRAMEFS_EXAMPLES") or 60 // SLOWNESS),
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+@given(
+    what=TREES,
+    chunk=st.sampled_from(["4K", "12K", "100000", "1M"]),
+    workers=st.sampled_from(["-j1", "-j2", "-j7"]),
+)
+def test_there_and_back(what, chunk, workers):
+    with tempfile.TemporaryDirectory() as work:
+        plain, made = os.path.join(work, "plain"), os.path.join(work, "made")
+        plant(os.fsencode(plain), what)
+        assert compress(f"--chunksize={chunk}", workers, plain, made) == ""
+        assert cframe("verify", made) == ""
+        assert_same(extracted(made, os.path.join(work, "back")), plain)
+
+
+def test_single_files(full, tmp_path):
+    made = tmp_path / "made"
+    (tmp_path / "to deep").symlink_to(full / "sub/deep")
+    compress(full / "sub/link", full / "big", tmp_path / "to deep", "--", made)
+    assert sorted(os.listdir(made)) == ["big.b2frame", "link.b2frame", "run.b2frame"]
+    back = extracted(made, tmp_path / "back")
+    assert (back / "big").read_bytes() == (back / "link").read_bytes() == DATA
+    said = compress(full / "nobody", full / "dangling", made, code=1)
+    assert said == f"cframe: {full}/nobody: No such file or directory\n"
+    assert os.readlink(made / "dangling") == "/no/such/file"
+
+
+def test_what_is_there_stays(full, tmp_path):
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / "big.b2frame").write_bytes(b"mine")
+    (made / "holes.b2f").write_bytes(b"mine")
+    (made / "third name of big").write_bytes(b"mine")
+    (made / "sub").symlink_to(tmp_path)
+    before = sorted(os.listdir(tmp_path))
+    said = compress(full, made, code=1)
+    assert f"cframe: {made}/big.b2frame: is there already; --force replaces it\n" in said
+    assert f"cframe: {made}/sub: is there already, and no directory\n" in said
+    beside = "would stand beside an entry that has its name in a mount"
+    assert f"cframe: {made}/holes.b2frame: {beside}\n" in said
+    assert f"cframe: {made}/third name of big.b2frame: {beside}\n" in said
+    assert sorted(os.listdir(tmp_path)) == before, "nothing is written through a link"
+    assert (made / "big.b2frame").read_bytes() == b"mine" and (made / "dangling").is_symlink()
+    (made / "third name of big").unlink()
+    (made / "third name of big.b2frame").mkdir()
+    said = compress("--force", full, made, code=1)
+    assert f"cframe: {made}/third name of big.b2frame: is a directory, and stays\n" in said
+    assert len(said.splitlines()) == 2 and (made / "sub").is_symlink()
+    assert (extracted(made / "big.b2frame", tmp_path / "back") / "big").read_bytes() == DATA
+    assert not [name for name in os.listdir(made) if name.startswith(".cframe")]
+
+
+def test_into_itself(full):
+    said = compress(full, full, code=1)
+    assert said == f"cframe: {full}: is where the files would go; name another directory\n"
+    wanted = tree(full)
+    compress(full, full / "out")
+    assert not (full / "out/out").exists() and (full / "out/big.b2frame").exists()
+    assert {path: it for path, it in tree(full).items() if not path.startswith("out")} == wanted
+
+
+def test_what_cannot_be_stored_gets_a_line(tmp_path):
+    plain, made = tmp_path / "plain", tmp_path / "made"
+    plain.mkdir()
+    os.mkfifo(plain / "fifo")
+    with socket.socket(socket.AF_UNIX) as s:
+        s.bind(str(plain / "socket"))
+    for kind in ("fifo", "socket"):
+        assert f"{plain}/{kind}: is no file, directory or link, and left out\n" in compress(
+            plain, tmp_path / kind
+        )
+    os.unlink(plain / "fifo")
+    os.unlink(plain / "socket")
+    (plain / ("n" * 248)).touch()
+    (plain / "x").write_bytes(b"x")
+    (plain / "x.b2frame").symlink_to("x")
+    (plain / ".cframefs-intent").mkdir()
+    said = compress(plain, made, code=1)
+    assert f"{plain}/{'n' * 248}: File name too long\n" in said
+    assert f"{plain}/x.b2frame: has the name of the frame of a file beside it" in said
+    assert f"{plain}/.cframefs-intent: would be hidden by a mount, and is left out\n" in said
+    assert len(said.splitlines()) == 3 and os.listdir(made) == ["x.b2frame"]
+    assert (made / "x.b2frame").is_file() and not (made / "x.b2frame").is_symlink()
+
+
+def test_unreadable_files_are_told_and_the_rest_is_done(work):
+    plain, made = work / "plain", work / "made"
+    (plain / "closed").mkdir(parents=True)
+    for name in ("a", "b", "c", "closed/d"):
+        (plain / name).write_bytes(DATA)
+    os.chmod(plain / "b", 0)
+    os.chmod(plain / "closed", 0)
+    made.mkdir()
+    os.chmod(made, 0o777)
+    how = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    for path in (work, *work.parents):
+        if how and not path.stat().st_mode & 0o001:
+            pytest.skip("another user does not get there")
+    said = compress(plain, made, code=1, **how)
+    assert said == "".join(
+        f"cframe: {plain}/{name}: Permission denied\n" for name in ("b", "closed")
+    )
+    os.chmod(plain / "closed", 0o700)
+    assert sorted(os.listdir(made)) == ["a.b2frame", "c.b2frame"]
+
+
+def test_a_full_disk(tmp_path, root):
+    plain, made = tmp_path / "plain", tmp_path / "made"
+    plain.mkdir()
+    for n in range(3):
+        (plain / f"large {n}").write_bytes(os.urandom(4 << 20))
+    (plain / "small").write_bytes(b"small")
+    with small_disk(made):
+        said = compress(plain, made, code=1)
+        # what came while those had the room may have a line as well
+        assert set(said.splitlines()) >= {
+            f"cframe: {plain}/large {n}: No space left on device" for n in range(3)
+        }
+        assert os.listdir(made) == ([] if "small" in said else ["small.b2frame"])
+        compress("--force", plain / "small", made)
+        assert os.listdir(made) == ["small.b2frame"] and cframe("verify", made) == ""
+
+
+def start(*args):
+    return subprocess.Popen(
+        [CFRAME, "compress", "--codec=zstd", "--level=9", *args],
+        stderr=-1,
+        text=True,
+        # who started the tests in the background may have had it ignored, and that is kept
+        preexec_fn=lambda: [
+            signal.signal(s, signal.SIG_DFL) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        ],
+    )
+
+
+@pytest.fixture
+def slow(tmp_path):
+    """A file that takes seconds, on its way: (program, its path, the target)."""
+    plain, made = tmp_path / "plain", tmp_path / "made"
+    plain.mkdir()
+    made.mkdir()
+    (plain / "slow").write_bytes(blob(1, 4 << 20, "text"))
+    program = start("-j1", plain, made)
+    while not os.listdir(made):
+        assert program.poll() is None
+    assert os.listdir(made)[0].startswith(".cframe-")
+    yield program, plain / "slow", made
+    program.kill()
+    program.communicate()
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_unfinished(slow, sig):
+    program, _, made = slow
+    program.send_signal(sig)
+    assert program.wait(60) == -sig
+    assert os.listdir(made) == []
+
+
+def test_a_signal_among_many_files(tmp_path):
+    plain, made = tmp_path / "plain", tmp_path / "made"
+    plain.mkdir()
+    made.mkdir()
+    for n in range(400):
+        (plain / f"{n}").write_bytes(blob(1, 200_000, "text"))
+    program = start("-j4", plain, made)
+    while not [name for name in os.listdir(made) if name.endswith(".b2frame")]:
+        assert program.poll() is None
+    program.send_signal(signal.SIGTERM)
+    assert program.wait(60) == -signal.SIGTERM
+    names = os.listdir(made)
+    assert len(names) < 400 and all(name.endswith(".b2frame") for name in names), names
+    assert cframe("verify", made) == ""
+
+
+def test_a_file_that_changes_is_told(slow, tmp_path):
+    program, path, made = slow
+    program.send_signal(signal.SIGSTOP)
+    was = path.read_bytes()
+    with open(path, "ab") as f:
+        f.write(b"more")
+    program.send_signal(signal.SIGCONT)
+    _, said = program.communicate(timeout=240)
+    assert said == f"cframe: {path}: has changed while it was read\n" and program.returncode == 1
+    assert (extracted(made, tmp_path / "back") / "slow").read_bytes() == was
+
+
+def test_a_file_that_gets_shorter_is_left_out(slow):
+    program, path, made = slow
+    program.send_signal(signal.SIGSTOP)
+    os.truncate(path, 1000)
+    program.send_signal(signal.SIGCONT)
+    _, said = program.communicate(timeout=240)
+    assert program.returncode == 1
+    assert said == f"cframe: {path}: got shorter while it was read; left out\n"
+    assert os.listdir(made) == []
+
+
+def test_a_sparse_file_of_a_tebibyte(tmp_path):
+    plain, made, back = tmp_path / "plain", tmp_path / "made", tmp_path / "back"
+    plain.mkdir()
+    with open(plain / "large", "wb") as f:
+        f.truncate((1 << 40) + 12345)
+        for at in (0, 1 << 39, (1 << 40) + 12000):
+            os.pwrite(f.fileno(), b"data here", at)
+    compress(plain, made)
+    assert (made / "large.b2frame").stat().st_blocks * 512 < 32 << 20
+    extracted(made, back)
+    assert (back / "large").stat().st_size == (1 << 40) + 12345
+    with open(back / "large", "rb") as f:
+        for at in (0, 1 << 39, (1 << 40) + 12000):
+            assert os.pread(f.fileno(), 20, at).startswith(b"data here\0")
+
+
+def test_a_mount_is_no_target(mount):
+    m = mount()
+    plain = m.work / "plain"
+    plain.mkdir()
+    (plain / "x").write_bytes(b"x")
+    said = compress(plain, m.mnt, code=1)
+    assert said == f"cframe: {m.mnt}: is a mount, which compresses what is copied to it\n"
+    said = compress("--force", plain, m.backing, code=1)
+    assert said.startswith(f"cframe: {m.backing}: is mounted, and its daemon may write to what")
+    compress(plain, m.backing)  # what is new is seen there
+    while not (m.mnt / "x").exists():
+        time.sleep(0.1)
+    assert (m.mnt / "x").read_bytes() == b"x"
+
+
+def test_verbose(tmp_path):
+    (tmp_path / "zeros").write_bytes(bytes(100_000))
+    made = tmp_path / "made"
+    got = subprocess.run(
+        [CFRAME, "compress", "-v", tmp_path / "zeros", made], capture_output=True, text=True
+    )
+    stored = (made / "zeros.b2frame").stat().st_size
+    share = f"100000 -> {stored} ({stored / 1000:.1f} %)\n"
+    assert got.stdout == f"{tmp_path}/zeros: {share}1 files: {share}"
+
+
+def test_usage(tmp_path):
+    for args in ([], ["x"], ["--force", "x"]):
+        assert compress(*args, code=1).startswith("cframe: usage: cframe compress [OPTIONS] SOURCE")
+    for args, why in [
+        (["--bogus=1"], "'--bogus=1': unknown"),
+        (["-x"], "'-x': unknown"),
+        (["-j0"], "0 is not from 1 to 256"),
+        (["--level=10"], "from 0 to 9"),
+        (["--level=auto"], "auto is for mounts"),
+        (["--chunksize=1K"], "from 4K to 1G"),
+        (["--pipeline", "shuffle:4"], "as in shuffle+zstd"),
+        (["--pipeline", "zstd", "--codec=lz4"], "already says codec"),
+        (["--rules", tmp_path / "absent"], "No such file"),
+        (["--tune="], "wants a value"),
+    ]:
+        said = compress(*args, tmp_path, tmp_path / "made", code=1)
+        assert said.startswith("cframe: ") and why in said and said.count("\n") == 1, said
+    assert not (tmp_path / "made").exists()
+
+
+def test_the_tool_does_without_fuse():
+    libraries = subprocess.run(["ldd", CFRAME], capture_output=True, text=True).stdout
+    assert "libc" in libraries and "fuse" not in libraries

@@ -1,0 +1,347 @@
+/* Makes frames of files without a mount: what a mount would have written of them. */
+#include "cframe.h"
+#include "pack.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define WORKERS_MAX 256
+
+struct compress {
+	struct walk walk;
+	struct packer *packer;
+	const char *as; /* the name of a link of the command line, for the file behind it */
+	struct settings settings;
+	unsigned workers;
+	bool force, verbose;
+};
+
+/* What stands in the way of a name, beside an entry that has it. */
+static const char *obstacle(struct listing *l, const struct entry *e)
+{
+	char stem[NAME_MAX + 1];
+	size_t n;
+
+	if (names_hides(e->name, e->st.st_mode))
+		return "would be hidden by a mount, and is left out";
+	if (suffix_of(e->name, &n) != SUFFIX_FRAME || strcmp(e->name + n, NAMES_NEW_SUFFIX) != 0 ||
+	    !names_join(stem, e->name, n, ""))
+		return NULL;
+	struct entry *other = listing_find(l, stem);
+	if (!other)
+		return NULL;
+	listing_stat(l, other);
+	return S_ISREG(other->st.st_mode) ? "has the name of the frame of a file beside it, and is "
+					    "left out"
+					  : NULL;
+}
+
+static const char *own_name(const struct walk *w, const struct entry *e)
+{
+	const struct compress *c = (const struct compress *)w;
+	return c->as ? c->as : e->name;
+}
+
+static bool name(struct walk *w, struct listing *l, struct entry *e, char out[static NAME_MAX + 1])
+{
+	mode_t type;
+
+	listing_stat(l, e);
+	strcpy(out, own_name(w, e));
+	type = e->st.st_mode & S_IFMT;
+	if (e->rc < 0)
+		return true;
+	if (type == S_IFREG) {
+		if (!names_join(out, out, strlen(out), NAMES_NEW_SUFFIX))
+			e->rc = -ENAMETOOLONG;
+		return true;
+	}
+	if (type != S_IFDIR && type != S_IFLNK) {
+		walk_note(w, "is no file, directory or link, and left out");
+		return false;
+	}
+	const char *why = obstacle(l, e);
+	if (why)
+		walk_say(w, why);
+	return !why;
+}
+
+/* True: the target has an entry that a mount shows under this name already, which is said. */
+static bool shows_already(struct walk *w, const struct item *i, const char *shown)
+{
+	char other[NAME_MAX + 1];
+	struct stat st;
+	size_t stem;
+	int dir = i->folder->fd;
+
+	if (i->folder->made)
+		return false;
+	/* One that is called like a frame is shown by another name. */
+	bool taken = suffix_of(shown, &stem) == SUFFIX_NONE &&
+		     fstatat(dir, shown, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	for (unsigned k = 1; !taken && !w->target.force && names_claimant(shown, k, other); k++)
+		taken = *other && fstatat(dir, other, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	if (taken)
+		item_say_taken(w, i, "would stand beside an entry that has its name in a mount");
+	return taken;
+}
+
+static void make_file(struct compress *c, struct listing *l, const struct entry *e, struct item *i)
+{
+	const char *shown = own_name(&c->walk, e);
+	int in = -1, rc = 0;
+
+	if (shows_already(&c->walk, i, shown))
+		return;
+	in = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (in < 0 || fstat(in, &i->st) < 0)
+		rc = -errno;
+	else if (!S_ISREG(i->st.st_mode))
+		rc = -ESTALE; /* it was one a moment ago */
+	if (rc == 0) {
+		pack_take(c->packer, in, shown, i);
+		return;
+	}
+	item_say_rc(&c->walk, i, rc);
+	if (in >= 0)
+		close(in);
+}
+
+static void make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
+{
+	struct compress *c = (struct compress *)w;
+
+	/* The other names of a file wait for its first one. */
+	if (e->st.st_nlink > 1 && packer_has_linked(c->packer))
+		packer_wait(c->packer);
+	int rc = item_make_link(w, l, e, i);
+	if (rc < 0)
+		item_say_rc(w, i, rc);
+	else if (rc > 0)
+		(void)item_finish(w, i);
+	else
+		make_file(c, l, e, i);
+}
+
+/* A new directory hands on what it gets, as in a mount. */
+static void hand_on(int parent, int fd)
+{
+	struct wish w = {0};
+	wish_load(&w, parent);
+	if (w.own)
+		wish_inherit(parent, fd);
+}
+
+static const struct walk_ops ops = {.name = name, .make = make, .made = hand_on};
+
+/* A directory by what is in it, anything else as an entry of its directory. */
+static void compress_path(struct compress *c, const char *path)
+{
+	struct walk *w = &c->walk;
+	struct source from;
+	struct listing l;
+
+	walk_open_source(w, path, &from);
+	if (from.fd < 0)
+		return;
+	if (from.whole) {
+		walk_all(w, from.fd);
+	} else {
+		int rc = listing_read(&l, from.fd);
+		struct entry *e = rc < 0 ? NULL : listing_find(&l, from.name);
+		const char *slash = strrchr(path, '/');
+		c->as = slash ? slash + 1 : path;
+		if (e)
+			walk_one(w, &l, e);
+		else
+			walk_say_rc(w, rc < 0 ? rc : -ENOENT);
+		c->as = NULL;
+		listing_free(&l);
+	}
+	close(from.fd);
+}
+
+/* Each file on its way has two descriptors. */
+static void raise_nofile(void)
+{
+	struct rlimit lim;
+	if (getrlimit(RLIMIT_NOFILE, &lim) == 0) {
+		lim.rlim_cur = lim.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &lim);
+	}
+}
+
+/* What would be lost where a daemon is. NULL: nothing. */
+static const char *target_problem(const struct compress *c)
+{
+	int root = c->walk.target.root;
+
+	if (fgetxattr(root, WISH_PREFIX "stats", NULL, 0) >= 0)
+		return "is a mount, which compresses what is copied to it";
+	if (c->force && is_mounted(root))
+		return "is mounted, and its daemon may write to what --force replaces: copy the "
+		       "files into the mount, or unmount it first";
+	return NULL;
+}
+
+static int run(struct compress *c, char **source, const char *where)
+{
+	struct pack_options o = {&c->walk, &c->settings, c->workers, c->verbose};
+	int rc = walk_init(&c->walk, &ops, where, c->force);
+	if (rc < 0)
+		return tool_fail(where, rc);
+	const char *problem = target_problem(c);
+	if (problem) {
+		fprintf(stderr, "cframe: %s: %s\n", where, problem);
+		return 1;
+	}
+	raise_nofile();
+	rc = packer_open(&c->packer, &o);
+	for (; rc >= 0 && *source; source++)
+		compress_path(c, *source);
+	if (rc >= 0)
+		packer_wait(c->packer);
+	/* The frames are on the disk; their names, too, before anybody removes the files. */
+	if (rc >= 0 && syncfs(c->walk.target.root) < 0)
+		rc = -errno;
+	return rc < 0 ? tool_fail(where, rc) : c->walk.failed;
+}
+
+static void tell_totals(const struct compress *c)
+{
+	struct pack_totals t = packer_totals(c->packer);
+	printf("%" PRIu64 " files: %" PRIu64 " -> %" PRIu64 " (%.1f %%)\n", t.files, t.bytes,
+	       t.stored, t.bytes ? 100 * (double)t.stored / (double)t.bytes : 100);
+}
+
+static unsigned cores(void)
+{
+	cpu_set_t set;
+	int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+	return (unsigned)min_u64((uint64_t)n, WORKERS_MAX);
+}
+
+struct parse {
+	struct compress *c;
+	struct settings_words words;
+	struct option_why why;
+	char **argv; /* what is left; NULL behind the last */
+};
+
+static int read_workers(struct parse *p, const char *value)
+{
+	static const struct option_row row = {"-j", OPTION_NUMBER, 0, 1, WORKERS_MAX, "N", ""};
+	uint64_t n;
+
+	TRY(option_read(&row, value, &n, &p->why));
+	p->c->workers = (unsigned)n;
+	return 0;
+}
+
+static int refuse_unknown(struct parse *p, const char *word)
+{
+	return option_refuse(&p->why, "option", word, "unknown; see cframe compress --help");
+}
+
+/* "--level=3", or "--level" and "3". */
+static int read_setting(struct parse *p, const char *word)
+{
+	const char *name = word + 2;
+	size_t len = strcspn(name, "=");
+	const struct option_row *row = option_find(settings_rows, SETTINGS_ROWS, name, len);
+	const char *value = name[len] ? name + len + 1 : NULL;
+
+	if (!row)
+		return refuse_unknown(p, word);
+	if (!value && *p->argv)
+		value = *p->argv++;
+	if (!value || !*value)
+		return option_refuse(&p->why, "option", row->name, "wants a value");
+	return option_read(row, value, &p->words, &p->why);
+}
+
+/* One word, which begins with '-'. */
+static int read_option(struct parse *p, const char *word)
+{
+	if (strcmp(word, "--force") == 0) {
+		p->c->force = true;
+		return 0;
+	}
+	if (strcmp(word, "-v") == 0) {
+		p->c->verbose = true;
+		return 0;
+	}
+	if (strncmp(word, "-j", 2) == 0) {
+		const char *value = word[2] ? word + 2 : *p->argv ? *p->argv++ : "";
+		return read_workers(p, value);
+	}
+	if (strncmp(word, "--", 2) == 0)
+		return read_setting(p, word);
+	return refuse_unknown(p, word);
+}
+
+/* Options may stand between the paths, but not behind "--". Counts the paths, now in `paths`. */
+static int read_words(struct parse *p, char **paths, unsigned *npaths)
+{
+	bool options = true;
+
+	for (*npaths = 0; *p->argv;) {
+		char *word = *p->argv++;
+		if (options && strcmp(word, "--") == 0)
+			options = false;
+		else if (options && word[0] == '-' && word[1])
+			TRY(read_option(p, word));
+		else
+			paths[(*npaths)++] = word;
+	}
+	if (*npaths < 2)
+		return 0;
+	if (p->words.level == OPTION_AUTO)
+		return option_refuse(&p->why, "option", "level", "auto is for mounts");
+	return settings_judge(&p->c->settings, &p->words, &p->why);
+}
+
+int compress_main(int argc, char **argv)
+{
+	struct compress c = {.workers = cores()};
+	struct parse p = {.c = &c, .argv = argv + 1};
+	unsigned n;
+
+	settings_words_init(&p.words);
+	int rc = read_words(&p, argv, &n);
+	int code = 1;
+	if (p.why.text[0]) {
+		fprintf(stderr, "cframe: %s\n", p.why.text);
+	} else if (rc < 0 || n < 2) {
+		code = rc < 0 ? tool_fail("compress", rc) : tool_usage(subcommand_find("compress"));
+	} else {
+		const char *where = argv[n - 1];
+		argv[n - 1] = NULL;
+		code = run(&c, argv, where);
+		if (c.verbose && c.packer)
+			tell_totals(&c);
+		packer_close(c.packer);
+		walk_deinit(&c.walk);
+	}
+	settings_deinit(&c.settings);
+	return code;
+}
+
+void compress_help(void)
+{
+	printf("\n"
+	       "  --force                replace what is there\n"
+	       "  -j N                   threads that compress (one a core)\n"
+	       "  -v                     a line for each frame, and what all became\n\n"
+	       "and how files are stored, as the options of a mount (default):\n");
+	for (size_t i = 0; i < SETTINGS_ROWS; i++) {
+		char left[64];
+		snprintf(left, sizeof left, "--%s=%s", settings_rows[i].name, settings_rows[i].arg);
+		printf("  %-22s %s\n", left, settings_rows[i].help);
+	}
+}
