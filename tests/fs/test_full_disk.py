@@ -8,13 +8,14 @@ import random
 import shutil
 import socket
 import subprocess
+import threading
 import time
 
 import pytest
 
 from libdata import blob
 from libfault import Fault
-from libmount import wait_until
+from libmount import BUILD, wait_until
 from libposix import error_of, punch, read_direct, write_out
 from libprogram import skip_or_fail
 
@@ -375,6 +376,23 @@ def test_the_room_of_a_removed_file_is_there_at_once(small):
         (m.mnt / "after").unlink()
 
 
+@pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
+def test_the_memory_of_a_removed_file_is_there_soon(small):
+    """It is full of what finds no room, and both are free as soon as the last user is done."""
+    m, noise = small, blob(8, 3 << 20, "noise")
+    (m.mnt / "after").touch()
+    fd = os.open(m.mnt / "big", os.O_CREAT | os.O_WRONLY)
+    for at in range(0, 3 * SIZE, len(noise)):
+        outcome(put, fd, noise, at)
+    outcome(write_out, fd)
+    os.unlink(m.mnt / "big")
+    later = threading.Timer(1, outcome, (os.close, fd))
+    later.start()
+    (m.mnt / "after").write_bytes(noise)
+    later.join()
+    assert (m.mnt / "after").read_bytes() == noise
+
+
 def test_making_things_in_a_full_directory(small):
     m = small
     (m.mnt / "d").mkdir()
@@ -593,18 +611,75 @@ def test_who_goes_on_for_long_loses_no_more_than_was_refused(small):
 
 @pytest.mark.watchdog(180)
 @pytest.mark.parametrize("small", [f"{TIGHT},commit=0.1"], ids=["commit"], indirect=True)
-def test_what_lies_behind_an_old_hole_is_not_cut_off(small):
+@pytest.mark.parametrize("more", [b"more", b""], ids=["busy", "idle"])
+def test_what_lies_behind_an_old_hole_is_not_cut_off(small, more):
     """A file that is filled in any order, and nobody calls fsync for."""
     m, old, new = small, blob(1, 2 << 20, "noise"), blob(2, 3 << 20, "noise")
     fd = os.open(m.mnt / "f", os.O_WRONLY | os.O_CREAT)
     os.pwrite(fd, old, 4 << 20)
     write_out(fd)
     time.sleep(62)  # no page of that time is on its way any more
-    os.pwrite(fd, b"more", 6 << 20)
-    write_out(fd)
-    time.sleep(0.5)
+    if more:
+        os.pwrite(fd, more, 6 << 20)
+        write_out(fd)
+        time.sleep(0.5)
     got = after_writing_over(m, fd, new)
-    assert len(got) == (6 << 20) + 4 and got[4 << 20 :] == old + b"more"
+    assert len(got) == (6 << 20) + len(more) and got[4 << 20 :] == old + more
+
+
+@pytest.mark.watchdog(180)
+@pytest.mark.parametrize("small", [f"{TIGHT},commit=0.1"], ids=["commit"], indirect=True)
+def test_who_goes_on_inside_the_file_keeps_what_came_since(small):
+    """Its length is there from the start, and nobody calls fsync."""
+    m, size = small, 6 << 20
+    lost, since = (blob(n, 3 << 20, "noise") for n in range(2))
+    fd = os.open(m.mnt / "f", os.O_WRONLY | os.O_CREAT)
+    os.pwrite(fd, b"end", size - 3)
+    write_out(fd)
+    fill(m, 0)
+    with contextlib.suppress(OSError):
+        put(fd, lost)
+        write_out(fd)
+    (m.backing / "filler").unlink()
+    time.sleep(62)  # the kernel keeps nothing in its cache for so long
+    put(fd, since[: 2 << 20], 3 << 20)
+    assert outcome(os.close, fd) == "ENOSPC"
+    m.remount()
+    got = (m.mnt / "f").read_bytes()
+    assert mixed(got[: 3 << 20], lost) and got[3 << 20 : 5 << 20] == since[: 2 << 20]
+    assert len(got) == size and got.endswith(b"end")
+
+
+@pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
+@pytest.mark.parametrize("backwards", [False, True], ids=["forwards", "backwards"])
+def test_many_refused_ranges_can_be_written_again(small, backwards):
+    """Each is known for itself: what lies between them nobody has to write."""
+    m, new, step = small, blob(1, 16 << 10, "noise"), 64 << 10
+    places = [n * step for n in range(400)]
+    fd = os.open(m.mnt / "f", os.O_WRONLY | os.O_CREAT)
+    fill(m, 0)
+    for at in places:
+        with contextlib.suppress(OSError):
+            os.pwrite(fd, new, at)
+    assert outcome(write_out, fd) == "ENOSPC"
+    (m.backing / "filler").unlink()
+    for at in reversed(places) if backwards else places:
+        os.pwrite(fd, new, at)
+        if backwards:
+            write_out(fd)
+    os.close(fd)
+    m.remount()
+    got = (m.mnt / "f").read_bytes()
+    assert [
+        at for at in places if got[at : at + step] != (new.ljust(step, b"\0"))[: len(got) - at]
+    ] == []
+
+
+def test_lists_of_missing_ranges():
+    run = subprocess.run(
+        [BUILD / "tests/c/missing_check", str(SEED)], capture_output=True, text=True
+    )
+    assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)

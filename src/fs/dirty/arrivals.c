@@ -8,9 +8,39 @@
 
 void arrivals_clear(struct arrivals *a)
 {
-	a->gaps.n = a->blank.n = a->refused.n = 0;
-	a->committed = 0;
+	missing_clear(&a->gaps);
+	missing_clear(&a->blank);
+	missing_clear(&a->refused);
+	a->aged = a->aged_at = a->passed = 0;
 	a->cut = false;
+}
+
+/*
+ * Pages come within a while of the write behind them that has made the gap. What is left then is a
+ * hole: a page that is refused there is none that the file would have to end before, with all that
+ * has been behind it since. So what that cuts off came in two such whiles at most. `size`: of the
+ * file.
+ */
+static void age(struct arrivals *a, uint64_t size)
+{
+	uint64_t now = meter_now();
+
+	if (now - a->aged_at < PAGES_COME_NS)
+		return;
+	bool all = now - a->blank_at >= PAGES_COME_NS;
+	missing_mend(&a->blank, 0, all ? UINT64_MAX : a->aged);
+	a->aged = size;
+	a->aged_at = now;
+}
+
+void arrivals_lack(struct arrivals *a, uint64_t lo, uint64_t hi)
+{
+	if (lo >= hi)
+		return;
+	missing_add(&a->gaps, lo, hi);
+	missing_add(&a->blank, lo, hi);
+	a->blank_at = meter_now();
+	age(a, hi);
 }
 
 void arrivals_release(struct arrivals *a, uint64_t lo, uint64_t hi)
@@ -22,32 +52,30 @@ void arrivals_release(struct arrivals *a, uint64_t lo, uint64_t hi)
 
 void arrivals_come(struct arrivals *a, uint64_t size, uint64_t lo, uint64_t hi)
 {
-	if (lo == hi)
+	if (lo >= hi)
 		return;
-	if (lo > size) {
-		missing_add(&a->gaps, size, lo);
-		missing_add(&a->blank, size, lo);
-	}
+	arrivals_lack(a, size, lo);
 	arrivals_release(a, lo, hi);
+	if (hi > missing_first(&a->refused) && meter_now() - a->refused_at >= PAGES_COME_NS)
+		a->passed = max_u64(a->passed, hi);
 }
 
 void arrivals_resize(struct arrivals *a, uint64_t size)
 {
-	a->committed = min_u64(a->committed, size);
+	a->aged = min_u64(a->aged, size);
+	a->passed = min_u64(a->passed, size);
 }
 
 void arrivals_refuse(struct arrivals *a, uint64_t size, uint64_t lo, uint64_t hi, int error)
 {
+	struct missing_range part;
 	bool any = hi > size;
 
+	age(a, size);
 	if (any)
 		missing_add(&a->refused, max_u64(lo, size), hi);
-	for (uint32_t i = 0; i < a->blank.n; i++) {
-		uint64_t from = max_u64(lo, a->blank.range[i].lo);
-		uint64_t to = min_u64(hi, a->blank.range[i].hi);
-		if (from >= to)
-			continue;
-		missing_add(&a->refused, from, to);
+	for (; missing_within(&a->blank, lo, hi, &part); lo = part.hi) {
+		missing_add(&a->refused, part.lo, part.hi);
 		any = true;
 	}
 	if (!any)
@@ -55,27 +83,12 @@ void arrivals_refuse(struct arrivals *a, uint64_t size, uint64_t lo, uint64_t hi
 	a->refusals++;
 	a->error = error;
 	a->refused_at = meter_now();
-}
-
-/*
- * Holes that were committed a while ago are holes: a page that is refused there is none that the
- * file would have to end before, with all that has been behind it since then.
- */
-static void keep_holes(struct arrivals *a, uint64_t kept)
-{
-	uint64_t now = meter_now();
-
-	if (now - a->committed_at < PAGES_COME_NS)
-		return;
-	missing_mend(&a->blank, 0, a->committed);
-	a->committed = kept;
-	a->committed_at = now;
+	a->passed = 0;
 }
 
 void arrivals_commit(struct arrivals *a, uint64_t kept)
 {
 	missing_mend(&a->gaps, 0, kept);
-	keep_holes(a, kept);
 }
 
 void arrivals_promise(struct arrivals *a, uint64_t size)
@@ -85,13 +98,11 @@ void arrivals_promise(struct arrivals *a, uint64_t size)
 
 bool arrivals_are_over(const struct arrivals *a)
 {
-	return a->refused.n && meter_now() - a->refused_at >= PAGES_COME_NS;
+	return a->passed > missing_first(&a->refused);
 }
 
-uint64_t arrivals_give_up(struct arrivals *a)
+void arrivals_give_up(struct arrivals *a)
 {
-	uint64_t end = a->refused.n ? a->refused.range[a->refused.n - 1].hi : 0;
-
-	a->refused.n = 0;
-	return end;
+	missing_clear(&a->refused);
+	a->passed = 0;
 }

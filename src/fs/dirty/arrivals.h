@@ -15,7 +15,8 @@
  *   bytes come, or are cut off  fewer      fewer      fewer
  *   they leave room in front    more       more
  *   they are refused                                  more: where blank, and behind the end
- *   full commit                 fewer      fewer: holes that were committed a while before
+ *   full commit                 fewer
+ *   a while passes                         fewer: what is left are holes
  *   fsync, close                           fewer
  *   given up, with holes                              none
  *
@@ -33,8 +34,10 @@ struct arrivals {
 	uint32_t refusals;     /* how often bytes were refused ...                        */
 	int error;             /* ... why, the last time, and when: meter_now             */
 	uint64_t refused_at;
-	uint64_t committed;    /* the file was committed as long as that ...              */
-	uint64_t committed_at; /* ... then: meter_now. A while later its holes are holes  */
+	uint64_t passed;       /* somebody has gone on up to there, a while later         */
+	uint64_t blank_at;     /* when `blank` grew last                                  */
+	uint64_t aged;         /* the file was as long as that ...                        */
+	uint64_t aged_at;      /* ... then. A while later its holes are holes             */
 	bool cut;              /* the file was cut before `refused`, and nobody was told  */
 };
 
@@ -43,6 +46,9 @@ void arrivals_clear(struct arrivals *a);
 
 /* [lo, hi) has come to a file that ended at `size`. */
 void arrivals_come(struct arrivals *a, uint64_t size, uint64_t lo, uint64_t hi);
+
+/* [lo, hi) is part of the file now, but nobody has written it. */
+void arrivals_lack(struct arrivals *a, uint64_t lo, uint64_t hi);
 
 /* Nobody waits for [lo, hi) any more: somebody cut it off, or wants zeros there. */
 void arrivals_release(struct arrivals *a, uint64_t lo, uint64_t hi);
@@ -59,10 +65,10 @@ void arrivals_commit(struct arrivals *a, uint64_t kept);
 /* The kernel has sent all that it had of the first `size` bytes. */
 void arrivals_promise(struct arrivals *a, uint64_t size);
 
-/* True: bytes were refused so long ago that what comes now is newer than they are. */
+/* True: bytes behind the first that was refused came so long after it that they are newer. */
 bool arrivals_are_over(const struct arrivals *a);
 
-/* Gives up what was refused. Returns where the last of it ends; 0: there is none. */
-uint64_t arrivals_give_up(struct arrivals *a);
+/* Gives up what was refused. */
+void arrivals_give_up(struct arrivals *a);
 
 #endif

@@ -1,71 +1,162 @@
 #include "fs/dirty/missing.h"
 
-#include "base/bytes.h"
+#include "base/buf.h"
 
 #include <assert.h>
-#include <stdbool.h>
-#include <string.h>
+
+static struct missing_range *ranges(struct missing *m)
+{
+	return m->many ? m->many : m->few;
+}
+
+static struct missing_range range_at(const struct missing *m, uint32_t i)
+{
+	return m->many ? m->many[i] : m->few[i];
+}
+
+/* The first range that ends at or behind `at`, by binary search; n: none. */
+static uint32_t range_from(const struct missing *m, uint64_t at)
+{
+	uint32_t lo = 0, hi = m->n;
+
+	while (lo < hi) {
+		uint32_t mid = lo + (hi - lo) / 2;
+		if (range_at(m, mid).hi < at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+static bool room_for_one(struct missing *m)
+{
+	uint32_t cap = m->many ? m->cap : MISSING_FEW;
+
+	if (m->n < cap)
+		return true;
+	if (cap >= MISSING_MOST)
+		return false;
+	struct missing_range *r = mem_realloc(m->many, 2 * cap * sizeof *r);
+	if (!r)
+		return false;
+	if (!m->many)
+		memcpy(r, m->few, sizeof m->few);
+	m->many = r;
+	m->cap = 2 * cap;
+	return true;
+}
 
 /* The ranges from i on move by one place. */
 static void open_gap(struct missing *m, uint32_t i)
 {
-	assert(m->n < MISSING_RANGES);
-	memmove(&m->range[i + 1], &m->range[i], (m->n - i) * sizeof m->range[0]);
+	struct missing_range *r = ranges(m);
+
+	memmove(&r[i + 1], &r[i], (m->n - i) * sizeof *r);
 	m->n++;
 }
 
 static void close_gap(struct missing *m, uint32_t i, uint32_t end)
 {
-	memmove(&m->range[i], &m->range[end], (m->n - end) * sizeof m->range[0]);
+	struct missing_range *r = ranges(m);
+
+	memmove(&r[i], &r[end], (m->n - end) * sizeof *r);
 	m->n -= end - i;
+}
+
+/* Ranges i and the next become one, with what lies between. */
+static void join(struct missing *m, uint32_t i)
+{
+	struct missing_range *r = ranges(m);
+
+	r[i].hi = r[i + 1].hi;
+	close_gap(m, i + 1, i + 2);
 }
 
 void missing_add(struct missing *m, uint64_t lo, uint64_t hi)
 {
-	uint32_t i = 0, end;
+	uint32_t i = range_from(m, lo), end = i;
 
-	while (i < m->n && m->range[i].hi < lo)
-		i++;
-	for (end = i; end < m->n && m->range[end].lo <= hi;)
+	if (lo >= hi)
+		return;
+	while (end < m->n && range_at(m, end).lo <= hi)
 		end++;
-	if (end == i && m->n < MISSING_RANGES) {
-		open_gap(m, i);
-		m->range[i].lo = lo;
-		m->range[i].hi = hi;
+	if (end > i) {
+		struct missing_range *r = ranges(m);
+		r[i].lo = min_u64(r[i].lo, lo);
+		r[i].hi = max_u64(r[end - 1].hi, hi);
+		close_gap(m, i + 1, end);
 		return;
 	}
-	if (end == i && i == m->n)
-		i--;
-	else if (end == i)
-		end++;
-	m->range[i].lo = min_u64(m->range[i].lo, lo);
-	m->range[i].hi = max_u64(m->range[end - 1].hi, hi);
-	close_gap(m, i + 1, end);
+	if (!room_for_one(m)) {
+		bool between = i == m->n - 1; /* of the two that are joined: named by that */
+		join(m, m->n - 2);
+		if (between)
+			return;
+		i = (uint32_t)min_u64(i, m->n);
+	}
+	open_gap(m, i);
+	ranges(m)[i] = (struct missing_range){lo, hi};
+}
+
+/* [lo, hi), inside range i, is taken out of it. */
+static void split(struct missing *m, uint32_t i, uint64_t lo, uint64_t hi)
+{
+	if (!room_for_one(m)) {
+		bool last = i == m->n - 1; /* else it may be one of the two that are joined */
+		join(m, m->n - (last ? 3 : 2));
+		i -= last;
+	}
+	assert(ranges(m)[i].lo < lo && ranges(m)[i].hi > hi);
+	open_gap(m, i);
+	ranges(m)[i].hi = lo;
+	ranges(m)[i + 1].lo = hi;
 }
 
 void missing_mend(struct missing *m, uint64_t lo, uint64_t hi)
 {
-	for (uint32_t i = 0; i < m->n;) {
-		bool apart = m->range[i].hi <= lo || m->range[i].lo >= hi;
-		bool head = m->range[i].lo < lo, tail = m->range[i].hi > hi;
-		if (apart || (head && tail && m->n == MISSING_RANGES)) {
-			i++;
-		} else if (head && tail) {
-			open_gap(m, i);
-			m->range[i].hi = lo;
-			m->range[i + 1].lo = hi;
-			i += 2;
-		} else if (head) {
-			m->range[i++].hi = lo;
-		} else if (tail) {
-			m->range[i++].lo = hi;
-		} else {
-			close_gap(m, i, i + 1);
-		}
+	uint32_t i = range_from(m, lo);
+	struct missing_range *r = ranges(m);
+
+	if (lo >= hi || i == m->n)
+		return;
+	if (r[i].lo < lo && r[i].hi > hi) {
+		split(m, i, lo, hi);
+		return;
 	}
+	if (r[i].lo < lo)
+		r[i++].hi = lo;
+	uint32_t end = i;
+	while (end < m->n && r[end].hi <= hi)
+		end++;
+	if (end < m->n && r[end].lo < hi)
+		r[end].lo = hi;
+	close_gap(m, i, end);
+}
+
+void missing_clear(struct missing *m)
+{
+	mem_free(m->many);
+	*m = (struct missing){0};
 }
 
 uint64_t missing_first(const struct missing *m)
 {
-	return m->n ? m->range[0].lo : UINT64_MAX;
+	return m->n ? range_at(m, 0).lo : UINT64_MAX;
+}
+
+uint64_t missing_end(const struct missing *m)
+{
+	return m->n ? range_at(m, m->n - 1).hi : 0;
+}
+
+bool missing_within(const struct missing *m, uint64_t lo, uint64_t hi, struct missing_range *part)
+{
+	uint32_t i = lo < hi ? range_from(m, lo + 1) : m->n;
+
+	if (i == m->n || range_at(m, i).lo >= hi)
+		return false;
+	part->lo = max_u64(lo, range_at(m, i).lo);
+	part->hi = min_u64(hi, range_at(m, i).hi);
+	return true;
 }

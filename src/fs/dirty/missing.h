@@ -1,21 +1,26 @@
 /*
  * Byte ranges of a file that are missing: zeros that nobody wrote would stand for them. A list may
- * name too much, but never too little, and its first byte is exact until that has come. Under the
- * lock of the file.
+ * name too much, but never too little. Under the lock of the file. Zeroed before first use.
  */
 #ifndef FS_DIRTY_MISSING_H
 #define FS_DIRTY_MISSING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
-/* Beyond so many, neighbours are joined. */
-#define MISSING_RANGES 16u
+/* So many need no memory. */
+#define MISSING_FEW 4u
+
+/* Beyond so many, or without memory, the last ones are joined. */
+#define MISSING_MOST 4096u
+
+struct missing_range {
+	uint64_t lo, hi;
+};
 
 struct missing {
-	struct {
-		uint64_t lo, hi;
-	} range[MISSING_RANGES]; /* in ascending order, apart */
-	uint32_t n;
+	struct missing_range few[MISSING_FEW], *many; /* many: NULL, or all of them */
+	uint32_t n, cap;                              /* in ascending order, apart; cap: of many */
 };
 
 void missing_add(struct missing *m, uint64_t lo, uint64_t hi);
@@ -23,7 +28,16 @@ void missing_add(struct missing *m, uint64_t lo, uint64_t hi);
 /* [lo, hi) was written, or cut off. */
 void missing_mend(struct missing *m, uint64_t lo, uint64_t hi);
 
+/* All of it was. Frees the memory. */
+void missing_clear(struct missing *m);
+
 /* UINT64_MAX: nothing is missing. */
 uint64_t missing_first(const struct missing *m);
+
+/* Behind the last; 0: nothing is missing. */
+uint64_t missing_end(const struct missing *m);
+
+/* The first part of [lo, hi) that is missing. False: there is none. */
+bool missing_within(const struct missing *m, uint64_t lo, uint64_t hi, struct missing_range *part);
 
 #endif

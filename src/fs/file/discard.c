@@ -141,9 +141,9 @@ void file_cut_refused(struct file *f)
 		return;
 	enter_sealed(f);
 	uint64_t end = missing_first(&f->arrivals.refused), size = frame_size(f->frame);
-	if (is_last(f) && end != UINT64_MAX && !f->lost &&
+	if (is_last(f) && end != UINT64_MAX && !f->lost && !file_accept_long_refused(f) &&
 	    file_resize_locked(f, min_u64(end, size)) == 0) {
-		(void)arrivals_give_up(&f->arrivals);
+		arrivals_give_up(&f->arrivals);
 		f->arrivals.cut = true;
 	}
 	leave_sealed(f);

@@ -63,6 +63,7 @@ static void file_free(struct file *f)
 	mem_free(f->npy);
 	policy_deinit(&f->policy);
 	touched_deinit(&f->unsynced.touched);
+	arrivals_clear(&f->arrivals);
 	readahead_deinit(&f->readahead);
 	pthread_cond_destroy(&f->flight.landed);
 	pthread_mutex_destroy(&f->flight.lock);

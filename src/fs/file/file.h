@@ -268,8 +268,11 @@ bool file_lacks_refused(struct file *f);
  */
 void file_accept_refused(struct file *f, _Atomic uint32_t *told);
 
-/* The same for who holds gate and lock, and asks nobody. */
-void file_forget_refused(struct file *f);
+/*
+ * The same for who never asks, but has gone on behind them a while later: what came since is not to
+ * be cut off. False: nobody has, or it could not be done. Gate and lock are held.
+ */
+bool file_accept_long_refused(struct file *f);
 
 /*
  * Data was written that no later flush can store: every open handle is told the error once, by

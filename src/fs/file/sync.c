@@ -2,12 +2,15 @@
  * Syncing an open file: what waits in memory gets into the frame, and then to the disk by a commit
  * (commit.h) or the intent log (log.h).
  */
+#include "base/log.h"
 #include "fs/dirty/flush.h"
 #include "fs/dirty/workspace.h"
 #include "fs/file/commit.h"
 #include "fs/file/log.h"
 #include "fs/inode/caps.h"
+#include "fs/inode/inode.h"
 #include "fs/inode/times.h"
+#include "fs/room.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -237,13 +240,28 @@ int file_sync(struct file *f, enum durability how)
 }
 
 /* The kernel shows the length that it has with them: a hole at the end, too. */
-void file_forget_refused(struct file *f)
+static bool forget_refused(struct file *f)
 {
-	uint64_t end = min_u64(arrivals_give_up(&f->arrivals), frame_max_size(f->frame));
+	uint64_t end = min_u64(missing_end(&f->arrivals.refused), frame_max_size(f->frame));
 
 	touched_whole(&f->unsynced.touched);
-	if (end > frame_size(f->frame))
-		IGNORE(file_resize_locked(f, end));
+	if (end > frame_size(f->frame) && file_resize_locked(f, end) < 0)
+		return false;
+	arrivals_give_up(&f->arrivals);
+	return true;
+}
+
+bool file_accept_long_refused(struct file *f)
+{
+	uint64_t first = missing_first(&f->arrivals.refused);
+	char name[NAME_MAX + 1];
+
+	if (!arrivals_are_over(&f->arrivals) || !forget_refused(f))
+		return false;
+	inode_name(f->fs->inodes, f->inode, name);
+	log_err("%s: has zeros for unwritten data, from %llu on", name, (unsigned long long)first);
+	file_lose(f, f->arrivals.error);
+	return true;
 }
 
 void file_accept_refused(struct file *f, _Atomic uint32_t *told)
@@ -251,7 +269,7 @@ void file_accept_refused(struct file *f, _Atomic uint32_t *told)
 	pthread_rwlock_rdlock(&f->gate);
 	pthread_rwlock_wrlock(&f->lock);
 	if (f->arrivals.refused.n && *told == f->arrivals.refusals)
-		file_forget_refused(f);
+		(void)forget_refused(f); /* or the fsync fails once more */
 	*told = f->arrivals.refusals;
 	pthread_rwlock_unlock(&f->lock);
 	pthread_rwlock_unlock(&f->gate);
@@ -282,11 +300,23 @@ uint32_t file_losses(struct file *f)
 	return n;
 }
 
+/* A commit takes room, too. Of a file that was removed it need not wait for its own. */
+static int sync_in_time(struct file *f, enum durability how)
+{
+	struct room_wait wait = {0};
+	int rc;
+
+	do
+		rc = file_sync(f, how);
+	while (!f->inode->nameless && !file_lacks_refused(f) && room_soon(f->fs, &wait, rc));
+	return rc;
+}
+
 static int sync_data(struct file *f)
 {
 	/* the log knows nothing of either */
 	bool logged = !caps_noted(f->inode) && !file_lacks_refused(f) && file_log(f);
-	return logged ? 0 : file_sync(f, COMMIT_SYNC);
+	return logged ? 0 : sync_in_time(f, COMMIT_SYNC);
 }
 
 static bool attributes_wait(const struct file *f)
@@ -324,7 +354,7 @@ int file_flush(struct file *f)
 {
 	uint64_t size = file_size(f);
 
-	TRY(file_sync(f, COMMIT_LATER));
+	TRY(sync_in_time(f, COMMIT_LATER));
 	promise(f, size);
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include "fs/dirty/flush.h"
 #include "fs/stats.h"
 #include "fs/inode/times.h"
+#include "fs/room.h"
 #include "frame/range.h"
 
 #include <assert.h>
@@ -88,24 +89,6 @@ int file_resize_locked(struct file *f, uint64_t size)
 }
 
 /*
- * The file grows, long after bytes of it were refused: somebody, who may never ask by fsync, goes
- * on writing. What is new is not to be cut off, nor left out of commits, for what is missing before
- * it.
- */
-static void accept_long_refused(struct file *f)
-{
-	char name[NAME_MAX + 1];
-
-	if (!arrivals_are_over(&f->arrivals))
-		return;
-	inode_name(f->fs->inodes, f->inode, name);
-	log_err("%s: has zeros for unwritten data, from %llu on", name,
-		(unsigned long long)missing_first(&f->arrivals.refused));
-	file_lose(f, f->arrivals.error);
-	file_forget_refused(f);
-}
-
-/*
  * A chunk that as many bytes came for as it holds is likely done: the workers
  * may have it. Its end alone says little, since the kernel sends pages in any order.
  */
@@ -118,6 +101,13 @@ static int write_piece(struct file *f, const struct piece *p, const uint8_t *src
 	if (c->written >= chunk_size(f))
 		flush_submit_full(f, c);
 	return 0;
+}
+
+/* What could not be written was not there before either. */
+static void shrink_back(struct file *f, uint64_t size)
+{
+	if (file_resize_locked(f, size) < 0)
+		arrivals_lack(&f->arrivals, size, frame_size(f->frame));
 }
 
 static ssize_t write_locked(struct file *f, const struct file_data *d)
@@ -141,15 +131,15 @@ static ssize_t write_locked(struct file *f, const struct file_data *d)
 		if (rc >= 0)
 			done += p.hi - p.lo;
 	}
-	if (rc < 0 && end > old) /* what could not be written was not there before either */
-		IGNORE(file_resize_locked(f, done ? max_u64(old, d->at + done) : old));
+	if (rc < 0 && end > old)
+		shrink_back(f, done ? max_u64(old, d->at + done) : old);
 	if (rc < 0)
 		touched_whole(&f->unsynced.touched);
 	else
 		touched_add(&f->unsynced.touched, d->at, n);
 	arrivals_come(&f->arrivals, old, d->at, d->at + done);
 	if (done && d->at + done > old)
-		accept_long_refused(f);
+		(void)file_accept_long_refused(f);
 	return done ? (ssize_t)done : rc;
 }
 
@@ -222,10 +212,25 @@ static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc)
 	uint64_t lo = d->at + (rc < 0 ? 0 : (uint64_t)rc), hi = d->at + d->bytes.n;
 	int error = rc < 0 ? (int)rc : -EIO;
 
+	pthread_rwlock_rdlock(&f->gate);
 	pthread_rwlock_wrlock(&f->lock);
+	(void)file_accept_long_refused(f); /* what is refused now is newer */
 	arrivals_refuse(&f->arrivals, frame_size(f->frame), lo, hi, error);
 	pthread_rwlock_unlock(&f->lock);
+	pthread_rwlock_unlock(&f->gate);
 	return error;
+}
+
+/* Memory is full of what finds no room: that of a file just removed, perhaps. */
+static int enter_budget(struct file *f, uint64_t most)
+{
+	struct room_wait wait = {0};
+	int rc;
+
+	do
+		rc = budget_enter(f->fs->budget, most);
+	while (!f->inode->nameless && room_soon(f->fs, &wait, rc));
+	return rc;
 }
 
 ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock)
@@ -235,7 +240,7 @@ ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock cl
 	if (d->bytes.n == 0)
 		return 0;
 	err_clear();
-	ssize_t rc = budget_enter(f->fs->budget, most);
+	ssize_t rc = enter_budget(f, most);
 	bool entered = rc >= 0;
 	if (entered)
 		rc = write_entered(f, d, clock);
@@ -398,7 +403,7 @@ static int put_chunk(struct file *f, const struct file_chunk *c)
 	rc = store_raw(f, c->stored, &at);
 	if (rc < 0) {
 		if (end > old)
-			IGNORE(file_resize_locked(f, old));
+			shrink_back(f, old);
 		return rc;
 	}
 	struct dirty_chunk *dirty = dirty_find(&f->dirty, c->n);
@@ -438,7 +443,7 @@ int file_put_chunk(struct file *f, const struct file_chunk *c)
 	uint64_t most = claim(f, 0, 1); /* the last chunk, when it gets longer */
 	int entered;
 
-	TRY(budget_enter(f->fs->budget, most));
+	TRY(enter_budget(f, most));
 	int rc = f->wants_commit ? file_commit_part(f) : 0;
 	if (rc >= 0) {
 		rc = enter_to_store(f, &entered);
