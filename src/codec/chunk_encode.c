@@ -175,14 +175,15 @@ static size_t table_at(const struct encoder *e)
 	return CHUNK_HEAD + 4 * (size_t)e->nblocks + (e->dict_len ? 4 + e->dict_len : 0);
 }
 
-size_t encoder_body(const struct encoder *e)
-{
-	return table_at(e) + (encoder_has_sums(e) ? chunk_sums_len(e->nblocks) : 0);
-}
-
-bool encoder_has_sums(const struct encoder *e)
+/* True: blocks get checksums. */
+static bool has_sums(const struct encoder *e)
 {
 	return !e->p->no_sums && chunk_sums_len(e->nblocks);
+}
+
+size_t encoder_body(const struct encoder *e)
+{
+	return table_at(e) + (has_sums(e) ? chunk_sums_len(e->nblocks) : 0);
 }
 
 size_t encoder_limit(const struct encoder *e)
@@ -222,7 +223,7 @@ static bool plan_store(const struct encoder *e, struct encoder *blocks, struct p
 	blocks->blocksize = (uint32_t)min_u64(store_block(e), e->src.n);
 	blocks->nblocks = (uint32_t)ceil_div(e->src.n, blocks->blocksize);
 	uint64_t len = encoder_body(blocks) + e->src.n + STREAM_CSIZE * (uint64_t)blocks->nblocks;
-	return encoder_has_sums(blocks) && len <= INT32_MAX;
+	return has_sums(blocks) && len <= INT32_MAX;
 }
 
 size_t encoder_store_most(const struct encoder *e)
@@ -260,13 +261,13 @@ void encoder_store(const struct encoder *e, struct buf *out)
 
 uint32_t encoder_sum(const struct encoder *e, struct view block)
 {
-	return encoder_has_sums(e) ? chunk_sums_of(block) : 0;
+	return has_sums(e) ? chunk_sums_of(block) : 0;
 }
 
 void encoder_enter(const struct encoder *e, uint32_t i, uint32_t sum, struct buf *out)
 {
 	put_le32(out->p + CHUNK_HEAD + 4 * (size_t)i, (uint32_t)out->n);
-	if (encoder_has_sums(e))
+	if (has_sums(e))
 		chunk_sums_put(out->p + table_at(e), i, sum);
 }
 
@@ -281,7 +282,7 @@ void encoder_finish(const struct encoder *e, struct buf *out)
 	memcpy(out->p + AT_FILTERS, e->p->filter, FILTER_SLOTS);
 	memcpy(out->p + AT_METAS, e->meta, FILTER_SLOTS);
 	out->p[AT_BLOSC2_FLAGS] = e->dict_len ? BLOSC2_DICT : 0;
-	if (encoder_has_sums(e))
+	if (has_sums(e))
 		chunk_sums_seal(out->p, table_at(e), e->nblocks);
 }
 

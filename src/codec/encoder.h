@@ -42,8 +42,7 @@ size_t encoder_slot(const struct encoder *e);  /* bytes that any block fits into
 size_t encoder_body(const struct encoder *e);  /* where blocks begin */
 size_t encoder_limit(const struct encoder *e); /* one byte less than a plain copy */
 
-/* Do blocks get checksums? That of one as encoded, 0: none. */
-bool encoder_has_sums(const struct encoder *e);
+/* The checksum of a block as encoded; 0: blocks get none. */
 uint32_t encoder_sum(const struct encoder *e, struct view block);
 
 /* Block i, with that checksum, begins at the end of `out`. */

@@ -332,7 +332,9 @@ void space_shorten(struct space *sp, uint64_t at, uint64_t len)
 	assert(e && e->lent && len > 0 && len <= e->len);
 	uint64_t rest = e->len - len;
 	e->len = len;
-	space_add(sp, at + len, rest);
+	node *tail = rest ? node_new(sp, at + len, rest) : NULL;
+	if (tail) /* nobody ever referred to it */
+		set_free(sp, tail);
 }
 
 uint64_t space_busy_length(struct space *sp, uint64_t at)
@@ -393,13 +395,6 @@ void space_durable(struct space *sp)
 	while ((e = list_pop(&sp->root)))
 		set_free(sp, e);
 	sp->nroot = 0;
-}
-
-void space_add(struct space *sp, uint64_t at, uint64_t len)
-{
-	node *e = len ? node_new(sp, at, len) : NULL;
-	if (e)
-		set_free(sp, e);
 }
 
 void space_cut(struct space *sp, uint64_t end)

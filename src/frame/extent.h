@@ -71,9 +71,6 @@ void space_root(struct space *sp, bool sure);
 /* The newest root is durable: what waited for that is free. */
 void space_durable(struct space *sp);
 
-/* Free at once: nobody ever referred to it. */
-void space_add(struct space *sp, uint64_t at, uint64_t len);
-
 /* Nothing at or behind `end` is in use, and nothing is free or waits before it. */
 void space_cut(struct space *sp, uint64_t end);
 

@@ -118,8 +118,7 @@ struct frame {
 NODISCARD int frame_stored(const struct frame *f, uint32_t n, struct stored *st);
 void frame_stored_done(const struct frame *f, struct stored *st);
 
-/* sframe.c */
-NODISCARD int sframe_open_index(int dirfd, struct io **io);
+/* sframe.c: the file of one chunk of a sparse frame. */
 NODISCARD int sframe_open_chunk(int dirfd, uint64_t id, struct io **io);
 
 /*
@@ -149,10 +148,6 @@ void frame_unload(struct frame *f);
 
 /* recover.c: loads the newest other root that is whole. -EBADMSG: there is none. */
 NODISCARD int frame_recover(struct frame *f);
-
-/* -EBADMSG: the root is torn, as far as its fingerprint tells. `head` is all of the header. */
-NODISCARD int frame_check_root(struct io *io, struct view head, const struct frame_info *info,
-			       struct fingerprint fp);
 
 /* Gives the trailer of an empty root its fingerprint, with the next sequence number. */
 NODISCARD int frame_sign_empty(struct frame *f, struct view head, struct span trailer);

@@ -70,8 +70,9 @@ int frame_read_info(struct io *io, bool sparse, struct frame_info *info)
 	return judge_root(io, span_view(fixed), sparse, info);
 }
 
-int frame_check_root(struct io *io, struct view head, const struct frame_info *info,
-		     struct fingerprint fp)
+/* -EBADMSG: the root is torn, as far as its fingerprint tells. `head` is all of the header. */
+static int check_root(struct io *io, struct view head, const struct frame_info *info,
+		      struct fingerprint fp)
 {
 	uint64_t hash, at = index_position(info);
 	/* An empty root is in its first 87 bytes; see root.h. */
@@ -101,7 +102,7 @@ static int probe_root(struct io *io, const struct frame_info *info)
 	if (rc == 0)
 		rc = io_pread(io, 0, buf_span(&head));
 	if (rc == 0)
-		rc = frame_check_root(io, buf_view(&head), info, fp);
+		rc = check_root(io, buf_view(&head), info, fp);
 	buf_free(&head);
 	return rc;
 }
@@ -332,7 +333,7 @@ static int load_marked(struct frame *f)
 	struct buf plain = {0}, old = {0}; /* of which the note is a part */
 	if (e && f->trailer.p[f->trailer.n - TRAILER_PRINT] != MSGPACK_FIXEXT16)
 		return CORRUPT("no fingerprint behind a trailer of ours", f->info.frame_len);
-	TRY(frame_check_root(f->io, buf_view(&f->head), &f->info, fp));
+	TRY(check_root(f->io, buf_view(&f->head), &f->info, fp));
 	f->ours = e;
 	if (f->info.nbytes == 0)
 		TRY(load_front(f, fp));

@@ -26,7 +26,7 @@ static int open_regular(int dirfd, const char *name, struct io **io)
 	return rc;
 }
 
-int sframe_open_index(int dirfd, struct io **io)
+static int open_index(int dirfd, struct io **io)
 {
 	return open_regular(dirfd, "chunks.b2frame", io);
 }
@@ -41,7 +41,7 @@ int sframe_open_chunk(int dirfd, uint64_t id, struct io **io)
 int frame_probe_sparse(int dirfd, struct frame_info *info)
 {
 	struct io *io;
-	TRY(sframe_open_index(dirfd, &io));
+	TRY(open_index(dirfd, &io));
 	int rc = frame_read_info(io, true, info);
 	io_close(io);
 	return rc;
@@ -51,7 +51,7 @@ int frame_open_sparse_take(struct frame **out, int dirfd)
 {
 	struct io *io;
 	struct frame *f;
-	int rc = sframe_open_index(dirfd, &io);
+	int rc = open_index(dirfd, &io);
 	if (rc < 0) {
 		close(dirfd);
 		return rc;

@@ -10,7 +10,8 @@
 #include <assert.h>
 #include <unistd.h>
 
-struct settings file_settings(const struct file *f)
+/* The options of the mount, overridden by the wishes for this file (wish.h). */
+static struct settings settings_of(const struct file *f)
 {
 	return wish_apply(&f->fs->opt.settings, &f->wish);
 }
@@ -34,7 +35,7 @@ static void load_wish(struct file *f)
 void file_look_wish(struct file *f)
 {
 	load_wish(f);
-	struct settings s = file_settings(f);
+	struct settings s = settings_of(f);
 	policy_follow(&f->policy, &s, f->frame);
 	if (frame_size(f->frame) == 0)
 		file_adopt_pipeline(f);
@@ -43,7 +44,7 @@ void file_look_wish(struct file *f)
 /* An empty file, new or truncated, takes up what the mount says now. */
 void file_adopt_pipeline(struct file *f)
 {
-	struct settings s = file_settings(f);
+	struct settings s = settings_of(f);
 	struct pipeline p = policy_for_header(&s);
 
 	if (s.chunksize != frame_info(f->frame)->chunk_size)
@@ -123,7 +124,7 @@ static void tell_torn(struct file *f)
  */
 static int open_unborn(struct file *f, struct io *io)
 {
-	struct settings s = file_settings(f);
+	struct settings s = settings_of(f);
 	struct pipeline p = policy_for_header(&s);
 
 	f->unborn = !f->writable;
@@ -140,7 +141,7 @@ static void follow_frame(struct file *f)
 		frame_know_root(f->frame);
 	if (f->inode->suspect || f->fs->sync_failed)
 		frame_set_suspect(f->frame);
-	struct settings s = file_settings(f);
+	struct settings s = settings_of(f);
 	policy_follow(&f->policy, &s, f->frame);
 	f->chunk_size = frame_info(f->frame)->chunk_size;
 	f->dirty.next = frame_nchunks(f->frame); /* the first that it may grow by */
@@ -266,7 +267,7 @@ static int make_writable(struct file *f)
 	int rc = was ? 0 : inode_promote(f->fs->inodes, f->inode, O_RDWR);
 	if (rc >= 0 && !was) {
 		load_wish(f);
-		struct settings s = file_settings(f);
+		struct settings s = settings_of(f);
 		policy_follow(&f->policy, &s, f->frame);
 		frame_know_root(f->frame);
 		f->writable = true;

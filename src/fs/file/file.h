@@ -130,9 +130,6 @@ NODISCARD int file_reopen(struct file *f);
 
 /* ---- Options and state ---- */
 
-/* The options of the mount, overridden by the wishes for this file (wish.h). */
-struct settings file_settings(const struct file *f);
-
 /* Loads the wishes again, after attributes have changed. Between file_enter_alone and leave. */
 void file_look_wish(struct file *f);
 

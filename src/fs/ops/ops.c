@@ -66,8 +66,11 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 #define BLKSIZE_MIN 4096
 #define BLKSIZE_MAX (1u << 20)
 
-/* The size of a frame whose file is not open comes from the probe of the entry. */
-void ops_attr_shown(struct inode *n, const struct probed *probed, struct stat *st)
+/*
+ * From the attributes of the backing file in *st to those that the mount shows. The size of a frame
+ * whose file is not open comes from the probe of the entry.
+ */
+static void show_attr(struct inode *n, const struct probed *probed, struct stat *st)
 {
 	times_apply(n, st);
 	if (!inode_is_frame(n))
@@ -125,7 +128,7 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 	}
 	inode_unpin(fs->inodes, n);
 	if (rc >= 0)
-		ops_attr_shown(n, &probed, st);
+		show_attr(n, &probed, st);
 	return rc;
 }
 
@@ -226,7 +229,7 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 		.attr_timeout = fs->opt.attr_timeout,
 	};
 	if (!e->probed.open)
-		ops_attr_shown(n, &e->probed, &out->attr);
+		show_attr(n, &e->probed, &out->attr);
 	else /* it may have been closed since */
 		rc = ops_attr(fs, n, &out->attr);
 	if (rc < 0)

@@ -77,12 +77,8 @@ void ops_tell_limit(int rc);
 /* Says once what went wrong with the content of a file: what, where, why. */
 void ops_log(struct fs *fs, struct inode *n, const char *what, int rc);
 
-/*
- * Attributes as the mount shows them, from those of the backing file: asked for here, or in *st
- * already. `probed` has the size of a frame that is not open.
- */
+/* The attributes of the backing file, as the mount shows them. */
 NODISCARD int ops_attr(struct fs *fs, struct inode *n, struct stat *st);
-void ops_attr_shown(struct inode *n, const struct probed *probed, struct stat *st);
 
 /*
  * A plain file as the kernel knows it; what differs later,
