@@ -181,6 +181,16 @@ def test_packed_data_with_its_directory_behind(tuner):
     assert len(tuner.choose(data).chunk) < len(data) - len(directory) / 2
 
 
+def test_noise_that_comes_again(tuner):
+    """Genes of a family in two bits a letter: each with other faults, further away than pieces of a
+    sample are long."""
+    r = rng()
+    gene = r.integers(0, 256, 30_000, dtype="u1")
+    genes = np.tile(gene, (35, 1))
+    genes[r.random(genes.shape) < 0.005] ^= 1
+    assert len(tuner.choose(genes.tobytes()).chunk) < genes.size / 2
+
+
 def test_lines_longer_than_an_item(tuner):
     """A table of text with lines of 156 bytes: two items each."""
     r, n = rng(), 5000

@@ -111,6 +111,9 @@ NODISCARD int tune_gather(struct tuner *t, const struct tune_pieces *pieces, boo
 /* Encodes what is gathered, or counts what that would give. *p does not lie in *trial. */
 NODISCARD int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial);
 
+/* Encodes what is gathered without a filter, in one block and at the level that it would get. */
+NODISCARD int tune_try_plain(struct tuner *t, struct tune_trial *trial);
+
 /* Best first. */
 void tune_sort(struct tune_trial *list, unsigned n);
 
@@ -125,6 +128,9 @@ uint32_t tune_permille(const struct tune_trial *trial);
 
 /* True: enough is saved to be worth decoding for. */
 bool tune_pays(const struct tune_goal *goal, const struct tune_trial *trial);
+
+/* tune/tune.c: level and blocks of bytes that no filter helps, other than what *out has. */
+void tune_advise(const struct tune_goal *g, bool mixed, struct pipeline *out);
 
 /* tune/look.c: fills report->tried, the best one first. */
 NODISCARD int tune_look(struct tuner *t);

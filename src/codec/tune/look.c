@@ -18,6 +18,7 @@
 /* Codecs that can tell what a sample stands for need less of it than what has to be encoded. */
 static const struct tune_pieces priced_short = {8, 1u << 10, 64}, priced_long = {1, 8u << 10, 16};
 static const struct tune_pieces priced_many = {8, 2u << 10, 64};
+static const struct tune_pieces one_block = {1, 64u << 10, 1};
 static const struct tune_pieces coded_short = {4, 2u << 10, 64}, coded_long = {2, 16u << 10, 32};
 
 static bool is_priced(const struct tuner *t)
@@ -302,6 +303,27 @@ static int try_one_place(struct tuner *t, unsigned n, bool anew)
 	return try_long(t, &priced_many, n, true);
 }
 
+/*
+ * Short pieces have no distant copies, and bytes that are packed by themselves may have nothing
+ * else: genes in two bits a letter are like noise, and come again. So where little is gained, or
+ * nothing at all, a whole block is encoded.
+ */
+static int try_distant(struct tuner *t)
+{
+	struct tune_report *r = t->report;
+	struct tune_trial plain;
+	unsigned i = 0;
+	TRY(tune_gather(t, &one_block, true));
+	TRY(tune_try_plain(t, &plain));
+	uint32_t pays = (uint32_t)min_u64(TUNE_PAYS_CLEARLY, tune_permille(&r->tried[0]));
+	if (tune_permille(&plain) >= pays)
+		return 0;
+	while (tune_is_filtered(&r->tried[i].pipeline))
+		i++;
+	bring(r, &plain, i, 0);
+	return 0;
+}
+
 int tune_look(struct tuner *t)
 {
 	struct tune_report *r = t->report;
@@ -310,12 +332,17 @@ int tune_look(struct tuner *t)
 	TRY(tune_gather(t, first, false));
 	TRY(try_likely(t));
 	tune_sort(r->tried, r->ntried);
+	bool little = tune_permille(&r->tried[0]) >= TUNE_PAYS_CLEARLY;
 	unsigned n = bring_sibling(t, count_rivals(r), &delta);
 	n = bring_plain(t, bring_joined(r, n));
 	/* Nothing to decide between; but that nothing at all pays is not believed at one look. */
-	if (n == 1 && tune_permille(&r->tried[0]) < TUNE_PAYS_CLEARLY)
+	if (n == 1 && !little)
 		return 0;
 	bool doubtful = !priced || has_long_items(&r->tried[0]) || has_long_items(&r->tried[1]) ||
 			tune_permille(&r->tried[0]) >= TUNE_PAYS_CLEARLY;
-	return doubtful ? try_long(t, &coded_long, n, true) : try_one_place(t, n, delta);
+	if (doubtful)
+		TRY(try_long(t, &coded_long, n, true));
+	else
+		TRY(try_one_place(t, n, delta));
+	return little && t->goal->aim != TUNE_SPEED ? try_distant(t) : 0;
 }

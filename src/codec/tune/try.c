@@ -140,8 +140,8 @@ static int encode_sample(struct tuner *t, const struct pipeline *p, struct view 
 }
 
 /*
- * Samples show neither distant matches nor what the next level saves (advise). And of a file whose
- * parts differ they show some only: there a filter has to be better by far.
+ * Samples show neither distant matches nor what the next level saves (tune_advise). And of a file
+ * whose parts differ they show some only: there a filter has to be better by far.
  */
 static uint64_t favour_plain(const struct tuner *t, uint64_t score)
 {
@@ -169,6 +169,24 @@ int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial
 	if (!tune_is_filtered(p))
 		score = favour_plain(t, score);
 	trial->score = (uint32_t)score;
+	return 0;
+}
+
+int tune_try_plain(struct tuner *t, struct tune_trial *trial)
+{
+	struct pipeline p;
+	size_t stored;
+	tune_build(t->goal, TUNE_KIND_PLAIN, 1, &p);
+	struct pipeline one = p;
+	tune_advise(t->goal, t->hint.mixed, &one);
+	one.blocksize = (uint32_t)t->gathered.n;
+	one.use_dict = false;
+	one.no_sums = true;
+	TRY(encode_sample(t, &one, t->gathered, &stored));
+	*trial = (struct tune_trial){.pipeline = p,
+				     .sampled = (uint32_t)t->gathered.n,
+				     .stored = (uint32_t)stored,
+				     .score = (uint32_t)stored};
 	return 0;
 }
 

@@ -27,7 +27,7 @@
  * code. Half as much window again saves 3 % more of text, little of code, and costs readers of
  * single blocks a third of their time.
  */
-static void advise(const struct tune_goal *g, bool mixed, struct pipeline *out)
+void tune_advise(const struct tune_goal *g, bool mixed, struct pipeline *out)
 {
 	if (g->aim == TUNE_SPEED)
 		return;
@@ -145,7 +145,7 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 	}
 	if (!tune_is_filtered(out) && report->permille <= TUNE_PAYS_CLEARLY) {
 		bool small = hint.mixed && !in->offset && fits_one_block(in->sample);
-		advise(goal, hint.mixed && !small, out);
+		tune_advise(goal, hint.mixed && !small, out);
 		report->again = small ? 1 : report->again;
 	}
 	return 0;
@@ -174,7 +174,7 @@ bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, str
 	if (i < 2) {
 		tune_build(goal, TUNE_KIND_PLAIN, 1, out);
 		if (i == 1)
-			advise(goal, false, out);
+			tune_advise(goal, false, out);
 		return true;
 	}
 	unsigned left = i - 2;
