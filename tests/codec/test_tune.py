@@ -206,6 +206,14 @@ def test_lines_longer_than_an_item(tuner):
     assert len(got.chunk) < 0.9 * len(tuner.ask("n", b"", data, candidate=1)[1].chunk), got
 
 
+def test_lines_that_do_not_divide(tuner):
+    """Columns of 14 in lines of 199: plain matches save much, columns more."""
+    walks = np.cumsum(np.random.default_rng(0).normal(size=(5000, 8)), axis=0)
+    lines = ["%6d " % i + " ".join("%13.5f" % x for x in row) for i, row in enumerate(walks)]
+    choice = tuner.choose("".join(line.ljust(198) + "\n" for line in lines).encode()[:MIB])
+    assert choice.filters and choice.typesize == 14, choice
+
+
 @pytest.mark.parametrize("n, blocksize", [(60_000, 0), (90_000, 96 << 10), (100_000, 0)])
 def test_small_databases_are_one_block(tuner, n, blocksize):
     data = b"SQLite format 3\0" + bytes(84) + text()

@@ -141,12 +141,14 @@ static int encode_sample(struct tuner *t, const struct pipeline *p, struct view 
 
 /*
  * Samples show neither distant matches nor what the next level saves (tune_advise). And of a file
- * whose parts differ they show some only: there a filter has to be better by far.
+ * whose parts differ they show some only: there a filter has to be better by far, most of all where
+ * matches are all that the codec has.
  */
 static uint64_t favour_plain(const struct tuner *t, uint64_t score)
 {
-	score -= t->wordy ? score / 8 : 0;
-	return score - (t->hint.mixed ? score / 8 : 0);
+	bool matches_only = t->goal->base.codec != CODEC_ZSTD;
+	score -= t->wordy ? score / 32 : 0;
+	return score - (t->hint.mixed ? score / (matches_only ? 8 : 16) : 0);
 }
 
 int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial)
