@@ -80,16 +80,20 @@ static __attribute__((noinline)) void copy_exactly(uint8_t *op, size_t offset, s
 		op[i] = op[(ptrdiff_t)(i - offset)];
 }
 
-/* A block's sequences on their way; an array here would not stay in registers. */
+/* A block's sequences on their way; arrays here would not stay in registers. */
 struct walk {
-	const struct cell *cell;
+	/* the stream, which is read from its end */
 	const uint8_t *p, *lowest; /* a word, and the last one with a bit of the stream */
 	unsigned held;             /* its lowest bits, which are not read yet           */
+	/* the states of literal lengths, offsets and match lengths, as places in `cell` */
+	const struct cell *cell;
 	uint32_t l, o, m;
-	uint8_t *op, *start, *end, *fast_end, *last; /* of dst; and of the block or of what is
-						       wanted, and for copies */
-	const uint8_t *lit, *lit_end;
-	uint32_t r0, r1, r2;
+	/* dst: where the next byte goes; its first byte and the one behind its last */
+	uint8_t *op, *start, *last;
+	uint8_t *end;      /* of the block, or of what is wanted of it    */
+	uint8_t *fast_end; /* up to here copies may write SLACK bytes more */
+	const uint8_t *lit, *lit_end; /* the next literal, and behind the last */
+	uint32_t r0, r1, r2;          /* the last three offsets, newest first  */
 };
 
 struct numbers {

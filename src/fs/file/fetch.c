@@ -1,3 +1,15 @@
+/*
+ * How bytes of a stored chunk get into a reply. Its head is in the cache (struct lazy); then, from
+ * block to block (read_chunk):
+ *
+ *   read_run             whole blocks of a long read: decoded into the reply, past the cache
+ *   read_part            the first small random read of a block: no more of it than it must
+ *   read_cached          all others: the block is decoded into the cache, from where it is sent
+ *   frame_read_within    of plain copies with large blocks: piece by piece, without memory
+ *
+ * What takes more memory than any thread may have (large.h) ends with -E2BIG. Then all that is held
+ * of the cache is let go, the memory is waited for (take_room), and reading goes on where it was.
+ */
 #include "fs/file/fetch.h"
 
 #include "base/log.h"
