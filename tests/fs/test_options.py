@@ -137,6 +137,22 @@ def test_verify_leaves_a_mount_inside_of_the_directory_alone(dirs):
     assert got.stdout == f"{backing}/none.b2frame: is no Blosc2 frame\n"
 
 
+def test_verify_goes_deeper_than_a_path_is_long(dirs):
+    backing, _ = dirs
+    fd = os.open(backing, os.O_RDONLY)
+    for _ in range(25):
+        os.mkdir("d" * 200, dir_fd=fd)
+        below = os.open("d" * 200, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    with os.fdopen(os.open("none.b2frame", os.O_WRONLY | os.O_CREAT, dir_fd=fd), "wb") as f:
+        f.write(b"no frame")
+    os.close(fd)
+    got = run(CFRAME, "verify", backing)
+    deep = "/".join(["d" * 200] * 25)
+    assert got.stdout == f"{backing}/{deep}/none.b2frame: is no Blosc2 frame\n"
+
+
 @pytest.mark.parametrize(
     "option",
     [

@@ -16,12 +16,13 @@ static void print(void *arg, const char *line)
 	printf("%s: %s\n", (const char *)arg, line);
 }
 
-static int verify(char *name)
+/* Opened by its path; its name is what problems are reported of. */
+static int verify(const char *path, char *name)
 {
 	struct frame *f;
 	struct io *io;
 	struct frame_report report = {.problem = print, .arg = name};
-	int rc = tool_open(name, &f, &io);
+	int rc = tool_open(path, &f, &io);
 	bool none = rc == 0 && !f;
 	if (f)
 		rc = frame_verify(f, &report);
@@ -59,12 +60,12 @@ static int verify_entry(FTS *walk, FTSENT *e)
 {
 	switch (e->fts_info) {
 	case FTS_F:
-		return is_named_as_frame(e->fts_name) ? verify(e->fts_path) : 0;
+		return is_named_as_frame(e->fts_name) ? verify(e->fts_accpath, e->fts_path) : 0;
 	case FTS_D:
-		if (!is_sparse_frame(e->fts_path))
+		if (!is_sparse_frame(e->fts_accpath))
 			return 0;
 		fts_set(walk, e, FTS_SKIP);
-		return verify(e->fts_path);
+		return verify(e->fts_accpath, e->fts_path);
 	case FTS_DNR:
 	case FTS_ERR:
 	case FTS_NS:
@@ -82,13 +83,14 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 
 /*
  * All that a mount of this directory would show as frames. Other file systems below it are left
- * out: one of them may be that mount.
+ * out: one of them may be that mount. The walk changes directory, since a path from here may be
+ * longer than the kernel takes.
  */
 static int verify_tree(char *directory)
 {
 	char *roots[] = {directory, NULL};
 	int bad = 0;
-	int how = FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR | FTS_XDEV;
+	int how = FTS_PHYSICAL | FTS_COMFOLLOW | FTS_XDEV;
 	FTS *walk = fts_open(roots, how, by_name);
 	if (!walk) {
 		print(directory, strerror(errno));
@@ -114,7 +116,7 @@ int verify_main(int argc, char **argv)
 	log_init(LOG_LEVEL_ERR, LOG_SINK_STDERR); /* a torn frame is a line of the report */
 	for (int i = 1; i < argc; i++) {
 		bool tree = stat(argv[i], &st) == 0 && S_ISDIR(st.st_mode);
-		bad |= tree ? verify_tree(argv[i]) : verify(argv[i]);
+		bad |= tree ? verify_tree(argv[i]) : verify(argv[i], argv[i]);
 	}
 	return bad;
 }
