@@ -96,6 +96,26 @@ def test_many_bytes_to_prove(mount, root):
         assert got[at : at + MiB] in (data[at : at + MiB], new), at
 
 
+def test_a_reader_of_what_went_back(mount, root):
+    """The last chunk never got to the disk, which only those find out who open the file: its size
+    is the older one for the first of them, with nothing behind its end."""
+    if tuple(map(int, platform.release().split(".")[:2])) < (6, 8):
+        pytest.skip("mounts are not told apart here")
+    m = mount(f"{OPTIONS},chunksize=4K,blocksize=4K")
+    data, lost = blob(1, 8 * KiB, "noise"), blob(2, 4 * KiB, "noise")
+    synced(m.mnt / "f", data)
+    append(m.mnt / "f", lost)
+    m.unmount()
+    spoil(m.stored("f"), m.stored("f").read_bytes().index(lost[1000:2000]))
+    with another_mount(m.backing) as backing:
+        again = mount("attr_timeout=60", backing=backing).allow(WENT_BACK)
+        os.stat(again.mnt / "f")
+        got = (again.mnt / "f").read_bytes()
+        assert os.stat(again.mnt / "f").st_size == len(data)
+        again.unmount()
+    assert got == data
+
+
 def test_many_roots_that_all_reach_through_the_file(mount):
     """No daemon of ours leaves such a file. Looking for its newest root takes time in proportion to
     its length, not to that times the roots."""

@@ -202,6 +202,24 @@ static bool remember(struct slot *s, const struct stat *st, enum suffix suffix,
 	return was_plain;
 }
 
+bool probe_correct(struct probes *p, const char *name, const struct stat *st,
+		   const struct probed *is)
+{
+	size_t stem;
+	enum suffix suffix = suffix_of(name, &stem);
+	struct slot *s = slot_for(p, st, suffix);
+	struct probed result = *is;
+
+	result.fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
+	pthread_mutex_lock(&p->lock);
+	bool known = slot_matches(s, st, suffix) && s->result.kind == is->kind &&
+		     s->result.size == is->size;
+	if (!known)
+		(void)remember(s, st, suffix, &result);
+	pthread_mutex_unlock(&p->lock);
+	return !known;
+}
+
 /* A new file whose name got to the disk before a power cut, and its content did not. */
 static bool is_empty_frame(const struct stat *st, enum suffix suffix)
 {

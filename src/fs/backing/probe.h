@@ -42,6 +42,13 @@ struct probe_entry {
 NODISCARD int probe_get(struct probes *p, const struct backing *b, const struct probe_entry *e,
 			struct probed *out);
 
+/*
+ * Who opened the frame knows its size better: it went back to an older root, since a chunk that the
+ * newest one names never got to the disk. True: that was not known before.
+ */
+bool probe_correct(struct probes *p, const char *name, const struct stat *st,
+		   const struct probed *is);
+
 /* True the first time that it is asked about a probed entry: for messages that are logged once. */
 bool probe_tell_once(struct probes *p, const char *name, const struct stat *st);
 

@@ -166,9 +166,31 @@ static int open_contiguous(struct file *f, int fd)
 	else
 		io_close(io);
 	TRY(rc);
-	tell_torn(f);
 	follow_frame(f);
 	return 0;
+}
+
+/*
+ * The kernel was told the size of a root that opening has found to lack a chunk. It would pad what
+ * is read with zeros up to there, and trusts its size whatever we answer: so this inode is given
+ * up, and who looks the name up again gets one with the size that there is. Under n->lock.
+ */
+static bool gives_up_inode(struct file *f)
+{
+	struct inode *n = f->inode;
+	struct probed is = {.kind = NODE_FRAME, .size = frame_size(f->frame),
+			    .blocksize = frame_info(f->frame)->block_size};
+	char name[NAME_MAX + 1];
+	struct stat st;
+
+	if (!frame_went_back(f->frame) || stat_fd(f->fd, &st) < 0)
+		return false;
+	inode_name(f->fs->inodes, n, name);
+	if (!name[0] || !probe_correct(f->fs->probes, name, &st, &is))
+		return false;
+	n->mistaken = true;
+	inode_detach(f->fs->inodes, n);
+	return true;
 }
 
 static int open_npy(struct file *f)
@@ -231,6 +253,8 @@ static int open_frame(struct file *f, bool writable)
 	int rc = open_contiguous(f, f->fd);
 	if (rc >= 0 && kind == NODE_ARRAY)
 		rc = open_npy(f);
+	if (rc >= 0 && (kind == NODE_ARRAY || !gives_up_inode(f)))
+		tell_torn(f);
 	file_leave_shared(f, held);
 	return rc;
 }
@@ -253,6 +277,7 @@ int file_reopen(struct file *f)
 
 	f->inode->suspect = frame_suspect(old);
 	TRY(open_contiguous(f, f->fd)); /* or the handles that have it read what is still there */
+	tell_torn(f);
 	frame_close(old);
 	touched_whole(&f->unsynced.touched);
 	f->cache_owner = cache_new_owner(f->fs->cache);
