@@ -59,6 +59,7 @@ def full(tmp_path):
     return tmp_path / "plain"
 
 
+@pytest.mark.concurrent
 def test_a_mount_shows_the_tree(full, mount):
     m = mount(start=False)
     if os.geteuid() == 0:
@@ -323,6 +324,7 @@ def test_a_signal_leaves_nothing_unfinished(slow, sig):
     assert os.listdir(made) == []
 
 
+@pytest.mark.concurrent
 def test_a_signal_among_many_files(tmp_path):
     plain, made = tmp_path / "plain", tmp_path / "made"
     plain.mkdir()
@@ -391,6 +393,16 @@ def test_a_mount_is_no_target(mount):
     while not (m.mnt / "x").exists():
         time.sleep(0.1)
     assert (m.mnt / "x").read_bytes() == b"x"
+
+
+def test_few_descriptors(tmp_path):
+    for n in range(300):
+        (tmp_path / f"plain/{n % 50}").mkdir(parents=True, exist_ok=True)
+        (tmp_path / f"plain/{n % 50}/{n}").write_bytes(b"%d" % n)
+    argv = ["prlimit", "--nofile=64", CFRAME, "compress", tmp_path / "plain", tmp_path / "made"]
+    got = subprocess.run(argv, capture_output=True, text=True)
+    assert (got.returncode, got.stderr) == (0, "")
+    assert_same(extracted(tmp_path / "made", tmp_path / "back"), tmp_path / "plain")
 
 
 def test_verbose(tmp_path):

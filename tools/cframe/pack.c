@@ -7,13 +7,16 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /*
- * Files whose frames wait for the disk, and frames whose names do. One sync is for all that are
- * there when it begins, and each has two descriptors.
+ * Files on their way, whose chunks wait for workers, or which wait for the disk: one sync is for
+ * all that are whole when it begins. Each has two descriptors, and may be the last to need those of
+ * its directory.
  */
-#define FILES_MAX 256
+#define FILES_MAX 512
+#define FILE_FDS 4
 
 /* So many are worth a sync of all the file system, which may have other things to write. */
 #define SYNC_ALL 4
@@ -61,6 +64,7 @@ struct packer {
 	struct job *job;      /* free ones                     */
 	struct bench *bench;  /* free ones                     */
 	unsigned files, linked; /* on their way                */
+	unsigned files_max;
 	struct pack *ready;   /* whole, and waiting for names  */
 	bool naming;          /* `name_job` is on its way      */
 	struct pack_totals totals;
@@ -68,6 +72,13 @@ struct packer {
 	struct bench *benches;
 	unsigned njobs;
 };
+
+static unsigned files_max(void)
+{
+	struct rlimit lim = {0};
+	(void)getrlimit(RLIMIT_NOFILE, &lim);
+	return (unsigned)max_u64(1, min_u64(FILES_MAX, lim.rlim_cur / FILE_FDS));
+}
 
 int packer_open(struct packer **out, const struct pack_options *o)
 {
@@ -77,6 +88,7 @@ int packer_open(struct packer **out, const struct pack_options *o)
 		return -ENOMEM;
 	p->o = *o;
 	p->njobs = 2 * o->workers;
+	p->files_max = files_max();
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->freed, NULL);
 	p->jobs = mem_zalloc_array(p->njobs, sizeof *p->jobs);
@@ -541,7 +553,7 @@ void pack_take(struct packer *p, int in, const char *shown, const struct item *i
 		(void)posix_fadvise(in, 0, 0, POSIX_FADV_SEQUENTIAL);
 	folder_get(p->o.walk, f->item.folder);
 	pthread_mutex_lock(&p->lock);
-	while (p->files >= FILES_MAX + p->njobs)
+	while (p->files >= p->files_max)
 		pthread_cond_wait(&p->freed, &p->lock);
 	p->files++;
 	p->linked += f->linked;
