@@ -289,18 +289,24 @@ static bool far_apart(uint32_t a, uint32_t b)
 	return 2 * max_u64(a, b) > 3 * min_u64(a, b);
 }
 
+/* By less than a hundredth, which one place does not tell. */
+static bool is_tie(const struct tune_report *r)
+{
+	return r->tried[1].score - r->tried[0].score < r->tried[0].score / 100;
+}
+
 /*
  * One place of a chunk may be unlike all others: the header of a second image, zeros between rows.
- * Then short pieces decide, from other places than before, and each a block of its own.
+ * Then short pieces decide, from other places than before, and each a block of its own. They do so
+ * too where that place alone would have decided, and hardly could.
  */
 static int try_one_place(struct tuner *t, unsigned n, bool anew)
 {
 	struct tune_report *r = t->report;
 	uint32_t everywhere = tune_permille(&r->tried[0]);
 	TRY(try_long(t, &priced_long, n, anew));
-	if (!far_apart(everywhere, tune_permille(&r->tried[0])))
-		return 0;
-	return try_long(t, &priced_many, n, true);
+	bool unlike = far_apart(everywhere, tune_permille(&r->tried[0]));
+	return unlike || (anew && n > 1 && is_tie(r)) ? try_long(t, &priced_many, n, true) : 0;
 }
 
 /*
