@@ -729,6 +729,35 @@ def test_a_copied_chunk_is_not_stored_over_those_of_another_program(mount, blosc
     assert stored_bytes(blosc2, m.stored("f")) == theirs
 
 
+def test_copying_to_a_file_that_another_program_changes_meanwhile(mount, blosc2, work):
+    """While it waits for its turn. What the other has written is read anew then, since nothing of
+    ours waits for the frame of before."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0,intent=0", start=False)
+    theirs, ours = (blob(seed, 8 * CHUNK, "noise") for seed in (1, 2))
+    make_frame(blosc2, m.stored("theirs"), theirs)
+    fault = Fault(m, work / "fault")
+    m.start()
+    (m.mnt / "g").write_bytes(ours[:CHUNK])
+    source, fd = os.open(m.mnt / "g", os.O_RDONLY), os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
+    os.pwrite(fd, ours, 0)
+    os.close(os.dup(fd))  # a commit that is not synced
+    Path(f"{m.stored('f')}.b2lock").touch()
+    fault.set(1, Fault.SYNC, how=Fault.WAIT)
+    sync, synced = later(lambda: error_of(os.fsync, fd))
+    wait_until(fault.came)
+    copy, copied = later(lambda: error_of(os.copy_file_range, source, fd, CHUNK, 0, 0))
+    time.sleep(0.5)
+    put_frame(m.stored("f"), m.stored("theirs").read_bytes())
+    fault.set(0)
+    for thread in (sync, copy):
+        thread.join(60)
+    assert (synced, copied) == ([None], [None])
+    os.close(fd)
+    os.close(source)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == ours[:CHUNK] + theirs[CHUNK:]
+
+
 def test_after_a_failed_sync_the_frame_of_another_program_stays(mount, blosc2, work):
     """The next fsync would write the root once more, though nothing has changed since."""
     m = mount("chunksize=64K,blocksize=16K,commit=0,intent=0", start=False)

@@ -20,6 +20,11 @@ struct dirty_chunk *dirty_find(const struct dirty *d, uint32_t n)
 	return c ? c : dirty_find_flushing(d, n);
 }
 
+bool dirty_is_outdated(const struct file *f, const struct dirty_chunk *c)
+{
+	return c->n >= frame_nchunks(f->frame) || frame_chunk_span(f->frame, c->n).len != c->len;
+}
+
 static bool holds_up(const struct dirty_set *s)
 {
 	for (const struct dirty_chunk *c = dirty_set_from(s, 0); c; c = dirty_set_from(s, c->n + 1))

@@ -92,6 +92,12 @@ NODISCARD int dirty_write(struct file *f, struct piece p, const uint8_t *src, st
 /* The DIRTY copy of chunk n, made if there is none, and made whole. */
 NODISCARD int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out);
 
+/*
+ * True: a FLUSHING chunk has been cut, or has another length than when it was submitted. There is a
+ * newer copy of it, if it is still part of the file.
+ */
+bool dirty_is_outdated(const struct file *f, const struct dirty_chunk *c);
+
 /* True: there is a chunk that `must` be stored before the next commit. */
 bool dirty_holds_up(const struct dirty *d);
 

@@ -13,7 +13,7 @@ struct base {
 static int read_below(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 		      struct base *b)
 {
-	if (c->n >= frame_nchunks(f->frame) || frame_chunk_span(f->frame, c->n).len != c->len)
+	if (dirty_is_outdated(f, c))
 		return ENCODED_OUTDATED;
 	b->stored = frame_slot(f->frame, c->n) == SLOT_STORED;
 	if (!b->stored)
@@ -254,9 +254,9 @@ static int read_around(struct file *f, const struct dirty_chunk *c, struct works
 	struct chunk base = {0};
 
 	pthread_rwlock_rdlock(&f->lock);
-	bool there = c->n < frame_nchunks(f->frame) &&
-		     frame_chunk_span(f->frame, c->n).len == c->len;
-	int rc = there ? frame_load_chunk(f->frame, c->n, ws->scratch, &base) : ENCODED_OUTDATED;
+	int rc = dirty_is_outdated(f, c)
+			 ? ENCODED_OUTDATED
+			 : frame_load_chunk(f->frame, c->n, ws->scratch, &base);
 	if (rc == 0)
 		rc = base.sums ? read_blocks_around(f, c, &base, ws) : -EBADMSG;
 	pthread_rwlock_unlock(&f->lock);

@@ -87,12 +87,6 @@ static void lose(struct file *f, uint32_t n, int rc)
 	file_lose(f, rc);
 }
 
-/* True: the chunk has been cut or lengthened since it was submitted. A newer copy will come. */
-static bool outdated(const struct file *f, const struct dirty_chunk *c)
-{
-	return c->n >= frame_nchunks(f->frame) || frame_chunk_span(f->frame, c->n).len != c->len;
-}
-
 static void publish(struct file *f, struct dirty_chunk *c, const struct outcome *o)
 {
 	if (o->rc == ENCODED_HOLE)
@@ -114,7 +108,7 @@ static bool land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
 
 	pthread_rwlock_wrlock(&f->lock);
 	dirty_set_remove(&f->dirty.flushing, c);
-	if (o->rc >= 0 && !outdated(f, c)) {
+	if (o->rc >= 0 && o->rc != ENCODED_OUTDATED && !dirty_is_outdated(f, c)) {
 		publish(f, c, o);
 	} else if (o->damaged) {
 		dirty_free(f, c);

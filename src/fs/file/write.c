@@ -438,18 +438,30 @@ static int enter_to_store(struct file *f, int *entered)
 	return rc < 0 || *entered > 0 ? rc : *entered;
 }
 
+static int put_chunk_once(struct file *f, const struct file_chunk *c)
+{
+	int entered;
+
+	if (f->wants_commit)
+		TRY(file_commit_part(f));
+	int rc = enter_to_store(f, &entered);
+	rc = leave(f, rc < 0 ? rc : put_chunk(f, c));
+	file_leave_store(f, entered);
+	return rc;
+}
+
+/* More often than another program changes a file between two looks at it. */
+#define STALE_TRIES 8
+
 int file_put_chunk(struct file *f, const struct file_chunk *c)
 {
 	uint64_t most = claim(f, 0, 1); /* the last chunk, when it gets longer */
-	int entered;
 
 	TRY(enter_budget(f, most));
-	int rc = f->wants_commit ? file_commit_part(f) : 0;
-	if (rc >= 0) {
-		rc = enter_to_store(f, &entered);
-		rc = leave(f, rc < 0 ? rc : put_chunk(f, c));
-		file_leave_store(f, entered);
-	}
+	int rc = put_chunk_once(f, c);
+	/* What another program wrote is read first, unless changes of ours wait for that frame. */
+	for (int i = 1; rc == -ESTALE && i < STALE_TRIES && !file_changed(f); i++)
+		rc = put_chunk_once(f, c);
 	budget_leave(f->fs->budget, most);
 	return rc;
 }
