@@ -362,6 +362,40 @@ def test_who_opens_a_file_that_is_being_given_up(failing):
     assert (m.mnt / "f").read_bytes() == new
 
 
+@pytest.mark.parametrize("how", ["truncated", "appended"])
+def test_killed_between_the_cut_and_its_commit(mount, work, how):
+    """The last close ends a file before what was refused. Whichever write of the commit is the
+    daemon's last one, no zeros are shown."""
+    m = mount(f"commit=0,intent=0,{TIGHT}", start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    old, new = blob(1, 1 << 20, "noise"), blob(2, 5 << 20, "noise")
+    m.start()
+    for n in (1, 2, 8, *range(14, 40)):  # chunks, and then index, trailer and header
+        with open(m.mnt / "f", "wb") as f:
+            f.write(old)
+            f.flush()
+            os.fsync(f)
+        flags, at = start(how, old)
+        fd = os.open(m.mnt / "f", os.O_RDWR | flags)
+        fault.set(1, Fault.WRITE | Fault.SPACE, forever=1)
+        outcome(put, fd, new, at)
+        drop = last_use_without_flush(fd)
+        assert outcome(os.close, fd) == "ENOSPC"
+        fault.set(n, Fault.WRITE, how=Fault.KILL)
+        drop()
+        wait_until(lambda: fault.came() or "closed with unwritten data" in m.log_text(), 60)
+        killed = fault.came()
+        assert m.kill()
+        fault.set(0)
+        m.start()
+        got = (m.mnt / "f").read_bytes()
+        assert (n, len(got), strange(how, old, new, got)) == (n, len(got), "")
+        (m.mnt / "f").unlink()
+        if not killed:
+            break
+    assert n > 14 and not killed
+
+
 def test_the_room_of_a_removed_file_is_there_at_once(small):
     """Though the kernel tells of its last close, and forgets it, after unlink has returned."""
     m, noise = small, blob(8, 1 << 20, "noise")

@@ -611,6 +611,33 @@ def test_who_waits_for_whom(mount, blosc2):
     os.close(fd)
 
 
+@pytest.mark.parametrize("how", ["shared", "exclusive"])
+def test_killed_while_it_waits_for_a_lock(mount, blosc2, how):
+    """Of another program: for the commit, or before that for storing the chunks. The file is what
+    it was at its last commit, and the lock, which is the other's, is in nobody's way."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0,intent=0")
+    old, new = (blob(seed, 8 * CHUNK, "noise") for seed in (1, 2))
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
+    os.pwrite(fd, old, 0)
+    os.fsync(fd)
+    with Sharer("lock", m.stored("f")) as other:
+        other.ask(how)
+        os.pwrite(fd, new, 0)
+        thread, done = later(lambda: error_of(os.fsync, fd))
+        time.sleep(0.5)
+        assert not done and m.kill()
+        thread.join(60)
+        error_of(os.close, fd)
+        assert done != [None] and stored_bytes(blosc2, m.stored("f")) == old
+        m.start()
+        other.ask("none")
+        assert (m.mnt / "f").read_bytes() == old
+        with open(m.mnt / "f", "r+b") as f:
+            f.write(new)
+        m.remount()
+        assert (m.mnt / "f").read_bytes() == new
+
+
 def test_a_lock_alone_is_no_change(mount, blosc2):
     """Somebody holds the library's lock exclusively only to read: what we have
     not written yet stays ours."""
