@@ -335,13 +335,15 @@ static int load_marked(struct frame *f)
 		return CORRUPT("no fingerprint behind a trailer of ours", f->info.frame_len);
 	TRY(check_root(f->io, buf_view(&f->head), &f->info, fp));
 	f->ours = e;
+	int rc = 0;
 	if (f->info.nbytes == 0)
-		TRY(load_front(f, fp));
+		rc = load_front(f, fp);
 	else if (fp.type == TRAILER_TYPE_64 && e)
-		TRY(root_note_decode(&note, e->content, &plain));
-	if (fp.type == TRAILER_TYPE_64)
+		rc = root_note_decode(&note, e->content, &plain);
+	if (rc == 0 && fp.type == TRAILER_TYPE_64)
 		f->root_id = frame_root_id(&f->info, fp);
-	int rc = strip_note(f, &old);
+	if (rc == 0)
+		rc = strip_note(f, &old);
 	if (rc == 0)
 		rc = load_data(f, &note, fp);
 	buf_free(&plain);

@@ -61,6 +61,27 @@ def test_fingerprint_and_note(work):
     assert note["v"] == 2 and note["root"] == raw[:87] and note["xxh3"] == sums
 
 
+def sealed(raw):
+    """Its fingerprint fits again, as that of a hostile author does."""
+    header_len, cbytes, frame_len, _ = lengths(raw)
+    hashed = raw[:header_len] + raw[header_len + cbytes : frame_len - 18] + raw[frame_len - 8 :]
+    return raw[: frame_len - 16] + xxh3(hashed).to_bytes(8, "big") + raw[frame_len - 8 :]
+
+
+def test_a_note_that_does_not_decode(work):
+    """It is given back whole, which the address sanitizer sees."""
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        make(tool, path)
+    raw = bytearray(path.read_bytes())
+    head = raw.index(b"\xa1v\2\xa3seq") - 33
+    assert raw[head + 2] & 2, "a plain copy"
+    raw[head + 2] &= ~2
+    path.write_bytes(sealed(bytes(raw)))
+    code, said = verify(path)
+    assert code == 1 and "corrupt" in said, said
+
+
 def test_python_lists_and_changes_beside_the_note(work):
     path = work / "f.b2frame"
     with Tool() as tool:
