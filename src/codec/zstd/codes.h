@@ -10,11 +10,11 @@
 
 /*
  * A code as put_codes takes it: its bits at the top of a word, their number in the low byte. So one
- * is put before another by a shift that takes the word as it is, and one or.
+ * is put before another by a shift that takes the word as it is, and one or. No bits: 0.
  */
 static inline uint64_t code_of(uint32_t value, unsigned n)
 {
-	return (uint64_t)value << (64 - n) | n;
+	return (uint64_t)value << (63 - n) << 1 | n;
 }
 
 static inline void put_code(struct bits *b, uint64_t code)
