@@ -40,6 +40,12 @@ struct zstd_sequence {
 				   there are no literals, the one before              */
 };
 
+/* The same as it is written: codes for three states, and the bits that go behind these. */
+struct zstd_coded {
+	uint64_t extra;
+	uint8_t literals, offset, match, nextra;
+};
+
 #define ZSTD_KINDS 3 /* of tables: numbers of literals, offsets, lengths of matches */
 
 struct zstd_table {
@@ -65,6 +71,7 @@ struct zstd_work {
 		} pair; /* by a hash of 4 or 5 bytes, and by one of 8 */
 	};
 	struct zstd_sequence sequence[ZSTD_BLOCK_MAX / ZSTD_MATCH_MIN + 1];
+	struct zstd_coded coded[ZSTD_BLOCK_MAX / ZSTD_MATCH_MIN + 1];
 	uint8_t literals[ZSTD_BLOCK_MAX + 16];
 	uint32_t count[256]; /* of the literals of a block */
 	/* The ones that a block may use again, and room for those that take their place. */

@@ -69,6 +69,37 @@ static void count_codes(const struct zstd_sequence *seq, size_t n,
 	}
 }
 
+static inline uint64_t low_bits(uint32_t value, unsigned n)
+{
+	return value & ((1u << n) - 1);
+}
+
+/*
+ * The same, and what will be written of each sequence but for the states: here nothing waits for
+ * the sequence before.
+ */
+static void code_all(struct zstd_work *w, size_t n, uint32_t count[KINDS][FSE_SYMBOLS])
+{
+	memset(count, 0, KINDS * sizeof *count);
+	for (size_t i = 0; i < n; i++) {
+		const struct zstd_sequence s = w->sequence[i];
+		unsigned literals = code_literals(s.literals), match = code_match(s.match);
+		unsigned offset = bit_top(s.offset);
+		unsigned nliterals = literals_bits[literals], nmatch = match_bits[match];
+		uint64_t extra = low_bits(s.offset, offset) << nmatch | low_bits(s.match, nmatch);
+		w->coded[i] = (struct zstd_coded){
+			.extra = extra << nliterals | low_bits(s.literals, nliterals),
+			.literals = (uint8_t)literals,
+			.offset = (uint8_t)offset,
+			.match = (uint8_t)match,
+			.nextra = (uint8_t)(nliterals + nmatch + offset),
+		};
+		count[LITERALS][literals]++;
+		count[OFFSET][offset]++;
+		count[MATCH][match]++;
+	}
+}
+
 #define FRACTION 256 /* prices of tables are in such parts of a bit */
 #define IMPOSSIBLE UINT32_MAX
 
@@ -135,67 +166,43 @@ static struct choice choose_known(const struct zstd_table *last, unsigned kind,
 	return c;
 }
 
-/* Bits that are put together by themselves, so that they do not wait for the states'. */
-struct extra {
-	uint64_t bits;
-	unsigned n;
-};
-
-static inline void extra_add(struct extra *e, uint32_t value, unsigned n)
-{
-	e->bits |= (uint64_t)(value & ((1u << n) - 1)) << e->n;
-	e->n += n;
-}
-
 /* Behind the bits of three states, which leave room for few others. */
-static inline void put_extra(struct bits *b, const struct zstd_sequence *s, unsigned literals,
-			     unsigned match)
+static inline void put_extra(struct bits *b, const struct zstd_coded *c)
 {
-	struct extra e = {0};
-	extra_add(&e, s->literals, literals_bits[literals]);
-	extra_add(&e, s->match, match_bits[match]);
-	extra_add(&e, s->offset, bit_top(s->offset));
-	if (__builtin_expect(b->n + e.n > 63, 0))
+	if (__builtin_expect(b->n + c->nextra > 63, 0))
 		bits_flush(b);
-	bits_add(b, e.bits, e.n);
+	bits_add(b, c->extra, c->nextra);
 	bits_flush(b);
 }
 
 #define SEQUENCE_MAX 24 /* bytes that are written to for a sequence, and at the end */
 
-static uint8_t *put_all(const struct zstd_known *known, const struct zstd_sequence *seq, size_t n,
+static uint8_t *put_all(const struct zstd_known *known, const struct zstd_coded *first, size_t n,
 			struct span room)
 {
 	/* Not looked up again for each sequence, since what is written might be the pointers. */
-	const struct fse_table *const t[KINDS] = {
-		&known->table[LITERALS]->fse, &known->table[OFFSET]->fse,
-		&known->table[MATCH]->fse,
-	};
+	const struct fse_table *const literals = &known->table[LITERALS]->fse;
+	const struct fse_table *const offset = &known->table[OFFSET]->fse;
+	const struct fse_table *const match = &known->table[MATCH]->fse;
 	struct bits b = {.out = room.p};
 	const uint8_t *limit = room.p + room.n - SEQUENCE_MAX;
-	const struct zstd_sequence *s = &seq[n - 1];
-	unsigned literals = code_literals(s->literals), match = code_match(s->match);
-	uint32_t state[KINDS] = {
-		[LITERALS] = fse_begin(t[LITERALS], literals),
-		[OFFSET] = fse_begin(t[OFFSET], bit_top(s->offset)),
-		[MATCH] = fse_begin(t[MATCH], match),
-	};
-	put_extra(&b, s, literals, match);
-	while (s-- > seq) {
+	const struct zstd_coded *c = &first[n - 1];
+	uint32_t at_literals = fse_begin(literals, c->literals);
+	uint32_t at_offset = fse_begin(offset, c->offset), at_match = fse_begin(match, c->match);
+	put_extra(&b, c);
+	while (c-- > first) {
 		if (b.out > limit)
 			return NULL;
-		literals = code_literals(s->literals);
-		match = code_match(s->match);
-		state[OFFSET] = fse_put(&b, t[OFFSET], state[OFFSET], bit_top(s->offset));
-		state[MATCH] = fse_put(&b, t[MATCH], state[MATCH], match);
-		state[LITERALS] = fse_put(&b, t[LITERALS], state[LITERALS], literals);
-		put_extra(&b, s, literals, match);
+		at_offset = fse_put(&b, offset, at_offset, c->offset);
+		at_match = fse_put(&b, match, at_match, c->match);
+		at_literals = fse_put(&b, literals, at_literals, c->literals);
+		put_extra(&b, c);
 	}
 	if (b.out > limit)
 		return NULL;
-	fse_end(&b, t[MATCH], state[MATCH]);
-	fse_end(&b, t[OFFSET], state[OFFSET]);
-	fse_end(&b, t[LITERALS], state[LITERALS]);
+	fse_end(&b, match, at_match);
+	fse_end(&b, offset, at_offset);
+	fse_end(&b, literals, at_literals);
 	return bits_end(&b);
 }
 
@@ -311,7 +318,7 @@ void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, st
 	if (n) {
 		uint8_t *modes = pl.out++;
 		*modes = 0;
-		count_codes(w->sequence, n, count);
+		code_all(w, n, count);
 		for (unsigned kind = 0; kind < KINDS; kind++)
 			*modes |= (uint8_t)(plan_kind(&pl, kind, count[kind]) << (6 - 2 * kind));
 		p->price += extra_bits(count);
@@ -332,6 +339,6 @@ uint8_t *zstd_put_sequences(const struct zstd_work *w, const struct zstd_known *
 	if (!p->n)
 		return out;
 	const uint8_t *first = out;
-	out = put_all(k, w->sequence, p->n, span_of(out, dst.n - p->nhead));
+	out = put_all(k, w->coded, p->n, span_of(out, dst.n - p->nhead));
 	return out && from_last + (size_t)(out - first) < LAST_MIN ? NULL : out;
 }
