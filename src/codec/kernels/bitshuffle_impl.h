@@ -2,8 +2,7 @@
  * Bit shuffle for one register width; included behind shuffle_impl.h. Beside
  * its macros the file has defined
  *
- *   ADD8, XOR, AND, SHL64, SHR64, SET64   what their names say
- *   MOVEMASK(v)                           optional: the top bit of each byte, byte 0 lowest
+ *   XOR, AND, SHL64, SHR64, SET64   what their names say
  *
  * or OWN_BITS, and bits_split and bits_join of its own.
  */
@@ -18,7 +17,7 @@
  */
 #define BIT_TILE 1024
 #define BIT_JOIN (8 * VB) /* items a call of bits_join makes */
-#if defined(MOVEMASK) || defined(OWN_BITS)
+#ifdef OWN_BITS
 #define BIT_SPLIT VB /* bits_split takes any multiple of this */
 #else
 #define BIT_SPLIT (8 * VB)
@@ -58,52 +57,45 @@ ALWAYS_INLINE void SUFFIX(tile_empty)(const struct bit_tile *t, size_t size, uin
 }
 
 #ifndef OWN_BITS
-/* kernels.c: bits_mirror, on VB / 8 matrices of 8 x 8 bits. */
-ALWAYS_INLINE VEC SUFFIX(bits_mirror)(VEC x)
-{
-	VEC t = AND(XOR(x, SHR64(x, 7)), SET64(0x00AA00AA00AA00AA));
-	x = XOR(x, XOR(t, SHL64(t, 7)));
-	t = AND(XOR(x, SHR64(x, 14)), SET64(0x0000CCCC0000CCCC));
-	x = XOR(x, XOR(t, SHL64(t, 14)));
-	t = AND(XOR(x, SHR64(x, 28)), SET64(0x00000000F0F0F0F0));
-	return XOR(x, XOR(t, SHL64(t, 28)));
-}
+/* In each byte the bits of b that the mask names change places with those of a s above. */
+#define SWAP_BITS(a, b, s, mask)                                          \
+	do {                                                              \
+		VEC differ = AND(XOR(SHR64((a), (s)), (b)), SET64(mask)); \
+		(b) = XOR((b), differ);                                   \
+		(a) = XOR((a), SHL64(differ, (s)));                       \
+	} while (0)
 
-#ifdef MOVEMASK
-/* n bytes of a plane, a multiple of VB, to 8 bit planes. The sign bits first, then shift. */
-ALWAYS_INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_t plane)
-{
-	for (size_t i = 0; i < n; i += VB) {
-		VEC x = LOAD(src + i);
-#pragma GCC unroll 8
-		for (size_t b = 8; b-- > 0;) {
-			int m = MOVEMASK(x);
-			memcpy(dst + b * plane + i / 8, &m, VB / 8);
-			x = ADD8(x, x);
-		}
-	}
-}
-
-#else
 /*
- * n bytes of a plane, a multiple of 8 * VB, to 8 bit planes: bits first, then as items of 8 bytes.
+ * At each place, bit b of the byte in register r and bit r of that in register b change places:
+ * squares of four bits first, then of two, then single ones, in nine instructions a register.
+ * Mirroring eight neighbours within a register takes 15, and to store the top bits of all bytes
+ * eight times (movemask) is no faster than the narrow stores of it.
  */
+ALWAYS_INLINE void SUFFIX(bits_turn)(VEC *a)
+{
+#pragma GCC unroll 4
+	for (size_t r = 0; r < 4; r++)
+		SWAP_BITS(a[r], a[r + 4], 4, 0x0F0F0F0F0F0F0F0F);
+#pragma GCC unroll 4
+	for (size_t r = 0; r < 8; r += r & 1 ? 3 : 1)
+		SWAP_BITS(a[r], a[r + 2], 2, 0x3333333333333333);
+#pragma GCC unroll 4
+	for (size_t r = 0; r < 8; r += 2)
+		SWAP_BITS(a[r], a[r + 1], 1, 0x5555555555555555);
+}
+
+/* n bytes of a plane, a multiple of 8 * VB, to 8 bit planes: those of items of 8 bytes, turned. */
 ALWAYS_INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_t plane)
 {
 	for (size_t i = 0; i < n; i += 8 * VB) {
 		VEC a[16];
-#pragma GCC unroll 8
-		for (size_t r = 0; r < 8; r++)
-			a[r] = SUFFIX(bits_mirror)(LOAD2(src + i + 16 * r, 128));
-#pragma GCC unroll 4
-		for (unsigned k = 0; k < 4; k++)
-			SUFFIX(round8)(a, 8);
+		SUFFIX(to_planes)(a, 8, src + i);
+		SUFFIX(bits_turn)(a);
 #pragma GCC unroll 8
 		for (size_t b = 0; b < 8; b++)
 			STORE(dst + b * plane + i / 8, a[b]);
 	}
 }
-#endif
 #endif
 
 static void SUFFIX(bitshuffle)(size_t size, size_t n, const uint8_t *src, uint8_t *dst)
@@ -125,24 +117,16 @@ static void SUFFIX(bitshuffle)(size_t size, size_t n, const uint8_t *src, uint8_
 }
 
 #ifndef OWN_BITS
-/*
- * VB bytes of each of 8 bit planes to 8 * VB bytes. Unshuffling them as items of
- * 8 bytes brings the 8 bytes that hold 8 items together; then the bits change places.
- */
+/* VB bytes of each of 8 bit planes to 8 * VB bytes. */
 ALWAYS_INLINE void SUFFIX(bits_join)(const uint8_t *src, size_t plane, uint8_t *dst)
 {
 	VEC a[16];
 #pragma GCC unroll 8
 	for (size_t b = 0; b < 8; b++)
 		a[b] = LOAD(src + b * plane);
-#pragma GCC unroll 3
-	for (unsigned k = 0; k < 3; k++)
-		SUFFIX(round8)(a, 8);
-#pragma GCC unroll 4
-	for (size_t r = 0; r < 8; r += 2)
-		STORE4(dst + 16 * r, 128, SUFFIX(bits_mirror)(a[r]), SUFFIX(bits_mirror)(a[r + 1]));
+	SUFFIX(bits_turn)(a);
+	SUFFIX(from_planes)(a, 8, dst);
 }
-
 #endif
 
 static void SUFFIX(bitunshuffle)(size_t size, size_t n, const uint8_t *src, uint8_t *dst)

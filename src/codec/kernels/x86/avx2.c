@@ -63,8 +63,6 @@ ALWAYS_INLINE __m256i gather(__m256i v, const size_t s)
 	return _mm256_shuffle_epi8(v, _mm256_broadcastsi128_si256(order));
 }
 
-#define ADD8(a, b) _mm256_add_epi8((a), (b))
-#define MOVEMASK(v) _mm256_movemask_epi8(v)
 #define XOR(a, b) _mm256_xor_si256((a), (b))
 #define AND(a, b) _mm256_and_si256((a), (b))
 #define SHL64(v, n) _mm256_slli_epi64((v), (n))

@@ -16,8 +16,6 @@
 #define UNPACK_LO8(a, b) _mm_unpacklo_epi8((a), (b))
 #define UNPACK_HI8(a, b) _mm_unpackhi_epi8((a), (b))
 
-#define ADD8(a, b) _mm_add_epi8((a), (b))
-#define MOVEMASK(v) _mm_movemask_epi8(v)
 #define XOR(a, b) _mm_xor_si128((a), (b))
 #define AND(a, b) _mm_and_si128((a), (b))
 #define SHL64(v, n) _mm_slli_epi64((v), (n))
