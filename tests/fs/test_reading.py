@@ -166,7 +166,7 @@ def test_small_random_reads(mount, pipeline):
 def reads_parts():
     """Our own reader of zstd is built for these processors only."""
     with open("/proc/cpuinfo") as f:
-        return {"avx2", "bmi2"} <= set(f.read().split())
+        return {"avx2", "bmi2", "abm"} <= set(f.read().split())
 
 
 class Randomly:

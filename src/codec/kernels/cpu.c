@@ -1,7 +1,19 @@
 #include "codec/kernels/cpu.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+
+/* Older compilers cannot ask for it by name. Without it its code means another instruction. */
+static bool has_lzcnt(void)
+{
+	unsigned a, b, c, d;
+	return __get_cpuid(0x80000001, &a, &b, &c, &d) && c & 1u << 5;
+}
+#endif
 
 unsigned cpu_features(void)
 {
@@ -10,7 +22,7 @@ unsigned cpu_features(void)
 	f |= CPU_SSE2;
 	/* These ask the operating system too: wide registers need its help. */
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-	    __builtin_cpu_supports("bmi2"))
+	    __builtin_cpu_supports("bmi2") && has_lzcnt())
 		f |= CPU_AVX2;
 	if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
 	    __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni"))

@@ -7,7 +7,7 @@
 
 enum cpu_feature {
 	CPU_SSE2 = 1 << 0,
-	CPU_AVX2 = 1 << 1, /* with BMI and BMI2, which came with it */
+	CPU_AVX2 = 1 << 1, /* with BMI, BMI2 and LZCNT, which came with it */
 	CPU_AVX512 = 1 << 2, /* F, BW, VL, VBMI; with GFNI, which all that have VBMI have but one */
 	CPU_NEON = 1 << 3,
 };
