@@ -125,8 +125,8 @@ static void forget_pair(struct zstd_work *w, unsigned log)
 static void forget_places(struct zstd_work *w, enum zstd_search search)
 {
 	switch (search) {
-	case ZSTD_NEAR:
-	case ZSTD_PLANES: memset(w->near, 0, sizeof w->near); break;
+	case ZSTD_NEAR: memset(w->near, 0, sizeof w->near); break;
+	case ZSTD_PLANES: memset(w->plane, 0, sizeof w->plane); break;
 	case ZSTD_FAR: memset(w->far, 0, sizeof w->far); break;
 	case ZSTD_DOUBLE: forget_pair(w, ZSTD_DOUBLE_LOG); break;
 	case ZSTD_DOUBLE_SMALL: forget_pair(w, ZSTD_SMALL_LOG); break;

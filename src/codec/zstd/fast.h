@@ -29,8 +29,9 @@
 #define ZSTD_BLOCK_MAX (96u << 10)
 #define ZSTD_NEAR_MAX (64u << 10) /* a stream whose places fit 16 bits */
 #define ZSTD_MATCH_MIN 4
-#define ZSTD_DOUBLE_LOG 15 /* 128 KiB for both tables of level 2    */
-#define ZSTD_SMALL_LOG 13  /* of which small streams use a quarter */
+#define ZSTD_PLANE_LOG 13  /* 16 KiB: planes have little to remember */
+#define ZSTD_DOUBLE_LOG 15 /* 128 KiB for both tables of level 2     */
+#define ZSTD_SMALL_LOG 13  /* of which small streams use a quarter   */
 
 /* Literals, and a match behind them; as the format stores the numbers (RFC 8878, 3.1.1.5). */
 struct zstd_sequence {
@@ -64,6 +65,7 @@ struct zstd_work {
 	bool (*put_codes)(const uint64_t code[256], struct view v, struct span to, uint8_t *end[4]);
 	/* The last place of each hash, for one kind of search (zstd/impl.h). */
 	union {
+		uint16_t plane[1 << ZSTD_PLANE_LOG];
 		uint16_t near[1 << 14];
 		uint32_t far[1 << 14];
 		struct {

@@ -33,7 +33,7 @@ struct zstd_known {
 enum zstd_search {
 	ZSTD_NEAR,         /* level 1, up to ZSTD_NEAR_MAX bytes; `near`                  */
 	ZSTD_FAR,          /* level 1, more; `far`                                        */
-	ZSTD_PLANES,       /* either level: a short stream that a filter has made; `near` */
+	ZSTD_PLANES,       /* either level: a short stream that a filter made; `plane`    */
 	ZSTD_DOUBLE,       /* level 2; `pair`                                             */
 	ZSTD_DOUBLE_SMALL, /* level 2, so few bytes that all matches are near; `pair`     */
 };

@@ -148,11 +148,13 @@ uint64_t zstd_build_tree(struct zstd_tree *t, const uint32_t count[static 256])
 /* By two states in turn. The length, 0: one symbol has no table, or more than 127 bytes. */
 static size_t put_weights(const uint8_t *weight, unsigned n, uint8_t out[static WEIGHTS_MAX])
 {
-	uint32_t count[CODE_MAX + 1] = {0};
+	uint32_t count[CODE_MAX + 1], part[4][CODE_MAX + 1] = {0}; /* as in count.h */
 	struct fse_shares shares = {.n = CODE_MAX + 1};
 	struct fse_table table;
 	for (unsigned i = 0; i < n; i++)
-		count[weight[i]]++;
+		part[i & 3][weight[i]]++;
+	for (unsigned i = 0; i <= CODE_MAX; i++)
+		count[i] = part[0][i] + part[1][i] + part[2][i] + part[3][i];
 	for (unsigned i = 0; i <= CODE_MAX; i++)
 		if (count[i] == n)
 			return 0;
