@@ -181,6 +181,15 @@ def test_packed_data_with_its_directory_behind(tuner):
     assert len(tuner.choose(data).chunk) < len(data) - len(directory) / 2
 
 
+def test_pixels_around_a_black_bar(tuner):
+    """In the middle of the chunk there is no period to be found."""
+    y, x = np.mgrid[0:512, 0:512, 0:1][:2]
+    shades = 90 + 50 * np.sin(x / 40) + 30 * np.cos(y / 30) + [0, 30, 60]
+    image = (shades + rng().normal(scale=1.5, size=shades.shape)).astype("u1")
+    image[250:262] = 0
+    assert tuner.choose(image.tobytes()).period == 3
+
+
 def test_noise_that_comes_again(tuner):
     """Genes of a family in two bits a letter: each with other faults, further away than pieces of a
     sample are long."""

@@ -94,14 +94,25 @@ static struct tune_hint hint_of(const struct tune_input *in, const struct tune_r
 				  .mixed = before->mixed};
 }
 
+#define FLAT 2048
+
+/* What follows the middle, or a later place if that is a margin of an image, say. */
+static struct view back_half(struct view v)
+{
+	size_t middle = v.n / 2, step = v.n / 16 + FLAT / 2;
+	for (size_t at = middle; v.n > 4 * FLAT && at < v.n - v.n / 8 - FLAT; at += step)
+		if (memcmp(v.p + at, v.p + at + 1, FLAT) != 0)
+			return view_part(v, at, v.n - at);
+	return view_part(v, middle, middle);
+}
+
 /*
  * Records do not stand out in each part of a table. Where they did for the last choice, and their
  * size was the best one, it is tried again; else that part would be stored as it is.
  */
 static uint32_t period_of(const struct tune_input *in, const struct tune_report *before)
 {
-	struct view v = in->sample;
-	struct view half = view_part(v, v.n / 2, v.n / 2);
+	struct view half = back_half(in->sample);
 	uint32_t period = tune_period(half), line = tune_line_part(half);
 	if (line && (!period || line % period))
 		period = line; /* columns that lines are whole numbers of are the better items */
