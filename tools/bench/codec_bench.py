@@ -1,6 +1,6 @@
 """Our codec beside the reference's C library, in one process, chunk by chunk.
 
-    tools/bench/bench codec [--json FILE] [--quick]
+    tools/bench/bench codec [--json FILE] [--quick] [--cells PATTERN] [--rounds N]
 
 Both sides get the same 1 MiB of real data, the same codec, level, filters and block size (the one
 that the reference picks), and encode and decode straight from and to the same memory: no file, no
@@ -199,7 +199,9 @@ def summarise(cells):
 def measure(args, room):
     library, include = find_reference(args.reference)
     program = build_cells(Path(args.build).resolve(), include, room)
-    count, rounds, typesizes = (1, 3, (4,)) if args.quick else (args.chunks, 9, TYPESIZES)
+    count, rounds, typesizes = (1, 3, (4,)) if args.quick else (args.chunks, args.rounds, TYPESIZES)
+    if args.cells:
+        os.environ["CELLS"] = args.cells
     cpu = max(os.sched_getaffinity(0))
     result = {
         "command": "codec",
@@ -211,7 +213,9 @@ def measure(args, room):
     result["versions"]["reference"]["c-blosc2"] = (
         header.split("BLOSC2_VERSION_STRING")[-1].split('"')[1] if '"' in header else ""
     )
-    result["kernels"] = ask_cells(program, library, "kernels", rounds, cpu=cpu)
+    result["kernels"], result["range"] = [], []
+    if not args.cells:
+        result["kernels"] = ask_cells(program, library, "kernels", rounds, cpu=cpu)
     for name in args.sets.split(","):
         print(f"codec: {name}", file=sys.stderr, flush=True)
         (room / name).write_bytes(samples(SETS[name](), count))
@@ -232,9 +236,10 @@ def measure(args, room):
                 cpu=cpu if threads == 1 else None,
             )
             result[kind] += [add_ratios({"set": name, **row}) for row in merge(rows, count)]
-    result["range"] = ask_cells(
-        program, library, "range", room / args.sets.split(",")[0], rounds, cpu=cpu
-    )
+    if not args.cells:
+        result["range"] = ask_cells(
+            program, library, "range", room / args.sets.split(",")[0], rounds, cpu=cpu
+        )
     result["summary"] = {"one thread": summarise(result["cells"])}
     if result["two threads"]:
         result["summary"]["two threads"] = summarise(result["two threads"])
@@ -276,6 +281,12 @@ def main(argv):
     )
     p.add_argument("--json", metavar="FILE", help="write all rows, ratios and versions to FILE")
     p.add_argument("--quick", action="store_true", help="one chunk a set, typesize 4, median of 3")
+    p.add_argument("--rounds", type=int, default=9, help="samples of each figure (9)")
+    p.add_argument(
+        "--cells",
+        metavar="PATTERN",
+        help="only such cells, as 'shuffle:2 lz4:5' or '*:2 @(blosclz|lz4):5'",
+    )
     p.add_argument("--chunks", type=int, default=2, help="chunks of each set (2)")
     p.add_argument("--sets", default=",".join(SETS), help="data sets, of: " + ", ".join(SETS))
     p.add_argument("--single", action="store_true", help="no rows with two threads")

@@ -6,6 +6,8 @@
  *   codec_cells LIBRARY range FILE ROUNDS
  *   codec_cells LIBRARY cells FILE CHUNK ROUNDS THREADS BARE [TYPESIZE...]
  *
+ * With CELLS in the environment, a pattern: only cells of such a name, as "shuffle:4 lz4:5".
+ *
  * The sides take turns within a round; a sample repeats the call for some milliseconds and
  * counts the processor time of this thread (with several threads: the time on the wall), so
  * that other programs on the machine disturb little. The figure is the median of the rounds.
@@ -16,6 +18,7 @@
 #include "codec/kernels/cpu.h"
 #include "codec/versions.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -195,9 +198,22 @@ static void print_bare(struct bench *b, int rounds)
 
 /* ---- whole chunks ---- */
 
+static const char *const codec_name[] = {"blosclz", "lz4", "lz4hc", "", "zlib", "zstd"};
+
+static bool is_wanted(const struct cell *c)
+{
+	const char *pattern = getenv("CELLS");
+	char name[80];
+	snprintf(name, sizeof name, "%s%s%s:%d %s:%d",
+		 c->nfilters ? filter_by_id(c->filters[0])->name : "none",
+		 c->nfilters > 1 ? "+" : "",
+		 c->nfilters > 1 ? filter_by_id(c->filters[1])->name : "", c->typesize,
+		 codec_name[c->codec], c->level);
+	return !pattern || !fnmatch(pattern, name, FNM_EXTMATCH);
+}
+
 static void print_cell(struct bench *b, int rounds, bool bare)
 {
-	static const char *const codec[] = {"blosclz", "lz4", "lz4hc", "", "zlib", "zstd"};
 	static const char *const side[] = {"ours", "reference"};
 	const struct cell *c = &b->cell;
 	struct probe p[4] = {
@@ -205,7 +221,8 @@ static void print_cell(struct bench *b, int rounds, bool bare)
 		{run_decode, b, OURS}, {run_decode, b, REFERENCE},
 	};
 	measure(p, 4, rounds);
-	printf("{\"codec\": \"%s\", \"level\": %d, \"filters\": \"", codec[c->codec], c->level);
+	printf("{\"codec\": \"%s\", \"level\": %d, \"filters\": \"", codec_name[c->codec],
+	       c->level);
 	for (unsigned i = 0; i < c->nfilters; i++)
 		printf("%s%s", i ? "+" : "", filter_by_id(c->filters[i])->name);
 	printf("\", \"typesize\": %d, \"threads\": %d, \"blocksize\": %u", c->typesize, c->threads,
@@ -255,6 +272,8 @@ static void each_cell(const struct job *j, uint8_t typesize)
 					 .typesize = typesize, .threads = j->threads,
 					 .nfilters = filter[k].n};
 			memcpy(c.filters, filter[k].filters, 2);
+			if (!is_wanted(&c))
+				continue;
 			struct bench b;
 			bench_open(&b, &c, j->src, j->scratch, j->pool);
 			print_cell(&b, j->rounds, j->bare);
