@@ -129,6 +129,14 @@ static uint32_t count_parts(const struct block_plan *p)
 	return parts <= UINT16_MAX ? (uint32_t)parts : 1;
 }
 
+static bool has_bitshuffle(const struct block_plan *p)
+{
+	for (unsigned i = 0; i < p->nsteps; i++)
+		if (p->step[i].row->id == FILTER_BITSHUFFLE)
+			return true;
+	return false;
+}
+
 bool block_can_pack(const struct block_plan *p)
 {
 	return p->nsteps && !p->blosc1 && planes_of(p, &p->step[0]) > 1;
@@ -188,6 +196,7 @@ int block_plan_cuts(struct block_plan *p, struct scratch *s, const struct block 
 		return 0;
 	TRY(block_filter(p, s, b, src, &v));
 	p->coder.cuts = cuts_find(v, parts);
+	p->coder.cuts.bits = has_bitshuffle(p);
 	return 0;
 }
 

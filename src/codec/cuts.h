@@ -18,6 +18,7 @@ struct cuts {
 	uint32_t parts; /* that a filter made of a block; the last has what is left over as well */
 	uint32_t n;     /* pieces; below 2: nothing is cut                                       */
 	uint16_t end[CUTS_MAX]; /* of each piece, in parts                                       */
+	bool bits;              /* the parts are planes of bits                                  */
 };
 
 /* Decides by samples of a filtered block that consists of so many parts. */
