@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <time.h>
 
-#define SOON (5 * CLOCK_SECOND) /* after the removal */
-#define PAUSES_MAX 90           /* others may go on removing files */
+/* After the removal, and in all: others may go on removing files. */
+#define SOON (5 * CLOCK_SECOND)
 #define PAUSE_MIN (CLOCK_SECOND / 1000)
 #define PAUSE_DOUBLES 6
 
@@ -19,7 +19,10 @@ bool room_soon(const struct fs *fs, struct room_wait *w, int rc)
 	if (rc != -ENOSPC && rc != -EDQUOT)
 		return false;
 	unsigned coming = inodes_nameless(fs->inodes, &when);
-	if (when == 0 || meter_now() - when > SOON || w->pauses == PAUSES_MAX)
+	uint64_t now = meter_now(); /* not before `when` */
+	if (!w->since)
+		w->since = now;
+	if (when == 0 || now - when > SOON || now - w->since > SOON)
 		return false;
 	if (coming == 0) { /* perhaps since the try */
 		bool again = !w->last;

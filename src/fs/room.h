@@ -7,18 +7,21 @@
 #define FS_ROOM_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct fs;
 
 /* Zeroed before the first try. */
 struct room_wait {
+	uint64_t since;
 	unsigned pauses;
 	bool last;
 };
 
 /*
  * After a try that ended with rc. True: it was for want of room, and more may have come meanwhile.
- * Waits for that, at most until five seconds after the last removal. Called without locks.
+ * Waits for that, at most until five seconds after the last removal, and not longer than five
+ * seconds in all. Called without locks, and not by a worker: the removed file's close may need one.
  */
 bool room_soon(const struct fs *fs, struct room_wait *w, int rc);
 

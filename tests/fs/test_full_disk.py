@@ -427,6 +427,59 @@ def test_the_memory_of_a_removed_file_is_there_soon(small):
     assert (m.mnt / "after").read_bytes() == noise
 
 
+@pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
+def test_who_waits_for_room_does_not_keep_the_removed_file_open(small):
+    """What is left of that goes to the only worker before it is closed."""
+    m, noise = small, blob(8, 1 << 20, "noise")
+    new = noise[: 512 << 10]
+    big, after = (os.open(m.mnt / name, os.O_CREAT | os.O_WRONLY) for name in ("big", "after"))
+    put(big, noise)
+    os.fsync(big)
+    fill(m, 0)
+    put(big, noise[: 256 << 10], len(noise))
+    assert outcome(write_out, big) is None
+    put(after, new)
+    os.unlink(m.mnt / "big")
+    later = threading.Timer(1, outcome, (os.close, big))
+    later.start()
+    os.fsync(after)
+    later.join()
+    os.close(after)
+    assert read_direct(m.mnt / "after", len(new) + 1) == new
+
+
+@pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
+@pytest.mark.watchdog(60)
+def test_who_finds_no_room_is_told_while_others_remove_files(small):
+    """Each removal may bring some, but that is not waited for again and again."""
+    m, noise = small, blob(8, 512 << 10, "noise")
+    (m.mnt / "held").touch()
+    held = os.open(m.mnt / "held", os.O_RDONLY)
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_WRONLY)
+    names = [f"{n}" for n in range(40)]
+    for name in names:
+        (m.backing / name).touch()
+    os.unlink(m.mnt / "held")
+    fill(m, 0)
+    done = threading.Event()
+
+    def remove():
+        for name in names:
+            os.unlink(m.mnt / name)
+            if done.wait(1):
+                return
+
+    remover = threading.Thread(target=remove)
+    remover.start()
+    put(fd, noise)
+    assert outcome(os.fsync, fd) == "ENOSPC"
+    done.set()
+    remover.join()
+    assert len(list(m.mnt.glob("[0-9]*"))) > 0  # or nobody went on removing
+    os.close(held)
+    outcome(os.close, fd)
+
+
 def test_making_things_in_a_full_directory(small):
     m = small
     (m.mnt / "d").mkdir()

@@ -5,7 +5,6 @@
 #include "fs/file/share.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/inode.h"
-#include "fs/room.h"
 #include "fs/stats.h"
 
 #include <assert.h>
@@ -52,18 +51,6 @@ static int store_shared(struct file *f, struct view cchunk, uint64_t *at)
 	TRY(entered);
 	int rc = store(f, cchunk, at);
 	file_leave_store(f, entered);
-	return rc;
-}
-
-/* A file that was removed is not to wait for its own room. */
-static int store_in_time(struct file *f, struct view cchunk, uint64_t *at)
-{
-	struct room_wait wait = {0};
-	int rc;
-
-	do
-		rc = store_shared(f, cchunk, at);
-	while (!f->inode->nameless && room_soon(f->fs, &wait, rc));
 	return rc;
 }
 
@@ -142,7 +129,7 @@ static struct outcome encode_and_store(struct file *f, const struct dirty_chunk 
 		count_encoded(c, o.rc == ENCODED ? ws->stored.n : 0, start);
 	if (o.rc == ENCODED) {
 		o.len = (uint32_t)ws->stored.n;
-		int rc = store_in_time(f, buf_view(&ws->stored), &o.at);
+		int rc = store_shared(f, buf_view(&ws->stored), &o.at);
 		if (rc < 0)
 			o.rc = rc;
 	}

@@ -217,6 +217,12 @@ NODISCARD int file_truncate(struct file *f, uint64_t size);
 /* The same for who is alone with the file. */
 NODISCARD int file_resize_locked(struct file *f, uint64_t size);
 
+/*
+ * budget_enter, for a change of the file. What fills the memory may find room when a file that was
+ * just removed is closed: that is waited for.
+ */
+NODISCARD int file_enter_budget(struct file *f, uint64_t most);
+
 /* Fills with zeros, up to the end of the file: whole chunks become holes. */
 NODISCARD int file_zero(struct file *f, uint64_t at, uint64_t len);
 

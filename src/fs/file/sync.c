@@ -217,7 +217,7 @@ int file_compact(struct file *f)
 	return rc;
 }
 
-int file_sync(struct file *f, enum durability how)
+static int sync_once(struct file *f, enum durability how)
 {
 	if (!f->writable)
 		return how == COMMIT_SYNC ? sync_read_only(f) : 0;
@@ -236,6 +236,21 @@ int file_sync(struct file *f, enum durability how)
 	if (rc >= 0)
 		rc = why_refused(f);
 	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
+/*
+ * Room is waited for here, and not by the worker that found none: the close of the removed file,
+ * which frees it, may need that worker. A removed file is not to wait for its own.
+ */
+int file_sync(struct file *f, enum durability how)
+{
+	struct room_wait wait = {0};
+	int rc;
+
+	do
+		rc = sync_once(f, how);
+	while (!f->inode->nameless && !file_lacks_refused(f) && room_soon(f->fs, &wait, rc));
 	return rc;
 }
 
@@ -300,23 +315,11 @@ uint32_t file_losses(struct file *f)
 	return n;
 }
 
-/* A commit takes room, too. Of a file that was removed it need not wait for its own. */
-static int sync_in_time(struct file *f, enum durability how)
-{
-	struct room_wait wait = {0};
-	int rc;
-
-	do
-		rc = file_sync(f, how);
-	while (!f->inode->nameless && !file_lacks_refused(f) && room_soon(f->fs, &wait, rc));
-	return rc;
-}
-
 static int sync_data(struct file *f)
 {
 	/* the log knows nothing of either */
 	bool logged = !caps_noted(f->inode) && !file_lacks_refused(f) && file_log(f);
-	return logged ? 0 : sync_in_time(f, COMMIT_SYNC);
+	return logged ? 0 : file_sync(f, COMMIT_SYNC);
 }
 
 static bool attributes_wait(const struct file *f)
@@ -354,7 +357,7 @@ int file_flush(struct file *f)
 {
 	uint64_t size = file_size(f);
 
-	TRY(sync_in_time(f, COMMIT_LATER));
+	TRY(file_sync(f, COMMIT_LATER));
 	promise(f, size);
 	return 0;
 }

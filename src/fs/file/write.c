@@ -221,8 +221,7 @@ static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc)
 	return error;
 }
 
-/* Memory is full of what finds no room: that of a file just removed, perhaps. */
-static int enter_budget(struct file *f, uint64_t most)
+int file_enter_budget(struct file *f, uint64_t most)
 {
 	struct room_wait wait = {0};
 	int rc;
@@ -240,7 +239,7 @@ ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock cl
 	if (d->bytes.n == 0)
 		return 0;
 	err_clear();
-	ssize_t rc = enter_budget(f, most);
+	ssize_t rc = file_enter_budget(f, most);
 	bool entered = rc >= 0;
 	if (entered)
 		rc = write_entered(f, d, clock);
@@ -457,7 +456,7 @@ int file_put_chunk(struct file *f, const struct file_chunk *c)
 {
 	uint64_t most = claim(f, 0, 1); /* the last chunk, when it gets longer */
 
-	TRY(enter_budget(f, most));
+	TRY(file_enter_budget(f, most));
 	int rc = put_chunk_once(f, c);
 	/* What another program wrote is read first, unless changes of ours wait for that frame. */
 	for (int i = 1; rc == -ESTALE && i < STALE_TRIES && !file_changed(f); i++)

@@ -274,7 +274,7 @@ static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
 {
 	bool keep = mode & FALLOC_FL_KEEP_SIZE;
 
-	TRY(budget_enter(f->fs->budget, 0));
+	TRY(file_enter_budget(f, 0));
 	int rc = 0;
 	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
 		rc = file_zero(f, off, len);
