@@ -13,6 +13,7 @@
 #include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/signalfd.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
@@ -65,6 +66,25 @@ static int unmount(const struct fs *fs, bool lazy)
 	return run_program(fs->backing.is_root ? as_root : as_user);
 }
 
+/* False: somebody has taken our mount away, and a copy in another mount namespace keeps us busy. */
+static bool is_mounted(const struct fs *fs)
+{
+	FILE *in = fs->backing.own_dev ? fopen("/proc/self/mountinfo", "re") : NULL;
+	char *line = NULL;
+	size_t room = 0;
+	bool found = !in; /* not known: believed */
+
+	while (!found && getline(&line, &room, in) >= 0) {
+		unsigned maj, min;
+		found = sscanf(line, "%*d %*d %u:%u", &maj, &min) == 2 &&
+			makedev(maj, min) == fs->backing.own_dev;
+	}
+	free(line); /* of getline */
+	if (in)
+		fclose(in);
+	return found;
+}
+
 /* Requests of the kernel that we have not answered; -1: it does not tell. */
 static int requests_waiting(const struct fs *fs)
 {
@@ -103,21 +123,23 @@ static void wait_for_writeback(const struct fs *fs)
  * Ends the mount while we still serve it, since the kernel has data that it has not sent yet. An
  * ordinary unmount makes it send everything. If files are open, a sync does, and the mount is then
  * detached from its place. All this is done by other processes: if this one waited for an answer of
- * its own and were killed, nothing could end it any more.
+ * its own and were killed, nothing could end it any more. After an umount by somebody else, what is
+ * at our place is not ours.
  */
 static void stop_serving(struct stopper *s)
 {
 	struct fs *fs = s->fs;
 	char *argv[] = {"sync", "-f", fs->opt.mountpoint, NULL};
 
-	if (unmount(fs, false) == 0)
+	bool here = is_mounted(fs);
+	if (here && unmount(fs, false) == 0)
 		return; /* the loop ends by itself */
-	if (run_program(argv) < 0)
+	if (here && run_program(argv) < 0)
 		log_warn("%s: sync failed: what the kernel has not sent yet may be lost",
 			 fs->opt.mountpoint);
 	wait_for_writeback(fs);
 	log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
-	s->detached = unmount(fs, true) == 0;
+	s->detached = !here || unmount(fs, true) == 0 || !is_mounted(fs);
 	notify_stop(fs->notify); /* both wait for answers of ours */
 	ops_stop_seeks(fs);
 	fuse_session_exit(fs->session);
@@ -274,21 +296,19 @@ static void attach_wire(struct fs *fs)
 }
 
 /*
- * Frees what libfuse holds of a detached mount, without its complaint on stderr that there is
- * nothing to unmount.
+ * Frees what libfuse holds of a mount that is gone. By itself it would unmount whatever is at its
+ * place now. It does not if the connection has ended, and a pipe that nobody reads looks like that.
  */
-static void unmount_quietly(struct fuse_session *se)
+static void forget_mount(struct fuse_session *se)
 {
-	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	int err = dup(STDERR_FILENO);
+	int ends[2];
 
-	if (null >= 0 && err >= 0)
-		dup2(null, STDERR_FILENO);
+	if (pipe2(ends, O_CLOEXEC) == 0) {
+		close(ends[0]);
+		dup2(ends[1], fuse_session_fd(se));
+		close(ends[1]);
+	}
 	fuse_session_unmount(se);
-	if (err >= 0)
-		dup2(err, STDERR_FILENO);
-	close(null);
-	close(err);
 }
 
 /* libfuse would say less of the device, and nothing of what can be done without it. */
@@ -336,7 +356,7 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 		log_err("%s: the last commit failed: %s", fs->opt.backing,
 			err_text(commit_rc, text, sizeof text));
 	if (detached)
-		unmount_quietly(fs->session);
+		forget_mount(fs->session);
 	else
 		fuse_session_unmount(fs->session);
 	fuse_session_destroy(fs->session);

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from libcrash import Story, list_metalayers, look
-from libmount import wait_until
+from libmount import umount, wait_until
 from libposix import error_of
 
 KILLS = int(os.environ.get("CFRAMEFS_TEST_KILLS") or 12)
@@ -214,6 +214,29 @@ def is_alive(pid):
 
 def wait_for_end(pid):
     wait_until(lambda: not is_alive(pid), 20, "the end of the guard")
+
+
+def test_what_took_the_place_of_a_mount_stays(mount, root):
+    """A copy in another mount namespace keeps a daemon whose mount was taken away: a signal ends
+    it, but not what is at its place by then."""
+    m = mount()
+    (m.mnt / "f").write_bytes(b"here")
+    ours = os.stat("/proc/self/ns/mnt").st_ino
+    holder = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sleep", "600"])
+    try:
+        wait_until(lambda: os.stat(f"/proc/{holder.pid}/ns/mnt").st_ino != ours, 10, "a namespace")
+        wait_until(lambda: b"sleep" in Path(f"/proc/{holder.pid}/cmdline").read_bytes()[:6])
+        wait_until(lambda: umount(m.mnt).returncode == 0, 10, "umount")
+        assert m.running()
+        subprocess.run(["mount", "-t", "tmpfs", "none", m.mnt], check=True)
+        m.terminate()
+        assert m.mnt.is_mount()
+        umount(m.mnt)
+    finally:
+        holder.kill()
+        holder.wait()
+    m.start()
+    assert (m.mnt / "f").read_bytes() == b"here"
 
 
 def test_signals_to_the_guard_are_no_death(mount, root):
