@@ -27,7 +27,7 @@ from libintent import (  # noqa: F401
     patch,
     records,
 )
-from libmount import BUILD, MountFailed, wait_until
+from libmount import BUILD, MountFailed, another_mount, wait_until
 
 TOOL = BUILD / "tests/c/intent_tool"
 
@@ -239,6 +239,25 @@ def test_a_commit_that_is_not_durable_may_be_lost(logged):
     rewrite(m, old, log)
     m.start()
     assert (m.mnt / "a").read_bytes() == states[-1]
+
+
+def test_a_commit_that_is_not_durable_may_lack_a_chunk(logged, mount, root):
+    """The same, where the disk has the newer root, which names what it does not have."""
+    m, fd, states = logged
+    old = m.stored("a").read_bytes()
+    os.close(fd)
+    wait_until(lambda: m.stored("a").read_bytes() != old, 10, "close commits")
+    assert records(log_of(m))
+    m.kill()
+    new = m.stored("a").read_bytes()
+    differs = next(n for n in range(PAGE, len(new)) if new[n : n + 1] != old[n : n + 1])
+    with open(m.stored("a"), "r+b") as f:
+        f.seek(differs + 64)
+        f.write(bytes(64))
+    with another_mount(m.backing) as backing:
+        again = mount(SLOW, backing=backing).allow("went back to its newest whole state")
+        assert (again.mnt / "a").read_bytes() == states[-1]
+        again.unmount()
 
 
 def test_changes_of_size_and_holes(mount):

@@ -173,7 +173,8 @@ static int open_contiguous(struct file *f, int fd)
 /*
  * The kernel was told the size of a root that opening has found to lack a chunk. It would pad what
  * is read with zeros up to there, and trusts its size whatever we answer: so this inode is given
- * up, and who looks the name up again gets one with the size that there is. Under n->lock.
+ * up, and who looks the name up again gets one with the size that there is. Not while the log is
+ * replayed: the kernel knows nothing yet, and nobody would ask again. Under n->lock.
  */
 static bool gives_up_inode(struct file *f)
 {
@@ -183,7 +184,7 @@ static bool gives_up_inode(struct file *f)
 	char name[NAME_MAX + 1];
 	struct stat st;
 
-	if (!frame_went_back(f->frame) || stat_fd(f->fd, &st) < 0)
+	if (!f->fs->session || !frame_went_back(f->frame) || stat_fd(f->fd, &st) < 0)
 		return false;
 	inode_name(f->fs->inodes, n, name);
 	if (!name[0] || !probe_correct(f->fs->probes, name, &st, &is))
