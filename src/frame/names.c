@@ -55,12 +55,21 @@ enum node_kind names_may_be(const char *backing, mode_t type)
 					: NODE_PLAIN;
 }
 
+bool names_is_draft(const char *backing)
+{
+	size_t n = sizeof NAMES_DRAFT - 1;
+	return strncmp(backing, NAMES_DRAFT, n) == 0 && strlen(backing + n) == 16 &&
+	       strspn(backing + n, "0123456789abcdef") == 16;
+}
+
 bool names_hides(const char *backing, mode_t type)
 {
 	size_t stem;
 	if (strcmp(backing, NAMES_INTENT) == 0)
 		return true;
-	return S_ISREG(type) && suffix_of(backing, &stem) == SUFFIX_LOCK;
+	if (!S_ISREG(type))
+		return false;
+	return suffix_of(backing, &stem) == SUFFIX_LOCK || names_is_draft(backing);
 }
 
 static bool is_dots(const char *name)

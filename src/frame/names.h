@@ -7,6 +7,7 @@
  *   x.b2frame/               a sparse frame       x
  *   *.b2lock                 lock sidecars        hidden
  *   .cframefs-intent         the intent log       hidden
+ *   .cframe-0123456789abcdef what is being made   hidden
  *   anything else            itself               itself
  *
  * Several entries may claim one name. It goes to the first of: the entry that has exactly this name
@@ -25,6 +26,7 @@
 
 #define NAMES_INTENT ".cframefs-intent"
 #define NAMES_NEW_SUFFIX ".b2frame"
+#define NAMES_DRAFT ".cframe-" /* and 16 hexadecimal digits: files that tools are making */
 
 enum node_kind {
 	NODE_PLAIN,  /* passed through: any file that is not a frame, and directories */
@@ -39,6 +41,9 @@ enum suffix suffix_of(const char *name, size_t *stem_len);
 
 /* What an entry of that type may be besides NODE_PLAIN, which that is as well. */
 enum node_kind names_may_be(const char *backing, mode_t type);
+
+/* True: that of a file that a tool is making, or left unfinished when it was killed. */
+bool names_is_draft(const char *backing);
 
 /* True: it is not for users. */
 bool names_hides(const char *backing, mode_t type);

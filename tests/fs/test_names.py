@@ -87,6 +87,21 @@ def test_lock_sidecars_are_hidden(mount):
     assert error_of(os.stat, m.mnt / ".b2lock") == "ENOENT"
 
 
+def test_unfinished_files_of_tools_are_hidden(mount):
+    m = mount()
+    draft = ".cframe-0123456789abcdef"
+    (m.mnt / "d").mkdir()
+    for where in (m.backing, m.backing / "d"):
+        (where / draft).write_bytes(b"half")
+    (m.backing / ".cframe-else").write_bytes(b"plain")
+    assert seen(m) == [".cframe-else", "d"] and os.listdir(m.mnt / "d") == []
+    assert error_of(os.stat, m.mnt / draft) == "ENOENT"
+    assert error_of(os.rename, m.mnt / ".cframe-else", m.mnt / draft) == "EXDEV"
+    os.rmdir(m.mnt / "d")
+    (m.mnt / draft).write_bytes(DATA)
+    assert (m.mnt / draft).read_bytes() == DATA and draft in seen(m)
+
+
 @pytest.mark.parametrize(
     "name",
     [

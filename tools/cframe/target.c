@@ -4,10 +4,12 @@
  */
 #include "tree.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -70,7 +72,7 @@ static int draft_name(struct draft *d, int dir)
 	*d = (struct draft){.dir = dir, .fd = -1, .live = live_get()};
 	if (!d->live)
 		return -ENFILE;
-	snprintf(d->name, sizeof d->name, ".cframe-%016" PRIx64, random);
+	snprintf(d->name, sizeof d->name, NAMES_DRAFT "%016" PRIx64, random);
 	d->live->dir = dir;
 	memcpy(d->live->name, d->name, sizeof d->name);
 	atomic_store(&d->live->used, true);
@@ -86,11 +88,55 @@ static int draft_made(struct draft *d, int rc)
 	return rc;
 }
 
+/*
+ * Its lock says that somebody is at work. False: who saw it before it had that has removed it.
+ * Where there are no locks, nobody removes what he cannot lock.
+ */
+static bool draft_lock(const struct draft *d)
+{
+	struct stat st;
+	if (flock(d->fd, LOCK_EX | LOCK_NB) < 0)
+		return errno != EWOULDBLOCK;
+	return fstat(d->fd, &st) < 0 || st.st_nlink;
+}
+
 int draft_open(struct draft *d, int dir)
 {
-	TRY(draft_name(d, dir));
-	d->fd = openat(dir, d->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	return draft_made(d, d->fd);
+	for (;;) {
+		TRY(draft_name(d, dir));
+		d->fd = openat(dir, d->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+		TRY(draft_made(d, d->fd));
+		if (draft_lock(d))
+			return 0;
+		draft_drop(d);
+	}
+}
+
+/* Another name of a file has no lock, and is there for a moment only. */
+static void remove_if_left(int dir, const char *name)
+{
+	struct stat st;
+	int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
+	    flock(fd, LOCK_EX | LOCK_NB) == 0)
+		(void)unlinkat(dir, name, 0);
+	if (fd >= 0)
+		close(fd);
+}
+
+void drafts_remove_left(int dir)
+{
+	struct dirent *d;
+	int own = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dp = own < 0 ? NULL : fdopendir(own);
+
+	if (!dp && own >= 0)
+		close(own);
+	while (dp && (d = readdir(dp)))
+		if (names_is_draft(d->d_name))
+			remove_if_left(dir, d->d_name);
+	if (dp)
+		closedir(dp);
 }
 
 int draft_symlink(struct draft *d, int dir, const char *text)

@@ -78,6 +78,9 @@ NODISCARD int draft_finish(struct draft *d, const struct target *t, const struct
 			   const char *name);
 void draft_drop(struct draft *d);
 
+/* Removes the drafts that a program left in a directory when it was killed. */
+void drafts_remove_left(int dir);
+
 /* Owner, mode and times of an open file or directory. */
 NODISCARD int give_attributes(int fd, const struct stat *st);
 
@@ -126,6 +129,9 @@ struct walk_ops {
 
 	/* True: a directory that counts as a file, by its path and name. NULL: none does. */
 	bool (*is_file)(const char *path, const char *name);
+
+	/* False: it would stand in the way of another, which is said. NULL: nothing does. */
+	bool (*may_stand)(struct walk *w, const struct item *i);
 
 	/* Makes what is no directory. The paths in *i are good until it returns. */
 	void (*make)(struct walk *w, struct listing *l, const struct entry *e, struct item *i);
@@ -181,7 +187,13 @@ void folder_put(struct walk *w, struct folder *f);
 /* True: the file has not changed from one look to the other. */
 bool is_same(const struct stat *a, const struct stat *b);
 
+/* True: so is a directory, or one above it in its file system. */
+bool any_above(int dir, bool (*is_so)(void *arg, int dir), void *arg);
+
 /* True: a daemon that may write has this directory (it holds a lock on it, fs/backing). */
 bool is_mounted(int dir);
+
+/* True: a daemon was killed that had it, and its intent log has not been applied since. */
+bool has_log(int dir);
 
 #endif

@@ -179,7 +179,7 @@ int names_for(enum node_kind kind, bool is_regular, const char *suffix, const ch
 	}
 	if (strcmp(shown, NAMES_INTENT) == 0)
 		return -EPERM;
-	if (is_regular && suffix_of(shown, &stem) != SUFFIX_NONE)
+	if (is_regular && (suffix_of(shown, &stem) != SUFFIX_NONE || names_is_draft(shown)))
 		return -EXDEV;
 	return names_join(backing, shown, len, "") ? 0 : -ENAMETOOLONG;
 }

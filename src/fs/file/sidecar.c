@@ -237,7 +237,8 @@ static bool is_hidden(const struct dirent *d)
 {
 	size_t stem;
 
-	return suffix_of(d->d_name, &stem) == SUFFIX_LOCK && d->d_type == DT_REG;
+	return d->d_type == DT_REG &&
+	       (suffix_of(d->d_name, &stem) == SUFFIX_LOCK || names_is_draft(d->d_name));
 }
 
 int sidecar_remove_only(int dirfd, const char *name)
