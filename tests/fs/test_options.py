@@ -6,6 +6,7 @@ import itertools
 import mmap
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -135,6 +136,24 @@ def test_verify_leaves_a_mount_inside_of_the_directory_alone(dirs):
     finally:
         umount(inside)
     assert got.stdout == f"{backing}/none.b2frame: is no Blosc2 frame\n"
+
+
+def test_verify_knows_sparse_frames_by_their_index(dirs):
+    backing, _ = dirs
+    (backing / "x/chunks.b2frame").mkdir(parents=True)
+    (backing / "x/chunks.b2frame/none.b2frame").write_bytes(b"no frame")
+    (backing / "y.b2frame").mkdir()
+    shutil.copy(REPO / "tests/data/frames/const-lz4.b2frame", backing / "y.b2frame/chunks.b2frame")
+    (backing / "y.b2frame/none.b2frame").write_bytes(b"no frame")
+    got = run(CFRAME, "verify", backing)
+    assert got.stdout == "".join(
+        f"{backing}/{where}/none.b2frame: is no Blosc2 frame\n"
+        for where in ("x/chunks.b2frame", "y.b2frame")
+    )
+    shutil.copytree(REPO / "tests/data/frames/sparse.b2frame", backing / "z.b2frame")
+    os.truncate(backing / "z.b2frame/chunks.b2frame", 100)
+    said = run(CFRAME, "verify", backing / "z.b2frame").stdout
+    assert said.startswith(f"{backing}/z.b2frame/chunks.b2frame: ") and said.count("\n") == 1
 
 
 def test_verify_goes_deeper_than_a_path_is_long(dirs):

@@ -38,4 +38,7 @@ const struct subcommand *subcommand_find(const char *name);
  */
 NODISCARD int tool_open(const char *file, struct frame **frame, struct io **io);
 
+/* True: a directory that is a sparse frame, by its content. */
+bool tool_is_sparse(const char *directory);
+
 #endif

@@ -78,9 +78,7 @@ static int look_inside(int fd, enum node_kind kind)
 	uint32_t blocksize;
 
 	if (kind == NODE_SPARSE)
-		return faccessat(fd, "chunks.b2frame", F_OK, AT_SYMLINK_NOFOLLOW) < 0
-			       ? -ENOENT
-			       : frame_probe_sparse(fd, &info);
+		return frame_probe_sparse(fd, &info);
 	TRY(io_file_open(&io, fd, false));
 	if (kind == NODE_ARRAY)
 		return npy_probe_take(io, &size, &blocksize);

@@ -17,6 +17,16 @@ static bool is_frame(struct io *io)
 	return memcmp(head + 1, magic, sizeof magic) == 0;
 }
 
+bool tool_is_sparse(const char *directory)
+{
+	struct frame_info info;
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool is = fd >= 0 && frame_probe_sparse(fd, &info) >= 0;
+	if (fd >= 0)
+		close(fd);
+	return is;
+}
+
 int tool_open(const char *file, struct frame **frame, struct io **io)
 {
 	struct stat st;

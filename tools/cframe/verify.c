@@ -4,12 +4,10 @@
 #include "frame/names.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <fts.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static void print(void *arg, const char *line)
 {
@@ -46,24 +44,14 @@ static bool is_named_as_frame(const char *name)
 	return suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY;
 }
 
-static bool is_sparse_frame(const char *directory)
-{
-	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return false; /* the walk says why */
-	bool yes = faccessat(fd, "chunks.b2frame", F_OK, 0) == 0;
-	close(fd);
-	return yes;
-}
-
 static int verify_entry(FTS *walk, FTSENT *e)
 {
 	switch (e->fts_info) {
 	case FTS_F:
 		return is_named_as_frame(e->fts_name) ? verify(e->fts_accpath, e->fts_path) : 0;
 	case FTS_D:
-		if (!is_sparse_frame(e->fts_accpath))
-			return 0;
+		if (!tool_is_sparse(e->fts_accpath))
+			return 0; /* of one that is damaged the walk finds the index */
 		fts_set(walk, e, FTS_SKIP);
 		return verify(e->fts_accpath, e->fts_path);
 	case FTS_DNR:
