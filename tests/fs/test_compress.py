@@ -226,6 +226,50 @@ def test_into_itself(full):
     assert {path: it for path, it in tree(full).items() if not path.startswith("out")} == wanted
 
 
+def test_two_sources_with_one_name(tmp_path):
+    """What comes later stands back, also where it would only take a name in a mount."""
+    for kind in ("file", "directory", "link"):
+        (tmp_path / kind).mkdir()
+    (tmp_path / "file/x").write_bytes(blob(1, 3_000_000, "text"))
+    (tmp_path / "directory/x").mkdir()
+    (tmp_path / "directory/x/inside").touch()
+    (tmp_path / "link/x").symlink_to("nowhere")
+    (tmp_path / "link/y.b2frame").symlink_to("nowhere")
+    beside = "would stand beside an entry that has its name in a mount"
+    for first, second in [("file", "directory"), ("file", "link"), ("directory", "file")]:
+        made = tmp_path / f"{first} {second}"
+        said = compress("--level=9", tmp_path / first, tmp_path / second, made, code=1)
+        at = "x.b2frame" if second == "file" else "x"
+        assert said == f"cframe: {made}/{at}: {beside}\n"
+        assert not os.path.lexists(made / at)
+    (tmp_path / "file/y.b2frame").write_bytes(b"called like a frame")
+    made = tmp_path / "made"
+    said = compress(tmp_path / "link/y.b2frame", tmp_path / "file/y.b2frame", made, code=1)
+    assert said == f"cframe: {made}/y.b2frame.b2frame: {beside}\n"
+
+
+def test_the_last_of_two_sources_replaces(tmp_path):
+    for name, size in [("a", 5_000_000), ("b", 1)]:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_bytes(blob(1, size, "text"))
+    made = tmp_path / "made"
+    compress("--force", "--level=9", tmp_path / "a/x", tmp_path / "b/x", made)
+    assert (extracted(made, tmp_path / "back") / "x").read_bytes() == blob(1, 1, "text")
+
+
+def test_a_file_with_a_slash_behind_it(tmp_path):
+    (tmp_path / "x").write_bytes(b"x")
+    said = compress(tmp_path / "x", f"{tmp_path}/x/", tmp_path / "made", code=1)
+    assert said == f"cframe: {tmp_path}/x/: Not a directory\n"
+    assert os.listdir(tmp_path / "made") == ["x.b2frame"]
+
+
+def test_files_without_a_length_are_told(tmp_path):
+    said = compress("/proc/self/stat", tmp_path / "made", code=1)
+    assert said == "cframe: /proc/self/stat: has bytes, and no length (as in /proc); left out\n"
+    assert os.listdir(tmp_path / "made") == []
+
+
 def test_what_cannot_be_stored_gets_a_line(tmp_path):
     plain, made = tmp_path / "plain", tmp_path / "made"
     plain.mkdir()
@@ -341,6 +385,27 @@ def test_a_signal_among_many_files(tmp_path):
     assert cframe("verify", made) == ""
 
 
+def test_what_a_killed_one_left(slow, mount):
+    """No mount shows it, and the next run removes it; but not that of one that is at work."""
+    program, path, made = slow
+    m = mount(backing=made)
+    assert os.listdir(m.mnt) == []
+    m.unmount()
+    program.send_signal(signal.SIGSTOP)
+    (path.parent / "other").write_bytes(b"other")
+    compress(path.parent / "other", made)
+    assert len(os.listdir(made)) == 2
+    program.kill()
+    program.wait(60)
+    (made / "sub").mkdir()
+    for name in (".cframe-0123456789abcdef", ".cframe-mine"):
+        (made / "sub" / name).write_bytes(b"x")
+    (path.parent / "sub").mkdir()
+    compress(path.parent, made, code=1)  # what is there stays
+    assert sorted(os.listdir(made)) == ["other.b2frame", "slow.b2frame", "sub"]
+    assert os.listdir(made / "sub") == [".cframe-mine"]
+
+
 def test_a_file_that_changes_is_told(slow, tmp_path):
     program, path, made = slow
     program.send_signal(signal.SIGSTOP)
@@ -389,10 +454,33 @@ def test_a_mount_is_no_target(mount):
     assert said == f"cframe: {m.mnt}: is a mount, which compresses what is copied to it\n"
     said = compress("--force", plain, m.backing, code=1)
     assert said.startswith(f"cframe: {m.backing}: is mounted, and its daemon may write to what")
+    (m.mnt / "sub").mkdir()
+    for target in (m.mnt / "sub", m.mnt / "sub/new"):
+        said = compress(plain, target, code=1)
+        assert said == f"cframe: {target}: is a mount, which compresses what is copied to it\n"
+    said = compress("--force", plain, m.backing / "sub", code=1)
+    assert said.startswith(f"cframe: {m.backing}/sub: is mounted, and its daemon may write to")
     compress(plain, m.backing)  # what is new is seen there
     while not (m.mnt / "x").exists():
         time.sleep(0.1)
     assert (m.mnt / "x").read_bytes() == b"x"
+
+
+def test_a_log_that_was_left_forbids_to_replace(tmp_path):
+    (tmp_path / "x").write_bytes(b"x")
+    (tmp_path / "made/sub").mkdir(parents=True)
+    (tmp_path / "made/.cframefs-intent").write_bytes(b"records")
+    said = compress("--force", tmp_path / "x", tmp_path / "made/sub", code=1)
+    assert said.startswith(f"cframe: {tmp_path}/made/sub: its daemon was killed, and its intent")
+    compress(tmp_path / "x", tmp_path / "made/sub")
+
+
+def test_another_file_system_in_the_target(full, tmp_path, root):
+    made = tmp_path / "made"
+    made.mkdir()
+    with small_disk(made / "sub", "64M"):
+        assert compress(full, made) == ""
+        assert (made / "sub/text 31.b2frame").exists()
 
 
 def test_few_descriptors(tmp_path):

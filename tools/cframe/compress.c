@@ -19,6 +19,7 @@ struct compress {
 	struct settings settings;
 	unsigned workers;
 	bool force, verbose;
+	bool later; /* this is not the first source */
 };
 
 /* What stands in the way of a name, beside an entry that has it. */
@@ -71,24 +72,65 @@ static bool name(struct walk *w, struct listing *l, struct entry *e, char out[st
 	return !why;
 }
 
-/* True: the target has an entry that a mount shows under this name already, which is said. */
-static bool shows_already(struct walk *w, const struct item *i, const char *shown)
+/* From the `first` on of the names of frames that would be shown so. */
+static bool has_claimant(int dir, const char *shown, unsigned first)
 {
 	char other[NAME_MAX + 1];
 	struct stat st;
+	bool has = false;
+
+	for (unsigned k = first; !has && names_claimant(shown, k, other); k++)
+		has = *other && fstatat(dir, other, &st, AT_SYMLINK_NOFOLLOW) == 0;
+	return has;
+}
+
+/* The frame of `shown` would not be shown by that name, or hide one that is. */
+static bool frame_is_crossed(const struct walk *w, int dir, const char *shown)
+{
+	struct stat st;
 	size_t stem;
+
+	/* A file that is called like a frame is shown by another name. */
+	if (fstatat(dir, shown, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    (suffix_of(shown, &stem) == SUFFIX_NONE || !S_ISREG(st.st_mode)))
+		return true;
+	return !w->target.force && has_claimant(dir, shown, 1);
+}
+
+/* A directory or link that is new there would take the name of a frame. */
+static bool frame_is_hidden(const struct walk *w, int dir, const char *name)
+{
+	struct stat st;
+
+	return !w->target.force && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+	       has_claimant(dir, name, 0);
+}
+
+static bool may_stand(struct walk *w, const struct item *i)
+{
+	const struct compress *c = (const struct compress *)w;
+	bool frame = S_ISREG(i->st.st_mode), taken;
+	char shown[NAME_MAX + 1];
 	int dir = i->folder->fd;
 
 	if (i->folder->made)
-		return false;
-	/* One that is called like a frame is shown by another name. */
-	bool taken = suffix_of(shown, &stem) == SUFFIX_NONE &&
-		     fstatat(dir, shown, &st, AT_SYMLINK_NOFOLLOW) == 0;
-	for (unsigned k = 1; !taken && !w->target.force && names_claimant(shown, k, other); k++)
-		taken = *other && fstatat(dir, other, &st, AT_SYMLINK_NOFOLLOW) == 0;
+		return true; /* by this source, whose names have been looked at */
+	if (c->later)
+		packer_wait_path(c->packer, i->to, frame ? "" : NAMES_NEW_SUFFIX);
+	if (frame && names_join(shown, i->name, strlen(i->name) - strlen(NAMES_NEW_SUFFIX), ""))
+		taken = frame_is_crossed(w, dir, shown);
+	else
+		taken = frame_is_hidden(w, dir, i->name);
 	if (taken)
 		item_say_taken(w, i, "would stand beside an entry that has its name in a mount");
-	return taken;
+	return !taken;
+}
+
+/* Such files of the kernel are longer than they say. */
+static bool has_hidden_length(int in, const struct stat *st)
+{
+	char byte;
+	return st->st_size == 0 && pread(in, &byte, 1, 0) > 0;
 }
 
 static void make_file(struct compress *c, struct listing *l, const struct entry *e, struct item *i)
@@ -96,20 +138,21 @@ static void make_file(struct compress *c, struct listing *l, const struct entry 
 	const char *shown = own_name(&c->walk, e);
 	int in = -1, rc = 0;
 
-	if (shows_already(&c->walk, i, shown))
-		return;
 	in = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (in < 0 || fstat(in, &i->st) < 0)
 		rc = -errno;
 	else if (!S_ISREG(i->st.st_mode))
 		rc = -ESTALE; /* it was one a moment ago */
-	if (rc == 0) {
-		pack_take(c->packer, in, shown, i);
-		return;
-	}
-	item_say_rc(&c->walk, i, rc);
-	if (in >= 0)
+	if (rc == 0 && has_hidden_length(in, &i->st)) {
+		walk_say(&c->walk, "has bytes, and no length (as in /proc); left out");
 		close(in);
+	} else if (rc == 0) {
+		pack_take(c->packer, in, shown, i);
+	} else {
+		item_say_rc(&c->walk, i, rc);
+		if (in >= 0)
+			close(in);
+	}
 }
 
 static void make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
@@ -117,8 +160,8 @@ static void make(struct walk *w, struct listing *l, const struct entry *e, struc
 	struct compress *c = (struct compress *)w;
 
 	/* The other names of a file wait for its first one. */
-	if (e->st.st_nlink > 1 && packer_has_linked(c->packer))
-		packer_wait(c->packer);
+	if (e->st.st_nlink > 1)
+		packer_wait_linked(c->packer, &e->st);
 	int rc = item_make_link(w, l, e, i);
 	if (rc < 0)
 		item_say_rc(w, i, rc);
@@ -137,7 +180,12 @@ static void hand_on(int parent, int fd)
 		wish_inherit(parent, fd);
 }
 
-static const struct walk_ops ops = {.name = name, .make = make, .made = hand_on};
+static const struct walk_ops ops = {
+	.name = name,
+	.may_stand = may_stand,
+	.make = make,
+	.made = hand_on,
+};
 
 /* A directory by what is in it, anything else as an entry of its directory. */
 static void compress_path(struct compress *c, const char *path)
@@ -155,7 +203,7 @@ static void compress_path(struct compress *c, const char *path)
 		int rc = listing_read(&l, from.fd);
 		struct entry *e = rc < 0 ? NULL : listing_find(&l, from.name);
 		const char *slash = strrchr(path, '/');
-		c->as = slash ? slash + 1 : path;
+		c->as = slash ? slash[1] ? slash + 1 : NULL : path;
 		if (e)
 			walk_one(w, &l, e);
 		else
@@ -176,16 +224,34 @@ static void raise_nofile(void)
 	}
 }
 
+static bool is_mount_point(void *arg, int dir)
+{
+	return fgetxattr(dir, WISH_PREFIX "stats", NULL, 0) >= 0;
+}
+
+static bool is_backing(void *arg, int dir)
+{
+	return is_mounted(dir);
+}
+
+static bool is_left_with_log(void *arg, int dir)
+{
+	return has_log(dir);
+}
+
 /* What would be lost where a daemon is. NULL: nothing. */
 static const char *target_problem(const struct compress *c)
 {
 	int root = c->walk.target.root;
 
-	if (fgetxattr(root, WISH_PREFIX "stats", NULL, 0) >= 0)
+	if (any_above(root, is_mount_point, NULL))
 		return "is a mount, which compresses what is copied to it";
-	if (c->force && is_mounted(root))
+	if (c->force && any_above(root, is_backing, NULL))
 		return "is mounted, and its daemon may write to what --force replaces: copy the "
 		       "files into the mount, or unmount it first";
+	if (c->force && any_above(root, is_left_with_log, NULL))
+		return "its daemon was killed, and its intent log is for files that --force would "
+		       "replace; mount and unmount it first";
 	return NULL;
 }
 
@@ -202,7 +268,7 @@ static int run(struct compress *c, char **source, const char *where)
 	}
 	raise_nofile();
 	rc = packer_open(&c->packer, &o);
-	for (; rc >= 0 && *source; source++)
+	for (; rc >= 0 && *source; source++, c->later = true)
 		compress_path(c, *source);
 	if (rc >= 0)
 		packer_wait(c->packer);

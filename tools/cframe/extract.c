@@ -100,11 +100,7 @@ static bool show(struct walk *w, struct listing *l, struct entry *e,
 
 static bool is_sparse_frame(const char *path, const char *name)
 {
-	char index[PATH_MAX + 32];
-	if (names_may_be(name, S_IFDIR) != NODE_SPARSE)
-		return false;
-	snprintf(index, sizeof index, "%s/chunks.b2frame", path);
-	return access(index, F_OK) == 0;
+	return names_may_be(name, S_IFDIR) == NODE_SPARSE && tool_is_sparse(path);
 }
 
 static const struct walk_ops ops = {.name = show, .is_file = is_sparse_frame, .make = make};
@@ -129,36 +125,19 @@ static void extract_named(struct walk *w, int from, const char *name)
  * What the frames lack: bytes that a daemon has not committed, or those of the log of one that was
  * killed. They are extracted all the same.
  */
-static bool told_of_newer(struct walk *w, int dir)
+static bool told_of_newer(void *arg, int dir)
 {
-	struct stat st;
+	struct walk *w = arg;
 	if (is_mounted(dir)) {
 		walk_say(w, "is mounted: what is not committed yet is missing; copy from the "
 			    "mount, or unmount it first");
 		return true;
 	}
-	if (fstatat(dir, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) < 0 || !st.st_size)
+	if (!has_log(dir))
 		return false;
 	walk_say(w, "its daemon was killed, and its intent log may have bytes that its frames "
 		    "lack; mount and unmount it first");
 	return true;
-}
-
-/* The backing directory may be this one or one above it. */
-static void look_for_newer(struct walk *w, int from)
-{
-	struct stat st = {0}, above;
-	int dir = from;
-	while (dir >= 0 && fstat(dir, &above) == 0 && above.st_dev == w->dev &&
-	       above.st_ino != st.st_ino && !told_of_newer(w, dir)) {
-		int next = openat(dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (dir != from)
-			close(dir);
-		dir = next;
-		st = above;
-	}
-	if (dir >= 0 && dir != from)
-		close(dir);
 }
 
 /* A directory by what is in it, anything else as an entry of its directory. */
@@ -169,7 +148,7 @@ static void extract_path(struct walk *w, const char *path)
 	walk_open_source(w, path, &from);
 	if (from.fd < 0)
 		return;
-	look_for_newer(w, from.fd);
+	(void)any_above(from.fd, told_of_newer, w);
 	if (from.whole)
 		walk_all(w, from.fd);
 	else

@@ -31,7 +31,8 @@ struct pack {
 	struct frame *frame;
 	uint32_t chunk_size;
 	struct policy policy;
-	bool linked; /* has several names */
+	unsigned slot; /* in packer.busy */
+	bool elsewhere; /* on another file system than the target */
 	pthread_mutex_t lock; /* for the frame, but for frame_write, and for what follows */
 	unsigned users;       /* jobs, and the reader */
 	int rc;               /* the first failure    */
@@ -63,8 +64,8 @@ struct packer {
 	pthread_cond_t freed; /* a job is free, or a file done */
 	struct job *job;      /* free ones                     */
 	struct bench *bench;  /* free ones                     */
-	unsigned files, linked; /* on their way                */
-	unsigned files_max;
+	struct pack **busy;   /* files on their way            */
+	unsigned files, files_max;
 	struct pack *ready;   /* whole, and waiting for names  */
 	bool naming;          /* `name_job` is on its way      */
 	struct pack_totals totals;
@@ -93,7 +94,8 @@ int packer_open(struct packer **out, const struct pack_options *o)
 	pthread_cond_init(&p->freed, NULL);
 	p->jobs = mem_zalloc_array(p->njobs, sizeof *p->jobs);
 	p->benches = mem_zalloc_array(o->workers, sizeof *p->benches);
-	if (!p->jobs || !p->benches)
+	p->busy = mem_zalloc_array(p->files_max, sizeof(struct pack *));
+	if (!p->jobs || !p->benches || !p->busy)
 		return -ENOMEM;
 	for (unsigned i = 0; i < p->njobs; i++) {
 		p->jobs[i].next = p->job;
@@ -122,6 +124,7 @@ void packer_close(struct packer *p)
 	}
 	mem_free(p->jobs);
 	mem_free(p->benches);
+	mem_free(p->busy);
 	pthread_cond_destroy(&p->freed);
 	pthread_mutex_destroy(&p->lock);
 	mem_free(p);
@@ -135,12 +138,39 @@ void packer_wait(struct packer *p)
 	pthread_mutex_unlock(&p->lock);
 }
 
-bool packer_has_linked(struct packer *p)
+static bool has_linked(const struct packer *p, const struct stat *st)
+{
+	for (unsigned i = 0; i < p->files; i++)
+		if (p->busy[i]->item.st.st_ino == st->st_ino &&
+		    p->busy[i]->item.st.st_dev == st->st_dev)
+			return true;
+	return false;
+}
+
+void packer_wait_linked(struct packer *p, const struct stat *st)
 {
 	pthread_mutex_lock(&p->lock);
-	bool has = p->linked > 0;
+	while (has_linked(p, st))
+		pthread_cond_wait(&p->freed, &p->lock);
 	pthread_mutex_unlock(&p->lock);
-	return has;
+}
+
+static bool has_path(const struct packer *p, const char *to, const char *suffix)
+{
+	size_t n = strlen(to);
+	for (unsigned i = 0; i < p->files; i++)
+		if (strncmp(p->busy[i]->item.to, to, n) == 0 &&
+		    strcmp(p->busy[i]->item.to + n, suffix) == 0)
+			return true;
+	return false;
+}
+
+void packer_wait_path(struct packer *p, const char *to, const char *suffix)
+{
+	pthread_mutex_lock(&p->lock);
+	while (has_path(p, to, suffix))
+		pthread_cond_wait(&p->freed, &p->lock);
+	pthread_mutex_unlock(&p->lock);
 }
 
 struct pack_totals packer_totals(struct packer *p)
@@ -279,21 +309,23 @@ static void say_failed(struct pack *f)
 static void give_name(struct pack *f)
 {
 	struct packer *p = f->p;
-	bool linked = f->linked;
 
 	if (f->rc < 0) {
 		say_failed(f);
 		draft_drop(&f->item.draft);
 	} else if (item_finish(p->o.walk, &f->item)) {
 		tell(f);
+		if (f->elsewhere) /* where the sync at the end does not reach */
+			(void)fsync(f->item.folder->fd);
 	}
 	folder_put(p->o.walk, f->item.folder);
-	pack_free(f);
 	pthread_mutex_lock(&p->lock);
-	p->files--;
-	p->linked -= linked;
+	struct pack *moved = p->busy[--p->files];
+	p->busy[f->slot] = moved;
+	moved->slot = f->slot;
 	pthread_cond_signal(&p->freed);
 	pthread_mutex_unlock(&p->lock);
+	pack_free(f);
 }
 
 static struct pack *take_ready(struct packer *p, unsigned *n)
@@ -333,7 +365,7 @@ static void give_names(struct pool_job *job)
 		for (; f; f = next) {
 			next = f->next;
 			if (f->rc >= 0)
-				f->rc = sync_draft(f->item.draft.fd, all);
+				f->rc = sync_draft(f->item.draft.fd, all && !f->elsewhere);
 			give_name(f);
 		}
 	}
@@ -366,6 +398,7 @@ static void finish(struct pack *f)
 		f->rc = -errno;
 	if (f->rc >= 0) {
 		f->stored = (uint64_t)st.st_size;
+		f->elsewhere = st.st_dev != p->o.walk->root.st_dev;
 		f->rc = look_for_change(f);
 	}
 	frame_close(f->frame);
@@ -526,7 +559,7 @@ static struct pack *pack_new(struct packer *p, int in, const struct item *i)
 		close(in);
 		return NULL;
 	}
-	*f = (struct pack){.p = p, .item = *i, .in = in, .users = 1, .linked = i->st.st_nlink > 1};
+	*f = (struct pack){.p = p, .item = *i, .in = in, .users = 1};
 	pthread_mutex_init(&f->lock, NULL);
 	policy_init(&f->policy);
 	f->item.from = mem_strdup(i->from);
@@ -555,8 +588,8 @@ void pack_take(struct packer *p, int in, const char *shown, const struct item *i
 	pthread_mutex_lock(&p->lock);
 	while (p->files >= p->files_max)
 		pthread_cond_wait(&p->freed, &p->lock);
-	p->files++;
-	p->linked += f->linked;
+	f->slot = p->files;
+	p->busy[p->files++] = f;
 	pthread_mutex_unlock(&p->lock);
 	feed(f);
 }

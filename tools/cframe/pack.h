@@ -32,8 +32,9 @@ void packer_close(struct packer *p);
 /* Until all frames that were begun are there, or have failed. */
 void packer_wait(struct packer *p);
 
-/* True: a file with several names is on its way. */
-bool packer_has_linked(struct packer *p);
+/* Until none is on its way of that file by another name, or to that path, `to` and a suffix. */
+void packer_wait_linked(struct packer *p, const struct stat *st);
+void packer_wait_path(struct packer *p, const char *to, const char *suffix);
 
 struct pack_totals packer_totals(struct packer *p);
 

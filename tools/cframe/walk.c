@@ -88,6 +88,32 @@ bool is_mounted(int dir)
 	return locked;
 }
 
+bool has_log(int dir)
+{
+	struct stat st;
+	return fstatat(dir, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size;
+}
+
+bool any_above(int dir, bool (*is_so)(void *arg, int dir), void *arg)
+{
+	struct stat here, below = {0};
+	int at = dir;
+	bool found = false;
+
+	while (!found && at >= 0 && fstat(at, &here) == 0 && here.st_ino != below.st_ino &&
+	       (at == dir || here.st_dev == below.st_dev)) {
+		found = is_so(arg, at);
+		int above = openat(at, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (at != dir)
+			close(at);
+		at = above;
+		below = here;
+	}
+	if (at >= 0 && at != dir)
+		close(at);
+	return found;
+}
+
 void folder_get(struct walk *w, struct folder *f)
 {
 	pthread_mutex_lock(&w->lock);
@@ -209,7 +235,9 @@ static void walk_into(struct walk *w, int from, const struct entry *e, struct fo
 		walk_say_rc(w, fd < 0 ? fd : -ENOMEM);
 		return;
 	}
-	if (made && w->ops->made)
+	if (!made)
+		drafts_remove_left(fd);
+	else if (w->ops->made)
 		w->ops->made(parent->fd, fd);
 	w->depth++;
 	walk_directory(w, from, to);
@@ -239,19 +267,6 @@ static void walk_subdirectory(struct walk *w, struct listing *l, const struct en
 	close(from);
 }
 
-static void walk_file(struct walk *w, struct listing *l, const struct entry *e,
-		      struct folder *folder, const char *name)
-{
-	struct item i = here(w);
-
-	i.name = name;
-	i.folder = folder;
-	i.st = e->st;
-	i.kind = e->kind;
-	if (!item_is_taken(w, &i))
-		w->ops->make(w, l, e, &i);
-}
-
 static void walk_entry(struct walk *w, struct listing *l, struct entry *e, struct folder *folder)
 {
 	char name[NAME_MAX + 1];
@@ -259,12 +274,20 @@ static void walk_entry(struct walk *w, struct listing *l, struct entry *e, struc
 	if (!w->ops->name(w, l, e, name))
 		return;
 	size_t to = path_push(&w->to, name);
+	struct item i = here(w);
+	i.name = name;
+	i.folder = folder;
+	i.st = e->st;
+	i.kind = e->kind;
+	bool directory = S_ISDIR(e->st.st_mode) && e->kind == NODE_PLAIN;
 	if (e->rc < 0)
 		walk_say_rc(w, e->rc);
-	else if (S_ISDIR(e->st.st_mode) && e->kind == NODE_PLAIN)
+	else if (w->ops->may_stand && !w->ops->may_stand(w, &i))
+		; /* which is said */
+	else if (directory)
 		walk_subdirectory(w, l, e, folder, name);
-	else
-		walk_file(w, l, e, folder, name);
+	else if (!item_is_taken(w, &i))
+		w->ops->make(w, l, e, &i);
 	path_pop(&w->to, to);
 }
 
@@ -327,7 +350,12 @@ void walk_open_source(struct walk *w, const char *path, struct source *s)
 		walk_say_rc(w, -ENAMETOOLONG);
 		return;
 	}
-	s->whole = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+	int rc = stat(path, &st) < 0 ? -errno : 0;
+	if (rc == -ENOTDIR) { /* "file/" */
+		walk_say_rc(w, rc);
+		return;
+	}
+	s->whole = rc == 0 && S_ISDIR(st.st_mode);
 	strcpy(parent, path);
 	strcpy(last, path);
 	char *name = basename(last);
@@ -361,6 +389,7 @@ int walk_init(struct walk *w, const struct walk_ops *ops, const char *where, boo
 	if (w->target.root < 0 || fstat(w->target.root, &w->root) < 0)
 		return -errno;
 	draft_end_with_signals();
+	drafts_remove_left(w->target.root);
 	(void)path_push(&w->from, ""); /* both have a 0 from here on */
 	(void)path_push(&w->to, "");
 	return 0;
