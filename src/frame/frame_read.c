@@ -50,18 +50,44 @@ uint32_t frame_chunk_at(const struct frame *f, uint64_t at)
 	return lo;
 }
 
-enum slot_kind frame_slot(const struct frame *f, uint32_t n)
+static enum slot_kind slot_of(uint64_t entry)
 {
-	uint64_t entry = index_get(&f->index, n);
 	if (!(entry & ENTRY_SPECIAL))
 		return SLOT_STORED;
 	return entry == ENTRY_NAN ? SLOT_NAN : entry == ENTRY_UNINIT ? SLOT_UNINIT : SLOT_ZEROS;
 }
 
+enum slot_kind frame_slot(const struct frame *f, uint32_t n)
+{
+	return slot_of(index_get(&f->index, n));
+}
+
+static bool is_hole(uint64_t entry)
+{
+	enum slot_kind slot = slot_of(entry);
+	return slot == SLOT_ZEROS || slot == SLOT_UNINIT;
+}
+
 bool frame_is_hole(const struct frame *f, uint32_t n)
 {
-	enum slot_kind slot = frame_slot(f, n);
-	return slot == SLOT_ZEROS || slot == SLOT_UNINIT;
+	return is_hole(index_get(&f->index, n));
+}
+
+uint32_t frame_next_hole(const struct frame *f, uint32_t n, bool hole)
+{
+	while (n < f->index.n) {
+		struct index_run r = index_run(&f->index, n);
+		uint32_t k = 0;
+		if (!r.slot)
+			k = is_hole(r.same) == hole ? 0 : r.n;
+		else
+			while (k < r.n && is_hole(r.slot[k]) != hole)
+				k++;
+		n += k;
+		if (k < r.n)
+			break;
+	}
+	return n;
 }
 
 uint64_t frame_place(const struct frame *f, uint32_t n)

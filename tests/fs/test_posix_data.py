@@ -239,6 +239,50 @@ def test_holes_are_found(mount):
     os.close(fd)
 
 
+def test_holes_between_few_of_many_chunks(mount):
+    """Pages of the index that say one thing for all their chunks are passed over as one: not what
+    is written to them and not stored yet, nor a chunk at either end of one."""
+    m = mount("chunksize=4K,commit=3600")
+    written = [0, 1, 4095, 4096, 4097, 8190, 12288, 12289, 20000, 39999]
+    expected = [(0, 2), (4095, 4098), (8190, 8191), (12288, 12290), (20000, 20001), (39999, 40000)]
+    expected = [(a * 4096, b * 4096) for a, b in expected]
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
+    os.ftruncate(fd, 40000 * 4096)
+    for n in written:
+        os.pwrite(fd, blob(n, 4096, "noise"), n * 4096)
+    assert extents(fd) == expected, "not stored yet"
+    os.fsync(fd)
+    os.close(fd)
+    m.remount()
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    assert extents(fd) == expected
+    for n in (2, 30000):
+        os.pwrite(fd, b"x", n * 4096)
+    punch(fd, 12288 * 4096, 4096)
+    expected[0] = (0, 3 * 4096)
+    expected[3] = (12289 * 4096, 12290 * 4096)
+    expected.insert(5, (30000 * 4096, 30001 * 4096))
+    assert extents(fd) == expected, "both"
+    os.close(fd)
+
+
+def test_many_seeks_over_millions_of_chunks(mount):
+    """Each takes as much as a page of chunks, not as a chunk, times their number: or these would
+    take longer than the test may, and a daemon that answers them could not end meanwhile."""
+    m = mount("chunksize=4K")
+    most = 1 << 24
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
+    os.ftruncate(fd, most * 4096)
+    for n in range(10_000):
+        assert error_of(os.lseek, fd, n * 4096, os.SEEK_DATA) == "ENXIO"
+    os.pwrite(fd, b"x", (most - 1) * 4096)
+    assert os.lseek(fd, 0, os.SEEK_DATA) == (most - 1) * 4096
+    os.fsync(fd)
+    assert os.lseek(fd, 0, os.SEEK_DATA) == (most - 1) * 4096
+    assert os.lseek(fd, (most - 1) * 4096, os.SEEK_HOLE) == most * 4096
+    os.close(fd)
+
+
 # ---- mmap
 
 

@@ -3,9 +3,28 @@
 
 #include <unistd.h>
 
-static bool has_data(const struct file *f, uint32_t n)
+static uint32_t next_in(const struct dirty_set *s, uint32_t n)
 {
-	return !frame_is_hole(f->frame, n) || dirty_find(&f->dirty, n);
+	const struct dirty_chunk *c = dirty_set_from(s, n);
+	return c ? c->n : UINT32_MAX; /* which may have been cut off */
+}
+
+/* The first chunk from n on that has data, or frame_nchunks. */
+static uint32_t next_data(const struct file *f, uint32_t n)
+{
+	uint32_t stored = frame_next_hole(f->frame, n, false);
+	uint32_t dirty = next_in(&f->dirty.dirty, n), flushing = next_in(&f->dirty.flushing, n);
+
+	return (uint32_t)min_u64(stored, min_u64(dirty, flushing));
+}
+
+static uint32_t next_hole(const struct file *f, uint32_t n)
+{
+	uint32_t last = frame_nchunks(f->frame);
+
+	while ((n = frame_next_hole(f->frame, n, true)) < last && dirty_find(&f->dirty, n))
+		n++;
+	return n;
 }
 
 static int seek_locked(struct file *f, uint64_t at, int whence, uint64_t *found)
@@ -19,8 +38,7 @@ static int seek_locked(struct file *f, uint64_t at, int whence, uint64_t *found)
 		return 0;
 	}
 	uint32_t n = frame_chunk_at(f->frame, at), last = frame_nchunks(f->frame);
-	while (n < last && has_data(f, n) != (whence == SEEK_DATA))
-		n++;
+	n = whence == SEEK_DATA ? next_data(f, n) : next_hole(f, n);
 	if (n == last) {
 		*found = end;
 		return whence == SEEK_DATA ? -ENXIO : 0;
