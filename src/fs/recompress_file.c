@@ -163,7 +163,7 @@ static int replace(struct file *f, uint32_t n, struct workspace *ws)
 
 	pthread_rwlock_rdlock(&f->gate);
 	times_hold(f->inode, f->fd); /* nothing changes for the application */
-	int entered = file_enter_store(f);
+	int entered = file_try_store(f);
 	pthread_rwlock_wrlock(&f->lock);
 	if (entered < 0) {
 		rc = entered;

@@ -1,12 +1,14 @@
 """Other programs beside the mount: they change backing files, or share frames
 by the reference library's locks."""
 
+import contextlib
 import errno
 import fcntl
 import mmap
 import os
 import random
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -636,6 +638,112 @@ def test_killed_while_it_waits_for_a_lock(mount, blosc2, how):
             f.write(new)
         m.remount()
         assert (m.mnt / "f").read_bytes() == new
+
+
+def fill(fd, chunks, seed=1):
+    """Half of each chunk, until one fails: all of it waits in memory. The errors, and the half."""
+    half = CHUNK // 2
+    data = blob(seed, half, "noise")
+    errors = []
+    with mmap.mmap(-1, half) as room:
+        room[:] = data
+        while len(errors) < chunks and not any(errors):
+            errors.append(error_of(os.pwrite, fd, room, len(errors) * CHUNK))
+    return errors, data
+
+
+@contextlib.contextmanager
+def exclusive(m, name):
+    """Another program has the file's lock, and lets go of it after this, or when called."""
+    with open(f"{m.stored(name)}.b2lock", "a+b") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield lambda: fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+HELD = "chunksize=64K,blocksize=16K,commit=0,intent=0,dirty_max=1M,workers=2"
+
+
+def open_new(m, name):
+    fd = os.open(m.mnt / name, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    os.fsync(fd)
+    return fd
+
+
+@pytest.mark.concurrent
+def test_memory_full_of_a_file_whose_lock_is_held(mount):
+    """Others go on, one writer's bytes at a time. Its own writer waits."""
+    m = mount(HELD)
+    held, other = open_new(m, "held"), open_new(m, "other")
+    with exclusive(m, "held") as let_go:
+        # the mount does not know of the lock yet
+        errors, data = fill(held, 31)
+        assert not any(errors)
+        errors, theirs = fill(other, 40, seed=2)
+        assert not any(errors) and error_of(os.fsync, other) is None
+        with mmap.mmap(-1, CHUNK) as room:
+            thread, done = later(lambda: error_of(os.pwrite, held, room, 31 * CHUNK))
+            time.sleep(0.5)
+            assert not done
+            let_go()
+            thread.join(60)
+            assert done == [None]
+    os.fsync(held)
+    os.close(held)
+    os.close(other)
+    m.remount()
+    assert (m.mnt / "held").read_bytes()[:CHUNK] == data.ljust(CHUNK, b"\0")
+    assert (m.mnt / "other").read_bytes() == theirs.ljust(CHUNK, b"\0") * 39 + theirs
+
+
+@pytest.mark.concurrent
+def test_workers_do_not_wait_for_a_lock(mount):
+    """Else one file's lock would keep all others from being stored."""
+    m = mount(HELD.replace("1M", "64M"))
+    held, other = open_new(m, "held"), open_new(m, "other")
+    with exclusive(m, "held") as let_go:
+        errors, data = fill(held, 16)
+        thread, done = later(lambda: error_of(os.fsync, held))
+        time.sleep(0.5)
+        errors += fill(other, 16)[0]
+        assert error_of(os.fsync, other) is None and not any(errors)
+        assert not done
+        let_go()
+        thread.join(60)
+        assert done == [None]
+    os.close(held)
+    os.close(other)
+    m.remount()
+    assert (m.mnt / "held").read_bytes()[: CHUNK // 2] == data
+
+
+@pytest.mark.watchdog(200)
+def test_a_lock_that_is_never_free(mount):
+    """All who want it wait half a minute in sum: then reads go on without it, and what cannot be
+    stored is told of, by fsync and when the mount ends."""
+    m = mount(HELD)
+    held = open_new(m, "held")
+    fill(held, 8)
+    os.fsync(held)
+    m.allow(
+        "held.b2frame: ",
+        "held.b2frame: closed with unwritten data",
+        "a lock file is held",
+        "the last commit",
+    )
+    with exclusive(m, "held"):
+        with open(m.mnt / "held", "rb"):
+            pass  # it knows of the lock
+        waiting = [later(lambda: error_of(read_direct, m.mnt / "held", 4096)) for _ in range(4)]
+        errors, _ = fill(held, 31, seed=3)
+        assert errors[0] is None and errors[-1] in (None, "EAGAIN")
+        assert error_of(os.fsync, held) == "EAGAIN"
+        for thread, done in waiting:
+            thread.join(5)
+            assert done == [None]
+        m.proc.send_signal(signal.SIGTERM)
+        m.wait(1)
+        assert "held.b2frame: closed with unwritten data" in m.log_text()
+    error_of(os.close, held)
 
 
 def test_a_lock_alone_is_no_change(mount, blosc2):

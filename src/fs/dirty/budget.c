@@ -102,6 +102,12 @@ static void unpin(struct budget *b, struct file *f)
 	pthread_cond_broadcast(&b->moved);
 }
 
+/* By another program: its lock, or what it wrote. */
+static bool is_held_back(int rc)
+{
+	return rc == -EAGAIN || rc == -ESTALE;
+}
+
 /*
  * Hands part of one file to the workers, without the lock; of those that had no turn since the
  * ticket. False: nothing could be started.
@@ -112,12 +118,14 @@ static bool flush_some(struct budget *b, uint64_t ticket)
 	struct file *f;
 
 	while (!started && (f = pin_oldest(b, ticket))) {
+		/* one chunk tells whether the lock is free by now */
+		unsigned most = is_held_back(f->place.rc) ? 1 : FLUSH_ALL;
 		pthread_mutex_unlock(&b->lock);
 		/* a lock that another program holds is for the file's own writers to wait for */
 		if (f->wants_commit && !f->sidecar.there)
 			/* or the file grows; its writer will be told */
 			IGNORE(file_commit_part(f));
-		started = flush_submit_turn(f, FLUSH_ALL) > 0;
+		started = flush_submit_turn(f, most) > 0;
 		pthread_mutex_lock(&b->lock);
 		unpin(b, f);
 	}
@@ -157,11 +165,19 @@ static bool press(struct budget *b)
 	return first;
 }
 
+/* Under the lock, after the same. The failure, if it is for a writer of f. */
+static int own_failure(const struct budget *b, struct file *f)
+{
+	int rc = is_held_back(b->last_rc) ? f->place.rc : b->last_rc;
+	f->place.rc = 0; /* told: what it was about may be gone */
+	return rc;
+}
+
 /*
- * Under the lock, for the first of those that wait. A full disk is full for all, but EIO is about
- * one file: the others have their turn, too.
+ * Under the lock, for the first of those that wait. A full disk is full for all, but EIO and the
+ * like are about one file: the others have their turn, too.
  */
-static int free_memory(struct budget *b, unsigned failures)
+static int free_memory(struct budget *b, unsigned failures, struct file *f)
 {
 	uint64_t ticket = b->next_ticket;
 	unsigned landed = b->landed;
@@ -172,16 +188,18 @@ static int free_memory(struct budget *b, unsigned failures)
 			pthread_cond_wait(&b->moved, &b->lock);
 			continue;
 		}
-		if (failed && b->last_rc != -EIO)
+		if (failed && b->last_rc != -EIO && !is_held_back(b->last_rc))
 			return b->last_rc;
 		if (flush_some(b, ticket))
 			continue;
 		if (b->landed == landed) {
-			if (failed && !press(b))
-				return b->last_rc;
-			if (!failed && !b->entered)
+			bool again = failed && press(b);
+			int rc = failed && !again ? own_failure(b, f) : 0;
+			if (rc < 0)
+				return rc;
+			if (!again && !b->entered)
 				break; /* nothing can be freed: one writer's bytes at a time */
-			if (!failed)
+			if (!again)
 				pthread_cond_wait(&b->moved, &b->lock);
 		}
 		ticket = b->next_ticket;
@@ -190,21 +208,21 @@ static int free_memory(struct budget *b, unsigned failures)
 	return 0;
 }
 
-static int wait_for_memory(struct budget *b, unsigned failures)
+static int wait_for_memory(struct budget *b, unsigned failures, struct file *f)
 {
-	int rc = free_memory(b, failures);
+	int rc = free_memory(b, failures, f);
 	b->pressed = false;
 	return rc;
 }
 
-int budget_enter(struct budget *b, uint64_t bytes)
+int budget_enter(struct budget *b, uint64_t bytes, struct file *f)
 {
 	struct writer w = {0};
 
 	pthread_mutex_lock(&b->lock);
 	unsigned failures = b->failures;
 	line_up(b, &w);
-	int rc = wait_for_memory(b, failures);
+	int rc = wait_for_memory(b, failures, f);
 	if (rc >= 0) {
 		b->used += (int64_t)bytes;
 		b->entered++;
@@ -324,12 +342,13 @@ void budget_flight_begin(struct budget *b)
 	pthread_mutex_unlock(&b->lock);
 }
 
-void budget_flight_end(struct budget *b, int rc)
+void budget_flight_end(struct budget *b, struct file *f, int rc)
 {
 	pthread_mutex_lock(&b->lock);
 	assert(b->in_flight > 0);
 	b->in_flight--;
 	b->landed += rc >= 0;
+	f->place.rc = rc;
 	if (rc < 0) {
 		b->failures++;
 		b->last_rc = rc;

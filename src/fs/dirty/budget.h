@@ -27,9 +27,11 @@ void budget_close(struct budget *b); /* nothing is in flight or listed; NULL is 
  * start to end stays in about that order (flush.h). budget_leave ends the reservation; by then what
  * was really added has been counted by budget_add. Fails, without a reservation, with the error of
  * the flush that should have made room, such as -ENOSPC; with -EIO, which may be about one file,
- * only when no other file's flush makes room either.
+ * only when no other file's flush makes room either. With -EAGAIN and -ESTALE (file/share.h) only
+ * if they are f's own: beside what other programs' locks keep in memory, others go on with one
+ * writer's bytes at a time.
  */
-NODISCARD int budget_enter(struct budget *b, uint64_t bytes);
+NODISCARD int budget_enter(struct budget *b, uint64_t bytes, struct file *f);
 void budget_leave(struct budget *b, uint64_t bytes);
 
 /*
@@ -74,12 +76,13 @@ bool budget_room_waits(struct budget *b);
 
 /* A chunk is handed to the workers; it is stored, or could not be (rc < 0). */
 void budget_flight_begin(struct budget *b);
-void budget_flight_end(struct budget *b, int rc);
+void budget_flight_end(struct budget *b, struct file *f, int rc);
 
 /* A file on the list of those with something to commit. Under the budget's lock. */
 struct budget_place {
 	struct file *newer, *older;
 	bool listed;
+	int rc;          /* of the newest chunk that landed                            */
 	unsigned pins;   /* who must be done with the file before it is freed */
 	uint64_t ticket; /* when it came to the end of the list               */
 };

@@ -47,11 +47,21 @@ static int store(struct file *f, struct view cchunk, uint64_t *at)
 
 static int store_shared(struct file *f, struct view cchunk, uint64_t *at)
 {
-	int entered = file_enter_store(f);
+	int entered = file_try_store(f);
 	TRY(entered);
 	int rc = store(f, cchunk, at);
 	file_leave_store(f, entered);
 	return rc;
+}
+
+/* What could not be stored need not be encoded. */
+static int may_store(struct file *f)
+{
+	int entered = f->sidecar.there ? file_try_store(f) : 0;
+
+	if (entered > 0)
+		file_leave_store(f, entered);
+	return entered < 0 ? entered : 0;
 }
 
 /* What became of a chunk. */
@@ -124,6 +134,8 @@ static struct outcome encode_and_store(struct file *f, const struct dirty_chunk 
 	uint64_t start = meter_now();
 	err_clear();
 	if (ws)
+		o.rc = may_store(f);
+	if (o.rc == 0)
 		o.rc = encode_chunk(f, c, ws, &o.damaged);
 	if (o.rc == ENCODED || o.rc == ENCODED_HOLE)
 		count_encoded(c, o.rc == ENCODED ? ws->stored.n : 0, start);
@@ -190,7 +202,7 @@ static void flush_run(struct pool_job *job)
 	pthread_mutex_lock(&f->flight.lock);
 	if (rc < 0 && kept && !f->flight.rc)
 		f->flight.rc = rc;
-	budget_flight_end(f->fs->budget, kept ? rc : 0);
+	budget_flight_end(f->fs->budget, f, kept ? rc : 0);
 	f->flight.replacing -= replaces;
 	/* The file may be freed as soon as the last chunk is counted as landed. */
 	f->flight.chunks--;

@@ -193,12 +193,9 @@ static enum root_known known_root(struct file *f)
 	return known;
 }
 
-int file_enter_store(struct file *f)
+/* rc: of the sidecar, entered to store. */
+static int judge_store(struct file *f, int rc, bool changed)
 {
-	bool changed;
-
-	file_look_sidecar(f);
-	int rc = sidecar_enter_store(&f->sidecar, &changed);
 	if (rc <= 0)
 		return rc;
 	if (changed && known_root(f) == ROOT_OTHER) {
@@ -206,6 +203,32 @@ int file_enter_store(struct file *f)
 		return -ESTALE;
 	}
 	return ENTERED;
+}
+
+int file_enter_store(struct file *f)
+{
+	bool changed;
+
+	file_look_sidecar(f);
+	int rc = sidecar_enter_store(&f->sidecar, &changed);
+	return judge_store(f, rc, changed);
+}
+
+int file_try_store(struct file *f)
+{
+	bool changed;
+
+	file_look_sidecar(f);
+	int rc = sidecar_try_store(&f->sidecar, &changed);
+	return judge_store(f, rc, changed);
+}
+
+/* Should the lock be free for a moment each time. */
+#define LOCK_WAITS 8
+
+bool file_lock_comes(struct file *f, int rc, unsigned *waits)
+{
+	return rc == -EAGAIN && ++*waits <= LOCK_WAITS && sidecar_wait(&f->sidecar);
 }
 
 void file_leave_store(struct file *f, int entered)

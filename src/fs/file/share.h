@@ -68,6 +68,14 @@ NODISCARD int file_enter_store(struct file *f);
 void file_leave_store(struct file *f, int entered);
 
 /*
+ * The same for a worker, which other files need, too: -EAGAIN, if another program holds the lock.
+ * Who wants the file stored waits by file_lock_comes, after a failure `rc`. True: try again. *waits
+ * starts as 0.
+ */
+NODISCARD int file_try_store(struct file *f);
+NODISCARD bool file_lock_comes(struct file *f, int rc, unsigned *waits);
+
+/*
  * Around every commit. Returns how it was entered, for the other call, or a failure. -ESTALE:
  * another program wrote while we had changes. ENTERED_UNSURE: another program may have replaced
  * chunks; what is cached of the file is dropped at the end.

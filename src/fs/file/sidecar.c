@@ -14,7 +14,14 @@
 
 #define COUNTER_AT 8
 #define PATIENCE_NS 30000000000
+#define GRACE_NS 50000000 /* for who holds it for a moment, when that is over */
 #define NAP_MAX_US 5000
+
+/* One thread's wait for the lock. */
+struct rest {
+	uint64_t grace; /* when it ends; 0: not begun */
+	useconds_t nap;
+};
 
 void sidecar_init(struct sidecar *s)
 {
@@ -102,69 +109,131 @@ void sidecar_look(struct sidecar *s, int dirfd, const char *backing)
 	pthread_rwlock_unlock(&s->turn);
 }
 
+static struct sidecar_busy *busy(struct sidecar *s, int how)
+{
+	return how == LOCK_EX ? &s->busy_alone : &s->busy_shared;
+}
+
 /*
  * Not a blocking flock, which could not be interrupted: whoever holds the lock may itself wait for
- * an answer of ours. False: it was held for all of PATIENCE_NS.
+ * an answer of ours. Under s->lock.
  */
-static bool take(int fd, int how)
+static bool try_lock(struct sidecar *s, int how)
 {
-	useconds_t nap = 50;
-	uint64_t end = 0;
+	struct sidecar_busy *b = busy(s, how);
+	uint64_t now = meter_now();
+	int rc;
 
-	while (flock(fd, how | LOCK_NB) < 0) {
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return true; /* not every file system has locks */
-		if (!end)
-			end = meter_now() + PATIENCE_NS;
-		else if (meter_now() > end)
-			return false;
-		usleep(nap);
-		nap = nap * 2 < NAP_MAX_US ? nap * 2 : NAP_MAX_US;
-	}
+	while ((rc = flock(s->fd, how | LOCK_NB)) < 0 && errno == EINTR)
+		;
+	bool held = rc < 0 && errno == EWOULDBLOCK; /* not every file system has locks */
+	if (!held)
+		b->since = 0;
+	else if (!b->since || now - b->seen > PATIENCE_NS)
+		b->since = now;
+	b->seen = now;
+	return !held;
+}
+
+/*
+ * After a try, with nothing held. False: enough. All who wait count from when the lock was found
+ * held first: one after the other they would wait half a minute each.
+ */
+static bool rest(struct sidecar *s, int how, struct rest *r)
+{
+	uint64_t now = meter_now();
+
+	pthread_mutex_lock(&s->lock);
+	uint64_t since = busy(s, how)->since;
+	pthread_mutex_unlock(&s->lock);
+	if (!r->grace)
+		*r = (struct rest){.grace = now + GRACE_NS, .nap = 50};
+	if (now > r->grace && since && now - since > PATIENCE_NS)
+		return false;
+	usleep(r->nap);
+	r->nap = r->nap * 2 < NAP_MAX_US ? r->nap * 2 : NAP_MAX_US;
 	return true;
 }
 
 static void warn(struct sidecar *s, const char *what)
 {
-	if (!s->warned)
-		log_warn("a lock file is held by another program for too long: %s", what);
+	pthread_mutex_lock(&s->lock);
+	bool told = s->warned;
 	s->warned = true;
+	pthread_mutex_unlock(&s->lock);
+	if (!told)
+		log_warn("a lock file is held by another program for too long: %s", what);
 }
 
-/* 1, or 0: there is none. `must`: -EAGAIN rather than without the lock. */
-static int enter_beside_readers(struct sidecar *s, bool must, bool *changed)
+/* 1, 0: there is none, or -EAGAIN: it is held. `without`: then 1 as well. */
+static int try_beside_readers(struct sidecar *s, bool without, bool *changed)
 {
+	int rc = 0;
+
+	pthread_rwlock_rdlock(&s->turn);
+	if (s->fd >= 0) {
+		pthread_mutex_lock(&s->lock);
+		if (s->readers == 0 || !s->locked)
+			s->locked = try_lock(s, LOCK_SH);
+		rc = s->locked || without ? 1 : -EAGAIN;
+		s->readers += rc > 0;
+		*changed = counter(s->fd) != s->generation;
+		pthread_mutex_unlock(&s->lock);
+	}
+	if (rc <= 0)
+		pthread_rwlock_unlock(&s->turn);
+	return rc;
+}
+
+/* The same after a wait. */
+static int enter_beside_readers(struct sidecar *s, bool *changed)
+{
+	struct rest r = {0};
+	int rc;
+
 	*changed = false;
 	if (!s->there)
 		return 0;
-	pthread_rwlock_rdlock(&s->turn);
-	if (s->fd < 0) {
-		pthread_rwlock_unlock(&s->turn);
-		return 0;
-	}
-	pthread_mutex_lock(&s->lock);
-	bool tries = s->readers == 0 || (must && !s->locked);
-	if (tries)
-		s->locked = take(s->fd, LOCK_SH);
-	if (!s->locked)
-		warn(s, must ? "storing has to wait" : "reading without it");
-	bool entered = s->locked || !must;
-	s->readers += entered;
-	*changed = counter(s->fd) != s->generation;
-	pthread_mutex_unlock(&s->lock);
-	if (!entered)
-		pthread_rwlock_unlock(&s->turn);
-	return entered ? 1 : -EAGAIN;
+	do
+		rc = try_beside_readers(s, false, changed);
+	while (rc < 0 && rest(s, LOCK_SH, &r));
+	return rc;
 }
 
 bool sidecar_enter(struct sidecar *s, bool *changed)
 {
-	return enter_beside_readers(s, false, changed) > 0;
+	int rc = enter_beside_readers(s, changed);
+
+	if (rc < 0) {
+		warn(s, "reading without it");
+		rc = try_beside_readers(s, true, changed);
+	}
+	return rc > 0;
 }
 
 int sidecar_enter_store(struct sidecar *s, bool *changed)
 {
-	return enter_beside_readers(s, true, changed);
+	int rc = enter_beside_readers(s, changed);
+
+	if (rc < 0)
+		warn(s, "storing has to wait");
+	return rc;
+}
+
+int sidecar_try_store(struct sidecar *s, bool *changed)
+{
+	*changed = false;
+	return s->there ? try_beside_readers(s, false, changed) : 0;
+}
+
+bool sidecar_wait(struct sidecar *s)
+{
+	bool changed;
+	int rc = sidecar_enter_store(s, &changed);
+
+	if (rc > 0)
+		sidecar_leave(s);
+	return rc >= 0;
 }
 
 void sidecar_leave(struct sidecar *s)
@@ -183,26 +252,44 @@ void sidecar_seen(struct sidecar *s)
 	pthread_mutex_unlock(&s->lock);
 }
 
+/* 1, 0: there is none, or -EAGAIN: it is held. */
+static int try_alone(struct sidecar *s)
+{
+	int rc = 0;
+
+	pthread_rwlock_wrlock(&s->turn);
+	if (s->fd >= 0) {
+		pthread_mutex_lock(&s->lock);
+		rc = try_lock(s, LOCK_EX) ? 1 : -EAGAIN;
+		pthread_mutex_unlock(&s->lock);
+	}
+	if (rc <= 0)
+		pthread_rwlock_unlock(&s->turn);
+	return rc;
+}
+
 int sidecar_enter_alone(struct sidecar *s, bool *changed)
 {
+	struct rest r = {0};
+	int rc;
+
 	*changed = false;
 	if (!s->there)
 		return 0;
-	pthread_rwlock_wrlock(&s->turn);
-	bool there = s->fd >= 0;
-	if (!there || !take(s->fd, LOCK_EX)) {
-		if (there)
-			warn(s, "a commit has to wait");
-		pthread_rwlock_unlock(&s->turn);
-		return there ? -EAGAIN : 0;
-	}
+	do
+		rc = try_alone(s);
+	while (rc < 0 && rest(s, LOCK_EX, &r));
+	if (rc < 0)
+		warn(s, "a commit has to wait");
+	if (rc <= 0)
+		return rc;
 	uint64_t now = counter(s->fd);
 	uint64_t next = now + 1;
 	*changed = now != s->generation;
 	/* Readers would miss the change: without the right to tell them we do not write. */
 	errno = EIO;
 	if (pwrite(s->fd, &next, sizeof next, COUNTER_AT) != (ssize_t)sizeof next) {
-		int rc = -errno;
+		rc = -errno;
 		sidecar_leave_alone(s);
 		return rc;
 	}

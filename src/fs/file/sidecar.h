@@ -6,6 +6,9 @@
  * We never create it: it is there if somebody uses it. Looking for it costs a system call, and is
  * done when a file is opened, looked up, stored to or committed.
  *
+ * Who wants the lock while another program has it waits half a minute at most, counted for all of
+ * them from when the lock was found held first; who comes later tries for a moment.
+ *
  * Lock order: file gate, sidecar, file lock. A thread must not enter twice.
  */
 #ifndef FS_FILE_SIDECAR_H
@@ -19,6 +22,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* Tries that failed without one that did not in between: from when to when. 0: none. */
+struct sidecar_busy {
+	uint64_t since, seen;
+};
+
 struct sidecar {
 	pthread_rwlock_t turn; /* alone: a commit, and to open it; shared: who reads or stores */
 	atomic_bool there;     /* fd >= 0: to be asked without the lock */
@@ -27,6 +35,7 @@ struct sidecar {
 	unsigned readers;      /* threads that share one flock ... */
 	bool locked;           /* ... which was to be had */
 	uint64_t generation;   /* of the frame that is in memory */
+	struct sidecar_busy busy_shared, busy_alone;
 	bool warned;
 };
 
@@ -38,8 +47,8 @@ void sidecar_look(struct sidecar *s, int dirfd, const char *backing);
 
 /*
  * To read: until sidecar_leave no other program writes. *changed: one has, since the last
- * sidecar_seen. If the lock is not to be had for half a minute, it goes on without: bytes that
- * change while they are read fail their checksum. False: there is no sidecar, and nothing to leave.
+ * sidecar_seen. If the lock is not to be had in time, it goes on without: bytes that change while
+ * they are read fail their checksum. False: there is no sidecar, and nothing to leave.
  */
 bool sidecar_enter(struct sidecar *s, bool *changed);
 void sidecar_leave(struct sidecar *s);
@@ -49,6 +58,12 @@ void sidecar_leave(struct sidecar *s);
  * program writes. 1: done. 0: there is no sidecar. -EAGAIN: the lock was not to be had.
  */
 NODISCARD int sidecar_enter_store(struct sidecar *s, bool *changed);
+
+/* The same without waiting for the lock. */
+NODISCARD int sidecar_try_store(struct sidecar *s, bool *changed);
+
+/* Waits for the lock, and takes nothing. False: it was not to be had. */
+NODISCARD bool sidecar_wait(struct sidecar *s);
 
 /* The frame in memory is of the newest generation. Between enter and leave, of either kind. */
 void sidecar_seen(struct sidecar *s);

@@ -7,6 +7,7 @@
 #include "fs/dirty/workspace.h"
 #include "fs/file/commit.h"
 #include "fs/file/log.h"
+#include "fs/file/share.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/inode.h"
 #include "fs/inode/times.h"
@@ -65,7 +66,7 @@ static unsigned next_turn(unsigned landed)
  */
 static int flush_all(struct file *f)
 {
-	unsigned stuck = UINT_MAX, most = FLUSH_ALL;
+	unsigned stuck = UINT_MAX, most = FLUSH_ALL, waits = 0;
 
 	flush_small(f);
 	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and gets its next try now */
@@ -77,6 +78,9 @@ static int flush_all(struct file *f)
 		bool full = rc == -ENOSPC || rc == -EDQUOT;
 		bool all = most == FLUSH_ALL;
 		before = waiting;
+		waits = landed ? 0 : waits;
+		if (file_lock_comes(f, rc, &waits))
+			continue;
 		if (full || !all)
 			most = next_turn(landed);
 		if (full && waiting < stuck && file_make_room(f) == 0) {

@@ -221,14 +221,20 @@ static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc)
 	return error;
 }
 
+/*
+ * Memory is full of what finds no room, perhaps that of a file just removed; or of what has to wait
+ * for another program's lock.
+ */
 int file_enter_budget(struct file *f, uint64_t most)
 {
 	struct room_wait wait = {0};
+	unsigned waits = 0;
 	int rc;
 
 	do
-		rc = budget_enter(f->fs->budget, most);
-	while (!f->inode->nameless && room_soon(f->fs, &wait, rc));
+		rc = budget_enter(f->fs->budget, most, f);
+	while ((!f->inode->nameless && room_soon(f->fs, &wait, rc)) ||
+	       file_lock_comes(f, rc, &waits));
 	return rc;
 }
 
@@ -239,6 +245,8 @@ ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock cl
 	if (d->bytes.n == 0)
 		return 0;
 	err_clear();
+	if (f->sidecar.there) /* it will be asked for: not to be waited for with memory reserved */
+		IGNORE(sidecar_wait(&f->sidecar));
 	ssize_t rc = file_enter_budget(f, most);
 	bool entered = rc >= 0;
 	if (entered)
