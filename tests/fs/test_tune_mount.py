@@ -117,6 +117,23 @@ def test_the_choice_follows_the_data(mount, blosc2):
     assert size["headed"] < 1.05 * 2 * size["part2"], size
 
 
+def test_image_behind_black_whose_margins_meet_the_glance(mount):
+    """Wide margins: all places that a glance looks at are black in both chunks. Not quite all
+    of the first one is, which would not be chosen for."""
+    rows = np.full((656, 3200), 16, "u1")
+    rows[0, :64] = np.arange(64)
+    rows[328:, 800:2400] = np.frombuffer(image_u1(), "u1")[: 328 * 1600].reshape(328, 1600)
+    m = mount("workers=1,commit=0")
+    for name in ("chosen", "given"):
+        os.close(os.open(m.mnt / name, os.O_CREAT | os.O_WRONLY))
+    os.setxattr(m.mnt / "given", "user.cframefs.pipeline", b"bytedelta+zstd:1")
+    for name in ("chosen", "given"):
+        write_in_order(m.mnt / name, rows.tobytes())
+    m.unmount()
+    size = {name: os.stat(m.stored(name)).st_size for name in ("chosen", "given")}
+    assert size["chosen"] < 1.03 * size["given"], size
+
+
 def test_numbers_behind_texts_of_many_kinds(mount):
     """Several choices that were the same in spite of other looks: the next may not be."""
     hexadecimal = text().hex().encode()[:MIB]

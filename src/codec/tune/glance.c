@@ -26,6 +26,22 @@ static uint32_t lead_of(const struct tune_scan *scan, const struct pipeline *cho
 	return own > least ? share_of(own - least) : 0;
 }
 
+#define PLACES 1024
+#define PLACE 64
+
+/*
+ * Where all pieces are one byte, they say little: the rows of an image may have their margin there.
+ * So more places are looked at, at a distance that is odd: of 1024 so many are not all one byte.
+ */
+static uint32_t count_busy(struct view v)
+{
+	size_t step = (v.n - PLACE) / PLACES | 1;
+	uint32_t busy = 0;
+	for (size_t at = 0; at < PLACES * step && at + PLACE <= v.n; at += step)
+		busy += memcmp(v.p + at, v.p + at + 1, PLACE - 1) != 0;
+	return busy;
+}
+
 #define USUAL 4 /* items of 1, 2, 4 and 8 bytes, and the one that was chosen */
 
 void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct tune_glance *g,
@@ -37,6 +53,7 @@ void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct 
 	unsigned own = 0;
 
 	g->lead = 0;
+	g->busy = PLACES;
 	memset(g->bits, 0, sizeof g->bits);
 	if (share < PIECE)
 		return; /* too little to tell: all such chunks look the same */
@@ -57,6 +74,8 @@ void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct 
 		g->bits[2 * i + 1] = share_of(item->delta);
 	}
 	g->lead = lead_of(&scan, chosen);
+	if (memcmp(bytes, bytes + 1, sizeof bytes - 1) == 0)
+		g->busy = count_busy(v);
 }
 
 /*
@@ -72,6 +91,8 @@ void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct 
  */
 #define LEAD 48
 
+#define BUSY 64 /* places */
+
 static bool differs(uint32_t was, uint32_t is, uint32_t tolerance)
 {
 	return (was > is ? was - is : is - was) > tolerance;
@@ -84,6 +105,8 @@ bool tune_looks_alike(const struct tune_report *r, const struct tune_glance *now
 		return false;
 	uint32_t least = (uint32_t)min_u64(TOLERANCE, 16 + was[2] / 8);
 	uint32_t tolerance = (least + was[2] / 16) << r->patience;
+	if (now->busy < PLACES && now->busy > r->glance.busy + (BUSY << r->patience))
+		return false;
 	bool saves = r->permille <= TUNE_PAYS_CLEARLY;
 	if (differs(was[2], is[2], tolerance << (saves ? LEVEL : 0)))
 		return false;

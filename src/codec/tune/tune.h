@@ -61,6 +61,7 @@ struct tune_glance {
 	uint32_t item;
 	uint32_t bits[TUNE_GLANCE_MAX];
 	uint32_t lead; /* of the best filter of usual items over the chosen one, likewise */
+	uint32_t busy; /* where it sees but one byte: of 1024 places, those that have more     */
 };
 
 struct tune_report {
