@@ -9,7 +9,9 @@
 
 /* Of text a table of half the size would make 0.5 to 3 % more. */
 #define HASH_LOG 14
-#define PLANE_SHORTEST 7
+
+/* Hashes of seven bytes made planes of many bits up to a tenth larger. */
+#define SHORTEST 6
 
 /*
  * From how many bytes on a match in planes is worth it, in bits of literals: one with an offset of
@@ -22,16 +24,18 @@
 #define WORTH_FRESH_MAX 16
 #define WORTH_AGAIN_MAX 8
 
+/* Which table has the last places; in planes a match must be worth it as well. */
+enum places { FAR, NEAR, PLANE };
+
 /* Enters p and returns the last place of its hash; the stream's first byte where there was none. */
-ALWAYS_INLINE const uint8_t *enter(const struct hunt *h, const uint8_t *p, const unsigned shortest,
-				   const bool near)
+ALWAYS_INLINE const uint8_t *enter(const struct hunt *h, const uint8_t *p,
+				   const enum places places)
 {
-	const bool plane = shortest == PLANE_SHORTEST;
-	const unsigned log = plane ? ZSTD_PLANE_LOG : HASH_LOG;
-	uint64_t hash = hash_first(p, shortest, log);
+	const unsigned log = places == PLANE ? ZSTD_PLANE_LOG : HASH_LOG;
+	uint64_t hash = hash_first(p, SHORTEST, log);
 	uint32_t before;
-	if (near) {
-		uint16_t *slot = plane ? &h->w->plane[hash] : &h->w->near[hash];
+	if (places != FAR) {
+		uint16_t *table = places == PLANE ? h->w->plane : h->w->near, *slot = &table[hash];
 		before = *slot;
 		*slot = (uint16_t)(p - h->src);
 	} else {
@@ -44,19 +48,19 @@ ALWAYS_INLINE const uint8_t *enter(const struct hunt *h, const uint8_t *p, const
 
 /* A match at p with an offset that was there before. */
 ALWAYS_INLINE bool again_at(const struct hunt *h, const uint8_t *p, uint32_t offset,
-			    const unsigned shortest)
+			    const enum places places)
 {
-	if (shortest != PLANE_SHORTEST)
+	if (places != PLANE)
 		return get_le32(p) == get_le32(p - offset);
 	return !((get_le64(p) ^ get_le64(p - offset)) & h->worth.again_mask);
 }
 
 /* One at p, like q. */
 ALWAYS_INLINE bool fresh_at(const struct hunt *h, const uint8_t *p, const uint8_t *q,
-			    uint64_t differ, const unsigned shortest)
+			    uint64_t differ, const enum places places)
 {
-	if (shortest != PLANE_SHORTEST)
-		return !(differ << (64 - 8 * shortest));
+	if (places != PLANE)
+		return !(differ << (64 - 8 * SHORTEST));
 	if (differ & h->worth.fresh_mask)
 		return false;
 	unsigned n = h->worth.fresh;
@@ -64,17 +68,17 @@ ALWAYS_INLINE bool fresh_at(const struct hunt *h, const uint8_t *p, const uint8_
 }
 
 /* False: no match begins before the stop. The last offset is cheap, and good for four bytes. */
-ALWAYS_INLINE bool search(struct hunt *h, unsigned leap, const unsigned shortest, const bool near,
+ALWAYS_INLINE bool search(struct hunt *h, unsigned leap, const enum places places,
 			  struct match *m)
 {
 	for (;;) {
-		const uint8_t *p = h->p, *q = enter(h, p, shortest, near);
-		if (again_at(h, p + 1, h->rep0, shortest)) {
+		const uint8_t *p = h->p, *q = enter(h, p, places);
+		if (again_at(h, p + 1, h->rep0, places)) {
 			*m = again(h, p + 1);
 			return true;
 		}
 		uint64_t differ = get_le64(p) ^ get_le64(q);
-		if (fresh_at(h, p, q, differ, shortest)) {
+		if (fresh_at(h, p, q, differ, places)) {
 			size_t len = differ ? bytes_before(differ)
 					    : 8 + equal_wide(h, p + 8, q + 8);
 			take(h, p, q, len, m);
@@ -87,28 +91,27 @@ ALWAYS_INLINE bool search(struct hunt *h, unsigned leap, const unsigned shortest
 }
 
 /* Behind a match the offset before the last one often goes on. */
-ALWAYS_INLINE void follow(struct hunt *h, const unsigned shortest, const bool near)
+ALWAYS_INLINE void follow(struct hunt *h, const enum places places)
 {
-	while (h->p < h->stop && again_at(h, h->p, h->rep1, shortest)) {
-		(void)enter(h, h->p, shortest, near);
+	while (h->p < h->stop && again_at(h, h->p, h->rep1, places)) {
+		(void)enter(h, h->p, places);
 		put_swapped(h);
 	}
 }
 
-ALWAYS_INLINE void find_matches(struct hunt *from, unsigned leap, const unsigned shortest,
-				const bool near)
+ALWAYS_INLINE void find_matches(struct hunt *from, unsigned leap, const enum places places)
 {
 	struct hunt h = *from;
 	struct match m;
-	while (h.p < h.stop && search(&h, leap, shortest, near, &m)) {
+	while (h.p < h.stop && search(&h, leap, places, &m)) {
 		const uint8_t *at = h.p;
 		put_match(&h, &m);
 		if (h.p >= h.stop)
 			break;
-		(void)enter(&h, at + 1, shortest, near);
-		(void)enter(&h, at + 2, shortest, near);
-		(void)enter(&h, h.p - 2, shortest, near);
-		follow(&h, shortest, near);
+		(void)enter(&h, at + 1, places);
+		(void)enter(&h, at + 2, places);
+		(void)enter(&h, h.p - 2, places);
+		follow(&h, places);
 	}
 	*from = h;
 }
@@ -118,17 +121,17 @@ ALWAYS_INLINE void find_matches(struct hunt *from, unsigned leap, const unsigned
 
 static SEARCH void find_near(struct hunt *h, unsigned leap)
 {
-	find_matches(h, leap, 6, true);
+	find_matches(h, leap, NEAR);
 }
 
 static SEARCH void find_far(struct hunt *h, unsigned leap)
 {
-	find_matches(h, leap, 6, false);
+	find_matches(h, leap, FAR);
 }
 
 static SEARCH void find_planes(struct hunt *h, unsigned leap)
 {
-	find_matches(h, leap, PLANE_SHORTEST, true);
+	find_matches(h, leap, PLANE);
 }
 
 #define SAMPLED 1024 /* bytes of a block, in RUNS pieces from everywhere in it */
@@ -187,7 +190,7 @@ static unsigned clamp(unsigned x, unsigned least, unsigned most)
 static struct worth worth_of(uint32_t bits)
 {
 	struct worth w = {
-		.fresh = clamp(256 * WORTH_FRESH / (bits + 1), PLANE_SHORTEST, WORTH_FRESH_MAX),
+		.fresh = clamp(256 * WORTH_FRESH / (bits + 1), SHORTEST, WORTH_FRESH_MAX),
 		.again = clamp(256 * WORTH_AGAIN / (bits + 1), 4, WORTH_AGAIN_MAX),
 	};
 	w.fresh_mask = ~0ull >> (w.fresh < 8 ? 64 - 8 * w.fresh : 0);
