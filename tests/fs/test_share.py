@@ -746,6 +746,33 @@ def test_a_lock_that_is_never_free(mount):
     error_of(os.close, held)
 
 
+@pytest.mark.watchdog(200)
+def test_a_reader_that_never_ends(mount):
+    """It keeps us from committing, which would only save space: no write is refused for that."""
+    m = mount(HELD.replace("1M", "64M"))
+    m.allow("a lock file is held")
+    fd = open_new(m, "f")
+    data = [blob(seed, 64 * CHUNK, "noise") for seed in (1, 2)]
+    with mmap.mmap(-1, CHUNK) as room:
+
+        def rewrite(data):
+            for at in range(0, len(data), CHUNK):
+                room[:] = data[at : at + CHUNK]
+                os.pwrite(fd, room, at)
+
+        rewrite(data[0])
+        os.fsync(fd)
+        with open(f"{m.stored('f')}.b2lock", "a+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            with open(m.mnt / "f", "rb"):
+                pass  # it knows of the lock
+            rewrite(data[1])
+    os.fsync(fd)
+    os.close(fd)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data[1]
+
+
 def test_a_lock_alone_is_no_change(mount, blosc2):
     """Somebody holds the library's lock exclusively only to read: what we have
     not written yet stays ours."""

@@ -168,13 +168,23 @@ static ssize_t write_gated(struct file *f, const struct file_data *d, enum file_
 }
 
 /*
+ * What was replaced gets free. While another program has the lock, the file grows instead: nobody
+ * would write once more what is refused here.
+ */
+static int commit_replaced(struct file *f)
+{
+	int rc = f->wants_commit ? file_commit_part(f) : 0;
+	return rc == -EAGAIN ? 0 : rc;
+}
+
+/*
  * One writer at a time: a writer that waited inside the gate would keep out the commit that frees
  * the space of replaced chunks.
  */
 static ssize_t write_entered(struct file *f, const struct file_data *d, enum file_clock clock)
 {
 	pthread_mutex_lock(&f->writing);
-	ssize_t rc = f->wants_commit ? file_commit_part(f) : 0;
+	ssize_t rc = commit_replaced(f);
 	if (rc >= 0 && f->sidecar.there) /* what others wrote comes first */
 		file_leave_shared(f, file_enter_shared(f));
 	if (rc >= 0)
@@ -449,8 +459,7 @@ static int put_chunk_once(struct file *f, const struct file_chunk *c)
 {
 	int entered;
 
-	if (f->wants_commit)
-		TRY(file_commit_part(f));
+	TRY(commit_replaced(f));
 	int rc = enter_to_store(f, &entered);
 	rc = leave(f, rc < 0 ? rc : put_chunk(f, c));
 	file_leave_store(f, entered);
