@@ -729,6 +729,7 @@ def test_a_lock_that_is_never_free(mount):
         "held.b2frame: closed with unwritten data",
         "a lock file is held",
         "the last commit",
+        "sync failed",
     )
     with exclusive(m, "held"):
         with open(m.mnt / "held", "rb"):
@@ -740,10 +741,15 @@ def test_a_lock_that_is_never_free(mount):
         for thread, done in waiting:
             thread.join(5)
             assert done == [None]
+        cached = os.open(m.mnt / "held", os.O_RDWR)
+        os.pwrite(cached, blob(4, 2 << 20, "noise"), 0)
+        # the kernel drops what finds no memory: to try again does not help
+        assert error_of(os.fsync, cached) == "EIO"
         m.proc.send_signal(signal.SIGTERM)
         m.wait(1)
         assert "held.b2frame: closed with unwritten data" in m.log_text()
     error_of(os.close, held)
+    error_of(os.close, cached)
 
 
 @pytest.mark.watchdog(200)

@@ -215,12 +215,13 @@ int file_check_writing(struct file *f)
 
 /*
  * The kernel drops these bytes. Where others were before, those stay. -EIO: of pages from its cache
- * it does not look at how many were taken.
+ * it does not look at how many were taken; and for -EAGAIN, which would ask for just the fsync once
+ * more.
  */
 static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc)
 {
 	uint64_t lo = d->at + (rc < 0 ? 0 : (uint64_t)rc), hi = d->at + d->bytes.n;
-	int error = rc < 0 ? (int)rc : -EIO;
+	int error = rc < 0 && rc != -EAGAIN ? (int)rc : -EIO;
 
 	pthread_rwlock_rdlock(&f->gate);
 	pthread_rwlock_wrlock(&f->lock);
