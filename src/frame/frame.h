@@ -257,6 +257,13 @@ void frame_put_zeros(struct frame *f, uint32_t n);
  */
 void frame_set_pipeline(struct frame *f, const struct pipeline *p);
 
+/*
+ * Chunks to come may have items of this size, though the header says 1, since the frame ends inside
+ * an item: it says this size as soon as the length is whole items. (The library makes holes of the
+ * header's size, and its buffers for them are too small for chunks of a larger one: policy.h.)
+ */
+void frame_expect_items(struct frame *f, uint32_t size);
+
 /* Another size of the chunks to come, of a frame that has none. */
 void frame_set_chunk_size(struct frame *f, uint32_t chunk_size);
 

@@ -66,6 +66,12 @@ static uint32_t type_size_for(const struct frame *f, const struct index *ix, uin
 	return hangs_on_type_size(f, ix) ? f->info.type_size : 1;
 }
 
+void frame_expect_items(struct frame *f, uint32_t size)
+{
+	if (f->type_size == 1 && !hangs_on_type_size(f, &f->index))
+		f->type_size = size;
+}
+
 /* Later than every root before, also those that another program made this one forget. */
 static uint64_t next_seq(const struct frame *f)
 {

@@ -315,6 +315,23 @@ def test_our_files_in_the_reference(mounts, reference, options, script):
     reference.check(m.stored(name), expect, len(expect))
 
 
+def test_a_hole_before_whole_items(mount, reference):
+    """What was opened while it ended inside an item, with nothing but a hole before the chunks of
+    items: the library makes the hole of the header's item size, and keeps those buffers."""
+    options = "commit=0,codec=lz4,typesize=4,filter=shuffle,chunksize=64K,blocksize=4K"
+    m = mount(options)
+    (m.mnt / "f").write_bytes(bytes(1))
+    m.remount()
+    data = blob(1, 10_154, "text")
+    with open(m.mnt / "f", "r+b") as f:
+        f.seek(413_750)
+        f.write(data)
+    m.unmount()
+    info = subprocess.run([CFRAME, "info", m.backing / "f.b2frame"], stdout=subprocess.PIPE)
+    assert b"typesize     4 bytes" in info.stdout
+    reference.check(m.backing / "f.b2frame", bytes(413_750) + data, 1)
+
+
 @pytest.mark.parametrize("options", OPTIONS[:6])
 @pytest.mark.parametrize("hole", [0, 300_000])
 def test_lengths_that_become_whole_items(mounts, reference, options, hole):

@@ -98,6 +98,8 @@ void policy_follow(struct policy *p, const struct settings *s, struct frame *f)
 	p->report = (struct tune_report){0};
 	if (empty && p->tuned)
 		p->items = 0; /* until the first choice */
+	if (!empty && p->items > 1 && frame_is_ours(f))
+		frame_expect_items(f, p->items);
 }
 
 static bool add_filter(struct pipeline *out, int *n, uint8_t filter, uint8_t meta)
