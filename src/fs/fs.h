@@ -1,6 +1,6 @@
 /*
- * One mount: what every room of this floor shares. Built in main before the first
- * thread, fixed afterwards; each part guards its own state.
+ * One mount: what every room of this floor shares. Opened by fs_open before the first request,
+ * fixed afterwards; each part guards its own state.
  *
  * Lock order: a file's gate, its inode, the file's lock (file.h), then one of inode table, dirty
  * budget, cache shard, intent log (which is held while a record is written). With the inode's lock
@@ -72,5 +72,15 @@ struct fs {
 	unsigned threads; /* that serve requests */
 	uint64_t began; /* meter_now, for the statistics */
 };
+
+/*
+ * fs_init copies the options, fits them into what the process may take (fit.h), and opens
+ * nothing. fs_open opens the parts, and brings into the frames what a crash left in the intent log;
+ * every failure has left a line in the log. fs_close is for after either, also a failed fs_open.
+ * The options' strings stay the caller's.
+ */
+void fs_init(struct fs *fs, const struct options *o);
+NODISCARD int fs_open(struct fs *fs);
+void fs_close(struct fs *fs);
 
 #endif

@@ -4,12 +4,8 @@
  * the end (session.c). The requests themselves start in ops.c.
  */
 #include "base/log.h"
-#include "base/meter.h"
 #include "codec/versions.h"
-#include "fs/cgroup.h"
-#include "fs/dirty/workspace.h"
 #include "fs/guard.h"
-#include "fs/intent/replay.h"
 #include "fs/ops/ops.h"
 #include "fs/session.h"
 
@@ -18,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -107,126 +102,6 @@ static int remount(const struct options *o)
 	return 0;
 }
 
-/* Memory of spare buffers for chunks, beside -o dirty_max. The keeper frees what is not used. */
-#define SPARE_MOST (16u << 20)
-
-static int lock_backing(struct fs *fs)
-{
-	char holder[PATH_MAX], why[PATH_MAX + 80];
-
-	int rc = backing_lock(&fs->backing, fs->opt.read_only, holder);
-	if (rc != -EBUSY)
-		return rc;
-	snprintf(why, sizeof why, "another cframefs %shas it mounted%s%s%s",
-		 fs->opt.read_only ? "that writes " : "", holder[0] ? " at '" : "", holder,
-		 holder[0] ? "'" : "");
-	refuse("backing directory", fs->opt.backing, why);
-	return rc;
-}
-
-/* That serve requests. */
-#define THREADS 16
-
-/* Each of these takes so much of a limited address space at most. */
-#define SPACE_SHARE 8
-#define SMALL_STACK (1u << 20)
-#define THREAD (2u << 20) /* with the buffers for its requests */
-
-/* False: there is room for what the options say. */
-static bool cut(struct options *o, uint64_t cache, uint64_t dirty_max)
-{
-	if (o->cache <= cache && o->dirty_max <= dirty_max)
-		return false;
-	o->cache = min_u64(o->cache, cache);
-	o->dirty_max = min_u64(o->dirty_max, dirty_max);
-	options_set_chunksize_most(o);
-	return true;
-}
-
-/*
- * Where the address space is limited, cache, dirty data and the stacks of thirty threads may be
- * more than there is: then what waits to be stored takes the memory for storing it, for ever.
- */
-static void fit_into_space(struct fs *fs)
-{
-	struct options *o = &fs->opt;
-	struct rlimit lim;
-	pthread_attr_t attr;
-
-	if (getrlimit(RLIMIT_AS, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY)
-		return;
-	uint64_t share = max_u64(lim.rlim_cur / SPACE_SHARE, 1 << 20);
-	fs->threads = (unsigned)max_u64(min_u64(fs->threads, share / (2 * THREAD)), 4);
-	if (cut(o, share, share))
-		log_info("address space is limited to %llu MiB: cache %llu, dirty_max %llu",
-			 (unsigned long long)lim.rlim_cur >> 20, (unsigned long long)o->cache >> 20,
-			 (unsigned long long)o->dirty_max >> 20);
-	if (pthread_attr_init(&attr) != 0)
-		return;
-	if (pthread_attr_setstacksize(&attr, SMALL_STACK) == 0)
-		(void)pthread_setattr_default_np(&attr);
-	pthread_attr_destroy(&attr);
-}
-
-/* Where options ask for too much the cache takes so much at most, and dirty data half of that. */
-#define MEMORY_SHARE 4
-#define MEMORY_BESIDE (64u << 20) /* what the daemon takes beside both: README, "Limits" */
-
-/*
- * In a container whose memory is less than the options say, the kernel ends who takes it. Options
- * that fit are the user's own affair.
- */
-static void fit_into_memory(struct options *o)
-{
-	uint64_t limit = cgroup_memory(), share = max_u64(limit / MEMORY_SHARE, 2 << 20);
-
-	if (o->cache <= limit && o->dirty_max <= limit - o->cache &&
-	    limit - o->cache - o->dirty_max >= MEMORY_BESIDE)
-		return;
-	if (cut(o, share, share / 2))
-		log_info("memory is limited to %llu MiB: cache %llu, dirty_max %llu",
-			 (unsigned long long)limit >> 20, (unsigned long long)o->cache >> 20,
-			 (unsigned long long)o->dirty_max >> 20);
-}
-
-/* After a failure fs_close closes what has been opened so far. */
-static int fs_open(struct fs *fs)
-{
-	unsigned max_fds = (unsigned)min_u64(backing_raise_nofile() / 4, 1 << 16);
-
-	TRY(workspace_init());
-	TRY(backing_open(&fs->backing, fs->opt.backing));
-	TRY(lock_backing(fs));
-	TRY(probes_open(&fs->probes));
-	TRY(inodes_open(&fs->inodes, &fs->backing, max_fds));
-	TRY(cache_open(&fs->cache, fs->opt.cache));
-	TRY(large_open(&fs->large, fs->cache));
-	TRY(budget_open(&fs->budget, fs->opt.dirty_max, (unsigned)fs->opt.workers));
-	TRY(spare_open(&fs->spare, min_u64(fs->opt.dirty_max / 4, SPARE_MOST)));
-	TRY(pool_open(&fs->pool, (unsigned)fs->opt.workers));
-	TRY(replay(fs));
-	if (fs->opt.intent && fs->opt.commit > 0 && !fs->opt.read_only)
-		TRY(intent_open(&fs->intent, &fs->backing, fs->opt.intent));
-	return 0;
-}
-
-static void fs_close(struct fs *fs)
-{
-	if (fs->pool)
-		ops_close_all(fs);
-	(void)intent_settle(fs->intent);
-	intent_close(fs->intent);
-	pool_close(fs->pool);
-	budget_close(fs->budget);
-	spare_close(fs->spare);
-	inodes_close(fs->inodes);
-	large_close(fs->large);
-	cache_close(fs->cache);
-	probes_close(fs->probes);
-	backing_close(&fs->backing);
-	workspace_end();
-}
-
 /* How a daemon tells its parent that the mount answers: a byte through a pipe. */
 struct announce {
 	int pipe;
@@ -272,22 +147,13 @@ static int run(const struct options *o, int pipe)
 	umask(0); /* the kernel has applied the caller's */
 	log_init(o->debug ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, LOG_SINK_STDERR);
 
-	struct fs fs = {.opt = *o,
-			.began = meter_now(),
-			.absent.lock = PTHREAD_MUTEX_INITIALIZER,
-			.seeks = {.lock = PTHREAD_MUTEX_INITIALIZER,
-				  .writing = PTHREAD_MUTEX_INITIALIZER},
-			.threads = THREADS};
 	struct announce a = {pipe, o->foreground, o->mountpoint};
-	fs.backing.root = fs.backing.proc = fs.backing.lock = -1;
-	fit_into_space(&fs);
-	fit_into_memory(&fs.opt);
+	struct fs fs;
+	fs_init(&fs, o);
 	guard_start();
 	int rc = fs_open(&fs);
 	if (rc >= 0)
 		rc = session_run(&fs, announce, &a);
-	else if (rc != -EBUSY) /* who found that has said why */
-		complain("start", o->backing, rc);
 	fs_close(&fs);
 	guard_stop();
 	return rc;

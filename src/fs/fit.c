@@ -1,0 +1,71 @@
+#include "fs/fit.h"
+
+#include "base/log.h"
+#include "fs/cgroup.h"
+
+#include <pthread.h>
+#include <sys/resource.h>
+
+/* Lowers cache and dirty_max. False: both are within these bounds already. */
+static bool lower(struct options *o, uint64_t cache, uint64_t dirty_max)
+{
+	if (o->cache <= cache && o->dirty_max <= dirty_max)
+		return false;
+	o->cache = min_u64(o->cache, cache);
+	o->dirty_max = min_u64(o->dirty_max, dirty_max);
+	options_set_chunksize_most(o);
+	return true;
+}
+
+static void tell(const struct options *o, const char *what, uint64_t limit)
+{
+	log_info("%s is limited to %llu MiB: cache %llu, dirty_max %llu", what,
+		 (unsigned long long)limit >> 20, (unsigned long long)o->cache >> 20,
+		 (unsigned long long)o->dirty_max >> 20);
+}
+
+/* Shares of a memory limit: one of this for the cache, half of that for dirty data. */
+#define MEMORY_SHARE 4
+#define MEMORY_BESIDE (64u << 20) /* what the daemon takes beside both: README, "Limits" */
+
+void fit_memory(struct options *o)
+{
+	uint64_t limit = cgroup_memory(), share = max_u64(limit / MEMORY_SHARE, 2 << 20);
+
+	if (o->cache <= limit && o->dirty_max <= limit - o->cache &&
+	    limit - o->cache - o->dirty_max >= MEMORY_BESIDE)
+		return;
+	if (lower(o, share, share / 2))
+		tell(o, "memory", limit);
+}
+
+/* Shares of a limited address space: one of this each for cache, dirty data and threads. */
+#define SPACE_SHARE 8
+#define SMALL_STACK (1u << 20)
+#define THREAD_SPACE (2u << 20) /* stack, and the buffers for its requests */
+#define THREADS_MIN 4
+
+static void use_small_stacks(void)
+{
+	pthread_attr_t attr;
+
+	if (pthread_attr_init(&attr) != 0)
+		return;
+	if (pthread_attr_setstacksize(&attr, SMALL_STACK) == 0)
+		(void)pthread_setattr_default_np(&attr);
+	pthread_attr_destroy(&attr);
+}
+
+unsigned fit_space(struct options *o, unsigned threads)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_AS, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY)
+		return threads;
+	uint64_t share = max_u64(lim.rlim_cur / SPACE_SHARE, 1 << 20);
+	if (lower(o, share, share))
+		tell(o, "address space", lim.rlim_cur);
+	use_small_stacks();
+	/* half of the share: the workers and their buffers are as many again */
+	return (unsigned)max_u64(min_u64(threads, share / (2 * THREAD_SPACE)), THREADS_MIN);
+}

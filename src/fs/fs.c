@@ -1,0 +1,89 @@
+#include "fs/fs.h"
+
+#include "base/log.h"
+#include "base/meter.h"
+#include "fs/dirty/workspace.h"
+#include "fs/intent/replay.h"
+#include "fs/fit.h"
+#include "fs/ops/ops.h"
+
+#include <stdio.h>
+
+#define THREADS 16 /* that serve requests, at most */
+
+/* Memory of spare buffers for chunks, beside -o dirty_max. The keeper frees what is not used. */
+#define SPARE_MOST (16u << 20)
+
+void fs_init(struct fs *fs, const struct options *o)
+{
+	*fs = (struct fs){.opt = *o,
+			  .backing = {.root = -1, .proc = -1, .lock = -1},
+			  .absent.lock = PTHREAD_MUTEX_INITIALIZER,
+			  .seeks = {.lock = PTHREAD_MUTEX_INITIALIZER,
+				    .writing = PTHREAD_MUTEX_INITIALIZER},
+			  .began = meter_now()};
+	fs->threads = fit_space(&fs->opt, THREADS);
+	fit_memory(&fs->opt);
+}
+
+static int lock_backing(struct fs *fs)
+{
+	char holder[PATH_MAX], where[PATH_MAX + 8] = "";
+
+	int rc = backing_lock(&fs->backing, fs->opt.read_only, holder);
+	if (rc != -EBUSY)
+		return rc;
+	if (holder[0])
+		snprintf(where, sizeof where, " at '%s'", holder);
+	log_err("backing directory '%s': another cframefs %shas it mounted%s", fs->opt.backing,
+		fs->opt.read_only ? "that writes " : "", where);
+	return rc;
+}
+
+static int open_parts(struct fs *fs)
+{
+	unsigned max_fds = (unsigned)min_u64(backing_raise_nofile() / 4, 1 << 16);
+
+	TRY(workspace_init());
+	TRY(backing_open(&fs->backing, fs->opt.backing));
+	TRY(lock_backing(fs));
+	TRY(probes_open(&fs->probes));
+	TRY(inodes_open(&fs->inodes, &fs->backing, max_fds));
+	TRY(cache_open(&fs->cache, fs->opt.cache));
+	TRY(large_open(&fs->large, fs->cache));
+	TRY(budget_open(&fs->budget, fs->opt.dirty_max, (unsigned)fs->opt.workers));
+	TRY(spare_open(&fs->spare, min_u64(fs->opt.dirty_max / 4, SPARE_MOST)));
+	TRY(pool_open(&fs->pool, (unsigned)fs->opt.workers));
+	TRY(replay(fs));
+	if (fs->opt.intent && fs->opt.commit > 0 && !fs->opt.read_only)
+		TRY(intent_open(&fs->intent, &fs->backing, fs->opt.intent));
+	return 0;
+}
+
+int fs_open(struct fs *fs)
+{
+	char text[160];
+
+	int rc = open_parts(fs);
+	if (rc < 0 && rc != -EBUSY) /* whoever found that has said why */
+		log_err("backing directory '%s': cannot be mounted: %s", fs->opt.backing,
+			err_text(rc, text, sizeof text));
+	return rc;
+}
+
+void fs_close(struct fs *fs)
+{
+	if (fs->pool)
+		ops_close_all(fs);
+	(void)intent_settle(fs->intent);
+	intent_close(fs->intent);
+	pool_close(fs->pool);
+	budget_close(fs->budget);
+	spare_close(fs->spare);
+	inodes_close(fs->inodes);
+	large_close(fs->large);
+	cache_close(fs->cache);
+	probes_close(fs->probes);
+	backing_close(&fs->backing);
+	workspace_end();
+}
