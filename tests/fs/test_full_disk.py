@@ -3,6 +3,7 @@ that it works again afterwards."""
 
 import contextlib
 import errno
+import mmap
 import os
 import random
 import shutil
@@ -63,6 +64,14 @@ def put(fd, data, offset=0):
     done = 0
     while done < len(data):
         done += os.pwrite(fd, data[done : done + 65536], offset + done)
+
+
+def put_direct(fd, data, offset=0):
+    """The same past the kernel's cache, by pages."""
+    with mmap.mmap(-1, len(data)) as room:
+        room[:] = data
+        for done in range(0, len(data), 65536):
+            os.pwrite(fd, memoryview(room)[done : done + 65536], offset + done)
 
 
 def on_disk(m, name, blosc2):
@@ -445,6 +454,47 @@ def test_who_waits_for_room_does_not_keep_the_removed_file_open(small):
     later.join()
     os.close(after)
     assert read_direct(m.mnt / "after", len(new) + 1) == new
+
+
+@pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_killed_while_it_waits_for_the_room_of_a_removed_file(small, call):
+    """What was synced is there, what waits is not, and the room is free without the daemon."""
+    m, old, noise = small, blob(7, 256 << 10, "noise"), blob(8, 3 << 20, "noise")
+    fds = [os.open(m.mnt / name, os.O_CREAT | os.O_RDWR | os.O_DIRECT) for name in ("big", "after")]
+    big, after = fds
+    put_direct(after, old)
+    os.fsync(after)
+    if call == "write":  # memory is full of what finds no room
+        for at in range(0, 4 * SIZE, len(noise)):
+            outcome(put_direct, big, noise, at)
+    else:
+        put_direct(big, noise)
+        os.fsync(big)
+    fill(m, 0)
+    if call == "fsync":
+        put_direct(after, noise[: len(old)])
+    os.unlink(m.mnt / "big")
+    wait = put_direct if call == "write" else os.fsync
+    done = []
+    waiter = threading.Thread(
+        target=lambda: done.append(
+            error_of(wait, after, *([noise[: len(old)]] if call == "write" else []))
+        )
+    )
+    waiter.start()
+    time.sleep(0.5)
+    assert not done and m.kill()
+    waiter.join()
+    for fd in fds:
+        error_of(os.close, fd)
+    assert done != [None]
+    (m.backing / "filler").unlink()
+    m.start()
+    assert os.listdir(m.mnt) == ["after"] and (m.mnt / "after").read_bytes() == old
+    (m.mnt / "after").write_bytes(noise)
+    m.remount()
+    assert (m.mnt / "after").read_bytes() == noise
 
 
 @pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 
 from libcrash import Story, list_metalayers, look
+from libdata import blob
+from libfault import Fault
 from libmount import umount, wait_until
 from libposix import error_of
 
@@ -301,6 +303,42 @@ def test_the_guard_holds_nothing_of_the_daemon(mount, root):
     assert len(held) == 5 and held[-1].startswith("socket:"), held
     m.unmount()
     assert not is_alive(guard)
+
+
+@pytest.mark.parametrize("options", ["", ",codec=lz4,commit=0.02"], ids=["", "eager"])
+def test_killed_between_the_parts_of_an_overwrite(mount, work, blosc2, options):
+    """A file that is rewritten all over is committed in parts, so that it does not become twice as
+    large. Whichever write of that is the last, each chunk is the old or the new one."""
+    import libblosc
+
+    chunk, chunks = 64 << 10, 96
+    m = mount(f"chunksize=64K,blocksize=16K,commit=0,intent=0,workers=1{options}", start=False)
+    fault = Fault(m, work / "fault")
+    m.allow(*CLOSELY).start()
+    versions = [blob(seed, chunk * chunks, "noise") for seed in (1, 2)]
+    shown = set()
+    for n in range(3, 300, 13):
+        (m.mnt / "f").write_bytes(versions[0])
+        os.sync()
+        fd = os.open(m.mnt / "f", os.O_RDWR)
+        fault.set(n, Fault.CHANGE, how=Fault.KILL)
+        error_of(os.pwrite, fd, versions[1], 0)
+        error_of(os.fsync, fd)
+        error_of(os.close, fd)
+        came = fault.came()
+        fault.set(0)
+        if not came:
+            break
+        assert m.kill()
+        stored = libblosc.chunk_bytes(libblosc.open_frame(m.stored("f")))
+        m.start()
+        assert (m.mnt / "f").read_bytes() == stored and len(stored) == chunk * chunks
+        parts = [slice(at, at + chunk) for at in range(0, len(stored), chunk)]
+        news = [stored[part] == versions[1][part] for part in parts]
+        assert all(new or stored[p] == versions[0][p] for new, p in zip(news, parts)), n
+        shown.add(sum(news))
+    assert not came and len(shown) > 3, (n, shown)
+    assert (m.mnt / "f").read_bytes() == versions[1]
 
 
 def test_a_late_repair_is_no_change(mount):

@@ -695,6 +695,33 @@ def test_memory_full_of_a_file_whose_lock_is_held(mount):
     assert (m.mnt / "other").read_bytes() == theirs.ljust(CHUNK, b"\0") * 39 + theirs
 
 
+def test_killed_while_a_writer_waits_for_a_lock(mount, blosc2):
+    """Memory is full of what another program's lock keeps there: of both files all that was synced
+    is there, and of the one whose lock is held nothing else."""
+    m = mount(HELD)
+    held, other = open_new(m, "held"), open_new(m, "other")
+    errors, data = fill(held, 31)
+    os.fsync(held)
+    with exclusive(m, "held"):
+        errors += fill(held, 31, seed=3)[0]
+        errors += fill(other, 20, seed=2)[0]
+        assert not any(errors) and error_of(os.fsync, other) is None
+        with mmap.mmap(-1, CHUNK) as room:
+            thread, done = later(lambda: error_of(os.pwrite, held, room, 31 * CHUNK))
+            time.sleep(0.5)
+            assert not done and m.kill()
+            thread.join(60)
+        assert done != [None]
+        error_of(os.close, held)
+        error_of(os.close, other)
+        expect = data.ljust(CHUNK, b"\0") * 30 + data
+        assert stored_bytes(blosc2, m.stored("held")) == expect
+        m.start()
+        theirs = blob(2, CHUNK // 2, "noise")
+        assert (m.mnt / "other").read_bytes() == theirs.ljust(CHUNK, b"\0") * 19 + theirs
+    assert (m.mnt / "held").read_bytes() == expect
+
+
 @pytest.mark.concurrent
 def test_workers_do_not_wait_for_a_lock(mount):
     """Else one file's lock would keep all others from being stored."""
@@ -753,8 +780,10 @@ def test_a_lock_that_is_never_free(mount):
 
 
 @pytest.mark.watchdog(200)
-def test_a_reader_that_never_ends(mount):
-    """It keeps us from committing, which would only save space: no write is refused for that."""
+@pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
+def test_a_reader_that_never_ends(mount, blosc2, killed):
+    """It keeps us from committing, which would only save space: no write is refused for that.
+    Nor is anything of these writes in the file that it reads, also when they end by SIGKILL."""
     m = mount(HELD.replace("1M", "64M"))
     m.allow("a lock file is held")
     fd = open_new(m, "f")
@@ -773,6 +802,14 @@ def test_a_reader_that_never_ends(mount):
             with open(m.mnt / "f", "rb"):
                 pass  # it knows of the lock
             rewrite(data[1])
+            assert not killed or m.kill()
+            assert stored_bytes(blosc2, m.stored("f")) == data[0]
+    if killed:
+        error_of(os.close, fd)
+        m.start()
+        assert (m.mnt / "f").read_bytes() == data[0]
+        fd = os.open(m.mnt / "f", os.O_RDWR)
+        os.pwrite(fd, data[1], 0)
     os.fsync(fd)
     os.close(fd)
     m.remount()
