@@ -76,25 +76,6 @@ size_t block_work(const struct block_plan *p, bool packed, size_t len)
 	return len * min_u64(n, 2);
 }
 
-bool block_has_front(const struct block_plan *p, const struct scratch *s)
-{
-	const struct codec *codec = p->coder.codec;
-	return !p->nsteps && codec->has_front && codec->has_front(&s->kernels);
-}
-
-const uint8_t *block_decode_front(const struct block_plan *p, struct scratch *s,
-				  struct view stored, size_t whole, size_t n)
-{
-	struct cursor in = cursor_of(stored);
-	struct view plain = stream_plain(&in, whole);
-	if (plain.p)
-		return plain.p;
-	if (scratch_work_first(s, whole) < 0)
-		return NULL;
-	struct span room = {s->work[0].p, whole};
-	return stream_decode_front(&p->coder, &in, room, n) ? room.p : NULL;
-}
-
 int block_filter(const struct block_plan *p, struct scratch *s, const struct block *b,
 		 struct view src, struct view *out)
 {
@@ -186,6 +167,75 @@ int block_unpack(const struct block_plan *p, struct scratch *s, struct view pack
 		memcpy(dst.p + (from - lo), packed.p + from, hi - from);
 	}
 	return 0;
+}
+
+bool block_has_parts(const struct block_plan *p, const struct scratch *s, uint32_t nstreams)
+{
+	const struct codec *codec = p->coder.codec;
+	if (!codec->decode_front || (codec->has_front && !codec->has_front(&s->kernels)))
+		return false;
+	if (!p->nsteps)
+		return nstreams == 1;
+	return p->nsteps == 1 && p->step[0].row->id == FILTER_SHUFFLE && nstreams > 1 &&
+	       planes_of(p, &p->step[0]) == nstreams;
+}
+
+/* The first n bytes at least of the next stream; NULL: not possible. */
+static const uint8_t *stream_front(const struct block_plan *p, struct cursor *in, struct span room,
+				   size_t n)
+{
+	struct view plain = stream_plain(in, room.n);
+	if (plain.p)
+		return plain.p;
+	return stream_decode_front(&p->coder, in, room, n) ? room.p : NULL;
+}
+
+/* Of a block in one stream, without filters. */
+static bool decode_front(const struct block_plan *p, struct scratch *s, struct view stored,
+			 struct block_part part, struct span dst)
+{
+	struct cursor in = cursor_of(stored);
+	if (scratch_work_first(s, part.whole) < 0)
+		return false;
+	struct span room = {s->work[0].p, part.whole};
+	const uint8_t *front = stream_front(p, &in, room, part.lo + dst.n);
+	if (front)
+		memcpy(dst.p, front + part.lo, dst.n);
+	return front != NULL;
+}
+
+/* Of a shuffled block with a stream for each plane: what these have of the wanted units. */
+static bool decode_units(const struct block_plan *p, struct scratch *s, struct view stored,
+			 struct block_part part, struct span dst)
+{
+	struct cursor in = cursor_of(stored);
+	struct block b = {0};
+	struct filter_arg arg = arg_of(p, &b, 0);
+	size_t n = planes_of(p, &p->step[0]), end = ceil_div(part.lo + dst.n, n);
+	struct units u = {part.lo / n, end - part.lo / n};
+	if (scratch_work(s, max_u64(part.whole / n, u.n * n)) < 0)
+		return false;
+	struct span room = {s->work[1].p, part.whole / n};
+	for (size_t i = 0; i < n; i++) {
+		const uint8_t *plane = stream_front(p, &in, room, end);
+		if (!plane)
+			return false;
+		memcpy(s->work[0].p + i * u.n, plane + u.first, u.n);
+	}
+	bool fits = u.n * n == dst.n;
+	uint8_t *to = fits ? dst.p : s->work[1].p;
+	p->step[0].row->backward(&s->kernels, &arg, view_of(s->work[0].p, u.n * n), to);
+	if (!fits)
+		memcpy(dst.p, to + part.lo % n, dst.n);
+	return true;
+}
+
+bool block_decode_part(const struct block_plan *p, struct scratch *s, struct view stored,
+		       struct block_part part, struct span dst)
+{
+	assert(dst.n && dst.n <= part.whole && part.lo <= part.whole - dst.n);
+	return p->nsteps ? decode_units(p, s, stored, part, dst)
+			 : decode_front(p, s, stored, part, dst);
 }
 
 int block_plan_cuts(struct block_plan *p, struct scratch *s, const struct block *b, struct view src)

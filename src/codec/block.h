@@ -44,13 +44,16 @@ NODISCARD int block_unpack(const struct block_plan *p, struct scratch *s, struct
 			   size_t lo, struct span dst);
 
 /*
- * The first n bytes of a block of `whole` bytes in one stream, without filters: decodes no more
- * of it, and sees nothing of what is wrong behind them. They lie in the scratch until its next use,
- * or in `stored`. NULL: not possible. Only with plans that block_has_front.
+ * Of a block of `whole` bytes those from `lo` on. Of each stream no more is decoded than they need,
+ * and nothing is seen of what is wrong behind that. False: it has to be decoded as a whole. Only
+ * where block_has_parts: in one stream without filters, or shuffled with a stream for each plane.
  */
-bool block_has_front(const struct block_plan *p, const struct scratch *s);
-const uint8_t *block_decode_front(const struct block_plan *p, struct scratch *s,
-				  struct view stored, size_t whole, size_t n);
+struct block_part {
+	size_t whole, lo;
+};
+bool block_has_parts(const struct block_plan *p, const struct scratch *s, uint32_t nstreams);
+bool block_decode_part(const struct block_plan *p, struct scratch *s, struct view stored,
+		       struct block_part part, struct span dst);
 
 /*
  * Decides where the streams of all blocks are cut, by this one of them. For blocks in one stream

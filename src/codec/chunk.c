@@ -301,11 +301,11 @@ int chunk_unpack(const struct chunk *c, struct scratch *s, struct view packed, u
 bool chunk_has_parts(const struct chunk *c, const struct scratch *s)
 {
 	struct block_plan p;
-	if (c->kind != CHUNK_REGULAR || c->is_vl || c->split || c->has_dict || !c->sums)
+	if (c->kind != CHUNK_REGULAR || c->is_vl || c->has_dict || !c->sums)
 		return false;
 	plan_filters(&p, c);
 	p.coder.codec = codec_by_id(c->codec);
-	return block_has_front(&p, s);
+	return block_has_parts(&p, s, c->split ? c->typesize : 1);
 }
 
 int chunk_decode_part(const struct chunk *c, struct scratch *s, struct chunk_part part,
@@ -317,12 +317,13 @@ int chunk_decode_part(const struct chunk *c, struct scratch *s, struct chunk_par
 	assert(dst.n <= whole && part.lo <= whole - dst.n);
 	assert(stored.n == chunk_extent(c, (struct run){part.block, 1}).len);
 	TRY(chunk_sums_check(c, part.block, stored));
+	if (c->split && whole != c->blocksize) /* the last one is in one stream */
+		return 1;
 	TRY(job_init(&j));
-	const uint8_t *front = block_decode_front(&j.plan, s, stored, whole, part.lo + dst.n);
-	if (front)
-		memcpy(dst.p, front + part.lo, dst.n);
+	struct block_part of = {whole, part.lo};
+	bool done = block_decode_part(&j.plan, s, stored, of, dst);
 	scratch_done(s);
-	return front ? 0 : 1;
+	return done ? 0 : 1;
 }
 
 int chunk_decode_all(struct scratch *s, struct view stored, uint32_t item, struct span dst)

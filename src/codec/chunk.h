@@ -150,9 +150,9 @@ NODISCARD int chunk_unpack(const struct chunk *c, struct scratch *s, struct view
 			   uint32_t lo, struct span dst);
 
 /*
- * Of a block without filters the bytes from `lo` on, without what is behind them. Not all chunks
- * can, and only those whose blocks have checksums: nothing else sees what is wrong behind. 1: this
- * block cannot.
+ * The bytes of a block from `lo` on, where its streams need not be decoded to their ends for that:
+ * without filters, or shuffled with a stream for each plane. Only of chunks whose blocks have
+ * checksums: nothing else sees what is wrong behind. 1: this block cannot.
  */
 struct chunk_part {
 	uint32_t block, lo;

@@ -59,9 +59,8 @@ struct codec {
 
 	/*
 	 * Only the first n bytes of dst; those behind them may be anything then, and what is wrong
-	 * there is not seen. False: decode it all, which also knows what is wrong. Only where
-	 * has_front says so for the kernels of the state; that is NULL where the codec has no such
-	 * thing.
+	 * there is not seen. n > 0. False: decode it all, which also knows what is wrong. NULL: the
+	 * codec knows no such thing. Where there is a has_front, only with kernels that it likes.
 	 */
 	bool (*has_front)(const struct kernels *k);
 	bool (*decode_front)(void *state, struct view src, struct span dst, size_t n);

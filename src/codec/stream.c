@@ -60,8 +60,12 @@ bool stream_decode_front(const struct stream_coder *sc, struct cursor *in, struc
 			 size_t n)
 {
 	int32_t csize = (int32_t)cursor_le32(in);
-	if (in->bad || csize <= 0)
+	if (in->bad)
 		return false;
+	if (csize == 0)
+		memset(dst.p, 0, n);
+	if (csize <= 0)
+		return csize == 0 || run_decode(csize, in, span_of(dst.p, n)) == 0;
 	struct view payload = cursor_bytes(in, (size_t)csize);
 	return !in->bad && sc->codec->decode_front(sc->state, payload, dst, n);
 }

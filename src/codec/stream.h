@@ -32,7 +32,7 @@ NODISCARD int stream_expand(const struct stream_coder *sc, struct view payload, 
  */
 struct view stream_plain(struct cursor *in, size_t n);
 
-/* As codec.h's decode_front. False: it has to be decoded by stream_decode. */
+/* As codec.h's decode_front, of codecs that have it. False: it is for stream_decode to decode. */
 bool stream_decode_front(const struct stream_coder *sc, struct cursor *in, struct span dst,
 			 size_t n);
 

@@ -112,6 +112,32 @@ static int load_ref(struct chunk *c, struct scratch *s, struct view v)
 	return rc;
 }
 
+/*
+ * Some bytes of a block as a part of it, which has to be what all of the block has there. Its
+ * checksum is made right, so that the decoders see what was changed.
+ */
+static void try_part(struct chunk *c, struct scratch *s, struct view v, uint32_t i)
+{
+	struct run one = {i, 1};
+	struct extent e = chunk_extent(c, one);
+	uint32_t n = chunk_run_bytes(c, one);
+	if (!c->sums)
+		c->sums = calloc(c->nblocks, sizeof *c->sums);
+	if (!n || !c->sums || !chunk_has_parts(c, s))
+		return;
+	uint32_t lo = (uint32_t)(next_random() % n), len = 1 + (uint32_t)(next_random() % (n - lo));
+	uint8_t *stored = exact_copy(v.p + e.off, e.len), *whole = exact(n), *dst = exact(len);
+	struct view bytes = view_of(stored, e.len);
+	c->sums[i] = chunk_sums_of(bytes);
+	int rc = chunk_decode_part(c, s, (struct chunk_part){i, lo}, bytes, span_of(dst, len));
+	if (!chunk_decode(c, s, one, bytes, span_of(whole, n)) &&
+	    (rc < 0 || (rc == 0 && memcmp(dst, whole + lo, len))))
+		abort();
+	free(stored);
+	free(whole);
+	free(dst);
+}
+
 /* True: everything decoded. */
 static bool try_chunk(struct scratch *s, struct view v)
 {
@@ -127,9 +153,25 @@ static bool try_chunk(struct scratch *s, struct view v)
 			rc = -1;
 		else
 			rc |= fetch(&c, s, v, (struct run){i, 1});
+		if (!c.has_dict)
+			try_part(&c, s, v, i);
 	}
 	chunk_deinit(&c);
 	return rc == 0;
+}
+
+/* The front of a stream by itself is what all of it begins with; `whole`: NULL, it is damaged. */
+static void try_front(const struct codec *codec, void *with, struct view src, const uint8_t *whole,
+		      size_t n)
+{
+	size_t front = 1 + next_random() % n;
+	if (!codec->decode_front)
+		return;
+	uint8_t *dst = exact(n);
+	bool done = codec->decode_front(with, src, span_of(dst, n), front);
+	if (whole && (!done || memcmp(dst, whole, front)))
+		abort();
+	free(dst);
 }
 
 /* Two bytes of length, then a payload; what decodes and what does not is also encoded. */
@@ -153,6 +195,7 @@ static bool try_codec(const char *name, struct view v)
 	if (!dst || !back || !small)
 		abort();
 	int rc = codec->decode(codec_state, view_of(in, v.n - 2), span_of(dst, n), NULL);
+	try_front(codec, codec_state, view_of(in, v.n - 2), rc ? NULL : dst, n);
 	/* Mostly enough room, so that what comes out is decoded. */
 	size_t room = v.p[0] & 3 ? v.n - 2 : 1 + get_le16(v.p) % (v.n - 2);
 	ssize_t len = codec->encode(codec_state, 1 + v.p[0] % 9, view_of(in, v.n - 2),
@@ -168,6 +211,8 @@ static bool try_codec(const char *name, struct view v)
 				      span_of(back, v.n - 2), NULL) ||
 			memcmp(back, in, v.n - 2)))
 		abort();
+	if (len > 0)
+		try_front(codec, codec_state, view_of(small, (size_t)len), in, v.n - 2);
 	free(in);
 	free(dst);
 	free(back);

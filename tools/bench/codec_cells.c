@@ -375,7 +375,7 @@ struct range {
 	bool parsed;
 };
 
-/* As the daemon reads a little: a shuffled block is put together where it is wanted only. */
+/* As the daemon reads a little: no more of a block than it must, where that can be done. */
 static void our_range(struct range *r, struct bench *b, const struct chunk *c)
 {
 	uint32_t first = chunk_block_at(c, r->at),
@@ -385,10 +385,14 @@ static void our_range(struct range *r, struct bench *b, const struct chunk *c)
 	struct extent e = chunk_extent(c, run);
 	struct view stored = view_of(b->chunk[OURS].p + e.off, e.len);
 	struct span whole = span_of(b->back.p, chunk_run_bytes(c, run));
+	struct span item = span_of(r->item, RANGE_BYTES);
+	struct chunk_part part = {first, lo};
+	if (run.n == 1 && chunk_has_parts(c, b->scratch) &&
+	    chunk_decode_part(c, b->scratch, part, stored, item) == 0)
+		return;
 	if (run.n == 1 && chunk_can_pack(c)) {
 		if (chunk_decode_packed(c, b->scratch, first, stored, whole) ||
-		    chunk_unpack(c, b->scratch, span_view(whole), lo,
-				 span_of(r->item, RANGE_BYTES)))
+		    chunk_unpack(c, b->scratch, span_view(whole), lo, item))
 			die("decode");
 		return;
 	}

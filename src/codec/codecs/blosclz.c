@@ -10,6 +10,7 @@
  */
 #include "base/buf.h"
 #include "codec/codec.h"
+#include "codec/inline.h"
 #include "codec/match.h"
 #include "codec/wide.h"
 
@@ -97,8 +98,8 @@ static bool read_match(struct reader *r, unsigned op, size_t *len, size_t *dist)
 	return true;
 }
 
-static int blosclz_decode(void *state, struct view src, struct span dst,
-			  const struct codec_dict *dict)
+/* The first n bytes at least; all of a stream is all that it has, not less. */
+ALWAYS_INLINE int decode_first(struct view src, struct span dst, size_t n)
 {
 	struct reader r = {src.p, src.p + src.n, dst.p, dst.p, dst.p + dst.n};
 	if (!src.n)
@@ -114,11 +115,24 @@ static int blosclz_decode(void *state, struct view src, struct span dst,
 		} else if (!read_match(&r, op, &len, &dist) || !copy_match(&r, len, dist)) {
 			return CORRUPT("blosclz match", r.in - src.p);
 		}
+		if (n < dst.n && (size_t)(r.out - dst.p) >= n)
+			return 0;
 		op = *r.in++;
 	}
 	if (r.out != r.out_end)
 		return CORRUPT("blosclz stream is short", r.out - dst.p);
 	return 0;
+}
+
+static int blosclz_decode(void *state, struct view src, struct span dst,
+			  const struct codec_dict *dict)
+{
+	return decode_first(src, dst, dst.n);
+}
+
+static bool blosclz_decode_front(void *state, struct view src, struct span dst, size_t n)
+{
+	return decode_first(src, dst, n) == 0;
 }
 
 /* ---- encoder ---- */
@@ -461,4 +475,5 @@ const struct codec codec_blosclz = {
 	.state_free = mem_free,
 	.encode = blosclz_encode,
 	.decode = blosclz_decode,
+	.decode_front = blosclz_decode_front,
 };

@@ -188,14 +188,15 @@ struct halt {
 	size_t literals;
 };
 
-/* Sequences as long as there is room around them. False: nonsense. */
-static bool decode_wide(struct reader *rd, struct halt *at)
+/* Sequences as long as there is room around them, and none behind `enough`. False: nonsense. */
+static bool decode_wide(struct reader *rd, uint8_t *enough, struct halt *at)
 {
 	struct reader r = *rd;
 	bool fine = true;
 	at->inside = false;
 	const uint8_t *in_stop = r.in_end - r.in >= IN_MARGIN ? r.in_end - IN_MARGIN : NULL;
 	uint8_t *out_stop = r.out_end - r.out >= OUT_MARGIN ? r.out_end - OUT_MARGIN : NULL;
+	out_stop = out_stop < enough ? out_stop : enough;
 	while (r.in <= in_stop && r.out <= out_stop) {
 		unsigned t = *r.in++;
 		size_t n = t >> 4;
@@ -264,15 +265,29 @@ static bool decode_exact(struct reader *r, const struct halt *at)
 	return exact_match(r, len, dist) && r->in != r->in_end;
 }
 
+/* Until the input ends, or there is output behind `enough`. */
+static bool decode_until(struct reader *r, uint8_t *enough)
+{
+	do {
+		struct halt at = {0};
+		if (!decode_wide(r, enough, &at) || !decode_exact(r, &at))
+			return false;
+	} while (r->in != r->in_end && r->out <= enough);
+	return true;
+}
+
 static int decode_here(struct view src, struct span dst)
 {
 	struct reader r = {src.p, src.p + src.n, dst.p, dst.p, dst.p + dst.n};
-	do {
-		struct halt at = {0};
-		if (!decode_wide(&r, &at) || !decode_exact(&r, &at))
-			return CORRUPT("lz4 stream", r.in - src.p);
-	} while (r.in != r.in_end);
+	if (!decode_until(&r, r.out_end))
+		return CORRUPT("lz4 stream", r.in - src.p);
 	return r.out == r.out_end ? 0 : CORRUPT("lz4 stream is short", r.out - dst.p);
+}
+
+static bool lz4_decode_front(void *state, struct view src, struct span dst, size_t n)
+{
+	struct reader r = {src.p, src.p + src.n, dst.p, dst.p, dst.p + dst.n};
+	return decode_until(&r, dst.p + n - 1) && r.out >= dst.p + n;
 }
 
 static int lz4_decode(void *state, struct view src, struct span dst, const struct codec_dict *dict)
@@ -317,6 +332,7 @@ const struct codec codec_lz4 = {
 	.state_free = mem_free,
 	.encode = lz4_encode,
 	.decode = lz4_decode,
+	.decode_front = lz4_decode_front,
 	.dict_make = lz4_dict_make,
 	.dict_set = lz4_dict_set,
 };

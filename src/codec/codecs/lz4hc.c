@@ -311,6 +311,11 @@ static int lz4hc_decode(void *state, struct view src, struct span dst,
 	return codec_lz4.decode(NULL, src, dst, dict);
 }
 
+static bool lz4hc_decode_front(void *state, struct view src, struct span dst, size_t n)
+{
+	return codec_lz4.decode_front(NULL, src, dst, n);
+}
+
 static ssize_t lz4hc_dict_make(struct view samples, size_t nsamples, struct span dict)
 {
 	return codec_lz4.dict_make(samples, nsamples, dict);
@@ -335,6 +340,7 @@ const struct codec codec_lz4hc = {
 	.state_free = mem_free,
 	.encode = lz4hc_encode,
 	.decode = lz4hc_decode,
+	.decode_front = lz4hc_decode_front,
 	.dict_make = lz4hc_dict_make,
 	.dict_set = lz4hc_dict_set,
 };
