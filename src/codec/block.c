@@ -140,7 +140,7 @@ static void unpack_units(const struct block_plan *p, struct scratch *s, struct v
 	if (units.n < each) {
 		uint8_t *to = s->work[0].p;
 		for (uint32_t i = 0; i < n; i++, to += units.n)
-			memcpy(to, planes.p + i * each + units.first, units.n);
+			bytes_copy(to, planes.p + i * each + units.first, units.n);
 		planes = view_of(s->work[0].p, n * units.n);
 	}
 	p->step[0].row->backward(&s->kernels, &arg, planes, dst);
@@ -160,7 +160,7 @@ int block_unpack(const struct block_plan *p, struct scratch *s, struct view pack
 		TRY(scratch_work(s, u.n * unit));
 		unpack_units(p, s, view_part(packed, 0, whole), u, fits ? dst.p : s->work[1].p);
 		if (!fits)
-			memcpy(dst.p, s->work[1].p + lo % unit, end - lo);
+			bytes_copy(dst.p, s->work[1].p + lo % unit, end - lo);
 	}
 	if (hi > whole) {
 		size_t from = max_u64(lo, whole);

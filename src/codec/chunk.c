@@ -142,7 +142,7 @@ static void copy_plain(struct view from, struct span dst)
 {
 	const size_t piece = 128 << 10;
 	for (size_t at = 0; at < dst.n; at += piece)
-		memcpy(dst.p + at, from.p + at, min_u64(piece, dst.n - at));
+		bytes_copy(dst.p + at, from.p + at, min_u64(piece, dst.n - at));
 }
 
 /* One block on its way out. */

@@ -195,7 +195,7 @@ static void store_copy(const struct encoder *e, struct buf *out)
 {
 	out->n = CHUNK_HEAD + e->src.n;
 	put_header(e, out->p, FLAG_STORED, (uint32_t)out->n);
-	memcpy(out->p + CHUNK_HEAD, e->src.p, e->src.n);
+	bytes_copy(out->p + CHUNK_HEAD, e->src.p, e->src.n);
 }
 
 /*
@@ -242,7 +242,7 @@ static void store_blocks(const struct encoder *e, struct buf *out)
 		struct view src = encoder_block(e, i, &b);
 		struct span to = {out->p + out->n, STREAM_CSIZE + src.n};
 		put_le32(to.p, (uint32_t)src.n);
-		memcpy(to.p + STREAM_CSIZE, src.p, src.n);
+		bytes_copy(to.p + STREAM_CSIZE, src.p, src.n);
 		encoder_enter(e, i, encoder_sum(e, span_view(to)), out);
 		out->n += to.n;
 	}

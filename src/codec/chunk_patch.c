@@ -54,7 +54,7 @@ static void check_edits(const struct chunk_patch *p)
 static int patch_stored(const struct chunk_patch *p, struct buf *out)
 {
 	TRY(buf_reserve_fresh(out, p->stored.n));
-	memcpy(out->p, p->stored.p, p->stored.n);
+	bytes_copy(out->p, p->stored.p, p->stored.n);
 	out->n = p->stored.n;
 	for (size_t i = 0; i < p->nedits; i++) {
 		uint32_t off = chunk_extent(p->chunk, p->edit[i].run).off;
@@ -94,7 +94,7 @@ static struct placed copy_block(const struct patcher *pt, uint32_t i, struct spa
 	ssize_t n = c->sums ? (ssize_t)v.n : streams_len(c, i, v);
 	if (n < 0 || (size_t)n > dst.n)
 		return (struct placed){.len = n < 0 ? n : 0};
-	memcpy(dst.p, v.p, (size_t)n);
+	bytes_copy(dst.p, v.p, (size_t)n);
 	return (struct placed){n, c->sums ? c->sums[i] : chunk_sums_of(view_of(dst.p, (size_t)n))};
 }
 
@@ -103,7 +103,7 @@ static ssize_t put_plain(struct view src, struct span dst)
 	if (dst.n < STREAM_CSIZE + src.n)
 		return 0;
 	put_le32(dst.p, (uint32_t)src.n);
-	memcpy(dst.p + STREAM_CSIZE, src.p, src.n);
+	bytes_copy(dst.p + STREAM_CSIZE, src.p, src.n);
 	return (ssize_t)(STREAM_CSIZE + src.n);
 }
 

@@ -212,7 +212,7 @@ static bool put_together(const struct task *t, struct buf *out)
 	for (uint32_t i = 0; i < e->nblocks; i++) {
 		const struct part *part = &t->encode.parts[i];
 		encoder_enter(e, i, part->sum, out);
-		memcpy(out->p + out->n, t->encode.slots + i * slot, part->len);
+		bytes_copy(out->p + out->n, t->encode.slots + i * slot, part->len);
 		out->n += part->len;
 	}
 	encoder_finish(e, out);

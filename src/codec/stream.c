@@ -32,7 +32,7 @@ static int run_decode(int32_t csize, struct cursor *in, struct span dst)
 int stream_expand(const struct stream_coder *sc, struct view payload, struct span dst)
 {
 	if (payload.n == dst.n) {
-		memcpy(dst.p, payload.p, dst.n);
+		bytes_copy(dst.p, payload.p, dst.n);
 		return 0;
 	}
 	return sc->codec->decode(sc->state, payload, dst, sc->dict);
@@ -128,7 +128,7 @@ ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct spa
 	if (n == 0) {
 		if (src.n > dst.n - STREAM_CSIZE)
 			return 0;
-		memcpy(room.p, src.p, src.n);
+		bytes_copy(room.p, src.p, src.n);
 		n = (ssize_t)src.n;
 	}
 	put_le32(dst.p, (uint32_t)n);

@@ -1,8 +1,9 @@
 /*
  * Loops that have one form for all machines, against what FORMAT.md says of each byte: truncated
- * floats and integers, with every parameter, and the search for runs of one byte. What is read and
- * written ends, or starts, at a page that is not mapped; all lengths up to 300 and some next to
- * those of blocks. Prints the first difference, or how many calls were right.
+ * floats and integers, with every parameter, the search for runs of one byte, and copies, some of
+ * which go by pieces. What is read and written ends, or starts, at a page that is not mapped; all
+ * lengths up to 300 and some next to those of blocks. Prints the first difference, or how many
+ * calls were right.
  */
 #include "codec/filter.h"
 #include "codec/stream.h"
@@ -129,6 +130,33 @@ static void check_runs(void)
 	}
 }
 
+/* dst begins `behind` bytes after src, modulo pages; nothing around the copy changes. */
+static void check_copy(size_t n, size_t behind, bool at_end)
+{
+	uint8_t *in = place(src, n + 100, at_end), *out = place(dst, n + 100, at_end) + behind;
+	for (size_t i = 0; i < n; i++)
+		in[i] = (uint8_t)next_random();
+	memset(dst, 0x5A, SPACE);
+	bytes_copy(out, in, n);
+	calls++;
+	bool good = !memcmp(out, in, n) && (out == dst || out[-1] == 0x5A);
+	for (uint8_t *p = out + n; good && p < dst + SPACE; p++)
+		good = *p == 0x5A;
+	if (good)
+		return;
+	printf("a copy of %zu bytes, %zu behind\n", n, behind);
+	exit(1);
+}
+
+static void check_copies(void)
+{
+	static const size_t length[] = {0,    1,    1023, 1024, 1025, 2047,  2048,
+					2049, 3072, 4095, 4096, 4097, 10000, 65536};
+	for (size_t i = 0; i < sizeof length / sizeof length[0]; i++)
+		for (size_t behind = 0; behind <= 100; behind++)
+			check_copy(length[i], behind, next_random() % 2);
+}
+
 int main(int argc, char **argv)
 {
 	state = (argc > 1 ? strtoull(argv[1], NULL, 10) : 1) | 1;
@@ -137,6 +165,7 @@ int main(int argc, char **argv)
 	check_truncation(filter_by_id(FILTER_TRUNCPREC));
 	check_truncation(filter_by_id(FILTER_INTTRUNC));
 	check_runs();
+	check_copies();
 	printf("%lu calls right\n", calls);
 	return 0;
 }

@@ -99,7 +99,7 @@ static inline bool long_literals(struct reader *r, size_t n)
 	memcpy(r->out, r->in, 32);
 	memcpy(r->out + 32, r->in + 32, 32);
 	if (n > 64)
-		memcpy(r->out + 64, r->in + 64, n - 64);
+		bytes_copy(r->out + 64, r->in + 64, n - 64);
 	r->in += n;
 	r->out += n;
 	return true;
@@ -109,7 +109,7 @@ static bool exact_literals(struct reader *r, size_t n)
 {
 	if (n > (size_t)(r->in_end - r->in) || n > (size_t)(r->out_end - r->out))
 		return false;
-	memcpy(r->out, r->in, n);
+	bytes_copy(r->out, r->in, n);
 	r->in += n;
 	r->out += n;
 	return true;
@@ -143,7 +143,7 @@ static inline void long_match(struct reader *r, size_t n, size_t dist)
 	if (n >= LIBC_LEN && dist == 1)
 		memset(out, *(out - 1), n);
 	else if (n >= LIBC_LEN && dist >= n)
-		memcpy(out, out - dist, (size_t)(end - out));
+		bytes_copy(out, out - dist, (size_t)(end - out));
 	else if (dist < 32)
 		copy_wide(out, end, dist);
 	else

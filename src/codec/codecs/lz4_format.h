@@ -42,7 +42,7 @@ static inline uint8_t *lz4_put_sequence(uint8_t *out, const uint8_t *out_end, st
 	} else {
 		out = lz4_put_length(out, n - 15);
 		if (n > LZ4_LIBC_LEN)
-			memcpy(out, lit.p, n);
+			bytes_copy(out, lit.p, n);
 		else
 			for (size_t i = 0; i < n; i += 16)
 				memcpy(out + i, lit.p + i, 16);
@@ -62,7 +62,7 @@ static inline uint8_t *lz4_put_last(uint8_t *out, const uint8_t *out_end, struct
 	*out++ = (uint8_t)((n < 15 ? n : 15) << 4);
 	if (n >= 15)
 		out = lz4_put_length(out, n - 15);
-	memcpy(out, lit.p, n);
+	bytes_copy(out, lit.p, n);
 	return out + n;
 }
 

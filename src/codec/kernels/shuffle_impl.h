@@ -268,7 +268,7 @@ static void SUFFIX(shuffle)(size_t size, size_t n, const uint8_t *src, uint8_t *
 	case 4: SUFFIX(shuffle4)(n, src, dst); break;
 	case 8: SUFFIX(shuffle8)(n, src, dst); break;
 	case 16: SUFFIX(shuffle16)(n, src, dst); break;
-	case 1: memcpy(dst, src, n); break;
+	case 1: bytes_copy(dst, src, n); break;
 	default: SUFFIX(shuffle_any)(size, n, src, dst);
 	}
 }
@@ -280,7 +280,7 @@ static void SUFFIX(unshuffle)(size_t size, size_t n, const uint8_t *src, uint8_t
 	case 4: SUFFIX(unshuffle4)(n, src, dst); break;
 	case 8: SUFFIX(unshuffle8)(n, src, dst); break;
 	case 16: SUFFIX(unshuffle16)(n, src, dst); break;
-	case 1: memcpy(dst, src, n); break;
+	case 1: bytes_copy(dst, src, n); break;
 	default: SUFFIX(unshuffle_any)(size, n, src, dst);
 	}
 }

@@ -245,7 +245,7 @@ ALWAYS_INLINE size_t execute_all(const struct sequences *s, uint32_t rep[3], con
 	size_t rest = (size_t)(w.lit_end - w.lit);
 	if (rest > (front ? s->end - (size_t)(w.op - w.start) : (size_t)(w.end - w.op)))
 		return 0;
-	memcpy(w.op, w.lit, rest);
+	bytes_copy(w.op, w.lit, rest);
 	rep[0] = w.r0;
 	rep[1] = w.r1;
 	rep[2] = w.r2;

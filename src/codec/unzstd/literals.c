@@ -84,7 +84,7 @@ bool literals_read(struct unzstd *u, struct view *in, struct view *literals, str
 		if (in->n >= SLACK)
 			literals->p = v.p;
 		else
-			memcpy(out, v.p, v.n);
+			bytes_copy(out, v.p, v.n);
 		return true;
 	case RLE:
 		memset(out, v.p[0], head.n);

@@ -40,7 +40,7 @@ static size_t block_read(struct unzstd *u, struct view in, const struct content 
 		return 0;
 	if (!s.n) {
 		if (s.literals.p != to)
-			memcpy(to, s.literals.p, s.literals.n);
+			bytes_copy(to, s.literals.p, s.literals.n);
 		return c->at + s.literals.n;
 	}
 	memcpy(s.states, u->states, sizeof s.states);
@@ -70,7 +70,7 @@ static bool frame_read(struct unzstd *u, struct view src, struct content *c)
 		    (type != COMPRESSED && n > dst.n - c->at))
 			return false;
 		if (type == RAW)
-			memcpy(dst.p + c->at, src.p + in, n);
+			bytes_copy(dst.p + c->at, src.p + in, n);
 		else if (type == RLE)
 			memset(dst.p + c->at, src.p[in], n);
 		size_t end = min_u64(dst.n, c->at + most);

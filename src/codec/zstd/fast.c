@@ -45,7 +45,7 @@ static uint8_t *put_raw(struct view v, bool last, struct span dst)
 	if (dst.n < v.n + BLOCK_HEADER)
 		return NULL;
 	put_block_header(dst.p, RAW, v.n, last);
-	memcpy(dst.p + BLOCK_HEADER, v.p, v.n);
+	bytes_copy(dst.p + BLOCK_HEADER, v.p, v.n);
 	return dst.p + BLOCK_HEADER + v.n;
 }
 

@@ -55,7 +55,7 @@ static uint8_t *put_raw(struct view v, struct span dst)
 	if (dst.n < v.n + 3)
 		return NULL;
 	uint8_t *out = put_plain_header(dst.p, RAW, v.n);
-	memcpy(out, v.p, v.n);
+	bytes_copy(out, v.p, v.n);
 	return out + v.n;
 }
 

@@ -228,7 +228,7 @@ void zstd_find(struct zstd_finder *f, struct view v, struct zstd_parts *parts)
 	parts->literals = v;
 	if (!parts->nsequences)
 		return;
-	memcpy(h.literal, h.lit, (size_t)(h.end - h.lit));
+	bytes_copy(h.literal, h.lit, (size_t)(h.end - h.lit));
 	h.literal += h.end - h.lit;
 	parts->literals = view_of(f->w->literals, (size_t)(h.literal - f->w->literals));
 	f->known.rep[0] = h.rep0;
