@@ -181,6 +181,46 @@ def test_packed_data_with_its_directory_behind(tuner):
     assert len(tuner.choose(data).chunk) < len(data) - len(directory) / 2
 
 
+def test_small_packed_members(tuner):
+    """A jar of small classes: what lies between them comes again, but not within short pieces."""
+    r, data = rng(), b""
+    for i in range(1300):
+        name = b"org/example/project/module/part%d/ClassOfThisName%d.class" % (i // 40, i)
+        data += b"PK\3\4\x14\0\x08\x08\x08" + name + r.bytes(int(r.integers(500, 900)))
+    got = tuner.choose(data[:MIB])
+    assert len(got.chunk) < 0.97 * len(data[:MIB]), got
+
+
+ROW = np.dtype(
+    {
+        "names": ["made", "page", "at", "bits", "a", "b", "c", "d"],
+        "formats": ["<u4", "<u2", "<u2", "<u4", "<u4", "<u4", "<u4", "<f8"],
+        "offsets": [0, 10, 12, 14, 24, 28, 32, 40],
+        "itemsize": 48,
+    }
+)
+
+
+def heap():
+    """Rows in pages of 8 KiB, each of which is filled from its end, behind a list of pointers."""
+    r, out = rng(), b""
+    n = (8192 - 24) // (48 + 4)
+    for page in range(MIB // 8192):
+        rows = np.zeros(n, ROW)
+        rows["made"], rows["page"], rows["at"], rows["bits"] = 741, page, np.arange(n), 0x18090004
+        rows["a"] = page * n + np.arange(n)
+        rows["b"], rows["c"], rows["d"] = 2 * rows["a"], r.integers(0, 10, n), r.random(n)
+        pointers = (8192 - 48 * (np.arange(n) + 1) + (48 << 17)).astype("<u4").tobytes()
+        out += (bytes(24) + pointers).ljust(8192 - 48 * n, b"\0") + rows[::-1].tobytes()
+    return out
+
+
+def test_rows_in_pages(tuner):
+    """The rows of each page begin elsewhere in an item: short pieces do not show the columns."""
+    got = tuner.choose(heap())
+    assert got.typesize == 48, got
+
+
 def test_pixels_around_a_black_bar(tuner):
     """In the middle of the chunk there is no period to be found."""
     y, x = np.mgrid[0:512, 0:512, 0:1][:2]

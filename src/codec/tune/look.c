@@ -20,6 +20,7 @@ static const struct tune_pieces priced_short = {8, 1u << 10, 64}, priced_long = 
 static const struct tune_pieces priced_many = {8, 2u << 10, 64};
 static const struct tune_pieces one_block = {1, 64u << 10, 1};
 static const struct tune_pieces coded_short = {4, 2u << 10, 64}, coded_long = {2, 16u << 10, 32};
+static const struct tune_pieces record_first = {8, 2u << 10, 32}, record_long = {8, 16u << 10, 16};
 
 static bool is_priced(const struct tuner *t)
 {
@@ -309,10 +310,48 @@ static int try_one_place(struct tuner *t, unsigned n, bool anew)
 	return unlike || (anew && n > 1 && is_tie(r)) ? try_long(t, &priced_many, n, true) : 0;
 }
 
+/* Behind the best one come records that are not twice as large. Returns how many all these are. */
+static unsigned bring_records(struct tune_report *r)
+{
+	uint32_t most = 2 * tune_permille(&r->tried[0]);
+	unsigned n = 1;
+	for (unsigned i = 1; i < r->ntried; i++)
+		if (has_long_items(&r->tried[i]) && tune_permille(&r->tried[i]) <= most) {
+			struct tune_trial record = r->tried[i];
+			bring(r, &record, i, n++);
+		}
+	return n;
+}
+
+/* Those that are not behind the best one by more than a fourth. */
+static unsigned count_near(const struct tune_report *r, unsigned n)
+{
+	const struct tune_trial *best = &r->tried[0];
+	unsigned near = 1;
+	while (near < n && r->tried[near].score - best->score < best->score / 4)
+		near++;
+	return near;
+}
+
+/*
+ * In short pieces, each of which begins anew, columns of records are mixed where these do not
+ * follow each other without gaps, as in pages of a database, and of each column there is little.
+ */
+static int try_records(struct tuner *t)
+{
+	struct tune_report *r = t->report;
+	unsigned n = bring_records(r);
+	if (n == 1)
+		return 0;
+	TRY(try_long(t, &record_first, n, true));
+	n = count_near(r, n);
+	return n > 1 ? try_long(t, &record_long, n, true) : 0;
+}
+
 /*
  * Short pieces have no distant copies, and bytes that are packed by themselves may have nothing
- * else: genes in two bits a letter are like noise, and come again. So where little is gained, or
- * nothing at all, a whole block is encoded.
+ * else: genes in two bits a letter are like noise, and come again, as do the names of many small
+ * members of an archive. So where little is gained, or nothing at all, a whole block is encoded.
  */
 static int try_distant(struct tuner *t)
 {
@@ -321,8 +360,10 @@ static int try_distant(struct tuner *t)
 	unsigned i = 0;
 	TRY(tune_gather(t, &one_block, true));
 	TRY(tune_try_plain(t, &plain));
-	uint32_t pays = (uint32_t)min_u64(TUNE_PAYS_CLEARLY, tune_permille(&r->tried[0]));
-	if (tune_permille(&plain) >= pays)
+	uint32_t most = (uint32_t)min_u64(TUNE_PAYS_CLEARLY, tune_permille(&r->tried[0]));
+	bool better = tune_pays(t->goal, &r->tried[0]) ? tune_permille(&plain) < most
+						       : tune_pays(t->goal, &plain);
+	if (!better)
 		return 0;
 	while (tune_is_filtered(&r->tried[i].pipeline))
 		i++;
@@ -350,5 +391,6 @@ int tune_look(struct tuner *t)
 		TRY(try_long(t, &coded_long, n, true));
 	else
 		TRY(try_one_place(t, n, delta));
+	TRY(try_records(t));
 	return little && t->goal->aim != TUNE_SPEED ? try_distant(t) : 0;
 }
