@@ -404,6 +404,42 @@ def test_killed_between_the_cut_and_its_commit(mount, work, how):
     assert killed
 
 
+@pytest.mark.parametrize("how", ["truncated", "appended"])
+@pytest.mark.parametrize("again", [os.O_RDONLY, os.O_RDWR | os.O_APPEND], ids=["read", "append"])
+def test_opened_between_the_cut_and_its_commit(mount, work, how, again):
+    """A log that is closed since the disk is full, and opened again: the kernel knows it as long as
+    before the cut, and would go on there."""
+    m = mount(f"commit=0,intent=0,{TIGHT}", start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    old, new = blob(1, 1 << 20, "noise"), blob(2, 5 << 20, "noise")
+    m.start()
+    write_synced(m.mnt / "f", old)
+    flags, at = start(how, old)
+    fd = os.open(m.mnt / "f", os.O_RDWR | flags)
+    fault.set(1, Fault.WRITE | Fault.SPACE, forever=1)
+    outcome(put, fd, new, at)
+    drop = last_use_without_flush(fd)
+    assert outcome(os.close, fd) == "ENOSPC"
+    fault.set(1, Fault.WRITE, how=Fault.WAIT)
+    drop()
+    wait_until(fault.came, 60, "the commit of the last user")
+    fds = []
+    opener = threading.Thread(target=lambda: fds.append(os.open(m.mnt / "f", again)))
+    opener.start()
+    time.sleep(0.3)
+    fault.set(0)
+    opener.join()
+    got = read_direct(m.mnt / "f", 8 << 20)
+    size = os.fstat(fds[0]).st_size
+    assert (size, strange(how, old, new, got)) == (len(got), "")
+    if again != os.O_RDONLY:
+        os.write(fds[0], b"more")
+        got += b"more"
+    os.close(fds[0])
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == got
+
+
 def test_the_room_of_a_removed_file_is_there_at_once(small):
     """Though the kernel tells of its last close, and forgets it, after unlink has returned."""
     m, noise = small, blob(8, 1 << 20, "noise")

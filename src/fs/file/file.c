@@ -311,6 +311,23 @@ static int may_write(const struct file *f)
 	return 0;
 }
 
+#define NAP_US 1000
+
+/*
+ * n->lock, for an open. By a file that its last user ends before what was refused, or takes back to
+ * its last commit, the kernel would go on with the size of before, and show and keep zeros up to
+ * there: who comes meanwhile waits until the inode is given up, and is told ESTALE.
+ */
+static void lock_to_open(struct inode *n)
+{
+	pthread_mutex_lock(&n->lock);
+	while (n->ending) {
+		pthread_mutex_unlock(&n->lock);
+		usleep(NAP_US);
+		pthread_mutex_lock(&n->lock);
+	}
+}
+
 /* Under n->lock. `born`: of a file that was just made, and is the inode's already; or NULL. */
 static int get_locked(struct fs *fs, struct inode *n, bool writable, struct newborn *born,
 		      struct file **out)
@@ -352,7 +369,7 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 {
 	if (writable && inode_kind(n) != NODE_FRAME)
 		return -EROFS;
-	pthread_mutex_lock(&n->lock);
+	lock_to_open(n);
 	int rc = get_locked(fs, n, writable, NULL, out);
 	pthread_mutex_unlock(&n->lock);
 	return rc;
@@ -386,7 +403,7 @@ void newborn_drop(struct newborn *b)
 
 int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct file **out)
 {
-	pthread_mutex_lock(&n->lock);
+	lock_to_open(n);
 	/*
 	 * Whoever looked it up first may have opened it, or
 	 * written to it, or has given it another descriptor.
@@ -457,6 +474,7 @@ void file_put(struct fs *fs, struct inode *n)
 			break;
 		pthread_mutex_unlock(&n->lock);
 	}
+	n->ending = false;
 	if (--n->nopen == 0) {
 		n->last_size = file_size(f);
 		n->suspect = frame_suspect(f->frame);

@@ -79,6 +79,7 @@ struct inode {
 	pthread_mutex_t lock;     /* for what follows; taken after no other but the gate */
 	struct file *file;        /* open frame */
 	unsigned nopen;           /* users of `file` */
+	bool ending;              /* its last user has taken data back: who opens it waits */
 	struct handle *handles;   /* open files and directories; a reference each */
 	struct inode_times times;
 	/*
