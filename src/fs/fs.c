@@ -19,9 +19,8 @@ void fs_init(struct fs *fs, const struct options *o)
 	*fs = (struct fs){.opt = *o,
 			  .backing = {.root = -1, .proc = -1, .lock = -1},
 			  .absent.lock = PTHREAD_MUTEX_INITIALIZER,
-			  .seeks = {.lock = PTHREAD_MUTEX_INITIALIZER,
-				    .writing = PTHREAD_MUTEX_INITIALIZER},
 			  .began = meter_now()};
+	seek_queue_init(&fs->seeks);
 	fs->threads = fit_space(&fs->opt, THREADS);
 	fit_memory(&fs->opt);
 }

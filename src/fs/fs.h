@@ -23,6 +23,7 @@
 #include "fs/inode/inode.h"
 #include "fs/intent/intent.h"
 #include "fs/large.h"
+#include "fs/ops/seek.h"
 #include "fs/ops/wire.h"
 #include "fs/options.h"
 
@@ -31,17 +32,6 @@
 struct fuse_session;
 struct keeper;
 struct notify;
-struct seek;
-
-/* Questions for holes, answered one at a time (ops/data.c). */
-struct seek_queue {
-	pthread_mutex_t lock;
-	struct seek *first; /* both under lock */
-	bool busy;          /* a thread is answering them */
-	/* held while the kernel is made to write, which takes other threads that serve it */
-	pthread_mutex_t writing;
-	atomic_bool ended; /* that is not done any more */
-};
 
 struct fs {
 	struct options opt;

@@ -1,12 +1,12 @@
 #include "fs/recompress_file.h"
 
 #include "codec/codec.h"
-#include "fs/inode/caps.h"
-#include "fs/file/share.h"
-#include "fs/file/discard.h"
-#include "fs/stats.h"
-#include "fs/inode/times.h"
 #include "fs/dirty/workspace.h"
+#include "fs/file/discard.h"
+#include "fs/file/share.h"
+#include "fs/inode/caps.h"
+#include "fs/inode/times.h"
+#include "fs/stats.h"
 
 #include <stdio.h>
 #include <sys/xattr.h>

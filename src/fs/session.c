@@ -141,7 +141,7 @@ static void stop_serving(struct stopper *s)
 	log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
 	s->detached = !here || unmount(fs, true) == 0 || !is_mounted(fs);
 	notify_stop(fs->notify); /* both wait for answers of ours */
-	ops_stop_seeks(fs);
+	seek_queue_end(&fs->seeks);
 	fuse_session_exit(fs->session);
 	pthread_kill(s->main, SIGUSR1); /* out of its wait */
 }

@@ -18,9 +18,9 @@
 
 #include "base/buf.h"
 #include "base/pool.h"
+#include "frame/range.h"
 #include "fs/dirty/budget.h"
 #include "fs/dirty/set.h"
-#include "frame/range.h"
 
 #define DIRTY_PAGE 4096u
 

@@ -1,11 +1,11 @@
 #include "fs/file/log.h"
 
 #include "base/log.h"
+#include "frame/view_npy.h"
 #include "fs/dirty/flush.h"
 #include "fs/file/discard.h"
 #include "fs/file/share.h"
 #include "fs/inode/caps.h"
-#include "frame/view_npy.h"
 
 #include <assert.h>
 #include <unistd.h>

@@ -12,6 +12,8 @@
 #define FS_FILE_FILE_H
 
 #include "frame/frame.h"
+#include "frame/policy/policy.h"
+#include "frame/policy/wish.h"
 #include "fs/dirty/arrivals.h"
 #include "fs/dirty/dirty.h"
 #include "fs/dirty/touched.h"
@@ -19,8 +21,6 @@
 #include "fs/file/reply.h"
 #include "fs/file/sidecar.h"
 #include "fs/fs.h"
-#include "frame/policy/policy.h"
-#include "frame/policy/wish.h"
 
 #include <stdatomic.h>
 

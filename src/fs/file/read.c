@@ -1,8 +1,8 @@
 /* The reading half of file.h. */
+#include "frame/view_npy.h"
 #include "fs/file/fetch.h"
 #include "fs/file/share.h"
 #include "fs/stats.h"
-#include "frame/view_npy.h"
 
 #include <stddef.h>
 

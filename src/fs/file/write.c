@@ -1,13 +1,13 @@
 /* The changing half of file.h. */
 #include "base/log.h"
-#include "fs/file/file.h"
-#include "fs/inode/caps.h"
-#include "fs/file/share.h"
+#include "frame/range.h"
 #include "fs/dirty/flush.h"
-#include "fs/stats.h"
+#include "fs/file/file.h"
+#include "fs/file/share.h"
+#include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/room.h"
-#include "frame/range.h"
+#include "fs/stats.h"
 
 #include <assert.h>
 #include <limits.h>

@@ -1,10 +1,11 @@
-/* Content: open, read, write, sync, holes. */
+/* Content: open, read, write, sync, copy. */
 #include "fs/ops/ops.h"
+
+#include "fs/dirty/workspace.h"
 #include "fs/file/copy.h"
-#include "fs/stats.h"
 #include "fs/inode/times.h"
 #include "fs/ops/wire.h"
-#include "fs/dirty/workspace.h"
+#include "fs/stats.h"
 
 #include <linux/falloc.h>
 #include <unistd.h>
@@ -312,95 +313,6 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len
 		rc = fallocate(h->fd, mode, off, len) < 0 ? -errno : 0;
 	}
 	fuse_reply_err(req, -rc);
-}
-
-/* A question for the next data or hole; answered by seek_in_turn. */
-struct seek {
-	struct seek *next;
-	fuse_req_t req;
-	struct handle *h;
-	fuse_ino_t ino;
-	uint64_t off;
-	int whence;
-};
-
-/* Makes the kernel send the file's dirty pages. */
-static void make_kernel_write(struct fs *fs, fuse_ino_t ino)
-{
-	pthread_mutex_lock(&fs->seeks.writing);
-	if (!fs->seeks.ended)
-		(void)fuse_lowlevel_notify_inval_inode(fs->session, ino, 0, 0);
-	pthread_mutex_unlock(&fs->seeks.writing);
-}
-
-void ops_stop_seeks(struct fs *fs)
-{
-	fs->seeks.ended = true; /* first, so that only the present one is waited for */
-	pthread_mutex_lock(&fs->seeks.writing);
-	pthread_mutex_unlock(&fs->seeks.writing);
-}
-
-static void answer_seek(struct seek *s)
-{
-	struct fs *fs = ops_fs(s->req);
-	uint64_t found;
-
-	pthread_mutex_lock(&s->h->inode->lock);
-	bool writers = s->h->inode->nwriters > 0;
-	pthread_mutex_unlock(&s->h->inode->lock);
-	if (writers)
-		make_kernel_write(fs, s->ino);
-	int rc = file_seek(s->h->file, s->off, s->whence, &found);
-	if (rc < 0)
-		fuse_reply_err(s->req, -rc);
-	else
-		fuse_reply_lseek(s->req, (off_t)found);
-	mem_free(s);
-}
-
-/*
- * The kernel asks for holes without sending us its dirty pages first. While somebody may be writing
- * we make it send them. That needs other threads to take them, so that only one may do it at a
- * time; whoever comes meanwhile leaves the question to that one.
- */
-static void seek_in_turn(struct seek_queue *q, struct seek *s)
-{
-	pthread_mutex_lock(&q->lock);
-	s->next = q->first;
-	q->first = s;
-	bool mine = !q->busy;
-	q->busy = true;
-	while (mine && q->first) {
-		struct seek *first = q->first;
-		q->first = first->next;
-		pthread_mutex_unlock(&q->lock);
-		answer_seek(first);
-		pthread_mutex_lock(&q->lock);
-	}
-	if (mine)
-		q->busy = false;
-	pthread_mutex_unlock(&q->lock);
-}
-
-void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
-{
-	struct handle *h = ops_handle(fi);
-
-	if (!h->file) {
-		off_t rc = lseek(h->fd, off, whence);
-		if (rc < 0)
-			fuse_reply_err(req, errno);
-		else
-			fuse_reply_lseek(req, rc);
-		return;
-	}
-	struct seek *s = mem_zalloc(sizeof *s);
-	if (!s) {
-		fuse_reply_err(req, ENOMEM);
-		return;
-	}
-	*s = (struct seek){.req = req, .h = h, .ino = ino, .off = (uint64_t)off, .whence = whence};
-	seek_in_turn(&ops_fs(req)->seeks, s);
 }
 
 static ssize_t copy_plain(const struct handle *from, off_t from_at, const struct handle *to,

@@ -1,8 +1,8 @@
 /* Names: lookup, forget, and what makes, removes and moves them. */
+#include "frame/policy/wish.h"
 #include "fs/file/sidecar.h"
 #include "fs/inode/times.h"
 #include "fs/ops/ops.h"
-#include "frame/policy/wish.h"
 #include "fs/room.h"
 
 #include <limits.h>

@@ -56,12 +56,6 @@ static inline struct caller ops_caller(fuse_req_t req)
 	return (struct caller){.uid = ctx->uid, .gid = ctx->gid, .umask = ctx->umask};
 }
 
-/*
- * Before the session ends: a question for holes does not make the kernel send dirty pages any more.
- * Nobody would take them, and whoever waits for that in the kernel could not be joined.
- */
-void ops_stop_seeks(struct fs *fs);
-
 /* rc of a call that may meet bad bytes: those are EIO for the application. */
 int ops_errno(int rc);
 

@@ -12,6 +12,7 @@
  * comes before the SETATTR, and cannot be told from any other.
  */
 #include "fs/ops/ops.h"
+
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/ops/wire.h"

@@ -1,0 +1,95 @@
+#include "fs/ops/seek.h"
+
+#include "fs/ops/ops.h"
+
+#include <unistd.h>
+
+/* A question for the next data or hole; answered by seek_in_turn. */
+struct seek {
+	struct seek *next;
+	fuse_req_t req;
+	struct handle *h;
+	fuse_ino_t ino;
+	uint64_t off;
+	int whence;
+};
+
+/* Makes the kernel send the file's dirty pages. */
+static void make_kernel_send(struct fs *fs, fuse_ino_t ino)
+{
+	pthread_mutex_lock(&fs->seeks.sending);
+	if (!fs->seeks.ended)
+		(void)fuse_lowlevel_notify_inval_inode(fs->session, ino, 0, 0);
+	pthread_mutex_unlock(&fs->seeks.sending);
+}
+
+void seek_queue_init(struct seek_queue *q)
+{
+	*q = (struct seek_queue){.lock = PTHREAD_MUTEX_INITIALIZER,
+				 .sending = PTHREAD_MUTEX_INITIALIZER};
+}
+
+void seek_queue_end(struct seek_queue *q)
+{
+	q->ended = true; /* first, so that only the present one is waited for */
+	pthread_mutex_lock(&q->sending);
+	pthread_mutex_unlock(&q->sending);
+}
+
+static void answer_seek(struct seek *s)
+{
+	struct fs *fs = ops_fs(s->req);
+	uint64_t found;
+
+	pthread_mutex_lock(&s->h->inode->lock);
+	bool writers = s->h->inode->nwriters > 0;
+	pthread_mutex_unlock(&s->h->inode->lock);
+	if (writers)
+		make_kernel_send(fs, s->ino);
+	int rc = file_seek(s->h->file, s->off, s->whence, &found);
+	if (rc < 0)
+		fuse_reply_err(s->req, -rc);
+	else
+		fuse_reply_lseek(s->req, (off_t)found);
+	mem_free(s);
+}
+
+static void seek_in_turn(struct seek_queue *q, struct seek *s)
+{
+	pthread_mutex_lock(&q->lock);
+	s->next = q->first;
+	q->first = s;
+	bool mine = !q->busy;
+	q->busy = true;
+	while (mine && q->first) {
+		struct seek *first = q->first;
+		q->first = first->next;
+		pthread_mutex_unlock(&q->lock);
+		answer_seek(first);
+		pthread_mutex_lock(&q->lock);
+	}
+	if (mine)
+		q->busy = false;
+	pthread_mutex_unlock(&q->lock);
+}
+
+void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse_file_info *fi)
+{
+	struct handle *h = ops_handle(fi);
+
+	if (!h->file) {
+		off_t rc = lseek(h->fd, off, whence);
+		if (rc < 0)
+			fuse_reply_err(req, errno);
+		else
+			fuse_reply_lseek(req, rc);
+		return;
+	}
+	struct seek *s = mem_zalloc(sizeof *s);
+	if (!s) {
+		fuse_reply_err(req, ENOMEM);
+		return;
+	}
+	*s = (struct seek){.req = req, .h = h, .ino = ino, .off = (uint64_t)off, .whence = whence};
+	seek_in_turn(&ops_fs(req)->seeks, s);
+}

@@ -1,0 +1,31 @@
+/*
+ * SEEK_DATA and SEEK_HOLE. The kernel asks for holes without sending us its dirty pages first, so
+ * while somebody may be writing we make it send them. That needs other threads to take them: only
+ * one may ask for it at a time, and whoever comes meanwhile leaves the question to that one.
+ */
+#ifndef FS_OPS_SEEK_H
+#define FS_OPS_SEEK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+struct seek;
+
+struct seek_queue {
+	pthread_mutex_t lock;
+	struct seek *first;      /* under lock: questions without an answer */
+	bool busy;               /* under lock: a thread is answering them  */
+	pthread_mutex_t sending; /* held while the kernel is made to send   */
+	atomic_bool ended;       /* it is not made to send any more         */
+};
+
+void seek_queue_init(struct seek_queue *q);
+
+/*
+ * Before the session ends: the kernel is not made to send dirty pages any more. Nobody would take
+ * them, and whoever waits for that in the kernel could not be joined.
+ */
+void seek_queue_end(struct seek_queue *q);
+
+#endif

@@ -1,0 +1,284 @@
+/*
+ * Extended attributes. Those of a file live on its backing file; some names are answered by us
+ * (xattr.h), and some have a meaning for us, too.
+ */
+#include "fs/ops/ops.h"
+
+#include "base/clock.h"
+#include "fs/inode/caps.h"
+#include "fs/inode/times.h"
+#include "fs/recompress_file.h"
+#include "fs/stats.h"
+#include "fs/xattr.h"
+
+#include <sys/xattr.h>
+#include <unistd.h>
+
+/*
+ * Pins the inode, until inode_unpin. With an O_PATH descriptor extended attributes are reached by
+ * its /proc name, which for a symlink is the link itself.
+ */
+static int xattr_path(struct fs *fs, struct inode *n, char path[static FD_PATH_MAX])
+{
+	int fd = inode_pin(fs->inodes, n);
+	if (fd >= 0)
+		fd_proc_path(fd, path);
+	return fd;
+}
+
+static bool is_acl(const char *name)
+{
+	return strncmp(name, "system.posix_acl_", 17) == 0;
+}
+
+/* What a kernel file system does after an ACL was set by somebody who may not make such files. */
+static void clear_setgid(fuse_req_t req, const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_mode & S_ISGID &&
+	    !ops_in_group(req, st.st_gid))
+		(void)chmod(path, st.st_mode & 07777 & ~(mode_t)S_ISGID);
+}
+
+static bool is_stats(fuse_ino_t ino, const char *name)
+{
+	return ino == FUSE_ROOT_ID && strcmp(name, STATS_XATTR) == 0;
+}
+
+/* What says how a file, or those in a directory, shall be stored. */
+static bool is_wish(const struct inode *n, const char *name)
+{
+	return (inode_kind(n) == NODE_FRAME || n->type == S_IFDIR) && wish_word(name);
+}
+
+/* EOPNOTSUPP is what the backing file system says of its attributes, not of a frame. */
+static void reply_change(fuse_req_t req, int rc)
+{
+	fuse_reply_err(req, rc == -EBADMSG ? EIO : rc < 0 ? -rc : 0);
+}
+
+/*
+ * The kernel asks whether there are file capabilities to take away before the first write(2) after
+ * each look at the attributes; one that keeps no answer (wire.h) before each. That there are none
+ * is remembered for as long as attributes are.
+ */
+static bool is_caps(const char *name)
+{
+	return strcmp(name, CAPS_XATTR) == 0;
+}
+
+/*
+ * `ls -l` asks for the label of each file, which is a request each, until it is told that there are
+ * none in this file system. So it is where the backing directory has none, until somebody sets one.
+ */
+static bool is_label(const char *name)
+{
+	return strcmp(name, BACKING_LABEL) == 0;
+}
+
+void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
+		 int flags)
+{
+	struct fs *fs = ops_fs(req);
+	struct inode *n = ops_inode(fs, ino);
+	char path[FD_PATH_MAX];
+
+	if (is_wish(n, name)) {
+		struct xattr_change x = {name, value, size, flags};
+		reply_change(req, xattr_change(fs, n, &x));
+		return;
+	}
+	int rc = xattr_is_ours(n, name) || is_stats(ino, name) ? -EPERM : xattr_path(fs, n, path);
+	if (rc >= 0) {
+		rc = is_caps(name) ? caps_set(n, rc, view_of(value, size), flags) :
+		     setxattr(path, name, value, size, flags) < 0 ? -errno : 0;
+		if (rc >= 0 && is_acl(name))
+			clear_setgid(req, path);
+		if (rc >= 0 && is_label(name))
+			fs->backing.labelled = true;
+		if (rc >= 0)
+			(void)times_set(n, NULL, NULL);
+		inode_unpin(fs->inodes, n);
+	}
+	fuse_reply_err(req, rc < 0 ? -rc : 0);
+}
+
+void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+	struct fs *fs = ops_fs(req);
+	struct inode *n = ops_inode(fs, ino);
+	char path[FD_PATH_MAX];
+
+	if (is_wish(n, name)) {
+		struct xattr_change x = {.name = name};
+		reply_change(req, xattr_change(fs, n, &x));
+		return;
+	}
+	int rc = xattr_path(fs, n, path);
+	if (rc >= 0) {
+		rc = is_caps(name) ? caps_remove(n, rc) : removexattr(path, name) < 0 ? -errno : 0;
+		if (rc >= 0)
+			(void)times_set(n, NULL, NULL);
+		inode_unpin(fs->inodes, n);
+	}
+	fuse_reply_err(req, rc < 0 ? -rc : 0);
+}
+
+/* Of a getter or a list: `size` 0 asks for the length. */
+static void reply_xattr(fuse_req_t req, ssize_t got, const char *value, size_t size)
+{
+	if (got < 0)
+		fuse_reply_err(req, (int)-got);
+	else if (size == 0)
+		fuse_reply_xattr(req, (size_t)got);
+	else
+		fuse_reply_buf(req, value, (size_t)got);
+}
+
+static void get_ours(fuse_req_t req, struct inode *n, const char *name, size_t size)
+{
+	struct fs *fs = ops_fs(req);
+	struct buf value = {0};
+
+	int rc = xattr_get(fs, n, name, &value);
+	if (rc >= 0 && size && size < value.n)
+		rc = -ERANGE;
+	reply_xattr(req, rc < 0 ? -ops_errno(rc) : (ssize_t)value.n, (char *)value.p, size);
+	buf_free(&value);
+}
+
+/* After the length the value is asked for, which may be longer by then. */
+static void get_stats(fuse_req_t req, size_t size)
+{
+	struct buf value = {0};
+
+	int rc = stats_print(ops_fs(req), &value);
+	if (rc >= 0 && size && size < value.n)
+		rc = -ERANGE;
+	reply_xattr(req, rc < 0 ? rc : (ssize_t)value.n + (size ? 0 : 512), (char *)value.p, size);
+	buf_free(&value);
+}
+
+static void get_caps(fuse_req_t req, struct inode *n, size_t size)
+{
+	struct fs *fs = ops_fs(req);
+	struct buf value = {0};
+
+	ssize_t rc = caps_known_none(n) ? -ENODATA : buf_reserve(&value, size);
+	int fd = rc < 0 ? (int)rc : inode_pin(fs->inodes, n);
+	if (fd >= 0) {
+		rc = caps_get(n, fd, span_of(value.p, size),
+			      clock_from_seconds(fs->opt.attr_timeout));
+		inode_unpin(fs->inodes, n);
+	}
+	reply_xattr(req, fd < 0 ? fd : rc, (char *)value.p, size);
+	buf_free(&value);
+}
+
+static bool is_stored(struct fs *fs, struct inode *n, const char *name)
+{
+	char path[FD_PATH_MAX];
+
+	if (xattr_path(fs, n, path) < 0)
+		return false;
+	bool stored = getxattr(path, name, NULL, 0) >= 0;
+	inode_unpin(fs->inodes, n);
+	return stored;
+}
+
+/* True: we answer for the name, and the backing file has no value that comes first. */
+static bool is_told(struct fs *fs, struct inode *n, const char *name)
+{
+	return xattr_is_ours(n, name) && !(is_wish(n, name) && is_stored(fs, n, name));
+}
+
+static ssize_t read_stored(struct fs *fs, struct inode *n, const char *name, struct span value)
+{
+	char path[FD_PATH_MAX];
+
+	int fd = xattr_path(fs, n, path);
+	TRY(fd);
+	/* each `ls -l` asks for the ACL of each file: a path takes three times as long */
+	ssize_t rc = fgetxattr(fd, name, value.p, value.n);
+	if (rc < 0 && errno == EBADF)
+		rc = getxattr(path, name, value.p, value.n);
+	rc = rc < 0 ? -errno : rc;
+	inode_unpin(fs->inodes, n);
+	/* The kernel asks before it lets anybody in, and takes any other failure for a refusal. */
+	return rc == -EOPNOTSUPP && is_acl(name) ? -ENODATA : rc;
+}
+
+static void get_stored(fuse_req_t req, struct inode *n, const char *name, size_t size)
+{
+	struct buf value = {0};
+
+	ssize_t rc = buf_reserve(&value, size);
+	if (rc >= 0)
+		rc = read_stored(ops_fs(req), n, name, span_of(size ? value.p : NULL, size));
+	reply_xattr(req, rc, (char *)value.p, size);
+	buf_free(&value);
+}
+
+void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+	struct fs *fs = ops_fs(req);
+	struct inode *n = ops_inode(fs, ino);
+
+	if (is_stats(ino, name))
+		get_stats(req, size);
+	else if (is_label(name) && !fs->backing.labelled)
+		fuse_reply_err(req, EOPNOTSUPP);
+	else if (is_caps(name))
+		get_caps(req, n, size);
+	else if (is_told(fs, n, name))
+		get_ours(req, n, name, size);
+	else
+		get_stored(req, n, name, size);
+}
+
+/*
+ * Names that only root may see, as on a kernel file system (it is
+ * root who asks the backing one), and what is ours alone.
+ */
+static bool is_listed(const char *name, bool by_root)
+{
+	return (by_root || strncmp(name, "trusted.", 8) != 0) && strcmp(name, RECOMPRESS_MARK) != 0;
+}
+
+static size_t without_hidden(char *list, size_t n, bool by_root)
+{
+	size_t kept = 0;
+
+	for (size_t at = 0, len; at < n; at += len) {
+		len = strnlen(list + at, n - at) + 1;
+		len = min_u64(len, n - at);
+		if (!is_listed(list + at, by_root))
+			continue;
+		memmove(list + kept, list + at, len);
+		kept += len;
+	}
+	return kept;
+}
+
+void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+	struct fs *fs = ops_fs(req);
+	struct inode *n = ops_inode(fs, ino);
+	char path[FD_PATH_MAX];
+	struct buf value = {0};
+
+	ssize_t rc = buf_reserve(&value, size);
+	if (rc >= 0)
+		rc = xattr_path(fs, n, path);
+	if (rc >= 0) {
+		rc = listxattr(path, size ? (char *)value.p : NULL, size);
+		rc = rc < 0 ? -errno : rc;
+		if (rc > 0 && size)
+			rc = (ssize_t)without_hidden((char *)value.p, (size_t)rc,
+						     fuse_req_ctx(req)->uid == 0);
+		inode_unpin(fs->inodes, n);
+	}
+	reply_xattr(req, rc, (char *)value.p, size);
+	buf_free(&value);
+}
