@@ -304,11 +304,62 @@ static int make_writable(struct file *f)
 	return rc < 0 ? rc : 0;
 }
 
-static int may_write(const struct file *f)
+/* Opens the file, of an inode that has none open. Under n->lock, as all down to get_locked. */
+static int open_file(struct fs *fs, struct inode *n, bool writable, struct newborn *born)
 {
-	if (inode_kind(f->inode) != NODE_FRAME || !frame_writable(f->frame))
+	struct file *f = file_new(fs, n);
+	int rc = 0;
+
+	if (!f)
+		return -ENOMEM;
+	if (born)
+		adopt_newborn_take(f, born);
+	else
+		rc = open_frame(f, writable);
+	if (rc < 0)
+		close_frame(f);
+	else
+		n->file = f;
+	return rc;
+}
+
+/* A file that is open already: as another program may have left it. */
+static int look_again(struct file *f)
+{
+	file_look_sidecar(f);
+	return file_reload_locked(f, false);
+}
+
+/* Whether one more may use the file, to write if they like. */
+static int admit(struct file *f, bool writable)
+{
+	const struct inode *n = f->inode;
+
+	if (n->detached && (writable || (n->mistaken && n->nopen == 0)))
+		return -ESTALE; /* the kernel looks the name up again, and finds the inode of now */
+	if (!writable)
+		return 0;
+	if (inode_kind(n) != NODE_FRAME || !frame_writable(f->frame))
 		return -EROFS;
-	return 0;
+	return make_writable(f);
+}
+
+/* `born`: of a file that was just made, and is the inode's already; or NULL. */
+static int get_locked(struct fs *fs, struct inode *n, bool writable, struct newborn *born,
+		      struct file **out)
+{
+	int rc = n->file ? look_again(n->file) : open_file(fs, n, writable, born);
+
+	if (rc >= 0)
+		rc = admit(n->file, writable);
+	if (rc >= 0) {
+		n->nopen++;
+		*out = n->file;
+	} else if (n->file && n->nopen == 0) {
+		close_frame(n->file);
+		n->file = NULL;
+	}
+	return rc;
 }
 
 #define NAP_US 1000
@@ -326,43 +377,6 @@ static void lock_to_open(struct inode *n)
 		usleep(NAP_US);
 		pthread_mutex_lock(&n->lock);
 	}
-}
-
-/* Under n->lock. `born`: of a file that was just made, and is the inode's already; or NULL. */
-static int get_locked(struct fs *fs, struct inode *n, bool writable, struct newborn *born,
-		      struct file **out)
-{
-	int rc = 0;
-
-	if (!n->file) {
-		struct file *f = file_new(fs, n);
-		rc = f ? 0 : -ENOMEM;
-		if (f && born)
-			adopt_newborn_take(f, born);
-		else if (f)
-			rc = open_frame(f, writable);
-		if (rc >= 0)
-			n->file = f;
-		else if (f)
-			close_frame(f);
-	} else {
-		file_look_sidecar(n->file);
-		rc = file_reload_locked(n->file, false);
-	}
-	if (rc >= 0 && n->detached && (writable || (n->mistaken && n->nopen == 0)))
-		rc = -ESTALE; /* the kernel looks the name up again, and finds the inode of now */
-	if (rc >= 0 && writable)
-		rc = may_write(n->file);
-	if (rc >= 0 && writable)
-		rc = make_writable(n->file);
-	if (rc >= 0) {
-		n->nopen++;
-		*out = n->file;
-	} else if (n->file && n->nopen == 0) {
-		close_frame(n->file);
-		n->file = NULL;
-	}
-	return rc;
 }
 
 int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)

@@ -51,52 +51,64 @@ static unsigned count_dirty(struct file *f)
 	return n;
 }
 
-/*
- * On a full disk each turn frees room for the next. Whole turns would be encoded again and again
- * for the few chunks that find room: time that grows with the square of the file.
- */
-static unsigned next_turn(unsigned landed)
-{
-	return landed ? 2 * landed : 1;
-}
+/* A flush on its way: chunks are sent in turns. */
+struct turns {
+	unsigned most;    /* chunks in the next turn                              */
+	unsigned waiting; /* chunks that are DIRTY still                          */
+	unsigned stuck;   /* as many were, when room was last made inside the file */
+};
 
 /*
- * Everything DIRTY lands in the frame, or the failure. On a full disk there may be room inside the
- * file: it is made for as long as that brings something forward. The gate is held for writing.
+ * After a turn in which so many chunks landed: how many the next one takes. On a full disk each
+ * turn frees room for the next. Whole turns would be encoded again and again for the few chunks
+ * that find room: time that grows with the square of the file.
+ *
+ * True: the disk was full, and another turn may find room. There may be some inside the file: it is
+ * made for as long as that brings something forward.
  */
+static bool plan_turn(struct file *f, struct turns *t, int rc, unsigned landed)
+{
+	bool full = rc == -ENOSPC || rc == -EDQUOT, all = t->most == FLUSH_ALL;
+
+	if (full || !all)
+		t->most = landed ? 2 * landed : 1;
+	if (!full)
+		return false;
+	if (t->waiting < t->stuck && file_make_room(f) == 0) {
+		t->stuck = t->waiting;
+		return true;
+	}
+	if (t->waiting == t->stuck && !all) {
+		t->most = FLUSH_ALL; /* these are too large for what is free, others may fit */
+		return true;
+	}
+	return false;
+}
+
+/* Everything DIRTY lands in the frame, or the failure. The gate is held for writing. */
 static int flush_all(struct file *f)
 {
-	unsigned stuck = UINT_MAX, most = FLUSH_ALL, waits = 0;
+	struct turns t = {.most = FLUSH_ALL, .stuck = UINT_MAX};
+	unsigned lock_waits = 0;
 
 	flush_small(f);
 	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and gets its next try now */
-	unsigned before = count_dirty(f);
+	t.waiting = count_dirty(f);
 	for (;;) {
-		unsigned sent = flush_submit_turn(f, most);
+		unsigned before = t.waiting, sent = flush_submit_turn(f, t.most);
 		int rc = flush_wait(f);
-		unsigned waiting = count_dirty(f), landed = before > waiting ? before - waiting : 0;
-		bool full = rc == -ENOSPC || rc == -EDQUOT;
-		bool all = most == FLUSH_ALL;
-		before = waiting;
-		waits = landed ? 0 : waits;
-		if (file_lock_comes(f, rc, &waits))
+		t.waiting = count_dirty(f);
+		unsigned landed = before > t.waiting ? before - t.waiting : 0;
+		if (landed)
+			lock_waits = 0;
+		if (file_lock_comes(f, rc, &lock_waits) || plan_turn(f, &t, rc, landed))
 			continue;
-		if (full || !all)
-			most = next_turn(landed);
-		if (full && waiting < stuck && file_make_room(f) == 0) {
-			stuck = waiting;
-			continue;
-		}
-		if (full && waiting == stuck && !all) {
-			most = FLUSH_ALL; /* these are too large for what is free, others may fit */
-			continue;
-		}
 		TRY(rc);
 		if (!sent) {
-			assert(!waiting); /* of what is DIRTY each turn sends something */
+			assert(!t.waiting); /* of what is DIRTY each turn sends something */
 			return 0;
 		}
-		if (waiting && f->wants_commit)
+		if (t.waiting && f->wants_commit)
 			TRY(file_commit_gated(f, COMMIT_PART));
 	}
 }

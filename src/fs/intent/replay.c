@@ -328,19 +328,16 @@ static void put_aside(struct replay *x)
 	}
 }
 
-static void finish(struct replay *x, int rc)
+static void report_read_only(const struct replay *x, int rc)
 {
-	char text[200];
+	if (x->applied || x->failed || x->foreign || rc < 0)
+		log_warn("read-only: what was synced last is in the intent log, and not shown, "
+			 "of %u files",
+			 x->applied + x->failed);
+}
 
-	if (rc < 0)
-		log_err(NAMES_INTENT ": %s", err_text(rc, text, sizeof text));
-	if (x->fs->opt.read_only) {
-		if (x->applied || x->failed || x->foreign || rc < 0)
-			log_warn("read-only: what was synced last is in the intent log, and not "
-				 "shown, of %u files",
-				 x->applied + x->failed);
-		return;
-	}
+static void report(struct replay *x)
+{
 	if (x->blind && x->nfound < x->nwanted) {
 		log_err("intent log: a frame was not found, and not every directory could be read");
 		x->failed++;
@@ -349,6 +346,20 @@ static void finish(struct replay *x, int rc)
 		log_info("intent log: %u files that it names are gone", x->nwanted - x->nfound);
 	if (x->applied)
 		log_info("intent log: %u files got what was synced last", x->applied);
+}
+
+/* Says how it went, and removes the log, or keeps what could not be applied. */
+static void finish(struct replay *x, int rc)
+{
+	char text[200];
+
+	if (rc < 0)
+		log_err(NAMES_INTENT ": %s", err_text(rc, text, sizeof text));
+	if (x->fs->opt.read_only) {
+		report_read_only(x, rc);
+		return;
+	}
+	report(x);
 	/* Frames that contain it all, and removals, may not be durable: the log goes after them. */
 	if (x->n && rc >= 0 && syncfs(x->fd) < 0)
 		rc = -errno;
@@ -422,28 +433,36 @@ static int look_above(struct fs *fs)
 	return fs->opt.read_only ? 0 : rc;
 }
 
+/* -ENOENT: there is no log here. Other failures are logged. */
+static int open_log(const struct fs *fs, struct stat *st)
+{
+	int fd = openat(fs->backing.root, NAMES_INTENT,
+			O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return -ENOENT;
+	if (fd < 0 && errno != ELOOP) {
+		int rc = -errno;
+		log_err(NAMES_INTENT
+			": %m: it has what was synced last, and without it that would be lost");
+		return rc;
+	}
+	if (fd >= 0 && fstat(fd, st) == 0 && S_ISREG(st->st_mode))
+		return fd;
+	log_warn(NAMES_INTENT ": is not a file: no intent log is kept");
+	if (fd >= 0)
+		close(fd);
+	return -ENOENT;
+}
+
 /* The log of this directory. */
 static int replay_own(struct fs *fs)
 {
 	struct replay x = {.fs = fs, .only_looks = fs->opt.read_only};
 	struct stat st;
 
-	x.fd = openat(fs->backing.root, NAMES_INTENT,
-		      O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (x.fd < 0 && errno != ENOENT && errno != ELOOP) {
-		int rc = -errno;
-		log_err(NAMES_INTENT
-			": %m: it has what was synced last, and without it that would be lost");
-		return rc;
-	}
-	if (x.fd < 0 && errno == ENOENT)
-		return 0;
-	if (x.fd < 0 || fstat(x.fd, &st) < 0 || !S_ISREG(st.st_mode)) {
-		log_warn(NAMES_INTENT ": is no file: no intent log is kept");
-		if (x.fd >= 0)
-			close(x.fd);
-		return 0;
-	}
+	x.fd = open_log(fs, &st);
+	if (x.fd < 0)
+		return x.fd == -ENOENT ? 0 : x.fd;
 	x.foreign = !is_ours(&st) || !backing_numbers_last(&fs->backing);
 	int rc = x.foreign ? 0 : scan(&x, inodes_root(fs->inodes)->key.ino);
 	if (rc >= 0 && x.n && !x.foreign)
