@@ -50,7 +50,7 @@ int chunk_sums_load(struct chunk *c, struct view head, uint64_t at)
 int chunk_sums_check(const struct chunk *c, uint32_t i, struct view block)
 {
 	if (c->sums && chunk_sums_of(block) != c->sums[i])
-		return CORRUPT("checksum of a block", i);
+		return CORRUPT("checksum of a block does not match", i);
 	return 0;
 }
 

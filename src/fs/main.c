@@ -34,7 +34,7 @@ static int refuse(const char *what, const char *where, const char *why)
 static int complain(const char *what, const char *where, int rc)
 {
 	/* A dead mount shows itself here or before (judge_paths), by what the kernel has cached. */
-	refuse(what, where, rc == -ENOTCONN ? OPTIONS_NO_DAEMON : strerror(-rc));
+	refuse(what, where, options_path_error(-rc));
 	return rc;
 }
 
@@ -77,7 +77,7 @@ static int check_places(const struct options *o)
 		return refuse("mount point", o->mountpoint,
 			      "a file system is mounted there already; umount it first");
 	if (access("/proc/self/fd", X_OK) < 0)
-		return refuse("proc", "/proc", "is needed, and not mounted");
+		return refuse("directory", "/proc", "is not mounted, and cframefs needs it");
 	return 0;
 }
 

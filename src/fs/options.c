@@ -207,6 +207,15 @@ static int judge_settings(struct parse *p)
 	return refuse(p, "option", "chunksize", why);
 }
 
+const char *options_path_error(int error)
+{
+	switch (error) {
+	case ENOENT: return "there is no such directory; make it first (mkdir)";
+	case ENOTCONN: return "its daemon is gone; umount it first";
+	default: return strerror(error);
+	}
+}
+
 static int judge_paths(struct parse *p, int argc, char **argv)
 {
 	struct options *o = &p->o;
@@ -220,11 +229,10 @@ static int judge_paths(struct parse *p, int argc, char **argv)
 	}
 	o->backing = realpath(argv[0], NULL);
 	if (!o->backing)
-		return refuse(p, "backing directory", argv[0], strerror(errno));
+		return refuse(p, "backing directory", argv[0], options_path_error(errno));
 	o->mountpoint = realpath(argv[1], NULL);
 	if (!o->mountpoint)
-		return refuse(p, "mount point", argv[1],
-			      errno == ENOTCONN ? OPTIONS_NO_DAEMON : strerror(errno));
+		return refuse(p, "mount point", argv[1], options_path_error(errno));
 	return 0;
 }
 
@@ -322,7 +330,8 @@ void options_help(void)
 	       "  -d             the same with debug messages\n"
 	       "  -h, --help     this text\n"
 	       "  -V, --version  versions of cframefs and its libraries\n\n"
-	       "options for -o (default):\n");
+	       "Example: mkdir store files; cframefs store files; cp data files/; umount files\n\n"
+	       "options for -o (default); man cframefs says more:\n");
 	help_rows(settings_rows, SETTINGS_ROWS);
 	help_rows(rows, NROWS);
 	printf("  %-22s %s\n", "rw, ro, allow_other, noatime, nosuid, ...", "as for mount(8)");

@@ -6,8 +6,8 @@
 
 #include "frame/policy/settings.h"
 
-/* What is wrong with a mount point that answers ENOTCONN. */
-#define OPTIONS_NO_DAEMON "its daemon is gone; umount it first"
+/* Why a directory of the command line cannot be used, by errno, and what can be done about it. */
+const char *options_path_error(int error);
 
 struct options {
 	char *backing;

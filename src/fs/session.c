@@ -35,7 +35,10 @@ void session_signals(sigset_t *set)
 	sigaddset(set, SIGHUP);
 }
 
-/* Runs a program of the system, silently; all descriptors of ours are closed in it. */
+/*
+ * Runs a program of the system, silently; all descriptors of ours are closed in it. -ENOENT: there
+ * is none of that name; -EBUSY: it failed.
+ */
 static int run_program(char *const argv[])
 {
 	posix_spawn_file_actions_t actions;
@@ -43,6 +46,7 @@ static int run_program(char *const argv[])
 	pid_t pid;
 
 	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
 	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
 	int rc = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
@@ -321,6 +325,16 @@ static bool has_device(void)
 	return false;
 }
 
+/* libfuse has said what failed; of a missing helper not what that is, and where it comes from. */
+static void explain_failed_mount(const struct fs *fs)
+{
+	char *argv[] = {"fusermount3", "-V", NULL};
+
+	if (!fs->backing.is_root && run_program(argv) == -ENOENT)
+		log_err("fusermount3 was not found, which mounts for users: it is in the package "
+			"fuse3 of most systems");
+}
+
 int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 {
 	struct recompress *recompress = NULL;
@@ -334,6 +348,7 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 	if (rc < 0)
 		return rc; /* libfuse has said why */
 	if (fuse_session_mount(fs->session, fs->opt.mountpoint) != 0) {
+		explain_failed_mount(fs);
 		fuse_session_destroy(fs->session);
 		return -EIO;
 	}

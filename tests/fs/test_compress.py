@@ -277,7 +277,7 @@ def test_what_cannot_be_stored_gets_a_line(tmp_path):
     with socket.socket(socket.AF_UNIX) as s:
         s.bind(str(plain / "socket"))
     for kind in ("fifo", "socket"):
-        assert f"{plain}/{kind}: is no file, directory or link, and left out\n" in compress(
+        assert f"{plain}/{kind}: is not a file, directory or link: left out\n" in compress(
             plain, tmp_path / kind
         )
     os.unlink(plain / "fifo")

@@ -135,7 +135,7 @@ def test_verify_leaves_a_mount_inside_of_the_directory_alone(dirs):
         got = run(CFRAME, "verify", backing)
     finally:
         umount(inside)
-    assert got.stdout == f"{backing}/none.b2frame: is no Blosc2 frame\n"
+    assert got.stdout == f"{backing}/none.b2frame: is not a Blosc2 frame\n"
 
 
 def test_verify_knows_sparse_frames_by_their_index(dirs):
@@ -147,7 +147,7 @@ def test_verify_knows_sparse_frames_by_their_index(dirs):
     (backing / "y.b2frame/none.b2frame").write_bytes(b"no frame")
     got = run(CFRAME, "verify", backing)
     assert got.stdout == "".join(
-        f"{backing}/{where}/none.b2frame: is no Blosc2 frame\n"
+        f"{backing}/{where}/none.b2frame: is not a Blosc2 frame\n"
         for where in ("x/chunks.b2frame", "y.b2frame")
     )
     shutil.copytree(REPO / "tests/data/frames/sparse.b2frame", backing / "z.b2frame")
@@ -169,7 +169,7 @@ def test_verify_goes_deeper_than_a_path_is_long(dirs):
     os.close(fd)
     got = run(CFRAME, "verify", backing)
     deep = "/".join(["d" * 200] * 25)
-    assert got.stdout == f"{backing}/{deep}/none.b2frame: is no Blosc2 frame\n"
+    assert got.stdout == f"{backing}/{deep}/none.b2frame: is not a Blosc2 frame\n"
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ static int fail(const char *file, int rc, bool chunk)
 	char text[256];
 	if (!chunk)
 		return tool_fail(file, rc);
-	fprintf(stderr, "cframe: %s: is no Blosc2 frame; as a chunk: %s\n", file,
+	fprintf(stderr, "cframe: %s: is not a Blosc2 frame; as a chunk: %s\n", file,
 		err_text(rc, text, sizeof text));
 	return 1;
 }

@@ -63,7 +63,7 @@ static bool name(struct walk *w, struct listing *l, struct entry *e, char out[st
 		return true;
 	}
 	if (type != S_IFDIR && type != S_IFLNK) {
-		walk_note(w, "is no file, directory or link, and left out");
+		walk_note(w, "is not a file, directory or link: left out");
 		return false;
 	}
 	const char *why = obstacle(l, e);

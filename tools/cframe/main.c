@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/xattr.h>
 
 static const struct subcommand subcommands[] = {
 	{"info", "FILE [--json]", "what a frame is: sizes, pipeline, chunks, metalayers",
@@ -53,7 +54,10 @@ int tool_usage(const struct subcommand *cmd)
 
 int tool_no_frame(const char *file)
 {
-	fprintf(stderr, "cframe: %s: is no Blosc2 frame\n", file);
+	bool in_mount = getxattr(file, "user.cframefs.stored", NULL, 0) >= 0;
+	fprintf(stderr, "cframe: %s: is not a Blosc2 frame%s\n", file,
+		in_mount ? ", but the contents of one: name the frame in the backing directory"
+			 : "");
 	return 1;
 }
 
@@ -82,7 +86,8 @@ int main(int argc, char **argv)
 	}
 	const struct subcommand *cmd = subcommand_find(word);
 	if (cmd && argc == 3 && is_in(argv[2], "--help", "-h", "-h")) {
-		printf("usage: cframe %s %s\n%s\n", cmd->name, cmd->usage, cmd->what);
+		printf("usage: cframe %s%s%s\n%s\n", cmd->name, *cmd->usage ? " " : "",
+		       cmd->usage, cmd->what);
 		if (cmd->run == compress_main)
 			compress_help();
 		return 0;

@@ -27,7 +27,7 @@ static int verify(const char *path, char *name)
 	frame_close(f);
 	io_close(io);
 	if (none) {
-		print(name, "is no Blosc2 frame");
+		print(name, "is not a Blosc2 frame");
 		return 1;
 	}
 	if (rc < 0) {

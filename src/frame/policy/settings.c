@@ -10,7 +10,7 @@ const struct option_row settings_rows[SETTINGS_ROWS] = {
 	{"codec", OPTION_TEXT, WORD(codec), 0, 0, "NAME",
 	 "blosclz, lz4, lz4hc, zlib or zstd (zstd)"},
 	{"level", OPTION_LEVEL, WORD(level), 0, 9, "N",
-	 "0 store, 1 fast ... 9 small; auto: as small as the workers keep up with (1)"},
+	 "0 store, 1 fast ... 9 small; of a mount auto: as small as its workers keep up with (1)"},
 	{"filter", OPTION_TEXT, WORD(filter), 0, 0, "NAME",
 	 "none, shuffle, bitshuffle, delta, bytedelta, ... (cframe codecs lists them)"},
 	{"typesize", OPTION_NUMBER, WORD(typesize), 1, 255, "N",
@@ -57,6 +57,16 @@ static void spell_pipeline(const struct settings_words *w, char text[static SPEL
 		 level);
 }
 
+/* The options that spell_pipeline has its text from. */
+static const char *who_says(const struct settings_words *w)
+{
+	if (w->pipeline)
+		return "option pipeline";
+	return w->filter && w->codec ? "options filter and codec"
+	       : w->filter	     ? "option filter"
+				     : "option codec";
+}
+
 static int judge_pipeline(struct settings *s, const struct settings_words *w,
 			  struct option_why *why)
 {
@@ -69,7 +79,7 @@ static int judge_pipeline(struct settings *s, const struct settings_words *w,
 				     "already says codec, level, filter and typesize");
 	spell_pipeline(w, text);
 	if (pipeline_parse(&s->pipeline, text, reason, sizeof reason) < 0)
-		return option_refuse(why, "pipeline", text, reason);
+		return option_refuse(why, who_says(w), text, reason);
 	if (!w->pipeline && w->typesize)
 		s->pipeline.typesize = (uint32_t)w->typesize;
 	s->level_auto = w->level == OPTION_AUTO;

@@ -8,6 +8,7 @@
 #include "fs/stats.h"
 
 #include <linux/falloc.h>
+#include <stdio.h>
 #include <unistd.h>
 
 /*
@@ -145,6 +146,14 @@ static void read_plain(fuse_req_t req, const struct handle *h, size_t size, off_
 	fuse_reply_data(req, &buf, FUSE_BUF_SPLICE_MOVE);
 }
 
+static void log_read(struct fs *fs, struct inode *n, uint64_t at, int rc)
+{
+	char what[40];
+
+	snprintf(what, sizeof what, "read: at byte %llu", (unsigned long long)at);
+	ops_log(fs, n, what, rc);
+}
+
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
 	struct fs *fs = ops_fs(req);
@@ -159,7 +168,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 	struct readahead_request q = {(uint64_t)off, size, fi->flags & O_DIRECT};
 	int rc = ws ? file_read(h->file, &q, &ws->reply) : -ENOMEM;
 	if (rc < 0) {
-		ops_log(fs, h->inode, "read", rc);
+		log_read(fs, h->inode, q.at, rc);
 		fuse_reply_err(req, ops_errno(rc));
 	} else if (ws->reply.pieces <= 1) { /* the iov form allocates */
 		struct iovec *v = &ws->reply.piece[0];
