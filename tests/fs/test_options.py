@@ -747,7 +747,7 @@ def test_without_proc(shell):
         'mount -t tmpfs none /proc || exit 77; "$BIN/cframefs" "$BACKING" "$MNT" || echo refused'
     )
     assert got.returncode == 0 and "refused" in got.stdout
-    assert "'/proc': is needed, and not mounted" in got.stderr
+    assert "'/proc': is not mounted, and cframefs needs it" in got.stderr
 
 
 def test_mount_program(shell, dirs):
