@@ -780,6 +780,29 @@ def test_a_lock_that_is_never_free(mount):
 
 
 @pytest.mark.watchdog(200)
+def test_two_short_waits_are_no_long_one(mount):
+    """Nobody has looked in between, when the lock was free."""
+    m = mount(HELD)
+    fd = open_new(m, "f")
+    data = blob(1, CHUNK, "noise")
+    start = time.monotonic()
+    with exclusive(m, "f"), mmap.mmap(-1, CHUNK) as room:
+        room[:] = data
+        os.pwrite(fd, room, 0)  # all of a chunk: a worker tries to store it
+        time.sleep(0.5)
+    time.sleep(29.8 - (time.monotonic() - start))  # half a minute after the first try ...
+    with exclusive(m, "f"):
+        thread, done = later(lambda: error_of(os.fsync, fd))
+        time.sleep(1)  # ... this one is over
+        assert not done
+    thread.join(60)
+    assert done == [None]
+    os.close(fd)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data
+
+
+@pytest.mark.watchdog(200)
 @pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
 def test_a_reader_that_never_ends(mount, blosc2, killed):
     """It keeps us from committing, which would only save space: no write is refused for that.

@@ -15,6 +15,8 @@
 #define COUNTER_AT 8
 #define PATIENCE_NS 30000000000
 #define GRACE_NS 50000000 /* for who holds it for a moment, when that is over */
+#define SELDOM_NS 1000000000 /* nobody has tried for so long: others may have had it since */
+#define WATCH_NS 2000000000
 #define NAP_MAX_US 5000
 
 /* One thread's wait for the lock. */
@@ -121,17 +123,21 @@ static struct sidecar_busy *busy(struct sidecar *s, int how)
 static bool try_lock(struct sidecar *s, int how)
 {
 	struct sidecar_busy *b = busy(s, how);
-	uint64_t now = meter_now();
+	uint64_t now = meter_now(), pause = now - b->seen;
 	int rc;
 
 	while ((rc = flock(s->fd, how | LOCK_NB)) < 0 && errno == EINTR)
 		;
 	bool held = rc < 0 && errno == EWOULDBLOCK; /* not every file system has locks */
+	if (held && (!b->since || pause > PATIENCE_NS))
+		b->since = now;
+	if (held && (b->since == now || pause > SELDOM_NS))
+		b->watched = now;
+	b->seen = now;
+	if (!held && how == LOCK_EX) /* nobody has it, in either way */
+		s->busy_shared.since = 0;
 	if (!held)
 		b->since = 0;
-	else if (!b->since || now - b->seen > PATIENCE_NS)
-		b->since = now;
-	b->seen = now;
 	return !held;
 }
 
@@ -141,14 +147,15 @@ static bool try_lock(struct sidecar *s, int how)
  */
 static bool rest(struct sidecar *s, int how, struct rest *r)
 {
-	uint64_t now = meter_now();
-
 	pthread_mutex_lock(&s->lock);
-	uint64_t since = busy(s, how)->since;
+	struct sidecar_busy b = *busy(s, how);
+	uint64_t now = meter_now(); /* not before what others have noted */
 	pthread_mutex_unlock(&s->lock);
+
 	if (!r->grace)
 		*r = (struct rest){.grace = now + GRACE_NS, .nap = 50};
-	if (now > r->grace && since && now - since > PATIENCE_NS)
+	if (now > r->grace && b.since && now - b.since > PATIENCE_NS &&
+	    now - b.watched > WATCH_NS)
 		return false;
 	usleep(r->nap);
 	r->nap = r->nap * 2 < NAP_MAX_US ? r->nap * 2 : NAP_MAX_US;

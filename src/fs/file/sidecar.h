@@ -7,7 +7,8 @@
  * done when a file is opened, looked up, stored to or committed.
  *
  * Who wants the lock while another program has it waits half a minute at most, counted for all of
- * them from when the lock was found held first; who comes later tries for a moment.
+ * them from when the lock was found held first; who comes later tries for a moment, or for two
+ * seconds if nobody has tried for a while.
  *
  * Lock order: file gate, sidecar, file lock. A thread must not enter twice.
  */
@@ -22,9 +23,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Tries that failed without one that did not in between: from when to when. 0: none. */
+/*
+ * Tries that failed without one that did not in between: from when to when; and from when on they
+ * came one soon after the other, since several short holds look like a long one to who seldom
+ * looks. 0: none.
+ */
 struct sidecar_busy {
-	uint64_t since, seen;
+	uint64_t since, watched, seen;
 };
 
 struct sidecar {
