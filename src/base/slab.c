@@ -1,6 +1,7 @@
 #include "base/slab.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -11,10 +12,18 @@
 #define TOUCH (64u << 10) /* pages are got from the system so many bytes at a time */
 #define REGION (SLAB_MAX / SLAB_MIN) /* units of the largest piece; memory is opened up by these */
 #define NO_UNIT UINT32_MAX
+#define LARGEST (ORDERS - 1)
 
 /* A huge page of most machines. Elsewhere asking for huge pages does nothing. */
 #define HUGE_BYTES (2u << 20)
 #define HUGE_UNITS (HUGE_BYTES / SLAB_MIN)
+
+/*
+ * One takes 0.2 ms, and as many small ones 0.8; but 5 to 12 ms in a virtual machine whose host has
+ * to find the memory first, which for small ones, that others have used a moment ago, it mostly
+ * has. After a slow one no more are asked for.
+ */
+#define HUGE_SLOW_NS (2u * 1000 * 1000)
 
 /* A piece is named by its first unit of SLAB_MIN. What is said of a piece stands at that unit. */
 struct unit {
@@ -30,8 +39,8 @@ struct slab {
 	uint8_t *base;        /* at a huge page's boundary, somewhere in what was mapped */
 	size_t bytes;
 	void *mapped;
-	uint32_t nunits, fresh; /* from `fresh` on nothing was ever used */
-	uint32_t warm;          /* up to here the system has given pages */
+	uint32_t nunits, fresh; /* from `fresh` on nothing was ever taken */
+	bool slow_huge;         /* slab_warm takes small pages               */
 	atomic_bool wants_warm;
 	uint32_t list[ORDERS];
 	struct unit *unit;
@@ -72,6 +81,7 @@ int slab_open(struct slab **out, size_t max_bytes)
 		return -ENOMEM;
 	}
 	s->base = (uint8_t *)s->mapped + (-(uintptr_t)s->mapped & (HUGE_BYTES - 1));
+	atomic_init(&s->wants_warm, true);
 	*out = s;
 	return 0;
 }
@@ -109,6 +119,14 @@ static void list_remove(struct slab *s, uint32_t u)
 	x->free = false;
 }
 
+/* A largest piece was taken. The next ones are got while there is one left. */
+static void note_want(struct slab *s)
+{
+	uint32_t u = s->list[LARGEST];
+	if ((u == NO_UNIT || s->unit[u].next == NO_UNIT) && s->fresh < s->nunits)
+		atomic_store_explicit(&s->wants_warm, true, memory_order_relaxed);
+}
+
 /* A piece of the order, cut from the smallest that will do; NO_UNIT: none. */
 static uint32_t take(struct slab *s, unsigned order)
 {
@@ -116,16 +134,16 @@ static uint32_t take(struct slab *s, unsigned order)
 	while (have < ORDERS && s->list[have] == NO_UNIT)
 		have++;
 	if (have == ORDERS) {
-		if (s->nunits - s->fresh < REGION)
+		if (s->fresh == s->nunits)
 			return NO_UNIT;
 		list_push(s, s->fresh, --have);
-		s->unit[s->fresh].empty = s->fresh >= s->warm;
+		s->unit[s->fresh].empty = true;
 		s->fresh += REGION;
-		if (s->fresh >= s->warm && s->nunits - s->fresh >= REGION)
-			atomic_store_explicit(&s->wants_warm, true, memory_order_relaxed);
 	}
 	uint32_t u = s->list[have];
 	list_remove(s, u);
+	if (have == LARGEST)
+		note_want(s);
 	while (have > order) { /* the upper half goes back */
 		have--;
 		list_push(s, u + (1u << have), have);
@@ -214,16 +232,25 @@ void slab_warm(struct slab *s)
 {
 	pthread_mutex_lock(&s->lock);
 	uint32_t u = s->fresh, n = (uint32_t)min_u64(HUGE_UNITS - u % HUGE_UNITS, s->nunits - u);
-	s->warm = u + n;
+	bool huge = n == HUGE_UNITS && !s->slow_huge;
+	s->fresh += n;
 	pthread_mutex_unlock(&s->lock);
-	uint8_t *p = s->base + (size_t)u * SLAB_MIN;
-	if (n == HUGE_UNITS)
-		(void)madvise(p, HUGE_BYTES, MADV_HUGEPAGE);
-	if (!n || !mem_populate(p, (size_t)n * SLAB_MIN))
+	if (!n)
 		return;
+	uint8_t *p = s->base + (size_t)u * SLAB_MIN;
+	if (huge)
+		(void)madvise(p, HUGE_BYTES, MADV_HUGEPAGE);
+	uint64_t start = clock_read(CLOCK_THREAD_CPUTIME_ID);
+	bool got = mem_populate(p, (size_t)n * SLAB_MIN);
+	bool slow = huge && clock_read(CLOCK_THREAD_CPUTIME_ID) - start > HUGE_SLOW_NS;
 	pthread_mutex_lock(&s->lock);
+	s->slow_huge |= slow;
 	for (uint32_t i = 0; i < n; i++)
-		s->unit[u + i].touched = true;
+		s->unit[u + i].touched = got;
+	for (uint32_t i = n; i > 0; i -= REGION) { /* the first one is on top then */
+		list_push(s, u + i - REGION, LARGEST);
+		s->unit[u + i - REGION].empty = !got;
+	}
 	pthread_mutex_unlock(&s->lock);
 }
 

@@ -48,7 +48,9 @@ void slab_trim(struct slab *s);
 
 /*
  * Taking pages from the system takes as long as decoding into them, so that it is better done
- * ahead. slab_wants_warm: true, to one caller, when it is time; some thread then calls slab_warm.
+ * ahead. slab_wants_warm: true, to one caller, when it is time, as it is at the start; some thread
+ * then calls slab_warm. What it gets is out of everybody's reach until it is there: the thread may
+ * not be running, or the system be slow, and who touches a huge page meanwhile gets it once more.
  */
 bool slab_wants_warm(struct slab *s);
 void slab_warm(struct slab *s);

@@ -107,9 +107,10 @@ static void warm_run(struct pool_job *job)
 	atomic_store(&fs->warming, false);
 }
 
-static void warm(struct fs *fs)
+void file_warm(struct fs *fs)
 {
-	if (!cache_wants_warm(fs->cache) || atomic_exchange(&fs->warming, true))
+	if (atomic_load(&fs->warming) || !cache_wants_warm(fs->cache) ||
+	    atomic_exchange(&fs->warming, true))
 		return;
 	fs->warm.run = warm_run;
 	pool_submit(fs->pool, &fs->warm, POOL_LATER);
@@ -125,7 +126,7 @@ static int read_into(struct file *f, const struct readahead_request *q, struct r
 	int rc = read_locked(&x, q);
 	pthread_rwlock_unlock(&f->lock);
 	file_leave_shared(f, held);
-	warm(f->fs);
+	file_warm(f->fs);
 	if (rc >= 0)
 		stats_add(STATS_READ_BYTES, r->n);
 	return rc;

@@ -82,6 +82,8 @@ static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
 		return rc;
 	}
 	h->losses = file_losses(h->file);
+	if (!h->writable)
+		file_warm(fs);
 	keep_pages(n, h->writable, fi);
 	return 0;
 }
