@@ -8,16 +8,12 @@
  * Until that write the file is, to every reader, what it was. The bytes that the old root refers to
  * are not touched.
  *
- * A frame without data has its trailer right behind the header (the *front*) and nothing else. In
- * frames that we made the first trailer stays there unused, so that truncating to nothing is one
- * header write like every other commit. In frames of others a chunk or the index may lie there: it
- * is moved away first, by a commit of its own.
+ * A frame without data has a root of another kind: frame_front.c.
  */
+#include "frame/commit_impl.h"
+
 #include "base/clock.h"
 #include "codec/filter.h"
-#include "frame/format/header.h"
-#include "frame/format/trailer.h"
-#include "frame/frame_impl.h"
 #include "frame/meters.h"
 #include "frame/range.h"
 
@@ -54,11 +50,7 @@ static bool hangs_on_type_size(const struct frame *f, const struct index *ix)
 	return index_has(ix, ENTRY_NAN); /* the pattern is that of a float or a double */
 }
 
-/*
- * Python counts a super-chunk and its chunks in items: a size that does not divide both would hide
- * the tail of the data, or shift what follows a chunk.
- */
-static uint32_t type_size_for(const struct frame *f, const struct index *ix, uint64_t nbytes)
+uint32_t commit_type_size(const struct frame *f, const struct index *ix, uint64_t nbytes)
 {
 	uint32_t size = f->type_size;
 	if (nbytes % size == 0 && f->info.chunk_size % size == 0)
@@ -72,25 +64,13 @@ void frame_expect_items(struct frame *f, uint32_t size)
 		f->type_size = size;
 }
 
-/* Later than every root before, also those that another program made this one forget. */
-static uint64_t next_seq(const struct frame *f)
+uint64_t commit_next_seq(const struct frame *f)
 {
 	return max_u64(f->seq + 1, clock_read(CLOCK_REALTIME));
 }
 
-int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
-{
-	struct fingerprint fp = {.type = TRAILER_TYPE_64, .word = next_seq(f)};
-	struct view rest = view_part(head, HEADER_FIXED, head.n - HEADER_FIXED);
-	TRY(root_hash(rest, view_of(trailer.p, trailer.n - TRAILER_PRINT), fp.word, &fp.hash));
-	trailer_set_fingerprint(trailer, fp);
-	f->seq = fp.word;
-	return 0;
-}
-
-/* From here on the new root may be on disk, whatever comes back. */
-static int write_header(struct frame *f, const struct header_root *root, uint32_t trailer_len,
-			uint64_t seq)
+int commit_header(struct frame *f, const struct header_root *root, uint32_t trailer_len,
+		  uint64_t seq)
 {
 	struct frame_info *info = &f->info;
 	int rc = io_pwrite(f->io, 0, view_of(f->head.p, f->suspect ? f->head.n : HEADER_FIXED));
@@ -113,30 +93,7 @@ static int write_header(struct frame *f, const struct header_root *root, uint32_
 	return 0;
 }
 
-/*
- * Spoils the empty root at the front. Once data is durable nobody needs to go back to it, and
- * damage must not make a file look empty. Failure changes nothing.
- */
-static void forget_front(struct frame *f)
-{
-	uint8_t end[TRAILER_PRINT], body[TRAILER_EMPTY];
-	uint64_t at = (uint64_t)f->info.header_len + f->trailer.n - TRAILER_PRINT;
-	size_t n = min_u64(sizeof body, f->trailer.n - TRAILER_PRINT);
-	if (f->front == FRONT_NONE || f->info.nbytes == 0)
-		return;
-	f->front = FRONT_NONE;
-	if (at > f->info.frame_len || io_pread(f->io, at, span_of(end, sizeof end)) < 0 ||
-	    io_pread(f->io, f->info.header_len, span_of(body, n)) < 0)
-		return;
-	if (memcmp(body, f->trailer.p, n) != 0 ||
-	    trailer_fingerprint(view_of(end, sizeof end)).type != TRAILER_TYPE_64)
-		return; /* chunks of another program's frame, or forgotten before */
-	trailer_set_fingerprint(span_of(end, sizeof end), (struct fingerprint){0});
-	IGNORE(io_pwrite(f->io, at, view_of(end, sizeof end)));
-}
-
-/* Syncs all that was written, the newest root too. */
-static int sync_root(struct frame *f)
+int commit_sync(struct frame *f)
 {
 	TRY(frame_sync_io(f));
 	frame_young_clear(f);
@@ -147,13 +104,6 @@ static int sync_root(struct frame *f)
 	frame_space_durable(f);
 	return 0;
 }
-
-/* What a root says. */
-struct content {
-	struct index *ix;
-	uint64_t nbytes;
-	bool again; /* what the root on disk says, with chunks at other places */
-};
 
 /* The bytes of a root, on their way to the disk. */
 struct draft {
@@ -249,7 +199,7 @@ static int place(struct frame *f, struct draft *d)
 		.frame_len = d->at + len,
 		.nbytes = d->has.nbytes,
 		.cbytes = d->at - f->info.header_len,
-		.type_size = type_size_for(f, d->has.ix, d->has.nbytes),
+		.type_size = commit_type_size(f, d->has.ix, d->has.nbytes),
 		.chunk_size = d->has.again && f->root_chunk ? f->root_chunk : f->info.chunk_size,
 	};
 	header_set_root(f->head.p, &d->root);
@@ -286,15 +236,15 @@ static int write_draft(struct frame *f, struct draft *d)
 {
 	int rc = io_pwrite(f->io, d->at, buf_view(&d->packed));
 	if (rc == 0 && d->synced)
-		rc = sync_root(f);
+		rc = commit_sync(f);
 	if (rc < 0)
 		space_give(&f->space, d->at, d->packed.n);
 	return rc;
 }
 
-static int commit_index(struct frame *f, const struct content *has, enum durability how)
+int commit_index(struct frame *f, const struct content *has, enum durability how)
 {
-	struct draft d = {.has = *has, .seq = next_seq(f)};
+	struct draft d = {.has = *has, .seq = commit_next_seq(f)};
 	if (!f->part && !has->again) {
 		/* all is in the index, whether or not this root gets to the disk */
 		f->whole = d.seq;
@@ -319,7 +269,7 @@ static int commit_index(struct frame *f, const struct content *has, enum durabil
 	space_put(&f->space, d.at, len);
 	rc = frame_is_overtaken(f) ? -ESTALE : 0;
 	if (rc == 0)
-		rc = write_header(f, &d.root, d.trailer_len, f->noted ? d.whole : 0);
+		rc = commit_header(f, &d.root, d.trailer_len, f->noted ? d.whole : 0);
 	if (rc < 0) {
 		space_retire(&f->space, d.at, len);
 		return rc;
@@ -329,112 +279,6 @@ static int commit_index(struct frame *f, const struct content *has, enum durabil
 		f->root_id = frame_root_id(&f->info, d.fp);
 	else
 		frame_look_at_root(f);
-	return 0;
-}
-
-/* Copies the chunk of entry i to new space; *budget limits what overlapping chunks may cost. */
-static int move_chunk(struct frame *f, struct index *ix, uint32_t i, uint64_t *budget)
-{
-	uint64_t from = index_get(ix, i), base = f->info.header_len, to;
-	struct stored st = {.io = f->io, .at = base + from, .room = f->info.cbytes - from};
-	uint32_t len;
-	TRY(stored_length(&st, &len));
-	if (len > *budget)
-		return UNSUPPORTED("chunks that overlap", from);
-	*budget -= len;
-	TRY(space_take(&f->space, len, &to));
-	int rc = stored_copy(&st, f->io, to, len);
-	if (rc < 0) {
-		space_give(&f->space, to, len);
-		return rc;
-	}
-	space_put(&f->space, to, len);
-	return index_set(ix, i, to - base) ? 0 : -ENOMEM;
-}
-
-static int move_front(struct frame *f, struct index *ix)
-{
-	uint64_t front = f->trailer.n, budget = f->info.cbytes;
-	bool busy = f->info.cbytes < front; /* by the index itself */
-	for (uint32_t i = 0; i < ix->n; i++) {
-		uint64_t entry = index_get(ix, i);
-		if ((entry & ENTRY_SPECIAL) || entry >= front)
-			continue;
-		TRY(move_chunk(f, ix, i, &budget));
-		busy = true;
-	}
-	if (!busy)
-		return 0;
-	struct content has = {ix, f->info.nbytes, true};
-	TRY(commit_index(f, &has, COMMIT_SYNC));
-	return sync_root(f);
-}
-
-/* Commits the data of the root on disk once more, with none of it at the front. */
-static int vacate_front(struct frame *f)
-{
-	struct index ix = {0};
-	struct scratch *s;
-	TRY(scratch_open(&s));
-	int rc = frame_load_index(f, &ix, s);
-	scratch_close(s);
-	if (rc == 0)
-		rc = move_front(f, &ix);
-	/* What was copied for nothing is free again. */
-	for (uint32_t i = 0; rc < 0 && (i = index_next_stored(&ix, i)) < ix.n; i++)
-		(void)space_drop(&f->space, f->info.header_len + index_get(&ix, i));
-	index_deinit(&ix);
-	return rc;
-}
-
-/*
- * Puts the trailer to the front, where no root that may be on disk refers to anything. One that is
- * there already only gets a new fingerprint, on which no empty root on disk depends.
- */
-static int write_front(struct frame *f)
-{
-	uint64_t at = f->info.header_len;
-	size_t n = f->trailer.n, body = n - TRAILER_PRINT;
-	struct buf there = {0}, now = {0};
-	int rc = buf_reserve(&there, n);
-	if (rc == 0)
-		rc = buf_append(&now, buf_view(&f->trailer));
-	if (rc == 0 && f->noted)
-		rc = frame_sign_empty(f, buf_view(&f->head), buf_span(&now));
-	if (rc == 0 && !f->suspect)
-		rc = io_pread(f->io, at, span_of(there.p, n));
-	if (rc == 0 && f->unsynced && (f->suspect || memcmp(there.p, now.p, body) != 0))
-		rc = sync_root(f);
-	if (rc == 0)
-		rc = io_pwrite(f->io, at, buf_view(&now));
-	buf_free(&there);
-	buf_free(&now);
-	if (rc == 0)
-		f->front = f->noted ? FRONT_VALID : FRONT_NONE;
-	return rc;
-}
-
-static int commit_empty(struct frame *f, enum durability how)
-{
-	uint64_t seq = f->roots.newest;
-	if (f->info.nbytes)
-		TRY(vacate_front(f));
-	if (f->info.nbytes || f->suspect) {
-		TRY(write_front(f));
-		seq = f->whole = f->noted ? f->seq : 0;
-		if (how == COMMIT_SYNC || !f->known)
-			TRY(sync_root(f));
-	}
-	struct header_root root = {
-		.frame_len = f->info.header_len + f->trailer.n,
-		.type_size = type_size_for(f, &f->index, 0),
-		.chunk_size = f->info.chunk_size,
-	};
-	header_set_root(f->head.p, &root);
-	header_set_vlmeta(f->head.p, f->vlmeta.n);
-	TRY(write_header(f, &root, (uint32_t)f->trailer.n, seq));
-	f->known = f->front == FRONT_VALID;
-	frame_look_at_root(f);
 	return 0;
 }
 
@@ -474,7 +318,7 @@ int frame_sync_root(struct frame *f)
 	if (f->recovered && f->state == FRAME_CLEAN) /* else `head` may be ahead of that root */
 		TRY(commit_recovered(f));
 	if (f->unsynced)
-		TRY(sync_root(f));
+		TRY(commit_sync(f));
 	frame_space_trim(f);
 	return 0;
 }
@@ -501,7 +345,7 @@ static int commit_cut(struct frame *f, uint64_t end, enum durability how)
 static int commit_changes(struct frame *f, uint64_t end, enum durability how)
 {
 	if (end == 0)
-		return commit_empty(f, how);
+		return front_commit(f, how);
 	if (end < f->nbytes)
 		return commit_cut(f, end, how);
 	return commit_index(f, &(struct content){&f->index, end, false}, how);
@@ -533,10 +377,10 @@ static int commit(struct frame *f, uint64_t end, enum durability how)
 	if (f->recovered)
 		TRY(commit_recovered(f));
 	if (f->unsynced)
-		TRY(sync_root(f));
+		TRY(commit_sync(f));
 	f->suspect = false;
 	if (dirty) { /* a clean frame is synced without writing: the times of its file stay */
-		forget_front(f);
+		front_forget(f);
 		frame_space_trim(f);
 	}
 	return 0;

@@ -1,0 +1,49 @@
+/*
+ * What the two kinds of commits share: of a root with data (frame_commit.c), and of the empty one
+ * (frame_front.c). All need a frame that is writable, by its only mutator.
+ */
+#ifndef FRAME_COMMIT_IMPL_H
+#define FRAME_COMMIT_IMPL_H
+
+#include "frame/format/header.h"
+#include "frame/frame_impl.h"
+
+/* What a root with data says. */
+struct content {
+	struct index *ix;
+	uint64_t nbytes;
+	bool again; /* what the root on disk says, with chunks at other places */
+};
+
+/* Writes index and trailer of a new root, and the header that makes it the current one. */
+NODISCARD int commit_index(struct frame *f, const struct content *has, enum durability how);
+
+/*
+ * Writes the header, which is in f->head already, and takes the new root over into *f. From here on
+ * it may be on disk, whatever comes back. `seq`: that of the root; 0: it has no note.
+ */
+NODISCARD int commit_header(struct frame *f, const struct header_root *root, uint32_t trailer_len,
+			    uint64_t seq);
+
+/* Syncs all that was written, the newest root too. */
+NODISCARD int commit_sync(struct frame *f);
+
+/* Later than every root before, also those that another program made this one forget. */
+uint64_t commit_next_seq(const struct frame *f);
+
+/*
+ * The item size for the header. Python counts a super-chunk and its chunks in items: a size that
+ * does not divide both would hide the tail of the data, or shift what follows a chunk.
+ */
+uint32_t commit_type_size(const struct frame *f, const struct index *ix, uint64_t nbytes);
+
+/* frame_front.c: makes the empty root the current one. */
+NODISCARD int front_commit(struct frame *f, enum durability how);
+
+/*
+ * Spoils the empty root at the front. Once data is durable nobody needs to go back to it, and
+ * damage must not make a file look empty. Failure changes nothing.
+ */
+void front_forget(struct frame *f);
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * The root of a frame without data: its trailer lies right behind the header (the *front*), and
+ * there is nothing else. FORMAT.md 10.
+ *
+ * In frames that we made the first trailer stays there unused, so that truncating to nothing is one
+ * header write like every other commit. In frames of others a chunk or the index may lie there: it
+ * is moved away first, by a commit of its own.
+ */
+#include "frame/commit_impl.h"
+
+#include "frame/stored.h"
+
+int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
+{
+	struct fingerprint fp = {.type = TRAILER_TYPE_64, .word = commit_next_seq(f)};
+	struct view rest = view_part(head, HEADER_FIXED, head.n - HEADER_FIXED);
+	TRY(root_hash(rest, view_of(trailer.p, trailer.n - TRAILER_PRINT), fp.word, &fp.hash));
+	trailer_set_fingerprint(trailer, fp);
+	f->seq = fp.word;
+	return 0;
+}
+
+/* Copies the chunk of entry i to new space; *budget limits what overlapping chunks may cost. */
+static int move_chunk(struct frame *f, struct index *ix, uint32_t i, uint64_t *budget)
+{
+	uint64_t from = index_get(ix, i), base = f->info.header_len, to;
+	struct stored st = {.io = f->io, .at = base + from, .room = f->info.cbytes - from};
+	uint32_t len;
+	TRY(stored_length(&st, &len));
+	if (len > *budget)
+		return UNSUPPORTED("chunks that overlap", from);
+	*budget -= len;
+	TRY(space_take(&f->space, len, &to));
+	int rc = stored_copy(&st, f->io, to, len);
+	if (rc < 0) {
+		space_give(&f->space, to, len);
+		return rc;
+	}
+	space_put(&f->space, to, len);
+	return index_set(ix, i, to - base) ? 0 : -ENOMEM;
+}
+
+static int move_front(struct frame *f, struct index *ix)
+{
+	uint64_t front = f->trailer.n, budget = f->info.cbytes;
+	bool busy = f->info.cbytes < front; /* by the index itself */
+	for (uint32_t i = 0; i < ix->n; i++) {
+		uint64_t entry = index_get(ix, i);
+		if ((entry & ENTRY_SPECIAL) || entry >= front)
+			continue;
+		TRY(move_chunk(f, ix, i, &budget));
+		busy = true;
+	}
+	if (!busy)
+		return 0;
+	struct content has = {ix, f->info.nbytes, true};
+	TRY(commit_index(f, &has, COMMIT_SYNC));
+	return commit_sync(f);
+}
+
+/* Commits the data of the root on disk once more, with none of it at the front. */
+static int vacate_front(struct frame *f)
+{
+	struct index ix = {0};
+	struct scratch *s;
+	TRY(scratch_open(&s));
+	int rc = frame_load_index(f, &ix, s);
+	scratch_close(s);
+	if (rc == 0)
+		rc = move_front(f, &ix);
+	/* What was copied for nothing is free again. */
+	for (uint32_t i = 0; rc < 0 && (i = index_next_stored(&ix, i)) < ix.n; i++)
+		(void)space_drop(&f->space, f->info.header_len + index_get(&ix, i));
+	index_deinit(&ix);
+	return rc;
+}
+
+/*
+ * Puts the trailer to the front, where no root that may be on disk refers to anything. One that is
+ * there already only gets a new fingerprint, on which no empty root on disk depends.
+ */
+static int write_front(struct frame *f)
+{
+	uint64_t at = f->info.header_len;
+	size_t n = f->trailer.n, body = n - TRAILER_PRINT;
+	struct buf there = {0}, now = {0};
+	int rc = buf_reserve(&there, n);
+	if (rc == 0)
+		rc = buf_append(&now, buf_view(&f->trailer));
+	if (rc == 0 && f->noted)
+		rc = frame_sign_empty(f, buf_view(&f->head), buf_span(&now));
+	if (rc == 0 && !f->suspect)
+		rc = io_pread(f->io, at, span_of(there.p, n));
+	if (rc == 0 && f->unsynced && (f->suspect || memcmp(there.p, now.p, body) != 0))
+		rc = commit_sync(f);
+	if (rc == 0)
+		rc = io_pwrite(f->io, at, buf_view(&now));
+	buf_free(&there);
+	buf_free(&now);
+	if (rc == 0)
+		f->front = f->noted ? FRONT_VALID : FRONT_NONE;
+	return rc;
+}
+
+int front_commit(struct frame *f, enum durability how)
+{
+	uint64_t seq = f->roots.newest;
+	if (f->info.nbytes)
+		TRY(vacate_front(f));
+	if (f->info.nbytes || f->suspect) {
+		TRY(write_front(f));
+		seq = f->whole = f->noted ? f->seq : 0;
+		if (how == COMMIT_SYNC || !f->known)
+			TRY(commit_sync(f));
+	}
+	struct header_root root = {
+		.frame_len = f->info.header_len + f->trailer.n,
+		.type_size = commit_type_size(f, &f->index, 0),
+		.chunk_size = f->info.chunk_size,
+	};
+	header_set_root(f->head.p, &root);
+	header_set_vlmeta(f->head.p, f->vlmeta.n);
+	TRY(commit_header(f, &root, (uint32_t)f->trailer.n, seq));
+	f->known = f->front == FRONT_VALID;
+	frame_look_at_root(f);
+	return 0;
+}
+
+void front_forget(struct frame *f)
+{
+	uint8_t end[TRAILER_PRINT], body[TRAILER_EMPTY];
+	uint64_t at = (uint64_t)f->info.header_len + f->trailer.n - TRAILER_PRINT;
+	size_t n = min_u64(sizeof body, f->trailer.n - TRAILER_PRINT);
+	if (f->front == FRONT_NONE || f->info.nbytes == 0)
+		return;
+	f->front = FRONT_NONE;
+	if (at > f->info.frame_len || io_pread(f->io, at, span_of(end, sizeof end)) < 0 ||
+	    io_pread(f->io, f->info.header_len, span_of(body, n)) < 0)
+		return;
+	if (memcmp(body, f->trailer.p, n) != 0 ||
+	    trailer_fingerprint(view_of(end, sizeof end)).type != TRAILER_TYPE_64)
+		return; /* chunks of another program's frame, or forgotten before */
+	trailer_set_fingerprint(span_of(end, sizeof end), (struct fingerprint){0});
+	IGNORE(io_pwrite(f->io, at, view_of(end, sizeof end)));
+}
