@@ -26,8 +26,8 @@ void scratch_close(struct scratch *s); /* NULL is fine */
  * take what they need; the daemon sets one (fs/large.h). Returns the bound of before: who sets
  * another one for a while sets that again.
  *
- * Who reads from a file asks before it takes. -E2BIG: more than the bound; scratch_wanted says how
- * much it was, until the next scratch_bound.
+ * Whoever reads from a file asks before it takes. -E2BIG: more than the bound; scratch_wanted says
+ * how much it was, until the next scratch_bound.
  */
 uint64_t scratch_bound(struct scratch *s, uint64_t most);
 NODISCARD int scratch_ask(struct scratch *s, uint64_t bytes);

@@ -149,7 +149,7 @@ void frame_unload(struct frame *f);
 /* recover.c: loads the newest other root that is whole. -EBADMSG: there is none. */
 NODISCARD int frame_recover(struct frame *f);
 
-/* frame_front.c: gives the trailer of an empty root its fingerprint, with the next sequence number. */
+/* frame_front.c: signs the trailer of an empty root, with the next sequence number. */
 NODISCARD int frame_sign_empty(struct frame *f, struct view head, struct span trailer);
 
 /* frame_sums.c. The checksum of chunk n, as in chunk_sum.h. */

@@ -5,7 +5,7 @@
  *
  * A reader asks for all that it will need at once, when it holds no other part of the budget and no
  * large entry of the cache; so those who have a part wait for nobody, and give it back. It may hold
- * its file's lock: who has a part never asks for such a lock.
+ * its file's lock: whoever has a part never asks for such a lock.
  *
  * Any thread.
  */

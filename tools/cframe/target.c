@@ -166,7 +166,7 @@ void draft_drop(struct draft *d)
 	atomic_store(&d->live->used, false);
 }
 
-/* Who may not give files away keeps them, without the rights of another owner. */
+/* A user who may not give files away keeps them, without the rights of another owner. */
 static mode_t mode_for(const struct stat *st, bool given)
 {
 	return st->st_mode & (given ? 07777 : 01777);

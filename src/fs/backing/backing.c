@@ -75,7 +75,7 @@ void backing_tell_unmounted(const struct backing *b)
 
 /*
  * True: a signal that asks the daemon of the directory to end waits there to be seen. It is taken
- * (session.c) when ENDING has been said: who looks for both, in this order, misses none.
+ * (session.c) when ENDING has been said: whoever looks for both, in this order, misses none.
  */
 static bool is_asked_to_end(int lock)
 {

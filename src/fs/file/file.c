@@ -173,8 +173,8 @@ static int open_contiguous(struct file *f, int fd)
 /*
  * The kernel was told the size of a root that opening has found to lack a chunk. It would pad what
  * is read with zeros up to there, and trusts its size whatever we answer: so this inode is given
- * up, and who looks the name up again gets one with the size that there is. Not while the log is
- * replayed: the kernel knows nothing yet, and nobody would ask again. Under n->lock.
+ * up, and whoever looks the name up again gets one with the size that there is. Not while the log
+ * is replayed: the kernel knows nothing yet, and nobody would ask again. Under n->lock.
  */
 static bool gives_up_inode(struct file *f)
 {
@@ -367,7 +367,7 @@ static int get_locked(struct fs *fs, struct inode *n, bool writable, struct newb
 /*
  * n->lock, for an open. By a file that its last user ends before what was refused, or takes back to
  * its last commit, the kernel would go on with the size of before, and show and keep zeros up to
- * there: who comes meanwhile waits until the inode is given up, and is told ESTALE.
+ * there: whoever comes meanwhile waits until the inode is given up, and is told ESTALE.
  */
 static void lock_to_open(struct inode *n)
 {

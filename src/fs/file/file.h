@@ -217,7 +217,7 @@ NODISCARD int file_put_chunk(struct file *f, const struct file_chunk *c);
 
 NODISCARD int file_truncate(struct file *f, uint64_t size);
 
-/* The same for who is alone with the file. */
+/* The same, for a caller that is alone with the file. */
 NODISCARD int file_resize_locked(struct file *f, uint64_t size);
 
 /*
@@ -269,14 +269,14 @@ bool file_lacks_refused(struct file *f);
 
 /*
  * Before an fsync. As long as bytes are missing whose write was refused, fsync and close fail, and
- * nothing behind them is shown by a commit. Who was told by this handle, and still asks, goes on
- * without them: there are holes in their place. *told belongs to the handle and starts as 0.
+ * nothing behind them is shown by a commit. Whoever was told by this handle, and still asks, goes
+ * on without them: there are holes in their place. *told belongs to the handle and starts as 0.
  */
 void file_accept_refused(struct file *f, _Atomic uint32_t *told);
 
 /*
- * The same for who never asks, but has gone on behind them a while later: what came since is not to
- * be cut off. False: nobody has, or it could not be done. Gate and lock are held.
+ * The same for a writer that never asks, but has gone on behind them a while later: what came since
+ * is not to be cut off. False: nobody has, or it could not be done. Gate and lock are held.
  */
 bool file_accept_long_refused(struct file *f);
 

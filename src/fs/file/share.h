@@ -69,8 +69,8 @@ void file_leave_store(struct file *f, int entered);
 
 /*
  * The same for a worker, which other files need, too: -EAGAIN, if another program holds the lock.
- * Who wants the file stored waits by file_lock_comes, after a failure `rc`. True: try again. *waits
- * starts as 0.
+ * Whoever wants the file stored waits by file_lock_comes, after a failure `rc`. True: try again.
+ * *waits starts as 0.
  */
 NODISCARD int file_try_store(struct file *f);
 NODISCARD bool file_lock_comes(struct file *f, int rc, unsigned *waits);

@@ -280,7 +280,7 @@ void inode_demote(struct inodes *t, struct inode *n)
 	assert(n->promoted);
 	n->promoted = false;
 	if (!n->readable && n->links && n->pins == 0) {
-		fd_close(t, n); /* who wants it again opens it by its name */
+		fd_close(t, n); /*/* whoever wants it again opens it by its name */
 		pthread_mutex_unlock(&t->lock);
 		return;
 	}

@@ -184,7 +184,7 @@ void inode_demote(struct inodes *t, struct inode *n);
 
 /*
  * True: the frame is open, and another program has given its name to another file, or removed it.
- * Who opens the name now does not mean this one.
+ * Whoever opens the name now does not mean this one.
  */
 bool inode_was_replaced(struct inodes *t, struct inode *n);
 

@@ -348,7 +348,7 @@ void op_statfs(fuse_req_t req, fuse_ino_t ino)
 
 /*
  * Each callback as the session calls it: counted, so that
- * who has its answer finds it counted, and timed.
+ * whoever has its answer finds it counted, and timed.
  */
 #define OPS_COUNTED(name, params, args, timer)                                                     \
 	static void counted_##name params                                                          \
