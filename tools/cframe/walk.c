@@ -335,44 +335,52 @@ void walk_one(struct walk *w, struct listing *l, struct entry *e)
 	folder_put(w, root);
 }
 
+/*
+ * What a path of the command line names, its links followed: fills s->name and s->whole. *where is
+ * the directory, or the file, with all that leads to it.
+ */
+static int find_source(const struct walk *w, const char *path, struct source *s,
+		       char where[static PATH_MAX])
+{
+	struct stat st;
+	char last[PATH_MAX], real[PATH_MAX];
+
+	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && realpath(path, real))
+		path = real;
+	if (strlen(path) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	int rc = stat(path, &st) < 0 ? -errno : 0;
+	if (rc == -ENOTDIR) /* "file/" */
+		return rc;
+	strcpy(where, path);
+	strcpy(last, path);
+	char *name = basename(last);
+	s->whole = rc == 0 && S_ISDIR(st.st_mode) &&
+		   !(w->ops->is_file && w->ops->is_file(path, name));
+	return names_join(s->name, name, strlen(name), "") ? 0 : -ENAMETOOLONG;
+}
+
 void walk_open_source(struct walk *w, const char *path, struct source *s)
 {
 	struct stat st;
-	char parent[PATH_MAX], last[PATH_MAX], real[PATH_MAX];
+	char where[PATH_MAX];
 
 	*s = (struct source){.fd = -1};
 	path_pop(&w->from, 0);
 	path_pop(&w->to, 0);
 	(void)path_push(&w->from, path);
-	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && realpath(path, real))
-		path = real;
-	if (strlen(path) >= sizeof parent) {
-		walk_say_rc(w, -ENAMETOOLONG);
-		return;
+	int rc = find_source(w, path, s, where);
+	if (rc >= 0) {
+		s->fd = open(s->whole ? where : dirname(where), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		rc = s->fd < 0 || fstat(s->fd, &st) < 0 ? -errno : 0;
 	}
-	int rc = stat(path, &st) < 0 ? -errno : 0;
-	if (rc == -ENOTDIR) { /* "file/" */
+	if (rc < 0) {
 		walk_say_rc(w, rc);
-		return;
-	}
-	s->whole = rc == 0 && S_ISDIR(st.st_mode);
-	strcpy(parent, path);
-	strcpy(last, path);
-	char *name = basename(last);
-	if (s->whole && w->ops->is_file && w->ops->is_file(path, name))
-		s->whole = false;
-	if (!names_join(s->name, name, strlen(name), "")) {
-		walk_say_rc(w, -ENAMETOOLONG);
-		return;
-	}
-	s->fd = open(s->whole ? path : dirname(parent), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (s->fd >= 0 && fstat(s->fd, &st) == 0) {
+	} else {
 		w->dev = st.st_dev;
 		if (!s->whole || st.st_dev != w->root.st_dev || st.st_ino != w->root.st_ino)
 			return;
 		walk_say(w, "is where the files would go; name another directory");
-	} else {
-		walk_say_rc(w, -errno);
 	}
 	if (s->fd >= 0)
 		close(s->fd);

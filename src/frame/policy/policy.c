@@ -76,6 +76,10 @@ struct pipeline policy_for_header(const struct settings *s)
 
 void policy_follow(struct policy *p, const struct settings *s, struct frame *f)
 {
+	static const enum tune_aim aims[] = {
+		[SETTINGS_TUNE_OFF] = TUNE_BALANCED, [SETTINGS_TUNE_BALANCED] = TUNE_BALANCED,
+		[SETTINGS_TUNE_SIZE] = TUNE_SIZE, [SETTINGS_TUNE_SPEED] = TUNE_SPEED,
+	};
 	bool empty = frame_size(f) == 0;
 	struct pipeline own = recover_item(&frame_info(f)->pipeline);
 	char why[160];
@@ -86,9 +90,7 @@ void policy_follow(struct policy *p, const struct settings *s, struct frame *f)
 		p->pipeline = s->pipeline;
 	/* Frames of others keep the pipeline that they were made with. */
 	p->tuned = s->tune != SETTINGS_TUNE_OFF && (empty || s->insist || frame_is_ours(f));
-	p->aim = s->tune == SETTINGS_TUNE_SIZE	  ? TUNE_SIZE
-		 : s->tune == SETTINGS_TUNE_SPEED ? TUNE_SPEED
-						  : TUNE_BALANCED;
+	p->aim = aims[s->tune];
 	p->base = s->pipeline;
 	p->free_level = s->free_level;
 	p->auto_level = s->level_auto;
