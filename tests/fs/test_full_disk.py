@@ -440,6 +440,31 @@ def test_opened_between_the_cut_and_its_commit(mount, work, how, again):
     assert (m.mnt / "f").read_bytes() == got
 
 
+@pytest.mark.parametrize("small", ["commit=20,chunksize=64K"], ids=["log"], indirect=True)
+def test_what_was_logged_is_kept_when_its_commit_finds_no_room(small):
+    """And comes into the file when it is put back under its name."""
+    m, data = small, bytearray(blob(1, 2 << 20, "noise"))
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
+    put(fd, data)
+    os.fsync(fd)
+    old, aside = bytes(data), m.backing / "cframefs-intent.unapplied.1"
+    for at in range(0, len(data) - PAGE, 5 * PAGE):  # so many that it takes the log
+        os.pwrite(fd, b"new", at)
+        data[at : at + 3] = b"new"
+    os.fsync(fd)
+    fill(m, 0)
+    assert outcome(os.close, fd) == "ENOSPC"
+    m.expect_log("keeps what was synced")
+    m.unmount()
+    (m.backing / "filler").unlink()
+    m.start()
+    assert (m.mnt / "f").read_bytes() == old
+    m.unmount()
+    aside.rename(m.backing / ".cframefs-intent")
+    m.start()
+    assert (m.mnt / "f").read_bytes() == data
+
+
 def test_the_room_of_a_removed_file_is_there_at_once(small):
     """Though the kernel tells of its last close, and forgets it, after unlink has returned."""
     m, noise = small, blob(8, 1 << 20, "noise")
