@@ -19,9 +19,12 @@ void fs_init(struct fs *fs, const struct options *o)
 	*fs = (struct fs){.opt = *o,
 			  .backing = {.root = -1, .proc = -1, .lock = -1},
 			  .absent.lock = PTHREAD_MUTEX_INITIALIZER,
+			  .relief = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = RELIEF_MOST},
 			  .began = meter_now()};
 	seek_queue_init(&fs->seeks);
 	fs->threads = fit_space(&fs->opt, THREADS);
+	if (fs->threads < THREADS)
+		fs->relief.most = fs->threads;
 	fit_memory(&fs->opt);
 }
 

@@ -26,6 +26,7 @@
 #include "fs/ops/seek.h"
 #include "fs/ops/wire.h"
 #include "fs/options.h"
+#include "fs/relief.h"
 
 #include <stdatomic.h>
 
@@ -57,6 +58,7 @@ struct fs {
 	struct notify *notify; /* while it serves */
 	struct absent absent;
 	struct seek_queue seeks;
+	struct relief relief;
 	/* linkat by the descriptor alone is refused: to root, to root with another's identity */
 	atomic_bool no_link_by_fd[2];
 	unsigned threads; /* that serve requests */

@@ -151,7 +151,7 @@ static int commit(struct file *f)
 	pthread_rwlock_wrlock(&f->lock);
 	int rc = look_for_others(f);
 	pthread_rwlock_unlock(&f->lock);
-	return rc < 0 ? rc : file_sync(f, COMMIT_SYNC);
+	return rc < 0 ? rc : file_try_sync(f, COMMIT_SYNC);
 }
 
 /*

@@ -254,7 +254,9 @@ static int serve_until_stopped(struct fs *fs, bool *detached)
 	s.signals = signalfd(-1, &set, SFD_CLOEXEC);
 	int rc = s.signals < 0 ? -errno : -pthread_create(&s.thread, NULL, stopper_main, &s);
 	if (rc == 0) {
+		relief_start(&fs->relief, fs->session);
 		rc = serve(fs);
+		relief_stop(&fs->relief);
 		pthread_cancel(s.thread);
 		pthread_join(s.thread, NULL);
 	}

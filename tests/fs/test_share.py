@@ -681,7 +681,9 @@ def test_memory_full_of_a_file_whose_lock_is_held(mount):
         errors, theirs = fill(other, 40, seed=2)
         assert not any(errors) and error_of(os.fsync, other) is None
         with mmap.mmap(-1, CHUNK) as room:
-            thread, done = later(lambda: error_of(os.pwrite, held, room, 31 * CHUNK))
+            room[:] = blob(3, CHUNK, "noise")
+            os.pwrite(held, room, 31 * CHUNK)  # memory was not quite full
+            thread, done = later(lambda: error_of(os.pwrite, held, room, 32 * CHUNK))
             time.sleep(0.5)
             assert not done
             let_go()
@@ -707,7 +709,9 @@ def test_killed_while_a_writer_waits_for_a_lock(mount, blosc2):
         errors += fill(other, 20, seed=2)[0]
         assert not any(errors) and error_of(os.fsync, other) is None
         with mmap.mmap(-1, CHUNK) as room:
-            thread, done = later(lambda: error_of(os.pwrite, held, room, 31 * CHUNK))
+            room[:] = blob(4, CHUNK, "noise")
+            os.pwrite(held, room, 31 * CHUNK)  # memory was not quite full
+            thread, done = later(lambda: error_of(os.pwrite, held, room, 32 * CHUNK))
             time.sleep(0.5)
             assert not done and m.kill()
             thread.join(60)
@@ -741,6 +745,88 @@ def test_workers_do_not_wait_for_a_lock(mount):
     os.close(other)
     m.remount()
     assert (m.mnt / "held").read_bytes()[: CHUNK // 2] == data
+
+
+def read_at(fd, at):
+    """4 KiB past the kernel's cache."""
+    with mmap.mmap(-1, PAGE) as room:
+        os.preadv(fd, [room], at)
+        return room[:]
+
+
+def use(m, name, turn):
+    """A little of everything that can be done with a file."""
+    path = m.mnt / name
+    data = blob(100 + turn, 4 * CHUNK, "text")
+    path.write_bytes(data)
+    assert path.stat().st_size == len(data)
+    fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+    assert read_at(fd, CHUNK) == data[CHUNK : CHUNK + PAGE]
+    os.pwrite(fd, b"y", 0)
+    os.fsync(fd)
+    os.close(fd)
+    os.rename(path, m.mnt / f"{name}.{turn}")
+    os.listdir(m.mnt)
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("opened", [True, False], ids=["open", "closed"])
+def test_many_wait_for_a_lock_and_other_files_go_on(mount, opened):
+    """Whatever waits: reads, writes of the kernel, fsync, open, truncate. Nor do the name and the
+    attributes of the file itself have to wait."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0.2,attr_timeout=0,entry_timeout=0")
+    data, new = (blob(seed, 16 * CHUNK, "noise") for seed in (1, 2))
+    (m.mnt / "held").write_bytes(data)
+    fds = [os.open(m.mnt / "held", os.O_RDWR | os.O_DIRECT) for _ in range(2 * opened)]
+    cached = os.open(m.mnt / "held", os.O_RDWR) if opened else None
+    with exclusive(m, "held") as let_go:
+        waiting = [later(lambda: read_direct(m.mnt / "held", PAGE)) for _ in range(12)]
+        if opened:
+            waiting += [later(lambda at=at: read_at(fds[0], at * PAGE)) for at in range(30)]
+            for at in range(0, len(new), 2 * PAGE):  # 128 requests
+                os.pwrite(cached, new[at : at + PAGE], at)
+            waiting += [later(lambda fd=fd: os.fsync(fd)) for fd in (cached, *fds)]
+        time.sleep(0.5)
+        for turn in range(8):
+            use(m, "other", turn)
+            assert (m.mnt / "held").stat().st_size == len(data)
+            if not opened:  # else the kernel has it wait for the fsync
+                os.rename(m.mnt / "held", m.mnt / "moved")
+                os.rename(m.mnt / "moved", m.mnt / "held")
+        assert not any(done for _, done in waiting)
+        let_go()
+        for thread, done in waiting:
+            thread.join(60)
+            assert done
+    for fd in [*fds, cached] if opened else []:
+        os.close(fd)
+    m.remount()
+    if opened:
+        data = b"".join(
+            (new if n % 2 == 0 else data)[n * PAGE : (n + 1) * PAGE]
+            for n in range(len(data) // PAGE)
+        )
+    assert (m.mnt / "held").read_bytes() == data
+
+
+def test_background_commits_do_not_wait_for_a_lock(mount):
+    """The file has its turn when the lock is free, the others before."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0.5,intent=0")
+    held, other = open_new(m, "held"), open_new(m, "other")
+    with exclusive(m, "held") as let_go:
+        fill(held, 4)
+        before = m.stored("held").read_bytes(), m.stored("other").read_bytes()
+        reader, done = later(lambda: read_direct(m.mnt / "held", PAGE))
+        for seed in range(3):  # the keeper has been at the other file by then
+            empty = m.stored("other").read_bytes()
+            fill(other, 4, seed=10 + seed)
+            wait_until(lambda: m.stored("other").read_bytes() != empty)
+        assert not done and m.stored("held").read_bytes() == before[0]
+        let_go()
+        wait_until(lambda: m.stored("held").read_bytes() != before[0])
+        reader.join(60)
+    os.close(held)
+    os.close(other)
 
 
 @pytest.mark.watchdog(200)

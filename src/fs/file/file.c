@@ -90,7 +90,7 @@ static struct file *file_new(struct fs *fs, struct inode *n)
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&f->gate, &attr);
-	sidecar_init(&f->sidecar);
+	sidecar_init(&f->sidecar, &fs->relief);
 	pthread_rwlock_init(&f->lock, &attr);
 	pthread_rwlockattr_destroy(&attr);
 	pthread_mutex_init(&f->flight.lock, NULL);
@@ -226,7 +226,14 @@ static void adopt_newborn_take(struct file *f, struct newborn *b)
 	follow_frame(f);
 }
 
-static int open_frame(struct file *f, bool writable)
+/* How a file is opened. */
+struct opening {
+	bool writable;
+	bool unlocked;        /* another program has the lock for too long */
+	struct newborn *born; /* of a file just made, and the inode's already; or NULL */
+};
+
+static int open_frame(struct file *f, const struct opening *o)
 {
 	struct inodes *inodes = f->fs->inodes;
 	enum node_kind kind = inode_kind(f->inode);
@@ -242,13 +249,16 @@ static int open_frame(struct file *f, bool writable)
 		return rc;
 	}
 	bool made = f->inode->promoted; /* just now: nobody shares it yet */
-	f->fd = open_descriptor(f->inode, inodes, writable);
+	f->fd = open_descriptor(f->inode, inodes, o->writable);
 	TRY(f->fd);
-	f->writable = writable;
+	f->writable = o->writable;
 	if (!made)
 		file_look_sidecar(f);
-	bool changed, held = sidecar_enter(&f->sidecar, &changed);
-	if (held)
+	bool changed;
+	int held = sidecar_enter_soon(&f->sidecar, &changed);
+	if (held < 0 && !o->unlocked)
+		return held;
+	if (held > 0)
 		sidecar_seen(&f->sidecar);
 	file_revalidate(f);
 	int rc = open_contiguous(f, f->fd);
@@ -256,7 +266,7 @@ static int open_frame(struct file *f, bool writable)
 		rc = open_npy(f);
 	if (rc >= 0 && (kind == NODE_ARRAY || !gives_up_inode(f)))
 		tell_torn(f);
-	file_leave_shared(f, held);
+	file_leave_shared(f, held > 0);
 	return rc;
 }
 
@@ -305,17 +315,17 @@ static int make_writable(struct file *f)
 }
 
 /* Opens the file, of an inode that has none open. Under n->lock, as all down to get_locked. */
-static int open_file(struct fs *fs, struct inode *n, bool writable, struct newborn *born)
+static int open_file(struct fs *fs, struct inode *n, const struct opening *o)
 {
 	struct file *f = file_new(fs, n);
 	int rc = 0;
 
 	if (!f)
 		return -ENOMEM;
-	if (born)
-		adopt_newborn_take(f, born);
+	if (o->born)
+		adopt_newborn_take(f, o->born);
 	else
-		rc = open_frame(f, writable);
+		rc = open_frame(f, o);
 	if (rc < 0)
 		close_frame(f);
 	else
@@ -324,10 +334,11 @@ static int open_file(struct fs *fs, struct inode *n, bool writable, struct newbo
 }
 
 /* A file that is open already: as another program may have left it. */
-static int look_again(struct file *f)
+static int look_again(struct file *f, const struct opening *o)
 {
 	file_look_sidecar(f);
-	return file_reload_locked(f, false);
+	int rc = file_reload_locked(f, false);
+	return rc == -EAGAIN && o->unlocked ? 0 : rc;
 }
 
 /* Whether one more may use the file, to write if they like. */
@@ -344,14 +355,13 @@ static int admit(struct file *f, bool writable)
 	return make_writable(f);
 }
 
-/* `born`: of a file that was just made, and is the inode's already; or NULL. */
-static int get_locked(struct fs *fs, struct inode *n, bool writable, struct newborn *born,
-		      struct file **out)
+/* -EAGAIN: another program has the lock. */
+static int get_locked(struct fs *fs, struct inode *n, const struct opening *o, struct file **out)
 {
-	int rc = n->file ? look_again(n->file) : open_file(fs, n, writable, born);
+	int rc = n->file ? look_again(n->file, o) : open_file(fs, n, o);
 
 	if (rc >= 0)
-		rc = admit(n->file, writable);
+		rc = admit(n->file, o->writable);
 	if (rc >= 0) {
 		n->nopen++;
 		*out = n->file;
@@ -369,24 +379,67 @@ static int get_locked(struct fs *fs, struct inode *n, bool writable, struct newb
  * its last commit, the kernel would go on with the size of before, and show and keep zeros up to
  * there: whoever comes meanwhile waits until the inode is given up, and is told ESTALE.
  */
-static void lock_to_open(struct inode *n)
+static void lock_to_open(struct fs *fs, struct inode *n)
 {
+	bool relieved = false;
+
 	pthread_mutex_lock(&n->lock);
 	while (n->ending) {
 		pthread_mutex_unlock(&n->lock);
+		relieved = relieved || relief_begin(&fs->relief); /* that user may wait himself */
 		usleep(NAP_US);
 		pthread_mutex_lock(&n->lock);
 	}
+	if (relieved)
+		relief_end(&fs->relief);
 }
+
+static bool wait_closed(struct fs *fs, struct inode *n)
+{
+	struct sidecar s;
+	struct named by;
+
+	if (inode_enter_name(fs->inodes, n, &by) < 0)
+		return false;
+	sidecar_init(&s, &fs->relief);
+	sidecar_look(&s, by.dirfd, by.name);
+	inode_leave_name(fs->inodes, &by);
+	bool comes = sidecar_wait(&s, SIDECAR_STORE);
+	sidecar_deinit(&s);
+	return comes;
+}
+
+/* Not under n->lock, which is needed for the attributes. */
+static bool wait_for_lock(struct fs *fs, struct inode *n)
+{
+	pthread_mutex_lock(&n->lock);
+	struct file *f = n->ending ? NULL : n->file;
+	n->nopen += f != NULL;
+	pthread_mutex_unlock(&n->lock);
+	if (!f)
+		return wait_closed(fs, n);
+	bool comes = sidecar_wait(&f->sidecar, SIDECAR_STORE);
+	file_put(fs, n);
+	return comes;
+}
+
+/* Should the lock be free for a moment each time. */
+#define OPEN_WAITS 64
 
 int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 {
+	struct opening o = {.writable = writable};
+
 	if (writable && inode_kind(n) != NODE_FRAME)
 		return -EROFS;
-	lock_to_open(n);
-	int rc = get_locked(fs, n, writable, NULL, out);
-	pthread_mutex_unlock(&n->lock);
-	return rc;
+	for (unsigned waits = 0;; waits++) {
+		lock_to_open(fs, n);
+		int rc = get_locked(fs, n, &o, out);
+		pthread_mutex_unlock(&n->lock);
+		if (rc != -EAGAIN || o.unlocked)
+			return rc;
+		o.unlocked = waits == OPEN_WAITS || !wait_for_lock(fs, n);
+	}
 }
 
 /* What is made has no name yet: whoever sees it later sees a whole, empty frame. */
@@ -417,7 +470,7 @@ void newborn_drop(struct newborn *b)
 
 int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct file **out)
 {
-	lock_to_open(n);
+	lock_to_open(fs, n);
 	/*
 	 * Whoever looked it up first may have opened it, or
 	 * written to it, or has given it another descriptor.
@@ -427,7 +480,8 @@ int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct f
 		fresh &= inode_promote_to_take(fs->inodes, n, b->fd) == b->fd;
 		b->fd = -1;
 	}
-	int rc = get_locked(fs, n, true, fresh ? b : NULL, out);
+	struct opening o = {.writable = true, .unlocked = true, .born = fresh ? b : NULL};
+	int rc = get_locked(fs, n, &o, out);
 	newborn_drop(b);
 	pthread_mutex_unlock(&n->lock);
 	return rc;

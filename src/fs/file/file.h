@@ -60,7 +60,8 @@ struct file {
 	 */
 	pthread_mutex_t writing;
 	pthread_rwlock_t gate;  /* shared by those who change bytes, alone by commit and truncate */
-	struct sidecar sidecar; /* locks among processes */
+	struct sidecar sidecar; /* locks among processes ... */
+	atomic_uint waiting_writers; /* ... and who waits to change the file (share.h) */
 	pthread_rwlock_t lock;
 
 	/* Under `lock`: what the file holds. */
@@ -240,6 +241,9 @@ void file_leave_alone(struct file *f);
 
 /* Brings all that waits in memory into the frame, and commits that. */
 NODISCARD int file_sync(struct file *f, enum durability how);
+
+/* The same for who has other files to care for: -EAGAIN, if another program has the lock. */
+NODISCARD int file_try_sync(struct file *f, enum durability how);
 
 /*
  * fsync: the same with COMMIT_SYNC, or by way of the intent log where that is cheaper. Unless

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #define SHARED_TRIES 3
+#define MISSED_MOST 64
 
 static bool same_stamp(const struct inode *n, const struct stat *st)
 {
@@ -114,16 +115,17 @@ static int reload_gated(struct file *f, bool sure)
 	struct stat st;
 	bool changed;
 
-	bool held = sidecar_enter(&f->sidecar, &changed);
+	int held = sidecar_enter_soon(&f->sidecar, &changed);
+	TRY(held);
 	int rc = stat_fd(f->fd, &st);
 	pthread_rwlock_wrlock(&f->lock);
 	uint64_t old = frame_size(f->frame);
 	bool told = sure || changed || f->lost;
 	if (rc >= 0 && was_changed(f, &st, told) && (f->lost || !file_changed_locked(f)))
-		rc = reopen_changed(f, &st, held);
+		rc = reopen_changed(f, &st, held > 0);
 	uint64_t size = frame_size(f->frame);
 	pthread_rwlock_unlock(&f->lock);
-	if (held)
+	if (held > 0)
 		sidecar_leave(&f->sidecar);
 	if (rc > 0) {
 		notify_changed(f->fs->notify, n, size > old || n->untold ? size : 0);
@@ -168,15 +170,43 @@ bool file_enter_shared(struct file *f)
 	bool changed;
 
 	watch_detached(f);
-	for (int tries = 0;; tries++) {
+	for (int tries = 0, missed = 0;;) {
 		bool held = sidecar_enter(&f->sidecar, &changed);
 		if (!held || !changed || tries == SHARED_TRIES)
 			return held;
 		sidecar_leave(&f->sidecar);
-		if (file_reload(f, NULL) <= 0)
-			/* it has changes of ours, or cannot be read: go on with what there is */
-			tries = SHARED_TRIES - 1;
+		int rc = file_reload(f, NULL);
+		if (rc == -EAGAIN && ++missed < MISSED_MOST)
+			continue; /* another writer was next */
+		/* it has changes of ours, or cannot be read: go on with what there is */
+		tries = rc > 0 ? tries + 1 : SHARED_TRIES;
 	}
+}
+
+void file_catch_up(struct file *f)
+{
+	bool changed;
+
+	if (!f->sidecar.there)
+		return;
+	watch_detached(f);
+	if (sidecar_enter_soon(&f->sidecar, &changed) <= 0)
+		return;
+	sidecar_leave(&f->sidecar);
+	if (changed)
+		IGNORE(file_reload(f, NULL));
+}
+
+/* More would take the kernel's requests for writing from other files. */
+#define WAITING_WRITERS 4
+
+void file_wait_for_others(struct file *f)
+{
+	if (!f->sidecar.there)
+		return;
+	if (atomic_fetch_add(&f->waiting_writers, 1) < WAITING_WRITERS && !file_changed(f))
+		IGNORE(sidecar_wait(&f->sidecar, SIDECAR_STORE));
+	atomic_fetch_sub(&f->waiting_writers, 1);
 }
 
 void file_leave_shared(struct file *f, bool held)
@@ -223,12 +253,20 @@ int file_try_store(struct file *f)
 	return judge_store(f, rc, changed);
 }
 
-/* Should the lock be free for a moment each time. */
+/* Should the lock be free for a moment each time: so often, or for so long. */
 #define LOCK_WAITS 8
+#define LOCK_WAITS_NS 30000000000
 
-bool file_lock_comes(struct file *f, int rc, unsigned *waits)
+bool file_lock_comes(struct file *f, int rc, struct lock_wait *w)
 {
-	return rc == -EAGAIN && ++*waits <= LOCK_WAITS && sidecar_wait(&f->sidecar);
+	if (rc != -EAGAIN)
+		return false;
+	uint64_t now = meter_now();
+	if (!w->since)
+		w->since = now;
+	if (++w->waits > LOCK_WAITS && (!f->sidecar.there || now - w->since > LOCK_WAITS_NS))
+		return false;
+	return sidecar_wait(&f->sidecar, w->what);
 }
 
 void file_leave_store(struct file *f, int entered)

@@ -44,7 +44,7 @@ void file_look_sidecar(struct file *f);
 /*
  * Reads a file anew that another program has changed, unless it has changes of ours. 1: it was read
  * anew, and the kernel is being told. `sure`: it has changed for certain, by its sidecar; else its
- * attributes are compared. Under n->lock.
+ * attributes are compared. -EAGAIN: another program has the lock. Under n->lock.
  */
 NODISCARD int file_reload_locked(struct file *f, bool sure);
 
@@ -53,10 +53,20 @@ NODISCARD int file_reload(struct file *f, const struct stat *st);
 
 /*
  * Around every read. In between, no program that takes part in locking writes to the frame, and the
- * file is of the newest generation. Returns `held` for the other call.
+ * file is of the newest generation. Waits for that. Returns `held` for the other call.
  */
 bool file_enter_shared(struct file *f);
 void file_leave_shared(struct file *f, bool held);
+
+/* Before a change: what others wrote comes first. Unless another program has the lock just now. */
+void file_catch_up(struct file *f);
+
+/*
+ * Before a change, with nothing held: waits for the lock. Unless the file has changes of ours,
+ * which cannot go on top of what another program writes, whether it is waited for or not; or others
+ * wait already: a busy writer goes on in memory.
+ */
+void file_wait_for_others(struct file *f);
 
 /*
  * Around whatever fills space of the frame, or gives it back to the disk, outside a commit; only
@@ -67,13 +77,21 @@ void file_leave_shared(struct file *f, bool held);
 NODISCARD int file_enter_store(struct file *f);
 void file_leave_store(struct file *f, int entered);
 
-/*
- * The same for a worker, which other files need, too: -EAGAIN, if another program holds the lock.
- * Whoever wants the file stored waits by file_lock_comes, after a failure `rc`. True: try again.
- * *waits starts as 0.
- */
+/* The same for a worker, which other files need, too: tries only once. */
 NODISCARD int file_try_store(struct file *f);
-NODISCARD bool file_lock_comes(struct file *f, int rc, unsigned *waits);
+
+/* One call's waits; begins with zeros but for `what`. */
+struct lock_wait {
+	enum sidecar_for what;
+	unsigned waits;
+	uint64_t since;
+};
+
+/*
+ * -EAGAIN, of these and of file_enter_commit: another program has the lock. Whoever wants the
+ * file stored waits by this after a failure `rc`, with nothing held. True: try again.
+ */
+NODISCARD bool file_lock_comes(struct file *f, int rc, struct lock_wait *w);
 
 /*
  * Around every commit. Returns how it was entered, for the other call, or a failure. -ESTALE:

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/meter.h"
 #include "fs/backing/probe.h"
+#include "fs/relief.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -23,13 +24,14 @@
 struct rest {
 	uint64_t grace; /* when it ends; 0: not begun */
 	useconds_t nap;
+	bool relieved;
 };
 
-void sidecar_init(struct sidecar *s)
+void sidecar_init(struct sidecar *s, struct relief *relief)
 {
 	pthread_rwlockattr_t attr;
 
-	*s = (struct sidecar){.fd = -1};
+	*s = (struct sidecar){.relief = relief, .fd = -1};
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&s->turn, &attr);
@@ -116,49 +118,98 @@ static struct sidecar_busy *busy(struct sidecar *s, int how)
 	return how == LOCK_EX ? &s->busy_alone : &s->busy_shared;
 }
 
+static void find_held(struct sidecar_busy *b, uint64_t now)
+{
+	uint64_t pause = now - b->seen;
+
+	if (!b->since || pause > PATIENCE_NS)
+		b->since = now;
+	if (b->since == now || pause > SELDOM_NS)
+		b->watched = now;
+	b->seen = now;
+}
+
 /*
  * Not a blocking flock, which could not be interrupted: whoever holds the lock may itself wait for
  * an answer of ours. Under s->lock.
  */
 static bool try_lock(struct sidecar *s, int how)
 {
-	struct sidecar_busy *b = busy(s, how);
-	uint64_t now = meter_now(), pause = now - b->seen;
+	uint64_t now = meter_now();
 	int rc;
 
 	while ((rc = flock(s->fd, how | LOCK_NB)) < 0 && errno == EINTR)
 		;
 	bool held = rc < 0 && errno == EWOULDBLOCK; /* not every file system has locks */
-	if (held && (!b->since || pause > PATIENCE_NS))
-		b->since = now;
-	if (held && (b->since == now || pause > SELDOM_NS))
-		b->watched = now;
-	b->seen = now;
-	if (!held && how == LOCK_EX) /* nobody has it, in either way */
+	if (held)
+		find_held(&s->busy_alone, now);
+	else if (how == LOCK_EX) /* nobody has it, in either way */
+		s->busy_alone.since = 0;
+	if (held && how == LOCK_SH)
+		find_held(&s->busy_shared, now);
+	else if (!held)
 		s->busy_shared.since = 0;
-	if (!held)
-		b->since = 0;
 	return !held;
 }
 
-/*
- * After a try, with nothing held. False: enough. All who wait count from when the lock was found
- * held first: one after the other they would wait half a minute each.
- */
-static bool rest(struct sidecar *s, int how, struct rest *r)
+static void nap(struct rest *r)
+{
+	usleep(r->nap);
+	r->nap = r->nap * 2 < NAP_MAX_US ? r->nap * 2 : NAP_MAX_US;
+}
+
+static struct sidecar_busy look(struct sidecar *s, int how, uint64_t *now)
 {
 	pthread_mutex_lock(&s->lock);
 	struct sidecar_busy b = *busy(s, how);
-	uint64_t now = meter_now(); /* not before what others have noted */
+	*now = meter_now(); /* not before what others have noted */
 	pthread_mutex_unlock(&s->lock);
+	return b;
+}
+
+/* It has been waited for long enough. */
+static bool is_over(struct sidecar *s, int how, uint64_t *now)
+{
+	struct sidecar_busy b = look(s, how, now);
+	return b.since && *now - b.since > PATIENCE_NS && *now - b.watched > WATCH_NS;
+}
+
+/*
+ * After a try, with nothing of ours held. False: enough. All who wait count from when the lock was
+ * found held first: one after the other they would wait half a minute each.
+ */
+static bool rest(struct sidecar *s, int how, struct rest *r)
+{
+	uint64_t now;
+	bool over = is_over(s, how, &now);
 
 	if (!r->grace)
 		*r = (struct rest){.grace = now + GRACE_NS, .nap = 50};
-	if (now > r->grace && b.since && now - b.since > PATIENCE_NS &&
-	    now - b.watched > WATCH_NS)
+	if (now > r->grace && over)
 		return false;
-	usleep(r->nap);
-	r->nap = r->nap * 2 < NAP_MAX_US ? r->nap * 2 : NAP_MAX_US;
+	if (now > r->grace && !r->relieved)
+		r->relieved = relief_begin(s->relief);
+	nap(r);
+	return true;
+}
+
+static void end_rest(struct sidecar *s, struct rest *r)
+{
+	if (r->relieved)
+		relief_end(s->relief);
+}
+
+/* The same for who holds locks of ours. */
+static bool rest_briefly(struct sidecar *s, int how, struct rest *r)
+{
+	uint64_t now;
+	struct sidecar_busy b = look(s, how, &now);
+
+	if (!r->grace)
+		*r = (struct rest){.grace = now + GRACE_NS, .nap = 50};
+	if (now > r->grace || (b.since && now - b.watched > GRACE_NS))
+		return false;
+	nap(r);
 	return true;
 }
 
@@ -192,8 +243,30 @@ static int try_beside_readers(struct sidecar *s, bool without, bool *changed)
 	return rc;
 }
 
-/* The same after a wait. */
-static int enter_beside_readers(struct sidecar *s, bool *changed)
+static int enter_without(struct sidecar *s, bool *changed)
+{
+	warn(s, "reading without it");
+	return try_beside_readers(s, true, changed);
+}
+
+bool sidecar_enter(struct sidecar *s, bool *changed)
+{
+	struct rest r = {0};
+	int rc;
+
+	*changed = false;
+	if (!s->there)
+		return false;
+	do
+		rc = try_beside_readers(s, false, changed);
+	while (rc < 0 && rest(s, LOCK_SH, &r));
+	end_rest(s, &r);
+	if (rc < 0)
+		rc = enter_without(s, changed);
+	return rc > 0;
+}
+
+int sidecar_enter_store(struct sidecar *s, bool *changed)
 {
 	struct rest r = {0};
 	int rc;
@@ -203,27 +276,17 @@ static int enter_beside_readers(struct sidecar *s, bool *changed)
 		return 0;
 	do
 		rc = try_beside_readers(s, false, changed);
-	while (rc < 0 && rest(s, LOCK_SH, &r));
+	while (rc < 0 && rest_briefly(s, LOCK_SH, &r));
 	return rc;
 }
 
-bool sidecar_enter(struct sidecar *s, bool *changed)
+int sidecar_enter_soon(struct sidecar *s, bool *changed)
 {
-	int rc = enter_beside_readers(s, changed);
+	uint64_t now;
+	int rc = sidecar_enter_store(s, changed);
 
-	if (rc < 0) {
-		warn(s, "reading without it");
-		rc = try_beside_readers(s, true, changed);
-	}
-	return rc > 0;
-}
-
-int sidecar_enter_store(struct sidecar *s, bool *changed)
-{
-	int rc = enter_beside_readers(s, changed);
-
-	if (rc < 0)
-		warn(s, "storing has to wait");
+	if (rc < 0 && is_over(s, LOCK_SH, &now))
+		rc = enter_without(s, changed);
 	return rc;
 }
 
@@ -231,16 +294,6 @@ int sidecar_try_store(struct sidecar *s, bool *changed)
 {
 	*changed = false;
 	return s->there ? try_beside_readers(s, false, changed) : 0;
-}
-
-bool sidecar_wait(struct sidecar *s)
-{
-	bool changed;
-	int rc = sidecar_enter_store(s, &changed);
-
-	if (rc > 0)
-		sidecar_leave(s);
-	return rc >= 0;
 }
 
 void sidecar_leave(struct sidecar *s)
@@ -275,6 +328,36 @@ static int try_alone(struct sidecar *s)
 	return rc;
 }
 
+/* Takes it, and gives it back. For a commit both ways, so that `busy` goes on to tell of both. */
+static int touch(struct sidecar *s, enum sidecar_for what)
+{
+	bool changed;
+	int rc = sidecar_try_store(s, &changed);
+
+	if (rc > 0)
+		sidecar_leave(s);
+	if (rc <= 0 || what == SIDECAR_STORE)
+		return rc;
+	rc = try_alone(s);
+	if (rc > 0)
+		sidecar_leave_alone(s);
+	return rc;
+}
+
+bool sidecar_wait(struct sidecar *s, enum sidecar_for what)
+{
+	struct rest r = {0};
+	int rc;
+
+	do
+		rc = s->there ? touch(s, what) : 0;
+	while (rc < 0 && rest(s, what == SIDECAR_COMMIT ? LOCK_EX : LOCK_SH, &r));
+	end_rest(s, &r);
+	if (rc < 0)
+		warn(s, what == SIDECAR_COMMIT ? "a commit has to wait" : "storing has to wait");
+	return rc >= 0;
+}
+
 int sidecar_enter_alone(struct sidecar *s, bool *changed)
 {
 	struct rest r = {0};
@@ -285,9 +368,7 @@ int sidecar_enter_alone(struct sidecar *s, bool *changed)
 		return 0;
 	do
 		rc = try_alone(s);
-	while (rc < 0 && rest(s, LOCK_EX, &r));
-	if (rc < 0)
-		warn(s, "a commit has to wait");
+	while (rc < 0 && rest_briefly(s, LOCK_EX, &r));
 	if (rc <= 0)
 		return rc;
 	uint64_t now = counter(s->fd);

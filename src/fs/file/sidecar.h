@@ -8,7 +8,9 @@
  *
  * Who wants the lock while another program has it waits half a minute at most, counted for all of
  * them from when the lock was found held first; who comes later tries for a moment, or for two
- * seconds if nobody has tried for a while.
+ * seconds if nobody has tried for a while. It is waited for with nothing of ours held, and another
+ * thread serves the kernel meanwhile (relief.h). Who holds a lock of ours tries for a moment only,
+ * and starts again after a wait.
  *
  * Lock order: file gate, sidecar, file lock. A thread must not enter twice.
  */
@@ -23,6 +25,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct relief;
+
 /*
  * Tries that failed without one that did not in between: from when to when; and from when on they
  * came one soon after the other, since several short holds look like a long one to who seldom
@@ -33,6 +37,7 @@ struct sidecar_busy {
 };
 
 struct sidecar {
+	struct relief *relief; /* fixed */
 	pthread_rwlock_t turn; /* alone: a commit, and to open it; shared: who reads or stores */
 	atomic_bool there;     /* fd >= 0: to be asked without the lock */
 	int fd;                /* under turn; -1 none */
@@ -44,7 +49,7 @@ struct sidecar {
 	bool warned;
 };
 
-void sidecar_init(struct sidecar *s);
+void sidecar_init(struct sidecar *s, struct relief *relief);
 void sidecar_deinit(struct sidecar *s);
 
 /* Opens the sidecar of the frame `backing` in `dirfd`, if there is one and it is not open. */
@@ -52,23 +57,30 @@ void sidecar_look(struct sidecar *s, int dirfd, const char *backing);
 
 /*
  * To read: until sidecar_leave no other program writes. *changed: one has, since the last
- * sidecar_seen. If the lock is not to be had in time, it goes on without: bytes that change while
- * they are read fail their checksum. False: there is no sidecar, and nothing to leave.
+ * sidecar_seen. Waits for the lock. If it is not to be had in time, it goes on without: bytes that
+ * change while they are read fail their checksum. False: there is no sidecar, and nothing to leave.
  */
 bool sidecar_enter(struct sidecar *s, bool *changed);
 void sidecar_leave(struct sidecar *s);
 
 /*
+ * The same for who holds locks of ours. 1: done. 0: there is no sidecar. -EAGAIN: it may be had
+ * after a wait.
+ */
+NODISCARD int sidecar_enter_soon(struct sidecar *s, bool *changed);
+
+/*
  * To write what no reader looks at, for sidecar_leave: beside readers, and until then no other
- * program writes. 1: done. 0: there is no sidecar. -EAGAIN: the lock was not to be had.
+ * program writes. 1: done. 0: there is no sidecar. -EAGAIN: the lock was not to be had soon.
  */
 NODISCARD int sidecar_enter_store(struct sidecar *s, bool *changed);
 
-/* The same without waiting for the lock. */
+/* The same without waiting even for a moment. */
 NODISCARD int sidecar_try_store(struct sidecar *s, bool *changed);
 
-/* Waits for the lock, and takes nothing. False: it was not to be had. */
-NODISCARD bool sidecar_wait(struct sidecar *s);
+/* Waits for the lock, and takes nothing. False: it was not to be had in time. */
+enum sidecar_for { SIDECAR_STORE, SIDECAR_COMMIT };
+NODISCARD bool sidecar_wait(struct sidecar *s, enum sidecar_for what);
 
 /* The frame in memory is of the newest generation. Between enter and leave, of either kind. */
 void sidecar_seen(struct sidecar *s);
@@ -76,7 +88,7 @@ void sidecar_seen(struct sidecar *s);
 /*
  * To write: until sidecar_leave_alone no other program reads or writes. The generation is counted
  * up, so that readers will look again. 1: done, and to be left. 0: there is no sidecar. -EAGAIN:
- * the lock was not to be had.
+ * the lock was not to be had soon.
  */
 NODISCARD int sidecar_enter_alone(struct sidecar *s, bool *changed);
 void sidecar_leave_alone(struct sidecar *s);

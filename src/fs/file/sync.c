@@ -89,7 +89,6 @@ static bool plan_turn(struct file *f, struct turns *t, int rc, unsigned landed)
 static int flush_all(struct file *f)
 {
 	struct turns t = {.most = FLUSH_ALL, .stuck = UINT_MAX};
-	unsigned lock_waits = 0;
 
 	flush_small(f);
 	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and gets its next try now */
@@ -99,9 +98,7 @@ static int flush_all(struct file *f)
 		int rc = flush_wait(f);
 		t.waiting = count_dirty(f);
 		unsigned landed = before > t.waiting ? before - t.waiting : 0;
-		if (landed)
-			lock_waits = 0;
-		if (file_lock_comes(f, rc, &lock_waits) || plan_turn(f, &t, rc, landed))
+		if (plan_turn(f, &t, rc, landed))
 			continue;
 		TRY(rc);
 		if (!sent) {
@@ -259,7 +256,7 @@ static int sync_once(struct file *f, enum durability how)
  * Room is waited for here, and not by the worker that found none: the close of the removed file,
  * which frees it, may need that worker. A removed file is not to wait for its own.
  */
-int file_sync(struct file *f, enum durability how)
+int file_try_sync(struct file *f, enum durability how)
 {
 	struct room_wait wait = {0};
 	int rc;
@@ -267,6 +264,17 @@ int file_sync(struct file *f, enum durability how)
 	do
 		rc = sync_once(f, how);
 	while (!f->inode->nameless && !file_lacks_refused(f) && room_soon(f->fs, &wait, rc));
+	return rc;
+}
+
+int file_sync(struct file *f, enum durability how)
+{
+	struct lock_wait lock = {.what = SIDECAR_COMMIT};
+	int rc;
+
+	do
+		rc = file_try_sync(f, how);
+	while (file_lock_comes(f, rc, &lock));
 	return rc;
 }
 

@@ -185,8 +185,8 @@ static ssize_t write_entered(struct file *f, const struct file_data *d, enum fil
 {
 	pthread_mutex_lock(&f->writing);
 	ssize_t rc = commit_replaced(f);
-	if (rc >= 0 && f->sidecar.there) /* what others wrote comes first */
-		file_leave_shared(f, file_enter_shared(f));
+	if (rc >= 0)
+		file_catch_up(f);
 	if (rc >= 0)
 		rc = write_gated(f, d, clock);
 	pthread_mutex_unlock(&f->writing);
@@ -238,14 +238,15 @@ static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc)
  */
 int file_enter_budget(struct file *f, uint64_t most)
 {
-	struct room_wait wait = {0};
-	unsigned waits = 0;
+	struct room_wait room = {0};
+	struct lock_wait lock = {.what = SIDECAR_STORE};
 	int rc;
 
+	file_wait_for_others(f); /* not with memory reserved */
 	do
 		rc = budget_enter(f->fs->budget, most, f);
-	while ((!f->inode->nameless && room_soon(f->fs, &wait, rc)) ||
-	       file_lock_comes(f, rc, &waits));
+	while ((!f->inode->nameless && room_soon(f->fs, &room, rc)) ||
+	       file_lock_comes(f, rc, &lock));
 	return rc;
 }
 
@@ -256,8 +257,6 @@ ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock cl
 	if (d->bytes.n == 0)
 		return 0;
 	err_clear();
-	if (f->sidecar.there) /* it will be asked for: not to be waited for with memory reserved */
-		IGNORE(sidecar_wait(&f->sidecar));
 	ssize_t rc = file_enter_budget(f, most);
 	bool entered = rc >= 0;
 	if (entered)
@@ -293,8 +292,7 @@ void file_leave_alone(struct file *f)
 static int enter(struct file *f)
 {
 	err_clear();
-	if (f->sidecar.there)
-		file_leave_shared(f, file_enter_shared(f));
+	file_catch_up(f);
 	file_enter_alone(f);
 	return f->lost ? -EIO : 0;
 }
@@ -310,6 +308,7 @@ static int leave(struct file *f, int rc)
 
 int file_truncate(struct file *f, uint64_t size)
 {
+	file_wait_for_others(f);
 	int rc = enter(f);
 	if (rc >= 0)
 		rc = size > frame_max_size(f->frame) ? -EFBIG : file_resize_locked(f, size);
@@ -470,7 +469,7 @@ static int put_chunk_once(struct file *f, const struct file_chunk *c)
 /* More often than another program changes a file between two looks at it. */
 #define STALE_TRIES 8
 
-int file_put_chunk(struct file *f, const struct file_chunk *c)
+static int put_chunk_entered(struct file *f, const struct file_chunk *c)
 {
 	uint64_t most = claim(f, 0, 1); /* the last chunk, when it gets longer */
 
@@ -480,5 +479,16 @@ int file_put_chunk(struct file *f, const struct file_chunk *c)
 	for (int i = 1; rc == -ESTALE && i < STALE_TRIES && !file_changed(f); i++)
 		rc = put_chunk_once(f, c);
 	budget_leave(f->fs->budget, most);
+	return rc;
+}
+
+int file_put_chunk(struct file *f, const struct file_chunk *c)
+{
+	struct lock_wait lock = {.what = SIDECAR_STORE};
+	int rc;
+
+	do
+		rc = put_chunk_entered(f, c);
+	while (file_lock_comes(f, rc, &lock));
 	return rc;
 }

@@ -106,7 +106,8 @@ static bool reload_if_foreign(struct inode *n, const struct stat *st)
 	if (inode_kind(n) != NODE_FRAME)
 		return true;
 	file_look_sidecar(n->file);
-	return file_reload_locked(n->file, false) != 0;
+	int rc = file_reload_locked(n->file, false);
+	return rc != 0 && rc != -EAGAIN; /* who changes it has the lock: when that is done */
 }
 
 int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
