@@ -31,17 +31,27 @@ struct keeper {
 /* What a round is about: the files in the intent log, or all with something to commit. */
 enum round { ROUND_NONE, ROUND_LOGGED, ROUND_ALL };
 
-/* A file in the intent log gets a durable commit, so that the log can forget it. */
-static int commit_one(struct file *f, enum round round)
+/* Of a file: it is for the next round. */
+#define COMES_BACK 1
+
+/*
+ * A file in the intent log gets a durable commit, so that the log can forget it. While another
+ * program has a file's lock the others have their turn; `last`: there is no other time.
+ */
+static int commit_one(struct file *f, enum round round, bool last)
 {
 	bool logged = file_in_log(f);
+	enum durability how = logged ? COMMIT_SYNC : COMMIT_LATER;
 
 	if (!logged && round == ROUND_LOGGED)
 		return 0;
 	/* Most is stored while writers go on: the commit, which stops them, has less to do. */
 	if (flush_submit_turn(f, FLUSH_ALL))
 		IGNORE(flush_wait(f)); /* what failed is tried again by the commit, which tells */
-	return file_sync(f, logged ? COMMIT_SYNC : COMMIT_LATER);
+	if (last)
+		return file_sync(f, how);
+	int rc = file_try_sync(f, how);
+	return rc == -EAGAIN ? COMES_BACK : rc;
 }
 
 /* Closes gaps, large ones over several rounds, for which the file stays on the budget's list. */
@@ -55,14 +65,14 @@ static void compact(struct file *f)
 	}
 }
 
-static int commit_files(struct fs *fs, enum round round)
+static int commit_files(struct fs *fs, enum round round, bool last)
 {
 	uint64_t ticket = budget_ticket(fs->budget);
 	struct file *f;
 	int rc = 0;
 
 	while ((f = budget_pin_oldest(fs->budget, ticket))) {
-		int one = commit_one(f, round);
+		int one = commit_one(f, round, last);
 		if (one == 0 && round == ROUND_ALL)
 			compact(f);
 		if (one < 0 && rc == 0)
@@ -76,7 +86,7 @@ static int commit_files(struct fs *fs, enum round round)
 
 int keeper_commit_all(struct fs *fs)
 {
-	return commit_files(fs, ROUND_ALL);
+	return commit_files(fs, ROUND_ALL, true);
 }
 
 /* A full disk stays full for a while: one line when it begins, one when it ends. */
@@ -84,7 +94,7 @@ static void commit_and_tell(struct keeper *k, enum round round)
 {
 	char text[160];
 
-	int rc = commit_files(k->fs, round);
+	int rc = commit_files(k->fs, round, false);
 	if (rc < 0 && rc != k->last_rc)
 		log_err("background commit: %s; the data waits in memory",
 			err_text(rc, text, sizeof text));
