@@ -112,6 +112,8 @@ static enum zstd_search search_of(int level, size_t n, bool cut)
 		return ZSTD_PLANES;
 	if (level == 2)
 		return n <= SMALL_MAX ? ZSTD_DOUBLE_SMALL : ZSTD_DOUBLE;
+	if (cut)
+		return ZSTD_FAR_PLANES;
 	return near ? ZSTD_NEAR : ZSTD_FAR;
 }
 
@@ -127,6 +129,7 @@ static void forget_places(struct zstd_work *w, enum zstd_search search)
 	switch (search) {
 	case ZSTD_NEAR: memset(w->near, 0, sizeof w->near); break;
 	case ZSTD_PLANES: memset(w->plane, 0, sizeof w->plane); break;
+	case ZSTD_FAR_PLANES:
 	case ZSTD_FAR: memset(w->far, 0, sizeof w->far); break;
 	case ZSTD_DOUBLE: forget_pair(w, ZSTD_DOUBLE_LOG); break;
 	case ZSTD_DOUBLE_SMALL: forget_pair(w, ZSTD_SMALL_LOG); break;

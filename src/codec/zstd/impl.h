@@ -34,6 +34,7 @@ enum zstd_search {
 	ZSTD_NEAR,         /* level 1, up to ZSTD_NEAR_MAX bytes; `near`                  */
 	ZSTD_FAR,          /* level 1, more; `far`                                        */
 	ZSTD_PLANES,       /* either level: a short stream that a filter made; `plane`    */
+	ZSTD_FAR_PLANES,   /* level 1: a longer one; `far`                                */
 	ZSTD_DOUBLE,       /* level 2; `pair`                                             */
 	ZSTD_DOUBLE_SMALL, /* level 2, so few bytes that all matches are near; `pair`     */
 };

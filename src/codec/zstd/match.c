@@ -1,7 +1,7 @@
 /*
  * The search of level 1: at each place it looks at the last offset, which costs few bits, and at
- * the last place that had the same hash. Built for three kinds of streams: short ones, long ones,
- * and planes of numbers that a filter has made.
+ * the last place that had the same hash. Built for four kinds of streams: short and long ones, of
+ * planes of numbers that a filter has made and of anything else.
  */
 #include "codec/entropy.h"
 #include "codec/zstd/count.h"
@@ -25,7 +25,12 @@
 #define WORTH_AGAIN_MAX 8
 
 /* Which table has the last places; in planes a match must be worth it as well. */
-enum places { FAR, NEAR, PLANE };
+enum places { FAR, NEAR, FAR_PLANE, PLANE };
+
+ALWAYS_INLINE bool are_planes(const enum places places)
+{
+	return places == PLANE || places == FAR_PLANE;
+}
 
 /* Enters p and returns the last place of its hash; the stream's first byte where there was none. */
 ALWAYS_INLINE const uint8_t *enter(const struct hunt *h, const uint8_t *p,
@@ -34,7 +39,7 @@ ALWAYS_INLINE const uint8_t *enter(const struct hunt *h, const uint8_t *p,
 	const unsigned log = places == PLANE ? ZSTD_PLANE_LOG : HASH_LOG;
 	uint64_t hash = hash_first(p, SHORTEST, log);
 	uint32_t before;
-	if (places != FAR) {
+	if (places == NEAR || places == PLANE) {
 		uint16_t *table = places == PLANE ? h->w->plane : h->w->near, *slot = &table[hash];
 		before = *slot;
 		*slot = (uint16_t)(p - h->src);
@@ -50,7 +55,7 @@ ALWAYS_INLINE const uint8_t *enter(const struct hunt *h, const uint8_t *p,
 ALWAYS_INLINE bool again_at(const struct hunt *h, const uint8_t *p, uint32_t offset,
 			    const enum places places)
 {
-	if (places != PLANE)
+	if (!are_planes(places))
 		return get_le32(p) == get_le32(p - offset);
 	return !((get_le64(p) ^ get_le64(p - offset)) & h->worth.again_mask);
 }
@@ -59,7 +64,7 @@ ALWAYS_INLINE bool again_at(const struct hunt *h, const uint8_t *p, uint32_t off
 ALWAYS_INLINE bool fresh_at(const struct hunt *h, const uint8_t *p, const uint8_t *q,
 			    uint64_t differ, const enum places places)
 {
-	if (places != PLANE)
+	if (!are_planes(places))
 		return !(differ << (64 - 8 * SHORTEST));
 	if (differ & h->worth.fresh_mask)
 		return false;
@@ -134,6 +139,11 @@ static SEARCH void find_planes(struct hunt *h, unsigned leap)
 	find_matches(h, leap, PLANE);
 }
 
+static SEARCH void find_far_planes(struct hunt *h, unsigned leap)
+{
+	find_matches(h, leap, FAR_PLANE);
+}
+
 #define SAMPLED 1024 /* bytes of a block, in RUNS pieces from everywhere in it */
 #define RUNS 8
 #define SAMPLED_MIN (4 * SAMPLED) /* of smaller blocks nothing is known */
@@ -204,6 +214,7 @@ static void find_by(enum zstd_search search, struct hunt *h, unsigned leap)
 	case ZSTD_NEAR: find_near(h, leap); break;
 	case ZSTD_FAR: find_far(h, leap); break;
 	case ZSTD_PLANES: find_planes(h, leap); break;
+	case ZSTD_FAR_PLANES: find_far_planes(h, leap); break;
 	case ZSTD_DOUBLE: zstd_find_double(h, leap, false); break;
 	case ZSTD_DOUBLE_SMALL: zstd_find_double(h, leap, true); break;
 	}
@@ -219,7 +230,8 @@ void zstd_find(struct zstd_finder *f, struct view v, struct zstd_parts *parts)
 	h.bits = level2 ? few_bits_of(v) : 0;
 	parts->noise = bits > ZSTD_NOISE;
 	if (v.n >= SHORT) {
-		unsigned leap = f->search == ZSTD_PLANES ? LEAP_PLANE : LEAP_FIRST;
+		bool planes = f->search == ZSTD_PLANES || f->search == ZSTD_FAR_PLANES;
+		unsigned leap = planes ? LEAP_PLANE : LEAP_FIRST;
 		h.stop = h.end - MARGIN;
 		h.worth = worth_of(bits);
 		find_by(f->search, &h, parts->noise ? LEAP_NOISE : leap);
