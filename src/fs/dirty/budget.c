@@ -12,7 +12,7 @@
  * What the workers' buffers may take beyond the maximum. README promises that everything that is
  * neither dirty data nor cache stays within 64 MiB.
  */
-#define ROOMS_BEYOND (12u << 20)
+#define BUFFERS_BEYOND (12u << 20)
 
 /* A writer before the gate. */
 struct writer {
@@ -28,8 +28,8 @@ struct budget {
 	int64_t used;                 /* all below under lock */
 	struct writer *first_writer, **last_writer; /* in budget_enter, as they came */
 	unsigned entered;             /* writers between budget_enter and budget_leave */
-	unsigned rooms;               /* in use by workers */
-	struct budget_room *first_room, **last_room; /* waiting */
+	unsigned buffering;           /* workers that have their buffers */
+	struct budget_buffers *first_buffers, **last_buffers; /* waiting */
 	unsigned in_flight;           /* chunks with the workers */
 	unsigned landed;              /* chunks that no longer take memory */
 	unsigned failures;            /* of chunks, and the newest one's error */
@@ -49,7 +49,7 @@ int budget_open(struct budget **out, uint64_t max_bytes, unsigned workers)
 	pthread_cond_init(&b->moved, NULL);
 	b->max = max_bytes;
 	b->workers = workers;
-	b->last_room = &b->first_room;
+	b->last_buffers = &b->first_buffers;
 	b->last_writer = &b->first_writer;
 	b->level = 1;
 	*out = b;
@@ -252,54 +252,54 @@ void budget_add(struct budget *b, int64_t bytes)
 }
 
 /* Under the lock. */
-static bool give_room(struct budget *b, const struct budget_room *room)
+static bool grant(struct budget *b, const struct budget_buffers *w)
 {
-	if (b->rooms &&
-	    (b->rooms == b->workers || b->used + room->bytes > (int64_t)b->max + ROOMS_BEYOND))
+	if (b->buffering &&
+	    (b->buffering == b->workers || b->used + w->bytes > (int64_t)b->max + BUFFERS_BEYOND))
 		return false;
-	b->rooms++;
-	b->used += room->bytes;
+	b->buffering++;
+	b->used += w->bytes;
 	return true;
 }
 
-bool budget_room_take(struct budget *b, struct budget_room *room)
+bool budget_buffers_take(struct budget *b, struct budget_buffers *w)
 {
-	room->next = NULL;
+	w->next = NULL;
 	pthread_mutex_lock(&b->lock);
-	bool given = !b->first_room && give_room(b, room);
+	bool given = !b->first_buffers && grant(b, w);
 	if (!given) {
-		*b->last_room = room;
-		b->last_room = &room->next;
+		*b->last_buffers = w;
+		b->last_buffers = &w->next;
 	}
 	pthread_mutex_unlock(&b->lock);
 	return given;
 }
 
-struct budget_room *budget_room_give(struct budget *b, int64_t bytes)
+struct budget_buffers *budget_buffers_give(struct budget *b, int64_t bytes)
 {
 	pthread_mutex_lock(&b->lock);
-	assert(b->rooms > 0);
-	b->rooms--;
+	assert(b->buffering > 0);
+	b->buffering--;
 	b->used -= bytes;
-	struct budget_room *given = b->first_room, **end = &b->first_room;
-	while (*end && give_room(b, *end))
+	struct budget_buffers *given = b->first_buffers, **end = &b->first_buffers;
+	while (*end && grant(b, *end))
 		end = &(*end)->next;
-	if (end == &b->first_room)
+	if (end == &b->first_buffers)
 		given = NULL;
-	struct budget_room *rest = *end;
+	struct budget_buffers *rest = *end;
 	*end = NULL;
-	b->first_room = rest;
+	b->first_buffers = rest;
 	if (!rest)
-		b->last_room = &b->first_room;
+		b->last_buffers = &b->first_buffers;
 	pthread_cond_broadcast(&b->moved);
 	pthread_mutex_unlock(&b->lock);
 	return given;
 }
 
-bool budget_room_waits(struct budget *b)
+bool budget_buffers_wanted(struct budget *b)
 {
 	pthread_mutex_lock(&b->lock);
-	bool waits = b->first_room != NULL;
+	bool waits = b->first_buffers != NULL;
 	pthread_mutex_unlock(&b->lock);
 	return waits;
 }

@@ -53,26 +53,27 @@ uint64_t budget_used(struct budget *b);
 unsigned budget_level(struct budget *b);
 
 /*
- * The buffers that a worker needs to store a chunk, each as large as the chunk ("room"). Where
- * chunks are large, only some of the workers may have theirs at a time: as many as fit beside the
- * dirty bytes, in the order in which they asked, and always one. False: there is no room now; a
- * later budget_room_give will return this one.
+ * The buffers that a worker needs to store a chunk, each as large as the chunk. Where chunks are
+ * large, only some of the workers may have theirs at a time: as many as fit beside the dirty bytes,
+ * in the order in which they asked, and always one. False: not now; a later budget_buffers_give
+ * will return this one.
  */
 struct pool_job;
-struct budget_room {
-	struct budget_room *next;
-	struct pool_job *job; /* the caller's, to be submitted when there is room */
+struct budget_buffers {
+	struct budget_buffers *next;
+	struct pool_job *job; /* the caller's, to be submitted when they may be taken */
 	int64_t bytes;
 };
-NODISCARD bool budget_room_take(struct budget *b, struct budget_room *room);
+NODISCARD bool budget_buffers_take(struct budget *b, struct budget_buffers *w);
 
 /*
- * Ends a use of `bytes`. Returns the list of those that have room now: submit them in this order.
+ * Ends a use of `bytes`. Returns the list of those that may have theirs now: submit them in this
+ * order.
  */
-struct budget_room *budget_room_give(struct budget *b, int64_t bytes);
+struct budget_buffers *budget_buffers_give(struct budget *b, int64_t bytes);
 
-/* True: a chunk waits for room. */
-bool budget_room_waits(struct budget *b);
+/* True: a chunk waits for its buffers. */
+bool budget_buffers_wanted(struct budget *b);
 
 /* A chunk is handed to the workers; it is stored, or could not be (rc < 0). */
 void budget_flight_begin(struct budget *b);

@@ -64,7 +64,7 @@ struct dirty_chunk {
 	uint64_t turn;           /* policy_turn                                                */
 	uint64_t file_size;      /* for the policy                                             */
 	bool replaces;           /* a stored chunk, whose space a commit will free             */
-	struct budget_room room;
+	struct budget_buffers buffers;
 	struct dirty_chunk *left, *right; /* of the set that it is in */
 };
 

@@ -125,7 +125,7 @@ static int encode_blocks(struct file *f, const struct pipeline *p, struct view p
 	struct parallel *all = NULL;
 
 	if (plain.n >= SHARED_MIN && plain.n <= ENCODE_SHARED_MAX &&
-	    !budget_room_waits(f->fs->budget) && pool_is_idle(f->fs->pool))
+	    !budget_buffers_wanted(f->fs->budget) && pool_is_idle(f->fs->pool))
 		all = workspace_parallel(ws, f->fs->pool);
 	return all ? parallel_encode(all, p, plain, &ws->stored)
 		   : chunk_encode(ws->scratch, p, plain, &ws->stored);

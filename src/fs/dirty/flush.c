@@ -152,7 +152,7 @@ static struct outcome encode_and_store(struct file *f, const struct dirty_chunk 
  * The bytes of the worker's own buffers: the encoded chunk, its blocks for parallel encoding, and,
  * where only pages are dirty, the stored chunk and its decoded bytes.
  */
-static int64_t room_for(const struct dirty_chunk *c)
+static int64_t buffer_bytes(const struct dirty_chunk *c)
 {
 	int64_t buffers = c->whole ? 1 + (c->bytes.n < c->len) + (c->same > 0) : 3;
 	buffers += c->len <= ENCODE_SHARED_MAX;
@@ -160,23 +160,23 @@ static int64_t room_for(const struct dirty_chunk *c)
 }
 
 /* Submits the chunks that have waited for it, in their order. */
-static void give_room(struct fs *fs, int64_t room)
+static void give_buffers(struct fs *fs, int64_t bytes)
 {
-	struct budget_room *next, *r = budget_room_give(fs->budget, room);
+	struct budget_buffers *next, *w = budget_buffers_give(fs->budget, bytes);
 
-	for (; r; r = next) {
-		next = r->next;
-		pool_submit(fs->pool, r->job, POOL_LATER);
+	for (; w; w = next) {
+		next = w->next;
+		pool_submit(fs->pool, w->job, POOL_LATER);
 	}
 }
 
-/* Buffers of large chunks come out of the cache; of others budget_room_take has room beside it. */
-#define LARGE_ROOM (16ll << 20)
+/* Buffers of large chunks come out of the cache; those of others are beside it. */
+#define LARGE_BUFFERS (16ll << 20)
 
-static void press(struct fs *fs, int64_t room)
+static void press(struct fs *fs, int64_t bytes)
 {
-	if (llabs(room) > LARGE_ROOM)
-		large_press(fs->large, room);
+	if (llabs(bytes) > LARGE_BUFFERS)
+		large_press(fs->large, bytes);
 }
 
 static void flush_run(struct pool_job *job)
@@ -185,9 +185,9 @@ static void flush_run(struct pool_job *job)
 	struct file *f = c->file;
 	uint32_t n = c->n;
 	bool replaces = c->replaces;
-	int64_t room = c->room.bytes;
+	int64_t buffers = c->buffers.bytes;
 
-	press(f->fs, room);
+	press(f->fs, buffers);
 	struct outcome o = encode_and_store(f, c);
 	policy_pass(&f->policy, c->turn); /* if no choice was needed, nobody has yet */
 	int rc = o.rc < 0 ? o.rc : 0;
@@ -196,9 +196,9 @@ static void flush_run(struct pool_job *job)
 		lose(f, n, rc);
 
 	workspace_trim();
-	press(f->fs, -room);
-	if (room)
-		give_room(f->fs, room);
+	press(f->fs, -buffers);
+	if (buffers)
+		give_buffers(f->fs, buffers);
 	pthread_mutex_lock(&f->flight.lock);
 	if (rc < 0 && kept && !f->flight.rc)
 		f->flight.rc = rc;
@@ -238,8 +238,8 @@ static void submit(struct file *f, struct dirty_chunk *c)
 	if (!start_flushing(f, c))
 		return;
 	c->job.run = flush_run;
-	c->room = (struct budget_room){.job = &c->job, .bytes = room_for(c)};
-	if (budget_room_take(f->fs->budget, &c->room))
+	c->buffers = (struct budget_buffers){.job = &c->job, .bytes = buffer_bytes(c)};
+	if (budget_buffers_take(f->fs->budget, &c->buffers))
 		pool_submit(f->fs->pool, &c->job, POOL_LATER);
 }
 
@@ -251,7 +251,7 @@ void flush_small(struct file *f)
 		     frame_chunk_span(f->frame, c->n).len <= SMALL && start_flushing(f, c);
 	pthread_rwlock_unlock(&f->lock);
 	if (alone) {
-		c->room.bytes = 0; /* so small that it need not be counted */
+		c->buffers.bytes = 0; /* so small that it need not be counted */
 		flush_run(&c->job);
 	}
 }

@@ -8,7 +8,7 @@
  *   frame_read_within    of plain copies with large blocks: piece by piece, without memory
  *
  * What takes more memory than any thread may have (large.h) ends with -E2BIG. Then all that is held
- * of the cache is let go, the memory is waited for (take_room), and reading goes on where it was.
+ * of the cache is let go, the memory is waited for (take_memory), and reading goes on where it was.
  */
 #include "fs/file/fetch.h"
 
@@ -61,16 +61,16 @@ struct lazy {
 /* What may be taken now, here and in the scratch. */
 static uint64_t bound(const struct fetch *x)
 {
-	return max_u64(x->room, LARGE_FREE);
+	return max_u64(x->memory, LARGE_FREE);
 }
 
-static void set_room(struct fetch *x, uint64_t room)
+static void set_memory(struct fetch *x, uint64_t memory)
 {
-	x->room = room;
+	x->memory = memory;
 	scratch_bound(x->ws->scratch, bound(x));
 }
 
-/* -E2BIG: the reader has to get room first (take_room), and to let go of everything before. */
+/* -E2BIG: the reader has to get memory first (take_memory), and to let go of everything before. */
 static int ask(struct fetch *x, uint64_t bytes)
 {
 	if (bytes <= bound(x))
@@ -79,23 +79,23 @@ static int ask(struct fetch *x, uint64_t bytes)
 	return -E2BIG;
 }
 
-static void use_room(struct fetch *x)
+static void use_memory(struct fetch *x)
 {
-	if (x->used == x->room)
+	if (x->used == x->memory)
 		return;
-	large_use(x->f->fs->large, x->room - x->used);
-	x->used = x->room;
+	large_use(x->f->fs->large, x->memory - x->used);
+	x->used = x->memory;
 }
 
 /* All of it but `keep` bytes. What was held in it has been freed. */
-static void give_room(struct fetch *x, uint64_t keep)
+static void give_memory(struct fetch *x, uint64_t keep)
 {
-	if (x->room > keep) {
+	if (x->memory > keep) {
 		stage_trim(); /* the scratch does so itself; others may be using the workspace */
 		uint64_t used = min_u64(x->used, keep);
-		large_give(x->f->fs->large, x->room - keep, x->used - used);
+		large_give(x->f->fs->large, x->memory - keep, x->used - used);
 		x->used = used;
-		set_room(x, keep);
+		set_memory(x, keep);
 	}
 }
 
@@ -116,21 +116,21 @@ static void refuse(struct fetch *x, uint64_t bytes)
 }
 
 /* After -E2BIG, with nothing held: gets what was wanted. */
-static int take_room(struct fetch *x)
+static int take_memory(struct fetch *x)
 {
 	uint64_t want = max_u64(x->want, x->head);
 
 	if (!x->want)
 		return 0; /* somebody else's fill was refused; ours need not be */
-	assert(want > x->room);
+	assert(want > x->memory);
 	x->want = 0;
-	give_room(x, 0);
+	give_memory(x, 0);
 	int rc = large_take(x->f->fs->large, want);
 	if (rc < 0) {
 		refuse(x, want);
 		return rc;
 	}
-	set_room(x, want);
+	set_memory(x, want);
 	return 0;
 }
 
@@ -148,7 +148,7 @@ static int lazy_fill(void *ctx, struct cache_value *out)
 
 	if (!l)
 		return -ENOMEM;
-	use_room(x);
+	use_memory(x);
 	int rc = frame_load_chunk(x->f->frame, x->n, x->ws->scratch, &l->chunk);
 	if (rc < 0) {
 		if (rc == -E2BIG) {
@@ -188,7 +188,7 @@ static int block_fill(void *ctx, struct cache_value *out)
 
 	x->filled = true;
 	TRY(ask_for_block(x));
-	use_room(x);
+	use_memory(x);
 	TRY(cache_alloc(cache, chunk_run_bytes(c, run), out));
 	out->tag = x->form;
 	struct span dst = span_of(out->p, out->n);
@@ -197,7 +197,7 @@ static int block_fill(void *ctx, struct cache_value *out)
 			 : frame_read_blocks(x->f->frame, x->n, c, run, x->ws->scratch, dst);
 	if (rc < 0)
 		cache_unalloc(cache, out);
-	give_room(x, large_head(x)); /* the block is the cache's from here on */
+	give_memory(x, large_head(x)); /* the block is the cache's from here on */
 	return rc;
 }
 
@@ -442,7 +442,7 @@ static int lazy_get(struct fetch *x, struct cache_entry **e)
 	return 0;
 }
 
-/* Bytes [*at, hi) of chunk x->n. -E2BIG: there is more to read, and no room for it yet. */
+/* Bytes [*at, hi) of chunk x->n. -E2BIG: there is more to read, and no memory for it yet. */
 static int read_on(struct fetch *x, uint32_t *at, uint32_t hi)
 {
 	struct cache_entry *e;
@@ -466,10 +466,10 @@ int fetch_stored(struct fetch *x, uint32_t lo, uint32_t len)
 	int rc = read_on(x, &at, lo + len);
 
 	while (rc == -E2BIG) {
-		TRY(take_room(x));
+		TRY(take_memory(x));
 		rc = read_on(x, &at, lo + len);
 	}
-	give_room(x, 0);
+	give_memory(x, 0);
 	return rc;
 }
 

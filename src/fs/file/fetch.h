@@ -28,7 +28,7 @@ struct fetch {
 	bool direct;         /* direct I/O */
 
 	/* memory (large.h): */
-	uint64_t room, used; /* what it has, and uses                             */
+	uint64_t memory, used; /* bytes taken for it, and in use                  */
 	uint64_t want;       /* after -E2BIG: what it takes; 0: another's fill failed */
 	uint64_t head;       /* what loading the head took, if that was much          */
 	uint32_t large_block; /* bytes of the block that it is about, to tell         */
