@@ -74,6 +74,7 @@ struct tuner {
 	struct view gathered;       /* in the scratch's dictionary buffer: trials leave it be  */
 	struct view scanned;        /* the part of it that `scan` is about                     */
 	size_t block;               /* of a trial; 0: all that is gathered is one              */
+	uint32_t before;            /* item size of the last choice for the file, 0: none      */
 	bool wordy;                 /* matches of single bytes save much                      */
 	bool no_shuffle;            /* differences were better than shuffled bytes by far ...  */
 	bool no_delta;              /* ... or the other way round                              */

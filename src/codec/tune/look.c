@@ -155,6 +155,14 @@ static unsigned items_by_bits(const struct pipeline *base)
 	return has_entropy_coder ? 1 : ITEMS_TRIED - 1;
 }
 
+/* The likeliest item is the one that the header names, or that the file had: no other is tried. */
+static bool is_certain(const struct tuner *t)
+{
+	uint32_t size = t->scan.item[0].size;
+	bool known = size == t->hint.item || (size > 1 && size == t->before);
+	return known && !is_sparse(t);
+}
+
 static int try_likely(struct tuner *t)
 {
 	scan_items(t);
@@ -164,11 +172,12 @@ static int try_likely(struct tuner *t)
 		return 0;
 	uint64_t least = least_bits(&t->scan.item[0]);
 	unsigned nbits = items_by_bits(&t->goal->base);
+	unsigned nlikely = is_certain(t) ? 1 : ITEMS_TRIED;
 	for (unsigned i = 0; i < t->scan.n; i++) {
 		const struct tune_item *item = &t->scan.item[i];
 		bool record = is_record(t, item);
 		bool likely = least_bits(item) <= least + least / 12 || is_sparse(t);
-		if (record || (i < ITEMS_TRIED && likely))
+		if (record || (i < nlikely && likely))
 			TRY(try_item(t, item, record || i < nbits));
 	}
 	return 0;
@@ -323,12 +332,12 @@ static unsigned bring_records(struct tune_report *r)
 	return n;
 }
 
-/* Those that are not behind the best one by more than a fourth. */
+/* Those that are not behind the best one by more than an eighth. */
 static unsigned count_near(const struct tune_report *r, unsigned n)
 {
 	const struct tune_trial *best = &r->tried[0];
 	unsigned near = 1;
-	while (near < n && r->tried[near].score - best->score < best->score / 4)
+	while (near < n && r->tried[near].score - best->score < best->score / 8)
 		near++;
 	return near;
 }

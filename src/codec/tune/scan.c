@@ -39,12 +39,25 @@ ALWAYS_INLINE void count_word(uint64_t x, const unsigned first, const unsigned l
 		count[(first + j) % lanes][x >> 8 * j & 255]++;
 }
 
-static void count_plain(struct view v, uint32_t count[LANES][256])
+ALWAYS_INLINE void count_plain(struct view v, const unsigned lanes, uint32_t count[LANES][256])
 {
-	memset(count, 0, LANES * sizeof *count);
+	memset(count, 0, lanes * sizeof *count);
 	for (size_t at = 0; at + LANES <= v.n; at += LANES)
 		for (unsigned j = 0; j < LANES; j += 8)
-			count_word(get_le64(v.p + at + j), j, LANES, count);
+			count_word(get_le64(v.p + at + j), j, lanes, count);
+}
+
+/* Returns among how many places: half as many are sooner cleared and added up. */
+static uint32_t count_all(const struct tune_scan *scan, struct view v, uint32_t count[LANES][256])
+{
+	bool all = false;
+	for (unsigned i = 0; i < scan->n; i++)
+		all |= scan->item[i].size == LANES;
+	if (all)
+		count_plain(v, LANES, count);
+	else
+		count_plain(v, LANES / 2, count);
+	return all ? LANES : LANES / 2;
 }
 
 /* Eight differences of bytes at once: no borrow leaves a byte whose highest bit is set aside. */
@@ -94,8 +107,8 @@ void tune_scan(const struct kernels *k, struct tune_scan *scan, struct view v)
 {
 	uint32_t plain[LANES][256];
 
-	count_plain(v, plain);
-	for (uint32_t lanes = LANES; lanes; join_lanes(plain, lanes, lanes / 2), lanes /= 2)
+	uint32_t most = count_all(scan, v, plain);
+	for (uint32_t lanes = most; lanes; join_lanes(plain, lanes, lanes / 2), lanes /= 2)
 		for (unsigned i = 0; i < scan->n; i++)
 			if (scan->item[i].size == lanes)
 				scan->item[i].shuffled = plane_bits(k, plain, lanes);

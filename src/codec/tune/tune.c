@@ -129,6 +129,8 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 		.s = s, .goal = goal, .sample = in->sample, .report = report, .hint = hint};
 	struct tune_report before = *report;
 
+	if (in->offset)
+		t.before = before.tried[0].pipeline.typesize;
 	*out = goal->base;
 	*report = (struct tune_report){.format = hint.format,
 				       .item = hint.item,

@@ -28,9 +28,9 @@ static uint32_t times_log(uint32_t n)
 static void count_bytes(struct view v, uint32_t count[static 256])
 {
 	struct zstd_counts tables;
-	counts_clear(&tables, 4);
-	counts_add(&tables, v, 4);
-	counts_sum(&tables, 4, count);
+	counts_clear(&tables, 8);
+	counts_add(&tables, v, 8);
+	counts_sum(&tables, 8, count);
 }
 
 static struct counts sum_up(const uint32_t count[static 256], size_t n)
@@ -76,6 +76,9 @@ static void count_literals(const struct zstd_finder *f, struct view v,
 	}
 }
 
+/* In planes of more bits a byte matches are chance: they are not searched. */
+#define PLANE_NOISE (256 * 7)
+
 static uint64_t price_piece(struct zstd_finder *f, struct view v, size_t stream)
 {
 	uint64_t tree = TREE_BITS * stream / STREAM_FULL, most = 8 * v.n;
@@ -83,7 +86,8 @@ static uint64_t price_piece(struct zstd_finder *f, struct view v, size_t stream)
 	count_bytes(v, count);
 	uint64_t bits = price_literals(count, v.n), price = min_u64(bits + tree * (bits > 0), most);
 	struct zstd_parts parts;
-	if (!bits || bits * 256 > ZSTD_NOISE * v.n)
+	uint64_t noise = f->search == ZSTD_PLANES ? PLANE_NOISE : ZSTD_NOISE;
+	if (!bits || bits * 256 > noise * v.n)
 		return price;
 	f->bits = (uint32_t)(256 * bits / v.n) | 1;
 	zstd_find(f, v, &parts);
@@ -102,7 +106,10 @@ size_t zstd_price(struct zstd_work *w, struct view src, const struct cuts *cuts)
 	struct zstd_finder f = {.w = w, .src = src.p, .known = {.rep = FIRST_OFFSETS},
 				.search = pieces > 1 ? ZSTD_PLANES : ZSTD_NEAR};
 	uint64_t bits = 0;
-	memset(w->near, 0, sizeof w->near);
+	if (f.search == ZSTD_PLANES)
+		memset(w->plane, 0, sizeof w->plane);
+	else
+		memset(w->near, 0, sizeof w->near);
 	for (uint32_t i = 0, at = 0; i < pieces; i++) {
 		size_t until = pieces > 1 ? cuts_end(cuts, i, src.n) : src.n;
 		bits += BLOCK_BITS * src.n / STREAM_FULL;
