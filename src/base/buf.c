@@ -23,6 +23,13 @@
  */
 #define AT_HAND 1024
 
+/*
+ * From here on buffers start at a cache line. Smaller ones would grow the heap: glibc looks for a
+ * free piece that is larger by the alignment, so the place of one that was freed is too small for
+ * the next. Beside an inode, which stays, each new file of 4 KiB left a gap of its own.
+ */
+#define ALIGNED (16u << 10)
+
 static void *take_at_hand(size_t size)
 {
 	return realloc(NULL, size ? size : 1);
@@ -79,8 +86,8 @@ int buf_reserve(struct buf *b, size_t cap)
 		return -ENOMEM;
 	size_t size = (cap + BUF_ALIGN - 1) & ~(size_t)(BUF_ALIGN - 1);
 	bool paged = size >= PAGED && size % mem_page_size() == 0;
-	uint8_t *p = size <= AT_HAND ? take_at_hand(size)
-				     : aligned_alloc(paged ? mem_page_size() : BUF_ALIGN, size);
+	uint8_t *p = size < ALIGNED ? take_at_hand(size)
+				    : aligned_alloc(paged ? mem_page_size() : BUF_ALIGN, size);
 	if (!p)
 		return -ENOMEM;
 	if (b->n)

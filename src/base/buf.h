@@ -2,7 +2,7 @@
  * Memory. Every allocation of the project goes through this file, so that a
  * test can make the n-th one fail.
  *
- * A `buf` owns its bytes, which start at a cache line if there are more than 1 KiB. Zero it before
+ * A `buf` owns its bytes, which start at a cache line if there are 16 KiB or more. Zero it before
  * first use ({0}); freeing an empty one is fine.
  */
 #ifndef BASE_BUF_H

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from libdata import blob
-from libmemory import held_to
+from libmemory import held_to, peak
 from libmount import SLOWNESS
 from libposix import error_of, read_direct
 from libstats import stats
@@ -316,3 +316,34 @@ def test_writers_of_large_chunks(mount, chunk, codec):
     assert not wrong
     held_to(m, (16 + 64) * MiB + max(BESIDE, (32 + 4 * chunk) * MiB))
     m.unmount()
+
+
+@pytest.fixture
+def strict_turns():
+    """On one processor, without preemption: whoever is ready first runs until it waits."""
+    cpus = os.sched_getaffinity(0)
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+    except PermissionError:
+        pytest.skip("no right to real-time priority")
+    os.sched_setaffinity(0, {min(cpus)})
+    yield
+    os.sched_setaffinity(0, cpus)
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+
+
+@pytest.mark.release  # the memory of a sanitizer is its own
+def test_memory_of_new_small_files(mount, strict_turns):
+    """What stays of each is an inode: the next one's buffers lie where those of the last one
+    were. The release of a file is served beside the lookup of the next: hence the turns."""
+    m = mount()
+    data = blob(9, 4096, "text")
+
+    def make(numbers):
+        for k in numbers:
+            (m.mnt / f"f{k}").write_bytes(data)
+
+    make(range(500))
+    before = peak(m)
+    make(range(500, 2500))
+    assert peak(m) - before < 2000 * 1500
