@@ -14,11 +14,15 @@ static bool same_stamp(const struct inode *n, const struct stat *st)
 	return n->seen.st_size == st->st_size && same_time(n->seen.st_mtim, st->st_mtim);
 }
 
-/* ctime alone is a chmod or a new name: no reason to read anything anew. */
+/*
+ * ctime alone is a chmod or a new name: no reason to read anything anew, unless what is there could
+ * not be read.
+ */
 bool file_is_foreign(const struct inode *n, const struct stat *st)
 {
 	return n->seen.st_ino && !n->times.pending &&
-	       (!same_stamp(n, st) || (n->unsure && meter_now() >= n->unsure));
+	       (!same_stamp(n, st) || (n->unsure && meter_now() >= n->unsure) ||
+		(n->unread && !same_time(n->seen.st_ctim, st->st_ctim)));
 }
 
 bool file_is_settled(const struct inode *n, const struct stat *st)
@@ -48,6 +52,7 @@ void file_revalidate(struct file *f)
 	/* no lookup came in between: of that the kernel is told by the next one */
 	n->mistaken |= n->seen.st_ino && !same;
 	file_see(n, &st);
+	n->unread = false;
 }
 
 bool file_detach(struct file *f)
@@ -101,6 +106,7 @@ static int reopen_changed(struct file *f, const struct stat *st, bool held)
 	bool judged = rc >= 0 || rc == -EBADMSG || rc == -ENOTSUP;
 	if (judged) /* otherwise the disk has failed, and the next reload tries again */
 		file_see(n, st);
+	n->unread = rc < 0;
 	if (rc >= 0 && held)
 		sidecar_seen(&f->sidecar);
 	n->mistaken = true;

@@ -108,6 +108,7 @@ struct inode {
 	 */
 	struct stat seen;
 	uint64_t unsure;          /* 0: they were old enough */
+	bool unread;              /* what was seen could not be read anew */
 	bool untold;              /* the kernel could not be told that the file has grown */
 };
 
