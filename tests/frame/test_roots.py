@@ -7,24 +7,13 @@ import subprocess
 
 import pytest
 
-from libchunk import chunk_sum, xxh3
+from libchunk import chunk_sum, lengths, sealed, xxh3
 from libdata import blob
 from libmount import BUILD, CFRAME, SLOWNESS
 
 blosc2 = pytest.importorskip("blosc2")
 import libblosc  # noqa: E402
 from libframe import OWN, Tool, check_ours, check_reference, write  # noqa: E402
-
-
-def lengths(raw):
-    """(header_len, cbytes, frame_len, trailer_len)"""
-    frame_len = int.from_bytes(raw[16:24], "big")
-    return (
-        int.from_bytes(raw[11:15], "big"),
-        int.from_bytes(raw[39:47], "big"),
-        frame_len,
-        int.from_bytes(raw[frame_len - 22 : frame_len - 18], "big"),
-    )
 
 
 def make(tool, path, chunk=8192, size=100000, pipeline="shuffle:4+zstd:1", sync="sync"):
@@ -59,13 +48,6 @@ def test_fingerprint_and_note(work):
     chunks = [schunk.get_chunk(i) for i in range(schunk.nchunks)]
     sums = b"".join(struct.pack("<Q", chunk_sum(chunk)) for chunk in chunks)
     assert note["v"] == 2 and note["root"] == raw[:87] and note["xxh3"] == sums
-
-
-def sealed(raw):
-    """Its fingerprint fits again, as that of a hostile author does."""
-    header_len, cbytes, frame_len, _ = lengths(raw)
-    hashed = raw[:header_len] + raw[header_len + cbytes : frame_len - 18] + raw[frame_len - 8 :]
-    return raw[: frame_len - 16] + xxh3(hashed).to_bytes(8, "big") + raw[frame_len - 8 :]
 
 
 def test_a_note_that_does_not_decode(work):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from libchunk import sealed
 from libdata import KINDS, blob
 from libmount import CFRAME, Mount
 from libposix import KEEP_SIZE, ZERO_RANGE, fallocate, punch, read_direct
@@ -330,6 +331,45 @@ def test_a_hole_before_whole_items(mount, reference):
     info = subprocess.run([CFRAME, "info", m.backing / "f.b2frame"], stdout=subprocess.PIPE)
     assert b"typesize     4 bytes" in info.stdout
     reference.check(m.backing / "f.b2frame", bytes(413_750) + data, 1)
+
+
+@pytest.mark.parametrize("filter", ["shuffle", "bitshuffle"])
+def test_a_forged_item_size(mount, reference, filter):
+    """A frame that ends inside an item has items of 1 byte, and notes the size of ours as the
+    parameter of its filter. Whatever is put there: the bytes are those that were written, for us
+    and the library, also when the file goes on and ends with whole items."""
+    options = f"commit=0,codec=lz4,typesize=4,filter={filter},chunksize=64K,blocksize=4K"
+    m, chunk = mount(options), 64 << 10
+    forged = (0, 1, 2, 3, 7, 8, 64, 127, 128, 255)
+    heads = {"hole": bytes(chunk), "data": blob(1, chunk, "floats")}
+    files = {f"{kind}{n}": n for kind in heads for n in forged}
+    data = {name: heads[name[:4]] + blob(2, chunk + 4097, "text") for name in files}
+    for name in files:
+        (m.mnt / name).write_bytes(data[name])
+    m.unmount()
+    for name, n in files.items():
+        raw = bytearray(m.stored(name).read_bytes())
+        assert raw[0x30:0x34] == bytes([0, 0, 0, 1]) and raw[0x4F:0x55].count(4) == 1
+        head, raw[raw.index(4, 0x4F)] = bytes(raw[:87]), n
+        assert raw.count(head) == 1, "its copy among the metalayers"
+        m.stored(name).write_bytes(sealed(bytes(raw).replace(head, bytes(raw[:87]))))
+        if n < 128:  # the library's Python package opens no frame with a larger one
+            reference.check(m.stored(name), data[name], 1)
+    m.start()
+    for name, n in files.items():
+        assert (m.mnt / name).read_bytes() == data[name], name
+        items = 4 * max(n, 1)
+        more = blob(3, chunk + -(len(data[name]) + chunk) % items, "text")
+        with open(m.mnt / name, "ab") as f:
+            f.write(more)
+        data[name] += more
+    m.remount()
+    for name in files:
+        assert (m.mnt / name).read_bytes() == data[name], name
+    m.unmount()
+    for name, n in files.items():
+        if n < 128:
+            reference.check(m.stored(name), data[name], 1)
 
 
 @pytest.mark.parametrize("options", OPTIONS[:6])
