@@ -330,6 +330,7 @@ HEADERS = [
     ("ntv2", lambda: b"NUM_OREC" + bytes(60), 4),
     ("gtx", lambda: struct.pack(">ddddii", -90, -180, 0.25, 0.25, 721, 1440), 4),
     ("elf", lambda: b"\x7fELF" + bytes(60), 0),
+    ("sfnt", lambda: struct.pack(">IHHHH4s12x4s12x", 0x10000, 9, 128, 3, 16, b"GDEF", b"GPOS"), 0),
     ("sqlite", lambda: b"SQLite format 3\0" + bytes(90), 0),
 ]
 

@@ -264,6 +264,17 @@ static bool read_mixed(struct view head, struct tune_hint *h)
 	return true;
 }
 
+/* A font: tables of outlines, metrics, maps of characters. Tags in its directory are in order. */
+#define SFNT_TABLES_MAX 64
+
+static bool read_sfnt(struct view head, struct tune_hint *h)
+{
+	uint32_t n = get_be16(head.p + 4);
+	const uint8_t *first = head.p + 12, *second = first + 16;
+	h->tables = true;
+	return n > 1 && n <= SFNT_TABLES_MAX && memcmp(first, second, 4) < 0;
+}
+
 struct format {
 	const char *name;
 	const char *magic;
@@ -284,6 +295,8 @@ static const struct format formats[] = {
 	{"ppm", "P6", 0, 2, 12, read_pnm},
 	{"spe", "\x55\x55", 4098, 2, 4100, read_spe},
 	{"ntv2", "NUM_OREC", 0, 8, 16, read_ntv2},
+	{"sfnt", "\0\1\0", 0, 4, 44, read_sfnt},
+	{"sfnt", "OTTO", 0, 4, 44, read_sfnt},
 	{"elf", "\x7f" "ELF", 0, 4, 16, read_mixed},
 	{"sqlite", "SQLite format 3", 0, 16, 100, read_mixed},
 	{"gtx", "", 0, 0, 40, read_gtx},

@@ -11,6 +11,7 @@ struct tune_hint {
 	uint32_t item;      /* bytes an element, 0: it does not say              */
 	uint32_t record;    /* bytes a row of several elements, 0: none          */
 	bool mixed;         /* code, pages of many kinds: filters seldom suit    */
+	bool tables;        /* of many kinds: the same, but blocks are those of text */
 };
 
 /* Judges the first bytes of a file; nothing is read past the view, whatever they claim. */

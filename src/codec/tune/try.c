@@ -148,6 +148,8 @@ static uint64_t favour_plain(const struct tuner *t, uint64_t score)
 {
 	bool matches_only = t->goal->base.codec != CODEC_ZSTD;
 	score -= t->wordy ? score / 32 : 0;
+	if (t->hint.tables && !matches_only)
+		score -= score / 16;
 	return score - (t->hint.mixed ? score / (matches_only ? 8 : 16) : 0);
 }
 

@@ -91,7 +91,8 @@ static struct tune_hint hint_of(const struct tune_input *in, const struct tune_r
 	return (struct tune_hint){.format = before->format,
 				  .item = before->item <= TUNE_ITEM_MAX ? before->item : 0,
 				  .record = before->record <= TUNE_ITEM_MAX ? before->record : 0,
-				  .mixed = before->mixed};
+				  .mixed = before->mixed,
+				  .tables = before->tables};
 }
 
 #define FLAT 2048
@@ -136,6 +137,7 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 				       .item = hint.item,
 				       .record = hint.record,
 				       .mixed = hint.mixed,
+				       .tables = hint.tables,
 				       .permille = 1000,
 				       .looked = in->sample.n,
 				       .again = AGAIN};

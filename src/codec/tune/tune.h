@@ -68,6 +68,7 @@ struct tune_report {
 	const char *format;       /* what the header was taken for; NULL: unknown       */
 	uint32_t item, record;    /* bytes an element and a row, by the header; 0: none */
 	bool mixed;               /* code, pages of many kinds: filters seldom suit     */
+	bool tables;              /* of many kinds: the same                            */
 	uint32_t period;          /* item size found in the bytes, 0: none              */
 	uint32_t permille;        /* stored bytes to expect of 1000                     */
 	size_t looked;            /* bytes of the sample                                */
