@@ -122,21 +122,22 @@ static void set_readahead(struct fs *fs, dev_t dev)
 }
 
 /*
- * The device number of our mount; 0 when something else is at its place, as after an unmount that
- * came at once.
+ * The device number of our mount, and its id, 0 where Linux does not tell that; 0 when something
+ * else is at its place, as after an unmount that came at once.
  */
-static dev_t find_mount(const struct fs *fs)
+static dev_t find_mount(const struct fs *fs, uint64_t *id)
 {
 	struct stat below;
 	struct statx st;
 
-	if (statx(AT_FDCWD, fs->opt.mountpoint, 0, STATX_INO, &st) < 0 ||
+	if (statx(AT_FDCWD, fs->opt.mountpoint, 0, STATX_INO | STATX_MNT_ID, &st) < 0 ||
 	    fstat(fs->backing.root, &below) < 0)
 		return 0;
 	/* Linux before 5.8 does not tell: believed */
 	bool top = !(st.stx_attributes_mask & ~st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
 	if (!top || st.stx_dev_major != 0 || st.stx_ino != below.st_ino)
 		return 0;
+	*id = st.stx_mask & STATX_MNT_ID ? st.stx_mnt_id : 0;
 	return makedev(st.stx_dev_major, st.stx_dev_minor);
 }
 
@@ -148,19 +149,22 @@ static dev_t find_mount(const struct fs *fs)
 static void tell_guard(const struct fs *fs, dev_t dev)
 {
 	int control = guard_open(dev);
+	uint64_t id;
 
 	if (control < 0)
 		return;
-	if (find_mount(fs) == dev)
+	if (find_mount(fs, &id) == dev)
 		guard_give(control);
 	close(control);
 }
 
 static void look_at_mount(struct keeper *k)
 {
-	dev_t dev = find_mount(k->fs);
+	uint64_t id;
+	dev_t dev = find_mount(k->fs, &id);
 
 	if (dev) {
+		k->fs->backing.own_mount = id;
 		k->fs->backing.own_dev = dev;
 		backing_tell_mount(&k->fs->backing);
 		tell_guard(k->fs, dev);

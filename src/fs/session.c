@@ -70,7 +70,7 @@ static int unmount(const struct fs *fs, bool lazy)
 	return run_program(fs->backing.is_root ? as_root : as_user);
 }
 
-/* False: somebody has taken our mount away, and a copy in another mount namespace keeps us busy. */
+/* False: somebody has taken our mount away, and a copy of it keeps us busy. */
 static bool is_mounted(const struct fs *fs)
 {
 	FILE *in = fs->backing.own_dev ? fopen("/proc/self/mountinfo", "re") : NULL;
@@ -79,9 +79,10 @@ static bool is_mounted(const struct fs *fs)
 	bool found = !in; /* not known: believed */
 
 	while (!found && getline(&line, &room, in) >= 0) {
+		unsigned long long id, own = fs->backing.own_mount;
 		unsigned maj, min;
-		found = sscanf(line, "%*d %*d %u:%u", &maj, &min) == 2 &&
-			makedev(maj, min) == fs->backing.own_dev;
+		found = sscanf(line, "%llu %*d %u:%u", &id, &maj, &min) == 3 &&
+			makedev(maj, min) == fs->backing.own_dev && (!own || id == own);
 	}
 	free(line); /* of getline */
 	if (in)

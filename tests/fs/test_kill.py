@@ -241,6 +241,24 @@ def test_what_took_the_place_of_a_mount_stays(mount, root):
     assert (m.mnt / "f").read_bytes() == b"here"
 
 
+def test_what_took_the_place_of_a_mount_stays_beside_a_copy(mount, work, root):
+    """The same with a copy in the same mount namespace, which has another place."""
+    m = mount()
+    (work / "copy").mkdir()
+    subprocess.run(["mount", "--bind", m.mnt, work / "copy"], check=True)
+    try:
+        wait_until(lambda: umount(m.mnt).returncode == 0, 10, "umount")
+        (work / "copy" / "f").write_bytes(b"here")
+        subprocess.run(["mount", "-t", "tmpfs", "none", m.mnt], check=True)
+        m.terminate()
+        assert m.mnt.is_mount()
+        umount(m.mnt)
+    finally:
+        umount(work / "copy")
+    m.start()
+    assert (m.mnt / "f").read_bytes() == b"here"
+
+
 def test_signals_to_the_guard_are_no_death(mount, root):
     """Whoever sends them: only the kernel's word for the daemon's end counts."""
     m = mount()

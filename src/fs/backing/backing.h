@@ -22,6 +22,7 @@ struct backing {
 	bool is_root;    /* we run as root, and create files as their callers */
 	_Atomic bool labelled; /* files may have SELinux labels             */
 	_Atomic dev_t own_dev; /* device number of our mount; 0 until known */
+	_Atomic uint64_t own_mount; /* its id, which its copies do not have; 0: not known */
 };
 
 #define BACKING_LABEL "security.selinux"
