@@ -813,6 +813,34 @@ def test_many_wait_for_a_lock_and_other_files_go_on(mount, opened):
     assert (m.mnt / "held").read_bytes() == data
 
 
+def test_many_pages_and_a_short_hold(mount, blosc2):
+    """Each page is a request of its own, and all of them wait for what the other program writes:
+    one that did not would go on top of what was there before, and all would be lost."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0")
+    data, more, new = blob(1, 16 * CHUNK, "noise"), blob(2, CHUNK, "text"), blob(3, PAGE, "noise")
+    (m.mnt / "f").write_bytes(data)
+    lock = Path(f"{m.stored('f')}.b2lock")
+    lock.write_bytes(bytes(16))
+    shutil.copyfile(m.stored("f"), m.backing / "theirs")
+    append(blosc2, m.backing / "theirs", more)
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    with exclusive(m, "f") as let_go:
+        for at in range(0, len(data), CHUNK):
+            os.pwrite(fd, new, at)
+        thread, done = later(lambda: error_of(os.fsync, fd))
+        time.sleep(0.5)
+        assert not done
+        shutil.copyfile(m.backing / "theirs", m.stored("f"))
+        write_at(lock, 8, (1).to_bytes(8, "little"))
+        let_go()
+        thread.join(60)
+    assert done == [None]
+    os.close(fd)
+    m.remount()
+    expect = b"".join(new + data[at + PAGE : at + CHUNK] for at in range(0, len(data), CHUNK))
+    assert (m.mnt / "f").read_bytes() == expect + more
+
+
 def test_background_commits_do_not_wait_for_a_lock(mount):
     """The file has its turn when the lock is free, the others before."""
     m = mount("chunksize=64K,blocksize=16K,commit=0.5,intent=0")

@@ -203,14 +203,24 @@ void file_catch_up(struct file *f)
 		IGNORE(file_reload(f, NULL));
 }
 
-/* More would take the kernel's requests for writing from other files. */
+/*
+ * More would take the kernel's requests for writing from other files, should the lock be held for
+ * long. But most programs have it for a moment, and whoever goes on without it loses what all of
+ * them write.
+ */
 #define WAITING_WRITERS 4
+#define MORE_WAIT_NS 2000000000
 
 void file_wait_for_others(struct file *f)
 {
 	if (!f->sidecar.there)
 		return;
-	if (atomic_fetch_add(&f->waiting_writers, 1) < WAITING_WRITERS && !file_changed(f))
+	bool more = atomic_fetch_add(&f->waiting_writers, 1) >= WAITING_WRITERS;
+	if (file_changed(f))
+		; /* of ours */
+	else if (more)
+		sidecar_wait_some(&f->sidecar, MORE_WAIT_NS);
+	else
 		IGNORE(sidecar_wait(&f->sidecar, SIDECAR_STORE));
 	atomic_fetch_sub(&f->waiting_writers, 1);
 }

@@ -63,8 +63,8 @@ void file_catch_up(struct file *f);
 
 /*
  * Before a change, with nothing held: waits for the lock. Unless the file has changes of ours,
- * which cannot go on top of what another program writes, whether it is waited for or not; or others
- * wait already: a busy writer goes on in memory.
+ * which cannot go on top of what another program writes, whether it is waited for or not. Where
+ * others wait already it waits for two seconds at most: a busy writer goes on in memory then.
  */
 void file_wait_for_others(struct file *f);
 

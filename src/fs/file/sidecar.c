@@ -23,6 +23,7 @@
 /* One thread's wait for the lock. */
 struct rest {
 	uint64_t grace; /* when it ends; 0: not begun */
+	uint64_t end;   /* of the wait; 0: when it is over for all */
 	useconds_t nap;
 	bool relieved;
 };
@@ -184,8 +185,8 @@ static bool rest(struct sidecar *s, int how, struct rest *r)
 	bool over = is_over(s, how, &now);
 
 	if (!r->grace)
-		*r = (struct rest){.grace = now + GRACE_NS, .nap = 50};
-	if (now > r->grace && over)
+		*r = (struct rest){.grace = now + GRACE_NS, .end = r->end, .nap = 50};
+	if (now > r->grace && (over || (r->end && now > r->end)))
 		return false;
 	if (now > r->grace && !r->relieved)
 		r->relieved = relief_begin(s->relief);
@@ -344,15 +345,28 @@ static int touch(struct sidecar *s, enum sidecar_for what)
 	return rc;
 }
 
-bool sidecar_wait(struct sidecar *s, enum sidecar_for what)
+/* Until `end`, unless that is 0. */
+static int wait_until(struct sidecar *s, enum sidecar_for what, uint64_t end)
 {
-	struct rest r = {0};
+	struct rest r = {.end = end};
 	int rc;
 
 	do
 		rc = s->there ? touch(s, what) : 0;
 	while (rc < 0 && rest(s, what == SIDECAR_COMMIT ? LOCK_EX : LOCK_SH, &r));
 	end_rest(s, &r);
+	return rc;
+}
+
+void sidecar_wait_some(struct sidecar *s, uint64_t ns)
+{
+	IGNORE(wait_until(s, SIDECAR_STORE, meter_now() + ns));
+}
+
+bool sidecar_wait(struct sidecar *s, enum sidecar_for what)
+{
+	int rc = wait_until(s, what, 0);
+
 	if (rc < 0)
 		warn(s, what == SIDECAR_COMMIT ? "a commit has to wait" : "storing has to wait");
 	return rc >= 0;
