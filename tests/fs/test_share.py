@@ -898,6 +898,19 @@ def test_a_lock_that_is_never_free(mount):
 
 
 @pytest.mark.watchdog(200)
+def test_a_closed_file_whose_lock_is_never_free(mount):
+    """It is opened and read after half a minute in sum, and the log says how."""
+    m = mount()
+    data = blob(1, CHUNK, "text")
+    (m.mnt / "f").write_bytes(data)
+    m.allow("a lock file is held by another program for too long: reading without it")
+    with exclusive(m, "f"):
+        thread, done = later(lambda: read_direct(m.mnt / "f", CHUNK))
+        thread.join(55)
+        assert done == [data]
+
+
+@pytest.mark.watchdog(200)
 def test_two_short_waits_are_no_long_one(mount):
     """Nobody has looked in between, when the lock was free."""
     m = mount(HELD)

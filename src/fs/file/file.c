@@ -230,6 +230,7 @@ static void adopt_newborn_take(struct file *f, struct newborn *b)
 struct opening {
 	bool writable;
 	bool unlocked;        /* another program has the lock for too long */
+	struct sidecar_busy busy; /* if it was closed: since when */
 	struct newborn *born; /* of a file just made, and the inode's already; or NULL */
 };
 
@@ -255,10 +256,12 @@ static int open_frame(struct file *f, const struct opening *o)
 	if (!made)
 		file_look_sidecar(f);
 	bool changed;
+	if (o->unlocked)
+		sidecar_know(&f->sidecar, &o->busy);
 	int held = sidecar_enter_soon(&f->sidecar, &changed);
 	if (held < 0 && !o->unlocked)
 		return held;
-	if (held > 0)
+	if (held > 0 && !o->unlocked)
 		sidecar_seen(&f->sidecar);
 	file_revalidate(f);
 	int rc = open_contiguous(f, f->fd);
@@ -394,7 +397,7 @@ static void lock_to_open(struct fs *fs, struct inode *n)
 		relief_end(&fs->relief);
 }
 
-static bool wait_closed(struct fs *fs, struct inode *n)
+static bool wait_closed(struct fs *fs, struct inode *n, struct sidecar_busy *busy)
 {
 	struct sidecar s;
 	struct named by;
@@ -404,21 +407,22 @@ static bool wait_closed(struct fs *fs, struct inode *n)
 	sidecar_init(&s, &fs->relief);
 	sidecar_look(&s, by.dirfd, by.name);
 	inode_leave_name(fs->inodes, &by);
-	bool comes = sidecar_wait(&s, SIDECAR_STORE);
+	bool comes = sidecar_wait(&s, SIDECAR_READ);
+	*busy = s.busy_shared;
 	sidecar_deinit(&s);
 	return comes;
 }
 
 /* Not under n->lock, which is needed for the attributes. */
-static bool wait_for_lock(struct fs *fs, struct inode *n)
+static bool wait_for_lock(struct fs *fs, struct inode *n, struct sidecar_busy *busy)
 {
 	pthread_mutex_lock(&n->lock);
 	struct file *f = n->ending ? NULL : n->file;
 	n->nopen += f != NULL;
 	pthread_mutex_unlock(&n->lock);
 	if (!f)
-		return wait_closed(fs, n);
-	bool comes = sidecar_wait(&f->sidecar, SIDECAR_STORE);
+		return wait_closed(fs, n, busy);
+	bool comes = sidecar_wait(&f->sidecar, SIDECAR_READ);
 	file_put(fs, n);
 	return comes;
 }
@@ -438,7 +442,7 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 		pthread_mutex_unlock(&n->lock);
 		if (rc != -EAGAIN || o.unlocked)
 			return rc;
-		o.unlocked = waits == OPEN_WAITS || !wait_for_lock(fs, n);
+		o.unlocked = waits == OPEN_WAITS || !wait_for_lock(fs, n, &o.busy);
 	}
 }
 

@@ -40,6 +40,11 @@ void sidecar_init(struct sidecar *s, struct relief *relief)
 	pthread_mutex_init(&s->lock, NULL);
 }
 
+void sidecar_know(struct sidecar *s, const struct sidecar_busy *busy)
+{
+	s->busy_shared = s->busy_alone = *busy;
+}
+
 void sidecar_deinit(struct sidecar *s)
 {
 	if (s->fd >= 0)
@@ -244,9 +249,16 @@ static int try_beside_readers(struct sidecar *s, bool without, bool *changed)
 	return rc;
 }
 
+/* What happens then. */
+static const char *const outcome[] = {
+	[SIDECAR_READ] = "reading without it",
+	[SIDECAR_STORE] = "storing has to wait",
+	[SIDECAR_COMMIT] = "a commit has to wait",
+};
+
 static int enter_without(struct sidecar *s, bool *changed)
 {
-	warn(s, "reading without it");
+	warn(s, outcome[SIDECAR_READ]);
 	return try_beside_readers(s, true, changed);
 }
 
@@ -337,7 +349,7 @@ static int touch(struct sidecar *s, enum sidecar_for what)
 
 	if (rc > 0)
 		sidecar_leave(s);
-	if (rc <= 0 || what == SIDECAR_STORE)
+	if (rc <= 0 || what != SIDECAR_COMMIT)
 		return rc;
 	rc = try_alone(s);
 	if (rc > 0)
@@ -368,7 +380,7 @@ bool sidecar_wait(struct sidecar *s, enum sidecar_for what)
 	int rc = wait_until(s, what, 0);
 
 	if (rc < 0)
-		warn(s, what == SIDECAR_COMMIT ? "a commit has to wait" : "storing has to wait");
+		warn(s, outcome[what]);
 	return rc >= 0;
 }
 

@@ -52,6 +52,9 @@ struct sidecar {
 void sidecar_init(struct sidecar *s, struct relief *relief);
 void sidecar_deinit(struct sidecar *s);
 
+/* That another program has the lock, which was waited for by another sidecar of the same frame. */
+void sidecar_know(struct sidecar *s, const struct sidecar_busy *busy);
+
 /* Opens the sidecar of the frame `backing` in `dirfd`, if there is one and it is not open. */
 void sidecar_look(struct sidecar *s, int dirfd, const char *backing);
 
@@ -79,7 +82,7 @@ NODISCARD int sidecar_enter_store(struct sidecar *s, bool *changed);
 NODISCARD int sidecar_try_store(struct sidecar *s, bool *changed);
 
 /* Waits for the lock, and takes nothing. False: it was not to be had in time. */
-enum sidecar_for { SIDECAR_STORE, SIDECAR_COMMIT };
+enum sidecar_for { SIDECAR_READ, SIDECAR_STORE, SIDECAR_COMMIT };
 NODISCARD bool sidecar_wait(struct sidecar *s, enum sidecar_for what);
 
 /* To store, for that time at most. Whoever comes back from it goes on with the lock or without. */
