@@ -26,10 +26,13 @@
 #include <unistd.h>
 
 /*
- * HOW_KILL: the process dies instead, of a write half-way. HOW_WAIT: the call is not made before
- * such calls count no more, or fails as soon as they are told to.
+ * HOW_KILL: the process dies instead, of a write half-way, unless that lies in one sector, as a
+ * header does: the kernel takes such a one as a whole. HOW_WAIT: the call is not made before such
+ * calls count no more, or fails as soon as they are told to.
  */
 enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT };
+
+#define SECTOR 512 /* bytes, of disks */
 
 /* Which calls count. */
 #define CALL_READ 1u
@@ -255,6 +258,8 @@ ssize_t pwrite64(int fd, const void *p, size_t n, off_t at)
 	if (hit(CALL_WRITE, "pwrite")) {
 		if (control->how == HOW_ERROR)
 			return fail();
+		if (control->how == HOW_KILL && at / SECTOR == (at + (off_t)n - 1) / SECTOR)
+			die();
 		n = (n + 1) / 2;
 		if (control->how == HOW_KILL && REAL(pwrite64)(fd, p, n, at) <= (ssize_t)n)
 			die();
