@@ -841,6 +841,25 @@ def test_many_pages_and_a_short_hold(mount, blosc2):
     assert (m.mnt / "f").read_bytes() == expect + more
 
 
+def test_many_open_a_file_whose_lock_is_held(mount):
+    """Each tries once, and waits beside the others: in a row they would take all threads."""
+    m = mount("chunksize=64K,blocksize=16K,attr_timeout=0,entry_timeout=0")
+    data = blob(1, CHUNK, "noise")
+    (m.mnt / "held").write_bytes(data)
+    with exclusive(m, "held") as let_go:
+        waiting = [later(lambda: read_direct(m.mnt / "held", PAGE)) for _ in range(120)]
+        time.sleep(0.2)
+        thread, used = later(lambda: use(m, "other", 0))
+        thread.join(3)
+        in_time = bool(used)
+        assert not any(done for _, done in waiting)
+        let_go()
+        for each, _ in [*waiting, (thread, used)]:
+            each.join(60)
+    assert all(done and done[0][:PAGE] == data[:PAGE] for _, done in waiting)
+    assert in_time
+
+
 def test_background_commits_do_not_wait_for_a_lock(mount):
     """The file has its turn when the lock is free, the others before."""
     m = mount("chunksize=64K,blocksize=16K,commit=0.5,intent=0")

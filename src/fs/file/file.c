@@ -258,7 +258,9 @@ static int open_frame(struct file *f, const struct opening *o)
 	bool changed;
 	if (o->unlocked)
 		sidecar_know(&f->sidecar, &o->busy);
-	int held = sidecar_enter_soon(&f->sidecar, &changed);
+	/* the wait comes with nothing held: moments under n->lock would add up for many who open */
+	int held = o->unlocked ? sidecar_enter_soon(&f->sidecar, &changed)
+			       : sidecar_try_store(&f->sidecar, &changed);
 	if (held < 0 && !o->unlocked)
 		return held;
 	if (held > 0 && !o->unlocked)
