@@ -16,6 +16,9 @@
 /* The frames catch up with the intent log when no fsync came for this part of -o commit. */
 #define PAUSE_SHARE 0.1
 
+/* Of that part, too, a round waits for locks that other programs have, and not longer. */
+#define LOCK_SHARE PAUSE_SHARE
+
 /* Steps of file_compact that one file gets in each round. */
 #define COMPACT_STEPS 16
 
@@ -34,11 +37,27 @@ enum round { ROUND_NONE, ROUND_LOGGED, ROUND_ALL };
 /* Of a file: it is for the next round. */
 #define COMES_BACK 1
 
+/* Another program has the lock: it is waited for as long as the round still may. */
+static int commit_patiently(struct file *f, enum durability how, uint64_t *patience)
+{
+	int rc = file_try_sync(f, how);
+
+	while (rc == -EAGAIN && *patience && f->sidecar.there) {
+		uint64_t began = meter_now();
+		sidecar_wait_some(&f->sidecar, SIDECAR_COMMIT, *patience);
+		rc = file_try_sync(f, how);
+		*patience -= min_u64(*patience, meter_now() - began);
+	}
+	if (rc == -EAGAIN)
+		sidecar_tell_if_long(&f->sidecar);
+	return rc == -EAGAIN ? COMES_BACK : rc;
+}
+
 /*
  * A file in the intent log gets a durable commit, so that the log can forget it. While another
- * program has a file's lock the others have their turn; `last`: there is no other time.
+ * program has a file's lock the others have their turn; no `patience`: there is no other time.
  */
-static int commit_one(struct file *f, enum round round, bool last)
+static int commit_one(struct file *f, enum round round, uint64_t *patience)
 {
 	bool logged = file_in_log(f);
 	enum durability how = logged ? COMMIT_SYNC : COMMIT_LATER;
@@ -48,10 +67,7 @@ static int commit_one(struct file *f, enum round round, bool last)
 	/* Most is stored while writers go on: the commit, which stops them, has less to do. */
 	if (flush_submit_turn(f, FLUSH_ALL))
 		IGNORE(flush_wait(f)); /* what failed is tried again by the commit, which tells */
-	if (last)
-		return file_sync(f, how);
-	int rc = file_try_sync(f, how);
-	return rc == -EAGAIN ? COMES_BACK : rc;
+	return patience ? commit_patiently(f, how, patience) : file_sync(f, how);
 }
 
 /* Closes gaps, large ones over several rounds, for which the file stays on the budget's list. */
@@ -65,14 +81,14 @@ static void compact(struct file *f)
 	}
 }
 
-static int commit_files(struct fs *fs, enum round round, bool last)
+static int commit_files(struct fs *fs, enum round round, uint64_t *patience)
 {
 	uint64_t ticket = budget_ticket(fs->budget);
 	struct file *f;
 	int rc = 0;
 
 	while ((f = budget_pin_oldest(fs->budget, ticket))) {
-		int one = commit_one(f, round, last);
+		int one = commit_one(f, round, patience);
 		if (one == 0 && round == ROUND_ALL)
 			compact(f);
 		if (one < 0 && rc == 0)
@@ -86,15 +102,16 @@ static int commit_files(struct fs *fs, enum round round, bool last)
 
 int keeper_commit_all(struct fs *fs)
 {
-	return commit_files(fs, ROUND_ALL, true);
+	return commit_files(fs, ROUND_ALL, NULL);
 }
 
 /* A full disk stays full for a while: one line when it begins, one when it ends. */
 static void commit_and_tell(struct keeper *k, enum round round)
 {
 	char text[160];
+	uint64_t patience = clock_from_seconds(k->fs->opt.commit * LOCK_SHARE);
 
-	int rc = commit_files(k->fs, round, false);
+	int rc = commit_files(k->fs, round, &patience);
 	if (rc < 0 && rc != k->last_rc)
 		log_err("background commit: %s; the data waits in memory",
 			err_text(rc, text, sizeof text));

@@ -3,7 +3,7 @@
  * other files' requests are answered meanwhile.
  *
  * Not simply more threads from the start: each that works takes memory, and what README promises of
- * that holds for a few. One that waits takes next to none.
+ * that holds for a few. One that waits takes no more than its request, 1 MiB at most.
  */
 #ifndef FS_RELIEF_H
 #define FS_RELIEF_H

@@ -881,6 +881,27 @@ def test_background_commits_do_not_wait_for_a_lock(mount):
 
 
 @pytest.mark.watchdog(200)
+def test_a_background_commit_that_waits_for_long_is_told_of(mount):
+    """Once, while nobody asks for one; the other files have theirs."""
+    line = "a lock file is held by another program for too long: a commit has to wait"
+    m = mount("chunksize=64K,blocksize=16K,commit=1,intent=0")
+    m.allow(line)
+    held, other = open_new(m, "held"), open_new(m, "other")
+    with exclusive(m, "held") as let_go:
+        fill(held, 4)
+        before = m.stored("held").read_bytes()
+        wait_until(lambda: line in m.log_text(), 60)
+        empty = m.stored("other").read_bytes()
+        fill(other, 4)
+        wait_until(lambda: m.stored("other").read_bytes() != empty)
+        assert m.log_text().count(line) == 1 and m.stored("held").read_bytes() == before
+        let_go()
+        wait_until(lambda: m.stored("held").read_bytes() != before)
+    os.close(held)
+    os.close(other)
+
+
+@pytest.mark.watchdog(200)
 def test_a_lock_that_is_never_free(mount):
     """All who want it wait half a minute in sum: then reads go on without it, and what cannot be
     stored is told of, by fsync and when the mount ends."""

@@ -219,7 +219,7 @@ void file_wait_for_others(struct file *f)
 	if (file_changed(f))
 		; /* of ours */
 	else if (more)
-		sidecar_wait_some(&f->sidecar, MORE_WAIT_NS);
+		sidecar_wait_some(&f->sidecar, SIDECAR_STORE, MORE_WAIT_NS);
 	else
 		IGNORE(sidecar_wait(&f->sidecar, SIDECAR_STORE));
 	atomic_fetch_sub(&f->waiting_writers, 1);

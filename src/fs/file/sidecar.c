@@ -370,9 +370,18 @@ static int wait_until(struct sidecar *s, enum sidecar_for what, uint64_t end)
 	return rc;
 }
 
-void sidecar_wait_some(struct sidecar *s, uint64_t ns)
+void sidecar_wait_some(struct sidecar *s, enum sidecar_for what, uint64_t ns)
 {
-	IGNORE(wait_until(s, SIDECAR_STORE, meter_now() + ns));
+	IGNORE(wait_until(s, what, meter_now() + ns));
+}
+
+void sidecar_tell_if_long(struct sidecar *s)
+{
+	uint64_t now;
+	struct sidecar_busy b = look(s, LOCK_EX, &now);
+
+	if (b.since && now - b.since > PATIENCE_NS)
+		warn(s, outcome[SIDECAR_COMMIT]);
 }
 
 bool sidecar_wait(struct sidecar *s, enum sidecar_for what)

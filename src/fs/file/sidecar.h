@@ -85,8 +85,11 @@ NODISCARD int sidecar_try_store(struct sidecar *s, bool *changed);
 enum sidecar_for { SIDECAR_READ, SIDECAR_STORE, SIDECAR_COMMIT };
 NODISCARD bool sidecar_wait(struct sidecar *s, enum sidecar_for what);
 
-/* To store, for that time at most. Whoever comes back from it goes on with the lock or without. */
-void sidecar_wait_some(struct sidecar *s, uint64_t ns);
+/* For that time at most. Whoever comes back from it goes on with the lock or without. */
+void sidecar_wait_some(struct sidecar *s, enum sidecar_for what, uint64_t ns);
+
+/* Logs, once, that a commit has been waiting for half a minute, if it has. */
+void sidecar_tell_if_long(struct sidecar *s);
 
 /* The frame in memory is of the newest generation. Between enter and leave, of either kind. */
 void sidecar_seen(struct sidecar *s);
