@@ -96,7 +96,7 @@ def test_bytes_behind_the_frame_are_ignored(work):
     [
         (["cat", "/nonexistent"], b"No such file"),
         (["cat", "/dev/null"], b"no room for a chunk"),
-        (["info", "/dev/null"], b"no Blosc2 frame"),
+        (["info", "/dev/null"], b"is not a Blosc2 frame"),
         (["info", "/"], b"Is a directory"),
     ],
 )
