@@ -951,6 +951,30 @@ def test_a_closed_file_whose_lock_is_never_free(mount):
 
 
 @pytest.mark.watchdog(200)
+def test_what_was_read_without_the_lock_is_written_later(mount, blosc2):
+    """Its writer has counted the generation up before. What it writes is not overwritten."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0,attr_timeout=600,entry_timeout=600")
+    m.allow("a lock file is held by another program for too long", "f.b2frame: ", "f: ")
+    data, more = blob(1, 4 * CHUNK, "noise"), blob(2, CHUNK, "noise")
+    (m.mnt / "f").write_bytes(data)
+    lock = Path(f"{m.stored('f')}.b2lock")
+    lock.write_bytes(bytes(16))
+    shutil.copyfile(m.stored("f"), m.backing / "theirs")
+    append(blosc2, m.backing / "theirs", more)
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_DIRECT)
+    with exclusive(m, "f") as let_go, mmap.mmap(-1, PAGE) as room:
+        write_at(lock, 8, (1).to_bytes(8, sys.byteorder))
+        assert read_at(fd, 0) == data[:PAGE]
+        os.pwrite(fd, room, 0)  # waits in memory
+        shutil.copyfile(m.backing / "theirs", m.stored("f"))
+        let_go()
+        assert error_of(os.fsync, fd) == "ESTALE"
+    error_of(os.close, fd)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data + more
+
+
+@pytest.mark.watchdog(200)
 def test_two_short_waits_are_no_long_one(mount):
     """Nobody has looked in between, when the lock was free."""
     m = mount(HELD)

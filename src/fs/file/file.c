@@ -264,7 +264,7 @@ static int open_frame(struct file *f, const struct opening *o)
 	if (held < 0 && !o->unlocked)
 		return held;
 	if (held > 0 && !o->unlocked)
-		sidecar_seen(&f->sidecar);
+		sidecar_seen(&f->sidecar, held);
 	file_revalidate(f);
 	int rc = open_contiguous(f, f->fd);
 	if (rc >= 0 && kind == NODE_ARRAY)

@@ -95,8 +95,8 @@ static bool was_changed(struct file *f, const struct stat *st, bool told)
 	return !same;
 }
 
-/* 1, or a failure. `held`: so is the sidecar. The lock is held. */
-static int reopen_changed(struct file *f, const struct stat *st, bool held)
+/* 1, or a failure. `held`: how the sidecar was entered, if it was. The lock is held. */
+static int reopen_changed(struct file *f, const struct stat *st, int held)
 {
 	struct inode *n = f->inode;
 	int rc = file_reopen(f);
@@ -107,8 +107,8 @@ static int reopen_changed(struct file *f, const struct stat *st, bool held)
 	if (judged) /* otherwise the disk has failed, and the next reload tries again */
 		file_see(n, st);
 	n->unread = rc < 0;
-	if (rc >= 0 && held)
-		sidecar_seen(&f->sidecar);
+	if (rc >= 0 && held > 0)
+		sidecar_seen(&f->sidecar, held);
 	n->mistaken = true;
 	caps_forget(n);
 	return rc < 0 ? rc : 1;
@@ -128,7 +128,7 @@ static int reload_gated(struct file *f, bool sure)
 	uint64_t old = frame_size(f->frame);
 	bool told = sure || changed || f->lost;
 	if (rc >= 0 && was_changed(f, &st, told) && (f->lost || !file_changed_locked(f)))
-		rc = reopen_changed(f, &st, held > 0);
+		rc = reopen_changed(f, &st, held);
 	uint64_t size = frame_size(f->frame);
 	pthread_rwlock_unlock(&f->lock);
 	if (held > 0)
@@ -306,7 +306,7 @@ int file_enter_commit(struct file *f)
 		return -ESTALE;
 	}
 	/* somebody has held the lock and written nothing, or nothing that shows in the root */
-	sidecar_seen(&f->sidecar);
+	sidecar_seen(&f->sidecar, ENTERED);
 	return known == ROOT_SAME ? ENTERED : ENTERED_UNSURE;
 }
 

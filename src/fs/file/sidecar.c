@@ -229,7 +229,7 @@ static void warn(struct sidecar *s, const char *what)
 		log_warn("a lock file is held by another program for too long: %s", what);
 }
 
-/* 1, 0: there is none, or -EAGAIN: it is held. `without`: then 1 as well. */
+/* 1, 0: there is none, or -EAGAIN: it is held. `without`: then SIDECAR_WITHOUT. */
 static int try_beside_readers(struct sidecar *s, bool without, bool *changed)
 {
 	int rc = 0;
@@ -239,9 +239,9 @@ static int try_beside_readers(struct sidecar *s, bool without, bool *changed)
 		pthread_mutex_lock(&s->lock);
 		if (s->readers == 0 || !s->locked)
 			s->locked = try_lock(s, LOCK_SH);
-		rc = s->locked || without ? 1 : -EAGAIN;
+		rc = s->locked ? 1 : without ? SIDECAR_WITHOUT : -EAGAIN;
 		s->readers += rc > 0;
-		*changed = counter(s->fd) != s->generation;
+		*changed = counter(s->fd) != s->generation || (s->locked && s->unsure);
 		pthread_mutex_unlock(&s->lock);
 	}
 	if (rc <= 0)
@@ -318,10 +318,11 @@ void sidecar_leave(struct sidecar *s)
 	pthread_rwlock_unlock(&s->turn);
 }
 
-void sidecar_seen(struct sidecar *s)
+void sidecar_seen(struct sidecar *s, int entered)
 {
 	pthread_mutex_lock(&s->lock);
 	s->generation = counter(s->fd);
+	s->unsure = entered == SIDECAR_WITHOUT;
 	pthread_mutex_unlock(&s->lock);
 }
 
@@ -408,7 +409,7 @@ int sidecar_enter_alone(struct sidecar *s, bool *changed)
 		return rc;
 	uint64_t now = counter(s->fd);
 	uint64_t next = now + 1;
-	*changed = now != s->generation;
+	*changed = now != s->generation || s->unsure;
 	/* Readers would miss the change: without the right to tell them we do not write. */
 	errno = EIO;
 	if (pwrite(s->fd, &next, sizeof next, COUNTER_AT) != (ssize_t)sizeof next) {

@@ -44,7 +44,8 @@ struct sidecar {
 	pthread_mutex_t lock;  /* for what follows */
 	unsigned readers;      /* threads that share one flock ... */
 	bool locked;           /* ... which was to be had */
-	uint64_t generation;   /* of the frame that is in memory */
+	uint64_t generation;   /* of the frame that is in memory ... */
+	bool unsure;           /* ... which was read while another program may have written it */
 	struct sidecar_busy busy_shared, busy_alone;
 	bool warned;
 };
@@ -67,9 +68,10 @@ bool sidecar_enter(struct sidecar *s, bool *changed);
 void sidecar_leave(struct sidecar *s);
 
 /*
- * The same for who holds locks of ours. 1: done. 0: there is no sidecar. -EAGAIN: it may be had
- * after a wait.
+ * The same for who holds locks of ours. 1: done. SIDECAR_WITHOUT: it goes on without the lock. 0:
+ * there is no sidecar. -EAGAIN: it may be had after a wait.
  */
+#define SIDECAR_WITHOUT 2
 NODISCARD int sidecar_enter_soon(struct sidecar *s, bool *changed);
 
 /*
@@ -91,8 +93,12 @@ void sidecar_wait_some(struct sidecar *s, enum sidecar_for what, uint64_t ns);
 /* Logs, once, that a commit has been waiting for half a minute, if it has. */
 void sidecar_tell_if_long(struct sidecar *s);
 
-/* The frame in memory is of the newest generation. Between enter and leave, of either kind. */
-void sidecar_seen(struct sidecar *s);
+/*
+ * The frame in memory is of the newest generation. Between enter and leave, of either kind.
+ * `entered`: how. Without the lock, who counted the generation up may write only now: then the
+ * frame counts as changed for whoever has the lock next.
+ */
+void sidecar_seen(struct sidecar *s, int entered);
 
 /*
  * To write: until sidecar_leave_alone no other program reads or writes. The generation is counted
