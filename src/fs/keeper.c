@@ -16,8 +16,12 @@
 /* The frames catch up with the intent log when no fsync came for this part of -o commit. */
 #define PAUSE_SHARE 0.1
 
-/* Of that part, too, a round waits for locks that other programs have, and not longer. */
+/*
+ * Of that part, too, a round waits for locks that other programs have, and not longer; nor longer
+ * than this: when the mount ends it comes on top of the wait of the last commit.
+ */
 #define LOCK_SHARE PAUSE_SHARE
+#define LOCK_MOST 1.0
 
 /* Steps of file_compact that one file gets in each round. */
 #define COMPACT_STEPS 16
@@ -109,7 +113,8 @@ int keeper_commit_all(struct fs *fs)
 static void commit_and_tell(struct keeper *k, enum round round)
 {
 	char text[160];
-	uint64_t patience = clock_from_seconds(k->fs->opt.commit * LOCK_SHARE);
+	double most = k->fs->opt.commit * LOCK_SHARE;
+	uint64_t patience = clock_from_seconds(most < LOCK_MOST ? most : LOCK_MOST);
 
 	int rc = commit_files(k->fs, round, &patience);
 	if (rc < 0 && rc != k->last_rc)

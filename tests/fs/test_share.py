@@ -19,6 +19,7 @@ import pytest
 from libcodec import tool  # noqa: F401
 from libdata import blob
 from libfault import Fault
+from libintent import made, patch
 from libmount import wait_until
 from libposix import error_of, read_direct, write_at
 from libsharer import PAGE, Sharer, page, versions
@@ -878,6 +879,23 @@ def test_background_commits_do_not_wait_for_a_lock(mount):
         reader.join(60)
     os.close(held)
     os.close(other)
+
+
+def test_a_full_log_and_a_lock_that_is_held(mount):
+    """A long interval gives no long wait: the other files have their commits."""
+    m = mount("chunksize=64K,blocksize=16K,commit=3600,intent=1M")
+    m.allow("a lock file is held")
+    files = {name: made(m, name) for name in ("held", "waits", "other")}
+    patch(*files["held"], 2)
+    patch(*files["waits"], 3)
+    before = m.stored("waits").read_bytes()
+    with exclusive(m, "held"):
+        for seed in range(4, 9):
+            patch(*files["other"], seed)
+        wait_until(lambda: m.stored("waits").read_bytes() != before)
+    for name, (fd, model) in files.items():
+        os.close(fd)
+        assert (m.mnt / name).read_bytes() == model
 
 
 @pytest.mark.watchdog(200)
