@@ -20,7 +20,7 @@ from libcodec import tool  # noqa: F401
 from libdata import blob
 from libfault import Fault
 from libintent import made, patch
-from libmount import wait_until
+from libmount import SLOWNESS, wait_until
 from libposix import error_of, read_direct, write_at
 from libsharer import PAGE, Sharer, page, versions
 from libstats import Moved
@@ -851,7 +851,7 @@ def test_many_open_a_file_whose_lock_is_held(mount):
         waiting = [later(lambda: read_direct(m.mnt / "held", PAGE)) for _ in range(120)]
         time.sleep(0.2)
         thread, used = later(lambda: use(m, "other", 0))
-        thread.join(3)
+        thread.join(3 * SLOWNESS)
         in_time = bool(used)
         assert not any(done for _, done in waiting)
         let_go()
