@@ -114,3 +114,25 @@ int option_read(const struct option_row *row, const char *value, void *to, struc
 	*(uint64_t *)at = number;
 	return 0;
 }
+
+#define HELP_INDENT 25
+#define HELP_COLUMNS 80
+
+void option_help(const struct option_row *rows, size_t n, const char *dashes)
+{
+	for (const struct option_row *row = rows; row < rows + n; row++) {
+		int at = printf("  %s%s=%s", dashes, row->name, row->arg);
+		int gap = HELP_INDENT - at;
+		for (const char *word = row->help; *word;) {
+			int len = (int)strcspn(word, " ");
+			if (at > HELP_INDENT && at + 1 + len > HELP_COLUMNS) {
+				at = printf("\n%*s", HELP_INDENT, "") - 1;
+				gap = 0;
+			}
+			at += printf("%*s%.*s", gap, "", len, word);
+			gap = 1;
+			word += len + (word[len] == ' ');
+		}
+		printf("\n");
+	}
+}

@@ -40,6 +40,9 @@ const struct option_row *option_find(const struct option_row *rows, size_t n, co
 NODISCARD int option_read(const struct option_row *row, const char *value, void *to,
 			  struct option_why *why);
 
+/* Their help, in lines of a terminal's width; `dashes` stand before the names. */
+void option_help(const struct option_row *rows, size_t n, const char *dashes);
+
 /* "64K", "1MiB"; "0.5". -EINVAL, silently. */
 NODISCARD int option_parse_size(const char *text, uint64_t *out);
 NODISCARD int option_parse_seconds(const char *text, double max, double *out);

@@ -313,15 +313,6 @@ void options_free(struct options *o)
 	*o = (struct options){0};
 }
 
-static void help_rows(const struct option_row *row, size_t n)
-{
-	for (; n--; row++) {
-		char left[64];
-		snprintf(left, sizeof left, "%s=%s", row->name, row->arg);
-		printf("  %-22s %s\n", left, row->help);
-	}
-}
-
 void options_help(void)
 {
 	printf("usage: cframefs BACKING MOUNTPOINT [-f] [-d] [-o OPTION[,OPTION...]]\n"
@@ -332,7 +323,7 @@ void options_help(void)
 	       "  -V, --version  versions of cframefs and its libraries\n\n"
 	       "Example: mkdir store files; cframefs store files; cp data files/; umount files\n\n"
 	       "options for -o (default); man cframefs says more:\n");
-	help_rows(settings_rows, SETTINGS_ROWS);
-	help_rows(rows, NROWS);
+	option_help(settings_rows, SETTINGS_ROWS, "");
+	option_help(rows, NROWS, "");
 	printf("  %-22s %s\n", "rw, ro, allow_other, noatime, nosuid, ...", "as for mount(8)");
 }

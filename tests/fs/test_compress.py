@@ -217,6 +217,64 @@ def test_what_is_there_stays(full, tmp_path):
     assert not [name for name in os.listdir(made) if name.startswith(".cframe")]
 
 
+def test_a_second_run_does_what_the_first_did_not(full, tmp_path):
+    made, back, plain = tmp_path / "made", tmp_path / "back", tmp_path / "plain"
+    compress(full, made)
+    files = len([path for path in full.rglob("*") if path.is_symlink() or path.is_file()])
+    before = tree(made)
+
+    def again(*args, code=0):
+        got = subprocess.run([CFRAME, *args], capture_output=True, text=True)
+        assert got.returncode == code, got
+        return got.stdout, got.stderr
+
+    assert again("compress", full, made) == (f"{files} up to date, 0 made\n", "")
+    assert tree(made) == before
+    (made / "sub/other name of big.b2frame").unlink()
+    (made / "dangling").unlink()
+    (full / "new").write_bytes(b"new")
+    assert again("compress", full, made) == (f"{files - 2} up to date, 3 made\n", "")
+    assert (made / "sub/other name of big.b2frame").samefile(made / "big.b2frame")
+    (full / "new").write_bytes(b"NEW")  # of the same size: the time tells
+    os.truncate(full / "sub/text 31", 30)  # and what has the same time: its size
+    os.utime(full / "sub/text 31", ns=(1, MTIME))
+    os.utime(full / "sub/text 0", ns=(1, MTIME - 1))  # older than what is there
+    said = again("compress", full, made, code=1)[1]
+    there = f"cframe: {made}/%s.b2frame: is there already"
+    assert sorted(said.splitlines()) == [
+        f"{there % 'new'}, and older; --update replaces it",
+        f"{there % 'sub/text 0'}; --force replaces it",
+        f"{there % 'sub/text 31'}; --force replaces it",
+    ]
+    out, said = again("compress", "--update", full, made, code=1)
+    assert (out, said.count("\n")) == (f"{files - 2} up to date, 1 made\n", 2)
+    assert again("compress", "--force", full, made) == ("", "")
+    cframe("extract", "-C", back, made)
+    for path in ("sub", "sub/deep"):  # directories that were there keep their attributes
+        os.utime(back / path, ns=(1, (full / path).stat().st_mtime_ns))
+    assert_same(back, full)
+    assert again("extract", "-C", str(back), str(made)) == (f"{files + 1} up to date, 0 made\n", "")
+    (back / "big").write_bytes(b"changed")
+    os.utime(back / "big", (1, 1))
+    said = again("extract", "-u", "-C", str(back), str(made))
+    assert said == (f"{files - 2} up to date, 3 made\n", "")  # all its names
+    assert (back / "big").read_bytes() == DATA
+
+
+def test_a_target_without_files_is_not_left(tmp_path):
+    for args in (
+        ["compress", tmp_path / "nosuch", tmp_path / "made"],
+        ["extract", "-C", tmp_path / "made", tmp_path / "nosuch"],
+    ):
+        assert cframe(*args, code=1) == f"cframe: {tmp_path}/nosuch: No such file or directory\n"
+        assert not (tmp_path / "made").exists()
+    (tmp_path / "empty").mkdir()
+    compress(tmp_path / "empty", tmp_path / "made")
+    assert os.listdir(tmp_path / "made") == []
+    compress(tmp_path / "nosuch", tmp_path / "made", code=1)
+    assert (tmp_path / "made").exists(), "it was there before"
+
+
 def test_into_itself(full):
     said = compress(full, full, code=1)
     assert said == f"cframe: {full}: is where the files would go; name another directory\n"
@@ -267,7 +325,7 @@ def test_a_file_with_a_slash_behind_it(tmp_path):
 def test_files_without_a_length_are_told(tmp_path):
     said = compress("/proc/self/stat", tmp_path / "made", code=1)
     assert said == "cframe: /proc/self/stat: has bytes, and no length (as in /proc); left out\n"
-    assert os.listdir(tmp_path / "made") == []
+    assert not (tmp_path / "made").exists()
 
 
 def test_what_cannot_be_stored_gets_a_line(tmp_path):
@@ -401,7 +459,7 @@ def test_what_a_killed_one_left(slow, mount):
     for name in (".cframe-0123456789abcdef", ".cframe-mine"):
         (made / "sub" / name).write_bytes(b"x")
     (path.parent / "sub").mkdir()
-    compress(path.parent, made, code=1)  # what is there stays
+    compress(path.parent, made)
     assert sorted(os.listdir(made)) == ["other.b2frame", "slow.b2frame", "sub"]
     assert os.listdir(made / "sub") == [".cframe-mine"]
 
@@ -518,6 +576,7 @@ def test_usage(tmp_path):
         (["--pipeline", "zstd", "--codec=lz4"], "already says codec"),
         (["--rules", tmp_path / "absent"], "No such file"),
         (["--tune="], "wants a value"),
+        (["--force=1"], "'--force=1': unknown"),
     ]:
         said = compress(*args, tmp_path, tmp_path / "made", code=1)
         assert said.startswith("cframe: ") and why in said and said.count("\n") == 1, said

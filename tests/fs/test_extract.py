@@ -280,5 +280,11 @@ def test_a_full_disk(mount, root):
 
 
 def test_usage():
-    for args in ([], ["-C"], ["--all", "x"], ["-C", "/tmp"]):
-        assert extract(*args, code=1).startswith("cframe: usage: cframe extract [-C DIR]")
+    for args in ([], ["-C", "/tmp"], ["--force"]):
+        assert extract(*args, code=1) == "cframe: usage: cframe extract [OPTIONS] PATH...\n"
+    for word, args in (
+        ("-C", ["x", "-C"]),
+        ("--all", ["--all", "x"]),
+        ("-q", ["-C", "/tmp", "-q"]),
+    ):
+        assert extract(*args, code=1).startswith(f"cframe: option '{word}': unknown, or its value")

@@ -101,7 +101,8 @@ def test_readme_and_man_page_say_the_same_of_options():
 
 def test_help_readme_and_man_page_have_the_same_options():
     """And --help the defaults that stand in the README."""
-    helped = dict(re.findall(r"^  (\w+)=\S+ +(.*)$", run(DAEMON, "--help").stdout, re.MULTILINE))
+    text = re.sub(r"\n {25}", " ", run(DAEMON, "--help").stdout)
+    helped = dict(re.findall(r"^  (\w+)=\S+ +(.*)$", text, re.MULTILINE))
     assert len(helped) > 15
     rows = re.findall(r"^\| (`\w+=.*?) \| (.*?)\|", (REPO / "README.md").read_text(), re.MULTILINE)
     told = {name: default for cell, default in rows for name in re.findall(r"`(\w+)=", cell)}
@@ -122,6 +123,19 @@ def test_commands_have_help():
     for command in re.findall(r"^  (\w+) ", run(CFRAME, "--help").stdout, re.MULTILINE):
         got = run(CFRAME, command, "--help")
         assert got.returncode == 0 and got.stdout.startswith(f"usage: cframe {command}"), got
+        assert run(CFRAME, "help", command).stdout == got.stdout
+        assert run(CFRAME, command, "x", "-h").stdout == got.stdout
+        said = run(CFRAME, command, "--bogus", "x")
+        assert said.returncode == 1 and said.stderr.startswith("cframe: option '--bogus': unknown")
+        assert said.stderr.endswith(f"; see cframe {command} --help\n")
+
+
+@pytest.mark.parametrize(
+    "words", [[DAEMON], [CFRAME], [CFRAME, "compress"], [CFRAME, "extract"]], ids=str
+)
+def test_help_fits_a_terminal(words):
+    lines = run(*words, "--help").stdout.splitlines()
+    assert len(lines) > 5 and max(map(len, lines)) <= 80
 
 
 def test_verify_leaves_a_mount_inside_of_the_directory_alone(dirs):

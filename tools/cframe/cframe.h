@@ -9,12 +9,13 @@ struct subcommand {
 	const char *usage; /* arguments, for the help */
 	const char *what;
 	int (*run)(int argc, char **argv); /* argv[0]: the subcommand; the exit code comes back */
+	const char *options; /* lines, for the help; NULL: it has none */
 };
 
 int cat_main(int argc, char **argv);
 int codecs_main(int argc, char **argv);
 int compress_main(int argc, char **argv);
-void compress_help(void); /* its options */
+void compress_help(void); /* those of its options that are a mount's */
 int extract_main(int argc, char **argv);
 int verify_main(int argc, char **argv);
 int info_main(int argc, char **argv);
@@ -26,6 +27,9 @@ int tool_fail(const char *file, int rc);
 
 /* The same for a file of another kind, of which nothing more is to be said. */
 int tool_no_frame(const char *file);
+
+/* A word that begins with '-' and is no option of the command, or lacks its value. Likewise. */
+int tool_unknown(const char *cmd, const char *word);
 
 /* "cframe: usage: ..." on stderr, and the exit code. */
 int tool_usage(const struct subcommand *cmd);

@@ -18,7 +18,7 @@ struct compress {
 	const char *as; /* the name of a link of the command line, for the file behind it */
 	struct settings settings;
 	unsigned workers;
-	bool force, verbose;
+	bool force, update, verbose;
 	bool later; /* this is not the first source */
 };
 
@@ -155,6 +155,22 @@ static void make_file(struct compress *c, struct listing *l, const struct entry 
 	}
 }
 
+static bool is_current(struct listing *l, const struct entry *e, const struct item *i,
+		       const struct stat *there)
+{
+	struct frame_info info;
+	struct io *io;
+	int fd = openat(i->folder->fd, i->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	int rc = fd < 0 ? -errno : io_file_open(&io, fd, false);
+	if (rc >= 0) {
+		rc = frame_probe(io, &info);
+		io_close(io);
+	}
+	if (fd >= 0)
+		close(fd);
+	return rc >= 0 && info.nbytes == (uint64_t)e->st.st_size;
+}
+
 static void make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
 {
 	struct compress *c = (struct compress *)w;
@@ -183,6 +199,7 @@ static void hand_on(int parent, int fd)
 static const struct walk_ops ops = {
 	.name = name,
 	.may_stand = may_stand,
+	.is_current = is_current,
 	.make = make,
 	.made = hand_on,
 };
@@ -246,24 +263,27 @@ static const char *target_problem(const struct compress *c)
 
 	if (any_above(root, is_mount_point, NULL))
 		return "is a mount, which compresses what is copied to it";
-	if (c->force && any_above(root, is_backing, NULL))
-		return "is mounted, and its daemon may write to what --force replaces: copy the "
+	bool replaces = c->force || c->update;
+	if (replaces && any_above(root, is_backing, NULL))
+		return "is mounted, and its daemon may write to what would be replaced: copy the "
 		       "files into the mount, or unmount it first";
-	if (c->force && any_above(root, is_left_with_log, NULL))
-		return "its daemon was killed, and its intent log is for files that --force would "
-		       "replace; mount and unmount it first";
+	if (replaces && any_above(root, is_left_with_log, NULL))
+		return "its daemon was killed, and its intent log is for files that would be "
+		       "replaced; mount and unmount it first";
 	return NULL;
 }
 
 static int run(struct compress *c, char **source, const char *where)
 {
 	struct pack_options o = {&c->walk, &c->settings, c->workers, c->verbose};
-	int rc = walk_init(&c->walk, &ops, where, c->force);
+	int rc = walk_init(&c->walk, &ops, where,
+			   (struct target){.force = c->force, .update = c->update});
 	if (rc < 0)
-		return tool_fail(where, rc);
+		return walk_fail(&c->walk, rc);
 	const char *problem = target_problem(c);
 	if (problem) {
 		fprintf(stderr, "cframe: %s: %s\n", where, problem);
+		c->walk.failed = true;
 		return 1;
 	}
 	raise_nofile();
@@ -275,7 +295,7 @@ static int run(struct compress *c, char **source, const char *where)
 	/* The frames are on the disk; their names, too, before anybody removes the files. */
 	if (rc >= 0 && syncfs(c->walk.target.root) < 0)
 		rc = -errno;
-	return rc < 0 ? tool_fail(where, rc) : c->walk.failed;
+	return rc < 0 ? walk_fail(&c->walk, rc) : c->walk.failed;
 }
 
 static void tell_totals(const struct compress *c)
@@ -336,6 +356,10 @@ static int read_option(struct parse *p, const char *word)
 {
 	if (strcmp(word, "--force") == 0) {
 		p->c->force = true;
+		return 0;
+	}
+	if (strcmp(word, "--update") == 0 || strcmp(word, "-u") == 0) {
+		p->c->update = true;
 		return 0;
 	}
 	if (strcmp(word, "-v") == 0) {
@@ -400,14 +424,6 @@ int compress_main(int argc, char **argv)
 
 void compress_help(void)
 {
-	printf("\n"
-	       "  --force                replace what is there\n"
-	       "  -j N                   threads that compress (one a core)\n"
-	       "  -v                     a line for each frame, and what all became\n\n"
-	       "and how files are stored, as the options of a mount (default):\n");
-	for (size_t i = 0; i < SETTINGS_ROWS; i++) {
-		char left[64];
-		snprintf(left, sizeof left, "--%s=%s", settings_rows[i].name, settings_rows[i].arg);
-		printf("  %-22s %s\n", left, settings_rows[i].help);
-	}
+	printf("\nHow files are stored, as with the options of a mount (default):\n");
+	option_help(settings_rows, SETTINGS_ROWS, "--");
 }

@@ -3,6 +3,8 @@
 #include "tree.h"
 #include "unpack.h"
 
+#include "frame/view_npy.h"
+
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -10,6 +12,7 @@
 struct extract {
 	struct walk walk;
 	struct scratch *s;
+	bool verbose;
 };
 
 static int open_frame(int fd, enum node_kind kind, struct frame **f)
@@ -37,6 +40,39 @@ static int unpack(struct extract *x, const struct entry *e, int in, int out)
 	int rc = unpack_frame(f, e->kind == NODE_ARRAY, x->s, out);
 	frame_close(f);
 	return rc;
+}
+
+static int shown_size(struct listing *l, const struct entry *e, uint64_t *size)
+{
+	struct frame_info info;
+	struct io *io;
+	uint32_t blocksize;
+	int rc, fd = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	if (e->kind == NODE_SPARSE) {
+		rc = frame_probe_sparse(fd, &info);
+		close(fd);
+	} else if ((rc = io_file_open(&io, fd, true)) < 0) {
+		close(fd);
+	} else if (e->kind == NODE_ARRAY) {
+		return npy_probe_take(io, size, &blocksize);
+	} else {
+		rc = frame_probe(io, &info);
+		io_close(io);
+	}
+	if (rc >= 0)
+		*size = info.nbytes;
+	return rc;
+}
+
+static bool is_current(struct listing *l, const struct entry *e, const struct item *i,
+		       const struct stat *there)
+{
+	uint64_t size = (uint64_t)e->st.st_size;
+	bool plain = e->kind == NODE_PLAIN || (e->kind == NODE_FRAME && size == 0);
+	return (plain || shown_size(l, e, &size) >= 0) && size == (uint64_t)there->st_size;
 }
 
 /* As the mount shows them. */
@@ -81,11 +117,14 @@ static int make_draft(struct extract *x, struct listing *l, const struct entry *
 
 static void make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
 {
-	int rc = make_draft((struct extract *)w, l, e, i);
+	struct extract *x = (struct extract *)w;
+	int rc = make_draft(x, l, e, i);
 
 	i->st = shown_attributes(e);
-	if (rc >= 0)
-		(void)item_finish(w, i);
+	if (rc >= 0 && item_finish(w, i) && x->verbose)
+		printf("%s\n", i->to);
+	else if (rc >= 0)
+		; /* silent, or told */
 	else if (rc == -ESTALE)
 		walk_say(w, "is being changed; if it is mounted, copy it from there");
 	else
@@ -103,7 +142,12 @@ static bool is_sparse_frame(const char *path, const char *name)
 	return names_may_be(name, S_IFDIR) == NODE_SPARSE && tool_is_sparse(path);
 }
 
-static const struct walk_ops ops = {.name = show, .is_file = is_sparse_frame, .make = make};
+static const struct walk_ops ops = {
+	.name = show,
+	.is_file = is_sparse_frame,
+	.is_current = is_current,
+	.make = make,
+};
 
 /* One entry of a directory, by its name there or in a mount. */
 static void extract_named(struct walk *w, int from, const char *name)
@@ -156,13 +200,13 @@ static void extract_path(struct walk *w, const char *path)
 	close(from.fd);
 }
 
-static int run(struct extract *x, const char *where, bool force, char **path)
+static int run(struct extract *x, const char *where, struct target t, char **path)
 {
-	int rc = walk_init(&x->walk, &ops, where, force);
+	int rc = walk_init(&x->walk, &ops, where, t);
 	if (rc >= 0)
 		rc = scratch_open(&x->s);
 	if (rc < 0)
-		return tool_fail(where, rc);
+		return walk_fail(&x->walk, rc);
 	for (; *path; path++)
 		extract_path(&x->walk, *path);
 	return x->walk.failed;
@@ -172,23 +216,31 @@ int extract_main(int argc, char **argv)
 {
 	struct extract x = {.s = NULL};
 	const char *where = ".";
-	bool bad = false, force = false;
+	struct target t = {0};
+	bool options = true;
 	int npaths = 0;
 
 	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--force") == 0) {
-			force = true;
-		} else if (strcmp(argv[i], "-C") == 0 && i + 1 < argc) {
+		char *word = argv[i];
+		if (!options || word[0] != '-' || word[1] == '/')
+			argv[npaths++] = word;
+		else if (strcmp(word, "--") == 0)
+			options = false;
+		else if (strcmp(word, "--force") == 0)
+			t.force = true;
+		else if (strcmp(word, "--update") == 0 || strcmp(word, "-u") == 0)
+			t.update = true;
+		else if (strcmp(word, "-v") == 0)
+			x.verbose = true;
+		else if (strcmp(word, "-C") == 0 && i + 1 < argc)
 			where = argv[++i];
-		} else {
-			bad |= argv[i][0] == '-' && argv[i][1] != '/';
-			argv[npaths++] = argv[i];
-		}
+		else
+			return tool_unknown("extract", word);
 	}
-	if (bad || !npaths)
+	if (!npaths)
 		return tool_usage(subcommand_find("extract"));
 	argv[npaths] = NULL;
-	int code = run(&x, where, force, argv);
+	int code = run(&x, where, t, argv);
 	scratch_close(x.s);
 	walk_deinit(&x.walk);
 	return code;

@@ -172,7 +172,7 @@ int info_main(int argc, char **argv)
 	struct io *io;
 	bool first = argc == 3 && strcmp(argv[1], "--json") == 0;
 	bool json = first || (argc == 3 && strcmp(argv[2], "--json") == 0);
-	if (argc != 2 && !json)
+	if ((argc != 2 && !json) || argv[argc - 1 - (argc == 3 && !first)][0] == '-')
 		return tool_usage(subcommand_find(argv[0]));
 	const char *file = argv[first ? 2 : 1];
 	int rc = tool_open(file, &f, &io);

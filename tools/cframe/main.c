@@ -7,21 +7,34 @@
 
 static const struct subcommand subcommands[] = {
 	{"info", "FILE [--json]", "what a frame is: sizes, pipeline, chunks, metalayers",
-	 info_main},
-	{"cat", "FILE", "the decoded bytes of a frame or of a chunk, to standard output", cat_main},
+	 info_main, "  --json                 as JSON\n"},
+	{"cat", "FILE", "the decoded bytes of a frame, or of a chunk, to standard output", cat_main,
+	 NULL},
 	{"compress", "[OPTIONS] SOURCE... TARGET",
-	 "makes a directory of frames of files, or of all in a directory, as a mount would",
-	 compress_main},
-	{"extract", "[-C DIR] [--force] PATH...",
-	 "files as a mount would show them: all of a directory, or one, into DIR", extract_main},
+	 "makes frames of files, or of all in a directory, as a mount would",
+	 compress_main,
+	 "  -u, --update           replace what is older than its source\n"
+	 "  --force                replace what is there\n"
+	 "  -j N                   threads that compress (one a core)\n"
+	 "  -v                     a line for each frame, and what all became\n"},
+	{"extract", "[OPTIONS] PATH...",
+	 "makes the files that a mount would show of frames, or of a directory", extract_main,
+	 "  -C DIR                 where they go; made if it is not there (.)\n"
+	 "  -u, --update           replace what is older than its source\n"
+	 "  --force                replace what is there\n"
+	 "  -v                     a line for each file\n"},
 	{"stat", "MOUNTPOINT [--json] [--watch [SECONDS]]",
-	 "what a mount has done: requests, hits, bytes, times, memory", stat_main},
+	 "what a mount has done: requests, hits, bytes, times, memory", stat_main,
+	 "  --json                 as JSON\n"
+	 "  --watch [SECONDS]      again and again, with rates (1)\n"},
 	{"tune", "FILE... [--all] [--json]",
-	 "the pipelines that could hold a plain file, and the one chosen", tune_main},
+	 "the pipelines that could hold a plain file, and the one chosen", tune_main,
+	 "  --all                  try all chunks of a file, not a few\n"
+	 "  --json                 as JSON\n"},
 	{"verify", "FILE|DIRECTORY...",
-	 "checks all of a frame, or of all in a directory; a line for each problem, exit code 1",
-	 verify_main},
-	{"codecs", "", "codecs and filters that are built in", codecs_main},
+	 "checks frames, or all in a directory; a line for each problem",
+	 verify_main, NULL},
+	{"codecs", "", "codecs and filters that are built in", codecs_main, NULL},
 };
 
 #define NSUBCOMMANDS (sizeof subcommands / sizeof *subcommands)
@@ -31,11 +44,9 @@ static void help(FILE *out)
 	fprintf(out, "usage: cframe COMMAND ...\n\n");
 	for (size_t i = 0; i < NSUBCOMMANDS; i++) {
 		const struct subcommand *c = &subcommands[i];
-		fprintf(out, "  %-8s %-41s %s\n", c->name, c->usage, c->what);
+		fprintf(out, "  %-8s  %s\n", c->name, c->what);
 	}
-	fprintf(out, "\nFILE: a contiguous frame (.b2frame, .b2nd, ...), the directory of a sparse "
-		     "one,\n"
-		     "or, for cat, a single chunk.\n");
+	fprintf(out, "\ncframe COMMAND --help: its arguments and options. man cframe says more.\n");
 }
 
 const struct subcommand *subcommand_find(const char *name)
@@ -49,6 +60,14 @@ const struct subcommand *subcommand_find(const char *name)
 int tool_usage(const struct subcommand *cmd)
 {
 	fprintf(stderr, "cframe: usage: cframe %s %s\n", cmd->name, cmd->usage);
+	return 1;
+}
+
+int tool_unknown(const char *cmd, const char *word)
+{
+	fprintf(stderr,
+		"cframe: option '%s': unknown, or its value is missing; see cframe %s --help\n",
+		word, cmd);
 	return 1;
 }
 
@@ -68,16 +87,52 @@ int tool_fail(const char *file, int rc)
 	return 1;
 }
 
+static void help_of(const struct subcommand *c)
+{
+	printf("usage: cframe %s%s%s\n%s\n", c->name, *c->usage ? " " : "", c->usage, c->what);
+	if (c->options)
+		printf("\n%s", c->options);
+	if (c->run == compress_main)
+		compress_help();
+}
+
 static bool is_in(const char *word, const char *a, const char *b, const char *c)
 {
 	return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, c) == 0;
+}
+
+static bool asks_for_help(char **word)
+{
+	for (; *word && strcmp(*word, "--") != 0; word++)
+		if (is_in(*word, "--help", "-h", "-h"))
+			return true;
+	return false;
+}
+
+/* True: a word looks like an option and is none, which is said. */
+static bool has_unknown(const struct subcommand *cmd, char **word)
+{
+	char wanted[32];
+
+	if (cmd->run == compress_main || cmd->run == extract_main)
+		return false; /* whose options have values, and which look themselves */
+	for (; *word; word++) {
+		snprintf(wanted, sizeof wanted, " %s ", *word);
+		if (**word == '-' && (!cmd->options || !strstr(cmd->options, wanted)))
+			return tool_unknown(cmd->name, *word);
+	}
+	return false;
 }
 
 int main(int argc, char **argv)
 {
 	const char *word = argc >= 2 ? argv[1] : "";
 	if (is_in(word, "help", "--help", "-h")) {
-		help(stdout);
+		const struct subcommand *about = argc >= 3 ? subcommand_find(argv[2]) : NULL;
+		if (about)
+			help_of(about);
+		else
+			help(stdout);
 		return 0;
 	}
 	if (is_in(word, "version", "--version", "-V")) {
@@ -85,15 +140,12 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	const struct subcommand *cmd = subcommand_find(word);
-	if (cmd && argc == 3 && is_in(argv[2], "--help", "-h", "-h")) {
-		printf("usage: cframe %s%s%s\n%s\n", cmd->name, *cmd->usage ? " " : "",
-		       cmd->usage, cmd->what);
-		if (cmd->run == compress_main)
-			compress_help();
+	if (cmd && asks_for_help(argv + 2)) {
+		help_of(cmd);
 		return 0;
 	}
 	if (cmd)
-		return cmd->run(argc - 1, argv + 1);
+		return has_unknown(cmd, argv + 2) ? 1 : cmd->run(argc - 1, argv + 1);
 	if (*word)
 		fprintf(stderr, "cframe: no command is called '%s'; see cframe --help\n", word);
 	else

@@ -192,9 +192,9 @@ static int give_attributes_at(const struct draft *d, const struct stat *st)
 	return utimensat(d->dir, d->name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-static int give_name(const struct draft *d, bool force, const char *name)
+static int give_name(const struct draft *d, bool replace, const char *name)
 {
-	if (force) {
+	if (replace) {
 		if (renameat(d->dir, d->name, d->dir, name) < 0)
 			return -errno;
 		/* Two names of one file: rename(2) leaves both. */
@@ -212,7 +212,7 @@ static int give_name(const struct draft *d, bool force, const char *name)
 	return 0;
 }
 
-int draft_finish(struct draft *d, const struct target *t, const struct stat *st, const char *name)
+int draft_finish(struct draft *d, const struct stat *st, const char *name, bool replace)
 {
 	int rc = 0;
 	if (d->fd >= 0) {
@@ -224,7 +224,7 @@ int draft_finish(struct draft *d, const struct target *t, const struct stat *st,
 		rc = give_attributes_at(d, st);
 	}
 	if (rc == 0)
-		rc = give_name(d, t->force, name);
+		rc = give_name(d, replace, name);
 	if (rc < 0)
 		draft_drop(d);
 	else

@@ -48,6 +48,7 @@ bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX
 struct target {
 	int root;   /* descriptor of the directory that all go to                    */
 	bool force; /* what is there is replaced                                     */
+	bool update; /* so is what is older than that which it would become          */
 	/* Those with several names, as far as they are made: by the file that they came from, and
 	 * by their path. */
 	struct linked *linked, *by_path;
@@ -73,9 +74,11 @@ NODISCARD int draft_symlink(struct draft *d, int dir, const char *text);
 NODISCARD int draft_node(struct draft *d, int dir, const struct stat *st);
 NODISCARD int draft_link(struct draft *d, int dir, int from, const char *path);
 
-/* Owner, mode and times, then the name. -EEXIST: that is in use. It is gone when this fails. */
-NODISCARD int draft_finish(struct draft *d, const struct target *t, const struct stat *st,
-			   const char *name);
+/*
+ * Owner, mode and times, then the name; `replace`: also one that is in use, else -EEXIST. It is
+ * gone when this fails.
+ */
+NODISCARD int draft_finish(struct draft *d, const struct stat *st, const char *name, bool replace);
 void draft_drop(struct draft *d);
 
 /* Removes the drafts that a program left in a directory when it was killed. */
@@ -107,6 +110,7 @@ struct item {
 	struct folder *folder;
 	struct stat st;
 	enum node_kind kind;
+	bool replace; /* what has its name may go */
 	struct draft draft;
 };
 
@@ -114,12 +118,15 @@ struct walk {
 	const struct walk_ops *ops;
 	const char *where;  /* the target, for messages                      */
 	struct stat root;   /* of the target                                 */
+	bool made_root;     /* the target was not there before               */
 	dev_t dev;          /* of the source: other file systems stay out    */
 	struct buf from, to; /* paths of what is being looked at             */
 	unsigned depth;
 	atomic_bool failed;
 	pthread_mutex_t lock;
-	struct target target; /* under lock, but for root and force */
+	struct target target; /* under lock, but for its first three fields */
+	uint64_t made;        /* under lock: items that got their names */
+	uint64_t current;     /* those that were there as they would be made */
 };
 
 struct walk_ops {
@@ -133,6 +140,13 @@ struct walk_ops {
 	/* False: it would stand in the way of another, which is said. NULL: nothing does. */
 	bool (*may_stand)(struct walk *w, const struct item *i);
 
+	/*
+	 * True: the regular file in that place is what would be made of the entry, as far as its
+	 * size says; *there are its attributes. Times have been compared.
+	 */
+	bool (*is_current)(struct listing *l, const struct entry *e, const struct item *i,
+			   const struct stat *there);
+
 	/* Makes what is no directory. The paths in *i are good until it returns. */
 	void (*make)(struct walk *w, struct listing *l, const struct entry *e, struct item *i);
 
@@ -140,8 +154,17 @@ struct walk_ops {
 	void (*made)(int parent, int fd);
 };
 
-/* Opens the target, makes it if it is not there. walk_deinit in every case. */
-NODISCARD int walk_init(struct walk *w, const struct walk_ops *ops, const char *where, bool force);
+/*
+ * Opens the target, makes it if it is not there. `t` has what is replaced there. walk_deinit in
+ * every case.
+ */
+NODISCARD int walk_init(struct walk *w, const struct walk_ops *ops, const char *where,
+			struct target t);
+
+/* The whole of it failed: a line about the target, and the exit code. */
+int walk_fail(struct walk *w, int rc);
+
+/* Tells, where files were up to date, how many. A target that was made for nothing is removed. */
 void walk_deinit(struct walk *w);
 
 /*
@@ -167,9 +190,6 @@ void walk_say_rc(struct walk *w, int rc);
 /* The same about an item, by any thread. */
 void item_say_rc(struct walk *w, const struct item *i, int rc);
 void item_say_taken(struct walk *w, const struct item *i, const char *why);
-
-/* True: its name is in use, which is said. */
-bool item_is_taken(struct walk *w, const struct item *i);
 
 /*
  * A link: a symlink, or another name of what is made already. 1: it is in i->draft. 0: it is

@@ -7,6 +7,7 @@
 #include "cframe.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,18 +138,69 @@ void folder_put(struct walk *w, struct folder *f)
 	mem_free(f);
 }
 
-bool item_is_taken(struct walk *w, const struct item *i)
-{
-	struct stat there;
-	if (w->target.force || fstatat(i->folder->fd, i->name, &there, AT_SYMLINK_NOFOLLOW) < 0)
-		return false;
-	item_say_rc(w, i, -EEXIST);
-	return true;
-}
-
 static bool has_names(const struct item *i)
 {
 	return i->st.st_nlink > 1 && i->kind != NODE_SPARSE;
+}
+
+/* True: the stamp was set to be the other; file systems may count whole seconds, or 100 ns. */
+static bool is_stamp_of(struct timespec stamp, struct timespec of)
+{
+	return stamp.tv_sec == of.tv_sec && (stamp.tv_nsec == 0 || stamp.tv_nsec == of.tv_nsec ||
+					     stamp.tv_nsec == of.tv_nsec / 100 * 100);
+}
+
+static bool is_older(const struct stat *a, const struct stat *b)
+{
+	return a->st_mtim.tv_sec != b->st_mtim.tv_sec ? a->st_mtim.tv_sec < b->st_mtim.tv_sec
+						      : a->st_mtim.tv_nsec < b->st_mtim.tv_nsec;
+}
+
+static bool is_same_link(struct listing *l, const struct entry *e, const struct item *i)
+{
+	char from[PATH_MAX], to[PATH_MAX];
+	ssize_t n = readlinkat(l->fd, e->name, from, sizeof from);
+	return n >= 0 && readlinkat(i->folder->fd, i->name, to, sizeof to) == n &&
+	       memcmp(from, to, (size_t)n) == 0;
+}
+
+/* True: nothing would change if it were made once more, as far as type, size and time tell. */
+static bool is_current(const struct walk *w, struct listing *l, const struct entry *e,
+		       const struct item *i, const struct stat *there)
+{
+	bool file = S_ISREG(i->st.st_mode) || i->kind == NODE_SPARSE;
+	if ((there->st_mode & S_IFMT) != (file ? S_IFREG : i->st.st_mode & S_IFMT))
+		return false;
+	if (S_ISLNK(there->st_mode))
+		return is_same_link(l, e, i);
+	if (!file)
+		return there->st_rdev == i->st.st_rdev;
+	return is_stamp_of(there->st_mtim, i->st.st_mtim) && w->ops->is_current(l, e, i, there);
+}
+
+/* False: what has its name stays, which is said unless it is up to date. */
+static bool may_make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
+{
+	struct stat there;
+	bool update = w->target.update;
+
+	i->replace = w->target.force;
+	if (i->replace || fstatat(i->folder->fd, i->name, &there, AT_SYMLINK_NOFOLLOW) < 0)
+		return true;
+	if (is_current(w, l, e, i, &there)) {
+		w->current++;
+		pthread_mutex_lock(&w->lock);
+		if (has_names(i)) /* the next one may be missing */
+			target_note_linked(&w->target, &i->st, i->kind, i->to);
+		pthread_mutex_unlock(&w->lock);
+		return false;
+	}
+	bool older = is_older(&there, &i->st);
+	i->replace = update && older;
+	if (!i->replace)
+		item_say_taken(w, i, older ? "is there already, and older; --update replaces it"
+					   : "is there already; --force replaces it");
+	return i->replace;
 }
 
 int item_make_link(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
@@ -176,13 +228,14 @@ int item_make_link(struct walk *w, struct listing *l, const struct entry *e, str
 
 bool item_finish(struct walk *w, struct item *i)
 {
-	int rc = draft_finish(&i->draft, &w->target, &i->st, i->name);
+	int rc = draft_finish(&i->draft, &i->st, i->name, i->replace);
 
 	if (rc < 0) {
 		item_say_rc(w, i, rc);
 		return false;
 	}
 	pthread_mutex_lock(&w->lock);
+	w->made++;
 	target_forget_linked(&w->target, i->to);
 	if (has_names(i))
 		target_note_linked(&w->target, &i->st, i->kind, i->to);
@@ -286,7 +339,7 @@ static void walk_entry(struct walk *w, struct listing *l, struct entry *e, struc
 		; /* which is said */
 	else if (directory)
 		walk_subdirectory(w, l, e, folder, name);
-	else if (!item_is_taken(w, &i))
+	else if (may_make(w, l, e, &i))
 		w->ops->make(w, l, e, &i);
 	path_pop(&w->to, to);
 }
@@ -387,11 +440,13 @@ void walk_open_source(struct walk *w, const char *path, struct source *s)
 	s->fd = -1;
 }
 
-int walk_init(struct walk *w, const struct walk_ops *ops, const char *where, bool force)
+int walk_init(struct walk *w, const struct walk_ops *ops, const char *where, struct target t)
 {
-	*w = (struct walk){.ops = ops, .where = where, .target = {.root = -1, .force = force}};
+	*w = (struct walk){.ops = ops, .where = where, .target = t};
+	w->target.root = -1;
 	pthread_mutex_init(&w->lock, NULL);
-	if (mkdir(where, 0777) < 0 && errno != EEXIST)
+	w->made_root = mkdir(where, 0777) == 0;
+	if (!w->made_root && errno != EEXIST)
 		return -errno;
 	w->target.root = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (w->target.root < 0 || fstat(w->target.root, &w->root) < 0)
@@ -403,8 +458,18 @@ int walk_init(struct walk *w, const struct walk_ops *ops, const char *where, boo
 	return 0;
 }
 
+int walk_fail(struct walk *w, int rc)
+{
+	w->failed = true;
+	return tool_fail(w->where, rc);
+}
+
 void walk_deinit(struct walk *w)
 {
+	if (w->current)
+		printf("%" PRIu64 " up to date, %" PRIu64 " made\n", w->current, w->made);
+	if (w->made_root && w->failed)
+		(void)rmdir(w->where); /* unless there is something in it */
 	target_deinit(&w->target);
 	buf_free(&w->from);
 	buf_free(&w->to);
