@@ -81,6 +81,23 @@ static int check_places(const struct options *o)
 	return 0;
 }
 
+/* A mount that refuses all writes is one that says so, here and in its flags. */
+static int judge_writable(struct options *o)
+{
+	if (o->read_only || access(o->backing, W_OK) == 0)
+		return 0;
+	if (errno == EROFS) {
+		(void)refuse("backing directory", o->backing,
+			     "its file system is read-only, and so is this mount (-o ro)");
+		return options_set_read_only(o);
+	}
+	fprintf(stderr,
+		"cframefs: backing directory '%s': %s: no file can be made or removed in it; its "
+		"owner can allow that (chmod)\n",
+		o->backing, strerror(errno));
+	return 0;
+}
+
 /* mount -o remount,ro calls us like a new mount; the kernel does the work. */
 static int remount(const struct options *o)
 {
@@ -217,6 +234,8 @@ int main(int argc, char **argv)
 	} else {
 		if (rc >= 0)
 			rc = check_places(&o);
+		if (rc >= 0)
+			rc = judge_writable(&o);
 		if (rc >= 0)
 			rc = o.foreground ? run(&o, -1) : daemonize(&o);
 	}

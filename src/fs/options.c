@@ -207,6 +207,22 @@ static int judge_settings(struct parse *p)
 	return refuse(p, "option", "chunksize", why);
 }
 
+int options_set_read_only(struct options *o)
+{
+	struct buf all = {0};
+
+	o->read_only = true;
+	TRY(buf_print(&all, "%s%sro", o->mount_opts, *o->mount_opts ? "," : ""));
+	int rc = buf_append(&all, view_of("", 1));
+	char *opts = rc < 0 ? NULL : mem_strdup((char *)all.p);
+	buf_free(&all);
+	if (!opts)
+		return -ENOMEM;
+	mem_free(o->mount_opts);
+	o->mount_opts = opts;
+	return 0;
+}
+
 const char *options_path_error(int error)
 {
 	switch (error) {

@@ -36,6 +36,9 @@ void options_free(struct options *o);
 
 void options_help(void);
 
+/* As if -o ro had been given. */
+NODISCARD int options_set_read_only(struct options *o);
+
 /*
  * Sets settings.chunksize_most, the largest chunks that are made: half of dirty_max in whole MiB,
  * though 1 MiB always. Of one that dirty_max has no room for, every part that is written would be

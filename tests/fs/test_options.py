@@ -845,3 +845,33 @@ def test_remount_read_only(shell, dirs):
     assert got.returncode == 0, got.stderr
     assert got.stdout.split() == ["before", "1"]
     assert os.listdir(dirs[0]) == ["f.b2frame"]
+
+
+def test_a_backing_directory_that_is_read_only(shell, dirs):
+    """A line says so when it is mounted, and the mount is what that line says."""
+    got = shell(
+        'cframefs "$BACKING" "$MNT"; echo data > "$MNT/f"; umount "$MNT"\n'
+        'mount --bind "$BACKING" "$BACKING"; mount -o remount,bind,ro "$BACKING"\n'
+        'cframefs "$BACKING" "$MNT"; cat "$MNT/f"\n'
+        '! touch "$MNT/g" 2>"$WORK/refusal"; ! echo more 2>>"$WORK/refusal" >>"$MNT/f"\n'
+        'grep " $MNT " /proc/self/mountinfo | cut -d " " -f 6; umount "$MNT"\n'
+        'cframefs -o ro "$BACKING" "$MNT"; cat "$MNT/f"; umount "$MNT"; umount -l "$BACKING"'
+    )
+    assert got.returncode == 0, got
+    data, flags, again = got.stdout.split()
+    assert data == again == "data" and "ro" in flags.split(",")
+    why = "its file system is read-only, and so is this mount (-o ro)"
+    assert got.stderr == f"cframefs: backing directory '{dirs[0]}': {why}\n"
+
+
+def test_a_user_is_told_of_a_directory_that_is_not_theirs_to_write(shell, tool):
+    tool("setpriv"), tool("fusermount3")
+    got = shell(
+        AS_A_USER + 'chown 0:0 "$BACKING"; chmod 755 "$BACKING"; echo data > "$BACKING/f"\n'
+        'chown 65534 "$BACKING/f"; as_user cframefs "$BACKING" "$MNT"\n'
+        'as_user sh -c \'echo more >> "$MNT/f"; cat "$MNT/f"; ! touch "$MNT/g" 2>/dev/null\'\n'
+        'as_user fusermount3 -u "$MNT"'
+    )
+    assert (got.returncode, got.stdout.split()) == (0, ["data", "more"]), got
+    assert got.stderr.startswith("cframefs: backing directory '") and got.stderr.count("\n") == 1
+    assert "Permission denied: no file can be made" in got.stderr
