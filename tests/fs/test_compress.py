@@ -7,6 +7,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from pathlib import Path
 
 
 import pytest
@@ -178,6 +179,83 @@ def test_there_and_back(what, chunk, workers):
         assert compress(f"--chunksize={chunk}", workers, plain, made) == ""
         assert cframe("verify", made) == ""
         assert_same(extracted(made, os.path.join(work, "back")), plain)
+
+
+CAPS = bytes.fromhex("0100000200040000000000000000000000000000")  # cap_net_bind_service+ep
+
+
+def extras(top):
+    """{path: its extended attributes} below a directory, but for labels."""
+    found = {}
+    for path in [top, *top.rglob("*")]:
+        if not path.is_symlink():
+            names = [name for name in os.listxattr(path) if name != "security.selinux"]
+            found[path.relative_to(top)] = {name: os.getxattr(path, name) for name in names}
+    return found
+
+
+@pytest.fixture
+def with_extras(tmp_path, tool):
+    tool("setfacl")
+    plain = tmp_path / "plain"
+    (plain / "sub").mkdir(parents=True)
+    for name in ("a", "sub/b"):
+        (plain / name).write_bytes(blob(1, 100_000, "text"))
+        os.setxattr(plain / name, "user.note", b"of " + name.encode())
+    os.setxattr(plain / "a", "user.empty", b"")
+    os.setxattr(plain / "sub", "user.note", b"of a directory")
+    subprocess.run(["setfacl", "-m", "u:54321:rw,g::r", plain / "a"], check=True)
+    subprocess.run(["setfacl", "-m", "d:u:54321:rwx,u:54322:rx", plain / "sub"], check=True)
+    os.chmod(plain / "sub/b", 0o444)
+    os.setxattr(plain / "a", "user.cframefs.pipeline", b"lz4")
+    return plain
+
+
+def test_extended_attributes_and_acls(with_extras, mount, root):
+    """Those of a source, but for what describes how a frame is stored."""
+    plain, m = with_extras, mount("allow_other", start=False)
+    os.setxattr(plain / "sub/b", "security.capability", CAPS)
+    wanted = extras(plain)
+    assert len(wanted) == 4
+    assert compress(plain, m.backing) == ""
+    back = extracted(m.backing, m.work / "back")
+    assert_same(back, plain)
+    del wanted[(plain / "a").relative_to(plain)]["user.cframefs.pipeline"]
+    assert extras(back) == wanted
+    m.start()
+    assert extras(m.mnt) == wanted
+    again = m.work / "again"
+    assert compress(m.mnt, again) == "", "a mount is as good a source"
+    assert extras(extracted(again, m.work / "back2")) == wanted
+
+
+def test_attributes_of_a_user(with_extras, work):
+    """Who may not set capabilities goes without them, and a file that is read-only has its own."""
+    plain = with_extras
+    os.setxattr(plain / "sub/b", "security.capability", CAPS)
+    shutil.copytree(plain, work / "plain", symlinks=True)
+    (work / "made").mkdir()
+    os.chmod(work / "made", 0o777)
+    os.chmod(work, 0o755)
+    as_user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    argv = [*as_user, CFRAME, "compress", work / "plain", work / "made"]
+    got = subprocess.run(argv, capture_output=True, text=True)
+    assert (got.returncode, got.stderr) == (0, "")
+    made = extras(work / "made")
+    assert made[Path("sub/b.b2frame")]["user.note"] == b"of sub/b"
+    assert "security.capability" not in made[Path("sub/b.b2frame")]
+
+
+def test_a_target_without_attributes(with_extras, tmp_path, root):
+    (tmp_path / "disk").mkdir()
+    if subprocess.run(["mount", "-t", "ramfs", "none", tmp_path / "disk"]).returncode:
+        pytest.skip("no ramfs can be mounted")
+    try:
+        said = compress(with_extras, tmp_path / "disk")
+        assert said.startswith(f"cframe: {tmp_path}/disk: its file system takes no such extended")
+        assert said.count("\n") == 1 and (tmp_path / "disk/sub/b.b2frame").exists()
+    finally:
+        subprocess.run(["umount", tmp_path / "disk"], check=True)
 
 
 def test_single_files(full, tmp_path):

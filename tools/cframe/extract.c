@@ -87,16 +87,18 @@ static struct stat shown_attributes(const struct entry *e)
 }
 
 static int extract_bytes(struct extract *x, struct listing *l, const struct entry *e,
-			 struct draft *d)
+			 struct item *i)
 {
 	struct stat now;
 	int in = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (in < 0)
 		return -errno;
 	err_clear();
-	int rc = unpack(x, e, in, d->fd);
+	int rc = unpack(x, e, in, i->draft.fd);
 	if (fstat(in, &now) < 0 || !is_same(&now, &e->st))
 		rc = -ESTALE;
+	if (rc >= 0 && e->kind != NODE_SPARSE) /* whose own are those of a directory */
+		extras_load(&i->extras, in);
 	close(in);
 	return rc;
 }
@@ -109,7 +111,7 @@ static int make_draft(struct extract *x, struct listing *l, const struct entry *
 	if (!S_ISREG(e->st.st_mode) && e->kind == NODE_PLAIN)
 		return draft_node(&i->draft, dir, &e->st);
 	TRY(draft_open(&i->draft, dir));
-	rc = extract_bytes(x, l, e, &i->draft);
+	rc = extract_bytes(x, l, e, i);
 	if (rc < 0)
 		draft_drop(&i->draft);
 	return rc;
@@ -129,6 +131,7 @@ static void make(struct walk *w, struct listing *l, const struct entry *e, struc
 		walk_say(w, "is being changed; if it is mounted, copy it from there");
 	else
 		item_say_rc(w, i, rc);
+	extras_free(&i->extras);
 }
 
 static bool show(struct walk *w, struct listing *l, struct entry *e,

@@ -287,6 +287,7 @@ static void pack_free(struct pack *f)
 		close(f->in);
 	frame_close(f->frame);
 	policy_deinit(&f->policy);
+	extras_free(&f->item.extras);
 	pthread_mutex_destroy(&f->lock);
 	mem_free((void *)f->item.from);
 	mem_free((void *)f->item.to);
@@ -584,6 +585,7 @@ void pack_take(struct packer *p, int in, const char *shown, const struct item *i
 	}
 	if (f->item.st.st_size > f->chunk_size)
 		(void)posix_fadvise(in, 0, 0, POSIX_FADV_SEQUENTIAL);
+	extras_load(&f->item.extras, in);
 	folder_get(p->o.walk, f->item.folder);
 	pthread_mutex_lock(&p->lock);
 	while (p->files >= p->files_max)

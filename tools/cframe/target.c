@@ -172,10 +172,11 @@ static mode_t mode_for(const struct stat *st, bool given)
 	return st->st_mode & (given ? 07777 : 01777);
 }
 
-int give_attributes(int fd, const struct stat *st)
+int give_attributes(int fd, const struct stat *st, struct extras *x)
 {
 	const struct timespec times[] = {st->st_atim, st->st_mtim};
 	bool given = fchown(fd, st->st_uid, st->st_gid) == 0;
+	extras_give(x, fd); /* a new owner ends capabilities; without the mode we may not write */
 	if (fchmod(fd, mode_for(st, given)) < 0 || futimens(fd, times) < 0)
 		return -errno;
 	return 0;
@@ -212,11 +213,12 @@ static int give_name(const struct draft *d, bool replace, const char *name)
 	return 0;
 }
 
-int draft_finish(struct draft *d, const struct stat *st, const char *name, bool replace)
+int draft_finish(struct draft *d, const struct stat *st, struct extras *x, const char *name,
+		 bool replace)
 {
 	int rc = 0;
 	if (d->fd >= 0) {
-		rc = give_attributes(d->fd, st);
+		rc = give_attributes(d->fd, st, x);
 		if (close(d->fd) < 0 && rc == 0)
 			rc = -errno;
 		d->fd = -1;

@@ -44,6 +44,15 @@ struct entry *listing_owner(struct listing *l, const char *shown);
  */
 bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX + 1]);
 
+/* Extended attributes and ACLs, on their way from one file to another. */
+struct extras {
+	struct buf all;
+	int rc; /* why one could not be read, or given; 0: all could */
+};
+void extras_load(struct extras *x, int fd);
+void extras_give(struct extras *x, int fd);
+void extras_free(struct extras *x);
+
 /* The files that are made. */
 struct target {
 	int root;   /* descriptor of the directory that all go to                    */
@@ -75,17 +84,18 @@ NODISCARD int draft_node(struct draft *d, int dir, const struct stat *st);
 NODISCARD int draft_link(struct draft *d, int dir, int from, const char *path);
 
 /*
- * Owner, mode and times, then the name; `replace`: also one that is in use, else -EEXIST. It is
- * gone when this fails.
+ * Attributes, then the name; `replace`: also one that is in use, else -EEXIST. It is gone when this
+ * fails.
  */
-NODISCARD int draft_finish(struct draft *d, const struct stat *st, const char *name, bool replace);
+NODISCARD int draft_finish(struct draft *d, const struct stat *st, struct extras *x,
+			   const char *name, bool replace);
 void draft_drop(struct draft *d);
 
 /* Removes the drafts that a program left in a directory when it was killed. */
 void drafts_remove_left(int dir);
 
-/* Owner, mode and times of an open file or directory. */
-NODISCARD int give_attributes(int fd, const struct stat *st);
+/* Owner, extras, mode and times of an open file or directory. */
+NODISCARD int give_attributes(int fd, const struct stat *st, struct extras *x);
 
 /* Where another name of that file was made, below the root; NULL: nowhere yet. */
 const char *target_linked(const struct target *t, const struct stat *st, enum node_kind kind);
@@ -100,6 +110,7 @@ struct folder {
 	bool made;      /* it was not there before                       */
 	unsigned users; /* under walk.lock: the walk, and files on their way */
 	struct stat st; /* of the one that it is made after              */
+	struct extras extras; /* likewise                                */
 	char *to;       /* its path below the root                       */
 };
 
@@ -110,6 +121,7 @@ struct item {
 	struct folder *folder;
 	struct stat st;
 	enum node_kind kind;
+	struct extras extras;
 	bool replace; /* what has its name may go */
 	struct draft draft;
 };
@@ -123,6 +135,7 @@ struct walk {
 	struct buf from, to; /* paths of what is being looked at             */
 	unsigned depth;
 	atomic_bool failed;
+	atomic_flag told_extras; /* that the target takes none */
 	pthread_mutex_t lock;
 	struct target target; /* under lock, but for its first three fields */
 	uint64_t made;        /* under lock: items that got their names */

@@ -63,6 +63,23 @@ void item_say_rc(struct walk *w, const struct item *i, int rc)
 	}
 }
 
+/* Says what became of extended attributes, if they are not all there. */
+static void say_extras(struct walk *w, const struct item *i, const struct extras *x)
+{
+	char text[256];
+	if (x->rc == -EOPNOTSUPP) {
+		if (!atomic_flag_test_and_set(&w->told_extras))
+			fprintf(stderr,
+				"cframe: %s: its file system takes no such extended attributes or "
+				"ACLs as some of the files have: they are left out\n",
+				w->where);
+	} else if (x->rc < 0) {
+		fprintf(stderr, "cframe: %s: not all extended attributes were kept: %s\n", i->from,
+			err_text(x->rc, text, sizeof text));
+		w->failed = true;
+	}
+}
+
 static struct item here(const struct walk *w)
 {
 	return (struct item){.from = (const char *)w->from.p, .to = (const char *)w->to.p};
@@ -130,9 +147,12 @@ void folder_put(struct walk *w, struct folder *f)
 	if (!last)
 		return;
 	struct item i = {.from = f->to, .to = f->to};
-	int rc = f->made ? give_attributes(f->fd, &f->st) : 0;
+	int rc = f->made ? give_attributes(f->fd, &f->st, &f->extras) : 0;
 	if (rc < 0)
 		item_say_rc(w, &i, rc);
+	else if (f->made)
+		say_extras(w, &i, &f->extras);
+	extras_free(&f->extras);
 	close(f->fd);
 	mem_free(f->to);
 	mem_free(f);
@@ -228,12 +248,13 @@ int item_make_link(struct walk *w, struct listing *l, const struct entry *e, str
 
 bool item_finish(struct walk *w, struct item *i)
 {
-	int rc = draft_finish(&i->draft, &i->st, i->name, i->replace);
+	int rc = draft_finish(&i->draft, &i->st, &i->extras, i->name, i->replace);
 
 	if (rc < 0) {
 		item_say_rc(w, i, rc);
 		return false;
 	}
+	say_extras(w, i, &i->extras);
 	pthread_mutex_lock(&w->lock);
 	w->made++;
 	target_forget_linked(&w->target, i->to);
@@ -288,9 +309,11 @@ static void walk_into(struct walk *w, int from, const struct entry *e, struct fo
 		walk_say_rc(w, fd < 0 ? fd : -ENOMEM);
 		return;
 	}
-	if (!made)
+	if (made)
+		extras_load(&to->extras, from);
+	else
 		drafts_remove_left(fd);
-	else if (w->ops->made)
+	if (made && w->ops->made)
 		w->ops->made(parent->fd, fd);
 	w->depth++;
 	walk_directory(w, from, to);

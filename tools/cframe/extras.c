@@ -1,0 +1,106 @@
+#include "tree.h"
+
+#include "base/bytes.h"
+#include "frame/policy/wish.h"
+
+#include <sys/xattr.h>
+
+/*
+ * ACLs are among those that are kept: a mode alone would give the owning group what the mask of an
+ * ACL allows to others. Labels of a security module are the system's business, and what describes
+ * a frame is not of the file.
+ */
+static bool is_kept(const char *name)
+{
+	static const char *const whole[] = {"system.posix_acl_access", "system.posix_acl_default",
+					    "security.capability"};
+
+	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
+		if (strcmp(name, whole[i]) == 0)
+			return true;
+	return strncmp(name, "user.", 5) == 0 &&
+	       strncmp(name, WISH_PREFIX, sizeof WISH_PREFIX - 1) != 0;
+}
+
+/* The list of names, with a 0 behind each. Those that come while it is read need not be there. */
+static int load_names(int fd, struct buf *names)
+{
+	ssize_t n;
+
+	do {
+		if ((n = flistxattr(fd, NULL, 0)) <= 0)
+			break;
+		TRY(buf_reserve(names, (size_t)n));
+		n = flistxattr(fd, (char *)names->p, (size_t)n);
+	} while (n < 0 && errno == ERANGE);
+	if (n < 0 && errno != EOPNOTSUPP)
+		return -errno;
+	names->n = n > 0 ? (size_t)n : 0;
+	return 0;
+}
+
+/* Appends the name, the length of the value, and the value. */
+static int load_one(int fd, const char *name, struct buf *value, struct buf *all)
+{
+	ssize_t n = fgetxattr(fd, name, value->p, value->n);
+
+	if (n < 0)
+		return errno == ENODATA ? 0 : -errno;
+	uint32_t len = (uint32_t)n;
+	TRY(buf_append(all, view_of(name, strlen(name) + 1)));
+	TRY(buf_append(all, view_of(&len, sizeof len)));
+	return buf_append(all, view_of(value->p, len));
+}
+
+static int load(int fd, const struct buf *names, struct buf *all)
+{
+	struct buf value = {0};
+	int rc = names->n ? buf_reserve(&value, XATTR_SIZE_MAX) : 0;
+
+	value.n = XATTR_SIZE_MAX;
+	for (size_t at = 0; rc == 0 && at < names->n;) {
+		const char *name = (const char *)names->p + at;
+		if (is_kept(name))
+			rc = load_one(fd, name, &value, all);
+		at += strlen(name) + 1;
+	}
+	buf_free(&value);
+	return rc;
+}
+
+void extras_load(struct extras *x, int fd)
+{
+	struct buf names = {0};
+
+	x->rc = load_names(fd, &names);
+	if (x->rc == 0)
+		x->rc = load(fd, &names, &x->all);
+	buf_free(&names);
+}
+
+/* Who may not set capabilities goes without, as without the owner. */
+static bool matters(const char *name, int error)
+{
+	return error != EPERM || strcmp(name, "security.capability") != 0;
+}
+
+void extras_give(struct extras *x, int fd)
+{
+	for (size_t at = 0; at < x->all.n;) {
+		const char *name = (const char *)x->all.p + at;
+		uint32_t len;
+
+		at += strlen(name) + 1;
+		memcpy(&len, x->all.p + at, sizeof len);
+		at += sizeof len;
+		if (fsetxattr(fd, name, x->all.p + at, len, 0) < 0 && matters(name, errno) &&
+		    x->rc == 0)
+			x->rc = -errno;
+		at += len;
+	}
+}
+
+void extras_free(struct extras *x)
+{
+	buf_free(&x->all);
+}
