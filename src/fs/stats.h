@@ -21,6 +21,7 @@ enum stats_count {
 	STATS_FROM_MISS,                       /* decoded now                           */
 	STATS_READ_BYTES,                      /* of frames, to the kernel              */
 	STATS_PLAIN_READ_BYTES,                /* asked for, of files that are no frames */
+	STATS_PRELOADED,                       /* files, into the kernel while opened   */
 	STATS_WRITE_BYTES,                     /* of frames, from the kernel            */
 	STATS_PLAIN_WRITE_BYTES,
 	STATS_CHUNKS_ENCODED,

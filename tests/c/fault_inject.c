@@ -46,6 +46,7 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT };
 /* no call: the kernel is one that clears set-id bits itself, which adds a mode to its requests */
 #define OLD_KERNEL 128u
 #define CALL_MEMORY 256u /* the daemon's own, not that of libraries; not in sanitized builds */
+#define CALL_STORE 512u /* what it puts into the kernel's page cache unasked */
 
 /* In step with tests/lib/libfault.py. */
 struct control {
@@ -239,6 +240,16 @@ ssize_t readv(int fd, const struct iovec *v, int count)
 	if (h.opcode == FUSE_INIT)
 		memcpy((char *)v[0].iov_base + flags, &word, sizeof word);
 	return n;
+}
+
+ssize_t writev(int fd, const struct iovec *v, int count)
+{
+	const struct fuse_out_header *h = v[0].iov_base;
+
+	if (v[0].iov_len == sizeof *h && h->unique == 0 && h->error == FUSE_NOTIFY_STORE &&
+	    hit(CALL_STORE, "store"))
+		return fail();
+	return REAL(writev)(fd, v, count);
 }
 
 ssize_t pread64(int fd, void *p, size_t n, off_t at)

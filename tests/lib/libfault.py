@@ -42,6 +42,7 @@ class Fault:
     READ, WRITE, SPACE, SYNC, NAME, OPEN, FSYNC = 1, 2, 4, 8, 16, 32, 64
     OLD_KERNEL = 128  # no call: it clears set-id bits itself
     MEMORY = 256  # the daemon's own; not where it is sanitized
+    STORE = 512  # into the kernel's page cache, unasked
     CHANGE = WRITE | SPACE | SYNC | NAME  # what is on the disk
     SHORT, KILL, WAIT = 1, 2, 3  # how, instead of an error; WAIT: until such calls count no more
 

@@ -389,7 +389,7 @@ static void lock_to_open(struct fs *fs, struct inode *n)
 	bool relieved = false;
 
 	pthread_mutex_lock(&n->lock);
-	while (n->ending) {
+	while (n->ending || n->preloading) {
 		pthread_mutex_unlock(&n->lock);
 		relieved = relieved || relief_begin(&fs->relief); /* that user may wait himself */
 		usleep(NAP_US);

@@ -80,6 +80,7 @@ struct inode {
 	struct file *file;        /* open frame */
 	unsigned nopen;           /* users of `file` */
 	bool ending;              /* its last user has taken data back: who opens it waits */
+	bool preloading;          /* ops/preload.h: who opens it waits */
 	struct handle *handles;   /* open files and directories; a reference each */
 	struct inode_times times;
 	/*

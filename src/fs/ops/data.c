@@ -4,6 +4,7 @@
 #include "fs/dirty/workspace.h"
 #include "fs/file/copy.h"
 #include "fs/inode/times.h"
+#include "fs/ops/preload.h"
 #include "fs/ops/wire.h"
 #include "fs/stats.h"
 
@@ -48,14 +49,24 @@ static int open_plain(struct fs *fs, struct inode *n, int flags)
 	return rc < 0 ? rc : got;
 }
 
-/* Pages of the last open are good as long as nobody else changed the file. */
-static void keep_pages(struct inode *n, bool writable, struct fuse_file_info *fi)
+/*
+ * Pages of the last open are good as long as nobody else changed the file. Of one that is opened
+ * for the first time, and to be read, the kernel has no pages.
+ */
+static void keep_pages(struct fs *fs, struct handle *h, struct fuse_file_info *fi)
 {
+	bool small = !h->writable && !(fi->flags & O_DIRECT) && preload_suits(h->file);
+	struct inode *n = h->inode;
+
 	pthread_mutex_lock(&n->lock);
 	fi->keep_cache = n->kernel_owner == n->cache_owner;
+	bool preload = small && !n->kernel_owner && n->nopen == 1;
+	n->preloading = preload;
 	n->kernel_owner = n->cache_owner;
-	n->nwriters += writable;
+	n->nwriters += h->writable;
 	pthread_mutex_unlock(&n->lock);
+	if (preload)
+		fi->keep_cache = preload_run(fs, n, h->file);
 }
 
 static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
@@ -84,7 +95,7 @@ static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
 	h->losses = file_losses(h->file);
 	if (!h->writable)
 		file_warm(fs);
-	keep_pages(n, h->writable, fi);
+	keep_pages(fs, h, fi);
 	return 0;
 }
 

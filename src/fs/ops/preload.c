@@ -1,0 +1,42 @@
+#include "fs/ops/preload.h"
+
+#include "fs/dirty/workspace.h"
+#include "fs/ops/ops.h"
+#include "fs/stats.h"
+
+#define SMALL (64u << 10)
+
+bool preload_suits(struct file *f)
+{
+	uint64_t size = file_size(f);
+
+	return size && size <= SMALL && !atomic_load(&f->sidecar.there);
+}
+
+static bool store(struct fs *fs, struct inode *n, struct reply *r)
+{
+	struct fuse_bufvec data = FUSE_BUFVEC_INIT(r->n);
+
+	if (r->pieces != 1) /* chunks shorter than the file: libfuse would copy them together */
+		return false;
+	data.buf[0].mem = r->piece[0].iov_base;
+	return fuse_lowlevel_notify_store(fs->session, ops_ino(fs, n), 0, &data,
+					  FUSE_BUF_NO_SPLICE /* it is copied once less */) == 0;
+}
+
+bool preload_run(struct fs *fs, struct inode *n, struct file *f)
+{
+	struct readahead_request all = {.at = 0, .len = SMALL};
+	struct workspace *ws = workspace_get();
+	bool stored = false;
+
+	if (ws) {
+		stored = file_read(f, &all, &ws->reply) >= 0 && store(fs, n, &ws->reply);
+		reply_end(&ws->reply, fs->cache);
+	}
+	stats_add(STATS_PRELOADED, stored);
+	pthread_mutex_lock(&n->lock);
+	n->preloading = false;
+	pthread_mutex_unlock(&n->lock);
+	return stored;
+}
