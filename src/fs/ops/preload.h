@@ -1,12 +1,14 @@
 /*
- * The content of a small file goes into the kernel's page cache while the file is opened, so that
- * whoever reads it next sends no request: of the four that he would wait for (LOOKUP, OPEN, READ,
- * FLUSH) three are left.
+ * The content of a small file is put into the kernel's page cache while the file is being opened.
+ * A program that opens, reads and closes it then waits for one request less: LOOKUP, OPEN and
+ * FLUSH, but no READ.
  *
- * Nobody else may open the file meanwhile: the kernel would take a write that is newer than what is
- * on its way, or wait for a page of which we wait for the lock. So `inode.preloading` is set before,
- * and file_get waits for it. Small means one block of the default size: the first byte would have
- * had all of it decoded anyway.
+ * This is safe only while nobody else has the file open. The kernel might hold a newer page that a
+ * writer has just filled, and ours would cover it; or a page that is locked until a READ is
+ * answered, and we would wait for it. So inode.preloading is set first, and file_get waits until it
+ * is cleared.
+ *
+ * Small means one block of the default size, which reading the first byte would decode anyway.
  */
 #ifndef FS_OPS_PRELOAD_H
 #define FS_OPS_PRELOAD_H
@@ -17,13 +19,13 @@ struct file;
 struct fs;
 struct inode;
 
-/* Whether it is worth it: the file that is being opened is small, and no other program's lock may
- * hold up its reading. */
+/* True: the file is small, and no other program's lock may hold up its reading. */
 bool preload_suits(struct file *f);
 
 /*
- * With n->preloading set, which it clears, and before OPEN is answered. True: the kernel has the
- * content now, and is to keep it. Failures are left to whoever reads.
+ * Called between file_get and the answer to OPEN, with n->preloading set, which it clears. True:
+ * the kernel has the content now, and must be told to keep it. What fails here will fail again for
+ * whoever reads, who is told.
  */
 bool preload_run(struct fs *fs, struct inode *n, struct file *f);
 
