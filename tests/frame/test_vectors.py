@@ -97,7 +97,7 @@ def test_bytes_behind_the_frame_are_ignored(work):
         (["cat", "/nonexistent"], b"No such file"),
         (["cat", "/dev/null"], b"no room for a chunk"),
         (["info", "/dev/null"], b"is not a Blosc2 frame"),
-        (["info", "/"], b"Is a directory"),
+        (["info", "/"], b"is a directory: name a file in it"),
     ],
 )
 def test_failures_are_one_line(args, why):

@@ -4,6 +4,8 @@
 
 #include "frame/frame.h"
 
+#include <string.h>
+
 struct subcommand {
 	const char *name;
 	const char *usage; /* arguments, for the help */
@@ -17,6 +19,7 @@ int codecs_main(int argc, char **argv);
 int compress_main(int argc, char **argv);
 void compress_help(void); /* those of its options that are a mount's */
 int extract_main(int argc, char **argv);
+int ls_main(int argc, char **argv);
 int verify_main(int argc, char **argv);
 int info_main(int argc, char **argv);
 int stat_main(int argc, char **argv);
@@ -30,6 +33,12 @@ int tool_no_frame(const char *file);
 
 /* A word that begins with '-' and is no option of the command, or lacks its value. Likewise. */
 int tool_unknown(const char *cmd, const char *word);
+
+/* True: the word is the option, by one of its two names. */
+static inline bool tool_is(const char *word, const char *letter, const char *name)
+{
+	return strcmp(word, letter) == 0 || strcmp(word, name) == 0;
+}
 
 /* "cframe: usage: ..." on stderr, and the exit code. */
 int tool_usage(const struct subcommand *cmd);

@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/resource.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #define WORKERS_MAX 256
@@ -241,11 +240,6 @@ static void raise_nofile(void)
 	}
 }
 
-static bool is_mount_point(void *arg, int dir)
-{
-	return fgetxattr(dir, WISH_PREFIX "stats", NULL, 0) >= 0;
-}
-
 static bool is_backing(void *arg, int dir)
 {
 	return is_mounted(dir);
@@ -354,15 +348,15 @@ static int read_setting(struct parse *p, const char *word)
 /* One word, which begins with '-'. */
 static int read_option(struct parse *p, const char *word)
 {
-	if (strcmp(word, "--force") == 0) {
+	if (tool_is(word, "-f", "--force")) {
 		p->c->force = true;
 		return 0;
 	}
-	if (strcmp(word, "--update") == 0 || strcmp(word, "-u") == 0) {
+	if (tool_is(word, "-u", "--update")) {
 		p->c->update = true;
 		return 0;
 	}
-	if (strcmp(word, "-v") == 0) {
+	if (tool_is(word, "-v", "--verbose")) {
 		p->c->verbose = true;
 		return 0;
 	}

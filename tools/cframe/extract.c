@@ -3,8 +3,6 @@
 #include "tree.h"
 #include "unpack.h"
 
-#include "frame/view_npy.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -42,37 +40,11 @@ static int unpack(struct extract *x, const struct entry *e, int in, int out)
 	return rc;
 }
 
-static int shown_size(struct listing *l, const struct entry *e, uint64_t *size)
-{
-	struct frame_info info;
-	struct io *io;
-	uint32_t blocksize;
-	int rc, fd = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-
-	if (fd < 0)
-		return -errno;
-	if (e->kind == NODE_SPARSE) {
-		rc = frame_probe_sparse(fd, &info);
-		close(fd);
-	} else if ((rc = io_file_open(&io, fd, true)) < 0) {
-		close(fd);
-	} else if (e->kind == NODE_ARRAY) {
-		return npy_probe_take(io, size, &blocksize);
-	} else {
-		rc = frame_probe(io, &info);
-		io_close(io);
-	}
-	if (rc >= 0)
-		*size = info.nbytes;
-	return rc;
-}
-
 static bool is_current(struct listing *l, const struct entry *e, const struct item *i,
 		       const struct stat *there)
 {
-	uint64_t size = (uint64_t)e->st.st_size;
-	bool plain = e->kind == NODE_PLAIN || (e->kind == NODE_FRAME && size == 0);
-	return (plain || shown_size(l, e, &size) >= 0) && size == (uint64_t)there->st_size;
+	uint64_t size, stored;
+	return listing_size(l, e, &size, &stored) >= 0 && size == (uint64_t)there->st_size;
 }
 
 /* As the mount shows them. */
@@ -229,11 +201,11 @@ int extract_main(int argc, char **argv)
 			argv[npaths++] = word;
 		else if (strcmp(word, "--") == 0)
 			options = false;
-		else if (strcmp(word, "--force") == 0)
+		else if (tool_is(word, "-f", "--force"))
 			t.force = true;
-		else if (strcmp(word, "--update") == 0 || strcmp(word, "-u") == 0)
+		else if (tool_is(word, "-u", "--update"))
 			t.update = true;
-		else if (strcmp(word, "-v") == 0)
+		else if (tool_is(word, "-v", "--verbose"))
 			x.verbose = true;
 		else if (strcmp(word, "-C") == 0 && i + 1 < argc)
 			where = argv[++i];

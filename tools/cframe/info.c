@@ -81,6 +81,11 @@ static const char *kind_of(const struct frame_info *info)
 	return info->sparse ? "sparse" : info->beta ? "early beta" : "contiguous";
 }
 
+static double thousandths(uint64_t a, uint64_t b)
+{
+	return (double)(uint64_t)(1000 * (double)a / (double)b + 0.5) / 1000;
+}
+
 static int describe(cJSON *to, const struct frame *f)
 {
 	const struct frame_info *info = frame_info(f);
@@ -89,6 +94,8 @@ static int describe(cJSON *to, const struct frame *f)
 	cJSON_AddNumberToObject(to, "nbytes", (double)info->nbytes);
 	cJSON_AddNumberToObject(to, "cbytes", (double)info->cbytes);
 	cJSON_AddNumberToObject(to, "frame_len", (double)info->frame_len);
+	if (!info->sparse && info->frame_len)
+		cJSON_AddNumberToObject(to, "ratio", thousandths(info->nbytes, info->frame_len));
 	cJSON_AddNumberToObject(to, "header_len", info->header_len);
 	cJSON_AddNumberToObject(to, "trailer_len", info->trailer_len);
 	cJSON_AddNumberToObject(to, "chunksize", info->chunk_size);
@@ -133,12 +140,13 @@ static void print_plain(const cJSON *item, int indent)
 	const cJSON *child;
 	cJSON_ArrayForEach(child, item)
 	{
-		bool group = cJSON_IsObject(child);
-		printf("%*s%-12s%s", indent, "", child->string, group ? "\n" : " ");
-		if (group)
-			print_plain(child, indent + 2);
-		else
+		if (!cJSON_IsObject(child)) {
+			printf("%*s%-12s ", indent, "", child->string);
 			print_fact(child, item->string);
+		} else if (child->child) {
+			printf("%*s%s\n", indent, "", child->string);
+			print_plain(child, indent + 2);
+		}
 	}
 }
 

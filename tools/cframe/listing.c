@@ -158,3 +158,40 @@ bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX
 	strcpy(shown, e->name);
 	return true;
 }
+
+static int probe_size(int fd, enum node_kind kind, uint64_t *size)
+{
+	struct frame_info info = {0};
+	struct io *io;
+	uint32_t blocksize;
+
+	TRY(io_file_open(&io, fd, false));
+	if (kind == NODE_ARRAY)
+		return npy_probe_take(io, size, &blocksize);
+	int rc = frame_probe(io, &info);
+	io_close(io);
+	*size = info.nbytes;
+	return rc;
+}
+
+int listing_size(struct listing *l, const struct entry *e, uint64_t *size, uint64_t *stored)
+{
+	struct frame_info info = {0};
+	int rc;
+
+	*size = *stored = (uint64_t)e->st.st_size;
+	if (e->kind == NODE_PLAIN || (e->kind == NODE_FRAME && *size == 0))
+		return 0;
+	int fd = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (e->kind == NODE_SPARSE) {
+		rc = frame_probe_sparse(fd, &info);
+		*size = info.nbytes;
+		*stored = info.cbytes;
+	} else {
+		rc = probe_size(fd, e->kind, size);
+	}
+	close(fd);
+	return rc;
+}

@@ -14,15 +14,17 @@ static const struct subcommand subcommands[] = {
 	 "makes frames of files, or of all in a directory, as a mount would",
 	 compress_main,
 	 "  -u, --update           replace what is older than its source\n"
-	 "  --force                replace what is there\n"
+	 "  -f, --force            replace what is there\n"
 	 "  -j N                   threads that compress (one a core)\n"
-	 "  -v                     a line for each frame, and what all became\n"},
+	 "  -v, --verbose          a line for each frame, and what all became\n"},
 	{"extract", "[OPTIONS] PATH...",
 	 "makes the files that a mount would show of frames, or of a directory", extract_main,
 	 "  -C DIR                 where they go; made if it is not there (.)\n"
 	 "  -u, --update           replace what is older than its source\n"
-	 "  --force                replace what is there\n"
-	 "  -v                     a line for each file\n"},
+	 "  -f, --force            replace what is there\n"
+	 "  -v, --verbose          a line for each file\n"},
+	{"ls", "[OPTIONS] PATH...", "how long files are, what is stored of them, and the ratio",
+	 ls_main, "  -s, --summarize        only what all are together\n"},
 	{"stat", "MOUNTPOINT [--json] [--watch [SECONDS]]",
 	 "what a mount has done: requests, hits, bytes, times, memory", stat_main,
 	 "  --json                 as JSON\n"
@@ -59,7 +61,8 @@ const struct subcommand *subcommand_find(const char *name)
 
 int tool_usage(const struct subcommand *cmd)
 {
-	fprintf(stderr, "cframe: usage: cframe %s %s\n", cmd->name, cmd->usage);
+	fprintf(stderr, "cframe: usage: cframe %s%s%s\n", cmd->name, *cmd->usage ? " " : "",
+		cmd->usage);
 	return 1;
 }
 
@@ -83,7 +86,9 @@ int tool_no_frame(const char *file)
 int tool_fail(const char *file, int rc)
 {
 	char text[256];
-	fprintf(stderr, "cframe: %s: %s\n", file, err_text(rc, text, sizeof text));
+	fprintf(stderr, "cframe: %s: %s\n", file,
+		rc == -EISDIR ? "is a directory: name a file in it"
+			      : err_text(rc, text, sizeof text));
 	return 1;
 }
 
@@ -117,11 +122,21 @@ static bool has_unknown(const struct subcommand *cmd, char **word)
 	if (cmd->run == compress_main || cmd->run == extract_main)
 		return false; /* whose options have values, and which look themselves */
 	for (; *word; word++) {
-		snprintf(wanted, sizeof wanted, " %s ", *word);
-		if (**word == '-' && (!cmd->options || !strstr(cmd->options, wanted)))
+		snprintf(wanted, sizeof wanted, " %s", *word);
+		const char *found = cmd->options ? strstr(cmd->options, wanted) : NULL;
+		if (**word == '-' && (!found || !strchr(" ,", found[strlen(wanted)])))
 			return tool_unknown(cmd->name, *word);
 	}
 	return false;
+}
+
+/* False: what was printed did not arrive, as on a full disk. */
+static bool is_said(void)
+{
+	bool said = fflush(stdout) == 0 && !ferror(stdout);
+	if (!said)
+		tool_fail("standard output", -errno);
+	return said;
 }
 
 int main(int argc, char **argv)
@@ -144,8 +159,10 @@ int main(int argc, char **argv)
 		help_of(cmd);
 		return 0;
 	}
-	if (cmd)
-		return has_unknown(cmd, argv + 2) ? 1 : cmd->run(argc - 1, argv + 1);
+	if (cmd) {
+		int code = has_unknown(cmd, argv + 2) ? 1 : cmd->run(argc - 1, argv + 1);
+		return is_said() ? code : 1;
+	}
 	if (*word)
 		fprintf(stderr, "cframe: no command is called '%s'; see cframe --help\n", word);
 	else

@@ -44,6 +44,10 @@ struct entry *listing_owner(struct listing *l, const char *shown);
  */
 bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX + 1]);
 
+/* How long a mount shows a file, and what is stored of it. Its kind is known. */
+NODISCARD int listing_size(struct listing *l, const struct entry *e, uint64_t *size,
+			   uint64_t *stored);
+
 /* Extended attributes and ACLs, on their way from one file to another. */
 struct extras {
 	struct buf all;
@@ -222,6 +226,9 @@ bool is_same(const struct stat *a, const struct stat *b);
 
 /* True: so is a directory, or one above it in its file system. */
 bool any_above(int dir, bool (*is_so)(void *arg, int dir), void *arg);
+
+/* True: it is the root of a mount. For any_above. */
+bool is_mount_point(void *arg, int dir);
 
 /* True: a daemon that may write has this directory (it holds a lock on it, fs/backing). */
 bool is_mounted(int dir);

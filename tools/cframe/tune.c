@@ -191,7 +191,8 @@ static void print_table(const cJSON *of)
 {
 	const cJSON *row, *tuned = cJSON_GetObjectItem(of, "tuned");
 	const char *format = cJSON_GetStringValue(cJSON_GetObjectItem(of, "format"));
-	printf("%s: %.0f bytes, header %s, item %.0f, period %.0f; %.0f choices took %.1f ms\n",
+	printf("%s: %.0f bytes, header %s, item %.0f, period %.0f; %.0f choices took %.1f ms; "
+	       "enc, dec in MB/s\n",
 	       cJSON_GetStringValue(cJSON_GetObjectItem(of, "file")), number(of, "size"),
 	       *format ? format : "unknown", number(of, "item"), number(of, "period"),
 	       number(of, "choices"), number(of, "choosing_ms"));

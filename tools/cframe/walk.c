@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define DEEPEST 2000 /* directories in each other, whose calls fit on the stack */
@@ -96,6 +97,11 @@ bool is_same(const struct stat *a, const struct stat *b)
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
 	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
 	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
+
+bool is_mount_point(void *arg, int dir)
+{
+	return fgetxattr(dir, "user.cframefs.stats", NULL, 0) >= 0;
 }
 
 bool is_mounted(int dir)

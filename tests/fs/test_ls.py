@@ -1,0 +1,57 @@
+"""cframe ls: what is stored of files, in a backing directory and in a mount."""
+
+import os
+import subprocess
+
+from libdata import blob
+from libmount import CFRAME
+
+
+def ls(*args, code=0):
+    """{file: (stored, size, ratio)}, and what was said on standard error."""
+    got = subprocess.run([CFRAME, "ls", *args], capture_output=True, text=True)
+    assert got.returncode == code, got
+    header, *rows = got.stdout.splitlines() or [""]
+    assert header.split() == (["stored", "size", "ratio", "file"] if rows else [])
+    cells = [row.split(None, 3) for row in rows]
+    return {name: (int(a), int(b), float(c)) for a, b, c, name in cells}, got.stderr
+
+
+def test_both_sides_say_the_same(mount, blosc2):
+    m = mount()
+    sizes = {"big file": 3_000_000, "sub/one": 1, "sub/empty": 0}
+    (m.mnt / "sub").mkdir()
+    for name, size in sizes.items():
+        (m.mnt / name).write_bytes(blob(1, size, "text"))
+    (m.mnt / "link").symlink_to("big file")
+    (m.backing / "plain.txt").write_bytes(b"plain")
+    blosc2.asarray(blob(1, 800, "text"), urlpath=str(m.backing / "a.b2nd"))
+    for name in sizes:
+        with open(m.mnt / name, "rb+") as f:
+            os.fsync(f.fileno())
+    rows = {}
+    for top in (m.backing, m.mnt):
+        rows[top], said = ls(top)
+        assert said == ""
+        for name, size in sizes.items():
+            stored = m.stored(name).stat().st_size
+            assert rows[top][f"{top}/{name}"] == (stored, size, round(size / stored, 2))
+        assert rows[top][f"{top}/plain.txt"] == (5, 5, 1)
+        assert rows[top][f"{top}/a.npy"][1] == (m.mnt / "a.npy").stat().st_size
+        assert len(rows[top]) == 6
+        total = rows[top]["5 files"]
+        assert total[:2] == tuple(sum(row[i] for row in rows[top].values()) // 2 for i in (0, 1))
+        assert ls("-s", top)[0] == {"5 files": total}
+    assert list(rows[m.backing].values()) == list(rows[m.mnt].values())
+    for path in (m.backing / "big file", m.stored("big file"), m.mnt / "link"):
+        assert list(ls(path)[0].items()) == [(str(path), rows[m.mnt][f"{m.mnt}/big file"])]
+
+
+def test_what_cannot_be_read_is_told(tmp_path):
+    (tmp_path / "x").write_bytes(b"x")
+    rows, said = ls(tmp_path / "nosuch", tmp_path / "x", code=1)
+    assert rows == {f"{tmp_path}/x": (1, 1, 1)}
+    assert said == f"cframe: {tmp_path}/nosuch: No such file or directory\n"
+    assert ls(tmp_path / "nosuch", code=1)[0] == {}
+    (tmp_path / "empty").mkdir()
+    assert ls(tmp_path / "empty") == ({"0 files": (0, 0, 1)}, "")

@@ -1,0 +1,177 @@
+/* What files take, beside how long they are: each, and all. */
+#include "cframe.h"
+#include "tree.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define DEEPEST 2000 /* directories in each other, whose calls fit on the stack */
+
+struct ls {
+	bool totals; /* only these */
+	bool failed, headed;
+	bool in_mount; /* the files are plain, and their attributes tell what is stored */
+	dev_t dev;
+	unsigned depth;
+	uint64_t files, size, stored;
+};
+
+static void print_row(struct ls *ls, uint64_t stored, uint64_t size, const char *name)
+{
+	if (!ls->headed)
+		printf("%15s %15s %7s  %s\n", "stored", "size", "ratio", "file");
+	ls->headed = true;
+	printf("%15" PRIu64 " %15" PRIu64 " %7.2f  %s\n", stored, size,
+	       stored ? (double)size / (double)stored : 1, name);
+}
+
+static void fail(struct ls *ls, const char *path, int rc)
+{
+	ls->failed = true;
+	tool_fail(path, rc);
+}
+
+/* What the mount says of a file; if nothing, it stays. */
+static void ask_mount(int dir, const char *name, uint64_t *stored)
+{
+	char text[32] = "";
+	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0 && fgetxattr(fd, "user.cframefs.stored", text, sizeof text - 1) > 0)
+		*stored = strtoull(text, NULL, 10);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void list_file(struct ls *ls, struct listing *l, const struct entry *e, const char *path)
+{
+	uint64_t size, stored;
+	int rc = e->rc < 0 ? e->rc : listing_size(l, e, &size, &stored);
+
+	if (rc < 0) {
+		fail(ls, path, rc);
+		return;
+	}
+	if (ls->in_mount)
+		ask_mount(l->fd, e->name, &stored);
+	if (!ls->totals)
+		print_row(ls, stored, size, path);
+	ls->files++;
+	ls->size += size;
+	ls->stored += stored;
+}
+
+static void list_directory(struct ls *ls, int fd, const char *path);
+
+static void list_entry(struct ls *ls, struct listing *l, struct entry *e, const char *path)
+{
+	if (e->rc < 0 || S_ISREG(e->st.st_mode) || e->kind == NODE_SPARSE) {
+		list_file(ls, l, e, path);
+		return;
+	}
+	if (!S_ISDIR(e->st.st_mode) || e->st.st_dev != ls->dev)
+		return; /* nothing of a file's own; another file system, perhaps the mount */
+	int fd = openat(l->fd, e->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || ls->depth == DEEPEST) {
+		fail(ls, path, fd < 0 ? -errno : -ELOOP);
+	} else {
+		ls->depth++;
+		list_directory(ls, fd, path);
+		ls->depth--;
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+static void list_directory(struct ls *ls, int fd, const char *path)
+{
+	char shown[NAME_MAX + 1];
+	struct listing l;
+	int rc = listing_read(&l, fd);
+
+	for (size_t i = 0; rc >= 0 && i < l.n; i++) {
+		struct buf below = {0};
+		if (!listing_show(&l, &l.entry[i], shown))
+			continue;
+		rc = buf_print(&below, "%s%s%s%c", path, path[strlen(path) - 1] == '/' ? "" : "/",
+			       shown, 0);
+		if (rc >= 0)
+			list_entry(ls, &l, &l.entry[i], (const char *)below.p);
+		buf_free(&below);
+	}
+	if (rc < 0)
+		fail(ls, path, rc);
+	listing_free(&l);
+}
+
+/* One entry of a directory, by its name there or in a mount. */
+static int list_named(struct ls *ls, int fd, const char *name, const char *path)
+{
+	char shown[NAME_MAX + 1];
+	struct listing l;
+	int rc = listing_read(&l, fd);
+	struct entry *e = rc < 0 ? NULL : listing_find(&l, name);
+
+	if (rc >= 0 && !e)
+		e = listing_owner(&l, name);
+	if (e && listing_show(&l, e, shown))
+		list_entry(ls, &l, e, path);
+	else if (rc >= 0)
+		rc = -ENOENT;
+	listing_free(&l);
+	return rc;
+}
+
+static void list_path(struct ls *ls, const char *path)
+{
+	char whole[PATH_MAX], last[PATH_MAX];
+	struct stat st = {0};
+
+	if (strlen(path) >= sizeof whole || !*path) {
+		fail(ls, path, *path ? -ENAMETOOLONG : -ENOENT);
+		return;
+	}
+	if (lstat(path, &st) < 0 || !S_ISLNK(st.st_mode) || !realpath(path, whole))
+		strcpy(whole, path);
+	strcpy(last, whole);
+	bool all = stat(path, &st) == 0 && S_ISDIR(st.st_mode) && !tool_is_sparse(path);
+	int fd = open(all ? path : dirname(whole), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
+	ls->dev = st.st_dev;
+	if (rc >= 0)
+		ls->in_mount = any_above(fd, is_mount_point, NULL);
+	if (rc >= 0 && all)
+		list_directory(ls, fd, path);
+	else if (rc >= 0)
+		rc = list_named(ls, fd, basename(last), path);
+	if (rc < 0)
+		fail(ls, path, rc);
+	if (fd >= 0)
+		close(fd);
+}
+
+int ls_main(int argc, char **argv)
+{
+	struct ls ls = {0};
+	char name[64];
+	int npaths = 0;
+
+	for (int i = 1; i < argc; i++) {
+		if (tool_is(argv[i], "-s", "--summarize"))
+			ls.totals = true;
+		else
+			argv[npaths++] = argv[i];
+	}
+	if (!npaths)
+		return tool_usage(subcommand_find("ls"));
+	for (int i = 0; i < npaths; i++)
+		list_path(&ls, argv[i]);
+	snprintf(name, sizeof name, "%" PRIu64 " files", ls.files);
+	if (ls.files > 1 || ls.totals || (!ls.files && !ls.failed))
+		print_row(&ls, ls.stored, ls.size, name);
+	return ls.failed;
+}
