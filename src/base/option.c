@@ -74,7 +74,10 @@ static int refuse_range(const struct option_row *row, const char *value, struct 
 
 	option_spell_size(row->min, least);
 	option_spell_size(row->max, most);
-	if (row->max == UINT64_MAX)
+	if (row->kind == OPTION_SECONDS)
+		snprintf(text, sizeof text, "%s is no number of seconds from %llu to %llu", value,
+			 (unsigned long long)row->min, (unsigned long long)row->max);
+	else if (row->max == UINT64_MAX)
 		snprintf(text, sizeof text, "%s is less than %s", value, least);
 	else
 		snprintf(text, sizeof text, "%s is not from %s to %s", value, least, most);
@@ -87,7 +90,6 @@ int option_read(const struct option_row *row, const char *value, void *to, struc
 		[OPTION_SIZE] = "wants a size such as 64K or 1M",
 		[OPTION_NUMBER] = "wants a whole number",
 		[OPTION_LEVEL] = "wants a whole number, or auto",
-		[OPTION_SECONDS] = "wants a number of seconds",
 	};
 	void *at = (char *)to + row->at;
 	uint64_t number;
@@ -101,14 +103,12 @@ int option_read(const struct option_row *row, const char *value, void *to, struc
 		*(uint64_t *)at = OPTION_AUTO;
 		return 0;
 	}
-	if (row->kind == OPTION_SECONDS)
+	if (row->kind == OPTION_SECONDS) {
 		rc = option_parse_seconds(value, (double)row->max, at);
-	else
-		rc = option_parse_size(value, &number);
-	if (rc < 0)
+		return rc < 0 ? refuse_range(row, value, why) : 0;
+	}
+	if (option_parse_size(value, &number) < 0)
 		return option_refuse(why, "option", row->name, wants[row->kind]);
-	if (row->kind == OPTION_SECONDS)
-		return 0;
 	if (number < row->min || number > row->max)
 		return refuse_range(row, value, why);
 	*(uint64_t *)at = number;

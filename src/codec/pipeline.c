@@ -115,7 +115,7 @@ static int refuse_codec(const struct term *t, char *why, size_t room)
 			      name);
 	for (size_t i = 0; (codec = codec_at(i)); i++)
 		list_add(known, sizeof known, codec->name);
-	return refuse(why, room, "no codec is called \"%.*s\": there are %s", (int)t->name.n,
+	return refuse(why, room, "no codec is called \"%.*s\"; known: %s", (int)t->name.n,
 		      name, known);
 }
 
@@ -129,7 +129,7 @@ static int refuse_filter(const struct term *t, char *why, size_t room)
 	for (size_t i = 0; (f = filter_at(i)); i++)
 		if (f->forward)
 			list_add(known, sizeof known, f->name);
-	return refuse(why, room, "no filter is called \"%.*s\": there are %s", (int)t->name.n,
+	return refuse(why, room, "no filter is called \"%.*s\"; known: %s", (int)t->name.n,
 		      name, known);
 }
 

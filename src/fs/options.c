@@ -172,7 +172,8 @@ static int judge_recompress(struct parse *p)
 	if (strcmp(word, "idle") == 0)
 		return 0;
 	if (option_parse_seconds(word, SECONDS_A_DAY, &p->o.recompress) < 0 || p->o.recompress == 0)
-		return refuse(p, "option recompress", word, "is none of idle, off, seconds");
+		return refuse(p, "option recompress", word,
+			      "is none of: idle, off, a number of seconds");
 	return 0;
 }
 
@@ -269,6 +270,20 @@ static void set_defaults(struct options *o)
 	};
 }
 
+/* What getopt did not take. Options of a mount are often tried with dashes. */
+static int refuse_argument(struct parse *p, const char *word)
+{
+	size_t len = strlen(word) < 2 ? 0 : strcspn(word + 2, "=");
+	bool dashes = strncmp(word, "--", 2) == 0;
+
+	if (optopt == 'o')
+		return refuse(p, "argument", word, "wants options");
+	if (dashes && (option_find(settings_rows, SETTINGS_ROWS, word + 2, len) ||
+		       option_find(rows, NROWS, word + 2, len)))
+		return refuse(p, "argument", word, "options of a mount follow -o, without dashes");
+	return refuse(p, "argument", word, "unknown; see --help");
+}
+
 static int parse_all(struct parse *p, int argc, char **argv)
 {
 	static const struct option long_options[] = {
@@ -285,8 +300,7 @@ static int parse_all(struct parse *p, int argc, char **argv)
 		case 's': break; /* mount(8) passes it on: sloppy */
 		case 'o': TRY(parse_list(p, optarg)); break;
 		default:
-			return refuse(p, "argument", argv[optind - 1],
-				      optopt == 'o' ? "wants options" : "unknown; see --help");
+			return refuse_argument(p, argv[optind - 1]);
 		}
 	}
 	if (p->o.help || p->o.version)

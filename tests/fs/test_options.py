@@ -138,6 +138,13 @@ def test_help_fits_a_terminal(words):
     assert len(lines) > 5 and max(map(len, lines)) <= 80
 
 
+def test_what_does_not_arrive_is_told():
+    with open("/dev/full", "w") as full:
+        got = subprocess.run([CFRAME, "codecs"], stdout=full, stderr=-1, text=True)
+    assert got.returncode == 1
+    assert got.stderr == "cframe: standard output: No space left on device\n"
+
+
 def test_verify_leaves_a_mount_inside_of_the_directory_alone(dirs):
     backing, _ = dirs
     inside = backing / "inside"
@@ -230,8 +237,11 @@ def test_a_bad_option_is_named(dirs, option):
         ("cache=1K", "less than 1M"),
         ("chunksize=64M", "32M at most, half of dirty_max"),
         ("chunksize=3584K,dirty_max=7M", "3M at most"),
-        ("codec=snappy", "there are store, blosclz, lz4"),
-        ("filter=sharpen", "there are none, shuffle"),
+        ("codec=snappy", "known: store, blosclz, lz4"),
+        ("filter=sharpen", "option filter 'sharpen': no filter"),
+        ("filter=sharpen,codec=lz4", "'sharpen+lz4': no filter is called \"sharpen\"; known: none"),
+        ("commit=4000", "4000 is no number of seconds from 0 to 3600"),
+        ("recompress=now", "is none of: idle, off, a number of seconds"),
         ("pipeline=shuffle:4", "as in shuffle+zstd"),
     ],
 )
@@ -249,7 +259,9 @@ def test_missing_arguments_and_directories(dirs, work):
     one_line_refusal(run(DAEMON, work / "file", mnt), "file")
     one_line_refusal(run(DAEMON, backing, work / "absent"), "absent")
     one_line_refusal(run(DAEMON, backing, work / "file"), "file")
-    one_line_refusal(run(DAEMON, backing, mnt, "--bogus"), "bogus")
+    one_line_refusal(run(DAEMON, backing, mnt, "--bogus"), "bogus': unknown; see --help")
+    for word in ("--codec=lz4", "--cache"):
+        one_line_refusal(run(DAEMON, word, backing, mnt), f"'{word}': options of a mount follow -o")
 
 
 def test_an_option_without_its_value(dirs):

@@ -67,6 +67,15 @@ static const char *who_says(const struct settings_words *w)
 				     : "option codec";
 }
 
+/* What they say, as it was given. */
+static const char *what_is_said(const struct settings_words *w, const char *text)
+{
+	return w->pipeline || (w->filter && w->codec) ? text
+	       : w->filter			      ? w->filter
+	       : w->codec			      ? w->codec
+						      : text;
+}
+
 static int judge_pipeline(struct settings *s, const struct settings_words *w,
 			  struct option_why *why)
 {
@@ -79,7 +88,7 @@ static int judge_pipeline(struct settings *s, const struct settings_words *w,
 				     "already says codec, level, filter and typesize");
 	spell_pipeline(w, text);
 	if (pipeline_parse(&s->pipeline, text, reason, sizeof reason) < 0)
-		return option_refuse(why, who_says(w), text, reason);
+		return option_refuse(why, who_says(w), what_is_said(w, text), reason);
 	if (!w->pipeline && w->typesize)
 		s->pipeline.typesize = (uint32_t)w->typesize;
 	s->level_auto = w->level == OPTION_AUTO;

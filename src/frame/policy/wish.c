@@ -52,7 +52,7 @@ int wish_set(struct wish *w, const char *word, const char *value, char *why, siz
 {
 	int rc = -EINVAL;
 
-	snprintf(why, room, "unknown word: there are pipeline, chunksize, blocksize, tune");
+	snprintf(why, room, "unknown word; known: pipeline, chunksize, blocksize, tune");
 	if (strcmp(word, "pipeline") == 0)
 		return set_pipeline(w, value, why, room);
 	if (strcmp(word, "tune") == 0) {
