@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-_Static_assert(STATS_REQUESTS + OPS_KINDS <= METER_COUNTS, "more counters than the meter has");
+_Static_assert(STATS_REQUESTS + (int)OPS_KINDS <= METER_COUNTS, "more counters than the meter has");
 _Static_assert(STATS_TIMERS <= METER_TIMERS, "more timers than the meter has");
 
 #define OPS_NAME(name, params, args, timer) #name,

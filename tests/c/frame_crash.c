@@ -245,6 +245,7 @@ static int put(struct story *t, uint32_t n)
 	if (rc == 0)
 		rc = frame_write(t->f, at, buf_view(&packed));
 	uint64_t before = t->f->young_bytes;
+	(void)before; /* of an assert alone */
 	if (rc == 0) {
 		frame_put(t->f, n, at, (uint32_t)packed.n);
 		assert(t->f->young_bytes == before + packed.n);

@@ -91,7 +91,7 @@ void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct 
  */
 #define LEAD 48
 
-#define BUSY 64 /* places */
+#define BUSY 64u /* places */
 
 static bool differs(uint32_t was, uint32_t is, uint32_t tolerance)
 {

@@ -283,7 +283,8 @@ static enum mode plan_kind(struct planner *pl, unsigned kind, const uint32_t *co
 	return c.mode;
 }
 
-static uint64_t extra_bits(const uint32_t count[KINDS][FSE_SYMBOLS])
+/* Of arrays that are not const: before C23 a pointer to such does not become one to const. */
+static uint64_t extra_bits(uint32_t count[KINDS][FSE_SYMBOLS])
 {
 	uint64_t bits = 0;
 	for (unsigned i = 0; i < FSE_SYMBOLS; i++)

@@ -355,7 +355,7 @@ void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	static void counted_##name params                                                          \
 	{                                                                                          \
 		uint64_t start = meter_now();                                                      \
-		stats_add(STATS_REQUESTS + OPS_KIND_##name, 1);                                    \
+		stats_add(STATS_REQUESTS + (int)OPS_KIND_##name, 1);                               \
 		op_##name args;                                                                    \
 		workspace_trim();                                                                  \
 		meter_time(STATS_TIME_##timer, start);                                             \
