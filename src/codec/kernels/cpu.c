@@ -1,5 +1,6 @@
 #include "codec/kernels/cpu.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static bool has_lzcnt(void)
 }
 #endif
 
-unsigned cpu_features(void)
+static unsigned detect(void)
 {
 	unsigned f = 0;
 #if defined(__x86_64__)
@@ -31,6 +32,19 @@ unsigned cpu_features(void)
 	f |= CPU_NEON;
 #endif
 	return f;
+}
+
+unsigned cpu_features(void)
+{
+	static _Atomic unsigned known; /* a virtual machine's host is asked: microseconds */
+	const unsigned asked = 1u << 31;
+	unsigned f = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!f) {
+		f = detect() | asked;
+		atomic_store_explicit(&known, f, memory_order_relaxed);
+	}
+	return f & ~asked;
 }
 
 unsigned cpu_level(const char *name)
