@@ -109,7 +109,12 @@ static void make(struct walk *w, struct listing *l, const struct entry *e, struc
 static bool show(struct walk *w, struct listing *l, struct entry *e,
 		 char name[static NAME_MAX + 1])
 {
-	return listing_show(l, e, name);
+	bool shown = listing_show(l, e, name);
+	if (shown && e->rc == 0 && S_ISREG(e->st.st_mode) && e->kind == NODE_PLAIN &&
+	    names_may_be(e->name, S_IFREG) != NODE_PLAIN)
+		walk_note(w, "is named like a frame, and taken as it is: it is none, or another "
+			     "file has its name");
+	return shown;
 }
 
 static bool is_sparse_frame(const char *path, const char *name)
