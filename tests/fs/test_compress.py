@@ -1,5 +1,6 @@
 """cframe compress: what a mount would have written, without one."""
 
+import contextlib
 import os
 import shutil
 import signal
@@ -83,6 +84,7 @@ OPTIONS = [
     ["tune=size", "chunksize=256K"],
     ["codec=zlib", "level=3", "filter=bitshuffle", "typesize=8", "blocksize=16K"],
     ["profile=random"],
+    ["chunksize=4M"],
 ]
 
 
@@ -627,6 +629,21 @@ def test_few_descriptors(tmp_path):
     got = subprocess.run(argv, capture_output=True, text=True)
     assert (got.returncode, got.stderr) == (0, "")
     assert_same(extracted(tmp_path / "made", tmp_path / "back"), tmp_path / "plain")
+
+
+def test_the_blocks_of_a_single_chunk_are_shared(tmp_path):
+    (tmp_path / "x").write_bytes(blob(1, 8 << 20, "text"))
+    argv = ["-j2", "--chunksize=8M", tmp_path / "x", tmp_path / "made"]
+    program = start(*argv)
+    ticks = {}
+    while program.poll() is None:
+        for stat in Path(f"/proc/{program.pid}/task").glob("*/stat"):
+            with contextlib.suppress(OSError):  # it has ended
+                fields = stat.read_text().rsplit(")", 1)[1].split()
+                ticks[stat.parent.name] = int(fields[11])  # in user mode
+        time.sleep(0.01)
+    assert program.wait() == 0
+    assert sum(n >= 10 for n in ticks.values()) >= 2, ticks
 
 
 def test_verbose(tmp_path):

@@ -1,4 +1,5 @@
 #include "pack.h"
+#include "workbench.h"
 
 #include "base/fd.h"
 #include "frame/policy/policy.h"
@@ -49,13 +50,6 @@ struct job {
 	bool last;        /* the reader is done with the file */
 };
 
-/* What a worker needs; there are as many as workers. */
-struct bench {
-	struct bench *next; /* free */
-	struct scratch *s;
-	struct buf stored;
-};
-
 struct packer {
 	struct pack_options o;
 	struct pool *pool, *namer; /* the workers; the thread that gives names */
@@ -63,15 +57,14 @@ struct packer {
 	pthread_mutex_t lock; /* for what follows */
 	pthread_cond_t freed; /* a job is free, or a file done */
 	struct job *job;      /* free ones                     */
-	struct bench *bench;  /* free ones                     */
 	struct pack **busy;   /* files on their way            */
 	unsigned files, files_max;
 	struct pack *ready;   /* whole, and waiting for names  */
 	bool naming;          /* `name_job` is on its way      */
 	struct pack_totals totals;
 	struct job *jobs;
-	struct bench *benches;
 	unsigned njobs;
+	bool has_workbench;
 };
 
 static unsigned files_max(void)
@@ -93,19 +86,15 @@ int packer_open(struct packer **out, const struct pack_options *o)
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->freed, NULL);
 	p->jobs = mem_zalloc_array(p->njobs, sizeof *p->jobs);
-	p->benches = mem_zalloc_array(o->workers, sizeof *p->benches);
 	p->busy = mem_zalloc_array(p->files_max, sizeof(struct pack *));
-	if (!p->jobs || !p->benches || !p->busy)
+	if (!p->jobs || !p->busy)
 		return -ENOMEM;
 	for (unsigned i = 0; i < p->njobs; i++) {
 		p->jobs[i].next = p->job;
 		p->job = &p->jobs[i];
 	}
-	for (unsigned i = 0; i < o->workers; i++) {
-		TRY(scratch_open(&p->benches[i].s));
-		p->benches[i].next = p->bench;
-		p->bench = &p->benches[i];
-	}
+	TRY(workbench_init());
+	p->has_workbench = true;
 	TRY(pool_open(&p->namer, 1));
 	return pool_open(&p->pool, o->workers);
 }
@@ -116,14 +105,11 @@ void packer_close(struct packer *p)
 		return;
 	pool_close(p->pool);
 	pool_close(p->namer);
+	if (p->has_workbench)
+		workbench_end();
 	for (unsigned i = 0; p->jobs && i < p->njobs; i++)
 		buf_free(&p->jobs[i].plain);
-	for (unsigned i = 0; p->benches && i < p->o.workers; i++) {
-		scratch_close(p->benches[i].s);
-		buf_free(&p->benches[i].stored);
-	}
 	mem_free(p->jobs);
-	mem_free(p->benches);
 	mem_free(p->busy);
 	pthread_cond_destroy(&p->freed);
 	pthread_mutex_destroy(&p->lock);
@@ -203,22 +189,6 @@ static void job_put(struct packer *p, struct job *j)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static struct bench *bench_get(struct packer *p)
-{
-	pthread_mutex_lock(&p->lock);
-	struct bench *b = p->bench;
-	p->bench = b->next;
-	pthread_mutex_unlock(&p->lock);
-	return b;
-}
-
-static void bench_put(struct packer *p, struct bench *b)
-{
-	pthread_mutex_lock(&p->lock);
-	b->next = p->bench;
-	p->bench = b;
-	pthread_mutex_unlock(&p->lock);
-}
 
 static int store(struct pack *f, uint32_t n, struct view cchunk)
 {
@@ -239,7 +209,7 @@ static int store(struct pack *f, uint32_t n, struct view cchunk)
 	return rc;
 }
 
-static int encode(struct job *j, struct bench *b)
+static int encode(struct job *j, struct workbench *b)
 {
 	struct pack *f = j->f;
 	struct policy_chunk what = {
@@ -254,7 +224,8 @@ static int encode(struct job *j, struct bench *b)
 	if (bytes_are_zero(what.plain))
 		return 0; /* stays a hole */
 	TRY(policy_choose(&f->policy, b->s, &what, &p));
-	TRY(chunk_encode(b->s, &p, what.plain, &b->stored));
+	struct pool *pool = j->last ? f->p->pool : NULL; /* what else is there waits for its end */
+	TRY(workbench_encode(b, pool, &p, what.plain));
 	return store(f, j->n, buf_view(&b->stored));
 }
 
@@ -448,12 +419,11 @@ static void run(struct pool_job *job)
 	int rc = 0;
 
 	if (j->plain.n) {
-		struct bench *b = bench_get(p);
+		struct workbench *b = workbench_get();
 		err_clear();
 		if (!has_failed(f))
-			rc = encode(j, b);
+			rc = b ? encode(j, b) : -ENOMEM;
 		policy_pass(&f->policy, j->turn);
-		bench_put(p, b);
 	}
 	job_put(p, j);
 	pack_put(f, users, rc);

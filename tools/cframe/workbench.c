@@ -1,0 +1,59 @@
+#include "workbench.h"
+
+#include <pthread.h>
+
+static pthread_key_t key;
+
+static void workbench_free(void *p)
+{
+	struct workbench *b = p;
+
+	parallel_close(b->parallel);
+	scratch_close(b->s);
+	buf_free(&b->stored);
+	mem_free(b);
+}
+
+int workbench_init(void)
+{
+	return -pthread_key_create(&key, workbench_free);
+}
+
+void workbench_end(void)
+{
+	(void)pthread_key_delete(key);
+}
+
+struct workbench *workbench_get(void)
+{
+	struct workbench *b = pthread_getspecific(key);
+
+	if (b)
+		return b;
+	b = mem_zalloc(sizeof *b);
+	if (b && (scratch_open(&b->s) < 0 || pthread_setspecific(key, b) != 0)) {
+		workbench_free(b);
+		return NULL;
+	}
+	return b;
+}
+
+static struct scratch *own_scratch(void)
+{
+	struct workbench *b = workbench_get();
+	return b ? b->s : NULL;
+}
+
+/* Smaller chunks are encoded before another thread is awake. */
+#define SHARED_MIN (256u << 10)
+
+int workbench_encode(struct workbench *b, struct pool *pool, const struct pipeline *p,
+		     struct view plain)
+{
+	bool shared = pool && plain.n >= SHARED_MIN && pool_is_idle(pool);
+
+	if (shared && !b->parallel)
+		shared = parallel_open(&b->parallel, pool, own_scratch) == 0;
+	return shared ? parallel_encode(b->parallel, p, plain, &b->stored)
+		      : chunk_encode(b->s, p, plain, &b->stored);
+}
