@@ -386,6 +386,13 @@ def test_two_sources_with_one_name(tmp_path):
     assert said == f"cframe: {made}/y.b2frame.b2frame: {beside}\n"
 
 
+def test_a_directory_claims_no_name_of_a_file(tmp_path):
+    for name in ("x.b2nd", "x.npy"):
+        (tmp_path / "plain" / name).mkdir(parents=True)
+    compress(tmp_path / "plain", tmp_path / "made")
+    assert sorted(os.listdir(tmp_path / "made")) == ["x.b2nd", "x.npy"]
+
+
 def test_the_last_of_two_sources_replaces(tmp_path):
     for name, size in [("a", 5_000_000), ("b", 1)]:
         (tmp_path / name).mkdir()

@@ -79,7 +79,8 @@ static bool has_claimant(int dir, const char *shown, unsigned first)
 	bool has = false;
 
 	for (unsigned k = first; !has && names_claimant(shown, k, other); k++)
-		has = *other && fstatat(dir, other, &st, AT_SYMLINK_NOFOLLOW) == 0;
+		has = *other && fstatat(dir, other, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+		      names_may_be(other, st.st_mode) != NODE_PLAIN;
 	return has;
 }
 
