@@ -696,6 +696,7 @@ def test_dirty_data_is_bounded(mount):
 NAMESPACE = """\
 # mount(8) clears PATH: only system directories are searched
 mount --bind "$BIN" /usr/local/sbin || exit 77
+PATH=/usr/local/sbin:$PATH
 trap 'umount "$MNT" 2>/dev/null || :' EXIT
 # the copies of other tests' mounts: here they would outlive an umount there
 grep -o ' /[^ ]*/cframefs-tests-[^ ]*' /proc/self/mounts | sort -r | while read -r top; do
