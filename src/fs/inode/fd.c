@@ -35,12 +35,19 @@ static void pin(struct inodes *t, struct inode *n)
 }
 
 /* From here on its number may be given to another file, which is told from it by its birth. */
-static void fd_close(struct inodes *t, struct inode *n)
+static int fd_take(struct inodes *t, struct inode *n)
 {
-	close(n->fd);
+	int fd = n->fd;
+
 	n->readable = false;
 	n->fd = -1;
 	t->nfds--;
+	return fd;
+}
+
+static void fd_close(struct inodes *t, struct inode *n)
+{
+	close(fd_take(t, n));
 }
 
 static void trim_fds(struct inodes *t, unsigned max)
@@ -280,8 +287,9 @@ void inode_demote(struct inodes *t, struct inode *n)
 	assert(n->promoted);
 	n->promoted = false;
 	if (!n->readable && n->links && n->pins == 0) {
-		fd_close(t, n); /*/* whoever wants it again opens it by its name */
+		int real = fd_take(t, n); /* whoever wants it again opens it by its name */
 		pthread_mutex_unlock(&t->lock);
+		close(real); /* it was written: that may take the backing file system a while */
 		return;
 	}
 	snprintf(name, sizeof name, "%d", n->fd);
