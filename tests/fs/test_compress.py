@@ -206,8 +206,9 @@ def with_extras(tmp_path, tool):
         os.setxattr(plain / name, "user.note", b"of " + name.encode())
     os.setxattr(plain / "a", "user.empty", b"")
     os.setxattr(plain / "sub", "user.note", b"of a directory")
-    subprocess.run(["setfacl", "-m", "u:54321:rw,g::r", plain / "a"], check=True)
-    subprocess.run(["setfacl", "-m", "d:u:54321:rwx,u:54322:rx", plain / "sub"], check=True)
+    for acl, name in (("u:54321:rw,g::r", "a"), ("d:u:54321:rwx,u:54322:rx", "sub")):
+        if subprocess.run(["setfacl", "-m", acl, plain / name]).returncode:
+            pytest.skip("the directory for temporary files has no ACLs")
     os.chmod(plain / "sub/b", 0o444)
     os.setxattr(plain / "a", "user.cframefs.pipeline", b"lz4")
     return plain
@@ -231,18 +232,22 @@ def test_extended_attributes_and_acls(with_extras, mount, root):
     assert extras(extracted(again, m.work / "back2")) == wanted
 
 
-def test_attributes_of_a_user(with_extras, work):
+def as_nobody(*paths):
+    """How subprocess runs a program as a user who is not root, if that one gets to the paths."""
+    for path in paths:
+        for above in (path, *path.parents):
+            if not above.stat().st_mode & 0o001:
+                pytest.skip("another user does not get there")
+    return {"user": 65534, "group": 65534, "extra_groups": []}
+
+
+def test_attributes_of_a_user(with_extras, work, root):
     """Who may not set capabilities goes without them, and a file that is read-only has its own."""
-    plain = with_extras
-    os.setxattr(plain / "sub/b", "security.capability", CAPS)
-    shutil.copytree(plain, work / "plain", symlinks=True)
+    os.setxattr(with_extras / "sub/b", "security.capability", CAPS)
+    shutil.copytree(with_extras, work / "plain", symlinks=True)
     (work / "made").mkdir()
     os.chmod(work / "made", 0o777)
-    os.chmod(work, 0o755)
-    as_user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-    argv = [*as_user, CFRAME, "compress", work / "plain", work / "made"]
-    got = subprocess.run(argv, capture_output=True, text=True)
-    assert (got.returncode, got.stderr) == (0, "")
+    assert compress(work / "plain", work / "made", **as_nobody(work, CFRAME)) == ""
     made = extras(work / "made")
     assert made[Path("sub/b.b2frame")]["user.note"] == b"of sub/b"
     assert "security.capability" not in made[Path("sub/b.b2frame")]
@@ -448,10 +453,7 @@ def test_unreadable_files_are_told_and_the_rest_is_done(work):
     os.chmod(plain / "closed", 0)
     made.mkdir()
     os.chmod(made, 0o777)
-    how = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
-    for path in (work, *work.parents):
-        if how and not path.stat().st_mode & 0o001:
-            pytest.skip("another user does not get there")
+    how = as_nobody(work) if os.geteuid() == 0 else {}
     said = compress(plain, made, code=1, **how)
     assert said == "".join(
         f"cframe: {plain}/{name}: Permission denied\n" for name in ("b", "closed")
