@@ -19,6 +19,7 @@ void fs_init(struct fs *fs, const struct options *o)
 	*fs = (struct fs){.opt = *o,
 			  .backing = {.root = -1, .proc = -1, .lock = -1},
 			  .absent.lock = PTHREAD_MUTEX_INITIALIZER,
+			  .kept.lock = PTHREAD_MUTEX_INITIALIZER,
 			  .relief = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = RELIEF_MOST},
 			  .began = meter_now()};
 	seek_queue_init(&fs->seeks);
@@ -77,6 +78,7 @@ void fs_close(struct fs *fs)
 {
 	if (fs->pool)
 		ops_close_all(fs);
+	kept_end(fs);
 	(void)intent_settle(fs->intent);
 	intent_close(fs->intent);
 	pool_close(fs->pool);

@@ -20,6 +20,7 @@
 #include "fs/dirty/budget.h"
 #include "fs/dirty/spare.h"
 #include "fs/file/glimpse.h"
+#include "fs/file/kept.h"
 #include "fs/inode/inode.h"
 #include "fs/intent/intent.h"
 #include "fs/large.h"
@@ -46,6 +47,7 @@ struct fs {
 	struct budget *budget;
 	struct spare *spare;
 	struct intent *intent; /* NULL: off */
+	struct kept kept;
 	struct fuse_session *session;
 	struct wire wire;
 	struct keeper *keeper; /* from before the first request on */

@@ -97,7 +97,12 @@ static int commit_files(struct fs *fs, enum round round, uint64_t *patience)
 			compact(f);
 		if (one < 0 && rc == 0)
 			rc = one;
+		struct inode *n = kept_done(f, one);
 		budget_unpin(fs->budget, f);
+		if (n) {
+			file_put(fs, n);
+			inode_put(fs->inodes, n, 1);
+		}
 	}
 	if (!intent_settle(fs->intent))
 		fs->sync_failed = true;

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from libfault import Fault
 from libmount import BUILD, wait_until
 from libposix import error_of, punch, read_direct, write_out
 from libprogram import skip_or_fail
+from libstats import Moved
 
 SIZE = 8 << 20
 PAGE = 4096
@@ -440,29 +442,103 @@ def test_opened_between_the_cut_and_its_commit(mount, work, how, again):
     assert (m.mnt / "f").read_bytes() == got
 
 
-@pytest.mark.parametrize("small", ["commit=20,chunksize=64K"], ids=["log"], indirect=True)
-def test_what_was_logged_is_kept_when_its_commit_finds_no_room(small):
-    """And comes into the file when it is put back under its name."""
-    m, data = small, bytearray(blob(1, 2 << 20, "noise"))
+logged = pytest.mark.parametrize("small", ["commit=1,chunksize=64K"], ids=["log"], indirect=True)
+
+
+def close_on_full_disk(m):
+    """What was synced into the intent log finds no room at the last close. Before, and synced."""
+    data = bytearray(blob(1, 2 << 20, "noise"))
     fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
     put(fd, data)
     os.fsync(fd)
-    old, aside = bytes(data), m.backing / "cframefs-intent.unapplied.1"
+    old = bytes(data)
     for at in range(0, len(data) - PAGE, 5 * PAGE):  # so many that it takes the log
         os.pwrite(fd, b"new", at)
         data[at : at + 3] = b"new"
-    os.fsync(fd)
+    with Moved(m) as moved:
+        os.fsync(fd)
+    assert moved("log", "syncs") == 1
     fill(m, 0)
     assert outcome(os.close, fd) == "ENOSPC"
-    m.expect_log("keeps what was synced")
-    m.unmount()
+    m.expect_log("waits in memory and in the intent log", 20)
+    assert is_open(m, "f")
+    return old, bytes(data)
+
+
+def is_open(m, name):
+    """The daemon has the frame open for writing."""
+    for fd in Path(f"/proc/{m.proc.pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            flags = int((fd.parents[1] / "fdinfo" / fd.name).read_text().split()[3], 8)
+            if fd.samefile(m.stored(name)) and flags & os.O_ACCMODE == os.O_RDWR:
+                return True
+    return False
+
+
+def aside(m):
+    return m.backing / "cframefs-intent.unapplied.1"
+
+
+@logged
+@pytest.mark.parametrize("how", ["by itself", "opened", "written", "killed"])
+def test_what_was_synced_is_there_though_its_commit_found_no_room(small, how):
+    m = small
+    _, data = close_on_full_disk(m)
+    assert (m.mnt / "f").read_bytes() == read_direct(m.mnt / "f", len(data) + 1) == data
+    if how == "killed":
+        m.kill()
+    elif how == "written":
+        with open(m.mnt / "f", "r+b") as f:
+            f.write(b"more")
+            data = b"more" + data[4:]
+            (m.backing / "filler").unlink()
+    elif how == "opened":
+        with open(m.mnt / "f", "rb"):
+            (m.backing / "filler").unlink()
+            time.sleep(2)
+    (m.backing / "filler").unlink(missing_ok=True)
+    if how == "killed":
+        m.start()
+    else:
+        wait_until(lambda: not is_open(m, "f"), 20, "its commit")
+        m.remount()
+    assert (m.mnt / "f").read_bytes() == data
+    assert not aside(m).exists()
+
+
+@logged
+def test_what_was_synced_is_put_aside_where_the_mount_ends_before_there_is_room(small):
+    """And comes into the file when it is put back under its name."""
+    m = small
+    old, data = close_on_full_disk(m)
+    m.allow("last commit failed", "keeps what was synced")
+    m.unmount(code=1)
     (m.backing / "filler").unlink()
     m.start()
     assert (m.mnt / "f").read_bytes() == old
     m.unmount()
-    aside.rename(m.backing / ".cframefs-intent")
+    aside(m).rename(m.backing / ".cframefs-intent")
     m.start()
     assert (m.mnt / "f").read_bytes() == data
+
+
+@logged
+@pytest.mark.parametrize("replace", [False, True], ids=["removed", "replaced"])
+def test_the_room_of_a_file_that_waits_is_there_when_it_is_removed(small, replace):
+    m = small
+    (m.mnt / "g").touch()
+    close_on_full_disk(m)
+    if replace:
+        os.rename(m.mnt / "g", m.mnt / "f")
+    else:
+        (m.mnt / "f").unlink()
+    new = blob(2, 1 << 20, "noise")
+    with open(m.mnt / "after", "wb") as f:
+        f.write(new)
+        os.fsync(f.fileno())
+    m.remount()
+    assert (m.mnt / "after").read_bytes() == new
+    assert not aside(m).exists()
 
 
 def test_the_room_of_a_removed_file_is_there_at_once(small):

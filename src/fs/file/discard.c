@@ -103,8 +103,7 @@ static void cut_end(struct file *f)
 	caps_forget(f->inode);
 }
 
-/* It may be one that was never looked up. */
-static bool has_a_name(const struct file *f)
+bool file_has_a_name(const struct file *f)
 {
 	struct stat st;
 
@@ -117,7 +116,7 @@ void file_give_up_changes(struct file *f)
 
 	enter_sealed(f);
 	if (is_last(f)) {
-		bool named = has_a_name(f);
+		bool named = file_has_a_name(f);
 		f->inode->ending = true;
 		inode_name(f->fs->inodes, f->inode, name);
 		if (named)

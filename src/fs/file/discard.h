@@ -16,6 +16,9 @@ void file_discard(struct file *f);
  */
 void file_take_back(struct file *f, bool theirs);
 
+/* Also of one that was never looked up. */
+bool file_has_a_name(const struct file *f);
+
 /*
  * What a failing disk left in memory is given up, loudly if the file has a name: it is what its
  * last commit says. For the last user of a file, who is about to close it. Does nothing if it has

@@ -1,3 +1,4 @@
+#include "fs/file/kept.h"
 #include "fs/file/log.h"
 
 #include "base/log.h"
@@ -508,12 +509,14 @@ static bool has_no_name(struct file *f)
 /*
  * The last close: all goes to the frame, even of a file without a name: whoever has an O_PATH
  * descriptor of it may open it again. But nobody will look for what the log has of that one after a
- * crash.
+ * crash. False: it is to be kept open.
  */
-static void finish(struct file *f)
+static bool finish(struct file *f)
 {
 	file_cut_refused(f);
 	int rc = file_sync(f, COMMIT_LATER);
+	if (kept_suits(f, rc))
+		return false;
 	if (rc >= 0 && file_in_log(f) && has_no_name(f))
 		intent_removed(f->fs->intent, &f->unsynced.mark);
 	if (rc < 0 || file_log_close(f) < 0)
@@ -523,6 +526,7 @@ static void finish(struct file *f)
 	file_settle(f);
 	budget_wait_unpinned(f->fs->budget, f);
 	IGNORE(flush_wait(f)); /* the worker still has the file after its last chunk has landed */
+	return true;
 }
 
 void file_put(struct fs *fs, struct inode *n)
@@ -530,20 +534,27 @@ void file_put(struct fs *fs, struct inode *n)
 	pthread_mutex_lock(&n->lock);
 	struct file *f = n->file;
 	assert(f && n->nopen > 0);
+	bool kept = n->nopen == 2 && kept_take(f); /* the other use, which is tried again now */
 	bool last = n->nopen == 1;
 	if (!last)
 		n->nopen--;
 	pthread_mutex_unlock(&n->lock);
-	if (!last)
+	if (kept)
+		inode_put(fs->inodes, n, 1);
+	if (!last && !kept)
 		return;
 	/*
 	 * Not under n->lock, which the commit needs for the
 	 * times. Meanwhile new users may come and go.
 	 */
 	for (;;) {
-		if (f->writable)
-			finish(f);
+		bool done = !f->writable || finish(f);
 		pthread_mutex_lock(&n->lock);
+		if (!done && n->nopen == 1) {
+			kept_add(f);
+			pthread_mutex_unlock(&n->lock);
+			return;
+		}
 		if (n->nopen > 1 || budget_file_idle(fs->budget, f))
 			break;
 		pthread_mutex_unlock(&n->lock);

@@ -85,6 +85,8 @@ struct file {
 	bool unborn;    /* under lock: a file of 0 bytes is below, the frame in memory only */
 	bool lost;      /* discarded, and could not be read anew: every access fails;
 			   changes with the gate held alone, and the lock                  */
+	bool kept;      /* nobody has it open (kept.h); under n->lock                       */
+	struct file *next_kept; /* under the lock of the list                                */
 	bool replaying; /* by whoever has it for itself: no commit before the log's end  */
 
 	/* These have locks of their own. */

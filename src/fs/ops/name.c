@@ -381,7 +381,7 @@ static int remove_entry(struct fs *fs, struct inode *parent, int dirfd, struct e
 		(void)times_set(n, NULL, NULL);
 		inode_keep_take(fs->inodes, n, e->fd);
 		if (e->st.st_nlink == 1 && S_ISREG(e->st.st_mode))
-			inode_nameless(fs->inodes, n);
+			ops_nameless(fs, n);
 		inode_put(fs->inodes, n, 1);
 	} else {
 		close(e->fd);

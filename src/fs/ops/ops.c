@@ -281,6 +281,12 @@ void ops_close_handle(struct fs *fs, struct handle *h)
 	mem_free(h);
 }
 
+void ops_nameless(struct fs *fs, struct inode *n)
+{
+	inode_nameless(fs->inodes, n);
+	kept_nameless(fs, n);
+}
+
 void ops_close_all(struct fs *fs)
 {
 	struct inode *n;

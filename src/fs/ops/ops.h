@@ -125,6 +125,9 @@ void ops_killpriv_truncated(fuse_req_t req, struct inode *n);
 /* True: the caller may keep the setgid bit of a file of that group. */
 bool ops_in_group(fuse_req_t req, gid_t gid);
 
+/* The last name of a file was removed. */
+void ops_nameless(struct fs *fs, struct inode *n);
+
 /* Closes what the kernel had no time to release. */
 void ops_close_all(struct fs *fs);
 

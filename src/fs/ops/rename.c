@@ -59,7 +59,7 @@ static void replaced(struct fs *fs, struct side *to)
 	inode_link_remove(fs->inodes, n, to->parent, to->e.backing);
 	inode_keep_take(fs->inodes, n, to->e.fd);
 	if (to->e.st.st_nlink == 1 && S_ISREG(to->e.st.st_mode))
-		inode_nameless(fs->inodes, n);
+		ops_nameless(fs, n);
 	to->e.fd = -1;
 	inode_put(fs->inodes, n, 1);
 }

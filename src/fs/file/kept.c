@@ -1,0 +1,76 @@
+#include "fs/file/kept.h"
+
+#include "base/log.h"
+#include "fs/file/discard.h"
+#include "fs/file/file.h"
+
+bool kept_suits(struct file *f, int rc)
+{
+	bool full = rc == -ENOSPC || rc == -EDQUOT;
+
+	/* one that was cut has to be looked up anew: who opens it waits until it is closed */
+	return full && f->fs->keeper && !f->lost && !f->arrivals.cut && file_in_log(f) &&
+	       file_has_a_name(f);
+}
+
+void kept_add(struct file *f)
+{
+	struct kept *k = &f->fs->kept;
+	char name[NAME_MAX + 1];
+
+	inode_get(f->fs->inodes, f->inode);
+	pthread_mutex_lock(&k->lock);
+	f->kept = true;
+	f->next_kept = k->first;
+	k->first = f;
+	pthread_mutex_unlock(&k->lock);
+	inode_name(f->fs->inodes, f->inode, name);
+	log_err("%s: closed while the disk is full: what was synced waits in memory and in the "
+		"intent log until there is room",
+		name[0] ? name : "(deleted file)");
+}
+
+bool kept_take(struct file *f)
+{
+	struct kept *k = &f->fs->kept;
+
+	if (!f->kept)
+		return false;
+	pthread_mutex_lock(&k->lock);
+	struct file **link = &k->first;
+	while (*link != f)
+		link = &(*link)->next_kept;
+	*link = f->next_kept;
+	f->kept = false;
+	pthread_mutex_unlock(&k->lock);
+	return true;
+}
+
+struct inode *kept_done(struct file *f, int rc)
+{
+	struct inode *n = f->inode;
+
+	if (rc != 0 && file_has_a_name(f))
+		return NULL;
+	pthread_mutex_lock(&n->lock);
+	bool taken = kept_take(f);
+	pthread_mutex_unlock(&n->lock);
+	return taken ? n : NULL;
+}
+
+void kept_nameless(struct fs *fs, struct inode *n)
+{
+	pthread_mutex_lock(&n->lock);
+	bool taken = n->file && kept_take(n->file);
+	pthread_mutex_unlock(&n->lock);
+	if (taken) {
+		file_put(fs, n);
+		inode_put(fs->inodes, n, 1);
+	}
+}
+
+void kept_end(struct fs *fs)
+{
+	while (fs->kept.first)
+		kept_nameless(fs, fs->kept.first->inode);
+}
