@@ -85,9 +85,11 @@ struct file {
 	bool unborn;    /* under lock: a file of 0 bytes is below, the frame in memory only */
 	bool lost;      /* discarded, and could not be read anew: every access fails;
 			   changes with the gate held alone, and the lock                  */
-	bool kept;      /* nobody has it open (kept.h); under n->lock                       */
-	struct file *next_kept; /* under the lock of the list                                */
 	bool replaying; /* by whoever has it for itself: no commit before the log's end  */
+
+	/* Under n->lock: kept.h. */
+	bool kept, told_kept;
+	struct file *next_kept; /* under the lock of the list */
 
 	/* These have locks of their own. */
 	struct readahead readahead;

@@ -24,6 +24,9 @@ void kept_add(struct file *f)
 	f->next_kept = k->first;
 	k->first = f;
 	pthread_mutex_unlock(&k->lock);
+	if (f->told_kept) /* a reader has closed it since */
+		return;
+	f->told_kept = true;
 	inode_name(f->fs->inodes, f->inode, name);
 	log_err("%s: closed while the disk is full: what was synced waits in memory and in the "
 		"intent log until there is room",
