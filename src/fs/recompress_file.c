@@ -173,7 +173,7 @@ static int replace(struct file *f, uint32_t n, struct workspace *ws)
 		rc = rc < 0 ? rc : store(f, n, ws);
 	}
 	pthread_rwlock_unlock(&f->lock);
-	file_leave_store(f, entered);
+	sidecar_leave(&f->sidecar, entered);
 	pthread_rwlock_unlock(&f->gate);
 	if (rc > 0) {
 		stats_add(STATS_RECOMPRESSED, 1);

@@ -50,17 +50,16 @@ static int store_shared(struct file *f, struct view cchunk, uint64_t *at)
 	int entered = file_try_store(f);
 	TRY(entered);
 	int rc = store(f, cchunk, at);
-	file_leave_store(f, entered);
+	sidecar_leave(&f->sidecar, entered);
 	return rc;
 }
 
 /* What could not be stored need not be encoded. */
 static int may_store(struct file *f)
 {
-	int entered = f->sidecar.there ? file_try_store(f) : 0;
+	int entered = f->sidecar.there ? file_try_store(f) : SIDECAR_NONE;
 
-	if (entered > 0)
-		file_leave_store(f, entered);
+	sidecar_leave(&f->sidecar, entered);
 	return entered < 0 ? entered : 0;
 }
 

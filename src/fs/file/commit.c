@@ -136,14 +136,16 @@ static int commit_locked(struct file *f, enum durability how, bool *writes)
 
 static int commit(struct file *f, enum durability how)
 {
-	int entered = may_write(f, how) ? file_enter_commit(f) : NOT_SHARED;
-	bool writes;
+	bool writes, replaced = false;
+	int entered = may_write(f, how) ? file_enter_commit(f, &replaced) : SIDECAR_NONE;
 
 	TRY(entered);
 	pthread_rwlock_wrlock(&f->lock);
 	int rc = commit_locked(f, how, &writes);
 	pthread_rwlock_unlock(&f->lock);
-	file_leave_commit(f, (enum entered)entered);
+	sidecar_leave_alone(&f->sidecar, entered);
+	if (replaced)
+		file_distrust_caches(f);
 	if (rc >= 0)
 		rc = file_put_caps_back(f, how);
 	if (rc >= 0 && writes)
@@ -197,7 +199,7 @@ static int sync_root(struct file *f)
 	hold_caps(f);
 	int rc = frame_sync_root(f->frame);
 	pthread_rwlock_unlock(&f->lock);
-	file_leave_store(f, entered);
+	sidecar_leave(&f->sidecar, entered);
 	return rc;
 }
 
@@ -231,7 +233,7 @@ int file_compact_gated(struct file *f)
 	hold_caps(f);
 	int rc = frame_compact(f->frame, COMPACT_STEP);
 	pthread_rwlock_unlock(&f->lock);
-	file_leave_store(f, entered);
+	sidecar_leave(&f->sidecar, entered);
 	if (rc > 0)
 		TRY(free_waiting(f));
 	return rc;

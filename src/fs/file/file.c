@@ -260,19 +260,19 @@ static int open_frame(struct file *f, const struct opening *o)
 	if (o->unlocked)
 		sidecar_know(&f->sidecar, &o->busy);
 	/* the wait comes with nothing held: moments under n->lock would add up for many who open */
-	int held = o->unlocked ? sidecar_enter_soon(&f->sidecar, &changed)
-			       : sidecar_try_store(&f->sidecar, &changed);
-	if (held < 0 && !o->unlocked)
-		return held;
-	if (held > 0 && !o->unlocked)
-		sidecar_seen(&f->sidecar, held);
+	int entered = o->unlocked ? sidecar_enter_soon(&f->sidecar, &changed)
+				  : sidecar_try_store(&f->sidecar, &changed);
+	if (entered < 0 && !o->unlocked)
+		return entered;
+	if (entered > SIDECAR_NONE && !o->unlocked)
+		sidecar_seen(&f->sidecar, (enum sidecar_entered)entered);
 	file_revalidate(f);
 	int rc = open_contiguous(f, f->fd);
 	if (rc >= 0 && kind == NODE_ARRAY)
 		rc = open_npy(f);
 	if (rc >= 0 && (kind == NODE_ARRAY || !gives_up_inode(f)))
 		tell_torn(f);
-	file_leave_shared(f, held > 0);
+	sidecar_leave(&f->sidecar, entered);
 	return rc;
 }
 

@@ -121,11 +121,11 @@ static int read_into(struct file *f, const struct readahead_request *q, struct r
 	struct fetch x = {.f = f, .r = r};
 
 	err_clear();
-	bool held = file_enter_shared(f);
+	enum sidecar_entered how = file_enter_shared(f);
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = read_locked(&x, q);
 	pthread_rwlock_unlock(&f->lock);
-	file_leave_shared(f, held);
+	sidecar_leave(&f->sidecar, how);
 	file_warm(f->fs);
 	if (rc >= 0)
 		stats_add(STATS_READ_BYTES, r->n);

@@ -95,8 +95,8 @@ static bool was_changed(struct file *f, const struct stat *st, bool told)
 	return !same;
 }
 
-/* 1, or a failure. `held`: how the sidecar was entered, if it was. The lock is held. */
-static int reopen_changed(struct file *f, const struct stat *st, int held)
+/* 1, or a failure. The lock is held. */
+static int reopen_changed(struct file *f, const struct stat *st, enum sidecar_entered how)
 {
 	struct inode *n = f->inode;
 	int rc = file_reopen(f);
@@ -107,8 +107,8 @@ static int reopen_changed(struct file *f, const struct stat *st, int held)
 	if (judged) /* otherwise the disk has failed, and the next reload tries again */
 		file_see(n, st);
 	n->unread = rc < 0;
-	if (rc >= 0 && held > 0)
-		sidecar_seen(&f->sidecar, held);
+	if (rc >= 0 && how != SIDECAR_NONE)
+		sidecar_seen(&f->sidecar, how);
 	n->mistaken = true;
 	caps_forget(n);
 	return rc < 0 ? rc : 1;
@@ -121,18 +121,17 @@ static int reload_gated(struct file *f, bool sure)
 	struct stat st;
 	bool changed;
 
-	int held = sidecar_enter_soon(&f->sidecar, &changed);
-	TRY(held);
+	int entered = sidecar_enter_soon(&f->sidecar, &changed);
+	TRY(entered);
 	int rc = stat_fd(f->fd, &st);
 	pthread_rwlock_wrlock(&f->lock);
 	uint64_t old = frame_size(f->frame);
 	bool told = sure || changed || f->lost;
 	if (rc >= 0 && was_changed(f, &st, told) && (f->lost || !file_changed_locked(f)))
-		rc = reopen_changed(f, &st, held);
+		rc = reopen_changed(f, &st, (enum sidecar_entered)entered);
 	uint64_t size = frame_size(f->frame);
 	pthread_rwlock_unlock(&f->lock);
-	if (held > 0)
-		sidecar_leave(&f->sidecar);
+	sidecar_leave(&f->sidecar, entered);
 	if (rc > 0) {
 		notify_changed(f->fs->notify, n, size > old || n->untold ? size : 0);
 		n->untold = false;
@@ -171,16 +170,16 @@ static void watch_detached(struct file *f)
 		IGNORE(file_reload(f, &st));
 }
 
-bool file_enter_shared(struct file *f)
+enum sidecar_entered file_enter_shared(struct file *f)
 {
 	bool changed;
 
 	watch_detached(f);
 	for (int tries = 0, missed = 0;;) {
-		bool held = sidecar_enter(&f->sidecar, &changed);
-		if (!held || !changed || tries == SHARED_TRIES)
-			return held;
-		sidecar_leave(&f->sidecar);
+		enum sidecar_entered how = sidecar_enter(&f->sidecar, &changed);
+		if (how == SIDECAR_NONE || !changed || tries == SHARED_TRIES)
+			return how;
+		sidecar_leave(&f->sidecar, how);
 		int rc = file_reload(f, NULL);
 		if (rc == -EAGAIN && ++missed < MISSED_MOST)
 			continue; /* another writer was next */
@@ -196,10 +195,9 @@ void file_catch_up(struct file *f)
 	if (!f->sidecar.there)
 		return;
 	watch_detached(f);
-	if (sidecar_enter_soon(&f->sidecar, &changed) <= 0)
-		return;
-	sidecar_leave(&f->sidecar);
-	if (changed)
+	int entered = sidecar_enter_soon(&f->sidecar, &changed);
+	sidecar_leave(&f->sidecar, entered);
+	if (entered > SIDECAR_NONE && changed)
 		IGNORE(file_reload(f, NULL));
 }
 
@@ -225,12 +223,6 @@ void file_wait_for_others(struct file *f)
 	atomic_fetch_sub(&f->waiting_writers, 1);
 }
 
-void file_leave_shared(struct file *f, bool held)
-{
-	if (held)
-		sidecar_leave(&f->sidecar);
-}
-
 static enum root_known known_root(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
@@ -239,16 +231,13 @@ static enum root_known known_root(struct file *f)
 	return known;
 }
 
-/* rc: of the sidecar, entered to store. */
-static int judge_store(struct file *f, int rc, bool changed)
+/* Leaves again where that must be. `entered`: the sidecar, to store. */
+static int judge_store(struct file *f, int entered, bool changed)
 {
-	if (rc <= 0)
-		return rc;
-	if (changed && known_root(f) == ROOT_OTHER) {
-		sidecar_leave(&f->sidecar);
-		return -ESTALE;
-	}
-	return ENTERED;
+	if (entered <= SIDECAR_NONE || !changed || known_root(f) != ROOT_OTHER)
+		return entered;
+	sidecar_leave(&f->sidecar, entered);
+	return -ESTALE;
 }
 
 int file_enter_store(struct file *f)
@@ -256,8 +245,8 @@ int file_enter_store(struct file *f)
 	bool changed;
 
 	file_look_sidecar(f);
-	int rc = sidecar_enter_store(&f->sidecar, &changed);
-	return judge_store(f, rc, changed);
+	int entered = sidecar_enter_store(&f->sidecar, &changed);
+	return judge_store(f, entered, changed);
 }
 
 int file_try_store(struct file *f)
@@ -265,8 +254,8 @@ int file_try_store(struct file *f)
 	bool changed;
 
 	file_look_sidecar(f);
-	int rc = sidecar_try_store(&f->sidecar, &changed);
-	return judge_store(f, rc, changed);
+	int entered = sidecar_try_store(&f->sidecar, &changed);
+	return judge_store(f, entered, changed);
 }
 
 /* Should the lock be free for a moment each time: so often, or for so long. */
@@ -285,36 +274,32 @@ bool file_lock_comes(struct file *f, int rc, struct lock_wait *w)
 	return sidecar_wait(&f->sidecar, w->what);
 }
 
-void file_leave_store(struct file *f, int entered)
-{
-	if (entered > 0)
-		sidecar_leave(&f->sidecar);
-}
-
-int file_enter_commit(struct file *f)
+int file_enter_commit(struct file *f, bool *replaced)
 {
 	bool changed;
 
+	*replaced = false;
 	file_look_sidecar(f);
-	int rc = sidecar_enter_alone(&f->sidecar, &changed);
-	if (rc < 0 || !changed)
-		return rc > 0 ? ENTERED : rc;
+	int entered = sidecar_enter_alone(&f->sidecar, &changed);
+	if (entered < 0 || !changed)
+		return entered;
 	enum root_known known = known_root(f);
 	if (known == ROOT_OTHER) {
 		caps_forget(f->inode);
-		sidecar_leave_alone(&f->sidecar);
+		sidecar_leave_alone(&f->sidecar, entered);
 		return -ESTALE;
 	}
 	/* somebody has held the lock and written nothing, or nothing that shows in the root */
-	sidecar_seen(&f->sidecar, ENTERED);
-	return known == ROOT_SAME ? ENTERED : ENTERED_UNSURE;
+	sidecar_seen(&f->sidecar, (enum sidecar_entered)entered);
+	*replaced = known != ROOT_SAME;
+	return entered;
 }
 
 /*
  * Another program may have replaced chunks: the frame reads the new ones, but caches have the old.
  * Capabilities that we noted may be older than that change, too.
  */
-static void distrust_caches(struct file *f)
+void file_distrust_caches(struct file *f)
 {
 	struct inode *n = f->inode;
 
@@ -325,12 +310,4 @@ static void distrust_caches(struct file *f)
 	pthread_rwlock_unlock(&f->lock);
 	pthread_mutex_unlock(&n->lock);
 	notify_changed(f->fs->notify, n, 0);
-}
-
-void file_leave_commit(struct file *f, enum entered how)
-{
-	if (how != NOT_SHARED)
-		sidecar_leave_alone(&f->sidecar);
-	if (how == ENTERED_UNSURE)
-		distrust_caches(f);
 }

@@ -53,10 +53,10 @@ NODISCARD int file_reload(struct file *f, const struct stat *st);
 
 /*
  * Around every read. In between, no program that takes part in locking writes to the frame, and the
- * file is of the newest generation. Waits for that. Returns `held` for the other call.
+ * file is of the newest generation. Waits for that. Here and below, what entering returns is for
+ * sidecar_leave, which is right after a failure, too.
  */
-bool file_enter_shared(struct file *f);
-void file_leave_shared(struct file *f, bool held);
+enum sidecar_entered file_enter_shared(struct file *f);
 
 /* Before a change: what others wrote comes first. Unless another program has the lock just now. */
 void file_catch_up(struct file *f);
@@ -72,10 +72,9 @@ void file_wait_for_others(struct file *f);
  * Around whatever fills space of the frame, or gives it back to the disk, outside a commit; only
  * the gate may be held. What is free in our frame another program may have taken since, and our
  * commit will be refused: -ESTALE, and nothing may be written. In between it does not write either.
- * Returns how it was entered, for the other call, or a failure.
+ * Returns an enum sidecar_entered, or a failure.
  */
 NODISCARD int file_enter_store(struct file *f);
-void file_leave_store(struct file *f, int entered);
 
 /* The same for a worker, which other files need, too: tries only once. */
 NODISCARD int file_try_store(struct file *f);
@@ -94,12 +93,11 @@ struct lock_wait {
 NODISCARD bool file_lock_comes(struct file *f, int rc, struct lock_wait *w);
 
 /*
- * Around every commit. Returns how it was entered, for the other call, or a failure. -ESTALE:
- * another program wrote while we had changes. ENTERED_UNSURE: another program may have replaced
- * chunks; what is cached of the file is dropped at the end.
+ * Around every commit; ends with sidecar_leave_alone. Returns an enum sidecar_entered, or a
+ * failure. -ESTALE: another program wrote while we had changes. *replaced: another program may have
+ * replaced chunks, and file_distrust_caches has to follow when everything is left.
  */
-enum entered { NOT_SHARED, ENTERED, ENTERED_UNSURE };
-NODISCARD int file_enter_commit(struct file *f);
-void file_leave_commit(struct file *f, enum entered how);
+NODISCARD int file_enter_commit(struct file *f, bool *replaced);
+void file_distrust_caches(struct file *f);
 
 #endif

@@ -229,17 +229,17 @@ static void warn(struct sidecar *s, const char *what)
 		log_warn("a lock file is held by another program for too long: %s", what);
 }
 
-/* 1, 0: there is none, or -EAGAIN: it is held. `without`: then SIDECAR_WITHOUT. */
+/* -EAGAIN: it is held; or, with `without`, SIDECAR_WITHOUT. */
 static int try_beside_readers(struct sidecar *s, bool without, bool *changed)
 {
-	int rc = 0;
+	int rc = SIDECAR_NONE;
 
 	pthread_rwlock_rdlock(&s->turn);
 	if (s->fd >= 0) {
 		pthread_mutex_lock(&s->lock);
 		if (s->readers == 0 || !s->locked)
 			s->locked = try_lock(s, LOCK_SH);
-		rc = s->locked ? 1 : without ? SIDECAR_WITHOUT : -EAGAIN;
+		rc = s->locked ? SIDECAR_LOCKED : without ? SIDECAR_WITHOUT : -EAGAIN;
 		s->readers += rc > 0;
 		*changed = counter(s->fd) != s->generation || (s->locked && s->unsure);
 		pthread_mutex_unlock(&s->lock);
@@ -262,21 +262,21 @@ static int enter_without(struct sidecar *s, bool *changed)
 	return try_beside_readers(s, true, changed);
 }
 
-bool sidecar_enter(struct sidecar *s, bool *changed)
+enum sidecar_entered sidecar_enter(struct sidecar *s, bool *changed)
 {
 	struct rest r = {0};
 	int rc;
 
 	*changed = false;
 	if (!s->there)
-		return false;
+		return SIDECAR_NONE;
 	do
 		rc = try_beside_readers(s, false, changed);
 	while (rc < 0 && rest(s, LOCK_SH, &r));
 	end_rest(s, &r);
 	if (rc < 0)
 		rc = enter_without(s, changed);
-	return rc > 0;
+	return (enum sidecar_entered)rc;
 }
 
 int sidecar_enter_store(struct sidecar *s, bool *changed)
@@ -286,7 +286,7 @@ int sidecar_enter_store(struct sidecar *s, bool *changed)
 
 	*changed = false;
 	if (!s->there)
-		return 0;
+		return SIDECAR_NONE;
 	do
 		rc = try_beside_readers(s, false, changed);
 	while (rc < 0 && rest_briefly(s, LOCK_SH, &r));
@@ -306,11 +306,13 @@ int sidecar_enter_soon(struct sidecar *s, bool *changed)
 int sidecar_try_store(struct sidecar *s, bool *changed)
 {
 	*changed = false;
-	return s->there ? try_beside_readers(s, false, changed) : 0;
+	return s->there ? try_beside_readers(s, false, changed) : SIDECAR_NONE;
 }
 
-void sidecar_leave(struct sidecar *s)
+void sidecar_leave(struct sidecar *s, int entered)
 {
+	if (entered <= SIDECAR_NONE)
+		return;
 	pthread_mutex_lock(&s->lock);
 	if (--s->readers == 0)
 		(void)flock(s->fd, LOCK_UN);
@@ -318,23 +320,23 @@ void sidecar_leave(struct sidecar *s)
 	pthread_rwlock_unlock(&s->turn);
 }
 
-void sidecar_seen(struct sidecar *s, int entered)
+void sidecar_seen(struct sidecar *s, enum sidecar_entered how)
 {
 	pthread_mutex_lock(&s->lock);
 	s->generation = counter(s->fd);
-	s->unsure = entered == SIDECAR_WITHOUT;
+	s->unsure = how == SIDECAR_WITHOUT;
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* 1, 0: there is none, or -EAGAIN: it is held. */
+/* -EAGAIN: it is held. */
 static int try_alone(struct sidecar *s)
 {
-	int rc = 0;
+	int rc = SIDECAR_NONE;
 
 	pthread_rwlock_wrlock(&s->turn);
 	if (s->fd >= 0) {
 		pthread_mutex_lock(&s->lock);
-		rc = try_lock(s, LOCK_EX) ? 1 : -EAGAIN;
+		rc = try_lock(s, LOCK_EX) ? SIDECAR_LOCKED : -EAGAIN;
 		pthread_mutex_unlock(&s->lock);
 	}
 	if (rc <= 0)
@@ -348,13 +350,13 @@ static int touch(struct sidecar *s, enum sidecar_for what)
 	bool changed;
 	int rc = sidecar_try_store(s, &changed);
 
-	if (rc > 0)
-		sidecar_leave(s);
-	if (rc <= 0 || what != SIDECAR_COMMIT)
+	TRY(rc);
+	sidecar_leave(s, rc);
+	if (what != SIDECAR_COMMIT)
 		return rc;
 	rc = try_alone(s);
-	if (rc > 0)
-		sidecar_leave_alone(s);
+	TRY(rc);
+	sidecar_leave_alone(s, rc);
 	return rc;
 }
 
@@ -365,7 +367,7 @@ static int wait_until(struct sidecar *s, enum sidecar_for what, uint64_t end)
 	int rc;
 
 	do
-		rc = s->there ? touch(s, what) : 0;
+		rc = s->there ? touch(s, what) : SIDECAR_NONE;
 	while (rc < 0 && rest(s, what == SIDECAR_COMMIT ? LOCK_EX : LOCK_SH, &r));
 	end_rest(s, &r);
 	return rc;
@@ -401,7 +403,7 @@ int sidecar_enter_alone(struct sidecar *s, bool *changed)
 
 	*changed = false;
 	if (!s->there)
-		return 0;
+		return SIDECAR_NONE;
 	do
 		rc = try_alone(s);
 	while (rc < 0 && rest_briefly(s, LOCK_EX, &r));
@@ -414,16 +416,18 @@ int sidecar_enter_alone(struct sidecar *s, bool *changed)
 	errno = EIO;
 	if (pwrite(s->fd, &next, sizeof next, COUNTER_AT) != (ssize_t)sizeof next) {
 		rc = -errno;
-		sidecar_leave_alone(s);
+		sidecar_leave_alone(s, SIDECAR_LOCKED);
 		return rc;
 	}
 	if (!*changed) /* else it is for sidecar_seen to say */
 		s->generation = next;
-	return 1;
+	return SIDECAR_LOCKED;
 }
 
-void sidecar_leave_alone(struct sidecar *s)
+void sidecar_leave_alone(struct sidecar *s, int entered)
 {
+	if (entered <= SIDECAR_NONE)
+		return;
 	(void)flock(s->fd, LOCK_UN);
 	pthread_rwlock_unlock(&s->turn);
 }

@@ -6,11 +6,12 @@
  * We never create it: it is there if somebody uses it. Looking for it costs a system call, and is
  * done when a file is opened, looked up, stored to or committed.
  *
- * Who wants the lock while another program has it waits half a minute at most, counted for all of
- * them from when the lock was found held first; who comes later tries for a moment, or for two
- * seconds if nobody has tried for a while. It is waited for with nothing of ours held, and another
- * thread serves the kernel meanwhile (relief.h). Who holds a lock of ours tries for a moment only,
- * and starts again after a wait.
+ * While another program has the lock, our threads wait for it for half a minute. That is counted
+ * once for all of them, from the first try that failed: whoever comes after it is over tries for a
+ * moment only, or for two seconds where nobody has tried for a while, since the lock may have been
+ * free meanwhile. A thread waits with no lock of ours held, and another one serves the kernel in
+ * its place (relief.h). A thread that does hold one tries for a moment; its caller gives the lock
+ * back, waits (sidecar_wait), and starts again.
  *
  * Lock order: file gate, sidecar, file lock. A thread must not enter twice.
  */
@@ -28,12 +29,14 @@
 struct relief;
 
 /*
- * Tries that failed without one that did not in between: from when to when; and from when on they
- * came one soon after the other, since several short holds look like a long one to who seldom
- * looks. 0: none.
+ * How long the lock has been held, as far as our tries tell: a row of tries that all failed. All
+ * times are of meter_now. Tries that are far apart prove little, as the lock may have been free in
+ * between; so `watched` says since when they have come in close succession.
  */
 struct sidecar_busy {
-	uint64_t since, watched, seen;
+	uint64_t since;   /* the first of the row; 0: the last try has succeeded */
+	uint64_t watched; /* from here on there were no long pauses between them */
+	uint64_t seen;    /* the newest                                          */
 };
 
 struct sidecar {
@@ -60,28 +63,34 @@ void sidecar_know(struct sidecar *s, const struct sidecar_busy *busy);
 void sidecar_look(struct sidecar *s, int dirfd, const char *backing);
 
 /*
- * To read: until sidecar_leave no other program writes. *changed: one has, since the last
- * sidecar_seen. Waits for the lock. If it is not to be had in time, it goes on without: bytes that
- * change while they are read fail their checksum. False: there is no sidecar, and nothing to leave.
+ * How the functions below have entered. Those that return an int may fail with -EAGAIN as well:
+ * another program has the lock, and nothing is entered. *changed: another program has written to
+ * the frame since the last sidecar_seen.
  */
-bool sidecar_enter(struct sidecar *s, bool *changed);
-void sidecar_leave(struct sidecar *s);
+enum sidecar_entered {
+	SIDECAR_NONE,    /* nobody shares the frame: there is nothing to leave            */
+	SIDECAR_LOCKED,  /* the lock is ours, beside other readers or alone               */
+	SIDECAR_WITHOUT, /* the other program has had it for too long: gone on without it */
+};
 
 /*
- * The same for who holds locks of ours. 1: done. SIDECAR_WITHOUT: it goes on without the lock. 0:
- * there is no sidecar. -EAGAIN: it may be had after a wait.
+ * To read: until sidecar_leave no other program writes. Waits for the lock, and goes on without it
+ * if it is not to be had in time: bytes that change while they are read fail their checksum.
  */
-#define SIDECAR_WITHOUT 2
+enum sidecar_entered sidecar_enter(struct sidecar *s, bool *changed);
+
+/* The same for who holds locks of ours, and must not wait: tries for a moment only. */
 NODISCARD int sidecar_enter_soon(struct sidecar *s, bool *changed);
 
 /*
- * To write what no reader looks at, for sidecar_leave: beside readers, and until then no other
- * program writes. 1: done. 0: there is no sidecar. -EAGAIN: the lock was not to be had soon.
+ * To write what no reader looks at: beside readers, and until sidecar_leave no other program
+ * writes. Never goes on without the lock. The second form does not wait even for a moment.
  */
 NODISCARD int sidecar_enter_store(struct sidecar *s, bool *changed);
-
-/* The same without waiting even for a moment. */
 NODISCARD int sidecar_try_store(struct sidecar *s, bool *changed);
+
+/* `entered`: what entering has returned. Does nothing after SIDECAR_NONE and after a failure. */
+void sidecar_leave(struct sidecar *s, int entered);
 
 /* Waits for the lock, and takes nothing. False: it was not to be had in time. */
 enum sidecar_for { SIDECAR_READ, SIDECAR_STORE, SIDECAR_COMMIT };
@@ -94,19 +103,18 @@ void sidecar_wait_some(struct sidecar *s, enum sidecar_for what, uint64_t ns);
 void sidecar_tell_if_long(struct sidecar *s);
 
 /*
- * The frame in memory is of the newest generation. Between enter and leave, of either kind.
- * `entered`: how. Without the lock, who counted the generation up may write only now: then the
- * frame counts as changed for whoever has the lock next.
+ * The frame in memory is of the newest generation. Between enter and leave, of either kind, unless
+ * that was SIDECAR_NONE. Without the lock, who counted the generation up may write only now: then
+ * the frame counts as changed for whoever has the lock next.
  */
-void sidecar_seen(struct sidecar *s, int entered);
+void sidecar_seen(struct sidecar *s, enum sidecar_entered how);
 
 /*
  * To write: until sidecar_leave_alone no other program reads or writes. The generation is counted
- * up, so that readers will look again. 1: done, and to be left. 0: there is no sidecar. -EAGAIN:
- * the lock was not to be had soon.
+ * up, so that readers will look again. Tries for a moment only; never goes on without the lock.
  */
 NODISCARD int sidecar_enter_alone(struct sidecar *s, bool *changed);
-void sidecar_leave_alone(struct sidecar *s);
+void sidecar_leave_alone(struct sidecar *s, int entered);
 
 /* Renames or removes the sidecar together with its frame, if there is one. */
 void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to);

@@ -436,7 +436,7 @@ static int put_chunk(struct file *f, const struct file_chunk *c)
 	return 1;
 }
 
-/* As enter, to store to the frame. *entered: for file_leave_store, also if it fails. */
+/* As enter, to store to the frame. *entered: for sidecar_leave, also if it fails. */
 static int enter_to_store(struct file *f, int *entered)
 {
 	int rc = enter(f);
@@ -448,11 +448,11 @@ static int enter_to_store(struct file *f, int *entered)
 		if (!f->dirty.flushing.count)
 			break;
 		pthread_rwlock_unlock(&f->lock);
-		file_leave_store(f, *entered); /* chunks on their way enter it, too */
+		sidecar_leave(&f->sidecar, *entered); /* chunks on their way enter it, too */
 		IGNORE(flush_wait(f));
 		pthread_rwlock_wrlock(&f->lock);
 	}
-	return rc < 0 || *entered > 0 ? rc : *entered;
+	return rc < 0 || *entered >= 0 ? rc : *entered;
 }
 
 static int put_chunk_once(struct file *f, const struct file_chunk *c)
@@ -462,7 +462,7 @@ static int put_chunk_once(struct file *f, const struct file_chunk *c)
 	TRY(commit_replaced(f));
 	int rc = enter_to_store(f, &entered);
 	rc = leave(f, rc < 0 ? rc : put_chunk(f, c));
-	file_leave_store(f, entered);
+	sidecar_leave(&f->sidecar, entered);
 	return rc;
 }
 
