@@ -4,7 +4,8 @@
 #include "base/meter.h"
 #include "base/waker.h"
 #include "fs/dirty/flush.h"
-#include "fs/file/file.h"
+#include "fs/file/open.h"
+#include "fs/file/sync.h"
 #include "fs/guard.h"
 
 #include <fcntl.h>

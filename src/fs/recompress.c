@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/waker.h"
 #include "fs/backing/names.h"
-#include "fs/file/file.h"
+#include "fs/file/open.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/recompress_file.h"

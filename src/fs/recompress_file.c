@@ -4,6 +4,7 @@
 #include "fs/dirty/workspace.h"
 #include "fs/file/discard.h"
 #include "fs/file/share.h"
+#include "fs/file/sync.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/stats.h"

@@ -2,7 +2,7 @@
 
 #include "base/buf.h"
 #include "fs/dirty/flush.h"
-#include "fs/file/file.h"
+#include "fs/file/sync.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "fs/dirty/encode.h"
 #include "fs/file/share.h"
+#include "fs/file/sync.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/inode.h"
 #include "fs/stats.h"

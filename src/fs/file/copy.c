@@ -1,6 +1,9 @@
 #include "fs/file/copy.h"
 
 #include "fs/dirty/workspace.h"
+#include "fs/file/read.h"
+#include "fs/file/sync.h"
+#include "fs/file/write.h"
 
 /*
  * One request does not keep its thread for much longer

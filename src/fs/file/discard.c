@@ -1,7 +1,10 @@
 #include "fs/file/discard.h"
 
 #include "base/log.h"
+#include "fs/file/load.h"
 #include "fs/file/share.h"
+#include "fs/file/sync.h"
+#include "fs/file/write.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/ops/notify.h"

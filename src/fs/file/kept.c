@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "fs/file/discard.h"
-#include "fs/file/file.h"
+#include "fs/file/open.h"
 
 bool kept_suits(struct file *f, int rc)
 {

@@ -2,7 +2,9 @@
 
 #include "base/meter.h"
 #include "fs/dirty/workspace.h"
+#include "fs/file/read.h"
 #include "fs/file/share.h"
+#include "fs/file/sync.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 

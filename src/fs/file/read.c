@@ -1,4 +1,5 @@
-/* The reading half of file.h. */
+#include "fs/file/read.h"
+
 #include "frame/view_npy.h"
 #include "fs/file/fetch.h"
 #include "fs/file/share.h"

@@ -1,6 +1,6 @@
 #include "fs/file/readahead.h"
 
-#include "fs/file/file.h"
+#include "fs/file/read.h"
 
 #include <assert.h>
 

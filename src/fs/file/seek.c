@@ -1,5 +1,5 @@
-/* SEEK_DATA and SEEK_HOLE of file.h. */
-#include "fs/file/file.h"
+/* SEEK_DATA and SEEK_HOLE. */
+#include "fs/file/read.h"
 
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
 #include "fs/file/share.h"
 
 #include "base/meter.h"
+#include "fs/file/load.h"
 #include "fs/inode/caps.h"
 #include "fs/ops/notify.h"
 

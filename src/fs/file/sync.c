@@ -2,12 +2,15 @@
  * Syncing an open file: what waits in memory gets into the frame, and then to the disk by a commit
  * (commit.h) or the intent log (log.h).
  */
+#include "fs/file/sync.h"
+
 #include "base/log.h"
 #include "fs/dirty/flush.h"
 #include "fs/dirty/workspace.h"
 #include "fs/file/commit.h"
 #include "fs/file/log.h"
 #include "fs/file/share.h"
+#include "fs/file/write.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/inode.h"
 #include "fs/inode/times.h"

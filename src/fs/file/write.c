@@ -1,9 +1,10 @@
-/* The changing half of file.h. */
+#include "fs/file/write.h"
+
 #include "base/log.h"
 #include "frame/range.h"
 #include "fs/dirty/flush.h"
-#include "fs/file/file.h"
 #include "fs/file/share.h"
+#include "fs/file/sync.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/room.h"

@@ -3,6 +3,9 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "fs/file/discard.h"
+#include "fs/file/open.h"
+#include "fs/file/sync.h"
+#include "fs/file/write.h"
 #include "fs/inode/times.h"
 
 #include <dirent.h>

@@ -3,6 +3,10 @@
 
 #include "fs/dirty/workspace.h"
 #include "fs/file/copy.h"
+#include "fs/file/open.h"
+#include "fs/file/read.h"
+#include "fs/file/sync.h"
+#include "fs/file/write.h"
 #include "fs/inode/times.h"
 #include "fs/ops/preload.h"
 #include "fs/ops/wire.h"

@@ -1,5 +1,6 @@
 /* Names: lookup, forget, and what makes, removes and moves them. */
 #include "frame/policy/wish.h"
+#include "fs/file/open.h"
 #include "fs/file/sidecar.h"
 #include "fs/inode/times.h"
 #include "fs/ops/ops.h"

@@ -1,7 +1,8 @@
 #include "fs/ops/notify.h"
 
 #include "base/buf.h"
-#include "fs/file/file.h"
+#include "fs/file/open.h"
+#include "fs/file/read.h"
 #include "fs/ops/ops.h"
 
 #include <pthread.h>

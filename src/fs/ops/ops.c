@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/meter.h"
 #include "fs/dirty/workspace.h"
+#include "fs/file/open.h"
 #include "fs/file/share.h"
 #include "fs/inode/times.h"
 #include "fs/keeper.h"

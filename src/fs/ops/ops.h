@@ -15,6 +15,7 @@
 extern const struct fuse_lowlevel_ops ops_table;
 
 struct dir;
+struct newborn;
 
 /* An open file or directory as one application sees it. */
 struct handle {

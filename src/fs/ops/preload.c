@@ -1,6 +1,7 @@
 #include "fs/ops/preload.h"
 
 #include "fs/dirty/workspace.h"
+#include "fs/file/read.h"
 #include "fs/ops/ops.h"
 #include "fs/stats.h"
 

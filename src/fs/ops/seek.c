@@ -1,5 +1,6 @@
 #include "fs/ops/seek.h"
 
+#include "fs/file/read.h"
 #include "fs/ops/ops.h"
 
 #include <unistd.h>

@@ -1,0 +1,99 @@
+#include "fs/file/open.h"
+
+#include "fs/dirty/flush.h"
+#include "fs/file/discard.h"
+#include "fs/file/kept.h"
+#include "fs/file/log.h"
+#include "fs/file/sync.h"
+#include "fs/inode/caps.h"
+
+#include <assert.h>
+
+void file_close(struct file *f)
+{
+	struct inode *n = f->inode;
+	struct inodes *inodes = f->fs->inodes;
+
+	readahead_stop(&f->readahead);
+	file_free(f);
+	if (inode_kind(n) != NODE_SPARSE && n->promoted)
+		inode_demote(inodes, n);
+}
+
+static bool has_no_name(struct file *f)
+{
+	struct stat st;
+	int fd = inode_pin(f->fs->inodes, f->inode);
+
+	if (fd < 0)
+		return false;
+	bool gone = stat_fd(fd, &st) == 0 && st.st_nlink == 0;
+	inode_unpin(f->fs->inodes, f->inode);
+	return gone;
+}
+
+/*
+ * The last close: all goes to the frame, even of a file without a name: whoever has an O_PATH
+ * descriptor of it may open it again. But nobody will look for what the log has of that one after a
+ * crash. False: it is to be kept open.
+ */
+static bool finish(struct file *f)
+{
+	file_cut_refused(f);
+	int rc = file_sync(f, COMMIT_LATER);
+	if (kept_suits(f, rc))
+		return false;
+	if (rc >= 0 && file_in_log(f) && has_no_name(f))
+		intent_removed(f->fs->intent, &f->unsynced.mark);
+	if (rc < 0 || file_log_close(f) < 0)
+		file_give_up_changes(f);
+	else
+		file_tell_cut(f);
+	file_settle(f);
+	budget_wait_unpinned(f->fs->budget, f);
+	IGNORE(flush_wait(f)); /* the worker still has the file after its last chunk has landed */
+	return true;
+}
+
+void file_put(struct fs *fs, struct inode *n)
+{
+	pthread_mutex_lock(&n->lock);
+	struct file *f = n->file;
+	assert(f && n->nopen > 0);
+	bool kept = n->nopen == 2 && kept_take(f); /* the other use, which is tried again now */
+	bool last = n->nopen == 1;
+	if (!last)
+		n->nopen--;
+	pthread_mutex_unlock(&n->lock);
+	if (kept)
+		inode_put(fs->inodes, n, 1);
+	if (!last && !kept)
+		return;
+	/*
+	 * Not under n->lock, which the commit needs for the
+	 * times. Meanwhile new users may come and go.
+	 */
+	for (;;) {
+		bool done = !f->writable || finish(f);
+		pthread_mutex_lock(&n->lock);
+		if (!done && n->nopen == 1) {
+			kept_add(f);
+			pthread_mutex_unlock(&n->lock);
+			return;
+		}
+		if (n->nopen > 1 || budget_file_idle(fs->budget, f))
+			break;
+		pthread_mutex_unlock(&n->lock);
+	}
+	n->ending = false;
+	if (--n->nopen == 0) {
+		n->last_size = file_size(f);
+		n->suspect = frame_suspect(f->frame);
+		if (n->suspect) /* the kernel may forget the inode */
+			fs->sync_failed = true;
+		n->file = NULL;
+		caps_forget(n);
+		file_close(f);
+	}
+	pthread_mutex_unlock(&n->lock);
+}

@@ -1,0 +1,230 @@
+#include "fs/file/load.h"
+
+#include "base/log.h"
+#include "frame/view_npy.h"
+#include "fs/file/open.h"
+#include "fs/file/share.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+static int open_sparse(struct file *f, int fd)
+{
+	int dirfd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return dirfd < 0 ? -errno : frame_open_sparse_take(&f->frame, dirfd);
+}
+
+/* Its chunks can change without the directory changing: nothing cached is kept. */
+static int load_sparse(struct file *f)
+{
+	struct inodes *inodes = f->fs->inodes;
+	int fd = inode_pin(inodes, f->inode);
+
+	TRY(fd);
+	f->cache_owner = f->inode->cache_owner = cache_new_owner(f->fs->cache);
+	int rc = open_sparse(f, fd);
+	inode_unpin(inodes, f->inode);
+	return rc;
+}
+
+/* Under n->lock, or with the file open. */
+static void tell_torn(struct file *f)
+{
+	char name[NAME_MAX + 1];
+
+	if (!frame_went_back(f->frame) || f->inode->told_torn)
+		return;
+	f->inode->told_torn = true;
+	inode_name(f->fs->inodes, f->inode, name);
+	log_warn("%s: torn by a crash: went back to its newest whole state, %llu bytes", name,
+		 (unsigned long long)frame_size(f->frame));
+}
+
+/*
+ * A file that was made just before the power went may have its name and no bytes. Its frame comes
+ * with the first writer.
+ */
+static int open_unborn(struct file *f, struct io *io)
+{
+	struct settings s = file_settings(f);
+	struct pipeline p = policy_for_header(&s);
+
+	f->unborn = !f->writable;
+	if (f->unborn) {
+		io_close(io);
+		TRY(io_mem_open(&io, view_of("", 0)));
+	}
+	return frame_create_take(&f->frame, io, &p, (uint32_t)s.chunksize);
+}
+
+static void follow_frame(struct file *f)
+{
+	if (f->writable)
+		frame_know_root(f->frame);
+	if (f->inode->suspect || f->fs->sync_failed)
+		frame_set_suspect(f->frame);
+	struct settings s = file_settings(f);
+	policy_follow(&f->policy, &s, f->frame);
+	f->chunk_size = frame_info(f->frame)->chunk_size;
+	f->dirty.next = frame_nchunks(f->frame); /* the first that it may grow by */
+	arrivals_clear(&f->arrivals);
+	f->items_whole = true;
+}
+
+static int open_contiguous(struct file *f, int fd)
+{
+	uint64_t len;
+	struct io *io;
+
+	TRY(io_file_open(&io, fd, false));
+	f->unborn = false;
+	if (f->writable)
+		file_load_wish(f);
+	int rc = io_size(io, &len);
+	if (rc >= 0 && len == 0 && inode_kind(f->inode) == NODE_FRAME)
+		rc = open_unborn(f, io);
+	else if (rc >= 0)
+		rc = frame_open_take(&f->frame, io);
+	else
+		io_close(io);
+	TRY(rc);
+	follow_frame(f);
+	return 0;
+}
+
+/*
+ * The kernel was told the size of a root that opening has found to lack a chunk. It would pad what
+ * is read with zeros up to there, and trusts its size whatever we answer: so this inode is given
+ * up, and whoever looks the name up again gets one with the size that there is. Not while the log
+ * is replayed: the kernel knows nothing yet, and nobody would ask again. Under n->lock.
+ */
+static bool gives_up_inode(struct file *f)
+{
+	struct inode *n = f->inode;
+	struct probed is = {.kind = NODE_FRAME, .size = frame_size(f->frame),
+			    .blocksize = frame_info(f->frame)->block_size};
+	char name[NAME_MAX + 1];
+	struct stat st;
+
+	if (!f->fs->session || !frame_went_back(f->frame) || stat_fd(f->fd, &st) < 0)
+		return false;
+	inode_name(f->fs->inodes, n, name);
+	if (!name[0] || !probe_correct(f->fs->probes, name, &st, &is))
+		return false;
+	n->mistaken = true;
+	inode_detach(f->fs->inodes, n);
+	return true;
+}
+
+static int open_npy(struct file *f)
+{
+	f->npy = mem_zalloc(sizeof *f->npy);
+	return f->npy ? npy_init(f->npy, f->frame) : -ENOMEM;
+}
+
+/* That of a file just made is there already, and can do what its mode may forbid to another. */
+static int open_descriptor(struct inode *n, struct inodes *inodes, bool writable)
+{
+	if (!n->promoted)
+		return inode_promote(inodes, n, writable ? O_RDWR : O_RDONLY);
+	int fd = inode_pin(inodes, n);
+	if (fd >= 0)
+		inode_unpin(inodes, n);
+	return fd;
+}
+
+/* The frame was made here a moment ago, and its file is the inode's: nothing is read back. */
+static void load_newborn_take(struct file *f, struct newborn *b)
+{
+	struct inode *n = f->inode;
+
+	f->fd = n->fd;
+	f->writable = true;
+	f->frame = b->frame;
+	f->wish = b->wish;
+	b->frame = NULL;
+	n->seen = b->st;
+	f->cache_owner = n->cache_owner = cache_new_owner(f->fs->cache);
+	follow_frame(f);
+}
+
+/* An enum sidecar_entered, or a failure; never one that ends the opening if it is `unlocked`. */
+static int enter_to_open(struct file *f, const struct opening *o)
+{
+	struct sidecar *s = &f->sidecar;
+	bool changed;
+
+	if (o->unlocked) {
+		sidecar_know(s, &o->busy);
+		int entered = sidecar_enter_soon(s, &changed);
+		return entered < 0 ? SIDECAR_NONE : entered;
+	}
+	/* the wait comes with nothing held: moments under n->lock would add up for many who open */
+	int entered = sidecar_try_store(s, &changed);
+	if (entered > SIDECAR_NONE)
+		sidecar_seen(s, (enum sidecar_entered)entered);
+	return entered;
+}
+
+static int load_contiguous(struct file *f, const struct opening *o)
+{
+	bool array = inode_kind(f->inode) == NODE_ARRAY;
+	bool made = f->inode->promoted; /* just now: nobody shares it yet */
+
+	f->fd = open_descriptor(f->inode, f->fs->inodes, o->writable);
+	TRY(f->fd);
+	f->writable = o->writable;
+	if (!made)
+		file_look_sidecar(f);
+	int entered = enter_to_open(f, o);
+	TRY(entered);
+	file_revalidate(f);
+	int rc = open_contiguous(f, f->fd);
+	if (rc >= 0 && array)
+		rc = open_npy(f);
+	if (rc >= 0 && (array || !gives_up_inode(f)))
+		tell_torn(f);
+	sidecar_leave(&f->sidecar, entered);
+	return rc;
+}
+
+int file_load(struct file *f, const struct opening *o)
+{
+	f->fd = -1;
+	if (o->born) {
+		load_newborn_take(f, o->born);
+		return 0;
+	}
+	return inode_kind(f->inode) == NODE_SPARSE ? load_sparse(f) : load_contiguous(f, o);
+}
+
+int file_reopen(struct file *f)
+{
+	struct frame *old = f->frame;
+
+	f->inode->suspect = frame_suspect(old);
+	TRY(open_contiguous(f, f->fd)); /* or the handles that have it read what is still there */
+	tell_torn(f);
+	frame_close(old);
+	touched_whole(&f->unsynced.touched);
+	f->cache_owner = cache_new_owner(f->fs->cache);
+	return 0;
+}
+
+int file_make_writable(struct file *f)
+{
+	pthread_rwlock_wrlock(&f->lock);
+	bool was = f->writable;
+	int rc = was ? 0 : inode_promote(f->fs->inodes, f->inode, O_RDWR);
+	if (rc >= 0 && !was) {
+		file_load_wish(f);
+		struct settings s = file_settings(f);
+		policy_follow(&f->policy, &s, f->frame);
+		frame_know_root(f->frame);
+		f->writable = true;
+	}
+	if (rc >= 0 && f->unborn)
+		rc = file_reopen(f);
+	pthread_rwlock_unlock(&f->lock);
+	return rc < 0 ? rc : 0;
+}

@@ -1,0 +1,176 @@
+#include "fs/file/open.h"
+
+#include "fs/file/load.h"
+#include "fs/file/share.h"
+
+#include <unistd.h>
+
+/* Opens the file, of an inode that has none open. Under n->lock, as all down to get_locked. */
+static int open_file(struct fs *fs, struct inode *n, const struct opening *o)
+{
+	struct file *f = file_new(fs, n);
+
+	if (!f)
+		return -ENOMEM;
+	int rc = file_load(f, o);
+	if (rc < 0)
+		file_close(f);
+	else
+		n->file = f;
+	return rc;
+}
+
+/* A file that is open already: as another program may have left it. */
+static int look_again(struct file *f, const struct opening *o)
+{
+	file_look_sidecar(f);
+	int rc = file_reload_locked(f, false);
+	return rc == -EAGAIN && o->unlocked ? 0 : rc;
+}
+
+/* Whether one more may use the file, to write if they like. */
+static int admit(struct file *f, bool writable)
+{
+	const struct inode *n = f->inode;
+
+	if (n->detached && (writable || (n->mistaken && n->nopen == 0)))
+		return -ESTALE; /* the kernel looks the name up again, and finds the inode of now */
+	if (!writable)
+		return 0;
+	if (inode_kind(n) != NODE_FRAME || !frame_writable(f->frame))
+		return -EROFS;
+	return file_make_writable(f);
+}
+
+/* -EAGAIN: another program has the lock. */
+static int get_locked(struct fs *fs, struct inode *n, const struct opening *o, struct file **out)
+{
+	int rc = n->file ? look_again(n->file, o) : open_file(fs, n, o);
+
+	if (rc >= 0)
+		rc = admit(n->file, o->writable);
+	if (rc >= 0) {
+		n->nopen++;
+		*out = n->file;
+	} else if (n->file && n->nopen == 0) {
+		file_close(n->file);
+		n->file = NULL;
+	}
+	return rc;
+}
+
+#define NAP_US 1000
+
+/*
+ * n->lock, for an open. By a file that its last user ends before what was refused, or takes back to
+ * its last commit, the kernel would go on with the size of before, and show and keep zeros up to
+ * there: whoever comes meanwhile waits until the inode is given up, and is told ESTALE.
+ */
+static void lock_to_open(struct fs *fs, struct inode *n)
+{
+	bool relieved = false;
+
+	pthread_mutex_lock(&n->lock);
+	while (n->ending || n->preloading) {
+		pthread_mutex_unlock(&n->lock);
+		relieved = relieved || relief_begin(&fs->relief); /* that user may wait himself */
+		usleep(NAP_US);
+		pthread_mutex_lock(&n->lock);
+	}
+	if (relieved)
+		relief_end(&fs->relief);
+}
+
+static bool wait_closed(struct fs *fs, struct inode *n, struct sidecar_busy *busy)
+{
+	struct sidecar s;
+	struct named by;
+
+	if (inode_enter_name(fs->inodes, n, &by) < 0)
+		return false;
+	sidecar_init(&s, &fs->relief);
+	sidecar_look(&s, by.dirfd, by.name);
+	inode_leave_name(fs->inodes, &by);
+	bool comes = sidecar_wait(&s, SIDECAR_READ);
+	*busy = s.busy_shared;
+	sidecar_deinit(&s);
+	return comes;
+}
+
+/* Not under n->lock, which is needed for the attributes. */
+static bool wait_for_lock(struct fs *fs, struct inode *n, struct sidecar_busy *busy)
+{
+	pthread_mutex_lock(&n->lock);
+	struct file *f = n->ending ? NULL : n->file;
+	n->nopen += f != NULL;
+	pthread_mutex_unlock(&n->lock);
+	if (!f)
+		return wait_closed(fs, n, busy);
+	bool comes = sidecar_wait(&f->sidecar, SIDECAR_READ);
+	file_put(fs, n);
+	return comes;
+}
+
+/* Should the lock be free for a moment each time. */
+#define OPEN_WAITS 64
+
+int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
+{
+	struct opening o = {.writable = writable};
+
+	if (writable && inode_kind(n) != NODE_FRAME)
+		return -EROFS;
+	for (unsigned waits = 0;; waits++) {
+		lock_to_open(fs, n);
+		int rc = get_locked(fs, n, &o, out);
+		pthread_mutex_unlock(&n->lock);
+		if (rc != -EAGAIN || o.unlocked)
+			return rc;
+		o.unlocked = waits == OPEN_WAITS || !wait_for_lock(fs, n, &o.busy);
+	}
+}
+
+/* What is made has no name yet: whoever sees it later sees a whole, empty frame. */
+int newborn_init_frame(struct newborn *b, const struct settings *s, mode_t mode)
+{
+	struct pipeline p = policy_for_header(s);
+	struct frame *frame;
+	struct io *io;
+
+	TRY(io_file_open(&io, b->fd, false));
+	TRY(frame_create_take(&frame, io, &p, (uint32_t)s->chunksize));
+	if (mode && fchmod(b->fd, mode) < 0) {
+		frame_close(frame);
+		return -errno;
+	}
+	b->frame = frame;
+	return 0;
+}
+
+void newborn_drop(struct newborn *b)
+{
+	frame_close(b->frame);
+	b->frame = NULL;
+	if (b->fd >= 0)
+		close(b->fd);
+	b->fd = -1;
+}
+
+int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct file **out)
+{
+	lock_to_open(fs, n);
+	/*
+	 * Whoever looked it up first may have opened it, or
+	 * written to it, or has given it another descriptor.
+	 */
+	bool fresh = !n->file && !n->cache_owner;
+	if (!n->file) {
+		fresh &= inode_promote_to_take(fs->inodes, n, b->fd) == b->fd;
+		b->fd = -1;
+	}
+	struct opening o = {.writable = true, .unlocked = true, .born = fresh ? b : NULL};
+	int rc = get_locked(fs, n, &o, out);
+	newborn_drop(b);
+	pthread_mutex_unlock(&n->lock);
+	return rc;
+}

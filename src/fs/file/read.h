@@ -1,0 +1,36 @@
+/*
+ * Reading an open file, newest bytes first: what waits in memory, the block cache, the frame.
+ * Offsets and sizes are those of the file in the mount, in bytes.
+ */
+#ifndef FS_FILE_READ_H
+#define FS_FILE_READ_H
+
+#include "fs/file/file.h"
+
+/*
+ * Reads q->len bytes from q->at; fewer only at the end of the file. The caller must call reply_end
+ * afterwards in every case.
+ */
+NODISCARD int file_read(struct file *f, const struct readahead_request *q, struct reply *r);
+
+/* The same into dst. Returns the number of bytes. */
+NODISCARD ssize_t file_read_at(struct file *f, uint64_t at, struct span dst);
+
+/* Reads dst.n bytes, all of them inside the file. Not for arrays. The lock is held. */
+NODISCARD int file_read_locked(struct file *f, uint64_t at, struct span dst);
+
+/* Lets a worker get memory for the next blocks, if it is time: see slab.h. */
+void file_warm(struct fs *fs);
+
+/* Decodes blocks into the cache, if the lock is free. Failures are left to whoever reads them. */
+void file_decode_ahead(struct file *f, uint64_t at, uint64_t len);
+
+/*
+ * Reads bytes [lo, lo + dst.n) of chunk n as stored in the frame, by the cache. The lock is held.
+ */
+NODISCARD int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst);
+
+/* SEEK_DATA or SEEK_HOLE at chunk precision; -ENXIO past the last data. */
+NODISCARD int file_seek(struct file *f, uint64_t at, int whence, uint64_t *found);
+
+#endif
