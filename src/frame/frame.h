@@ -283,11 +283,11 @@ enum durability {
 NODISCARD int frame_commit(struct frame *f, enum durability how);
 
 /*
- * COMMIT_PART while chunk `missing`, and perhaps others behind it, have not been put yet. Holes
- * would stand for them, with zeros that nobody wrote. So the frame on disk ends before `missing`,
- * or with the first frame_kept bytes, if that is later: those were in the last commit that was no
- * part. A chunk that is cut by that end must be a hole. What is left out stays pending. UINT32_MAX:
- * nothing is missing. [mutator]
+ * COMMIT_PART of a frame that lacks chunks: `missing` is the first that has not been put yet. A
+ * reader would see zeros there that nobody wrote, so the frame on disk ends before that chunk. It
+ * does not get shorter than frame_kept, though: so many bytes the last full commit has shown. If
+ * that end falls into a chunk, the chunk must be a hole. What is left out stays pending.
+ * UINT32_MAX: nothing is missing. [mutator]
  */
 NODISCARD int frame_commit_part(struct frame *f, uint32_t missing);
 uint64_t frame_kept(const struct frame *f);

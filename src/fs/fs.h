@@ -2,12 +2,20 @@
  * One mount: what every room of this floor shares. Opened by fs_open before the first request,
  * fixed afterwards; each part guards its own state.
  *
- * Lock order: a file's gate, its inode, the file's lock (file.h), then one of inode table, dirty
- * budget, cache shard, intent log (which is held while a record is written). With the inode's lock
- * held, the gate is only tried for. Memory for large blocks (large.h) is waited for with the file's
- * lock held; its own lock comes before those of the cache. Budget and cache locks are never held
- * across I/O or codec work, and no lock of any kind across a reply: the reply may be the kernel's
- * last reference.
+ * Locks, each to be taken before those below it:
+ *
+ *   file.writing   one writer at a time                                (file/file.h)
+ *   file.gate      shared by writers of bytes; alone: commit, truncate
+ *   inode.lock     who opens and closes; times                         (inode/inode.h)
+ *   file.sidecar   the lock file that other programs use               (file/sidecar.h)
+ *   file.lock      what the file holds
+ *   large          memory for large blocks, waited for; then the cache (large.h)
+ *   one of: inode table, dirty budget, cache shard, intent log, and what is said to be innermost
+ *
+ * Where the inode's lock is held first, the gate is only tried for, and the sidecar only for a
+ * moment. The intent log's is held while a record is written; those of budget and cache never
+ * across I/O or codec work. No lock of any kind is held across a reply: the reply may be the
+ * kernel's last reference.
  */
 #ifndef FS_FS_H
 #define FS_FS_H

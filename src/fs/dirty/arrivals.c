@@ -16,10 +16,11 @@ void arrivals_clear(struct arrivals *a)
 }
 
 /*
- * Pages come within a while of the write behind them that has made the gap. What is left then is a
- * hole: a page that is refused there is none that the file would have to end before, with all that
- * has been behind it since. So what that cuts off came in two such whiles at most. `size`: of the
- * file.
+ * Forgets blank ranges that are a minute old (PAGES_COME_NS): the application has left them out on
+ * purpose, and they are holes. Should a page be refused there later on, it does not cut the file,
+ * so that a refusal costs what was written in the last minute or two, and no more. The age of each
+ * range is not noted. Once a minute the whole list is dropped if it has not grown since the last
+ * time; else the part of it that lies below the size of then. `size`: of the file, now.
  */
 static void age(struct arrivals *a, uint64_t size)
 {

@@ -102,8 +102,8 @@ bool dirty_is_outdated(const struct file *f, const struct dirty_chunk *c);
 bool dirty_holds_up(const struct dirty *d);
 
 /*
- * The first chunk from `from` on that is newer than its frame, and of which no root has anything: a
- * hole, or stored while others of its bytes had not come. UINT32_MAX: there is none.
+ * The first chunk from `from` on that waits here while readers of the frame on disk would see zeros
+ * in its place, or part of it: no commit has shown bytes of it yet. UINT32_MAX: there is none.
  */
 uint32_t dirty_first_unshown(const struct file *f, uint32_t from);
 

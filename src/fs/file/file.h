@@ -53,10 +53,9 @@ struct file {
 	struct npy *npy;     /* NODE_ARRAY, else NULL                                      */
 
 	/*
-	 * The locks, in order; that of the inode comes behind the gate. `writing`, the outermost,
-	 * is held by whoever writes bytes, so that only one writer at a time waits for `lock`:
-	 * workers, who need that for a moment to put a chunk into the frame, would otherwise queue
-	 * behind a dozen writers each time.
+	 * The locks, in order; fs.h has all of it. `writing` is held by whoever writes bytes, so
+	 * that only one writer at a time waits for `lock`: workers, who need that for a moment to
+	 * put a chunk into the frame, would otherwise queue behind a dozen writers each time.
 	 */
 	pthread_mutex_t writing;
 	pthread_rwlock_t gate;  /* shared by those who change bytes, alone by commit and truncate */

@@ -13,7 +13,7 @@
  * its place (relief.h). A thread that does hold one tries for a moment; its caller gives the lock
  * back, waits (sidecar_wait), and starts again.
  *
- * Lock order: file gate, sidecar, file lock. A thread must not enter twice.
+ * Its place in the order of locks is in fs.h. A thread must not enter twice.
  */
 #ifndef FS_FILE_SIDECAR_H
 #define FS_FILE_SIDECAR_H

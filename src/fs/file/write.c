@@ -215,9 +215,11 @@ int file_check_writing(struct file *f)
 }
 
 /*
- * The kernel drops these bytes. Where others were before, those stay. -EIO: of pages from its cache
- * it does not look at how many were taken; and for -EAGAIN, which would ask for just the fsync once
- * more.
+ * Pages from the kernel's cache could not be taken, or not all of them: the kernel drops them, and
+ * what the file had in their place stays. Returns the error for the kernel. A short count becomes
+ * -EIO, since the kernel would take that for success, as it does not count what it sends from its
+ * cache. -EAGAIN becomes -EIO, since the application would only repeat its fsync, with the bytes
+ * gone.
  */
 static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc)
 {
