@@ -469,7 +469,15 @@ def test_cframe_tune(tmp_path):
     assert one["format"] == "npy" and one["item"] == 8
     assert one["tuned"]["stored"] <= 1.03 * min(c["stored"] for c in one["candidates"])
     assert sum(c["chosen"] for c in one["candidates"]) == 1
+    (tmp_path / "two").write_bytes(os.urandom(4 << 20) + path.read_bytes())
+    (changing,) = json.loads(run(tmp_path / "two", "--json").stdout)
+    assert len(changing["changes"]) > 1
+    marked = [line for line in run(tmp_path / "two").stdout.splitlines() if line.startswith("*")]
+    assert [line[2:10] for line in marked] == ["as tuned"], "not what only its beginning got"
     empty = tmp_path / "empty"
     empty.touch()
+    os.mkfifo(tmp_path / "fifo")
+    got = run(tmp_path / "fifo")
+    assert (got.returncode, got.stderr) == (1, f"cframe: {tmp_path}/fifo: is not a regular file\n")
     assert run(empty).returncode == 0
     assert run(tmp_path / "absent").returncode != 0 and run().returncode != 0

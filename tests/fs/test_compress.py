@@ -335,8 +335,6 @@ def test_a_second_run_does_what_the_first_did_not(full, tmp_path):
     assert (out, said.count("\n")) == (f"{files - 2} up to date, 1 made\n", 2)
     assert again("compress", "--force", full, made) == ("", "")
     cframe("extract", "-C", back, made)
-    for path in ("sub", "sub/deep"):  # directories that were there keep their attributes
-        os.utime(back / path, ns=(1, (full / path).stat().st_mtime_ns))
     assert_same(back, full)
     assert again("extract", "-C", str(back), str(made)) == (f"{files + 1} up to date, 0 made\n", "")
     (back / "big").write_bytes(b"changed")
@@ -344,6 +342,82 @@ def test_a_second_run_does_what_the_first_did_not(full, tmp_path):
     said = again("extract", "-u", "-C", str(back), str(made))
     assert said == (f"{files - 2} up to date, 3 made\n", "")  # all its names
     assert (back / "big").read_bytes() == DATA
+
+
+def attributes(top):
+    return {
+        str(path.relative_to(top)): (oct(st.st_mode), st.st_uid, st.st_gid, st.st_mtime_ns)
+        for path in top.rglob("*")
+        if path.is_dir() and not path.is_symlink()
+        for st in [path.stat()]
+    }
+
+
+def test_a_second_run_finishes_the_directories_of_the_first(full, tmp_path):
+    """They are as an interrupted one leaves them; the one that is named keeps its attributes."""
+    made, back = tmp_path / "made", tmp_path / "back"
+    (full / "closed").mkdir()
+    (full / "closed/file").touch()
+    os.utime(full / "closed", ns=(1, MTIME))
+    os.chmod(full / "closed", 0o555)
+    compress(full, made)
+    cframe("extract", "-C", back, made)
+    wanted = attributes(full)
+    for top in made, back:
+        assert attributes(top) == wanted
+        os.chmod(top, 0o711)
+        for path in "sub/deep", "sub":
+            (top / path / f"only in {top.name}").touch()
+            os.chmod(top / path, 0o700)
+        os.chmod(top / "sub", 0o500)
+        next((top / "closed").iterdir()).unlink()
+    compress(full, made)
+    cframe("extract", "-C", back, made)
+    for top in made, back:
+        assert attributes(top) == wanted and (top.stat().st_mode & 0o7777) == 0o711
+        assert len(os.listdir(top / "closed")) == 1
+    os.chmod(full / "closed", 0o755)
+
+
+def test_directories_of_others_stay_as_they_are(work, root):
+    plain, made = work / "plain", work / "made"
+    (plain / "shared").mkdir(parents=True)
+    (plain / "shared/x").touch()
+    (made / "shared").mkdir(parents=True)
+    os.chmod(made / "shared", 0o777)
+    assert compress(plain, made, **as_nobody(work)) == ""
+    assert os.listdir(made / "shared") == ["x.b2frame"]
+    assert (made / "shared").stat().st_mode & 0o7777 == 0o777
+
+
+def test_times_of_fat(tmp_path):
+    """Its time stamps are even seconds, rounded down."""
+    plain, made = tmp_path / "plain", tmp_path / "made"
+    plain.mkdir()
+    for second in range(4):
+        (plain / f"{second}").write_bytes(b"x")
+        os.utime(plain / f"{second}", ns=(1, (MTIME // 10**10 * 10 + second) * 10**9 + 123))
+    compress(plain, made)
+    for path in made.iterdir():
+        os.utime(path, (1, path.stat().st_mtime_ns // 10**9 // 2 * 2))
+    assert cframe("compress", plain, made) == ""
+    os.utime(made / "3.b2frame", (1, (made / "3.b2frame").stat().st_mtime_ns // 10**9 - 2))
+    assert "3.b2frame: is there already, and older" in compress(plain, made, code=1)
+
+
+def test_a_target_that_may_not_be_written_to_is_named(work):
+    plain, made = work / "plain", work / "made"
+    plain.mkdir()
+    for name in ("a", "b"):
+        (plain / name).write_bytes(b"x")
+    (plain / "d").mkdir()
+    made.mkdir()
+    how = as_nobody(work) if os.geteuid() == 0 else {}
+    os.chmod(made, 0o555)
+    wanted = "".join(
+        f"cframe: {made}/{name}: Permission denied\n" for name in ("a.b2frame", "b.b2frame", "d")
+    )
+    assert compress(plain, made, code=1, **how) == wanted
 
 
 def test_a_target_without_files_is_not_left(tmp_path):
@@ -430,6 +504,9 @@ def test_what_cannot_be_stored_gets_a_line(tmp_path):
         assert f"{plain}/{kind}: is not a file, directory or link: left out\n" in compress(
             plain, tmp_path / kind
         )
+        said = compress(plain / kind, tmp_path / "named", code=1)
+        assert said == f"cframe: {plain}/{kind}: is not a file, directory or link: left out\n"
+        assert not (tmp_path / "named").exists()
     os.unlink(plain / "fifo")
     os.unlink(plain / "socket")
     (plain / ("n" * 248)).touch()
@@ -472,7 +549,7 @@ def test_a_full_disk(tmp_path, root):
         said = compress(plain, made, code=1)
         # what came while those had the room may have a line as well
         assert set(said.splitlines()) >= {
-            f"cframe: {plain}/large {n}: No space left on device" for n in range(3)
+            f"cframe: {made}/large {n}.b2frame: No space left on device" for n in range(3)
         }
         assert os.listdir(made) == ([] if "small" in said else ["small.b2frame"])
         compress("--force", plain / "small", made)
@@ -685,6 +762,7 @@ def test_usage(tmp_path):
         said = compress(*args, tmp_path, tmp_path / "made", code=1)
         assert said.startswith("cframe: ") and why in said and said.count("\n") == 1, said
     assert not (tmp_path / "made").exists()
+    assert cframe("help", "bogus", code=1) == cframe("bogus", code=1)
 
 
 def test_the_tool_does_without_fuse():

@@ -276,7 +276,7 @@ def test_a_full_disk(mount, root):
     plain = m.work / "plain"
     with small_disk(plain):
         said = extract("-C", plain, m.backing, code=1)
-        assert said == f"cframe: {m.stored('large')}: No space left on device\n"
+        assert said == f"cframe: {plain}/large: No space left on device\n"
         assert os.listdir(plain) == ["small"]
 
 

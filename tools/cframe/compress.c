@@ -15,6 +15,7 @@ struct compress {
 	struct walk walk;
 	struct packer *packer;
 	const char *as; /* the name of a link of the command line, for the file behind it */
+	bool is_named;  /* the entry stands on the command line */
 	struct settings settings;
 	unsigned workers;
 	bool force, update, verbose;
@@ -49,6 +50,7 @@ static const char *own_name(const struct walk *w, const struct entry *e)
 
 static bool name(struct walk *w, struct listing *l, struct entry *e, char out[static NAME_MAX + 1])
 {
+	const struct compress *c = (const struct compress *)w;
 	mode_t type;
 
 	listing_stat(l, e);
@@ -62,7 +64,8 @@ static bool name(struct walk *w, struct listing *l, struct entry *e, char out[st
 		return true;
 	}
 	if (type != S_IFDIR && type != S_IFLNK) {
-		walk_note(w, "is not a file, directory or link: left out");
+		(c->is_named ? walk_say : walk_note)(w,
+						     "is not a file, directory or link: left out");
 		return false;
 	}
 	const char *why = obstacle(l, e);
@@ -215,16 +218,20 @@ static void compress_path(struct compress *c, const char *path)
 	if (from.fd < 0)
 		return;
 	if (from.whole) {
+		if (c->later) /* whose directories may be those of this one */
+			packer_wait(c->packer);
 		walk_all(w, from.fd);
 	} else {
 		int rc = listing_read(&l, from.fd);
 		struct entry *e = rc < 0 ? NULL : listing_find(&l, from.name);
 		const char *slash = strrchr(path, '/');
 		c->as = slash ? slash[1] ? slash + 1 : NULL : path;
+		c->is_named = true;
 		if (e)
 			walk_one(w, &l, e);
 		else
 			walk_say_rc(w, rc < 0 ? rc : -ENOENT);
+		c->is_named = false;
 		c->as = NULL;
 		listing_free(&l);
 	}

@@ -139,11 +139,19 @@ static bool is_said(void)
 	return said;
 }
 
+static int no_command(const char *word)
+{
+	fprintf(stderr, "cframe: no command is called '%s'; see cframe --help\n", word);
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	const char *word = argc >= 2 ? argv[1] : "";
 	if (is_in(word, "help", "--help", "-h")) {
 		const struct subcommand *about = argc >= 3 ? subcommand_find(argv[2]) : NULL;
+		if (argc >= 3 && !about)
+			return no_command(argv[2]);
 		if (about)
 			help_of(about);
 		else
@@ -164,8 +172,7 @@ int main(int argc, char **argv)
 		return is_said() ? code : 1;
 	}
 	if (*word)
-		fprintf(stderr, "cframe: no command is called '%s'; see cframe --help\n", word);
-	else
-		help(stderr);
+		return no_command(word);
+	help(stderr);
 	return 1;
 }

@@ -108,9 +108,13 @@ void target_note_linked(struct target *t, const struct stat *st, enum node_kind 
 void target_forget_linked(struct target *t, const char *path); /* another file has taken it */
 void target_deinit(struct target *t);
 
-/* A directory of the target. The last of its users closes it, and gives it its attributes. */
+/*
+ * A directory of the target. The last of its users closes it, and gives it its attributes, unless
+ * somebody else owns it.
+ */
 struct folder {
 	int fd;
+	bool is_root;   /* who named it has its attributes in hand        */
 	bool made;      /* it was not there before                       */
 	unsigned users; /* under walk.lock: the walk, and files on their way */
 	struct stat st; /* of the one that it is made after              */

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -172,10 +173,9 @@ static double number(const cJSON *in, const char *name)
 	return cJSON_GetNumberValue(cJSON_GetObjectItem(in, name));
 }
 
-static void print_row(const cJSON *row, const char *note)
+static void print_row(const cJSON *row, const char *note, bool chosen)
 {
 	double bytes = number(row, "bytes"), stored = number(row, "stored");
-	bool chosen = cJSON_IsTrue(cJSON_GetObjectItem(row, "chosen"));
 	bool joined = cJSON_IsTrue(cJSON_GetObjectItem(row, "one_stream"));
 	char block[16] = "auto";
 	if (number(row, "blocksize") > 0)
@@ -198,12 +198,15 @@ static void print_table(const cJSON *of)
 	       number(of, "choices"), number(of, "choosing_ms"));
 	printf("  %-34s %-7s %5s  %9s  %7s  %6s  %6s\n", "pipeline", "streams", "block", "stored",
 	       "ratio", "enc", "dec");
+	/* What was chosen for the first chunk says little of a file whose choice changes later. */
+	bool one = cJSON_GetArraySize(cJSON_GetObjectItem(of, "changes")) == 1;
 	cJSON_ArrayForEach(row, cJSON_GetObjectItem(of, "candidates"))
 	{
 		if (number(row, "bytes") > 0)
-			print_row(row, NULL);
+			print_row(row, NULL,
+				  one && cJSON_IsTrue(cJSON_GetObjectItem(row, "chosen")));
 	}
-	print_row(tuned, "as tuned, chunk by chunk");
+	print_row(tuned, "as tuned, chunk by chunk", true);
 }
 
 static void work_free(struct work *w)
@@ -265,6 +268,17 @@ static int show(cJSON *files, bool json)
 	return 0;
 }
 
+/* Others have no bytes to go back in. A directory fails by itself. */
+static bool has_bytes(const char *file)
+{
+	struct stat st;
+
+	if (stat(file, &st) < 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
+		return true;
+	fprintf(stderr, "cframe: %s: is not a regular file\n", file);
+	return false;
+}
+
 static bool flag(const char *word, bool *json, bool *all)
 {
 	*json = *json || strcmp(word, "--json") == 0;
@@ -287,6 +301,10 @@ int tune_main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (flag(argv[i], &json, &all))
 			continue;
+		if (!has_bytes(argv[i])) {
+			failed = 1;
+			continue;
+		}
 		cJSON *one = cJSON_CreateObject();
 		int rc = one ? tune_file(s, argv[i], all, one) : -ENOMEM;
 		if (rc < 0) {

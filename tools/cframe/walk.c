@@ -51,13 +51,40 @@ void item_say_taken(struct walk *w, const struct item *i, const char *why)
 	w->failed = true;
 }
 
+static void say_target_rc(struct walk *w, const struct item *i, int rc)
+{
+	char text[256];
+
+	if (rc == -EEXIST)
+		item_say_taken(w, i, "is there already; --force replaces it");
+	else if (rc == -EISDIR)
+		item_say_taken(w, i, "is a directory, and stays");
+	else
+		item_say_taken(w, i, err_text(rc, text, sizeof text));
+}
+
+/* True: it is not the source that failed. */
+static bool is_of_target(const struct item *i, int rc)
+{
+	switch (rc) {
+	case -EEXIST:
+	case -EISDIR:
+	case -ENOSPC:
+	case -EDQUOT:
+	case -EROFS:
+		return true;
+	case -EACCES:
+		return i->folder && faccessat(i->folder->fd, ".", W_OK | X_OK, AT_EACCESS) < 0;
+	default:
+		return false;
+	}
+}
+
 void item_say_rc(struct walk *w, const struct item *i, int rc)
 {
 	char text[256];
-	if (rc == -EEXIST) {
-		item_say_taken(w, i, "is there already; --force replaces it");
-	} else if (rc == -EISDIR) {
-		item_say_taken(w, i, "is a directory, and stays");
+	if (is_of_target(i, rc)) {
+		say_target_rc(w, i, rc);
 	} else {
 		fprintf(stderr, "cframe: %s: %s\n", i->from, err_text(rc, text, sizeof text));
 		w->failed = true;
@@ -138,11 +165,52 @@ bool any_above(int dir, bool (*is_so)(void *arg, int dir), void *arg)
 	return found;
 }
 
+/*
+ * True: the stamp was set to be the other. File systems may count 100 ns, whole seconds, or two of
+ * them (FAT).
+ */
+static bool is_stamp_of(struct timespec stamp, struct timespec of)
+{
+	if (stamp.tv_nsec == 0)
+		return stamp.tv_sec == of.tv_sec ||
+		       (stamp.tv_sec % 2 == 0 && stamp.tv_sec + 1 == of.tv_sec);
+	return stamp.tv_sec == of.tv_sec &&
+	       (stamp.tv_nsec == of.tv_nsec || stamp.tv_nsec == of.tv_nsec / 100 * 100);
+}
+
+/* True: who runs this may change its mode and times. */
+static bool is_mine(const struct stat *st)
+{
+	return geteuid() == 0 || geteuid() == st->st_uid;
+}
+
 void folder_get(struct walk *w, struct folder *f)
 {
 	pthread_mutex_lock(&w->lock);
 	f->users++;
 	pthread_mutex_unlock(&w->lock);
+}
+
+/* An interrupted run leaves directories that are not: the next one has to see to them. */
+static bool is_as_asked(const struct folder *f)
+{
+	struct stat now;
+
+	return !f->made && fstat(f->fd, &now) == 0 &&
+	       (!is_mine(&now) ||
+		(now.st_mode == f->st.st_mode && now.st_uid == f->st.st_uid &&
+		 now.st_gid == f->st.st_gid && is_stamp_of(now.st_mtim, f->st.st_mtim)));
+}
+
+static void finish_folder(struct walk *w, struct folder *f)
+{
+	struct item i = {.from = f->to, .to = f->to};
+	int rc = give_attributes(f->fd, &f->st, &f->extras);
+
+	if (rc < 0)
+		say_target_rc(w, &i, rc);
+	else
+		say_extras(w, &i, &f->extras);
 }
 
 void folder_put(struct walk *w, struct folder *f)
@@ -152,12 +220,8 @@ void folder_put(struct walk *w, struct folder *f)
 	pthread_mutex_unlock(&w->lock);
 	if (!last)
 		return;
-	struct item i = {.from = f->to, .to = f->to};
-	int rc = f->made ? give_attributes(f->fd, &f->st, &f->extras) : 0;
-	if (rc < 0)
-		item_say_rc(w, &i, rc);
-	else if (f->made)
-		say_extras(w, &i, &f->extras);
+	if (!f->is_root && !is_as_asked(f))
+		finish_folder(w, f);
 	extras_free(&f->extras);
 	close(f->fd);
 	mem_free(f->to);
@@ -167,13 +231,6 @@ void folder_put(struct walk *w, struct folder *f)
 static bool has_names(const struct item *i)
 {
 	return i->st.st_nlink > 1 && i->kind != NODE_SPARSE;
-}
-
-/* True: the stamp was set to be the other; file systems may count whole seconds, or 100 ns. */
-static bool is_stamp_of(struct timespec stamp, struct timespec of)
-{
-	return stamp.tv_sec == of.tv_sec && (stamp.tv_nsec == 0 || stamp.tv_nsec == of.tv_nsec ||
-					     stamp.tv_nsec == of.tv_nsec / 100 * 100);
 }
 
 static bool is_older(const struct stat *a, const struct stat *b)
@@ -270,7 +327,10 @@ bool item_finish(struct walk *w, struct item *i)
 	return true;
 }
 
-/* -EEXIST: something else has the name. *made: it was not there before. */
+/*
+ * -EEXIST: something else has the name. *made: it was not there before. One that is not to be
+ * written to is opened for the owner until it is finished.
+ */
 static int open_target(int dir, const char *name, bool *made)
 {
 	*made = mkdirat(dir, name, 0700) == 0;
@@ -279,6 +339,9 @@ static int open_target(int dir, const char *name, bool *made)
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOTDIR || errno == ELOOP ? -EEXIST : -errno;
+	struct stat st;
+	if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700 && is_mine(&st))
+		(void)fchmod(fd, (st.st_mode & 07777) | 0700);
 	return fd;
 }
 
@@ -312,12 +375,11 @@ static void walk_into(struct walk *w, int from, const struct entry *e, struct fo
 	}
 	struct folder *to = fd < 0 ? NULL : folder_new(w, fd, made, &e->st);
 	if (!to) {
-		walk_say_rc(w, fd < 0 ? fd : -ENOMEM);
+		say_target_rc(w, &i, fd < 0 ? fd : -ENOMEM);
 		return;
 	}
-	if (made)
-		extras_load(&to->extras, from);
-	else
+	extras_load(&to->extras, from);
+	if (!made)
 		drafts_remove_left(fd);
 	if (made && w->ops->made)
 		w->ops->made(parent->fd, fd);
@@ -394,7 +456,9 @@ static struct folder *root_folder(struct walk *w)
 	int fd = fcntl(w->target.root, F_DUPFD_CLOEXEC, 0);
 	int rc = fd < 0 ? -errno : -ENOMEM;
 	struct folder *f = fd < 0 ? NULL : folder_new(w, fd, false, &w->root);
-	if (!f)
+	if (f)
+		f->is_root = true;
+	else
 		walk_say_rc(w, rc);
 	return f;
 }
