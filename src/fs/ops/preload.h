@@ -24,8 +24,9 @@ bool preload_suits(struct file *f);
 
 /*
  * Called between file_get and the answer to OPEN, with n->preloading set, which it clears. True:
- * the kernel has the content now, and must be told to keep it. What fails here will fail again for
- * whoever reads, who is told.
+ * the kernel has the content now, and must be told to keep it. False: it must not be. Another
+ * program may have changed the file meanwhile, and the kernel has been told so too early. What
+ * fails here will fail again for whoever reads, who is told.
  */
 bool preload_run(struct fs *fs, struct inode *n, struct file *f);
 
