@@ -219,12 +219,14 @@ static uint64_t next_round(const struct keeper *k)
 static enum round wait_for_round(struct keeper *k, uint64_t next)
 {
 	double pause = k->fs->opt.commit * PAUSE_SHARE;
+	/* each try encodes all that waits: on a full disk for nothing, and that may stay full */
+	bool full = k->last_rc == -ENOSPC || k->last_rc == -EDQUOT;
 
 	while (meter_now() < next) {
-		bool logged = intent_waits(k->fs->intent, 0);
+		bool logged = !full && intent_waits(k->fs->intent, 0);
 		if (!waker_sleep(&k->waker, logged ? min_u64(next, seconds_ahead(pause)) : next))
 			return ROUND_NONE;
-		if (intent_waits(k->fs->intent, pause))
+		if (!full && intent_waits(k->fs->intent, pause))
 			return waker_stopped(&k->waker) ? ROUND_NONE : ROUND_LOGGED;
 	}
 	return waker_stopped(&k->waker) ? ROUND_NONE : ROUND_ALL;

@@ -20,6 +20,7 @@ from libfault import Fault
 from libmount import BUILD, wait_until
 from libposix import error_of, punch, read_direct, write_out
 from libprogram import skip_or_fail
+from libsharer import Sharer, versions
 from libstats import Moved
 
 SIZE = 8 << 20
@@ -445,7 +446,7 @@ def test_opened_between_the_cut_and_its_commit(mount, work, how, again):
 logged = pytest.mark.parametrize("small", ["commit=1,chunksize=64K"], ids=["log"], indirect=True)
 
 
-def close_on_full_disk(m):
+def close_on_full_disk(m, again=False):
     """What was synced into the intent log finds no room at the last close. Before, and synced."""
     data = bytearray(blob(1, 2 << 20, "noise"))
     fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
@@ -458,6 +459,9 @@ def close_on_full_disk(m):
     with Moved(m) as moved:
         os.fsync(fd)
     assert moved("log", "syncs") == 1
+    if again:  # whole chunks, which nothing below them can spoil
+        data = blob(2, 2 << 20, "noise")
+        put(fd, data)
     fill(m, 0)
     assert outcome(os.close, fd) == "ENOSPC"
     m.expect_log("waits in memory and in the intent log", 20)
@@ -539,6 +543,45 @@ def test_the_room_of_a_file_that_waits_is_there_when_it_is_removed(small, replac
     m.remount()
     assert (m.mnt / "after").read_bytes() == new
     assert not aside(m).exists()
+
+
+rarely = pytest.mark.parametrize("small", ["commit=8,chunksize=64K"], ids=["log"], indirect=True)
+
+
+@rarely
+def test_what_waits_is_not_encoded_again_and_again(small):
+    """Neither when somebody has read it, nor more often than at each round of commits."""
+    m = small
+    _, data = close_on_full_disk(m)
+    m.expect_log("background commit: No space", 20)
+    with Moved(m) as moved:
+        for _ in range(5):
+            assert (m.mnt / "f").read_bytes() == data
+        time.sleep(3)
+    assert moved("requests", "open") == 5 and moved("write", "chunks") == 0
+    (m.backing / "filler").unlink()
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    os.fsync(fd)  # nothing is left for the next round
+    os.close(fd)
+    wait_until(lambda: not is_open(m, "f"), 5, "the last close")
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data
+
+
+@rarely
+def test_what_another_program_writes_while_a_file_waits(small):
+    """Its changes cannot be committed any more: they are put aside, and the mount shows theirs."""
+    m = small
+    close_on_full_disk(m, again=True)
+    m.expect_log("background commit: No space", 20)
+    (m.backing / "filler").unlink()
+    with Sharer("writer", m.stored("f")) as writer:
+        writer.ask(3)
+    m.expect_log("keeps what was synced", 20)
+    wait_until(lambda: not is_open(m, "f"), 20, "its end")
+    m.allow("f.b2frame: closed with unwritten data")
+    assert set(versions((m.mnt / "f").read_bytes())) == {3}
+    assert aside(m).exists()
 
 
 def test_the_room_of_a_removed_file_is_there_at_once(small):

@@ -60,7 +60,7 @@ void file_put(struct fs *fs, struct inode *n)
 	pthread_mutex_lock(&n->lock);
 	struct file *f = n->file;
 	assert(f && n->nopen > 0);
-	bool kept = n->nopen == 2 && kept_take(f); /* the other use, which is tried again now */
+	bool kept = n->nopen == 2 && kept_take_idle(f); /* the other use */
 	bool last = n->nopen == 1;
 	if (!last)
 		n->nopen--;

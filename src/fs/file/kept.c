@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "fs/file/discard.h"
 #include "fs/file/open.h"
+#include "fs/file/sync.h"
 
 bool kept_suits(struct file *f, int rc)
 {
@@ -49,11 +50,18 @@ bool kept_take(struct file *f)
 	return true;
 }
 
+bool kept_take_idle(struct file *f)
+{
+	bool waits = f->kept && (file_changed(f) || file_in_log(f)) && !file_lacks_refused(f);
+
+	return !waits && kept_take(f);
+}
+
 struct inode *kept_done(struct file *f, int rc)
 {
 	struct inode *n = f->inode;
 
-	if (rc != 0 && file_has_a_name(f))
+	if (rc != 0 && rc != -ESTALE && file_has_a_name(f))
 		return NULL;
 	pthread_mutex_lock(&n->lock);
 	bool taken = kept_take(f);

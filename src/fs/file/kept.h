@@ -4,8 +4,10 @@
  * the file now would show it as it was before that fsync.
  *
  * Such a file counts as used once more (inode.nopen), with a reference to its inode. Whoever opens
- * it sees what was written. It is closed by the keeper once a commit has found room, by its next
- * last user, when its last name is removed, or when the mount ends. Its data is part of dirty_max.
+ * it sees what was written; closing it again tries no commit, since many may read it. It is closed
+ * by the keeper once a commit has found room, when another program has written the file (what was
+ * synced is put aside then), when its last name is removed, or when the mount ends. Its data is
+ * part of dirty_max.
  */
 #ifndef FS_FILE_KEPT_H
 #define FS_FILE_KEPT_H
@@ -34,6 +36,12 @@ void kept_add(struct file *f);
  * file_put and inode_put. n->lock is held.
  */
 bool kept_take(struct file *f);
+
+/*
+ * The same, when its only other user goes. False: it goes on waiting for the keeper. True: it need
+ * not, or bytes are missing whose write was refused, which the last close has to settle.
+ */
+bool kept_take_idle(struct file *f);
 
 /*
  * After a try to commit the file, which is pinned in the budget. Not NULL: it need not be kept any
