@@ -210,7 +210,16 @@ ALWAYS_INLINE void turning_out(__m512i *order, const size_t s)
 	}
 }
 
-/* Where the planes of a tile lie: the first eight of them and the others. */
+/*
+ * Planes a multiple of 4096 bytes apart, as those of blocks of 2^k bytes are, share one set of
+ * lines in L1, which holds twelve, those of the source among them. So of 16-byte items only some
+ * planes are read or written where they lie; the others take the way by a place next door, and
+ * from there a piece at a time.
+ */
+#define IN_PLACE_16 6u
+#define NEAR 1024u
+
+/* Where the planes of a tile lie: those in place, and the others. */
 struct planes {
 	uint8_t *low, *high;
 	size_t low_gap, high_gap;
@@ -218,7 +227,8 @@ struct planes {
 
 ALWAYS_INLINE uint8_t *plane_at(const struct planes *p, const size_t j)
 {
-	return j < 8 ? p->low + j * p->low_gap : p->high + (j - 8) * p->high_gap;
+	return j < IN_PLACE_16 ? p->low + j * p->low_gap
+			       : p->high + (j - IN_PLACE_16) * p->high_gap;
 }
 
 ALWAYS_INLINE void
@@ -232,7 +242,7 @@ shuffle_turned(const size_t s, const __m512i *order, const uint8_t *src, const s
 #pragma GCC unroll 16
 	for (size_t j = 0; j < s; j++) {
 		STORE(plane_at(dst, j), turn(s, a[j], (int)(s - j)));
-		if (j < 8)
+		if (j < IN_PLACE_16)
 			__builtin_prefetch(plane_at(dst, j) + 64, 1, 3);
 	}
 }
@@ -250,13 +260,6 @@ unshuffle_turned(const size_t s, const __m512i *order, const struct planes *src,
 		STORE(dst + 64 * r, _mm512_permutexvar_epi8(order[r], a[r]));
 }
 
-/*
- * Planes a multiple of 4096 bytes apart, as those of blocks of 2^k bytes are, share one set of
- * lines in L1, which holds eight. The other eight planes of 16-byte items take the way by a place
- * next door.
- */
-#define NEAR 256u
-
 static inline bool planes_collide(const size_t s, size_t n)
 {
 	return s == 16 && n % 4096 == 0;
@@ -264,7 +267,7 @@ static inline bool planes_collide(const size_t s, size_t n)
 
 ALWAYS_INLINE void copy_piece(uint8_t *dst, const uint8_t *src)
 {
-#pragma GCC unroll 8
+#pragma GCC unroll 16
 	for (unsigned i = 0; i < NEAR; i += 64)
 		STORE(dst + i, LOAD(src + i));
 }
@@ -273,19 +276,19 @@ ALWAYS_INLINE void
 shuffle_mirrored(const size_t s, size_t n, const uint8_t *src, uint8_t *dst)
 {
 	__m512i order[16];
-	uint8_t near[8 * NEAR] __attribute__((aligned(64)));
+	uint8_t near[(16 - IN_PLACE_16) * NEAR] __attribute__((aligned(64)));
 	size_t i = 0;
 	turning_in(order, s);
 	for (; planes_collide(s, n) && i + NEAR <= n; i += NEAR) {
 		for (size_t k = 0; k < NEAR; k += 64)
 			shuffle_turned(s, order, src + (i + k) * s,
 				       &(struct planes){dst + i + k, near + k, n, NEAR});
-		for (size_t j = 8; j < s; j++)
-			copy_piece(dst + j * n + i, near + (j - 8) * NEAR);
+		for (size_t j = IN_PLACE_16; j < s; j++)
+			copy_piece(dst + j * n + i, near + (j - IN_PLACE_16) * NEAR);
 	}
 	for (; i + 64 <= n; i += 64)
 		shuffle_turned(s, order, src + i * s,
-			       &(struct planes){dst + i, dst + i + 8 * n, n, n});
+			       &(struct planes){dst + i, dst + i + IN_PLACE_16 * n, n, n});
 	shuffle_rest(s, n, i, src, dst);
 }
 
@@ -293,20 +296,21 @@ ALWAYS_INLINE void
 unshuffle_mirrored(const size_t s, size_t n, const uint8_t *src, uint8_t *dst)
 {
 	__m512i order[16];
-	uint8_t near[8 * NEAR] __attribute__((aligned(64)));
+	uint8_t near[(16 - IN_PLACE_16) * NEAR] __attribute__((aligned(64)));
 	size_t i = 0;
 	uint8_t *from = (uint8_t *)(uintptr_t)src;
 	turning_out(order, s);
 	for (; planes_collide(s, n) && i + NEAR <= n; i += NEAR) {
-		for (size_t j = 8; j < s; j++)
-			copy_piece(near + (j - 8) * NEAR, src + j * n + i);
+		for (size_t j = IN_PLACE_16; j < s; j++)
+			copy_piece(near + (j - IN_PLACE_16) * NEAR, src + j * n + i);
 		for (size_t k = 0; k < NEAR; k += 64)
 			unshuffle_turned(s, order,
 					 &(struct planes){from + i + k, near + k, n, NEAR},
 					 dst + (i + k) * s);
 	}
 	for (; i + 64 <= n; i += 64)
-		unshuffle_turned(s, order, &(struct planes){from + i, from + i + 8 * n, n, n},
+		unshuffle_turned(s, order,
+				 &(struct planes){from + i, from + i + IN_PLACE_16 * n, n, n},
 				 dst + i * s);
 	unshuffle_rest(s, n, i, src, dst);
 }
