@@ -25,6 +25,9 @@ int info_main(int argc, char **argv);
 int stat_main(int argc, char **argv);
 int tune_main(int argc, char **argv);
 
+/* "cframe: ", the text, and the end of the line on stderr, by any thread. */
+void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* "cframe: FILE: why" on stderr. Returns the exit code of a failure. */
 int tool_fail(const char *file, int rc);
 
@@ -39,6 +42,9 @@ static inline bool tool_is(const char *word, const char *letter, const char *nam
 {
 	return strcmp(word, letter) == 0 || strcmp(word, name) == 0;
 }
+
+/* "1.2 GB", "45.6 kB", "512 B". */
+void tool_bytes_text(double v, char out[static 16]);
 
 /* "cframe: usage: ..." on stderr, and the exit code. */
 int tool_usage(const struct subcommand *cmd);

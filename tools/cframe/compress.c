@@ -1,6 +1,7 @@
 /* Makes frames of files without a mount: what a mount would have written of them. */
 #include "cframe.h"
 #include "pack.h"
+#include "progress.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -284,11 +285,13 @@ static int run(struct compress *c, char **source, const char *where)
 		return walk_fail(&c->walk, rc);
 	const char *problem = target_problem(c);
 	if (problem) {
-		fprintf(stderr, "cframe: %s: %s\n", where, problem);
+		tool_say("%s: %s", where, problem);
 		c->walk.failed = true;
 		return 1;
 	}
 	raise_nofile();
+	if (!c->verbose) /* where each file has a line */
+		progress_start();
 	rc = packer_open(&c->packer, &o);
 	for (; rc >= 0 && *source; source++, c->later = true)
 		compress_path(c, *source);
@@ -297,6 +300,7 @@ static int run(struct compress *c, char **source, const char *where)
 	/* The frames are on the disk; their names, too, before anybody removes the files. */
 	if (rc >= 0 && syncfs(c->walk.target.root) < 0)
 		rc = -errno;
+	progress_end();
 	return rc < 0 ? walk_fail(&c->walk, rc) : c->walk.failed;
 }
 
@@ -408,7 +412,7 @@ int compress_main(int argc, char **argv)
 	int rc = read_words(&p, argv, &n);
 	int code = 1;
 	if (p.why.text[0]) {
-		fprintf(stderr, "cframe: %s\n", p.why.text);
+		tool_say("%s", p.why.text);
 	} else if (rc < 0 || n < 2) {
 		code = rc < 0 ? tool_fail("compress", rc) : tool_usage(subcommand_find("compress"));
 	} else {

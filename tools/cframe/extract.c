@@ -1,5 +1,6 @@
 /* Takes files out of frames without a mount: what a mount of the directory would show. */
 #include "cframe.h"
+#include "progress.h"
 #include "tree.h"
 #include "unpack.h"
 
@@ -33,8 +34,8 @@ static int unpack(struct extract *x, const struct entry *e, int in, int out)
 		return 0;
 	TRY(open_frame(in, e->kind, &f));
 	if (frame_went_back(f))
-		fprintf(stderr, "cframe: %s: its newest state is torn; the one before is taken\n",
-			x->walk.from.p);
+		tool_say("%s: its newest state is torn; the one before is taken",
+			 (const char *)x->walk.from.p);
 	int rc = unpack_frame(f, e->kind == NODE_ARRAY, x->s, out);
 	frame_close(f);
 	return rc;
@@ -187,8 +188,11 @@ static int run(struct extract *x, const char *where, struct target t, char **pat
 		rc = scratch_open(&x->s);
 	if (rc < 0)
 		return walk_fail(&x->walk, rc);
+	if (!x->verbose) /* where each file has a line */
+		progress_start();
 	for (; *path; path++)
 		extract_path(&x->walk, *path);
+	progress_end();
 	return x->walk.failed;
 }
 

@@ -66,6 +66,17 @@ int tool_usage(const struct subcommand *cmd)
 	return 1;
 }
 
+void tool_bytes_text(double v, char out[static 16])
+{
+	static const char *const unit[] = {"B", "kB", "MB", "GB", "TB", "PB"};
+	unsigned i = 0;
+	while (v >= 999.95 && i < 5) {
+		v /= 1000;
+		i++;
+	}
+	snprintf(out, 16, i ? "%.1f %s" : "%.0f %s", v, unit[i]);
+}
+
 int tool_unknown(const char *cmd, const char *word)
 {
 	fprintf(stderr,

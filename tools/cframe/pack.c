@@ -1,4 +1,6 @@
 #include "pack.h"
+#include "cframe.h"
+#include "progress.h"
 #include "workbench.h"
 
 #include "base/fd.h"
@@ -226,7 +228,9 @@ static int encode(struct job *j, struct workbench *b)
 	TRY(policy_choose(&f->policy, b->s, &what, &p));
 	struct pool *pool = j->last ? f->p->pool : NULL; /* what else is there waits for its end */
 	TRY(workbench_encode(b, pool, &p, what.plain));
-	return store(f, j->n, buf_view(&b->stored));
+	TRY(store(f, j->n, buf_view(&b->stored)));
+	progress_bytes(what.plain.n, b->stored.n);
+	return 0;
 }
 
 static int commit(struct pack *f)
@@ -270,8 +274,7 @@ static void say_failed(struct pack *f)
 {
 	struct walk *w = f->p->o.walk;
 	if (f->rc == -ESTALE)
-		fprintf(stderr, "cframe: %s: got shorter while it was read; left out\n",
-			f->item.from);
+		tool_say("%s: got shorter while it was read; left out", f->item.from);
 	else
 		item_say_rc(w, &f->item, f->rc);
 	w->failed = true;
@@ -353,7 +356,7 @@ static int look_for_change(struct pack *f)
 		return -ESTALE; /* the end may have been taken for a hole */
 	if (is_same(&now, &f->item.st))
 		return 0;
-	fprintf(stderr, "cframe: %s: has changed while it was read\n", f->item.from);
+	tool_say("%s: has changed while it was read", f->item.from);
 	f->p->o.walk->failed = true;
 	return 0;
 }

@@ -32,18 +32,6 @@ static double total(const struct looks *l, const char *group, const char *name)
 	return number(l->now, group, name);
 }
 
-/* "1.2 GB", "45.6 kB", "512 B". */
-static void format_bytes(double v, char out[static 16])
-{
-	static const char *const unit[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-	unsigned i = 0;
-	while (v >= 999.95 && i < 5) {
-		v /= 1000;
-		i++;
-	}
-	snprintf(out, 16, i ? "%.1f %s" : "%.0f %s", v, unit[i]);
-}
-
 static void format_count(double v, char out[static 16])
 {
 	snprintf(out, 16, "%.0f", v);
@@ -73,7 +61,7 @@ static void print_count(const struct looks *l, const char *group, const char *na
 static void print_bytes(const struct looks *l, const char *group, const char *name,
 			const char *label)
 {
-	print_total(l, group, name, label, format_bytes);
+	print_total(l, group, name, label, tool_bytes_text);
 }
 
 static void print_requests(const struct looks *l)
@@ -145,8 +133,8 @@ static void print_memory(const struct looks *l)
 	char used[16], most[16];
 	printf("\nmemory\n");
 	for (int i = 0; i < 2; i++) {
-		format_bytes(total(l, "memory", name[i][0]), used);
-		format_bytes(total(l, "memory", name[i][1]), most);
+		tool_bytes_text(total(l, "memory", name[i][0]), used);
+		tool_bytes_text(total(l, "memory", name[i][1]), most);
 		printf("  %-24s %14s of %s\n", name[i][2], used, most);
 	}
 	print_bytes(&(struct looks){.now = l->now}, "memory", "resident_bytes", "of the process");

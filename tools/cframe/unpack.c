@@ -1,5 +1,6 @@
 /* The bytes of a frame, or of another file, into a new one. Holes stay holes. */
 #include "unpack.h"
+#include "progress.h"
 
 #include "base/fd.h"
 #include "frame/view_npy.h"
@@ -79,6 +80,8 @@ static int unpack_chunk(struct unpack *u, uint32_t n)
 		rc = unpack_within(u, n, &c);
 	else if (rc == 0 && c.nbytes)
 		rc = unpack_blocks(u, n, &c);
+	if (rc == 0)
+		progress_bytes(c.nbytes, 0);
 	chunk_deinit(&c);
 	return rc;
 }
@@ -120,6 +123,7 @@ static int copy(int in, int out, uint64_t at, uint64_t end)
 		rc = fd_pread(in, at, part);
 		if (rc == 0)
 			rc = fd_pwrite(out, at, span_view(part));
+		progress_bytes(part.n, 0);
 		at += part.n;
 	}
 	buf_free(&b);

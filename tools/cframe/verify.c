@@ -1,4 +1,5 @@
 #include "cframe.h"
+#include "progress.h"
 
 #include "base/log.h"
 #include "frame/names.h"
@@ -11,7 +12,9 @@
 
 static void print(void *arg, const char *line)
 {
+	progress_hold();
 	printf("%s: %s\n", (const char *)arg, line);
+	progress_go_on();
 }
 
 /* Opened by its path; its name is what problems are reported of. */
@@ -24,6 +27,10 @@ static int verify(const char *path, char *name)
 	bool none = rc == 0 && !f;
 	if (f)
 		rc = frame_verify(f, &report);
+	if (f && rc >= 0) {
+		progress_bytes(frame_size(f), 0);
+		progress_file();
+	}
 	frame_close(f);
 	io_close(io);
 	if (none) {
@@ -32,7 +39,7 @@ static int verify(const char *path, char *name)
 	}
 	if (rc < 0) {
 		char text[256];
-		printf("%s: %s\n", name, err_text(rc, text, sizeof text));
+		print(name, err_text(rc, text, sizeof text));
 	}
 	return rc < 0 || report.problems;
 }
@@ -102,9 +109,11 @@ int verify_main(int argc, char **argv)
 	if (argc < 2)
 		return tool_usage(subcommand_find(argv[0]));
 	log_init(LOG_LEVEL_ERR, LOG_SINK_STDERR); /* a torn frame is a line of the report */
+	progress_start();
 	for (int i = 1; i < argc; i++) {
 		bool tree = stat(argv[i], &st) == 0 && S_ISDIR(st.st_mode);
 		bad |= tree ? verify_tree(argv[i]) : verify(argv[i], argv[i]);
 	}
+	progress_end();
 	return bad;
 }

@@ -5,6 +5,7 @@
  */
 #include "tree.h"
 #include "cframe.h"
+#include "progress.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -36,7 +37,7 @@ static void path_pop(struct buf *path, size_t before)
 
 void walk_note(struct walk *w, const char *text)
 {
-	fprintf(stderr, "cframe: %s: %s\n", w->from.p, text);
+	tool_say("%s: %s", (const char *)w->from.p, text);
 }
 
 void walk_say(struct walk *w, const char *text)
@@ -47,7 +48,7 @@ void walk_say(struct walk *w, const char *text)
 
 void item_say_taken(struct walk *w, const struct item *i, const char *why)
 {
-	fprintf(stderr, "cframe: %s/%s: %s\n", w->where, i->to, why);
+	tool_say("%s/%s: %s", w->where, i->to, why);
 	w->failed = true;
 }
 
@@ -86,7 +87,7 @@ void item_say_rc(struct walk *w, const struct item *i, int rc)
 	if (is_of_target(i, rc)) {
 		say_target_rc(w, i, rc);
 	} else {
-		fprintf(stderr, "cframe: %s: %s\n", i->from, err_text(rc, text, sizeof text));
+		tool_say("%s: %s", i->from, err_text(rc, text, sizeof text));
 		w->failed = true;
 	}
 }
@@ -97,13 +98,12 @@ static void say_extras(struct walk *w, const struct item *i, const struct extras
 	char text[256];
 	if (x->rc == -EOPNOTSUPP) {
 		if (!atomic_flag_test_and_set(&w->told_extras))
-			fprintf(stderr,
-				"cframe: %s: its file system takes no such extended attributes or "
-				"ACLs as some of the files have: they are left out\n",
-				w->where);
+			tool_say("%s: its file system takes no such extended attributes or ACLs as "
+				 "some of the files have: they are left out",
+				 w->where);
 	} else if (x->rc < 0) {
-		fprintf(stderr, "cframe: %s: not all extended attributes were kept: %s\n", i->from,
-			err_text(x->rc, text, sizeof text));
+		tool_say("%s: not all extended attributes were kept: %s", i->from,
+			 err_text(x->rc, text, sizeof text));
 		w->failed = true;
 	}
 }
@@ -318,6 +318,7 @@ bool item_finish(struct walk *w, struct item *i)
 		return false;
 	}
 	say_extras(w, i, &i->extras);
+	progress_file();
 	pthread_mutex_lock(&w->lock);
 	w->made++;
 	target_forget_linked(&w->target, i->to);
