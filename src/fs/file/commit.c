@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* Nobody else gets at the file for as long as it takes to move so much. */
+/* Bytes moved by one step, during which nobody else gets at the file. */
 #define COMPACT_STEP (4u << 20)
 
 /* The header names the pipeline of the first data, which was not known before that came. */
@@ -33,7 +33,7 @@ int file_sync_inode(struct file *f)
 	}
 	pthread_rwlock_wrlock(&f->lock);
 	if (f->writable)
-		frame_set_suspect(f->frame); /* it may have told of other bytes */
+		frame_set_suspect(f->frame); /* the bytes that are lost may be the frame's */
 	else
 		f->fs->sync_failed = true;
 	pthread_rwlock_unlock(&f->lock);
@@ -43,14 +43,15 @@ int file_sync_inode(struct file *f)
 int file_put_caps_back(struct file *f, enum durability how)
 {
 	int rc = caps_put_back(f->inode, f->fd);
-	if (how != COMMIT_PART) /* of a part, chunks may be landing */
+	if (how != COMMIT_PART) /* during which workers go on writing chunks */
 		caps_forget(f->inode);
 	return rc <= 0 || how != COMMIT_SYNC ? 0 : file_sync_inode(f);
 }
 
 /*
- * An fdatasync takes a new file's name along with the length that the file got after it, in the
- * journals that we know. An empty one has had its length before its name.
+ * A commit's fdatasync makes the file's length durable, and with it, in the journals that we know,
+ * what came before that: the name of a file made here. An empty file got its length, that of an
+ * empty frame, before its name.
  */
 static void name_synced(struct file *f)
 {
@@ -69,8 +70,8 @@ static void hold_caps(struct file *f)
 }
 
 /*
- * The first chunk of what the file has grown by of which bytes are missing: they wait for their
- * place, or the kernel has not sent them. UINT32_MAX: there is none.
+ * The first chunk behind the last full commit that lacks bytes: they have not been stored yet, or
+ * the kernel has not sent them. UINT32_MAX: there is none.
  */
 static uint32_t first_missing(const struct file *f)
 {
@@ -82,7 +83,7 @@ static uint32_t first_missing(const struct file *f)
 	return gap == UINT64_MAX ? n : (uint32_t)min_u64(n, range_chunk(gap, f->chunk_size));
 }
 
-/* True: a part cannot end before that chunk, since it begins with bytes that are kept. */
+/* True: a part cannot end before that chunk, as the last full commit has shown its first bytes. */
 static bool missing_holds_up(const struct file *f)
 {
 	uint32_t n = first_missing(f);
@@ -91,9 +92,8 @@ static bool missing_holds_up(const struct file *f)
 }
 
 /*
- * Of a part, what the file has grown by ends where the first chunk is missing, or bytes of it are.
- * Not so that nothing is left, when the log has something of it: that would count as older than an
- * empty file.
+ * A part ends the file before the first chunk that lacks bytes. But it does not make it empty while
+ * the log has bytes of it: next to a new root without any, their record would count as older.
  */
 static int commit_frame(struct file *f, enum durability how)
 {
@@ -105,7 +105,7 @@ static int commit_frame(struct file *f, enum durability how)
 	return frame_commit_part(f->frame, missing);
 }
 
-/* Of a part, chunks may be landing. */
+/* Takes the lock, since workers go on storing chunks during a part. */
 static bool may_write(struct file *f, enum durability how)
 {
 	pthread_rwlock_rdlock(&f->lock);

@@ -32,7 +32,7 @@ static bool must_become_bytewise(struct file *f)
 	       policy_wants_bytewise(&f->policy, size, frame_info(f->frame)->chunk_size);
 }
 
-/* 0: nothing is missing. */
+/* The error of the newest refused write, while bytes are missing for it; else 0. */
 static int why_refused(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
@@ -62,12 +62,13 @@ struct turns {
 };
 
 /*
- * After a turn in which so many chunks landed: how many the next one takes. On a full disk each
- * turn frees room for the next. Whole turns would be encoded again and again for the few chunks
- * that find room: time that grows with the square of the file.
+ * Plans the next turn, after one in which `landed` chunks have been stored. On a full disk it takes
+ * at most twice as many chunks as have found room in this one. To send all of them each time would
+ * encode the same chunks over and over for the few that find room, in time that grows with the
+ * square of the file.
  *
- * True: the disk was full, and another turn may find room. There may be some inside the file: it is
- * made for as long as that brings something forward.
+ * True: the disk was full, but another turn is worth a try: room was made inside the file, or
+ * chunks that have not been tried may be small enough. False as soon as that gets no chunk stored.
  */
 static bool plan_turn(struct file *f, struct turns *t, int rc, unsigned landed)
 {
@@ -124,8 +125,9 @@ static bool is_typed(struct file *f, uint32_t n, struct workspace *ws)
 }
 
 /*
- * Chunk n is stored once more. Not behind its old self, if no root has that: it is given back
- * first. What a root has stays, also should the new one be lost.
+ * Makes chunk n DIRTY as a whole, so that it is encoded and stored once more. If no root refers to
+ * its place, that is given back first, so that the new one need not lie behind it. If one does, the
+ * old chunk stays for as long as the new one may still be lost.
  */
 static int store_anew(struct file *f, uint32_t n)
 {
@@ -140,8 +142,9 @@ static int store_anew(struct file *f, uint32_t n)
 }
 
 /*
- * The length is not whole items any more (policy.h): what was stored as items is stored anew, as
- * are the other chunks of this commit, which lie between those and would leave gaps.
+ * The file's length has ceased to be a whole number of items, and its chunks must not have items
+ * then (policy.h). Those that do are stored anew. So are the other chunks of this commit: they lie
+ * between the former, which would leave gaps.
  */
 static int become_bytewise(struct file *f)
 {
@@ -174,7 +177,10 @@ static int sync_read_only(struct file *f)
 	return rc;
 }
 
-/* What is in the log still waits for a durable commit; a file with large gaps, for the keeper. */
+/*
+ * The file is committed, and leaves the list of those that are to be. It stays there if the log has
+ * bytes of it, which only a durable commit ends, or if it has large gaps for the keeper to close.
+ */
 static void off_the_list(struct file *f)
 {
 	if (!intent_has(f->fs->intent, &f->unsynced.mark) && !file_wants_compact(f))
@@ -216,12 +222,12 @@ int file_compact(struct file *f)
 
 	pthread_rwlock_wrlock(&f->gate);
 	bool wants = f->writable && !f->inode->detached && !f->lost && file_wants_compact(f);
-	/* What is DIRTY goes first: compacting commits without it, which only larger files bear. */
+	/* Compacting commits without what is DIRTY, but a small file is committed as a whole. */
 	if (wants && file_size(f) <= FLUSH_WHOLE && file_changed(f))
 		rc = sync_gated(f, COMMIT_LATER);
 	if (wants && rc >= 0)
 		rc = file_compact_gated(f);
-	/* gaps were punched behind the last commit, and no other may come */
+	/* Punching gaps came behind the last commit, and has changed the times once more. */
 	if (wants && !file_changed(f)) {
 		IGNORE(file_put_caps_back(f, COMMIT_LATER));
 		if (rc == -ESTALE) /* what has changed is not ours */
@@ -242,7 +248,7 @@ static int sync_once(struct file *f, enum durability how)
 	if (how == COMMIT_SYNC || file_changed(f)) {
 		rc = sync_gated(f, how);
 	} else {
-		IGNORE(flush_wait(f)); /* a chunk that was lost is not told of yet */
+		IGNORE(flush_wait(f)); /* its worker may be about to lose a chunk, and to tell */
 		if (!file_changed(f)) {
 			IGNORE(file_put_caps_back(f, COMMIT_LATER)); /* of a chunk that was lost */
 			times_release(f->inode, f->fd);
@@ -256,8 +262,9 @@ static int sync_once(struct file *f, enum durability how)
 }
 
 /*
- * Room is waited for here, and not by the worker that found none: the close of the removed file,
- * which frees it, may need that worker. A removed file is not to wait for its own.
+ * On a full disk room may be about to come from a file that was removed and is being closed: that
+ * is waited for (room.h). It is done here and not in the worker that has found no room, since the
+ * close may need that worker. A removed file does not wait, as it might be for its own close.
  */
 int file_try_sync(struct file *f, enum durability how)
 {
@@ -281,7 +288,10 @@ int file_sync(struct file *f, enum durability how)
 	return rc;
 }
 
-/* The kernel shows the length that it has with them: a hole at the end, too. */
+/*
+ * Goes on without the refused bytes, with holes in their place. The file ends where it would with
+ * them, as the kernel has it: there may be a hole at its end.
+ */
 static bool forget_refused(struct file *f)
 {
 	uint64_t end = min_u64(missing_end(&f->arrivals.refused), frame_max_size(f->frame));
@@ -344,7 +354,7 @@ uint32_t file_losses(struct file *f)
 
 static int sync_data(struct file *f)
 {
-	/* the log knows nothing of either */
+	/* a record of the log has room for neither */
 	bool logged = !caps_noted(f->inode) && !file_lacks_refused(f) && file_log(f);
 	return logged ? 0 : file_sync(f, COMMIT_SYNC);
 }
@@ -354,7 +364,10 @@ static bool attributes_wait(const struct file *f)
 	return f->inode->attr_changes != f->inode->attr_synced;
 }
 
-/* Not beside a commit, whose own sync would not be told of the pages that this one finds lost. */
+/*
+ * Keeps commits out. Of lost pages the kernel tells one sync only: if that were this one, the sync
+ * of a commit beside it would succeed without them.
+ */
 static int sync_attributes(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->gate);
@@ -363,7 +376,10 @@ static int sync_attributes(struct file *f)
 	return rc;
 }
 
-/* What was there when the kernel asked, and had sent all that it had of it. */
+/*
+ * Ends an fsync or a close, before which the kernel sends all the pages it has. What is still blank
+ * in the first `size` bytes, the file's length of then, was left out by the application.
+ */
 static void promise(struct file *f, uint64_t size)
 {
 	pthread_rwlock_wrlock(&f->lock);
