@@ -153,6 +153,55 @@ def test_one_place_does_not_decide(tuner):
     assert got.filters == ["shuffle"] and abs(got.permille - real) < real / 3, (got, real)
 
 
+def test_one_place_does_not_overturn_all_others(tuner):
+    """A row of a table with two long columns: times, then numbers of half the size with many equal
+    ones. A longer piece lies in the second one."""
+    times = 1.3e9 + np.cumsum(np.full(MIB // 16, 2.048))
+    flux = np.repeat(rng().integers(0, 200, MIB // 128), 8) * 1e-8
+    data = times.tobytes() + np.concatenate([flux, flux[::-1]]).astype("<f4").tobytes()
+    got = tuner.choose(data)
+    assert got.filters and len(got.chunk) < len(data) / 10, got
+
+
+def relatives(n, length):
+    """Genes of species that descend from each other, in rows of letters."""
+    r, letters = rng(), np.frombuffer(b"acgt", "u1")
+    rows = [r.choice(letters, length)]
+    for i in range(1, n):
+        row = rows[r.integers(0, i)].copy()
+        hit = r.random(length) < 0.03
+        row[hit] = r.choice(letters, int(hit.sum()))
+        rows.append(row)
+    return b"".join(b">species%d\n%s\n" % (i, row.tobytes()) for i, row in enumerate(rows))
+
+
+def test_copies_a_row_away(tuner):
+    """Too far for short pieces, for which it is four letters that a filter might suit."""
+    data = relatives(120, 2500)
+    assert len(tuner.choose(data).chunk) < 0.1 * len(data)
+
+
+def docked(n):
+    """One molecule in many places: lines of 64 bytes, and shorter ones between."""
+    r = rng()
+    base, charge = np.cumsum(r.normal(size=(49, 3)), axis=0) + 10, r.normal(scale=0.4, size=49)
+    for k in range(n):
+        yield f"@<TRIPOS>MOLECULE\nFXA{k}\n49 51 1 0 0\nSMALL\nUSER_CHARGES\n\n\n@<TRIPOS>ATOM\n"
+        for i, at in enumerate(base + r.normal(scale=0.05, size=(49, 3))):
+            name, kind = "CNOS"[i % 4] + str(i), ["C.ar", "O.3", "N.am"][i * i % 3]
+            yield "%3d %-4s %10.4f%10.4f%10.4f %-5s 1 Q101  %8.4f \n" % (
+                (i + 1, name, *at, kind, charge[i])
+            )
+        yield "@<TRIPOS>BOND\n"
+        yield from ("%3d %3d %3d 1 \n" % (i + 1, i * 7 % 49, i * 5 % 49) for i in range(51))
+
+
+def test_records_that_short_pieces_are_not_for(tuner):
+    data = "".join(docked(260)).encode()[:MIB]
+    got = tuner.choose(data)
+    assert got.typesize == 64 and got.filters == ["shuffle"], got
+
+
 def test_any_length(tuner, codec):
     for n in (1, 2, 31, 63, 64, 65, 100, 4095, 4351, 4352, 8193, 9000, 16385, 49153):
         for data in (npy(records()), walk_f8(), records().tobytes(), text()):

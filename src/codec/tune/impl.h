@@ -113,7 +113,10 @@ NODISCARD int tune_gather(struct tuner *t, const struct tune_pieces *pieces, boo
 /* Encodes what is gathered, or counts what that would give. *p does not lie in *trial. */
 NODISCARD int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial);
 
-/* Encodes what is gathered without a filter, in one block and at the level that it would get. */
+/* Encodes what is gathered as it would be written. *p does not lie in *trial. */
+NODISCARD int tune_try_coded(struct tuner *t, const struct pipeline *p, struct tune_trial *trial);
+
+/* The same without a filter, in one block and at the level that it would get. */
 NODISCARD int tune_try_plain(struct tuner *t, struct tune_trial *trial);
 
 /* Best first. */

@@ -18,7 +18,7 @@
 /* Codecs that can tell what a sample stands for need less of it than what has to be encoded. */
 static const struct tune_pieces priced_short = {8, 1u << 10, 64}, priced_long = {1, 8u << 10, 16};
 static const struct tune_pieces priced_many = {8, 2u << 10, 64};
-static const struct tune_pieces one_block = {1, 64u << 10, 1};
+static const struct tune_pieces one_block = {1, 64u << 10, 1}, text_block = {1, 96u << 10, 1};
 static const struct tune_pieces coded_short = {4, 2u << 10, 64}, coded_long = {2, 16u << 10, 32};
 static const struct tune_pieces record_first = {8, 2u << 10, 32}, record_long = {8, 16u << 10, 16};
 
@@ -306,16 +306,32 @@ static bool is_tie(const struct tune_report *r)
 }
 
 /*
- * One place of a chunk may be unlike all others: the header of a second image, zeros between rows.
- * Then short pieces decide, from other places than before, and each a block of its own. They do so
- * too where that place alone would have decided, and hardly could.
+ * By more than a fortieth the best one was not the best of `led`, which were in order. That short
+ * pieces are not in favour of records says nothing.
+ */
+static bool is_overturned(const struct tune_trial *led, const struct tune_trial *best)
+{
+	unsigned i = 0;
+	while (!tune_same_filters(&led[i].pipeline, &best->pipeline))
+		i++;
+	return tune_is_usual(best->pipeline.typesize) &&
+	       led[i].score - led[0].score > led[0].score / 40;
+}
+
+/*
+ * One place of a chunk may be unlike all others: the header of a second image, zeros between rows,
+ * one of two columns that lie behind each other. Then short pieces decide, from other places than
+ * before, and each a block of its own. They do so too where that place alone would have decided,
+ * and hardly could.
  */
 static int try_one_place(struct tuner *t, unsigned n, bool anew)
 {
 	struct tune_report *r = t->report;
-	uint32_t everywhere = tune_permille(&r->tried[0]);
+	struct tune_trial led[TUNE_TRIED_MAX];
+	memcpy(led, r->tried, n * sizeof *led);
 	TRY(try_long(t, &priced_long, n, anew));
-	bool unlike = far_apart(everywhere, tune_permille(&r->tried[0]));
+	bool unlike = far_apart(tune_permille(&led[0]), tune_permille(&r->tried[0])) ||
+		      is_overturned(led, &r->tried[0]);
 	return unlike || (anew && n > 1 && is_tie(r)) ? try_long(t, &priced_many, n, true) : 0;
 }
 
@@ -332,12 +348,12 @@ static unsigned bring_records(struct tune_report *r)
 	return n;
 }
 
-/* Those that are not behind the best one by more than an eighth. */
+/* Those that are not behind the best one by more than a fourth. */
 static unsigned count_near(const struct tune_report *r, unsigned n)
 {
 	const struct tune_trial *best = &r->tried[0];
 	unsigned near = 1;
-	while (near < n && r->tried[near].score - best->score < best->score / 8)
+	while (near < n && r->tried[near].score - best->score < best->score / 4)
 		near++;
 	return near;
 }
@@ -357,6 +373,15 @@ static int try_records(struct tuner *t)
 	return n > 1 ? try_long(t, &record_long, n, true) : 0;
 }
 
+/* The place of the candidate without a filter. */
+static unsigned place_of_plain(const struct tune_report *r)
+{
+	unsigned i = 0;
+	while (tune_is_filtered(&r->tried[i].pipeline))
+		i++;
+	return i;
+}
+
 /*
  * Short pieces have no distant copies, and bytes that are packed by themselves may have nothing
  * else: genes in two bits a letter are like noise, and come again, as do the names of many small
@@ -366,40 +391,86 @@ static int try_distant(struct tuner *t)
 {
 	struct tune_report *r = t->report;
 	struct tune_trial plain;
-	unsigned i = 0;
 	TRY(tune_gather(t, &one_block, true));
 	TRY(tune_try_plain(t, &plain));
 	uint32_t most = (uint32_t)min_u64(TUNE_PAYS_CLEARLY, tune_permille(&r->tried[0]));
 	bool better = tune_pays(t->goal, &r->tried[0]) ? tune_permille(&plain) < most
 						       : tune_pays(t->goal, &plain);
-	if (!better)
-		return 0;
-	while (tune_is_filtered(&r->tried[i].pipeline))
-		i++;
-	bring(r, &plain, i, 0);
+	if (better)
+		bring(r, &plain, place_of_plain(r), 0);
 	return 0;
+}
+
+/*
+ * Rows of letters that are much alike, genes of relatives, say, have copies a row away, and more of
+ * them by the search of the next level: short pieces, which see neither, find a filter for them.
+ * One block tells; by how much has to outweigh what all other places said.
+ */
+static int try_copies(struct tuner *t)
+{
+	struct tune_report *r = t->report;
+	struct tune_trial filtered, plain, best = r->tried[0];
+	unsigned place = place_of_plain(r);
+	TRY(tune_gather(t, &text_block, true));
+	TRY(tune_try_coded(t, &best.pipeline, &filtered));
+	TRY(tune_try_plain(t, &plain));
+	uint64_t with = (uint64_t)filtered.stored * tune_permille(&best);
+	uint64_t without = (uint64_t)plain.stored * tune_permille(&r->tried[place]);
+	if (without < with)
+		bring(r, &plain, place, 0);
+	return 0;
+}
+
+/* Of the bytes that 7-bit text has, and no others. */
+static bool is_text(struct view v)
+{
+	for (size_t i = 0; i < v.n; i++)
+		if (v.p[i] < '\t' || v.p[i] > '~')
+			return false;
+	return true;
+}
+
+/*
+ * What seems to be best is a filter for text; or one of usual items, though matches save much and
+ * bytes without a filter are close.
+ */
+static bool may_have_copies(const struct tuner *t)
+{
+	const struct tune_report *r = t->report;
+	const struct tune_trial *best = &r->tried[0], *plain = &r->tried[place_of_plain(r)];
+	if (!is_priced(t) || !tune_is_filtered(&best->pipeline))
+		return false;
+	bool close = 8 * tune_permille(plain) <= 9 * tune_permille(best) + 8;
+	return (t->wordy && close && tune_is_usual(best->pipeline.typesize)) ||
+	       is_text(t->gathered);
+}
+
+/* The first `n` on longer pieces, or on more places. */
+static int try_rivals(struct tuner *t, unsigned n, bool delta)
+{
+	const struct tune_trial *best = &t->report->tried[0], *next = &t->report->tried[1];
+	bool doubtful = !is_priced(t) || has_long_items(best) || has_long_items(next) ||
+			tune_permille(best) >= TUNE_PAYS_CLEARLY;
+	return doubtful ? try_long(t, &coded_long, n, true) : try_one_place(t, n, delta);
 }
 
 int tune_look(struct tuner *t)
 {
 	struct tune_report *r = t->report;
-	bool priced = is_priced(t), delta;
-	const struct tune_pieces *first = priced ? &priced_short : &coded_short;
-	TRY(tune_gather(t, first, false));
+	bool delta;
+	TRY(tune_gather(t, is_priced(t) ? &priced_short : &coded_short, false));
 	TRY(try_likely(t));
 	tune_sort(r->tried, r->ntried);
 	bool little = tune_permille(&r->tried[0]) >= TUNE_PAYS_CLEARLY;
 	unsigned n = bring_sibling(t, count_rivals(r), &delta);
 	n = bring_plain(t, bring_joined(r, n));
 	/* Nothing to decide between; but that nothing at all pays is not believed at one look. */
-	if (n == 1 && !little)
-		return 0;
-	bool doubtful = !priced || has_long_items(&r->tried[0]) || has_long_items(&r->tried[1]) ||
-			tune_permille(&r->tried[0]) >= TUNE_PAYS_CLEARLY;
-	if (doubtful)
-		TRY(try_long(t, &coded_long, n, true));
-	else
-		TRY(try_one_place(t, n, delta));
+	if (n > 1 || little)
+		TRY(try_rivals(t, n, delta));
 	TRY(try_records(t));
-	return little && t->goal->aim != TUNE_SPEED ? try_distant(t) : 0;
+	if (t->goal->aim == TUNE_SPEED)
+		return 0;
+	if (little)
+		return try_distant(t);
+	return may_have_copies(t) ? try_copies(t) : 0;
 }

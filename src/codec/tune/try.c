@@ -139,15 +139,18 @@ static int encode_sample(struct tuner *t, const struct pipeline *p, struct view 
 	return 0;
 }
 
+/* A piece of so many bytes has most of the matches that a block has: somewhat less than 16 KiB. */
+#define BLOCK_WITH_MATCHES (12u << 10)
+
 /*
- * Samples show neither distant matches nor what the next level saves (tune_advise). And of a file
- * whose parts differ they show some only: there a filter has to be better by far, most of all where
- * matches are all that the codec has.
+ * Short pieces show neither distant matches nor what the next level saves (tune_advise). And of a
+ * file whose parts differ they show some only: there a filter has to be better by far, most of all
+ * where matches are all that the codec has.
  */
 static uint64_t favour_plain(const struct tuner *t, uint64_t score)
 {
 	bool matches_only = t->goal->base.codec != CODEC_ZSTD;
-	score -= t->wordy ? score / 32 : 0;
+	score -= t->wordy && t->block < BLOCK_WITH_MATCHES ? score / 32 : 0;
 	if (t->hint.tables && !matches_only)
 		score -= score / 16;
 	return score - (t->hint.mixed ? score / (matches_only ? 8 : 16) : 0);
@@ -176,21 +179,29 @@ int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial
 	return 0;
 }
 
-int tune_try_plain(struct tuner *t, struct tune_trial *trial)
+int tune_try_coded(struct tuner *t, const struct pipeline *p, struct tune_trial *trial)
 {
-	struct pipeline p;
-	size_t stored;
-	tune_build(t->goal, TUNE_KIND_PLAIN, 1, &p);
-	struct pipeline one = p;
-	tune_advise(t->goal, t->hint.mixed, &one);
-	one.blocksize = (uint32_t)t->gathered.n;
+	struct pipeline one = *p;
 	one.use_dict = false;
 	one.no_sums = true;
-	TRY(encode_sample(t, &one, t->gathered, &stored));
-	*trial = (struct tune_trial){.pipeline = p,
+	TRY(chunk_encode(t->s, &one, t->gathered, &t->s->trial));
+	uint32_t stored = (uint32_t)t->s->trial.n;
+	*trial = (struct tune_trial){.pipeline = *p,
 				     .sampled = (uint32_t)t->gathered.n,
-				     .stored = (uint32_t)stored,
-				     .score = (uint32_t)stored};
+				     .stored = stored,
+				     .score = stored};
+	return 0;
+}
+
+int tune_try_plain(struct tuner *t, struct tune_trial *trial)
+{
+	struct pipeline plain, one;
+	tune_build(t->goal, TUNE_KIND_PLAIN, 1, &plain);
+	one = plain;
+	tune_advise(t->goal, t->hint.mixed, &one);
+	one.blocksize = (uint32_t)t->gathered.n;
+	TRY(tune_try_coded(t, &one, trial));
+	trial->pipeline = plain;
 	return 0;
 }
 
