@@ -142,6 +142,23 @@ def test_any_name_can_be_created(mount, name):
     assert os.listdir(mnt) == [] and os.listdir(m.backing) == []
 
 
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink("x", path)])
+def test_what_has_the_name_of_a_sidecar_and_is_none(mount, make):
+    """It is somebody's own, and stays where it is whatever happens to the frame beside it."""
+    m = mount()
+    make(m.mnt / "x.b2frame.b2lock")
+    make(m.mnt / "z.b2frame.b2lock")
+    (m.mnt / "x").write_bytes(DATA)
+    assert (m.mnt / "x").read_bytes() == DATA
+    os.rename(m.mnt / "x", m.mnt / "y")
+    assert seen(m) == ["x.b2frame.b2lock", "y", "z.b2frame.b2lock"]
+    (m.backing / "y.b2frame.b2lock").write_bytes(bytes(16))  # one that is
+    os.rename(m.mnt / "y", m.mnt / "z")
+    os.rename(m.mnt / "z", m.mnt / "x")
+    (m.mnt / "x").unlink()
+    assert seen(m) == ["x.b2frame.b2lock", "z.b2frame.b2lock"]
+
+
 @pytest.mark.parametrize("name", ["d.b2frame", "d.b2f", "d.b2nd", "d.b2lock", ".b2lock", "d.npy"])
 def test_any_directory_can_be_created(mount, name):
     m = mount()

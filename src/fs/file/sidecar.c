@@ -432,11 +432,20 @@ void sidecar_leave_alone(struct sidecar *s, int entered)
 	pthread_rwlock_unlock(&s->turn);
 }
 
+/* False: what has its name is no regular file, and thus not hidden, but somebody's own. */
+static bool may_be_sidecar(int dirfd, const char *backing, char out[static NAME_MAX + 1])
+{
+	struct stat st;
+
+	return sidecar_name(backing, out) &&
+	       (fstatat(dirfd, out, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISREG(st.st_mode));
+}
+
 void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to)
 {
 	char name[NAME_MAX + 1], to_name[NAME_MAX + 1];
 
-	if (sidecar_name(from, name) && sidecar_name(to, to_name))
+	if (may_be_sidecar(dirfd, from, name) && may_be_sidecar(to_dirfd, to, to_name))
 		(void)renameat(dirfd, name, to_dirfd, to_name);
 }
 
@@ -444,7 +453,7 @@ void sidecar_remove(int dirfd, const char *backing)
 {
 	char name[NAME_MAX + 1];
 
-	if (sidecar_name(backing, name))
+	if (may_be_sidecar(dirfd, backing, name))
 		(void)unlinkat(dirfd, name, 0);
 }
 
