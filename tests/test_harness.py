@@ -34,6 +34,15 @@ CASES = {
 }
 
 
+def test_what_quickstart_says_to_type_can_be_pasted():
+    """Also where the path of the checkout has spaces."""
+    words = ["umount", "/a b/ü'x", "/plain/path"]
+    take = f"source <(sed -n '/^typed()/,/^}}/p' {libmount.REPO}/tools/quickstart); "
+    typed = subprocess.check_output(["bash", "-c", take + 'typed "$@"', "-", *words], text=True)
+    again = subprocess.check_output(["bash", "-c", f"printf '%s\\n' {typed}"], text=True)
+    assert again.splitlines() == words and typed.startswith("umount ")
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_a_bad_case_fails_and_is_kept(tmp_path, name):
     body, words = CASES[name]

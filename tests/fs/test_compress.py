@@ -488,6 +488,17 @@ def test_a_file_with_a_slash_behind_it(tmp_path):
     assert os.listdir(tmp_path / "made") == ["x.b2frame"]
 
 
+def test_a_line_is_a_line_whatever_the_name(tmp_path):
+    (tmp_path / "plain").mkdir()
+    os.mkfifo(tmp_path / "plain/a\n\x1b[31mß")
+    said = compress(tmp_path / "plain", tmp_path / "made")
+    assert (
+        said == f"cframe: {tmp_path}/plain/a??[31mß: is not a file, directory or link: left out\n"
+    )
+    nosuch = tmp_path / "no\nsuch"
+    assert cframe("info", nosuch, code=1).count("\n") == 1
+
+
 def test_files_without_a_length_are_told(tmp_path):
     said = compress("/proc/self/stat", tmp_path / "made", code=1)
     assert said == "cframe: /proc/self/stat: has bytes, and no length (as in /proc); left out\n"

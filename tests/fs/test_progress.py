@@ -1,4 +1,4 @@
-"""The line that a long run of cframe shows on a terminal."""
+"""cframe on a terminal: the line that a long run shows, and names that it would obey."""
 
 import os
 import pty
@@ -53,4 +53,7 @@ def test_others_need_no_line(slow, tmp_path):
     assert "\x1b" not in on_terminal(*slow, tmp_path / "made", term="dumb")[0]
     assert "\x1b" not in on_terminal(*slow, "-v", tmp_path / "told")[0]
     assert on_terminal("extract", "-C", tmp_path / "back", tmp_path / "made") == ("", 0)
+    (tmp_path / "made/\x1b[31m.b2frame").write_bytes(b"")
+    assert "/?[31m\r\n" in on_terminal("ls", tmp_path / "made")[0]
+    os.unlink(tmp_path / "made/\x1b[31m.b2frame")
     assert on_terminal("verify", tmp_path / "made") == ("", 0)

@@ -25,7 +25,13 @@ int info_main(int argc, char **argv);
 int stat_main(int argc, char **argv);
 int tune_main(int argc, char **argv);
 
-/* "cframe: ", the text, and the end of the line on stderr, by any thread. */
+/* Control characters become '?': a name may have any, for a terminal to obey. */
+static inline char tool_printable(char c)
+{
+	return (unsigned char)c < ' ' || c == 127 ? '?' : c;
+}
+
+/* "cframe: ", the text, and the end of the line on stderr, by any thread. One line in any case. */
 void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* "cframe: FILE: why" on stderr. Returns the exit code of a failure. */

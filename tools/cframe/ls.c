@@ -15,6 +15,7 @@
 struct ls {
 	bool totals; /* only these */
 	bool failed, headed;
+	bool on_terminal; /* which obeys control characters */
 	bool in_mount; /* the files are plain, and their attributes tell what is stored */
 	dev_t dev;
 	unsigned depth;
@@ -26,8 +27,11 @@ static void print_row(struct ls *ls, uint64_t stored, uint64_t size, const char 
 	if (!ls->headed)
 		printf("%15s %15s %7s  %s\n", "stored", "size", "ratio", "file");
 	ls->headed = true;
-	printf("%15" PRIu64 " %15" PRIu64 " %7.2f  %s\n", stored, size,
-	       stored ? (double)size / (double)stored : 1, name);
+	printf("%15" PRIu64 " %15" PRIu64 " %7.2f  ", stored, size,
+	       stored ? (double)size / (double)stored : 1);
+	for (; *name; name++)
+		putchar(ls->on_terminal ? tool_printable(*name) : *name);
+	putchar('\n');
 }
 
 static void fail(struct ls *ls, const char *path, int rc)
@@ -156,7 +160,7 @@ static void list_path(struct ls *ls, const char *path)
 
 int ls_main(int argc, char **argv)
 {
-	struct ls ls = {0};
+	struct ls ls = {.on_terminal = isatty(STDOUT_FILENO)};
 	char name[64];
 	int npaths = 0;
 

@@ -88,18 +88,18 @@ int tool_unknown(const char *cmd, const char *word)
 int tool_no_frame(const char *file)
 {
 	bool in_mount = getxattr(file, "user.cframefs.stored", NULL, 0) >= 0;
-	fprintf(stderr, "cframe: %s: is not a Blosc2 frame%s\n", file,
-		in_mount ? ", but the contents of one: name the frame in the backing directory"
-			 : "");
+	tool_say("%s: is not a Blosc2 frame%s", file,
+		 in_mount ? ", but the contents of one: name the frame in the backing directory"
+			  : "");
 	return 1;
 }
 
 int tool_fail(const char *file, int rc)
 {
 	char text[256];
-	fprintf(stderr, "cframe: %s: %s\n", file,
-		rc == -EISDIR ? "is a directory: name a file in it"
-			      : err_text(rc, text, sizeof text));
+	tool_say("%s: %s", file,
+		 rc == -EISDIR ? "is a directory: name a file in it"
+			       : err_text(rc, text, sizeof text));
 	return 1;
 }
 

@@ -2,6 +2,7 @@
 #include "cframe.h"
 
 #include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -114,13 +115,15 @@ void progress_go_on(void)
 
 void tool_say(const char *format, ...)
 {
+	char text[PATH_MAX + 512];
 	va_list args;
 
 	va_start(args, format);
-	progress_hold();
-	fprintf(stderr, "cframe: ");
-	vfprintf(stderr, format, args);
-	fprintf(stderr, "\n");
-	progress_go_on();
+	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
+	for (char *p = text; *p; p++)
+		*p = tool_printable(*p);
+	progress_hold();
+	fprintf(stderr, "cframe: %s\n", text);
+	progress_go_on();
 }
