@@ -27,6 +27,19 @@ static unsigned first_leap(int level, bool near)
 
 #define LEAP_SHIFT 6
 
+/*
+ * Behind a match a search goes on with the leap that it had, less a quarter of a byte: where
+ * matches were rare, they will be. More than two bytes are not kept, as better planes may follow.
+ */
+#define LEAP_KEPT 128
+#define LEAP_LESS 16
+
+ALWAYS_INLINE unsigned leap_behind(unsigned leap, unsigned first)
+{
+	unsigned kept = (unsigned)min_u64(leap, first + LEAP_KEPT);
+	return (unsigned)max_u64(kept - LEAP_LESS, first);
+}
+
 struct writer {
 	const uint8_t *lit; /* first byte that is not written */
 	uint8_t *out, *out_end;
@@ -111,8 +124,8 @@ ALWAYS_INLINE bool encode(struct lz4_table *t, struct writer *w, unsigned first,
 	const uint8_t *p = src.p + 1, *end = src.p + src.n - LZ4_LAST_LITERALS;
 	const uint8_t *stop = src.p + src.n - LZ4_COPY_MARGIN;
 	struct match m;
+	unsigned leap = first;
 	while (p < stop) {
-		unsigned leap = first;
 		while (!match_at(p, enter(t, src.p, p, near), end, near, &m)) {
 			p += leap++ >> LEAP_SHIFT;
 			if (p >= stop)
@@ -132,6 +145,7 @@ ALWAYS_INLINE bool encode(struct lz4_table *t, struct writer *w, unsigned first,
 			(void)enter(t, src.p, p - 2, near);
 		} while (match_at(p, enter(t, src.p, p, near), end, near, &m));
 		p++;
+		leap = leap_behind(leap, first);
 	}
 	return true;
 }
