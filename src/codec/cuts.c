@@ -19,30 +19,19 @@ struct piece {
 };
 
 struct pieces {
-	size_t stream; /* bytes */
 	unsigned n;
 	struct piece piece[CUTS_MAX];
 };
 
-/*
- * Bits of a tree's description, and of a block's header and its other tables, about. Short streams
- * pay less for a reader's time: they are samples of a choice of filters, which must see in them
- * what whole blocks will have.
- */
+/* Bits of a tree's description, and of a block's header and its other tables, about. */
 #define TREE_BITS 300
 #define BLOCK_BITS 100
-#define STREAM_FULL (64u << 10) /* pays in full */
-
-static uint64_t price_fixed(const struct pieces *ps, uint64_t bits, uint64_t nanoseconds)
-{
-	return bits + price_of(nanoseconds) * min_u64(ps->stream, STREAM_FULL) / STREAM_FULL;
-}
 
 /*
  * Of a piece, as it is or coded. Few samples look more orderly than what they are taken from, by
  * 0.72 bits a symbol (Miller and Madow): two pieces that are alike would seem to gain by a cut.
  */
-static uint64_t price_piece(const struct pieces *ps, const struct piece *p)
+static uint64_t price_piece(const struct piece *p)
 {
 	uint32_t symbols = 0, bits = p->sampled * entropy_log2_short(p->sampled);
 	for (unsigned i = 0; i < 256; i++) {
@@ -52,7 +41,7 @@ static uint64_t price_piece(const struct pieces *ps, const struct piece *p)
 	if (symbols == 1)
 		return 0;
 	uint64_t coded = ((uint64_t)bits + 184 * symbols) * p->n / (256ull * p->sampled);
-	coded += price_fixed(ps, TREE_BITS, TREE_NS) + price_of((uint64_t)p->n * LITERAL_NS);
+	coded += TREE_BITS + price_of(TREE_NS + (uint64_t)p->n * LITERAL_NS);
 	return min_u64(coded, 8ull * p->n);
 }
 
@@ -91,13 +80,13 @@ static void price_joined(struct pieces *ps, unsigned i)
 		return;
 	struct piece both = ps->piece[i];
 	add(&both, &ps->piece[i + 1]);
-	ps->piece[i].joined = price_piece(ps, &both);
+	ps->piece[i].joined = price_piece(&both);
 }
 
 /* The two neighbours that gain most by having the same tables, of all; false: none gain. */
 static bool find_alike(const struct pieces *ps, unsigned *at)
 {
-	const uint64_t block = price_fixed(ps, BLOCK_BITS, BLOCK_NS);
+	const uint64_t block = BLOCK_BITS + price_of(BLOCK_NS);
 	uint64_t most = 0;
 	for (unsigned i = 0; i + 1 < ps->n; i++) {
 		const struct piece *p = &ps->piece[i];
@@ -130,7 +119,7 @@ static void look_at_all(struct pieces *ps, struct view v, uint32_t parts)
 		struct piece *p = &ps->piece[ps->n++];
 		look(view_part(v, at * part, min_u64(part * each, v.n - at * part)), p);
 		p->end = (uint32_t)min_u64(at + each, parts);
-		p->price = price_piece(ps, p);
+		p->price = price_piece(p);
 	}
 	for (unsigned i = 0; i < ps->n; i++)
 		price_joined(ps, i);
@@ -143,7 +132,6 @@ struct cuts cuts_find(struct view v, uint32_t parts)
 	unsigned at = 0;
 	if (parts < 2 || v.n < BLOCK_MIN || v.n / parts == 0)
 		return c;
-	ps.stream = v.n;
 	ps.n = 0;
 	look_at_all(&ps, v, parts);
 	while (find_alike(&ps, &at))

@@ -203,6 +203,7 @@ static void open_works(void)
 		works[i] = exact(sizeof *works[i]);
 		memset(works[i], i ? 0xFF : 0, sizeof *works[i]);
 		works[i]->put_codes = kernels[i].put_codes;
+		works[i]->built = 0;
 	}
 }
 

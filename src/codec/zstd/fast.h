@@ -60,9 +60,10 @@ struct zstd_tree {
 	uint64_t code[256]; /* zstd/codes.h                   */
 };
 
-/* What an encoder of one thread works with; but for the kernel it needs no preparation. */
+/* What an encoder of one thread works with. All but the first two need no preparation. */
 struct zstd_work {
 	bool (*put_codes)(const uint64_t code[256], struct view v, struct span to, uint8_t *end[4]);
+	unsigned built; /* bits: which of the predefined tables are; 0 at first */
 	/* The last place of each hash, for one kind of search (zstd/impl.h). */
 	union {
 		uint16_t plane[1 << ZSTD_PLANE_LOG];

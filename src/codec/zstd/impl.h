@@ -20,7 +20,6 @@ struct zstd_known {
 	uint32_t rep[2];                            /* the last two offsets  */
 	const struct zstd_tree *tree;               /* NULL: none yet        */
 	const struct zstd_table *table[ZSTD_KINDS]; /* NULL: none yet        */
-	unsigned predefined; /* bits: which of the work's predefined tables are built */
 };
 
 /* The offsets that every frame begins with, as if they had been used: 3.1.1.5. */

@@ -226,10 +226,10 @@ struct planner {
 static const struct zstd_table *get_predefined(struct planner *pl, unsigned kind)
 {
 	struct zstd_table *t = &pl->w->predefined[kind];
-	if (!(pl->k->predefined & 1u << kind)) {
+	if (!(pl->w->built & 1u << kind)) {
 		t->shares = predefined[kind];
 		fse_build(&t->fse, &t->shares);
-		pl->k->predefined |= 1u << kind;
+		pl->w->built |= 1u << kind;
 	}
 	return t;
 }
