@@ -176,11 +176,10 @@ ALWAYS_INLINE void way_step(struct huffman_way *w, const struct huffman_table *t
 #define ROUND_BYTES 7                  /* of the stream; 55 bits and the rest of a byte  */
 #define ROUND_SYMBOLS(many) ((many) ? 16 : 5) /* at most, with what is written behind them */
 
-/* Rounds that this stream has at least. */
-ALWAYS_INLINE ptrdiff_t way_rounds(const struct huffman_way *w, const bool many)
+/* Negative: another round might leave the stream, or its room. */
+ALWAYS_INLINE ptrdiff_t way_room(const struct huffman_way *w, const bool many)
 {
-	ptrdiff_t a = (w->p - w->start) / ROUND_BYTES, b = (w->end - w->op) / ROUND_SYMBOLS(many);
-	return a < b ? a : b;
+	return (w->p - w->start - ROUND_BYTES) | (w->end - w->op - ROUND_SYMBOLS(many));
 }
 
 /* The rest, symbol for symbol; false: its end is not where its bits end. */
@@ -203,9 +202,8 @@ ALWAYS_INLINE bool way_finish(struct huffman_way *w, const struct huffman *h)
 	return left == 0;
 }
 
-/* The four in registers. */
-ALWAYS_INLINE void ways_run(struct huffman_way to[4], const struct huffman *h, const bool many,
-			    ptrdiff_t n)
+/* The four in registers, until one of them has no room. */
+ALWAYS_INLINE void ways_run(struct huffman_way to[4], const struct huffman *h, const bool many)
 {
 	struct huffman_way w[4] = {to[0], to[1], to[2], to[3]};
 	const struct huffman_table t = table_of(h, many);
@@ -220,7 +218,8 @@ ALWAYS_INLINE void ways_run(struct huffman_way to[4], const struct huffman *h, c
 			w[k].op += many ? 0 : 5;
 			way_refill(&w[k]);
 		}
-	} while (--n);
+	} while ((way_room(&w[0], many) | way_room(&w[1], many) | way_room(&w[2], many) |
+		  way_room(&w[3], many)) >= 0);
 #pragma GCC unroll 4
 	for (int k = 0; k < 4; k++)
 		to[k] = w[k];
@@ -234,27 +233,22 @@ ALWAYS_INLINE bool decode_four(const struct huffman_streams *s, const struct huf
 	for (unsigned k = 0; k < 4; k++)
 		if (!way_begin(&w[k], s->in[k], s->out[k]))
 			return false;
-	bool copy[4] = {false};
+	unsigned done = 0;
 	for (;;) {
-		ptrdiff_t rounds[4], least;
-		int best = 0;
-		for (int k = 0; k < 4; k++) {
-			rounds[k] = way_rounds(&w[k], many);
-			best = rounds[k] > rounds[best] ? k : best;
-		}
-		least = rounds[best];
-		for (int k = 0; k < 4; k++) {
-			if (rounds[k] > 0) {
-				least = rounds[k] < least ? rounds[k] : least;
-				continue;
+		int other = -1;
+		for (int k = 0; k < 4; k++)
+			if (way_room(&w[k], many) >= 0)
+				other = k;
+			else if (!(done & 1u << k)) {
+				good &= way_finish(&w[k], h);
+				done |= 1u << k;
 			}
-			good &= copy[k] || way_finish(&w[k], h);
-			w[k] = w[best];
-			copy[k] = true;
-		}
-		if (least <= 0)
+		if (other < 0)
 			return good;
-		ways_run(w, h, many, least);
+		for (int k = 0; k < 4; k++)
+			if (done & 1u << k)
+				w[k] = w[other];
+		ways_run(w, h, many);
 	}
 }
 
@@ -265,7 +259,7 @@ ALWAYS_INLINE bool decode_one(const struct huffman_streams *s, const struct huff
 	const struct huffman_table t = table_of(h, many);
 	if (!way_begin(&w, s->in[0], s->out[0]))
 		return false;
-	while (way_rounds(&w, many) > 0) {
+	while (way_room(&w, many) >= 0) {
 		for (int i = 0; i < 5; i++)
 			way_step(&w, &t, many, i);
 		w.op += many ? 0 : 5;
