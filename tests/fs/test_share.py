@@ -1201,6 +1201,36 @@ def test_copying_to_a_file_that_another_program_changes_meanwhile(mount, blosc2,
     assert (m.mnt / "f").read_bytes() == ours[:CHUNK] + theirs[CHUNK:]
 
 
+def test_opening_a_file_whose_lock_is_removed_while_a_chunk_is_copied_to_it(mount, work):
+    """Both have to do with the lock file and with the inode: one after the other."""
+    m = mount(
+        "chunksize=64K,blocksize=16K,commit=0,intent=0,entry_timeout=60,attr_timeout=60",
+        start=False,
+    )
+    fault = Fault(m, work / "fault")
+    m.start()
+    data = blob(1, 4 * CHUNK, "noise")
+    (m.mnt / "g").write_bytes(data[:CHUNK])
+    (m.mnt / "f").write_bytes(data)
+    lock = Path(f"{m.stored('f')}.b2lock")
+    lock.touch()
+    source, fd = os.open(m.mnt / "g", os.O_RDONLY), os.open(m.mnt / "f", os.O_RDWR)
+    fault.set(1, Fault.WRITE, how=Fault.WAIT)
+    copy, copied = later(lambda: os.copy_file_range(source, fd, CHUNK, 0, CHUNK))
+    wait_until(fault.came)
+    lock.unlink()
+    opener, opened = later(lambda: os.open(m.mnt / "f", os.O_RDONLY))
+    time.sleep(0.5)
+    fault.set(0)
+    for thread in (copy, opener):
+        thread.join(60)
+    assert copied == [CHUNK] and opened
+    for one in (*opened, fd, source):
+        os.close(one)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data[:CHUNK] + data[:CHUNK] + data[2 * CHUNK :]
+
+
 def test_after_a_failed_sync_the_frame_of_another_program_stays(mount, blosc2, work):
     """The next fsync would write the root once more, though nothing has changed since."""
     m = mount("chunksize=64K,blocksize=16K,commit=0,intent=0", start=False)

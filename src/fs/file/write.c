@@ -300,13 +300,20 @@ static int enter(struct file *f)
 	return f->lost ? -EIO : 0;
 }
 
-static int leave(struct file *f, int rc)
+/* After enter_to_store. The inode's lock, which the new times need, comes before the sidecar. */
+static int leave_stored(struct file *f, int entered, int rc)
 {
 	pthread_rwlock_unlock(&f->lock);
+	sidecar_leave(&f->sidecar, entered);
 	if (rc >= 0)
 		changed(f, FILE_CLOCK_NOW);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
+}
+
+static int leave(struct file *f, int rc)
+{
+	return leave_stored(f, SIDECAR_NONE, rc);
 }
 
 int file_truncate(struct file *f, uint64_t size)
@@ -439,7 +446,7 @@ static int put_chunk(struct file *f, const struct file_chunk *c)
 	return 1;
 }
 
-/* As enter, to store to the frame. *entered: for sidecar_leave, also if it fails. */
+/* As enter, to store to the frame. *entered: for leave_stored, also if it fails. */
 static int enter_to_store(struct file *f, int *entered)
 {
 	int rc = enter(f);
@@ -464,9 +471,7 @@ static int put_chunk_once(struct file *f, const struct file_chunk *c)
 
 	TRY(commit_replaced(f));
 	int rc = enter_to_store(f, &entered);
-	rc = leave(f, rc < 0 ? rc : put_chunk(f, c));
-	sidecar_leave(&f->sidecar, entered);
-	return rc;
+	return leave_stored(f, entered, rc < 0 ? rc : put_chunk(f, c));
 }
 
 /* More often than another program changes a file between two looks at it. */
