@@ -4,18 +4,23 @@
  *
  * Locks, each to be taken before those below it:
  *
- *   file.writing   one writer at a time                                (file/file.h)
+ *   seeks.sending  the kernel is made to send what it has; nothing else is held  (ops/seek.h)
+ *   file.writing   one writer at a time                                          (file/file.h)
  *   file.gate      shared by writers of bytes; alone: commit, truncate
- *   inode.lock     who opens and closes; times                         (inode/inode.h)
- *   file.sidecar   the lock file that other programs use               (file/sidecar.h)
+ *   inode.lock     who opens and closes; times                                   (inode/inode.h)
+ *   file.sidecar   the lock file that other programs use                         (file/sidecar.h)
  *   file.lock      what the file holds
- *   large          memory for large blocks, waited for; then the cache (large.h)
- *   one of: inode table, dirty budget, cache shard, intent log, and what is said to be innermost
+ *   one of the others: inode table, intent log, and what guards a single part
  *
  * Where the inode's lock is held first, the gate is only tried for, and the sidecar only for a
- * moment. The intent log's is held while a record is written; those of budget and cache never
- * across I/O or codec work. No lock of any kind is held across a reply: the reply may be the
- * kernel's last reference.
+ * moment. Of the others, one is taken within another in three places only: the cache's within that
+ * of memory for large blocks (large.h), which is waited for with the file's lock held; the budget's
+ * within that of a file's chunks on their way (file_flight); the pool's within that of a file's
+ * readahead.
+ *
+ * The intent log's is held while a record is written; those of budget and cache never across I/O or
+ * codec work. No lock of any kind is held across a reply: the reply may be the kernel's last
+ * reference.
  */
 #ifndef FS_FS_H
 #define FS_FS_H

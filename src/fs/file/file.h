@@ -28,7 +28,7 @@ struct npy;
 
 /* Chunks with the workers, and what became of them. */
 struct file_flight {
-	pthread_mutex_t lock;  /* innermost; for all below                              */
+	pthread_mutex_t lock;  /* for all below; the budget's is taken within it          */
 	pthread_cond_t landed; /* `chunks` went down                                    */
 	unsigned chunks;       /* that are FLUSHING ...                                 */
 	unsigned replacing;    /* ... and how many of them replace a stored one         */
