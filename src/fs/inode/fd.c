@@ -50,6 +50,7 @@ static void fd_close(struct inodes *t, struct inode *n)
 	close(fd_take(t, n));
 }
 
+/* Closes those that were used least recently, until there are `max` or no others may be closed. */
 static void trim_fds(struct inodes *t, unsigned max)
 {
 	struct inode *n = t->oldest;
@@ -62,6 +63,14 @@ static void trim_fds(struct inodes *t, unsigned max)
 		}
 		n = next;
 	}
+}
+
+/* After -EMFILE: something else of the process has taken what max_fds leaves. */
+static void give_up_half(struct inodes *t)
+{
+	pthread_mutex_lock(&t->lock);
+	trim_fds(t, t->nfds / 2);
+	pthread_mutex_unlock(&t->lock);
 }
 
 static void unpin(struct inodes *t, struct inode *n)
@@ -113,9 +122,7 @@ int inode_pin(struct inodes *t, struct inode *n)
 		pthread_mutex_unlock(&t->lock);
 		int fd = open_by_name(t, n);
 		if (fd == -EMFILE) {
-			pthread_mutex_lock(&t->lock);
-			trim_fds(t, t->nfds / 2);
-			pthread_mutex_unlock(&t->lock);
+			give_up_half(t);
 			fd = open_by_name(t, n);
 		}
 		TRY(fd);
@@ -159,7 +166,8 @@ int inode_pin_reader(struct inodes *t, struct inode *n)
 }
 
 /*
- * By its newest name, which is cheaper than the way through /proc. A failure may have any reason.
+ * By its newest name, which is cheaper than the way through /proc. After any failure that way is
+ * left, also after -ESTALE: the file has lost its name.
  */
 static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
 {
@@ -169,6 +177,7 @@ static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
 	TRY(inode_enter_name(t, n, &by));
 	int real = openat(by.dirfd, by.name,
 			  flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_NOATIME | O_CLOEXEC);
+	real = real < 0 ? -errno : real;
 	inode_leave_name(t, &by);
 	if (real >= 0 && (stat_fd(real, &st) < 0 || !inode_is_number(t, n, &st))) {
 		close(real);
@@ -205,42 +214,36 @@ bool inode_was_replaced(struct inodes *t, struct inode *n)
 }
 
 /*
- * What looked the file up has opened it to read it already. -ESTALE: whoever opens a file means the
- * one that has the name by now, which the kernel looks up then.
+ * 1: what looked the file up has opened it to read it already, and that is *fd. 0: it has not.
+ * -ESTALE: whoever opens a file means the one that has the name by now, which the kernel looks up
+ * then.
  */
-static int promote_reader(struct inodes *t, struct inode *n)
+static int promote_reader(struct inodes *t, struct inode *n, int *fd)
 {
 	pthread_mutex_lock(&t->lock);
-	int fd = n->readable ? n->fd : -1;
-	if (fd >= 0)
+	bool readable = n->readable;
+	*fd = n->fd;
+	if (readable)
 		pin(t, n);
 	pthread_mutex_unlock(&t->lock);
-	if (fd < 0)
-		return fd;
+	if (!readable)
+		return 0;
 	bool lost = has_lost_name(t, n);
 	pthread_mutex_lock(&t->lock);
 	n->promoted = !lost;
 	unpin(t, n);
 	pthread_mutex_unlock(&t->lock);
-	return lost ? -ESTALE : fd;
+	return lost ? -ESTALE : 1;
 }
 
-/* Called with n->lock held by whoever opens the frame: one promotion at a time. */
-int inode_promote(struct inodes *t, struct inode *n, int flags)
+/* By the descriptor that it has, or gets now. */
+static int promote_by_proc(struct inodes *t, struct inode *n, int flags)
 {
-	int named = flags == O_RDONLY ? promote_reader(t, n) : -1;
-	if (named >= 0 || named == -ESTALE)
-		return named;
-	named = reopen_by_name(t, n, flags);
-	if (named >= 0)
-		return inode_promote_to_take(t, n, named);
 	int fd = inode_pin(t, n);
 	TRY(fd);
 	int real = backing_reopen(t->backing, fd, flags);
 	if (real == -EMFILE) {
-		pthread_mutex_lock(&t->lock);
-		trim_fds(t, t->nfds / 2);
-		pthread_mutex_unlock(&t->lock);
+		give_up_half(t);
 		real = backing_reopen(t->backing, fd, flags);
 	}
 	int rc = real < 0 ? real : inode_renumber(t, n, real);
@@ -252,6 +255,16 @@ int inode_promote(struct inodes *t, struct inode *n, int flags)
 		close(real);
 	inode_unpin(t, n);
 	return rc < 0 ? rc : fd;
+}
+
+/* Called with n->lock held by whoever opens the frame: one promotion at a time. */
+int inode_promote(struct inodes *t, struct inode *n, int flags)
+{
+	int fd, rc = flags == O_RDONLY ? promote_reader(t, n, &fd) : 0;
+	if (rc)
+		return rc < 0 ? rc : fd;
+	int real = reopen_by_name(t, n, flags);
+	return real >= 0 ? inode_promote_to_take(t, n, real) : promote_by_proc(t, n, flags);
 }
 
 /*
