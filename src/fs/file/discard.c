@@ -120,7 +120,7 @@ void file_give_up_changes(struct file *f)
 	enter_sealed(f);
 	if (is_last(f)) {
 		bool named = file_has_a_name(f);
-		f->inode->ending = true;
+		f->inode->busy = INODE_ENDING;
 		inode_name(f->fs->inodes, f->inode, name);
 		if (named)
 			intent_keep_aside(f->fs->intent, &f->unsynced.mark);
@@ -147,7 +147,8 @@ void file_cut_refused(struct file *f)
 	if (is_last(f) && end != UINT64_MAX && !f->lost && !file_accept_long_refused(f) &&
 	    file_resize_locked(f, min_u64(end, size)) == 0) {
 		arrivals_give_up(&f->arrivals);
-		f->arrivals.cut = f->inode->ending = true;
+		f->arrivals.cut = true;
+		f->inode->busy = INODE_ENDING;
 	}
 	leave_sealed(f);
 }

@@ -76,14 +76,28 @@ struct file {
 	bool items_whole;     /* there may be chunks of whole items (policy.h)             */
 
 	/* Change under `lock`; looked at by those who do not hold it yet. */
-	atomic_bool writable;
 	atomic_bool wants_commit;    /* frame_wants_commit      */
 	_Atomic uint32_t chunk_size; /* that of the frame       */
 
-	/* Why the frame is not to be read or written as usual. */
-	bool unborn;    /* under lock: a file of 0 bytes is below, the frame in memory only */
-	bool lost;      /* discarded, and could not be read anew: every access fails;
-			   changes with the gate held alone, and the lock                  */
+	/*
+	 * What may be done with the file. All change under `lock`, `lost` with the gate held alone
+	 * as well; `writable` is looked at by those who hold neither.
+	 *
+	 *            writable  unborn  lost
+	 *   READ     no        no      no
+	 *   UNBORN   no        yes     no    0 bytes are below, the frame is in memory only
+	 *   WRITE    yes       no      no
+	 *   LOST     any       no      yes   what was written since the last commit is discarded,
+	 *                                    and the frame could not be read anew: changes and
+	 *                                    commits fail, readers get what the old frame has
+	 *
+	 *   READ, UNBORN -> WRITE    file_make_writable; there is no way back
+	 *   READ <-> UNBORN          file_reload: another program has cut the file, or filled it
+	 *   any -> LOST              file_discard, and what ends alike (discard.c)
+	 *   LOST -> as before        file_reload, as soon as the frame can be read
+	 */
+	atomic_bool writable;
+	bool unborn, lost;
 	bool replaying; /* by whoever has it for itself: no commit before the log's end  */
 
 	/* Under n->lock: kept.h. */

@@ -71,7 +71,7 @@ static void lock_to_open(struct fs *fs, struct inode *n)
 	bool relieved = false;
 
 	pthread_mutex_lock(&n->lock);
-	while (n->ending || n->preloading) {
+	while (n->busy != INODE_NOT_BUSY) {
 		pthread_mutex_unlock(&n->lock);
 		relieved = relieved || relief_begin(&fs->relief); /* that user may wait himself */
 		usleep(NAP_US);
@@ -101,7 +101,7 @@ static bool wait_closed(struct fs *fs, struct inode *n, struct sidecar_busy *bus
 static bool wait_for_lock(struct fs *fs, struct inode *n, struct sidecar_busy *busy)
 {
 	pthread_mutex_lock(&n->lock);
-	struct file *f = n->ending ? NULL : n->file;
+	struct file *f = n->busy == INODE_ENDING ? NULL : n->file;
 	n->nopen += f != NULL;
 	pthread_mutex_unlock(&n->lock);
 	if (!f)

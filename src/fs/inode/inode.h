@@ -40,6 +40,16 @@ struct inode_key {
  * Times of the application's last change, while they differ from the backing file's (times.h). A
  * commit sets mtime. ctime cannot be set: ours is shown for as long as the backing file has the
  * ctime that our own commit caused.
+ *
+ *   pending  shadow  shown
+ *   no       no      the backing file's times
+ *   yes      any     ours; `shadow` is that of the commit before
+ *   no       yes     its mtime, and our ctime, until the backing file has another ctime
+ *
+ *   -> pending             times_touch (a write), times_hold (before a write of our own)
+ *   pending -> shadow      times_committed
+ *   pending -> not         times_release: nothing was committed; `shadow` is as it was
+ *   neither -> shadow      times_set_done
  */
 struct inode_times {
 	struct timespec mtime, ctime;
@@ -57,30 +67,56 @@ struct caps {
 	uint8_t value[24];
 };
 
+/*
+ * What an inode's descriptor may be, under the table lock (fd.c):
+ *
+ *              fd        readable  promoted
+ *   NONE       -1        no        no        opened by name when it is wanted
+ *   PATH       O_PATH    no        no        closed when it is used least recently, unless it is
+ *   READER     O_RDONLY  yes       no          pinned, or the file has no name; READER the same
+ *   READING    O_RDONLY  yes       yes       an open frame reads by it: it stays
+ *   OPENED     as asked  no        yes       made for an open frame: it stays
+ *
+ *   NONE -> PATH            inode_pin, inode_keep_take
+ *   NONE -> PATH, READER    inode_from_entry: what the lookup has opened
+ *   PATH -> READER          inode_pin_reader, of a directory
+ *   PATH, READER -> NONE    another one needs room
+ *   READER -> READING       inode_promote, to read
+ *   all -> OPENED           inode_promote, inode_promote_to_take
+ *   READING -> READER       inode_demote
+ *   OPENED -> NONE, PATH    inode_demote; PATH if it is pinned, or the file has no name
+ */
+
+/* Why whoever opens the file has to wait (file/open.c). */
+enum inode_busy {
+	INODE_NOT_BUSY,
+	INODE_PRELOADING, /* its only user puts its content into the kernel: ops/preload.h   */
+	INODE_ENDING,     /* its last user has taken data back, and closes it: file/discard.h */
+};
+
 struct inode {
 	/* dev and ino: table lock, since a copy-up changes them (inode_renumber); kind is fixed */
 	struct inode_key key;
-	UT_hash_handle hh;        /* table lock, as all down to pins */
+	UT_hash_handle hh;        /* table lock, as all down to detached_link */
 	uint64_t refs;
 	struct link *links;
 	struct inode *lru_newer, *lru_older;
 	struct inode *next_orphan; /* while being erased */
-	int fd;                   /* O_PATH or, while `promoted`, a real one; -1 none */
-	unsigned pins;
-	bool readable;            /* fd: not O_PATH, but opened to be read */
-	bool promoted;            /* by an open frame: the descriptor must stay */
-	atomic_bool nameless;     /* its last name was removed here; changes under table lock */
+	int fd;                   /* as above, like the two flags */
+	unsigned pins;            /* fd must not be closed */
+	bool readable, promoted;
+	atomic_bool nameless;     /* its last name was removed here; looked at without the lock */
 	uint64_t birth;           /* backing_look's; 0 not known */
-	struct inode *next_detached, **detached_link;
 
-	atomic_bool detached;     /* not found by its number any more; changes under table lock */
+	/* Not found by its number any more, which is for ever; looked at without the lock. */
+	atomic_bool detached;
+	struct inode *next_detached, **detached_link;
 	mode_t type;              /* S_IFMT bits of the backing file; fixed */
 
-	pthread_mutex_t lock;     /* for what follows; taken after no other but the gate */
+	pthread_mutex_t lock;     /* for what follows; its place in the order: fs.h */
 	struct file *file;        /* open frame */
 	unsigned nopen;           /* users of `file` */
-	bool ending;              /* its last user has taken data back: who opens it waits */
-	bool preloading;          /* ops/preload.h: who opens it waits */
+	enum inode_busy busy;
 	struct handle *handles;   /* open files and directories; a reference each */
 	struct inode_times times;
 	/*
@@ -96,21 +132,29 @@ struct inode {
 	_Atomic uint64_t no_caps_until; /* caps.c */
 	struct caps caps;         /* has a lock of its own */
 	unsigned nwriters;        /* open handles that may write */
-	bool mistaken;            /* another program changed the file: the kernel's size is old */
 	bool told_torn;           /* its recovery has been logged */
 	/* and that reading a block, or writing to it, takes more memory than there is */
 	atomic_bool told_large_block, told_large_chunks;
 	bool suspect;             /* frame_suspect of the frame that was open last */
 	uint64_t last_size;       /* of the frame that was open last */
 	/*
-	 * Attributes of the backing file after our last own change or open, or when it was first
-	 * looked up. If they were younger than a step of the file system's clock, a later change
-	 * may have left them the same: from `unsure` (meter_now) on they prove nothing.
+	 * How changes by other programs are noticed (file/share.h).
+	 *
+	 * seen: attributes of the backing file after our last own change or open, or when it was
+	 * first looked up. If they were younger than a step of the file system's clock, a later
+	 * change may have left them the same: from `unsure` (meter_now) on they prove nothing.
+	 *
+	 *              set when                              until
+	 *   unsure     they were so young                    they are looked at later; a commit
+	 *   unread     what they tell of could not be read   it can be, or the file is opened
+	 *   untold     the kernel could not be told that     the next reload, which tells it again
+	 *              the file has grown
+	 *   mistaken   the kernel's size may be wrong        the inode's end: a lookup gets another
+	 *                                                    one, unless it has writers (ops.c)
 	 */
-	struct stat seen;
-	uint64_t unsure;          /* 0: they were old enough */
-	bool unread;              /* what was seen could not be read anew */
-	bool untold;              /* the kernel could not be told that the file has grown */
+	struct stat seen; /* st_ino 0: not yet */
+	uint64_t unsure;  /* 0: not unsure */
+	bool unread, untold, mistaken;
 };
 
 /* Borrows the backing directory; keeps at most max_fds descriptors that nobody is using. */

@@ -65,7 +65,8 @@ static void keep_pages(struct fs *fs, struct handle *h, struct fuse_file_info *f
 	pthread_mutex_lock(&n->lock);
 	fi->keep_cache = n->kernel_owner == n->cache_owner;
 	bool preload = small && !n->kernel_owner && n->nopen == 1;
-	n->preloading = preload;
+	if (preload)
+		n->busy = INODE_PRELOADING;
 	n->kernel_owner = n->cache_owner;
 	n->nwriters += h->writable;
 	pthread_mutex_unlock(&n->lock);
