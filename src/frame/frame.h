@@ -8,7 +8,7 @@
  * takes no space. What no root leads to any more is *garbage*, and can be written again.
  *
  * Threads: a frame has many readers or one mutator, arranged by its owner (the
- * lock of the inode). Functions marked [reader] may run beside each other;
+ * lock of the open file, file.lock). Functions marked [reader] may run beside each other;
  * those marked [mutator] run alone. frame_write is the exception: it may run
  * beside everything, since it only fills space that frame_alloc handed out.
  *
@@ -261,10 +261,11 @@ void frame_set_pipeline(struct frame *f, const struct pipeline *p);
  * Chunks to come may have items of this size, though the header says 1, since the frame ends inside
  * an item: it says this size as soon as the length is whole items. (The library makes holes of the
  * header's size, and its buffers for them are too small for chunks of a larger one: policy.h.)
+ * [mutator]
  */
 void frame_expect_items(struct frame *f, uint32_t size);
 
-/* Another size of the chunks to come, of a frame that has none. */
+/* Another size of the chunks to come, of a frame that has none. [mutator] */
 void frame_set_chunk_size(struct frame *f, uint32_t chunk_size);
 
 /* ---- Committing, and what the disk has: frame_commit.c ---- */

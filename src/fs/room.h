@@ -11,11 +11,11 @@
 
 struct fs;
 
-/* Zeroed before the first try. */
+/* One caller's wait; zeroed before the first try. */
 struct room_wait {
-	uint64_t since;
-	unsigned pauses;
-	bool last;
+	uint64_t since;  /* meter_now, when it began; 0: not yet               */
+	unsigned pauses; /* so far: each is longer than the one before         */
+	bool last;       /* no removed file is left to wait for: one more try  */
 };
 
 /*

@@ -119,7 +119,7 @@ static bool take_if_it_pays(struct file *f, const struct timespec *mtime, uint64
 	return true;
 }
 
-bool file_log(struct file *f)
+bool file_sync_by_log(struct file *f)
 {
 	struct timespec mtime;
 	uint64_t end = 0;

@@ -10,7 +10,7 @@
  * True: everything written so far is durable, in the log or before. Else it has to be committed:
  * the log is off, does not pay, or failed.
  */
-NODISCARD bool file_log(struct file *f);
+NODISCARD bool file_sync_by_log(struct file *f);
 
 /* The frame was committed with COMMIT_SYNC: `touched` is cleared under the file's lock, with it. */
 void file_log_committed(struct file *f);

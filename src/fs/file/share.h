@@ -38,7 +38,10 @@ void file_revalidate(struct file *f);
  */
 NODISCARD bool file_detach(struct file *f);
 
-/* Looks for the sidecar of an open frame. The caller may hold n->lock, and no other. */
+/*
+ * Looks for the sidecar of an open frame. The caller may hold the gate or n->lock, and nothing that
+ * comes behind them (fs.h).
+ */
 void file_look_sidecar(struct file *f);
 
 /*
@@ -82,8 +85,8 @@ NODISCARD int file_try_store(struct file *f);
 /* One call's waits; begins with zeros but for `what`. */
 struct lock_wait {
 	enum sidecar_for what;
-	unsigned waits;
-	uint64_t since;
+	unsigned waits; /* so far                            */
+	uint64_t since; /* meter_now, at the first; 0: none  */
 };
 
 /*

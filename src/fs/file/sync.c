@@ -183,14 +183,14 @@ static int sync_read_only(struct file *f)
  */
 static void off_the_list(struct file *f)
 {
-	if (!intent_has(f->fs->intent, &f->unsynced.mark) && !file_wants_compact(f))
+	if (!file_in_log(f) && !file_wants_compact(f))
 		budget_file_clean(f->fs->budget, f);
 }
 
 void file_settle(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->gate);
-	if (!intent_has(f->fs->intent, &f->unsynced.mark) && !file_changed(f))
+	if (!file_in_log(f) && !file_changed(f))
 		budget_file_clean(f->fs->budget, f);
 	pthread_rwlock_unlock(&f->gate);
 }
@@ -355,7 +355,7 @@ uint32_t file_losses(struct file *f)
 static int sync_data(struct file *f)
 {
 	/* a record of the log has room for neither */
-	bool logged = !caps_noted(f->inode) && !file_lacks_refused(f) && file_log(f);
+	bool logged = !caps_noted(f->inode) && !file_lacks_refused(f) && file_sync_by_log(f);
 	return logged ? 0 : file_sync(f, COMMIT_SYNC);
 }
 

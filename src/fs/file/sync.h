@@ -10,7 +10,7 @@
 /* Brings all that waits in memory into the frame, and commits that. */
 NODISCARD int file_sync(struct file *f, enum durability how);
 
-/* The same for who has other files to care for: -EAGAIN, if another program has the lock. */
+/* The same without a wait for the lock of another program, which gives -EAGAIN. */
 NODISCARD int file_try_sync(struct file *f, enum durability how);
 
 /*
