@@ -56,6 +56,16 @@ def write_pieces(path, data, places, piece):
             os.close(fd)
 
 
+def test_packed_bytes_that_come_again_later(mount):
+    """A jar whose first members have nothing in common: the bytes look alike from end to end."""
+    member = noise()[:30_000]
+    data = rng().bytes(MIB) + member * (2 * MIB // len(member))
+    m = mount()
+    (m.mnt / "a.jar").write_bytes(data)
+    m.unmount()
+    assert m.stored("a.jar").stat().st_size < 0.8 * len(data)
+
+
 @pytest.mark.parametrize("options", ["", "tune=size", "codec=lz4", "chunksize=64K"])
 def test_same_bytes_same_frame(mount, blosc2, options):
     data = tar_of_kinds()

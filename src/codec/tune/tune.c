@@ -81,6 +81,8 @@ static void give_up(const struct tuner *t, const struct tune_input *in, struct p
 		return;
 	}
 	out->level = 0;
+	/* Packed bytes look alike, also where they come again: soon, then ever more seldom. */
+	t->report->again = min_u64(AGAIN, max_u64(in->offset, in->sample.n));
 }
 
 /* From the header, or from what was known of it before. */
