@@ -286,10 +286,24 @@ void encoder_finish(const struct encoder *e, struct buf *out)
 		chunk_sums_seal(out->p, table_at(e), e->nblocks);
 }
 
+/*
+ * Without filters, blocks that no codec has shrunk are as they would be stored: they need not be
+ * copied and summed up once more.
+ */
+static bool stores_as_it_is(const struct encoder *e)
+{
+	static const uint8_t none[FILTER_SLOTS];
+	struct encoder blocks;
+	struct pipeline plain;
+	return !memcmp(e->p->filter, none, sizeof none) && !e->dict_len && !e->split &&
+	       plan_store(e, &blocks, &plain) && blocks.blocksize == e->blocksize;
+}
+
 /* Blocks from out->n on. 1: all written; 0: a plain copy is no larger. */
 static int put_blocks(struct encoder *e, struct buf *out)
 {
-	size_t slot = encoder_slot(e), limit = encoder_limit(e);
+	size_t slot = encoder_slot(e);
+	size_t limit = stores_as_it_is(e) ? encoder_store_most(e) : encoder_limit(e);
 	for (uint32_t i = 0; i < e->nblocks; i++) {
 		struct block b;
 		struct view src = encoder_block(e, i, &b);
