@@ -312,3 +312,71 @@ def test_what_cannot_be_read_and_other_files(mount, pages):
 def read_chunk(path, n):
     with open(path, "rb", buffering=0) as f:
         return os.pread(f.fileno(), 65536, n * 65536)
+
+
+DEEP = 20_000
+
+
+def step(fd, name):
+    """From a directory to one in it, or above."""
+    below = os.open(name, os.O_PATH | os.O_DIRECTORY, dir_fd=fd)
+    os.close(fd)
+    return below
+
+
+@pytest.fixture
+def few(mount, tool):
+    """A daemon that soon has to close descriptors of directories, and to open them by their names
+    again; and a function that makes it."""
+    m = mount(start=False)
+    m.argv = [tool("prlimit"), "--nofile=100", *m.argv]
+    for k in range(60):
+        (m.backing / f"other{k}").mkdir()
+
+    def others():
+        for k in range(60):
+            os.listdir(m.mnt / f"other{k}")
+
+    return m, others
+
+
+@pytest.mark.release
+@pytest.mark.watchdog(300)
+def test_a_tree_that_is_deeper_than_the_stack_of_a_thread(few):
+    m, others = few
+    fd = os.open(m.backing, os.O_PATH)
+    for _ in range(DEEP):
+        os.mkdir("d", dir_fd=fd)
+        fd = step(fd, "d")
+    try:
+        m.start()
+        deep = os.open(m.mnt, os.O_PATH)
+        for _ in range(DEEP):
+            deep = step(deep, "d")
+        others()
+        names = os.open(".", os.O_RDONLY, dir_fd=deep)
+        assert os.listdir(names) == []
+        os.close(names)
+        os.close(deep)
+    finally:
+        for _ in range(DEEP):  # rmtree is recursive
+            fd = step(fd, "..")
+            os.rmdir("d", dir_fd=fd)
+        os.close(fd)
+
+
+def test_directories_that_are_below_each_other_by_their_old_names(few):
+    """Another program has moved them. Who looks them up by their new ones finds them."""
+    m, others = few
+    m.options = "entry_timeout=0,attr_timeout=0"
+    (m.backing / "a/b").mkdir(parents=True)
+    m.start()
+    b = os.open(m.mnt / "a/b", os.O_PATH)
+    (m.backing / "a/b").rename(m.backing / "b")
+    (m.backing / "a").rename(m.backing / "b/a")
+    looked = error_of(os.stat, "a", dir_fd=b)  # the kernel sees that it lies above
+    others()
+    missed = error_of(os.stat, "x", dir_fd=b)
+    os.close(b)
+    assert (looked, missed) == ("ELOOP", "ESTALE")
+    assert os.listdir(m.mnt / "b") == ["a"] and os.listdir(m.mnt / "b/a") == []

@@ -115,15 +115,60 @@ static int open_by_name(struct inodes *t, struct inode *n)
 	return fd == -ENOENT ? -ESTALE : fd;
 }
 
+/* So many levels without a descriptor are opened by recursion. */
+#define LEVELS 32
+
+/*
+ * Of more levels, the inode half way up to the first that has one, with a reference; else NULL.
+ * -ESTALE: another program has moved directories, so that by the names that we know of two each is
+ * below the other.
+ */
+static int half_way(struct inodes *t, struct inode *n, struct inode **out)
+{
+	struct inode *half = n, *up = n;
+	unsigned levels = 0;
+	bool circle = false;
+
+	pthread_mutex_lock(&t->lock);
+	while (!circle && up->fd < 0 && up->links) {
+		up = up->links->parent;
+		if (++levels % 2 == 0)
+			half = half->links->parent;
+		circle = up == half;
+	}
+	*out = !circle && levels > LEVELS ? half : NULL;
+	if (*out)
+		half->refs++;
+	pthread_mutex_unlock(&t->lock);
+	return circle ? -ESTALE : 0;
+}
+
+/* A tree may be deeper than the stack of a thread: by halves. */
+static int open_deep(struct inodes *t, struct inode *n)
+{
+	struct inode *half;
+
+	TRY(half_way(t, n, &half));
+	if (!half)
+		return open_by_name(t, n);
+	int fd = inode_pin(t, half);
+	if (fd >= 0) {
+		fd = open_deep(t, n);
+		inode_unpin(t, half);
+	}
+	inode_put(t, half, 1);
+	return fd;
+}
+
 int inode_pin(struct inodes *t, struct inode *n)
 {
 	pthread_mutex_lock(&t->lock);
 	if (n->fd < 0) {
 		pthread_mutex_unlock(&t->lock);
-		int fd = open_by_name(t, n);
+		int fd = open_deep(t, n);
 		if (fd == -EMFILE) {
 			give_up_half(t);
-			fd = open_by_name(t, n);
+			fd = open_deep(t, n);
 		}
 		TRY(fd);
 		pthread_mutex_lock(&t->lock);
