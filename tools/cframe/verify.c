@@ -1,30 +1,65 @@
 #include "cframe.h"
 #include "progress.h"
+#include "tree.h"
 
+#include "base/clock.h"
 #include "base/log.h"
-#include "frame/names.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <fts.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-static void print(void *arg, const char *line)
+/* A file that is being written may look broken: then it is looked at again. */
+#define TRIES 4
+#define PAUSE (CLOCK_SECOND / 20) /* longer than a step of the clock that stamps files */
+
+static void print(const char *name, const char *line)
 {
 	progress_hold();
-	printf("%s: %s\n", (const char *)arg, line);
+	printf("%s: %s\n", name, line);
 	progress_go_on();
 }
 
-/* Opened by its path; its name is what problems are reported of. */
-static int verify(const char *path, char *name)
+struct findings {
+	const char *name; /* what they are reported of */
+	struct buf lines; /* each with a 0 behind it   */
+	bool vanished;
+};
+
+static void note(void *arg, const char *line)
+{
+	struct findings *f = arg;
+	if (buf_append(&f->lines, view_of(line, strlen(line) + 1)) < 0)
+		print(f->name, line);
+}
+
+/*
+ * A power cut may leave no more of a file that was made and never synced: a mount shows an empty
+ * one.
+ */
+static bool is_empty_file(const char *path)
+{
+	size_t stem;
+	struct stat st;
+	const char *slash = strrchr(path, '/');
+	return suffix_of(slash ? slash + 1 : path, &stem) == SUFFIX_FRAME &&
+	       stat(path, &st) == 0 && S_ISREG(st.st_mode) && !st.st_size;
+}
+
+static void look(const char *path, struct findings *to)
 {
 	struct frame *f;
 	struct io *io;
-	struct frame_report report = {.problem = print, .arg = name};
+	struct frame_report report = {.problem = note, .arg = to};
+
+	to->lines.n = 0;
 	int rc = tool_open(path, &f, &io);
-	bool none = rc == 0 && !f;
+	bool none = rc == 0 && !f && !is_empty_file(path);
+	to->vanished = rc == -ENOENT;
 	if (f)
 		rc = frame_verify(f, &report);
 	if (f && rc >= 0) {
@@ -33,15 +68,52 @@ static int verify(const char *path, char *name)
 	}
 	frame_close(f);
 	io_close(io);
-	if (none) {
-		print(name, "is not a Blosc2 frame");
-		return 1;
-	}
+	if (none)
+		note(to, "is not a Blosc2 frame");
 	if (rc < 0) {
 		char text[256];
-		print(name, err_text(rc, text, sizeof text));
+		note(to, err_text(rc, text, sizeof text));
 	}
-	return rc < 0 || report.problems;
+}
+
+/* Its stamp is so old that any write since then would have changed it. */
+static bool is_settled(const struct stat *st)
+{
+	uint64_t now = clock_read(CLOCK_REALTIME), then = clock_ns(st->st_ctim);
+	return then > now || now - then > PAUSE;
+}
+
+/* Until it is well, or has been looked at while nobody wrote. */
+static void look_again(const char *path, struct findings *to)
+{
+	static const struct timespec pause = {.tv_nsec = PAUSE};
+	struct stat before, after;
+
+	for (int i = 0; i < TRIES; i++) {
+		bool known = stat(path, &before) == 0;
+		look(path, to);
+		if (!to->lines.n || !known || S_ISDIR(before.st_mode))
+			return;
+		if (stat(path, &after) == 0 && is_same(&before, &after) && is_settled(&after))
+			return;
+		(void)nanosleep(&pause, NULL);
+	}
+	to->lines.n = 0;
+	note(to, "is being written, and could not be checked meanwhile");
+}
+
+/* Opened by its path; its name is what problems are reported of. */
+static int verify(const char *path, const char *name, bool in_tree)
+{
+	struct findings f = {.name = name};
+	bool bad;
+
+	look_again(path, &f);
+	bad = f.lines.n && !(in_tree && f.vanished); /* somebody has removed it */
+	for (size_t at = 0; bad && at < f.lines.n; at += strlen((char *)f.lines.p + at) + 1)
+		print(name, (char *)f.lines.p + at);
+	buf_free(&f.lines);
+	return bad;
 }
 
 static bool is_named_as_frame(const char *name)
@@ -51,19 +123,25 @@ static bool is_named_as_frame(const char *name)
 	return suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY;
 }
 
-static int verify_entry(FTS *walk, FTSENT *e)
+static int verify_entry(FTS *walk, FTSENT *e, unsigned *frames)
 {
 	switch (e->fts_info) {
 	case FTS_F:
-		return is_named_as_frame(e->fts_name) ? verify(e->fts_accpath, e->fts_path) : 0;
+		if (!is_named_as_frame(e->fts_name))
+			return 0;
+		++*frames;
+		return verify(e->fts_accpath, e->fts_path, true);
 	case FTS_D:
 		if (!tool_is_sparse(e->fts_accpath))
 			return 0; /* of one that is damaged the walk finds the index */
 		fts_set(walk, e, FTS_SKIP);
-		return verify(e->fts_accpath, e->fts_path);
+		++*frames;
+		return verify(e->fts_accpath, e->fts_path, true);
 	case FTS_DNR:
 	case FTS_ERR:
 	case FTS_NS:
+		if (e->fts_errno == ENOENT && e->fts_level > FTS_ROOTLEVEL)
+			return 0; /* somebody has removed it */
 		print(e->fts_path, strerror(e->fts_errno));
 		return 1;
 	default:
@@ -85,6 +163,7 @@ static int verify_tree(char *directory)
 {
 	char *roots[] = {directory, NULL};
 	int bad = 0;
+	unsigned frames = 0;
 	int how = FTS_PHYSICAL | FTS_COMFOLLOW | FTS_XDEV;
 	FTS *walk = fts_open(roots, how, by_name);
 	if (!walk) {
@@ -93,13 +172,27 @@ static int verify_tree(char *directory)
 	}
 	errno = 0;
 	for (FTSENT *e; (e = fts_read(walk)); errno = 0)
-		bad |= verify_entry(walk, e);
+		bad |= verify_entry(walk, e, &frames);
 	if (errno) {
 		print(directory, strerror(errno));
 		bad = 1;
 	}
 	fts_close(walk);
+	if (!bad && !frames)
+		tool_say("%s: no frames are there", directory);
 	return bad;
+}
+
+/* Plain files, whose frames are elsewhere: nothing of them would be checked. */
+static bool is_in_mount(const char *directory)
+{
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool is = fd >= 0 && any_above(fd, is_mount_point, NULL);
+	if (fd >= 0)
+		close(fd);
+	if (is)
+		print(directory, "is in a mount: name the backing directory");
+	return is;
 }
 
 int verify_main(int argc, char **argv)
@@ -112,7 +205,10 @@ int verify_main(int argc, char **argv)
 	progress_start();
 	for (int i = 1; i < argc; i++) {
 		bool tree = stat(argv[i], &st) == 0 && S_ISDIR(st.st_mode);
-		bad |= tree ? verify_tree(argv[i]) : verify(argv[i], argv[i]);
+		if (tree)
+			bad |= is_in_mount(argv[i]) ? 1 : verify_tree(argv[i]);
+		else
+			bad |= verify(argv[i], argv[i], false);
 	}
 	progress_end();
 	return bad;
