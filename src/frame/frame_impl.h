@@ -89,7 +89,6 @@ struct frame {
 	enum front front;
 	bool known;              /* recovery would find it                                 */
 	bool went_back;          /* opened at another root than the header named           */
-	bool recovered;          /* the header on disk is not that of `info` yet           */
 
 	/* Numbers of roots. */
 	uint64_t seq;   /* of the newest root                                              */
@@ -97,12 +96,22 @@ struct frame {
 	uint64_t kept;  /* the least size since then: what is behind it has come since     */
 	unsigned turn;  /* so many roots were placed: see slack_at                         */
 
-	/* What the disk may not have. */
-	bool changed;     /* a commit of ours wrote a root                                 */
-	bool doubt;       /* a failed write may have put another root on disk              */
-	bool unsynced;    /* the root on disk may not be durable yet                       */
-	bool suspect;     /* a sync failed: see redo.c                                     */
-	bool young_many;  /* there are too many young chunks to note                       */
+	/*
+	 * What the disk may not have, by opening and by commits:
+	 *
+	 *               set when                                     until
+	 *   changed     a root is written; frame_cut_given_up        the frame is closed
+	 *   unsynced    a header is written; a frame is opened that  a sync, with neither of the
+	 *               may be written: nobody knows of its root     next two set
+	 *   recovered   the root is one that recovery has found, and that header is written,
+	 *               the header on disk still names another       or a newer one
+	 *   doubt       writing a header fails: the disk may have    the next one is written
+	 *               the root of before, or that one
+	 *   suspect     a sync fails, of this frame or of the one    a commit and its sync: redo.c
+	 *               that the file had open before
+	 *   young_many  there are too many young chunks to note      a sync
+	 */
+	bool changed, unsynced, recovered, doubt, suspect, young_many;
 	struct buf young; /* runs of chunks that were put since the last sync              */
 	uint64_t young_bytes; /* of these, with such as were replaced since                */
 	uint64_t prove;   /* bytes that proving young chunks may yet read: frame_load_root */
