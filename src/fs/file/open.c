@@ -5,7 +5,9 @@
 
 #include <unistd.h>
 
-/* Opens the file, of an inode that has none open. Under n->lock, as all down to get_locked. */
+/*
+ * Opens the file, of an inode that has none open. Under n->lock, as all down to get_inode_locked.
+ */
 static int open_file(struct fs *fs, struct inode *n, const struct opening *o)
 {
 	struct file *f = file_new(fs, n);
@@ -24,7 +26,7 @@ static int open_file(struct fs *fs, struct inode *n, const struct opening *o)
 static int look_again(struct file *f, const struct opening *o)
 {
 	file_look_sidecar(f);
-	int rc = file_reload_locked(f, false);
+	int rc = file_reload_inode_locked(f, false);
 	return rc == -EAGAIN && o->unlocked ? 0 : rc;
 }
 
@@ -43,7 +45,8 @@ static int admit(struct file *f, bool writable)
 }
 
 /* -EAGAIN: another program has the lock. */
-static int get_locked(struct fs *fs, struct inode *n, const struct opening *o, struct file **out)
+static int get_inode_locked(struct fs *fs, struct inode *n, const struct opening *o,
+			    struct file **out)
 {
 	int rc = n->file ? look_again(n->file, o) : open_file(fs, n, o);
 
@@ -122,7 +125,7 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 		return -EROFS;
 	for (unsigned waits = 0;; waits++) {
 		lock_to_open(fs, n);
-		int rc = get_locked(fs, n, &o, out);
+		int rc = get_inode_locked(fs, n, &o, out);
 		pthread_mutex_unlock(&n->lock);
 		if (rc != -EAGAIN || o.unlocked)
 			return rc;
@@ -169,7 +172,7 @@ int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct f
 		b->fd = -1;
 	}
 	struct opening o = {.writable = true, .unlocked = true, .born = fresh ? b : NULL};
-	int rc = get_locked(fs, n, &o, out);
+	int rc = get_inode_locked(fs, n, &o, out);
 	newborn_drop(b);
 	pthread_mutex_unlock(&n->lock);
 	return rc;

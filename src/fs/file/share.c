@@ -140,7 +140,7 @@ static int reload_gated(struct file *f, bool sure)
 	return rc;
 }
 
-int file_reload_locked(struct file *f, bool sure)
+int file_reload_inode_locked(struct file *f, bool sure)
 {
 	/* Whoever commits has the gate: then the change is our own. */
 	if (inode_kind(f->inode) != NODE_FRAME || pthread_rwlock_trywrlock(&f->gate) != 0)
@@ -157,7 +157,7 @@ int file_reload(struct file *f, const struct stat *st)
 
 	pthread_mutex_lock(&n->lock);
 	if (!st || file_is_foreign(n, st))
-		rc = file_reload_locked(f, !st);
+		rc = file_reload_inode_locked(f, !st);
 	pthread_mutex_unlock(&n->lock);
 	return rc;
 }

@@ -49,7 +49,7 @@ void file_look_sidecar(struct file *f);
  * anew, and the kernel is being told. `sure`: it has changed for certain, by its sidecar; else its
  * attributes are compared. -EAGAIN: another program has the lock. Under n->lock.
  */
-NODISCARD int file_reload_locked(struct file *f, bool sure);
+NODISCARD int file_reload_inode_locked(struct file *f, bool sure);
 
 /* The same without n->lock. `st`: its attributes of now; NULL: it has changed for certain. */
 NODISCARD int file_reload(struct file *f, const struct stat *st);

@@ -107,7 +107,7 @@ static bool reload_if_foreign(struct inode *n, const struct stat *st)
 	if (inode_kind(n) != NODE_FRAME)
 		return true;
 	file_look_sidecar(n->file);
-	int rc = file_reload_locked(n->file, false);
+	int rc = file_reload_inode_locked(n->file, false);
 	return rc != 0 && rc != -EAGAIN; /* who changes it has the lock: when that is done */
 }
 
