@@ -20,9 +20,8 @@ static int open_regular(int dirfd, const char *name, struct io **io)
 	if (rc == 0 && !S_ISREG(st.st_mode))
 		rc = CORRUPT("part of a sparse frame is not a file", st.st_mode);
 	if (rc == 0)
-		rc = io_file_open(io, fd, true);
-	if (rc < 0)
-		close(fd);
+		return io_file_open_take(io, fd);
+	close(fd);
 	return rc;
 }
 

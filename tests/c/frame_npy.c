@@ -56,7 +56,7 @@ int main(int argc, char **argv)
 	struct io *io;
 	char text[256];
 	int fd = argc > 1 ? open(argv[1], O_RDONLY) : -1;
-	if (fd < 0 || io_file_open(&io, fd, true) < 0 || scratch_open(&s) < 0)
+	if (fd < 0 || io_file_open_take(&io, fd) < 0 || scratch_open(&s) < 0)
 		return 2;
 	int rc = frame_open_take(&f, io);
 	if (rc == 0)

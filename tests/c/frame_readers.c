@@ -42,7 +42,7 @@ static int open_and_read(const char *file)
 	int fd = open(file, O_RDONLY);
 	if (fd < 0)
 		return -errno;
-	TRY(io_file_open(&io, fd, true));
+	TRY(io_file_open_take(&io, fd));
 	TRY(frame_open_take(&frame, io));
 	TRY(scratch_open(&s));
 	expect.n = frame_size(frame);

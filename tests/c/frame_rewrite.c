@@ -96,7 +96,7 @@ static int reopen(int flags)
 	int fd = open(r.name, O_RDWR | flags | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return -errno;
-	TRY(io_file_open(&io, fd, true));
+	TRY(io_file_open_take(&io, fd));
 	if (flags)
 		return frame_create_take(&r.f, io, &r.p, r.chunk);
 	TRY(frame_open_take(&r.f, io));

@@ -137,7 +137,7 @@ static int file_io(const char *name, int flags, struct io **io)
 	int fd = open(name, flags | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return -errno;
-	TRY(io_file_open(io, fd, true));
+	TRY(io_file_open_take(io, fd));
 	fault.real = (*io)->ops;
 	fault.ops = *fault.real;
 	fault.ops.pwrite = fault_pwrite;
@@ -381,7 +381,7 @@ static int do_copy(struct tool *t, const char *name)
 	int fd = open(name, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	TRY(io_file_open(&io, fd, true));
+	TRY(io_file_open_take(&io, fd));
 	TRY(frame_open_take(&from, io));
 	int rc = frame_resize(t->frame, frame_size(from));
 	for (uint32_t n = 0; rc == 0 && n < frame_nchunks(from); n++)

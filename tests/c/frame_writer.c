@@ -67,7 +67,7 @@ static int go(const char *file, unsigned rounds)
 		plain[i] = (uint8_t)(i >> 6 ^ i % 7);
 	TRY(scratch_open(&s));
 	TRY(chunk_encode(s, &p, view_of(plain, CHUNK), &encoded));
-	TRY(io_file_open(&io, fd, true));
+	TRY(io_file_open_take(&io, fd));
 	TRY(frame_create_take(&frame, io, &p, CHUNK));
 	TRY(frame_resize(frame, sizeof all));
 	for (unsigned i = 0; i < rounds; i++)

@@ -59,7 +59,7 @@ static int make(const char *name, uint32_t nchunks)
 	int fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (fd < 0)
 		return -errno;
-	TRY(io_file_open(&io, fd, true));
+	TRY(io_file_open_take(&io, fd));
 	TRY(frame_create_take(&f, io, &p, CHUNK));
 	int rc = fill(f, nchunks);
 	frame_close(f);

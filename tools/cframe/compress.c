@@ -165,7 +165,7 @@ static bool is_current(struct listing *l, const struct entry *e, const struct it
 	struct frame_info info;
 	struct io *io;
 	int fd = openat(i->folder->fd, i->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	int rc = fd < 0 ? -errno : io_file_open(&io, fd, false);
+	int rc = fd < 0 ? -errno : io_file_open(&io, fd);
 	if (rc >= 0) {
 		rc = frame_probe(io, &info);
 		io_close(io);

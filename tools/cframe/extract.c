@@ -18,7 +18,7 @@ static int open_frame(int fd, enum node_kind kind, struct frame **f)
 {
 	struct io *io;
 	if (kind != NODE_SPARSE) {
-		TRY(io_file_open(&io, fd, false));
+		TRY(io_file_open(&io, fd));
 		return frame_open_take(f, io);
 	}
 	int own = dup(fd);

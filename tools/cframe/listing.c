@@ -79,7 +79,7 @@ static int look_inside(int fd, enum node_kind kind)
 
 	if (kind == NODE_SPARSE)
 		return frame_probe_sparse(fd, &info);
-	TRY(io_file_open(&io, fd, false));
+	TRY(io_file_open(&io, fd));
 	if (kind == NODE_ARRAY)
 		return npy_probe_take(io, &size, &blocksize);
 	int rc = frame_probe(io, &info);
@@ -165,7 +165,7 @@ static int probe_size(int fd, enum node_kind kind, uint64_t *size)
 	struct io *io;
 	uint32_t blocksize;
 
-	TRY(io_file_open(&io, fd, false));
+	TRY(io_file_open(&io, fd));
 	if (kind == NODE_ARRAY)
 		return npy_probe_take(io, size, &blocksize);
 	int rc = frame_probe(io, &info);

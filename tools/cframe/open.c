@@ -41,11 +41,7 @@ int tool_open(const char *file, struct frame **frame, struct io **io)
 		close(fd);
 		return -EISDIR;
 	}
-	int rc = io_file_open(io, fd, true);
-	if (rc < 0) {
-		close(fd);
-		return rc;
-	}
+	TRY(io_file_open_take(io, fd));
 	if (!is_frame(*io))
 		return 0;
 	struct io *taken = *io;

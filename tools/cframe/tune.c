@@ -223,12 +223,7 @@ static void work_free(struct work *w)
 static int open_plain(const char *file, struct io **io)
 {
 	int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* waits for no fifo */
-	if (fd < 0)
-		return -errno;
-	int rc = io_file_open(io, fd, true);
-	if (rc < 0)
-		close(fd);
-	return rc;
+	return fd < 0 ? -errno : io_file_open_take(io, fd);
 }
 
 static int tune_file(struct scratch *s, const char *file, bool all, cJSON *to)

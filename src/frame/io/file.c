@@ -133,7 +133,7 @@ static const struct io_ops file_ops = {
 	.close = file_close,
 };
 
-int io_file_open(struct io **io, int fd, bool owned)
+int io_file_open(struct io **io, int fd)
 {
 	assert(fd >= 0);
 	struct io_file *f = mem_zalloc(sizeof *f);
@@ -141,14 +141,23 @@ int io_file_open(struct io **io, int fd, bool owned)
 		return -ENOMEM;
 	f->io.ops = &file_ops;
 	f->fd = fd;
-	f->owned = owned;
 	*io = &f->io;
 	return 0;
 }
 
+int io_file_open_take(struct io **io, int fd)
+{
+	int rc = io_file_open(io, fd);
+	if (rc < 0)
+		close(fd);
+	else
+		((struct io_file *)*io)->owned = true;
+	return rc;
+}
+
 int io_file_open_draft(struct io **io, int fd)
 {
-	TRY(io_file_open(io, fd, false));
+	TRY(io_file_open(io, fd));
 	((struct io_file *)*io)->draft = true;
 	return 0;
 }

@@ -35,8 +35,9 @@ struct io {
 	const struct io_ops *ops;
 };
 
-/* A descriptor; `owned` ones are closed with the io. */
-NODISCARD int io_file_open(struct io **io, int fd, bool owned);
+/* The file behind a descriptor. That stays the caller's, or is taken in every case. */
+NODISCARD int io_file_open(struct io **io, int fd);
+NODISCARD int io_file_open_take(struct io **io, int fd);
 
 /*
  * A borrowed descriptor of a file that nobody finds yet. Syncs do nothing: whoever gives the file

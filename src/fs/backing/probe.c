@@ -118,7 +118,7 @@ static int probe_contiguous(const struct backing *b, const struct probe_entry *e
 
 	int rd = open_entry(b, e);
 	TRY(rd);
-	int rc = io_file_open(&io, rd, false);
+	int rc = io_file_open(&io, rd);
 	if (rc >= 0)
 		rc = probe_io_take(io, suffix, out);
 	if (rc >= 0 && e->reader)

@@ -76,7 +76,7 @@ static int open_contiguous(struct file *f, int fd)
 	uint64_t len;
 	struct io *io;
 
-	TRY(io_file_open(&io, fd, false));
+	TRY(io_file_open(&io, fd));
 	f->unborn = false;
 	if (f->writable)
 		file_load_wish(f);

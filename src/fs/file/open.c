@@ -140,7 +140,7 @@ int newborn_init_frame(struct newborn *b, const struct settings *s, mode_t mode)
 	struct frame *frame;
 	struct io *io;
 
-	TRY(io_file_open(&io, b->fd, false));
+	TRY(io_file_open(&io, b->fd));
 	TRY(frame_create_take(&frame, io, &p, (uint32_t)s->chunksize));
 	if (mode && fchmod(b->fd, mode) < 0) {
 		frame_close(frame);
