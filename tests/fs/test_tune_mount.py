@@ -66,6 +66,36 @@ def test_packed_bytes_that_come_again_later(mount):
     assert m.stored("a.jar").stat().st_size < 0.8 * len(data)
 
 
+def pipeline_of(path):
+    return os.getxattr(path, "user.cframefs.pipeline").decode()
+
+
+@pytest.mark.parametrize(
+    "options, named",
+    [("", "zstd:2"), ("tune=size", "zstd:3"), ("tune=speed", "zstd:1"), ("level=1", "zstd:1")],
+)
+def test_small_files_count_as_text(mount, options, named):
+    """They are not looked at; what is larger is."""
+    m = mount(options)
+    path = m.mnt / "small"
+    path.write_bytes(text()[:20_000])
+    sync(path)
+    assert pipeline_of(path) == named
+    path.write_bytes(walk_f8())
+    sync(path)
+    assert "shuffle" in pipeline_of(path) and path.read_bytes() == walk_f8()
+
+
+def test_small_files_are_as_small_as_text(mount):
+    stored = []
+    for options in ("", "level=1"):
+        m = mount(options)
+        (m.mnt / "small").write_bytes(text()[:30_000])
+        m.unmount()
+        stored.append(m.stored("small").stat().st_size)
+    assert stored[0] < stored[1]
+
+
 @pytest.mark.parametrize("options", ["", "tune=size", "codec=lz4", "chunksize=64K"])
 def test_same_bytes_same_frame(mount, blosc2, options):
     data = tar_of_kinds()

@@ -37,6 +37,11 @@ void tune_advise(const struct tune_goal *g, bool mixed, struct pipeline *out)
 		out->blocksize = g->aim == TUNE_SIZE ? 128u << 10 : TEXT_BLOCK;
 }
 
+void tune_unseen(const struct tune_goal *goal, struct pipeline *out)
+{
+	tune_advise(goal, true, out);
+}
+
 /* As one block of text, where it would be a usual one and a small one that knows nothing of it. */
 static bool fits_one_block(struct view sample)
 {

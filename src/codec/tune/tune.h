@@ -93,6 +93,9 @@ NODISCARD int tune_choose(struct scratch *s, const struct tune_goal *goal,
 			  const struct tune_input *in, struct pipeline *out,
 			  struct tune_report *report);
 
+/* The level of bytes that are too few to choose for, without a filter: *out has the base's. */
+void tune_unseen(const struct tune_goal *goal, struct pipeline *out);
+
 /*
  * Candidate number i of all that tune_choose may come to for this goal, for trying every one of
  * them. `item`: a size of items or records beside the usual ones, 0: none. False past the last.

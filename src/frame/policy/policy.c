@@ -2,7 +2,7 @@
 
 #include "codec/filter.h"
 
-/* Smaller chunks are not worth the millisecond that a choice takes. */
+/* Smaller chunks take less time to encode than a choice does. */
 #define TUNE_MIN (32u << 10)
 
 /* The item size of chunks of this pipeline. */
@@ -197,6 +197,18 @@ static int choose(struct policy *p, struct scratch *s, const struct policy_chunk
 	return 0;
 }
 
+/* Small files are text and code, mostly: what is not looked at counts as such. */
+static void begin_small(struct policy *p)
+{
+	struct tune_goal goal = {.aim = p->aim, .free_codec = p->free_level};
+	uint8_t level = p->pipeline.level;
+
+	if (p->tuned)
+		tune_unseen(&goal, &p->pipeline);
+	p->items = 1;
+	p->first = p->pipeline.level != level;
+}
+
 uint64_t policy_turn(struct policy *p)
 {
 	pthread_mutex_lock(&p->lock);
@@ -241,7 +253,7 @@ int policy_choose(struct policy *p, struct scratch *s, const struct policy_chunk
 	if (p->tuned && c->plain.n >= TUNE_MIN)
 		rc = choose(p, s, c);
 	else if (!p->items)
-		p->items = 1;
+		begin_small(p);
 	if (rc >= 0)
 		fit(p, c, out);
 	turn_end(p, c->turn);
