@@ -367,7 +367,7 @@ int chunk_encode(struct scratch *s, const struct pipeline *p, struct view src, s
 	struct encoder e;
 	TRY(encoder_init(&e, s, p, src));
 	/* The last block to go in may turn out too much. */
-	size_t most = max_u64(encoder_limit(&e) + encoder_slot(&e), encoder_store_most(&e));
+	size_t most = encoder_store_most(&e) + encoder_slot(&e);
 	TRY(buf_reserve_fresh(out, most));
 	int rc = 0;
 	if (!encoder_wants_store(&e))
