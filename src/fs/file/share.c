@@ -203,9 +203,9 @@ void file_catch_up(struct file *f)
 }
 
 /*
- * More would take the kernel's requests for writing from other files, should the lock be held for
- * long. But most programs have it for a moment, and whoever goes on without it loses what all of
- * them write.
+ * So many threads wait for half a minute; were there more, a lock that is held for long would keep
+ * the kernel's requests for other files waiting. The others wait a little, too: most programs have
+ * the lock for a moment, and whoever goes on without it loses what all of them write.
  */
 #define WAITING_WRITERS 4
 #define MORE_WAIT_NS 2000000000

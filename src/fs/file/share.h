@@ -61,13 +61,19 @@ NODISCARD int file_reload(struct file *f, const struct stat *st);
  */
 enum sidecar_entered file_enter_shared(struct file *f);
 
-/* Before a change: what others wrote comes first. Unless another program has the lock just now. */
+/*
+ * Before a change: reads the file anew if another program has written to it, so that the change
+ * goes on top of that. Does nothing if that program has the lock just now, or if the file has
+ * changes of ours.
+ */
 void file_catch_up(struct file *f);
 
 /*
- * Before a change, with nothing held: waits for the lock. Unless the file has changes of ours,
- * which cannot go on top of what another program writes, whether it is waited for or not. Where
- * others wait already it waits for two seconds at most: a busy writer goes on in memory then.
+ * Before a change, with nothing held: waits until no other program has the lock, and takes nothing.
+ * Gives up after half a minute (sidecar.h). Does not wait if the file has changes of ours: they
+ * cannot go on top of what the other program writes, whether that is waited for or not. While four
+ * threads wait for this file, all others give up after two seconds and go on in memory: a busy
+ * writer would take the threads that serve other files.
  */
 void file_wait_for_others(struct file *f);
 
