@@ -303,7 +303,7 @@ int space_take_below(struct space *sp, uint64_t len, uint64_t most, uint64_t *at
 	return carve(sp, e, *at, len);
 }
 
-static node *find_busy(struct space *sp, uint64_t at)
+static node *find_busy(const struct space *sp, uint64_t at)
 {
 	node *e = first_from(BY_AT, sp->busy, &(node){.at = at});
 	return e && e->at == at ? e : NULL;
@@ -337,7 +337,7 @@ void space_shorten(struct space *sp, uint64_t at, uint64_t len)
 		set_free(sp, tail);
 }
 
-uint64_t space_busy_length(struct space *sp, uint64_t at)
+uint64_t space_busy_length(const struct space *sp, uint64_t at)
 {
 	node *e = find_busy(sp, at);
 	return e ? e->len : 0;

@@ -55,7 +55,7 @@ void space_give(struct space *sp, uint64_t at, uint64_t len);
 void space_shorten(struct space *sp, uint64_t at, uint64_t len);
 
 /* The length of what was put, or lent, there since the last root; 0: nothing. */
-uint64_t space_busy_length(struct space *sp, uint64_t at);
+uint64_t space_busy_length(const struct space *sp, uint64_t at);
 
 /* No longer wanted in the next root: true if it was put since the last one, and is free now. */
 bool space_drop(struct space *sp, uint64_t at);

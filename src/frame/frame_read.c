@@ -96,6 +96,20 @@ uint64_t frame_place(const struct frame *f, uint32_t n)
 	return index_get(&f->index, n);
 }
 
+/*
+ * Where a chunk ends at the latest: one of the root inside the root's chunk area; of a pending one
+ * it is known. What follows it may be lent, and the file not reach so far yet.
+ */
+static uint64_t stored_end(const struct frame *f, uint64_t at)
+{
+	uint64_t area = f->info.header_len + f->info.cbytes;
+	uint64_t busy = f->state == FRAME_CLEAN ? 0 : space_busy_length(&f->space, at);
+
+	if (busy)
+		return at + busy;
+	return f->state == FRAME_CLEAN || at < area ? area : f->space.end;
+}
+
 int frame_stored(const struct frame *f, uint32_t n, struct stored *st)
 {
 	uint64_t entry = index_get(&f->index, n);
@@ -111,8 +125,7 @@ int frame_stored(const struct frame *f, uint32_t n, struct stored *st)
 			io_close(st->io);
 		return rc;
 	}
-	/* Chunks of the root end inside its chunk area, pending ones before the end of all. */
-	uint64_t end = f->state == FRAME_CLEAN ? f->info.header_len + f->info.cbytes : f->space.end;
+	uint64_t end = stored_end(f, st->at);
 	if (st->at >= end)
 		return CORRUPT("chunk starts behind the chunk area", st->at);
 	st->room = end - st->at;

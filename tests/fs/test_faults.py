@@ -11,6 +11,8 @@ import errno
 import os
 import random
 import shutil
+import threading
+import time
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -21,6 +23,7 @@ from libdata import blob
 from libfault import Fault
 from libmount import SLOWNESS, MountFailed, another_mount, wait_until
 from libposix import error_of
+from libstats import Moved, stats
 
 EVERY = 1 if os.environ.get("CFRAMEFS_TEST_FAULTS") == "all" else 17
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
@@ -470,3 +473,39 @@ def test_a_part_behind_a_commit_that_failed(mount, work):
     versions = [(old[at : at + chunk], new[at : at + chunk]) for at in range(0, len(old), chunk)]
     assert all(got[i * chunk :][:chunk] in pair for i, pair in enumerate(versions))
     assert got[44 * chunk :] == end[: len(got) - 44 * chunk]
+
+
+@pytest.mark.parametrize("change", [False, True], ids=["read", "changed"])
+def test_a_chunk_before_one_that_is_being_written(mount, work, change):
+    """Nothing is behind it in the file yet, though that place is taken. How long its head is, is
+    guessed from a chunk with a much smaller block."""
+    m, chunk = mount("chunksize=64K,commit=0,workers=2", start=False), 65536
+    fault = Fault(m, work / "fault")
+    m.start()
+    data = bytearray(b"small " * chunk)[:chunk] + blob(1, chunk, "noise")
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    os.pwrite(fd, data[:100], 0)
+    os.fsync(fd)
+    assert os.pread(fd, 100, 0) == data[:100]
+    with Moved(m) as moved:
+        os.pwrite(fd, data[:chunk], 0)
+        wait_until(lambda: stats(m)["write"]["chunks"] - moved.before["write"]["chunks"] == 1)
+    time.sleep(0.1)  # it is where it was put
+    fault.set(1, Fault.WRITE, how=Fault.WAIT)
+    os.pwrite(fd, data[chunk:], chunk)
+    wait_until(fault.came, 30, "the second chunk on its way")
+    try:
+        if change:
+            patch(fd, data, 5000, b"changed")
+        else:
+            assert os.pread(fd, 100, 0) == data[:100]
+        flusher = threading.Thread(target=os.fsync, args=[fd])
+        flusher.start()
+        flusher.join(0.5)
+    finally:
+        fault.set(0)
+    flusher.join()
+    assert os.pread(fd, len(data), 0) == data
+    os.close(fd)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data
