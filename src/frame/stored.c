@@ -36,15 +36,29 @@ static uint64_t head_memory(const struct chunk *c, int need)
 	return (uint64_t)need * (c->kind == CHUNK_VALUE ? 2 : 1) + TABLES * (uint64_t)c->nblocks;
 }
 
+/*
+ * The first head->n bytes, on the stack if they fit. If that was a guess, the file may end between
+ * the chunk and them: then fewer, of which any chunk has as many.
+ */
+static int fetch_head(const struct stored *st, bool guess, struct span *head)
+{
+	if (head->n > HEAD_STACK)
+		TRY(stage_get(head->n, head));
+	int rc = io_pread(st->io, st->at, *head);
+	if (rc != -EBADMSG || !guess || head->n <= CHUNK_HEAD_MIN)
+		return rc;
+	err_clear();
+	head->n = CHUNK_HEAD_MIN;
+	return io_pread(st->io, st->at, *head);
+}
+
 /* The first bytes that are needed; the first fetch is the guess. */
 static int load_head(const struct stored *st, uint32_t guess, struct scratch *s, struct chunk *c)
 {
 	uint8_t stack[HEAD_STACK];
 	struct span head = {stack, min_u64(st->room, max_u64(guess, CHUNK_HEAD))};
-	for (;;) {
-		if (head.n > sizeof stack)
-			TRY(stage_get(head.n, &head));
-		TRY(io_pread(st->io, st->at, head));
+	for (bool first = true;; first = false) {
+		TRY(fetch_head(st, first, &head));
 		int need = chunk_parse(c, span_view(head), st->room, st->item);
 		if (need == 0)
 			return chunk_sum_check_head(st->sum, c, span_view(head));

@@ -43,3 +43,8 @@ def test_filling_beside_changes(work):
         [BUILD / "tests/c/frame_writer", work / "f.b2frame", "10"], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_chunk_at_the_end_of_its_file():
+    done = subprocess.run([BUILD / "tests/c/stored_check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
