@@ -148,7 +148,10 @@ static void load_newborn_take(struct file *f, struct newborn *b)
 	follow_frame(f);
 }
 
-/* An enum sidecar_entered, or a failure; never one that ends the opening if it is `unlocked`. */
+/*
+ * Returns an enum sidecar_entered. -EAGAIN: the lock has to be waited for. Not when that has been
+ * done (`unlocked`): then the file is opened without it.
+ */
 static int enter_to_open(struct file *f, const struct opening *o)
 {
 	struct sidecar *s = &f->sidecar;
