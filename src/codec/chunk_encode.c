@@ -299,11 +299,15 @@ static bool stores_as_it_is(const struct encoder *e)
 	       plan_store(e, &blocks, &plain) && blocks.blocksize == e->blocksize;
 }
 
-/* Blocks from out->n on. 1: all written; 0: a plain copy is no larger. */
+size_t encoder_most(const struct encoder *e)
+{
+	return stores_as_it_is(e) ? encoder_store_most(e) : encoder_limit(e);
+}
+
+/* Blocks from out->n on. 1: all written; 0: encoder_store is no larger. */
 static int put_blocks(struct encoder *e, struct buf *out)
 {
-	size_t slot = encoder_slot(e);
-	size_t limit = stores_as_it_is(e) ? encoder_store_most(e) : encoder_limit(e);
+	size_t slot = encoder_slot(e), limit = encoder_most(e);
 	for (uint32_t i = 0; i < e->nblocks; i++) {
 		struct block b;
 		struct view src = encoder_block(e, i, &b);

@@ -4,7 +4,7 @@
  *
  * encoder_init, then each block into a span of encoder_slot bytes, then the
  * blocks behind each other from encoder_body on, encoder_enter for each, then encoder_finish.
- * More than encoder_limit bytes in all: encoder_store instead.
+ * More than encoder_most bytes in all: encoder_store instead.
  * A block never knows where in the chunk it will lie, so that its bytes depend on nothing else.
  */
 #ifndef CODEC_ENCODER_H
@@ -41,6 +41,7 @@ struct view encoder_block(const struct encoder *e, uint32_t i, struct block *b);
 size_t encoder_slot(const struct encoder *e);  /* bytes that any block fits into */
 size_t encoder_body(const struct encoder *e);  /* where blocks begin */
 size_t encoder_limit(const struct encoder *e); /* one byte less than a plain copy */
+size_t encoder_most(const struct encoder *e);  /* that, or what plain blocks take */
 
 /* The checksum of a block as encoded; 0: blocks get none. */
 uint32_t encoder_sum(const struct encoder *e, struct view block);

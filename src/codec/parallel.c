@@ -199,14 +199,14 @@ static int encode_part(struct task *t, struct scratch *s, uint32_t i)
 	return 0;
 }
 
-/* Blocks from their slots to their places; false: a plain copy is no larger. */
+/* Blocks from their slots to their places; false: encoder_store is no larger. */
 static bool put_together(const struct task *t, struct buf *out)
 {
 	const struct encoder *e = t->encode.e;
 	size_t slot = encoder_slot(e), sum = encoder_body(e);
 	for (uint32_t i = 0; i < e->nblocks; i++)
 		sum += t->encode.parts[i].len;
-	if (sum > encoder_limit(e))
+	if (sum > encoder_most(e))
 		return false;
 	out->n = encoder_body(e);
 	for (uint32_t i = 0; i < e->nblocks; i++) {
