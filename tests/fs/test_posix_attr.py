@@ -11,6 +11,7 @@ import stat
 import struct
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -421,6 +422,52 @@ def test_supplementary_groups_count(shared):
     path.chmod(0o060)
     assert error_of(as_nobody, path.read_bytes) == "EACCES"
     assert as_nobody(path.read_bytes, groups=[4242]) == b"group"
+
+
+def make_each_kind(directory):
+    (directory / "file").write_bytes(b"group")
+    os.mkdir(directory / "dir")
+    os.symlink("file", directory / "link")
+    os.mkfifo(directory / "fifo")
+
+
+@pytest.mark.parametrize("mode, group", [(0o770, NOBODY), (0o2770, 4242)])
+def test_who_may_create_by_a_supplementary_group_owns_it(shared, mode, group):
+    directory = shared / "group"
+    os.mkdir(directory)
+    os.chown(directory, 0, 4242)
+    os.chmod(directory, mode)
+    assert error_of(as_nobody, lambda: make_each_kind(directory)) == "EACCES"
+    as_nobody(lambda: make_each_kind(directory), groups=[4242])
+    owners = {e.name: e.stat(follow_symlinks=False) for e in os.scandir(directory)}
+    assert {n: (st.st_uid, st.st_gid) for n, st in owners.items()} == {
+        name: (NOBODY, group) for name in ("file", "dir", "link", "fifo")
+    }
+
+
+def test_what_is_created_is_never_roots_for_an_instant(mount, root):
+    """Whoever gives a file away by its name may give away another one, moved there meanwhile."""
+    m = mount("allow_other")
+    os.chmod(m.backing, 0o770)
+    os.chown(m.backing, 0, 4242)
+
+    def first_owner(name):
+        while True:
+            try:
+                return os.lstat(m.backing / name).st_uid
+            except FileNotFoundError:
+                pass
+
+    def make_many():
+        for i in range(300):
+            os.mkdir(m.mnt / f"{i}")
+            (m.mnt / f"{i}-file").touch()
+
+    with ThreadPoolExecutor(1) as pool:
+        made = pool.submit(as_nobody, make_many, groups=[4242])
+        names = [n for i in range(300) for n in (f"{i}", f"{i}-file.b2frame")]
+        assert {first_owner(name) for name in names} == {NOBODY}
+        made.result()
 
 
 def test_set_id_bits_are_cleared_by_a_write(shared):

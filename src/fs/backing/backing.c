@@ -4,13 +4,11 @@
 #include "base/log.h"
 
 #include <linux/magic.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/fsuid.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -284,43 +282,4 @@ bool backing_numbers_last(const struct backing *b)
 	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
 		found |= (uint32_t)fs.f_type == known[i];
 	return found;
-}
-
-bool caller_own_umask(void)
-{
-	static _Thread_local bool own;
-
-	if (!own)
-		own = unshare(CLONE_FS) == 0;
-	return own;
-}
-
-/* A new thread shares the umask of the one that started it, so that the first is always set. */
-static void wear_umask(mode_t mask)
-{
-	static _Thread_local bool wears;
-	static _Thread_local mode_t worn;
-
-	if ((!wears || worn != mask) && caller_own_umask()) {
-		umask(worn = mask);
-		wears = true;
-	}
-}
-
-void caller_enter(const struct backing *b, struct caller *c)
-{
-	wear_umask(c->umask);
-	c->worn = b->is_root && (c->uid != 0 || c->gid != 0);
-	if (!c->worn)
-		return;
-	setfsgid(c->gid);
-	setfsuid(c->uid);
-}
-
-void caller_leave(struct caller *c)
-{
-	if (!c->worn)
-		return;
-	setfsuid(0);
-	setfsgid(0);
 }

@@ -92,24 +92,4 @@ uint64_t backing_birth(int fd);
  */
 bool backing_numbers_last(const struct backing *b);
 
-/*
- * Creating files for a caller: between enter and leave this thread does so with the caller's uid
- * and gid, if we are root and the caller is not. From enter on the thread has the caller's umask;
- * the backing file system ignores that where the directory has a default ACL.
- */
-struct caller {
-	uid_t uid;
-	gid_t gid;
-	mode_t umask;
-	bool worn; /* uid and gid are in effect */
-};
-void caller_enter(const struct backing *b, struct caller *c);
-void caller_leave(struct caller *c);
-
-/*
- * True: this thread has a umask of its own. False where a sandbox does not let it: then the kernel
- * has to apply the caller's.
- */
-bool caller_own_umask(void);
-
 #endif

@@ -189,24 +189,15 @@ static int make_node(struct making *m, int dirfd, const char *backing)
 	return rc < 0 ? -errno : 0;
 }
 
-/*
- * The kernel has checked that the caller may; wearing its identity gives the
- * new file its owner, and its group by the rules of the directory. A caller whose right
- * comes from a supplementary group is refused that way: then we give the file away.
- */
+/* A caller whose right comes from a supplementary group is refused at first. */
 static int make_as_caller(struct making *m, int dirfd, const char *backing)
 {
-	struct stat dir;
-
-	caller_enter(&m->fs->backing, &m->caller);
+	caller_enter(&m->caller, m->fs->backing.is_root);
 	int rc = make_node(m, dirfd, backing);
+	if (rc == -EACCES && caller_override(&m->caller))
+		rc = make_node(m, dirfd, backing);
 	caller_leave(&m->caller);
-	if (rc != -EACCES || !m->caller.worn)
-		return rc;
-	TRY(make_node(m, dirfd, backing));
-	bool group_of_dir = stat_fd(dirfd, &dir) == 0 && dir.st_mode & S_ISGID;
-	gid_t gid = group_of_dir ? (gid_t)-1 : m->caller.gid;
-	return fchownat(dirfd, backing, m->caller.uid, gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+	return rc;
 }
 
 static int check_absent(struct making *m, int dirfd)

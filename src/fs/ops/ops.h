@@ -8,6 +8,7 @@
 
 #define FUSE_USE_VERSION 314
 
+#include "fs/backing/caller.h"
 #include "fs/file/file.h"
 
 #include <fuse_lowlevel.h>
