@@ -39,18 +39,18 @@ static inline struct view span_view(struct span s)
 }
 
 /*
- * memcpy of what may be long. The C library lets the processor's string move do that, which on
- * AMD's third generation (Zen 3) is twenty times slower where dst lies up to 31 bytes behind src,
- * modulo pages. Shorter pieces are moved by registers.
+ * memcpy of what may be long. The C library lets the processor's string move do that, which is up
+ * to twenty times slower on some processors where dst and src lie badly to each other.
  */
+void bytes_copy_long(uint8_t *dst, const uint8_t *src, size_t n); /* bytes.c, x86 */
+
 static inline void bytes_copy(uint8_t *dst, const uint8_t *src, size_t n)
 {
 #ifdef __x86_64__
-	const size_t page = 4096, near = 32, piece = 1024;
-	size_t behind = ((uintptr_t)dst - (uintptr_t)src) % page;
-	if (n > piece && behind && behind < near)
-		for (; n > piece; n -= piece, dst += piece, src += piece)
-			memcpy(dst, src, piece);
+	if (n > 1024) {
+		bytes_copy_long(dst, src, n);
+		return;
+	}
 #endif
 	memcpy(dst, src, n);
 }

@@ -151,7 +151,7 @@ static void check_copy(size_t n, size_t behind, bool at_end)
 static void check_copies(void)
 {
 	static const size_t length[] = {0,    1,    1023, 1024, 1025, 2047,  2048,
-					2049, 3072, 4095, 4096, 4097, 10000, 65536};
+					2049, 3072, 4095, 4096, 4097, 10000, 65536, 69632};
 	for (size_t i = 0; i < sizeof length / sizeof length[0]; i++)
 		for (size_t behind = 0; behind <= 100; behind++)
 			check_copy(length[i], behind, next_random() % 2);
