@@ -346,3 +346,77 @@ def test_attributes_and_a_commit_take_turns(mount, work):
         fault.set(0)
         fsync.join()
     os.close(fd)
+
+
+def copied(log):
+    held = log.read_bytes()
+    log.unlink()
+    log.write_bytes(held)
+    log.chmod(0o600)
+
+
+def linked(log):
+    log.unlink()
+    log.symlink_to("nowhere")
+
+
+def a_directory(log):
+    log.unlink()
+    log.mkdir()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        os.unlink,
+        lambda log: log.rename(log.parent / "elsewhere"),
+        lambda log: os.truncate(log, PAGE),
+        copied,
+        linked,
+        a_directory,
+    ],
+    ids=["removed", "renamed", "cut", "copied", "linked", "directory"],
+)
+def test_a_log_that_is_taken_away(mount, change):
+    """As by a program that makes the backing directory the same as another one. No mount would
+    find what later fsyncs put there."""
+    m = mount(SLOW)
+    fd, model = made(m)
+    patch(fd, model, 2)
+    change(log_of(m))
+    m.allow("was taken away or replaced", "is not a file")
+    patch(fd, model, 3)
+    crash(m, fd)
+    left = sorted(os.listdir(m.backing))
+    m.start()
+    assert (m.mnt / "a").read_bytes() == model
+    m.expect_log("was taken away or replaced")
+    patch(fd := os.open(m.mnt / "a", os.O_RDWR), model, 4)  # by a log again, where it may have one
+    os.close(fd)
+    m.unmount()
+    assert set(left) - {LOG} <= set(os.listdir(m.backing))
+
+
+@pytest.mark.parametrize("later", ["write", "end"])
+def test_a_log_that_cannot_be_put_aside_at_once(mount, work, later):
+    """The disk takes no commit when the file is closed, nor another name for the log. When it does
+    again, a newer root must not make what was synced look as if it were in the file."""
+    m = mount(SLOW, start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    fd, model = made(m)
+    patch(fd, model, 2)
+    patch(fd, model, 3)
+    m.allow("cannot be kept as", "closed with unwritten data", "keeps what was synced")
+    fault.set(1, Fault.CHANGE | Fault.FSYNC, errno.EROFS, forever=1)
+    assert error_of(os.close, fd) == "EROFS"
+    m.expect_log("closed with unwritten data")
+    fault.set(0)
+    if later == "write":
+        fd = os.open(m.mnt / "a", os.O_RDWR)
+        os.pwrite(fd, b"newer", 100)
+        os.fsync(fd)
+        os.close(fd)
+    m.unmount()
+    assert len(records(m.backing / ASIDE)) == 2
+    assert not log_of(m).exists()

@@ -138,6 +138,8 @@ static int commit_locked(struct file *f, enum durability how, bool *writes)
 static int commit(struct file *f, enum durability how)
 {
 	bool writes, replaced = false;
+
+	intent_try_aside(f->fs->intent);
 	int entered = may_write(f, how) ? file_enter_commit(f, &replaced) : SIDECAR_NONE;
 
 	TRY(entered);

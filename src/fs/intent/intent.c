@@ -6,6 +6,7 @@
 #include "fs/stats.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -28,13 +29,16 @@ struct intent {
 	pthread_mutex_t lock;      /* for all below */
 	pthread_cond_t synced_more;
 	int fd;                    /* -1: no file yet */
+	ino_t inode;               /* of that file, as it is found by its name */
 	uint64_t generation, sequence;
 	uint64_t at, room;         /* in the file: the end of the records, and of the space taken */
 	uint64_t appended, synced; /* bytes, over all generations */
 	bool syncing;
 	bool full, broken;         /* takes no records until none is needed */
 	bool aside;                /* the file has another name too, and is left to it */
-	unsigned needed;           /* files with records that are needed */
+	bool told;                 /* that it could not get one */
+	unsigned needed;           /* files with records that are needed ... */
+	atomic_uint stranded;      /* ... and those of them for which it has yet to get a name */
 	int owed[MAX_OWED];
 	unsigned nowed;
 	/* files that have no name any more: that has to be durable first */
@@ -85,13 +89,30 @@ uint64_t intent_directory(const struct intent *log)
 	return log->directory;
 }
 
+/*
+ * True: the next mount will find the file, with all that was appended. Whoever clears the backing
+ * directory up, or brings an older state of it back, may have taken it away or replaced it.
+ */
+static bool is_in_place(const struct intent *log)
+{
+	struct stat st;
+
+	return fstatat(log->backing->root, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       st.st_ino == log->inode && S_ISREG(st.st_mode) && (uint64_t)st.st_size >= log->at;
+}
+
 static void drop_file(struct intent *log)
 {
+	struct stat st;
+
 	if (log->fd < 0)
 		return;
 	close(log->fd);
 	log->fd = -1;
-	if (unlinkat(log->backing->root, NAMES_INTENT, 0) < 0)
+	if (fstatat(log->backing->root, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    st.st_ino != log->inode)
+		return; /* somebody else's */
+	if (unlinkat(log->backing->root, NAMES_INTENT, 0) < 0 && errno != ENOENT)
 		log_warn(NAMES_INTENT ": cannot be removed: %m");
 }
 
@@ -99,6 +120,7 @@ void intent_close(struct intent *log)
 {
 	if (!log)
 		return;
+	intent_try_aside(log);
 	for (unsigned i = 0; i < log->nowed; i++)
 		close(log->owed[i]);
 	if (log->needed && log->fd >= 0)
@@ -112,11 +134,16 @@ void intent_close(struct intent *log)
 
 static int make_file(struct intent *log)
 {
+	struct stat st;
+
 	log->fd = openat(log->backing->root, NAMES_INTENT,
 			 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (log->fd < 0)
 		return -errno;
 	log->room = 0;
+	if (fstatat(log->backing->root, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	log->inode = st.st_ino;
 	/* Its name has to outlive a power cut as well. */
 	if (log->backing->lock >= 0 && fsync(log->backing->lock) < 0 && errno != EINVAL)
 		return -errno;
@@ -140,7 +167,7 @@ static void start_over(struct intent *log)
 	log->generation = max_u64(log->generation + 1, clock_read(CLOCK_REALTIME));
 	log->sequence = log->at = 0;
 	log->synced = log->appended; /* all of it is safe elsewhere */
-	log->full = log->broken = log->aside = false;
+	log->full = log->broken = log->aside = log->told = false;
 }
 
 /*
@@ -172,9 +199,12 @@ static int append(struct intent *log, struct span record)
 {
 	if (!log->needed)
 		start_over(log);
-	if (log->full || log->broken || log->aside)
+	if (log->full || log->broken || log->aside || log->stranded)
 		return -ENOSPC;
-	int rc = log->fd < 0 ? make_file(log) : 0;
+	bool had = log->fd >= 0, gone = had && !is_in_place(log);
+	if (gone)
+		log_warn(NAMES_INTENT ": was taken away or replaced: all is committed instead");
+	int rc = gone ? -ENOENT : had ? 0 : make_file(log);
 	if (rc >= 0)
 		rc = make_room(log, log->at + record.n);
 	if (rc >= 0) {
@@ -292,10 +322,25 @@ static void link_aside(struct intent *log)
 			log->aside = true;
 			log_err("%s: keeps what was synced and is not in its file", name);
 		} else if (errno != EEXIST) {
-			log_err(NAMES_INTENT ": cannot be kept as %s: %m", name);
+			if (!log->told)
+				log_err(NAMES_INTENT ": cannot be kept as %s: %m", name);
+			log->told = true;
 			return;
 		}
 	}
+}
+
+void intent_try_aside(struct intent *log)
+{
+	if (!log || !atomic_load(&log->stranded))
+		return;
+	pthread_mutex_lock(&log->lock);
+	link_aside(log);
+	while (log->aside && log->stranded) {
+		log->stranded--;
+		forget_one(log);
+	}
+	pthread_mutex_unlock(&log->lock);
 }
 
 void intent_keep_aside(struct intent *log, struct intent_mark *mark)
@@ -303,13 +348,10 @@ void intent_keep_aside(struct intent *log, struct intent_mark *mark)
 	if (!log)
 		return;
 	pthread_mutex_lock(&log->lock);
-	if (mark->logged) {
-		link_aside(log);
-		mark->logged = false;
-		if (log->aside)
-			forget_one(log); /* else it stays needed: the log is not used again */
-	}
+	log->stranded += mark->logged;
+	mark->logged = false;
 	pthread_mutex_unlock(&log->lock);
+	intent_try_aside(log);
 }
 
 void intent_removed(struct intent *log, struct intent_mark *mark)
@@ -351,6 +393,7 @@ bool intent_settle(struct intent *log)
 	unsigned removed = log->removed;
 	log->removed = 0;
 	pthread_mutex_unlock(&log->lock);
+	intent_try_aside(log);
 	settle_removed(log, removed);
 	for (unsigned i = 0; i < n; i++) {
 		struct intent_mark mark = {.logged = true};
@@ -370,7 +413,7 @@ bool intent_waits(struct intent *log, double quiet)
 	if (!log)
 		return false;
 	pthread_mutex_lock(&log->lock);
-	bool stuck = log->full || log->broken || log->aside;
+	bool stuck = log->full || log->broken || log->aside || log->stranded;
 	bool waits = log->needed && (quiet <= 0 || stuck || now() - log->last >= quiet);
 	pthread_mutex_unlock(&log->lock);
 	return waits;

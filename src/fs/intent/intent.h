@@ -72,6 +72,12 @@ bool intent_settle(struct intent *log);
 void intent_keep_aside(struct intent *log, struct intent_mark *mark);
 
 /*
+ * Once more, where it could not get that name. Before a commit: a new root of that file would make
+ * its records look as if they were contained in it.
+ */
+void intent_try_aside(struct intent *log);
+
+/*
  * True: there are records that are needed; `quiet`: none came for so many seconds, or no more can.
  */
 bool intent_waits(struct intent *log, double quiet);
