@@ -7,7 +7,7 @@
 #define FRAME_FRAME_IMPL_H
 
 #include "frame/chunk_sum.h"
-#include "frame/extent.h"
+#include "frame/space.h"
 #include "frame/format/meta.h"
 #include "frame/format/trailer.h"
 #include "frame/frame.h"

@@ -14,8 +14,8 @@
  * Free extents are kept by place, so that neighbours join, and by length, for the best fit.
  * Nothing here fails for lack of memory once bytes were handed out; at worst, bytes are forgotten.
  */
-#ifndef FRAME_EXTENT_H
-#define FRAME_EXTENT_H
+#ifndef FRAME_SPACE_H
+#define FRAME_SPACE_H
 
 #include "base/bytes.h"
 #include "base/err.h"

@@ -1,4 +1,4 @@
-#include "frame/extent.h"
+#include "frame/space.h"
 
 #include "base/buf.h"
 
