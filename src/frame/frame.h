@@ -111,10 +111,11 @@ enum slot_kind frame_slot(const struct frame *f, uint32_t n);
 bool frame_is_hole(const struct frame *f, uint32_t n);
 
 /*
- * The first chunk from n on of which frame_is_hole says `hole`; none: frame_nchunks. Equal entries
- * are passed over by the thousand. [reader]
+ * The first chunk from n on that is a hole, and the first that is not; frame_nchunks: there is
+ * none. Equal entries are passed over by the thousand. [reader]
  */
-uint32_t frame_next_hole(const struct frame *f, uint32_t n, bool hole);
+uint32_t frame_next_hole(const struct frame *f, uint32_t n);
+uint32_t frame_next_data(const struct frame *f, uint32_t n);
 
 /*
  * Where chunk n, a stored slot, is. The same place holds the same bytes until it is put; but for

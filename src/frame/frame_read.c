@@ -68,26 +68,24 @@ static bool is_hole(uint64_t entry)
 	return slot == SLOT_ZEROS || slot == SLOT_UNINIT;
 }
 
+static bool is_data(uint64_t entry)
+{
+	return !is_hole(entry);
+}
+
 bool frame_is_hole(const struct frame *f, uint32_t n)
 {
 	return is_hole(index_get(&f->index, n));
 }
 
-uint32_t frame_next_hole(const struct frame *f, uint32_t n, bool hole)
+uint32_t frame_next_hole(const struct frame *f, uint32_t n)
 {
-	while (n < f->index.n) {
-		struct index_run r = index_run(&f->index, n);
-		uint32_t k = 0;
-		if (!r.slot)
-			k = is_hole(r.same) == hole ? 0 : r.n;
-		else
-			while (k < r.n && is_hole(r.slot[k]) != hole)
-				k++;
-		n += k;
-		if (k < r.n)
-			break;
-	}
-	return n;
+	return index_find(&f->index, n, is_hole);
+}
+
+uint32_t frame_next_data(const struct frame *f, uint32_t n)
+{
+	return index_find(&f->index, n, is_data);
 }
 
 uint64_t frame_place(const struct frame *f, uint32_t n)

@@ -59,21 +59,14 @@ struct index_run index_run(const struct index *ix, uint32_t i)
 	return (struct index_run){pg->slot ? pg->slot + SLOT_OF(i) : NULL, pg->same, n};
 }
 
+static bool is_stored(uint64_t entry)
+{
+	return !(entry & ENTRY_SPECIAL);
+}
+
 uint32_t index_next_stored(const struct index *ix, uint32_t i)
 {
-	while (i < ix->n) {
-		struct index_run r = index_run(ix, i);
-		uint32_t k = 0;
-		if (!r.slot)
-			k = r.same & ENTRY_SPECIAL ? r.n : 0;
-		else
-			while (k < r.n && (r.slot[k] & ENTRY_SPECIAL))
-				k++;
-		i += k;
-		if (k < r.n)
-			break;
-	}
-	return i;
+	return index_find(ix, i, is_stored);
 }
 
 uint32_t index_count_stored(const struct index *ix)
@@ -83,9 +76,9 @@ uint32_t index_count_stored(const struct index *ix)
 	for (uint32_t i = 0; i < ix->n; i += r.n) {
 		r = index_run(ix, i);
 		if (!r.slot)
-			count += r.same & ENTRY_SPECIAL ? 0 : r.n;
+			count += is_stored(r.same) ? r.n : 0;
 		for (uint32_t k = 0; r.slot && k < r.n; k++)
-			count += !(r.slot[k] & ENTRY_SPECIAL);
+			count += is_stored(r.slot[k]);
 	}
 	return count;
 }

@@ -69,7 +69,25 @@ struct index_run index_run(const struct index *ix, uint32_t i);
 /* The same to write to: unfolds the page. As many entries as index_run tells; NULL: no memory. */
 uint64_t *index_own(struct index *ix, uint32_t i);
 
-/* The first entry from i on that is no special value, or ix->n. Skips folded pages at once. */
+/* The first entry from i on for which `is` holds, or ix->n. A folded page is asked about once. */
+static inline uint32_t index_find(const struct index *ix, uint32_t i, bool (*is)(uint64_t entry))
+{
+	while (i < ix->n) {
+		struct index_run r = index_run(ix, i);
+		uint32_t k = 0;
+		if (r.slot)
+			while (k < r.n && !is(r.slot[k]))
+				k++;
+		else if (!is(r.same))
+			k = r.n;
+		i += k;
+		if (k < r.n)
+			break;
+	}
+	return i;
+}
+
+/* The first entry from i on that is no special value, or ix->n. */
 uint32_t index_next_stored(const struct index *ix, uint32_t i);
 
 /* How many are no special values. */

@@ -12,7 +12,7 @@ static uint32_t next_in(const struct dirty_set *s, uint32_t n)
 /* The first chunk from n on that has data, or frame_nchunks. */
 static uint32_t next_data(const struct file *f, uint32_t n)
 {
-	uint32_t stored = frame_next_hole(f->frame, n, false);
+	uint32_t stored = frame_next_data(f->frame, n);
 	uint32_t dirty = next_in(&f->dirty.dirty, n), flushing = next_in(&f->dirty.flushing, n);
 
 	return (uint32_t)min_u64(stored, min_u64(dirty, flushing));
@@ -22,7 +22,7 @@ static uint32_t next_hole(const struct file *f, uint32_t n)
 {
 	uint32_t last = frame_nchunks(f->frame);
 
-	while ((n = frame_next_hole(f->frame, n, true)) < last && dirty_find(&f->dirty, n))
+	while ((n = frame_next_hole(f->frame, n)) < last && dirty_find(&f->dirty, n))
 		n++;
 	return n;
 }
