@@ -318,12 +318,12 @@ int chunk_decode_part(const struct chunk *c, struct scratch *s, struct chunk_par
 	assert(stored.n == chunk_extent(c, (struct run){part.block, 1}).len);
 	TRY(chunk_sums_check(c, part.block, stored));
 	if (c->split && whole != c->blocksize) /* the last one is in one stream */
-		return 1;
+		return CHUNK_NO_PART;
 	TRY(job_init(&j));
 	struct block_part of = {whole, part.lo};
 	bool done = block_decode_part(&j.plan, s, stored, of, dst);
 	scratch_done(s);
-	return done ? 0 : 1;
+	return done ? 0 : CHUNK_NO_PART;
 }
 
 int chunk_decode_all(struct scratch *s, struct view stored, uint32_t item, struct span dst)

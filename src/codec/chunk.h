@@ -152,8 +152,10 @@ NODISCARD int chunk_unpack(const struct chunk *c, struct scratch *s, struct view
 /*
  * The bytes of a block from `lo` on, where its streams need not be decoded to their ends for that:
  * without filters, or shuffled with a stream for each plane. Only of chunks whose blocks have
- * checksums: nothing else sees what is wrong behind. 1: this block cannot.
+ * checksums: nothing else sees what is wrong behind. CHUNK_NO_PART: this block can only be decoded
+ * whole.
  */
+#define CHUNK_NO_PART 1
 struct chunk_part {
 	uint32_t block, lo;
 };

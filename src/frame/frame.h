@@ -151,8 +151,8 @@ NODISCARD int frame_read_packed(struct frame *f, uint32_t n, const struct chunk 
 				struct scratch *s, struct span dst);
 
 /*
- * Some bytes of a block of a stored chunk that chunk_has_parts, without what is behind them. 1:
- * this block cannot, and has to be read as a whole. [reader]
+ * Some bytes of a block of a stored chunk that chunk_has_parts, without what is behind them.
+ * CHUNK_NO_PART: this block has to be read whole. [reader]
  */
 NODISCARD int frame_read_part(struct frame *f, uint32_t n, const struct chunk *c,
 			      struct chunk_part part, struct scratch *s, struct span dst);

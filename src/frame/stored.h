@@ -38,7 +38,7 @@ NODISCARD int stored_read(const struct stored *st, const struct chunk *c, struct
 NODISCARD int stored_read_packed(const struct stored *st, const struct chunk *c, uint32_t block,
 				 struct scratch *s, struct span dst);
 
-/* Bytes of one block, as chunk_decode_part does; 1: it cannot. */
+/* Bytes of one block, as chunk_decode_part does; CHUNK_NO_PART: it has to be read whole. */
 NODISCARD int stored_read_part(const struct stored *st, const struct chunk *c,
 			       struct chunk_part part, struct scratch *s, struct span dst);
 

@@ -261,14 +261,14 @@ static bool wants_part(const struct fetch *x, uint32_t lo, uint32_t len)
 
 /*
  * The first read of a block may decode no more of it than it must: most blocks of cold files get
- * no second one. 1: it goes by way of the cache.
+ * no second one. CHUNK_NO_PART: it goes by way of the cache.
  */
 static int read_part(struct fetch *x, uint32_t lo, uint32_t len)
 {
 	const struct chunk *c = &x->lazy->chunk;
 
 	if (!wants_part(x, lo, len))
-		return 1;
+		return CHUNK_NO_PART;
 	int rc = frame_read_part(x->f->frame, x->n, c, (struct chunk_part){x->block, lo},
 				 x->ws->scratch, reply_next(x->r, len));
 	if (rc == 0) {
@@ -306,7 +306,7 @@ static int read_block(struct fetch *x, uint32_t lo, uint32_t len)
 	if (e.len > LARGE_FREE && frame_can_read_within(fr, x->n, c))
 		return frame_read_within(fr, x->n, c, e.off + lo, reply_room(x->r, len));
 	int rc = read_part(x, lo, len);
-	return rc > 0 ? read_cached(x, lo, len) : rc;
+	return rc == CHUNK_NO_PART ? read_cached(x, lo, len) : rc;
 }
 
 /* How many whole blocks from `first` on lie in front of byte `hi`. */
