@@ -105,7 +105,7 @@ int frame_open_take(struct frame **out, struct io *io)
 {
 	struct frame *f;
 	TRY(frame_new_take(&f, io, -1));
-	int rc = frame_load(f, false);
+	int rc = frame_load(f);
 	if (rc < 0) {
 		frame_close(f);
 		return rc;

@@ -335,14 +335,16 @@ struct frame_roots {
 struct frame_roots frame_roots(const struct frame *f);
 
 /*
- * Is the root on disk still the one that this frame was opened with, or wrote? frame_know_root
- * comes first, while that is sure. ROOT_ALIKE: it is another program's, which tells nothing of
- * chunks that were replaced by others of the same length. What was put since is there in any case
- * but ROOT_OTHER. [mutator] [reader]
+ * Is the root on disk still the one that this frame was opened with, or wrote (frame_identity.c)?
+ * ROOT_ALIKE: by all that it tells, but it is another program's, and chunks may have been replaced
+ * by others of the same length. ROOT_OTHER: no, or it could not be read. What was put since is in
+ * the file unless it is ROOT_OTHER.
  */
-enum root_known { ROOT_OTHER, ROOT_ALIKE, ROOT_SAME };
-void frame_know_root(struct frame *f);
-enum root_known frame_knows_root(struct frame *f);
+enum root_match { ROOT_OTHER, ROOT_ALIKE, ROOT_SAME };
+
+/* Before the first question, while nobody else can write: which root that is. [mutator] */
+void frame_remember_root(struct frame *f);
+enum root_match frame_compare_root(struct frame *f); /* [reader] */
 
 /*
  * Wary: a commit of data looks once more at the root on disk before it replaces that, and fails

@@ -278,7 +278,7 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	if (f->noted)
 		f->root_id = frame_root_id(&f->info, d.fp);
 	else
-		frame_look_at_root(f);
+		frame_identify_root(f);
 	return 0;
 }
 
@@ -297,7 +297,7 @@ static int commit_recovered(struct frame *f)
 	int rc = io_pwrite(f->io, 0, view_of(f->head.p, HEADER_FIXED));
 	f->unsynced = true;
 	f->recovered = rc < 0;
-	frame_look_at_root(f);
+	frame_identify_root(f);
 	return rc;
 }
 

@@ -122,7 +122,7 @@ int front_commit(struct frame *f, enum durability how)
 	header_set_vlmeta(f->head.p, f->vlmeta.n);
 	TRY(commit_header(f, &root, (uint32_t)f->trailer.n, seq));
 	f->known = f->front == FRONT_VALID;
-	frame_look_at_root(f);
+	frame_identify_root(f);
 	return 0;
 }
 

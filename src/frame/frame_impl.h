@@ -26,6 +26,9 @@
 /* For a frame of others that never received data, and therefore has no chunk size. */
 #define FRAME_DEFAULT_CHUNK (1u << 20)
 
+/* All in one file, or a directory of files. */
+enum frame_layout { FRAME_CONTIGUOUS, FRAME_SPARSE };
+
 enum frame_state { FRAME_CLEAN, FRAME_DIRTY, FRAME_COMMITTING, FRAME_BROKEN };
 
 #define FRAME_NO_CHUNK UINT32_MAX
@@ -130,27 +133,40 @@ void frame_stored_done(const struct frame *f, struct stored *st);
 /* sframe.c: the file of one chunk of a sparse frame. */
 NODISCARD int sframe_open_chunk(int dirfd, uint64_t id, struct io **io);
 
+static inline enum frame_layout frame_layout(const struct frame *f)
+{
+	return f->dirfd < 0 ? FRAME_CONTIGUOUS : FRAME_SPARSE;
+}
+
+/* Where the index chunk starts, in the file of the frame, or in the index file of a sparse one. */
+static inline uint64_t frame_index_at(const struct frame_info *info)
+{
+	return info->header_len + (info->sparse ? 0 : info->cbytes);
+}
+
 /*
- * Header, trailer's end and layout of a frame in `io`:
- * contiguous, or the index file of a sparse one.
+ * Judges header, end of the trailer and layout of a frame in `io`: contiguous, or the index file of
+ * a sparse one.
  */
-NODISCARD int frame_read_info(struct io *io, bool sparse, struct frame_info *info);
+NODISCARD int frame_read_info(struct io *io, enum frame_layout layout, struct frame_info *info);
 
 /* All of the frame: metalayers, index, starts of chunks; of the newest root that is whole. */
-NODISCARD int frame_load(struct frame *f, bool sparse);
+NODISCARD int frame_load(struct frame *f);
 
 /* The same of a frame that was just written, all of it. */
 NODISCARD int frame_load_made(struct frame *f, struct view all);
 
 /* The root that this header, of 87 bytes, points at. f->info stays zero when there is none. */
-NODISCARD int frame_load_root(struct frame *f, struct view fixed, bool sparse);
+NODISCARD int frame_load_root(struct frame *f, struct view fixed);
 
 /*
- * Tells a root from all others: by its lengths and its
- * fingerprint, or a hash in place of that. Never 0.
+ * frame_identity.c. Tells a root from all others: a hash of its lengths and its fingerprint, or of
+ * index and trailer where it has none. Never 0.
  */
 uint64_t frame_root_id(const struct frame_info *info, struct fingerprint fp);
-void frame_look_at_root(struct frame *f);
+
+/* Sets f->root_id to that of the root on disk; 0: it could not be read. */
+void frame_identify_root(struct frame *f);
 
 /* Forgets what was loaded; only `io` stays. */
 void frame_unload(struct frame *f);
@@ -231,7 +247,7 @@ NODISCARD int frame_new_take(struct frame **f, struct io *io, int dirfd);
 /* True: the frame is wary, and another program has written it. */
 static inline bool frame_is_overtaken(struct frame *f)
 {
-	return f->wary && frame_knows_root(f) == ROOT_OTHER;
+	return f->wary && frame_compare_root(f) == ROOT_OTHER;
 }
 
 #endif

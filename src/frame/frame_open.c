@@ -1,5 +1,4 @@
 /* Opening a frame: FORMAT.md 9.7, with the checks of 16. */
-#include "base/sum.h"
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
 #include "frame/format/trailer.h"
@@ -12,11 +11,6 @@
 /* Roots that were proven, so that each costs that once a process. Collisions cost a little time. */
 #define PROVEN 4096
 static _Atomic uint64_t proven[PROVEN];
-
-static uint64_t index_position(const struct frame_info *info)
-{
-	return info->header_len + (info->sparse ? 0 : info->cbytes);
-}
 
 /* Where the trailer starts, and what lies between it and the header. */
 static int judge_layout(const struct frame_info *info)
@@ -31,7 +25,7 @@ static int judge_layout(const struct frame_info *info)
 	if (add_overflows(info->header_len, info->cbytes, &index_at) || index_at > info->frame_len)
 		if (!info->sparse)
 			return CORRUPT("chunk area ends behind the frame", info->cbytes);
-	index_at = index_position(info);
+	index_at = frame_index_at(info);
 	if (index_at >= trailer_at || trailer_at - index_at > INT32_MAX)
 		return CORRUPT("no room for the index", index_at);
 	if (info->chunk_size &&
@@ -41,13 +35,14 @@ static int judge_layout(const struct frame_info *info)
 }
 
 /* Everything about the root that a header points at but its content. */
-static int judge_root(struct io *io, struct view fixed, bool sparse, struct frame_info *info)
+static int judge_root(struct io *io, struct view fixed, enum frame_layout layout,
+		      struct frame_info *info)
 {
 	uint8_t end[TRAILER_END];
 	uint64_t file_len;
 	TRY(io_size(io, &file_len));
 	TRY(header_parse(info, fixed, file_len));
-	if (info->sparse != sparse)
+	if (info->sparse != (layout == FRAME_SPARSE))
 		return CORRUPT("type of the frame does not fit how it is stored", info->sparse);
 	TRY(io_pread(io, info->frame_len - sizeof end, span_of(end, sizeof end)));
 	TRY(trailer_parse_end(info, view_of(end, sizeof end)));
@@ -62,19 +57,19 @@ static int read_fixed(struct io *io, struct span *fixed)
 	return io_pread(io, 0, *fixed);
 }
 
-int frame_read_info(struct io *io, bool sparse, struct frame_info *info)
+int frame_read_info(struct io *io, enum frame_layout layout, struct frame_info *info)
 {
 	uint8_t head[HEADER_FIXED];
 	struct span fixed = {head, 0};
 	TRY(read_fixed(io, &fixed));
-	return judge_root(io, span_view(fixed), sparse, info);
+	return judge_root(io, span_view(fixed), layout, info);
 }
 
 /* -EBADMSG: the root is torn, as far as its fingerprint tells. `head` is all of the header. */
 static int check_root(struct io *io, struct view head, const struct frame_info *info,
 		      struct fingerprint fp)
 {
-	uint64_t hash, at = index_position(info);
+	uint64_t hash, at = frame_index_at(info);
 	/* An empty root is in its first 87 bytes; see root.h. */
 	if (fp.type != TRAILER_TYPE_64 || info->nbytes == 0 || info->beta || info->sparse)
 		return 0;
@@ -185,7 +180,7 @@ static int load_sections(struct frame *f, struct view fixed)
 int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s)
 {
 	const struct frame_info *info = &f->info;
-	uint64_t at = index_position(info);
+	uint64_t at = frame_index_at(info);
 	struct stored st = {
 		.io = f->io, .at = at, .room = info->frame_len - info->trailer_len - at, .item = 8};
 	struct index_rule rule = {.special = !info->beta && !info->variable};
@@ -351,10 +346,10 @@ static int load_marked(struct frame *f)
 	return rc;
 }
 
-int frame_load_root(struct frame *f, struct view fixed, bool sparse)
+int frame_load_root(struct frame *f, struct view fixed)
 {
 	struct frame_info info;
-	TRY(judge_root(f->io, fixed, sparse, &info));
+	TRY(judge_root(f->io, fixed, frame_layout(f), &info));
 	f->info = info;
 	f->nbytes = f->kept = info.nbytes;
 	f->type_size = info.type_size;
@@ -365,21 +360,20 @@ int frame_load_root(struct frame *f, struct view fixed, bool sparse)
 	return f->writable ? index_resize(&f->sums, f->index.n) : 0;
 }
 
-/* The root that the header points at, or the newest other one. */
-static int load_newest(struct frame *f, bool sparse, bool *other)
+/* The root that the header points at, or the newest other one: f->went_back tells. */
+static int load_newest(struct frame *f)
 {
 	uint8_t head[HEADER_FIXED];
 	struct span fixed = {head, 0};
-	*other = false;
 	/* Young chunks of older versions may be more: they have to prove themselves when read. */
 	f->prove = FRAME_YOUNG_BYTES;
 	TRY(read_fixed(f->io, &fixed));
-	int rc = frame_load_root(f, span_view(fixed), sparse);
-	if (rc != -EBADMSG || sparse)
+	int rc = frame_load_root(f, span_view(fixed));
+	if (rc != -EBADMSG || frame_layout(f) == FRAME_SPARSE)
 		return rc;
 	frame_unload(f);
 	io_ahead_again(f->io);
-	*other = true;
+	f->went_back = true;
 	return frame_recover(f);
 }
 
@@ -394,20 +388,18 @@ static void rewrite_header(struct frame *f)
 	f->roots.durable = f->unsynced || !f->info.nbytes ? 0 : f->roots.newest;
 }
 
-int frame_load(struct frame *f, bool sparse)
+int frame_load(struct frame *f)
 {
 	struct io *io = f->io;
 	struct io_ahead ahead;
-	bool repaired;
 	f->io = io_ahead_init(&ahead, io);
-	int rc = load_newest(f, sparse, &repaired);
+	int rc = load_newest(f);
 	f->io = io;
 	TRY(rc);
 	/* Whoever opens a small file will read it next: no memory for that is no harm. */
-	if (f->info.nbytes && !sparse && !repaired && io_ahead_all(&ahead).n)
+	if (f->info.nbytes && !f->info.sparse && !f->went_back && io_ahead_all(&ahead).n)
 		IGNORE(io_mem_open(&f->copy, io_ahead_all(&ahead)));
-	f->went_back = repaired;
-	if (repaired)
+	if (f->went_back)
 		rewrite_header(f);
 	return 0;
 }
@@ -418,9 +410,9 @@ int frame_load_made(struct frame *f, struct view all)
 	struct io_ahead ahead;
 	f->io = io_ahead_init(&ahead, io);
 	io_ahead_know(&ahead, all);
-	int rc = frame_load_root(f, view_part(all, 0, HEADER_FIXED), false);
+	int rc = frame_load_root(f, view_part(all, 0, HEADER_FIXED));
 	if (rc == 0)
-		frame_look_at_root(f);
+		frame_identify_root(f);
 	f->io = io;
 	return rc;
 }
@@ -430,8 +422,7 @@ int frame_probe(struct io *file, struct frame_info *info)
 	struct io_ahead ahead;
 	struct io *io = io_ahead_init(&ahead, file);
 	struct frame *f;
-	bool repaired;
-	int rc = frame_read_info(io, false, info);
+	int rc = frame_read_info(io, FRAME_CONTIGUOUS, info);
 	if (rc == 0)
 		rc = probe_root(io, info);
 	if (rc != -EBADMSG)
@@ -439,73 +430,10 @@ int frame_probe(struct io *file, struct frame_info *info)
 	/* What opening would show, without writing anything. */
 	TRY(frame_new_take(&f, NULL, -1));
 	f->io = io;
-	rc = load_newest(f, false, &repaired);
+	rc = load_newest(f);
 	if (rc == 0)
 		*info = f->info;
 	f->io = NULL;
 	frame_close(f);
 	return rc;
-}
-
-uint64_t frame_root_id(const struct frame_info *info, struct fingerprint fp)
-{
-	/*
-	 * Not all of the header: the reference notes in it how
-	 * many threads it has, and changes nothing by that.
-	 */
-	const uint64_t all[] = {info->nbytes,     info->frame_len,   info->cbytes,
-				info->header_len, info->trailer_len, info->chunk_size,
-				info->type_size,  fp.type,           fp.hash,
-				fp.word};
-	return sum64_not_0(view_of(all, sizeof all));
-}
-
-/* Another program's root has no fingerprint: index and trailer stand for it. */
-static int read_root_id(struct io *io, uint64_t *id, bool *ours)
-{
-	uint8_t head[HEADER_FIXED], end[TRAILER_PRINT];
-	struct span fixed = {head, 0};
-	struct frame_info info;
-	TRY(read_fixed(io, &fixed));
-	TRY(judge_root(io, span_view(fixed), false, &info));
-	TRY(io_pread(io, info.frame_len - sizeof end, span_of(end, sizeof end)));
-	struct fingerprint fp = trailer_fingerprint(view_of(end, sizeof end));
-	*ours = fp.type == TRAILER_TYPE_64;
-	if (!*ours) {
-		uint64_t at = info.nbytes ? index_position(&info) : info.header_len;
-		fp = (struct fingerprint){.type = fp.type};
-		TRY(root_hash_file(view_of("", 0), io, at, info.frame_len - at, 0, &fp.hash));
-	}
-	*id = frame_root_id(&info, fp);
-	return 0;
-}
-
-void frame_look_at_root(struct frame *f)
-{
-	bool ours;
-	if (read_root_id(f->io, &f->root_id, &ours) < 0)
-		f->root_id = 0;
-}
-
-void frame_know_root(struct frame *f)
-{
-	if (!f->root_id)
-		frame_look_at_root(f);
-}
-
-/* Whoever writes a root also cuts the file behind it, where what was put since may be. */
-static bool is_all_there(struct frame *f)
-{
-	uint64_t end, len;
-	return frame_live_end(f, &f->index, &end) == 0 && io_size(f->io, &len) == 0 && end <= len;
-}
-
-enum root_known frame_knows_root(struct frame *f)
-{
-	uint64_t id = 0;
-	bool ours = false;
-	if (!f->root_id || read_root_id(f->io, &id, &ours) < 0 || id != f->root_id ||
-	    !is_all_there(f))
-		return ROOT_OTHER;
-	return ours ? ROOT_SAME : ROOT_ALIKE;
 }

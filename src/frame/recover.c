@@ -230,7 +230,7 @@ static uint64_t cost(const struct search *s, const struct candidate *c)
 
 static int try_root(struct frame *f, const struct candidate *c, uint64_t *verify)
 {
-	TRY(frame_load_root(f, view_of(c->head, HEADER_FIXED), false));
+	TRY(frame_load_root(f, view_of(c->head, HEADER_FIXED)));
 	if (f->prove == 0)
 		return CORRUPT("too much to prove", c->seq);
 	return frame_verify_all(f, verify);

@@ -41,7 +41,7 @@ int frame_probe_sparse(int dirfd, struct frame_info *info)
 {
 	struct io *io;
 	TRY(open_index(dirfd, &io));
-	int rc = frame_read_info(io, true, info);
+	int rc = frame_read_info(io, FRAME_SPARSE, info);
 	io_close(io);
 	return rc;
 }
@@ -56,7 +56,7 @@ int frame_open_sparse_take(struct frame **out, int dirfd)
 		return rc;
 	}
 	TRY(frame_new_take(&f, io, dirfd));
-	rc = frame_load(f, true);
+	rc = frame_load(f);
 	if (rc < 0) {
 		frame_close(f);
 		return rc;

@@ -144,7 +144,7 @@ static int store(struct file *f, uint32_t n, struct workspace *ws)
  */
 static int look_for_others(struct file *f)
 {
-	return frame_knows_root(f->frame) == ROOT_OTHER ? -ESTALE : 0;
+	return frame_compare_root(f->frame) == ROOT_OTHER ? -ESTALE : 0;
 }
 
 static int commit(struct file *f)

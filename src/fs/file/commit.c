@@ -65,7 +65,7 @@ static void name_synced(struct file *f)
 static void hold_caps(struct file *f)
 {
 	caps_hold(f->inode, f->fd);
-	if (caps_noted(f->inode) && frame_knows_root(f->frame) == ROOT_OTHER)
+	if (caps_noted(f->inode) && frame_compare_root(f->frame) == ROOT_OTHER)
 		caps_forget(f->inode);
 }
 

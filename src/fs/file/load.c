@@ -60,7 +60,7 @@ static int open_unborn(struct file *f, struct io *io)
 static void follow_frame(struct file *f)
 {
 	if (f->writable)
-		frame_know_root(f->frame);
+		frame_remember_root(f->frame);
 	if (f->inode->suspect || f->fs->sync_failed)
 		frame_set_suspect(f->frame);
 	struct settings s = file_settings(f);
@@ -223,7 +223,7 @@ int file_make_writable(struct file *f)
 		file_load_wish(f);
 		struct settings s = file_settings(f);
 		policy_follow(&f->policy, &s, f->frame);
-		frame_know_root(f->frame);
+		frame_remember_root(f->frame);
 		f->writable = true;
 	}
 	if (rc >= 0 && f->unborn)

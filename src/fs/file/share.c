@@ -80,7 +80,7 @@ void file_look_sidecar(struct file *f)
 /* True: size, mtime and root are as they were, so that nothing has changed. The lock is held. */
 static bool has_same_root(struct file *f, const struct stat *st)
 {
-	return same_stamp(f->inode, st) && frame_knows_root(f->frame) == ROOT_SAME;
+	return same_stamp(f->inode, st) && frame_compare_root(f->frame) == ROOT_SAME;
 }
 
 /* `told`: it is known already. The lock is held. */
@@ -224,10 +224,10 @@ void file_wait_for_others(struct file *f)
 	atomic_fetch_sub(&f->waiting_writers, 1);
 }
 
-static enum root_known known_root(struct file *f)
+static enum root_match known_root(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
-	enum root_known known = frame_knows_root(f->frame);
+	enum root_match known = frame_compare_root(f->frame);
 	pthread_rwlock_unlock(&f->lock);
 	return known;
 }
@@ -284,7 +284,7 @@ int file_enter_commit(struct file *f, bool *replaced)
 	int entered = sidecar_enter_alone(&f->sidecar, &changed);
 	if (entered < 0 || !changed)
 		return entered;
-	enum root_known known = known_root(f);
+	enum root_match known = known_root(f);
 	if (known == ROOT_OTHER) {
 		caps_forget(f->inode);
 		sidecar_leave_alone(&f->sidecar, entered);
