@@ -76,7 +76,7 @@ void frame_unload(struct frame *f)
 	meta_deinit(&f->vlmeta);
 	buf_free(&f->head);
 	buf_free(&f->trailer);
-	buf_free(&f->young);
+	young_deinit(&f->young);
 	mem_free(f->start);
 	index_deinit(&f->index);
 	index_deinit(&f->sums);
@@ -306,7 +306,7 @@ static void reclaim_tail(struct frame *f)
 	if (frame_sync_io(f) < 0)
 		return;
 	f->unsynced = false;
-	frame_young_clear(f);
+	young_clear(&f->young);
 	frame_space_durable(f);
 }
 
@@ -358,7 +358,7 @@ void frame_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len)
 	assert(at >= f->info.header_len);
 	space_put(&f->space, at, len);
 	frame_sums_put(f, n, at, len);
-	frame_young_add(f, n, len);
+	young_add(&f->young, n, len);
 	set_entry(f, n, at - f->info.header_len);
 	frame_check(f);
 }

@@ -96,7 +96,7 @@ int commit_header(struct frame *f, const struct header_root *root, uint32_t trai
 int commit_sync(struct frame *f)
 {
 	TRY(frame_sync_io(f));
-	frame_young_clear(f);
+	young_clear(&f->young);
 	if (f->recovered || f->doubt)
 		return 0;
 	f->unsynced = false;
@@ -123,7 +123,7 @@ static int sign(struct frame *f, struct draft *d)
 	struct fingerprint fp = {.type = TRAILER_TYPE_64};
 	if (!f->noted)
 		return 0;
-	fp.word = d->synced || f->young.n == 0 ? 0 : root_era(f->io);
+	fp.word = d->synced || f->young.runs.n == 0 ? 0 : root_era(f->io);
 	TRY(root_hash(buf_view(&f->head), view_of(tail.p, tail.n - TRAILER_PRINT), fp.word,
 		      &fp.hash));
 	trailer_set_fingerprint(tail, fp);
@@ -211,7 +211,7 @@ static int place(struct frame *f, struct draft *d)
 static int draft_root(struct frame *f, struct draft *d)
 {
 	struct buf sums = {0};
-	struct view young = d->synced ? view_of(NULL, 0) : buf_view(&f->young);
+	struct view young = d->synced ? view_of(NULL, 0) : buf_view(&f->young.runs);
 	int rc = index_encode(d->has.ix, &d->packed);
 	if (rc == 0 && f->noted)
 		rc = frame_sums_pack(f, d->has.ix, &sums);
@@ -257,8 +257,8 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	 * because bytes of older roots are used again only once a newer one is durable; or because
 	 * proving the young chunks, after a power cut, would take too long.
 	 */
-	d.synced = how == COMMIT_SYNC || !f->known || !f->noted || f->young_many ||
-		   f->young_bytes > FRAME_YOUNG_BYTES || frame_space_presses(f);
+	d.synced = how == COMMIT_SYNC || !f->known || !f->noted || f->young.many ||
+		   f->young.bytes > YOUNG_MAX_BYTES || frame_space_presses(f);
 	int rc = draft_root(f, &d);
 	if (rc == 0)
 		rc = write_draft(f, &d);

@@ -13,6 +13,7 @@
 #include "frame/frame.h"
 #include "frame/index.h"
 #include "frame/root.h"
+#include "frame/young.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -32,12 +33,6 @@ enum frame_layout { FRAME_CONTIGUOUS, FRAME_SPARSE };
 enum frame_state { FRAME_CLEAN, FRAME_DIRTY, FRAME_COMMITTING, FRAME_BROKEN };
 
 #define FRAME_NO_CHUNK UINT32_MAX
-
-/* More runs of young chunks than this are not noted: the next commit syncs before its header. */
-#define FRAME_MAX_YOUNG 1024u
-
-/* Nor do young chunks of more bytes wait for a sync: after a power cut all of them are read. */
-#define FRAME_YOUNG_BYTES (1ull << 30)
 
 /* The trailer of an empty root right behind the header. */
 enum front { FRONT_UNKNOWN, FRONT_VALID, FRONT_NONE };
@@ -112,11 +107,10 @@ struct frame {
 	 *               the root of before, or that one
 	 *   suspect     a sync fails, of this frame or of the one    a commit and its sync: redo.c
 	 *               that the file had open before
-	 *   young_many  there are too many young chunks to note      a sync
+	 *   young       a chunk is put: young.h                      a sync
 	 */
-	bool changed, unsynced, recovered, doubt, suspect, young_many;
-	struct buf young; /* runs of chunks that were put since the last sync              */
-	uint64_t young_bytes; /* of these, with such as were replaced since                */
+	bool changed, unsynced, recovered, doubt, suspect;
+	struct young young;
 	uint64_t prove;   /* bytes that proving young chunks may yet read: frame_load_root */
 	struct flying flying;
 
@@ -148,7 +142,8 @@ static inline uint64_t frame_index_at(const struct frame_info *info)
  * Judges header, end of the trailer and layout of a frame in `io`: contiguous, or the index file of
  * a sparse one.
  */
-NODISCARD int frame_read_info(struct io *io, enum frame_layout layout, struct frame_info *info);
+NODISCARD int frame_read_info(struct io *io, enum frame_layout layout,
+			      struct frame_info *info);
 
 /* All of the frame: metalayers, index, starts of chunks; of the newest root that is whole. */
 NODISCARD int frame_load(struct frame *f);
@@ -192,23 +187,21 @@ void frame_sums_forget(struct frame *f, uint64_t at);
 NODISCARD int frame_sums_load(struct frame *f, const struct root_note *note);
 NODISCARD int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out);
 
-/* Chunk n was put; all that was put is on the disk. */
-void frame_young_add(struct frame *f, uint32_t n, uint32_t len);
-void frame_young_clear(struct frame *f);
-
 /*
- * Copies the `len` bytes of chunk n to `at` in the file, piece by piece, and then holds what is
- * there against the chunk's checksum: what was written is what was checked. *sum: that, or one made
- * of it before, if none was known. Not for sparse frames.
+ * frame_prove.c. Copies the `len` bytes of chunk n to `at` in the file, piece by piece, and then
+ * holds what is there against the chunk's checksum: what was written is what was checked. *sum:
+ * that, or one made of it before, if none was known. Not for sparse frames.
  */
 NODISCARD int frame_copy_chunk(struct frame *f, uint32_t n, uint64_t at, uint32_t len,
 			       uint64_t *sum);
 
 /*
- * Chunks with checksums: only those of the runs in `young`, or all. At most *budget bytes are read.
+ * Holds stored chunks against their checksums, as far as those are known: the chunks of the runs
+ * (young.h), or all. *budget is how many bytes may be read, and gets less by those that were; with
+ * none left the rest counts as proven.
  */
-NODISCARD int frame_verify_young(struct frame *f, struct view young, uint64_t *budget);
-NODISCARD int frame_verify_all(struct frame *f, uint64_t *budget);
+NODISCARD int frame_prove_young(struct frame *f, struct view runs, uint64_t *budget);
+NODISCARD int frame_prove_all(struct frame *f, uint64_t *budget);
 
 /* redo.c: io_sync, which may be believed. A frame that is suspect has to be committed as well. */
 NODISCARD int frame_sync_io(struct frame *f);

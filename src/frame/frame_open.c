@@ -131,12 +131,13 @@ static int strip_note(struct frame *f, struct buf *old)
 	return trailer_parse(&f->vlmeta, buf_view(&f->trailer), false);
 }
 
-/* At most: as if nothing was compressed. */
-static uint64_t young_bytes(const struct frame *f, struct view young)
+/* The stored bytes of these chunks, at most: as if nothing was compressed. */
+static uint64_t young_bytes(const struct frame *f, struct view runs)
 {
+	struct young_run run;
 	uint64_t bytes = 0;
-	for (size_t i = 0; i + 8 <= young.n; i += 8)
-		bytes += (uint64_t)get_le32(young.p + i + 4) * f->info.chunk_size;
+	while (young_next(&runs, &run))
+		bytes += (run.end - run.first) * f->info.chunk_size;
 	return bytes;
 }
 
@@ -153,11 +154,11 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 	if (fp.word == 0 || *mark == proof)
 		return 0;
 	if (fp.word == era) { /* the next root has to prove them too, unless a sync comes first */
-		f->young.n = 0;
-		f->young_bytes = young_bytes(f, note->young);
-		return buf_append(&f->young, note->young);
+		young_clear(&f->young);
+		f->young.bytes = young_bytes(f, note->young);
+		return buf_append(&f->young.runs, note->young);
 	}
-	TRY(frame_verify_young(f, note->young, &f->prove));
+	TRY(frame_prove_young(f, note->young, &f->prove));
 	*mark = proof;
 	return 0;
 }
@@ -366,7 +367,7 @@ static int load_newest(struct frame *f)
 	uint8_t head[HEADER_FIXED];
 	struct span fixed = {head, 0};
 	/* Young chunks of older versions may be more: they have to prove themselves when read. */
-	f->prove = FRAME_YOUNG_BYTES;
+	f->prove = YOUNG_MAX_BYTES;
 	TRY(read_fixed(f->io, &fixed));
 	int rc = frame_load_root(f, span_view(fixed));
 	if (rc != -EBADMSG || frame_layout(f) == FRAME_SPARSE)

@@ -20,7 +20,7 @@
  * Whatever a file holds, looking through it ends. What power cuts leave stays far below these.
  *
  * Between the newest durable root and the end of the one that the header names lie
- * FRAME_YOUNG_BYTES of chunks at most, and what was replaced (frame_space_presses). Behind that end
+ * YOUNG_MAX_BYTES of chunks at most, and what was replaced (frame_space_presses). Behind that end
  * there may be any number of bytes that no commit came for.
  */
 #define STEP (1u << 20)
@@ -233,7 +233,7 @@ static int try_root(struct frame *f, const struct candidate *c, uint64_t *verify
 	TRY(frame_load_root(f, view_of(c->head, HEADER_FIXED)));
 	if (f->prove == 0)
 		return CORRUPT("too much to prove", c->seq);
-	return frame_verify_all(f, verify);
+	return frame_prove_all(f, verify);
 }
 
 static int try_roots(struct frame *f, struct search *s)

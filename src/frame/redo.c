@@ -31,12 +31,12 @@ static int rewrite(struct frame *f, uint64_t from, uint64_t to)
 
 static int rewrite_young(struct frame *f)
 {
-	if (f->young_many)
+	struct view runs = buf_view(&f->young.runs);
+	struct young_run run;
+	if (f->young.many)
 		return rewrite(f, 0, f->index.n);
-	for (size_t i = 0; i + 8 <= f->young.n; i += 8) {
-		uint64_t first = get_le32(f->young.p + i), count = get_le32(f->young.p + i + 4);
-		TRY(rewrite(f, first, first + count));
-	}
+	while (young_next(&runs, &run))
+		TRY(rewrite(f, run.first, run.end));
 	return 0;
 }
 

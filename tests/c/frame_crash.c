@@ -244,11 +244,11 @@ static int put(struct story *t, uint32_t n)
 		rc = frame_alloc(t->f, (uint32_t)packed.n, &at);
 	if (rc == 0)
 		rc = frame_write(t->f, at, buf_view(&packed));
-	uint64_t before = t->f->young_bytes;
+	uint64_t before = t->f->young.bytes;
 	(void)before; /* of an assert alone */
 	if (rc == 0) {
 		frame_put(t->f, n, at, (uint32_t)packed.n);
-		assert(t->f->young_bytes == before + packed.n);
+		assert(t->f->young.bytes == before + packed.n);
 	}
 	buf_free(&packed);
 	return rc;
@@ -339,9 +339,9 @@ static int commit(struct story *t, unsigned count)
 	bool many = t->size && frame_dirty(t->f) && draw(8) == 0;
 	unsigned before = disk.nsyncs;
 	if (many)
-		t->f->young_bytes += FRAME_YOUNG_BYTES + 1;
+		t->f->young.bytes += YOUNG_MAX_BYTES + 1;
 	TRY(frame_commit(t->f, how));
-	if (many && (disk.nsyncs == before || t->f->young_bytes))
+	if (many && (disk.nsyncs == before || t->f->young.bytes))
 		return complain("no sync for many young chunks", -EIO, states[nstates - 1]);
 	t->kept = t->size;
 	space_check(&t->f->space);

@@ -1,0 +1,164 @@
+/*
+ * Stored chunks held against their checksums, straight from the file: a piece at a time, and
+ * without decoding them. So chunks prove that the disk has them after a power cut, and that a copy
+ * is what it was made from. (frame_verify, in verify.c, decodes everything and reports to a user.)
+ */
+#include "frame/frame_impl.h"
+#include "frame/stage.h"
+
+#include <errno.h>
+
+/* So much of a chunk is in memory while it is verified. A file may hold chunks of 2 GiB. */
+#define VERIFY_STEP (1u << 20)
+
+/*
+ * Memory for its head. A block takes 28 bytes at most there (stored.c), and no writer makes blocks
+ * of less than 32. With delta the first block belongs to it: as it is stored, decoded, and twice
+ * between filters, and may be half of the chunk. What needs more than all that is garbage.
+ */
+#define VERIFY_HEAD (16u << 20)
+
+static uint64_t head_most(const struct frame *f)
+{
+	return max_u64(VERIFY_HEAD, 4 * (uint64_t)f->info.chunk_size);
+}
+
+/* A block that is longer than a step. */
+static int verify_long(const struct stored *st, const struct chunk *c, uint32_t block)
+{
+	uint64_t hash;
+	uint32_t at = c->bstart[block];
+	TRY(stored_hash(st, at, c->bend[block] - at, &hash));
+	return (uint32_t)hash == c->sums[block] ? 0 : CORRUPT("checksum of a block", block);
+}
+
+/* Blocks that have checksums lie in order. */
+static int verify_blocks(const struct stored *st, const struct chunk *c)
+{
+	for (uint32_t b = 0, n; b < c->nblocks; b += n) {
+		uint32_t at = c->bstart[b];
+		struct span bytes;
+		for (n = 1; b + n < c->nblocks && c->bend[b + n] - at <= VERIFY_STEP;)
+			n++;
+		uint32_t len = c->bend[b + n - 1] - at;
+		if (len > VERIFY_STEP) {
+			TRY(verify_long(st, c, b));
+			continue;
+		}
+		TRY(stage_get(len, &bytes));
+		TRY(io_pread(st->io, st->at + at, bytes));
+		TRY(chunk_check(c, (struct run){b, n}, span_view(bytes)));
+	}
+	return 0;
+}
+
+static int load_head(const struct stored *st, uint64_t most, struct chunk *c)
+{
+	struct scratch *s;
+	TRY(scratch_open(&s));
+	scratch_bound(s, most);
+	int rc = stored_load(st, 0, s, c);
+	scratch_close(s);
+	return rc;
+}
+
+static int verify_parts(const struct stored *st, uint64_t most, uint32_t *len)
+{
+	struct chunk c = {0};
+	int rc = load_head(st, most, &c);
+	if (rc == -ENOTSUP || rc == -E2BIG) /* it never came to its place: recovery goes on */
+		rc = CORRUPT("head of a chunk", st->at);
+	*len = c.cbytes;
+	if (rc == 0 && c.sums)
+		rc = verify_blocks(st, &c);
+	chunk_deinit(&c);
+	return rc;
+}
+
+static int verify_whole(const struct stored *st, uint32_t *len)
+{
+	TRY(stored_length(st, len));
+	return stored_check(st, *len);
+}
+
+static int verify_stored(const struct frame *f, const struct stored *st, uint32_t *len)
+{
+	return chunk_sum_is_of_head(st->sum) ? verify_parts(st, head_most(f), len)
+					     : verify_whole(st, len);
+}
+
+/*
+ * The checksum of a chunk of which none is known. Those of its blocks have to fit, if it has any; a
+ * chunk that is not understood is one of others, without.
+ */
+static int make_sum(const struct frame *f, const struct stored *st, uint32_t len, uint64_t *sum)
+{
+	struct chunk c = {0};
+	uint64_t hash;
+	bool by_head = load_head(st, head_most(f), &c) == 0 && c.sums;
+	int rc = by_head ? verify_blocks(st, &c) : 0;
+	if (rc == 0)
+		rc = stored_hash(st, 0, by_head ? c.sums_end : len, &hash);
+	if (rc == 0)
+		*sum = by_head ? chunk_sum_head(hash) : chunk_sum_whole(hash);
+	chunk_deinit(&c);
+	return rc;
+}
+
+int frame_copy_chunk(struct frame *f, uint32_t n, uint64_t at, uint32_t len, uint64_t *sum)
+{
+	struct stored from;
+	TRY(frame_stored(f, n, &from));
+	if (!from.sum)
+		TRY(make_sum(f, &from, len, &from.sum));
+	struct stored to = from;
+	to.io = f->io;
+	to.at = at;
+	to.room = len;
+	*sum = from.sum;
+	TRY(stored_copy(&from, to.io, to.at, len));
+	return verify_stored(f, &to, &len);
+}
+
+/* A chunk whose checksum is known. */
+static int verify_chunk(struct frame *f, uint32_t n, uint32_t *len)
+{
+	struct stored st;
+	TRY(frame_stored(f, n, &st));
+	*len = 0;
+	int rc = verify_stored(f, &st, len);
+	*len = (uint32_t)min_u64(*len, st.room); /* garbage may claim to be more than was read */
+	frame_stored_done(f, &st);
+	return rc;
+}
+
+/* Chunks from .. to - 1, as far as their checksums are known and the budget lasts. */
+static int prove(struct frame *f, uint32_t from, uint32_t to, uint64_t *budget)
+{
+	uint32_t len = 0;
+	int rc = 0;
+	for (uint32_t i = from; rc == 0 && *budget; i++) {
+		i = index_next_stored(&f->index, i);
+		if (i >= to || i >= f->index.n)
+			break;
+		if (!frame_sum(f, i))
+			continue;
+		rc = verify_chunk(f, i, &len);
+		*budget -= min_u64(*budget, len);
+	}
+	return rc;
+}
+
+int frame_prove_young(struct frame *f, struct view runs, uint64_t *budget)
+{
+	struct young_run run;
+	while (young_next(&runs, &run))
+		TRY(prove(f, (uint32_t)min_u64(run.first, f->index.n),
+			  (uint32_t)min_u64(run.end, f->index.n), budget));
+	return 0;
+}
+
+int frame_prove_all(struct frame *f, uint64_t *budget)
+{
+	return prove(f, 0, f->index.n, budget);
+}
