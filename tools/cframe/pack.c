@@ -191,7 +191,6 @@ static void job_put(struct packer *p, struct job *j)
 	pthread_mutex_unlock(&p->lock);
 }
 
-
 static int store(struct pack *f, uint32_t n, struct view cchunk)
 {
 	uint32_t len = (uint32_t)cchunk.n;
