@@ -54,7 +54,7 @@ def data(work):
 def systems(*peers):
     """cframefs, and those peers whose programs are here; the bench leaves out
     what the kernel lacks."""
-    tools = {"btrfs": "mkfs.btrfs", "squashfs": "mksquashfs"}
+    tools = {"btrfs": "mkfs.btrfs", "squashfs": "mksquashfs", "squashfuse": "squashfuse_ll"}
     return ",".join(["cframefs-zstd", *(p for p in peers if shutil.which(tools[p.split("-")[0]]))])
 
 
@@ -100,7 +100,7 @@ def test_read(work, data):
         "--data",
         data,
         "--systems",
-        systems("btrfs-zstd3", "squashfs-zstd-128K"),
+        systems("btrfs-zstd3", "squashfs-zstd-128K", "squashfuse-zstd-128K"),
         "--small-files",
         100,
         "--chunks",

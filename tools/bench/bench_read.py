@@ -20,6 +20,7 @@ SYSTEMS = [
     "squashfs-zstd-1M",
     "squashfs-zstd-128K",
     "squashfs-lz4-128K",
+    "squashfuse-zstd-128K",
 ]
 OURS = ("cframefs-zstd", "cframefs-lz4")
 FILLS = True  # every system holds the whole data set from the start

@@ -275,6 +275,23 @@ def build_passthrough(binary):
         )
 
 
+class Squashfuse(Daemon):
+    """The image of Squashfs, mounted without root."""
+
+    writable = False
+    fill, add, stored = Squashfs.fill, Squashfs.add, Squashfs.stored
+
+    def __init__(self, name, room, stack, *options):
+        super().__init__(name, room, stack)
+        if not shutil.which("squashfuse_ll"):
+            raise Unavailable("squashfuse_ll is not installed")
+        self.image = self.room / "image"
+        self.options = options
+
+    def command(self):
+        return ["squashfuse_ll", "-f", self.image, self.point]
+
+
 class Cframefs(Daemon):
     def __init__(self, name, room, stack, binary, options):
         super().__init__(name, room, stack)
@@ -316,6 +333,9 @@ SYSTEMS = {
     ),
     "squashfs-zstd-1M": lambda n, r, s, o: Squashfs(
         n, r, s, "-comp", "zstd", "-Xcompression-level", "3", "-b", "1M"
+    ),
+    "squashfuse-zstd-128K": lambda n, r, s, o: Squashfuse(
+        n, r, s, "-comp", "zstd", "-Xcompression-level", "3", "-b", "128K"
     ),
     "squashfs-lz4-128K": lambda n, r, s, o: Squashfs(n, r, s, "-comp", "lz4", "-b", "128K"),
 }
