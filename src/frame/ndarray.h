@@ -65,13 +65,4 @@ struct ndarray_runs ndarray_runs_of(const struct ndarray *a, uint32_t chunk, uin
 				    uint32_t hi);
 bool ndarray_runs_next(struct ndarray_runs *r, struct ndarray_run *run);
 
-/*
- * The header of an .npy file of this array, format 1.0 or 2.0 by length,
- * padded with spaces so that its length is a multiple of 64 (NEP 1). `out`
- * must hold NDARRAY_NPY_MAX bytes. Returns its length; -ENOTSUP for a dtype
- * that NumPy could not read back.
- */
-#define NDARRAY_NPY_MAX 8192
-NODISCARD int ndarray_npy_header(const struct ndarray *a, uint8_t out[static NDARRAY_NPY_MAX]);
-
 #endif

@@ -8,7 +8,7 @@ int npy_init(struct npy *v, const struct frame *f)
 	if (!frame_meta(f, "b2nd", &meta) && !frame_meta(f, "caterva", &meta))
 		return CORRUPT("no b2nd metalayer in an array's frame", 0);
 	TRY(ndarray_parse(&v->array, meta, info->type_size, info->chunk_size, info->nbytes));
-	int len = ndarray_npy_header(&v->array, v->head);
+	int len = npy_header(&v->array, v->head);
 	TRY(len);
 	v->head_len = (uint32_t)len;
 	if (add_overflows(v->array.nbytes, v->head_len, &v->size) || v->size > INT64_MAX)

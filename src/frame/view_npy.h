@@ -6,11 +6,11 @@
 #define FRAME_VIEW_NPY_H
 
 #include "frame/frame.h"
-#include "frame/ndarray.h"
+#include "frame/npy_header.h"
 
 struct npy {
 	struct ndarray array;
-	uint8_t head[NDARRAY_NPY_MAX]; /* NumPy's header   */
+	uint8_t head[NPY_HEADER_MAX]; /* NumPy's header   */
 	uint32_t head_len;
 	uint64_t size;                 /* of the .npy file */
 };

@@ -11,7 +11,7 @@
  * were refused, also by a frame that went back to an older root, and so on.
  */
 #include "frame/frame.h"
-#include "frame/ndarray.h"
+#include "frame/npy_header.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -51,12 +51,12 @@ static void walk_metas(const struct frame *f, uint64_t *h)
 		*h ^= fnv(0, v) & 1;
 	for (uint32_t i = 0; frame_vlmeta_at(f, i, &name, &v); i++)
 		*h ^= fnv(0, v) & 1;
-	uint8_t npy[NDARRAY_NPY_MAX];
+	uint8_t npy[NPY_HEADER_MAX];
 	if (!frame_meta(f, "b2nd", &v))
 		return;
 	if (ndarray_parse(&a, v, info->type_size, info->chunk_size, info->nbytes) < 0)
 		return;
-	if (ndarray_npy_header(&a, npy) < 0 || a.nbytes == 0)
+	if (npy_header(&a, npy) < 0 || a.nbytes == 0)
 		return;
 	for (uint64_t at = 0, n = 0; at < a.nbytes && n < 1000; n++)
 		at += ndarray_locate(&a, at).len;

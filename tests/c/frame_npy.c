@@ -4,7 +4,7 @@
  * pieces also start in the middle of what lies together.
  */
 #include "frame/frame.h"
-#include "frame/ndarray.h"
+#include "frame/npy_header.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -32,13 +32,13 @@ static int write_piece(struct frame *f, const struct ndarray *a, struct scratch 
 static int run(struct frame *f, struct scratch *s, uint32_t step)
 {
 	static struct ndarray a;
-	static uint8_t head[NDARRAY_NPY_MAX];
+	static uint8_t head[NPY_HEADER_MAX];
 	const struct frame_info *info = frame_info(f);
 	struct view meta;
 	if (!frame_meta(f, "b2nd", &meta))
 		return -EINVAL;
 	TRY(ndarray_parse(&a, meta, info->type_size, info->chunk_size, info->nbytes));
-	int n = ndarray_npy_header(&a, head);
+	int n = npy_header(&a, head);
 	TRY(n);
 	fwrite(head, 1, (size_t)n, stdout);
 	for (uint64_t at = 0; at < a.nbytes;) {

@@ -1,12 +1,6 @@
-/*
- * The header of an .npy file (NEP 1), from the text of a dtype.
- *
- * The text comes from a file and goes to a program that evaluates it, so it is
- * parsed, not trusted: a string such as '<f8', or the list of fields that NumPy
- * prints for a structured type, and its item size must be the array's.
- */
+#include "frame/npy_header.h"
+
 #include "codec/chunk.h"
-#include "frame/ndarray.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -226,10 +220,7 @@ static bool describe(const struct ndarray *a, char *out, size_t room)
 			return false;
 		snprintf(out, room, "'%s'", a->dtype);
 	}
-	/*
-	 * Absent, or not the frame's item size, which is known
-	 * in the wild: plain bytes are the truth.
-	 */
+	/* Absent, or of another size than the frame's items, which does occur: plain bytes. */
 	if (size != a->item)
 		snprintf(out, room, "'|V%u'", a->item);
 	return true;
@@ -244,10 +235,10 @@ static size_t print_shape(const struct ndarray *a, char *out, size_t room)
 	return n + (size_t)snprintf(out + n, room - n, a->ndim == 1 ? ",)" : ")");
 }
 
-int ndarray_npy_header(const struct ndarray *a, uint8_t out[static NDARRAY_NPY_MAX])
+int npy_header(const struct ndarray *a, uint8_t out[static NPY_HEADER_MAX])
 {
 	char descr[NDARRAY_MAX_DTYPE + 8], shape[NDARRAY_MAX_DIM * 24 + 8];
-	char dict[NDARRAY_NPY_MAX - 128];
+	char dict[NPY_HEADER_MAX - 128];
 	if (!describe(a, descr, sizeof descr))
 		return UNSUPPORTED("dtype", 0);
 	print_shape(a, shape, sizeof shape);
@@ -255,11 +246,10 @@ int ndarray_npy_header(const struct ndarray *a, uint8_t out[static NDARRAY_NPY_M
 	int n = snprintf(dict, sizeof dict, form, descr, shape);
 	assert(n > 0 && (size_t)n < sizeof dict);
 	size_t total = ceil_div(PREFIX + (size_t)n + 1, ALIGN) * ALIGN;
+	_Static_assert(NPY_HEADER_MAX <= UINT16_MAX, "format 1.0 has 16 bits for the length");
+	assert(total <= NPY_HEADER_MAX);
 	memcpy(out, "\x93NUMPY\x01\x00", 8);
-	if (total - PREFIX > UINT16_MAX)
-		return UNSUPPORTED("length of the dtype", n);
-	out[8] = (uint8_t)((total - PREFIX) & 0xff);
-	out[9] = (uint8_t)((total - PREFIX) >> 8);
+	put_le16(out + 8, (uint16_t)(total - PREFIX));
 	memset(out + PREFIX, ' ', total - PREFIX);
 	memcpy(out + PREFIX, dict, (size_t)n);
 	out[total - 1] = '\n';
