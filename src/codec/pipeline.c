@@ -209,30 +209,48 @@ int pipeline_parse(struct pipeline *p, const char *text, char *why, size_t room)
 	return 0;
 }
 
+/* Appends, as far as there is room. */
+__attribute__((format(printf, 2, 3))) static void print(char out[static PIPELINE_TEXT_MAX],
+							const char *fmt, ...)
+{
+	size_t n = strlen(out);
+	va_list ap;
+	va_start(ap, fmt);
+	vsnprintf(out + n, PIPELINE_TEXT_MAX - n, fmt, ap);
+	va_end(ap);
+}
+
 void pipeline_format(const struct pipeline *p, char out[static PIPELINE_TEXT_MAX])
 {
-	size_t at = 0;
+	const struct codec *codec = codec_by_id(p->codec);
 	bool said = p->typesize == 1; /* the typesize need not be named, or has been */
 	out[0] = 0;
 	for (unsigned i = 0; i < FILTER_SLOTS; i++) {
 		const struct filter *f = filter_by_id(p->filter[i]);
 		if (!f)
 			continue;
-		at += (size_t)snprintf(out + at, PIPELINE_TEXT_MAX - at, "%s", f->name);
+		print(out, "%s", f->name);
 		if (f->takes_param)
-			at += (size_t)snprintf(out + at, PIPELINE_TEXT_MAX - at, ":%d",
-					       (int8_t)p->meta[i]);
+			print(out, ":%d", (int8_t)p->meta[i]);
 		else if (!said)
-			at += (size_t)snprintf(out + at, PIPELINE_TEXT_MAX - at, ":%u",
-					       p->typesize);
+			print(out, ":%u", p->typesize);
 		said = said || !f->takes_param;
-		at += (size_t)snprintf(out + at, PIPELINE_TEXT_MAX - at, "+");
+		print(out, "+");
 	}
 	if (!said)
-		at += (size_t)snprintf(out + at, PIPELINE_TEXT_MAX - at, "none:%u+", p->typesize);
-	const struct codec *codec = codec_by_id(p->codec);
+		print(out, "none:%u+", p->typesize);
 	if (!p->level || !codec)
-		snprintf(out + at, PIPELINE_TEXT_MAX - at, "store");
+		print(out, "store");
 	else
-		snprintf(out + at, PIPELINE_TEXT_MAX - at, "%s:%u", codec->name, p->level);
+		print(out, "%s:%u", codec->name, p->level);
+}
+
+bool filters_need_item(const uint8_t filter[static FILTER_SLOTS],
+		       const uint8_t meta[static FILTER_SLOTS])
+{
+	for (unsigned i = 0; i < FILTER_SLOTS; i++)
+		if ((filter[i] == FILTER_BYTEDELTA || filter[i] == FILTER_BYTEDELTA_OLD) &&
+		    meta[i] == 0)
+			return true; /* 0 channels: as many as an item has bytes */
+	return false;
 }

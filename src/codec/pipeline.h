@@ -48,4 +48,11 @@ NODISCARD int pipeline_parse(struct pipeline *p, const char *text, char *why, si
 /* Writes the text form, at most PIPELINE_TEXT_MAX bytes with the NUL. */
 void pipeline_format(const struct pipeline *p, char out[static PIPELINE_TEXT_MAX]);
 
+/*
+ * True: undoing these filters takes the item size in the header of the super-chunk, so that a chunk
+ * with them is not decoded alike in every frame.
+ */
+bool filters_need_item(const uint8_t filter[static FILTER_SLOTS],
+		       const uint8_t meta[static FILTER_SLOTS]);
+
 #endif

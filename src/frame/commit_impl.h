@@ -8,11 +8,11 @@
 #include "frame/format/header.h"
 #include "frame/frame_impl.h"
 
-/* What a root with data says. */
+/* What a root with data leads to. */
 struct content {
-	struct index *ix;
-	uint64_t nbytes;
-	bool again; /* what the root on disk says, with chunks at other places */
+	struct index *ix; /* borrowed; encoding it may fold pages */
+	uint64_t nbytes;  /* decoded                              */
+	bool moved; /* the data of the root on disk, some of it at other places; no change since */
 };
 
 /* Writes index and trailer of a new root, and the header that makes it the current one. */

@@ -13,7 +13,6 @@
 #include "frame/commit_impl.h"
 
 #include "base/clock.h"
-#include "codec/filter.h"
 #include "frame/meters.h"
 #include "frame/range.h"
 
@@ -25,29 +24,17 @@
 #define SLACK_MAX 32u
 #define SLACK_ROOM (SLACK_MAX + TRAILER_PRINT)
 
-static bool index_has(const struct index *ix, uint64_t entry)
+static bool is_nan(uint64_t entry)
 {
-	for (uint32_t p = 0; p < ix->npages; p++) {
-		const struct index_page *pg = &ix->page[p];
-		uint32_t n = (uint32_t)min_u64(INDEX_PAGE, ix->n - p * INDEX_PAGE);
-		if (!pg->slot && pg->same == entry)
-			return true;
-		for (uint32_t i = 0; pg->slot && i < n; i++)
-			if (pg->slot[i] == entry)
-				return true;
-	}
-	return false;
+	return entry == ENTRY_NAN;
 }
 
 /* True: chunks decode to other bytes when the header's item size changes. */
-static bool hangs_on_type_size(const struct frame *f, const struct index *ix)
+static bool depends_on_type_size(const struct frame *f, const struct index *ix)
 {
-	const struct pipeline *p = &f->info.pipeline;
-	for (int i = 0; i < FILTER_SLOTS; i++)
-		if ((p->filter[i] == FILTER_BYTEDELTA || p->filter[i] == FILTER_BYTEDELTA_OLD) &&
-		    p->meta[i] == 0)
-			return true; /* 0 channels: as many as an item has bytes */
-	return index_has(ix, ENTRY_NAN); /* the pattern is that of a float or a double */
+	/* a chunk of NaN: of floats or of doubles, by the item size */
+	return filters_need_item(f->info.pipeline.filter, f->info.pipeline.meta) ||
+	       index_find(ix, 0, is_nan) < ix->n;
 }
 
 uint32_t commit_type_size(const struct frame *f, const struct index *ix, uint64_t nbytes)
@@ -55,12 +42,12 @@ uint32_t commit_type_size(const struct frame *f, const struct index *ix, uint64_
 	uint32_t size = f->type_size;
 	if (nbytes % size == 0 && f->info.chunk_size % size == 0)
 		return size;
-	return hangs_on_type_size(f, ix) ? f->info.type_size : 1;
+	return depends_on_type_size(f, ix) ? f->info.type_size : 1;
 }
 
 void frame_expect_items(struct frame *f, uint32_t size)
 {
-	if (f->type_size == 1 && !hangs_on_type_size(f, &f->index))
+	if (f->type_size == 1 && !depends_on_type_size(f, &f->index))
 		f->type_size = size;
 }
 
@@ -200,7 +187,7 @@ static int place(struct frame *f, struct draft *d)
 		.nbytes = d->has.nbytes,
 		.cbytes = d->at - f->info.header_len,
 		.type_size = commit_type_size(f, d->has.ix, d->has.nbytes),
-		.chunk_size = d->has.again && f->root_chunk ? f->root_chunk : f->info.chunk_size,
+		.chunk_size = d->has.moved && f->root_chunk ? f->root_chunk : f->info.chunk_size,
 	};
 	header_set_root(f->head.p, &d->root);
 	header_set_vlmeta(f->head.p, f->noted || f->vlmeta.n);
@@ -245,12 +232,12 @@ static int write_draft(struct frame *f, struct draft *d)
 int commit_index(struct frame *f, const struct content *has, enum durability how)
 {
 	struct draft d = {.has = *has, .seq = commit_next_seq(f)};
-	if (!f->part && !has->again) {
+	if (!f->part && !has->moved) {
 		/* all is in the index, whether or not this root gets to the disk */
 		f->whole = d.seq;
 		f->kept = f->nbytes;
 	}
-	d.whole = has->again ? f->roots.newest : f->whole;
+	d.whole = has->moved ? f->roots.newest : f->whole;
 	/*
 	 * Synced before the header is written, because that was asked for; or because the header
 	 * may reach the disk before what it points at, and recovery would find no other root; or
@@ -337,7 +324,7 @@ static int commit_cut(struct frame *f, uint64_t end, enum durability how)
 	struct index ix = {0};
 	int rc = index_copy(&ix, &f->index, (uint32_t)range_nchunks(end, f->info.chunk_size));
 	if (rc == 0)
-		rc = commit_index(f, &(struct content){&ix, end, false}, how);
+		rc = commit_index(f, &(struct content){.ix = &ix, .nbytes = end}, how);
 	index_deinit(&ix);
 	return rc;
 }
@@ -348,7 +335,7 @@ static int commit_changes(struct frame *f, uint64_t end, enum durability how)
 		return front_commit(f, how);
 	if (end < f->nbytes)
 		return commit_cut(f, end, how);
-	return commit_index(f, &(struct content){&f->index, end, false}, how);
+	return commit_index(f, &(struct content){.ix = &f->index, .nbytes = end}, how);
 }
 
 static int commit(struct frame *f, uint64_t end, enum durability how)

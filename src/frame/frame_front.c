@@ -53,7 +53,7 @@ static int move_front(struct frame *f, struct index *ix)
 	}
 	if (!busy)
 		return 0;
-	struct content has = {ix, f->info.nbytes, true};
+	struct content has = {.ix = ix, .nbytes = f->info.nbytes, .moved = true};
 	TRY(commit_index(f, &has, COMMIT_SYNC));
 	return commit_sync(f);
 }

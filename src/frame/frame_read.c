@@ -3,7 +3,6 @@
  * in many threads at once.
  */
 #include "codec/chunk_sums.h"
-#include "codec/filter.h"
 #include "frame/frame_impl.h"
 #include "frame/meters.h"
 #include "frame/range.h"
@@ -430,14 +429,10 @@ int frame_read_raw(struct frame *f, uint32_t n, struct buf *cchunk)
 	return rc;
 }
 
-/* Decoding some chunks takes the item size of their frame. */
+/* True: it decodes to the same bytes in any frame. */
 static bool stands_alone(const struct chunk *c)
 {
-	for (int i = 0; i < FILTER_SLOTS; i++)
-		if ((c->filter[i] == FILTER_BYTEDELTA || c->filter[i] == FILTER_BYTEDELTA_OLD) &&
-		    c->meta[i] == 0)
-			return false;
-	return !c->is_vl;
+	return !c->is_vl && !filters_need_item(c->filter, c->meta);
 }
 
 int frame_read_copy(struct frame *f, uint32_t n, uint64_t most, struct scratch *s,
