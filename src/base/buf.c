@@ -49,6 +49,11 @@ void *mem_zalloc_array(size_t n, size_t size)
 						: calloc(n ? n : 1, size ? size : 1);
 }
 
+void *mem_alloc_aligned(size_t size)
+{
+	return aligned_alloc(BUF_ALIGN, size);
+}
+
 void *mem_realloc(void *p, size_t size)
 {
 	return realloc(p, size ? size : 1);

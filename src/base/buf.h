@@ -23,6 +23,9 @@ struct buf {
 void *mem_zalloc(size_t size);
 void *mem_zalloc_array(size_t n, size_t size);
 
+/* Memory at a cache line, not zeroed; `size` is a multiple of BUF_ALIGN. */
+void *mem_alloc_aligned(size_t size);
+
 /* As realloc(3): the old block stays valid when NULL comes back. */
 void *mem_realloc(void *p, size_t size);
 char *mem_strdup(const char *s);

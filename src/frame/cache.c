@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #define SHARDS 16
 #define FIRST_BUCKETS 64
@@ -24,9 +23,10 @@ struct cache_entry {
 	struct cache_key key;
 	struct cache_entry *next; /* in its bucket; under the shard's lock, as all down to `rc` */
 	struct cache_entry *newer, *older; /* in the shard's queue, while `listed` */
-	bool found;                        /* it is still in the table */
-	bool filled, listed;
-	bool counted;                      /* it was listed once */
+	bool found;                        /* it is still in the table, for others to find */
+	bool filled;                       /* the fill has ended: well, or with `rc` < 0 */
+	bool listed;                       /* it is in the queue */
+	bool counted;                      /* its cost was added to cache.bytes */
 	bool visited;                      /* used since the hand came by */
 	int rc;                            /* of the fill, for those who waited */
 	atomic_bool unused;                /* it was filled ahead, and nobody has used it yet */
@@ -41,19 +41,19 @@ struct shard {
 	pthread_mutex_t lock;
 	pthread_cond_t filled;
 	struct cache_entry **bucket; /* all below under lock */
-	size_t nbuckets, n;
-	struct cache_entry *newest, *oldest, *hand;
-	size_t bytes;
+	size_t nbuckets, n;          /* nbuckets: a power of two; n: entries in the table */
+	struct cache_entry *newest, *oldest, *hand; /* of the queue, which filled entries are in */
+	size_t bytes;                /* cost of the entries in the queue */
 	uint64_t hits, misses, evicted;
 } __attribute__((aligned(64)));
 
 struct cache {
 	size_t max_bytes;
-	struct slab *slab; /* NULL: not to be had */
-	atomic_size_t bytes;
+	struct slab *slab;  /* NULL: not to be had; malloc does it then */
+	atomic_size_t bytes; /* what counts towards the limit: the cost of entries */
 	atomic_size_t lent; /* see cache_lend */
 	atomic_uint_fast64_t next_owner;
-	atomic_uint next_victim;
+	atomic_uint next_victim; /* counts through the shards: evict_next */
 	struct shard shard[SHARDS];
 };
 
@@ -116,8 +116,8 @@ static void list_remove(struct shard *s, struct cache_entry *e)
 }
 
 /*
- * Entries that are evicted while they are used are not counted any more: they are few, and small.
- * One that is neither counts until its memory is free.
+ * An entry that is evicted while somebody uses it no longer counts towards the limit: such entries
+ * are few, and small. A large one counts until its memory is free.
  */
 static bool is_large(const struct cache_entry *e)
 {
@@ -201,30 +201,38 @@ static bool is_full(struct cache *c)
 }
 
 /*
- * Down to the limit. A shard pays for what is added to it: else the hands of others would come
- * around during a scan, and what a scan spares would go. Then all of them do.
+ * Down to the limit. The shard that was added to pays first: else the hands of the others would
+ * come around during a scan, and evict what a scan should spare. What it cannot give, all give in
+ * turn.
  */
 static void make_room_in(struct cache *c, struct shard *own)
 {
-	struct cache_entry *unused = NULL;
+	struct cache_entry *dead = NULL;
 
 	pthread_mutex_lock(&own->lock);
 	while (is_full(c) && own->oldest != own->newest)
-		(void)evict_one(c, own, &unused);
+		(void)evict_one(c, own, &dead);
 	pthread_mutex_unlock(&own->lock);
-	bury(c, unused);
+	bury(c, dead);
+}
+
+/* One entry of the shard whose turn it is. False: that shard is empty. */
+static bool evict_next(struct cache *c)
+{
+	struct shard *s = &c->shard[atomic_fetch_add(&c->next_victim, 1) % SHARDS];
+	struct cache_entry *dead = NULL;
+
+	pthread_mutex_lock(&s->lock);
+	bool any = evict_one(c, s, &dead);
+	pthread_mutex_unlock(&s->lock);
+	bury(c, dead);
+	return any;
 }
 
 static void make_room(struct cache *c)
 {
-	for (unsigned idle = 0; idle < SHARDS && is_full(c);) {
-		struct shard *s = &c->shard[atomic_fetch_add(&c->next_victim, 1) % SHARDS];
-		struct cache_entry *dead = NULL;
-		pthread_mutex_lock(&s->lock);
-		idle = evict_one(c, s, &dead) ? 0 : idle + 1;
-		pthread_mutex_unlock(&s->lock);
-		bury(c, dead);
-	}
+	for (unsigned empty = 0; empty < SHARDS && is_full(c);)
+		empty = evict_next(c) ? 0 : empty + 1;
 }
 
 int cache_open(struct cache **cache, size_t max_bytes)
@@ -303,17 +311,11 @@ int cache_alloc(struct cache *c, size_t n, struct cache_value *out)
 	size_t size = slab_size(n);
 	void *p = NULL;
 	assert(n > 0);
-	for (int i = 0; c->slab && size && !(p = slab_alloc(c->slab, n)) && i < ALLOC_TRIES; i++) {
-		struct shard *s = &c->shard[atomic_fetch_add(&c->next_victim, 1) % SHARDS];
-		struct cache_entry *dead = NULL;
-		pthread_mutex_lock(&s->lock);
-		(void)evict_one(c, s, &dead);
-		pthread_mutex_unlock(&s->lock);
-		bury(c, dead);
-	}
+	for (int i = 0; c->slab && size && !(p = slab_alloc(c->slab, n)) && i < ALLOC_TRIES; i++)
+		(void)evict_next(c);
 	if (!p) {
 		size = (n + BUF_ALIGN - 1) & ~(size_t)(BUF_ALIGN - 1);
-		p = size < n ? NULL : aligned_alloc(BUF_ALIGN, size);
+		p = size < n ? NULL : mem_alloc_aligned(size);
 	}
 	if (!p)
 		return -ENOMEM;
@@ -336,7 +338,7 @@ void cache_unalloc(struct cache *c, struct cache_value *v)
 	if (is_in_slab(c, v->p))
 		slab_free(c->slab, v->p, v->n);
 	else
-		free(v->p);
+		mem_free(v->p);
 	v->p = NULL;
 }
 
