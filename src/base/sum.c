@@ -45,6 +45,11 @@ void sum64_add(XXH3_state_t *state, struct view piece)
 	XXH3_64bits_update(state, piece.p, piece.n);
 }
 
+uint64_t sum64_so_far(const XXH3_state_t *state)
+{
+	return XXH3_64bits_digest(state);
+}
+
 uint64_t sum64_end(XXH3_state_t *state)
 {
 	uint64_t sum = XXH3_64bits_digest(state);

@@ -15,6 +15,7 @@ uint64_t sum64_of_two(struct view a, struct view b);
 /* Of bytes that come piece by piece. NULL: no memory. sum64_end frees it. */
 struct XXH3_state_s *sum64_begin(void);
 void sum64_add(struct XXH3_state_s *state, struct view piece);
+uint64_t sum64_so_far(const struct XXH3_state_s *state);
 uint64_t sum64_end(struct XXH3_state_s *state);
 
 #endif

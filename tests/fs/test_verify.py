@@ -1,10 +1,11 @@
-"""cframe verify beside a mount: no false alarms, and no false comfort."""
+"""cframe verify, cat and info beside a writer: no false alarms, and no false comfort."""
 
 import contextlib
 import os
 import random
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -70,6 +71,101 @@ def test_what_is_damaged_stays_so(mount):
     with repeated(lambda: os.utime(frame)):
         code, said = verify(frame)
     assert (code, said) == (1, f"{frame}: is being written, and could not be checked meanwhile\n")
+
+
+def in_the_middle(frame, size, act):
+    """`cframe cat`, once it has put out the first of `size` bytes and `act` was called: its exit
+    code, all that it has put out, and what it said."""
+    with subprocess.Popen(
+        [CFRAME, "cat", frame], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as cat:
+        first = cat.stdout.read(1000)  # it waits now: a pipe has no room for the rest
+        act()
+        out = first + cat.stdout.read(2 * size)
+        return cat.wait(timeout=60), out, cat.stderr.read().decode()
+
+
+def test_cat_goes_on_in_a_frame_whose_chunks_moved(mount):
+    """The space that they had is in use for others."""
+    m = mount("chunksize=256K")
+    data, other = (blob(n, 20 << 20, "text") for n in (1, 2))
+    with open(m.mnt / "f", "w+b", buffering=0) as f:
+
+        def write(content):
+            os.pwrite(f.fileno(), content, 0)
+            os.fsync(f.fileno())
+
+        write(data)
+        got = in_the_middle(m.stored("f"), len(data), lambda: (write(other), write(data)))
+        assert got == (0, data, "")
+        got = in_the_middle(m.stored("f"), len(data), lambda: (write(data), write(other)))
+    code, out, said = got
+    assert (code, said) == (1, f"cframe: {m.stored('f')}: was changed while it was being read\n")
+    assert out == data[: len(out)]
+
+
+def test_cat_of_a_frame_without_checksums(tmp_path):
+    """Of another program, in whose frames a chunk that was replaced looks sound."""
+    blosc2 = pytest.importorskip("blosc2")
+    path = tmp_path / "x.b2frame"
+    data, other = (blob(n, 20 << 20, "text") for n in (1, 2))
+
+    def write(content, path=path):
+        blosc2.SChunk(chunksize=1 << 20, data=content, urlpath=str(path), mode="w", contiguous=True)
+
+    def replace():
+        write(other, tmp_path / "y.b2frame")
+        os.rename(tmp_path / "y.b2frame", path)
+
+    def update_last():
+        blosc2.open(str(path), mode="a").update_data(19, other[-1 << 20 :], copy=True)
+
+    write(data)
+    got = in_the_middle(path, len(data), lambda: write(data))
+    assert got == (0, data, "")
+    code, out, said = in_the_middle(path, len(data), update_last)
+    assert code == 1 or out == data[: 19 << 20] + other[-1 << 20 :]
+    assert said == (f"cframe: {path}: was changed while it was being read\n" if code else "")
+    write(data)
+    time.sleep(0.1)  # so old that a write would change its stamp
+    assert in_the_middle(path, len(data), replace) == (0, data, "")
+
+
+@pytest.mark.parametrize("command", ["info", "cat"])
+def test_what_is_half_written_is_read_once_it_is_whole(mount, command):
+    m = mount()
+    (m.mnt / "f").write_bytes(blob(1, 100_000, "text"))
+    m.unmount()
+    frame = m.stored("f")
+    content = frame.read_bytes()
+    broken = []  # for how long
+
+    def write():
+        with open(frame, "r+b", buffering=0) as f:
+            start = time.monotonic()
+            f.truncate(len(content) // 2)
+            time.sleep(0.01)
+            os.pwrite(f.fileno(), content, 0)
+        broken.append(time.monotonic() - start)
+        time.sleep(0.04)
+
+    def run():
+        got = subprocess.run([CFRAME, command, frame], capture_output=True, timeout=60)
+        return got.returncode, got.stdout, got.stderr.decode()
+
+    whole = run()
+    busy = (1, b"", f"cframe: {frame}: is being written, and could not be read meanwhile\n")
+    with repeated(write):
+        said = [run() for _ in range(30)]
+    assert whole[0] == 0 and whole in said
+    # On a busy machine a write may pause for so long that the file looks left as it is.
+    assert {*said, busy} == {whole, busy} or max(broken) > 0.04
+    with open(frame, "r+b") as f:
+        f.truncate(len(content) // 2)
+    code, out, why = run()
+    assert code == 1 and not out and "corrupt" in why
+    with repeated(lambda: os.utime(frame)):
+        assert busy in [run() for _ in range(5)]
 
 
 def test_files_that_go_are_no_problem(mount):

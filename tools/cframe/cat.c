@@ -1,87 +1,178 @@
+/*
+ * The bytes go out as they are decoded. Another program may write to the file meanwhile: then it is
+ * read again, and what is out already is compared, by its sum, with what the file is now.
+ */
+#include "again.h"
 #include "cframe.h"
 
+#include "base/sum.h"
 #include "frame/stored.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define STEP (4u << 20) /* decoded bytes that are held at once, as far as blocks allow */
 
-static int put(struct view v)
+struct cat {
+	const char *file;
+	struct scratch *scratch;
+	uint64_t out; /* bytes that are out                                 */
+	uint64_t sum; /* theirs                                             */
+	bool ended;   /* they were all that there was: no more are to follow */
+	struct XXH3_state_s *state; /* of the bytes of this pass */
+	uint64_t at;                /* their number              */
+	int rc;        /* why it failed                                     */
+	bool is_chunk; /* it has been tried as one, since it is no frame    */
+	bool changed;  /* what is out is not what the file begins with now  */
+	bool full;     /* standard output failed                            */
+};
+
+static int put(struct cat *c, struct view v)
 {
-	return fwrite(v.p, 1, v.n, stdout) == v.n ? 0 : -EIO;
+	struct view known = {v.p, min_u64(v.n, c->out - c->at)};
+	struct view fresh = {v.p + known.n, v.n - known.n};
+	sum64_add(c->state, known);
+	c->at += known.n;
+	if (known.n && c->at == c->out && sum64_so_far(c->state) != c->sum) {
+		c->changed = true;
+		return -ESTALE;
+	}
+	if (!fresh.n)
+		return 0;
+	if (fwrite(fresh.p, 1, fresh.n, stdout) != fresh.n) {
+		c->full = true;
+		return -EIO;
+	}
+	sum64_add(c->state, fresh);
+	c->at += fresh.n;
+	c->out = c->at;
+	c->sum = sum64_so_far(c->state);
+	return 0;
 }
 
-static int cat_frame(struct frame *f, struct scratch *s)
+static int cat_frame(struct cat *c, struct frame *f)
 {
 	struct buf b = {0};
-	uint64_t size = frame_size(f);
+	uint64_t size = c->ended ? min_u64(c->out, frame_size(f)) : frame_size(f);
 	int rc = buf_reserve(&b, min_u64(size, STEP));
 	for (uint64_t at = 0; rc == 0 && at < size; at += STEP) {
 		struct span part = {b.p, min_u64(STEP, size - at)};
-		rc = frame_read(f, at, s, part);
+		rc = frame_read(f, at, c->scratch, part);
 		if (rc == 0)
-			rc = put(span_view(part));
+			rc = put(c, span_view(part));
 	}
 	buf_free(&b);
 	return rc;
 }
 
-static int cat_blocks(const struct stored *st, const struct chunk *c, struct scratch *s)
+static int cat_blocks(struct cat *c, const struct stored *st, const struct chunk *chunk)
 {
 	struct buf b = {0};
 	int rc = 0;
-	for (uint32_t i = 0; rc == 0 && c->nbytes && i < c->nblocks; i++) {
+	for (uint32_t i = 0; rc == 0 && chunk->nbytes && i < chunk->nblocks; i++) {
 		struct run one = {i, 1};
-		uint32_t n = chunk_run_bytes(c, one);
+		uint32_t n = chunk_run_bytes(chunk, one);
 		rc = buf_reserve_fresh(&b, n);
 		if (rc == 0)
-			rc = stored_read(st, c, one, s, span_of(b.p, n));
+			rc = stored_read(st, chunk, one, c->scratch, span_of(b.p, n));
 		if (rc == 0)
-			rc = put(view_of(b.p, n));
+			rc = put(c, view_of(b.p, n));
 	}
 	buf_free(&b);
 	return rc;
 }
 
-static int cat_chunk(struct io *io, struct scratch *s)
+static int cat_chunk(struct cat *c, struct io *io)
 {
 	struct stored st = {.io = io};
-	struct chunk c = {0};
+	struct chunk chunk = {0};
 	TRY(io_size(io, &st.room));
-	int rc = stored_load(&st, 0, s, &c);
+	int rc = stored_load(&st, 0, c->scratch, &chunk);
 	if (rc == 0)
-		rc = cat_blocks(&st, &c, s);
-	chunk_deinit(&c);
+		rc = cat_blocks(c, &st, &chunk);
+	chunk_deinit(&chunk);
 	return rc;
 }
 
-static int fail(const char *file, int rc, bool chunk)
+static int cat_all(struct cat *c, struct frame *f, struct io *io)
+{
+	c->at = 0;
+	c->state = sum64_begin();
+	if (!c->state)
+		return -ENOMEM;
+	int rc = f ? cat_frame(c, f) : cat_chunk(c, io);
+	(void)sum64_end(c->state);
+	if (rc == 0 && c->at < c->out) {
+		c->changed = true;
+		rc = -ESTALE;
+	}
+	return rc;
+}
+
+static int pass(struct cat *c, bool *is_ours)
+{
+	struct frame *f;
+	struct io *io;
+
+	int rc = tool_open(c->file, &f, &io);
+	c->is_chunk = io;
+	*is_ours = f && frame_is_ours(f);
+	if (rc == 0)
+		rc = cat_all(c, f, io);
+	frame_close(f);
+	io_close(io);
+	return rc;
+}
+
+/*
+ * Damage shows in our frames, by their checksums. In those of others a chunk that was replaced may
+ * look sound: they are read once more, unless the file stayed as it was.
+ */
+static bool is_out(void *arg)
+{
+	struct cat *c = arg;
+	struct stat before;
+	bool is_ours, sure = c->ended;
+
+	int held = open(c->file, O_PATH | O_CLOEXEC);
+	bool known = held >= 0 && fstat(held, &before) == 0;
+	c->rc = pass(c, &is_ours);
+	sure |= is_ours || (known && is_untouched(held, &before));
+	if (held >= 0)
+		close(held);
+	c->ended |= c->rc == 0;
+	return c->changed || c->full || (c->rc == 0 && sure);
+}
+
+static int fail(const struct cat *c)
 {
 	char text[256];
-	if (!chunk)
-		return tool_fail(file, rc);
-	fprintf(stderr, "cframe: %s: is not a Blosc2 frame; as a chunk: %s\n", file,
-		err_text(rc, text, sizeof text));
+	if (c->changed) {
+		tool_say("%s: was changed while it was being read", c->file);
+		return 1;
+	}
+	if (!c->is_chunk)
+		return tool_fail(c->file, c->rc);
+	tool_say("%s: is not a Blosc2 frame; as a chunk: %s", c->file,
+		 err_text(c->rc, text, sizeof text));
 	return 1;
 }
 
 int cat_main(int argc, char **argv)
 {
-	struct frame *f;
-	struct io *io;
-	struct scratch *s = NULL;
 	if (argc != 2)
 		return tool_usage(subcommand_find(argv[0]));
-	int rc = tool_open(argv[1], &f, &io);
-	if (rc == 0)
-		rc = scratch_open(&s);
-	if (rc == 0)
-		rc = f ? cat_frame(f, s) : cat_chunk(io, s);
-	if (rc == 0 && fflush(stdout) != 0)
-		rc = -errno;
-	bool chunk = io;
-	scratch_close(s);
-	frame_close(f);
-	io_close(io);
-	return rc < 0 ? fail(argv[1], rc, chunk) : 0;
+	struct cat c = {.file = argv[1]};
+	bool steady = true;
+	c.rc = scratch_open(&c.scratch);
+	if (c.rc == 0)
+		steady = look_until_steady(c.file, is_out, &c);
+	scratch_close(c.scratch);
+	if (!steady)
+		return tool_busy(c.file);
+	if (c.rc == 0 && fflush(stdout) != 0)
+		c.rc = -errno;
+	return c.rc < 0 ? fail(&c) : 0;
 }

@@ -40,6 +40,9 @@ int tool_fail(const char *file, int rc);
 /* The same for a file of another kind, of which nothing more is to be said. */
 int tool_no_frame(const char *file);
 
+/* The same for one that never stood still (again.h). */
+int tool_busy(const char *file);
+
 /* A word that begins with '-' and is no option of the command, or lacks its value. Likewise. */
 int tool_unknown(const char *cmd, const char *word);
 

@@ -3,6 +3,7 @@
  * same tree, so that the two can never differ. It adds units to the lengths, and a word where 0
  * stands for something.
  */
+#include "again.h"
 #include "cframe.h"
 
 #include "frame/ndarray.h"
@@ -160,36 +161,53 @@ static int print_json(const cJSON *root)
 	return 0;
 }
 
-static int info_print(const struct frame *f, bool json)
+struct wanted {
+	const char *file;
+	cJSON *facts; /* NULL, and rc is 0: it is no frame */
+	int rc;
+};
+
+static bool is_described(void *arg)
 {
-	cJSON *root = cJSON_CreateObject();
-	if (!root)
-		return -ENOMEM;
-	int rc = describe(root, f);
-	if (rc == 0 && json)
-		rc = print_json(root);
-	else if (rc == 0)
-		print_plain(root, 0);
-	cJSON_Delete(root);
-	return rc;
+	struct wanted *w = arg;
+	struct frame *f;
+	struct io *io;
+
+	cJSON_Delete(w->facts);
+	w->facts = NULL;
+	w->rc = tool_open(w->file, &f, &io);
+	if (f) {
+		w->facts = cJSON_CreateObject();
+		w->rc = w->facts ? describe(w->facts, f) : -ENOMEM;
+	}
+	frame_close(f);
+	io_close(io);
+	return w->facts && w->rc == 0;
+}
+
+static int print_facts(const struct wanted *w, bool json)
+{
+	if (w->rc < 0)
+		return tool_fail(w->file, w->rc);
+	if (!w->facts)
+		return tool_no_frame(w->file);
+	int rc = 0;
+	if (json)
+		rc = print_json(w->facts);
+	else
+		print_plain(w->facts, 0);
+	return rc < 0 ? tool_fail(w->file, rc) : 0;
 }
 
 int info_main(int argc, char **argv)
 {
-	struct frame *f;
-	struct io *io;
 	bool first = argc == 3 && strcmp(argv[1], "--json") == 0;
 	bool json = first || (argc == 3 && strcmp(argv[2], "--json") == 0);
 	if ((argc != 2 && !json) || argv[argc - 1 - (argc == 3 && !first)][0] == '-')
 		return tool_usage(subcommand_find(argv[0]));
-	const char *file = argv[first ? 2 : 1];
-	int rc = tool_open(file, &f, &io);
-	bool none = rc == 0 && !f;
-	if (f)
-		rc = info_print(f, json);
-	frame_close(f);
-	io_close(io);
-	if (none)
-		return tool_no_frame(file);
-	return rc < 0 ? tool_fail(file, rc) : 0;
+	struct wanted w = {.file = argv[first ? 2 : 1]};
+	bool steady = look_until_steady(w.file, is_described, &w);
+	int code = steady ? print_facts(&w, json) : tool_busy(w.file);
+	cJSON_Delete(w.facts);
+	return code;
 }

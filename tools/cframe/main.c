@@ -103,6 +103,12 @@ int tool_fail(const char *file, int rc)
 	return 1;
 }
 
+int tool_busy(const char *file)
+{
+	tool_say("%s: is being written, and could not be read meanwhile", file);
+	return 1;
+}
+
 static void help_of(const struct subcommand *c)
 {
 	printf("usage: cframe %s%s%s\n%s\n", c->name, *c->usage ? " " : "", c->usage, c->what);

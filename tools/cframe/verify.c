@@ -1,8 +1,8 @@
+#include "again.h"
 #include "cframe.h"
 #include "progress.h"
 #include "tree.h"
 
-#include "base/clock.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -13,10 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A file that is being written may look broken: then it is looked at again. */
-#define TRIES 4
-#define PAUSE (CLOCK_SECOND / 20) /* longer than a step of the clock that stamps files */
-
 static void print(const char *name, const char *line)
 {
 	progress_hold();
@@ -25,6 +21,7 @@ static void print(const char *name, const char *line)
 }
 
 struct findings {
+	const char *path;
 	const char *name; /* what they are reported of */
 	struct buf lines; /* each with a 0 behind it   */
 	bool vanished;
@@ -50,15 +47,16 @@ static bool is_empty_file(const char *path)
 	       stat(path, &st) == 0 && S_ISREG(st.st_mode) && !st.st_size;
 }
 
-static void look(const char *path, struct findings *to)
+static bool is_well(void *arg)
 {
+	struct findings *to = arg;
 	struct frame *f;
 	struct io *io;
 	struct frame_report report = {.problem = note, .arg = to};
 
 	to->lines.n = 0;
-	int rc = tool_open(path, &f, &io);
-	bool none = rc == 0 && !f && !is_empty_file(path);
+	int rc = tool_open(to->path, &f, &io);
+	bool none = rc == 0 && !f && !is_empty_file(to->path);
 	to->vanished = rc == -ENOENT;
 	if (f)
 		rc = frame_verify(f, &report);
@@ -74,41 +72,19 @@ static void look(const char *path, struct findings *to)
 		char text[256];
 		note(to, err_text(rc, text, sizeof text));
 	}
-}
-
-/* Its stamp is so old that any write since then would have changed it. */
-static bool is_settled(const struct stat *st)
-{
-	uint64_t now = clock_read(CLOCK_REALTIME), then = clock_ns(st->st_ctim);
-	return then > now || now - then > PAUSE;
-}
-
-/* Until it is well, or has been looked at while nobody wrote. */
-static void look_again(const char *path, struct findings *to)
-{
-	static const struct timespec pause = {.tv_nsec = PAUSE};
-	struct stat before, after;
-
-	for (int i = 0; i < TRIES; i++) {
-		bool known = stat(path, &before) == 0;
-		look(path, to);
-		if (!to->lines.n || !known || S_ISDIR(before.st_mode))
-			return;
-		if (stat(path, &after) == 0 && is_same(&before, &after) && is_settled(&after))
-			return;
-		(void)nanosleep(&pause, NULL);
-	}
-	to->lines.n = 0;
-	note(to, "is being written, and could not be checked meanwhile");
+	return !to->lines.n;
 }
 
 /* Opened by its path; its name is what problems are reported of. */
 static int verify(const char *path, const char *name, bool in_tree)
 {
-	struct findings f = {.name = name};
+	struct findings f = {.path = path, .name = name};
 	bool bad;
 
-	look_again(path, &f);
+	if (!look_until_steady(path, is_well, &f)) {
+		f.lines.n = 0;
+		note(&f, "is being written, and could not be checked meanwhile");
+	}
 	bad = f.lines.n && !(in_tree && f.vanished); /* somebody has removed it */
 	for (size_t at = 0; bad && at < f.lines.n; at += strlen((char *)f.lines.p + at) + 1)
 		print(name, (char *)f.lines.p + at);

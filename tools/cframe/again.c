@@ -1,0 +1,55 @@
+#include "again.h"
+#include "tree.h"
+
+#include "base/clock.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TRIES 4
+#define PAUSE (CLOCK_SECOND / 20) /* longer than a step of the clock that stamps files */
+
+/* Of a sparse frame the index, which is written after whatever else is. */
+static bool stat_content(const char *path, struct stat *st)
+{
+	int fd = open(path, O_PATH | O_CLOEXEC);
+	bool known = fd >= 0 && fstat(fd, st) == 0;
+	if (known && S_ISDIR(st->st_mode))
+		known = fstatat(fd, "chunks.b2frame", st, 0) == 0;
+	if (fd >= 0)
+		close(fd);
+	return known;
+}
+
+/* So old a stamp that any write since then would have changed it. */
+static bool is_settled(struct timespec stamp)
+{
+	uint64_t now = clock_read(CLOCK_REALTIME), then = clock_ns(stamp);
+	return then > now || now - then > PAUSE;
+}
+
+bool is_untouched(int fd, const struct stat *since)
+{
+	struct stat st;
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == since->st_size &&
+	       clock_ns(st.st_mtim) == clock_ns(since->st_mtim) && is_settled(st.st_mtim);
+}
+
+bool look_until_steady(const char *path, bool (*is_well)(void *arg), void *arg)
+{
+	static const struct timespec pause = {.tv_nsec = PAUSE};
+	struct stat before, after;
+
+	for (int i = 0; i < TRIES; i++) {
+		bool known = stat_content(path, &before);
+		if (is_well(arg) || !known)
+			return true;
+		if (stat_content(path, &after) && is_same(&before, &after) &&
+		    is_settled(after.st_ctim))
+			return true;
+		(void)nanosleep(&pause, NULL);
+	}
+	return false;
+}
