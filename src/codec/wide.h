@@ -53,4 +53,34 @@ static inline void copy_wide(uint8_t *out, const uint8_t *end, size_t dist)
 		copy16(out, out - dist);
 }
 
+#define REPEAT_MIN 256 /* from here on what copy_repeated does pays */
+#define REPEAT_MOST 8192
+
+/*
+ * The same for n >= REPEAT_MIN bytes, and not one more. What is copied from was just written, and
+ * loads that lie across several stores wait for them: so each copy takes all that is there, which
+ * is twice as much as before.
+ */
+static inline void copy_repeated(uint8_t *out, size_t n, size_t dist)
+{
+	const uint8_t *from = out - dist, *end = out + n;
+	size_t have = dist;
+	if (dist == 1) {
+		memset(out, *from, n);
+		return;
+	}
+	if (dist < 16) {
+		for (int i = 0; i < 16; i++)
+			out[i] = from[i];
+		have += 16 - 16 % dist;
+		out += 16 - 16 % dist;
+	}
+	while (out < end) {
+		size_t step = min_u64(have, (size_t)(end - out));
+		bytes_copy(out, from, step);
+		out += step;
+		have += have < REPEAT_MOST ? step : 0;
+	}
+}
+
 #endif

@@ -1,11 +1,13 @@
 /*
  * Loops that have one form for all machines, against what FORMAT.md says of each byte: truncated
- * floats and integers, with every parameter, the search for runs of one byte, and copies, some of
- * which go by pieces. What is read and written ends, or starts, at a page that is not mapped; all
- * lengths up to 300 and some next to those of blocks. Prints the first difference, or how many
- * calls were right.
+ * floats and integers, with every parameter, the search for runs of one byte, copies, some of which
+ * go another way, and long matches, which repeat themselves. What is read and written ends, or
+ * starts, at a page that is not mapped; all lengths up to 300 and some next to those of blocks.
+ * Prints the first difference, or how many calls were right.
  */
+#include "codec/codec.h"
 #include "codec/filter.h"
+#include "codec/kernels/cpu.h"
 #include "codec/stream.h"
 #include "fenced.h"
 #include "random.h"
@@ -157,6 +159,43 @@ static void check_copies(void)
 			check_copy(length[i], behind, next_random() % 2);
 }
 
+/* `n` bytes that repeat the last `dist` before them, with others around them, there and back. */
+static void check_match(const struct codec *codec, void *codec_state, size_t n, size_t dist)
+{
+	size_t len = 40 + dist + n + 40;
+	uint8_t coded[4096], *in = place(src, len, true), *out = place(dst, len, true);
+	for (size_t i = 0; i < len; i++)
+		in[i] = (uint8_t)next_random();
+	for (size_t i = 40 + dist; i < 40 + dist + n; i++)
+		in[i] = in[i - dist];
+	if (next_random() % 2) /* to the very end of what is decoded */
+		len -= 35, in += 35, out += 35;
+	ssize_t got = codec->encode(codec_state, 5, view_of(in, len), span_of(coded, sizeof coded));
+	memset(dst, 0x5A, SPACE);
+	bool good = got == 0 || codec->decode(codec_state, view_of(coded, (size_t)got),
+					      span_of(out, len), NULL) == 0;
+	calls++;
+	if (good && (!got || !memcmp(in, out, len)) && out[-1] == 0x5A)
+		return;
+	printf("%s: a match of %zu bytes, %zu back: %zd\n", codec->name, n, dist, got);
+	exit(1);
+}
+
+static void check_matches(uint8_t id)
+{
+	static const size_t length[] = {200, 255, 256, 257, 271, 300, 1000, 8191, 20000, 40001};
+	const struct codec *codec = codec_by_id(id);
+	struct kernels k;
+	void *codec_state;
+	kernels_init(&k, cpu_features());
+	if (codec->state_new(&codec_state, &k) < 0)
+		exit(1);
+	for (size_t i = 0; i < sizeof length / sizeof length[0]; i++)
+		for (size_t dist = 1; dist <= 300; dist += dist < 80 ? 1 : 37)
+			check_match(codec, codec_state, length[i], dist);
+	codec->state_free(codec_state);
+}
+
 int main(int argc, char **argv)
 {
 	state = (argc > 1 ? strtoull(argv[1], NULL, 10) : 1) | 1;
@@ -166,6 +205,8 @@ int main(int argc, char **argv)
 	check_truncation(filter_by_id(FILTER_INTTRUNC));
 	check_runs();
 	check_copies();
+	check_matches(CODEC_LZ4);
+	check_matches(CODEC_BLOSCLZ);
 	printf("%lu calls right\n", calls);
 	return 0;
 }

@@ -52,6 +52,10 @@ static inline bool copy_match(struct reader *r, size_t len, size_t dist)
 		return false;
 	uint8_t *out = r->out, *end = out + len;
 	r->out = end;
+	if (len >= REPEAT_MIN) {
+		copy_repeated(out, len, dist);
+		return true;
+	}
 	if ((size_t)(r->out_end - end) >= SLACK) {
 		if (dist >= 16 && len <= 32) {
 			copy16(out, out - dist);

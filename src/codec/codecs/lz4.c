@@ -67,7 +67,6 @@ struct reader {
 
 #define MATCH_MIN 4u
 #define LENGTH_MORE 15u /* the length in a token that goes on behind it */
-#define LIBC_LEN 256 /* from here on the C library is faster: it knows the widest registers */
 
 /* The bytes behind a length of 15; false: the input ends first. */
 static inline bool read_length(struct reader *r, size_t *n)
@@ -120,7 +119,10 @@ static bool exact_match(struct reader *r, size_t n, size_t dist)
 	if (n > (size_t)(r->out_end - r->out))
 		return false;
 	uint8_t *end = r->out + n;
-	if (n > 2 * SLACK) {
+	if (n >= REPEAT_MIN) {
+		copy_repeated(r->out, n, dist);
+		r->out = end;
+	} else if (n > 2 * SLACK) {
 		copy_wide(r->out, end - SLACK, dist);
 		r->out = end - SLACK;
 	}
@@ -140,10 +142,8 @@ static inline void long_match(struct reader *r, size_t n, size_t dist)
 			return;
 		out += 64;
 	}
-	if (n >= LIBC_LEN && dist == 1)
-		memset(out, *(out - 1), n);
-	else if (n >= LIBC_LEN && dist >= n)
-		bytes_copy(out, out - dist, (size_t)(end - out));
+	if (n >= REPEAT_MIN)
+		copy_repeated(out, (size_t)(end - out), dist);
 	else if (dist < 32)
 		copy_wide(out, end, dist);
 	else
