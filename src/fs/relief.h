@@ -1,6 +1,6 @@
 /*
- * Threads that serve the kernel in the place of those that wait for another program's lock, so that
- * other files' requests are answered meanwhile.
+ * Threads that serve the kernel in the place of those that wait for another program's lock, or for
+ * room on the disk, so that other requests are answered meanwhile.
  *
  * Not simply more threads from the start: each that works takes memory, and what README promises of
  * that holds for a few. One that waits takes no more than its request, 1 MiB at most.

@@ -11,8 +11,19 @@
 #define SOON (5 * CLOCK_SECOND)
 #define PAUSE_MIN (CLOCK_SECOND / 1000)
 #define PAUSE_DOUBLES 6
+#define PAUSE_ALONE (4 * PAUSE_MIN) /* no other thread is asked to serve meanwhile */
 
-bool room_soon(const struct fs *fs, struct room_wait *w, int rc)
+/* Who closes the removed file must not queue behind those that wait for its room. */
+static void pause_for(struct fs *fs, uint64_t ns)
+{
+	bool relieved = ns > PAUSE_ALONE && relief_begin(&fs->relief);
+
+	nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+	if (relieved)
+		relief_end(&fs->relief);
+}
+
+bool room_soon(struct fs *fs, struct room_wait *w, int rc)
 {
 	uint64_t when;
 
@@ -30,7 +41,6 @@ bool room_soon(const struct fs *fs, struct room_wait *w, int rc)
 		return again;
 	}
 	w->last = false;
-	uint64_t pause = PAUSE_MIN << min_u64(w->pauses++, PAUSE_DOUBLES);
-	nanosleep(&(struct timespec){.tv_nsec = (long)pause}, NULL);
+	pause_for(fs, PAUSE_MIN << min_u64(w->pauses++, PAUSE_DOUBLES));
 	return true;
 }

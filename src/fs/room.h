@@ -23,6 +23,6 @@ struct room_wait {
  * Waits for that, at most until five seconds after the last removal, and not longer than five
  * seconds in all. Called without locks, and not by a worker: the removed file's close may need one.
  */
-bool room_soon(const struct fs *fs, struct room_wait *w, int rc);
+bool room_soon(struct fs *fs, struct room_wait *w, int rc);
 
 #endif

@@ -616,6 +616,33 @@ def test_the_memory_of_a_removed_file_is_there_soon(small):
 
 
 @pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
+def test_many_wait_for_room_and_the_close_that_brings_it_is_answered(small):
+    """It comes behind requests that wait for just that, more than the daemon has threads for."""
+    m, noise = small, blob(8, 3 << 20, "noise")
+    writers = 40
+    fds = [os.open(m.mnt / f"w{n}", os.O_CREAT | os.O_RDWR | os.O_DIRECT) for n in range(writers)]
+    big = os.open(m.mnt / "big", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+    for at in range(0, 4 * SIZE, len(noise)):  # memory is full, too, of what finds no room
+        outcome(put_direct, big, noise, at)
+    os.unlink(m.mnt / "big")
+    told = [None] * writers
+
+    def write(n):
+        told[n] = error_of(put_direct, fds[n], noise[:65536])
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(writers)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    outcome(os.close, big)
+    for thread in threads:
+        thread.join()
+    for fd in fds:
+        outcome(os.close, fd)
+    assert told == [None] * writers
+
+
+@pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
 def test_who_waits_for_room_does_not_keep_the_removed_file_open(small):
     """What is left of that goes to the only worker before it is closed."""
     m, noise = small, blob(8, 1 << 20, "noise")
