@@ -24,8 +24,8 @@ static inline void put_code(struct bits *b, uint64_t code)
 }
 
 /*
- * What has to be left behind a stream: where all that was put ends no later than that, a flush and
- * the end of a stream fit. Versions look at other times, but come to the same answer.
+ * Room that has to be left behind a stream, for a flush and the stream's end. The versions check it
+ * at different times, but come to the same answer.
  */
 #define CODES_SLACK 16
 
@@ -35,10 +35,10 @@ bool zstd_put_codes_avx2(const uint64_t code[256], struct view v, struct span to
 bool zstd_put_codes_avx512(const uint64_t code[256], struct view v, struct span to,
 			   uint8_t *end[4]);
 
-/* One stream of any number of literals; the byte behind, or NULL: it does not fit. */
+/* One stream of any number of literals. Returns the byte behind it; NULL: it does not fit. */
 uint8_t *zstd_put_stream(const uint64_t code[256], struct view v, struct span to);
 
-/* The end of a stream, unless it is too late. */
+/* Ends a stream; NULL: it is past the limit. */
 static inline uint8_t *end_stream(struct bits *b, const uint8_t *limit)
 {
 	if (b->out > limit)

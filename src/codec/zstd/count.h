@@ -1,8 +1,7 @@
 /*
- * How often each byte occurs. Several tables take turns: in one, equal bytes that follow each other
- * would each wait for the one before to be stored. Of long rows eight do, since in numbers every
- * fourth byte is often the same; of short ones four, which are sooner cleared and added up.
- * Floor-internal.
+ * How often each byte occurs. Several tables take turns: with one alone, equal bytes in a row would
+ * each wait for the count before to be stored. Long inputs use eight, since in numbers every fourth
+ * byte is often the same; short ones four, which are cleared and added up sooner. Floor-internal.
  */
 #ifndef CODEC_ZSTD_COUNT_H
 #define CODEC_ZSTD_COUNT_H
@@ -12,7 +11,7 @@
 
 #define COUNT_LONG 4096 /* bytes, from which on eight tables pay */
 
-/* Of at most 128 KiB in all, a part of them in each, so that 16 bits do. */
+/* 128 KiB at most are counted, an eighth or a fourth of them in each table: 16 bits do. */
 struct zstd_counts {
 	uint16_t part[8][256];
 };

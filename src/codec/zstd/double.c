@@ -17,15 +17,15 @@
  */
 struct kind {
 	unsigned shortest, log; /* bytes of the shorter hash; slots of both tables */
-	bool judged;            /* a match of few bytes has to be worth its distance */
+	bool judged;            /* a short match has to be worth its distance: is_worth_it */
 };
 static const struct kind usual = {5, ZSTD_DOUBLE_LOG, false}, small = {4, ZSTD_SMALL_LOG, false};
 static const struct kind usual_judged = {5, ZSTD_DOUBLE_LOG, true};
 static const struct kind small_judged = {5, ZSTD_SMALL_LOG, true};
 
 /*
- * Enters a place; how far before it the last one in its slot lies, 1 .. 64 KiB. A slot that nobody
- * has entered says 0: the stream's first byte, or one that lies a multiple of 64 KiB behind it.
+ * Enters a place; returns how far before it the last one in its slot lies, 1 .. 64 KiB. An unused
+ * slot is 0, which stands for the stream's first byte, or one a multiple of 64 KiB behind it.
  */
 ALWAYS_INLINE uint32_t swap_in(uint16_t *slot, uint16_t at)
 {
@@ -65,7 +65,7 @@ ALWAYS_INLINE void take_long(struct hunt *h, const uint8_t *p, uint32_t distance
 	take(h, p, p - distance, 8 + equal_wide(h, p + 8, p + 8 - distance), m);
 }
 
-/* The first bytes at h->p are. A long match that begins one place later is better. */
+/* A short match at h->p; or the long one that begins a place later, which is better. */
 ALWAYS_INLINE void take_short(struct hunt *h, uint32_t distance, uint64_t differ,
 			      const struct kind k, struct match *m)
 {
@@ -80,8 +80,8 @@ ALWAYS_INLINE void take_short(struct hunt *h, uint32_t distance, uint64_t differ
 }
 
 /*
- * Of digits, say, five bytes are there once more by chance, and cost less as literals. What a match
- * costs besides its distance is learned by its codes: where all are near it is little.
+ * Among digits, say, five bytes occur once more by chance, and cost less as literals. A match costs
+ * FRESH_BITS, and 1.5 bits for each bit of its distance.
  */
 #define FRESH_BITS 3
 
@@ -126,7 +126,7 @@ ALWAYS_INLINE void find_matches(struct hunt *from, unsigned leap, const struct k
 		put_match(&h, &m);
 		if (h.p >= h.stop)
 			break;
-		/* Each spares about 0.2 %, for a hundredth of the time. All lie before h.p. */
+		/* Each saves 0.2 % or so, for a hundredth of the time. All lie before h.p. */
 		enter(&h, at + 2, k);
 		enter(&h, h.p - 2, k);
 		enter(&h, h.p - 1, k);
@@ -138,8 +138,9 @@ ALWAYS_INLINE void find_matches(struct hunt *from, unsigned leap, const struct k
 	*from = h;
 }
 
-void zstd_find_double(struct hunt *h, unsigned leap, bool is_small)
+void zstd_find_double(struct hunt *h, unsigned leap, enum zstd_search search)
 {
+	bool is_small = search == ZSTD_DOUBLE_SMALL;
 	if (h->bits)
 		find_matches(h, leap, is_small ? small_judged : usual_judged);
 	else

@@ -1,19 +1,20 @@
 /*
- * A frame: its header, and blocks one behind the other (RFC 8878, 3.1.1). A block is cut off every
- * 96 KiB, and where the cuts say so; it is stored as it is where coding it spares too little.
+ * A frame: its header, then its blocks (RFC 8878, 3.1.1). A block ends after 96 KiB, or where the
+ * cuts say so. It is stored as it is where coding it saves too little.
  */
 #include "codec/price.h"
 #include "codec/zstd/fast.h"
 #include "codec/zstd/impl.h"
 
-#define SMALL_MAX (16u << 10) /* a stream whose matches are all near: zstd/double.c */
+#define SMALL_MAX (16u << 10) /* up to here a stream's matches are all near: zstd/double.c */
 #define MAGIC 0xFD2FB528u
 #define FRAME_HEADER_MAX 9
 #define BLOCK_HEADER 3
 
-#define SINGLE_SEGMENT (1u << 5) /* no size of a window: it is the content */
-#define SIZE_SHIFT 6             /* the content's size follows: 0, in one byte; 1, two; 2, four */
-#define SIZE_TWO_LESS 256        /* what two bytes say is so much more */
+/* The frame header descriptor, 3.1.1.1.1. */
+#define SINGLE_SEGMENT (1u << 5) /* no window size: the window is all of the content            */
+#define SIZE_SHIFT 6             /* bytes of the content size: 0 for one, 1 for two, 2 for four */
+#define SIZE_TWO_LESS 256        /* a size of two bytes is stored less this                     */
 
 enum { RAW, RLE, COMPRESSED }; /* 3.1.1.2.2; RLE, one byte repeated, is left to chunk streams */
 
@@ -50,8 +51,8 @@ static uint8_t *put_raw(struct view v, bool last, struct span dst)
 }
 
 /*
- * What matches spare is what their bytes would cost as literals, if these were like the others; of
- * blocks that have too few others nothing is known.
+ * Matches save what their bytes would cost as literals, supposing these were like the literals that
+ * there are. Too few of those tell nothing.
  */
 #define LITERALS_MIN 64
 
@@ -100,7 +101,7 @@ static uint8_t *put_block(struct zstd_finder *f, struct view v, bool last, struc
 		put_block_header(dst.p, COMPRESSED, (size_t)(out - room.p), last);
 		return out;
 	}
-	/* Its reader will not see the offsets and tables that were found. */
+	/* Stored, so that a reader never sees the offsets and tables that were found. */
 	f->known = before;
 	return put_raw(v, last, dst);
 }
@@ -123,7 +124,7 @@ static void forget_pair(struct zstd_work *w, unsigned log)
 	memset(w->pair.by_long, 0, sizeof *w->pair.by_long << log);
 }
 
-/* Clears what the search will look into. */
+/* Clears the tables that the search will use. */
 static void forget_places(struct zstd_work *w, enum zstd_search search)
 {
 	switch (search) {

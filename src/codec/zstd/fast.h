@@ -1,11 +1,11 @@
 /*
- * Frames of Zstandard (RFC 8878) of levels 1 and 2, written fast: any reader of the format reads
- * them. The levels differ in how they search for matches, and in nothing else.
+ * A fast encoder of Zstandard frames (RFC 8878), levels 1 and 2, which any decoder reads. The
+ * levels differ in how they search for matches, and in nothing else.
  *
- * The library spends two fifths of its time on matches. A look at the last offset and at one other
- * place, and longer leaps where nothing is found, give streams of the same length in about four
- * fifths of the time of its level 1; two tables do it in three quarters of that of its level 3,
- * which is what our level 2 stands for (FORMAT.md 6.4).
+ * The library spends two fifths of its time on searching. Our level 1 looks at the last offset and
+ * at one other place, and leaps farther where it finds nothing: streams of the same length in about
+ * four fifths of the time of the library's level 1. Our level 2, with two tables, takes three
+ * quarters of the time of the library's level 3, which it stands for (FORMAT.md 6.4).
  */
 #ifndef CODEC_ZSTD_FAST_H
 #define CODEC_ZSTD_FAST_H
@@ -23,8 +23,8 @@
 #define ZSTD_DOUBLE_MAX (128u << 10)
 
 /*
- * Each block has tables, which cost a reader time: that of text, which is 96 KiB, is not divided.
- * In more there might be more sequences than two bytes can tell.
+ * Longest block. Each block has tables, which cost a reader time, so that a chunk's block of text
+ * (96 KiB) is not divided. A longer one might have more sequences than two bytes can count.
  */
 #define ZSTD_BLOCK_MAX (96u << 10)
 #define ZSTD_NEAR_MAX (64u << 10) /* a stream whose places fit 16 bits */
@@ -60,7 +60,7 @@ struct zstd_tree {
 	uint64_t code[256]; /* zstd/codes.h                   */
 };
 
-/* What an encoder of one thread works with. All but the first two need no preparation. */
+/* The workspace of one thread's encoder. All but the first two members need no preparation. */
 struct zstd_work {
 	bool (*put_codes)(const uint64_t code[256], struct view v, struct span to, uint8_t *end[4]);
 	unsigned built; /* bits: which of the predefined tables are; 0 at first */
@@ -77,14 +77,16 @@ struct zstd_work {
 	struct zstd_coded coded[ZSTD_BLOCK_MAX / ZSTD_MATCH_MIN + 1];
 	uint8_t literals[ZSTD_BLOCK_MAX + 16];
 	uint32_t count[256]; /* of the literals of a block */
-	/* The ones that a block may use again, and room for those that take their place. */
+	/* Of the blocks so far, which the next one may use again; and room for its own. */
 	struct zstd_tree tree[2];
 	struct zstd_table own[ZSTD_KINDS][2], predefined[ZSTD_KINDS];
 };
 
 /*
- * The length of the frame, or 0: does not fit into dst. cuts: NULL where there are none.
- * Use kernels.h's put_zstd, which is the fastest build of it; all write the same bytes.
+ * Writes a frame of `src`, 1 .. ZSTD_FAST_MAX bytes at level 1 and up to ZSTD_DOUBLE_MAX at level
+ * 2. Returns its length; 0: it does not fit into dst. cuts (codec/cuts.h): NULL where there are
+ * none. Callers use put_zstd of kernels.h, the fastest build for the processor; all write the same
+ * bytes.
  */
 ssize_t zstd_fast(struct zstd_work *w, int level, struct view src, const struct cuts *cuts,
 		  struct span dst);
@@ -92,8 +94,8 @@ ssize_t zstd_fast_avx2(struct zstd_work *w, int level, struct view src, const st
 		       struct span dst);
 
 /*
- * About how many bytes of such a frame a sample of at most 64 KiB stands for, as a part of a stream
- * of that length. kernels.h's price_zstd is the fastest build; all count the same.
+ * How many bytes, about, a sample of at most 64 KiB would take in a frame of level 1 of which it is
+ * a part. Callers use price_zstd of kernels.h, the fastest build; all return the same.
  */
 size_t zstd_price(struct zstd_work *w, struct view sample, const struct cuts *cuts);
 size_t zstd_price_avx2(struct zstd_work *w, struct view sample, const struct cuts *cuts);

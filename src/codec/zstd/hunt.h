@@ -15,20 +15,20 @@
 #define WIDE 32   /* bytes of a register                                                  */
 #define COPIED 16 /* literals are copied so many at a time                                */
 #define SHORT 32  /* blocks with fewer bytes are not searched                             */
-#define MARGIN 16 /* no match begins in so many last bytes of a block: as many may be
-		     compared without a look at its end                                   */
+#define MARGIN 16 /* no match begins in the last so many bytes of a block, so that as many
+		     can be compared without a look at its end                            */
 
 /*
- * A search goes on by as many bytes as a 64th of its leap, which grows by one each time it finds
- * nothing. In planes of numbers it soon looks at every second byte: what begins between them is
- * found a byte later. Beginning there costs 0.2 % of the size; in other streams half a percent.
+ * A search moves on by a 64th of its leap, in bytes, and the leap grows by one each time nothing is
+ * found. In planes of numbers it begins close to where every second byte is looked at: what begins
+ * between is found a byte later. That costs 0.2 % of the size; in other streams half a percent.
  */
 #define LEAP_SHIFT 6
 #define LEAP_FIRST 64
 #define LEAP_PLANE 96
 #define LEAP_NOISE 256
 
-/* From how many bytes on a match in planes is worth its time: zstd/match.c. */
+/* How long a match in planes must be to be worth its time: zstd/match.c. */
 struct worth {
 	unsigned fresh, again; /* bytes that must be equal */
 	uint64_t fresh_mask, again_mask; /* of these, the first 8 */
@@ -46,7 +46,7 @@ struct hunt {
 	struct zstd_sequence *to; /* where the next sequence goes             */
 	uint8_t *literal;         /* and the next literal                     */
 	struct worth worth;
-	uint32_t bits; /* level 2: of a literal, in 1/256, where these are few; else 0 */
+	uint32_t bits; /* level 2: of a literal, in 1/256, if these are few; 0: match anything */
 };
 
 struct match {
@@ -74,7 +74,9 @@ ALWAYS_INLINE size_t equal_wide(const struct hunt *h, const uint8_t *p, const ui
 	return equal_bytes(p, q, h->end);
 }
 
-/* From p on `len` bytes are as at q, and maybe some in front of them: the new last offset. */
+/*
+ * `len` bytes at p are as at q, and maybe some in front of them: a match, and the new last offset.
+ */
 ALWAYS_INLINE void take(struct hunt *h, const uint8_t *p, const uint8_t *q, size_t len,
 			struct match *m)
 {
@@ -88,7 +90,7 @@ ALWAYS_INLINE void take(struct hunt *h, const uint8_t *p, const uint8_t *q, size
 	*m = (struct match){p, h->rep0 + 3, len};
 }
 
-/* The four bytes at p are also there by the last offset: so is what follows them. */
+/* The match at p by the last offset, of which the first four bytes are known to be equal. */
 ALWAYS_INLINE struct match again(const struct hunt *h, const uint8_t *p)
 {
 	return (struct match){p, 1, 4 + equal_wide(h, p + 4, p + 4 - h->rep0)};
@@ -112,7 +114,7 @@ ALWAYS_INLINE void put_match(struct hunt *h, const struct match *m)
 	h->p = h->lit = m->at + m->len;
 }
 
-/* At h->p, right behind a match, the offset before the last one goes on: they change places. */
+/* At h->p, right behind a match, another one by the offset before the last: the two swap. */
 ALWAYS_INLINE void put_swapped(struct hunt *h)
 {
 	uint32_t swap = h->rep0;
@@ -122,7 +124,7 @@ ALWAYS_INLINE void put_swapped(struct hunt *h)
 	put_match(h, &m);
 }
 
-/* The search of level 2 (zstd/double.c), with the leap that it begins with behind each match. */
-void zstd_find_double(struct hunt *h, unsigned leap, bool is_small);
+/* The search of level 2 (zstd/double.c). `leap`: what it begins with behind each match. */
+void zstd_find_double(struct hunt *h, unsigned leap, enum zstd_search search);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * What the files of zstd/fast.h share. The way of a block:
+ * What the files of the encoder share (zstd/fast.h). The way of a block:
  *
  *   zstd_find                the work has its sequences and literals   match.c, double.c
  *   zstd_count_literals      how often each byte is among these        literals.c, count.h
@@ -8,7 +8,8 @@
  *   zstd_put_literals        their tree and codes                      literals.c, tree.c, codes.c
  *   zstd_put_sequences                                                 sequences.c
  *
- * What gets no smaller is stored. Bytes "behind" are those where the next part goes.
+ * What gets no smaller is stored. A "put" function returns the byte behind what it has written,
+ * where the next part goes, or NULL.
  */
 #ifndef CODEC_ZSTD_IMPL_H
 #define CODEC_ZSTD_IMPL_H
@@ -25,7 +26,9 @@ struct zstd_known {
 /* The offsets that every frame begins with, as if they had been used: 3.1.1.5. */
 #define FIRST_OFFSETS {1, 4}
 
-/* More bits of a byte, in 1/256, are noise, of which a few bytes show 7.8 bits each. */
+/*
+ * Entropy of a byte, in 1/256 bit, from which on bytes are noise: a short sample of it shows 7.8.
+ */
 #define ZSTD_NOISE (256 * 31 / 4)
 
 /* How a stream is searched for matches, and the table of the work that it takes. */
@@ -43,38 +46,38 @@ struct zstd_finder {
 	const uint8_t *src; /* the whole stream                                  */
 	struct zstd_known known;
 	enum zstd_search search;
-	uint32_t bits;      /* of a literal, in 1/256; 0: samples are to show it */
+	uint32_t bits;      /* entropy of a literal, in 1/256; 0: samples are to show it */
 };
 
 /* What a block is made of. */
 struct zstd_parts {
 	size_t nsequences;
 	struct view literals; /* in the work, or the block itself */
-	bool noise;           /* its bytes are all as frequent    */
+	bool noise;           /* all bytes are about as frequent  */
 };
 
 /*
- * Of n bytes a coded form has to spare so many: less is not worth a reader's time. The library's
- * rule for fast levels.
+ * How many of n bytes a coded form has to save to be worth a reader's time: the library's rule for
+ * its fast levels.
  */
 static inline size_t zstd_least_gain(size_t n)
 {
 	return n / 64 + 2;
 }
 
-/* Fills the work's sequences. The blocks in front of this one in its stream came before. */
+/* Fills the work's sequences. The blocks of a stream have to be searched in their order. */
 void zstd_find(struct zstd_finder *f, struct view block, struct zstd_parts *parts);
 
-/* Sequences to be written: their number and tables as the format tells them. */
+/* How sequences will be written: the head of their section, and what they cost. */
 struct zstd_plan {
 	size_t n;
-	uint64_t price;      /* bits, with those for a reader's time (price.h) */
-	size_t nhead;
-	size_t last;         /* where in the head the last description begins; 0: there is none */
+	uint64_t price;      /* bits, with those for a reader's time (codec/price.h) */
+	size_t nhead;        /* bytes of the head: number, modes, descriptions of tables */
+	size_t last;         /* where in it the last description begins; 0: there is none */
 	uint8_t head[2 + 1 + ZSTD_KINDS * FSE_DESCRIPTION_MAX];
 };
 
-/* Chooses tables for the work's first n sequences; n may be 0. */
+/* Chooses tables for the work's first n sequences, 0 or more, and enters them into *k. */
 void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, struct zstd_plan *p);
 
 /* The best codes for literals with these counts. Returns the bits of all of them together. */
@@ -87,17 +90,17 @@ uint64_t zstd_build_tree(struct zstd_tree *t, const uint32_t count[static 256]);
 #define ZSTD_TREE_MAX 128
 size_t zstd_put_tree(const struct zstd_tree *t, uint8_t out[static ZSTD_TREE_MAX]);
 
-/* Counts them in the work; the bits that the best codes for them have. */
+/* Counts literals into the work. Returns their bits in the best code for them, about. */
 uint64_t zstd_count_literals(struct zstd_work *w, struct view v);
 
-/* Bits that the best codes for the work's first n sequences have, with their extra bits. */
+/* Bits of the work's first n sequences in the best codes for them, extra bits included; about. */
 uint64_t zstd_count_sequences(const struct zstd_work *w, size_t n);
 
-/* The byte behind, or NULL: they do not fit. `bits`: what the count of these said. */
+/* NULL: they do not fit. `bits`: what zstd_count_literals returned for them. */
 uint8_t *zstd_put_literals(struct zstd_work *w, struct zstd_known *k, struct view v, uint64_t bits,
 			   struct span dst);
 
-/* The byte behind, or NULL: they do not fit. */
+/* NULL: they do not fit. */
 uint8_t *zstd_put_sequences(const struct zstd_work *w, const struct zstd_known *k,
 			    const struct zstd_plan *p, struct span dst);
 

@@ -16,11 +16,11 @@ enum { RAW, RLE, CODED, AGAIN }; /* 3.1.1.3.1.1 */
 /* How literals are coded. */
 struct coding {
 	const struct zstd_tree *tree;
-	uint64_t bits;      /* of all literals together              */
-	struct view told;   /* the tree's description; empty: again  */
+	uint64_t bits;           /* of all literals together */
+	struct view description; /* of the tree; empty: that of the last block is used again */
 };
 
-/* In front of them stand the lengths of the first three. NULL: they do not fit. */
+/* Four streams, and in front of them the lengths of the first three. NULL: they do not fit. */
 static uint8_t *put_four(const struct zstd_work *w, const struct zstd_tree *t, struct view v,
 			 struct span dst)
 {
@@ -34,7 +34,7 @@ static uint8_t *put_four(const struct zstd_work *w, const struct zstd_tree *t, s
 	return end[3];
 }
 
-/* Of literals that are not coded. */
+/* The header of literals that are not coded. */
 static uint8_t *put_plain_header(uint8_t *out, unsigned type, size_t n)
 {
 	if (n < 32) {
@@ -67,27 +67,28 @@ static unsigned coded_header(size_t n)
 static void put_coded_header(uint8_t *out, const struct coding *c, size_t n, size_t stored)
 {
 	unsigned wide = coded_header(n), shift = 10 + 4 * (wide - 3);
-	unsigned format = wide == 3 ? n >= ONE_STREAM : wide - 2, type = c->told.n ? CODED : AGAIN;
+	unsigned format = wide == 3 ? n >= ONE_STREAM : wide - 2;
+	unsigned type = c->description.n ? CODED : AGAIN;
 	uint64_t header = type | format << 2 | (uint64_t)n << 4 | (uint64_t)stored << (4 + shift);
 	for (unsigned i = 0; i < wide; i++)
 		out[i] = (uint8_t)(header >> 8 * i);
 }
 
-/* The byte behind, NULL: not smaller, or no room. */
+/* NULL: it saves too little, or does not fit. */
 static uint8_t *put_coded(const struct zstd_work *w, const struct coding *c, struct view v,
 			  struct span dst)
 {
-	size_t head = coded_header(v.n) + c->told.n, spare = zstd_least_gain(v.n);
-	if (c->told.n + (size_t)(c->bits / 8) + spare >= v.n || dst.n < head)
+	size_t head = coded_header(v.n) + c->description.n, gain = zstd_least_gain(v.n);
+	if (c->description.n + (size_t)(c->bits / 8) + gain >= v.n || dst.n < head)
 		return NULL;
-	memcpy(dst.p + coded_header(v.n), c->told.p, c->told.n);
+	memcpy(dst.p + coded_header(v.n), c->description.p, c->description.n);
 	struct span room = {dst.p + head, dst.n - head};
 	uint8_t *out = v.n < ONE_STREAM ? zstd_put_stream(c->tree->code, v, room)
 					: put_four(w, c->tree, v, room);
 	if (!out)
 		return NULL;
 	size_t stored = (size_t)(out - dst.p) - coded_header(v.n);
-	if (stored + spare >= v.n)
+	if (stored + gain >= v.n)
 		return NULL;
 	put_coded_header(dst.p, c, v.n, stored);
 	return out;
@@ -110,9 +111,10 @@ static bool all_occur(const uint32_t count[static 256])
 }
 
 /*
- * Of many literals half are counted where each byte occurs among them, as in noise, so that there
- * is a code for whatever the others are. All codes together are longer by about 184 bits, since 255
- * counts are a little off; counting takes half of the time.
+ * From so many literals on, half of them are counted first. If each byte occurs among these, as in
+ * noise, there will be a code for whatever the other half holds, and that is not counted: all codes
+ * together get longer by about 184 bits, since 255 counts are a little off, and counting takes half
+ * of the time.
  */
 #define MANY (32u << 10)
 
@@ -163,32 +165,33 @@ static uint64_t bits_with(const struct zstd_tree *t, const uint32_t count[static
 }
 
 /*
- * The cheapest one; false: none costs less than c->bits. The last tree needs no description and
- * nobody's time, so that a new one, which gives no fewer bits than `least`, is often not even made.
+ * Chooses the cheapest coding; false: none costs less than c->bits. The tree of the last block
+ * needs no description, and no time of a reader. A new one gives no fewer bits than `least`, and so
+ * is often not even made.
  */
 static bool choose(struct zstd_work *w, const struct zstd_known *k, uint64_t least,
-		   uint8_t told[static ZSTD_TREE_MAX], struct coding *c)
+		   uint8_t described[static ZSTD_TREE_MAX], struct coding *c)
 {
 	const uint64_t plain = c->bits, tree = price_of(TREE_NS);
 	uint64_t again = k->tree ? bits_with(k->tree, w->count) : IMPOSSIBLE;
-	*c = (struct coding){k->tree, again, {told, 0}};
+	*c = (struct coding){k->tree, again, {described, 0}};
 	if (again <= least + tree)
 		return again < plain;
 	if (least + tree >= plain)
 		return false;
 	struct zstd_tree *t = &w->tree[k->tree == &w->tree[0]];
 	uint64_t bits = zstd_build_tree(t, w->count);
-	size_t ntold = zstd_put_tree(t, told);
-	if (!ntold || again <= bits + 8 * ntold + tree)
+	size_t ndescribed = zstd_put_tree(t, described);
+	if (!ndescribed || again <= bits + 8 * ndescribed + tree)
 		return again < plain;
-	*c = (struct coding){t, bits, {told, ntold}};
-	return bits + 8 * ntold + tree < plain;
+	*c = (struct coding){t, bits, {described, ndescribed}};
+	return bits + 8 * ndescribed + tree < plain;
 }
 
 uint8_t *zstd_put_literals(struct zstd_work *w, struct zstd_known *k, struct view v, uint64_t bits,
 			   struct span dst)
 {
-	uint8_t told[ZSTD_TREE_MAX], *out = NULL;
+	uint8_t described[ZSTD_TREE_MAX], *out = NULL;
 	if (v.n < CODED_MIN)
 		return put_raw(v, dst);
 	if (w->count[v.p[0]] == v.n) {
@@ -199,7 +202,7 @@ uint8_t *zstd_put_literals(struct zstd_work *w, struct zstd_known *k, struct vie
 		return out + 1;
 	}
 	struct coding c = {.bits = 8 * v.n - price_of(v.n * LITERAL_NS)};
-	if (choose(w, k, bits, told, &c))
+	if (choose(w, k, bits, described, &c))
 		out = put_coded(w, &c, v, dst);
 	if (!out)
 		return put_raw(v, dst);

@@ -7,24 +7,24 @@
 #include "codec/zstd/count.h"
 #include "codec/zstd/hunt.h"
 
-/* Of text a table of half the size would make 0.5 to 3 % more. */
+/* With a table of half the size text would get 0.5 to 3 % larger. */
 #define HASH_LOG 14
 
-/* Hashes of seven bytes made planes of many bits up to a tenth larger. */
+/* Bytes of a hash. Seven made planes of many bits up to a tenth larger. */
 #define SHORTEST 6
 
 /*
- * From how many bytes on a match in planes is worth it, in bits of literals: one with an offset of
- * its own, and one with the last offset. A reader needs as long for a match as for a dozen
- * literals, and where those have few bits, short matches are larger as well. Outside of planes this
- * would spare a reader's time for 0.4 to 3 % of the size.
+ * How many bits the literals must have that a match in planes replaces, to be worth it: a match
+ * with an offset of its own, and one with the last offset. A reader needs as long for a match as
+ * for a dozen literals, and where literals have few bits, short matches are larger as well.
+ * Elsewhere than in planes this would save a reader time, but cost 0.4 to 3 % of the size.
  */
 #define WORTH_FRESH 26
 #define WORTH_AGAIN 24
 #define WORTH_FRESH_MAX 16
 #define WORTH_AGAIN_MAX 8
 
-/* Which table has the last places; in planes a match must be worth it as well. */
+/* Which table holds the places; in planes a match must be worth it as well. */
 enum places { FAR, NEAR, FAR_PLANE, PLANE };
 
 ALWAYS_INLINE bool are_planes(const enum places places)
@@ -32,7 +32,7 @@ ALWAYS_INLINE bool are_planes(const enum places places)
 	return places == PLANE || places == FAR_PLANE;
 }
 
-/* Enters p and returns the last place of its hash; the stream's first byte where there was none. */
+/* Enters p; returns the last place with its hash, or the stream's first byte if there was none. */
 ALWAYS_INLINE const uint8_t *enter(const struct hunt *h, const uint8_t *p,
 				   const enum places places)
 {
@@ -51,7 +51,7 @@ ALWAYS_INLINE const uint8_t *enter(const struct hunt *h, const uint8_t *p,
 	return h->src + before;
 }
 
-/* A match at p with an offset that was there before. */
+/* True: there is a match at p by an offset that was used before. */
 ALWAYS_INLINE bool again_at(const struct hunt *h, const uint8_t *p, uint32_t offset,
 			    const enum places places)
 {
@@ -60,7 +60,7 @@ ALWAYS_INLINE bool again_at(const struct hunt *h, const uint8_t *p, uint32_t off
 	return !((get_le64(p) ^ get_le64(p - offset)) & h->worth.again_mask);
 }
 
-/* One at p, like q. */
+/* True: there is one at p by the offset to q. `differ`: how their first eight bytes differ. */
 ALWAYS_INLINE bool fresh_at(const struct hunt *h, const uint8_t *p, const uint8_t *q,
 			    uint64_t differ, const enum places places)
 {
@@ -149,7 +149,7 @@ static SEARCH void find_far_planes(struct hunt *h, unsigned leap)
 #define SAMPLED_MIN (4 * SAMPLED) /* of smaller blocks nothing is known */
 #define BITS_UNKNOWN (256 * 4)
 
-/* False: of few bytes it costs more to know than it spares. */
+/* Counts a sample. False: the block is too small for that to pay. */
 static bool count_some(struct view v, uint32_t count[static 256])
 {
 	struct zstd_counts counts;
@@ -162,7 +162,7 @@ static bool count_some(struct view v, uint32_t count[static 256])
 	return true;
 }
 
-/* Of a literal, in 1/256, as samples show it. */
+/* Entropy of a literal, in 1/256 bit, by a sample. */
 static uint32_t bits_of(struct view v)
 {
 	uint32_t count[256];
@@ -170,10 +170,11 @@ static uint32_t bits_of(struct view v)
 }
 
 /*
- * Level 2 judges its matches where literals have few bits, as those of numbers written as text. So
- * has code between zeros, but its literals have many, and where half of the bytes are one value
- * matches are long: there, and in words, judging would cost 0.1 to 2 % of the size.
+ * Level 2 judges its matches where literals have few bits, as in numbers that are written as text.
+ * Code between zeros has few bits a byte, too, but many a literal; and where half of the bytes are
+ * one value, matches are long. There, and in words, judging would cost 0.1 to 2 % of the size.
  */
+/* Bits a literal, in 1/256: of all bytes, and of those that are not the most frequent one. */
 #define FEW_BITS (256 * 43 / 10)
 #define OTHERS_FEW_BITS (256 * 5)
 
@@ -215,8 +216,8 @@ static void find_by(enum zstd_search search, struct hunt *h, unsigned leap)
 	case ZSTD_FAR: find_far(h, leap); break;
 	case ZSTD_PLANES: find_planes(h, leap); break;
 	case ZSTD_FAR_PLANES: find_far_planes(h, leap); break;
-	case ZSTD_DOUBLE: zstd_find_double(h, leap, false); break;
-	case ZSTD_DOUBLE_SMALL: zstd_find_double(h, leap, true); break;
+	case ZSTD_DOUBLE:
+	case ZSTD_DOUBLE_SMALL: zstd_find_double(h, leap, search); break;
 	}
 }
 

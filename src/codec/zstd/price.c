@@ -1,14 +1,14 @@
 /*
- * What a sample of a stream would take, counted and not written. The sample stands for a stream of
- * full length: tables are charged by the sample's part of it, and the orderly look that few bytes
- * have is made up for.
+ * What a sample of a stream would take: counted, nothing is written. The sample stands for a stream
+ * of full length: tables are charged in proportion, and that few bytes look more orderly than many
+ * is made up for.
  */
 #include "codec/cuts.h"
 #include "codec/entropy.h"
 #include "codec/zstd/count.h"
 #include "codec/zstd/impl.h"
 
-/* Bits of a tree's description, of a block's header, and of the tables of sequences, about. */
+/* Bits, about, of a tree's description, of a block's headers, of the descriptions of tables. */
 #define TREE_BITS 300
 #define BLOCK_BITS 100
 #define TABLES_BITS 150
@@ -16,8 +16,8 @@
 #define STREAM_FULL (64u << 10)
 
 struct counts {
-	uint32_t n, most, symbols; /* bytes, of the most frequent one; how many are there */
-	uint32_t sum;              /* of count times logarithm, in 1/256                  */
+	uint32_t n, most, symbols; /* bytes; those of the most frequent value; how many values */
+	uint32_t sum;              /* of each count times its logarithm, in 1/256              */
 };
 
 static uint32_t times_log(uint32_t n)
@@ -76,7 +76,7 @@ static void count_literals(const struct zstd_finder *f, struct view v,
 	}
 }
 
-/* In planes of more bits a byte matches are chance: they are not searched. */
+/* Planes of more bits a byte, in 1/256, are not searched: matches in them are chance. */
 #define PLANE_NOISE (256 * 7)
 
 static uint64_t price_piece(struct zstd_finder *f, struct view v, size_t stream)

@@ -103,7 +103,7 @@ static void code_all(struct zstd_work *w, size_t n, uint32_t count[KINDS][FSE_SY
 #define FRACTION 256 /* prices of tables are in such parts of a bit */
 #define IMPOSSIBLE UINT32_MAX
 
-/* Of codes that are so frequent, in a table with these shares. */
+/* The price of codes with these counts, in a table with these shares. */
 static uint32_t price_with(const struct fse_shares *s, const uint32_t *count)
 {
 	uint32_t price = 0;
@@ -118,9 +118,9 @@ static uint32_t price_with(const struct fse_shares *s, const uint32_t *count)
 	return price;
 }
 
-#define SYMBOL_BITS 4 /* of a symbol in a description, rather less */
+#define SYMBOL_BITS 4 /* of a symbol in a description, at least about */
 
-/* At least so much in a table of their own: none is better than their entropy. */
+/* The least price in a table of their own: none is better than their entropy. */
 static uint32_t price_own_least(const uint32_t *count, uint32_t n)
 {
 	uint32_t price = n * entropy_log2_short(n), symbols = 0;
@@ -150,7 +150,7 @@ struct choice {
 	uint32_t price;
 };
 
-/* Of the tables that need no description. `last`: NULL, or of the block before. */
+/* The best of the tables that need no description. `last`: that of the block before, or NULL. */
 static struct choice choose_known(const struct zstd_table *last, unsigned kind,
 				  const uint32_t *count, uint32_t n)
 {
@@ -283,7 +283,7 @@ static enum mode plan_kind(struct planner *pl, unsigned kind, const uint32_t *co
 	return c.mode;
 }
 
-/* Of arrays that are not const: before C23 a pointer to such does not become one to const. */
+/* (Not const: before C23 a pointer to arrays does not become one to const arrays.) */
 static uint64_t extra_bits(uint32_t count[KINDS][FSE_SYMBOLS])
 {
 	uint64_t bits = 0;

@@ -145,7 +145,10 @@ uint64_t zstd_build_tree(struct zstd_tree *t, const uint32_t count[static 256])
 	return bits;
 }
 
-/* By two states in turn. The length, 0: one symbol has no table, or more than 127 bytes. */
+/*
+ * Weights coded by two states in turn. Returns their length; 0: they are all the same, for which
+ * there is no table, or take more than 127 bytes.
+ */
 static size_t put_weights(const uint8_t *weight, unsigned n, uint8_t out[static WEIGHTS_MAX])
 {
 	uint32_t count[CODE_MAX + 1], part[4][CODE_MAX + 1] = {0}; /* as in count.h */
