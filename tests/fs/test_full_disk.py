@@ -304,6 +304,35 @@ def test_a_real_quota(limited):
     assert (m.mnt / "f").read_bytes() == new
 
 
+def test_memory_full_of_what_a_quota_refuses(limited):
+    """The quota is that of one directory: who writes elsewhere goes on."""
+    m, limit = limited
+    assert limit("none")
+    inner = m.backing / "tight"
+    if not (
+        run("btrfs", "subvolume", "create", inner)
+        and run("btrfs", "quota", "rescan", "-w", m.backing)
+    ):
+        pytest.skip("no subvolume in another")
+    assert run("btrfs", "qgroup", "limit", "4M", inner)
+    m.remount("commit=0,chunksize=64K,blocksize=16K,dirty_max=4M")
+    m.allow("Disk quota exceeded", "unwritten data")
+    noise = blob(1, 1 << 20, "noise")
+    full, other = (
+        os.open(m.mnt / name, os.O_CREAT | os.O_RDWR | os.O_DIRECT) for name in ("tight/f", "f")
+    )
+    told = {error_of(put_direct, full, noise, at << 20) for at in range(16)}
+    assert told == {None, "EDQUOT"}
+    for at in range(8):
+        put_direct(other, noise, at << 20)
+    os.fsync(other)
+    assert error_of(put_direct, full, noise, 16 << 20) == "EDQUOT"
+    assert error_of(os.fsync, full) == "EDQUOT"
+    for fd in (full, other):
+        error_of(os.close, fd)
+    assert read_direct(m.mnt / "f", 8 << 20) == noise * 8
+
+
 @pytest.fixture
 def failing(mount, work):
     """A mount whose backing calls can be made to fail, what its file f has, and other bytes."""

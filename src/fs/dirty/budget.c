@@ -102,10 +102,13 @@ static void unpin(struct budget *b, struct file *f)
 	pthread_cond_broadcast(&b->moved);
 }
 
-/* By another program: its lock, or what it wrote. */
+/*
+ * What keeps this file, or those of its owner, is no matter of others: another program's lock, or
+ * what it wrote; a quota.
+ */
 static bool is_held_back(int rc)
 {
-	return rc == -EAGAIN || rc == -ESTALE;
+	return rc == -EAGAIN || rc == -ESTALE || rc == -EDQUOT;
 }
 
 /*
@@ -165,10 +168,14 @@ static bool press(struct budget *b)
 	return first;
 }
 
-/* Under the lock, after the same. The failure, if it is for a writer of f. */
+/*
+ * Under the lock, after the same. The failure, if it is for a writer of f. A quota may be that of
+ * all files, and each new one would bring some bytes more: at twice the maximum it is for all.
+ */
 static int own_failure(const struct budget *b, struct file *f)
 {
-	int rc = is_held_back(b->last_rc) ? f->place.rc : b->last_rc;
+	bool far = b->last_rc == -EDQUOT && b->used > 2 * (int64_t)b->max;
+	int rc = is_held_back(b->last_rc) && !far ? f->place.rc : b->last_rc;
 	f->place.rc = 0; /* told: what it was about may be gone */
 	return rc;
 }

@@ -27,9 +27,9 @@ void budget_close(struct budget *b); /* nothing is in flight or listed; NULL is 
  * start to end stays in about that order (flush.h). budget_leave ends the reservation; by then what
  * was really added has been counted by budget_add. Fails, without a reservation, with the error of
  * the flush that should have made room, such as -ENOSPC; with -EIO, which may be about one file,
- * only when no other file's flush makes room either. With -EAGAIN and -ESTALE (file/share.h) only
- * if they are f's own: beside what other programs' locks keep in memory, others go on with one
- * writer's bytes at a time.
+ * only when no other file's flush makes room either. With -EAGAIN and -ESTALE (file/share.h), and
+ * up to twice the maximum with -EDQUOT, only if they are f's own: beside what other programs' locks
+ * or another's quota keep in memory, others go on with one writer's bytes at a time.
  */
 NODISCARD int budget_enter(struct budget *b, uint64_t bytes, struct file *f);
 void budget_leave(struct budget *b, uint64_t bytes);
