@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define BATCH 64 /* chunks that one call may move */
+#define BATCH 64 /* chunks that one call may move, at most */
 
 /* So much of the file may be free before it is compacted: a third, or a 32nd. */
 #define SHARE 3
@@ -64,26 +64,29 @@ static void find_last(const struct frame *f, struct last *l)
 	qsort(l->list, l->n, sizeof *l->list, compare_last);
 }
 
-/* 1: moved. 0: there is no gap for it. */
-static int move(struct frame *f, const struct move *m, uint32_t *len)
+/* Moves a chunk. *moved: its stored bytes; 0: there is no gap for it. */
+static int move(struct frame *f, const struct move *m, uint32_t *moved)
 {
 	struct stored st;
 	uint64_t at, sum;
+	uint32_t len;
+	*moved = 0;
 	TRY(frame_stored(f, m->n, &st));
-	TRY(stored_length(&st, len));
+	TRY(stored_length(&st, &len));
 	TRY(index_reserve(&f->index, f->space.nlent + 1));
 	TRY(index_reserve(&f->sums, f->space.nlent + 1));
-	int rc = space_take_below(&f->space, *len, st.at, &at);
+	int rc = space_take_below(&f->space, len, st.at, &at);
 	if (rc < 0)
 		return rc == -ENOSPC ? 0 : rc;
-	rc = frame_copy_chunk(f, m->n, at, *len, &sum);
+	rc = frame_copy_chunk(f, m->n, at, len, &sum);
 	if (rc < 0) {
-		space_give(&f->space, at, *len);
+		space_give(&f->space, at, len);
 		return rc;
 	}
-	IGNORE(frame_sums_fly(f, at, *len, sum)); /* no memory: unknown */
-	frame_put(f, m->n, at, *len);
-	return 1;
+	IGNORE(frame_sums_fly(f, at, len, sum)); /* no memory: unknown */
+	frame_put(f, m->n, at, len);
+	*moved = len;
+	return 0;
 }
 
 static bool too_much(const struct frame *f, uint64_t nfree)
@@ -105,9 +108,8 @@ void frame_set_tight(struct frame *f, bool tight)
 
 int frame_compact(struct frame *f, uint64_t step)
 {
-	uint32_t len;
-	int rc = 0;
 	uint64_t done = 0;
+	int rc = 0;
 	if (!f->writable || f->state == FRAME_BROKEN)
 		return 0;
 	frame_space_survey(f);
@@ -117,11 +119,12 @@ int frame_compact(struct frame *f, uint64_t step)
 	if (!l)
 		return -ENOMEM;
 	find_last(f, l);
-	for (uint32_t i = 0; rc >= 0 && i < l->n && done < step; i++) {
+	for (uint32_t i = 0; rc == 0 && i < l->n && done < step; i++) {
+		uint32_t moved;
 		if (l->list[i].n == f->stale)
 			continue; /* its owner is about to rewrite it */
-		rc = move(f, &l->list[i], &len);
-		done += rc > 0 ? len : 0;
+		rc = move(f, &l->list[i], &moved);
+		done += moved;
 	}
 	mem_free(l);
 	return rc < 0 ? rc : done > 0;

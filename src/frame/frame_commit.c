@@ -92,11 +92,11 @@ int commit_sync(struct frame *f)
 	return 0;
 }
 
-/* The bytes of a root, on their way to the disk. */
+/* A root on its way to the disk: index and trailer, and the header that will point at them. */
 struct draft {
 	struct content has;
-	uint64_t at;
-	struct buf packed;     /* index, then trailer */
+	uint64_t at;           /* where `packed` goes */
+	struct buf packed;     /* index, slack, trailer */
 	uint32_t trailer_len;
 	struct header_root root;
 	uint64_t seq, whole;   /* as in the note */
@@ -118,7 +118,7 @@ static int sign(struct frame *f, struct draft *d)
 	return 0;
 }
 
-/* Note and trailer behind the index. The note holds the header, so the place is known by now. */
+/* Appends note and trailer to the index. The note holds the header: the place must be known. */
 static int pack_trailer(struct frame *f, struct draft *d, struct view sums, struct view young)
 {
 	struct buf content = {0};
@@ -170,7 +170,7 @@ static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 	return slack;
 }
 
-/* Borrows the place where index and trailer will go, and enters it into the header in memory. */
+/* Takes the place where index and trailer will go, and enters it into the header in memory. */
 static int place(struct frame *f, struct draft *d)
 {
 	static const uint8_t zeros[SLACK_ROOM];
@@ -218,7 +218,9 @@ static int draft_root(struct frame *f, struct draft *d)
 	return rc;
 }
 
-/* Nothing refers to the bytes yet. */
+/*
+ * Writes index and trailer, and syncs if it must be before the header. Nothing refers to them yet.
+ */
 static int write_draft(struct frame *f, struct draft *d)
 {
 	int rc = io_pwrite(f->io, d->at, buf_view(&d->packed));
@@ -318,7 +320,7 @@ void frame_cut_given_up(struct frame *f)
 	IGNORE(frame_sync_root(f));
 }
 
-/* The first `end` bytes. */
+/* Commits the first `end` decoded bytes; what is behind stays pending. */
 static int commit_cut(struct frame *f, uint64_t end, enum durability how)
 {
 	struct index ix = {0};

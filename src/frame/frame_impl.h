@@ -34,7 +34,7 @@ enum frame_state { FRAME_CLEAN, FRAME_DIRTY, FRAME_COMMITTING, FRAME_BROKEN };
 
 #define FRAME_NO_CHUNK UINT32_MAX
 
-/* The trailer of an empty root right behind the header. */
+/* Is there a trailer of ours right behind the header, for an empty root? frame_front.c. */
 enum front { FRONT_UNKNOWN, FRONT_VALID, FRONT_NONE };
 
 /* Is it known which bytes of the chunk area belong to no chunk (frame_space.c)? */
@@ -183,7 +183,10 @@ NODISCARD int frame_sums_fly(struct frame *f, uint64_t at, uint32_t len, uint64_
 void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len);
 void frame_sums_forget(struct frame *f, uint64_t at);
 
-/* Those of the note, and back: one for each stored chunk of the index, or no bytes at all. */
+/*
+ * Takes over the checksums of a note; makes those for a note: one for each stored chunk of the
+ * index, or no bytes at all if none is known, or there would be too many.
+ */
 NODISCARD int frame_sums_load(struct frame *f, const struct root_note *note);
 NODISCARD int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out);
 

@@ -8,11 +8,14 @@
 
 #include <assert.h>
 
-/* Roots that were proven, so that each costs that once a process. Collisions cost a little time. */
+/*
+ * Roots whose young chunks have proven themselves, so that each does it once in this process: hash
+ * and era of the root, by hash. A collision costs a little time.
+ */
 #define PROVEN 4096
 static _Atomic uint64_t proven[PROVEN];
 
-/* Where the trailer starts, and what lies between it and the header. */
+/* Judges where trailer and index start, and that what lies before them has room. */
 static int judge_layout(const struct frame_info *info)
 {
 	uint64_t trailer_at = info->frame_len - info->trailer_len, index_at;
@@ -34,7 +37,7 @@ static int judge_layout(const struct frame_info *info)
 	return 0;
 }
 
-/* Everything about the root that a header points at but its content. */
+/* Judges all that a header says of its root, but not what the root contains. */
 static int judge_root(struct io *io, struct view fixed, enum frame_layout layout,
 		      struct frame_info *info)
 {
@@ -77,7 +80,7 @@ static int check_root(struct io *io, struct view head, const struct frame_info *
 	return hash == fp.hash ? 0 : CORRUPT("fingerprint of the frame", info->frame_len);
 }
 
-/* The fingerprint that is at the end of the root, and the whole header. */
+/* Reads fingerprint and header of a root, and judges it by them. */
 static int probe_root(struct io *io, const struct frame_info *info)
 {
 	uint8_t end[TRAILER_PRINT];
@@ -112,8 +115,9 @@ static int read_section(struct frame *f, uint64_t at, uint64_t len, struct buf *
 }
 
 /*
- * Without our note, which is made anew by each commit: what an empty root has. `old` gets what
- * there was.
+ * Replaces f->trailer by one without our note, which each commit makes anew: it is then that of an
+ * empty root. *old takes the trailer that was read, which f->vlmeta's entries and the note may
+ * borrow.
  */
 static int strip_note(struct frame *f, struct buf *old)
 {
@@ -141,7 +145,9 @@ static uint64_t young_bytes(const struct frame *f, struct view runs)
 	return bytes;
 }
 
-/* The index chunk is loaded; what the note says of its chunks. */
+/*
+ * Takes over what the note says of the chunks in the index, and lets young ones prove themselves.
+ */
 static int use_note(struct frame *f, const struct root_note *note, struct fingerprint fp)
 {
 	uint64_t era = fp.word ? root_era(f->io) : 0;
@@ -235,7 +241,9 @@ static int load_starts(struct frame *f)
 					     : CORRUPT("chunks hold less than the frame says", n);
 }
 
-/* What only chunk 0 tells: the item size while a tail hides it, and the kind of its blocks. */
+/*
+ * What only chunk 0 tells: the item size, if a tail hides it from the header; the kind of blocks.
+ */
 static int look_at_first(struct frame *f)
 {
 	uint8_t head[CHUNK_HEAD] = {0};
@@ -255,7 +263,7 @@ static int look_at_first(struct frame *f)
 	return 0;
 }
 
-/* For reading it; index_code.c has limits of its own. */
+/* Memory for reading an index, beside the index itself; index_code.c has limits of its own. */
 #define INDEX_MEMORY (32u << 20)
 
 static int load_chunks(struct frame *f)
@@ -320,13 +328,16 @@ static int load_data(struct frame *f, const struct root_note *note, struct finge
 	return use_note(f, note, fp);
 }
 
-/* A contiguous frame of today: judged by its fingerprint, told from others' work by its note. */
+/*
+ * A contiguous frame of today's format: its fingerprint says whether it is whole, the note whether
+ * the frame is ours.
+ */
 static int load_marked(struct frame *f)
 {
 	struct fingerprint fp = trailer_fingerprint(buf_view(&f->trailer));
 	const struct meta_entry *e = meta_find(&f->vlmeta, ROOT_NOTE);
 	struct root_note note = {0};
-	struct buf plain = {0}, old = {0}; /* of which the note is a part */
+	struct buf plain = {0}, old = {0}; /* the note borrows one of them */
 	if (e && f->trailer.p[f->trailer.n - TRAILER_PRINT] != MSGPACK_FIXEXT16)
 		return CORRUPT("no fingerprint behind a trailer of ours", f->info.frame_len);
 	TRY(check_root(f->io, buf_view(&f->head), &f->info, fp));

@@ -23,7 +23,7 @@ static uint64_t head_most(const struct frame *f)
 	return max_u64(VERIFY_HEAD, 4 * (uint64_t)f->info.chunk_size);
 }
 
-/* A block that is longer than a step. */
+/* Verifies a block that is longer than a step. */
 static int verify_long(const struct stored *st, const struct chunk *c, uint32_t block)
 {
 	uint64_t hash;
@@ -88,8 +88,8 @@ static int verify_stored(const struct frame *f, const struct stored *st, uint32_
 }
 
 /*
- * The checksum of a chunk of which none is known. Those of its blocks have to fit, if it has any; a
- * chunk that is not understood is one of others, without.
+ * Makes the checksum of a chunk that has none yet. Those of its blocks have to fit, if there are
+ * any; a chunk that we do not understand is another program's, and counts as one without.
  */
 static int make_sum(const struct frame *f, const struct stored *st, uint32_t len, uint64_t *sum)
 {

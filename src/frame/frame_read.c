@@ -94,8 +94,9 @@ uint64_t frame_place(const struct frame *f, uint32_t n)
 }
 
 /*
- * Where a chunk ends at the latest: one of the root inside the root's chunk area; of a pending one
- * it is known. What follows it may be lent, and the file not reach so far yet.
+ * Where a chunk at `at` ends at the latest. A chunk of the root on disk ends inside that root's
+ * chunk area; the length of a pending one is known, and must be used: what follows it may be lent,
+ * and the file not reach so far yet.
  */
 static uint64_t stored_end(const struct frame *f, uint64_t at)
 {
@@ -135,7 +136,7 @@ void frame_stored_done(const struct frame *f, struct stored *st)
 		io_close(st->io);
 }
 
-/* The same for a chunk that was loaded before: all of it has to be there. */
+/* frame_stored for a chunk that was loaded before, all of which has to be there. */
 static int stored_whole(const struct frame *f, uint32_t n, const struct chunk *c, struct stored *st)
 {
 	TRY(frame_stored(f, n, st));
@@ -168,13 +169,13 @@ static int load_special(const struct frame *f, uint32_t n, struct chunk *c)
 	return rc > 0 ? CORRUPT("special chunk", rc) : rc;
 }
 
-/* Heads that are longer are asked for (scratch_ask). */
+/* The longest guess. A head that is longer is read once its memory was asked for (scratch_ask). */
 #define GUESS_MOST (256u << 10)
 
 /*
- * How long the head is, checksums of blocks included, if this chunk has blocks like the last one
- * that was loaded.
- * A guess that is too short costs a second read.
+ * How long the head of a chunk of `len` decoded bytes is, checksums of blocks included, if its
+ * blocks are as large as those of the chunk that was loaded last. A guess that is too short costs a
+ * second read.
  */
 static uint32_t head_guess(const struct frame *f, uint32_t len)
 {
@@ -215,12 +216,12 @@ int frame_load_chunk(struct frame *f, uint32_t n, struct scratch *s, struct chun
 	return rc;
 }
 
-/* So small a chunk is read whole for any of its blocks. */
+/* A chunk of up to so many stored bytes is read whole for any of its blocks. */
 #define WHOLE_MOST (32u << 10)
 
 /*
- * Of a chunk whose blocks have no checksums: all of it is read at once and has to fit that of the
- * chunk.
+ * Where only the chunk has a checksum, not each block: all of it is read at once and held against
+ * that.
  */
 static int read_verified(const struct stored *st, const struct chunk *c, struct run run,
 			 struct scratch *s, struct span dst)
@@ -246,7 +247,7 @@ int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c)
 	return rc;
 }
 
-/* Of a chunk whose blocks have no checksums: all of it is read at once (read_verified). */
+/* True: read_verified is the way, as only the chunk has a checksum, and all of it is cheap. */
 static bool wants_all(const struct frame *f, uint32_t n, const struct chunk *c, struct run run)
 {
 	return !c->sums && (run.n == c->nblocks || c->cbytes <= WHOLE_MOST) && frame_sum(f, n);
@@ -350,7 +351,7 @@ int frame_read_chunk(struct frame *f, uint32_t n, struct scratch *s, struct span
 	return rc;
 }
 
-/* Bytes lo .. lo + dst.n - 1 of one block that is not wanted whole. */
+/* Bytes lo .. lo + dst.n - 1 of the chunk, which lie in one block and are not all of it. */
 static int read_part(struct frame *f, uint32_t n, const struct chunk *c, uint32_t lo,
 		     struct scratch *s, struct span dst)
 {

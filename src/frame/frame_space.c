@@ -1,22 +1,26 @@
 /*
- * Which bytes of a frame are garbage. What this process frees it knows. What lay idle when the
- * frame was opened shows only from the chunks: sorted, with the lengths that their headers tell,
- * and is looked for when a chunk of that time is replaced. Files that only grow never pay for it.
+ * Which bytes of a frame are garbage. What this process frees it knows. What was garbage when the
+ * frame was opened has to be looked for, by a *survey*: the gaps between all chunks, whose lengths
+ * their headers tell. That is done when a chunk of that time is replaced, so that files which only
+ * grow never pay for it.
  */
 #include "frame/frame_impl.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-#define MAX_SURVEY (1u << 20)   /* chunks; each costs a read of 16 bytes */
-#define PRESS_LEAST (1u << 20)
-#define PRESS_SHARE 16         /* of the live bytes: garbage of twice that may wait */
-#define PUNCH_LEAST (1u << 20)
-#define PUNCH_MOST 16           /* calls a sync */
-#define DISK_BLOCK 4096u        /* less than a block no disk gets back */
-#define CUT_LEAST (64u << 10)
+#define MAX_SURVEY (1u << 20)  /* chunks; each costs a read of 16 bytes */
 
-/* Of a frame that is tight: what has a block of 4 KiB inside, wherever it begins. */
+/* So many waiting bytes make a commit sync: this, or this share of the live bytes if it is more. */
+#define PRESS_LEAST (1u << 20)
+#define PRESS_SHARE 16
+
+#define PUNCH_LEAST (1u << 20) /* bytes of a gap that goes back to the disk */
+#define PUNCH_MOST 16          /* calls of punch at one sync                */
+#define DISK_BLOCK 4096u       /* parts of a block no disk gets back        */
+#define CUT_LEAST (64u << 10)  /* bytes of a free tail that is cut off      */
+
+/* The same of a tight frame: gaps of 8 KiB have a block of 4 KiB inside, wherever they begin. */
 #define PUNCH_LEAST_TIGHT (8u << 10)
 #define PUNCH_MOST_TIGHT 256
 
@@ -52,7 +56,7 @@ void frame_space_retire(struct frame *f, uint64_t at, uint64_t end)
 		space_retire(&f->space, at, end - at);
 }
 
-/* Of the chunk at `at`; -EBADMSG also where it does not end before `end`. */
+/* The length of the chunk at `at`; -EBADMSG also where it ends behind `end`. */
 static int length_at(const struct frame *f, uint64_t at, uint64_t end, uint32_t *len)
 {
 	struct stored st = {.io = f->io, .at = at, .room = at < end ? end - at : 0};
@@ -65,6 +69,7 @@ static int compare_stretches(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* The chunks that were there at open, by place. -EFBIG: too many, or they overlap. */
 static int collect(struct frame *f, struct stretch *list, uint32_t *n)
 {
 	*n = 0;
@@ -170,6 +175,7 @@ int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end)
 	return 0;
 }
 
+/* Bytes in use by the root on disk or by the next one. */
 static uint64_t live(const struct frame *f)
 {
 	const struct space *sp = &f->space;

@@ -54,6 +54,7 @@ int frame_sums_fly(struct frame *f, uint64_t at, uint32_t len, uint64_t sum)
 	return rc;
 }
 
+/* Takes what flies for the place `at`; 0: nothing, or something of another length. */
 static uint64_t land(struct frame *f, uint64_t at, uint64_t len)
 {
 	struct flying *fl = &f->flying;
@@ -83,7 +84,9 @@ void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len)
 		assert(frame_sum(f, n) == 0);
 }
 
-/* Of the stored chunks of a run, from p on. Returns how many there were. */
+/*
+ * Takes over the checksums of a run's stored chunks, which begin at p. Returns how many they are.
+ */
 static uint32_t load_run(struct index_run run, const uint8_t *p, bool whole, uint64_t *to)
 {
 	uint32_t n = 0;
@@ -116,7 +119,6 @@ int frame_sums_load(struct frame *f, const struct root_note *note)
 	return 0;
 }
 
-/* Nothing at all when none is known, or when they would be too many. */
 int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out)
 {
 	uint32_t nstored = index_count_stored(ix), nknown = 0;

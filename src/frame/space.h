@@ -32,7 +32,7 @@ struct space {
 	uint32_t seed;     /* of the weights in the treaps               */
 	struct space_extent *by_at, *by_len; /* treaps: what is free     */
 	struct space_extent *busy;           /* treap: lent, or put since the last root */
-	struct space_extent *pending, *root; /* lists: what waits        */
+	struct space_extent *pending, *root; /* lists: what waits, as counted above    */
 };
 
 void space_init(struct space *sp, uint64_t end);
@@ -74,7 +74,10 @@ void space_durable(struct space *sp);
 /* Nothing at or behind `end` is in use, and nothing is free or waits before it. */
 void space_cut(struct space *sp, uint64_t end);
 
-/* Calls `visit` for free extents of at least `len` bytes, largest first, until it returns false. */
+/*
+ * Calls `visit` for free extents of at least `len` bytes, largest first, until it returns false.
+ * *mark is kept for the extent while it is free: the visitor's, to tell what it has done with it.
+ */
 void space_each_free(struct space *sp, uint64_t len,
 		     bool (*visit)(void *arg, uint64_t at, uint64_t len, bool *mark), void *arg);
 

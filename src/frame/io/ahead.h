@@ -18,22 +18,24 @@
 struct io_ahead {
 	struct io io;
 	struct io *under; /* borrowed */
-	bool tried, sized;
-	uint64_t size, tail_at;
-	size_t nhead, ntail;
+	bool tried;       /* reading ahead was tried, and is not tried again */
+	bool sized;       /* `size` is known                                  */
+	uint64_t size;    /* of the file                                      */
+	uint64_t tail_at; /* where in the file `tail` starts; 0: it is all    */
+	size_t nhead, ntail; /* bytes that are there; 0: none                 */
 	uint8_t head[IO_AHEAD_HEAD], tail[IO_AHEAD_TAIL];
 };
 
 /* Nothing is read before the first pread. There is nothing to close. */
 struct io *io_ahead_init(struct io_ahead *a, struct io *under);
 
-/* All bytes of the file, IO_AHEAD_TAIL at most: nothing has to be read. */
+/* Gives it all bytes of the file, IO_AHEAD_TAIL at most, so that nothing has to be read. */
 void io_ahead_know(struct io_ahead *a, struct view all);
 
 /* All bytes of the file, if they have been read; else none. Borrowed. */
 struct view io_ahead_all(const struct io_ahead *a);
 
-/* Reads all anew. */
+/* Forgets what was read: another program may have written the file since. */
 void io_ahead_again(struct io *io);
 
 #endif
