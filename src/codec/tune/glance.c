@@ -1,4 +1,7 @@
-/* A quick look at a chunk: is it still what the choice was made for? */
+/*
+ * A quick look at a chunk: is it still what the choice was made for? A few short pieces are looked
+ * at, by their entropies alone.
+ */
 #include "codec/filter.h"
 #include "codec/scratch_impl.h"
 #include "codec/tune/impl.h"
@@ -6,13 +9,13 @@
 #define PIECES 8
 #define PIECE 256
 
-/* In 1/256 bit a byte. */
+/* Bits of all pieces, in 1/256 bit a byte. */
 static uint32_t share_of(uint64_t bits)
 {
 	return (uint32_t)(bits * 256 / (PIECES * PIECE));
 }
 
-/* By how much the best of what was scanned is ahead of what was chosen. */
+/* How much better the best of what was scanned is than what was chosen, in 1/256 bit a byte. */
 static uint32_t lead_of(const struct tune_scan *scan, const struct pipeline *chosen)
 {
 	bool delta = chosen->filter[FILTER_SLOTS - 1] == FILTER_BYTEDELTA;
@@ -30,8 +33,8 @@ static uint32_t lead_of(const struct tune_scan *scan, const struct pipeline *cho
 #define PLACE 64
 
 /*
- * Where all pieces are one byte, they say little: the rows of an image may have their margin there.
- * So more places are looked at, at a distance that is odd: of 1024 so many are not all one byte.
+ * Pieces that are all one byte say little: the rows of an image may have their margin there. So
+ * 1024 places are looked at, an odd distance apart; returns how many are not all one byte.
  */
 static uint32_t count_busy(struct view v)
 {
@@ -79,11 +82,12 @@ void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct 
 }
 
 /*
- * A fifth of a bit a byte, and a sixteenth: by more than chunks of one kind differ in what tells
- * filters from each other. That all bits become more or fewer says less.
+ * Chunks of one kind differ in what tells filters from each other by less than this, a fifth of a
+ * bit a byte, and a sixteenth of what there is. Where all entropies rise or fall together, which
+ * tells less, twice as much is tolerated.
  */
 #define TOLERANCE 48
-#define LEVEL 1 /* as bits of the tolerance */
+#define LEVEL 1 /* doublings of the tolerance */
 
 /*
  * That another filter has become better is the surest sign. Patience does not blunt it: in a file

@@ -10,8 +10,8 @@ struct tune_hint {
 	const char *format; /* NULL: no header that we know                      */
 	uint32_t item;      /* bytes an element, 0: it does not say              */
 	uint32_t record;    /* bytes a row of several elements, 0: none          */
-	bool mixed;         /* code, pages of many kinds: filters seldom suit    */
-	bool tables;        /* of many kinds: the same, but blocks are those of text */
+	bool mixed;         /* code, or pages of many kinds: filters seldom suit */
+	bool tables;        /* the same, but its blocks may be those of text */
 };
 
 /* Judges the first bytes of a file; nothing is read past the view, whatever they claim. */
@@ -48,17 +48,20 @@ static inline bool tune_is_usual(uint32_t size)
 	return size <= TUNE_USUAL_MAX && tune_power_of_two(size);
 }
 
-/* The distance at which bytes repeat, if it is up to TUNE_ITEM_MAX and no usual size; else 0. */
+/* The distance at which bytes repeat, if it is at most TUNE_ITEM_MAX and no usual size; else 0. */
 uint32_t tune_period(struct view v);
 
-/* A half to a quarter of lines of text, all as long and longer than TUNE_ITEM_MAX; else 0. */
+/*
+ * For lines of text that are all as long, and longer than TUNE_ITEM_MAX: the largest part of a
+ * line, a half to a quarter, that is no longer; else 0.
+ */
 uint32_t tune_line_part(struct view v);
 
 /* tune/glance.c. Fills g->bits and g->lead; g->item, that of `chosen`, is the caller's. */
 void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct tune_glance *g,
 		 struct view v);
 
-/* True: these are of the kind that the choice of the report was made for. `now` has its item. */
+/* True: it is of the kind that the report's choice was made for. `now` has the report's item. */
 bool tune_looks_alike(const struct tune_report *report, const struct tune_glance *now);
 
 /* What is done to items before the codec gets them. */

@@ -5,8 +5,8 @@
 #include <assert.h>
 
 /*
- * Bytes are counted by their place among so many, whatever the item: the counters stay in L1, and
- * those of an item whose size divides this are sums of them.
+ * Bytes are counted by their place among 16, whatever the item: so the counters stay in L1, and
+ * those of an item whose size divides 16 are sums of them.
  */
 #define LANES 16
 #define LANES_LEAST 4 /* so that equal bytes behind each other do not wait for each other */
@@ -14,7 +14,7 @@
 /* What a coder spends on describing a plane's statistics, roughly, in bits. */
 #define PLANE_COST 200
 
-/* Adds up lanes until so many are left. */
+/* Adds up lanes until `size` are left. */
 static void join_lanes(uint32_t count[LANES][256], uint32_t lanes, uint32_t size)
 {
 	for (; lanes > size && lanes > 1; lanes /= 2)
@@ -47,7 +47,7 @@ ALWAYS_INLINE void count_plain(struct view v, const unsigned lanes, uint32_t cou
 			count_word(get_le64(v.p + at + j), j, lanes, count);
 }
 
-/* Returns among how many places: half as many are sooner cleared and added up. */
+/* Returns the number of lanes: 8, which are cleared and added up sooner, unless an item has 16. */
 static uint32_t count_all(const struct tune_scan *scan, struct view v, uint32_t count[LANES][256])
 {
 	bool all = false;

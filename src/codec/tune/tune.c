@@ -42,7 +42,10 @@ void tune_unseen(const struct tune_goal *goal, struct pipeline *out)
 	tune_advise(goal, true, out);
 }
 
-/* As one block of text, where it would be a usual one and a small one that knows nothing of it. */
+/*
+ * True: all of the file is one block of text. By usual blocks it would be two, and the second,
+ * small one would know nothing of the first.
+ */
 static bool fits_one_block(struct view sample)
 {
 	return sample.n > USUAL_BLOCK && sample.n <= TEXT_BLOCK;
@@ -90,7 +93,7 @@ static void give_up(const struct tuner *t, const struct tune_input *in, struct p
 	t->report->again = min_u64(AGAIN, max_u64(in->offset, in->sample.n));
 }
 
-/* From the header, or from what was known of it before. */
+/* What the file's header says, by its bytes or by the report of the choice before. */
 static struct tune_hint hint_of(const struct tune_input *in, const struct tune_report *before)
 {
 	if (in->head.n || !in->offset)

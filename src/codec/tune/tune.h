@@ -26,8 +26,9 @@ struct tune_goal {
 	enum tune_aim aim;
 	bool free_codec;      /* codec and level may be chosen too                     */
 	bool free_blocksize;  /* the same for blocksize                                */
-	uint32_t whole;       /* 0, or: items of other sizes than this are written bytewise    */
-	struct pipeline base; /* the rest is kept from here; pipeline_check passes it  */
+	uint32_t whole;       /* item size of the file; others are written bytewise (policy.h).
+				 0: none yet, any size may become it                   */
+	struct pipeline base; /* has passed pipeline_check; what may not be chosen is kept */
 };
 
 struct tune_input {
@@ -52,30 +53,30 @@ struct tune_trial {
 	uint32_t score;           /* what was compared; smaller is better               */
 };
 
-/*
- * What a chunk looks like at a glance: entropies of its bytes and of their differences, first as
- * single bytes, then as items, in 1/256 bit a byte.
- */
+/* What a chunk looks like at a glance: entropies of a few pieces of it, in 1/256 bit a byte. */
 #define TUNE_GLANCE_MAX 4
 struct tune_glance {
-	uint32_t item;
+	uint32_t item; /* item size */
+	/* of bytes, of their differences; of the bytes of items, of their differences */
 	uint32_t bits[TUNE_GLANCE_MAX];
-	uint32_t lead; /* of the best filter of usual items over the chosen one, likewise */
-	uint32_t busy; /* where it sees but one byte: of 1024 places, those that have more     */
+	uint32_t lead; /* by how much the best filter of the usual items beats the chosen one */
+	uint32_t busy; /* of 1024 places, those that are not all one byte; 1024: not counted  */
 };
 
 struct tune_report {
+	/* by the header of the file: struct tune_hint of tune/impl.h */
 	const char *format;       /* what the header was taken for; NULL: unknown       */
-	uint32_t item, record;    /* bytes an element and a row, by the header; 0: none */
-	bool mixed;               /* code, pages of many kinds: filters seldom suit     */
-	bool tables;              /* of many kinds: the same                            */
+	uint32_t item, record;    /* bytes an element and a row; 0: none                */
+	bool mixed, tables;       /* filters seldom suit such a file                    */
+
 	uint32_t period;          /* item size found in the bytes, 0: none              */
 	uint32_t permille;        /* stored bytes to expect of 1000                     */
 	size_t looked;            /* bytes of the sample                                */
 	uint64_t again;           /* choose again when so many more bytes are written   */
-	struct tune_glance glance; /* of the sample                                     */
-	uint32_t patience;        /* grows when choosing again changed nothing          */
-	unsigned ntried;
+	struct tune_glance glance; /* at the sample, for tune_still_good                */
+	uint32_t patience;        /* doublings of that one's tolerance: grows when choosing
+				     again changed nothing                              */
+	unsigned ntried;          /* of `tried`, the best first                         */
 	struct tune_trial tried[TUNE_TRIED_MAX];
 };
 
@@ -93,7 +94,10 @@ NODISCARD int tune_choose(struct scratch *s, const struct tune_goal *goal,
 			  const struct tune_input *in, struct pipeline *out,
 			  struct tune_report *report);
 
-/* The level of bytes that are too few to choose for, without a filter: *out has the base's. */
+/*
+ * For bytes that are too few to choose for, which get no filter: raises the level of *out, that of
+ * the goal's base, to what suits text.
+ */
 void tune_unseen(const struct tune_goal *goal, struct pipeline *out);
 
 /*
@@ -104,8 +108,9 @@ bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, str
 
 /*
  * False: it is time to choose again before `next` is encoded, as it looks different from what the
- * choice was made for, or `since` bytes are too many. Little, beside the sample of that choice, is
- * not worth another one. Takes a few microseconds.
+ * choice was made for, or as `since`, the bytes encoded since then, are too many. True also where
+ * `next` is so little, beside the sample of that choice, that another one does not pay. Takes a few
+ * microseconds.
  */
 bool tune_still_good(struct scratch *s, const struct tune_report *report, uint64_t since,
 		     struct view next);
