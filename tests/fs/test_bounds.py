@@ -341,7 +341,7 @@ def few(mount, tool):
 
 
 @pytest.mark.release
-@pytest.mark.watchdog(300)
+@pytest.mark.watchdog(900)
 def test_a_tree_that_is_deeper_than_the_stack_of_a_thread(few):
     m, others = few
     fd = os.open(m.backing, os.O_PATH)

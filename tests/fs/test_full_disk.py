@@ -472,7 +472,7 @@ def test_opened_between_the_cut_and_its_commit(mount, work, how, again):
     assert (m.mnt / "f").read_bytes() == got
 
 
-logged = pytest.mark.parametrize("small", ["commit=1,chunksize=64K"], ids=["log"], indirect=True)
+logged = pytest.mark.parametrize("small", ["commit=4,chunksize=64K"], ids=["log"], indirect=True)
 
 
 def close_on_full_disk(m, again=False):
