@@ -275,7 +275,7 @@ bool huffman_decode(struct huffman *h, const struct huffman_streams *s)
 {
 	size_t bits = 8 * (s->in[0].n + s->in[1].n + s->in[2].n + s->in[3].n);
 	size_t n = s->out[0].n + s->out[1].n + s->out[2].n + s->out[3].n;
-	bool many = n >= MANY_MIN && bits <= n * 11 / 2;
+	bool many = n >= MANY_MIN && bits <= n * 7;
 	if (many && !h->many_ready)
 		many_fill(h, bits < n * 7 / 2);
 	if (many)
