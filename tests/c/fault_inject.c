@@ -28,9 +28,9 @@
 /*
  * HOW_KILL: the process dies instead, of a write half-way, unless that lies in one sector, as a
  * header does: the kernel takes such a one as a whole. HOW_WAIT: the call is not made before such
- * calls count no more, or fails as soon as they are told to.
+ * calls count no more, or fails as soon as they are told to. HOW_WRONG: a read gives a wrong byte.
  */
-enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT };
+enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG };
 
 #define SECTOR 512 /* bytes, of disks */
 
@@ -256,12 +256,15 @@ ssize_t pread64(int fd, void *p, size_t n, off_t at)
 {
 	if (is_file(fd) && control && control->unreadable)
 		return fail();
-	if (is_file(fd) && hit(CALL_READ, "pread")) {
-		if (control->how == HOW_ERROR)
-			return fail();
+	bool hits = is_file(fd) && hit(CALL_READ, "pread");
+	if (hits && control->how == HOW_ERROR)
+		return fail();
+	if (hits && control->how == HOW_SHORT)
 		n = (n + 1) / 2;
-	}
-	return REAL(pread64)(fd, p, n, at);
+	ssize_t got = REAL(pread64)(fd, p, n, at);
+	if (hits && control->how == HOW_WRONG && got > 0)
+		((uint8_t *)p)[got / 2] ^= 0x55;
+	return got;
 }
 
 ssize_t pwrite64(int fd, const void *p, size_t n, off_t at)

@@ -8,6 +8,7 @@ CFRAMEFS_TEST_FAULTS=all tries every n, else every 17th. CFRAMEFS_SEED chooses o
 
 import copy
 import errno
+import mmap
 import os
 import random
 import shutil
@@ -438,6 +439,30 @@ def test_what_was_accepted_needs_no_more_memory(mount, work, stored):
     os.close(fd)
     m.kill()
     m.start()
+    assert (m.mnt / "f").read_bytes() == model
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+@pytest.mark.parametrize("block", ["16K", "64K"], ids=["blocks", "one block"])
+def test_a_wrong_byte_once_below_what_was_written(mount, work, n, block):
+    """It came from the way to the disk: what is there is right, and nothing is given up."""
+    m = mount(f"codec=lz4,chunksize=64K,blocksize={block},commit=0,intent=0", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    model = bytearray(blob(1, 64_000, "text"))
+    (m.mnt / "f").write_bytes(model)
+    m.remount()
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_DIRECT)
+    with mmap.mmap(-1, 4096) as room:
+        room[:] = model[4096:8192] = blob(2, 4096, "text")
+        os.pwrite(fd, room, 4096)
+    fault.set(n, Fault.READ, how=Fault.WRONG)
+    os.fsync(fd)
+    came = fault.came()
+    fault.set(0)
+    assert came or n > 1
+    os.close(fd)
+    m.remount()
     assert (m.mnt / "f").read_bytes() == model
 
 

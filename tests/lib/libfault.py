@@ -44,7 +44,8 @@ class Fault:
     MEMORY = 256  # the daemon's own; not where it is sanitized
     STORE = 512  # into the kernel's page cache, unasked
     CHANGE = WRITE | SPACE | SYNC | NAME  # what is on the disk
-    SHORT, KILL, WAIT = 1, 2, 3  # how, instead of an error; WAIT: until such calls count no more
+    # How, instead of an error. WAIT: until such calls count no more; WRONG: a read's bytes are.
+    SHORT, KILL, WAIT, WRONG = 1, 2, 3, 4
 
     def __init__(self, m, path):
         path.write_bytes(bytes(mmap.PAGESIZE))

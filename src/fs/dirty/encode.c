@@ -264,21 +264,43 @@ static int read_around(struct file *f, const struct dirty_chunk *c, struct works
 	return rc;
 }
 
+/* 0: the chunk is in ws->stored (*patched), or what lies below its pages in ws->plain. */
+static int patch_or_read(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
+			 bool *patched)
+{
+	struct base b = {0};
+	int rc = read_base(f, c, ws, &b);
+
+	*patched = false;
+	if (rc == 0 && b.stored) {
+		rc = patch(c, &b.chunk, ws);
+		*patched = rc == 0;
+		if (!*patched)
+			workspace_done(&ws->stored);
+		if (rc == 1)
+			rc = decode_base(&b.chunk, ws);
+		if (!*patched)
+			workspace_done(&ws->base);
+	}
+	chunk_deinit(&b.chunk);
+	return rc;
+}
+
+/*
+ * Wrong bytes may have come from the way to the disk and not from it: they are read once more,
+ * before what was written over them is given up.
+ */
 static int encode_over(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
-		       struct base *b, bool *damaged)
+		       bool *damaged)
 {
 	/* Gives up its turn: others must not wait while this reads and patches. */
 	policy_pass(&f->policy, c->turn);
-	int rc = read_base(f, c, ws, b);
-	if (rc == 0 && b->stored) {
-		rc = patch(c, &b->chunk, ws);
-		if (rc == 0)
-			return ENCODED;
-		workspace_done(&ws->stored);
-		if (rc == 1)
-			rc = decode_base(&b->chunk, ws);
-		workspace_done(&ws->base);
-	}
+	bool patched;
+	int rc = patch_or_read(f, c, ws, &patched);
+	if (rc == -EBADMSG || rc == -ENOTSUP)
+		rc = patch_or_read(f, c, ws, &patched);
+	if (patched)
+		return ENCODED;
 	if (rc == -EBADMSG)
 		rc = read_around(f, c, ws);
 	/* A device that fails may answer the next time, if there is memory to wait for that. */
@@ -286,6 +308,7 @@ static int encode_over(struct file *f, const struct dirty_chunk *c, struct works
 		   (rc == -EIO && budget_is_pressed(f->fs->budget));
 	if (rc != 0)
 		return rc;
+	err_clear();
 	dirty_overlay(c, 0, buf_span(&ws->plain));
 	return encode_plain(f, c, buf_view(&ws->plain), ws);
 }
@@ -293,8 +316,6 @@ static int encode_over(struct file *f, const struct dirty_chunk *c, struct works
 static int encode_pages(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 			bool *damaged)
 {
-	struct base b = {0};
-
 	TRY(buf_reserve_fresh(&ws->plain, c->len));
 	ws->plain.n = c->len;
 	if (dirty_covers(c, c->len)) {
@@ -303,9 +324,8 @@ static int encode_pages(struct file *f, const struct dirty_chunk *c, struct work
 	}
 	/* What was written has been taken: the chunks are not too large for that (write.c). */
 	uint64_t usual = scratch_bound(ws->scratch, UINT64_MAX);
-	int rc = encode_over(f, c, ws, &b, damaged);
+	int rc = encode_over(f, c, ws, damaged);
 	scratch_bound(ws->scratch, usual);
-	chunk_deinit(&b.chunk);
 	return rc;
 }
 
