@@ -270,16 +270,10 @@ static unsigned bring_joined(struct tune_report *r, unsigned n)
 	return n + 1;
 }
 
-/*
- * Tries the first `n` on long pieces, each a block of its own. Places of a chunk differ in level,
- * which differences do not see but a table of bytes does: short pieces in one block flatter them,
- * by up to 14 % of an image. So where one is among them, what short pieces said does not count.
- */
-static int try_long(struct tuner *t, const struct tune_pieces *pieces, unsigned n, bool anew)
+/* Tries the first `n` on what is gathered. Not `anew`: added to what they got before. */
+static int try_gathered(struct tuner *t, unsigned n, bool anew)
 {
 	struct tune_report *r = t->report;
-	TRY(tune_gather(t, pieces, true));
-	t->block = t->gathered.n / pieces->n;
 	for (unsigned i = 0; i < n; i++) {
 		struct tune_trial before = r->tried[i], *now = &r->tried[i];
 		TRY(tune_try(t, &before.pipeline, now));
@@ -291,6 +285,18 @@ static int try_long(struct tuner *t, const struct tune_pieces *pieces, unsigned 
 	}
 	tune_sort(r->tried, n);
 	return 0;
+}
+
+/*
+ * Tries the first `n` on long pieces, each a block of its own. Places of a chunk differ in level,
+ * which differences do not see but a table of bytes does: short pieces in one block flatter them,
+ * by up to 14 % of an image. So where one is among them, what short pieces said does not count.
+ */
+static int try_long(struct tuner *t, const struct tune_pieces *pieces, unsigned n, bool anew)
+{
+	TRY(tune_gather(t, pieces, true));
+	t->block = t->gathered.n / pieces->n;
+	return try_gathered(t, n, anew);
 }
 
 /* Stored bytes that are half as many again. */
@@ -348,14 +354,43 @@ static unsigned bring_records(struct tune_report *r)
 	return n;
 }
 
-/* Those that are not behind the best one by more than a fourth. */
-static unsigned count_near(const struct tune_report *r, unsigned n)
+/* Those of the first `n`, best first, that are not behind the best one by more than a `part`th. */
+static unsigned count_near(const struct tune_report *r, unsigned n, uint32_t part)
 {
 	const struct tune_trial *best = &r->tried[0];
 	unsigned near = 1;
-	while (near < n && r->tried[near].score - best->score < best->score / 4)
+	while (near < n && r->tried[near].score - best->score < best->score / part)
 		near++;
 	return near;
+}
+
+/* Of the bytes that 7-bit text has, and no others. */
+static bool is_text(struct view v)
+{
+	for (size_t i = 0; i < v.n; i++)
+		if (v.p[i] < '\t' || v.p[i] > '~')
+			return false;
+	return true;
+}
+
+/*
+ * Tries the first `n` on every other one of the longest pieces, and those that are close after that
+ * on the rest. Of text all pieces count: what they say is held against bytes without a filter.
+ */
+static int try_long_records(struct tuner *t, unsigned n)
+{
+	TRY(tune_gather(t, &record_long, true));
+	t->block = t->gathered.n / record_long.n;
+	struct view all = t->gathered;
+	size_t half = record_long.n / 2 * t->block;
+	t->gathered = view_part(all, 0, half);
+	TRY(try_gathered(t, n, true));
+	if (!is_text(all))
+		n = count_near(t->report, n, 16);
+	if (n == 1)
+		return 0;
+	t->gathered = view_part(all, half, all.n - half);
+	return try_gathered(t, n, false);
 }
 
 /*
@@ -369,8 +404,8 @@ static int try_records(struct tuner *t)
 	if (n == 1)
 		return 0;
 	TRY(try_long(t, &record_first, n, true));
-	n = count_near(r, n);
-	return n > 1 ? try_long(t, &record_long, n, true) : 0;
+	n = count_near(r, n, 4);
+	return n > 1 ? try_long_records(t, n) : 0;
 }
 
 /* The place of the candidate without a filter. */
@@ -421,18 +456,9 @@ static int try_copies(struct tuner *t)
 	return 0;
 }
 
-/* Of the bytes that 7-bit text has, and no others. */
-static bool is_text(struct view v)
-{
-	for (size_t i = 0; i < v.n; i++)
-		if (v.p[i] < '\t' || v.p[i] > '~')
-			return false;
-	return true;
-}
-
 /*
- * What seems to be best is a filter for text; or one of usual items, though matches save much and
- * bytes without a filter are close.
+ * What seems to be best is a filter for text; or one of usual items, though matches save much. And
+ * bytes without a filter are close: copies did not make up for more than a fourth of text.
  */
 static bool may_have_copies(const struct tuner *t)
 {
@@ -440,9 +466,10 @@ static bool may_have_copies(const struct tuner *t)
 	const struct tune_trial *best = &r->tried[0], *plain = &r->tried[place_of_plain(r)];
 	if (!is_priced(t) || !tune_is_filtered(&best->pipeline))
 		return false;
-	bool close = 8 * tune_permille(plain) <= 9 * tune_permille(best) + 8;
-	return (t->wordy && close && tune_is_usual(best->pipeline.typesize)) ||
-	       is_text(t->gathered);
+	uint32_t with = tune_permille(best), without = tune_permille(plain);
+	bool usual = t->wordy && tune_is_usual(best->pipeline.typesize);
+	return (usual && 8 * without <= 9 * with + 8) ||
+	       (4 * without <= 5 * with && is_text(t->gathered));
 }
 
 /* The first `n` on longer pieces, or on more places. */
