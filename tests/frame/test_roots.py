@@ -7,13 +7,21 @@ import subprocess
 
 import pytest
 
-from libchunk import chunk_sum, lengths, sealed, xxh3
+from libchunk import chunk_sum, xxh3
 from libdata import blob
 from libmount import BUILD, CFRAME, SLOWNESS
 
 blosc2 = pytest.importorskip("blosc2")
 import libblosc  # noqa: E402
-from libframe import OWN, Tool, check_ours, check_reference, write  # noqa: E402
+from libframe import (  # noqa: E402
+    OWN,
+    Tool,
+    check_ours,
+    check_reference,
+    lengths,
+    sealed,
+    write,
+)
 
 
 def make(tool, path, chunk=8192, size=100000, pipeline="shuffle:4+zstd:1", sync="sync"):

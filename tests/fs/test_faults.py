@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from libcrash import Story, list_metalayers, look
+from libcrash import Story, look
 from libdata import blob
 from libfault import Fault
 from libmount import SLOWNESS, MountFailed, another_mount, wait_until
@@ -269,7 +269,7 @@ def check_reference(copies, mnt):
             shown = mnt / path.relative_to(copies).with_suffix("")
             schunk = libblosc.open_frame(path)
             assert libblosc.chunk_bytes(schunk) == shown.read_bytes(), path
-            list_metalayers(schunk)
+            libblosc.list_metalayers(schunk)
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from libchunk import sealed
 from libdata import KINDS, blob
 from libmount import CFRAME, Mount
 from libposix import KEEP_SIZE, ZERO_RANGE, fallocate, punch, read_direct
@@ -20,6 +19,7 @@ np = pytest.importorskip("numpy")
 
 import libblosc  # noqa: E402
 from libblosc import CODECS, PIPELINES, SPLITS, F, Writer  # noqa: E402
+from libframe import sealed  # noqa: E402
 
 property_test = settings(
     deadline=None,

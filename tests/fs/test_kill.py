@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from libcrash import Story, list_metalayers, look
+from libcrash import Story, look
 from libdata import blob
 from libfault import Fault
 from libmount import umount, wait_until
@@ -92,7 +92,7 @@ def check_frames(mount, blosc2):
     for path in backing_files(mount):
         schunk = libblosc.open_frame(path)
         libblosc.chunk_bytes(schunk)
-        list_metalayers(schunk)
+        libblosc.list_metalayers(schunk)
 
 
 def check_same(mount, blosc2):

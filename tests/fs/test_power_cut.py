@@ -11,7 +11,7 @@ import struct
 
 import pytest
 
-from libcrash import Node, Story, list_metalayers
+from libcrash import Node, Story
 from libcut import CONTENT, NAMES_SYNCED, SEED, SYNCED, Scattered, replay, traced
 from libmount import SLOWNESS
 
@@ -128,7 +128,7 @@ def test_every_disk_holds_what_was_synced(mount, work, blosc2, config, record_pr
     for path in frames:  # the reference opens what was recovered
         schunk = libblosc.open_frame(path)
         assert libblosc.chunk_bytes(schunk) == path.with_suffix("").read_bytes()
-        list_metalayers(schunk)
+        libblosc.list_metalayers(schunk)
     record_property(
         "figure", f"power cuts, {config}: {states} disks at {points} points, {recovered} recovered"
     )

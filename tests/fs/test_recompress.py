@@ -286,7 +286,7 @@ def test_a_power_cut_at_any_moment(mount, work, blosc2):
     for file in story.files:
         story.write(file, 0, blob(12, 60_000, "text"))
         story.fsync(file)
-        os.close(os.dup(file[1]))
+        story.commit(file)
     story.close()
     for name in "ab":
         cold(m.mnt / name)

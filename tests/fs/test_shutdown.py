@@ -19,7 +19,7 @@ import time
 
 import pytest
 
-from libcrash import Node, Story, list_metalayers, look, spliced
+from libcrash import Node, Story, look, spliced
 from libdata import blob
 from libmount import SLOWNESS, umount, wait_until
 from libposix import punch
@@ -366,7 +366,7 @@ def check_frames(backing):
         if path.stat().st_size:
             schunk = libblosc.open_frame(path)
             libblosc.chunk_bytes(schunk)
-            list_metalayers(schunk)
+            libblosc.list_metalayers(schunk)
 
 
 @pytest.mark.parametrize("journal", ["wal", "rollback"])

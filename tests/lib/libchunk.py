@@ -73,21 +73,3 @@ def chunk_sum(raw):
     """What a root has of a stored chunk."""
     head = head_with_sums(raw)
     return xxh3(head) | 1 if head else xxh3(raw) & ~1
-
-
-def lengths(raw):
-    """(header_len, cbytes, frame_len, trailer_len)"""
-    frame_len = int.from_bytes(raw[16:24], "big")
-    return (
-        int.from_bytes(raw[11:15], "big"),
-        int.from_bytes(raw[39:47], "big"),
-        frame_len,
-        int.from_bytes(raw[frame_len - 22 : frame_len - 18], "big"),
-    )
-
-
-def sealed(raw):
-    """Its fingerprint fits again, as that of a hostile author does."""
-    header_len, cbytes, frame_len, _ = lengths(raw)
-    hashed = raw[:header_len] + raw[header_len + cbytes : frame_len - 18] + raw[frame_len - 8 :]
-    return raw[: frame_len - 16] + xxh3(hashed).to_bytes(8, "big") + raw[frame_len - 8 :]

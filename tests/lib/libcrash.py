@@ -304,10 +304,3 @@ class Story:
 def look(top):
     """{name: (inode number, bytes)} of a directory."""
     return {p.name: (p.stat().st_ino, p.read_bytes()) for p in top.iterdir()}
-
-
-def list_metalayers(schunk):
-    """Reads every metalayer with the reference."""
-    for name in list(schunk.meta):
-        assert schunk.meta[name] is not None
-    return schunk.vlmeta.getall()

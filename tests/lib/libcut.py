@@ -9,6 +9,7 @@ import re
 import struct
 import subprocess
 import time
+from dataclasses import dataclass
 
 from libfault import preloaded
 from libmount import BUILD, SLOWNESS
@@ -39,6 +40,30 @@ def replay(trace, states, *args):
     return done.returncode, done.stdout + done.stderr, *map(int, found.groups())
 
 
+@dataclass
+class File:
+    """An open file of the mount, and what it should hold."""
+
+    name: str
+    fd: int
+    model: bytearray
+    inode: int
+
+
+# What happens between the small writes and the fsync of a step, each as often as it stands here.
+ACTIONS = [
+    "truncate",
+    "reopen",
+    "append",
+    "pause",
+    "leave unsynced",
+    "commit",
+    "commit, write more",
+    "empty and refill",
+    *["nothing"] * 4,
+]
+
+
 class Scattered:
     """Files whose fsyncs go through the intent log: many small writes before each."""
 
@@ -49,60 +74,68 @@ class Scattered:
 
     def make(self, name):
         fd = os.open(self.top / name, os.O_RDWR | os.O_CREAT | os.O_DIRECT)
-        file = [name, fd, bytearray(), os.fstat(fd).st_ino]
+        file = File(name, fd, bytearray(), os.fstat(fd).st_ino)
         self.write(file, 0, self.rng.randbytes(40_000))
         self.fsync(file)
         return file
 
     def mark(self, kind, file, content=b""):
-        os.write(self.trace, struct.pack("=QQQQ", kind, file[3], 0, len(content)) + content)
+        """Tells the trace what is about to be written, or what was synced."""
+        os.write(self.trace, struct.pack("=QQQQ", kind, file.inode, 0, len(content)) + content)
 
     def write(self, file, at, data):
-        model = file[2]
-        if at > len(model):
-            model.extend(bytes(at - len(model)))
-        model[at : at + len(data)] = data
-        self.mark(CONTENT, file, bytes(model))
-        os.pwrite(file[1], data, at)
+        if at > len(file.model):
+            file.model.extend(bytes(at - len(file.model)))
+        file.model[at : at + len(data)] = data
+        self.mark(CONTENT, file, bytes(file.model))
+        os.pwrite(file.fd, data, at)
 
     def truncate(self, file, size):
-        del file[2][size:]
-        self.mark(CONTENT, file, bytes(file[2]))
-        os.ftruncate(file[1], size)
+        del file.model[size:]
+        self.mark(CONTENT, file, bytes(file.model))
+        os.ftruncate(file.fd, size)
 
     def fsync(self, file):
-        os.fsync(file[1])
+        os.fsync(file.fd)
         self.mark(SYNCED, file)
 
+    def commit(self, file):
+        """Closing a descriptor commits what the log does not have yet, though not durably."""
+        os.close(os.dup(file.fd))
+
     def reopen(self, file):
-        os.close(file[1])
-        file[1] = os.open(self.top / file[0], os.O_RDWR | os.O_DIRECT)
+        os.close(file.fd)
+        file.fd = os.open(self.top / file.name, os.O_RDWR | os.O_DIRECT)
+
+    def scatter(self, file, count, size):
+        """Small writes of size() bytes all over a file."""
+        for at in self.rng.sample(range(0, len(file.model), 400), count):
+            self.write(file, at, self.rng.randbytes(size()))
 
     def step(self):
         file, rng = self.rng.choice(self.files), self.rng
-        for at in rng.sample(range(0, len(file[2]), 400), 55):
-            self.write(file, at, rng.randbytes(rng.randrange(1, 300)))
-        what = rng.randrange(12)
-        if what == 0:
-            self.truncate(file, rng.randrange(25_000, len(file[2])))
-        elif what == 7:
+        self.scatter(file, 55, lambda: rng.randrange(1, 300))
+        action = ACTIONS[rng.randrange(len(ACTIONS))]
+        if action == "truncate":
+            self.truncate(file, rng.randrange(25_000, len(file.model)))
+        elif action == "empty and refill":
             self.truncate(file, 0)
-            os.close(os.dup(file[1]))
+            self.commit(file)
             self.write(file, 0, rng.randbytes(40_000))
-        elif what == 1:
+        elif action == "reopen":
             self.reopen(file)
-        elif what == 2:
-            self.write(file, len(file[2]) + rng.randrange(3000), rng.randbytes(2000))
-        elif what in (5, 6):
-            os.close(os.dup(file[1]))  # commits, not durably, what the log does not have yet
-            for at in rng.sample(range(0, len(file[2]), 400), 50 * (what - 5)):
-                self.write(file, at, rng.randbytes(9))
-        elif what == 3:
+        elif action == "append":
+            self.write(file, len(file.model) + rng.randrange(3000), rng.randbytes(2000))
+        elif action in ("commit", "commit, write more"):
+            self.commit(file)
+            if action != "commit":
+                self.scatter(file, 50, lambda: 9)
+        elif action == "pause":
             time.sleep(1)  # the frames catch up
-        if what != 4:
+        if action != "leave unsynced":
             self.fsync(file)
 
     def close(self):
         for file in self.files:
-            os.close(file[1])
+            os.close(file.fd)
         os.close(self.trace)

@@ -5,6 +5,7 @@ import random
 import subprocess
 
 import libblosc
+from libchunk import xxh3
 from libmount import BUILD, REPO
 
 TOOL = BUILD / "tests/c/frame_tool"
@@ -63,6 +64,25 @@ def check_ours(tool, expect):
 def check_reference(path, expect, seed=0):
     """All chunks, all at once, and a few slices."""
     libblosc.check(path, bytes(expect), random.Random(seed))
+
+
+def lengths(raw):
+    """(header_len, cbytes, frame_len, trailer_len) of a frame, by its own bytes."""
+    frame_len = int.from_bytes(raw[16:24], "big")
+    return (
+        int.from_bytes(raw[11:15], "big"),
+        int.from_bytes(raw[39:47], "big"),
+        frame_len,
+        int.from_bytes(raw[frame_len - 22 : frame_len - 18], "big"),
+    )
+
+
+def sealed(raw):
+    """A frame whose bytes were changed, with a fingerprint that fits them, as a hostile author
+    would make it."""
+    header_len, cbytes, frame_len, _ = lengths(raw)
+    hashed = raw[:header_len] + raw[header_len + cbytes : frame_len - 18] + raw[frame_len - 8 :]
+    return raw[: frame_len - 16] + xxh3(hashed).to_bytes(8, "big") + raw[frame_len - 8 :]
 
 
 def write(model, at, data):

@@ -57,7 +57,7 @@ def records(path):
 
 
 def generation(path):
-    """Of the first record, also when it is needed no more."""
+    """The log's generation: that of its first record, even if that is needed no more."""
     return struct.unpack_from("<Q", path.read_bytes(), 32)[0]
 
 
