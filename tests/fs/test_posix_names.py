@@ -6,7 +6,18 @@ import socket
 import stat
 import subprocess
 
-from libposix import RENAME_EXCHANGE, RENAME_NOREPLACE, Dir, error_of, renameat2, write_at
+import pytest
+
+from libmount import umount
+from libposix import (
+    RENAME_EXCHANGE,
+    RENAME_NOREPLACE,
+    RENAME_WHITEOUT,
+    Dir,
+    error_of,
+    renameat2,
+    write_at,
+)
 
 # ---- directories
 
@@ -150,6 +161,83 @@ def test_rename_exchange(mount):
         assert (m.mnt / "d").read_bytes() == b"content of b, longer"
         assert (m.mnt / "a" / "inside").read_bytes() == b"inside"
         m.remount()
+
+
+def is_whiteout(path):
+    st = os.lstat(path)
+    return stat.S_ISCHR(st.st_mode) and st.st_rdev == 0
+
+
+def test_rename_whiteout(mount):
+    """A mark stays at the old name, of frames as of others; and none where nothing was moved."""
+    m = mount()
+    for name in ("a", "b", "c"):
+        (m.mnt / name).write_bytes(b"content of " + name.encode())
+    os.mkdir(m.mnt / "d")
+    try:
+        renameat2(m.mnt / "a", m.mnt / "free", RENAME_WHITEOUT)
+    except OSError:
+        try:
+            (m.backing / "plain").touch()
+            renameat2(m.backing / "plain", m.backing / "moved", RENAME_WHITEOUT)
+        except OSError as error:
+            pytest.skip(f"not in the backing directory: {error}")
+        raise
+    renameat2(m.mnt / "b", m.mnt / "c", RENAME_WHITEOUT)
+    renameat2(m.mnt / "d", m.mnt / "e", RENAME_WHITEOUT)
+    both = RENAME_WHITEOUT | RENAME_NOREPLACE
+    assert error_of(renameat2, m.mnt / "c", m.mnt / "free", both) == "EEXIST"
+    (m.mnt / "x.b2lock").write_bytes(b"a frame")
+    (m.backing / "x.b2lock").write_bytes(b"another program's")
+    flags = RENAME_WHITEOUT
+    assert error_of(renameat2, m.mnt / "x.b2lock", m.mnt / "y", flags) == "EEXIST"
+    (m.backing / "x.b2lock").unlink()
+    os.unlink(m.mnt / "x.b2lock")
+    for _ in range(2):
+        assert sorted(os.listdir(m.mnt)) == ["a", "b", "c", "d", "e", "free"]
+        assert all(is_whiteout(m.mnt / name) for name in "abd")
+        assert (m.mnt / "free").read_bytes() == b"content of a"
+        assert (m.mnt / "c").read_bytes() == b"content of b"
+        assert os.listdir(m.mnt / "e") == []
+        m.remount()
+    os.rename(m.mnt / "free", m.mnt / "a")
+    assert (m.mnt / "a").read_bytes() == b"content of a" and not (m.mnt / "free").exists()
+
+
+def test_an_overlay_has_its_upper_layer_here(mount, work):
+    m = mount()
+    lower, merged = work / "lower", work / "merged"
+    upper, scratch = m.mnt / "upper", m.mnt / "work"
+    for path in (lower, merged, upper, scratch):
+        path.mkdir()
+    for name in ("moved", "removed", "changed"):
+        (lower / name).write_bytes(b"below")
+    words = f"lowerdir={lower},upperdir={upper},workdir={scratch}"
+    command = ["mount", "-t", "overlay", "-o", words, "none", merged]
+
+    def overlay_is_there():
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    if not overlay_is_there():
+        command[4] = words.replace(str(m.mnt), str(m.backing))
+        if overlay_is_there():
+            umount(merged)
+            pytest.fail("only the mount refuses it")
+        pytest.skip("no overlay here")
+    try:
+        os.rename(merged / "moved", merged / "there")
+        os.unlink(merged / "removed")
+        with open(merged / "changed", "ab") as f:
+            f.write(b" and above")
+        assert umount(merged).returncode == 0
+        m.remount()
+        assert overlay_is_there()
+        assert sorted(os.listdir(merged)) == ["changed", "there"]
+        assert (merged / "there").read_bytes() == b"below"
+        assert (merged / "changed").read_bytes() == b"below and above"
+        assert is_whiteout(upper / "moved") and is_whiteout(upper / "removed")
+    finally:
+        umount(merged, "-l")
 
 
 def test_rename_of_an_open_dirty_file(mount):

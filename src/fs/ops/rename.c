@@ -14,7 +14,8 @@ struct side {
 	struct inode *parent;
 	int dirfd;
 	const char *shown;
-	struct entry e; /* e.fd < 0: there is nothing of that name */
+	unsigned leaves; /* what a move from here leaves behind: RENAME_WHITEOUT, or 0: nothing */
+	struct entry e;  /* e.fd < 0: there is nothing of that name */
 };
 
 static int side_open(struct fs *fs, struct side *s)
@@ -76,6 +77,7 @@ static int target_name(const struct side *from, const struct side *to,
 static int move_backing(const struct side *from, const char *name, const struct side *to,
 			const char *to_name, unsigned flags)
 {
+	flags |= from->leaves;
 	if (renameat2(from->dirfd, name, to->dirfd, to_name, flags) == 0)
 		return 0;
 	if (errno != EINVAL || flags != RENAME_NOREPLACE)
@@ -154,13 +156,34 @@ static int move_beside(const struct side *from, const struct side *to,
 	if (unlinkat(to->dirfd, to->e.backing, S_ISDIR(to->e.st.st_mode) ? AT_REMOVEDIR : 0) == 0)
 		return 0;
 	int rc = -errno;
-	(void)move_backing(to, out, from, from->e.backing, RENAME_NOREPLACE);
+	(void)move_backing(to, out, from, from->e.backing, from->leaves ? 0 : RENAME_NOREPLACE);
 	return rc;
+}
+
+/*
+ * overlayfs wants a mark (a whiteout, device 0:0) where a file of its upper layer was, in the same
+ * step. The backing file system leaves it at the backing name; that of a frame has a suffix, which
+ * the mark must not have. If we are killed in between, the mark hides nothing, and no data is lost.
+ */
+static int whiteout_name(const struct side *from, char out[static NAME_MAX + 1])
+{
+	TRY(names_for(NODE_PLAIN, false, "", from->shown, out));
+	if (strcmp(out, from->e.backing) == 0)
+		return 0;
+	/* What is there and not shown is another program's. */
+	return faccessat(from->dirfd, out, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ? -EEXIST : 0;
+}
+
+static int whiteout_put(const struct side *from, const char *name)
+{
+	if (strcmp(name, from->e.backing) == 0)
+		return 0;
+	return renameat(from->dirfd, from->e.backing, from->dirfd, name) < 0 ? -errno : 0;
 }
 
 static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsigned flags)
 {
-	char name[NAME_MAX + 1];
+	char name[NAME_MAX + 1], white[NAME_MAX + 1];
 	bool replaces = to->e.fd >= 0;
 
 	if (replaces)
@@ -168,6 +191,9 @@ static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsig
 	if (replaces && is_same_file(from, to))
 		return 0; /* says POSIX */
 	TRY(target_name(from, to, name));
+	from->leaves = flags & RENAME_WHITEOUT;
+	if (from->leaves)
+		TRY(whiteout_name(from, white));
 	if (!replaces)
 		TRY(move_free(from, to, name));
 	else if (strcmp(name, to->e.backing) == 0)
@@ -179,7 +205,7 @@ static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsig
 	if (from->e.probed.kind != NODE_PLAIN)
 		sidecar_rename(from->dirfd, from->e.backing, to->dirfd, name);
 	moved(fs, from, to, name);
-	return 0;
+	return from->leaves ? whiteout_put(from, white) : 0;
 }
 
 /* In one step where both names stay as they are, else in two with a way back. */
@@ -224,7 +250,8 @@ void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t n
 		rc = -ENOENT;
 	else if (rc >= 0 && from.e.probed.kind == NODE_SPARSE)
 		rc = -EROFS;
-	else if (rc >= 0 && flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE))
+	else if (rc >= 0 &&
+		 flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT))
 		rc = -EINVAL;
 	else if (rc >= 0 && flags & RENAME_EXCHANGE)
 		rc = rename_exchange(fs, &from, &to);
