@@ -2,7 +2,7 @@
 #include "codec/unzstd/impl.h"
 #include "codec/zstd/predefined.h"
 
-enum { PREDEFINED, ONE, OWN, REPEATED };
+enum { PREDEFINED, RLE, COMPRESSED, REPEAT };
 
 static const struct shares predefined[KINDS] = {
 	[LITERALS] = ZSTD_PREDEFINED_LITERALS,
@@ -57,9 +57,9 @@ static ptrdiff_t states_read(struct unzstd *u, unsigned kind, unsigned mode, str
 	case PREDEFINED:
 		u->states[kind] = first_predefined[kind];
 		return 0;
-	case REPEATED:
+	case REPEAT:
 		return u->states_ready ? 0 : -1;
-	case ONE:
+	case RLE:
 		if (!v.n || v.p[0] >= symbols[kind])
 			return -1;
 		m += v.p[0];

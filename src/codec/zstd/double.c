@@ -6,7 +6,7 @@
  * the memory that the library uses for it, so that more of it is near the processor. Farther
  * matches are not found; there are few in blocks of the usual 96 KiB.
  */
-#include "codec/zstd/hunt.h"
+#include "codec/zstd/scan.h"
 
 #define LONG 8
 
@@ -34,24 +34,24 @@ ALWAYS_INLINE uint32_t swap_in(uint16_t *slot, uint16_t at)
 	return distance;
 }
 
-ALWAYS_INLINE uint32_t enter_short(const struct hunt *h, const uint8_t *p,
+ALWAYS_INLINE uint32_t enter_short(const struct scan *s, const uint8_t *p,
 				   const struct kind k)
 {
 	uint64_t hash = hash_first(p, k.shortest, k.log);
-	return swap_in(&h->w->pair.by_short[hash], (uint16_t)(p - h->src));
+	return swap_in(&s->w->pair.by_short[hash], (uint16_t)(p - s->src));
 }
 
-ALWAYS_INLINE uint32_t enter_long(const struct hunt *h, const uint8_t *p,
+ALWAYS_INLINE uint32_t enter_long(const struct scan *s, const uint8_t *p,
 				  const struct kind k)
 {
 	uint64_t hash = hash_first(p, LONG, k.log);
-	return swap_in(&h->w->pair.by_long[hash], (uint16_t)(p - h->src));
+	return swap_in(&s->w->pair.by_long[hash], (uint16_t)(p - s->src));
 }
 
-ALWAYS_INLINE void enter(const struct hunt *h, const uint8_t *p, const struct kind k)
+ALWAYS_INLINE void enter(const struct scan *s, const uint8_t *p, const struct kind k)
 {
-	(void)enter_short(h, p, k);
-	(void)enter_long(h, p, k);
+	(void)enter_short(s, p, k);
+	(void)enter_long(s, p, k);
 }
 
 /* The eight bytes at p are there so far before it, too. */
@@ -60,23 +60,23 @@ ALWAYS_INLINE bool is_long(const uint8_t *p, uint32_t distance)
 	return get_le64(p) == get_le64(p - distance);
 }
 
-ALWAYS_INLINE void take_long(struct hunt *h, const uint8_t *p, uint32_t distance, struct match *m)
+ALWAYS_INLINE void extend_long(struct scan *s, const uint8_t *p, uint32_t distance, struct match *m)
 {
-	take(h, p, p - distance, 8 + equal_wide(h, p + 8, p + 8 - distance), m);
+	extend(s, p, p - distance, 8 + equal_wide(s, p + 8, p + 8 - distance), m);
 }
 
-/* A short match at h->p; or the long one that begins a place later, which is better. */
-ALWAYS_INLINE void take_short(struct hunt *h, uint32_t distance, uint64_t differ,
+/* A short match at s->p; or the long one that begins a place later, which is better. */
+ALWAYS_INLINE void extend_short(struct scan *s, uint32_t distance, uint64_t differ,
 			      const struct kind k, struct match *m)
 {
-	const uint8_t *p = h->p;
-	uint32_t later = enter_long(h, p + 1, k);
+	const uint8_t *p = s->p;
+	uint32_t later = enter_long(s, p + 1, k);
 	if (is_long(p + 1, later))
-		take_long(h, p + 1, later, m);
+		extend_long(s, p + 1, later, m);
 	else if (differ)
-		take(h, p, p - distance, bytes_before(differ), m);
+		extend(s, p, p - distance, bytes_before(differ), m);
 	else
-		take_long(h, p, distance, m);
+		extend_long(s, p, distance, m);
 }
 
 /*
@@ -85,64 +85,64 @@ ALWAYS_INLINE void take_short(struct hunt *h, uint32_t distance, uint64_t differ
  */
 #define FRESH_BITS 3
 
-ALWAYS_INLINE bool is_worth_it(const struct hunt *h, uint32_t distance, uint64_t differ)
+ALWAYS_INLINE bool is_worth_it(const struct scan *s, uint32_t distance, uint64_t differ)
 {
 	uint32_t log = 32 - (uint32_t)__builtin_clz(distance);
-	return !differ || bytes_before(differ) * h->bits >= 256 * FRESH_BITS + 384 * log;
+	return !differ || bytes_before(differ) * s->bits >= 256 * FRESH_BITS + 384 * log;
 }
 
 /* False: no match begins before the stop. */
-ALWAYS_INLINE bool search(struct hunt *h, unsigned leap, const struct kind k, struct match *m)
+ALWAYS_INLINE bool search(struct scan *s, unsigned leap, const struct kind k, struct match *m)
 {
 	for (;;) {
-		const uint8_t *p = h->p;
-		uint32_t by_short = enter_short(h, p, k), by_long = enter_long(h, p, k);
-		if (get_le32(p + 1) == get_le32(p + 1 - h->rep0)) {
-			*m = again(h, p + 1);
+		const uint8_t *p = s->p;
+		uint32_t by_short = enter_short(s, p, k), by_long = enter_long(s, p, k);
+		if (get_le32(p + 1) == get_le32(p + 1 - s->rep0)) {
+			*m = repeat(s, p + 1);
 			return true;
 		}
 		if (is_long(p, by_long)) {
-			take_long(h, p, by_long, m);
+			extend_long(s, p, by_long, m);
 			return true;
 		}
 		uint64_t differ = get_le64(p) ^ get_le64(p - by_short);
 		if (!(differ << (64 - 8 * k.shortest)) &&
-		    (!k.judged || is_worth_it(h, by_short, differ))) {
-			take_short(h, by_short, differ, k, m);
+		    (!k.judged || is_worth_it(s, by_short, differ))) {
+			extend_short(s, by_short, differ, k, m);
 			return true;
 		}
-		h->p += leap++ >> LEAP_SHIFT;
-		if (h->p >= h->stop)
+		s->p += leap++ >> LEAP_SHIFT;
+		if (s->p >= s->stop)
 			return false;
 	}
 }
 
-ALWAYS_INLINE void find_matches(struct hunt *from, unsigned leap, const struct kind k)
+ALWAYS_INLINE void find_matches(struct scan *from, unsigned leap, const struct kind k)
 {
-	struct hunt h = *from;
+	struct scan s = *from;
 	struct match m;
-	while (h.p < h.stop && search(&h, leap, k, &m)) {
-		const uint8_t *at = h.p;
-		put_match(&h, &m);
-		if (h.p >= h.stop)
+	while (s.p < s.stop && search(&s, leap, k, &m)) {
+		const uint8_t *at = s.p;
+		put_match(&s, &m);
+		if (s.p >= s.stop)
 			break;
-		/* Each saves 0.2 % or so, for a hundredth of the time. All lie before h.p. */
-		enter(&h, at + 2, k);
-		enter(&h, h.p - 2, k);
-		enter(&h, h.p - 1, k);
-		while (h.p < h.stop && get_le32(h.p) == get_le32(h.p - h.rep1)) {
-			enter(&h, h.p, k);
-			put_swapped(&h);
+		/* Each saves 0.2 % or so, for a hundredth of the time. All lie before s.p. */
+		enter(&s, at + 2, k);
+		enter(&s, s.p - 2, k);
+		enter(&s, s.p - 1, k);
+		while (s.p < s.stop && get_le32(s.p) == get_le32(s.p - s.rep1)) {
+			enter(&s, s.p, k);
+			put_swapped(&s);
 		}
 	}
-	*from = h;
+	*from = s;
 }
 
-void zstd_find_double(struct hunt *h, unsigned leap, enum zstd_search search)
+void zstd_find_double(struct scan *s, unsigned leap, enum zstd_search search)
 {
 	bool is_small = search == ZSTD_DOUBLE_SMALL;
-	if (h->bits)
-		find_matches(h, leap, is_small ? small_judged : usual_judged);
+	if (s->bits)
+		find_matches(s, leap, is_small ? small_judged : usual_judged);
 	else
-		find_matches(h, leap, is_small ? small : usual);
+		find_matches(s, leap, is_small ? small : usual);
 }

@@ -8,7 +8,7 @@
 #include "codec/zstd/fse.h"
 #include "codec/zstd/impl.h"
 
-enum { RAW, RLE, CODED, AGAIN }; /* 3.1.1.3.1.1 */
+enum { RAW, RLE, COMPRESSED, TREELESS }; /* 3.1.1.3.1.1 */
 
 #define ONE_STREAM 256 /* fewer literals go into one stream            */
 #define CODED_MIN 32   /* fewer do not pay for the description of a tree */
@@ -68,7 +68,7 @@ static void put_coded_header(uint8_t *out, const struct coding *c, size_t n, siz
 {
 	unsigned wide = coded_header(n), shift = 10 + 4 * (wide - 3);
 	unsigned format = wide == 3 ? n >= ONE_STREAM : wide - 2;
-	unsigned type = c->description.n ? CODED : AGAIN;
+	unsigned type = c->description.n ? COMPRESSED : TREELESS;
 	uint64_t header = type | format << 2 | (uint64_t)n << 4 | (uint64_t)stored << (4 + shift);
 	for (unsigned i = 0; i < wide; i++)
 		out[i] = (uint8_t)(header >> 8 * i);
@@ -173,17 +173,17 @@ static bool choose(struct zstd_work *w, const struct zstd_known *k, uint64_t lea
 		   uint8_t described[static ZSTD_TREE_MAX], struct coding *c)
 {
 	const uint64_t plain = c->bits, tree = price_of(TREE_NS);
-	uint64_t again = k->tree ? bits_with(k->tree, w->count) : IMPOSSIBLE;
-	*c = (struct coding){k->tree, again, {described, 0}};
-	if (again <= least + tree)
-		return again < plain;
+	uint64_t repeat = k->tree ? bits_with(k->tree, w->count) : IMPOSSIBLE;
+	*c = (struct coding){k->tree, repeat, {described, 0}};
+	if (repeat <= least + tree)
+		return repeat < plain;
 	if (least + tree >= plain)
 		return false;
 	struct zstd_tree *t = &w->tree[k->tree == &w->tree[0]];
 	uint64_t bits = zstd_build_tree(t, w->count);
 	size_t ndescribed = zstd_put_tree(t, described);
-	if (!ndescribed || again <= bits + 8 * ndescribed + tree)
-		return again < plain;
+	if (!ndescribed || repeat <= bits + 8 * ndescribed + tree)
+		return repeat < plain;
 	*c = (struct coding){t, bits, {described, ndescribed}};
 	return bits + 8 * ndescribed + tree < plain;
 }

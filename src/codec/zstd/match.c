@@ -5,7 +5,7 @@
  */
 #include "codec/entropy.h"
 #include "codec/zstd/count.h"
-#include "codec/zstd/hunt.h"
+#include "codec/zstd/scan.h"
 
 /* With a table of half the size text would get 0.5 to 3 % larger. */
 #define HASH_LOG 14
@@ -20,9 +20,9 @@
  * Elsewhere than in planes this would save a reader time, but cost 0.4 to 3 % of the size.
  */
 #define WORTH_FRESH 26
-#define WORTH_AGAIN 24
+#define WORTH_REPEAT 24
 #define WORTH_FRESH_MAX 16
-#define WORTH_AGAIN_MAX 8
+#define WORTH_REPEAT_MAX 8
 
 /* Which table holds the places; in planes a match must be worth it as well. */
 enum places { FAR, NEAR, FAR_PLANE, PLANE };
@@ -33,115 +33,115 @@ ALWAYS_INLINE bool are_planes(const enum places places)
 }
 
 /* Enters p; returns the last place with its hash, or the stream's first byte if there was none. */
-ALWAYS_INLINE const uint8_t *enter(const struct hunt *h, const uint8_t *p,
+ALWAYS_INLINE const uint8_t *enter(const struct scan *s, const uint8_t *p,
 				   const enum places places)
 {
 	const unsigned log = places == PLANE ? ZSTD_PLANE_LOG : HASH_LOG;
 	uint64_t hash = hash_first(p, SHORTEST, log);
 	uint32_t before;
 	if (places == NEAR || places == PLANE) {
-		uint16_t *table = places == PLANE ? h->w->plane : h->w->near, *slot = &table[hash];
+		uint16_t *table = places == PLANE ? s->w->plane : s->w->near, *slot = &table[hash];
 		before = *slot;
-		*slot = (uint16_t)(p - h->src);
+		*slot = (uint16_t)(p - s->src);
 	} else {
-		uint32_t *slot = &h->w->far[hash];
+		uint32_t *slot = &s->w->far[hash];
 		before = *slot;
-		*slot = (uint32_t)(p - h->src);
+		*slot = (uint32_t)(p - s->src);
 	}
-	return h->src + before;
+	return s->src + before;
 }
 
 /* True: there is a match at p by an offset that was used before. */
-ALWAYS_INLINE bool again_at(const struct hunt *h, const uint8_t *p, uint32_t offset,
+ALWAYS_INLINE bool repeats_at(const struct scan *s, const uint8_t *p, uint32_t offset,
 			    const enum places places)
 {
 	if (!are_planes(places))
 		return get_le32(p) == get_le32(p - offset);
-	return !((get_le64(p) ^ get_le64(p - offset)) & h->worth.again_mask);
+	return !((get_le64(p) ^ get_le64(p - offset)) & s->worth.repeat_mask);
 }
 
 /* True: there is one at p by the offset to q. `differ`: how their first eight bytes differ. */
-ALWAYS_INLINE bool fresh_at(const struct hunt *h, const uint8_t *p, const uint8_t *q,
+ALWAYS_INLINE bool fresh_at(const struct scan *s, const uint8_t *p, const uint8_t *q,
 			    uint64_t differ, const enum places places)
 {
 	if (!are_planes(places))
 		return !(differ << (64 - 8 * SHORTEST));
-	if (differ & h->worth.fresh_mask)
+	if (differ & s->worth.fresh_mask)
 		return false;
-	unsigned n = h->worth.fresh;
+	unsigned n = s->worth.fresh;
 	return n <= 8 || get_le64(p + n - 8) == get_le64(q + n - 8);
 }
 
 /* False: no match begins before the stop. The last offset is cheap, and good for four bytes. */
-ALWAYS_INLINE bool search(struct hunt *h, unsigned leap, const enum places places,
+ALWAYS_INLINE bool search(struct scan *s, unsigned leap, const enum places places,
 			  struct match *m)
 {
 	for (;;) {
-		const uint8_t *p = h->p, *q = enter(h, p, places);
-		if (again_at(h, p + 1, h->rep0, places)) {
-			*m = again(h, p + 1);
+		const uint8_t *p = s->p, *q = enter(s, p, places);
+		if (repeats_at(s, p + 1, s->rep0, places)) {
+			*m = repeat(s, p + 1);
 			return true;
 		}
 		uint64_t differ = get_le64(p) ^ get_le64(q);
-		if (fresh_at(h, p, q, differ, places)) {
+		if (fresh_at(s, p, q, differ, places)) {
 			size_t len = differ ? bytes_before(differ)
-					    : 8 + equal_wide(h, p + 8, q + 8);
-			take(h, p, q, len, m);
+					    : 8 + equal_wide(s, p + 8, q + 8);
+			extend(s, p, q, len, m);
 			return true;
 		}
-		h->p += leap++ >> LEAP_SHIFT;
-		if (h->p >= h->stop)
+		s->p += leap++ >> LEAP_SHIFT;
+		if (s->p >= s->stop)
 			return false;
 	}
 }
 
 /* Behind a match the offset before the last one often goes on. */
-ALWAYS_INLINE void follow(struct hunt *h, const enum places places)
+ALWAYS_INLINE void follow(struct scan *s, const enum places places)
 {
-	while (h->p < h->stop && again_at(h, h->p, h->rep1, places)) {
-		(void)enter(h, h->p, places);
-		put_swapped(h);
+	while (s->p < s->stop && repeats_at(s, s->p, s->rep1, places)) {
+		(void)enter(s, s->p, places);
+		put_swapped(s);
 	}
 }
 
-ALWAYS_INLINE void find_matches(struct hunt *from, unsigned leap, const enum places places)
+ALWAYS_INLINE void find_matches(struct scan *from, unsigned leap, const enum places places)
 {
-	struct hunt h = *from;
+	struct scan s = *from;
 	struct match m;
-	while (h.p < h.stop && search(&h, leap, places, &m)) {
-		const uint8_t *at = h.p;
-		put_match(&h, &m);
-		if (h.p >= h.stop)
+	while (s.p < s.stop && search(&s, leap, places, &m)) {
+		const uint8_t *at = s.p;
+		put_match(&s, &m);
+		if (s.p >= s.stop)
 			break;
-		(void)enter(&h, at + 1, places);
-		(void)enter(&h, at + 2, places);
-		(void)enter(&h, h.p - 2, places);
-		follow(&h, places);
+		(void)enter(&s, at + 1, places);
+		(void)enter(&s, at + 2, places);
+		(void)enter(&s, s.p - 2, places);
+		follow(&s, places);
 	}
-	*from = h;
+	*from = s;
 }
 
 /* Each a function of its own: inside of another its loop has fewer registers. */
 #define SEARCH __attribute__((noinline))
 
-static SEARCH void find_near(struct hunt *h, unsigned leap)
+static SEARCH void find_near(struct scan *s, unsigned leap)
 {
-	find_matches(h, leap, NEAR);
+	find_matches(s, leap, NEAR);
 }
 
-static SEARCH void find_far(struct hunt *h, unsigned leap)
+static SEARCH void find_far(struct scan *s, unsigned leap)
 {
-	find_matches(h, leap, FAR);
+	find_matches(s, leap, FAR);
 }
 
-static SEARCH void find_planes(struct hunt *h, unsigned leap)
+static SEARCH void find_planes(struct scan *s, unsigned leap)
 {
-	find_matches(h, leap, PLANE);
+	find_matches(s, leap, PLANE);
 }
 
-static SEARCH void find_far_planes(struct hunt *h, unsigned leap)
+static SEARCH void find_far_planes(struct scan *s, unsigned leap)
 {
-	find_matches(h, leap, FAR_PLANE);
+	find_matches(s, leap, FAR_PLANE);
 }
 
 #define SAMPLED 1024 /* bytes of a block, in RUNS pieces from everywhere in it */
@@ -202,48 +202,48 @@ static struct worth worth_of(uint32_t bits)
 {
 	struct worth w = {
 		.fresh = clamp(256 * WORTH_FRESH / (bits + 1), SHORTEST, WORTH_FRESH_MAX),
-		.again = clamp(256 * WORTH_AGAIN / (bits + 1), 4, WORTH_AGAIN_MAX),
+		.repeat = clamp(256 * WORTH_REPEAT / (bits + 1), 4, WORTH_REPEAT_MAX),
 	};
 	w.fresh_mask = ~0ull >> (w.fresh < 8 ? 64 - 8 * w.fresh : 0);
-	w.again_mask = ~0ull >> (64 - 8 * w.again);
+	w.repeat_mask = ~0ull >> (64 - 8 * w.repeat);
 	return w;
 }
 
-static void find_by(enum zstd_search search, struct hunt *h, unsigned leap)
+static void find_by(enum zstd_search search, struct scan *s, unsigned leap)
 {
 	switch (search) {
-	case ZSTD_NEAR: find_near(h, leap); break;
-	case ZSTD_FAR: find_far(h, leap); break;
-	case ZSTD_PLANES: find_planes(h, leap); break;
-	case ZSTD_FAR_PLANES: find_far_planes(h, leap); break;
+	case ZSTD_NEAR: find_near(s, leap); break;
+	case ZSTD_FAR: find_far(s, leap); break;
+	case ZSTD_PLANES: find_planes(s, leap); break;
+	case ZSTD_FAR_PLANES: find_far_planes(s, leap); break;
 	case ZSTD_DOUBLE:
-	case ZSTD_DOUBLE_SMALL: zstd_find_double(h, leap, search); break;
+	case ZSTD_DOUBLE_SMALL: zstd_find_double(s, leap, search); break;
 	}
 }
 
 void zstd_find(struct zstd_finder *f, struct view v, struct zstd_parts *parts)
 {
-	struct hunt h = {.w = f->w, .src = f->src, .p = v.p + (v.p == f->src), .lit = v.p,
+	struct scan s = {.w = f->w, .src = f->src, .p = v.p + (v.p == f->src), .anchor = v.p,
 			 .end = v.p + v.n, .rep0 = f->known.rep[0], .rep1 = f->known.rep[1],
-			 .to = f->w->sequence, .literal = f->w->literals};
+			 .next_sequence = f->w->sequence, .next_literal = f->w->literals};
 	uint32_t bits = f->bits ? f->bits : bits_of(v);
 	bool level2 = f->search == ZSTD_DOUBLE || f->search == ZSTD_DOUBLE_SMALL;
-	h.bits = level2 ? few_bits_of(v) : 0;
+	s.bits = level2 ? few_bits_of(v) : 0;
 	parts->noise = bits > ZSTD_NOISE;
 	if (v.n >= SHORT) {
 		bool planes = f->search == ZSTD_PLANES || f->search == ZSTD_FAR_PLANES;
 		unsigned leap = planes ? LEAP_PLANE : LEAP_FIRST;
-		h.stop = h.end - MARGIN;
-		h.worth = worth_of(bits);
-		find_by(f->search, &h, parts->noise ? LEAP_NOISE : leap);
+		s.stop = s.end - MARGIN;
+		s.worth = worth_of(bits);
+		find_by(f->search, &s, parts->noise ? LEAP_NOISE : leap);
 	}
-	parts->nsequences = (size_t)(h.to - f->w->sequence);
+	parts->nsequences = (size_t)(s.next_sequence - f->w->sequence);
 	parts->literals = v;
 	if (!parts->nsequences)
 		return;
-	bytes_copy(h.literal, h.lit, (size_t)(h.end - h.lit));
-	h.literal += h.end - h.lit;
-	parts->literals = view_of(f->w->literals, (size_t)(h.literal - f->w->literals));
-	f->known.rep[0] = h.rep0;
-	f->known.rep[1] = h.rep1;
+	bytes_copy(s.next_literal, s.anchor, (size_t)(s.end - s.anchor));
+	s.next_literal += s.end - s.anchor;
+	parts->literals = view_of(f->w->literals, (size_t)(s.next_literal - f->w->literals));
+	f->known.rep[0] = s.rep0;
+	f->known.rep[1] = s.rep1;
 }

@@ -9,7 +9,7 @@
 #include "codec/zstd/predefined.h"
 
 enum { LITERALS, OFFSET, MATCH, KINDS };
-enum mode { PREDEFINED, ONE, OWN, AGAIN }; /* the format's own numbers */
+enum mode { PREDEFINED, RLE, COMPRESSED, REPEAT }; /* 3.1.1.3.2.1 */
 
 _Static_assert(KINDS == ZSTD_KINDS, "");
 
@@ -156,12 +156,12 @@ static struct choice choose_known(const struct zstd_table *last, unsigned kind,
 {
 	struct choice c = {PREDEFINED, price_with(&predefined[kind], count)};
 	if (count[first_of(count)] == n && c.price > 8 * FRACTION)
-		c = (struct choice){ONE, 8 * FRACTION};
+		c = (struct choice){RLE, 8 * FRACTION};
 	/* The format lets the table of one symbol be used again, but nobody writes that. */
 	if (last && last->shares.log) {
 		uint32_t price = price_with(&last->shares, count);
 		if (price < c.price)
-			c = (struct choice){AGAIN, price};
+			c = (struct choice){REPEAT, price};
 	}
 	return c;
 }
@@ -264,7 +264,7 @@ static bool put_own(struct planner *pl, unsigned kind, const uint32_t *count, st
 	pl->k->table[kind] = t;
 	pl->p->last = (size_t)(pl->out - pl->p->head);
 	pl->out = end;
-	*other = (struct choice){OWN, price};
+	*other = (struct choice){COMPRESSED, price};
 	return true;
 }
 
@@ -276,7 +276,7 @@ static enum mode plan_kind(struct planner *pl, unsigned kind, const uint32_t *co
 	if (alone || price_own_least(count, n) >= c.price || !put_own(pl, kind, count, &c)) {
 		if (c.mode == PREDEFINED)
 			pl->k->table[kind] = get_predefined(pl, kind);
-		else if (c.mode == ONE)
+		else if (c.mode == RLE)
 			put_one(pl, kind, first_of(count));
 	}
 	pl->p->price += c.price / FRACTION;

@@ -2,8 +2,8 @@
  * What the searches for matches share: a search under way, and how what it finds becomes literals
  * and sequences. Floor-internal.
  */
-#ifndef CODEC_ZSTD_HUNT_H
-#define CODEC_ZSTD_HUNT_H
+#ifndef CODEC_ZSTD_SCAN_H
+#define CODEC_ZSTD_SCAN_H
 
 #include "codec/match.h"
 #include "codec/zstd/impl.h"
@@ -30,21 +30,21 @@
 
 /* How long a match in planes must be to be worth its time: zstd/match.c. */
 struct worth {
-	unsigned fresh, again; /* bytes that must be equal */
-	uint64_t fresh_mask, again_mask; /* of these, the first 8 */
+	unsigned fresh, repeat; /* bytes that must be equal */
+	uint64_t fresh_mask, repeat_mask; /* of these, the first 8 */
 };
 
-/* A search under way. */
-struct hunt {
+/* A search under way, in one block. */
+struct scan {
 	struct zstd_work *w;
-	const uint8_t *src;  /* the first byte of the stream                  */
-	const uint8_t *p;    /* the place to look at next                     */
-	const uint8_t *lit;  /* the first byte behind the last match          */
-	const uint8_t *stop; /* no match begins here or behind                */
-	const uint8_t *end;  /* of the block, and of all matches              */
-	uint32_t rep0, rep1; /* the last offset, and the one before           */
-	struct zstd_sequence *to; /* where the next sequence goes             */
-	uint8_t *literal;         /* and the next literal                     */
+	const uint8_t *src;    /* the first byte of the stream                  */
+	const uint8_t *p;      /* the place to look at next                     */
+	const uint8_t *anchor; /* the first byte behind the last match          */
+	const uint8_t *stop;   /* no match begins here or behind                */
+	const uint8_t *end;    /* of the block, and of all matches              */
+	uint32_t rep0, rep1;   /* the last offset, and the one before           */
+	struct zstd_sequence *next_sequence; /* where it goes                   */
+	uint8_t *next_literal;               /* and where that goes             */
 	struct worth worth;
 	uint32_t bits; /* level 2: of a literal, in 1/256, if these are few; 0: match anything */
 };
@@ -59,72 +59,72 @@ struct match {
  * equal_bytes up to the block's end. Nearly all matches are shorter than a register: a loop over
  * words ends where no processor foresees it, which costs a thirtieth of all the time.
  */
-ALWAYS_INLINE size_t equal_wide(const struct hunt *h, const uint8_t *p, const uint8_t *q)
+ALWAYS_INLINE size_t equal_wide(const struct scan *s, const uint8_t *p, const uint8_t *q)
 {
 #ifdef __AVX2__
-	if (h->end - p >= WIDE) {
+	if (s->end - p >= WIDE) {
 		__m256i a = _mm256_loadu_si256((const __m256i *)p);
 		__m256i b = _mm256_loadu_si256((const __m256i *)q);
 		uint32_t same = (uint32_t)_mm256_movemask_epi8(_mm256_cmpeq_epi8(a, b));
 		if (~same)
 			return (unsigned)__builtin_ctz(~same);
-		return WIDE + equal_bytes(p + WIDE, q + WIDE, h->end);
+		return WIDE + equal_bytes(p + WIDE, q + WIDE, s->end);
 	}
 #endif
-	return equal_bytes(p, q, h->end);
+	return equal_bytes(p, q, s->end);
 }
 
 /*
  * `len` bytes at p are as at q, and maybe some in front of them: a match, and the new last offset.
  */
-ALWAYS_INLINE void take(struct hunt *h, const uint8_t *p, const uint8_t *q, size_t len,
+ALWAYS_INLINE void extend(struct scan *s, const uint8_t *p, const uint8_t *q, size_t len,
 			struct match *m)
 {
-	while (p > h->lit && q > h->src && p[-1] == q[-1]) {
+	while (p > s->anchor && q > s->src && p[-1] == q[-1]) {
 		p--;
 		q--;
 		len++;
 	}
-	h->rep1 = h->rep0;
-	h->rep0 = (uint32_t)(p - q);
-	*m = (struct match){p, h->rep0 + 3, len};
+	s->rep1 = s->rep0;
+	s->rep0 = (uint32_t)(p - q);
+	*m = (struct match){p, s->rep0 + 3, len};
 }
 
 /* The match at p by the last offset, of which the first four bytes are known to be equal. */
-ALWAYS_INLINE struct match again(const struct hunt *h, const uint8_t *p)
+ALWAYS_INLINE struct match repeat(const struct scan *s, const uint8_t *p)
 {
-	return (struct match){p, 1, 4 + equal_wide(h, p + 4, p + 4 - h->rep0)};
+	return (struct match){p, 1, 4 + equal_wide(s, p + 4, p + 4 - s->rep0)};
 }
 
 /* More literals than asked for may be copied: behind them are bytes of the block, or room. */
-ALWAYS_INLINE void put_match(struct hunt *h, const struct match *m)
+ALWAYS_INLINE void put_match(struct scan *s, const struct match *m)
 {
-	size_t n = (size_t)(m->at - h->lit);
-	if (h->end - m->at >= COPIED) {
-		memcpy(h->literal, h->lit, COPIED);
+	size_t n = (size_t)(m->at - s->anchor);
+	if (s->end - m->at >= COPIED) {
+		memcpy(s->next_literal, s->anchor, COPIED);
 		for (size_t i = COPIED; i < n; i += COPIED)
-			memcpy(h->literal + i, h->lit + i, COPIED);
+			memcpy(s->next_literal + i, s->anchor + i, COPIED);
 	} else {
-		memcpy(h->literal, h->lit, n);
+		memcpy(s->next_literal, s->anchor, n);
 	}
-	h->literal += n;
+	s->next_literal += n;
 	/* All of them fit; the compiler wants to be sure. */
-	*h->to++ = (struct zstd_sequence){n & 0x1FFFF, (m->len - 3) & 0x1FFFF,
+	*s->next_sequence++ = (struct zstd_sequence){n & 0x1FFFF, (m->len - 3) & 0x1FFFF,
 					  m->offset & 0x3FFFFFFF};
-	h->p = h->lit = m->at + m->len;
+	s->p = s->anchor = m->at + m->len;
 }
 
-/* At h->p, right behind a match, another one by the offset before the last: the two swap. */
-ALWAYS_INLINE void put_swapped(struct hunt *h)
+/* At s->p, right behind a match, another one by the offset before the last: the two swap. */
+ALWAYS_INLINE void put_swapped(struct scan *s)
 {
-	uint32_t swap = h->rep0;
-	h->rep0 = h->rep1;
-	h->rep1 = swap;
-	struct match m = again(h, h->p);
-	put_match(h, &m);
+	uint32_t swap = s->rep0;
+	s->rep0 = s->rep1;
+	s->rep1 = swap;
+	struct match m = repeat(s, s->p);
+	put_match(s, &m);
 }
 
 /* The search of level 2 (zstd/double.c). `leap`: what it begins with behind each match. */
-void zstd_find_double(struct hunt *h, unsigned leap, enum zstd_search search);
+void zstd_find_double(struct scan *s, unsigned leap, enum zstd_search search);
 
 #endif
