@@ -34,6 +34,8 @@ os.chmod(ROOT, 0o755)
 os.umask(0o022)
 FAILED = pytest.StashKey[bool]()
 
+pytest_plugins = ["libcodec", "libintent"]  # whose fixtures several files use
+
 
 def watchdog_seconds(item):
     marker = item.get_closest_marker("watchdog")

@@ -110,7 +110,7 @@ def test_a_dictionary_is_used_where_it_helps(codec):
         % (i % 97, i * i, i % 31)
         for i in range(3000)
     )
-    kw = dict(blocksize=1024)
+    kw = {"blocksize": 1024}
     plain = check_ours(data, f"{codec}:3", **kw)
     helped = check_ours(data, f"{codec}:3", use_dict=True, **kw)
     assert helped[31] & 1 and len(helped) < len(plain)
@@ -119,7 +119,7 @@ def test_a_dictionary_is_used_where_it_helps(codec):
 @pytest.mark.parametrize("filters", THEIR_FILTERS)
 @pytest.mark.parametrize("codec", CODECS)
 def test_we_read_the_reference(codec, filters):
-    for level in range(0, 10):
+    for level in range(10):
         for i, typesize in enumerate(t for t in TYPESIZES if t < 256):
             word = 8 * typesize if "delta" in filters else 1
             n = (1000 + 7001 * ((level * 5 + i) % 9)) // word * word or word

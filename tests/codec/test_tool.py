@@ -2,7 +2,7 @@
 
 import pytest
 
-from libcodec import EINVAL, Refused, tool  # noqa: F401
+from libcodec import EINVAL, Refused
 
 
 @pytest.mark.parametrize(
@@ -22,9 +22,9 @@ from libcodec import EINVAL, Refused, tool  # noqa: F401
         ("zstd:0", "store"),
     ],
 )
-def test_text_has_a_normal_form(tool, text, normal):
-    assert tool.normal(text) == normal
-    assert tool.normal(normal) == normal
+def test_text_has_a_normal_form(codec_tool, text, normal):
+    assert codec_tool.normal(text) == normal
+    assert codec_tool.normal(normal) == normal
 
 
 @pytest.mark.parametrize(
@@ -54,17 +54,17 @@ def test_text_has_a_normal_form(tool, text, normal):
         "zstd 1",
     ],
 )
-def test_text_that_means_nothing_is_refused(tool, text):
+def test_text_that_means_nothing_is_refused(codec_tool, text):
     with pytest.raises(Refused) as refused:
-        tool.normal(text)
+        codec_tool.normal(text)
     assert refused.value.rc == EINVAL and refused.value.why
 
 
-def test_blocksize_must_hold_whole_items(tool):
+def test_blocksize_must_hold_whole_items(codec_tool):
     with pytest.raises(Refused):
-        tool.encode("shuffle:8+zstd", b"x" * 100, blocksize=1001)
+        codec_tool.encode("shuffle:8+zstd", b"x" * 100, blocksize=1001)
 
 
-def test_no_dictionary_where_the_codec_has_none(tool):
+def test_no_dictionary_where_the_codec_has_none(codec_tool):
     with pytest.raises(Refused):
-        tool.encode("zlib", b"x" * 100, use_dict=True)
+        codec_tool.encode("zlib", b"x" * 100, use_dict=True)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from libchunk import longest
 from libcodec import Tool
-from libmount import BUILD
+from libmount import BUILD, CFRAME
 from libtyped import MIB, audio_i2, image_u1, noise, records, rng, text, walk_f8
 
 BALANCED, SIZE, SPEED = range(3)
@@ -502,11 +502,10 @@ def test_every_candidate_is_sound(tuner, codec, blosc2, data, aim, item):
 def test_cframe_tune(tmp_path):
     path = tmp_path / "walk.npy"
     path.write_bytes(npy(np.frombuffer(walk_f8() * 2, "<f8")))
-    run = lambda *argv: subprocess.run(
-        [BUILD / "tools" / "cframe" / "cframe", "tune", *argv],  # noqa: E731
-        capture_output=True,
-        text=True,
-    )
+
+    def run(*argv):
+        return subprocess.run([CFRAME, "tune", *argv], capture_output=True, text=True)
+
     got = run(path)
     assert (
         got.returncode == 0

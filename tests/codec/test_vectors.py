@@ -6,7 +6,7 @@ import json
 import blosc2
 import pytest
 
-from libcodec import DATA, tool  # noqa: F401
+from libcodec import DATA
 from libdata import VECTORS
 
 # c-blosc 1.7 left items of one byte alone under bitshuffle; since then they are
@@ -42,8 +42,8 @@ def entries(folder):
     ]
 
 
-def check(tool, path, entry):  # noqa: F811
-    data = tool.both(path.read_bytes())
+def check(codec_tool, path, entry):
+    data = codec_tool.both(path.read_bytes())
     assert len(data) == entry["nbytes"]
     if "sha256_without_last_4" in entry:
         assert hashlib.sha256(data[:-4]).hexdigest() == entry["sha256_without_last_4"]
@@ -56,18 +56,18 @@ def check(tool, path, entry):  # noqa: F811
 
 
 @pytest.mark.parametrize("path, entry", entries(DATA / "blosc1"))
-def test_blosc1_of_ours(tool, path, entry):  # noqa: F811
-    check(tool, path, entry)
+def test_blosc1_of_ours(codec_tool, path, entry):
+    check(codec_tool, path, entry)
 
 
 @pytest.mark.parametrize("path, entry", entries(VECTORS / "blosc1"))
-def test_blosc1(tool, path, entry):  # noqa: F811
-    check(tool, path, entry)
+def test_blosc1(codec_tool, path, entry):
+    check(codec_tool, path, entry)
 
 
 @pytest.mark.parametrize("path, entry", entries(VECTORS / "compat"))
-def test_releases(tool, path, entry):  # noqa: F811
-    check(tool, path, entry)
+def test_releases(codec_tool, path, entry):
+    check(codec_tool, path, entry)
 
 
 def frames():
@@ -83,8 +83,10 @@ def frames():
 
 
 @pytest.mark.parametrize("path", frames())
-def test_chunks_of_frames(tool, path):  # noqa: F811
+def test_chunks_of_frames(codec_tool, path):
     """Whatever the reference keeps in a frame, chunk by chunk, also variable-length blocks."""
     schunk = blosc2.schunk_from_cframe(path.read_bytes(), copy=True)
     for i in range(schunk.nchunks):
-        assert tool.both(schunk.get_chunk(i), item=schunk.typesize) == schunk.decompress_chunk(i)
+        assert codec_tool.both(
+            schunk.get_chunk(i), item=schunk.typesize
+        ) == schunk.decompress_chunk(i)

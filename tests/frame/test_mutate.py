@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from libdata import blob
 
 blosc2 = pytest.importorskip("blosc2")
-import libblosc  # noqa: E402
-from libframe import OWN, Tool, check_ours, check_reference, write  # noqa: E402
+import libblosc
+from libframe import OWN, Tool, check_ours, check_reference, write
 
 PIPELINES = [
     "zstd:1",
@@ -173,7 +173,7 @@ def test_both_change_it_in_turn(work, seed, chunk, rounds):
     with Tool() as tool:
         tool.do("pipeline shuffle:4+zstd:1")
         tool.do(f"create {path} {chunk}")
-        for i in range(rounds):
+        for _ in range(rounds):
             for _ in range(rng.randrange(1, 4)):
                 at, n = rng.randrange(6 * chunk), rng.randrange(1, 2 * chunk)
                 at -= at % 4

@@ -16,9 +16,9 @@ from libmount import BUILD, CFRAME, SLOWNESS
 from libposix import error_of, read_direct
 
 blosc2 = pytest.importorskip("blosc2")
-import libblosc  # noqa: E402
-from libcodec import EBADMSG, Refused, tool  # noqa: E402, F401
-from libframe import Tool, check_ours, check_reference, write  # noqa: E402
+import libblosc
+from libcodec import EBADMSG, Refused
+from libframe import Tool, check_ours, check_reference, write
 
 # (pipeline, block size, split mode, dictionary, bytes, what they are)
 FORMS = [
@@ -53,13 +53,13 @@ def has_dict(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_reference_reads_them(work, tool, form):  # noqa: F811
+def test_the_reference_reads_them(work, codec_tool, form):
     """Alone, and in a frame on disk: all of it, in pieces, by one thread and by several."""
-    data, raw = encoded(tool, form)
+    data, raw = encoded(codec_tool, form)
     chunk = Chunk(raw)
     chunk.check()
     assert bool(raw[31] & 1) == has_dict(form) and is_stored(raw) == (form[5] == "noise")
-    assert tool.both(raw) == data
+    assert codec_tool.both(raw) == data
     assert blosc2.decompress2(raw) == data
     path = work / "f.b2frame"
     cparams = {"typesize": raw[3], "nthreads": 1}
@@ -87,14 +87,14 @@ def test_the_reference_reads_them(work, tool, form):  # noqa: F811
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_patch_and_growth_keep_them(tool, form):  # noqa: F811
+def test_a_patch_and_growth_keep_them(codec_tool, form):
     """What stays has the checksum that it had; what is new, one of its own."""
-    data, raw = encoded(tool, form)
+    data, raw = encoded(codec_tool, form)
     was, size = Chunk(raw), form[1]
     new = blob(9, size, form[5])
     for got in (
-        tool.patch(form[0], raw, [(1, 1, new)]),
-        tool.grow(form[0], raw, 2, data[: 2 * was.blocksize] + data),
+        codec_tool.patch(form[0], raw, [(1, 1, new)]),
+        codec_tool.grow(form[0], raw, 2, data[: 2 * was.blocksize] + data),
     ):
         if got is None:
             assert has_dict(form) or is_stored(raw)
@@ -103,42 +103,42 @@ def test_a_patch_and_growth_keep_them(tool, form):  # noqa: F811
         now.check()
         kept = [i for i in range(min(len(was.starts), len(now.starts))) if i == 0]
         assert all(now.sums[i] == was.sums[i] and now.block(i) == was.block(i) for i in kept)
-        assert blosc2.decompress2(got) == tool.both(got)
+        assert blosc2.decompress2(got) == codec_tool.both(got)
 
 
-def test_damage_is_not_made_good(tool):  # noqa: F811
+def test_damage_is_not_made_good(codec_tool):
     """A patch copies a block with the checksum of the bytes that were encoded: also where damage
     makes it end earlier."""
-    data, raw = encoded(tool, FORMS[0])
+    data, raw = encoded(codec_tool, FORMS[0])
     at = Chunk(raw).starts[3]
     length = struct.unpack_from("<i", raw, at)[0]
     for place, bit in ((at + 10, 4), (at, length & -length)):
         spoilt = bytearray(raw)
         word = struct.unpack_from("<I", spoilt, place)[0]
         struct.pack_into("<I", spoilt, place, word ^ bit)
-        got = Chunk(tool.patch(FORMS[0][0], bytes(spoilt), [(1, 1, blob(9, 4096, "text"))]))
+        got = Chunk(codec_tool.patch(FORMS[0][0], bytes(spoilt), [(1, 1, blob(9, 4096, "text"))]))
         assert got.sums[3] == Chunk(raw).sums[3]
         with pytest.raises(AssertionError):
             got.check()
 
 
-def test_who_gets_none(tool):  # noqa: F811
+def test_who_gets_none(codec_tool):
     """One block; bytes as they are that fit into a block of 16 KiB; and a chunk that a table would
     make larger than those."""
     for data in (blob(1, 5000, "text"), blob(1, 9000, "noise"), blob(1, 16384, "noise")):
-        raw = tool.encode("zstd:1", data, blocksize=8192)
+        raw = codec_tool.encode("zstd:1", data, blocksize=8192)
         assert not Chunk(raw).table and len(raw) <= len(data) + 32
     for data in (blob(1, 16385, "noise"), blob(1, 131073, "noise")):
-        raw = tool.encode("zstd:1", data, blocksize=8192)
+        raw = codec_tool.encode("zstd:1", data, blocksize=8192)
         assert Chunk(raw).blocksize == 16384 and len(raw) == longest(len(data))
         Chunk(raw).check()
     for blocksize in (16, 100, 4095):  # no multiple of any item: FORMAT.md 18
-        raw = tool.encode("zstd:1", blob(2, 40_000, "noise"), blocksize=blocksize)
+        raw = codec_tool.encode("zstd:1", blob(2, 40_000, "noise"), blocksize=blocksize)
         assert Chunk(raw).blocksize == 16381
     for size in range(64, 700, 7):
         data = blob(size, size // 2, "noise") + bytes(size - size // 2)
-        raw = tool.encode("lz4:5", data, blocksize=32)
-        assert len(raw) <= len(data) + 32 and tool.both(raw) == data
+        raw = codec_tool.encode("lz4:5", data, blocksize=32)
+        assert len(raw) <= len(data) + 32 and codec_tool.both(raw) == data
         assert blosc2.decompress2(raw) == data
 
 
@@ -163,11 +163,11 @@ def lies(raw):
     yield "into the table", bytes(first), None
 
 
-def test_lies(tool):  # noqa: F811
-    data, raw = encoded(tool, FORMS[0])
+def test_lies(codec_tool):
+    data, raw = encoded(codec_tool, FORMS[0])
     for what, spoilt, fine in lies(raw):
         try:
-            got = tool.both(spoilt)
+            got = codec_tool.both(spoilt)
         except Refused as e:
             assert not fine, what
             assert fine is None or e.rc == EBADMSG, what
@@ -232,7 +232,7 @@ def test_the_rest_of_a_damaged_chunk_is_served(mount):
     fd = os.open(m.mnt / "f", os.O_RDONLY)
     os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
     for place in range(0, len(data), 65536):
-        read = lambda: os.pread(fd, 4096, place + 8192)  # noqa: B023, E731
+        read = lambda: os.pread(fd, 4096, place + 8192)  # noqa: E731
         if place == lost:
             assert error_of(read) == "EIO"
         else:

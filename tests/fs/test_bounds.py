@@ -74,7 +74,7 @@ def test_memory_with_large_chunks(mount, how):
 
     def write(k):
         with open(m.mnt / f"f{k}", "w+b", buffering=0) as f:
-            for at in range(4):
+            for _ in range(4):
                 f.write(noise[k * 4096 : k * 4096 + 8 * MiB])
             os.fsync(f)
             if how == "streams":
@@ -304,7 +304,7 @@ def test_what_cannot_be_read_and_other_files(mount, pages):
     if pages == 1:
         assert (m.mnt / "bad").read_bytes() == data
     with open(m.mnt / "good", "rb") as f:
-        for i in range(1000):
+        for _ in range(1000):
             assert f.read(65536)[8192:12288] == page[:]
     m.unmount()
 

@@ -10,7 +10,6 @@ import tempfile
 import time
 from pathlib import Path
 
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -308,7 +307,7 @@ def test_what_is_there_stays(full, tmp_path):
 
 
 def test_a_second_run_does_what_the_first_did_not(full, tmp_path):
-    made, back, plain = tmp_path / "made", tmp_path / "back", tmp_path / "plain"
+    made, back = tmp_path / "made", tmp_path / "back"
     compress(full, made)
     files = len([path for path in full.rglob("*") if path.is_symlink() or path.is_file()])
     before = tree(made)

@@ -182,7 +182,7 @@ def test_more_files_open_than_descriptors(mount):
         for i in range(count):
             fds.append(os.open(m.mnt / f"f{i}", os.O_CREAT | os.O_RDWR))
             os.write(fds[-1], b"x")
-        for i, fd in enumerate(fds[::50]):
+        for fd in fds[::50]:
             os.pwrite(fd, b"late", 5)
             assert os.pread(fd, 10, 0) == b"x" + bytes(4) + b"late"
     finally:

@@ -14,7 +14,7 @@ import pytest
 from libblosc import check
 from libdata import blob
 from libfault import Fault
-from libintent import (  # noqa: F401
+from libintent import (
     ASIDE,
     LOG,
     PAGE,
@@ -22,7 +22,6 @@ from libintent import (  # noqa: F401
     crash,
     generation,
     log_of,
-    logged,
     made,
     patch,
     records,

@@ -12,14 +12,13 @@ import pytest
 
 from libdata import blob
 from libfault import Fault
-from libintent import (  # noqa: F401
+from libintent import (
     ASIDE,
     LOG,
     PAGE,
     SLOW,
     crash,
     log_of,
-    logged,
     made,
     patch,
     records,
@@ -119,7 +118,7 @@ def test_a_name_that_the_mount_does_not_know(mount, work):
 
 
 @pytest.mark.parametrize("why", ["mode", "owner"])
-def test_a_log_that_others_could_have_made(logged, root, why):  # noqa: F811
+def test_a_log_that_others_could_have_made(logged, root, why):
     m, fd, states = logged
     crash(m, fd)
     log = log_of(m).read_bytes()
@@ -133,7 +132,7 @@ def test_a_log_that_others_could_have_made(logged, root, why):  # noqa: F811
 
 
 @pytest.mark.parametrize("forever", [0, 1], ids=["once", "from-then-on"])
-def test_a_mount_that_cannot_open_something(logged, work, forever):  # noqa: F811
+def test_a_mount_that_cannot_open_something(logged, work, forever):
     """Each open fails: the mount is refused, or what was synced is there, or the log is kept."""
     m, fd, states = logged
     crash(m, fd)

@@ -17,9 +17,9 @@ from libposix import KEEP_SIZE, ZERO_RANGE, fallocate, punch, read_direct
 blosc2 = pytest.importorskip("blosc2") if os.environ.get("CI") != "true" else __import__("blosc2")
 np = pytest.importorskip("numpy")
 
-import libblosc  # noqa: E402
-from libblosc import CODECS, PIPELINES, SPLITS, F, Writer  # noqa: E402
-from libframe import sealed  # noqa: E402
+import libblosc
+from libblosc import CODECS, PIPELINES, SPLITS, F, Writer
+from libframe import sealed
 
 property_test = settings(
     deadline=None,

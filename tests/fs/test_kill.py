@@ -3,6 +3,7 @@
 CFRAMEFS_TEST_KILLS says how often in all; CFRAMEFS_SEED chooses other stories.
 """
 
+import contextlib
 import functools
 import os
 import random
@@ -200,10 +201,8 @@ def may_control_connections():
 def held_by(pid):
     held = []
     for fd in Path(f"/proc/{pid}/fd").glob("*"):
-        try:
+        with contextlib.suppress(OSError):
             held.append(os.readlink(fd))
-        except OSError:
-            pass
     return held
 
 

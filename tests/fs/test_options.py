@@ -20,6 +20,7 @@ import pytest
 from libdata import blob
 from libfault import Fault
 from libintent import SLOW, made, patch
+from libmemory import held_to
 from libmount import (
     CFRAME,
     DAEMON,
@@ -684,9 +685,7 @@ def test_dirty_data_is_bounded(mount):
         os.write(fd, data)
     os.fsync(fd)
     os.close(fd)
-    status = open(f"/proc/{m.proc.pid}/status").read()
-    if SLOWNESS == 1:  # a sanitizer's shadow memory counts too
-        assert int(re.search(r"VmHWM:\s+(\d+)", status)[1]) < 150_000
+    held_to(m, 150 << 20)
     with open(m.mnt / "f", "rb") as f:
         assert all(f.read(1 << 20) == data for _ in range(300)) and f.read() == b""
 

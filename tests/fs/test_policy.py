@@ -65,11 +65,11 @@ def test_attribute_of_a_file(mount, blosc2):
         m.mnt / "f"
     )
     data = write(m, "f")
-    assert {"codec": 1, "filters": [1], "typesize": 4, "blocksize": 16384} == {
+    assert {
         k: v
         for k, v in chunk_of(blosc2, m, "f").items()
         if k in ("codec", "filters", "typesize", "blocksize")
-    }
+    } == {"codec": 1, "filters": [1], "typesize": 4, "blocksize": 16384}
     reads_as(blosc2, m, "f", data)
     m.remount()  # the attribute stays; chunks written from now on follow it
     assert os.getxattr(m.mnt / "f", PIPELINE) == LZ4.encode()

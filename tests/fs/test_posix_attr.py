@@ -440,9 +440,9 @@ def test_who_may_create_by_a_supplementary_group_owns_it(shared, mode, group):
     assert error_of(as_nobody, lambda: make_each_kind(directory)) == "EACCES"
     as_nobody(lambda: make_each_kind(directory), groups=[4242])
     owners = {e.name: e.stat(follow_symlinks=False) for e in os.scandir(directory)}
-    assert {n: (st.st_uid, st.st_gid) for n, st in owners.items()} == {
-        name: (NOBODY, group) for name in ("file", "dir", "link", "fifo")
-    }
+    assert {n: (st.st_uid, st.st_gid) for n, st in owners.items()} == dict.fromkeys(
+        ("file", "dir", "link", "fifo"), (NOBODY, group)
+    )
 
 
 def test_what_is_created_is_never_roots_for_an_instant(mount, root):

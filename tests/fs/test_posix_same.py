@@ -769,7 +769,7 @@ def appending_processes(top):
 
     def run(letter):
         with opened(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND) as fd:
-            for number in range(50):
+            for _ in range(50):
                 os.write(fd, letter * 99 + b"\n")
 
     children = []
@@ -785,7 +785,7 @@ def appending_processes(top):
     return (
         len(lines),
         all(line == line[:1] * 99 for line in lines[:-1]),
-        sorted(set(line[:1] for line in lines)),
+        sorted({line[:1] for line in lines}),
     )
 
 

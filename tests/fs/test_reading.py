@@ -5,7 +5,6 @@ import json
 import mmap
 import os
 import random
-import re
 import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from libdata import blob
-from libmount import SLOWNESS, wait_until
+from libmemory import held_to
+from libmount import wait_until
 from libposix import error_of, read_direct
 
 CHUNK, BLOCK, PAGE = 1 << 20, 64 << 10, 4096
@@ -390,9 +390,7 @@ def test_memory_stays_within_its_bounds(mount):
         list(pool.map(reader, range(6)))
     for name, data in files.items():
         assert (m.mnt / name).read_bytes() == data
-    status = open(f"/proc/{m.proc.pid}/status", encoding="ascii").read()
-    if SLOWNESS == 1:  # a sanitizer's shadow memory counts too
-        assert int(re.search(r"VmHWM:\s+(\d+)", status)[1]) < (16 + 4 + 64) * 1024
+    held_to(m, (16 + 4 + 64) << 20)
     assert stats(m)["memory"]["cache_bytes"] <= 17 << 20
 
 

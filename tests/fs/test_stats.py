@@ -114,7 +114,7 @@ def test_dirty_data_answers(mount, content):
         "commit",
         "sync",
     ):  # a request is timed with its reply: just after we have it
-        wait_until(lambda: stats(m)["latency_us"][timer]["count"] >= 1, 10, timer)  # noqa: B023
+        wait_until(lambda: stats(m)["latency_us"][timer]["count"] >= 1, 10, timer)
 
 
 def test_an_fsync_is_a_commit_or_a_record_of_the_log(mount, content):

@@ -199,7 +199,7 @@ def test_chunks_behind_gaps_do_not_wait_for_ever(mount):
         wait_until(lambda: m.stored("f").stat().st_blocks * 512 > 30 * len(piece), 120)
         os.close(fd)
     with open(m.mnt / "f", "rb") as f:
-        for i in range(40):
+        for _ in range(40):
             assert f.read(len(piece)) == bytes(len(piece)) and f.read(len(piece)) == piece
 
 

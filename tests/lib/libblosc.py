@@ -167,7 +167,7 @@ class Apart:
 
     def start(self):
         guard = {"LD_PRELOAD": "libc_malloc_debug.so.0", "GLIBC_TUNABLES": "glibc.malloc.check=3"}
-        self.errors = tempfile.TemporaryFile("w+")
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.child = subprocess.Popen(
             [sys.executable, __file__],
             text=True,

@@ -88,7 +88,7 @@ class Tool:
 
 
 @pytest.fixture(scope="module")
-def tool():
-    t = Tool()
-    yield t
-    t.close()
+def codec_tool():
+    tool = Tool()
+    yield tool
+    tool.close()

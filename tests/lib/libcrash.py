@@ -6,6 +6,7 @@ page by page, in any order, unless each write is a request of its own (O_DIRECT)
 whole.
 """
 
+import contextlib
 import errno
 import os
 import random
@@ -259,10 +260,8 @@ class Story:
     def drop(self):
         """After a crash: no descriptor is worth anything."""
         for fd, _ in self.slots.values():
-            try:
+            with contextlib.suppress(OSError):
                 os.close(fd)
-            except OSError:
-                pass
         self.slots = {}
 
     def judge(self, found):

@@ -13,6 +13,6 @@ def peak(m):
 
 def held_to(m, most):
     if SLOWNESS > 1:
-        return  # the memory of a sanitizer is its own
+        return  # a sanitizer's shadow memory counts too
     got = peak(m)
     assert got < most, f"{got >> 20} MiB of memory, more than {most >> 20}"

@@ -57,10 +57,8 @@ def abort_connection(device):
         subprocess.run(
             ["mount", "-t", "fusectl", "none", control], capture_output=True, check=False
         )
-    try:
+    with contextlib.suppress(OSError):
         (control / str(device) / "abort").write_text("1")
-    except OSError:
-        pass
     if ours:
         umount(control, "-l")
 
@@ -123,10 +121,8 @@ def daemon_stacks(pid):
     lines = []
     for task in sorted(Path(f"/proc/{pid}/task").glob("*")):
         for what in ("comm", "wchan", "syscall", "stack"):
-            try:
+            with contextlib.suppress(OSError):
                 lines.append(f"{task.name} {what}: {(task / what).read_text().strip()}")
-            except OSError:
-                pass
     if shutil.which("gdb"):
         os.kill(pid, signal.SIGCONT)  # gdb waits for ever on a stopped process
         got = subprocess.run(

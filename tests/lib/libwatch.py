@@ -1,5 +1,6 @@
 """The watchdog: when a test takes too long, show where everybody stands, then end the daemons."""
 
+import contextlib
 import faulthandler
 import signal
 import subprocess
@@ -21,10 +22,8 @@ def end_daemons(out):
             print(libmount.daemon_stacks(proc.pid), file=out)
         except (OSError, subprocess.SubprocessError) as error:
             print(f"no stacks: {error}", file=out)
-        try:
+        with contextlib.suppress(ProcessLookupError):
             mount.end()
-        except ProcessLookupError:
-            pass
 
 
 class Watchdog:

@@ -5,14 +5,16 @@ minute of the machine falls on all of them. Every sample starts cold: a new moun
 where there is one) and dropped caches.
 """
 
+from __future__ import annotations
+
 import contextlib
 import filecmp
 import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Callable, Optional
 
 import host
 from host import BenchError, Unavailable
@@ -24,14 +26,12 @@ class Row:
     name: str
     title: str
     unit: str  # "MB/s" or "op/s", more is better; "ms", less is
-    load: Optional[Callable] = None  # (system, work) -> arguments of the load generator
-    prepare: Optional[Callable] = None  # (system, work), before mounting, not measured
-    run: Optional[Callable] = None  # (system, work) -> a result, instead of the load generator
-    systems: Optional[tuple] = None  # only these
-    check: Optional[Callable] = None  # (system, work), after another mount: are the bytes right?
-    need: Optional[Callable] = (
-        None  # (settings): raises Unavailable where the row cannot be measured
-    )
+    load: Callable | None = None  # (system, work) -> arguments of the load generator
+    prepare: Callable | None = None  # (system, work), before mounting, not measured
+    run: Callable | None = None  # (system, work) -> a result, instead of the load generator
+    systems: tuple | None = None  # only these
+    check: Callable | None = None  # (system, work), after another mount: are the bytes right?
+    need: Callable | None = None  # (settings): raises Unavailable where the row cannot be measured
 
     def figure(self, result):
         if self.unit == "ms":

@@ -178,8 +178,7 @@ class Daemon(System):
         return written
 
     def mount(self):
-        log = open(self.room / "log", "ab")
-        with log:
+        with open(self.room / "log", "ab") as log:
             self.process = subprocess.Popen(
                 [str(a) for a in self.command()], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
