@@ -2,12 +2,12 @@
 
 #include "base/log.h"
 #include "base/meter.h"
+#include "fs/backing/claim.h"
 #include "fs/dirty/workspace.h"
 #include "fs/intent/replay.h"
 #include "fs/fit.h"
 #include "fs/ops/ops.h"
 
-#include <stdio.h>
 
 #define THREADS 16 /* that serve requests, at most */
 
@@ -31,15 +31,13 @@ void fs_init(struct fs *fs, const struct options *o)
 
 static int lock_backing(struct fs *fs)
 {
-	char holder[PATH_MAX], where[PATH_MAX + 8] = "";
+	struct holder h;
 
-	int rc = backing_lock(&fs->backing, fs->opt.read_only, holder);
-	if (rc != -EBUSY)
-		return rc;
-	if (holder[0])
-		snprintf(where, sizeof where, " at '%s'", holder);
-	log_err("backing directory '%s': another cframefs %shas it mounted%s", fs->opt.backing,
-		fs->opt.read_only ? "that writes " : "", where);
+	int rc = claim_take(&fs->backing, fs->opt.read_only, &h);
+	if (rc == -EBUSY)
+		log_err("backing directory '%s': another cframefs %shas %s mounted%s%s%s",
+			fs->opt.backing, fs->opt.read_only ? "that writes " : "", h.has,
+			h.at[0] ? " at '" : "", h.at, h.at[0] ? "'" : "");
 	return rc;
 }
 

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/meter.h"
 #include "base/waker.h"
+#include "fs/backing/claim.h"
 #include "fs/dirty/flush.h"
 #include "fs/file/open.h"
 #include "fs/file/sync.h"
@@ -194,7 +195,7 @@ static void look_at_mount(struct keeper *k)
 	if (dev) {
 		k->fs->backing.own_mount = id;
 		k->fs->backing.own_dev = dev;
-		backing_tell_mount(&k->fs->backing);
+		claim_tell_mount(&k->fs->backing);
 		tell_guard(k->fs, dev);
 		set_readahead(k->fs, dev);
 	}

@@ -5,6 +5,7 @@
  */
 #include "base/log.h"
 #include "codec/versions.h"
+#include "fs/backing/claim.h"
 #include "fs/guard.h"
 #include "fs/ops/ops.h"
 #include "fs/session.h"
@@ -52,7 +53,7 @@ static void wait_for_old_mount(const struct options *o)
 	    !(stx.stx_attributes & STATX_ATTR_MOUNT_ROOT))
 		return;
 	dev_t dev = makedev(stx.stx_dev_major, stx.stx_dev_minor);
-	for (int i = 0; i < WAIT_STEPS && backing_is_ending(o->backing, dev); i++)
+	for (int i = 0; i < WAIT_STEPS && claim_is_ending(o->backing, dev); i++)
 		usleep(100 * 1000);
 }
 

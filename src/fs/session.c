@@ -1,6 +1,7 @@
 #include "fs/session.h"
 
 #include "base/log.h"
+#include "fs/backing/claim.h"
 #include "fs/keeper.h"
 #include "fs/ops/notify.h"
 #include "fs/ops/ops.h"
@@ -151,7 +152,7 @@ static void stop_serving(struct stopper *s)
 	pthread_kill(s->main, SIGUSR1); /* out of its wait */
 }
 
-/* Until a signal is there, which is not taken: another daemon may look for it (backing.c). */
+/* Until a signal is there, which is not taken: another daemon may look for it (claim.c). */
 static void wait_for_signal(const struct stopper *s)
 {
 	struct pollfd one = {.fd = s->signals, .events = POLLIN};
@@ -169,7 +170,7 @@ static void *stopper_main(void *arg)
 	session_signals(&set);
 	wait_for_signal(s);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	backing_tell_ending(&s->fs->backing);
+	claim_tell_ending(&s->fs->backing);
 	if (sigwait(&set, &sig) == 0) {
 		log_info("signal %d: flushing and unmounting", sig);
 		stop_serving(s);
@@ -363,7 +364,7 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 		rc = recompress_start(&recompress, fs);
 	if (rc >= 0)
 		rc = serve_until_stopped(fs, &detached);
-	backing_tell_unmounted(&fs->backing);
+	claim_tell_unmounted(&fs->backing);
 	recompress_stop(recompress);
 	notify_close(fs->notify);
 	fs->notify = NULL;

@@ -298,6 +298,75 @@ def test_busy_backing_directory(mount, work):
     assert not is_mounted(work / "second")
 
 
+@pytest.mark.release
+@pytest.mark.parametrize("options", ["", "ro"])
+def test_busy_directories_above_and_below(mount, work, options):
+    """Two daemons would have the same frames: the one of the directory above and that of the one
+    below. As soon as the first is unmounted, the second may come."""
+    m = mount(start=False)
+    (m.backing / "d/e").mkdir(parents=True)
+    (work / "second").mkdir()
+    for first, second, where in (
+        (m.backing, m.backing / "d/e", "above"),
+        (m.backing / "d/e", m.backing, "below"),
+    ):
+        m.backing = first
+        m.start()
+        command = [DAEMON, second, work / "second", *(["-o", options] if options else [])]
+        got = run(*command)
+        assert got.returncode == 1, got
+        assert re.fullmatch(
+            rf"cframefs: .*'{re.escape(str(second))}': another cframefs (that writes )?has "
+            rf"a directory {where} it mounted at '{re.escape(str(m.mnt))}'\n",
+            got.stderr,
+        ), got.stderr
+        (m.mnt / "f").write_bytes(b"the first one still works")
+        m.unmount()
+        try:
+            assert run(*command).returncode == 0
+        finally:
+            umount(work / "second")
+            wait_until(lambda: not daemon_of(work / "second"), 20, "end of the second daemon")
+
+
+def test_readers_above_and_below_each_other(mount, work):
+    m = mount(start=False)
+    (m.backing / "d/e").mkdir(parents=True)
+    m.options = "ro"
+    m.start()
+    (work / "second").mkdir()
+    try:
+        got = run(DAEMON, m.backing / "d/e", work / "second", "-o", "ro")
+        assert got.returncode == 0, got
+    finally:
+        umount(work / "second")
+        wait_until(lambda: not daemon_of(work / "second"), 20, "end of the second daemon")
+
+
+def test_a_directory_that_another_mount_shows(mount, work):
+    """Its frames are in the files of the first mount, which is at a place inside of its own backing
+    directory: that is not the directory above."""
+    m = mount(start=False)
+    m.mnt = m.backing / "top"
+    m.mnt.mkdir()
+    m.start()
+    (m.mnt / "d").mkdir()
+    (work / "second").mkdir()
+    data = blob(3, 300_000, "text")
+    try:
+        got = run(DAEMON, m.mnt / "d", work / "second")
+        assert got.returncode == 0, got
+        (work / "second/f").write_bytes(data)
+    finally:
+        umount(work / "second")
+        wait_until(lambda: not daemon_of(work / "second"), 20, "end of the second daemon")
+    m.unmount()
+    (frame,) = (m.backing / "d").iterdir()
+    inner = run(CFRAME, "cat", frame, text=False).stdout
+    (work / "inner.b2frame").write_bytes(inner)
+    assert run(CFRAME, "cat", work / "inner.b2frame", text=False).stdout == data
+
+
 HOLDER = """
 import os, sys
 fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
@@ -403,10 +472,10 @@ def test_a_backing_directory_whose_daemon_was_asked_to_end(mount, work):
 
 
 def told(directory):
-    """True: a daemon says which mount of the backing directory is its own (backing.c)."""
+    """True: a daemon says which mount of the backing directory is its own (claim.c)."""
     fd = os.open(directory, os.O_RDONLY)
     try:
-        asked = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        asked = struct.pack("hhqqi0q", fcntl.F_WRLCK, os.SEEK_SET, 0, 1 << 53, 0)
         found = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked)
     finally:
         os.close(fd)

@@ -1,14 +1,9 @@
 #include "fs/backing/backing.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 
 #include <linux/magic.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/sysmacros.h>
 #include <sys/vfs.h>
@@ -28,145 +23,12 @@ int backing_open(struct backing *b, const char *path)
 	return b->proc < 0 ? -errno : 0;
 }
 
-/*
- * Beside the lock, a daemon that serves says which mount is its own: by a record lock, shared by
- * those that only read, on the byte of the mount's device number. One that is about to end says so
- * by another, that far behind. A third is on the byte of its process number.
- */
-#define ENDING ((off_t)1 << 48)
-#define PROCESS ((off_t)1 << 49)
-
-static void set_byte(const struct backing *b, off_t at, short type)
-{
-	struct flock own = {.l_type = type, .l_start = at, .l_len = 1};
-
-	if (b->lock >= 0 && b->own_dev)
-		(void)fcntl(b->lock, F_OFD_SETLK, &own);
-}
-
-static void set_own(const struct backing *b, off_t behind, short type)
-{
-	set_byte(b, behind + (off_t)b->own_dev, type);
-}
-
-void backing_tell_mount(const struct backing *b)
-{
-	set_byte(b, PROCESS + getpid(), F_RDLCK);
-	set_own(b, 0, F_RDLCK);
-}
-
-void backing_tell_ending(const struct backing *b)
-{
-	set_own(b, ENDING, F_RDLCK);
-	set_own(b, 0, F_UNLCK);
-}
-
-void backing_tell_unmounted(const struct backing *b)
-{
-	set_own(b, 0, F_UNLCK);
-	set_own(b, ENDING, F_UNLCK);
-	set_byte(b, PROCESS + getpid(), F_UNLCK);
-}
-
-/* Those of session_signals. */
-#define ENDING_SIGNALS (1ull << (SIGTERM - 1) | 1ull << (SIGINT - 1) | 1ull << (SIGHUP - 1))
-
-/*
- * True: a signal that asks the daemon of the directory to end waits there to be seen. It is taken
- * (session.c) when ENDING has been said: whoever looks for both, in this order, misses none.
- */
-static bool is_asked_to_end(int lock)
-{
-	struct flock any = {.l_type = F_WRLCK, .l_start = PROCESS};
-	unsigned long long waiting = 0;
-	char line[256];
-
-	if (fcntl(lock, F_OFD_GETLK, &any) < 0 || any.l_type != F_RDLCK)
-		return false;
-	snprintf(line, sizeof line, "/proc/%lld/status", (long long)(any.l_start - PROCESS));
-	FILE *status = fopen(line, "re");
-	while (status && fgets(line, sizeof line, status))
-		if (sscanf(line, "ShdPnd: %llx", &waiting) == 1)
-			break;
-	if (status)
-		fclose(status);
-	return waiting & ENDING_SIGNALS;
-}
-
-/* Where a FUSE file system of that device number is mounted, as the kernel spells it. */
-static bool find_mount_of(dev_t dev, char at[static PATH_MAX])
-{
-	char *line = NULL;
-	size_t cap = 0;
-	unsigned hi, lo;
-	bool found = false;
-
-	FILE *table = fopen("/proc/self/mountinfo", "re");
-	while (table && !found && getline(&line, &cap, table) > 0)
-		found = sscanf(line, "%*d %*d %u:%u %*s %4095s", &hi, &lo, at) == 3 &&
-			makedev(hi, lo) == dev && strstr(line, " - fuse");
-	free(line);
-	if (table)
-		fclose(table);
-	return found;
-}
-
-/*
- * True: the daemon that has the lock serves a mount that is there, and will not end by itself. Not
- * seen from another mount namespace.
- */
-static bool is_mounted(const struct backing *b, char at[static PATH_MAX])
-{
-	struct flock any = {.l_type = F_WRLCK, .l_len = ENDING};
-
-	return fcntl(b->lock, F_OFD_GETLK, &any) == 0 && any.l_type == F_RDLCK &&
-	       find_mount_of((dev_t)any.l_start, at);
-}
-
-bool backing_is_ending(const char *path, dev_t mount)
-{
-	struct flock any = {.l_type = F_WRLCK, .l_start = ENDING + (off_t)mount, .l_len = 1};
-	char at[PATH_MAX];
-
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	bool told = is_asked_to_end(fd) ||
-		    (fcntl(fd, F_OFD_GETLK, &any) == 0 && any.l_type == F_RDLCK);
-	close(fd);
-	return told && find_mount_of(mount, at);
-}
-
-#define LOCK_TRIES 300 /* of 100 ms */
-#define LOCK_SAYS 10   /* tries after which whoever waits is told why */
-
-int backing_lock(struct backing *b, bool shared, char holder[static PATH_MAX])
-{
-	int how = (shared ? LOCK_SH : LOCK_EX) | LOCK_NB;
-
-	holder[0] = 0;
-	b->lock = openat(b->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (b->lock < 0)
-		return -errno;
-	for (int i = 0; i < LOCK_TRIES; i++) {
-		if (flock(b->lock, how) == 0)
-			return 0;
-		if (errno != EWOULDBLOCK && errno != EINTR)
-			return 0; /* not every file system has locks */
-		if (is_mounted(b, holder) && !is_asked_to_end(b->lock) && is_mounted(b, holder))
-			return -EBUSY;
-		holder[0] = 0;
-		if (i == LOCK_SAYS)
-			log_info("waiting for another cframefs to be done with the directory");
-		usleep(100 * 1000);
-	}
-	return -EBUSY;
-}
-
 void backing_close(struct backing *b)
 {
 	if (b->lock >= 0)
 		close(b->lock);
+	while (b->nabove)
+		close(b->above[--b->nabove]);
 	if (b->root >= 0)
 		close(b->root);
 	if (b->proc >= 0)

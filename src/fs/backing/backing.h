@@ -15,9 +15,13 @@
 #include <sys/types.h>
 #include <time.h>
 
+#define BACKING_ABOVE 64 /* directories, the nearest: deeper trees than that are rare */
+
 struct backing {
 	int root;        /* O_PATH descriptor of the directory           */
 	int lock;        /* holds the lock against other daemons; -1 none */
+	int above[BACKING_ABOVE]; /* the same, of the directories above (claim.h) ... */
+	unsigned nabove; /* ... that may be read                         */
 	int proc;        /* O_PATH descriptor of /proc/self/fd           */
 	bool is_root;    /* we run as root, and create files as their callers */
 	_Atomic bool labelled; /* files may have SELinux labels             */
@@ -29,25 +33,6 @@ struct backing {
 
 NODISCARD int backing_open(struct backing *b, const char *path);
 void backing_close(struct backing *b);
-
-/*
- * Locks the directory: one daemon may write to it, or several read. -EBUSY: in use, at once if the
- * other one's mount is there (`holder`: where, else ""); one that was just unmounted, or asked to
- * end, may still be writing, and is waited for, up to half a minute.
- */
-NODISCARD int backing_lock(struct backing *b, bool shared, char holder[static PATH_MAX]);
-
-/* For those who want the lock: own_dev is known, and its mount answers. */
-void backing_tell_mount(const struct backing *b);
-
-/* It will be unmounted soon, by this daemon. */
-void backing_tell_ending(const struct backing *b);
-
-/* True: the mount of that device number is there, and its daemon, of this directory, ends. */
-bool backing_is_ending(const char *path, dev_t mount);
-
-/* From here on its device number may be another mount's. */
-void backing_tell_unmounted(const struct backing *b);
 
 /* Raises the soft limit of descriptors to the hard one. Returns the limit. */
 unsigned long backing_raise_nofile(void);

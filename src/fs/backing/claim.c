@@ -1,0 +1,262 @@
+#include "fs/backing/claim.h"
+
+#include "base/log.h"
+
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/*
+ * Marks are record locks, shared by all who have them, on single bytes. A daemon that serves says
+ * which mount is its own: on the byte of the mount's device number. One that is about to end says
+ * so by another, that far behind. A third is on the byte of its process number. On the directories
+ * above, the first and the third are BELOW further on.
+ */
+#define ENDING ((off_t)1 << 48)
+#define PROCESS ((off_t)1 << 49)
+#define BELOW ((off_t)1 << 52)
+
+/*
+ * Behind those: somebody has the directory, or one below it, and writes to it, or reads only. From
+ * before the first look at anything that is in it.
+ */
+#define USED ((off_t)1 << 53)
+#define USED_BELOW (USED + 2)
+#define TO_WRITE 0
+#define TO_READ 1
+
+static bool set_byte(int fd, off_t at, short type)
+{
+	struct flock own = {.l_type = type, .l_start = at, .l_len = 1};
+	return fcntl(fd, F_OFD_SETLK, &own) == 0;
+}
+
+/* The first mark of another daemon from `at` on. */
+static bool find_byte(int fd, off_t at, off_t len, off_t *found)
+{
+	struct flock any = {.l_type = F_WRLCK, .l_start = at, .l_len = len};
+
+	if (fcntl(fd, F_OFD_GETLK, &any) < 0 || any.l_type != F_RDLCK)
+		return false;
+	*found = any.l_start;
+	return true;
+}
+
+static void set_all(const struct backing *b, off_t at, short type)
+{
+	if (b->lock < 0 || !b->own_dev)
+		return;
+	(void)set_byte(b->lock, at, type);
+	for (unsigned i = 0; i < b->nabove; i++)
+		(void)set_byte(b->above[i], BELOW + at, type);
+}
+
+void claim_tell_mount(const struct backing *b)
+{
+	set_all(b, PROCESS + getpid(), F_RDLCK);
+	set_all(b, (off_t)b->own_dev, F_RDLCK);
+}
+
+void claim_tell_ending(const struct backing *b)
+{
+	if (b->lock >= 0 && b->own_dev)
+		(void)set_byte(b->lock, ENDING + (off_t)b->own_dev, F_RDLCK);
+	set_all(b, (off_t)b->own_dev, F_UNLCK);
+}
+
+void claim_tell_unmounted(const struct backing *b)
+{
+	set_all(b, (off_t)b->own_dev, F_UNLCK);
+	set_all(b, ENDING + (off_t)b->own_dev, F_UNLCK);
+	set_all(b, PROCESS + getpid(), F_UNLCK);
+}
+
+/* Those of session_signals. */
+#define ENDING_SIGNALS (1ull << (SIGTERM - 1) | 1ull << (SIGINT - 1) | 1ull << (SIGHUP - 1))
+
+/*
+ * True: a signal that asks a daemon to end waits there to be seen. It is taken (session.c) when
+ * ENDING has been said: whoever looks for both, in this order, misses none. `base`: 0, of the
+ * daemon of the directory; BELOW, of one below.
+ */
+static bool is_asked_to_end(int fd, off_t base)
+{
+	unsigned long long waiting = 0;
+	char line[256];
+	off_t at;
+
+	if (!find_byte(fd, base + PROCESS, PROCESS, &at))
+		return false;
+	snprintf(line, sizeof line, "/proc/%lld/status", (long long)(at - base - PROCESS));
+	FILE *status = fopen(line, "re");
+	while (status && fgets(line, sizeof line, status))
+		if (sscanf(line, "ShdPnd: %llx", &waiting) == 1)
+			break;
+	if (status)
+		fclose(status);
+	return waiting & ENDING_SIGNALS;
+}
+
+/* Where a FUSE file system of that device number is mounted, as the kernel spells it. */
+static bool find_mount_of(dev_t dev, char at[static PATH_MAX])
+{
+	char *line = NULL;
+	size_t cap = 0;
+	unsigned hi, lo;
+	bool found = false;
+
+	FILE *table = fopen("/proc/self/mountinfo", "re");
+	while (table && !found && getline(&line, &cap, table) > 0)
+		found = sscanf(line, "%*d %*d %u:%u %*s %4095s", &hi, &lo, at) == 3 &&
+			makedev(hi, lo) == dev && strstr(line, " - fuse");
+	free(line);
+	if (table)
+		fclose(table);
+	return found;
+}
+
+/*
+ * True: the daemon that is in the way serves a mount that is there, and will not end by itself. Not
+ * seen from another mount namespace.
+ */
+static bool is_mounted(int fd, off_t base, char at[static PATH_MAX])
+{
+	off_t dev;
+	return find_byte(fd, base, ENDING, &dev) && find_mount_of((dev_t)(dev - base), at);
+}
+
+bool claim_is_ending(const char *path, dev_t mount)
+{
+	char at[PATH_MAX];
+	off_t found;
+
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	bool told = is_asked_to_end(fd, 0) || find_byte(fd, ENDING + (off_t)mount, 1, &found);
+	close(fd);
+	return told && find_mount_of(mount, at);
+}
+
+/*
+ * True: `dir` is on a FUSE file system, and `up`, where that is mounted, is not. What such a one
+ * shows is no part of the directory around it: our own mounts hide themselves there.
+ */
+static bool is_end_of_fuse(int dir, int up)
+{
+	struct stat here, there;
+	struct statfs fs;
+
+	return stat_fd(dir, &here) < 0 || stat_fd(up, &there) < 0 ||
+	       (here.st_dev != there.st_dev &&
+		(fstatfs(dir, &fs) < 0 || fs.f_type == FUSE_SUPER_MAGIC));
+}
+
+static bool is_same_directory(int a, int b)
+{
+	struct stat x, y;
+
+	return stat_fd(a, &x) < 0 || stat_fd(b, &y) < 0 ||
+	       (x.st_dev == y.st_dev && x.st_ino == y.st_ino);
+}
+
+/* Those that may be read; a directory that may not has no mark of ours. */
+static void open_above(struct backing *b)
+{
+	int dir = b->root;
+
+	for (unsigned i = 0; i < BACKING_ABOVE; i++) {
+		int up = openat(dir, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		bool top = up < 0 || is_same_directory(dir, up) || is_end_of_fuse(dir, up);
+		if (dir != b->root)
+			close(dir);
+		dir = up;
+		int fd = top ? -1 : openat(up, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd >= 0)
+			b->above[b->nabove++] = fd;
+		if (top)
+			break;
+	}
+	if (dir >= 0 && dir != b->root)
+		close(dir);
+}
+
+/* One who is in the way: found on this descriptor, as `base` says. */
+struct obstacle {
+	int fd;
+	off_t base;
+	const char *has;
+};
+
+static void mark(const struct backing *b, bool shared, short type)
+{
+	off_t how = shared ? TO_READ : TO_WRITE;
+
+	(void)set_byte(b->lock, USED + how, type);
+	for (unsigned i = 0; i < b->nabove; i++)
+		(void)set_byte(b->above[i], USED_BELOW + how, type);
+}
+
+/* Who writes shares with nobody, who reads shares with readers. */
+static bool find_obstacle(const struct backing *b, bool shared, struct obstacle *o)
+{
+	off_t found, len = shared ? TO_WRITE + 1 : TO_READ + 1;
+
+	*o = (struct obstacle){b->lock, BELOW, "a directory below it"};
+	if (find_byte(b->lock, USED_BELOW, len, &found))
+		return true;
+	for (unsigned i = 0; i < b->nabove; i++) {
+		*o = (struct obstacle){b->above[i], 0, "a directory above it"};
+		if (find_byte(b->above[i], USED, len, &found))
+			return true;
+	}
+	return false;
+}
+
+/* 1: it is ours; 0: it is not yet. */
+static int try_once(const struct backing *b, bool shared, struct obstacle *o)
+{
+	*o = (struct obstacle){b->lock, 0, "it"};
+	if (flock(b->lock, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0)
+		/* not every file system has locks */
+		return errno != EWOULDBLOCK && errno != EINTR;
+	/* marked first: of two that come at once one sees the other, or both do and try again */
+	mark(b, shared, F_RDLCK);
+	if (!find_obstacle(b, shared, o))
+		return 1;
+	mark(b, shared, F_UNLCK);
+	return 0;
+}
+
+#define TRIES 300 /* of 100 ms */
+#define SAYS 10   /* tries after which whoever waits is told why */
+
+int claim_take(struct backing *b, bool shared, struct holder *h)
+{
+	struct obstacle o;
+
+	*h = (struct holder){.has = "it"};
+	b->lock = openat(b->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (b->lock < 0)
+		return -errno;
+	open_above(b);
+	for (unsigned i = 0; i < TRIES; i++) {
+		if (try_once(b, shared, &o))
+			return 0;
+		h->has = o.has;
+		if (is_mounted(o.fd, o.base, h->at) && !is_asked_to_end(o.fd, o.base) &&
+		    is_mounted(o.fd, o.base, h->at))
+			return -EBUSY;
+		h->at[0] = 0;
+		if (i == SAYS)
+			log_info("waiting for another cframefs to be done with the directory");
+		usleep(100 * 1000);
+	}
+	return -EBUSY;
+}
