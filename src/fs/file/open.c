@@ -62,7 +62,9 @@ static int get_inode_locked(struct fs *fs, struct inode *n, const struct opening
 	return rc;
 }
 
-#define NAP_US 1000
+/* Between two looks: soon at first, but who comes back after half a minute need not be quick. */
+#define NAP_US 50
+#define NAP_MAX_US 5000
 
 /*
  * n->lock, for an open. By a file that its last user ends before what was refused, or takes back to
@@ -71,13 +73,15 @@ static int get_inode_locked(struct fs *fs, struct inode *n, const struct opening
  */
 static void lock_to_open(struct fs *fs, struct inode *n)
 {
+	useconds_t nap = NAP_US;
 	bool relieved = false;
 
 	pthread_mutex_lock(&n->lock);
 	while (n->busy != INODE_NOT_BUSY) {
 		pthread_mutex_unlock(&n->lock);
 		relieved = relieved || relief_begin(&fs->relief); /* that user may wait himself */
-		usleep(NAP_US);
+		usleep(nap);
+		nap = nap * 2 < NAP_MAX_US ? nap * 2 : NAP_MAX_US;
 		pthread_mutex_lock(&n->lock);
 	}
 	if (relieved)
@@ -91,7 +95,7 @@ static bool wait_closed(struct fs *fs, struct inode *n, struct sidecar_busy *bus
 
 	if (inode_enter_name(fs->inodes, n, &by) < 0)
 		return false;
-	sidecar_init(&s, &fs->relief);
+	sidecar_init(&s, &fs->relief, &n->told_lock);
 	sidecar_look(&s, by.dirfd, by.name);
 	inode_leave_name(fs->inodes, &by);
 	bool comes = sidecar_wait(&s, SIDECAR_READ);

@@ -1,5 +1,6 @@
 #include "fs/file/sidecar.h"
 
+#include "base/fd.h"
 #include "base/log.h"
 #include "base/meter.h"
 #include "fs/backing/probe.h"
@@ -9,8 +10,10 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define COUNTER_AT 8
@@ -28,11 +31,11 @@ struct rest {
 	bool relieved;
 };
 
-void sidecar_init(struct sidecar *s, struct relief *relief)
+void sidecar_init(struct sidecar *s, struct relief *relief, atomic_bool *told)
 {
 	pthread_rwlockattr_t attr;
 
-	*s = (struct sidecar){.relief = relief, .fd = -1};
+	*s = (struct sidecar){.relief = relief, .told = told, .fd = -1};
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&s->turn, &attr);
@@ -150,7 +153,7 @@ static bool try_lock(struct sidecar *s, int how)
 	if (held)
 		find_held(&s->busy_alone, now);
 	else if (how == LOCK_EX) /* nobody has it, in either way */
-		s->busy_alone.since = 0;
+		s->busy_alone.since = *s->told = 0;
 	if (held && how == LOCK_SH)
 		find_held(&s->busy_shared, now);
 	else if (!held)
@@ -219,14 +222,54 @@ static bool rest_briefly(struct sidecar *s, int how, struct rest *r)
 	return true;
 }
 
+/* Its name, as it is now. */
+static void lock_name(int fd, char out[static NAME_MAX + 1])
+{
+	char link[FD_PATH_MAX], path[PATH_MAX];
+
+	fd_proc_path(fd, link);
+	ssize_t n = readlink(link, path, sizeof path - 1);
+	path[n < 0 ? 0 : n] = 0;
+	const char *slash = strrchr(path, '/');
+	snprintf(out, NAME_MAX + 1, "%.*s", NAME_MAX, slash ? slash + 1 : "a lock file");
+}
+
+/* One of those who have it: its process number. 0: the kernel does not tell. */
+static long find_holder(int fd)
+{
+	FILE *in = fopen("/proc/locks", "re");
+	unsigned long long ino;
+	unsigned maj, min;
+	struct stat st;
+	char line[128];
+	long pid, found = 0;
+
+	if (fstat(fd, &st) < 0)
+		st = (struct stat){0};
+	while (in && !found && fgets(line, sizeof line, in))
+		if (sscanf(line, "%*d: FLOCK %*s %*s %ld %x:%x:%llu", &pid, &maj, &min,
+			   &ino) == 4 &&
+		    ino == st.st_ino && makedev(maj, min) == st.st_dev && pid != getpid())
+			found = pid > 0 ? pid : 0;
+	if (in)
+		fclose(in);
+	return found;
+}
+
+/* Nothing is entered. */
 static void warn(struct sidecar *s, const char *what)
 {
-	pthread_mutex_lock(&s->lock);
-	bool told = s->warned;
-	s->warned = true;
-	pthread_mutex_unlock(&s->lock);
-	if (!told)
-		log_warn("a lock file is held by another program for too long: %s", what);
+	char name[NAME_MAX + 1], by[32] = "";
+
+	if (atomic_exchange(s->told, true))
+		return;
+	pthread_rwlock_rdlock(&s->turn);
+	long pid = s->fd < 0 ? 0 : find_holder(s->fd);
+	lock_name(s->fd, name);
+	pthread_rwlock_unlock(&s->turn);
+	if (pid)
+		snprintf(by, sizeof by, " (process %ld)", pid);
+	log_warn("%s: held by another program%s for too long: %s", name, by, what);
 }
 
 /* -EAGAIN: it is held; or, with `without`, SIDECAR_WITHOUT. */

@@ -41,6 +41,7 @@ struct sidecar_busy {
 
 struct sidecar {
 	struct relief *relief; /* fixed */
+	atomic_bool *told;     /* that it is held for too long: one for all of a frame; fixed */
 	pthread_rwlock_t turn; /* alone: a commit, and to open it; shared: who reads or stores */
 	atomic_bool there;     /* fd >= 0: to be asked without the lock */
 	int fd;                /* under turn; -1 none */
@@ -50,10 +51,10 @@ struct sidecar {
 	uint64_t generation;   /* of the frame that is in memory ... */
 	bool unsure;           /* ... which was read while another program may have written it */
 	struct sidecar_busy busy_shared, busy_alone;
-	bool warned;
 };
 
-void sidecar_init(struct sidecar *s, struct relief *relief);
+/* Both are borrowed. */
+void sidecar_init(struct sidecar *s, struct relief *relief, atomic_bool *told);
 void sidecar_deinit(struct sidecar *s);
 
 /* That another program has the lock, which was waited for by another sidecar of the same frame. */
@@ -99,7 +100,10 @@ NODISCARD bool sidecar_wait(struct sidecar *s, enum sidecar_for what);
 /* For that time at most. Whoever comes back from it goes on with the lock or without. */
 void sidecar_wait_some(struct sidecar *s, enum sidecar_for what, uint64_t ns);
 
-/* Logs, once, that a commit has been waiting for half a minute, if it has. */
+/*
+ * Logs that a commit has been waiting for half a minute, if it has; as with reads and stores that
+ * do, one line until the lock has been free.
+ */
 void sidecar_tell_if_long(struct sidecar *s);
 
 /*

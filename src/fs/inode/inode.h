@@ -135,6 +135,7 @@ struct inode {
 	bool told_torn;           /* its recovery has been logged */
 	/* and that reading a block, or writing to it, takes more memory than there is */
 	atomic_bool told_large_block, told_large_chunks;
+	atomic_bool told_lock;    /* and that another program keeps its lock: file/sidecar.h */
 	bool suspect;             /* frame_suspect of the frame that was open last */
 	uint64_t last_size;       /* of the frame that was open last */
 	/*
