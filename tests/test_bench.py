@@ -123,28 +123,28 @@ def test_read(work, data):
 def test_codec(work, data, monkeypatch):
     """Its C half links with a finished build, and every cell comes back from both sides."""
     monkeypatch.syspath_prepend(str(BENCH.parent))
-    import codec_bench
+    import bench_codec
 
     if not shutil.which("cc"):
         skip_or_fail("no C compiler")
     try:
-        library, include = codec_bench.find_reference(None)
-    except codec_bench.BenchError as why:
+        library, include = bench_codec.find_reference(None)
+    except bench_codec.BenchError as why:
         pytest.skip(str(why))
-    program = codec_bench.build_cells(BUILD, include, work)
+    program = bench_codec.build_cells(BUILD, include, work)
     try:
-        assert codec_bench.ask_cells(program, library, "versions")[0]["reference"]["zstd"]
-    except codec_bench.BenchError as why:
+        assert bench_codec.ask_cells(program, library, "versions")[0]["reference"]["zstd"]
+    except bench_codec.BenchError as why:
         pytest.skip(f"another library than the bench knows: {why}")
-    assert len(codec_bench.ask_cells(program, library, "kernels", 1)) == 18
+    assert len(bench_codec.ask_cells(program, library, "kernels", 1)) == 18
     (work / "one").write_bytes((data / "b-ramp").read_bytes()[: 100 << 10])
     for threads in (1, 2):
-        cells = codec_bench.ask_cells(
+        cells = bench_codec.ask_cells(
             program, library, "cells", work / "one", 50 << 10, 1, threads, 2 - threads, 4
         )
-        rows = codec_bench.merge(cells, 2)
+        rows = bench_codec.merge(cells, 2)
         assert len(rows) == 24 and all(r["ours"]["bytes"] for r in rows)
-    ranges = codec_bench.ask_cells(program, library, "range", work / "one", 1)
+    ranges = bench_codec.ask_cells(program, library, "range", work / "one", 1)
     assert all(r["ours_us"] > 0 and r["reference_us"] > 0 for r in ranges)
 
 
@@ -234,7 +234,7 @@ def test_scaling(work, data):
 def test_ratio(work, data):
     readme = work / "README.md"
     marks = re.search(
-        r'MARKS = \("(.*)", "(.*)"\)', (BENCH.parent / "ratio_bench.py").read_text()
+        r'MARKS = \("(.*)", "(.*)"\)', (BENCH.parent / "ratio_report.py").read_text()
     ).groups()
     readme.write_text("before\n{}\nold\n{}\nafter\n".format(*marks))
     result, _ = bench(
@@ -269,7 +269,7 @@ def test_ratio(work, data):
 
 def test_the_readme_has_the_place_for_the_table():
     marks = re.search(
-        r'MARKS = \("(.*)", "(.*)"\)', (BENCH.parent / "ratio_bench.py").read_text()
+        r'MARKS = \("(.*)", "(.*)"\)', (BENCH.parent / "ratio_report.py").read_text()
     ).groups()
     text = (REPO / "README.md").read_text()
     assert all(text.count(mark) == 1 for mark in marks)

@@ -12,23 +12,18 @@ ms before each) and in a row.
 
 import argparse
 import contextlib
-import json
 import os
 import random
 import statistics
-import sys
 import time
 from pathlib import Path
 
 import host
+import report
 from systems import Cframefs
 
 SIZES = {"10 MB": 10, "1 GB": 1 << 10, "100 GB": 100 << 10, "1 TB": 1 << 20}  # chunks of 1 MiB
 PAGE = 4096
-
-
-def sectors(device):
-    return int((Path("/sys/block") / Path(device).name / "stat").read_text().split()[6]) * 512
 
 
 def overwrite(fd, chunks, seed, count, pause):
@@ -56,9 +51,9 @@ def measure(system, chunks, count, pause):
     fd = os.open(system.point / "big", os.O_RDWR)
     try:
         overwrite(fd, chunks, 1, 10, 0 if pause == 0 else 0.001)
-        before = sectors(system.device)
+        before = host.bytes_written(system.device)
         took = overwrite(fd, chunks, 2, count, pause)
-        written = sectors(system.device) - before
+        written = host.bytes_written(system.device) - before
     finally:
         os.close(fd)
         system.unmount()
@@ -112,9 +107,9 @@ def show(result):
         )
 
 
-def main(argv):
+def main(command, argv):
     p = argparse.ArgumentParser(
-        prog="bench commit",
+        prog=f"bench {command}",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -126,13 +121,9 @@ def main(argv):
         default=Path(__file__).resolve().parents[2] / "build/src/fs/cframefs",
     )
     args = p.parse_args(argv)
-    host.stop_on_signals()
-    try:
-        with contextlib.ExitStack() as stack:
-            result = bench(args, stack)
-    except (host.BenchError, OSError) as why:
-        sys.exit(f"bench: {why}")
+    with contextlib.ExitStack() as stack:
+        result = bench(args, stack)
     show(result)
     if args.json:
-        Path(args.json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        report.write_json(args.json, result)
     return 0

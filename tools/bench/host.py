@@ -107,6 +107,12 @@ def loop_device(stack, image):
     return device
 
 
+def bytes_written(device):
+    """To a block device, since it is there."""
+    fields = (Path("/sys/block") / Path(device).name / "stat").read_text().split()
+    return int(fields[6]) * 512  # sectors, whatever the size of a block
+
+
 def cpu_model():
     found = re.search(
         r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.M

@@ -166,10 +166,7 @@ static void report(uint64_t ops, uint64_t bytes, double seconds)
 	       (unsigned long long)bytes, seconds);
 }
 
-/*
- * Runs `body` in j->procs processes at once; the seconds
- * from the start of all to the end of the last.
- */
+/* Runs `body` in j->procs processes at once; the seconds until the last of them has ended. */
 static double at_once(const struct job *j, void (*body)(const struct job *, int, void *), void *ctx)
 {
 	int go[2], failed = 0, status;
@@ -249,10 +246,7 @@ struct place {
 	uint64_t first; /* number of its first block, counted over all files */
 };
 
-/*
- * Whole blocks of all files, numbered through; the tail
- * of a file that is no whole block is left out.
- */
+/* Whole blocks of all files, numbered through; a tail that is no whole block is left out. */
 static uint64_t open_places(const struct job *j, struct place *place, int flags)
 {
 	uint64_t blocks = 0;
@@ -594,7 +588,7 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	fprintf(stderr,
-		"usage: load read|random|walk|write|patch|small [-b BLOCK] [-n COUNT] [-s SEED]"
-		" [-f EVERY] [-j PROCS] [-w MIB] [-o DIR] FILE...\n");
+		"usage: load read|random|walk|write|patch|append|small [OPTIONS] FILE..., as the "
+		"comment at the top of load.c says\n");
 	return 2;
 }

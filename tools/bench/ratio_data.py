@@ -141,15 +141,15 @@ CLASSES = {
 }
 
 
-def lay_out(names, room, skipped):
-    """{class: files, largest first}; a class that cannot be made here is left
-    out, with the reason."""
+def lay_out(classes, room, skipped):
+    """{class: files, largest first}; a class that cannot be made here is left out, with the reason.
+    classes: {name: what lays its files out}."""
     laid = {}
-    for name in names:
+    for name, make in classes.items():
         directory = room / name
         directory.mkdir(parents=True)
         try:
-            CLASSES[name](directory)
+            make(directory)
         except BenchError as why:
             skipped[name] = str(why)
             continue

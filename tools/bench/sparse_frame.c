@@ -1,7 +1,6 @@
 /*
- * sparse_frame FILE NCHUNKS: a frame of so many chunks of 1 MiB, each of one repeated item. It
- * takes
- * 40 bytes a chunk, and its index has as many different entries as that of a frame full of data: so
+ * sparse_frame FILE NCHUNKS: a frame of so many chunks of 1 MiB, each of one repeated item. A chunk
+ * takes 40 bytes, and the index has as many different entries as that of a frame full of data: so
  * the bench gets a frame of 1 TiB in a few seconds, without 1 TiB.
  */
 #include "frame/frame.h"

@@ -13,7 +13,16 @@ import time
 from pathlib import Path
 
 import data
-from host import BenchError, Unavailable, ask, is_mounted, loop_device, run, unmount
+from host import (
+    BenchError,
+    Unavailable,
+    ask,
+    bytes_written,
+    is_mounted,
+    loop_device,
+    run,
+    unmount,
+)
 
 
 class System:
@@ -61,8 +70,7 @@ class System:
 
     def device_bytes(self):
         """Written to that device so far; nothing may be mounted."""
-        fields = (Path("/sys/block") / Path(self.device).name / "stat").read_text().split()
-        return int(fields[6]) * 512
+        return bytes_written(self.device)
 
     def stored(self):
         """Bytes in use for what was filled in, metadata included."""
@@ -305,6 +313,7 @@ class Cframefs(Daemon):
 
 
 IMAGE = 8 << 30  # sparse: a btrfs image takes what is written into it
+ZSTD = ("-comp", "zstd", "-Xcompression-level", "3")  # the level of btrfs-zstd3
 
 
 def joined(*options):
@@ -327,14 +336,8 @@ SYSTEMS = {
     "passthrough_ll-wb": lambda n, r, s, o: Passthrough(n, r, s, "writeback"),
     "btrfs-zstd1": lambda n, r, s, o: Btrfs(n, r, s, "zstd:1", IMAGE),
     "btrfs-zstd3": lambda n, r, s, o: Btrfs(n, r, s, "zstd:3", IMAGE),
-    "squashfs-zstd-128K": lambda n, r, s, o: Squashfs(
-        n, r, s, "-comp", "zstd", "-Xcompression-level", "3", "-b", "128K"
-    ),
-    "squashfs-zstd-1M": lambda n, r, s, o: Squashfs(
-        n, r, s, "-comp", "zstd", "-Xcompression-level", "3", "-b", "1M"
-    ),
-    "squashfuse-zstd-128K": lambda n, r, s, o: Squashfuse(
-        n, r, s, "-comp", "zstd", "-Xcompression-level", "3", "-b", "128K"
-    ),
+    "squashfs-zstd-128K": lambda n, r, s, o: Squashfs(n, r, s, *ZSTD, "-b", "128K"),
+    "squashfs-zstd-1M": lambda n, r, s, o: Squashfs(n, r, s, *ZSTD, "-b", "1M"),
+    "squashfuse-zstd-128K": lambda n, r, s, o: Squashfuse(n, r, s, *ZSTD, "-b", "128K"),
     "squashfs-lz4-128K": lambda n, r, s, o: Squashfs(n, r, s, "-comp", "lz4", "-b", "128K"),
 }

@@ -14,17 +14,16 @@ its library and header.
 """
 
 import argparse
-import contextlib
 import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import data
+import report
 from host import BenchError, ask, run
 
 HERE = Path(__file__).resolve().parent
@@ -273,9 +272,9 @@ def show(result):
     print(json.dumps({"versions": result["versions"], **result["summary"]}, indent=1))
 
 
-def main(argv):
+def main(command, argv):
     p = argparse.ArgumentParser(
-        prog="bench codec",
+        prog=f"bench {command}",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -296,14 +295,12 @@ def main(argv):
         "--reference", metavar="DIR", help="the reference's Python package (that of this Python)"
     )
     args = p.parse_args(argv)
-    try:
-        with contextlib.ExitStack() as stack:
-            room = Path(tempfile.mkdtemp(prefix="codec-bench-"))
-            stack.callback(shutil.rmtree, room, ignore_errors=True)
-            result = measure(args, room)
-    except (BenchError, KeyError, OSError) as why:
-        sys.exit(f"bench: {why}")
+    for name in args.sets.split(","):
+        if name not in SETS:
+            raise BenchError(f"no such data set: {name} (known: {', '.join(SETS)})")
+    with tempfile.TemporaryDirectory(prefix="cframefs-bench-") as room:
+        result = measure(args, Path(room))
     show(result)
     if args.json:
-        Path(args.json).write_text(json.dumps(result, indent=1) + "\n")
+        report.write_json(args.json, result)
     return 0

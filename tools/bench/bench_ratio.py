@@ -14,21 +14,20 @@ import contextlib
 import json
 import os
 import statistics
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import host
 import measure
-import ratio_chart
 import ratio_data
+import ratio_report
 import ratio_speed
+import report
 from host import BenchError, Unavailable
 from systems import SYSTEMS
 
 HERE = Path(__file__).resolve().parent
-PEERS = ["squashfs-zstd-128K", "squashfs-zstd-1M", "btrfs-zstd3"]
 # class of data, peer, what the quotient of the sizes may be at most
 FLOORS = [
     ("scientific", "squashfs-zstd-1M", 0.56),
@@ -36,8 +35,6 @@ FLOORS = [
     ("text", "squashfs-zstd-128K", 1.03),
     ("executables", "squashfs-zstd-128K", 1.03),
 ]
-COMPUTED = ["tuned", "best", "reference"]
-MARKS = ("<!-- sizes: bench ratio --readme -->", "<!-- end of sizes -->")
 CHUNK = 1 << 20
 FRAME_BYTES = 600  # header, trailer, index of a small file
 BLOCK = 4096
@@ -48,9 +45,9 @@ def built(given, *where):
     return path if path.exists() else None
 
 
-def arguments(argv):
+def arguments(command, argv):
     p = argparse.ArgumentParser(
-        prog="bench ratio",
+        prog=f"bench {command}",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -135,7 +132,7 @@ def empty_size(system):
 def fill(laid, room, args, skipped):
     """{class: {system: bytes}}; a fresh system for each class."""
     sizes = {name: {} for name in laid}
-    for peer in PEERS + ["cframefs"]:
+    for peer in ratio_report.PEERS + ["cframefs"]:
         for name, files in laid.items():
             measure.progress(f"{peer}: {name}")
             with contextlib.ExitStack() as stack:
@@ -167,10 +164,6 @@ def quotient(classes, name, mine, peer):
     return ours / theirs if ours and theirs else None
 
 
-def behind(row):
-    return row["tuned_stored"] / row["best_stored"] - 1 if row["best_stored"] else 0
-
-
 def floors(classes, speed):
     mine = "cframefs" if all("cframefs" in c["sizes"] for c in classes.values()) else "tuned"
     rows = [row for c in classes.values() for row in c["files"]]
@@ -185,16 +178,18 @@ def floors(classes, speed):
         said.append(floor("writing by hand / writing tuned", by_hand, 1.11))
     said.append(floor("packed: the worst file, less 4 KiB, / its bytes", worst, 1.002))
     if rows:
-        last = max(rows, key=behind)
+        last = max(rows, key=ratio_report.behind)
         said.append(
             floor(
-                "choice behind the best of all, median", statistics.median(map(behind, rows)), 0.03
+                "choice behind the best of all, median",
+                statistics.median(map(ratio_report.behind, rows)),
+                0.03,
             )
         )
         said.append(
             {
                 "what": f"choice behind the best of all, worst ({last['file']})",
-                "seen": behind(last),
+                "seen": ratio_report.behind(last),
                 "ok": None,
                 "limit": None,
             }
@@ -202,48 +197,28 @@ def floors(classes, speed):
     return said
 
 
-def bench(args, stack):
-    cframe = built(args.cframe, "tools", "cframe", "cframe")
-    if not cframe:
-        raise BenchError("cframe is not built (or say --cframe PATH)")
-    args.cframefs = built(args.cframefs, "src", "fs", "cframefs")
+def chosen_classes(args):
+    """{name: what lays its files out}."""
     if args.data:
-        ratio_data.CLASSES = {"given": ratio_data.one_directory(args.data)}
-        args.classes = "given"
+        return {"given": ratio_data.one_directory(args.data)}
     names = args.classes.split(",")
     for name in names:
         if name not in ratio_data.CLASSES:
             raise BenchError(f"no such class: {name} (known: {', '.join(ratio_data.CLASSES)})")
-    skipped = {}
-    host.keep_caches = args.keep_caches
-    room = host.workroom(stack)
-    measure.progress("laying out the data")
-    laid = ratio_data.lay_out(names, room / "data", skipped)
-    sizes = fill(laid, room, args, skipped)
-    measure.progress("trying every candidate on every file")
-    judged_files = judge_files(cframe, laid, skipped)
-    classes = {}
-    for name, rows in judged_files.items():
-        computed = {
-            kind: sum(row[kind] for row in rows)
-            for kind in COMPUTED
-            if all(kind in row for row in rows)
-        }
-        classes[name] = {
-            "bytes": sum(row["bytes"] for row in rows),
-            "sizes": {**sizes[name], **computed},
-            "files": rows,
-        }
-    speed = (
-        write_speed(args, stack, room, laid, judged_files) if args.rounds and args.cframefs else {}
-    )
+    return {name: ratio_data.CLASSES[name] for name in names}
+
+
+def summed(rows, sizes):
+    """A class: what its files come to, as the systems store them and as computed."""
+    computed = {
+        kind: sum(row[kind] for row in rows)
+        for kind in ratio_report.COMPUTED
+        if all(kind in row for row in rows)
+    }
     return {
-        "bench": "ratio",
-        "machine": host.describe(args.cframefs),
-        "classes": classes,
-        "write_mb_s": speed,
-        "floors": floors(classes, speed),
-        "skipped": skipped,
+        "bytes": sum(row["bytes"] for row in rows),
+        "sizes": {**sizes, **computed},
+        "files": rows,
     }
 
 
@@ -260,98 +235,42 @@ def write_speed(args, stack, room, laid, rows):
     return ratio_speed.compare(work, stack, best, args.rounds)
 
 
-def columns(result):
-    known = ["cframefs", *COMPUTED, *PEERS]
-    return [s for s in known if any(s in c["sizes"] for c in result["classes"].values())]
-
-
-def show(result):
-    systems = columns(result)
-    print(f"{'MB':<14}{'plain':>9}" + "".join(f"{s:>20}" for s in systems))
-    total = {"bytes": 0, "sizes": dict.fromkeys(systems, 0)}
-    for name, c in result["classes"].items():
-        show_class(name, c, systems)
-        total["bytes"] += c["bytes"]
-        for s in systems:
-            total["sizes"][s] += c["sizes"].get(s, 0)
-    show_class("all", total, systems)
-    print()
-    print(f"{'file':<36}{'MB':>8}{'behind':>8}  {'chosen at first':<34}{'best for all of it'}")
-    rows = [row for c in result["classes"].values() for row in c["files"]]
-    for row in sorted(rows, key=behind, reverse=True):
-        print(
-            f"{row['file'][:35]:<36}{row['bytes'] / 1e6:>8.1f}{behind(row):>8.1%}  "
-            f"{row['choice']:<34}{row['best_pipeline']}"
-        )
-    print()
-    for name, speed in result["write_mb_s"].items():
-        print(f"writing, {name}: {speed:,.0f} MB/s")
-    for verdict in result["floors"]:
-        mark = {True: "ok  ", False: "MISS", None: "    "}[verdict["ok"]]
-        seen = "not measured" if verdict["seen"] is None else f"{verdict['seen']:.3f}"
-        limit = f" (at most {verdict['limit']})" if verdict["limit"] is not None else ""
-        print(f"{mark} {verdict['what']}: {seen}{limit}")
-    for name, why in result["skipped"].items():
-        print(f"left out: {name}: {why}")
-
-
-def readme_table(result):
-    """What stands in the README: sizes relative to the files', a class of data each line."""
-    systems = [s for s in columns(result) if s in ("cframefs", "reference", *PEERS)]
-    yield f"    {'MB':<14}{'plain':>8}" + "".join(f"{s:>20}" for s in systems)
-    for name, c in result["classes"].items():
-        cells = (
-            f"{c['sizes'][s] / c['bytes']:>20.3f}" if s in c["sizes"] else f"{'-':>20}"
-            for s in systems
-        )
-        yield f"    {name:<14}{c['bytes'] / 1e6:>8.1f}" + "".join(cells)
-
-
-def put_into(path, result):
-    """Replaces what stands between the marks."""
-    text = Path(path).read_text(encoding="utf-8")
-    before, found, rest = text.partition(MARKS[0])
-    _, closed, after = rest.partition(MARKS[1])
-    if not found or not closed:
-        raise BenchError(f"{path}: no lines {MARKS[0]} and {MARKS[1]}")
-    table = "\n".join(readme_table(result))
-    Path(path).write_text(f"{before}{MARKS[0]}\n\n{table}\n\n{MARKS[1]}{after}", encoding="utf-8")
-
-
-def show_class(name, c, systems):
-    cells = "".join(
-        f"{c['sizes'].get(s, 0) / 1e6:>12.1f} ({c['sizes'].get(s, 0) / max(1, c['bytes']):.3f})"
-        for s in systems
+def bench(args, stack):
+    cframe = built(args.cframe, "tools", "cframe", "cframe")
+    if not cframe:
+        raise BenchError("cframe is not built (or say --cframe PATH)")
+    args.cframefs = built(args.cframefs, "src", "fs", "cframefs")
+    skipped = {}
+    host.keep_caches = args.keep_caches
+    room = host.workroom(stack)
+    measure.progress("laying out the data")
+    laid = ratio_data.lay_out(chosen_classes(args), room / "data", skipped)
+    sizes = fill(laid, room, args, skipped)
+    measure.progress("trying every candidate on every file")
+    judged_files = judge_files(cframe, laid, skipped)
+    classes = {name: summed(rows, sizes[name]) for name, rows in judged_files.items()}
+    speed = (
+        write_speed(args, stack, room, laid, judged_files) if args.rounds and args.cframefs else {}
     )
-    print(f"{name:<14}{c['bytes'] / 1e6:>9.1f}{cells}")
-
-
-def plot(path, result):
-    groups = {
-        name: {s: c["sizes"][s] / c["bytes"] for s in columns(result) if s in c["sizes"]}
-        for name, c in result["classes"].items()
+    return {
+        "bench": "ratio",
+        "machine": host.describe(args.cframefs),
+        "classes": classes,
+        "write_mb_s": speed,
+        "floors": floors(classes, speed),
+        "skipped": skipped,
     }
-    Path(path).write_text(
-        ratio_chart.draw("Bytes on disk / bytes of the files", groups, columns(result)),
-        encoding="utf-8",
-    )
 
 
-def main(argv):
-    args = arguments(argv)
-    host.stop_on_signals()
-    try:
-        with contextlib.ExitStack() as stack, measure.quiet_terminal():
-            result = bench(args, stack)
-    except (BenchError, OSError, subprocess.SubprocessError) as why:
-        sys.exit(f"bench: {why}")
-    except KeyboardInterrupt:
-        sys.exit(130)
-    show(result)
+def main(command, argv):
+    args = arguments(command, argv)
+    with contextlib.ExitStack() as stack, measure.quiet_terminal():
+        result = bench(args, stack)
+    ratio_report.show(result)
     if args.json:
-        Path(args.json).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        report.write_json(args.json, result)
     if args.plot:
-        plot(args.plot, result)
+        ratio_report.plot(args.plot, result)
     if args.readme:
-        put_into(args.readme, result)
+        ratio_report.put_into(args.readme, result)
     return 1 if args.check and any(v["ok"] is False for v in result["floors"]) else 0
