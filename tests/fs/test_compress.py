@@ -772,7 +772,7 @@ def test_usage(tmp_path):
         (["--pipeline", "zstd", "--codec=lz4"], "already says codec"),
         (["--rules", tmp_path / "absent"], "No such file"),
         (["--tune="], "wants a value"),
-        (["--force=1"], "'--force=1': unknown"),
+        (["--force=1"], "'--force=1': takes no value"),
     ]:
         said = compress(*args, tmp_path, tmp_path / "made", code=1)
         assert said.startswith("cframe: ") and why in said and said.count("\n") == 1, said

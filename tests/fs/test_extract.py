@@ -283,9 +283,12 @@ def test_a_full_disk(mount, root):
 def test_usage():
     for args in ([], ["-C", "/tmp"], ["--force"]):
         assert extract(*args, code=1) == "cframe: usage: cframe extract [OPTIONS] PATH...\n"
-    for word, args in (
-        ("-C", ["x", "-C"]),
-        ("--all", ["--all", "x"]),
-        ("-q", ["-C", "/tmp", "-q"]),
+    for args, why in (
+        (["x", "-C"], "'-C': wants a value"),
+        (["--all", "x"], "'--all': unknown"),
+        (["-C", "/tmp", "-q"], "'-q': unknown"),
+        (["-fq"], "'-q': unknown"),
+        (["x", "--force=yes"], "'--force=yes': takes no value"),
     ):
-        assert extract(*args, code=1).startswith(f"cframe: option '{word}': unknown, or its value")
+        said = f"cframe: option {why}; see cframe extract --help\n"
+        assert extract(*args, code=1) == said

@@ -4,7 +4,10 @@ import os
 import subprocess
 
 from libdata import blob
-from libmount import CFRAME
+from libmount import CFRAME, REPO
+from libposix import NOBODY
+
+FRAME = REPO / "tests/data/frames/text-zstd.b2frame"
 
 
 def ls(*args, code=0):
@@ -45,6 +48,16 @@ def test_both_sides_say_the_same(mount, blosc2):
     assert list(rows[m.backing].values()) == list(rows[m.mnt].values())
     for path in (m.backing / "big file", m.stored("big file"), m.mnt / "link"):
         assert list(ls(path)[0].items()) == [(str(path), rows[m.mnt][f"{m.mnt}/big file"])]
+
+
+def test_a_frame_that_may_not_be_read_is_no_plain_file(work, root):
+    frame = work / "x.b2frame"
+    frame.write_bytes(FRAME.read_bytes())
+    frame.chmod(0)
+    command = [CFRAME, "ls", work]
+    got = subprocess.run(command, capture_output=True, text=True, user=NOBODY)
+    assert (got.returncode, got.stdout) == (1, "")
+    assert got.stderr == f"cframe: {work}/x: Permission denied\n"
 
 
 def test_what_cannot_be_read_is_told(tmp_path):

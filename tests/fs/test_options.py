@@ -34,6 +34,7 @@ from libmount import (
 from libposix import error_of, sync
 
 CODECS = ["blosclz", "lz4", "lz4hc", "zlib", "zstd"]
+TEXT = REPO / "tests/data/frames/text-zstd.b2frame"
 
 
 def run(*args, **kw):
@@ -139,9 +140,12 @@ def test_help_fits_a_terminal(words):
     assert len(lines) > 5 and max(map(len, lines)) <= 80
 
 
-def test_what_does_not_arrive_is_told():
+@pytest.mark.parametrize(
+    "words", [["codecs"], ["--help"], ["cat", TEXT], ["info", TEXT], ["ls", TEXT]], ids=str
+)
+def test_what_does_not_arrive_is_told(words):
     with open("/dev/full", "w") as full:
-        got = subprocess.run([CFRAME, "codecs"], stdout=full, stderr=-1, text=True)
+        got = subprocess.run([CFRAME, *words], stdout=full, stderr=-1, text=True)
     assert got.returncode == 1
     assert got.stderr == "cframe: standard output: No space left on device\n"
 

@@ -2,14 +2,17 @@
  * The bytes go out as they are decoded. Another program may write to the file meanwhile: then it is
  * read again, and what is out already is compared, by its sum, with what the file is now.
  */
-#include "again.h"
+#include "args.h"
 #include "cframe.h"
+#include "open.h"
+#include "say.h"
+#include "steady.h"
 
+#include "base/fd.h"
 #include "base/sum.h"
 #include "frame/stored.h"
 
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,8 +29,23 @@ struct cat {
 	int rc;        /* why it failed                                     */
 	bool is_chunk; /* it has been tried as one, since it is no frame    */
 	bool changed;  /* what is out is not what the file begins with now  */
-	bool full;     /* standard output failed                            */
+	bool full;     /* standard output failed, as rc says                */
 };
+
+/* All of it, to standard output. */
+static int write_out(struct view v)
+{
+	unsigned interrupted = 0;
+
+	while (v.n) {
+		ssize_t n = write(STDOUT_FILENO, v.p, v.n);
+		if (n < 0)
+			TRY(fd_judge(&interrupted));
+		else
+			v = view_part(v, (size_t)n, v.n - (size_t)n);
+	}
+	return 0;
+}
 
 static int put(struct cat *c, struct view v)
 {
@@ -41,9 +59,10 @@ static int put(struct cat *c, struct view v)
 	}
 	if (!fresh.n)
 		return 0;
-	if (fwrite(fresh.p, 1, fresh.n, stdout) != fresh.n) {
+	int rc = write_out(fresh);
+	if (rc < 0) {
 		c->full = true;
-		return -EIO;
+		return rc;
 	}
 	sum64_add(c->state, fresh);
 	c->at += fresh.n;
@@ -153,8 +172,8 @@ static int fail(const struct cat *c)
 		tool_say("%s: was changed while it was being read", c->file);
 		return 1;
 	}
-	if (!c->is_chunk)
-		return tool_fail(c->file, c->rc);
+	if (c->full || !c->is_chunk)
+		return tool_fail(c->full ? "standard output" : c->file, c->rc);
 	tool_say("%s: is not a Blosc2 frame; as a chunk: %s", c->file,
 		 err_text(c->rc, text, sizeof text));
 	return 1;
@@ -162,9 +181,11 @@ static int fail(const struct cat *c)
 
 int cat_main(int argc, char **argv)
 {
-	if (argc != 2)
-		return tool_usage(subcommand_find(argv[0]));
-	struct cat c = {.file = argv[1]};
+	if (args_next(argc, argv, "", NULL) == ARGS_WRONG)
+		return 1;
+	if (argc - optind != 1)
+		return tool_usage(argv[0]);
+	struct cat c = {.file = argv[optind]};
 	bool steady = true;
 	c.rc = scratch_open(&c.scratch);
 	if (c.rc == 0)
@@ -172,7 +193,5 @@ int cat_main(int argc, char **argv)
 	scratch_close(c.scratch);
 	if (!steady)
 		return tool_busy(c.file);
-	if (c.rc == 0 && fflush(stdout) != 0)
-		c.rc = -errno;
 	return c.rc < 0 ? fail(&c) : 0;
 }

@@ -1,3 +1,4 @@
+#include "args.h"
 #include "cframe.h"
 
 #include "codec/codec.h"
@@ -9,8 +10,10 @@ int codecs_main(int argc, char **argv)
 {
 	const struct codec *c;
 	const struct filter *f;
-	if (argc != 1)
-		return tool_usage(subcommand_find(argv[0]));
+	if (args_next(argc, argv, "", NULL) == ARGS_WRONG)
+		return 1;
+	if (argc != optind)
+		return tool_usage(argv[0]);
 	for (size_t i = 0; (c = codec_at(i)); i++)
 		printf("codec   %3u  %-14s %s\n", c->id, c->name, c->what);
 	for (size_t i = 0; (f = filter_at(i)); i++)

@@ -1,7 +1,12 @@
 /* Makes frames of files without a mount: what a mount would have written of them. */
+#include "args.h"
 #include "cframe.h"
+#include "mounts.h"
 #include "pack.h"
 #include "progress.h"
+#include "say.h"
+
+#include "frame/frame.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -249,16 +254,6 @@ static void raise_nofile(void)
 	}
 }
 
-static bool is_backing(void *arg, int dir)
-{
-	return is_mounted(dir);
-}
-
-static bool is_left_with_log(void *arg, int dir)
-{
-	return has_log(dir);
-}
-
 /* What would be lost where a daemon is. NULL: nothing. */
 static const char *target_problem(const struct compress *c)
 {
@@ -267,10 +262,10 @@ static const char *target_problem(const struct compress *c)
 	if (any_above(root, is_mount_point, NULL))
 		return "is a mount, which compresses what is copied to it";
 	bool replaces = c->force || c->update;
-	if (replaces && any_above(root, is_backing, NULL))
+	if (replaces && any_above(root, has_daemon, NULL))
 		return "is mounted, and its daemon may write to what would be replaced: copy the "
 		       "files into the mount, or unmount it first";
-	if (replaces && any_above(root, is_left_with_log, NULL))
+	if (replaces && any_above(root, has_unapplied_log, NULL))
 		return "its daemon was killed, and its intent log is for files that would be "
 		       "replaced; mount and unmount it first";
 	return NULL;
@@ -318,107 +313,78 @@ static unsigned cores(void)
 	return (unsigned)min_u64((uint64_t)n, WORKERS_MAX);
 }
 
-struct parse {
-	struct compress *c;
-	struct settings_words words;
-	struct option_why why;
-	char **argv; /* what is left; NULL behind the last */
-};
+/* Options of the command line by name; those of a mount have the number of their row. */
+#define FIRST_SETTING 256
 
-static int read_workers(struct parse *p, const char *value)
+static const struct option *option_names(void)
+{
+	static struct option names[3 + SETTINGS_ROWS + 1] = {{"force", no_argument, NULL, 'f'},
+							     {"update", no_argument, NULL, 'u'},
+							     {"verbose", no_argument, NULL, 'v'}};
+	for (int i = 0; i < SETTINGS_ROWS; i++)
+		names[3 + i] = (struct option){settings_rows[i].name, required_argument, NULL,
+					       FIRST_SETTING + i};
+	return names;
+}
+
+static int read_workers(struct compress *c, const char *value, struct option_why *why)
 {
 	static const struct option_row row = {"-j", OPTION_NUMBER, 0, 1, WORKERS_MAX, "N", ""};
 	uint64_t n;
 
-	TRY(option_read(&row, value, &n, &p->why));
-	p->c->workers = (unsigned)n;
+	TRY(option_read(&row, value, &n, why));
+	c->workers = (unsigned)n;
 	return 0;
 }
 
-static int refuse_unknown(struct parse *p, const char *word)
+static int read_setting(const struct option_row *row, const char *value,
+			struct settings_words *words, struct option_why *why)
 {
-	return option_refuse(&p->why, "option", word, "unknown; see cframe compress --help");
+	if (!*value)
+		return option_refuse(why, "option", row->name, "wants a value");
+	return option_read(row, value, words, why);
 }
 
-/* "--level=3", or "--level" and "3". */
-static int read_setting(struct parse *p, const char *word)
+/* -EINVAL: one is wrong, which is said, or is in why->text. */
+static int read_options(struct compress *c, int argc, char **argv, struct option_why *why)
 {
-	const char *name = word + 2;
-	size_t len = strcspn(name, "=");
-	const struct option_row *row = option_find(settings_rows, SETTINGS_ROWS, name, len);
-	const char *value = name[len] ? name + len + 1 : NULL;
+	struct settings_words words;
 
-	if (!row)
-		return refuse_unknown(p, word);
-	if (!value && *p->argv)
-		value = *p->argv++;
-	if (!value || !*value)
-		return option_refuse(&p->why, "option", row->name, "wants a value");
-	return option_read(row, value, &p->words, &p->why);
-}
-
-/* One word, which begins with '-'. */
-static int read_option(struct parse *p, const char *word)
-{
-	if (tool_is(word, "-f", "--force")) {
-		p->c->force = true;
-		return 0;
+	settings_words_init(&words);
+	for (int got; (got = args_next(argc, argv, ":fj:uv", option_names())) != ARGS_END;) {
+		switch (got) {
+		case 'f': c->force = true; break;
+		case 'j': TRY(read_workers(c, optarg, why)); break;
+		case 'u': c->update = true; break;
+		case 'v': c->verbose = true; break;
+		case ARGS_WRONG: return -EINVAL;
+		default:
+			TRY(read_setting(&settings_rows[got - FIRST_SETTING], optarg, &words, why));
+		}
 	}
-	if (tool_is(word, "-u", "--update")) {
-		p->c->update = true;
-		return 0;
-	}
-	if (tool_is(word, "-v", "--verbose")) {
-		p->c->verbose = true;
-		return 0;
-	}
-	if (strncmp(word, "-j", 2) == 0) {
-		const char *value = word[2] ? word + 2 : *p->argv ? *p->argv++ : "";
-		return read_workers(p, value);
-	}
-	if (strncmp(word, "--", 2) == 0)
-		return read_setting(p, word);
-	return refuse_unknown(p, word);
-}
-
-/* Options may stand between the paths, but not behind "--". Counts the paths, now in `paths`. */
-static int read_words(struct parse *p, char **paths, unsigned *npaths)
-{
-	bool options = true;
-
-	for (*npaths = 0; *p->argv;) {
-		char *word = *p->argv++;
-		if (options && strcmp(word, "--") == 0)
-			options = false;
-		else if (options && word[0] == '-' && word[1])
-			TRY(read_option(p, word));
-		else
-			paths[(*npaths)++] = word;
-	}
-	if (*npaths < 2)
-		return 0;
-	if (p->words.level == OPTION_AUTO)
-		return option_refuse(&p->why, "option", "level", "auto is for mounts");
-	return settings_judge(&p->c->settings, &p->words, &p->why);
+	if (words.level == OPTION_AUTO)
+		return option_refuse(why, "option", "level", "auto is for mounts");
+	return settings_judge(&c->settings, &words, why);
 }
 
 int compress_main(int argc, char **argv)
 {
 	struct compress c = {.workers = cores()};
-	struct parse p = {.c = &c, .argv = argv + 1};
-	unsigned n;
-
-	settings_words_init(&p.words);
-	int rc = read_words(&p, argv, &n);
+	struct option_why why = {0};
 	int code = 1;
-	if (p.why.text[0]) {
-		tool_say("%s", p.why.text);
-	} else if (rc < 0 || n < 2) {
-		code = rc < 0 ? tool_fail("compress", rc) : tool_usage(subcommand_find("compress"));
+
+	int rc = read_options(&c, argc, argv, &why);
+	if (why.text[0]) {
+		tool_say("%s", why.text);
+	} else if (rc < 0) {
+		if (rc != -EINVAL)
+			tool_fail(argv[0], rc);
+	} else if (argc - optind < 2) {
+		code = tool_usage(argv[0]);
 	} else {
-		const char *where = argv[n - 1];
-		argv[n - 1] = NULL;
-		code = run(&c, argv, where);
+		const char *where = argv[argc - 1];
+		argv[argc - 1] = NULL;
+		code = run(&c, argv + optind, where);
 		if (c.verbose && c.packer)
 			tell_totals(&c);
 		packer_close(c.packer);

@@ -1,8 +1,13 @@
 /* Takes files out of frames without a mount: what a mount of the directory would show. */
+#include "args.h"
 #include "cframe.h"
+#include "mounts.h"
+#include "open.h"
 #include "progress.h"
-#include "tree.h"
+#include "say.h"
+#include "steady.h"
 #include "unpack.h"
+#include "walk.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -68,7 +73,7 @@ static int extract_bytes(struct extract *x, struct listing *l, const struct entr
 		return -errno;
 	err_clear();
 	int rc = unpack(x, e, in, i->draft.fd);
-	if (fstat(in, &now) < 0 || !is_same(&now, &e->st))
+	if (fstat(in, &now) < 0 || !stat_is_same(&now, &e->st))
 		rc = -ESTALE;
 	if (rc >= 0 && e->kind != NODE_SPARSE) /* whose own are those of a directory */
 		extras_load(&i->extras, in);
@@ -153,12 +158,12 @@ static void extract_named(struct walk *w, int from, const char *name)
 static bool told_of_newer(void *arg, int dir)
 {
 	struct walk *w = arg;
-	if (is_mounted(dir)) {
+	if (has_daemon(NULL, dir)) {
 		walk_say(w, "is mounted: what is not committed yet is missing; copy from the "
 			    "mount, or unmount it first");
 		return true;
 	}
-	if (!has_log(dir))
+	if (!has_unapplied_log(NULL, dir))
 		return false;
 	walk_say(w, "its daemon was killed, and its intent log may have bytes that its frames "
 		    "lack; mount and unmount it first");
@@ -198,33 +203,26 @@ static int run(struct extract *x, const char *where, struct target t, char **pat
 
 int extract_main(int argc, char **argv)
 {
+	static const struct option names[] = {{"force", no_argument, NULL, 'f'},
+					      {"update", no_argument, NULL, 'u'},
+					      {"verbose", no_argument, NULL, 'v'},
+					      {0}};
 	struct extract x = {.s = NULL};
 	const char *where = ".";
 	struct target t = {0};
-	bool options = true;
-	int npaths = 0;
 
-	for (int i = 1; i < argc; i++) {
-		char *word = argv[i];
-		if (!options || word[0] != '-' || word[1] == '/')
-			argv[npaths++] = word;
-		else if (strcmp(word, "--") == 0)
-			options = false;
-		else if (tool_is(word, "-f", "--force"))
-			t.force = true;
-		else if (tool_is(word, "-u", "--update"))
-			t.update = true;
-		else if (tool_is(word, "-v", "--verbose"))
-			x.verbose = true;
-		else if (strcmp(word, "-C") == 0 && i + 1 < argc)
-			where = argv[++i];
-		else
-			return tool_unknown("extract", word);
+	for (int got; (got = args_next(argc, argv, ":C:fuv", names)) != ARGS_END;) {
+		switch (got) {
+		case 'C': where = optarg; break;
+		case 'f': t.force = true; break;
+		case 'u': t.update = true; break;
+		case 'v': x.verbose = true; break;
+		default: return 1;
+		}
 	}
-	if (!npaths)
-		return tool_usage(subcommand_find("extract"));
-	argv[npaths] = NULL;
-	int code = run(&x, where, t, argv);
+	if (argc == optind)
+		return tool_usage(argv[0]);
+	int code = run(&x, where, t, argv + optind);
 	scratch_close(x.s);
 	walk_deinit(&x.walk);
 	return code;

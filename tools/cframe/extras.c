@@ -1,4 +1,4 @@
-#include "tree.h"
+#include "extras.h"
 
 #include "base/bytes.h"
 #include "frame/policy/wish.h"

@@ -3,8 +3,11 @@
  * same tree, so that the two can never differ. It adds units to the lengths, and a word where 0
  * stands for something.
  */
-#include "again.h"
+#include "args.h"
 #include "cframe.h"
+#include "open.h"
+#include "say.h"
+#include "steady.h"
 
 #include "frame/ndarray.h"
 
@@ -201,11 +204,15 @@ static int print_facts(const struct wanted *w, bool json)
 
 int info_main(int argc, char **argv)
 {
-	bool first = argc == 3 && strcmp(argv[1], "--json") == 0;
-	bool json = first || (argc == 3 && strcmp(argv[2], "--json") == 0);
-	if ((argc != 2 && !json) || argv[argc - 1 - (argc == 3 && !first)][0] == '-')
-		return tool_usage(subcommand_find(argv[0]));
-	struct wanted w = {.file = argv[first ? 2 : 1]};
+	static const struct option names[] = {{"json", no_argument, NULL, 'J'}, {0}};
+	bool json = false;
+
+	for (int got; (got = args_next(argc, argv, "", names)) != ARGS_END; json = true)
+		if (got == ARGS_WRONG)
+			return 1;
+	if (argc - optind != 1)
+		return tool_usage(argv[0]);
+	struct wanted w = {.file = argv[optind]};
 	bool steady = look_until_steady(w.file, is_described, &w);
 	int code = steady ? print_facts(&w, json) : tool_busy(w.file);
 	cJSON_Delete(w.facts);

@@ -1,5 +1,4 @@
-/* What is in a directory, and what a mount would show of it. */
-#include "tree.h"
+#include "listing.h"
 
 #include "frame/view_npy.h"
 
@@ -94,6 +93,13 @@ void listing_stat(struct listing *l, struct entry *e)
 		e->rc = -errno;
 }
 
+/* An error that tells nothing of a file's content. */
+static bool is_untold(int rc)
+{
+	return rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ||
+	       rc == -EACCES;
+}
+
 /* Fills in e->kind, and e->rc where its content could not be read. */
 static void look(struct listing *l, struct entry *e)
 {
@@ -111,11 +117,9 @@ static void look(struct listing *l, struct entry *e)
 	int rc = fd < 0 ? -errno : look_inside(fd, e->kind);
 	if (fd >= 0)
 		close(fd);
-	if (rc >= 0)
-		return;
-	if (rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE)
+	if (rc < 0 && is_untold(rc))
 		e->rc = rc;
-	else
+	else if (rc < 0)
 		e->kind = NODE_PLAIN;
 }
 

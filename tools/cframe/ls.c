@@ -1,6 +1,10 @@
 /* What files take, beside how long they are: each, and all. */
+#include "args.h"
 #include "cframe.h"
-#include "tree.h"
+#include "listing.h"
+#include "mounts.h"
+#include "open.h"
+#include "say.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -160,19 +164,16 @@ static void list_path(struct ls *ls, const char *path)
 
 int ls_main(int argc, char **argv)
 {
+	static const struct option names[] = {{"summarize", no_argument, NULL, 's'}, {0}};
 	struct ls ls = {.on_terminal = isatty(STDOUT_FILENO)};
 	char name[64];
-	int npaths = 0;
 
-	for (int i = 1; i < argc; i++) {
-		if (tool_is(argv[i], "-s", "--summarize"))
-			ls.totals = true;
-		else
-			argv[npaths++] = argv[i];
-	}
-	if (!npaths)
-		return tool_usage(subcommand_find("ls"));
-	for (int i = 0; i < npaths; i++)
+	for (int got; (got = args_next(argc, argv, "s", names)) != ARGS_END; ls.totals = true)
+		if (got == ARGS_WRONG)
+			return 1;
+	if (argc == optind)
+		return tool_usage(argv[0]);
+	for (int i = optind; i < argc; i++)
 		list_path(&ls, argv[i]);
 	snprintf(name, sizeof name, "%" PRIu64 " files", ls.files);
 	if (ls.files > 1 || ls.totals || (!ls.files && !ls.failed))

@@ -1,9 +1,19 @@
 /* cframe: makes frames, looks at them and takes them apart, without a mount. */
 #include "cframe.h"
+#include "say.h"
 
+#include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/xattr.h>
+
+struct subcommand {
+	const char *name;
+	const char *usage; /* arguments, for the help */
+	const char *what;
+	int (*run)(int argc, char **argv); /* argv[0]: the subcommand; the exit code comes back */
+	const char *options; /* lines, for the help; NULL: it has none */
+};
 
 static const struct subcommand subcommands[] = {
 	{"info", "FILE [--json]", "what a frame is: sizes, pipeline, chunks, metalayers",
@@ -51,7 +61,7 @@ static void help(FILE *out)
 	fprintf(out, "\ncframe COMMAND --help: its arguments and options. man cframe says more.\n");
 }
 
-const struct subcommand *subcommand_find(const char *name)
+static const struct subcommand *find(const char *name)
 {
 	for (size_t i = 0; i < NSUBCOMMANDS; i++)
 		if (strcmp(subcommands[i].name, name) == 0)
@@ -59,53 +69,10 @@ const struct subcommand *subcommand_find(const char *name)
 	return NULL;
 }
 
-int tool_usage(const struct subcommand *cmd)
+int tool_usage(const char *name)
 {
-	fprintf(stderr, "cframe: usage: cframe %s%s%s\n", cmd->name, *cmd->usage ? " " : "",
-		cmd->usage);
-	return 1;
-}
-
-void tool_bytes_text(double v, char out[static 16])
-{
-	static const char *const unit[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-	unsigned i = 0;
-	while (v >= 999.95 && i < 5) {
-		v /= 1000;
-		i++;
-	}
-	snprintf(out, 16, i ? "%.1f %s" : "%.0f %s", v, unit[i]);
-}
-
-int tool_unknown(const char *cmd, const char *word)
-{
-	fprintf(stderr,
-		"cframe: option '%s': unknown, or its value is missing; see cframe %s --help\n",
-		word, cmd);
-	return 1;
-}
-
-int tool_no_frame(const char *file)
-{
-	bool in_mount = getxattr(file, "user.cframefs.stored", NULL, 0) >= 0;
-	tool_say("%s: is not a Blosc2 frame%s", file,
-		 in_mount ? ", but the contents of one: name the frame in the backing directory"
-			  : "");
-	return 1;
-}
-
-int tool_fail(const char *file, int rc)
-{
-	char text[256];
-	tool_say("%s: %s", file,
-		 rc == -EISDIR ? "is a directory: name a file in it"
-			       : err_text(rc, text, sizeof text));
-	return 1;
-}
-
-int tool_busy(const char *file)
-{
-	tool_say("%s: is being written, and could not be read meanwhile", file);
+	const struct subcommand *cmd = find(name);
+	tool_say("usage: cframe %s%s%s", cmd->name, *cmd->usage ? " " : "", cmd->usage);
 	return 1;
 }
 
@@ -131,22 +98,6 @@ static bool asks_for_help(char **word)
 	return false;
 }
 
-/* True: a word looks like an option and is none, which is said. */
-static bool has_unknown(const struct subcommand *cmd, char **word)
-{
-	char wanted[32];
-
-	if (cmd->run == compress_main || cmd->run == extract_main)
-		return false; /* whose options have values, and which look themselves */
-	for (; *word; word++) {
-		snprintf(wanted, sizeof wanted, " %s", *word);
-		const char *found = cmd->options ? strstr(cmd->options, wanted) : NULL;
-		if (**word == '-' && (!found || !strchr(" ,", found[strlen(wanted)])))
-			return tool_unknown(cmd->name, *word);
-	}
-	return false;
-}
-
 /* False: what was printed did not arrive, as on a full disk. */
 static bool is_said(void)
 {
@@ -158,15 +109,17 @@ static bool is_said(void)
 
 static int no_command(const char *word)
 {
-	fprintf(stderr, "cframe: no command is called '%s'; see cframe --help\n", word);
+	tool_say("no command is called '%s'; see cframe --help", word);
 	return 1;
 }
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
 	const char *word = argc >= 2 ? argv[1] : "";
+	const struct subcommand *cmd = find(word);
+
 	if (is_in(word, "help", "--help", "-h")) {
-		const struct subcommand *about = argc >= 3 ? subcommand_find(argv[2]) : NULL;
+		const struct subcommand *about = argc >= 3 ? find(argv[2]) : NULL;
 		if (argc >= 3 && !about)
 			return no_command(argv[2]);
 		if (about)
@@ -179,17 +132,20 @@ int main(int argc, char **argv)
 		printf("cframe %s\n", VERSION);
 		return 0;
 	}
-	const struct subcommand *cmd = subcommand_find(word);
 	if (cmd && asks_for_help(argv + 2)) {
 		help_of(cmd);
 		return 0;
 	}
-	if (cmd) {
-		int code = has_unknown(cmd, argv + 2) ? 1 : cmd->run(argc - 1, argv + 1);
-		return is_said() ? code : 1;
-	}
+	if (cmd)
+		return cmd->run(argc - 1, argv + 1);
 	if (*word)
 		return no_command(word);
 	help(stderr);
 	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	int code = run(argc, argv);
+	return is_said() ? code : 1;
 }

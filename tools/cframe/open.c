@@ -1,6 +1,7 @@
-#include "cframe.h"
+#include "open.h"
 
 #include <fcntl.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
 #include "pack.h"
-#include "cframe.h"
 #include "progress.h"
+#include "say.h"
+#include "steady.h"
 #include "workbench.h"
 
 #include "base/fd.h"
@@ -353,7 +354,7 @@ static int look_for_change(struct pack *f)
 		return -errno;
 	if (now.st_size < f->item.st.st_size)
 		return -ESTALE; /* the end may have been taken for a hole */
-	if (is_same(&now, &f->item.st))
+	if (stat_is_same(&now, &f->item.st))
 		return 0;
 	tool_say("%s: has changed while it was read", f->item.from);
 	f->p->o.walk->failed = true;

@@ -8,7 +8,7 @@
 
 #include "base/pool.h"
 #include "frame/policy/wish.h"
-#include "tree.h"
+#include "walk.h"
 
 struct packer;
 

@@ -1,13 +1,13 @@
 #include "progress.h"
-#include "cframe.h"
+#include "say.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -111,19 +111,4 @@ void progress_hold(void)
 void progress_go_on(void)
 {
 	pthread_mutex_unlock(&lock);
-}
-
-void tool_say(const char *format, ...)
-{
-	char text[PATH_MAX + 512];
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
-	va_end(args);
-	for (char *p = text; *p; p++)
-		*p = tool_printable(*p);
-	progress_hold();
-	fprintf(stderr, "cframe: %s\n", text);
-	progress_go_on();
 }

@@ -2,10 +2,14 @@
  * What a mount has done: the JSON of its extended attribute user.cframefs.stats, as it is or as a
  * table; with --watch again and again, with rates since the last look.
  */
+#include "args.h"
 #include "cframe.h"
+#include "say.h"
 
 #include <cjson/cJSON.h>
+#include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/xattr.h>
@@ -187,7 +191,7 @@ static int fail(const char *mountpoint, int rc)
 {
 	if (rc != -ENODATA && rc != -EOPNOTSUPP)
 		return tool_fail(mountpoint, rc);
-	fprintf(stderr, "cframe: %s: not the mount point of a cframefs\n", mountpoint);
+	tool_say("%s: is not the mount point of a cframefs", mountpoint);
 	return 1;
 }
 
@@ -238,24 +242,35 @@ static double seconds_of(const char *word)
 	return *word && !*end && v >= 0.1 && v <= 3600 ? v : 0;
 }
 
+/* "--watch", "--watch 5", or "--watch=5". False: that is no time, which is said. */
+static bool read_watch(char **argv, double *every)
+{
+	double next = !optarg && argv[optind] ? seconds_of(argv[optind]) : 0;
+
+	*every = optarg ? seconds_of(optarg) : next > 0 ? next : 1;
+	optind += next > 0;
+	if (*every == 0)
+		tool_say("option '--watch': wants 0.1 to 3600 seconds");
+	return *every > 0;
+}
+
 int stat_main(int argc, char **argv)
 {
-	const char *mountpoint = NULL;
-	bool json = false, bad = false;
+	static const struct option names[] = {{"json", no_argument, NULL, 'J'},
+					      {"watch", optional_argument, NULL, 'w'},
+					      {0}};
+	bool json = false;
 	double every = 0;
-	for (int i = 1; i < argc && !bad; i++) {
-		if (strcmp(argv[i], "--json") == 0) {
+
+	for (int got; (got = args_next(argc, argv, "", names)) != ARGS_END;) {
+		if (got == ARGS_WRONG)
+			return 1;
+		if (got == 'J')
 			json = true;
-		} else if (strcmp(argv[i], "--watch") == 0) {
-			every = i + 1 < argc ? seconds_of(argv[i + 1]) : 0;
-			i += every > 0;
-			every = every > 0 ? every : 1;
-		} else {
-			bad = mountpoint || argv[i][0] == '-';
-			mountpoint = argv[i];
-		}
+		else if (!read_watch(argv, &every))
+			return 1;
 	}
-	if (bad || !mountpoint)
-		return tool_usage(subcommand_find(argv[0]));
-	return show(mountpoint, json, every);
+	if (argc - optind != 1)
+		return tool_usage(argv[0]);
+	return show(argv[optind], json, every);
 }

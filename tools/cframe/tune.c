@@ -2,10 +2,13 @@
  * What the tuner makes of a file, beside all that it could have chosen: sizes and
  * speeds of real chunks. Facts are collected once, as a JSON tree; the table is a walk over it.
  */
+#include "args.h"
 #include "cframe.h"
+#include "say.h"
 
 #include "codec/chunk.h"
 #include "codec/tune/tune.h"
+#include "frame/io/io.h"
 
 #include <cjson/cJSON.h>
 #include <fcntl.h>
@@ -257,7 +260,7 @@ static int show(cJSON *files, bool json)
 	}
 	char *text = cJSON_Print(files);
 	if (!text)
-		return 1;
+		return tool_fail("tune", -ENOMEM);
 	puts(text);
 	free(text);
 	return 0;
@@ -270,47 +273,55 @@ static bool has_bytes(const char *file)
 
 	if (stat(file, &st) < 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
 		return true;
-	fprintf(stderr, "cframe: %s: is not a regular file\n", file);
+	tool_say("%s: is not a regular file", file);
 	return false;
 }
 
-static bool flag(const char *word, bool *json, bool *all)
+/* Adds what is found of each to `to`. Returns the exit code. */
+static int tune_files(struct scratch *s, char **file, bool all, cJSON *to)
 {
-	*json = *json || strcmp(word, "--json") == 0;
-	*all = *all || strcmp(word, "--all") == 0;
-	return word[0] == '-' && word[1] == '-';
+	int code = 0;
+
+	for (; *file; file++) {
+		if (!has_bytes(*file)) {
+			code = 1;
+			continue;
+		}
+		cJSON *one = cJSON_CreateObject();
+		int rc = one ? tune_file(s, *file, all, one) : -ENOMEM;
+		if (rc < 0) {
+			code = tool_fail(*file, rc);
+			cJSON_Delete(one);
+		} else {
+			cJSON_AddItemToArray(to, one);
+		}
+	}
+	return code;
 }
 
 int tune_main(int argc, char **argv)
 {
+	static const struct option names[] = {
+		{"all", no_argument, NULL, 'a'}, {"json", no_argument, NULL, 'J'}, {0}};
 	bool json = false, all = false;
-	int failed = 0, nfiles = 0;
 	struct scratch *s;
-	for (int i = 1; i < argc; i++)
-		nfiles += !flag(argv[i], &json, &all);
+
+	for (int got; (got = args_next(argc, argv, "", names)) != ARGS_END;) {
+		if (got == ARGS_WRONG)
+			return 1;
+		all |= got == 'a';
+		json |= got == 'J';
+	}
+	if (argc == optind)
+		return tool_usage(argv[0]);
 	cJSON *files = cJSON_CreateArray();
-	if (!nfiles || !files || scratch_open(&s) < 0) {
+	if (!files || scratch_open(&s) < 0) {
 		cJSON_Delete(files);
-		return tool_usage(subcommand_find(argv[0]));
+		return tool_fail(argv[0], -ENOMEM);
 	}
-	for (int i = 1; i < argc; i++) {
-		if (flag(argv[i], &json, &all))
-			continue;
-		if (!has_bytes(argv[i])) {
-			failed = 1;
-			continue;
-		}
-		cJSON *one = cJSON_CreateObject();
-		int rc = one ? tune_file(s, argv[i], all, one) : -ENOMEM;
-		if (rc < 0) {
-			failed = tool_fail(argv[i], rc);
-			cJSON_Delete(one);
-			continue;
-		}
-		cJSON_AddItemToArray(files, one);
-	}
-	failed |= show(files, json);
+	int code = tune_files(s, argv + optind, all, files);
+	code |= show(files, json);
 	cJSON_Delete(files);
 	scratch_close(s);
-	return failed;
+	return code;
 }

@@ -1,9 +1,13 @@
-#include "again.h"
+#include "args.h"
 #include "cframe.h"
+#include "mounts.h"
+#include "open.h"
 #include "progress.h"
-#include "tree.h"
+#include "say.h"
+#include "steady.h"
 
 #include "base/log.h"
+#include "frame/names.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -175,11 +179,13 @@ int verify_main(int argc, char **argv)
 {
 	struct stat st;
 	int bad = 0;
-	if (argc < 2)
-		return tool_usage(subcommand_find(argv[0]));
+	if (args_next(argc, argv, "", NULL) == ARGS_WRONG)
+		return 1;
+	if (argc == optind)
+		return tool_usage(argv[0]);
 	log_init(LOG_LEVEL_ERR, LOG_SINK_STDERR); /* a torn frame is a line of the report */
 	progress_start();
-	for (int i = 1; i < argc; i++) {
+	for (int i = optind; i < argc; i++) {
 		bool tree = stat(argv[i], &st) == 0 && S_ISDIR(st.st_mode);
 		if (tree)
 			bad |= is_in_mount(argv[i]) ? 1 : verify_tree(argv[i]);

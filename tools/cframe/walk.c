@@ -3,17 +3,15 @@
  * directory to the next, in the source and in the target, and no link is followed but those of the
  * command line.
  */
-#include "tree.h"
-#include "cframe.h"
+#include "walk.h"
 #include "progress.h"
+#include "say.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/file.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #define DEEPEST 2000 /* directories in each other, whose calls fit on the stack */
@@ -117,52 +115,6 @@ void walk_say_rc(struct walk *w, int rc)
 {
 	struct item i = here(w);
 	item_say_rc(w, &i, rc);
-}
-
-bool is_same(const struct stat *a, const struct stat *b)
-{
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
-	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
-}
-
-bool is_mount_point(void *arg, int dir)
-{
-	return fgetxattr(dir, "user.cframefs.stats", NULL, 0) >= 0;
-}
-
-bool is_mounted(int dir)
-{
-	bool locked = flock(dir, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-	if (!locked)
-		(void)flock(dir, LOCK_UN);
-	return locked;
-}
-
-bool has_log(int dir)
-{
-	struct stat st;
-	return fstatat(dir, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size;
-}
-
-bool any_above(int dir, bool (*is_so)(void *arg, int dir), void *arg)
-{
-	struct stat here, below = {0};
-	int at = dir;
-	bool found = false;
-
-	while (!found && at >= 0 && fstat(at, &here) == 0 && here.st_ino != below.st_ino &&
-	       (at == dir || here.st_dev == below.st_dev)) {
-		found = is_so(arg, at);
-		int above = openat(at, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (at != dir)
-			close(at);
-		at = above;
-		below = here;
-	}
-	if (at >= 0 && at != dir)
-		close(at);
-	return found;
 }
 
 /*
@@ -274,7 +226,7 @@ static bool may_make(struct walk *w, struct listing *l, const struct entry *e, s
 		w->current++;
 		pthread_mutex_lock(&w->lock);
 		if (has_names(i)) /* the next one may be missing */
-			target_note_linked(&w->target, &i->st, i->kind, i->to);
+			links_add(&w->target.links, &i->st, i->kind, i->to);
 		pthread_mutex_unlock(&w->lock);
 		return false;
 	}
@@ -293,7 +245,7 @@ int item_make_link(struct walk *w, struct listing *l, const struct entry *e, str
 
 	pthread_mutex_lock(&w->lock);
 	const char *linked =
-		has_names(i) ? target_linked(&w->target, &e->st, e->kind) : NULL;
+		has_names(i) ? links_find(&w->target.links, &e->st, e->kind) : NULL;
 	if (linked)
 		rc = draft_link(&i->draft, dir, w->target.root, linked);
 	pthread_mutex_unlock(&w->lock);
@@ -321,9 +273,9 @@ bool item_finish(struct walk *w, struct item *i)
 	progress_file();
 	pthread_mutex_lock(&w->lock);
 	w->made++;
-	target_forget_linked(&w->target, i->to);
+	links_forget(&w->target.links, i->to);
 	if (has_names(i))
-		target_note_linked(&w->target, &i->st, i->kind, i->to);
+		links_add(&w->target.links, &i->st, i->kind, i->to);
 	pthread_mutex_unlock(&w->lock);
 	return true;
 }
@@ -564,7 +516,7 @@ void walk_deinit(struct walk *w)
 		printf("%" PRIu64 " up to date, %" PRIu64 " made\n", w->current, w->made);
 	if (w->made_root && w->failed)
 		(void)rmdir(w->where); /* unless there is something in it */
-	target_deinit(&w->target);
+	links_deinit(&w->target.links);
 	buf_free(&w->from);
 	buf_free(&w->to);
 	if (w->target.root >= 0)

@@ -1,6 +1,6 @@
 /* Files that other programs write meanwhile, which may look broken at any moment. */
-#ifndef AGAIN_H
-#define AGAIN_H
+#ifndef STEADY_H
+#define STEADY_H
 
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -17,5 +17,8 @@ bool look_until_steady(const char *path, bool (*is_well)(void *arg), void *arg);
  * its name to another.
  */
 bool is_untouched(int fd, const struct stat *since);
+
+/* True: a file is, and is as it was, by two looks at its attributes. */
+bool stat_is_same(const struct stat *a, const struct stat *b);
 
 #endif

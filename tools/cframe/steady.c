@@ -1,5 +1,4 @@
-#include "again.h"
-#include "tree.h"
+#include "steady.h"
 
 #include "base/clock.h"
 
@@ -10,6 +9,13 @@
 
 #define TRIES 4
 #define PAUSE (CLOCK_SECOND / 20) /* longer than a step of the clock that stamps files */
+
+bool stat_is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
+	       a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec &&
+	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
+}
 
 /* Of a sparse frame the index, which is written after whatever else is. */
 static bool stat_content(const char *path, struct stat *st)
@@ -46,7 +52,7 @@ bool look_until_steady(const char *path, bool (*is_well)(void *arg), void *arg)
 		bool known = stat_content(path, &before);
 		if (is_well(arg) || !known)
 			return true;
-		if (stat_content(path, &after) && is_same(&before, &after) &&
+		if (stat_content(path, &after) && stat_is_same(&before, &after) &&
 		    is_settled(after.st_ctim))
 			return true;
 		(void)nanosleep(&pause, NULL);

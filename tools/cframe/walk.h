@@ -1,112 +1,24 @@
-/* What `cframe extract` and `cframe compress` share: a tree that becomes another one. */
-#ifndef TREE_H
-#define TREE_H
+/*
+ * A tree that is gone through while another one is made after it, by `cframe compress` and `cframe
+ * extract`.
+ */
+#ifndef WALK_H
+#define WALK_H
 
-#include "base/hash.h"
-#include "frame/frame.h"
-#include "frame/names.h"
+#include "draft.h"
+#include "links.h"
+#include "listing.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/stat.h>
-
-/* An entry of a directory. */
-struct entry {
-	char *name;
-	struct stat st;
-	enum node_kind kind; /* listing_show finds it out: of a directory of frames */
-	int rc;      /* < 0: what it is could not be found out   */
-	bool looked; /* st, kind and rc are set                  */
-};
-
-/* A directory by its names, in order. */
-struct listing {
-	int fd; /* borrowed */
-	struct entry *entry;
-	size_t n;
-};
-
-NODISCARD int listing_read(struct listing *l, int fd);
-void listing_free(struct listing *l);
-
-/* The entry of that name, or NULL. */
-struct entry *listing_find(struct listing *l, const char *name);
-
-/* Fills in its attributes, or e->rc. */
-void listing_stat(struct listing *l, struct entry *e);
-
-/* The entry that a mount shows as `shown`, or NULL. */
-struct entry *listing_owner(struct listing *l, const char *shown);
-
-/*
- * What an entry is, and its name in a mount. False: it is hidden. Where another entry has the name
- * that it claims it is NODE_PLAIN, under its own.
- */
-bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX + 1]);
-
-/* How long a mount shows a file, and what is stored of it. Its kind is known. */
-NODISCARD int listing_size(struct listing *l, const struct entry *e, uint64_t *size,
-			   uint64_t *stored);
-
-/* Extended attributes and ACLs, on their way from one file to another. */
-struct extras {
-	struct buf all;
-	int rc; /* why one could not be read, or given; 0: all could */
-};
-void extras_load(struct extras *x, int fd);
-void extras_give(struct extras *x, int fd);
-void extras_free(struct extras *x);
 
 /* The files that are made. */
 struct target {
-	int root;   /* descriptor of the directory that all go to                    */
-	bool force; /* what is there is replaced                                     */
-	bool update; /* so is what is older than that which it would become          */
-	/* Those with several names, as far as they are made: by the file that they came from, and
-	 * by their path. */
-	struct linked *linked, *by_path;
+	int root;    /* descriptor of the directory that all go to          */
+	bool force;  /* what is there is replaced                           */
+	bool update; /* so is what is older than that which it would become */
+	struct links links;
 };
-
-/* Files on their way at the same time. */
-#define DRAFTS_MAX 1024
-
-/* A file under a temporary name, until it is given its own. */
-struct draft {
-	int dir; /* borrowed */
-	int fd;  /* -1: not a regular file */
-	char name[32];
-	struct live *live;
-};
-
-/* From here on a signal that ends the program takes all drafts with it. */
-void draft_end_with_signals(void);
-
-/* By the main thread, which gets the signals. -ENFILE: there are DRAFTS_MAX. */
-NODISCARD int draft_open(struct draft *d, int dir);
-NODISCARD int draft_symlink(struct draft *d, int dir, const char *text);
-NODISCARD int draft_node(struct draft *d, int dir, const struct stat *st);
-NODISCARD int draft_link(struct draft *d, int dir, int from, const char *path);
-
-/*
- * Attributes, then the name; `replace`: also one that is in use, else -EEXIST. It is gone when this
- * fails.
- */
-NODISCARD int draft_finish(struct draft *d, const struct stat *st, struct extras *x,
-			   const char *name, bool replace);
-void draft_drop(struct draft *d);
-
-/* Removes the drafts that a program left in a directory when it was killed. */
-void drafts_remove_left(int dir);
-
-/* Owner, extras, mode and times of an open file or directory. */
-NODISCARD int give_attributes(int fd, const struct stat *st, struct extras *x);
-
-/* Where another name of that file was made, below the root; NULL: nowhere yet. */
-const char *target_linked(const struct target *t, const struct stat *st, enum node_kind kind);
-void target_note_linked(struct target *t, const struct stat *st, enum node_kind kind,
-			const char *path);
-void target_forget_linked(struct target *t, const char *path); /* another file has taken it */
-void target_deinit(struct target *t);
 
 /*
  * A directory of the target. The last of its users closes it, and gives it its attributes, unless
@@ -145,7 +57,7 @@ struct walk {
 	atomic_bool failed;
 	atomic_flag told_extras; /* that the target takes none */
 	pthread_mutex_t lock;
-	struct target target; /* under lock, but for its first three fields */
+	struct target target; /* its links are under lock                */
 	uint64_t made;        /* under lock: items that got their names */
 	uint64_t current;     /* those that were there as they would be made */
 };
@@ -224,20 +136,5 @@ bool item_finish(struct walk *w, struct item *i);
 
 void folder_get(struct walk *w, struct folder *f);
 void folder_put(struct walk *w, struct folder *f);
-
-/* True: the file has not changed from one look to the other. */
-bool is_same(const struct stat *a, const struct stat *b);
-
-/* True: so is a directory, or one above it in its file system. */
-bool any_above(int dir, bool (*is_so)(void *arg, int dir), void *arg);
-
-/* True: it is the root of a mount. For any_above. */
-bool is_mount_point(void *arg, int dir);
-
-/* True: a daemon that may write has this directory (it holds a lock on it, fs/backing). */
-bool is_mounted(int dir);
-
-/* True: a daemon was killed that had it, and its intent log has not been applied since. */
-bool has_log(int dir);
 
 #endif

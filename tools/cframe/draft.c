@@ -1,28 +1,17 @@
-/*
- * Files on their way to a directory: each is made under a temporary name, and gets its own when it
- * is complete.
- */
-#include "tree.h"
+#include "draft.h"
+
+#include "base/err.h"
+#include "frame/names.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/random.h>
 #include <unistd.h>
-
-/* A file with several names, by the first that was made. */
-struct linked {
-	struct linked_key {
-		dev_t dev;
-		ino_t ino;
-		enum node_kind kind;
-	} key;
-	char *path;
-	UT_hash_handle hh, by_path;
-};
 
 /*
  * What a signal removes. A draft may be done, and its directory closed, a moment before it is no
@@ -232,68 +221,4 @@ int draft_finish(struct draft *d, const struct stat *st, struct extras *x, const
 	else
 		atomic_store(&d->live->used, false);
 	return rc;
-}
-
-static struct linked_key key_of(const struct stat *st, enum node_kind kind)
-{
-	struct linked_key key;
-	memset(&key, 0, sizeof key); /* padding, too */
-	key.dev = st->st_dev;
-	key.ino = st->st_ino;
-	key.kind = kind;
-	return key;
-}
-
-const char *target_linked(const struct target *t, const struct stat *st, enum node_kind kind)
-{
-	struct linked_key key = key_of(st, kind);
-	struct linked *l;
-	HASH_FIND(hh, t->linked, &key, sizeof key, l);
-	return l ? l->path : NULL;
-}
-
-static void linked_free(struct linked *l)
-{
-	if (l)
-		mem_free(l->path);
-	mem_free(l);
-}
-
-/* Without memory for it, the next name becomes a file of its own. */
-void target_note_linked(struct target *t, const struct stat *st, enum node_kind kind,
-			const char *path)
-{
-	if (target_linked(t, st, kind))
-		return;
-	struct linked *l = mem_zalloc(sizeof *l);
-	if (l)
-		l->path = mem_strdup(path);
-	if (l && l->path) {
-		l->key = key_of(st, kind);
-		HASH_ADD(hh, t->linked, key, sizeof l->key, l);
-		if (l->hh.tbl)
-			HASH_ADD_KEYPTR(by_path, t->by_path, l->path, strlen(l->path), l);
-		if (l->by_path.tbl)
-			return;
-		if (l->hh.tbl)
-			HASH_DELETE(hh, t->linked, l);
-	}
-	linked_free(l);
-}
-
-void target_forget_linked(struct target *t, const char *path)
-{
-	struct linked *l;
-	HASH_FIND(by_path, t->by_path, path, strlen(path), l);
-	if (!l)
-		return;
-	HASH_DELETE(by_path, t->by_path, l);
-	HASH_DELETE(hh, t->linked, l);
-	linked_free(l);
-}
-
-void target_deinit(struct target *t)
-{
-	while (t->linked)
-		target_forget_linked(t, t->linked->path);
 }
