@@ -381,3 +381,36 @@ def test_a_late_repair_is_no_change(mount):
     os.close(fd)
     os.close(reader)
     assert path.read_bytes() == random.Random(0).randbytes(200_000)
+
+
+@pytest.mark.parametrize("names", ["a.b2frame c", "a.b2f c.b2frame", "a c.b2frame"])
+def test_killed_while_a_file_replaces_one_of_another_kind(mount, work, names):
+    """That takes more than one step in the backing directory. At any of them the new content has a
+    name of its own in the mount, and the name that is replaced has the old content or the new."""
+    m = mount("commit=0", start=False)
+    fault = Fault(m, work / "fault")
+    old, new = blob(1, 100_000, "text"), blob(2, 100_000, "text")
+    n, came = 1, True
+    while came:
+        for path in m.backing.iterdir():
+            path.unlink()
+        m.start()
+        for name, data in zip(names.split(), (new, old), strict=True):
+            at = m.mnt if "." in name else m.backing
+            (at / name.split(".")[0]).write_bytes(data)
+        m.unmount()
+        for name in names.split():
+            if "." in name:
+                m.stored(name.split(".")[0]).rename(m.backing / name)
+        m.start()
+        fault.set(n, Fault.NAME, how=Fault.KILL)
+        error_of(os.rename, m.mnt / "a", m.mnt / "c")
+        came = fault.came()
+        fault.set(0)
+        assert m.kill() or came
+        m.start()
+        shown = {path.name: path.read_bytes() for path in m.mnt.iterdir()}
+        assert new in shown.values() and shown["c"] in (old, new), (n, sorted(shown))
+        m.unmount()
+        n += 1
+    assert shown == {"c": new} and n > 3

@@ -15,6 +15,7 @@ struct side {
 	int dirfd;
 	const char *shown;
 	unsigned leaves; /* what a move from here leaves behind: RENAME_WHITEOUT, or 0: nothing */
+	bool links;      /* it leaves the old name, too, until somebody removes that */
 	struct entry e;  /* e.fd < 0: there is nothing of that name */
 };
 
@@ -77,6 +78,8 @@ static int target_name(const struct side *from, const struct side *to,
 static int move_backing(const struct side *from, const char *name, const struct side *to,
 			const char *to_name, unsigned flags)
 {
+	if (from->links)
+		return linkat(from->dirfd, name, to->dirfd, to_name, 0) < 0 ? -errno : 0;
 	flags |= from->leaves;
 	if (renameat2(from->dirfd, name, to->dirfd, to_name, flags) == 0)
 		return 0;
@@ -145,6 +148,32 @@ static int move_over(const struct side *from, const struct side *to, const char 
 	return rc;
 }
 
+static int remove_backing(const struct side *s)
+{
+	return unlinkat(s->dirfd, s->e.backing, S_ISDIR(s->e.st.st_mode) ? AT_REMOVEDIR : 0) < 0 ?
+		       -errno : 0;
+}
+
+/*
+ * The same by a second name, so that the source has a name of its own at any moment: the new one
+ * may be one that does not show while the other entry is there. 1: done, 0: not possible here.
+ */
+static int link_beside(const struct side *from, const struct side *to,
+		       char out[static NAME_MAX + 1])
+{
+	struct side linked = *from;
+
+	linked.links = true;
+	if (from->leaves || move_free(&linked, to, out) < 0)
+		return 0;
+	int rc = remove_backing(to);
+	if (rc < 0)
+		(void)unlinkat(to->dirfd, out, 0);
+	else
+		rc = remove_backing(from);
+	return rc < 0 ? rc : 1;
+}
+
 /*
  * Beside the entry that it replaces, whose suffix is another, and removes that. Until this is done
  * the old content is still what the name shows, or already the new.
@@ -152,11 +181,14 @@ static int move_over(const struct side *from, const struct side *to, const char 
 static int move_beside(const struct side *from, const struct side *to,
 		       char out[static NAME_MAX + 1])
 {
+	int rc = link_beside(from, to, out);
+	if (rc != 0)
+		return rc < 0 ? rc : 0;
 	TRY(move_free(from, to, out));
-	if (unlinkat(to->dirfd, to->e.backing, S_ISDIR(to->e.st.st_mode) ? AT_REMOVEDIR : 0) == 0)
-		return 0;
-	int rc = -errno;
-	(void)move_backing(to, out, from, from->e.backing, from->leaves ? 0 : RENAME_NOREPLACE);
+	rc = remove_backing(to);
+	if (rc < 0)
+		(void)move_backing(to, out, from, from->e.backing,
+				   from->leaves ? 0 : RENAME_NOREPLACE);
 	return rc;
 }
 
