@@ -4,10 +4,18 @@ import os
 import shutil
 import stat
 
+import numpy as np
 import pytest
 
 from libdata import blob
-from libposix import RENAME_EXCHANGE, RENAME_NOREPLACE, error_of, renameat2, write_at
+from libposix import (
+    RENAME_EXCHANGE,
+    RENAME_NOREPLACE,
+    error_of,
+    link_descriptor,
+    renameat2,
+    write_at,
+)
 
 DATA = blob(1, 150_001, "text")
 
@@ -34,6 +42,28 @@ def test_frame_suffixes(mount, suffix):
     m.remount()
     assert os.listdir(m.backing) == ["x.dat" + suffix], "a file keeps its backing name"
     assert (m.mnt / "x.dat").read_bytes() == DATA[:100_000] + b"changed" + DATA[100_007:]
+
+
+@pytest.mark.parametrize("suffix, shown", [(".b2frame", "new"), (".b2nd", "new.npy")])
+def test_a_descriptor_whose_name_was_removed_gets_another_one(mount, suffix, shown):
+    """The file has a second name, which the daemon has never looked up."""
+    blosc2 = pytest.importorskip("blosc2")
+    m = mount()
+    if suffix == ".b2nd":
+        blosc2.asarray(np.arange(1000), urlpath=str(m.backing / "old.b2nd"))
+    else:
+        frame(m, "old.b2frame")
+    os.link(m.backing / f"old{suffix}", m.backing / f"second{suffix}")
+    old = m.mnt / shown.replace("new", "old")
+    fd = os.open(old, os.O_RDONLY)
+    data = old.read_bytes()
+    os.unlink(old)
+    link_descriptor(fd, m.mnt / shown)
+    os.close(fd)
+    assert sorted(os.listdir(m.backing)) == [f"new{suffix}", f"second{suffix}"]
+    for _ in range(2):
+        assert (m.mnt / shown).read_bytes() == data
+        m.remount()
 
 
 def test_a_new_file_is_a_frame(mount):

@@ -411,6 +411,14 @@ void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	remove_name(req, parent, name, AT_REMOVEDIR);
 }
 
+/* That of the name that it has. It may have none, or none that we know of. */
+static const char *suffix_to_link(const char *name, enum node_kind kind)
+{
+	if (*name)
+		return names_suffix(name);
+	return kind == NODE_ARRAY ? ".b2nd" : NAMES_NEW_SUFFIX;
+}
+
 /* As make_frame(): where the name with the suffix that it has is taken, the next one. */
 static int link_free(struct fs *fs, struct inode *n, int fd, int dirfd, const char *newname)
 {
@@ -420,7 +428,7 @@ static int link_free(struct fs *fs, struct inode *n, int fd, int dirfd, const ch
 	int rc = -EEXIST;
 
 	inode_name(fs->inodes, n, name);
-	suffixes[0] = names_suffix(name);
+	suffixes[0] = suffix_to_link(name, kind);
 	fd_proc_path(fd, path);
 	size_t several = kind == NODE_FRAME ? sizeof suffixes / sizeof *suffixes : 1;
 	for (size_t i = 0; rc == -EEXIST && i < several; i++) {
