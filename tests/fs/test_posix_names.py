@@ -1,6 +1,7 @@
 """Names and directories: lookup, readdir, mkdir, rename, link, symlink, mknod;
 result or errno of each call."""
 
+import errno
 import os
 import socket
 import stat
@@ -8,6 +9,7 @@ import subprocess
 
 import pytest
 
+from libdata import blob
 from libmount import umount
 from libposix import (
     RENAME_EXCHANGE,
@@ -15,6 +17,7 @@ from libposix import (
     RENAME_WHITEOUT,
     Dir,
     error_of,
+    link_descriptor,
     renameat2,
     write_at,
 )
@@ -259,7 +262,7 @@ def test_rename_of_two_links_of_one_file_does_nothing(fs, file):
     assert sorted(os.listdir(fs)) == ["file", "second"]
 
 
-# ---- link, symlink, mknod
+# ---- link
 
 
 def test_link(mount):
@@ -293,6 +296,89 @@ def test_write_through_both_links_at_once(fs):
     assert os.fstat(two).st_size == 50_000
     os.close(one)
     os.close(two)
+
+
+# ---- files without a name
+
+
+def nameless(where, flags=os.O_RDWR, mode=0o640):
+    try:
+        return os.open(where, os.O_TMPFILE | flags, mode)
+    except OSError as e:
+        if e.errno != errno.EOPNOTSUPP:
+            raise
+        pytest.skip("this libfuse does not pass O_TMPFILE on: that came with 3.17")
+
+
+def test_a_file_without_a_name_goes_with_its_last_user(mount):
+    m = mount()
+    fd = nameless(m.mnt)
+    os.write(fd, b"nobody sees this")
+    os.fsync(fd)
+    assert os.fstat(fd).st_nlink == 0 and os.fstat(fd).st_size == 16
+    assert os.pread(fd, 6, 7) == b"sees t"
+    assert os.listdir(m.mnt) == os.listdir(m.backing) == []
+    os.close(fd)
+    m.remount()
+    assert os.listdir(m.mnt) == os.listdir(m.backing) == []
+
+
+def test_a_file_without_a_name_gets_one(mount):
+    m = mount()
+    os.mkdir(m.mnt / "d")
+    m.remount()
+    data = blob(3, 300_001, "text")
+    fd = nameless(m.mnt / "d")
+    os.write(fd, data)
+    link_descriptor(fd, m.mnt / "d" / "f")
+    assert os.listdir(m.mnt / "d") == ["f"] and os.listdir(m.backing / "d") == ["f.b2frame"]
+    st = os.stat(m.mnt / "d" / "f")
+    assert (st.st_nlink, st.st_size, stat.S_IMODE(st.st_mode)) == (1, len(data), 0o640)
+    assert st.st_ino == os.fstat(fd).st_ino
+    assert (m.mnt / "d" / "f").read_bytes() == data
+    os.write(fd, b"and more")
+    assert error_of(link_descriptor, fd, m.mnt / "d" / "f") == "EEXIST"
+    link_descriptor(fd, m.mnt / "g")
+    os.close(fd)
+    m.remount()
+    for name in "d/f", "g":
+        assert (m.mnt / name).read_bytes() == data + b"and more"
+
+
+def test_a_synced_file_that_gets_a_name_is_whole_after_a_kill(mount):
+    m = mount()
+    data = blob(4, 200_003, "floats")
+    fd = nameless(m.mnt)
+    os.write(fd, data)
+    os.fsync(fd)
+    link_descriptor(fd, m.mnt / "f")
+    unlinked = nameless(m.mnt)
+    os.write(unlinked, data)
+    os.fsync(unlinked)
+    m.kill()
+    assert error_of(os.close, fd) == error_of(os.close, unlinked) == "ENOTCONN"
+    m.start()
+    assert os.listdir(m.mnt) == ["f"] and os.listdir(m.backing) == ["f.b2frame"]
+    assert (m.mnt / "f").read_bytes() == data
+
+
+def test_a_file_that_asks_for_no_name_ever(fs):
+    fd = nameless(fs, os.O_WRONLY | os.O_EXCL)
+    assert error_of(link_descriptor, fd, fs / "f") == "ENOENT"
+    os.close(fd)
+
+
+def test_many_files_without_a_name(fs):
+    data = [blob(seed, 50_000 + seed, "noise") for seed in range(40)]
+    fds = [nameless(fs) for _ in data]
+    for fd, d in zip(fds, data):
+        os.write(fd, d)
+    for fd, d in zip(fds, data):
+        assert os.pread(fd, len(d) + 1, 0) == d
+        os.close(fd)
+
+
+# ---- symlink, mknod
 
 
 def test_symlink(fs, file):

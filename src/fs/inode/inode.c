@@ -198,7 +198,7 @@ struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct en
 		n = add(t, e);
 	if (n) {
 		n->refs++;
-		if (n != t->root)
+		if (n != t->root && *e->backing) /* O_TMPFILE: it has no name */
 			inodes_link_add(n, parent, e->backing);
 		if (n->fd < 0 && e->fd >= 0) {
 			inodes_fd_give(t, n, e->fd, e->readable);

@@ -80,7 +80,7 @@ void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forg
 struct making {
 	struct fs *fs;
 	struct inode *parent;
-	const char *name;
+	const char *name; /* "": none, for O_TMPFILE */
 	struct caller caller;
 	mode_t mode; /* with the type */
 	dev_t rdev;
@@ -160,7 +160,7 @@ static int make_frame_file(struct making *m, int dirfd, const char *backing)
 
 	if (m->born.fd < 0)
 		m->born.fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, m->mode & 07777);
-	if (m->born.fd < 0 && errno != EACCES) {
+	if (m->born.fd < 0 && errno != EACCES && *m->name) {
 		m->born.fd =
 			openat(dirfd, backing, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC,
 			       m->mode & 07777);
@@ -171,7 +171,7 @@ static int make_frame_file(struct making *m, int dirfd, const char *backing)
 	int rc = m->born.frame ? 0 : init_frame(m, dirfd);
 	if (rc < 0 && named)
 		(void)unlinkat(dirfd, backing, 0);
-	if (rc < 0 || named)
+	if (rc < 0 || named || !*m->name)
 		return rc;
 	return give_name(m, dirfd, backing);
 }
@@ -255,6 +255,10 @@ static int make_in(struct making *m, int dirfd, struct fuse_entry_param *out)
 {
 	char backing[NAME_MAX + 1];
 
+	if (!*m->name) {
+		TRY(make_as_caller(m, dirfd, ""));
+		return enter_new(m, dirfd, "", out);
+	}
 	m->unchecked = absent_take(&m->fs->absent, m->parent, m->name);
 	if (!m->unchecked)
 		TRY(check_absent(m, dirfd));
@@ -331,29 +335,53 @@ static int create_existing(fuse_req_t req, struct making *m, struct fuse_entry_p
 	return rc;
 }
 
+static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fuse_file_info *fi)
+{
+	TRY(make(m, e));
+	struct inode *n = ops_inode(m->fs, e->ino);
+	int rc = ops_open_handle(m->fs, n, &m->born, fi);
+	if (rc < 0)
+		inode_put(m->fs->inodes, n, 1);
+	return rc;
+}
+
+static void reply_create(fuse_req_t req, int rc, const struct fuse_entry_param *e,
+			 struct fuse_file_info *fi)
+{
+	struct fs *fs = ops_fs(req); /* the reply frees req */
+
+	ops_tell_limit(rc);
+	if (rc < 0) {
+		fuse_reply_err(req, -rc);
+	} else if (fuse_reply_create(req, e, fi) < 0) {
+		ops_close_handle(fs, ops_handle(fi));
+		inode_put(fs->inodes, ops_inode(fs, e->ino), 1);
+	}
+}
+
 void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 	       struct fuse_file_info *fi)
 {
 	struct making m = making_of(req, parent, name, S_IFREG | (mode & 07777));
-	struct fs *fs = m.fs;
 	struct fuse_entry_param e;
 
-	int rc = make(&m, &e);
-	if (rc >= 0) {
-		rc = ops_open_handle(fs, ops_inode(fs, e.ino), &m.born, fi);
-		if (rc < 0)
-			inode_put(fs->inodes, ops_inode(fs, e.ino), 1);
-	} else if (rc == -EEXIST && !(fi->flags & O_EXCL)) {
+	int rc = make_and_open(&m, &e, fi);
+	if (rc == -EEXIST && !(fi->flags & O_EXCL))
 		rc = create_existing(req, &m, &e, fi);
-	}
-	ops_tell_limit(rc);
-	if (rc < 0) {
-		fuse_reply_err(req, -rc);
-	} else if (fuse_reply_create(req, &e, fi) < 0) {
-		ops_close_handle(fs, ops_handle(fi));
-		inode_put(fs->inodes, ops_inode(fs, e.ino), 1);
-	}
+	reply_create(req, rc, &e, fi);
 }
+
+#ifdef HAVE_TMPFILE
+/* A frame without a name. op_link may give it one; else it goes with its last user. */
+void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi)
+{
+	struct making m = making_of(req, parent, "", S_IFREG | (mode & 07777));
+	struct fuse_entry_param e;
+
+	int rc = make_and_open(&m, &e, fi);
+	reply_create(req, rc, &e, fi);
+}
+#endif
 
 /* Takes the entry away and tells its inode. Takes e->fd. */
 static int remove_entry(struct fs *fs, struct inode *parent, int dirfd, struct entry *e, int flags)

@@ -133,6 +133,16 @@ void ops_nameless(struct fs *fs, struct inode *n);
 /* Closes what the kernel had no time to release. */
 void ops_close_all(struct fs *fs);
 
+/* O_TMPFILE, which libfuse passes on from 3.17 on. */
+#ifdef HAVE_TMPFILE
+#define OPS_TMPFILE(OP)                                                                            \
+	OP(tmpfile,                                                                                \
+	   (fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi),            \
+	   (req, parent, mode, fi), OTHER)
+#else
+#define OPS_TMPFILE(OP)
+#endif
+
 /*
  * All of them: name, parameters, the same as arguments, and the timer of stats.h. From this come
  * the declarations, the table, what is counted, and the names that `cframe stat` shows.
@@ -172,6 +182,7 @@ void ops_close_all(struct fs *fs);
 	   (fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,                      \
 	    struct fuse_file_info *fi),                                                            \
 	   (req, parent, name, mode, fi), OTHER)                                                   \
+	OPS_TMPFILE(OP)                                                                            \
 	OP(read,                                                                                   \
 	   (fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi),    \
 	   (req, ino, size, off, fi), READ)                                                        \
