@@ -84,7 +84,7 @@ void frame_unload(struct frame *f)
 	f->info = (struct frame_info){0};
 	f->nbytes = f->seq = f->whole = f->kept = f->root_id = 0;
 	f->roots = (struct frame_roots){0};
-	f->known = f->noted = f->writable = false;
+	f->recoverable = f->notes = f->writable = false;
 	f->front = FRONT_UNKNOWN;
 }
 
@@ -101,17 +101,21 @@ void frame_close(struct frame *f)
 	mem_free(f);
 }
 
-int frame_open_take(struct frame **out, struct io *io)
+int frame_ready_take(struct frame **out, struct frame *f, int rc)
 {
-	struct frame *f;
-	TRY(frame_new_take(&f, io, -1));
-	int rc = frame_load(f);
 	if (rc < 0) {
 		frame_close(f);
 		return rc;
 	}
 	*out = f;
 	return 0;
+}
+
+int frame_open_take(struct frame **out, struct io *io)
+{
+	struct frame *f;
+	TRY(frame_new_take(&f, io, -1));
+	return frame_ready_take(out, f, frame_load(f));
 }
 
 static int create(struct frame *f, const struct pipeline *p, uint32_t chunk_size)
@@ -148,13 +152,7 @@ int frame_create_take(struct frame **out, struct io *io, const struct pipeline *
 	struct frame *f;
 	assert(chunk_size > 0 && chunk_size <= CHUNK_MAX_NBYTES);
 	TRY(frame_new_take(&f, io, -1));
-	int rc = create(f, p, chunk_size);
-	if (rc < 0) {
-		frame_close(f);
-		return rc;
-	}
-	*out = f;
-	return 0;
+	return frame_ready_take(out, f, create(f, p, chunk_size));
 }
 
 const struct frame_info *frame_info(const struct frame *f)
@@ -179,7 +177,7 @@ struct io *frame_io(const struct frame *f)
 bool frame_is_ours(const struct frame *f)
 {
 	uint32_t first = index_next_stored(&f->index, 0);
-	return f->ours && (first == f->index.n || index_get(&f->index, first) > 0);
+	return f->had_note && (first == f->index.n || index_get(&f->index, first) > 0);
 }
 
 bool frame_writable(const struct frame *f)

@@ -108,7 +108,7 @@ static int sign(struct frame *f, struct draft *d)
 {
 	struct span tail = buf_span(&d->packed);
 	struct fingerprint fp = {.type = TRAILER_TYPE_64};
-	if (!f->noted)
+	if (!f->notes)
 		return 0;
 	fp.word = d->synced || f->young.runs.n == 0 ? 0 : root_era(f->io);
 	TRY(root_hash(buf_view(&f->head), view_of(tail.p, tail.n - TRAILER_PRINT), fp.word,
@@ -125,8 +125,8 @@ static int pack_trailer(struct frame *f, struct draft *d, struct view sums, stru
 	struct root_note note = {
 		.seq = d->seq, .whole = d->whole, .head = view_of(f->head.p, HEADER_FIXED),
 		.young = young, .sums = sums};
-	int rc = f->noted ? root_note_encode(&note, &content) : 0;
-	if (rc == 0 && f->noted)
+	int rc = f->notes ? root_note_encode(&note, &content) : 0;
+	if (rc == 0 && f->notes)
 		rc = trailer_append(&d->packed, &f->vlmeta, ROOT_NOTE, buf_view(&content));
 	else if (rc == 0)
 		rc = buf_append(&d->packed, buf_view(&f->trailer));
@@ -190,7 +190,7 @@ static int place(struct frame *f, struct draft *d)
 		.chunk_size = d->has.moved && f->root_chunk ? f->root_chunk : f->info.chunk_size,
 	};
 	header_set_root(f->head.p, &d->root);
-	header_set_vlmeta(f->head.p, f->noted || f->vlmeta.n);
+	header_set_vlmeta(f->head.p, f->notes || f->vlmeta.n);
 	return 0;
 }
 
@@ -200,10 +200,10 @@ static int draft_root(struct frame *f, struct draft *d)
 	struct buf sums = {0};
 	struct view young = d->synced ? view_of(NULL, 0) : buf_view(&f->young.runs);
 	int rc = index_encode(d->has.ix, &d->packed);
-	if (rc == 0 && f->noted)
+	if (rc == 0 && f->notes)
 		rc = frame_sums_pack(f, d->has.ix, &sums);
 	d->trailer_len = (uint32_t)f->trailer.n;
-	if (f->noted)
+	if (f->notes)
 		d->trailer_len = (uint32_t)trailer_length(
 			&f->vlmeta, ROOT_NOTE,
 			root_note_length(d->whole != d->seq, young.n, sums.n));
@@ -246,7 +246,7 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	 * because bytes of older roots are used again only once a newer one is durable; or because
 	 * proving the young chunks, after a power cut, would take too long.
 	 */
-	d.synced = how == COMMIT_SYNC || !f->known || !f->noted || f->young.many ||
+	d.synced = how == COMMIT_SYNC || !f->recoverable || !f->notes || f->young.many ||
 		   f->young.bytes > YOUNG_MAX_BYTES || frame_space_presses(f);
 	int rc = draft_root(f, &d);
 	if (rc == 0)
@@ -258,13 +258,13 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	space_put(&f->space, d.at, len);
 	rc = frame_is_overtaken(f) ? -ESTALE : 0;
 	if (rc == 0)
-		rc = commit_header(f, &d.root, d.trailer_len, f->noted ? d.whole : 0);
+		rc = commit_header(f, &d.root, d.trailer_len, f->notes ? d.whole : 0);
 	if (rc < 0) {
 		space_retire(&f->space, d.at, len);
 		return rc;
 	}
-	f->known = f->noted;
-	if (f->noted)
+	f->recoverable = f->notes;
+	if (f->notes)
 		f->root_id = frame_root_id(&f->info, d.fp);
 	else
 		frame_identify_root(f);
@@ -296,7 +296,7 @@ struct frame_roots frame_roots(const struct frame *f)
 	if (roots.newest) /* a part may name a whole one that did not get to the disk */
 		roots.newest = max_u64(roots.newest, f->whole);
 	/* A program that takes out all chunks leaves our note, which no empty root of ours has. */
-	roots.emptied = !f->info.nbytes && !f->ours && !f->went_back;
+	roots.emptied = !f->info.nbytes && !f->had_note && !f->went_back;
 	return roots;
 }
 

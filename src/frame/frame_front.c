@@ -87,7 +87,7 @@ static int write_front(struct frame *f)
 	int rc = buf_reserve(&there, n);
 	if (rc == 0)
 		rc = buf_append(&now, buf_view(&f->trailer));
-	if (rc == 0 && f->noted)
+	if (rc == 0 && f->notes)
 		rc = frame_sign_empty(f, buf_view(&f->head), buf_span(&now));
 	if (rc == 0 && !f->suspect)
 		rc = io_pread(f->io, at, span_of(there.p, n));
@@ -98,7 +98,7 @@ static int write_front(struct frame *f)
 	buf_free(&there);
 	buf_free(&now);
 	if (rc == 0)
-		f->front = f->noted ? FRONT_VALID : FRONT_NONE;
+		f->front = f->notes ? FRONT_VALID : FRONT_NONE;
 	return rc;
 }
 
@@ -109,8 +109,8 @@ int front_commit(struct frame *f, enum durability how)
 		TRY(vacate_front(f));
 	if (f->info.nbytes || f->suspect) {
 		TRY(write_front(f));
-		seq = f->whole = f->noted ? f->seq : 0;
-		if (how == COMMIT_SYNC || !f->known)
+		seq = f->whole = f->notes ? f->seq : 0;
+		if (how == COMMIT_SYNC || !f->recoverable)
 			TRY(commit_sync(f));
 	}
 	struct header_root root = {
@@ -121,7 +121,7 @@ int front_commit(struct frame *f, enum durability how)
 	header_set_root(f->head.p, &root);
 	header_set_vlmeta(f->head.p, f->vlmeta.n);
 	TRY(commit_header(f, &root, (uint32_t)f->trailer.n, seq));
-	f->known = f->front == FRONT_VALID;
+	f->recoverable = f->front == FRONT_VALID;
 	frame_identify_root(f);
 	return 0;
 }

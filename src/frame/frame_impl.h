@@ -57,8 +57,8 @@ struct frame {
 	struct io *copy; /* owned; of all of a small file, for reading until it changes; or NULL */
 	int dirfd;     /* owned; of a sparse frame, else -1        */
 	bool writable; /* frame_writable; fixed after opening      */
-	bool ours;     /* there was a note when it was opened      */
-	bool noted;    /* every root with data gets a note         */
+	bool had_note; /* the root that was opened has one: ours   */
+	bool notes;    /* every root with data gets a note         */
 	bool tight;    /* frame_set_tight: small gaps count        */
 	bool wary;     /* frame_set_wary: looks before it commits  */
 
@@ -85,7 +85,7 @@ struct frame {
 	struct frame_roots roots; /* which of ours are on disk                             */
 	uint64_t root_id;        /* frame_root_id of it; 0: not known                      */
 	enum front front;
-	bool known;              /* recovery would find it                                 */
+	bool recoverable;        /* recovery would find it                                 */
 	bool went_back;          /* opened at another root than the header named           */
 
 	/* Numbers of roots. */
@@ -239,6 +239,9 @@ NODISCARD int frame_load_index(const struct frame *f, struct index *ix, struct s
 
 /* A frame around `io` (taken in every case) and `dirfd` (taken likewise, or -1). */
 NODISCARD int frame_new_take(struct frame **f, struct io *io, int dirfd);
+
+/* Hands out a frame that was opened or made; closes it where that failed, as `rc` says. */
+NODISCARD int frame_ready_take(struct frame **out, struct frame *f, int rc);
 
 /* True: the frame is wary, and another program has written it. */
 static inline bool frame_is_overtaken(struct frame *f)

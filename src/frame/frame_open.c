@@ -123,8 +123,8 @@ static int strip_note(struct frame *f, struct buf *old)
 {
 	struct buf plain = {0};
 	uint32_t others = f->vlmeta.n - (meta_find(&f->vlmeta, ROOT_NOTE) != NULL);
-	f->noted = others <= ROOT_NOTE_LAYERS;
-	if (!f->noted) {
+	f->notes = others <= ROOT_NOTE_LAYERS;
+	if (!f->notes) {
 		trailer_set_fingerprint(buf_span(&f->trailer), (struct fingerprint){0});
 		return 0;
 	}
@@ -155,7 +155,7 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 	_Atomic uint64_t *mark = &proven[fp.hash % PROVEN];
 	f->seq = note->seq;
 	f->whole = f->roots.newest = note->whole;
-	f->known = true;
+	f->recoverable = true;
 	TRY(frame_sums_load(f, note));
 	if (fp.word == 0 || *mark == proof)
 		return 0;
@@ -315,7 +315,7 @@ static int load_front(struct frame *f, struct fingerprint fp)
 	if (fp.type != TRAILER_TYPE_64 || hash != fp.hash)
 		return 0;
 	f->front = FRONT_VALID;
-	f->known = true;
+	f->recoverable = true;
 	f->seq = f->whole = f->roots.newest = fp.word;
 	return 0;
 }
@@ -341,7 +341,7 @@ static int load_marked(struct frame *f)
 	if (e && f->trailer.p[f->trailer.n - TRAILER_PRINT] != MSGPACK_FIXEXT16)
 		return CORRUPT("no fingerprint behind a trailer of ours", f->info.frame_len);
 	TRY(check_root(f->io, buf_view(&f->head), &f->info, fp));
-	f->ours = e;
+	f->had_note = e;
 	int rc = 0;
 	if (f->info.nbytes == 0)
 		rc = load_front(f, fp);

@@ -56,11 +56,5 @@ int frame_open_sparse_take(struct frame **out, int dirfd)
 		return rc;
 	}
 	TRY(frame_new_take(&f, io, dirfd));
-	rc = frame_load(f);
-	if (rc < 0) {
-		frame_close(f);
-		return rc;
-	}
-	*out = f;
-	return 0;
+	return frame_ready_take(out, f, frame_load(f));
 }
