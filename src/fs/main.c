@@ -145,11 +145,15 @@ static void announce(void *ctx)
 	log_init(log_level(), LOG_SINK_SYSLOG);
 }
 
-/* In all threads to come: one thread of the session waits for these signals. */
+/*
+ * In all threads to come: one thread of the session waits for these signals. Under a limit of file
+ * sizes (ulimit -f) the write fails with EFBIG, and its file's user is told.
+ */
 static void block_signals(void)
 {
 	sigset_t set;
 
+	signal(SIGXFSZ, SIG_IGN);
 	session_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
