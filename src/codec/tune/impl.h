@@ -51,11 +51,15 @@ static inline bool tune_is_usual(uint32_t size)
 /* The distance at which bytes repeat, if it is at most TUNE_ITEM_MAX and no usual size; else 0. */
 uint32_t tune_period(struct view v);
 
+/* True: the bytes that 7-bit text has, and no others. */
+bool tune_is_text(struct view v);
+
 /*
  * For lines of text that are all as long, and longer than TUNE_ITEM_MAX: the largest part of a
- * line, a half to a quarter, that is no longer; else 0.
+ * line, a half to a quarter, that is no longer; else 0, and also where lines are whole numbers of
+ * `column`, a period.
  */
-uint32_t tune_line_part(struct view v);
+uint32_t tune_line_part(struct view v, uint32_t column);
 
 /* tune/glance.c. Fills g->bits and g->lead; g->item, that of `chosen`, is the caller's. */
 void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct tune_glance *g,

@@ -364,15 +364,6 @@ static unsigned count_near(const struct tune_report *r, unsigned n, uint32_t par
 	return near;
 }
 
-/* Of the bytes that 7-bit text has, and no others. */
-static bool is_text(struct view v)
-{
-	for (size_t i = 0; i < v.n; i++)
-		if (v.p[i] < '\t' || v.p[i] > '~')
-			return false;
-	return true;
-}
-
 /*
  * Tries the first `n` on every other one of the longest pieces, and those that are close after that
  * on the rest. Of text all pieces count: what they say is held against bytes without a filter.
@@ -385,7 +376,7 @@ static int try_long_records(struct tuner *t, unsigned n)
 	size_t half = record_long.n / 2 * t->block;
 	t->gathered = view_part(all, 0, half);
 	TRY(try_gathered(t, n, true));
-	if (!is_text(all))
+	if (!tune_is_text(all))
 		n = count_near(t->report, n, 16);
 	if (n == 1)
 		return 0;
@@ -469,7 +460,7 @@ static bool may_have_copies(const struct tuner *t)
 	uint32_t with = tune_permille(best), without = tune_permille(plain);
 	bool usual = t->wordy && tune_is_usual(best->pipeline.typesize);
 	return (usual && 8 * without <= 9 * with + 8) ||
-	       (4 * without <= 5 * with && is_text(t->gathered));
+	       (4 * without <= 5 * with && tune_is_text(t->gathered));
 }
 
 /* The first `n` on longer pieces, or on more places. */

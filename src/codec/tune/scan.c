@@ -167,6 +167,14 @@ uint32_t tune_period(struct view v)
 	return 0;
 }
 
+bool tune_is_text(struct view v)
+{
+	bool text = true;
+	for (size_t i = 0; i < v.n; i++)
+		text &= v.p[i] >= '\t' && v.p[i] <= '~';
+	return text;
+}
+
 #define LINE_MAX 1024
 #define LINES 4      /* that follow each other */
 #define LINE_PARTS 4 /* at most, in a line     */
@@ -184,16 +192,19 @@ static uint32_t line_length(struct view v)
 		length = n; /* the first line is cut */
 		at += n;
 	}
-	return (uint32_t)length;
+	return tune_is_text(view_part(v, 0, at)) ? (uint32_t)length : 0;
 }
 
 /*
  * Parts of a line take turns: what is above each other in two lines is so many items away, which
- * matches in planes see. Items of the columns' width would drift.
+ * matches in planes see. Items of the columns' width would drift, unless a line is a whole number
+ * of them.
  */
-uint32_t tune_line_part(struct view v)
+uint32_t tune_line_part(struct view v, uint32_t column)
 {
 	uint32_t line = line_length(v);
+	if (column && line % column == 0)
+		return 0;
 	for (uint32_t n = 2; line > TUNE_ITEM_MAX && n <= LINE_PARTS; n++)
 		if (line % n == 0 && line / n <= TUNE_ITEM_MAX)
 			return line / n;

@@ -124,9 +124,9 @@ static struct view back_half(struct view v)
 static uint32_t period_of(const struct tune_input *in, const struct tune_report *before)
 {
 	struct view half = back_half(in->sample);
-	uint32_t period = tune_period(half), line = tune_line_part(half);
+	uint32_t period = tune_period(half), line = tune_line_part(half, period);
 	if (line && (!period || line % period))
-		period = line; /* columns that lines are whole numbers of are the better items */
+		period = line;
 	uint32_t last = before->tried[0].pipeline.typesize;
 	bool known = in->offset && last <= TUNE_ITEM_MAX && !tune_is_usual(last);
 	return period || !known ? period : last;
