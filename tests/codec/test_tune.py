@@ -312,6 +312,49 @@ def test_lines_that_do_not_divide(tuner):
     assert choice.filters and choice.typesize == 14, choice
 
 
+def walks(n, columns):
+    return np.cumsum(rng().normal(scale=3, size=(n, columns)), axis=0)
+
+
+def size_of(tuner, data, item, filters):
+    """Bytes of the sample by the candidate with these filters and this item."""
+    for i in range(40):
+        rc, got = tuner.ask("n", b"", data, candidate=i, item=item)
+        assert rc == 0, "no such candidate"
+        if got.filters == filters and got.typesize == item:
+            return len(got.chunk)
+
+
+def test_columns_of_a_long_line(tuner):
+    """17 columns of 10 in lines of 170, whose half is no whole number of columns."""
+    rows = walks(3000, 16)
+    lines = ["%10d" % i + "".join("%10.3f" % x for x in row) for i, row in enumerate(rows)]
+    data = "".join(line[:169] + "\n" for line in lines).encode()
+    got = tuner.choose(data)
+    assert got.typesize == 10, got
+    assert len(got.chunk) < 0.9 * size_of(tuner, data, 85, ["shuffle"]), got
+
+
+def test_lines_that_are_better_items_than_columns(tuner):
+    """In a table numbers have those above them in common."""
+    rows = np.sin(walks(3000, 6) / 40) * 1e-3
+    data = "".join("".join("%13.5E" % x for x in row) + "\n" for row in rows).encode()
+    got = tuner.choose(data)
+    assert got.typesize == 79, got
+    assert len(got.chunk) < 0.9 * size_of(tuner, data, 13, ["shuffle"]), got
+
+
+@pytest.mark.parametrize("columns, rate", [(60, 0.3), (9, 0.15)])
+def test_rows_of_0_and_1_in_text(tuner, columns, rate):
+    """No bit of a comma is rare, but all are the same; and nearly all of those of a digit."""
+    kinds = rng().random((20, columns)) < rate
+    rows = kinds[rng().integers(0, 20, 400_000 // columns)]
+    rows = rows ^ (rng().random(rows.shape) < 0.05)
+    data = "".join(",".join("01"[int(x)] for x in row) + "\n" for row in rows).encode()
+    got = tuner.choose(data)
+    assert len(got.chunk) <= 1.01 * size_of(tuner, data, 1, ["bitshuffle"]), got
+
+
 @pytest.mark.parametrize("n, blocksize", [(60_000, 0), (90_000, 96 << 10), (100_000, 0)])
 def test_small_databases_are_one_block(tuner, n, blocksize):
     data = b"SQLite format 3\0" + bytes(84) + text()

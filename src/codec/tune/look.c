@@ -128,13 +128,19 @@ static uint64_t plain_bits(const struct tuner *t)
 	return 8 * (uint64_t)plain->stored * t->scanned.n / plain->sampled;
 }
 
-/* True: matches save a tenth of what the bytes by themselves take. */
-static bool is_wordy(const struct tuner *t)
+/* What single bytes take by themselves, in bits. */
+static uint64_t byte_bits(const struct tuner *t)
 {
 	unsigned i = 0;
 	while (t->scan.item[i].size != 1)
 		i++;
-	uint64_t alone = t->scan.item[i].shuffled;
+	return t->scan.item[i].shuffled;
+}
+
+/* True: matches save a tenth of what the bytes by themselves take. */
+static bool is_wordy(const struct tuner *t)
+{
+	uint64_t alone = byte_bits(t);
 	return plain_bits(t) < alone - alone / 10;
 }
 
@@ -163,6 +169,22 @@ static bool is_certain(const struct tuner *t)
 	return known && !is_sparse(t);
 }
 
+/*
+ * Of bytes with few values, digits and commas or letters of genes, some bits never change and
+ * others are rare, which no entropy of bytes shows.
+ */
+static int try_bits_of_bytes(struct tuner *t)
+{
+	const struct tune_report *r = t->report;
+	if (4 * byte_bits(t) > 9 * t->scanned.n)
+		return 0;
+	for (unsigned i = 0; i < r->ntried; i++)
+		if (r->tried[i].pipeline.filter[FILTER_SLOTS - 1] == FILTER_BITSHUFFLE &&
+		    r->tried[i].pipeline.typesize == 1)
+			return 0;
+	return try_kind(t, TUNE_KIND_BITSHUFFLE, 1);
+}
+
 static int try_likely(struct tuner *t)
 {
 	scan_items(t);
@@ -180,7 +202,7 @@ static int try_likely(struct tuner *t)
 		if (record || (i < nlikely && likely))
 			TRY(try_item(t, item, record || i < nbits));
 	}
-	return 0;
+	return try_bits_of_bytes(t);
 }
 
 static bool is_delta(const struct tune_trial *trial)

@@ -79,6 +79,14 @@ bool tune_same_filters(const struct pipeline *a, const struct pipeline *b)
 	return a->typesize == b->typesize && !memcmp(a->filter, b->filter, FILTER_SLOTS);
 }
 
+/* Of items that are written bytewise it is two filters: a shuffle comes first. */
+static uint32_t price_of_bits(uint32_t item)
+{
+	if (item == 1)
+		return 2;
+	return tune_power_of_two(item) ? 6 : 10;
+}
+
 /* What a filter, or a stream more, costs a reader, in 1/1000 of the size. */
 static uint32_t price(const struct pipeline *p, enum tune_aim aim)
 {
@@ -87,8 +95,7 @@ static uint32_t price(const struct pipeline *p, enum tune_aim aim)
 	for (unsigned i = 0; i < FILTER_SLOTS; i++)
 		switch (p->filter[i]) {
 		case FILTER_SHUFFLE: cost += 4; break;
-		/* Of items that are written bytewise it is two filters: a shuffle comes first. */
-		case FILTER_BITSHUFFLE: cost += tune_power_of_two(p->typesize) ? 6 : 10; break;
+		case FILTER_BITSHUFFLE: cost += price_of_bits(p->typesize); break;
 		case FILTER_BYTEDELTA: cost += 12; break;
 		}
 	return cost * weight[aim];
