@@ -29,7 +29,7 @@ static int sample_block(const struct encoder *e, uint32_t i, const struct sampli
 	TRY(block_filter(&e->plan, e->s, &b, src, &v));
 	size_t taken = ceil_div(e->nblocks, sm->step), per_block = ceil_div(sm->n, taken);
 	for (size_t k = 0; k < per_block && v.n >= sm->each; k++) {
-		size_t at = (v.n - sm->each) * k / per_block;
+		size_t at = (size_t)((uint64_t)(v.n - sm->each) * k / per_block);
 		TRY(buf_append(out, view_part(v, at, sm->each)));
 	}
 	return 0;
