@@ -137,6 +137,24 @@ static bool list_one(struct listing *l, const struct dirent *d)
 	return false;
 }
 
+/*
+ * An offset is whatever the file system below says, of 64 bits; seekdir takes a long. Where that is
+ * too short, the entry before it is looked for from the start.
+ */
+static void seek_to(DIR *dp, off_t off)
+{
+	struct dirent *d;
+
+	if (off == (long)off) {
+		seekdir(dp, (long)off);
+		return;
+	}
+	rewinddir(dp);
+	do
+		d = readdir(dp);
+	while (d && d->d_off != off);
+}
+
 /* An error counts only when nothing has been listed yet: the next call will meet it again. */
 static int list_some(struct listing *l, off_t off)
 {
@@ -147,7 +165,7 @@ static int list_some(struct listing *l, off_t off)
 		if (off == 0)
 			rewinddir(dir->dp);
 		else
-			seekdir(dir->dp, off);
+			seek_to(dir->dp, off);
 		dir->at = off;
 	}
 	for (;;) {
@@ -156,7 +174,7 @@ static int list_some(struct listing *l, off_t off)
 		if (!d)
 			return errno && !l->out->n ? -errno : 0;
 		if (!list_one(l, d)) { /* to be read again next time */
-			seekdir(dir->dp, dir->at);
+			seek_to(dir->dp, dir->at);
 			return 0;
 		}
 		dir->at = d->d_off;
