@@ -89,9 +89,32 @@ bool backing_is_fresh(struct timespec stamp)
 	return (int64_t)(clock_ns(now) - clock_ns(stamp)) < BACKING_STEP_NS;
 }
 
+/* Where time_t has 32 bits, what lies past an end counts as the end: wrapped, it would be near. */
 static struct timespec timespec_of(struct statx_timestamp t)
 {
-	return (struct timespec){t.tv_sec, t.tv_nsec};
+	const int64_t last = sizeof(time_t) == 4 ? INT32_MAX : INT64_MAX, first = -last - 1;
+	int64_t sec = t.tv_sec < first ? first : t.tv_sec > last ? last : t.tv_sec;
+
+	return (struct timespec){(time_t)sec, (long)t.tv_nsec};
+}
+
+static void convert(const struct statx *x, struct stat *st)
+{
+	*st = (struct stat){
+		.st_dev = makedev(x->stx_dev_major, x->stx_dev_minor),
+		.st_ino = x->stx_ino,
+		.st_mode = x->stx_mode,
+		.st_nlink = x->stx_nlink,
+		.st_uid = x->stx_uid,
+		.st_gid = x->stx_gid,
+		.st_rdev = makedev(x->stx_rdev_major, x->stx_rdev_minor),
+		.st_size = (off_t)x->stx_size,
+		.st_blksize = (blksize_t)x->stx_blksize,
+		.st_blocks = (blkcnt_t)x->stx_blocks,
+		.st_atim = timespec_of(x->stx_atime),
+		.st_mtim = timespec_of(x->stx_mtime),
+		.st_ctim = timespec_of(x->stx_ctime),
+	};
 }
 
 int backing_look(int fd, struct stat *st, uint64_t *birth)
@@ -101,23 +124,19 @@ int backing_look(int fd, struct stat *st, uint64_t *birth)
 	*birth = 0;
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &x) < 0)
 		return stat_fd(fd, st); /* not every sandbox knows the call */
-	*st = (struct stat){
-		.st_dev = makedev(x.stx_dev_major, x.stx_dev_minor),
-		.st_ino = x.stx_ino,
-		.st_mode = x.stx_mode,
-		.st_nlink = x.stx_nlink,
-		.st_uid = x.stx_uid,
-		.st_gid = x.stx_gid,
-		.st_rdev = makedev(x.stx_rdev_major, x.stx_rdev_minor),
-		.st_size = (off_t)x.stx_size,
-		.st_blksize = (blksize_t)x.stx_blksize,
-		.st_blocks = (blkcnt_t)x.stx_blocks,
-		.st_atim = timespec_of(x.stx_atime),
-		.st_mtim = timespec_of(x.stx_mtime),
-		.st_ctim = timespec_of(x.stx_ctime),
-	};
+	convert(&x, st);
 	if (x.stx_mask & STATX_BTIME)
 		*birth = clock_ns(timespec_of(x.stx_btime));
+	return 0;
+}
+
+int backing_stat_wide(int fd, struct stat *st)
+{
+	struct statx x;
+
+	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &x) < 0)
+		return -errno;
+	convert(&x, st);
 	return 0;
 }
 

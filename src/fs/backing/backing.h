@@ -46,9 +46,14 @@ NODISCARD int backing_find(const struct backing *b, int dirfd, const char *name,
 /* The file behind an O_PATH descriptor, opened with `flags`; not for symlinks. */
 NODISCARD int backing_reopen(const struct backing *b, int fd, int flags);
 
+/* stat_fd, where a time is too large for the C library: it becomes the last (or first) there is. */
+NODISCARD int backing_stat_wide(int fd, struct stat *st);
+
 static inline int stat_fd(int fd, struct stat *st)
 {
-	return fstatat(fd, "", st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+	if (fstatat(fd, "", st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == 0)
+		return 0;
+	return errno == EOVERFLOW ? backing_stat_wide(fd, st) : -errno;
 }
 
 static inline bool same_time(struct timespec a, struct timespec b)
