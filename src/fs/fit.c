@@ -60,11 +60,14 @@ unsigned fit_space(struct options *o, unsigned threads)
 {
 	struct rlimit lim;
 
-	if (getrlimit(RLIMIT_AS, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY)
+	if (getrlimit(RLIMIT_AS, &lim) < 0)
+		lim.rlim_cur = RLIM_INFINITY;
+	uint64_t limit = min_u64(lim.rlim_cur, SIZE_MAX); /* pointers of 32 bits are a limit, too */
+	if (limit == RLIM_INFINITY)
 		return threads;
-	uint64_t share = max_u64(lim.rlim_cur / SPACE_SHARE, 1 << 20);
+	uint64_t share = max_u64(limit / SPACE_SHARE, 1 << 20);
 	if (lower(o, share, share))
-		tell(o, "address space", lim.rlim_cur);
+		tell(o, "address space", limit);
 	use_small_stacks();
 	/* half of the share: the workers and their buffers are as many again */
 	return (unsigned)max_u64(min_u64(threads, share / (2 * THREAD_SPACE)), THREADS_MIN);

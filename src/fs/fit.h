@@ -1,6 +1,7 @@
 /*
- * What the process may take at most: memory by its control groups, address space by ulimit. Options
- * that ask for more are cut, with a line in the log; options that fit are the user's own affair.
+ * What the process may take at most: memory by its control groups, address space by ulimit or the
+ * size of pointers. Options that ask for more are cut, with a line in the log; options that fit are
+ * the user's own affair.
  */
 #ifndef FS_FIT_H
 #define FS_FIT_H
