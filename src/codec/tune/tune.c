@@ -80,10 +80,41 @@ static bool has_soft_end(struct scratch *s, const struct tune_input *in)
 	       is_soft(s, view_part(v, v.n - END, END));
 }
 
+#define PLACES 128
+#define PLACE 256
+#define PLACES_SOFT 4  /* a thirtieth of the bytes */
+#define VALUES_SOFT 96 /* of so few values; packed data has 162 in 256 bytes, seldom below 140 */
+
+static unsigned count_values(const uint8_t p[static PLACE])
+{
+	uint64_t seen[4] = {0};
+	unsigned n = 0;
+	for (unsigned i = 0; i < PLACE; i++)
+		seen[p[i] >> 6] |= 1ULL << (p[i] & 63);
+	for (unsigned i = 0; i < 4; i++)
+		n += (unsigned)__builtin_popcountll(seen[i]);
+	return n;
+}
+
+/*
+ * Photographs have profiles, thumbnails and forms to be filled in, documents have tables between
+ * what they packed, all of it more than a page from their ends. Blocks without are stored anyway.
+ */
+static bool has_soft_places(struct view v)
+{
+	unsigned soft = 0;
+	if (v.n < PLACES * PLACE)
+		return false;
+	for (size_t i = 0; i < PLACES; i++)
+		soft += count_values(v.p + (v.n - PLACE) / PLACES * i) <= VALUES_SOFT;
+	return soft >= PLACES_SOFT;
+}
+
 /* No candidate is worth its time: the bytes are stored as they are. */
 static void give_up(const struct tuner *t, const struct tune_input *in, struct pipeline *out)
 {
-	if (has_soft_end(t->s, in) && t->goal->aim != TUNE_SPEED) {
+	bool soft = has_soft_end(t->s, in) || has_soft_places(in->sample);
+	if (soft && t->goal->aim != TUNE_SPEED) {
 		tune_build(t->goal, TUNE_KIND_PLAIN, 1, out);
 		t->report->again = 1;
 		return;
