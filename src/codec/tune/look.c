@@ -20,7 +20,7 @@ static const struct tune_pieces priced_short = {8, 1u << 10, 64}, priced_long = 
 static const struct tune_pieces priced_many = {8, 2u << 10, 64};
 static const struct tune_pieces one_block = {1, 64u << 10, 1}, text_block = {1, 96u << 10, 1};
 static const struct tune_pieces coded_short = {4, 2u << 10, 64}, coded_long = {2, 16u << 10, 32};
-static const struct tune_pieces record_first = {8, 2u << 10, 32}, record_long = {8, 16u << 10, 16};
+static const struct tune_pieces record_first = {8, 2u << 10, 32}, record_long = {8, 16u << 10, 32};
 
 static bool is_priced(const struct tuner *t)
 {
@@ -185,8 +185,22 @@ static int try_bits_of_bytes(struct tuner *t)
 	return try_kind(t, TUNE_KIND_BITSHUFFLE, 1);
 }
 
+/* True: all filters that were tried are behind bytes without one, by more than a fourth. */
+static bool is_behind_plain(const struct tune_report *r)
+{
+	uint64_t least = UINT64_MAX;
+	for (unsigned i = 1; i < r->ntried; i++)
+		least = min_u64(least, r->tried[i].score);
+	return r->ntried > 1 && 4 * least > 5 * (uint64_t)r->tried[0].score;
+}
+
+/*
+ * Of text in which the likeliest item is far behind bytes without a filter no other one is tried,
+ * and its bits only with records or few values.
+ */
 static int try_likely(struct tuner *t)
 {
+	const struct tune_report *r = t->report;
 	scan_items(t);
 	TRY(try_kind(t, TUNE_KIND_PLAIN, 1));
 	t->wordy = is_wordy(t);
@@ -195,12 +209,13 @@ static int try_likely(struct tuner *t)
 	uint64_t least = least_bits(&t->scan.item[0]);
 	unsigned nbits = items_by_bits(&t->goal->base);
 	unsigned nlikely = is_certain(t) ? 1 : ITEMS_TRIED;
+	bool text = tune_is_text(t->gathered);
 	for (unsigned i = 0; i < t->scan.n; i++) {
 		const struct tune_item *item = &t->scan.item[i];
 		bool record = is_record(t, item);
 		bool likely = least_bits(item) <= least + least / 12 || is_sparse(t);
-		if (record || (i < nlikely && likely))
-			TRY(try_item(t, item, record || i < nbits));
+		if (record || (i < nlikely && likely && !(text && is_behind_plain(r))))
+			TRY(try_item(t, item, record || (i < nbits && !text)));
 	}
 	return try_bits_of_bytes(t);
 }
