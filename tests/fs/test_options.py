@@ -892,6 +892,25 @@ def test_a_user_mounts_and_unmounts(shell, tool):
     assert (got.returncode, got.stdout, got.stderr) == (0, "written\n", ""), got
 
 
+@pytest.mark.release
+@pytest.mark.parametrize(
+    "options, mode, said", [("-o ro", "777", "written"), ("", "755", "written"), ("", "777", "")]
+)
+def test_a_user_who_looks_at_everything(shell, tool, options, mode, said):
+    """Another one has the directory above. That is in the way only where both might write."""
+    tool("setpriv"), tool("fusermount3")
+    got = shell(
+        AS_A_USER + f'other() {{ setpriv --reuid 1 --regid 1 --clear-groups "$@"; }}\n'
+        f'mkdir "$WORK/view"; chown 1 "$WORK/view"; chmod {mode} "$BACKING"\n'
+        f'other cframefs {options} "$WORK" "$WORK/view" || exit 77\n'
+        'as_user cframefs "$BACKING" "$MNT" && as_user sh -c \'echo written > "$MNT/f"; '
+        'cat "$MNT/f"; fusermount3 -u "$MNT"\'\n'
+        'other fusermount3 -u "$WORK/view"'
+    )
+    assert (got.returncode, got.stdout.strip()) == (0, said), got
+    assert ("a directory above it mounted at" in got.stderr) == (not said), got
+
+
 def test_a_user_is_told_what_is_not_allowed(shell, tool):
     """In one line each: somebody else's mount point, backing directory, and device."""
     tool("setpriv"), tool("fusermount3")

@@ -23,13 +23,14 @@
 #define BELOW ((off_t)1 << 52)
 
 /*
- * Behind those: somebody has the directory, or one below it, and writes to it, or reads only. From
- * before the first look at anything that is in it.
+ * Behind those: somebody has the directory, or one below it, to write to it, or to read only. From
+ * before the first look at anything that is in it. There is a byte for each user.
  */
 #define USED ((off_t)1 << 53)
-#define USED_BELOW (USED + 2)
+#define USED_BELOW ((off_t)1 << 54)
 #define TO_WRITE 0
-#define TO_READ 1
+#define TO_READ ((off_t)1 << 33)
+#define USERS ((off_t)1 << 32)
 
 static bool set_byte(int fd, off_t at, short type)
 {
@@ -196,24 +197,50 @@ struct obstacle {
 
 static void mark(const struct backing *b, bool shared, short type)
 {
-	off_t how = shared ? TO_READ : TO_WRITE;
+	off_t who = (shared ? TO_READ : TO_WRITE) + geteuid();
 
-	(void)set_byte(b->lock, USED + how, type);
+	(void)set_byte(b->lock, USED + who, type);
 	for (unsigned i = 0; i < b->nabove; i++)
-		(void)set_byte(b->above[i], USED_BELOW + how, type);
+		(void)set_byte(b->above[i], USED_BELOW + who, type);
 }
 
 /* Who writes shares with nobody, who reads shares with readers. */
+static bool is_used_by(int fd, off_t used, uid_t user, bool shared)
+{
+	off_t found;
+	return find_byte(fd, used + TO_WRITE + user, 1, &found) ||
+	       (!shared && find_byte(fd, used + TO_READ + user, 1, &found));
+}
+
+/* `by_others`: other users, but for root, count as well, if they write. */
+static bool is_used(int fd, off_t used, bool shared, bool by_others)
+{
+	off_t found;
+	return is_used_by(fd, used, 0, shared) || is_used_by(fd, used, geteuid(), shared) ||
+	       (by_others && find_byte(fd, used + TO_WRITE, USERS, &found));
+}
+
+/* True: others than its owner may write to it. A mask of an ACL is where the group's bits are. */
+static bool is_open_to_others(int dir)
+{
+	struct stat st;
+	return stat_fd(dir, &st) < 0 || st.st_mode & (S_IWGRP | S_IWOTH);
+}
+
+/*
+ * Whoever has a directory above ours may be a user who only looks at all that there is, and may not
+ * write to ours: they are not in the way.
+ */
 static bool find_obstacle(const struct backing *b, bool shared, struct obstacle *o)
 {
-	off_t found, len = shared ? TO_WRITE + 1 : TO_READ + 1;
+	bool open = is_open_to_others(b->lock);
 
 	*o = (struct obstacle){b->lock, BELOW, "a directory below it"};
-	if (find_byte(b->lock, USED_BELOW, len, &found))
+	if (is_used(b->lock, USED_BELOW, shared, true))
 		return true;
 	for (unsigned i = 0; i < b->nabove; i++) {
 		*o = (struct obstacle){b->above[i], 0, "a directory above it"};
-		if (find_byte(b->above[i], USED, len, &found))
+		if (is_used(b->above[i], USED, shared, open))
 			return true;
 	}
 	return false;

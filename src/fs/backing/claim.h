@@ -1,7 +1,9 @@
 /*
  * Which daemon has a directory. One may write to it and to all below it, or several read: two that
  * write would not know of each other's bytes. So each has a lock on its directory, and leaves marks
- * (record locks) there and on every directory above.
+ * (record locks) there and on every directory above. Of two directories, one above the other, that
+ * different users have, both may be used where the upper one is only read, or the lower one is
+ * writable for its owner alone.
  *
  * What only a bind mount leads to is not seen to be above or below.
  */
