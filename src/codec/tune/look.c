@@ -467,9 +467,10 @@ static int try_distant(struct tuner *t)
 /*
  * Rows of letters that are much alike, genes of relatives, say, have copies a row away, and more of
  * them by the search of the next level: short pieces, which see neither, find a filter for them.
- * One block tells; by how much has to outweigh what all other places said.
+ * One block tells; by how much has to outweigh what all other places said. Where copies from `far`
+ * away are known to be in it, a sixteenth is enough.
  */
-static int try_copies(struct tuner *t)
+static int try_copies(struct tuner *t, bool far)
 {
 	struct tune_report *r = t->report;
 	struct tune_trial filtered, plain, best = r->tried[0];
@@ -479,8 +480,49 @@ static int try_copies(struct tuner *t)
 	TRY(tune_try_plain(t, &plain));
 	uint64_t with = (uint64_t)filtered.stored * tune_permille(&best);
 	uint64_t without = (uint64_t)plain.stored * tune_permille(&r->tried[place]);
-	if (without < with)
+	bool clear = far && plain.stored + plain.stored / 16 < filtered.stored;
+	if (without < with || clear)
 		bring(r, &plain, place, 0);
+	return 0;
+}
+
+/* Places are chosen by a hash of what they hold, so that copies are met at the same ones. */
+#define COPY_LOG 10
+#define COPY_EVERY 32
+#define WEAK 650      /* stored bytes of 1000 */
+#define COPY_FAR 1024 /* nearer ones are seen in short pieces, too */
+
+/* True: of one block a sixteenth, or more, has been there before. */
+static bool has_far_copies(struct view v)
+{
+	uint32_t last[1u << COPY_LOG] = {0}, found = 0, places = 0;
+	for (uint32_t i = 1; i + 8 <= v.n; i++) {
+		uint64_t x = get_le64(v.p + i), hash = x * 0x9e3779b97f4a7c15;
+		if (hash >> 32 & (COPY_EVERY - 1))
+			continue;
+		uint32_t *slot = &last[hash >> (64 - COPY_LOG)];
+		places++;
+		found += *slot && i - *slot > COPY_FAR && get_le64(v.p + *slot) == x;
+		*slot = i;
+	}
+	return 16 * found > places;
+}
+
+/* What seems to be best is a filter that saves less than a third. */
+static bool has_weak_filter(const struct tuner *t)
+{
+	const struct tune_trial *best = &t->report->tried[0];
+	return is_priced(t) && tune_is_filtered(&best->pipeline) && tune_permille(best) > WEAK;
+}
+
+/* Copies that the filter would break up, by one block. */
+static int find_copies(struct tuner *t, bool *found)
+{
+	*found = false;
+	if (!has_weak_filter(t))
+		return 0;
+	TRY(tune_gather(t, &one_block, true));
+	*found = has_far_copies(t->gathered);
 	return 0;
 }
 
@@ -527,5 +569,7 @@ int tune_look(struct tuner *t)
 		return 0;
 	if (little)
 		return try_distant(t);
-	return may_have_copies(t) ? try_copies(t) : 0;
+	bool far;
+	TRY(find_copies(t, &far));
+	return far || may_have_copies(t) ? try_copies(t, far) : 0;
 }
