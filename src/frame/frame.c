@@ -17,6 +17,7 @@
  * BROKEN      the index in memory no longer says what the caller asked for, so it must
  *             never become a root. Commits answer with the first error for ever.
  */
+#include "frame/commit_impl.h"
 #include "frame/format/header.h"
 #include "frame/format/trailer.h"
 #include "frame/frame_impl.h"
@@ -293,26 +294,25 @@ int frame_resize(struct frame *f, uint64_t nbytes)
 }
 
 /*
- * Behind an empty root lies what was cut off, which waits for that root to be durable. Before a
- * file is written anew that is worth a sync; if it fails the bytes go on waiting.
+ * Behind an empty root lies what was cut off, which waits for that root to be durable. In a file
+ * that is written anew at each opening there are gaps, of which each opening knows nothing but that
+ * the root on disk does without them. Before such a file is written that is worth a sync; if it
+ * fails the bytes go on waiting.
  */
-static void reclaim_tail(struct frame *f)
+static void reclaim(struct frame *f)
 {
-	if (f->doubt || f->suspect || f->recovered || f->info.nbytes || f->space.busy ||
-	    !f->unsynced || f->space.nroot < RECLAIM_LEAST)
-		return;
-	if (frame_sync_io(f) < 0)
-		return;
-	f->unsynced = false;
-	young_clear(&f->young);
-	frame_space_durable(f);
+	frame_space_survey_small(f);
+	bool much = f->info.nbytes ? frame_space_outgrown(f) : f->space.nroot >= RECLAIM_LEAST;
+
+	if (much && f->unsynced && !f->doubt && !f->suspect && !f->recovered && !f->space.busy)
+		IGNORE(commit_sync(f));
 }
 
 int frame_alloc(struct frame *f, uint32_t len, uint64_t *at)
 {
 	frame_check(f);
 	assert(len >= CHUNK_HEAD);
-	reclaim_tail(f);
+	reclaim(f);
 	TRY(index_reserve(&f->index, f->space.nlent + 1));
 	TRY(index_reserve(&f->sums, f->space.nlent + 1));
 	TRY(space_take(&f->space, len, at));

@@ -225,6 +225,9 @@ NODISCARD int frame_live_end(struct frame *f, const struct index *ix, uint64_t *
 /* True: so much waits for a durable root that the next one had better be one. */
 bool frame_space_presses(const struct frame *f);
 
+/* True: what would be free after a sync is much beside what the root on disk uses. */
+bool frame_space_outgrown(const struct frame *f);
+
 /* The root on disk is durable: what waited for that is free. */
 void frame_space_durable(struct frame *f);
 
@@ -233,6 +236,9 @@ void frame_space_trim(struct frame *f);
 
 /* Looks for the garbage that was there when the frame was opened, unless that was done. */
 void frame_space_survey(struct frame *f);
+
+/* The same of a frame with few chunks. */
+void frame_space_survey_small(struct frame *f);
 
 /* The index of the root on disk. */
 NODISCARD int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s);

@@ -1,8 +1,9 @@
 /*
  * Which bytes of a frame are garbage. What this process frees it knows. What was garbage when the
  * frame was opened has to be looked for, by a *survey*: the gaps between all chunks, whose lengths
- * their headers tell. That is done when a chunk of that time is replaced, so that files which only
- * grow never pay for it.
+ * their headers tell. That is done before the first chunk is written, so that it finds a gap; with
+ * many chunks only when one of that time is replaced, so that files which only grow never pay for
+ * it.
  */
 #include "frame/frame_impl.h"
 
@@ -10,10 +11,17 @@
 #include <stdlib.h>
 
 #define MAX_SURVEY (1u << 20)  /* chunks; each costs a read of 16 bytes */
+#define SMALL_SURVEY 64u       /* chunks, before it is known whether gaps are wanted */
 
 /* So many waiting bytes make a commit sync: this, or this share of the live bytes if it is more. */
 #define PRESS_LEAST (1u << 20)
 #define PRESS_SHARE 16
+
+/*
+ * So many bytes that only wait for the root on disk to be durable, and half as many as that root
+ * uses, are worth a sync before the file gets longer.
+ */
+#define OUTGROWN_LEAST (64u << 10)
 
 #define PUNCH_LEAST (1u << 20) /* bytes of a gap that goes back to the disk */
 #define PUNCH_MOST 16          /* calls of punch at one sync                */
@@ -94,6 +102,14 @@ static int collect(struct frame *f, struct stretch *list, uint32_t *n)
 	return 0;
 }
 
+/* A gap between chunks of the root on disk. */
+static void retire_gap(struct frame *f, uint64_t at, uint64_t end)
+{
+	at = max_u64(at, front_end(f));
+	if (at < end)
+		space_retire_old(&f->space, at, end - at);
+}
+
 /* Every gap between chunks is garbage. Failure only costs space. */
 static void survey(struct frame *f)
 {
@@ -103,10 +119,10 @@ static void survey(struct frame *f)
 	if (list && collect(f, list, &n) == 0) {
 		uint64_t end = f->info.header_len;
 		for (uint32_t i = 0; i < n; i++) {
-			frame_space_retire(f, end, list[i].at);
+			retire_gap(f, end, list[i].at);
 			end = list[i].at + list[i].len;
 		}
-		frame_space_retire(f, end, f->area);
+		retire_gap(f, end, f->area);
 		f->survey = SURVEY_DONE;
 	}
 	mem_free(list);
@@ -116,6 +132,12 @@ void frame_space_survey(struct frame *f)
 {
 	if (f->survey == SURVEY_NOT_YET)
 		survey(f);
+}
+
+void frame_space_survey_small(struct frame *f)
+{
+	if (f->index.n <= SMALL_SURVEY)
+		frame_space_survey(f);
 }
 
 void frame_space_drop(struct frame *f, uint32_t n)
@@ -140,6 +162,8 @@ bool frame_slot_is_new(struct frame *f, uint32_t n)
 
 void frame_space_drop_from(struct frame *f, uint32_t first)
 {
+	if (first == 0) /* gaps can be used before a root without these chunks */
+		frame_space_survey_small(f);
 	bool all = first == 0 && f->survey != SURVEY_DONE;
 	for (uint32_t i = first; (i = index_next_stored(&f->index, i)) < f->index.n; i++)
 		if (!all || f->info.header_len + index_get(&f->index, i) >= f->area)
@@ -186,6 +210,12 @@ static uint64_t live(const struct frame *f)
 static bool presses(const struct frame *f, uint64_t waiting)
 {
 	return waiting > max_u64(PRESS_LEAST, live(f) / PRESS_SHARE);
+}
+
+bool frame_space_outgrown(const struct frame *f)
+{
+	uint64_t in_use = live(f) + f->space.npending;
+	return f->space.nroot > max_u64(OUTGROWN_LEAST, in_use / 2);
 }
 
 bool frame_space_presses(const struct frame *f)

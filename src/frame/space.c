@@ -362,6 +362,15 @@ void space_retire(struct space *sp, uint64_t at, uint64_t len)
 	sp->npending += len;
 }
 
+void space_retire_old(struct space *sp, uint64_t at, uint64_t len)
+{
+	node *e = len ? node_new(sp, at, len) : NULL;
+	if (!e)
+		return;
+	list_push(&sp->root, e);
+	sp->nroot += len;
+}
+
 static void keep_lent(node *t, node **lent)
 {
 	if (!t)

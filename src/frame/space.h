@@ -63,6 +63,9 @@ bool space_drop(struct space *sp, uint64_t at);
 /* Part of the root on disk, but not of the next. */
 void space_retire(struct space *sp, uint64_t at, uint64_t len);
 
+/* Part of neither, though perhaps of one before, which the disk may go back to. */
+void space_retire_old(struct space *sp, uint64_t at, uint64_t len);
+
 /*
  * A root was written; or if not `sure`, it may have been, and what waited for it goes on waiting.
  */

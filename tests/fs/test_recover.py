@@ -40,10 +40,11 @@ def spoil_newest_root(path):
     spoil(path, path.stat().st_size - 200, 150)
 
 
-@pytest.mark.parametrize("closes", [1, 50, 500])
+@pytest.mark.parametrize("closes", [1, 50, 300])
 def test_many_roots_that_lack_the_same_chunk(mount, closes):
     m = mount(f"{OPTIONS},chunksize=4K,blocksize=4K")
-    data, lost = blob(1, 8 * KiB, "noise"), blob(2, 4 * KiB, "noise")
+    # so much that what the roots leave behind is not worth a sync (frame_space.c)
+    data, lost = blob(1, 800 * KiB, "noise"), blob(2, 4 * KiB, "noise")
     synced(m.mnt / "f", data)
     append(m.mnt / "f", lost)
     for i in range(closes):

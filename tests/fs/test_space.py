@@ -14,7 +14,7 @@ from libblosc import chunk_bytes, open_frame
 from libdata import blob
 from libfault import Fault
 from libmount import SLOWNESS, wait_until
-from libposix import error_of, punch, with_gap
+from libposix import error_of, punch, with_gap, write_at
 
 MiB = 1 << 20
 SIZE = int(os.environ.get("CFRAMEFS_TEST_SPACE") or 16) * MiB  # of the file
@@ -80,6 +80,25 @@ def test_a_frame_written_all_over_stays_near_its_size(mount, size, fsyncs, kind)
     m.remount()
     assert path.read_bytes() == data
     m.unmount()
+
+
+@pytest.mark.parametrize("flags", [os.O_TRUNC, 0], ids=["truncated", "in place"])
+@pytest.mark.parametrize("size", [50_000, 3 * MiB + 12_345])
+@pytest.mark.parametrize("again", ["mount", "open"])
+def test_a_file_written_anew_at_each_opening_stays_near_its_size(mount, blosc2, size, flags, again):
+    """An opening knows of the gaps that those before it left only what the root on disk tells."""
+    m = mount("pipeline=zstd:1")
+    versions = [blob(n, size, "noise" if n % 3 else "text") for n in range(3)]
+    for n in range(14):
+        data = versions[n % 3]
+        write_at(m.mnt / "f", 0, data, os.O_WRONLY | os.O_CREAT | flags)
+        if again == "mount":
+            m.remount()
+        assert (m.mnt / "f").read_bytes() == data
+    m.unmount()
+    assert chunk_bytes(open_frame(m.stored("f"))) == data
+    assert os.stat(m.stored("f")).st_size < 2.6 * size + 150_000
+    m.start()
 
 
 def test_gaps_are_closed_behind_the_scenes(mount):
