@@ -2,6 +2,7 @@
 #ifndef CODEC_TUNE_IMPL_H
 #define CODEC_TUNE_IMPL_H
 
+#include "codec/codec.h"
 #include "codec/kernels/kernels.h"
 #include "codec/tune/tune.h"
 
@@ -88,6 +89,12 @@ struct tuner {
 	bool no_delta;              /* ... or the other way round                              */
 };
 
+/* True: the codec can tell what a sample would take, and need not encode it. */
+static inline bool tune_is_priced(const struct tuner *t)
+{
+	return codec_by_id(t->goal->base.codec)->price;
+}
+
 /* tune/try.c: the candidate of this kind, for items of `size` bytes. */
 void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size,
 		struct pipeline *p);
@@ -111,11 +118,12 @@ struct tune_pieces {
 	size_t n, length, part;
 };
 
-/*
- * Puts them into t->gathered. `late` moves them by nearly half a piece's share, so that a second
- * look sees other bytes. Pieces begin and end between items.
- */
-NODISCARD int tune_gather(struct tuner *t, const struct tune_pieces *pieces, bool late);
+/* The others lie nearly half a piece's share behind the first, so that they show other bytes. */
+enum tune_places { TUNE_FIRST_PLACES, TUNE_OTHER_PLACES };
+
+/* Puts them into t->gathered. Pieces begin and end between items. */
+NODISCARD int tune_gather(struct tuner *t, const struct tune_pieces *pieces,
+			  enum tune_places places);
 
 /* Encodes what is gathered, or counts what that would give. *p does not lie in *trial. */
 NODISCARD int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial);
@@ -125,6 +133,10 @@ NODISCARD int tune_try_coded(struct tuner *t, const struct pipeline *p, struct t
 
 /* The same without a filter, in one block and at the level that it would get. */
 NODISCARD int tune_try_plain(struct tuner *t, struct tune_trial *trial);
+
+/* Moves candidate `from`, or a new one, to `place`. */
+void tune_bring(struct tune_report *r, const struct tune_trial *new, unsigned from,
+		unsigned place);
 
 /* Best first. */
 void tune_sort(struct tune_trial *list, unsigned n);
@@ -146,5 +158,12 @@ void tune_advise(const struct tune_goal *g, bool mixed, struct pipeline *out);
 
 /* tune/look.c: fills report->tried, the best one first. */
 NODISCARD int tune_look(struct tuner *t);
+
+/*
+ * tune/distant.c, when report->tried has what short pieces say: where that is little, and where a
+ * filter may break up copies. Bytes without a filter may come to be the best one.
+ */
+NODISCARD int tune_look_far(struct tuner *t);
+NODISCARD int tune_look_for_copies(struct tuner *t);
 
 #endif

@@ -18,15 +18,8 @@
 /* Codecs that can tell what a sample stands for need less of it than what has to be encoded. */
 static const struct tune_pieces priced_short = {8, 1u << 10, 64}, priced_long = {1, 8u << 10, 16};
 static const struct tune_pieces priced_many = {8, 2u << 10, 64};
-static const struct tune_pieces one_block = {1, 64u << 10, 1}, text_block = {1, 96u << 10, 1};
 static const struct tune_pieces coded_short = {4, 2u << 10, 64}, coded_long = {2, 16u << 10, 32};
 static const struct tune_pieces record_first = {8, 2u << 10, 32}, record_long = {8, 16u << 10, 32};
-
-static bool is_priced(const struct tuner *t)
-{
-	const struct pipeline *base = &t->goal->base;
-	return codec_by_id(base->codec)->price;
-}
 
 /* So many of the likeliest item sizes are tried, and records. */
 #define ITEMS_TRIED 3
@@ -243,16 +236,6 @@ static unsigned count_rivals(const struct tune_report *r)
 	return clear ? 1 : 2;
 }
 
-/* Moves candidate `from`, or a new one, to `place`. */
-static void bring(struct tune_report *r, const struct tune_trial *new, unsigned from,
-		  unsigned place)
-{
-	assert(r->ntried < TUNE_TRIED_MAX || from < r->ntried);
-	r->ntried += from == r->ntried;
-	memmove(&r->tried[place + 1], &r->tried[place], (from - place) * sizeof *r->tried);
-	r->tried[place] = *new;
-}
-
 /*
  * Behind the first with differences of the `n` best: the same without them, unless it stands
  * before. Returns how many are to be looked at again; *delta: one with differences is.
@@ -274,7 +257,7 @@ static unsigned bring_sibling(struct tuner *t, unsigned n, bool *delta)
 		i++;
 	if (i < n)
 		return n;
-	bring(r, &sibling, i, n);
+	tune_bring(r, &sibling, i, n);
 	return n + 1;
 }
 
@@ -292,7 +275,7 @@ static unsigned bring_plain(struct tuner *t, unsigned n)
 	if (i < n || i == r->ntried || !t->wordy)
 		return n;
 	struct tune_trial plain = r->tried[i];
-	bring(r, &plain, i, n);
+	tune_bring(r, &plain, i, n);
 	return n + 1;
 }
 
@@ -303,18 +286,21 @@ static unsigned bring_joined(struct tune_report *r, unsigned n)
 	if (!tune_splits(&joined.pipeline))
 		return n;
 	joined.pipeline.split_mode = SPLIT_NEVER;
-	bring(r, &joined, r->ntried, n);
+	tune_bring(r, &joined, r->ntried, n);
 	return n + 1;
 }
 
-/* Tries the first `n` on what is gathered. Not `anew`: added to what they got before. */
-static int try_gathered(struct tuner *t, unsigned n, bool anew)
+/* What is stored of candidates in one more trial: added to that of before, or in its place. */
+enum scores { ADDED, ANEW };
+
+/* Tries the first `n` on what is gathered. */
+static int try_gathered(struct tuner *t, unsigned n, enum scores scores)
 {
 	struct tune_report *r = t->report;
 	for (unsigned i = 0; i < n; i++) {
 		struct tune_trial before = r->tried[i], *now = &r->tried[i];
 		TRY(tune_try(t, &before.pipeline, now));
-		if (anew)
+		if (scores == ANEW)
 			continue;
 		now->sampled += before.sampled;
 		now->stored += before.stored;
@@ -329,11 +315,12 @@ static int try_gathered(struct tuner *t, unsigned n, bool anew)
  * which differences do not see but a table of bytes does: short pieces in one block flatter them,
  * by up to 14 % of an image. So where one is among them, what short pieces said does not count.
  */
-static int try_long(struct tuner *t, const struct tune_pieces *pieces, unsigned n, bool anew)
+static int try_long(struct tuner *t, const struct tune_pieces *pieces, unsigned n,
+		    enum scores scores)
 {
-	TRY(tune_gather(t, pieces, true));
+	TRY(tune_gather(t, pieces, TUNE_OTHER_PLACES));
 	t->block = t->gathered.n / pieces->n;
-	return try_gathered(t, n, anew);
+	return try_gathered(t, n, scores);
 }
 
 /* Stored bytes that are half as many again. */
@@ -367,15 +354,16 @@ static bool is_overturned(const struct tune_trial *led, const struct tune_trial 
  * before, and each a block of its own. They do so too where that place alone would have decided,
  * and hardly could.
  */
-static int try_one_place(struct tuner *t, unsigned n, bool anew)
+static int try_one_place(struct tuner *t, unsigned n, enum scores scores)
 {
 	struct tune_report *r = t->report;
 	struct tune_trial led[TUNE_TRIED_MAX];
 	memcpy(led, r->tried, n * sizeof *led);
-	TRY(try_long(t, &priced_long, n, anew));
+	TRY(try_long(t, &priced_long, n, scores));
 	bool unlike = far_apart(tune_permille(&led[0]), tune_permille(&r->tried[0])) ||
 		      is_overturned(led, &r->tried[0]);
-	return unlike || (anew && n > 1 && is_tie(r)) ? try_long(t, &priced_many, n, true) : 0;
+	bool alone = scores == ANEW && n > 1 && is_tie(r);
+	return unlike || alone ? try_long(t, &priced_many, n, ANEW) : 0;
 }
 
 /* Behind the best one come records that are not twice as large. Returns how many all these are. */
@@ -386,7 +374,7 @@ static unsigned bring_records(struct tune_report *r)
 	for (unsigned i = 1; i < r->ntried; i++)
 		if (has_long_items(&r->tried[i]) && tune_permille(&r->tried[i]) <= most) {
 			struct tune_trial record = r->tried[i];
-			bring(r, &record, i, n++);
+			tune_bring(r, &record, i, n++);
 		}
 	return n;
 }
@@ -407,18 +395,18 @@ static unsigned count_near(const struct tune_report *r, unsigned n, uint32_t par
  */
 static int try_long_records(struct tuner *t, unsigned n)
 {
-	TRY(tune_gather(t, &record_long, true));
+	TRY(tune_gather(t, &record_long, TUNE_OTHER_PLACES));
 	t->block = t->gathered.n / record_long.n;
 	struct view all = t->gathered;
 	size_t half = record_long.n / 2 * t->block;
 	t->gathered = view_part(all, 0, half);
-	TRY(try_gathered(t, n, true));
+	TRY(try_gathered(t, n, ANEW));
 	if (!tune_is_text(all))
 		n = count_near(t->report, n, 16);
 	if (n == 1)
 		return 0;
 	t->gathered = view_part(all, half, all.n - half);
-	return try_gathered(t, n, false);
+	return try_gathered(t, n, ADDED);
 }
 
 /*
@@ -431,131 +419,28 @@ static int try_records(struct tuner *t)
 	unsigned n = bring_records(r);
 	if (n == 1)
 		return 0;
-	TRY(try_long(t, &record_first, n, true));
+	TRY(try_long(t, &record_first, n, ANEW));
 	n = count_near(r, n, 4);
 	return n > 1 ? try_long_records(t, n) : 0;
-}
-
-/* The place of the candidate without a filter. */
-static unsigned place_of_plain(const struct tune_report *r)
-{
-	unsigned i = 0;
-	while (tune_is_filtered(&r->tried[i].pipeline))
-		i++;
-	return i;
-}
-
-/*
- * Short pieces have no distant copies, and bytes that are packed by themselves may have nothing
- * else: genes in two bits a letter are like noise, and come again, as do the names of many small
- * members of an archive. So where little is gained, or nothing at all, a whole block is encoded.
- */
-static int try_distant(struct tuner *t)
-{
-	struct tune_report *r = t->report;
-	struct tune_trial plain;
-	TRY(tune_gather(t, &one_block, true));
-	TRY(tune_try_plain(t, &plain));
-	uint32_t most = (uint32_t)min_u64(TUNE_PAYS_CLEARLY, tune_permille(&r->tried[0]));
-	bool better = tune_pays(t->goal, &r->tried[0]) ? tune_permille(&plain) < most
-						       : tune_pays(t->goal, &plain);
-	if (better)
-		bring(r, &plain, place_of_plain(r), 0);
-	return 0;
-}
-
-/*
- * Rows of letters that are much alike, genes of relatives, say, have copies a row away, and more of
- * them by the search of the next level: short pieces, which see neither, find a filter for them.
- * One block tells; by how much has to outweigh what all other places said. Where copies from `far`
- * away are known to be in it, a sixteenth is enough.
- */
-static int try_copies(struct tuner *t, bool far)
-{
-	struct tune_report *r = t->report;
-	struct tune_trial filtered, plain, best = r->tried[0];
-	unsigned place = place_of_plain(r);
-	TRY(tune_gather(t, &text_block, true));
-	TRY(tune_try_coded(t, &best.pipeline, &filtered));
-	TRY(tune_try_plain(t, &plain));
-	uint64_t with = (uint64_t)filtered.stored * tune_permille(&best);
-	uint64_t without = (uint64_t)plain.stored * tune_permille(&r->tried[place]);
-	bool clear = far && plain.stored + plain.stored / 16 < filtered.stored;
-	if (without < with || clear)
-		bring(r, &plain, place, 0);
-	return 0;
-}
-
-/* Places are chosen by a hash of what they hold, so that copies are met at the same ones. */
-#define COPY_LOG 10
-#define COPY_EVERY 32
-#define WEAK 650      /* stored bytes of 1000 */
-#define COPY_FAR 1024 /* nearer ones are seen in short pieces, too */
-
-/* True: of one block a sixteenth, or more, has been there before. */
-static bool has_far_copies(struct view v)
-{
-	uint32_t last[1u << COPY_LOG] = {0}, found = 0, places = 0;
-	for (uint32_t i = 1; i + 8 <= v.n; i++) {
-		uint64_t x = get_le64(v.p + i), hash = x * 0x9e3779b97f4a7c15;
-		if (hash >> 32 & (COPY_EVERY - 1))
-			continue;
-		uint32_t *slot = &last[hash >> (64 - COPY_LOG)];
-		places++;
-		found += *slot && i - *slot > COPY_FAR && get_le64(v.p + *slot) == x;
-		*slot = i;
-	}
-	return 16 * found > places;
-}
-
-/* What seems to be best is a filter that saves less than a third. */
-static bool has_weak_filter(const struct tuner *t)
-{
-	const struct tune_trial *best = &t->report->tried[0];
-	return is_priced(t) && tune_is_filtered(&best->pipeline) && tune_permille(best) > WEAK;
-}
-
-/* Copies that the filter would break up, by one block. */
-static int find_copies(struct tuner *t, bool *found)
-{
-	*found = false;
-	if (!has_weak_filter(t))
-		return 0;
-	TRY(tune_gather(t, &one_block, true));
-	*found = has_far_copies(t->gathered);
-	return 0;
-}
-
-/*
- * What seems to be best is a filter for text; or one of usual items, though matches save much. And
- * bytes without a filter are close: copies did not make up for more than a fourth of text.
- */
-static bool may_have_copies(const struct tuner *t)
-{
-	const struct tune_report *r = t->report;
-	const struct tune_trial *best = &r->tried[0], *plain = &r->tried[place_of_plain(r)];
-	if (!is_priced(t) || !tune_is_filtered(&best->pipeline))
-		return false;
-	uint32_t with = tune_permille(best), without = tune_permille(plain);
-	bool usual = t->wordy && tune_is_usual(best->pipeline.typesize);
-	return (usual && 8 * without <= 9 * with + 8) ||
-	       (4 * without <= 5 * with && tune_is_text(t->gathered));
 }
 
 /* The first `n` on longer pieces, or on more places. */
 static int try_rivals(struct tuner *t, unsigned n, bool delta)
 {
 	const struct tune_trial *best = &t->report->tried[0], *next = &t->report->tried[1];
-	bool doubtful = !is_priced(t) || has_long_items(best) || has_long_items(next) ||
+	bool doubtful = !tune_is_priced(t) || has_long_items(best) || has_long_items(next) ||
 			tune_permille(best) >= TUNE_PAYS_CLEARLY;
-	return doubtful ? try_long(t, &coded_long, n, true) : try_one_place(t, n, delta);
+	if (doubtful)
+		return try_long(t, &coded_long, n, ANEW);
+	return try_one_place(t, n, delta ? ANEW : ADDED);
 }
 
 int tune_look(struct tuner *t)
 {
 	struct tune_report *r = t->report;
 	bool delta;
-	TRY(tune_gather(t, is_priced(t) ? &priced_short : &coded_short, false));
+	TRY(tune_gather(t, tune_is_priced(t) ? &priced_short : &coded_short,
+			TUNE_FIRST_PLACES));
 	TRY(try_likely(t));
 	tune_sort(r->tried, r->ntried);
 	bool little = tune_permille(&r->tried[0]) >= TUNE_PAYS_CLEARLY;
@@ -567,9 +452,5 @@ int tune_look(struct tuner *t)
 	TRY(try_records(t));
 	if (t->goal->aim == TUNE_SPEED)
 		return 0;
-	if (little)
-		return try_distant(t);
-	bool far;
-	TRY(find_copies(t, &far));
-	return far || may_have_copies(t) ? try_copies(t, far) : 0;
+	return little ? tune_look_far(t) : tune_look_for_copies(t);
 }

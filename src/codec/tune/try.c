@@ -41,7 +41,7 @@ void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size
 		p->split_mode = SPLIT_NEVER;
 }
 
-int tune_gather(struct tuner *t, const struct tune_pieces *want, bool late)
+int tune_gather(struct tuner *t, const struct tune_pieces *want, enum tune_places places)
 {
 	struct buf *to = &t->s->dict;
 	uint32_t period = t->report->period;
@@ -59,7 +59,8 @@ int tune_gather(struct tuner *t, const struct tune_pieces *want, bool late)
 	for (size_t k = 0; k < pieces; k++) {
 		/* Every other one, then the rest: the first half, too, is from everywhere. */
 		size_t i = 2 * k < pieces ? 2 * k : 2 * k - pieces + (pieces % 2 == 0);
-		size_t at = i * share + (late ? slack - slack * 3 / 10 : slack / 4);
+		size_t at = i * share + (places == TUNE_FIRST_PLACES ? slack / 4
+								      : slack - slack * 3 / 10);
 		TRY(buf_append(to, view_part(v, at - at % unit, length)));
 	}
 	t->gathered = buf_view(to);
@@ -210,6 +211,15 @@ int tune_try_plain(struct tuner *t, struct tune_trial *trial)
 	TRY(tune_try_coded(t, &one, trial));
 	trial->pipeline = plain;
 	return 0;
+}
+
+void tune_bring(struct tune_report *r, const struct tune_trial *new, unsigned from,
+		unsigned place)
+{
+	assert(r->ntried < TUNE_TRIED_MAX || from < r->ntried);
+	r->ntried += from == r->ntried;
+	memmove(&r->tried[place + 1], &r->tried[place], (from - place) * sizeof *r->tried);
+	r->tried[place] = *new;
 }
 
 void tune_sort(struct tune_trial *list, unsigned n)

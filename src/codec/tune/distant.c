@@ -1,0 +1,121 @@
+/*
+ * What short pieces cannot see, by one whole block: bytes that have been there before, far away,
+ * which a filter would break up.
+ */
+#include "codec/match.h"
+#include "codec/tune/impl.h"
+
+static const struct tune_pieces one_block = {1, 64u << 10, 1}, text_block = {1, 96u << 10, 1};
+
+/* The place of the candidate without a filter. */
+static unsigned place_of_plain(const struct tune_report *r)
+{
+	unsigned i = 0;
+	while (tune_is_filtered(&r->tried[i].pipeline))
+		i++;
+	return i;
+}
+
+/*
+ * Short pieces have no distant copies, and bytes that are packed by themselves may have nothing
+ * else: genes in two bits a letter are like noise, and come again, as do the names of many small
+ * members of an archive. So where little is gained, or nothing at all, a whole block is encoded.
+ */
+int tune_look_far(struct tuner *t)
+{
+	struct tune_report *r = t->report;
+	struct tune_trial plain;
+	TRY(tune_gather(t, &one_block, TUNE_OTHER_PLACES));
+	TRY(tune_try_plain(t, &plain));
+	uint32_t most = (uint32_t)min_u64(TUNE_PAYS_CLEARLY, tune_permille(&r->tried[0]));
+	bool better = tune_pays(t->goal, &r->tried[0]) ? tune_permille(&plain) < most
+						       : tune_pays(t->goal, &plain);
+	if (better)
+		tune_bring(r, &plain, place_of_plain(r), 0);
+	return 0;
+}
+
+/*
+ * Rows of letters that are much alike, genes of relatives, say, have copies a row away, and more of
+ * them by the search of the next level: short pieces, which see neither, find a filter for them.
+ * One block tells; by how much has to outweigh what all other places said. Where copies from `far`
+ * away are known to be in it, a sixteenth is enough.
+ */
+static int try_copies(struct tuner *t, bool far)
+{
+	struct tune_report *r = t->report;
+	struct tune_trial filtered, plain, best = r->tried[0];
+	unsigned place = place_of_plain(r);
+	TRY(tune_gather(t, &text_block, TUNE_OTHER_PLACES));
+	TRY(tune_try_coded(t, &best.pipeline, &filtered));
+	TRY(tune_try_plain(t, &plain));
+	uint64_t with = (uint64_t)filtered.stored * tune_permille(&best);
+	uint64_t without = (uint64_t)plain.stored * tune_permille(&r->tried[place]);
+	bool clear = far && plain.stored + plain.stored / 16 < filtered.stored;
+	if (without < with || clear)
+		tune_bring(r, &plain, place, 0);
+	return 0;
+}
+
+/* Places are chosen by a hash of what they hold, so that copies are met at the same ones. */
+#define COPY_LOG 10
+#define COPY_EVERY 32
+#define WEAK 650      /* stored bytes of 1000 */
+#define COPY_FAR 1024 /* nearer ones are seen in short pieces, too */
+
+/* True: of one block a sixteenth, or more, has been there before. */
+static bool has_far_copies(struct view v)
+{
+	uint32_t last[1u << COPY_LOG] = {0}, found = 0, places = 0;
+	for (uint32_t i = 1; i + 8 <= v.n; i++) {
+		uint64_t x = get_le64(v.p + i), hash = x * HASH_FACTOR_64;
+		if (hash >> 32 & (COPY_EVERY - 1))
+			continue;
+		uint32_t *slot = &last[hash >> (64 - COPY_LOG)];
+		places++;
+		found += *slot && i - *slot > COPY_FAR && get_le64(v.p + *slot) == x;
+		*slot = i;
+	}
+	return 16 * found > places;
+}
+
+/* What seems to be best is a filter that saves less than a third. */
+static bool has_weak_filter(const struct tuner *t)
+{
+	const struct tune_trial *best = &t->report->tried[0];
+	return tune_is_priced(t) && tune_is_filtered(&best->pipeline) && tune_permille(best) > WEAK;
+}
+
+/* Copies that the filter would break up, by one block. */
+static int find_copies(struct tuner *t, bool *found)
+{
+	*found = false;
+	if (!has_weak_filter(t))
+		return 0;
+	TRY(tune_gather(t, &one_block, TUNE_OTHER_PLACES));
+	*found = has_far_copies(t->gathered);
+	return 0;
+}
+
+/*
+ * What seems to be best is a filter for text; or one of usual items, though matches save much. And
+ * bytes without a filter are close: copies did not make up for more than a fourth of text.
+ */
+static bool may_have_copies(const struct tuner *t)
+{
+	const struct tune_report *r = t->report;
+	const struct tune_trial *best = &r->tried[0], *plain = &r->tried[place_of_plain(r)];
+	if (!tune_is_priced(t) || !tune_is_filtered(&best->pipeline))
+		return false;
+	uint32_t with = tune_permille(best), without = tune_permille(plain);
+	bool usual = t->wordy && tune_is_usual(best->pipeline.typesize);
+	return (usual && 8 * without <= 9 * with + 8) ||
+	       (4 * without <= 5 * with && tune_is_text(t->gathered));
+}
+
+int tune_look_for_copies(struct tuner *t)
+{
+	bool far;
+	TRY(find_copies(t, &far));
+	return far || may_have_copies(t) ? try_copies(t, far) : 0;
+}
