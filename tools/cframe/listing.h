@@ -7,6 +7,8 @@
 #include <limits.h>
 #include <sys/stat.h>
 
+#define LISTING_DEEPEST 2000 /* directories in each other, whose calls fit on the stack */
+
 /* An entry of a directory. */
 struct entry {
 	char *name;

@@ -14,8 +14,6 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#define DEEPEST 2000 /* directories in each other, whose calls fit on the stack */
-
 struct ls {
 	bool totals; /* only these */
 	bool failed, headed;
@@ -84,7 +82,7 @@ static void list_entry(struct ls *ls, struct listing *l, struct entry *e, const 
 	if (!S_ISDIR(e->st.st_mode) || e->st.st_dev != ls->dev)
 		return; /* nothing of a file's own; another file system, perhaps the mount */
 	int fd = openat(l->fd, e->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || ls->depth == DEEPEST) {
+	if (fd < 0 || ls->depth == LISTING_DEEPEST) {
 		fail(ls, path, fd < 0 ? -errno : -ELOOP);
 	} else {
 		ls->depth++;

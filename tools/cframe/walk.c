@@ -14,8 +14,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define DEEPEST 2000 /* directories in each other, whose calls fit on the stack */
-
 /* Appends a name to a path, which keeps a 0 behind its end. Returns its length before. */
 static size_t path_push(struct buf *path, const char *name)
 {
@@ -351,7 +349,7 @@ static void walk_subdirectory(struct walk *w, struct listing *l, const struct en
 		walk_say(w, "is another file system, and left out");
 		return;
 	}
-	if (w->depth == DEEPEST) {
+	if (w->depth == LISTING_DEEPEST) {
 		walk_say(w, "is too deep, and left out");
 		return;
 	}
