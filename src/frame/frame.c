@@ -299,20 +299,20 @@ int frame_resize(struct frame *f, uint64_t nbytes)
  * the root on disk does without them. Before such a file is written that is worth a sync; if it
  * fails the bytes go on waiting.
  */
-static void reclaim(struct frame *f)
+static void reclaim(struct frame *f, uint32_t n)
 {
-	frame_space_survey_small(f);
+	frame_space_survey_for(f, n);
 	bool much = f->info.nbytes ? frame_space_outgrown(f) : f->space.nroot >= RECLAIM_LEAST;
 
 	if (much && f->unsynced && !f->doubt && !f->suspect && !f->recovered && !f->space.busy)
 		IGNORE(commit_sync(f));
 }
 
-int frame_alloc(struct frame *f, uint32_t len, uint64_t *at)
+int frame_alloc(struct frame *f, uint32_t n, uint32_t len, uint64_t *at)
 {
 	frame_check(f);
 	assert(len >= CHUNK_HEAD);
-	reclaim(f);
+	reclaim(f, n);
 	TRY(index_reserve(&f->index, f->space.nlent + 1));
 	TRY(index_reserve(&f->sums, f->space.nlent + 1));
 	TRY(space_take(&f->space, len, at));

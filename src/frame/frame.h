@@ -237,8 +237,11 @@ bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk);
 NODISCARD int frame_resize(struct frame *f, uint64_t nbytes);
 uint64_t frame_max_size(const struct frame *f);
 
-/* Space for `len` stored bytes that no root refers to; relative to the frame's start. [mutator] */
-NODISCARD int frame_alloc(struct frame *f, uint32_t len, uint64_t *at);
+/*
+ * Space for `len` stored bytes, of chunk n, that no root refers to; relative to the frame's start.
+ * [mutator]
+ */
+NODISCARD int frame_alloc(struct frame *f, uint32_t n, uint32_t len, uint64_t *at);
 
 /* Fills space that frame_alloc gave. Any thread, any time. */
 NODISCARD int frame_write(struct frame *f, uint64_t at, struct view cchunk);

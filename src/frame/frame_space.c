@@ -140,6 +140,21 @@ void frame_space_survey_small(struct frame *f)
 		frame_space_survey(f);
 }
 
+/* True: the chunk was there when the frame was opened. */
+static bool is_old(const struct frame *f, uint32_t n)
+{
+	uint64_t entry = n < f->index.n ? index_get(&f->index, n) : ENTRY_SPECIAL;
+	return !(entry & ENTRY_SPECIAL) && f->info.header_len + entry < f->area;
+}
+
+void frame_space_survey_for(struct frame *f, uint32_t n)
+{
+	if (is_old(f, n)) /* frame_space_drop would ask for it, but too late to write into a gap */
+		frame_space_survey(f);
+	else
+		frame_space_survey_small(f);
+}
+
 void frame_space_drop(struct frame *f, uint32_t n)
 {
 	uint64_t entry = index_get(&f->index, n), at = f->info.header_len + entry;

@@ -127,7 +127,7 @@ static int store(struct file *f, uint32_t n, struct workspace *ws)
 	uint64_t at;
 
 	caps_hold(f->inode, f->fd);
-	TRY(frame_alloc(f->frame, (uint32_t)v.n, &at));
+	TRY(frame_alloc(f->frame, n, (uint32_t)v.n, &at));
 	int rc = frame_write(f->frame, at, v);
 	if (rc < 0) {
 		frame_unalloc(f->frame, at, (uint32_t)v.n);

@@ -241,7 +241,7 @@ static int put(struct story *t, uint32_t n)
 	}
 	int rc = chunk_encode(t->s, &t->p, plain, &packed);
 	if (rc == 0)
-		rc = frame_alloc(t->f, (uint32_t)packed.n, &at);
+		rc = frame_alloc(t->f, n, (uint32_t)packed.n, &at);
 	if (rc == 0)
 		rc = frame_write(t->f, at, buf_view(&packed));
 	uint64_t before = t->f->young.bytes;

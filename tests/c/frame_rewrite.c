@@ -55,7 +55,7 @@ static int put(uint32_t n)
 	scribble(r.model + sp.start, sp.len);
 	int rc = chunk_encode(r.s, &r.p, view_of(r.model + sp.start, sp.len), &packed);
 	if (rc == 0)
-		rc = frame_alloc(r.f, (uint32_t)packed.n, &at);
+		rc = frame_alloc(r.f, n, (uint32_t)packed.n, &at);
 	if (rc == 0)
 		rc = frame_write(r.f, at, buf_view(&packed));
 	if (rc == 0)

@@ -177,7 +177,7 @@ static int put_encoded(struct tool *t, uint32_t n, struct view plain)
 	uint64_t at;
 	int rc = chunk_encode(t->scratch, &t->pipeline, plain, &packed);
 	if (rc == 0)
-		rc = frame_alloc(t->frame, (uint32_t)packed.n, &at);
+		rc = frame_alloc(t->frame, n, (uint32_t)packed.n, &at);
 	if (rc == 0) {
 		rc = frame_write(t->frame, at, buf_view(&packed));
 		if (rc == 0)
@@ -367,7 +367,7 @@ static int copy_chunk(struct tool *t, struct frame *from, uint32_t n, struct buf
 	TRY(frame_read_copy(from, n, UINT64_MAX, t->scratch, b));
 	if (b->n == 0)
 		return 0;
-	TRY(frame_alloc(t->frame, (uint32_t)b->n, &at));
+	TRY(frame_alloc(t->frame, n, (uint32_t)b->n, &at));
 	TRY(frame_write(t->frame, at, buf_view(b)));
 	frame_put(t->frame, n, at, (uint32_t)b->n);
 	return 0;

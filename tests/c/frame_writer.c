@@ -41,7 +41,7 @@ static int go_round(struct pipeline *p)
 	pthread_t thread;
 	void *why = NULL;
 	for (unsigned i = 0; i < CHUNKS; i++)
-		TRY(frame_alloc(frame, (uint32_t)encoded.n, &place[i]));
+		TRY(frame_alloc(frame, i, (uint32_t)encoded.n, &place[i]));
 	if (pthread_create(&thread, NULL, fill, NULL))
 		return -ENOMEM;
 	int rc = change(p);

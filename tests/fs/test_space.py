@@ -101,6 +101,22 @@ def test_a_file_written_anew_at_each_opening_stays_near_its_size(mount, blosc2, 
     m.start()
 
 
+def test_a_file_patched_at_each_opening_stays_near_its_size(mount, blosc2):
+    """Of more chunks than are looked at before it is known which one is to be replaced."""
+    m = mount("chunksize=16K,blocksize=16K,level=0")
+    data = bytearray(blob(1, 100 * 16384 - 77, "noise"))
+    (m.mnt / "f").write_bytes(data)
+    for n in range(250):
+        at, new = n * 7919 % (len(data) - 5000), blob(n, 5000, "noise")
+        write_at(m.mnt / "f", at, new)
+        data[at : at + len(new)] = new
+    assert (m.mnt / "f").read_bytes() == data
+    m.unmount()
+    assert chunk_bytes(open_frame(m.stored("f"))) == data
+    assert os.stat(m.stored("f")).st_size < 1.9 * len(data)
+    m.start()
+
+
 def test_gaps_are_closed_behind_the_scenes(mount):
     """Half of a file becomes a hole; what lies behind it moves, while the file is open."""
     m = mount("chunksize=64K,codec=lz4,commit=0.2")

@@ -198,7 +198,7 @@ static int store(struct pack *f, uint32_t n, struct view cchunk)
 	uint64_t at;
 
 	pthread_mutex_lock(&f->lock);
-	int rc = frame_alloc(f->frame, len, &at);
+	int rc = frame_alloc(f->frame, n, len, &at);
 	pthread_mutex_unlock(&f->lock);
 	TRY(rc);
 	rc = frame_write(f->frame, at, cchunk);

@@ -30,11 +30,11 @@
 #define HELD_LEAST 32u
 
 /* Takes space under the lock and fills it without, so that writers can go on. */
-static int store(struct file *f, struct view cchunk, uint64_t *at)
+static int store(struct file *f, uint32_t n, struct view cchunk, uint64_t *at)
 {
 	caps_hold(f->inode, f->fd);
 	pthread_rwlock_wrlock(&f->lock);
-	int rc = frame_alloc(f->frame, (uint32_t)cchunk.n, at);
+	int rc = frame_alloc(f->frame, n, (uint32_t)cchunk.n, at);
 	pthread_rwlock_unlock(&f->lock);
 	TRY(rc);
 	rc = frame_write(f->frame, *at, cchunk);
@@ -46,11 +46,11 @@ static int store(struct file *f, struct view cchunk, uint64_t *at)
 	return rc;
 }
 
-static int store_shared(struct file *f, struct view cchunk, uint64_t *at)
+static int store_shared(struct file *f, uint32_t n, struct view cchunk, uint64_t *at)
 {
 	int entered = file_try_store(f);
 	TRY(entered);
-	int rc = store(f, cchunk, at);
+	int rc = store(f, n, cchunk, at);
 	sidecar_leave(&f->sidecar, entered);
 	return rc;
 }
@@ -141,7 +141,7 @@ static struct outcome encode_and_store(struct file *f, const struct dirty_chunk 
 		count_encoded(c, o.rc == ENCODED ? ws->stored.n : 0, start);
 	if (o.rc == ENCODED) {
 		o.len = (uint32_t)ws->stored.n;
-		int rc = store_shared(f, buf_view(&ws->stored), &o.at);
+		int rc = store_shared(f, c->n, buf_view(&ws->stored), &o.at);
 		if (rc < 0)
 			o.rc = rc;
 	}

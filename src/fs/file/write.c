@@ -397,12 +397,12 @@ static int admit(struct file *f, const struct file_chunk *c, uint64_t size)
 	return 1;
 }
 
-static int store_raw(struct file *f, struct view stored, uint64_t *at)
+static int store_raw(struct file *f, uint32_t n, struct view stored, uint64_t *at)
 {
 	if (!stored.n)
 		return 0;
 	caps_hold(f->inode, f->fd);
-	TRY(frame_alloc(f->frame, (uint32_t)stored.n, at));
+	TRY(frame_alloc(f->frame, n, (uint32_t)stored.n, at));
 	int rc = frame_write(f->frame, *at, stored);
 	if (rc < 0)
 		frame_unalloc(f->frame, *at, (uint32_t)stored.n);
@@ -427,7 +427,7 @@ static int put_chunk(struct file *f, const struct file_chunk *c)
 		return rc;
 	if (end > old)
 		TRY(file_resize_locked(f, end));
-	rc = store_raw(f, c->stored, &at);
+	rc = store_raw(f, c->n, c->stored, &at);
 	if (rc < 0) {
 		if (end > old)
 			shrink_back(f, old);
