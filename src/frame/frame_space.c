@@ -2,7 +2,7 @@
  * Which bytes of a frame are garbage. What this process frees it knows. What was garbage when the
  * frame was opened has to be looked for, by a *survey*: the gaps between all chunks, whose lengths
  * their headers tell. That is done before the first chunk is written, so that it finds a gap; with
- * many chunks only when one of that time is replaced, so that files which only grow never pay for
+ * many chunks only before one of that time is replaced, so that files which only grow never pay for
  * it.
  */
 #include "frame/frame_impl.h"
