@@ -11,8 +11,9 @@ import struct
 
 import pytest
 
-from libcrash import Node, Story
+from libcrash import Node, Story, spliced
 from libcut import CONTENT, NAMES_SYNCED, SEED, SYNCED, Scattered, replay, traced
+from libdata import blob
 from libmount import SLOWNESS
 
 CUTS = int(os.environ.get("CFRAMEFS_TEST_CUTS") or (24_000 if SLOWNESS == 1 else 8000))
@@ -29,6 +30,7 @@ CONFIGS = {  # options, longest file, steps, share of the disks
         150,
         0.02,
     ),  # holes are punched
+    "reopened": (f"{TINY},level=0,intent=0", 400_000, 400, 0.1),
 }
 
 
@@ -96,12 +98,35 @@ class Traced(Story):
         self.mark(NAMES_SYNCED, 0)
 
 
+class Reopening(Traced):
+    """Each change by an opening of its own, which has to find the gaps of those before it."""
+
+    KINDS = {"create": 2, "close": 3, "rewrite": 20, "rename": 1, "unlink": 1, "truncate": 1}
+
+    def rewrite(self):
+        name = self.known()
+        if name is None:
+            return
+        node, how = self.names[name], self.rng.random()
+        fd = os.open(self.top / name, os.O_RDWR | self.direct)
+        if how < 0.3:
+            self.change(node, b"", os.ftruncate, fd, 0)
+        at = self.rng.choice([0, len(node.now), self.rng.randrange(len(node.now) + 1)])
+        data = blob(self.rng.randrange(1 << 30), self.rng.choice([100, 5000, 150_000]), "noise")
+        data = data[: max(1, self.limit - at)]
+        self.change(node, spliced(node.now, at, data), os.pwrite, fd, data, at)
+        if how > 0.9:
+            self.sync(fd, node)
+        self.close_one(fd, node)
+
+
 def record(mount, work, config):
     """The trace of a story on a mount."""
     options, limit, steps, _ = CONFIGS[config]
     m, trace = traced(mount, work, options)
     (m.mnt / "d").mkdir()
-    story = Traced(m.mnt / "d", f"{SEED} {config}", trace, limit)
+    kind = Reopening if config == "reopened" else Traced
+    story = kind(m.mnt / "d", f"{SEED} {config}", trace, limit)
     for _ in range(steps):
         story.step()
     story.drop()
