@@ -132,6 +132,7 @@ struct inode {
 	_Atomic uint64_t no_caps_until; /* caps.c */
 	struct caps caps;         /* has a lock of its own */
 	unsigned nwriters;        /* open handles that may write */
+	_Atomic uint64_t listing_lasts; /* of a directory, meter_now: ops/dir.c */
 	bool told_torn;           /* its recovery has been logged */
 	/* and that reading a block, or writing to it, takes more memory than there is */
 	atomic_bool told_large_block, told_large_chunks;

@@ -4,6 +4,9 @@
  */
 #include "fs/ops/ops.h"
 
+#include "base/clock.h"
+#include "base/meter.h"
+
 #include <dirent.h>
 #include <unistd.h>
 
@@ -34,6 +37,23 @@ void ops_close_dir(struct dir *d)
 	mem_free(d);
 }
 
+/*
+ * The kernel keeps what it lists, for whoever lists the directory next, until something is changed
+ * in it: by way of the mount, or by its mtime, for which it asks when that has expired. Names come
+ * from there without their attributes, so that each would be looked up by itself once it has
+ * expired, too. Hence it may keep a listing only while most of the names' time is left.
+ */
+static void keep_listing(const struct fs *fs, struct inode *n, struct fuse_file_info *fi)
+{
+	uint64_t now = meter_now();
+
+	fi->cache_readdir = 1;
+	fi->keep_cache = now < atomic_load(&n->listing_lasts);
+	if (!fi->keep_cache)
+		atomic_store(&n->listing_lasts,
+			     now + clock_from_seconds(fs->opt.entry_timeout) / 2);
+}
+
 void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct fs *fs = ops_fs(req);
@@ -54,6 +74,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		fuse_reply_err(req, -rc);
 		return;
 	}
+	keep_listing(fs, n, fi);
 	if (fuse_reply_open(req, fi) < 0) /* interrupted: no release will come */
 		ops_close_handle(fs, h);
 }

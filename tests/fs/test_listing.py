@@ -1,0 +1,100 @@
+"""The kernel keeps listings of directories for a while, and shows every change of them at once if
+it was made through the mount, and soon if another program made it."""
+
+import os
+import shutil
+
+import pytest
+
+from libmount import wait_until
+from libstats import Moved
+
+LONG = "entry_timeout=1000,attr_timeout=1000"
+NAMES = sorted(f"file-{i:03d}" for i in range(300))  # more than one answer holds
+
+
+def listings(moved):
+    return moved("requests", "readdir") + moved("requests", "readdirplus")
+
+
+def filled(m):
+    for name in NAMES:
+        (m.mnt / name).touch()
+    return m
+
+
+def test_a_kept_listing_takes_no_request(mount):
+    m = filled(mount(LONG))
+    assert sorted(os.listdir(m.mnt)) == NAMES
+    with Moved(m) as moved:
+        assert sorted(os.listdir(m.mnt)) == NAMES
+        assert all(e.is_file() and e.stat().st_size == 0 for e in os.scandir(m.mnt))
+    assert listings(moved) == 0 and moved("requests", "opendir") == 2
+    assert moved("requests", "lookup") <= 1, "attributes came with the names"
+
+
+def test_without_timeouts_nothing_is_kept(mount):
+    m = filled(mount("entry_timeout=0,attr_timeout=0"))
+    for _ in range(3):
+        with Moved(m) as moved:
+            assert sorted(os.listdir(m.mnt)) == NAMES
+        assert listings(moved) > 1
+        os.rename(m.stored(NAMES[0]), m.stored("moved"))
+        assert sorted(os.listdir(m.mnt)) == NAMES[1:] + ["moved"]
+        os.rename(m.stored("moved"), m.stored(NAMES[0]))
+
+
+CHANGES = {
+    "create": lambda d: (d / "new").touch(),
+    "mkdir": lambda d: (d / "new").mkdir(),
+    "symlink": lambda d: (d / "new").symlink_to("x"),
+    "link": lambda d: (d / "new").hardlink_to(d / NAMES[5]),
+    "mkfifo": lambda d: os.mkfifo(d / "new"),
+    "unlink": lambda d: (d / NAMES[7]).unlink(),
+    "rename": lambda d: (d / NAMES[7]).rename(d / "new"),
+    "rename over": lambda d: (d / NAMES[7]).rename(d / NAMES[100]),
+    "move in": lambda d: (d.parent / "other").rename(d / "new"),
+    "move out": lambda d: (d / NAMES[7]).rename(d.parent / "gone"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_through_the_mount_shows_at_once(mount, change):
+    m = mount(LONG)
+    here, model = m.mnt / "d", m.work / "model" / "d"
+    for where in (here, model):
+        where.mkdir(parents=True)
+        (where.parent / "other").touch()
+        for name in NAMES:
+            (where / name).touch()
+    assert sorted(os.listdir(here)) == NAMES == sorted(os.listdir(here))
+    for where in (here, model):
+        CHANGES[change](where)
+    for _ in range(2):
+        assert sorted(os.listdir(here)) == sorted(os.listdir(model))
+
+
+def test_a_directory_that_is_read_while_it_changes(mount):
+    """What was there all the time is listed once, whatever comes and goes meanwhile."""
+    m = filled(mount(LONG))
+    for turn in range(4):
+        seen = []
+        for n, entry in enumerate(os.scandir(m.mnt)):
+            seen.append(entry.name)
+            if n % 50 == 0:
+                (m.mnt / f"passing-{turn}-{n}").touch()
+                (m.mnt / f"passing-{turn}-{n - 50}").unlink(missing_ok=True)
+        assert sorted(name for name in seen if name in NAMES) == NAMES
+        for path in m.mnt.glob("passing-*"):
+            path.unlink()
+        assert sorted(os.listdir(m.mnt)) == NAMES
+
+
+@pytest.mark.parametrize("options", ["", "entry_timeout=1000,attr_timeout=0.2"])
+def test_a_change_of_another_program_shows_soon(mount, options):
+    m = filled(mount(options))
+    assert sorted(os.listdir(m.mnt)) == NAMES == sorted(os.listdir(m.mnt))
+    shutil.copy(m.stored(NAMES[0]), m.backing / "zz.b2frame")
+    wait_until(lambda: sorted(os.listdir(m.mnt)) == [*NAMES, "zz"], what="zz listed")
+    (m.backing / "zz.b2frame").unlink()
+    wait_until(lambda: sorted(os.listdir(m.mnt)) == NAMES, what="zz gone")
