@@ -20,9 +20,11 @@
 
 #define SECTOR 512u /* what a disk writes whole or not at all */
 
-/* Bytes that may be put before a trailer, to move its end: see slack_for and slack_at. */
-#define SLACK_MAX 32u
-#define SLACK_ROOM (SLACK_MAX + TRAILER_PRINT)
+/* Where a root ends is its number modulo this: see slack_at. */
+#define TURNS 32u
+
+/* Bytes that may be put before a trailer, to move its end. */
+#define SLACK_ROOM (4 * TURNS)
 
 static bool is_nan(uint64_t entry)
 {
@@ -53,7 +55,8 @@ void frame_expect_items(struct frame *f, uint32_t size)
 
 uint64_t commit_next_seq(const struct frame *f)
 {
-	return max_u64(f->seq + 1, clock_read(CLOCK_REALTIME));
+	uint64_t seq = max_u64(f->seq + 1, clock_read(CLOCK_REALTIME));
+	return seq + (f->seq + 1 - seq) % TURNS; /* the next turn, also of another opening */
 }
 
 int commit_header(struct frame *f, const struct header_root *root, uint32_t trailer_len,
@@ -135,13 +138,13 @@ static int pack_trailer(struct frame *f, struct draft *d, struct view sums, stru
 }
 
 /*
- * Bytes to put before a trailer that ends at `end` so that its fingerprint lies in one sector, and
- * is written whole or not at all: half of one could look like that of another program.
+ * True: the fingerprint of a trailer that ends at `end` lies in two sectors, so that one half of it
+ * may be written without the other, and look like that of another program.
  */
-static uint32_t slack_for(uint64_t end)
+static bool splits_print(uint64_t end)
 {
-	uint32_t over = (uint32_t)(end % SECTOR);
-	return over && over < TRAILER_PRINT ? TRAILER_PRINT - over : 0;
+	uint64_t over = end % SECTOR;
+	return over && over < TRAILER_PRINT;
 }
 
 /* True: an older root may stand there still, whole, with its fingerprint before `end`. */
@@ -156,17 +159,21 @@ static bool root_ends_at(struct frame *f, uint64_t end)
 }
 
 /*
- * The same, and such that the root ends where no older one did. For suppose that an older root had
- * this place and these lengths. Its header would be byte for byte the new one, which may get to the
- * disk without what it points at: the two would look like a whole root, though its chunks may have
- * been overwritten since. The bytes at the place tell what was written there last, but not what the
- * disk has of it: hence the end also moves with each turn.
+ * Bytes to put before a trailer that ends at `end` so that its fingerprint lies in one sector, and
+ * the root ends where no older one did. For suppose that an older root had this place and this end.
+ * Its header would be byte for byte the new one, which may get to the disk without what it points
+ * at: the two would look like a whole root, though its chunks may have been overwritten since, and
+ * newer roots been synced. The bytes at the place tell what was written there last, but not what
+ * the disk has of it, nor what it has behind an end of the file that was cut off: hence each root
+ * ends where the last 31 did not, whatever their lengths, and in whichever opening they were made.
  */
 static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 {
-	uint32_t turn = f->turn++ % SLACK_MAX, slack = turn + slack_for(end + turn);
-	while (!d->synced && slack < SLACK_MAX && root_ends_at(f, end + slack))
-		slack += 1 + slack_for(end + slack + 1);
+	uint32_t slack = (uint32_t)((d->seq - end) % TURNS);
+	while (splits_print(end + slack) || (!d->synced && slack + 2 * TURNS < SLACK_ROOM &&
+					     root_ends_at(f, end + slack)))
+		slack += TURNS;
+	assert(slack < SLACK_ROOM);
 	return slack;
 }
 
@@ -234,6 +241,7 @@ static int write_draft(struct frame *f, struct draft *d)
 int commit_index(struct frame *f, const struct content *has, enum durability how)
 {
 	struct draft d = {.has = *has, .seq = commit_next_seq(f)};
+	f->seq = d.seq; /* also where it fails: the next one takes the next turn */
 	if (!f->part && !has->moved) {
 		/* all is in the index, whether or not this root gets to the disk */
 		f->whole = d.seq;
@@ -254,7 +262,6 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	uint64_t len = d.packed.n;
 	buf_free(&d.packed);
 	TRY(rc);
-	f->seq = d.seq;
 	space_put(&f->space, d.at, len);
 	rc = frame_is_overtaken(f) ? -ESTALE : 0;
 	if (rc == 0)

@@ -89,10 +89,9 @@ struct frame {
 	bool went_back;          /* opened at another root than the header named           */
 
 	/* Numbers of roots. */
-	uint64_t seq;   /* of the newest root                                              */
+	uint64_t seq;   /* of the newest root, or of one that failed after it              */
 	uint64_t whole; /* of the newest that was not committed in part                    */
 	uint64_t kept;  /* the least size since then: what is behind it has come since     */
-	unsigned turn;  /* so many roots were placed: see slack_at                         */
 
 	/*
 	 * What the disk may not have, by opening and by commits:

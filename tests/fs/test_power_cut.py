@@ -31,6 +31,7 @@ CONFIGS = {  # options, longest file, steps, share of the disks
         0.02,
     ),  # holes are punched
     "reopened": (f"{TINY},level=0,intent=0", 400_000, 400, 0.1),
+    "again": (f"{TINY},level=0,intent=0,workers=1", 60_000, 80, 0.2),
 }
 
 
@@ -120,13 +121,39 @@ class Reopening(Traced):
         self.close_one(fd, node)
 
 
+class Again(Traced):
+    """A file gets as many bytes as it had before, again and again, and a sync of less of it comes
+    in between: its roots would lie where those of before lay, which the disk may have still."""
+
+    KINDS = {"refill": 1}
+
+    def opening(self, name):
+        """A descriptor of the file, and the file; it is made if there is none."""
+        if name not in self.names:
+            return self.made(name)
+        return os.open(self.top / name, os.O_RDWR | self.direct), self.names[name]
+
+    def refill(self):
+        size, left = self.rng.choice([(40_000, 0), (40_000, 8192), (9000, 0), (9000, 4096)])
+        fd, node = self.opening(str(size))
+        data = self.rng.randbytes(size)
+        self.change(node, data, os.pwrite, fd, data, 0)
+        self.close_one(fd, node)
+        fd, node = self.opening(str(size))
+        self.change(node, node.now[:left], os.ftruncate, fd, left)
+        self.sync(fd, node)
+        self.close_one(fd, node)
+
+
+STORIES = {"reopened": Reopening, "again": Again}
+
+
 def record(mount, work, config):
     """The trace of a story on a mount."""
     options, limit, steps, _ = CONFIGS[config]
     m, trace = traced(mount, work, options)
     (m.mnt / "d").mkdir()
-    kind = Reopening if config == "reopened" else Traced
-    story = kind(m.mnt / "d", f"{SEED} {config}", trace, limit)
+    story = STORIES.get(config, Traced)(m.mnt / "d", f"{SEED} {config}", trace, limit)
     for _ in range(steps):
         story.step()
     story.drop()
