@@ -124,6 +124,8 @@ static void survey(struct frame *f)
 		}
 		retire_gap(f, end, f->area);
 		f->survey = SURVEY_DONE;
+		if (!f->unsynced && !f->suspect) /* the root on disk is durable already */
+			space_durable(&f->space);
 	}
 	mem_free(list);
 }

@@ -101,6 +101,17 @@ def test_a_file_written_anew_at_each_opening_stays_near_its_size(mount, blosc2, 
     m.start()
 
 
+def test_a_file_synced_before_it_is_written_anew_stays_near_its_size(mount):
+    """There is nothing to sync any more when its gaps are looked for: they can be used at once."""
+    m = mount("chunksize=16K,blocksize=16K,level=0,commit=1000")
+    for n in range(6):
+        fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
+        os.fsync(fd)
+        os.pwrite(fd, blob(n, 160_000, "noise"), 0)
+        os.close(fd)
+    assert os.stat(m.stored("f")).st_size < 2.6 * 160_000
+
+
 def test_a_file_patched_at_each_opening_stays_near_its_size(mount, blosc2):
     """Of more chunks than are looked at before it is known which one is to be replaced."""
     m = mount("chunksize=16K,blocksize=16K,level=0")
