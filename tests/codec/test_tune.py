@@ -659,4 +659,8 @@ def test_cframe_tune(tmp_path):
     got = run(tmp_path / "fifo")
     assert (got.returncode, got.stderr) == (1, f"cframe: {tmp_path}/fifo: is not a regular file\n")
     assert run(empty).returncode == 0
+    odd = bytes(tmp_path) + b'/\n"\xe2\x82\xac\xff\xe2\x82\xed\xa0\x80'
+    os.rename(empty, odd)
+    (one,) = json.loads(run(odd, "--json").stdout)
+    assert one["file"] == f'{tmp_path}/\n"\u20ac??????'
     assert run(tmp_path / "absent").returncode != 0 and run().returncode != 0

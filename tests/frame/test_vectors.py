@@ -85,6 +85,18 @@ def test_metalayers_are_listed():
     assert "  numbers      4 bytes\n" in plain and f"nchunks      {info['nchunks']}\n" in plain
 
 
+def test_odd_names_of_metalayers(work):
+    """JSON is UTF-8, and a terminal obeys control characters."""
+    odd = b"\xc3n\x1b[m\xffr", "\u00e9\u20ac".encode()
+    frame = (OWN / "meta.b2frame").read_bytes()
+    frame = frame.replace(b"\xa7numbers", b"\xa7" + odd[0]).replace(b"\xa5title", b"\xa5" + odd[1])
+    (work / "odd.b2frame").write_bytes(frame)
+    info = json.loads(cframe("info", work / "odd.b2frame", "--json").stdout.decode())
+    assert info["meta"] == {"?n\x1b[m?r": 4, "\u00e9\u20ac": 6}
+    plain = cframe("info", work / "odd.b2frame").stdout
+    assert b"\n  \xc3n?[m\xffr      4 bytes\n" in plain and b"\x1b" not in plain
+
+
 def test_bytes_behind_the_frame_are_ignored(work):
     source = OWN / "core-zstd-shuffle-t4-mixed.b2frame"
     (work / "longer").write_bytes(source.read_bytes() + b"tail" * 999)

@@ -134,9 +134,17 @@ static void print_fact(const cJSON *fact, const char *parent)
 		return;
 	}
 	char *text = cJSON_IsString(fact) ? NULL : cJSON_PrintUnformatted(fact);
-	printf("%s%s\n", text ? text : cJSON_IsString(fact) ? fact->valuestring : "?",
-	       is_length(fact->string, parent) ? " bytes" : "");
+	tool_print_line(text ? text : cJSON_IsString(fact) ? fact->valuestring : "?");
+	printf("%s\n", is_length(fact->string, parent) ? " bytes" : "");
 	free(text);
+}
+
+/* In a column; those of metalayers may hold anything. */
+static void print_name(const char *name, int indent)
+{
+	printf("%*s", indent, "");
+	tool_print_line(name);
+	printf("%*s ", strlen(name) < 12 ? 12 - (int)strlen(name) : 0, "");
 }
 
 static void print_plain(const cJSON *item, int indent)
@@ -145,23 +153,13 @@ static void print_plain(const cJSON *item, int indent)
 	cJSON_ArrayForEach(child, item)
 	{
 		if (!cJSON_IsObject(child)) {
-			printf("%*s%-12s ", indent, "", child->string);
+			print_name(child->string, indent);
 			print_fact(child, item->string);
 		} else if (child->child) {
 			printf("%*s%s\n", indent, "", child->string);
 			print_plain(child, indent + 2);
 		}
 	}
-}
-
-static int print_json(const cJSON *root)
-{
-	char *text = cJSON_Print(root);
-	if (!text)
-		return -ENOMEM;
-	puts(text);
-	free(text);
-	return 0;
 }
 
 struct wanted {
@@ -196,7 +194,7 @@ static int print_facts(const struct wanted *w, bool json)
 		return tool_no_frame(w->file);
 	int rc = 0;
 	if (json)
-		rc = print_json(w->facts);
+		rc = tool_print_json(w->facts);
 	else
 		print_plain(w->facts, 0);
 	return rc < 0 ? tool_fail(w->file, rc) : 0;

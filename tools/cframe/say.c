@@ -3,10 +3,13 @@
 
 #include "base/err.h"
 
+#include <cjson/cJSON.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/xattr.h>
 
 char tool_printable(char c)
@@ -27,6 +30,45 @@ void tool_say(const char *format, ...)
 	progress_hold();
 	fprintf(stderr, "cframe: %s\n", text);
 	progress_go_on();
+}
+
+void tool_print_line(const char *text)
+{
+	for (; *text; text++)
+		putchar(tool_printable(*text));
+}
+
+/* Bytes of the UTF-8 character at p; 0: there is none, or one that UTF-8 must not have. */
+static size_t utf8_length(const uint8_t *p)
+{
+	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+
+	if (p[0] > 0xf4)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((p[i] & 0xc0) != 0x80) /* the 0 behind the end, too */
+			return 0;
+	bool longer = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
+	bool surrogate = p[0] == 0xed && p[1] > 0x9f;
+	bool beyond = p[0] == 0xf4 && p[1] > 0x8f;
+	return longer || surrogate || beyond ? 0 : n;
+}
+
+int tool_print_json(const cJSON *tree)
+{
+	char *text = cJSON_Print(tree);
+
+	if (!text)
+		return -ENOMEM;
+	for (uint8_t *p = (uint8_t *)text; *p;) {
+		size_t n = utf8_length(p);
+		if (!n)
+			*p = '?';
+		p += n ? n : 1;
+	}
+	puts(text);
+	free(text);
+	return 0;
 }
 
 int tool_no_frame(const char *file)

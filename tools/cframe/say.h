@@ -20,6 +20,16 @@ int tool_busy(const char *file);
 /* A terminal obeys control characters, and a name may have any. */
 char tool_printable(char c);
 
+/* Part of a line of output, without them. */
+void tool_print_line(const char *text);
+
+/*
+ * JSON is UTF-8, and names of files and metalayers need not be: in place of what is not there is a
+ * '?', so that all of it can be read. -ENOMEM.
+ */
+struct cJSON;
+int tool_print_json(const struct cJSON *tree);
+
 /* "1.2 GB", "45.6 kB", "512 B". */
 void tool_bytes_text(double v, char out[static 16]);
 

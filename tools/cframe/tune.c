@@ -258,12 +258,7 @@ static int show(cJSON *files, bool json)
 		cJSON_ArrayForEach(one, files) print_table(one);
 		return 0;
 	}
-	char *text = cJSON_Print(files);
-	if (!text)
-		return tool_fail("tune", -ENOMEM);
-	puts(text);
-	free(text);
-	return 0;
+	return tool_print_json(files) < 0 ? tool_fail("tune", -ENOMEM) : 0;
 }
 
 /* Others have no bytes to go back in. A directory fails by itself. */
