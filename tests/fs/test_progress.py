@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import subprocess
 
 import pytest
 
@@ -57,3 +58,16 @@ def test_others_need_no_line(slow, tmp_path):
     assert "/?[31m\r\n" in on_terminal("ls", tmp_path / "made")[0]
     os.unlink(tmp_path / "made/\x1b[31m.b2frame")
     assert on_terminal("verify", tmp_path / "made") == ("", 0)
+
+
+def test_no_name_is_obeyed(tmp_path):
+    """By a terminal; who reads a pipe gets it as it is."""
+    odd, made, back = tmp_path / "\x1b[31m", tmp_path / "made", tmp_path / "back"
+    odd.write_bytes(b"odd")
+    assert on_terminal("compress", "-v", odd, made)[0].startswith(f"{tmp_path}/?[31m: 3 -> ")
+    assert on_terminal("extract", "-v", "-C", back, made) == ("?[31m\r\n", 0)
+    frame = made / (odd.name + ".b2frame")
+    frame.write_bytes(b"no frame")
+    assert on_terminal("verify", made) == (f"{made}/?[31m.b2frame: is not a Blosc2 frame\r\n", 1)
+    piped = subprocess.run([CFRAME, "verify", made], capture_output=True)
+    assert piped.stdout == bytes(frame) + b": is not a Blosc2 frame\n"

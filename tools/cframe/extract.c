@@ -101,14 +101,14 @@ static void make(struct walk *w, struct listing *l, const struct entry *e, struc
 	int rc = make_draft(x, l, e, i);
 
 	i->st = shown_attributes(e);
-	if (rc >= 0 && item_finish(w, i) && x->verbose)
-		printf("%s\n", i->to);
-	else if (rc >= 0)
-		; /* silent, or told */
-	else if (rc == -ESTALE)
+	if (rc >= 0 && item_finish(w, i) && x->verbose) {
+		tool_print_path(i->to);
+		putchar('\n');
+	} else if (rc == -ESTALE) {
 		walk_say(w, "is being changed; if it is mounted, copy it from there");
-	else
+	} else if (rc < 0) {
 		item_say_rc(w, i, rc);
+	}
 	extras_free(&i->extras);
 }
 

@@ -17,7 +17,6 @@
 struct ls {
 	bool totals; /* only these */
 	bool failed, headed;
-	bool on_terminal; /* which obeys control characters */
 	bool in_mount; /* the files are plain, and their attributes tell what is stored */
 	dev_t dev;
 	unsigned depth;
@@ -31,8 +30,7 @@ static void print_row(struct ls *ls, uint64_t stored, uint64_t size, const char 
 	ls->headed = true;
 	printf("%15" PRIu64 " %15" PRIu64 " %7.2f  ", stored, size,
 	       stored ? (double)size / (double)stored : 1);
-	for (; *name; name++)
-		putchar(ls->on_terminal ? tool_printable(*name) : *name);
+	tool_print_path(name);
 	putchar('\n');
 }
 
@@ -163,7 +161,7 @@ static void list_path(struct ls *ls, const char *path)
 int ls_main(int argc, char **argv)
 {
 	static const struct option names[] = {{"summarize", no_argument, NULL, 's'}, {0}};
-	struct ls ls = {.on_terminal = isatty(STDOUT_FILENO)};
+	struct ls ls = {0};
 	char name[64];
 
 	for (int got; (got = args_next(argc, argv, "s", names)) != ARGS_END; ls.totals = true)

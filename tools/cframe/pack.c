@@ -251,9 +251,13 @@ static void tell(struct pack *f)
 	p->totals.bytes += bytes;
 	p->totals.stored += stored;
 	pthread_mutex_unlock(&p->lock);
-	if (p->o.verbose)
-		printf("%s: %" PRIu64 " -> %" PRIu64 " (%.1f %%)\n", f->item.from, bytes, stored,
-		       bytes ? 100 * (double)stored / (double)bytes : 100);
+	if (!p->o.verbose)
+		return;
+	flockfile(stdout); /* one line, whoever else prints */
+	tool_print_path(f->item.from);
+	printf(": %" PRIu64 " -> %" PRIu64 " (%.1f %%)\n", bytes, stored,
+	       bytes ? 100 * (double)stored / (double)bytes : 100);
+	funlockfile(stdout);
 }
 
 static void pack_free(struct pack *f)

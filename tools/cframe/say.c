@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 char tool_printable(char c)
 {
@@ -36,6 +37,14 @@ void tool_print_line(const char *text)
 {
 	for (; *text; text++)
 		putchar(tool_printable(*text));
+}
+
+void tool_print_path(const char *path)
+{
+	if (isatty(STDOUT_FILENO))
+		tool_print_line(path);
+	else
+		fputs(path, stdout);
 }
 
 /* Bytes of the UTF-8 character at p; 0: there is none, or one that UTF-8 must not have. */

@@ -23,6 +23,9 @@ char tool_printable(char c);
 /* Part of a line of output, without them. */
 void tool_print_line(const char *text);
 
+/* The same of a name that scripts may want as it is: without them on a terminal only. */
+void tool_print_path(const char *path);
+
 /*
  * JSON is UTF-8, and names of files and metalayers need not be: in place of what is not there is a
  * '?', so that all of it can be read. -ENOMEM.

@@ -20,7 +20,8 @@
 static void print(const char *name, const char *line)
 {
 	progress_hold();
-	printf("%s: %s\n", name, line);
+	tool_print_path(name);
+	printf(": %s\n", line);
 	progress_go_on();
 }
 
