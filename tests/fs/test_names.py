@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from libdata import blob
+from libmount import DAEMON
 from libposix import (
     RENAME_EXCHANGE,
     RENAME_NOREPLACE,
@@ -380,3 +381,65 @@ def test_hard_links_of_different_names(mount):
     assert m.stored("a").stat().st_ino == m.stored("d/b").stat().st_ino
     write_at(m.mnt / "d" / "b", 0, b"new")
     assert (m.mnt / "a").read_bytes()[:3] == b"new"
+
+
+@pytest.fixture
+def blind(mount, tool, root):
+    """A mount whose daemon may read only what the modes of its files let it: as a user's."""
+    return mount(
+        argv=[tool("setpriv"), "--bounding-set", "-dac_override,-dac_read_search", str(DAEMON)],
+        options="entry_timeout=0,attr_timeout=0",
+    )
+
+
+def test_a_frame_of_mode_0_keeps_its_name(blind):
+    """tar makes such a file where a link to an absolute path comes to stand, and replaces it."""
+    fd = os.open(blind.mnt / "x", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0)
+    os.write(fd, b"12345")
+    os.close(fd)
+    st = os.stat(blind.mnt / "x")
+    assert seen(blind) == ["x"] and st.st_size == 5 and st.st_mode & 0o777 == 0
+    assert error_of(open, blind.mnt / "x") == "EACCES"
+    os.rename(blind.mnt / "x", blind.mnt / "y")
+    assert seen(blind) == ["y"] and os.listdir(blind.backing) == ["y.b2frame"]
+    os.unlink(blind.mnt / "y")
+    os.symlink("/nowhere", blind.mnt / "x")
+    assert seen(blind) == ["x"] == os.listdir(blind.backing)
+
+
+@pytest.mark.parametrize("timeout", [0, 60])
+@pytest.mark.parametrize("looked", [False, True])
+def test_a_frame_that_may_be_read_again(blind, blosc2, timeout, looked):
+    """Its size is a guess until then, which the kernel would go by: it must not stay."""
+    array = np.arange(5000)
+    (blind.mnt / "x").write_bytes(DATA)
+    blosc2.asarray(array, urlpath=str(blind.backing / "a.b2nd"))
+    for name in ("x.b2frame", "a.b2nd"):
+        os.chmod(blind.backing / name, 0)
+    blind.options = f"entry_timeout={timeout},attr_timeout={timeout}"
+    blind.remount()
+    assert seen(blind) == ["a.npy", "x"]
+    for name in ("a.npy", "x"):
+        assert error_of(open, blind.mnt / name) == "EACCES"
+        os.chmod(blind.mnt / name, 0o600)
+        if looked:
+            os.stat(blind.mnt / name)
+    assert (blind.mnt / "x").read_bytes() == DATA
+    assert np.array_equal(np.load(blind.mnt / "a.npy"), array)
+    os.chmod(blind.mnt / "x", 0)
+    assert os.stat(blind.mnt / "x").st_size == len(DATA), "as it was known"
+    os.chmod(blind.mnt / "x", 0o600)
+    with open(blind.mnt / "x", "ab") as f:
+        f.write(b"more")
+    assert (blind.mnt / "x").read_bytes() == DATA + b"more"
+
+
+def test_what_is_no_frame_and_may_not_be_read(blind):
+    """It is taken at its name, until it can be read."""
+    (blind.backing / "x.b2frame").write_bytes(b"none")
+    os.chmod(blind.backing / "x.b2frame", 0)
+    assert seen(blind) == ["x"]
+    os.chmod(blind.backing / "x.b2frame", 0o600)
+    assert seen(blind) == ["x.b2frame"]
+    assert (blind.mnt / "x.b2frame").read_bytes() == b"none"
+    blind.expect_log("shown under its own name")

@@ -182,6 +182,28 @@ static bool is_temporary(int rc)
 }
 
 /*
+ * A frame that we may not read, as one of mode 000, keeps its name: programs that make such a file
+ * find it again, and tar puts a link in its place. It is as long as it was before its mode changed,
+ * else, for a guess, as what is stored of it. A change of its mode shows in its ctime.
+ */
+static void take_unreadable(struct probes *p, const struct slot *s, const struct stat *st,
+			    enum suffix suffix, struct probed *out)
+{
+	*out = (struct probed){
+		.kind = suffix == SUFFIX_ARRAY ? NODE_ARRAY : NODE_FRAME,
+		.size = (uint64_t)st->st_size,
+		.guess = true,
+	};
+	struct stat was = *st;
+
+	pthread_mutex_lock(&p->lock);
+	was.st_ctim = s->ctime;
+	if (slot_matches(s, &was, suffix) && s->result.kind == out->kind)
+		*out = s->result;
+	pthread_mutex_unlock(&p->lock);
+}
+
+/*
  * Remembers a result. True: the entry was already known to be no frame. What was probed before, and
  * is still the same when the doubt is over, is no longer `fresh`.
  */
@@ -264,6 +286,10 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	if (is_temporary(rc)) {
 		log_err("%s: could not be read: %s", name, err_text(rc, text, sizeof text));
 		return rc;
+	}
+	if (rc == -EACCES && S_ISREG(st->st_mode)) {
+		take_unreadable(p, s, st, suffix, out);
+		rc = 0;
 	}
 	if (rc < 0)
 		*out = (struct probed){.kind = NODE_PLAIN};

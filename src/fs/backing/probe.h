@@ -16,6 +16,7 @@ struct probed {
 	uint64_t size;      /* logical bytes; not for NODE_PLAIN */
 	uint32_t blocksize; /* for st_blksize                    */
 	bool open;          /* size and blocksize are not known here: ask the open file */
+	bool guess;         /* it may not be read: size is that of what is stored */
 	bool fresh;         /* backing_is_fresh when it was probed: a change may not show */
 };
 
@@ -37,7 +38,8 @@ struct probe_entry {
 
 /*
  * *out: what the entry is. A frame that does not parse is NODE_PLAIN, and logged once; one that
- * could not be read is an error, which is not remembered.
+ * we may not read is what its name says; one that could not be read is an error, which is not
+ * remembered.
  */
 NODISCARD int probe_get(struct probes *p, const struct backing *b, const struct probe_entry *e,
 			struct probed *out);

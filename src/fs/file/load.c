@@ -116,6 +116,18 @@ static bool gives_up_inode(struct file *f)
 	return true;
 }
 
+/* The same of one that could not be read when it was looked up, since its mode was another. */
+static bool gives_up_guess(struct file *f)
+{
+	struct inode *n = f->inode;
+
+	if (!n->guessed)
+		return false;
+	n->mistaken = true;
+	inode_detach(f->fs->inodes, n);
+	return true;
+}
+
 static int open_npy(struct file *f)
 {
 	f->npy = mem_zalloc(sizeof *f->npy);
@@ -185,7 +197,7 @@ static int load_contiguous(struct file *f, const struct opening *o)
 	int rc = open_contiguous(f, f->fd);
 	if (rc >= 0 && array)
 		rc = open_npy(f);
-	if (rc >= 0 && (array || !gives_up_inode(f)))
+	if (rc >= 0 && !gives_up_guess(f) && (array || !gives_up_inode(f)))
 		tell_torn(f);
 	sidecar_leave(&f->sidecar, entered);
 	return rc;

@@ -153,10 +153,12 @@ struct inode {
 	 *              the file has grown
 	 *   mistaken   the kernel's size may be wrong        the inode's end: a lookup gets another
 	 *                                                    one, unless it has writers (ops.c)
+	 *   guessed    the kernel's size is a guess, since   the inode's end: an open that succeeds
+	 *              the frame might not be read           gives it up, and so does a lookup
 	 */
 	struct stat seen; /* st_ino 0: not yet */
 	uint64_t unsure;  /* 0: not unsure */
-	bool unread, untold, mistaken;
+	bool unread, untold, mistaken, guessed;
 };
 
 /* Borrows the backing directory; keeps at most max_fds descriptors that nobody is using. */

@@ -91,8 +91,8 @@ static void show_attr(struct inode *n, const struct probed *probed, struct stat 
 	pthread_mutex_lock(&n->lock);
 	if (n->file)
 		st->st_size = (off_t)file_size(n->file);
-	else if (probed->open) /* closed while we looked */
-		st->st_size = (off_t)n->last_size;
+	else if (probed->open || (probed->guess && n->cache_owner)) /* closed while we looked, or */
+		st->st_size = (off_t)n->last_size; /* its mode was changed since */
 	pthread_mutex_unlock(&n->lock);
 }
 
@@ -175,7 +175,8 @@ static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settle
 	bool known = e->fd < 0 ? (st = e->st, true) : stat_fd(e->fd, &st) == 0;
 	*settled = known && !other && !n->mistaken && file_is_settled(n, &st);
 	bool changed = known && (n->file ? reload_if_foreign(n, &st) : file_is_foreign(n, &st));
-	changed = (changed || n->mistaken) && n->nwriters == 0;
+	changed |= n->mistaken || (n->guessed && !e->probed.guess);
+	changed &= n->nwriters == 0;
 	other &= !n->handles; /* an open file still has its number */
 	if (n->file && (other || changed))
 		IGNORE(has_only_readers(n) && file_detach(n->file)); /* or at the next lookup */
@@ -210,6 +211,7 @@ static void note_entry(struct inode *n, const struct entry *e, bool settled)
 		bool doubt = e->probed.fresh && !e->made && !settled;
 		n->unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
 		n->seen = e->st;
+		n->guessed = e->probed.guess;
 	}
 	pthread_mutex_unlock(&n->lock);
 }
