@@ -77,6 +77,10 @@ static int check_places(const struct options *o)
 	if (stx.stx_attributes & STATX_ATTR_MOUNT_ROOT && !o->nonempty)
 		return refuse("mount point", o->mountpoint,
 			      "a file system is mounted there already; umount it first");
+	/* Mounted on each other, neither could be unmounted: each would keep the other busy. */
+	if (claim_is_shown(o->mountpoint, st.st_dev))
+		return refuse("backing directory", o->backing,
+			      "shows the mount point's own files; BACKING comes first");
 	if (access("/proc/self/fd", X_OK) < 0)
 		return refuse("directory", "/proc", "is not mounted, and cframefs needs it");
 	return 0;

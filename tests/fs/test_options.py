@@ -281,6 +281,17 @@ def test_busy_mount_point(mount):
     assert (m.mnt / "f").read_bytes() == b"the first one still works"
 
 
+def test_places_the_wrong_way_round(mount):
+    """Mounted on each other, both were busy for ever."""
+    m = mount()
+    (m.mnt / "sub").mkdir()
+    for backing in (m.mnt, m.mnt / "sub"):
+        for how in ([], ["-o", "ro"]):
+            got = run(DAEMON, backing, m.backing, *how)
+            one_line_refusal(got, f"'{backing}'", "BACKING comes first")
+    m.remount()
+
+
 @pytest.mark.release
 def test_busy_backing_directory(mount, work):
     """Two daemons that write to one directory would not know of each other's bytes. Who comes

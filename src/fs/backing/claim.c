@@ -145,6 +145,18 @@ bool claim_is_ending(const char *path, dev_t mount)
 	return told && find_mount_of(mount, at);
 }
 
+bool claim_is_shown(const char *path, dev_t mount)
+{
+	off_t found;
+
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	bool shown = find_byte(fd, (off_t)mount, 1, &found);
+	close(fd);
+	return shown;
+}
+
 /*
  * True: `dir` is on a FUSE file system, and `up`, where that is mounted, is not. What such a one
  * shows is no part of the directory around it: our own mounts hide themselves there.

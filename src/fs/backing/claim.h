@@ -33,6 +33,9 @@ void claim_tell_ending(const struct backing *b);
 /* True: the mount of that device number is there, and its daemon, of this directory, ends. */
 bool claim_is_ending(const char *path, dev_t mount);
 
+/* True: a daemon shows this directory as the file system of that device number. */
+bool claim_is_shown(const char *path, dev_t mount);
+
 /* From here on its device number may be another mount's. */
 void claim_tell_unmounted(const struct backing *b);
 
