@@ -382,6 +382,18 @@ def test_a_directory_that_another_mount_shows(mount, work):
     assert run(CFRAME, "cat", work / "inner.b2frame", text=False).stdout == data
 
 
+@pytest.mark.parametrize("command", ["cat", "info"])
+def test_the_file_in_a_mount_in_place_of_its_frame(mount, command):
+    m = mount()
+    (m.mnt / "f").write_bytes(blob(1, 5000, "text"))
+    got = run(CFRAME, command, m.mnt / "f")
+    assert got.returncode == 1 and got.stdout == ""
+    assert got.stderr == (
+        f"cframe: {m.mnt}/f: is not a Blosc2 frame, but the contents of one: "
+        "name the frame in the backing directory\n"
+    )
+
+
 HOLDER = """
 import os, sys
 fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)

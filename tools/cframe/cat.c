@@ -174,6 +174,8 @@ static int fail(const struct cat *c)
 	}
 	if (c->full || !c->is_chunk)
 		return tool_fail(c->full ? "standard output" : c->file, c->rc);
+	if (tool_is_contents(c->file))
+		return tool_no_frame(c->file);
 	tool_say("%s: is not a Blosc2 frame; as a chunk: %s", c->file,
 		 err_text(c->rc, text, sizeof text));
 	return 1;

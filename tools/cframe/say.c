@@ -80,12 +80,17 @@ int tool_print_json(const cJSON *tree)
 	return 0;
 }
 
+bool tool_is_contents(const char *file)
+{
+	return getxattr(file, "user.cframefs.stored", NULL, 0) >= 0;
+}
+
 int tool_no_frame(const char *file)
 {
-	bool in_mount = getxattr(file, "user.cframefs.stored", NULL, 0) >= 0;
 	tool_say("%s: is not a Blosc2 frame%s", file,
-		 in_mount ? ", but the contents of one: name the frame in the backing directory"
-			  : "");
+		 tool_is_contents(file)
+			 ? ", but the contents of one: name the frame in the backing directory"
+			 : "");
 	return 1;
 }
 

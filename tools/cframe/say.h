@@ -5,6 +5,8 @@
 #ifndef SAY_H
 #define SAY_H
 
+#include <stdbool.h>
+
 /* The text, as one line in any case: control characters of names become '?'. */
 void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -13,6 +15,9 @@ int tool_fail(const char *file, int rc);
 
 /* Of a file of another kind, of which nothing more is to be said. */
 int tool_no_frame(const char *file);
+
+/* True: it is in a mount, and shows what is in a frame. */
+bool tool_is_contents(const char *file);
 
 /* Of one that never stood still (steady.h). */
 int tool_busy(const char *file);
