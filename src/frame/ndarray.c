@@ -188,13 +188,18 @@ struct ndarray_piece ndarray_locate(const struct ndarray *a, uint64_t at)
 	};
 }
 
-/* Where block r->block of the chunk lies in the array, and how much of it is no padding. */
+/*
+ * Where block r->block of the chunk lies in the array, and how much of it is no padding. If it is
+ * all padding since it lies behind the array in one dimension, so are those behind it in that one.
+ */
 static void enter_block(struct ndarray_runs *r)
 {
 	const struct ndarray *a = r->a;
 	uint32_t chunk = r->chunk, block = r->block;
 	bool any = true, whole = true;
+	uint64_t row = 1; /* blocks of a row of dimension i */
 
+	r->next = (uint64_t)block + 1;
 	r->len = a->item;
 	r->outer = a->ndim;
 	for (int i = a->ndim - 1; i >= 0; i--) {
@@ -205,12 +210,16 @@ static void enter_block(struct ndarray_runs *r)
 		r->start[i] = (uint64_t)(chunk % grid) * c + off;
 		chunk /= grid;
 		block /= across;
+		row *= across;
 		r->pos[i] = 0;
 		r->n[i] = r->start[i] >= a->shape[i]
 				  ? 0
 				  : (uint32_t)min_u64(min_u64(b, c - off),
 						      a->shape[i] - r->start[i]);
-		any &= r->n[i] > 0;
+		if (!r->n[i]) {
+			any = false;
+			r->next = (r->block / row + 1) * row;
+		}
 		if (whole) {
 			r->len *= r->n[i];
 			r->outer = i;
@@ -257,10 +266,9 @@ bool ndarray_runs_next(struct ndarray_runs *r, struct ndarray_run *run)
 {
 	while (r->lo < r->hi) {
 		if (!r->in_block) {
-			uint64_t next = (uint64_t)(r->block + 1) * r->a->block_nbytes;
-			if (next >= r->hi)
+			if (r->next * r->a->block_nbytes >= r->hi)
 				break;
-			r->block++;
+			r->block = (uint32_t)r->next;
 			enter_block(r);
 			continue;
 		}

@@ -54,6 +54,7 @@ struct ndarray_run {
 struct ndarray_runs {
 	const struct ndarray *a;
 	uint32_t chunk, lo, hi, block;
+	uint64_t next;                   /* block to look at next: those before it are padding  */
 	uint64_t start[NDARRAY_MAX_DIM]; /* of the block's first item in the array              */
 	uint32_t n[NDARRAY_MAX_DIM];     /* items of the array in the block; 0: all is padding  */
 	uint32_t pos[NDARRAY_MAX_DIM];   /* of the next run in the block                        */

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from libdata import blob
-from libmount import CFRAME, REPO
+from libmount import CFRAME, REPO, SLOWNESS
 from libtree import assert_same, cframe, small_disk
 
 DATA = blob(1, 2_500_001, "text")
@@ -221,6 +221,16 @@ def test_damaged_frames_leave_nothing(mount):
     said = extract("-C", plain, m.backing, code=1).splitlines()
     assert len(said) == 1 and said[0].startswith(f"cframe: {m.stored('flipped')}: corrupt: ")
     assert sorted(os.listdir(plain)) == ["cut", "good"]
+
+
+def test_an_array_of_padding(tmp_path, blosc2):
+    """A hundred items, each in a chunk of 2^28 blocks that lie behind the array."""
+    where = tmp_path / "a.b2nd"
+    blosc2.full((100, 1), 7, chunks=(1, 1 << 28), blocks=(1, 1), dtype="u1", urlpath=str(where))
+    command = [CFRAME, "extract", "-C", tmp_path / "plain", where]
+    subprocess.run(command, check=True, timeout=60 * SLOWNESS)
+    npy = (tmp_path / "plain/a.npy").read_bytes()
+    assert npy.startswith(b"\x93NUMPY") and npy.endswith(b"\x07" * 100)
 
 
 def test_newer_bytes_elsewhere_are_told(mount):
