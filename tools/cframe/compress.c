@@ -19,6 +19,7 @@
 
 struct compress {
 	struct walk walk;
+	struct outputs *outputs;
 	struct packer *packer;
 	const char *as; /* the name of a link of the command line, for the file behind it */
 	bool is_named;  /* the entry stands on the command line */
@@ -125,7 +126,7 @@ static bool may_stand(struct walk *w, const struct item *i)
 	if (i->folder->made)
 		return true; /* by this source, whose names have been looked at */
 	if (c->later)
-		packer_wait_path(c->packer, i->to, frame ? "" : NAMES_NEW_SUFFIX);
+		outputs_wait_path(c->outputs, i->to, frame ? "" : NAMES_NEW_SUFFIX);
 	if (frame && names_join(shown, i->name, strlen(i->name) - strlen(NAMES_NEW_SUFFIX), ""))
 		taken = frame_is_crossed(w, dir, shown);
 	else
@@ -186,7 +187,7 @@ static void make(struct walk *w, struct listing *l, const struct entry *e, struc
 
 	/* The other names of a file wait for its first one. */
 	if (e->st.st_nlink > 1)
-		packer_wait_linked(c->packer, &e->st);
+		outputs_wait_linked(c->outputs, &e->st);
 	int rc = item_make_link(w, l, e, i);
 	if (rc < 0)
 		item_say_rc(w, i, rc);
@@ -225,7 +226,7 @@ static void compress_path(struct compress *c, const char *path)
 		return;
 	if (from.whole) {
 		if (c->later) /* whose directories may be those of this one */
-			packer_wait(c->packer);
+			outputs_wait(c->outputs);
 		walk_all(w, from.fd);
 	} else {
 		int rc = listing_read(&l, from.fd);
@@ -273,7 +274,6 @@ static const char *target_problem(const struct compress *c)
 
 static int run(struct compress *c, char **source, const char *where)
 {
-	struct pack_options o = {&c->walk, &c->settings, c->workers, c->verbose};
 	int rc = walk_init(&c->walk, &ops, where,
 			   (struct target){.force = c->force, .update = c->update});
 	if (rc < 0)
@@ -287,11 +287,14 @@ static int run(struct compress *c, char **source, const char *where)
 	raise_nofile();
 	if (!c->verbose) /* where each file has a line */
 		progress_start();
-	rc = packer_open(&c->packer, &o);
+	rc = outputs_open(&c->outputs, &c->walk, c->verbose);
+	if (rc >= 0)
+		rc = packer_open(&c->packer, &(struct pack_options){&c->walk, &c->settings,
+								     c->outputs, c->workers});
 	for (; rc >= 0 && *source; source++, c->later = true)
 		compress_path(c, *source);
 	if (rc >= 0)
-		packer_wait(c->packer);
+		outputs_wait(c->outputs);
 	/* The frames are on the disk; their names, too, before anybody removes the files. */
 	if (rc >= 0 && syncfs(c->walk.target.root) < 0)
 		rc = -errno;
@@ -301,7 +304,7 @@ static int run(struct compress *c, char **source, const char *where)
 
 static void tell_totals(const struct compress *c)
 {
-	struct pack_totals t = packer_totals(c->packer);
+	struct outputs_totals t = outputs_totals(c->outputs);
 	printf("%" PRIu64 " files: %" PRIu64 " -> %" PRIu64 " (%.1f %%)\n", t.files, t.bytes,
 	       t.stored, t.bytes ? 100 * (double)t.stored / (double)t.bytes : 100);
 }
@@ -385,9 +388,10 @@ int compress_main(int argc, char **argv)
 		const char *where = argv[argc - 1];
 		argv[argc - 1] = NULL;
 		code = run(&c, argv + optind, where);
-		if (c.verbose && c.packer)
+		if (c.verbose && c.outputs)
 			tell_totals(&c);
 		packer_close(c.packer);
+		outputs_close(c.outputs);
 		walk_deinit(&c.walk);
 	}
 	settings_deinit(&c.settings);

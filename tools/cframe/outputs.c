@@ -1,0 +1,270 @@
+#include "outputs.h"
+#include "say.h"
+
+#include "base/pool.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/*
+ * Each has two descriptors, its own and that of what it is made from, and may be the last to need
+ * those of its directory.
+ */
+#define FILES_MAX 512
+#define FILE_FDS 4
+
+/* So many are worth a sync of all the file system, which may have other things to write. */
+#define SYNC_ALL 4
+
+struct outputs {
+	struct walk *walk;
+	bool verbose;
+	struct pool *namer; /* the thread that gives names */
+	struct pool_job name_job;
+	pthread_mutex_t lock; /* for what follows             */
+	pthread_cond_t left;  /* one is no longer in `busy`   */
+	struct output **busy; /* begun, and not ended         */
+	unsigned files, files_max;
+	struct output *ready; /* whole, and waiting for names */
+	bool naming;          /* `name_job` is on its way     */
+	struct outputs_totals totals;
+};
+
+void output_free(struct output *o)
+{
+	extras_free(&o->item.extras);
+	mem_free((void *)o->item.from);
+	mem_free((void *)o->item.to);
+	mem_free((void *)o->item.name);
+	mem_free(o);
+}
+
+struct output *output_new(const struct item *i)
+{
+	struct output *o = mem_zalloc(sizeof *o);
+
+	if (!o)
+		return NULL;
+	o->item = *i;
+	o->item.from = mem_strdup(i->from);
+	o->item.to = mem_strdup(i->to);
+	o->item.name = mem_strdup(i->name);
+	if (o->item.from && o->item.to && o->item.name)
+		return o;
+	output_free(o);
+	return NULL;
+}
+
+static unsigned files_max(void)
+{
+	struct rlimit lim = {0};
+	(void)getrlimit(RLIMIT_NOFILE, &lim);
+	return (unsigned)max_u64(1, min_u64(FILES_MAX, lim.rlim_cur / FILE_FDS));
+}
+
+int outputs_open(struct outputs **out, struct walk *walk, bool verbose)
+{
+	struct outputs *p = mem_zalloc(sizeof *p);
+	*out = p;
+	if (!p)
+		return -ENOMEM;
+	p->walk = walk;
+	p->verbose = verbose;
+	p->files_max = files_max();
+	pthread_mutex_init(&p->lock, NULL);
+	pthread_cond_init(&p->left, NULL);
+	p->busy = mem_zalloc_array(p->files_max, sizeof(struct output *));
+	if (!p->busy)
+		return -ENOMEM;
+	return pool_open(&p->namer, 1);
+}
+
+void outputs_close(struct outputs *p)
+{
+	if (!p)
+		return;
+	pool_close(p->namer);
+	mem_free(p->busy);
+	pthread_cond_destroy(&p->left);
+	pthread_mutex_destroy(&p->lock);
+	mem_free(p);
+}
+
+void outputs_wait(struct outputs *p)
+{
+	pthread_mutex_lock(&p->lock);
+	while (p->files)
+		pthread_cond_wait(&p->left, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static bool has_linked(const struct outputs *p, const struct stat *st)
+{
+	for (unsigned i = 0; i < p->files; i++)
+		if (p->busy[i]->item.st.st_ino == st->st_ino &&
+		    p->busy[i]->item.st.st_dev == st->st_dev)
+			return true;
+	return false;
+}
+
+void outputs_wait_linked(struct outputs *p, const struct stat *st)
+{
+	pthread_mutex_lock(&p->lock);
+	while (has_linked(p, st))
+		pthread_cond_wait(&p->left, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+}
+
+static bool has_path(const struct outputs *p, const char *to, const char *suffix)
+{
+	size_t n = strlen(to);
+	for (unsigned i = 0; i < p->files; i++)
+		if (strncmp(p->busy[i]->item.to, to, n) == 0 &&
+		    strcmp(p->busy[i]->item.to + n, suffix) == 0)
+			return true;
+	return false;
+}
+
+void outputs_wait_path(struct outputs *p, const char *to, const char *suffix)
+{
+	pthread_mutex_lock(&p->lock);
+	while (has_path(p, to, suffix))
+		pthread_cond_wait(&p->left, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+}
+
+struct outputs_totals outputs_totals(struct outputs *p)
+{
+	pthread_mutex_lock(&p->lock);
+	struct outputs_totals t = p->totals;
+	pthread_mutex_unlock(&p->lock);
+	return t;
+}
+
+void outputs_begin(struct outputs *p, struct output *o)
+{
+	folder_get(p->walk, o->item.folder);
+	pthread_mutex_lock(&p->lock);
+	while (p->files >= p->files_max)
+		pthread_cond_wait(&p->left, &p->lock);
+	o->slot = p->files;
+	p->busy[p->files++] = o;
+	pthread_mutex_unlock(&p->lock);
+}
+
+static void tell(struct outputs *p, const struct output *o)
+{
+	uint64_t bytes = (uint64_t)o->item.st.st_size, stored = o->stored;
+
+	pthread_mutex_lock(&p->lock);
+	p->totals.files++;
+	p->totals.bytes += bytes;
+	p->totals.stored += stored;
+	pthread_mutex_unlock(&p->lock);
+	if (!p->verbose)
+		return;
+	flockfile(stdout); /* one line, whoever else prints */
+	tool_print_path(o->item.from);
+	printf(": %" PRIu64 " -> %" PRIu64 " (%.1f %%)\n", bytes, stored,
+	       bytes ? 100 * (double)stored / (double)bytes : 100);
+	funlockfile(stdout);
+}
+
+static void say_failed(struct outputs *p, const struct output *o)
+{
+	if (o->rc == -ESTALE)
+		tool_say("%s: got shorter while it was read; left out", o->item.from);
+	else
+		item_say_rc(p->walk, &o->item, o->rc);
+	p->walk->failed = true;
+}
+
+/* It is on the disk. */
+static void give_name(struct outputs *p, struct output *o)
+{
+	if (o->rc < 0) {
+		say_failed(p, o);
+		draft_drop(&o->item.draft);
+	} else if (item_finish(p->walk, &o->item)) {
+		tell(p, o);
+		if (o->elsewhere) /* where the sync at the end does not reach */
+			(void)fsync(o->item.folder->fd);
+	}
+	folder_put(p->walk, o->item.folder);
+	pthread_mutex_lock(&p->lock);
+	struct output *moved = p->busy[--p->files];
+	p->busy[o->slot] = moved;
+	moved->slot = o->slot;
+	pthread_cond_signal(&p->left);
+	pthread_mutex_unlock(&p->lock);
+	output_free(o);
+}
+
+static struct output *take_ready(struct outputs *p, unsigned *n)
+{
+	pthread_mutex_lock(&p->lock);
+	struct output *all = p->ready;
+	p->ready = NULL;
+	p->naming = all != NULL;
+	pthread_mutex_unlock(&p->lock);
+	*n = 0;
+	for (struct output *o = all; o; o = o->next)
+		++*n;
+	return all;
+}
+
+/*
+ * After a sync of all the file system a look at what failed of this file is enough: before Linux
+ * 5.8 syncfs does not tell, and each fsync waits for the disk once more.
+ */
+static int sync_draft(int fd, bool all_synced)
+{
+	if (all_synced && sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE) == 0)
+		return 0;
+	if (all_synced && (errno == EIO || errno == ENOSPC || errno == EDQUOT))
+		return -errno;
+	return fsync(fd) < 0 ? -errno : 0;
+}
+
+static void give_names(struct pool_job *job)
+{
+	struct outputs *p = (struct outputs *)((char *)job - offsetof(struct outputs, name_job));
+	struct output *o, *next;
+	unsigned n;
+
+	while ((o = take_ready(p, &n))) {
+		bool all = n >= SYNC_ALL && syncfs(p->walk->target.root) == 0;
+		for (; o; o = next) {
+			next = o->next;
+			if (o->rc >= 0)
+				o->rc = sync_draft(o->item.draft.fd, all && !o->elsewhere);
+			give_name(p, o);
+		}
+	}
+}
+
+void outputs_end_take(struct outputs *p, struct output *o, int rc)
+{
+	struct stat st;
+
+	if (rc >= 0 && fstat(o->item.draft.fd, &st) < 0)
+		rc = -errno;
+	if (rc >= 0) {
+		o->stored = (uint64_t)st.st_size;
+		o->elsewhere = st.st_dev != p->walk->root.st_dev;
+	}
+	o->rc = rc;
+	pthread_mutex_lock(&p->lock);
+	o->next = p->ready;
+	p->ready = o;
+	bool wake = !p->naming;
+	p->naming = true;
+	pthread_mutex_unlock(&p->lock);
+	if (!wake)
+		return;
+	p->name_job.run = give_names;
+	pool_submit(p->namer, &p->name_job, POOL_SOON);
+}
