@@ -11,6 +11,7 @@ import pytest
 from libchunk import is_stored
 from libmount import wait_until
 from libposix import sync
+from libshare import stored_bytes
 from libtyped import MIB, audio_i2, image_u1, noise, records, rng, text, walk_f8
 
 
@@ -32,10 +33,6 @@ def chunks_of(blosc2, path):
     """Each chunk's bytes as stored: header, pipeline and all."""
     frame = blosc2.open(str(path), mode="r")
     return [frame.get_chunk(i) for i in range(frame.nchunks)]
-
-
-def content(frame, n):
-    return b"".join(frame.decompress_chunk(i) for i in range(frame.nchunks))[:n]
 
 
 def write_in_order(path, data, piece=1 << 18):
@@ -107,7 +104,7 @@ def test_same_bytes_same_frame(mount, blosc2, options):
         m.unmount()
         for name in ("a", "b"):
             path = m.stored(name)
-            assert content(blosc2.open(str(path), mode="r"), len(data)) == data
+            assert stored_bytes(blosc2, path) == data
             seen.append(chunks_of(blosc2, path))
             path.unlink()
     assert all(one == seen[0] for one in seen[1:])
@@ -138,7 +135,7 @@ def test_same_bytes_in_another_order(mount, blosc2, options):
         # the reference makes up chunks for holes, of 32 bytes, from the header
         assert [i for i in different if len(other[i]) > 32] == []
     for i in range(len(orders)):
-        assert content(blosc2.open(str(m.stored(f"f{i}")), mode="r"), 1 << 30) == data
+        assert stored_bytes(blosc2, m.stored(f"f{i}")) == data
 
 
 def test_the_choice_follows_the_data(mount, blosc2):
@@ -151,7 +148,7 @@ def test_the_choice_follows_the_data(mount, blosc2):
         write_in_order(m.mnt / name, data)
     m.unmount()
     for name, data in mixed.items():
-        assert content(blosc2.open(str(m.stored(name)), mode="r"), 1 << 30) == data
+        assert stored_bytes(blosc2, m.stored(name)) == data
     size = {name: os.stat(m.stored(name)).st_size for name in {**mixed, **alone}}
     assert size["tar"] < 1.03 * sum(size[name] for name in alone), size
     assert size["headed"] < 1.05 * 2 * size["part2"], size
@@ -213,7 +210,7 @@ def test_many_files_at_once(mount, blosc2):
     first = [chunks_of(blosc2, m.stored(f"f{i}")) for i in range(3)]
     for i in range(9):
         assert chunks_of(blosc2, m.stored(f"f{i}")) == first[i % 3]
-        assert content(blosc2.open(str(m.stored(f"f{i}")), mode="r"), 1 << 30) == data[i % 3]
+        assert stored_bytes(blosc2, m.stored(f"f{i}")) == data[i % 3]
 
 
 def test_a_container_of_packed_data(mount, blosc2):
@@ -225,7 +222,7 @@ def test_a_container_of_packed_data(mount, blosc2):
     stored = [is_stored(chunk) for chunk in chunks_of(blosc2, m.stored("f"))]
     assert stored == [False, True]
     assert os.stat(m.stored("f")).st_size < len(data) - 30_000
-    assert content(blosc2.open(str(m.stored("f")), mode="r"), len(data)) == data
+    assert stored_bytes(blosc2, m.stored("f")) == data
 
 
 def test_a_rest_is_not_chosen_for(mount, blosc2):
@@ -239,7 +236,7 @@ def test_a_rest_is_not_chosen_for(mount, blosc2):
     assert walk[0][16:22] == walk[1][16:22], "another choice"
     assert is_stored(noisy[0]) and not is_stored(noisy[1])
     for name, data in (("walk", walk_f8()), ("noise", noise())):
-        assert content(blosc2.open(str(m.stored(name)), mode="r"), 1 << 30) == data + rest
+        assert stored_bytes(blosc2, m.stored(name)) == data + rest
 
 
 def test_incompressible_is_no_larger(mount):

@@ -1,0 +1,496 @@
+"""Other programs change backing files under the mount: when that is shown, and what becomes of
+files that are open."""
+
+import contextlib
+import errno
+import mmap
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from libdata import blob
+from libfault import Fault
+from libmount import wait_until
+from libposix import error_of, read_direct, write_at
+from libshare import CHUNK, SOON, append, make_frame
+from libsharer import PAGE
+from libstats import Moved
+
+SMALL = "chunksize=64K,blocksize=16K,entry_timeout=0.2,attr_timeout=0.2"
+
+
+def shows(path, data):
+    """True when the mount shows this under a name, by size and by content."""
+    return path.stat().st_size == len(data) and path.read_bytes() == data
+
+
+@pytest.fixture
+def pair(mount, blosc2):
+    """A mount and a frame of the reference in it: 3 chunks."""
+    m = mount(SMALL)
+    data = blob(1, 3 * CHUNK, "text")
+    make_frame(blosc2, m.stored("f"), data)
+    return m, m.mnt / "f", data
+
+
+@pytest.fixture
+def reader(pair):
+    """The file open for reading, all of it in the kernel's cache."""
+    _, path, data = pair
+    fd = os.open(path, os.O_RDONLY)
+    assert os.pread(fd, len(data), 0) == data
+    yield fd
+    os.close(fd)
+
+
+@pytest.mark.parametrize("put", [os.rename, shutil.copyfile], ids=["replaced", "rewritten"])
+def test_replaced_or_rewritten_in_place_while_closed(pair, blosc2, put):
+    m, path, data = pair
+    assert path.read_bytes() == data
+    for seed, size in ((2, 3 * CHUNK), (3, CHUNK), (4, 5 * CHUNK)):
+        new = blob(seed, size, "text")
+        make_frame(blosc2, m.backing / "other", new)
+        put(m.backing / "other", m.stored("f"))
+        wait_until(lambda: shows(path, new), SOON, "the new content")
+
+
+def aside(new, old):
+    """The old file stays, under another name."""
+    os.rename(old, old.with_name("aside"))
+    os.rename(new, old)
+
+
+@pytest.mark.parametrize("known", [os.stat, Path.read_bytes], ids=["looked up", "read"])
+@pytest.mark.parametrize("put", [os.rename, aside], ids=["over", "aside"])
+@pytest.mark.parametrize("change", [False, True], ids=["read", "write"])
+def test_who_opens_a_replaced_file_gets_the_new_one(mount, blosc2, known, put, change):
+    """Though the kernel believes in the old one for a minute."""
+    m = mount("chunksize=64K,entry_timeout=60,attr_timeout=60")
+    old, new = (blob(seed, CHUNK + seed, "text") for seed in (1, 2))
+    make_frame(blosc2, m.stored("f"), old)
+    make_frame(blosc2, m.backing / "other", new)
+    known(m.mnt / "f")
+    put(m.backing / "other", m.stored("f"))
+    if change:
+        with open(m.mnt / "f", "r+b") as f:
+            f.write(b"begin")
+        new = b"begin" + new[5:]
+    assert (m.mnt / "f").read_bytes() == new
+    m.unmount()
+    assert blosc2.open(str(m.stored("f")))[:] == new
+
+
+def test_replaced_while_open(pair, reader, blosc2):
+    """As with any file: who has the old one open keeps it."""
+    m, path, data = pair
+    new = blob(2, 2 * CHUNK, "text")
+    make_frame(blosc2, m.backing / "other", new)
+    os.rename(m.backing / "other", m.stored("f"))
+    wait_until(lambda: shows(path, new), SOON, "the new file")
+    assert os.pread(reader, len(data) + 1, 0) == data
+
+
+def test_writers_of_a_replaced_file(mount, blosc2):
+    """Who has the old one open goes on with that, which has no name any more, or is told; what goes
+    to the new one stays there."""
+    for options in ("", "entry_timeout=60,attr_timeout=60", "intent=0,commit=0.05"):
+        m = mount(",".join(filter(None, ("chunksize=64K", options))))
+        for turn in range(6):
+            name = f"f{turn}"
+            path, stored = m.mnt / name, m.stored(name)
+            old, new = (blob(seed, 3 * CHUNK + seed, "text") for seed in (1, 2))
+            path.write_bytes(old)
+            fd = os.open(path, os.O_RDWR)
+            if turn % 2:
+                os.pwrite(fd, b"before", 10)
+            if turn % 3 == 0:
+                os.fsync(fd)
+            make_frame(blosc2, m.backing / "other", new)
+            os.rename(m.backing / "other", stored)
+            written = error_of(os.pwrite, fd, b"to the old one", CHUNK)
+            synced = error_of(os.fsync, fd) if turn < 4 else None
+            with open(path, "r+b") as f:
+                assert f.read() == new, (options, turn)
+                f.seek(100)
+                f.write(b"to the new one")
+                f.flush()
+                os.fsync(f.fileno())
+                wrote = error_of(os.pwrite, fd, b"once more to the old one", 2 * CHUNK)
+            assert {written, synced, wrote} <= {None, "ESTALE"}, (options, turn)
+            expect = new[:100] + b"to the new one" + new[114:]
+            seen = bytearray(old)
+            if turn % 2:
+                seen[10:16] = b"before"
+            if not written:
+                seen[CHUNK : CHUNK + 14] = b"to the old one"
+            if not wrote:
+                seen[2 * CHUNK : 2 * CHUNK + 24] = b"once more to the old one"
+            got = os.pread(fd, len(old) + 1, 0)
+            assert got == seen, (options, turn)
+            assert error_of(os.close, fd) in (None, "ESTALE")
+            assert path.read_bytes() == expect, (options, turn)
+        m.unmount()
+        for turn in range(6):
+            got = blosc2.open(str(m.stored(f"f{turn}")))[:]
+            assert got == expect, (options, turn)
+
+
+def test_appended_while_open(pair, reader, blosc2):
+    m, path, data = pair
+    for seed in range(2, 5):
+        more = blob(seed, CHUNK, "text")
+        append(blosc2, m.stored("f"), more)
+        data += more
+        wait_until(lambda: shows(path, data), SOON, "the longer file")
+        wait_until(
+            lambda: path.stat() and os.fstat(reader).st_size == len(data),
+            SOON,
+            "the size of the open file",
+        )
+        assert os.pread(reader, len(data) + 1, 0) == data
+
+
+def test_appended_by_less_than_a_page(pair, reader, blosc2):
+    m, path, data = pair
+    new = data + b"tail"
+    make_frame(blosc2, m.backing / "other", new)
+    shutil.copyfile(m.backing / "other", m.stored("f"))
+    wait_until(
+        lambda: path.stat() and os.fstat(reader).st_size == len(new),
+        SOON,
+        "the size of the open file",
+    )
+    assert os.pread(reader, len(new) + 1, 0) == new
+    wait_until(lambda: shows(path, new), SOON, "the longer file")
+
+
+def test_changed_while_open_for_reading(pair, reader, blosc2):
+    """The same length: what the kernel has cached is no more believed."""
+    m, path, data = pair
+    new = blob(2, 3 * CHUNK, "text")
+    schunk = blosc2.open(str(m.stored("f")), mode="a")
+    for n in range(3):
+        schunk.update_data(n, new[n * CHUNK : (n + 1) * CHUNK], copy=True)
+    wait_until(lambda: shows(path, new), SOON, "the new content")
+    wait_until(
+        lambda: os.pread(reader, len(new), 0) == new, SOON, "the new content of the open file"
+    )
+
+
+def test_changed_while_open_for_writing_but_clean(pair, blosc2):
+    m, path, data = pair
+    new = blob(2, 3 * CHUNK, "text")
+    fd = os.open(path, os.O_RDWR)
+    assert os.pread(fd, len(data), 0) == data
+    schunk = blosc2.open(str(m.stored("f")), mode="a")
+    for n in range(3):
+        schunk.update_data(n, new[n * CHUNK : (n + 1) * CHUNK], copy=True)
+    schunk.append_data(b"x" * CHUNK)
+    new += b"x" * CHUNK
+    wait_until(lambda: path.stat() and os.fstat(fd).st_size == len(new), SOON, "the size")
+    wait_until(lambda: os.pread(fd, len(new), 0) == new, SOON, "the new content")
+    os.pwrite(fd, b"ours", 5)
+    os.close(fd)
+    new = new[:5] + b"ours" + new[9:]
+    assert path.read_bytes() == new
+    m.remount()
+    assert path.read_bytes() == new
+
+
+def test_cut_while_open_for_reading(pair, reader, blosc2):
+    """The name shows what is there. The old descriptor never shows bytes of neither version."""
+    m, path, data = pair
+    new = blob(2, CHUNK, "text")
+    make_frame(blosc2, m.backing / "other", new)
+    os.truncate(m.stored("f"), 0)
+    shutil.copyfile(m.backing / "other", m.stored("f"))
+    m.allow("f.b2frame: ")
+    wait_until(lambda: shows(path, new), SOON, "the shorter file")
+    with contextlib.suppress(OSError):
+        assert os.pread(reader, CHUNK, 0) in (new, data[:CHUNK])
+    os.chmod(path, 0o600)
+    write_at(path, 0, b"ours")
+    assert path.read_bytes() == b"ours" + new[4:]
+
+
+def test_a_new_mode_is_no_new_content(mount):
+    m = mount(f"{SMALL},commit=0")
+    data = blob(3, 4 * CHUNK, "text")
+    (m.mnt / "f").write_bytes(data)
+    fd = os.open(m.mnt / "f", os.O_RDONLY | os.O_DIRECT)
+    room = mmap.mmap(-1, PAGE)
+    os.preadv(fd, [room], 0)
+    os.chmod(m.stored("f"), 0o600)
+    os.link(m.stored("f"), m.backing / "g.b2frame")
+    os.chmod(m.mnt / "f", 0o640)
+    os.chown(m.mnt / "f", os.getuid(), os.getgid())
+    os.setxattr(m.mnt / "f", "user.note", b"x")
+    os.close(os.open(m.mnt / "f", os.O_RDONLY))
+    with Moved(m) as moved:
+        os.preadv(fd, [room], 0)
+    os.close(fd)
+    assert room[:] == data[:PAGE]
+    assert moved("read", "decoded_blocks") == 0
+
+
+def test_in_doubt_for_its_time_alone(mount):
+    """What is as young as the clock is looked at once more; if it is the same it stays decoded."""
+    m = mount(f"{SMALL},attr_timeout=0,entry_timeout=0")
+    data = blob(91, 4 * CHUNK, "text")
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    ahead = time.time_ns() + 3600 * 10**9  # stands for: just now
+    os.utime(m.stored("f"), ns=(ahead, ahead))
+    m.start()
+    fd = os.open(m.mnt / "f", os.O_RDONLY | os.O_DIRECT)
+    room = mmap.mmap(-1, PAGE)
+    os.preadv(fd, [room], 0)
+    number = os.fstat(fd).st_ino
+    with Moved(m) as moved:
+        time.sleep(0.1)
+        for _ in range(3):
+            assert os.stat(m.mnt / "f").st_ino == number
+            os.preadv(fd, [room], 0)
+    os.close(fd)
+    assert room[:] == data[:PAGE]
+    assert moved("read", "decoded_blocks") == 0
+
+
+def test_changed_and_opened_before_it_is_looked_up(mount, blosc2):
+    """The kernel goes on with its own size then, until the next lookup."""
+    m = mount("chunksize=64K,blocksize=16K,entry_timeout=1,attr_timeout=1")
+    data, more = blob(1, 2 * CHUNK, "text"), blob(2, CHUNK, "text")
+    (m.mnt / "f").write_bytes(data)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data
+    append(blosc2, m.stored("f"), more)
+    (m.mnt / "f").read_bytes()
+    wait_until(lambda: (m.mnt / "f").read_bytes() == data + more, SOON, "the bytes of another")
+
+
+def test_in_doubt_once_while_closed(mount):
+    """A time that lies ahead does not make another file of it at each look."""
+    m = mount(f"{SMALL},attr_timeout=0,entry_timeout=0")
+    (m.mnt / "f").write_bytes(blob(92, 2 * CHUNK, "text"))
+    m.unmount()
+    os.utime(m.stored("f"), (4e9, 4e9))
+    m.start()
+    for _ in range(4):
+        time.sleep(0.1)
+        with Moved(m) as moved:
+            assert read_direct(m.mnt / "f", PAGE)
+    assert moved("read", "decoded_blocks") == 0
+
+
+@pytest.mark.parametrize("contiguous", [True, False], ids=["frame", "sparse"])
+def test_appended_while_nobody_ever_opened_it(mount, blosc2, contiguous):
+    """What the kernel was told first of a file it goes on to believe."""
+    m = mount("entry_timeout=0,attr_timeout=0")
+    stored, size = str(m.stored("f")), CHUNK
+    schunk = blosc2.SChunk(
+        chunksize=CHUNK, urlpath=stored, mode="w", contiguous=contiguous, cparams={"typesize": 1}
+    )
+    schunk.append_data(bytes(CHUNK))
+    assert (m.mnt / "f").stat().st_size == size
+    for seed in range(3):
+        append(blosc2, stored, blob(seed, CHUNK, "text"))
+        size += CHUNK
+        wait_until(lambda: (m.mnt / "f").stat().st_size == size, SOON, "the longer file")
+
+
+@pytest.mark.parametrize("looks", [1, 4])
+def test_changed_twice_in_one_step_of_the_clock(mount, blosc2, looks):
+    """In between it is no frame, and size and time are those that it has in the end. However often
+    it is looked at meanwhile."""
+    m = mount("entry_timeout=0,attr_timeout=0").allow("f.b2frame: ")
+    path, stored = m.mnt / "f", m.stored("f")
+    old, new = blob(1, 2 * CHUNK, "noise"), blob(2, 3 * CHUNK, "noise")
+    make_frame(blosc2, m.backing / "other", new)
+    frame = (m.backing / "other").read_bytes()
+    make_frame(blosc2, stored, old)
+    fd = os.open(path, os.O_RDONLY)
+    assert os.pread(fd, len(old), 0) == old
+    stamp = time.time_ns() + 10**12  # fresh, however long this takes
+
+    def put(content):
+        with open(stored, "r+b") as f:
+            f.write(content)
+            f.truncate()
+        os.utime(stored, ns=(stamp, stamp))
+
+    put(b"\0" * 87 + frame[87:])
+    with contextlib.suppress(FileNotFoundError):  # until then it is shown under its own name
+        assert path.stat().st_size in (len(old), len(new))
+    for _ in range(looks):
+        os.fstat(fd)
+        time.sleep(0.1 * (looks > 1))
+    put(frame)
+    wait_until(lambda: path.exists() and shows(path, new), SOON, "what came in the same step")
+    wait_until(
+        lambda: os.fstat(fd).st_size == len(new) and os.pread(fd, len(new), 0) == new,
+        SOON,
+        "the same of the open file",
+    )
+    os.close(fd)
+
+
+def test_changed_right_before_an_fsync(mount, blosc2):
+    """Of a handle that has nothing to sync. What it finds on the disk is not its own."""
+    m = mount("entry_timeout=0,attr_timeout=0,intent=0,commit=0")
+    path, stored, data = m.mnt / "f", m.stored("f"), blob(1, 3 * CHUNK, "text")
+    make_frame(blosc2, stored, data)
+    fd = os.open(path, os.O_RDWR)
+    assert os.pread(fd, len(data), 0) == data
+    more = blob(2, CHUNK, "text")
+    append(blosc2, stored, more)
+    os.fsync(fd)
+    wait_until(lambda: os.fstat(fd).st_size == len(data + more), SOON, "the size of the open file")
+    assert os.pread(fd, len(data + more), 0) == data + more
+    os.close(fd)
+    assert path.read_bytes() == data + more
+
+
+@pytest.mark.parametrize("opened", [False, True], ids=["closed", "open"])
+def test_changed_right_before_its_times_are_set(mount, blosc2, opened):
+    """The new content is as long as the old one, also as it is stored."""
+    m = mount("entry_timeout=0,attr_timeout=0")
+    path, stored = m.mnt / "f", m.stored("f")
+    old, new = blob(1, 3 * CHUNK, "noise"), blob(2, 3 * CHUNK, "noise")
+    make_frame(blosc2, stored, old)
+    make_frame(blosc2, m.backing / "other", new)
+    os.utime(stored, (1_000_000, 1_000_000))
+    assert path.read_bytes() == old
+    fd = os.open(path, os.O_RDONLY) if opened else None
+    assert fd is None or os.pread(fd, len(old), 0) == old
+    with open(path, "rb") as names_it:  # no lookup comes before the times are set
+        shutil.copyfile(m.backing / "other", stored)
+        assert stored.stat().st_size == (m.backing / "other").stat().st_size
+        os.utime(names_it.fileno(), (2_000_000, 2_000_000))
+    wait_until(lambda: shows(path, new), SOON, "the new content")
+    if opened:
+        wait_until(
+            lambda: os.fstat(fd) and os.pread(fd, len(new), 0) == new,
+            SOON,
+            "the same of the open file",
+        )
+        os.close(fd)
+
+
+def test_plain_files_change_too(mount):
+    m = mount(SMALL)
+    path, stored = m.mnt / "plain", m.backing / "plain"
+    stored.write_bytes(b"one")
+    assert shows(path, b"one")
+    fd = os.open(path, os.O_RDONLY)
+    for data in (b"one and two", b"x", b"y" * 100_000):
+        stored.write_bytes(data)
+        wait_until(lambda: shows(path, data), SOON, "the new content")
+    os.close(fd)
+    write_at(path, 3, b"ours")
+    assert stored.read_bytes()[:10] == b"yyyoursyyy"
+    inode = path.stat().st_ino
+    assert shows(path, b"yyyours" + b"y" * 99_993) and path.stat().st_ino == inode
+
+
+def descriptors(m):
+    """The files that the daemon has open."""
+    there = Path(f"/proc/{m.proc.pid}/fd")
+    found = []
+    for fd in os.listdir(there):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            found.append(Path(os.readlink(there / fd)))
+    return found
+
+
+def test_a_number_that_is_given_away(mount):
+    """A file removed on the backing side; another, with a hole of another
+    length, gets its number, size and time."""
+    m = mount("entry_timeout=0,attr_timeout=0")
+    for name, size in (("f", 5000), ("longer", 7000)):
+        (m.mnt / name).touch()
+        os.truncate(m.mnt / name, size)
+    os.sync()
+    assert (m.mnt / "f").read_bytes() == bytes(5000)
+    wait_until(
+        lambda: m.stored("f") not in descriptors(m), SOON
+    )  # an open one would keep its number
+    old, longer = m.stored("f").stat(), m.stored("longer").read_bytes()
+    assert old.st_size == len(longer)
+    m.stored("f").unlink()
+    for n in range(100):
+        m.stored(f"g{n}").write_bytes(longer)
+        if m.stored(f"g{n}").stat().st_ino == old.st_ino:
+            break
+    else:
+        pytest.skip("this file system does not give a number away so soon")
+    os.utime(m.stored(f"g{n}"), ns=(old.st_atime_ns, old.st_mtime_ns))
+    assert shows(m.mnt / f"g{n}", bytes(7000))
+
+
+def test_entries_come_and_go(pair, blosc2):
+    m, path, data = pair
+    assert not (m.mnt / "new").exists() and not (m.mnt / "d").exists()
+    make_frame(blosc2, m.stored("new"), data)
+    (m.backing / "d").mkdir()
+    wait_until(lambda: (m.mnt / "new").exists() and (m.mnt / "d").is_dir(), SOON, "new entries")
+    assert (m.mnt / "new").read_bytes() == data
+    assert sorted(os.listdir(m.mnt)) == ["d", "f", "new"]
+    os.unlink(m.stored("new"))
+    os.rmdir(m.backing / "d")
+    wait_until(
+        lambda: not (m.mnt / "new").exists() and not (m.mnt / "d").exists(), SOON, "entries gone"
+    )
+    os.rename(m.stored("f"), m.stored("g"))
+    wait_until(lambda: (m.mnt / "g").exists() and not path.exists(), SOON, "another name")
+    assert (m.mnt / "g").read_bytes() == data
+
+
+@pytest.fixture
+def faulty(mount, work):
+    """As `pair`, with a daemon whose backing calls can be made to fail."""
+    m = mount(f"{SMALL},commit=0,intent=0", start=False).allow("f.b2frame: ", "f: ")
+    fault = Fault(m, work / "fault")
+    m.start()
+    data = blob(1, 3 * CHUNK - 5000, "text")
+    (m.mnt / "f").write_bytes(data)
+    return m, m.mnt / "f", data, fault
+
+
+def test_changed_after_writes_were_given_up(faulty, blosc2):
+    m, path, data, fault = faulty
+    kept = os.open(path, os.O_PATH)  # or the kernel may forget it all the same
+    fd = os.open(path, os.O_RDWR)
+    os.pwrite(fd, b"ours", 5)
+    fault.set(1, Fault.WRITE, errno.EIO, forever=1)
+    assert error_of(os.close, fd) == "EIO"
+    m.expect_log("closed with unwritten data")
+    fault.set(0)
+    wait_until(lambda: read_direct(path, len(data)) == data, SOON, "the file as it was committed")
+    for seed in (2, 3):
+        new = blob(seed, 2 * CHUNK, "text")
+        make_frame(blosc2, m.backing / "other", new)
+        shutil.copyfile(m.backing / "other", m.stored("f"))
+        wait_until(
+            lambda: path.stat().st_mtime_ns == m.stored("f").stat().st_mtime_ns, 2, "the new time"
+        )
+        assert shows(path, new)
+    os.close(kept)
+
+
+def test_changed_after_the_kernel_could_not_write(faulty, blosc2):
+    """Nothing of a write is there, and the file is still open for more."""
+    m, path, data, fault = faulty
+    m.remount()
+    fd = os.open(path, os.O_RDWR)
+    fault.set(1, Fault.READ, errno.EIO, forever=1)
+    os.pwrite(fd, b"x", 3 * CHUNK + 5000)  # the last chunk has to be read for that
+    assert error_of(os.fsync, fd) == "EIO"
+    fault.set(0)
+    new = blob(2, len(data), "text")
+    make_frame(blosc2, m.backing / "other", new)
+    shutil.copyfile(m.backing / "other", m.stored("f"))
+    wait_until(lambda: read_direct(path, len(new))[: len(new)] == new, SOON, "the new content")
+    os.close(fd)
