@@ -12,7 +12,7 @@ import pytest
 
 import libmount
 from libdata import blob
-from libmount import DAEMON, SLOWNESS, Mount
+from libmount import DAEMON, SLOWNESS, Mount, is_mounted, umount
 from libposix import ZERO_RANGE, fallocate
 from libprogram import skip_or_fail
 from libwatch import Watchdog
@@ -201,6 +201,17 @@ def plain(work):
     path = work / "plain"
     path.mkdir()
     return path
+
+
+@pytest.fixture
+def dirs(work):
+    """A backing directory and a mount point, for daemons that the test starts itself."""
+    for name in ("backing", "mnt"):
+        (work / name).mkdir()
+    yield work / "backing", work / "mnt"
+    if is_mounted(work / "mnt"):
+        umount(work / "mnt", "-l")
+        pytest.fail("the test left its mount")
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,9 @@
-"""cframe verify, cat and info beside a writer: no false alarms, and no false comfort."""
+"""cframe verify, cat and info, also beside a writer: no false alarms, and no false comfort."""
 
 import contextlib
 import os
 import random
+import shutil
 import subprocess
 import threading
 import time
@@ -10,9 +11,8 @@ import time
 import pytest
 
 from libdata import blob
-from libmount import CFRAME
-
-pytestmark = pytest.mark.release
+from libmount import CFRAME, DAEMON, REPO, umount
+from libprogram import attempt
 
 
 def verify(*paths):
@@ -38,6 +38,7 @@ def repeated(act):
         thread.join()
 
 
+@pytest.mark.release
 def test_what_is_being_written_is_no_damage(mount):
     m = mount()
     data = blob(1, 20 << 20, "text")
@@ -58,6 +59,7 @@ def test_what_is_being_written_is_no_damage(mount):
     assert verify(m.backing) == (0, "")
 
 
+@pytest.mark.release
 def test_what_is_damaged_stays_so(mount):
     m = mount()
     (m.mnt / "f").write_bytes(blob(1, 100_000, "text"))
@@ -85,6 +87,7 @@ def in_the_middle(frame, size, act):
         return cat.wait(timeout=60), out, cat.stderr.read().decode()
 
 
+@pytest.mark.release
 def test_cat_goes_on_in_a_frame_whose_chunks_moved(mount):
     """The space that they had is in use for others."""
     m = mount("chunksize=256K")
@@ -104,6 +107,7 @@ def test_cat_goes_on_in_a_frame_whose_chunks_moved(mount):
     assert out == data[: len(out)]
 
 
+@pytest.mark.release
 def test_cat_of_a_frame_without_checksums(tmp_path):
     """Of another program, in whose frames a chunk that was replaced looks sound."""
     blosc2 = pytest.importorskip("blosc2")
@@ -131,6 +135,7 @@ def test_cat_of_a_frame_without_checksums(tmp_path):
     assert in_the_middle(path, len(data), replace) == (0, data, "")
 
 
+@pytest.mark.release
 @pytest.mark.parametrize("command", ["info", "cat"])
 def test_what_is_half_written_is_read_once_it_is_whole(mount, command):
     m = mount()
@@ -168,6 +173,7 @@ def test_what_is_half_written_is_read_once_it_is_whole(mount, command):
         assert busy in [run() for _ in range(5)]
 
 
+@pytest.mark.release
 def test_files_that_go_are_no_problem(mount):
     m = mount()
     (m.mnt / "stays").write_bytes(b"x")
@@ -184,6 +190,7 @@ def test_files_that_go_are_no_problem(mount):
     assert verify(nosuch) == (1, f"{nosuch}: No such file or directory\n")
 
 
+@pytest.mark.release
 def test_an_empty_file_is_one_in_a_mount(mount, tmp_path):
     m = mount()
     (m.backing / "x.b2frame").touch()
@@ -193,6 +200,7 @@ def test_an_empty_file_is_one_in_a_mount(mount, tmp_path):
     assert verify(m.backing) == (1, f"{m.backing}/y.b2nd: is not a Blosc2 frame\n")
 
 
+@pytest.mark.release
 def test_where_nothing_is_checked_this_is_said(mount, tmp_path):
     m = mount()
     (m.mnt / "d").mkdir()
@@ -201,3 +209,63 @@ def test_where_nothing_is_checked_this_is_said(mount, tmp_path):
         assert verify(path) == (1, f"{path}: is in a mount: name the backing directory\n")
     (tmp_path / "plain").touch()
     assert verify(tmp_path) == (0, f"cframe: {tmp_path}: no frames are there\n")
+
+
+def test_verify_leaves_a_mount_inside_of_the_directory_alone(dirs):
+    backing, _ = dirs
+    inside = backing / "inside"
+    inside.mkdir()
+    (backing / "none.b2frame").write_bytes(b"no frame: shown under this name in the mount, too")
+    assert attempt(DAEMON, backing, inside).returncode == 0
+    try:
+        (inside / "f").write_bytes(b"written")
+        got = attempt(CFRAME, "verify", backing)
+    finally:
+        umount(inside)
+    assert got.stdout == f"{backing}/none.b2frame: is not a Blosc2 frame\n"
+
+
+def test_verify_knows_sparse_frames_by_their_index(dirs):
+    backing, _ = dirs
+    (backing / "x/chunks.b2frame").mkdir(parents=True)
+    (backing / "x/chunks.b2frame/none.b2frame").write_bytes(b"no frame")
+    (backing / "y.b2frame").mkdir()
+    shutil.copy(REPO / "tests/data/frames/const-lz4.b2frame", backing / "y.b2frame/chunks.b2frame")
+    (backing / "y.b2frame/none.b2frame").write_bytes(b"no frame")
+    got = attempt(CFRAME, "verify", backing)
+    assert got.stdout == "".join(
+        f"{backing}/{where}/none.b2frame: is not a Blosc2 frame\n"
+        for where in ("x/chunks.b2frame", "y.b2frame")
+    )
+    shutil.copytree(REPO / "tests/data/frames/sparse.b2frame", backing / "z.b2frame")
+    os.truncate(backing / "z.b2frame/chunks.b2frame", 100)
+    said = attempt(CFRAME, "verify", backing / "z.b2frame").stdout
+    assert said.startswith(f"{backing}/z.b2frame/chunks.b2frame: ") and said.count("\n") == 1
+
+
+def test_verify_goes_deeper_than_a_path_is_long(dirs):
+    backing, _ = dirs
+    fd = os.open(backing, os.O_RDONLY)
+    for _ in range(25):
+        os.mkdir("d" * 200, dir_fd=fd)
+        below = os.open("d" * 200, os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = below
+    with os.fdopen(os.open("none.b2frame", os.O_WRONLY | os.O_CREAT, dir_fd=fd), "wb") as f:
+        f.write(b"no frame")
+    os.close(fd)
+    got = attempt(CFRAME, "verify", backing)
+    deep = "/".join(["d" * 200] * 25)
+    assert got.stdout == f"{backing}/{deep}/none.b2frame: is not a Blosc2 frame\n"
+
+
+@pytest.mark.parametrize("command", ["cat", "info"])
+def test_the_file_in_a_mount_in_place_of_its_frame(mount, command):
+    m = mount()
+    (m.mnt / "f").write_bytes(blob(1, 5000, "text"))
+    got = attempt(CFRAME, command, m.mnt / "f")
+    assert got.returncode == 1 and got.stdout == ""
+    assert got.stderr == (
+        f"cframe: {m.mnt}/f: is not a Blosc2 frame, but the contents of one: "
+        "name the frame in the backing directory\n"
+    )

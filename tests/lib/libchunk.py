@@ -1,4 +1,5 @@
-"""Stored chunks taken apart by FORMAT.md, to see that what we wrote is what it says."""
+"""Stored chunks and headers of frames, taken apart by FORMAT.md: what we wrote is what it
+says."""
 
 import ctypes
 import ctypes.util
@@ -73,3 +74,17 @@ def chunk_sum(raw):
     """What a root has of a stored chunk."""
     head = head_with_sums(raw)
     return xxh3(head) | 1 if head else xxh3(raw) & ~1
+
+
+def header(path):
+    """The pipeline that the header of a frame names (9.1)."""
+    raw = path.read_bytes()[:97]
+    names = {0: "blosclz", 1: "lz4", 2: "lz4hc", 4: "zlib", 5: "zstd"}
+    return {
+        "codec": names[raw[0x1B] & 15],
+        "level": raw[0x1B] >> 4,
+        "typesize": int.from_bytes(raw[0x30:0x34], "big"),
+        "blocksize": int.from_bytes(raw[0x35:0x39], "big"),
+        "chunksize": int.from_bytes(raw[0x3A:0x3E], "big"),
+        "filters": [f for f in raw[0x47:0x4D] if f],
+    }

@@ -24,6 +24,28 @@ def run(*command, timeout=300, **kw):
     return got.stdout
 
 
+def attempt(*args, **kw):
+    """The same, however it ends: what subprocess.run has of it."""
+    kw = {"timeout": 60 * SLOWNESS, "stdin": subprocess.DEVNULL, "text": True, **kw}
+    return subprocess.run([str(a) for a in args], capture_output=True, **kw)
+
+
+def one_line_refusal(got, *words):
+    """A daemon that did not start: it said why, and named these words."""
+    assert got.returncode > 0, got
+    lines = got.stderr.strip().splitlines()
+    assert len(lines) == 1 and lines[0].startswith("cframefs: "), got.stderr
+    for word in words:
+        assert word in lines[0], lines
+
+
+def daemon_of(mnt):
+    """The process that serves a mount point (its command line names it), without its guard."""
+    found = attempt("pgrep", "-f", "--", str(mnt)).stdout.split()
+    guards = attempt("pgrep", "-x", "cframefs-guard").stdout.split()
+    return [int(pid) for pid in found if int(pid) != os.getpid() and pid not in guards]
+
+
 def skip_or_fail(reason):
     """What a test needs is missing: a skip for people, a failure in CI."""
     if os.environ.get("CI") == "true":

@@ -1,0 +1,228 @@
+"""mount(8), fstab and users who mount: in a mount namespace of its own, with cframefs installed as
+for everybody."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from libchunk import header
+from libdata import blob
+from libmount import DAEMON, wait_until
+from libprogram import attempt, daemon_of
+
+NAMESPACE = """\
+# mount(8) clears PATH: only system directories are searched
+mount --bind "$BIN" /usr/local/sbin || exit 77
+PATH=/usr/local/sbin:$PATH
+trap 'umount "$MNT" 2>/dev/null || :' EXIT
+# the copies of other tests' mounts: here they would outlive an umount there
+grep -o ' /[^ ]*/cframefs-tests-[^ ]*' /proc/self/mounts | sort -r | while read -r top; do
+  umount -l "$top"
+done
+umount -lat fuse.cframefs
+set -e
+"""
+
+
+@pytest.fixture
+def shell(dirs, work, tool, root):
+    """shell(script) runs with cframefs installed as for everybody, in a mount namespace of its own.
+    $BACKING and $MNT are the directories; what is mounted must be unmounted by the script."""
+    tool("mount.fuse3"), tool("unshare")
+    backing, mnt = dirs
+    (work / "bin").mkdir()
+    (work / "bin" / "cframefs").symlink_to(DAEMON)
+    env = {
+        **os.environ,
+        "BIN": str(work / "bin"),
+        "BACKING": str(backing),
+        "MNT": str(mnt),
+        "WORK": str(work),
+    }
+
+    def call(script):
+        got = attempt(
+            "unshare", "-m", "--propagation", "private", "sh", "-c", NAMESPACE + script, env=env
+        )
+        if got.returncode == 77:
+            pytest.skip("no bind mounts or devices here, or a path that not all may enter")
+        wait_until(lambda: not daemon_of(mnt), 20, "end of the daemon")
+        return got
+
+    return call
+
+
+SMALL, TINY = 128 << 20, 64 << 20
+
+
+@pytest.mark.parametrize(
+    "files, options",
+    [
+        ({"memory.max": SMALL, "memory/memory.limit_in_bytes": SMALL}, ""),
+        ({"memory.max": "max", "memory.high": SMALL, "memory/memory.limit_in_bytes": SMALL}, ""),
+        ({"memory.max": 512 << 20, "memory/memory.limit_in_bytes": 512 << 20}, ""),
+        ({"memory.max": "max", "memory/memory.limit_in_bytes": (1 << 63) - 4096}, ""),
+        ({"memory.max": TINY, "memory/memory.limit_in_bytes": TINY}, "-o cache=4M,dirty_max=4M"),
+    ],
+    ids=["limit", "high", "room", "none", "nothing to cut"],
+)
+def test_memory_of_a_container(shell, files, options):
+    """
+    The limit of a control group, of either version: this process is in one of them. It matters
+    where it has no room for what the options say.
+    """
+    groups = Path("/proc/self/cgroup")
+    if not groups.exists() or not re.search("^0::|memory", groups.read_text(), re.M):
+        pytest.skip("no control groups here")
+    write = "".join(f"echo {value} > /sys/fs/cgroup/{name}\n" for name, value in files.items())
+    got = shell(
+        "mkdir -p /sys/fs/cgroup; mount -t tmpfs none /sys/fs/cgroup || exit 77\n"
+        f"mkdir /sys/fs/cgroup/memory\n{write}"
+        f'"$BIN/cframefs" "$BACKING" "$MNT" {options}; umount "$MNT"; umount /sys/fs/cgroup'
+    )
+    said = "memory is limited" in got.stderr
+    assert got.returncode == 0 and said == (SMALL in files.values()), got.stderr
+    assert not said or "limited to 128 MiB: cache 32, dirty_max 16" in got.stderr
+
+
+@pytest.mark.release  # a sanitizer needs /proc too
+def test_without_proc(shell):
+    got = shell(
+        'mount -t tmpfs none /proc || exit 77; "$BIN/cframefs" "$BACKING" "$MNT" || echo refused'
+    )
+    assert got.returncode == 0 and "refused" in got.stdout
+    assert "'/proc': is not mounted, and cframefs needs it" in got.stderr
+
+
+def test_mount_program(shell, dirs):
+    (dirs[0] / "plain").write_bytes(blob(11, 300_000, "floats"))
+    got = shell(
+        'mount -t fuse.cframefs "$BACKING" "$MNT" -o codec=lz4,typesize=8,filter=shuffle,dev,suid\n'
+        'cp "$MNT/plain" "$MNT/f"; grep " $MNT " /proc/self/mountinfo; umount "$MNT"'
+    )
+    assert got.returncode == 0, got.stderr
+    assert "fuse.cframefs" in got.stdout
+    assert header(dirs[0] / "f.b2frame")["codec"] == "lz4"
+
+
+def test_mount_program_tells_a_failure(shell):
+    got = shell('mount -t fuse.cframefs "$BACKING" "$MNT" -o codec=snappy')
+    assert got.returncode != 0 and "codec" in got.stderr
+    got = shell('mount -t fuse.cframefs "$BACKING/absent" "$MNT"')
+    assert got.returncode != 0 and "absent" in got.stderr
+
+
+# A user who is not root, with a /dev/fuse that is open to all, as distributions have it.
+AS_A_USER = """\
+mkdir "$WORK/dev" && mount -t tmpfs none "$WORK/dev" && mknod -m 666 "$WORK/dev/null" c 1 3 &&
+  mknod -m 666 "$WORK/dev/fuse" c 10 229 && : > "$WORK/dev/fuse" || exit 77
+mount --move "$WORK/dev" /dev
+chown 65534:65534 "$BACKING" "$MNT"; mkdir "$WORK/roots"
+# fusermount3 counts a user's mounts in there; a container may have none
+[ -e /etc/mtab ] || { cp -a /etc "$WORK/etc"; ln -s /proc/mounts "$WORK/etc/mtab"
+  mount --bind "$WORK/etc" /etc; }
+PATH=/usr/local/sbin:$PATH
+as_user() { setpriv --reuid 65534 --regid 65534 --clear-groups "$@"; }
+as_user cframefs --version > /dev/null 2>&1 || exit 77
+"""
+
+
+def test_a_user_mounts_and_unmounts(shell, tool):
+    """Without a word on the terminal."""
+    tool("setpriv"), tool("fusermount3")
+    got = shell(
+        AS_A_USER + 'as_user cframefs "$BACKING" "$MNT"\n'
+        'as_user sh -c \'echo written > "$MNT/f"; cat "$MNT/f"; fusermount3 -u "$MNT"\''
+    )
+    assert (got.returncode, got.stdout, got.stderr) == (0, "written\n", ""), got
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(
+    "options, mode, said", [("-o ro", "777", "written"), ("", "755", "written"), ("", "777", "")]
+)
+def test_a_user_who_looks_at_everything(shell, tool, options, mode, said):
+    """Another one has the directory above. That is in the way only where both might write."""
+    tool("setpriv"), tool("fusermount3")
+    got = shell(
+        AS_A_USER + f'other() {{ setpriv --reuid 1 --regid 1 --clear-groups "$@"; }}\n'
+        f'mkdir "$WORK/view"; chown 1 "$WORK/view"; chmod {mode} "$BACKING"\n'
+        f'other cframefs {options} "$WORK" "$WORK/view" || exit 77\n'
+        'as_user cframefs "$BACKING" "$MNT" && as_user sh -c \'echo written > "$MNT/f"; '
+        'cat "$MNT/f"; fusermount3 -u "$MNT"\'\n'
+        'other fusermount3 -u "$WORK/view"'
+    )
+    assert (got.returncode, got.stdout.strip()) == (0, said), got
+    assert ("a directory above it mounted at" in got.stderr) == (not said), got
+
+
+def test_a_user_is_told_what_is_not_allowed(shell, tool):
+    """In one line each: somebody else's mount point, backing directory, and device."""
+    tool("setpriv"), tool("fusermount3")
+    got = shell(
+        AS_A_USER + 'as_user cframefs "$BACKING" "$WORK/roots" || echo refused\n'
+        'chmod 700 "$WORK/roots"; as_user cframefs "$WORK/roots" "$MNT" || echo refused\n'
+        'chmod 600 /dev/fuse; as_user cframefs "$BACKING" "$MNT" || echo refused\n'
+        'rm /dev/fuse; as_user cframefs "$BACKING" "$MNT" || echo refused'
+    )
+    assert (got.returncode, got.stdout.split()) == (0, ["refused"] * 4), got
+    mount_point, backing, device, absent = got.stderr.splitlines()
+    assert "roots" in mount_point and "access" in mount_point
+    assert "backing directory" in backing and "roots" in backing and "denied" in backing
+    assert "/dev/fuse" in device and "denied" in device
+    assert "/dev/fuse: No such file" in absent
+    assert "cframe extract" in device and "cframe extract" in absent
+
+
+def test_fstab(shell, dirs, work):
+    (work / "fstab").write_text(
+        f"{dirs[0]} {dirs[1]} fuse.cframefs noauto,codec=zlib,level=2 0 0\n"
+    )
+    got = shell('mount -T "$WORK/fstab" "$MNT"; seq 20000 > "$MNT/f"; umount "$MNT"')
+    assert got.returncode == 0, got.stderr
+    assert header(dirs[0] / "f.b2frame")["codec"] == "zlib"
+
+
+def test_remount_read_only(shell, dirs):
+    """mount -o remount,ro comes to the helper too: no second daemon, no lost
+    data, and then no more writing."""
+    got = shell(
+        'mount -t fuse.cframefs "$BACKING" "$MNT"; echo before > "$MNT/f"\n'
+        'mount -o remount,ro "$MNT"; cat "$MNT/f"; ! touch "$MNT/g" 2>"$WORK/refusal"; sleep 0.2\n'
+        'grep -c " $MNT " /proc/self/mountinfo; umount "$MNT"'
+    )
+    assert got.returncode == 0, got.stderr
+    assert got.stdout.split() == ["before", "1"]
+    assert os.listdir(dirs[0]) == ["f.b2frame"]
+
+
+def test_a_backing_directory_that_is_read_only(shell, dirs):
+    """A line says so when it is mounted, and the mount is what that line says."""
+    got = shell(
+        'cframefs "$BACKING" "$MNT"; echo data > "$MNT/f"; umount "$MNT"\n'
+        'mount --bind "$BACKING" "$BACKING"; mount -o remount,bind,ro "$BACKING"\n'
+        'cframefs "$BACKING" "$MNT"; cat "$MNT/f"\n'
+        '! touch "$MNT/g" 2>"$WORK/refusal"; ! echo more 2>>"$WORK/refusal" >>"$MNT/f"\n'
+        'grep " $MNT " /proc/self/mountinfo | cut -d " " -f 6; umount "$MNT"\n'
+        'cframefs -o ro "$BACKING" "$MNT"; cat "$MNT/f"; umount "$MNT"; umount -l "$BACKING"'
+    )
+    assert got.returncode == 0, got
+    data, flags, again = got.stdout.split()
+    assert data == again == "data" and "ro" in flags.split(",")
+    why = "its file system is read-only, and so is this mount (-o ro)"
+    assert got.stderr == f"cframefs: backing directory '{dirs[0]}': {why}\n"
+
+
+def test_a_user_is_told_of_a_directory_that_is_not_theirs_to_write(shell, tool):
+    tool("setpriv"), tool("fusermount3")
+    got = shell(
+        AS_A_USER + 'chown 0:0 "$BACKING"; chmod 755 "$BACKING"; echo data > "$BACKING/f"\n'
+        'chown 65534 "$BACKING/f"; as_user cframefs "$BACKING" "$MNT"\n'
+        'as_user sh -c \'echo more >> "$MNT/f"; cat "$MNT/f"; ! touch "$MNT/g" 2>/dev/null\'\n'
+        'as_user fusermount3 -u "$MNT"'
+    )
+    assert (got.returncode, got.stdout.split()) == (0, ["data", "more"]), got
+    assert got.stderr.startswith("cframefs: backing directory '") and got.stderr.count("\n") == 1
+    assert "Permission denied: no file can be made" in got.stderr

@@ -1,0 +1,153 @@
+"""How a daemon begins and ends: it leaves the terminal once the mount answers, and flushes and
+unmounts when it is asked to end."""
+
+import itertools
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import pytest
+
+from libdata import blob
+from libmount import CFRAME, DAEMON, SLOWNESS, is_mounted, umount, wait_until
+from libposix import error_of, sync
+from libprogram import attempt, daemon_of, one_line_refusal
+
+
+def test_a_mount_point_whose_daemon_is_gone(dirs):
+    """By SIGKILL, and nobody has unmounted: the next one says what to do."""
+    backing, mnt = dirs
+    assert attempt(DAEMON, backing, mnt).returncode == 0
+    (pid,) = daemon_of(mnt)
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not daemon_of(mnt), 20, "end of the daemon")
+    one_line_refusal(attempt(DAEMON, backing, mnt), str(mnt), "umount it first")
+    assert umount(mnt).returncode == 0
+    assert attempt(DAEMON, backing, mnt).returncode == 0
+    assert umount(mnt).returncode == 0
+
+
+@pytest.mark.parametrize("below", ["", "plain"])
+def test_mounted_over_itself(dirs, below):
+    """At its own backing directory, or in it, where the mount point is not shown."""
+    backing, _ = dirs
+    (backing / "plain").mkdir()
+    top = backing / below
+    data = blob(12, 300_000, "text")
+    got = attempt(DAEMON, backing, top)
+    try:
+        assert got.returncode == 0 and got.stderr == "", got
+        (top / "f").write_bytes(data)
+        sync(top / "f")
+        assert sorted(os.listdir(top)) == (["f"] if below else ["f", "plain"])
+    finally:
+        assert umount(top).returncode == 0
+    wait_until(lambda: not daemon_of(top), 20, "end of the daemon")
+    assert sorted(os.listdir(backing)) == ["f.b2frame", "plain"]
+    assert attempt(CFRAME, "cat", backing / "f.b2frame", text=False).stdout == data
+
+
+def test_daemonizes_once_the_mount_answers(dirs):
+    backing, mnt = dirs
+    (backing / "plain").write_bytes(b"there at once")
+    got = attempt(DAEMON, backing, mnt)
+    assert got.returncode == 0 and got.stderr == "", got
+    assert (mnt / "plain").read_bytes() == b"there at once"
+    pids = daemon_of(mnt)
+    assert len(pids) == 1
+    assert os.getsid(pids[0]) != os.getsid(0), "it has a session of its own"
+    (mnt / "f").write_bytes(b"written")
+    assert umount(mnt).returncode == 0
+    wait_until(lambda: not daemon_of(mnt), 20, "end of the daemon")
+    assert (backing / "f.b2frame").exists()
+
+
+def test_fusermount_unmounts(mount, tool):
+    m = mount()
+    (m.mnt / "f").write_bytes(b"data")
+    assert attempt(tool("fusermount3"), "-u", m.mnt).returncode == 0
+    m.wait()
+    m.start()
+    assert (m.mnt / "f").read_bytes() == b"data"
+
+
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT], ids=["TERM", "INT"])
+def test_a_signal_flushes_and_unmounts(mount, sig):
+    m = mount("commit=3600")
+    data = blob(1, 5_000_001, "floats")
+    fd = os.open(m.mnt / "open", os.O_CREAT | os.O_WRONLY)
+    os.write(fd, data)
+    (m.mnt / "closed").write_bytes(data)
+    m.terminate(sig)
+    assert not is_mounted(m.mnt)
+    error_of(os.close, fd)
+    m.start()
+    assert (m.mnt / "closed").read_bytes() == data
+    assert (m.mnt / "open").read_bytes() == data, (
+        "what write() accepted before the signal, in a file still open"
+    )
+
+
+def test_a_second_signal_does_no_harm(mount):
+    m = mount()
+    (m.mnt / "f").write_bytes(blob(2, 3_000_000, "noise"))
+    for _ in range(3):
+        if m.running():
+            m.proc.send_signal(signal.SIGTERM)
+    m.wait()
+    m.start()
+    assert (m.mnt / "f").stat().st_size == 3_000_000
+
+
+def write_and_ask(path):
+    """Until the mount ends: dirty pages, and questions for holes, which make the kernel send
+    them."""
+    fd = os.open(path, os.O_CREAT | os.O_RDWR)
+    data = blob(7, 64 << 10, "noise")
+    try:
+        for turn in itertools.count():
+            for page in range(3):
+                os.pwrite(fd, data, (turn * 7 % 50) * len(data) + page * 4096)
+            os.lseek(fd, 0, os.SEEK_HOLE)
+    except OSError:
+        error_of(os.close, fd)
+
+
+@pytest.mark.concurrent
+def test_it_stops_while_the_kernel_is_made_to_write(mount):
+    """The thread that answers a question for holes waits in the kernel for pages that others take:
+    those stay until it is back."""
+    m = mount("codec=lz4")
+    for _ in range(3):
+        writers = [
+            threading.Thread(target=write_and_ask, args=(m.mnt / f"f{i}",)) for i in range(4)
+        ]
+        for writer in writers:
+            writer.start()
+        time.sleep(0.3)
+        m.proc.send_signal(signal.SIGTERM)
+        try:
+            m.proc.wait(60 * SLOWNESS)
+        except subprocess.TimeoutExpired:
+            m.kill()
+            pytest.fail("the daemon did not end by SIGTERM")
+        finally:
+            for writer in writers:
+                writer.join()
+        m.wait()
+        m.start()
+
+
+def test_a_kill_while_it_stops_ends_it(mount):
+    """While it flushes for SIGTERM the daemon asks things of its own mount. Killed there, it
+    must still die: a thread that waits for an answer from its own dead process keeps the mount
+    hanging for ever."""
+    m = mount()
+    for i in range(40):
+        attempt("sh", "-c", 'head -c 300000 /dev/zero > "$0"', m.mnt / "f")
+        m.proc.send_signal(signal.SIGTERM)
+        time.sleep(i % 10 * 0.0001)
+        assert m.kill(), "SIGKILL soon after SIGTERM did not end the daemon"
+        m.start()
