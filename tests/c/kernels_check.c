@@ -262,6 +262,7 @@ int main(int argc, char **argv)
 	const char *mask = getenv("CPU_MASK");
 	unsigned have = cpu_features() & (mask ? cpu_level(mask) : ~0u);
 	unsigned long calls = 0;
+	bool compared[NLEVELS] = {false};
 	struct arena a = {fenced(SPACE), fenced(SPACE), malloc(SPACE), malloc(SPACE),
 			  0x9E3779B97F4A7C15u};
 	if (!a.data || !a.want || bytes > SPACE)
@@ -285,10 +286,16 @@ int main(int argc, char **argv)
 				bench(&a, &subjects[i], levels[l], &k, bytes);
 			else
 				calls += compare_sizes(&a, &subjects[i], levels[l], &k);
+			compared[l] = true;
 		}
 	}
-	if (!timing)
-		printf("%lu calls equal\n", calls);
+	if (!timing) {
+		printf("%lu calls equal:", calls);
+		for (size_t l = 0; l < NLEVELS; l++)
+			if (compared[l])
+				printf(" %s", levels[l]);
+		printf("\n");
+	}
 	free(a.data);
 	free(a.want);
 	return 0;

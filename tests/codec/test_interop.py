@@ -3,7 +3,7 @@
 import blosc2
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from libchunk import is_stored
@@ -148,12 +148,12 @@ def test_we_read_any_block_size_of_the_reference(
     data = make(kind, n)
     blocksize = max(items * typesize, 32)
     if split == blosc2.SplitMode.ALWAYS_SPLIT and min(blocksize, n) < typesize:
-        return  # defect 18
+        reject()  # defect 18
     try:
         like = cparams(codec, level, typesize, filters)
         chunk = theirs(data, **like, blocksize=blocksize, splitmode=split)
     except RuntimeError:
-        return  # the reference refuses a few combinations
+        reject()  # the reference refuses a few combinations
     assert tools[kernels].both(chunk) == data
 
 

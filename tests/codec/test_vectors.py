@@ -22,7 +22,7 @@ ENDS_IN = {f"blosc-1.18.0-lz4-bitshuffle{x}.cdata": b"@AB" for x in ("4-memcpy",
 
 def entries(folder):
     manifest = folder / "manifest.json"
-    if not manifest.exists():
+    if folder.is_relative_to(VECTORS) and not manifest.exists():
         return [
             pytest.param(
                 None, None, marks=pytest.mark.skip(reason=f"{folder.name} vectors are not here")

@@ -18,7 +18,7 @@ def cframe(*args):
 
 def manifest(folder):
     path = folder / "manifest.json"
-    if not path.exists():
+    if folder.is_relative_to(VECTORS) and not path.exists():
         pytest.skip(f"no vectors in {folder}: set CFRAMEFS_VECTORS")
     return json.loads(path.read_text())
 
