@@ -236,8 +236,7 @@ void frame_space_trim(struct frame *f);
 /* Looks for the garbage that was there when the frame was opened, unless that was done. */
 void frame_space_survey(struct frame *f);
 
-/* The same of a frame with few chunks; and of one whose chunk n is about to be replaced. */
-void frame_space_survey_small(struct frame *f);
+/* The same before chunk n is replaced, where the chunk's place needs it, or chunks are few. */
 void frame_space_survey_for(struct frame *f, uint32_t n);
 
 /* The index of the root on disk. */

@@ -136,7 +136,7 @@ void frame_space_survey(struct frame *f)
 		survey(f);
 }
 
-void frame_space_survey_small(struct frame *f)
+static void survey_small(struct frame *f)
 {
 	if (f->index.n <= SMALL_SURVEY)
 		frame_space_survey(f);
@@ -154,7 +154,7 @@ void frame_space_survey_for(struct frame *f, uint32_t n)
 	if (is_old(f, n)) /* frame_space_drop would ask for it, but too late to write into a gap */
 		frame_space_survey(f);
 	else
-		frame_space_survey_small(f);
+		survey_small(f);
 }
 
 void frame_space_drop(struct frame *f, uint32_t n)
@@ -180,7 +180,7 @@ bool frame_slot_is_new(struct frame *f, uint32_t n)
 void frame_space_drop_from(struct frame *f, uint32_t first)
 {
 	if (first == 0) /* gaps can be used before a root without these chunks */
-		frame_space_survey_small(f);
+		survey_small(f);
 	bool all = first == 0 && f->survey != SURVEY_DONE;
 	for (uint32_t i = first; (i = index_next_stored(&f->index, i)) < f->index.n; i++)
 		if (!all || f->info.header_len + index_get(&f->index, i) >= f->area)

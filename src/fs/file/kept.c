@@ -34,7 +34,8 @@ void kept_add(struct file *f)
 		name[0] ? name : "(deleted file)");
 }
 
-bool kept_take(struct file *f)
+/* True: it was kept, and is not any more: its use and the reference are the caller's. */
+static bool take(struct file *f)
 {
 	struct kept *k = &f->fs->kept;
 
@@ -54,7 +55,7 @@ bool kept_take_idle(struct file *f)
 {
 	bool waits = f->kept && (file_changed(f) || file_in_log(f)) && !file_lacks_refused(f);
 
-	return !waits && kept_take(f);
+	return !waits && take(f);
 }
 
 struct inode *kept_done(struct file *f, int rc)
@@ -64,7 +65,7 @@ struct inode *kept_done(struct file *f, int rc)
 	if (rc != 0 && rc != -ESTALE && file_has_a_name(f))
 		return NULL;
 	pthread_mutex_lock(&n->lock);
-	bool taken = kept_take(f);
+	bool taken = take(f);
 	pthread_mutex_unlock(&n->lock);
 	return taken ? n : NULL;
 }
@@ -72,7 +73,7 @@ struct inode *kept_done(struct file *f, int rc)
 void kept_nameless(struct fs *fs, struct inode *n)
 {
 	pthread_mutex_lock(&n->lock);
-	bool taken = n->file && kept_take(n->file);
+	bool taken = n->file && take(n->file);
 	pthread_mutex_unlock(&n->lock);
 	if (taken) {
 		file_put(fs, n);

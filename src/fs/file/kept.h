@@ -32,14 +32,10 @@ bool kept_suits(struct file *f, int rc);
 void kept_add(struct file *f);
 
 /*
- * True: the file was kept, and its use and the reference are the caller's now, to be given back by
- * file_put and inode_put. n->lock is held.
- */
-bool kept_take(struct file *f);
-
-/*
- * The same, when its only other user goes. False: it goes on waiting for the keeper. True: it need
- * not, or bytes are missing whose write was refused, which the last close has to settle.
+ * When the only other user of a file goes. False: it was not kept, or goes on waiting for the
+ * keeper. True: it need not, or bytes are missing whose write was refused, which the last close has
+ * to settle; the use and the reference are the caller's now, to be given back by file_put and
+ * inode_put. n->lock is held.
  */
 bool kept_take_idle(struct file *f);
 
