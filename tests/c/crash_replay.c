@@ -47,12 +47,13 @@ struct file {
 	const uint8_t **bytes;
 	size_t nstates, cap_states, allowed;
 	bool promised; /* an fsync was acknowledged: it must open */
-	/* changes of names so far: at the last of its own, that of its last name (0: none), ... */
-	uint64_t linked, removed;
-	uint64_t own;      /* changes up to which an fsync of its own has taken its names */
-	uint64_t replacer; /* the file that got that last name; 0: none */
-	uint64_t changed, resized; /* ... and when it was changed last, and its length */
 	bool is_log;
+	/* when, as a number of changes of names (nlinks) */
+	uint64_t linked;           /* the last change of its own names           */
+	uint64_t removed;          /* it lost its last name; 0: it has one       */
+	uint64_t changed, resized; /* the last change of it, and of its length   */
+	uint64_t own;              /* up to here its own fsyncs took names along */
+	uint64_t replacer;         /* the file that got its last name; 0: none   */
 };
 
 static struct file files[MAX_FILES];
@@ -341,7 +342,7 @@ static bool is_gone(const struct file *f)
 	return f->removed && f->removed <= max_u64(safe_links, max_u64(f->own, by->own));
 }
 
-/* Of the log every file hangs on. */
+/* For a change of the log, on which all files depend, or of a file that is gone: one to judge. */
 static struct file *any_frame(void)
 {
 	size_t first = draw((uint32_t)nfiles);
@@ -480,7 +481,7 @@ static int replay(struct view trace, uint64_t points, uint64_t count)
 		struct file *f = file_of(r.ino);
 		f = f->is_log || is_gone(f) ? any_frame() : f;
 		if (!f)
-			continue; /* later, the more */
+			continue; /* the next point gets the disks that are due here */
 		TRY(cut_power(f, due - done));
 		done = due;
 	}

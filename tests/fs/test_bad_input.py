@@ -117,9 +117,8 @@ def test_each_header_byte(bad, name, change):
         result = serve(bad, f"bad{i}", bytes(raw))
         if name in HARMLESS:
             assert result in ("same", "plain"), hex(i)
-        if (
-            result == "wrong"
-        ):  # another length or other cuts: only a header that declares other sizes may do that
+        # Another length or other cuts: only a header that declares other sizes may do that.
+        if result == "wrong":
             assert name in (
                 "nbytes",
                 "chunk_size",
@@ -205,10 +204,7 @@ def test_truncated_frames(bad):
     }
     for length in sorted(n for n in lengths if 0 <= n < len(bad.original)):
         result = serve(bad, f"bad{length}", bad.original[:length])
-        if length in (
-            0,
-            132,
-        ):  # what it was when it was made, empty: before its first bytes, and after
+        if length in (0, 132):  # empty, as it was made: before its first bytes, and after
             continue
         assert result != "same" and result != "wrong", length
     goes_on(bad)

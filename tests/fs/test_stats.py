@@ -109,11 +109,8 @@ def test_dirty_data_answers(mount, content):
     assert moved("write", "encoded_from") == PAGE
     assert 0 < moved("write", "encoded_to") < moved("write", "disk_bytes")
     assert moved.after["memory"]["dirty_bytes"] == 0
-    for timer in (
-        "encode",
-        "commit",
-        "sync",
-    ):  # a request is timed with its reply: just after we have it
+    # A request is timed with its reply: just after we have it.
+    for timer in ("encode", "commit", "sync"):
         wait_until(lambda: stats(m)["latency_us"][timer]["count"] >= 1, 10, timer)
 
 

@@ -214,9 +214,8 @@ class Story:
         if old is None or old == new:
             return
         names = {**self.names, new: self.names[old]}
-        if (
-            self.names.get(new) is not self.names[old]
-        ):  # two names of one file: nothing happens, says POSIX
+        # Between two names of one file nothing happens, says POSIX.
+        if self.names.get(new) is not self.names[old]:
             del names[old]
         self.change_names(names, os.rename, self.top / old, self.top / new)
 
