@@ -14,7 +14,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -154,22 +153,14 @@ static void put_link(uint64_t ino, uint64_t gone)
 		put((struct crash_record){CRASH_LINK, ino, gone, 0}, NULL);
 }
 
-static void put_name(enum crash_kind kind, const char *name)
-{
-	if (trace >= 0)
-		put((struct crash_record){kind, 0, 0, strlen(name)}, name);
-}
-
 int linkat(int a, const char *from, int b, const char *to, int flags)
 {
 	bool last;
 
 	pthread_mutex_lock(&lock);
 	int rc = REAL(linkat)(a, from, b, to, flags);
-	if (rc == 0) {
-		put_name(CRASH_NAME, to);
+	if (rc == 0)
 		put_link(file_at(b, to, &last), 0);
-	}
 	pthread_mutex_unlock(&lock);
 	return rc;
 }
@@ -194,10 +185,8 @@ int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
 	pthread_mutex_lock(&lock);
 	uint64_t old = file_at(b, to, &last), ino = file_at(a, from, &only);
 	int rc = REAL(renameat2)(a, from, b, to, flags);
-	if (rc == 0) {
-		put_name(CRASH_NAME, to);
+	if (rc == 0)
 		put_link(ino, last && old != ino ? old : 0);
-	}
 	pthread_mutex_unlock(&lock);
 	return rc;
 }
@@ -217,10 +206,8 @@ int openat64(int dir, const char *name, int flags, ...)
 	int fd = REAL(openat64)(dir, name, flags, mode);
 	if (fd >= 0 && is_file(fd, &ino)) {
 		put((struct crash_record){CRASH_CREATE, ino, 0, 0}, NULL);
-		if (flags & O_CREAT) {
-			put_name(CRASH_NAME, name);
+		if (flags & O_CREAT)
 			put_link(ino, 0);
-		}
 	}
 	pthread_mutex_unlock(&lock);
 	return fd;

@@ -11,7 +11,6 @@ enum crash_kind {
 	CRASH_TRUNCATE, /* at: the new size                                        */
 	CRASH_PUNCH,    /* at; the length follows, 8 bytes                         */
 	CRASH_SYNC,     /* at: 1 if of attributes and names, too (fsync)           */
-	CRASH_NAME,     /* a name that something got; it follows                   */
 	CRASH_CONTENT,  /* of the test: from here on the file may have the content that follows */
 	CRASH_SYNCED,   /* of the test: an fsync has been acknowledged             */
 	CRASH_NAMES_SYNCED, /* of the test: so has one of a directory               */

@@ -15,7 +15,7 @@ from libfault import preloaded
 from libmount import BUILD, SLOWNESS
 
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
-CONTENT, SYNCED, NAMES_SYNCED = 6, 7, 8  # tests/c/crash_trace.h
+CONTENT, SYNCED, NAMES_SYNCED = 5, 6, 7  # tests/c/crash_trace.h
 
 
 def traced(mount, work, options):
