@@ -1,5 +1,23 @@
 #include "fs/inode/times.h"
 
+#include "base/clock.h"
+
+/* Of the kernel's clock, at the least that it is built with: 100 Hz. */
+#define TICK (CLOCK_SECOND / 100)
+
+/*
+ * Where a file system has stamps finer than a tick (Linux 6.13), the kernel's others do not fall
+ * behind these, which CLOCK_REALTIME_COARSE does. A change whose stamp equals that of the one
+ * before is not told to us: what we were told then is its time, too.
+ */
+static void not_before(struct timespec *now, const struct timespec *last)
+{
+	uint64_t ahead = clock_ns(*last) - clock_ns(*now);
+
+	if (ahead < TICK)
+		*now = *last;
+}
+
 void times_touch(struct inode *n)
 {
 	struct timespec now;
@@ -7,6 +25,7 @@ void times_touch(struct inode *n)
 	/* The clock of the kernel's own time stamps, so that ours never run ahead of them. */
 	clock_gettime(CLOCK_REALTIME_COARSE, &now);
 	pthread_mutex_lock(&n->lock);
+	not_before(&now, n->times.pending ? &n->times.mtime : &n->seen.st_mtim);
 	n->times.mtime = n->times.ctime = now;
 	n->times.pending = true;
 	n->times.given = false;
