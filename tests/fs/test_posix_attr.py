@@ -209,6 +209,20 @@ def test_times_within_a_tick_do_not_go_back(mount):
     assert differ == [0] * 30
 
 
+def test_writing_does_not_move_the_access_time(mount):
+    m = mount()
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
+    made = m.stored("f").stat().st_atime_ns
+    for length in (20000, 9000, 5000):
+        time.sleep(0.02)
+        os.pwrite(fd, blob(2, length, "floats"), 0)
+        os.fsync(fd)
+        os.truncate(m.mnt / "f", length // 2)
+        os.fsync(fd)
+    os.close(fd)
+    assert os.stat(m.mnt / "f").st_atime_ns == m.stored("f").stat().st_atime_ns == made
+
+
 def set_mtime(fd, seconds):
     """futimens with UTIME_OMIT for the atime, which Python has no word for."""
     times = (ctypes.c_long * 4)(0, (1 << 30) - 2, seconds, 0)

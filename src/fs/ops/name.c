@@ -168,6 +168,8 @@ static int make_frame_file(struct making *m, int dirfd, const char *backing)
 	}
 	if (m->born.fd < 0)
 		return -errno;
+	/* Our own reads are nobody's. (In openat it might fail when the file is there already.) */
+	(void)fcntl(m->born.fd, F_SETFL, O_NOATIME);
 	int rc = m->born.frame ? 0 : init_frame(m, dirfd);
 	if (rc < 0 && named)
 		(void)unlinkat(dirfd, backing, 0);
