@@ -54,7 +54,7 @@ struct inode_key {
 struct inode_times {
 	struct timespec mtime, ctime;
 	bool pending; /* both are shown, and wait for a commit                            */
-	bool given;   /* while pending: the application has set mtime since times_hold    */
+	bool given;   /* while pending: mtime is newer than times_hold, by whatever means */
 	bool shadow;  /* `ctime` is shown in the place of `backing_ctime`                 */
 	struct timespec backing_ctime;
 };

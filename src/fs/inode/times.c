@@ -28,7 +28,7 @@ void times_touch(struct inode *n)
 	not_before(&now, n->times.pending ? &n->times.mtime : &n->seen.st_mtim);
 	n->times.mtime = n->times.ctime = now;
 	n->times.pending = true;
-	n->times.given = false;
+	n->times.given = true; /* also by a change that the frame does not show, of a hole to one */
 	pthread_mutex_unlock(&n->lock);
 }
 

@@ -24,8 +24,8 @@ void times_hold(struct inode *n, int fd);
 bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime);
 
 /*
- * No commit will follow times_hold, since the frame has no changes. An mtime that was set meanwhile
- * is set on the file.
+ * No commit will follow times_hold, since the frame has no changes. An mtime that came meanwhile is
+ * set on the file.
  */
 void times_release(struct inode *n, int fd);
 
