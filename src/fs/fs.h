@@ -37,7 +37,6 @@
 #include "fs/inode/inode.h"
 #include "fs/intent/intent.h"
 #include "fs/large.h"
-#include "fs/ops/push.h"
 #include "fs/ops/seek.h"
 #include "fs/ops/wire.h"
 #include "fs/options.h"
@@ -74,7 +73,6 @@ struct fs {
 	struct notify *notify; /* while it serves */
 	struct absent absent;
 	struct seek_queue seeks;
-	_Atomic(enum push_turn) pushing;
 	struct relief relief;
 	/* linkat by the descriptor alone is refused: to root, to root with another's identity */
 	atomic_bool no_link_by_fd[2];

@@ -90,8 +90,8 @@ struct caps {
 /* Why whoever opens the file has to wait (file/open.c). */
 enum inode_busy {
 	INODE_NOT_BUSY,
-	INODE_STORING, /* its content is put into the kernel: ops/preload.h, ops/push.h        */
-	INODE_ENDING,  /* its last user has taken data back, and closes it: file/discard.h */
+	INODE_PRELOADING, /* its only user puts its content into the kernel: ops/preload.h   */
+	INODE_ENDING,     /* its last user has taken data back, and closes it: file/discard.h */
 };
 
 struct inode {

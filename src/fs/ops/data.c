@@ -9,7 +9,6 @@
 #include "fs/file/write.h"
 #include "fs/inode/times.h"
 #include "fs/ops/preload.h"
-#include "fs/ops/push.h"
 #include "fs/ops/wire.h"
 #include "fs/stats.h"
 
@@ -67,7 +66,7 @@ static void keep_pages(struct fs *fs, struct handle *h, struct fuse_file_info *f
 	fi->keep_cache = n->kernel_owner == n->cache_owner;
 	bool preload = small && !n->kernel_owner && n->nopen == 1;
 	if (preload)
-		n->busy = INODE_STORING;
+		n->busy = INODE_PRELOADING;
 	n->kernel_owner = n->cache_owner;
 	n->nwriters += h->writable;
 	pthread_mutex_unlock(&n->lock);
@@ -186,8 +185,6 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 	struct workspace *ws = workspace_get();
 	struct readahead_request q = {(uint64_t)off, size, fi->flags & O_DIRECT};
 	int rc = ws ? file_read(h->file, &q, &ws->reply) : -ENOMEM;
-	struct push push;
-	bool pushes = rc >= 0 && push_begin(fs, h->inode, &ws->reply, &push);
 	if (rc < 0) {
 		log_read(fs, h->inode, q.at, rc);
 		fuse_reply_err(req, ops_errno(rc));
@@ -199,8 +196,6 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 	}
 	if (ws)
 		reply_end(&ws->reply, fs->cache);
-	if (pushes)
-		push_run(fs, &push, &ws->reply);
 }
 
 static ssize_t write_plain(const struct handle *h, const struct file_data *d)

@@ -5,7 +5,7 @@
  *
  * This is safe only while nobody else has the file open. The kernel might hold a newer page that a
  * writer has just filled, and ours would cover it; or a page that is locked until a READ is
- * answered, and we would wait for it. So inode.busy says INODE_STORING first, and file_get waits
+ * answered, and we would wait for it. So inode.busy says INODE_PRELOADING first, and file_get waits
  * until it does no more.
  *
  * Small means one block of the default size, which reading the first byte would decode anyway.
@@ -23,7 +23,7 @@ struct inode;
 bool preload_suits(struct file *f);
 
 /*
- * Called between file_get and the answer to OPEN, while n->busy is INODE_STORING, which it ends.
+ * Called between file_get and the answer to OPEN, while n->busy is INODE_PRELOADING, which it ends.
  * True: the kernel has the content now, and must be told to keep it. False: it must not be. Another
  * program may have changed the file meanwhile, and the kernel has been told so too early. What
  * fails here will fail again for whoever reads, who is told.
