@@ -160,21 +160,19 @@ static int commit(struct file *f)
  */
 static int replace(struct file *f, uint32_t n, struct workspace *ws)
 {
-	int rc = 0;
+	enum sidecar_entered how;
 
 	pthread_rwlock_rdlock(&f->gate);
 	times_hold(f->inode, f->fd); /* nothing changes for the application */
-	int entered = file_try_store(f);
+	int rc = file_try_store(f, &how);
 	pthread_rwlock_wrlock(&f->lock);
-	if (entered < 0) {
-		rc = entered;
-	} else if (is_at_rest(f) && n < frame_nchunks(f->frame) &&
+	if (rc >= 0 && is_at_rest(f) && n < frame_nchunks(f->frame) &&
 	    frame_stores(f->frame, n, buf_view(&ws->base))) {
 		rc = look_for_others(f);
 		rc = rc < 0 ? rc : store(f, n, ws);
 	}
 	pthread_rwlock_unlock(&f->lock);
-	sidecar_leave(&f->sidecar, entered);
+	sidecar_leave(&f->sidecar, how);
 	pthread_rwlock_unlock(&f->gate);
 	if (rc > 0) {
 		stats_add(STATS_RECOMPRESSED, 1);

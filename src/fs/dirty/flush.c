@@ -48,20 +48,24 @@ static int store(struct file *f, uint32_t n, struct view cchunk, uint64_t *at)
 
 static int store_shared(struct file *f, uint32_t n, struct view cchunk, uint64_t *at)
 {
-	int entered = file_try_store(f);
-	TRY(entered);
+	enum sidecar_entered how;
+
+	TRY(file_try_store(f, &how));
 	int rc = store(f, n, cchunk, at);
-	sidecar_leave(&f->sidecar, entered);
+	sidecar_leave(&f->sidecar, how);
 	return rc;
 }
 
 /* What could not be stored need not be encoded. */
 static int may_store(struct file *f)
 {
-	int entered = f->sidecar.there ? file_try_store(f) : SIDECAR_NONE;
+	enum sidecar_entered how;
 
-	sidecar_leave(&f->sidecar, entered);
-	return entered < 0 ? entered : 0;
+	if (!f->sidecar.there)
+		return 0;
+	TRY(file_try_store(f, &how));
+	sidecar_leave(&f->sidecar, how);
+	return 0;
 }
 
 /* What became of a chunk. */

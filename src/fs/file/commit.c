@@ -137,12 +137,12 @@ static int commit_locked(struct file *f, enum durability how, bool *writes)
 
 static int commit(struct file *f, enum durability how)
 {
+	enum sidecar_entered entered = SIDECAR_NONE;
 	bool writes, replaced = false;
 
 	intent_try_aside(f->fs->intent);
-	int entered = may_write(f, how) ? file_enter_commit(f, &replaced) : SIDECAR_NONE;
-
-	TRY(entered);
+	if (may_write(f, how))
+		TRY(file_enter_commit(f, &entered, &replaced));
 	pthread_rwlock_wrlock(&f->lock);
 	int rc = commit_locked(f, how, &writes);
 	pthread_rwlock_unlock(&f->lock);
@@ -196,13 +196,14 @@ int file_commit_part(struct file *f)
 /* What waits for the root on disk to be durable is free after this, and the disk gets it back. */
 static int sync_root(struct file *f)
 {
-	int entered = file_enter_store(f);
-	TRY(entered);
+	enum sidecar_entered how;
+
+	TRY(file_enter_store(f, &how));
 	pthread_rwlock_wrlock(&f->lock);
 	hold_caps(f);
 	int rc = frame_sync_root(f->frame);
 	pthread_rwlock_unlock(&f->lock);
-	sidecar_leave(&f->sidecar, entered);
+	sidecar_leave(&f->sidecar, how);
 	return rc;
 }
 
@@ -229,14 +230,15 @@ int file_make_room(struct file *f)
 
 int file_compact_gated(struct file *f)
 {
+	enum sidecar_entered how;
+
 	TRY(free_waiting(f));
-	int entered = file_enter_store(f);
-	TRY(entered);
+	TRY(file_enter_store(f, &how));
 	pthread_rwlock_wrlock(&f->lock);
 	hold_caps(f);
 	int rc = frame_compact(f->frame, COMPACT_STEP);
 	pthread_rwlock_unlock(&f->lock);
-	sidecar_leave(&f->sidecar, entered);
+	sidecar_leave(&f->sidecar, how);
 	if (rc > 0)
 		TRY(free_waiting(f));
 	return rc;

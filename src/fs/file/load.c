@@ -161,45 +161,45 @@ static void load_newborn_take(struct file *f, struct newborn *b)
 }
 
 /*
- * Returns an enum sidecar_entered. -EAGAIN: the lock has to be waited for. Not when that has been
- * done (`unlocked`): then the file is opened without it.
+ * -EAGAIN: the lock has to be waited for. Not when that has been done (`unlocked`): then the file
+ * is opened without it.
  */
-static int enter_to_open(struct file *f, const struct opening *o)
+static int enter_to_open(struct file *f, const struct opening *o, enum sidecar_entered *how)
 {
 	struct sidecar *s = &f->sidecar;
 	bool changed;
 
 	if (o->unlocked) {
 		sidecar_know(s, &o->busy);
-		int entered = sidecar_enter_soon(s, &changed);
-		return entered < 0 ? SIDECAR_NONE : entered;
+		IGNORE(sidecar_enter_soon(s, how, &changed));
+		return 0;
 	}
 	/* the wait comes with nothing held: moments under n->lock would add up for many who open */
-	int entered = sidecar_try_store(s, &changed);
-	if (entered > SIDECAR_NONE)
-		sidecar_seen(s, (enum sidecar_entered)entered);
-	return entered;
+	TRY(sidecar_try_store(s, how, &changed));
+	if (*how != SIDECAR_NONE)
+		sidecar_seen(s, *how);
+	return 0;
 }
 
 static int load_contiguous(struct file *f, const struct opening *o)
 {
 	bool array = inode_kind(f->inode) == NODE_ARRAY;
 	bool made = f->inode->promoted; /* just now: nobody shares it yet */
+	enum sidecar_entered how;
 
 	f->fd = open_descriptor(f->inode, f->fs->inodes, o->writable);
 	TRY(f->fd);
 	f->writable = o->writable;
 	if (!made)
 		file_look_sidecar(f);
-	int entered = enter_to_open(f, o);
-	TRY(entered);
+	TRY(enter_to_open(f, o, &how));
 	file_revalidate(f);
 	int rc = open_contiguous(f, f->fd);
 	if (rc >= 0 && array)
 		rc = open_npy(f);
 	if (rc >= 0 && !gives_up_guess(f) && (array || !gives_up_inode(f)))
 		tell_torn(f);
-	sidecar_leave(&f->sidecar, entered);
+	sidecar_leave(&f->sidecar, how);
 	return rc;
 }
 

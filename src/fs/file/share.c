@@ -120,19 +120,19 @@ static int reload_gated(struct file *f, bool sure)
 {
 	struct inode *n = f->inode;
 	struct stat st;
+	enum sidecar_entered how;
 	bool changed;
 
-	int entered = sidecar_enter_soon(&f->sidecar, &changed);
-	TRY(entered);
+	TRY(sidecar_enter_soon(&f->sidecar, &how, &changed));
 	int rc = stat_fd(f->fd, &st);
 	pthread_rwlock_wrlock(&f->lock);
 	uint64_t old = frame_size(f->frame);
 	bool told = sure || changed || f->lost;
 	if (rc >= 0 && was_changed(f, &st, told) && (f->lost || !file_changed_locked(f)))
-		rc = reopen_changed(f, &st, (enum sidecar_entered)entered);
+		rc = reopen_changed(f, &st, how);
 	uint64_t size = frame_size(f->frame);
 	pthread_rwlock_unlock(&f->lock);
-	sidecar_leave(&f->sidecar, entered);
+	sidecar_leave(&f->sidecar, how);
 	if (rc > 0) {
 		notify_changed(f->fs->notify, n, size > old || n->untold ? size : 0);
 		n->untold = false;
@@ -191,14 +191,15 @@ enum sidecar_entered file_enter_shared(struct file *f)
 
 void file_catch_up(struct file *f)
 {
+	enum sidecar_entered how;
 	bool changed;
 
 	if (!f->sidecar.there)
 		return;
 	watch_detached(f);
-	int entered = sidecar_enter_soon(&f->sidecar, &changed);
-	sidecar_leave(&f->sidecar, entered);
-	if (entered > SIDECAR_NONE && changed)
+	IGNORE(sidecar_enter_soon(&f->sidecar, &how, &changed)); /* not now: at the next change */
+	sidecar_leave(&f->sidecar, how);
+	if (how != SIDECAR_NONE && changed)
 		IGNORE(file_reload(f, NULL));
 }
 
@@ -232,31 +233,32 @@ static enum root_match known_root(struct file *f)
 	return known;
 }
 
-/* Leaves again where that must be. `entered`: the sidecar, to store. */
-static int judge_store(struct file *f, int entered, bool changed)
+/* The sidecar has been entered to store: leaves it again where nothing may be stored. */
+static int judge_store(struct file *f, enum sidecar_entered *how, bool changed)
 {
-	if (entered <= SIDECAR_NONE || !changed || known_root(f) != ROOT_OTHER)
-		return entered;
-	sidecar_leave(&f->sidecar, entered);
+	if (*how == SIDECAR_NONE || !changed || known_root(f) != ROOT_OTHER)
+		return 0;
+	sidecar_leave(&f->sidecar, *how);
+	*how = SIDECAR_NONE;
 	return -ESTALE;
 }
 
-int file_enter_store(struct file *f)
+int file_enter_store(struct file *f, enum sidecar_entered *how)
 {
 	bool changed;
 
 	file_look_sidecar(f);
-	int entered = sidecar_enter_store(&f->sidecar, &changed);
-	return judge_store(f, entered, changed);
+	TRY(sidecar_enter_store(&f->sidecar, how, &changed));
+	return judge_store(f, how, changed);
 }
 
-int file_try_store(struct file *f)
+int file_try_store(struct file *f, enum sidecar_entered *how)
 {
 	bool changed;
 
 	file_look_sidecar(f);
-	int entered = sidecar_try_store(&f->sidecar, &changed);
-	return judge_store(f, entered, changed);
+	TRY(sidecar_try_store(&f->sidecar, how, &changed));
+	return judge_store(f, how, changed);
 }
 
 /* Should the lock be free for a moment each time: so often, or for so long. */
@@ -275,25 +277,26 @@ bool file_lock_comes(struct file *f, int rc, struct lock_wait *w)
 	return sidecar_wait(&f->sidecar, w->what);
 }
 
-int file_enter_commit(struct file *f, bool *replaced)
+int file_enter_commit(struct file *f, enum sidecar_entered *how, bool *replaced)
 {
 	bool changed;
 
 	*replaced = false;
 	file_look_sidecar(f);
-	int entered = sidecar_enter_alone(&f->sidecar, &changed);
-	if (entered < 0 || !changed)
-		return entered;
+	TRY(sidecar_enter_alone(&f->sidecar, how, &changed));
+	if (!changed)
+		return 0;
 	enum root_match known = known_root(f);
 	if (known == ROOT_OTHER) {
 		caps_forget(f->inode);
-		sidecar_leave_alone(&f->sidecar, entered);
+		sidecar_leave_alone(&f->sidecar, *how);
+		*how = SIDECAR_NONE;
 		return -ESTALE;
 	}
 	/* somebody has held the lock and written nothing, or nothing that shows in the root */
-	sidecar_seen(&f->sidecar, (enum sidecar_entered)entered);
+	sidecar_seen(&f->sidecar, *how);
 	*replaced = known != ROOT_SAME;
-	return entered;
+	return 0;
 }
 
 /*

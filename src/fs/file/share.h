@@ -56,8 +56,8 @@ NODISCARD int file_reload(struct file *f, const struct stat *st);
 
 /*
  * Around every read. In between, no program that takes part in locking writes to the frame, and the
- * file is of the newest generation. Waits for that. Here and below, what entering returns is for
- * sidecar_leave, which is right after a failure, too.
+ * file is of the newest generation. Waits for that. Here and below, how it was entered is for
+ * sidecar_leave.
  */
 enum sidecar_entered file_enter_shared(struct file *f);
 
@@ -81,12 +81,11 @@ void file_wait_for_others(struct file *f);
  * Around whatever fills space of the frame, or gives it back to the disk, outside a commit; only
  * the gate may be held. What is free in our frame another program may have taken since, and our
  * commit will be refused: -ESTALE, and nothing may be written. In between it does not write either.
- * Returns an enum sidecar_entered, or a failure.
  */
-NODISCARD int file_enter_store(struct file *f);
+NODISCARD int file_enter_store(struct file *f, enum sidecar_entered *how);
 
 /* The same for a worker, which other files need, too: tries only once. */
-NODISCARD int file_try_store(struct file *f);
+NODISCARD int file_try_store(struct file *f, enum sidecar_entered *how);
 
 /* One call's waits; begins with zeros but for `what`. */
 struct lock_wait {
@@ -102,11 +101,11 @@ struct lock_wait {
 NODISCARD bool file_lock_comes(struct file *f, int rc, struct lock_wait *w);
 
 /*
- * Around every commit; ends with sidecar_leave_alone. Returns an enum sidecar_entered, or a
- * failure. -ESTALE: another program wrote while we had changes. *replaced: another program may have
- * replaced chunks, and file_distrust_caches has to follow when everything is left.
+ * Around every commit; ends with sidecar_leave_alone. -ESTALE: another program wrote while we had
+ * changes. *replaced: another program may have replaced chunks, and file_distrust_caches has to
+ * follow when everything is left.
  */
-NODISCARD int file_enter_commit(struct file *f, bool *replaced);
+NODISCARD int file_enter_commit(struct file *f, enum sidecar_entered *how, bool *replaced);
 void file_distrust_caches(struct file *f);
 
 #endif

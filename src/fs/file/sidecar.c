@@ -3,10 +3,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/meter.h"
-#include "fs/backing/probe.h"
 #include "fs/relief.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -54,12 +52,6 @@ void sidecar_deinit(struct sidecar *s)
 		close(s->fd);
 	pthread_mutex_destroy(&s->lock);
 	pthread_rwlock_destroy(&s->turn);
-}
-
-static bool sidecar_name(const char *backing, char out[static NAME_MAX + 1])
-{
-	int n = snprintf(out, NAME_MAX + 1, "%s.b2lock", backing);
-	return n > 0 && n <= NAME_MAX;
 }
 
 /* The counter as it is now; a file that is too short says 0. */
@@ -122,9 +114,9 @@ void sidecar_look(struct sidecar *s, int dirfd, const char *backing)
 	pthread_rwlock_unlock(&s->turn);
 }
 
-static struct sidecar_busy *busy(struct sidecar *s, int how)
+static struct sidecar_busy *busy(struct sidecar *s, int op)
 {
-	return how == LOCK_EX ? &s->busy_alone : &s->busy_shared;
+	return op == LOCK_EX ? &s->busy_alone : &s->busy_shared;
 }
 
 static void find_held(struct sidecar_busy *b, uint64_t now)
@@ -142,19 +134,19 @@ static void find_held(struct sidecar_busy *b, uint64_t now)
  * Not a blocking flock, which could not be interrupted: whoever holds the lock may itself wait for
  * an answer of ours. Under s->lock.
  */
-static bool try_lock(struct sidecar *s, int how)
+static bool try_lock(struct sidecar *s, int op)
 {
 	uint64_t now = meter_now();
 	int rc;
 
-	while ((rc = flock(s->fd, how | LOCK_NB)) < 0 && errno == EINTR)
+	while ((rc = flock(s->fd, op | LOCK_NB)) < 0 && errno == EINTR)
 		;
 	bool held = rc < 0 && errno == EWOULDBLOCK; /* not every file system has locks */
 	if (held)
 		find_held(&s->busy_alone, now);
-	else if (how == LOCK_EX) /* nobody has it, in either way */
+	else if (op == LOCK_EX) /* nobody has it, in either way */
 		s->busy_alone.since = *s->told = 0;
-	if (held && how == LOCK_SH)
+	if (held && op == LOCK_SH)
 		find_held(&s->busy_shared, now);
 	else if (!held)
 		s->busy_shared.since = 0;
@@ -167,19 +159,19 @@ static void nap(struct rest *r)
 	r->nap = r->nap * 2 < NAP_MAX_US ? r->nap * 2 : NAP_MAX_US;
 }
 
-static struct sidecar_busy look(struct sidecar *s, int how, uint64_t *now)
+static struct sidecar_busy look(struct sidecar *s, int op, uint64_t *now)
 {
 	pthread_mutex_lock(&s->lock);
-	struct sidecar_busy b = *busy(s, how);
+	struct sidecar_busy b = *busy(s, op);
 	*now = meter_now(); /* not before what others have noted */
 	pthread_mutex_unlock(&s->lock);
 	return b;
 }
 
 /* It has been waited for long enough. */
-static bool is_over(struct sidecar *s, int how, uint64_t *now)
+static bool is_over(struct sidecar *s, int op, uint64_t *now)
 {
-	struct sidecar_busy b = look(s, how, now);
+	struct sidecar_busy b = look(s, op, now);
 	return b.since && *now - b.since > PATIENCE_NS && *now - b.watched > WATCH_NS;
 }
 
@@ -187,10 +179,10 @@ static bool is_over(struct sidecar *s, int how, uint64_t *now)
  * After a try, with nothing of ours held. False: enough. All who wait count from when the lock was
  * found held first: one after the other they would wait half a minute each.
  */
-static bool rest(struct sidecar *s, int how, struct rest *r)
+static bool rest(struct sidecar *s, int op, struct rest *r)
 {
 	uint64_t now;
-	bool over = is_over(s, how, &now);
+	bool over = is_over(s, op, &now);
 
 	if (!r->grace)
 		*r = (struct rest){.grace = now + GRACE_NS, .end = r->end, .nap = 50};
@@ -209,10 +201,10 @@ static void end_rest(struct sidecar *s, struct rest *r)
 }
 
 /* The same for who holds locks of ours. */
-static bool rest_briefly(struct sidecar *s, int how, struct rest *r)
+static bool rest_briefly(struct sidecar *s, int op, struct rest *r)
 {
 	uint64_t now;
-	struct sidecar_busy b = look(s, how, &now);
+	struct sidecar_busy b = look(s, op, &now);
 
 	if (!r->grace)
 		*r = (struct rest){.grace = now + GRACE_NS, .nap = 50};
@@ -272,22 +264,28 @@ static void warn(struct sidecar *s, const char *what)
 	log_warn("%s: held by another program%s for too long: %s", name, by, what);
 }
 
-/* -EAGAIN: it is held; or, with `without`, SIDECAR_WITHOUT. */
-static int try_beside_readers(struct sidecar *s, bool without, bool *changed)
+/*
+ * Enters once, beside other readers. Where another program has the lock, that is as `otherwise`
+ * says: SIDECAR_WITHOUT, or SIDECAR_NONE, which fails with -EAGAIN.
+ */
+static int try_beside_readers(struct sidecar *s, enum sidecar_entered otherwise,
+			      enum sidecar_entered *how, bool *changed)
 {
-	int rc = SIDECAR_NONE;
+	int rc = 0;
 
+	*how = SIDECAR_NONE;
 	pthread_rwlock_rdlock(&s->turn);
 	if (s->fd >= 0) {
 		pthread_mutex_lock(&s->lock);
 		if (s->readers == 0 || !s->locked)
 			s->locked = try_lock(s, LOCK_SH);
-		rc = s->locked ? SIDECAR_LOCKED : without ? SIDECAR_WITHOUT : -EAGAIN;
-		s->readers += rc > 0;
+		*how = s->locked ? SIDECAR_LOCKED : otherwise;
+		rc = *how == SIDECAR_NONE ? -EAGAIN : 0;
+		s->readers += *how != SIDECAR_NONE;
 		*changed = counter(s->fd) != s->generation || (s->locked && s->unsure);
 		pthread_mutex_unlock(&s->lock);
 	}
-	if (rc <= 0)
+	if (*how == SIDECAR_NONE)
 		pthread_rwlock_unlock(&s->turn);
 	return rc;
 }
@@ -299,14 +297,16 @@ static const char *const outcome[] = {
 	[SIDECAR_COMMIT] = "a commit has to wait",
 };
 
-static int enter_without(struct sidecar *s, bool *changed)
+/* Cannot fail. */
+static void enter_without(struct sidecar *s, enum sidecar_entered *how, bool *changed)
 {
 	warn(s, outcome[SIDECAR_READ]);
-	return try_beside_readers(s, true, changed);
+	IGNORE(try_beside_readers(s, SIDECAR_WITHOUT, how, changed));
 }
 
 enum sidecar_entered sidecar_enter(struct sidecar *s, bool *changed)
 {
+	enum sidecar_entered how;
 	struct rest r = {0};
 	int rc;
 
@@ -314,47 +314,47 @@ enum sidecar_entered sidecar_enter(struct sidecar *s, bool *changed)
 	if (!s->there)
 		return SIDECAR_NONE;
 	do
-		rc = try_beside_readers(s, false, changed);
+		rc = try_beside_readers(s, SIDECAR_NONE, &how, changed);
 	while (rc < 0 && rest(s, LOCK_SH, &r));
 	end_rest(s, &r);
 	if (rc < 0)
-		rc = enter_without(s, changed);
-	return (enum sidecar_entered)rc;
+		enter_without(s, &how, changed);
+	return how;
 }
 
-int sidecar_enter_store(struct sidecar *s, bool *changed)
+int sidecar_enter_store(struct sidecar *s, enum sidecar_entered *how, bool *changed)
 {
 	struct rest r = {0};
 	int rc;
 
-	*changed = false;
-	if (!s->there)
-		return SIDECAR_NONE;
 	do
-		rc = try_beside_readers(s, false, changed);
+		rc = sidecar_try_store(s, how, changed);
 	while (rc < 0 && rest_briefly(s, LOCK_SH, &r));
 	return rc;
 }
 
-int sidecar_enter_soon(struct sidecar *s, bool *changed)
+int sidecar_enter_soon(struct sidecar *s, enum sidecar_entered *how, bool *changed)
 {
 	uint64_t now;
-	int rc = sidecar_enter_store(s, changed);
+	int rc = sidecar_enter_store(s, how, changed);
 
-	if (rc < 0 && is_over(s, LOCK_SH, &now))
-		rc = enter_without(s, changed);
+	if (rc < 0 && is_over(s, LOCK_SH, &now)) {
+		enter_without(s, how, changed);
+		rc = 0;
+	}
 	return rc;
 }
 
-int sidecar_try_store(struct sidecar *s, bool *changed)
+int sidecar_try_store(struct sidecar *s, enum sidecar_entered *how, bool *changed)
 {
+	*how = SIDECAR_NONE;
 	*changed = false;
-	return s->there ? try_beside_readers(s, false, changed) : SIDECAR_NONE;
+	return s->there ? try_beside_readers(s, SIDECAR_NONE, how, changed) : 0;
 }
 
-void sidecar_leave(struct sidecar *s, int entered)
+void sidecar_leave(struct sidecar *s, enum sidecar_entered how)
 {
-	if (entered <= SIDECAR_NONE)
+	if (how == SIDECAR_NONE)
 		return;
 	pthread_mutex_lock(&s->lock);
 	if (--s->readers == 0)
@@ -372,17 +372,21 @@ void sidecar_seen(struct sidecar *s, enum sidecar_entered how)
 }
 
 /* -EAGAIN: it is held. */
-static int try_alone(struct sidecar *s)
+static int try_alone(struct sidecar *s, enum sidecar_entered *how)
 {
-	int rc = SIDECAR_NONE;
+	int rc = 0;
 
+	*how = SIDECAR_NONE;
 	pthread_rwlock_wrlock(&s->turn);
 	if (s->fd >= 0) {
 		pthread_mutex_lock(&s->lock);
-		rc = try_lock(s, LOCK_EX) ? SIDECAR_LOCKED : -EAGAIN;
+		if (try_lock(s, LOCK_EX))
+			*how = SIDECAR_LOCKED;
+		else
+			rc = -EAGAIN;
 		pthread_mutex_unlock(&s->lock);
 	}
-	if (rc <= 0)
+	if (*how == SIDECAR_NONE)
 		pthread_rwlock_unlock(&s->turn);
 	return rc;
 }
@@ -390,17 +394,16 @@ static int try_alone(struct sidecar *s)
 /* Takes it, and gives it back. For a commit both ways, so that `busy` goes on to tell of both. */
 static int touch(struct sidecar *s, enum sidecar_for what)
 {
+	enum sidecar_entered how;
 	bool changed;
-	int rc = sidecar_try_store(s, &changed);
 
-	TRY(rc);
-	sidecar_leave(s, rc);
+	TRY(sidecar_try_store(s, &how, &changed));
+	sidecar_leave(s, how);
 	if (what != SIDECAR_COMMIT)
-		return rc;
-	rc = try_alone(s);
-	TRY(rc);
-	sidecar_leave_alone(s, rc);
-	return rc;
+		return 0;
+	TRY(try_alone(s, &how));
+	sidecar_leave_alone(s, how);
+	return 0;
 }
 
 /* Until `end`, unless that is 0. */
@@ -410,7 +413,7 @@ static int wait_until(struct sidecar *s, enum sidecar_for what, uint64_t end)
 	int rc;
 
 	do
-		rc = s->there ? touch(s, what) : SIDECAR_NONE;
+		rc = s->there ? touch(s, what) : 0;
 	while (rc < 0 && rest(s, what == SIDECAR_COMMIT ? LOCK_EX : LOCK_SH, &r));
 	end_rest(s, &r);
 	return rc;
@@ -439,94 +442,47 @@ bool sidecar_wait(struct sidecar *s, enum sidecar_for what)
 	return rc >= 0;
 }
 
-int sidecar_enter_alone(struct sidecar *s, bool *changed)
+/* The lock is held alone. */
+static int count_up(struct sidecar *s, bool *changed)
 {
-	struct rest r = {0};
-	int rc;
-
-	*changed = false;
-	if (!s->there)
-		return SIDECAR_NONE;
-	do
-		rc = try_alone(s);
-	while (rc < 0 && rest_briefly(s, LOCK_EX, &r));
-	if (rc <= 0)
-		return rc;
 	uint64_t now = counter(s->fd);
 	uint64_t next = now + 1;
 	*changed = now != s->generation || s->unsure;
 	/* Readers would miss the change: without the right to tell them we do not write. */
 	errno = EIO;
-	if (pwrite(s->fd, &next, sizeof next, COUNTER_AT) != (ssize_t)sizeof next) {
-		rc = -errno;
-		sidecar_leave_alone(s, SIDECAR_LOCKED);
-		return rc;
-	}
+	if (pwrite(s->fd, &next, sizeof next, COUNTER_AT) != (ssize_t)sizeof next)
+		return -errno;
 	if (!*changed) /* else it is for sidecar_seen to say */
 		s->generation = next;
-	return SIDECAR_LOCKED;
+	return 0;
 }
 
-void sidecar_leave_alone(struct sidecar *s, int entered)
+int sidecar_enter_alone(struct sidecar *s, enum sidecar_entered *how, bool *changed)
 {
-	if (entered <= SIDECAR_NONE)
+	struct rest r = {0};
+	int rc;
+
+	*how = SIDECAR_NONE;
+	*changed = false;
+	if (!s->there)
+		return 0;
+	do
+		rc = try_alone(s, how);
+	while (rc < 0 && rest_briefly(s, LOCK_EX, &r));
+	if (*how == SIDECAR_NONE)
+		return rc;
+	rc = count_up(s, changed);
+	if (rc < 0) {
+		sidecar_leave_alone(s, *how);
+		*how = SIDECAR_NONE;
+	}
+	return rc;
+}
+
+void sidecar_leave_alone(struct sidecar *s, enum sidecar_entered how)
+{
+	if (how == SIDECAR_NONE)
 		return;
 	(void)flock(s->fd, LOCK_UN);
 	pthread_rwlock_unlock(&s->turn);
-}
-
-/* False: what has its name is no regular file, and thus not hidden, but somebody's own. */
-static bool may_be_sidecar(int dirfd, const char *backing, char out[static NAME_MAX + 1])
-{
-	struct stat st;
-
-	return sidecar_name(backing, out) &&
-	       (fstatat(dirfd, out, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISREG(st.st_mode));
-}
-
-void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to)
-{
-	char name[NAME_MAX + 1], to_name[NAME_MAX + 1];
-
-	if (may_be_sidecar(dirfd, from, name) && may_be_sidecar(to_dirfd, to, to_name))
-		(void)renameat(dirfd, name, to_dirfd, to_name);
-}
-
-void sidecar_remove(int dirfd, const char *backing)
-{
-	char name[NAME_MAX + 1];
-
-	if (may_be_sidecar(dirfd, backing, name))
-		(void)unlinkat(dirfd, name, 0);
-}
-
-static bool is_hidden(const struct dirent *d)
-{
-	size_t stem;
-
-	return d->d_type == DT_REG &&
-	       (suffix_of(d->d_name, &stem) == SUFFIX_LOCK || names_is_draft(d->d_name));
-}
-
-int sidecar_remove_only(int dirfd, const char *name)
-{
-	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *dp = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *d;
-	bool only_hidden = true;
-
-	if (!dp) {
-		if (fd >= 0)
-			close(fd);
-		return -ENOTEMPTY;
-	}
-	while ((d = readdir(dp)))
-		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
-			only_hidden &= is_hidden(d);
-	rewinddir(dp);
-	while (only_hidden && (d = readdir(dp)))
-		if (is_hidden(d)) /* another program may have put a file there meanwhile */
-			(void)unlinkat(fd, d->d_name, 0);
-	closedir(dp);
-	return only_hidden ? 0 : -ENOTEMPTY;
 }

@@ -21,6 +21,7 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -64,9 +65,10 @@ void sidecar_know(struct sidecar *s, const struct sidecar_busy *busy);
 void sidecar_look(struct sidecar *s, int dirfd, const char *backing);
 
 /*
- * How the functions below have entered. Those that return an int may fail with -EAGAIN as well:
- * another program has the lock, and nothing is entered. *changed: another program has written to
- * the frame since the last sidecar_seen.
+ * How one of the functions below has entered: its result, or *how. Those that return an int fail
+ * with -EAGAIN where another program has the lock; after any failure *how is SIDECAR_NONE, so that
+ * leaving is right in every case. *changed: another program has written to the frame since the last
+ * sidecar_seen.
  */
 enum sidecar_entered {
 	SIDECAR_NONE,    /* nobody shares the frame: there is nothing to leave            */
@@ -81,17 +83,17 @@ enum sidecar_entered {
 enum sidecar_entered sidecar_enter(struct sidecar *s, bool *changed);
 
 /* The same for who holds locks of ours, and must not wait: tries for a moment only. */
-NODISCARD int sidecar_enter_soon(struct sidecar *s, bool *changed);
+NODISCARD int sidecar_enter_soon(struct sidecar *s, enum sidecar_entered *how, bool *changed);
 
 /*
  * To write what no reader looks at: beside readers, and until sidecar_leave no other program
  * writes. Never goes on without the lock. The second form does not wait even for a moment.
  */
-NODISCARD int sidecar_enter_store(struct sidecar *s, bool *changed);
-NODISCARD int sidecar_try_store(struct sidecar *s, bool *changed);
+NODISCARD int sidecar_enter_store(struct sidecar *s, enum sidecar_entered *how, bool *changed);
+NODISCARD int sidecar_try_store(struct sidecar *s, enum sidecar_entered *how, bool *changed);
 
-/* `entered`: what entering has returned. Does nothing after SIDECAR_NONE and after a failure. */
-void sidecar_leave(struct sidecar *s, int entered);
+/* Does nothing after SIDECAR_NONE. */
+void sidecar_leave(struct sidecar *s, enum sidecar_entered how);
 
 /* Waits for the lock, and takes nothing. False: it was not to be had in time. */
 enum sidecar_for { SIDECAR_READ, SIDECAR_STORE, SIDECAR_COMMIT };
@@ -117,16 +119,27 @@ void sidecar_seen(struct sidecar *s, enum sidecar_entered how);
  * To write: until sidecar_leave_alone no other program reads or writes. The generation is counted
  * up, so that readers will look again. Tries for a moment only; never goes on without the lock.
  */
-NODISCARD int sidecar_enter_alone(struct sidecar *s, bool *changed);
-void sidecar_leave_alone(struct sidecar *s, int entered);
+NODISCARD int sidecar_enter_alone(struct sidecar *s, enum sidecar_entered *how, bool *changed);
+void sidecar_leave_alone(struct sidecar *s, enum sidecar_entered how);
 
-/* Renames or removes the sidecar together with its frame, if there is one. */
+/*
+ * The sidecar as an entry of its directory, beside its frame (sidecar_name.c). `backing` is the
+ * name of a frame there.
+ */
+
+/* The name of its sidecar. False: that would be too long for a name, so that there is none. */
+bool sidecar_name(const char *backing, char out[static NAME_MAX + 1]);
+
+/*
+ * Renames or removes the sidecar of a frame that has been, if there is one. Failures are ignored.
+ */
 void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to);
 void sidecar_remove(int dirfd, const char *backing);
 
 /*
- * Lock sidecars are hidden: a directory that only holds those is empty for its user. Takes them
- * away, or -ENOTEMPTY.
+ * Lock sidecars, and the drafts of cframe, are hidden: a directory that holds nothing else is empty
+ * to its user, who wants to remove it. Removes them from the directory `name` in `dirfd`.
+ * -ENOTEMPTY: it holds something else as well, or could not be read, and nothing was removed.
  */
 NODISCARD int sidecar_remove_only(int dirfd, const char *name);
 

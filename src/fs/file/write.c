@@ -301,10 +301,10 @@ static int enter(struct file *f)
 }
 
 /* After enter_to_store. The inode's lock, which the new times need, comes before the sidecar. */
-static int leave_stored(struct file *f, int entered, int rc)
+static int leave_stored(struct file *f, enum sidecar_entered how, int rc)
 {
 	pthread_rwlock_unlock(&f->lock);
-	sidecar_leave(&f->sidecar, entered);
+	sidecar_leave(&f->sidecar, how);
 	if (rc >= 0)
 		changed(f, FILE_CLOCK_NOW);
 	pthread_rwlock_unlock(&f->gate);
@@ -446,32 +446,32 @@ static int put_chunk(struct file *f, const struct file_chunk *c)
 	return 1;
 }
 
-/* As enter, to store to the frame. *entered: for leave_stored, also if it fails. */
-static int enter_to_store(struct file *f, int *entered)
+/* As enter, to store to the frame. *how: for leave_stored, also if it fails. */
+static int enter_to_store(struct file *f, enum sidecar_entered *how)
 {
-	int rc = enter(f);
+	int rc = enter(f), entered;
 
 	for (;;) {
 		pthread_rwlock_unlock(&f->lock); /* comes behind it */
-		*entered = file_enter_store(f);
+		entered = file_enter_store(f, how);
 		pthread_rwlock_wrlock(&f->lock);
 		if (!f->dirty.flushing.count)
 			break;
 		pthread_rwlock_unlock(&f->lock);
-		sidecar_leave(&f->sidecar, *entered); /* chunks on their way enter it, too */
+		sidecar_leave(&f->sidecar, *how); /* chunks on their way enter it, too */
 		IGNORE(flush_wait(f));
 		pthread_rwlock_wrlock(&f->lock);
 	}
-	return rc < 0 || *entered >= 0 ? rc : *entered;
+	return rc < 0 ? rc : entered;
 }
 
 static int put_chunk_once(struct file *f, const struct file_chunk *c)
 {
-	int entered;
+	enum sidecar_entered how;
 
 	TRY(commit_replaced(f));
-	int rc = enter_to_store(f, &entered);
-	return leave_stored(f, entered, rc < 0 ? rc : put_chunk(f, c));
+	int rc = enter_to_store(f, &how);
+	return leave_stored(f, how, rc < 0 ? rc : put_chunk(f, c));
 }
 
 /* More often than another program changes a file between two looks at it. */
