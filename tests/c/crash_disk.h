@@ -1,6 +1,7 @@
 /*
- * What the two simulations of power cuts share: a disk that calls are applied to, whole or torn at
- * 512 bytes, and the content of a frame as a hash. Included once a program.
+ * What the two simulations of power cuts (crash_replay.c, frame_crash.c) share: calls that change a
+ * file, the disks that a cut could leave of them, torn at 512 bytes, and the content of a frame as
+ * a hash. Included once in each program.
  */
 #ifndef TESTS_CRASH_DISK_H
 #define TESTS_CRASH_DISK_H
@@ -88,6 +89,38 @@ static void apply(struct buf *b, const struct call *c, bool whole)
 		apply_write(b, c->at, c->bytes, c->len);
 	else
 		tear(b, c);
+}
+
+static void forget_calls(struct call *call, size_t *ncalls)
+{
+	while (*ncalls)
+		free(call[--*ncalls].bytes);
+}
+
+/*
+ * A disk that a power cut could leave: `safe`, which was synced, and some of the calls since. Five
+ * kinds: all calls up to one, the last torn; all but one; one alone; random sectors of random
+ * calls; the same, with lengths that got there before their bytes. Calls that touch the same bytes
+ * keep their order, as they do in a page cache.
+ */
+static void build_disk(struct buf *b, struct view safe, const struct call *call, size_t ncalls)
+{
+	uint32_t kind = draw(5), n = (uint32_t)ncalls, one = n ? draw(n) : 0, odds = 1 + draw(7);
+	b->n = 0;
+	if (buf_append(b, safe) < 0)
+		abort();
+	for (uint32_t i = 0; i < n; i++) {
+		const struct call *c = &call[i];
+		bool drawn = draw(8) < odds;
+		if (kind == 0 && i <= one)
+			apply(b, c, i < one);
+		else if ((kind == 1 && i != one) || (kind == 2 && i == one))
+			apply(b, c, true);
+		else if (kind >= 3 && drawn)
+			apply(b, c, draw(3) > 0);
+		else if (kind == 4 && c->kind == CALL_WRITE && ensure(b, c->at + c->len) < 0)
+			abort();
+	}
 }
 
 /* The whole content, or an error. */

@@ -88,12 +88,6 @@ static struct file *file_of(uint64_t ino)
 	return &files[nfiles++];
 }
 
-static void forget_calls(struct file *f)
-{
-	while (f->ncalls)
-		free(f->call[--f->ncalls].bytes);
-}
-
 static void add_call(struct file *f, struct call c, const uint8_t *bytes)
 {
 	f->call = grow(f->call, f->ncalls, &f->cap_calls, sizeof *f->call);
@@ -122,7 +116,7 @@ static void add_state(struct file *f, struct view content)
 
 static void created(struct file *f)
 {
-	forget_calls(f);
+	forget_calls(f->call, &f->ncalls);
 	f->now.n = f->safe.n = 0;
 	f->nstates = f->allowed = 0;
 	f->promised = f->is_log = false;
@@ -140,32 +134,7 @@ static void synced(struct file *f)
 	f->safe.n = 0;
 	if (buf_append(&f->safe, buf_view(&f->now)) < 0)
 		abort();
-	forget_calls(f);
-}
-
-/*
- * One disk. Kinds: all calls up to one, the last torn; all but one; one alone; random sectors of
- * random calls; the same, with lengths that got there before their bytes. Calls that touch the same
- * bytes keep their order, as they do in a page cache.
- */
-static void build_disk(struct file *f, struct buf *b)
-{
-	uint32_t kind = draw(5), n = (uint32_t)f->ncalls, one = n ? draw(n) : 0, odds = 1 + draw(7);
-	b->n = 0;
-	if (buf_append(b, buf_view(&f->safe)) < 0)
-		abort();
-	for (uint32_t i = 0; i < n; i++) {
-		const struct call *c = &f->call[i];
-		bool drawn = draw(8) < odds;
-		if (kind == 0 && i <= one)
-			apply(b, c, i < one);
-		else if ((kind == 1 && i != one) || (kind == 2 && i == one))
-			apply(b, c, true);
-		else if (kind >= 3 && drawn)
-			apply(b, c, draw(3) > 0);
-		else if (kind == 4 && c->kind == CALL_WRITE && ensure(b, c->at + c->len) < 0)
-			abort();
-	}
+	forget_calls(f->call, &f->ncalls);
 }
 
 /* The newest such state; -1: none that is allowed. */
@@ -362,9 +331,10 @@ static int cut_power(struct file *f, uint64_t count)
 	for (uint64_t i = 0; rc == 0 && i < count; i++) {
 		/* what was proven on another disk counts for nothing */
 		root_boot_set(boot + 2 * ++nboots);
-		build_disk(f, &b);
+		build_disk(&b, buf_view(&f->safe), f->call, f->ncalls);
 		if (intent_log)
-			build_disk(intent_log, &log_disk);
+			build_disk(&log_disk, buf_view(&intent_log->safe), intent_log->call,
+				   intent_log->ncalls);
 		rc = judge(f, &b);
 	}
 	root_boot_set(boot);
@@ -506,7 +476,7 @@ static void forget_all(void)
 {
 	for (size_t i = 0; i < nfiles; i++) {
 		struct file *f = &files[i];
-		forget_calls(f);
+		forget_calls(f->call, &f->ncalls);
 		free(f->call);
 		free(f->state);
 		free(f->bytes);

@@ -63,12 +63,6 @@ static int disk_pwrite(struct io *io, uint64_t at, struct view src)
 	return 0;
 }
 
-static void forget_calls(void)
-{
-	while (disk.ncalls)
-		free(disk.call[--disk.ncalls].bytes);
-}
-
 static int disk_sync(struct io *io)
 {
 	disk.nsyncs++;
@@ -76,7 +70,7 @@ static int disk_sync(struct io *io)
 		return 0;
 	disk.safe.n = 0;
 	TRY(buf_append(&disk.safe, buf_view(&disk.now)));
-	forget_calls();
+	forget_calls(disk.call, &disk.ncalls);
 	return 0;
 }
 
@@ -114,30 +108,6 @@ static const struct io_ops disk_ops = {
 	.pread = disk_pread, .pwrite = disk_pwrite, .sync = disk_sync, .size = disk_size,
 	.truncate = disk_truncate, .punch = disk_punch, .mount = disk_mount, .close = disk_close,
 };
-
-/*
- * One disk. Kinds: all calls up to one, the last torn; all but one; one alone; random sectors of
- * random calls. Calls that touch the same bytes keep their order, as they do in a page cache.
- */
-static void build_disk(struct buf *b)
-{
-	uint32_t kind = draw(4), n = (uint32_t)disk.ncalls, one = n ? draw(n) : 0;
-	uint32_t odds = 1 + draw(7);
-	b->n = 0;
-	if (buf_append(b, buf_view(&disk.safe)) < 0)
-		abort();
-	for (uint32_t i = 0; i < n; i++) {
-		const struct call *c = &disk.call[i];
-		if (kind == 0 && i <= one)
-			apply(b, c, i < one);
-		else if (kind == 1 && i != one)
-			apply(b, c, true);
-		else if (kind == 2 && i == one)
-			apply(b, c, true);
-		else if (kind == 3 && draw(8) < odds)
-			apply(b, c, draw(3) > 0);
-	}
-}
 
 static bool allowed(struct state st)
 {
@@ -211,7 +181,7 @@ static int cut_power(struct scratch *s, unsigned count)
 	for (unsigned i = 0; rc == 0 && i < count; i++) {
 		/* what was proven on another disk counts for nothing */
 		root_boot_set(boot + 2 * ++nboots);
-		build_disk(&b);
+		build_disk(&b, buf_view(&disk.safe), disk.call, disk.ncalls);
 		rc = judge(&b, s);
 	}
 	root_boot_set(boot);
@@ -354,7 +324,7 @@ static int story(struct story *t, unsigned count)
 {
 	static const char *const pipelines[] = {"zstd:1", "store", "shuffle:4+lz4"};
 	char why[64];
-	forget_calls();
+	forget_calls(disk.call, &disk.ncalls);
 	disk.io.ops = &disk_ops;
 	disk.now.n = disk.safe.n = nsafe = nstates = 0;
 	t->size = t->kept = t->committed = 0;
@@ -406,7 +376,7 @@ int main(int argc, char **argv)
 		_exit(1); /* nobody tidies up after a failure */
 	scratch_close(t->s);
 	mem_free(t);
-	forget_calls();
+	forget_calls(disk.call, &disk.ncalls);
 	buf_free(&disk.now);
 	buf_free(&disk.safe);
 	return 0;
