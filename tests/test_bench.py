@@ -202,7 +202,7 @@ def test_wrong_bytes_are_noticed(work, data, bench_modules, name):
     job = measure.Work(
         files=sorted(data.iterdir(), key=lambda f: -f.stat().st_size),
         room=work,
-        load=measure.build_load(BENCH.parent / "load.c", work),
+        load=measure.build_load(work),
         settings=SimpleNamespace(source_tar=made_tar(work, data)),
     )
     if name == "patch-4k":

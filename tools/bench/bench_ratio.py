@@ -229,9 +229,7 @@ def write_speed(args, stack, room, laid, rows):
     if not files:
         return {}
     best = {row["file"]: row["best_pipeline"] for group in rows.values() for row in group}
-    work = measure.Work(
-        files=files, room=room, load=measure.build_load(HERE / "load.c", room), settings=args
-    )
+    work = measure.Work(files=files, room=room, load=measure.build_load(room), settings=args)
     return ratio_speed.compare(work, stack, best, args.rounds)
 
 

@@ -64,7 +64,7 @@ def source_tar(work):
 
 
 def draws(state):
-    """As draw() in load.c."""
+    """As draw() in load.h."""
     mask = (1 << 64) - 1
     while True:
         state = (state + 0x9E3779B97F4A7C15) & mask

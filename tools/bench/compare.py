@@ -94,9 +94,7 @@ def prepare(args, stack):
     """The room in memory, with all that is to be read or written."""
     host.keep_caches = args.keep_caches
     room = host.workroom(stack)
-    work = measure.Work(
-        files=[], room=room, load=measure.build_load(HERE / "load.c", room), settings=args
-    )
+    work = measure.Work(files=[], room=room, load=measure.build_load(room), settings=args)
     if args.data:
         work.files = data.lay_out_directory(args.data, room / "data")
     else:

@@ -15,10 +15,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import host
 from host import BenchError, Unavailable
 from systems import SYSTEMS
+
+HERE = Path(__file__).resolve().parent
 
 
 @dataclass
@@ -109,9 +112,11 @@ def progress(text):
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
-def build_load(source, room):
+def build_load(room):
+    """The load generator, as a program in `room`."""
     binary = room / "load"
-    host.run("cc", "-O2", "-D_GNU_SOURCE", "-D_FILE_OFFSET_BITS=64", "-o", binary, source)
+    sources = [HERE / name for name in ("load.c", "load_read.c", "load_write.c")]
+    host.run("cc", "-O2", "-D_GNU_SOURCE", "-D_FILE_OFFSET_BITS=64", "-o", binary, *sources)
     return binary
 
 
