@@ -43,8 +43,12 @@ struct run {
 	uint32_t first, n; /* blocks first .. first + n - 1 */
 };
 
+/*
+ * A range of bytes of one chunk: of its stored bytes (chunk_extent), whose offsets count from the
+ * first byte of its header, or of its decoded bytes (chunk_block_bytes).
+ */
 struct extent {
-	uint32_t off, len; /* from the first byte of the chunk */
+	uint32_t off, len;
 };
 
 struct chunk {
@@ -57,10 +61,11 @@ struct chunk {
 	uint32_t typesize;  /* as the filters see it                                 */
 	uint8_t version, codec;
 	uint8_t filter[FILTER_SLOTS], meta[FILTER_SLOTS];
-	uint32_t param[FILTER_SLOTS]; /* meta, with what 0 stands for put in its place */
-	bool split, has_dict, is_vl;
-	uint32_t head_len;  /* 16 or 32                                              */
-	uint32_t sums_end;  /* with `sums`: so many bytes lie in front of the blocks */
+	uint32_t param[FILTER_SLOTS]; /* meta, but 0 is replaced by what it stands for */
+	bool split;         /* each byte of an item has a stream of its own          */
+	bool has_dict, is_vl;
+	uint32_t head_len;  /* bytes of the header: 16 or 32                         */
+	uint32_t sums_end;  /* with `sums`: where the first block begins             */
 
 	/* owned; NULL or empty where the kind has none */
 	uint32_t *bstart;   /* nblocks: first byte of each block                     */
@@ -74,74 +79,82 @@ struct chunk {
 };
 
 /*
- * Judges the first bytes of a chunk. `room`: bytes from the chunk's first byte
- * to the end of what may belong to it (the chunk area of a frame, the length of
- * a buffer); cbytes must not exceed it. `item`: typesize of the super-chunk for filters
- * that ask for it (bytedelta with parameter 0), 0 for a chunk that stands alone.
+ * Parses and validates the start of a chunk. `head`: the bytes that the caller has so far. `room`:
+ * how many bytes there are from the chunk's first byte to the end of whatever may belong to it (the
+ * chunk area of a frame, or the length of a buffer); cbytes must not exceed it. `item`: the
+ * typesize of the super-chunk, for filters that ask for it (bytedelta with parameter 0); 0 for a
+ * chunk that stands alone.
  *
- * 0: complete. > 0: the number of leading bytes that it needs to see; call
- * again with at least so many. -EBADMSG, -ENOTSUP, -ENOMEM. *c must be zeroed
- * before the first call, and chunk_deinit after the last, whatever it returned.
- * Memory taken is at most about 12 bytes a block, and blocks cost the file 4
- * bytes each, plus checksums of blocks and a dictionary that the file holds.
+ * Returns 0 when *c is complete. A result > 0 is the number of leading bytes that must be visible:
+ * call again with at least that many. Fails with -EBADMSG, -ENOTSUP or -ENOMEM. *c must be zeroed
+ * before the first call; call chunk_deinit after the last one, whatever it returned.
+ *
+ * Memory: at most about 12 bytes per block, each of which costs the file at least 4 bytes, plus the
+ * checksums and the dictionary that the file holds. So a small hostile file cannot take much.
  */
 NODISCARD int chunk_parse(struct chunk *c, struct view head, uint64_t room, uint32_t item);
 void chunk_deinit(struct chunk *c);
 
-/* Bytes of memory that *c holds, itself included; for caches that count. */
+/* Bytes of memory that *c holds, itself included, for caches that account for it. */
 size_t chunk_footprint(const struct chunk *c);
 
-/* Decoded place of a block in the chunk's bytes, and the block that holds a byte. */
+/* Where a block lies in the decoded bytes of the chunk, and which block holds a decoded byte. */
 struct extent chunk_block_bytes(const struct chunk *c, uint32_t block);
 uint32_t chunk_block_at(const struct chunk *c, uint32_t byte);
 
-/* Decoded bytes of a run. */
+/* How many bytes a run decodes to. */
 uint32_t chunk_run_bytes(const struct chunk *c, struct run run);
 
 /*
- * The stored bytes that hold a run: exactly those of the block for a run of one.
- * Blocks may lie in any order, so that the extent of a longer run may cover
- * others too. {0, 0}: nothing is needed (special values).
+ * The stored bytes that are needed to decode a run: for a run of one, exactly those of the block.
+ * Blocks may be stored in any order, so the extent of a longer run may include other blocks. {0,
+ * 0}: none are needed (special values).
  */
 struct extent chunk_extent(const struct chunk *c, struct run run);
 
 /*
- * Bytes of memory that decoding any block of a run takes at most, beside its stored bytes and where
- * it goes to. `packed`: by chunk_decode_packed.
+ * An upper bound for the memory, in bytes, that decoding any block of a run takes in addition to
+ * its stored bytes and its destination. `packed`: when chunk_decode_packed decodes it.
  */
 uint64_t chunk_work(const struct chunk *c, struct run run, bool packed);
 
 /*
- * True: blocks other than 0 need block 0 decoded (delta). Decode block 0 into
- * `ref` by chunk_load_ref with the stored bytes of run {0, 1}, before sharing *c.
+ * True: the other blocks can be decoded only with block 0 at hand (delta). Before *c is shared,
+ * call chunk_load_ref with the stored bytes of run {0, 1}, which decodes block 0 into `ref`.
  */
 bool chunk_wants_ref(const struct chunk *c);
 NODISCARD int chunk_load_ref(struct chunk *c, struct scratch *s, struct view stored);
 
-/* `stored`: the bytes of chunk_extent(c, run). Fills exactly chunk_run_bytes(c, run) of dst. */
+/*
+ * Decodes a run. `stored`: the bytes of chunk_extent(c, run). dst.n must be chunk_run_bytes(c,
+ * run).
+ */
 NODISCARD int chunk_decode(const struct chunk *c, struct scratch *s, struct run run,
 			   struct view stored, struct span dst);
 
 /*
- * For bytes that come from a disk: they have to fit the checksums of their blocks, where the chunk
- * has those (chunk_sums.h). chunk_decode_checked looks at each block before it decodes it.
+ * For bytes that come from a disk: they must match the checksums of their blocks, if the chunk has
+ * any (chunk_sums.h), else -EBADMSG. chunk_decode_checked checks each block before decoding it.
  */
 NODISCARD int chunk_check(const struct chunk *c, struct run run, struct view stored);
 NODISCARD int chunk_decode_checked(const struct chunk *c, struct scratch *s, struct run run,
 				   struct view stored, struct span dst);
 
 /*
- * True: each block of the run is, as far as the chunk's head tells, its plain bytes behind a csize
- * word, and has a checksum. So the bytes may be read to where they are wanted, without the word
- * in front of them. Where they do not fit, it is for chunk_decode_checked to say what they are.
+ * True: as far as the chunk's head tells, each block of the run is stored as plain bytes behind a
+ * csize word, and has a checksum. Then the bytes can be read straight to where they are wanted,
+ * without that word. chunk_plain_fits checks one block that was read so. False: use
+ * chunk_decode_checked, which finds out what the bytes are.
  */
 bool chunk_run_is_plain(const struct chunk *c, struct run run);
 bool chunk_plain_fits(const struct chunk *c, uint32_t block, struct view bytes);
 
 /*
- * Of a block that was shuffled, by bytes or bits, a part can be had without the rest. Decoded
- * but for this last step it is packed, as long as before; chunk_unpack makes its bytes
- * lo .. lo + dst.n - 1. Not all chunks can. The stored bytes are checked.
+ * Packed blocks: if the last step of decoding is to unshuffle bytes or bits, any part of a block
+ * can be unshuffled without the rest. chunk_decode_packed does all steps but that last one; its
+ * result is as long as the block. chunk_unpack then produces the decoded bytes lo .. lo + dst.n -
+ * 1. Only for chunks that chunk_can_pack. The stored bytes are checked against the checksum of
+ * their block.
  */
 bool chunk_can_pack(const struct chunk *c);
 NODISCARD int chunk_decode_packed(const struct chunk *c, struct scratch *s, uint32_t block,
@@ -150,10 +163,10 @@ NODISCARD int chunk_unpack(const struct chunk *c, struct scratch *s, struct view
 			   uint32_t lo, struct span dst);
 
 /*
- * The bytes of a block from `lo` on, where its streams need not be decoded to their ends for that:
- * without filters, or shuffled with a stream for each plane. Only of chunks whose blocks have
- * checksums: nothing else sees what is wrong behind. CHUNK_NO_PART: this block can only be decoded
- * whole.
+ * Decodes dst.n bytes of a block from `lo` on, and of each stream no more than that takes: for
+ * chunks without filters, or shuffled with a stream for each plane. Only for chunks whose blocks
+ * have checksums, since damage in the rest of a stream goes unnoticed otherwise. CHUNK_NO_PART:
+ * this block can only be decoded whole.
  */
 #define CHUNK_NO_PART 1
 struct chunk_part {
@@ -163,17 +176,23 @@ bool chunk_has_parts(const struct chunk *c, const struct scratch *s);
 NODISCARD int chunk_decode_part(const struct chunk *c, struct scratch *s, struct chunk_part part,
 				struct view stored, struct span dst);
 
-/* Bytes of a chunk of a special value, from byte `lo` on. */
+/* Fills dst with the decoded bytes, from `lo` on, of a chunk of a special value. */
 void chunk_fill(const struct chunk *c, uint32_t lo, struct span dst);
 
-/* A whole chunk in memory: parse and decode at once. dst.n must be its nbytes. */
+/* Parses and decodes a whole chunk in memory. dst.n must be its nbytes. `item`: as chunk_parse. */
 NODISCARD int chunk_decode_all(struct scratch *s, struct view stored, uint32_t item,
 			       struct span dst);
 
-/* The first 16 bytes: decoded size and stored size, unjudged beyond their own limits. */
+/*
+ * The decoded and the stored size from the first 16 bytes. Only their own limits have been checked,
+ * not whether the rest of the chunk agrees.
+ */
 NODISCARD int chunk_sizes(struct view head, uint32_t *nbytes, uint32_t *cbytes);
 
-/* What a header says, unjudged: enough for a guess. `head` has zeros behind a shorter chunk. */
+/*
+ * What a header says, without any check: enough for a guess. The bytes behind a shorter chunk are
+ * zeros in `head`.
+ */
 struct chunk_traits {
 	uint32_t typesize, blocksize;
 	bool vl_blocks;
@@ -181,8 +200,8 @@ struct chunk_traits {
 struct chunk_traits chunk_traits(const uint8_t head[static CHUNK_HEAD]);
 
 /*
- * The header of a chunk that its caller lays out: whole for a plain copy and special values.
- * CHUNK_REGULAR gets its flags and codec from the encoder.
+ * Writes the header of a chunk that the caller lays out. For a plain copy and for special values it
+ * is complete; the encoder adds flags and codec to that of CHUNK_REGULAR.
  */
 struct chunk_head {
 	enum chunk_kind kind;
@@ -192,17 +211,18 @@ struct chunk_head {
 void chunk_head_put(uint8_t out[static CHUNK_HEAD], const struct chunk_head *h);
 
 /*
- * Encodes src (1 .. CHUNK_MAX_NBYTES bytes) into out, whose n becomes cbytes.
- * The pipeline has passed pipeline_check. Where that is smaller it makes a plain copy: src.n + 32
- * bytes; or blocks of plain bytes (FORMAT.md 3.9), if there are several and they get checksums.
- * Never makes a special-value chunk of kind zeros, NaN or uninitialised: frames
- * keep those in the index (FORMAT.md 9.3). Blocks get checksums (chunk_sums.h) unless the
- * pipeline says no_sums.
+ * Encodes src (1 .. CHUNK_MAX_NBYTES bytes) into out, which is replaced; out->n becomes cbytes. The
+ * pipeline must have passed pipeline_check. If encoding does not save space, the result is a plain
+ * copy of src.n + 32 bytes, or, where there are several blocks and they get checksums, blocks of
+ * plain bytes (FORMAT.md 3.9).
+ *
+ * Blocks get checksums (chunk_sums.h) unless the pipeline says no_sums. Never produces a chunk of
+ * zeros, NaN or uninitialised values: frames keep those in the index (FORMAT.md 9.3).
  */
 NODISCARD int chunk_encode(struct scratch *s, const struct pipeline *p, struct view src,
 			   struct buf *out);
 
-/* New bytes for a run of blocks: bytes.n is chunk_run_bytes of the run. */
+/* New bytes for a run of blocks. bytes.n must be chunk_run_bytes of the run. */
 struct chunk_edit {
 	struct run run;
 	struct view bytes;
@@ -212,30 +232,35 @@ struct chunk_patch {
 	const struct chunk *chunk;         /* parsed                                    */
 	struct view stored;                /* the whole chunk, its header first         */
 	const struct pipeline *pipeline;   /* names the level, and lz4hc where lz4 is   */
-	const struct chunk_edit *edit;     /* ascending, no block twice                 */
+	const struct chunk_edit *edit;     /* in ascending order, no block twice        */
 	size_t nedits;
 };
 
 /*
- * Encodes a chunk anew with other bytes in some blocks; the stored bytes of the
- * others are copied as they are, and their checksums with them: whoever fetched `stored` has
- * checked it. The chunk keeps its own codec, filters and block size,
- * a plain copy stays one. 0: done. 1: not possible for this chunk, or no smaller than a
- * plain copy (but for blocks of plain bytes): encode all of it. Not possible are special values,
- * dictionaries, variable-length blocks, older formats, filters that are only read or lose, a change
- * of block 0 under delta, and delta without chunk_load_ref.
+ * Replaces some blocks of a chunk and writes the result to out. The stored bytes of the other
+ * blocks are copied as they are, with their checksums: whoever fetched `stored` must have checked
+ * it. The chunk keeps its codec, its filters and its block size; a plain copy stays one.
+ *
+ * Returns 0 when done, and 1 when the caller has to encode the whole chunk: either it cannot be
+ * patched, or the result would be no smaller than a plain copy (blocks of plain bytes excepted).
+ * Chunks that cannot be patched are special values; those with a dictionary, with variable-length
+ * blocks or of older formats; those whose filters are read-only here or lossy; under delta, any
+ * change of block 0, and any change at all before chunk_load_ref.
  */
 NODISCARD int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out);
 
 struct chunk_growth {
 	const struct chunk *chunk;         /* parsed                                    */
 	struct view stored;                /* all of it, its header first               */
-	const struct pipeline *pipeline;   /* as of a patch                             */
-	struct view bytes;                 /* of the new chunk: more than the old has   */
-	uint32_t keep;                     /* so many first blocks stay, whole ones; >= 1 */
+	const struct pipeline *pipeline;   /* as for a patch                            */
+	struct view bytes;                 /* all of the new chunk: more than the old   */
+	uint32_t keep;                     /* how many whole blocks at the start stay; >= 1 */
 };
 
-/* The same for a chunk that gets longer at its end. One of plain bytes is not grown. */
+/*
+ * The same for a chunk that grows at its end; results as for a patch. Chunks of plain blocks cannot
+ * grow.
+ */
 NODISCARD int chunk_grow(struct scratch *s, const struct chunk_growth *g, struct buf *out);
 
 /* True: every byte is zero. */

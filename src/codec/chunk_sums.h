@@ -1,5 +1,5 @@
 /*
- * A checksum for each block, inside of a regular chunk with two blocks or more. FORMAT.md 3.8:
+ * A checksum for each block, stored inside a regular chunk of two or more blocks. FORMAT.md 3.8:
  *
  *   header | bstarts | [dictionary] | table | blocks, in order, without gaps
  *
@@ -7,32 +7,32 @@
  *           nblocks x u32   low half of XXH3-64 of the stored bytes of the block
  *           u32             the same of the chunk's bytes in front of this word: its head
  *
- * Other readers see a gap. A reader knows the table by its place, which is all that lies in front
- * of the first block, and by its first word: nobody else leaves a gap there. So whoever has the
- * head of a chunk can judge its blocks one by one.
+ * Other readers see a gap before the first block and skip it. We recognise the table by its place,
+ * which is all of that gap, and by its first word; no other writer leaves a gap there. So whoever
+ * has the head of a chunk can check its blocks one by one.
  */
 #ifndef CODEC_CHUNK_SUMS_H
 #define CODEC_CHUNK_SUMS_H
 
 #include "codec/chunk.h"
 
-/* Bytes of a table; 0: so few blocks get none. */
+/* Bytes of a table. 0: a chunk of so few blocks has none. */
 size_t chunk_sums_len(uint32_t nblocks);
 
 uint32_t chunk_sums_of(struct view block);
 
-/* Enters the sum of block i into the table at `table`. */
+/* Enters the checksum of block i into the table at `table`. */
 void chunk_sums_put(uint8_t *table, uint32_t i, uint32_t sum);
 
-/* The rest, once all in front of the table is final: it is at `at` of the chunk. */
+/* Completes the table at offset `at` of the chunk, once all bytes in front of it are final. */
 void chunk_sums_seal(uint8_t *chunk, size_t at, uint32_t nblocks);
 
-/* The stored bytes of block i of a chunk, against its checksum if it has one. */
+/* Compares the stored bytes of block i with its checksum, if it has one. -EBADMSG: they differ. */
 NODISCARD int chunk_sums_check(const struct chunk *c, uint32_t i, struct view block);
 
 /*
- * For chunk_parse, with blocks that lie in order from bstart[0] on: takes the table at `at` into
- * *c, if there is one. > 0: so many leading bytes have to be seen.
+ * For chunk_parse, where the blocks lie in order from bstart[0] on: loads the table at offset `at`
+ * into *c if there is one. A result > 0 is the number of leading bytes that must be visible.
  */
 NODISCARD int chunk_sums_load(struct chunk *c, struct view head, uint64_t at);
 

@@ -35,41 +35,47 @@ struct codec {
 	const char *name;
 	const char *what;   /* for help texts                                      */
 	uint8_t id, format; /* FORMAT.md 1.3: compcode, compformat                 */
-	uint8_t level;      /* where the text form of a pipeline names none        */
+	uint8_t level;      /* default, where a pipeline's text names no level     */
 
-	/* A state belongs to one thread at a time; it may copy kernels. */
+	/* A state is used by one thread at a time. It may copy *k, but not keep the pointer. */
 	int (*state_new)(void **state, const struct kernels *k);
 	void (*state_free)(void *state);
 
-	/* The length of the payload, or 0: does not fit into dst. */
+	/* The length of the payload; 0: it does not fit into dst. */
 	ssize_t (*encode)(void *state, int level, struct view src, struct span dst);
 
-	/* As encode, with tables of its own for each piece. NULL: the codec knows no such thing. */
+	/* As encode, with separate tables for each piece (cuts.h). NULL: the codec cannot cut. */
 	ssize_t (*encode_cut)(void *state, int level, struct view src, const struct cuts *cuts,
 			      struct span dst);
 
 	/*
-	 * About what a sample of at most 64 KiB adds to a longer stream at a low level; less work
-	 * than encoding it, and at least 1. NULL: the codec cannot tell.
+	 * Estimates how many bytes a sample of at most 64 KiB adds to a longer stream at a low
+	 * level, for less work than encoding it; at least 1. NULL: the codec cannot tell.
 	 */
 	ssize_t (*price)(void *state, struct view sample, const struct cuts *cuts);
 
-	/* Fills dst exactly or fails. dict: NULL without one. */
+	/* Fills dst exactly, or fails. dict: NULL for a stream without one. */
 	int (*decode)(void *state, struct view src, struct span dst, const struct codec_dict *dict);
 
 	/*
-	 * Only the first n bytes of dst; those behind them may be anything then, and what is wrong
-	 * there is not seen. n > 0. False: decode it all, which also knows what is wrong. NULL: the
-	 * codec knows no such thing. Where there is a has_front, only with kernels that it likes.
+	 * Decodes only the first n > 0 bytes of dst; the others are undefined afterwards, and
+	 * damage in the rest of the stream goes unnoticed. False: use decode, which also reports
+	 * what is wrong. decode_front is NULL where a codec cannot do this. If has_front is set,
+	 * decode_front may be called only with kernels for which it returns true.
 	 */
 	bool (*has_front)(const struct kernels *k);
 	bool (*decode_front)(void *state, struct view src, struct span dst, size_t n);
 
 	/*
-	 * Dictionaries; all NULL where the codec has none. dict_make: the length of one for samples
-	 * of equal length that lie one behind the other, or 0: there is nothing to learn.
-	 * dict_set: for encode, which borrows the bytes until it is set to none. digest_new: for
-	 * decode; it copies them, and any number of threads may use the digest.
+	 * Dictionaries; all four are NULL where a codec has none.
+	 *
+	 * dict_make: builds one from samples of equal length that lie one behind the other. Returns
+	 * its length; 0: nothing was learnt.
+	 *
+	 * dict_set: for encode; borrows the bytes until it is called again, with an empty view for
+	 * none.
+	 *
+	 * digest_new: for decode; copies the bytes. Any number of threads may share a digest.
 	 */
 	ssize_t (*dict_make)(struct view samples, size_t nsamples, struct span dict);
 	int (*dict_set)(void *state, struct view dict);
