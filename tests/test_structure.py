@@ -1,4 +1,4 @@
-"""The house as DESIGN.md draws it: floors, headers that stand alone, short
+"""The structure that DESIGN.md describes: layers, headers that compile alone, short
 functions and lines, small files."""
 
 import re
@@ -13,7 +13,7 @@ from libmount import REPO
 
 pytestmark = pytest.mark.release
 
-FLOORS = {
+LAYERS = {
     "base": set(),
     "codec": {"base"},
     "frame": {"codec", "base"},
@@ -26,12 +26,12 @@ SHEBANG = b"#!/usr/bin/env python3"
 
 
 def sources():
-    """{path: floor} of the C files of the project."""
+    """{path: layer} of the C files of the project."""
     found = {}
-    for floor in FLOORS:
-        top = REPO / floor if floor == "tools" else REPO / "src" / floor
+    for layer in LAYERS:
+        top = REPO / layer if layer == "tools" else REPO / "src" / layer
         for path in sorted(top.rglob("*.[ch]")):
-            found[path] = floor
+            found[path] = layer
     return found
 
 
@@ -49,7 +49,7 @@ HEADERS = [
 ]
 
 
-# Those of the tests keep to the lines of the house, though not to its floors.
+# The C files of the tests obey the limits of the project, though not its layers.
 FILES = [*SOURCES, *sorted((REPO / "tests/c").rglob("*.[ch]"))]
 
 
@@ -61,22 +61,22 @@ def includes(path):
     return re.findall(r'^\s*#\s*include\s+"([^"]+)"', path.read_text(), re.MULTILINE)
 
 
-def test_there_is_a_house():
+def test_there_are_layers():
     assert {"base", "codec", "frame", "fs"} <= set(SOURCES.values()) and len(HEADERS) > 10
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name)
 def test_includes_go_down(path):
-    floor = SOURCES[path]
+    layer = SOURCES[path]
     for wanted in includes(path):
         first = wanted.split("/")[0]
-        if "/" in wanted and first in FLOORS:
-            assert first == floor or first in FLOORS[floor], f"{floor} may not include {wanted}"
+        if "/" in wanted and first in LAYERS:
+            assert first == layer or first in LAYERS[layer], f"{layer} may not include {wanted}"
         else:
             assert (path.parent / wanted).resolve().exists(), (
-                f"{wanted}: neither floor/name.h nor a file beside it"
+                f"{wanted}: neither layer/name.h nor a file beside it"
             )
-            assert floor in str((path.parent / wanted).resolve()), f"{wanted} leads out of {floor}"
+            assert layer in str((path.parent / wanted).resolve()), f"{wanted} leads out of {layer}"
 
 
 def python_files():
@@ -95,23 +95,23 @@ def test_lines_are_short(path):
 def test_meson_knows_every_test_file():
     tests = REPO / "tests"
     there = {str(path.relative_to(tests)) for path in tests.rglob("test_*.py")}
-    rooms = re.findall(r"'(\w*)': \[([^]]*)\]", (tests / "meson.build").read_text())
+    folders = re.findall(r"'(\w*)': \[([^]]*)\]", (tests / "meson.build").read_text())
     told = [
-        str(Path(room, f"test_{name}.py"))
-        for room, names in rooms
+        str(Path(folder, f"test_{name}.py"))
+        for folder, names in folders
         for name in re.findall(r"'(\w+)'", names)
     ]
     assert sorted(told) == sorted(there)
 
 
 def test_the_codec_floor_does_no_io():
-    """No file, thread, print or getenv below the frame floor, but in parallel.c."""
+    """No file, thread, print or getenv below the frame layer, but in parallel.c."""
     banned = re.compile(
         r"\b(fopen|open|openat|pread|pwrite|fprintf|printf|getenv"
         r"|pthread_\w+|log_(?:err|warn|info|debug))\s*\("
     )
-    for path, floor in SOURCES.items():
-        if floor == "codec" and path.stem != "parallel":
+    for path, layer in SOURCES.items():
+        if layer == "codec" and path.stem != "parallel":
             code = strip_comments(path.read_text())
             found = banned.findall(code)
             assert not found, f"{name(path)}: {found}"
@@ -202,7 +202,7 @@ def test_functions_are_short(path):
         assert count <= most, f"{name(path)}:{line}: {count} lines: {title}"
 
 
-def room(path):
+def map_folder(path):
     """The folder of docs/MAP.md that tells of a file: those of one instruction set share theirs."""
     folder = path.parent
     return folder.parent if folder.name in ("x86", "arm") else folder
@@ -221,8 +221,8 @@ def test_the_map_names_every_file():
     there = {}
     for path in SOURCES:
         if path.is_relative_to(REPO / "src"):
-            stem = str(path.relative_to(room(path)).with_suffix(""))
-            there.setdefault(name(room(path)), set()).add(stem)
+            stem = str(path.relative_to(map_folder(path)).with_suffix(""))
+            there.setdefault(name(map_folder(path)), set()).add(stem)
     assert told == there
 
 

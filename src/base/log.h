@@ -1,7 +1,7 @@
 /*
  * Log lines: what, where, why, one line each. Level and sink are set in main
  * before the first thread starts; after that every function here may be called
- * from any thread. The codec floor does not log: it returns errors.
+ * from any thread. The codec layer does not log: it returns errors.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H

@@ -3,7 +3,7 @@
  * so that counting shares no cache line and takes no lock. Reading adds up the blocks of all
  * threads, and what is kept of those that have ended.
  *
- * What the numbers mean is defined by the floors above: frame/meters.h, fs/stats.h.
+ * What the numbers mean is defined by the layers above: frame/meters.h, fs/stats.h.
  *
  * A timer is a log-linear histogram of nanoseconds: eight buckets for each doubling, so that a
  * percentile is right within 12.5 %, from 128 ns to two minutes.

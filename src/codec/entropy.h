@@ -1,4 +1,4 @@
-/* Bits that an ideal order-0 coder needs. Floor-internal. */
+/* Bits that an ideal order-0 coder needs. Internal to this layer. */
 #ifndef CODEC_ENTROPY_H
 #define CODEC_ENTROPY_H
 

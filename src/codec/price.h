@@ -4,7 +4,7 @@
  * block's matches are worth it. Where a bit buys as much time everywhere, no other stream of this
  * size is faster to read. The times are those of the library's decoder on an Intel, fitted to 2,400
  * streams (docs/SPEED.md, "What a reader's time is worth", has the sizes for other prices).
- * Floor-internal.
+ * Internal to this layer.
  */
 #ifndef CODEC_PRICE_H
 #define CODEC_PRICE_H

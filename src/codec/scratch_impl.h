@@ -1,4 +1,4 @@
-/* What a scratch holds; for the codec floor only. */
+/* What a scratch holds; for the codec layer only. */
 #ifndef CODEC_SCRATCH_IMPL_H
 #define CODEC_SCRATCH_IMPL_H
 

@@ -1,5 +1,5 @@
 /*
- * The inside of struct frame, shared by the files of this floor that work on whole frames:
+ * The inside of struct frame, shared by the files of this layer that work on whole frames:
  * frame*.c, recover.c, redo.c, compact.c, verify.c and sframe.c. The locks are its owner's
  * (frame.h); only `flying` has one of its own.
  */

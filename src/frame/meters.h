@@ -1,5 +1,5 @@
 /*
- * What this floor counts (base/meter.h). The floor above goes
+ * What this layer counts (base/meter.h). The layer above goes
  * on from METER_FRAME_COUNTS and METER_FRAME_TIMERS.
  */
 #ifndef FRAME_METERS_H

@@ -1,5 +1,5 @@
 /*
- * One mount: what every room of this floor shares. Opened by fs_open before the first request,
+ * One mount: what every room of this layer shares. Opened by fs_open before the first request,
  * fixed afterwards; each part guards its own state.
  *
  * Locks, each to be taken before those below it:

@@ -1,4 +1,4 @@
-"""Power cuts at the frame floor: disks that a cut may leave are built in memory
+"""Power cuts at the frame layer: disks that a cut may leave are built in memory
 and opened (tests/c/frame_crash.c)."""
 
 import re

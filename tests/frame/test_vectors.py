@@ -48,7 +48,7 @@ def test_shared_vectors(subtests, folder):
 
 def test_compat_is_read(subtests):
     """Third-party files of many releases, all of them. What exactly single chunks hold is known to
-    the tests of the codec floor."""
+    the tests of the codec layer."""
     for entry in manifest(VECTORS / "compat"):
         with subtests.test(entry["name"]):
             done = cframe("cat", VECTORS / "compat" / entry["name"])

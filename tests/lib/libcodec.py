@@ -1,4 +1,4 @@
-"""The codec floor behind a pipe: codec_tool of tests/c as a Python object."""
+"""The codec layer behind a pipe: codec_tool of tests/c as a Python object."""
 
 import os
 import struct

@@ -1,4 +1,4 @@
-"""The frame floor behind a pipe: frame_tool of tests/c as a Python object, its model, and what the
+"""The frame layer behind a pipe: frame_tool of tests/c as a Python object, its model, and what the
 reference makes of its frames."""
 
 import random

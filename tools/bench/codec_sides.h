@@ -1,5 +1,5 @@
 /*
- * The two that are measured: our codec floor, linked in, and the reference's C
+ * The two that are measured: our codec layer, linked in, and the reference's C
  * library, opened at run time with its own copies of the codecs. Both are called in-process with
  * the same source and destination; what a caller sets up once (contexts, scratch, pool) is
  * made before the clock runs, as a program that moves many chunks would.

@@ -1,4 +1,4 @@
-/* Bits of Zstandard, which are read from the last one to the first. Floor-internal. */
+/* Bits of Zstandard, which are read from the last one to the first. Internal to this layer. */
 #ifndef CODEC_ZSTD_BITS_H
 #define CODEC_ZSTD_BITS_H
 

@@ -1,6 +1,6 @@
 /*
  * The versions of put_codes (kernels.h), which writes the Huffman codes of literals, and what they
- * share. Floor-internal.
+ * share. Internal to this layer.
  */
 #ifndef CODEC_ZSTD_CODES_H
 #define CODEC_ZSTD_CODES_H

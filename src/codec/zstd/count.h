@@ -1,7 +1,8 @@
 /*
  * How often each byte occurs. Several tables take turns: with one alone, equal bytes in a row would
  * each wait for the count before to be stored. Long inputs use eight, since in numbers every fourth
- * byte is often the same; short ones four, which are cleared and added up sooner. Floor-internal.
+ * byte is often the same; short ones four, which are cleared and added up sooner. Internal to this
+ * layer.
  */
 #ifndef CODEC_ZSTD_COUNT_H
 #define CODEC_ZSTD_COUNT_H

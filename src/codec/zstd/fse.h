@@ -1,6 +1,6 @@
 /*
  * Finite state entropy of Zstandard (RFC 8878, 4.1), the writing half: from counts to a table, the
- * table's description, and a state that takes symbols. Floor-internal.
+ * table's description, and a state that takes symbols. Internal to this layer.
  */
 #ifndef CODEC_ZSTD_FSE_H
 #define CODEC_ZSTD_FSE_H

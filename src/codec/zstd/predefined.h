@@ -1,7 +1,7 @@
 /*
  * The tables of sequences that are not written into a stream, RFC 8878, 3.1.1.3.2.2: bits that
  * choose a state, number of codes, and their shares; -1: less than one. For struct fse_shares of
- * the writer and struct shares of the reader. Floor-internal.
+ * the writer and struct shares of the reader. Internal to this layer.
  */
 #ifndef CODEC_ZSTD_PREDEFINED_H
 #define CODEC_ZSTD_PREDEFINED_H

@@ -1,6 +1,6 @@
 /*
  * What the searches for matches share: a search under way, and how what it finds becomes literals
- * and sequences. Floor-internal.
+ * and sequences. Internal to this layer.
  */
 #ifndef CODEC_ZSTD_SCAN_H
 #define CODEC_ZSTD_SCAN_H
