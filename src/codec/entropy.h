@@ -1,4 +1,4 @@
-/* Bits that an ideal order-0 coder needs. Internal to this layer. */
+/* The bits that an ideal order-0 coder needs (Shannon's entropy). Internal to this layer. */
 #ifndef CODEC_ENTROPY_H
 #define CODEC_ENTROPY_H
 
@@ -21,13 +21,13 @@ static inline uint32_t entropy_log2(uint32_t x)
 	return linear + ((((f * (4096 - f)) >> 10) * 1416) >> 14);
 }
 
-/* The same in 1/256, so that a product with any count of a block of 128 KiB fits. */
+/* The same in units of 1/256, so that the product with any count in a block of 128 KiB fits. */
 static inline uint32_t entropy_log2_short(uint32_t x)
 {
 	return entropy_log2(x) >> 4;
 }
 
-/* In 1/4096 bits. */
+/* The entropy of so many symbols of each value, all of them together, in 1/4096 bits. */
 static inline uint32_t entropy_of(const uint32_t count[static 256])
 {
 	uint32_t n = 0, sum = 0;
@@ -40,8 +40,8 @@ static inline uint32_t entropy_of(const uint32_t count[static 256])
 }
 
 /*
- * Few samples look more orderly than what they are taken from, by 0.72 bits a symbol (Miller and
- * Madow). In bits.
+ * A small sample looks more regular than its source, by 0.72 bits for each distinct symbol (Miller
+ * and Madow). The correction, in bits.
  */
 static inline uint32_t entropy_missed(uint32_t symbols)
 {

@@ -22,8 +22,8 @@ enum filter_id {
 
 struct filter_arg {
 	uint32_t typesize; /* of the chunk, 1 .. 255                                   */
-	uint32_t param;    /* of the slot; bytedelta: channels, never 0                */
-	struct view ref;   /* delta: block 0 as it decodes; empty for block 0 itself   */
+	uint32_t param;    /* of the slot; bytedelta: number of channels, never 0      */
+	struct view ref;   /* delta: decoded block 0; empty for block 0 itself         */
 	bool blosc1;       /* the older rule for bitshuffle, FORMAT.md 5.3             */
 };
 
@@ -35,18 +35,21 @@ struct filter {
 	const char *what; /* for help texts                                      */
 	uint8_t id;
 	bool takes_param; /* NAME:N sets the slot's parameter, not the typesize  */
-	bool loses;       /* decodes to other bytes than it was given            */
+	bool loses;       /* lossy: does not decode to the bytes it was given    */
 
 	/*
-	 * NULL: fine; else a sentence for the user. `param` as
-	 * stored, one byte. NULL: all are fine.
+	 * Validates the parameter as stored, one byte. Returns NULL if it is fine, else a sentence
+	 * for the user. No function: all parameters are fine.
 	 */
 	const char *(*check)(uint8_t param, uint32_t typesize);
 
-	/* True: changes nothing with this argument. NULL: never so. */
+	/* True: the filter changes nothing with this argument. No function: it always may. */
 	bool (*idle)(const struct filter_arg *);
 
-	/* dst: src.n bytes elsewhere. NULL: cannot be done (forward), nothing to do (backward). */
+	/*
+	 * Writes src.n bytes to dst, which does not overlap src. NULL: cannot be done (forward),
+	 * nothing to do (backward).
+	 */
 	filter_fn *forward, *backward;
 };
 

@@ -1,6 +1,6 @@
 /*
- * For inner loops that are written once and built for several constants: each call is then a
- * version of its own, in which the tests of its constants are gone.
+ * For inner loops that are written once and compiled for several constants: every call becomes a
+ * version of its own, in which tests of the constants are gone.
  */
 #ifndef CODEC_INLINE_H
 #define CODEC_INLINE_H

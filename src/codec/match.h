@@ -33,7 +33,7 @@ ALWAYS_INLINE uint64_t hash_first(const uint8_t *p, const unsigned n, unsigned l
 	return get_le64(p) * (HASH_FACTOR_64 << (64 - 8 * n)) >> (64 - log);
 }
 
-/* Of two numbers read by get_le64, which differ: how many bytes are the same in front. */
+/* `differ`: two different numbers of get_le64, xored. How many of their first bytes are equal. */
 ALWAYS_INLINE size_t bytes_before(uint64_t differ)
 {
 	return (unsigned)__builtin_ctzll(differ) / 8;

@@ -1,11 +1,10 @@
 /*
- * The blocks of one chunk encoded or decoded by several threads: the one that
- * asks, and workers of a pool that are free. The bytes are those that one thread
- * alone would make.
+ * Encodes or decodes the blocks of one chunk with several threads: the calling one, and those
+ * workers of a pool that are free. The result is the same, byte for byte, as that of one thread.
  *
- * A `parallel` serves one call at a time; each thread that asks opens its own. The caller
- * never waits for a worker to become free, so that it may be a worker itself: it
- * does what nobody has taken, and waits only for blocks that are being worked on.
+ * A `parallel` serves one call at a time; each calling thread opens its own. The caller may be a
+ * worker itself, since it never waits for a worker to become free: it does whatever nobody has
+ * taken, and waits only for blocks that others are working on.
  */
 #ifndef CODEC_PARALLEL_H
 #define CODEC_PARALLEL_H
@@ -15,19 +14,21 @@
 
 struct parallel;
 
-/* The scratch of the thread that calls it; NULL without memory. */
+/* Returns the scratch of the calling thread; NULL: out of memory. */
 typedef struct scratch *parallel_scratch_fn(void);
 
 NODISCARD int parallel_open(struct parallel **p, struct pool *pool, parallel_scratch_fn *scratch);
 
-/* Before pool_close; waits until the workers have let go of *p. NULL is fine. */
+/* Waits until the workers have let go of *p. Call it before pool_close. NULL is fine. */
 void parallel_close(struct parallel *p);
 
-/* As chunk_decode. With delta all by one thread, unless chunk_load_ref was called. */
+/*
+ * As chunk_decode. Chunks with delta are decoded by one thread, unless chunk_load_ref was called.
+ */
 NODISCARD int parallel_decode(struct parallel *p, const struct chunk *c, struct run run,
 			      struct view stored, struct span dst);
 
-/* As chunk_encode; by one thread when the pipeline asks for a dictionary. */
+/* As chunk_encode. One thread does all of it when the pipeline asks for a dictionary. */
 NODISCARD int parallel_encode(struct parallel *p, const struct pipeline *pl, struct view src,
 			      struct buf *out);
 

@@ -1,6 +1,6 @@
 /*
- * How the bytes of a chunk become its stored form: filters, then a codec.
- * Options are judged here, once; the encoder trusts a checked pipeline.
+ * How the bytes of a chunk become its stored form: filters, then a codec. Options are validated
+ * here, once; the encoder trusts a pipeline that has been checked.
  *
  * Text form: "shuffle:4+zstd:3", "bitshuffle:2+lz4", "zstd:1", "store".
  * FILTER[:TYPESIZE][+FILTER...]+CODEC[:LEVEL]; see pipeline_parse.
@@ -24,10 +24,10 @@ struct pipeline {
 	uint8_t meta[FILTER_SLOTS];   /* parameter of the filter in the same slot        */
 	uint8_t split_mode;           /* enum split_mode                                 */
 	bool use_dict;                /* zstd, lz4, lz4hc: a dictionary per chunk        */
-	bool no_sums;                 /* blocks get no checksums: whoever keeps the chunk
-					 has one of all of it, or nobody keeps it        */
-	uint32_t typesize;            /* bytes an item, >= 1; above 255 acts as 1        */
-	uint32_t blocksize;           /* bytes, a multiple of typesize; 0 automatic      */
+	bool no_sums;                 /* blocks get no checksums: the chunk has one as a
+					 whole elsewhere, or is not kept                 */
+	uint32_t typesize;            /* bytes per item, >= 1; above 255 acts as 1       */
+	uint32_t blocksize;           /* bytes, a multiple of typesize; 0: automatic     */
 };
 
 #define PIPELINE_TEXT_MAX 128
@@ -36,21 +36,25 @@ struct pipeline {
 void pipeline_default(struct pipeline *p);
 
 /*
- * Judges a pipeline: codec and filters known and built in, level 0..9, filter
- * parameters legal for the typesize, blocksize a multiple of typesize and at most the
- * format's limit. -EINVAL with the reason in `why` (a sentence for the user), else 0.
+ * Validates a pipeline: codec and filters are known and built in, the level is 0..9, the parameters
+ * of the filters suit the typesize, and blocksize is a multiple of typesize within the limit of the
+ * format. Returns 0, or -EINVAL with the reason in `why`, a sentence for the user of at most `room`
+ * bytes.
  */
 NODISCARD int pipeline_check(const struct pipeline *p, char *why, size_t room);
 
-/* Overwrites codec, level, filters and typesize of *p by what `text` names, then checks. */
+/*
+ * Sets codec, level, filters and typesize of *p to what `text` names, and checks the result as
+ * pipeline_check does.
+ */
 NODISCARD int pipeline_parse(struct pipeline *p, const char *text, char *why, size_t room);
 
-/* Writes the text form, at most PIPELINE_TEXT_MAX bytes with the NUL. */
+/* Writes the text form, at most PIPELINE_TEXT_MAX bytes including the NUL. */
 void pipeline_format(const struct pipeline *p, char out[static PIPELINE_TEXT_MAX]);
 
 /*
- * True: undoing these filters takes the item size in the header of the super-chunk, so that a chunk
- * with them is not decoded alike in every frame.
+ * True: undoing these filters needs the item size from the header of the super-chunk, so a chunk
+ * that uses them may decode differently in another frame.
  */
 bool filters_need_item(const uint8_t filter[static FILTER_SLOTS],
 		       const uint8_t meta[static FILTER_SLOTS]);

@@ -1,8 +1,7 @@
 /*
- * The workspace of one thread: kernels chosen for this CPU, block buffers,
- * codec states made on first use. Whoever encodes or decodes brings one, so
- * that a warm scratch allocates nothing and takes no lock. A scratch belongs
- * to one thread at a time.
+ * The workspace of one thread: the kernels for this CPU, buffers for blocks, and codec states that
+ * are made on first use. Whoever encodes or decodes brings one, so once it is warm nothing is
+ * allocated and no lock is taken. A scratch is used by one thread at a time.
  */
 #ifndef CODEC_SCRATCH_H
 #define CODEC_SCRATCH_H
@@ -15,19 +14,22 @@ struct scratch;
 
 NODISCARD int scratch_open(struct scratch **s);
 
-/* The same for an older machine: `cpu` is a mask of cpu.h, narrowed to what is there. */
+/*
+ * The same for an older machine: only features in `cpu` (bits of cpu.h) that exist here are used.
+ */
 NODISCARD int scratch_open_cpu(struct scratch **s, unsigned cpu);
 
 void scratch_close(struct scratch *s); /* NULL is fine */
 
 /*
- * A bound on the memory that one call may take: for stored bytes, tables of blocks, and blocks
- * between filters. A file of some bytes may ask for gigabytes. Without a bound at first: the tools
- * take what they need; the daemon sets one (fs/large.h). Returns the bound of before: who sets
- * another one for a while sets that again.
+ * A bound on the memory, in bytes, that one call may take for stored bytes, tables of blocks, and
+ * blocks between filters: a file of a few bytes may ask for gigabytes. There is no bound at first,
+ * which suits the tools; the daemon sets one (fs/large.h). scratch_bound returns the previous
+ * bound, for whoever changes it for a while only.
  *
- * Whoever reads from a file asks before it takes. -E2BIG: more than the bound; scratch_wanted says
- * how much it was, until the next scratch_bound.
+ * Whatever is sized by numbers from a file is asked for with scratch_ask before it is allocated.
+ * -E2BIG: that is more than the bound. scratch_wanted then says how much it was, until the next
+ * scratch_bound.
  */
 uint64_t scratch_bound(struct scratch *s, uint64_t most);
 NODISCARD int scratch_ask(struct scratch *s, uint64_t bytes);

@@ -10,22 +10,25 @@
 struct scratch {
 	struct kernels kernels;
 	struct buf work[2];     /* a block between filters; see scratch_work        */
-	struct buf dict, trial; /* encoding with a dictionary: itself, the other result */
+	struct buf dict, trial; /* encoding with a dictionary: that, and the other chunk */
 	void *state[CODEC_IDS]; /* by codec id; NULL until first use                */
 	uint64_t most, wanted;  /* see scratch_bound                                */
 };
 
-/* Both block buffers, `n` bytes each, or only the first of them; valid until scratch_done. */
+/*
+ * Grows both block buffers, or just the first, to `n` bytes each. They are valid until
+ * scratch_done.
+ */
 NODISCARD int scratch_work(struct scratch *s, size_t n);
 NODISCARD int scratch_work_first(struct scratch *s, size_t n);
 
 /*
- * Gives back buffers that only a giant block needed: a file of some bytes may hold
- * one of half a gigabyte, and a thread lives long.
+ * Frees buffers that only a giant block needed: a tiny file may contain a block of half a gigabyte,
+ * and a thread lives long.
  */
 void scratch_done(struct scratch *s);
 
-/* The thread's state of a codec. */
+/* The state of a codec in this scratch, made on first use. */
 NODISCARD int scratch_state(struct scratch *s, const struct codec *codec, void **state);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Copies for decoders that may write behind the end of what they are asked for, because later
- * output lands there anyway. SLACK bytes behind the end must be the caller's.
+ * Copies for decoders, which may write past the end of what was asked for, because later output
+ * goes there anyway. The caller must own SLACK bytes behind the end.
  */
 #ifndef CODEC_WIDE_H
 #define CODEC_WIDE_H
@@ -31,7 +31,8 @@ static inline void fill_period(uint8_t *out, const uint8_t *end, size_t period)
 }
 
 /*
- * What lies `dist` before `out`, from `out` to `end`, in order: the copy may repeat its own bytes.
+ * Copies the bytes that lie `dist` before `out` to out .. end, in order: the copy may repeat bytes
+ * that it has just written.
  */
 static inline void copy_wide(uint8_t *out, const uint8_t *end, size_t dist)
 {
@@ -41,8 +42,8 @@ static inline void copy_wide(uint8_t *out, const uint8_t *end, size_t dist)
 	}
 	if (dist < 16) {
 		/*
-		 * Sixteen bytes by hand; from there the pattern repeats
-		 * at a distance of 16 or more.
+		 * Sixteen bytes one by one; from there on the pattern repeats at a distance of at
+		 * least 16.
 		 */
 		for (int i = 0; i < 16; i++)
 			out[i] = *(out + i - dist);
@@ -53,13 +54,13 @@ static inline void copy_wide(uint8_t *out, const uint8_t *end, size_t dist)
 		copy16(out, out - dist);
 }
 
-#define REPEAT_MIN 256 /* from here on what copy_repeated does pays */
+#define REPEAT_MIN 256 /* copy_repeated pays from this length on */
 #define REPEAT_MOST 8192
 
 /*
- * The same for n >= REPEAT_MIN bytes, and not one more. What is copied from was just written, and
- * loads that lie across several stores wait for them: so each copy takes all that is there, which
- * is twice as much as before.
+ * The same for n >= REPEAT_MIN bytes, of which it writes exactly n. The source was only just
+ * written, and a load that spans several stores has to wait for them; so each copy takes all there
+ * is, which doubles each time.
  */
 static inline void copy_repeated(uint8_t *out, size_t n, size_t dist)
 {

@@ -1,10 +1,10 @@
 /*
- * The search of LZ4 that writes fast: its streams (FORMAT.md 6.2) for level 1 to 9 of "lz4".
+ * The fast LZ4 encoder: streams (FORMAT.md 6.2) for levels 1 to 9 of "lz4".
  *
- * The library's takes every match of four bytes. Most of these spare a byte or two and cost the
- * decoder a sequence, whose branches nobody can predict. Here a match has five bytes or more, and
- * what that loses is made good by looking at more places: a stream of about the same length, of
- * fewer sequences.
+ * The library takes every match of four bytes. Most of those save a byte or two, and cost the
+ * decoder a sequence, whose branches cannot be predicted. Here a match has at least five bytes; the
+ * size that this costs is regained by searching at more places. The stream is about as long, and
+ * has fewer sequences.
  */
 #ifndef CODEC_CODECS_LZ4_FAST_H
 #define CODEC_CODECS_LZ4_FAST_H
@@ -13,7 +13,7 @@
 
 #include <sys/types.h>
 
-/* Both have 16 KiB: half of L1, beside the stream. */
+/* Either table takes 16 KiB: half of the L1 cache, the rest being for the stream. */
 #define LZ4_NEAR_LOG 13
 #define LZ4_FAR_LOG 12
 
@@ -26,8 +26,9 @@ struct lz4_table {
 };
 
 /*
- * The length of the payload, or 0: does not fit into dst. The table needs no preparation.
- * Use kernels.h's put_lz4, which is the fastest build of it; all write the same bytes.
+ * Returns the length of the payload; 0: it does not fit into dst. The table needs no preparation.
+ * Callers use put_lz4 of kernels.h, which is the fastest build for this CPU; all builds write the
+ * same bytes.
  */
 ssize_t lz4_fast(struct lz4_table *t, int level, struct view src, struct span dst);
 ssize_t lz4_fast_avx2(struct lz4_table *t, int level, struct view src, struct span dst);

@@ -12,9 +12,9 @@
 #define LZ4_LAST_LITERALS 5u /* the last bytes of a stream are literals, and */
 #define LZ4_MATCH_MARGIN 12u /* no match starts closer to the end            */
 #define LZ4_COPY_MARGIN 16u  /* where matches of ours start, for lz4_put_sequence */
-#define LZ4_LIBC_LEN 128u    /* more literals than these the C library copies faster */
+#define LZ4_LIBC_LEN 128u    /* above this the C library copies literals faster */
 
-/* What a length is more than a token can say. */
+/* Writes the part of a length that exceeds what a token can hold. */
 static inline uint8_t *lz4_put_length(uint8_t *out, size_t n)
 {
 	for (; n >= 255; n -= 255)
@@ -24,9 +24,9 @@ static inline uint8_t *lz4_put_length(uint8_t *out, size_t n)
 }
 
 /*
- * Literals and the match behind them: where the next sequence goes, or NULL without room. Reads
- * literals 16 at a time, however few they are: the match starts so many before the end of the
- * stream.
+ * Writes a sequence: literals, then a match. Returns where the next sequence goes; NULL: no room.
+ * Literals are read 16 at a time, however few they are, which is safe since matches of ours start
+ * at least LZ4_COPY_MARGIN before the end of the stream.
  */
 static inline uint8_t *lz4_put_sequence(uint8_t *out, const uint8_t *out_end, struct view lit,
 					size_t len, size_t dist)
@@ -53,7 +53,7 @@ static inline uint8_t *lz4_put_sequence(uint8_t *out, const uint8_t *out_end, st
 	return extra < 15 ? out : lz4_put_length(out, extra - 15);
 }
 
-/* The literals at the end of a stream, or NULL without room. */
+/* Writes the literals at the end of a stream. NULL: no room. */
 static inline uint8_t *lz4_put_last(uint8_t *out, const uint8_t *out_end, struct view lit)
 {
 	size_t n = lit.n;

@@ -38,26 +38,27 @@ struct kernels {
 	void (*sum_scan)(size_t n, const uint8_t *src, uint8_t *dst);
 
 	/*
-	 * Codes of v.n >= 6 bytes in four streams of Zstandard, which have (v.n + 3) / 4 of them
-	 * each but the last; code[x]: at most 11 bits, as code_of of zstd/codes.h. Stream goes
-	 * behind stream, up to end[k]. False: fewer than CODES_SLACK bytes of `to` would be left.
+	 * Writes the Huffman codes of v.n >= 6 bytes as four streams of Zstandard, of (v.n + 3) / 4
+	 * codes each but the last. code[x] has at most 11 bits; its form is that of code_of in
+	 * zstd/codes.h. The streams go to `to` one behind the other; end[k] is the end of stream k.
+	 * False: fewer than CODES_SLACK bytes of `to` would be left.
 	 */
 	bool (*put_codes)(const uint64_t code[256], struct view v, struct span to,
 			  uint8_t *end[4]);
 
-	/* A stream of LZ4: codecs/lz4_fast.h */
+	/* Encodes a stream of LZ4: codecs/lz4_fast.h */
 	ssize_t (*put_lz4)(struct lz4_table *t, int level, struct view src, struct span dst);
 
-	/* A whole frame of Zstandard: zstd/fast.h */
+	/* Encodes a whole frame of Zstandard: zstd/fast.h */
 	ssize_t (*put_zstd)(struct zstd_work *w, int level, struct view src,
 			    const struct cuts *cuts, struct span dst);
-	/* About how many bytes of one a sample would take */
+	/* Estimates how many bytes a sample would take in such a frame */
 	size_t (*price_zstd)(struct zstd_work *w, struct view sample, const struct cuts *cuts);
 
-	/* Back: unzstd.h. NULL: the library is as fast */
+	/* Decodes such a frame: unzstd/unzstd.h. NULL: the library is as fast */
 	bool (*get_zstd)(struct unzstd **u, struct view src, struct span dst, size_t want);
 
-	/* entropy.h: of at most 32 Ki bytes, in 1/4096 bits */
+	/* The entropy of at most 32 Ki symbols in 1/4096 bits: entropy.h */
 	uint32_t (*entropy)(const uint32_t count[256]);
 };
 
@@ -65,8 +66,8 @@ struct kernels {
 void kernels_init(struct kernels *k, unsigned cpu);
 
 /*
- * Parts of the C versions, for the tails of the fast ones: items from .. n - 1, where `from` is a
- * multiple of 8 for the bit kernels. What lies before `from` has been done.
+ * The tails of the fast versions, in C: items from .. n - 1, where `from` is a multiple of 8 for
+ * the bit kernels. The items before `from` have been done.
  */
 void shuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, uint8_t *dst);
 void unshuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, uint8_t *dst);
@@ -74,7 +75,10 @@ void bitshuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, uin
 void bitunshuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, uint8_t *dst);
 void sum_scan_rest(size_t n, size_t from, const uint8_t *src, uint8_t *dst);
 
-/* One function per instruction set, in its own file; absent ones are never called. */
+/*
+ * Each fills in what its instruction set does better, in a file of its own. Never called where
+ * absent.
+ */
 void kernels_sse2(struct kernels *k);
 void kernels_avx2(struct kernels *k);
 void kernels_avx512(struct kernels *k);

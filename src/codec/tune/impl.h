@@ -9,18 +9,21 @@
 /* tune/head.c: what a header says of the bytes behind it. */
 struct tune_hint {
 	const char *format; /* NULL: no header that we know                      */
-	uint32_t item;      /* bytes an element, 0: it does not say              */
-	uint32_t record;    /* bytes a row of several elements, 0: none          */
+	uint32_t item;      /* bytes per element; 0: it does not say             */
+	uint32_t record;    /* bytes per row of several elements; 0: none        */
 	bool mixed;         /* code, or pages of many kinds: filters seldom suit */
-	bool tables;        /* the same, but its blocks may be those of text */
+	bool tables;        /* as mixed, but blocks as large as for text may suit */
 };
 
-/* Judges the first bytes of a file; nothing is read past the view, whatever they claim. */
+/*
+ * Recognises a format by the first bytes of a file. Nothing is read past the view, whatever they
+ * claim.
+ */
 struct tune_hint tune_head(struct view head);
 
 /*
- * tune/scan.c: order-0 entropies of the bytes at each place in an item, in bits of the whole view.
- * They estimate what a codec without matches makes of the bytes once they are shuffled.
+ * tune/scan.c: order-0 entropies of the bytes at each position in an item, summed, in bits for the
+ * whole view. They estimate what a codec without matches makes of the shuffled bytes.
  */
 #define TUNE_ITEMS_MAX 8
 
@@ -29,14 +32,14 @@ struct tune_scan {
 	struct tune_item {
 		uint32_t size;
 		uint64_t shuffled;
-		uint64_t delta; /* shuffled, and each byte replaced by its difference to the last */
+		uint64_t delta; /* the same of the differences between successive bytes */
 	} item[TUNE_ITEMS_MAX];
 };
 
-/* Fills both entropies of every item whose size is set, 1 .. 255. */
+/* Sets both entropies of every item whose size is set, 1 .. 255. */
 void tune_scan(const struct kernels *k, struct tune_scan *scan, struct view v);
 
-/* Item sizes that are always tried: powers of two up to this. */
+/* Item sizes that are always tried: the powers of two up to this one. */
 #define TUNE_USUAL_MAX 16
 
 static inline bool tune_power_of_two(uint32_t x)
@@ -49,57 +52,62 @@ static inline bool tune_is_usual(uint32_t size)
 	return size <= TUNE_USUAL_MAX && tune_power_of_two(size);
 }
 
-/* The distance at which bytes repeat, if it is at most TUNE_ITEM_MAX and no usual size; else 0. */
+/*
+ * The distance at which bytes repeat, if it is at most TUNE_ITEM_MAX and not a usual size; else 0.
+ */
 uint32_t tune_period(struct view v);
 
-/* True: the bytes that 7-bit text has, and no others. */
+/* True: there are no bytes but those of 7-bit text. */
 bool tune_is_text(struct view v);
 
 /*
- * For lines of text that are all as long, and longer than TUNE_ITEM_MAX: the largest part of a
- * line, a half to a quarter, that is no longer; else 0, and also where lines are whole numbers of
- * `column`, a period.
+ * For lines of text of equal length that are longer than TUNE_ITEM_MAX: the largest part of a line,
+ * from a half to a quarter, that is not longer than that. 0: there is none, or lines are a multiple
+ * of `column`, a period.
  */
 uint32_t tune_line_part(struct view v, uint32_t column);
 
-/* tune/glance.c. Fills g->bits and g->lead; g->item, that of `chosen`, is the caller's. */
+/* tune/glance.c. Fills in g->bits and g->lead. The caller has set g->item, that of `chosen`. */
 void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct tune_glance *g,
 		 struct view v);
 
-/* True: it is of the kind that the report's choice was made for. `now` has the report's item. */
+/*
+ * True: the bytes look like those that the report's choice was made for. `now` has the report's
+ * item.
+ */
 bool tune_looks_alike(const struct tune_report *report, const struct tune_glance *now);
 
-/* What is done to items before the codec gets them. */
+/* Which filter, if any, the codec gets its items from. */
 enum tune_kind { TUNE_KIND_PLAIN, TUNE_KIND_SHUFFLE, TUNE_KIND_BYTEDELTA, TUNE_KIND_BITSHUFFLE };
 
-/* Everything that a choice in progress knows. */
+/* The state of a choice in progress. */
 struct tuner {
 	struct scratch *s;
 	const struct tune_goal *goal;
-	struct view sample;         /* of the caller: a chunk, mostly                          */
+	struct view sample;         /* the caller's: usually a chunk                           */
 	struct tune_hint hint;
-	struct tune_report *report; /* `tried` is where candidates and their scores are        */
+	struct tune_report *report; /* `tried` has the candidates and their scores             */
 	struct tune_scan scan;
-	struct view gathered;       /* in the scratch's dictionary buffer: trials leave it be  */
-	struct view scanned;        /* the part of it that `scan` is about                     */
-	size_t block;               /* of a trial; 0: all that is gathered is one              */
-	uint32_t before;            /* item size of the last choice for the file, 0: none      */
-	bool wordy;                 /* matches of single bytes save much                      */
-	bool no_shuffle;            /* differences were better than shuffled bytes by far ...  */
-	bool no_delta;              /* ... or the other way round                              */
+	struct view gathered;       /* in the scratch's dictionary buffer, unused by trials    */
+	struct view scanned;        /* the part of it that `scan` describes                    */
+	size_t block;               /* block size of a trial; 0: all that is gathered is one   */
+	uint32_t before;            /* item size of the last choice for the file; 0: none      */
+	bool wordy;                 /* matches save much without any filter                    */
+	bool no_shuffle;            /* differences were far better than shuffled bytes ...     */
+	bool no_delta;              /* ... or far worse                                        */
 };
 
-/* True: the codec can tell what a sample would take, and need not encode it. */
+/* True: the codec can estimate the length of an encoded sample without encoding it. */
 static inline bool tune_is_priced(const struct tuner *t)
 {
 	return codec_by_id(t->goal->base.codec)->price;
 }
 
-/* tune/try.c: the candidate of this kind, for items of `size` bytes. */
+/* tune/try.c: builds the candidate of this kind for items of `size` bytes. */
 void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size,
 		struct pipeline *p);
 
-/* True: each byte of an item gets a stream of its own. */
+/* True: it gives each byte of an item a stream of its own. */
 bool tune_splits(const struct pipeline *p);
 
 static inline bool tune_is_filtered(const struct pipeline *p)
@@ -118,50 +126,54 @@ struct tune_pieces {
 	size_t n, length, part;
 };
 
-/* The others lie nearly half a piece's share behind the first, so that they show other bytes. */
+/*
+ * Two sets of places that show different bytes: the second set lies nearly half a piece's share
+ * behind the first.
+ */
 enum tune_places { TUNE_FIRST_PLACES, TUNE_OTHER_PLACES };
 
-/* Puts them into t->gathered. Pieces begin and end between items. */
+/* Copies these pieces to t->gathered. Pieces begin and end between items. */
 NODISCARD int tune_gather(struct tuner *t, const struct tune_pieces *pieces,
 			  enum tune_places places);
 
-/* Encodes what is gathered, or counts what that would give. *p does not lie in *trial. */
+/* Encodes the gathered bytes, or estimates their encoded length. *p does not lie in *trial. */
 NODISCARD int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial);
 
-/* Encodes what is gathered as it would be written. *p does not lie in *trial. */
+/* Encodes the gathered bytes as they would be written. *p does not lie in *trial. */
 NODISCARD int tune_try_coded(struct tuner *t, const struct pipeline *p, struct tune_trial *trial);
 
-/* The same without a filter, in one block and at the level that it would get. */
+/* The same without a filter, in one block, at the level that they would get. */
 NODISCARD int tune_try_plain(struct tuner *t, struct tune_trial *trial);
 
 /* Moves candidate `from`, or a new one, to `place`. */
 void tune_bring(struct tune_report *r, const struct tune_trial *new, unsigned from,
 		unsigned place);
 
-/* Best first. */
+/* Sorts, the best first. */
 void tune_sort(struct tune_trial *list, unsigned n);
 
-/* True: by more than a tenth. Nothing that was so far behind is tried once more. */
+/* True: `a` is worse by more than a tenth. Such candidates are not tried again. */
 bool tune_far_behind(const struct tune_trial *a, const struct tune_trial *best);
 
-/* Stored bytes of 1000. */
+/* Stored bytes per 1000 bytes of the sample. */
 uint32_t tune_permille(const struct tune_trial *trial);
 
-/* Up to this many stored bytes of 1000 it is beyond doubt that compressing pays. */
+/* With at most so many stored bytes per 1000, compressing pays beyond doubt. */
 #define TUNE_PAYS_CLEARLY 900
 
 /* True: enough is saved to be worth decoding for. */
 bool tune_pays(const struct tune_goal *goal, const struct tune_trial *trial);
 
-/* tune/tune.c: level and blocks of bytes that no filter helps, other than what *out has. */
+/* tune/tune.c: sets level and block size in *out for bytes that no filter helps. */
 void tune_advise(const struct tune_goal *g, bool mixed, struct pipeline *out);
 
-/* tune/look.c: fills report->tried, the best one first. */
+/* tune/look.c: fills in report->tried, the best first. */
 NODISCARD int tune_look(struct tuner *t);
 
 /*
- * tune/distant.c, when report->tried has what short pieces say: where that is little, and where a
- * filter may break up copies. Bytes without a filter may come to be the best one.
+ * tune/distant.c, after short pieces have been looked at and report->tried says what they gave:
+ * where that is little, and where a filter may break up copies. Either may make "no filter" the
+ * best candidate.
  */
 NODISCARD int tune_look_far(struct tuner *t);
 NODISCARD int tune_look_for_copies(struct tuner *t);

@@ -1,16 +1,16 @@
 /*
- * Looks at bytes and chooses how to encode them: item size, filters, block size; or finds that
- * nothing helps.
+ * The tuner: looks at data and chooses how to encode it (item size, filters, block size), or finds
+ * that nothing helps.
  *
  * It has two sources. The first bytes of a file may be a header that says what follows
- * (tune/head.c, a row a format). And samples of the data are looked at: order-0 entropies leave a
- * few candidates out of many, trials with the real filters decide between those, by the real codec
- * or, for zstd, by a count of what that would write. A header only breaks near ties: it speaks of
- * most of the file, the samples of the bytes at hand.
+ * (tune/head.c, a row for each format). And it samples the data: order-0 entropies reduce many
+ * candidates to a few, and trials with the real filters decide between those, with the real codec
+ * or, for zstd, with an estimate of its output. A header only breaks near ties: it describes most
+ * of the file, the samples describe the bytes at hand.
  *
- * The answer depends on nothing but the arguments. It takes a fifth of a millisecond for zstd, one
- * or two for codecs that have to encode the samples, whatever the bytes are, and no memory but the
- * scratch's own buffers.
+ * The result depends on nothing but the arguments. Whatever the data, it takes a fifth of a
+ * millisecond for zstd, one or two milliseconds for codecs that have to encode the samples, and no
+ * memory but the scratch's own buffers.
  */
 #ifndef CODEC_TUNE_TUNE_H
 #define CODEC_TUNE_TUNE_H
@@ -26,15 +26,15 @@ struct tune_goal {
 	enum tune_aim aim;
 	bool free_codec;      /* codec and level may be chosen too                     */
 	bool free_blocksize;  /* the same for blocksize                                */
-	uint32_t whole;       /* item size of the file; others are written bytewise (policy.h).
-				 0: none yet, any size may become it                   */
-	struct pipeline base; /* has passed pipeline_check; what may not be chosen is kept */
+	uint32_t whole;       /* item size of the file; other sizes are written bytewise
+				 (policy.h). 0: none yet, so any may become it         */
+	struct pipeline base; /* has passed pipeline_check; what is not free stays so  */
 };
 
 struct tune_input {
-	struct view head;   /* the first bytes of the file. Empty: those of the sample, if it
-			       begins the file; else what *report says of them is kept */
-	struct view sample; /* bytes to encode, best a whole chunk; may be head itself */
+	struct view head;   /* the first bytes of the file. Empty: those of the sample, if that
+			       begins the file; else what *report says of them stays   */
+	struct view sample; /* the bytes to encode, best a whole chunk; may be head    */
 	uint64_t offset;    /* of the sample in the file                               */
 };
 
@@ -42,7 +42,8 @@ struct tune_input {
 
 /*
  * Longer items are never chosen: their size would be the parameter of a filter in the header of the
- * frame, and the reference's Python reads that as signed and does not open the frame (4.14.1).
+ * frame, which the reference's Python wrapper (4.14.1) reads as a signed byte, and then it does not
+ * open the frame.
  */
 #define TUNE_ITEM_MAX 127
 
@@ -53,64 +54,66 @@ struct tune_trial {
 	uint32_t score;           /* what was compared; smaller is better               */
 };
 
-/* What a chunk looks like at a glance: entropies of a few pieces of it, in 1/256 bit a byte. */
+/*
+ * What a chunk looks like at a glance: the entropies of a few pieces of it, in 1/256 bit per byte.
+ */
 #define TUNE_GLANCE_MAX 4
 struct tune_glance {
-	uint32_t item; /* item size */
-	/* of bytes, of their differences; of the bytes of items, of their differences */
+	uint32_t item; /* item size in bytes */
+	/* of bytes, of their differences; by position in the item, of the differences there */
 	uint32_t bits[TUNE_GLANCE_MAX];
 	uint32_t lead; /* by how much the best filter of the usual items beats the chosen one */
-	uint32_t busy; /* of 1024 places, those that are not all one byte; 1024: not counted  */
+	uint32_t busy; /* how many of 1024 places are not one repeated byte; 1024: not counted */
 };
 
 struct tune_report {
 	/* by the header of the file: struct tune_hint of tune/impl.h */
 	const char *format;       /* what the header was taken for; NULL: unknown       */
-	uint32_t item, record;    /* bytes an element and a row; 0: none                */
+	uint32_t item, record;    /* bytes per element and per row; 0: none             */
 	bool mixed, tables;       /* filters seldom suit such a file                    */
 
 	uint32_t period;          /* item size found in the bytes, 0: none              */
-	uint32_t permille;        /* stored bytes to expect of 1000                     */
+	uint32_t permille;        /* expected stored bytes per 1000                     */
 	size_t looked;            /* bytes of the sample                                */
-	uint64_t again;           /* choose again when so many more bytes are written   */
+	uint64_t again;           /* choose again after so many more bytes              */
 	struct tune_glance glance; /* at the sample, for tune_still_good                */
-	uint32_t patience;        /* doublings of that one's tolerance: grows when choosing
-				     again changed nothing                              */
+	uint32_t patience;        /* how often the tolerance of tune_still_good has doubled:
+				     it grows when choosing again changed nothing       */
 	unsigned ntried;          /* of `tried`, the best first                         */
 	struct tune_trial tried[TUNE_TRIED_MAX];
 };
 
 /*
- * Sets *out to the pipeline for the sample's bytes and those that follow it in the file. It passes
- * pipeline_check; its level is 0 when encoding is not worth the time. Its typesize may be any
- * number to TUNE_ITEM_MAX: where items would be cut by the end of a chunk or of the file, the
- * caller writes them bytewise (policy.h), which is possible with the filters that are ever chosen
- * (shuffle, bitshuffle, bytedelta).
+ * Sets *out to the pipeline for the sample and the bytes that follow it in the file. It passes
+ * pipeline_check; its level is 0 if encoding is not worth the time. Its typesize may be any number
+ * up to TUNE_ITEM_MAX. Where a chunk or the file ends inside an item, the caller writes the items
+ * bytewise (policy.h); all filters that are ever chosen (shuffle, bitshuffle, bytedelta) allow
+ * that.
  *
- * A sample that is too short gives the base as it is. *report is zeroed by the caller before the
- * first choice for a file, and kept for the next one. -ENOMEM.
+ * For a sample that is too short, *out is the base as it is. The caller zeroes *report before the
+ * first choice for a file, and keeps it for the next one. Fails with -ENOMEM only.
  */
 NODISCARD int tune_choose(struct scratch *s, const struct tune_goal *goal,
 			  const struct tune_input *in, struct pipeline *out,
 			  struct tune_report *report);
 
 /*
- * For bytes that are too few to choose for, which get no filter: raises the level of *out, that of
- * the goal's base, to what suits text.
+ * For data that is too short to choose for, and gets no filter: raises the level of *out, which is
+ * that of the goal's base, to what suits text.
  */
 void tune_unseen(const struct tune_goal *goal, struct pipeline *out);
 
 /*
- * Candidate number i of all that tune_choose may come to for this goal, for trying every one of
- * them. `item`: a size of items or records beside the usual ones, 0: none. False past the last.
+ * Candidate number i of all that tune_choose may choose for this goal, so that every one can be
+ * tried. `item`: another item or record size besides the usual ones; 0: none. False past the last.
  */
 bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, struct pipeline *out);
 
 /*
- * False: it is time to choose again before `next` is encoded, as it looks different from what the
- * choice was made for, or as `since`, the bytes encoded since then, are too many. True also where
- * `next` is so little, beside the sample of that choice, that another one does not pay. Takes a few
- * microseconds.
+ * False: choose again before `next` is encoded, because it looks different from what the choice was
+ * made for, or because too many bytes (`since`) have been encoded since then. True also where
+ * `next` is so short, compared with the sample of that choice, that another choice would not pay.
+ * Takes a few microseconds.
  */
 bool tune_still_good(struct scratch *s, const struct tune_report *report, uint64_t since,
 		     struct view next);
