@@ -1,20 +1,19 @@
 /*
- * A cache of decoded blocks, parsed chunk heads and stored chunks on their way to readers, bounded
- * in bytes.
+ * A cache, bounded in bytes, of decoded blocks, parsed chunk heads, and stored chunks on their way
+ * to readers.
  *
- * Sharded by key; a shard is a hash table and a SIEVE queue (Zhang et al., NSDI 2024): one visited
- * bit an entry and a hand that walks from old to new, evicting what was not touched since it last
- * came by. A scan therefore passes through without displacing what is used, and a hit writes one
- * bit. S3-FIFO does about as well on blocks, but needs two queues and ghosts. SIEVE has one
- * weakness: a block that one scan touches several times looks used. So the caller says which
- * touches belong to a scan and do not count.
+ * It is sharded by key. A shard is a hash table and a SIEVE queue (Zhang et al., NSDI 2024): one
+ * visited bit per entry, and a hand that moves from old to new and evicts whatever was not used
+ * since it last came by. So a scan passes through without displacing what is in use, and a hit
+ * writes one bit. S3-FIFO does about as well on blocks, but needs two queues and ghost entries.
+ * SIEVE has one weakness: a block that one scan touches several times looks used. So callers say
+ * which touches belong to a scan and do not count.
  *
- * Single-flight: of several threads that ask for a missing key, one fills it
- * and the others wait. An entry can be found only once it is filled; a failed
- * fill leaves nothing behind.
+ * Single flight: if several threads ask for a missing key, one of them fills it and the others
+ * wait. An entry can be found only once it is filled; a failed fill leaves nothing behind.
  *
- * Threads: all functions from any thread. A shard's lock is never held while
- * filling, and a fill may itself call cache_get.
+ * Threads: all functions may be called from any thread. No lock of a shard is held during a fill,
+ * so a fill may itself call cache_get.
  */
 #ifndef FRAME_CACHE_H
 #define FRAME_CACHE_H
@@ -30,14 +29,14 @@ struct cache_key {
 };
 
 /*
- * What a fill produces: bytes of cache_alloc, or with `release` anything else, whose
- * `cost` in bytes the fill knows. `release` is called once when the last user is gone.
+ * What a fill produces: bytes from cache_alloc, or anything else, with a `release` function that is
+ * called once when the last user is gone, and its `cost` in bytes.
  */
 struct cache_value {
 	void *p;
 	size_t n;
 	size_t cost;
-	unsigned tag; /* what kind of value it is: for the users of the cache to agree on */
+	unsigned tag; /* the kind of value: its meaning is up to the users of the cache */
 	void (*release)(void *p);
 };
 
@@ -52,33 +51,38 @@ void cache_close(struct cache *cache); /* no entry may be in use; NULL is fine *
 size_t cache_max(const struct cache *cache);
 
 /*
- * So many bytes of the limit are for others now; more than all of it is fine. Entries make room
- * before it returns, and the memory has gone back to the system.
+ * Reserves so many bytes of the limit for others, in place of any earlier amount; it may exceed the
+ * limit. When this returns, entries have made room and the memory has gone back to the system.
  */
 void cache_lend(struct cache *cache, size_t bytes);
 
-/* A number that was never an owner before. */
+/* A number that has never been an owner before. */
 uint64_t cache_new_owner(struct cache *cache);
 
 /*
- * In a fill: n > 0 bytes that the entry will own, in
- * out->p. A fill that fails after it gives them back.
+ * For a fill: allocates n > 0 bytes that the entry will own, at out->p. If the fill fails after
+ * that, it returns them with cache_unalloc. -ENOMEM.
  */
 NODISCARD int cache_alloc(struct cache *cache, size_t n, struct cache_value *out);
 void cache_unalloc(struct cache *cache, struct cache_value *v);
 
-/* Memory for what comes next, got by a thread that has time for it: see slab.h. */
+/*
+ * Prepares memory for the next entries on a thread that has time for it: see slab_warm in slab.h.
+ */
 bool cache_wants_warm(struct cache *cache);
 void cache_warm(struct cache *cache);
 
-/* A touch that is likely to be repeated, or one of a scan. */
+/* CACHE_USE: a touch that is likely to be repeated. CACHE_SCAN: one that is part of a scan. */
 enum cache_touch { CACHE_USE, CACHE_SCAN };
 
-/* Finds or fills. The failure of a fill is returned to the one that filled and to all waiters. */
+/*
+ * Finds an entry or fills it, and holds it until cache_put. If a fill fails, the thread that filled
+ * and all that waited for it get its error.
+ */
 NODISCARD int cache_get(struct cache *cache, struct cache_key key, enum cache_touch touch,
 			cache_fill *fill, void *ctx, struct cache_entry **entry);
 
-/* The entry if it is there and filled, else NULL. */
+/* The entry if it is there and filled, held until cache_put; else NULL. */
 struct cache_entry *cache_find(struct cache *cache, struct cache_key key);
 
 /* True: it is there, or somebody is filling it. */
@@ -86,12 +90,12 @@ bool cache_has(struct cache *cache, struct cache_key key);
 
 void cache_put(struct cache *cache, struct cache_entry *entry);
 
-/* One more use of an entry that is in use. */
+/* Holds an entry that is already held once more. */
 void cache_hold(struct cache *cache, struct cache_entry *entry);
 
 /*
- * An entry that was filled ahead and that nobody has used so far: noted by the one that filled it,
- * true once for the first that finds it.
+ * For entries that are filled ahead of their use: the filler marks one, and cache_first_use is true
+ * once, for the first user.
  */
 void cache_mark_unused(struct cache_entry *entry);
 bool cache_first_use(struct cache_entry *entry);
@@ -100,7 +104,7 @@ void *cache_value(const struct cache_entry *entry);
 unsigned cache_tag(const struct cache_entry *entry);
 struct view cache_bytes(const struct cache_entry *entry);
 
-/* Forgets a key. The caller makes sure that nobody is filling it with old bytes now. */
+/* Removes a key. The caller makes sure that nobody is just filling it with outdated bytes. */
 void cache_drop(struct cache *cache, struct cache_key key);
 
 struct cache_counts {

@@ -1,10 +1,10 @@
 /*
  * The index of a frame: where each chunk is. An entry is the offset of a stored chunk from the end
- * of the header (in a sparse frame the number of its file), or a special value with bit 63 set.
+ * of the header (in a sparse frame, the number of its file), or a special value, with bit 63 set.
  * FORMAT.md 9.3.
  *
- * In memory it is cut into pages of INDEX_PAGE entries. A page whose entries are all equal is
- * *folded*: it is that one number. So a million holes, or a few bytes on disk that claim to be a
+ * In memory it is divided into pages of INDEX_PAGE entries. A page whose entries are all equal is
+ * *folded* into that one number. So a million holes, or a few bytes on disk that claim to be a
  * quarter of a billion chunks, take next to no memory.
  */
 #ifndef FRAME_INDEX_H
@@ -16,8 +16,8 @@
 #include "frame/stored.h"
 
 #define INDEX_PAGE 4096u
-#define INDEX_SMALL 512u             /* indices of so few entries are not folded        */
-#define INDEX_MAX_CHUNKS (CHUNK_MAX_NBYTES / 8) /* entries of the largest chunk */
+#define INDEX_SMALL 512u             /* an index of so few entries is not folded */
+#define INDEX_MAX_CHUNKS (CHUNK_MAX_NBYTES / 8) /* as many entries as one chunk can hold */
 
 /* Special values: the kind is in three bits, the bits below them mean nothing. */
 enum entry_kind { ENTRY_KIND_ZEROS = 1, ENTRY_KIND_NAN = 2, ENTRY_KIND_UNINIT = 4 };
@@ -31,7 +31,7 @@ enum entry_kind { ENTRY_KIND_ZEROS = 1, ENTRY_KIND_NAN = 2, ENTRY_KIND_UNINIT = 
 #define ENTRY_UNINIT ENTRY_OF_KIND(ENTRY_KIND_UNINIT)
 
 struct index_page {
-	uint64_t same;  /* every entry, when `slot` is NULL: the page is folded */
+	uint64_t same;  /* if `slot` is NULL: all entries; the page is folded   */
 	uint64_t *slot;
 	uint32_t cap;   /* entries at `slot` */
 };
@@ -50,11 +50,12 @@ void index_deinit(struct index *ix);
 uint64_t index_get(const struct index *ix, uint32_t i);
 
 /*
- * False: no memory, nothing changed. Cannot fail for as many calls as index_reserve made room for.
+ * False: out of memory, and nothing has changed. Cannot fail for as many calls as index_reserve
+ * made room for.
  */
 bool index_set(struct index *ix, uint32_t i, uint64_t entry);
 
-/* Makes sure that the next `calls` calls of index_set find memory. */
+/* Makes sure that the next `calls` calls of index_set find memory. -ENOMEM. */
 NODISCARD int index_reserve(struct index *ix, uint32_t calls);
 
 /* The entries from i to the end of their page, for loops over all of them. */
@@ -66,10 +67,13 @@ struct index_run {
 
 struct index_run index_run(const struct index *ix, uint32_t i);
 
-/* The same to write to: unfolds the page. As many entries as index_run tells; NULL: no memory. */
+/*
+ * The same entries for writing: unfolds the page. There are as many as index_run says. NULL: out of
+ * memory.
+ */
 uint64_t *index_own(struct index *ix, uint32_t i);
 
-/* The first entry from i on for which `is` holds, or ix->n. A folded page is asked about once. */
+/* The first entry from i on for which `is` holds, or ix->n. Called only once for a folded page. */
 static inline uint32_t index_find(const struct index *ix, uint32_t i, bool (*is)(uint64_t entry))
 {
 	while (i < ix->n) {
@@ -87,16 +91,16 @@ static inline uint32_t index_find(const struct index *ix, uint32_t i, bool (*is)
 	return i;
 }
 
-/* The first entry from i on that is no special value, or ix->n. */
+/* The first entry from i on that is a stored chunk, or ix->n. */
 uint32_t index_next_stored(const struct index *ix, uint32_t i);
 
-/* How many are no special values. */
+/* How many entries are stored chunks. */
 uint32_t index_count_stored(const struct index *ix);
 
-/* New entries are zeros. On failure nothing has changed. */
+/* Changes the number of entries. New ones are holes. If it fails, nothing has changed. */
 NODISCARD int index_resize(struct index *ix, uint32_t n);
 
-/* The first n entries of `from`. *to must be zeroed; index_deinit it whatever comes back. */
+/* Copies the first n entries. *to must be zeroed; call index_deinit on it even if this fails. */
 NODISCARD int index_copy(struct index *to, const struct index *from, uint32_t n);
 
 /* Which entries are legal. */
@@ -106,14 +110,15 @@ struct index_rule {
 };
 
 /*
- * Reads the index chunk at `at`, which must hold exactly `n` entries, or with INDEX_ANY any number.
- * *ix must be zeroed; index_deinit it whatever comes back.
+ * Reads the index chunk at `at`, which must hold exactly `n` entries, or any number if n is
+ * INDEX_ANY. *ix must be zeroed; call index_deinit on it even if this fails. -EBADMSG: an entry
+ * breaks `rule`, or the chunk is damaged.
  */
 #define INDEX_ANY UINT32_MAX
 NODISCARD int index_load(struct index *ix, const struct stored *at, uint32_t n,
 			 struct index_rule rule, struct scratch *s);
 
-/* The index as a chunk. Pages whose entries have become equal are folded on the way. */
+/* Encodes the index as a chunk. Pages whose entries have become equal are folded on the way. */
 NODISCARD int index_encode(struct index *ix, struct buf *out);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What this layer counts (base/meter.h). The layer above goes
- * on from METER_FRAME_COUNTS and METER_FRAME_TIMERS.
+ * What this layer counts (base/meter.h). The counters of the layer above start at
+ * METER_FRAME_COUNTS and METER_FRAME_TIMERS.
  */
 #ifndef FRAME_METERS_H
 #define FRAME_METERS_H

@@ -1,18 +1,18 @@
 /*
- * What an entry of a backing directory is called elsewhere. The suffix says what it may be, its
- * content what it is (enum node_kind); both say which name it claims:
+ * Names in the backing directory and in the mount. The suffix of an entry says what it may be, its
+ * content what it is (enum node_kind); both determine the name that it claims:
  *
  *   x.b2frame, x.b2f, x.b2   a frame              x
  *   x.b2nd                   an array             x.npy
  *   x.b2frame/               a sparse frame       x
  *   *.b2lock                 lock sidecars        hidden
  *   .cframefs-intent         the intent log       hidden
- *   .cframe-0123456789abcdef what is being made   hidden
+ *   .cframe-0123456789abcdef unfinished files     hidden
  *   anything else            itself               itself
  *
- * Several entries may claim one name. It goes to the first of: the entry that has exactly this name
- * (unless it is itself shown under another), .b2frame, .b2f, .b2, .b2nd. The others are shown under
- * their own names, as plain bytes: no entry ever hides another.
+ * If several entries claim one name, it goes to the first of: the entry that has exactly this name
+ * (unless it is itself shown under another one), .b2frame, .b2f, .b2, .b2nd. The others are shown
+ * under their own names, as plain bytes: no entry ever hides another.
  */
 #ifndef FRAME_NAMES_H
 #define FRAME_NAMES_H
@@ -35,29 +35,29 @@ enum node_kind {
 	NODE_SPARSE, /* directory of a sparse frame: a file, read-only                */
 };
 
-/* How a name ends, and the length of what is before that. */
+/* How a name ends. *stem_len: the length of what is in front of the suffix. */
 enum suffix { SUFFIX_NONE, SUFFIX_FRAME, SUFFIX_ARRAY, SUFFIX_LOCK };
 enum suffix suffix_of(const char *name, size_t *stem_len);
 
-/* What an entry of that type may be besides NODE_PLAIN, which that is as well. */
+/* What an entry of file type `type` may be other than NODE_PLAIN, which it always may. */
 enum node_kind names_may_be(const char *backing, mode_t type);
 
-/* True: that of a file that a tool is making, or left unfinished when it was killed. */
+/* True: the name of a file that a tool is making, or left behind when it was killed. */
 bool names_is_draft(const char *backing);
 
-/* True: it is not for users. */
+/* True: the entry is not shown to users. */
 bool names_hides(const char *backing, mode_t type);
 
-/* The name that an entry of that kind claims. False: none but its own. */
+/* The name that an entry of this kind claims. False: none but its own. */
 bool names_claim(enum node_kind kind, const char *backing, char out[static NAME_MAX + 1]);
 
 /*
- * The i-th name, in order of precedence, of an entry that could claim `shown`; "": such a name is
- * too long, or `shown` does not end as it would have to. False: there is no i-th.
+ * The i-th name, in order of precedence, of an entry that could claim `shown`. "": that name would
+ * be too long, or `shown` does not have the ending it would need. False: there is no i-th.
  */
 bool names_claimant(const char *shown, unsigned i, char backing[static NAME_MAX + 1]);
 
-/* Joins a stem of n bytes and a suffix; false when it gets too long to exist. */
+/* Joins a stem of n bytes and a suffix. False: the result is too long for a name. */
 bool names_join(char out[static NAME_MAX + 1], const char *stem, size_t n, const char *suffix);
 
 #endif

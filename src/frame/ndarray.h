@@ -13,25 +13,28 @@
 
 struct ndarray {
 	int ndim;
-	uint32_t item;                        /* bytes an item, of the frame's type_size */
+	uint32_t item;                        /* bytes per item: type_size of the frame  */
 	uint64_t shape[NDARRAY_MAX_DIM];      /* items along each dimension              */
 	uint32_t chunkshape[NDARRAY_MAX_DIM]; /* of a chunk                              */
 	uint32_t blockshape[NDARRAY_MAX_DIM]; /* of a block                              */
-	uint64_t nbytes;                      /* of the array in C order, no padding     */
+	uint64_t nbytes;                      /* of the array in C order, without padding */
 	uint32_t blocks_in_chunk;
 	uint32_t block_nbytes, chunk_nbytes;  /* chunk: padding included                 */
 	uint64_t nchunks;
 	char dtype[NDARRAY_MAX_DTYPE];        /* NUL-ended; "" when absent               */
 };
 
-/* Judges a metalayer against the frame: item size, chunk_size and number of chunks. */
+/*
+ * Parses the content of a b2nd metalayer, and checks it against the frame: its item size, its
+ * chunk_size and its decoded size. -EBADMSG: it is damaged, or does not fit.
+ */
 NODISCARD int ndarray_parse(struct ndarray *a, struct view meta, uint32_t item,
 			    uint32_t chunk_size, uint64_t frame_nbytes);
 
 /*
- * The longest run of array bytes (C order) from `at` that lies in one block of one
- * chunk without a gap: `len` bytes from byte `in_block` of block `block` of chunk `chunk`.
- * at < nbytes.
+ * Where byte `at` < nbytes of the array lies (C order): at byte `in_block` of block `block` of
+ * chunk `chunk`. The next `len` bytes of the array follow it there without a gap; no longer run is
+ * possible.
  */
 struct ndarray_piece {
 	uint32_t chunk, block, in_block, len;
@@ -39,8 +42,8 @@ struct ndarray_piece {
 struct ndarray_piece ndarray_locate(const struct ndarray *a, uint64_t at);
 
 /*
- * The other way round: the runs of array bytes in the bytes [lo, hi) of one chunk, padding left
- * out: `len` bytes from `in_chunk` on belong at byte `at` of the array.
+ * The inverse: which bytes of the array lie in the bytes [lo, hi) of one chunk, padding left out.
+ * For each run, `len` bytes from `in_chunk` on belong at byte `at` of the array.
  *
  *   struct ndarray_runs r = ndarray_runs_of(a, chunk, lo, hi);
  *   struct ndarray_run run;

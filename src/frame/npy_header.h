@@ -1,9 +1,9 @@
 /*
- * The header of an .npy file (NEP 1): a Python dictionary in text, which NumPy evaluates.
+ * The header of an .npy file (NEP 1): a Python dictionary as text, which NumPy evaluates.
  *
- * The text of the dtype comes from a file and goes to a program that evaluates it, so it is parsed,
- * not trusted: a string such as '<f8', or the list of fields that NumPy prints for a structured
- * type, and its item size must be the array's.
+ * The text of the dtype comes from a file and goes to a program that evaluates it. So it is parsed
+ * and not trusted: it must be a string such as '<f8', or the list of fields that NumPy prints for a
+ * structured type, and its item size must be that of the array.
  */
 #ifndef FRAME_NPY_HEADER_H
 #define FRAME_NPY_HEADER_H
@@ -13,7 +13,7 @@
 #define NPY_HEADER_MAX 8192
 
 /*
- * Format 1.0, padded with spaces so that its length, which is returned, is a multiple of 64.
+ * Writes a header of format 1.0, padded with spaces to a multiple of 64 bytes. Returns its length.
  * -ENOTSUP: a dtype that NumPy could not read back.
  */
 NODISCARD int npy_header(const struct ndarray *a, uint8_t out[static NPY_HEADER_MAX]);

@@ -23,7 +23,7 @@ struct piece {
 	uint32_t lo, hi; /* lo < hi <= chunk_size */
 };
 
-/* at + len must not overflow, nor end behind chunk 2^32 - 1. */
+/* at + len must not overflow, and no byte may lie behind chunk 2^32 - 1. */
 struct range range_of(uint64_t at, uint64_t len, uint32_t chunk_size);
 
 /* False: no more. Pieces come in order and without gaps. */
@@ -32,7 +32,7 @@ bool range_next(struct range *r, struct piece *p);
 /* The chunk that holds byte `at`. */
 uint32_t range_chunk(uint64_t at, uint32_t chunk_size);
 
-/* Chunks that hold nbytes, the last one perhaps short. */
+/* The number of chunks that nbytes take, the last of which may be short. */
 uint64_t range_nchunks(uint64_t nbytes, uint32_t chunk_size);
 
 #endif

@@ -1,36 +1,39 @@
 /*
- * What makes a root recognisable, whole or torn, also without the header that points at it.
+ * What makes a root recognisable, and shows whether it is whole or torn, even without the header
+ * that points to it.
  *
  *   header | ... | index chunk | trailer: metalayers of others, the note | fingerprint
  *
- * The fingerprint (FORMAT.md 9.5) is of type 2: 8 bytes of hash, 8 bytes of word, both
- * big-endian. The hash is XXH3-64 of, one behind the other,
+ * The fingerprint (FORMAT.md 9.5) is of type 2: 8 bytes of hash and 8 bytes of word, both
+ * big-endian. The hash is XXH3-64 of the concatenation of
  *
  *   - the header, bytes 0 .. header_len - 1, with the values of this root,
- *   - everything from the index chunk (header_len + cbytes) up to the marker D8 of the
- *     fingerprint, which is index and trailer,
+ *   - index and trailer: everything from the index chunk (header_len + cbytes) up to the marker D8
+ *     of the fingerprint,
  *   - the word.
  *
- * The word is 0 when all bytes of the root were synced before its header was written, and
- * otherwise tells the boot of the machine and the mount in which it was (root_era): as long as
- * those go on, what was written is what is read. Afterwards the chunks that the note calls young
+ * The word is 0 if all bytes of the root were synced before its header was written. Otherwise it
+ * identifies the boot of the machine and the mount in which it was written (root_era): as long as
+ * those last, what was written is what is read. After that, the chunks that the note lists as young
  * have to prove by their checksums that the disk got them.
  *
- * A root without data is header and trailer alone, and its trailer stays where it is while other
- * roots come and go, so its hash leaves out the first 87 bytes (one sector, and thus never torn).
- * Its word is the root's sequence number.
+ * A root without data consists of header and trailer only, and its trailer stays where it is while
+ * other roots come and go. So its hash leaves out the first 87 bytes (which lie in one sector, and
+ * are thus never torn), and its word is the root's sequence number.
  *
- * Type 0: another program wrote last. Its frame is taken as it is, the note is stale.
+ * Type 0: another program wrote last. Its frame is taken as it is, and any note is out of date.
  *
  * The note is a vlmetalayer, a chunk that holds a MessagePack map:
  *
- *   "v": 2, "seq": roots in order of time, "whole": only of a root that was committed in part
- *   (COMMIT_PART), the seq of the newest one before it that was not, "root": the first 87 bytes
- *   of the header,
- *   "young": pairs of little-endian u32, runs of chunks written since the last sync,
- *   "xxh3": little-endian u64 of each stored chunk (chunk_sum.h), in index order, without
- *           special values; 0: not known. No bytes at all: none is known. In version 1 of the
- *           note XXH3-64 of the chunk, with all its bits.
+ *   "v"      2
+ *   "seq"    number of the root, in order of time
+ *   "whole"  only for a root that was committed in part (COMMIT_PART): the seq of the newest one
+ *            before it that was not
+ *   "root"   the first 87 bytes of the header
+ *   "young"  pairs of little-endian u32: runs of chunks written since the last sync (young.h)
+ *   "xxh3"   little-endian u64 for each stored chunk (chunk_sum.h), in the order of the index,
+ *            without special values; 0: not known. Empty: none is known. In version 1 of the note
+ *            these are XXH3-64 of the whole chunk, with all bits.
  */
 #ifndef FRAME_ROOT_H
 #define FRAME_ROOT_H
@@ -40,8 +43,8 @@
 #include "frame/io/io.h"
 
 #define ROOT_NOTE "cframefs"
-#define ROOT_NOTE_LAYERS 15     /* beside more of others the reference could write no longer */
-#define ROOT_MAX_SUMS (1u << 20) /* 8 MiB a commit; larger frames go without                 */
+#define ROOT_NOTE_LAYERS 15      /* with more metalayers of others the reference could not write */
+#define ROOT_MAX_SUMS (1u << 20) /* 8 MiB per commit; larger frames do without checksums         */
 
 struct root_note {
 	uint64_t seq;
@@ -52,29 +55,32 @@ struct root_note {
 	bool whole_sums;   /* decoded from version 1 */
 };
 
-/* As it will be; `part`: whole is not seq. */
+/*
+ * The length of the encoded note. `part`: `whole` differs from `seq`. `young`, `sums`: bytes of
+ * these.
+ */
 size_t root_note_length(bool part, size_t young, size_t sums);
 
-/* The note as the content of a metalayer. */
+/* Encodes the note as the content of a metalayer. */
 NODISCARD int root_note_encode(const struct root_note *note, struct buf *out);
 
-/* Decodes such a content, into `plain` where it is not a plain copy. *note borrows both. */
+/* Decodes such content, into `plain` unless it is a plain copy. *note borrows from both. */
 NODISCARD int root_note_decode(struct root_note *note, struct view content, struct buf *plain);
 
-/* `tail`: index and trailer, without fingerprint. */
+/* The hash of a root. `tail`: index and trailer, without the fingerprint. */
 NODISCARD int root_hash(struct view head, struct view tail, uint64_t word, uint64_t *hash);
 
-/* The same of bytes at .. at + len of a file. */
+/* The same, with `tail` in bytes [at, at + len) of a file. */
 NODISCARD int root_hash_file(struct view head, struct io *io, uint64_t at, uint64_t len,
 			     uint64_t word, uint64_t *hash);
 
 /*
- * Tells the time for which what was written to the file is what is read from it: this boot of the
+ * Identifies the period during which reads of the file return what was written: this boot of the
  * machine and, from Linux 6.8 on, this mount of the file system. Never 0.
  */
 uint64_t root_era(struct io *io);
 
-/* For tests: this boot, and another. */
+/* For tests: get and set what counts as this boot. */
 uint64_t root_boot(void);
 void root_boot_set(uint64_t boot);
 

@@ -1,6 +1,6 @@
 /*
- * A chunk that lies in a file: fetches the bytes that codec/chunk.h asks for.
- * Any number of threads, each with its scratch.
+ * A chunk that is stored in a file: fetches the bytes that codec/chunk.h asks for. Any number of
+ * threads may do so, each with its own scratch.
  */
 #ifndef FRAME_STORED_H
 #define FRAME_STORED_H
@@ -11,47 +11,51 @@
 
 struct stored {
 	struct io *io;
-	uint64_t at;   /* of the chunk's first byte                       */
+	uint64_t at;   /* offset of the chunk's first byte                */
 	uint64_t room; /* bytes from there that may belong to the chunk   */
-	uint32_t item; /* typesize of the super-chunk, 0: stands alone    */
-	uint64_t sum;  /* what the root knows (chunk_sum.h), or 0         */
+	uint32_t item; /* typesize of the super-chunk; 0: stands alone    */
+	uint64_t sum;  /* checksum from the root (chunk_sum.h), or 0      */
 };
 
 /*
- * Reads what is needed before blocks can be: header, block offsets, dictionary,
- * block 0 for delta. `guess`: how long header and offsets probably are, 0: no idea; a
- * good guess saves a read. What has a checksum is held against it, here and below: a head by the
- * root, a block by the head. *c must be zeroed; chunk_deinit it whatever comes back. -E2BIG, here
- * and below: it takes more memory than the scratch allows.
+ * Reads what is needed before blocks can be read: header, block offsets, dictionary, and block 0
+ * for delta. `guess`: how long header and offsets probably are; 0: no idea. A good guess saves a
+ * read. *c must be zeroed; call chunk_deinit on it even if this fails.
+ *
+ * Here and below, everything with a checksum is verified: a head by the root, a block by the head.
+ * -EBADMSG: it does not match. -E2BIG: it takes more memory than the scratch allows.
  */
 NODISCARD int stored_load(const struct stored *st, uint32_t guess, struct scratch *s,
 			  struct chunk *c);
 
-/* Memory that reading a run takes beside where it goes. `packed`: as chunk_decode_packed does. */
+/*
+ * The memory in bytes that reading a run takes in addition to its destination. `packed`: for
+ * stored_read_packed.
+ */
 uint64_t stored_memory(const struct chunk *c, struct run run, bool packed);
 
-/* Decodes a run of blocks of a loaded chunk; dst.n is chunk_run_bytes. */
+/* Decodes a run of blocks of a loaded chunk. dst.n must be chunk_run_bytes of the run. */
 NODISCARD int stored_read(const struct stored *st, const struct chunk *c, struct run run,
 			  struct scratch *s, struct span dst);
 
-/* One block, as chunk_decode_packed does. */
+/* Reads one block as chunk_decode_packed does. */
 NODISCARD int stored_read_packed(const struct stored *st, const struct chunk *c, uint32_t block,
 				 struct scratch *s, struct span dst);
 
-/* Bytes of one block, as chunk_decode_part does; CHUNK_NO_PART: it has to be read whole. */
+/* Reads bytes of one block as chunk_decode_part does. CHUNK_NO_PART: it has to be read whole. */
 NODISCARD int stored_read_part(const struct stored *st, const struct chunk *c,
 			       struct chunk_part part, struct scratch *s, struct span dst);
 
-/* All bytes of the chunk, by its header, which ends inside the room. Nothing else is judged. */
+/* The stored length of the chunk by its header; it lies within `room`. Nothing else is checked. */
 NODISCARD int stored_length(const struct stored *st, uint32_t *len);
 
-/* Copies its first `len` bytes to `at` in a file, piece by piece. */
+/* Copies the first `len` bytes of the chunk to offset `at` of another file, piece by piece. */
 NODISCARD int stored_copy(const struct stored *st, struct io *to, uint64_t at, uint32_t len);
 
-/* XXH3-64 of bytes [at, at + len) of the chunk, which are read piece by piece. */
+/* XXH3-64 of bytes [at, at + len) of the chunk, read piece by piece. */
 NODISCARD int stored_hash(const struct stored *st, uint32_t at, uint32_t len, uint64_t *hash);
 
-/* The same of all `len` bytes, held against st->sum, which is of the whole chunk. */
+/* Compares the hash of all `len` bytes with st->sum, which must be of the whole chunk. */
 NODISCARD int stored_check(const struct stored *st, uint32_t len);
 
 #endif

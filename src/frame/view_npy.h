@@ -15,10 +15,13 @@ struct npy {
 	uint64_t size;                 /* of the .npy file */
 };
 
-/* Reads the metalayer of an open frame. */
+/* Reads the metalayer of an open frame and makes the header. */
 NODISCARD int npy_init(struct npy *v, const struct frame *f);
 
-/* Size of the .npy file of a frame; takes `io` in every case. */
+/*
+ * The size in bytes of the .npy file of a frame, and the block size of the frame. Takes `io`, even
+ * if it fails.
+ */
 NODISCARD int npy_probe_take(struct io *io, uint64_t *size, uint32_t *blocksize);
 
 #endif

@@ -23,9 +23,8 @@ struct meta {
 };
 
 /*
- * Reads the map at byte `at` of a section (a whole header or trailer); offsets in it
- * count from the section's first byte. *m borrows the section. meta_deinit it
- * whatever comes back.
+ * Parses the map at byte `at` of a section, which is a whole header or trailer; offsets in it count
+ * from the section's first byte. *m borrows the section. Call meta_deinit on it even if this fails.
  */
 NODISCARD int meta_parse(struct meta *m, struct view section, size_t at, uint32_t max);
 void meta_deinit(struct meta *m);

@@ -9,7 +9,7 @@
 #include "frame/format/meta.h"
 #include "frame/frame.h"
 
-#define TRAILER_LEAST 25 /* bytes of the shortest that the reference takes  */
+#define TRAILER_LEAST 25 /* bytes of the shortest that the reference accepts */
 #define TRAILER_EMPTY 35 /* bytes of one without metalayers                 */
 #define TRAILER_END 23   /* its last bytes: length and fingerprint          */
 #define TRAILER_PRINT 18 /* the fingerprint: marker, type, 16 bytes         */
@@ -17,29 +17,30 @@
 #define TRAILER_TYPE_NONE 0
 #define TRAILER_TYPE_64 2
 
-/* The fingerprint: what it says is root.h's to know. */
+/* The fingerprint; root.h defines its meaning. */
 struct fingerprint {
 	uint8_t type;
 	uint64_t hash, word;
 };
 
-/* Judges the last TRAILER_END bytes of a frame and sets info->trailer_len. */
+/* Parses the last TRAILER_END bytes of a frame, and sets info->trailer_len. */
 NODISCARD int trailer_parse_end(struct frame_info *info, struct view end);
 
-/* The metalayers of a whole trailer, which *m borrows. A beta trailer has none. */
+/* Parses the metalayers of a whole trailer, which *m borrows. A beta trailer has none. */
 NODISCARD int trailer_parse(struct meta *m, struct view trailer, bool beta);
 
 /*
- * Appends a trailer with the metalayers of *m but not the one of that name, whose place,
- * as the last of all, is taken by `note` when that has bytes. No fingerprint: type 0, zeros.
+ * Appends a trailer with the metalayers of *m, except the one called `name`. If `note` is not
+ * empty, it becomes the last metalayer under that name. The fingerprint is left empty: type 0,
+ * zeros.
  */
 NODISCARD int trailer_append(struct buf *out, const struct meta *m, const char *name,
 			     struct view note);
 
-/* How long that will be with a note of `note` bytes, 0: none. */
+/* The length of such a trailer with a note of `note` bytes; 0: without one. */
 size_t trailer_length(const struct meta *m, const char *name, size_t note);
 
-/* Of any trailer, or just its last TRAILER_PRINT bytes. */
+/* The fingerprint of a trailer, of which the last TRAILER_PRINT bytes suffice. */
 struct fingerprint trailer_fingerprint(struct view trailer);
 void trailer_set_fingerprint(struct span trailer, struct fingerprint fp);
 

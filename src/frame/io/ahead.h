@@ -1,10 +1,11 @@
 /*
- * An io for the time of opening a frame: its first and last bytes are read once, in one piece each,
- * or in one for both when the file is small. Parsing asks for a dozen little pieces of them.
+ * An io that is used while a frame is opened: it reads the first and the last bytes of the file
+ * once, in one piece each, or the whole file in one piece if it is small. Parsing asks for a dozen
+ * small pieces of these.
  *
- * The first bytes are read before the last ones, as they have to be of a file that somebody may be
- * committing to: its old roots stay, so that an old header finds its trailer. The size is taken
- * between the two. Everything else, and all writes, go to the io below.
+ * The first bytes are read before the last, which is necessary for a file that somebody may be
+ * committing to: old roots stay for a while, so an old header still finds its trailer. The size is
+ * taken between the two. All other reads, and all writes, go to the io below.
  */
 #ifndef FRAME_IO_AHEAD_H
 #define FRAME_IO_AHEAD_H
@@ -26,16 +27,16 @@ struct io_ahead {
 	uint8_t head[IO_AHEAD_HEAD], tail[IO_AHEAD_TAIL];
 };
 
-/* Nothing is read before the first pread. There is nothing to close. */
+/* Reads nothing before the first pread. There is nothing to close. */
 struct io *io_ahead_init(struct io_ahead *a, struct io *under);
 
-/* Gives it all bytes of the file, IO_AHEAD_TAIL at most, so that nothing has to be read. */
+/* Supplies all bytes of the file, at most IO_AHEAD_TAIL, so that nothing has to be read. */
 void io_ahead_know(struct io_ahead *a, struct view all);
 
 /* All bytes of the file, if they have been read; else none. Borrowed. */
 struct view io_ahead_all(const struct io_ahead *a);
 
-/* Forgets what was read: another program may have written the file since. */
+/* Drops what was read, since another program may have written the file. */
 void io_ahead_again(struct io *io);
 
 #endif

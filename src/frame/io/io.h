@@ -1,11 +1,10 @@
 /*
- * The file under a frame, behind a small table, so that a test can record the
- * calls or make the n-th one fail. io/file.c is the real one, io/mem.c a frame
- * in memory.
+ * The file under a frame, behind a small table of functions, so that a test can record the calls or
+ * make the n-th one fail. io/file.c is the real one; io/mem.c keeps a frame in memory.
  *
- * Every call is whole: a short transfer is continued, EINTR repeated, but not for ever. A read
- * past the end is -EBADMSG: the caller has checked against the size, so the
- * file was cut under it.
+ * Every call is complete: a short transfer is continued, and EINTR repeated, though not for ever.
+ * Reading past the end is -EBADMSG: since the caller has checked against the size, the file must
+ * have been truncated meanwhile.
  */
 #ifndef FRAME_IO_IO_H
 #define FRAME_IO_IO_H
@@ -35,17 +34,17 @@ struct io {
 	const struct io_ops *ops;
 };
 
-/* The file behind a descriptor. That stays the caller's, or is taken in every case. */
+/* An io for a descriptor, which stays the caller's; _take takes it, even if it fails. */
 NODISCARD int io_file_open(struct io **io, int fd);
 NODISCARD int io_file_open_take(struct io **io, int fd);
 
 /*
- * A borrowed descriptor of a file that nobody finds yet. Syncs do nothing: whoever gives the file
- * its name syncs all of it before.
+ * The same for a file that nobody can find yet; the descriptor is borrowed. Syncs do nothing:
+ * whoever gives the file its name syncs all of it before.
  */
 NODISCARD int io_file_open_draft(struct io **io, int fd);
 
-/* Bytes in memory, copied in; for tests and frames inside other files. */
+/* Bytes in memory, which are copied. For tests, and for frames inside other files. */
 NODISCARD int io_mem_open(struct io **io, struct view bytes);
 struct view io_mem_bytes(const struct io *io);
 
@@ -54,7 +53,10 @@ static inline int io_pread(struct io *io, uint64_t at, struct span dst)
 	return io->ops->pread(io, at, dst);
 }
 
-/* The first bytes, as many as one call brings. -EOPNOTSUPP: ask for the size and use io_pread. */
+/*
+ * Reads the first bytes of the file, as many as one call returns. -EOPNOTSUPP: ask for the size,
+ * and use io_pread.
+ */
 static inline ssize_t io_pread_start(struct io *io, struct span dst)
 {
 	return io->ops->pread_start ? io->ops->pread_start(io, dst) : -EOPNOTSUPP;
@@ -86,14 +88,16 @@ static inline int io_punch(struct io *io, uint64_t at, uint64_t len)
 }
 
 /*
- * Tells this mount of the file system from all others since the machine was started; 0: not known.
+ * A number that differs from that of all other mounts since the machine was started; 0: not known.
  */
 static inline uint64_t io_mount(struct io *io)
 {
 	return io->ops->mount(io);
 }
 
-/* Where the next bytes are that are no hole, at or behind `at`; UINT64_MAX: nowhere. */
+/*
+ * The offset, at or behind `at`, of the next bytes that are not a hole; UINT64_MAX: there are none.
+ */
 static inline uint64_t io_next_data(struct io *io, uint64_t at)
 {
 	return io->ops->next_data ? io->ops->next_data(io, at) : at;
