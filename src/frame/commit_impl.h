@@ -1,6 +1,7 @@
 /*
- * What the two kinds of commits share: of a root with data (frame_commit.c), and of the empty one
- * (frame_front.c). All need a frame that is writable, by its only mutator.
+ * What the two kinds of commits share: that of a root with data (frame_commit.c), and that of the
+ * empty root (frame_front.c). All functions need a writable frame, and are called by its only
+ * mutator.
  */
 #ifndef FRAME_COMMIT_IMPL_H
 #define FRAME_COMMIT_IMPL_H
@@ -12,28 +13,29 @@
 struct content {
 	struct index *ix; /* borrowed; encoding it may fold pages */
 	uint64_t nbytes;  /* decoded                              */
-	bool moved; /* the data of the root on disk, some of it at other places; no change since */
+	bool moved; /* the same data as the root on disk, some of it at other places */
 };
 
 /* Writes index and trailer of a new root, and the header that makes it the current one. */
 NODISCARD int commit_index(struct frame *f, const struct content *has, enum durability how);
 
 /*
- * Writes the header, which is in f->head already, and takes the new root over into *f. From here on
- * it may be on disk, whatever comes back. `seq`: that of the root; 0: it has no note.
+ * Writes the header, which is in f->head already, and makes the new root that of *f. From then on
+ * it may be on disk, even if this fails. `seq`: number of the root; 0: it has no note.
  */
 NODISCARD int commit_header(struct frame *f, const struct header_root *root, uint32_t trailer_len,
 			    uint64_t seq);
 
-/* Syncs all that was written, the newest root too. */
+/* Syncs everything that was written, the newest root included. */
 NODISCARD int commit_sync(struct frame *f);
 
-/* Later than every root before, also those that another program made this one forget. */
+/* A number larger than those of all roots before, including those that another program hid. */
 uint64_t commit_next_seq(const struct frame *f);
 
 /*
- * The item size for the header. Python counts a super-chunk and its chunks in items: a size that
- * does not divide both would hide the tail of the data, or shift what follows a chunk.
+ * The item size for the header. The library's Python wrapper counts a super-chunk and its chunks in
+ * items: a size that does not divide both would hide the tail of the data, or shift what follows a
+ * chunk.
  */
 uint32_t commit_type_size(const struct frame *f, const struct index *ix, uint64_t nbytes);
 
@@ -41,8 +43,8 @@ uint32_t commit_type_size(const struct frame *f, const struct index *ix, uint64_
 NODISCARD int front_commit(struct frame *f, enum durability how);
 
 /*
- * Spoils the empty root at the front. Once data is durable nobody needs to go back to it, and
- * damage must not make a file look empty. Failure changes nothing.
+ * Invalidates the empty root at the front of the file. Once data is durable nobody needs to go back
+ * to it, and damage must not make a file look empty. If it fails, nothing changes.
  */
 void front_forget(struct frame *f);
 

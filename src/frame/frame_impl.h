@@ -1,7 +1,7 @@
 /*
  * The inside of struct frame, shared by the files of this layer that work on whole frames:
- * frame*.c, recover.c, redo.c, compact.c, verify.c and sframe.c. The locks are its owner's
- * (frame.h); only `flying` has one of its own.
+ * frame*.c, recover.c, redo.c, compact.c, verify.c and sframe.c. Locking is up to the owner
+ * (frame.h); only `flying` has a lock of its own.
  */
 #ifndef FRAME_FRAME_IMPL_H
 #define FRAME_FRAME_IMPL_H
@@ -21,10 +21,10 @@
 /* How many chunks a frame that we write may have: 16 TiB of 1 MiB chunks, and 128 MiB of index. */
 #define FRAME_MAX_CHUNKS (1u << 24)
 
-/* A header or trailer longer than this is not read: it is kept in memory whole. */
+/* The limit for a header or trailer, which is kept in memory as a whole: 64 MiB. */
 #define FRAME_MAX_SECTION (64u << 20)
 
-/* For a frame of others that never received data, and therefore has no chunk size. */
+/* The chunk size of a frame of another program that never received data, and therefore has none. */
 #define FRAME_DEFAULT_CHUNK (1u << 20)
 
 /* All in one file, or a directory of files. */
@@ -41,11 +41,11 @@ enum front { FRONT_UNKNOWN, FRONT_VALID, FRONT_NONE };
 enum survey { SURVEY_NOT_YET, SURVEY_DONE, SURVEY_IMPOSSIBLE };
 
 /*
- * Checksums on their way from frame_write, which computes them beside everything else, to
- * frame_put, which files them. Few: as many as chunks are being written.
+ * Checksums between frame_write, which computes them while others work, and frame_put, which files
+ * them. There are only as many as chunks are just being written.
  */
 struct flying {
-	pthread_mutex_t lock; /* innermost of all */
+	pthread_mutex_t lock; /* no other lock is taken under it */
 	uint32_t n, cap;
 	struct flying_sum {
 		uint64_t at, len, sum;
@@ -54,7 +54,7 @@ struct flying {
 
 struct frame {
 	struct io *io; /* owned; of a sparse frame: its index file */
-	struct io *copy; /* owned; of all of a small file, for reading until it changes; or NULL */
+	struct io *copy; /* owned; a small file in memory, read until it changes; or NULL */
 	int dirfd;     /* owned; of a sparse frame, else -1        */
 	bool writable; /* frame_writable; fixed after opening      */
 	bool had_note; /* the root that was opened has one: ours   */
@@ -64,8 +64,8 @@ struct frame {
 
 	/* The states at the top of frame.c. */
 	enum frame_state state;
-	int error; /* BROKEN: what every commit answers        */
-	bool part; /* COMMITTING: the caller has more to come  */
+	int error; /* BROKEN: what every commit returns        */
+	bool part; /* COMMITTING: by COMMIT_PART               */
 
 	/* What a reader sees: the root on disk, and the changes since. */
 	uint64_t nbytes;
@@ -74,27 +74,27 @@ struct frame {
 	uint64_t *start;    /* chunks of different sizes: n + 1 decoded offsets, else NULL */
 	uint32_t type_size; /* of an item, also while a tail hides it in the header        */
 	uint32_t root_chunk; /* chunk size of the root on disk, where info has another; else 0 */
-	uint32_t stale;     /* the stored chunk that frame_resize left for frame_put       */
-	_Atomic uint32_t hint; /* block size last seen, 0: none. Readers race, harmlessly  */
+	uint32_t stale;     /* the stored chunk that has to be put anew after frame_resize */
+	_Atomic uint32_t hint; /* block size last seen; 0: none. Readers race, harmlessly  */
 
 	/* The root on disk. */
 	struct frame_info info;
 	struct buf head;         /* header_len bytes; a commit patches the first 87        */
 	struct buf trailer;      /* without note: that of an empty root                    */
 	struct meta meta, vlmeta; /* borrow `head` and `trailer`                           */
-	struct frame_roots roots; /* which of ours are on disk                             */
-	uint64_t root_id;        /* frame_root_id of it; 0: not known                      */
+	struct frame_roots roots; /* which of our roots are on disk                        */
+	uint64_t root_id;        /* its frame_root_id; 0: not known                        */
 	enum front front;
 	bool recoverable;        /* recovery would find it                                 */
-	bool went_back;          /* opened at another root than the header named           */
+	bool went_back;          /* opened at a root that the header did not name          */
 
 	/* Numbers of roots. */
 	uint64_t seq;   /* of the newest root, or of one that failed after it              */
 	uint64_t whole; /* of the newest that was not committed in part                    */
-	uint64_t kept;  /* the least size since then: what is behind it has come since     */
+	uint64_t kept;  /* the smallest size since then: all bytes behind it are newer     */
 
 	/*
-	 * What the disk may not have, by opening and by commits:
+	 * What the disk may lack:
 	 *
 	 *               set when                                     until
 	 *   changed     a root is written; frame_cut_given_up        the frame is closed
@@ -103,27 +103,30 @@ struct frame {
 	 *   recovered   the root is one that recovery has found, and that header is written,
 	 *               the header on disk still names another       or a newer one
 	 *   doubt       writing a header fails: the disk may have    the next one is written
-	 *               the root of before, or that one
+	 *               the old root or the new one
 	 *   suspect     a sync fails, of this frame or of the one    a commit and its sync: redo.c
 	 *               that the file had open before
 	 *   young       a chunk is put: young.h                      a sync
 	 */
 	bool changed, unsynced, recovered, doubt, suspect;
 	struct young young;
-	uint64_t prove;   /* bytes that proving young chunks may yet read: frame_load_root */
+	uint64_t prove;   /* bytes that may still be read to prove young chunks: frame_load_root */
 	struct flying flying;
 
-	/* Which bytes may be written. Positions count from the frame's start. */
+	/* Which bytes may be written; offsets from the start of the frame. */
 	struct space space;
 	enum survey survey;
 	uint64_t area; /* end of the chunk area when the frame was opened                  */
 };
 
-/* Where chunk n is stored: fills *st. Of a sparse frame opens its file: frame_stored_done. */
+/*
+ * Fills in *st: where chunk n is stored. For a sparse frame it opens the file of the chunk;
+ * frame_stored_done closes it.
+ */
 NODISCARD int frame_stored(const struct frame *f, uint32_t n, struct stored *st);
 void frame_stored_done(const struct frame *f, struct stored *st);
 
-/* sframe.c: the file of one chunk of a sparse frame. */
+/* sframe.c: opens the file of one chunk of a sparse frame. */
 NODISCARD int sframe_open_chunk(int dirfd, uint64_t id, struct io **io);
 
 static inline enum frame_layout frame_layout(const struct frame *f)
@@ -131,38 +134,40 @@ static inline enum frame_layout frame_layout(const struct frame *f)
 	return f->dirfd < 0 ? FRAME_CONTIGUOUS : FRAME_SPARSE;
 }
 
-/* Where the index chunk starts, in the file of the frame, or in the index file of a sparse one. */
+/*
+ * The offset of the index chunk in the file of the frame, or in the index file of a sparse frame.
+ */
 static inline uint64_t frame_index_at(const struct frame_info *info)
 {
 	return info->header_len + (info->sparse ? 0 : info->cbytes);
 }
 
 /*
- * Judges header, end of the trailer and layout of a frame in `io`: contiguous, or the index file of
- * a sparse one.
+ * Reads and validates the header, the end of the trailer and the layout of a frame in `io`: of a
+ * contiguous one, or of the index file of a sparse one.
  */
 NODISCARD int frame_read_info(struct io *io, enum frame_layout layout,
 			      struct frame_info *info);
 
-/* All of the frame: metalayers, index, starts of chunks; of the newest root that is whole. */
+/* Loads metalayers, index and chunk starts of the newest root that is whole. */
 NODISCARD int frame_load(struct frame *f);
 
-/* The same of a frame that was just written, all of it. */
+/* The same for a frame that was just written; `all`: all of its bytes. */
 NODISCARD int frame_load_made(struct frame *f, struct view all);
 
-/* The root that this header, of 87 bytes, points at. f->info stays zero when there is none. */
+/* Loads the root that this header of 87 bytes points to. f->info stays zero if there is none. */
 NODISCARD int frame_load_root(struct frame *f, struct view fixed);
 
 /*
- * frame_identity.c. Tells a root from all others: a hash of its lengths and its fingerprint, or of
- * index and trailer where it has none. Never 0.
+ * frame_identity.c. Identifies a root: a hash of its lengths and its fingerprint, or of index and
+ * trailer if it has no fingerprint. Never 0.
  */
 uint64_t frame_root_id(const struct frame_info *info, struct fingerprint fp);
 
 /* Sets f->root_id to that of the root on disk; 0: it could not be read. */
 void frame_identify_root(struct frame *f);
 
-/* Forgets what was loaded; only `io` stays. */
+/* Frees what was loaded; only `io` stays. */
 void frame_unload(struct frame *f);
 
 /* recover.c: loads the newest other root that is whole. -EBADMSG: there is none. */
@@ -175,77 +180,85 @@ NODISCARD int frame_sign_empty(struct frame *f, struct view head, struct span tr
 uint64_t frame_sum(const struct frame *f, uint32_t n);
 
 /*
- * A checksum from frame_write (sums_fly; any thread) to frame_put (sums_put), or to the end of the
- * place it is of, if nothing is put there (sums_forget).
+ * Carry a checksum from frame_write (sums_fly, from any thread) to frame_put (sums_put), or drop it
+ * if nothing is put at that place (sums_forget).
  */
 NODISCARD int frame_sums_fly(struct frame *f, uint64_t at, uint32_t len, uint64_t sum);
 void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len);
 void frame_sums_forget(struct frame *f, uint64_t at);
 
 /*
- * Takes over the checksums of a note; makes those for a note: one for each stored chunk of the
- * index, or no bytes at all if none is known, or there would be too many.
+ * Load the checksums of a note, and make those for a new one: one for each stored chunk of the
+ * index, or no bytes at all if none is known or there would be too many.
  */
 NODISCARD int frame_sums_load(struct frame *f, const struct root_note *note);
 NODISCARD int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out);
 
 /*
  * frame_prove.c. Copies the `len` bytes of chunk n to `at` in the file, piece by piece, and then
- * holds what is there against the chunk's checksum: what was written is what was checked. *sum:
- * that, or one made of it before, if none was known. Not for sparse frames.
+ * verifies what is there by the chunk's checksum, so that what was written is what was checked.
+ * *sum: that checksum, or if none was known one that was made before. Not for sparse frames.
  */
 NODISCARD int frame_copy_chunk(struct frame *f, uint32_t n, uint64_t at, uint32_t len,
 			       uint64_t *sum);
 
 /*
- * Holds stored chunks against their checksums, as far as those are known: the chunks of the runs
- * (young.h), or all. *budget is how many bytes may be read, and gets less by those that were; with
- * none left the rest counts as proven.
+ * Verify stored chunks by their checksums, as far as those are known: the chunks of the runs
+ * (young.h), or all. *budget is how many bytes may be read, and is reduced by those that were; when
+ * it is used up, the remaining chunks count as proven.
  */
 NODISCARD int frame_prove_young(struct frame *f, struct view runs, uint64_t *budget);
 NODISCARD int frame_prove_all(struct frame *f, uint64_t *budget);
 
-/* redo.c: io_sync, which may be believed. A frame that is suspect has to be committed as well. */
+/*
+ * redo.c: io_sync, for one whose success can be believed. A suspect frame has to be committed as
+ * well.
+ */
 NODISCARD int frame_sync_io(struct frame *f);
 
-/* frame_space.c. When the frame is opened: what lies behind its root waits, as if replaced. */
+/*
+ * frame_space.c. To be called when the frame is opened: what lies behind its root waits, as if it
+ * had been replaced.
+ */
 void frame_space_open(struct frame *f, uint64_t file_len);
 
-/* Chunk n, or all from n on, will not be part of the next root. */
+/* Chunk n, or all chunks from n on, will not be part of the next root. */
 void frame_space_drop(struct frame *f, uint32_t n);
 void frame_space_drop_from(struct frame *f, uint32_t n);
 
-/* The same of bytes [at, end), but for those of the trailer of an empty root. */
+/* The same for bytes [at, end), except those of the trailer of an empty root. */
 void frame_space_retire(struct frame *f, uint64_t at, uint64_t end);
 
-/* The end of the last chunk of `ix`: the next index may begin there. */
+/* *end: where the last chunk of `ix` ends, and the next index may begin. */
 NODISCARD int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end);
 
-/* True: so much waits for a durable root that the next one had better be one. */
+/* True: so much waits for a durable root that the next commit should make one. */
 bool frame_space_presses(const struct frame *f);
 
-/* True: what would be free after a sync is much beside what the root on disk uses. */
+/* True: a sync would free much in proportion to what the root on disk uses. */
 bool frame_space_outgrown(const struct frame *f);
 
-/* The root on disk is durable: what waited for that is free. */
+/* To be called when the root on disk is durable: what waited for that is free. */
 void frame_space_durable(struct frame *f);
 
-/* Gives free space back to the disk: large gaps, and the end of the file. */
+/* Gives free space back to the disk: large gaps, and the tail of the file. */
 void frame_space_trim(struct frame *f);
 
-/* Looks for the garbage that was there when the frame was opened, unless that was done. */
+/* Finds the garbage that was there when the frame was opened, unless that was done before. */
 void frame_space_survey(struct frame *f);
 
-/* The same before chunk n is replaced, where the chunk's place needs it, or chunks are few. */
+/*
+ * The same before chunk n is replaced, if its place makes that necessary or there are few chunks.
+ */
 void frame_space_survey_for(struct frame *f, uint32_t n);
 
-/* The index of the root on disk. */
+/* Loads the index of the root on disk. */
 NODISCARD int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s);
 
-/* A frame around `io` (taken in every case) and `dirfd` (taken likewise, or -1). */
+/* Makes a frame of `io` and `dirfd` (-1: none), and takes both, even if it fails. */
 NODISCARD int frame_new_take(struct frame **f, struct io *io, int dirfd);
 
-/* Hands out a frame that was opened or made; closes it where that failed, as `rc` says. */
+/* Hands out a frame that was opened or made; or closes it, if `rc` says that this failed. */
 NODISCARD int frame_ready_take(struct frame **out, struct frame *f, int rc);
 
 /* True: the frame is wary, and another program has written it. */

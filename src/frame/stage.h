@@ -1,6 +1,6 @@
 /*
- * A buffer of the calling thread for bytes on their way from the file to the
- * decoder, so that a read allocates nothing once the thread is warm.
+ * A buffer, one per thread, for bytes on their way from the file to the decoder, so that a warm
+ * thread allocates nothing for a read.
  */
 #ifndef FRAME_STAGE_H
 #define FRAME_STAGE_H
@@ -8,10 +8,10 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
-/* Room for n bytes, valid until this thread asks again or trims. */
+/* Makes room for n bytes, valid until this thread calls either function again. */
 NODISCARD int stage_get(size_t n, struct span *out);
 
-/* Gives back what only a large chunk needed. */
+/* Frees what only a large chunk needed. */
 void stage_trim(void);
 
 #endif

@@ -1,10 +1,12 @@
-/* What this process's control groups, such as those of a container, leave it. */
+/* Limits from the control groups of this process, for example those of a container. */
 #ifndef FS_CGROUP_H
 #define FS_CGROUP_H
 
 #include <stdint.h>
 
-/* The least memory limit of its group and of those above it; UINT64_MAX: none that is known. */
+/*
+ * The lowest memory limit, in bytes, of its group and of those above it. UINT64_MAX: none is known.
+ */
 uint64_t cgroup_memory(void);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * What the process may take at most: memory by its control groups, address space by ulimit or the
- * size of pointers. Options that ask for more are cut, with a line in the log; options that fit are
- * the user's own affair.
+ * What the process can use at most: memory is limited by its control groups, address space by
+ * ulimit or the size of pointers. Options that ask for more are reduced, with a line in the log.
+ * Options within the limits are left alone.
  */
 #ifndef FS_FIT_H
 #define FS_FIT_H
@@ -9,15 +9,15 @@
 #include "fs/options.h"
 
 /*
- * Where memory is limited, as in a container, the kernel kills whoever takes more. Lowers cache and
- * dirty_max to a share of the limit.
+ * Where memory is limited, for example in a container, the kernel kills a process that uses more.
+ * Lowers cache and dirty_max to a share of the limit.
  */
 void fit_memory(struct options *o);
 
 /*
- * Where the address space is limited, the same, and with smaller stacks for the threads to come:
- * else data that waits to be stored takes the memory for storing it, for ever. Returns how many
- * threads may serve requests, at most `threads`.
+ * The same for a limited address space; it also gives the threads to come smaller stacks. Without
+ * this, data that waits to be stored could take the memory that storing it needs, for ever. Returns
+ * how many threads may serve requests, at most `threads`.
  */
 unsigned fit_space(struct options *o, unsigned threads);
 

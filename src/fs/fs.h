@@ -1,8 +1,8 @@
 /*
- * One mount: what every room of this layer shares. Opened by fs_open before the first request,
- * fixed afterwards; each part guards its own state.
+ * One mount: what all parts of the daemon share. fs_open opens it before the first request, and it
+ * is fixed afterwards; each part protects its own state.
  *
- * Locks, each to be taken before those below it:
+ * Locks, in the order in which they may be taken:
  *
  *   seeks.sending  the kernel is made to send what it has; nothing else is held  (ops/seek.h)
  *   file.writing   one writer at a time                                          (file/file.h)
@@ -10,17 +10,17 @@
  *   inode.lock     who opens and closes; times                                   (inode/inode.h)
  *   file.sidecar   the lock file that other programs use                         (file/sidecar.h)
  *   file.lock      what the file holds
- *   one of the others: inode table, intent log, and what guards a single part
+ *   one of the others: inode table, intent log, and what protects a single part
  *
- * Where the inode's lock is held first, the gate is only tried for, and the sidecar only for a
- * moment. Of the others, one is taken within another in three places only: the cache's within that
- * of memory for large blocks (large.h), which is waited for with the file's lock held; the budget's
+ * A thread that already holds inode.lock may only try for the gate, and for the sidecar only for a
+ * moment. The other locks are not nested, with three exceptions: the cache's is taken within that
+ * of memory for large blocks (large.h), which may be waited for with file.lock held; the budget's
  * within that of a file's chunks on their way (file_flight); the pool's within that of a file's
  * readahead.
  *
- * The intent log's is held while a record is written; those of budget and cache never across I/O or
- * codec work. No lock of any kind is held across a reply: the reply may be the kernel's last
- * reference.
+ * The lock of the intent log is held while a record is written. Those of budget and cache are never
+ * held across I/O or codec work. No lock of any kind is held across a reply: it may end the
+ * kernel's last reference.
  */
 #ifndef FS_FS_H
 #define FS_FS_H
@@ -64,27 +64,27 @@ struct fs {
 	struct fuse_session *session;
 	struct wire wire;
 	struct keeper *keeper; /* from before the first request on */
-	/* gets memory for the cache; submitted by a reader that finds that it wants some */
+	/* prepares memory for the cache; submitted by a reader that finds it short */
 	struct pool_job warm;
 	atomic_bool warming;
-	/* of a file that was not open for writing: what is opened is suspect */
+	/* a sync of a file not open for writing failed: frames opened from now on are suspect */
 	atomic_bool sync_failed;
-	atomic_bool kernel_reads_ahead; /* as far as was asked for */
-	struct notify *notify; /* while it serves */
+	atomic_bool kernel_reads_ahead; /* as far as -o readahead asks */
+	struct notify *notify; /* while requests are served */
 	struct absent absent;
 	struct seek_queue seeks;
 	struct relief relief;
-	/* linkat by the descriptor alone is refused: to root, to root with another's identity */
+	/* linkat by descriptor was refused: [0] to root, [1] to root as another user */
 	atomic_bool no_link_by_fd[2];
-	unsigned threads; /* that serve requests */
-	uint64_t began; /* meter_now, for the statistics */
+	unsigned threads; /* how many serve requests */
+	uint64_t began;   /* when (meter_now); for the statistics */
 };
 
 /*
- * fs_init copies the options, fits them into what the process may take (fit.h), and opens
- * nothing. fs_open opens the parts, and brings into the frames what a crash left in the intent log;
- * every failure has left a line in the log. fs_close is for after either, also a failed fs_open.
- * The options' strings stay the caller's.
+ * fs_init copies the options, reduces them to what the process can use (fit.h), and opens nothing.
+ * fs_open opens the parts, and brings into the frames what a crash left in the intent log; every
+ * failure has been logged. fs_close follows either, even a failed fs_open. The strings of the
+ * options stay the caller's.
  */
 void fs_init(struct fs *fs, const struct options *o);
 NODISCARD int fs_open(struct fs *fs);

@@ -1,7 +1,7 @@
 /*
- * The housekeeper: a thread that commits what was written a while ago. Before that, as soon as the
- * mount answers, it does what needs the mount from outside: reads its device number, arms the guard
- * and sets the kernel's read-ahead.
+ * The keeper: a thread that commits what was written a while ago. When the mount first answers, it
+ * does what has to be done through the mount: it reads its device number, arms the guard and sets
+ * the kernel's read-ahead.
  */
 #ifndef FS_KEEPER_H
 #define FS_KEEPER_H
@@ -10,17 +10,15 @@
 
 struct keeper;
 
-/*
- * `answered` is called once, from the keeper's thread, when a stat of the mount point has returned.
- */
+/* Starts the thread. It calls `answered` once, when a stat of the mount point has returned. */
 NODISCARD int keeper_start(struct keeper **k, struct fs *fs, void (*answered)(void *), void *ctx);
 
-/* To be called when INIT is answered: the mount may be looked at. */
+/* To be called when INIT is answered, from when on the mount can be accessed. */
 void keeper_wake(struct keeper *k);
 
 void keeper_stop(struct keeper *k); /* NULL is fine */
 
-/* Commits every file that has something to commit. Returns the first failure. */
+/* Commits all files that have changes. Returns the first failure. */
 NODISCARD int keeper_commit_all(struct fs *fs);
 
 #endif

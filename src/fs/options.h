@@ -1,12 +1,15 @@
 /*
- * The command line, judged once. The table in options.c is also the help. All sizes are bytes.
+ * The command line, parsed and validated once. The table in options.c is also the help text. All
+ * sizes are in bytes.
  */
 #ifndef FS_OPTIONS_H
 #define FS_OPTIONS_H
 
 #include "frame/policy/settings.h"
 
-/* Why a directory of the command line cannot be used, by errno, and what can be done about it. */
+/*
+ * A sentence for the user: why a directory cannot be used, by errno, and what can be done about it.
+ */
 const char *options_path_error(int error);
 
 struct options {
@@ -30,7 +33,10 @@ struct options {
 	char *mount_opts; /* for libfuse: "rw,allow_other,..."; never NULL     */
 };
 
-/* Fills *o from argv. On a wrong word: one line on stderr, -EINVAL. options_free in every case. */
+/*
+ * Sets *o from argv. -EINVAL: a word is wrong, and one line on stderr says which. Call options_free
+ * even if this fails.
+ */
 NODISCARD int options_parse(struct options *o, int argc, char **argv);
 void options_free(struct options *o);
 
@@ -40,13 +46,13 @@ void options_help(void);
 NODISCARD int options_set_read_only(struct options *o);
 
 /*
- * Sets settings.chunksize_most, the largest chunks that are made: half of dirty_max in whole MiB,
- * though 1 MiB always. Of one that dirty_max has no room for, every part that is written would be
- * encoded with all that came before it. For those who change dirty_max.
+ * Sets settings.chunksize_most, the largest chunk size for new files: half of dirty_max in whole
+ * MiB, but at least 1 MiB. If a chunk did not fit into dirty_max, every part of it that is written
+ * would cause all earlier parts to be encoded again. To be called after dirty_max has changed.
  */
 void options_set_chunksize_most(struct options *o);
 
-/* The largest chunks that can be written to, in any frame, within the memory of the options. */
+/* The largest chunk size, in any frame, with which files can be written within these options. */
 uint64_t options_chunksize_writable(const struct options *o);
 
 #endif

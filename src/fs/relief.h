@@ -1,9 +1,10 @@
 /*
- * Threads that serve the kernel in the place of those that wait for another program's lock, or for
- * room on the disk, so that other requests are answered meanwhile.
+ * Extra threads that serve the kernel in place of those that wait for another program's lock, or
+ * for room on the disk, so that other requests are answered meanwhile.
  *
- * Not simply more threads from the start: each that works takes memory, and what README promises of
- * that holds for a few. One that waits takes no more than its request, 1 MiB at most.
+ * Why not start more threads from the beginning: each working thread takes memory, and README
+ * promises a bound for a few of them. A waiting thread takes no more than its request, at most 1
+ * MiB.
  */
 #ifndef FS_RELIEF_H
 #define FS_RELIEF_H
@@ -15,12 +16,15 @@ struct fuse_session;
 
 #define RELIEF_MOST 128
 
-/* One of a mount, with its lock initialized, `most`, else zeros; all under the lock. */
+/*
+ * One per mount. Starts zeroed, except for `lock`, which is initialised, and `most`. All under the
+ * lock.
+ */
 struct relief {
 	pthread_mutex_t lock;
-	unsigned most; /* threads; beyond them a wait holds one that other files would need */
+	unsigned most; /* extra threads at most; beyond, a waiting thread is not replaced */
 	struct fuse_session *session; /* NULL: nothing is served */
-	unsigned waiting, serving;    /* threads that wait, threads in their place */
+	unsigned waiting, serving;    /* threads that wait, and threads in their place */
 	struct relief_seat {
 		pthread_t thread;
 		bool taken, ended; /* ended: to be joined */
@@ -28,13 +32,16 @@ struct relief {
 	} seat[RELIEF_MOST];
 };
 
-/* While the session is served. The second waits for the threads, which are made to end. */
+/*
+ * Enclose the time in which the session is served. relief_stop ends the extra threads and waits for
+ * them.
+ */
 void relief_start(struct relief *r, struct fuse_session *session);
 void relief_stop(struct relief *r);
 
 /*
- * Around a wait of any thread with no locks of ours held. False: nothing is served any more, and
- * relief_end is not to be called.
+ * Enclose a wait of any thread that holds no locks of ours. False: no requests are served any more,
+ * and relief_end must not be called.
  */
 bool relief_begin(struct relief *r);
 void relief_end(struct relief *r);

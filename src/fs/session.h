@@ -1,5 +1,6 @@
 /*
- * The life of a mount: mount, serve requests, and after a signal or an unmount commit everything.
+ * The life of a mount: mounts, serves requests, and after a signal or an unmount commits
+ * everything.
  */
 #ifndef FS_SESSION_H
 #define FS_SESSION_H
@@ -9,8 +10,8 @@
 #include <signal.h>
 
 /*
- * Serves until the mount ends. `ready` is called once, from another thread, when the mount answers.
- * Every failure has left a line on stderr or in the log.
+ * Serves until the mount ends. Calls `ready` once, from another thread, when the mount answers.
+ * Every failure has been reported on stderr or in the log.
  */
 NODISCARD int session_run(struct fs *fs, void (*ready)(void *), void *ctx);
 

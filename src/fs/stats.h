@@ -1,6 +1,7 @@
 /*
- * What the mount has done since it began: counted on the way (base/meter.h), shown as the
- * extended attribute user.cframefs.stats of the mount's root, as JSON, and by `cframe stat`.
+ * What the mount has done since it started: counted as it happens (base/meter.h), and shown by
+ * `cframe stat` and, as JSON, in the extended attribute user.cframefs.stats of the root of the
+ * mount.
  */
 #ifndef FS_STATS_H
 #define FS_STATS_H
@@ -12,7 +13,7 @@ struct fs;
 
 #define STATS_XATTR "user.cframefs.stats"
 
-/* A piece of a read is answered by exactly one of the first five. */
+/* Each piece of a read is counted in exactly one of the first five. */
 enum stats_count {
 	STATS_FROM_DIRTY = METER_FRAME_COUNTS, /* data that is not in its frame yet     */
 	STATS_FROM_HOLE,                       /* zeros that are not stored             */
@@ -51,7 +52,7 @@ static inline void stats_add(enum stats_count what, uint64_t n)
 	meter_add(what, n);
 }
 
-/* All requests so far that somebody waits for (not FORGET). `room` is overwritten. */
+/* All requests so far that somebody waits for (so without FORGET). *room is working space. */
 uint64_t stats_requests(struct meter_sums *room);
 
 /* Appends everything, as JSON. */

@@ -1,6 +1,6 @@
 /*
- * Copying between frames, or inside one. Whole chunks are copied as they are
- * stored, without decoding, where source and target cut the file alike; the rest goes by bytes.
+ * Copying between frames, or within one. Whole chunks are copied in their stored form, without
+ * decoding, where both files have the same chunk borders; the rest is copied as bytes.
  */
 #ifndef FS_FILE_COPY_H
 #define FS_FILE_COPY_H
@@ -10,12 +10,12 @@
 struct file_copy {
 	struct file *from, *to; /* may be the same; then the ranges do not overlap */
 	uint64_t from_at, to_at, len;
-	bool unread; /* answer: what failed is the source */
+	bool unread; /* result: it was the source that failed */
 };
 
 /*
- * Returns how many bytes were copied: all up to the end of the source, or fewer: a bounded
- * piece of a long copy, or what was done before something failed.
+ * Returns the number of bytes copied: all up to the end of the source, or fewer, since a long copy
+ * is done in bounded pieces and a failure ends it.
  */
 NODISCARD ssize_t file_copy(struct file_copy *c);
 

@@ -1,8 +1,8 @@
 /*
- * Opening and closing: the file of an inode is there while it has users.
+ * Opening and closing: the file of an inode exists while it has users.
  *
- * Opening asks the disk, and for locks of other programs; closing commits what is left. Neither is
- * to be called with a lock held.
+ * Opening reads the disk, and waits for locks of other programs; closing commits what is left. Call
+ * either without any lock held.
  */
 #ifndef FS_FILE_OPEN_H
 #define FS_FILE_OPEN_H
@@ -10,13 +10,16 @@
 #include "fs/file/file.h"
 
 /*
- * The file of an inode, opened if it is not yet; to be returned by file_put. `writable`: if it was
- * open for reading only, it is made writable. -EROFS for what cannot be written: arrays, sparse
- * frames, frames with chunks of different sizes.
+ * Gets the file of an inode, and opens it if it is not open yet; file_put returns it. `writable`:
+ * it is made writable if it was open for reading only. -EROFS for what cannot be written: arrays,
+ * sparse frames, frames with chunks of different sizes.
  */
 NODISCARD int file_get(struct fs *fs, struct inode *n, bool writable, struct file **f);
 
-/* A file just made that nobody else knows of: what opening it would find is known already. */
+/*
+ * A file that was just created and is unknown to anybody else, so that opening it need not read
+ * anything.
+ */
 struct newborn {
 	int fd;              /* owned; -1: none yet      */
 	struct frame *frame; /* owned; it borrows fd     */
@@ -25,19 +28,21 @@ struct newborn {
 };
 
 /*
- * Writes an empty frame to the empty file b->fd, which has no name yet. `mode`: to be set again
- * afterwards, since writing may have removed set-id bits; 0: leave it.
+ * Writes an empty frame to the empty file b->fd, which has no name yet. `mode`: set again
+ * afterwards, since writing may clear set-id bits; 0: leave it.
  */
 NODISCARD int newborn_init_frame(struct newborn *b, const struct settings *s, mode_t mode);
 void newborn_drop(struct newborn *b);
 
-/* As file_get for writing, for a frame just made. Takes what *b owns in every case. */
+/*
+ * As file_get for writing, for a frame that was just created. Takes what *b owns, even if it fails.
+ */
 NODISCARD int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct file **f);
 
 /* Ends a use. The last one commits what is left and closes the file. */
 void file_put(struct fs *fs, struct inode *n);
 
-/* Frees what open.c has made of a file that has no users. Under n->lock. */
+/* Frees what open.c has set up, for a file without users. Under n->lock. */
 void file_close(struct file *f);
 
 #endif
