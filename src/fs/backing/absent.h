@@ -1,14 +1,17 @@
 /*
- * Names that were not there a moment ago. The kernel looks for a name right before it makes it, and
- * lets nobody else into the directory between: what was not there then need not be looked for once
- * more, under all of its suffixes. Only other programs could come between, hence a short time.
+ * Names that did not exist a moment ago. The kernel looks up a name right before it creates it, and
+ * lets nobody else into the directory in between. So a name that was just looked up in vain need
+ * not be searched again under all of its suffixes. Only other programs could have created it
+ * meanwhile, hence the short time.
  */
 #ifndef FS_BACKING_ABSENT_H
 #define FS_BACKING_ABSENT_H
 
 #include "fs/inode/inode.h"
 
-/* Names that are made at the same time, by several threads. More than that are looked for again. */
+/*
+ * How many names can be noted at a time: several threads create files. Others are searched again.
+ */
 #define ABSENT_SLOTS 8
 
 struct absent {
@@ -21,10 +24,10 @@ struct absent {
 	} slot[ABSENT_SLOTS];
 };
 
-/* There is nothing of that name (of at most NAME_MAX bytes) in the directory. */
+/* Notes that nothing in the directory has this name (of at most NAME_MAX bytes). */
 void absent_note(struct absent *a, const struct inode *parent, const char *name);
 
-/* True: that was noted a moment ago. It is forgotten then. */
+/* True: that was noted a moment ago. The note is removed. */
 bool absent_take(struct absent *a, const struct inode *parent, const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * The backing directory. Every name is resolved relative to an open directory
- * and never through a symlink, so nothing outside can be reached.
+ * The backing directory. Every name is resolved relative to an open directory and never through a
+ * symlink, so nothing outside can be reached.
  */
 #ifndef FS_BACKING_BACKING_H
 #define FS_BACKING_BACKING_H
@@ -15,18 +15,18 @@
 #include <sys/types.h>
 #include <time.h>
 
-#define BACKING_ABOVE 64 /* directories, the nearest: deeper trees than that are rare */
+#define BACKING_ABOVE 64 /* how many directories above are marked: deeper trees are rare */
 
 struct backing {
 	int root;        /* O_PATH descriptor of the directory           */
-	int lock;        /* holds the lock against other daemons; -1 none */
-	int above[BACKING_ABOVE]; /* the same, of the directories above (claim.h) ... */
+	int lock;        /* descriptor that holds the lock against other daemons; -1: none */
+	int above[BACKING_ABOVE]; /* the same for the directories above (claim.h) ... */
 	unsigned nabove; /* ... that may be read                         */
 	int proc;        /* O_PATH descriptor of /proc/self/fd           */
 	bool is_root;    /* we run as root, and create files as their callers */
 	_Atomic bool labelled; /* files may have SELinux labels             */
 	_Atomic dev_t own_dev; /* device number of our mount; 0 until known */
-	_Atomic uint64_t own_mount; /* its id, which its copies do not have; 0: not known */
+	_Atomic uint64_t own_mount; /* mount id, which bind mounts do not share; 0: not known */
 };
 
 #define BACKING_LABEL "security.selinux"
@@ -38,15 +38,18 @@ void backing_close(struct backing *b);
 unsigned long backing_raise_nofile(void);
 
 /*
- * An O_PATH descriptor of `name` in `dirfd`, not following a symlink, and what backing_look says.
+ * Returns an O_PATH descriptor of `name` in `dirfd`, without following a symlink, and sets *st and
+ * *birth as backing_look does.
  */
 NODISCARD int backing_find(const struct backing *b, int dirfd, const char *name, struct stat *st,
 			   uint64_t *birth);
 
-/* The file behind an O_PATH descriptor, opened with `flags`; not for symlinks. */
+/* Opens the file behind an O_PATH descriptor with `flags`. Not for symlinks. */
 NODISCARD int backing_reopen(const struct backing *b, int fd, int flags);
 
-/* stat_fd, where a time is too large for the C library: it becomes the last (or first) there is. */
+/*
+ * For stat_fd, where a time does not fit the C library: it becomes the last (or first) that does.
+ */
 NODISCARD int backing_stat_wide(int fd, struct stat *st);
 
 static inline int stat_fd(int fd, struct stat *st)
@@ -62,23 +65,22 @@ static inline bool same_time(struct timespec a, struct timespec b)
 }
 
 /*
- * True: a file that is changed now may keep this time stamp, since the clock of file systems goes
- * in steps, of less than BACKING_STEP_NS. A stamp in the future counts as fresh, too.
+ * True: a file that is changed now may keep this time stamp, since the clock of file systems
+ * advances in steps, of less than BACKING_STEP_NS. A stamp in the future counts as fresh, too.
  */
 #define BACKING_STEP_NS 50000000u
 bool backing_is_fresh(struct timespec stamp);
 
 /*
- * Attributes of an open file, and when it was created, in ns since 1970; 0: its file system does
- * not record that. One call for both.
+ * The attributes of an open file, and the time when it was created, in ns since 1970, in one call.
+ * 0: its file system does not record that time.
  */
 NODISCARD int backing_look(int fd, struct stat *st, uint64_t *birth);
 uint64_t backing_birth(int fd);
 
 /*
- * True: the file system is one of those whose files are known to keep their inode numbers, also
- * after the next mount. FUSE may number files in the order of lookups, FAT by where their directory
- * entry is.
+ * True: the file system is known to keep inode numbers, even across mounts. FUSE may number files
+ * in the order of lookups, and FAT by the place of their directory entry.
  */
 bool backing_numbers_last(const struct backing *b);
 

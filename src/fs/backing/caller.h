@@ -1,7 +1,7 @@
 /*
- * Creating files for whoever asked for them, so that they have that owner from the first moment.
- * A file that is given away afterwards would be root's for an instant, and by its name another one
- * could be given away that was moved there meanwhile.
+ * Creating files on behalf of the process that asked for them, so that they have the right owner
+ * from the first moment. A file that is given away afterwards would belong to root for an instant;
+ * and if that were done by name, another file that was moved there meanwhile might be given away.
  */
 #ifndef FS_BACKING_CALLER_H
 #define FS_BACKING_CALLER_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Who sent a request, and what this thread wears of it between enter and leave. */
+/* The sender of a request, and whether this thread acts as it, between enter and leave. */
 struct caller {
 	uid_t uid;
 	gid_t gid;
@@ -18,22 +18,22 @@ struct caller {
 };
 
 /*
- * From here on what this thread creates has the caller's uid and gid, if we are root (`is_root`)
- * and the caller is not, and the caller's umask, which a directory with a default ACL replaces.
+ * From here on, what this thread creates has the caller's umask, which a directory with a default
+ * ACL overrides; and the caller's uid and gid, if we are root (`is_root`) and the caller is not.
  * The thread keeps that umask; the next caller brings its own.
  */
 void caller_enter(struct caller *c, bool is_root);
 void caller_leave(struct caller *c);
 
 /*
- * Between enter and leave: the thread may write to every directory, as the kernel has decided that
- * the caller may. It knows of supplementary groups, which this thread does not wear. False: we do
- * not have that right either, or nothing is worn.
+ * Between enter and leave: lets the thread write to every directory, since the kernel has decided
+ * that the caller may. The kernel knows the caller's supplementary groups, which this thread does
+ * not have. False: we do not have that right either, or this thread does not act as the caller.
  */
 bool caller_override(const struct caller *c);
 
 /*
- * True: this thread has a umask of its own. False where a sandbox does not let it: then the kernel
+ * True: this thread has a umask of its own. False: a sandbox does not allow that; then the kernel
  * has to apply the caller's.
  */
 bool caller_own_umask(void);

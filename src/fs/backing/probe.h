@@ -1,7 +1,8 @@
 /*
- * What an entry of the backing directory is: a frame, an n-dimensional array, a sparse frame or
- * just a file; and its size in the mount. One small read tells. The answer is remembered by device,
- * inode, size, mtime and ctime, so that repeated `ls -l` does not open frames again.
+ * What an entry of the backing directory is (a frame, an n-dimensional array, a sparse frame or
+ * just a file), and its size in the mount. One small read is enough to find out. The result is
+ * remembered by device, inode, size, mtime and ctime, so that repeated `ls -l` does not open frames
+ * again.
  */
 #ifndef FS_BACKING_PROBE_H
 #define FS_BACKING_PROBE_H
@@ -13,20 +14,20 @@
 
 struct probed {
 	enum node_kind kind;
-	uint64_t size;      /* logical bytes; not for NODE_PLAIN */
+	uint64_t size;      /* decoded bytes; not for NODE_PLAIN */
 	uint32_t blocksize; /* for st_blksize                    */
 	bool open;          /* size and blocksize are not known here: ask the open file */
-	bool guess;         /* it may not be read: size is that of what is stored */
-	bool fresh;         /* backing_is_fresh when it was probed: a change may not show */
+	bool guess;         /* we may not read it: size is its stored size */
+	bool fresh;         /* backing_is_fresh when probed: a later change may not show */
 };
 
 struct probes;
 
-/* What has been found out about entries so far. Any thread. */
+/* The results so far. Any thread. */
 NODISCARD int probes_open(struct probes **p);
 void probes_close(struct probes *p);
 
-/* An entry to be looked at; everything is borrowed. */
+/* The entry to be probed; everything is borrowed. */
 struct probe_entry {
 	int fd;                /* O_PATH, of the entry                               */
 	int dirfd;             /* where it is found by its name; -1: not known       */
@@ -37,21 +38,21 @@ struct probe_entry {
 };
 
 /*
- * *out: what the entry is. A frame that does not parse is NODE_PLAIN, and logged once; one that
- * we may not read is what its name says; one that could not be read is an error, which is not
- * remembered.
+ * Sets *out to what the entry is. A frame that does not parse is NODE_PLAIN, which is logged once;
+ * one that we may not read is what its name says; one that could not be read gives an error, which
+ * is not remembered.
  */
 NODISCARD int probe_get(struct probes *p, const struct backing *b, const struct probe_entry *e,
 			struct probed *out);
 
 /*
- * Who opened the frame knows its size better: it went back to an older root, since a chunk that the
- * newest one names never got to the disk. True: that was not known before.
+ * Corrects the size of a frame by what opening it has shown: it went back to an older root, since a
+ * chunk of the newest one never got to the disk. True: that was not known before.
  */
 bool probe_correct(struct probes *p, const char *name, const struct stat *st,
 		   const struct probed *is);
 
-/* True the first time that it is asked about a probed entry: for messages that are logged once. */
+/* True only the first time for a probed entry: for messages that are logged once. */
 bool probe_tell_once(struct probes *p, const char *name, const struct stat *st);
 
 #endif

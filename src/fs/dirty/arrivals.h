@@ -1,15 +1,15 @@
 /*
- * What has come of a file from the kernel's cache, and what has not. That cache takes write(2) by
- * itself, sends the pages later and in any order, and drops a page whose write was refused (the
- * disk is full). Zeros that nobody wrote must not take the place of such pages. So three lists name
- * the bytes that are missing before newer ones:
+ * Which bytes of a file the kernel's cache has sent, and which not. That cache takes the data of
+ * write(2) by itself, sends the pages later and in any order, and drops a page whose write was
+ * refused (the disk is full). Such pages must not be replaced by zeros that nobody wrote. So three
+ * lists name the bytes that are missing in front of newer ones:
  *
- *   gaps     since the last full commit. They may be on their way: a part of a commit ends before
- *            the first of them.
- *   blank    since the last open, fsync or close. Commits leave this list alone: it tells where no
- *            older bytes are, which a refused page would leave in place.
- *   refused  will not come, and nothing older is there. As long as there are any, fsync and close
- *            fail and commits are parts; the last close cuts the file before the first.
+ *   gaps     since the last full commit. They may still be on their way, so a partial commit ends
+ *            before the first of them.
+ *   blank    since the last open, fsync or close. Commits leave this list alone: it tells where
+ *            there are no older bytes, which would remain if a page were refused.
+ *   refused  they will not come, and there is nothing older. As long as there are any, fsync and
+ *            close fail and commits are partial; the last close cuts the file before the first.
  *
  *                               gaps       blank      refused
  *   bytes come, or are cut off  fewer      fewer      fewer
@@ -20,7 +20,7 @@
  *   fsync, close                           fewer
  *   given up, with holes                              none
  *
- * Under the lock of the file.
+ * All of it is under the lock of the file.
  */
 #ifndef FS_DIRTY_ARRIVALS_H
 #define FS_DIRTY_ARRIVALS_H
@@ -32,43 +32,43 @@
 struct arrivals {
 	struct missing gaps, blank, refused;
 	uint32_t refusals;     /* how often bytes were refused ...                        */
-	int error;             /* ... why, the last time, and when: meter_now             */
-	uint64_t refused_at;
-	uint64_t passed;       /* somebody has gone on up to there, a while later         */
-	uint64_t blank_at;     /* when `blank` grew last                                  */
-	uint64_t aged;         /* the file was as long as that ...                        */
-	uint64_t aged_at;      /* ... then. A while later its holes are holes             */
+	int error;             /* ... with which error the last time ...                  */
+	uint64_t refused_at;   /* ... and when (meter_now)                                */
+	uint64_t passed;       /* somebody has written on, up to here, a while later      */
+	uint64_t blank_at;     /* when `blank` last grew                                  */
+	uint64_t aged;         /* the file had this length ...                            */
+	uint64_t aged_at;      /* ... at this time. A while later its gaps are holes      */
 	bool cut;              /* the file was cut before `refused`, and nobody was told  */
 };
 
-/* The file was read anew: nothing is missing. What handles know of refusals stays. */
+/* The file was loaded again: nothing is missing. What handles know of refusals stays. */
 void arrivals_clear(struct arrivals *a);
 
-/* [lo, hi) has come to a file that ended at `size`. */
+/* [lo, hi) was written to a file that ended at `size`. */
 void arrivals_come(struct arrivals *a, uint64_t size, uint64_t lo, uint64_t hi);
 
 /* [lo, hi) is part of the file now, but nobody has written it. */
 void arrivals_lack(struct arrivals *a, uint64_t lo, uint64_t hi);
 
-/* Nobody waits for [lo, hi) any more: somebody cut it off, or wants zeros there. */
+/* [lo, hi) is not missing any more: somebody cut it off, or wants zeros there. */
 void arrivals_release(struct arrivals *a, uint64_t lo, uint64_t hi);
 
 /* The file ends at `size` now. */
 void arrivals_resize(struct arrivals *a, uint64_t size);
 
-/* [lo, hi) was refused by a file that ends at `size`. Older bytes in its place stay. */
+/* The write of [lo, hi) was refused; the file ends at `size`. Older bytes there stay. */
 void arrivals_refuse(struct arrivals *a, uint64_t size, uint64_t lo, uint64_t hi, int error);
 
-/* The first `kept` bytes are in a commit that is no part. */
+/* The first `kept` bytes are in a full commit. */
 void arrivals_commit(struct arrivals *a, uint64_t kept);
 
-/* The kernel has sent all that it had of the first `size` bytes. */
+/* The kernel has sent everything that it had of the first `size` bytes. */
 void arrivals_promise(struct arrivals *a, uint64_t size);
 
-/* True: bytes behind the first that was refused came so long after it that they are newer. */
+/* True: bytes behind the first refused one came so much later that they are newer. */
 bool arrivals_are_over(const struct arrivals *a);
 
-/* Gives up what was refused. */
+/* Gives up what was refused: holes take its place. */
 void arrivals_give_up(struct arrivals *a);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Dirty chunks on their way into the frame, on the workers:
- * encode - space - write - index. The commit is the caller's (file_sync).
+ * Storing dirty chunks in the frame, on the workers: encode, find space, write, enter into the
+ * index. The commit is up to the caller (file_sync).
  */
 #ifndef FS_DIRTY_FLUSH_H
 #define FS_DIRTY_FLUSH_H
@@ -11,21 +11,22 @@
 
 /*
  * Chunks that replace stored ones are handed over in turns of a part of the file, so that a commit
- * between two turns can free what the first one replaced. Up to this size a file is one turn, and
- * goes from one committed state to the next as a whole.
+ * between two turns can free what the first has replaced. A file of up to this size, in bytes, is
+ * one turn, and goes from one committed state to the next as a whole.
  */
 #define FLUSH_WHOLE (1u << 20)
 
 /*
- * Full chunks are handed over in the order in which they lie in the file, also when they come in
- * another: the tuner's choices follow each other, so that the same bytes get the same pipelines.
- * The kernel sends what is written from start to end in order, but many threads read its requests.
- * A chunk waits for those before it, as long as they are few enough to be in those threads' hands.
- * What ends this waiting is whatever hands over all that is DIRTY: a commit, or lack of memory.
+ * Hands a full DIRTY chunk to the workers, unless it has to wait for chunks before it or for the
+ * next turn: then it stays DIRTY, as it does while an older copy is still FLUSHING. The file's lock
+ * is held for writing.
  *
- * Hands a full DIRTY chunk to the workers, unless it has to wait for those before it or for the
- * next turn: then it stays DIRTY, as does one of which an older copy is still FLUSHING. The file's
- * lock is held for writing.
+ * Full chunks are handed over in the order in which they lie in the file, even if they arrive in
+ * another: each of the tuner's choices builds on the one before, and the same bytes are to get the
+ * same pipelines. The kernel sends what is written from start to end in order, but several threads
+ * read its requests. So a chunk waits for those before it, as long as these are few enough to be in
+ * the hands of those threads. The wait ends when everything DIRTY is handed over: by a commit, or
+ * for lack of memory.
  */
 void flush_submit_full(struct file *f, struct dirty_chunk *c);
 
@@ -36,10 +37,12 @@ void flush_submit_full(struct file *f, struct dirty_chunk *c);
 #define FLUSH_ALL UINT_MAX
 unsigned flush_submit_turn(struct file *f, unsigned most);
 
-/* Waits until no chunk of the file is with the workers. The first failure since the last call. */
+/*
+ * Waits until the workers have no chunk of the file. Returns the first failure since the last call.
+ */
 NODISCARD int flush_wait(struct file *f);
 
-/* If a single small chunk is all that is DIRTY, stores it in this thread. */
+/* If one small chunk is all that is DIRTY, stores it on the calling thread. */
 void flush_small(struct file *f);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Byte ranges of a file that are missing: zeros that nobody wrote would stand for them. A list may
- * name too much, but never too little. Under the lock of the file. Zeroed before first use.
+ * Byte ranges of a file that are missing: without them zeros would be shown that nobody wrote. A
+ * list may name too much, but never too little. Under the lock of the file. Zeroed before first
+ * use.
  */
 #ifndef FS_DIRTY_MISSING_H
 #define FS_DIRTY_MISSING_H
@@ -8,10 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* So many need no memory. */
+/* So many ranges need no allocation. */
 #define MISSING_FEW 4u
 
-/* Beyond so many, or without memory, the last ones are joined. */
+/* Above this number, or if memory runs out, the last ranges are joined. */
 #define MISSING_MOST 4096u
 
 struct missing_range {
@@ -28,13 +29,13 @@ void missing_add(struct missing *m, uint64_t lo, uint64_t hi);
 /* [lo, hi) was written, or cut off. */
 void missing_mend(struct missing *m, uint64_t lo, uint64_t hi);
 
-/* All of it was. Frees the memory. */
+/* Nothing is missing any more. Frees the memory. */
 void missing_clear(struct missing *m);
 
-/* UINT64_MAX: nothing is missing. */
+/* The first missing byte; UINT64_MAX: nothing is missing. */
 uint64_t missing_first(const struct missing *m);
 
-/* Behind the last; 0: nothing is missing. */
+/* The byte behind the last missing one; 0: nothing is missing. */
 uint64_t missing_end(const struct missing *m);
 
 /* The first part of [lo, hi) that is missing. False: there is none. */

@@ -1,7 +1,7 @@
 /*
- * Chunks in the order of their numbers: a treap, whose links are in the chunks themselves. Nothing
- * is allocated, so that a chunk with bytes that were accepted gets from one set to another also
- * when there is no memory. Under the lock of the file.
+ * A set of chunks ordered by number: a treap whose links are in the chunks themselves. Nothing is
+ * allocated, so a chunk whose bytes were accepted can move from one set to another even when there
+ * is no memory. Under the lock of the file.
  */
 #ifndef FS_DIRTY_SET_H
 #define FS_DIRTY_SET_H
@@ -15,17 +15,17 @@ struct dirty_set {
 	uint32_t count;
 };
 
-/* No other chunk of that number is in the set. */
+/* The set must have no chunk with the same number. */
 void dirty_set_add(struct dirty_set *s, struct dirty_chunk *c);
 
-/* It is in the set. */
+/* The chunk must be in the set. */
 void dirty_set_remove(struct dirty_set *s, struct dirty_chunk *c);
 
 struct dirty_chunk *dirty_set_find(const struct dirty_set *s, uint32_t n);
 
 /*
- * The chunk with the lowest number from n on, or NULL. A loop that asks for the number behind the
- * last one bears that chunks come and go meanwhile.
+ * The chunk with the lowest number from n on, or NULL. A loop that continues with the next number
+ * works even if chunks come and go meanwhile.
  */
 struct dirty_chunk *dirty_set_from(const struct dirty_set *s, uint32_t n);
 

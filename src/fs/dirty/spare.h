@@ -1,6 +1,6 @@
 /*
- * A pool of buffers as large as a chunk. Getting fresh pages from the kernel for each chunk took a
- * sixth of the daemon's time when writing. Any thread.
+ * A pool of buffers of the size of a chunk. Getting fresh pages from the kernel for every chunk
+ * took a sixth of the daemon's time when writing. Any thread.
  */
 #ifndef FS_DIRTY_SPARE_H
 #define FS_DIRTY_SPARE_H
@@ -9,12 +9,13 @@
 
 struct spare;
 
-/* An empty pool that keeps at most max_bytes. */
+/* Makes an empty pool, which will keep at most max_bytes. */
 NODISCARD int spare_open(struct spare **s, uint64_t max_bytes);
 void spare_close(struct spare *s); /* NULL is fine */
 
 /*
- * A buffer with room for at least `cap` bytes, now the caller's; without memory if there is none.
+ * Returns a buffer with room for at least `cap` bytes, which is the caller's now; an empty one, if
+ * the pool has none of that size.
  */
 struct buf spare_take(struct spare *s, size_t cap);
 

@@ -1,7 +1,7 @@
 /*
- * The byte ranges of a file that were written since its newest durable commit or its newest record
- * of the intent log. A list may name too much, but never too little: changes that are no ranges of
- * bytes, or too many, make it `whole`. Under the lock of the file.
+ * The byte ranges of a file that were written since its last durable commit or its last record in
+ * the intent log. A list may name too much, but never too little: if a change is not a range of
+ * bytes, or there are too many, it becomes `whole`. Under the lock of the file.
  */
 #ifndef FS_DIRTY_TOUCHED_H
 #define FS_DIRTY_TOUCHED_H
@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The most that a record may hold: beyond it a commit writes less than the log would. */
+/* The most that a record may hold. Above it, a commit writes less than the log would. */
 #define TOUCHED_MAX_RANGES 4096u
 #define TOUCHED_MAX_BYTES (4u << 20)
 
@@ -20,7 +20,7 @@ struct touched_range {
 struct touched {
 	struct touched_range *range;
 	uint32_t n, cap;
-	uint64_t bytes; /* in all ranges; those that overlap count several times until settled */
+	uint64_t bytes; /* in all ranges; overlapping ones count several times until settled */
 	bool whole;     /* the list is empty, and anything may have changed */
 };
 
@@ -30,10 +30,10 @@ void touched_add(struct touched *t, uint64_t at, uint64_t len);
 /* Anything may have changed. */
 void touched_whole(struct touched *t);
 
-/* Nothing has changed since now. Keeps the memory, unless there is much of it. */
+/* Clears the list. Keeps the memory, unless there is much of it. */
 void touched_clear(struct touched *t);
 
-/* Sorts the ranges and joins those that overlap or touch. */
+/* Sorts the ranges, and joins those that overlap or touch. */
 void touched_settle(struct touched *t);
 
 void touched_deinit(struct touched *t);

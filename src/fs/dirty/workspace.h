@@ -1,9 +1,9 @@
 /*
- * What a thread needs to work on data: a codec scratch and buffers that are used again. Made on the
- * thread's first use and freed when it ends; libfuse's threads come and go.
+ * What a thread needs to work on data: a codec scratch, and buffers that are reused. Made on first
+ * use by a thread and freed when the thread ends; libfuse's threads come and go.
  *
- * Functions that take a workspace leave their result in the buffer that they name; it is good until
- * the next call that uses the same one.
+ * Functions that take a workspace leave their result in the buffer that they name. It is valid
+ * until the next call that uses the same buffer.
  */
 #ifndef FS_DIRTY_WORKSPACE_H
 #define FS_DIRTY_WORKSPACE_H
@@ -21,30 +21,33 @@ struct workspace {
 	struct reply reply;        /* the answer to a read                                   */
 	struct buf data;           /* of a write request, as it came from the kernel: wire.h */
 	struct buf copy;           /* plain bytes for copying and comparing                  */
-	struct buf stored;         /* a chunk encoded, on its way to the backing file        */
+	struct buf stored;         /* an encoded chunk, on its way to the backing file       */
 	struct buf base;           /* the stored chunk that it replaces                      */
 	struct buf plain;          /* decoded bytes of a chunk                               */
 	struct buf edits;          /* struct chunk_edit: runs of blocks that differ from base */
 	struct buf record;         /* a record of the intent log                             */
 };
 
-/* The workspace of this thread; NULL without memory. workspace_init comes first, once, in main. */
+/* The workspace of this thread; NULL: out of memory. main calls workspace_init once before. */
 struct workspace *workspace_get(void);
 NODISCARD int workspace_init(void);
 
 /*
- * For encoding a chunk with the help of the pool's other workers; NULL without memory. The thread
+ * For encoding a chunk with the help of the pool's other workers; NULL: out of memory. The thread
  * must end before the pool is closed.
  */
 struct parallel *workspace_parallel(struct workspace *w, struct pool *pool);
 
-/* Nobody needs the bytes any more: frees a buffer that is too large to be kept. */
+/* To be called when the bytes are not needed any more: frees a buffer that is too large to keep. */
 void workspace_done(struct buf *b);
 
-/* The same for all that storing a chunk takes. Called after each request and each stored chunk. */
+/*
+ * The same for everything that storing a chunk uses. Called after each request and each stored
+ * chunk.
+ */
 void workspace_trim(void);
 
-/* Frees the workspace of the calling thread: for the main thread, whose end does not do it. */
+/* Frees the workspace of the calling thread: for the main thread, whose end does not free it. */
 void workspace_end(void);
 
 #endif

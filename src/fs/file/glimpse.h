@@ -1,12 +1,12 @@
 /*
- * Which blocks a small random read has seen a part of lately. Such a read decodes no more of its
- * block than it must, and keeps nothing; whoever comes back finds the block noted here, and then
- * all of it is decoded and cached.
+ * Remembers which blocks a small random read has recently seen a part of. Such a read decodes no
+ * more of its block than it must, and caches nothing. The next read of the same block finds it
+ * noted here, and decodes and caches all of it.
  *
- * A part spares half of a block's time, and was in vain if the block is wanted again. So parts are
- * decoded while fewer than a quarter of the reads come back to a block.
+ * Decoding only a part saves half of the time for a block, and is wasted if the block is wanted
+ * again. So parts are decoded as long as fewer than a quarter of the reads come back to a block.
  *
- * Threads: any, without a lock. A note that is lost costs one more part.
+ * Any thread, without a lock. A lost note costs one more partial decode.
  */
 #ifndef FS_FILE_GLIMPSE_H
 #define FS_FILE_GLIMPSE_H
@@ -18,11 +18,11 @@
 #define GLIMPSES 4096
 
 struct glimpses {
-	atomic_uint note[GLIMPSES]; /* half a hash of the block that was seen last; 0: none */
-	atomic_int back;            /* the share of reads that come back                    */
+	atomic_uint note[GLIMPSES]; /* half of the hash of the last block seen; 0: none   */
+	atomic_int back;            /* running share of the reads that come back           */
 };
 
-/* Of a read of a block, cached or not. True: a part of it will do. */
+/* Notes a read of a block. True: decoding a part of it is enough. */
 bool glimpse(struct glimpses *g, uint64_t owner, uint32_t block, bool cached);
 
 #endif

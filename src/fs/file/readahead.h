@@ -1,15 +1,16 @@
 /*
  * Detects readers that go through a file from one end to the other, or in equal strides: up to 8
- * streams a file, told apart by where each will go on. The workers decode the next blocks of a
- * stream into the cache before they are asked for, in a window that grows from 128 KiB to 8 MiB
- * with what the stream has read. Random access has no window.
+ * streams per file, told apart by where each is expected to continue. The workers decode the next
+ * blocks of a stream into the cache before they are asked for, in a window that grows from 128 KiB
+ * to 8 MiB with the amount the stream has read. Random access has no window.
  *
- * Where the kernel's own read-ahead is long enough, that is left to it: its requests come several
- * at a time, each is decoded by a thread of its own, and the kernel copies the bytes out of that
- * core's L2 cache. The workers are for what the kernel does not foresee (strides), for direct I/O,
- * and for mounts whose read-ahead we may not set.
+ * Where the kernel's own read-ahead is long enough, it is left to the kernel: its requests come
+ * several at a time, each is decoded by a thread of its own, and the kernel copies the bytes out of
+ * the L2 cache of that thread's core. The workers are for what the kernel does not foresee
+ * (strides), for direct I/O, and for mounts whose read-ahead we may not set.
  *
- * A job takes the file's lock only if it is free, and waits for nothing that may wait for the pool.
+ * A job takes the file's lock only if it is free, and waits for nothing that may itself wait for
+ * the pool.
  */
 #ifndef FS_FILE_READAHEAD_H
 #define FS_FILE_READAHEAD_H
@@ -25,17 +26,17 @@ struct file;
 #define READAHEAD_STREAMS 8
 
 struct readahead {
-	pthread_mutex_t lock; /* innermost but for the pool's; for all below */
+	pthread_mutex_t lock; /* for all below; only the pool's is taken under it */
 	pthread_cond_t idle;
-	unsigned jobs;        /* with the workers: they keep the file open */
+	unsigned jobs;        /* that the workers have: they keep the file open  */
 	unsigned clock;
 	struct stream {
-		uint64_t next;   /* where it will go on                     */
-		uint64_t run;    /* bytes that came so far, without a gap   */
-		uint64_t ahead;  /* up to here the workers have been told   */
+		uint64_t next;   /* where it is expected to continue        */
+		uint64_t run;    /* bytes read so far without a gap         */
+		uint64_t ahead;  /* the workers have been told up to here   */
 		uint64_t last;   /* where the newest request began          */
-		uint64_t stride; /* from there to the next one; 0: unknown  */
-		unsigned hits;   /* how often that was so                   */
+		uint64_t stride; /* from request to request; 0: unknown     */
+		unsigned hits;   /* how often the stride was right          */
 		unsigned used;
 	} stream[READAHEAD_STREAMS];
 };
@@ -51,16 +52,16 @@ struct readahead_request {
 
 /* What a request is part of. */
 enum readahead_kind {
-	READ_RANDOM,  /* nothing that is known                           */
+	READ_RANDOM,  /* no stream that is known                         */
 	READ_STREAM,  /* a stream that the kernel reads ahead            */
 	READ_AHEAD,   /* a stream that the workers decode ahead          */
 	READ_STRIDES, /* equal strides, which the workers decode ahead   */
 };
 
-/* Notes a request and tells the workers what to decode next. The file's lock is held. */
+/* Notes a request, and tells the workers what to decode next. The file's lock is held. */
 enum readahead_kind readahead_note(struct file *f, const struct readahead_request *q);
 
-/* Waits until no job is with the workers. To be called before the file is freed. */
+/* Waits until the workers have no job of the file. To be called before it is freed. */
 void readahead_stop(struct readahead *r);
 
 #endif

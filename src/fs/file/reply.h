@@ -1,9 +1,9 @@
 /*
- * The answer to a read: pieces in order, decoded for this reply or in entries of the cache, from
- * where the kernel copies them.
+ * The reply to a read: pieces in order, either decoded for this reply or in entries of the cache,
+ * from which the kernel copies them.
  *
- * The entries stay in use until reply_end, which therefore comes after the answer has been sent; no
- * lock is held then. One thread at a time.
+ * The entries are held until reply_end, which therefore comes after the reply has been sent, when
+ * no lock is held. One thread at a time.
  */
 #ifndef FS_FILE_REPLY_H
 #define FS_FILE_REPLY_H
@@ -17,7 +17,7 @@
 
 struct reply {
 	struct buf own;      /* memory for bytes that are not in the cache                */
-	struct span room;    /* all of `own`, or of the place that reply_begin_at was given */
+	struct span room;    /* all of `own`, or the `dst` of reply_begin_at              */
 	size_t n;            /* bytes so far                                              */
 	bool copies;         /* everything is copied to `room`                            */
 	unsigned pieces, nheld;
@@ -25,20 +25,23 @@ struct reply {
 	struct cache_entry *held[REPLY_PIECES];
 };
 
-/* An empty reply of at most `size` bytes. */
+/* Begins an empty reply of at most `size` bytes. */
 NODISCARD int reply_begin(struct reply *r, size_t size);
 
-/* An empty reply whose bytes are all copied to `dst`. */
+/* Begins an empty reply whose bytes are all copied to `dst`. */
 void reply_begin_at(struct reply *r, struct span dst);
 
-/* Adds n bytes, which the caller fills in, or has filled in where reply_next said. */
+/*
+ * reply_room adds n bytes to the reply and returns where they are, for the caller to fill in; or
+ * they are there already, filled in at the place that reply_next returned.
+ */
 struct span reply_room(struct reply *r, size_t n);
 struct span reply_next(const struct reply *r, size_t n);
 
-/* Adds bytes of an entry. The reply takes a reference of its own to the entry if it needs one. */
+/* Adds bytes of a cache entry. The reply takes a reference of its own to it if it needs one. */
 void reply_add(struct reply *r, struct cache *cache, struct cache_entry *e, struct view bytes);
 
-/* Releases the entries. Must follow every reply_begin and reply_begin_at. */
+/* Releases the entries. Must follow each reply_begin and reply_begin_at. */
 void reply_end(struct reply *r, struct cache *cache);
 
 #endif

@@ -1,18 +1,18 @@
 /*
- * File capabilities. Any write to the backing file removes them there. Our own writes must not: the
- * application's were all made before the capabilities were set, or through a mapping, which removes
- * nothing.
+ * File capabilities. Any write to the backing file removes them there. Our own writes must not have
+ * that effect: the application's writes were all made before the capabilities were set, or through
+ * a mapping, which removes nothing.
  *
- * So they are noted right before the first write of a commit and set again after the last one. In
- * between the note is what counts; at other times the backing file has them, and other programs may
- * change them there. One case is never noted: capabilities that another program set after the
- * kernel was told that there are none. The kernel then removes none when the application writes, so
- * that our own writes have to.
+ * So they are noted right before the first write of a commit, and set again after the last one. In
+ * between, the note is what counts; at other times the backing file has them, and other programs
+ * may change them there. One case is never noted: capabilities that another program has set after
+ * we told the kernel that there are none. Then the kernel removes none when the application writes,
+ * so our own writes have to.
  *
- * Changes by a program that does not take part in locking, made while there is a note, cannot be
- * told from our own writes, unless it has also written a new root.
+ * Changes made while there is a note, by a program that does not take part in locking, cannot be
+ * told from the effect of our own writes, unless that program has also written a new root.
  *
- * `fd` is the descriptor of the backing file, of any kind.
+ * `fd` is a descriptor of the backing file, of any kind.
  */
 #ifndef FS_INODE_CAPS_H
 #define FS_INODE_CAPS_H
@@ -21,21 +21,23 @@
 
 #define CAPS_XATTR "security.capability"
 
-/* To be called before we write to the backing file. Notes them, unless there is a note already. */
+/*
+ * To be called before we write to the backing file. Notes the capabilities, unless there is a note.
+ */
 void caps_hold(struct inode *n, int fd);
 
-/* True: there is a note, of capabilities that our writes may have removed. */
+/* True: there is a note of capabilities, which our writes may have removed. */
 bool caps_noted(struct inode *n);
 
-/* To be called after a commit. 1: they had been removed, and are set again. */
+/* To be called after a commit. 1: they had been removed, and have been set again. */
 NODISCARD int caps_put_back(struct inode *n, int fd);
 
 /* Drops the note: our writes are done, or the file is now another program's. */
 void caps_forget(struct inode *n);
 
 /*
- * setxattr, removexattr and getxattr of the application. caps_get returns the length; -ENODATA is
- * remembered for keep_ns nanoseconds, as long as the kernel does.
+ * setxattr, removexattr and getxattr of the application. caps_get returns the length; that there
+ * are none (-ENODATA) is remembered for keep_ns nanoseconds, as long as the kernel remembers it.
  */
 NODISCARD int caps_set(struct inode *n, int fd, struct view value, int flags);
 NODISCARD int caps_remove(struct inode *n, int fd);

@@ -7,12 +7,12 @@
 struct inodes {
 	pthread_mutex_t lock;
 	struct inode *table;            /* all under lock */
-	struct inode *detached;         /* those in use that are in the table no more */
-	struct inode *newest, *oldest;  /* with a descriptor that may be closed */
-	struct inode *erased;           /* out of the table, and not freed yet */
+	struct inode *detached;         /* still used, but no longer in the table */
+	struct inode *newest, *oldest;  /* those whose descriptor may be closed, by last use */
+	struct inode *erased;           /* removed from the table, and not freed yet */
 	unsigned nfds, max_fds;
 	atomic_uint nameless;           /* files without a name that are not closed yet */
-	_Atomic uint64_t nameless_when; /* meter_now, when the last one lost it; 0: none has */
+	_Atomic uint64_t nameless_when; /* meter_now when the last one lost its name; 0: none has */
 	atomic_uint renaming;           /* changes of names under way ...                   */
 	atomic_uint renames;            /* ... and how many there have been                 */
 	struct backing *backing;
@@ -24,15 +24,16 @@ void inodes_link_add(struct inode *n, struct inode *parent, const char *backing)
 void inodes_put(struct inodes *t, struct inode *n, uint64_t refs);
 
 /*
- * Both under the lock. An inode without a descriptor gets one, which may be closed any time; one
- * that is going to be erased is not on the list of those that may be.
+ * Both are called under the lock. _give gives a descriptor, which may be closed at any time, to an
+ * inode that has none. _unlist takes an inode that is about to be erased off the list of those
+ * whose descriptor may be closed.
  */
 void inodes_fd_give(struct inodes *t, struct inode *n, int fd, bool readable);
 void inodes_fd_unlist(struct inodes *t, struct inode *n);
 
 /*
- * Unlocks, and frees what was erased. Not under the lock: closing a file that has no name gives
- * back its room, which takes seconds for a large one.
+ * Unlocks, and then frees what was erased: not under the lock, since closing a file without a name
+ * frees its room on the disk, which can take seconds for a large one.
  */
 void inodes_unlock(struct inodes *t);
 

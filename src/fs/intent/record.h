@@ -1,13 +1,13 @@
 /*
  * One record of the intent log (intent.h): the bytes that an fsync made safe. Numbers are
- * little-endian, a record starts and ends at a multiple of 4096.
+ * little-endian. A record starts and ends at a multiple of 4096.
  *
  *      0  magic "cfintent"
  *      8  XXH3-64 of bytes 16 .. 127
  *     16  XXH3-64 of bytes 128 .. length
  *     24  length of the record
- *     32  generation: which use of the file of the log this is
- *     40  sequence in the generation, from 0
+ *     32  generation: increases whenever the file of the log is reused
+ *     40  sequence number in the generation, from 0
  *     48  inode number of the backing directory
  *     56  inode number of the frame
  *     64  sequence number of the frame's newest durable root
@@ -16,13 +16,13 @@
  *     88  its mtime: seconds, nanoseconds
  *    104  number of ranges
  *    112  bytes in them
- *    120  when the frame was made, in ns since 1970, since inode numbers are given anew;
+ *    120  creation time of the frame, in ns since 1970, since inode numbers are reused;
  *         0: not known
  *    128  offset and length of each range, in order, apart from each other
  *         the bytes, one range behind the other; zeros
  *
- * A range ends within the size. Records of a generation stand one behind the other from
- * the start of the file; the log ends where the next one is not whole.
+ * A range ends within the size. The records of a generation follow each other from the start of the
+ * file; the log ends where the next one is not whole.
  */
 #ifndef FS_INTENT_RECORD_H
 #define FS_INTENT_RECORD_H
@@ -40,33 +40,37 @@
 struct intent_record {
 	uint64_t generation, sequence;
 	uint64_t directory, inode, birth;
-	struct frame_roots roots; /* of the frame, that it builds on */
+	struct frame_roots roots; /* those of the frame that it builds on */
 	uint64_t size;
 	struct timespec mtime;
 	uint32_t nranges;
-	struct view table, bytes; /* borrow what was parsed */
+	struct view table, bytes; /* borrowed from what was parsed */
 };
 
-/* Room for a record of these ranges, settled; *bytes is where the caller puts what they hold. */
+/*
+ * Begins a record of these ranges, which must be settled: makes room in *out. *bytes is where the
+ * caller puts the bytes of the ranges, one behind the other.
+ */
 NODISCARD int intent_record_begin(struct buf *out, const struct touched *t, struct span *bytes);
 
-/* All but generation and sequence is known, and the bytes are there. */
+/* Completes the record, except for generation and sequence. The bytes are in place. */
 void intent_record_end(struct buf *out, const struct intent_record *r);
 
-/* The last two, which only the log knows. */
+/* Sets these two, which only the log knows. */
 void intent_record_number(struct span record, uint64_t generation, uint64_t sequence);
 
-/* Length of the record that starts with these bytes; 0: none does. */
+/* The length of the record that starts with these bytes; 0: there is none. */
 uint64_t intent_record_length(struct view head);
 
 /*
- * `record` is as long as intent_record_length said. -EBADMSG: it is not whole, or makes no sense.
+ * Parses a record, whose length is that of intent_record_length. -EBADMSG: it is not whole, or
+ * makes no sense.
  */
 NODISCARD int intent_record_parse(struct intent_record *r, struct view record);
 
 /*
- * Is a record that built on these roots newer than the frame as it is found? 1: it is to be
- * applied. 0: the frame has it. -EBADMSG: the frame is none that it could build on.
+ * Is a record that built on these roots newer than the frame as it is found? 1: it has to be
+ * applied. 0: the frame contains it. -EBADMSG: it cannot have been built on this frame.
  */
 NODISCARD int intent_record_judge(const struct frame_roots *built_on,
 				  const struct frame_roots *found);
