@@ -1,15 +1,15 @@
 /*
- * The two that are measured: our codec layer, linked in, and the reference's C
- * library, opened at run time with its own copies of the codecs. Both are called in-process with
- * the same source and destination; what a caller sets up once (contexts, scratch, pool) is
- * made before the clock runs, as a program that moves many chunks would.
+ * The two sides that are measured: our codec layer, linked in, and the reference's C library,
+ * loaded at run time with its own copies of the codecs. Both are called in the same process with
+ * the same source and destination. What a caller sets up once (contexts, scratch, pool) is set up
+ * before the clock runs, as a program that moves many chunks would do.
  */
 #ifndef BENCH_CODEC_SIDES_H
 #define BENCH_CODEC_SIDES_H
 
 #include "codec/parallel.h"
 
-/* Of the reference; its own header is for codec_sides.c only. */
+/* A type of the reference, whose own header only codec_sides.c includes. */
 typedef struct blosc2_context_s blosc2_context;
 
 enum side_id { OURS, REFERENCE, SIDES };
@@ -58,14 +58,17 @@ extern struct reference {
 	int (*lz4_state)(void), (*lz4hc_state)(void);
 } ref;
 
-/* The reference picks the block size, ours takes the same: one trade of size against speed. */
+/*
+ * The reference chooses the block size, and ours uses the same, so both make one trade of size for
+ * speed.
+ */
 void bench_open(struct bench *b, const struct cell *cell, struct view src, struct scratch *s,
 		struct pool *pool);
 void bench_close(struct bench *b);
 void bench_encode(struct bench *b, enum side_id side); /* fills chunk[side] */
 void bench_decode(struct bench *b, enum side_id side); /* fills back         */
 
-/* The bare codec of a side on one stream; 0: no smaller. */
+/* The bare codec of a side, on one stream. Returns the length; 0: not smaller. */
 size_t bare_encode(struct bench *b, enum side_id side, struct view src, struct span dst);
 void bare_decode(struct bench *b, enum side_id side, struct view src, struct span dst);
 bool bare_exists(const struct bench *b, enum side_id side);

@@ -1,5 +1,5 @@
 /*
- * The words behind a subcommand, as getopt_long(3) takes them: options may stand between the other
+ * The words behind a subcommand, parsed as getopt_long(3) does: options may stand between the other
  * words, up to "--".
  */
 #ifndef ARGS_H
@@ -10,9 +10,9 @@
 enum { ARGS_END = -1, ARGS_WRONG = '?' };
 
 /*
- * The next option: its letter, or the `val` of its name; `optarg` is its value. ARGS_WRONG: it is
- * unknown, or its value is missing, which is said. ARGS_END: the other words begin at argv[optind].
- * `names` ends with zeros; NULL: none.
+ * Returns the next option: its letter, or the `val` of its long name; its value is in `optarg`.
+ * ARGS_WRONG: it is unknown or lacks its value, which has been reported. ARGS_END: the other words
+ * begin at argv[optind]. `names` ends with a row of zeros; NULL: there are none.
  */
 int args_next(int argc, char **argv, const char *letters, const struct option *names);
 

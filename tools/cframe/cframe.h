@@ -2,7 +2,7 @@
 #ifndef CFRAME_H
 #define CFRAME_H
 
-/* argv[0] is the name of the subcommand; the exit code comes back. */
+/* argv[0] is the name of the subcommand. Each returns the exit code. */
 int cat_main(int argc, char **argv);
 int codecs_main(int argc, char **argv);
 int compress_main(int argc, char **argv);
@@ -13,10 +13,10 @@ int stat_main(int argc, char **argv);
 int tune_main(int argc, char **argv);
 int verify_main(int argc, char **argv);
 
-/* The help of those options of compress that are a mount's. */
+/* Prints the help for those options of compress that a mount has, too. */
 void compress_help(void);
 
-/* "cframe: usage: ..." on standard error, and the exit code. */
+/* Prints "cframe: usage: ..." on standard error, and returns the exit code for that. */
 int tool_usage(const char *name);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Files on their way to a directory: each is made under a temporary name, and gets its own when it
- * is complete. Whoever opened a draft ends it, by draft_finish or draft_drop.
+ * Drafts: files that are created under a temporary name, and get their own when they are complete.
+ * Whoever opens a draft ends it with draft_finish or draft_drop.
  */
 #ifndef DRAFT_H
 #define DRAFT_H
@@ -10,10 +10,10 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* Files on their way at the same time. */
+/* How many drafts there can be at a time. */
 #define DRAFTS_MAX 1024
 
-/* A file under a temporary name, until it is given its own. */
+/* A file under a temporary name, in the directory `dir`. */
 struct draft {
 	int dir; /* borrowed */
 	int fd;  /* -1: not a regular file */
@@ -21,27 +21,30 @@ struct draft {
 	struct live *live;
 };
 
-/* From here on a signal that ends the program takes all drafts with it. */
+/* From here on, a signal that ends the program removes all drafts. */
 void draft_end_with_signals(void);
 
-/* By the main thread, which gets the signals. -ENFILE: there are DRAFTS_MAX. */
+/*
+ * Create a draft: a regular file, a symlink, a device node or FIFO, or another name of a file. For
+ * the main thread, which receives the signals. -ENFILE: there are DRAFTS_MAX of them.
+ */
 NODISCARD int draft_open(struct draft *d, int dir);
 NODISCARD int draft_symlink(struct draft *d, int dir, const char *text);
 NODISCARD int draft_node(struct draft *d, int dir, const struct stat *st);
 NODISCARD int draft_link(struct draft *d, int dir, int from, const char *path);
 
 /*
- * Attributes, then the name; `replace`: also one that is in use, else -EEXIST. It is gone when this
- * fails.
+ * Sets the attributes, and then the name. `replace`: even if a file has that name; otherwise
+ * -EEXIST. If this fails, the draft is removed.
  */
 NODISCARD int draft_finish(struct draft *d, const struct stat *st, struct extras *x,
 			   const char *name, bool replace);
 void draft_drop(struct draft *d);
 
-/* Removes the drafts that a program left in a directory when it was killed. */
+/* Removes drafts that a killed program has left in a directory. */
 void drafts_remove_left(int dir);
 
-/* Owner, extras, mode and times of an open file or directory. */
+/* Sets owner, extras, mode and times of an open file or directory. */
 NODISCARD int give_attributes(int fd, const struct stat *st, struct extras *x);
 
 #endif

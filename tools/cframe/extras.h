@@ -1,6 +1,6 @@
 /*
- * Extended attributes and ACLs, on their way from one file to another. What cannot be kept is no
- * failure of the file: extras.rc says so, and the caller tells it.
+ * Extended attributes and ACLs that are copied from one file to another. It is no failure of the
+ * file if some cannot be copied: extras.rc says so, and the caller reports it.
  */
 #ifndef EXTRAS_H
 #define EXTRAS_H
@@ -9,7 +9,7 @@
 
 struct extras {
 	struct buf all;
-	int rc; /* why one could not be read, or given; 0: all could */
+	int rc; /* why one could not be read or set; 0: all could */
 };
 void extras_load(struct extras *x, int fd);
 void extras_give(struct extras *x, int fd);

@@ -1,6 +1,7 @@
 /*
- * Files with several names (hard links) that are made: where the first name of each went, below the
- * target. Two kinds of one file (a frame by one name, plain bytes by another) are two files.
+ * Files with several names (hard links): where, below the target, the first name of each was
+ * created. If a file is shown in two ways (as a frame by one name, as plain bytes by another),
+ * these count as two files.
  */
 #ifndef LINKS_H
 #define LINKS_H
@@ -13,13 +14,13 @@ struct links {
 	struct link *by_file, *by_path; /* hash tables of the same entries */
 };
 
-/* Where a name of that file was made; NULL: nowhere yet. */
+/* Where a name of that file was created; NULL: not yet. */
 const char *links_find(const struct links *t, const struct stat *st, enum node_kind kind);
 
-/* Without memory for it, the next name becomes a file of its own. */
+/* Notes that. If there is no memory for it, the next name becomes a separate file. */
 void links_add(struct links *t, const struct stat *st, enum node_kind kind, const char *path);
 
-/* Another file has taken that path. */
+/* Another file has replaced the one with that path. */
 void links_forget(struct links *t, const char *path);
 void links_deinit(struct links *t);
 

@@ -1,22 +1,25 @@
 /*
- * Whether a directory is in a mount, or is the backing directory of one. The questions about one
- * directory are for any_above, and need no `arg`.
+ * Is a directory in a mount, or is it the backing directory of one? The questions about a single
+ * directory are for any_above, and do not use `arg`.
  */
 #ifndef MOUNTS_H
 #define MOUNTS_H
 
 #include <stdbool.h>
 
-/* True: so is a directory, or one above it in its file system. */
+/* True: `is_so` holds for the directory, or for one above it in the same file system. */
 bool any_above(int dir, bool (*is_so)(void *arg, int dir), void *arg);
 
 /* True: it is the root of a mount. */
 bool is_mount_point(void *arg, int dir);
 
-/* True: it is the backing directory of a daemon that may write, and has locked it (fs/backing). */
+/*
+ * True: it is the backing directory of a daemon that may write to it, and has it locked
+ * (fs/backing).
+ */
 bool has_daemon(void *arg, int dir);
 
-/* True: a daemon was killed that had it, and its intent log has not been applied since. */
+/* True: a daemon that used it was killed, and its intent log has not been applied yet. */
 bool has_unapplied_log(void *arg, int dir);
 
 #endif

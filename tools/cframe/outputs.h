@@ -1,7 +1,7 @@
 /*
- * Files that are made by several threads: known from their beginning on, so that others can wait
- * for them, and given their names when they are whole. A thread of its own does that, as a name
- * waits for the disk; one sync is for all that are whole when it begins.
+ * Outputs: files that several threads create. They are known from the beginning, so that others can
+ * wait for them, and get their names when they are complete. A thread of its own does the latter,
+ * since that waits for the disk; one sync serves all that are complete when it begins.
  */
 #ifndef OUTPUTS_H
 #define OUTPUTS_H
@@ -11,15 +11,17 @@
 /* A file that is made. */
 struct output {
 	struct item item; /* with paths and name of its own */
-	/* what follows is for outputs.c */
-	struct output *next; /* ready                                  */
+	/* private to outputs.c */
+	struct output *next; /* among those that are complete          */
 	unsigned slot;       /* in outputs.busy                        */
 	int rc;              /* 0, or why there is none                */
 	uint64_t stored;     /* bytes                                  */
 	bool elsewhere;      /* on another file system than the target */
 };
 
-/* NULL without memory. output_free: of one that was not begun, and has no draft. */
+/*
+ * output_new: NULL: out of memory. output_free: for an output that was not begun and has no draft.
+ */
 struct output *output_new(const struct item *i);
 void output_free(struct output *o);
 
@@ -30,28 +32,32 @@ struct outputs_totals {
 };
 
 /*
- * Borrows the walk. `verbose`: a line on standard output for each file. outputs_close in every
- * case, when whoever makes files is gone; it waits for names, and NULL is fine.
+ * Borrows the walk. `verbose`: prints a line on standard output for each file. Call outputs_close
+ * even if this fails, after whoever creates files has ended; it waits for the names. NULL is fine.
  */
 NODISCARD int outputs_open(struct outputs **p, struct walk *walk, bool verbose);
 void outputs_close(struct outputs *p);
 
 /*
- * Its draft is open; its folder stays so until it ends. Waits while too many are on their way. By
- * one thread.
+ * Begins an output, whose draft is open. Its folder stays open until it ends. Waits while there are
+ * too many. Called by one thread only.
  */
 void outputs_begin(struct outputs *p, struct output *o);
 
 /*
- * It is whole, or there is none, which is said: rc < 0, and -ESTALE if what it is made from got
- * shorter. By any thread, once for each that was begun; takes it.
+ * Ends an output, which is taken: it is complete, or it failed, which is reported: rc < 0, with
+ * -ESTALE if its source got shorter meanwhile. To be called by any thread, once for each that was
+ * begun.
  */
 void outputs_end_take(struct outputs *p, struct output *o, int rc);
 
-/* Until all that were begun have their names, or have failed. */
+/* Waits until all that were begun have their names or have failed. */
 void outputs_wait(struct outputs *p);
 
-/* Until none is on its way of that file by another name, or to that path, `to` and a suffix. */
+/*
+ * Wait until no output is in progress that is the same file by another name, or that goes to the
+ * path `to` with `suffix`.
+ */
 void outputs_wait_linked(struct outputs *p, const struct stat *st);
 void outputs_wait_path(struct outputs *p, const char *to, const char *suffix);
 

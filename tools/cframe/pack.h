@@ -21,12 +21,13 @@ struct pack_options {
 
 NODISCARD int packer_open(struct packer **p, const struct pack_options *o);
 
-/* Waits until all is encoded; names may still be given. NULL is fine. */
+/* Waits until everything is encoded; names may still be outstanding. NULL is fine. */
 void packer_close(struct packer *p);
 
 /*
- * Makes the frame of an open file, which is taken, under i->name; `shown` is the file's own name.
- * The frame is finished later; what fails gets a line. By one thread.
+ * Creates a frame from the open file `in`, which is taken, under the name i->name. `shown`: the
+ * name of the source. The frame is completed later; a failure is reported. Called by one thread
+ * only.
  */
 void pack_take(struct packer *p, int in, const char *shown, const struct item *i);
 

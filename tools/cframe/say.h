@@ -1,39 +1,42 @@
 /*
- * What the user is told: lines on standard error, by any thread, each beginning with "cframe: ".
- * Those that return an int return the exit code of a failure.
+ * Messages for the user: lines on standard error, from any thread, each beginning with "cframe: ".
+ * Functions that return an int return the exit code of a failure, unless they say otherwise.
  */
 #ifndef SAY_H
 #define SAY_H
 
 #include <stdbool.h>
 
-/* The text, as one line in any case: control characters of names become '?'. */
+/* Prints the text as a single line: control characters in names become '?'. */
 void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* "FILE: why", of a negative errno. */
+/* Prints "FILE: why" for a negative errno. */
 int tool_fail(const char *file, int rc);
 
-/* Of a file of another kind, of which nothing more is to be said. */
+/* For a file that is not a frame, about which there is nothing else to say. */
 int tool_no_frame(const char *file);
 
-/* True: it is in a mount, and shows what is in a frame. */
+/* True: the file is in a mount, and shows the content of a frame. */
 bool tool_is_contents(const char *file);
 
-/* Of one that never stood still (steady.h). */
+/* For a file that kept changing (steady.h). */
 int tool_busy(const char *file);
 
-/* A terminal obeys control characters, and a name may have any. */
+/* The character, or '?' for control characters, which a terminal would obey. */
 char tool_printable(char c);
 
-/* Part of a line of output, without them. */
+/* Prints a part of a line of output without control characters. */
 void tool_print_line(const char *text);
 
-/* The same of a name that scripts may want as it is: without them on a terminal only. */
+/*
+ * The same for a name, which scripts may want unchanged: control characters are replaced only on a
+ * terminal.
+ */
 void tool_print_path(const char *path);
 
 /*
- * JSON is UTF-8, and names of files and metalayers need not be: in place of what is not there is a
- * '?', so that all of it can be read. -ENOMEM.
+ * Prints JSON, which must be UTF-8, while names of files and metalayers may be anything: bytes that
+ * are not UTF-8 become '?'. -ENOMEM.
  */
 struct cJSON;
 int tool_print_json(const struct cJSON *tree);

@@ -1,13 +1,13 @@
-/* Bytes out of frames and other files. */
+/* Writes the content of frames, and of other files, to new files. */
 #ifndef UNPACK_H
 #define UNPACK_H
 
 #include "frame/frame.h"
 
-/* The bytes of an open frame, or of its array as an .npy file, into an empty file. */
+/* Writes the content of an open frame, or of its array as an .npy file, to the empty file `out`. */
 NODISCARD int unpack_frame(struct frame *f, bool array, struct scratch *s, int out);
 
-/* The bytes of a file, without its holes. */
+/* Copies a file to the empty file `out`. Holes stay holes. */
 NODISCARD int unpack_plain(int in, int out);
 
 #endif

@@ -1,7 +1,4 @@
-/*
- * A tree that is gone through while another one is made after it, by `cframe compress` and `cframe
- * extract`.
- */
+/* Walks a tree and creates another one from it, for `cframe compress` and `cframe extract`. */
 #ifndef WALK_H
 #define WALK_H
 
@@ -12,29 +9,29 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* The files that are made. */
+/* Where the new files go. */
 struct target {
-	int root;    /* descriptor of the directory that all go to          */
-	bool force;  /* what is there is replaced                           */
-	bool update; /* so is what is older than that which it would become */
+	int root;    /* descriptor of the directory that they all go to     */
+	bool force;  /* existing files are replaced                         */
+	bool update; /* existing files are replaced if the source is newer  */
 	struct links links;
 };
 
 /*
- * A directory of the target. The last of its users closes it, and gives it its attributes, unless
- * somebody else owns it.
+ * A directory of the target. Its last user closes it, and sets its attributes unless it belongs to
+ * somebody else.
  */
 struct folder {
 	int fd;
-	bool is_root;   /* who named it has its attributes in hand        */
+	bool is_root;   /* the user has named it, and sees to its attributes */
 	bool made;      /* it was not there before                       */
-	unsigned users; /* under walk.lock: the walk, and files on their way */
-	struct stat st; /* of the one that it is made after              */
+	unsigned users; /* under walk.lock: the walk, and files in progress */
+	struct stat st; /* those of the source directory                 */
 	struct extras extras; /* likewise                                */
 	char *to;       /* its path below the root                       */
 };
 
-/* A file on its way. The paths are for messages; `to` is below the root. */
+/* A file in progress. The paths are for messages; `to` is relative to the root. */
 struct item {
 	const char *from, *to;
 	const char *name; /* in its folder */
@@ -42,7 +39,7 @@ struct item {
 	struct stat st;
 	enum node_kind kind;
 	struct extras extras;
-	bool replace; /* what has its name may go */
+	bool replace; /* a file of that name may be replaced */
 	struct draft draft;
 };
 
@@ -51,67 +48,70 @@ struct walk {
 	const char *where;  /* the target, for messages                      */
 	struct stat root;   /* of the target                                 */
 	bool made_root;     /* the target was not there before               */
-	dev_t dev;          /* of the source: other file systems stay out    */
-	struct buf from, to; /* paths of what is being looked at             */
+	dev_t dev;          /* of the source: other file systems are left out */
+	struct buf from, to; /* the present paths                            */
 	unsigned depth;
 	atomic_bool failed;
-	atomic_flag told_extras; /* that the target takes none */
+	atomic_flag told_extras; /* reported that the target takes no extras */
 	pthread_mutex_t lock;
 	struct target target; /* its links are under lock                */
 	uint64_t made;        /* under lock: items that got their names */
-	uint64_t current;     /* those that were there as they would be made */
+	uint64_t current;     /* items that were there and up to date   */
 };
 
 struct walk_ops {
-	/* The name of an entry in the target. False: it is left out. */
+	/* Sets the name of an entry in the target. False: it is left out. */
 	bool (*name)(struct walk *w, struct listing *l, struct entry *e,
 		     char name[static NAME_MAX + 1]);
 
-	/* True: a directory that counts as a file, by its path and name. NULL: none does. */
+	/* True: this directory (its path, its name) counts as a file. NULL: none does. */
 	bool (*is_file)(const char *path, const char *name);
 
-	/* False: it would stand in the way of another, which is said. NULL: nothing does. */
+	/* False: the item would hide another one, which is reported. NULL: none does. */
 	bool (*may_stand)(struct walk *w, const struct item *i);
 
 	/*
-	 * True: the regular file in that place is what would be made of the entry, as far as its
-	 * size says; *there are its attributes. Times have been compared.
+	 * True: as far as its size tells, the regular file that is there is what the entry would
+	 * become. *there: its attributes. The times have been compared.
 	 */
 	bool (*is_current)(struct listing *l, const struct entry *e, const struct item *i,
 			   const struct stat *there);
 
-	/* Makes what is no directory. The paths in *i are good until it returns. */
+	/* Creates anything but a directory. The paths in *i are valid until it returns. */
 	void (*make)(struct walk *w, struct listing *l, const struct entry *e, struct item *i);
 
-	/* A directory was made in another one. NULL: nothing is to be done. */
+	/* A directory was created in `parent`. NULL: nothing has to be done. */
 	void (*made)(int parent, int fd);
 };
 
 /*
- * Opens the target, makes it if it is not there. `t` has what is replaced there. walk_deinit in
- * every case.
+ * Opens the target, and creates it if it is not there. `t` says what is replaced there. Call
+ * walk_deinit even if this fails.
  */
 NODISCARD int walk_init(struct walk *w, const struct walk_ops *ops, const char *where,
 			struct target t);
 
-/* The whole of it failed: a line about the target, and the exit code. */
+/*
+ * For a failure of the whole run: reports it with the name of the target, and returns the exit
+ * code.
+ */
 int walk_fail(struct walk *w, int rc);
 
-/* Tells, where files were up to date, how many. A target that was made for nothing is removed. */
+/* Reports how many files were up to date, if any. Removes a target that was created for nothing. */
 void walk_deinit(struct walk *w);
 
 /*
- * A path of the command line: a directory that is taken whole, or the directory that has `name`.
- * Links of the command line are followed.
+ * A path of the command line: either a directory that is taken as a whole, or the entry `name` of a
+ * directory. Symlinks in it are followed.
  */
 struct source {
-	int fd; /* owned; -1: it could not be opened, which is said */
+	int fd; /* owned; -1: it could not be opened, which has been reported */
 	bool whole;
 	char name[NAME_MAX + 1];
 };
 void walk_open_source(struct walk *w, const char *path, struct source *s);
 
-/* All of a directory, or one entry of it, into the root of the target. */
+/* Process all of a directory, or one entry of it, into the root of the target. */
 void walk_all(struct walk *w, int from);
 void walk_one(struct walk *w, struct listing *l, struct entry *e);
 
@@ -120,18 +120,18 @@ void walk_note(struct walk *w, const char *text);
 void walk_say(struct walk *w, const char *text);
 void walk_say_rc(struct walk *w, int rc);
 
-/* The same about an item, by any thread. */
+/* The same for an item, from any thread. */
 void item_say_rc(struct walk *w, const struct item *i, int rc);
 void item_say_taken(struct walk *w, const struct item *i, const char *why);
 
 /*
- * A link: a symlink, or another name of what is made already. 1: it is in i->draft. 0: it is
- * neither.
+ * Creates i->draft if the entry is a symlink, or another name of a file that was created before. 1:
+ * done. 0: it is neither.
  */
 NODISCARD int item_make_link(struct walk *w, struct listing *l, const struct entry *e,
 			     struct item *i);
 
-/* Attributes and name, by any thread. False: it failed, which is said. */
+/* Sets attributes and name, from any thread. False: it failed, which has been reported. */
 bool item_finish(struct walk *w, struct item *i);
 
 void folder_get(struct walk *w, struct folder *f);

@@ -1,4 +1,4 @@
-/* What a thread needs to encode: each thread of a pool has its own, until it ends. */
+/* What a thread needs to encode chunks. Each thread of a pool has its own until it ends. */
 #ifndef WORKBENCH_H
 #define WORKBENCH_H
 
@@ -11,16 +11,16 @@ struct workbench {
 	struct buf stored;         /* the last chunk          */
 };
 
-/* Before the pool is opened, and after it is closed. */
+/* To be called before the pool is opened, and after it is closed. */
 NODISCARD int workbench_init(void);
 void workbench_end(void);
 
-/* The thread's own; NULL without memory. */
+/* That of the calling thread; NULL: out of memory. */
 struct workbench *workbench_get(void);
 
 /*
- * Encodes a chunk to b->stored. `pool`, whose thread this is: if no job waits there, its threads
- * share the blocks; NULL: they have others.
+ * Encodes a chunk into b->stored. `pool`: the one that this thread belongs to; if no job waits
+ * there, its threads share the blocks. NULL: they have other work.
  */
 NODISCARD int workbench_encode(struct workbench *b, struct pool *pool, const struct pipeline *p,
 			       struct view plain);

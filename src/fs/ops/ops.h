@@ -1,7 +1,7 @@
 /*
- * The FUSE callbacks. Each does the same: check, call a room below, unlock, reply once. What they
- * share is here; the callbacks are grouped by subject, a file for each, and gathered in the table
- * of ops.c.
+ * The FUSE callbacks. Each does the same: check, call a part below, unlock, reply once. What they
+ * share is here; the callbacks are grouped by subject, a file for each group, and collected in the
+ * table of ops.c.
  */
 #ifndef FS_OPS_OPS_H
 #define FS_OPS_OPS_H
@@ -58,79 +58,84 @@ static inline struct caller ops_caller(fuse_req_t req)
 	return (struct caller){.uid = ctx->uid, .gid = ctx->gid, .umask = ctx->umask};
 }
 
-/* rc of a call that may meet bad bytes: those are EIO for the application. */
+/* Converts rc to the errno for the application: damaged or unsupported data becomes EIO. */
 int ops_errno(int rc);
 
-/* What the backing file is to blame for, not the caller. */
+/* True: rc is the fault of the backing file, not of the caller. */
 bool ops_is_damage(int rc);
 
 /*
- * rc of a call that needs a descriptor: where the limit of those is reached, a line tells which one
- * it is, once a minute.
+ * For the rc of a call that needs a descriptor: if a limit on their number is reached, logs which
+ * one it is, once a minute.
  */
 void ops_tell_limit(int rc);
 
-/* Says once what went wrong with the content of a file: what, where, why. */
+/* Logs, once, what went wrong with the content of a file: what, where, why. */
 void ops_log(struct fs *fs, struct inode *n, const char *what, int rc);
 
 /* The attributes of the backing file, as the mount shows them. */
 NODISCARD int ops_attr(struct fs *fs, struct inode *n, struct stat *st);
 
 /*
- * A plain file as the kernel knows it; what differs later,
- * and was not written by us, is another program's.
+ * Notes the attributes of a plain file as the kernel knows them: if they differ later, and we have
+ * not written to it, another program has changed it.
  */
 void ops_seen(struct inode *n, const struct stat *st);
 
 /*
- * The entry becomes an inode with a new reference, and *out what the kernel is told. Takes e->fd.
+ * Makes an inode of the entry, or finds it, with a new reference, and sets *out to what the kernel
+ * is told. Takes e->fd.
  */
 NODISCARD int ops_enter(struct fs *fs, struct inode *parent, struct entry *e,
 			struct fuse_entry_param *out);
 
 /*
- * Finds or opens what a handle needs; used by open and
- * create, which has a frame just made and gives it away.
+ * Finds or opens what a handle needs, for open and for create, which passes the frame that it has
+ * just made.
  */
 NODISCARD int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born,
 			      struct fuse_file_info *fi);
 void ops_close_handle(struct fs *fs, struct handle *h);
 void ops_close_dir(struct dir *d);
 
-/* A handle of an inode, with a reference; NULL without memory. It is the kernel's by fi->fh. */
+/*
+ * Makes a handle of an inode, with a reference; NULL: out of memory. The kernel has it in fi->fh.
+ */
 struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_info *fi);
 
 /*
- * Privileges that a change removes ("killpriv", ops/privileges.c); the first three are called
- * before the change. Of WRITE: set-id bits, if the flags of the request say so.
+ * Privileges that a change removes ("killpriv", ops/privileges.c). The first three are called
+ * before the change.
+ *
+ * WRITE: removes set-id bits, if the flags of the request say so.
  */
 NODISCARD int ops_killpriv_write(fuse_req_t req, struct inode *n);
 
 /*
- * Of SETATTR: the same. chown(-1, -1), of which only a new ctime arrives here, removes them too if
+ * SETATTR: the same. chown(-1, -1), of which only a new ctime arrives here, also removes them if
  * the caller owns the file.
  */
 NODISCARD int ops_killpriv_setattr(fuse_req_t req, struct inode *n, int to_set);
 
 /*
- * Of FALLOCATE and COPY_FILE_RANGE, which have no such flag: set-id bits, unless the caller has the
- * right to keep them.
+ * FALLOCATE and COPY_FILE_RANGE, which have no such flag: removes set-id bits, unless the caller
+ * has the right to keep them.
  */
 NODISCARD int ops_killpriv_change(fuse_req_t req, struct inode *n);
 
 /*
- * Of OPEN and CREATE with O_TRUNC, after the truncation: set-id bits as the flags say, and file
- * capabilities, which the kernel does not remove in this case.
+ * OPEN and CREATE with O_TRUNC, after the truncation: removes set-id bits as the flags say, and
+ * file capabilities, which the kernel does not remove in this case.
  */
 void ops_killpriv_truncated(fuse_req_t req, struct inode *n);
 
 /* True: the caller may keep the setgid bit of a file of that group. */
 bool ops_in_group(fuse_req_t req, gid_t gid);
 
-/* The last name of a file was removed. */
+/* To be called when the last name of a file was removed. */
 void ops_nameless(struct fs *fs, struct inode *n);
 
-/* Closes what the kernel had no time to release. */
+/* Closes the handles that the kernel had no time to release. */
 void ops_close_all(struct fs *fs);
 
 /* O_TMPFILE, which libfuse passes on from 3.17 on. */
@@ -144,8 +149,8 @@ void ops_close_all(struct fs *fs);
 #endif
 
 /*
- * All of them: name, parameters, the same as arguments, and the timer of stats.h. From this come
- * the declarations, the table, what is counted, and the names that `cframe stat` shows.
+ * All callbacks: name, parameters, the same as arguments, and the timer in stats.h. From this come
+ * the declarations, the table, the counters, and the names that `cframe stat` shows.
  */
 #define OPS_EACH(OP)                                                                               \
 	OP(lookup, (fuse_req_t req, fuse_ino_t parent, const char *name), (req, parent, name),     \
