@@ -10,21 +10,21 @@
 #define SHARDS 16
 #define FIRST_BUCKETS 64
 
-/* Entries that are evicted while somebody uses them keep their memory beside the limit. */
+/* Room for entries that were evicted while in use: they keep their memory, beyond the limit. */
 #define SLAB_SLACK (4u << 20)
 
 /*
- * The slab may have room enough, but none of the size that is wanted. So many entries are evicted
- * in the hope that two of them are neighbours; then malloc has to do.
+ * The slab may have enough room, but none of the size that is wanted. Then so many entries are
+ * evicted, in the hope that two of them are neighbours; after that malloc has to do.
  */
 #define ALLOC_TRIES 64
 
 struct cache_entry {
 	struct cache_key key;
-	struct cache_entry *next; /* in its bucket; under the shard's lock, as all down to `rc` */
+	struct cache_entry *next; /* in its bucket; under the shard's lock, like all down to `rc` */
 	struct cache_entry *newer, *older; /* in the shard's queue, while `listed` */
 	bool found;                        /* it is still in the table, for others to find */
-	bool filled;                       /* the fill has ended: well, or with `rc` < 0 */
+	bool filled;                       /* the fill has ended, successfully if `rc` is 0 */
 	bool listed;                       /* it is in the queue */
 	bool counted;                      /* its cost was added to cache.bytes */
 	bool visited;                      /* used since the hand came by */
@@ -49,7 +49,7 @@ struct shard {
 
 struct cache {
 	size_t max_bytes;
-	struct slab *slab;  /* NULL: not to be had; malloc does it then */
+	struct slab *slab;  /* NULL: there is none, and malloc is used */
 	atomic_size_t bytes; /* what counts towards the limit: the cost of entries */
 	atomic_size_t lent; /* see cache_lend */
 	atomic_uint_fast64_t next_owner;
@@ -69,7 +69,7 @@ static struct shard *shard_of(struct cache *c, uint64_t hash)
 	return &c->shard[(hash >> 58) % SHARDS];
 }
 
-/* The link that points to the entry of that key, or the one at the end. */
+/* The link that points to the entry with that key, or else the last link of the bucket. */
 static struct cache_entry **find(struct shard *s, uint64_t hash, const struct cache_key *key)
 {
 	struct cache_entry **at = &s->bucket[hash & (s->nbuckets - 1)];
@@ -78,7 +78,7 @@ static struct cache_entry **find(struct shard *s, uint64_t hash, const struct ca
 	return at;
 }
 
-/* Twice the buckets. Without memory the chains get longer, nothing else. */
+/* Doubles the number of buckets. If memory is short the chains just get longer. */
 static void grow(struct shard *s)
 {
 	size_t n = s->nbuckets * 2;
@@ -116,8 +116,8 @@ static void list_remove(struct shard *s, struct cache_entry *e)
 }
 
 /*
- * An entry that is evicted while somebody uses it no longer counts towards the limit: such entries
- * are few, and small. A large one counts until its memory is free.
+ * An entry that is evicted while in use no longer counts towards the limit: such entries are few,
+ * and small. A large one counts until its memory is freed.
  */
 static bool is_large(const struct cache_entry *e)
 {
@@ -139,8 +139,8 @@ static void free_value(struct cache *c, struct cache_entry *e)
 }
 
 /*
- * Drops a reference. The last one gets the entry in the list `dead`, and frees it (bury) once
- * no shard is locked: freeing takes the slab's lock, and a chunk's head has much to free.
+ * Drops a reference. If it was the last, the entry is put on the list `dead`, to be freed (bury)
+ * when no shard is locked: freeing takes the slab's lock, and the head of a chunk has much to free.
  */
 static void unref(struct cache_entry *e, struct cache_entry **dead)
 {
@@ -178,7 +178,10 @@ static void detach(struct cache *c, struct shard *s, struct cache_entry *e,
 	unref(e, dead);
 }
 
-/* SIEVE: from old to new, sparing once what was visited. False: the shard is empty. */
+/*
+ * Evicts one entry by SIEVE: goes from old to new, and spares each visited one once. False: the
+ * shard is empty.
+ */
 static bool evict_one(struct cache *c, struct shard *s, struct cache_entry **dead)
 {
 	while (s->oldest) {
@@ -201,9 +204,9 @@ static bool is_full(struct cache *c)
 }
 
 /*
- * Down to the limit. The shard that was added to pays first: else the hands of the others would
- * come around during a scan, and evict what a scan should spare. What it cannot give, all give in
- * turn.
+ * Evicts entries until the limit is met. The shard that has grown pays first: otherwise the hands
+ * of the others would come round during a scan, and evict what SIEVE should keep. What it cannot
+ * give, all shards give in turn.
  */
 static void make_room_in(struct cache *c, struct shard *own)
 {
@@ -216,7 +219,7 @@ static void make_room_in(struct cache *c, struct shard *own)
 	bury(c, dead);
 }
 
-/* One entry of the shard whose turn it is. False: that shard is empty. */
+/* Evicts one entry of the shard whose turn it is. False: that shard is empty. */
 static bool evict_next(struct cache *c)
 {
 	struct shard *s = &c->shard[atomic_fetch_add(&c->next_victim, 1) % SHARDS];
@@ -250,7 +253,7 @@ int cache_open(struct cache **cache, size_t max_bytes)
 		s->nbuckets = FIRST_BUCKETS;
 		ok &= s->bucket != NULL;
 	}
-	/* Without address space for so much, malloc does it. */
+	/* If there is not enough address space, malloc is used. */
 	if (slab_open(&c->slab, min_u64(max_bytes, SIZE_MAX / 4) + SLAB_SLACK) < 0)
 		c->slab = NULL;
 	if (!ok) {
@@ -342,7 +345,7 @@ void cache_unalloc(struct cache *c, struct cache_value *v)
 	v->p = NULL;
 }
 
-/* Another thread's fill. Called with the lock held, which it gives up for the wait. */
+/* Waits for another thread's fill. Called with the lock held, which it releases while it waits. */
 static int wait_for_fill(struct shard *s, struct cache_entry *e, struct cache_entry **dead)
 {
 	while (!e->filled)
@@ -372,7 +375,7 @@ static struct cache_entry *add_unfilled(struct shard *s, uint64_t hash, struct c
 	return e;
 }
 
-/* Lets those who wait have a filled entry, or takes a failed one away. */
+/* Ends a fill: hands a filled entry to those who wait, or removes a failed one from the table. */
 static void publish(struct cache *c, struct shard *s, struct cache_entry *e,
 		    struct cache_entry **dead)
 {

@@ -9,8 +9,8 @@ static uint64_t of_head(const struct chunk *c, struct view head)
 #define ANY_ITEM 1 /* nothing is decoded */
 
 /*
- * Parses a chunk for the checksums of its blocks, c->sums. A chunk that we do not understand is
- * another program's and counts as one without any: it may be moved all the same.
+ * Parses a chunk to find the checksums of its blocks, c->sums. A chunk that we do not understand
+ * was written by another program and counts as one without any: it can be moved all the same.
  */
 static int look(struct chunk *c, struct view cchunk)
 {

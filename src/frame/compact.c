@@ -1,6 +1,6 @@
 /*
- * Compaction: the last chunks of the file go to gaps before them, a few at a time. A moved chunk is
- * a replaced one in all respects: its old place waits for a durable root.
+ * Compaction: moves the last chunks of the file into gaps before them, a few at a time. A moved
+ * chunk is like a replaced one in every respect: its old place waits for a durable root.
  */
 #include "frame/frame_impl.h"
 
@@ -9,7 +9,7 @@
 
 #define BATCH 64 /* chunks that one call may move, at most */
 
-/* So much of the file may be free before it is compacted: a third, or a 32nd. */
+/* A file is compacted when more than this share of it is free: a third, or a 32nd. */
 #define SHARE 3
 #define SHARE_TIGHT 32
 

@@ -172,8 +172,8 @@ struct io *frame_io(const struct frame *f)
 }
 
 /*
- * Others put their first chunk right behind the header,
- * where in ours the trailer of the empty root lies.
+ * Other programs put their first chunk right behind the header, where ours have the trailer of the
+ * empty root.
  */
 bool frame_is_ours(const struct frame *f)
 {
@@ -256,8 +256,8 @@ void frame_set_chunk_size(struct frame *f, uint32_t chunk_size)
 }
 
 /*
- * The short last chunk: growing makes the old one too short for its span,
- * shrinking makes the new one too long. A hole fits every span.
+ * The short last chunk: after growing, what is stored is too short for its span, after shrinking
+ * too long. A hole fits any span.
  */
 static void note_stale(struct frame *f, uint64_t old, uint64_t now)
 {
@@ -294,10 +294,10 @@ int frame_resize(struct frame *f, uint64_t nbytes)
 }
 
 /*
- * Behind an empty root lies what was cut off, which waits for that root to be durable. In a file
- * that is written anew at each opening there are gaps, of which each opening knows nothing but that
- * the root on disk does without them. Before such a file is written that is worth a sync; if it
- * fails the bytes go on waiting.
+ * Behind an empty root lies what was cut off, which waits for that root to be durable. A file that
+ * is rewritten each time it is opened has gaps, of which each opening knows only that the root on
+ * disk does without them. Making that root durable is worth a sync before such a file is written.
+ * If the sync fails, the bytes go on waiting.
  */
 static void reclaim(struct frame *f, uint32_t n)
 {

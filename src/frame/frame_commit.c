@@ -20,7 +20,7 @@
 
 #define SECTOR 512u /* what a disk writes whole or not at all */
 
-/* Where a root ends is its number modulo this: see slack_at. */
+/* A root's end depends on its number modulo this: see slack_at. */
 #define TURNS 32u
 
 /* Bytes that may be put before a trailer, to move its end. */
@@ -31,7 +31,7 @@ static bool is_nan(uint64_t entry)
 	return entry == ENTRY_NAN;
 }
 
-/* True: chunks decode to other bytes when the header's item size changes. */
+/* True: some chunk would decode differently with another item size in the header. */
 static bool depends_on_type_size(const struct frame *f, const struct index *ix)
 {
 	/* a chunk of NaN: of floats or of doubles, by the item size */
@@ -95,7 +95,7 @@ int commit_sync(struct frame *f)
 	return 0;
 }
 
-/* A root on its way to the disk: index and trailer, and the header that will point at them. */
+/* A root that is being written: index and trailer, and the header that will point to them. */
 struct draft {
 	struct content has;
 	uint64_t at;           /* where `packed` goes */
@@ -121,7 +121,9 @@ static int sign(struct frame *f, struct draft *d)
 	return 0;
 }
 
-/* Appends note and trailer to the index. The note holds the header: the place must be known. */
+/*
+ * Appends note and trailer to the index. The note contains the header, so the place must be known.
+ */
 static int pack_trailer(struct frame *f, struct draft *d, struct view sums, struct view young)
 {
 	struct buf content = {0};
@@ -138,8 +140,8 @@ static int pack_trailer(struct frame *f, struct draft *d, struct view sums, stru
 }
 
 /*
- * True: the fingerprint of a trailer that ends at `end` lies in two sectors, so that one half of it
- * may be written without the other, and look like that of another program.
+ * True: the fingerprint of a trailer that ends at `end` lies in two sectors. Then one half could be
+ * written without the other, and look like another program's fingerprint.
  */
 static bool splits_print(uint64_t end)
 {
@@ -147,7 +149,7 @@ static bool splits_print(uint64_t end)
 	return over && over < TRAILER_PRINT;
 }
 
-/* True: an older root may stand there still, whole, with its fingerprint before `end`. */
+/* True: an older root may still be there, whole, with its fingerprint in front of `end`. */
 static bool root_ends_at(struct frame *f, uint64_t end)
 {
 	uint8_t last[TRAILER_PRINT];
@@ -159,13 +161,16 @@ static bool root_ends_at(struct frame *f, uint64_t end)
 }
 
 /*
- * Bytes to put before a trailer that ends at `end` so that its fingerprint lies in one sector, and
- * the root ends where no older one did. For suppose that an older root had this place and this end.
- * Its header would be byte for byte the new one, which may get to the disk without what it points
- * at: the two would look like a whole root, though its chunks may have been overwritten since, and
- * newer roots been synced. The bytes at the place tell what was written there last, but not what
- * the disk has of it, nor what it has behind an end of the file that was cut off: hence each root
- * ends where the last 31 did not, whatever their lengths, and in whichever opening they were made.
+ * How many bytes to put in front of a trailer that would end at `end`, so that its fingerprint lies
+ * in one sector and the root ends where no older root did.
+ *
+ * Why the latter: suppose an older root had the same place and the same end. Its header would be,
+ * byte for byte, the new one, which may get to the disk before what it points to. The disk would
+ * seem to have a whole root, though the chunks of the old one may have been overwritten since, and
+ * newer roots been synced. The bytes that are read at that place tell what was written there last,
+ * but not what the disk has there, nor what it has behind an end of the file that was cut off.
+ * Hence each root ends where the last 31 did not, whatever their lengths, even if another opening
+ * of the file wrote them.
  */
 static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 {
@@ -177,7 +182,7 @@ static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 	return slack;
 }
 
-/* Takes the place where index and trailer will go, and enters it into the header in memory. */
+/* Chooses the place of index and trailer, and enters it into the header in memory. */
 static int place(struct frame *f, struct draft *d)
 {
 	static const uint8_t zeros[SLACK_ROOM];
@@ -201,7 +206,7 @@ static int place(struct frame *f, struct draft *d)
 	return 0;
 }
 
-/* Makes index and trailer in memory, for the place that is lent to them. */
+/* Encodes index and trailer in memory, and takes a place for them. */
 static int draft_root(struct frame *f, struct draft *d)
 {
 	struct buf sums = {0};
@@ -226,7 +231,7 @@ static int draft_root(struct frame *f, struct draft *d)
 }
 
 /*
- * Writes index and trailer, and syncs if it must be before the header. Nothing refers to them yet.
+ * Writes index and trailer, to which nothing refers yet, and syncs if that must precede the header.
  */
 static int write_draft(struct frame *f, struct draft *d)
 {
@@ -249,10 +254,10 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	}
 	d.whole = has->moved ? f->roots.newest : f->whole;
 	/*
-	 * Synced before the header is written, because that was asked for; or because the header
-	 * may reach the disk before what it points at, and recovery would find no other root; or
-	 * because bytes of older roots are used again only once a newer one is durable; or because
-	 * proving the young chunks, after a power cut, would take too long.
+	 * When to sync before the header is written: if that was asked for; if the header may reach
+	 * the disk before what it points to, and recovery would find no other root; if bytes of
+	 * older roots can be reused only once a newer root is durable; or if proving the young
+	 * chunks after a power cut would take too long.
 	 */
 	d.synced = how == COMMIT_SYNC || !f->recoverable || !f->notes || f->young.many ||
 		   f->young.bytes > YOUNG_MAX_BYTES || frame_space_presses(f);
@@ -302,7 +307,10 @@ struct frame_roots frame_roots(const struct frame *f)
 	struct frame_roots roots = f->roots;
 	if (roots.newest) /* a part may name a whole one that did not get to the disk */
 		roots.newest = max_u64(roots.newest, f->whole);
-	/* A program that takes out all chunks leaves our note, which no empty root of ours has. */
+	/*
+	 * Another program that removes all chunks leaves our note, which an empty root of ours does
+	 * not have.
+	 */
 	roots.emptied = !f->info.nbytes && !f->had_note && !f->went_back;
 	return roots;
 }
@@ -327,7 +335,7 @@ void frame_cut_given_up(struct frame *f)
 	IGNORE(frame_sync_root(f));
 }
 
-/* Commits the first `end` decoded bytes; what is behind stays pending. */
+/* Commits the first `end` decoded bytes; what lies behind stays pending. */
 static int commit_cut(struct frame *f, uint64_t end, enum durability how)
 {
 	struct index ix = {0};

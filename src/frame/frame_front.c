@@ -2,9 +2,9 @@
  * The root of a frame without data: its trailer lies right behind the header (the *front*), and
  * there is nothing else. FORMAT.md 10.
  *
- * In frames that we made the first trailer stays there unused, so that truncating to nothing is one
- * header write like every other commit. In frames of others a chunk or the index may lie there: it
- * is moved away first, by a commit of its own.
+ * In frames that we created the first trailer stays there unused, so truncating to nothing is one
+ * write of the header, like any other commit. In frames of other programs a chunk or the index may
+ * lie there: it is moved away first, by a commit of its own.
  */
 #include "frame/commit_impl.h"
 
@@ -58,7 +58,7 @@ static int move_front(struct frame *f, struct index *ix)
 	return commit_sync(f);
 }
 
-/* Commits the data of the root on disk once more, with none of it at the front. */
+/* Commits the data of the root on disk again, with none of it at the front. */
 static int vacate_front(struct frame *f)
 {
 	struct index ix = {0};
@@ -76,8 +76,8 @@ static int vacate_front(struct frame *f)
 }
 
 /*
- * Puts the trailer to the front, where no root that may be on disk refers to anything. One that is
- * there already only gets a new fingerprint, on which no empty root on disk depends.
+ * Writes the trailer to the front, where nothing lies that a root on disk may refer to. If there is
+ * one already, it only gets a new fingerprint, on which no empty root on disk depends.
  */
 static int write_front(struct frame *f)
 {

@@ -1,5 +1,5 @@
 /*
- * Is the root on disk the one that this frame knows? Asked before anything is built upon it, in
+ * Is the root on disk the one that this frame knows? That is asked before anything builds on it, in
  * files that other programs may change.
  */
 #include "base/sum.h"
@@ -9,8 +9,8 @@
 uint64_t frame_root_id(const struct frame_info *info, struct fingerprint fp)
 {
 	/*
-	 * Not all of the header: the reference notes in it how
-	 * many threads it has, and changes nothing by that.
+	 * Not the whole header: the reference notes its number of threads in it, which changes
+	 * nothing.
 	 */
 	const uint64_t all[] = {info->nbytes,     info->frame_len,   info->cbytes,
 				info->header_len, info->trailer_len, info->chunk_size,
@@ -50,7 +50,9 @@ void frame_remember_root(struct frame *f)
 		frame_identify_root(f);
 }
 
-/* Whoever writes a root also cuts the file behind it, where what was put since may be. */
+/*
+ * Whoever writes a root also cuts the file off behind it, where chunks may lie that were put since.
+ */
 static bool is_all_there(struct frame *f)
 {
 	uint64_t end, len;

@@ -9,13 +9,13 @@
 #include <assert.h>
 
 /*
- * Roots whose young chunks have proven themselves, so that each does it once in this process: hash
- * and era of the root, by hash. A collision costs a little time.
+ * Roots whose young chunks have been verified, so that this is done only once per root and process:
+ * hash and era of the root, indexed by the hash. A collision costs a little time.
  */
 #define PROVEN 4096
 static _Atomic uint64_t proven[PROVEN];
 
-/* Judges where trailer and index start, and that what lies before them has room. */
+/* Checks the places of trailer and index, and that there is room for what lies before them. */
 static int judge_layout(const struct frame_info *info)
 {
 	uint64_t trailer_at = info->frame_len - info->trailer_len, index_at;
@@ -37,7 +37,7 @@ static int judge_layout(const struct frame_info *info)
 	return 0;
 }
 
-/* Judges all that a header says of its root, but not what the root contains. */
+/* Checks everything that a header says about its root, but not the contents of the root. */
 static int judge_root(struct io *io, struct view fixed, enum frame_layout layout,
 		      struct frame_info *info)
 {
@@ -80,7 +80,7 @@ static int check_root(struct io *io, struct view head, const struct frame_info *
 	return hash == fp.hash ? 0 : CORRUPT("fingerprint of the frame", info->frame_len);
 }
 
-/* Reads fingerprint and header of a root, and judges it by them. */
+/* Reads the header and the fingerprint of a root, and checks it by them. */
 static int probe_root(struct io *io, const struct frame_info *info)
 {
 	uint8_t end[TRAILER_PRINT];
@@ -135,7 +135,7 @@ static int strip_note(struct frame *f, struct buf *old)
 	return trailer_parse(&f->vlmeta, buf_view(&f->trailer), false);
 }
 
-/* The stored bytes of these chunks, at most: as if nothing was compressed. */
+/* An upper bound for the stored bytes of these chunks: as if nothing was compressed. */
 static uint64_t young_bytes(const struct frame *f, struct view runs)
 {
 	struct young_run run;
@@ -145,9 +145,7 @@ static uint64_t young_bytes(const struct frame *f, struct view runs)
 	return bytes;
 }
 
-/*
- * Takes over what the note says of the chunks in the index, and lets young ones prove themselves.
- */
+/* Applies what the note says about chunks to the index, and has young chunks verified. */
 static int use_note(struct frame *f, const struct root_note *note, struct fingerprint fp)
 {
 	uint64_t era = fp.word ? root_era(f->io) : 0;
@@ -221,8 +219,8 @@ static int load_starts(struct frame *f)
 {
 	uint32_t n = f->index.n;
 	/*
-	 * Without holes every chunk costs bytes; masses of
-	 * repeats could only be meant to exhaust memory.
+	 * Without holes every chunk takes bytes; large numbers of repeats could only be meant to
+	 * exhaust memory.
 	 */
 	uint64_t most = f->info.sparse ? UINT32_MAX : f->info.cbytes / CHUNK_HEAD;
 	if (n > most)
@@ -242,7 +240,8 @@ static int load_starts(struct frame *f)
 }
 
 /*
- * What only chunk 0 tells: the item size, if a tail hides it from the header; the kind of blocks.
+ * Finds out what only chunk 0 tells: the item size, if a tail hides it from the header, and the
+ * kind of blocks.
  */
 static int look_at_first(struct frame *f)
 {
@@ -305,7 +304,7 @@ static void load_writer(struct frame *f)
 	frame_space_open(f, file_len);
 }
 
-/* An empty root may be fallen back to when its trailer has our fingerprint. */
+/* Recovery can go back to an empty root if its trailer has our fingerprint. */
 static int load_front(struct frame *f, struct fingerprint fp)
 {
 	uint64_t hash;
@@ -372,12 +371,14 @@ int frame_load_root(struct frame *f, struct view fixed)
 	return f->writable ? index_resize(&f->sums, f->index.n) : 0;
 }
 
-/* The root that the header points at, or the newest other one: f->went_back tells. */
+/* Loads the root that the header points to, or else the newest whole one, and sets f->went_back. */
 static int load_newest(struct frame *f)
 {
 	uint8_t head[HEADER_FIXED];
 	struct span fixed = {head, 0};
-	/* Young chunks of older versions may be more: they have to prove themselves when read. */
+	/*
+	 * Older versions allowed more young chunks than that: the rest is verified when it is read.
+	 */
 	f->prove = YOUNG_MAX_BYTES;
 	TRY(read_fixed(f->io, &fixed));
 	int rc = frame_load_root(f, span_view(fixed));
@@ -408,7 +409,10 @@ int frame_load(struct frame *f)
 	int rc = load_newest(f);
 	f->io = io;
 	TRY(rc);
-	/* Whoever opens a small file will read it next: no memory for that is no harm. */
+	/*
+	 * Whoever opens a small file will read it next. If there is no memory for a copy, that does
+	 * no harm.
+	 */
 	if (f->info.nbytes && !f->info.sparse && !f->went_back && io_ahead_all(&ahead).n)
 		IGNORE(io_mem_open(&f->copy, io_ahead_all(&ahead)));
 	if (f->went_back)

@@ -1,20 +1,22 @@
 /*
- * Stored chunks held against their checksums, straight from the file: a piece at a time, and
- * without decoding them. So chunks prove that the disk has them after a power cut, and that a copy
- * is what it was made from. (frame_verify, in verify.c, decodes everything and reports to a user.)
+ * Verifies stored chunks by their checksums, straight from the file, a piece at a time, without
+ * decoding them. That is how chunks prove after a power cut that the disk has them, and how a copy
+ * proves to be what it was made from. (frame_verify, in verify.c, decodes everything and reports to
+ * a user.)
  */
 #include "frame/frame_impl.h"
 #include "frame/stage.h"
 
 #include <errno.h>
 
-/* So much of a chunk is in memory while it is verified. A file may hold chunks of 2 GiB. */
+/* How much of a chunk is in memory at a time: a file may hold chunks of 2 GiB. */
 #define VERIFY_STEP (1u << 20)
 
 /*
- * Memory for its head. A block takes 28 bytes at most there (stored.c), and no writer makes blocks
- * of less than 32. With delta the first block belongs to it: as it is stored, decoded, and twice
- * between filters, and may be half of the chunk. What needs more than all that is garbage.
+ * The limit for the memory of its head. A block takes at most 28 bytes there (stored.c), and no
+ * writer makes blocks of less than 32 bytes. With delta, the first block is part of the head, which
+ * may be half of the chunk: as it is stored, as it is decoded, and twice between filters. What
+ * needs more than that is garbage.
  */
 #define VERIFY_HEAD (16u << 20)
 
@@ -88,8 +90,8 @@ static int verify_stored(const struct frame *f, const struct stored *st, uint32_
 }
 
 /*
- * Makes the checksum of a chunk that has none yet. Those of its blocks have to fit, if there are
- * any; a chunk that we do not understand is another program's, and counts as one without.
+ * Computes the checksum of a chunk that has none yet. If its blocks have checksums they must match;
+ * a chunk that we do not understand was written by another program, and counts as one without.
  */
 static int make_sum(const struct frame *f, const struct stored *st, uint32_t len, uint64_t *sum)
 {
@@ -132,7 +134,7 @@ static int verify_chunk(struct frame *f, uint32_t n, uint32_t *len)
 	return rc;
 }
 
-/* Chunks from .. to - 1, as far as their checksums are known and the budget lasts. */
+/* Verifies chunks from .. to - 1, as far as their checksums are known and the budget lasts. */
 static int prove(struct frame *f, uint32_t from, uint32_t to, uint64_t *budget)
 {
 	uint32_t len = 0;

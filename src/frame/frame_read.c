@@ -1,6 +1,6 @@
 /*
- * Reading: which chunk, where it is, which of its bytes. Everything here may run
- * in many threads at once.
+ * Reading: finds out which chunk is needed, where it is, and which of its bytes. Everything here
+ * may run in many threads at once.
  */
 #include "codec/chunk_sums.h"
 #include "frame/frame_impl.h"
@@ -94,9 +94,9 @@ uint64_t frame_place(const struct frame *f, uint32_t n)
 }
 
 /*
- * Where a chunk at `at` ends at the latest. A chunk of the root on disk ends inside that root's
- * chunk area; the length of a pending one is known, and must be used: what follows it may be lent,
- * and the file not reach so far yet.
+ * The latest end of a chunk at `at`. A chunk of the root on disk ends within that root's chunk
+ * area. The length of a pending one is known and must be used: the bytes behind it may be lent to
+ * somebody, and the file may not reach that far yet.
  */
 static uint64_t stored_end(const struct frame *f, uint64_t at)
 {
@@ -146,7 +146,10 @@ static int stored_whole(const struct frame *f, uint32_t n, const struct chunk *c
 	return CORRUPT("chunk ends past its room", c->cbytes);
 }
 
-/* A special slot as the chunk that it stands for: header only. Uninitialised reads as zeros. */
+/*
+ * Makes the chunk that a special slot stands for: a header only. Uninitialised values read as
+ * zeros.
+ */
 static int load_special(const struct frame *f, uint32_t n, struct chunk *c)
 {
 	uint8_t bytes[CHUNK_HEAD];
@@ -169,13 +172,13 @@ static int load_special(const struct frame *f, uint32_t n, struct chunk *c)
 	return rc > 0 ? CORRUPT("special chunk", rc) : rc;
 }
 
-/* The longest guess. A head that is longer is read once its memory was asked for (scratch_ask). */
+/* The longest guess. A longer head is read once its memory has been asked for (scratch_ask). */
 #define GUESS_MOST (256u << 10)
 
 /*
- * How long the head of a chunk of `len` decoded bytes is, checksums of blocks included, if its
- * blocks are as large as those of the chunk that was loaded last. A guess that is too short costs a
- * second read.
+ * Guesses the length of the head of a chunk of `len` decoded bytes, including checksums of blocks:
+ * it assumes that the blocks are as large as those of the chunk that was loaded last. A guess that
+ * is too short costs a second read.
  */
 static uint32_t head_guess(const struct frame *f, uint32_t len)
 {
@@ -216,12 +219,11 @@ int frame_load_chunk(struct frame *f, uint32_t n, struct scratch *s, struct chun
 	return rc;
 }
 
-/* A chunk of up to so many stored bytes is read whole for any of its blocks. */
+/* A chunk of up to so many stored bytes is read as a whole for any of its blocks. */
 #define WHOLE_MOST (32u << 10)
 
 /*
- * Where only the chunk has a checksum, not each block: all of it is read at once and held against
- * that.
+ * For a chunk whose only checksum is of all its bytes: reads all of them at once and verifies them.
  */
 static int read_verified(const struct stored *st, const struct chunk *c, struct run run,
 			 struct scratch *s, struct span dst)
@@ -247,7 +249,10 @@ int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c)
 	return rc;
 }
 
-/* True: read_verified is the way, as only the chunk has a checksum, and all of it is cheap. */
+/*
+ * True: use read_verified, since only the chunk as a whole has a checksum, and reading all of it is
+ * cheap.
+ */
 static bool wants_all(const struct frame *f, uint32_t n, const struct chunk *c, struct run run)
 {
 	return !c->sums && (run.n == c->nblocks || c->cbytes <= WHOLE_MOST) && frame_sum(f, n);
@@ -366,7 +371,7 @@ static int read_part(struct frame *f, uint32_t n, const struct chunk *c, uint32_
 	return rc;
 }
 
-/* Whole blocks are decoded at their place; the cut ones at both ends elsewhere, and copied. */
+/* Decodes whole blocks into place; the cut ones at both ends go through a buffer. */
 static int read_loaded(struct frame *f, uint32_t n, const struct chunk *c, uint32_t lo,
 		       struct scratch *s, struct span dst)
 {

@@ -1,9 +1,9 @@
 /*
- * Which bytes of a frame are garbage. What this process frees it knows. What was garbage when the
- * frame was opened has to be looked for, by a *survey*: the gaps between all chunks, whose lengths
- * their headers tell. That is done before the first chunk is written, so that it finds a gap; with
- * many chunks only before one of that time is replaced, so that files which only grow never pay for
- * it.
+ * Which bytes of a frame are garbage. What this process frees, it knows. What was garbage when the
+ * frame was opened has to be found by a *survey*: it is the gaps between all chunks, whose lengths
+ * are in their headers. That is done before the first chunk is written, so that the chunk may go
+ * into a gap. If there are many chunks, it is done only before one of those that were there is
+ * replaced, so that files that only grow never pay for it.
  */
 #include "frame/frame_impl.h"
 
@@ -13,13 +13,15 @@
 #define MAX_SURVEY (1u << 20)  /* chunks; each costs a read of 16 bytes */
 #define SMALL_SURVEY 64u       /* chunks, before it is known whether gaps are wanted */
 
-/* So many waiting bytes make a commit sync: this, or this share of the live bytes if it is more. */
+/*
+ * With so many waiting bytes a commit syncs, or with this share of the live bytes if that is more.
+ */
 #define PRESS_LEAST (1u << 20)
 #define PRESS_SHARE 16
 
 /*
- * So many bytes that only wait for the root on disk to be durable, and half as many as that root
- * uses, are worth a sync before the file gets longer.
+ * If so many bytes wait only for the root on disk to be durable, and half as many as that root
+ * uses, it is worth a sync before the file gets longer.
  */
 #define OUTGROWN_LEAST (64u << 10)
 
@@ -28,7 +30,7 @@
 #define DISK_BLOCK 4096u       /* parts of a block no disk gets back        */
 #define CUT_LEAST (64u << 10)  /* bytes of a free tail that is cut off      */
 
-/* The same of a tight frame: gaps of 8 KiB have a block of 4 KiB inside, wherever they begin. */
+/* For a tight frame: a gap of 8 KiB contains a block of 4 KiB wherever it begins. */
 #define PUNCH_LEAST_TIGHT (8u << 10)
 #define PUNCH_MOST_TIGHT 256
 
@@ -37,7 +39,7 @@ struct stretch {
 	uint64_t at, len;
 };
 
-/* Where the trailer of an empty root lies or will lie: never handed out. */
+/* The end of the place for the trailer of an empty root, which is never handed out. */
 static uint64_t front_end(const struct frame *f)
 {
 	return (uint64_t)f->info.header_len + f->trailer.n;
@@ -48,8 +50,8 @@ void frame_space_open(struct frame *f, uint64_t file_len)
 	const struct frame_info *info = &f->info;
 	space_init(&f->space, max_u64(info->frame_len, file_len));
 	/*
-	 * A tail that a truncation, a crash or another program
-	 * left: a root on disk may need it still.
+	 * A tail left by a truncation, a crash or another program: a root on disk may still need
+	 * it.
 	 */
 	space_retire(&f->space, info->frame_len, f->space.end - info->frame_len);
 	space_root(&f->space, true);
@@ -64,7 +66,7 @@ void frame_space_retire(struct frame *f, uint64_t at, uint64_t end)
 		space_retire(&f->space, at, end - at);
 }
 
-/* The length of the chunk at `at`; -EBADMSG also where it ends behind `end`. */
+/* The length of the chunk at `at`. -EBADMSG also if it ends behind `end`. */
 static int length_at(const struct frame *f, uint64_t at, uint64_t end, uint32_t *len)
 {
 	struct stored st = {.io = f->io, .at = at, .room = at < end ? end - at : 0};
@@ -77,7 +79,10 @@ static int compare_stretches(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The chunks that were there at open, by place. -EFBIG: too many, or they overlap. */
+/*
+ * Lists the chunks that were there when the frame was opened, by place. -EFBIG: too many, or they
+ * overlap.
+ */
 static int collect(struct frame *f, struct stretch *list, uint32_t *n)
 {
 	*n = 0;
@@ -110,7 +115,7 @@ static void retire_gap(struct frame *f, uint64_t at, uint64_t end)
 		space_retire_old(&f->space, at, end - at);
 }
 
-/* Every gap between chunks is garbage. Failure only costs space. */
+/* Frees every gap between chunks. A failure only costs space. */
 static void survey(struct frame *f)
 {
 	uint32_t n;

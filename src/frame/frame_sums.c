@@ -1,6 +1,6 @@
 /*
- * A checksum for each stored chunk (chunk_sum.h): made where the bytes pass by, kept beside the
- * index, looked at whenever all bytes of a chunk are in hand.
+ * A checksum for each stored chunk (chunk_sum.h): computed when the bytes pass by, kept beside the
+ * index, and verified whenever all bytes of a chunk are at hand.
  */
 #include "frame/frame_impl.h"
 
@@ -54,7 +54,7 @@ int frame_sums_fly(struct frame *f, uint64_t at, uint32_t len, uint64_t sum)
 	return rc;
 }
 
-/* Takes what flies for the place `at`; 0: nothing, or something of another length. */
+/* Removes the checksum that is in flight for `at`; 0: there is none, or it is of another length. */
 static uint64_t land(struct frame *f, uint64_t at, uint64_t len)
 {
 	struct flying *fl = &f->flying;
@@ -79,7 +79,9 @@ void frame_sums_forget(struct frame *f, uint64_t at)
 void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len)
 {
 	uint64_t sum = land(f, at, len);
-	/* Without memory it stays unknown: a page without slots holds nothing else. */
+	/*
+	 * If there is no memory it stays unknown, since a page without slots contains nothing else.
+	 */
 	if (!index_set(&f->sums, n, sum ? sum : SUM_NONE))
 		assert(frame_sum(f, n) == 0);
 }

@@ -1,6 +1,6 @@
 /*
- * The index <-> the chunk that holds it. Decoded it may be 2 GB, so it is read a few blocks at a
- * time, straight into pages.
+ * The index <-> the chunk that contains it. Decoded, it may have 2 GB, so it is read a few blocks
+ * at a time, straight into pages.
  */
 #include "codec/codec.h"
 #include "codec/filter.h"
@@ -11,7 +11,10 @@
 #define ENTRY_BYTES 8u
 #define BLOCK_SIZE 16384u /* decoded bytes of a block of the chunks that we write */
 
-/* A block is decoded at once, so it must have a limit. No writer makes larger ones for an index. */
+/*
+ * A block is decoded as a whole, so its size needs a limit. No writer makes larger blocks for an
+ * index.
+ */
 #define BLOCK_LIMIT (4u << 20)
 
 #define STEP (256u << 10) /* decoded bytes that one read aims at */

@@ -1,13 +1,14 @@
 /*
- * The newest root that is whole, when the one that the header points at is not: power went
- * between writes that were not synced, and the header got to the disk first.
+ * Recovery: finds the newest whole root when the one that the header points to is torn. That
+ * happens when the power failed between writes that were not synced, and the header got to the disk
+ * before the rest.
  *
- * Every root with data ends in a trailer with our fingerprint and a note that holds its header, so
- * it is found by looking through the file for such ends. A root counts when its header, put in
- * place, leads back to the same bytes, its hash is right, and all its chunks have their
- * checksums: bytes of roots older than the newest durable one may have been used again. The newest
- * durable one is thus found: nothing that it needs is touched before a newer one is durable, and
- * the header, which lies in one sector, always tells its own length.
+ * Every root with data ends with a trailer that has our fingerprint and a note with a copy of its
+ * header. So roots are found by searching the file for such ends. A root is accepted if its header,
+ * put in place, leads back to the same bytes, its hash is right, and all its chunks match their
+ * checksums: bytes of roots older than the newest durable one may have been reused. So the newest
+ * durable one is found at the latest: nothing that it needs is touched before a newer one is
+ * durable, and the header, which lies in one sector, always tells its own length.
  */
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
@@ -17,11 +18,10 @@
 #include <stdlib.h>
 
 /*
- * Whatever a file holds, looking through it ends. What power cuts leave stays far below these.
- *
- * Between the newest durable root and the end of the one that the header names lie
- * YOUNG_MAX_BYTES of chunks at most, and what was replaced (frame_space_presses). Behind that end
- * there may be any number of bytes that no commit came for.
+ * Limits, so that the search ends whatever the file contains. What power cuts leave stays far below
+ * them. Between the newest durable root and the end of the one that the header names lie at most
+ * YOUNG_MAX_BYTES of chunks, and what was replaced (frame_space_presses). Behind that end there may
+ * be any number of bytes that were never committed.
  */
 #define STEP (1u << 20)
 #define SCAN_MOST (16ull << 30)   /* bytes that are looked through, around that end  */
@@ -32,16 +32,16 @@
 #define LOOK_MOST (64ull << 20)   /* bytes that are looked at for being zero         */
 
 /*
- * Nor are more bytes read for hashes than this and so many times those of the file: roots of ours
- * that no sync came between do not lie over each other, while a short file may name thousands that
- * all reach from its start to its end.
+ * For hashes, at most so many bytes are read, or so many times the bytes of the file. Roots of ours
+ * without a sync between them do not overlap, but a forged short file may name thousands that all
+ * reach from its start to its end.
  */
 #define LOAD_LEAST (64ull << 20)
 #define LOAD_TIMES 8
 
 /*
- * Roots that are tried. A file may be closed again and again without a sync: all those roots may
- * lack the same chunk, and only the one before them is whole.
+ * How many roots are tried. A file may be closed again and again without a sync: then all those
+ * roots may lack the same chunk, and only the one before them is whole.
  */
 #define KEEP 4096
 
@@ -279,9 +279,9 @@ static int has_bytes(struct search *s, uint64_t at, bool *any)
 }
 
 /*
- * Going back to an empty file would hide what is left of a frame that was cut or damaged
- * later, and writing to it would destroy that. Where no other root is left in the file,
- * it is the answer only if nothing else is.
+ * Going back to an empty file would hide what is left of a frame that was cut or damaged later, and
+ * writing to the file would destroy that. So if no other root is left in the file, the empty root
+ * is accepted only if there is no data either.
  */
 static int judge_emptiness(struct frame *f, struct search *s)
 {
@@ -312,7 +312,7 @@ int frame_recover(struct frame *f)
 		rc = judge_emptiness(f, s);
 	buf_free(&s->head);
 	mem_free(s);
-	/* What is wrong with the frame is what was found first. */
+	/* The first thing that was found wrong is what is wrong with the frame. */
 	return rc == -EBADMSG && why.file ? err_corrupt(why.file, why.line, why.what, why.value)
 					  : rc;
 }

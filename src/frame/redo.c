@@ -1,14 +1,14 @@
 /*
- * After a sync that failed. The kernel reports such a failure once and marks the pages clean: what
- * they held may never get to the disk, and the next sync succeeds all the same. So before a sync is
- * believed again, all that was written since the last good one is written once more: chunks here,
- * if what is read back of them still has its checksum; index, trailer and header by a new commit.
+ * After a failed sync. The kernel reports such a failure once and marks the pages clean: their
+ * content may never get to the disk, and the next sync succeeds all the same. So before a sync is
+ * trusted again, everything that was written since the last good one is written again: chunks here,
+ * if what is read back still matches its checksum; index, trailer and header by a new commit.
  */
 #include "frame/frame_impl.h"
 
 /*
- * Whole chunks, not piece by piece: what is written has to be what was checked. Until it is written
- * its pages are clean, and if the kernel drops them the next read gets what the disk has.
+ * Writes whole chunks, not pieces, since what is written has to be what was verified. Until it is
+ * written its pages are clean, and if the kernel drops them, the next read gets what the disk has.
  */
 static int rewrite(struct frame *f, uint64_t from, uint64_t to)
 {

@@ -131,7 +131,7 @@ int root_note_decode(struct root_note *note, struct view content, struct buf *pl
 	if (content.n < CHUNK_HEAD)
 		return CORRUPT("note of the root is too short", content.n);
 	TRY(chunk_sizes(content, &nbytes, &cbytes));
-	/* Ours are plain copies: larger than its bytes none is. */
+	/* Our notes are plain copies, so no decoded one is larger than its stored bytes. */
 	if (nbytes > content.n || cbytes != content.n)
 		return CORRUPT("size of the note of the root", nbytes);
 	bool as_is = chunk_parse(&c, content, content.n, 1) == 0 && c.kind == CHUNK_STORED;
@@ -191,7 +191,7 @@ int root_hash_file(struct view head, struct io *io, uint64_t at, uint64_t len, u
 
 static _Atomic uint64_t boot_known;
 
-/* Without a name for the boot no two processes agree on one, and more is verified than needed. */
+/* If the boot has no name no two processes agree on one, and more is verified than necessary. */
 static uint64_t boot_read(void)
 {
 	char text[64];
@@ -218,7 +218,7 @@ uint64_t root_boot(void)
 	return boot;
 }
 
-/* A disk that went away, and came back, took what it had not written with it. */
+/* A disk that was removed and came back has lost what it had not written. */
 uint64_t root_era(struct io *io)
 {
 	return (root_boot() ^ io_mount(io) * SPREAD) | 1;

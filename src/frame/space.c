@@ -294,7 +294,7 @@ int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *
 int space_take_below(struct space *sp, uint64_t len, uint64_t most, uint64_t *at)
 {
 	node *e = first_from(BY_LEN, sp->by_len, &(node){.len = len});
-	/* Larger ones may lie lower: a few are worth a look. */
+	/* Larger extents may lie lower: a few are worth a look. */
 	for (int i = 0; e && e->at + len > most && i < LOOKS_BELOW; i++)
 		e = first_from(BY_LEN, sp->by_len, &(node){.len = e->len, .at = e->at + 1});
 	if (!e || e->at + len > most)

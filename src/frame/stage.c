@@ -5,8 +5,8 @@
 #include <pthread.h>
 
 /*
- * A thread keeps what a chunk of the usual size needs. More is given back: there may be two dozen
- * threads.
+ * What a thread keeps: enough for a chunk of the usual size. More is freed, since there may be two
+ * dozen threads.
  */
 #define STAGE_KEEP ((1u << 20) + (64u << 10))
 

@@ -8,8 +8,8 @@
 #define HEAD_STACK 1024 /* header and offsets of most chunks */
 
 /*
- * Blocks may lie in any order. One read of all that lies between them is best,
- * unless that is mostly something else.
+ * Blocks may be stored in any order. One read of everything between them is best, unless most of
+ * that is something else.
  */
 #define SPREAD_LIMIT 2
 #define SPREAD_SLACK (64u << 10)
@@ -37,8 +37,8 @@ static uint64_t head_memory(const struct chunk *c, int need)
 }
 
 /*
- * The first head->n bytes, on the stack if they fit. If that was a guess, the file may end between
- * the chunk and them: then fewer, of which any chunk has as many.
+ * Reads the first head->n bytes, to the stack if they fit. If that number was a guess, the file may
+ * end before: then fewer are read, but as many as any chunk has.
  */
 static int fetch_head(const struct stored *st, bool guess, struct span *head)
 {
@@ -184,7 +184,7 @@ int stored_length(const struct stored *st, uint32_t *len)
 	return *len <= st->room ? 0 : CORRUPT("chunk ends past its room", *len);
 }
 
-/* So much stays in the cache of a core between two uses. */
+/* So many bytes stay in the cache of a core between two uses. */
 #define STEP (128u << 10)
 
 int stored_copy(const struct stored *st, struct io *to, uint64_t at, uint32_t len)

@@ -1,4 +1,4 @@
-/* Everything that a frame says of itself, held against its bytes. */
+/* Verifies everything that a frame says about itself. */
 #include "frame/frame_impl.h"
 
 #include <inttypes.h>

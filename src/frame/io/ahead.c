@@ -6,9 +6,9 @@
 
 /*
  * Reads the first bytes, then the size, then the last bytes. In this order the root that the first
- * bytes name was complete before the size was asked for, even while another program commits. A
- * small file comes whole with the first call. Failing is no error: what is not here is read when it
- * is asked for.
+ * bytes name was complete before the size was asked for, even if another program is committing. A
+ * small file is read completely by the first call. A failure is not reported: what is missing here
+ * is read when it is asked for.
  */
 static void fill(struct io_ahead *a)
 {

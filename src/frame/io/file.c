@@ -62,7 +62,7 @@ static int file_sync(struct io *io)
 	return 0;
 }
 
-/* One call tells the size and the mount; that of an open file stays. */
+/* One call returns the size and the mount; the mount of an open file never changes. */
 static int file_size(struct io *io, uint64_t *size)
 {
 	struct stat st;

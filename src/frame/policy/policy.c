@@ -24,12 +24,15 @@ void policy_deinit(struct policy *p)
 	pthread_mutex_destroy(&p->lock);
 }
 
-/* Parameters of filters are signed for the reference's Python: larger ones it does not open. */
+/*
+ * The reference's Python reads filter parameters as signed, and does not open frames with larger
+ * ones.
+ */
 #define NOTED_MAX INT8_MAX
 
 /*
- * Writes the item size into the parameters too, where recover_item finds it in the frame's header.
- * One that is too large stands in the chunks alone.
+ * Writes the item size into the filter parameters as well, so that recover_item finds it in the
+ * frame's header. One that is too large for that is only in the chunks.
  */
 static void note_item(struct pipeline *p)
 {
@@ -46,9 +49,9 @@ static void note_item(struct pipeline *p)
 }
 
 /*
- * The pipeline that a frame's header names, with the item size from its parameters, and without
- * filters that round: another program rounded arrays of its own by them, but what is written
- * through the mount has to be read again as it was.
+ * The pipeline that a frame's header names, with the item size from the filter parameters, and
+ * without lossy filters: another program may have rounded its own arrays by them, but what is
+ * written through the mount has to read back as it was.
  */
 static struct pipeline recover_item(const struct pipeline *header)
 {
@@ -197,7 +200,7 @@ static int choose(struct policy *p, struct scratch *s, const struct policy_chunk
 	return 0;
 }
 
-/* Small files are text and code, mostly: what is not looked at counts as such. */
+/* Small files are mostly text and code: what is not looked at counts as such. */
 static void begin_small(struct policy *p)
 {
 	struct tune_goal goal = {.aim = p->aim, .free_codec = p->free_level};
@@ -218,8 +221,8 @@ uint64_t policy_turn(struct policy *p)
 }
 
 /*
- * Under the lock. Waits for running jobs only, and so for a moment: jobs start in the order of
- * their turns.
+ * Under the lock. Waits for running jobs only, and thus only for a moment, since jobs start in the
+ * order of their turns.
  */
 static void turn_begin(struct policy *p, uint64_t turn)
 {
