@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where systemd, docker and the like have them. */
+/* Where systemd, docker and others mount them. */
 #define ROOT "/sys/fs/cgroup"
 #define ROOT_V1 ROOT "/memory"
 
@@ -26,7 +26,7 @@ static uint64_t limit_in(const char *dir, const char *file)
 }
 
 /*
- * In a container the path may be that of another tree than the one that is mounted: what does not
+ * In a container the path may belong to another tree than the one that is mounted. What does not
  * exist has no limit, and the way up ends at the top of what is there.
  */
 static uint64_t least_limit(const char *root, const char *group, const char *const files[2])
@@ -46,7 +46,7 @@ static uint64_t least_limit(const char *root, const char *group, const char *con
 	}
 }
 
-/* Whether a line's list of controllers, which ends in a colon, has that of memory. */
+/* True: the list of controllers in a line, which ends with a colon, contains that of memory. */
 static bool has_memory(const char *list)
 {
 	size_t n = strlen("memory");

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <sys/resource.h>
 
-/* Lowers cache and dirty_max. False: both are within these bounds already. */
+/* Lowers cache and dirty_max to these bounds. False: both are within them already. */
 static bool lower(struct options *o, uint64_t cache, uint64_t dirty_max)
 {
 	if (o->cache <= cache && o->dirty_max <= dirty_max)
@@ -69,6 +69,6 @@ unsigned fit_space(struct options *o, unsigned threads)
 	if (lower(o, share, share))
 		tell(o, "address space", limit);
 	use_small_stacks();
-	/* half of the share: the workers and their buffers are as many again */
+	/* only half of the share: workers and their buffers take as much again */
 	return (unsigned)max_u64(min_u64(threads, share / (2 * THREAD_SPACE)), THREADS_MIN);
 }

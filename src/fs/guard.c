@@ -28,7 +28,7 @@ static pid_t guard, watched;  /* the guard, and the daemon      */
 
 static volatile sig_atomic_t died; /* in the guard: the daemon has */
 
-/* Anybody may send the signal; that it comes from the daemon only the kernel says. */
+/* Anybody can send the signal; only the kernel tells whether it comes from the daemon. */
 static void note_death(int sig, siginfo_t *from, void *context)
 {
 	(void)sig, (void)context;
@@ -123,7 +123,7 @@ static bool keep_only(int fd)
 	return end > 0;
 }
 
-/* All signals are blocked: if all processes are asked to end, the guard has to be the last. */
+/* All signals are blocked: when all processes are asked to end, the guard has to be the last. */
 static void guard_main(int fd)
 {
 	struct sigaction act = {.sa_sigaction = note_death, .sa_flags = SA_SIGINFO};
@@ -205,7 +205,10 @@ void guard_stop(void)
 		return;
 	close(to_guard);
 	to_guard = -1;
-	/* The closed socket ends it, unless somebody has stopped it (SIGSTOP): we do not wait. */
+	/*
+	 * The closed socket ends the guard, unless somebody has stopped it (SIGSTOP): we do not
+	 * wait for that.
+	 */
 	if (waitpid(guard, NULL, WNOHANG) != 0)
 		return;
 	kill(guard, SIGKILL);

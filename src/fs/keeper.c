@@ -15,17 +15,17 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* The frames catch up with the intent log when no fsync came for this part of -o commit. */
+/* Files in the intent log are committed when no fsync has come for this share of -o commit. */
 #define PAUSE_SHARE 0.1
 
 /*
- * Of that part, too, a round waits for locks that other programs have, and not longer; nor longer
- * than this: when the mount ends it comes on top of the wait of the last commit.
+ * A round waits for locks of other programs for this share of -o commit, and at most LOCK_MOST
+ * seconds: when the mount ends, that is added to the wait of the last commit.
  */
 #define LOCK_SHARE PAUSE_SHARE
 #define LOCK_MOST 1.0
 
-/* Steps of file_compact that one file gets in each round. */
+/* How many steps of file_compact a file gets in each round. */
 #define COMPACT_STEPS 16
 
 struct keeper {
@@ -37,13 +37,13 @@ struct keeper {
 	int last_rc; /* of the newest background commit */
 };
 
-/* What a round is about: the files in the intent log, or all with something to commit. */
+/* Which files a round commits: those in the intent log, or all that have something to commit. */
 enum round { ROUND_NONE, ROUND_LOGGED, ROUND_ALL };
 
 /* Of a file: it is for the next round. */
 #define COMES_BACK 1
 
-/* Another program has the lock: it is waited for as long as the round still may. */
+/* Commits; if another program has the lock, waits for it as long as the round still may. */
 static int commit_patiently(struct file *f, enum durability how, uint64_t *patience)
 {
 	int rc = file_try_sync(f, how);
@@ -60,8 +60,9 @@ static int commit_patiently(struct file *f, enum durability how, uint64_t *patie
 }
 
 /*
- * A file in the intent log gets a durable commit, so that the log can forget it. While another
- * program has a file's lock the others have their turn; no `patience`: there is no other time.
+ * Commits a file; durably if it is in the intent log, so that the log can forget it. While another
+ * program has the file's lock, other files have their turn. No `patience`: there will be no other
+ * time.
  */
 static int commit_one(struct file *f, enum round round, uint64_t *patience)
 {
@@ -70,7 +71,10 @@ static int commit_one(struct file *f, enum round round, uint64_t *patience)
 
 	if (!logged && round == ROUND_LOGGED)
 		return 0;
-	/* Most is stored while writers go on: the commit, which stops them, has less to do. */
+	/*
+	 * Most of it is stored while writers go on, so the commit, which stops them, has less to
+	 * do.
+	 */
 	if (flush_submit_turn(f, FLUSH_ALL))
 		IGNORE(flush_wait(f)); /* what failed is tried again by the commit, which tells */
 	return patience ? commit_patiently(f, how, patience) : file_sync(f, how);
@@ -116,7 +120,7 @@ int keeper_commit_all(struct fs *fs)
 	return commit_files(fs, ROUND_ALL, NULL);
 }
 
-/* A full disk stays full for a while: one line when it begins, one when it ends. */
+/* A full disk stays full for a while: logs one line when that begins, and one when it ends. */
 static void commit_and_tell(struct keeper *k, enum round round)
 {
 	char text[160];
@@ -132,7 +136,7 @@ static void commit_and_tell(struct keeper *k, enum round round)
 	k->last_rc = rc;
 }
 
-/* By itself the kernel reads 128 KiB ahead: too few requests at a time for all cores. */
+/* By default the kernel reads 128 KiB ahead: too few requests at a time for all cores. */
 static void set_readahead(struct fs *fs, dev_t dev)
 {
 	char path[80];
@@ -151,8 +155,8 @@ static void set_readahead(struct fs *fs, dev_t dev)
 }
 
 /*
- * The device number of our mount, and its id, 0 where Linux does not tell that; 0 when something
- * else is at its place, as after an unmount that came at once.
+ * The device number of our mount, and its id; the id is 0 where Linux does not tell it. 0:
+ * something else is in its place, for example after an immediate unmount.
  */
 static dev_t find_mount(const struct fs *fs, uint64_t *id)
 {
@@ -171,9 +175,9 @@ static dev_t find_mount(const struct fs *fs, uint64_t *id)
 }
 
 /*
- * A device number belongs to one mount at a time: if it is ours before and after the file was
- * opened, the file is that of our connection. Holding a descriptor of the mount would prove the
- * same, but make an umount fail that comes soon.
+ * A device number belongs to one mount at a time: if it is ours both before and after the file was
+ * opened, the file belongs to our connection. Holding a descriptor of the mount would prove that as
+ * well, but would make an early umount fail.
  */
 static void tell_guard(const struct fs *fs, dev_t dev)
 {
@@ -207,7 +211,7 @@ static uint64_t seconds_ahead(double seconds)
 	return meter_now() + clock_from_seconds(seconds);
 }
 
-/* When everything is to be committed; with -o commit=0 never. */
+/* The time when everything is to be committed; with -o commit=0 never. */
 static uint64_t next_round(const struct keeper *k)
 {
 	return k->fs->opt.commit > 0 ? seconds_ahead(k->fs->opt.commit) : WAKER_NEVER;
@@ -220,7 +224,7 @@ static uint64_t next_round(const struct keeper *k)
 static enum round wait_for_round(struct keeper *k, uint64_t next)
 {
 	double pause = k->fs->opt.commit * PAUSE_SHARE;
-	/* each try encodes all that waits: on a full disk for nothing, and that may stay full */
+	/* each try encodes everything that waits, in vain if the disk is full, which may last */
 	bool full = k->last_rc == -ENOSPC || k->last_rc == -EDQUOT;
 
 	while (meter_now() < next) {
@@ -233,7 +237,7 @@ static enum round wait_for_round(struct keeper *k, uint64_t next)
 	return waker_stopped(&k->waker) ? ROUND_NONE : ROUND_ALL;
 }
 
-/* From the intent log: there is something to wait for that was not there before. */
+/* Called by the intent log: the keeper has something new to wait for. */
 static void on_logged(void *arg)
 {
 	struct keeper *k = arg;

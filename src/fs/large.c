@@ -6,9 +6,9 @@
 #include <pthread.h>
 
 /*
- * So much may be in use beside a full cache; beyond that the cache lends memory. And so much more
- * than the cache has may be taken in all. README promises that everything that is neither dirty
- * data nor cache stays within 64 MiB: the rest of that is for threads, open files and libraries.
+ * How much may be in use beside a full cache; above that the cache lends memory. And how much more
+ * than the cache's size may be taken in all. README promises that everything except dirty data and
+ * cache stays within 64 MiB: the rest of that is for threads, open files and libraries.
  */
 #define BESIDE (16u << 20)
 #define BEYOND (32u << 20)

@@ -34,7 +34,7 @@ static int refuse(const char *what, const char *where, const char *why)
 
 static int complain(const char *what, const char *where, int rc)
 {
-	/* A dead mount shows itself here or before (judge_paths), by what the kernel has cached. */
+	/* A dead mount is noticed here, or before (judge_paths) by what the kernel has cached. */
 	refuse(what, where, options_path_error(-rc));
 	return rc;
 }
@@ -42,8 +42,8 @@ static int complain(const char *what, const char *where, int rc)
 #define WAIT_STEPS 300 /* of 100 ms */
 
 /*
- * A daemon that was asked to end may have its mount there for a while: whoever restarts it means
- * the place behind it. Nobody touches the mount meanwhile, which would keep it busy.
+ * A daemon that was asked to end may still have its mount there for a while: whoever restarts it
+ * means the directory behind it. Meanwhile nobody touches the mount, which would keep it busy.
  */
 static void wait_for_old_mount(const struct options *o)
 {
@@ -57,7 +57,7 @@ static void wait_for_old_mount(const struct options *o)
 		usleep(100 * 1000);
 }
 
-/* Finds what is wrong with the two directories while we can still complain on the terminal. */
+/* Checks the two directories while problems can still be reported on the terminal. */
 static int check_places(const struct options *o)
 {
 	struct statx stx;
@@ -86,7 +86,7 @@ static int check_places(const struct options *o)
 	return 0;
 }
 
-/* A mount that refuses all writes is one that says so, here and in its flags. */
+/* A mount that will refuse all writes says so, here and in its flags. */
 static int judge_writable(struct options *o)
 {
 	if (o->read_only || access(o->backing, W_OK) == 0)
@@ -150,8 +150,9 @@ static void announce(void *ctx)
 }
 
 /*
- * In all threads to come: one thread of the session waits for these signals. Under a limit of file
- * sizes (ulimit -f) the write fails with EFBIG, and its file's user is told.
+ * Blocks signals in all threads to come: one thread of the session waits for them. SIGXFSZ is
+ * ignored: a write above the limit of file sizes (ulimit -f) then fails with EFBIG, which the user
+ * of the file is told.
  */
 static void block_signals(void)
 {
@@ -165,7 +166,10 @@ static void block_signals(void)
 static int run(const struct options *o, int pipe)
 {
 	block_signals();
-	/* Few arenas, and large blocks go back to the system: memory is what the options say. */
+	/*
+	 * Few arenas, and large blocks are returned to the system, so that memory stays within the
+	 * options.
+	 */
 	mallopt(M_ARENA_MAX, 1);
 	mallopt(M_TOP_PAD, 1 << 20);
 	mallopt(M_MMAP_THRESHOLD, 256 << 10);

@@ -183,7 +183,10 @@ void options_set_chunksize_most(struct options *o)
 	o->settings.chunksize_most = max_u64(whole, SETTINGS_CHUNKSIZE);
 }
 
-/* Beside its dirty bytes, a chunk is there decoded, as it was stored, and as it will be. */
+/*
+ * In addition to its dirty bytes a chunk is in memory decoded, in its old stored form, and in its
+ * new one.
+ */
 #define CHUNK_COPIES 5
 #define CHUNKS_BESIDE (32u << 20)
 
@@ -270,7 +273,7 @@ static void set_defaults(struct options *o)
 	};
 }
 
-/* What getopt did not take. Options of a mount are often tried with dashes. */
+/* Refuses a word that getopt did not take. Options of a mount are often tried with dashes. */
 static int refuse_argument(struct parse *p, const char *word)
 {
 	size_t len = strlen(word) < 2 ? 0 : strcspn(word + 2, "=");

@@ -30,10 +30,10 @@
 /* Of 512 bytes (stat(2)). A file of one block of the disk cannot get smaller. */
 #define BLOCKS_LEAST 8
 
-/* Files that are remembered because they cannot be marked; beyond that all are forgotten. */
+/* How many files that cannot be marked are remembered; above that all are forgotten. */
 #define KNOWN_MOST 65536
 
-/* A file that was looked at and could not be marked, as it was then. */
+/* A file that was looked at and could not be marked, with its attributes then. */
 struct known {
 	uint64_t ino;
 	struct timespec mtime;
@@ -51,7 +51,7 @@ struct recompress {
 	struct known *known;
 };
 
-/* Somebody has asked for something, or written data waits to be stored. */
+/* True: there was a request, or written data waits to be stored. */
 static bool is_used(struct recompress *r)
 {
 	return stats_requests(r->sums) != r->requests || budget_used(r->fs->budget);
@@ -143,13 +143,13 @@ static bool has_room(const struct fs *fs)
 	       (uint64_t)st.f_bavail * st.f_frsize >= FREE_LEAST;
 }
 
-/* Set-id bits and capabilities, which any write to the backing file removes. */
+/* True: the file has set-id bits or capabilities, which any write to the backing file removes. */
 static bool has_privileges(int fd, const struct stat *st)
 {
 	return st->st_mode & (S_ISUID | S_ISGID) || fgetxattr(fd, CAPS_XATTR, NULL, 0) > 0;
 }
 
-/* Writing changes the mtime, which only the owner and root can set back. */
+/* True: we may set back the mtime after writing, which only the owner and root can. */
 static bool may_set_mtime(const struct fs *fs, const struct stat *st)
 {
 	return fs->backing.is_root || st->st_uid == geteuid();
@@ -195,7 +195,7 @@ static int work_on(struct recompress *r, struct inode *n, const struct stat *fou
 	return rc;
 }
 
-/* Failures that the next visit may not meet: the file need not be remembered. */
+/* True: the next visit may not meet this failure again, so the file need not be remembered. */
 static bool is_temporary(int rc)
 {
 	return rc == -EAGAIN || rc == -ESTALE || rc == -ENOSPC || rc == -EDQUOT || rc == -ENOMEM ||
@@ -224,7 +224,7 @@ static bool work_on_all(struct recompress *r, struct inode *n, const struct entr
 
 /*
  * The inode of an entry, with the name that was read from the directory. The file may have been
- * renamed since: then nobody would ever remove that name from the inode again.
+ * renamed since; then nobody would ever remove that name from the inode again.
  */
 static struct inode *enter(struct recompress *r, struct inode *dir, int dirfd, struct entry *e)
 {

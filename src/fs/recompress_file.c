@@ -17,13 +17,13 @@
 /* A longer chunk would keep the thread from stopping for seconds. */
 #define CHUNK_MOST (8u << 20)
 
-/* Less saved than one in so many bytes is not worth the write. */
+/* Saving less than this fraction of the bytes is not worth the write. */
 #define WORTH 32
 
-/* Replaced bytes until a commit: the file gets larger by so much for a while. */
+/* How many bytes are replaced between two commits: the file grows by so much for a while. */
 #define BATCH (8u << 20)
 
-/* Where one chunk after the other gains nothing, ever fewer are tried. */
+/* While one chunk after another gains nothing, ever fewer are tried, at least one in so many. */
 #define STRIDE_MOST 64
 
 void recompress_mark(const struct stat *st, char text[static RECOMPRESS_MARK_MAX])
@@ -68,7 +68,9 @@ static int decode(const struct chunk *c, struct workspace *ws)
 			    buf_span(&ws->plain));
 }
 
-/* The old bytes are given up for these: they have to be the same. */
+/*
+ * Compares old and new: the old bytes are given up for these, so they have to decode to the same.
+ */
 static int prove(const struct chunk *c, struct workspace *ws)
 {
 	TRY(buf_reserve_fresh(&ws->copy, c->nbytes));
@@ -79,7 +81,7 @@ static int prove(const struct chunk *c, struct workspace *ws)
 		       : 0;
 }
 
-/* What reads as lz4 is written smallest by lz4hc. */
+/* The pipeline of the smallest result. Chunks of lz4 are written smallest by lz4hc. */
 static struct pipeline smallest(const struct chunk *c)
 {
 	struct pipeline p;
@@ -139,8 +141,8 @@ static int store(struct file *f, uint32_t n, struct workspace *ws)
 }
 
 /*
- * Nobody of ours wants this file now: whoever writes to it behind our back, without locks even,
- * must not find chunks of ours in his own, nor our root in the place of his.
+ * Nobody uses this file through the mount now. A program that writes to it behind our back, even
+ * without locks, must not find chunks of ours in its own, or our root in place of its own.
  */
 static int look_for_others(struct file *f)
 {
@@ -156,7 +158,8 @@ static int commit(struct file *f)
 }
 
 /*
- * What was read may be history: only in the place of those very bytes. 1: done. 0: they are gone.
+ * Replaces the chunk, provided that its stored bytes are still those that were read. 1: done. 0:
+ * they are not.
  */
 static int replace(struct file *f, uint32_t n, struct workspace *ws)
 {
@@ -200,7 +203,7 @@ static ssize_t try_chunk(struct file *f, uint32_t n)
 	return replaced;
 }
 
-/* Chunks that may be looked at now: none while something waits to be stored. */
+/* How many chunks may be looked at now: none while something waits to be stored. */
 static uint32_t count(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
@@ -217,8 +220,8 @@ static void set_tight(struct file *f, bool tight)
 }
 
 /*
- * Chunks left gaps: the disk gets the space back, also what is less than the frame would care for.
- * 1: done. 0: stopped before.
+ * Replaced chunks have left gaps: gives their space back to the disk, even where the frame by
+ * itself would not. 1: done. 0: stopped before that.
  */
 static int finish(struct recompress_job *j, bool waiting)
 {
@@ -278,8 +281,8 @@ int recompress_file(struct recompress_job *j)
 }
 
 /*
- * What came right after our last commit was taken for ours, and has its times in the place of its
- * own.
+ * A change that came right after our last commit was taken for ours, and the file has our times in
+ * place of its own.
  */
 bool recompress_was_overtaken(struct file *f)
 {

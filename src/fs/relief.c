@@ -13,8 +13,8 @@ static void rise(struct relief_seat *s)
 }
 
 /*
- * The session, while somebody waits whom no other thread stands for. rc: of the newest request, or
- * why there is none.
+ * The session, if somebody waits in whose place no other thread serves; else NULL. rc: of the last
+ * request, or why there was none.
  */
 static struct fuse_session *still_wanted(struct relief_seat *s, int rc)
 {
@@ -37,8 +37,8 @@ static void free_request(void *buf)
 }
 
 /*
- * Who waits for a request that does not come is cancelled there, as libfuse does with its own
- * threads, and nowhere else.
+ * A thread that waits for a request that does not come is cancelled there and nowhere else, as
+ * libfuse does with its own threads.
  */
 static void serve(struct relief_seat *s, struct fuse_buf *buf)
 {
@@ -80,7 +80,7 @@ static struct relief_seat *free_seat(struct relief *r)
 	return NULL;
 }
 
-/* Without memory there is none: then it is as without this file. Under the lock. */
+/* Adds a thread. If that fails, things are as if this file did not exist. Under the lock. */
 static void add_thread(struct relief *r)
 {
 	struct relief_seat *s = free_seat(r);

@@ -7,13 +7,13 @@
 #include <errno.h>
 #include <time.h>
 
-/* After the removal, and in all: others may go on removing files. */
+/* The limit, both since the last removal and in all: others may go on removing files. */
 #define SOON (5 * CLOCK_SECOND)
 #define PAUSE_MIN (CLOCK_SECOND / 1000)
 #define PAUSE_DOUBLES 6
 #define PAUSE_ALONE (4 * PAUSE_MIN) /* no other thread is asked to serve meanwhile */
 
-/* Who closes the removed file must not queue behind those that wait for its room. */
+/* The thread that closes the removed file must not queue behind those that wait for its room. */
 static void pause_for(struct fs *fs, uint64_t ns)
 {
 	bool relieved = ns > PAUSE_ALONE && relief_begin(&fs->relief);

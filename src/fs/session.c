@@ -37,8 +37,8 @@ void session_signals(sigset_t *set)
 }
 
 /*
- * Runs a program of the system, silently; all descriptors of ours are closed in it. -ENOENT: there
- * is none of that name; -EBUSY: it failed.
+ * Runs a system program, silently and without our descriptors. -ENOENT: there is no program of that
+ * name. -EBUSY: it failed.
  */
 static int run_program(char *const argv[])
 {
@@ -59,8 +59,8 @@ static int run_program(char *const argv[])
 }
 
 /*
- * By another program: root's, or the setuid helper of libfuse. If we called umount2 ourselves, the
- * kernel would make us wait for answers of our own.
+ * Unmounts by another program: root's umount, or the setuid helper of libfuse. If we called umount2
+ * ourselves, the kernel would make us wait for our own replies.
  */
 static int unmount(const struct fs *fs, bool lazy)
 {
@@ -71,7 +71,7 @@ static int unmount(const struct fs *fs, bool lazy)
 	return run_program(fs->backing.is_root ? as_root : as_user);
 }
 
-/* False: somebody has taken our mount away, and a copy of it keeps us busy. */
+/* False: somebody has unmounted us, and a copy of the mount keeps it in use. */
 static bool is_mounted(const struct fs *fs)
 {
 	FILE *in = fs->backing.own_dev ? fopen("/proc/self/mountinfo", "re") : NULL;
@@ -91,7 +91,7 @@ static bool is_mounted(const struct fs *fs)
 	return found;
 }
 
-/* Requests of the kernel that we have not answered; -1: it does not tell. */
+/* The number of requests that the kernel waits for; -1: it does not tell. */
 static int requests_waiting(const struct fs *fs)
 {
 	char path[64];
@@ -110,8 +110,8 @@ static int requests_waiting(const struct fs *fs)
 
 /*
  * syncfs starts the write-back of a FUSE mount; since Linux 6.16 it does not wait for it. So we
- * look until nothing has come for a quarter of a second, or for ten seconds: somebody may go on
- * writing.
+ * wait until nothing has come for a quarter of a second, or for ten seconds, since somebody may go
+ * on writing.
  */
 #define LOOK_EVERY_US 50000
 #define LOOKS_QUIET 5
@@ -127,10 +127,11 @@ static void wait_for_writeback(const struct fs *fs)
 
 /*
  * Ends the mount while we still serve it, since the kernel has data that it has not sent yet. An
- * ordinary unmount makes it send everything. If files are open, a sync does, and the mount is then
- * detached from its place. All this is done by other processes: if this one waited for an answer of
- * its own and were killed, nothing could end it any more. After an umount by somebody else, what is
- * at our place is not ours.
+ * ordinary unmount makes it send everything. If files are open, a sync does that, and the mount is
+ * then detached. All of this is done by other processes: if this one waited for a reply of its own
+ * and were killed, nothing could end it any more.
+ *
+ * If somebody else has unmounted us, what is in our place is not ours.
  */
 static void stop_serving(struct stopper *s)
 {
@@ -152,7 +153,9 @@ static void stop_serving(struct stopper *s)
 	pthread_kill(s->main, SIGUSR1); /* out of its wait */
 }
 
-/* Until a signal is there, which is not taken: another daemon may look for it (claim.c). */
+/*
+ * Waits until a signal is pending, and leaves it pending: another daemon may look for it (claim.c).
+ */
 static void wait_for_signal(const struct stopper *s)
 {
 	struct pollfd one = {.fd = s->signals, .events = POLLIN};
@@ -221,7 +224,7 @@ static int session_new(struct fs *fs)
 }
 
 #if FUSE_VERSION < FUSE_MAKE_VERSION(3, 12)
-/* There is no limit to the threads then, but to those that wait for work. */
+/* Serves until the mount ends. This libfuse limits the number of idle threads only. */
 static int serve(struct fs *fs)
 {
 	struct fuse_loop_config config = {.clone_fd = 1, .max_idle_threads = fs->threads};
@@ -290,7 +293,7 @@ static void take_hint(enum fuse_log_level level, const char *fmt, va_list ap)
 	take_log(FUSE_LOG_DEBUG, fmt, ap);
 }
 
-/* libfuse lets us in between from 3.14 to 3.18.2, then only where it was built so. */
+/* libfuse lets us in between from 3.14 to 3.18.2; later only if it was built for that. */
 static void attach_wire(struct fs *fs)
 {
 	char text[160];
@@ -304,8 +307,8 @@ static void attach_wire(struct fs *fs)
 }
 
 /*
- * Frees what libfuse holds of a mount that is gone. By itself it would unmount whatever is at its
- * place now. It does not if the connection has ended, and a pipe that nobody reads looks like that.
+ * Frees what libfuse has of a mount that is gone. By itself libfuse would unmount whatever is in
+ * its place now, but not if the connection has ended, and a pipe that nobody reads looks like that.
  */
 static void forget_mount(struct fuse_session *se)
 {
@@ -319,7 +322,7 @@ static void forget_mount(struct fuse_session *se)
 	fuse_session_unmount(se);
 }
 
-/* libfuse would say less of the device, and nothing of what can be done without it. */
+/* Reports a missing device: libfuse would not say what can be done about it. */
 static bool has_device(void)
 {
 	if (faccessat(AT_FDCWD, "/dev/fuse", R_OK | W_OK, AT_EACCESS) == 0)
@@ -329,7 +332,10 @@ static bool has_device(void)
 	return false;
 }
 
-/* libfuse has said what failed; of a missing helper not what that is, and where it comes from. */
+/*
+ * libfuse has reported what failed; but not, of a missing helper, what it is and where it comes
+ * from.
+ */
 static void explain_failed_mount(const struct fs *fs)
 {
 	char *argv[] = {"fusermount3", "-V", NULL};

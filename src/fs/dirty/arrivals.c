@@ -17,10 +17,12 @@ void arrivals_clear(struct arrivals *a)
 
 /*
  * Forgets blank ranges that are a minute old (PAGES_COME_NS): the application has left them out on
- * purpose, and they are holes. Should a page be refused there later on, it does not cut the file,
- * so that a refusal costs what was written in the last minute or two, and no more. The age of each
- * range is not noted. Once a minute the whole list is dropped if it has not grown since the last
- * time; else the part of it that lies below the size of then. `size`: of the file, now.
+ * purpose, and they are holes. If a page there is refused later on, that does not cut the file, so
+ * a refusal costs what was written in the last minute or two, and no more.
+ *
+ * The ages of ranges are not noted. Instead, once a minute, the whole list is dropped if it has not
+ * grown since the last time; otherwise the part below the file's size at that time. `size`: of the
+ * file, now.
  */
 static void age(struct arrivals *a, uint64_t size)
 {

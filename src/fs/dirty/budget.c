@@ -9,8 +9,8 @@
 #include <pthread.h>
 
 /*
- * What the workers' buffers may take beyond the maximum. README promises that everything that is
- * neither dirty data nor cache stays within 64 MiB.
+ * What the buffers of workers may take beyond the maximum. README promises that everything except
+ * dirty data and cache stays within 64 MiB.
  */
 #define BUFFERS_BEYOND (12u << 20)
 
@@ -103,8 +103,8 @@ static void unpin(struct budget *b, struct file *f)
 }
 
 /*
- * What keeps this file, or those of its owner, is no matter of others: another program's lock, or
- * what it wrote; a quota.
+ * True: the error concerns only this file, or files of its owner: another program's lock, or what
+ * it has written; a quota.
  */
 static bool is_held_back(int rc)
 {
@@ -112,8 +112,8 @@ static bool is_held_back(int rc)
 }
 
 /*
- * Hands part of one file to the workers, without the lock; of those that had no turn since the
- * ticket. False: nothing could be started.
+ * Hands a part of one file to the workers, without the lock held; only of files that had no turn
+ * since `ticket`. False: nothing could be started.
  */
 static bool flush_some(struct budget *b, uint64_t ticket)
 {
@@ -135,7 +135,7 @@ static bool flush_some(struct budget *b, uint64_t ticket)
 	return started;
 }
 
-/* Under the lock: until all that came before `w` are in, or have given up. */
+/* Under the lock: waits until all that came before `w` have been admitted, or have given up. */
 static void line_up(struct budget *b, struct writer *w)
 {
 	pthread_cond_init(&w->first, NULL);
@@ -156,8 +156,8 @@ static void step_out(struct budget *b, struct writer *w)
 }
 
 /*
- * Under the lock, after nothing of any file could be freed. True: try once more. A disk that fails
- * to read what lies below one file's changes is no reason to keep others from writing: those
+ * Under the lock, after nothing of any file could be freed. True: try once more. If the disk fails
+ * to read what lies below one file's changes, that is no reason to keep others from writing: those
  * changes are lost then.
  */
 static bool press(struct budget *b)
@@ -169,8 +169,8 @@ static bool press(struct budget *b)
 }
 
 /*
- * Under the lock, after the same. The failure, if it is for a writer of f. A quota may be that of
- * all files, and each new one would bring some bytes more: at twice the maximum it is for all.
+ * Under the lock, in the same situation. The failure, if it concerns a writer of f. A quota may
+ * apply to all files, each of which would add some bytes: at twice the maximum it counts for all.
  */
 static int own_failure(const struct budget *b, struct file *f)
 {
@@ -181,8 +181,8 @@ static int own_failure(const struct budget *b, struct file *f)
 }
 
 /*
- * Under the lock, for the first of those that wait. A full disk is full for all, but EIO and the
- * like are about one file: the others have their turn, too.
+ * Under the lock, for the first of those that wait. A full disk is full for all files, but EIO and
+ * others concern one file: the other files have their turn, too.
  */
 static int free_memory(struct budget *b, unsigned failures, struct file *f)
 {
@@ -311,7 +311,7 @@ bool budget_buffers_wanted(struct budget *b)
 	return waits;
 }
 
-/* The highest level of level=auto: each one above takes twice the time and saves a hundredth. */
+/* The highest level of level=auto: each one above takes twice the time and saves one percent. */
 #define LEVEL_MAX 6
 
 unsigned budget_level(struct budget *b)

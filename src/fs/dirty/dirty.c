@@ -105,7 +105,7 @@ void dirty_drop(struct file *f, struct dirty_chunk *c)
 	dirty_free(f, c);
 }
 
-/* Room for `need` bytes, by doubling, so that a small file stays small. */
+/* Makes room for `need` bytes, by doubling, so that a small file stays small. */
 static int reserve(struct dirty_chunk *c, uint32_t need)
 {
 	struct file *f = c->file;
@@ -129,7 +129,7 @@ static int reserve(struct dirty_chunk *c, uint32_t need)
 	return 0;
 }
 
-/* Of a whole copy: makes room for [0, hi), with zeros up to lo. The caller fills [lo, hi). */
+/* For a whole copy: makes room for [0, hi), with zeros up to lo. The caller fills [lo, hi). */
 static int stretch(struct dirty_chunk *c, uint32_t lo, uint32_t hi)
 {
 	TRY(reserve(c, hi));
@@ -239,8 +239,8 @@ static void insert_page(struct dirty_chunk *c, uint32_t i, struct dirty_page pag
 }
 
 /*
- * For one more page, which starts at `at`: also what it takes to put an older copy back below it
- * that the workers have now and may not get rid of.
+ * Makes room for one more page, at `at`, including what it would take to put an older copy back
+ * below it, which the workers have now and may fail to store.
  */
 static int reserve_page(struct dirty_chunk *c, uint32_t at)
 {
@@ -252,9 +252,7 @@ static int reserve_page(struct dirty_chunk *c, uint32_t at)
 	return reserve_pages(c, 1 + (old ? old->npages : 0));
 }
 
-/*
- * Inserts a page for a write to *p, filled with the older bytes around that; `len`: of the chunk.
- */
+/* Inserts a page for a write to *p, with the older bytes around that. `len`: of the chunk. */
 static int new_page(struct dirty_chunk *c, uint32_t i, const struct piece *p, uint32_t len)
 {
 	uint32_t at = p->lo - p->lo % DIRTY_PAGE,
@@ -295,7 +293,7 @@ static int write_pages(struct dirty_chunk *c, const struct piece *p, const uint8
 	return 0;
 }
 
-/* True: the piece is all of its chunk and fills `own`, whose memory is now the chunk's. */
+/* True: the piece is its whole chunk and fills `own`, whose memory is the chunk's now. */
 static bool take_buffer(struct dirty_chunk *c, const struct piece *p, struct buf *own)
 {
 	size_t n = p->hi - p->lo;
@@ -338,13 +336,13 @@ static int new_chunk(struct file *f, uint32_t n, struct dirty_chunk **out)
 	return 0;
 }
 
-/* A write of one part in so many of a chunk is not the small write that pages are for. */
+/* A write of at least this fraction of a chunk is not a small write, for which pages are meant. */
 #define LARGE_PART 8
 
 /*
- * True: a new chunk in a hole that will likely be filled, so that pages would be a detour. Either
- * it is written from its start on, or in large pieces: when its requests are not aligned to chunks
- * the kernel sends the halves of a chunk in any order.
+ * True: this is a new chunk in a hole that will probably be filled, so that pages would be a
+ * detour: it is written from its start on, or in large pieces. (If an application's requests are
+ * not aligned to chunks, the kernel sends the halves of a chunk in any order.)
  */
 static bool wants_whole(const struct file *f, const struct dirty_chunk *c, const struct piece *p)
 {
@@ -432,7 +430,7 @@ void dirty_cut(struct dirty_chunk *c, uint32_t len)
 	charge(c);
 }
 
-/* Moves the pages that the newer copy does not have to it. */
+/* Moves those pages to the newer copy that it does not have. */
 static void give_pages(struct dirty_chunk *from, struct dirty_chunk *to)
 {
 	for (uint32_t k = 0; k < from->npages; k++) {

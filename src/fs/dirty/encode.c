@@ -3,7 +3,7 @@
 #include <assert.h>
 
 /*
- * What lies below dirty pages: a stored chunk as it is, in ws->base; or plain bytes, in ws->plain.
+ * What lies below dirty pages: the stored chunk, in ws->base, or its decoded bytes, in ws->plain.
  */
 struct base {
 	struct chunk chunk;
@@ -22,7 +22,7 @@ static int read_below(struct file *f, const struct dirty_chunk *c, struct worksp
 	return frame_read_raw(f->frame, c->n, &ws->base);
 }
 
-/* The lock is for the index; the bytes of a stored chunk never change. */
+/* Needs the lock for the index only: the bytes of a stored chunk never change. */
 static int read_base(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 		     struct base *b)
 {
@@ -43,7 +43,7 @@ static bool covers_block(const struct dirty_chunk *c, struct extent at)
 	return covered > last - first;
 }
 
-/* Makes block b, of which pages have some bytes, at its place in ws->plain. */
+/* Completes block b, of which pages have some bytes, in place in ws->plain. */
 static int fill_block(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
 		      uint32_t b)
 {
@@ -83,7 +83,7 @@ static int list_edits(const struct dirty_chunk *c, const struct chunk *base, str
 	return 0;
 }
 
-/* True: patching pays. When most blocks change, all are encoded anew, by the policy of today. */
+/* True: patching pays. If most blocks change, all are encoded again, by the present policy. */
 static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
 {
 	uint32_t touched = 0;
@@ -117,7 +117,7 @@ static int patch(const struct dirty_chunk *c, const struct chunk *base, struct w
 /*
  * While chunks are waiting, each worker encodes one of its own. A chunk with none behind it is the
  * last of a file, or its only one: its blocks are divided among all workers, so that whoever waits
- * for the file waits a shorter time.
+ * for the file waits less.
  */
 static int encode_blocks(struct file *f, const struct pipeline *p, struct view plain,
 			 struct workspace *ws)
@@ -148,7 +148,7 @@ static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view
 	return ENCODED;
 }
 
-/* Reads the stored chunk that c->same is about into ws->base. 1: it has been replaced since. */
+/* Reads the stored chunk that c->same refers to into ws->base. 1: it has been replaced since. */
 static int read_kept(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 		     struct chunk *base)
 {
@@ -160,7 +160,7 @@ static int read_kept(struct file *f, const struct dirty_chunk *c, struct workspa
 	return rc ? rc : chunk_parse(base, buf_view(&ws->base), ws->base.n, 0);
 }
 
-/* 0: ws->stored has the stored chunk with more blocks at its end. 1: that is not possible here. */
+/* 0: ws->stored has the chunk with more blocks at its end. 1: this chunk cannot grow. */
 static int grow(struct file *f, const struct dirty_chunk *c, const struct chunk *base,
 		struct view plain, struct workspace *ws)
 {
@@ -183,9 +183,10 @@ static int grow(struct file *f, const struct dirty_chunk *c, const struct chunk 
 }
 
 /*
- * For a last chunk that is appended to: keeps the blocks that did not change. When it gets full it
- * is encoded as a whole, since it will stay, and its pipeline was chosen for its first bytes. Other
- * results than 0 mean that all of it has to be encoded, failures included: all bytes are here.
+ * For a last chunk that is being appended to: keeps the blocks that did not change. When it gets
+ * full it is encoded as a whole, since it will stay, and its pipeline was chosen for its first
+ * bytes. Any result but 0, failures included, means that all of it has to be encoded; all bytes are
+ * at hand.
  */
 static int encode_grown(struct file *f, const struct dirty_chunk *c, struct view plain,
 			struct workspace *ws)
@@ -233,9 +234,9 @@ static int decode_base(const struct chunk *base, struct workspace *ws)
 }
 
 /*
- * Damage below a block that is written anew is no reason to lose that: the other blocks are read
- * one by one. Only where blocks have checksums: what has none nobody can tell from damage, and the
- * new chunk would vouch for it. The lock is held.
+ * Damage below a block that is completely replaced is no reason to lose the new data: the other
+ * blocks are read one by one. Only if blocks have checksums, since otherwise nobody can tell data
+ * from damage, and the new chunk would vouch for it. The lock is held.
  */
 static int read_blocks_around(struct file *f, const struct dirty_chunk *c, const struct chunk *base,
 			      struct workspace *ws)
@@ -287,13 +288,13 @@ static int patch_or_read(struct file *f, const struct dirty_chunk *c, struct wor
 }
 
 /*
- * Wrong bytes may have come from the way to the disk and not from it: they are read once more,
- * before what was written over them is given up.
+ * Wrong bytes may have arisen between the disk and us and not on it: they are read once more before
+ * the data that was written over them is given up.
  */
 static int encode_over(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 		       bool *damaged)
 {
-	/* Gives up its turn: others must not wait while this reads and patches. */
+	/* Ends its turn: others must not wait while this reads and patches. */
 	policy_pass(&f->policy, c->turn);
 	bool patched;
 	int rc = patch_or_read(f, c, ws, &patched);
@@ -322,7 +323,7 @@ static int encode_pages(struct file *f, const struct dirty_chunk *c, struct work
 		dirty_overlay(c, 0, buf_span(&ws->plain));
 		return encode_plain(f, c, buf_view(&ws->plain), ws);
 	}
-	/* What was written has been taken: the chunks are not too large for that (write.c). */
+	/* No bound: the data has been accepted, so the chunks are not too large (write.c). */
 	uint64_t usual = scratch_bound(ws->scratch, UINT64_MAX);
 	int rc = encode_over(f, c, ws, damaged);
 	scratch_bound(ws->scratch, usual);

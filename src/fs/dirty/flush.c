@@ -16,15 +16,15 @@
 #define SMALL (16u << 10)
 
 /*
- * Chunks in a turn: at least so many, to keep the workers busy, and beyond that one part in so many
- * of the file, so that a file that is rewritten all over stays below 1.5 times its size.
+ * The number of chunks in a turn: at least so many, to keep the workers busy; or this fraction of
+ * the file, so that a file that is completely rewritten stays below 1.5 times its size.
  */
 #define TURN_LEAST 4u
 #define TURN_SHARE 12u
 
 /*
- * Full chunks wait for those before them, up to so many bytes of them: as many as the daemon's
- * threads may have read from the kernel in turn and bring here in any order.
+ * Full chunks wait for those before them, up to so many bytes: as much as the daemon's threads may
+ * have read from the kernel in order and deliver here in any order.
  */
 #define HELD_BYTES (32u << 20)
 #define HELD_LEAST 32u
@@ -56,7 +56,7 @@ static int store_shared(struct file *f, uint32_t n, struct view cchunk, uint64_t
 	return rc;
 }
 
-/* What could not be stored need not be encoded. */
+/* Checks that before encoding: a chunk that could not be stored need not be encoded. */
 static int may_store(struct file *f)
 {
 	enum sidecar_entered how;
@@ -153,8 +153,8 @@ static struct outcome encode_and_store(struct file *f, const struct dirty_chunk 
 }
 
 /*
- * The bytes of the worker's own buffers: the encoded chunk, its blocks for parallel encoding, and,
- * where only pages are dirty, the stored chunk and its decoded bytes.
+ * The size of a worker's buffers: the encoded chunk, its blocks for parallel encoding, and, where
+ * only pages are dirty, the stored chunk and its decoded bytes.
  */
 static int64_t buffer_bytes(const struct dirty_chunk *c)
 {
@@ -163,7 +163,7 @@ static int64_t buffer_bytes(const struct dirty_chunk *c)
 	return buffers * c->len;
 }
 
-/* Submits the chunks that have waited for it, in their order. */
+/* Submits the chunks that have waited for these bytes, in their order. */
 static void give_buffers(struct fs *fs, int64_t bytes)
 {
 	struct budget_buffers *next, *w = budget_buffers_give(fs->budget, bytes);
@@ -174,7 +174,7 @@ static void give_buffers(struct fs *fs, int64_t bytes)
 	}
 }
 
-/* Buffers of large chunks come out of the cache; those of others are beside it. */
+/* Larger buffers are taken out of the cache's share, smaller ones in addition to it. */
 #define LARGE_BUFFERS (16ll << 20)
 
 static void press(struct fs *fs, int64_t bytes)
@@ -286,7 +286,7 @@ static void submit_full(struct file *f, struct dirty_chunk *c)
 		submit(f, c);
 }
 
-/* The full chunks that waited for nothing but the one before them. */
+/* Submits the full chunks that waited only for the one before them. */
 static void submit_successors(struct file *f)
 {
 	struct dirty_chunk *c;
@@ -298,7 +298,7 @@ static void submit_successors(struct file *f)
 	}
 }
 
-/* What they wait for may never come: there may be a hole. */
+/* Submits the waiting chunks: what they wait for may never come, since there may be a hole. */
 static void submit_held(struct file *f)
 {
 	const struct dirty_set *dirty = &f->dirty.dirty;

@@ -64,7 +64,7 @@ static void close_gap(struct missing *m, uint32_t i, uint32_t end)
 	m->n -= end - i;
 }
 
-/* Ranges i and the next become one, with what lies between. */
+/* Joins ranges i and i + 1, with what lies between them. */
 static void join(struct missing *m, uint32_t i)
 {
 	struct missing_range *r = ranges(m);
@@ -99,7 +99,7 @@ void missing_add(struct missing *m, uint64_t lo, uint64_t hi)
 	ranges(m)[i] = (struct missing_range){lo, hi};
 }
 
-/* [lo, hi), inside range i, is taken out of it. */
+/* Removes [lo, hi), which lies inside range i. */
 static void split(struct missing *m, uint32_t i, uint64_t lo, uint64_t hi)
 {
 	if (!room_for_one(m)) {

@@ -5,8 +5,8 @@
 #include <assert.h>
 
 /*
- * What keeps the tree flat: the numbers are shuffled (the last step of MurmurHash3), one to one,
- * and no chunk has a heavier one below it.
+ * Keeps the tree flat: a chunk's weight is its number, shuffled one to one (the last step of
+ * MurmurHash3), and no chunk has a heavier one below it.
  */
 static uint32_t weight(const struct dirty_chunk *c)
 {

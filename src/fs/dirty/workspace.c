@@ -5,7 +5,10 @@
 
 #include <pthread.h>
 
-/* Of each buffer: chunks of the usual size fit, and fresh pages for each would be slow. */
+/*
+ * The most that each buffer keeps: enough for chunks of the usual size, for which fresh pages would
+ * be slow.
+ */
 #define KEEP_MOST (2u << 20)
 
 static pthread_key_t key;

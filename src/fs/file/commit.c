@@ -10,10 +10,10 @@
 #include <errno.h>
 #include <unistd.h>
 
-/* Bytes moved by one step, during which nobody else gets at the file. */
+/* Bytes moved in one step, during which nobody else can use the file. */
 #define COMPACT_STEP (4u << 20)
 
-/* The header names the pipeline of the first data, which was not known before that came. */
+/* Sets the pipeline that the header names: that of the first data, which was not known before. */
 static void name_choice(struct file *f)
 {
 	struct pipeline p;
@@ -83,7 +83,10 @@ static uint32_t first_missing(const struct file *f)
 	return gap == UINT64_MAX ? n : (uint32_t)min_u64(n, range_chunk(gap, f->chunk_size));
 }
 
-/* True: a part cannot end before that chunk, as the last full commit has shown its first bytes. */
+/*
+ * True: a partial commit cannot end before that chunk, since the last full one has shown its first
+ * bytes.
+ */
 static bool missing_holds_up(const struct file *f)
 {
 	uint32_t n = first_missing(f);
@@ -92,8 +95,9 @@ static bool missing_holds_up(const struct file *f)
 }
 
 /*
- * A part ends the file before the first chunk that lacks bytes. But it does not make it empty while
- * the log has bytes of it: next to a new root without any, their record would count as older.
+ * A partial commit ends the file before the first chunk that lacks bytes. But it does not make the
+ * file empty while the log has bytes of it: beside a new root without any bytes, their record would
+ * count as older.
  */
 static int commit_frame(struct file *f, enum durability how)
 {
@@ -105,7 +109,7 @@ static int commit_frame(struct file *f, enum durability how)
 	return frame_commit_part(f->frame, missing);
 }
 
-/* Takes the lock, since workers go on storing chunks during a part. */
+/* Takes the lock, since workers go on storing chunks during a partial commit. */
 static bool may_write(struct file *f, enum durability how)
 {
 	pthread_rwlock_rdlock(&f->lock);
@@ -114,7 +118,7 @@ static bool may_write(struct file *f, enum durability how)
 	return may;
 }
 
-/* What happens under the lock. *writes: the backing file was written to. */
+/* The part of a commit that needs the lock. *writes: the backing file was written to. */
 static int commit_locked(struct file *f, enum durability how, bool *writes)
 {
 	bool held_up = how == COMMIT_PART && (dirty_holds_up(&f->dirty) || missing_holds_up(f));
@@ -182,8 +186,8 @@ int file_commit_part(struct file *f)
 		if (held_up)
 			(void)flush_submit_turn(f, FLUSH_ALL);
 		/*
-		 * Held up: the commit does without what fails. Suspect: what is on its way may have
-		 * been there for the sync that failed.
+		 * Held up: the commit does without what fails. Suspect: chunks in flight may be
+		 * those whose sync failed.
 		 */
 		if (held_up || suspect)
 			IGNORE(flush_wait(f));
@@ -193,7 +197,10 @@ int file_commit_part(struct file *f)
 	return rc;
 }
 
-/* What waits for the root on disk to be durable is free after this, and the disk gets it back. */
+/*
+ * Makes the root on disk durable. What waits for that is free afterwards, and goes back to the
+ * disk.
+ */
 static int sync_root(struct file *f)
 {
 	enum sidecar_entered how;
@@ -207,7 +214,7 @@ static int sync_root(struct file *f)
 	return rc;
 }
 
-/* What waits for a durable root is free after this. */
+/* Commits and syncs: everything that waits for a durable root is free afterwards. */
 static int free_waiting(struct file *f)
 {
 	TRY(file_commit_gated(f, COMMIT_PART));
@@ -215,9 +222,9 @@ static int free_waiting(struct file *f)
 }
 
 /*
- * First a sync alone, since the commit may need the very room that waits for the root before it. No
- * root may point at what a failed sync has lost: then it is left to the commit. A commit that frees
- * nothing is not made: it would only tell of zeros where chunks found no room.
+ * First only a sync, since the commit may need the very room that waits for the root before it.
+ * After a failed sync no root may point to what it has lost; then this is left to the commit. A
+ * commit that would free nothing is not made: it would only show zeros where chunks found no room.
  */
 int file_make_room(struct file *f)
 {

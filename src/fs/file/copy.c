@@ -6,14 +6,14 @@
 #include "fs/file/write.h"
 
 /*
- * One request does not keep its thread for much longer
- * than this takes: the caller comes back for more.
+ * The most that one request copies, so that its thread is free soon: the caller comes back for
+ * more.
  */
 #define COPY_MOST (256u << 20)
 #define COPY_BYTES_MOST (32u << 20)
 #define COPY_STEP (1u << 20)
 
-/* A stored chunk that takes more memory goes by bytes. */
+/* A stored chunk that takes more memory than this is copied as bytes. */
 #define RAW_MOST (8u << 20)
 
 /* One whole chunk of the target, and what the source has in its place. */
@@ -24,7 +24,10 @@ struct raw {
 	struct file_chunk chunk;
 };
 
-/* Both cut the file at these offsets, and the source's chunk, if short, ends what is copied. */
+/*
+ * True: both files have a chunk border at these offsets, and if the source's chunk is short, it is
+ * the end of what is copied.
+ */
 static bool is_whole_chunk(const struct file_copy *c, uint64_t done, struct raw *r)
 {
 	struct file *from = c->from;
@@ -43,7 +46,7 @@ static bool is_whole_chunk(const struct file_copy *c, uint64_t done, struct raw 
 	return r->len <= c->len - done;
 }
 
-/* 1: the chunk is in ws->stored as it is stored. 0: it has to go by bytes. */
+/* 1: ws->stored has the chunk in its stored form. 0: it has to be copied as bytes. */
 static int read_raw(const struct file_copy *c, uint64_t done, struct workspace *ws, struct raw *r)
 {
 	struct file *f = c->from;
@@ -77,7 +80,7 @@ static int copy_chunk(struct file_copy *c, uint64_t done, struct raw *r)
 	return file_put_chunk(c->to, &r->chunk);
 }
 
-/* Up to the next place where whole chunks may begin. */
+/* Copies bytes up to the next place where a whole chunk may begin. */
 static ssize_t copy_bytes(struct file_copy *c, uint64_t done, struct workspace *ws)
 {
 	uint64_t at = c->from_at + done, to = c->to_at + done;
@@ -101,7 +104,7 @@ ssize_t file_copy(struct file_copy *c)
 	struct raw raw;
 
 	err_clear();
-	/* What waits to be compressed would be decoded and compressed twice. */
+	/* Data that waits to be compressed would be decoded and compressed twice. */
 	if (rc >= 0 && c->len >= c->to->chunk_size && c->from->writable && file_changed(c->from))
 		IGNORE(file_sync(c->from, COMMIT_LATER));
 	while (rc >= 0 && done < min_u64(c->len, COPY_MOST) && by_bytes < COPY_BYTES_MOST) {

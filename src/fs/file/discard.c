@@ -16,8 +16,8 @@ static void drop_dirty(struct file *f)
 }
 
 /*
- * As file_enter_alone, and nobody can open or close the file either: n->lock is held as well. It is
- * taken before the lock, but not while chunks are waited for.
+ * As file_enter_alone; and nobody can open or close the file, since n->lock is held as well. It is
+ * taken before the file's lock, but not while chunks are waited for.
  */
 static void enter_sealed(struct file *f)
 {
@@ -42,8 +42,8 @@ static void leave_sealed(struct file *f)
 }
 
 /*
- * From here on the file is what its last commit says, and is looked at for changes of others again.
- * Sealed.
+ * Discards the changes: from here on the file is as of its last commit, and is watched for changes
+ * by others again. Sealed.
  */
 static void discard(struct file *f)
 {
@@ -97,7 +97,7 @@ static bool is_last(const struct file *f)
 	return f->inode->nopen == 1;
 }
 
-/* What did not get into the frame would go on filling the disk. */
+/* Cuts off what did not get into the frame, and would go on taking room on the disk. */
 static void cut_end(struct file *f)
 {
 	caps_hold(f->inode, f->fd);

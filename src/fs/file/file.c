@@ -31,7 +31,7 @@ void file_look_wish(struct file *f)
 		file_adopt_pipeline(f);
 }
 
-/* An empty file, new or truncated, takes up what the mount says now. */
+/* A file that is empty, new or truncated, follows the present options of the mount. */
 void file_adopt_pipeline(struct file *f)
 {
 	struct settings s = file_settings(f);
@@ -76,7 +76,7 @@ struct file *file_new(struct fs *fs, struct inode *n)
 	f->inode = n;
 	policy_init(&f->policy);
 	readahead_init(&f->readahead);
-	/* The default lets a stream of readers keep writers out for ever. */
+	/* By default a stream of readers could keep writers out for ever. */
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&f->gate, &attr);

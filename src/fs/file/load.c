@@ -41,8 +41,8 @@ static void tell_torn(struct file *f)
 }
 
 /*
- * A file that was made just before the power went may have its name and no bytes. Its frame comes
- * with the first writer.
+ * A file that was created just before a power failure may have its name but no bytes. Its frame is
+ * created by the first writer.
  */
 static int open_unborn(struct file *f, struct io *io)
 {
@@ -93,10 +93,11 @@ static int open_contiguous(struct file *f, int fd)
 }
 
 /*
- * The kernel was told the size of a root that opening has found to lack a chunk. It would pad what
- * is read with zeros up to there, and trusts its size whatever we answer: so this inode is given
- * up, and whoever looks the name up again gets one with the size that there is. Not while the log
- * is replayed: the kernel knows nothing yet, and nobody would ask again. Under n->lock.
+ * Opening has found that a chunk of the newest root is missing, after the kernel was told the size
+ * of that root. It would pad what is read with zeros up to there, and trusts its size whatever we
+ * reply. So this inode is given up, and whoever looks the name up again gets a new one with the
+ * right size. Not while the log is replayed: the kernel knows nothing yet, and nobody would ask
+ * again. Under n->lock.
  */
 static bool gives_up_inode(struct file *f)
 {
@@ -116,7 +117,7 @@ static bool gives_up_inode(struct file *f)
 	return true;
 }
 
-/* The same of one that could not be read when it was looked up, since its mode was another. */
+/* The same for a frame that could not be read when it was looked up, because of its mode. */
 static bool gives_up_guess(struct file *f)
 {
 	struct inode *n = f->inode;
@@ -134,7 +135,10 @@ static int open_npy(struct file *f)
 	return f->npy ? npy_init(f->npy, f->frame) : -ENOMEM;
 }
 
-/* That of a file just made is there already, and can do what its mode may forbid to another. */
+/*
+ * A file that was just created has a descriptor already, which may do more than the mode allows a
+ * new one.
+ */
 static int open_descriptor(struct inode *n, struct inodes *inodes, bool writable)
 {
 	if (!n->promoted)
@@ -145,7 +149,7 @@ static int open_descriptor(struct inode *n, struct inodes *inodes, bool writable
 	return fd;
 }
 
-/* The frame was made here a moment ago, and its file is the inode's: nothing is read back. */
+/* The frame was just created here, and its descriptor is the inode's: nothing is read back. */
 static void load_newborn_take(struct file *f, struct newborn *b)
 {
 	struct inode *n = f->inode;
@@ -174,7 +178,10 @@ static int enter_to_open(struct file *f, const struct opening *o, enum sidecar_e
 		IGNORE(sidecar_enter_soon(s, how, &changed));
 		return 0;
 	}
-	/* the wait comes with nothing held: moments under n->lock would add up for many who open */
+	/*
+	 * the wait comes later, with no lock held: under n->lock moments would add up for many
+	 * openers
+	 */
 	TRY(sidecar_try_store(s, how, &changed));
 	if (*how != SIDECAR_NONE)
 		sidecar_seen(s, *how);

@@ -9,10 +9,10 @@
 #include "fs/inode/times.h"
 
 /*
- * A commit encodes what was touched, and writes index and checksums of all chunks. But it is what
- * readers of the backing file see at once, so an fsync goes to the log only where a commit costs
- * much more: so many ranges were touched, or the index is so large, or so many fsyncs in a row came
- * within so many nanoseconds of the one before.
+ * A commit encodes what was touched, and writes the index and checksums of all chunks. But readers
+ * of the backing file see it at once. So an fsync goes to the log only where a commit costs much
+ * more: if so many ranges were touched, if the index is so large, or if so many fsyncs in a row
+ * came within so many nanoseconds of each other.
  */
 #define MANY_RANGES 48u
 #define MANY_CHUNKS 8192u
@@ -30,8 +30,8 @@ static bool pays(const struct file *f)
 }
 
 /*
- * A record names its frame by inode number, on the device of the backing directory. On overlayfs
- * opening a file for writing may have given it another one than it was looked up with.
+ * A record names its frame by inode number, on the device of the backing directory. On overlayfs,
+ * opening a file for writing may have changed the number with which it was looked up.
  */
 static bool can_be_named(const struct file *f, struct stat *st)
 {
@@ -48,7 +48,7 @@ static bool has_base(struct file *f, struct frame_roots *roots)
 		return false;
 	*roots = frame_roots(f->frame);
 	if (roots->newest && !roots->durable) {
-		/* gaps are punched; the changes that the record is of bring a commit */
+		/* gaps are punched now; a commit will follow for the changes in the record */
 		caps_hold(f->inode, f->fd);
 		if (frame_sync_root(f->frame) == 0)
 			*roots = frame_roots(f->frame);
@@ -68,7 +68,7 @@ static int fill(struct file *f, struct span bytes)
 	return 0;
 }
 
-/* What was touched becomes a record. The lock is held for writing. */
+/* Makes a record of what was touched. The lock is held for writing. */
 static int take(struct file *f, uint64_t number, const struct timespec *mtime,
 		const struct frame_roots *roots)
 {

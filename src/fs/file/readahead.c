@@ -49,7 +49,7 @@ void readahead_stop(struct readahead *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* The part of a job that no reader has passed: readers decode what they ask for themselves. */
+/* The part of a job that no reader has overtaken: readers decode what they ask for themselves. */
 static uint64_t not_passed(struct readahead *r, const struct job *j)
 {
 	uint64_t at = j->at;
@@ -116,7 +116,7 @@ static struct stream *find(struct readahead *r, const struct readahead_request *
 	return NULL;
 }
 
-/* A single request that `q` comes behind: the two may be the first of equal strides. */
+/* True: the stream has one request, and `q` lies behind it: the two may begin equal strides. */
 static bool may_stride(const struct stream *s, const struct readahead_request *q)
 {
 	bool single = s->used && s->run <= s->next - s->last;
@@ -124,9 +124,9 @@ static bool may_stride(const struct stream *s, const struct readahead_request *q
 }
 
 /*
- * A request that continues no stream begins one, in the place of the one that was used least
- * recently. If the request before it did so too, this may be the second of equal strides: it takes
- * the other's place, so that random access does not displace the other streams.
+ * A request that continues no stream begins a new one, in place of the one that was least recently
+ * used. If the previous request did so as well, this one may be the second of equal strides, and
+ * takes its place: so random access does not displace the other streams.
  */
 static void begin(struct readahead *r, const struct readahead_request *q)
 {

@@ -16,8 +16,8 @@ static bool same_stamp(const struct inode *n, const struct stat *st)
 }
 
 /*
- * ctime alone is a chmod or a new name: no reason to read anything anew, unless what is there could
- * not be read.
+ * A new ctime alone means a chmod or another name: no reason to load anything again, unless the
+ * content could not be read.
  */
 bool file_is_foreign(const struct inode *n, const struct stat *st)
 {
@@ -50,7 +50,7 @@ void file_revalidate(struct file *f)
 	if (!n->cache_owner || n->unsure || !same || !same_time(n->seen.st_ctim, st.st_ctim))
 		n->cache_owner = cache_new_owner(f->fs->cache);
 	f->cache_owner = n->cache_owner;
-	/* no lookup came in between: of that the kernel is told by the next one */
+	/* no lookup has come in between: the next one tells the kernel */
 	n->mistaken |= n->seen.st_ino && !same;
 	file_see(n, &st);
 	n->unread = false;
@@ -83,7 +83,7 @@ static bool has_same_root(struct file *f, const struct stat *st)
 	return same_stamp(f->inode, st) && frame_compare_root(f->frame) == ROOT_SAME;
 }
 
-/* `told`: it is known already. The lock is held. */
+/* `told`: it is known to have changed. The lock is held. */
 static bool was_changed(struct file *f, const struct stat *st, bool told)
 {
 	if (told)
@@ -115,7 +115,7 @@ static int reopen_changed(struct file *f, const struct stat *st, enum sidecar_en
 	return rc < 0 ? rc : 1;
 }
 
-/* The gate is held, so nothing of ours is on its way. */
+/* The gate is held, so no data of ours is in flight. */
 static int reload_gated(struct file *f, bool sure)
 {
 	struct inode *n = f->inode;
@@ -204,9 +204,10 @@ void file_catch_up(struct file *f)
 }
 
 /*
- * So many threads wait for half a minute; were there more, a lock that is held for long would keep
- * the kernel's requests for other files waiting. The others wait a little, too: most programs have
- * the lock for a moment, and whoever goes on without it loses what all of them write.
+ * How many threads wait for half a minute: with more, a lock that is held for long would keep the
+ * kernel's requests for other files waiting. The other threads wait a little, too: most programs
+ * hold the lock only for a moment, and a writer that goes on without it loses what all of them
+ * write.
  */
 #define WAITING_WRITERS 4
 #define MORE_WAIT_NS 2000000000
@@ -261,7 +262,7 @@ int file_try_store(struct file *f, enum sidecar_entered *how)
 	return judge_store(f, how, changed);
 }
 
-/* Should the lock be free for a moment each time: so often, or for so long. */
+/* A limit in case the lock is free for a moment each time: so many waits, or so long. */
 #define LOCK_WAITS 8
 #define LOCK_WAITS_NS 30000000000
 
@@ -293,15 +294,15 @@ int file_enter_commit(struct file *f, enum sidecar_entered *how, bool *replaced)
 		*how = SIDECAR_NONE;
 		return -ESTALE;
 	}
-	/* somebody has held the lock and written nothing, or nothing that shows in the root */
+	/* somebody has held the lock but written nothing, or nothing that shows in the root */
 	sidecar_seen(&f->sidecar, *how);
 	*replaced = known != ROOT_SAME;
 	return 0;
 }
 
 /*
- * Another program may have replaced chunks: the frame reads the new ones, but caches have the old.
- * Capabilities that we noted may be older than that change, too.
+ * Another program may have replaced chunks: the frame reads the new ones, but caches have the old
+ * ones. The capabilities that we noted may be older than that change, too.
  */
 void file_distrust_caches(struct file *f)
 {

@@ -54,7 +54,7 @@ void sidecar_deinit(struct sidecar *s)
 	pthread_rwlock_destroy(&s->turn);
 }
 
-/* The counter as it is now; a file that is too short says 0. */
+/* The generation counter; 0 if the file is too short. */
 static uint64_t counter(int fd)
 {
 	uint64_t value;
@@ -176,8 +176,9 @@ static bool is_over(struct sidecar *s, int op, uint64_t *now)
 }
 
 /*
- * After a try, with nothing of ours held. False: enough. All who wait count from when the lock was
- * found held first: one after the other they would wait half a minute each.
+ * To be called after a try, with no lock of ours held. False: it has been waited for long enough.
+ * All waits count from when the lock was first found held; otherwise, one after the other, they
+ * would take half a minute each.
  */
 static bool rest(struct sidecar *s, int op, struct rest *r)
 {
@@ -200,7 +201,7 @@ static void end_rest(struct sidecar *s, struct rest *r)
 		relief_end(s->relief);
 }
 
-/* The same for who holds locks of ours. */
+/* The same for a caller that holds locks of ours. */
 static bool rest_briefly(struct sidecar *s, int op, struct rest *r)
 {
 	uint64_t now;
@@ -226,7 +227,7 @@ static void lock_name(int fd, char out[static NAME_MAX + 1])
 	snprintf(out, NAME_MAX + 1, "%.*s", NAME_MAX, slash ? slash + 1 : "a lock file");
 }
 
-/* One of those who have it: its process number. 0: the kernel does not tell. */
+/* The process number of one that has the lock; 0: the kernel does not tell. */
 static long find_holder(int fd)
 {
 	FILE *in = fopen("/proc/locks", "re");
@@ -391,7 +392,9 @@ static int try_alone(struct sidecar *s, enum sidecar_entered *how)
 	return rc;
 }
 
-/* Takes it, and gives it back. For a commit both ways, so that `busy` goes on to tell of both. */
+/*
+ * Takes the lock and gives it back; for a commit in both ways, so that `busy` stays right for both.
+ */
 static int touch(struct sidecar *s, enum sidecar_for what)
 {
 	enum sidecar_entered how;

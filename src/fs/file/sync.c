@@ -1,6 +1,6 @@
 /*
- * Syncing an open file: what waits in memory gets into the frame, and then to the disk by a commit
- * (commit.h) or the intent log (log.h).
+ * Syncing an open file: data in memory is stored in the frame, and gets to the disk by a commit
+ * (commit.h) or by the intent log (log.h).
  */
 #include "fs/file/sync.h"
 
@@ -21,7 +21,9 @@
 #include <limits.h>
 #include <unistd.h>
 
-/* Larger files keep their chunks: re-encoding them would cost more than the slices are worth. */
+/*
+ * Larger files keep their chunks: encoding them again would cost more than those slices are worth.
+ */
 #define BYTEWISE_MAX (16u << 20)
 
 static bool must_become_bytewise(struct file *f)
@@ -32,7 +34,7 @@ static bool must_become_bytewise(struct file *f)
 	       policy_wants_bytewise(&f->policy, size, frame_info(f->frame)->chunk_size);
 }
 
-/* The error of the newest refused write, while bytes are missing for it; else 0. */
+/* The error of the last refused write, as long as its bytes are missing; else 0. */
 static int why_refused(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
@@ -54,7 +56,7 @@ static unsigned count_dirty(struct file *f)
 	return n;
 }
 
-/* A flush on its way: chunks are sent in turns. */
+/* The state of a flush, in which chunks are sent in turns. */
 struct turns {
 	unsigned most;    /* chunks in the next turn                              */
 	unsigned waiting; /* chunks that are DIRTY still                          */
@@ -63,12 +65,12 @@ struct turns {
 
 /*
  * Plans the next turn, after one in which `landed` chunks have been stored. On a full disk it takes
- * at most twice as many chunks as have found room in this one. To send all of them each time would
+ * at most twice as many chunks as have found room in this one: to send all of them each time would
  * encode the same chunks over and over for the few that find room, in time that grows with the
  * square of the file.
  *
- * True: the disk was full, but another turn is worth a try: room was made inside the file, or
- * chunks that have not been tried may be small enough. False as soon as that gets no chunk stored.
+ * True: the disk was full, but another turn is worth a try, since room was made inside the file, or
+ * chunks that have not been tried may be small enough. False once no chunk gets stored that way.
  */
 static bool plan_turn(struct file *f, struct turns *t, int rc, unsigned landed)
 {
@@ -89,7 +91,7 @@ static bool plan_turn(struct file *f, struct turns *t, int rc, unsigned landed)
 	return false;
 }
 
-/* Everything DIRTY lands in the frame, or the failure. The gate is held for writing. */
+/* Stores everything DIRTY in the frame, or fails. The gate is held for writing. */
 static int flush_all(struct file *f)
 {
 	struct turns t = {.most = FLUSH_ALL, .stuck = UINT_MAX};
@@ -125,9 +127,9 @@ static bool is_typed(struct file *f, uint32_t n, struct workspace *ws)
 }
 
 /*
- * Makes chunk n DIRTY as a whole, so that it is encoded and stored once more. If no root refers to
- * its place, that is given back first, so that the new one need not lie behind it. If one does, the
- * old chunk stays for as long as the new one may still be lost.
+ * Makes chunk n DIRTY as a whole, so that it is encoded and stored again. If no root refers to its
+ * place, that is freed first, so that the new one need not lie behind it. Otherwise the old chunk
+ * stays as long as the new one may still be lost.
  */
 static int store_anew(struct file *f, uint32_t n)
 {
@@ -142,9 +144,9 @@ static int store_anew(struct file *f, uint32_t n)
 }
 
 /*
- * The file's length has ceased to be a whole number of items, and its chunks must not have items
- * then (policy.h). Those that do are stored anew. So are the other chunks of this commit: they lie
- * between the former, which would leave gaps.
+ * The length of the file is no longer a whole number of items, so its chunks must not have items
+ * any more (policy.h). Those that do are stored again. So are the other chunks of this commit: they
+ * lie between the former, which would leave gaps.
  */
 static int become_bytewise(struct file *f)
 {
@@ -166,7 +168,10 @@ static int become_bytewise(struct file *f)
 	return rc < 0 ? rc : flush_all(f);
 }
 
-/* Of a file that is only read: what another program or an earlier close wrote gets durable. */
+/*
+ * For a file that is only read: makes durable what another program, or an earlier close, has
+ * written.
+ */
 static int sync_read_only(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
@@ -178,8 +183,9 @@ static int sync_read_only(struct file *f)
 }
 
 /*
- * The file is committed, and leaves the list of those that are to be. It stays there if the log has
- * bytes of it, which only a durable commit ends, or if it has large gaps for the keeper to close.
+ * The file is committed, so it leaves the list of files to commit. It stays there if the log has
+ * bytes of it, which only a durable commit settles, or if it has large gaps for the keeper to
+ * close.
  */
 static void off_the_list(struct file *f)
 {
@@ -199,7 +205,7 @@ static int sync_gated(struct file *f, enum durability how)
 {
 	if (f->lost)
 		return -EIO;
-	/* Even a clean commit may touch the file: mtime is kept for all of them. */
+	/* even a clean commit may touch the file: its mtime is kept in every case */
 	times_hold(f->inode, f->fd);
 	int rc = flush_all(f);
 	if (rc == -EIO) /* what lies under one chunk cannot be read: the others need not wait */
@@ -262,9 +268,9 @@ static int sync_once(struct file *f, enum durability how)
 }
 
 /*
- * On a full disk room may be about to come from a file that was removed and is being closed: that
- * is waited for (room.h). It is done here and not in the worker that has found no room, since the
- * close may need that worker. A removed file does not wait, as it might be for its own close.
+ * On a full disk, room may be about to come from a removed file that is being closed: then this
+ * waits for it (room.h). It is done here and not in the worker that found no room, since the close
+ * may need that worker. A removed file does not wait, as it might wait for its own close.
  */
 int file_try_sync(struct file *f, enum durability how)
 {
@@ -289,8 +295,8 @@ int file_sync(struct file *f, enum durability how)
 }
 
 /*
- * Goes on without the refused bytes, with holes in their place. The file ends where it would with
- * them, as the kernel has it: there may be a hole at its end.
+ * Continues without the refused bytes: they become holes. The file ends where it would with them,
+ * as it does for the kernel, so there may be a hole at its end.
  */
 static bool forget_refused(struct file *f)
 {
@@ -365,8 +371,8 @@ static bool attributes_wait(const struct file *f)
 }
 
 /*
- * Keeps commits out. Of lost pages the kernel tells one sync only: if that were this one, the sync
- * of a commit beside it would succeed without them.
+ * Keeps commits out. The kernel reports lost pages to one sync only: if that were this one, the
+ * sync of a concurrent commit would succeed without them.
  */
 static int sync_attributes(struct file *f)
 {
@@ -377,8 +383,8 @@ static int sync_attributes(struct file *f)
 }
 
 /*
- * Ends an fsync or a close, before which the kernel sends all the pages it has. What is still blank
- * in the first `size` bytes, the file's length of then, was left out by the application.
+ * For the end of an fsync or a close, before which the kernel sends all pages it has: what is still
+ * blank in the first `size` bytes, the file's length at its start, was left out by the application.
  */
 static void promise(struct file *f, uint64_t size)
 {

@@ -13,7 +13,7 @@
 #include <assert.h>
 #include <limits.h>
 
-/* On the list of what the background commit looks at, and on to new times. */
+/* Puts the file on the list for the background commit, and updates its times. */
 static void changed(struct file *f, enum file_clock clock)
 {
 	if (clock == FILE_CLOCK_NOW)
@@ -27,8 +27,8 @@ static uint32_t chunk_size(const struct file *f)
 }
 
 /*
- * Part of a chunk cannot be written without all of it in memory, some times over. -E2BIG: that is
- * too much. What a crash left in the log was taken before.
+ * Writing a part of a chunk takes memory for all of it, several times over. -E2BIG: that is too
+ * much. What a crash left in the log was accepted before, so it passes.
  */
 static int check_memory(const struct file *f)
 {
@@ -48,8 +48,8 @@ static int check_memory(const struct file *f)
 }
 
 /*
- * A stored last chunk that will get another length must be rewritten: it is
- * loaded while the frame still knows how long it is. Holes stretch by themselves.
+ * A stored last chunk whose length is about to change must be rewritten: it is loaded while the
+ * frame still knows its length. Holes fit any length.
  */
 static int load_tail(struct file *f, uint64_t new_size)
 {
@@ -90,8 +90,8 @@ int file_resize_locked(struct file *f, uint64_t size)
 }
 
 /*
- * A chunk that as many bytes came for as it holds is likely done: the workers
- * may have it. Its end alone says little, since the kernel sends pages in any order.
+ * A chunk is probably complete when as many bytes have come as it holds: then the workers may have
+ * it. That its end was written says little, since the kernel sends pages in any order.
  */
 static int write_piece(struct file *f, const struct piece *p, const uint8_t *src, struct buf *own)
 {
@@ -104,7 +104,7 @@ static int write_piece(struct file *f, const struct piece *p, const uint8_t *src
 	return 0;
 }
 
-/* What could not be written was not there before either. */
+/* Undoes the growth: what could not be written was not there before either. */
 static void shrink_back(struct file *f, uint64_t size)
 {
 	if (file_resize_locked(f, size) < 0)
@@ -144,7 +144,7 @@ static ssize_t write_locked(struct file *f, const struct file_data *d)
 	return done ? (ssize_t)done : rc;
 }
 
-/* The most memory that a write may take: all of each chunk. */
+/* The most memory that a write can take: all of each chunk. */
 static uint64_t claim(struct file *f, uint64_t at, size_t n)
 {
 	uint64_t size = f->chunk_size;
@@ -169,8 +169,8 @@ static ssize_t write_gated(struct file *f, const struct file_data *d, enum file_
 }
 
 /*
- * What was replaced gets free. While another program has the lock, the file grows instead: nobody
- * would write once more what is refused here.
+ * Commits, so that the space of replaced chunks is free. While another program has the lock, the
+ * file grows instead: nobody would repeat a write that is refused here.
  */
 static int commit_replaced(struct file *f)
 {
@@ -195,8 +195,8 @@ static ssize_t write_entered(struct file *f, const struct file_data *d, enum fil
 }
 
 /*
- * Nothing came of a write, and perhaps nothing else waits:
- * then no commit will end what times_hold began.
+ * A write has changed nothing, and perhaps nothing else waits: then no commit will end what
+ * times_hold began.
  */
 static void settle_times(struct file *f)
 {
@@ -216,10 +216,10 @@ int file_check_writing(struct file *f)
 
 /*
  * Pages from the kernel's cache could not be taken, or not all of them: the kernel drops them, and
- * what the file had in their place stays. Returns the error for the kernel. A short count becomes
- * -EIO, since the kernel would take that for success, as it does not count what it sends from its
- * cache. -EAGAIN becomes -EIO, since the application would only repeat its fsync, with the bytes
- * gone.
+ * what the file had in their place stays. Returns the error for the kernel: a short count becomes
+ * -EIO, since the kernel does not count what it sends from its cache and would take that for
+ * success; -EAGAIN becomes -EIO, since the application would only repeat its fsync, and the bytes
+ * are gone.
  */
 static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc)
 {
@@ -236,8 +236,8 @@ static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc)
 }
 
 /*
- * Memory is full of what finds no room, perhaps that of a file just removed; or of what has to wait
- * for another program's lock.
+ * Memory may be full of data that finds no room, where a file was perhaps just removed; or of data
+ * that has to wait for another program's lock.
  */
 int file_enter_budget(struct file *f, uint64_t most)
 {
@@ -300,7 +300,9 @@ static int enter(struct file *f)
 	return f->lost ? -EIO : 0;
 }
 
-/* After enter_to_store. The inode's lock, which the new times need, comes before the sidecar. */
+/*
+ * Follows enter_to_store. The new times need the lock of the inode, which comes before the sidecar.
+ */
 static int leave_stored(struct file *f, enum sidecar_entered how, int rc)
 {
 	pthread_rwlock_unlock(&f->lock);
@@ -369,7 +371,7 @@ int file_zero(struct file *f, uint64_t at, uint64_t len)
 	return leave(f, rc);
 }
 
-/* Under the rules of policy.h: does the chunk fit in? */
+/* Do the rules of policy.h allow this chunk in the file? */
 static int admit(struct file *f, const struct file_chunk *c, uint64_t size)
 {
 	struct policy_guest g = {.origin = &c->origin,

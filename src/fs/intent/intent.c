@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /*
- * Space is taken in steps: an fsync in space that is there
- * already needs no journal of the disk's file system.
+ * Space is allocated in steps: an fsync within space that is there already needs no journal of the
+ * disk's file system.
  */
 #define STEP (4u << 20)
 #define SHARE 16    /* the log takes at most this part of the file system */
@@ -90,8 +90,8 @@ uint64_t intent_directory(const struct intent *log)
 }
 
 /*
- * True: the next mount will find the file, with all that was appended. Whoever clears the backing
- * directory up, or brings an older state of it back, may have taken it away or replaced it.
+ * True: the next mount will find the file, with everything that was appended. Somebody who tidies
+ * up the backing directory, or restores an older state of it, may have removed or replaced it.
  */
 static bool is_in_place(const struct intent *log)
 {
@@ -162,7 +162,7 @@ static void start_over(struct intent *log)
 	if (log->broken || log->aside)
 		drop_file(log);
 	else if (log->fd >= 0 && log->at)
-		/* may or may not reach the disk: old records are known for what they are */
+		/* may not reach the disk: old records are recognised anyway */
 		(void)!pwrite(log->fd, nothing, sizeof nothing, 0);
 	log->generation = max_u64(log->generation + 1, clock_read(CLOCK_REALTIME));
 	log->sequence = log->at = 0;
@@ -171,8 +171,8 @@ static void start_over(struct intent *log)
 }
 
 /*
- * On a disk that gets full an fsync had better find out
- * itself than promise what no commit can keep.
+ * On a disk that is nearly full an fsync should find that out itself, and not promise what no
+ * commit can keep.
  */
 static bool is_roomy(const struct intent *log)
 {
@@ -257,7 +257,7 @@ int intent_sync(struct intent *log, uint64_t end)
 		pthread_mutex_lock(&log->lock);
 		log->syncing = false;
 		if (rc < 0)
-			/* what the disk has of it nobody knows, nor would another try tell */
+			/* nobody knows what the disk has of it, and another try would not tell */
 			log->broken = true;
 		else
 			log->synced = all;
@@ -364,7 +364,7 @@ void intent_removed(struct intent *log, struct intent_mark *mark)
 	pthread_mutex_unlock(&log->lock);
 }
 
-/* A name that came back after a power cut would be that of a file without what was synced. */
+/* If the name came back after a power cut, it would be that of a file without what was synced. */
 static void settle_removed(struct intent *log, unsigned n)
 {
 	struct intent_mark mark = {.logged = true};

@@ -96,7 +96,7 @@ struct touched_range intent_record_range(const struct intent_record *r, uint32_t
 	return (struct touched_range){get_le64(p), get_le64(p + 8)};
 }
 
-/* A hash can be made by anybody: what it covers is judged all the same. */
+/* Anybody can make a matching hash, so what it covers is checked all the same. */
 static int judge_ranges(const struct intent_record *r)
 {
 	uint64_t end = 0, sum = 0;
@@ -146,7 +146,8 @@ int intent_record_judge(const struct frame_roots *built_on, const struct frame_r
 	if (built_on->newest < found->newest)
 		return 0;
 	/*
-	 * The header of what was durable was on the disk: this one came later, whatever its number.
+	 * The header of the durable root was on the disk, so this root came later, whatever its
+	 * number.
 	 */
 	if (found->emptied && found->newest < built_on->durable)
 		return 0;

@@ -21,7 +21,7 @@ struct wanted {
 	bool found;
 };
 
-/* Where a record is in the log, and what it is of. */
+/* Where a record is in the log, and which file it belongs to. */
 struct place {
 	uint64_t at;
 	uint64_t inode, birth;
@@ -70,7 +70,7 @@ static int note_place(struct replay *x, const struct place *p)
 	return 0;
 }
 
-/* Where the records are. The first that is not whole, or not the next one, ends the log. */
+/* Finds the records. The first that is not whole, or not the next one, ends the log. */
 static int scan(struct replay *x, uint64_t directory)
 {
 	struct intent_record r;
@@ -139,13 +139,13 @@ static int apply_record(struct file *f, const struct intent_record *r)
 	return 0;
 }
 
-/* False: the record is of a file that is gone, whose inode number this one got. */
+/* False: the record belongs to a file that is gone, and this one has got its inode number. */
 static bool is_same(const struct place *p, uint64_t inode, uint64_t birth)
 {
 	return p->inode == inode && (p->birth == birth || !p->birth || !birth);
 }
 
-/* Applies all records of the frame, in memory. Returns how many it had not contained. */
+/* Applies all records of the frame, in memory. Returns how many of them it did not contain. */
 static int apply_all(struct replay *x, struct file *f, uint64_t inode)
 {
 	struct frame_roots roots = frame_roots(f->frame);
@@ -272,8 +272,8 @@ static void look_below(struct replay *x, const struct folder *in, const char *na
 }
 
 /*
- * Looks for frames by the inode numbers in the directories; or, as not every file system fills
- * those in as stat does, `by_stat`.
+ * Looks for frames by the inode numbers in the directory entries; or, `by_stat`, by those of stat,
+ * since not every file system fills in the former alike.
  */
 static void look_in(struct replay *x, const struct folder *in, bool by_stat)
 {
@@ -351,7 +351,7 @@ static void report(struct replay *x)
 		log_info("intent log: %u files got what was synced last", x->applied);
 }
 
-/* Says how it went, and removes the log, or keeps what could not be applied. */
+/* Logs the outcome, and removes the log, or keeps what could not be applied. */
 static void finish(struct replay *x, int rc)
 {
 	char text[200];
@@ -363,7 +363,10 @@ static void finish(struct replay *x, int rc)
 		return;
 	}
 	report(x);
-	/* Frames that contain it all, and removals, may not be durable: the log goes after them. */
+	/*
+	 * Frames that contain everything, and removals, may not be durable: the log is removed
+	 * after them.
+	 */
 	if (x->n && rc >= 0 && syncfs(x->fd) < 0)
 		rc = -errno;
 	if (rc < 0 || x->failed || x->foreign)
@@ -372,9 +375,7 @@ static void finish(struct replay *x, int rc)
 		log_warn(NAMES_INTENT ": cannot be removed: %m");
 }
 
-/*
- * Whoever may write to the directory could have put it there: what it says is done with our rights.
- */
+/* Whoever can write to the directory might have put it there, and it is applied with our rights. */
 static bool is_ours(const struct stat *st)
 {
 	return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
@@ -387,8 +388,8 @@ static void free_lists(struct replay *x)
 }
 
 /*
- * True: the log of another directory has more of our files
- * than they have themselves. Its `fd` stays the caller's.
+ * True: the log of another directory has data of our files that is not in them. `fd` stays the
+ * caller's.
  */
 static bool has_ours(struct fs *fs, int fd, uint64_t directory)
 {
@@ -404,8 +405,8 @@ static bool has_ours(struct fs *fs, int fd, uint64_t directory)
 }
 
 /*
- * A mount of a directory above was killed, and is not mounted again yet. What it had synced would
- * be taken for contained in the frames as soon as we write to them.
+ * Looks for a killed mount of a directory above that has not been mounted again. As soon as we
+ * write to its frames, what it had synced would seem to be contained in them.
  */
 static int look_above(struct fs *fs)
 {
