@@ -92,7 +92,7 @@ int block_filter(const struct block_plan *p, struct scratch *s, const struct blo
 	return 0;
 }
 
-/* Planes that a filter leaves behind each other; 1: none. */
+/* How many planes a filter leaves, one behind the other; 1: none. */
 static uint32_t planes_of(const struct block_plan *p, const struct filter_step *step)
 {
 	switch (step->row->id) {
@@ -128,7 +128,7 @@ struct units {
 	size_t first, n;
 };
 
-/* What these units make. The scratch has room for them. */
+/* Undoes the filter for these units. The scratch has room for them. */
 static void unpack_units(const struct block_plan *p, struct scratch *s, struct view planes,
 			 struct units units, uint8_t *dst)
 {
@@ -180,7 +180,7 @@ bool block_has_parts(const struct block_plan *p, const struct scratch *s, uint32
 	       planes_of(p, &p->step[0]) == nstreams;
 }
 
-/* The first n bytes at least of the next stream; NULL: not possible. */
+/* Decodes at least the first n bytes of the next stream; NULL: not possible. */
 static const uint8_t *stream_front(const struct block_plan *p, struct cursor *in, struct span room,
 				   size_t n)
 {
@@ -204,7 +204,9 @@ static bool decode_front(const struct block_plan *p, struct scratch *s, struct v
 	return front != NULL;
 }
 
-/* Of a shuffled block with a stream for each plane: what these have of the wanted units. */
+/*
+ * For a shuffled block with a stream for each plane: decodes what these have of the wanted units.
+ */
 static bool decode_units(const struct block_plan *p, struct scratch *s, struct view stored,
 			 struct block_part part, struct span dst)
 {

@@ -1,4 +1,6 @@
-/* The decoding half of chunk.h: which stored bytes a run of blocks needs, and what they hold. */
+/*
+ * The decoding half of chunk.h: which stored bytes a run of blocks needs, and how they are decoded.
+ */
 #include "codec/chunk_impl.h"
 #include "codec/chunk_sums.h"
 #include "codec/scratch_impl.h"
@@ -95,7 +97,7 @@ int chunk_load_ref(struct chunk *c, struct scratch *s, struct view stored)
 	return 0;
 }
 
-/* Repeats the item over dst, whose start is a multiple of it. */
+/* Fills dst with repeats of the item, from a multiple of its size on. */
 static void fill_value(struct view item, struct span dst)
 {
 	size_t have = min_u64(item.n, dst.n);
@@ -135,8 +137,8 @@ int plan_init(struct block_plan *p, const struct chunk *c, struct scratch *s)
 }
 
 /*
- * In pieces: one memcpy of megabytes was a quarter
- * slower where it was tried, past the caches' size.
+ * Copies in pieces: beyond the size of the caches, one memcpy of megabytes was a quarter slower
+ * where it was tried.
  */
 static void copy_plain(struct view from, struct span dst)
 {
@@ -157,7 +159,7 @@ struct job {
 
 static int decode_vl(struct job *j, struct view stored, struct span dst)
 {
-	/* Judged when the chunk was parsed; these bytes were fetched later. */
+	/* Checked when the chunk was parsed; but these bytes were fetched later. */
 	if (get_le32(stored.p) != dst.n)
 		return CORRUPT("variable-length block has changed its size", get_le32(stored.p));
 	struct block b = {.nstreams = 1, .bare = true};
@@ -176,7 +178,7 @@ static int decode_block(struct job *j, uint32_t i, struct view stored, struct sp
 	if (i)
 		b.ref = j->ref;
 	int rc = block_decode(&j->plan, j->s, &b, stored, dst);
-	/* Betas did not split where there was a dictionary, and forgot to say so. */
+	/* Betas did not split blocks if there was a dictionary, and did not record that. */
 	if (rc == -EBADMSG && split && c->version == VERSION_BETA && c->has_dict) {
 		b.nstreams = 1;
 		rc = block_decode(&j->plan, j->s, &b, stored, dst);
@@ -199,7 +201,7 @@ static int decode_regular(struct job *j, struct run run, struct view stored, str
 {
 	const struct chunk *c = j->c;
 	if (chunk_wants_ref(c)) {
-		/* A run from the front brings its own reference with it. */
+		/* A run from the front contains its own reference. */
 		j->ref = run.first ? buf_view(&c->ref) : view_of(dst.p, c->blocksize);
 		assert(j->ref.n == c->blocksize);
 	}

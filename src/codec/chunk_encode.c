@@ -1,7 +1,7 @@
 /*
- * Bytes -> chunk, FORMAT.md 3.10. Blocks are filtered into the scratch and
- * coded from there straight to their place in the chunk. When it gets no smaller than
- * a plain copy would be, it is stored: as blocks of plain bytes with checksums, or as that copy.
+ * Encodes bytes into a chunk, FORMAT.md 3.10. Blocks are filtered into the scratch and encoded from
+ * there straight into their place in the chunk. If the result is not smaller than a plain copy, the
+ * bytes are stored: as blocks of plain bytes with checksums, or as that copy.
  */
 #include "codec/chunk_impl.h"
 #include "codec/chunk_sums.h"
@@ -13,13 +13,13 @@
 
 #define ENCODE_MIN 32 /* smaller chunks are stored, as the reference does */
 
-/* Bytes of a block where nobody has asked for a size; see auto_blocksize. */
+/* The block size if nobody has asked for one; see auto_blocksize. */
 #define BLOCK_AUTO (64u << 10)
 #define BLOCK_AUTO_MAX (256u << 10)
 
 /*
- * Stored blocks have at least so many bytes: 16 KiB of whole items. Each costs 12 (offset,
- * checksum, csize word), which is 0.07 % of these, and 0.02 % of the usual 64 KiB.
+ * Stored blocks have at least so many bytes: 16 KiB, rounded to whole items. Each costs 12 bytes
+ * (offset, checksum, csize word): 0.07 % of 16 KiB, 0.02 % of the usual 64 KiB.
  */
 #define STORE_EVEN (16u << 10)
 #define STORE_PRIME 16381u
@@ -41,10 +41,10 @@ static bool has_shuffle(const struct pipeline *p)
 #define SPLIT_ZSTD_LEVEL_MAX 5
 
 /*
- * For the default mode the rule that readers and writers of this format share, FORMAT.md 3.3, but
- * for a codec that cuts streams, which is smaller and faster to read, and for zlib: planes of zeros
- * and of noise then cost it nothing, and it is a quarter faster to write. What a chunk does stands
- * in its header.
+ * In the default mode, the rule that readers and writers of this format share, FORMAT.md 3.3, with
+ * two exceptions. A codec that cuts streams does not split blocks: its result is smaller and faster
+ * to read. And zlib does: planes of zeros and of noise then cost it nothing, and it writes a
+ * quarter faster. The header of a chunk says whether its blocks are split.
  */
 static bool wants_split(const struct pipeline *p, uint32_t typesize, uint32_t blocksize)
 {
@@ -59,9 +59,9 @@ static bool wants_split(const struct pipeline *p, uint32_t typesize, uint32_t bl
 }
 
 /*
- * A block is the least that a reader decodes: small enough for random reads
- * and for L2, large enough for a codec to learn something. A split block is as many
- * streams, each coded alone, and gets more bytes so that they do not starve.
+ * A block is the smallest unit that a reader decodes: small enough for random reads and for the L2
+ * cache, large enough for a codec to learn something. A split block consists of several streams,
+ * each encoded alone, and is larger so that these do not get too short.
  */
 static uint32_t auto_blocksize(const struct pipeline *p, uint32_t typesize)
 {
@@ -84,7 +84,7 @@ static void plan_blocks(struct encoder *e, const struct pipeline *p)
 	e->plan.typesize = typesize;
 }
 
-/* One block speaks for all: not the first, where a file may have its header. */
+/* One block decides for all; not the first, where a file may have its header. */
 static int plan_cuts(struct encoder *e)
 {
 	struct block b;
@@ -199,9 +199,9 @@ static void store_copy(const struct encoder *e, struct buf *out)
 }
 
 /*
- * Bytes that are not items may stand in a file beside items. Their blocks are no multiples of
- * those then (FORMAT.md 18), nor may these be: a prime never is, and 16 KiB is only where a smaller
- * power of two is.
+ * Bytes that are not items may be in the same file as items. Then their blocks must not be
+ * multiples of an item (FORMAT.md 18), nor may these be. A prime number never is, and 16 KiB is a
+ * multiple of an item only if a smaller power of two is, too.
  */
 static uint64_t store_block(const struct encoder *e)
 {
@@ -214,7 +214,7 @@ static uint64_t store_block(const struct encoder *e)
 	return even ? STORE_EVEN : STORE_PRIME;
 }
 
-/* How the bytes are stored in blocks; *plain becomes its pipeline. False: as a copy. */
+/* Decides how the bytes are stored in blocks; *plain becomes their pipeline. False: as a copy. */
 static bool plan_store(const struct encoder *e, struct encoder *blocks, struct pipeline *plain)
 {
 	*plain = *e->p;
@@ -287,8 +287,8 @@ void encoder_finish(const struct encoder *e, struct buf *out)
 }
 
 /*
- * Without filters, blocks that no codec has shrunk are as they would be stored: they need not be
- * copied and summed up once more.
+ * True: without filters, blocks that no codec has shrunk are already in the form in which they
+ * would be stored, and need not be copied and summed again.
  */
 static bool stores_as_it_is(const struct encoder *e)
 {
@@ -304,7 +304,7 @@ size_t encoder_most(const struct encoder *e)
 	return stores_as_it_is(e) ? encoder_store_most(e) : encoder_limit(e);
 }
 
-/* Blocks from out->n on. 1: all written; 0: encoder_store is no larger. */
+/* Encodes the blocks from out->n on. 1: all are written. 0: encoder_store is not larger. */
 static int put_blocks(struct encoder *e, struct buf *out)
 {
 	size_t slot = encoder_slot(e), limit = encoder_most(e);
@@ -323,7 +323,10 @@ static int put_blocks(struct encoder *e, struct buf *out)
 	return 1;
 }
 
-/* The chunk with the dictionary `dict`, or none when it is empty. Result as put_blocks. */
+/*
+ * Encodes the chunk with the dictionary `dict`, or without one if that is empty. Results as
+ * put_blocks.
+ */
 static int encode_regular(struct encoder *e, struct view dict, struct buf *out)
 {
 	e->dict_len = (uint32_t)dict.n;
@@ -342,8 +345,8 @@ static int encode_regular(struct encoder *e, struct view dict, struct buf *out)
 }
 
 /*
- * With a dictionary and without, and the smaller one stays: what a dictionary
- * costs and saves is known only after. 1, 0, or an error as put_blocks.
+ * Encodes with a dictionary and without, and keeps the smaller result: what a dictionary costs and
+ * saves is known only afterwards. Results as put_blocks.
  */
 static int encode_with_dict(struct encoder *e, struct buf *out)
 {
@@ -370,7 +373,7 @@ int chunk_encode(struct scratch *s, const struct pipeline *p, struct view src, s
 	assert(src.n >= 1 && src.n <= CHUNK_MAX_NBYTES);
 	struct encoder e;
 	TRY(encoder_init(&e, s, p, src));
-	/* The last block to go in may turn out too much. */
+	/* The last block may turn out to be one too many. */
 	size_t most = encoder_store_most(&e) + encoder_slot(&e);
 	TRY(buf_reserve_fresh(out, most));
 	int rc = 0;

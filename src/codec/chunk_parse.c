@@ -1,7 +1,7 @@
 /*
- * Header, block offsets and dictionary of a chunk, judged once. Everything is
- * computed in 64 bits from numbers that are not trusted; what ends up in
- * struct chunk holds from then on.
+ * Parses header, block offsets and dictionary of a chunk, and validates them once. Everything is
+ * computed in 64 bits from numbers that are not trusted; what ends up in struct chunk can be relied
+ * on from then on.
  */
 #include "codec/chunk_impl.h"
 #include "codec/chunk_sums.h"
@@ -78,7 +78,7 @@ static int read_kind(struct chunk *c, const struct header *h)
 	return 0;
 }
 
-/* The first 16 or 32 bytes. > 0: more are needed. */
+/* Reads the first 16 or 32 bytes. > 0: more are needed. */
 static int read_header(struct chunk *c, struct header *h, uint64_t room)
 {
 	if (h->head.n < CHUNK_HEAD_MIN)
@@ -128,7 +128,10 @@ static void read_blocking(struct chunk *c, const struct header *h)
 	}
 	if (c->nbytes && c->blocksize > c->nbytes)
 		c->blocksize = c->nbytes;
-	/* Release 3 wrote the size before rounding; blocks were rounded (FORMAT.md 2.5). */
+	/*
+	 * Release 3 wrote the size before it was rounded up; its blocks have the rounded size
+	 * (FORMAT.md 2.5).
+	 */
 	bool rounded = c->kind == CHUNK_REGULAR || c->kind == CHUNK_STORED;
 	if (rounded && c->blocksize > c->typesize)
 		c->blocksize -= c->blocksize % c->typesize;
@@ -224,7 +227,7 @@ static int judge_filters(struct chunk *c, uint32_t item)
 	return 0;
 }
 
-/* The bytes in front of the streams. > 0: more are needed. */
+/* Reads the bytes in front of the streams. > 0: more are needed. */
 static int find_body(struct chunk *c, const struct header *h, uint64_t *body)
 {
 	uint64_t at = c->head_len + 4ull * c->nblocks;
@@ -246,7 +249,7 @@ static int find_body(struct chunk *c, const struct header *h, uint64_t *body)
 	return h->head.n < *body ? (int)*body : 0;
 }
 
-/* Where variable-length blocks begin and end. > 0: more bytes are needed. */
+/* Finds out where variable-length blocks begin and end. > 0: more bytes are needed. */
 static int judge_vl(struct chunk *c, const struct header *h, uint64_t body)
 {
 	const uint8_t *table = h->head.p + c->head_len;
@@ -296,11 +299,11 @@ static uint32_t next_above(const uint32_t *sorted, uint32_t n, uint32_t x, uint3
 }
 
 /*
- * A block ends where the next one in the file begins. Writers with threads
- * leave blocks in any order, and gaps are legal: an end is never believed to
- * be further away than the longest streams that the block can have. Writers need no more
- * than its bytes and a csize word for each stream; twice that, since a payload that is longer
- * than what it decodes to is legal, too.
+ * A block ends where the next one in the file begins. Writers with threads leave blocks in any
+ * order, and gaps are legal, so an end is never assumed to be further away than the longest streams
+ * that the block can have. Writers need no more than the block's bytes and a csize word for each
+ * stream; the limit is twice that, since a payload that is longer than what it decodes to is legal,
+ * too.
  */
 static void clip_ends(struct chunk *c)
 {
@@ -409,7 +412,7 @@ void chunk_deinit(struct chunk *c)
 	*c = (struct chunk){0};
 }
 
-/* What zstd's digest takes beside the bytes of the dictionary, of which it has a copy. */
+/* What zstd's digest takes in addition to the bytes of the dictionary, which it copies. */
 #define DIGEST_BYTES (28u << 10)
 
 size_t chunk_footprint(const struct chunk *c)

@@ -1,6 +1,6 @@
 /*
- * A chunk with other bytes in some of its blocks. What is not touched is copied
- * in its stored form, without the gaps that other writers may have left between blocks.
+ * Replaces some blocks of a chunk. The others are copied in their stored form, without the gaps
+ * that other writers may have left between blocks.
  */
 #include "codec/chunk_impl.h"
 #include "codec/chunk_sums.h"
@@ -31,7 +31,7 @@ static bool delta_stays(const struct chunk_patch *p)
 	return !chunk_wants_ref(c) || (c->ref.n && p->edit[0].run.first > 0);
 }
 
-/* The row that encodes: lz4hc reads as lz4, so that the pipeline must say which was meant. */
+/* The codec that encodes: lz4hc reads as lz4, so the pipeline must say which was meant. */
 static const struct codec *writer_of(const struct chunk_patch *p)
 {
 	const struct codec *own = codec_by_id(p->chunk->codec);
@@ -85,8 +85,8 @@ static ssize_t streams_len(const struct chunk *c, uint32_t i, struct view v)
 }
 
 /*
- * Its checksum comes with it, and is of all its bytes, so that what happened to them since they
- * were encoded is not made good: not even where they seem to end earlier now.
+ * Its checksum is copied with it and covers all its bytes, so that damage since they were encoded
+ * is not concealed, even if they seem to end earlier now.
  */
 static struct placed copy_block(const struct patcher *pt, uint32_t i, struct span dst)
 {
@@ -151,7 +151,7 @@ static void put_header(const struct patcher *pt, struct buf *out)
 	put_le32(out->p + AT_BLOCKSIZE, pt->c->blocksize);
 	put_le32(out->p + AT_CBYTES, (uint32_t)out->n);
 	out->p[AT_UDCODEC] = pt->plan.coder.codec->id;
-	/* Of its flags only those that we understand and that hold for this form. */
+	/* Keeps only those of its flags that we understand and that hold for this form. */
 	out->p[AT_BLOSC2_FLAGS] = 0;
 }
 
@@ -221,10 +221,7 @@ int chunk_grow(struct scratch *s, const struct chunk_growth *g, struct buf *out)
 	if (c->kind != CHUNK_REGULAR || c->is_vl || is_plain(c))
 		return 1;
 	assert(g->bytes.n > c->nbytes && g->keep > 0 && g->keep <= c->nbytes / c->blocksize);
-	/*
-	 * Offsets of blocks there are as many as the old one
-	 * has: those behind `keep` are not looked at.
-	 */
+	/* There are as many block offsets as in the old chunk: those behind `keep` are not read. */
 	struct chunk grown = *c;
 	grown.nbytes = (uint32_t)g->bytes.n;
 	grown.nblocks = (uint32_t)ceil_div(g->bytes.n, c->blocksize);

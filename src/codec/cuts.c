@@ -2,14 +2,14 @@
 #include "codec/entropy.h"
 #include "codec/price.h"
 
-/* Shorter pieces do not pay for a table; shorter blocks have nothing to cut. */
+/* Shorter pieces are not worth a table; shorter blocks have nothing to cut. */
 #define PIECE_MIN 1024
 #define BLOCK_MIN (4u << 10)
 
 #define SAMPLED 1024 /* bytes of a piece at first, from everywhere in it */
 #define RUNS 8
 
-/* One unit or more behind each other; a unit is a few parts, so that they make a piece. */
+/* Some consecutive units; a unit is a few parts, enough to make a piece. */
 struct piece {
 	uint32_t end;         /* in parts                                         */
 	uint32_t n, sampled;  /* bytes, and how many of them are counted          */
@@ -23,13 +23,16 @@ struct pieces {
 	struct piece piece[CUTS_MAX];
 };
 
-/* Bits of a tree's description, and of a block's header and its other tables, about. */
+/*
+ * About how many bits the description of a tree takes, and a block's header and its other tables.
+ */
 #define TREE_BITS 300
 #define BLOCK_BITS 100
 
 /*
- * Of a piece, as it is or coded. Few samples look more orderly than what they are taken from, by
- * 0.72 bits a symbol (Miller and Madow): two pieces that are alike would seem to gain by a cut.
+ * The price of a piece, raw or coded, whichever is less. A small sample looks more regular than its
+ * source, by 0.72 bits for each distinct symbol (Miller and Madow): otherwise two pieces that are
+ * alike would seem to gain by a cut.
  */
 static uint64_t price_piece(const struct piece *p)
 {
@@ -52,7 +55,7 @@ static void count_bytes(struct view v, struct piece *p)
 		p->count[v.p[i]]++;
 }
 
-/* All samples of a stream together are below 64 Ki. */
+/* All samples of a stream together are shorter than 64 Ki. */
 static void look(struct view v, struct piece *p)
 {
 	*p = (struct piece){.n = (uint32_t)v.n};
@@ -83,7 +86,7 @@ static void price_joined(struct pieces *ps, unsigned i)
 	ps->piece[i].joined = price_piece(&both);
 }
 
-/* The two neighbours that gain most by having the same tables, of all; false: none gain. */
+/* Finds the two neighbours that gain most from sharing their tables. False: none gain. */
 static bool find_alike(const struct pieces *ps, unsigned *at)
 {
 	const uint64_t block = BLOCK_BITS + price_of(BLOCK_NS);

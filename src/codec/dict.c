@@ -3,14 +3,14 @@
 #include "codec/scratch_impl.h"
 
 /*
- * The chunk carries its dictionary, so that it must earn its own size first: a 64th
- * of the data (the reference's 20th was too expensive on 230 KB of records), at most 32 KiB.
- * Below 256 bytes it never pays (FORMAT.md 4).
+ * The chunk contains its dictionary, so that has to earn its own size first. It gets a 64th of the
+ * data (the reference's 20th was too expensive on 230 KB of records), at most 32 KiB. Below 256
+ * bytes it never pays (FORMAT.md 4).
  */
 #define DICT_SHARE 64
 #define DICT_MIN 256
 
-/* The trainer wants many samples; what it learns from more than this is little. */
+/* The trainer wants many samples; it learns little from more than this. */
 #define SAMPLES 256
 #define SAMPLE_MIN 8
 

@@ -7,12 +7,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* A chunk has few blocks, and a reader is not alone. */
+/* A chunk has few blocks, and there may be several readers. */
 #define HELPERS_MAX 16u
 
 #define SLOTS_KEEP (2u << 20) /* larger ones are given back after each chunk */
 
-/* Work in `n` parts, taken one after the other by whoever is free. */
+/* Work in `n` parts, each of which goes to whoever is free. */
 struct task {
 	int (*part)(struct task *t, struct scratch *s, uint32_t i);
 	uint32_t n;
@@ -79,7 +79,7 @@ static void help(struct pool_job *job)
 	struct scratch *s = t ? p->scratch() : NULL;
 	if (s)
 		take_parts(t, s);
-	/* Under the lock to the last: parallel_close frees what it lies in. */
+	/* Holds the lock to the end: parallel_close frees the memory that it is in. */
 	pthread_mutex_lock(&p->lock);
 	if (!--p->active)
 		pthread_cond_signal(&p->quiet);
@@ -135,8 +135,8 @@ static void call_helpers(struct parallel *p, struct task *t)
 }
 
 /*
- * All parts. The failure of the lowest part counts, and its note belongs into this thread:
- * that part is done again, and those behind it should it succeed now.
+ * Runs all parts. If some fail, the lowest one counts, and its note has to be in this thread: so
+ * that part is done again here; and the parts behind it, should it succeed now.
  */
 static int run_task(struct parallel *p, struct scratch *s, struct task *t)
 {
@@ -199,7 +199,7 @@ static int encode_part(struct task *t, struct scratch *s, uint32_t i)
 	return 0;
 }
 
-/* Blocks from their slots to their places; false: encoder_store is no larger. */
+/* Moves blocks from their slots to their places. False: encoder_store is not larger. */
 static bool put_together(const struct task *t, struct buf *out)
 {
 	const struct encoder *e = t->encode.e;

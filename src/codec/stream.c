@@ -4,17 +4,15 @@
 
 #define RUN_TOKEN 1 /* the byte behind the csize word of a run */
 
-/* Below this no codec spares a byte that its own framing does not cost. */
+/* Of fewer bytes no codec saves any that its own framing does not cost. */
 #define CODE_MIN 16
 
-/*
- * What a payload must spare at least, as a shift: less than 1/128 is not worth any reader's time.
- */
+/* What a payload must save at least, as a shift: less than 1/128 is not worth a reader's time. */
 #define SPARE_SHIFT 7
 
 /*
- * Bytes that a piece has on average where cuts are heeded: the last, shorter block of a chunk may
- * have too few for tables of its own.
+ * Cuts are applied if a piece has this many bytes on average: the last, shorter block of a chunk
+ * may have too few for separate tables.
  */
 #define CUT_MIN 256
 
@@ -90,8 +88,8 @@ struct view stream_plain(struct cursor *in, size_t n)
 }
 
 /*
- * All bytes equal to the first: each equals its neighbour.
- * libc compares as wide as the machine can.
+ * True: all bytes are equal, that is, each equals its neighbour. libc compares as wide as the
+ * machine can.
  */
 static bool is_run(struct view v)
 {

@@ -1,5 +1,5 @@
 /*
- * What short pieces cannot see, by one whole block: bytes that have been there before, far away,
+ * Finds, with one whole block, what short pieces cannot show: bytes that occurred before, far away,
  * which a filter would break up.
  */
 #include "codec/match.h"
@@ -17,9 +17,9 @@ static unsigned place_of_plain(const struct tune_report *r)
 }
 
 /*
- * Short pieces have no distant copies, and bytes that are packed by themselves may have nothing
- * else: genes in two bits a letter are like noise, and come again, as do the names of many small
- * members of an archive. So where little is gained, or nothing at all, a whole block is encoded.
+ * Short pieces have no distant copies, and bytes that are packed already may have nothing else:
+ * genes at two bits per letter look like noise but recur, as do the names of many small members of
+ * an archive. So where little is gained, or nothing, a whole block is encoded.
  */
 int tune_look_far(struct tuner *t)
 {
@@ -36,9 +36,9 @@ int tune_look_far(struct tuner *t)
 }
 
 /*
- * Rows of letters that are much alike, genes of relatives, say, have copies a row away, and more of
- * them by the search of the next level: short pieces, which see neither, find a filter for them.
- * One block tells; by how much has to outweigh what all other places said. Where copies from `far`
+ * Similar rows of letters, such as genes of relatives, have copies one row away, and the search of
+ * the next level finds more of them. Short pieces show neither, and find a filter for such data.
+ * One block decides; its gain has to outweigh what all other places said. Where copies from `far`
  * away are known to be in it, a sixteenth is enough.
  */
 static int try_copies(struct tuner *t, bool far)
@@ -57,13 +57,13 @@ static int try_copies(struct tuner *t, bool far)
 	return 0;
 }
 
-/* Places are chosen by a hash of what they hold, so that copies are met at the same ones. */
+/* Places are chosen by a hash of their content, so that copies are sampled at the same places. */
 #define COPY_LOG 10
 #define COPY_EVERY 32
 #define WEAK 650      /* stored bytes of 1000 */
 #define COPY_FAR 1024 /* nearer ones are seen in short pieces, too */
 
-/* True: of one block a sixteenth, or more, has been there before. */
+/* True: a sixteenth or more of one block has occurred before. */
 static bool has_far_copies(struct view v)
 {
 	uint32_t last[1u << COPY_LOG] = {0}, found = 0, places = 0;
@@ -79,14 +79,14 @@ static bool has_far_copies(struct view v)
 	return 16 * found > places;
 }
 
-/* What seems to be best is a filter that saves less than a third. */
+/* True: what seems best is a filter that saves less than a third. */
 static bool has_weak_filter(const struct tuner *t)
 {
 	const struct tune_trial *best = &t->report->tried[0];
 	return tune_is_priced(t) && tune_is_filtered(&best->pipeline) && tune_permille(best) > WEAK;
 }
 
-/* Copies that the filter would break up, by one block. */
+/* Looks in one block for copies that the filter would break up. */
 static int find_copies(struct tuner *t, bool *found)
 {
 	*found = false;
@@ -98,8 +98,8 @@ static int find_copies(struct tuner *t, bool *found)
 }
 
 /*
- * What seems to be best is a filter for text; or one of usual items, though matches save much. And
- * bytes without a filter are close: copies did not make up for more than a fourth of text.
+ * True: what seems best is a filter for text, or one for usual items although matches save much;
+ * and no filter at all is a close second: copies did not make up for more than a fourth of text.
  */
 static bool may_have_copies(const struct tuner *t)
 {

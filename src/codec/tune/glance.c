@@ -1,6 +1,6 @@
 /*
- * A quick look at a chunk: is it still what the choice was made for? A few short pieces are looked
- * at, by their entropies alone.
+ * A quick look at a chunk: is it still like the one that the choice was made for? Only the
+ * entropies of a few short pieces are computed.
  */
 #include "codec/filter.h"
 #include "codec/scratch_impl.h"
@@ -15,7 +15,7 @@ static uint32_t share_of(uint64_t bits)
 	return (uint32_t)(bits * 256 / (PIECES * PIECE));
 }
 
-/* How much better the best of what was scanned is than what was chosen, in 1/256 bit a byte. */
+/* How much the best of what was scanned beats the chosen one, in 1/256 bit per byte. */
 static uint32_t lead_of(const struct tune_scan *scan, const struct pipeline *chosen)
 {
 	bool delta = chosen->filter[FILTER_SLOTS - 1] == FILTER_BYTEDELTA;
@@ -33,8 +33,8 @@ static uint32_t lead_of(const struct tune_scan *scan, const struct pipeline *cho
 #define PLACE 64
 
 /*
- * Pieces that are all one byte say little: the rows of an image may have their margin there. So
- * 1024 places are looked at, an odd distance apart; returns how many are not all one byte.
+ * Pieces of one repeated byte say little: they may be in the margins of an image. So 1024 places
+ * are looked at, an odd distance apart. Returns how many of them are not one repeated byte.
  */
 static uint32_t count_busy(struct view v)
 {
@@ -82,16 +82,17 @@ void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct 
 }
 
 /*
- * Chunks of one kind differ in what tells filters from each other by less than this, a fifth of a
- * bit a byte, and a sixteenth of what there is. Where all entropies rise or fall together, which
- * tells less, twice as much is tolerated.
+ * Chunks of one kind differ by less than this in what tells filters apart: a fifth of a bit per
+ * byte, and a sixteenth of what there is. Where all entropies rise or fall together, which says
+ * less, twice as much is tolerated.
  */
 #define TOLERANCE 48
 #define LEVEL 1 /* doublings of the tolerance */
 
 /*
- * That another filter has become better is the surest sign. Patience does not blunt it: in a file
- * of many kinds, an archive say, one choice after the other may be the same, and the next one not.
+ * The surest sign is that another filter has become better. Patience does not weaken it: in a file
+ * of many kinds, an archive for example, one choice after another may be the same and the next one
+ * not.
  */
 #define LEAD 48
 
@@ -121,8 +122,8 @@ bool tune_looks_alike(const struct tune_report *r, const struct tune_glance *now
 }
 
 /*
- * What is left over at the end of a file costs as much to choose for as it takes to encode, and is
- * mostly of the same kind. Where the choice saves nothing it may be an index, though.
+ * The rest at the end of a file takes as long to choose for as to encode, and is mostly of the same
+ * kind. But if the choice saves nothing, the rest may be an index.
  */
 static bool is_rest(const struct tune_report *r, struct view next)
 {

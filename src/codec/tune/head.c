@@ -1,11 +1,11 @@
 /*
- * Headers that say what a file holds. A row a format: where its magic stands, how many bytes its
- * function needs to see, and the function, which judges the rest, and reads only those bytes or
- * with a check. All of them are hostile.
+ * Headers that say what a file contains. A row for each format: where its magic is, how many bytes
+ * its function needs to see, and the function, which checks the rest and reads only those bytes, or
+ * further ones with a check. All input is hostile.
  */
 #include "codec/tune/impl.h"
 
-/* A number in text: digits from `at`, blanks before them skipped. *at ends behind. */
+/* Parses a number in text: digits from `at` on, after any blanks. *at becomes the end. */
 static uint32_t text_number(struct view v, size_t *at)
 {
 	uint32_t x = 0;
@@ -16,7 +16,9 @@ static uint32_t text_number(struct view v, size_t *at)
 	return x;
 }
 
-/* 'xN' with x a type of NumPy: bytes an element; the parts of a complex number count alone. */
+/*
+ * 'xN', where x is a type of NumPy: the bytes per element; parts of a complex number count singly.
+ */
 static uint32_t npy_type(struct view v, size_t *at, uint32_t *total)
 {
 	uint8_t kind = v.p[*at];
@@ -65,7 +67,10 @@ static uint32_t card_number(const uint8_t *card)
 	return text_number(v, &at);
 }
 
-/* One header from *at on; *at ends behind it. False: cut short. *naxis: dimensions of its data. */
+/*
+ * Parses one header from *at on; *at becomes its end. False: cut short. *naxis: dimensions of its
+ * data.
+ */
 static bool fits_header(struct view v, size_t *at, struct tune_hint *h, uint32_t *naxis)
 {
 	bool table = false;
@@ -90,7 +95,7 @@ static bool fits_header(struct view v, size_t *at, struct tune_hint *h, uint32_t
 	return false;
 }
 
-/* A primary header without data stands in front of a table. */
+/* A primary header without data precedes a table. */
 static bool read_fits(struct view head, struct tune_hint *h)
 {
 	uint32_t naxis;
@@ -101,7 +106,7 @@ static bool read_fits(struct view head, struct tune_hint *h)
 	return true;
 }
 
-/* Its first field is its length, and tells the byte order. */
+/* The first field of the header is its length, and shows the byte order. */
 #define NIFTI_HEAD 348
 #define NIFTI_BITPIX 72
 
@@ -115,7 +120,7 @@ static bool read_nifti(struct view head, struct tune_hint *h)
 	return true;
 }
 
-/* How many of its chunks are looked through for the format. */
+/* How many of its chunks are searched for the format. */
 #define WAV_CHUNKS 16
 
 static bool read_wav(struct view head, struct tune_hint *h)
@@ -160,7 +165,7 @@ static uint32_t tiff_32(const struct tiff *t, size_t at)
 	return t->big ? get_be32(t->v.p + at) : get_le32(t->v.p + at);
 }
 
-/* A directory is a number of entries, then those: tag, type, count, and a value or its offset. */
+/* A directory is a count, and then entries: tag, type, count, and a value or its offset. */
 #define TIFF_ENTRY 12
 #define TIFF_ENTRIES_MAX 64
 enum { TIFF_BITS_PER_SAMPLE = 258, TIFF_COMPRESSION = 259, TIFF_SAMPLES_PER_PIXEL = 277 };
@@ -232,8 +237,7 @@ static double be_double(const uint8_t *p)
 }
 
 /*
- * A grid without a magic: a corner, the steps, and how many of them. The numbers must make sense on
- * a globe.
+ * A grid without a magic: a corner, the steps, and their numbers. These must make sense on a globe.
  */
 static bool read_gtx(struct view head, struct tune_hint *h)
 {
@@ -256,7 +260,7 @@ static bool read_netcdf(struct view head, struct tune_hint *h)
 	return head.p[3] == 1 || head.p[3] == 2 || head.p[3] == 5;
 }
 
-/* Tables in front of code, pages of many kinds: what fits one chunk spoils the next. */
+/* Tables in front of code, pages of many kinds: what suits one chunk harms the next. */
 static bool read_mixed(struct view head, struct tune_hint *h)
 {
 	(void)head;

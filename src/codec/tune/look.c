@@ -1,12 +1,12 @@
 /*
- * A look at a chunk. Many candidates are tried on short pieces from all over it, those that can
- * still win on longer ones.
+ * A look at a chunk. Many candidates are tried on short pieces from all over it, and those that can
+ * still win on longer ones. Entropies of bytes by their position in an item reduce many item sizes
+ * to a few.
  *
- * Entropies of bytes by their place in an item leave a few item sizes out of many. Two things
- * mislead short pieces, and are made up for: differences (bytedelta) look better than they are, so
- * that one of them does not win without a trial of its sibling without them, on long pieces; and
- * whether the planes of items are better coded as a stream each or joined in one depends on how
- * alike they are, so that the best candidate is tried both ways.
+ * Short pieces mislead in two ways, which are corrected. Differences (bytedelta) look better than
+ * they are, so one of them wins only after a trial, on long pieces, of its sibling without
+ * differences. And whether the planes of items are better coded as separate streams or joined in
+ * one depends on how alike they are, so the best candidate is tried both ways.
  */
 #include "codec/codec.h"
 #include "codec/filter.h"
@@ -15,13 +15,13 @@
 
 #include <assert.h>
 
-/* Codecs that can tell what a sample stands for need less of it than what has to be encoded. */
+/* Codecs that can estimate need a smaller sample than those that have to encode it. */
 static const struct tune_pieces priced_short = {8, 1u << 10, 64}, priced_long = {1, 8u << 10, 16};
 static const struct tune_pieces priced_many = {8, 2u << 10, 64};
 static const struct tune_pieces coded_short = {4, 2u << 10, 64}, coded_long = {2, 16u << 10, 32};
 static const struct tune_pieces record_first = {8, 2u << 10, 32}, record_long = {8, 16u << 10, 32};
 
-/* So many of the likeliest item sizes are tried, and records. */
+/* How many of the likeliest item sizes are tried, and of records. */
 #define ITEMS_TRIED 3
 
 static int try_kind(struct tuner *t, enum tune_kind kind, uint32_t size)
@@ -78,10 +78,10 @@ static bool is_record(const struct tuner *t, const struct tune_item *item)
 	return item->size == t->report->period || item->size == t->hint.record;
 }
 
-/* Of so few stored bytes of 1000 not every sample has some. */
+/* With so few stored bytes per 1000, not every sample has any. */
 #define SPARSE 125
 
-/* Below a bit a byte it is matches that decide, which entropies do not see. */
+/* True: below one bit per byte, matches decide, which entropies do not show. */
 static bool is_sparse(const struct tuner *t)
 {
 	return least_bits(&t->scan.item[0]) < t->scanned.n ||
@@ -89,8 +89,8 @@ static bool is_sparse(const struct tuner *t)
 }
 
 /*
- * A filter whose bytes alone look a sixth worse than its sibling's does not catch up by matches:
- * it is not tried. Nor is one that was far behind its sibling for likelier items; of records this
+ * A filter whose entropies are a sixth worse than its sibling's does not catch up by matches, and
+ * is not tried. Nor is one that was far behind its sibling for likelier items; for records that
  * need not be true.
  */
 static int try_item(struct tuner *t, const struct tune_item *item, bool bits)
@@ -109,19 +109,19 @@ static int try_item(struct tuner *t, const struct tune_item *item, bool bits)
 		t->no_shuffle = tune_far_behind(&last[-1], last);
 		t->no_delta = tune_far_behind(last, &last[-1]);
 	}
-	/* Sparse bytes cost a bit each at least, their bits need not: masks, one-hot rows. */
+	/* Sparse bytes cost at least a bit each, their bits need not: masks, one-hot rows. */
 	bits = all || (bits && item->size > 1);
 	return bits ? try_kind(t, TUNE_KIND_BITSHUFFLE, item->size) : 0;
 }
 
-/* Bits that single bytes with their matches would take of what was scanned. */
+/* How many bits the scanned bytes would take without a filter, with their matches. */
 static uint64_t plain_bits(const struct tuner *t)
 {
 	const struct tune_trial *plain = &t->report->tried[0];
 	return 8 * (uint64_t)plain->stored * t->scanned.n / plain->sampled;
 }
 
-/* What single bytes take by themselves, in bits. */
+/* How many bits they would take without matches either. */
 static uint64_t byte_bits(const struct tuner *t)
 {
 	unsigned i = 0;
@@ -130,14 +130,14 @@ static uint64_t byte_bits(const struct tuner *t)
 	return t->scan.item[i].shuffled;
 }
 
-/* True: matches save a tenth of what the bytes by themselves take. */
+/* True: matches save a tenth of that. */
 static bool is_wordy(const struct tuner *t)
 {
 	uint64_t alone = byte_bits(t);
 	return plain_bits(t) < alone - alone / 10;
 }
 
-/* Random bytes: neither matches nor places explain anything. */
+/* True: the bytes are random: neither matches nor positions explain anything. */
 static bool filters_hopeless(const struct tuner *t)
 {
 	uint64_t least = least_bits(&t->scan.item[0]), all = 8 * t->scanned.n;
@@ -145,8 +145,8 @@ static bool filters_hopeless(const struct tuner *t)
 }
 
 /*
- * Of how many items bits are tried as well. Behind the likeliest item they were the best choice
- * only for codecs that save by nothing but matches.
+ * For how many items bitshuffle is tried as well. Beyond the likeliest item it was the best choice
+ * only for codecs that save nothing but matches.
  */
 static unsigned items_by_bits(const struct pipeline *base)
 {
@@ -154,7 +154,7 @@ static unsigned items_by_bits(const struct pipeline *base)
 	return has_entropy_coder ? 1 : ITEMS_TRIED - 1;
 }
 
-/* The likeliest item is the one that the header names, or that the file had: no other is tried. */
+/* True: the likeliest item is the one that the header names, or the file had: no other is tried. */
 static bool is_certain(const struct tuner *t)
 {
 	uint32_t size = t->scan.item[0].size;
@@ -163,8 +163,8 @@ static bool is_certain(const struct tuner *t)
 }
 
 /*
- * Of bytes with few values, digits and commas or letters of genes, some bits never change and
- * others are rare, which no entropy of bytes shows.
+ * In bytes with few values, digits and commas or letters of genes, some bits never change and
+ * others are rare, which the entropy of bytes does not show.
  */
 static int try_bits_of_bytes(struct tuner *t)
 {
@@ -178,7 +178,7 @@ static int try_bits_of_bytes(struct tuner *t)
 	return try_kind(t, TUNE_KIND_BITSHUFFLE, 1);
 }
 
-/* True: all filters that were tried are behind bytes without one, by more than a fourth. */
+/* True: all filters that were tried are more than a fourth worse than none. */
 static bool is_behind_plain(const struct tune_report *r)
 {
 	uint64_t least = UINT64_MAX;
@@ -188,8 +188,8 @@ static bool is_behind_plain(const struct tune_report *r)
 }
 
 /*
- * Of text in which the likeliest item is far behind bytes without a filter no other one is tried,
- * and its bits only with records or few values.
+ * For text in which the likeliest item is far worse than no filter, no other item is tried, and its
+ * bits only if there are records or few values.
  */
 static int try_likely(struct tuner *t)
 {
@@ -218,13 +218,16 @@ static bool is_delta(const struct tune_trial *trial)
 	return trial->pipeline.filter[FILTER_SLOTS - 1] == FILTER_BYTEDELTA;
 }
 
-/* Of long items a short look has too few for a judgement. */
+/* True: there are long items, of which a short look shows too few. */
 static bool has_long_items(const struct tune_trial *trial)
 {
 	return trial->pipeline.typesize > TUNE_USUAL_MAX;
 }
 
-/* The best one, and the next one where that is not clearly behind: by a twentieth, or a fourth. */
+/*
+ * How many to look at again: the best, and the next unless it is clearly worse, by a twentieth, or
+ * a fourth.
+ */
 static unsigned count_rivals(const struct tune_report *r)
 {
 	const struct tune_trial *best = &r->tried[0], *next = &r->tried[1];
@@ -237,8 +240,8 @@ static unsigned count_rivals(const struct tune_report *r)
 }
 
 /*
- * Behind the first with differences of the `n` best: the same without them, unless it stands
- * before. Returns how many are to be looked at again; *delta: one with differences is.
+ * Moves the sibling without differences behind the first of the `n` best that has them, unless it
+ * precedes it. Returns how many are to be looked at again; *delta: one of them has differences.
  */
 static unsigned bring_sibling(struct tuner *t, unsigned n, bool *delta)
 {
@@ -262,9 +265,9 @@ static unsigned bring_sibling(struct tuner *t, unsigned n, bool *delta)
 }
 
 /*
- * Where matches make single bytes much smaller, distant ones may as well, which short pieces do not
- * have: then these are looked at again, too. Without a filter the next level may be chosen, which
- * saves a twentieth of text and code.
+ * Where matches make bytes without a filter much smaller, distant matches may do so as well, which
+ * short pieces do not have: then no filter is looked at again, too. Without a filter the next level
+ * may be chosen, which saves a twentieth of text and code.
  */
 static unsigned bring_plain(struct tuner *t, unsigned n)
 {
@@ -279,7 +282,10 @@ static unsigned bring_plain(struct tuner *t, unsigned n)
 	return n + 1;
 }
 
-/* Puts the best candidate with its planes in one stream at place `n`, unless it has one. */
+/*
+ * Puts the best candidate with its planes joined in one stream at place `n`, unless it has one
+ * stream.
+ */
 static unsigned bring_joined(struct tune_report *r, unsigned n)
 {
 	struct tune_trial joined = {.pipeline = r->tried[0].pipeline};
@@ -290,7 +296,7 @@ static unsigned bring_joined(struct tune_report *r, unsigned n)
 	return n + 1;
 }
 
-/* What is stored of candidates in one more trial: added to that of before, or in its place. */
+/* How the result of another trial counts: added to the earlier ones, or in their place. */
 enum scores { ADDED, ANEW };
 
 /* Tries the first `n` on what is gathered. */
@@ -311,9 +317,10 @@ static int try_gathered(struct tuner *t, unsigned n, enum scores scores)
 }
 
 /*
- * Tries the first `n` on long pieces, each a block of its own. Places of a chunk differ in level,
- * which differences do not see but a table of bytes does: short pieces in one block flatter them,
- * by up to 14 % of an image. So where one is among them, what short pieces said does not count.
+ * Tries the first `n` on long pieces, each as a block of its own. Places of a chunk differ in
+ * level, which differences do not see but a table of bytes does: short pieces in one block flatter
+ * them, by up to 14 % of an image. So if differences are among the candidates, what short pieces
+ * said does not count.
  */
 static int try_long(struct tuner *t, const struct tune_pieces *pieces, unsigned n,
 		    enum scores scores)
@@ -329,15 +336,15 @@ static bool far_apart(uint32_t a, uint32_t b)
 	return 2 * max_u64(a, b) > 3 * min_u64(a, b);
 }
 
-/* By less than a hundredth, which one place does not tell. */
+/* True: the best two differ by less than a hundredth, which one place cannot decide. */
 static bool is_tie(const struct tune_report *r)
 {
 	return r->tried[1].score - r->tried[0].score < r->tried[0].score / 100;
 }
 
 /*
- * By more than a fortieth the best one was not the best of `led`, which were in order. That short
- * pieces are not in favour of records says nothing.
+ * True: the best one is more than a fortieth better than the best of `led`, which were in order.
+ * That short pieces do not favour records says nothing.
  */
 static bool is_overturned(const struct tune_trial *led, const struct tune_trial *best)
 {
@@ -350,9 +357,9 @@ static bool is_overturned(const struct tune_trial *led, const struct tune_trial 
 
 /*
  * One place of a chunk may be unlike all others: the header of a second image, zeros between rows,
- * one of two columns that lie behind each other. Then short pieces decide, from other places than
- * before, and each a block of its own. They do so too where that place alone would have decided,
- * and hardly could.
+ * one of two columns that lie one behind the other. Then short pieces decide, from other places
+ * than before, each as a block of its own. They do so, too, where that place alone would have
+ * decided by a small margin.
  */
 static int try_one_place(struct tuner *t, unsigned n, enum scores scores)
 {
@@ -366,7 +373,10 @@ static int try_one_place(struct tuner *t, unsigned n, enum scores scores)
 	return unlike || alone ? try_long(t, &priced_many, n, ANEW) : 0;
 }
 
-/* Behind the best one come records that are not twice as large. Returns how many all these are. */
+/*
+ * Moves records that are less than twice as large behind the best. Returns how many they are with
+ * it.
+ */
 static unsigned bring_records(struct tune_report *r)
 {
 	uint32_t most = 2 * tune_permille(&r->tried[0]);
@@ -379,7 +389,7 @@ static unsigned bring_records(struct tune_report *r)
 	return n;
 }
 
-/* Those of the first `n`, best first, that are not behind the best one by more than a `part`th. */
+/* How many of the first `n`, which are in order, are at most 1 / `part` worse than the best. */
 static unsigned count_near(const struct tune_report *r, unsigned n, uint32_t part)
 {
 	const struct tune_trial *best = &r->tried[0];
@@ -391,7 +401,7 @@ static unsigned count_near(const struct tune_report *r, unsigned n, uint32_t par
 
 /*
  * Tries the first `n` on every other one of the longest pieces, and those that are close after that
- * on the rest. Of text all pieces count: what they say is held against bytes without a filter.
+ * on the rest. For text all pieces count, since the results are compared with no filter.
  */
 static int try_long_records(struct tuner *t, unsigned n)
 {
@@ -410,8 +420,8 @@ static int try_long_records(struct tuner *t, unsigned n)
 }
 
 /*
- * In short pieces, each of which begins anew, columns of records are mixed where these do not
- * follow each other without gaps, as in pages of a database, and of each column there is little.
+ * Short pieces each begin anew: where records do not follow each other without gaps, as in pages of
+ * a database, their columns get mixed, and there is little of each column.
  */
 static int try_records(struct tuner *t)
 {
@@ -424,7 +434,7 @@ static int try_records(struct tuner *t)
 	return n > 1 ? try_long_records(t, n) : 0;
 }
 
-/* The first `n` on longer pieces, or on more places. */
+/* Tries the first `n` on longer pieces, or at more places. */
 static int try_rivals(struct tuner *t, unsigned n, bool delta)
 {
 	const struct tune_trial *best = &t->report->tried[0], *next = &t->report->tried[1];
@@ -446,7 +456,10 @@ int tune_look(struct tuner *t)
 	bool little = tune_permille(&r->tried[0]) >= TUNE_PAYS_CLEARLY;
 	unsigned n = bring_sibling(t, count_rivals(r), &delta);
 	n = bring_plain(t, bring_joined(r, n));
-	/* Nothing to decide between; but that nothing at all pays is not believed at one look. */
+	/*
+	 * There is nothing to decide between; but that nothing pays at all is not believed after
+	 * one look.
+	 */
 	if (n > 1 || little)
 		TRY(try_rivals(t, n, delta));
 	TRY(try_records(t));

@@ -5,8 +5,8 @@
 #include <assert.h>
 
 /*
- * Bytes are counted by their place among 16, whatever the item: so the counters stay in L1, and
- * those of an item whose size divides 16 are sums of them.
+ * Bytes are counted by their position modulo 16, whatever the item size: so the counters stay in
+ * the L1 cache, and those of an item whose size divides 16 are sums of them.
  */
 #define LANES 16
 #define LANES_LEAST 4 /* so that equal bytes behind each other do not wait for each other */
@@ -31,7 +31,10 @@ static uint64_t plane_bits(const struct kernels *k, uint32_t count[LANES][256], 
 	return bits;
 }
 
-/* Whole words are taken apart in registers: bytes that went through memory would wait for it. */
+/*
+ * Whole words are taken apart in registers: bytes that went through memory would have to wait for
+ * it.
+ */
 ALWAYS_INLINE void count_word(uint64_t x, const unsigned first, const unsigned lanes,
 			      uint32_t count[LANES][256])
 {
@@ -47,7 +50,10 @@ ALWAYS_INLINE void count_plain(struct view v, const unsigned lanes, uint32_t cou
 			count_word(get_le64(v.p + at + j), j, lanes, count);
 }
 
-/* Returns the number of lanes: 8, which are cleared and added up sooner, unless an item has 16. */
+/*
+ * Returns the number of lanes: 8, which are cleared and added up sooner, or 16 if an item needs
+ * them.
+ */
 static uint32_t count_all(const struct tune_scan *scan, struct view v, uint32_t count[LANES][256])
 {
 	bool all = false;
@@ -90,7 +96,7 @@ static uint64_t delta_bits(const struct kernels *k, struct view v, uint32_t size
 	return plane_bits(k, count, size);
 }
 
-/* For sizes that do not divide LANES: place by place. */
+/* For sizes that do not divide LANES: position by position. */
 static uint64_t plane_bits_odd(const struct kernels *k, struct view v, uint32_t size, bool delta)
 {
 	uint64_t bits = 0;
@@ -142,9 +148,9 @@ static uint32_t equal_at(struct view v, size_t lag, size_t n)
 }
 
 /*
- * In records a byte equals the one a record further on more often than its other neighbours. So
- * does one a multiple of the record's length further on: the shortest distance that comes close to
- * the best is taken.
+ * In records a byte equals the one a record further on more often than other neighbours. The same
+ * holds for multiples of the record's length, so the shortest distance that comes close to the best
+ * one is taken.
  */
 uint32_t tune_period(struct view v)
 {
@@ -179,7 +185,7 @@ bool tune_is_text(struct view v)
 #define LINES 4      /* that follow each other */
 #define LINE_PARTS 4 /* at most, in a line     */
 
-/* The length of lines of text that are all as long, newlines included; 0: they are not. */
+/* The length of lines of text of equal length, newlines included; 0: they are not equal. */
 static uint32_t line_length(struct view v)
 {
 	size_t at = 0, length = 0;
@@ -196,9 +202,9 @@ static uint32_t line_length(struct view v)
 }
 
 /*
- * Parts of a line take turns: what is above each other in two lines is so many items away, which
- * matches in planes see. Items of the columns' width would drift, unless a line is a whole number
- * of them.
+ * A line is a whole number of parts, so what is in the same column of two lines is a whole number
+ * of items apart, which matches in planes find. Items of the width of the columns would drift,
+ * unless a line is a whole number of them.
  */
 uint32_t tune_line_part(struct view v, uint32_t column)
 {

@@ -1,10 +1,10 @@
 /*
- * Trials: a sample of the chunk is encoded by a candidate, which gets a score for the result. Where
- * the codec can tell what a sample takes (codec.h, price) it only counts, in half of the time.
+ * Trials: a candidate encodes a sample of the chunk, and gets a score for the result. Where the
+ * codec can estimate (codec.h, price) it does so, in half of the time.
  *
  * A sample is gathered: a few short pieces from all over the chunk, put together. Eight pieces of a
- * KiB say more about a chunk than 16 KiB of two places. What they miss are distant matches, which
- * count only where no filter is any good.
+ * KiB say more about a chunk than 16 KiB from two places. They do not show distant matches, which
+ * matter only where no filter is any good.
  */
 #include "codec/chunk.h"
 #include "codec/codec.h"
@@ -57,7 +57,10 @@ int tune_gather(struct tuner *t, const struct tune_pieces *want, enum tune_place
 	size_t share = v.n / pieces, slack = share - length;
 	to->n = 0;
 	for (size_t k = 0; k < pieces; k++) {
-		/* Every other one, then the rest: the first half, too, is from everywhere. */
+		/*
+		 * Every other one, then the rest, so that the first half alone is from everywhere,
+		 * too.
+		 */
 		size_t i = 2 * k < pieces ? 2 * k : 2 * k - pieces + (pieces % 2 == 0);
 		size_t at = i * share + (places == TUNE_FIRST_PLACES ? slack / 4
 								      : slack - slack * 3 / 10);
@@ -80,7 +83,7 @@ bool tune_same_filters(const struct pipeline *a, const struct pipeline *b)
 	return a->typesize == b->typesize && !memcmp(a->filter, b->filter, FILTER_SLOTS);
 }
 
-/* Of items that are written bytewise it is two filters: a shuffle comes first. */
+/* For items that are written bytewise, that is two filters: a shuffle comes first. */
 static uint32_t price_of_bits(uint32_t item)
 {
 	if (item == 1)
@@ -88,7 +91,7 @@ static uint32_t price_of_bits(uint32_t item)
 	return tune_power_of_two(item) ? 6 : 10;
 }
 
-/* What a filter, or a stream more, costs a reader, in 1/1000 of the size. */
+/* What a filter, or another stream, costs a reader, in 1/1000 of the size. */
 static uint32_t price(const struct pipeline *p, enum tune_aim aim)
 {
 	static const uint32_t weight[] = {[TUNE_BALANCED] = 1, [TUNE_SIZE] = 0, [TUNE_SPEED] = 4};
@@ -103,8 +106,8 @@ static uint32_t price(const struct pipeline *p, enum tune_aim aim)
 }
 
 /*
- * What tables cost a sample more than they will cost a block. Each stream has tables of its own, 40
- * bytes by measurement, and those of a sample are shorter.
+ * How much more tables cost a sample than they will cost a block. Each stream has tables of its
+ * own, 40 bytes by measurement, and the streams of a sample are shorter.
  */
 #define TABLE_BYTES 40
 
@@ -151,9 +154,9 @@ static int encode_sample(struct tuner *t, const struct pipeline *p, struct view 
 #define BLOCK_WITH_MATCHES (12u << 10)
 
 /*
- * Short pieces show neither distant matches nor what the next level saves (tune_advise). And of a
- * file whose parts differ they show some only: there a filter has to be better by far, most of all
- * where matches are all that the codec has.
+ * Short pieces show neither distant matches nor what the next level saves (tune_advise), and only
+ * some parts of a file whose parts differ. There a filter has to be far better, most of all where
+ * matches are all that the codec has.
  */
 static uint64_t favour_plain(const struct tuner *t, uint64_t score)
 {
@@ -244,7 +247,7 @@ uint32_t tune_permille(const struct tune_trial *trial)
 
 bool tune_pays(const struct tune_goal *goal, const struct tune_trial *trial)
 {
-	/* What has to be saved, in 1/1000 of the bytes. */
+	/* How much has to be saved, in 1/1000 of the bytes. */
 	static const uint32_t least[] = {
 		[TUNE_BALANCED] = 30, [TUNE_SIZE] = 8, [TUNE_SPEED] = 60};
 	return tune_permille(trial) + least[goal->aim] <= 1000;
