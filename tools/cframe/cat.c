@@ -1,6 +1,7 @@
 /*
- * The bytes go out as they are decoded. Another program may write to the file meanwhile: then it is
- * read again, and what is out already is compared, by its sum, with what the file is now.
+ * Writes the bytes out as they are decoded. Another program may write to the file meanwhile: then
+ * it is read again, and what has been written out is compared, by its hash, with what the file
+ * contains now.
  */
 #include "args.h"
 #include "cframe.h"
@@ -146,8 +147,8 @@ static int pass(struct cat *c, bool *is_ours)
 }
 
 /*
- * Damage shows in our frames, by their checksums. In those of others a chunk that was replaced may
- * look sound: they are read once more, unless the file stayed as it was.
+ * In our frames damage is noticed by their checksums. In those of other programs a chunk that was
+ * replaced meanwhile may look sound: they are read again, unless the file did not change.
  */
 static bool is_out(void *arg)
 {

@@ -1,4 +1,4 @@
-/* Makes frames of files without a mount: what a mount would have written of them. */
+/* Makes frames of files without a mount: the same frames that a mount would write. */
 #include "args.h"
 #include "cframe.h"
 #include "mounts.h"
@@ -81,7 +81,7 @@ static bool name(struct walk *w, struct listing *l, struct entry *e, char out[st
 	return !why;
 }
 
-/* From the `first` on of the names of frames that would be shown so. */
+/* True: there is an entry that claims the name `shown`, from its `first` possible name on. */
 static bool has_claimant(int dir, const char *shown, unsigned first)
 {
 	char other[NAME_MAX + 1];
@@ -94,20 +94,20 @@ static bool has_claimant(int dir, const char *shown, unsigned first)
 	return has;
 }
 
-/* The frame of `shown` would not be shown by that name, or hide one that is. */
+/* True: the frame of `shown` would not be shown by that name, or would hide one that is. */
 static bool frame_is_crossed(const struct walk *w, int dir, const char *shown)
 {
 	struct stat st;
 	size_t stem;
 
-	/* A file that is called like a frame is shown by another name. */
+	/* A file that is named like a frame is shown by another name. */
 	if (fstatat(dir, shown, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    (suffix_of(shown, &stem) == SUFFIX_NONE || !S_ISREG(st.st_mode)))
 		return true;
 	return !w->target.force && has_claimant(dir, shown, 1);
 }
 
-/* A directory or link that is new there would take the name of a frame. */
+/* True: a new directory or link of that name would take the name of a frame. */
 static bool frame_is_hidden(const struct walk *w, int dir, const char *name)
 {
 	struct stat st;
@@ -136,7 +136,7 @@ static bool may_stand(struct walk *w, const struct item *i)
 	return !taken;
 }
 
-/* Such files of the kernel are longer than they say. */
+/* True: a file of the kernel that is longer than its attributes say. */
 static bool has_hidden_length(int in, const struct stat *st)
 {
 	char byte;
@@ -197,7 +197,7 @@ static void make(struct walk *w, struct listing *l, const struct entry *e, struc
 		make_file(c, l, e, i);
 }
 
-/* A new directory hands on what it gets, as in a mount. */
+/* A new directory passes on its wishes, as in a mount. */
 static void hand_on(int parent, int fd)
 {
 	struct wish w = {0};
@@ -214,7 +214,7 @@ static const struct walk_ops ops = {
 	.made = hand_on,
 };
 
-/* A directory by what is in it, anything else as an entry of its directory. */
+/* Compresses the contents of a directory, or anything else as an entry of its directory. */
 static void compress_path(struct compress *c, const char *path)
 {
 	struct walk *w = &c->walk;
@@ -255,7 +255,7 @@ static void raise_nofile(void)
 	}
 }
 
-/* What would be lost where a daemon is. NULL: nothing. */
+/* Which data would be lost because a daemon uses the target; NULL: none. */
 static const char *target_problem(const struct compress *c)
 {
 	int root = c->walk.target.root;
@@ -295,7 +295,7 @@ static int run(struct compress *c, char **source, const char *where)
 		compress_path(c, *source);
 	if (rc >= 0)
 		outputs_wait(c->outputs);
-	/* The frames are on the disk; their names, too, before anybody removes the files. */
+	/* The frames are on the disk; now their names, before anybody removes the files. */
 	if (rc >= 0 && syncfs(c->walk.target.root) < 0)
 		rc = -errno;
 	progress_end();
@@ -316,7 +316,9 @@ static unsigned cores(void)
 	return (unsigned)min_u64((uint64_t)n, WORKERS_MAX);
 }
 
-/* Options of the command line by name; those of a mount have the number of their row. */
+/*
+ * Options of the command line by name. Those that a mount has, too, have the number of their row.
+ */
 #define FIRST_SETTING 256
 
 static const struct option *option_names(void)
@@ -348,7 +350,7 @@ static int read_setting(const struct option_row *row, const char *value,
 	return option_read(row, value, words, why);
 }
 
-/* -EINVAL: one is wrong, which is said, or is in why->text. */
+/* -EINVAL: one is wrong, which has been reported, or is in why->text. */
 static int read_options(struct compress *c, int argc, char **argv, struct option_why *why)
 {
 	struct settings_words words;

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 /*
- * What a signal removes. A draft may be done, and its directory closed, a moment before it is no
- * longer used here: no other file will ever have its name.
+ * The drafts that a signal removes. A draft may be finished, and its directory closed, a moment
+ * before it is taken off this list: no other file will ever have its name.
  */
 static struct live {
 	atomic_bool used;
@@ -78,8 +78,8 @@ static int draft_made(struct draft *d, int rc)
 }
 
 /*
- * Its lock says that somebody is at work. False: who saw it before it had that has removed it.
- * Where there are no locks, nobody removes what he cannot lock.
+ * Locks a draft, which shows that it is in use. False: somebody saw it before it was locked, and
+ * has removed it. Where there are no locks, nobody removes what he cannot lock.
  */
 static bool draft_lock(const struct draft *d)
 {
@@ -101,7 +101,7 @@ int draft_open(struct draft *d, int dir)
 	}
 }
 
-/* Another name of a file has no lock, and is there for a moment only. */
+/* A draft that is another name of a file has no lock, but exists for a moment only. */
 static void remove_if_left(int dir, const char *name)
 {
 	struct stat st;
@@ -155,7 +155,7 @@ void draft_drop(struct draft *d)
 	atomic_store(&d->live->used, false);
 }
 
-/* A user who may not give files away keeps them, without the rights of another owner. */
+/* A user who cannot give files away keeps them, without the rights of another owner. */
 static mode_t mode_for(const struct stat *st, bool given)
 {
 	return st->st_mode & (given ? 07777 : 01777);
@@ -187,7 +187,7 @@ static int give_name(const struct draft *d, bool replace, const char *name)
 	if (replace) {
 		if (renameat(d->dir, d->name, d->dir, name) < 0)
 			return -errno;
-		/* Two names of one file: rename(2) leaves both. */
+		/* If both are names of one file, rename(2) leaves both. */
 		(void)unlinkat(d->dir, d->name, 0);
 		return 0;
 	}

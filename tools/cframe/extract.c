@@ -1,4 +1,4 @@
-/* Takes files out of frames without a mount: what a mount of the directory would show. */
+/* Extracts files from frames without a mount: what a mount of the directory would show. */
 #include "args.h"
 #include "cframe.h"
 #include "mounts.h"
@@ -135,7 +135,7 @@ static const struct walk_ops ops = {
 	.make = make,
 };
 
-/* One entry of a directory, by its name there or in a mount. */
+/* Extracts one entry of a directory, by its name there or in a mount. */
 static void extract_named(struct walk *w, int from, const char *name)
 {
 	struct listing l;
@@ -152,8 +152,8 @@ static void extract_named(struct walk *w, int from, const char *name)
 }
 
 /*
- * What the frames lack: bytes that a daemon has not committed, or those of the log of one that was
- * killed. They are extracted all the same.
+ * Reports what the frames lack: bytes that a daemon has not committed, or those in the log of one
+ * that was killed. The frames are extracted all the same.
  */
 static bool told_of_newer(void *arg, int dir)
 {
@@ -170,7 +170,7 @@ static bool told_of_newer(void *arg, int dir)
 	return true;
 }
 
-/* A directory by what is in it, anything else as an entry of its directory. */
+/* Extracts the contents of a directory, or anything else as an entry of its directory. */
 static void extract_path(struct walk *w, const char *path)
 {
 	struct source from;

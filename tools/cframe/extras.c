@@ -6,9 +6,9 @@
 #include <sys/xattr.h>
 
 /*
- * ACLs are among those that are kept: a mode alone would give the owning group what the mask of an
- * ACL allows to others. Labels of a security module are the system's business, and what describes
- * a frame is not of the file.
+ * True: the attribute is copied. ACLs are: a mode alone would give the owning group what the mask
+ * of an ACL allows to others. Labels of a security module are the system's business, and attributes
+ * that describe a frame do not belong to the file.
  */
 static bool is_kept(const char *name)
 {
@@ -22,7 +22,9 @@ static bool is_kept(const char *name)
 	       strncmp(name, WISH_PREFIX, sizeof WISH_PREFIX - 1) != 0;
 }
 
-/* The list of names, with a 0 behind each. Those that come while it is read need not be there. */
+/*
+ * Loads the list of names, each with a 0 behind it. Those that are added meanwhile may be missing.
+ */
 static int load_names(int fd, struct buf *names)
 {
 	ssize_t n;
@@ -78,7 +80,7 @@ void extras_load(struct extras *x, int fd)
 	buf_free(&names);
 }
 
-/* Who may not set capabilities goes without, as without the owner. */
+/* False: a user who may not set capabilities does without them, as with the owner. */
 static bool matters(const char *name, int error)
 {
 	return error != EPERM || strcmp(name, "security.capability") != 0;

@@ -1,7 +1,7 @@
 /*
- * The facts about a frame are collected once, as a JSON tree; the readable form is a walk over the
- * same tree, so that the two can never differ. It adds units to the lengths, and a word where 0
- * stands for something.
+ * The facts about a frame are collected once, as a JSON tree. The readable form is printed from the
+ * same tree, so that the two can never differ; it adds units to lengths, and a word where 0 has a
+ * meaning.
  */
 #include "args.h"
 #include "cframe.h"

@@ -93,14 +93,14 @@ void listing_stat(struct listing *l, struct entry *e)
 		e->rc = -errno;
 }
 
-/* An error that tells nothing of a file's content. */
+/* True: the error says nothing about the content of the file. */
 static bool is_untold(int rc)
 {
 	return rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ||
 	       rc == -EACCES;
 }
 
-/* Fills in e->kind, and e->rc where its content could not be read. */
+/* Sets e->kind, and e->rc if the content could not be read. */
 static void look(struct listing *l, struct entry *e)
 {
 	if (e->looked)

@@ -1,4 +1,4 @@
-/* What files take, beside how long they are: each, and all. */
+/* Lists the sizes of files and what is stored of them: of each, and of all. */
 #include "args.h"
 #include "cframe.h"
 #include "listing.h"
@@ -40,7 +40,7 @@ static void fail(struct ls *ls, const char *path, int rc)
 	tool_fail(path, rc);
 }
 
-/* What the mount says of a file; if nothing, it stays. */
+/* Asks the mount about a file. If it says nothing, the values stay. */
 static void ask_mount(int dir, const char *name, uint64_t *stored)
 {
 	char text[32] = "";
@@ -112,7 +112,7 @@ static void list_directory(struct ls *ls, int fd, const char *path)
 	listing_free(&l);
 }
 
-/* One entry of a directory, by its name there or in a mount. */
+/* Lists one entry of a directory, by its name there or in a mount. */
 static int list_named(struct ls *ls, int fd, const char *name, const char *path)
 {
 	char shown[NAME_MAX + 1];

@@ -1,4 +1,4 @@
-/* cframe: makes frames, looks at them and takes them apart, without a mount. */
+/* cframe: makes frames, inspects them and extracts their contents, without a mount. */
 #include "cframe.h"
 #include "say.h"
 
@@ -98,7 +98,7 @@ static bool asks_for_help(char **word)
 	return false;
 }
 
-/* False: what was printed did not arrive, as on a full disk. */
+/* False: what was printed did not arrive, for example because the disk is full. */
 static bool is_said(void)
 {
 	bool said = fflush(stdout) == 0 && !ferror(stdout);

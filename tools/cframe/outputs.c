@@ -10,13 +10,13 @@
 #include <unistd.h>
 
 /*
- * Each has two descriptors, its own and that of what it is made from, and may be the last to need
- * those of its directory.
+ * How many outputs there can be. Each has two descriptors, its own and that of its source, and may
+ * be the last user of those of its directory.
  */
 #define FILES_MAX 512
 #define FILE_FDS 4
 
-/* So many are worth a sync of all the file system, which may have other things to write. */
+/* So many outputs are worth a sync of the whole file system, which may have other data to write. */
 #define SYNC_ALL 4
 
 struct outputs {

@@ -164,7 +164,7 @@ static void pack_free(struct pack *f)
 	mem_free(f);
 }
 
-/* What was read is kept, if it is as much as there was in the beginning. */
+/* Keeps what was read, provided that it is as long as the file was in the beginning. */
 static int look_for_change(struct pack *f)
 {
 	struct stat now;
@@ -249,7 +249,7 @@ static void submit(struct job *j, bool last)
 	pool_submit(f->p->pool, &j->job, POOL_LATER);
 }
 
-/* Where the next data is, from `at` on; `size`: nowhere. File systems may not tell. */
+/* Where the next data is, at or behind `at`; `size`: there is none. Not all file systems tell. */
 static uint64_t next_data(int in, uint64_t at, uint64_t size)
 {
 	off_t data = lseek(in, (off_t)at, SEEK_DATA);
@@ -300,7 +300,7 @@ static void feed(struct pack *f)
 	submit(held, true);
 }
 
-/* As a mount makes a file: with what its directory and the rules ask for. */
+/* Makes a frame as a mount would: with what its directory and the rules ask for. */
 static int make_frame(struct pack *f, const char *shown)
 {
 	struct item *i = &f->out->item;

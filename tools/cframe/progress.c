@@ -40,7 +40,7 @@ void progress_bytes(uint64_t of_plain, uint64_t of_stored)
 	atomic_fetch_add_explicit(&stored, of_stored, memory_order_relaxed);
 }
 
-/* A terminal that somebody else has in the foreground is left alone. */
+/* Leaves a terminal alone if another program is in its foreground. */
 static void show(void)
 {
 	double n = (double)plain, of_stored = (double)stored, seconds = now() - start;

@@ -47,7 +47,7 @@ void tool_print_path(const char *path)
 		fputs(path, stdout);
 }
 
-/* Bytes of the UTF-8 character at p; 0: there is none, or one that UTF-8 must not have. */
+/* The length of the UTF-8 character at p; 0: there is none, or one that UTF-8 forbids. */
 static size_t utf8_length(const uint8_t *p)
 {
 	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;

@@ -1,6 +1,6 @@
 /*
- * What a mount has done: the JSON of its extended attribute user.cframefs.stats, as it is or as a
- * table; with --watch again and again, with rates since the last look.
+ * Shows what a mount has done: the JSON of its extended attribute user.cframefs.stats, as it is or
+ * as a table; with --watch again and again, with rates since the last look.
  */
 #include "args.h"
 #include "cframe.h"
@@ -41,7 +41,7 @@ static void format_count(double v, char out[static 16])
 	snprintf(out, 16, "%.0f", v);
 }
 
-/* A total, and where there was a look before this one, how much it grows a second. */
+/* Prints a total, and after the first look its rate per second. */
 static void print_total(const struct looks *l, const char *group, const char *name,
 			const char *label, void (*format)(double, char[static 16]))
 {
@@ -234,7 +234,7 @@ static int show(const char *mountpoint, bool json, double every)
 	return rc < 0 ? fail(mountpoint, rc) : 0;
 }
 
-/* A number of seconds that a watch may wait, or 0. */
+/* The number of seconds between two looks; 0: it is not a valid one. */
 static double seconds_of(const char *word)
 {
 	char *end;
@@ -242,7 +242,7 @@ static double seconds_of(const char *word)
 	return *word && !*end && v >= 0.1 && v <= 3600 ? v : 0;
 }
 
-/* "--watch", "--watch 5", or "--watch=5". False: that is no time, which is said. */
+/* "--watch", "--watch 5", or "--watch=5". False: that is not a time, which has been reported. */
 static bool read_watch(char **argv, double *every)
 {
 	double next = !optarg && argv[optind] ? seconds_of(argv[optind]) : 0;

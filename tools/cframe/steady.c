@@ -17,7 +17,7 @@ bool stat_is_same(const struct stat *a, const struct stat *b)
 	       a->st_ctim.tv_sec == b->st_ctim.tv_sec && a->st_ctim.tv_nsec == b->st_ctim.tv_nsec;
 }
 
-/* Of a sparse frame the index, which is written after whatever else is. */
+/* For a sparse frame, looks at the index, which is written after everything else. */
 static bool stat_content(const char *path, struct stat *st)
 {
 	int fd = open(path, O_PATH | O_CLOEXEC);
@@ -29,7 +29,7 @@ static bool stat_content(const char *path, struct stat *st)
 	return known;
 }
 
-/* So old a stamp that any write since then would have changed it. */
+/* True: the stamp is so old that any write since then would have changed it. */
 static bool is_settled(struct timespec stamp)
 {
 	uint64_t now = clock_read(CLOCK_REALTIME), then = clock_ns(stamp);

@@ -1,6 +1,7 @@
 /*
- * What the tuner makes of a file, beside all that it could have chosen: sizes and
- * speeds of real chunks. Facts are collected once, as a JSON tree; the table is a walk over it.
+ * Shows what the tuner makes of a file, beside everything that it could have chosen: sizes and
+ * speeds of real chunks. The facts are collected once, as a JSON tree, and the table is printed
+ * from it.
  */
 #include "args.h"
 #include "cframe.h"
@@ -22,7 +23,7 @@
 #define FEW 6 /* chunks that are looked at without --all */
 #define CANDIDATES_MAX 40
 
-/* Bytes and seconds of one pipeline over the chunks. */
+/* Bytes and seconds of one pipeline, over all chunks. */
 struct sum {
 	struct pipeline pipeline;
 	uint64_t bytes, stored;
@@ -201,7 +202,7 @@ static void print_table(const cJSON *of)
 	       number(of, "choices"), number(of, "choosing_ms"));
 	printf("  %-34s %-7s %5s  %9s  %7s  %6s  %6s\n", "pipeline", "streams", "block", "stored",
 	       "ratio", "enc", "dec");
-	/* What was chosen for the first chunk says little of a file whose choice changes later. */
+	/* The choice for the first chunk says little if it changes in the course of the file. */
 	bool one = cJSON_GetArraySize(cJSON_GetObjectItem(of, "changes")) == 1;
 	cJSON_ArrayForEach(row, cJSON_GetObjectItem(of, "candidates"))
 	{
@@ -261,7 +262,10 @@ static int show(cJSON *files, bool json)
 	return tool_print_json(files) < 0 ? tool_fail("tune", -ENOMEM) : 0;
 }
 
-/* Others have no bytes to go back in. A directory fails by itself. */
+/*
+ * False: the file has no bytes that could be read again, such as a device. A directory fails by
+ * itself.
+ */
 static bool has_bytes(const char *file)
 {
 	struct stat st;
@@ -272,7 +276,7 @@ static bool has_bytes(const char *file)
 	return false;
 }
 
-/* Adds what is found of each to `to`. Returns the exit code. */
+/* Adds the results for each file to `to`. Returns the exit code. */
 static int tune_files(struct scratch *s, char **file, bool all, cJSON *to)
 {
 	int code = 0;

@@ -1,4 +1,4 @@
-/* The bytes of a frame, or of another file, into a new one. Holes stay holes. */
+/* Writes the content of a frame, or of another file, to a new file. Holes stay holes. */
 #include "unpack.h"
 #include "progress.h"
 
@@ -18,7 +18,7 @@ struct unpack {
 	int out;
 };
 
-/* Bytes from `lo` on of chunk n, to where they belong. */
+/* Writes bytes of chunk n, from `lo` on, to where they belong. */
 static int place(struct unpack *u, uint32_t n, uint32_t lo, struct view v)
 {
 	if (!u->npy)
@@ -32,7 +32,7 @@ static int place(struct unpack *u, uint32_t n, uint32_t lo, struct view v)
 	return 0;
 }
 
-/* A chunk that needs no decoder, however large its blocks are. */
+/* Unpacks a chunk that needs no decoder, however large its blocks are. */
 static int unpack_within(struct unpack *u, uint32_t n, const struct chunk *c)
 {
 	for (uint32_t at = 0; at < c->nbytes; at += STEP) {
@@ -44,7 +44,7 @@ static int unpack_within(struct unpack *u, uint32_t n, const struct chunk *c)
 	return 0;
 }
 
-/* As many blocks as STEP holds, but one at least. */
+/* As many blocks as fit into STEP, but at least one. */
 static struct run next_blocks(const struct chunk *c, uint32_t first)
 {
 	struct run run = {first, 1};
@@ -56,7 +56,7 @@ static struct run next_blocks(const struct chunk *c, uint32_t first)
 
 static int unpack_blocks(struct unpack *u, uint32_t n, const struct chunk *c)
 {
-	/* A checksum of the whole chunk is looked at only by those who read all of it at once. */
+	/* A checksum of the whole chunk is verified only by reading all of it at once. */
 	if (next_blocks(c, 0).n < c->nblocks)
 		TRY(frame_check_chunk(u->f, n, c));
 	for (struct run run = {0, 0}; run.first + run.n < c->nblocks;) {

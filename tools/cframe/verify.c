@@ -40,8 +40,8 @@ static void note(void *arg, const char *line)
 }
 
 /*
- * A power cut may leave no more of a file that was made and never synced: a mount shows an empty
- * one.
+ * True: a power cut may leave no more of a file that was created and never synced; a mount shows an
+ * empty file.
  */
 static bool is_empty_file(const char *path)
 {
@@ -80,7 +80,7 @@ static bool is_well(void *arg)
 	return !to->lines.n;
 }
 
-/* Opened by its path; its name is what problems are reported of. */
+/* Opens a file by `path`, and reports its problems by `name`. */
 static int verify(const char *path, const char *name, bool in_tree)
 {
 	struct findings f = {.path = path, .name = name};
@@ -136,9 +136,9 @@ static int by_name(const FTSENT **a, const FTSENT **b)
 }
 
 /*
- * All that a mount of this directory would show as frames. Other file systems below it are left
- * out: one of them may be that mount. The walk changes directory, since a path from here may be
- * longer than the kernel takes.
+ * Verifies everything that a mount of this directory would show as frames. Other file systems below
+ * it are left out: one of them may be that mount. The walk changes its current directory, since a
+ * path from here may be longer than the kernel accepts.
  */
 static int verify_tree(char *directory)
 {
@@ -164,7 +164,10 @@ static int verify_tree(char *directory)
 	return bad;
 }
 
-/* Plain files, whose frames are elsewhere: nothing of them would be checked. */
+/*
+ * True: the directory shows plain files whose frames are elsewhere, so nothing of them would be
+ * checked.
+ */
 static bool is_in_mount(const char *directory)
 {
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

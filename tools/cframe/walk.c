@@ -1,7 +1,7 @@
 /*
- * A tree that is gone through while another one is made after it. Names are looked up from one open
- * directory to the next, in the source and in the target, and no link is followed but those of the
- * command line.
+ * Walks a tree and creates another one from it. Names are looked up from one open directory to the
+ * next, in the source and in the target, and no symlink is followed except those on the command
+ * line.
  */
 #include "walk.h"
 #include "progress.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Appends a name to a path, which keeps a 0 behind its end. Returns its length before. */
+/* Appends a name to a path, and a 0 behind that. Returns the length before. */
 static size_t path_push(struct buf *path, const char *name)
 {
 	size_t before = path->n;
@@ -60,7 +60,7 @@ static void say_target_rc(struct walk *w, const struct item *i, int rc)
 		item_say_taken(w, i, err_text(rc, text, sizeof text));
 }
 
-/* True: it is not the source that failed. */
+/* True: the target has failed, not the source. */
 static bool is_of_target(const struct item *i, int rc)
 {
 	switch (rc) {
@@ -88,7 +88,7 @@ void item_say_rc(struct walk *w, const struct item *i, int rc)
 	}
 }
 
-/* Says what became of extended attributes, if they are not all there. */
+/* Reports if extended attributes could not all be copied. */
 static void say_extras(struct walk *w, const struct item *i, const struct extras *x)
 {
 	char text[256];
@@ -116,8 +116,8 @@ void walk_say_rc(struct walk *w, int rc)
 }
 
 /*
- * True: the stamp was set to be the other. File systems may count 100 ns, whole seconds, or two of
- * them (FAT).
+ * True: the stamp is a copy of the other one. File systems may store units of 100 ns, whole
+ * seconds, or two of them (FAT).
  */
 static bool is_stamp_of(struct timespec stamp, struct timespec of)
 {
@@ -128,7 +128,7 @@ static bool is_stamp_of(struct timespec stamp, struct timespec of)
 	       (stamp.tv_nsec == of.tv_nsec || stamp.tv_nsec == of.tv_nsec / 100 * 100);
 }
 
-/* True: who runs this may change its mode and times. */
+/* True: the user who runs this may change its mode and times. */
 static bool is_mine(const struct stat *st)
 {
 	return geteuid() == 0 || geteuid() == st->st_uid;
@@ -141,7 +141,10 @@ void folder_get(struct walk *w, struct folder *f)
 	pthread_mutex_unlock(&w->lock);
 }
 
-/* An interrupted run leaves directories that are not: the next one has to see to them. */
+/*
+ * True: the directory has its attributes. An interrupted run leaves some that do not, which the
+ * next run completes.
+ */
 static bool is_as_asked(const struct folder *f)
 {
 	struct stat now;
@@ -197,7 +200,7 @@ static bool is_same_link(struct listing *l, const struct entry *e, const struct 
 	       memcmp(from, to, (size_t)n) == 0;
 }
 
-/* True: nothing would change if it were made once more, as far as type, size and time tell. */
+/* True: copying it again would change nothing, as far as type, size and time tell. */
 static bool is_current(const struct walk *w, struct listing *l, const struct entry *e,
 		       const struct item *i, const struct stat *there)
 {
@@ -211,7 +214,7 @@ static bool is_current(const struct walk *w, struct listing *l, const struct ent
 	return is_stamp_of(there->st_mtim, i->st.st_mtim) && w->ops->is_current(l, e, i, there);
 }
 
-/* False: what has its name stays, which is said unless it is up to date. */
+/* False: the file of that name stays, which is reported unless it is up to date. */
 static bool may_make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
 {
 	struct stat there;
@@ -279,8 +282,8 @@ bool item_finish(struct walk *w, struct item *i)
 }
 
 /*
- * -EEXIST: something else has the name. *made: it was not there before. One that is not to be
- * written to is opened for the owner until it is finished.
+ * -EEXIST: something else has the name. *made: it was not there before. If its owner may not write
+ * to it, it is opened for the owner until it is finished.
  */
 static int open_target(int dir, const char *name, bool *made)
 {
@@ -296,7 +299,7 @@ static int open_target(int dir, const char *name, bool *made)
 	return fd;
 }
 
-/* Where the walk is in the target. The folder takes `fd`. */
+/* Makes the folder in which the walk is, in the target. It takes `fd`. */
 static struct folder *folder_new(struct walk *w, int fd, bool made, const struct stat *st)
 {
 	struct folder *f = mem_zalloc(sizeof *f);
@@ -401,7 +404,7 @@ static void walk_directory(struct walk *w, int from, struct folder *to)
 	listing_free(&l);
 }
 
-/* The root as a folder of its own. */
+/* Makes the folder of the root. */
 static struct folder *root_folder(struct walk *w)
 {
 	int fd = fcntl(w->target.root, F_DUPFD_CLOEXEC, 0);
@@ -433,8 +436,8 @@ void walk_one(struct walk *w, struct listing *l, struct entry *e)
 }
 
 /*
- * What a path of the command line names, its links followed: fills s->name and s->whole. *where is
- * the directory, or the file, with all that leads to it.
+ * Resolves a path of the command line, following symlinks: sets s->name and s->whole. *where is the
+ * complete path of the directory, or of the file.
  */
 static int find_source(const struct walk *w, const char *path, struct source *s,
 		       char where[static PATH_MAX])

@@ -44,7 +44,7 @@ static struct scratch *own_scratch(void)
 	return b ? b->s : NULL;
 }
 
-/* Smaller chunks are encoded before another thread is awake. */
+/* A smaller chunk would be encoded before another thread has woken up. */
 #define SHARED_MIN (256u << 10)
 
 int workbench_encode(struct workbench *b, struct pool *pool, const struct pipeline *p,

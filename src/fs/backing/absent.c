@@ -4,7 +4,9 @@
 
 #include <string.h>
 
-/* No longer than the kernel needs from its lookup to its request on a busy machine. */
+/*
+ * As long as the kernel may need from its lookup to its request on a busy machine, and no longer.
+ */
 #define SHORT_NS 50000000u
 
 void absent_note(struct absent *a, const struct inode *parent, const char *name)

@@ -57,7 +57,10 @@ int backing_find(const struct backing *b, int dirfd, const char *name, struct st
 	if (fd < 0)
 		return -errno;
 	int rc = backing_look(fd, st, birth);
-	/* A mount point inside its own backing directory: to look into it we would wait for us. */
+	/*
+	 * A mount point inside its own backing directory: to look into it we would have to wait for
+	 * ourselves.
+	 */
 	if (rc >= 0 && b->own_dev && st->st_dev == b->own_dev)
 		rc = -ENOENT;
 	if (rc < 0) {

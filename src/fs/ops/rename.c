@@ -1,6 +1,7 @@
 /*
- * Rename. Names of the mount and backing names do not go in step: the new backing name depends on
- * what the source is (a frame keeps its suffix), and what is replaced may have another one.
+ * Rename. The names in the mount and in the backing directory do not change in step: the new
+ * backing name depends on what the source is (a frame keeps its suffix), and what is replaced may
+ * have another suffix.
  */
 #include "fs/file/sidecar.h"
 #include "fs/inode/times.h"
@@ -40,7 +41,7 @@ static void side_close(struct fs *fs, struct side *s)
 		inode_unpin(fs->inodes, s->parent);
 }
 
-/* The inode of `from` has the name `backing` in `to` now. */
+/* Tells the inode of `from` that it has the name `backing` in `to` now. */
 static void moved(struct fs *fs, const struct side *from, const struct side *to,
 		  const char *backing)
 {
@@ -66,7 +67,7 @@ static void replaced(struct fs *fs, struct side *to)
 	inode_put(fs->inodes, n, 1);
 }
 
-/* The backing name that the source gets at the other side. */
+/* The backing name that the source gets on the other side. */
 static int target_name(const struct side *from, const struct side *to,
 		       char out[static NAME_MAX + 1])
 {
@@ -74,7 +75,10 @@ static int target_name(const struct side *from, const struct side *to,
 			 names_suffix(from->e.backing), to->shown, out);
 }
 
-/* NFS, SMB and many FUSE file systems know no flags: there the name is looked for first. */
+/*
+ * NFS, SMB and many FUSE file systems support no flags: there we look first whether the name is
+ * taken.
+ */
 static int move_backing(const struct side *from, const char *name, const struct side *to,
 			const char *to_name, unsigned flags)
 {
@@ -90,7 +94,9 @@ static int move_backing(const struct side *from, const char *name, const struct 
 	return errno != ENOENT || renameat(from->dirfd, name, to->dirfd, to_name) < 0 ? -errno : 0;
 }
 
-/* A name that is in the way although it is shown as something else: the next suffix. */
+/*
+ * The backing name is taken by something that is shown under another name: tries the next suffix.
+ */
 static int move_frame_aside(const struct side *from, const struct side *to,
 			    char out[static NAME_MAX + 1])
 {
@@ -104,7 +110,7 @@ static int move_frame_aside(const struct side *from, const struct side *to,
 	return rc;
 }
 
-/* Gives the source its name at the other side, where nothing of that name is shown. */
+/* Gives the source its new name, where nothing of that name is shown. */
 static int move_free(const struct side *from, const struct side *to, char out[static NAME_MAX + 1])
 {
 	TRY(target_name(from, to, out));
@@ -138,7 +144,7 @@ static bool is_same_file(const struct side *a, const struct side *b)
 	       a->e.probed.kind == b->e.probed.kind;
 }
 
-/* Over the entry of that name. A directory may still have sidecars in it, which nobody sees. */
+/* Replaces the entry of that name. A directory may still contain sidecars, which nobody sees. */
 static int move_over(const struct side *from, const struct side *to, const char *name)
 {
 	int rc = move_backing(from, from->e.backing, to, name, 0);
@@ -155,8 +161,8 @@ static int remove_backing(const struct side *s)
 }
 
 /*
- * The same by a second name, so that the source has a name of its own at any moment: the new one
- * may be one that does not show while the other entry is there. 1: done, 0: not possible here.
+ * The same by a second link, so that the source has a name of its own at any moment: the new one
+ * may not be shown while the other entry is there. 1: done. 0: not possible here.
  */
 static int link_beside(const struct side *from, const struct side *to,
 		       char out[static NAME_MAX + 1])
@@ -175,8 +181,8 @@ static int link_beside(const struct side *from, const struct side *to,
 }
 
 /*
- * Beside the entry that it replaces, whose suffix is another, and removes that. Until this is done
- * the old content is still what the name shows, or already the new.
+ * Moves the source beside the entry that it replaces, whose suffix is another, and then removes
+ * that. Until then the name shows either the old content or the new.
  */
 static int move_beside(const struct side *from, const struct side *to,
 		       char out[static NAME_MAX + 1])
@@ -194,15 +200,16 @@ static int move_beside(const struct side *from, const struct side *to,
 
 /*
  * overlayfs wants a mark (a whiteout, device 0:0) where a file of its upper layer was, in the same
- * step. The backing file system leaves it at the backing name; that of a frame has a suffix, which
- * the mark must not have. If we are killed in between, the mark hides nothing, and no data is lost.
+ * step. The backing file system leaves it at the backing name; but that of a frame has a suffix,
+ * which the mark must not have. If we are killed before it is renamed, the mark hides nothing, and
+ * no data is lost.
  */
 static int whiteout_name(const struct side *from, char out[static NAME_MAX + 1])
 {
 	TRY(names_for(NODE_PLAIN, false, "", from->shown, out));
 	if (strcmp(out, from->e.backing) == 0)
 		return 0;
-	/* What is there and not shown is another program's. */
+	/* Something that is there but not shown belongs to another program. */
 	return faccessat(from->dirfd, out, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ? -EEXIST : 0;
 }
 
@@ -240,7 +247,10 @@ static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsig
 	return from->leaves ? whiteout_put(from, white) : 0;
 }
 
-/* In one step where both names stay as they are, else in two with a way back. */
+/*
+ * Exchanges in one step where both backing names stay as they are; otherwise in two, which can be
+ * undone.
+ */
 static int rename_exchange(struct fs *fs, struct side *a, struct side *b)
 {
 	char name_a[NAME_MAX + 1], name_b[NAME_MAX + 1]; /* the new ones */

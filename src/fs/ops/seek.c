@@ -5,7 +5,7 @@
 
 #include <unistd.h>
 
-/* A question for the next data or hole; answered by seek_in_turn. */
+/* A request for the next data or hole, answered by seek_in_turn. */
 struct seek {
 	struct seek *next;
 	fuse_req_t req;

@@ -31,7 +31,10 @@ static bool is_acl(const char *name)
 	return strncmp(name, "system.posix_acl_", 17) == 0;
 }
 
-/* What a kernel file system does after an ACL was set by somebody who may not make such files. */
+/*
+ * Clears the setgid bit, as a kernel file system does after an ACL was set by somebody who may not
+ * make such files.
+ */
 static void clear_setgid(fuse_req_t req, const char *path)
 {
 	struct stat st;
@@ -46,13 +49,16 @@ static bool is_stats(fuse_ino_t ino, const char *name)
 	return ino == FUSE_ROOT_ID && strcmp(name, STATS_XATTR) == 0;
 }
 
-/* What says how a file, or those in a directory, shall be stored. */
+/* True: the attribute says how a file, or the files of a directory, are to be stored. */
 static bool is_wish(const struct inode *n, const char *name)
 {
 	return (inode_kind(n) == NODE_FRAME || n->type == S_IFDIR) && wish_word(name);
 }
 
-/* EOPNOTSUPP is what the backing file system says of its attributes, not of a frame. */
+/*
+ * EOPNOTSUPP is passed on: here it comes from the backing file system and is about attributes. It
+ * does not stand for a frame that cannot be read.
+ */
 static void reply_change(fuse_req_t req, int rc)
 {
 	fuse_reply_err(req, rc == -EBADMSG ? EIO : rc < 0 ? -rc : 0);
@@ -148,7 +154,9 @@ static void get_ours(fuse_req_t req, struct inode *n, const char *name, size_t s
 	buf_free(&value);
 }
 
-/* After the length the value is asked for, which may be longer by then. */
+/*
+ * The application asks for the length first, and then for the value, which may have grown by then.
+ */
 static void get_stats(fuse_req_t req, size_t size)
 {
 	struct buf value = {0};
