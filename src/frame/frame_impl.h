@@ -180,8 +180,8 @@ NODISCARD int frame_sign_empty(struct frame *f, struct view head, struct span tr
 uint64_t frame_sum(const struct frame *f, uint32_t n);
 
 /*
- * Carry a checksum from frame_write (sums_fly, from any thread) to frame_put (sums_put), or drop it
- * if nothing is put at that place (sums_forget).
+ * Carry a checksum from frame_write (frame_sums_fly, from any thread) to frame_put
+ * (frame_sums_put), or drop it if nothing is put at that place (frame_sums_forget).
  */
 NODISCARD int frame_sums_fly(struct frame *f, uint64_t at, uint32_t len, uint64_t sum);
 void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len);

@@ -1,9 +1,9 @@
 /*
  * Chunks in memory that are newer than their frame. All of it is under the lock of their file.
  *
- *   (clean) --dirty_write--> DIRTY --flush_submit--> FLUSHING --landed--> (clean)
- *                              ^                         |
- *                              +------- failed ----------+
+ *   (clean) --dirty_write--> DIRTY --submitted--> FLUSHING --landed--> (clean)
+ *                              ^                     |
+ *                              +------ failed -------+
  *
  * The FLUSHING copy of a chunk does not change; a write to the chunk starts a DIRTY copy, which is
  * newer. There is at most one of each.
