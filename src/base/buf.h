@@ -31,30 +31,33 @@ void *mem_realloc(void *p, size_t size);
 char *mem_strdup(const char *s);
 void mem_free(void *p);
 
-/* Bytes of a page of the kernel's, a power of two. */
+/* The size of a page of the kernel in bytes, a power of two. */
 size_t mem_page_size(void);
 
 /*
- * Takes the whole pages inside [p, p + n) from the kernel in one call, for memory that is going to
- * be filled: a page fault for each costs twice as much, in a virtual machine four times. False:
- * not done (Linux before 5.14, or no memory); faults will do it then.
+ * Gets the whole pages inside [p, p + n) from the kernel in one call, for memory that is about to
+ * be filled: a page fault for each takes twice as long, in a virtual machine four times. False: not
+ * done (Linux before 5.14, or no memory); then page faults will do it.
  */
 bool mem_populate(void *p, size_t n);
 
-/* Makes room for `cap` bytes in all. The content stays, and `n`. */
+/*
+ * Makes room for at least `cap` bytes in all. The content and `n` stay. -ENOMEM, and nothing
+ * changed.
+ */
 NODISCARD int buf_reserve(struct buf *b, size_t cap);
 
 /*
- * The same, but the content may be lost, also where this fails: what there is goes first, so that
- * a large buffer is never there twice.
+ * The same, but the content may be lost, even if this fails: the old memory is freed first, so that
+ * a large buffer never exists twice.
  */
 NODISCARD int buf_reserve_fresh(struct buf *b, size_t cap);
 
-/* Appends the bytes, or the text that printf would print, without a 0 at its end. */
+/* Append the bytes, or the text that printf would print, without a NUL. -ENOMEM. */
 NODISCARD int buf_append(struct buf *b, struct view v);
 NODISCARD __attribute__((format(printf, 2, 3))) int buf_print(struct buf *b, const char *fmt, ...);
 
-/* Gives the bytes back and leaves an empty buf. */
+/* Frees the bytes and leaves an empty buf. */
 void buf_free(struct buf *b);
 
 static inline struct view buf_view(const struct buf *b)

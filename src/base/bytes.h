@@ -39,8 +39,8 @@ static inline struct view span_view(struct span s)
 }
 
 /*
- * memcpy of what may be long. The C library lets the processor's string move do that, which is up
- * to twenty times slower on some processors where dst and src lie badly to each other.
+ * memcpy for possibly long copies. The C library uses the processor's string move for those, which
+ * is up to twenty times slower on some processors if dst and src are badly aligned to each other.
  */
 void bytes_copy_long(uint8_t *dst, const uint8_t *src, size_t n); /* bytes.c, x86 */
 
@@ -107,7 +107,7 @@ static inline size_t cursor_left(const struct cursor *c)
 	return c->src.n - c->at;
 }
 
-/* `n` bytes, or a view of nothing and `bad`. */
+/* Returns the next `n` bytes; or an empty view, and sets `bad`. */
 static inline struct view cursor_bytes(struct cursor *c, size_t n)
 {
 	if (c->bad || n > cursor_left(c)) {

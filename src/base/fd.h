@@ -1,17 +1,20 @@
-/* Reading and writing all bytes at a place in a file, in as many calls as that takes; its path. */
+/*
+ * Reads and writes at an offset of a file, in as many calls as that takes; the path of a
+ * descriptor.
+ */
 #ifndef BASE_FD_H
 #define BASE_FD_H
 
 #include "base/bytes.h"
 #include "base/err.h"
 
-/* Both return 0 or a failure. -EBADMSG: the file ends before dst is full. */
+/* Return 0 or a negative errno. -EBADMSG: the file ends before dst is full. */
 NODISCARD int fd_pread(int fd, uint64_t at, struct span dst);
 NODISCARD int fd_pwrite(int fd, uint64_t at, struct view src);
 
 /*
- * To be called after a system call has failed, with errno still set. 0: it was interrupted by a
- * signal, and the caller tries again; *interrupted counts these. Otherwise the failure.
+ * To be called after a failed system call, with errno still set. Returns 0 if it was interrupted by
+ * a signal and should be tried again, which *interrupted counts; otherwise the failure.
  */
 NODISCARD int fd_judge(unsigned *interrupted);
 

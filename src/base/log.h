@@ -1,5 +1,5 @@
 /*
- * Log lines: what, where, why, one line each. Level and sink are set in main
+ * The log: one line for each event, saying what, where and why. Level and sink are set in main
  * before the first thread starts; after that every function here may be called
  * from any thread. The codec layer does not log: it returns errors.
  */

@@ -1,12 +1,12 @@
 /*
  * Counters and timers of this process. Each thread counts in a block of its own, with plain adds,
- * so that counting shares no cache line and takes no lock. Reading adds up the blocks of all
- * threads, and what is kept of those that have ended.
+ * so that counting shares no cache line and takes no lock. Reading sums the blocks of all threads,
+ * and what remains of those that have ended.
  *
  * What the numbers mean is defined by the layers above: frame/meters.h, fs/stats.h.
  *
- * A timer is a log-linear histogram of nanoseconds: eight buckets for each doubling, so that a
- * percentile is right within 12.5 %, from 128 ns to two minutes.
+ * A timer is a log-linear histogram of nanoseconds: eight buckets for each doubling, from 128 ns to
+ * two minutes, so that percentiles are right within 12.5 %.
  */
 #ifndef BASE_METER_H
 #define BASE_METER_H
@@ -18,7 +18,7 @@
 #define METER_BUCKETS 240
 
 struct meter_timer {
-	uint64_t n, ns, most; /* cases, their nanoseconds together, the longest one's */
+	uint64_t n, ns, most; /* number of cases, their total time and longest time, in ns */
 	uint64_t bucket[METER_BUCKETS];
 };
 
@@ -39,10 +39,10 @@ static inline uint64_t meter_now(void)
 /* Counts a case that began at `start` (meter_now) and ends now. */
 void meter_time(unsigned timer, uint64_t start);
 
-/* Sums over all threads. What is counted meanwhile may be in them or not. */
+/* Sums over all threads. Events that happen meanwhile may be included or not. */
 void meter_read(struct meter_sums *out);
 
-/* The nanoseconds that `share` (0 to 1) of the cases did not exceed; 0 without cases. */
+/* The nanoseconds that a `share` (0 to 1) of the cases did not exceed; 0 if there are none. */
 uint64_t meter_percentile(const struct meter_timer *t, double share);
 
 #endif

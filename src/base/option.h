@@ -1,6 +1,6 @@
 /*
- * Options by name and value, in a table that is their help as well: how to read a value, where it
- * goes, and what to say of one that is wrong.
+ * Options with a name and a value, in a table that is their help text as well: how to parse a
+ * value, where to store it, and what to say about a wrong one.
  */
 #ifndef BASE_OPTION_H
 #define BASE_OPTION_H
@@ -19,31 +19,34 @@ enum option_kind { OPTION_TEXT, OPTION_SIZE, OPTION_NUMBER, OPTION_LEVEL, OPTION
 struct option_row {
 	const char *name;
 	enum option_kind kind;
-	size_t at; /* of its field: const char *, uint64_t, or double for seconds */
+	size_t at; /* offset of its field: const char *, uint64_t, or double for seconds */
 	uint64_t min, max;
 	const char *arg, *help;
 };
 
-/* One line for the user: "option 'level': 10 is not from 0 to 9". "": nothing was said. */
+/* One line for the user: "option 'level': 10 is not from 0 to 9". "": nothing was reported. */
 struct option_why {
 	char text[PATH_MAX + 256];
 };
 
-/* Says "what 'word': reason". Returns -EINVAL. */
+/* Writes "what 'word': reason" to *why. Returns -EINVAL. */
 int option_refuse(struct option_why *why, const char *what, const char *word, const char *reason);
 
-/* The row of that name, which need not end with a 0; NULL: there is none. */
+/* The row with that name of `len` bytes, which need not end with a NUL; NULL: there is none. */
 const struct option_row *option_find(const struct option_row *rows, size_t n, const char *name,
 				     size_t len);
 
-/* Reads a value into the field at `row->at` of *to. A text is borrowed. */
+/*
+ * Parses a value, and stores it in the field at `row->at` of *to. A text is borrowed. -EINVAL, with
+ * *why.
+ */
 NODISCARD int option_read(const struct option_row *row, const char *value, void *to,
 			  struct option_why *why);
 
-/* Their help, in lines of a terminal's width; `dashes` stand before the names. */
+/* Prints their help, in lines of the width of a terminal; `dashes` precede the names. */
 void option_help(const struct option_row *rows, size_t n, const char *dashes);
 
-/* "64K", "1MiB"; "0.5". -EINVAL, silently. */
+/* Parse "64K" or "1MiB" in bytes, and "0.5" in seconds. -EINVAL, without a message. */
 NODISCARD int option_parse_size(const char *text, uint64_t *out);
 NODISCARD int option_parse_seconds(const char *text, double max, double *out);
 

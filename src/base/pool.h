@@ -1,12 +1,12 @@
 /*
- * A fixed number of worker threads and a queue. A job is embedded in the caller's struct and owns
- * all that it touches from submission until `run` returns; the pool never allocates after it is
- * open.
+ * A fixed number of worker threads and a queue. A job is embedded in the caller's struct, and owns
+ * everything that it touches from submission until `run` returns. Once the pool is open it never
+ * allocates.
  *
- * Two lanes: a job in POOL_SOON runs before every waiting job in POOL_LATER. The first is for what
- * somebody waits for or is about to (blocks of a chunk that several threads share, read-ahead), the
- * second for the rest (compression). The queue is bounded by the callers: each has a budget of its
- * own (dirty bytes, read-ahead window) that limits what it submits.
+ * There are two lanes: a job in POOL_SOON runs before all waiting jobs in POOL_LATER. The first is
+ * for what somebody waits for or soon will (blocks of a chunk that several threads share,
+ * read-ahead), the second for everything else (compression). The queue has no limit of its own:
+ * each caller has a budget (dirty bytes, read-ahead window) that limits what it submits.
  */
 #ifndef BASE_POOL_H
 #define BASE_POOL_H
@@ -19,14 +19,14 @@ struct pool;
 
 struct pool_job {
 	void (*run)(struct pool_job *job);
-	struct pool_job *next; /* the pool's */
+	struct pool_job *next; /* private to the pool */
 };
 
 enum pool_lane { POOL_SOON, POOL_LATER, POOL_LANES };
 
 NODISCARD int pool_open(struct pool **pool, unsigned nworkers);
 
-/* Runs all that is queued, then ends the workers. NULL is fine. */
+/* Runs all queued jobs, then ends the workers. NULL is fine. */
 void pool_close(struct pool *pool);
 
 /* Never blocks. The job must stay alive until its `run` has been called. */
@@ -34,7 +34,7 @@ void pool_submit(struct pool *pool, struct pool_job *job, enum pool_lane lane);
 
 unsigned pool_size(const struct pool *pool);
 
-/* True: no job is waiting, so that workers without one will stay idle for the moment. */
+/* True: no job is waiting, so idle workers will stay idle for the moment. */
 bool pool_is_idle(struct pool *pool);
 
 #endif

@@ -1,4 +1,4 @@
-/* A hash that finds damage, not malice: XXH3-64. */
+/* A hash that detects damage, not malice: XXH3-64. */
 #ifndef BASE_SUM_H
 #define BASE_SUM_H
 
@@ -6,13 +6,13 @@
 
 uint64_t sum64(struct view v);
 
-/* The same but for 0, which becomes 1: for numbers whose 0 says that none is known. */
+/* The same, except that 0 becomes 1: for fields in which 0 means that no hash is known. */
 uint64_t sum64_not_0(struct view v);
 
-/* Of both, one behind the other. */
+/* The hash of both, one behind the other. */
 uint64_t sum64_of_two(struct view a, struct view b);
 
-/* Of bytes that come piece by piece. NULL: no memory. sum64_end frees it. */
+/* For bytes that come piece by piece. NULL: out of memory. sum64_end frees the state. */
 struct XXH3_state_s *sum64_begin(void);
 void sum64_add(struct XXH3_state_s *state, struct view piece);
 uint64_t sum64_so_far(const struct XXH3_state_s *state);

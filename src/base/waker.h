@@ -1,7 +1,7 @@
 /*
- * Where a background thread sleeps: up to a time, until somebody wakes it, or until it shall end.
+ * How a background thread sleeps: until some time, until it is woken, or until it is told to end.
  *
- * One thread sleeps; the other functions may be called from any thread. Times are those of
+ * Only one thread sleeps; the other functions may be called from any thread. Times are those of
  * meter_now (meter.h): nanoseconds of CLOCK_MONOTONIC.
  */
 #ifndef BASE_WAKER_H
@@ -24,7 +24,7 @@ void waker_deinit(struct waker *w);
 
 /*
  * Sleeps until the time `until`, or until waker_wake; a wake since the last sleep ends this one at
- * once. False: the thread shall end.
+ * once. False: the thread has to end.
  */
 bool waker_sleep(struct waker *w, uint64_t until);
 
@@ -36,7 +36,7 @@ void waker_wake(struct waker *w);
 /* From now on every sleep ends at once and returns false. The caller then joins the thread. */
 void waker_stop(struct waker *w);
 
-/* True: the thread shall end. For one that works for long without a sleep. */
+/* True: the thread has to end. For threads that work for long without sleeping. */
 bool waker_stopped(struct waker *w);
 
 #endif

@@ -1,10 +1,13 @@
-/* Bits of Zstandard, which are read from the last one to the first. Internal to this layer. */
+/*
+ * Writes bits as Zstandard does: they are read from the last one to the first. Internal to this
+ * layer.
+ */
 #ifndef CODEC_ZSTD_BITS_H
 #define CODEC_ZSTD_BITS_H
 
 #include "base/bytes.h"
 
-/* Bits that are not yet whole bytes, and where they go. A flush writes to eight bytes at `out`. */
+/* Bits that do not fill bytes yet, and where they go. A flush writes eight bytes at `out`. */
 struct bits {
 	uint64_t held;
 	unsigned n;
@@ -26,7 +29,7 @@ static inline void bits_flush(struct bits *b)
 	b->n &= 7;
 }
 
-/* The mark that tells the reader where to begin; returns the byte behind the last. */
+/* Writes the mark that tells a reader where to begin. Returns the byte behind the last. */
 static inline uint8_t *bits_end(struct bits *b)
 {
 	bits_add(b, 1, 1);

@@ -9,8 +9,9 @@
 #include "codec/zstd/build.h"
 
 /*
- * A code as put_codes takes it: its bits at the top of a word, their number in the low byte. So one
- * is put before another by a shift that takes the word as it is, and one or. No bits: 0.
+ * A Huffman code in the form that put_codes takes: its bits at the top of a word, their number in
+ * the low byte. So putting one in front of another takes a shift by the word as it is, and one or.
+ * No bits: 0.
  */
 static inline uint64_t code_of(uint32_t value, unsigned n)
 {
@@ -24,18 +25,20 @@ static inline void put_code(struct bits *b, uint64_t code)
 }
 
 /*
- * Room that has to be left behind a stream, for a flush and the stream's end. The versions check it
- * at different times, but come to the same answer.
+ * How much room must be left behind a stream, for a flush and the end of the stream. The versions
+ * check this at different times, but come to the same result.
  */
 #define CODES_SLACK 16
 
-/* The plain version, its build for AVX2, and one of its own for AVX-512. */
+/* The plain version, its build for AVX2, and a separate one for AVX-512. */
 bool zstd_put_codes(const uint64_t code[256], struct view v, struct span to, uint8_t *end[4]);
 bool zstd_put_codes_avx2(const uint64_t code[256], struct view v, struct span to, uint8_t *end[4]);
 bool zstd_put_codes_avx512(const uint64_t code[256], struct view v, struct span to,
 			   uint8_t *end[4]);
 
-/* One stream of any number of literals. Returns the byte behind it; NULL: it does not fit. */
+/*
+ * Writes one stream of any number of literals. Returns the byte behind it; NULL: it does not fit.
+ */
 uint8_t *zstd_put_stream(const uint64_t code[256], struct view v, struct span to);
 
 /* Ends a stream; NULL: it is past the limit. */

@@ -1,11 +1,11 @@
 /*
- * A fast encoder of Zstandard frames (RFC 8878), levels 1 and 2, which any decoder reads. The
- * levels differ in how they search for matches, and in nothing else.
+ * A fast encoder of Zstandard frames (RFC 8878) for levels 1 and 2, which every decoder reads. The
+ * levels differ only in how they search for matches.
  *
- * The library spends two fifths of its time on searching. Our level 1 looks at the last offset and
- * at one other place, and leaps farther where it finds nothing: streams of the same length in about
- * four fifths of the time of the library's level 1. Our level 2, with two tables, takes three
- * quarters of the time of the library's level 3, which it stands for (FORMAT.md 6.4).
+ * The library spends two fifths of its time on that search. Our level 1 looks at the last offset
+ * and at one other place, and leaps farther if it finds nothing: its streams have the same length,
+ * in about four fifths of the time of the library's level 1. Our level 2, with two tables, takes
+ * three quarters of the time of the library's level 3, whose place it takes (FORMAT.md 6.4).
  */
 #ifndef CODEC_ZSTD_FAST_H
 #define CODEC_ZSTD_FAST_H
@@ -18,12 +18,14 @@
 
 #include <sys/types.h>
 
-/* Longest streams of the two levels. From 128 KiB on the library's wider window is worth more. */
+/*
+ * The longest streams of the two levels. From 128 KiB on the library's wider window is worth more.
+ */
 #define ZSTD_FAST_MAX (16u << 20)
 #define ZSTD_DOUBLE_MAX (128u << 10)
 
 /*
- * Longest block. Each block has tables, which cost a reader time, so that a chunk's block of text
+ * The longest block. Each block has tables, which take a reader's time, so a chunk's block of text
  * (96 KiB) is not divided. A longer one might have more sequences than two bytes can count.
  */
 #define ZSTD_BLOCK_MAX (96u << 10)
@@ -33,7 +35,7 @@
 #define ZSTD_DOUBLE_LOG 15 /* 128 KiB for both tables of level 2     */
 #define ZSTD_SMALL_LOG 13  /* of which small streams use a quarter   */
 
-/* Literals, and a match behind them; as the format stores the numbers (RFC 8878, 3.1.1.5). */
+/* Literals and the match behind them, in the numbers that the format stores (RFC 8878, 3.1.1.5). */
 struct zstd_sequence {
 	uint64_t literals : 17; /* how many                                           */
 	uint64_t match : 17;    /* its length less three                              */
@@ -41,7 +43,7 @@ struct zstd_sequence {
 				   there are no literals, the one before              */
 };
 
-/* The same as it is written: codes for three states, and the bits that go behind these. */
+/* The same in the form that is written: codes for three states, and the bits that follow these. */
 struct zstd_coded {
 	uint64_t extra;
 	uint8_t literals, offset, match, nextra;
@@ -64,7 +66,7 @@ struct zstd_tree {
 struct zstd_work {
 	bool (*put_codes)(const uint64_t code[256], struct view v, struct span to, uint8_t *end[4]);
 	unsigned built; /* bits: which of the predefined tables are; 0 at first */
-	/* The last place of each hash, for one kind of search (zstd/impl.h). */
+	/* The last place of each hash, for each kind of search (zstd/impl.h). */
 	union {
 		uint16_t plane[1 << ZSTD_PLANE_LOG];
 		uint16_t near[1 << 14];
@@ -77,16 +79,16 @@ struct zstd_work {
 	struct zstd_coded coded[ZSTD_BLOCK_MAX / ZSTD_MATCH_MIN + 1];
 	uint8_t literals[ZSTD_BLOCK_MAX + 16];
 	uint32_t count[256]; /* of the literals of a block */
-	/* Of the blocks so far, which the next one may use again; and room for its own. */
+	/* Those of the blocks so far, which the next one may use again, and room for its own. */
 	struct zstd_tree tree[2];
 	struct zstd_table own[ZSTD_KINDS][2], predefined[ZSTD_KINDS];
 };
 
 /*
- * Writes a frame of `src`, 1 .. ZSTD_FAST_MAX bytes at level 1 and up to ZSTD_DOUBLE_MAX at level
- * 2. Returns its length; 0: it does not fit into dst. cuts (codec/cuts.h): NULL where there are
- * none. Callers use put_zstd of kernels.h, the fastest build for the processor; all write the same
- * bytes.
+ * Encodes `src`, 1 .. ZSTD_FAST_MAX bytes at level 1 and up to ZSTD_DOUBLE_MAX at level 2, as a
+ * frame. Returns its length; 0: it does not fit into dst. cuts (codec/cuts.h): NULL if there are
+ * none. Callers use put_zstd of kernels.h, the fastest build for the processor; all builds write
+ * the same bytes.
  */
 ssize_t zstd_fast(struct zstd_work *w, int level, struct view src, const struct cuts *cuts,
 		  struct span dst);
@@ -94,8 +96,8 @@ ssize_t zstd_fast_avx2(struct zstd_work *w, int level, struct view src, const st
 		       struct span dst);
 
 /*
- * How many bytes, about, a sample of at most 64 KiB would take in a frame of level 1 of which it is
- * a part. Callers use price_zstd of kernels.h, the fastest build; all return the same.
+ * Estimates how many bytes a sample of at most 64 KiB would take as part of a frame of level 1.
+ * Callers use price_zstd of kernels.h, the fastest build; all builds return the same.
  */
 size_t zstd_price(struct zstd_work *w, struct view sample, const struct cuts *cuts);
 size_t zstd_price_avx2(struct zstd_work *w, struct view sample, const struct cuts *cuts);

@@ -1,6 +1,6 @@
 /*
- * Finite state entropy of Zstandard (RFC 8878, 4.1), the writing half: from counts to a table, the
- * table's description, and a state that takes symbols. Internal to this layer.
+ * Finite state entropy of Zstandard (RFC 8878, 4.1), the encoding half: from counts to a table, the
+ * description of the table, and a state that takes symbols. Internal to this layer.
  */
 #ifndef CODEC_ZSTD_FSE_H
 #define CODEC_ZSTD_FSE_H
@@ -13,8 +13,8 @@
 #define FSE_LOG_MAX 9
 
 /*
- * How many of the 1 << log cells of a table each symbol has. The format's -1: one, at the end,
- * which the predefined tables use for rare symbols and ours do not.
+ * How many of the 1 << log cells of a table each symbol has. -1, as in the format: one cell, at the
+ * end; the predefined tables use that for rare symbols, ours do not.
  */
 struct fse_shares {
 	unsigned log;
@@ -23,8 +23,9 @@ struct fse_shares {
 };
 
 /*
- * A state is 1 << log .. (2 << log) - 1. To take a symbol it writes its own low bits, as many as
- * bring the rest of it into the range of that symbol's share, and looks up where to go from there.
+ * A state is a number from 1 << log to (2 << log) - 1. To take a symbol, it writes as many of its
+ * low bits as bring the rest of it into the range of that symbol's share, and looks up the next
+ * state.
  */
 struct fse_table {
 	unsigned log;
@@ -36,25 +37,25 @@ struct fse_table {
 };
 
 /*
- * Shares in proportion to counts, for the first s->n symbols, in a table of at most 1 << log_max
- * cells. At least two symbols have counts; total is their sum.
+ * Computes shares in proportion to the counts of the first s->n symbols, in a table of at most 1 <<
+ * log_max cells. At least two symbols have counts; `total` is their sum.
  */
 void fse_share(struct fse_shares *s, const uint32_t *count, uint32_t total, unsigned log_max);
 
 void fse_build(struct fse_table *t, const struct fse_shares *s);
 
-/* A table of one symbol, whose states have no bits. */
+/* Builds a table of one symbol, whose states have no bits. */
 void fse_build_one(struct fse_table *t, unsigned symbol);
 
 /*
- * The description of a table, from which a reader builds it (RFC 8878, 4.1.1); returns the byte
- * behind. Writes at most, and touches, FSE_DESCRIPTION_MAX bytes: 53 symbols of up to 10 bits, the
- * gaps between them, and the eight bytes of a flush are less.
+ * Writes the description of a table, from which a reader builds it (RFC 8878, 4.1.1). Returns the
+ * byte behind. It touches at most FSE_DESCRIPTION_MAX bytes: 53 symbols of up to 10 bits, the gaps
+ * between them, and the eight bytes of a flush take less.
  */
 #define FSE_DESCRIPTION_MAX 96
 uint8_t *fse_put_description(uint8_t *out, const struct fse_shares *s);
 
-/* The first symbol that is written, the last that is read. */
+/* The state after the first symbol that is written, which is the last one that is read. */
 static inline uint32_t fse_begin(const struct fse_table *t, unsigned symbol)
 {
 	uint32_t bits = t->symbol[symbol].bits, n = (bits + (1u << 15)) >> 16;

@@ -16,22 +16,23 @@
 
 #include "codec/zstd/fast.h"
 
-/* What a reader knows of the blocks before; the pointers go into the work. */
+/* What a reader knows from the blocks before; the pointers point into the work. */
 struct zstd_known {
 	uint32_t rep[2];                            /* the last two offsets  */
 	const struct zstd_tree *tree;               /* NULL: none yet        */
 	const struct zstd_table *table[ZSTD_KINDS]; /* NULL: none yet        */
 };
 
-/* The offsets that every frame begins with, as if they had been used: 3.1.1.5. */
+/* The recent offsets with which every frame begins: RFC 8878, 3.1.1.5. */
 #define FIRST_OFFSETS {1, 4}
 
 /*
- * Entropy of a byte, in 1/256 bit, from which on bytes are noise: a short sample of it shows 7.8.
+ * From this entropy per byte on, in 1/256 bit, bytes count as noise: a short sample of noise shows
+ * 7.8.
  */
 #define ZSTD_NOISE (256 * 31 / 4)
 
-/* How a stream is searched for matches, and the table of the work that it takes. */
+/* How a stream is searched for matches, and which table of the work that uses. */
 enum zstd_search {
 	ZSTD_NEAR,         /* level 1, up to ZSTD_NEAR_MAX bytes; `near`                  */
 	ZSTD_FAR,          /* level 1, more; `far`                                        */
@@ -57,18 +58,18 @@ struct zstd_parts {
 };
 
 /*
- * How many of n bytes a coded form has to save to be worth a reader's time: the library's rule for
- * its fast levels.
+ * How many of n bytes a coded form has to save to be worth a reader's time, by the library's rule
+ * for its fast levels.
  */
 static inline size_t zstd_least_gain(size_t n)
 {
 	return n / 64 + 2;
 }
 
-/* Fills the work's sequences. The blocks of a stream have to be searched in their order. */
+/* Finds the work's sequences. The blocks of a stream must be searched in order. */
 void zstd_find(struct zstd_finder *f, struct view block, struct zstd_parts *parts);
 
-/* How sequences will be written: the head of their section, and what they cost. */
+/* How sequences will be written: the header of their section, and what they cost. */
 struct zstd_plan {
 	size_t n;
 	uint64_t price;      /* bits, with those for a reader's time (codec/price.h) */
@@ -77,26 +78,30 @@ struct zstd_plan {
 	uint8_t head[2 + 1 + ZSTD_KINDS * FSE_DESCRIPTION_MAX];
 };
 
-/* Chooses tables for the work's first n sequences, 0 or more, and enters them into *k. */
+/* Chooses tables for the first n >= 0 sequences of the work, and enters them into *k. */
 void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, struct zstd_plan *p);
 
-/* The best codes for literals with these counts. Returns the bits of all of them together. */
+/*
+ * Builds the best codes for literals with these counts. Returns the bits of all of them together.
+ */
 uint64_t zstd_build_tree(struct zstd_tree *t, const uint32_t count[static 256]);
 
 /*
- * The description of a tree: a byte, and half a byte for each weight or coded weights, 127 at most.
- * Returns its length; 0: it has none.
+ * Writes the description of a tree: a byte, and then either half a byte for each weight or coded
+ * weights, 127 bytes at most. Returns its length; 0: this tree cannot be described.
  */
 #define ZSTD_TREE_MAX 128
 size_t zstd_put_tree(const struct zstd_tree *t, uint8_t out[static ZSTD_TREE_MAX]);
 
-/* Counts literals into the work. Returns their bits in the best code for them, about. */
+/* Counts the literals into the work. Returns about how many bits they take in the best code. */
 uint64_t zstd_count_literals(struct zstd_work *w, struct view v);
 
-/* Bits of the work's first n sequences in the best codes for them, extra bits included; about. */
+/* About how many bits the first n sequences take in the best codes, extra bits included. */
 uint64_t zstd_count_sequences(const struct zstd_work *w, size_t n);
 
-/* NULL: they do not fit. `bits`: what zstd_count_literals returned for them. */
+/*
+ * Writes the literals. NULL: they do not fit. `bits`: what zstd_count_literals returned for them.
+ */
 uint8_t *zstd_put_literals(struct zstd_work *w, struct zstd_known *k, struct view v, uint64_t bits,
 			   struct span dst);
 

@@ -1,5 +1,5 @@
 /*
- * What the searches for matches share: a search under way, and how what it finds becomes literals
+ * What the searches for matches share: the state of a search, and how its matches become literals
  * and sequences. Internal to this layer.
  */
 #ifndef CODEC_ZSTD_SCAN_H
