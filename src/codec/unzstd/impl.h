@@ -14,12 +14,12 @@
 #define SLACK 64 /* bytes that a copy may write or read past its end */
 
 /*
- * Bits are read from the last byte to the first, in words that end where they begin: up to
- * eight bytes in front of a stream are read, too. Those are of the headers of frame and block.
+ * Bits are read from the last byte to the first, in words that end where they begin: up to eight
+ * bytes in front of a stream are read as well. These belong to the headers of frame and block.
  */
 #define HEADERS_MIN 9
 
-/* Bits left in a stream, or -1: it has no mark of its end. */
+/* The number of bits in a stream; -1: it has no end mark. */
 static inline ptrdiff_t bits_begin(struct view v)
 {
 	if (!v.n || !v.p[v.n - 1])
@@ -27,19 +27,19 @@ static inline ptrdiff_t bits_begin(struct view v)
 	return (ptrdiff_t)v.n * 8 - __builtin_clz(v.p[v.n - 1]) + 24 - 1;
 }
 
-/* The word where the next bits are: they are its lowest bits_held. */
+/* The word that holds the next bits: its lowest bits_held ones. */
 static inline uint64_t bits_word(const uint8_t *from, ptrdiff_t left)
 {
 	return get_le64(from + (left >> 3) - 7);
 }
 
-/* 56 or more. */
+/* How many bits of that word are left: at least 56. */
 static inline unsigned bits_held(ptrdiff_t left)
 {
 	return 56 + (left & 7);
 }
 
-/* Takes n of them, which may be 0. */
+/* Takes the next n bits, n >= 0. */
 static inline uint32_t bits_take(uint64_t word, unsigned *held, unsigned n)
 {
 	*held -= n;
@@ -75,12 +75,12 @@ struct cell {
 
 #define FSE_LOG_MAX 9
 
-/* A table of them: where it begins among the cells, and how many bits choose the first state. */
+/* A table of states: the index of its first cell, and how many bits choose the first state. */
 struct states {
 	uint16_t first, log;
 };
 
-/* The tables of a block, and the predefined ones, in one array: a state is a place in it. */
+/* The tables of a block and the predefined ones are in one array; a state is an index into it. */
 enum {
 	OWN_LITERALS = 0,
 	OWN_OFFSET = OWN_LITERALS + (1 << 9),
@@ -100,7 +100,7 @@ struct sequences {
 	struct view literals; /* SLACK more bytes may be read */
 	struct span dst;      /* of the frame                                       */
 	size_t at, end;       /* where the block begins in it, and must not go beyond */
-	size_t stop;          /* so much of dst is enough; more than dst.n: to the end */
+	size_t stop;          /* the caller needs dst up to here; above dst.n: all of it */
 };
 
 struct unzstd {
@@ -120,7 +120,10 @@ struct shares {
 	int16_t share[SYMBOLS_MAX + 3];
 };
 
-/* Bytes read, or 0. At most `symbols` of them, at most log bits. */
+/*
+ * Reads the description of a table of at most `symbols` symbols and `log` bits. Returns its length;
+ * 0: wrong.
+ */
 size_t shares_read(struct shares *s, struct view v, unsigned symbols, unsigned log);
 
 /* What a symbol stands for: a number, and how many bits are added to it. */
@@ -129,27 +132,28 @@ struct meaning {
 	uint8_t extra;
 };
 
-/* Cells from cell[first] on. */
+/* Fills in the cells of a table, from cell[first] on. */
 void states_fill(struct cell *cell, unsigned first, const struct shares *s,
 		 const struct meaning *m);
 
-/* The tree that v begins with, as a table. Bytes read, or 0: not ours. */
+/* Reads the tree that v begins with, as a table. Returns its length; 0: left to the library. */
 size_t huffman_read(struct huffman *h, struct view v);
 
-/* The same of the head of a block's sequences. */
+/* Reads the head of a block's sequences. *n: how many there are. Results as huffman_read. */
 size_t sequences_head(struct unzstd *u, struct view v, size_t *n);
 void sequences_init(struct unzstd *u);
 
 /*
- * Where the block ends, or where it was left, which is at `stop` or behind it. 0: not ours. rep:
- * the last offsets; where it was left they are of no use any more.
+ * Decodes and executes the sequences. Returns where the block ends in dst, or where it was left
+ * because `stop` was reached; 0: left to the library. rep: the last offsets, which are of no use
+ * after an early end.
  */
 size_t sequences_execute(const struct sequences *s, uint32_t rep[3]);
 
-/* False: a stream does not end where its bits do. */
+/* Decodes the streams. False: one of them does not end where its bits do. */
 bool huffman_decode(struct huffman *h, const struct huffman_streams *s);
 
-/* The literals of a block; `in` becomes what is behind them. */
+/* Reads the literals of a block; *in becomes what lies behind them. False: left to the library. */
 bool literals_read(struct unzstd *u, struct view *in, struct view *literals, struct span room);
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * Frames of Zstandard (RFC 8878), read fast: those that mounts hold.
+ * A fast reader of Zstandard frames (RFC 8878), for those that mounts contain.
  *
- * A mount's streams are short and have several blocks, each with its tables, and no branch of their
- * sequences is foreseen. This reader copies without asking for lengths, chooses offsets without
- * branches, and makes its tables in fewer steps than the library does. It has no errors: what is
- * not plain, and what is wrong, is the library's, whose verdict stands.
+ * The streams in a mount are short and have several blocks, each with tables of its own, and no
+ * branch in their sequences is predictable. This reader copies without branching on lengths,
+ * chooses offsets without branches, and builds its tables in fewer steps than the library does. It
+ * reports no errors: everything that is not plain, or wrong, is left to the library, whose verdict
+ * counts.
  */
 #ifndef CODEC_UNZSTD_UNZSTD_H
 #define CODEC_UNZSTD_UNZSTD_H

@@ -1,11 +1,11 @@
 /*
  * The inodes that the kernel knows or that are open: lookup counts, names, descriptors, times.
  *
- * An inode lives while the kernel holds lookups of it, or a child or an open file refers to it;
- * inode_put alone frees it, and decides so under the table lock. Descriptors are a cache, since
+ * An inode lives while the kernel holds lookups of it, or a child or an open file refers to it.
+ * Only inode_put frees it, and decides that under the table lock. Descriptors are a cache, since
  * their number is limited and that of inodes is not: inode_pin opens one by name if there is none,
  * and checks that it is still the same file; the least recently used ones are closed. While a frame
- * is open, its descriptor is the inode's and stays.
+ * is open, its descriptor belongs to the inode and stays.
  */
 #ifndef FS_INODE_INODE_H
 #define FS_INODE_INODE_H
@@ -161,24 +161,24 @@ struct inode {
 	bool unread, untold, mistaken, guessed;
 };
 
-/* Borrows the backing directory; keeps at most max_fds descriptors that nobody is using. */
+/* Borrows the backing directory. Keeps at most max_fds descriptors that nobody is using. */
 NODISCARD int inodes_open(struct inodes **t, struct backing *b, unsigned max_fds);
 void inodes_close(struct inodes *t);
 
 struct inode *inodes_root(struct inodes *t);
 
 /*
- * The inode of an entry of `parent`, made if it is not known, with a new reference; NULL without
- * memory. Takes e->fd in every case; if that is -1, the file is opened by name when needed.
+ * The inode of an entry of `parent`, created if it is not known, with a new reference; NULL: out of
+ * memory. Takes e->fd even then; if that is -1, the file is opened by name when needed.
  */
 struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct entry *e);
 
-/* The one that is known already, with a new reference, or NULL. */
+/* The inode of an entry if it is known, with a new reference; else NULL. */
 struct inode *inode_known(struct inodes *t, const struct entry *e);
 
 /*
- * True: the entry is another file than inode `n`, which has the same number: while the inode had no
- * descriptor, its file was removed by another program, and the number was used again.
+ * True: the entry is not the file of inode `n`, although it has the same number: while the inode
+ * had no descriptor, another program removed its file, and the number was reused.
  */
 bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry *e);
 
@@ -190,7 +190,7 @@ bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry 
  */
 bool inode_has_parted(struct inodes *t, const struct inode *n);
 
-/* True: that is the inode's file now, as far as its number tells. */
+/* True: these are the attributes of the inode's present file, as far as its number tells. */
 bool inode_is_number(struct inodes *t, const struct inode *n, const struct stat *st);
 
 /*
@@ -200,10 +200,10 @@ bool inode_is_number(struct inodes *t, const struct inode *n, const struct stat 
  */
 NODISCARD int inode_renumber(struct inodes *t, struct inode *n, int fd);
 
-/* Any inode with open handles, or NULL. For the end, when no request is served any more. */
+/* Any inode with open handles, or NULL. For the end, when no more requests are served. */
 struct inode *inodes_any_open(struct inodes *t);
 
-/* As what kind a frame of this device and inode number is open; NODE_PLAIN: none is open. */
+/* The kind as which a frame with this device and inode number is open; NODE_PLAIN: none is. */
 enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st);
 
 /* The inode is no longer found by its number: the next lookup of the file makes a new inode. */
@@ -213,13 +213,13 @@ void inode_get(struct inodes *t, struct inode *n);
 void inode_put(struct inodes *t, struct inode *n, uint64_t refs);
 
 /*
- * A descriptor, O_PATH or better, that stays open until inode_unpin. -ESTALE: the file has lost its
- * name, or the name is that of another file.
+ * Makes sure that the inode has a descriptor, O_PATH or better, which stays open until inode_unpin.
+ * -ESTALE: the file has lost its name, or the name is that of another file.
  */
 NODISCARD int inode_pin(struct inodes *t, struct inode *n);
 void inode_unpin(struct inodes *t, struct inode *n);
 
-/* The same of a directory, by a descriptor that also reads, if it may be read. */
+/* The same for a directory, with a descriptor that can also be read, if that is permitted. */
 NODISCARD int inode_pin_reader(struct inodes *t, struct inode *n);
 
 /*
@@ -238,11 +238,14 @@ void inode_demote(struct inodes *t, struct inode *n);
  */
 bool inode_was_replaced(struct inodes *t, struct inode *n);
 
-/* Around a request that takes names away, until the inodes know: whoever opens one asks. */
+/*
+ * Enclose a request that takes names away, until the inodes know: whoever opens one meanwhile
+ * checks its name.
+ */
 void inodes_rename_begin(struct inodes *t);
 void inodes_rename_end(struct inodes *t);
 
-/* The inode has got a name in the backing directory, or lost one. */
+/* To be called when an inode has got a name in the backing directory, or lost one. */
 void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing);
 void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent,
 		       const char *backing);
@@ -253,13 +256,13 @@ void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent,
  */
 void inode_keep_take(struct inodes *t, struct inode *n, int fd);
 
-/* The inode has lost its last name, by us. */
+/* To be called when we have removed the last name of the inode. */
 void inode_nameless(struct inodes *t, struct inode *n);
 
-/* Files that are so, and are not closed yet. *when: meter_now of the last such loss; 0: none. */
+/* How many such files are not closed yet. *when: meter_now of the last such removal; 0: none. */
 unsigned inodes_nameless(const struct inodes *t, uint64_t *when);
 
-/* A name of the inode for log lines, and its suffix; "" when it has none left. */
+/* A name of the inode for log lines, with its suffix; "" if it has none left. */
 void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]);
 
 /* The newest name that an inode has in the backing directory, and where. */
@@ -270,8 +273,8 @@ struct named {
 };
 
 /*
- * Fills *by until inode_leave_name. -ESTALE: the inode has no name; else as inode_pin, which may
- * have to open the parents first.
+ * Sets *by, which is valid until inode_leave_name. -ESTALE: the inode has no name; otherwise as
+ * inode_pin, which may have to open the parents first.
  */
 NODISCARD int inode_enter_name(struct inodes *t, struct inode *n, struct named *by);
 void inode_leave_name(struct inodes *t, const struct named *by);

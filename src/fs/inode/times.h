@@ -1,6 +1,6 @@
 /*
  * The times that the mount shows: mtime and ctime of the application's last change, not of the
- * flush that brings it to the backing file seconds later. While a change waits for its commit the
+ * flush that brings it to the backing file seconds later. While a change waits for its commit, the
  * application's times are `pending` in the inode. All functions take n->lock themselves; `fd` is
  * any descriptor of the backing file.
  */
@@ -9,40 +9,41 @@
 
 #include "fs/inode/inode.h"
 
-/* The application has changed the content just now. */
+/* To be called when the application has just changed the content. */
 void times_touch(struct inode *n);
 
-/* Our own writes are about to begin: until the commit the times stay what they are now. */
+/* To be called before our own writes: until the commit the times stay as they are now. */
 void times_hold(struct inode *n, int fd);
 
 /*
- * The application or the kernel sets times; NULL: that one stays. Without an mtime something else
+ * The application or the kernel sets times; NULL: that one stays. Without an mtime, something else
  * about the inode has changed, which the next fsync has to bring to the disk. True: the times are
- * pending, and the commit will set mtime. False: nothing is pending, the caller sets them on the
- * backing file.
+ * pending, and the commit will set the mtime. False: nothing is pending, and the caller sets them
+ * on the backing file.
  */
 bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime);
 
 /*
- * No commit will follow times_hold, since the frame has no changes. An mtime that came meanwhile is
- * set on the file.
+ * To be called if no commit will follow times_hold, since the frame has no changes. An mtime that
+ * was set meanwhile is set on the file.
  */
 void times_release(struct inode *n, int fd);
 
-/* True: size and mtime of the backing file are as we have seen them last. */
+/* True: size and mtime of the backing file are as we last saw them. */
 bool times_known(struct inode *n, int fd);
 
 /*
- * The caller has set times on the backing file, which is now as in *backing. `ctime`: the kernel's
- * word for it, to be shown instead; or NULL. `known`: what times_known said before.
+ * To be called after the caller has set times on the backing file, whose attributes now are
+ * *backing. `ctime`: the one that the kernel has sent, to be shown instead; or NULL. `known`: the
+ * result of times_known before.
  */
 void times_set_done(struct inode *n, const struct timespec *ctime, const struct stat *backing,
 		    bool known);
 
-/* Replaces the backing times in *st by the application's, where they differ. */
+/* Replaces the times of the backing file in *st by the application's, where they differ. */
 void times_apply(struct inode *n, struct stat *st);
 
-/* The mtime that the next commit will set; without one, that of the backing file. */
+/* The mtime that the next commit will set; if none is pending, that of the backing file. */
 void times_mtime(struct inode *n, int fd, struct timespec *mtime);
 
 /* After a commit: sets the application's mtime on the backing file, and notes its attributes. */

@@ -1,6 +1,6 @@
 /*
- * Tells the kernel what it can't know: that another program changed a file. A thread of its own
- * does that, since the kernel may want other requests answered first.
+ * Tells the kernel what it cannot know: that another program has changed a file. A thread of its
+ * own does that, since the kernel may want other requests answered first.
  */
 #ifndef FS_OPS_NOTIFY_H
 #define FS_OPS_NOTIFY_H
@@ -15,13 +15,13 @@ struct notify;
 
 NODISCARD int notify_start(struct notify **out, struct fs *fs);
 
-/* Ends it while requests are still being answered; later calls do nothing. NULL is fine. */
+/* Ends the thread while requests are still being served; later calls do nothing. NULL is fine. */
 void notify_stop(struct notify *n);
 void notify_close(struct notify *n);
 
 /*
- * What the kernel has cached of the file's content is old. `size`, if not 0: it has become that
- * long, which the kernel takes only from data at its end. Never waits.
+ * Tells the kernel that what it has cached of the file's content is outdated. `size`, if not 0: the
+ * file has grown to that length, which the kernel accepts only from data at its end. Never waits.
  */
 void notify_changed(struct notify *n, struct inode *inode, uint64_t size);
 

@@ -23,8 +23,8 @@ struct seek_queue {
 void seek_queue_init(struct seek_queue *q);
 
 /*
- * Before the session ends: the kernel is not made to send dirty pages any more. Nobody would take
- * them, and whoever waits for that in the kernel could not be joined.
+ * To be called before the session ends: from then on the kernel is not made to send dirty pages.
+ * Nobody would take them, and a thread that waits for that in the kernel could not be joined.
  */
 void seek_queue_end(struct seek_queue *q);
 

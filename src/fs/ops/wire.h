@@ -35,9 +35,9 @@ struct wire {
 NODISCARD int wire_attach(struct fs *fs);
 
 /*
- * The buffer with the data of the WRITE that this thread has read last, from the buffer's start.
- * NULL: the data is where libfuse says. It belongs to the thread and is filled again by its next
- * request; whoever wants to keep the bytes takes the buffer's content and leaves it empty.
+ * The buffer that begins with the data of the WRITE that this thread has read last; NULL: the data
+ * is where libfuse says. It belongs to the thread and is filled again by its next request: whoever
+ * wants to keep the bytes takes the content of the buffer and leaves it empty.
  */
 struct buf *wire_data(void);
 
