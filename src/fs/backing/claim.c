@@ -13,18 +13,18 @@
 #include <unistd.h>
 
 /*
- * Marks are record locks, shared by all who have them, on single bytes. A daemon that serves says
- * which mount is its own: on the byte of the mount's device number. One that is about to end says
- * so by another, that far behind. A third is on the byte of its process number. On the directories
- * above, the first and the third are BELOW further on.
+ * Marks are shared record locks on single bytes of the directory. A daemon that serves marks the
+ * byte whose offset is the device number of its mount. One that is about to end marks the byte
+ * ENDING behind that. A third mark is on the byte PROCESS behind its process number. On the
+ * directories above, the first and the third are BELOW further on.
  */
 #define ENDING ((off_t)1 << 48)
 #define PROCESS ((off_t)1 << 49)
 #define BELOW ((off_t)1 << 52)
 
 /*
- * Behind those: somebody has the directory, or one below it, to write to it, or to read only. From
- * before the first look at anything that is in it. There is a byte for each user.
+ * Behind those: somebody uses the directory, or one below it, to write to it, or only to read it.
+ * Made before the first look at anything in it. There is a byte for each user.
  */
 #define USED ((off_t)1 << 53)
 #define USED_BELOW ((off_t)1 << 54)
@@ -104,7 +104,7 @@ static bool is_asked_to_end(int fd, off_t base)
 	return waiting & ENDING_SIGNALS;
 }
 
-/* Where a FUSE file system of that device number is mounted, as the kernel spells it. */
+/* Finds where a FUSE file system with that device number is mounted, as the kernel spells it. */
 static bool find_mount_of(dev_t dev, char at[static PATH_MAX])
 {
 	char *line = NULL;
@@ -123,8 +123,8 @@ static bool find_mount_of(dev_t dev, char at[static PATH_MAX])
 }
 
 /*
- * True: the daemon that is in the way serves a mount that is there, and will not end by itself. Not
- * seen from another mount namespace.
+ * True: the daemon that is in the way serves a mount that is there, and will not end by itself. A
+ * mount in another mount namespace is not seen.
  */
 static bool is_mounted(int fd, off_t base, char at[static PATH_MAX])
 {
@@ -158,8 +158,8 @@ bool claim_is_shown(const char *path, dev_t mount)
 }
 
 /*
- * True: `dir` is on a FUSE file system, and `up`, where that is mounted, is not. What such a one
- * shows is no part of the directory around it: our own mounts hide themselves there.
+ * True: `dir` is on a FUSE file system, and `up`, where that is mounted, is not. What such a file
+ * system shows is not part of the directory around it; our own mounts hide there.
  */
 static bool is_end_of_fuse(int dir, int up)
 {
@@ -179,7 +179,7 @@ static bool is_same_directory(int a, int b)
 	       (x.st_dev == y.st_dev && x.st_ino == y.st_ino);
 }
 
-/* Those that may be read; a directory that may not has no mark of ours. */
+/* Opens the directories above that may be read; one that may not has no mark of ours. */
 static void open_above(struct backing *b)
 {
 	int dir = b->root;
@@ -200,7 +200,7 @@ static void open_above(struct backing *b)
 		close(dir);
 }
 
-/* One who is in the way: found on this descriptor, as `base` says. */
+/* A daemon that is in the way: on which descriptor it was found, and with which `base`. */
 struct obstacle {
 	int fd;
 	off_t base;
@@ -216,7 +216,7 @@ static void mark(const struct backing *b, bool shared, short type)
 		(void)set_byte(b->above[i], USED_BELOW + who, type);
 }
 
-/* Who writes shares with nobody, who reads shares with readers. */
+/* A writer shares with nobody, a reader with readers. */
 static bool is_used_by(int fd, off_t used, uid_t user, bool shared)
 {
 	off_t found;
@@ -224,7 +224,7 @@ static bool is_used_by(int fd, off_t used, uid_t user, bool shared)
 	       (!shared && find_byte(fd, used + TO_READ + user, 1, &found));
 }
 
-/* `by_others`: other users, but for root, count as well, if they write. */
+/* `by_others`: other users except root count as well, if they write. */
 static bool is_used(int fd, off_t used, bool shared, bool by_others)
 {
 	off_t found;
@@ -232,7 +232,10 @@ static bool is_used(int fd, off_t used, bool shared, bool by_others)
 	       (by_others && find_byte(fd, used + TO_WRITE, USERS, &found));
 }
 
-/* True: others than its owner may write to it. A mask of an ACL is where the group's bits are. */
+/*
+ * True: users other than its owner may write to it. If there is an ACL, its mask is in the bits of
+ * the group.
+ */
 static bool is_open_to_others(int dir)
 {
 	struct stat st;
@@ -240,8 +243,8 @@ static bool is_open_to_others(int dir)
 }
 
 /*
- * Whoever has a directory above ours may be a user who only looks at all that there is, and may not
- * write to ours: they are not in the way.
+ * A daemon of a directory above ours may belong to a user who only looks at everything, and may not
+ * write to ours: then it is not in the way.
  */
 static bool find_obstacle(const struct backing *b, bool shared, struct obstacle *o)
 {
@@ -265,7 +268,7 @@ static int try_once(const struct backing *b, bool shared, struct obstacle *o)
 	if (flock(b->lock, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0)
 		/* not every file system has locks */
 		return errno != EWOULDBLOCK && errno != EINTR;
-	/* marked first: of two that come at once one sees the other, or both do and try again */
+	/* marked first: of two that start at once, one sees the other, or both do and try again */
 	mark(b, shared, F_RDLCK);
 	if (!find_obstacle(b, shared, o))
 		return 1;

@@ -24,7 +24,7 @@ static int load(const struct names *n, int dirfd, const char *backing, struct en
 		return -ENAMETOOLONG;
 	e->fd = backing_find(n->backing, dirfd, backing, &e->st, &e->birth);
 	TRY(e->fd);
-	/* What is open is what it was opened as; its size is the open file's to tell. */
+	/* An open frame stays what it was opened as, and its open file knows its size. */
 	enum suffix suffix = suffix_of(backing, &stem);
 	enum node_kind open =
 		suffix == SUFFIX_NONE ? NODE_PLAIN : inodes_open_kind(n->inodes, &e->st);
@@ -83,7 +83,7 @@ static bool owns_claim(const struct names *n, int dirfd, const struct entry *e)
 	return mine;
 }
 
-/* Called just so, and not shown as something else. */
+/* Finds an entry that has exactly this name and is not shown as something else. */
 static int find_exact(const struct names *n, int dirfd, const char *shown, struct entry *e)
 {
 	TRY(load(n, dirfd, shown, e));
@@ -123,8 +123,8 @@ int names_find(const struct names *n, int dirfd, const char *shown, struct entry
 }
 
 /*
- * A disk in trouble must not make a name vanish from its
- * directory: as it would be shown were it read.
+ * A failing disk must not make a name vanish from its directory: shows it as it would be if it
+ * could be read.
  */
 static void show_unread(const char *backing, struct entry *e)
 {

@@ -23,7 +23,8 @@ struct slot {
 	bool used;
 	bool told; /* it has been logged that another entry has its name */
 	/*
-	 * meter_now: good until then, as a change in the same clock step may not show; 0: for ever
+	 * valid until then (meter_now), since a change in the same clock step may not show; 0: for
+	 * ever
 	 */
 	uint64_t until;
 	struct probed result;
@@ -78,7 +79,7 @@ bool probe_tell_once(struct probes *p, const char *name, const struct stat *st)
 	return first;
 }
 
-/* Opens by name, and checks that it is the same file: the way by /proc costs twice as much. */
+/* Opens by name, and checks that it is the same file: going through /proc takes twice as long. */
 static int open_entry(const struct backing *b, const struct probe_entry *e)
 {
 	const int flags = O_RDONLY | O_NONBLOCK | O_NOCTTY;
@@ -128,7 +129,7 @@ static int probe_contiguous(const struct backing *b, const struct probe_entry *e
 	return rc;
 }
 
-/* A directory is a sparse frame when its index says so; any other directory stays one. */
+/* A directory is a sparse frame if its index says so; any other stays a directory. */
 static int probe_directory(int fd, struct probed *out)
 {
 	struct frame_info info;
@@ -182,9 +183,10 @@ static bool is_temporary(int rc)
 }
 
 /*
- * A frame that we may not read, as one of mode 000, keeps its name: programs that make such a file
- * find it again, and tar puts a link in its place. It is as long as it was before its mode changed,
- * else, for a guess, as what is stored of it. A change of its mode shows in its ctime.
+ * A frame that we may not read, for example of mode 000, keeps its name: programs that create such
+ * a file find it again, and tar puts a link in its place. Its size is the one that it had before
+ * its mode changed; or else, as a guess, what is stored of it. A change of its mode shows in its
+ * ctime.
  */
 static void take_unreadable(struct probes *p, const struct slot *s, const struct stat *st,
 			    enum suffix suffix, struct probed *out)
@@ -242,13 +244,13 @@ bool probe_correct(struct probes *p, const char *name, const struct stat *st,
 	return !known;
 }
 
-/* A new file whose name got to the disk before a power cut, and its content did not. */
+/* True: a new file whose name got to the disk before a power cut, while its content did not. */
 static bool is_empty_frame(const struct stat *st, enum suffix suffix)
 {
 	return S_ISREG(st->st_mode) && st->st_size == 0 && suffix == SUFFIX_FRAME;
 }
 
-/* True: *out is what was found out before, and still holds. */
+/* True: *out is what was found before, and still holds. */
 static bool recall(struct probes *p, const struct slot *s, const struct stat *st,
 		   enum suffix suffix, struct probed *out)
 {
@@ -280,7 +282,10 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	if (recall(p, s, st, suffix, out))
 		return 0;
 
-	/* Before it is read: either a change from now on will show, or we know that it may not. */
+	/*
+	 * To be asked before it is read: either a later change will show, or we know that it may
+	 * not.
+	 */
 	bool fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
 	int rc = probe_steady(b, e, suffix, out);
 	if (is_temporary(rc)) {
