@@ -73,6 +73,7 @@ struct fs {
 	struct notify *notify; /* while it serves */
 	struct absent absent;
 	struct seek_queue seeks;
+	atomic_int pushing; /* who may push a block to the kernel: ops/push.c */
 	struct relief relief;
 	/* linkat by the descriptor alone is refused: to root, to root with another's identity */
 	atomic_bool no_link_by_fd[2];
