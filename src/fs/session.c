@@ -5,6 +5,7 @@
 #include "fs/keeper.h"
 #include "fs/ops/notify.h"
 #include "fs/ops/ops.h"
+#include "fs/ops/push.h"
 #include "fs/ops/wire.h"
 #include "fs/recompress.h"
 
@@ -147,8 +148,9 @@ static void stop_serving(struct stopper *s)
 	wait_for_writeback(fs);
 	log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
 	s->detached = !here || unmount(fs, true) == 0 || !is_mounted(fs);
-	notify_stop(fs->notify); /* both wait for answers of ours */
+	notify_stop(fs->notify); /* all three wait for answers of ours */
 	seek_queue_end(&fs->seeks);
+	push_end(fs);
 	fuse_session_exit(fs->session);
 	pthread_kill(s->main, SIGUSR1); /* out of its wait */
 }

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from libcover import CHANGES, NEW, write
 from libdata import blob
 from libfault import Fault
 from libmount import wait_until
@@ -69,32 +70,6 @@ def test_a_damaged_file_opens_and_cannot_be_read(mount):
     fd = os.open(m.mnt / "f", os.O_RDONLY)
     assert error_of(os.pread, fd, 10, 0) == "EIO"
     os.close(fd)
-
-
-NEW = b"new." * (PAGE // 4)  # a whole page, of which the kernel needs nothing first
-
-
-def write(path):
-    with open(path, "r+b", buffering=0) as f:
-        f.write(NEW)
-
-
-def shorten(path):
-    os.truncate(path, 100)
-
-
-def shorten_and_append(path):
-    with open(path, "wb") as f:
-        f.write(b"new")
-    with open(path, "ab") as f:
-        f.write(b" and more")
-
-
-CHANGES = {
-    write: lambda old: NEW + old[PAGE:],
-    shorten: lambda old: old[:100],
-    shorten_and_append: lambda old: b"new and more",
-}
 
 
 @pytest.fixture

@@ -106,6 +106,7 @@ static void print_data(const struct looks *l)
 	print_count(l, "read", "decoded_blocks", "blocks decoded");
 	print_count(l, "read", "decoded_parts", "in part");
 	print_count(l, "read", "preloaded_files", "files preloaded");
+	print_count(l, "read", "pushed_blocks", "blocks pushed");
 	printf("  %-24s %14.3f decoded, %.3f from disk\n", "per byte returned",
 	       total(l, "amplification", "decoded_per_returned"),
 	       total(l, "amplification", "disk_per_returned"));

@@ -85,7 +85,8 @@ void file_put(struct fs *fs, struct inode *n)
 			break;
 		pthread_mutex_unlock(&n->lock);
 	}
-	n->busy = INODE_NOT_BUSY;
+	if (n->busy == INODE_ENDING)
+		n->busy = INODE_NOT_BUSY;
 	if (--n->nopen == 0) {
 		n->last_size = file_size(f);
 		n->suspect = frame_suspect(f->frame);

@@ -278,6 +278,15 @@ static int read_part(struct fetch *x, uint32_t lo, uint32_t len)
 	return rc;
 }
 
+/* A small read has come back to its block, and more are likely to follow. */
+static void note_again(const struct fetch *x)
+{
+	struct extent block = chunk_block_bytes(&x->lazy->chunk, x->block);
+
+	x->r->again.at = frame_chunk_span(x->f->frame, x->n).start + block.off;
+	x->r->again.len = block.len;
+}
+
 /* Bytes [lo, lo + len) of one block, by way of the cache. */
 static int read_cached(struct fetch *x, uint32_t lo, uint32_t len)
 {
@@ -289,6 +298,8 @@ static int read_cached(struct fetch *x, uint32_t lo, uint32_t len)
 	enum cache_touch touch = x->kind == READ_RANDOM ? CACHE_USE : CACHE_SCAN;
 	TRY(cache_get(cache, (struct cache_key){x->lazy->id, x->block}, touch, block_fill, x, &e));
 	count_answer(x, e);
+	if (is_small(x, len) && glimpse_again(&x->f->fs->glimpses, !x->filled))
+		note_again(x);
 	int rc = answer(x, e, lo, len);
 	/* A stream is done with this block: the next one gets its memory, while it is warm. */
 	if (x->kind == READ_AHEAD && lo + len == cache_bytes(e).n)

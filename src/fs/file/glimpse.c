@@ -15,12 +15,24 @@ static bool note(struct glimpses *g, uint64_t owner, uint32_t block)
 	return there;
 }
 
+/* The share of the reads that did, after one more. */
+static int share_of(atomic_int *share, bool did)
+{
+	int now = atomic_load_explicit(share, memory_order_relaxed);
+
+	now += ((did ? WHOLE : 0) - now) / LATELY;
+	atomic_store_explicit(share, now, memory_order_relaxed);
+	return now;
+}
+
 bool glimpse(struct glimpses *g, uint64_t owner, uint32_t block, bool cached)
 {
 	bool back = cached || note(g, owner, block);
-	int share = atomic_load_explicit(&g->back, memory_order_relaxed);
 
-	share += ((back ? WHOLE : 0) - share) / LATELY;
-	atomic_store_explicit(&g->back, share, memory_order_relaxed);
-	return !back && share < WHOLE / 4;
+	return share_of(&g->back, back) < WHOLE / 4 && !back;
+}
+
+bool glimpse_again(struct glimpses *g, bool cached)
+{
+	return share_of(&g->cached, cached) > WHOLE / 3 && cached;
 }

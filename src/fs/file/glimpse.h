@@ -18,11 +18,19 @@
 #define GLIMPSES 4096
 
 struct glimpses {
-	atomic_uint note[GLIMPSES]; /* half of the hash of the last block seen; 0: none   */
-	atomic_int back;            /* running share of the reads that come back           */
+	atomic_uint note[GLIMPSES]; /* half of the hash of the last block seen; 0: none      */
+	atomic_int back;            /* running share of the reads that come back            */
+	atomic_int cached;          /* running share of small reads whose block was cached  */
 };
 
 /* Notes a read of a block. True: decoding a part of it is enough. */
 bool glimpse(struct glimpses *g, uint64_t owner, uint32_t block, bool cached);
+
+/*
+ * Of a small read that went by way of the cache. True: it has come back to a block, as so many did
+ * lately that more are likely to follow (ops/push.h). They do not come here any more once the
+ * kernel has the block, so that at most half of the reads are seen to come back then.
+ */
+bool glimpse_again(struct glimpses *g, bool cached);
 
 #endif

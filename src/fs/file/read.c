@@ -139,6 +139,21 @@ int file_read(struct file *f, const struct readahead_request *q, struct reply *r
 	return read_into(f, q, r);
 }
 
+int file_read_again(struct file *f, uint64_t at, uint64_t len, struct reply *r)
+{
+	struct fetch x = {.f = f, .kind = READ_RANDOM, .r = r};
+
+	TRY(reply_begin(r, len));
+	err_clear();
+	pthread_rwlock_rdlock(&f->lock);
+	uint64_t end = min_u64(at + len, file_size_locked(f));
+	int rc = at < end ? read_bytes(&x, at, end - at) : 0;
+	pthread_rwlock_unlock(&f->lock);
+	if (rc >= 0)
+		stats_add(STATS_READ_BYTES, r->n);
+	return rc;
+}
+
 ssize_t file_read_at(struct file *f, uint64_t at, struct span dst)
 {
 	struct reply r;

@@ -13,7 +13,13 @@
  */
 NODISCARD int file_read(struct file *f, const struct readahead_request *q, struct reply *r);
 
-/* The same into dst. Returns the number of bytes. */
+/*
+ * Bytes that others have read, once more: no part of a reader's stream. Without the locks of other
+ * programs, not for arrays. As with file_read there may be fewer, and reply_end must follow.
+ */
+NODISCARD int file_read_again(struct file *f, uint64_t at, uint64_t len, struct reply *r);
+
+/* The same as file_read into dst. Returns the number of bytes. */
 NODISCARD ssize_t file_read_at(struct file *f, uint64_t at, struct span dst);
 
 /* Reads dst.n bytes, all of them inside the file. Not for arrays. The lock is held. */

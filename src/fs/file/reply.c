@@ -8,7 +8,7 @@
 static void reset(struct reply *r, struct span room)
 {
 	r->room = room;
-	r->n = r->pieces = r->nheld = 0;
+	r->n = r->pieces = r->nheld = r->again.len = 0;
 }
 
 int reply_begin(struct reply *r, size_t size)

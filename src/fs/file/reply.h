@@ -20,6 +20,8 @@ struct reply {
 	struct span room;    /* all of `own`, or the `dst` of reply_begin_at              */
 	size_t n;            /* bytes so far                                              */
 	bool copies;         /* everything is copied to `room`                            */
+	/* in the file: the block to which a small read has come back; len 0: none has */
+	struct { uint64_t at; uint32_t len; } again;
 	unsigned pieces, nheld;
 	struct iovec piece[REPLY_PIECES];
 	struct cache_entry *held[REPLY_PIECES];

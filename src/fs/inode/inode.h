@@ -22,6 +22,7 @@
 struct file;
 struct handle;
 struct inodes;
+struct push;
 
 /* A name of an inode. A directory has one, a file as many as were looked up. */
 struct link {
@@ -117,6 +118,8 @@ struct inode {
 	struct file *file;        /* open frame */
 	unsigned nopen;           /* users of `file` */
 	enum inode_busy busy;
+	struct push *push;        /* of a block of it, under way: ops/push.h */
+	unsigned entering;        /* requests before which no push may begin */
 	struct handle *handles;   /* open files and directories; a reference each */
 	struct inode_times times;
 	/*

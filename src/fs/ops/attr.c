@@ -5,6 +5,7 @@
 #include "fs/file/sync.h"
 #include "fs/file/write.h"
 #include "fs/inode/times.h"
+#include "fs/ops/push.h"
 
 #include <unistd.h>
 
@@ -149,26 +150,58 @@ static int set_attr(struct fs *fs, struct inode *n, const struct stat *attr, int
 	return rc;
 }
 
+/* `fi`: as for set_size. */
+static int change_attr(const struct deferred *d, struct fuse_file_info *fi, struct stat *st)
+{
+	struct fs *fs = ops_fs(d->req);
+	struct inode *n = ops_inode(fs, d->ino);
+
+	int rc = ops_killpriv_setattr(d->req, n, d->to_set);
+	if (rc >= 0 && d->to_set & FUSE_SET_ATTR_SIZE)
+		rc = set_size(fs, n, (uint64_t)d->attr.st_size, fi);
+	if (rc >= 0 && d->to_set & ~FUSE_SET_ATTR_SIZE)
+		rc = set_attr(fs, n, &d->attr, d->to_set);
+	if (rc >= 0)
+		rc = ops_attr(fs, n, st);
+	if (rc >= 0)
+		ops_seen(n, st);
+	return rc;
+}
+
+static void answer_attr(fuse_req_t req, int rc, const struct stat *st)
+{
+	if (rc < 0)
+		fuse_reply_err(req, -rc);
+	else
+		fuse_reply_attr(req, st, ops_fs(req)->opt.attr_timeout);
+}
+
+static void set_size_entered(struct deferred *d)
+{
+	struct stat st;
+
+	int rc = change_attr(d, NULL, &st);
+	push_leave(ops_inode(ops_fs(d->req), d->ino));
+	answer_attr(d->req, rc, &st);
+}
+
 void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		struct fuse_file_info *fi)
 {
 	struct fs *fs = ops_fs(req);
-	struct inode *n = ops_inode(fs, ino);
+	struct deferred d = {.serve = set_size_entered, .req = req, .ino = ino, .attr = *attr};
 	struct stat st;
 
 	/* From 3.17 on libfuse hands on more; those of privileges are known from wire.h. */
-	to_set &= FUSE_SET_ATTR_SIZE | SET_TIMES | SET_OTHERS;
-	int rc = ops_killpriv_setattr(req, n, to_set);
-	if (rc >= 0 && to_set & FUSE_SET_ATTR_SIZE)
-		rc = set_size(fs, n, (uint64_t)attr->st_size, fi);
-	if (rc >= 0 && to_set & ~FUSE_SET_ATTR_SIZE)
-		rc = set_attr(fs, n, attr, to_set);
-	if (rc >= 0)
-		rc = ops_attr(fs, n, &st);
-	if (rc >= 0)
-		ops_seen(n, &st);
-	if (rc < 0)
+	d.to_set = to_set & (FUSE_SET_ATTR_SIZE | SET_TIMES | SET_OTHERS);
+	if (!(to_set & FUSE_SET_ATTR_SIZE) || fi) { /* by a handle: it may write anyway */
+		int rc = change_attr(&d, fi, &st);
+		answer_attr(req, rc, &st);
+		return;
+	}
+	int rc = push_enter(fs, ops_inode(fs, ino), &d);
+	if (rc == 0)
+		set_size_entered(&d);
+	else if (rc < 0)
 		fuse_reply_err(req, -rc);
-	else
-		fuse_reply_attr(req, &st, fs->opt.attr_timeout);
 }

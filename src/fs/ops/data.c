@@ -9,6 +9,7 @@
 #include "fs/file/write.h"
 #include "fs/inode/times.h"
 #include "fs/ops/preload.h"
+#include "fs/ops/push.h"
 #include "fs/ops/wire.h"
 #include "fs/stats.h"
 
@@ -132,18 +133,32 @@ int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct
 	return 0;
 }
 
+static void open_entered(struct deferred *d)
+{
+	struct fs *fs = ops_fs(d->req);
+	struct inode *n = ops_inode(fs, d->ino);
+
+	int rc = ops_open_handle(fs, n, NULL, &d->fi);
+	push_leave(n);
+	if (rc >= 0 && d->fi.flags & O_TRUNC)
+		ops_killpriv_truncated(d->req, n);
+	ops_tell_limit(rc);
+	if (rc < 0)
+		fuse_reply_err(d->req, -rc);
+	else if (fuse_reply_open(d->req, &d->fi) < 0) /* interrupted: no release will come */
+		ops_close_handle(fs, ops_handle(&d->fi));
+}
+
 void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct fs *fs = ops_fs(req);
+	struct deferred d = {.serve = open_entered, .req = req, .ino = ino, .fi = *fi};
 
-	int rc = ops_open_handle(fs, ops_inode(fs, ino), NULL, fi);
-	if (rc >= 0 && fi->flags & O_TRUNC)
-		ops_killpriv_truncated(req, ops_inode(fs, ino));
-	ops_tell_limit(rc);
-	if (rc < 0)
+	int rc = push_enter(fs, ops_inode(fs, ino), &d);
+	if (rc == 0)
+		open_entered(&d);
+	else if (rc < 0)
 		fuse_reply_err(req, -rc);
-	else if (fuse_reply_open(req, fi) < 0) /* interrupted: no release will come */
-		ops_close_handle(fs, ops_handle(fi));
 }
 
 void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -185,6 +200,8 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 	struct workspace *ws = workspace_get();
 	struct readahead_request q = {(uint64_t)off, size, fi->flags & O_DIRECT};
 	int rc = ws ? file_read(h->file, &q, &ws->reply) : -ENOMEM;
+	struct push push;
+	bool pushes = rc >= 0 && push_begin(fs, h->inode, &ws->reply, &push);
 	if (rc < 0) {
 		log_read(fs, h->inode, q.at, rc);
 		fuse_reply_err(req, ops_errno(rc));
@@ -196,6 +213,8 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 	}
 	if (ws)
 		reply_end(&ws->reply, fs->cache);
+	if (pushes)
+		push_run(fs, &push, &ws->reply);
 }
 
 static ssize_t write_plain(const struct handle *h, const struct file_data *d)

@@ -4,6 +4,7 @@
 #include "fs/file/sidecar.h"
 #include "fs/inode/times.h"
 #include "fs/ops/ops.h"
+#include "fs/ops/push.h"
 #include "fs/room.h"
 
 #include <limits.h>
@@ -319,6 +320,14 @@ void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, 
 	reply_entry(req, rc, &e);
 }
 
+static int open_existing(struct fs *fs, struct inode *n, struct fuse_file_info *fi)
+{
+	TRY(push_enter(fs, n, NULL));
+	int rc = ops_open_handle(fs, n, NULL, fi);
+	push_leave(n);
+	return rc;
+}
+
 /* Somebody made it between the kernel's lookup and now: open that one, unless O_EXCL. */
 static int create_existing(fuse_req_t req, struct making *m, struct fuse_entry_param *e,
 			   struct fuse_file_info *fi)
@@ -329,7 +338,7 @@ static int create_existing(fuse_req_t req, struct making *m, struct fuse_entry_p
 	inode_unpin(m->fs->inodes, m->parent);
 	TRY(rc);
 	struct inode *n = ops_inode(m->fs, e->ino);
-	rc = S_ISREG(e->attr.st_mode) ? ops_open_handle(m->fs, n, NULL, fi) : -EEXIST;
+	rc = S_ISREG(e->attr.st_mode) ? open_existing(m->fs, n, fi) : -EEXIST;
 	if (rc >= 0 && fi->flags & O_TRUNC)
 		ops_killpriv_truncated(req, n);
 	if (rc < 0)
@@ -337,11 +346,16 @@ static int create_existing(fuse_req_t req, struct making *m, struct fuse_entry_p
 	return rc;
 }
 
+#define NAP_US 50
+
 static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fuse_file_info *fi)
 {
 	TRY(make(m, e));
 	struct inode *n = ops_inode(m->fs, e->ino);
+	while (push_enter(m->fs, n, NULL) < 0)
+		usleep(NAP_US); /* others have filled it already; who has made it waits alone */
 	int rc = ops_open_handle(m->fs, n, &m->born, fi);
+	push_leave(n);
 	if (rc < 0)
 		inode_put(m->fs->inodes, n, 1);
 	return rc;

@@ -40,6 +40,11 @@ bool wire_take_killpriv(const struct fs *fs)
 	return false;
 }
 
+void wire_give_killpriv(bool yes)
+{
+	(void)yes;
+}
+
 #else
 
 /*
@@ -239,6 +244,11 @@ bool wire_take_killpriv(const struct fs *fs)
 
 	current.killpriv = KILLPRIV_UNKNOWN;
 	return yes;
+}
+
+void wire_give_killpriv(bool yes)
+{
+	note_killpriv(yes);
 }
 
 #endif

@@ -51,4 +51,7 @@ bool wire_has_killpriv(const struct fs *fs);
  */
 bool wire_take_killpriv(const struct fs *fs);
 
+/* This thread goes on with another's request, by which wire_take_killpriv was `yes`. */
+void wire_give_killpriv(bool yes);
+
 #endif

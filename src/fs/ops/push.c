@@ -1,0 +1,171 @@
+#include "fs/ops/push.h"
+
+#include "fs/file/open.h"
+#include "fs/file/read.h"
+#include "fs/ops/notify.h"
+#include "fs/ops/wire.h"
+#include "fs/stats.h"
+
+#include <unistd.h>
+
+/* fs.pushing. ENDED is for ever. */
+enum push_turn { PUSH_FREE, PUSH_TAKEN, PUSH_ENDED };
+
+/* Longer blocks take too long for whoever wants to open the file. */
+#define LONGEST (256u << 10)
+
+static int defer(struct fs *fs, struct push *p, const struct deferred *request)
+{
+	struct deferred *d = mem_zalloc(sizeof *d);
+
+	if (!d)
+		return -ENOMEM;
+	*d = *request;
+	d->killpriv = wire_take_killpriv(fs); /* known to this thread alone */
+	d->next = p->waiting;
+	p->waiting = d;
+	return 1;
+}
+
+int push_enter(struct fs *fs, struct inode *n, const struct deferred *d)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&n->lock);
+	if (!n->push)
+		n->entering++;
+	else
+		rc = d ? defer(fs, n->push, d) : -ESTALE;
+	pthread_mutex_unlock(&n->lock);
+	return rc;
+}
+
+void push_leave(struct inode *n)
+{
+	pthread_mutex_lock(&n->lock);
+	n->entering--;
+	pthread_mutex_unlock(&n->lock);
+}
+
+static bool take_turn(struct fs *fs)
+{
+	int free = PUSH_FREE;
+
+	return atomic_compare_exchange_strong(&fs->pushing, &free, PUSH_TAKEN);
+}
+
+/* Nobody writes to the file, and the kernel's pages of it are those of what we would read. */
+static bool suits_inode_locked(const struct inode *n)
+{
+	const struct file *f = n->file;
+
+	return f && !f->writable && !n->nwriters && !n->entering && n->busy == INODE_NOT_BUSY &&
+	       !n->detached && n->kernel_owner == n->cache_owner &&
+	       !atomic_load(&f->sidecar.there);
+}
+
+bool push_begin(struct fs *fs, struct inode *n, const struct reply *answer, struct push *p)
+{
+	if (!answer->again.len || answer->again.len > LONGEST || !take_turn(fs))
+		return false;
+	pthread_mutex_lock(&n->lock);
+	bool suits = suits_inode_locked(n);
+	if (suits) {
+		*p = (struct push){.inode = n, .file = n->file, .owner = n->cache_owner,
+				   .at = answer->again.at, .len = answer->again.len};
+		n->push = p;
+		n->nopen++;
+	}
+	pthread_mutex_unlock(&n->lock);
+	if (suits)
+		inode_get(fs->inodes, n);
+	else
+		atomic_store(&fs->pushing, PUSH_FREE);
+	return suits;
+}
+
+/* Whole pages, but for the last one of the file: of others the kernel would not take a part. */
+static void align(struct push *p)
+{
+	uint64_t page = mem_page_size(), end = p->at + p->len;
+	uint64_t from = ceil_div(p->at, page) * page;
+
+	if (end < file_size(p->file))
+		end = end / page * page;
+	p->at = from;
+	p->len = end > from ? end - from : 0;
+}
+
+static int store(struct fs *fs, const struct push *p, const struct reply *r)
+{
+	uint64_t at = p->at;
+
+	for (unsigned i = 0; i < r->pieces; i++) {
+		struct fuse_bufvec data = FUSE_BUFVEC_INIT(r->piece[i].iov_len);
+		data.buf[0].mem = r->piece[i].iov_base;
+		TRY(fuse_lowlevel_notify_store(fs->session, ops_ino(fs, p->inode), (off_t)at, &data,
+					       FUSE_BUF_NO_SPLICE /* it is copied once less */));
+		at += r->piece[i].iov_len;
+	}
+	return 0;
+}
+
+/* Whoever has waited has entered with this, so that no other push comes before them. */
+static struct deferred *leave_inode(struct fs *fs, struct push *p)
+{
+	struct inode *n = p->inode;
+	struct deferred *oldest = NULL;
+
+	pthread_mutex_lock(&n->lock);
+	while (p->waiting) {
+		struct deferred *d = p->waiting;
+		p->waiting = d->next;
+		d->next = oldest;
+		oldest = d;
+		n->entering++;
+	}
+	n->push = NULL;
+	bool same = n->cache_owner == p->owner;
+	pthread_mutex_unlock(&n->lock);
+	if (!same)
+		notify_changed(fs->notify, n, 0);
+	return oldest;
+}
+
+static void serve(struct deferred *d)
+{
+	while (d) {
+		struct deferred *next = d->next;
+		wire_give_killpriv(d->killpriv);
+		d->serve(d);
+		mem_free(d);
+		d = next;
+	}
+}
+
+void push_run(struct fs *fs, struct push *p, struct reply *room)
+{
+	align(p);
+	if (file_read_again(p->file, p->at, p->len, room) >= 0 && room->n == p->len &&
+	    store(fs, p, room) == 0)
+		stats_add(STATS_PUSHED, 1);
+	reply_end(room, fs->cache);
+	struct deferred *waited = leave_inode(fs, p);
+	file_put(fs, p->inode);
+	inode_put(fs->inodes, p->inode, 1);
+	atomic_store(&fs->pushing, PUSH_FREE);
+	serve(waited);
+}
+
+#define LOOK_EVERY_US 1000
+
+void push_end(struct fs *fs)
+{
+	int turn = PUSH_FREE;
+
+	while (!atomic_compare_exchange_strong(&fs->pushing, &turn, PUSH_ENDED) &&
+	       turn != PUSH_ENDED) {
+		usleep(LOOK_EVERY_US);
+		turn = PUSH_FREE;
+	}
+}

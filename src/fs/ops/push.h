@@ -1,0 +1,67 @@
+/*
+ * A block to which small reads come back is put into the kernel's page cache, all of it: the reads
+ * that follow need no request. It takes about as long as answering one of them, and is done behind
+ * the answer of the read that has come back first.
+ *
+ * What is put there covers what the kernel has, and makes the file longer for it if need be. So it
+ * is done only for files that nobody has open for writing, and whoever opens the file or sets its
+ * size while it is under way comes after it.
+ *
+ * No thread waits for that. The kernel takes a page when the READ of it has been answered, and that
+ * READ may lie behind any number of OPENs: if each of those held a thread until the push is over,
+ * none would be left for the READ. They are put aside, and served by the thread that pushes. There
+ * is one push at a time for all files, so that all other threads go on.
+ *
+ * What another program has changed meanwhile the kernel is told once more.
+ */
+#ifndef FS_OPS_PUSH_H
+#define FS_OPS_PUSH_H
+
+#include "fs/ops/ops.h"
+
+struct reply;
+
+/* A request that comes after a push; `serve` is push_enter's caller's, and what it needs. */
+struct deferred {
+	void (*serve)(struct deferred *d); /* as entered; calls push_leave */
+	fuse_req_t req;
+	fuse_ino_t ino;
+	struct fuse_file_info fi;
+	struct stat attr;
+	int to_set;
+	/* push.c's own */
+	struct deferred *next;
+	bool killpriv;
+};
+
+/* A push on its way: a reference to the inode, and a use of its file. */
+struct push {
+	struct inode *inode;
+	struct file *file;
+	uint64_t owner;           /* the inode's cache_owner when it began */
+	uint64_t at, len;         /* of the block in the file              */
+	struct deferred *waiting; /* under the inode's lock; newest first  */
+};
+
+/*
+ * Before a request opens the inode's file or sets its size by name. 0: it may, and no push begins
+ * before push_leave. 1: it was copied, and d->serve is called later by another thread; the caller
+ * is done with it. -ENOMEM. With d NULL -ESTALE in the place of 1: the kernel looks the name up,
+ * and asks again.
+ */
+NODISCARD int push_enter(struct fs *fs, struct inode *n, const struct deferred *d);
+void push_leave(struct inode *n);
+
+/*
+ * Before the answer to a read of inode n, as long as its handle is there for sure. True: push_run
+ * has to follow, after the answer and reply_end.
+ */
+bool push_begin(struct fs *fs, struct inode *n, const struct reply *answer, struct push *p);
+
+/* `room`: an empty reply of this thread. What fails here is left to whoever reads. */
+void push_run(struct fs *fs, struct push *p, struct reply *room);
+
+/* Before the session ends: waits for the push that is under way, and no other begins. */
+void push_end(struct fs *fs);
+
+#endif

@@ -1,0 +1,334 @@
+"""Blocks to which small reads come back, put into the kernel's page cache as a whole."""
+
+import os
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from libcover import CHANGES
+from libdata import blob
+from libfault import Fault
+from libmount import SLOWNESS, wait_until
+from libstats import Moved, stats
+
+PAGE, BLOCK = 4096, 64 << 10
+OPTIONS = "pipeline=shuffle:4+zstd:1,blocksize=64K,chunksize=256K,commit=0"
+
+
+def content(size, seed=1):
+    return (blob(seed, 250_007, "floats") * (size // 250_007 + 1))[:size]
+
+
+def pages_of(size, seed=1):
+    """All pages of a file, in an order that has no streams in it."""
+    order = list(range(-(-size // PAGE)))
+    random.Random(seed).shuffle(order)
+    return order
+
+
+def read_pages(fd, order, wanted):
+    for page in order:
+        got = os.pread(fd, PAGE, page * PAGE)
+        assert got == wanted[page * PAGE : (page + 1) * PAGE], f"page {page}"
+
+
+def cold(m, wanted):
+    """A fresh mount that has read nothing of it. It is old: what has just changed may change again
+    within a step of the clock, and is not kept."""
+    (m.mnt / "f").write_bytes(wanted)
+    os.utime(m.mnt / "f", (1e9, 1e9))
+    m.remount()
+    return os.open(m.mnt / "f", os.O_RDONLY)
+
+
+@pytest.mark.parametrize("size", [4 << 20, (3 << 20) + 5, (1 << 20) + BLOCK - 1])
+@pytest.mark.parametrize("blocks", ["64K", "16K", "65520"])  # the last are no whole pages
+def test_most_pages_take_no_request(mount, size, blocks):
+    wanted = content(size)
+    m = mount(OPTIONS.replace("64K", blocks))
+    fd = cold(m, wanted)
+    with Moved(m) as moved:
+        read_pages(fd, pages_of(size), wanted)
+    assert moved("read", "pushed_blocks") > 0
+    if blocks != "16K":  # four pages: little to win
+        assert moved("requests", "read") < 0.8 * size / PAGE
+    with Moved(m) as moved:
+        read_pages(fd, pages_of(size, 2), wanted)
+    assert moved("requests", "read") == 0
+    assert os.fstat(fd).st_size == size
+    os.close(fd)
+
+
+def test_reads_that_do_not_come_back_push_nothing(mount):
+    wanted = content(8 << 20)
+    m = mount(OPTIONS)
+    fd = cold(m, wanted)
+    with Moved(m) as moved:
+        read_pages(fd, [page for page in pages_of(len(wanted)) if page % 16 == 3], wanted)
+    assert moved("read", "pushed_blocks") == 0 and moved("requests", "read") == 128
+    os.close(fd)
+
+
+@pytest.mark.parametrize("flags", [os.O_RDWR, os.O_WRONLY])
+def test_nothing_is_pushed_once_somebody_may_write(mount, flags):
+    wanted = content(2 << 20)
+    m = mount(OPTIONS)
+    fd = cold(m, wanted)
+    os.close(os.open(m.mnt / "f", flags))
+    with Moved(m) as moved:
+        read_pages(fd, pages_of(len(wanted)), wanted)
+    assert moved("read", "pushed_blocks") == 0
+    os.close(fd)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_waits_until_the_block_is_there(mount, work, change):
+    """The content of before must not cover it, nor make the file as long as it was."""
+    m = mount(OPTIONS, start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    old = content(1 << 20)
+    fd = cold(m, old)
+    changer = threading.Thread(target=change, args=[m.mnt / "f"])
+    fault.set(1, Fault.STORE, how=Fault.WAIT)
+    try:
+        read_pages(fd, pages_of(len(old)), old)
+        wait_until(fault.came, 30, "a block on its way")
+        changer.start()
+        changer.join(0.3)
+        assert changer.is_alive()
+    finally:
+        fault.set(0)
+        changer.join()
+    new = CHANGES[change](old)
+    assert os.fstat(fd).st_size == len(new)
+    assert os.pread(fd, len(old), 0) == new
+    os.close(fd)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == new
+
+
+@pytest.fixture
+def held(mount, work):
+    """A mount, a descriptor of its only file, and a block of that on its way into the kernel."""
+    m = mount(OPTIONS, start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    wanted = content(1 << 20)
+    fd = cold(m, wanted)
+    fault.set(1, Fault.STORE, how=Fault.WAIT)
+    try:
+        read_pages(fd, pages_of(len(wanted)), wanted)
+        wait_until(fault.came, 30, "a block on its way")
+        yield m, fd, fault
+    finally:
+        fault.set(0)
+        os.close(fd)
+
+
+# More than there are threads, those of relief included: 16 and 128.
+MANY = 200
+
+
+@pytest.mark.parametrize("how", [os.O_RDONLY, os.O_RDWR, os.O_RDWR | os.O_TRUNC])
+def test_no_thread_is_lost_to_those_who_wait(held, how):
+    """The push may wait for a page whose READ comes behind all of theirs."""
+    m, fd, fault = held
+    opened = []
+    openers = [
+        threading.Thread(target=lambda: opened.append(os.open(m.mnt / "f", how)))
+        for _ in range(MANY)
+    ]
+    for opener in openers:
+        opener.start()
+    time.sleep(0.3 * SLOWNESS)
+    assert not opened
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    read_pages(fd, [200], content(1 << 20))
+    (m.mnt / "g").write_bytes(b"others")
+    assert not opened
+    fault.set(0)
+    for opener in openers:
+        opener.join()
+    assert len(opened) == MANY
+    assert os.fstat(fd).st_size == (0 if how & os.O_TRUNC else 1 << 20)
+    for other in opened:
+        os.close(other)
+
+
+def test_who_has_waited_loses_set_id_bits_as_others_do(held):
+    """By the flags of its own request, which another thread serves."""
+    m, fd, fault = held
+    os.fchmod(fd, 0o6755)
+    changes = [
+        lambda: os.truncate(m.mnt / "f", 700_000),
+        lambda: os.close(os.open(m.mnt / "f", os.O_WRONLY | os.O_TRUNC)),
+    ]
+    threads = [threading.Thread(target=change) for change in changes]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1 * SLOWNESS)
+    assert all(thread.is_alive() for thread in threads)
+    fault.set(0)
+    for thread in threads:
+        thread.join()
+    assert os.fstat(fd).st_mode & 0o7777 == 0o6755  # root keeps them
+    assert os.fstat(fd).st_size in (0, 700_000)
+
+
+@pytest.mark.concurrent
+def test_many_who_open_one_file_and_read_it(mount):
+    wanted = content(4 << 20)
+    m = mount(OPTIONS)
+    path = m.mnt / "f"
+    os.close(cold(m, wanted))
+    end = time.monotonic() + 5 * SLOWNESS
+
+    def work(seed):
+        choose = random.Random(seed)
+        while time.monotonic() < end:
+            fd = os.open(path, os.O_RDONLY)
+            for _ in range(10):
+                at = choose.randrange(len(wanted) // PAGE) * PAGE
+                assert os.pread(fd, PAGE, at) == wanted[at : at + PAGE]
+            os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(fd)
+
+    with Moved(m) as moved, ThreadPoolExecutor(MANY) as pool:
+        list(pool.map(work, range(MANY)))
+    assert moved("read", "pushed_blocks") > 10
+
+
+class Readers:
+    """Threads that read pages of a file at random, until the end of the with; check(page, bytes)
+    judges each."""
+
+    def __init__(self, path, npages, check, count=3):
+        self.path, self.npages, self.check = path, npages, check
+        self.end = threading.Event()
+        self.faults = []
+        self.threads = [threading.Thread(target=self.run, args=(n,)) for n in range(count)]
+
+    def run(self, seed):
+        choose = random.Random(seed)
+        try:
+            while not self.end.is_set():
+                fd = os.open(self.path, os.O_RDONLY)
+                for _ in range(300):
+                    page = choose.randrange(self.npages)
+                    self.check(page, lambda page=page: os.pread(fd, PAGE, page * PAGE))
+                os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+                os.close(fd)
+        except (AssertionError, OSError) as fault:
+            self.faults.append(fault)
+
+    def __enter__(self):
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *error):
+        self.end.set()
+        for thread in self.threads:
+            thread.join()
+        assert not self.faults, self.faults[0]
+
+
+@pytest.mark.concurrent
+def test_no_push_covers_what_a_writer_has_written(mount):
+    """A page holds its number and the round in which it was written last. Who reads it finds the
+    newest round that was complete before, or a later one."""
+    npages, rounds = 512, 40
+    m = mount(OPTIONS + ",intent=0")
+    path = m.mnt / "f"
+    done = [0]
+
+    def page_of(page, turn):
+        return np.full(PAGE // 4, page * 1000 + turn, np.uint32).tobytes()
+
+    def check(page, read):
+        least = done[0]
+        got = np.frombuffer(read(), np.uint32)
+        assert got.size == PAGE // 4 and (got == got[0]).all()
+        assert got[0] // 1000 == page and least <= got[0] % 1000, (page, least, got[0])
+
+    path.write_bytes(b"".join(page_of(page, 0) for page in range(npages)))
+    m.remount()
+    pushed = 0
+    with Readers(path, npages, check):
+        for turn in range(1, rounds):
+            before = stats(m)["read"]["pushed_blocks"]
+            time.sleep(0.05 * SLOWNESS)  # time to be read while nobody writes
+            pushed += stats(m)["read"]["pushed_blocks"] - before
+            with open(path, "r+b", buffering=0) as f:
+                for page in range(npages):
+                    os.pwrite(f.fileno(), page_of(page, turn), page * PAGE)
+            done[0] = turn
+    assert pushed > 0
+
+
+@pytest.mark.concurrent
+def test_a_size_that_is_set_by_name_stays(mount):
+    """A push behind the new end would make the file longer again, for the kernel."""
+    wanted = content(1 << 20)
+    m = mount(OPTIONS)
+    path = m.mnt / "f"
+
+    def check(page, read):
+        got = read()
+        kept = os.path.commonprefix([got, wanted[page * PAGE : (page + 1) * PAGE]])
+        assert not any(got[len(kept) :]), "cut, and zeros behind that"
+
+    for turn in range(20):
+        path.write_bytes(wanted)
+        m.remount()
+        with Readers(path, len(wanted) // PAGE, check):
+            wait_until(lambda: stats(m)["read"]["pushed_blocks"] > 0, what="pushes")
+            size = 100_000 + 4321 * turn
+            os.truncate(path, size)
+            assert os.stat(path).st_size == size
+            os.truncate(path, size + 200_000)
+        assert path.read_bytes() == wanted[:size] + bytes(200_000)
+
+
+def test_a_file_that_another_program_replaces(mount):
+    old, new = content(1 << 20, 1), content(1 << 20, 2)
+    m = mount(OPTIONS + ",entry_timeout=0.1,attr_timeout=0.1")
+    for name, wanted in ("f", old), ("g", new):
+        (m.mnt / name).write_bytes(wanted)
+    m.remount()
+    stored = {name: m.stored(name).read_bytes() for name in "fg"}
+
+    def check(page, read):
+        assert read() in (old[page * PAGE :][:PAGE], new[page * PAGE :][:PAGE])
+
+    for name, wanted in ("g", new), ("f", old):
+        with Readers(m.mnt / "f", len(old) // PAGE, check):
+            time.sleep(0.1 * SLOWNESS)
+            draft = m.backing / "draft"
+            draft.write_bytes(stored[name])
+            os.rename(draft, m.stored("f"))
+            wait_until(lambda wanted=wanted: (m.mnt / "f").read_bytes() == wanted, what="shown")
+        fd = os.open(m.mnt / "f", os.O_RDONLY)
+        read_pages(fd, pages_of(len(wanted)), wanted)
+        os.close(fd)
+
+
+def test_a_daemon_that_is_told_to_end_while_it_pushes(mount):
+    wanted = content(4 << 20)
+    for _ in range(3):
+        m = mount(OPTIONS)
+        (m.mnt / "f").write_bytes(wanted)
+        m.remount()
+        with Readers(m.mnt / "f", len(wanted) // PAGE, lambda page, read: read()) as readers:
+            wait_until(lambda m=m: stats(m)["read"]["pushed_blocks"] > 3, what="pushes")
+            m.terminate()
+            m.wait()
+            readers.end.set()
+            for thread in readers.threads:
+                thread.join()
+            readers.faults.clear()  # their mount has gone
