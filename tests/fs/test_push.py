@@ -318,6 +318,27 @@ def test_a_file_that_another_program_replaces(mount):
         os.close(fd)
 
 
+def test_a_change_by_another_program_shows_while_a_block_is_on_its_way(mount, work):
+    """The kernel keeps the size that it knows of an inode: a lookup gives it another one."""
+    m = mount(OPTIONS + ",entry_timeout=0.1,attr_timeout=0.1", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    old, new = content(1 << 20, 1), content(700_000, 2)
+    (m.mnt / "g").write_bytes(new)
+    fd = cold(m, old)
+    fault.set(1, Fault.STORE, how=Fault.WAIT)
+    try:
+        read_pages(fd, pages_of(len(old)), old)
+        wait_until(fault.came, 30, "a block on its way")
+        m.stored("f").write_bytes(m.stored("g").read_bytes())
+        wait_until(lambda: os.stat(m.mnt / "f").st_size == len(new), 3, "the change is shown")
+        assert (m.mnt / "f").read_bytes() == new
+    finally:
+        fault.set(0)
+        os.close(fd)
+    assert (m.mnt / "f").read_bytes() == new
+
+
 def test_a_daemon_that_is_told_to_end_while_it_pushes(mount):
     wanted = content(4 << 20)
     for _ in range(3):

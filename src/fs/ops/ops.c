@@ -147,6 +147,7 @@ static bool has_only_readers(const struct inode *n)
 			return false;
 		readers += h->file != NULL;
 	}
+	readers += n->push != NULL; /* it reads, too */
 	return n->nopen == readers;
 }
 

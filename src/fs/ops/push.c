@@ -127,6 +127,7 @@ static struct deferred *leave_inode(struct fs *fs, struct push *p)
 	n->push = NULL;
 	bool same = n->cache_owner == p->owner;
 	pthread_mutex_unlock(&n->lock);
+	file_put(fs, n); /* at once: between the two it looks like a use that may write (ops.c) */
 	if (!same)
 		notify_changed(fs->notify, n, 0);
 	return oldest;
@@ -151,7 +152,6 @@ void push_run(struct fs *fs, struct push *p, struct reply *room)
 		stats_add(STATS_PUSHED, 1);
 	reply_end(room, fs->cache);
 	struct deferred *waited = leave_inode(fs, p);
-	file_put(fs, p->inode);
 	inode_put(fs->inodes, p->inode, 1);
 	atomic_store(&fs->pushing, PUSH_FREE);
 	serve(waited);
