@@ -57,6 +57,7 @@ const char *names_suffix(const char *backing)
 	return backing + stem;
 }
 
+/* In less time than load() takes for it: of names that are seldom there it is asked first. */
 static bool is_absent(int dirfd, const char *name)
 {
 	struct stat st;
@@ -86,6 +87,8 @@ static bool owns_claim(const struct names *n, int dirfd, const struct entry *e)
 /* Finds an entry that has exactly this name and is not shown as something else. */
 static int find_exact(const struct names *n, int dirfd, const char *shown, struct entry *e)
 {
+	if (is_absent(dirfd, shown))
+		return -ENOENT;
 	TRY(load(n, dirfd, shown, e));
 	if (names_hides(e->backing, e->st.st_mode) ||
 	    (e->probed.kind != NODE_PLAIN && owns_claim(n, dirfd, e))) {
@@ -101,6 +104,8 @@ static int find_claimant(const struct names *n, int dirfd, const char *backing, 
 	char claim[NAME_MAX + 1];
 
 	if (!*backing)
+		return -ENOENT;
+	if (strcmp(names_suffix(backing), NAMES_NEW_SUFFIX) != 0 && is_absent(dirfd, backing))
 		return -ENOENT;
 	TRY(load(n, dirfd, backing, e));
 	if (claims(e, claim))

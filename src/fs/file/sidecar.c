@@ -67,7 +67,8 @@ static int open_sidecar(int dirfd, const char *backing)
 	char name[NAME_MAX + 1];
 	struct stat st;
 
-	if (!sidecar_name(backing, name))
+	/* Mostly there is none, which this call tells in half of the time. */
+	if (!sidecar_name(backing, name) || fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -1;
 	int fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 && (errno == EACCES || errno == EROFS))

@@ -15,20 +15,24 @@ bool sidecar_name(const char *backing, char out[static NAME_MAX + 1])
 	return n > 0 && n <= NAME_MAX;
 }
 
-/* False: what has its name is no regular file, and thus not hidden, but somebody's own. */
-static bool may_be_sidecar(int dirfd, const char *backing, char out[static NAME_MAX + 1])
+/* What has the name of a sidecar: one that is no regular file is not hidden, but somebody's own. */
+enum named { NAMED_NONE, NAMED_SIDECAR, NAMED_OTHER };
+
+static enum named look_for(int dirfd, const char *name)
 {
 	struct stat st;
 
-	return sidecar_name(backing, out) &&
-	       (fstatat(dirfd, out, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISREG(st.st_mode));
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return NAMED_NONE;
+	return S_ISREG(st.st_mode) ? NAMED_SIDECAR : NAMED_OTHER;
 }
 
 void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to)
 {
 	char name[NAME_MAX + 1], to_name[NAME_MAX + 1];
 
-	if (may_be_sidecar(dirfd, from, name) && may_be_sidecar(to_dirfd, to, to_name))
+	if (sidecar_name(from, name) && sidecar_name(to, to_name) &&
+	    look_for(dirfd, name) == NAMED_SIDECAR && look_for(to_dirfd, to_name) != NAMED_OTHER)
 		(void)renameat(dirfd, name, to_dirfd, to_name);
 }
 
@@ -36,7 +40,7 @@ void sidecar_remove(int dirfd, const char *backing)
 {
 	char name[NAME_MAX + 1];
 
-	if (may_be_sidecar(dirfd, backing, name))
+	if (sidecar_name(backing, name) && look_for(dirfd, name) == NAMED_SIDECAR)
 		(void)unlinkat(dirfd, name, 0);
 }
 
