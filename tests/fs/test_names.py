@@ -3,6 +3,7 @@
 import os
 import shutil
 import stat
+import time
 
 import numpy as np
 import pytest
@@ -297,6 +298,44 @@ def test_a_frame_replaces_a_frame_of_another_suffix(mount, suffix):
     os.rename(m.mnt / "new", m.mnt / "target")
     for _ in range(2):
         assert seen(m) == ["target"] and (m.mnt / "target").read_bytes() == DATA
+        m.remount()
+
+
+# of another suffix is not looked for within a moment
+@pytest.mark.parametrize("seconds, suffix", [(0, ""), (0, ".b2frame"), (0.1, ""), (0.1, ".b2f")])
+@pytest.mark.parametrize("flags", [0, RENAME_NOREPLACE])
+def test_a_frame_meets_what_has_come_since(mount, seconds, suffix, flags):
+    """The kernel, which has looked for the name in vain, does not ask again for a second."""
+    m = mount()
+    came = m.work / "came"
+    if suffix:
+        os.rename(frame(m, "target" + suffix, b"old"), came)
+    else:
+        came.write_bytes(b"old")
+    (m.mnt / "new").write_bytes(DATA)
+    assert not os.path.exists(m.mnt / "target")
+    time.sleep(seconds)
+    os.rename(came, m.backing / ("target" + suffix))
+    refused = error_of(renameat2, m.mnt / "new", m.mnt / "target", flags)
+    assert refused == ("EEXIST" if flags else None)
+    for _ in range(2):
+        assert seen(m) == (["new", "target"] if flags else ["target"])
+        assert len(os.listdir(m.backing)) == (2 if flags else 1)
+        m.remount()
+        assert (m.mnt / "target").read_bytes() == (b"old" if flags else DATA)
+
+
+def test_a_frame_replaces_a_link_that_was_made_since(mount):
+    """With the suffix of what it is a link to."""
+    m = mount()
+    frame(m, "x.b2f", b"old")
+    (m.mnt / "new").write_bytes(DATA)
+    assert not os.path.exists(m.mnt / "target")
+    os.link(m.mnt / "x", m.mnt / "target")
+    os.rename(m.mnt / "new", m.mnt / "target")
+    for _ in range(2):
+        assert seen(m) == ["target", "x"] and (m.mnt / "target").read_bytes() == DATA
+        assert (m.mnt / "x").read_bytes() == b"old"
         m.remount()
 
 

@@ -488,6 +488,7 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *n
 	struct inode *n = ops_inode(fs, ino), *parent = ops_inode(fs, newparent);
 	struct fuse_entry_param e;
 
+	(void)absent_take(&fs->absent, parent, newname);
 	int dirfd = inode_pin(fs->inodes, parent);
 	int fd = dirfd < 0 ? dirfd : inode_pin(fs->inodes, n);
 	int rc = fd;

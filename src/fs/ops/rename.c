@@ -18,19 +18,46 @@ struct side {
 	unsigned leaves; /* what a move from here leaves behind: RENAME_WHITEOUT, or 0: nothing */
 	bool links;      /* it leaves the old name, too, until somebody removes that */
 	struct entry e;  /* e.fd < 0: there is nothing of that name */
+	bool unchecked;  /* which is not quite sure */
 };
 
-static int side_open(struct fs *fs, struct side *s)
+static int side_find(struct fs *fs, struct side *s)
 {
 	struct names names = ops_names(fs);
 
-	s->e.fd = -1;
-	s->dirfd = inode_pin(fs->inodes, s->parent);
-	TRY(s->dirfd);
+	s->unchecked = false;
 	int rc = names_find(&names, s->dirfd, s->shown, &s->e);
 	if (rc < 0)
 		s->e.fd = -1;
 	return rc == -ENOENT ? 0 : rc;
+}
+
+static int side_open(struct fs *fs, struct side *s)
+{
+	s->e.fd = -1;
+	s->dirfd = inode_pin(fs->inodes, s->parent);
+	TRY(s->dirfd);
+	return side_find(fs, s);
+}
+
+/*
+ * `absent`: the kernel has looked for the name in vain a moment ago. What is called just so is
+ * looked for all the same, and what has the suffix of new files stops the move of a frame that has
+ * it too (move_free). So only a frame of another suffix is overlooked, if another program has made
+ * it since.
+ */
+static int target_open(struct fs *fs, const struct side *from, struct side *to, bool absent)
+{
+	struct stat st;
+
+	if (!absent || from->e.probed.kind != NODE_FRAME ||
+	    strcmp(names_suffix(from->e.backing), NAMES_NEW_SUFFIX) != 0)
+		return side_open(fs, to);
+	to->dirfd = inode_pin(fs->inodes, to->parent);
+	TRY(to->dirfd);
+	to->unchecked = fstatat(to->dirfd, to->shown, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+			errno == ENOENT;
+	return to->unchecked ? 0 : side_find(fs, to);
 }
 
 static void side_close(struct fs *fs, struct side *s)
@@ -115,7 +142,7 @@ static int move_free(const struct side *from, const struct side *to, char out[st
 {
 	TRY(target_name(from, to, out));
 	int rc = move_backing(from, from->e.backing, to, out, RENAME_NOREPLACE);
-	return rc == -EEXIST && from->e.probed.kind == NODE_FRAME ?
+	return rc == -EEXIST && from->e.probed.kind == NODE_FRAME && !to->unchecked ?
 		       move_frame_aside(from, to, out) : rc;
 }
 
@@ -220,7 +247,7 @@ static int whiteout_put(const struct side *from, const char *name)
 	return renameat(from->dirfd, from->e.backing, from->dirfd, name) < 0 ? -errno : 0;
 }
 
-static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsigned flags)
+static int rename_once(struct fs *fs, struct side *from, struct side *to, unsigned flags)
 {
 	char name[NAME_MAX + 1], white[NAME_MAX + 1];
 	bool replaces = to->e.fd >= 0;
@@ -245,6 +272,16 @@ static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsig
 		sidecar_rename(from->dirfd, from->e.backing, to->dirfd, name);
 	moved(fs, from, to, name);
 	return from->leaves ? whiteout_put(from, white) : 0;
+}
+
+static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsigned flags)
+{
+	int rc = rename_once(fs, from, to, flags);
+
+	if (rc != -EEXIST || !to->unchecked)
+		return rc;
+	TRY(side_find(fs, to)); /* it has come since */
+	return rename_once(fs, from, to, flags);
 }
 
 /*
@@ -285,9 +322,10 @@ void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t n
 
 	from.e.fd = to.e.fd = -1;
 	inodes_rename_begin(fs->inodes);
+	bool absent = absent_take(&fs->absent, to.parent, newname); /* soon it is there */
 	int rc = side_open(fs, &from);
 	if (rc >= 0)
-		rc = side_open(fs, &to);
+		rc = target_open(fs, &from, &to, absent && !(flags & RENAME_EXCHANGE));
 	if (rc >= 0 && from.e.fd < 0)
 		rc = -ENOENT;
 	else if (rc >= 0 && from.e.probed.kind == NODE_SPARSE)
