@@ -26,6 +26,10 @@ static int set_mode(int fd, mode_t mode)
 {
 	char path[FD_PATH_MAX];
 
+	if (fchmod(fd, mode & 07777) == 0) /* that of an open file needs no path */
+		return 0;
+	if (errno != EBADF)
+		return -errno;
 	fd_proc_path(fd, path);
 	return fchmodat(AT_FDCWD, path, mode & 07777, 0) < 0 ? -errno : 0;
 }
