@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 import threading
+import time
 
 import pytest
 
 from libdata import blob
 from libmount import CFRAME, SLOWNESS, wait_until
-from libposix import error_of
+from libposix import error_of, write_at
 from libstats import XATTR, Moved, stats
 
 PAGE, BLOCK, CHUNK = 4096, 64 << 10, 1 << 20
@@ -185,6 +186,32 @@ def test_a_large_frame_is_looked_at_in_two_pieces(cold):
     with Moved(cold) as moved:
         assert (cold.mnt / "f").stat().st_size == 3 * CHUNK
     assert moved("read", "disk_reads") == 2 and moved("read", "disk_bytes") < 13000
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_a_frame_is_not_read_again_for_new_times(mount, content, opened):
+    """The kernel tells us its times behind a rename. Another program's change is another matter."""
+    m = mount(FIXED + ",attr_timeout=0,entry_timeout=3600")
+    (m.mnt / "f").write_bytes(content)
+    time.sleep(0.1)  # what changed right before it is looked at is looked at once more
+    m.remount()
+    assert os.stat(m.mnt / "f").st_size == len(content)
+    if opened:
+        write_at(m.mnt / "f", len(content), b"more")
+        content += b"more"
+    with Moved(m) as moved:
+        os.rename(m.mnt / "f", m.mnt / "g")
+        os.chmod(m.mnt / "g", 0o600)
+        os.utime(m.mnt / "g", (1, 1))
+        os.sync()
+        st = os.stat(m.mnt / "g")
+    assert (st.st_size, st.st_mtime) == (len(content), 1)
+    assert moved("requests", "getattr") and moved("requests", "setattr") >= 2
+    assert moved("read", "disk_reads") == 2 * opened, "of a name whose file was changed"
+    os.truncate(m.stored("g"), os.stat(m.stored("g")).st_size + 1)
+    with Moved(m) as moved:
+        os.stat(m.mnt / "g")
+    assert moved("read", "disk_reads") >= 1
 
 
 def test_a_long_listing_asks_for_no_labels(mount, tool):

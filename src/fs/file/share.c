@@ -47,6 +47,7 @@ void file_revalidate(struct file *f)
 	if (stat_fd(f->fd, &st) < 0)
 		return;
 	bool same = same_stamp(n, &st);
+	n->sized = false; /* until it is closed */
 	if (!n->cache_owner || n->unsure || !same || !same_time(n->seen.st_ctim, st.st_ctim))
 		n->cache_owner = cache_new_owner(f->fs->cache);
 	f->cache_owner = n->cache_owner;

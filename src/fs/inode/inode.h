@@ -141,7 +141,13 @@ struct inode {
 	atomic_bool told_large_block, told_large_chunks;
 	atomic_bool told_lock;    /* and that another program keeps its lock: file/sidecar.h */
 	bool suspect;             /* frame_suspect of the frame that was open last */
-	uint64_t last_size;       /* of the frame that was open last */
+	/*
+	 * Of the frame that was open last, or looked up first. With `sized` they are those of the
+	 * frame that `seen` (below) is about.
+	 */
+	uint64_t last_size;
+	uint32_t last_block;
+	bool sized;
 	/*
 	 * How changes by other programs are noticed (file/share.h).
 	 *

@@ -111,7 +111,24 @@ static bool reload_if_foreign(struct inode *n, const struct stat *st)
 	return rc != 0 && rc != -EAGAIN; /* who changes it has the lock: when that is done */
 }
 
-int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
+/*
+ * What a frame that nobody has open is, as long as nobody else changes it: then it need not be read
+ * for its new ctime or mtime, which a rename, too, brings.
+ */
+static bool recall(struct inode *n, const struct stat *st, struct probed *out)
+{
+	pthread_mutex_lock(&n->lock);
+	bool known = n->sized && !n->file && !n->mistaken && inode_kind(n) != NODE_SPARSE &&
+		     !file_is_foreign(n, st);
+	if (known)
+		*out = (struct probed){
+			.kind = inode_kind(n), .size = n->last_size, .blocksize = n->last_block};
+	pthread_mutex_unlock(&n->lock);
+	return known;
+}
+
+/* `entered`: the kernel has the inode, and keeps its size whatever it is told now. */
+static int load_attr(struct fs *fs, struct inode *n, bool entered, struct stat *st)
 {
 	struct probed probed = {.kind = inode_kind(n), .open = true};
 	char name[NAME_MAX + 1];
@@ -123,7 +140,8 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 	if (rc >= 0 && n->file)
 		(void)reload_if_foreign(n, st);
 	pthread_mutex_unlock(&n->lock);
-	if (rc >= 0 && inode_is_frame(n) && inodes_open_kind(fs->inodes, st) == NODE_PLAIN) {
+	if (rc >= 0 && inode_is_frame(n) && inodes_open_kind(fs->inodes, st) == NODE_PLAIN &&
+	    !(entered && recall(n, st, &probed))) {
 		inode_name(fs->inodes, n, name);
 		struct probe_entry what = {fd, -1, name, st, NULL};
 		rc = probe_get(fs->probes, &fs->backing, &what, &probed);
@@ -132,6 +150,11 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 	if (rc >= 0)
 		show_attr(n, &probed, st);
 	return rc;
+}
+
+int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
+{
+	return load_attr(fs, n, true, st);
 }
 
 /*
@@ -213,6 +236,10 @@ static void note_entry(struct inode *n, const struct entry *e, bool settled)
 		n->unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
 		n->seen = e->st;
 		n->guessed = e->probed.guess;
+		n->sized = !e->probed.open && !e->probed.guess;
+		if (n->sized)
+			n->last_size = e->probed.size;
+		n->last_block = e->probed.blocksize;
 	}
 	pthread_mutex_unlock(&n->lock);
 }
@@ -236,7 +263,7 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 	if (!e->probed.open)
 		show_attr(n, &e->probed, &out->attr);
 	else /* it may have been closed since */
-		rc = ops_attr(fs, n, &out->attr);
+		rc = load_attr(fs, n, false, &out->attr);
 	if (rc < 0)
 		inode_put(fs->inodes, n, 1);
 	return rc;
