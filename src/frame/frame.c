@@ -297,15 +297,20 @@ int frame_resize(struct frame *f, uint64_t nbytes)
  * Behind an empty root lies what was cut off, which waits for that root to be durable. A file that
  * is rewritten each time it is opened has gaps, of which each opening knows only that the root on
  * disk does without them. Making that root durable is worth a sync before such a file is written.
- * If the sync fails, the bytes go on waiting.
+ * If the sync fails, the bytes go on waiting. If not, what lies behind the root goes back to the
+ * disk: otherwise each opening from then on would find as much, and sync again.
  */
 static void reclaim(struct frame *f, uint32_t n)
 {
 	frame_space_survey_for(f, n);
 	bool much = f->info.nbytes ? frame_space_outgrown(f) : f->space.nroot >= RECLAIM_LEAST;
 
-	if (much && f->unsynced && !f->doubt && !f->suspect && !f->recovered && !f->space.busy)
-		IGNORE(commit_sync(f));
+	if (!much || !f->unsynced || f->doubt || f->suspect || f->recovered || f->space.busy)
+		return;
+	if (commit_sync(f) < 0)
+		return;
+	f->changed = true; /* it is about to */
+	frame_space_trim(f);
 }
 
 int frame_alloc(struct frame *f, uint32_t n, uint32_t len, uint64_t *at)

@@ -97,7 +97,7 @@ struct frame {
 	 * What the disk may lack:
 	 *
 	 *               set when                                     until
-	 *   changed     a root is written; frame_cut_given_up        the frame is closed
+	 *   changed     a root is written, or is about to be         the frame is closed
 	 *   unsynced    a header is written; a frame is opened that  a sync, with neither of the
 	 *               may be written: nobody knows of its root     next two set
 	 *   recovered   the root is one that recovery has found, and that header is written,

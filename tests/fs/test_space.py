@@ -15,6 +15,7 @@ from libdata import blob
 from libfault import Fault
 from libmount import SLOWNESS, wait_until
 from libposix import error_of, punch, with_gap, write_at
+from libstats import Moved
 
 MiB = 1 << 20
 SIZE = int(os.environ.get("CFRAMEFS_TEST_SPACE") or 16) * MiB  # of the file
@@ -125,6 +126,24 @@ def test_a_file_patched_at_each_opening_stays_near_its_size(mount, blosc2):
     m.unmount()
     assert chunk_bytes(open_frame(m.stored("f"))) == data
     assert os.stat(m.stored("f")).st_size < 1.9 * len(data)
+    m.start()
+
+
+def test_a_file_appended_to_at_each_opening_is_seldom_synced(mount, blosc2):
+    """What is behind its root goes back to the disk, or each opening would find it worth a sync."""
+    m = mount("pipeline=zstd:1,commit=1000")
+    data = blob(1, 5000, "noise")
+    (m.mnt / "f").write_bytes(data)
+    with Moved(m) as moved, Watch(m.stored("f")) as watch:
+        for n in range(150):
+            write_at(m.mnt / "f", len(data), b"%09d\n" % n, os.O_WRONLY)
+            data += b"%09d\n" % n
+    assert moved("write", "disk_syncs") < 30
+    assert watch.most < 150_000
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data
+    m.unmount()
+    assert chunk_bytes(open_frame(m.stored("f"))) == data
     m.start()
 
 
