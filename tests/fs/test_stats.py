@@ -167,25 +167,31 @@ def test_requests_by_kind(mount):
         assert moved("requests", kind) == count, kind
 
 
-def test_a_small_frame_is_read_in_one_piece(mount, content):
+@pytest.mark.parametrize("behind", [0, 100_000], ids=["", "garbage"])
+@pytest.mark.parametrize("size", [PAGE, 7000])
+def test_a_small_frame_is_read_in_one_piece(mount, size, behind):
     """Its size, and all that opening it wants to know, come with one read each."""
     m = mount(FIXED)
+    content = blob(7, 20 * size, "noise")
     for i in range(20):
-        (m.mnt / f"f{i}").write_bytes(content[i * PAGE : (i + 1) * PAGE])
-    m.remount()
+        (m.mnt / f"f{i}").write_bytes(content[i * size : (i + 1) * size])
+    m.unmount()
+    for i in range(20):
+        os.truncate(m.stored(f"f{i}"), os.stat(m.stored(f"f{i}")).st_size + behind)
+    m.start()
     with Moved(m) as moved:
-        assert sum(entry.stat().st_size for entry in os.scandir(m.mnt)) == 20 * PAGE
+        assert sum(entry.stat().st_size for entry in os.scandir(m.mnt)) == 20 * size
     assert moved("read", "disk_reads") == 20
     with Moved(m) as moved:
         for i in range(20):
-            assert (m.mnt / f"f{i}").read_bytes() == content[i * PAGE : (i + 1) * PAGE]
+            assert (m.mnt / f"f{i}").read_bytes() == content[i * size : (i + 1) * size]
     assert moved("read", "disk_reads") <= 3 * 20, "the frame, the head of its chunk, the block"
 
 
 def test_a_large_frame_is_looked_at_in_two_pieces(cold):
     with Moved(cold) as moved:
         assert (cold.mnt / "f").stat().st_size == 3 * CHUNK
-    assert moved("read", "disk_reads") == 2 and moved("read", "disk_bytes") < 13000
+    assert moved("read", "disk_reads") == 2 and moved("read", "disk_bytes") < 17000
 
 
 @pytest.mark.parametrize("opened", [False, True])

@@ -4,11 +4,18 @@
 
 #include <assert.h>
 
+/* The end of the root that the first bytes name; what the file has behind it is garbage. */
+static uint64_t root_end(const struct io_ahead *a)
+{
+	uint64_t end = header_frame_len(view_of(a->head, a->nhead));
+	return end && end < a->size ? end : a->size;
+}
+
 /*
- * Reads the first bytes, then the size, then the last bytes. In this order the root that the first
- * bytes name was complete before the size was asked for, even if another program is committing. A
- * small file is read completely by the first call. A failure is not reported: what is missing here
- * is read when it is asked for.
+ * Reads the first bytes, then the size, then the last bytes of the root. In this order the root
+ * that the first bytes name was complete before the size was asked for, even if another program is
+ * committing. A small file is read completely by the first call, and so is a small root. A failure
+ * is not reported: what is missing here is read when it is asked for.
  */
 static void fill(struct io_ahead *a)
 {
@@ -25,16 +32,20 @@ static void fill(struct io_ahead *a)
 		   io_size(a->under, &a->size) == 0;
 	if (!a->sized || whole)
 		return;
-	size_t nhead = a->size > sizeof a->tail ? sizeof a->head : 0,
-	       ntail = min_u64(a->size, sizeof a->tail);
+	size_t nhead = min_u64(a->size, sizeof a->head);
 	if (first >= 0)
 		memcpy(a->head, a->tail, nhead);
-	else if (nhead && io_pread(a->under, 0, span_of(a->head, nhead)) < 0)
+	else if (io_pread(a->under, 0, span_of(a->head, nhead)) < 0)
 		return;
 	a->nhead = nhead;
-	if (io_pread(a->under, a->size - ntail, span_of(a->tail, ntail)) < 0)
+	uint64_t end = root_end(a);
+	size_t ntail = min_u64(end, sizeof a->tail);
+	if (first >= 0 && end <= (size_t)first) /* it is here already */
+		ntail = (size_t)first;
+	else if (io_pread(a->under, end - ntail, span_of(a->tail, ntail)) < 0)
 		return;
-	a->tail_at = a->size - ntail;
+	else
+		a->tail_at = end - ntail;
 	a->ntail = ntail;
 }
 
