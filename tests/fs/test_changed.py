@@ -285,6 +285,45 @@ def test_in_doubt_once_while_closed(mount):
     assert moved("read", "decoded_blocks") == 0
 
 
+def test_in_doubt_and_linked(mount):
+    """What is as young as the clock, and still the same, is the same file by all of its names."""
+    m = mount("entry_timeout=1000,attr_timeout=1000")
+    (m.mnt / "f").write_bytes(blob(93, 2 * CHUNK, "text"))
+    m.unmount()
+    os.utime(m.stored("f"), (4e9, 4e9))
+    m.start()
+    one, other = m.mnt / "f", m.mnt / "g"
+    assert one.stat().st_nlink == 1
+    time.sleep(0.1)
+    os.link(one, other)
+    assert (one.stat().st_nlink, other.stat().st_nlink) == (2, 2)
+    other.chmod(0o600)
+    assert one.stat().st_mode == other.stat().st_mode
+
+
+@pytest.mark.parametrize("opened", [False, True], ids=["looked up", "opened first"])
+@pytest.mark.parametrize("sizes", [(5000, 7000), (7000, 5000)], ids=["longer", "shorter"])
+def test_another_length_in_the_same_step(mount, sizes, opened):
+    """Size and time of the backing file are what they were: a hole of another length."""
+    m = mount("entry_timeout=1,attr_timeout=1")
+    for name, size in zip(("f", "other"), sizes, strict=True):
+        (m.mnt / name).touch()
+        os.truncate(m.mnt / name, size)
+    m.unmount()
+    os.utime(m.stored("f"), (4e9, 4e9))
+    other = m.stored("other").read_bytes()
+    assert m.stored("f").stat().st_size == len(other)
+    m.start()
+    path = m.mnt / "f"
+    assert path.stat().st_size == sizes[0]
+    m.stored("f").write_bytes(other)
+    os.utime(m.stored("f"), (4e9, 4e9))
+    time.sleep(0.1)
+    if opened:  # by the name that the kernel still has
+        path.read_bytes()
+    wait_until(lambda: shows(path, bytes(sizes[1])), SOON, "the other length")
+
+
 @pytest.mark.parametrize("contiguous", [True, False], ids=["frame", "sparse"])
 def test_appended_while_nobody_ever_opened_it(mount, blosc2, contiguous):
     """What the kernel was told first of a file it goes on to believe."""

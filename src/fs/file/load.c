@@ -193,6 +193,7 @@ static int load_contiguous(struct file *f, const struct opening *o)
 	bool array = inode_kind(f->inode) == NODE_ARRAY;
 	bool made = f->inode->promoted; /* just now: nobody shares it yet */
 	enum sidecar_entered how;
+	bool unsure = f->inode->unsure;
 
 	f->fd = open_descriptor(f->inode, f->fs->inodes, o->writable);
 	TRY(f->fd);
@@ -204,6 +205,8 @@ static int load_contiguous(struct file *f, const struct opening *o)
 	int rc = open_contiguous(f, f->fd);
 	if (rc >= 0 && array)
 		rc = open_npy(f);
+	if (rc >= 0 && unsure) /* it may have changed since in a way that only its size shows */
+		f->inode->mistaken |= file_size(f) != f->inode->told_size;
 	if (rc >= 0 && !gives_up_guess(f) && (array || !gives_up_inode(f)))
 		tell_torn(f);
 	sidecar_leave(&f->sidecar, how);

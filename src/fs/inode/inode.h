@@ -167,6 +167,7 @@ struct inode {
 	 */
 	struct stat seen; /* st_ino 0: not yet */
 	uint64_t unsure;  /* 0: not unsure */
+	uint64_t told_size; /* what the kernel was told when it was first looked up */
 	bool unread, untold, mistaken, guessed;
 };
 

@@ -175,6 +175,18 @@ static bool has_only_readers(const struct inode *n)
 }
 
 /*
+ * True: another program has changed a file that nobody has open. Of one whose attributes prove
+ * nothing the size tells: it is all that the kernel goes on to believe, as whoever opens the file
+ * trusts no pages of it. Under n->lock.
+ */
+static bool was_changed(const struct inode *n, const struct entry *e, const struct stat *st)
+{
+	bool as_told = !e->probed.open && e->probed.size == n->told_size;
+
+	return file_is_foreign(n, st) && !(as_told && file_is_settled(n, st) && !n->unread);
+}
+
+/*
  * Gives up the inode that the kernel knows for an entry, if the file is not what it was: the entry
  * then gets a new inode. With the writeback cache the kernel trusts its own size and times of an
  * inode, whatever we answer, so that there is no other way to tell it of a change by another
@@ -198,7 +210,7 @@ static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settle
 	/* e->st may be older than our own last commit: the file is asked once more. */
 	bool known = e->fd < 0 ? (st = e->st, true) : stat_fd(e->fd, &st) == 0;
 	*settled = known && !other && !n->mistaken && file_is_settled(n, &st);
-	bool changed = known && (n->file ? reload_if_foreign(n, &st) : file_is_foreign(n, &st));
+	bool changed = known && (n->file ? reload_if_foreign(n, &st) : was_changed(n, e, &st));
 	changed |= n->mistaken || (n->guessed && !e->probed.guess);
 	changed &= n->nwriters == 0;
 	other &= !n->handles; /* an open file still has its number */
@@ -240,6 +252,7 @@ static void note_entry(struct inode *n, const struct entry *e, bool settled)
 		if (n->sized)
 			n->last_size = e->probed.size;
 		n->last_block = e->probed.blocksize;
+		n->told_size = e->probed.size;
 	}
 	pthread_mutex_unlock(&n->lock);
 }
