@@ -98,3 +98,14 @@ def test_a_change_of_another_program_shows_soon(mount, options):
     wait_until(lambda: sorted(os.listdir(m.mnt)) == [*NAMES, "zz"], what="zz listed")
     (m.backing / "zz.b2frame").unlink()
     wait_until(lambda: sorted(os.listdir(m.mnt)) == NAMES, what="zz gone")
+
+
+def test_without_timeouts_a_directory_that_stays_open_shows_changes_at_once(mount):
+    """Reading it again from its start asks nothing that would tell of them."""
+    m = filled(mount("entry_timeout=0,attr_timeout=1000"))
+    fd = os.open(m.mnt, os.O_RDONLY)
+    for _ in range(3):
+        assert sorted(os.listdir(fd)) == NAMES
+    os.rename(m.stored(NAMES[0]), m.stored("moved"))
+    assert sorted(os.listdir(fd)) == NAMES[1:] + ["moved"]
+    os.close(fd)

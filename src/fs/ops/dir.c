@@ -42,12 +42,16 @@ void ops_close_dir(struct dir *d)
  * in it: by way of the mount, or by its mtime, for which it asks when that has expired. Names come
  * from there without their attributes, so that each would be looked up by itself once it has
  * expired, too. Hence it may keep a listing only while most of the names' time is left.
+ *
+ * Whoever goes back to the start of a directory that he has open (rewinddir) is shown what is kept,
+ * and the kernel looks at its mtime only if something else has asked for that. So nothing is kept
+ * where names are not.
  */
 static void keep_listing(const struct fs *fs, struct inode *n, struct fuse_file_info *fi)
 {
 	uint64_t now = meter_now();
 
-	fi->cache_readdir = 1;
+	fi->cache_readdir = fs->opt.entry_timeout > 0;
 	fi->keep_cache = now < atomic_load(&n->listing_lasts);
 	if (!fi->keep_cache)
 		atomic_store(&n->listing_lasts,
