@@ -25,12 +25,19 @@ def filled(m):
 
 def test_a_kept_listing_takes_no_request(mount):
     m = filled(mount(LONG))
-    assert sorted(os.listdir(m.mnt)) == NAMES
-    with Moved(m) as moved:
-        assert sorted(os.listdir(m.mnt)) == NAMES
-        assert all(e.is_file() and e.stat().st_size == 0 for e in os.scandir(m.mnt))
-    assert listings(moved) == 0 and moved("requests", "opendir") == 2
-    assert moved("requests", "lookup") <= 1, "attributes came with the names"
+
+    def is_kept():
+        with Moved(m) as moved:
+            seen = [(e.name, e.is_file(), e.stat().st_size) for e in os.scandir(m.mnt)]
+        assert sorted(seen) == [(name, True, 0) for name in NAMES]
+        assert moved("requests", "opendir") == 1
+        if listings(moved):  # the one before was not closed yet
+            return False
+        assert moved("requests", "lookup") <= 1, "attributes came with the names"
+        return True
+
+    for _ in range(2):
+        wait_until(is_kept, what="a listing that asks for nothing")
 
 
 def test_without_timeouts_nothing_is_kept(mount):
@@ -88,6 +95,25 @@ def test_a_directory_that_is_read_while_it_changes(mount):
         for path in m.mnt.glob("passing-*"):
             path.unlink()
         assert sorted(os.listdir(m.mnt)) == NAMES
+
+
+def test_a_directory_that_several_read_while_it_changes(mount):
+    """One gives up half-way, two begin after a change, and the second is done before the first."""
+    m = mount(LONG)
+    there = {f"there-{i:04d}" for i in range(3000)}
+    new = {f"new-{i:04d}" for i in range(300)}
+    for name in there:
+        (m.mnt / name).symlink_to("x")
+    with os.scandir(m.mnt) as gives_up:
+        for _ in range(2000):
+            next(gives_up)
+    for name in new:
+        (m.mnt / name).symlink_to("x")
+    with os.scandir(m.mnt) as first:
+        seen = [next(first).name]
+        assert set(os.listdir(m.mnt)) == there | new
+        seen += [entry.name for entry in first]
+    assert sorted(seen) == sorted(there | new)
 
 
 @pytest.mark.parametrize("options", ["", "entry_timeout=1000,attr_timeout=0.2"])

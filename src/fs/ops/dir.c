@@ -46,12 +46,20 @@ void ops_close_dir(struct dir *d)
  * Whoever goes back to the start of a directory that he has open (rewinddir) is shown what is kept,
  * and the kernel looks at its mtime only if something else has asked for that. So nothing is kept
  * where names are not.
+ *
+ * Only what one reader lists is kept at a time. A listing that one has begun another may complete,
+ * after changes, and whoever is in the midst of a newer one then goes on by that: the kernel judges
+ * its age only at the start of a directory.
  */
-static void keep_listing(const struct fs *fs, struct inode *n, struct fuse_file_info *fi)
+static void keep_listing(const struct fs *fs, struct handle *h, struct fuse_file_info *fi)
 {
+	struct inode *n = h->inode;
 	uint64_t now = meter_now();
 
-	fi->cache_readdir = fs->opt.entry_timeout > 0;
+	pthread_mutex_lock(&n->lock);
+	bool alone = n->handles == h && !h->next;
+	pthread_mutex_unlock(&n->lock);
+	fi->cache_readdir = alone && fs->opt.entry_timeout > 0;
 	fi->keep_cache = now < atomic_load(&n->listing_lasts);
 	if (!fi->keep_cache)
 		atomic_store(&n->listing_lasts,
@@ -78,7 +86,7 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		fuse_reply_err(req, -rc);
 		return;
 	}
-	keep_listing(fs, n, fi);
+	keep_listing(fs, h, fi);
 	if (fuse_reply_open(req, fi) < 0) /* interrupted: no release will come */
 		ops_close_handle(fs, h);
 }
