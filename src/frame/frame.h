@@ -122,6 +122,10 @@ enum slot_kind { SLOT_STORED, SLOT_ZEROS, SLOT_NAN, SLOT_UNINIT };
  */
 enum slot_kind frame_slot(const struct frame *f, uint32_t n);
 
+/* How many chunks there are of each kind. [reader] */
+#define SLOT_KINDS (SLOT_UNINIT + 1)
+void frame_count_slots(const struct frame *f, uint32_t count[static SLOT_KINDS]);
+
 /* True: chunk n reads as zeros, and nothing is stored for it. [reader] */
 bool frame_is_hole(const struct frame *f, uint32_t n);
 

@@ -7,22 +7,22 @@
 #include "frame/frame_impl.h"
 #include "frame/stage.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <stdlib.h>
 
 /* How much of a chunk is in memory at a time: a file may hold chunks of 2 GiB. */
 #define VERIFY_STEP (1u << 20)
 
 /*
  * The limit for the memory of its head. A block takes at most 28 bytes there (stored.c), and no
- * writer makes blocks of less than 32 bytes. With delta, the first block is part of the head, which
- * may be half of the chunk: as it is stored, as it is decoded, and twice between filters. What
- * needs more than that is garbage.
+ * writer makes blocks of less than 32 bytes. What needs more than that is garbage.
  */
 #define VERIFY_HEAD (16u << 20)
 
 static uint64_t head_most(const struct frame *f)
 {
-	return max_u64(VERIFY_HEAD, 4 * (uint64_t)f->info.chunk_size);
+	return max_u64(VERIFY_HEAD, f->info.chunk_size);
 }
 
 /* Verifies a block that is longer than a step. */
@@ -54,12 +54,13 @@ static int verify_blocks(const struct stored *st, const struct chunk *c)
 	return 0;
 }
 
+/* Nothing is decoded, not even the block that others need for that: it may be half a gigabyte. */
 static int load_head(const struct stored *st, uint64_t most, struct chunk *c)
 {
 	struct scratch *s;
 	TRY(scratch_open(&s));
 	scratch_bound(s, most);
-	int rc = stored_load(st, 0, s, c);
+	int rc = stored_load_head(st, 0, s, c);
 	scratch_close(s);
 	return rc;
 }
@@ -134,33 +135,65 @@ static int verify_chunk(struct frame *f, uint32_t n, uint32_t *len)
 	return rc;
 }
 
-/* Verifies chunks from .. to - 1, as far as their checksums are known and the budget lasts. */
-static int prove(struct frame *f, uint32_t from, uint32_t to, uint64_t *budget)
+/*
+ * Verifies chunks *at .. to - 1, as far as their checksums are known and the budget lasts. *at
+ * becomes the next one that is stored, so that holes are passed once.
+ */
+static int prove(struct frame *f, uint32_t *at, uint32_t to, uint64_t *budget)
 {
 	uint32_t len = 0;
 	int rc = 0;
-	for (uint32_t i = from; rc == 0 && *budget; i++) {
-		i = index_next_stored(&f->index, i);
-		if (i >= to || i >= f->index.n)
+	for (; rc == 0 && *budget; ++*at) {
+		*at = index_next_stored(&f->index, *at);
+		if (*at >= to)
 			break;
-		if (!frame_sum(f, i))
+		if (!frame_sum(f, *at))
 			continue;
-		rc = verify_chunk(f, i, &len);
+		rc = verify_chunk(f, *at, &len);
 		*budget -= min_u64(*budget, len);
 	}
 	return rc;
 }
 
+static int compare_runs(const void *a, const void *b)
+{
+	uint64_t x = ((const struct young_run *)a)->first, y = ((const struct young_run *)b)->first;
+	return (x > y) - (x < y);
+}
+
+/*
+ * Each chunk once, in however many runs it is: a few bytes of runs may name a quarter of a billion
+ * chunks again and again. Nor do chunks of ours lie over each other: no more bytes are read than
+ * the chunk area has.
+ */
+static int prove_runs(struct frame *f, struct young_run *run, size_t n, uint64_t *budget)
+{
+	uint64_t most = min_u64(*budget, f->info.cbytes), left = most;
+	uint32_t at = 0;
+	int rc = 0;
+	if (!f->sums.n) /* none is known */
+		return 0;
+	qsort(run, n, sizeof *run, compare_runs);
+	for (size_t i = 0; rc == 0 && i < n; i++) {
+		at = (uint32_t)max_u64(at, min_u64(run[i].first, f->index.n));
+		rc = prove(f, &at, (uint32_t)min_u64(run[i].end, f->index.n), &left);
+	}
+	*budget -= most - left;
+	return rc;
+}
+
 int frame_prove_young(struct frame *f, struct view runs, uint64_t *budget)
 {
-	struct young_run run;
-	while (young_next(&runs, &run))
-		TRY(prove(f, (uint32_t)min_u64(run.first, f->index.n),
-			  (uint32_t)min_u64(run.end, f->index.n), budget));
-	return 0;
+	struct young_run run[YOUNG_MAX_RUNS];
+	size_t n = 0;
+	assert(runs.n <= YOUNG_MAX_RUNS * YOUNG_RUN_BYTES);
+	while (young_next(&runs, &run[n]))
+		n++;
+	return prove_runs(f, run, n, budget);
 }
 
 int frame_prove_all(struct frame *f, uint64_t *budget)
 {
-	return prove(f, 0, f->index.n, budget);
+	struct young_run all = {0, f->index.n};
+	return prove_runs(f, &all, 1, budget);
 }

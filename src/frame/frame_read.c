@@ -61,6 +61,19 @@ enum slot_kind frame_slot(const struct frame *f, uint32_t n)
 	return slot_of(index_get(&f->index, n));
 }
 
+void frame_count_slots(const struct frame *f, uint32_t count[static SLOT_KINDS])
+{
+	struct index_run r;
+	memset(count, 0, SLOT_KINDS * sizeof *count);
+	for (uint32_t i = 0; i < f->index.n; i += r.n) {
+		r = index_run(&f->index, i);
+		if (!r.slot)
+			count[slot_of(r.same)] += r.n;
+		for (uint32_t k = 0; r.slot && k < r.n; k++)
+			count[slot_of(r.slot[k])]++;
+	}
+}
+
 static bool is_hole(uint64_t entry)
 {
 	enum slot_kind slot = slot_of(entry);

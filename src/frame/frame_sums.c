@@ -20,6 +20,8 @@ uint64_t frame_sum(const struct frame *f, uint32_t n)
 uint32_t frame_count_block_sums(const struct frame *f)
 {
 	uint32_t n = 0;
+	if (!f->sums.n) /* none is known, of however many chunks */
+		return 0;
 	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i++)
 		n += chunk_sum_is_of_head(frame_sum(f, i));
 	return n;

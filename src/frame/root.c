@@ -5,6 +5,7 @@
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
 #include "frame/stage.h"
+#include "frame/young.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -118,7 +119,8 @@ static int parse(struct root_note *note, struct view plain)
 	note->whole_sums = v == NOTE_VERSION_WHOLE;
 	if (v != NOTE_VERSION && v != NOTE_VERSION_WHOLE)
 		c.bad = true;
-	if (c.bad || note->head.n != HEADER_FIXED || note->young.n % 8 || note->sums.n % 8)
+	if (c.bad || note->head.n != HEADER_FIXED || note->young.n % YOUNG_RUN_BYTES ||
+	    note->young.n > YOUNG_MAX_RUNS * YOUNG_RUN_BYTES || note->sums.n % 8)
 		return CORRUPT("note of the root", c.at);
 	return 0;
 }

@@ -52,10 +52,12 @@ static int fetch_head(const struct stored *st, bool guess, struct span *head)
 	return io_pread(st->io, st->at, *head);
 }
 
-/* The first bytes that are needed; the first fetch is the guess. */
-static int load_head(const struct stored *st, uint32_t guess, struct scratch *s, struct chunk *c)
+/* The first fetch is the guess. */
+int stored_load_head(const struct stored *st, uint32_t guess, struct scratch *s, struct chunk *c)
 {
 	uint8_t stack[HEAD_STACK];
+	if (st->room < CHUNK_HEAD_MIN)
+		return CORRUPT("no room for a chunk", st->room);
 	struct span head = {stack, min_u64(st->room, max_u64(guess, CHUNK_HEAD))};
 	for (bool first = true;; first = false) {
 		TRY(fetch_head(st, first, &head));
@@ -73,9 +75,7 @@ static int load_head(const struct stored *st, uint32_t guess, struct scratch *s,
 
 int stored_load(const struct stored *st, uint32_t guess, struct scratch *s, struct chunk *c)
 {
-	if (st->room < CHUNK_HEAD_MIN)
-		return CORRUPT("no room for a chunk", st->room);
-	TRY(load_head(st, guess, s, c));
+	TRY(stored_load_head(st, guess, s, c));
 	return chunk_wants_ref(c) ? load_ref(st, s, c) : 0;
 }
 

@@ -28,6 +28,10 @@ struct stored {
 NODISCARD int stored_load(const struct stored *st, uint32_t guess, struct scratch *s,
 			  struct chunk *c);
 
+/* The same without block 0, for those who decode nothing. */
+NODISCARD int stored_load_head(const struct stored *st, uint32_t guess, struct scratch *s,
+			       struct chunk *c);
+
 /*
  * The memory in bytes that reading a run takes in addition to its destination. `packed`: for
  * stored_read_packed.

@@ -9,6 +9,8 @@ import subprocess
 
 import pytest
 
+from libchunk import chunk_sum, xxh3
+from libframe import sealed
 from libmount import BUILD, CFRAME, REPO, SLOWNESS
 
 FLIP = BUILD / "tests/c/frame_flip"
@@ -130,7 +132,7 @@ def frame(nbytes, chunk_size, index, area=b"", end=None, **kw):
     return header(nbytes, cbytes, chunk_size, frame_len, **kw) + area + index + end
 
 
-def run(path, data, command="cat"):
+def measure(path, data, command):
     path.write_bytes(data)
     proc = subprocess.Popen([CFRAME, command, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = proc.stdout.read(1 << 20), None
@@ -138,7 +140,35 @@ def run(path, data, command="cat"):
     err = proc.stderr.read()
     _, status, usage = os.wait4(proc.pid, 0)
     proc.returncode = os.waitstatus_to_exitcode(status)
-    return proc.returncode, out, err, usage.ru_maxrss
+    return proc.returncode, out, err, usage
+
+
+def run(path, data, command="cat"):
+    code, out, err, usage = measure(path, data, command)
+    return code, out, err, usage.ru_maxrss
+
+
+def root_note(head, young=b"", sums=b""):
+    """What our roots say of their chunks, as src/frame/root.h describes it."""
+    raw = b"\x85\xa1v\2\xa3seq\xcf" + struct.pack(">Q", 1)
+    for key, value in (b"root", head), (b"young", young), (b"xxh3", sums):
+        raw += bytes([0xA0 | len(key)]) + key + b"\xc6" + struct.pack(">I", len(value)) + value
+    lengths = len(raw), min(len(raw), 16384), 32 + len(raw)
+    return struct.pack("<BBBBIII", 5, 1, 7, 1, *lengths) + bytes(16) + raw
+
+
+def marked(nbytes, chunk_size, index, area=b"", young=b"", sums=b""):
+    """A frame with a note and a fingerprint: as if it was ours, and power went later."""
+
+    def end(head):
+        name, content = b"\xa8cframefs", root_note(head, young, sums)
+        start = b"\x94\1\x93\xcd" + struct.pack(">HHB", 20, 0xDE00, 1) + name
+        place = b"\xd2" + struct.pack(">I", len(start) + 8) + b"\xdc\0\1"
+        body = start + place + b"\xc6" + struct.pack(">I", len(content)) + content
+        return trailer(body)[:-17] + b"\2" + bytes(8) + struct.pack(">Q", 1)
+
+    whole = frame(nbytes, chunk_size, index, area, end(bytes(87)))
+    return sealed(frame(nbytes, chunk_size, index, area, end(whole[:87])))
 
 
 ZEROS = struct.pack("<Q", 0x81 << 56)
@@ -170,6 +200,69 @@ def test_a_few_bytes_that_claim_a_quarter_of_a_billion_chunks(work, size):
     )
     assert code == 0, err
     assert rss - least < 4096, "KiB"
+
+
+MASS = 268435451  # chunks: the most that an index may have
+
+
+def took(usage):
+    return usage.ru_utime + usage.ru_stime
+
+
+def test_young_chunks_in_masses(work):
+    """Each of a thousand runs names a quarter of a billion chunks, which have no checksum."""
+    runs = struct.pack("<II", 0, MASS)
+    for n in 1, 1024:
+        raw = marked(MASS * 100, 100, same_index(MASS, bytes(8)), CHUNK, runs * n)
+        code, out, err, usage = measure(work / "f", raw, "info")
+        assert code == 0 and f"stored       {MASS}\n".encode() in out, err
+        assert took(usage) < 2 * SLOWNESS
+    raw = marked(MASS * 100, 100, same_index(MASS, bytes(8)), CHUNK, runs * 1025)
+    code, _, err, _ = measure(work / "f", raw, "info")
+    assert code == 1 and b"note of the root" in err
+
+
+@pytest.mark.parametrize("good", [True, False], ids=["good", "damaged"])
+def test_young_chunks_are_held_against_their_checksums(work, good):
+    """However their runs lie to each other: they overlap, lie in any order, are empty or end
+    behind the file."""
+    chunk = bytes(CHUNK)
+    area = chunk + chunk + (chunk if good else chunk[:-1] + b"x")
+    sums = struct.pack("<Q", chunk_sum(chunk)) * 3
+    for runs in ((2, 1),), ((1, 1), (0, 2), (2, 9)), ((1, 0), (0, 1), (0, 1), (1, 2), (7, 7)):
+        young = b"".join(struct.pack("<II", *run) for run in runs)
+        raw = marked(300, 100, plain_index(0, 132, 264), area, young, sums)
+        code, _, err, _ = run(work / "f", raw, "info")
+        assert code == (0 if good else 1) and (good or b"checksum" in err), (runs, err)
+    raw = marked(300, 100, plain_index(0, 132, 264), area, struct.pack("<II", 0, 2), sums)
+    assert run(work / "f", raw, "info")[0] == 0
+
+
+def delta_chunk(block):
+    """Two blocks of zeros that have checksums: a few bytes, of which the second block needs the
+    first one decoded."""
+
+    def low(raw):
+        return struct.pack("<I", xxh3(raw) & 0xFFFFFFFF)
+
+    zeros, first = bytes(4), 32 + 8 + 16
+    head = struct.pack("<BBBBIII", 5, 1, 0x3D, 8, 2 * block, block, first + 8)
+    head += bytes([0, 0, 0, 0, 0, 3, 1]) + bytes(9) + struct.pack("<II", first, first + 4)
+    head += b"CFS1" + low(zeros) * 2
+    return head + low(head) + zeros * 2
+
+
+def test_nothing_is_decoded_to_prove_young_chunks(work):
+    block, n = 256 << 20, 1000
+    chunk = delta_chunk(block)
+    sums = struct.pack("<Q", chunk_sum(chunk)) * n
+    raw = marked(
+        n * 2 * block, 2 * block, plain_index(*[0] * n), chunk, struct.pack("<II", 0, n), sums
+    )
+    code, _, err, usage = measure(work / "f", raw, "info")
+    least = run(work / "f", frame(0, -1, b""), "info")[3]
+    assert code == 0, err
+    assert usage.ru_maxrss - least < 8192 * SLOWNESS and took(usage) < 2 * SLOWNESS
 
 
 BIG = (1 << 63) - 1

@@ -17,9 +17,8 @@
 
 static void add_slots(cJSON *to, const struct frame *f)
 {
-	uint32_t count[4] = {0};
-	for (uint32_t i = 0; i < frame_nchunks(f); i++)
-		count[frame_slot(f, i)]++;
+	uint32_t count[SLOT_KINDS];
+	frame_count_slots(f, count);
 	cJSON_AddNumberToObject(to, "stored", count[SLOT_STORED]);
 	cJSON_AddNumberToObject(to, "holes", count[SLOT_ZEROS] + count[SLOT_UNINIT]);
 	cJSON_AddNumberToObject(to, "nan", count[SLOT_NAN]);
