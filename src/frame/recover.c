@@ -13,6 +13,7 @@
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
 #include "frame/frame_impl.h"
+#include "frame/range.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -27,17 +28,22 @@
 #define SCAN_MOST (16ull << 30)   /* bytes that are looked through, around that end  */
 #define READ_MOST (512ull << 20)  /* bytes of trailers                               */
 #define LOAD_MOST (64ull << 30)   /* bytes of indexes and trailers, for their hashes */
+#define INDEX_MOST (64ull << 30)  /* bytes of indexes, decoded                       */
 #define PROVE_MOST (16ull << 30)  /* bytes of young chunks                           */
 #define VERIFY_MOST (4ull << 30)  /* bytes of chunks                                 */
 #define LOOK_MOST (64ull << 20)   /* bytes that are looked at for being zero         */
 
 /*
- * For hashes, at most so many bytes are read, or so many times the bytes of the file. Roots of ours
- * without a sync between them do not overlap, but a forged short file may name thousands that all
- * reach from its start to its end.
+ * Of trailers, and for hashes, at most so many bytes are read, and so many times the bytes of the
+ * file. Roots of ours without a sync between them do not overlap, but a forged short file may name
+ * thousands that all reach from its start to its end. A few bytes may also be the index of a sparse
+ * file of many terabytes.
  */
+#define READ_LEAST (16ull << 20)
 #define LOAD_LEAST (64ull << 20)
 #define LOAD_TIMES 8
+#define INDEX_LEAST (1ull << 30)
+#define INDEX_TIMES 64
 
 /*
  * How many roots are tried. A file may be closed again and again without a sync: then all those
@@ -45,8 +51,21 @@
  */
 #define KEEP 4096
 
+/* 94 01 93 CD size size DE, and how many metalayers there are. */
+#define TRAILER_START 9
+
 /* Behind the length of a trailer, up to the type of the fingerprint: CE length D8 02. */
 #define MARK 7
+
+/* `least` and so many `times` the bytes of the file, but never more than `most`. */
+struct bound {
+	uint64_t least, times, most;
+};
+
+static uint64_t bound_of(struct bound b, uint64_t file_len)
+{
+	return min_u64(b.most, b.least + b.times * min_u64(file_len, b.most));
+}
 
 struct candidate {
 	uint64_t seq;
@@ -57,7 +76,7 @@ struct search {
 	struct io *io;
 	uint64_t file_len;
 	struct buf head;       /* of the file as it is, header_len bytes */
-	uint64_t budget;       /* bytes of trailers that may yet be read */
+	uint64_t budget;       /* bytes that may yet be read to judge trailers */
 	uint64_t header_end;   /* where the root ends that the header names */
 	uint32_t n;
 	struct candidate best[2 * KEEP];
@@ -115,29 +134,42 @@ static int judge_data(struct search *s, struct view trailer, uint64_t end)
 	const struct meta_entry *e = rc == 0 ? meta_find(&m, ROOT_NOTE) : NULL;
 	if (e && root_note_decode(&note, e->content, &plain) == 0 &&
 	    header_parse(&info, note.head, s->file_len) == 0 && info.frame_len == end &&
-	    info.header_len == s->head.n && info.nbytes && !info.sparse && !info.beta)
+	    info.header_len == s->head.n && info.nbytes && !info.sparse && !info.beta &&
+	    info.chunk_size && range_nchunks(info.nbytes, info.chunk_size) <= FRAME_MAX_CHUNKS)
 		keep(s, note.seq, note.head.p);
 	meta_deinit(&m);
 	buf_free(&plain);
 	return rc == -ENOMEM ? rc : 0;
 }
 
+/* The first bytes of a trailer of ours, which has few metalayers: thousands take time to parse. */
+static bool starts_trailer(const uint8_t p[static TRAILER_START])
+{
+	static const uint8_t start[] = {MSGPACK_FIXARRAY | 4, 1, MSGPACK_FIXARRAY | 3, MSGPACK_U16};
+	return memcmp(p, start, sizeof start) == 0 &&
+	       get_be16(p + TRAILER_START - 2) <= ROOT_NOTE_LAYERS + 1;
+}
+
 /* A trailer may end at `end`, and would then be `len` long. */
 static int judge_trailer(struct search *s, uint64_t end, uint32_t len)
 {
-	static const uint8_t start[] = {MSGPACK_FIXARRAY | 4, 1, MSGPACK_FIXARRAY | 3, MSGPACK_U16};
-	uint8_t there[sizeof start];
+	uint8_t start[TRAILER_START];
 	struct buf b = {0};
-	if (len < TRAILER_EMPTY || end > s->file_len || len > end - s->head.n || len > s->budget)
+	if (len < TRAILER_EMPTY || end > s->file_len || len > end - s->head.n)
 		return 0;
-	TRY(io_pread(s->io, end - len, span_of(there, sizeof there)));
-	if (memcmp(there, start, sizeof start) != 0)
+	/* The hash of an empty root is of the header, too. */
+	bool empty = end - len == s->head.n;
+	uint64_t reads = len + (empty ? s->head.n : 0);
+	if (reads > s->budget)
 		return 0;
-	s->budget -= len;
+	TRY(io_pread(s->io, end - len, span_of(start, sizeof start)));
+	if (!starts_trailer(start))
+		return 0;
+	s->budget -= reads;
 	TRY(buf_reserve(&b, len));
 	b.n = len;
 	int rc = io_pread(s->io, end - len, buf_span(&b));
-	if (rc == 0 && end - len == s->head.n)
+	if (rc == 0 && empty)
 		rc = judge_empty(s, buf_view(&b), end);
 	else if (rc == 0)
 		rc = judge_data(s, buf_view(&b), end);
@@ -196,8 +228,8 @@ static int begin(struct search *s, struct io *io)
 	uint8_t fixed[HEADER_FIXED], end[TRAILER_END];
 	struct frame_info info;
 	s->io = io;
-	s->budget = READ_MOST;
 	TRY(io_size(io, &s->file_len));
+	s->budget = bound_of((struct bound){READ_LEAST, LOAD_TIMES, READ_MOST}, s->file_len);
 	if (s->file_len < sizeof fixed)
 		return -EBADMSG;
 	TRY(io_pread(io, 0, span_of(fixed, sizeof fixed)));
@@ -217,15 +249,20 @@ static int begin(struct search *s, struct io *io)
 	return io_pread(io, 0, buf_span(&s->head));
 }
 
-/* What is read of a root before its chunks: for its hash, and to parse it. */
-static uint64_t cost(const struct search *s, const struct candidate *c)
+/* What a root takes before its chunks: bytes that are read, and its index, decoded. */
+struct cost {
+	uint64_t reads, index;
+};
+
+static struct cost cost_of(const struct search *s, const struct candidate *c)
 {
 	struct frame_info info;
 	uint64_t from;
 	if (header_parse(&info, view_of(c->head, HEADER_FIXED), s->file_len) < 0 ||
 	    add_overflows(info.header_len, info.cbytes, &from) || from > info.frame_len)
-		return 0; /* refused without reading it */
-	return info.frame_len - from;
+		return (struct cost){0}; /* refused without reading it */
+	uint64_t entries = info.nbytes ? range_nchunks(info.nbytes, info.chunk_size) : 0;
+	return (struct cost){info.frame_len - from, entries * sizeof(uint64_t)};
 }
 
 static int try_root(struct frame *f, const struct candidate *c, uint64_t *verify)
@@ -238,15 +275,18 @@ static int try_root(struct frame *f, const struct candidate *c, uint64_t *verify
 
 static int try_roots(struct frame *f, struct search *s)
 {
-	uint64_t load = LOAD_LEAST + LOAD_TIMES * min_u64(s->file_len, LOAD_MOST);
+	static const struct bound load_bound = {LOAD_LEAST, LOAD_TIMES, LOAD_MOST},
+				  index_bound = {INDEX_LEAST, INDEX_TIMES, INDEX_MOST};
+	uint64_t load = bound_of(load_bound, s->file_len);
+	uint64_t index = bound_of(index_bound, s->file_len);
 	uint64_t verify = VERIFY_MOST, newest = s->n ? s->best[0].seq : 0;
-	load = min_u64(load, LOAD_MOST);
 	f->prove = PROVE_MOST;
 	for (uint32_t i = 0; i < s->n; i++) {
-		uint64_t reads = cost(s, &s->best[i]);
-		if (reads > load)
+		struct cost cost = cost_of(s, &s->best[i]);
+		if (cost.reads > load || cost.index > index)
 			break;
-		load -= reads;
+		load -= cost.reads;
+		index -= cost.index;
 		int rc = try_root(f, &s->best[i], &verify);
 		if (rc == 0) {
 			f->seq = newest;

@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+blosc2 = pytest.importorskip("blosc2")
 from libchunk import chunk_sum, xxh3
 from libframe import sealed
 from libmount import BUILD, CFRAME, REPO, SLOWNESS
@@ -263,6 +264,38 @@ def test_nothing_is_decoded_to_prove_young_chunks(work):
     least = run(work / "f", frame(0, -1, b""), "info")[3]
     assert code == 0, err
     assert usage.ru_maxrss - least < 8192 * SLOWNESS and took(usage) < 2 * SLOWNESS
+
+
+def test_trailers_of_thousands_of_metalayers(work):
+    """Each of four thousand marks says that it is the end of the same one."""
+    names = [b"%04x" % (i * 40503 % 65536) for i in range(8192)]
+    start = b"\x94\1\x93\xcd\xff\xff\xde" + struct.pack(">H", len(names))
+    end = struct.pack(">I", len(start) + 10 * len(names))
+    body = start + b"".join(b"\xa4" + name + b"\xd2" + end for name in names) + b"\xc6" + bytes(4)
+    raw = header(100, 132, 100, 1 << 30) + bytes(100) + body
+    for _ in range(4000):
+        length = len(raw) + 23 - 197
+        raw += b"\xce" + struct.pack(">I", length) + b"\xd8\2" + bytes(16)
+    code, _, err, usage = measure(work / "f", raw, "info")
+    assert code == 1 and b"longer than its file" in err
+    assert took(usage) < 2 * SLOWNESS
+
+
+def test_roots_with_a_large_index(work):
+    """Hundreds of roots share an index that takes long to decode; their chunk is none."""
+    n = 1 << 22
+    raw = struct.pack("<QQ", 0x81 << 56, 0x82 << 56) * (n // 2 - 1) + struct.pack("<QQ", 0, 0)
+    index = blosc2.compress2(raw, typesize=8, codec=blosc2.Codec.ZSTD, blocksize=1 << 20)
+    sums, body = struct.pack("<QQ", 2, 2), CHUNK + index
+    roots = 400
+    for _ in range(roots):
+        whole = marked(n * 100, 100, body[len(CHUNK) :], CHUNK, b"", sums)
+        assert whole[97 : 97 + len(body)] == body
+        body = whole[97:]
+    torn = header(n * 100, len(CHUNK), 100, 1 << 30) + body
+    code, _, err, usage = measure(work / "f", torn, "info")
+    assert code == 1 and b"longer than its file" in err
+    assert took(usage) < 5 * SLOWNESS
 
 
 BIG = (1 << 63) - 1
