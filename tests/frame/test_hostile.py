@@ -298,6 +298,35 @@ def test_roots_with_a_large_index(work):
     assert took(usage) < 5 * SLOWNESS
 
 
+def test_cat_decodes_a_large_block_once(work):
+    """A gigabyte of zeros in four blocks."""
+    block, n = 256 << 20, 4
+    first = 32 + 4 * n
+    chunk = struct.pack("<BBBBIII", 5, 1, 0x35, 8, n * block, block, first + 4 * n)
+    chunk += bytes([1, 0, 0, 0, 0, 0, 1]) + bytes(9)
+    chunk += struct.pack("<4I", *range(first, first + 4 * n, 4)) + bytes(4 * n)
+    (work / "f").write_bytes(frame(n * block, n * block, plain_index(0), chunk))
+    proc = subprocess.Popen([CFRAME, "cat", work / "f"], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(proc.pid, 0)
+    proc.returncode = os.waitstatus_to_exitcode(status)
+    assert proc.returncode == 0 and took(usage) < 8 * SLOWNESS
+
+
+@pytest.mark.parametrize("sizes", [(9 << 20, 5 << 20), (12 << 20, 64 << 10), (1 << 20, 1 << 18)])
+def test_cat_of_large_chunks(work, sizes):
+    chunk, block = sizes
+    data = os.urandom(1 << 20) * 20 + b"end"
+    cparams = {"typesize": 1, "blocksize": block, "codec": blosc2.Codec.LZ4}
+    schunk = blosc2.SChunk(
+        chunksize=chunk, urlpath=str(work / "f"), mode="w", contiguous=True, cparams=cparams
+    )
+    for at in range(0, len(data), chunk):
+        schunk.append_data(data[at : at + chunk])
+    del schunk
+    got = subprocess.run([CFRAME, "cat", work / "f"], capture_output=True)
+    assert got.returncode == 0 and got.stdout == data
+
+
 BIG = (1 << 63) - 1
 REFUSED = {
     "no magic": lambda: b"\0" * 200,

@@ -6,6 +6,7 @@
 #include "args.h"
 #include "cframe.h"
 #include "open.h"
+#include "pieces.h"
 #include "say.h"
 #include "steady.h"
 
@@ -17,8 +18,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STEP (4u << 20) /* decoded bytes that are held at once, as far as blocks allow */
-
 struct cat {
 	const char *file;
 	struct scratch *scratch;
@@ -27,6 +26,7 @@ struct cat {
 	bool ended;   /* they were all that there was: no more are to follow */
 	struct XXH3_state_s *state; /* of the bytes of this pass */
 	uint64_t at;                /* their number              */
+	uint64_t size;              /* how many they will be     */
 	int rc;        /* why it failed                                     */
 	bool is_chunk; /* it has been tried as one, since it is no frame    */
 	bool changed;  /* what is out is not what the file begins with now  */
@@ -72,18 +72,49 @@ static int put(struct cat *c, struct view v)
 	return 0;
 }
 
+static int put_piece(void *arg, uint32_t n, uint32_t lo, struct view v)
+{
+	struct cat *c = arg;
+	return put(c, view_part(v, 0, min_u64(v.n, c->size - c->at)));
+}
+
+static bool is_large(const struct frame *f, uint32_t n)
+{
+	return frame_chunk_span(f, n).len > PIECE;
+}
+
+/* Where small chunks end that begin at `at`, or so many bytes of them. */
+static uint64_t small_end(const struct frame *f, uint64_t at, uint64_t size)
+{
+	uint64_t end = min_u64(at + PIECE, size);
+	for (uint32_t n = frame_chunk_at(f, at); frame_chunk_span(f, n).start < end; n++)
+		if (is_large(f, n))
+			return frame_chunk_span(f, n).start;
+		else if (n + 1 == frame_nchunks(f))
+			break;
+	return end;
+}
+
+/* Large chunks one by one: each read may decode a block anew. */
 static int cat_frame(struct cat *c, struct frame *f)
 {
-	struct buf b = {0};
-	uint64_t size = c->ended ? min_u64(c->out, frame_size(f)) : frame_size(f);
-	int rc = buf_reserve(&b, min_u64(size, STEP));
-	for (uint64_t at = 0; rc == 0 && at < size; at += STEP) {
-		struct span part = {b.p, min_u64(STEP, size - at)};
-		rc = frame_read(f, at, c->scratch, part);
+	struct pieces p = {.f = f, .s = c->scratch, .take = put_piece, .arg = c};
+	int rc = 0;
+	c->size = c->ended ? min_u64(c->out, frame_size(f)) : frame_size(f);
+	while (rc == 0 && c->at < c->size) {
+		uint32_t n = frame_chunk_at(f, c->at);
+		if (is_large(f, n)) {
+			rc = pieces_of_chunk(&p, n);
+			continue;
+		}
+		size_t len = small_end(f, c->at, c->size) - c->at;
+		rc = buf_reserve_fresh(&p.b, len);
 		if (rc == 0)
-			rc = put(c, span_view(part));
+			rc = frame_read(f, c->at, c->scratch, span_of(p.b.p, len));
+		if (rc == 0)
+			rc = put(c, view_of(p.b.p, len));
 	}
-	buf_free(&b);
+	buf_free(&p.b);
 	return rc;
 }
 

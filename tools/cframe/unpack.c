@@ -1,5 +1,6 @@
 /* Writes the content of a frame, or of another file, to a new file. Holes stay holes. */
 #include "unpack.h"
+#include "pieces.h"
 #include "progress.h"
 
 #include "base/fd.h"
@@ -8,21 +9,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STEP (4u << 20) /* bytes that are held at once, as far as blocks allow */
-
 struct unpack {
-	struct frame *f;
+	struct pieces p;
 	const struct npy *npy; /* NULL: its bytes as they are */
-	struct scratch *s;
-	struct buf b;
 	int out;
 };
 
 /* Writes bytes of chunk n, from `lo` on, to where they belong. */
-static int place(struct unpack *u, uint32_t n, uint32_t lo, struct view v)
+static int place(void *arg, uint32_t n, uint32_t lo, struct view v)
 {
+	struct unpack *u = arg;
 	if (!u->npy)
-		return fd_pwrite(u->out, frame_chunk_span(u->f, n).start + lo, v);
+		return fd_pwrite(u->out, frame_chunk_span(u->p.f, n).start + lo, v);
 	struct ndarray_runs r =
 		ndarray_runs_of(&u->npy->array, n, lo, lo + (uint32_t)v.n);
 	struct ndarray_run run;
@@ -32,57 +30,13 @@ static int place(struct unpack *u, uint32_t n, uint32_t lo, struct view v)
 	return 0;
 }
 
-/* Unpacks a chunk that needs no decoder, however large its blocks are. */
-static int unpack_within(struct unpack *u, uint32_t n, const struct chunk *c)
-{
-	for (uint32_t at = 0; at < c->nbytes; at += STEP) {
-		uint32_t len = (uint32_t)min_u64(STEP, c->nbytes - at);
-		TRY(buf_reserve_fresh(&u->b, len));
-		TRY(frame_read_within(u->f, n, c, at, span_of(u->b.p, len)));
-		TRY(place(u, n, at, view_of(u->b.p, len)));
-	}
-	return 0;
-}
-
-/* As many blocks as fit into STEP, but at least one. */
-static struct run next_blocks(const struct chunk *c, uint32_t first)
-{
-	struct run run = {first, 1};
-	while (run.first + run.n < c->nblocks &&
-	       chunk_run_bytes(c, (struct run){first, run.n + 1}) <= STEP)
-		run.n++;
-	return run;
-}
-
-static int unpack_blocks(struct unpack *u, uint32_t n, const struct chunk *c)
-{
-	/* A checksum of the whole chunk is verified only by reading all of it at once. */
-	if (next_blocks(c, 0).n < c->nblocks)
-		TRY(frame_check_chunk(u->f, n, c));
-	for (struct run run = {0, 0}; run.first + run.n < c->nblocks;) {
-		run = next_blocks(c, run.first + run.n);
-		uint32_t len = chunk_run_bytes(c, run);
-		TRY(buf_reserve_fresh(&u->b, len));
-		TRY(frame_read_blocks(u->f, n, c, run, u->s, span_of(u->b.p, len)));
-		TRY(place(u, n, chunk_block_bytes(c, run.first).off, view_of(u->b.p, len)));
-	}
-	return 0;
-}
-
 static int unpack_chunk(struct unpack *u, uint32_t n)
 {
-	struct chunk c = {0};
-
-	if (frame_is_hole(u->f, n))
+	if (frame_is_hole(u->p.f, n))
 		return 0;
-	int rc = frame_load_chunk(u->f, n, u->s, &c);
-	if (rc == 0 && c.nbytes && frame_can_read_within(u->f, n, &c))
-		rc = unpack_within(u, n, &c);
-	else if (rc == 0 && c.nbytes)
-		rc = unpack_blocks(u, n, &c);
+	int rc = pieces_of_chunk(&u->p, n);
 	if (rc == 0)
-		progress_bytes(c.nbytes, 0);
-	chunk_deinit(&c);
+		progress_bytes(frame_chunk_span(u->p.f, n).len, 0);
 	return rc;
 }
 
@@ -94,21 +48,21 @@ static int unpack(struct unpack *u, uint64_t size)
 		TRY(fd_pwrite(u->out, 0, view_of(u->npy->head, u->npy->head_len)));
 	if (u->npy && !u->npy->array.nbytes)
 		return 0;
-	for (uint32_t n = 0; n < frame_nchunks(u->f); n++)
+	for (uint32_t n = 0; n < frame_nchunks(u->p.f); n++)
 		TRY(unpack_chunk(u, n));
 	return 0;
 }
 
 int unpack_frame(struct frame *f, bool array, struct scratch *s, int out)
 {
-	struct unpack u = {.f = f, .s = s, .out = out};
+	struct unpack u = {.p = {.f = f, .s = s, .take = place, .arg = &u}, .out = out};
 	struct npy *npy = array ? mem_zalloc(sizeof *npy) : NULL;
 	int rc = !array ? 0 : npy ? npy_init(npy, f) : -ENOMEM;
 
 	u.npy = npy;
 	if (rc >= 0)
 		rc = unpack(&u, array ? npy->size : frame_size(f));
-	buf_free(&u.b);
+	buf_free(&u.p.b);
 	mem_free(npy);
 	return rc;
 }
@@ -117,9 +71,9 @@ int unpack_frame(struct frame *f, bool array, struct scratch *s, int out)
 static int copy(int in, int out, uint64_t at, uint64_t end)
 {
 	struct buf b = {0};
-	int rc = buf_reserve_fresh(&b, STEP);
+	int rc = buf_reserve_fresh(&b, PIECE);
 	while (rc == 0 && at < end) {
-		struct span part = {b.p, min_u64(STEP, end - at)};
+		struct span part = {b.p, min_u64(PIECE, end - at)};
 		rc = fd_pread(in, at, part);
 		if (rc == 0)
 			rc = fd_pwrite(out, at, span_view(part));

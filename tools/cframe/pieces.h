@@ -1,0 +1,22 @@
+/* The decoded bytes of a frame's chunks, in order. */
+#ifndef PIECES_H
+#define PIECES_H
+
+#include "frame/frame.h"
+
+#define PIECE (4u << 20) /* bytes that are held at once, as far as blocks allow */
+
+struct pieces {
+	struct frame *f;
+	struct scratch *s;
+	struct buf b; /* the caller frees it */
+
+	/* Takes bytes of chunk n, from `lo` on. Negative: enough. */
+	int (*take)(void *arg, uint32_t n, uint32_t lo, struct view v);
+	void *arg;
+};
+
+/* All bytes of chunk n: each block is decoded once, however large it is. */
+NODISCARD int pieces_of_chunk(struct pieces *p, uint32_t n);
+
+#endif
