@@ -151,14 +151,15 @@ struct tiff {
 	bool big;
 };
 
-static uint32_t tiff_16(const struct tiff *t, size_t at)
+/* Places are of 64 bits: the largest one of the file must not wrap around where a size_t has 32. */
+static uint32_t tiff_16(const struct tiff *t, uint64_t at)
 {
 	if (at + 2 > t->v.n)
 		return 0;
 	return t->big ? get_be16(t->v.p + at) : get_le16(t->v.p + at);
 }
 
-static uint32_t tiff_32(const struct tiff *t, size_t at)
+static uint32_t tiff_32(const struct tiff *t, uint64_t at)
 {
 	if (at + 4 > t->v.n)
 		return 0;
@@ -175,11 +176,11 @@ enum { TIFF_UNCOMPRESSED = 1 };
 static bool read_tiff(struct view head, struct tune_hint *h)
 {
 	struct tiff t = {head, head.p[0] == 'M'};
-	size_t dir = tiff_32(&t, 4);
+	uint64_t dir = tiff_32(&t, 4);
 	uint32_t n = tiff_16(&t, dir), bits = 0, samples = 1;
 	uint32_t compression = TIFF_UNCOMPRESSED;
 	for (uint32_t i = 0; i < n && i < TIFF_ENTRIES_MAX; i++) {
-		size_t at = dir + 2 + TIFF_ENTRY * (size_t)i;
+		uint64_t at = dir + 2 + TIFF_ENTRY * (uint64_t)i;
 		uint32_t tag = tiff_16(&t, at), count = tiff_32(&t, at + 4);
 		if (tag == TIFF_BITS_PER_SAMPLE)
 			bits = count <= 2 ? tiff_16(&t, at + 8) : tiff_16(&t, tiff_32(&t, at + 8));
