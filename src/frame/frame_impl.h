@@ -129,6 +129,9 @@ void frame_stored_done(const struct frame *f, struct stored *st);
 /* sframe.c: opens the file of one chunk of a sparse frame. */
 NODISCARD int sframe_open_chunk(int dirfd, uint64_t id, struct io **io);
 
+/* How many files there are, that of the index among them; counted as far as `enough`. */
+NODISCARD int sframe_count_files(int dirfd, uint64_t enough, uint64_t *n);
+
 static inline enum frame_layout frame_layout(const struct frame *f)
 {
 	return f->dirfd < 0 ? FRAME_CONTIGUOUS : FRAME_SPARSE;

@@ -219,10 +219,14 @@ static int load_starts(struct frame *f)
 {
 	uint32_t n = f->index.n;
 	/*
-	 * Without holes every chunk takes bytes; large numbers of repeats could only be meant to
-	 * exhaust memory.
+	 * Without holes every chunk takes bytes, or has a file of its own; large numbers of
+	 * repeats could only be meant to exhaust memory and patience.
 	 */
-	uint64_t most = f->info.sparse ? UINT32_MAX : f->info.cbytes / CHUNK_HEAD;
+	uint64_t most = f->info.cbytes / CHUNK_HEAD;
+	if (f->info.sparse)
+		TRY(sframe_count_files(f->dirfd, n, &most));
+	if (n > most && f->info.sparse)
+		return UNSUPPORTED("more chunks than files", n);
 	if (n > most)
 		return UNSUPPORTED("more chunks than fit into the chunk area", n);
 	f->start = mem_zalloc_array((size_t)n + 1, sizeof *f->start);

@@ -1,6 +1,7 @@
 /* A sparse frame: a directory with an index file and one file a chunk. FORMAT.md 13. Read only. */
 #include "frame/frame_impl.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,6 +36,25 @@ int sframe_open_chunk(int dirfd, uint64_t id, struct io **io)
 	char name[32];
 	snprintf(name, sizeof name, "%08" PRIX64 ".chunk", id);
 	return open_regular(dirfd, name, io);
+}
+
+int sframe_count_files(int dirfd, uint64_t enough, uint64_t *n)
+{
+	struct dirent *d;
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		int rc = -errno;
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	*n = 0;
+	while (errno = 0, *n < enough && (d = readdir(dir)))
+		*n += d->d_name[0] != '.';
+	int rc = -errno;
+	closedir(dir);
+	return rc;
 }
 
 int frame_probe_sparse(int dirfd, struct frame_info *info)

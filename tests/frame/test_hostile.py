@@ -444,6 +444,29 @@ def test_sizes_vary(work):
     assert code == 0 and out == b"0123456789" + bytes(range(100)) + b"0123456789", err
 
 
+def sparse(path, *entries, mass=0):
+    """Chunks of ten bytes in files 0 and 1, of sizes that the frame does not tell."""
+    path.mkdir(exist_ok=True)
+    chunk = struct.pack("<BBBBIII", 5, 1, 7, 1, 10, 10, 42) + bytes(16) + b"0123456789"
+    for i in 0, 1:
+        (path / f"{i:08X}.chunk").write_bytes(chunk)
+    index = same_index(mass, bytes(8)) if mass else plain_index(*entries)
+    n = 10 * (mass or len(entries))
+    return frame(n, 0, index, flags=0x53, kind=1, cbytes=84)
+
+
+def test_sparse_frame_whose_chunks_are_one_file(work):
+    """Each has one of its own: else few bytes would have it opened a quarter of a billion times."""
+    at = work / "s"
+    for entries in (0, 1), (1, 0), (0, 0):
+        (at / "chunks.b2frame").write_bytes(sparse(at, *entries))
+        got = subprocess.run([CFRAME, "cat", at], capture_output=True, timeout=300)
+        assert got.returncode == 0 and got.stdout == b"0123456789" * 2, got.stderr
+    (at / "chunks.b2frame").write_bytes(sparse(at, mass=MASS))
+    got = subprocess.run([CFRAME, "info", at], capture_output=True, timeout=100 * SLOWNESS)
+    assert got.returncode == 1 and b"more chunks than files" in got.stderr, got.stderr
+
+
 def test_sparse_frame_that_lost_a_file(work):
     shutil.copytree(OWN / "sparse.b2frame", work / "s")
     (work / "s/00000001.chunk").unlink()
