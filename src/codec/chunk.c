@@ -57,6 +57,15 @@ uint32_t chunk_run_bytes(const struct chunk *c, struct run run)
 	return last.off + last.len - chunk_block_bytes(c, run.first).off;
 }
 
+struct run chunk_run_of(const struct chunk *c, uint32_t first, uint32_t most)
+{
+	struct run run = {first, 1};
+	while (run.n < c->nblocks - first &&
+	       chunk_run_bytes(c, (struct run){first, run.n + 1}) <= most)
+		run.n++;
+	return run;
+}
+
 struct extent chunk_extent(const struct chunk *c, struct run run)
 {
 	check_run(c, run);

@@ -105,6 +105,9 @@ uint32_t chunk_block_at(const struct chunk *c, uint32_t byte);
 /* How many bytes a run decodes to. */
 uint32_t chunk_run_bytes(const struct chunk *c, struct run run);
 
+/* As many blocks from `first` on as have `most` decoded bytes, but one at least. */
+struct run chunk_run_of(const struct chunk *c, uint32_t first, uint32_t most);
+
 /*
  * The stored bytes that are needed to decode a run: for a run of one, exactly those of the block.
  * Blocks may be stored in any order, so the extent of a longer run may include other blocks. {0,

@@ -4,6 +4,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#define PIECE (4u << 20) /* decoded bytes that are held at once, as far as blocks allow */
+
 struct checker {
 	struct frame *f;
 	struct scratch *s;
@@ -25,9 +27,21 @@ static void tell(struct checker *c, uint32_t chunk, int rc)
 	c->report->problem(c->report->arg, line);
 }
 
+/* All blocks. The chunk may be 2 GiB, of a few stored bytes, and nobody wants what is in it. */
+static int decode_blocks(struct checker *c, uint32_t n, const struct chunk *chunk)
+{
+	for (struct run run = {0, 0}; run.first + run.n < chunk->nblocks;) {
+		run = chunk_run_of(chunk, run.first + run.n, PIECE);
+		uint32_t len = chunk_run_bytes(chunk, run);
+		TRY(buf_reserve_fresh(&c->plain, len));
+		TRY(frame_read_blocks(c->f, n, chunk, run, c->s, span_of(c->plain.p, len)));
+	}
+	return 0;
+}
+
 static int check_chunk(struct checker *c, uint32_t n)
 {
-	struct frame_span sp = frame_chunk_span(c->f, n);
+	struct chunk chunk = {0};
 	if (frame_slot(c->f, n) == SLOT_STORED && !c->f->info.sparse) {
 		TRY(frame_read_raw(c->f, n, &c->stored));
 		if (frame_sum(c->f, n))
@@ -35,8 +49,11 @@ static int check_chunk(struct checker *c, uint32_t n)
 		else
 			c->report->without_sum++;
 	}
-	TRY(buf_reserve_fresh(&c->plain, sp.len + 1));
-	return frame_read_chunk(c->f, n, c->s, span_of(c->plain.p, sp.len));
+	int rc = frame_load_chunk(c->f, n, c->s, &chunk);
+	if (rc == 0)
+		rc = decode_blocks(c, n, &chunk);
+	chunk_deinit(&chunk);
+	return rc;
 }
 
 int frame_verify(struct frame *f, struct frame_report *report)

@@ -298,18 +298,33 @@ def test_roots_with_a_large_index(work):
     assert took(usage) < 5 * SLOWNESS
 
 
-def test_cat_decodes_a_large_block_once(work):
-    """A gigabyte of zeros in four blocks."""
-    block, n = 256 << 20, 4
+def zeros_chunk(block, n):
+    """Shuffled blocks that are streams of zeros: of each no more than its length is stored."""
     first = 32 + 4 * n
     chunk = struct.pack("<BBBBIII", 5, 1, 0x35, 8, n * block, block, first + 4 * n)
     chunk += bytes([1, 0, 0, 0, 0, 0, 1]) + bytes(9)
-    chunk += struct.pack("<4I", *range(first, first + 4 * n, 4)) + bytes(4 * n)
-    (work / "f").write_bytes(frame(n * block, n * block, plain_index(0), chunk))
+    return chunk + struct.pack(f"<{n}I", *range(first, first + 4 * n, 4)) + bytes(4 * n)
+
+
+def test_cat_decodes_a_large_block_once(work):
+    """A gigabyte of zeros in four blocks."""
+    block, n = 256 << 20, 4
+    raw = frame(n * block, n * block, plain_index(0), zeros_chunk(block, n))
+    (work / "f").write_bytes(raw)
     proc = subprocess.Popen([CFRAME, "cat", work / "f"], stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(proc.pid, 0)
     proc.returncode = os.waitstatus_to_exitcode(status)
     assert proc.returncode == 0 and took(usage) < 8 * SLOWNESS
+
+
+def test_verify_holds_no_large_chunk(work):
+    """Two gigabytes in blocks of one megabyte."""
+    block, n = 1 << 20, 2000
+    raw = frame(n * block, n * block, plain_index(0), zeros_chunk(block, n))
+    code, out, err, rss = run(work / "f", raw, "verify")
+    least = run(work / "f", frame(0, -1, b""), "verify")[3]
+    assert code == 0 and out == b"", (out, err)
+    assert rss - least < (32 << 10) * SLOWNESS, "KiB"
 
 
 @pytest.mark.parametrize("sizes", [(9 << 20, 5 << 20), (12 << 20, 64 << 10), (1 << 20, 1 << 18)])

@@ -12,23 +12,13 @@ static int take_within(struct pieces *p, uint32_t n, const struct chunk *c)
 	return 0;
 }
 
-/* As many blocks as a piece holds, but one at least. */
-static struct run next_blocks(const struct chunk *c, uint32_t first)
-{
-	struct run run = {first, 1};
-	while (run.first + run.n < c->nblocks &&
-	       chunk_run_bytes(c, (struct run){first, run.n + 1}) <= PIECE)
-		run.n++;
-	return run;
-}
-
 static int take_blocks(struct pieces *p, uint32_t n, const struct chunk *c)
 {
 	/* A checksum of the whole chunk is looked at only by those who read all of it at once. */
-	if (next_blocks(c, 0).n < c->nblocks)
+	if (chunk_run_of(c, 0, PIECE).n < c->nblocks)
 		TRY(frame_check_chunk(p->f, n, c));
 	for (struct run run = {0, 0}; run.first + run.n < c->nblocks;) {
-		run = next_blocks(c, run.first + run.n);
+		run = chunk_run_of(c, run.first + run.n, PIECE);
 		uint32_t len = chunk_run_bytes(c, run);
 		TRY(buf_reserve_fresh(&p->b, len));
 		TRY(frame_read_blocks(p->f, n, c, run, p->s, span_of(p->b.p, len)));
