@@ -42,7 +42,7 @@
 #define READ_LEAST (16ull << 20)
 #define LOAD_LEAST (64ull << 20)
 #define LOAD_TIMES 8
-#define INDEX_LEAST (1ull << 30)
+#define INDEX_LEAST (4ull << 30)
 #define INDEX_TIMES 64
 
 /*

@@ -16,15 +16,15 @@ bool sidecar_name(const char *backing, char out[static NAME_MAX + 1])
 }
 
 /* What has the name of a sidecar: one that is no regular file is not hidden, but somebody's own. */
-enum named { NAMED_NONE, NAMED_SIDECAR, NAMED_OTHER };
+enum sidecar_place { PLACE_FREE, PLACE_SIDECAR, PLACE_OTHERS };
 
-static enum named look_for(int dirfd, const char *name)
+static enum sidecar_place look_for(int dirfd, const char *name)
 {
 	struct stat st;
 
 	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return NAMED_NONE;
-	return S_ISREG(st.st_mode) ? NAMED_SIDECAR : NAMED_OTHER;
+		return PLACE_FREE;
+	return S_ISREG(st.st_mode) ? PLACE_SIDECAR : PLACE_OTHERS;
 }
 
 void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to)
@@ -32,7 +32,7 @@ void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to)
 	char name[NAME_MAX + 1], to_name[NAME_MAX + 1];
 
 	if (sidecar_name(from, name) && sidecar_name(to, to_name) &&
-	    look_for(dirfd, name) == NAMED_SIDECAR && look_for(to_dirfd, to_name) != NAMED_OTHER)
+	    look_for(dirfd, name) == PLACE_SIDECAR && look_for(to_dirfd, to_name) != PLACE_OTHERS)
 		(void)renameat(dirfd, name, to_dirfd, to_name);
 }
 
@@ -40,7 +40,7 @@ void sidecar_remove(int dirfd, const char *backing)
 {
 	char name[NAME_MAX + 1];
 
-	if (sidecar_name(backing, name) && look_for(dirfd, name) == NAMED_SIDECAR)
+	if (sidecar_name(backing, name) && look_for(dirfd, name) == PLACE_SIDECAR)
 		(void)unlinkat(dirfd, name, 0);
 }
 

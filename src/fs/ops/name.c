@@ -352,7 +352,7 @@ static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fu
 {
 	TRY(make(m, e));
 	struct inode *n = ops_inode(m->fs, e->ino);
-	while (push_enter(m->fs, n, NULL) < 0)
+	while (push_enter(m->fs, n, NULL) == -ESTALE)
 		usleep(NAP_US); /* others have filled it already; who has made it waits alone */
 	int rc = ops_open_handle(m->fs, n, &m->born, fi);
 	push_leave(n);

@@ -54,7 +54,10 @@ static bool take_turn(struct fs *fs)
 	return atomic_compare_exchange_strong(&fs->pushing, &free, PUSH_TAKEN);
 }
 
-/* Nobody writes to the file, and the kernel's pages of it are those of what we would read. */
+/*
+ * Nobody writes to the file, and nobody has changed it since it was opened last: else the kernel is
+ * about to be told that its pages are old (kernel_owner), and one of ours could come after that.
+ */
 static bool suits_inode_locked(const struct inode *n)
 {
 	const struct file *f = n->file;
@@ -110,7 +113,7 @@ static int store(struct fs *fs, const struct push *p, const struct reply *r)
 	return 0;
 }
 
-/* Whoever has waited has entered with this, so that no other push comes before them. */
+/* Returns who has waited, the oldest first: entered, so that no other push comes before them. */
 static struct deferred *leave_inode(struct fs *fs, struct push *p)
 {
 	struct inode *n = p->inode;
@@ -154,7 +157,7 @@ void push_run(struct fs *fs, struct push *p, struct reply *room)
 	struct deferred *waited = leave_inode(fs, p);
 	inode_put(fs->inodes, p->inode, 1);
 	atomic_store(&fs->pushing, PUSH_FREE);
-	serve(waited);
+	serve(waited); /* requests like others: another push need not wait for them */
 }
 
 #define LOOK_EVERY_US 1000

@@ -29,7 +29,7 @@ struct deferred {
 	struct fuse_file_info fi;
 	struct stat attr;
 	int to_set;
-	/* push.c's own */
+	/* push.c's own: of its copy, in the list of those that wait */
 	struct deferred *next;
 	bool killpriv;
 };
