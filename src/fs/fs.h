@@ -73,6 +73,7 @@ struct fs {
 	struct notify *notify; /* while requests are served */
 	struct absent absent;
 	struct seek_queue seeks;
+	atomic_bool guarded; /* if killed, its connection is aborted: guard.h */
 	atomic_int pushing; /* who may push a block to the kernel: ops/push.c */
 	struct relief relief;
 	/* linkat by descriptor was refused: [0] to root, [1] to root as another user */

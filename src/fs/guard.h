@@ -1,9 +1,9 @@
 /*
  * A process beside the daemon that aborts the FUSE connection if the daemon was killed but cannot
- * exit. While we make the kernel write or drop pages (notify.h, push.h, op_lseek), the kernel waits for
- * replies of ours. If we are killed at that moment there are none: the waiting thread keeps the
- * process and its connection alive, and everybody who uses the mount hangs. The kernel tells the
- * guard when the daemon's main thread has ended.
+ * exit. While we make the kernel write, take or drop pages (notify.h, push.h, op_lseek), the kernel
+ * waits for replies of ours. If we are killed at that moment there are none: the waiting thread
+ * keeps the process and its connection alive, and everybody who uses the mount hangs. The kernel
+ * tells the guard when the daemon's main thread has ended.
  *
  * The guard holds the `abort` file of the connection in fusectl, opened while the mount was
  * certainly ours. Connection numbers and paths are reused by other mounts, but that file has no

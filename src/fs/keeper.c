@@ -179,15 +179,17 @@ static dev_t find_mount(const struct fs *fs, uint64_t *id)
  * opened, the file belongs to our connection. Holding a descriptor of the mount would prove that as
  * well, but would make an early umount fail.
  */
-static void tell_guard(const struct fs *fs, dev_t dev)
+static void tell_guard(struct fs *fs, dev_t dev)
 {
 	int control = guard_open(dev);
 	uint64_t id;
 
 	if (control < 0)
 		return;
-	if (find_mount(fs, &id) == dev)
+	if (find_mount(fs, &id) == dev) {
 		guard_give(control);
+		fs->guarded = true;
+	}
 	close(control);
 }
 

@@ -69,7 +69,7 @@ static bool suits_inode_locked(const struct inode *n)
 
 bool push_begin(struct fs *fs, struct inode *n, const struct reply *answer, struct push *p)
 {
-	if (!answer->again.len || answer->again.len > LONGEST || !take_turn(fs))
+	if (!answer->again.len || answer->again.len > LONGEST || !fs->guarded || !take_turn(fs))
 		return false;
 	pthread_mutex_lock(&n->lock);
 	bool suits = suits_inode_locked(n);

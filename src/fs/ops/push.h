@@ -13,6 +13,9 @@
  * is one push at a time for all files, so that all other threads go on.
  *
  * What another program has changed meanwhile the kernel is told once more.
+ *
+ * A daemon that is killed while it waits for such a page cannot end, and its users hang. So nothing
+ * is pushed where no guard could end that (guard.h).
  */
 #ifndef FS_OPS_PUSH_H
 #define FS_OPS_PUSH_H
