@@ -28,7 +28,7 @@ CONFIGS = {  # options, longest file, steps, share of the disks
         "chunksize=64K,blocksize=16K,commit=0,level=0",
         2_500_000,
         150,
-        0.02,
+        0.06,  # fewer may have none that is recovered
     ),  # holes are punched
     "reopened": (f"{TINY},level=0,intent=0", 400_000, 400, 0.1),
     "again": (f"{TINY},level=0,intent=0,workers=1", 60_000, 80, 0.2),
@@ -174,7 +174,7 @@ def test_every_disk_holds_what_was_synced(mount, work, blosc2, config, record_pr
     wanted = int(CUTS * CONFIGS[config][3])
     code, said, points, states, recovered, _ = replay(trace, wanted, "--keep", str(kept))
     assert code == 0, said
-    assert points > CONFIGS[config][2] // 3 and states >= wanted and recovered > states // 100, said
+    assert points > CONFIGS[config][2] // 3 and states >= wanted and recovered > states // 200, said
     frames = sorted(kept.glob("*.b2frame"))
     assert frames
     for path in frames:  # the reference opens what was recovered
