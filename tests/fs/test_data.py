@@ -194,6 +194,7 @@ def test_more_files_open_than_descriptors(mount):
 def test_a_limit_of_descriptors_is_told(mount):
     """Once, though many opens fail; what is open goes on."""
     m = mount(start=False).allow("too many open files")
+    m.allow("fuse: failed to open /dev/fuse", "fuse: trying to continue without -o clone_fd")
     m.argv = ["prlimit", "--nofile=60:60", *m.argv]
     m.start()
     fds, failed = [], 0
