@@ -2,8 +2,8 @@
 
 #include "base/log.h"
 #include "frame/view_npy.h"
+#include "fs/file/alone.h"
 #include "fs/file/open.h"
-#include "fs/file/write.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -62,25 +62,12 @@ uint32_t dirty_first_unshown(const struct file *f, uint32_t from)
 /* Counts the memory of a chunk in the budget. */
 static void charge(struct dirty_chunk *c)
 {
-	size_t now = sizeof *c + c->bytes.cap + c->npages * (size_t)DIRTY_PAGE +
-		     c->page_cap * sizeof *c->page;
+	size_t now = sizeof *c + c->bytes.cap + pages_memory(&c->pages);
 
 	if (now == c->charged)
 		return;
 	budget_add(c->file->fs->budget, (int64_t)now - (int64_t)c->charged);
 	c->charged = now;
-}
-
-static void drop_pages(struct dirty_chunk *c, uint32_t first)
-{
-	for (uint32_t i = first; i < c->npages; i++)
-		mem_free(c->page[i].p);
-	c->npages = (uint32_t)min_u64(c->npages, first);
-	if (c->npages)
-		return;
-	mem_free(c->page);
-	c->page = NULL;
-	c->page_cap = 0;
 }
 
 static void drop_bytes(struct file *f, struct dirty_chunk *c)
@@ -94,7 +81,7 @@ static void drop_bytes(struct file *f, struct dirty_chunk *c)
 void dirty_free(struct file *f, struct dirty_chunk *c)
 {
 	budget_add(f->fs->budget, -(int64_t)c->charged);
-	drop_pages(c, 0);
+	pages_drop(&c->pages, 0);
 	drop_bytes(f, c);
 	mem_free(c);
 }
@@ -139,48 +126,6 @@ static int stretch(struct dirty_chunk *c, uint32_t lo, uint32_t hi)
 	return 0;
 }
 
-/* The first page that ends behind `at`, by binary search; npages: none. */
-static uint32_t page_from(const struct dirty_chunk *c, uint32_t at)
-{
-	uint32_t lo = 0, hi = c->npages;
-
-	while (lo < hi) {
-		uint32_t mid = lo + (hi - lo) / 2;
-		if (c->page[mid].at + DIRTY_PAGE <= at)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-static bool page_has(const struct dirty_chunk *c, uint32_t i, uint32_t at)
-{
-	return i < c->npages && c->page[i].at <= at;
-}
-
-bool dirty_covers(const struct dirty_chunk *c, uint32_t len)
-{
-	return c->npages == ceil_div(len, DIRTY_PAGE);
-}
-
-bool dirty_touches(const struct dirty_chunk *c, uint32_t lo, uint32_t hi)
-{
-	uint32_t i = page_from(c, lo);
-	return i < c->npages && c->page[i].at < hi;
-}
-
-void dirty_overlay(const struct dirty_chunk *c, uint32_t lo, struct span dst)
-{
-	uint32_t hi = lo + (uint32_t)dst.n;
-
-	for (uint32_t i = page_from(c, lo); i < c->npages && c->page[i].at < hi; i++) {
-		uint32_t at = c->page[i].at;
-		uint32_t from = at > lo ? at : lo, to = (uint32_t)min_u64(at + DIRTY_PAGE, hi);
-		memcpy(dst.p + (from - lo), c->page[i].p + (from - at), to - from);
-	}
-}
-
 /* Reads bytes that no page of `c` has: from the FLUSHING copy, or the frame. */
 static int read_below(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst)
 {
@@ -196,15 +141,16 @@ static int read_below(struct file *f, const struct dirty_chunk *c, uint32_t lo, 
 
 static int read_pages(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst)
 {
+	const struct dirty_pages *d = &c->pages;
 	uint32_t hi = lo + (uint32_t)dst.n;
 
-	for (uint32_t i = page_from(c, lo), at = lo; at < hi; i++) {
-		uint32_t next = i < c->npages && c->page[i].at < hi ? c->page[i].at : hi;
+	for (uint32_t i = pages_from(d, lo), at = lo; at < hi; i++) {
+		uint32_t next = i < d->n && d->page[i].at < hi ? d->page[i].at : hi;
 		if (at < next)
 			TRY(read_below(f, c, at, span_of(dst.p + (at - lo), next - at)));
 		at = next + DIRTY_PAGE;
 	}
-	dirty_overlay(c, lo, dst);
+	pages_overlay(d, lo, dst);
 	return 0;
 }
 
@@ -218,26 +164,6 @@ int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct 
 	return 0;
 }
 
-static int reserve_pages(struct dirty_chunk *c, uint32_t more)
-{
-	if (c->npages + more <= c->page_cap)
-		return 0;
-	uint32_t cap = (uint32_t)max_u64(c->page_cap ? c->page_cap * 2 : 4, c->npages + more);
-	struct dirty_page *grown = mem_realloc(c->page, cap * sizeof *grown);
-	if (!grown)
-		return -ENOMEM;
-	c->page = grown;
-	c->page_cap = cap;
-	return 0;
-}
-
-static void insert_page(struct dirty_chunk *c, uint32_t i, struct dirty_page page)
-{
-	memmove(c->page + i + 1, c->page + i, (c->npages - i) * sizeof *c->page);
-	c->page[i] = page;
-	c->npages++;
-}
-
 /*
  * Makes room for one more page, at `at`, including what it would take to put an older copy back
  * below it, which the workers have now and may fail to store.
@@ -249,7 +175,7 @@ static int reserve_page(struct dirty_chunk *c, uint32_t at)
 
 	if (old && old->whole && end > old->bytes.cap)
 		TRY(buf_reserve(&c->bytes, end));
-	return reserve_pages(c, 1 + (old ? old->npages : 0));
+	return pages_reserve(&c->pages, 1 + (old ? old->pages.n : 0));
 }
 
 /* Inserts a page for a write to *p, with the older bytes around that. `len`: of the chunk. */
@@ -269,7 +195,7 @@ static int new_page(struct dirty_chunk *c, uint32_t i, const struct piece *p, ui
 	if (rc < 0)
 		mem_free(page.p);
 	else
-		insert_page(c, i, page);
+		pages_insert(&c->pages, i, page);
 	return rc;
 }
 
@@ -277,13 +203,13 @@ static int write_pages(struct dirty_chunk *c, const struct piece *p, const uint8
 {
 	uint32_t len = frame_chunk_span(c->file->frame, c->n).len;
 
-	for (uint32_t i = page_from(c, p->lo), at = p->lo; at < p->hi; i++) {
+	for (uint32_t i = pages_from(&c->pages, p->lo), at = p->lo; at < p->hi; i++) {
 		struct piece part = {
 			c->n, at,
 			(uint32_t)min_u64((uint64_t)at - at % DIRTY_PAGE + DIRTY_PAGE, p->hi)};
-		if (!page_has(c, i, at))
+		if (!pages_has(&c->pages, i, at))
 			TRY(new_page(c, i, &part, len));
-		uint8_t *to = c->page[i].p + at % DIRTY_PAGE;
+		uint8_t *to = c->pages.page[i].p + at % DIRTY_PAGE;
 		if (src)
 			memcpy(to, src + (at - p->lo), part.hi - at);
 		else
@@ -346,7 +272,8 @@ static int new_chunk(struct file *f, uint32_t n, struct dirty_chunk **out)
  */
 static bool wants_whole(const struct file *f, const struct dirty_chunk *c, const struct piece *p)
 {
-	bool starts = p->lo == 0 && !c->npages, large = p->hi - p->lo >= f->chunk_size / LARGE_PART;
+	bool starts = p->lo == 0 && !c->pages.n;
+	bool large = p->hi - p->lo >= f->chunk_size / LARGE_PART;
 
 	return (starts || large) && frame_is_hole(f->frame, c->n) &&
 	       !dirty_find_flushing(&f->dirty, c->n);
@@ -357,7 +284,7 @@ static void note_same(struct file *f, struct dirty_chunk *c, uint32_t len)
 {
 	if (frame_slot(f->frame, c->n) != SLOT_STORED || dirty_find_flushing(&f->dirty, c->n))
 		return;
-	c->same = c->npages ? (uint32_t)min_u64(c->page[0].at, len) : len;
+	c->same = c->pages.n ? (uint32_t)min_u64(c->pages.page[0].at, len) : len;
 	c->below = frame_place(f->frame, c->n);
 }
 
@@ -370,7 +297,7 @@ static int make_whole(struct file *f, struct dirty_chunk *c)
 	c->bytes.n = len;
 	c->whole = true;
 	note_same(f, c, len);
-	drop_pages(c, 0);
+	pages_drop(&c->pages, 0);
 	return 0;
 }
 
@@ -386,18 +313,18 @@ int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct buf *
 		TRY(new_chunk(f, p.chunk, &c));
 	bool all = p.lo == 0 && p.hi == len;
 	if (c->whole || all || wants_whole(f, c, &p)) {
-		rc = c->npages && !all ? make_whole(f, c) : 0;
+		rc = c->pages.n && !all ? make_whole(f, c) : 0;
 		if (rc >= 0)
 			rc = write_whole(c, &p, src, own);
 		if (rc >= 0 && !c->whole) {
-			drop_pages(c, 0);
+			pages_drop(&c->pages, 0);
 			c->whole = true;
 		}
 	} else {
 		rc = write_pages(c, &p, src);
 	}
 	charge(c);
-	if (rc < 0 && !c->whole && !c->npages)
+	if (rc < 0 && !c->whole && !c->pages.n)
 		dirty_drop(f, c);
 	*out = c;
 	return rc;
@@ -411,7 +338,7 @@ int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out)
 		TRY(new_chunk(f, n, &c));
 	int rc = c->whole ? 0 : make_whole(f, c);
 	charge(c);
-	if (rc < 0 && !c->npages)
+	if (rc < 0 && !c->pages.n)
 		dirty_drop(f, c);
 	*out = c;
 	return rc;
@@ -421,32 +348,19 @@ void dirty_cut(struct dirty_chunk *c, uint32_t len)
 {
 	c->bytes.n = min_u64(c->bytes.n, len);
 	c->same = (uint32_t)min_u64(c->same, len);
-	uint32_t i = page_from(c, len);
-	if (page_has(c, i, len)) {
-		memset(c->page[i].p + len % DIRTY_PAGE, 0, DIRTY_PAGE - len % DIRTY_PAGE);
+	uint32_t i = pages_from(&c->pages, len);
+	if (pages_has(&c->pages, i, len)) {
+		memset(c->pages.page[i].p + len % DIRTY_PAGE, 0, DIRTY_PAGE - len % DIRTY_PAGE);
 		i += len % DIRTY_PAGE > 0;
 	}
-	drop_pages(c, i);
+	pages_drop(&c->pages, i);
 	charge(c);
-}
-
-/* Moves those pages to the newer copy that it does not have. */
-static void give_pages(struct dirty_chunk *from, struct dirty_chunk *to)
-{
-	for (uint32_t k = 0; k < from->npages; k++) {
-		uint32_t i = page_from(to, from->page[k].at);
-		if (page_has(to, i, from->page[k].at))
-			continue;
-		assert(to->npages < to->page_cap); /* reserve_page */
-		insert_page(to, i, from->page[k]);
-		from->page[k].p = NULL;
-	}
 }
 
 /* Copies the newer pages over the older, whole copy. */
 static void take_pages(struct dirty_chunk *whole, struct dirty_chunk *newer)
 {
-	uint64_t end = (uint64_t)newer->page[newer->npages - 1].at + DIRTY_PAGE;
+	uint64_t end = (uint64_t)newer->pages.page[newer->pages.n - 1].at + DIRTY_PAGE;
 	uint32_t len = frame_chunk_span(whole->file->frame, whole->n).len;
 
 	end = min_u64(end, len);
@@ -462,7 +376,7 @@ static void take_pages(struct dirty_chunk *whole, struct dirty_chunk *newer)
 		memset(whole->bytes.p + whole->bytes.n, 0, end - whole->bytes.n);
 		whole->bytes.n = end;
 	}
-	dirty_overlay(newer, 0, buf_span(&whole->bytes));
+	pages_overlay(&newer->pages, 0, buf_span(&whole->bytes));
 }
 
 void dirty_put_back_take(struct file *f, struct dirty_chunk *c)
@@ -477,7 +391,7 @@ void dirty_put_back_take(struct file *f, struct dirty_chunk *c)
 		dirty_drop(f, newer);
 		newer = NULL;
 	} else if (newer && !newer->whole) {
-		give_pages(c, newer);
+		pages_give(&c->pages, &newer->pages); /* reserve_page has made room */
 		charge(newer);
 	}
 	if (newer) {

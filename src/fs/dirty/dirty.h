@@ -20,16 +20,10 @@
 #include "base/pool.h"
 #include "frame/range.h"
 #include "fs/dirty/budget.h"
+#include "fs/dirty/pages.h"
 #include "fs/dirty/set.h"
 
-#define DIRTY_PAGE 4096u
-
 struct file;
-
-struct dirty_page {
-	uint32_t at; /* its first byte in the chunk, a multiple of DIRTY_PAGE */
-	uint8_t *p;  /* DIRTY_PAGE bytes; zeros behind the end of the chunk   */
-};
 
 struct dirty_chunk {
 	struct pool_job job; /* must be first: the worker finds the chunk by it */
@@ -43,14 +37,13 @@ struct dirty_chunk {
 	uint32_t written;
 	/* The stored chunk has a wrong length: no commit before this copy is stored. */
 	bool must;
-	bool whole;              /* the content is in `bytes`, else in `page`                  */
+	bool whole;              /* the content is in `bytes`, else in `pages`                 */
 	/*
 	 * The chunk from its start; any missing part at its end is zeros. If not whole: empty, but
 	 * with room for what dirty_put_back_take may have to put there.
 	 */
 	struct buf bytes;
-	struct dirty_page *page; /* in ascending order                                         */
-	uint32_t npages, page_cap;
+	struct dirty_pages pages;
 	/*
 	 * If whole: the first `same` bytes are those of the stored chunk, provided that this is
 	 * still at the place `below` (frame_place).
@@ -109,15 +102,6 @@ uint32_t dirty_first_unshown(const struct file *f, uint32_t from);
 
 /* Cuts the chunk to `len` bytes. */
 void dirty_cut(struct dirty_chunk *c, uint32_t len);
-
-/* True: the pages cover all of a chunk of `len` bytes. */
-bool dirty_covers(const struct dirty_chunk *c, uint32_t len);
-
-/* True: some page has bytes of [lo, hi). */
-bool dirty_touches(const struct dirty_chunk *c, uint32_t lo, uint32_t hi);
-
-/* Copies the parts of [lo, lo + dst.n) that the pages have to dst, over what is there. */
-void dirty_overlay(const struct dirty_chunk *c, uint32_t lo, struct span dst);
 
 /*
  * Makes a copy that could not be stored DIRTY again, below what was written since. `c` is in no

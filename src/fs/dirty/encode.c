@@ -1,7 +1,5 @@
 #include "fs/dirty/encode.h"
 
-#include <assert.h>
-
 /*
  * What lies below dirty pages: the stored chunk, in ws->base, or its decoded bytes, in ws->plain.
  */
@@ -39,7 +37,7 @@ static bool covers_block(const struct dirty_chunk *c, struct extent at)
 	uint32_t covered = 0;
 
 	for (uint32_t p = first; p <= last; p++)
-		covered += dirty_touches(c, p * DIRTY_PAGE, p * DIRTY_PAGE + 1);
+		covered += pages_touch(&c->pages, p * DIRTY_PAGE, p * DIRTY_PAGE + 1);
 	return covered > last - first;
 }
 
@@ -53,7 +51,7 @@ static int fill_block(const struct dirty_chunk *c, const struct chunk *base, str
 	if (!covers_block(c, at))
 		TRY(chunk_decode(base, ws->scratch, (struct run){b, 1},
 				 view_part(buf_view(&ws->base), in.off, in.len), dst));
-	dirty_overlay(c, at.off, dst);
+	pages_overlay(&c->pages, at.off, dst);
 	return 0;
 }
 
@@ -67,7 +65,7 @@ static int list_edits(const struct dirty_chunk *c, const struct chunk *base, str
 		struct extent from = chunk_block_bytes(base, b), to = from;
 		for (; b < base->nblocks; b++) {
 			struct extent at = chunk_block_bytes(base, b);
-			if (!dirty_touches(c, at.off, at.off + at.len))
+			if (!pages_touch(&c->pages, at.off, at.off + at.len))
 				break;
 			TRY(fill_block(c, base, ws, b));
 			to = at;
@@ -93,7 +91,7 @@ static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
 		return false;
 	for (uint32_t b = 0; b < base->nblocks; b++) {
 		struct extent at = chunk_block_bytes(base, b);
-		touched += dirty_touches(c, at.off, at.off + at.len);
+		touched += pages_touch(&c->pages, at.off, at.off + at.len);
 	}
 	return touched <= base->nblocks / 2;
 }
@@ -310,7 +308,7 @@ static int encode_over(struct file *f, const struct dirty_chunk *c, struct works
 	if (rc != 0)
 		return rc;
 	err_clear();
-	dirty_overlay(c, 0, buf_span(&ws->plain));
+	pages_overlay(&c->pages, 0, buf_span(&ws->plain));
 	return encode_plain(f, c, buf_view(&ws->plain), ws);
 }
 
@@ -319,8 +317,8 @@ static int encode_pages(struct file *f, const struct dirty_chunk *c, struct work
 {
 	TRY(buf_reserve_fresh(&ws->plain, c->len));
 	ws->plain.n = c->len;
-	if (dirty_covers(c, c->len)) {
-		dirty_overlay(c, 0, buf_span(&ws->plain));
+	if (pages_cover(&c->pages, c->len)) {
+		pages_overlay(&c->pages, 0, buf_span(&ws->plain));
 		return encode_plain(f, c, buf_view(&ws->plain), ws);
 	}
 	/* No bound: the data has been accepted, so the chunks are not too large (write.c). */

@@ -1,6 +1,7 @@
 #include "fs/file/copy.h"
 
 #include "fs/dirty/workspace.h"
+#include "fs/file/alone.h"
 #include "fs/file/read.h"
 #include "fs/file/sync.h"
 #include "fs/file/write.h"

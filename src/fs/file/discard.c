@@ -1,6 +1,7 @@
 #include "fs/file/discard.h"
 
 #include "base/log.h"
+#include "fs/file/alone.h"
 #include "fs/file/load.h"
 #include "fs/file/share.h"
 #include "fs/file/sync.h"

@@ -2,6 +2,7 @@
 
 #include "base/fd.h"
 #include "base/log.h"
+#include "fs/file/alone.h"
 #include "fs/file/discard.h"
 #include "fs/file/open.h"
 #include "fs/file/sync.h"

@@ -1,9 +1,9 @@
 /* Attributes: getattr and setattr. */
 #include "fs/ops/ops.h"
 
+#include "fs/file/alone.h"
 #include "fs/file/open.h"
 #include "fs/file/sync.h"
-#include "fs/file/write.h"
 #include "fs/inode/times.h"
 #include "fs/ops/push.h"
 

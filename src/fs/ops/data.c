@@ -2,6 +2,7 @@
 #include "fs/ops/ops.h"
 
 #include "fs/dirty/workspace.h"
+#include "fs/file/alone.h"
 #include "fs/file/copy.h"
 #include "fs/file/open.h"
 #include "fs/file/read.h"

@@ -1,0 +1,238 @@
+#include "fs/file/alone.h"
+
+#include "frame/range.h"
+#include "fs/dirty/flush.h"
+#include "fs/file/share.h"
+#include "fs/file/sync.h"
+#include "fs/file/write_impl.h"
+#include "fs/inode/caps.h"
+
+void file_enter_alone(struct file *f)
+{
+	pthread_rwlock_wrlock(&f->gate);
+	pthread_rwlock_wrlock(&f->lock);
+	/* The gate does not keep a writer of another file from flushing this one. */
+	while (f->dirty.flushing.count) {
+		pthread_rwlock_unlock(&f->lock);
+		IGNORE(flush_wait(f)); /* it will be tried again */
+		pthread_rwlock_wrlock(&f->lock);
+	}
+	touched_whole(&f->unsynced.touched); /* whoever wants to be alone changes more than bytes */
+}
+
+void file_leave_alone(struct file *f)
+{
+	pthread_rwlock_unlock(&f->lock);
+	pthread_rwlock_unlock(&f->gate);
+}
+
+static int enter(struct file *f)
+{
+	err_clear();
+	file_catch_up(f);
+	file_enter_alone(f);
+	return f->lost ? -EIO : 0;
+}
+
+/*
+ * Follows enter_to_store. The new times need the lock of the inode, which comes before the sidecar.
+ */
+static int leave_stored(struct file *f, enum sidecar_entered how, int rc)
+{
+	pthread_rwlock_unlock(&f->lock);
+	sidecar_leave(&f->sidecar, how);
+	if (rc >= 0)
+		file_note_change(f, FILE_CLOCK_NOW);
+	pthread_rwlock_unlock(&f->gate);
+	return rc;
+}
+
+static int leave(struct file *f, int rc)
+{
+	return leave_stored(f, SIDECAR_NONE, rc);
+}
+
+int file_truncate(struct file *f, uint64_t size)
+{
+	file_wait_for_others(f);
+	int rc = enter(f);
+	if (rc >= 0)
+		rc = size > frame_max_size(f->frame) ? -EFBIG : file_resize_locked(f, size);
+	if (rc >= 0)
+		arrivals_release(&f->arrivals, size, UINT64_MAX);
+	return leave(f, rc);
+}
+
+int file_extend(struct file *f, uint64_t size)
+{
+	int rc = enter(f);
+	if (rc >= 0 && size > frame_max_size(f->frame))
+		rc = -EFBIG;
+	else if (rc >= 0 && size > frame_size(f->frame))
+		rc = file_resize_locked(f, size);
+	return leave(f, rc);
+}
+
+static int zero_piece(struct file *f, const struct piece *p)
+{
+	struct dirty_chunk *c = dirty_find(&f->dirty, p->chunk);
+
+	if (p->lo == 0 && p->hi == frame_chunk_span(f->frame, p->chunk).len) {
+		if (c)
+			dirty_drop(f, c);
+		frame_put_zeros(f->frame, p->chunk);
+		return 0;
+	}
+	if (!c && frame_is_hole(f->frame, p->chunk))
+		return 0;
+	TRY(file_check_memory(f));
+	return dirty_write(f, *p, NULL, NULL, &c);
+}
+
+int file_zero(struct file *f, uint64_t at, uint64_t len)
+{
+	struct piece p;
+
+	int rc = enter(f);
+	uint64_t size = frame_size(f->frame);
+	if (rc >= 0 && at < size) {
+		struct range r = range_of(at, min_u64(len, size - at), f->chunk_size);
+		while (rc >= 0 && range_next(&r, &p))
+			rc = zero_piece(f, &p);
+		if (rc >= 0)
+			arrivals_release(&f->arrivals, at, at + min_u64(len, size - at));
+	}
+	return leave(f, rc);
+}
+
+/* Do the rules of policy.h allow this chunk in the file? */
+static int admit(struct file *f, const struct file_chunk *c, uint64_t size)
+{
+	struct policy_guest g = {.origin = &c->origin,
+				 .file_size = size,
+				 .chunk_size = frame_info(f->frame)->chunk_size,
+				 .first = frame_size(f->frame) == 0};
+	struct chunk shape = {0};
+	bool adopted;
+
+	if (!c->stored.n)
+		return 1;
+	int rc = chunk_parse(&shape, c->stored, c->stored.n, 0);
+	g.typesize = shape.typesize;
+	g.blocksize = shape.blocksize;
+	chunk_deinit(&shape);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	if (!policy_admit(&f->policy, &g, &adopted))
+		return 0;
+	if (adopted) {
+		struct pipeline header = policy_header(&f->policy);
+		frame_set_pipeline(f->frame, &header);
+	}
+	f->items_whole |= g.typesize > 1;
+	return 1;
+}
+
+static int store_raw(struct file *f, uint32_t n, struct view stored, uint64_t *at)
+{
+	if (!stored.n)
+		return 0;
+	caps_hold(f->inode, f->fd);
+	TRY(frame_alloc(f->frame, n, (uint32_t)stored.n, at));
+	int rc = frame_write(f->frame, *at, stored);
+	if (rc < 0)
+		frame_unalloc(f->frame, *at, (uint32_t)stored.n);
+	return rc;
+}
+
+static int put_chunk(struct file *f, const struct file_chunk *c)
+{
+	uint64_t old = frame_size(f->frame), at = 0;
+	uint64_t end = (uint64_t)c->n * c->size + c->len;
+
+	if (old == 0)
+		file_adopt_pipeline(f);
+	if (frame_info(f->frame)->chunk_size != c->size)
+		return 0;
+	if (end > frame_max_size(f->frame))
+		return -EFBIG;
+	if (c->len < frame_info(f->frame)->chunk_size && end < old)
+		return 0; /* bytes of the old chunk stay behind it */
+	int rc = admit(f, c, max_u64(old, end));
+	if (rc <= 0)
+		return rc;
+	if (end > old)
+		TRY(file_resize_locked(f, end));
+	rc = store_raw(f, c->n, c->stored, &at);
+	if (rc < 0) {
+		if (end > old)
+			file_shrink_back(f, old);
+		return rc;
+	}
+	struct dirty_chunk *dirty = dirty_find(&f->dirty, c->n);
+	if (dirty)
+		dirty_drop(f, dirty);
+	if (c->stored.n)
+		frame_put(f->frame, c->n, at, (uint32_t)c->stored.n);
+	else
+		frame_put_zeros(f->frame, c->n);
+	arrivals_come(&f->arrivals, old, (uint64_t)c->n * c->size, end);
+	cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, c->n});
+	f->wants_commit = frame_wants_commit(f->frame);
+	return 1;
+}
+
+/* As enter, to store to the frame. *how: for leave_stored, also if it fails. */
+static int enter_to_store(struct file *f, enum sidecar_entered *how)
+{
+	int rc = enter(f), entered;
+
+	for (;;) {
+		pthread_rwlock_unlock(&f->lock); /* comes behind it */
+		entered = file_enter_store(f, how);
+		pthread_rwlock_wrlock(&f->lock);
+		if (!f->dirty.flushing.count)
+			break;
+		pthread_rwlock_unlock(&f->lock);
+		sidecar_leave(&f->sidecar, *how); /* chunks on their way enter it, too */
+		IGNORE(flush_wait(f));
+		pthread_rwlock_wrlock(&f->lock);
+	}
+	return rc < 0 ? rc : entered;
+}
+
+static int put_chunk_once(struct file *f, const struct file_chunk *c)
+{
+	enum sidecar_entered how;
+
+	TRY(file_commit_replaced(f));
+	int rc = enter_to_store(f, &how);
+	return leave_stored(f, how, rc < 0 ? rc : put_chunk(f, c));
+}
+
+/* More often than another program changes a file between two looks at it. */
+#define STALE_TRIES 8
+
+static int put_chunk_entered(struct file *f, const struct file_chunk *c)
+{
+	uint64_t most = f->chunk_size; /* for the last chunk, when it gets longer */
+
+	TRY(file_enter_budget(f, most));
+	int rc = put_chunk_once(f, c);
+	/* What another program wrote is read first, unless changes of ours wait for that frame. */
+	for (int i = 1; rc == -ESTALE && i < STALE_TRIES && !file_changed(f); i++)
+		rc = put_chunk_once(f, c);
+	budget_leave(f->fs->budget, most);
+	return rc;
+}
+
+int file_put_chunk(struct file *f, const struct file_chunk *c)
+{
+	struct lock_wait lock = {.what = SIDECAR_STORE};
+	int rc;
+
+	do
+		rc = put_chunk_entered(f, c);
+	while (file_lock_comes(f, rc, &lock));
+	return rc;
+}

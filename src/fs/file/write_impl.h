@@ -1,0 +1,28 @@
+/* What the functions of write.h and alone.h share. */
+#ifndef FS_FILE_WRITE_IMPL_H
+#define FS_FILE_WRITE_IMPL_H
+
+#include "fs/file/write.h"
+
+/*
+ * Writing a part of a chunk takes memory for all of it, several times over. -E2BIG: that is too
+ * much. What a crash left in the log was accepted before, so it passes. The lock is held.
+ */
+NODISCARD int file_check_memory(const struct file *f);
+
+/*
+ * Undoes a growth, back to `size`: what could not be written was not there before either. The lock
+ * is held for writing.
+ */
+void file_shrink_back(struct file *f, uint64_t size);
+
+/* Puts the file on the list for the background commit, and updates its times. The gate is held. */
+void file_note_change(struct file *f, enum file_clock clock);
+
+/*
+ * Commits, so that the space of replaced chunks is free. While another program has the lock, the
+ * file grows instead: nobody would repeat a write that is refused here.
+ */
+NODISCARD int file_commit_replaced(struct file *f);
+
+#endif
