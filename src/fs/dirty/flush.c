@@ -2,8 +2,8 @@
 
 #include "base/log.h"
 #include "fs/dirty/encode.h"
+#include "fs/file/loss.h"
 #include "fs/file/share.h"
-#include "fs/file/sync.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/inode.h"
 #include "fs/stats.h"

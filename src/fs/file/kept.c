@@ -2,8 +2,8 @@
 
 #include "base/log.h"
 #include "fs/file/discard.h"
+#include "fs/file/loss.h"
 #include "fs/file/open.h"
-#include "fs/file/sync.h"
 
 bool kept_suits(struct file *f, int rc)
 {

@@ -4,15 +4,13 @@
  */
 #include "fs/file/sync.h"
 
-#include "base/log.h"
 #include "fs/dirty/flush.h"
 #include "fs/dirty/workspace.h"
 #include "fs/file/commit.h"
 #include "fs/file/log.h"
+#include "fs/file/loss.h"
 #include "fs/file/share.h"
-#include "fs/file/write.h"
 #include "fs/inode/caps.h"
-#include "fs/inode/inode.h"
 #include "fs/inode/times.h"
 #include "fs/room.h"
 
@@ -32,20 +30,6 @@ static bool must_become_bytewise(struct file *f)
 
 	return f->items_whole && size <= BYTEWISE_MAX &&
 	       policy_wants_bytewise(&f->policy, size, frame_info(f->frame)->chunk_size);
-}
-
-/* The error of the last refused write, as long as its bytes are missing; else 0. */
-static int why_refused(struct file *f)
-{
-	pthread_rwlock_rdlock(&f->lock);
-	int rc = f->arrivals.refused.n ? f->arrivals.error : 0;
-	pthread_rwlock_unlock(&f->lock);
-	return rc;
-}
-
-bool file_lacks_refused(struct file *f)
-{
-	return why_refused(f) < 0;
 }
 
 static unsigned count_dirty(struct file *f)
@@ -262,7 +246,7 @@ static int sync_once(struct file *f, enum durability how)
 		off_the_list(f);
 	}
 	if (rc >= 0)
-		rc = why_refused(f);
+		rc = file_refused(f);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
 }
@@ -292,70 +276,6 @@ int file_sync(struct file *f, enum durability how)
 		rc = file_try_sync(f, how);
 	while (file_lock_comes(f, rc, &lock));
 	return rc;
-}
-
-/*
- * Continues without the refused bytes: they become holes. The file ends where it would with them,
- * as it does for the kernel, so there may be a hole at its end.
- */
-static bool forget_refused(struct file *f)
-{
-	uint64_t end = min_u64(missing_end(&f->arrivals.refused), frame_max_size(f->frame));
-
-	touched_whole(&f->unsynced.touched);
-	if (end > frame_size(f->frame) && file_resize_locked(f, end) < 0)
-		return false;
-	arrivals_give_up(&f->arrivals);
-	return true;
-}
-
-bool file_accept_long_refused(struct file *f)
-{
-	uint64_t first = missing_first(&f->arrivals.refused);
-	char name[NAME_MAX + 1];
-
-	if (!arrivals_are_over(&f->arrivals) || !forget_refused(f))
-		return false;
-	inode_name(f->fs->inodes, f->inode, name);
-	log_err("%s: has zeros for unwritten data, from %llu on", name, (unsigned long long)first);
-	file_lose(f, f->arrivals.error);
-	return true;
-}
-
-void file_accept_refused(struct file *f, _Atomic uint32_t *told)
-{
-	pthread_rwlock_rdlock(&f->gate);
-	pthread_rwlock_wrlock(&f->lock);
-	if (f->arrivals.refused.n && *told == f->arrivals.refusals)
-		(void)forget_refused(f); /* or the fsync fails once more */
-	*told = f->arrivals.refusals;
-	pthread_rwlock_unlock(&f->lock);
-	pthread_rwlock_unlock(&f->gate);
-}
-
-void file_lose(struct file *f, int rc)
-{
-	pthread_mutex_lock(&f->flight.lock);
-	f->flight.losses++;
-	f->flight.loss_rc = rc;
-	pthread_mutex_unlock(&f->flight.lock);
-}
-
-int file_take_loss(struct file *f, _Atomic uint32_t *seen)
-{
-	pthread_mutex_lock(&f->flight.lock);
-	int rc = *seen == f->flight.losses ? 0 : f->flight.loss_rc;
-	*seen = f->flight.losses;
-	pthread_mutex_unlock(&f->flight.lock);
-	return rc;
-}
-
-uint32_t file_losses(struct file *f)
-{
-	pthread_mutex_lock(&f->flight.lock);
-	uint32_t n = f->flight.losses;
-	pthread_mutex_unlock(&f->flight.lock);
-	return n;
 }
 
 static int sync_data(struct file *f)

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "frame/range.h"
 #include "fs/dirty/flush.h"
+#include "fs/file/loss.h"
 #include "fs/file/share.h"
 #include "fs/file/sync.h"
 #include "fs/inode/times.h"

@@ -4,6 +4,7 @@
 #include "fs/dirty/workspace.h"
 #include "fs/file/alone.h"
 #include "fs/file/copy.h"
+#include "fs/file/loss.h"
 #include "fs/file/open.h"
 #include "fs/file/read.h"
 #include "fs/file/sync.h"
