@@ -305,7 +305,8 @@ static void reclaim(struct frame *f, uint32_t n)
 	frame_space_survey_for(f, n);
 	bool much = f->info.nbytes ? frame_space_outgrown(f) : f->space.nroot >= RECLAIM_LEAST;
 
-	if (!much || !f->unsynced || f->doubt || f->suspect || f->recovered || f->space.busy)
+	if (!much || !f->unsynced || f->doubt || f->suspect || f->recovered ||
+	    space_is_busy(&f->space))
 		return;
 	if (commit_sync(f) < 0)
 		return;

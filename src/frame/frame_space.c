@@ -276,7 +276,8 @@ static bool punch(void *arg, uint64_t at, uint64_t len, bool *marked)
 void frame_space_durable(struct frame *f)
 {
 	space_durable(&f->space);
-	if (f->state == FRAME_CLEAN && f->info.nbytes == 0 && f->nbytes == 0 && !f->space.busy) {
+	if (f->state == FRAME_CLEAN && f->info.nbytes == 0 && f->nbytes == 0 &&
+	    !space_is_busy(&f->space)) {
 		space_cut(&f->space, f->info.frame_len);
 		f->area = front_end(f);
 		f->survey = SURVEY_DONE;

@@ -3,182 +3,144 @@
 #include "base/buf.h"
 
 #include <assert.h>
+#include <stddef.h>
 
-/* A node of two treaps while free, of one while busy, of a list while it waits. */
+/* In two treaps while free, in one while busy, on a list while it waits. */
 struct space_extent {
 	uint64_t at, len;
-	uint32_t weight;
+	struct treap_node by_at, by_len; /* free: both. Busy: by_at */
+	struct space_extent *next;       /* of the list */
 	bool lent;
 	bool marked; /* the visitor's: such as punched out */
-	struct space_extent *kid[2][2];
 };
 
-enum { BY_AT, BY_LEN };
+static struct space_extent *of_at(const struct treap_node *e)
+{
+	return e ? (void *)((char *)e - offsetof(struct space_extent, by_at)) : NULL;
+}
 
-typedef struct space_extent node;
+static struct space_extent *of_len(const struct treap_node *e)
+{
+	return e ? (void *)((char *)e - offsetof(struct space_extent, by_len)) : NULL;
+}
+
+static bool is_lower(const struct treap_node *a, const struct treap_node *b)
+{
+	return of_at(a)->at < of_at(b)->at;
+}
+
+/* Of those that are as long, the lower one comes first. */
+static bool is_shorter(const struct treap_node *a, const struct treap_node *b)
+{
+	const struct space_extent *l = of_len(a), *r = of_len(b);
+	return l->len != r->len ? l->len < r->len : l->at < r->at;
+}
+
+/* The first that begins at or behind `at`, and the last that begins before it. */
+static struct space_extent *first_from(const struct treap *t, uint64_t at)
+{
+	const struct space_extent key = {.at = at};
+	return of_at(treap_from(t, &key.by_at));
+}
+
+static struct space_extent *last_before(const struct treap *t, uint64_t at)
+{
+	const struct space_extent key = {.at = at};
+	return of_at(treap_below(t, &key.by_at));
+}
+
+/* The shortest free extent of at least `len` bytes; of those with `len`, from `at` on. */
+static struct space_extent *best_fit(const struct space *sp, uint64_t len, uint64_t at)
+{
+	const struct space_extent key = {.at = at, .len = len};
+	return of_len(treap_from(&sp->by_len, &key.by_len));
+}
 
 void space_init(struct space *sp, uint64_t end)
 {
-	*sp = (struct space){.end = end, .high = end, .seed = 1};
+	*sp = (struct space){
+		.end = end,
+		.high = end,
+		.by_at.before = is_lower,
+		.by_len.before = is_shorter,
+		.busy.before = is_lower,
+	};
 }
 
-static node *node_new(struct space *sp, uint64_t at, uint64_t len)
+static struct space_extent *extent_new(uint64_t at, uint64_t len)
 {
-	node *e = mem_zalloc(sizeof *e);
-	if (!e)
-		return NULL;
-	sp->seed = sp->seed * 1664525 + 1013904223; /* Numerical Recipes */
-	e->weight = sp->seed >> 4; /* its low bits are the least random */
-	e->at = at;
-	e->len = len;
+	struct space_extent *e = mem_zalloc(sizeof *e);
+	if (e) {
+		e->at = at;
+		e->len = len;
+	}
 	return e;
 }
 
-static bool before(int by, const node *a, const node *b)
+static struct space_extent *list_pop(struct space_extent **list)
 {
-	if (by == BY_LEN && a->len != b->len)
-		return a->len < b->len;
-	return a->at < b->at;
-}
-
-/* Everything before `key` to *l, the rest to *r. */
-static void split(int by, node *t, const node *key, node **l, node **r)
-{
-	while (t) {
-		if (before(by, t, key)) {
-			*l = t;
-			l = &t->kid[by][1];
-			t = *l;
-		} else {
-			*r = t;
-			r = &t->kid[by][0];
-			t = *r;
-		}
-	}
-	*l = *r = NULL;
-}
-
-static node *join(int by, node *l, node *r)
-{
-	node *top = NULL, **at = &top;
-	while (l && r) {
-		if (l->weight > r->weight) {
-			*at = l;
-			at = &l->kid[by][1];
-			l = *at;
-		} else {
-			*at = r;
-			at = &r->kid[by][0];
-			r = *at;
-		}
-	}
-	*at = l ? l : r;
-	return top;
-}
-
-static void insert(int by, node **t, node *e)
-{
-	node *l, *r;
-	e->kid[by][0] = e->kid[by][1] = NULL;
-	split(by, *t, e, &l, &r);
-	*t = join(by, join(by, l, e), r);
-}
-
-static void erase(int by, node **t, node *e)
-{
-	while (*t != e) {
-		assert(*t);
-		t = &(*t)->kid[by][before(by, *t, e)];
-	}
-	*t = join(by, e->kid[by][0], e->kid[by][1]);
-}
-
-/* The first that is not before `key`, or the last that is. */
-static node *first_from(int by, node *t, const node *key)
-{
-	node *found = NULL;
-	while (t) {
-		bool low = before(by, t, key);
-		if (!low)
-			found = t;
-		t = t->kid[by][low];
-	}
-	return found;
-}
-
-static node *last_before(int by, node *t, const node *key)
-{
-	node *found = NULL;
-	while (t) {
-		bool low = before(by, t, key);
-		if (low)
-			found = t;
-		t = t->kid[by][low];
-	}
-	return found;
-}
-
-static void free_tree(int by, node *t)
-{
-	if (!t)
-		return;
-	free_tree(by, t->kid[by][0]);
-	free_tree(by, t->kid[by][1]);
-	mem_free(t);
-}
-
-/* Lists are chained by kid[0][0]. */
-static node *list_pop(node **list)
-{
-	node *e = *list;
+	struct space_extent *e = *list;
 	if (e)
-		*list = e->kid[0][0];
+		*list = e->next;
 	return e;
 }
 
-static void list_push(node **list, node *e)
+static void list_push(struct space_extent **list, struct space_extent *e)
 {
-	e->kid[0][0] = *list;
+	e->next = *list;
 	*list = e;
+}
+
+/* Takes any extent out of the treap. */
+static struct space_extent *pop_at(struct treap *t)
+{
+	struct space_extent *e = of_at(t->root);
+	if (e)
+		treap_remove(t, &e->by_at);
+	return e;
 }
 
 static void forget_free(struct space *sp)
 {
-	node *e;
-	free_tree(BY_AT, sp->by_at);
+	struct space_extent *e;
+	while ((e = pop_at(&sp->by_at)))
+		mem_free(e);
 	while ((e = list_pop(&sp->pending)))
 		mem_free(e);
 	while ((e = list_pop(&sp->root)))
 		mem_free(e);
-	sp->by_at = sp->by_len = NULL;
+	sp->by_len.root = NULL;
 	sp->nfree = sp->npending = sp->nroot = 0;
 }
 
 void space_deinit(struct space *sp)
 {
+	struct space_extent *e;
 	forget_free(sp);
-	free_tree(BY_AT, sp->busy);
+	while ((e = pop_at(&sp->busy)))
+		mem_free(e);
 	*sp = (struct space){0};
 }
 
-static void unlink_free(struct space *sp, node *e)
+static void unlink_free(struct space *sp, struct space_extent *e)
 {
-	erase(BY_AT, &sp->by_at, e);
-	erase(BY_LEN, &sp->by_len, e);
+	treap_remove(&sp->by_at, &e->by_at);
+	treap_remove(&sp->by_len, &e->by_len);
 	sp->nfree -= e->len;
 }
 
-static void link_free(struct space *sp, node *e)
+static void link_free(struct space *sp, struct space_extent *e)
 {
-	insert(BY_AT, &sp->by_at, e);
-	insert(BY_LEN, &sp->by_len, e);
+	treap_add(&sp->by_at, &e->by_at);
+	treap_add(&sp->by_len, &e->by_len);
 	sp->nfree += e->len;
 }
 
 /* Becomes free, joined with its neighbours; free bytes at the very end are let go. */
-static void set_free(struct space *sp, node *e)
+static void set_free(struct space *sp, struct space_extent *e)
 {
-	node *low = last_before(BY_AT, sp->by_at, e), *high = first_from(BY_AT, sp->by_at, e);
+	struct space_extent *low = last_before(&sp->by_at, e->at);
+	struct space_extent *high = first_from(&sp->by_at, e->at);
 	bool clash = (low && low->at + low->len > e->at) || (high && e->at + e->len > high->at);
 	if (clash || e->at + e->len > sp->end) {
 		mem_free(e); /* a hostile file: two chunks in one place */
@@ -204,38 +166,39 @@ static void set_free(struct space *sp, node *e)
 	link_free(sp, e);
 }
 
-static void lend(struct space *sp, node *e, uint64_t at, uint64_t len)
+static void lend(struct space *sp, struct space_extent *e, uint64_t at, uint64_t len)
 {
 	e->at = at;
 	e->len = len;
 	e->lent = true;
-	insert(BY_AT, &sp->busy, e);
+	treap_add(&sp->busy, &e->by_at);
 	sp->nlent++;
 }
 
 /* Lends part of a free extent; what is left on both sides stays free. */
-static int carve(struct space *sp, node *e, uint64_t at, uint64_t len)
+static int carve(struct space *sp, struct space_extent *e, uint64_t at, uint64_t len)
 {
 	uint64_t before_n = at - e->at, after_n = e->at + e->len - at - len;
-	node *rest = NULL, *lent = e;
+	struct space_extent *rest = NULL, *lent = e;
 	if (before_n || after_n) {
-		lent = node_new(sp, 0, 0);
+		lent = extent_new(at, len);
 		if (!lent)
 			return -ENOMEM;
 	}
 	if (before_n && after_n) {
-		rest = node_new(sp, at + len, after_n);
+		rest = extent_new(at + len, after_n);
 		if (!rest) {
 			mem_free(lent);
 			return -ENOMEM;
 		}
 	}
 	unlink_free(sp, e);
-	if (before_n)
+	if (before_n) {
 		e->len = before_n;
-	else if (after_n)
-		*e = (node){
-			.at = at + len, .len = after_n, .weight = e->weight, .marked = e->marked};
+	} else if (after_n) {
+		e->at = at + len;
+		e->len = after_n;
+	}
 	if (lent != e)
 		link_free(sp, e);
 	if (rest) {
@@ -251,7 +214,7 @@ static int take_end(struct space *sp, uint64_t len, uint64_t *at)
 	uint64_t end;
 	if (add_overflows(sp->end, len, &end) || end > INT64_MAX)
 		return -EFBIG;
-	node *e = node_new(sp, 0, 0);
+	struct space_extent *e = extent_new(0, 0);
 	if (!e)
 		return -ENOMEM;
 	*at = sp->end;
@@ -264,7 +227,7 @@ static int take_end(struct space *sp, uint64_t len, uint64_t *at)
 int space_take(struct space *sp, uint64_t len, uint64_t *at)
 {
 	assert(len > 0);
-	node *e = first_from(BY_LEN, sp->by_len, &(node){.len = len});
+	struct space_extent *e = best_fit(sp, len, 0);
 	if (!e)
 		return take_end(sp, len, at);
 	*at = e->at;
@@ -274,16 +237,16 @@ int space_take(struct space *sp, uint64_t len, uint64_t *at)
 int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *at)
 {
 	assert(len > 0);
-	node *e = last_before(BY_AT, sp->by_at, &(node){.at = least});
+	struct space_extent *e = last_before(&sp->by_at, least);
 	if (!e || e->at + e->len <= least)
-		e = first_from(BY_AT, sp->by_at, &(node){.at = least});
+		e = first_from(&sp->by_at, least);
 	while (e) {
 		uint64_t from = max_u64(e->at, least);
 		if (e->at + e->len - from >= len) {
 			*at = from;
 			return carve(sp, e, from, len);
 		}
-		e = first_from(BY_AT, sp->by_at, &(node){.at = e->at + 1});
+		e = first_from(&sp->by_at, e->at + 1);
 	}
 	assert(least <= sp->end);
 	return take_end(sp, len, at);
@@ -293,25 +256,25 @@ int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *
 
 int space_take_below(struct space *sp, uint64_t len, uint64_t most, uint64_t *at)
 {
-	node *e = first_from(BY_LEN, sp->by_len, &(node){.len = len});
+	struct space_extent *e = best_fit(sp, len, 0);
 	/* Larger extents may lie lower: a few are worth a look. */
 	for (int i = 0; e && e->at + len > most && i < LOOKS_BELOW; i++)
-		e = first_from(BY_LEN, sp->by_len, &(node){.len = e->len, .at = e->at + 1});
+		e = best_fit(sp, e->len, e->at + 1);
 	if (!e || e->at + len > most)
 		return -ENOSPC;
 	*at = e->at;
 	return carve(sp, e, *at, len);
 }
 
-static node *find_busy(const struct space *sp, uint64_t at)
+static struct space_extent *find_busy(const struct space *sp, uint64_t at)
 {
-	node *e = first_from(BY_AT, sp->busy, &(node){.at = at});
+	struct space_extent *e = first_from(&sp->busy, at);
 	return e && e->at == at ? e : NULL;
 }
 
 void space_put(struct space *sp, uint64_t at, uint64_t len)
 {
-	node *e = find_busy(sp, at);
+	struct space_extent *e = find_busy(sp, at);
 	assert(e && e->lent && e->len == len);
 	e->lent = false;
 	sp->nlent--;
@@ -319,43 +282,48 @@ void space_put(struct space *sp, uint64_t at, uint64_t len)
 
 void space_give(struct space *sp, uint64_t at, uint64_t len)
 {
-	node *e = find_busy(sp, at);
+	struct space_extent *e = find_busy(sp, at);
 	assert(e && e->lent && e->len == len);
 	sp->nlent--;
-	erase(BY_AT, &sp->busy, e);
+	treap_remove(&sp->busy, &e->by_at);
 	set_free(sp, e);
 }
 
 void space_shorten(struct space *sp, uint64_t at, uint64_t len)
 {
-	node *e = find_busy(sp, at);
+	struct space_extent *e = find_busy(sp, at);
 	assert(e && e->lent && len > 0 && len <= e->len);
 	uint64_t rest = e->len - len;
 	e->len = len;
-	node *tail = rest ? node_new(sp, at + len, rest) : NULL;
+	struct space_extent *tail = rest ? extent_new(at + len, rest) : NULL;
 	if (tail) /* nobody ever referred to it */
 		set_free(sp, tail);
 }
 
+bool space_is_busy(const struct space *sp)
+{
+	return sp->busy.root;
+}
+
 uint64_t space_busy_length(const struct space *sp, uint64_t at)
 {
-	node *e = find_busy(sp, at);
+	struct space_extent *e = find_busy(sp, at);
 	return e ? e->len : 0;
 }
 
 bool space_drop(struct space *sp, uint64_t at)
 {
-	node *e = find_busy(sp, at);
+	struct space_extent *e = find_busy(sp, at);
 	if (!e || e->lent)
 		return false;
-	erase(BY_AT, &sp->busy, e);
+	treap_remove(&sp->busy, &e->by_at);
 	set_free(sp, e);
 	return true;
 }
 
 void space_retire(struct space *sp, uint64_t at, uint64_t len)
 {
-	node *e = len ? node_new(sp, at, len) : NULL;
+	struct space_extent *e = len ? extent_new(at, len) : NULL;
 	if (!e)
 		return; /* forgotten until the file is opened again */
 	list_push(&sp->pending, e);
@@ -364,32 +332,23 @@ void space_retire(struct space *sp, uint64_t at, uint64_t len)
 
 void space_retire_old(struct space *sp, uint64_t at, uint64_t len)
 {
-	node *e = len ? node_new(sp, at, len) : NULL;
+	struct space_extent *e = len ? extent_new(at, len) : NULL;
 	if (!e)
 		return;
 	list_push(&sp->root, e);
 	sp->nroot += len;
 }
 
-static void keep_lent(node *t, node **lent)
-{
-	if (!t)
-		return;
-	keep_lent(t->kid[BY_AT][0], lent);
-	keep_lent(t->kid[BY_AT][1], lent);
-	if (t->lent)
-		list_push(lent, t);
-	else
-		mem_free(t);
-}
-
 void space_root(struct space *sp, bool sure)
 {
-	node *lent = NULL, *e;
-	keep_lent(sp->busy, &lent);
-	sp->busy = NULL;
+	struct space_extent *lent = NULL, *e;
+	while ((e = pop_at(&sp->busy)))
+		if (e->lent)
+			list_push(&lent, e);
+		else
+			mem_free(e);
 	while ((e = list_pop(&lent)))
-		insert(BY_AT, &sp->busy, e);
+		treap_add(&sp->busy, &e->by_at);
 	if (!sure)
 		return;
 	while ((e = list_pop(&sp->pending)))
@@ -400,7 +359,7 @@ void space_root(struct space *sp, bool sure)
 
 void space_durable(struct space *sp)
 {
-	node *e;
+	struct space_extent *e;
 	while ((e = list_pop(&sp->root)))
 		set_free(sp, e);
 	sp->nroot = 0;
@@ -408,7 +367,7 @@ void space_durable(struct space *sp)
 
 void space_cut(struct space *sp, uint64_t end)
 {
-	assert(sp->nlent == 0 && !sp->busy);
+	assert(sp->nlent == 0 && !sp->busy.root);
 	forget_free(sp);
 	sp->end = end;
 	sp->high = max_u64(sp->high, end);
@@ -417,21 +376,20 @@ void space_cut(struct space *sp, uint64_t end)
 void space_each_free(struct space *sp, uint64_t len,
 		     bool (*visit)(void *arg, uint64_t at, uint64_t len, bool *mark), void *arg)
 {
-	node key = {.len = UINT64_MAX, .at = UINT64_MAX};
+	struct space_extent key = {.len = UINT64_MAX, .at = UINT64_MAX};
 	for (;;) {
-		node *e = last_before(BY_LEN, sp->by_len, &key);
+		struct space_extent *e = of_len(treap_below(&sp->by_len, &key.by_len));
 		if (!e || e->len < len || !visit(arg, e->at, e->len, &e->marked))
 			return;
-		key = (node){.len = e->len, .at = e->at};
+		key = (struct space_extent){.len = e->len, .at = e->at};
 	}
 }
 
 void space_check(const struct space *sp)
 {
 	uint64_t sum = 0;
-	const node *last = NULL;
-	for (node *e = first_from(BY_AT, sp->by_at, &(node){0}); e;
-	     e = first_from(BY_AT, sp->by_at, &(node){.at = e->at + 1})) {
+	const struct space_extent *e, *last = NULL;
+	for (uint64_t at = 0; (e = first_from(&sp->by_at, at)); at = e->at + 1) {
 		assert(!last || last->at + last->len < e->at);
 		assert(e->at + e->len < sp->end);
 		sum += e->len;

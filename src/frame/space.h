@@ -20,6 +20,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/treap.h"
 
 struct space_extent;
 
@@ -30,9 +31,8 @@ struct space {
 	uint64_t nfree;    /* free bytes                                 */
 	uint64_t npending; /* bytes that wait for a root                 */
 	uint64_t nroot;    /* bytes that wait for a root to be durable   */
-	uint32_t seed;     /* of the random weights in the treaps        */
-	struct space_extent *by_at, *by_len; /* treaps: free extents     */
-	struct space_extent *busy;           /* treap: lent, or put since the last root */
+	struct treap by_at, by_len; /* free extents, by offset and by length      */
+	struct treap busy;          /* what is lent, or was put since the last root */
 	struct space_extent *pending, *root; /* lists: extents that wait, as counted above */
 };
 
@@ -54,6 +54,9 @@ void space_give(struct space *sp, uint64_t at, uint64_t len);
 
 /* Shortens what is lent at `at` to `len` bytes. */
 void space_shorten(struct space *sp, uint64_t at, uint64_t len);
+
+/* True: something is lent, or was put since the last root. */
+bool space_is_busy(const struct space *sp);
 
 /* The length of what is lent at `at`, or was put there since the last root; 0: nothing. */
 uint64_t space_busy_length(const struct space *sp, uint64_t at);

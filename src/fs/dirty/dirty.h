@@ -58,7 +58,7 @@ struct dirty_chunk {
 	uint64_t file_size;      /* for the policy                                             */
 	bool replaces;           /* it replaces a stored chunk, whose space a commit will free */
 	struct budget_buffers buffers;
-	struct dirty_chunk *left, *right; /* of the set that it is in */
+	struct treap_node in_set; /* the set that it is in */
 };
 
 struct dirty {

@@ -250,7 +250,7 @@ static void submit(struct file *f, struct dirty_chunk *c)
 void flush_small(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->lock);
-	struct dirty_chunk *c = f->dirty.dirty.root;
+	struct dirty_chunk *c = dirty_set_from(&f->dirty.dirty, 0);
 	bool alone = f->dirty.dirty.count == 1 && !f->dirty.flushing.count &&
 		     frame_chunk_span(f->frame, c->n).len <= SMALL && start_flushing(f, c);
 	pthread_rwlock_unlock(&f->lock);

@@ -2,101 +2,43 @@
 
 #include "fs/dirty/dirty.h"
 
-#include <assert.h>
+#include <stddef.h>
 
-/*
- * Keeps the tree flat: a chunk's weight is its number, shuffled one to one (the last step of
- * MurmurHash3), and no chunk has a heavier one below it.
- */
-static uint32_t weight(const struct dirty_chunk *c)
+static struct dirty_chunk *chunk_of(const struct treap_node *e)
 {
-	uint32_t x = c->n;
-
-	x = (x ^ x >> 16) * 0x85ebca6bu;
-	x = (x ^ x >> 13) * 0xc2b2ae35u;
-	return x ^ x >> 16;
+	return e ? (void *)((char *)e - offsetof(struct dirty_chunk, in_set)) : NULL;
 }
 
-static struct dirty_chunk **side(struct dirty_chunk *c, uint32_t n)
+static bool before(const struct treap_node *a, const struct treap_node *b)
 {
-	return n < c->n ? &c->left : &c->right;
+	return chunk_of(a)->n < chunk_of(b)->n;
 }
 
-/* Those below n to *lo, the others to *hi. */
-static void split(struct dirty_chunk *c, uint32_t n, struct dirty_chunk **lo,
-		  struct dirty_chunk **hi)
+void dirty_set_init(struct dirty_set *s)
 {
-	while (c) {
-		if (c->n < n) {
-			*lo = c;
-			lo = &c->right;
-			c = c->right;
-		} else {
-			*hi = c;
-			hi = &c->left;
-			c = c->left;
-		}
-	}
-	*lo = *hi = NULL;
-}
-
-/* All of `lo` have lower numbers than all of `hi`. */
-static void merge(struct dirty_chunk *lo, struct dirty_chunk *hi, struct dirty_chunk **out)
-{
-	while (lo && hi) {
-		if (weight(lo) > weight(hi)) {
-			*out = lo;
-			out = &lo->right;
-			lo = lo->right;
-		} else {
-			*out = hi;
-			out = &hi->left;
-			hi = hi->left;
-		}
-	}
-	*out = lo ? lo : hi;
+	*s = (struct dirty_set){.chunks.before = before};
 }
 
 void dirty_set_add(struct dirty_set *s, struct dirty_chunk *c)
 {
-	struct dirty_chunk **at = &s->root;
-
-	while (*at && weight(*at) > weight(c))
-		at = side(*at, c->n);
-	split(*at, c->n, &c->left, &c->right);
-	*at = c;
+	treap_add(&s->chunks, &c->in_set);
 	s->count++;
 }
 
 void dirty_set_remove(struct dirty_set *s, struct dirty_chunk *c)
 {
-	struct dirty_chunk **at = &s->root;
-
-	while (*at != c) {
-		assert(*at);
-		at = side(*at, c->n);
-	}
-	merge(c->left, c->right, at);
+	treap_remove(&s->chunks, &c->in_set);
 	s->count--;
-}
-
-struct dirty_chunk *dirty_set_find(const struct dirty_set *s, uint32_t n)
-{
-	struct dirty_chunk *c = s->root;
-
-	while (c && c->n != n)
-		c = *side(c, n);
-	return c;
 }
 
 struct dirty_chunk *dirty_set_from(const struct dirty_set *s, uint32_t n)
 {
-	struct dirty_chunk *c = s->root, *best = NULL;
+	const struct dirty_chunk key = {.n = n};
+	return chunk_of(treap_from(&s->chunks, &key.in_set));
+}
 
-	while (c) {
-		if (c->n >= n)
-			best = c;
-		c = c->n >= n ? c->left : c->right;
-	}
-	return best;
+struct dirty_chunk *dirty_set_find(const struct dirty_set *s, uint32_t n)
+{
+	struct dirty_chunk *c = dirty_set_from(s, n);
+	return c && c->n == n ? c : NULL;
 }

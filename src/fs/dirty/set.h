@@ -1,19 +1,21 @@
 /*
- * A set of chunks ordered by number: a treap whose links are in the chunks themselves. Nothing is
- * allocated, so a chunk whose bytes were accepted can move from one set to another even when there
- * is no memory. Under the lock of the file.
+ * A set of chunks ordered by number. Nothing is allocated (base/treap.h), so a chunk whose bytes
+ * were accepted can move from one set to another even when there is no memory. Under the lock of
+ * the file.
  */
 #ifndef FS_DIRTY_SET_H
 #define FS_DIRTY_SET_H
 
-#include <stdint.h>
+#include "base/treap.h"
 
 struct dirty_chunk;
 
 struct dirty_set {
-	struct dirty_chunk *root; /* NULL: empty */
+	struct treap chunks;
 	uint32_t count;
 };
+
+void dirty_set_init(struct dirty_set *s);
 
 /* The set must have no chunk with the same number. */
 void dirty_set_add(struct dirty_set *s, struct dirty_chunk *c);

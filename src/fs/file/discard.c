@@ -12,8 +12,10 @@
 
 static void drop_dirty(struct file *f)
 {
-	while (f->dirty.dirty.root)
-		dirty_drop(f, f->dirty.dirty.root);
+	struct dirty_chunk *c;
+
+	while ((c = dirty_set_from(&f->dirty.dirty, 0)))
+		dirty_drop(f, c);
 }
 
 /*

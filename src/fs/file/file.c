@@ -74,6 +74,8 @@ struct file *file_new(struct fs *fs, struct inode *n)
 		return NULL;
 	f->fs = fs;
 	f->inode = n;
+	dirty_set_init(&f->dirty.dirty);
+	dirty_set_init(&f->dirty.flushing);
 	policy_init(&f->policy);
 	readahead_init(&f->readahead);
 	/* By default a stream of readers could keep writers out for ever. */
