@@ -3,9 +3,8 @@
  * next, in the source and in the target, and no symlink is followed except those on the command
  * line.
  */
-#include "walk.h"
-#include "progress.h"
 #include "say.h"
+#include "walk_impl.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -42,68 +41,6 @@ void walk_say(struct walk *w, const char *text)
 	w->failed = true;
 }
 
-void item_say_taken(struct walk *w, const struct item *i, const char *why)
-{
-	tool_say("%s/%s: %s", w->where, i->to, why);
-	w->failed = true;
-}
-
-static void say_target_rc(struct walk *w, const struct item *i, int rc)
-{
-	char text[256];
-
-	if (rc == -EEXIST)
-		item_say_taken(w, i, "is there already; --force replaces it");
-	else if (rc == -EISDIR)
-		item_say_taken(w, i, "is a directory, and stays");
-	else
-		item_say_taken(w, i, err_text(rc, text, sizeof text));
-}
-
-/* True: the target has failed, not the source. */
-static bool is_of_target(const struct item *i, int rc)
-{
-	switch (rc) {
-	case -EEXIST:
-	case -EISDIR:
-	case -ENOSPC:
-	case -EDQUOT:
-	case -EROFS:
-		return true;
-	case -EACCES:
-		return i->folder && faccessat(i->folder->fd, ".", W_OK | X_OK, AT_EACCESS) < 0;
-	default:
-		return false;
-	}
-}
-
-void item_say_rc(struct walk *w, const struct item *i, int rc)
-{
-	char text[256];
-	if (is_of_target(i, rc)) {
-		say_target_rc(w, i, rc);
-	} else {
-		tool_say("%s: %s", i->from, err_text(rc, text, sizeof text));
-		w->failed = true;
-	}
-}
-
-/* Reports if extended attributes could not all be copied. */
-static void say_extras(struct walk *w, const struct item *i, const struct extras *x)
-{
-	char text[256];
-	if (x->rc == -EOPNOTSUPP) {
-		if (!atomic_flag_test_and_set(&w->told_extras))
-			tool_say("%s: its file system takes no such extended attributes or ACLs as "
-				 "some of the files have: they are left out",
-				 w->where);
-	} else if (x->rc < 0) {
-		tool_say("%s: not all extended attributes were kept: %s", i->from,
-			 err_text(x->rc, text, sizeof text));
-		w->failed = true;
-	}
-}
-
 static struct item here(const struct walk *w)
 {
 	return (struct item){.from = (const char *)w->from.p, .to = (const char *)w->to.p};
@@ -115,205 +52,6 @@ void walk_say_rc(struct walk *w, int rc)
 	item_say_rc(w, &i, rc);
 }
 
-/*
- * True: the stamp is a copy of the other one. File systems may store units of 100 ns, whole
- * seconds, or two of them (FAT).
- */
-static bool is_stamp_of(struct timespec stamp, struct timespec of)
-{
-	if (stamp.tv_nsec == 0)
-		return stamp.tv_sec == of.tv_sec ||
-		       (stamp.tv_sec % 2 == 0 && stamp.tv_sec + 1 == of.tv_sec);
-	return stamp.tv_sec == of.tv_sec &&
-	       (stamp.tv_nsec == of.tv_nsec || stamp.tv_nsec == of.tv_nsec / 100 * 100);
-}
-
-/* True: the user who runs this may change its mode and times. */
-static bool is_mine(const struct stat *st)
-{
-	return geteuid() == 0 || geteuid() == st->st_uid;
-}
-
-void folder_get(struct walk *w, struct folder *f)
-{
-	pthread_mutex_lock(&w->lock);
-	f->users++;
-	pthread_mutex_unlock(&w->lock);
-}
-
-/*
- * True: the directory has its attributes. An interrupted run leaves some that do not, which the
- * next run completes.
- */
-static bool is_as_asked(const struct folder *f)
-{
-	struct stat now;
-
-	return !f->made && fstat(f->fd, &now) == 0 &&
-	       (!is_mine(&now) ||
-		(now.st_mode == f->st.st_mode && now.st_uid == f->st.st_uid &&
-		 now.st_gid == f->st.st_gid && is_stamp_of(now.st_mtim, f->st.st_mtim)));
-}
-
-static void finish_folder(struct walk *w, struct folder *f)
-{
-	struct item i = {.from = f->to, .to = f->to};
-	int rc = give_attributes(f->fd, &f->st, &f->extras);
-
-	if (rc < 0)
-		say_target_rc(w, &i, rc);
-	else
-		say_extras(w, &i, &f->extras);
-}
-
-void folder_put(struct walk *w, struct folder *f)
-{
-	pthread_mutex_lock(&w->lock);
-	bool last = !--f->users;
-	pthread_mutex_unlock(&w->lock);
-	if (!last)
-		return;
-	if (!f->is_root && !is_as_asked(f))
-		finish_folder(w, f);
-	extras_free(&f->extras);
-	close(f->fd);
-	mem_free(f->to);
-	mem_free(f);
-}
-
-static bool has_names(const struct item *i)
-{
-	return i->st.st_nlink > 1 && i->kind != NODE_SPARSE;
-}
-
-static bool is_older(const struct stat *a, const struct stat *b)
-{
-	return a->st_mtim.tv_sec != b->st_mtim.tv_sec ? a->st_mtim.tv_sec < b->st_mtim.tv_sec
-						      : a->st_mtim.tv_nsec < b->st_mtim.tv_nsec;
-}
-
-static bool is_same_link(struct listing *l, const struct entry *e, const struct item *i)
-{
-	char from[PATH_MAX], to[PATH_MAX];
-	ssize_t n = readlinkat(l->fd, e->name, from, sizeof from);
-	return n >= 0 && readlinkat(i->folder->fd, i->name, to, sizeof to) == n &&
-	       memcmp(from, to, (size_t)n) == 0;
-}
-
-/* True: copying it again would change nothing, as far as type, size and time tell. */
-static bool is_current(const struct walk *w, struct listing *l, const struct entry *e,
-		       const struct item *i, const struct stat *there)
-{
-	bool file = S_ISREG(i->st.st_mode) || i->kind == NODE_SPARSE;
-	if ((there->st_mode & S_IFMT) != (file ? S_IFREG : i->st.st_mode & S_IFMT))
-		return false;
-	if (S_ISLNK(there->st_mode))
-		return is_same_link(l, e, i);
-	if (!file)
-		return there->st_rdev == i->st.st_rdev;
-	return is_stamp_of(there->st_mtim, i->st.st_mtim) && w->ops->is_current(l, e, i, there);
-}
-
-/* False: the file of that name stays, which is reported unless it is up to date. */
-static bool may_make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
-{
-	struct stat there;
-	bool update = w->target.update;
-
-	i->replace = w->target.force;
-	if (i->replace || fstatat(i->folder->fd, i->name, &there, AT_SYMLINK_NOFOLLOW) < 0)
-		return true;
-	if (is_current(w, l, e, i, &there)) {
-		w->current++;
-		pthread_mutex_lock(&w->lock);
-		if (has_names(i)) /* the next one may be missing */
-			links_add(&w->target.links, &i->st, i->kind, i->to);
-		pthread_mutex_unlock(&w->lock);
-		return false;
-	}
-	bool older = is_older(&there, &i->st);
-	i->replace = update && older;
-	if (!i->replace)
-		item_say_taken(w, i, older ? "is there already, and older; --update replaces it"
-					   : "is there already; --force replaces it");
-	return i->replace;
-}
-
-int item_make_link(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
-{
-	char text[PATH_MAX];
-	int rc = -ENOENT, dir = i->folder->fd;
-
-	pthread_mutex_lock(&w->lock);
-	const char *linked =
-		has_names(i) ? links_find(&w->target.links, &e->st, e->kind) : NULL;
-	if (linked)
-		rc = draft_link(&i->draft, dir, w->target.root, linked);
-	pthread_mutex_unlock(&w->lock);
-	if (rc == 0)
-		return 1;
-	if (!S_ISLNK(e->st.st_mode))
-		return 0;
-	ssize_t n = readlinkat(l->fd, e->name, text, sizeof text - 1);
-	if (n < 0)
-		return -errno;
-	text[n] = 0;
-	TRY(draft_symlink(&i->draft, dir, text));
-	return 1;
-}
-
-bool item_finish(struct walk *w, struct item *i)
-{
-	int rc = draft_finish(&i->draft, &i->st, &i->extras, i->name, i->replace);
-
-	if (rc < 0) {
-		item_say_rc(w, i, rc);
-		return false;
-	}
-	say_extras(w, i, &i->extras);
-	progress_file();
-	pthread_mutex_lock(&w->lock);
-	w->made++;
-	links_forget(&w->target.links, i->to);
-	if (has_names(i))
-		links_add(&w->target.links, &i->st, i->kind, i->to);
-	pthread_mutex_unlock(&w->lock);
-	return true;
-}
-
-/*
- * -EEXIST: something else has the name. *made: it was not there before. If its owner may not write
- * to it, it is opened for the owner until it is finished.
- */
-static int open_target(int dir, const char *name, bool *made)
-{
-	*made = mkdirat(dir, name, 0700) == 0;
-	if (!*made && errno != EEXIST)
-		return -errno;
-	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOTDIR || errno == ELOOP ? -EEXIST : -errno;
-	struct stat st;
-	if (fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700 && is_mine(&st))
-		(void)fchmod(fd, (st.st_mode & 07777) | 0700);
-	return fd;
-}
-
-/* Makes the folder in which the walk is, in the target. It takes `fd`. */
-static struct folder *folder_new(struct walk *w, int fd, bool made, const struct stat *st)
-{
-	struct folder *f = mem_zalloc(sizeof *f);
-	char *to = mem_strdup((const char *)w->to.p);
-	if (!f || !to) {
-		close(fd);
-		mem_free(to);
-		mem_free(f);
-		return NULL;
-	}
-	*f = (struct folder){.fd = fd, .made = made, .users = 1, .st = *st, .to = to};
-	return f;
-}
-
 static void walk_directory(struct walk *w, int from, struct folder *to);
 
 static void walk_into(struct walk *w, int from, const struct entry *e, struct folder *parent,
@@ -321,7 +59,7 @@ static void walk_into(struct walk *w, int from, const struct entry *e, struct fo
 {
 	bool made;
 	struct item i = here(w);
-	int fd = open_target(parent->fd, name, &made);
+	int fd = folder_open(parent->fd, name, &made);
 
 	if (fd == -EEXIST) {
 		item_say_taken(w, &i, "is there already, and no directory");
@@ -329,7 +67,7 @@ static void walk_into(struct walk *w, int from, const struct entry *e, struct fo
 	}
 	struct folder *to = fd < 0 ? NULL : folder_new(w, fd, made, &e->st);
 	if (!to) {
-		say_target_rc(w, &i, fd < 0 ? fd : -ENOMEM);
+		item_say_target(w, &i, fd < 0 ? fd : -ENOMEM);
 		return;
 	}
 	extras_load(&to->extras, from);
@@ -384,7 +122,7 @@ static void walk_entry(struct walk *w, struct listing *l, struct entry *e, struc
 		; /* which is said */
 	else if (directory)
 		walk_subdirectory(w, l, e, folder, name);
-	else if (may_make(w, l, e, &i))
+	else if (item_may_make(w, l, e, &i))
 		w->ops->make(w, l, e, &i);
 	path_pop(&w->to, to);
 }

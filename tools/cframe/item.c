@@ -1,0 +1,177 @@
+/* A file in progress: whether it may take its name, its links, its attributes, and messages. */
+#include "progress.h"
+#include "say.h"
+#include "walk_impl.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <unistd.h>
+
+void item_say_taken(struct walk *w, const struct item *i, const char *why)
+{
+	tool_say("%s/%s: %s", w->where, i->to, why);
+	w->failed = true;
+}
+
+void item_say_target(struct walk *w, const struct item *i, int rc)
+{
+	char text[256];
+
+	if (rc == -EEXIST)
+		item_say_taken(w, i, "is there already; --force replaces it");
+	else if (rc == -EISDIR)
+		item_say_taken(w, i, "is a directory, and stays");
+	else
+		item_say_taken(w, i, err_text(rc, text, sizeof text));
+}
+
+/* True: the target has failed, not the source. */
+static bool is_of_target(const struct item *i, int rc)
+{
+	switch (rc) {
+	case -EEXIST:
+	case -EISDIR:
+	case -ENOSPC:
+	case -EDQUOT:
+	case -EROFS:
+		return true;
+	case -EACCES:
+		return i->folder && faccessat(i->folder->fd, ".", W_OK | X_OK, AT_EACCESS) < 0;
+	default:
+		return false;
+	}
+}
+
+void item_say_rc(struct walk *w, const struct item *i, int rc)
+{
+	char text[256];
+	if (is_of_target(i, rc)) {
+		item_say_target(w, i, rc);
+	} else {
+		tool_say("%s: %s", i->from, err_text(rc, text, sizeof text));
+		w->failed = true;
+	}
+}
+
+void item_say_extras(struct walk *w, const struct item *i, const struct extras *x)
+{
+	char text[256];
+	if (x->rc == -EOPNOTSUPP) {
+		if (!atomic_flag_test_and_set(&w->told_extras))
+			tool_say("%s: its file system takes no such extended attributes or ACLs as "
+				 "some of the files have: they are left out",
+				 w->where);
+	} else if (x->rc < 0) {
+		tool_say("%s: not all extended attributes were kept: %s", i->from,
+			 err_text(x->rc, text, sizeof text));
+		w->failed = true;
+	}
+}
+
+bool is_stamp_of(struct timespec stamp, struct timespec of)
+{
+	if (stamp.tv_nsec == 0)
+		return stamp.tv_sec == of.tv_sec ||
+		       (stamp.tv_sec % 2 == 0 && stamp.tv_sec + 1 == of.tv_sec);
+	return stamp.tv_sec == of.tv_sec &&
+	       (stamp.tv_nsec == of.tv_nsec || stamp.tv_nsec == of.tv_nsec / 100 * 100);
+}
+
+static bool has_names(const struct item *i)
+{
+	return i->st.st_nlink > 1 && i->kind != NODE_SPARSE;
+}
+
+static bool is_older(const struct stat *a, const struct stat *b)
+{
+	return a->st_mtim.tv_sec != b->st_mtim.tv_sec ? a->st_mtim.tv_sec < b->st_mtim.tv_sec
+						      : a->st_mtim.tv_nsec < b->st_mtim.tv_nsec;
+}
+
+static bool is_same_link(struct listing *l, const struct entry *e, const struct item *i)
+{
+	char from[PATH_MAX], to[PATH_MAX];
+	ssize_t n = readlinkat(l->fd, e->name, from, sizeof from);
+	return n >= 0 && readlinkat(i->folder->fd, i->name, to, sizeof to) == n &&
+	       memcmp(from, to, (size_t)n) == 0;
+}
+
+/* True: copying it again would change nothing, as far as type, size and time tell. */
+static bool is_current(const struct walk *w, struct listing *l, const struct entry *e,
+		       const struct item *i, const struct stat *there)
+{
+	bool file = S_ISREG(i->st.st_mode) || i->kind == NODE_SPARSE;
+	if ((there->st_mode & S_IFMT) != (file ? S_IFREG : i->st.st_mode & S_IFMT))
+		return false;
+	if (S_ISLNK(there->st_mode))
+		return is_same_link(l, e, i);
+	if (!file)
+		return there->st_rdev == i->st.st_rdev;
+	return is_stamp_of(there->st_mtim, i->st.st_mtim) && w->ops->is_current(l, e, i, there);
+}
+
+bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
+{
+	struct stat there;
+	bool update = w->target.update;
+
+	i->replace = w->target.force;
+	if (i->replace || fstatat(i->folder->fd, i->name, &there, AT_SYMLINK_NOFOLLOW) < 0)
+		return true;
+	if (is_current(w, l, e, i, &there)) {
+		w->current++;
+		pthread_mutex_lock(&w->lock);
+		if (has_names(i)) /* the next one may be missing */
+			links_add(&w->target.links, &i->st, i->kind, i->to);
+		pthread_mutex_unlock(&w->lock);
+		return false;
+	}
+	bool older = is_older(&there, &i->st);
+	i->replace = update && older;
+	if (!i->replace)
+		item_say_taken(w, i, older ? "is there already, and older; --update replaces it"
+					   : "is there already; --force replaces it");
+	return i->replace;
+}
+
+int item_make_link(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
+{
+	char text[PATH_MAX];
+	int rc = -ENOENT, dir = i->folder->fd;
+
+	pthread_mutex_lock(&w->lock);
+	const char *linked =
+		has_names(i) ? links_find(&w->target.links, &e->st, e->kind) : NULL;
+	if (linked)
+		rc = draft_link(&i->draft, dir, w->target.root, linked);
+	pthread_mutex_unlock(&w->lock);
+	if (rc == 0)
+		return 1;
+	if (!S_ISLNK(e->st.st_mode))
+		return 0;
+	ssize_t n = readlinkat(l->fd, e->name, text, sizeof text - 1);
+	if (n < 0)
+		return -errno;
+	text[n] = 0;
+	TRY(draft_symlink(&i->draft, dir, text));
+	return 1;
+}
+
+bool item_finish(struct walk *w, struct item *i)
+{
+	int rc = draft_finish(&i->draft, &i->st, &i->extras, i->name, i->replace);
+
+	if (rc < 0) {
+		item_say_rc(w, i, rc);
+		return false;
+	}
+	item_say_extras(w, i, &i->extras);
+	progress_file();
+	pthread_mutex_lock(&w->lock);
+	w->made++;
+	links_forget(&w->target.links, i->to);
+	if (has_names(i))
+		links_add(&w->target.links, &i->st, i->kind, i->to);
+	pthread_mutex_unlock(&w->lock);
+	return true;
+}
