@@ -42,7 +42,7 @@ int block_decode(const struct block_plan *p, struct scratch *s, const struct blo
 	for (unsigned i = p->nsteps; i-- > 0;)
 		if (p->step[i].row->backward)
 			order[n++] = i;
-	if (b->packed) {
+	if (b->form == BLOCK_PACKED) {
 		assert(n && order[n - 1] == 0);
 		n--;
 	}
@@ -67,12 +67,12 @@ int block_decode(const struct block_plan *p, struct scratch *s, const struct blo
 	return 0;
 }
 
-size_t block_work(const struct block_plan *p, bool packed, size_t len)
+size_t block_work(const struct block_plan *p, enum block_form form, size_t len)
 {
 	unsigned n = 0;
 	for (unsigned i = 0; i < p->nsteps; i++)
 		n += p->step[i].row->backward != NULL;
-	n -= packed;
+	n -= form == BLOCK_PACKED;
 	return len * min_u64(n, 2);
 }
 

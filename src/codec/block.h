@@ -2,6 +2,7 @@
 #ifndef CODEC_BLOCK_H
 #define CODEC_BLOCK_H
 
+#include "codec/block_form.h"
 #include "codec/filter.h"
 #include "codec/pipeline.h"
 #include "codec/scratch.h"
@@ -20,10 +21,10 @@ struct block_plan {
 };
 
 struct block {
-	uint32_t nstreams; /* divides the block's length                             */
-	bool bare;         /* decoding: one payload without a csize word             */
-	bool packed;       /* decoding: all but the last step, see block_unpack      */
-	struct view ref;   /* delta: decoded block 0, for all other blocks; else empty */
+	uint32_t nstreams;    /* divides the block's length                             */
+	bool bare;            /* decoding: one payload without a csize word             */
+	enum block_form form; /* decoding: what dst gets                                */
+	struct view ref;      /* delta: decoded block 0, for all other blocks; else empty */
 };
 
 /* Appends a filter to the steps, unless it would change nothing. */
@@ -33,8 +34,8 @@ void block_add_filter(struct block_plan *p, const struct filter *row, uint32_t p
 NODISCARD int block_decode(const struct block_plan *p, struct scratch *s, const struct block *b,
 			   struct view stored, struct span dst);
 
-/* Bytes of the scratch that decoding a block of `len` bytes needs. */
-size_t block_work(const struct block_plan *p, bool packed, size_t len);
+/* Bytes of the scratch that decoding a block of `len` bytes to that form needs. */
+size_t block_work(const struct block_plan *p, enum block_form form, size_t len);
 
 /* True: the filter that is undone last only moves bytes or bits about. */
 bool block_can_pack(const struct block_plan *p);

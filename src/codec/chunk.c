@@ -126,7 +126,7 @@ static void plan_filters(struct block_plan *p, const struct chunk *c)
 			block_add_filter(p, filter_by_id(c->filter[i]), c->param[i]);
 }
 
-uint64_t chunk_work(const struct chunk *c, struct run run, bool packed)
+uint64_t chunk_work(const struct chunk *c, struct run run, enum block_form form)
 {
 	struct block_plan p;
 	uint32_t len = c->blocksize;
@@ -135,7 +135,7 @@ uint64_t chunk_work(const struct chunk *c, struct run run, bool packed)
 	if (c->is_vl || run.n == 1)
 		len = chunk_run_bytes(c, run);
 	plan_filters(&p, c);
-	return block_work(&p, packed, len);
+	return block_work(&p, form, len);
 }
 
 int plan_init(struct block_plan *p, const struct chunk *c, struct scratch *s)
@@ -163,7 +163,8 @@ struct job {
 	struct block_plan plan;
 	struct codec_dict dict;
 	struct view ref; /* block 0 as decoded; empty: not needed */
-	bool packed, checked;
+	enum block_form form;
+	bool checked;
 };
 
 static int decode_vl(struct job *j, struct view stored, struct span dst)
@@ -183,7 +184,7 @@ static int decode_block(struct job *j, uint32_t i, struct view stored, struct sp
 	if (c->is_vl)
 		return decode_vl(j, stored, dst);
 	bool split = c->split && dst.n == c->blocksize;
-	struct block b = {.nstreams = split ? c->typesize : 1, .packed = j->packed};
+	struct block b = {.nstreams = split ? c->typesize : 1, .form = j->form};
 	if (i)
 		b.ref = j->ref;
 	int rc = block_decode(&j->plan, j->s, &b, stored, dst);
@@ -289,7 +290,7 @@ bool chunk_can_pack(const struct chunk *c)
 int chunk_decode_packed(const struct chunk *c, struct scratch *s, uint32_t block,
 			struct view stored, struct span dst)
 {
-	struct job j = {.c = c, .s = s, .packed = true, .checked = true};
+	struct job j = {.c = c, .s = s, .form = BLOCK_PACKED, .checked = true};
 	assert(chunk_can_pack(c));
 	assert(stored.n == chunk_extent(c, (struct run){block, 1}).len);
 	TRY(job_init(&j));

@@ -19,6 +19,7 @@
 #define CODEC_CHUNK_H
 
 #include "base/buf.h"
+#include "codec/block_form.h"
 #include "codec/pipeline.h"
 #include "codec/scratch.h"
 
@@ -116,10 +117,10 @@ struct run chunk_run_of(const struct chunk *c, uint32_t first, uint32_t most);
 struct extent chunk_extent(const struct chunk *c, struct run run);
 
 /*
- * An upper bound for the memory, in bytes, that decoding any block of a run takes in addition to
- * its stored bytes and its destination. `packed`: when chunk_decode_packed decodes it.
+ * An upper bound for the memory, in bytes, that decoding any block of a run to that form takes in
+ * addition to its stored bytes and its destination.
  */
-uint64_t chunk_work(const struct chunk *c, struct run run, bool packed);
+uint64_t chunk_work(const struct chunk *c, struct run run, enum block_form form);
 
 /*
  * True: the other blocks can be decoded only with block 0 at hand (delta). Before *c is shared,

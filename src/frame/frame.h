@@ -191,9 +191,12 @@ NODISCARD int frame_read_part(struct frame *f, uint32_t n, const struct chunk *c
  */
 NODISCARD int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c);
 
-/* The memory in bytes that reading a run of blocks takes, the decoded blocks included. [reader] */
+/*
+ * The memory in bytes that reading a run of blocks in that form takes, the blocks themselves
+ * included. [reader]
+ */
 uint64_t frame_run_memory(const struct frame *f, uint32_t n, const struct chunk *c, struct run run,
-			  bool packed);
+			  enum block_form form);
 
 /*
  * Reads the decoded bytes [lo, lo + dst.n) of a chunk that needs no decoder and has no checksum to

@@ -242,7 +242,7 @@ static int read_verified(const struct stored *st, const struct chunk *c, struct 
 			 struct scratch *s, struct span dst)
 {
 	struct span all;
-	TRY(scratch_ask(s, c->cbytes + chunk_work(c, run, false)));
+	TRY(scratch_ask(s, c->cbytes + chunk_work(c, run, BLOCK_DECODED)));
 	TRY(stage_get(c->cbytes, &all));
 	TRY(io_pread(st->io, st->at, all));
 	TRY(chunk_sum_check(st->sum, span_view(all)));
@@ -295,14 +295,14 @@ bool frame_can_pack(const struct frame *f, uint32_t n, const struct chunk *c)
 }
 
 uint64_t frame_run_memory(const struct frame *f, uint32_t n, const struct chunk *c, struct run run,
-			  bool packed)
+			  enum block_form form)
 {
 	uint64_t dst = chunk_run_bytes(c, run);
 	if (frame_slot(f, n) != SLOT_STORED)
 		return dst;
-	if (!packed && wants_all(f, n, c, run))
-		return dst + c->cbytes + chunk_work(c, run, packed);
-	return dst + stored_memory(c, run, packed);
+	if (form == BLOCK_DECODED && wants_all(f, n, c, run))
+		return dst + c->cbytes + chunk_work(c, run, form);
+	return dst + stored_memory(c, run, form);
 }
 
 bool frame_can_read_within(const struct frame *f, uint32_t n, const struct chunk *c)

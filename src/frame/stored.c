@@ -20,7 +20,7 @@ static int load_ref(const struct stored *st, struct scratch *s, struct chunk *c)
 	struct extent e = chunk_extent(c, first);
 	struct span bytes;
 	TRY(scratch_ask(s, chunk_footprint(c) + e.len + chunk_run_bytes(c, first) +
-				   chunk_work(c, first, false)));
+				   chunk_work(c, first, BLOCK_DECODED)));
 	TRY(stage_get(e.len, &bytes));
 	TRY(io_pread(st->io, st->at + e.off, bytes));
 	TRY(chunk_check(c, first, span_view(bytes)));
@@ -79,11 +79,11 @@ int stored_load(const struct stored *st, uint32_t guess, struct scratch *s, stru
 	return chunk_wants_ref(c) ? load_ref(st, s, c) : 0;
 }
 
-uint64_t stored_memory(const struct chunk *c, struct run run, bool packed)
+uint64_t stored_memory(const struct chunk *c, struct run run, enum block_form form)
 {
 	if (c->kind != CHUNK_REGULAR)
 		return 0;
-	return chunk_extent(c, run).len + chunk_work(c, run, packed);
+	return chunk_extent(c, run).len + chunk_work(c, run, form);
 }
 
 /* The stored bytes of a run, until the next use of the stage. */
@@ -98,7 +98,7 @@ static int read_extent(const struct stored *st, const struct chunk *c, struct ru
 		       struct scratch *s, struct span dst)
 {
 	struct span bytes;
-	TRY(scratch_ask(s, stored_memory(c, run, false)));
+	TRY(scratch_ask(s, stored_memory(c, run, BLOCK_DECODED)));
 	TRY(fetch(st, c, run, &bytes));
 	return chunk_decode_checked(c, s, run, span_view(bytes), dst);
 }
@@ -108,7 +108,7 @@ int stored_read_packed(const struct stored *st, const struct chunk *c, uint32_t 
 {
 	struct run one = {block, 1};
 	struct span bytes;
-	TRY(scratch_ask(s, stored_memory(c, one, true)));
+	TRY(scratch_ask(s, stored_memory(c, one, BLOCK_PACKED)));
 	TRY(fetch(st, c, one, &bytes));
 	return chunk_decode_packed(c, s, block, span_view(bytes), dst);
 }
@@ -119,7 +119,7 @@ int stored_read_part(const struct stored *st, const struct chunk *c, struct chun
 	struct run one = {part.block, 1};
 	struct span bytes;
 	/* the block is decoded in the scratch, as far as it must */
-	TRY(scratch_ask(s, stored_memory(c, one, false) + chunk_run_bytes(c, one)));
+	TRY(scratch_ask(s, stored_memory(c, one, BLOCK_DECODED) + chunk_run_bytes(c, one)));
 	TRY(fetch(st, c, one, &bytes));
 	return chunk_decode_part(c, s, part, span_view(bytes), dst);
 }

@@ -32,11 +32,8 @@ NODISCARD int stored_load(const struct stored *st, uint32_t guess, struct scratc
 NODISCARD int stored_load_head(const struct stored *st, uint32_t guess, struct scratch *s,
 			       struct chunk *c);
 
-/*
- * The memory in bytes that reading a run takes in addition to its destination. `packed`: for
- * stored_read_packed.
- */
-uint64_t stored_memory(const struct chunk *c, struct run run, bool packed);
+/* The memory in bytes that reading a run in that form takes in addition to its destination. */
+uint64_t stored_memory(const struct chunk *c, struct run run, enum block_form form);
 
 /* Decodes a run of blocks of a loaded chunk. dst.n must be chunk_run_bytes of the run. */
 NODISCARD int stored_read(const struct stored *st, const struct chunk *c, struct run run,

@@ -175,8 +175,7 @@ static int ask_for_block(struct fetch *x)
 {
 	x->large_block = chunk_block_bytes(&x->lazy->chunk, x->block).len;
 	return ask(x, large_head(x) + frame_run_memory(x->f->frame, x->n, &x->lazy->chunk,
-						       (struct run){x->block, 1},
-						       x->form == BLOCK_PACKED));
+						       (struct run){x->block, 1}, x->form));
 }
 
 static int block_fill(void *ctx, struct cache_value *out)
@@ -227,8 +226,8 @@ static enum block_form wanted_form(const struct fetch *x, uint32_t len)
 	struct frame *fr = x->f->frame;
 	bool packs = is_small(x, len) ||
 		     (chunk_block_bytes(c, x->block).len > LARGE_FREE &&
-		      frame_run_memory(fr, x->n, c, one, false) > PACKED_FROM);
-	return packs && frame_can_pack(fr, x->n, c) ? BLOCK_PACKED : BLOCK_PLAIN;
+		      frame_run_memory(fr, x->n, c, one, BLOCK_DECODED) > PACKED_FROM);
+	return packs && frame_can_pack(fr, x->n, c) ? BLOCK_PACKED : BLOCK_DECODED;
 }
 
 /* Bytes [lo, lo + len) of one entry's block. */
@@ -387,8 +386,8 @@ static int read_run(struct fetch *x, struct run run)
 static bool fits(const struct fetch *x, struct run run)
 {
 	const struct chunk *c = &x->lazy->chunk;
-	return frame_run_memory(x->f->frame, x->n, c, run, false) - chunk_run_bytes(c, run) +
-		       large_head(x) <= LARGE_FREE;
+	return frame_run_memory(x->f->frame, x->n, c, run, BLOCK_DECODED) -
+		       chunk_run_bytes(c, run) + large_head(x) <= LARGE_FREE;
 }
 
 /* Bytes [*at, hi) of a loaded chunk. *at goes along, so that -E2BIG can be followed by the rest. */

@@ -11,9 +11,6 @@
 /* A chunk whose head has been read. */
 struct lazy;
 
-/* The form of a block in the cache, as its tag: decoded, or packed (chunk_decode_packed). */
-enum block_form { BLOCK_PLAIN, BLOCK_PACKED };
-
 /* The state of one read request. Everything but the memory is borrowed from the caller. */
 struct fetch {
 	/* what is asked for, and where the answer goes */
@@ -27,7 +24,7 @@ struct fetch {
 	uint32_t n;           /* the chunk ... */
 	struct lazy *lazy;    /* ... and its head, once it is stored and loaded */
 	uint32_t block;       /* the block that block_fill would decode ... */
-	enum block_form form; /* ... and how */
+	enum block_form form; /* ... and how far; this is its tag in the cache */
 	bool filled;          /* block_fill was called: the block was not in the cache */
 
 	/* memory for large blocks (large.h), in bytes; given back when the request ends */
