@@ -1,49 +1,13 @@
-#include "fs/intent/replay.h"
-
 #include "base/fd.h"
 #include "base/log.h"
-#include "fs/file/alone.h"
-#include "fs/file/discard.h"
-#include "fs/file/open.h"
-#include "fs/file/sync.h"
-#include "fs/file/write.h"
-#include "fs/inode/times.h"
+#include "fs/intent/replay_impl.h"
 
-#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define DEEPEST 400 /* directories in each other; one descriptor each */
-
-/* A frame that the log speaks of. */
-struct wanted {
-	uint64_t inode;
-	bool found;
-};
-
-/* Where a record is in the log, and which file it belongs to. */
-struct place {
-	uint64_t at;
-	uint64_t inode, birth;
-	struct frame_roots roots;
-};
-
-struct replay {
-	struct fs *fs;
-	int fd;
-	struct place *place; /* of each record, in order                                      */
-	uint32_t n, cap;
-	struct wanted *wanted;
-	uint32_t nwanted, nfound;
-	bool foreign;        /* the log was written for another directory, or by another user */
-	bool blind;          /* not every directory could be looked at                        */
-	bool only_looks;     /* nothing is applied                                            */
-	unsigned applied, failed;
-};
-
-/* The record at `at`; -EBADMSG where none is. */
-static int read_record(int fd, uint64_t at, struct buf *b, struct intent_record *r)
+int replay_read(int fd, uint64_t at, struct buf *b, struct intent_record *r)
 {
 	uint8_t head[INTENT_HEAD];
 
@@ -80,7 +44,7 @@ static int scan(struct replay *x, uint64_t directory)
 	int rc = 0;
 
 	while (rc == 0 && x->n < UINT32_MAX / 2) {
-		rc = read_record(x->fd, at, &b, &r);
+		rc = replay_read(x->fd, at, &b, &r);
 		if (rc == 0 && at == 0)
 			generation = r.generation;
 		if (rc == 0 && (r.generation != generation || r.sequence != x->n))
@@ -102,7 +66,7 @@ static int by_inode(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static struct wanted *find_wanted(struct replay *x, uint64_t inode)
+struct wanted *replay_find_wanted(struct replay *x, uint64_t inode)
 {
 	struct wanted key = {.inode = inode};
 	return x->nwanted ? bsearch(&key, x->wanted, x->nwanted, sizeof key, by_inode) : NULL;
@@ -120,198 +84,6 @@ static int list_wanted(struct replay *x)
 		if (i == 0 || x->wanted[i].inode != x->wanted[i - 1].inode)
 			x->wanted[x->nwanted++] = x->wanted[i];
 	return 0;
-}
-
-static int apply_record(struct file *f, const struct intent_record *r)
-{
-	struct view bytes = r->bytes;
-
-	for (uint32_t i = 0; i < r->nranges; i++) {
-		struct touched_range t = intent_record_range(r, i);
-		struct file_data d = {.at = t.at, .bytes = view_part(bytes, 0, t.len)};
-		ssize_t done = file_write(f, &d, FILE_CLOCK_NOW);
-		TRY(done);
-		if ((uint64_t)done != t.len)
-			return -EIO;
-		bytes = view_part(bytes, t.len, bytes.n - t.len);
-	}
-	TRY(file_extend(f, r->size));
-	IGNORE(times_set(f->inode, &r->mtime, NULL));
-	return 0;
-}
-
-/* False: the record belongs to a file that is gone, and this one has got its inode number. */
-static bool is_same(const struct place *p, uint64_t inode, uint64_t birth)
-{
-	return p->inode == inode && (p->birth == birth || !p->birth || !birth);
-}
-
-/* Applies all records of the frame, in memory. Returns how many of them it did not contain. */
-static int apply_all(struct replay *x, struct file *f, uint64_t inode)
-{
-	struct frame_roots roots = frame_roots(f->frame);
-	uint64_t birth = backing_birth(f->fd);
-	struct intent_record r;
-	struct buf b = {0};
-	int rc = 0, n = 0;
-
-	for (uint32_t i = 0; rc >= 0 && i < x->n; i++) {
-		const struct place *p = &x->place[i];
-		if (!is_same(p, inode, birth))
-			continue;
-		rc = intent_record_judge(&p->roots, &roots);
-		if (rc <= 0)
-			continue;
-		n++;
-		if (x->only_looks)
-			continue;
-		rc = read_record(x->fd, p->at, &b, &r);
-		if (rc >= 0)
-			rc = apply_record(f, &r);
-	}
-	buf_free(&b);
-	return rc < 0 ? rc : n;
-}
-
-static int apply_open(struct replay *x, struct file *f, uint64_t inode)
-{
-	f->replaying = true;
-	int n = apply_all(x, f, inode);
-	int rc = n > 0 && !x->only_looks ? file_sync(f, COMMIT_SYNC) : n;
-	if (rc < 0)
-		file_discard(f);
-	f->replaying = false;
-	return rc < 0 ? rc : n;
-}
-
-/* Opens the frame by its name in a directory, and applies its records. Takes e->fd. */
-static int apply_entry(struct replay *x, struct inode *dir, struct entry *e)
-{
-	struct fs *fs = x->fs;
-	struct file *f;
-
-	e->probed = (struct probed){.kind = NODE_FRAME};
-	struct inode *n = inode_from_entry(fs->inodes, dir, e);
-	if (!n)
-		return -ENOMEM;
-	int rc = file_get(fs, n, !x->only_looks, &f);
-	if (rc >= 0) {
-		rc = apply_open(x, f, n->key.ino);
-		file_put(fs, n);
-	}
-	inode_put(fs->inodes, n, 1);
-	return rc;
-}
-
-/* A directory that is being looked through. */
-struct folder {
-	struct inode *inode;
-	int fd, depth;
-};
-
-static void try_entry(struct replay *x, const struct folder *in, const char *name)
-{
-	struct entry e = {.fd = -1};
-	char text[200];
-	size_t stem;
-
-	if (suffix_of(name, &stem) != SUFFIX_FRAME || strlen(name) > NAME_MAX)
-		return;
-	strcpy(e.backing, name);
-	strcpy(e.shown, name);
-	e.fd = backing_find(&x->fs->backing, in->fd, name, &e.st, &e.birth);
-	if (e.fd < 0) {
-		x->blind |= e.fd != -ENOENT;
-		return;
-	}
-	struct wanted *w = find_wanted(x, e.st.st_ino);
-	if (!S_ISREG(e.st.st_mode) || !w || w->found ||
-	    e.st.st_dev != inodes_root(x->fs->inodes)->key.dev) {
-		close(e.fd);
-		return;
-	}
-	w->found = true;
-	x->nfound++;
-	err_clear();
-	int rc = apply_entry(x, in->inode, &e);
-	if (rc < 0)
-		log_err("%s: what was synced last is not in it: %s", name,
-			err_text(rc, text, sizeof text));
-	x->failed += rc < 0;
-	x->applied += rc > 0;
-}
-
-static void look_in(struct replay *x, const struct folder *in, bool by_stat);
-
-static void look_below(struct replay *x, const struct folder *in, const char *name, bool by_stat)
-{
-	struct inodes *inodes = x->fs->inodes;
-	struct folder below = {.fd = -1, .depth = in->depth + 1};
-	struct entry e = {.fd = -1, .probed.kind = NODE_PLAIN};
-
-	if (in->depth < DEEPEST)
-		below.fd = openat(in->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (below.fd < 0) {
-		x->blind |= in->depth >= DEEPEST ||
-			    (errno != ENOENT && errno != ENOTDIR && errno != ELOOP);
-		return;
-	}
-	strcpy(e.backing, name);
-	strcpy(e.shown, name);
-	if (fstat(below.fd, &e.st) < 0) {
-		x->blind = true;
-	} else if (e.st.st_dev == inodes_root(inodes)->key.dev) {
-		below.inode = inode_from_entry(inodes, in->inode, &e);
-		if (below.inode) {
-			look_in(x, &below, by_stat);
-			inode_put(inodes, below.inode, 1);
-		} else {
-			x->blind = true;
-		}
-	}
-	close(below.fd);
-}
-
-/*
- * Looks for frames by the inode numbers in the directory entries; or, `by_stat`, by those of stat,
- * since not every file system fills in the former alike.
- */
-static void look_in(struct replay *x, const struct folder *in, bool by_stat)
-{
-	struct dirent *d;
-
-	int fd = fcntl(in->fd, F_DUPFD_CLOEXEC, 3);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		if (fd >= 0)
-			close(fd);
-		x->blind = true;
-		return;
-	}
-	while (errno = 0, x->nfound < x->nwanted && (d = readdir(dir))) {
-		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
-			continue;
-		if (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN)
-			look_below(x, in, d->d_name, by_stat);
-		if (d->d_type != DT_DIR && (by_stat || find_wanted(x, d->d_ino)))
-			try_entry(x, in, d->d_name);
-	}
-	x->blind |= errno != 0; /* of readdir */
-	closedir(dir);
-}
-
-static void look_everywhere(struct replay *x)
-{
-	for (int by_stat = 0; by_stat < 2 && x->nfound < x->nwanted; by_stat++) {
-		struct folder root = {.inode = inodes_root(x->fs->inodes)};
-		root.fd = openat(x->fs->backing.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (root.fd < 0) {
-			x->blind = true;
-			return;
-		}
-		look_in(x, &root, by_stat);
-		close(root.fd);
-	}
 }
 
 static void put_aside(struct replay *x)
@@ -400,7 +172,7 @@ static bool has_ours(struct fs *fs, int fd, uint64_t directory)
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !is_ours(&st))
 		return false;
 	if (scan(&x, directory) >= 0 && x.n && !x.foreign && list_wanted(&x) >= 0)
-		look_everywhere(&x);
+		replay_look_everywhere(&x);
 	free_lists(&x);
 	return x.applied > 0;
 }
@@ -473,7 +245,7 @@ static int replay_own(struct fs *fs)
 	if (rc >= 0 && x.n && !x.foreign)
 		rc = list_wanted(&x);
 	if (rc >= 0)
-		look_everywhere(&x);
+		replay_look_everywhere(&x);
 	finish(&x, rc);
 	close(x.fd);
 	free_lists(&x);

@@ -89,6 +89,13 @@ void ops_seen(struct inode *n, const struct stat *st);
 NODISCARD int ops_enter(struct fs *fs, struct inode *parent, struct entry *e,
 			struct fuse_entry_param *out);
 
+/* The same for what has this name in the directory `dirfd`, which is `parent`. -ENOENT. */
+NODISCARD int ops_enter_found(struct fs *fs, struct inode *parent, int dirfd, const char *name,
+			      struct fuse_entry_param *out);
+
+/* Replies with an entry, or an error. The kernel has the reference then, or it is dropped. */
+void ops_reply_entry(fuse_req_t req, int rc, const struct fuse_entry_param *e);
+
 /*
  * Finds or opens what a handle needs, for open and for create, which passes the frame that it has
  * just made.

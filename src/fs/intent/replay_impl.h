@@ -1,0 +1,52 @@
+/* What the parts of replay share: replay.c, search.c, apply.c. */
+#ifndef FS_INTENT_REPLAY_IMPL_H
+#define FS_INTENT_REPLAY_IMPL_H
+
+#include "fs/intent/record.h"
+#include "fs/intent/replay.h"
+
+/* A frame that the log speaks of. */
+struct wanted {
+	uint64_t inode;
+	bool found;
+};
+
+/* Where a record is in the log, and which file it belongs to. */
+struct place {
+	uint64_t at;
+	uint64_t inode, birth;
+	struct frame_roots roots;
+};
+
+struct replay {
+	struct fs *fs;
+	int fd;
+	struct place *place; /* of each record, in order                                      */
+	uint32_t n, cap;
+	struct wanted *wanted;
+	uint32_t nwanted, nfound;
+	bool foreign;        /* the log was written for another directory, or by another user */
+	bool blind;          /* not every directory could be looked at                        */
+	bool only_looks;     /* nothing is applied                                            */
+	unsigned applied, failed;
+};
+
+/* The record at `at`, which borrows the bytes in *b. -EBADMSG: there is none. */
+NODISCARD int replay_read(int fd, uint64_t at, struct buf *b, struct intent_record *r);
+
+/* NULL: the log does not speak of this inode number. */
+struct wanted *replay_find_wanted(struct replay *x, uint64_t inode);
+
+/*
+ * Opens the frame by its name in a directory, and applies its records. Takes e->fd. Returns how
+ * many of them the frame did not contain.
+ */
+NODISCARD int replay_apply(struct replay *x, struct inode *dir, struct entry *e);
+
+/*
+ * Looks for the frames of x->wanted in all of the backing directory, and has each one's records
+ * applied: nfound, blind, applied and failed of *x say with what success.
+ */
+void replay_look_everywhere(struct replay *x);
+
+#endif

@@ -1,0 +1,120 @@
+/* Looking through the backing directory for the frames that the intent log speaks of. */
+#include "base/log.h"
+#include "fs/intent/replay_impl.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#define DEEPEST 400 /* directories in each other; one descriptor each */
+
+/* A directory that is being looked through. */
+struct folder {
+	struct inode *inode;
+	int fd, depth;
+};
+
+static void try_entry(struct replay *x, const struct folder *in, const char *name)
+{
+	struct entry e = {.fd = -1};
+	char text[200];
+	size_t stem;
+
+	if (suffix_of(name, &stem) != SUFFIX_FRAME || strlen(name) > NAME_MAX)
+		return;
+	strcpy(e.backing, name);
+	strcpy(e.shown, name);
+	e.fd = backing_find(&x->fs->backing, in->fd, name, &e.st, &e.birth);
+	if (e.fd < 0) {
+		x->blind |= e.fd != -ENOENT;
+		return;
+	}
+	struct wanted *w = replay_find_wanted(x, e.st.st_ino);
+	if (!S_ISREG(e.st.st_mode) || !w || w->found ||
+	    e.st.st_dev != inodes_root(x->fs->inodes)->key.dev) {
+		close(e.fd);
+		return;
+	}
+	w->found = true;
+	x->nfound++;
+	err_clear();
+	int rc = replay_apply(x, in->inode, &e);
+	if (rc < 0)
+		log_err("%s: what was synced last is not in it: %s", name,
+			err_text(rc, text, sizeof text));
+	x->failed += rc < 0;
+	x->applied += rc > 0;
+}
+
+static void look_in(struct replay *x, const struct folder *in, bool by_stat);
+
+static void look_below(struct replay *x, const struct folder *in, const char *name, bool by_stat)
+{
+	struct inodes *inodes = x->fs->inodes;
+	struct folder below = {.fd = -1, .depth = in->depth + 1};
+	struct entry e = {.fd = -1, .probed.kind = NODE_PLAIN};
+
+	if (in->depth < DEEPEST)
+		below.fd = openat(in->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (below.fd < 0) {
+		x->blind |= in->depth >= DEEPEST ||
+			    (errno != ENOENT && errno != ENOTDIR && errno != ELOOP);
+		return;
+	}
+	strcpy(e.backing, name);
+	strcpy(e.shown, name);
+	if (fstat(below.fd, &e.st) < 0) {
+		x->blind = true;
+	} else if (e.st.st_dev == inodes_root(inodes)->key.dev) {
+		below.inode = inode_from_entry(inodes, in->inode, &e);
+		if (below.inode) {
+			look_in(x, &below, by_stat);
+			inode_put(inodes, below.inode, 1);
+		} else {
+			x->blind = true;
+		}
+	}
+	close(below.fd);
+}
+
+/*
+ * Looks for frames by the inode numbers in the directory entries; or, `by_stat`, by those of stat,
+ * since not every file system fills in the former alike.
+ */
+static void look_in(struct replay *x, const struct folder *in, bool by_stat)
+{
+	struct dirent *d;
+
+	int fd = fcntl(in->fd, F_DUPFD_CLOEXEC, 3);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		x->blind = true;
+		return;
+	}
+	while (errno = 0, x->nfound < x->nwanted && (d = readdir(dir))) {
+		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+			continue;
+		if (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN)
+			look_below(x, in, d->d_name, by_stat);
+		if (d->d_type != DT_DIR && (by_stat || replay_find_wanted(x, d->d_ino)))
+			try_entry(x, in, d->d_name);
+	}
+	x->blind |= errno != 0; /* of readdir */
+	closedir(dir);
+}
+
+void replay_look_everywhere(struct replay *x)
+{
+	for (int by_stat = 0; by_stat < 2 && x->nfound < x->nwanted; by_stat++) {
+		struct folder root = {.inode = inodes_root(x->fs->inodes)};
+		root.fd = openat(x->fs->backing.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (root.fd < 0) {
+			x->blind = true;
+			return;
+		}
+		look_in(x, &root, by_stat);
+		close(root.fd);
+	}
+}

@@ -1,0 +1,331 @@
+/* What makes files, directories and other nodes. */
+#include "frame/policy/wish.h"
+#include "fs/file/open.h"
+#include "fs/ops/ops.h"
+#include "fs/ops/push.h"
+#include "fs/room.h"
+
+#include <limits.h>
+#include <unistd.h>
+
+/* What mknod, mkdir, symlink and create have in common. */
+struct making {
+	struct fs *fs;
+	struct inode *parent;
+	const char *name; /* "": none, for O_TMPFILE */
+	struct caller caller;
+	mode_t mode; /* with the type */
+	dev_t rdev;
+	const char *target; /* of a symlink */
+	struct newborn born; /* a new regular file, and then the frame in it */
+	bool unchecked;     /* that there is nothing of that name is not quite sure */
+};
+
+/* With what its directory and the rules ask for; the attributes are there before the name. */
+static int init_frame(struct making *m, int dirfd)
+{
+	struct wish w = {0};
+	struct stat st = {0};
+
+	/* Writing takes set-id bits away from a file of a caller whose identity is worn. */
+	if (m->mode & (S_ISUID | S_ISGID) && fstat(m->born.fd, &st) < 0)
+		return -errno;
+	rules_match(m->fs->opt.settings.rules, m->name, &w);
+	m->born.wish = w;
+	wish_load(&w, dirfd);
+	if (w.own) {
+		wish_inherit(dirfd, m->born.fd);
+		wish_load(&m->born.wish, m->born.fd);
+	}
+	struct settings s = wish_apply(&m->fs->opt.settings, &w);
+	return newborn_init_frame(&m->born, &s,
+				  st.st_mode & (S_ISUID | S_ISGID) ? st.st_mode & 07777 : 0);
+}
+
+/* A new directory hands on what it gets. */
+static int make_dir(struct making *m, int dirfd, const char *backing)
+{
+	struct wish w = {0};
+
+	if (mkdirat(dirfd, backing, m->mode & 07777) < 0)
+		return -errno;
+	wish_load(&w, dirfd);
+	int fd = w.own ? openat(dirfd, backing, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+		       : -1;
+	if (fd >= 0) {
+		wish_inherit(dirfd, fd);
+		close(fd);
+	}
+	return 0;
+}
+
+/*
+ * By the descriptor itself, which saves the way through /proc. Before Linux 6.10 that takes a right
+ * that root loses when it wears another's identity.
+ */
+static int give_name(struct making *m, int dirfd, const char *backing)
+{
+	atomic_bool *no = &m->fs->no_link_by_fd[m->caller.worn];
+	char path[FD_PATH_MAX];
+
+	if (!*no) {
+		if (linkat(m->born.fd, "", dirfd, backing, AT_EMPTY_PATH) == 0)
+			return 0;
+		if (errno != ENOENT)
+			return -errno;
+	}
+	fd_proc_path(m->born.fd, path);
+	if (linkat(AT_FDCWD, path, dirfd, backing, AT_SYMLINK_FOLLOW) < 0)
+		return -errno;
+	*no = true;
+	return 0;
+}
+
+/*
+ * A new frame gets its name when it is one, so that neither a kill nor another
+ * reader ever meets half of it. Not every file system has nameless files:
+ * elsewhere the name comes first.
+ */
+static int make_frame_file(struct making *m, int dirfd, const char *backing)
+{
+	bool named = false;
+
+	if (m->born.fd < 0)
+		m->born.fd = openat(dirfd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, m->mode & 07777);
+	if (m->born.fd < 0 && errno != EACCES && *m->name) {
+		m->born.fd =
+			openat(dirfd, backing, O_CREAT | O_EXCL | O_RDWR | O_NOFOLLOW | O_CLOEXEC,
+			       m->mode & 07777);
+		named = m->born.fd >= 0;
+	}
+	if (m->born.fd < 0)
+		return -errno;
+	/* Our own reads are nobody's. (In openat it might fail when the file is there already.) */
+	(void)fcntl(m->born.fd, F_SETFL, O_NOATIME);
+	int rc = m->born.frame ? 0 : init_frame(m, dirfd);
+	if (rc < 0 && named)
+		(void)unlinkat(dirfd, backing, 0);
+	if (rc < 0 || named || !*m->name)
+		return rc;
+	return give_name(m, dirfd, backing);
+}
+
+static int make_node(struct making *m, int dirfd, const char *backing)
+{
+	int rc;
+
+	switch (m->mode & S_IFMT) {
+	case S_IFREG: return make_frame_file(m, dirfd, backing);
+	case S_IFDIR: return make_dir(m, dirfd, backing);
+	case S_IFLNK: rc = symlinkat(m->target, dirfd, backing); break;
+	default: rc = mknodat(dirfd, backing, m->mode, m->rdev); break;
+	}
+	return rc < 0 ? -errno : 0;
+}
+
+/* A caller whose right comes from a supplementary group is refused at first. */
+static int make_as_caller(struct making *m, int dirfd, const char *backing)
+{
+	caller_enter(&m->caller, m->fs->backing.is_root);
+	int rc = make_node(m, dirfd, backing);
+	if (rc == -EACCES && caller_override(&m->caller))
+		rc = make_node(m, dirfd, backing);
+	caller_leave(&m->caller);
+	return rc;
+}
+
+static int check_absent(struct making *m, int dirfd)
+{
+	struct names names = ops_names(m->fs);
+	struct entry e;
+
+	m->unchecked = false;
+	int rc = names_find(&names, dirfd, m->name, &e);
+	if (rc >= 0)
+		close(e.fd);
+	return rc >= 0 ? -EEXIST : rc == -ENOENT ? 0 : rc;
+}
+
+/* A frame may find its first name taken by a file that is shown under it: the next suffix then. */
+static int make_frame(struct making *m, int dirfd, char backing[static NAME_MAX + 1])
+{
+	static const char *const suffixes[] = {NAMES_NEW_SUFFIX, ".b2f", ".b2"};
+	int rc = -EEXIST;
+
+	for (size_t i = 0; rc == -EEXIST && i < sizeof suffixes / sizeof *suffixes; i++) {
+		TRY(names_for(NODE_FRAME, true, suffixes[i], m->name, backing));
+		rc = make_as_caller(m, dirfd, backing);
+		if (rc == -EEXIST && m->unchecked)
+			TRY(check_absent(m, dirfd));
+	}
+	return rc;
+}
+
+static int make_other(struct making *m, int dirfd, char backing[static NAME_MAX + 1])
+{
+	TRY(names_for(NODE_PLAIN, false, "", m->name, backing));
+	return make_as_caller(m, dirfd, backing);
+}
+
+/* What was just made need not be looked for, nor its content be probed. */
+static int enter_new(struct making *m, int dirfd, const char *backing, struct fuse_entry_param *out)
+{
+	struct entry e = {.made = true,
+			  .probed = {.kind = S_ISREG(m->mode) ? NODE_FRAME : NODE_PLAIN,
+				     .blocksize = m->fs->opt.settings.pipeline.blocksize}};
+
+	e.fd = -1;
+	if (m->born.fd >= 0) /* it becomes the inode's when it is opened */
+		TRY(backing_look(m->born.fd, &e.st, &e.birth));
+	else
+		TRY(e.fd = backing_find(&m->fs->backing, dirfd, backing, &e.st, &e.birth));
+	m->born.st = e.st;
+	strcpy(e.backing, backing);
+	strcpy(e.shown, m->name);
+	return ops_enter(m->fs, m->parent, &e, out);
+}
+
+static int make_in(struct making *m, int dirfd, struct fuse_entry_param *out)
+{
+	char backing[NAME_MAX + 1];
+
+	if (!*m->name) {
+		TRY(make_as_caller(m, dirfd, ""));
+		return enter_new(m, dirfd, "", out);
+	}
+	m->unchecked = absent_take(&m->fs->absent, m->parent, m->name);
+	if (!m->unchecked)
+		TRY(check_absent(m, dirfd));
+	TRY(S_ISREG(m->mode) ? make_frame(m, dirfd, backing) : make_other(m, dirfd, backing));
+	return enter_new(m, dirfd, backing, out);
+}
+
+static int make(struct making *m, struct fuse_entry_param *out)
+{
+	struct room_wait wait = {0};
+	int rc;
+
+	m->born.fd = -1;
+	int dirfd = inode_pin_reader(m->fs->inodes, m->parent);
+	TRY(dirfd);
+	do {
+		rc = make_in(m, dirfd, out);
+		if (rc < 0)
+			newborn_drop(&m->born);
+	} while (room_soon(m->fs, &wait, rc));
+	inode_unpin(m->fs->inodes, m->parent);
+	return rc;
+}
+
+static struct making making_of(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+	struct fs *fs = ops_fs(req);
+	return (struct making){.fs = fs, .parent = ops_inode(fs, parent), .name = name,
+			       .caller = ops_caller(req), .mode = mode};
+}
+
+void op_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+	struct making m = making_of(req, parent, name, S_IFDIR | (mode & 07777));
+	struct fuse_entry_param e;
+	ops_reply_entry(req, make(&m, &e), &e);
+}
+
+void op_symlink(fuse_req_t req, const char *target, fuse_ino_t parent, const char *name)
+{
+	struct making m = making_of(req, parent, name, S_IFLNK | 0777);
+	struct fuse_entry_param e;
+	m.target = target;
+	ops_reply_entry(req, make(&m, &e), &e);
+}
+
+void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+{
+	struct making m = making_of(req, parent, name, mode & S_IFMT ? mode : mode | S_IFREG);
+	struct fuse_entry_param e;
+
+	m.rdev = rdev;
+	int rc = make(&m, &e);
+	if (rc >= 0)
+		newborn_drop(&m.born);
+	ops_reply_entry(req, rc, &e);
+}
+
+static int open_existing(struct fs *fs, struct inode *n, struct fuse_file_info *fi)
+{
+	TRY(push_enter(fs, n, NULL));
+	int rc = ops_open_handle(fs, n, NULL, fi);
+	push_leave(n);
+	return rc;
+}
+
+/* Somebody made it between the kernel's lookup and now: open that one, unless O_EXCL. */
+static int create_existing(fuse_req_t req, struct making *m, struct fuse_entry_param *e,
+			   struct fuse_file_info *fi)
+{
+	int dirfd = inode_pin(m->fs->inodes, m->parent);
+	TRY(dirfd);
+	int rc = ops_enter_found(m->fs, m->parent, dirfd, m->name, e);
+	inode_unpin(m->fs->inodes, m->parent);
+	TRY(rc);
+	struct inode *n = ops_inode(m->fs, e->ino);
+	rc = S_ISREG(e->attr.st_mode) ? open_existing(m->fs, n, fi) : -EEXIST;
+	if (rc >= 0 && fi->flags & O_TRUNC)
+		ops_killpriv_truncated(req, n);
+	if (rc < 0)
+		inode_put(m->fs->inodes, n, 1);
+	return rc;
+}
+
+#define NAP_US 50
+
+static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fuse_file_info *fi)
+{
+	TRY(make(m, e));
+	struct inode *n = ops_inode(m->fs, e->ino);
+	while (push_enter(m->fs, n, NULL) == -ESTALE)
+		usleep(NAP_US); /* others have filled it already; who has made it waits alone */
+	int rc = ops_open_handle(m->fs, n, &m->born, fi);
+	push_leave(n);
+	if (rc < 0)
+		inode_put(m->fs->inodes, n, 1);
+	return rc;
+}
+
+static void reply_create(fuse_req_t req, int rc, const struct fuse_entry_param *e,
+			 struct fuse_file_info *fi)
+{
+	struct fs *fs = ops_fs(req); /* the reply frees req */
+
+	ops_tell_limit(rc);
+	if (rc < 0) {
+		fuse_reply_err(req, -rc);
+	} else if (fuse_reply_create(req, e, fi) < 0) {
+		ops_close_handle(fs, ops_handle(fi));
+		inode_put(fs->inodes, ops_inode(fs, e->ino), 1);
+	}
+}
+
+void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+	       struct fuse_file_info *fi)
+{
+	struct making m = making_of(req, parent, name, S_IFREG | (mode & 07777));
+	struct fuse_entry_param e;
+
+	int rc = make_and_open(&m, &e, fi);
+	if (rc == -EEXIST && !(fi->flags & O_EXCL))
+		rc = create_existing(req, &m, &e, fi);
+	reply_create(req, rc, &e, fi);
+}
+
+#ifdef HAVE_TMPFILE
+/* A frame without a name. op_link may give it one; else it goes with its last user. */
+void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi)
+{
+	struct making m = making_of(req, parent, "", S_IFREG | (mode & 07777));
+	struct fuse_entry_param e;
+
+	int rc = make_and_open(&m, &e, fi);
+	reply_create(req, rc, &e, fi);
+}
+#endif
