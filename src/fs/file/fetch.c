@@ -8,16 +8,13 @@
  *   frame_read_within    of plain copies with large blocks: piece by piece, without memory
  *
  * What takes more memory than any thread may have (large.h) ends with -E2BIG. Then all that is held
- * of the cache is let go, the memory is waited for (take_memory), and reading goes on where it was.
+ * of the cache is let go, the memory is waited for (fetch_memory.h), and reading goes on where it
+ * was.
  */
 #include "fs/file/fetch.h"
 
-#include "base/log.h"
-#include "frame/stage.h"
+#include "fs/file/fetch_memory.h"
 #include "fs/stats.h"
-
-#include <assert.h>
-#include <limits.h>
 
 /*
  * Runs of whole blocks from this size on are decoded into the reply, not into the cache: the kernel
@@ -58,82 +55,6 @@ struct lazy {
 	atomic_int checked; /* 1: the checksum is right; < 0: it is not; 0: not known */
 };
 
-/* What may be taken now, here and in the scratch. */
-static uint64_t bound(const struct fetch *x)
-{
-	return max_u64(x->memory, LARGE_FREE);
-}
-
-static void set_memory(struct fetch *x, uint64_t memory)
-{
-	x->memory = memory;
-	scratch_bound(x->ws->scratch, bound(x));
-}
-
-/* -E2BIG: the reader has to get memory first (take_memory), and to let go of everything before. */
-static int ask(struct fetch *x, uint64_t bytes)
-{
-	if (bytes <= bound(x))
-		return 0;
-	x->want = bytes;
-	return -E2BIG;
-}
-
-static void use_memory(struct fetch *x)
-{
-	if (x->used == x->memory)
-		return;
-	large_use(x->f->fs->large, x->memory - x->used);
-	x->used = x->memory;
-}
-
-/* All of it but `keep` bytes. What was held in it has been freed. */
-static void give_memory(struct fetch *x, uint64_t keep)
-{
-	if (x->memory > keep) {
-		stage_trim(); /* the scratch does so itself; others may be using the workspace */
-		uint64_t used = min_u64(x->used, keep);
-		large_give(x->f->fs->large, x->memory - keep, x->used - used);
-		x->used = used;
-		set_memory(x, keep);
-	}
-}
-
-/* Once for each file: readers try again, page by page. */
-static void refuse(struct fetch *x, uint64_t bytes)
-{
-	struct fs *fs = x->f->fs;
-	char name[NAME_MAX + 1];
-	uint64_t more = bytes - large_most(fs->large) + cache_max(fs->cache);
-
-	if (atomic_exchange(&x->f->inode->told_large_block, true))
-		return;
-	inode_name(fs->inodes, x->f->inode, name);
-	log_err("%s: chunk %u: to read a block of %u bytes takes %llu MiB of memory; "
-		"-o cache=%lluM would allow it",
-		name, x->n, x->large_block, (unsigned long long)ceil_div(bytes, 1 << 20),
-		(unsigned long long)ceil_div(more, 1 << 20));
-}
-
-/* After -E2BIG, with nothing held: gets what was wanted. */
-static int take_memory(struct fetch *x)
-{
-	uint64_t want = max_u64(x->want, x->head);
-
-	if (!x->want)
-		return 0; /* somebody else's fill was refused; ours need not be */
-	assert(want > x->memory);
-	x->want = 0;
-	give_memory(x, 0);
-	int rc = large_take(x->f->fs->large, want);
-	if (rc < 0) {
-		refuse(x, want);
-		return rc;
-	}
-	set_memory(x, want);
-	return 0;
-}
-
 static void lazy_release(void *p)
 {
 	struct lazy *l = p;
@@ -148,7 +69,7 @@ static int lazy_fill(void *ctx, struct cache_value *out)
 
 	if (!l)
 		return -ENOMEM;
-	use_memory(x);
+	fetch_use_memory(x);
 	int rc = frame_load_chunk(x->f->frame, x->n, x->ws->scratch, &l->chunk);
 	if (rc < 0) {
 		if (rc == -E2BIG) {
@@ -173,9 +94,12 @@ static uint64_t large_head(const struct fetch *x)
 
 static int ask_for_block(struct fetch *x)
 {
-	x->large_block = chunk_block_bytes(&x->lazy->chunk, x->block).len;
-	return ask(x, large_head(x) + frame_run_memory(x->f->frame, x->n, &x->lazy->chunk,
-						       (struct run){x->block, 1}, x->form));
+	const struct chunk *c = &x->lazy->chunk;
+	struct run one = {x->block, 1};
+
+	x->large_block = chunk_block_bytes(c, x->block).len;
+	return fetch_ask_memory(
+		x, large_head(x) + frame_run_memory(x->f->frame, x->n, c, one, x->form));
 }
 
 static int block_fill(void *ctx, struct cache_value *out)
@@ -187,7 +111,7 @@ static int block_fill(void *ctx, struct cache_value *out)
 
 	x->filled = true;
 	TRY(ask_for_block(x));
-	use_memory(x);
+	fetch_use_memory(x);
 	TRY(cache_alloc(cache, chunk_run_bytes(c, run), out));
 	out->tag = x->form;
 	struct span dst = span_of(out->p, out->n);
@@ -196,7 +120,7 @@ static int block_fill(void *ctx, struct cache_value *out)
 			 : frame_read_blocks(x->f->frame, x->n, c, run, x->ws->scratch, dst);
 	if (rc < 0)
 		cache_unalloc(cache, out);
-	give_memory(x, large_head(x)); /* the block is the cache's from here on */
+	fetch_give_memory(x, large_head(x)); /* the block is the cache's from here on */
 	return rc;
 }
 
@@ -476,10 +400,10 @@ int fetch_stored(struct fetch *x, uint32_t lo, uint32_t len)
 	int rc = read_on(x, &at, lo + len);
 
 	while (rc == -E2BIG) {
-		TRY(take_memory(x));
+		TRY(fetch_take_memory(x));
 		rc = read_on(x, &at, lo + len);
 	}
-	give_memory(x, 0);
+	fetch_give_memory(x, 0);
 	return rc;
 }
 

@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/meter.h"
+#include "fs/file/sidecar_name.h"
 #include "fs/relief.h"
 
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "fs/file/sidecar.h"
+#include "fs/file/sidecar_name.h"
 
 #include "frame/names.h"
 

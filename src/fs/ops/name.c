@@ -1,5 +1,5 @@
 /* Names: lookup, forget, what removes one or adds another. What makes files: make.c. */
-#include "fs/file/sidecar.h"
+#include "fs/file/sidecar_name.h"
 #include "fs/inode/times.h"
 #include "fs/ops/ops.h"
 

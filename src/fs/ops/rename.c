@@ -3,7 +3,7 @@
  * backing name depends on what the source is (a frame keeps its suffix), and what is replaced may
  * have another suffix.
  */
-#include "fs/file/sidecar.h"
+#include "fs/file/sidecar_name.h"
 #include "fs/inode/times.h"
 #include "fs/ops/ops.h"
 

@@ -1,0 +1,80 @@
+#include "fs/file/fetch_memory.h"
+
+#include "base/log.h"
+#include "frame/stage.h"
+
+#include <assert.h>
+#include <limits.h>
+
+/* What may be taken now, here and in the scratch. */
+static uint64_t bound(const struct fetch *x)
+{
+	return max_u64(x->memory, LARGE_FREE);
+}
+
+static void set_memory(struct fetch *x, uint64_t memory)
+{
+	x->memory = memory;
+	scratch_bound(x->ws->scratch, bound(x));
+}
+
+int fetch_ask_memory(struct fetch *x, uint64_t bytes)
+{
+	if (bytes <= bound(x))
+		return 0;
+	x->want = bytes;
+	return -E2BIG;
+}
+
+void fetch_use_memory(struct fetch *x)
+{
+	if (x->used == x->memory)
+		return;
+	large_use(x->f->fs->large, x->memory - x->used);
+	x->used = x->memory;
+}
+
+void fetch_give_memory(struct fetch *x, uint64_t keep)
+{
+	if (x->memory > keep) {
+		stage_trim(); /* the scratch does so itself; others may be using the workspace */
+		uint64_t used = min_u64(x->used, keep);
+		large_give(x->f->fs->large, x->memory - keep, x->used - used);
+		x->used = used;
+		set_memory(x, keep);
+	}
+}
+
+/* Once for each file: readers try again, page by page. */
+static void refuse(struct fetch *x, uint64_t bytes)
+{
+	struct fs *fs = x->f->fs;
+	char name[NAME_MAX + 1];
+	uint64_t more = bytes - large_most(fs->large) + cache_max(fs->cache);
+
+	if (atomic_exchange(&x->f->inode->told_large_block, true))
+		return;
+	inode_name(fs->inodes, x->f->inode, name);
+	log_err("%s: chunk %u: to read a block of %u bytes takes %llu MiB of memory; "
+		"-o cache=%lluM would allow it",
+		name, x->n, x->large_block, (unsigned long long)ceil_div(bytes, 1 << 20),
+		(unsigned long long)ceil_div(more, 1 << 20));
+}
+
+int fetch_take_memory(struct fetch *x)
+{
+	uint64_t want = max_u64(x->want, x->head);
+
+	if (!x->want)
+		return 0; /* somebody else's fill was refused; ours need not be */
+	assert(want > x->memory);
+	x->want = 0;
+	fetch_give_memory(x, 0);
+	int rc = large_take(x->f->fs->large, want);
+	if (rc < 0) {
+		refuse(x, want);
+		return rc;
+	}
+	set_memory(x, want);
+	return 0;
+}

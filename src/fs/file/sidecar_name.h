@@ -1,0 +1,29 @@
+/*
+ * The sidecar (sidecar.h) as an entry of its directory, beside its frame. `backing` is the name of
+ * a frame there.
+ */
+#ifndef FS_FILE_SIDECAR_NAME_H
+#define FS_FILE_SIDECAR_NAME_H
+
+#include "base/err.h"
+
+#include <limits.h>
+#include <stdbool.h>
+
+/* The name of its sidecar. False: that would be too long for a name, so that there is none. */
+bool sidecar_name(const char *backing, char out[static NAME_MAX + 1]);
+
+/*
+ * Renames or removes the sidecar of a frame that has been, if there is one. Failures are ignored.
+ */
+void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to);
+void sidecar_remove(int dirfd, const char *backing);
+
+/*
+ * Lock sidecars, and the drafts of cframe, are hidden: a directory that holds nothing else is empty
+ * to its user, who wants to remove it. Removes them from the directory `name` in `dirfd`.
+ * -ENOTEMPTY: it holds something else as well, or could not be read, and nothing was removed.
+ */
+NODISCARD int sidecar_remove_only(int dirfd, const char *name);
+
+#endif
