@@ -34,7 +34,12 @@ os.chmod(ROOT, 0o755)
 os.umask(0o022)
 FAILED = pytest.StashKey[bool]()
 
-pytest_plugins = ["libcodec", "libfull", "libintent"]  # whose fixtures several files use
+pytest_plugins = [
+    "libcodec",
+    "libcompress",
+    "libfull",
+    "libintent",
+]  # whose fixtures several files use
 
 
 def watchdog_seconds(item):

@@ -1,0 +1,107 @@
+"""cframe compress: attributes of files and directories, and how those of a target choose."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from libcompress import as_nobody, compress, extracted
+from libdata import blob
+from libmount import CFRAME
+from libtree import assert_same
+
+
+def test_rules_and_attributes(tmp_path, blosc2):
+    plain, made = tmp_path / "plain", tmp_path / "made"
+    (plain / "sub").mkdir(parents=True)
+    for name in ("a.jpg", "b.dat", "sub/c.dat"):
+        (plain / name).write_bytes(blob(1, 100_000, "text"))
+    (tmp_path / "rules").write_text("*.jpg store\n")
+    made.mkdir()
+    os.setxattr(made, "user.cframefs.pipeline", b"lz4")
+    compress("--rules", tmp_path / "rules", plain, made)
+    codec = {
+        path.name: blosc2.open(str(path)).cparams.codec.name for path in made.rglob("*.b2frame")
+    }
+    # the attribute of the directory is nearer than the rule, and is inherited
+    assert set(codec.values()) == {"LZ4"}
+    assert os.getxattr(made / "sub", "user.cframefs.pipeline") == b"lz4"
+    assert os.getxattr(made / "sub/c.dat.b2frame", "user.cframefs.pipeline") == b"lz4"
+    compress("--rules", tmp_path / "rules", plain, tmp_path / "other")
+    assert (tmp_path / "other/a.jpg.b2frame").stat().st_size > 100_000
+    assert (tmp_path / "other/b.dat.b2frame").stat().st_size < 60_000
+
+
+CAPS = bytes.fromhex("0100000200040000000000000000000000000000")  # cap_net_bind_service+ep
+
+
+def extras(top):
+    """{path: its extended attributes} below a directory, but for labels."""
+    found = {}
+    for path in [top, *top.rglob("*")]:
+        if not path.is_symlink():
+            names = [name for name in os.listxattr(path) if name != "security.selinux"]
+            found[path.relative_to(top)] = {name: os.getxattr(path, name) for name in names}
+    return found
+
+
+@pytest.fixture
+def with_extras(tmp_path, tool):
+    tool("setfacl")
+    plain = tmp_path / "plain"
+    (plain / "sub").mkdir(parents=True)
+    for name in ("a", "sub/b"):
+        (plain / name).write_bytes(blob(1, 100_000, "text"))
+        os.setxattr(plain / name, "user.note", b"of " + name.encode())
+    os.setxattr(plain / "a", "user.empty", b"")
+    os.setxattr(plain / "sub", "user.note", b"of a directory")
+    for acl, name in (("u:54321:rw,g::r", "a"), ("d:u:54321:rwx,u:54322:rx", "sub")):
+        if subprocess.run(["setfacl", "-m", acl, plain / name]).returncode:
+            pytest.skip("the directory for temporary files has no ACLs")
+    os.chmod(plain / "sub/b", 0o444)
+    os.setxattr(plain / "a", "user.cframefs.pipeline", b"lz4")
+    return plain
+
+
+def test_extended_attributes_and_acls(with_extras, mount, root):
+    """Those of a source, but for what describes how a frame is stored."""
+    plain, m = with_extras, mount("allow_other", start=False)
+    os.setxattr(plain / "sub/b", "security.capability", CAPS)
+    wanted = extras(plain)
+    assert len(wanted) == 4
+    assert compress(plain, m.backing) == ""
+    back = extracted(m.backing, m.work / "back")
+    assert_same(back, plain)
+    del wanted[(plain / "a").relative_to(plain)]["user.cframefs.pipeline"]
+    assert extras(back) == wanted
+    m.start()
+    assert extras(m.mnt) == wanted
+    again = m.work / "again"
+    assert compress(m.mnt, again) == "", "a mount is as good a source"
+    assert extras(extracted(again, m.work / "back2")) == wanted
+
+
+def test_attributes_of_a_user(with_extras, work, root):
+    """Who may not set capabilities goes without them, and a file that is read-only has its own."""
+    os.setxattr(with_extras / "sub/b", "security.capability", CAPS)
+    shutil.copytree(with_extras, work / "plain", symlinks=True)
+    (work / "made").mkdir()
+    os.chmod(work / "made", 0o777)
+    assert compress(work / "plain", work / "made", **as_nobody(work, CFRAME)) == ""
+    made = extras(work / "made")
+    assert made[Path("sub/b.b2frame")]["user.note"] == b"of sub/b"
+    assert "security.capability" not in made[Path("sub/b.b2frame")]
+
+
+def test_a_target_without_attributes(with_extras, tmp_path, root):
+    (tmp_path / "disk").mkdir()
+    if subprocess.run(["mount", "-t", "ramfs", "none", tmp_path / "disk"]).returncode:
+        pytest.skip("no ramfs can be mounted")
+    try:
+        said = compress(with_extras, tmp_path / "disk")
+        assert said.startswith(f"cframe: {tmp_path}/disk: its file system takes no such extended")
+        assert said.count("\n") == 1 and (tmp_path / "disk/sub/b.b2frame").exists()
+    finally:
+        subprocess.run(["umount", tmp_path / "disk"], check=True)

@@ -1,0 +1,95 @@
+"""cframe compress: signals, kills, and files that change while it reads them."""
+
+import os
+import signal
+
+import pytest
+
+from libcompress import compress, extracted, start
+from libdata import blob
+from libtree import cframe
+
+
+@pytest.fixture
+def slow(tmp_path):
+    """A file that takes seconds, on its way: (program, its path, the target)."""
+    plain, made = tmp_path / "plain", tmp_path / "made"
+    plain.mkdir()
+    made.mkdir()
+    (plain / "slow").write_bytes(blob(1, 4 << 20, "text"))
+    program = start("-j1", plain, made)
+    while not os.listdir(made):
+        assert program.poll() is None
+    assert os.listdir(made)[0].startswith(".cframe-")
+    yield program, plain / "slow", made
+    program.kill()
+    program.communicate()
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_nothing_unfinished(slow, sig):
+    program, _, made = slow
+    program.send_signal(sig)
+    assert program.wait(60) == -sig
+    assert os.listdir(made) == []
+
+
+@pytest.mark.concurrent
+def test_a_signal_among_many_files(tmp_path):
+    plain, made = tmp_path / "plain", tmp_path / "made"
+    plain.mkdir()
+    made.mkdir()
+    for n in range(400):
+        (plain / f"{n}").write_bytes(blob(1, 200_000, "text"))
+    program = start("-j4", plain, made)
+    while not [name for name in os.listdir(made) if name.endswith(".b2frame")]:
+        assert program.poll() is None
+    program.send_signal(signal.SIGTERM)
+    assert program.wait(60) == -signal.SIGTERM
+    names = os.listdir(made)
+    assert len(names) < 400 and all(name.endswith(".b2frame") for name in names), names
+    assert cframe("verify", made) == ""
+
+
+def test_what_a_killed_one_left(slow, mount):
+    """No mount shows it, and the next run removes it; but not that of one that is at work."""
+    program, path, made = slow
+    m = mount(backing=made)
+    assert os.listdir(m.mnt) == []
+    m.unmount()
+    program.send_signal(signal.SIGSTOP)
+    (path.parent / "other").write_bytes(b"other")
+    compress(path.parent / "other", made)
+    assert len(os.listdir(made)) == 2
+    program.kill()
+    program.wait(60)
+    (made / "sub").mkdir()
+    for name in (".cframe-0123456789abcdef", ".cframe-mine"):
+        (made / "sub" / name).write_bytes(b"x")
+    (path.parent / "sub").mkdir()
+    compress(path.parent, made)
+    assert sorted(os.listdir(made)) == ["other.b2frame", "slow.b2frame", "sub"]
+    assert os.listdir(made / "sub") == [".cframe-mine"]
+
+
+def test_a_file_that_changes_is_told(slow, tmp_path):
+    program, path, made = slow
+    program.send_signal(signal.SIGSTOP)
+    was = path.read_bytes()
+    with open(path, "ab") as f:
+        f.write(b"more")
+    program.send_signal(signal.SIGCONT)
+    _, said = program.communicate(timeout=240)
+    assert said == f"cframe: {path}: has changed while it was read\n" and program.returncode == 1
+    assert (extracted(made, tmp_path / "back") / "slow").read_bytes() == was
+
+
+def test_a_file_that_gets_shorter_is_left_out(slow):
+    program, path, made = slow
+    program.send_signal(signal.SIGSTOP)
+    os.truncate(path, 1000)
+    program.send_signal(signal.SIGCONT)
+    _, said = program.communicate(timeout=240)
+    assert program.returncode == 1
+    assert said == f"cframe: {path}: got shorter while it was read; left out\n"
+    assert os.listdir(made) == []

@@ -1,0 +1,223 @@
+"""cframe compress: what is in the target already, from an earlier run or of others."""
+
+import os
+import subprocess
+import time
+
+from libcompress import DATA, MTIME, as_nobody, compress, extracted
+from libdata import blob
+from libmount import CFRAME
+from libtree import assert_same, cframe, small_disk, tree
+
+
+def test_what_is_there_stays(full, tmp_path):
+    made = tmp_path / "made"
+    made.mkdir()
+    (made / "big.b2frame").write_bytes(b"mine")
+    (made / "holes.b2f").write_bytes(b"mine")
+    (made / "third name of big").write_bytes(b"mine")
+    (made / "sub").symlink_to(tmp_path)
+    before = sorted(os.listdir(tmp_path))
+    said = compress(full, made, code=1)
+    assert f"cframe: {made}/big.b2frame: is there already; --force replaces it\n" in said
+    assert f"cframe: {made}/sub: is there already, and no directory\n" in said
+    beside = "would stand beside an entry that has its name in a mount"
+    assert f"cframe: {made}/holes.b2frame: {beside}\n" in said
+    assert f"cframe: {made}/third name of big.b2frame: {beside}\n" in said
+    assert sorted(os.listdir(tmp_path)) == before, "nothing is written through a link"
+    assert (made / "big.b2frame").read_bytes() == b"mine" and (made / "dangling").is_symlink()
+    (made / "third name of big").unlink()
+    (made / "third name of big.b2frame").mkdir()
+    said = compress("--force", full, made, code=1)
+    assert f"cframe: {made}/third name of big.b2frame: is a directory, and stays\n" in said
+    assert len(said.splitlines()) == 2 and (made / "sub").is_symlink()
+    assert (extracted(made / "big.b2frame", tmp_path / "back") / "big").read_bytes() == DATA
+    assert not [name for name in os.listdir(made) if name.startswith(".cframe")]
+
+
+def test_a_second_run_does_what_the_first_did_not(full, tmp_path):
+    made, back = tmp_path / "made", tmp_path / "back"
+    compress(full, made)
+    files = len([path for path in full.rglob("*") if path.is_symlink() or path.is_file()])
+    before = tree(made)
+
+    def again(*args, code=0):
+        got = subprocess.run([CFRAME, *args], capture_output=True, text=True)
+        assert got.returncode == code, got
+        return got.stdout, got.stderr
+
+    assert again("compress", full, made) == (f"{files} up to date, 0 made\n", "")
+    assert tree(made) == before
+    (made / "sub/other name of big.b2frame").unlink()
+    (made / "dangling").unlink()
+    (full / "new").write_bytes(b"new")
+    assert again("compress", full, made) == (f"{files - 2} up to date, 3 made\n", "")
+    assert (made / "sub/other name of big.b2frame").samefile(made / "big.b2frame")
+    (full / "new").write_bytes(b"NEW")  # of the same size: the time tells
+    os.truncate(full / "sub/text 31", 30)  # and what has the same time: its size
+    os.utime(full / "sub/text 31", ns=(1, MTIME))
+    os.utime(full / "sub/text 0", ns=(1, MTIME - 1))  # older than what is there
+    said = again("compress", full, made, code=1)[1]
+    there = f"cframe: {made}/%s.b2frame: is there already"
+    assert sorted(said.splitlines()) == [
+        f"{there % 'new'}, and older; --update replaces it",
+        f"{there % 'sub/text 0'}; --force replaces it",
+        f"{there % 'sub/text 31'}; --force replaces it",
+    ]
+    out, said = again("compress", "--update", full, made, code=1)
+    assert (out, said.count("\n")) == (f"{files - 2} up to date, 1 made\n", 2)
+    assert again("compress", "--force", full, made) == ("", "")
+    cframe("extract", "-C", back, made)
+    assert_same(back, full)
+    assert again("extract", "-C", str(back), str(made)) == (f"{files + 1} up to date, 0 made\n", "")
+    (back / "big").write_bytes(b"changed")
+    os.utime(back / "big", (1, 1))
+    said = again("extract", "-u", "-C", str(back), str(made))
+    assert said == (f"{files - 2} up to date, 3 made\n", "")  # all its names
+    assert (back / "big").read_bytes() == DATA
+
+
+def attributes(top):
+    return {
+        str(path.relative_to(top)): (oct(st.st_mode), st.st_uid, st.st_gid, st.st_mtime_ns)
+        for path in top.rglob("*")
+        if path.is_dir() and not path.is_symlink()
+        for st in [path.stat()]
+    }
+
+
+def test_a_second_run_finishes_the_directories_of_the_first(full, tmp_path):
+    """They are as an interrupted one leaves them; the one that is named keeps its attributes."""
+    made, back = tmp_path / "made", tmp_path / "back"
+    (full / "closed").mkdir()
+    (full / "closed/file").touch()
+    os.utime(full / "closed", ns=(1, MTIME))
+    os.chmod(full / "closed", 0o555)
+    compress(full, made)
+    cframe("extract", "-C", back, made)
+    wanted = attributes(full)
+    for top in made, back:
+        assert attributes(top) == wanted
+        os.chmod(top, 0o711)
+        for path in "sub/deep", "sub":
+            (top / path / f"only in {top.name}").touch()
+            os.chmod(top / path, 0o700)
+        os.chmod(top / "sub", 0o500)
+        next((top / "closed").iterdir()).unlink()
+    compress(full, made)
+    cframe("extract", "-C", back, made)
+    for top in made, back:
+        assert attributes(top) == wanted and (top.stat().st_mode & 0o7777) == 0o711
+        assert len(os.listdir(top / "closed")) == 1
+    os.chmod(full / "closed", 0o755)
+
+
+def test_directories_of_others_stay_as_they_are(work, root):
+    plain, made = work / "plain", work / "made"
+    (plain / "shared").mkdir(parents=True)
+    (plain / "shared/x").touch()
+    (made / "shared").mkdir(parents=True)
+    os.chmod(made / "shared", 0o777)
+    assert compress(plain, made, **as_nobody(work)) == ""
+    assert os.listdir(made / "shared") == ["x.b2frame"]
+    assert (made / "shared").stat().st_mode & 0o7777 == 0o777
+
+
+def test_times_of_fat(tmp_path):
+    """Its time stamps are even seconds, rounded down."""
+    plain, made = tmp_path / "plain", tmp_path / "made"
+    plain.mkdir()
+    for second in range(4):
+        (plain / f"{second}").write_bytes(b"x")
+        os.utime(plain / f"{second}", ns=(1, (MTIME // 10**10 * 10 + second) * 10**9 + 123))
+    compress(plain, made)
+    for path in made.iterdir():
+        os.utime(path, (1, path.stat().st_mtime_ns // 10**9 // 2 * 2))
+    assert cframe("compress", plain, made) == ""
+    os.utime(made / "3.b2frame", (1, (made / "3.b2frame").stat().st_mtime_ns // 10**9 - 2))
+    assert "3.b2frame: is there already, and older" in compress(plain, made, code=1)
+
+
+def test_into_itself(full):
+    said = compress(full, full, code=1)
+    assert said == f"cframe: {full}: is where the files would go; name another directory\n"
+    wanted = tree(full)
+    compress(full, full / "out")
+    assert not (full / "out/out").exists() and (full / "out/big.b2frame").exists()
+    assert {path: it for path, it in tree(full).items() if not path.startswith("out")} == wanted
+
+
+def test_two_sources_with_one_name(tmp_path):
+    """What comes later stands back, also where it would only take a name in a mount."""
+    for kind in ("file", "directory", "link"):
+        (tmp_path / kind).mkdir()
+    (tmp_path / "file/x").write_bytes(blob(1, 3_000_000, "text"))
+    (tmp_path / "directory/x").mkdir()
+    (tmp_path / "directory/x/inside").touch()
+    (tmp_path / "link/x").symlink_to("nowhere")
+    (tmp_path / "link/y.b2frame").symlink_to("nowhere")
+    beside = "would stand beside an entry that has its name in a mount"
+    for first, second in [("file", "directory"), ("file", "link"), ("directory", "file")]:
+        made = tmp_path / f"{first} {second}"
+        said = compress("--level=9", tmp_path / first, tmp_path / second, made, code=1)
+        at = "x.b2frame" if second == "file" else "x"
+        assert said == f"cframe: {made}/{at}: {beside}\n"
+        assert not os.path.lexists(made / at)
+    (tmp_path / "file/y.b2frame").write_bytes(b"called like a frame")
+    made = tmp_path / "made"
+    said = compress(tmp_path / "link/y.b2frame", tmp_path / "file/y.b2frame", made, code=1)
+    assert said == f"cframe: {made}/y.b2frame.b2frame: {beside}\n"
+
+
+def test_a_directory_claims_no_name_of_a_file(tmp_path):
+    for name in ("x.b2nd", "x.npy"):
+        (tmp_path / "plain" / name).mkdir(parents=True)
+    compress(tmp_path / "plain", tmp_path / "made")
+    assert sorted(os.listdir(tmp_path / "made")) == ["x.b2nd", "x.npy"]
+
+
+def test_the_last_of_two_sources_replaces(tmp_path):
+    for name, size in [("a", 5_000_000), ("b", 1)]:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x").write_bytes(blob(1, size, "text"))
+    made = tmp_path / "made"
+    compress("--force", "--level=9", tmp_path / "a/x", tmp_path / "b/x", made)
+    assert (extracted(made, tmp_path / "back") / "x").read_bytes() == blob(1, 1, "text")
+
+
+def test_a_mount_is_no_target(mount):
+    m = mount()
+    plain = m.work / "plain"
+    plain.mkdir()
+    (plain / "x").write_bytes(b"x")
+    said = compress(plain, m.mnt, code=1)
+    assert said == f"cframe: {m.mnt}: is a mount, which compresses what is copied to it\n"
+    said = compress("--force", plain, m.backing, code=1)
+    assert said.startswith(f"cframe: {m.backing}: is mounted, and its daemon may write to what")
+    (m.mnt / "sub").mkdir()
+    for target in (m.mnt / "sub", m.mnt / "sub/new"):
+        said = compress(plain, target, code=1)
+        assert said == f"cframe: {target}: is a mount, which compresses what is copied to it\n"
+    said = compress("--force", plain, m.backing / "sub", code=1)
+    assert said.startswith(f"cframe: {m.backing}/sub: is mounted, and its daemon may write to")
+    compress(plain, m.backing)  # what is new is seen there
+    while not (m.mnt / "x").exists():
+        time.sleep(0.1)
+    assert (m.mnt / "x").read_bytes() == b"x"
+
+
+def test_a_log_that_was_left_forbids_to_replace(tmp_path):
+    (tmp_path / "x").write_bytes(b"x")
+    (tmp_path / "made/sub").mkdir(parents=True)
+    (tmp_path / "made/.cframefs-intent").write_bytes(b"records")
+    said = compress("--force", tmp_path / "x", tmp_path / "made/sub", code=1)
+    assert said.startswith(f"cframe: {tmp_path}/made/sub: its daemon was killed, and its intent")
+    compress(tmp_path / "x", tmp_path / "made/sub")
+
+
+def test_another_file_system_in_the_target(full, tmp_path, root):
+    made = tmp_path / "made"
+    made.mkdir()
+    with small_disk(made / "sub", "64M"):
+        assert compress(full, made) == ""
+        assert (made / "sub/text 31.b2frame").exists()
