@@ -34,12 +34,8 @@ os.chmod(ROOT, 0o755)
 os.umask(0o022)
 FAILED = pytest.StashKey[bool]()
 
-pytest_plugins = [
-    "libcodec",
-    "libcompress",
-    "libfull",
-    "libintent",
-]  # whose fixtures several files use
+# whose fixtures several files use
+pytest_plugins = ["libcodec", "libcompress", "libfull", "libintent"]
 
 
 def watchdog_seconds(item):

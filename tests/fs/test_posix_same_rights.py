@@ -27,8 +27,6 @@ from libposix import (
 from libstory import Stories, assert_same_story, attributes, listing, opened, try_open
 
 story = Stories()
-
-
 CAP_FSETID, CAPABILITY_VERSION = 4, 0x20080522
 
 
