@@ -35,7 +35,7 @@ os.umask(0o022)
 FAILED = pytest.StashKey[bool]()
 
 # whose fixtures several files use
-pytest_plugins = ["libcodec", "libcompress", "libfull", "libintent"]
+pytest_plugins = ["libcodec", "libcompress", "libfull", "libintent", "libtune"]
 
 
 def watchdog_seconds(item):

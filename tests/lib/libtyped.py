@@ -57,3 +57,21 @@ def text():
 
 def noise():
     return rng().bytes(MIB)
+
+
+def npy(array):
+    """An array as the bytes of a .npy file."""
+    return (
+        b"\x93NUMPY\x01\x00\x76\x00"
+        + repr(
+            {
+                "descr": np.lib.format.dtype_to_descr(array.dtype),
+                "fortran_order": False,
+                "shape": array.shape,
+            }
+        )
+        .encode()
+        .ljust(117)
+        + b"\n"
+        + array.tobytes()
+    )
