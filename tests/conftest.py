@@ -225,6 +225,16 @@ def blosc2():
     return module
 
 
+@pytest.fixture(scope="module")
+def reference(blosc2):
+    """The reference library as a reader of our frames, in a process of its own."""
+    import libblosc
+
+    apart = libblosc.Apart()
+    yield apart
+    apart.close()
+
+
 @pytest.fixture
 def root():
     if os.geteuid() != 0:

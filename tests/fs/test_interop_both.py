@@ -1,0 +1,136 @@
+"""The live reference library: frames that it and the mount write in turn."""
+
+import os
+import random
+
+import pytest
+
+from libdata import KINDS, blob
+from libsteps import LIMIT, OPTIONS, perform, put, same_through_mount
+
+blosc2 = pytest.importorskip("blosc2") if os.environ.get("CI") != "true" else __import__("blosc2")
+
+import libblosc
+from libblosc import F
+
+
+def random_script(rng):
+    size = rng.randrange
+    makers = [
+        lambda: ("write", size(LIMIT), size(1, 200_000), rng.choice(KINDS)),
+        lambda: ("append", size(1, 100_000), 0, rng.choice(KINDS)),
+        lambda: ("truncate", size(LIMIT), 0, ""),
+        lambda: ("punch", size(LIMIT), size(1, 300_000), ""),
+    ]
+    return [rng.choice(makers)() for _ in range(size(1, 8))]
+
+
+def modify(path, expect, rng):
+    """Lets the reference change a frame of ours; returns what it holds then."""
+    schunk = libblosc.open_frame(path, "a")
+    chunks = [schunk.decompress_chunk(i) for i in range(schunk.nchunks)]
+    assert b"".join(chunks) == expect
+    for _ in range(rng.randrange(1, 6)):
+        what = rng.choice(["update", "vlmeta", "delete", "append"])
+        if what == "vlmeta":
+            schunk.vlmeta["note"] = "n" * rng.randrange(300)
+        elif what == "update" and chunks:
+            at = rng.randrange(len(chunks))
+            chunks[at] = blob(rng.random(), len(chunks[at]), rng.choice(KINDS[1:]))
+            schunk.update_data(at, chunks[at], copy=True)
+        elif what == "delete" and len(chunks) > 1:
+            del chunks[0]
+            schunk.delete_chunk(0)
+        elif what == "append" and chunks and len(chunks[-1]) == schunk.chunksize:
+            # after a short chunk this would make a frame of unequal chunks: the
+            # reference crashes on its holes
+            chunks.append(blob(rng.random(), schunk.chunksize, "text"))
+            schunk.append_data(chunks[-1])
+    return b"".join(chunks)
+
+
+@pytest.mark.parametrize("options", OPTIONS[:6])
+def test_the_reference_modifies_our_files(mount, reference, options):
+    """Written by us, changed by the reference, read and written again by a
+    fresh mount, read by the reference."""
+    m = mount(options)
+    rng = random.Random(options)
+    expect = {}
+    for i in range(12):
+        expect[f"f{i}"] = perform(m.mnt / f"f{i}", random_script(rng))
+    m.unmount()
+    for name in expect:
+        expect[name] = modify(m.stored(name), expect[name], rng)
+    m.start()
+    for name, data in expect.items():
+        same_through_mount(m.mnt / name, data, name)
+        data = bytearray(data)
+        patch = blob(name, 3000, "text")
+        at = rng.randrange(len(data) + 1)
+        with open(m.mnt / name, "r+b") as f:
+            os.pwrite(f.fileno(), patch, at)
+        put(data, at, patch)
+        reference.check(m.stored(name), bytes(data), name)
+
+
+def test_metalayers_of_the_reference_stay(mount):
+    """Writing through the mount keeps what it does not understand."""
+    m = mount(start=False)
+    schunk = blosc2.SChunk(
+        chunksize=40_000,
+        urlpath=str(m.stored("f")),
+        mode="w",
+        contiguous=True,
+        meta={"numbers": [1, 2, 3]},
+        data=blob(1, 100_000, "ramp"),
+        cparams={"typesize": 4, "nthreads": 1},
+    )
+    schunk.vlmeta["history"] = "made by the test" * 100
+    del schunk
+    m.start()
+    with open(m.mnt / "f", "r+b") as f:
+        os.pwrite(f.fileno(), b"changed", 50_000)
+        os.ftruncate(f.fileno(), 99_999)
+    m.unmount()
+    schunk = libblosc.open_frame(m.stored("f"))
+    assert (
+        schunk.meta["numbers"] == [1, 2, 3] and schunk.vlmeta["history"] == "made by the test" * 100
+    )
+    expect = blob(1, 100_000, "ramp")
+    assert libblosc.chunk_bytes(schunk) == expect[:50_000] + b"changed" + expect[50_007:99_999]
+
+
+@pytest.mark.parametrize("copied", [False, True])
+def test_what_is_written_into_rounded_arrays_stays_exact(mount, copied):
+    """A frame whose pipeline loses bits: it did so to what its writer gave it, not to ours."""
+    m = mount("chunksize=64K,blocksize=16K", start=False)
+    filters = [F.TRUNC_PREC, F.SHUFFLE] + [F.NOFILTER] * 4
+    blosc2.SChunk(
+        chunksize=65536,
+        urlpath=str(m.stored("f")),
+        mode="w",
+        contiguous=True,
+        data=blob(1, 300_000, "floats"),
+        cparams={
+            "typesize": 8,
+            "nthreads": 1,
+            "filters": filters,
+            "filters_meta": [10] + [0] * 5,
+            "blocksize": 16384,
+        },
+    )
+    m.start()
+    path, expect = m.mnt / "f", bytearray((m.mnt / "f").read_bytes())
+    assert expect != blob(1, 300_000, "floats")
+    if copied:
+        source, path = path, m.mnt / "g"
+        with open(source, "rb") as a, open(path, "wb") as b:
+            assert os.copy_file_range(a.fileno(), b.fileno(), 300_000) == 300_000
+    with open(path, "r+b") as f:
+        for at in (5_000, 131_072, 300_000):  # part of a block, a chunk, the end
+            data = blob(at, 70_000, "noise")
+            os.pwrite(f.fileno(), data, at)
+            put(expect, at, data)
+    m.remount()
+    assert path.read_bytes() == expect
+    assert libblosc.chunk_bytes(libblosc.open_frame(m.stored(path.name))) == expect

@@ -1,0 +1,190 @@
+"""The live reference library: its frames, through the mount."""
+
+import os
+import re
+import subprocess
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from libdata import KINDS, blob
+from libmount import CFRAME
+from libsteps import fresh_name, property_test, same_through_mount
+
+blosc2 = pytest.importorskip("blosc2") if os.environ.get("CI") != "true" else __import__("blosc2")
+np = pytest.importorskip("numpy")
+
+import libblosc
+from libblosc import CODECS, PIPELINES, SPLITS, F, Writer
+
+
+@st.composite
+def shapes(draw):
+    """How a frame is compressed and cut: everything that the reference lets one choose."""
+    filters = draw(st.sampled_from(PIPELINES))
+    lossy = F.TRUNC_PREC in filters
+    typesize = draw(
+        st.sampled_from([4, 8])
+        if lossy
+        else st.one_of(st.integers(1, 17), st.sampled_from([24, 32, 255, 300]))
+    )
+    items = draw(st.integers(max(1, 64 // typesize), max(2, 120_000 // typesize)))
+    block_items = draw(st.one_of(st.just(0), st.integers(max(1, 32 // typesize), items)))
+    return {
+        "codec": draw(st.sampled_from(CODECS)),
+        "level": draw(st.integers(0, 9)),
+        "filters": filters,
+        "typesize": typesize,
+        "chunksize": items * typesize,
+        "blocksize": block_items * typesize,
+        "split": draw(st.sampled_from(SPLITS)),
+        "meta": draw(st.sampled_from([None, {"numbers": [1, 2, 3]}, {"a": "text", "b": b"bytes"}])),
+    }
+
+
+edits = st.lists(
+    st.tuples(
+        st.sampled_from(["append", "insert", "update", "delete", "vlmeta"]),
+        st.integers(0, 1 << 20),
+        st.sampled_from(KINDS),
+    ),
+    max_size=12,
+)
+
+
+def play(writer, script):
+    """Applies edits that keep every chunk at full size."""
+    writer.append(blob(0, writer.chunksize, "ramp"))
+    for what, number, kind in script:
+        at = number % len(writer.chunks) if writer.chunks else 0
+        data = blob(number, writer.chunksize, kind)
+        if what == "vlmeta":
+            writer.schunk.vlmeta[f"note{number % 5}"] = kind * (number % 50)
+        elif what == "append" or not writer.chunks:
+            writer.append(data)
+        elif what == "delete":
+            writer.delete(at)
+        else:
+            getattr(writer, what)(at, data)
+
+
+@property_test
+@given(shape=shapes(), script=edits, tail=st.integers(0, 120_000))
+def test_frames_of_the_reference(module_mount, shape, script, tail):
+    name = fresh_name("ref")
+    writer = Writer(module_mount.stored(name), shape)
+    play(writer, script)
+    tail %= shape["chunksize"]
+    if F.DELTA in shape["filters"] or F.TRUNC_PREC in shape["filters"]:
+        tail -= tail % shape["typesize"]
+    if tail:
+        writer.append(blob(tail, tail, KINDS[tail % len(KINDS)]))
+    same_through_mount(module_mount.mnt / name, writer.bytes(), tail)
+
+
+@property_test
+@given(
+    shape=shapes(),
+    sizes=st.lists(st.integers(1, 1000), min_size=1, max_size=10),
+    at=st.integers(0, 9),
+)
+def test_frames_of_chunks_of_different_sizes(module_mount, shape, sizes, at):
+    """Appending after a short chunk, inserting short ones. No zeros: special
+    offsets crash the reference here."""
+    assume(not {F.DELTA, F.TRUNC_PREC} & set(shape["filters"]))
+    name = fresh_name("var")
+    writer = Writer(module_mount.stored(name), shape)
+    writer.append(
+        blob(at, shape["chunksize"], "text")
+    )  # the reference refuses to go on after a short first chunk
+    for i, size in enumerate(sizes, 1):
+        data = blob(i, min(size * shape["typesize"], shape["chunksize"]), "text")
+        writer.insert(at, data) if at < i else writer.append(data)
+    same_through_mount(module_mount.mnt / name, b"".join(writer.chunks), at)
+
+
+@property_test
+@given(
+    shape=shapes(),
+    items=st.integers(1, 300_000),
+    kind=st.sampled_from(["ZERO", "NAN", "VALUE", "UNINIT"]),
+    edit=st.booleans(),
+)
+def test_special_values(module_mount, shape, items, kind, edit):
+    typesize = shape["typesize"]
+    assume(typesize in (4, 8) or kind in ("ZERO", "UNINIT"))
+    shape = {**shape, "filters": []}
+    items = items % (5_000_000 // typesize) + 1
+    name = fresh_name("special")
+    writer = Writer(module_mount.stored(name), shape)
+    value = {"VALUE": b"\x01\x02\x03\x04\x05\x06\x07\x08"[:typesize]}.get(kind)
+    writer.schunk.fill_special(items, blosc2.SpecialValue[kind], value)
+    if edit and items * typesize >= shape["chunksize"]:
+        writer.schunk.update_data(0, blob(items, shape["chunksize"], "text"), copy=True)
+    expect = libblosc.chunk_bytes(writer.schunk)
+    if kind == "UNINIT":  # those bytes are anybody's, but the size is not
+        assert (module_mount.mnt / name).stat().st_size == len(expect)
+        assert len((module_mount.mnt / name).read_bytes()) == len(expect)
+    else:
+        same_through_mount(module_mount.mnt / name, expect, items)
+
+
+@property_test
+@given(data=st.data())
+def test_arrays_of_the_reference(module_mount, data):
+    """b2nd: np.load of the .npy file in the mount gives the array."""
+    ndim = data.draw(st.integers(0, 4))
+    least, most = data.draw(st.sampled_from([0, 1, 1, 1])), [1, 20_000, 150, 28, 12][ndim]
+    shape = tuple(data.draw(st.integers(least, most)) for _ in range(ndim))
+    chunks = tuple(
+        data.draw(st.integers(-(-n // 4), n)) for n in shape
+    )  # some chunks, some blocks: not thousands
+    blocks = tuple(data.draw(st.integers(-(-n // 3), n)) for n in chunks)
+    dtype = data.draw(
+        st.sampled_from(["<i4", "<f8", "|u1", "<i2", ">f4", "<c16", "<U3", "|S5", "|b1", "<M8[ns]"])
+    )
+    items = int(np.prod(shape))
+    array = np.frombuffer(blob(items, items * np.dtype(dtype).itemsize, "ramp"), dtype="|u1")
+    array = (
+        (array % 2 if dtype == "|b1" else array % 100).view(dtype).reshape(shape)
+        if dtype not in ("<U3", "|S5")
+        else np.array([str(i % 97) for i in range(items)], dtype=dtype).reshape(shape)
+    )
+    name = fresh_name("nd")
+    blosc2.asarray(
+        array,
+        chunks=chunks or None,
+        blocks=blocks or None,
+        urlpath=str(module_mount.backing / f"{name}.b2nd"),
+    )
+    path = module_mount.mnt / f"{name}.npy"
+    got = np.load(path)
+    assert (
+        got.dtype == array.dtype and got.shape == array.shape and got.tobytes() == array.tobytes()
+    )
+    raw = path.read_bytes()
+    for at in (0, 1, len(raw) // 2, max(len(raw) - 3, 0)):
+        with open(path, "rb") as f:
+            assert os.pread(f.fileno(), 1000, at) == raw[at : at + 1000]
+
+
+def test_cframe_tool_reads_what_the_reference_wrote(mount, work):
+    assert CFRAME.exists(), f"{CFRAME} is missing: build first"
+    data = blob(3, 300_000, "floats")
+    blosc2.SChunk(
+        chunksize=80_000,
+        urlpath=str(work / "x.b2frame"),
+        mode="w",
+        contiguous=True,
+        data=data,
+        cparams={"typesize": 8},
+    )
+    assert (
+        subprocess.run([CFRAME, "cat", work / "x.b2frame"], capture_output=True, check=True).stdout
+        == data
+    )
+    info = subprocess.run(
+        [CFRAME, "info", work / "x.b2frame"], capture_output=True, text=True, check=True
+    ).stdout
+    assert re.search(r"\b300[,_]?000\b", info)
