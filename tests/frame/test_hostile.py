@@ -287,15 +287,14 @@ def test_roots_with_a_large_index(work):
     raw = struct.pack("<QQ", 0x81 << 56, 0x82 << 56) * (n // 2 - 1) + struct.pack("<QQ", 0, 0)
     index = blosc2.compress2(raw, typesize=8, codec=blosc2.Codec.ZSTD, blocksize=1 << 20)
     sums, body = struct.pack("<QQ", 2, 2), CHUNK + index
-    roots = 400
-    for _ in range(roots):
+    for _ in range(400):
         whole = marked(n * 100, 100, body[len(CHUNK) :], CHUNK, b"", sums)
         assert whole[97 : 97 + len(body)] == body
         body = whole[97:]
     torn = header(n * 100, len(CHUNK), 100, 1 << 30) + body
     code, _, err, usage = measure(work / "f", torn, "info")
     assert code == 1 and b"longer than its file" in err
-    assert took(usage) < 5 * SLOWNESS
+    assert took(usage) < 15 * SLOWNESS  # for a gibibyte of indexes; all are twelve
 
 
 def zeros_chunk(block, n):
