@@ -298,3 +298,14 @@ def test_the_file_in_a_mount_in_place_of_its_frame(mount, command):
         f"cframe: {m.mnt}/f: is not a Blosc2 frame, but the contents of one: "
         "name the frame in the backing directory\n"
     )
+
+
+def test_verify_of_the_file_in_a_mount(mount):
+    m = mount()
+    (m.mnt / "f").write_bytes(blob(1, 5000, "text"))
+    got = attempt(CFRAME, "verify", m.mnt / "f")
+    assert (got.returncode, got.stderr) == (1, "")
+    assert got.stdout == (
+        f"{m.mnt}/f: is not a Blosc2 frame, but the contents of one: "
+        "name the frame in the backing directory\n"
+    )

@@ -85,12 +85,16 @@ bool tool_is_contents(const char *file)
 	return getxattr(file, "user.cframefs.stored", NULL, 0) >= 0;
 }
 
+const char *tool_no_frame_text(const char *file)
+{
+	return tool_is_contents(file) ? "is not a Blosc2 frame, but the contents of one: "
+					"name the frame in the backing directory"
+				      : "is not a Blosc2 frame";
+}
+
 int tool_no_frame(const char *file)
 {
-	tool_say("%s: is not a Blosc2 frame%s", file,
-		 tool_is_contents(file)
-			 ? ", but the contents of one: name the frame in the backing directory"
-			 : "");
+	tool_say("%s: %s", file, tool_no_frame_text(file));
 	return 1;
 }
 

@@ -16,6 +16,9 @@ int tool_fail(const char *file, int rc);
 /* For a file that is not a frame, about which there is nothing else to say. */
 int tool_no_frame(const char *file);
 
+/* What that says behind the file's name; a constant. */
+const char *tool_no_frame_text(const char *file);
+
 /* True: the file is in a mount, and shows the content of a frame. */
 bool tool_is_contents(const char *file);
 

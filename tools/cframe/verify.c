@@ -72,7 +72,7 @@ static bool is_well(void *arg)
 	frame_close(f);
 	io_close(io);
 	if (none)
-		note(to, "is not a Blosc2 frame");
+		note(to, tool_no_frame_text(to->path));
 	if (rc < 0) {
 		char text[256];
 		note(to, err_text(rc, text, sizeof text));
