@@ -326,6 +326,16 @@ def test_cframe_stat_watches(cold, work):
     assert "/s" in (work / "table").read_text()
 
 
+@pytest.mark.parametrize("options", [[], ["--json"], ["--watch"]], ids=str)
+def test_cframe_stat_to_a_full_disk(cold, options):
+    """One line, about the output; it was told of the mount, too."""
+    with open("/dev/full", "w") as full:
+        words = [CFRAME, "stat", cold.mnt, *options]
+        got = subprocess.run(words, stdout=full, stderr=-1, text=True, timeout=30 * SLOWNESS)
+    assert got.returncode == 1
+    assert got.stderr == "cframe: standard output: No space left on device\n"
+
+
 @pytest.mark.parametrize(
     "args", [[], ["{work}"], ["{work}/absent"], ["{work}", "--watch", "x"], ["{work}", "--bogus"]]
 )

@@ -212,6 +212,7 @@ static int show(const char *mountpoint, bool json, double every)
 {
 	struct looks l = {0};
 	bool screen = every > 0 && !json && isatty(STDOUT_FILENO);
+	bool said;
 	int rc;
 	do {
 		char *text;
@@ -226,11 +227,10 @@ static int show(const char *mountpoint, bool json, double every)
 		free(text);
 		cJSON_Delete(l.before);
 		l = (struct looks){.before = l.now};
-		if (fflush(stdout) != 0)
-			rc = -errno;
-		if (rc == 0 && every > 0)
+		said = fflush(stdout) == 0; /* if not, main tells it */
+		if (rc == 0 && said && every > 0)
 			wait_for(every);
-	} while (rc == 0 && every > 0);
+	} while (rc == 0 && said && every > 0);
 	cJSON_Delete(l.before);
 	return rc < 0 ? fail(mountpoint, rc) : 0;
 }
