@@ -133,6 +133,28 @@ def test_a_damaged_log(logged):
             m.unmount()
 
 
+def test_only_records_in_a_row_count(logged):
+    """Behind the last one may lie whole ones of an earlier time, when the log was used before."""
+    m, fd, states = logged
+    crash(m, fd)
+    frame, log = m.stored("a").read_bytes(), log_of(m).read_bytes()
+    first, second, third = (log[at : at + n] for at, n in records(log_of(m)))
+    rewrite(m, frame, first + third)
+    m.start()
+    assert (m.mnt / "a").read_bytes() == states[1]
+    m.unmount()
+    rewrite(m, frame, b"")
+    m.start()
+    fd, model = os.open(m.mnt / "a", os.O_RDWR), bytearray(states[0])
+    patch(fd, model, 9)
+    [(at, n)] = records(log_of(m))
+    newer = log_of(m).read_bytes()[at : at + n]
+    crash(m, fd)
+    rewrite(m, frame, newer + second)
+    m.start()
+    assert (m.mnt / "a").read_bytes() == model
+
+
 def test_the_log_of_another_directory(logged, mount, work):
     m, fd, states = logged
     crash(m, fd)

@@ -98,6 +98,22 @@ def test_a_part_is_not_the_commit_that_failed(mount, work, n):
     assert (m.mnt / "a").read_bytes()[32 * CHUNK : 60 * CHUNK] == model[32 * CHUNK : 60 * CHUNK]
 
 
+def test_a_sync_of_the_log_that_failed(mount, work):
+    """And lost what it was for: the fsync commits instead."""
+    m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    m.start()
+    fd, model = made(m)
+    patch(fd, model, 2)
+    fault.set(1, Fault.SYNC, errno.EIO, lose=1)
+    patch(fd, model, 3)
+    assert fault.came()
+    crash(m, fd)
+    fault.set(0)
+    m.start()
+    assert (m.mnt / "a").read_bytes() == model
+
+
 def test_a_name_that_the_mount_does_not_know(mount, work):
     """The known one is removed, and the disk fails: what was synced is another link's, too."""
     m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")
