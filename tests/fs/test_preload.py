@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from libcover import CHANGES, NEW, write
+from libcover import CHANGES, NEW, PAGE, assert_changed, change_waits, write
 from libdata import blob
 from libfault import Fault
 from libmount import wait_until
 from libposix import error_of
 from libstats import Moved
 
-PAGE, MOST = 4096, 64 << 10
+MOST = 64 << 10
 
 
 def cold(m, **contents):
@@ -88,24 +88,9 @@ def test_a_change_waits_until_the_content_is_there(faulty, change):
     cold(m, f=old)
     fds = []
     opener = threading.Thread(target=lambda: fds.append(os.open(m.mnt / "f", os.O_RDONLY)))
-    changer = threading.Thread(target=change, args=[m.mnt / "f"])
-    fault.set(1, Fault.STORE, how=Fault.WAIT)
-    try:
-        opener.start()
-        wait_until(fault.came, 30, "the content on its way")
-        changer.start()
-        changer.join(0.3)
-        assert changer.is_alive()
-    finally:
-        fault.set(0)
-        opener.join()
-        changer.join()
-    new = CHANGES[change](old)
-    assert os.fstat(fds[0]).st_size == len(new)
-    assert os.pread(fds[0], len(old), 0) == new
-    os.close(fds[0])
-    m.remount()
-    assert (m.mnt / "f").read_bytes() == new
+    change_waits(fault, change, m.mnt / "f", opener.start)
+    opener.join()
+    assert_changed(m, fds[0], CHANGES[change](old))
 
 
 def test_another_program_changes_the_file_meanwhile(faulty):

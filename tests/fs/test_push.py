@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from libcover import CHANGES
+from libcover import CHANGES, assert_changed, change_waits
 from libdata import blob
 from libfault import Fault
 from libmount import SLOWNESS, wait_until
@@ -93,23 +93,9 @@ def test_a_change_waits_until_the_block_is_there(mount, work, change):
     m.start()
     old = content(1 << 20)
     fd = cold(m, old)
-    changer = threading.Thread(target=change, args=[m.mnt / "f"])
-    fault.set(1, Fault.STORE, how=Fault.WAIT)
-    try:
-        read_pages(fd, pages_of(len(old)), old)
-        wait_until(fault.came, 30, "a block on its way")
-        changer.start()
-        changer.join(0.3)
-        assert changer.is_alive()
-    finally:
-        fault.set(0)
-        changer.join()
-    new = CHANGES[change](old)
-    assert os.fstat(fd).st_size == len(new)
-    assert os.pread(fd, len(old), 0) == new
-    os.close(fd)
-    m.remount()
-    assert (m.mnt / "f").read_bytes() == new
+    order = pages_of(len(old))
+    change_waits(fault, change, m.mnt / "f", lambda: read_pages(fd, order, old))
+    assert_changed(m, fd, CHANGES[change](old))
 
 
 @pytest.fixture
