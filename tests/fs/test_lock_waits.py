@@ -94,6 +94,20 @@ def exclusive(m, name):
         yield lambda: fcntl.flock(lock, fcntl.LOCK_UN)
 
 
+@contextlib.contextmanager
+def one_more_waits(fd):
+    """Fills what is left of memory; then one more write waits, until the body has made it go on.
+    Its error."""
+    with mmap.mmap(-1, CHUNK) as room:
+        room[:] = blob(3, CHUNK, "noise")
+        os.pwrite(fd, room, 31 * CHUNK)  # memory was not quite full
+        thread, done = later(lambda: error_of(os.pwrite, fd, room, 32 * CHUNK))
+        time.sleep(0.5)
+        assert not done
+        yield done
+        thread.join(60)
+
+
 HELD = "chunksize=64K,blocksize=16K,commit=0,intent=0,dirty_max=1M,workers=2"
 
 
@@ -114,15 +128,9 @@ def test_memory_full_of_a_file_whose_lock_is_held(mount):
         assert not any(errors)
         errors, theirs = fill(other, 40, seed=2)
         assert not any(errors) and error_of(os.fsync, other) is None
-        with mmap.mmap(-1, CHUNK) as room:
-            room[:] = blob(3, CHUNK, "noise")
-            os.pwrite(held, room, 31 * CHUNK)  # memory was not quite full
-            thread, done = later(lambda: error_of(os.pwrite, held, room, 32 * CHUNK))
-            time.sleep(0.5)
-            assert not done
+        with one_more_waits(held) as done:
             let_go()
-            thread.join(60)
-            assert done == [None]
+        assert done == [None]
     os.fsync(held)
     os.close(held)
     os.close(other)
@@ -142,14 +150,9 @@ def test_killed_while_a_writer_waits_for_a_lock(mount, blosc2):
         errors += fill(held, 31, seed=3)[0]
         errors += fill(other, 20, seed=2)[0]
         assert not any(errors) and error_of(os.fsync, other) is None
-        with mmap.mmap(-1, CHUNK) as room:
-            room[:] = blob(4, CHUNK, "noise")
-            os.pwrite(held, room, 31 * CHUNK)  # memory was not quite full
-            thread, done = later(lambda: error_of(os.pwrite, held, room, 32 * CHUNK))
-            time.sleep(0.5)
-            assert not done and m.kill()
-            thread.join(60)
-        assert done != [None]
+        with one_more_waits(held) as done:
+            assert m.kill()
+        assert done and done != [None]
         error_of(os.close, held)
         error_of(os.close, other)
         expect = data.ljust(CHUNK, b"\0") * 30 + data
