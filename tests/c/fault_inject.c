@@ -309,6 +309,11 @@ int fsync(int fd)
 	return hit(calls, "fsync") ? fail() : REAL(fsync)(fd);
 }
 
+int syncfs(int fd)
+{
+	return hit(CALL_SYNC, "syncfs") ? fail() : REAL(syncfs)(fd);
+}
+
 int linkat(int a, const char *from, int b, const char *to, int flags)
 {
 	return hit(CALL_NAME, "linkat") ? fail() : REAL(linkat)(a, from, b, to, flags);

@@ -114,6 +114,69 @@ def test_a_sync_of_the_log_that_failed(mount, work):
     assert (m.mnt / "a").read_bytes() == model
 
 
+def test_the_name_of_a_new_log_is_synced(mount, work):
+    """Before that the log may be gone after a power cut: where it fails, the fsync commits."""
+    m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    m.start()
+    fd, model = made(m)
+    assert not log_of(m).exists()
+    fault.set(1, Fault.SYNC, errno.EIO)
+    patch(fd, model, 2)
+    assert fault.came() and fault.last() == "fsync"
+    log_of(m).unlink(missing_ok=True)
+    crash(m, fd)
+    m.start()
+    assert (m.mnt / "a").read_bytes() == model
+
+
+def test_an_applied_log_goes_once_its_frames_are_durable(logged, work):
+    """Those, too, that had all of it already: one sync for all, or the log is kept."""
+    m, fd, states = logged
+    crash(m, fd)
+    frame, log = m.stored("a").read_bytes(), log_of(m).read_bytes()
+    fault = Fault(m, work / "fault")
+    m.allow("^cframefs: error")
+    for n in range(1, 10):
+        fault.set(n, Fault.SYNC, errno.EIO)
+        m.start()
+        assert fault.came()
+        assert (m.backing / ASIDE).read_bytes() == log and not log_of(m).exists()
+        m.unmount()
+        if fault.last() == "syncfs":
+            break
+        (m.backing / ASIDE).unlink()
+        with open(m.stored("a"), "r+b") as f:
+            f.write(frame)
+            f.truncate()
+        log_of(m).write_bytes(log)
+    assert fault.last() == "syncfs"
+
+
+@pytest.mark.parametrize("until", ["later", "end"])
+def test_the_log_of_a_removed_file_stays_until_that_is_durable(mount, work, until):
+    """A power cut might bring its name back."""
+    m = mount("commit=0.5,chunksize=64K", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    fd, model = made(m)
+    patch(fd, model, 2)
+    fault.set(1, Fault.SYNC, errno.EIO, forever=1)
+    os.unlink(m.mnt / "a")
+    os.close(fd)
+    wait_until(fault.came, 20, "the sync of what was removed")
+    assert fault.last() == "syncfs" and records(log_of(m))
+    if until == "later":
+        fault.set(0)
+        wait_until(lambda: not records(log_of(m)), 20, "nobody needs the log")
+    m.unmount()
+    assert len(records(log_of(m))) == (until == "end")
+    fault.off()
+    m.start()
+    m.unmount()
+    assert not os.listdir(m.backing)
+
+
 def test_a_name_that_the_mount_does_not_know(mount, work):
     """The known one is removed, and the disk fails: what was synced is another link's, too."""
     m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")
