@@ -338,6 +338,13 @@ def test_a_header_alone_finds_no_older_root(work, seed):
                 assert bytes.fromhex(other.do("read 0 16384")) in states
 
 
+def zero_every_other(tool, model, chunk):
+    for n in range(0, len(model) // chunk, 2):
+        tool.do(f"zero {n}")
+        model[n * chunk : (n + 1) * chunk] = bytes(chunk)
+    tool.do("commit sync")
+
+
 def test_compaction(work):
     """Every other chunk becomes a hole: the rest moves together, and stays what it was."""
     path, chunk = work / "f.b2frame", 16384
@@ -347,10 +354,7 @@ def test_compaction(work):
         model = bytearray(blob(3, 100 * chunk, "noise"))
         tool.do(f"write 0 {model.hex()}")
         tool.do("commit sync")
-        for n in range(0, 100, 2):
-            tool.do(f"zero {n}")
-            model[n * chunk : (n + 1) * chunk] = bytes(chunk)
-        tool.do("commit sync")
+        zero_every_other(tool, model, chunk)
         assert path.stat().st_size > 99 * chunk
         for _ in range(2):
             tool.do("compact 200000")
@@ -377,10 +381,7 @@ def test_a_chunk_that_did_not_arrive_stays_where_it_was(work, theirs):
             tool.do(f"create {path} {chunk}")
             tool.do(f"write 0 {model.hex()}")
             tool.do("commit sync")
-        for n in range(0, 20, 2):
-            tool.do(f"zero {n}")
-            model[n * chunk : (n + 1) * chunk] = bytes(chunk)
-        tool.do("commit sync")
+        zero_every_other(tool, model, chunk)
         tool.do("once 1 lost")
         assert "corrupt: checksum" in tool.ask("compact 200000")
         check_ours(tool, model)

@@ -214,19 +214,22 @@ def test_no_flipped_bit_gets_through(mount, options, kind, size):
     assert other == 0 and refused and same, done.stdout[:500]
 
 
+def damage(m, chunk, block):
+    """Flips a bit in a block of the file f; returns the chunk as it was."""
+    raw = libblosc.open_frame(m.stored("f")).get_chunk(chunk)
+    frame = bytearray(m.stored("f").read_bytes())
+    frame[frame.index(raw) + Chunk(raw).starts[block] + 9] ^= 0x20
+    m.stored("f").write_bytes(frame)
+    return raw
+
+
 def test_the_rest_of_a_damaged_chunk_is_served(mount):
     """Only the block that was hit is lost, for readers of pages and of all; and it is named."""
     m = mount("pipeline=shuffle:4+zstd:3,blocksize=64K,chunksize=1M")
     data = blob(6, 3 << 20, "ramp")
     (m.mnt / "f").write_bytes(data)
     m.unmount()
-    schunk = libblosc.open_frame(m.stored("f"))
-    raw = schunk.get_chunk(1)
-    del schunk
-    frame = bytearray(m.stored("f").read_bytes())
-    at = frame.index(raw)
-    frame[at + Chunk(raw).starts[5] + 9] ^= 0x20
-    m.stored("f").write_bytes(frame)
+    damage(m, 1, block=5)
     m.start().allow("checksum of a block")
     lost = (1 << 20) + 5 * 65536
     fd = os.open(m.mnt / "f", os.O_RDONLY)
@@ -252,10 +255,7 @@ def test_damage_is_not_patched_over(mount):
     data = blob(7, 256 << 10, "text")
     (m.mnt / "f").write_bytes(data)
     m.unmount()
-    raw = libblosc.open_frame(m.stored("f")).get_chunk(0)
-    frame = bytearray(m.stored("f").read_bytes())
-    frame[frame.index(raw) + Chunk(raw).starts[7] + 30] ^= 1
-    m.stored("f").write_bytes(frame)
+    raw = damage(m, 0, block=7)
     m.start().allow("checksum of a block")
 
     def patch():
@@ -284,10 +284,7 @@ def test_a_damaged_block_that_is_written_anew(mount):
     path = m.mnt / "f"
     path.write_bytes(data)
     m.unmount()
-    raw = libblosc.open_frame(m.stored("f")).get_chunk(0)
-    frame = bytearray(m.stored("f").read_bytes())
-    frame[frame.index(raw) + Chunk(raw).starts[2] + 30] ^= 1
-    m.stored("f").write_bytes(frame)
+    damage(m, 0, block=2)
     m.start().allow("checksum of a block")
     assert error_of(path.read_bytes) == "EIO"
     data[32768:49152] = blob(4, 16384, "text")

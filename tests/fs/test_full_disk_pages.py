@@ -55,6 +55,17 @@ def strange(how, old, new, got):
     return "" if sound and len(got) >= len(old) else f"pages of neither, {len(got)}"
 
 
+def closed_full(m, fault, how, old, new):
+    """Writes and closes the file f on a disk that is full from then on. What ends its last use."""
+    flags, at = start(how, old)
+    fd = os.open(m.mnt / "f", os.O_RDWR | flags)
+    fault.set(1, Fault.WRITE | Fault.SPACE, forever=1)
+    outcome(put, fd, new, at)
+    drop = last_use_without_flush(fd)
+    assert outcome(os.close, fd) == "ENOSPC"
+    return drop
+
+
 @pytest.mark.parametrize("how", ["truncated", "appended"])
 def test_killed_between_the_cut_and_its_commit(mount, work, how):
     """The last close ends a file before what was refused. Whichever write of the commit is the
@@ -69,12 +80,7 @@ def test_killed_between_the_cut_and_its_commit(mount, work, how):
             f.write(old)
             f.flush()
             os.fsync(f)
-        flags, at = start(how, old)
-        fd = os.open(m.mnt / "f", os.O_RDWR | flags)
-        fault.set(1, Fault.WRITE | Fault.SPACE, forever=1)
-        outcome(put, fd, new, at)
-        drop = last_use_without_flush(fd)
-        assert outcome(os.close, fd) == "ENOSPC"
+        drop = closed_full(m, fault, how, old, new)
         fault.set(n, Fault.WRITE, how=Fault.KILL)
         drop()
         wait_until(lambda: fault.came() or "closed with unwritten data" in m.log_text(), 60)
@@ -98,12 +104,7 @@ def test_opened_between_the_cut_and_its_commit(mount, work, how, again):
     old, new = blob(1, 1 << 20, "noise"), blob(2, 5 << 20, "noise")
     m.start()
     write_synced(m.mnt / "f", old)
-    flags, at = start(how, old)
-    fd = os.open(m.mnt / "f", os.O_RDWR | flags)
-    fault.set(1, Fault.WRITE | Fault.SPACE, forever=1)
-    outcome(put, fd, new, at)
-    drop = last_use_without_flush(fd)
-    assert outcome(os.close, fd) == "ENOSPC"
+    drop = closed_full(m, fault, how, old, new)
     fault.set(1, Fault.WRITE, how=Fault.WAIT)
     drop()
     wait_until(fault.came, 60, "the commit of the last user")

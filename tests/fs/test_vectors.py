@@ -115,6 +115,15 @@ def reference_bytes(blosc2, path):
         return None
 
 
+def mounted_with(mount, source):
+    """A mount with a frame of others, of which its log may speak."""
+    if not source.exists():
+        pytest.skip(f"{source} is absent")
+    m = mount(start=False).allow(re.escape(source.stem))
+    shutil.copy(source, m.backing)
+    return m.start()
+
+
 @pytest.mark.parametrize(
     "name", ["varchunks-lz4-3.0.0", "vlblocks-lz4-fixed-3.0.0", "vlblocks-lz4-variable-3.0.0"]
 )
@@ -122,11 +131,7 @@ def test_compat_frame_is_read_or_refused(mount, blosc2, name):
     """Third-party frames, read where they are. Right bytes, or EIO and a log
     line, or plain bytes and a log line."""
     source = VECTORS / "compat" / f"{name}.b2frame"
-    if not source.exists():
-        pytest.skip(f"{source} is absent")
-    m = mount(start=False).allow(re.escape(name))
-    shutil.copy(source, m.backing)
-    m.start()
+    m = mounted_with(mount, source)
     expect = reference_bytes(blosc2, source)
     if os.listdir(m.mnt) == [source.name]:
         assert (m.mnt / source.name).read_bytes() == source.read_bytes()
@@ -170,11 +175,7 @@ def test_compat_array(mount, blosc2, name):
     import numpy as np
 
     source = VECTORS / "compat" / f"{name}.b2nd"
-    if not source.exists():
-        pytest.skip(f"{source} is absent")
-    m = mount(start=False).allow(re.escape(name))
-    shutil.copy(source, m.backing)
-    m.start()
+    m = mounted_with(mount, source)
     if os.listdir(m.mnt) == [f"{name}.npy"]:
         expect = assemble(blosc2.open(str(source), mode="r"))
         mine = np.load(m.mnt / f"{name}.npy")
