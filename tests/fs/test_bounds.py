@@ -6,7 +6,7 @@ import mmap
 import os
 import re
 import struct
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -23,20 +23,8 @@ CHUNKS = 5000 if SLOWNESS == 1 else 1000
 
 def together(count, work):
     """work(0), work(1), ... in as many threads; none of them may fail."""
-    failures = []
-
-    def run(k):
-        try:
-            work(k)
-        except OSError as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(count)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not failures
+    with ThreadPoolExecutor(count) as pool:
+        list(pool.map(work, range(count)))
 
 
 @pytest.mark.concurrent

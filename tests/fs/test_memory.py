@@ -5,6 +5,7 @@ import os
 import random
 import struct
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import blosc2
@@ -71,20 +72,8 @@ def test_a_block_that_is_too_large(mount):
 
 
 def together(work):
-    wrong = []
-
-    def run(seed):
-        try:
-            wrong.extend([] if work(random.Random(seed)) else [seed])
-        except OSError as e:
-            wrong.append(e)
-
-    threads = [threading.Thread(target=run, args=(k,)) for k in range(12)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not wrong
+    with ThreadPoolExecutor(12) as pool:
+        assert all(pool.map(work, map(random.Random, range(12))))
 
 
 @pytest.mark.concurrent
