@@ -247,7 +247,7 @@ static int decode_other(const struct chunk *c, struct view stored, struct span d
 {
 	if (c->kind == CHUNK_STORED)
 		copy_plain(stored, dst);
-	else /* a run starts with an item */
+	else /* a run starts with an item (chunk_parse.c) */
 		chunk_fill(c, 0, dst);
 	return 0;
 }

@@ -138,12 +138,21 @@ static void read_blocking(struct chunk *c, const struct header *h)
 	c->nblocks = (uint32_t)ceil_div(c->nbytes, c->blocksize);
 }
 
+/* Each block starts with an item, whichever blocks are decoded together. */
+static int judge_repeated(const struct chunk *c, uint32_t item)
+{
+	if (c->nblocks > 1 && c->blocksize % item)
+		return CORRUPT("repeated value does not divide the block", c->blocksize);
+	return 0;
+}
+
 static int judge_nan(struct chunk *c)
 {
 	static const uint8_t nan4[4] = {0, 0, 0xC0, 0x7F};
 	static const uint8_t nan8[8] = {0, 0, 0, 0, 0, 0, 0xF8, 0x7F};
 	if (c->typesize != 4 && c->typesize != 8)
 		return CORRUPT("NaN of another size than 4 or 8", c->typesize);
+	TRY(judge_repeated(c, c->typesize));
 	return buf_append(&c->value, c->typesize == 4 ? view_of(nan4, 4) : view_of(nan8, 8));
 }
 
@@ -169,8 +178,7 @@ static int judge_plain(struct chunk *c, const struct header *h)
 	}
 	if (!payload || payload > c->nbytes || c->nbytes % payload)
 		return CORRUPT("repeated value does not divide the chunk", payload);
-	if (c->nblocks > 1 && c->blocksize % payload)
-		return CORRUPT("repeated value does not divide the block", c->blocksize);
+	TRY(judge_repeated(c, payload));
 	if (h->head.n < c->cbytes)
 		return (int)c->cbytes;
 	return buf_append(&c->value, view_part(h->head, c->head_len, payload));

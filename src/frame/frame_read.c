@@ -177,8 +177,7 @@ static int load_special(const struct frame *f, uint32_t n, struct chunk *c)
 		block = HOLE_BLOCK;
 	if (block > CHUNK_MAX_BLOCKSIZE)
 		block = CHUNK_MAX_BLOCKSIZE;
-	if (block > h.typesize)
-		block -= block % h.typesize;
+	block = block > h.typesize ? block - block % h.typesize : h.typesize;
 	h.blocksize = block < len ? block : len;
 	chunk_head_put(bytes, &h);
 	int rc = chunk_parse(c, view_of(bytes, sizeof bytes), sizeof bytes, f->type_size);

@@ -489,6 +489,8 @@ def test_special_values_that_do_not_fit(codec_tool):
     for c in (
         header(10, 10, 32, flags=0, typesize=4, blosc2_flags=0x20),
         header(12, 12, 32, flags=0, typesize=3, blosc2_flags=0x20),
+        header(64, 4, 32, flags=0, typesize=8, blosc2_flags=0x20),
+        header(64, 12, 32, flags=0, typesize=8, blosc2_flags=0x20),
         header(10, 10, 32, flags=0, typesize=4, blosc2_flags=0x40),
         header(10, 10, 32, flags=0, blosc2_flags=0x30),
         header(10, 10, 36, flags=0, blosc2_flags=0x30) + b"abcd",
