@@ -17,20 +17,13 @@
 #include "codec/kernels/cpu.h"
 #include "codec/kernels/kernels.h"
 #include "codec/zstd/fast.h"
-#include "exact.h"
-#include "random.h"
+#include "fuzz_loop.h"
 
 #include <lz4.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 #include <zstd.h>
 
 #define LZ4_FORMAT 1
 #define DECODE_MAX (8u << 20)
-#define FILE_MAX (1u << 20)
 
 /* Numbers that are next to a limit somewhere. */
 static uint32_t awkward(uint32_t size)
@@ -318,69 +311,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 
 #else
 
-static uint64_t round_seed;
+static const char *target;
+static struct scratch *scratch;
 
-static void on_signal(int sig)
+static bool try_target(struct view v)
 {
-	char text[64];
-	int n = snprintf(text, sizeof text, "\nseed %llu\n", (unsigned long long)round_seed);
-	if (write(2, text, (size_t)n) < 0)
-		_exit(3);
-	signal(sig, SIG_DFL);
-	raise(sig);
+	return try_one(target, scratch, v);
 }
 
-static struct view read_file(const char *name)
+static void change(uint8_t *p, size_t n)
 {
-	static uint8_t bytes[FILE_MAX];
-	FILE *f = fopen(name, "rb");
-	if (!f) {
-		perror(name);
-		exit(2);
-	}
-	size_t n = fread(bytes, 1, sizeof bytes, f);
-	fclose(f);
-	return view_of(exact_copy(bytes, n), n);
+	mutate(p, n);
+	if (!strcmp(target, "chunk") && next_random() % 2)
+		seal(p, n);
 }
 
 int main(int argc, char **argv)
 {
-	struct scratch *s;
-	if (argc < 5 || scratch_open(&s) < 0)
+	static const struct fuzz_target t = {try_target, change, "decoded"};
+	if (argc < 2 || scratch_open(&scratch) < 0)
 		return 2;
-	time_t end = time(NULL) + atoi(argv[2]);
-	round_seed = strtoull(argv[3], NULL, 10) | 1;
-	signal(SIGABRT, on_signal);
-	signal(SIGSEGV, on_signal);
-	int nfiles = argc - 4;
-	struct view *file = malloc((size_t)nfiles * sizeof *file);
-	for (int i = 0; i < nfiles; i++)
-		file[i] = read_file(argv[4 + i]);
-	state = round_seed;
-	unsigned long rounds = 0, whole = 0;
-	for (int i = 0; i < nfiles; i++)
-		whole += try_one(argv[1], s, file[i]);
-	printf("%d files as they are, %lu decoded\n", nfiles, whole);
-	whole = 0;
-	for (; time(NULL) < end; rounds++) {
-		round_seed = round_seed * 6364136223846793005u + 1442695040888963407u;
-		state = round_seed | 1;
-		struct view from = file[next_random() % (unsigned)nfiles];
-		size_t n = next_random() % 8 || !from.n ? from.n : next_random() % from.n;
-		uint8_t *p = exact_copy(from.p, n);
-		if (n)
-			mutate(p, n);
-		if (!strcmp(argv[1], "chunk") && next_random() % 2)
-			seal(p, n);
-		whole += try_one(argv[1], s, view_of(p, n));
-		free(p);
-	}
-	printf("%lu rounds, %lu decoded\n", rounds, whole);
-	for (int i = 0; i < nfiles; i++)
-		free((void *)file[i].p);
-	free(file);
-	scratch_close(s);
-	return 0;
+	target = argv[1];
+	int rc = fuzz_loop(&t, argc - 2, argv + 2);
+	scratch_close(scratch);
+	return rc;
 }
 
 #endif

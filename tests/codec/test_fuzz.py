@@ -1,5 +1,6 @@
-"""The committed corpus as it is, then a short run of each fuzzer from it; CODEC_FUZZ_SECONDS says
-how long: a minute each where tools/check runs for CI, with the address sanitizer."""
+"""The committed corpus as it is, then a short run of each fuzzer from it;
+CFRAMEFS_FUZZ_SECONDS says how long: a minute each where tools/check runs for CI, with the address
+sanitizer."""
 
 import os
 
@@ -10,7 +11,7 @@ from libmount import BUILD, REPO
 from libprogram import run
 
 CORPUS = REPO / "tests/c/codec_corpus"
-SECONDS = int(os.environ.get("CODEC_FUZZ_SECONDS") or 4)
+SECONDS = int(os.environ.get("CFRAMEFS_FUZZ_SECONDS") or 4)
 
 
 @pytest.mark.watchdog(SECONDS + 400)
