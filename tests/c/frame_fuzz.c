@@ -57,7 +57,7 @@ static void try_metalayers(struct frame *f)
 		at += ndarray_locate(&array, at).len;
 }
 
-/* Some bytes of block i, in each way that there is. `whole`: the block; NULL: it does not decode. */
+/* Some bytes of block i, in each way there is. `whole`: the block; NULL: it does not decode. */
 static void try_pieces(struct frame *f, uint32_t n, const struct chunk *c, uint32_t i,
 		       const uint8_t *whole)
 {
