@@ -2,13 +2,11 @@
 
 #include "base/buf.h"
 #include "base/slab.h"
+#include "frame/cache_shard.h"
 
 #include <assert.h>
-#include <pthread.h>
-#include <stdatomic.h>
 
 #define SHARDS 16
-#define FIRST_BUCKETS 64
 
 /* Room for entries that were evicted while in use: they keep their memory, beyond the limit. */
 #define SLAB_SLACK (4u << 20)
@@ -18,34 +16,6 @@
  * evicted, in the hope that two of them are neighbours; after that malloc has to do.
  */
 #define ALLOC_TRIES 64
-
-struct cache_entry {
-	struct cache_key key;
-	struct cache_entry *next; /* in its bucket; under the shard's lock, like all down to `rc` */
-	struct cache_entry *newer, *older; /* in the shard's queue, while `listed` */
-	bool found;                        /* it is still in the table, for others to find */
-	bool filled;                       /* the fill has ended, successfully if `rc` is 0 */
-	bool listed;                       /* it is in the queue */
-	bool counted;                      /* its cost was added to cache.bytes */
-	bool visited;                      /* used since the hand came by */
-	int rc;                            /* of the fill, for those who waited */
-	atomic_bool unused;                /* it was filled ahead, and nobody has used it yet */
-	atomic_uint refs;                  /* users, plus one while it is in the table */
-	union {                            /* fixed once filled */
-		struct cache_value value;
-		struct err_note why;       /* rc < 0: the cause, for those who waited */
-	};
-};
-
-struct shard {
-	pthread_mutex_t lock;
-	pthread_cond_t filled;
-	struct cache_entry **bucket; /* all below under lock */
-	size_t nbuckets, n;          /* nbuckets: a power of two; n: entries in the table */
-	struct cache_entry *newest, *oldest, *hand; /* of the queue, which filled entries are in */
-	size_t bytes;                /* cost of the entries in the queue */
-	uint64_t hits, misses, evicted;
-} __attribute__((aligned(64)));
 
 struct cache {
 	size_t max_bytes;
@@ -57,62 +27,9 @@ struct cache {
 	struct shard shard[SHARDS];
 };
 
-static uint64_t hash_of(const struct cache_key *key)
-{
-	uint64_t h = (key->owner * 0x9e3779b97f4a7c15u) ^ (key->item * 0xc2b2ae3d27d4eb4fu);
-	h = (h ^ (h >> 31)) * 0xbf58476d1ce4e5b9u;
-	return h ^ (h >> 29);
-}
-
 static struct shard *shard_of(struct cache *c, uint64_t hash)
 {
 	return &c->shard[(hash >> 58) % SHARDS];
-}
-
-/* The link that points to the entry with that key, or else the last link of the bucket. */
-static struct cache_entry **find(struct shard *s, uint64_t hash, const struct cache_key *key)
-{
-	struct cache_entry **at = &s->bucket[hash & (s->nbuckets - 1)];
-	while (*at && ((*at)->key.item != key->item || (*at)->key.owner != key->owner))
-		at = &(*at)->next;
-	return at;
-}
-
-/* Doubles the number of buckets. If memory is short the chains just get longer. */
-static void grow(struct shard *s)
-{
-	size_t n = s->nbuckets * 2;
-	struct cache_entry **bucket = mem_zalloc_array(n, sizeof *bucket);
-	if (!bucket)
-		return;
-	for (size_t i = 0; i < s->nbuckets; i++)
-		for (struct cache_entry *e = s->bucket[i], *next; e; e = next) {
-			struct cache_entry **at = &bucket[hash_of(&e->key) & (n - 1)];
-			next = e->next;
-			e->next = *at;
-			*at = e;
-		}
-	mem_free(s->bucket);
-	s->bucket = bucket;
-	s->nbuckets = n;
-}
-
-static void list_add(struct shard *s, struct cache_entry *e)
-{
-	e->older = s->newest;
-	e->newer = NULL;
-	*(s->newest ? &s->newest->newer : &s->oldest) = e;
-	s->newest = e;
-	e->listed = true;
-}
-
-static void list_remove(struct shard *s, struct cache_entry *e)
-{
-	if (s->hand == e)
-		s->hand = e->newer;
-	*(e->newer ? &e->newer->older : &s->newest) = e->older;
-	*(e->older ? &e->older->newer : &s->oldest) = e->newer;
-	e->listed = false;
 }
 
 /*
@@ -161,40 +78,25 @@ static void bury(struct cache *c, struct cache_entry *dead)
 	}
 }
 
+/* Takes an entry out of its shard. What is put on `dead`: see unref. */
 static void detach(struct cache *c, struct shard *s, struct cache_entry *e,
 		   struct cache_entry **dead)
 {
-	struct cache_entry **at = find(s, hash_of(&e->key), &e->key);
-	assert(*at == e);
-	*at = e->next;
-	s->n--;
-	e->found = false;
-	if (e->listed) {
-		list_remove(s, e);
-		s->bytes -= e->value.cost;
-		if (!is_large(e))
-			atomic_fetch_sub(&c->bytes, e->value.cost);
-	}
+	if (e->listed && !is_large(e))
+		atomic_fetch_sub(&c->bytes, e->value.cost);
+	shard_remove(s, e);
 	unref(e, dead);
 }
 
-/*
- * Evicts one entry by SIEVE: goes from old to new, and spares each visited one once. False: the
- * shard is empty.
- */
+/* False: the shard is empty. */
 static bool evict_one(struct cache *c, struct shard *s, struct cache_entry **dead)
 {
-	while (s->oldest) {
-		struct cache_entry *e = s->hand ? s->hand : s->oldest;
-		s->hand = e->newer;
-		if (!e->visited) {
-			s->evicted++;
-			detach(c, s, e, dead);
-			return true;
-		}
-		e->visited = false;
-	}
-	return false;
+	struct cache_entry *e = shard_victim(s);
+	if (!e)
+		return false;
+	s->evicted++;
+	detach(c, s, e, dead);
+	return true;
 }
 
 static bool is_full(struct cache *c)
@@ -245,14 +147,8 @@ int cache_open(struct cache **cache, size_t max_bytes)
 		return -ENOMEM;
 	c->max_bytes = max_bytes;
 	bool ok = true;
-	for (int i = 0; i < SHARDS; i++) {
-		struct shard *s = &c->shard[i];
-		pthread_mutex_init(&s->lock, NULL);
-		pthread_cond_init(&s->filled, NULL);
-		s->bucket = mem_zalloc_array(FIRST_BUCKETS, sizeof *s->bucket);
-		s->nbuckets = FIRST_BUCKETS;
-		ok &= s->bucket != NULL;
-	}
+	for (int i = 0; i < SHARDS; i++)
+		ok &= shard_init(&c->shard[i]) == 0;
 	/* If there is not enough address space, malloc is used. */
 	if (slab_open(&c->slab, min_u64(max_bytes, SIZE_MAX / 4) + SLAB_SLACK) < 0)
 		c->slab = NULL;
@@ -276,10 +172,7 @@ void cache_close(struct cache *c)
 			detach(c, s, s->oldest, &dead);
 		}
 		bury(c, dead);
-		assert(s->n == 0);
-		mem_free(s->bucket);
-		pthread_cond_destroy(&s->filled);
-		pthread_mutex_destroy(&s->lock);
+		shard_deinit(s);
 	}
 	slab_close(c->slab);
 	mem_free(c);
@@ -364,14 +257,8 @@ static struct cache_entry *add_unfilled(struct shard *s, uint64_t hash, struct c
 	if (!e)
 		return NULL;
 	e->key = key;
-	e->found = true;
 	atomic_init(&e->refs, 2); /* the table and the caller */
-	if (s->n >= s->nbuckets)
-		grow(s);
-	struct cache_entry **at = &s->bucket[hash & (s->nbuckets - 1)];
-	e->next = *at;
-	*at = e;
-	s->n++;
+	shard_add(s, hash, e);
 	return e;
 }
 
@@ -385,9 +272,8 @@ static void publish(struct cache *c, struct shard *s, struct cache_entry *e,
 			detach(c, s, e, dead);
 		unref(e, dead);
 	} else if (e->found) { /* else dropped meanwhile: the users that have it may finish */
-		list_add(s, e);
+		shard_queue(s, e);
 		e->counted = true;
-		s->bytes += e->value.cost;
 		atomic_fetch_add(&c->bytes, e->value.cost);
 	}
 	pthread_cond_broadcast(&s->filled);
@@ -396,13 +282,13 @@ static void publish(struct cache *c, struct shard *s, struct cache_entry *e,
 int cache_get(struct cache *c, struct cache_key key, enum cache_touch touch, cache_fill *fill,
 	      void *ctx, struct cache_entry **entry)
 {
-	uint64_t hash = hash_of(&key);
+	uint64_t hash = shard_hash(&key);
 	struct shard *s = shard_of(c, hash);
 	struct cache_entry *dead = NULL;
 	int rc = 0;
 
 	pthread_mutex_lock(&s->lock);
-	struct cache_entry *e = *find(s, hash, &key);
+	struct cache_entry *e = shard_find(s, hash, &key);
 	if (e) {
 		s->hits++;
 		atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
@@ -434,11 +320,11 @@ int cache_get(struct cache *c, struct cache_key key, enum cache_touch touch, cac
 
 struct cache_entry *cache_find(struct cache *c, struct cache_key key)
 {
-	uint64_t hash = hash_of(&key);
+	uint64_t hash = shard_hash(&key);
 	struct shard *s = shard_of(c, hash);
 
 	pthread_mutex_lock(&s->lock);
-	struct cache_entry *e = *find(s, hash, &key);
+	struct cache_entry *e = shard_find(s, hash, &key);
 	if (e && !e->filled)
 		e = NULL;
 	if (e)
@@ -449,11 +335,11 @@ struct cache_entry *cache_find(struct cache *c, struct cache_key key)
 
 bool cache_has(struct cache *c, struct cache_key key)
 {
-	uint64_t hash = hash_of(&key);
+	uint64_t hash = shard_hash(&key);
 	struct shard *s = shard_of(c, hash);
 
 	pthread_mutex_lock(&s->lock);
-	bool has = *find(s, hash, &key) != NULL;
+	bool has = shard_find(s, hash, &key) != NULL;
 	pthread_mutex_unlock(&s->lock);
 	return has;
 }
@@ -500,12 +386,12 @@ struct view cache_bytes(const struct cache_entry *e)
 
 void cache_drop(struct cache *c, struct cache_key key)
 {
-	uint64_t hash = hash_of(&key);
+	uint64_t hash = shard_hash(&key);
 	struct shard *s = shard_of(c, hash);
 	struct cache_entry *dead = NULL;
 
 	pthread_mutex_lock(&s->lock);
-	struct cache_entry *e = *find(s, hash, &key);
+	struct cache_entry *e = shard_find(s, hash, &key);
 	if (e)
 		detach(c, s, e, &dead);
 	pthread_mutex_unlock(&s->lock);
