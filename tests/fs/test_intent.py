@@ -42,6 +42,7 @@ def test_what_was_synced_comes_back(logged):
     assert not log_of(m).exists()
     check(m.stored("a"), states[-1], random.Random(1))
     m.expect_log("intent log: 1 files")
+    assert m.log_text().count("intent log: what was synced last is being written") == 1
 
 
 def test_the_log_is_hidden(logged):

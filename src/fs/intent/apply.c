@@ -1,4 +1,5 @@
 /* Applying the records of the intent log to a frame. */
+#include "base/log.h"
 #include "fs/file/alone.h"
 #include "fs/file/discard.h"
 #include "fs/file/open.h"
@@ -31,6 +32,14 @@ static bool is_same(const struct place *p, uint64_t inode, uint64_t birth)
 	return p->inode == inode && (p->birth == birth || !p->birth || !birth);
 }
 
+/* With a high level this takes long, and nobody sees the mount before it is done. */
+static void say_once(struct replay *x)
+{
+	if (!x->said)
+		log_info("intent log: what was synced last is being written to its frames");
+	x->said = true;
+}
+
 /* Applies all records of the frame, in memory. Returns how many of them it did not contain. */
 static int apply_all(struct replay *x, struct file *f, uint64_t inode)
 {
@@ -50,6 +59,7 @@ static int apply_all(struct replay *x, struct file *f, uint64_t inode)
 		n++;
 		if (x->only_looks)
 			continue;
+		say_once(x);
 		rc = replay_read(x->fd, p->at, &b, &r);
 		if (rc >= 0)
 			rc = apply_record(f, &r);

@@ -28,6 +28,7 @@ struct replay {
 	bool foreign;        /* the log was written for another directory, or by another user */
 	bool blind;          /* not every directory could be looked at                        */
 	bool only_looks;     /* nothing is applied                                            */
+	bool said;           /* that something is                                             */
 	unsigned applied, failed;
 };
 
