@@ -191,15 +191,25 @@ static void print_row(const cJSON *row, const char *note, bool chosen)
 	       number(row, "decode_mb_s"));
 }
 
+/* What the file has been taken for. */
+static void print_found(const cJSON *of)
+{
+	const char *format = cJSON_GetStringValue(cJSON_GetObjectItem(of, "format"));
+	printf("%s: %.0f bytes", cJSON_GetStringValue(cJSON_GetObjectItem(of, "file")),
+	       number(of, "size"));
+	if (*format)
+		printf(", %s", format);
+	if (number(of, "item") > 0)
+		printf(", items of %.0f bytes", number(of, "item"));
+	if (number(of, "period") > 0)
+		printf(", repeats every %.0f bytes", number(of, "period"));
+	printf("; choosing took %.1f ms; enc, dec in MB/s\n", number(of, "choosing_ms"));
+}
+
 static void print_table(const cJSON *of)
 {
 	const cJSON *row, *tuned = cJSON_GetObjectItem(of, "tuned");
-	const char *format = cJSON_GetStringValue(cJSON_GetObjectItem(of, "format"));
-	printf("%s: %.0f bytes, header %s, item %.0f, period %.0f; %.0f choices took %.1f ms; "
-	       "enc, dec in MB/s\n",
-	       cJSON_GetStringValue(cJSON_GetObjectItem(of, "file")), number(of, "size"),
-	       *format ? format : "unknown", number(of, "item"), number(of, "period"),
-	       number(of, "choices"), number(of, "choosing_ms"));
+	print_found(of);
 	printf("  %-34s %-7s %5s  %9s  %7s  %6s  %6s\n", "pipeline", "streams", "block", "stored",
 	       "ratio", "enc", "dec");
 	/* The choice for the first chunk says little if it changes in the course of the file. */
