@@ -68,6 +68,9 @@ struct reader {
 #define MATCH_MIN 4u
 #define LENGTH_MORE 15u /* the length in a token that goes on behind it */
 
+/* Literals up to so many are copied here: the C library's branches by length are never foreseen. */
+#define LITERALS_HERE 512u
+
 /* The bytes behind a length of 15; false: the input ends first. */
 static inline bool read_length(struct reader *r, size_t *n)
 {
@@ -97,8 +100,11 @@ static inline bool long_literals(struct reader *r, size_t n)
 		return false;
 	memcpy(r->out, r->in, 32);
 	memcpy(r->out + 32, r->in + 32, 32);
-	if (n > 64)
+	if (n > LITERALS_HERE)
 		bytes_copy(r->out + 64, r->in + 64, n - 64);
+	else
+		for (size_t i = 64; i < n; i += 32)
+			memcpy(r->out + i, r->in + i, 32);
 	r->in += n;
 	r->out += n;
 	return true;
