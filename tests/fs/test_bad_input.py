@@ -1,6 +1,7 @@
 """Bad frames, bad directories: an errno and a log line each; the daemon goes on,
 synced data stays."""
 
+import errno
 import mmap
 import os
 import random
@@ -10,6 +11,7 @@ import shutil
 import pytest
 
 from libdata import blob, sha256
+from libfault import Fault
 from libmemory import peak
 from libmount import DAEMON
 from libposix import NOBODY, error_of, read_direct, write_at
@@ -274,6 +276,32 @@ def test_a_name_without_bytes_is_an_empty_file(bad, blosc2):
     assert (bad.mnt / "bad").read_bytes() == b"first bytes"
     assert libblosc.chunk_bytes(libblosc.open_frame(bad.stored("bad"))) == b"first bytes"
     assert libblosc.chunk_bytes(libblosc.open_frame(bad.stored("moved"))) == b"x" * 3_000_000
+
+
+@pytest.mark.parametrize("amiss", ["disk", "content"])
+def test_an_empty_file_that_could_not_be_made_a_frame(mount, work, amiss):
+    """Somebody reads it. Whoever writes to it next does so in its file, or is told."""
+    m = mount("commit=0,entry_timeout=100,attr_timeout=100", start=False)
+    fault = Fault(m, work / "fault")
+    m.start().allow("f.b2frame: open: ")
+    m.stored("f").write_bytes(b"")
+    reader = os.open(m.mnt / "f", os.O_RDONLY)
+    if amiss == "disk":
+        fault.set(1, Fault.WRITE, errno.EIO)
+        assert error_of(os.open, m.mnt / "f", os.O_RDWR) == "EIO"
+        fault.set(0)
+    else:
+        m.stored("f").write_bytes(b"no frame")
+        assert [error_of(os.open, m.mnt / "f", os.O_RDWR) for _ in range(2)] == ["EIO", "EIO"]
+        m.stored("f").write_bytes(b"")
+    with open(m.mnt / "f", "r+b") as f:
+        f.write(DATA)
+        f.flush()
+        os.fsync(f.fileno())
+        assert os.pread(reader, len(DATA), 0) == DATA
+    os.close(reader)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == DATA
 
 
 @pytest.mark.parametrize(

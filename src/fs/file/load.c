@@ -49,8 +49,7 @@ static int open_unborn(struct file *f, struct io *io)
 	struct settings s = file_settings(f);
 	struct pipeline p = policy_for_header(&s);
 
-	f->unborn = !f->writable;
-	if (f->unborn) {
+	if (!f->writable) {
 		io_close(io);
 		TRY(io_mem_open(&io, view_of("", 0)));
 	}
@@ -77,17 +76,18 @@ static int open_contiguous(struct file *f, int fd)
 	struct io *io;
 
 	TRY(io_file_open(&io, fd));
-	f->unborn = false;
 	if (f->writable)
 		file_load_wish(f);
 	int rc = io_size(io, &len);
-	if (rc >= 0 && len == 0 && inode_kind(f->inode) == NODE_FRAME)
+	bool empty = rc >= 0 && len == 0 && inode_kind(f->inode) == NODE_FRAME;
+	if (empty)
 		rc = open_unborn(f, io);
 	else if (rc >= 0)
 		rc = frame_open_take(&f->frame, io);
 	else
 		io_close(io);
 	TRY(rc);
+	f->unborn = empty && !f->writable; /* not before: a frame that stays is as it was */
 	follow_frame(f);
 	return 0;
 }
@@ -250,6 +250,8 @@ int file_make_writable(struct file *f)
 	}
 	if (rc >= 0 && f->unborn)
 		rc = file_reopen(f);
+	if (rc < 0)
+		f->writable = was;
 	pthread_rwlock_unlock(&f->lock);
 	return rc < 0 ? rc : 0;
 }

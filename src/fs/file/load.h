@@ -27,7 +27,10 @@ NODISCARD int file_load(struct file *f, const struct opening *o);
  */
 NODISCARD int file_reopen(struct file *f);
 
-/* Makes a file that is open for reading writable, while readers use it. Under n->lock. */
+/*
+ * Makes a file that is open for reading writable, while readers use it; after a failure it is as
+ * before. Under n->lock.
+ */
 NODISCARD int file_make_writable(struct file *f);
 
 #endif
