@@ -17,7 +17,7 @@ from libdata import blob
 from libintent import made, patch
 from libmount import SLOWNESS, wait_until
 from libposix import error_of, read_direct, write_at
-from libshare import CHUNK, append, generation, later, stored_bytes
+from libshare import CHUNK, append, generation, later, make_frame, stored_bytes
 from libsharer import PAGE, Sharer
 
 
@@ -45,6 +45,28 @@ def test_who_waits_for_whom(mount, blosc2):
         assert done == [b"new"]
         assert generation(m) == 1
     os.close(fd)
+
+
+def test_a_copy_waits_for_who_writes_its_source(mount, blosc2):
+    """As a read does. The chunk goes as it is stored: half of it would be whole in its copy."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0")
+    old, new = (blob(seed, CHUNK, "noise") for seed in (1, 2))
+    make_frame(blosc2, m.stored("f"), old)
+    at = m.stored("f").read_bytes().index(old)
+    Path(f"{m.stored('f')}.b2lock").write_bytes(bytes(16))
+    source, target = os.open(m.mnt / "f", os.O_RDONLY), os.open(m.mnt / "g", os.O_RDWR | os.O_CREAT)
+    with exclusive(m, "f"):
+        write_at(Path(f"{m.stored('f')}.b2lock"), 8, (1).to_bytes(8, sys.byteorder))
+        write_at(m.stored("f"), at, new[: CHUNK // 2])
+        thread, done = later(lambda: os.copy_file_range(source, target, CHUNK, 0, 0))
+        time.sleep(0.5)
+        assert not done, "a copy in spite of an exclusive lock"
+        write_at(m.stored("f"), at + CHUNK // 2, new[CHUNK // 2 :])
+    thread.join(60)
+    assert done == [CHUNK]
+    os.close(source)
+    os.close(target)
+    assert stored_bytes(blosc2, m.stored("g")) == new
 
 
 @pytest.mark.parametrize("how", ["shared", "exclusive"])
