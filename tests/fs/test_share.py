@@ -13,7 +13,7 @@ import pytest
 from libdata import blob
 from libfault import Fault
 from libmount import wait_until
-from libposix import error_of, read_direct
+from libposix import RENAME_EXCHANGE, error_of, read_direct, renameat2
 from libshare import CHUNK, SOON, generation, later, make_frame, put_frame, stored_bytes
 from libsharer import PAGE, Sharer, page, versions
 
@@ -345,5 +345,29 @@ def test_sidecars_follow_their_frames(mount, blosc2):
     ]
     os.unlink(m.mnt / "b")
     assert sorted(os.listdir(m.backing)) == ["c.b2frame", "c.b2frame.b2lock"]
-    os.rename(m.mnt / "c", m.mnt / ("n" * 247))  # no room for a sidecar's name
+    (m.mnt / "d").write_bytes(b"d")
+    m.stored("d").rename(m.backing / "d.b2f")
+    (m.backing / "d.b2f.b2lock").touch()
+    os.rename(m.mnt / "c", m.mnt / "d")
+    assert sorted(os.listdir(m.backing)) == ["d.b2frame", "d.b2frame.b2lock"]
+    assert (m.backing / "d.b2frame.b2lock").read_bytes() == b"a" * 16
+    os.rename(m.mnt / "d", m.mnt / ("n" * 247))  # no room for a sidecar's name
     assert os.listdir(m.mnt) == ["n" * 247]
+
+
+@pytest.mark.parametrize("suffix", [".b2frame", ".b2f"], ids=["alike", "another suffix"])
+@pytest.mark.parametrize("locks", ["x", "y", "xy"])
+def test_sidecars_follow_frames_that_are_exchanged(mount, suffix, locks):
+    m = mount()
+    for name in "xy":
+        (m.mnt / name).write_bytes(name.encode())
+    m.stored("y").rename(m.backing / f"y{suffix}")
+    m.remount()
+    frames = {"x": "x.b2frame", "y": f"y{suffix}"}
+    for name in locks:
+        (m.backing / f"{frames[name]}.b2lock").write_bytes(name.encode() * 16)
+    renameat2(m.mnt / "x", m.mnt / "y", RENAME_EXCHANGE)
+    assert [(m.mnt / name).read_bytes() for name in "xy"] == [b"y", b"x"]
+    frames = {"x": "y.b2frame", "y": f"x{suffix}"}
+    found = {path.name: path.read_bytes() for path in m.backing.glob("*.b2lock")}
+    assert found == {f"{frames[name]}.b2lock": name.encode() * 16 for name in locks}

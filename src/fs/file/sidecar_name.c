@@ -36,6 +36,21 @@ void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to)
 		(void)renameat(dirfd, name, to_dirfd, to_name);
 }
 
+void sidecar_exchange(int a_dirfd, const char *a, int b_dirfd, const char *b)
+{
+	char a_name[NAME_MAX + 1], b_name[NAME_MAX + 1];
+
+	if (!sidecar_name(a, a_name) || !sidecar_name(b, b_name))
+		return;
+	enum sidecar_place at_a = look_for(a_dirfd, a_name), at_b = look_for(b_dirfd, b_name);
+	if (at_a == PLACE_SIDECAR && at_b == PLACE_SIDECAR)
+		(void)renameat2(a_dirfd, a_name, b_dirfd, b_name, RENAME_EXCHANGE);
+	else if (at_a == PLACE_SIDECAR)
+		sidecar_rename(a_dirfd, a, b_dirfd, b);
+	else
+		sidecar_rename(b_dirfd, b, a_dirfd, a);
+}
+
 void sidecar_remove(int dirfd, const char *backing)
 {
 	char name[NAME_MAX + 1];

@@ -14,9 +14,11 @@
 bool sidecar_name(const char *backing, char out[static NAME_MAX + 1]);
 
 /*
- * Renames or removes the sidecar of a frame that has been, if there is one. Failures are ignored.
+ * Does to the sidecar of a frame, if there is one, what has been done to the frame; of _exchange,
+ * both frames may have one. Failures are ignored.
  */
 void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to);
+void sidecar_exchange(int a_dirfd, const char *a, int b_dirfd, const char *b);
 void sidecar_remove(int dirfd, const char *backing);
 
 /*

@@ -94,6 +94,13 @@ static void replaced(struct fs *fs, struct side *to)
 	inode_put(fs->inodes, n, 1);
 }
 
+/* The frame that was `from` is `backing` in `to` now. */
+static void move_sidecar(const struct side *from, const struct side *to, const char *backing)
+{
+	if (from->e.probed.kind != NODE_PLAIN)
+		sidecar_rename(from->dirfd, from->e.backing, to->dirfd, backing);
+}
+
 /* The backing name that the source gets on the other side. */
 static int target_name(const struct side *from, const struct side *to,
 		       char out[static NAME_MAX + 1])
@@ -268,8 +275,9 @@ static int rename_once(struct fs *fs, struct side *from, struct side *to, unsign
 		TRY(move_beside(from, to, name));
 	if (replaces)
 		replaced(fs, to);
-	if (from->e.probed.kind != NODE_PLAIN)
-		sidecar_rename(from->dirfd, from->e.backing, to->dirfd, name);
+	if (replaces && to->e.probed.kind != NODE_PLAIN && strcmp(name, to->e.backing) != 0)
+		sidecar_remove(to->dirfd, to->e.backing);
+	move_sidecar(from, to, name);
 	moved(fs, from, to, name);
 	return from->leaves ? whiteout_put(from, white) : 0;
 }
@@ -300,6 +308,8 @@ static int rename_exchange(struct fs *fs, struct side *a, struct side *b)
 	TRY(target_name(b, a, name_b));
 	if (strcmp(name_a, b->e.backing) == 0 && strcmp(name_b, a->e.backing) == 0) {
 		TRY(move_backing(a, a->e.backing, b, b->e.backing, RENAME_EXCHANGE));
+		if (a->e.probed.kind != NODE_PLAIN)
+			sidecar_exchange(a->dirfd, a->e.backing, b->dirfd, b->e.backing);
 	} else {
 		TRY(move_free(a, b, name_a));
 		int rc = move_free(b, a, name_b);
@@ -307,6 +317,8 @@ static int rename_exchange(struct fs *fs, struct side *a, struct side *b)
 			(void)move_backing(b, name_a, a, a->e.backing, RENAME_NOREPLACE);
 			return rc;
 		}
+		move_sidecar(a, b, name_a);
+		move_sidecar(b, a, name_b);
 	}
 	moved(fs, a, b, name_a);
 	moved(fs, b, a, name_b);
