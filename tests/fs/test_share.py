@@ -2,9 +2,12 @@
 nobody's bytes are written over."""
 
 import errno
+import fcntl
 import mmap
 import os
 import random
+import signal
+import sys
 import time
 from pathlib import Path
 
@@ -13,9 +16,10 @@ import pytest
 from libdata import blob
 from libfault import Fault
 from libmount import wait_until
-from libposix import RENAME_EXCHANGE, error_of, read_direct, renameat2
+from libposix import RENAME_EXCHANGE, error_of, read_direct, renameat2, write_at
 from libshare import CHUNK, SOON, generation, later, make_frame, put_frame, stored_bytes
 from libsharer import PAGE, Sharer, page, versions
+from libstats import stats
 
 
 def put(fd, version, pages):
@@ -329,6 +333,55 @@ def test_a_chunk_replaced_by_one_of_the_same_size(mount, blosc2, codec_tool, mak
     stored = blosc2.open(str(m.stored("f")))
     assert b"".join(stored.decompress_chunk(n) for n in range(2)) == wanted
     wait_until(lambda: (m.mnt / "f").read_bytes() == wanted, SOON, "what is stored")
+
+
+def replace_while_stopped(m, path, at, data):
+    """While the daemon stands still: as a program does that takes part in locking, and replaces a
+    chunk in place. False: the daemon has stored its own already, or is about to."""
+    size = path.stat().st_size
+    m.proc.send_signal(signal.SIGSTOP)
+    try:
+        with open(f"{path}.b2lock", "r+b") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            write_at(lock.name, 8, (1).to_bytes(8, sys.byteorder))
+            write_at(path, at, data)
+            return path.stat().st_size == size
+    except BlockingIOError:
+        return False
+    finally:
+        m.proc.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.watchdog(120)
+def test_a_chunk_that_is_replaced_while_ours_is_encoded(mount, blosc2):
+    """A worker has read what lies below our pages, and what comes there meanwhile is not lost: it
+    reads that again. Nothing in the root tells."""
+    size = 16 << 20
+    m = mount("dirty_max=256M,workers=1,codec=zlib,level=9,tune=off,commit=1000,intent=0")
+    old, theirs, ours = blob(1, size, "noise"), blob(2, size, "text"), blob(3, PAGE, "text")
+    for attempt in range(20):
+        path = m.stored(f"f{attempt}")
+        make_frame(blosc2, path, old, size)
+        Path(f"{path}.b2lock").write_bytes(bytes(16))
+        fd = os.open(m.mnt / f"f{attempt}", os.O_RDWR | os.O_DIRECT)
+        with mmap.mmap(-1, PAGE) as room:
+            room[:] = ours
+            for at in range(0, size, 65536):  # too many blocks to keep the others as they are
+                os.pwrite(fd, room, at)
+        at = path.read_bytes().index(old)
+        read = stats(m)["read"]["disk_bytes"]
+        sync, synced = later(lambda fd=fd: error_of(os.fsync, fd))
+        wait_until(lambda read=read: stats(m)["read"]["disk_bytes"] >= read + size)
+        caught = replace_while_stopped(m, path, at, theirs)
+        sync.join(60)
+        os.close(fd)
+        if caught:
+            break
+    assert caught and synced == [None]
+    wanted = bytearray(theirs)
+    for at in range(0, size, 65536):
+        wanted[at : at + PAGE] = ours
+    assert stored_bytes(blosc2, path) == wanted
 
 
 def test_sidecars_follow_their_frames(mount, blosc2):

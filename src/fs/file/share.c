@@ -263,6 +263,11 @@ int file_try_store(struct file *f, enum sidecar_entered *how)
 	return judge_store(f, how, changed);
 }
 
+bool file_same_chunks(struct file *f, enum sidecar_entered how, uint64_t generation)
+{
+	return sidecar_generation(&f->sidecar, how) == generation || known_root(f) == ROOT_SAME;
+}
+
 /* A limit in case the lock is free for a moment each time: so many waits, or so long. */
 #define LOCK_WAITS 8
 #define LOCK_WAITS_NS 30000000000

@@ -374,6 +374,11 @@ void sidecar_seen(struct sidecar *s, enum sidecar_entered how)
 	pthread_mutex_unlock(&s->lock);
 }
 
+uint64_t sidecar_generation(const struct sidecar *s, enum sidecar_entered how)
+{
+	return how == SIDECAR_NONE ? 0 : counter(s->fd);
+}
+
 /* -EAGAIN: it is held. */
 static int try_alone(struct sidecar *s, enum sidecar_entered *how)
 {
