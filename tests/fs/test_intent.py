@@ -347,6 +347,26 @@ def test_unlinked_and_renamed(mount):
     assert (m.mnt / "sub/link").read_bytes() == models[2]
 
 
+def test_the_log_of_an_ordinary_user_can_be_read_again(mount):
+    """Whatever umask those had for whom files were made before."""
+    m = mount(SLOW, start=False)
+    right = "-dac_override,-dac_read_search"  # which root has, and nobody else
+    m.argv = ["setpriv", "--bounding-set", right, "--inh-caps", right, *m.argv]
+    m.start()
+    fd, model = made(m)
+    umask = os.umask(0o777)
+    try:
+        for i in range(40):  # by each of the daemon's threads
+            os.close(os.open(m.mnt / f"x{i}", os.O_CREAT | os.O_RDWR))
+    finally:
+        os.umask(umask)
+    patch(fd, model, 2)
+    assert log_of(m).stat().st_mode & 0o777 == 0o600
+    crash(m, fd)
+    m.start()
+    assert (m.mnt / "a").read_bytes() == model
+
+
 def test_a_full_log(mount):
     """The log takes what fits; then fsync commits, and the log is used anew."""
     m = mount("commit=1000,intent=1M,chunksize=64K")

@@ -138,7 +138,8 @@ static int make_file(struct intent *log)
 
 	log->fd = openat(log->backing->root, NAMES_INTENT,
 			 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	if (log->fd < 0)
+	/* this thread may have the umask of somebody for whom it has made a file (caller.h) */
+	if (log->fd < 0 || fchmod(log->fd, 0600) < 0)
 		return -errno;
 	log->room = 0;
 	if (fstatat(log->backing->root, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) < 0)
