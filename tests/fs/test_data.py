@@ -15,7 +15,7 @@ import pytest
 
 from libdata import blob, file_sha256
 from libmount import SLOWNESS
-from libposix import sync
+from libposix import error_of, sync
 from libprogram import run
 
 MiB = 1 << 20
@@ -212,6 +212,20 @@ def test_a_limit_of_descriptors_is_told(mount):
     m.expect_log("too many open files: the limit of the daemon is 60 descriptors; ulimit -Hn")
     assert m.log_text().count("too many open files") == 1
     (m.mnt / "again").write_bytes(b"y")
+
+
+def test_closing_a_plain_file_when_descriptors_have_run_out(mount):
+    """What is told is that, and not that the file's own is bad."""
+    m = mount().allow("too many open files")
+    (m.backing / "plain").touch()
+    fd = os.open(m.mnt / "plain", os.O_RDWR)
+    os.pwrite(fd, b"x", 0)
+    limit = resource.RLIMIT_NOFILE, (3, resource.prlimit(m.proc.pid, resource.RLIMIT_NOFILE)[1])
+    before = resource.prlimit(m.proc.pid, *limit)
+    assert error_of(os.close, fd) == "EMFILE"
+    resource.prlimit(m.proc.pid, resource.RLIMIT_NOFILE, before)
+    m.expect_log("too many open files: the limit of the daemon")
+    assert (m.mnt / "plain").read_bytes() == b"x"
 
 
 def kept_and_moved(m, number, out):

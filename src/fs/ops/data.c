@@ -275,6 +275,16 @@ static int sync_done(struct fs *fs, struct handle *h, const char *what, int rc)
 	return -ops_errno(rc < 0 ? rc : lost);
 }
 
+/* What its file system has to say about a plain file, it says when a descriptor is closed. */
+static int flush_plain(int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	int rc = copy < 0 || close(copy) < 0 ? -errno : 0;
+
+	ops_tell_limit(rc);
+	return rc;
+}
+
 /* Each close(2): the last chance to tell the application what went wrong. */
 void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
@@ -286,7 +296,7 @@ void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	if (h->file && h->writable)
 		rc = sync_done(ops_fs(req), h, "close", file_flush(h->file));
 	else if (!h->file)
-		rc = close(dup(h->fd)) < 0 ? -errno : 0;
+		rc = flush_plain(h->fd);
 	fuse_reply_err(req, -rc);
 }
 
