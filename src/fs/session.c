@@ -166,6 +166,14 @@ static void wait_for_signal(const struct stopper *s)
 		;
 }
 
+/* The descriptor is free for `sync`, which opens the mount point, if all others are in use. */
+static void close_signals(struct stopper *s)
+{
+	if (s->signals >= 0)
+		close(s->signals);
+	s->signals = -1;
+}
+
 static void *stopper_main(void *arg)
 {
 	struct stopper *s = arg;
@@ -177,6 +185,7 @@ static void *stopper_main(void *arg)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 	claim_tell_ending(&s->fs->backing);
 	if (sigwait(&set, &sig) == 0) {
+		close_signals(s);
 		log_info("signal %d: flushing and unmounting", sig);
 		stop_serving(s);
 	}
@@ -249,6 +258,28 @@ static int serve(struct fs *fs)
 }
 #endif
 
+static void *wait_for_cancel(void *arg)
+{
+	while (pause() < 0)
+		;
+	return arg;
+}
+
+/*
+ * A process that cancels a thread for the first time loads a library for that, and is aborted if it
+ * cannot: for example because applications have so many files open that no descriptor is left. So
+ * that is done before there are any.
+ */
+static void learn_to_cancel(void)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, wait_for_cancel, NULL) != 0)
+		return;
+	pthread_cancel(thread);
+	pthread_join(thread, NULL);
+}
+
 static int serve_until_stopped(struct fs *fs, bool *detached)
 {
 	struct stopper s = {.fs = fs, .main = pthread_self()};
@@ -257,6 +288,7 @@ static int serve_until_stopped(struct fs *fs, bool *detached)
 
 	sigaction(SIGUSR1, &act, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	learn_to_cancel();
 	session_signals(&set);
 	s.signals = signalfd(-1, &set, SFD_CLOEXEC);
 	int rc = s.signals < 0 ? -errno : -pthread_create(&s.thread, NULL, stopper_main, &s);
@@ -267,8 +299,7 @@ static int serve_until_stopped(struct fs *fs, bool *detached)
 		pthread_cancel(s.thread);
 		pthread_join(s.thread, NULL);
 	}
-	if (s.signals >= 0)
-		close(s.signals);
+	close_signals(&s);
 	*detached = s.detached;
 	return rc;
 }

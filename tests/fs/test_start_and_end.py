@@ -1,6 +1,7 @@
 """How a daemon begins and ends: it leaves the terminal once the mount answers, and flushes and
 unmounts when it is asked to end."""
 
+import contextlib
 import itertools
 import os
 import signal
@@ -116,6 +117,32 @@ def write_and_ask(path):
 
 
 @pytest.mark.concurrent
+def opened_until_none_is_left(path, flags):
+    """Descriptors of a daemon that may have few, each for one of its own."""
+    fds = []
+    with contextlib.suppress(OSError):
+        while len(fds) < 100:
+            fds.append(os.open(str(path).format(len(fds)), flags))
+    return fds
+
+
+def test_a_signal_when_descriptors_have_run_out(mount):
+    """Nothing is lost that a close did not bring to the daemon, nor what waits there."""
+    m = mount("commit=1000", start=False).allow("too many open files")
+    m.argv = ["prlimit", "--nofile=60:60", *m.argv]
+    m.start()
+    data = [blob(seed, 100_000, "text") for seed in (1, 2)]
+    (m.mnt / "a").write_bytes(data[0])
+    fds = opened_until_none_is_left(m.mnt / "f{}", os.O_CREAT | os.O_RDWR)
+    os.pwrite(fds[0], data[1], 0)
+    fds += opened_until_none_is_left(m.mnt, os.O_RDONLY | os.O_DIRECTORY)
+    m.terminate()
+    for fd in fds:
+        error_of(os.close, fd)
+    m.start()
+    assert [(m.mnt / name).read_bytes() for name in ("a", "f0")] == data
+
+
 def test_it_stops_while_the_kernel_is_made_to_write(mount):
     """The thread that answers a question for holes waits in the kernel for pages that others take:
     those stay until it is back."""
