@@ -1,7 +1,6 @@
 """How a daemon begins and ends: it leaves the terminal once the mount answers, and flushes and
 unmounts when it is asked to end."""
 
-import contextlib
 import itertools
 import os
 import signal
@@ -13,7 +12,7 @@ import pytest
 
 from libdata import blob
 from libmount import CFRAME, DAEMON, SLOWNESS, is_mounted, umount, wait_until
-from libposix import error_of, sync
+from libposix import error_of, opened_until_none_is_left, sync
 from libprogram import attempt, daemon_of, one_line_refusal
 
 
@@ -116,16 +115,6 @@ def write_and_ask(path):
         error_of(os.close, fd)
 
 
-@pytest.mark.concurrent
-def opened_until_none_is_left(path, flags):
-    """Descriptors of a daemon that may have few, each for one of its own."""
-    fds = []
-    with contextlib.suppress(OSError):
-        while len(fds) < 100:
-            fds.append(os.open(str(path).format(len(fds)), flags))
-    return fds
-
-
 def test_a_signal_when_descriptors_have_run_out(mount):
     """Nothing is lost that a close did not bring to the daemon, nor what waits there."""
     m = mount("commit=1000", start=False).allow("too many open files")
@@ -143,6 +132,7 @@ def test_a_signal_when_descriptors_have_run_out(mount):
     assert [(m.mnt / name).read_bytes() for name in ("a", "f0")] == data
 
 
+@pytest.mark.concurrent
 def test_it_stops_while_the_kernel_is_made_to_write(mount):
     """The thread that answers a question for holes waits in the kernel for pages that others take:
     those stay until it is back."""

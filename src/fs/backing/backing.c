@@ -92,6 +92,11 @@ bool backing_is_fresh(struct timespec stamp)
 	return (int64_t)(clock_ns(now) - clock_ns(stamp)) < BACKING_STEP_NS;
 }
 
+bool backing_is_temporary(int rc)
+{
+	return rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
+}
+
 /* Where time_t has 32 bits, what lies past an end counts as the end: wrapped, it would be near. */
 static struct timespec timespec_of(struct statx_timestamp t)
 {

@@ -71,6 +71,9 @@ static inline bool same_time(struct timespec a, struct timespec b)
 #define BACKING_STEP_NS 50000000u
 bool backing_is_fresh(struct timespec stamp);
 
+/* True: such a failure says nothing about the file, and the next attempt may succeed. */
+bool backing_is_temporary(int rc);
+
 /*
  * The attributes of an open file, and the time when it was created, in ns since 1970, in one call.
  * 0: its file system does not record that time.

@@ -176,12 +176,6 @@ static int probe_steady(const struct backing *b, const struct probe_entry *e, en
 	}
 }
 
-/* True: the error says nothing about the content, and the next attempt may succeed. */
-static bool is_temporary(int rc)
-{
-	return rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
-}
-
 /*
  * A frame that we may not read, for example of mode 000, keeps its name: programs that create such
  * a file find it again, and tar puts a link in its place. Its size is the one that it had before
@@ -288,7 +282,7 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	 */
 	bool fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
 	int rc = probe_steady(b, e, suffix, out);
-	if (is_temporary(rc)) {
+	if (backing_is_temporary(rc)) {
 		log_err("%s: could not be read: %s", name, err_text(rc, text, sizeof text));
 		return rc;
 	}

@@ -199,7 +199,7 @@ static int load_contiguous(struct file *f, const struct opening *o)
 	TRY(f->fd);
 	f->writable = o->writable;
 	if (!made)
-		file_look_sidecar(f);
+		TRY(file_look_sidecar(f));
 	TRY(enter_to_open(f, o, &how));
 	file_revalidate(f);
 	int rc = open_contiguous(f, f->fd);

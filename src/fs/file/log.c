@@ -128,9 +128,10 @@ bool file_sync_by_log(struct file *f)
 		return false;
 	pthread_rwlock_rdlock(&f->gate);
 	times_mtime(f->inode, f->fd, &mtime);
-	file_look_sidecar(f); /* who shares the frame wants to see it as of the last fsync */
+	/* who shares the frame wants to see it as of the last fsync */
+	bool looked = file_look_sidecar(f) >= 0;
 	pthread_rwlock_wrlock(&f->lock);
-	bool taken = take_if_it_pays(f, &mtime, &end);
+	bool taken = looked && take_if_it_pays(f, &mtime, &end);
 	pthread_rwlock_unlock(&f->lock);
 	pthread_rwlock_unlock(&f->gate);
 	if (!taken)

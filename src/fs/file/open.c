@@ -25,7 +25,7 @@ static int open_file(struct fs *fs, struct inode *n, const struct opening *o)
 /* A file that is open already: as another program may have left it. */
 static int look_again(struct file *f, const struct opening *o)
 {
-	file_look_sidecar(f);
+	TRY(file_look_sidecar(f));
 	int rc = file_reload_inode_locked(f, false);
 	return rc == -EAGAIN && o->unlocked ? 0 : rc;
 }
@@ -96,9 +96,9 @@ static bool wait_closed(struct fs *fs, struct inode *n, struct sidecar_busy *bus
 	if (inode_enter_name(fs->inodes, n, &by) < 0)
 		return false;
 	sidecar_init(&s, &fs->relief, &n->told_lock);
-	sidecar_look(&s, by.dirfd, by.name);
+	int rc = sidecar_look(&s, by.dirfd, by.name);
 	inode_leave_name(fs->inodes, &by);
-	bool comes = sidecar_wait(&s, SIDECAR_READ);
+	bool comes = rc >= 0 && sidecar_wait(&s, SIDECAR_READ);
 	*busy = s.busy_shared;
 	sidecar_deinit(&s);
 	return comes;

@@ -68,14 +68,16 @@ bool file_detach(struct file *f)
 	return clean;
 }
 
-void file_look_sidecar(struct file *f)
+int file_look_sidecar(struct file *f)
 {
 	struct named by;
 
-	if (inode_enter_name(f->fs->inodes, f->inode, &by) < 0)
-		return;
-	sidecar_look(&f->sidecar, by.dirfd, by.name);
+	int rc = inode_enter_name(f->fs->inodes, f->inode, &by);
+	if (rc < 0)
+		return backing_is_temporary(rc) ? rc : 0; /* where there is no name there is none */
+	rc = sidecar_look(&f->sidecar, by.dirfd, by.name);
 	inode_leave_name(f->fs->inodes, &by);
+	return rc;
 }
 
 /* True: size, mtime and root are as they were, so that nothing has changed. The lock is held. */
@@ -249,7 +251,8 @@ int file_enter_store(struct file *f, enum sidecar_entered *how)
 {
 	bool changed;
 
-	file_look_sidecar(f);
+	*how = SIDECAR_NONE;
+	TRY(file_look_sidecar(f));
 	TRY(sidecar_enter_store(&f->sidecar, how, &changed));
 	return judge_store(f, how, changed);
 }
@@ -258,7 +261,8 @@ int file_try_store(struct file *f, enum sidecar_entered *how)
 {
 	bool changed;
 
-	file_look_sidecar(f);
+	*how = SIDECAR_NONE;
+	TRY(file_look_sidecar(f));
 	TRY(sidecar_try_store(&f->sidecar, how, &changed));
 	return judge_store(f, how, changed);
 }
@@ -289,7 +293,8 @@ int file_enter_commit(struct file *f, enum sidecar_entered *how, bool *replaced)
 	bool changed;
 
 	*replaced = false;
-	file_look_sidecar(f);
+	*how = SIDECAR_NONE;
+	TRY(file_look_sidecar(f));
 	TRY(sidecar_enter_alone(&f->sidecar, how, &changed));
 	if (!changed)
 		return 0;

@@ -39,10 +39,11 @@ void file_revalidate(struct file *f);
 NODISCARD bool file_detach(struct file *f);
 
 /*
- * Looks for the sidecar of an open frame. The caller may hold the gate or n->lock, and nothing that
- * comes behind them (fs.h).
+ * Looks for the sidecar of an open frame. After a failure there may be one that is not known, and
+ * nothing may be written. The caller may hold the gate or n->lock, and nothing that comes behind
+ * them (fs.h).
  */
-void file_look_sidecar(struct file *f);
+NODISCARD int file_look_sidecar(struct file *f);
 
 /*
  * Reads a file anew that another program has changed, unless it has changes of ours. 1: it was read

@@ -3,6 +3,7 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/meter.h"
+#include "fs/backing/backing.h"
 #include "fs/file/sidecar_name.h"
 #include "fs/relief.h"
 
@@ -62,23 +63,34 @@ static uint64_t counter(int fd)
 	return pread(fd, &value, sizeof value, COUNTER_AT) == (ssize_t)sizeof value ? value : 0;
 }
 
-/* -1: there is none, or none that can be locked. */
-static int open_sidecar(int dirfd, const char *backing)
+/* None that we can lock is none; but who could not look does not know. */
+static int judge_missing(int error)
+{
+	return backing_is_temporary(-error) ? -error : 0;
+}
+
+/* *fd: -1 if there is none, or none that can be locked. */
+static int open_sidecar(int dirfd, const char *backing, int *fd)
 {
 	char name[NAME_MAX + 1];
 	struct stat st;
 
+	*fd = -1;
+	if (!sidecar_name(backing, name))
+		return 0;
 	/* Mostly there is none, which this call tells in half of the time. */
-	if (!sidecar_name(backing, name) || fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return -1;
-	int fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0 && (errno == EACCES || errno == EROFS))
-		fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
-		close(fd);
-		fd = -1;
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return judge_missing(errno);
+	*fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (*fd < 0 && (errno == EACCES || errno == EROFS))
+		*fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (*fd < 0)
+		return judge_missing(errno);
+	if (fstat(*fd, &st) < 0 || !S_ISREG(st.st_mode)) {
+		close(*fd);
+		*fd = -1;
 	}
-	return fd;
+	return 0;
 }
 
 /* It is open, and was not removed since. */
@@ -92,15 +104,16 @@ static bool is_current(struct sidecar *s)
 	return current;
 }
 
-void sidecar_look(struct sidecar *s, int dirfd, const char *backing)
+int sidecar_look(struct sidecar *s, int dirfd, const char *backing)
 {
 	struct stat st;
+	int fd;
 
 	if (s->there && is_current(s))
-		return;
-	int fd = open_sidecar(dirfd, backing);
+		return 0;
+	TRY(open_sidecar(dirfd, backing, &fd));
 	if (fd < 0 && !s->there)
-		return;
+		return 0;
 	pthread_rwlock_wrlock(&s->turn);
 	bool gone = s->fd < 0 || fstat(s->fd, &st) < 0 || st.st_nlink == 0;
 	if (gone) {
@@ -114,6 +127,7 @@ void sidecar_look(struct sidecar *s, int dirfd, const char *backing)
 		close(fd);
 	}
 	pthread_rwlock_unlock(&s->turn);
+	return 0;
 }
 
 static struct sidecar_busy *busy(struct sidecar *s, int op)

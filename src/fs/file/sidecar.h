@@ -61,8 +61,11 @@ void sidecar_deinit(struct sidecar *s);
 /* That another program has the lock, which was waited for by another sidecar of the same frame. */
 void sidecar_know(struct sidecar *s, const struct sidecar_busy *busy);
 
-/* Opens the sidecar of the frame `backing` in `dirfd`, if there is one and it is not open. */
-void sidecar_look(struct sidecar *s, int dirfd, const char *backing);
+/*
+ * Opens the sidecar of the frame `backing` in `dirfd`, if there is one and it is not open. After a
+ * failure there may be one.
+ */
+NODISCARD int sidecar_look(struct sidecar *s, int dirfd, const char *backing);
 
 /*
  * How one of the functions below has entered: its result, or *how. Those that return an int fail
