@@ -14,7 +14,7 @@ from libdata import blob
 from libfault import Fault
 from libmemory import held_to
 from libmount import SLOWNESS
-from libposix import error_of, read_direct
+from libposix import error_of, punch, read_direct
 
 MiB = 1 << 20
 STREAM = 20 if SLOWNESS == 1 else 4  # MiB a writer
@@ -165,6 +165,40 @@ def test_few_bytes_in_each_stored_chunk(mount):
     m.remount()
     assert path.read_bytes() == data
     m.unmount()
+
+
+def test_the_ends_of_many_files_are_cut(mount):
+    """The last chunk of each comes into memory for that, and waits there until it is stored."""
+    m = mount("dirty_max=8M,cache=8M,commit=3600,codec=lz4,workers=2,intent=0")
+    data = blob(1, MiB - 10, "noise")
+    count = 150
+    for n in range(count):
+        (m.mnt / f"f{n}").write_bytes(data)
+    fds = [os.open(m.mnt / f"f{n}", os.O_RDWR) for n in range(count)]
+    for fd in fds:
+        os.ftruncate(fd, len(data) - 1000)
+    held_to(m, (8 + 8 + 64) * MiB)
+    for fd in fds:
+        os.close(fd)
+    assert all((m.mnt / f"f{n}").read_bytes() == data[:-1000] for n in range(count))
+
+
+@pytest.mark.concurrent
+def test_parts_of_large_chunks_are_zeroed(mount):
+    m = mount("dirty_max=64M,cache=8M,commit=3600,codec=lz4,workers=2,chunksize=32M,intent=0")
+    data = blob(1, 32 * MiB, "text")
+    count = 10
+    for n in range(count):
+        (m.mnt / f"f{n}").write_bytes(data)
+    m.remount()
+    fds = [os.open(m.mnt / f"f{n}", os.O_RDWR) for n in range(count)]
+    together(count, lambda n: punch(fds[n], 4096, 30 * MiB))
+    held_to(m, (64 + 8 + 64 + 64) * MiB)
+    for fd in fds:
+        os.close(fd)
+    m.remount()
+    wanted = data[:4096] + bytes(30 * MiB) + data[4096 + 30 * MiB :]
+    assert all((m.mnt / f"f{n}").read_bytes() == wanted for n in range(count))
 
 
 def test_pages_over_pages_on_their_way(mount):

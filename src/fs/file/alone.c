@@ -52,15 +52,25 @@ static int leave(struct file *f, int rc)
 	return leave_stored(f, SIDECAR_NONE, rc);
 }
 
+/*
+ * The last chunk comes into memory when its length changes. Where nothing that waits can be stored
+ * this goes on all the same: it may be what makes room.
+ */
 int file_truncate(struct file *f, uint64_t size)
 {
-	file_wait_for_others(f);
+	uint64_t most = size ? f->chunk_size : 0;
+
+	file_wait_for_others(f); /* not with memory reserved */
+	bool entered = most && budget_enter(f->fs->budget, most, f) >= 0;
 	int rc = enter(f);
 	if (rc >= 0)
 		rc = size > frame_max_size(f->frame) ? -EFBIG : file_resize_locked(f, size);
 	if (rc >= 0)
 		arrivals_release(&f->arrivals, size, UINT64_MAX);
-	return leave(f, rc);
+	rc = leave(f, rc);
+	if (entered)
+		budget_leave(f->fs->budget, most);
+	return rc;
 }
 
 int file_extend(struct file *f, uint64_t size)

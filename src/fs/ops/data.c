@@ -332,8 +332,9 @@ static int judge_fallocate(const struct handle *h, int mode, uint64_t off, uint6
 static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
 {
 	bool keep = mode & FALLOC_FL_KEEP_SIZE;
+	uint64_t most = 2 * (uint64_t)f->chunk_size; /* those at both ends of the range */
 
-	TRY(file_enter_budget(f, 0));
+	TRY(file_enter_budget(f, most));
 	int rc = 0;
 	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
 		rc = file_zero(f, off, len);
@@ -343,7 +344,7 @@ static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
 	 */
 	if (rc >= 0 && !keep)
 		rc = file_extend(f, off + len);
-	budget_leave(f->fs->budget, 0);
+	budget_leave(f->fs->budget, most);
 	return rc;
 }
 
