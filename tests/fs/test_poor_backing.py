@@ -83,6 +83,21 @@ def test_a_rename_over_what_has_another_backing_name(mount, poor):
     assert found == {"x": b"a", "y": b"c", "y.b2frame": b"no frame"}
 
 
+def test_a_directory_with_nothing_that_is_shown_is_removed(mount, poor):
+    """Its listing does not tell what sort of file each entry is."""
+    m = mount(backing=poor.path)
+    for name in ("d", "e", "f"):
+        (m.mnt / name).mkdir()
+        (poor.source / name / "x.b2frame.b2lock").touch()
+    (poor.source / "f/y.b2lock").mkdir()
+    assert os.listdir(m.mnt / "d") == []
+    (m.mnt / "d").rmdir()
+    assert rename(m.mnt / "f", m.mnt / "e") == 0
+    with pytest.raises(OSError):
+        (m.mnt / "e").rmdir()
+    assert sorted(os.listdir(poor.source / "e")) == ["x.b2frame.b2lock", "y.b2lock"]
+
+
 def write_synced(path, data):
     with open(path, "wb") as f:
         f.write(data)

@@ -59,12 +59,22 @@ void sidecar_remove(int dirfd, const char *backing)
 		(void)unlinkat(dirfd, name, 0);
 }
 
-static bool is_hidden(const struct dirent *d)
+/* Not every file system tells the sort of a file in the entry. */
+static bool is_regular(int dirfd, const struct dirent *d)
+{
+	struct stat st;
+
+	if (d->d_type != DT_UNKNOWN)
+		return d->d_type == DT_REG;
+	return fstatat(dirfd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+}
+
+static bool is_hidden(int dirfd, const struct dirent *d)
 {
 	size_t stem;
 
-	return d->d_type == DT_REG &&
-	       (suffix_of(d->d_name, &stem) == SUFFIX_LOCK || names_is_draft(d->d_name));
+	return (suffix_of(d->d_name, &stem) == SUFFIX_LOCK || names_is_draft(d->d_name)) &&
+	       is_regular(dirfd, d);
 }
 
 int sidecar_remove_only(int dirfd, const char *name)
@@ -81,10 +91,10 @@ int sidecar_remove_only(int dirfd, const char *name)
 	}
 	while ((d = readdir(dp)))
 		if (strcmp(d->d_name, ".") && strcmp(d->d_name, ".."))
-			only_hidden &= is_hidden(d);
+			only_hidden &= is_hidden(fd, d);
 	rewinddir(dp);
 	while (only_hidden && (d = readdir(dp)))
-		if (is_hidden(d)) /* another program may have put a file there meanwhile */
+		if (is_hidden(fd, d)) /* another program may have put a file there meanwhile */
 			(void)unlinkat(fd, d->d_name, 0);
 	closedir(dp);
 	return only_hidden ? 0 : -ENOTEMPTY;
