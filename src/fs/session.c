@@ -405,10 +405,11 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 		rc = serve_until_stopped(fs, &detached);
 	claim_tell_unmounted(&fs->backing);
 	recompress_stop(recompress);
-	notify_close(fs->notify);
-	fs->notify = NULL;
+	notify_stop(fs->notify);
 	keeper_stop(fs->keeper);
 	fs->keeper = NULL;
+	notify_close(fs->notify); /* only now: a commit of the keeper may still tell of a change */
+	fs->notify = NULL;
 	int commit_rc = keeper_commit_all(fs);
 	if (commit_rc < 0)
 		log_err("%s: the last commit failed: %s", fs->opt.backing,
