@@ -4,9 +4,9 @@
 
 #include "fs/backing/probe.h"
 
-struct inodes;
-
 #include <limits.h>
+
+struct inodes;
 
 #define NAMES_MAX (NAME_MAX - 8) /* what the suffix leaves of 255; statfs reports it */
 

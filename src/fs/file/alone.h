@@ -15,6 +15,10 @@
 void file_enter_alone(struct file *f);
 void file_leave_alone(struct file *f);
 
+/*
+ * Makes the file end at `size`. What it grows by is a hole; behind that nothing is missing any more
+ * (arrivals.h). -EFBIG. Waits for memory as a writer does.
+ */
 NODISCARD int file_truncate(struct file *f, uint64_t size);
 
 /* Grows to at least `size`. */
