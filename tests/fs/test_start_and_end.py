@@ -12,7 +12,7 @@ import pytest
 
 from libdata import blob
 from libmount import CFRAME, DAEMON, SLOWNESS, is_mounted, umount, wait_until
-from libposix import error_of, opened_until_none_is_left, sync
+from libposix import NONE_IS_LEFT, error_of, opened_until_none_is_left, sync
 from libprogram import attempt, daemon_of, one_line_refusal
 
 
@@ -117,7 +117,7 @@ def write_and_ask(path):
 
 def test_a_signal_when_descriptors_have_run_out(mount):
     """Nothing is lost that a close did not bring to the daemon, nor what waits there."""
-    m = mount("commit=1000", start=False).allow("too many open files")
+    m = mount("commit=1000", start=False).allow(*NONE_IS_LEFT)
     m.argv = ["prlimit", "--nofile=60:60", *m.argv]
     m.start()
     data = [blob(seed, 100_000, "text") for seed in (1, 2)]
