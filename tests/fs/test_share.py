@@ -19,7 +19,7 @@ from libmount import wait_until
 from libposix import RENAME_EXCHANGE, error_of, read_direct, renameat2, write_at
 from libshare import CHUNK, SOON, generation, later, make_frame, put_frame, stored_bytes
 from libsharer import PAGE, Sharer, page, versions
-from libstats import stats
+from libstats import Moved, stats
 
 
 def put(fd, version, pages):
@@ -306,8 +306,7 @@ def write_without_slack(m, data):
 
 @pytest.mark.parametrize("maker", ["mount", "library"])
 def test_a_chunk_replaced_by_one_of_the_same_size(mount, blosc2, codec_tool, maker):
-    """The frame keeps all its lengths. Of a root of the library nothing tells;
-    then nothing of it is lost either."""
+    """The frame keeps all its lengths, and of a root of the library nothing tells."""
     m = mount("chunksize=64K,blocksize=16K,level=0,commit=0")
     data, theirs, ours = (blob(seed, 2 * CHUNK, "noise") for seed in (1, 2, 3))
     if maker == "mount":
@@ -327,12 +326,29 @@ def test_a_chunk_replaced_by_one_of_the_same_size(mount, blosc2, codec_tool, mak
         other.update_data(1, theirs[CHUNK:], copy=True)
     assert lengths(m) == before
     m.allow("f.b2frame: ")
-    assert error_of(os.fsync, fd) == ("ESTALE" if maker == "mount" else None)
-    assert error_of(os.close, fd) == ("ESTALE" if maker == "mount" else None)
-    wanted = (data if maker == "mount" else ours)[:PAGE] + data[PAGE:CHUNK] + theirs[CHUNK:]
-    stored = blosc2.open(str(m.stored("f")))
-    assert b"".join(stored.decompress_chunk(n) for n in range(2)) == wanted
+    assert error_of(os.fsync, fd) == "ESTALE"
+    assert error_of(os.close, fd) == "ESTALE"
+    wanted = data[:CHUNK] + theirs[CHUNK:]
+    assert stored_bytes(blosc2, m.stored("f")) == wanted
     wait_until(lambda: (m.mnt / "f").read_bytes() == wanted, SOON, "what is stored")
+
+
+def test_a_reader_that_makes_the_lock_file_is_no_writer(mount, blosc2):
+    m = mount("chunksize=64K,commit=0")
+    data = bytearray(blob(1, 2 * CHUNK, "noise"))
+    make_frame(blosc2, m.stored("f"), data)
+    lock = m.backing / "f.b2frame.b2lock"
+    lock.unlink(missing_ok=True)
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    os.pwrite(fd, b"ours", 10)
+    read_direct(m.mnt / "f", 10)
+    other = blosc2.open(str(m.stored("f")), mode="r", locking=True, dparams={"nthreads": 1})
+    assert other.decompress_chunk(0) == data[:CHUNK]
+    assert lock.exists()
+    os.fsync(fd)
+    os.close(fd)
+    data[10:14] = b"ours"
+    assert other.decompress_chunk(0) == data[:CHUNK]
 
 
 def replace_while_stopped(m, path, at, data):
@@ -354,10 +370,11 @@ def replace_while_stopped(m, path, at, data):
 
 @pytest.mark.watchdog(120)
 def test_a_chunk_that_is_replaced_while_ours_is_encoded(mount, blosc2):
-    """A worker has read what lies below our pages, and what comes there meanwhile is not lost: it
-    reads that again. Nothing in the root tells."""
+    """A worker has read what lies below our pages, and what comes there meanwhile is not lost.
+    Nothing in the root tells."""
     size = 16 << 20
     m = mount("dirty_max=256M,workers=1,codec=zlib,level=9,tune=off,commit=1000,intent=0")
+    m.allow(".b2frame: ")
     old, theirs, ours = blob(1, size, "noise"), blob(2, size, "text"), blob(3, PAGE, "text")
     for attempt in range(20):
         path = m.stored(f"f{attempt}")
@@ -374,14 +391,32 @@ def test_a_chunk_that_is_replaced_while_ours_is_encoded(mount, blosc2):
         wait_until(lambda read=read: stats(m)["read"]["disk_bytes"] >= read + size)
         caught = replace_while_stopped(m, path, at, theirs)
         sync.join(60)
-        os.close(fd)
+        closed = error_of(os.close, fd)
         if caught:
             break
-    assert caught and synced == [None]
-    wanted = bytearray(theirs)
-    for at in range(0, size, 65536):
-        wanted[at : at + PAGE] = ours
-    assert stored_bytes(blosc2, path) == wanted
+    assert caught and synced == [closed] == ["ESTALE"]
+    assert stored_bytes(blosc2, path) == theirs
+
+
+@pytest.mark.watchdog(120)
+def test_a_chunk_that_is_replaced_after_ours_was_stored(mount, blosc2):
+    """Ours has the old bytes around a page, and is in the file already, though not in its root."""
+    m = mount("chunksize=64K,blocksize=16K,codec=lz4,commit=0,intent=0,workers=1")
+    m.allow("f.b2frame: ")
+    data, theirs = blob(1, 2 * CHUNK, "noise"), blob(2, CHUNK, "noise")
+    path = m.stored("f")
+    make_frame(blosc2, path, data)
+    Path(f"{path}.b2lock").write_bytes(bytes(16))
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_DIRECT)
+    with Moved(m) as moved, mmap.mmap(-1, PAGE) as room:
+        for n in range(CHUNK // PAGE + 1):  # as much as the chunk has: it is not waited for more
+            room[:] = blob(n, PAGE, "text")
+            os.pwrite(fd, room, PAGE)
+        wait_until(lambda: stats(m)["write"]["chunks"] > moved.before["write"]["chunks"])
+    assert replace_while_stopped(m, path, path.read_bytes().index(data[:CHUNK]), theirs)
+    assert error_of(os.fsync, fd) == "ESTALE"
+    assert error_of(os.close, fd) == "ESTALE"
+    assert stored_bytes(blosc2, path) == theirs + data[CHUNK:]
 
 
 def test_sidecars_follow_their_frames(mount, blosc2):

@@ -46,32 +46,24 @@ static int store(struct file *f, uint32_t n, struct view cchunk, uint64_t *at)
 	return rc;
 }
 
-/*
- * `read_at`: the generation when what lies below the chunk was read. If another program may have
- * replaced that since, -EAGAIN as well: then it is read again.
- */
-static int store_shared(struct file *f, const struct dirty_chunk *c, struct view cchunk,
-			uint64_t read_at, uint64_t *at)
+static int store_shared(struct file *f, uint32_t n, struct view cchunk, uint64_t *at)
 {
-	bool alone = c->whole && !c->same; /* nothing of it comes from the stored chunk */
 	enum sidecar_entered how;
 
 	TRY(file_try_store(f, &how));
-	int rc = alone || file_same_chunks(f, how, read_at) ? store(f, c->n, cchunk, at) : -EAGAIN;
+	int rc = store(f, n, cchunk, at);
 	sidecar_leave(&f->sidecar, how);
 	return rc;
 }
 
 /* Checks that before encoding: a chunk that could not be stored need not be encoded. */
-static int may_store(struct file *f, uint64_t *generation)
+static int may_store(struct file *f)
 {
 	enum sidecar_entered how;
 
-	*generation = 0;
 	if (!f->sidecar.there)
 		return 0;
 	TRY(file_try_store(f, &how));
-	*generation = sidecar_generation(&f->sidecar, how);
 	sidecar_leave(&f->sidecar, how);
 	return 0;
 }
@@ -143,17 +135,17 @@ static struct outcome encode_and_store(struct file *f, const struct dirty_chunk 
 {
 	struct workspace *ws = workspace_get();
 	struct outcome o = {.rc = -ENOMEM};
-	uint64_t start = meter_now(), generation = 0;
+	uint64_t start = meter_now();
 	err_clear();
 	if (ws)
-		o.rc = may_store(f, &generation);
+		o.rc = may_store(f);
 	if (o.rc == 0)
 		o.rc = encode_chunk(f, c, ws, &o.damaged);
 	if (o.rc == ENCODED || o.rc == ENCODED_HOLE)
 		count_encoded(c, o.rc == ENCODED ? ws->stored.n : 0, start);
 	if (o.rc == ENCODED) {
 		o.len = (uint32_t)ws->stored.n;
-		int rc = store_shared(f, c, buf_view(&ws->stored), generation, &o.at);
+		int rc = store_shared(f, c->n, buf_view(&ws->stored), &o.at);
 		if (rc < 0)
 			o.rc = rc;
 	}

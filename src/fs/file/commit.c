@@ -142,17 +142,15 @@ static int commit_locked(struct file *f, enum durability how, bool *writes)
 static int commit(struct file *f, enum durability how)
 {
 	enum sidecar_entered entered = SIDECAR_NONE;
-	bool writes, replaced = false;
+	bool writes;
 
 	intent_try_aside(f->fs->intent);
 	if (may_write(f, how))
-		TRY(file_enter_commit(f, &entered, &replaced));
+		TRY(file_enter_commit(f, &entered));
 	pthread_rwlock_wrlock(&f->lock);
 	int rc = commit_locked(f, how, &writes);
 	pthread_rwlock_unlock(&f->lock);
 	sidecar_leave_alone(&f->sidecar, entered);
-	if (replaced)
-		file_distrust_caches(f);
 	if (rc >= 0)
 		rc = file_put_caps_back(f, how);
 	if (rc >= 0 && writes)

@@ -237,10 +237,20 @@ static enum root_match known_root(struct file *f)
 	return known;
 }
 
-/* The sidecar has been entered to store: leaves it again where nothing may be stored. */
+/*
+ * The sidecar has been entered to write, and somebody has had it alone since the frame was read.
+ * What ours lies over may be gone, even if the root is another program's and looks the same: such a
+ * one does not tell of chunks that were replaced in place.
+ */
+static bool is_stale(struct file *f, enum sidecar_entered how, bool changed)
+{
+	return how != SIDECAR_NONE && changed && known_root(f) != ROOT_SAME;
+}
+
+/* Leaves the sidecar again where nothing may be stored. */
 static int judge_store(struct file *f, enum sidecar_entered *how, bool changed)
 {
-	if (*how == SIDECAR_NONE || !changed || known_root(f) != ROOT_OTHER)
+	if (!is_stale(f, *how, changed))
 		return 0;
 	sidecar_leave(&f->sidecar, *how);
 	*how = SIDECAR_NONE;
@@ -267,11 +277,6 @@ int file_try_store(struct file *f, enum sidecar_entered *how)
 	return judge_store(f, how, changed);
 }
 
-bool file_same_chunks(struct file *f, enum sidecar_entered how, uint64_t generation)
-{
-	return sidecar_generation(&f->sidecar, how) == generation || known_root(f) == ROOT_SAME;
-}
-
 /* A limit in case the lock is free for a moment each time: so many waits, or so long. */
 #define LOCK_WAITS 8
 #define LOCK_WAITS_NS 30000000000
@@ -288,42 +293,20 @@ bool file_lock_comes(struct file *f, int rc, struct lock_wait *w)
 	return sidecar_wait(&f->sidecar, w->what);
 }
 
-int file_enter_commit(struct file *f, enum sidecar_entered *how, bool *replaced)
+int file_enter_commit(struct file *f, enum sidecar_entered *how)
 {
 	bool changed;
 
-	*replaced = false;
 	*how = SIDECAR_NONE;
 	TRY(file_look_sidecar(f));
 	TRY(sidecar_enter_alone(&f->sidecar, how, &changed));
-	if (!changed)
-		return 0;
-	enum root_match known = known_root(f);
-	if (known == ROOT_OTHER) {
+	if (is_stale(f, *how, changed)) {
 		caps_forget(f->inode);
 		sidecar_leave_alone(&f->sidecar, *how);
 		*how = SIDECAR_NONE;
 		return -ESTALE;
 	}
-	/* somebody has held the lock but written nothing, or nothing that shows in the root */
-	sidecar_seen(&f->sidecar, *how);
-	*replaced = known != ROOT_SAME;
+	if (changed) /* somebody has had the lock, and written nothing */
+		sidecar_seen(&f->sidecar, *how);
 	return 0;
-}
-
-/*
- * Another program may have replaced chunks: the frame reads the new ones, but caches have the old
- * ones. The capabilities that we noted may be older than that change, too.
- */
-void file_distrust_caches(struct file *f)
-{
-	struct inode *n = f->inode;
-
-	caps_forget(n);
-	pthread_mutex_lock(&n->lock);
-	pthread_rwlock_wrlock(&f->lock);
-	n->cache_owner = f->cache_owner = cache_new_owner(f->fs->cache);
-	pthread_rwlock_unlock(&f->lock);
-	pthread_mutex_unlock(&n->lock);
-	notify_changed(f->fs->notify, n, 0);
 }

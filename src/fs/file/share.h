@@ -88,12 +88,6 @@ NODISCARD int file_enter_store(struct file *f, enum sidecar_entered *how);
 /* The same for a worker, which other files need, too: tries only once. */
 NODISCARD int file_try_store(struct file *f, enum sidecar_entered *how);
 
-/*
- * After file_try_store. True: stored chunks are as they were when sidecar_generation was that. Else
- * another program has had the lock, and may have replaced one without a trace in the root.
- */
-bool file_same_chunks(struct file *f, enum sidecar_entered how, uint64_t generation);
-
 /* One call's waits; begins with zeros but for `what`. */
 struct lock_wait {
 	enum sidecar_for what;
@@ -109,10 +103,8 @@ NODISCARD bool file_lock_comes(struct file *f, int rc, struct lock_wait *w);
 
 /*
  * Around every commit; ends with sidecar_leave_alone. -ESTALE: another program wrote while we had
- * changes. *replaced: another program may have replaced chunks, and file_distrust_caches has to
- * follow when everything is left.
+ * changes.
  */
-NODISCARD int file_enter_commit(struct file *f, enum sidecar_entered *how, bool *replaced);
-void file_distrust_caches(struct file *f);
+NODISCARD int file_enter_commit(struct file *f, enum sidecar_entered *how);
 
 #endif

@@ -120,8 +120,9 @@ int sidecar_look(struct sidecar *s, int dirfd, const char *backing)
 		if (s->fd >= 0)
 			close(s->fd);
 		s->fd = fd;
-		/* who made it may have changed the frame since we looked */
-		s->generation = fd < 0 ? 0 : counter(fd) - 1;
+		/* whoever has counted it up may have changed the frame since we looked */
+		uint64_t count = fd < 0 ? 0 : counter(fd);
+		s->generation = count ? count - 1 : 0;
 		s->there = fd >= 0;
 	} else if (fd >= 0) {
 		close(fd);
@@ -386,11 +387,6 @@ void sidecar_seen(struct sidecar *s, enum sidecar_entered how)
 	s->generation = counter(s->fd);
 	s->unsure = how == SIDECAR_WITHOUT;
 	pthread_mutex_unlock(&s->lock);
-}
-
-uint64_t sidecar_generation(const struct sidecar *s, enum sidecar_entered how)
-{
-	return how == SIDECAR_NONE ? 0 : counter(s->fd);
 }
 
 /* -EAGAIN: it is held. */

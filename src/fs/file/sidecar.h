@@ -119,12 +119,6 @@ void sidecar_tell_if_long(struct sidecar *s);
 void sidecar_seen(struct sidecar *s, enum sidecar_entered how);
 
 /*
- * The counter of generations, as it is now: whoever writes counts it up first. Between enter and
- * leave; 0 after SIDECAR_NONE.
- */
-uint64_t sidecar_generation(const struct sidecar *s, enum sidecar_entered how);
-
-/*
  * To write: until sidecar_leave_alone no other program reads or writes. The generation is counted
  * up, so that readers will look again. Tries for a moment only; never goes on without the lock.
  */
