@@ -65,6 +65,7 @@ struct chunk {
 	uint32_t param[FILTER_SLOTS]; /* meta, but 0 is replaced by what it stands for */
 	bool split;         /* each byte of an item has a stream of its own          */
 	bool has_dict, is_vl;
+	bool common;        /* other readers find the same bytes: FORMAT.md 3.10, 18 */
 	uint32_t head_len;  /* bytes of the header: 16 or 32                         */
 	uint32_t sums_end;  /* with `sums`: where the first block begins             */
 

@@ -394,6 +394,20 @@ static int judge_regular(struct chunk *c, const struct header *h, uint32_t item)
 	return c->has_dict ? read_dict(c, h) : 0;
 }
 
+/*
+ * Other readers do not take the kinds that belong into the index (FORMAT.md 9.3), a dictionary flag
+ * without one (3.5), a block size that is not the true one (2.5), or some of what older versions
+ * wrote (8).
+ */
+static bool is_common(const struct chunk *c, const struct header *h)
+{
+	bool has_place = c->kind == CHUNK_REGULAR || c->kind == CHUNK_STORED ||
+			 c->kind == CHUNK_VALUE;
+	bool says_dict = h->blosc2_flags & BLOSC2_DICT;
+	return has_place && c->version == VERSION_NOW && c->head_len == CHUNK_HEAD && !c->is_vl &&
+	       says_dict == c->has_dict && c->blocksize == min_u64(h->blocksize, c->nbytes);
+}
+
 int chunk_parse(struct chunk *c, struct view head, uint64_t room, uint32_t item)
 {
 	struct header h = {.head = head};
@@ -402,7 +416,9 @@ int chunk_parse(struct chunk *c, struct view head, uint64_t room, uint32_t item)
 	if (need)
 		return need;
 	read_blocking(c, &h);
-	return c->kind == CHUNK_REGULAR ? judge_regular(c, &h, item) : judge_plain(c, &h);
+	need = c->kind == CHUNK_REGULAR ? judge_regular(c, &h, item) : judge_plain(c, &h);
+	c->common = is_common(c, &h);
+	return need;
 }
 
 void chunk_deinit(struct chunk *c)

@@ -447,10 +447,10 @@ int frame_read_raw(struct frame *f, uint32_t n, struct buf *cchunk)
 	return rc;
 }
 
-/* True: it decodes to the same bytes in any frame. */
+/* True: in any frame, and to every reader, it is the same bytes. */
 static bool stands_alone(const struct chunk *c)
 {
-	return !c->is_vl && !filters_need_item(c->filter, c->meta);
+	return c->common && !filters_need_item(c->filter, c->meta);
 }
 
 int frame_read_copy(struct frame *f, uint32_t n, uint64_t most, struct scratch *s,
@@ -465,7 +465,7 @@ int frame_read_copy(struct frame *f, uint32_t n, uint64_t most, struct scratch *
 	uint64_t before = scratch_bound(s, most);
 	int rc = frame_load_chunk(f, n, s, &c);
 	if (rc == 0 && !stands_alone(&c))
-		rc = UNSUPPORTED("chunk that hangs on its frame", n);
+		rc = UNSUPPORTED("chunk for this frame, or this reader, alone", n);
 	if (rc == 0)
 		rc = scratch_ask(s, c.cbytes);
 	scratch_bound(s, before);

@@ -2,6 +2,7 @@
 
 import os
 import random
+import struct
 import subprocess
 
 import pytest
@@ -309,3 +310,47 @@ def test_into_an_emptied_file_of_a_mount_with_other_chunks(mount, sizes):
         assert read_direct(m.mnt / "target", to + len(data)) == bytes(to) + data
     m.remount()
     assert (m.mnt / "target").read_bytes() == bytes(CHUNK) + data
+
+
+def head(flags, *, version=5, typesize=1, nbytes=CHUNK, block=CHUNK, cbytes=32, last=0):
+    start = struct.pack("<BBBBIII", version, 1, flags, typesize, nbytes, block, cbytes)
+    return start + (bytes(15) + bytes([last]) if version > 2 else b"")
+
+
+# Chunks that are read here, though the reference could not read them in a frame, and what they
+# hold.
+ODD = {
+    "shorter than a frame allows": (
+        head(0x10, version=2, cbytes=24) + struct.pack("<Ii", 20, 0),
+        bytes(CHUNK),
+    ),
+    "zeros": (head(5, last=0x10), bytes(CHUNK)),
+    "uninitialised": (head(5, last=0x40), bytes(CHUNK)),
+    "NaN": (head(5, typesize=8, last=0x20), struct.pack("<d", float("nan")) * (CHUNK // 8)),
+    "plain copy with a dictionary flag": (
+        head(7, cbytes=32 + CHUNK, last=1) + blob(3, CHUNK, "noise"),
+        blob(3, CHUNK, "noise"),
+    ),
+    "block size that is no multiple of the items": (
+        head(0x15, typesize=3, block=40_000, cbytes=48) + struct.pack("<IIii", 40, 44, 0, 0),
+        bytes(CHUNK),
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_chunks_that_other_readers_refuse_go_by_bytes(mount, blosc2, what):
+    m = mount(SMALL)
+    raw, data = ODD[what]
+    path = m.backing / "source.b2frame"
+    schunk = blosc2.SChunk(chunksize=CHUNK, contiguous=False, urlpath=str(path), mode="w")
+    for _ in range(2):
+        schunk.append_data(blob(4, CHUNK, "noise"))
+    (path / "00000000.chunk").write_bytes(raw)
+    expect = data + blob(4, CHUNK, "noise")
+    assert (m.mnt / "source").read_bytes() == expect
+    assert copy(m.mnt / "source", m.mnt / "target") == len(expect)
+    assert read_direct(m.mnt / "target", len(expect) + 1) == expect
+    m.unmount()
+    assert stored_bytes(blosc2, m.stored("target")) == expect
+    verify(m, "target")
