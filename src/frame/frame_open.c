@@ -188,7 +188,11 @@ int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s)
 	uint64_t at = frame_index_at(info);
 	struct stored st = {
 		.io = f->io, .at = at, .room = info->frame_len - info->trailer_len - at, .item = 8};
-	struct index_rule rule = {.special = !info->beta && !info->variable};
+	/* As much as one of ours may have; more only in proportion to the file. */
+	struct index_rule rule = {
+		.special = !info->beta && !info->variable,
+		.most = max_u64(FRAME_MAX_CHUNKS * sizeof(uint64_t), info->frame_len),
+	};
 	if (info->sparse)
 		rule.last = UINT32_MAX;
 	else

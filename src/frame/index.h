@@ -105,14 +105,15 @@ NODISCARD int index_copy(struct index *to, const struct index *from, uint32_t n)
 
 /* Which entries are legal. */
 struct index_rule {
-	uint64_t last;   /* the largest offset of a stored chunk */
-	bool special;    /* special values are allowed           */
+	uint64_t last;   /* the largest offset of a stored chunk             */
+	uint64_t most;   /* bytes that a compressed index may decode to      */
+	bool special;    /* special values are allowed                       */
 };
 
 /*
  * Reads the index chunk at `at`, which must hold exactly `n` entries, or any number if n is
  * INDEX_ANY. *ix must be zeroed; call index_deinit on it even if this fails. -EBADMSG: an entry
- * breaks `rule`, or the chunk is damaged.
+ * breaks `rule`, or the chunk is damaged. -ENOTSUP: it decodes to more than rule.most.
  */
 #define INDEX_ANY UINT32_MAX
 NODISCARD int index_load(struct index *ix, const struct stored *at, uint32_t n,

@@ -103,6 +103,8 @@ static int load_blocks(struct loader *l, const struct stored *at, const struct c
 {
 	if (c->blocksize > BLOCK_LIMIT)
 		return UNSUPPORTED("block size of the index", c->blocksize);
+	if (c->nbytes > l->rule.most)
+		return UNSUPPORTED("decoded size of the index", c->nbytes);
 	uint32_t step = c->blocksize < STEP ? STEP / c->blocksize : 1;
 	for (uint32_t b = 0; b < c->nblocks; b += step) {
 		struct run run = {b, (uint32_t)min_u64(step, c->nblocks - b)};

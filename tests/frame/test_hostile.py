@@ -203,6 +203,31 @@ def test_a_few_bytes_that_claim_a_quarter_of_a_billion_chunks(work, size):
     assert rss - least < 4096, "KiB"
 
 
+def index_of_blocks(block, nblocks):
+    """Chunks and holes in turn. All blocks are one piece of zstd, stored once."""
+    raw = struct.pack("<QQ", 0, 0x81 << 56) * (block // 16)
+    one = blosc2.compress2(raw, typesize=8, codec=blosc2.Codec.ZSTD, blocksize=block, filters=[])
+    at, first = struct.unpack_from("<I", one, 32)[0], 32 + 4 * nblocks
+    head = one[:4] + struct.pack("<III", nblocks * block, block, first + len(one) - at) + one[16:32]
+    return head + struct.pack("<I", first) * nblocks + one[at:]
+
+
+@pytest.mark.parametrize("nblocks", [32, 33, 511])
+def test_a_few_bytes_that_decode_to_a_large_index(work, nblocks):
+    """An index of ours may have 128 MiB."""
+    block = 4 << 20
+    index = index_of_blocks(block, nblocks)
+    least = run(work / "f", frame(0, -1, b""), "info")[3]
+    data = frame(nblocks * block // 8 * 100, 100, index, CHUNK)
+    code, out, err, usage = measure(work / "f", data, "info")
+    if nblocks == 32:
+        assert code == 0, err
+    else:
+        assert code == 1 and b"decoded size of the index" in err
+    assert usage.ru_maxrss - least < (160 << 10) * SLOWNESS, "KiB"
+    assert took(usage) < 8 * SLOWNESS
+
+
 MASS = 268435451  # chunks: the most that an index may have
 
 
