@@ -68,12 +68,17 @@ int scratch_work(struct scratch *s, size_t n)
 	return buf_reserve_fresh(&s->work[1], n);
 }
 
+static void free_giant(struct buf *b)
+{
+	if (b->cap > WORK_KEEP)
+		buf_free(b);
+}
+
 void scratch_done(struct scratch *s)
 {
-	if (s->work[0].cap <= WORK_KEEP)
-		return;
-	buf_free(&s->work[0]);
-	buf_free(&s->work[1]);
+	free_giant(&s->work[0]);
+	free_giant(&s->work[1]);
+	free_giant(&s->trial);
 }
 
 int scratch_state(struct scratch *s, const struct codec *codec, void **state)

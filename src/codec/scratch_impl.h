@@ -23,8 +23,8 @@ NODISCARD int scratch_work(struct scratch *s, size_t n);
 NODISCARD int scratch_work_first(struct scratch *s, size_t n);
 
 /*
- * Frees buffers that only a giant block needed: a tiny file may contain a block of half a gigabyte,
- * and a thread lives long.
+ * Frees buffers that only a giant block needed, or a giant chunk with a dictionary: a tiny file may
+ * contain a block of half a gigabyte, and a thread lives long.
  */
 void scratch_done(struct scratch *s);
 
