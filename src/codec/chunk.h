@@ -249,8 +249,8 @@ struct chunk_patch {
  * Returns 0 when done, and 1 when the caller has to encode the whole chunk: either it cannot be
  * patched, or the result would be no smaller than a plain copy (blocks of plain bytes excepted).
  * Chunks that cannot be patched are special values; those with a dictionary, with variable-length
- * blocks or of older formats; those whose filters are read-only here or lossy; under delta, any
- * change of block 0, and any change at all before chunk_load_ref.
+ * blocks or of older formats; plain copies that are not `common`; those whose filters are read-only
+ * here or lossy; under delta, any change of block 0, and any change at all before chunk_load_ref.
  */
 NODISCARD int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out);
 

@@ -212,7 +212,7 @@ int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out)
 	if (p->chunk->kind != CHUNK_STORED)
 		return patch(s, p, is_plain(p->chunk), out);
 	check_edits(p);
-	return patch_stored(p, out);
+	return p->chunk->common ? patch_stored(p, out) : 1; /* its header is copied */
 }
 
 int chunk_grow(struct scratch *s, const struct chunk_growth *g, struct buf *out)

@@ -188,6 +188,15 @@ def test_plain_copies_stay_plain():
     assert len(got) == len(data) + 32
 
 
+def test_plain_copies_that_the_reference_cannot_read_do_not_stay():
+    data = make("noise", 100000)
+    chunk = theirs(data, codec=blosc2.Codec.ZSTD, clevel=5, typesize=4, use_dict=True, nthreads=1)
+    assert chunk[2] & 2 and chunk[31] & 1
+    with pytest.raises(ValueError, match="while decompressing"):
+        blosc2.decompress2(chunk)
+    assert check(tools[None], "zstd:1", data, chunk, [0], "ramp") is None
+
+
 def test_blocks_of_plain_bytes_are_patched():
     """By what is as long, what is shorter, and what is longer again: that is for the caller."""
     data = make("noise", 100000)
