@@ -5,6 +5,8 @@
  *   -EBADMSG   bytes that break the format; raised only through CORRUPT
  *   -ENOTSUP   a legal form that is not built in; raised through UNSUPPORTED
  *   -E2BIG     more memory than may be taken for it (codec/scratch.h, fs/large.h)
+ *   -EFBIG     more than a frame can hold
+ *   -ESTALE    another program has written the file
  *   -ENOMEM, -EINVAL, -EIO, -ENOSPC, -EROFS, ... as everywhere else
  *
  * CORRUPT and UNSUPPORTED leave a note for the calling thread: where the rule

@@ -25,9 +25,10 @@ static int judge_layout(const struct frame_info *info)
 				       trailer_at);
 		return 0;
 	}
-	if (add_overflows(info->header_len, info->cbytes, &index_at) || index_at > info->frame_len)
-		if (!info->sparse)
-			return CORRUPT("chunk area ends behind the frame", info->cbytes);
+	bool over = add_overflows(info->header_len, info->cbytes, &index_at) ||
+		    index_at > info->frame_len;
+	if (over && !info->sparse) /* chunks of a sparse one are in files of their own */
+		return CORRUPT("chunk area ends behind the frame", info->cbytes);
 	index_at = frame_index_at(info);
 	if (index_at >= trailer_at || trailer_at - index_at > INT32_MAX)
 		return CORRUPT("no room for the index", index_at);

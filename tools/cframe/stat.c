@@ -6,10 +6,10 @@
 #include "cframe.h"
 #include "say.h"
 
+#include "base/buf.h"
+
 #include <cjson/cJSON.h>
-#include <errno.h>
 #include <math.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/xattr.h>
@@ -177,7 +177,7 @@ static void print_table(const char *mountpoint, const struct looks *l)
 static int look(const char *mountpoint, char **text, cJSON **tree)
 {
 	*tree = NULL;
-	*text = malloc(XATTR_MAX + 1);
+	*text = mem_zalloc(XATTR_MAX + 1);
 	if (!*text)
 		return -ENOMEM;
 	ssize_t n = getxattr(mountpoint, XATTR, *text, XATTR_MAX);
@@ -224,7 +224,7 @@ static int show(const char *mountpoint, bool json, double every)
 			fputs(text, stdout);
 		else if (rc == 0)
 			print_table(mountpoint, &l);
-		free(text);
+		mem_free(text);
 		cJSON_Delete(l.before);
 		l = (struct looks){.before = l.now};
 		said = fflush(stdout) == 0; /* if not, main tells it */
