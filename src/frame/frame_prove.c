@@ -15,8 +15,8 @@
 #define VERIFY_STEP (1u << 20)
 
 /*
- * The limit for the memory of its head. A block takes at most 28 bytes there (stored.c), and no
- * writer makes blocks of less than 32 bytes. What needs more than that is garbage.
+ * The limit for the memory of its head. A block takes at most 20 bytes: 8 of the head itself, and
+ * its tables (stored.c); no writer makes blocks of less than 32. What needs more is garbage.
  */
 #define VERIFY_HEAD (16u << 20)
 

@@ -27,8 +27,11 @@ static int load_ref(const struct stored *st, struct scratch *s, struct chunk *c)
 	return chunk_load_ref(c, s, span_view(bytes));
 }
 
-/* What chunk_parse takes for each block at most: five numbers. */
-#define TABLES 20
+/*
+ * What chunk_parse takes for each block at most: where it begins and ends, and a third number: its
+ * checksum, its decoded offset, or its place in the order of all.
+ */
+#define TABLES 12
 
 /* Memory for the first `need` bytes of the chunk, as far as it is parsed, and what it keeps. */
 static uint64_t head_memory(const struct chunk *c, int need)
