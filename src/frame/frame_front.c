@@ -105,22 +105,25 @@ static int write_front(struct frame *f)
 int front_commit(struct frame *f, enum durability how)
 {
 	uint64_t seq = f->roots.newest;
+	/* An empty root keeps the trailer that it has, perhaps another program's, and longer. */
+	uint32_t trailer_len = f->info.trailer_len;
 	if (f->info.nbytes)
 		TRY(vacate_front(f));
 	if (f->info.nbytes || f->suspect) {
 		TRY(write_front(f));
+		trailer_len = (uint32_t)f->trailer.n;
 		seq = f->whole = f->notes ? f->seq : 0;
 		if (how == COMMIT_SYNC || !f->recoverable)
 			TRY(commit_sync(f));
 	}
 	struct header_root root = {
-		.frame_len = f->info.header_len + f->trailer.n,
+		.frame_len = f->info.header_len + trailer_len,
 		.type_size = commit_type_size(f, &f->index, 0),
 		.chunk_size = f->info.chunk_size,
 	};
 	header_set_root(f->head.p, &root);
 	header_set_vlmeta(f->head.p, f->vlmeta.n);
-	TRY(commit_header(f, &root, (uint32_t)f->trailer.n, seq));
+	TRY(commit_header(f, &root, trailer_len, seq));
 	f->recoverable = f->front == FRONT_VALID;
 	frame_identify_root(f);
 	return 0;

@@ -223,6 +223,36 @@ def test_empty_file_stays_recoverable(work):
     check_reference(path, b"")
 
 
+def test_a_frame_that_the_reference_emptied_may_stay_empty(work):
+    """It leaves our note in the trailer, which then is longer than that of an empty root of ours.
+    What is written and cut off again before a commit changes the header alone."""
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        make(tool, path)
+    schunk = libblosc.open_frame(path, "a")
+    while schunk.nchunks:
+        schunk.delete_chunk(schunk.nchunks - 1)
+    del schunk
+    for how in "later", "sync":
+        with Tool() as tool:
+            tool.do(f"open {path}")
+            tool.do("resize 100")
+            tool.do(f"write 0 {bytes(range(100)).hex()}")
+            tool.do("resize 0")
+            tool.do(f"commit {how}")
+        check_reference(path, b"")
+        assert verify(path) == (0, "")
+    with Tool() as tool:
+        tool.do(f"open {path}")
+        tool.do(f"write 0 {bytes(range(100)).hex()}")
+        tool.do("commit sync")
+        check_reference(path, bytes(range(100)))
+        tool.do("resize 0")
+        tool.do("commit sync")
+    check_reference(path, b"")
+    assert verify(path) == (0, "")
+
+
 def test_what_is_left_of_a_cut_frame_is_not_hidden(work):
     """Chunks without an index may still be somebody's data: such a frame is
     refused, not taken for empty."""
