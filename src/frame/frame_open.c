@@ -118,13 +118,15 @@ static int read_section(struct frame *f, uint64_t at, uint64_t len, struct buf *
 /*
  * Replaces f->trailer by one without our note, which each commit makes anew: it is then that of an
  * empty root. *old takes the trailer that was read, which f->vlmeta's entries and the note may
- * borrow.
+ * borrow. Not where that would make it longer, since names share their contents, as no writer has
+ * it: such a trailer stays, and its frame does without notes.
  */
 static int strip_note(struct frame *f, struct buf *old)
 {
 	struct buf plain = {0};
 	uint32_t others = f->vlmeta.n - (meta_find(&f->vlmeta, ROOT_NOTE) != NULL);
-	f->notes = others <= ROOT_NOTE_LAYERS;
+	f->notes = others <= ROOT_NOTE_LAYERS &&
+		   trailer_length(&f->vlmeta, ROOT_NOTE, 0) <= f->trailer.n;
 	if (!f->notes) {
 		trailer_set_fingerprint(buf_span(&f->trailer), (struct fingerprint){0});
 		return 0;

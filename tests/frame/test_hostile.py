@@ -11,7 +11,7 @@ import pytest
 
 blosc2 = pytest.importorskip("blosc2")
 from libchunk import chunk_sum, xxh3
-from libframe import sealed
+from libframe import Tool, check_reference, sealed
 from libmount import BUILD, CFRAME, REPO, SLOWNESS
 
 FLIP = BUILD / "tests/c/frame_flip"
@@ -304,6 +304,39 @@ def test_trailers_of_thousands_of_metalayers(work):
     code, _, err, usage = measure(work / "f", raw, "info")
     assert code == 1 and b"longer than its file" in err
     assert took(usage) < 2 * SLOWNESS
+
+
+def shared_trailer(n, size):
+    """n metalayers of `size` bytes, which all have the same place."""
+    names = [b"%c" % (97 + i) for i in range(n)]
+    start = b"\x94\1\x93\xcd\xff\xff\xde" + struct.pack(">H", n)
+    place = b"\xd2" + struct.pack(">I", len(start) + 7 * n + 3)
+    head = struct.pack("<BBBBIII", 5, 1, 7, 1, size, size, size + 32) + bytes(16)
+    body = start + b"".join(b"\xa1" + name + place for name in names)
+    body += b"\xdc" + struct.pack(">HBI", n, 0xC6, size + 32)
+    return trailer(body + head + bytes(size))
+
+
+def test_metalayers_that_share_their_content(work):
+    """Each with bytes of its own they would take many times as much, and reach behind the end."""
+    raw = frame(200, 100, plain_index(0, 0), CHUNK, end=shared_trailer(15, 1000))
+    (work / "f").write_bytes(raw)
+    model = bytearray(bytes(range(100)) * 2)
+    with Tool() as tool:
+        tool.do(f"open {work / 'f'}")
+        for at in 50, 150:
+            tool.do(f"write {at} abcdef")
+            model[at : at + 3] = bytes.fromhex("abcdef")
+            tool.do("commit sync")
+            check_reference(work / "f", model)
+        tool.do("resize 0")
+        tool.do("commit sync")
+    check_reference(work / "f", b"")
+    raw = frame(200, 100, plain_index(0, 0), CHUNK, end=shared_trailer(15, 20 << 20))
+    least = run(work / "f", frame(0, -1, b""), "info")[3]
+    code, _, err, rss = run(work / "f", raw, "info")
+    assert code == 0, err
+    assert rss - least < (50 << 10) * SLOWNESS, "KiB"
 
 
 def test_roots_with_a_large_index(work):
