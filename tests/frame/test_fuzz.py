@@ -6,6 +6,8 @@ import os
 
 import pytest
 
+pytest.importorskip("blosc2")
+import libblosc
 from libframe import OWN, Tool
 from libmount import BUILD
 from libprogram import run
@@ -33,6 +35,15 @@ def ours(path, pipeline, chunk):
     return path
 
 
+def emptied(path):
+    """A frame of ours of which another program has removed all chunks, but not our note."""
+    ours(path, "zstd:1", 4096)
+    schunk = libblosc.open_frame(path, "a")
+    while schunk.nchunks:
+        schunk.delete_chunk(schunk.nchunks - 1)
+    return path
+
+
 @pytest.mark.watchdog(SECONDS + 400)
 def test_mutated_frames_do_no_harm(work):
     seeds = [f for f in sorted(OWN.rglob("*.b2*")) if f.is_file() and f.stat().st_size <= LONGEST]
@@ -40,6 +51,7 @@ def test_mutated_frames_do_no_harm(work):
     for pipeline in PIPELINES:
         for chunk in (1024, 4096, 9000):
             seeds.append(ours(work / f"{len(seeds)}.b2frame", pipeline, chunk))
+    seeds.append(emptied(work / "emptied.b2frame"))
     said = run(BUILD / "tests/c/frame_fuzz", SECONDS, os.getpid(), *seeds, timeout=SECONDS + 300)
     first, rounds = said.splitlines()
     assert first.startswith(f"{len(seeds)} files as they are, ")

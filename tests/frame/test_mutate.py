@@ -149,7 +149,7 @@ def reference_changes(path, rng, chunk):
     for _ in range(rng.randrange(1, 5)):
         n = schunk.nchunks
         data = rng.randbytes(chunk // 2) + bytes(chunk - chunk // 2)
-        op = rng.choice(["append", "update", "insert", "delete"])
+        op = rng.choice(["append", "update", "insert", "delete", "clear"])
         if op == "append" and schunk.nbytes % chunk == 0:
             schunk.append_data(data)
         elif op == "update" and n > 1:
@@ -158,14 +158,17 @@ def reference_changes(path, rng, chunk):
             schunk.insert_data(rng.randrange(n), data, copy=True)
         elif op == "delete" and n > 1:
             schunk.delete_chunk(rng.randrange(n - 1))
+        elif op == "clear" and rng.random() < 0.5:
+            while schunk.nchunks:
+                schunk.delete_chunk(schunk.nchunks - 1)
     return libblosc.chunk_bytes(libblosc.open_frame(path))
 
 
 @SETTINGS
 @given(seed=st.integers(0, 1 << 30), chunk=st.sampled_from([4096, 8192]), rounds=st.integers(1, 3))
 def test_both_change_it_in_turn(work, seed, chunk, rounds):
-    """Python appends, updates, inserts and deletes in a frame of ours; then it
-    is our turn again."""
+    """Python appends, updates, inserts and deletes in a frame of ours, at times all of it; then it
+    is our turn again, and what we write may be cut off before a commit."""
     rng = random.Random(seed)
     path = work / "f.b2frame"
     path.unlink(missing_ok=True)
@@ -180,7 +183,7 @@ def test_both_change_it_in_turn(work, seed, chunk, rounds):
                 data = blob(rng.randrange(99), n - n % 4 + 4, "ramp")
                 tool.do(f"write {at} {data.hex()}")
                 write(model, at, data)
-            if rng.random() < 0.2:
+            if rng.random() < 0.3:
                 tool.do("resize 0")
                 model.clear()
             tool.do("commit sync")
