@@ -47,8 +47,10 @@ static int parse_dtype(struct ndarray *a, struct cursor *c)
 		return 0;
 	cursor_skip(c, 1); /* format: 0 is NumPy, and no other was ever defined */
 	struct view text = msgpack_bytes32(c, MSGPACK_STR32);
-	if (c->bad || text.n >= sizeof a->dtype)
-		return CORRUPT("dtype is cut, too long, or has a wrong marker", text.n);
+	if (c->bad)
+		return CORRUPT("dtype is cut, or has a wrong marker", c->at);
+	if (text.n >= sizeof a->dtype)
+		return UNSUPPORTED("length of the dtype", text.n);
 	if (text.n && memchr(text.p, 0, text.n))
 		return CORRUPT("dtype holds a NUL", text.n);
 	if (text.n)

@@ -9,7 +9,7 @@
 #include "base/err.h"
 
 #define NDARRAY_MAX_DIM 16
-#define NDARRAY_MAX_DTYPE 4096
+#define NDARRAY_MAX_DTYPE 16384 /* with a NUL: a thousand named fields */
 
 struct ndarray {
 	int ndim;
@@ -26,7 +26,8 @@ struct ndarray {
 
 /*
  * Parses the content of a b2nd metalayer, and checks it against the frame: its item size, its
- * chunk_size and its decoded size. -EBADMSG: it is damaged, or does not fit.
+ * chunk_size and its decoded size. -EBADMSG: it is damaged, or does not fit. -ENOTSUP: its dtype is
+ * longer than NDARRAY_MAX_DTYPE.
  */
 NODISCARD int ndarray_parse(struct ndarray *a, struct view meta, uint32_t item,
 			    uint32_t chunk_size, uint64_t frame_nbytes);

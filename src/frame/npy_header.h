@@ -10,7 +10,7 @@
 
 #include "frame/ndarray.h"
 
-#define NPY_HEADER_MAX 8192
+#define NPY_HEADER_MAX (NDARRAY_MAX_DTYPE + 1024)
 
 /*
  * Writes a header of format 1.0, padded with spaces to a multiple of 64 bytes. Returns its length.

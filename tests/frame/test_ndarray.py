@@ -101,6 +101,20 @@ def test_empty_array(work):
     assert got.shape == (0, 5) and got.dtype == "<f4"
 
 
+@pytest.mark.parametrize("fields", [500, 1500])
+def test_tables_of_many_columns(work, fields):
+    path = work / "a.b2nd"
+    array = np.zeros(20, dtype=[(f"c{i}", "<f4") for i in range(fields)])
+    array["c7"] = np.arange(20)
+    blosc2.asarray(array, urlpath=str(path), mode="w")
+    if fields < 1000:
+        got = npy(path)
+        assert got.dtype == array.dtype and got.tobytes() == array.tobytes()
+    else:
+        done = subprocess.run([NPY, path], capture_output=True)
+        assert done.returncode == 1 and b"not supported: length of the dtype" in done.stderr
+
+
 def with_dtype(path, text):
     """The frame with another dtype of the same length in its metalayer."""
     raw = path.read_bytes()
