@@ -45,9 +45,10 @@ struct frame_info {
 };
 
 /*
- * Would frame_open_take accept this? Looks only at the header, the marker of the trailer and the
- * place of the index: two or three small reads, no allocation. -EBADMSG: no. *info is filled in on
- * success.
+ * Would frame_open_take accept this? Looks at the header, at the end of the trailer and at the
+ * place of the index; if the root has a fingerprint, also at all that this is of; and if that is
+ * torn, for the root that opening would show. Writes nothing. What is in index and chunks is not
+ * judged. -EBADMSG: no. *info is filled in on success.
  */
 NODISCARD int frame_probe(struct io *io, struct frame_info *info);
 
