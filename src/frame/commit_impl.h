@@ -21,10 +21,12 @@ NODISCARD int commit_index(struct frame *f, const struct content *has, enum dura
 
 /*
  * Writes the header, which is in f->head already, and makes the new root that of *f. From then on
- * it may be on disk, even if this fails. `seq`: number of the root; 0: it has no note.
+ * it may be on disk, even if this fails. `seq`: number of the root; 0: it has no note. `moved`: as
+ * in struct content; the root refers to chunks that the present index has dropped, and these go on
+ * waiting.
  */
 NODISCARD int commit_header(struct frame *f, const struct header_root *root, uint32_t trailer_len,
-			    uint64_t seq);
+			    uint64_t seq, bool moved);
 
 /* Syncs everything that was written, the newest root included. */
 NODISCARD int commit_sync(struct frame *f);

@@ -60,7 +60,7 @@ uint64_t commit_next_seq(const struct frame *f)
 }
 
 int commit_header(struct frame *f, const struct header_root *root, uint32_t trailer_len,
-		  uint64_t seq)
+		  uint64_t seq, bool moved)
 {
 	struct frame_info *info = &f->info;
 	int rc = io_pwrite(f->io, 0, view_of(f->head.p, f->suspect ? f->head.n : HEADER_FIXED));
@@ -73,7 +73,7 @@ int commit_header(struct frame *f, const struct header_root *root, uint32_t trai
 	}
 	if (info->nbytes) /* index and trailer of the old root */
 		frame_space_retire(f, info->header_len + info->cbytes, info->frame_len);
-	space_root(&f->space, true);
+	space_root(&f->space, !moved);
 	f->recovered = false;
 	info->frame_len = root->frame_len;
 	info->trailer_len = trailer_len;
@@ -270,7 +270,8 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	space_put(&f->space, d.at, len);
 	rc = frame_is_overtaken(f) ? -ESTALE : 0;
 	if (rc == 0)
-		rc = commit_header(f, &d.root, d.trailer_len, f->notes ? d.whole : 0);
+		rc = commit_header(f, &d.root, d.trailer_len, f->notes ? d.whole : 0,
+				   has->moved);
 	if (rc < 0) {
 		space_retire(&f->space, d.at, len);
 		return rc;

@@ -73,7 +73,10 @@ void space_retire(struct space *sp, uint64_t at, uint64_t len);
 /* Neither refers to them, but perhaps an earlier root, which recovery may go back to. */
 void space_retire_old(struct space *sp, uint64_t at, uint64_t len);
 
-/* A root was written. Not `sure`: perhaps it was; what waits for it goes on waiting. */
+/*
+ * A root was written. Not `sure`: perhaps it was, or it refers to what waits for a root: that goes
+ * on waiting.
+ */
 void space_root(struct space *sp, bool sure);
 
 /* The newest root is durable: what waited for that is free. */

@@ -253,6 +253,38 @@ def test_a_frame_that_the_reference_emptied_may_stay_empty(work):
     assert verify(path) == (0, "")
 
 
+def test_a_truncation_that_failed_leaves_the_old_bytes(work):
+    """Chunks of the reference lie where the trailer of an empty root must go. They are moved away
+    by a root of their own; if then the empty one cannot be written, nothing that comes after it
+    goes to what that root needs."""
+    made, path = work / "made.b2frame", work / "f.b2frame"
+    schunk = blosc2.SChunk(chunksize=4096, urlpath=str(made), contiguous=True, mode="w")
+    data = random.Random(1).randbytes(6 * 4096)
+    for at in range(0, len(data), 4096):
+        schunk.append_data(data[at : at + 4096])
+    del schunk
+    failed = 0
+    for n in range(1, 30):
+        shutil.copyfile(made, path)
+        with Tool() as tool:
+            tool.do(f"open {path}")
+            tool.do("resize 0")
+            tool.do(f"once {n} EIO")
+            if tool.ask("commit sync") == "ok":
+                break
+            failed += 1
+            for i in range(4):
+                tool.do(f"write 0 {blob(i, len(data), 'noise').hex()}")
+            with Tool() as other:
+                other.do(f"open {path}")
+                shown = other.bytes(int(other.do("sum").split()[0]))
+            assert shown in (data, b""), n
+            assert libblosc.chunk_bytes(libblosc.open_frame(path)) == shown
+            tool.do("commit sync")
+            assert libblosc.chunk_bytes(libblosc.open_frame(path)) == blob(3, len(data), "noise")
+    assert failed > 5
+
+
 def test_what_is_left_of_a_cut_frame_is_not_hidden(work):
     """Chunks without an index may still be somebody's data: such a frame is
     refused, not taken for empty."""
