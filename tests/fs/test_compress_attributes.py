@@ -9,7 +9,6 @@ import pytest
 
 from libcompress import as_nobody, compress, extracted
 from libdata import blob
-from libmount import CFRAME
 from libtree import assert_same
 
 
@@ -89,7 +88,7 @@ def test_attributes_of_a_user(with_extras, work, root):
     shutil.copytree(with_extras, work / "plain", symlinks=True)
     (work / "made").mkdir()
     os.chmod(work / "made", 0o777)
-    assert compress(work / "plain", work / "made", **as_nobody(work, CFRAME)) == ""
+    assert compress(work / "plain", work / "made", **as_nobody(work)) == ""
     made = extras(work / "made")
     assert made[Path("sub/b.b2frame")]["user.note"] == b"of sub/b"
     assert "security.capability" not in made[Path("sub/b.b2frame")]

@@ -3,9 +3,9 @@
 import os
 import subprocess
 
+from libcompress import as_nobody
 from libdata import blob
 from libmount import CFRAME, REPO
-from libposix import NOBODY
 
 FRAME = REPO / "tests/data/frames/text-zstd.b2frame"
 
@@ -55,7 +55,7 @@ def test_a_frame_that_may_not_be_read_is_no_plain_file(work, root):
     frame.write_bytes(FRAME.read_bytes())
     frame.chmod(0)
     command = [CFRAME, "ls", work]
-    got = subprocess.run(command, capture_output=True, text=True, user=NOBODY)
+    got = subprocess.run(command, capture_output=True, text=True, **as_nobody(work))
     assert (got.returncode, got.stdout) == (1, "")
     assert got.stderr == f"cframe: {work}/x: Permission denied\n"
 

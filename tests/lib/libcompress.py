@@ -55,8 +55,9 @@ def full(tmp_path):
 
 
 def as_nobody(*paths):
-    """How subprocess runs a program as a user who is not root, if that one gets to the paths."""
-    for path in paths:
+    """How subprocess runs cframe as a user who is not root, if that one gets to it and to the
+    paths: not in a checkout below /root."""
+    for path in (CFRAME, *paths):
         for above in (path, *path.parents):
             if not above.stat().st_mode & 0o001:
                 pytest.skip("another user does not get there")
