@@ -43,13 +43,11 @@ static int lock_backing(struct fs *fs)
 
 static int open_parts(struct fs *fs)
 {
-	unsigned max_fds = (unsigned)min_u64(backing_raise_nofile() / 4, 1 << 16);
-
 	TRY(workspace_init());
 	TRY(backing_open(&fs->backing, fs->opt.backing));
 	TRY(lock_backing(fs));
 	TRY(probes_open(&fs->probes));
-	TRY(inodes_open(&fs->inodes, &fs->backing, max_fds));
+	TRY(inodes_open(&fs->inodes, &fs->backing, backing_raise_nofile()));
 	TRY(cache_open(&fs->cache, fs->opt.cache));
 	TRY(large_open(&fs->large, fs->cache));
 	TRY(budget_open(&fs->budget, fs->opt.dirty_max, (unsigned)fs->opt.workers));

@@ -227,6 +227,52 @@ def test_closing_a_plain_file_when_descriptors_have_run_out(mount):
     assert (m.mnt / "plain").read_bytes() == b"x"
 
 
+def open_until_refused(open_one):
+    fds = []
+    with pytest.raises(OSError) as e:
+        for i in range(300):
+            fds.append(open_one(i))
+    assert e.value.errno == errno.EMFILE
+    return fds
+
+
+def changed_without_opening(mnt):
+    (mnt / "another").mkdir()
+    (mnt / "f297").rename(mnt / "another/f")
+    (mnt / "f298").unlink()
+    (mnt / "d298").rmdir()
+    os.truncate(mnt / "another/f", 2)
+    assert (mnt / "another/f").stat().st_size == 2
+    assert os.getxattr(mnt / "f296", "user.cframefs.stored")
+    (mnt / "link").symlink_to("there")
+    assert os.readlink(mnt / "link") == "there"
+
+
+@pytest.mark.parametrize("kind", ["new", "read", "plain", "directory"])
+def test_at_the_limit_of_descriptors_what_is_brief_goes_on(mount, kind):
+    """Who has too many files open can open no more; names and attributes need none that stays."""
+    m = mount(start=False).allow("too many open files")
+    m.argv = ["prlimit", "--nofile=256:256", *m.argv]
+    m.start()
+    for i in range(300):
+        (m.mnt / f"d{i}").mkdir()
+        (m.mnt / f"f{i}").write_bytes(b"old")
+        (m.backing / f"p{i}").touch()
+    (m.mnt / "d0/inside").touch()
+    letter = {"new": "n", "read": "f", "plain": "p", "directory": "d"}[kind]
+    flags = os.O_CREAT | os.O_RDWR if kind == "new" else os.O_RDONLY
+    fds = open_until_refused(lambda i: os.open(m.mnt / f"{letter}{i}", flags))
+    try:
+        assert len(fds) > 150
+        changed_without_opening(m.mnt)
+        if kind != "directory":
+            assert os.listdir(m.mnt / "d0") == ["inside"]
+    finally:
+        for fd in fds:
+            os.close(fd)
+    assert (m.mnt / "another/f").read_bytes() == b"ol"
+
+
 def kept_and_moved(m, number, out):
     """Whole chunks by direct I/O, a page into each at once, and other requests in between."""
     rng = random.Random(number)

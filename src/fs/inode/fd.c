@@ -65,11 +65,57 @@ static void trim_fds(struct inodes *t, unsigned max)
 	}
 }
 
-/* After -EMFILE: something else of the process has taken what max_fds leaves. */
+/* After -EMFILE: something else of the process has taken what is left. */
 static void give_up_half(struct inodes *t)
 {
 	pthread_mutex_lock(&t->lock);
 	trim_fds(t, t->nfds / 2);
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* What the daemon itself has open: one for each thread that serves requests, and some others. */
+#define OWN 32
+/* Enough for what so many requests have open for a moment. */
+#define BRIEF_MOST 224
+/* Closing them takes time, too. */
+#define UNUSED_MOST (1u << 16)
+
+static unsigned min_unsigned(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+/* So many may stay open. What is left is for requests that need one briefly. */
+static unsigned most_that_stay(const struct inodes *t)
+{
+	unsigned kept = OWN + min_unsigned(t->limit / 8, BRIEF_MOST);
+	return t->limit > kept ? t->limit - kept : 1;
+}
+
+/* Called under the lock, after the number of descriptors has grown. */
+static void trim_unused(struct inodes *t)
+{
+	unsigned most = most_that_stay(t), rest = most > t->others ? most - t->others : 0;
+	trim_fds(t, min_unsigned(rest, min_unsigned(t->limit / 4, UNUSED_MOST)));
+}
+
+int inodes_room(struct inodes *t, bool directory)
+{
+	pthread_mutex_lock(&t->lock);
+	unsigned most = most_that_stay(t);
+	if (directory)
+		most += (t->limit - most) / 4;
+	trim_fds(t, most > t->others ? most - t->others - 1 : 0);
+	bool room = t->nfds + t->others < most;
+	pthread_mutex_unlock(&t->lock);
+	return room ? 0 : -EMFILE;
+}
+
+void inodes_others_add(struct inodes *t, int by)
+{
+	pthread_mutex_lock(&t->lock);
+	t->others += (unsigned)by;
+	trim_unused(t);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -79,7 +125,7 @@ static void unpin(struct inodes *t, struct inode *n)
 	n->pins--;
 	if (evictable(n)) {
 		lru_add(t, n);
-		trim_fds(t, t->max_fds);
+		trim_unused(t);
 	}
 }
 
@@ -90,7 +136,7 @@ void inodes_fd_give(struct inodes *t, struct inode *n, int fd, bool readable)
 	n->readable = readable;
 	t->nfds++;
 	lru_add(t, n);
-	trim_fds(t, t->max_fds);
+	trim_unused(t);
 }
 
 void inodes_fd_unlist(struct inodes *t, struct inode *n)
@@ -358,7 +404,7 @@ void inode_demote(struct inodes *t, struct inode *n)
 	}
 	if (evictable(n)) {
 		lru_add(t, n);
-		trim_fds(t, t->max_fds);
+		trim_unused(t);
 	}
 	pthread_mutex_unlock(&t->lock);
 }

@@ -10,7 +10,9 @@ struct inodes {
 	struct inode *detached;         /* still used, but no longer in the table */
 	struct inode *newest, *oldest;  /* those whose descriptor may be closed, by last use */
 	struct inode *erased;           /* removed from the table, and not freed yet */
-	unsigned nfds, max_fds;
+	unsigned nfds;                  /* descriptors that inodes have */
+	unsigned others;                /* and open directories, and files that are no frames */
+	unsigned limit;                 /* of the process; fixed */
 	atomic_uint nameless;           /* files without a name that are not closed yet */
 	_Atomic uint64_t nameless_when; /* meter_now when the last one lost its name; 0: none has */
 	atomic_uint renaming;           /* changes of names under way ...                   */

@@ -3,6 +3,7 @@
 #include "base/meter.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -98,7 +99,7 @@ void inodes_put(struct inodes *t, struct inode *n, uint64_t refs)
 	}
 }
 
-int inodes_open(struct inodes **out, struct backing *b, unsigned max_fds)
+int inodes_open(struct inodes **out, struct backing *b, unsigned long limit)
 {
 	struct inodes *t = mem_zalloc(sizeof *t);
 	struct inode *root = mem_zalloc(sizeof *root);
@@ -115,7 +116,7 @@ int inodes_open(struct inodes **out, struct backing *b, unsigned max_fds)
 	pthread_mutex_init(&root->lock, NULL);
 	pthread_mutex_init(&root->caps.lock, NULL);
 	t->backing = b;
-	t->max_fds = max_fds;
+	t->limit = (unsigned)min_u64(limit, INT_MAX);
 	t->nfds = 1;
 	t->root = root;
 	root->key = (struct inode_key){st.st_dev, st.st_ino, NODE_PLAIN};

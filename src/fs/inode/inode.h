@@ -171,8 +171,11 @@ struct inode {
 	bool unread, untold, mistaken, guessed;
 };
 
-/* Borrows the backing directory. Keeps at most max_fds descriptors that nobody is using. */
-NODISCARD int inodes_open(struct inodes **t, struct backing *b, unsigned max_fds);
+/*
+ * Borrows the backing directory. The process may have `limit` descriptors: at most a quarter of
+ * them are kept that nobody is using.
+ */
+NODISCARD int inodes_open(struct inodes **t, struct backing *b, unsigned long limit);
 void inodes_close(struct inodes *t);
 
 struct inode *inodes_root(struct inodes *t);
@@ -231,6 +234,17 @@ void inode_unpin(struct inodes *t, struct inode *n);
 
 /* The same for a directory, with a descriptor that can also be read, if that is permitted. */
 NODISCARD int inode_pin_reader(struct inodes *t, struct inode *n);
+
+/*
+ * To be called before a descriptor is opened that stays for as long as somebody has a file or a
+ * directory open. -EMFILE: those that are left are for requests that need one briefly, so that
+ * files can still be looked up, renamed and removed; a few are for directories, so that they can
+ * still be listed.
+ */
+NODISCARD int inodes_room(struct inodes *t, bool directory);
+
+/* Counts such descriptors that are not an inode's. */
+void inodes_others_add(struct inodes *t, int by);
 
 /*
  * For an open frame: opens the inode's descriptor for reading or writing (`flags`: O_RDONLY or

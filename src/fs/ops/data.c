@@ -51,9 +51,12 @@ static int open_plain(struct fs *fs, struct inode *n, int flags)
 		rc = inode_renumber(fs->inodes, n, got);
 	if (rc >= 0 && cut && ftruncate(got, 0) < 0)
 		rc = -errno;
-	if (rc < 0)
+	if (rc < 0) {
 		close(got);
-	return rc < 0 ? rc : got;
+		return rc;
+	}
+	inodes_others_add(fs->inodes, 1);
+	return got;
 }
 
 /*
@@ -107,6 +110,15 @@ static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
 	return 0;
 }
 
+/* Who opens a frame that is open already shares its descriptor. */
+static int check_room(struct fs *fs, struct inode *n)
+{
+	pthread_mutex_lock(&n->lock);
+	bool shared = n->file != NULL;
+	pthread_mutex_unlock(&n->lock);
+	return shared ? 0 : inodes_room(fs->inodes, false);
+}
+
 int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct fuse_file_info *fi)
 {
 	struct handle *h = ops_new_handle(fs, n, fi);
@@ -116,10 +128,10 @@ int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct
 		return -ENOMEM;
 	}
 	err_clear();
-	int rc = 0;
-	if (inode_is_frame(n)) {
+	int rc = born ? 0 : check_room(fs, n);
+	if (rc >= 0 && inode_is_frame(n)) {
 		rc = open_frame(fs, h, born, fi);
-	} else {
+	} else if (rc >= 0) {
 		h->fd = open_plain(fs, n, fi->flags);
 		rc = h->fd < 0 ? h->fd : 0;
 		pthread_mutex_lock(&n->lock);

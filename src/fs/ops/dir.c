@@ -18,6 +18,7 @@ struct dir {
 
 static int open_dir(struct fs *fs, struct inode *n, struct dir *d)
 {
+	TRY(inodes_room(fs->inodes, true));
 	int fd = inode_pin(fs->inodes, n);
 	TRY(fd);
 	int rd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -25,14 +26,18 @@ static int open_dir(struct fs *fs, struct inode *n, struct dir *d)
 	int rc = d->dp ? 0 : -errno;
 	if (rd >= 0 && !d->dp)
 		close(rd);
+	if (d->dp)
+		inodes_others_add(fs->inodes, 1);
 	inode_unpin(fs->inodes, n);
 	return rc;
 }
 
-void ops_close_dir(struct dir *d)
+void ops_close_dir(struct fs *fs, struct dir *d)
 {
-	if (d->dp)
+	if (d->dp) {
 		closedir(d->dp);
+		inodes_others_add(fs->inodes, -1);
+	}
 	pthread_mutex_destroy(&d->lock);
 	mem_free(d);
 }

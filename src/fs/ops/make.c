@@ -281,6 +281,7 @@ static int create_existing(fuse_req_t req, struct making *m, struct fuse_entry_p
 
 static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fuse_file_info *fi)
 {
+	TRY(inodes_room(m->fs->inodes, false));
 	TRY(make(m, e));
 	struct inode *n = ops_inode(m->fs, e->ino);
 	while (push_enter(m->fs, n, NULL) == -ESTALE)

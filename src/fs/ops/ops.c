@@ -319,9 +319,11 @@ void ops_close_handle(struct fs *fs, struct handle *h)
 	if (h->file)
 		file_put(fs, n);
 	if (h->dir)
-		ops_close_dir(h->dir);
-	if (h->fd >= 0)
+		ops_close_dir(fs, h->dir);
+	if (h->fd >= 0) {
 		close(h->fd);
+		inodes_others_add(fs->inodes, -1);
+	}
 	inode_put(fs->inodes, n, 1);
 	mem_free(h);
 }

@@ -103,7 +103,7 @@ void ops_reply_entry(fuse_req_t req, int rc, const struct fuse_entry_param *e);
 NODISCARD int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born,
 			      struct fuse_file_info *fi);
 void ops_close_handle(struct fs *fs, struct handle *h);
-void ops_close_dir(struct dir *d);
+void ops_close_dir(struct fs *fs, struct dir *d);
 
 /*
  * Makes a handle of an inode, with a reference; NULL: out of memory. The kernel has it in fi->fh.
