@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -239,6 +240,19 @@ def reference(blosc2):
 def root():
     if os.geteuid() != 0:
         pytest.skip("needs root")
+
+
+@pytest.fixture(scope="session")
+def unshared():
+    """The start of a command that runs in a mount namespace of its own. In a plain chroot there is
+    none: its root is no mount point."""
+    start = ["unshare", "-m", "--propagation", "private"]
+    said = "needs root"
+    if os.geteuid() == 0:
+        said = subprocess.run([*start, "true"], capture_output=True, text=True).stderr
+    if said:
+        pytest.skip(f"no mount namespace here: {said.strip()}")
+    return start
 
 
 @pytest.fixture

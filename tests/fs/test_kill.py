@@ -217,13 +217,13 @@ def wait_for_end(pid):
     wait_until(lambda: not is_alive(pid), 20, "the end of the guard")
 
 
-def test_what_took_the_place_of_a_mount_stays(mount, root):
+def test_what_took_the_place_of_a_mount_stays(mount, unshared):
     """A copy in another mount namespace keeps a daemon whose mount was taken away: a signal ends
     it, but not what is at its place by then."""
     m = mount()
     (m.mnt / "f").write_bytes(b"here")
     ours = os.stat("/proc/self/ns/mnt").st_ino
-    holder = subprocess.Popen(["unshare", "-m", "--propagation", "private", "sleep", "600"])
+    holder = subprocess.Popen([*unshared, "sleep", "600"])
     try:
         wait_until(lambda: os.stat(f"/proc/{holder.pid}/ns/mnt").st_ino != ours, 10, "a namespace")
         wait_until(lambda: b"sleep" in Path(f"/proc/{holder.pid}/cmdline").read_bytes()[:6])

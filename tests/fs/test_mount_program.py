@@ -27,10 +27,10 @@ set -e
 
 
 @pytest.fixture
-def shell(dirs, work, tool, root):
+def shell(dirs, work, tool, unshared):
     """shell(script) runs with cframefs installed as for everybody, in a mount namespace of its own.
     $BACKING and $MNT are the directories; what is mounted must be unmounted by the script."""
-    tool("mount.fuse3"), tool("unshare")
+    tool("mount.fuse3")
     backing, mnt = dirs
     (work / "bin").mkdir()
     (work / "bin" / "cframefs").symlink_to(DAEMON)
@@ -43,9 +43,7 @@ def shell(dirs, work, tool, root):
     }
 
     def call(script):
-        got = attempt(
-            "unshare", "-m", "--propagation", "private", "sh", "-c", NAMESPACE + script, env=env
-        )
+        got = attempt(*unshared, "sh", "-c", NAMESPACE + script, env=env)
         if got.returncode == 77:
             pytest.skip("no bind mounts or devices here, or a path that not all may enter")
         wait_until(lambda: not daemon_of(mnt), 20, "end of the daemon")
