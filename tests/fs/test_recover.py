@@ -147,6 +147,7 @@ def test_many_roots_that_all_reach_through_the_file(mount):
 
 
 @pytest.mark.release  # a sanitizer takes minutes for a million blocks
+@pytest.mark.watchdog(900)  # 20 s of processor time
 def test_a_chunk_of_many_blocks_is_verified(mount):
     """Its head, with a million blocks, takes more memory than those of others; the root that holds
     it is whole for all that."""
