@@ -103,7 +103,9 @@ def test_a_second_run_finishes_the_directories_of_the_first(full, tmp_path):
             (top / path / f"only in {top.name}").touch()
             os.chmod(top / path, 0o700)
         os.chmod(top / "sub", 0o500)
+        os.chmod(top / "closed", 0o755)
         next((top / "closed").iterdir()).unlink()
+        os.chmod(top / "closed", 0o555)
     compress(full, made)
     cframe("extract", "-C", back, made)
     for top in made, back:

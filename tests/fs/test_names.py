@@ -446,6 +446,21 @@ def test_a_frame_of_mode_0_keeps_its_name(blind):
     assert seen(blind) == ["x"] == os.listdir(blind.backing)
 
 
+def test_a_directory_that_may_only_be_listed(blind):
+    """Without the right to search it nothing in it can be looked at: names are what they end in."""
+    (blind.mnt / "d/sub").mkdir(parents=True)
+    (blind.mnt / "d/x").write_bytes(DATA)
+    (blind.backing / "d/plain").touch()
+    os.chmod(blind.mnt / "d", 0o600)
+    for _ in range(2):
+        kinds = {entry.name: entry.is_dir() for entry in os.scandir(blind.mnt / "d")}
+        assert kinds == {"plain": False, "sub": True, "x": False}
+        assert error_of(os.stat, blind.mnt / "d/x") == "EACCES"
+        blind.remount()
+    os.chmod(blind.mnt / "d", 0o700)
+    assert (blind.mnt / "d/x").read_bytes() == DATA
+
+
 @pytest.mark.parametrize("timeout", [0, 60])
 @pytest.mark.parametrize("looked", [False, True])
 def test_a_frame_that_may_be_read_again(blind, blosc2, timeout, looked):

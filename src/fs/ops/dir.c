@@ -16,20 +16,31 @@ struct dir {
 	off_t at;            /* where dp stands */
 };
 
+/* "." takes the right to search, which listing does not. */
+static int open_reader(const struct backing *b, int fd)
+{
+	int rd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (rd < 0 && errno == EACCES)
+		return backing_reopen(b, fd, O_RDONLY | O_DIRECTORY);
+	return rd < 0 ? -errno : rd;
+}
+
 static int open_dir(struct fs *fs, struct inode *n, struct dir *d)
 {
 	TRY(inodes_room(fs->inodes, true));
 	int fd = inode_pin(fs->inodes, n);
 	TRY(fd);
-	int rd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	d->dp = rd < 0 ? NULL : fdopendir(rd);
-	int rc = d->dp ? 0 : -errno;
-	if (rd >= 0 && !d->dp)
-		close(rd);
-	if (d->dp)
-		inodes_others_add(fs->inodes, 1);
+	int rd = open_reader(&fs->backing, fd);
 	inode_unpin(fs->inodes, n);
-	return rc;
+	TRY(rd);
+	d->dp = fdopendir(rd);
+	if (!d->dp) {
+		int rc = -errno;
+		close(rd);
+		return rc;
+	}
+	inodes_others_add(fs->inodes, 1);
+	return 0;
 }
 
 void ops_close_dir(struct fs *fs, struct dir *d)
