@@ -9,13 +9,35 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/*
+ * What one row of chunks holds of an array: whole rows of it, one behind the other. Blocks that
+ * hold short pieces of rows are put together here, since a call for each piece takes minutes.
+ */
+struct band {
+	struct buf b;    /* no bytes: pieces go straight to the file */
+	uint64_t at;     /* of its first byte in the array           */
+	uint32_t chunks; /* how many chunks it comes from            */
+	bool any;        /* it has got bytes                         */
+};
+
 struct unpack {
 	struct pieces p;
 	const struct npy *npy; /* NULL: its bytes as they are */
+	struct band band;
 	int out;
 };
 
-/* Writes bytes of chunk n, from `lo` on, to where they belong. */
+static int place_run(struct unpack *u, uint64_t at, struct view v)
+{
+	struct band *band = &u->band;
+	if (!band->b.n)
+		return fd_pwrite(u->out, u->npy->head_len + at, v);
+	memcpy(band->b.p + (at - band->at), v.p, v.n);
+	band->any = true;
+	return 0;
+}
+
+/* Puts bytes of chunk n, from `lo` on, to where they belong. */
 static int place(void *arg, uint32_t n, uint32_t lo, struct view v)
 {
 	struct unpack *u = arg;
@@ -25,8 +47,7 @@ static int place(void *arg, uint32_t n, uint32_t lo, struct view v)
 		ndarray_runs_of(&u->npy->array, n, lo, lo + (uint32_t)v.n);
 	struct ndarray_run run;
 	while (ndarray_runs_next(&r, &run))
-		TRY(fd_pwrite(u->out, u->npy->head_len + run.at,
-			      view_part(v, run.in_chunk - lo, run.len)));
+		TRY(place_run(u, run.at, view_part(v, run.in_chunk - lo, run.len)));
 	return 0;
 }
 
@@ -40,6 +61,48 @@ static int unpack_chunk(struct unpack *u, uint32_t n)
 	return rc;
 }
 
+static int unpack_chunks(struct unpack *u, uint32_t first, uint32_t n)
+{
+	for (uint32_t i = first; i < first + n; i++)
+		TRY(unpack_chunk(u, i));
+	return 0;
+}
+
+#define SHORT_RUN (32u << 10)
+#define BAND_MOST (64u << 20)
+
+/* Makes room for a band if that pays, and it is not too large. */
+static int plan_band(const struct ndarray *a, struct band *band)
+{
+	if (!a->ndim || ndarray_locate(a, 0).len >= SHORT_RUN)
+		return 0;
+	uint64_t rows = min_u64(a->chunkshape[0], a->shape[0]);
+	uint64_t len = rows * (a->nbytes / a->shape[0]);
+	if (len > BAND_MOST)
+		return 0;
+	band->chunks = (uint32_t)(a->nchunks / ceil_div(a->shape[0], a->chunkshape[0]));
+	TRY(buf_reserve(&band->b, len));
+	band->b.n = len;
+	return 0;
+}
+
+static int unpack_bands(struct unpack *u)
+{
+	struct band *band = &u->band;
+	uint64_t nbytes = u->npy->array.nbytes;
+	for (uint32_t n = 0; n < frame_nchunks(u->p.f); n += band->chunks) {
+		uint64_t len = min_u64(band->b.n, nbytes - band->at);
+		memset(band->b.p, 0, len);
+		band->any = false;
+		TRY(unpack_chunks(u, n, band->chunks));
+		if (band->any) /* else it stays a hole */
+			TRY(fd_pwrite(u->out, u->npy->head_len + band->at,
+				      view_of(band->b.p, len)));
+		band->at += len;
+	}
+	return 0;
+}
+
 static int unpack(struct unpack *u, uint64_t size)
 {
 	if (ftruncate(u->out, (off_t)size) < 0)
@@ -48,9 +111,9 @@ static int unpack(struct unpack *u, uint64_t size)
 		TRY(fd_pwrite(u->out, 0, view_of(u->npy->head, u->npy->head_len)));
 	if (u->npy && !u->npy->array.nbytes)
 		return 0;
-	for (uint32_t n = 0; n < frame_nchunks(u->p.f); n++)
-		TRY(unpack_chunk(u, n));
-	return 0;
+	if (u->npy)
+		TRY(plan_band(&u->npy->array, &u->band));
+	return u->band.b.n ? unpack_bands(u) : unpack_chunks(u, 0, frame_nchunks(u->p.f));
 }
 
 int unpack_frame(struct frame *f, bool array, struct scratch *s, int out)
@@ -63,6 +126,7 @@ int unpack_frame(struct frame *f, bool array, struct scratch *s, int out)
 	if (rc >= 0)
 		rc = unpack(&u, array ? npy->size : frame_size(f));
 	buf_free(&u.p.b);
+	buf_free(&u.band.b);
 	mem_free(npy);
 	return rc;
 }
