@@ -236,8 +236,9 @@ def reference(blosc2):
     apart.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def root():
+    """First of all fixtures, so that no other has begun anything when a test is skipped."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
 

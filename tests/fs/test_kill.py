@@ -4,7 +4,6 @@ CFRAMEFS_TEST_KILLS says how often in all; CFRAMEFS_SEED chooses other stories.
 """
 
 import contextlib
-import functools
 import os
 import random
 import signal
@@ -18,7 +17,7 @@ import pytest
 from libcrash import Story, look
 from libdata import blob
 from libfault import Fault
-from libmount import umount, wait_until
+from libmount import may_control_connections, umount, wait_until
 from libposix import error_of
 
 KILLS = int(os.environ.get("CFRAMEFS_TEST_KILLS") or 12)
@@ -184,18 +183,6 @@ def guard_of(m):
     if not may_control_connections():
         pytest.skip("fusectl is not mounted here and can't be")
     return wait_until(find, 10, "the guard")[0]
-
-
-@functools.cache
-def may_control_connections():
-    if Path("/sys/fs/fuse/connections").is_mount():
-        return True
-    tried = subprocess.run(
-        ["unshare", "-m", "mount", "-t", "fusectl", "none", "/sys/fs/fuse/connections"],
-        capture_output=True,
-        check=False,
-    )
-    return tried.returncode == 0
 
 
 def held_by(pid):

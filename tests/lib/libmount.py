@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import functools
 import os
 import re
 import shutil
@@ -61,6 +62,18 @@ def abort_connection(device):
         (control / str(device) / "abort").write_text("1")
     if ours:
         umount(control, "-l")
+
+
+@functools.cache
+def may_control_connections():
+    if Path("/sys/fs/fuse/connections").is_mount():
+        return True
+    tried = subprocess.run(
+        ["unshare", "-m", "mount", "-t", "fusectl", "none", "/sys/fs/fuse/connections"],
+        capture_output=True,
+        check=False,
+    )
+    return tried.returncode == 0
 
 
 def other_namespaces():
