@@ -365,7 +365,8 @@ def play(m, plain, story, steps):
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.watchdog(600)
 def test_the_mount_and_a_plain_directory_agree(mount, plain, work, config):
-    m = mount(CONFIGS[config])
+    # a user's daemon cannot look into a directory of mode 644 that is named like a frame
+    m = mount(CONFIGS[config]).allow("shown under its own name: Permission denied")
     story = Story(f"{SEED} {config}")
     try:
         play(m, plain, story, STEPS)

@@ -153,7 +153,7 @@ def test_no_thread_is_lost_to_those_who_wait(held, how):
         os.close(other)
 
 
-def test_who_has_waited_loses_set_id_bits_as_others_do(held):
+def test_who_has_waited_loses_set_id_bits_as_others_do(held, root):
     """By the flags of its own request, which another thread serves."""
     m, fd, fault = held
     os.fchmod(fd, 0o6755)

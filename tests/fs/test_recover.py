@@ -167,7 +167,7 @@ def test_a_chunk_of_many_blocks_is_verified(mount):
     m.unmount()
 
 
-def test_a_chunk_of_large_blocks_with_delta_proves_itself(mount):
+def test_a_chunk_of_large_blocks_with_delta_proves_itself(mount, root):
     """Its first block is decoded with its head."""
     m = mount("commit=0,chunksize=32M,blocksize=16M,dirty_max=64M,pipeline=delta+lz4")
     data = b"".join(n.to_bytes(4, "big") + bytes(60) for n in range(32 * MiB // 64))
