@@ -69,7 +69,9 @@ def test_many_bytes_behind_the_roots(mount):
     spoil_newest_root(m.stored("f"))
     os.truncate(m.stored("f"), 17 << 30)
     m.start().allow(WENT_BACK)
-    assert (m.mnt / "f").read_bytes() == data
+    # on a busy machine the append may have had two commits
+    assert (m.mnt / "f").read_bytes() in (data, data + b"more")
+    m.expect_log(WENT_BACK)
 
 
 def test_many_bytes_to_prove(mount, root):
