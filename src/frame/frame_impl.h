@@ -102,8 +102,8 @@ struct frame {
 	 *               may be written: nobody knows of its root     next two set
 	 *   recovered   the root is one that recovery has found, and that header is written,
 	 *               the header on disk still names another       or a newer one
-	 *   doubt       writing a header fails: the disk may have    the next one is written
-	 *               the old root or the new one
+	 *   doubt       writing a header fails, or a sync of it: the the next one is written
+	 *               disk may have the old root or the new one
 	 *   suspect     a sync fails, of this frame or of the one    a commit and its sync: redo.c
 	 *               that the file had open before
 	 *   young       a chunk is put: young.h                      a sync

@@ -45,7 +45,8 @@ int frame_sync_io(struct frame *f)
 	if (f->suspect)
 		TRY(rewrite_young(f));
 	int rc = io_sync(f->io);
-	f->suspect |= rc < 0;
+	if (rc < 0)
+		f->suspect = f->doubt = true;
 	return rc;
 }
 
@@ -56,5 +57,5 @@ bool frame_suspect(const struct frame *f)
 
 void frame_set_suspect(struct frame *f)
 {
-	f->suspect = f->writable;
+	f->suspect = f->doubt = f->writable;
 }
