@@ -113,7 +113,8 @@ int front_commit(struct frame *f, enum durability how)
 		TRY(write_front(f));
 		trailer_len = (uint32_t)f->trailer.n;
 		seq = f->whole = f->notes ? f->seq : 0;
-		if (how == COMMIT_SYNC || !f->recoverable)
+		/* Nothing proves an empty root when it is opened: its metalayers might be torn. */
+		if (how == COMMIT_SYNC || !f->recoverable || f->vlmeta.n)
 			TRY(commit_sync(f));
 	}
 	struct header_root root = {
