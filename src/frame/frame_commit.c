@@ -199,7 +199,7 @@ static int place(struct frame *f, struct draft *d)
 		.nbytes = d->has.nbytes,
 		.cbytes = d->at - f->info.header_len,
 		.type_size = commit_type_size(f, d->has.ix, d->has.nbytes),
-		.chunk_size = d->has.moved && f->root_chunk ? f->root_chunk : f->info.chunk_size,
+		.chunk_size = f->info.chunk_size,
 	};
 	header_set_root(f->head.p, &d->root);
 	header_set_vlmeta(f->head.p, f->notes || f->vlmeta.n);

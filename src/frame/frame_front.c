@@ -8,6 +8,8 @@
  */
 #include "frame/commit_impl.h"
 
+#include "frame/chunk_sum.h"
+#include "frame/format/trailer.h"
 #include "frame/stored.h"
 
 int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
@@ -20,16 +22,93 @@ int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
 	return 0;
 }
 
-/* Copies the chunk of entry i to new space; *budget limits what overlapping chunks may cost. */
-static int move_chunk(struct frame *f, struct index *ix, uint32_t i, uint64_t *budget)
+/* The changes that wait for a commit, while *f is as the root on disk. */
+struct pending {
+	struct index index, sums;
+	struct young young;
+	uint64_t nbytes;
+	uint32_t chunk_size, root_chunk;
+};
+
+static struct pending set_aside(struct frame *f)
 {
-	uint64_t from = index_get(ix, i), base = f->info.header_len, to;
+	struct pending p = {f->index,  f->sums, f->young, f->nbytes, f->info.chunk_size,
+			    f->root_chunk};
+	f->index = f->sums = (struct index){0};
+	f->young = (struct young){0};
+	f->nbytes = f->info.nbytes;
+	if (f->root_chunk)
+		f->info.chunk_size = f->root_chunk;
+	f->root_chunk = 0;
+	return p;
+}
+
+static void take_back(struct frame *f, const struct pending *p)
+{
+	index_deinit(&f->index);
+	index_deinit(&f->sums);
+	young_deinit(&f->young);
+	f->index = p->index;
+	f->sums = p->sums;
+	f->young = p->young;
+	f->nbytes = p->nbytes;
+	f->info.chunk_size = p->chunk_size;
+	f->root_chunk = p->root_chunk;
+}
+
+/* What the note of the root on disk says of its chunks; nothing if that is another program's. */
+static int use_note(struct frame *f, struct view trailer, struct meta *m, struct buf *plain)
+{
+	struct root_note note;
+	TRY(trailer_parse(m, trailer, false));
+	const struct meta_entry *e = meta_find(m, ROOT_NOTE);
+	if (!e || trailer_fingerprint(trailer).type != TRAILER_TYPE_64)
+		return 0;
+	TRY(root_note_decode(&note, e->content, plain));
+	TRY(frame_sums_load(f, &note));
+	return buf_append(&f->young.runs, note.young);
+}
+
+/* Loads the index of the root on disk, and what it says of its chunks. */
+static int load_root(struct frame *f)
+{
+	struct buf trailer = {0}, plain = {0};
+	struct meta m = {0};
+	struct scratch *s;
+	TRY(scratch_open(&s));
+	int rc = frame_load_index(f, &f->index, s);
+	scratch_close(s);
+	if (rc == 0)
+		rc = buf_reserve(&trailer, f->info.trailer_len);
+	trailer.n = rc == 0 ? f->info.trailer_len : 0;
+	if (rc == 0)
+		rc = io_pread(f->io, f->info.frame_len - trailer.n, buf_span(&trailer));
+	if (rc == 0)
+		rc = use_note(f, buf_view(&trailer), &m, &plain);
+	meta_deinit(&m);
+	buf_free(&plain);
+	buf_free(&trailer);
+	return rc < 0 ? rc : index_resize(&f->sums, f->index.n);
+}
+
+/*
+ * Copies chunk i to new space; *budget limits what overlapping chunks may cost. It gets a checksum
+ * if it has none: should the disk get the new root without the copy, recovery has to see that.
+ */
+static int move_chunk(struct frame *f, uint32_t i, uint64_t *budget)
+{
+	uint64_t from = index_get(&f->index, i), base = f->info.header_len, to, hash;
 	struct stored st = {.io = f->io, .at = base + from, .room = f->info.cbytes - from};
 	uint32_t len;
 	TRY(stored_length(&st, &len));
 	if (len > *budget)
 		return UNSUPPORTED("chunks that overlap", from);
 	*budget -= len;
+	if (!frame_sum(f, i)) {
+		TRY(stored_hash(&st, 0, len, &hash));
+		if (!index_set(&f->sums, i, chunk_sum_whole(hash)))
+			return -ENOMEM;
+	}
 	TRY(space_take(&f->space, len, &to));
 	int rc = stored_copy(&st, f->io, to, len);
 	if (rc < 0) {
@@ -37,23 +116,23 @@ static int move_chunk(struct frame *f, struct index *ix, uint32_t i, uint64_t *b
 		return rc;
 	}
 	space_put(&f->space, to, len);
-	return index_set(ix, i, to - base) ? 0 : -ENOMEM;
+	return index_set(&f->index, i, to - base) ? 0 : -ENOMEM;
 }
 
-static int move_front(struct frame *f, struct index *ix)
+static int move_front(struct frame *f)
 {
 	uint64_t front = f->trailer.n, budget = f->info.cbytes;
 	bool busy = f->info.cbytes < front; /* by the index itself */
-	for (uint32_t i = 0; i < ix->n; i++) {
-		uint64_t entry = index_get(ix, i);
+	for (uint32_t i = 0; i < f->index.n; i++) {
+		uint64_t entry = index_get(&f->index, i);
 		if ((entry & ENTRY_SPECIAL) || entry >= front)
 			continue;
-		TRY(move_chunk(f, ix, i, &budget));
+		TRY(move_chunk(f, i, &budget));
 		busy = true;
 	}
 	if (!busy)
 		return 0;
-	struct content has = {.ix = ix, .nbytes = f->info.nbytes, .moved = true};
+	struct content has = {.ix = &f->index, .nbytes = f->info.nbytes, .moved = true};
 	TRY(commit_index(f, &has, COMMIT_SYNC));
 	return commit_sync(f);
 }
@@ -61,17 +140,14 @@ static int move_front(struct frame *f, struct index *ix)
 /* Commits the data of the root on disk again, with none of it at the front. */
 static int vacate_front(struct frame *f)
 {
-	struct index ix = {0};
-	struct scratch *s;
-	TRY(scratch_open(&s));
-	int rc = frame_load_index(f, &ix, s);
-	scratch_close(s);
+	struct pending p = set_aside(f);
+	int rc = load_root(f);
 	if (rc == 0)
-		rc = move_front(f, &ix);
+		rc = move_front(f);
 	/* What was copied for nothing is free again. */
-	for (uint32_t i = 0; rc < 0 && (i = index_next_stored(&ix, i)) < ix.n; i++)
-		(void)space_drop(&f->space, f->info.header_len + index_get(&ix, i));
-	index_deinit(&ix);
+	for (uint32_t i = 0; rc < 0 && (i = index_next_stored(&f->index, i)) < f->index.n; i++)
+		(void)space_drop(&f->space, f->info.header_len + index_get(&f->index, i));
+	take_back(f, &p);
 	return rc;
 }
 
