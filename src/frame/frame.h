@@ -431,7 +431,8 @@ void frame_set_tight(struct frame *f, bool tight);
 
 /*
  * For a frame that was opened again after uncommitted changes of this process had been given up:
- * cuts off what those left behind its root. On a full disk somebody waits for that room. [mutator]
+ * cuts off what those left behind its root. On a full disk somebody waits for that room. The next
+ * root is synced before its header, lest recovery goes to one of those changes instead. [mutator]
  */
 void frame_cut_given_up(struct frame *f);
 

@@ -330,6 +330,7 @@ int frame_sync_root(struct frame *f)
 
 void frame_cut_given_up(struct frame *f)
 {
+	f->recoverable = false; /* a root of those changes may be there, all but its header */
 	if (f->state != FRAME_CLEAN || !f->writable || f->suspect || f->recovered)
 		return;
 	f->changed = true;

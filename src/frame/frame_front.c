@@ -178,6 +178,28 @@ static int write_front(struct frame *f)
 	return rc;
 }
 
+/*
+ * The empty root on disk gets a new number: recovery must not prefer a root with data that was
+ * written since, and given up. Only its fingerprint changes, of which opening it makes no use.
+ */
+static int renumber(struct frame *f, uint64_t *seq)
+{
+	size_t n = f->trailer.n;
+	struct buf now = {0};
+	if (!f->notes || f->front != FRONT_VALID || f->info.trailer_len != n)
+		return 0;
+	int rc = buf_append(&now, buf_view(&f->trailer));
+	if (rc == 0)
+		rc = frame_sign_empty(f, buf_view(&f->head), buf_span(&now));
+	if (rc == 0)
+		rc = io_pwrite(f->io, f->info.header_len + n - TRAILER_PRINT,
+			       view_part(buf_view(&now), n - TRAILER_PRINT, TRAILER_PRINT));
+	buf_free(&now);
+	if (rc == 0)
+		*seq = f->whole = f->seq;
+	return rc;
+}
+
 int front_commit(struct frame *f, enum durability how)
 {
 	uint64_t seq = f->roots.newest;
@@ -192,6 +214,8 @@ int front_commit(struct frame *f, enum durability how)
 		/* Nothing proves an empty root when it is opened: its metalayers might be torn. */
 		if (how == COMMIT_SYNC || !f->recoverable || f->vlmeta.n)
 			TRY(commit_sync(f));
+	} else {
+		TRY(renumber(f, &seq));
 	}
 	struct header_root root = {
 		.frame_len = f->info.header_len + trailer_len,
