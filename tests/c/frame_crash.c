@@ -5,11 +5,13 @@
  * opened, which recovers, and must show a state of the story at or after the last one that
  * was acknowledged as durable, whole. Some commits are parts that leave out the end of the file.
  *
- *   frame_crash STORIES STATES SEED [--skip-sync N]
+ *   frame_crash STORIES STATES SEED [--skip-sync N] [--fail] [--from FRAME]
  *
  * STATES: disks a crash point. --skip-sync: every N-th sync does nothing, to see that it is
- * noticed. Prints "STORIES stories, STATES states, RECOVERED recovered"; exit code 1 and a line at
- * the first violation.
+ * noticed. --fail: calls fail now and then, once or several times; a sync that fails may lose what
+ * was written since the last one. --from: each story begins with this frame, perhaps another
+ * program's, of MAX_SIZE bytes at most. Prints how many stories and states there were, and how
+ * many of these recovered; exit code 1 and a line at the first violation.
  */
 #include "base/log.h"
 #include "crash_disk.h"
@@ -23,7 +25,7 @@
 #define CHUNK 1024u
 #define MAX_SIZE 24000u
 #define MAX_STATES 512
-#define MAX_CALLS 512
+#define MAX_CALLS 4096
 
 /* The recorder. `now` is what the program sees, `safe` what the disk is sure to have. */
 static struct {
@@ -32,9 +34,16 @@ static struct {
 	struct call call[MAX_CALLS];
 	size_t ncalls;
 	unsigned skip_every, nsyncs; /* nsyncs: also those that do nothing */
+	bool fail;     /* calls do now and then: */
+	uint32_t left; /* calls until the next one that fails is 1; 0: none */
+	uint32_t more; /* as many fail after that */
+	bool suspect;  /* a sync failed, and none has gone well since */
+	uint64_t nfailed;
 } disk;
 
 static struct state states[MAX_STATES];
+static uint8_t plains[MAX_STATES][MAX_SIZE];
+static uint64_t layers; /* a hash of the metalayers, which stay as they are */
 static size_t nstates, nsafe; /* states before nsafe may no longer be shown */
 static uint64_t nopened, nrecovered, nboots, ncompacted, nparts;
 
@@ -52,15 +61,43 @@ static int disk_pread(struct io *io, uint64_t at, struct span dst)
 	return 0;
 }
 
+static bool fails(void)
+{
+	if (!disk.left || --disk.left)
+		return false;
+	if (disk.more && disk.more--)
+		disk.left = 1;
+	disk.nfailed++;
+	return true;
+}
+
 static int disk_pwrite(struct io *io, uint64_t at, struct view src)
 {
+	bool failed = fails();
+	/* what lies in one sector, as a header does, is written or not */
+	if (failed && (draw(2) || at / SECTOR == (at + src.n - 1) / SECTOR))
+		return -EIO;
+	if (failed)
+		src = view_part(src, 0, src.n / 2);
 	uint8_t *copy = malloc(src.n);
 	if (!copy)
 		return -ENOMEM;
 	memcpy(copy, src.p, src.n);
 	apply_write(&disk.now, at, src.p, src.n);
 	record((struct call){CALL_WRITE, at, src.n, copy});
-	return 0;
+	return failed ? -ENOSPC : 0;
+}
+
+/* What a sync that fails has lost is still read, until it is written again or the disk is gone. */
+static int failed_sync(void)
+{
+	disk.suspect = true;
+	if (draw(2))
+		return -EIO;
+	for (size_t i = 0; i < disk.ncalls; i++)
+		apply(&disk.safe, &disk.call[i], draw(2));
+	forget_calls(disk.call, &disk.ncalls);
+	return -EIO;
 }
 
 static int disk_sync(struct io *io)
@@ -68,8 +105,11 @@ static int disk_sync(struct io *io)
 	disk.nsyncs++;
 	if (disk.skip_every && disk.nsyncs % disk.skip_every == 0)
 		return 0;
-	disk.safe.n = 0;
-	TRY(buf_append(&disk.safe, buf_view(&disk.now)));
+	if (fails())
+		return failed_sync();
+	disk.suspect = false;
+	for (size_t i = 0; i < disk.ncalls; i++)
+		apply(&disk.safe, &disk.call[i], true);
 	forget_calls(disk.call, &disk.ncalls);
 	return 0;
 }
@@ -82,6 +122,8 @@ static int disk_size(struct io *io, uint64_t *size)
 
 static int disk_truncate(struct io *io, uint64_t size)
 {
+	if (fails())
+		return -EIO;
 	apply_truncate(&disk.now, size);
 	record((struct call){CALL_TRUNCATE, size, 0, NULL});
 	return 0;
@@ -89,6 +131,8 @@ static int disk_truncate(struct io *io, uint64_t size)
 
 static int disk_punch(struct io *io, uint64_t at, uint64_t len)
 {
+	if (fails())
+		return -EIO;
 	apply_punch(&disk.now, at, len);
 	record((struct call){CALL_PUNCH, at, len, NULL});
 	return 0;
@@ -134,6 +178,19 @@ static int complain(const char *what, int rc, struct state st)
 	return -EIO;
 }
 
+static uint64_t layers_of(const struct frame *f)
+{
+	const char *name;
+	struct view content;
+	uint64_t hash = 1;
+	for (uint32_t i = 0; frame_meta_at(f, i, &name, &content); i++)
+		hash = hash * 31 + sum_of(view_of(name, strlen(name))) + sum_of(content);
+	for (uint32_t i = 0; frame_vlmeta_at(f, i, &name, &content); i++)
+		if (strcmp(name, ROOT_NOTE) != 0)
+			hash = hash * 31 + sum_of(view_of(name, strlen(name))) + sum_of(content);
+	return hash;
+}
+
 static int judge(struct buf *b, struct scratch *s)
 {
 	struct io *io;
@@ -159,6 +216,8 @@ static int judge(struct buf *b, struct scratch *s)
 		return complain("read", rc, st);
 	if (!allowed(st))
 		return complain("content", 0, st);
+	if (layers_of(f) != layers)
+		return complain("metalayers", 0, st);
 	nopened++;
 	struct view after = io_mem_bytes(frame_io(f));
 	nrecovered += memcmp(after.p, b->p, min_u64(b->n, 87)) != 0;
@@ -194,12 +253,13 @@ struct story {
 	struct scratch *s;
 	struct pipeline p;
 	uint8_t plain[MAX_SIZE + CHUNK];
+	uint32_t chunk;
+	bool failed;        /* a commit did since the last sync that did not */
 	uint64_t size;
-	uint64_t kept;      /* the least size since the last commit that was no part */
-	uint64_t committed; /* the size of the newest root                           */
+	uint64_t kept; /* the least size since the last commit that was no part */
 };
 
-static int put(struct story *t, uint32_t n)
+static int try_put(struct story *t, uint32_t n)
 {
 	struct frame_span sp = frame_chunk_span(t->f, n);
 	struct view plain = view_of(t->plain + sp.start, sp.len);
@@ -224,10 +284,20 @@ static int put(struct story *t, uint32_t n)
 	return rc;
 }
 
+/* One that fails may be repeated, and has to be. */
+static int put(struct story *t, uint32_t n)
+{
+	int rc = try_put(t, n);
+	if (rc == 0 || !disk.fail)
+		return rc;
+	disk.left = 0;
+	return try_put(t, n);
+}
+
 static int change(struct story *t)
 {
 	uint32_t kind = draw(10);
-	uint64_t at = draw(MAX_SIZE - 1), len = 1 + draw(draw(3) ? CHUNK : 6 * CHUNK),
+	uint64_t at = draw(MAX_SIZE - 1), len = 1 + draw(draw(3) ? 1024 : 6144),
 		 old = t->size;
 	if (kind == 0 || kind == 1) {
 		t->size = kind == 0 && draw(2) ? 0 : at;
@@ -243,9 +313,9 @@ static int change(struct story *t)
 	TRY(frame_resize(t->f, t->size));
 	t->kept = min_u64(t->kept, t->size);
 	uint64_t edge = min_u64(old, t->size);
-	if (t->size != old && edge % CHUNK && edge)
-		TRY(put(t, (uint32_t)(edge / CHUNK)));
-	for (uint64_t n = at / CHUNK; len && n <= (at + len - 1) / CHUNK; n++)
+	if (t->size != old && edge % t->chunk && edge)
+		TRY(put(t, (uint32_t)(edge / t->chunk)));
+	for (uint64_t n = at / t->chunk; len && n <= (at + len - 1) / t->chunk; n++)
 		TRY(put(t, (uint32_t)n));
 	return 0;
 }
@@ -265,36 +335,80 @@ static int by_another(struct story *t)
 	return 0;
 }
 
-static int reopen(struct story *t)
-{
-	if (draw(4) == 0)
-		TRY(by_another(t));
-	frame_close(t->f);
-	t->f = NULL;
-	memset(t->plain + t->committed, 0, sizeof t->plain - t->committed);
-	t->size = t->kept = t->committed;
-	return frame_open_take(&t->f, &disk.io);
-}
-
 static void expect(struct story *t, uint64_t size)
 {
 	assert(nstates < MAX_STATES);
+	memcpy(plains[nstates], t->plain, size);
 	states[nstates++] = (struct state){sum_of(view_of(t->plain, size)), size};
-	t->committed = size;
+}
+
+/* Goes on from the state that is shown. */
+static int look(struct story *t)
+{
+	struct state st;
+	TRY(content(t->f, t->s, &st));
+	size_t i = nstates;
+	while (i > nsafe && (states[i - 1].hash != st.hash || states[i - 1].size != st.size))
+		i--;
+	if (i == nsafe)
+		return complain("reopened", 0, st);
+	memset(t->plain, 0, sizeof t->plain);
+	memcpy(t->plain, plains[i - 1], st.size);
+	t->size = t->kept = st.size;
+	return 0;
+}
+
+static int reopen(struct story *t)
+{
+	bool suspect = frame_suspect(t->f), given_up = frame_dirty(t->f);
+	if (draw(4) == 0 && !t->failed && !suspect) {
+		disk.left = 0;
+		TRY(by_another(t));
+	}
+	frame_close(t->f);
+	int rc = frame_open_take(&t->f, &disk.io);
+	if (rc < 0 && disk.fail) {
+		disk.left = 0;
+		rc = frame_open_take(&t->f, &disk.io);
+	}
+	if (rc < 0)
+		return complain("reopen", rc, states[nstates - 1]);
+	if (suspect)
+		frame_set_suspect(t->f);
+	if (given_up)
+		frame_cut_given_up(t->f);
+	TRY(look(t));
+	if (draw(4) || frame_commit(t->f, COMMIT_SYNC) < 0)
+		return 0;
+	expect(t, t->size);
+	nsafe = nstates - 1;
+	return 0;
+}
+
+/* A commit may fail where calls do. Then its state may be there, and the next one has it all. */
+static int commit_done(struct story *t, int rc)
+{
+	if (rc < 0 && disk.fail) {
+		t->failed = true;
+		rc = 1;
+	}
+	space_check(&t->f->space);
+	return rc;
 }
 
 /* As if chunk `missing` had not been put: what has come behind `kept` ends before it. */
 static int commit_part(struct story *t, unsigned count)
 {
-	uint32_t missing = draw(4) ? draw(MAX_SIZE / CHUNK) : UINT32_MAX;
-	uint32_t first = (uint32_t)(t->kept / CHUNK);
+	t->kept = frame_kept(t->f); /* a commit that failed counts */
+	uint32_t missing = draw(4) ? draw(MAX_SIZE / t->chunk) : UINT32_MAX;
+	uint32_t first = (uint32_t)(t->kept / t->chunk);
 	if (missing <= first) /* a hole may be cut anywhere */
 		missing = first + (t->kept < t->size && frame_slot(t->f, first) == SLOT_STORED);
-	expect(t, min_u64(t->size, max_u64(t->kept, (uint64_t)missing * CHUNK)));
+	uint64_t end = min_u64(t->size, max_u64(t->kept, (uint64_t)missing * t->chunk));
+	expect(t, end);
 	TRY(cut_power(t->s, count / 4));
-	TRY(frame_commit_part(t->f, missing));
-	space_check(&t->f->space);
-	nparts += t->committed < t->size;
+	TRY(commit_done(t, frame_commit_part(t->f, missing)));
+	nparts += end < t->size;
 	return cut_power(t->s, count);
 }
 
@@ -310,37 +424,73 @@ static int commit(struct story *t, unsigned count)
 	unsigned before = disk.nsyncs;
 	if (many)
 		t->f->young.bytes += YOUNG_MAX_BYTES + 1;
-	TRY(frame_commit(t->f, how));
+	int rc = commit_done(t, frame_commit(t->f, how));
+	TRY(rc);
+	if (rc > 0)
+		return cut_power(t->s, count);
 	if (many && (disk.nsyncs == before || t->f->young.bytes))
 		return complain("no sync for many young chunks", -EIO, states[nstates - 1]);
 	t->kept = t->size;
-	space_check(&t->f->space);
-	if (how == COMMIT_SYNC)
+	if (how == COMMIT_SYNC) {
 		nsafe = nstates - 1;
+		t->failed = false;
+	}
 	return cut_power(t->s, count);
 }
 
-static int story(struct story *t, unsigned count)
+static int begin(struct story *t, struct view from)
+{
+	struct state st;
+	disk.io.ops = &disk_ops;
+	disk.left = 0;
+	disk.suspect = t->failed = false;
+	forget_calls(disk.call, &disk.ncalls);
+	disk.now.n = disk.safe.n = nsafe = nstates = 0;
+	memset(t->plain, 0, sizeof t->plain);
+	t->chunk = CHUNK;
+	if (from.n) {
+		TRY(buf_append(&disk.now, from));
+		TRY(buf_append(&disk.safe, from));
+		TRY(frame_open_take(&t->f, &disk.io));
+		t->chunk = frame_info(t->f)->chunk_size;
+		if (!frame_writable(t->f) || frame_size(t->f) > MAX_SIZE)
+			return -EINVAL;
+	} else {
+		TRY(frame_create_take(&t->f, &disk.io, &t->p, CHUNK));
+	}
+	TRY(io_sync(&disk.io));
+	TRY(content(t->f, t->s, &st));
+	t->size = t->kept = st.size;
+	TRY(frame_read(t->f, 0, t->s, span_of(t->plain, t->size)));
+	layers = layers_of(t->f);
+	expect(t, t->size);
+	return 0;
+}
+
+static void arm(void)
+{
+	if (!disk.fail || draw(3))
+		return;
+	disk.left = 1 + draw(draw(2) ? 6 : 20);
+	disk.more = draw(2) ? 0 : draw(8);
+}
+
+static int story(struct story *t, unsigned count, struct view from)
 {
 	static const char *const pipelines[] = {"zstd:1", "store", "shuffle:4+lz4"};
 	char why[64];
-	forget_calls(disk.call, &disk.ncalls);
-	disk.io.ops = &disk_ops;
-	disk.now.n = disk.safe.n = nsafe = nstates = 0;
-	t->size = t->kept = t->committed = 0;
-	memset(t->plain, 0, sizeof t->plain);
 	pipeline_default(&t->p);
 	TRY(pipeline_parse(&t->p, pipelines[draw(3)], why, sizeof why));
-	TRY(frame_create_take(&t->f, &disk.io, &t->p, CHUNK));
-	TRY(io_sync(&disk.io));
-	states[nstates++] = (struct state){0, 0};
+	TRY(begin(t, from));
 	for (uint32_t i = 0, n = 4 + draw(24); i < n; i++) {
+		arm();
 		for (uint32_t k = 1 + draw(4); k > 0; k--)
 			TRY(change(t));
 		if (draw(6) == 0) {
 			int moved = frame_compact(t->f, 4096);
-			TRY(moved);
-			ncompacted += (uint64_t)moved;
+			if (moved < 0 && !disk.fail)
+				return moved;
+			ncompacted += moved > 0 ? (uint64_t)moved : 0;
 		}
 		TRY(commit(t, count));
 		if (draw(8) == 0)
@@ -351,6 +501,32 @@ static int story(struct story *t, unsigned count)
 	return 0;
 }
 
+static int read_file(const char *name, struct buf *b)
+{
+	FILE *file = fopen(name, "rb");
+	if (!file)
+		return -errno;
+	TRY(buf_reserve(b, 1 << 20));
+	b->n = fread(b->p, 1, 1 << 20, file);
+	fclose(file);
+	return 0;
+}
+
+static int options(char **arg, struct buf *from)
+{
+	int rc = 0;
+	for (; *arg && rc == 0; arg++)
+		if (strcmp(*arg, "--fail") == 0)
+			disk.fail = true;
+		else if (strcmp(*arg, "--skip-sync") == 0 && arg[1])
+			disk.skip_every = (unsigned)atoi(*++arg);
+		else if (strcmp(*arg, "--from") == 0 && arg[1])
+			rc = read_file(*++arg, from);
+		else
+			rc = -EINVAL;
+	return rc;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc < 4)
@@ -359,18 +535,19 @@ int main(int argc, char **argv)
 	unsigned first = (unsigned)atoi(argv[3]);
 	struct story *t = mem_zalloc(sizeof *t);
 	int rc = t ? scratch_open(&t->s) : -ENOMEM;
-	if (argc == 6)
-		disk.skip_every = (unsigned)atoi(argv[5]);
+	struct buf from = {0};
+	if (rc == 0)
+		rc = options(argv + 4, &from);
 	log_init(LOG_LEVEL_ERR, LOG_SINK_STDERR);
 	for (; rc == 0 && done < stories; done++) {
 		seed = (first + done) * 2654435761u;
-		rc = story(t, count);
+		rc = story(t, count, buf_view(&from));
 		if (rc < 0)
 			printf("story %u: %s\n", first + done, strerror(-rc));
 	}
 	printf("%u stories, %" PRIu64 " states, %" PRIu64 " recovered, %" PRIu64
-	       " compacted, %" PRIu64 " cut\n",
-	       done, nopened, nrecovered, ncompacted, nparts);
+	       " compacted, %" PRIu64 " cut, %" PRIu64 " failed\n",
+	       done, nopened, nrecovered, ncompacted, nparts, disk.nfailed);
 	fflush(stdout);
 	if (rc < 0)
 		_exit(1); /* nobody tidies up after a failure */
@@ -379,5 +556,6 @@ int main(int argc, char **argv)
 	forget_calls(disk.call, &disk.ncalls);
 	buf_free(&disk.now);
 	buf_free(&disk.safe);
+	buf_free(&from);
 	return 0;
 }

@@ -1,12 +1,16 @@
 """Power cuts at the frame layer: disks that a cut may leave are built in memory
 and opened (tests/c/frame_crash.c)."""
 
+import random
 import re
 import subprocess
 
 import pytest
 
+from libdata import KINDS, blob
 from libmount import BUILD, SLOWNESS
+
+MOST = 20_000  # bytes of a frame that stories begin with
 
 
 def crash(stories, states, seed, *args):
@@ -25,13 +29,69 @@ def crash(stories, states, seed, *args):
     )
 
 
+@pytest.mark.parametrize("fail", [(), ("--fail",)], ids=["", "failing"])
 @pytest.mark.parametrize("seed", range(4 if SLOWNESS == 1 else 2))
-def test_every_disk_shows_a_state_that_was(seed):
+def test_every_disk_shows_a_state_that_was(seed, fail):
     """Whatever power leaves of the calls since the last sync: what was synced
-    is there, and nothing is torn."""
-    code, said, states, recovered = crash(60, 20, 1000 * seed)
+    is there, and nothing is torn; the same where calls have failed before."""
+    code, said, states, recovered = crash(60, 20, 1000 * seed, *fail)
     assert code == 0, said
     assert states > 15000 and recovered > 1000, said
+
+
+def another_program(path, rng):
+    """A frame of the reference whose chunks were appended, replaced, inserted and deleted, perhaps
+    all of them; with metalayers of both kinds, and perhaps with bytes behind its end."""
+    import blosc2
+
+    import libblosc
+
+    item = rng.choice([1, 1, 3, 4, 8, 17, 300])
+    size = rng.choice([512, 1000, 1024, 4096]) // item * item
+    shape = {
+        "typesize": item,
+        "chunksize": size,
+        "codec": rng.choice(libblosc.CODECS),
+        "level": rng.choice([0, 1, 5, 9]),
+        "filters": rng.choice([[], [libblosc.F.SHUFFLE]]),
+        "blocksize": rng.choice([0, size // item // 4 * item or item]),
+        "split": blosc2.SplitMode.AUTO_SPLIT,
+        "meta": {f"m{i}": rng.randbytes(rng.choice([5, 600])) for i in range(rng.choice([0, 2]))},
+    }
+    path.unlink(missing_ok=True)
+    writer = libblosc.Writer(path, shape)
+    for i in range(rng.choice([0, 1, 15])):
+        writer.schunk.vlmeta[f"v{i}"] = rng.randbytes(rng.choice([9, 3000]))
+    for _ in range(rng.choice([0, 1, 8, 20])):
+        data, n = blob(rng.random(), size, rng.choice(KINDS)), len(writer.chunks)
+        kind = rng.choice(["append", "append", "update", "insert", "delete"])
+        if kind in ("append", "insert") and (n + 1) * size > MOST:
+            continue
+        if kind == "append":
+            writer.append(data)
+        elif kind == "insert":
+            writer.insert(rng.randrange(n + 1), data)
+        elif n and kind == "update":
+            writer.update(rng.randrange(n), data)
+        elif n:
+            writer.delete(rng.randrange(n))
+    while rng.randrange(6) == 0 and writer.chunks:
+        writer.delete(0)
+    del writer
+    if rng.randrange(4) == 0:
+        with path.open("ab") as file:
+            file.write(rng.randbytes(2000))
+
+
+@pytest.mark.parametrize("fail", [(), ("--fail",)], ids=["", "failing"])
+def test_every_disk_of_another_programs_frame(work, blosc2, fail):
+    """The same from frames of the reference: where the trailer of an empty root must go lie chunks
+    of theirs, and their metalayers stay as they are."""
+    path = work / "f.b2frame"
+    for seed in range(40 if SLOWNESS == 1 else 8):
+        another_program(path, random.Random(f"{seed} {fail}"))
+        code, said, _, _ = crash(12, 8, 1000 * seed, "--from", path, *fail)
+        assert code == 0, f"{seed}: {said}"
 
 
 @pytest.mark.release
