@@ -82,6 +82,22 @@ def test_extended_attributes_and_acls(with_extras, mount, root):
     assert extras(extracted(again, m.work / "back2")) == wanted
 
 
+def test_capabilities_of_a_file_with_several_names(tmp_path, root):
+    plain, made = tmp_path / "plain", tmp_path / "made"
+    plain.mkdir()
+    (plain / "a").write_bytes(b"data")
+    os.link(plain / "a", plain / "b")
+    os.chmod(plain / "a", 0o4755)
+    os.setxattr(plain / "a", "security.capability", CAPS)
+    assert compress(plain, made) == ""
+    (made / "b.b2frame").unlink()
+    compress(plain, made)  # once more, to one that is up to date
+    back = extracted(made, tmp_path / "back")
+    assert (back / "a").samefile(back / "b") and (back / "a").stat().st_mode & 0o7777 == 0o4755
+    for path in made / "a.b2frame", back / "a":
+        assert os.getxattr(path, "security.capability") == CAPS
+
+
 def test_attributes_of_a_user(with_extras, work, root):
     """Who may not set capabilities goes without them, and a file that is read-only has its own."""
     os.setxattr(with_extras / "sub/b", "security.capability", CAPS)

@@ -144,6 +144,7 @@ int draft_node(struct draft *d, int dir, const struct stat *st)
 int draft_link(struct draft *d, int dir, int from, const char *path)
 {
 	TRY(draft_name(d, dir));
+	d->linked = true;
 	return draft_made(d, linkat(from, path, dir, d->name, 0));
 }
 
@@ -211,7 +212,7 @@ int draft_finish(struct draft *d, const struct stat *st, struct extras *x, const
 		if (close(d->fd) < 0 && rc == 0)
 			rc = -errno;
 		d->fd = -1;
-	} else if (st) {
+	} else if (!d->linked) { /* else it has them: chown(2) would end its capabilities */
 		rc = give_attributes_at(d, st);
 	}
 	if (rc == 0)

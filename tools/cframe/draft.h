@@ -16,7 +16,8 @@
 /* A file under a temporary name, in the directory `dir`. */
 struct draft {
 	int dir; /* borrowed */
-	int fd;  /* -1: not a regular file */
+	int fd;  /* -1: not a regular file, or another name of one */
+	bool linked; /* another name of a file, whose attributes stay */
 	char name[32];
 	struct live *live;
 };
@@ -34,8 +35,8 @@ NODISCARD int draft_node(struct draft *d, int dir, const struct stat *st);
 NODISCARD int draft_link(struct draft *d, int dir, int from, const char *path);
 
 /*
- * Sets the attributes, and then the name. `replace`: even if a file has that name; otherwise
- * -EEXIST. If this fails, the draft is removed.
+ * Sets the attributes, unless it is another name of a file, and then the name. `replace`: even if a
+ * file has that name; otherwise -EEXIST. If this fails, the draft is removed.
  */
 NODISCARD int draft_finish(struct draft *d, const struct stat *st, struct extras *x,
 			   const char *name, bool replace);
