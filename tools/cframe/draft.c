@@ -1,6 +1,7 @@
 #include "draft.h"
 
 #include "base/err.h"
+#include "base/fd.h"
 #include "frame/names.h"
 
 #include <dirent.h>
@@ -172,14 +173,30 @@ int give_attributes(int fd, const struct stat *st, struct extras *x)
 	return 0;
 }
 
+/* fchmodat(2) would follow a symlink that somebody has put in the place of the draft. */
+static int give_mode_at(const struct draft *d, mode_t mode)
+{
+	char path[FD_PATH_MAX];
+	struct stat st;
+	int fd = openat(d->dir, d->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	fd_proc_path(fd, path);
+	int rc = fstat(fd, &st) < 0 ? -errno : S_ISLNK(st.st_mode) ? -ELOOP : 0;
+	if (rc == 0 && chmod(path, mode) < 0)
+		rc = -errno;
+	close(fd);
+	return rc;
+}
+
 /* The same for what cannot be opened. */
 static int give_attributes_at(const struct draft *d, const struct stat *st)
 {
 	const struct timespec times[] = {st->st_atim, st->st_mtim};
 	bool given =
 		fchownat(d->dir, d->name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) == 0;
-	if (!S_ISLNK(st->st_mode) && fchmodat(d->dir, d->name, mode_for(st, given), 0) < 0)
-		return -errno;
+	if (!S_ISLNK(st->st_mode))
+		TRY(give_mode_at(d, mode_for(st, given)));
 	return utimensat(d->dir, d->name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
