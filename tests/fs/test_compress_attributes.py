@@ -82,6 +82,26 @@ def test_extended_attributes_and_acls(with_extras, mount, root):
     assert extras(extracted(again, m.work / "back2")) == wanted
 
 
+def test_access_is_that_of_the_source(with_extras, tmp_path):
+    """Not what a default ACL of the target's directory, or one of an earlier run, gives."""
+    plain, made, back = with_extras, tmp_path / "made", tmp_path / "back"
+    compress(plain, made)
+    extracted(made, back)
+    (plain / "sub/new").write_bytes(b"data")
+    (plain / "sub/deep").mkdir()
+    for path in "sub/new", "sub/deep":
+        subprocess.run(["setfacl", "-b", plain / path], check=True)
+    compress(plain, made)
+    extracted(made, back)
+    subprocess.run(["setfacl", "-b", plain / "sub"], check=True)
+    os.setxattr(plain / "sub", "user.note", b"another")
+    compress(plain, made)
+    wanted = extras(plain)
+    assert wanted[Path("sub")] == {"user.note": b"another"} and wanted[Path("sub/new")] == {}
+    del wanted[Path("a")]["user.cframefs.pipeline"]
+    assert extras(extracted(made, back)) == wanted
+
+
 def test_capabilities_of_a_file_with_several_names(tmp_path, root):
     plain, made = tmp_path / "plain", tmp_path / "made"
     plain.mkdir()

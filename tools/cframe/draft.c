@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/random.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /*
@@ -183,6 +184,8 @@ static int give_mode_at(const struct draft *d, mode_t mode)
 		return -errno;
 	fd_proc_path(fd, path);
 	int rc = fstat(fd, &st) < 0 ? -errno : S_ISLNK(st.st_mode) ? -ELOOP : 0;
+	if (rc == 0) /* that of the directory's default */
+		(void)removexattr(path, "system.posix_acl_access");
 	if (rc == 0 && chmod(path, mode) < 0)
 		rc = -errno;
 	close(fd);

@@ -5,6 +5,9 @@
 
 #include <sys/xattr.h>
 
+#define ACL_ACCESS "system.posix_acl_access"
+#define ACL_DEFAULT "system.posix_acl_default"
+
 /*
  * True: the attribute is copied. ACLs are: a mode alone would give the owning group what the mask
  * of an ACL allows to others. Labels of a security module are the system's business, and attributes
@@ -12,8 +15,7 @@
  */
 static bool is_kept(const char *name)
 {
-	static const char *const whole[] = {"system.posix_acl_access", "system.posix_acl_default",
-					    "security.capability"};
+	static const char *const whole[] = {ACL_ACCESS, ACL_DEFAULT, "security.capability"};
 
 	for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
 		if (strcmp(name, whole[i]) == 0)
@@ -86,8 +88,43 @@ static bool matters(const char *name, int error)
 	return error != EPERM || strcmp(name, "security.capability") != 0;
 }
 
+static bool has(const struct extras *x, const char *wanted)
+{
+	for (size_t at = 0; at < x->all.n;) {
+		const char *name = (const char *)x->all.p + at;
+		uint32_t len;
+
+		if (strcmp(name, wanted) == 0)
+			return true;
+		at += strlen(name) + 1;
+		memcpy(&len, x->all.p + at, sizeof len);
+		at += sizeof len + len;
+	}
+	return false;
+}
+
+/* One by the default of the directory, or from an earlier run, lets in more than it should. */
+static void remove_acl(struct extras *x, int fd, const char *name)
+{
+	bool other = !has(x, name) && fgetxattr(fd, name, NULL, 0) >= 0;
+	if (other && fremovexattr(fd, name) < 0 && errno != ENODATA && x->rc == 0)
+		x->rc = -errno;
+}
+
+bool extras_are_those_of(const struct extras *x, int fd)
+{
+	struct extras now = {0};
+	extras_load(&now, fd);
+	bool same = now.rc == x->rc && now.all.n == x->all.n &&
+		    (!now.all.n || memcmp(now.all.p, x->all.p, now.all.n) == 0);
+	extras_free(&now);
+	return same;
+}
+
 void extras_give(struct extras *x, int fd)
 {
+	remove_acl(x, fd, ACL_ACCESS);
+	remove_acl(x, fd, ACL_DEFAULT);
 	for (size_t at = 0; at < x->all.n;) {
 		const char *name = (const char *)x->all.p + at;
 		uint32_t len;

@@ -7,12 +7,19 @@
 
 #include "base/buf.h"
 
+#include <stdbool.h>
+
 struct extras {
 	struct buf all;
 	int rc; /* why one could not be read or set; 0: all could */
 };
 void extras_load(struct extras *x, int fd);
+
+/* Sets them. ACLs that are not among them are removed, other attributes stay. */
 void extras_give(struct extras *x, int fd);
+
+/* True: the file has these and no others. False also if they are in another order. */
+bool extras_are_those_of(const struct extras *x, int fd);
 void extras_free(struct extras *x);
 
 #endif

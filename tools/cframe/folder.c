@@ -56,7 +56,8 @@ static bool is_as_asked(const struct folder *f)
 	return !f->made && fstat(f->fd, &now) == 0 &&
 	       (!is_mine(&now) ||
 		(now.st_mode == f->st.st_mode && now.st_uid == f->st.st_uid &&
-		 now.st_gid == f->st.st_gid && is_stamp_of(now.st_mtim, f->st.st_mtim)));
+		 now.st_gid == f->st.st_gid && is_stamp_of(now.st_mtim, f->st.st_mtim) &&
+		 extras_are_those_of(&f->extras, f->fd)));
 }
 
 static void finish_folder(struct walk *w, struct folder *f)
