@@ -143,6 +143,27 @@ def test_single_files(full):
     assert os.readlink(plain / "dangling") == "/no/such/file"
 
 
+def test_many_names_of_a_directory(tmp_path):
+    """They take the time that the directory takes, not one reading of it for each of them."""
+    plain, made, back = (tmp_path / name for name in ("plain", "made", "back"))
+    plain.mkdir()
+    names = [f"{i:04}" for i in range(6000)]
+    for name in names:
+        (plain / name).touch()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cframe("compress", *(plain / name for name in names), made)
+    frames = [made / f"{name}.b2frame" for name in names]
+    extract("-C", back, *frames)
+    cframe("ls", *frames)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert sorted(os.listdir(back)) == names
+    assert after.ru_utime - before.ru_utime < 5 * SLOWNESS
+    extract("-C", back, made / "nobody", code=1)
+    os.rename(made / "0001.b2frame", made / "new.b2frame")
+    extract("-C", back, made / "0000", made / "new", made / "0002")
+    assert (back / "new").exists()
+
+
 def test_links_to_what_was_replaced(mount):
     """A name that another file has taken meanwhile is no other name of the first any more."""
     m = mount()

@@ -21,6 +21,7 @@ struct compress {
 	struct walk walk;
 	struct outputs *outputs;
 	struct packer *packer;
+	struct last_listing last;
 	const char *as; /* the name of a link of the command line, for the file behind it */
 	bool is_named;  /* the entry stands on the command line */
 	struct settings settings;
@@ -219,7 +220,7 @@ static void compress_path(struct compress *c, const char *path)
 {
 	struct walk *w = &c->walk;
 	struct source from;
-	struct listing l;
+	struct entry *e;
 
 	walk_open_source(w, path, &from);
 	if (from.fd < 0)
@@ -229,18 +230,16 @@ static void compress_path(struct compress *c, const char *path)
 			outputs_wait(c->outputs);
 		walk_all(w, from.fd);
 	} else {
-		int rc = listing_read(&l, from.fd);
-		struct entry *e = rc < 0 ? NULL : listing_find(&l, from.name);
+		int rc = last_listing_find(&c->last, from.fd, from.name, false, &e);
 		const char *slash = strrchr(path, '/');
 		c->as = slash ? slash[1] ? slash + 1 : NULL : path;
 		c->is_named = true;
-		if (e)
-			walk_one(w, &l, e);
+		if (rc == 0)
+			walk_one(w, &c->last.l, e);
 		else
-			walk_say_rc(w, rc < 0 ? rc : -ENOENT);
+			walk_say_rc(w, rc);
 		c->is_named = false;
 		c->as = NULL;
-		listing_free(&l);
 	}
 	close(from.fd);
 }
@@ -395,6 +394,7 @@ int compress_main(int argc, char **argv)
 		packer_close(c.packer);
 		outputs_close(c.outputs);
 		walk_deinit(&c.walk);
+		listing_free(&c.last.l);
 	}
 	settings_deinit(&c.settings);
 	return code;

@@ -16,6 +16,7 @@
 struct extract {
 	struct walk walk;
 	struct scratch *s;
+	struct last_listing last;
 	bool verbose;
 };
 
@@ -138,17 +139,14 @@ static const struct walk_ops ops = {
 /* Extracts one entry of a directory, by its name there or in a mount. */
 static void extract_named(struct walk *w, int from, const char *name)
 {
-	struct listing l;
-	int rc = listing_read(&l, from);
-	struct entry *e = rc < 0 ? NULL : listing_find(&l, name);
+	struct last_listing *last = &((struct extract *)w)->last;
+	struct entry *e;
+	int rc = last_listing_find(last, from, name, true, &e);
 
-	if (rc >= 0 && !e)
-		e = listing_owner(&l, name);
-	if (e)
-		walk_one(w, &l, e);
+	if (rc == 0)
+		walk_one(w, &last->l, e);
 	else
-		walk_say_rc(w, rc < 0 ? rc : -ENOENT);
-	listing_free(&l);
+		walk_say_rc(w, rc);
 }
 
 /*
@@ -225,5 +223,6 @@ int extract_main(int argc, char **argv)
 	int code = run(&x, where, t, argv + optind);
 	scratch_close(x.s);
 	walk_deinit(&x.walk);
+	listing_free(&x.last.l);
 	return code;
 }

@@ -150,6 +150,36 @@ struct entry *listing_owner(struct listing *l, const char *shown)
 	return NULL;
 }
 
+static struct entry *find(struct listing *l, const char *name, bool shown)
+{
+	struct entry *e = listing_find(l, name);
+	return e || !shown ? e : listing_owner(l, name);
+}
+
+int last_listing_find(struct last_listing *t, int fd, const char *name, bool shown,
+		      struct entry **e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	bool same = t->l.n && st.st_dev == t->of.st_dev && st.st_ino == t->of.st_ino;
+	t->l.fd = fd;
+	*e = same ? find(&t->l, name, shown) : NULL;
+	if (*e) { /* which may have been looked at some time ago */
+		(*e)->looked = false;
+		(*e)->rc = 0;
+		return 0;
+	}
+	listing_free(&t->l);
+	t->of = st;
+	int rc = listing_read(&t->l, fd);
+	*e = rc < 0 ? NULL : find(&t->l, name, shown);
+	if (rc < 0)
+		listing_free(&t->l);
+	return rc < 0 ? rc : *e ? 0 : -ENOENT;
+}
+
 bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX + 1])
 {
 	look(l, e);

@@ -34,6 +34,22 @@ struct entry *listing_find(struct listing *l, const char *name);
 /* Sets e->st, or e->rc. */
 void listing_stat(struct listing *l, struct entry *e);
 
+/*
+ * The listing of the directory of which an entry was asked for last. Many may be asked for one
+ * after the other: reading a large directory for each would take minutes.
+ */
+struct last_listing {
+	struct listing l;
+	struct stat of; /* the directory */
+};
+
+/*
+ * Sets *e to the entry of that name, or with `shown` to the one that a mount shows by that name;
+ * -ENOENT: there is none. Borrows `fd`, until the next call. Release with listing_free(&t->l).
+ */
+NODISCARD int last_listing_find(struct last_listing *t, int fd, const char *name, bool shown,
+				struct entry **e);
+
 /* The entry that a mount shows as `shown`, or NULL. */
 struct entry *listing_owner(struct listing *l, const char *shown);
 

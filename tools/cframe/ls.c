@@ -21,6 +21,7 @@ struct ls {
 	dev_t dev;
 	unsigned depth;
 	uint64_t files, size, stored;
+	struct last_listing last;
 };
 
 static void print_row(struct ls *ls, uint64_t stored, uint64_t size, const char *name)
@@ -116,18 +117,13 @@ static void list_directory(struct ls *ls, int fd, const char *path)
 static int list_named(struct ls *ls, int fd, const char *name, const char *path)
 {
 	char shown[NAME_MAX + 1];
-	struct listing l;
-	int rc = listing_read(&l, fd);
-	struct entry *e = rc < 0 ? NULL : listing_find(&l, name);
+	struct entry *e;
 
-	if (rc >= 0 && !e)
-		e = listing_owner(&l, name);
-	if (e && listing_show(&l, e, shown))
-		list_entry(ls, &l, e, path);
-	else if (rc >= 0)
-		rc = -ENOENT;
-	listing_free(&l);
-	return rc;
+	TRY(last_listing_find(&ls->last, fd, name, true, &e));
+	if (!listing_show(&ls->last.l, e, shown))
+		return -ENOENT;
+	list_entry(ls, &ls->last.l, e, path);
+	return 0;
 }
 
 static void list_path(struct ls *ls, const char *path)
@@ -174,5 +170,6 @@ int ls_main(int argc, char **argv)
 	snprintf(name, sizeof name, "%" PRIu64 " files", ls.files);
 	if (ls.files > 1 || ls.totals || (!ls.files && !ls.failed))
 		print_row(&ls, ls.stored, ls.size, name);
+	listing_free(&ls.last.l);
 	return ls.failed;
 }
