@@ -223,10 +223,13 @@ def test_a_tree_deeper_than_the_stack(tmp_path):
     make = "import os, sys\nfor i in range(int(sys.argv[2])): os.mkdir('d'); os.chdir('d')"
     (tmp_path / "deep").mkdir()
     subprocess.run([sys.executable, "-c", make, "", str(deep)], cwd=tmp_path / "deep", check=True)
-    argv = ["prlimit", f"--nofile={most}", CFRAME, "extract", "-C", tmp_path / "out"]
+    argv = ["prlimit", f"--nofile=64:{most}", CFRAME, "extract", "-C", tmp_path / "out"]
     got = subprocess.run([*argv, tmp_path / "deep"], capture_output=True, text=True)
+    argv[2:] = [CFRAME, "ls", tmp_path / "deep"]
+    listed = subprocess.run(argv, capture_output=True, text=True)
     subprocess.run(["rm", "-rf", tmp_path / "deep", tmp_path / "out"], check=True)
     assert got.returncode == 1 and got.stderr.endswith("/d/d: is too deep, and left out\n")
+    assert listed.stderr.endswith("/d/d: is too deep, and left out\n")
 
 
 def test_damaged_frames_leave_nothing(mount):

@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define WORKERS_MAX 256
@@ -244,16 +243,6 @@ static void compress_path(struct compress *c, const char *path)
 	close(from.fd);
 }
 
-/* Each file on its way has two descriptors. */
-static void raise_nofile(void)
-{
-	struct rlimit lim;
-	if (getrlimit(RLIMIT_NOFILE, &lim) == 0) {
-		lim.rlim_cur = lim.rlim_max;
-		(void)setrlimit(RLIMIT_NOFILE, &lim);
-	}
-}
-
 /* Which data would be lost because a daemon uses the target; NULL: none. */
 static const char *target_problem(const struct compress *c)
 {
@@ -283,7 +272,6 @@ static int run(struct compress *c, char **source, const char *where)
 		c->walk.failed = true;
 		return 1;
 	}
-	raise_nofile();
 	if (!c->verbose) /* where each file has a line */
 		progress_start();
 	rc = outputs_open(&c->outputs, &c->walk, c->verbose);

@@ -81,8 +81,11 @@ static void list_entry(struct ls *ls, struct listing *l, struct entry *e, const 
 	if (!S_ISDIR(e->st.st_mode) || e->st.st_dev != ls->dev)
 		return; /* nothing of a file's own; another file system, perhaps the mount */
 	int fd = openat(l->fd, e->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || ls->depth == LISTING_DEEPEST) {
-		fail(ls, path, fd < 0 ? -errno : -ELOOP);
+	if (fd < 0) {
+		fail(ls, path, -errno);
+	} else if (ls->depth == LISTING_DEEPEST) {
+		ls->failed = true;
+		tool_say("%s: is too deep, and left out", path);
 	} else {
 		ls->depth++;
 		list_directory(ls, fd, path);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 
 struct subcommand {
 	const char *name;
@@ -144,8 +145,19 @@ static int run(int argc, char **argv)
 	return 1;
 }
 
+/* Each level of a tree has a descriptor or two, and each file on its way. */
+static void raise_nofile(void)
+{
+	struct rlimit lim;
+	if (getrlimit(RLIMIT_NOFILE, &lim) == 0) {
+		lim.rlim_cur = lim.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &lim);
+	}
+}
+
 int main(int argc, char **argv)
 {
+	raise_nofile();
 	int code = run(argc, argv);
 	return is_said() ? code : 1;
 }
