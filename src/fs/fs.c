@@ -20,6 +20,7 @@ void fs_init(struct fs *fs, const struct options *o)
 			  .backing = {.root = -1, .proc = -1, .lock = -1},
 			  .absent.lock = PTHREAD_MUTEX_INITIALIZER,
 			  .kept.lock = PTHREAD_MUTEX_INITIALIZER,
+			  .bytewise = PTHREAD_MUTEX_INITIALIZER,
 			  .relief = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = RELIEF_MOST},
 			  .began = meter_now()};
 	seek_queue_init(&fs->seeks);

@@ -7,6 +7,7 @@
  *   seeks.sending  the kernel is made to send what it has; nothing else is held  (ops/seek.h)
  *   file.writing   one writer at a time                                          (file/file.h)
  *   file.gate      shared by writers of bytes; alone: commit, truncate
+ *   bytewise       one file at a time is stored anew as a whole                  (file/sync.c)
  *   inode.lock     who opens and closes; times                                   (inode/inode.h)
  *   file.sidecar   the lock file that other programs use                         (file/sidecar.h)
  *   file.lock      what the file holds
@@ -61,6 +62,7 @@ struct fs {
 	struct spare *spare;
 	struct intent *intent; /* NULL: off */
 	struct kept kept;
+	pthread_mutex_t bytewise;
 	struct fuse_session *session;
 	struct wire wire;
 	struct keeper *keeper; /* from before the first request on */

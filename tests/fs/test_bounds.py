@@ -201,6 +201,26 @@ def test_parts_of_large_chunks_are_zeroed(mount):
     assert all((m.mnt / f"f{n}").read_bytes() == wanted for n in range(count))
 
 
+@pytest.mark.concurrent
+def test_files_that_end_within_an_item(mount):
+    """Their chunks of whole items are stored anew, as bytes; at once they would take 100 MiB."""
+    m = mount("dirty_max=8M,cache=8M,commit=3600,codec=lz4,workers=2,intent=0")
+    data = b"".join(struct.pack("<d", n / 7) for n in range(12 * MiB // 8))
+    count = 12
+    for n in range(count):
+        (m.mnt / f"f{n}").write_bytes(data)
+    m.remount()
+    fds = [os.open(m.mnt / f"f{n}", os.O_RDWR) for n in range(count)]
+    for fd in fds:
+        os.pwrite(fd, b"end", len(data))
+    together(count, lambda n: os.fsync(fds[n]))
+    held_to(m, (8 + 8 + 16 + 48) * MiB)
+    for fd in fds:
+        os.close(fd)
+    m.remount()
+    assert all((m.mnt / f"f{n}").read_bytes() == data + b"end" for n in range(count))
+
+
 def test_pages_over_pages_on_their_way(mount):
     """Writers that never wait for the workers: of each chunk one copy is being
     stored and another changes."""

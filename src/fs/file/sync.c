@@ -132,7 +132,7 @@ static int store_anew(struct file *f, uint32_t n)
  * any more (policy.h). Those that do are stored again. So are the other chunks of this commit: they
  * lie between the former, which would leave gaps.
  */
-static int become_bytewise(struct file *f)
+static int store_all_anew(struct file *f)
 {
 	struct workspace *ws = workspace_get();
 	int rc = ws ? 0 : -ENOMEM;
@@ -150,6 +150,18 @@ static int become_bytewise(struct file *f)
 	f->items_whole = rc < 0; /* the next commit goes on with the rest */
 	pthread_rwlock_unlock(&f->lock);
 	return rc < 0 ? rc : flush_all(f);
+}
+
+/*
+ * All of the file comes into memory for that, which cannot wait for the budget: a writer that waits
+ * there may want the gate. So it is one file at a time.
+ */
+static int become_bytewise(struct file *f)
+{
+	pthread_mutex_lock(&f->fs->bytewise);
+	int rc = store_all_anew(f);
+	pthread_mutex_unlock(&f->fs->bytewise);
+	return rc;
 }
 
 /*
