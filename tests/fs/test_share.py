@@ -460,3 +460,28 @@ def test_sidecars_follow_frames_that_are_exchanged(mount, suffix, locks):
     frames = {"x": "y.b2frame", "y": f"x{suffix}"}
     found = {path.name: path.read_bytes() for path in m.backing.glob("*.b2lock")}
     assert found == {f"{frames[name]}.b2lock": name.encode() * 16 for name in locks}
+
+
+def test_a_rename_that_cannot_remove_the_old_name(mount, work):
+    """What it replaces, of another suffix, is gone by then. That the file has the new name, too, is
+    known, and by which lock file it is shared under that."""
+    m = mount("commit=1000,intent=0", start=False)
+    fault = Fault(m, work / "control")
+    m.start()
+    (m.mnt / "t").write_bytes(b"old")
+    m.stored("t").rename(m.backing / "t.b2f")
+    m.remount()
+    (m.backing / "t.b2f.b2lock").write_bytes(bytes(16))
+    (m.mnt / "s").write_bytes(b"new")
+    fault.set(3, calls=Fault.NAME, error=errno.EIO)
+    assert error_of(os.rename, m.mnt / "s", m.mnt / "t") == "EIO"
+    assert fault.last() == "unlinkat"
+    fault.stop()
+    assert sorted(os.listdir(m.backing)) == ["s.b2frame", "t.b2frame"]
+    (m.backing / "t.b2frame.b2lock").write_bytes(bytes(16))
+    with open(m.mnt / "s", "r+b", buffering=0) as f:
+        os.unlink(m.mnt / "s")
+        f.write(b"newer")
+        os.fsync(f)
+        assert generation(m, "t") == 1
+    assert (m.mnt / "t").read_bytes() == b"newer"

@@ -16,7 +16,7 @@ struct side {
 	int dirfd;
 	const char *shown;
 	unsigned leaves; /* what a move from here leaves behind: RENAME_WHITEOUT, or 0: nothing */
-	bool links;      /* it leaves the old name, too, until somebody removes that */
+	bool links;      /* a move from here leaves the old name, too */
 	struct entry e;  /* e.fd < 0: there is nothing of that name */
 	bool unchecked;  /* which is not quite sure */
 };
@@ -76,7 +76,8 @@ static void moved(struct fs *fs, const struct side *from, const struct side *to,
 	if (!n)
 		return;
 	inode_link_add(fs->inodes, n, to->parent, backing);
-	inode_link_remove(fs->inodes, n, from->parent, from->e.backing);
+	if (!from->links)
+		inode_link_remove(fs->inodes, n, from->parent, from->e.backing);
 	(void)times_set(n, NULL, NULL);
 	inode_put(fs->inodes, n, 1);
 }
@@ -97,7 +98,7 @@ static void replaced(struct fs *fs, struct side *to)
 /* The frame that was `from` is `backing` in `to` now. */
 static void move_sidecar(const struct side *from, const struct side *to, const char *backing)
 {
-	if (from->e.probed.kind != NODE_PLAIN)
+	if (from->e.probed.kind != NODE_PLAIN && !from->links)
 		sidecar_rename(from->dirfd, from->e.backing, to->dirfd, backing);
 }
 
@@ -196,7 +197,8 @@ static int remove_backing(const struct side *s)
 
 /*
  * The same by a second link, so that the source has a name of its own at any moment: the new one
- * may not be shown while the other entry is there. 1: done. 0: not possible here.
+ * may not be shown while the other entry is there. 1: done, and the old name is there, too. 0: not
+ * possible here.
  */
 static int link_beside(const struct side *from, const struct side *to,
 		       char out[static NAME_MAX + 1])
@@ -209,21 +211,20 @@ static int link_beside(const struct side *from, const struct side *to,
 	int rc = remove_backing(to);
 	if (rc < 0)
 		(void)unlinkat(to->dirfd, out, 0);
-	else
-		rc = remove_backing(from);
 	return rc < 0 ? rc : 1;
 }
 
 /*
  * Moves the source beside the entry that it replaces, whose suffix is another, and then removes
- * that. Until then the name shows either the old content or the new.
+ * that. Until then the name shows either the old content or the new. 1: the source has its old name
+ * as well.
  */
 static int move_beside(const struct side *from, const struct side *to,
 		       char out[static NAME_MAX + 1])
 {
 	int rc = link_beside(from, to, out);
 	if (rc != 0)
-		return rc < 0 ? rc : 0;
+		return rc;
 	TRY(move_free(from, to, out));
 	rc = remove_backing(to);
 	if (rc < 0)
@@ -267,19 +268,23 @@ static int rename_once(struct fs *fs, struct side *from, struct side *to, unsign
 	from->leaves = flags & RENAME_WHITEOUT;
 	if (from->leaves)
 		TRY(whiteout_name(from, white));
-	if (!replaces)
-		TRY(move_free(from, to, name));
-	else if (strcmp(name, to->e.backing) == 0)
-		TRY(move_over(from, to, name));
-	else
-		TRY(move_beside(from, to, name));
-	if (replaces)
+	int rc = !replaces ? move_free(from, to, name) :
+		 strcmp(name, to->e.backing) == 0 ? move_over(from, to, name) :
+						    move_beside(from, to, name);
+	TRY(rc);
+	rc = rc > 0 ? remove_backing(from) : 0;
+	from->links = rc < 0;
+	/*
+	 * After a failure the name still stands for what was replaced, in the kernel. As long as
+	 * its inode is not told, whoever opens that finds ESTALE, and the kernel looks again.
+	 */
+	if (replaces && !from->links)
 		replaced(fs, to);
 	if (replaces && to->e.probed.kind != NODE_PLAIN && strcmp(name, to->e.backing) != 0)
 		sidecar_remove(to->dirfd, to->e.backing);
 	move_sidecar(from, to, name);
 	moved(fs, from, to, name);
-	return from->leaves ? whiteout_put(from, white) : 0;
+	return rc < 0 || !from->leaves ? rc : whiteout_put(from, white);
 }
 
 static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsigned flags)
