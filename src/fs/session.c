@@ -142,6 +142,7 @@ static void stop_serving(struct stopper *s)
 	bool here = is_mounted(fs);
 	if (here && unmount(fs, false) == 0)
 		return; /* the loop ends by itself */
+	fs->ending = true;
 	if (here && run_program(argv) < 0)
 		log_warn("%s: sync failed: what the kernel has not sent yet may be lost",
 			 fs->opt.mountpoint);

@@ -27,7 +27,8 @@ static int open_reader(const struct backing *b, int fd)
 
 static int open_dir(struct fs *fs, struct inode *n, struct dir *d)
 {
-	TRY(inodes_room(fs->inodes, true));
+	if (!fs->ending)
+		TRY(inodes_room(fs->inodes, true));
 	int fd = inode_pin(fs->inodes, n);
 	TRY(fd);
 	int rd = open_reader(&fs->backing, fd);
