@@ -82,7 +82,7 @@ struct file *file_new(struct fs *fs, struct inode *n)
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&f->gate, &attr);
-	sidecar_init(&f->sidecar, &fs->relief, &n->told_lock);
+	sidecar_init(&f->sidecar, &fs->relief, fs->inodes, &n->told_lock);
 	pthread_rwlock_init(&f->lock, &attr);
 	pthread_rwlockattr_destroy(&attr);
 	pthread_mutex_init(&f->flight.lock, NULL);

@@ -5,6 +5,7 @@
 #include "base/meter.h"
 #include "fs/backing/backing.h"
 #include "fs/file/sidecar_name.h"
+#include "fs/inode/inode.h"
 #include "fs/relief.h"
 
 #include <fcntl.h>
@@ -31,11 +32,12 @@ struct rest {
 	bool relieved;
 };
 
-void sidecar_init(struct sidecar *s, struct relief *relief, atomic_bool *told)
+void sidecar_init(struct sidecar *s, struct relief *relief, struct inodes *inodes,
+		  atomic_bool *told)
 {
 	pthread_rwlockattr_t attr;
 
-	*s = (struct sidecar){.relief = relief, .told = told, .fd = -1};
+	*s = (struct sidecar){.relief = relief, .inodes = inodes, .told = told, .fd = -1};
 	pthread_rwlockattr_init(&attr);
 	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
 	pthread_rwlock_init(&s->turn, &attr);
@@ -48,10 +50,20 @@ void sidecar_know(struct sidecar *s, const struct sidecar_busy *busy)
 	s->busy_shared = s->busy_alone = *busy;
 }
 
-void sidecar_deinit(struct sidecar *s)
+static void replace_fd(struct sidecar *s, int fd)
 {
+	int more = (fd >= 0) - (s->fd >= 0);
+
 	if (s->fd >= 0)
 		close(s->fd);
+	s->fd = fd;
+	if (more)
+		inodes_others_add(s->inodes, more);
+}
+
+void sidecar_deinit(struct sidecar *s)
+{
+	replace_fd(s, -1);
 	pthread_mutex_destroy(&s->lock);
 	pthread_rwlock_destroy(&s->turn);
 }
@@ -117,9 +129,7 @@ int sidecar_look(struct sidecar *s, int dirfd, const char *backing)
 	pthread_rwlock_wrlock(&s->turn);
 	bool gone = s->fd < 0 || fstat(s->fd, &st) < 0 || st.st_nlink == 0;
 	if (gone) {
-		if (s->fd >= 0)
-			close(s->fd);
-		s->fd = fd;
+		replace_fd(s, fd);
 		/* whoever has counted it up may have changed the frame since we looked */
 		uint64_t count = fd < 0 ? 0 : counter(fd);
 		s->generation = count ? count - 1 : 0;

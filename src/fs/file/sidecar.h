@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct inodes;
 struct relief;
 
 /*
@@ -42,6 +43,7 @@ struct sidecar_busy {
 
 struct sidecar {
 	struct relief *relief; /* fixed */
+	struct inodes *inodes; /* which count the descriptor; fixed */
 	atomic_bool *told;     /* that it is held for too long: one for all of a frame; fixed */
 	pthread_rwlock_t turn; /* alone: a commit, and to open it; shared: who reads or stores */
 	atomic_bool there;     /* fd >= 0: to be asked without the lock */
@@ -54,8 +56,9 @@ struct sidecar {
 	struct sidecar_busy busy_shared, busy_alone;
 };
 
-/* Both are borrowed. */
-void sidecar_init(struct sidecar *s, struct relief *relief, atomic_bool *told);
+/* All are borrowed. */
+void sidecar_init(struct sidecar *s, struct relief *relief, struct inodes *inodes,
+		  atomic_bool *told);
 void sidecar_deinit(struct sidecar *s);
 
 /* That another program has the lock, which was waited for by another sidecar of the same frame. */
