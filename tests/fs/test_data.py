@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -274,6 +275,22 @@ def test_at_the_limit_of_descriptors_what_is_brief_goes_on(mount, kind):
         for fd in fds:
             os.close(fd)
     assert (m.mnt / "another/f").read_bytes() == b"ol"
+
+
+def test_a_last_close_when_descriptors_have_run_out(mount):
+    """A commit needs one for a lock file that has come. Who closes is told; nothing is lost if one
+    is free soon."""
+    m = mount("commit=1000,intent=0").allow("Too many open files", *NONE_IS_LEFT)
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
+    os.pwrite(fd, b"data", 0)
+    Path(f"{m.stored('f')}.b2lock").touch()
+    limit = resource.prlimit(m.proc.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(m.proc.pid, resource.RLIMIT_NOFILE, (3, limit[1]))
+    assert error_of(os.close, fd) == "EMFILE"
+    time.sleep(0.5)
+    resource.prlimit(m.proc.pid, resource.RLIMIT_NOFILE, limit)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == b"data"
 
 
 def kept_and_moved(m, number, out):

@@ -1,5 +1,6 @@
 #include "fs/file/open.h"
 
+#include "base/clock.h"
 #include "fs/dirty/flush.h"
 #include "fs/file/discard.h"
 #include "fs/file/kept.h"
@@ -8,6 +9,7 @@
 #include "fs/inode/caps.h"
 
 #include <assert.h>
+#include <time.h>
 
 void file_close(struct file *f)
 {
@@ -32,6 +34,36 @@ static bool has_no_name(struct file *f)
 	return gone;
 }
 
+/* At the last close: so often, and so long each time. */
+#define WAITS 100
+#define WAIT_NS (CLOCK_SECOND / 20)
+
+/* Not at the end of the mount, when nobody else frees one. */
+static bool wait_for_descriptor(struct fs *fs)
+{
+	if (!relief_begin(&fs->relief))
+		return false;
+	nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+	relief_end(&fs->relief);
+	return true;
+}
+
+/*
+ * A commit looks for the file of the lock. If that has come while applications have as many files
+ * open as there may be, no descriptor may be left for it; but often many are closed at a time.
+ */
+static int sync_at_last(struct file *f)
+{
+	int rc = file_sync(f, COMMIT_LATER);
+
+	for (int i = 0; (rc == -EMFILE || rc == -ENFILE) && i < WAITS; i++) {
+		if (!wait_for_descriptor(f->fs))
+			break;
+		rc = file_sync(f, COMMIT_LATER);
+	}
+	return rc;
+}
+
 /*
  * The last close: all goes to the frame, even of a file without a name: whoever has an O_PATH
  * descriptor of it may open it again. But nobody will look for what the log has of that one after a
@@ -40,7 +72,7 @@ static bool has_no_name(struct file *f)
 static bool finish(struct file *f)
 {
 	file_cut_refused(f);
-	int rc = file_sync(f, COMMIT_LATER);
+	int rc = sync_at_last(f);
 	if (kept_suits(f, rc))
 		return false;
 	if (rc >= 0 && file_in_log(f) && has_no_name(f))
