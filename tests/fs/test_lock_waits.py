@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import mmap
 import os
+import resource
 import shutil
 import signal
 import sys
@@ -19,7 +20,6 @@ from libmount import SLOWNESS, wait_until
 from libposix import (
     NONE_IS_LEFT,
     error_of,
-    opened_until_none_is_left,
     read_direct,
     write_at,
 )
@@ -78,22 +78,20 @@ def test_a_copy_waits_for_who_writes_its_source(mount, blosc2):
 def test_a_lock_that_cannot_be_looked_for(mount, blosc2):
     """The daemon has no descriptor left for a lock file that came after it had opened the frame:
     it does not write as if there were none."""
-    m = mount("chunksize=64K,blocksize=16K,commit=0,intent=0", start=False)
-    m.argv = ["prlimit", "--nofile=60:60", *m.argv]
-    m.start().allow("f.b2frame: fsync: ", *NONE_IS_LEFT)
+    m = mount("chunksize=64K,blocksize=16K,commit=0,intent=0")
+    m.allow("f.b2frame: fsync: ", *NONE_IS_LEFT)
     old, new = (blob(seed, 4 * CHUNK, "noise") for seed in (1, 2))
     fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
     os.pwrite(fd, old, 0)
     os.fsync(fd)
     os.pwrite(fd, new, 0)
     with exclusive(m, "f"):
-        others = opened_until_none_is_left(m.mnt / "g{}", os.O_CREAT | os.O_RDWR)
-        others += opened_until_none_is_left(m.mnt, os.O_RDONLY | os.O_DIRECTORY)
+        limit = resource.prlimit(m.proc.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(m.proc.pid, resource.RLIMIT_NOFILE, (3, limit[1]))
         thread, done = later(lambda: error_of(os.fsync, fd))
         thread.join(60)
+        resource.prlimit(m.proc.pid, resource.RLIMIT_NOFILE, limit)
         assert done == ["EMFILE"] and stored_bytes(blosc2, m.stored("f")) == old
-        for other in others:
-            os.close(other)
     os.fsync(fd)
     os.close(fd)
     assert generation(m) == 1 and stored_bytes(blosc2, m.stored("f")) == new
