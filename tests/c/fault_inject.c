@@ -47,6 +47,7 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG };
 #define OLD_KERNEL 128u
 #define CALL_MEMORY 256u /* the daemon's own, not that of libraries; not in sanitized builds */
 #define CALL_STORE 512u /* what it puts into the kernel's page cache unasked */
+#define CALL_ACCESS 1024u /* faccessat */
 
 /* In step with tests/lib/libfault.py. */
 struct control {
@@ -332,6 +333,11 @@ int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
 int mkdirat(int dir, const char *name, mode_t mode)
 {
 	return hit(CALL_NAME, "mkdirat") ? fail() : REAL(mkdirat)(dir, name, mode);
+}
+
+int faccessat(int dir, const char *name, int mode, int flags)
+{
+	return hit(CALL_ACCESS, "faccessat") ? fail() : REAL(faccessat)(dir, name, mode, flags);
 }
 
 int openat64(int dir, const char *name, int flags, ...)

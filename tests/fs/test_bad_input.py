@@ -375,6 +375,19 @@ def test_bad_array_metalayers(bad, blosc2):
     goes_on(bad)
 
 
+def test_a_sparse_frame_is_looked_for_again_after_a_failure(mount, work, blosc2):
+    """The disk answers again: it is not taken for a directory because it once did not."""
+    m = mount("entry_timeout=0,attr_timeout=0", start=False).allow("s.b2frame: could not be read")
+    fault = Fault(m, work / "control")
+    path = m.backing / "s.b2frame"
+    schunk = blosc2.SChunk(chunksize=100, contiguous=False, urlpath=str(path), mode="w")
+    schunk.append_data(DATA[:100])
+    m.start()
+    fault.set(1, Fault.ACCESS, errno.EIO)
+    assert error_of(os.stat, m.mnt / "s") == "EIO" and fault.came()
+    assert (m.mnt / "s").read_bytes() == DATA[:100]
+
+
 def test_bad_sparse_frames(bad, blosc2):
     schunk = blosc2.SChunk(
         chunksize=40_000,

@@ -43,6 +43,7 @@ class Fault:
     OLD_KERNEL = 128  # no call: it clears set-id bits itself
     MEMORY = 256  # the daemon's own; not where it is sanitized
     STORE = 512  # into the kernel's page cache, unasked
+    ACCESS = 1024  # faccessat
     CHANGE = WRITE | SPACE | SYNC | NAME  # what is on the disk
     # How, instead of an error. WAIT: until such calls count no more; WRONG: a read's bytes are.
     SHORT, KILL, WAIT, WRONG = 1, 2, 3, 4

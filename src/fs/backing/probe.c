@@ -138,7 +138,7 @@ static int probe_directory(int fd, struct probed *out)
 	if (rd < 0)
 		return -errno;
 	int rc = faccessat(rd, "chunks.b2frame", F_OK, AT_SYMLINK_NOFOLLOW) < 0
-			 ? -ENOENT
+			 ? -errno
 			 : frame_probe_sparse(rd, &info);
 	close(rd);
 	*out = (struct probed){.kind = NODE_SPARSE, .size = rc < 0 ? 0 : info.nbytes,
