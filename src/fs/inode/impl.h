@@ -11,7 +11,7 @@ struct inodes {
 	struct inode *newest, *oldest;  /* those whose descriptor may be closed, by last use */
 	struct inode *erased;           /* removed from the table, and not freed yet */
 	unsigned nfds;                  /* descriptors that inodes have */
-	unsigned others;                /* and open directories, files that are no frames, lock files */
+	unsigned others;                /* open directories, files that are no frames, lock files */
 	unsigned limit;                 /* of the process; fixed */
 	atomic_uint nameless;           /* files without a name that are not closed yet */
 	_Atomic uint64_t nameless_when; /* meter_now when the last one lost its name; 0: none has */
