@@ -534,3 +534,36 @@ def test_a_chunk_before_one_that_is_being_written(mount, work, change):
     os.close(fd)
     m.remount()
     assert (m.mnt / "f").read_bytes() == data
+
+
+@pytest.mark.parametrize("size", [0, 50_000, 200_000])
+@pytest.mark.parametrize("held", [None, os.O_RDONLY, os.O_RDWR])
+def test_a_truncation_by_name_that_failed_is_not_made_up_for(mount, work, held, size):
+    """The kernel goes on with the old size then. A later commit that cut the file would take bytes
+    that everybody still sees. While somebody has it open the new size stays and is stored later."""
+    m = mount("commit=0,intent=0", start=False).allow("truncate: ", "closed with unwritten data")
+    fault = Fault(m, work / "control")
+    m.start()
+    data, failed = blob(1, 93_685, "noise"), 0
+    for n in range(1, 9):
+        path = m.mnt / f"f{n}"
+        path.write_bytes(data)
+        os.sync()
+        fd = os.open(path, held) if held is not None else None
+        fault.set(n, Fault.CHANGE, error=errno.EIO)
+        error = error_of(os.truncate, path, size)
+        came = fault.came()
+        fault.stop()
+        expect = data if error else data[:size].ljust(size, b"\0")
+        assert path.read_bytes() == expect, n
+        if fd is not None:
+            os.close(fd)
+        with open(path, "rb") as f:
+            os.fsync(f.fileno())
+            assert f.read() == expect, n
+        failed += error is not None
+        m.remount()
+        assert path.read_bytes() == expect, n
+        if not came:
+            break
+    assert not came and n > 2 and (failed > 0) == (held is None)

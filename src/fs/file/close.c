@@ -78,7 +78,7 @@ static bool finish(struct file *f)
 	if (rc >= 0 && file_in_log(f) && has_no_name(f))
 		intent_removed(f->fs->intent, &f->unsynced.mark);
 	if (rc < 0 || file_log_close(f) < 0)
-		file_give_up_changes(f);
+		(void)file_give_up_changes(f);
 	else
 		file_tell_cut(f);
 	file_settle(f);

@@ -116,12 +116,13 @@ bool file_has_a_name(const struct file *f)
 	return stat_fd(f->fd, &st) < 0 || st.st_nlink > 0;
 }
 
-void file_give_up_changes(struct file *f)
+bool file_give_up_changes(struct file *f)
 {
 	char name[NAME_MAX + 1];
 
 	enter_sealed(f);
-	if (is_last(f)) {
+	bool last = is_last(f);
+	if (last) {
 		bool named = file_has_a_name(f);
 		f->inode->busy = INODE_ENDING;
 		inode_name(f->fs->inodes, f->inode, name);
@@ -139,6 +140,7 @@ void file_give_up_changes(struct file *f)
 				name[0] ? name : "(deleted file)");
 	}
 	leave_sealed(f);
+	return last;
 }
 
 void file_cut_refused(struct file *f)

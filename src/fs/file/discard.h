@@ -22,11 +22,11 @@ bool file_has_a_name(const struct file *f);
 
 /*
  * Gives up what a failing disk has left in memory, so that the file is as of its last commit; logs
- * that if the file has a name. For the last user of a file, who is about to close it. Does nothing
- * if the file has been opened again meanwhile: then that is up to the new user, whose own data is
- * part of what waits.
+ * that if the file has a name. For the last user of a file, who is about to close it. False, with
+ * nothing done: the file has another user by now, and what waits is up to that one, whose own data
+ * may be part of it.
  */
-void file_give_up_changes(struct file *f);
+bool file_give_up_changes(struct file *f);
 
 /*
  * At the last close, bytes whose write was refused will not come any more. file_cut_refused makes

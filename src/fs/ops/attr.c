@@ -2,6 +2,7 @@
 #include "fs/ops/ops.h"
 
 #include "fs/file/alone.h"
+#include "fs/file/discard.h"
 #include "fs/file/open.h"
 #include "fs/file/sync.h"
 #include "fs/inode/times.h"
@@ -105,6 +106,16 @@ static int set_size_plain(struct fs *fs, struct inode *n, uint64_t size, struct 
 	return rc;
 }
 
+/*
+ * Where this fails, the kernel goes on with the old size: then no later commit may store the new
+ * one. What others have open keeps it, and their commits try again, as after a write.
+ */
+static int commit_size(struct file *f)
+{
+	int rc = file_sync(f, COMMIT_LATER);
+	return rc >= 0 || rc == -ESTALE || file_give_up_changes(f) ? rc : 0;
+}
+
 static int set_size_frame(struct fs *fs, struct inode *n, uint64_t size, struct fuse_file_info *fi)
 {
 	struct file *f;
@@ -117,7 +128,7 @@ static int set_size_frame(struct fs *fs, struct inode *n, uint64_t size, struct 
 	if (opened) {
 		rc = file_truncate(f, size);
 		if (rc >= 0 && !fi) /* no close will tell what goes wrong now */
-			rc = file_sync(f, COMMIT_LATER);
+			rc = commit_size(f);
 		file_put(fs, n);
 	}
 	if (rc < 0 && (opened || ops_is_damage(rc)))
