@@ -1,8 +1,11 @@
 """cframe compress: what is in the target already, from an earlier run or of others."""
 
 import os
+import shutil
 import subprocess
 import time
+
+import pytest
 
 from libcompress import DATA, MTIME, as_nobody, compress, extracted
 from libdata import blob
@@ -125,19 +128,54 @@ def test_directories_of_others_stay_as_they_are(work, root):
     assert (made / "shared").stat().st_mode & 0o7777 == 0o777
 
 
-def test_times_of_fat(tmp_path):
-    """Its time stamps are even seconds, rounded down."""
+@pytest.mark.parametrize("unit", [1, 100, 1000, 10**7, 10**9])
+def test_times_of_other_file_systems(tmp_path, unit):
     plain, made = tmp_path / "plain", tmp_path / "made"
     plain.mkdir()
+    (plain / "x").write_bytes(b"x")
+    os.utime(plain / "x", ns=(1, MTIME))
+    compress(plain, made)
+    stamp = MTIME // unit * unit
+    os.utime(made / "x.b2frame", ns=(1, stamp))
+    assert compress(plain, made) == ""
+    os.utime(made / "x.b2frame", ns=(1, stamp - 1))
+    assert "x.b2frame: is there already, and older" in compress(plain, made, code=1)
+
+
+def test_times_of_fat(tmp_path, root):
+    """Its time stamps are even seconds, rounded down."""
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    start = MTIME // 10**10 * 10
     for second in range(4):
         (plain / f"{second}").write_bytes(b"x")
-        os.utime(plain / f"{second}", ns=(1, (MTIME // 10**10 * 10 + second) * 10**9 + 123))
-    compress(plain, made)
-    for path in made.iterdir():
-        os.utime(path, (1, path.stat().st_mtime_ns // 10**9 // 2 * 2))
-    assert cframe("compress", plain, made) == ""
-    os.utime(made / "3.b2frame", (1, (made / "3.b2frame").stat().st_mtime_ns // 10**9 - 2))
-    assert "3.b2frame: is there already, and older" in compress(plain, made, code=1)
+        os.utime(plain / f"{second}", ns=(1, (start + second) * 10**9 + 123))
+    disk, made = tmp_path / "disk", tmp_path / "made"
+    made.mkdir()
+    disk.write_bytes(bytes(4 << 20))
+    for argv in ["mkfs.vfat", disk], ["mount", "-t", "vfat", "-o", "loop,quiet", disk, made]:
+        if not shutil.which(argv[0]) or subprocess.run(argv, capture_output=True).returncode:
+            pytest.skip("no FAT can be mounted")
+    try:
+        compress(plain, made)
+        assert {int(path.stat().st_mtime) - start for path in made.iterdir()} == {0, 2}
+        assert compress(plain, made) == ""
+        os.utime(made / "3.b2frame", (1, start))
+        assert "3.b2frame: is there already, and older" in compress(plain, made, code=1)
+    finally:
+        subprocess.run(["umount", made], check=True)
+
+
+def test_a_file_that_is_a_second_younger(tmp_path):
+    """Where stamps are exact it has changed, even if its length has not."""
+    plain, made = tmp_path / "plain", tmp_path / "made"
+    plain.mkdir()
+    even = MTIME // 10**10 * 10**10
+    for stamp, content in (even, b"one"), (even + 15 * 10**8, b"two"):
+        (plain / "x").write_bytes(content)
+        os.utime(plain / "x", ns=(stamp, stamp))
+        compress("-u", plain, made)
+        assert (extracted(made, tmp_path / f"back of {stamp}") / "x").read_bytes() == content
 
 
 def test_into_itself(full):

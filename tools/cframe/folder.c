@@ -49,14 +49,14 @@ void folder_get(struct walk *w, struct folder *f)
  * True: the directory has its attributes. An interrupted run leaves some that do not, which the
  * next run completes.
  */
-static bool is_as_asked(const struct folder *f)
+static bool is_as_asked(const struct walk *w, const struct folder *f)
 {
 	struct stat now;
 
 	return !f->made && fstat(f->fd, &now) == 0 &&
 	       (!is_mine(&now) ||
 		(now.st_mode == f->st.st_mode && now.st_uid == f->st.st_uid &&
-		 now.st_gid == f->st.st_gid && is_stamp_of(now.st_mtim, f->st.st_mtim) &&
+		 now.st_gid == f->st.st_gid && is_stamp_of(w, now.st_mtim, f->st.st_mtim) &&
 		 extras_are_those_of(&f->extras, f->fd)));
 }
 
@@ -78,7 +78,7 @@ void folder_put(struct walk *w, struct folder *f)
 	pthread_mutex_unlock(&w->lock);
 	if (!last)
 		return;
-	if (!f->is_root && !is_as_asked(f))
+	if (!f->is_root && !is_as_asked(w, f))
 		finish_folder(w, f);
 	extras_free(&f->extras);
 	close(f->fd);

@@ -68,13 +68,19 @@ void item_say_extras(struct walk *w, const struct item *i, const struct extras *
 	}
 }
 
-bool is_stamp_of(struct timespec stamp, struct timespec of)
+bool is_stamp_of(const struct walk *w, struct timespec stamp, struct timespec of)
 {
-	if (stamp.tv_nsec == 0)
-		return stamp.tv_sec == of.tv_sec ||
-		       (stamp.tv_sec % 2 == 0 && stamp.tv_sec + 1 == of.tv_sec);
-	return stamp.tv_sec == of.tv_sec &&
-	       (stamp.tv_nsec == of.tv_nsec || stamp.tv_nsec == of.tv_nsec / 100 * 100);
+	static const long units[] = {1, 100, 1000, 10000000};
+
+	if (w->is_fat && stamp.tv_nsec == 0 && stamp.tv_sec % 2 == 0 &&
+	    stamp.tv_sec + 1 == of.tv_sec)
+		return true;
+	if (stamp.tv_sec != of.tv_sec || stamp.tv_nsec == 0)
+		return stamp.tv_sec == of.tv_sec;
+	for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+		if (stamp.tv_nsec == of.tv_nsec / units[i] * units[i])
+			return true;
+	return false;
 }
 
 static bool has_names(const struct item *i)
@@ -107,7 +113,8 @@ static bool is_current(const struct walk *w, struct listing *l, const struct ent
 		return is_same_link(l, e, i);
 	if (!file)
 		return there->st_rdev == i->st.st_rdev;
-	return is_stamp_of(there->st_mtim, i->st.st_mtim) && w->ops->is_current(l, e, i, there);
+	return is_stamp_of(w, there->st_mtim, i->st.st_mtim) &&
+	       w->ops->is_current(l, e, i, there);
 }
 
 bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)

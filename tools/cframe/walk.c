@@ -9,8 +9,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <libgen.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 /* Appends a name to a path, and a 0 behind that. Returns the length before. */
@@ -236,6 +238,8 @@ int walk_init(struct walk *w, const struct walk_ops *ops, const char *where, str
 	w->target.root = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (w->target.root < 0 || fstat(w->target.root, &w->root) < 0)
 		return -errno;
+	struct statfs fs;
+	w->is_fat = fstatfs(w->target.root, &fs) == 0 && fs.f_type == MSDOS_SUPER_MAGIC;
 	draft_end_with_signals();
 	drafts_remove_left(w->target.root);
 	(void)path_push(&w->from, ""); /* both have a 0 from here on */

@@ -48,6 +48,7 @@ struct walk {
 	const char *where;  /* the target, for messages                      */
 	struct stat root;   /* of the target                                 */
 	bool made_root;     /* the target was not there before               */
+	bool is_fat;        /* its stamps are of two seconds                 */
 	dev_t dev;          /* of the source: other file systems are left out */
 	struct buf from, to; /* the present paths                            */
 	unsigned depth;

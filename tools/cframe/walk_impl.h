@@ -16,10 +16,10 @@ void item_say_extras(struct walk *w, const struct item *i, const struct extras *
 bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, struct item *i);
 
 /*
- * True: the stamp is a copy of the other one. File systems may store units of 100 ns, whole
- * seconds, or two of them (FAT).
+ * True: the stamp is a copy of the other one. File systems may store units of 100 ns (NTFS), 1 us
+ * (UDF), 10 ms (exFAT), or whole seconds, and FAT two of them.
  */
-bool is_stamp_of(struct timespec stamp, struct timespec of);
+bool is_stamp_of(const struct walk *w, struct timespec stamp, struct timespec of);
 
 /*
  * Opens a directory of the target, and creates it if it is not there. -EEXIST: something else has
