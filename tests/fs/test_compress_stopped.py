@@ -72,6 +72,26 @@ def test_what_a_killed_one_left(slow, mount):
     assert os.listdir(made / "sub") == [".cframe-mine"]
 
 
+def test_what_one_that_was_killed_between_two_calls_left(tmp_path):
+    """Links and nodes are drafts for a moment: the next run sees whether that is over."""
+    plain, made, back = (tmp_path / name for name in ("plain", "made", "back"))
+    (plain / "sub").mkdir(parents=True)
+    (plain / "sub/x").write_bytes(b"data")
+    compress(plain, made)
+    extracted(made, back)
+    for top, name in (made, "x.b2frame"), (back, "x"):
+        os.link(top / "sub" / name, top / "sub/.cframe-0123456789abcdef")
+        os.symlink("text", top / "sub/.cframe-123456789abcdef0")
+        os.mkfifo(top / "sub/.cframe-23456789abcdef01")
+        os.symlink("text", top / "sub/.cframe-mine")
+        os.mkdir(top / "sub/.cframe-3456789abcdef012")
+    compress(plain, made)
+    extracted(made, back)
+    for top, name in (made, "x.b2frame"), (back, "x"):
+        mine = [".cframe-3456789abcdef012", ".cframe-mine"]
+        assert sorted(os.listdir(top / "sub")) == [*mine, name]
+
+
 def test_a_file_that_changes_is_told(slow, tmp_path):
     program, path, made = slow
     program.send_signal(signal.SIGSTOP)

@@ -1,5 +1,6 @@
 #include "draft.h"
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "frame/names.h"
@@ -13,6 +14,7 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 /*
@@ -103,10 +105,37 @@ int draft_open(struct draft *d, int dir)
 	}
 }
 
-/* A draft that is another name of a file has no lock, but exists for a moment only. */
+/*
+ * Links and nodes have no lock, but are drafts for a moment only: one that has not changed for
+ * longer is left. That of a run that was just killed is waited for.
+ */
+#define MOMENT (2 * CLOCK_SECOND)
+
+static void remove_if_old(int dir, const char *name)
+{
+	static const struct timespec moment = {.tv_sec = MOMENT / CLOCK_SECOND};
+	struct stat before, st;
+
+	if (fstatat(dir, name, &before, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	uint64_t now = clock_read(CLOCK_REALTIME), then = clock_ns(before.st_ctim);
+	if (then > now || now - then < MOMENT)
+		(void)nanosleep(&moment, NULL);
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode) &&
+	    clock_ns(st.st_ctim) == clock_ns(before.st_ctim))
+		(void)unlinkat(dir, name, 0);
+}
+
 static void remove_if_left(int dir, const char *name)
 {
 	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	if (!S_ISREG(st.st_mode) || st.st_nlink > 1) {
+		remove_if_old(dir, name);
+		return;
+	}
 	int fd = openat(dir, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1 &&
 	    flock(fd, LOCK_EX | LOCK_NB) == 0)
