@@ -3,6 +3,7 @@ and how `cframe tune` shows it."""
 
 import json
 import os
+import pty
 import subprocess
 
 import numpy as np
@@ -130,6 +131,17 @@ def test_given_codec_and_level_stay(tuner):
     assert tuner.choose(text(), base="zstd:1").codec == "zstd:1"
     assert tuner.choose(text(), base="zstd:7").blocksize == 0
     assert tuner.choose(text(), base="store").codec == "store"
+
+
+def test_a_terminal_obeys_no_name(tmp_path):
+    path = tmp_path / "a\x1b[31mb"
+    path.write_bytes(b"data")
+    ours, its = pty.openpty()
+    subprocess.run([CFRAME, "tune", path], stdout=its, check=True)
+    os.close(its)
+    assert b"a?[31mb: 4 bytes" in os.read(ours, 1000)
+    os.close(ours)
+    assert "a\x1b[31mb: 4" in subprocess.check_output([CFRAME, "tune", path], text=True)
 
 
 def test_cframe_tune(tmp_path):

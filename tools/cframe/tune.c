@@ -195,8 +195,8 @@ static void print_row(const cJSON *row, const char *note, bool chosen)
 static void print_found(const cJSON *of)
 {
 	const char *format = cJSON_GetStringValue(cJSON_GetObjectItem(of, "format"));
-	printf("%s: %.0f bytes", cJSON_GetStringValue(cJSON_GetObjectItem(of, "file")),
-	       number(of, "size"));
+	tool_print_path(cJSON_GetStringValue(cJSON_GetObjectItem(of, "file")));
+	printf(": %.0f bytes", number(of, "size"));
 	if (*format)
 		printf(", %s", format);
 	if (number(of, "item") > 0)
