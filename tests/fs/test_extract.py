@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from libcompress import start
 from libdata import blob
 from libmount import CFRAME, REPO, SLOWNESS
 from libtree import assert_same, cframe, small_disk
@@ -213,6 +214,44 @@ def test_into_itself(full):
     assert said.endswith("is where the files would go; name another directory\n")
     extract("-C", m.backing / "out", m.backing)
     assert not (m.backing / "out/out").exists() and (m.backing / "out/big").exists()
+
+
+def test_names_of_a_file_that_lie_deep(tmp_path):
+    """Deeper than a path may be long."""
+    plain, made, back = (tmp_path / name for name in ("plain", "made", "back"))
+    plain.mkdir()
+    (plain / "z").write_bytes(b"data")
+    make = (
+        "import os\nd = os.open('.', os.O_RDONLY)\n"
+        "for i in range(30): os.mkdir('d' * 200); os.chdir('d' * 200)\n"
+        "os.link('z', 'x', src_dir_fd=d)\nos.link('z', 'y', src_dir_fd=d)"
+    )
+    subprocess.run([sys.executable, "-c", make], cwd=plain, check=True)
+    cframe("compress", plain, made)
+    extract("-C", back, made)
+    names = (made / "z.b2frame").stat().st_nlink, (back / "z").stat().st_nlink
+    subprocess.run(["rm", "-rf", plain, made, back], check=True)
+    assert names == (3, 3)
+
+
+def test_links_are_made_to_the_files_of_the_run(tmp_path):
+    """Not to what a symlink leads to that has taken the place of a directory meanwhile."""
+    plain, made, other = (tmp_path / name for name in ("plain", "made", "other"))
+    for path in plain / "a", plain / "b", plain / "c", other:
+        path.mkdir(parents=True)
+    (plain / "a/x").write_bytes(b"data")
+    os.link(plain / "a/x", plain / "c/x")
+    (plain / "b/slow").write_bytes(blob(1, 4 << 20, "text"))
+    (other / "x.b2frame").write_bytes(b"secret")
+    program = start("-j1", plain, made)
+    while not (made / "b").exists():
+        assert program.poll() is None
+    os.rename(made / "a", tmp_path / "away")
+    os.symlink(other, made / "a")
+    program.communicate()
+    assert (other / "x.b2frame").stat().st_nlink == 1
+    extract("-C", tmp_path / "back", made / "c")
+    assert (tmp_path / "back/x").read_bytes() == b"data"
 
 
 def test_a_tree_deeper_than_the_stack(tmp_path):

@@ -172,11 +172,42 @@ int draft_node(struct draft *d, int dir, const struct stat *st)
 	return draft_made(d, mknodat(dir, d->name, mode, st->st_rdev));
 }
 
+/*
+ * The directory of what `path` names below `from`, and its *name there. No symlink is followed, and
+ * the path may be longer than the kernel accepts.
+ */
+static int open_above(int from, const char *path, const char **name)
+{
+	char part[NAME_MAX + 1];
+	int at = openat(from, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int rc = at < 0 ? -errno : 0;
+
+	for (const char *slash; rc == 0 && (slash = strchr(path, '/')); path = slash + 1) {
+		if (!names_join(part, path, (size_t)(slash - path), ""))
+			rc = -ENAMETOOLONG;
+		int above = at;
+		if (rc == 0)
+			at = openat(above, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (at < 0)
+			rc = -errno;
+		close(above);
+	}
+	*name = path;
+	return rc < 0 ? rc : at;
+}
+
 int draft_link(struct draft *d, int dir, int from, const char *path)
 {
-	TRY(draft_name(d, dir));
+	const char *name;
+	int above = open_above(from, path, &name);
+	if (above < 0)
+		return above;
+	int rc = draft_name(d, dir);
 	d->linked = true;
-	return draft_made(d, linkat(from, path, dir, d->name, 0));
+	if (rc == 0)
+		rc = draft_made(d, linkat(above, name, dir, d->name, 0));
+	close(above);
+	return rc;
 }
 
 void draft_drop(struct draft *d)
