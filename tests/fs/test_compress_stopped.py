@@ -2,11 +2,13 @@
 
 import os
 import signal
+import subprocess
 
 import pytest
 
 from libcompress import compress, extracted, start
 from libdata import blob
+from libmount import CFRAME
 from libtree import cframe
 
 
@@ -70,6 +72,23 @@ def test_what_a_killed_one_left(slow, mount):
     compress(path.parent, made)
     assert sorted(os.listdir(made)) == ["other.b2frame", "slow.b2frame", "sub"]
     assert os.listdir(made / "sub") == [".cframe-mine"]
+
+
+def test_several_at_a_time(tmp_path):
+    """Each removes what is left of others, and takes nothing for that which is about to be done."""
+    plain, empty, made = (tmp_path / name for name in ("plain", "empty", "made"))
+    for path in plain, empty, made:
+        path.mkdir()
+    for i in range(2000):
+        (plain / f"{i}").write_bytes(b"data")
+    argv = [CFRAME, "extract", "-C", made]
+    for _ in range(3):
+        program = subprocess.Popen([*argv, plain], stderr=-1, text=True)
+        while program.poll() is None:
+            assert subprocess.run([*argv, empty]).returncode == 0
+        assert program.communicate()[1] == "" and len(os.listdir(made)) == 2000
+        for path in made.iterdir():
+            path.unlink()
 
 
 def test_what_one_that_was_killed_between_two_calls_left(tmp_path):

@@ -286,9 +286,10 @@ static int give_name(const struct draft *d, bool replace, const char *name)
 int draft_finish(struct draft *d, const struct stat *st, struct extras *x, const char *name,
 		 bool replace)
 {
-	int rc = 0;
+	int rc = 0, locked = -1;
 	if (d->fd >= 0) {
 		rc = give_attributes(d->fd, st, x);
+		locked = fcntl(d->fd, F_DUPFD_CLOEXEC, 0); /* until it is no draft any more */
 		if (close(d->fd) < 0 && rc == 0)
 			rc = -errno;
 		d->fd = -1;
@@ -297,6 +298,8 @@ int draft_finish(struct draft *d, const struct stat *st, struct extras *x, const
 	}
 	if (rc == 0)
 		rc = give_name(d, replace, name);
+	if (locked >= 0)
+		close(locked);
 	if (rc < 0)
 		draft_drop(d);
 	else
