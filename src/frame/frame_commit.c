@@ -316,17 +316,6 @@ struct frame_roots frame_roots(const struct frame *f)
 	return roots;
 }
 
-/*
- * The root on disk was confirmed. If this opening has not written it, the one before may have ended
- * between a newer root and its header, and recovery would prefer that: so the next root is synced
- * before its header, which makes it the newest that is whole.
- */
-static void confirm(struct frame *f)
-{
-	if (!f->changed)
-		f->recoverable = false;
-}
-
 int frame_sync_root(struct frame *f)
 {
 	if (f->state == FRAME_BROKEN)
@@ -335,7 +324,6 @@ int frame_sync_root(struct frame *f)
 		TRY(commit_recovered(f));
 	if (f->unsynced)
 		TRY(commit_sync(f));
-	confirm(f);
 	frame_space_trim(f);
 	return 0;
 }
@@ -397,7 +385,6 @@ static int commit(struct frame *f, uint64_t end, enum durability how)
 	if (f->unsynced)
 		TRY(commit_sync(f));
 	f->suspect = false;
-	confirm(f);
 	if (dirty) { /* a clean frame is synced without writing: the times of its file stay */
 		front_forget(f);
 		frame_space_trim(f);

@@ -361,10 +361,6 @@ static int look(struct story *t)
 static int reopen(struct story *t)
 {
 	bool suspect = frame_suspect(t->f), given_up = frame_dirty(t->f);
-	if (given_up && !suspect && draw(2)) { /* the process was killed: nobody knows */
-		disk.left = 0;
-		given_up = false;
-	}
 	if (draw(4) == 0 && !t->failed && !suspect) {
 		disk.left = 0;
 		TRY(by_another(t));
