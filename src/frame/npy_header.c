@@ -1,5 +1,6 @@
 #include "frame/npy_header.h"
 
+#include "base/utf8.h"
 #include "codec/chunk.h"
 
 #include <assert.h>
@@ -7,7 +8,8 @@
 #include <stdlib.h>
 
 #define DEPTH_MAX 8
-#define PREFIX 10 /* magic, version, and 16 bits of how long the rest of the header is */
+#define PREFIX_1 10 /* magic, version, and 16 bits of how long the rest of the header is */
+#define PREFIX_3 12 /* the same with 32 bits; its text is UTF-8, that of format 1 ISO 8859-1 */
 #define ALIGN 64u /* the data starts at a multiple of this */
 #define SIZE_MAX_ITEM CHUNK_MAX_NBYTES
 
@@ -49,7 +51,26 @@ static uint64_t parse_number(struct text *t)
 	return n;
 }
 
-/* 'x' or "x" of plain characters; false: no string here. */
+/* The length of what follows a backslash in text that Python prints; 0: Python prints no such. */
+static size_t escape_length(const char *p)
+{
+	size_t n = *p == 'x' ? 2 : *p == 'u' ? 4 : 0;
+	if (!*p || !strchr("\\'\"nrtxu", *p) || strspn(p + 1, "0123456789abcdefABCDEF") < n)
+		return 0;
+	return 1 + n;
+}
+
+/* The length of a character or an escape sequence at p; 0: strings have none such. */
+static size_t letter_length(const char *p)
+{
+	if (*p == '\\') {
+		size_t n = escape_length(p + 1);
+		return n ? 1 + n : 0;
+	}
+	return (uint8_t)*p < 0x20 || *p == 0x7f ? 0 : utf8_length((const uint8_t *)p);
+}
+
+/* 'x' or "x"; false: no string here. */
 static bool parse_string(struct text *t, const char **s, size_t *n)
 {
 	skip_spaces(t);
@@ -58,8 +79,9 @@ static bool parse_string(struct text *t, const char **s, size_t *n)
 		return false;
 	*s = ++t->p;
 	while (*t->p && *t->p != quote) {
-		t->bad |= *t->p == '\\' || *t->p < 0x20 || *t->p > 0x7e;
-		t->p++;
+		size_t len = letter_length(t->p);
+		t->bad |= len == 0;
+		t->p += len ? len : 1;
 	}
 	*n = (size_t)(t->p - *s);
 	expect(t, quote);
@@ -235,6 +257,13 @@ static size_t print_shape(const struct ndarray *a, char *out, size_t room)
 	return n + (size_t)snprintf(out + n, room - n, a->ndim == 1 ? ",)" : ")");
 }
 
+static bool is_ascii(const char *s)
+{
+	while (*s > 0)
+		s++;
+	return *s == 0;
+}
+
 int npy_header(const struct ndarray *a, uint8_t out[static NPY_HEADER_MAX])
 {
 	char descr[NDARRAY_MAX_DTYPE + 8], shape[NDARRAY_MAX_DIM * 24 + 8];
@@ -245,13 +274,15 @@ int npy_header(const struct ndarray *a, uint8_t out[static NPY_HEADER_MAX])
 	static const char form[] = "{'descr': %s, 'fortran_order': False, 'shape': %s, }";
 	int n = snprintf(dict, sizeof dict, form, descr, shape);
 	assert(n > 0 && (size_t)n < sizeof dict);
-	size_t total = ceil_div(PREFIX + (size_t)n + 1, ALIGN) * ALIGN;
+	size_t prefix = is_ascii(dict) ? PREFIX_1 : PREFIX_3;
+	size_t total = ceil_div(prefix + (size_t)n + 1, ALIGN) * ALIGN;
 	_Static_assert(NPY_HEADER_MAX <= UINT16_MAX, "format 1.0 has 16 bits for the length");
 	assert(total <= NPY_HEADER_MAX);
-	memcpy(out, "\x93NUMPY\x01\x00", 8);
-	put_le16(out + 8, (uint16_t)(total - PREFIX));
-	memset(out + PREFIX, ' ', total - PREFIX);
-	memcpy(out + PREFIX, dict, (size_t)n);
+	memcpy(out, prefix == PREFIX_1 ? "\x93NUMPY\x01\x00" : "\x93NUMPY\x03\x00", 8);
+	memset(out + 8, 0, prefix - 8);
+	put_le16(out + 8, (uint16_t)(total - prefix));
+	memset(out + prefix, ' ', total - prefix);
+	memcpy(out + prefix, dict, (size_t)n);
 	out[total - 1] = '\n';
 	return (int)total;
 }

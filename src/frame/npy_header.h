@@ -13,7 +13,8 @@
 #define NPY_HEADER_MAX (NDARRAY_MAX_DTYPE + 1024)
 
 /*
- * Writes a header of format 1.0, padded with spaces to a multiple of 64 bytes. Returns its length.
+ * Writes a header of format 1.0, or of 3.0 where names of fields are not ASCII, padded with spaces
+ * to a multiple of 64 bytes. Returns its length.
  * -ENOTSUP: a dtype that NumPy could not read back.
  */
 NODISCARD int npy_header(const struct ndarray *a, uint8_t out[static NPY_HEADER_MAX]);

@@ -115,6 +115,56 @@ def test_tables_of_many_columns(work, fields):
         assert done.returncode == 1 and b"not supported: length of the dtype" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "µ",
+        "日本語",
+        "\U0001f52d",
+        "a'b",
+        'a"b',
+        "a'b\"c",
+        "back\\slash",
+        "\t\n\r",
+        "\x1b\x7f",
+        "\u200b",
+    ],
+    ids=ascii,
+)
+def test_names_of_columns(work, name):
+    """Format 1 of .npy files has ISO 8859-1 only, format 3 UTF-8."""
+    array = np.zeros(20, dtype=[(name, "<f4"), ("plain", "|u1")])
+    array[name] = np.arange(20)
+    path = work / "a.b2nd"
+    blosc2.asarray(array, urlpath=str(path), mode="w")
+    assert blosc2.open(str(path), mode="r").dtype == array.dtype
+    got = npy(path)
+    assert got.dtype == array.dtype and got.tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize(
+    "name, stored, other",
+    [
+        ("µ", "µ".encode(), b"\xc2("),
+        ("日", "日".encode(), b"\xed\xa0\x80"),  # a surrogate
+        ("\x1b", b"\\x1b", b"\\xzb"),
+        ("\u200b", b"\\u200b", b"\\u20 b"),
+        ("\t", b"\\t", b"\\q"),
+        ("ab", b"ab", b"a\n"),
+    ],
+    ids=ascii,
+)
+def test_names_that_are_none(work, name, stored, other):
+    path = work / "a.b2nd"
+    array = np.zeros(20, dtype=[(name, "<f4"), ("plain", "|u1")])
+    blosc2.asarray(array, urlpath=str(path), mode="w")
+    raw = path.read_bytes()
+    assert raw.count(b"[('" + stored + b"'") == 1
+    path.write_bytes(raw.replace(b"[('" + stored + b"'", b"[('" + other + b"'"))
+    done = subprocess.run([NPY, path], capture_output=True)
+    assert done.returncode == 1 and b"not supported: dtype" in done.stderr
+
+
 def with_dtype(path, text):
     """The frame with another dtype of the same length in its metalayer."""
     raw = path.read_bytes()

@@ -2,6 +2,7 @@
 #include "progress.h"
 
 #include "base/err.h"
+#include "base/utf8.h"
 
 #include <cjson/cJSON.h>
 #include <limits.h>
@@ -45,22 +46,6 @@ void tool_print_path(const char *path)
 		tool_print_line(path);
 	else
 		fputs(path, stdout);
-}
-
-/* The length of the UTF-8 character at p; 0: there is none, or one that UTF-8 forbids. */
-static size_t utf8_length(const uint8_t *p)
-{
-	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-
-	if (p[0] > 0xf4)
-		return 0;
-	for (size_t i = 1; i < n; i++)
-		if ((p[i] & 0xc0) != 0x80) /* the 0 behind the end, too */
-			return 0;
-	bool longer = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
-	bool surrogate = p[0] == 0xed && p[1] > 0x9f;
-	bool beyond = p[0] == 0xf4 && p[1] > 0x8f;
-	return longer || surrogate || beyond ? 0 : n;
 }
 
 int tool_print_json(const cJSON *tree)

@@ -1,0 +1,27 @@
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The length of the UTF-8 character at p, in text that ends with a NUL; 0: there is none, or one
+ * that UTF-8 forbids (RFC 3629).
+ */
+static inline size_t utf8_length(const uint8_t *p)
+{
+	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+
+	if (p[0] > 0xf4)
+		return 0;
+	for (size_t i = 1; i < n; i++)
+		if ((p[i] & 0xc0) != 0x80) /* the NUL, too */
+			return 0;
+	bool longer = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
+	bool surrogate = p[0] == 0xed && p[1] > 0x9f;
+	bool beyond = p[0] == 0xf4 && p[1] > 0x8f;
+	return longer || surrogate || beyond ? 0 : n;
+}
+
+#endif
