@@ -306,12 +306,26 @@ static int read_run(struct fetch *x, struct run run)
 	return 0;
 }
 
-/* True: it takes no more memory than any thread may take. */
+/* True: it takes no more memory than any thread may take. Looks at each block of the run. */
 static bool fits(const struct fetch *x, struct run run)
 {
 	const struct chunk *c = &x->lazy->chunk;
-	return frame_run_memory(x->f->frame, x->n, c, run, BLOCK_DECODED) -
-		       chunk_run_bytes(c, run) + large_head(x) <= LARGE_FREE;
+	return !large_head(x) && frame_run_memory(x->f->frame, x->n, c, run, BLOCK_DECODED) -
+						 chunk_run_bytes(c, run) <= LARGE_FREE;
+}
+
+/*
+ * How much of the run is decoded into the reply at a time, perhaps nothing. A run that does not fit
+ * is halved: to go on block by block would look at all the others each time.
+ */
+static struct run run_past(const struct fetch *x, struct run run)
+{
+	while (run.n && goes_past(x, run, chunk_run_bytes(&x->lazy->chunk, run))) {
+		if (fits(x, run))
+			return run;
+		run.n /= 2;
+	}
+	return (struct run){run.first, 0};
 }
 
 /* Bytes [*at, hi) of a loaded chunk. *at goes along, so that -E2BIG can be followed by the rest. */
@@ -322,9 +336,10 @@ static int read_chunk(struct fetch *x, uint32_t *at, uint32_t hi)
 	for (uint32_t lo = *at; lo < hi; lo = *at) {
 		uint32_t block = chunk_block_at(c, lo);
 		struct extent e = chunk_block_bytes(c, block);
-		struct run run = lo == e.off ? whole_blocks(c, block, hi) : (struct run){0, 0};
+		struct run run = lo == e.off ? run_past(x, whole_blocks(c, block, hi))
+					     : (struct run){block, 0};
 		uint32_t len = run.n ? chunk_run_bytes(c, run) : 0;
-		if (run.n && goes_past(x, run, len) && fits(x, run)) {
+		if (run.n) {
 			TRY(read_run(x, run));
 		} else {
 			len = (uint32_t)min_u64(e.off + e.len, hi) - lo;
