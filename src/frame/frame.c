@@ -85,7 +85,7 @@ void frame_unload(struct frame *f)
 	f->info = (struct frame_info){0};
 	f->nbytes = f->seq = f->whole = f->kept = f->root_id = 0;
 	f->roots = (struct frame_roots){0};
-	f->recoverable = f->notes = f->writable = false;
+	f->recoverable = f->latest = f->notes = f->writable = false;
 	f->front = FRONT_UNKNOWN;
 }
 
@@ -143,6 +143,7 @@ static int create(struct frame *f, const struct pipeline *p, uint32_t chunk_size
 		rc = frame_load_made(f, buf_view(&all));
 	buf_free(&all);
 	TRY(rc);
+	f->latest = true;
 	f->type_size = p->typesize;
 	return 0;
 }

@@ -75,6 +75,7 @@ int commit_header(struct frame *f, const struct header_root *root, uint32_t trai
 		frame_space_retire(f, info->header_len + info->cbytes, info->frame_len);
 	space_root(&f->space, !moved);
 	f->recovered = false;
+	f->latest = true;
 	info->frame_len = root->frame_len;
 	info->trailer_len = trailer_len;
 	info->nbytes = root->nbytes;
@@ -316,6 +317,22 @@ struct frame_roots frame_roots(const struct frame *f)
 	return roots;
 }
 
+bool frame_latest(const struct frame *f)
+{
+	return f->latest;
+}
+
+void frame_set_latest(struct frame *f)
+{
+	f->latest = !f->went_back;
+}
+
+/* The root on disk was confirmed by a sync. */
+static void confirm(struct frame *f)
+{
+	f->recoverable &= f->latest;
+}
+
 int frame_sync_root(struct frame *f)
 {
 	if (f->state == FRAME_BROKEN)
@@ -324,6 +341,7 @@ int frame_sync_root(struct frame *f)
 		TRY(commit_recovered(f));
 	if (f->unsynced)
 		TRY(commit_sync(f));
+	confirm(f);
 	frame_space_trim(f);
 	return 0;
 }
@@ -385,6 +403,7 @@ static int commit(struct frame *f, uint64_t end, enum durability how)
 	if (f->unsynced)
 		TRY(commit_sync(f));
 	f->suspect = false;
+	confirm(f);
 	if (dirty) { /* a clean frame is synced without writing: the times of its file stay */
 		front_forget(f);
 		frame_space_trim(f);

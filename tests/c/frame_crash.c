@@ -361,6 +361,11 @@ static int look(struct story *t)
 static int reopen(struct story *t)
 {
 	bool suspect = frame_suspect(t->f), given_up = frame_dirty(t->f);
+	bool latest = frame_latest(t->f) && !given_up;
+	if (given_up && !suspect && draw(2)) { /* the process was killed: nobody knows */
+		disk.left = 0;
+		given_up = false;
+	}
 	if (draw(4) == 0 && !t->failed && !suspect) {
 		disk.left = 0;
 		TRY(by_another(t));
@@ -375,6 +380,8 @@ static int reopen(struct story *t)
 		return complain("reopen", rc, states[nstates - 1]);
 	if (suspect)
 		frame_set_suspect(t->f);
+	if (latest)
+		frame_set_latest(t->f);
 	if (given_up)
 		frame_cut_given_up(t->f);
 	TRY(look(t));

@@ -114,6 +114,35 @@ def test_a_sync_of_the_log_that_failed(mount, work):
     assert (m.mnt / "a").read_bytes() == model
 
 
+def test_the_log_of_a_file_that_may_have_a_newer_root(mount, work):
+    """An earlier daemon may have been killed between a root and its header. After a power cut in
+    the same place of ours that root would be the newest whole one, and the log older than it. So
+    ours is to be on the disk before its header: if it cannot, the header stays."""
+    m = mount(SLOW, start=False).allow("a.b2frame: ", "keeps what was synced")
+    fault = Fault(m, work / "fault")
+    m.start()
+    fd, model = made(m)
+    header = m.stored("a").read_bytes()[:87]
+    os.pwrite(fd, blob(7, 100_000, "text"), 50_000)
+    os.close(fd)
+    wait_until(lambda: m.stored("a").read_bytes()[:87] != header, 10, "close commits")
+    m.kill()
+    with open(m.stored("a"), "r+b") as f:
+        f.write(header)
+    m.start()
+    fd = os.open(m.mnt / "a", os.O_RDWR)
+    assert os.pread(fd, len(model), 0) == model
+    patch(fd, model, 2)
+    assert len(records(log_of(m))) == 1
+    fault.set(1, Fault.SYNC, errno.EIO, forever=1)
+    assert error_of(os.close, fd) == "EIO"
+    wait_until((m.backing / ASIDE).exists, 10, "the log is kept")
+    fault.set(0)
+    m.unmount()
+    assert m.stored("a").read_bytes()[:87] == header
+    assert len(records(m.backing / ASIDE)) == 1
+
+
 def test_the_name_of_a_new_log_is_synced(mount, work):
     """Before that the log may be gone after a power cut: where it fails, the fsync commits."""
     m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")

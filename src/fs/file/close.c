@@ -123,6 +123,7 @@ void file_put(struct fs *fs, struct inode *n)
 		n->last_size = file_size(f);
 		n->last_block = frame_info(f->frame)->block_size;
 		n->suspect = frame_suspect(f->frame);
+		n->latest = frame_latest(f->frame);
 		n->sized = !n->suspect && !file_changed(f);
 		if (n->suspect) /* the kernel may forget the inode */
 			fs->sync_failed = true;

@@ -62,6 +62,8 @@ static void follow_frame(struct file *f)
 		frame_remember_root(f->frame);
 	if (f->inode->suspect || f->fs->sync_failed)
 		frame_set_suspect(f->frame);
+	if (f->inode->latest)
+		frame_set_latest(f->frame);
 	struct settings s = file_settings(f);
 	policy_follow(&f->policy, &s, f->frame);
 	f->chunk_size = frame_info(f->frame)->chunk_size;
@@ -228,6 +230,7 @@ int file_reopen(struct file *f)
 	struct frame *old = f->frame;
 
 	f->inode->suspect = frame_suspect(old);
+	f->inode->latest = false;
 	TRY(open_contiguous(f, f->fd)); /* or the handles that have it read what is still there */
 	tell_torn(f);
 	frame_close(old);

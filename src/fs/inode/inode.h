@@ -140,7 +140,7 @@ struct inode {
 	/* and that reading a block, or writing to it, takes more memory than there is */
 	atomic_bool told_large_block, told_large_chunks;
 	atomic_bool told_lock;    /* and that another program keeps its lock: file/sidecar.h */
-	bool suspect;             /* frame_suspect of the frame that was open last */
+	bool suspect, latest;     /* as frame_suspect, frame_latest, of the last open frame */
 	/*
 	 * Of the frame that was open last, or looked up first. With `sized` they are those of the
 	 * frame that `seen` (below) is about.
