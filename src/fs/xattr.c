@@ -142,7 +142,7 @@ int xattr_change(struct fs *fs, struct inode *n, const struct xattr_change *x)
 	char who[NAME_MAX + 1];
 	struct file *f;
 
-	inode_name(fs->inodes, n, who);
+	inode_log_name(fs->inodes, n, who);
 	TRY(judge(x, who));
 	if (n->type == S_IFDIR)
 		return change(fs, n, x);

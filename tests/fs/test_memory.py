@@ -227,6 +227,19 @@ def test_each_of_both_is_told(mount):
     m.unmount()
 
 
+def test_a_removed_file_with_chunks_that_are_too_large_is_told_as_such(mount):
+    """A line of the log that is about no name helps nobody."""
+    m = mount("cache=16M,dirty_max=16M", start=False)
+    frame(m.backing / "h.b2frame", 20 * MiB, 2, block=MiB)
+    m.start()
+    m.allow(WRITE.replace("h.b2frame", r"\(deleted file\)"))
+    fd = os.open(m.mnt / "h", os.O_RDONLY)
+    os.unlink(m.mnt / "h")
+    assert error_of(os.open, f"/proc/self/fd/{fd}", os.O_RDWR) == "EFBIG"
+    m.expect_log(r"\(deleted file\): its chunks have 20971520 bytes: to write to it takes")
+    os.close(fd)
+
+
 def test_chunks_that_are_too_large_to_be_written(mount):
     """Nobody is told that what he wrote was taken."""
     m = mount("cache=16M,dirty_max=16M", start=False)

@@ -176,6 +176,9 @@ def test_wrong_values_are_refused(mount, name, value):
         assert error.value.errno == 22
         assert name not in os.listxattr(m.mnt / target)
     assert m.log_text().count("' refused: ") == 2
+    with pytest.raises(OSError):
+        set_on(m.mnt, name, value)
+    m.expect_log(rf"\(root directory\): {name} '.*' refused: ")
     with pytest.raises(OSError) as error:
         set_on(m.mnt / "f", "user.cframefs.ratio", "9")
     assert error.value.errno == 1

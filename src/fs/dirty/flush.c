@@ -80,7 +80,7 @@ static void lose(struct file *f, uint32_t n, int rc)
 {
 	char name[NAME_MAX + 1], text[160];
 
-	inode_name(f->fs->inodes, f->inode, name);
+	inode_log_name(f->fs->inodes, f->inode, name);
 	log_err("%s: what was written to chunk %u is lost: %s", name, n,
 		err_text(rc, text, sizeof text));
 	/* If part of it was synced, the intent log may now have the only copy. */

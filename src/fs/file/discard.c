@@ -125,7 +125,7 @@ bool file_give_up_changes(struct file *f)
 	if (last) {
 		bool named = file_has_a_name(f);
 		f->inode->busy = INODE_ENDING;
-		inode_name(f->fs->inodes, f->inode, name);
+		inode_log_name(f->fs->inodes, f->inode, name);
 		if (named)
 			intent_keep_aside(f->fs->intent, &f->unsynced.mark);
 		else
@@ -137,7 +137,7 @@ bool file_give_up_changes(struct file *f)
 		inode_detach(f->fs->inodes, f->inode);
 		if (named)
 			log_err("%s: closed with unwritten data: it stays at its last commit",
-				name[0] ? name : "(deleted file)");
+				name);
 	}
 	leave_sealed(f);
 	return last;
@@ -167,12 +167,11 @@ void file_tell_cut(struct file *f)
 	enter_sealed(f);
 	if (is_last(f)) {
 		f->arrivals.cut = false;
-		inode_name(f->fs->inodes, f->inode, name);
+		inode_log_name(f->fs->inodes, f->inode, name);
 		f->inode->mistaken = true;
 		inode_detach(f->fs->inodes, f->inode);
 		log_err("%s: closed with unwritten data: it ends before that, at %llu",
-			name[0] ? name : "(deleted file)",
-			(unsigned long long)frame_size(f->frame));
+			name, (unsigned long long)frame_size(f->frame));
 	}
 	leave_sealed(f);
 }

@@ -28,10 +28,10 @@ void kept_add(struct file *f)
 	if (f->told_kept) /* a reader has closed it since */
 		return;
 	f->told_kept = true;
-	inode_name(f->fs->inodes, f->inode, name);
+	inode_log_name(f->fs->inodes, f->inode, name);
 	log_err("%s: closed while the disk is full: what was synced waits in memory and in the "
 		"intent log until there is room",
-		name[0] ? name : "(deleted file)");
+		name);
 }
 
 /* True: it was kept, and is not any more: its use and the reference are the caller's. */

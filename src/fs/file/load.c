@@ -35,7 +35,7 @@ static void tell_torn(struct file *f)
 	if (!frame_went_back(f->frame) || f->inode->told_torn)
 		return;
 	f->inode->told_torn = true;
-	inode_name(f->fs->inodes, f->inode, name);
+	inode_log_name(f->fs->inodes, f->inode, name);
 	log_warn("%s: torn by a crash: went back to its newest whole state, %llu bytes", name,
 		 (unsigned long long)frame_size(f->frame));
 }

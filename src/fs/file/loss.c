@@ -41,7 +41,7 @@ bool file_accept_long_refused(struct file *f)
 
 	if (!arrivals_are_over(&f->arrivals) || !forget_refused(f))
 		return false;
-	inode_name(f->fs->inodes, f->inode, name);
+	inode_log_name(f->fs->inodes, f->inode, name);
 	log_err("%s: has zeros for unwritten data, from %llu on", name, (unsigned long long)first);
 	file_lose(f, f->arrivals.error);
 	return true;

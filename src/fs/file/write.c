@@ -33,7 +33,7 @@ int file_check_memory(const struct file *f)
 	if (chunk_size(f) <= most || f->replaying)
 		return 0;
 	if (!atomic_exchange(&f->inode->told_large_chunks, true)) {
-		inode_name(f->fs->inodes, f->inode, name);
+		inode_log_name(f->fs->inodes, f->inode, name);
 		log_err("%s: its chunks have %u bytes: to write to it takes "
 			"-o dirty_max=%lluM",
 			name, chunk_size(f), (unsigned long long)ceil_div(chunk_size(f), 1 << 19));

@@ -286,8 +286,11 @@ void inode_nameless(struct inodes *t, struct inode *n);
 /* How many such files are not closed yet. *when: meter_now of the last such removal; 0: none. */
 unsigned inodes_nameless(const struct inodes *t, uint64_t *when);
 
-/* A name of the inode for log lines, with its suffix; "" if it has none left. */
+/* The newest backing name of the inode, with its suffix; "" if it has none, as the root has. */
 void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]);
+
+/* The same for log lines, which then say "(deleted file)" or "(root directory)". */
+void inode_log_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]);
 
 /* The newest name that an inode has in the backing directory, and where. */
 struct named {

@@ -97,3 +97,10 @@ void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]
 	strcpy(out, n->links ? n->links->backing : "");
 	pthread_mutex_unlock(&t->lock);
 }
+
+void inode_log_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1])
+{
+	inode_name(t, n, out);
+	if (!out[0])
+		strcpy(out, n == t->root ? "(root directory)" : "(deleted file)");
+}

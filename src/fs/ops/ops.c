@@ -57,9 +57,8 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 		return;
 	if (rc == -E2BIG) /* has been told */
 		return;
-	inode_name(fs->inodes, n, name);
-	log_err("%s: %s: %s", name[0] ? name : "(deleted file)", what,
-		err_text(rc, text, sizeof text));
+	inode_log_name(fs->inodes, n, name);
+	log_err("%s: %s: %s", name, what, err_text(rc, text, sizeof text));
 }
 
 /* The size of requests that st_blksize advises: a block, within reason. */
