@@ -22,12 +22,13 @@ static uint64_t limit_in(const char *dir, const char *file)
 	const char *got = fgets(word, sizeof word, f);
 	fclose(f);
 	uint64_t limit = got ? strtoull(word, &end, 10) : 0;
-	return got && end != word ? limit : UINT64_MAX; /* there is also the word max */
+	return got && end != word ? limit : UINT64_MAX; /* it may be the word "max" */
 }
 
 /*
- * In a container the path may belong to another tree than the one that is mounted. What does not
- * exist has no limit, and the way up ends at the top of what is there.
+ * The lowest limit in `files` of the group and of those above it, up to the mounted root. In a
+ * container the path of the group may be one of another tree than is mounted: a file that does not
+ * exist sets no limit.
  */
 static uint64_t least_limit(const char *root, const char *group, const char *const files[2])
 {

@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 /*
- * The lowest memory limit, in bytes, of its group and of those above it. UINT64_MAX: none is known.
+ * The lowest memory limit, in bytes, of this process's group and of the groups above it.
+ * UINT64_MAX: no limit is known.
  */
 uint64_t cgroup_memory(void);
 

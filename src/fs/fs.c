@@ -4,10 +4,9 @@
 #include "base/meter.h"
 #include "fs/backing/claim.h"
 #include "fs/dirty/workspace.h"
-#include "fs/intent/replay.h"
 #include "fs/fit.h"
+#include "fs/intent/replay.h"
 #include "fs/ops/ops.h"
-
 
 #define THREADS 16 /* that serve requests, at most */
 
@@ -65,7 +64,7 @@ int fs_open(struct fs *fs)
 	char text[160];
 
 	int rc = open_parts(fs);
-	if (rc < 0 && rc != -EBUSY) /* whoever found that has said why */
+	if (rc < 0 && rc != -EBUSY) /* which has been logged where it was found */
 		log_err("backing directory '%s': cannot be mounted: %s", fs->opt.backing,
 			err_text(rc, text, sizeof text));
 	return rc;

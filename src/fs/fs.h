@@ -13,10 +13,10 @@
  *   file.lock      what the file holds
  *   one of the others: inode table, intent log, and what protects a single part
  *
- * A thread that already holds inode.lock may only try for the gate, and for the sidecar only for a
- * moment. The other locks are not nested, with three exceptions: the cache's is taken within that
- * of memory for large blocks (large.h), which may be waited for with file.lock held; the budget's
- * within that of a file's chunks on their way (file_flight); the pool's within that of a file's
+ * A thread that holds inode.lock may only try the gate, and may wait for the sidecar only for a
+ * moment. The other locks are not nested, with three exceptions: the cache's is taken under that of
+ * memory for large blocks (large.h), which a thread may wait for with file.lock held; the budget's
+ * under that of a file's chunks on their way (file_flight); the pool's under that of a file's
  * readahead.
  *
  * The lock of the intent log is held while a record is written. Those of budget and cache are never
@@ -65,7 +65,7 @@ struct fs {
 	pthread_mutex_t bytewise;
 	struct fuse_session *session;
 	struct wire wire;
-	struct keeper *keeper; /* from before the first request on */
+	struct keeper *keeper; /* from before the first request until after the last; else NULL */
 	/* prepares memory for the cache; submitted by a reader that finds it short */
 	struct pool_job warm;
 	atomic_bool warming;

@@ -40,7 +40,7 @@ struct keeper {
 /* Which files a round commits: those in the intent log, or all that have something to commit. */
 enum round { ROUND_NONE, ROUND_LOGGED, ROUND_ALL };
 
-/* Of a file: it is for the next round. */
+/* The result for a file whose commit was put off to the next round. */
 #define COMES_BACK 1
 
 /* Commits; if another program has the lock, waits for it as long as the round still may. */
@@ -60,9 +60,9 @@ static int commit_patiently(struct file *f, enum durability how, uint64_t *patie
 }
 
 /*
- * Commits a file; durably if it is in the intent log, so that the log can forget it. While another
- * program has the file's lock, other files have their turn. No `patience`: there will be no other
- * time.
+ * Commits a file; durably if it is in the intent log, so that the log can forget it. If another
+ * program has the file's lock, the file is put off when *patience is used up, so that other files
+ * have their turn. NULL: the mount is ending, and this waits as long as an fsync does.
  */
 static int commit_one(struct file *f, enum round round, uint64_t *patience)
 {
@@ -71,12 +71,9 @@ static int commit_one(struct file *f, enum round round, uint64_t *patience)
 
 	if (!logged && round == ROUND_LOGGED)
 		return 0;
-	/*
-	 * Most of it is stored while writers go on, so the commit, which stops them, has less to
-	 * do.
-	 */
+	/* Most is stored here, while writers go on: the commit, which stops them, does the rest. */
 	if (flush_submit_turn(f, FLUSH_ALL))
-		IGNORE(flush_wait(f)); /* what failed is tried again by the commit, which tells */
+		IGNORE(flush_wait(f)); /* the commit tries again, and reports what fails */
 	return patience ? commit_patiently(f, how, patience) : file_sync(f, how);
 }
 
@@ -147,7 +144,7 @@ static void set_readahead(struct fs *fs, dev_t dev)
 	FILE *out = fopen(path, "w");
 	if (!out && fs->backing.is_root)
 		log_info("read-ahead stays at the kernel's default: %s: %m", path);
-	if (!out) /* nobody else may: nothing is wrong then */
+	if (!out) /* for others than root this is normal */
 		return;
 	int n = fprintf(out, "%llu", (unsigned long long)(fs->opt.readahead >> 10));
 	bool done = fclose(out) == 0 && n > 0;
@@ -166,7 +163,7 @@ static dev_t find_mount(const struct fs *fs, uint64_t *id)
 	if (statx(AT_FDCWD, fs->opt.mountpoint, 0, STATX_INO | STATX_MNT_ID, &st) < 0 ||
 	    fstat(fs->backing.root, &below) < 0)
 		return 0;
-	/* Linux before 5.8 does not tell: believed */
+	/* Linux before 5.8 does not say; then it is taken for one */
 	bool top = !(st.stx_attributes_mask & ~st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
 	if (!top || st.stx_dev_major != 0 || st.stx_ino != below.st_ino)
 		return 0;

@@ -13,7 +13,7 @@ struct keeper;
 /* Starts the thread. It calls `answered` once, when a stat of the mount point has returned. */
 NODISCARD int keeper_start(struct keeper **k, struct fs *fs, void (*answered)(void *), void *ctx);
 
-/* To be called when INIT is answered, from when on the mount can be accessed. */
+/* To be called when INIT is answered: from then on the mount can be accessed. */
 void keeper_wake(struct keeper *k);
 
 void keeper_stop(struct keeper *k); /* NULL is fine */

@@ -20,24 +20,28 @@ struct large;
 #define LARGE_FREE (3u << 19)
 
 NODISCARD int large_open(struct large **l, struct cache *cache);
-void large_close(struct large *l);
+void large_close(struct large *l); /* with nothing taken; NULL is fine */
 
 /* The most that large_take can grant. */
 uint64_t large_most(const struct large *l);
 
-/* Waits for its turn, then until so much is free. -E2BIG: more than large_most. */
+/*
+ * Takes `bytes` of the budget. Callers are served in the order in which they came; each waits until
+ * it is its turn and so much is free. -E2BIG, at once: that is more than large_most.
+ */
 NODISCARD int large_take(struct large *l, uint64_t bytes);
 
 /*
- * To be called when memory that was taken is about to be used: the cache makes room. Not earlier,
- * since what is wanted may have come into the cache during the wait, and would have to be evicted
- * again.
+ * To be called when `bytes` of what was taken are about to be used: the cache makes room for them.
+ * Not earlier: another reader may have cached the wanted block during the wait, and making room
+ * could evict it.
  */
 void large_use(struct large *l, uint64_t bytes);
 
 /*
- * Adds so many bytes (or, if negative, subtracts them) for a worker that stores a large chunk. It
- * does not wait for anybody, since readers that wait here may hold the lock that it will need.
+ * Counts `bytes` more (if negative, fewer) as used by a worker that stores a large chunk; the cache
+ * makes room. Never waits: a reader that waits here may hold the file's lock, which the worker will
+ * need.
  */
 void large_press(struct large *l, int64_t bytes);
 

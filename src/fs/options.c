@@ -19,7 +19,7 @@ struct parse {
 	struct settings_words words; /* judged together; they come in any order */
 	const char *recompress;
 	struct buf mount;  /* options for libfuse, with commas               */
-	struct copy *copy; /* of each -o, cut into words: argv itself is what ps(1) shows */
+	struct copy *copy; /* of each -o, to be cut into words: ps(1) shows argv itself */
 	struct option_why why;
 };
 

@@ -17,14 +17,14 @@ void recompress_mark(const struct stat *st, char text[static RECOMPRESS_MARK_MAX
 struct recompress_job {
 	struct file *file; /* writable */
 	uint32_t next;     /* the chunk to go on with */
-	bool (*stop)(void *ctx); /* asked between chunks; true: stop */
+	bool (*stop)(void *ctx); /* called between chunks; true: stop */
 	void *ctx;
 };
 
 /*
  * Returns 1 when all chunks have been looked at and all changes are durable; 0 when it was stopped
- * or somebody writes to the file: call it again with the same `next`. A failure leaves the content
- * of the file as it is.
+ * or somebody writes to the file: to go on, call it again with `next` as it is then. A failure
+ * leaves the content of the file as it was.
  */
 NODISCARD int recompress_file(struct recompress_job *j);
 
@@ -32,8 +32,8 @@ NODISCARD int recompress_file(struct recompress_job *j);
 bool recompress_leave_mark(struct file *f);
 
 /*
- * To be called after all that. True: another program has written the file, perhaps without our
- * noticing; the file was read anew.
+ * To be called after the other two. True: another program has written the file, although this may
+ * have been taken for a change of ours; the file has been read anew.
  */
 bool recompress_was_overtaken(struct file *f);
 

@@ -13,8 +13,8 @@ static void rise(struct relief_seat *s)
 }
 
 /*
- * The session, if somebody waits in whose place no other thread serves; else NULL. rc: of the last
- * request, or why there was none.
+ * The session, if this thread still has to serve in the place of a waiting one; else NULL, and the
+ * seat is given up. `rc`: of the last read of a request: > 0, or why there was none.
  */
 static struct fuse_session *still_wanted(struct relief_seat *s, int rc)
 {
@@ -37,8 +37,7 @@ static void free_request(void *buf)
 }
 
 /*
- * A thread that waits for a request that does not come is cancelled there and nowhere else, as
- * libfuse does with its own threads.
+ * The thread can be cancelled only while it waits for a request, as libfuse's own threads can.
  */
 static void serve(struct relief_seat *s, struct fuse_buf *buf)
 {
@@ -80,7 +79,7 @@ static struct relief_seat *free_seat(struct relief *r)
 	return NULL;
 }
 
-/* Adds a thread. If that fails, things are as if this file did not exist. Under the lock. */
+/* Adds a thread. If that fails, nobody serves in the waiting thread's place. Under the lock. */
 static void add_thread(struct relief *r)
 {
 	struct relief_seat *s = free_seat(r);

@@ -149,11 +149,11 @@ static void stop_serving(struct stopper *s)
 	wait_for_writeback(fs);
 	log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
 	s->detached = !here || unmount(fs, true) == 0 || !is_mounted(fs);
-	notify_stop(fs->notify); /* all three wait for answers of ours */
+	notify_stop(fs->notify); /* all three may be waiting for replies of ours */
 	seek_queue_end(&fs->seeks);
 	push_end(fs);
 	fuse_session_exit(fs->session);
-	pthread_kill(s->main, SIGUSR1); /* out of its wait */
+	pthread_kill(s->main, SIGUSR1); /* interrupts its wait */
 }
 
 /*
@@ -341,8 +341,8 @@ static void attach_wire(struct fs *fs)
 }
 
 /*
- * Frees what libfuse has of a mount that is gone. By itself libfuse would unmount whatever is in
- * its place now, but not if the connection has ended, and a pipe that nobody reads looks like that.
+ * Frees libfuse's state of a mount that is gone. By default libfuse unmounts whatever is at that
+ * place now, unless the connection has ended; the end of a pipe that nobody reads looks like that.
  */
 static void forget_mount(struct fuse_session *se)
 {
@@ -367,8 +367,8 @@ static bool has_device(void)
 }
 
 /*
- * libfuse has reported what failed; but not, of a missing helper, what it is and where it comes
- * from.
+ * libfuse has reported the failure; but if the mount helper is missing, it does not say what that
+ * is and which package has it.
  */
 static void explain_failed_mount(const struct fs *fs)
 {

@@ -53,7 +53,7 @@ static inline void stats_add(enum stats_count what, uint64_t n)
 	meter_add(what, n);
 }
 
-/* All requests so far that somebody waits for (so without FORGET). *room is working space. */
+/* The number of requests so far, without FORGET, which nobody waits for. *room is scratch space. */
 uint64_t stats_requests(struct meter_sums *room);
 
 /* Appends everything, as JSON. */

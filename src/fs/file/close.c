@@ -38,7 +38,7 @@ static bool has_no_name(struct file *f)
 #define WAITS 100
 #define WAIT_NS (CLOCK_SECOND / 20)
 
-/* Not at the end of the mount, when nobody else frees one. */
+/* Gives others time to free a descriptor. False: the mount is ending, and nobody will. */
 static bool wait_for_descriptor(struct fs *fs)
 {
 	if (!relief_begin(&fs->relief))
@@ -49,8 +49,8 @@ static bool wait_for_descriptor(struct fs *fs)
 }
 
 /*
- * A commit looks for the file of the lock. If that has come while applications have as many files
- * open as there may be, no descriptor may be left for it; but often many are closed at a time.
+ * A commit opens the lock file of other programs, if there is one by now. That fails while
+ * applications have as many files open as there may be; but they often close many at a time.
  */
 static int sync_at_last(struct file *f)
 {
@@ -65,9 +65,9 @@ static int sync_at_last(struct file *f)
 }
 
 /*
- * The last close: all goes to the frame, even of a file without a name: whoever has an O_PATH
- * descriptor of it may open it again. But nobody will look for what the log has of that one after a
- * crash. False: it is to be kept open.
+ * The last close. Everything is stored in the frame, even of a file without a name, since somebody
+ * may open it again by an O_PATH descriptor. But its records in the intent log are not needed any
+ * more: after a crash nobody could find the file. False: the file has to be kept open (kept.h).
  */
 static bool finish(struct file *f)
 {
@@ -101,10 +101,7 @@ void file_put(struct fs *fs, struct inode *n)
 		inode_put(fs->inodes, n, 1);
 	if (!last && !kept)
 		return;
-	/*
-	 * Not under n->lock, which the commit needs for the
-	 * times. Meanwhile new users may come and go.
-	 */
+	/* Not under n->lock, which the commit needs for the times: users may come and go. */
 	for (;;) {
 		bool done = !f->writable || finish(f);
 		pthread_mutex_lock(&n->lock);

@@ -1,6 +1,6 @@
 /*
- * How data in memory ends if it is not written to the disk. Each function takes the locks of the
- * file itself, and n->lock, so that nobody opens the file meanwhile.
+ * Giving up data in memory that is not to be written to the disk, or cannot be. Each function takes
+ * the locks of the file itself, and n->lock, so that nobody opens the file meanwhile.
  */
 #ifndef FS_FILE_DISCARD_H
 #define FS_FILE_DISCARD_H

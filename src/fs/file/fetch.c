@@ -7,9 +7,8 @@
  *   read_cached          all others: the block is decoded into the cache, from where it is sent
  *   frame_read_within    of plain copies with large blocks: piece by piece, without memory
  *
- * What takes more memory than any thread may have (large.h) ends with -E2BIG. Then all that is held
- * of the cache is let go, the memory is waited for (fetch_memory.h), and reading goes on where it
- * was.
+ * A read that needs more memory than a thread may take (large.h) ends with -E2BIG. Then it releases
+ * all that it holds of the cache, waits for the memory (fetch_memory.h), and goes on where it was.
  */
 #include "fs/file/fetch.h"
 
@@ -85,7 +84,7 @@ static int lazy_fill(void *ctx, struct cache_value *out)
 	return 0;
 }
 
-/* The head is the cache's, and may leave it while it is used here. */
+/* What the head takes, if that is much: the cache may evict it while it is still in use here. */
 static uint64_t large_head(const struct fetch *x)
 {
 	size_t n = chunk_footprint(&x->lazy->chunk);
@@ -124,7 +123,7 @@ static int block_fill(void *ctx, struct cache_value *out)
 	return rc;
 }
 
-/* Where the bytes came from. A block that was decoded ahead counts as such once. */
+/* Counts where the bytes came from. A block that was decoded ahead counts as such once. */
 static void count_answer(const struct fetch *x, struct cache_entry *e)
 {
 	stats_add(x->filled		  ? STATS_FROM_MISS
@@ -132,7 +131,7 @@ static void count_answer(const struct fetch *x, struct cache_entry *e)
 				       : STATS_FROM_CACHE, 1);
 }
 
-/* Direct I/O asks for the same bytes again. */
+/* Not with direct I/O: nothing is kept in the kernel, so the same bytes are asked for again. */
 static bool is_small(const struct fetch *x, uint32_t len)
 {
 	return x->kind == READ_RANDOM && !x->direct && !x->f->npy &&
@@ -184,7 +183,7 @@ static bool wants_part(const struct fetch *x, uint32_t lo, uint32_t len)
 
 /*
  * The first read of a block may decode no more of it than it must: most blocks of cold files get
- * no second one. CHUNK_NO_PART: it goes by way of the cache.
+ * no second one. CHUNK_NO_PART: the read has to go through the cache.
  */
 static int read_part(struct fetch *x, uint32_t lo, uint32_t len)
 {
@@ -450,7 +449,7 @@ int fetch_ahead(struct fetch *x, uint32_t lo, uint32_t hi)
 	struct cache_entry *e;
 
 	TRY(lazy_get(x, &e));
-	/* Of a chunk that all of is going to be read (see check). */
+	/* A chunk that is read ahead from its start on is verified first. */
 	int rc = check(x, lo, hi - lo);
 	if (rc >= 0 && !is_tiny(&x->lazy->chunk))
 		rc = decode_blocks(x, lo, hi);

@@ -1,6 +1,6 @@
 /*
- * The memory of a read in progress. LARGE_FREE bytes every thread may take; more is lent out of the
- * cache's share (large.h), and has to be waited for with nothing of the cache held.
+ * The memory of a read in progress. Every thread may take LARGE_FREE bytes. More is lent to it out
+ * of the cache's share (large.h); it waits for that with nothing of the cache held.
  */
 #ifndef FS_FILE_FETCH_MEMORY_H
 #define FS_FILE_FETCH_MEMORY_H
@@ -8,8 +8,8 @@
 #include "fs/file/fetch.h"
 
 /*
- * To be called before so many bytes are taken in all. -E2BIG: the reader has to let go of
- * everything, and to get them by fetch_take_memory.
+ * To be called before memory is taken: `bytes` is what the read then uses in all. -E2BIG: the
+ * reader has to release everything, and to get that much by fetch_take_memory.
  */
 NODISCARD int fetch_ask_memory(struct fetch *x, uint64_t bytes);
 

@@ -27,9 +27,9 @@ struct glimpses {
 bool glimpse(struct glimpses *g, uint64_t owner, uint32_t block, bool cached);
 
 /*
- * Of a small read that went by way of the cache. True: it has come back to a block, as so many did
- * lately that more are likely to follow (ops/push.h). They do not come here any more once the
- * kernel has the block, so that at most half of the reads are seen to come back then.
+ * Notes a small read that went through the cache. True: it has come back to a block, and so many
+ * reads did so lately that more are likely to follow (ops/push.h). Once the kernel has a block,
+ * reads of it do not come here any more: then at most half of the reads are seen to come back.
  */
 bool glimpse_again(struct glimpses *g, bool cached);
 

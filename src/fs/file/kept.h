@@ -46,7 +46,7 @@ bool kept_take_idle(struct file *f);
  */
 struct inode *kept_done(struct file *f, int rc);
 
-/* To be called when the last name of the inode is removed: its room shall be free at once. */
+/* To be called when the last name of the inode is removed: its room is to be free at once. */
 void kept_nameless(struct fs *fs, struct inode *n);
 
 /* Closes all kept files, whether there is room or not. No requests are served any more. */

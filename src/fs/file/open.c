@@ -30,7 +30,7 @@ static int look_again(struct file *f, const struct opening *o)
 	return rc == -EAGAIN && o->unlocked ? 0 : rc;
 }
 
-/* Whether one more may use the file, to write if they like. */
+/* May the file get one more user, who will write if `writable`? */
 static int admit(struct file *f, bool writable)
 {
 	const struct inode *n = f->inode;
@@ -62,14 +62,15 @@ static int get_inode_locked(struct fs *fs, struct inode *n, const struct opening
 	return rc;
 }
 
-/* Between two looks: soon at first, but who comes back after half a minute need not be quick. */
+/* The pause between two looks: short at first, then longer, as the wait may take half a minute. */
 #define NAP_US 50
 #define NAP_MAX_US 5000
 
 /*
- * n->lock, for an open. By a file that its last user ends before what was refused, or takes back to
- * its last commit, the kernel would go on with the size of before, and show and keep zeros up to
- * there: whoever comes meanwhile waits until the inode is given up, and is told ESTALE.
+ * Takes n->lock for an open, which has to wait while n->busy is set. While the last user cuts the
+ * file before what was refused, or takes it back to its last commit (INODE_ENDING), the kernel has
+ * the old size, and would show and keep zeros up to there. Whoever opens the file then waits until
+ * the inode is given up, and gets ESTALE.
  */
 static void lock_to_open(struct fs *fs, struct inode *n)
 {
@@ -79,7 +80,7 @@ static void lock_to_open(struct fs *fs, struct inode *n)
 	pthread_mutex_lock(&n->lock);
 	while (n->busy != INODE_NOT_BUSY) {
 		pthread_mutex_unlock(&n->lock);
-		relieved = relieved || relief_begin(&fs->relief); /* that user may wait himself */
+		relieved = relieved || relief_begin(&fs->relief); /* that user may wait, too */
 		usleep(nap);
 		nap = nap * 2 < NAP_MAX_US ? nap * 2 : NAP_MAX_US;
 		pthread_mutex_lock(&n->lock);
@@ -104,7 +105,7 @@ static bool wait_closed(struct fs *fs, struct inode *n, struct sidecar_busy *bus
 	return comes;
 }
 
-/* Not under n->lock, which is needed for the attributes. */
+/* Not under n->lock: requests for the file's attributes need that meanwhile. */
 static bool wait_for_lock(struct fs *fs, struct inode *n, struct sidecar_busy *busy)
 {
 	pthread_mutex_lock(&n->lock);
@@ -118,7 +119,7 @@ static bool wait_for_lock(struct fs *fs, struct inode *n, struct sidecar_busy *b
 	return comes;
 }
 
-/* Should the lock be free for a moment each time. */
+/* The limit, in case another program takes the lock anew after each wait. */
 #define OPEN_WAITS 64
 
 int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
@@ -167,8 +168,8 @@ int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct f
 {
 	lock_to_open(fs, n);
 	/*
-	 * Whoever looked it up first may have opened it, or
-	 * written to it, or has given it another descriptor.
+	 * Whoever looked it up first may have opened it, or written to it, or given it another
+	 * descriptor.
 	 */
 	bool fresh = !n->file && !n->cache_owner;
 	if (!n->file) {

@@ -56,9 +56,10 @@ NODISCARD int file_reload_inode_locked(struct file *f, bool sure);
 NODISCARD int file_reload(struct file *f, const struct stat *st);
 
 /*
- * Around every read. In between, no program that takes part in locking writes to the frame, and the
- * file is of the newest generation. Waits for that. Here and below, how it was entered is for
- * sidecar_leave.
+ * To be called before every read, which sidecar_leave has to follow; here and below, that needs to
+ * know how the sidecar was entered. In between, no program that takes part in locking writes to the
+ * frame, and the frame in memory is the newest. Waits for the lock; if that takes too long, goes on
+ * without it (sidecar.h).
  */
 enum sidecar_entered file_enter_shared(struct file *f);
 
@@ -79,9 +80,10 @@ void file_catch_up(struct file *f);
 void file_wait_for_others(struct file *f);
 
 /*
- * Around whatever fills space of the frame, or gives it back to the disk, outside a commit; only
- * the gate may be held. What is free in our frame another program may have taken since, and our
- * commit will be refused: -ESTALE, and nothing may be written. In between it does not write either.
+ * To be called before something outside a commit fills space of the frame, or gives it back to the
+ * disk; sidecar_leave has to follow. Only the gate may be held. In between no other program writes.
+ * -ESTALE: one has written since the frame was read. It may use what is free in our frame, so
+ * nothing may be written, and our commit will be refused. -EAGAIN: one has the lock.
  */
 NODISCARD int file_enter_store(struct file *f, enum sidecar_entered *how);
 
@@ -96,14 +98,15 @@ struct lock_wait {
 };
 
 /*
- * -EAGAIN, of these and of file_enter_commit: another program has the lock. Whoever wants the
- * file stored waits by this after a failure `rc`, with nothing held. True: try again.
+ * For whoever wants the file stored, after a failure `rc` of these functions or of
+ * file_enter_commit, with nothing held: if that is -EAGAIN, waits for the lock. True: try again.
+ * False: it failed for another reason, or the lock was not to be had in time.
  */
 NODISCARD bool file_lock_comes(struct file *f, int rc, struct lock_wait *w);
 
 /*
- * Around every commit; ends with sidecar_leave_alone. -ESTALE: another program wrote while we had
- * changes.
+ * To be called before every commit; sidecar_leave_alone has to follow. -ESTALE: another program
+ * wrote while we had changes. -EAGAIN: one has the lock.
  */
 NODISCARD int file_enter_commit(struct file *f, enum sidecar_entered *how);
 

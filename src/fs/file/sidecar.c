@@ -17,11 +17,16 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define COUNTER_AT 8
+#define COUNTER_AT 8 /* offset of the generation counter */
+
+/* Waits for the lock end so long after the first try of a row that has failed (sidecar_busy) ... */
 #define PATIENCE_NS 30000000000
-#define GRACE_NS 50000000 /* for who holds it for a moment, when that is over */
-#define SELDOM_NS 1000000000 /* nobody has tried for so long: others may have had it since */
+/* ... provided that the tries have come in close succession for so long, ... */
 #define WATCH_NS 2000000000
+/* ... which two tries so far apart do not: in between the lock may have been free. */
+#define SELDOM_NS 1000000000
+/* Each thread waits so long even then, and holding locks of ours never longer. */
+#define GRACE_NS 50000000
 #define NAP_MAX_US 5000
 
 /* One thread's wait for the lock. */
@@ -75,7 +80,7 @@ static uint64_t counter(int fd)
 	return pread(fd, &value, sizeof value, COUNTER_AT) == (ssize_t)sizeof value ? value : 0;
 }
 
-/* None that we can lock is none; but who could not look does not know. */
+/* One that cannot be opened counts as none, unless the failure says nothing about the file. */
 static int judge_missing(int error)
 {
 	return backing_is_temporary(-error) ? -error : 0;
@@ -228,7 +233,7 @@ static void end_rest(struct sidecar *s, struct rest *r)
 		relief_end(s->relief);
 }
 
-/* The same for a caller that holds locks of ours. */
+/* As rest, for a caller that holds locks of ours: for a moment at most. */
 static bool rest_briefly(struct sidecar *s, int op, struct rest *r)
 {
 	uint64_t now;
@@ -242,7 +247,7 @@ static bool rest_briefly(struct sidecar *s, int op, struct rest *r)
 	return true;
 }
 
-/* Its name, as it is now. */
+/* The present name of the lock file. */
 static void lock_name(int fd, char out[static NAME_MAX + 1])
 {
 	char link[FD_PATH_MAX], path[PATH_MAX];
@@ -276,7 +281,7 @@ static long find_holder(int fd)
 	return found;
 }
 
-/* Nothing is entered. */
+/* Logs it, once until the lock has been free. The caller has not entered the sidecar. */
 static void warn(struct sidecar *s, const char *what)
 {
 	char name[NAME_MAX + 1], by[32] = "";
@@ -318,7 +323,7 @@ static int try_beside_readers(struct sidecar *s, enum sidecar_entered otherwise,
 	return rc;
 }
 
-/* What happens then. */
+/* For that line: what not getting the lock means. */
 static const char *const outcome[] = {
 	[SIDECAR_READ] = "reading without it",
 	[SIDECAR_STORE] = "storing has to wait",

@@ -61,7 +61,7 @@ void sidecar_init(struct sidecar *s, struct relief *relief, struct inodes *inode
 		  atomic_bool *told);
 void sidecar_deinit(struct sidecar *s);
 
-/* That another program has the lock, which was waited for by another sidecar of the same frame. */
+/* Takes over how long the lock has been held, as known by another sidecar of the same frame. */
 void sidecar_know(struct sidecar *s, const struct sidecar_busy *busy);
 
 /*
@@ -88,7 +88,7 @@ enum sidecar_entered {
  */
 enum sidecar_entered sidecar_enter(struct sidecar *s, bool *changed);
 
-/* The same for who holds locks of ours, and must not wait: tries for a moment only. */
+/* The same for a caller that holds locks of ours, and must not wait: tries for a moment only. */
 NODISCARD int sidecar_enter_soon(struct sidecar *s, enum sidecar_entered *how, bool *changed);
 
 /*
@@ -105,7 +105,7 @@ void sidecar_leave(struct sidecar *s, enum sidecar_entered how);
 enum sidecar_for { SIDECAR_READ, SIDECAR_STORE, SIDECAR_COMMIT };
 NODISCARD bool sidecar_wait(struct sidecar *s, enum sidecar_for what);
 
-/* For that time at most. Whoever comes back from it goes on with the lock or without. */
+/* Waits for `ns` nanoseconds at most. The caller goes on, whether the lock is free then or not. */
 void sidecar_wait_some(struct sidecar *s, enum sidecar_for what, uint64_t ns);
 
 /*
@@ -115,9 +115,9 @@ void sidecar_wait_some(struct sidecar *s, enum sidecar_for what, uint64_t ns);
 void sidecar_tell_if_long(struct sidecar *s);
 
 /*
- * The frame in memory is of the newest generation. Between enter and leave, of either kind, unless
- * that was SIDECAR_NONE. Without the lock, who counted the generation up may write only now: then
- * the frame counts as changed for whoever has the lock next.
+ * To be called between enter and leave, of either kind, unless that was SIDECAR_NONE: the frame in
+ * memory is of the newest generation. Without the lock, the program that has incremented the
+ * generation may be about to write; so then the frame counts as changed once we have the lock.
  */
 void sidecar_seen(struct sidecar *s, enum sidecar_entered how);
 
