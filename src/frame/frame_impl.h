@@ -7,12 +7,12 @@
 #define FRAME_FRAME_IMPL_H
 
 #include "frame/chunk_sum.h"
-#include "frame/space.h"
 #include "frame/format/meta.h"
 #include "frame/format/trailer.h"
 #include "frame/frame.h"
 #include "frame/index.h"
 #include "frame/root.h"
+#include "frame/space.h"
 #include "frame/young.h"
 
 #include <pthread.h>
@@ -226,9 +226,9 @@ NODISCARD int frame_sync_io(struct frame *f);
  */
 void frame_space_open(struct frame *f, uint64_t file_len);
 
-/* Chunk n, or all chunks from n on, will not be part of the next root. */
+/* Chunk n, or all chunks from `first` on, will not be part of the next root. */
 void frame_space_drop(struct frame *f, uint32_t n);
-void frame_space_drop_from(struct frame *f, uint32_t n);
+void frame_space_drop_from(struct frame *f, uint32_t first);
 
 /* The same for bytes [at, end), except those of the trailer of an empty root. */
 void frame_space_retire(struct frame *f, uint64_t at, uint64_t end);

@@ -2,7 +2,6 @@
 #include "frame/policy/wish.h"
 
 #include "base/buf.h"
-#include "base/bytes.h"
 
 #include <errno.h>
 #include <fnmatch.h>

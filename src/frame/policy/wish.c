@@ -1,6 +1,5 @@
 #include "frame/policy/wish.h"
 
-#include "base/buf.h"
 #include "base/bytes.h"
 #include "base/fd.h"
 

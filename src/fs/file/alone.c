@@ -3,7 +3,6 @@
 #include "frame/range.h"
 #include "fs/dirty/flush.h"
 #include "fs/file/share.h"
-#include "fs/file/sync.h"
 #include "fs/file/write_impl.h"
 #include "fs/inode/caps.h"
 

@@ -6,7 +6,6 @@
 #include "fs/file/share.h"
 
 #include <fcntl.h>
-#include <string.h>
 
 static int open_sparse(struct file *f, int fd)
 {

@@ -17,7 +17,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
-#include <unistd.h>
 
 /*
  * Larger files keep their chunks: encoding them again would cost more than those slices are worth.

@@ -9,7 +9,6 @@
 #include "fs/file/read.h"
 #include "fs/file/sync.h"
 #include "fs/file/write.h"
-#include "fs/inode/times.h"
 #include "fs/ops/preload.h"
 #include "fs/ops/push.h"
 #include "fs/ops/wire.h"

@@ -20,7 +20,6 @@
 #include <inttypes.h>
 #include <linux/capability.h>
 #include <stdio.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 static bool in_group(fuse_req_t req, gid_t gid)
