@@ -25,6 +25,7 @@
 #include <sys/types.h>
 
 #define NAMES_INTENT ".cframefs-intent"
+#define NAMES_SPARSE_INDEX "chunks.b2frame" /* in the directory of a sparse frame */
 #define NAMES_NEW_SUFFIX ".b2frame"
 #define NAMES_DRAFT ".cframe-" /* and 16 hexadecimal digits: files that tools are making */
 

@@ -1,5 +1,6 @@
 /* A sparse frame: a directory with an index file and one file a chunk. FORMAT.md 13. Read only. */
 #include "frame/frame_impl.h"
+#include "frame/names.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@ static int open_regular(int dirfd, const char *name, struct io **io)
 
 static int open_index(int dirfd, struct io **io)
 {
-	return open_regular(dirfd, "chunks.b2frame", io);
+	return open_regular(dirfd, NAMES_SPARSE_INDEX, io);
 }
 
 int sframe_open_chunk(int dirfd, uint64_t id, struct io **io)

@@ -1,6 +1,7 @@
 #include "steady.h"
 
 #include "base/clock.h"
+#include "frame/names.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -23,7 +24,7 @@ static bool stat_content(const char *path, struct stat *st)
 	int fd = open(path, O_PATH | O_CLOEXEC);
 	bool known = fd >= 0 && fstat(fd, st) == 0;
 	if (known && S_ISDIR(st->st_mode))
-		known = fstatat(fd, "chunks.b2frame", st, 0) == 0;
+		known = fstatat(fd, NAMES_SPARSE_INDEX, st, 0) == 0;
 	if (fd >= 0)
 		close(fd);
 	return known;

@@ -136,7 +136,7 @@ static int probe_directory(int fd, struct probed *out)
 	int rd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (rd < 0)
 		return -errno;
-	int rc = faccessat(rd, "chunks.b2frame", F_OK, AT_SYMLINK_NOFOLLOW) < 0
+	int rc = faccessat(rd, NAMES_SPARSE_INDEX, F_OK, AT_SYMLINK_NOFOLLOW) < 0
 			 ? -errno
 			 : frame_probe_sparse(rd, &info);
 	close(rd);
