@@ -21,15 +21,15 @@
 struct cat {
 	const char *file;
 	struct scratch *scratch;
-	uint64_t out; /* bytes that are out                                 */
-	uint64_t sum; /* theirs                                             */
-	bool ended;   /* they were all that there was: no more are to follow */
+	uint64_t out; /* how many bytes have been written out               */
+	uint64_t sum; /* their hash                                         */
+	bool ended;   /* they were the whole content: no more are to follow */
 	struct XXH3_state_s *state; /* of the bytes of this pass */
-	uint64_t at;                /* their number              */
-	uint64_t size;              /* how many they will be     */
+	uint64_t at;                /* how many of them so far   */
+	uint64_t size;              /* how many there will be    */
 	int rc;        /* why it failed                                     */
-	bool is_chunk; /* it has been tried as one, since it is no frame    */
-	bool changed;  /* what is out is not what the file begins with now  */
+	bool is_chunk; /* it is no frame, and was read as a single chunk    */
+	bool changed;  /* the file does not begin any more with what is out */
 	bool full;     /* standard output failed, as rc says                */
 };
 

@@ -17,7 +17,7 @@
 #define WORKERS_MAX 256
 
 struct compress {
-	struct walk walk;
+	struct walk walk; /* must be first: the functions of `ops` find the rest by it */
 	struct outputs *outputs;
 	struct packer *packer;
 	struct last_listing last;
@@ -146,9 +146,8 @@ static bool has_hidden_length(int in, const struct stat *st)
 static void make_file(struct compress *c, struct listing *l, const struct entry *e, struct item *i)
 {
 	const char *shown = own_name(&c->walk, e);
-	int in = -1, rc = 0;
+	int rc = 0, in = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 
-	in = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (in < 0 || fstat(in, &i->st) < 0)
 		rc = -errno;
 	else if (!S_ISREG(i->st.st_mode))

@@ -26,8 +26,9 @@ struct draft {
 void draft_end_with_signals(void);
 
 /*
- * Create a draft: a regular file, a symlink, a device node or FIFO, or another name of a file. For
- * the main thread, which receives the signals. -ENFILE: there are DRAFTS_MAX of them.
+ * Create a draft in `dir`: a regular file; a symlink to `text`; a device node or FIFO with the type
+ * and device number of *st; another name of the file `path`, which lies below the directory `from`.
+ * For the main thread, which receives the signals. -ENFILE: there are DRAFTS_MAX of them.
  */
 NODISCARD int draft_open(struct draft *d, int dir);
 NODISCARD int draft_symlink(struct draft *d, int dir, const char *text);
@@ -40,6 +41,8 @@ NODISCARD int draft_link(struct draft *d, int dir, int from, const char *path);
  */
 NODISCARD int draft_finish(struct draft *d, const struct stat *st, struct extras *x,
 			   const char *name, bool replace);
+
+/* Closes and removes the draft. */
 void draft_drop(struct draft *d);
 
 /* Removes drafts that a killed program has left in a directory. */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 struct extract {
-	struct walk walk;
+	struct walk walk; /* must be first: the functions of `ops` find the rest by it */
 	struct scratch *s;
 	struct last_listing last;
 	bool verbose;

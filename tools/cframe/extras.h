@@ -10,9 +10,11 @@
 #include <stdbool.h>
 
 struct extras {
-	struct buf all;
+	struct buf all; /* names and values */
 	int rc; /* why one could not be read or set; 0: all could */
 };
+
+/* Reads those of an open file. *x must be zeroed; call extras_free on it. */
 void extras_load(struct extras *x, int fd);
 
 /* Sets them. ACLs that are not among them are removed, other attributes stay. */

@@ -14,10 +14,10 @@ struct links {
 	struct link *by_file, *by_path; /* hash tables of the same entries */
 };
 
-/* Where a name of that file was created; NULL: not yet. */
+/* The path at which the first name of that file was created; NULL: none has been. */
 const char *links_find(const struct links *t, const struct stat *st, enum node_kind kind);
 
-/* Notes that. If there is no memory for it, the next name becomes a separate file. */
+/* Notes that path, if it is the first. Without memory, the next name becomes a separate file. */
 void links_add(struct links *t, const struct stat *st, enum node_kind kind, const char *path);
 
 /* Another file has replaced the one with that path. */

@@ -69,20 +69,31 @@ struct entry *listing_find(struct listing *l, const char *name)
 	return bsearch(&key, l->entry, l->n, sizeof *l->entry, by_name);
 }
 
-static int look_inside(int fd, enum node_kind kind)
-{
-	struct frame_info info;
-	struct io *io;
-	uint64_t size;
-	uint32_t blocksize;
+/* What the content of a frame says. */
+struct probed {
+	uint64_t size;   /* in a mount                          */
+	uint64_t cbytes; /* of the chunks; of a sparse one only */
+};
 
-	if (kind == NODE_SPARSE)
-		return frame_probe_sparse(fd, &info);
-	TRY(io_file_open(&io, fd));
-	if (kind == NODE_ARRAY)
-		return npy_probe_take(io, &size, &blocksize);
-	int rc = frame_probe(io, &info);
-	io_close(io);
+static int probe(int fd, enum node_kind kind, struct probed *out)
+{
+	struct frame_info info = {0};
+	struct io *io;
+	uint32_t blocksize;
+	int rc;
+
+	*out = (struct probed){0};
+	if (kind == NODE_SPARSE) {
+		rc = frame_probe_sparse(fd, &info);
+		out->cbytes = info.cbytes;
+	} else {
+		TRY(io_file_open(&io, fd));
+		if (kind == NODE_ARRAY)
+			return npy_probe_take(io, &out->size, &blocksize);
+		rc = frame_probe(io, &info);
+		io_close(io);
+	}
+	out->size = info.nbytes;
 	return rc;
 }
 
@@ -113,8 +124,9 @@ static void look(struct listing *l, struct entry *e)
 		return;
 	if (e->kind == NODE_FRAME && e->st.st_size == 0)
 		return; /* its name reached the disk before a power cut, and its content did not */
+	struct probed probed;
 	int fd = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	int rc = fd < 0 ? -errno : look_inside(fd, e->kind);
+	int rc = fd < 0 ? -errno : probe(fd, e->kind, &probed);
 	if (fd >= 0)
 		close(fd);
 	if (rc < 0 && is_untold(rc))
@@ -123,13 +135,16 @@ static void look(struct listing *l, struct entry *e)
 		e->kind = NODE_PLAIN;
 }
 
+static struct entry *find_owner(struct listing *l, const char *shown);
+
 /* True: the entry has the name that it claims. */
 static bool owns_claim(struct listing *l, struct entry *e, char claim[static NAME_MAX + 1])
 {
-	return names_claim(e->kind, e->name, claim) && listing_owner(l, claim) == e;
+	return names_claim(e->kind, e->name, claim) && find_owner(l, claim) == e;
 }
 
-struct entry *listing_owner(struct listing *l, const char *shown)
+/* The entry that a mount shows as `shown`, or NULL. */
+static struct entry *find_owner(struct listing *l, const char *shown)
 {
 	char name[NAME_MAX + 1], claim[NAME_MAX + 1];
 	struct entry *e = listing_find(l, shown);
@@ -153,7 +168,7 @@ struct entry *listing_owner(struct listing *l, const char *shown)
 static struct entry *find(struct listing *l, const char *name, bool shown)
 {
 	struct entry *e = listing_find(l, name);
-	return e || !shown ? e : listing_owner(l, name);
+	return e || !shown ? e : find_owner(l, name);
 }
 
 int last_listing_find(struct last_listing *t, int fd, const char *name, bool shown,
@@ -193,25 +208,9 @@ bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX
 	return true;
 }
 
-static int probe_size(int fd, enum node_kind kind, uint64_t *size)
-{
-	struct frame_info info = {0};
-	struct io *io;
-	uint32_t blocksize;
-
-	TRY(io_file_open(&io, fd));
-	if (kind == NODE_ARRAY)
-		return npy_probe_take(io, size, &blocksize);
-	int rc = frame_probe(io, &info);
-	io_close(io);
-	*size = info.nbytes;
-	return rc;
-}
-
 int listing_size(struct listing *l, const struct entry *e, uint64_t *size, uint64_t *stored)
 {
-	struct frame_info info = {0};
-	int rc;
+	struct probed probed;
 
 	*size = *stored = (uint64_t)e->st.st_size;
 	if (e->kind == NODE_PLAIN || (e->kind == NODE_FRAME && *size == 0))
@@ -219,13 +218,10 @@ int listing_size(struct listing *l, const struct entry *e, uint64_t *size, uint6
 	int fd = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (e->kind == NODE_SPARSE) {
-		rc = frame_probe_sparse(fd, &info);
-		*size = info.nbytes;
-		*stored = info.cbytes;
-	} else {
-		rc = probe_size(fd, e->kind, size);
-	}
+	int rc = probe(fd, e->kind, &probed);
 	close(fd);
+	*size = probed.size;
+	if (e->kind == NODE_SPARSE)
+		*stored = probed.cbytes;
 	return rc;
 }

@@ -35,8 +35,8 @@ struct entry *listing_find(struct listing *l, const char *name);
 void listing_stat(struct listing *l, struct entry *e);
 
 /*
- * The listing of the directory of which an entry was asked for last. Many may be asked for one
- * after the other: reading a large directory for each would take minutes.
+ * The listing of the directory in which an entry was looked up last. Many entries of one directory
+ * may be looked up in a row, and reading a large directory for each would take minutes.
  */
 struct last_listing {
 	struct listing l;
@@ -50,16 +50,13 @@ struct last_listing {
 NODISCARD int last_listing_find(struct last_listing *t, int fd, const char *name, bool shown,
 				struct entry **e);
 
-/* The entry that a mount shows as `shown`, or NULL. */
-struct entry *listing_owner(struct listing *l, const char *shown);
-
 /*
  * Finds out what an entry is, and its name in a mount. False: it is hidden. If another entry has
  * the name that it claims, it is NODE_PLAIN, under its own name.
  */
 bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX + 1]);
 
-/* The size of a file in a mount, and its stored size, in bytes. Its kind is known. */
+/* The size of a file in a mount, and its stored size, in bytes. Its `kind` has been set. */
 NODISCARD int listing_size(struct listing *l, const struct entry *e, uint64_t *size,
 			   uint64_t *stored);
 

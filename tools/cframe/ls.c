@@ -46,7 +46,7 @@ static void ask_mount(int dir, const char *name, uint64_t *stored)
 {
 	char text[32] = "";
 	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd >= 0 && fgetxattr(fd, "user.cframefs.stored", text, sizeof text - 1) > 0)
+	if (fd >= 0 && fgetxattr(fd, MOUNT_STORED, text, sizeof text - 1) > 0)
 		*stored = strtoull(text, NULL, 10);
 	if (fd >= 0)
 		close(fd);

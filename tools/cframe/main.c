@@ -12,7 +12,7 @@ struct subcommand {
 	const char *name;
 	const char *usage; /* arguments, for the help */
 	const char *what;
-	int (*run)(int argc, char **argv); /* argv[0]: the subcommand; the exit code comes back */
+	int (*run)(int argc, char **argv); /* argv[0]: the subcommand; returns the exit code */
 	const char *options; /* lines, for the help; NULL: it has none */
 };
 
@@ -27,7 +27,7 @@ static const struct subcommand subcommands[] = {
 	 "  -u, --update           replace what is older than its source\n"
 	 "  -f, --force            replace what is there\n"
 	 "  -j N                   threads that compress (one a core)\n"
-	 "  -v, --verbose          a line for each frame, and what all became\n"},
+	 "  -v, --verbose          a line for each frame, and the totals\n"},
 	{"extract", "[OPTIONS] PATH...",
 	 "makes the files that a mount would show of frames, or of a directory", extract_main,
 	 "  -C DIR                 where they go; made if it is not there (.)\n"
@@ -35,7 +35,7 @@ static const struct subcommand subcommands[] = {
 	 "  -f, --force            replace what is there\n"
 	 "  -v, --verbose          a line for each file\n"},
 	{"ls", "[OPTIONS] PATH...", "how long files are, what is stored of them, and the ratio",
-	 ls_main, "  -s, --summarize        only what all are together\n"},
+	 ls_main, "  -s, --summarize        only the totals\n"},
 	{"stat", "MOUNTPOINT [--json] [--watch [SECONDS]]",
 	 "what a mount has done: requests, hits, bytes, times, memory", stat_main,
 	 "  --json                 as JSON\n"
@@ -86,15 +86,15 @@ static void help_of(const struct subcommand *c)
 		compress_help();
 }
 
-static bool is_in(const char *word, const char *a, const char *b, const char *c)
+static bool is_in(const char *word, const char *a, const char *b)
 {
-	return strcmp(word, a) == 0 || strcmp(word, b) == 0 || strcmp(word, c) == 0;
+	return strcmp(word, a) == 0 || strcmp(word, b) == 0;
 }
 
 static bool asks_for_help(char **word)
 {
 	for (; *word && strcmp(*word, "--") != 0; word++)
-		if (is_in(*word, "--help", "-h", "-h"))
+		if (is_in(*word, "--help", "-h"))
 			return true;
 	return false;
 }
@@ -119,7 +119,7 @@ static int run(int argc, char **argv)
 	const char *word = argc >= 2 ? argv[1] : "";
 	const struct subcommand *cmd = find(word);
 
-	if (is_in(word, "help", "--help", "-h")) {
+	if (strcmp(word, "help") == 0 || is_in(word, "--help", "-h")) {
 		const struct subcommand *about = argc >= 3 ? find(argv[2]) : NULL;
 		if (argc >= 3 && !about)
 			return no_command(argv[2]);
@@ -129,7 +129,7 @@ static int run(int argc, char **argv)
 			help(stdout);
 		return 0;
 	}
-	if (is_in(word, "version", "--version", "-V")) {
+	if (strcmp(word, "version") == 0 || is_in(word, "--version", "-V")) {
 		printf("cframe %s\n", VERSION);
 		return 0;
 	}

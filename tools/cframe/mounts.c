@@ -11,7 +11,7 @@
 
 bool is_mount_point(void *arg, int dir)
 {
-	return fgetxattr(dir, "user.cframefs.stats", NULL, 0) >= 0;
+	return fgetxattr(dir, MOUNT_STATS, NULL, 0) >= 0;
 }
 
 bool has_daemon(void *arg, int dir)

@@ -1,11 +1,15 @@
 /*
- * Is a directory in a mount, or is it the backing directory of one? The questions about a single
- * directory are for any_above, and do not use `arg`.
+ * Is a directory in a mount, or is it the backing directory of one? The functions that look at a
+ * single directory are for any_above, and do not use `arg`.
  */
 #ifndef MOUNTS_H
 #define MOUNTS_H
 
 #include <stdbool.h>
+
+/* Extended attributes by which a mount is recognised: of its root, and of the file of a frame. */
+#define MOUNT_STATS "user.cframefs.stats"   /* src/fs/stats.h */
+#define MOUNT_STORED "user.cframefs.stored" /* src/fs/xattr.h */
 
 /* True: `is_so` holds for the directory, or for one above it in the same file system. */
 bool any_above(int dir, bool (*is_so)(void *arg, int dir), void *arg);

@@ -1,5 +1,7 @@
 #include "open.h"
 
+#include "frame/names.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -37,7 +39,7 @@ int tool_open(const char *file, struct frame **frame, struct io **io)
 	if (fd < 0)
 		return -errno;
 	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
-		if (faccessat(fd, "chunks.b2frame", F_OK, 0) == 0)
+		if (faccessat(fd, NAMES_SPARSE_INDEX, F_OK, 0) == 0)
 			return frame_open_sparse_take(frame, fd);
 		close(fd);
 		return -EISDIR;

@@ -1,7 +1,7 @@
 /*
- * Outputs: files that several threads create. They are known from the beginning, so that others can
- * wait for them, and get their names when they are complete. A thread of its own does the latter,
- * since that waits for the disk; one sync serves all that are complete when it begins.
+ * Outputs: files that several threads create. An output is registered when it is begun, so that
+ * others can wait for it, and gets its name when it is complete. One thread of its own gives all
+ * names, since that waits for the disk; one sync serves all outputs that are complete by then.
  */
 #ifndef OUTPUTS_H
 #define OUTPUTS_H
@@ -45,9 +45,8 @@ void outputs_close(struct outputs *p);
 void outputs_begin(struct outputs *p, struct output *o);
 
 /*
- * Ends an output, which is taken: it is complete, or it failed, which is reported: rc < 0, with
- * -ESTALE if its source got shorter meanwhile. To be called by any thread, once for each that was
- * begun.
+ * Ends an output, and takes it. rc >= 0: it is complete. rc < 0: it has failed, which is reported
+ * here; -ESTALE: its source got shorter meanwhile. From any thread, once for each that was begun.
  */
 void outputs_end_take(struct outputs *p, struct output *o, int rc);
 

@@ -26,7 +26,7 @@ struct pack {
 
 /* A chunk on its way. */
 struct job {
-	struct pool_job job;
+	struct pool_job job; /* must be first: `run` finds the rest by it */
 	struct job *next; /* free */
 	struct pack *f;
 	uint32_t n;

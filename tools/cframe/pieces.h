@@ -16,7 +16,10 @@ struct pieces {
 	void *arg;
 };
 
-/* All bytes of chunk n: each block is decoded once, however large it is. */
+/*
+ * Passes all bytes of chunk n to `take`; each block is decoded once, however large it is. Returns
+ * the first failure, of reading or of `take`.
+ */
 NODISCARD int pieces_of_chunk(struct pieces *p, uint32_t n);
 
 #endif

@@ -1,4 +1,5 @@
 #include "say.h"
+#include "mounts.h"
 #include "progress.h"
 
 #include "base/err.h"
@@ -14,7 +15,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-char tool_printable(char c)
+/* The character, or '?' for control characters, which a terminal would obey. */
+static char printable(char c)
 {
 	return (unsigned char)c < ' ' || c == 127 ? '?' : c;
 }
@@ -28,7 +30,7 @@ void tool_say(const char *format, ...)
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
 	for (char *p = text; *p; p++)
-		*p = tool_printable(*p);
+		*p = printable(*p);
 	progress_hold();
 	fprintf(stderr, "cframe: %s\n", text);
 	progress_go_on();
@@ -37,7 +39,7 @@ void tool_say(const char *format, ...)
 void tool_print_line(const char *text)
 {
 	for (; *text; text++)
-		putchar(tool_printable(*text));
+		putchar(printable(*text));
 }
 
 void tool_print_path(const char *path)
@@ -67,7 +69,7 @@ int tool_print_json(const cJSON *tree)
 
 bool tool_is_contents(const char *file)
 {
-	return getxattr(file, "user.cframefs.stored", NULL, 0) >= 0;
+	return getxattr(file, MOUNT_STORED, NULL, 0) >= 0;
 }
 
 const char *tool_no_frame_text(const char *file)

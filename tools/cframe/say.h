@@ -25,9 +25,6 @@ bool tool_is_contents(const char *file);
 /* For a file that kept changing (steady.h). */
 int tool_busy(const char *file);
 
-/* The character, or '?' for control characters, which a terminal would obey. */
-char tool_printable(char c);
-
 /* Prints a part of a line of output without control characters. */
 void tool_print_line(const char *text);
 

@@ -4,6 +4,7 @@
  */
 #include "args.h"
 #include "cframe.h"
+#include "mounts.h"
 #include "say.h"
 
 #include "base/buf.h"
@@ -16,8 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define XATTR "user.cframefs.stats" /* STATS_XATTR of src/fs/stats.h */
-#define XATTR_MAX (64 << 10)        /* of any extended attribute */
+#define XATTR_MAX (64 << 10) /* of any extended attribute */
 
 /* Two looks at one mount. */
 struct looks {
@@ -180,7 +180,7 @@ static int look(const char *mountpoint, char **text, cJSON **tree)
 	*text = mem_zalloc(XATTR_MAX + 1);
 	if (!*text)
 		return -ENOMEM;
-	ssize_t n = getxattr(mountpoint, XATTR, *text, XATTR_MAX);
+	ssize_t n = getxattr(mountpoint, MOUNT_STATS, *text, XATTR_MAX);
 	if (n < 0)
 		return -errno;
 	(*text)[n] = 0;

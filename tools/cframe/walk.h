@@ -57,11 +57,11 @@ struct walk {
 	pthread_mutex_t lock;
 	struct target target; /* its links are under lock                */
 	uint64_t made;        /* under lock: items that got their names */
-	uint64_t current;     /* items that were there and up to date   */
+	uint64_t current;     /* items that were there and up to date; of the main thread */
 };
 
 struct walk_ops {
-	/* Sets the name of an entry in the target. False: it is left out. */
+	/* Sets the name that an entry gets in the target. False: the entry is left out. */
 	bool (*name)(struct walk *w, struct listing *l, struct entry *e,
 		     char name[static NAME_MAX + 1]);
 
@@ -72,8 +72,8 @@ struct walk_ops {
 	bool (*may_stand)(struct walk *w, const struct item *i);
 
 	/*
-	 * True: as far as its size tells, the regular file that is there is what the entry would
-	 * become. *there: its attributes. The times have been compared.
+	 * True: the regular file that is there has the size that the entry would get. *there: its
+	 * attributes. The times have been compared before.
 	 */
 	bool (*is_current)(struct listing *l, const struct entry *e, const struct item *i,
 			   const struct stat *there);
