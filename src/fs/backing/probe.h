@@ -25,7 +25,7 @@ struct probes;
 
 /* The results so far. Any thread. */
 NODISCARD int probes_open(struct probes **p);
-void probes_close(struct probes *p);
+void probes_close(struct probes *p); /* NULL is fine */
 
 /* The entry to be probed; everything is borrowed. */
 struct probe_entry {

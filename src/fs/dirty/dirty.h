@@ -77,7 +77,8 @@ NODISCARD int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t l
 /*
  * Writes a piece to the DIRTY copy of its chunk: the bytes at `src`, or zeros if that is NULL.
  * `own` is NULL, or the buffer that begins with `src`: if both it and the piece are as large as the
- * chunk, its memory becomes the chunk's without a copy, and *own is left empty.
+ * chunk, its memory becomes the chunk's without a copy, and *own is left empty. *out, here and
+ * below: the DIRTY copy; not to be used after a failure.
  */
 NODISCARD int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct buf *own,
 			  struct dirty_chunk **out);

@@ -123,10 +123,10 @@ struct inode {
 	struct handle *handles;   /* open files and directories; a reference each */
 	struct inode_times times;
 	/*
-	 * Of attributes and names: as many as there were, and as the disk has for sure. There may
-	 * have been one before we knew the file: by an inode that the kernel has forgotten since,
-	 * in an earlier mount, or by another program. Of one that was made here its name is the
-	 * first.
+	 * How many changes of attributes and names there were, and how many of them are durable.
+	 * The first one counts for what there was before we knew the file: changes by an inode that
+	 * the kernel has forgotten, by an earlier mount, or by another program. For a file that was
+	 * made here, it is its name.
 	 */
 	_Atomic uint32_t attr_changes, attr_synced;
 	bool made;                /* here; fixed */
@@ -199,7 +199,8 @@ bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry 
  * overlayfs: a file of a lower layer that has several names is copied when one of them is written
  * to, under another number, and is that name's alone from then on.
  *
- * True: that has come over the descriptor of an inode of several names, and it is not known which.
+ * True: the number of the file behind the inode's descriptor has changed in this way, and the inode
+ * has several names, so that it is not known which of them the copy has.
  */
 bool inode_has_parted(struct inodes *t, const struct inode *n);
 
@@ -207,9 +208,9 @@ bool inode_has_parted(struct inodes *t, const struct inode *n);
 bool inode_is_number(struct inodes *t, const struct inode *n, const struct stat *st);
 
 /*
- * After a call that may have made such a copy of the file behind `fd`: the inode takes its number.
- * -ESTALE: by several names it is not known which is the copy's. The inode is detached, and who
- * asks again by name, as the kernel does, gets another.
+ * To be called after a call that may have made such a copy: the inode takes over the number of the
+ * file behind `fd`. -ESTALE: the inode has several names, and it is not known which is the copy's.
+ * It is detached; whoever looks a name up again, as the kernel does then, gets another inode.
  */
 NODISCARD int inode_renumber(struct inodes *t, struct inode *n, int fd);
 
@@ -236,10 +237,10 @@ void inode_unpin(struct inodes *t, struct inode *n);
 NODISCARD int inode_pin_reader(struct inodes *t, struct inode *n);
 
 /*
- * To be called before a descriptor is opened that stays for as long as somebody has a file or a
- * directory open. -EMFILE: those that are left are for requests that need one briefly, so that
- * files can still be looked up, renamed and removed; a few are for directories, so that they can
- * still be listed.
+ * To be called before a descriptor is opened that stays open as long as an application has a file
+ * or a directory open. -EMFILE: the rest is reserved for requests that need one briefly, so that
+ * files can still be looked up, renamed and removed; a part of that may also be used for
+ * directories, so that they can still be listed.
  */
 NODISCARD int inodes_room(struct inodes *t, bool directory);
 
@@ -263,8 +264,8 @@ void inode_demote(struct inodes *t, struct inode *n);
 bool inode_was_replaced(struct inodes *t, struct inode *n);
 
 /*
- * Enclose a request that takes names away, until the inodes know: whoever opens one meanwhile
- * checks its name.
+ * Enclose a request that removes or changes names, until the inodes have been told. What is opened
+ * meanwhile is not taken for a file whose name another program has given to another one.
  */
 void inodes_rename_begin(struct inodes *t);
 void inodes_rename_end(struct inodes *t);

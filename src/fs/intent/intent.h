@@ -35,7 +35,7 @@ NODISCARD int intent_open(struct intent **log, const struct backing *backing, ui
 
 /*
  * Closes the log, and removes its file unless records in it are needed. NULL is fine, here and
- * below.
+ * below, except for intent_directory, intent_append, intent_sync and intent_owe.
  */
 void intent_close(struct intent *log);
 
@@ -58,18 +58,20 @@ NODISCARD int intent_append(struct intent *log, struct span record, struct inten
 /* Waits until everything up to `end` is durable. One sync serves all that wait. */
 NODISCARD int intent_sync(struct intent *log, uint64_t end);
 
+/* True: the log has records of the file that are needed. */
 bool intent_has(struct intent *log, const struct intent_mark *mark);
 
-/* Everything that the file has in the log is durable in its frame, or not wanted any more. */
+/* To be called when all that the log has of the file is durable in its frame, or not wanted. */
 void intent_done(struct intent *log, struct intent_mark *mark);
 
 /*
- * The file is being closed, and its commit may not be durable yet: intent_settle will sync `fd`, of
- * which the log keeps a duplicate. False: there is no room for that, and the caller has to sync.
+ * To be called when the file is being closed and its commit may not be durable yet: intent_settle
+ * will sync `fd`, of which the log keeps a duplicate. False: there is no room for that, and the
+ * caller has to sync.
  */
 bool intent_owe(struct intent *log, struct intent_mark *mark, int fd);
 
-/* The file has no name any more, and nobody uses it. */
+/* To be called for a file that has no name any more and that nobody uses: its records can go. */
 void intent_removed(struct intent *log, struct intent_mark *mark);
 
 /*
@@ -78,14 +80,14 @@ void intent_removed(struct intent *log, struct intent_mark *mark);
 bool intent_settle(struct intent *log);
 
 /*
- * The file's records are needed but cannot be used now: the log's file gets another name as well,
- * and is kept.
+ * To be called for a file whose records are needed but cannot be used now: the log's file gets a
+ * second name, by which it is kept.
  */
 void intent_keep_aside(struct intent *log, struct intent_mark *mark);
 
 /*
- * Tries that again, if the file could not get the other name. Called before commits: a new root of
- * the file in question would make its records look as if they were contained in it.
+ * Tries again to give the log's file that name, if it failed. To be called before commits: a new
+ * root of the file in question would make its records look as if they were contained in it.
  */
 void intent_try_aside(struct intent *log);
 

@@ -20,7 +20,7 @@ void ops_reply_entry(fuse_req_t req, int rc, const struct fuse_entry_param *e)
 }
 
 int ops_enter_found(struct fs *fs, struct inode *parent, int dirfd, const char *name,
-		       struct fuse_entry_param *out)
+		    struct fuse_entry_param *out)
 {
 	struct names names = ops_names(fs);
 	struct entry e;

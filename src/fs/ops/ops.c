@@ -88,10 +88,11 @@ static void show_attr(struct inode *n, const struct probed *probed, struct stat 
 	if (probed->blocksize >= BLKSIZE_MIN)
 		st->st_blksize = (blksize_t)min_u64(probed->blocksize, BLKSIZE_MAX);
 	pthread_mutex_lock(&n->lock);
+	/* last_size: it was closed while we looked, or opened before its mode forbade reading. */
 	if (n->file)
 		st->st_size = (off_t)file_size(n->file);
-	else if (probed->open || (probed->guess && n->cache_owner)) /* closed while we looked, or */
-		st->st_size = (off_t)n->last_size; /* its mode was changed since */
+	else if (probed->open || (probed->guess && n->cache_owner))
+		st->st_size = (off_t)n->last_size;
 	pthread_mutex_unlock(&n->lock);
 }
 
@@ -175,9 +176,9 @@ static bool has_only_readers(const struct inode *n)
 }
 
 /*
- * True: another program has changed a file that nobody has open. Of one whose attributes prove
- * nothing the size tells: it is all that the kernel goes on to believe, as whoever opens the file
- * trusts no pages of it. Under n->lock.
+ * True: another program has changed a file that nobody has open. If its attributes prove nothing,
+ * only the size counts: the kernel goes on to believe that and nothing else, since no old pages are
+ * kept when the file is opened. Under n->lock.
  */
 static bool was_changed(const struct inode *n, const struct entry *e, const struct stat *st)
 {
@@ -400,8 +401,8 @@ void op_statfs(fuse_req_t req, fuse_ino_t ino)
 }
 
 /*
- * Each callback as the session calls it: counted, so that
- * whoever has its answer finds it counted, and timed.
+ * Each callback as the session calls it: counted first, so that whoever has its answer finds it
+ * counted, and timed.
  */
 #define OPS_COUNTED(name, params, args, timer)                                                     \
 	static void counted_##name params                                                          \

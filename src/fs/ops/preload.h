@@ -5,8 +5,8 @@
  *
  * This is safe only while nobody else has the file open. The kernel might hold a newer page that a
  * writer has just filled, and ours would cover it; or a page that is locked until a READ is
- * answered, and we would wait for it. So inode.busy says INODE_PRELOADING first, and file_get waits
- * until it does no more.
+ * answered, and we would wait for it. So inode.busy is set to INODE_PRELOADING first, and file_get
+ * waits until that is over.
  *
  * Small means one block of the default size, which reading the first byte would decode anyway.
  */
@@ -23,10 +23,10 @@ struct inode;
 bool preload_suits(struct file *f);
 
 /*
- * Called between file_get and the answer to OPEN, while n->busy is INODE_PRELOADING, which it ends.
- * True: the kernel has the content now, and must be told to keep it. False: it must not be. Another
- * program may have changed the file meanwhile, and the kernel has been told so too early. What
- * fails here will fail again for whoever reads, who is told.
+ * To be called between file_get and the answer to OPEN, while n->busy is INODE_PRELOADING; resets
+ * that. True: the kernel has the content now, and must be told to keep it. False: it must not keep
+ * it: storing it failed, or another program has changed the file meanwhile, and the notice of that
+ * came before these pages. A failure is not reported: whoever reads will meet it.
  */
 bool preload_run(struct fs *fs, struct inode *n, struct file *f);
 

@@ -87,7 +87,7 @@ bool push_begin(struct fs *fs, struct inode *n, const struct reply *answer, stru
 	return suits;
 }
 
-/* Whole pages, but for the last one of the file: of others the kernel would not take a part. */
+/* Cuts it to whole pages. Only of the last page of a file does the kernel take a part. */
 static void align(struct push *p)
 {
 	uint64_t page = mem_page_size(), end = p->at + p->len;
@@ -113,7 +113,7 @@ static int store(struct fs *fs, const struct push *p, const struct reply *r)
 	return 0;
 }
 
-/* Returns who has waited, the oldest first: entered, so that no other push comes before them. */
+/* Returns the requests that waited, oldest first. They count as entered: no push comes before. */
 static struct deferred *leave_inode(struct fs *fs, struct push *p)
 {
 	struct inode *n = p->inode;
@@ -130,7 +130,7 @@ static struct deferred *leave_inode(struct fs *fs, struct push *p)
 	n->push = NULL;
 	bool same = n->cache_owner == p->owner;
 	pthread_mutex_unlock(&n->lock);
-	file_put(fs, n); /* at once: between the two it looks like a use that may write (ops.c) */
+	file_put(fs, n); /* at once: without n->push this use looks like one that writes (ops.c) */
 	if (!same)
 		notify_changed(fs->notify, n, 0);
 	return oldest;

@@ -12,7 +12,7 @@
  * none would be left for the READ. They are put aside, and served by the thread that pushes. There
  * is one push at a time for all files, so that all other threads go on.
  *
- * What another program has changed meanwhile the kernel is told once more.
+ * If another program has changed the file meanwhile, the kernel is told so once more.
  *
  * A daemon that is killed while it waits for such a page cannot end, and its users hang. So nothing
  * is pushed where no guard could end that (guard.h).
@@ -24,9 +24,9 @@
 
 struct reply;
 
-/* A request that comes after a push; `serve` is push_enter's caller's, and what it needs. */
+/* A request that may have to wait for a push, as the caller of push_enter describes it. */
 struct deferred {
-	void (*serve)(struct deferred *d); /* as entered; calls push_leave */
+	void (*serve)(struct deferred *d); /* serves it after push_enter, and calls push_leave */
 	fuse_req_t req;
 	fuse_ino_t ino;
 	struct fuse_file_info fi;
@@ -47,21 +47,21 @@ struct push {
 };
 
 /*
- * Before a request opens the inode's file or sets its size by name. 0: it may, and no push begins
- * before push_leave. 1: it was copied, and d->serve is called later by another thread; the caller
- * is done with it. -ENOMEM. With d NULL -ESTALE in the place of 1: the kernel looks the name up,
- * and asks again.
+ * To be called before a request opens the inode's file, or sets its size by name. 0: it may go on,
+ * and no push begins before push_leave. 1: a push is under way. The request was copied, another
+ * thread will call its `serve`, and the caller is done with it. -ENOMEM. If d is NULL, -ESTALE
+ * instead of 1: the kernel then looks the name up, and asks again.
  */
 NODISCARD int push_enter(struct fs *fs, struct inode *n, const struct deferred *d);
 void push_leave(struct inode *n);
 
 /*
- * Before the answer to a read of inode n, as long as its handle is there for sure. True: push_run
- * has to follow, after the answer and reply_end.
+ * To be called before a read of inode n is answered, while its handle certainly exists. True:
+ * push_run has to follow, after the answer and reply_end.
  */
 bool push_begin(struct fs *fs, struct inode *n, const struct reply *answer, struct push *p);
 
-/* `room`: an empty reply of this thread. What fails here is left to whoever reads. */
+/* `room`: an empty reply of this thread. A failure is not reported: whoever reads will meet it. */
 void push_run(struct fs *fs, struct push *p, struct reply *room);
 
 /* Before the session ends: waits for the push that is under way, and no other begins. */

@@ -1,7 +1,7 @@
 /*
  * SEEK_DATA and SEEK_HOLE. The kernel asks for holes without sending us its dirty pages first, so
- * while somebody may be writing we make it send them. That needs other threads to take them: only
- * one may ask for it at a time, and whoever comes meanwhile leaves the question to that one.
+ * while somebody may be writing we make it send them. Other threads have to receive those pages. So
+ * only one thread at a time makes the kernel send, and answers the requests that come meanwhile.
  */
 #ifndef FS_OPS_SEEK_H
 #define FS_OPS_SEEK_H
