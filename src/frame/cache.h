@@ -51,8 +51,8 @@ void cache_close(struct cache *cache); /* no entry may be in use; NULL is fine *
 size_t cache_max(const struct cache *cache);
 
 /*
- * Reserves so many bytes of the limit for others, in place of any earlier amount; it may exceed the
- * limit. When this returns, entries have made room and the memory has gone back to the system.
+ * Reserves `bytes` of the limit for others, in place of any earlier amount; that may be more than
+ * the limit. On return, entries have made room, and their memory has gone back to the system.
  */
 void cache_lend(struct cache *cache, size_t bytes);
 
@@ -82,7 +82,7 @@ enum cache_touch { CACHE_USE, CACHE_SCAN };
 NODISCARD int cache_get(struct cache *cache, struct cache_key key, enum cache_touch touch,
 			cache_fill *fill, void *ctx, struct cache_entry **entry);
 
-/* The entry if it is there and filled, held until cache_put; else NULL. */
+/* The entry if it is there and filled, held until cache_put; else NULL. Counts as no touch. */
 struct cache_entry *cache_find(struct cache *cache, struct cache_key key);
 
 /* True: it is there, or somebody is filling it. */

@@ -45,10 +45,10 @@ struct frame_info {
 };
 
 /*
- * Would frame_open_take accept this? Looks at the header, at the end of the trailer and at the
- * place of the index; if the root has a fingerprint, also at all that this is of; and if that is
- * torn, for the root that opening would show. Writes nothing. What is in index and chunks is not
- * judged. -EBADMSG: no. *info is filled in on success.
+ * Would frame_open_take accept this? Checks the header, the end of the trailer and the place of the
+ * index; if the root has a fingerprint, verifies all that it covers; if the root is torn, looks for
+ * the one that opening would show. Does not check what is in index and chunks, and writes nothing.
+ * -EBADMSG: no. *info is filled in on success.
  */
 NODISCARD int frame_probe(struct io *io, struct frame_info *info);
 
@@ -442,7 +442,8 @@ void frame_set_tight(struct frame *f, bool tight);
 /*
  * For a frame that was opened again after uncommitted changes of this process had been given up:
  * cuts off what those left behind its root. On a full disk somebody waits for that room. The next
- * root is synced before its header, lest recovery goes to one of those changes instead. [mutator]
+ * root is synced before its header, since recovery could otherwise find one of those changes.
+ * [mutator]
  */
 void frame_cut_given_up(struct frame *f);
 

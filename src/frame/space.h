@@ -39,7 +39,7 @@ struct space {
 void space_init(struct space *sp, uint64_t end);
 void space_deinit(struct space *sp);
 
-/* Lends room for len bytes: the smallest place that fits. */
+/* Lends room for len bytes: the smallest place that fits. -EFBIG: the file would get too long. */
 NODISCARD int space_take(struct space *sp, uint64_t len, uint64_t *at);
 
 /* The same, but from the lowest free extent at or behind `least`. */

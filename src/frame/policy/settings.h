@@ -1,7 +1,7 @@
 /*
- * How files are stored, as far as somebody has said: options of a mount, or of `cframe compress`,
- * judged once. What is wished for a single file comes before them (wish.h), what the data looks
- * like after them (policy.h).
+ * How files are stored, by the options of a mount or of `cframe compress`, which are judged once.
+ * Wishes for a single file take precedence over them (wish.h). What they leave open is chosen by
+ * looking at the data (policy.h).
  */
 #ifndef FRAME_POLICY_SETTINGS_H
 #define FRAME_POLICY_SETTINGS_H
@@ -57,7 +57,10 @@ extern const struct option_row settings_rows[SETTINGS_ROWS];
 /* No option is given. */
 void settings_words_init(struct settings_words *w);
 
-/* Judges them together, and reads the rules. settings_deinit in every case. */
+/*
+ * Judges them together, and reads the rules. `why`, unless -ENOMEM, is a sentence for the user.
+ * Call settings_deinit even if this fails.
+ */
 NODISCARD int settings_judge(struct settings *s, const struct settings_words *w,
 			     struct option_why *why);
 void settings_deinit(struct settings *s);

@@ -35,7 +35,7 @@ NODISCARD int wish_set(struct wish *w, const char *word, const char *value, char
 /* Adds the attributes of a backing file or directory. Wrong values are ignored. */
 void wish_load(struct wish *w, int fd);
 
-/* Copies the attributes of a directory to a file or directory that was made in it. */
+/* Copies them from a directory to a file or directory that was made in it. Failures are ignored. */
 void wish_inherit(int from, int to);
 
 /* The settings, overridden by the wishes. Borrows the rules. */
@@ -44,7 +44,10 @@ struct settings wish_apply(const struct settings *all, const struct wish *w);
 /* Rules of a file: lines of a pattern for names, and words as above. The first match counts. */
 struct rules;
 
-/* -EINVAL: a line is wrong; `why` says which, and why. */
+/*
+ * -EINVAL: a line is wrong, and `why` says which, and why. Any other failure but -ENOMEM: the file
+ * could not be read, and `why` says so.
+ */
 NODISCARD int rules_read(struct rules **r, const char *file, struct option_why *why);
 void rules_free(struct rules *r);
 
