@@ -364,6 +364,7 @@ int openat64(int dir, const char *name, int flags, ...)
 
 #ifdef OWN_MEMORY /* sanitizers have theirs */
 /* dlsym may need memory itself */
+void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t n, size_t size);
 void *__libc_realloc(void *p, size_t size);
 void *__libc_memalign(size_t align, size_t size);
@@ -376,6 +377,12 @@ static bool is_out_of_memory(const void *caller)
 		return false;
 	errno = ENOMEM;
 	return true;
+}
+
+/* By name nobody calls it, but compilers make it of realloc(NULL, size). */
+void *malloc(size_t size)
+{
+	return is_out_of_memory(__builtin_return_address(0)) ? NULL : __libc_malloc(size);
 }
 
 void *calloc(size_t n, size_t size)

@@ -442,6 +442,33 @@ def test_what_was_accepted_needs_no_more_memory(mount, work, stored):
     assert (m.mnt / "f").read_bytes() == model
 
 
+@pytest.mark.release  # sanitizers have their own malloc
+def test_what_there_is_no_memory_for_is_listed_all_the_same(mount, work):
+    """A directory that seems to have fewer entries is worse than one that cannot be listed: who
+    copies or removes a tree would not notice."""
+    m = mount("entry_timeout=0,commit=0,intent=0", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    names = {f"f{i}" for i in range(6)}
+    for n in range(1, 60):
+        for name in names:  # unknown to the daemon and to the kernel
+            (m.backing / f"d{n}" / name).parent.mkdir(exist_ok=True)
+            (m.backing / f"d{n}" / name).touch()
+        fd = os.open(m.mnt / f"d{n}", os.O_RDONLY)
+        fault.set(n, Fault.MEMORY, error=errno.ENOMEM)
+        try:
+            assert set(os.listdir(fd)) == names, n
+        except OSError as error:
+            assert error.errno == errno.ENOMEM
+        hit = fault.came()
+        fault.set(0)
+        assert set(os.listdir(fd)) == names
+        os.close(fd)
+        if not hit:
+            break
+    assert not hit and n > len(names)
+
+
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("block", ["16K", "64K"], ids=["blocks", "one block"])
 def test_a_wrong_byte_once_below_what_was_written(mount, work, n, block):

@@ -151,37 +151,41 @@ static mode_t shown_type(const struct entry *e)
 	return e->probed.kind == NODE_PLAIN ? e->st.st_mode & S_IFMT : S_IFREG;
 }
 
+/* Puts an entry without a lookup: the kernel gets no reference to its inode. */
+static bool put_name(struct listing *l, const char *name, const struct stat *st, off_t next)
+{
+	struct fuse_entry_param p = {.attr.st_ino = st->st_ino, .attr.st_mode = st->st_mode};
+	return put_entry(l, name, &p, next);
+}
+
 /* True: listed, or nothing to list. False: no room left. */
 static bool list_one(struct listing *l, const struct dirent *d)
 {
 	struct names names = ops_names(l->fs);
-	struct fuse_entry_param p = {0};
+	struct stat plain = {.st_ino = d->d_ino, .st_mode = S_IFDIR};
+	struct fuse_entry_param p;
 	struct entry e;
 
-	if (is_dots(d->d_name)) { /* no lookup: the kernel wants no reference for these */
-		p.attr.st_ino = d->d_ino;
-		p.attr.st_mode = S_IFDIR;
-		return put_entry(l, d->d_name, &p, d->d_off);
-	}
+	if (is_dots(d->d_name))
+		return put_name(l, d->d_name, &plain, d->d_off);
 	int rc = names_show(&names, dirfd(l->dir->dp), d->d_name, &e);
 	if (rc == -ENOENT)
 		return true; /* hidden, or gone meanwhile */
 	if (rc < 0) { /* whoever looks it up is told the error */
-		p.attr.st_ino = d->d_ino;
-		p.attr.st_mode = (mode_t)DTTOIF(d->d_type);
-		return put_entry(l, e.shown, &p, d->d_off);
+		plain.st_mode = (mode_t)DTTOIF(d->d_type);
+		return put_name(l, e.shown, &plain, d->d_off);
 	}
+	plain = (struct stat){.st_ino = e.st.st_ino, .st_mode = shown_type(&e)};
 	if (!l->plus) {
-		p.attr.st_ino = e.st.st_ino;
-		p.attr.st_mode = shown_type(&e);
 		close(e.fd);
-		return put_entry(l, e.shown, &p, d->d_off);
+		return put_name(l, e.shown, &plain, d->d_off);
 	}
-	char shown[NAME_MAX + 1];
-	strcpy(shown, e.shown);
-	if (ops_enter(l->fs, l->inode, &e, &p) < 0)
-		return true;
-	if (put_entry(l, shown, &p, d->d_off))
+	rc = ops_enter(l->fs, l->inode, &e, &p);
+	if (rc == -ENOENT || rc == -ESTALE)
+		return true; /* gone meanwhile */
+	if (rc < 0) /* no memory, for example: the same */
+		return put_name(l, e.shown, &plain, d->d_off);
+	if (put_entry(l, e.shown, &p, d->d_off))
 		return true;
 	inode_put(l->fs->inodes, ops_inode(l->fs, p.ino), 1);
 	return false;
