@@ -118,8 +118,8 @@ static int read_section(struct frame *f, uint64_t at, uint64_t len, struct buf *
 /*
  * Replaces f->trailer by one without our note, which each commit makes anew: it is then that of an
  * empty root. *old takes the trailer that was read, which f->vlmeta's entries and the note may
- * borrow. Not where that would make it longer, since names share their contents, as no writer has
- * it: such a trailer stays, and its frame does without notes.
+ * borrow. A trailer that would become longer by that stays as it is, and its frame does without
+ * notes: several of its names share one content, which no writer makes so.
  */
 static int strip_note(struct frame *f, struct buf *old)
 {
@@ -305,10 +305,7 @@ static void load_writer(struct frame *f)
 		      f->index.n <= FRAME_MAX_CHUNKS && info->chunk_size <= CHUNK_MAX_NBYTES;
 	if (!f->writable)
 		return;
-	/*
-	 * Nobody knows whether the disk has this root yet, or an
-	 * older one that needs bytes behind it.
-	 */
+	/* Nobody knows whether the disk has this root yet, or an older one with bytes behind it. */
 	f->unsynced = true;
 	if (io_size(f->io, &file_len) < 0)
 		file_len = info->frame_len;

@@ -27,7 +27,7 @@
 
 #define PUNCH_LEAST (1u << 20) /* bytes of a gap that goes back to the disk */
 #define PUNCH_MOST 16          /* calls of punch at one sync                */
-#define DISK_BLOCK 4096u       /* parts of a block no disk gets back        */
+#define DISK_BLOCK 4096u       /* only whole blocks can be given back       */
 #define CUT_LEAST (64u << 10)  /* bytes of a free tail that is cut off      */
 
 /* For a tight frame: a gap of 8 KiB contains a block of 4 KiB wherever it begins. */

@@ -250,7 +250,7 @@ static int encode_packed(struct view raw, struct buf *out)
 		.split_mode = SPLIT_NEVER,
 		.typesize = ENTRY_BYTES,
 		.blocksize = BLOCK_SIZE,
-		.no_sums = true, /* the root has one of it */
+		.no_sums = true, /* the root's fingerprint covers it */
 	};
 	struct scratch *s;
 	TRY(scratch_open(&s));

@@ -5,10 +5,7 @@
 
 #include <assert.h>
 
-/*
- * Markers are skipped, not judged: 16 dimensions overflow
- * the marker of a small array. FORMAT.md 14.1
- */
+/* Markers are skipped, not judged: 16 dimensions overflow that of a small array. FORMAT.md 14.1 */
 static int64_t read_dim(struct cursor *c, bool wide)
 {
 	cursor_skip(c, 1);
@@ -192,7 +189,8 @@ struct ndarray_piece ndarray_locate(const struct ndarray *a, uint64_t at)
 
 /*
  * Where block r->block of the chunk lies in the array, and how much of it is no padding. If it is
- * all padding since it lies behind the array in one dimension, so are those behind it in that one.
+ * all padding, because it lies behind the end of the array in one dimension, so are the blocks
+ * behind it in that dimension: r->next skips them.
  */
 static void enter_block(struct ndarray_runs *r)
 {

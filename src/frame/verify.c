@@ -27,7 +27,7 @@ static void tell(struct checker *c, uint32_t chunk, int rc)
 	c->report->problem(c->report->arg, line);
 }
 
-/* All blocks. The chunk may be 2 GiB, of a few stored bytes, and nobody wants what is in it. */
+/* All blocks, in pieces: the chunk may have 2 GiB, and its content is not needed. */
 static int decode_blocks(struct checker *c, uint32_t n, const struct chunk *chunk)
 {
 	for (struct run run = {0, 0}; run.first + run.n < chunk->nblocks;) {

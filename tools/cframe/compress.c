@@ -29,7 +29,7 @@ struct compress {
 	bool later; /* this is not the first source */
 };
 
-/* What stands in the way of a name, beside an entry that has it. */
+/* Why a directory or a link cannot have its name in a backing directory; NULL: it can. */
 static const char *obstacle(struct listing *l, const struct entry *e)
 {
 	char stem[NAME_MAX + 1];

@@ -182,7 +182,7 @@ static void say_failed(struct outputs *p, const struct output *o)
 	p->walk->failed = true;
 }
 
-/* It is on the disk. */
+/* Gives its name to an output that is on the disk, or drops one that has failed. Takes it. */
 static void give_name(struct outputs *p, struct output *o)
 {
 	if (o->rc < 0) {

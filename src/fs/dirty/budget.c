@@ -14,7 +14,7 @@
  */
 #define BUFFERS_BEYOND (12u << 20)
 
-/* A writer before the gate. */
+/* A writer that waits in budget_enter. */
 struct writer {
 	struct writer *next;
 	pthread_cond_t first; /* those before it are in */

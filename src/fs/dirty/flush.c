@@ -56,7 +56,7 @@ static int store_shared(struct file *f, uint32_t n, struct view cchunk, uint64_t
 	return rc;
 }
 
-/* Checks that before encoding: a chunk that could not be stored need not be encoded. */
+/* Asked before encoding, which would be in vain for a chunk that cannot be stored. */
 static int may_store(struct file *f)
 {
 	enum sidecar_entered how;
@@ -193,7 +193,7 @@ static void flush_run(struct pool_job *job)
 
 	press(f->fs, buffers);
 	struct outcome o = encode_and_store(f, c);
-	policy_pass(&f->policy, c->turn); /* if no choice was needed, nobody has yet */
+	policy_pass(&f->policy, c->turn); /* ends the turn, if no choice has ended it */
 	int rc = o.rc < 0 ? o.rc : 0;
 	bool kept = land(f, c, &o);
 	if (!kept)
@@ -274,7 +274,7 @@ static unsigned replacing(struct file *f)
 	return n;
 }
 
-/* As many bytes came for it as it has. */
+/* As many bytes were written to the chunk as it holds. */
 static bool is_full(const struct file *f, const struct dirty_chunk *c)
 {
 	return c->written >= f->chunk_size;

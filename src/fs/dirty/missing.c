@@ -89,7 +89,7 @@ void missing_add(struct missing *m, uint64_t lo, uint64_t hi)
 		return;
 	}
 	if (!room_for_one(m)) {
-		bool between = i == m->n - 1; /* of the two that are joined: named by that */
+		bool between = i == m->n - 1; /* the two that are joined, which then cover it */
 		join(m, m->n - 2);
 		if (between)
 			return;

@@ -38,7 +38,7 @@ struct intent {
 	bool aside;                /* the file has another name too, and is left to it */
 	bool told;                 /* that it could not get one */
 	unsigned needed;           /* files with records that are needed ... */
-	atomic_uint stranded;      /* ... and those of them for which it has yet to get a name */
+	atomic_uint stranded;      /* ... and those for which it has yet to get its second name */
 	int owed[MAX_OWED];
 	unsigned nowed;
 	/* files that have no name any more: that has to be durable first */

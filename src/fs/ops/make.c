@@ -18,7 +18,7 @@ struct making {
 	dev_t rdev;
 	const char *target; /* of a symlink */
 	struct newborn born; /* a new regular file, and then the frame in it */
-	bool unchecked;     /* that there is nothing of that name is not quite sure */
+	bool unchecked; /* just now the kernel found no such name; we did not look again */
 };
 
 /* With what its directory and the rules ask for; the attributes are there before the name. */

@@ -18,7 +18,7 @@ struct side {
 	unsigned leaves; /* what a move from here leaves behind: RENAME_WHITEOUT, or 0: nothing */
 	bool links;      /* a move from here leaves the old name, too */
 	struct entry e;  /* e.fd < 0: there is nothing of that name */
-	bool unchecked;  /* which is not quite sure */
+	bool unchecked;  /* ... but that was not checked under all suffixes: target_open */
 };
 
 static int side_find(struct fs *fs, struct side *s)
