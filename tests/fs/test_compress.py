@@ -39,6 +39,7 @@ OPTIONS = [
     ["pipeline=shuffle:4+zstd:3"],
     ["codec=lz4"],
     ["tune=size", "chunksize=256K"],
+    ["level=0", "tune=size", "chunksize=256K"],
     ["codec=zlib", "level=3", "filter=bitshuffle", "typesize=8", "blocksize=16K"],
     ["profile=random"],
     ["chunksize=4M"],

@@ -225,9 +225,10 @@ def test_sizes_and_pipeline_text(mount):
 
 
 def test_level_0_stores(mount):
-    m = mount("level=0")
-    store(m, blob(7, 300_000, "text"))
-    assert m.stored("f").stat().st_size >= 300_000
+    for options in ("level=0", "level=0,tune=size", "codec=zlib,level=0,tune=balanced"):
+        m = mount(f"{options},chunksize=64K")
+        store(m, blob(7, 300_000, "text"))
+        assert m.stored("f").stat().st_size >= 300_000
 
 
 @pytest.mark.parametrize(

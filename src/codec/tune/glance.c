@@ -136,7 +136,7 @@ bool tune_still_good(struct scratch *s, const struct tune_report *r, uint64_t si
 	struct tune_glance now = {.item = r->glance.item};
 	if (is_rest(r, next))
 		return true;
-	if (since >= r->again)
+	if (since >= r->again || !r->ntried) /* without trials there was nothing to look at */
 		return false;
 	tune_glance(&s->kernels, &r->tried[0].pipeline, &now, next);
 	return tune_looks_alike(r, &now);

@@ -113,7 +113,7 @@ int settings_parse_tune(const char *text, enum settings_tune *out)
 	return -EINVAL;
 }
 
-/* Naming a filter or an item size leaves nothing to be chosen. */
+/* Naming a filter or an item size leaves nothing to be chosen, and level 0 only stores. */
 static int judge_tune(struct settings *s, const struct settings_words *w, struct option_why *why)
 {
 	bool named = w->filter || w->typesize || w->pipeline;
@@ -125,9 +125,12 @@ static int judge_tune(struct settings *s, const struct settings_words *w, struct
 	if (settings_parse_tune(w->tune, &s->tune) < 0)
 		return option_refuse(why, "option tune", w->tune,
 				     "is none of balanced, size, speed, off");
-	return named && s->tune ? option_refuse(why, "option", "tune",
-						"filter, typesize and pipeline say it already")
-				: 0;
+	if (named && s->tune)
+		return option_refuse(why, "option", "tune",
+				     "filter, typesize and pipeline say it already");
+	if (!s->pipeline.level)
+		s->tune = SETTINGS_TUNE_OFF;
+	return 0;
 }
 
 #define BLOCKSIZE_RANDOM (16 << 10) /* of profile=random */
