@@ -347,6 +347,22 @@ def test_unlinked_and_renamed(mount):
     assert (m.mnt / "sub/link").read_bytes() == models[2]
 
 
+@pytest.mark.parametrize("depth", [400, 401])
+def test_a_file_that_lies_deep_is_found_or_committed(mount, depth):
+    """The next mount looks for frames in 400 directories below each other, with as many
+    descriptors; what lies deeper is committed instead."""
+    m = mount(SLOW)
+    path = "d/" * depth
+    (m.mnt / path).mkdir(parents=True)
+    fd, model = made(m, f"{path}a")
+    patch(fd, model, 2)
+    assert bool(records(log_of(m))) == (depth <= 400)
+    crash(m, fd)
+    m.start()
+    assert (m.mnt / path / "a").read_bytes() == model
+    assert not (m.mnt / ASIDE).exists()
+
+
 def test_the_log_of_an_ordinary_user_can_be_read_again(mount):
     """Whatever umask those had for whom files were made before."""
     m = mount(SLOW, start=False)

@@ -30,15 +30,17 @@ static bool pays(const struct file *f)
 }
 
 /*
- * A record names its frame by inode number, on the device of the backing directory. On overlayfs,
- * opening a file for writing may have changed the number with which it was looked up.
+ * A record names its frame by inode number, on the device of the backing directory, and replay has
+ * to find that. On overlayfs, opening a file for writing may have changed the number with which it
+ * was looked up.
  */
 static bool can_be_named(const struct file *f, struct stat *st)
 {
 	struct inodes *inodes = f->fs->inodes;
 
 	return stat_fd(f->fd, st) == 0 && st->st_dev == inodes_root(inodes)->key.dev &&
-	       inode_is_number(inodes, f->inode, st);
+	       inode_is_number(inodes, f->inode, st) &&
+	       !inode_is_deeper(inodes, f->inode, 1 + INTENT_DEEPEST);
 }
 
 /* Both roots are known by their numbers; the base of a record is durable. */

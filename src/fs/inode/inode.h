@@ -293,6 +293,9 @@ void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]
 /* The same for log lines, which then say "(deleted file)" or "(root directory)". */
 void inode_log_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]);
 
+/* True: more than `most` directories lie above its newest name, that of the mount among them. */
+bool inode_is_deeper(struct inodes *t, const struct inode *n, unsigned most);
+
 /* The newest name that an inode has in the backing directory, and where. */
 struct named {
 	struct inode *parent; /* a reference */

@@ -104,3 +104,13 @@ void inode_log_name(struct inodes *t, struct inode *n, char out[static NAME_MAX 
 	if (!out[0])
 		strcpy(out, n == t->root ? "(root directory)" : "(deleted file)");
 }
+
+bool inode_is_deeper(struct inodes *t, const struct inode *n, unsigned most)
+{
+	pthread_mutex_lock(&t->lock);
+	for (; n->links && most; most--)
+		n = n->links->parent;
+	bool deeper = n->links;
+	pthread_mutex_unlock(&t->lock);
+	return deeper;
+}

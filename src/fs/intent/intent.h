@@ -19,6 +19,12 @@
 
 #define INTENT_ASIDE "cframefs-intent.unapplied."
 
+/*
+ * How many directories in each other the next mount looks through for the frames of a log; it has a
+ * descriptor for each.
+ */
+#define INTENT_DEEPEST 400
+
 struct intent;
 
 /* What the log knows of an open file. */

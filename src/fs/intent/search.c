@@ -6,9 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#define DEEPEST 400 /* directories in each other; one descriptor each */
-
-/* A directory that is being looked through. */
+/* A directory that is being looked through. look_in takes the descriptor. */
 struct folder {
 	struct inode *inode;
 	int fd, depth;
@@ -54,26 +52,24 @@ static void look_below(struct replay *x, const struct folder *in, const char *na
 	struct folder below = {.fd = -1, .depth = in->depth + 1};
 	struct entry e = {.fd = -1, .probed.kind = NODE_PLAIN};
 
-	if (in->depth < DEEPEST)
+	if (in->depth < INTENT_DEEPEST)
 		below.fd = openat(in->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (below.fd < 0) {
-		x->blind |= in->depth >= DEEPEST ||
+		x->blind |= in->depth >= INTENT_DEEPEST ||
 			    (errno != ENOENT && errno != ENOTDIR && errno != ELOOP);
 		return;
 	}
 	strcpy(e.backing, name);
 	strcpy(e.shown, name);
-	if (fstat(below.fd, &e.st) < 0) {
-		x->blind = true;
-	} else if (e.st.st_dev == inodes_root(inodes)->key.dev) {
+	int rc = fstat(below.fd, &e.st);
+	if (rc == 0 && e.st.st_dev == inodes_root(inodes)->key.dev)
 		below.inode = inode_from_entry(inodes, in->inode, &e);
-		if (below.inode) {
-			look_in(x, &below, by_stat);
-			inode_put(inodes, below.inode, 1);
-		} else {
-			x->blind = true;
-		}
+	if (below.inode) {
+		look_in(x, &below, by_stat);
+		inode_put(inodes, below.inode, 1);
+		return;
 	}
+	x->blind |= rc < 0 || e.st.st_dev == inodes_root(inodes)->key.dev;
 	close(below.fd);
 }
 
@@ -85,11 +81,9 @@ static void look_in(struct replay *x, const struct folder *in, bool by_stat)
 {
 	struct dirent *d;
 
-	int fd = fcntl(in->fd, F_DUPFD_CLOEXEC, 3);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	DIR *dir = fdopendir(in->fd);
 	if (!dir) {
-		if (fd >= 0)
-			close(fd);
+		close(in->fd);
 		x->blind = true;
 		return;
 	}
@@ -115,6 +109,5 @@ void replay_look_everywhere(struct replay *x)
 			return;
 		}
 		look_in(x, &root, by_stat);
-		close(root.fd);
 	}
 }
