@@ -17,6 +17,7 @@
 #include <sys/mount.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 static void print_version(void)
@@ -103,6 +104,12 @@ static int judge_writable(struct options *o)
 	return 0;
 }
 
+/* True: its daemon writes nothing, whatever the kernel would allow. */
+static bool is_read_only_for_good(const char *mountpoint)
+{
+	return removexattr(mountpoint, "user.cframefs.none") < 0 && errno == EROFS;
+}
+
 /* mount -o remount,ro calls us like a new mount; the kernel does the work. */
 static int remount(const struct options *o)
 {
@@ -121,7 +128,11 @@ static int remount(const struct options *o)
 				set |= flags[i].flag;
 	if (mount(NULL, o->mountpoint, NULL, set, NULL) < 0)
 		return complain("remount", o->mountpoint, -errno);
-	return 0;
+	if (set & MS_RDONLY || !is_read_only_for_good(o->mountpoint))
+		return 0;
+	(void)mount(NULL, o->mountpoint, NULL, set | MS_RDONLY, NULL);
+	return refuse("remount", o->mountpoint,
+		      "was mounted to be read only; unmount it, and mount it anew without ro");
 }
 
 /* How a daemon tells its parent that the mount answers: a byte through a pipe. */

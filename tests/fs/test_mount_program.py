@@ -3,6 +3,7 @@ for everybody."""
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ PATH=/usr/local/sbin:$PATH
 trap 'umount "$MNT" 2>/dev/null || :' EXIT
 # the copies of other tests' mounts: here they would outlive an umount there
 grep -o ' /[^ ]*/cframefs-tests-[^ ]*' /proc/self/mounts | sort -r | while read -r top; do
-  umount -l "$top"
+  umount -l "$(printf %b "$top")" # of a space there is \\040
 done
 umount -lat fuse.cframefs
 set -e
@@ -194,6 +195,70 @@ def test_remount_read_only(shell, dirs):
     assert got.returncode == 0, got.stderr
     assert got.stdout.split() == ["before", "1"]
     assert os.listdir(dirs[0]) == ["f.b2frame"]
+
+
+def test_remount_read_only_and_back(shell):
+    got = shell(
+        'mount -t fuse.cframefs "$BACKING" "$MNT"; mount -o remount,ro "$MNT"\n'
+        'mount -o remount,rw "$MNT"; echo data > "$MNT/f"; cat "$MNT/f"; umount "$MNT"'
+    )
+    assert (got.returncode, got.stdout, got.stderr) == (0, "data\n", ""), got
+
+
+def test_what_is_mounted_read_only_stays_so(shell, dirs):
+    """Others may have it with ro as well: two would write, of which neither knows the other."""
+    got = shell(
+        'mount -t fuse.cframefs "$BACKING" "$MNT"; echo data > "$MNT/f"; umount "$MNT"\n'
+        'mount -t fuse.cframefs "$BACKING" "$MNT" -o ro\n'
+        '! mount -o remount,rw "$MNT" || exit 1\n'
+        'grep " $MNT " /proc/self/mountinfo | cut -d " " -f 6; umount "$MNT"'
+    )
+    assert got.returncode == 0, got
+    assert "ro" in got.stdout.strip().split(",")
+    why = "was mounted to be read only; unmount it, and mount it anew without ro"
+    assert got.stderr == f"cframefs: remount '{dirs[1]}': {why}\n"
+
+
+TRY_TO_CHANGE = """\
+import errno, os, sys
+os.chdir(sys.argv[1])
+for change in (
+    lambda: open("new", "w"),
+    lambda: open("f", "r+"),
+    lambda: open("f", "w"),
+    lambda: os.truncate("f", 1),
+    lambda: os.chmod("f", 0o600),
+    lambda: os.utime("f"),
+    lambda: os.mkdir("new"),
+    lambda: os.mkfifo("new"),
+    lambda: os.symlink("f", "new"),
+    lambda: os.link("f", "new"),
+    lambda: os.rename("f", "new"),
+    lambda: os.unlink("f"),
+    lambda: os.rmdir("d"),
+    lambda: os.setxattr("f", "user.x", b"1"),
+    lambda: os.removexattr("f", "user.x"),
+):
+    try:
+        change()
+    except OSError as e:
+        assert e.errno == errno.EROFS, e
+    else:
+        sys.exit("something was changed")
+assert open("f").read() == "data\\n" and sorted(os.listdir()) == ["d", "f"]
+"""
+
+
+def test_the_kernel_alone_cannot_make_a_read_only_mount_write(shell, dirs, work):
+    (work / "try.py").write_text(TRY_TO_CHANGE)
+    got = shell(
+        'mount -t fuse.cframefs "$BACKING" "$MNT"\n'
+        'echo data > "$MNT/f"; mkdir "$MNT/d"; setfattr -n user.x -v 1 "$MNT/f"; umount "$MNT"\n'
+        'mount -t fuse.cframefs "$BACKING" "$MNT" -o ro; mount -i -o remount,rw "$MNT"\n'
+        f'{sys.executable} "$WORK/try.py" "$MNT"; umount "$MNT"'
+    )
+    assert (got.returncode, got.stderr) == (0, ""), got
+    assert sorted(os.listdir(dirs[0])) == ["d", "f.b2frame"]
 
 
 def test_a_backing_directory_that_is_read_only(shell, dirs):

@@ -166,7 +166,12 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct fs *fs = ops_fs(req);
 	struct deferred d = {.serve = open_entered, .req = req, .ino = ino, .fi = *fi};
+	bool changes = (fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC;
 
+	if (changes && fs->opt.read_only) { /* see is_refused in ops.c */
+		fuse_reply_err(req, EROFS);
+		return;
+	}
 	int rc = push_enter(fs, ops_inode(fs, ino), &d);
 	if (rc == 0)
 		open_entered(&d);

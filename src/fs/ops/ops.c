@@ -400,6 +400,26 @@ void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	fuse_reply_statfs(req, &st);
 }
 
+#define BIT(name) (1ull << OPS_KIND_##name)
+
+static const uint64_t changing =
+	BIT(setattr) | BIT(mknod) | BIT(mkdir) | BIT(symlink) | BIT(unlink) | BIT(rmdir) |
+	BIT(rename) | BIT(link) | BIT(create) | BIT(write) | BIT(fallocate) |
+	BIT(copy_file_range) | BIT(setxattr) | BIT(removexattr)
+#ifdef HAVE_TMPFILE
+	| BIT(tmpfile)
+#endif
+	;
+
+/*
+ * The kernel forgets -o ro at a remount. We do not: other readers may have the directory, and an
+ * intent log that was left there has not been applied.
+ */
+static bool is_refused(fuse_req_t req, enum ops_kind kind)
+{
+	return changing >> kind & 1 && ops_fs(req)->opt.read_only;
+}
+
 /*
  * Each callback as the session calls it: counted first, so that whoever has its answer finds it
  * counted, and timed.
@@ -409,7 +429,10 @@ void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	{                                                                                          \
 		uint64_t start = meter_now();                                                      \
 		stats_add(STATS_REQUESTS + (int)OPS_KIND_##name, 1);                               \
-		op_##name args;                                                                    \
+		if (is_refused(req, OPS_KIND_##name))                                              \
+			fuse_reply_err(req, EROFS);                                                \
+		else                                                                               \
+			op_##name args;                                                            \
 		workspace_trim();                                                                  \
 		meter_time(STATS_TIME_##timer, start);                                             \
 	}
