@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,9 +40,12 @@ static void make_printable(char *line)
 			*line = '?';
 }
 
+/* A path, and what is the matter with it. */
+#define LINE_MAX_BYTES (PATH_MAX + 512)
+
 static void emit(enum log_level level, const char *fmt, va_list ap)
 {
-	char line[1024];
+	char line[LINE_MAX_BYTES];
 
 	if (level > max_level)
 		return;
@@ -51,6 +55,18 @@ static void emit(enum log_level level, const char *fmt, va_list ap)
 		syslog(levels[level].priority, "%s: %s", levels[level].word, line);
 	else
 		fprintf(stderr, "cframefs: %s: %s\n", levels[level].word, line);
+}
+
+void log_tell(const char *fmt, ...)
+{
+	char line[LINE_MAX_BYTES];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof line, fmt, ap);
+	va_end(ap);
+	make_printable(line);
+	fprintf(stderr, "cframefs: %s\n", line);
 }
 
 #define LOG_FUNCTION(name, level)                                              \

@@ -18,4 +18,7 @@ __attribute__((format(printf, 1, 2))) void log_warn(const char *fmt, ...);
 __attribute__((format(printf, 1, 2))) void log_info(const char *fmt, ...);
 __attribute__((format(printf, 1, 2))) void log_debug(const char *fmt, ...);
 
+/* A line on standard error for whoever starts the program, before there is a log. */
+__attribute__((format(printf, 1, 2))) void log_tell(const char *fmt, ...);
+
 #endif

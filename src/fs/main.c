@@ -29,7 +29,7 @@ static void print_version(void)
 
 static int refuse(const char *what, const char *where, const char *why)
 {
-	fprintf(stderr, "cframefs: %s '%s': %s\n", what, where, why);
+	log_tell("%s '%s': %s", what, where, why);
 	return -EBUSY;
 }
 
@@ -97,10 +97,9 @@ static int judge_writable(struct options *o)
 			     "its file system is read-only, and so is this mount (-o ro)");
 		return options_set_read_only(o);
 	}
-	fprintf(stderr,
-		"cframefs: backing directory '%s': %s: no file can be made or removed in it; its "
-		"owner can allow that (chmod)\n",
-		o->backing, strerror(errno));
+	log_tell("backing directory '%s': %s: no file can be made or removed in it; its owner can "
+		 "allow that (chmod)",
+		 o->backing, strerror(errno));
 	return 0;
 }
 

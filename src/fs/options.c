@@ -1,6 +1,7 @@
 #include "fs/options.h"
 
 #include "base/buf.h"
+#include "base/log.h"
 
 #include <getopt.h>
 #include <limits.h>
@@ -320,7 +321,7 @@ int options_parse(struct options *o, int argc, char **argv)
 	settings_words_init(&p.words);
 	int rc = parse_all(&p, argc, argv);
 	if (p.why.text[0])
-		fprintf(stderr, "cframefs: %s\n", p.why.text);
+		log_tell("%s", p.why.text);
 	if (rc >= 0)
 		rc = buf_append(&p.mount, view_of("", 1));
 	if (rc >= 0)

@@ -184,6 +184,30 @@ def test_missing_arguments_and_directories(dirs, work):
         )
 
 
+def test_a_terminal_obeys_no_name(dirs, work):
+    backing, mnt = dirs
+    (work / "rules").write_text("*.x \x1b[31mzstd\n")
+    (work / "a\n\x1b[31mb").write_text("a file")
+    for words in (
+        [work / "no\nsuch\x1b[31m", mnt],
+        [work / "a\n\x1b[31mb", mnt],
+        [backing, mnt, "-o", "codec=\x1b[31mx"],
+        [backing, mnt, "-o", f"rules={work}/rules"],
+        [backing, mnt, "--\x1b[31m"],
+    ):
+        got = attempt(DAEMON, *words)
+        one_line_refusal(got, "?[31m")
+        assert "\x1b" not in got.stderr
+
+
+def test_a_long_path_leaves_room_for_the_reason(mount, work):
+    name = "/".join(["x" * 200] * 8)
+    (work / name).mkdir(parents=True)
+    (work / "other").mkdir()
+    m = mount(backing=work / name)
+    one_line_refusal(attempt(DAEMON, m.backing, work / "other"), f"mounted at '{m.mnt}'")
+
+
 def test_an_option_without_its_value(dirs):
     one_line_refusal(attempt(DAEMON, *dirs, "-o"), "-o", "wants options")
 
