@@ -117,7 +117,7 @@ static int remount(const struct options *o)
 		unsigned long flag;
 	} flags[] = {{"ro", MS_RDONLY},	    {"nosuid", MS_NOSUID},     {"nodev", MS_NODEV},
 		     {"noexec", MS_NOEXEC}, {"noatime", MS_NOATIME},   {"sync", MS_SYNCHRONOUS},
-		     {"dirsync", MS_DIRSYNC}, {"nodiratime", MS_NODIRATIME}};
+		     {"dirsync", MS_DIRSYNC}};
 	unsigned long set = MS_REMOUNT;
 	char *rest = o->mount_opts, *word;
 

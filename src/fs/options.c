@@ -58,14 +58,13 @@ static const struct option_row rows[] = {
 static const char *const ignored[] = {
 	"defaults", "auto", "noauto", "user", "nouser", "users", "nousers", "owner", "group",
 	"_netdev", "nofail", "relatime", "strictatime", "nostrictatime", "norelatime",
-	"default_permissions", "lazytime", "nolazytime",
+	"default_permissions", "lazytime", "nolazytime", "diratime", "nodiratime", "silent", "loud",
 };
 
 /* Words that libfuse or the kernel understand. */
 static const char *const passed_on[] = {
 	"rw", "ro", "suid", "nosuid", "dev", "nodev", "exec", "noexec", "atime", "noatime",
-	"diratime", "nodiratime", "sync", "async", "dirsync", "allow_other", "allow_root",
-	"auto_unmount",
+	"sync", "async", "dirsync", "allow_other", "allow_root", "auto_unmount",
 };
 /* What the kernel shows of a FUSE mount comes back with -o remount. */
 static const char *const ignored_with_value[] = {

@@ -268,6 +268,7 @@ def test_level_0_stores(mount):
         "entry_timeout=5",
         "chunksize=32K",
         "nosuid,nodev",
+        "nodiratime,diratime,silent,loud",
         "max_read=4K",
         "max_read=1M,readahead=0",
     ],
