@@ -326,6 +326,13 @@ def test_cframe_stat_watches(cold, work):
     assert "/s" in (work / "table").read_text()
 
 
+@pytest.mark.parametrize("words", [["--watch", "0"], ["--watch", "-1"], ["--watch=1e9"]], ids=str)
+def test_cframe_stat_says_which_times_there_are(cold, words):
+    got = cframe_stat(cold.mnt, *words)
+    assert (got.returncode, got.stdout) == (1, "")
+    assert got.stderr == "cframe: option '--watch': wants 0.1 to 3600 seconds\n"
+
+
 @pytest.mark.parametrize("options", [[], ["--json"], ["--watch"]], ids=str)
 def test_cframe_stat_to_a_full_disk(cold, options):
     """One line, about the output; it was told of the mount, too."""

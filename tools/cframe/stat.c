@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -235,24 +236,27 @@ static int show(const char *mountpoint, bool json, double every)
 	return rc < 0 ? fail(mountpoint, rc) : 0;
 }
 
-/* The number of seconds between two looks; 0: it is not a valid one. */
-static double seconds_of(const char *word)
+/* True: the word is a number, and not the name of a mount point. */
+static bool is_number(const char *word, double *v)
 {
 	char *end;
-	double v = strtod(word, &end);
-	return *word && !*end && v >= 0.1 && v <= 3600 ? v : 0;
+	*v = strtod(word, &end);
+	return strchr("-.0123456789", *word) && end > word && !*end;
 }
 
 /* "--watch", "--watch 5", or "--watch=5". False: that is not a time, which has been reported. */
 static bool read_watch(char **argv, double *every)
 {
-	double next = !optarg && argv[optind] ? seconds_of(argv[optind]) : 0;
+	bool next = !optarg && argv[optind] && is_number(argv[optind], every);
 
-	*every = optarg ? seconds_of(optarg) : next > 0 ? next : 1;
-	optind += next > 0;
-	if (*every == 0)
+	optind += next;
+	if (!optarg && !next)
+		*every = 1;
+	else if ((optarg && !is_number(optarg, every)) || !(*every >= 0.1 && *every <= 3600)) {
 		tool_say("option '--watch': wants 0.1 to 3600 seconds");
-	return *every > 0;
+		return false;
+	}
+	return true;
 }
 
 int stat_main(int argc, char **argv)
