@@ -361,8 +361,10 @@ static bool has_device(void)
 {
 	if (faccessat(AT_FDCWD, "/dev/fuse", R_OK | W_OK, AT_EACCESS) == 0)
 		return true;
-	log_err("/dev/fuse: %m: nothing can be mounted without it (a container needs it passed "
-		"in); cframe extract and cframe compress do without a mount");
+	log_err("/dev/fuse: %m: nothing can be mounted without it (%s); cframe extract and cframe "
+		"compress do without a mount",
+		errno == EACCES ? "root can open it to all: chmod 666 /dev/fuse"
+				: "a container needs it passed in");
 	return false;
 }
 
