@@ -247,6 +247,7 @@ int main(int argc, char **argv)
 	struct options o;
 
 	open_stdio();
+	signal(SIGCHLD, SIG_DFL); /* ignored, which is inherited, waitpid knows of no child's end */
 	int rc = options_parse(&o, argc, argv);
 	if (rc >= 0 && o.help) {
 		options_help();

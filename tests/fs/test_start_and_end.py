@@ -101,6 +101,30 @@ def test_a_second_signal_does_no_harm(mount):
     assert (m.mnt / "f").stat().st_size == 3_000_000
 
 
+def ignore_children():
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+
+
+def test_started_by_a_program_that_ignores_its_children(root, dirs):
+    """
+    An ignored SIGCHLD is inherited. The daemon took its umount for one that had failed, and
+    unmounted what was there then: the disk of its own backing directory.
+    """
+    backing, mnt = dirs
+    got = attempt(DAEMON, backing, mnt, "-o", "fsname=", preexec_fn=ignore_children)
+    one_line_refusal(got, "mount failed")
+    subprocess.run(["mount", "--bind", backing, backing], check=True)
+    try:
+        got = attempt(DAEMON, backing, backing, "-o", "nonempty", preexec_fn=ignore_children)
+        assert (got.returncode, got.stderr) == (0, ""), got
+        (pid,) = daemon_of(backing)
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not daemon_of(backing), 30, "end of the daemon")
+        assert is_mounted(backing), "the disk's own mount"
+    finally:
+        umount(backing, "-l")
+
+
 def write_and_ask(path):
     """Until the mount ends: dirty pages, and questions for holes, which make the kernel send
     them."""
