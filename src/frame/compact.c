@@ -13,6 +13,9 @@
 #define SHARE 3
 #define SHARE_TIGHT 32
 
+/* A search for the gaps of more chunks would keep readers waiting for too long. */
+#define TIGHT_SURVEY (1u << 16)
+
 /* A chunk to be moved: its place, from the end of the header, and its number. */
 struct move {
 	uint64_t at;
@@ -104,6 +107,8 @@ bool frame_wants_compact(const struct frame *f)
 void frame_set_tight(struct frame *f, bool tight)
 {
 	f->tight = tight;
+	if (tight && f->writable && f->index.n <= TIGHT_SURVEY)
+		frame_space_survey(f);
 }
 
 int frame_compact(struct frame *f, uint64_t step)

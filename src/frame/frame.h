@@ -434,7 +434,8 @@ NODISCARD int frame_compact(struct frame *f, uint64_t step);
 
 /*
  * Tight: for a file that is not likely to be written soon. Compaction goes on while more than 1/32
- * is free, and every gap of at least a block of the disk is given back to it, the tail too.
+ * is free, and every gap of at least a block of the disk is given back to it, the tail too. Gaps
+ * that were there when the frame was opened are searched for, unless there are many chunks.
  * [mutator]
  */
 void frame_set_tight(struct frame *f, bool tight);

@@ -183,6 +183,32 @@ def test_a_file_is_done_once(mount, blosc2):
     m.unmount()
 
 
+def test_what_an_earlier_mount_left_is_given_back(mount, blosc2):
+    """Gaps that were there when the file was opened, though none of its chunks gets smaller."""
+    m = mount(OPTIONS)
+    marks = takes_marks(m.backing)
+    (m.mnt / "f").write_bytes(blob(19, 1_000_000, "noise"))
+    data = blob(20, 900_000, "noise")
+    m.remount()
+    fd = os.open(m.mnt / "f", os.O_WRONLY)  # anew in its place, and not synced
+    assert os.write(fd, data) == len(data)
+    os.ftruncate(fd, len(data))
+    os.close(fd)
+    cold(m.mnt / "f")
+    m.unmount()
+    assert m.stored("f").stat().st_size > 1.5 * len(data)
+    before = used(m.stored("f"))
+    m.options += ",recompress=0.1"
+    m.start()
+    wait_done(m.stored("f"), before, marks)
+    assert used(m.stored("f")) < 0.7 * before
+    assert m.stored("f").stat().st_size < 1.1 * len(data)
+    assert m.stored("f").stat().st_mtime_ns == LONG_AGO * 10**9 + 7
+    assert chunk_bytes(open_frame(m.stored("f"))) == data
+    assert (m.mnt / "f").read_bytes() == data
+    m.unmount()
+
+
 def test_a_full_disk_is_no_reason_for_ever(mount, root):
     """A file that had to wait for space gets its turn when there is some."""
     m = mount(OPTIONS + ",recompress=0.02", start=False)
