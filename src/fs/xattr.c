@@ -128,10 +128,25 @@ static int change(struct fs *fs, struct inode *n, const struct xattr_change *x)
 	return rc;
 }
 
-/* The size of chunks can only be another one before there is a chunk. */
+/* True: the chunks of the file have the size that the value, which has been judged, stands for. */
+static bool is_as_wished(struct file *f, const struct xattr_change *x)
+{
+	char value[PIPELINE_TEXT_MAX + 1], why[160];
+	struct wish w = {0};
+
+	snprintf(value, sizeof value, "%.*s", (int)x->size, x->value);
+	return wish_set(&w, wish_word(x->name), value, why, sizeof why) >= 0 &&
+	       wish_apply(&f->fs->opt.settings, &w).chunksize == frame_info(f->frame)->chunk_size;
+}
+
+/*
+ * The size of chunks can only be another one before there is a chunk. Programs that copy attributes
+ * set and remove them when the file has its data already; those that change nothing are let pass.
+ */
 static int may_change(struct file *f, const struct xattr_change *x, const char *who)
 {
-	if (strcmp(wish_word(x->name), "chunksize") != 0 || frame_size(f->frame) == 0)
+	if (!x->value || strcmp(wish_word(x->name), "chunksize") != 0 ||
+	    frame_size(f->frame) == 0 || is_as_wished(f, x))
 		return 0;
 	log_info("%s: %s refused: the file is not empty", who, x->name);
 	return -EINVAL;

@@ -123,6 +123,31 @@ def test_chunksize_only_while_empty(mount, blosc2):
     reads_as(blosc2, m, "f", data)
 
 
+def test_chunksize_that_changes_nothing(mount, blosc2):
+    """As copying programs do, when the file has its data already: rsync -X, cp --preserve=xattr."""
+    m = mount("dirty_max=4M")
+    (m.mnt / "d").mkdir()
+    set_on(m.mnt / "d", CHUNK, "128K")
+    data = write(m, "d/f")
+    write(m, "g")
+    for name, value in (("d/f", "128K"), ("d/f", "131072"), ("g", "1M")):
+        set_on(m.mnt / name, CHUNK, value)
+        assert os.getxattr(m.mnt / name, CHUNK) == value.encode()
+    (m.mnt / "most").touch()
+    set_on(m.mnt / "most", CHUNK, "64M")  # and gets 2M, by dirty_max
+    write(m, "most", data * 2)
+    set_on(m.mnt / "most", CHUNK, "64M")
+    os.removexattr(m.mnt / "d/f", CHUNK)
+    with pytest.raises(OSError, match="Invalid"):
+        set_on(m.mnt / "d/f", CHUNK, "1M")
+    m.remount()
+    reads_as(blosc2, m, "d/f", data)
+    assert chunk_of(blosc2, m, "d/f")["chunksize"] == 128 << 10
+    (m.mnt / "d/f").write_bytes(b"")
+    write(m, "d/f", data)  # empty in between: nothing is wished any more
+    assert chunk_of(blosc2, m, "d/f")["chunksize"] == 1 << 20
+
+
 def test_directories_hand_on(mount, blosc2):
     m = mount()
     (m.mnt / "d").mkdir()
