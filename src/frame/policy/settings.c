@@ -1,5 +1,6 @@
 #include "frame/policy/settings.h"
 
+#include "codec/chunk.h"
 #include "frame/policy/wish.h"
 
 #include <stdio.h>
@@ -76,6 +77,15 @@ static const char *what_is_said(const struct settings_words *w, const char *text
 						      : text;
 }
 
+int settings_parse_pipeline(struct pipeline *p, const char *text, char *why, size_t room)
+{
+	TRY(pipeline_parse(p, text, why, room));
+	if (p->typesize <= CHUNK_MAX_TYPESIZE)
+		return 0;
+	snprintf(why, room, "items have at most %u bytes", CHUNK_MAX_TYPESIZE);
+	return -EINVAL;
+}
+
 static int judge_pipeline(struct settings *s, const struct settings_words *w,
 			  struct option_why *why)
 {
@@ -87,7 +97,7 @@ static int judge_pipeline(struct settings *s, const struct settings_words *w,
 		return option_refuse(why, "option", "pipeline",
 				     "already says codec, level, filter and typesize");
 	spell_pipeline(w, text);
-	if (pipeline_parse(&s->pipeline, text, reason, sizeof reason) < 0)
+	if (settings_parse_pipeline(&s->pipeline, text, reason, sizeof reason) < 0)
 		return option_refuse(why, who_says(w), what_is_said(w, text), reason);
 	if (!w->pipeline && w->typesize)
 		s->pipeline.typesize = (uint32_t)w->typesize;

@@ -41,7 +41,7 @@ static int set_pipeline(struct wish *w, const char *value, char *why, size_t roo
 	struct pipeline p;
 
 	pipeline_default(&p);
-	TRY(pipeline_parse(&p, value, why, room));
+	TRY(settings_parse_pipeline(&p, value, why, room));
 	w->pipeline = p;
 	w->has_pipeline = true;
 	return 0;
