@@ -183,6 +183,7 @@ def test_directories_hand_on(mount, blosc2):
         (PIPELINE, "shuffle:4+zstd:3" + " " * 200),
         (PIPELINE, "zstd:3\0x"),
         (PIPELINE, "shuffle:300"),
+        (PIPELINE, "shuffle:256+zstd:1"),
         (CHUNK, "1"),
         (CHUNK, "4G"),
         (CHUNK, "some"),
@@ -241,7 +242,7 @@ def test_bad_attributes_in_the_backing_directory(mount, blosc2):
 def test_rules(mount, work, blosc2):
     rules = work / "rules"
     rules.write_text(
-        f"# by name\n\n*.fits  {ZSTD}  chunksize=256K blocksize=32K\n"
+        f"\ufeff# by name\n\n*.fits  {ZSTD}  chunksize=256K blocksize=32K\n"
         f"*.jpg store # packed already\nraw?? tune=off\n*.f* {LZ4}\n"
     )
     m = mount(f"rules={rules}")
@@ -279,6 +280,9 @@ def test_rules(mount, work, blosc2):
         ("* zstd:3 pipeline=lz4", 1, "second pipeline"),
         ("* tune=size zstd:3", 1, "nothing to tune"),
         ("* shuffle:4", 1, "a codec comes last"),
+        ("*.e bytedelta:256+lz4", 1, "items have at most 255 bytes"),
+        ("*.a zstd\nd/*.b lz4\n", 2, "there is no /"),
+        ("*.a zstd\n*.b zstd\0*.c lz4\n", 2, "not a text"),
     ],
 )
 def test_wrong_rules_are_refused_at_the_mount(mount, work, text, line, why):
@@ -385,7 +389,10 @@ def test_profile_random(mount, blosc2):
     assert chunk_of(blosc2, other, "f")["blocksize"] == 8 << 10
 
 
-@pytest.mark.parametrize("options", ["profile=best", "level=most", "level=auto,pipeline=zstd:3"])
+@pytest.mark.parametrize(
+    "options",
+    ["profile=best", "level=most", "level=auto,pipeline=zstd:3", "pipeline=shuffle:256+zstd"],
+)
 def test_wrong_words_are_refused(mount, options):
     with pytest.raises(MountFailed):
         mount(options)

@@ -63,6 +63,8 @@ static int read_line(struct rules *r, char *line, const struct place *at)
 
 	if (!pattern || *pattern == '#')
 		return 0;
+	if (strchr(pattern, '/'))
+		return complain(at, pattern, "fits no name: there is no / in one");
 	struct rule *rule = mem_zalloc(sizeof *rule + strlen(pattern) + 1);
 	if (!rule)
 		return -ENOMEM;
@@ -72,6 +74,17 @@ static int read_line(struct rules *r, char *line, const struct place *at)
 	for (; (word = strtok_r(NULL, blanks, &rest)) && *word != '#'; nwords++)
 		TRY(read_word(&rule->wish, word, at));
 	return nwords ? 0 : complain(at, pattern, "says nothing: expected PATTERN PIPELINE");
+}
+
+/* Some editors begin a file with a mark of its encoding. */
+static int read_text(struct rules *r, char *line, size_t n, const struct place *at)
+{
+	static const char mark[] = "\xef\xbb\xbf";
+	bool marked = at->line == 1 && strncmp(line, mark, sizeof mark - 1) == 0;
+
+	if (strlen(line) != n)
+		return complain(at, line, "is followed by a byte 0: this is not a text");
+	return read_line(r, line + (marked ? sizeof mark - 1 : 0), at);
 }
 
 static int cannot_read(const char *file, int rc, struct option_why *why)
@@ -85,11 +98,12 @@ static int read_lines(struct rules *r, FILE *in, const char *file, struct option
 	struct place at = {.file = file, .why = why};
 	char *line = NULL;
 	size_t room = 0;
+	ssize_t n;
 	int rc = 0;
 
-	while (rc >= 0 && getline(&line, &room, in) >= 0) {
+	while (rc >= 0 && (n = getline(&line, &room, in)) >= 0) {
 		at.line++;
-		rc = read_line(r, line, &at);
+		rc = read_text(r, line, (size_t)n, &at);
 	}
 	if (rc >= 0 && ferror(in))
 		rc = cannot_read(file, errno ? -errno : -EIO, why);
