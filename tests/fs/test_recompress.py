@@ -183,6 +183,26 @@ def test_a_file_is_done_once(mount, blosc2):
     m.unmount()
 
 
+def test_a_kill_leaves_the_time(mount, blosc2):
+    """When chunks are written that no commit shows yet."""
+    m = mount("chunksize=64K,commit=1")
+    data = blob(21, 3_000_000, "text")
+    (m.mnt / "f").write_bytes(data)
+    cold(m.mnt / "f")
+    m.unmount()
+    before = m.stored("f").stat()
+    m.options += ",recompress=0.1"
+    m.start()
+    wait_until(lambda: m.stored("f").stat().st_size > before.st_size, 60, "a chunk")
+    time.sleep(0.1)
+    m.kill()
+    assert m.stored("f").stat().st_mtime_ns == before.st_mtime_ns
+    assert chunk_bytes(open_frame(m.stored("f"))) == data
+    m.start()
+    assert (m.mnt / "f").read_bytes() == data
+    m.unmount()
+
+
 def test_what_an_earlier_mount_left_is_given_back(mount, blosc2):
     """Gaps that were there when the file was opened, though none of its chunks gets smaller."""
     m = mount(OPTIONS)

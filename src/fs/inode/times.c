@@ -70,11 +70,24 @@ static void judge_mtime(struct inode *n, const struct timespec *mtime)
 		n->attr_changes++;
 }
 
-static void give_mtime(struct inode *n, int fd)
+static void set_mtime(const struct inode *n, int fd)
 {
 	const struct timespec ts[2] = {{.tv_nsec = UTIME_OMIT}, n->times.mtime};
 	(void)futimens(fd, ts); /* fails on files of others: they keep the time of the flush */
-	judge_mtime(n, &ts[1]);
+}
+
+static void give_mtime(struct inode *n, int fd)
+{
+	set_mtime(n, fd);
+	judge_mtime(n, &n->times.mtime);
+}
+
+void times_keep(struct inode *n, int fd)
+{
+	pthread_mutex_lock(&n->lock);
+	if (n->times.pending)
+		set_mtime(n, fd);
+	pthread_mutex_unlock(&n->lock);
 }
 
 /* True: nobody changed the file behind our back, as far as can be seen. Under n->lock. */

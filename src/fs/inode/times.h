@@ -24,6 +24,12 @@ void times_hold(struct inode *n, int fd);
 bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime);
 
 /*
+ * To be called after a write that a commit follows only after a while: until then the backing file
+ * has the mtime that the commit will set, lest a daemon that is killed leaves it that of the write.
+ */
+void times_keep(struct inode *n, int fd);
+
+/*
  * To be called if no commit will follow times_hold, since the frame has no changes. An mtime that
  * was set meanwhile is set on the file.
  */
