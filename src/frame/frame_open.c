@@ -185,6 +185,15 @@ static int load_sections(struct frame *f, struct view fixed)
 	return trailer_parse(&f->vlmeta, buf_view(&f->trailer), info->beta);
 }
 
+/*
+ * More chunks than one of ours may have are believed only of a file that has bytes for them: one of
+ * holes claims any length for nothing.
+ */
+static uint64_t most_bytes(const struct frame *f, uint64_t claimed, uint64_t least)
+{
+	return claimed <= least ? claimed : max_u64(min_u64(claimed, io_taken(f->io)), least);
+}
+
 int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s)
 {
 	const struct frame_info *info = &f->info;
@@ -192,9 +201,10 @@ int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s)
 	struct stored st = {
 		.io = f->io, .at = at, .room = info->frame_len - info->trailer_len - at, .item = 8};
 	/* As much as one of ours may have; more only in proportion to the file. */
+	uint64_t least = FRAME_MAX_CHUNKS * sizeof(uint64_t);
 	struct index_rule rule = {
 		.special = !info->beta && !info->variable,
-		.most = max_u64(FRAME_MAX_CHUNKS * sizeof(uint64_t), info->frame_len),
+		.most = max_u64(most_bytes(f, info->frame_len, least), least),
 	};
 	if (info->sparse)
 		rule.last = UINT32_MAX;
@@ -230,12 +240,15 @@ static int load_starts(struct frame *f)
 	 * repeats could only be meant to exhaust memory and patience.
 	 */
 	uint64_t most = f->info.cbytes / CHUNK_HEAD;
+	uint64_t least = (uint64_t)FRAME_MAX_CHUNKS * CHUNK_HEAD;
 	if (f->info.sparse)
 		TRY(sframe_count_files(f->dirfd, n, &most));
 	if (n > most && f->info.sparse)
 		return UNSUPPORTED("more chunks than files", n);
 	if (n > most)
 		return UNSUPPORTED("more chunks than fit into the chunk area", n);
+	if (!f->info.sparse && n > most_bytes(f, f->info.cbytes, least) / CHUNK_HEAD)
+		return UNSUPPORTED("more chunks than the file has bytes for", n);
 	f->start = mem_zalloc_array((size_t)n + 1, sizeof *f->start);
 	if (!f->start)
 		return -ENOMEM;

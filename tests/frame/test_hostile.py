@@ -231,6 +231,43 @@ def test_a_few_bytes_that_decode_to_a_large_index(work, nblocks):
 MASS = 268435451  # chunks: the most that an index may have
 
 
+def write_around_a_hole(path, head, chunk, area, rest):
+    """A frame of an area of chunks that is a hole behind the first one."""
+    with open(path, "wb") as f:
+        f.write(head + chunk)
+        f.seek(len(head) + area)
+        f.write(rest)
+    assert path.stat().st_blocks * 512 < 1 << 20, "this file system stores holes"
+
+
+def test_a_hole_pays_for_no_large_index(work):
+    """Of a file that is long enough for an index of 256 MiB, and has nothing in it."""
+    index, area = index_of_blocks(4 << 20, 64), 1 << 30
+    nbytes = 64 * (4 << 20) // 8 * 100
+    head = header(nbytes, area, 100, 97 + area + len(index) + len(trailer()))
+    write_around_a_hole(work / "f", head, CHUNK, area, index + trailer())
+    done = subprocess.run([CFRAME, "info", work / "f"], capture_output=True)
+    assert done.returncode == 1 and b"decoded size of the index" in done.stderr, done
+
+
+@pytest.mark.parametrize("n", [2000, (16 << 20) + 1, MASS])
+def test_a_hole_is_no_place_for_chunks(work, n):
+    """Chunks of different sizes, each of which has a header to be read: all of them are the first
+    one, in a file of the length that they would take."""
+    area = 33 * n
+    chunk = struct.pack("<BBBBIII", 5, 1, 7, 1, 1, 1, 33) + bytes(16) + b"x"
+    end = same_index(n, bytes(8)) + trailer()
+    head = header(n, area, 0, 97 + area + len(end), flags=0x52)
+    write_around_a_hole(work / "f", head, chunk, area, end)
+    done = subprocess.run([CFRAME, "info", work / "f"], capture_output=True)
+    if n == 2000:
+        assert done.returncode == 0, done
+        assert subprocess.run([CFRAME, "cat", work / "f"], capture_output=True).stdout == b"x" * n
+    else:
+        assert done.returncode == 1, done
+        assert b"more chunks than the file has bytes for" in done.stderr
+
+
 def took(usage):
     return usage.ru_utime + usage.ru_stime
 

@@ -122,6 +122,11 @@ static uint64_t ahead_next_data(struct io *io, uint64_t at)
 	return io_next_data(((struct io_ahead *)io)->under, at);
 }
 
+static uint64_t ahead_taken(struct io *io)
+{
+	return io_taken(((struct io_ahead *)io)->under);
+}
+
 static void ahead_close(struct io *io)
 {
 	(void)io;
@@ -136,6 +141,7 @@ static const struct io_ops ahead_ops = {
 	.punch = ahead_punch,
 	.mount = ahead_mount,
 	.next_data = ahead_next_data,
+	.taken = ahead_taken,
 	.close = ahead_close,
 };
 

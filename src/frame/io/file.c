@@ -112,6 +112,12 @@ static uint64_t file_next_data(struct io *io, uint64_t at)
 	return (uint64_t)data;
 }
 
+static uint64_t file_taken(struct io *io)
+{
+	struct stat st;
+	return fstat(fd_of(io), &st) < 0 ? UINT64_MAX : (uint64_t)st.st_blocks * 512;
+}
+
 static void file_close(struct io *io)
 {
 	struct io_file *f = (struct io_file *)io;
@@ -130,6 +136,7 @@ static const struct io_ops file_ops = {
 	.punch = file_punch,
 	.mount = file_mount,
 	.next_data = file_next_data,
+	.taken = file_taken,
 	.close = file_close,
 };
 

@@ -27,6 +27,7 @@ struct io_ops {
 	int (*punch)(struct io *io, uint64_t at, uint64_t len);       /* -EOPNOTSUPP is legal */
 	uint64_t (*mount)(struct io *io);                             /* see io_mount */
 	uint64_t (*next_data)(struct io *io, uint64_t at);            /* NULL: no holes */
+	uint64_t (*taken)(struct io *io);                             /* NULL: as its size */
 	void (*close)(struct io *io);
 };
 
@@ -101,6 +102,14 @@ static inline uint64_t io_mount(struct io *io)
 static inline uint64_t io_next_data(struct io *io, uint64_t at)
 {
 	return io->ops->next_data ? io->ops->next_data(io, at) : at;
+}
+
+/*
+ * About how many bytes of the file are not holes: what it takes on the disk. UINT64_MAX: not known.
+ */
+static inline uint64_t io_taken(struct io *io)
+{
+	return io->ops->taken ? io->ops->taken(io) : UINT64_MAX;
 }
 
 static inline void io_close(struct io *io)
