@@ -143,6 +143,24 @@ def test_the_log_of_a_file_that_may_have_a_newer_root(mount, work):
     assert len(records(m.backing / ASIDE)) == 1
 
 
+def test_the_log_of_a_commit_whose_last_sync_failed(mount, work):
+    """And lost the header. Its file is closed unchanged, but a sync without a commit would not
+    bring the header back, and nothing else has what was synced."""
+    m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    m.start()
+    fd, model = made(m)
+    patch(fd, model, 2)
+    assert len(records(log_of(m))) == 1
+    os.ftruncate(fd, len(model) - 100)  # no list of bytes: its fsync commits
+    fault.set(2, Fault.SYNC, errno.EIO, lose=1)
+    assert error_of(os.fsync, fd) == "EIO" and fault.came()
+    fault.set(0)
+    error_of(os.close, fd)
+    m.remount()
+    assert (m.mnt / "a").read_bytes() == model[:-100]
+
+
 def test_the_name_of_a_new_log_is_synced(mount, work):
     """Before that the log may be gone after a power cut: where it fails, the fsync commits."""
     m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")
