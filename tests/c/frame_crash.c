@@ -419,6 +419,20 @@ static int commit_part(struct story *t, unsigned count)
 	return cut_power(t->s, count);
 }
 
+/*
+ * As if so many bytes had been put since the last sync, or in so many places that there was no room
+ * to note them: they do not wait for the next.
+ */
+static void put_many(struct young *y)
+{
+	if (draw(2)) {
+		y->bytes += YOUNG_MAX_BYTES + 1;
+		return;
+	}
+	y->runs.n = 0;
+	y->many = true;
+}
+
 static int commit(struct story *t, unsigned count)
 {
 	enum durability how = draw(3) ? COMMIT_LATER : COMMIT_SYNC;
@@ -426,11 +440,10 @@ static int commit(struct story *t, unsigned count)
 		return commit_part(t, count);
 	expect(t, t->size);
 	TRY(cut_power(t->s, count / 4));
-	/* As if so many bytes had been put since the last sync: they do not wait for the next. */
 	bool many = t->size && frame_dirty(t->f) && draw(8) == 0;
 	unsigned before = disk.nsyncs;
 	if (many)
-		t->f->young.bytes += YOUNG_MAX_BYTES + 1;
+		put_many(&t->f->young);
 	int rc = commit_done(t, frame_commit(t->f, how));
 	TRY(rc);
 	if (rc > 0)
