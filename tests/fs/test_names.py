@@ -1,5 +1,6 @@
 """Which backing name is shown as which mounted name, and what happens when two claim one."""
 
+import errno
 import os
 import shutil
 import stat
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 
 from libdata import blob
+from libfault import Fault
 from libmount import DAEMON
 from libposix import (
     RENAME_EXCHANGE,
     RENAME_NOREPLACE,
+    RENAME_WHITEOUT,
     error_of,
     link_descriptor,
     renameat2,
@@ -497,3 +500,25 @@ def test_what_is_no_frame_and_may_not_be_read(blind):
     assert seen(blind) == ["x.b2frame"]
     assert (blind.mnt / "x.b2frame").read_bytes() == b"none"
     blind.expect_log("shown under its own name")
+
+
+@pytest.mark.parametrize("flags", [0, RENAME_WHITEOUT, RENAME_EXCHANGE])
+def test_a_rename_that_fails_half_way(mount, work, flags):
+    """The first of its two steps is undone: each name has what it had, and no other is left."""
+    (work / "a").touch()
+    if flags == RENAME_WHITEOUT and error_of(renameat2, work / "a", work / "b", flags):
+        pytest.skip("not in the backing directory")
+    m = mount("entry_timeout=0", start=False)
+    fault = Fault(m, work / "control")
+    m.start()
+    (m.mnt / "s").write_bytes(b"source")
+    (m.backing / "t").write_bytes(b"target")
+    before = sorted(os.listdir(m.backing))
+    fault.set(2, calls=Fault.NAME, error=errno.EIO)
+    assert error_of(renameat2, m.mnt / "s", m.mnt / "t", flags) == "EIO"
+    assert fault.came()
+    fault.stop()
+    for _ in range(2):
+        assert sorted(os.listdir(m.backing)) == before
+        assert [(m.mnt / name).read_bytes() for name in "st"] == [b"source", b"target"]
+        m.remount()
