@@ -161,6 +161,21 @@ def test_the_log_of_a_commit_whose_last_sync_failed(mount, work):
     assert (m.mnt / "a").read_bytes() == model[:-100]
 
 
+def test_the_sync_of_a_closed_file_failed(mount, work):
+    """Its commit had none, and only the log has for sure what was synced: it is kept."""
+    m = mount(SLOW, start=False).allow("cframefs-intent.unapplied.1: keeps what was synced")
+    fault = Fault(m, work / "fault")
+    m.start()
+    fd, model = made(m)
+    patch(fd, model, 2)
+    assert len(records(log_of(m))) == 1
+    os.close(fd)
+    assert len(records(log_of(m))) == 1
+    fault.set(1, Fault.SYNC, errno.EIO)
+    m.unmount()
+    assert fault.came() and len(records(m.backing / ASIDE)) == 1
+
+
 def test_the_name_of_a_new_log_is_synced(mount, work):
     """Before that the log may be gone after a power cut: where it fails, the fsync commits."""
     m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")
