@@ -485,3 +485,22 @@ def test_a_rename_that_cannot_remove_the_old_name(mount, work):
         os.fsync(f)
         assert generation(m, "t") == 1
     assert (m.mnt / "t").read_bytes() == b"newer"
+
+
+def test_a_commit_that_cannot_count_up(mount, work):
+    """Readers would miss it: it fails before the frame has changed for them."""
+    m = mount("commit=1000,intent=0", start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "control")
+    m.start()
+    (m.mnt / "f").write_bytes(b"old")
+    m.remount()
+    (m.backing / "f.b2frame.b2lock").write_bytes(bytes(16))
+    with open(m.mnt / "f", "r+b", buffering=0) as f:
+        f.write(b"new")
+        before = m.stored("f").read_bytes()[:87]
+        fault.set(2, calls=Fault.WRITE, error=errno.EIO)  # the first is that of the chunk
+        assert error_of(os.fsync, f) == "EIO" and fault.came()
+        fault.stop()
+        assert m.stored("f").read_bytes()[:87] == before and generation(m) == 0
+        os.fsync(f)
+        assert m.stored("f").read_bytes()[:87] != before and generation(m) == 1
