@@ -199,6 +199,24 @@ def test_another_program_wrote_the_frame(logged, blosc2):
     assert (m.backing / ASIDE).exists()
 
 
+def test_an_older_state_of_the_frame(mount):
+    """As from a backup: what was synced belongs on top of a later one."""
+    m = mount(SLOW)
+    fd, model = made(m)
+    older, backup = bytes(model), m.stored("a").read_bytes()
+    os.ftruncate(fd, len(model) - 100)
+    os.fsync(fd)
+    patch(fd, model, 2)
+    assert len(records(log_of(m))) == 1
+    crash(m, fd)
+    with open(m.stored("a"), "r+b") as f:
+        f.write(backup)
+        f.truncate(len(backup))
+    m.allow("the frame is older than what was synced of it", "keeps the intent log").start()
+    assert (m.mnt / "a").read_bytes() == older
+    assert len(records(m.backing / ASIDE)) == 1
+
+
 def test_the_inode_is_another_file(logged):
     """The file is gone and its inode number may be that of a new one: nothing
     of the log is for that."""
