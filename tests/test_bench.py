@@ -58,7 +58,7 @@ def systems(*peers):
     return ",".join(["cframefs-zstd", *(p for p in peers if shutil.which(tools[p.split("-")[0]]))])
 
 
-def bench(work, command, *args):
+def bench(work, command, *args, **env):
     """Runs it; its JSON. Nothing may be left mounted."""
     if not shutil.which("cc"):
         skip_or_fail("no C compiler")
@@ -81,7 +81,7 @@ def bench(work, command, *args):
         text=True,
         timeout=350,
         cwd=work,
-        env={**os.environ, "TMPDIR": str(work)},
+        env={**os.environ, "TMPDIR": str(work), **env},
     )
     assert got.returncode == 0, got.stdout[-2000:] + got.stderr[-2000:]
     assert not list(work.glob("cframefs-bench-*")), "its room is gone"
@@ -116,6 +116,8 @@ def test_read(work, data):
     assert result["rows"]["open-1TiB"]["systems"]["cframefs-zstd"]["mib"][0] < 64
     assert 0 < result["stored_bytes"]["cframefs-zstd"] < result["data"]["bytes"] == 6 << 20
     assert result["peak_rss_kib"]["cframefs-zstd"] > 0 and "zstd" in result["machine"]["libraries"]
+    # what an empty btrfs takes is as much as all of these files
+    assert max(result["stored_bytes"].values()) < result["data"]["bytes"]
     for peer in result["stored_bytes"].keys() - {"cframefs-zstd"}:
         assert result["rows"]["sequential"]["ratios"]["cframefs-zstd"][peer] > 0
 
@@ -164,6 +166,28 @@ def test_write(work, data):
         assert_measured(row, name)
         if "cframefs-zstd on a device" not in result["skipped"]:
             assert row["systems"]["cframefs-zstd"]["written"][0] > 0, name
+
+
+def test_a_peer_that_cannot_be_made_is_left_out(work, data):
+    """Of the writes, too, and it is named."""
+    (work / "bin").mkdir()
+    (work / "bin/mkfs.btrfs").write_text("#!/bin/sh\necho no such thing >&2\nexit 1\n")
+    (work / "bin/mkfs.btrfs").chmod(0o755)
+    path = f"{work}/bin:{os.environ['PATH']}"
+    args = ["--data", data, "--systems", "cframefs-zstd,btrfs-zstd1", "--only", "sequential"]
+    result, shown = bench(work, "write", *args, PATH=path)
+    assert list(result["rows"]["sequential"]["systems"]) == ["cframefs-zstd"]
+    assert "left out: btrfs-zstd1: " in shown and "no such thing" in shown
+
+
+def test_the_room_may_be_anywhere(work, data):
+    """The kernel names a mount by its real path, and spaces in it by their numbers."""
+    (work / "a b").mkdir()
+    (work / "link").symlink_to(work / "a b")
+    args = ["--data", data, "--systems", "cframefs-zstd", "--only", "sequential"]
+    result, _ = bench(work, "read", *args, TMPDIR=str(work / "link"))
+    assert_measured(result["rows"]["sequential"], "sequential")
+    assert not list((work / "a b").iterdir())
 
 
 def made_tar(work, data):
@@ -304,6 +328,9 @@ def test_every_row_is_explained():
         ),
         (["read", "--data", "{work}"], "no files"),
         (["read", "--sets", "bogus"], "bogus"),
+        (["read", "--json", "{work}/absent/r.json"], "r.json: cannot be written"),
+        (["ratio", "--readme", "{work}"], "cannot be written"),
+        (["ratio", "--cframe", "/absent"], "absent"),
     ],
 )
 def test_what_is_wrong_is_one_line(work, data, args, word):

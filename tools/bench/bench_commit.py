@@ -114,13 +114,14 @@ def main(command, argv):
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument("--json", metavar="FILE")
-    p.add_argument("--count", type=int, default=40, help="fsyncs of each figure (40)")
+    p.add_argument("--count", type=host.positive, default=40, help="fsyncs of each figure (40)")
     p.add_argument(
         "--cframefs",
         metavar="PATH",
         default=Path(__file__).resolve().parents[2] / "build/src/fs/cframefs",
     )
     args = p.parse_args(argv)
+    host.check_outputs(args.json)
     with contextlib.ExitStack() as stack:
         result = bench(args, stack)
     show(result)

@@ -41,6 +41,8 @@ BLOCK = 4096
 
 
 def built(given, *where):
+    if given and not Path(given).is_file():
+        raise BenchError(f"{given}: no such program")
     path = Path(given).resolve() if given else HERE.parent.parent.joinpath("build", *where)
     return path if path.exists() else None
 
@@ -121,14 +123,6 @@ def reference(path, skipped):
         return None
 
 
-def empty_size(system):
-    """What the file system takes before anything is stored in it."""
-    if not system.writable:
-        return 0
-    system.fresh()
-    return system.stored()
-
-
 def fill(laid, room, args, skipped):
     """{class: {system: bytes}}; a fresh system for each class."""
     sizes = {name: {} for name in laid}
@@ -140,7 +134,7 @@ def fill(laid, room, args, skipped):
                     place = room / f"{peer}-{name}"
                     place.mkdir()
                     system = SYSTEMS[peer](peer, place, stack, args)
-                    before = empty_size(system)
+                    before = measure.empty_size(system)
                     system.fill(files)
                     sizes[name][peer] = system.stored() - before
                 except Unavailable as why:
@@ -262,6 +256,7 @@ def bench(args, stack):
 
 def main(command, argv):
     args = arguments(command, argv)
+    host.check_outputs(args.json, args.plot, args.readme)
     with contextlib.ExitStack() as stack, measure.quiet_terminal():
         result = bench(args, stack)
     ratio_report.show(result)

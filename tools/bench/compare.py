@@ -28,6 +28,8 @@ COMMANDS = {"read": bench_read, "write": bench_write}
 
 def binary(given):
     if given:
+        if not Path(given).is_file():
+            raise host.BenchError(f"{given}: no such program")
         return Path(given).resolve()
     built = HERE.parent.parent / "build" / "src" / "fs" / "cframefs"
     return built if built.exists() else None
@@ -40,7 +42,7 @@ def arguments(command, argv):
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument("--json", metavar="FILE", help="write every sample, ratios and versions to FILE")
-    p.add_argument("--rounds", type=int, default=7, help="samples of each figure (7)")
+    p.add_argument("--rounds", type=host.positive, default=7, help="samples of each figure (7)")
     p.add_argument("--cframefs", metavar="PATH", help="the daemon (build/src/fs/cframefs)")
     p.add_argument("--options", default="", help="more mount options for cframefs")
     p.add_argument("--systems", metavar="LIST", help="of: " + ", ".join(SYSTEMS))
@@ -54,14 +56,14 @@ def arguments(command, argv):
     p.add_argument("--data", metavar="DIR", help="the files of this directory instead")
     p.add_argument(
         "--small-files",
-        type=int,
+        type=host.positive,
         default=bench_read.SMALL,
         metavar="N",
         help="read: how many (10,000)",
     )
     p.add_argument(
         "--chunks",
-        type=int,
+        type=host.positive,
         default=bench_read.CHUNKS,
         metavar="N",
         help="read: of the huge frame (1,048,576)",
@@ -102,11 +104,19 @@ def prepare(args, stack):
     return work
 
 
+def need_cframefs(args, ours):
+    """Peers alone, after an hour, are not what was asked for."""
+    if ours and not args.cframefs:
+        raise host.BenchError("cframefs is not built (or say --cframefs PATH)")
+
+
 def bench(command, args, stack):
     kind = COMMANDS[command]
     rows = {row.name: row for row in kind.ROWS}
     rows = [rows[name] for name in chosen(args.only, rows, "row")]
     names = chosen(args.systems, SYSTEMS, "system") if args.systems else kind.SYSTEMS
+    ours = [n for n in names if n.startswith("cframefs")]
+    need_cframefs(args, ours)
     results = measure.Results()
 
     work = prepare(args, stack)
@@ -116,6 +126,8 @@ def bench(command, args, stack):
     systems = measure.make_systems(names, work.room, stack, args, results)
     if kind.FILLS:
         systems = measure.fill(systems, work, results)
+    else:
+        systems = measure.mountable(systems, results)
     if not systems:
         raise host.BenchError("no system to measure: " + "; ".join(results.skipped.values()))
     measure.rounds(rows, systems, work, args.rounds, results)
@@ -123,7 +135,6 @@ def bench(command, args, stack):
         measure.count_writes(rows, systems, work, results)
 
     verdicts = measure.judge(kind.FLOORS, kind.MEMORY_MIB, results)
-    ours = [n for n in names if n.startswith("cframefs")]
     return report.as_dict(
         command,
         rows,
@@ -136,8 +147,7 @@ def bench(command, args, stack):
 
 
 def scaling(args, stack):
-    if not args.cframefs:
-        raise host.BenchError("cframefs is not built (or say --cframefs PATH)")
+    need_cframefs(args, ["cframefs"])
     work = prepare(args, stack)
     axes = bench_scaling.run(work, stack)
     return {
@@ -152,6 +162,7 @@ def scaling(args, stack):
 def main(command, argv):
     args = arguments(command, argv)
     args.cframefs = binary(args.cframefs)
+    host.check_outputs(args.json, args.plot)
     with contextlib.ExitStack() as stack, measure.quiet_terminal():
         result = scaling(args, stack) if args.scaling else bench(command, args, stack)
     report.show(result)

@@ -47,6 +47,22 @@ def ask(*argv):
         return ""
 
 
+def positive(text):
+    """A type of argparse: a number above 0."""
+    number = int(text)
+    if number < 1:
+        raise ValueError
+    return number
+
+
+def check_outputs(*names):
+    """Before the run, which may take an hour: can these files be written?"""
+    for path in (Path(name) for name in names if name):
+        folder = path.absolute().parent
+        if path.is_dir() or not os.access(path if path.exists() else folder, os.W_OK):
+            raise BenchError(f"{path}: cannot be written")
+
+
 def stop_on_signals():
     """SIGTERM and SIGHUP unwind like ^C."""
 
@@ -67,9 +83,14 @@ def drop_caches():
     Path("/proc/sys/vm/drop_caches").write_text("3\n")
 
 
+def escaped(path):
+    """As /proc/self/mounts has it."""
+    return re.sub(r"[ \t\n\\]", lambda c: f"\\{ord(c[0]):03o}", str(path))
+
+
 def is_mounted(path):
-    with open("/proc/self/mounts", encoding="utf-8") as mounts:
-        return any(line.split()[1] == str(path) for line in mounts)
+    with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
+        return any(line.split(" ")[1] == escaped(path) for line in mounts)
 
 
 def unmount(path):
@@ -89,7 +110,7 @@ def workroom(stack):
     """A private tmpfs: backing files and images live in memory."""
     if os.geteuid() != 0:
         raise BenchError("the bench mounts loop devices and drops caches: run it as root")
-    room = Path(tempfile.mkdtemp(prefix="cframefs-bench-"))
+    room = Path(tempfile.mkdtemp(prefix="cframefs-bench-")).resolve()  # as mounts are named
     stack.callback(shutil.rmtree, room, ignore_errors=True)
     run("mount", "-t", "tmpfs", "-o", "size=80%,mode=755", "cframefs-bench", room)
     stack.callback(unmount, room)

@@ -146,14 +146,37 @@ def verify(system, check, *args):
         system.unmount()
 
 
+def empty_size(system):
+    """What the file system takes before anything is stored in it."""
+    if not system.writable:
+        return 0
+    system.fresh()
+    return system.stored()
+
+
+def mountable(systems, results):
+    """Those that this machine can mount, of systems that each sample makes anew."""
+    kept = []
+    for system in systems:
+        try:
+            system.fresh()
+            system.mount()
+            system.unmount()
+            kept.append(system)
+        except Unavailable as why:
+            results.skipped[system.name] = str(why)
+    return kept
+
+
 def fill(systems, work, results):
     """Puts the data set in, and the small files; a system that cannot is left out of the run."""
     filled = []
     for system in systems:
         progress(f"filling {system.name}")
         try:
+            before = empty_size(system)
             system.fill(work.files)
-            results.stored[system.name] = system.stored()
+            results.stored[system.name] = system.stored() - before
             if work.small:
                 system.add(work.small)
             verify(system, same_files, work.files)
