@@ -190,6 +190,28 @@ def test_the_room_may_be_anywhere(work, data):
     assert not list((work / "a b").iterdir())
 
 
+def test_two_may_fetch_a_package_at_once(work, bench_modules, monkeypatch):
+    """The second one comes while the first one loads, and is faster."""
+    import data as packages
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(work))
+    told = []
+
+    def run(*argv, cwd=None):
+        if "download" in argv:
+            told.append(argv)
+            if len(told) == 1:
+                packages.fetch("thing")
+            (Path(cwd) / "thing.deb").write_bytes(b"x")
+        else:  # dpkg -x DEB DIRECTORY
+            shutil.copy(argv[-2], Path(argv[-1]) / "file")
+
+    monkeypatch.setattr(packages, "run", run)
+    where = packages.fetch("thing")
+    assert len(told) == 2 and (where / "file").read_bytes() == b"x"
+    assert [p.name for p in where.parent.iterdir()] == ["thing"]
+
+
 def made_tar(work, data):
     tar = work / "source.tar"
     with tarfile.open(tar, "w") as out:
@@ -331,6 +353,7 @@ def test_every_row_is_explained():
         (["read", "--json", "{work}/absent/r.json"], "r.json: cannot be written"),
         (["ratio", "--readme", "{work}"], "cannot be written"),
         (["ratio", "--cframe", "/absent"], "absent"),
+        (["write", "--data", "{work}/data", "--source-tar", "{work}/data/a-text"], "no tar"),
     ],
 )
 def test_what_is_wrong_is_one_line(work, data, args, word):

@@ -1,13 +1,14 @@
 """`bench write`: writes that reach the backing store, beside kernel and FUSE
 peers. docs/BENCH.md says what each row means."""
 
+import functools
 import tarfile
 import time
 from pathlib import Path
 
 import data
 import host
-from host import BenchError
+from host import BenchError, Unavailable
 from measure import Floor, Row, same_files
 
 SYSTEMS = [
@@ -52,8 +53,7 @@ def source_tar(work):
         return Path(work.settings.source_tar)
     tar = work.room / "source.tar"
     if not tar.exists():
-        packed = next((data.fetch("linux-source-6.1") / "usr/src").glob("linux-source-*.tar.xz"))
-        with tarfile.open(packed) as source, tarfile.open(tar, "w") as out:
+        with tarfile.open(data.kernel_source()) as source, tarfile.open(tar, "w") as out:
             left = TAR_FILES
             for member in source:
                 out.addfile(member, source.extractfile(member) if member.isfile() else None)
@@ -61,6 +61,23 @@ def source_tar(work):
                 if not left:
                     break
     return tar
+
+
+@functools.lru_cache
+def files_in(tar):
+    with tarfile.open(tar) as source:
+        return sum(member.isfile() for member in source)
+
+
+def need_source(settings):
+    """Before anything is measured: hours later it would cost all that was."""
+    try:
+        if not settings.source_tar:
+            data.kernel_source()
+    except BenchError as why:
+        raise Unavailable(str(why)) from None
+    if settings.source_tar and not tarfile.is_tarfile(settings.source_tar):
+        raise BenchError(f"{settings.source_tar}: no tar")
 
 
 def draws(state):
@@ -116,10 +133,11 @@ def check_tar(system, work):
 
 def untar(system, work):
     tar = source_tar(work)
+    files = files_in(tar)
     start = time.monotonic()
     host.run("tar", "-xf", tar, "-C", system.point)
     host.run("sync", "-f", system.point)
-    return {"seconds": time.monotonic() - start, "ops": TAR_FILES, "bytes": tar.stat().st_size}
+    return {"seconds": time.monotonic() - start, "ops": files, "bytes": tar.stat().st_size}
 
 
 ROWS = [
@@ -169,6 +187,7 @@ ROWS = [
         prepare=empty,
         run=untar,
         check=check_tar,
+        need=need_source,
     ),
 ]
 

@@ -4,7 +4,9 @@ The packages are fetched and unpacked once into a cache directory, which may be 
 """
 
 import os
+import re
 import shutil
+import tempfile
 from pathlib import Path
 
 from host import BenchError, run
@@ -29,24 +31,43 @@ def cache_dir():
 
 
 def fetch(package):
-    """Directory with the unpacked package."""
+    """Directory with the unpacked package. Two benches may fetch it at once."""
     target = cache_dir() / package
     if target.is_dir():
         return target
-    loading = cache_dir() / (package + ".new")
-    shutil.rmtree(loading, ignore_errors=True)
-    loading.mkdir()
+    with tempfile.TemporaryDirectory(prefix=".new-", dir=cache_dir()) as loading:
+        unpacked = Path(loading) / "unpacked"
+        unpacked.mkdir()
+        run("dpkg", "-x", download(package, loading), unpacked)
+        try:
+            unpacked.rename(target)
+        except OSError:
+            if not target.is_dir():
+                raise
+    return target
+
+
+def download(package, directory):
+    """The package's file in that directory."""
     quiet = ("apt-get", "-q", "-o", "APT::Sandbox::User=root")
     try:
-        run(*quiet, "download", package, cwd=loading)
+        run(*quiet, "download", package, cwd=directory)
     except BenchError:
         run(*quiet, "update")
-        run(*quiet, "download", package, cwd=loading)
-    deb = next(loading.glob("*.deb"))
-    run("dpkg", "-x", deb, loading)
-    deb.unlink()
-    loading.rename(target)
-    return target
+        run(*quiet, "download", package, cwd=directory)
+    return next(Path(directory).glob("*.deb"))
+
+
+def kernel_source():
+    """The packed tar of the kernel's source, of the version that this release of Debian has."""
+    have = [d for d in cache_dir().iterdir() if re.fullmatch(r"linux-source-[\d.]+", d.name)]
+    if have:
+        where = min(have)
+    else:
+        run("apt-get", "-q", "update")
+        depends = run("apt-cache", "depends", "linux-source")
+        where = fetch(re.search(r"Depends: (linux-source-\S+)", depends)[1])
+    return next((where / "usr/src").glob("linux-source-*.tar.xz"))
 
 
 def files_of(name):

@@ -46,7 +46,7 @@ def scientific(directory):
 def text(directory):
     copied(data.files_of("text"), directory)
     copied([f for f in data.files_of("grids") if f.suffix == ".db"], directory)
-    source = next((data.fetch("linux-source-6.1") / "usr/src").glob("linux-source-*.tar.xz"))
+    source = data.kernel_source()
     with lzma.open(source) as packed, open(directory / "linux-source.tar", "wb") as out:
         out.write(packed.read(TAR_BYTES))
 
@@ -119,7 +119,7 @@ def packed(directory):
     ).encode()
     (directory / "letters.gz").write_bytes(gzip.compress(words, 6, mtime=0))
     (directory / "letters.bz2").write_bytes(bz2.compress(words))
-    source = next((data.fetch("linux-source-6.1") / "usr/src").glob("linux-source-*.tar.xz"))
+    source = data.kernel_source()
     with open(source, "rb") as f:
         (directory / "source.tar.xz").write_bytes(f.read(PACKED_BYTES))
     copied((data.fetch("gmt-gshhg-high") / "usr/share").rglob("*_h.nc"), directory)
