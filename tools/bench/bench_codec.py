@@ -23,6 +23,7 @@ import tempfile
 from pathlib import Path
 
 import data
+import host
 import report
 from host import BenchError, ask, run
 
@@ -146,9 +147,10 @@ def merge(rows, count):
     return merged
 
 
-def geomean(values):
+def geomean(values, digits=3):
+    """None of nothing: JSON has no NaN."""
     values = list(values)
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else float("nan")
+    return round(math.exp(sum(map(math.log, values)) / len(values)), digits) if values else None
 
 
 def add_ratios(row):
@@ -173,21 +175,19 @@ def summarise(cells):
     for way in ("encode", "decode"):
         ratios = {cell_name(r): r["ratio"][way] for r in cells}
         said[way] = {
-            "geometric mean": round(geomean(ratios.values()), 3),
+            "geometric mean": geomean(ratios.values()),
             "target": SPEED,
             f"below {WORST}": dict(
                 sorted(((n, v) for n, v in ratios.items() if v < WORST), key=lambda x: x[1])
             ),
         }
         said[way]["by codec"] = {
-            c: round(
-                geomean(r["ratio"][way] for r in cells if f"{r['codec']}:{r['level']}" == c), 3
-            )
+            c: geomean(r["ratio"][way] for r in cells if f"{r['codec']}:{r['level']}" == c)
             for c in dict.fromkeys(f"{r['codec']}:{r['level']}" for r in cells)
         }
     sizes = {cell_name(r): r["ratio"]["bytes"] for r in cells}
     said["bytes"] = {
-        "geometric mean": round(geomean(sizes.values()), 4),
+        "geometric mean": geomean(sizes.values(), 4),
         f"above {SIZE}": dict(
             sorted(((n, v) for n, v in sizes.items() if v > SIZE), key=lambda x: -x[1])
         ),
@@ -239,11 +239,13 @@ def measure(args, room):
         result["range"] = ask_cells(
             program, library, "range", room / args.sets.split(",")[0], rounds, cpu=cpu
         )
+    if not result["cells"]:
+        raise BenchError(f"no such cell: {args.cells} (the names are as 'shuffle:2 lz4:5')")
     result["summary"] = {"one thread": summarise(result["cells"])}
     if result["two threads"]:
         result["summary"]["two threads"] = summarise(result["two threads"])
     result["summary"]["kernels"] = {
-        "geometric mean": round(geomean(k["ours"] / k["reference"] for k in result["kernels"]), 3),
+        "geometric mean": geomean(k["ours"] / k["reference"] for k in result["kernels"]),
         "target": KERNELS,
     }
     return result
@@ -280,13 +282,13 @@ def main(command, argv):
     )
     p.add_argument("--json", metavar="FILE", help="write all rows, ratios and versions to FILE")
     p.add_argument("--quick", action="store_true", help="one chunk a set, typesize 4, median of 3")
-    p.add_argument("--rounds", type=int, default=9, help="samples of each figure (9)")
+    p.add_argument("--rounds", type=host.positive, default=9, help="samples of each figure (9)")
     p.add_argument(
         "--cells",
         metavar="PATTERN",
         help="only such cells, as 'shuffle:2 lz4:5' or '*:2 @(blosclz|lz4):5'",
     )
-    p.add_argument("--chunks", type=int, default=2, help="chunks of each set (2)")
+    p.add_argument("--chunks", type=host.positive, default=2, help="chunks of each set (2)")
     p.add_argument("--sets", default=",".join(SETS), help="data sets, of: " + ", ".join(SETS))
     p.add_argument("--single", action="store_true", help="no rows with two threads")
     p.add_argument("--no-bare", action="store_true", help="no rows of the bare codecs")
@@ -295,6 +297,7 @@ def main(command, argv):
         "--reference", metavar="DIR", help="the reference's Python package (that of this Python)"
     )
     args = p.parse_args(argv)
+    host.check_outputs(args.json)
     for name in args.sets.split(","):
         if name not in SETS:
             raise BenchError(f"no such data set: {name} (known: {', '.join(SETS)})")
