@@ -208,11 +208,12 @@ class Daemon(System):
         self.note_use()
         super().unmount()
         try:
-            self.process.wait(30)
+            self.process.wait(END_SECONDS)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-            raise BenchError(f"{self.name} did not end within 30 s of being unmounted") from None
+            why = f"{self.name} did not end within {END_SECONDS} s of being unmounted"
+            raise BenchError(why) from None
         finally:
             self.process = None
 
@@ -312,6 +313,7 @@ class Cframefs(Daemon):
         return argv + (["-o", self.options] if self.options else [])
 
 
+END_SECONDS = 120  # on a busy machine the last commit of a frame of 1 TiB took more than 30
 IMAGE = 8 << 30  # sparse: a btrfs image takes what is written into it
 ZSTD = ("-comp", "zstd", "-Xcompression-level", "3")  # the level of btrfs-zstd3
 
