@@ -1,5 +1,6 @@
 """Fixtures: private directories, real mounts, a watchdog, a scan of each daemon's log."""
 
+import itertools
 import os
 import re
 import shlex
@@ -44,9 +45,26 @@ def watchdog_seconds(item):
     return marker.args[0] if marker else 300
 
 
+def start_early(item):
+    """Also with a short leash, what has one of its own takes longer than what has none."""
+    return item.get_closest_marker("watchdog") is not None, watchdog_seconds(item)
+
+
+def spread(waits, works):
+    """One that waits after each two that work, as long as there are any."""
+    works = iter(works)
+    for item in waits:
+        yield item
+        yield from itertools.islice(works, 2)
+    yield from works
+
+
 def pytest_collection_modifyitems(items):
-    """What may take long starts first, lest it runs alone at the end."""
-    items.sort(key=watchdog_seconds, reverse=True)
+    """What may take long starts first, lest it runs alone at the end; if most of its time is a
+    pause, others that start then keep the processors busy."""
+    items.sort(key=start_early, reverse=True)
+    waits = [item for item in items if item.get_closest_marker("waits")]
+    items[:] = spread(waits, [item for item in items if not item.get_closest_marker("waits")])
     if SLOWNESS > 1:
         skip = pytest.mark.skip(reason="the release build is enough")
         for item in items:
@@ -90,8 +108,8 @@ def keep_repro(item):
         "#!/bin/sh",
         *daemons,
         f"cd {shlex.quote(str(item.config.rootpath))}",
-        f"BUILD_DIR={shlex.quote(str(libmount.BUILD))} {sys.executable} -m pytest -n0 "
-        f"{shlex.quote(item.nodeid)}",
+        f"BUILD_DIR={shlex.quote(str(libmount.BUILD))} "
+        f"{shlex.quote(sys.executable)} -m pytest -n0 {shlex.quote(item.nodeid)}",
     ]
     (work / "repro.sh").write_text("\n".join(script) + "\n")
     (work / "repro.sh").chmod(0o755)
@@ -119,8 +137,8 @@ def watchdog(request):
 
 
 def need_daemon():
-    if not os.path.exists("/dev/fuse"):
-        skip_or_fail("no /dev/fuse here")
+    if not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        skip_or_fail("no /dev/fuse here that may be opened")
     assert DAEMON.exists(), f"{DAEMON} is missing: build first, or set BUILD_DIR"
 
 

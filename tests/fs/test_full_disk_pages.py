@@ -228,6 +228,7 @@ def test_bytes_that_were_committed_are_not_cut_off(small, sized):
     assert mixed(got, bytes(start) + old, new)
 
 
+@pytest.mark.waits
 @pytest.mark.watchdog(180)
 @pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
 def test_who_goes_on_for_long_loses_no_more_than_was_refused(small):
@@ -251,6 +252,7 @@ def test_who_goes_on_for_long_loses_no_more_than_was_refused(small):
     assert mixed(got[: 5 << 20], b"first" + lines, b"first")
 
 
+@pytest.mark.waits
 @pytest.mark.watchdog(180)
 @pytest.mark.parametrize("small", [f"{TIGHT},commit=0.1"], ids=["commit"], indirect=True)
 @pytest.mark.parametrize("more", [b"more", b""], ids=["busy", "idle"])
@@ -269,6 +271,7 @@ def test_what_lies_behind_an_old_hole_is_not_cut_off(small, more):
     assert len(got) == (6 << 20) + len(more) and got[4 << 20 :] == old + more
 
 
+@pytest.mark.waits
 @pytest.mark.watchdog(180)
 @pytest.mark.parametrize("small", [f"{TIGHT},commit=0.1"], ids=["commit"], indirect=True)
 def test_who_goes_on_inside_the_file_keeps_what_came_since(small):

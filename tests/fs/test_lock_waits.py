@@ -383,6 +383,7 @@ def test_a_full_log_and_a_lock_that_is_held(mount):
         assert (m.mnt / name).read_bytes() == model
 
 
+@pytest.mark.waits
 @pytest.mark.watchdog(200)
 def test_a_background_commit_that_waits_for_long_is_told_of(mount):
     """Once, while nobody asks for one; the other files have theirs."""
@@ -404,6 +405,7 @@ def test_a_background_commit_that_waits_for_long_is_told_of(mount):
     os.close(other)
 
 
+@pytest.mark.waits
 @pytest.mark.watchdog(200)
 def test_a_lock_that_is_never_free(mount):
     """All who want it wait half a minute in sum: then reads go on without it, and what cannot be
@@ -440,6 +442,7 @@ def test_a_lock_that_is_never_free(mount):
     error_of(os.close, cached)
 
 
+@pytest.mark.waits
 @pytest.mark.watchdog(200)
 def test_a_closed_file_whose_lock_is_never_free(mount):
     """It is opened and read after half a minute in sum. The log says so once, which file that is,
@@ -458,6 +461,7 @@ def test_a_closed_file_whose_lock_is_never_free(mount):
     assert m.log_text().count(kept) == 1 and line in m.log_text(), m.log_text()
 
 
+@pytest.mark.waits
 @pytest.mark.watchdog(200)
 def test_what_was_read_without_the_lock_is_written_later(mount, blosc2):
     """Its writer has counted the generation up before. What it writes is not overwritten."""
@@ -482,6 +486,7 @@ def test_what_was_read_without_the_lock_is_written_later(mount, blosc2):
     assert (m.mnt / "f").read_bytes() == data + more
 
 
+@pytest.mark.waits
 @pytest.mark.watchdog(200)
 def test_two_short_waits_are_no_long_one(mount):
     """Nobody has looked in between, when the lock was free."""
@@ -505,6 +510,7 @@ def test_two_short_waits_are_no_long_one(mount):
     assert (m.mnt / "f").read_bytes() == data
 
 
+@pytest.mark.waits
 @pytest.mark.watchdog(200)
 @pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
 def test_a_reader_that_never_ends(mount, blosc2, killed):
