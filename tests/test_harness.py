@@ -37,8 +37,9 @@ CASES = {
 def test_what_quickstart_says_to_type_can_be_pasted():
     """Also where the path of the checkout has spaces."""
     words = ["umount", "/a b/ü'x", "/plain/path"]
-    take = f"source <(sed -n '/^typed()/,/^}}/p' {libmount.REPO}/tools/quickstart); "
-    typed = subprocess.check_output(["bash", "-c", take + 'typed "$@"', "-", *words], text=True)
+    take = 'source <(sed -n \'/^typed()/,/^}/p\' "$0"); typed "$@"'
+    quickstart = libmount.REPO / "tools/quickstart"
+    typed = subprocess.check_output(["bash", "-c", take, quickstart, *words], text=True)
     again = subprocess.check_output(["bash", "-c", f"printf '%s\\n' {typed}"], text=True)
     assert again.splitlines() == words and typed.startswith("umount ")
 
@@ -78,7 +79,7 @@ def test_a_bad_case_fails_and_is_kept(tmp_path, name):
     for word in words:
         assert word in got.stdout + got.stderr, word
     work = Path(
-        next(line for line in got.stdout.splitlines() if line.startswith("WORK")).split()[1]
+        next(line for line in got.stdout.splitlines() if line.startswith("WORK ")).partition(" ")[2]
     )
     assert (work / "repro.sh").exists() and (work / "daemon.log").exists()
     assert not libmount.is_mounted(work / "mnt"), got.stdout[-6000:]
