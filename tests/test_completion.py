@@ -3,6 +3,7 @@
 import os
 import pty
 import re
+import shlex
 import subprocess
 
 import pytest
@@ -34,7 +35,7 @@ ZSH = """\
 setopt extendedglob
 LISTMAX=1000 # no question
 autoload -Uz compinit; compinit -u -d $ZDOTDIR/dump
-source $SCRIPT
+source "$SCRIPT"
 zstyle ':completion:*' verbose no
 compadd() {
   local -a hits
@@ -134,7 +135,7 @@ def test_a_terminal_completes():
         os.execvpe("bash", ["bash", "--norc", "--noprofile", "-i"], {**SHELL, "TERM": "dumb"})
     lines = ["cframefs -o level=3,tun\tsp\t", "cframe comp\t--codec lz4h\t"]
     to_echo = "".join(f"{line}\x01echo \n" for line in lines)
-    os.write(terminal, f"source {SCRIPT}\n{to_echo}exit\n".encode())
+    os.write(terminal, f"source {shlex.quote(str(SCRIPT))}\n{to_echo}exit\n".encode())
     said = drain(terminal)
     os.waitpid(pid, 0)
     lines = said.decode().split("\r\n")
@@ -176,7 +177,12 @@ def fish(tool, tmp_path):
 
     def offered(line):
         got = subprocess.run(
-            [shell, "--no-config", "-c", f"source {script}; complete -C '{line}'"],
+            [
+                shell,
+                "--no-config",
+                "-c",
+                f"source {shlex.quote(str(script))}; complete -C '{line}'",
+            ],
             env={**SHELL, "HOME": tmp_path, "TERM": "dumb"},
             cwd=tmp_path,
             capture_output=True,

@@ -27,10 +27,16 @@ set -e
 """
 
 
+def listed(path):
+    """As fstab and the kernel's tables have it."""
+    return str(path).replace(" ", r"\040")
+
+
 @pytest.fixture
 def shell(dirs, work, tool, unshared):
     """shell(script) runs with cframefs installed as for everybody, in a mount namespace of its own.
-    $BACKING and $MNT are the directories; what is mounted must be unmounted by the script."""
+    $BACKING and $MNT are the directories, $LISTED is $MNT as tables have it; what is mounted must
+    be unmounted by the script."""
     tool("mount.fuse3")
     backing, mnt = dirs
     (work / "bin").mkdir()
@@ -40,6 +46,7 @@ def shell(dirs, work, tool, unshared):
         "BIN": str(work / "bin"),
         "BACKING": str(backing),
         "MNT": str(mnt),
+        "LISTED": listed(mnt),
         "WORK": str(work),
     }
 
@@ -99,7 +106,7 @@ def test_mount_program(shell, dirs):
     (dirs[0] / "plain").write_bytes(blob(11, 300_000, "floats"))
     got = shell(
         'mount -t fuse.cframefs "$BACKING" "$MNT" -o codec=lz4,typesize=8,filter=shuffle,dev,suid\n'
-        'cp "$MNT/plain" "$MNT/f"; grep " $MNT " /proc/self/mountinfo; umount "$MNT"'
+        'cp "$MNT/plain" "$MNT/f"; grep -F " $LISTED " /proc/self/mountinfo; umount "$MNT"'
     )
     assert got.returncode == 0, got.stderr
     assert "fuse.cframefs" in got.stdout
@@ -177,7 +184,7 @@ def test_a_user_is_told_what_is_not_allowed(shell, tool):
 
 def test_fstab(shell, dirs, work):
     (work / "fstab").write_text(
-        f"{dirs[0]} {dirs[1]} fuse.cframefs noauto,codec=zlib,level=2 0 0\n"
+        f"{listed(dirs[0])} {listed(dirs[1])} fuse.cframefs noauto,codec=zlib,level=2 0 0\n"
     )
     got = shell('mount -T "$WORK/fstab" "$MNT"; seq 20000 > "$MNT/f"; umount "$MNT"')
     assert got.returncode == 0, got.stderr
@@ -190,7 +197,7 @@ def test_remount_read_only(shell, dirs):
     got = shell(
         'mount -t fuse.cframefs "$BACKING" "$MNT"; echo before > "$MNT/f"\n'
         'mount -o remount,ro "$MNT"; cat "$MNT/f"; ! touch "$MNT/g" 2>"$WORK/refusal"; sleep 0.2\n'
-        'grep -c " $MNT " /proc/self/mountinfo; umount "$MNT"'
+        'grep -cF " $LISTED " /proc/self/mountinfo; umount "$MNT"'
     )
     assert got.returncode == 0, got.stderr
     assert got.stdout.split() == ["before", "1"]
@@ -268,7 +275,7 @@ def test_a_backing_directory_that_is_read_only(shell, dirs):
         'mount --bind "$BACKING" "$BACKING"; mount -o remount,bind,ro "$BACKING"\n'
         'cframefs "$BACKING" "$MNT"; cat "$MNT/f"\n'
         '! touch "$MNT/g" 2>"$WORK/refusal"; ! echo more 2>>"$WORK/refusal" >>"$MNT/f"\n'
-        'grep " $MNT " /proc/self/mountinfo | cut -d " " -f 6; umount "$MNT"\n'
+        'grep -F " $LISTED " /proc/self/mountinfo | cut -d " " -f 6; umount "$MNT"\n'
         'cframefs -o ro "$BACKING" "$MNT"; cat "$MNT/f"; umount "$MNT"; umount -l "$BACKING"'
     )
     assert got.returncode == 0, got
