@@ -131,6 +131,8 @@ def test_a_damaged_log(logged):
             rewrite(m, frame, bad)
             m.start()
             assert (m.mnt / "a").read_bytes() == states[which], (which, where)
+            if which == 1:
+                m.expect_log(r"record 2 is damaged, .* records behind it: 1$")
             m.unmount()
 
 

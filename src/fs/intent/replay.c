@@ -35,6 +35,32 @@ static int note_place(struct replay *x, const struct place *p)
 	return 0;
 }
 
+#define REST_MOST (256u << 20) /* bytes that are looked through; a hole may be of any size */
+
+/*
+ * Tells of whole records of the generation behind the end of the log at `at`. A power failure may
+ * leave some that no fsync has waited for; otherwise the one in front of them was damaged since.
+ */
+static void tell_rest(const struct replay *x, uint64_t at, uint64_t generation)
+{
+	struct intent_record r;
+	struct buf b = {0};
+	struct stat st;
+	unsigned n = 0;
+
+	if (fstat(x->fd, &st) < 0)
+		return;
+	uint64_t end = min_u64((uint64_t)st.st_size, at + REST_MOST);
+	for (at += INTENT_ALIGN; at < end; at += INTENT_ALIGN)
+		n += replay_read(x->fd, at, &b, &r) == 0 && r.generation == generation &&
+		     r.sequence > x->n;
+	buf_free(&b);
+	if (n)
+		log_warn("intent log: record %u is damaged, or was not on the disk when the power "
+			 "failed; it is not applied, nor are records behind it: %u",
+			 x->n + 1, n);
+}
+
 /* Finds the records. The first that is not whole, or not the next one, ends the log. */
 static int scan(struct replay *x, uint64_t directory)
 {
@@ -54,9 +80,12 @@ static int scan(struct replay *x, uint64_t directory)
 			x->foreign = true;
 		if (rc == 0)
 			rc = note_place(x, &p);
-		at += b.n;
+		if (rc == 0)
+			at += b.n;
 	}
 	buf_free(&b);
+	if (rc == -EBADMSG && x->n)
+		tell_rest(x, at, generation);
 	return rc == -EBADMSG ? 0 : rc;
 }
 
