@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from libdata import KINDS, blob
 from libmount import CFRAME
+from libstats import Moved
 from libsteps import fresh_name, property_test, same_through_mount
 
 blosc2 = pytest.importorskip("blosc2") if os.environ.get("CI") != "true" else __import__("blosc2")
@@ -167,6 +168,22 @@ def test_arrays_of_the_reference(module_mount, data):
     for at in (0, 1, len(raw) // 2, max(len(raw) - 3, 0)):
         with open(path, "rb") as f:
             assert os.pread(f.fileno(), 1000, at) == raw[at : at + 1000]
+
+
+def test_an_array_stored_by_columns(mount):
+    """Each row comes from as many blocks as there are columns, more than the cache holds: a request
+    takes all its rows from a block at once."""
+    m = mount("cache=16M")
+    array = np.arange(20_000 * 192, dtype="<i8").reshape(20_000, 192)
+    columns = {"chunks": (20_000, 1), "blocks": (20_000, 1)}
+    blosc2.asarray(array, urlpath=str(m.backing / "x.b2nd"), **columns)
+    with Moved(m) as moved, open(m.mnt / "x.npy", "rb") as f:
+        got = f.read(1 << 20)
+    head = got.index(b"\n") + 1
+    assert got[head:] == array.tobytes()[: len(got) - head]
+    assert moved("read", "decoded_blocks") < 10_000
+    with open(m.mnt / "x.npy", "rb") as f:
+        assert os.pread(f.fileno(), 5000, 9_000_001) == array.tobytes()[9_000_001 - head :][:5000]
 
 
 def test_cframe_tool_reads_what_the_reference_wrote(mount, work):
