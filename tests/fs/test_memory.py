@@ -211,6 +211,28 @@ def test_tiny_blocks_are_read_many_at_a_time(mount, block):
     m.unmount()
 
 
+def test_tiny_blocks_without_order(mount):
+    """Any two neighbours lie so far apart that the bytes between them are too many for one read."""
+    m = mount("cache=48M", start=False)
+    n, block, stride = MiB // 4, 2, 16
+    nblocks = n // block
+    places = np.random.default_rng(1).permutation(nblocks)
+    data = np.arange(nblocks, dtype="<u2")
+    area = np.zeros((nblocks, stride), np.uint8)
+    area[places, 0] = block  # so many bytes as there are: a plain copy
+    area[places, 4:6] = data.view(np.uint8).reshape(nblocks, block)
+    starts = (32 + 4 * nblocks + places * stride).astype("<i4").tobytes()
+    cbytes = 32 + len(starts) + area.size
+    head = struct.pack("<4B3i16x", 5, 1, 0x15, 1, n, block, cbytes)
+    s = blosc2.SChunk(
+        chunksize=n, urlpath=str(m.backing / "h.b2frame"), contiguous=True, cparams={"typesize": 1}
+    )
+    s.insert_chunk(0, head + starts + area.tobytes())
+    m.start()
+    assert read_direct(m.mnt / "h", n) == data.tobytes()
+    m.unmount()
+
+
 def test_each_of_both_is_told(mount):
     """That a block cannot be read says nothing of writing to its file, and the other way round."""
     m = mount("cache=16M,dirty_max=16M", start=False)

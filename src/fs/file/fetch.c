@@ -315,15 +315,22 @@ static bool fits(const struct fetch *x, struct run run)
 
 /*
  * How much of the run is decoded into the reply at a time, perhaps nothing. A run that does not fit
- * is halved: to go on block by block would look at all the others each time.
+ * is halved: to go on block by block would look at all the others each time. Tiny blocks may be so
+ * many, and lie in such an order, that no two fit: then at most *most are tried, twice as many as
+ * fitted before.
  */
-static struct run run_past(const struct fetch *x, struct run run)
+static struct run run_past(const struct fetch *x, struct run run, uint32_t *most)
 {
+	if (is_tiny(&x->lazy->chunk))
+		run.n = (uint32_t)min_u64(run.n, *most);
 	while (run.n && goes_past(x, run, chunk_run_bytes(&x->lazy->chunk, run))) {
-		if (fits(x, run))
+		if (fits(x, run)) {
+			*most = (uint32_t)min_u64(2ull * run.n, UINT32_MAX);
 			return run;
+		}
 		run.n /= 2;
 	}
+	*most = 1;
 	return (struct run){run.first, 0};
 }
 
@@ -331,11 +338,12 @@ static struct run run_past(const struct fetch *x, struct run run)
 static int read_chunk(struct fetch *x, uint32_t *at, uint32_t hi)
 {
 	const struct chunk *c = &x->lazy->chunk;
+	uint32_t most = UINT32_MAX;
 
 	for (uint32_t lo = *at; lo < hi; lo = *at) {
 		uint32_t block = chunk_block_at(c, lo);
 		struct extent e = chunk_block_bytes(c, block);
-		struct run run = lo == e.off ? run_past(x, whole_blocks(c, block, hi))
+		struct run run = lo == e.off ? run_past(x, whole_blocks(c, block, hi), &most)
 					     : (struct run){block, 0};
 		uint32_t len = run.n ? chunk_run_bytes(c, run) : 0;
 		if (run.n) {
