@@ -90,6 +90,11 @@ uint64_t intent_record_length(struct view head)
 	return len == whole_length(nranges, nbytes) ? len : 0;
 }
 
+uint64_t intent_record_generation(struct view head)
+{
+	return get_le64(head.p + AT_GENERATION);
+}
+
 struct touched_range intent_record_range(const struct intent_record *r, uint32_t i)
 {
 	const uint8_t *p = r->table.p + (size_t)i * 16;

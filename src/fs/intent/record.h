@@ -62,6 +62,9 @@ void intent_record_number(struct span record, uint64_t generation, uint64_t sequ
 /* The length of the record that starts with these bytes; 0: there is none. */
 uint64_t intent_record_length(struct view head);
 
+/* The generation that such a record says it is of. */
+uint64_t intent_record_generation(struct view head);
+
 /*
  * Parses a record, whose length is that of intent_record_length. -EBADMSG: it is not whole, or
  * makes no sense.

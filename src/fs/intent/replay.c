@@ -38,12 +38,25 @@ static int note_place(struct replay *x, const struct place *p)
 #define REST_MOST (256u << 20) /* bytes that are looked through; a hole may be of any size */
 
 /*
+ * True: a whole record of the generation begins there. Nothing else is read: older generations may
+ * have left a log full of records, and their bytes whatever looks like heads of long ones.
+ */
+static bool is_of(const struct replay *x, uint64_t generation, uint64_t at, struct buf *b)
+{
+	uint8_t head[INTENT_HEAD];
+	struct intent_record r;
+
+	return fd_pread(x->fd, at, span_of(head, sizeof head)) >= 0 &&
+	       intent_record_generation(view_of(head, sizeof head)) == generation &&
+	       replay_read(x->fd, at, b, &r) == 0 && r.sequence > x->n;
+}
+
+/*
  * Tells of whole records of the generation behind the end of the log at `at`. A power failure may
  * leave some that no fsync has waited for; otherwise the one in front of them was damaged since.
  */
 static void tell_rest(const struct replay *x, uint64_t at, uint64_t generation)
 {
-	struct intent_record r;
 	struct buf b = {0};
 	struct stat st;
 	unsigned n = 0;
@@ -52,8 +65,7 @@ static void tell_rest(const struct replay *x, uint64_t at, uint64_t generation)
 		return;
 	uint64_t end = min_u64((uint64_t)st.st_size, at + REST_MOST);
 	for (at += INTENT_ALIGN; at < end; at += INTENT_ALIGN)
-		n += replay_read(x->fd, at, &b, &r) == 0 && r.generation == generation &&
-		     r.sequence > x->n;
+		n += is_of(x, generation, at, &b);
 	buf_free(&b);
 	if (n)
 		log_warn("intent log: record %u is damaged, or was not on the disk when the power "
