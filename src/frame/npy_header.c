@@ -259,7 +259,7 @@ static size_t print_shape(const struct ndarray *a, char *out, size_t room)
 
 static bool is_ascii(const char *s)
 {
-	while (*s > 0)
+	while (*s && (uint8_t)*s < 0x80) /* char has no sign on some machines */
 		s++;
 	return *s == 0;
 }
