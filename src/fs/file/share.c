@@ -53,6 +53,7 @@ void file_revalidate(struct file *f)
 	f->cache_owner = n->cache_owner;
 	/* no lookup has come in between: the next one tells the kernel */
 	n->mistaken |= n->seen.st_ino && !same;
+	n->latest &= same; /* what another program has put there may hold roots of any kind */
 	file_see(n, &st);
 	n->unread = false;
 }
