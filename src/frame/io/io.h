@@ -27,7 +27,7 @@ struct io_ops {
 	int (*punch)(struct io *io, uint64_t at, uint64_t len);       /* -EOPNOTSUPP is legal */
 	uint64_t (*mount)(struct io *io);                             /* see io_mount */
 	uint64_t (*next_data)(struct io *io, uint64_t at);            /* NULL: no holes */
-	uint64_t (*taken)(struct io *io);                             /* NULL: as its size */
+	uint64_t (*taken)(struct io *io);                             /* NULL: not known */
 	void (*close)(struct io *io);
 };
 
