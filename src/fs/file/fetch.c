@@ -260,15 +260,17 @@ static bool is_tiny(const struct chunk *c)
  * for direct I/O, and what a stream has read is not read again. Where the workers decode ahead the
  * blocks are in the cache, or will be in a moment.
  */
-static bool goes_past(const struct fetch *x, struct run run, uint32_t len)
+static bool goes_past(const struct fetch *x, struct run run)
 {
-	if (is_tiny(&x->lazy->chunk))
+	const struct chunk *c = &x->lazy->chunk;
+
+	if (is_tiny(c))
 		return true;
 	if (x->kind == READ_AHEAD || x->kind == READ_STRIDES)
 		return false;
 	if (x->direct && x->kind == READ_RANDOM)
 		return false;
-	return len >= DIRECT_MIN || run.n == x->lazy->chunk.nblocks;
+	return chunk_run_bytes(c, run) >= DIRECT_MIN || run.n == c->nblocks;
 }
 
 /*
@@ -314,36 +316,30 @@ static bool fits(const struct fetch *x, struct run run)
 }
 
 /*
- * How much of the run is decoded into the reply at a time, perhaps nothing. A run that does not fit
- * is halved: to go on block by block would look at all the others each time. Tiny blocks may be so
- * many, and lie in such an order, that no two fit: then at most *most are tried, twice as many as
- * fitted before.
+ * The first blocks of the run, as many as are decoded into the reply at a time, perhaps none. Found
+ * by doubling, from one block on: blocks may lie in such an order that no two fit, and to begin
+ * with all of the run would look at all of it again for each block.
  */
-static struct run run_past(const struct fetch *x, struct run run, uint32_t *most)
+static struct run run_past(const struct fetch *x, struct run run)
 {
-	if (is_tiny(&x->lazy->chunk))
-		run.n = (uint32_t)min_u64(run.n, *most);
-	while (run.n && goes_past(x, run, chunk_run_bytes(&x->lazy->chunk, run))) {
-		if (fits(x, run)) {
-			*most = (uint32_t)min_u64(2ull * run.n, UINT32_MAX);
-			return run;
-		}
-		run.n /= 2;
-	}
-	*most = 1;
-	return (struct run){run.first, 0};
+	struct run none = {run.first, 0}, past = none, try = {run.first, 1};
+
+	if (!goes_past(x, run))
+		return none;
+	for (; past.n < run.n && fits(x, try); try.n = (uint32_t)min_u64(2ull * try.n, run.n))
+		past = try;
+	return goes_past(x, past) ? past : none;
 }
 
 /* Bytes [*at, hi) of a loaded chunk. *at goes along, so that -E2BIG can be followed by the rest. */
 static int read_chunk(struct fetch *x, uint32_t *at, uint32_t hi)
 {
 	const struct chunk *c = &x->lazy->chunk;
-	uint32_t most = UINT32_MAX;
 
 	for (uint32_t lo = *at; lo < hi; lo = *at) {
 		uint32_t block = chunk_block_at(c, lo);
 		struct extent e = chunk_block_bytes(c, block);
-		struct run run = lo == e.off ? run_past(x, whole_blocks(c, block, hi), &most)
+		struct run run = lo == e.off ? run_past(x, whole_blocks(c, block, hi))
 					     : (struct run){block, 0};
 		uint32_t len = run.n ? chunk_run_bytes(c, run) : 0;
 		if (run.n) {
@@ -373,7 +369,7 @@ static int check(struct fetch *x, uint32_t lo, uint32_t len)
 
 	/* A whole chunk that goes past the cache is checked as it is read. */
 	struct run all = {0, c->nblocks};
-	bool later = len == c->nbytes && goes_past(x, all, len) && fits(x, all);
+	bool later = len == c->nbytes && run_past(x, all).n == c->nblocks;
 	if (!checked && lo == 0 && len >= WHOLE_REQUEST && !later) {
 		checked = frame_check_chunk(x->f->frame, x->n, c);
 		if (checked < 0 && checked != -EBADMSG)
