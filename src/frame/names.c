@@ -31,6 +31,11 @@ enum suffix suffix_of(const char *name, size_t *stem_len)
 	return SUFFIX_NONE;
 }
 
+const char *names_frame_suffix(unsigned i)
+{
+	return suffixes[i].suffix == SUFFIX_FRAME ? suffixes[i].text : NULL;
+}
+
 bool names_join(char out[static NAME_MAX + 1], const char *stem, size_t n, const char *suffix)
 {
 	size_t s = strlen(suffix);

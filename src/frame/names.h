@@ -40,6 +40,9 @@ enum node_kind {
 enum suffix { SUFFIX_NONE, SUFFIX_FRAME, SUFFIX_ARRAY, SUFFIX_LOCK };
 enum suffix suffix_of(const char *name, size_t *stem_len);
 
+/* The i-th suffix of a frame, in order of precedence; NULL: there is none. */
+const char *names_frame_suffix(unsigned i);
+
 /* What an entry of file type `type` may be other than NODE_PLAIN, which it always may. */
 enum node_kind names_may_be(const char *backing, mode_t type);
 

@@ -149,11 +149,11 @@ static int check_absent(struct making *m, int dirfd)
 /* A frame may find its first name taken by a file that is shown under it: the next suffix then. */
 static int make_frame(struct making *m, int dirfd, char backing[static NAME_MAX + 1])
 {
-	static const char *const suffixes[] = {NAMES_NEW_SUFFIX, ".b2f", ".b2"};
+	const char *suffix;
 	int rc = -EEXIST;
 
-	for (size_t i = 0; rc == -EEXIST && i < sizeof suffixes / sizeof *suffixes; i++) {
-		TRY(names_for(NODE_FRAME, true, suffixes[i], m->name, backing));
+	for (unsigned i = 0; rc == -EEXIST && (suffix = names_frame_suffix(i)); i++) {
+		TRY(names_for(NODE_FRAME, true, suffix, m->name, backing));
 		rc = make_as_caller(m, dirfd, backing);
 		if (rc == -EEXIST && m->unchecked)
 			TRY(check_absent(m, dirfd));

@@ -136,22 +136,29 @@ static const char *suffix_to_link(const char *name, enum node_kind kind)
 	return kind == NODE_ARRAY ? ".b2nd" : NAMES_NEW_SUFFIX;
 }
 
-/* As for a new frame (make.c): where the name with its suffix is taken, the next one. */
-static int link_free(struct fs *fs, struct inode *n, int fd, int dirfd, const char *newname)
+/* A further name for the file behind `path`, shown as `shown` in the directory `dirfd`. */
+static int link_as(const struct inode *n, const char *path, int dirfd, const char *suffix,
+		   const char *shown)
 {
-	char name[NAME_MAX + 1], backing[NAME_MAX + 1], path[FD_PATH_MAX];
-	const char *suffixes[] = {"", NAMES_NEW_SUFFIX, ".b2f", ".b2"};
-	enum node_kind kind = inode_kind(n);
-	int rc = -EEXIST;
+	char backing[NAME_MAX + 1];
+
+	TRY(names_for(inode_kind(n), n->type == S_IFREG, suffix, shown, backing));
+	return linkat(AT_FDCWD, path, dirfd, backing, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+}
+
+/* As for a new frame (make.c): where the name with its suffix is taken, the next one. */
+static int link_free(struct fs *fs, struct inode *n, int fd, int dirfd, const char *shown)
+{
+	char name[NAME_MAX + 1], path[FD_PATH_MAX];
+	const char *suffix;
 
 	inode_name(fs->inodes, n, name);
-	suffixes[0] = suffix_to_link(name, kind);
 	fd_proc_path(fd, path);
-	size_t several = kind == NODE_FRAME ? sizeof suffixes / sizeof *suffixes : 1;
-	for (size_t i = 0; rc == -EEXIST && i < several; i++) {
-		TRY(names_for(kind, n->type == S_IFREG, suffixes[i], newname, backing));
-		rc = linkat(AT_FDCWD, path, dirfd, backing, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
-	}
+	int rc = link_as(n, path, dirfd, suffix_to_link(name, inode_kind(n)), shown);
+	if (inode_kind(n) != NODE_FRAME)
+		return rc;
+	for (unsigned i = 0; rc == -EEXIST && (suffix = names_frame_suffix(i)); i++)
+		rc = link_as(n, path, dirfd, suffix, shown);
 	return rc;
 }
 
