@@ -16,7 +16,6 @@ struct side {
 	int dirfd;
 	const char *shown;
 	unsigned leaves; /* what a move from here leaves behind: RENAME_WHITEOUT, or 0: nothing */
-	bool links;      /* a move from here leaves the old name, too */
 	struct entry e;  /* e.fd < 0: there is nothing of that name */
 	bool unchecked;  /* ... but that was not checked under all suffixes: target_open */
 };
@@ -43,7 +42,7 @@ static int side_open(struct fs *fs, struct side *s)
 /*
  * `absent`: the kernel has looked for the name in vain a moment ago. What is called just so is
  * looked for all the same, and what has the suffix of new files stops the move of a frame that has
- * it too (move_free). So only a frame of another suffix is overlooked, if another program has made
+ * it too (give_name). So only a frame of another suffix is overlooked, if another program has made
  * it since.
  */
 static int target_open(struct fs *fs, const struct side *from, struct side *to, bool absent)
@@ -68,15 +67,15 @@ static void side_close(struct fs *fs, struct side *s)
 		inode_unpin(fs->inodes, s->parent);
 }
 
-/* Tells the inode of `from` that it has the name `backing` in `to` now. */
+/* Tells the inode of `from` that it is `backing` in `to` now. `stays`: beside its old name. */
 static void moved(struct fs *fs, const struct side *from, const struct side *to,
-		  const char *backing)
+		  const char *backing, bool stays)
 {
 	struct inode *n = inode_known(fs->inodes, &from->e);
 	if (!n)
 		return;
 	inode_link_add(fs->inodes, n, to->parent, backing);
-	if (!from->links)
+	if (!stays)
 		inode_link_remove(fs->inodes, n, from->parent, from->e.backing);
 	(void)times_set(n, NULL, NULL);
 	inode_put(fs->inodes, n, 1);
@@ -98,7 +97,7 @@ static void replaced(struct fs *fs, struct side *to)
 /* The frame that was `from` is `backing` in `to` now. */
 static void move_sidecar(const struct side *from, const struct side *to, const char *backing)
 {
-	if (from->e.probed.kind != NODE_PLAIN && !from->links)
+	if (from->e.probed.kind != NODE_PLAIN)
 		sidecar_rename(from->dirfd, from->e.backing, to->dirfd, backing);
 }
 
@@ -117,8 +116,6 @@ static int target_name(const struct side *from, const struct side *to,
 static int move_backing(const struct side *from, const char *name, const struct side *to,
 			const char *to_name, unsigned flags)
 {
-	if (from->links)
-		return linkat(from->dirfd, name, to->dirfd, to_name, 0) < 0 ? -errno : 0;
 	flags |= from->leaves;
 	if (renameat2(from->dirfd, name, to->dirfd, to_name, flags) == 0)
 		return 0;
@@ -129,29 +126,37 @@ static int move_backing(const struct side *from, const char *name, const struct 
 	return errno != ENOENT || renameat(from->dirfd, name, to->dirfd, to_name) < 0 ? -errno : 0;
 }
 
-/*
- * The backing name is taken by something that is shown under another name: tries the next suffix.
- */
-static int move_frame_aside(const struct side *from, const struct side *to,
-			    char out[static NAME_MAX + 1])
+/* Two ways to give the source a free name: its old one goes, or it stays. */
+static int move_to(const struct side *from, const struct side *to, const char *name)
 {
-	static const char *const suffixes[] = {".b2frame", ".b2f", ".b2"};
-	int rc = -EEXIST;
-
-	for (size_t i = 0; rc == -EEXIST && i < sizeof suffixes / sizeof *suffixes; i++) {
-		TRY(names_for(NODE_FRAME, true, suffixes[i], to->shown, out));
-		rc = move_backing(from, from->e.backing, to, out, RENAME_NOREPLACE);
-	}
-	return rc;
+	return move_backing(from, from->e.backing, to, name, RENAME_NOREPLACE);
 }
 
-/* Gives the source its new name, where nothing of that name is shown. */
-static int move_free(const struct side *from, const struct side *to, char out[static NAME_MAX + 1])
+static int link_to(const struct side *from, const struct side *to, const char *name)
 {
+	return linkat(from->dirfd, from->e.backing, to->dirfd, name, 0) < 0 ? -errno : 0;
+}
+
+/*
+ * Gives the source its new name in one of these ways, where nothing of that name is shown. If the
+ * backing name is taken all the same, by something that is shown under another name, a frame gets
+ * the next suffix.
+ */
+static int give_name(const struct side *from, const struct side *to,
+		     int (*give)(const struct side *, const struct side *, const char *),
+		     char out[static NAME_MAX + 1])
+{
+	const char *suffix;
+
 	TRY(target_name(from, to, out));
-	int rc = move_backing(from, from->e.backing, to, out, RENAME_NOREPLACE);
-	return rc == -EEXIST && from->e.probed.kind == NODE_FRAME && !to->unchecked ?
-		       move_frame_aside(from, to, out) : rc;
+	int rc = give(from, to, out);
+	if (from->e.probed.kind != NODE_FRAME || to->unchecked)
+		return rc;
+	for (unsigned i = 0; rc == -EEXIST && (suffix = names_frame_suffix(i)); i++) {
+		TRY(names_for(NODE_FRAME, true, suffix, to->shown, out));
+		rc = give(from, to, out);
+	}
+	return rc;
 }
 
 static int same_kind_of_thing(const struct side *from, const struct side *to)
@@ -196,17 +201,14 @@ static int remove_backing(const struct side *s)
 }
 
 /*
- * The same by a second link, so that the source has a name of its own at any moment: the new one
+ * move_beside by a second link, so that the source has a name of its own at any moment: the new one
  * may not be shown while the other entry is there. 1: done, and the old name is there, too. 0: not
  * possible here.
  */
 static int link_beside(const struct side *from, const struct side *to,
 		       char out[static NAME_MAX + 1])
 {
-	struct side linked = *from;
-
-	linked.links = true;
-	if (from->leaves || move_free(&linked, to, out) < 0)
+	if (from->leaves || give_name(from, to, link_to, out) < 0)
 		return 0;
 	int rc = remove_backing(to);
 	if (rc < 0)
@@ -225,7 +227,7 @@ static int move_beside(const struct side *from, const struct side *to,
 	int rc = link_beside(from, to, out);
 	if (rc != 0)
 		return rc;
-	TRY(move_free(from, to, out));
+	TRY(give_name(from, to, move_to, out));
 	rc = remove_backing(to);
 	if (rc < 0)
 		(void)move_backing(to, out, from, from->e.backing,
@@ -268,22 +270,23 @@ static int rename_once(struct fs *fs, struct side *from, struct side *to, unsign
 	from->leaves = flags & RENAME_WHITEOUT;
 	if (from->leaves)
 		TRY(whiteout_name(from, white));
-	int rc = !replaces ? move_free(from, to, name) :
+	int rc = !replaces ? give_name(from, to, move_to, name) :
 		 strcmp(name, to->e.backing) == 0 ? move_over(from, to, name) :
 						    move_beside(from, to, name);
 	TRY(rc);
 	rc = rc > 0 ? remove_backing(from) : 0;
-	from->links = rc < 0;
+	bool stays = rc < 0; /* the old name, beside the new one */
 	/*
 	 * After a failure the name still stands for what was replaced, in the kernel. As long as
 	 * its inode is not told, whoever opens that finds ESTALE, and the kernel looks again.
 	 */
-	if (replaces && !from->links)
+	if (replaces && !stays)
 		replaced(fs, to);
 	if (replaces && to->e.probed.kind != NODE_PLAIN && strcmp(name, to->e.backing) != 0)
 		sidecar_remove(to->dirfd, to->e.backing);
-	move_sidecar(from, to, name);
-	moved(fs, from, to, name);
+	if (!stays)
+		move_sidecar(from, to, name);
+	moved(fs, from, to, name, stays);
 	return rc < 0 || !from->leaves ? rc : whiteout_put(from, white);
 }
 
@@ -316,8 +319,8 @@ static int rename_exchange(struct fs *fs, struct side *a, struct side *b)
 		if (a->e.probed.kind != NODE_PLAIN)
 			sidecar_exchange(a->dirfd, a->e.backing, b->dirfd, b->e.backing);
 	} else {
-		TRY(move_free(a, b, name_a));
-		int rc = move_free(b, a, name_b);
+		TRY(give_name(a, b, move_to, name_a));
+		int rc = give_name(b, a, move_to, name_b);
 		if (rc < 0) {
 			(void)move_backing(b, name_a, a, a->e.backing, RENAME_NOREPLACE);
 			return rc;
@@ -325,8 +328,8 @@ static int rename_exchange(struct fs *fs, struct side *a, struct side *b)
 		move_sidecar(a, b, name_a);
 		move_sidecar(b, a, name_b);
 	}
-	moved(fs, a, b, name_a);
-	moved(fs, b, a, name_b);
+	moved(fs, a, b, name_a, false);
+	moved(fs, b, a, name_b, false);
 	return 0;
 }
 
