@@ -149,7 +149,7 @@ static int commit(struct file *f, enum durability how)
 	pthread_rwlock_wrlock(&f->lock);
 	int rc = commit_locked(f, how, &writes);
 	pthread_rwlock_unlock(&f->lock);
-	sidecar_leave_alone(&f->sidecar, entered);
+	sidecar_leave(&f->sidecar, entered);
 	if (rc >= 0)
 		rc = file_put_caps_back(f, how);
 	if (rc >= 0 && writes)

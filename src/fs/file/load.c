@@ -184,8 +184,7 @@ static int enter_to_open(struct file *f, const struct opening *o, enum sidecar_e
 	 * openers
 	 */
 	TRY(sidecar_try_store(s, how, &changed));
-	if (*how != SIDECAR_NONE)
-		sidecar_seen(s, *how);
+	sidecar_seen(s, *how);
 	return 0;
 }
 

@@ -112,7 +112,7 @@ static int reopen_changed(struct file *f, const struct stat *st, enum sidecar_en
 	if (judged) /* otherwise the disk has failed, and the next reload tries again */
 		file_see(n, st);
 	n->unread = rc < 0;
-	if (rc >= 0 && how != SIDECAR_NONE)
+	if (rc >= 0)
 		sidecar_seen(&f->sidecar, how);
 	n->mistaken = true;
 	caps_forget(n);
@@ -239,19 +239,19 @@ static enum root_match known_root(struct file *f)
 }
 
 /*
- * The sidecar has been entered to write, and somebody has had it alone since the frame was read.
- * What ours lies over may be gone, even if the root is another program's and looks the same: such a
- * one does not tell of chunks that were replaced in place.
+ * Enters the sidecar to write, by one of its functions. -ESTALE: it was left again, since another
+ * program has had it alone after the frame was read. What our changes lie over may be gone, even
+ * where the root looks the same, if that is the other program's: such a root does not tell of
+ * chunks that were replaced in place.
  */
-static bool is_stale(struct file *f, enum sidecar_entered how, bool changed)
+static int enter(struct file *f, int (*by)(struct sidecar *, enum sidecar_entered *, bool *),
+		 enum sidecar_entered *how, bool *changed)
 {
-	return how != SIDECAR_NONE && changed && known_root(f) != ROOT_SAME;
-}
-
-/* Leaves the sidecar again where nothing may be stored. */
-static int judge_store(struct file *f, enum sidecar_entered *how, bool changed)
-{
-	if (!is_stale(f, *how, changed))
+	*how = SIDECAR_NONE;
+	*changed = false;
+	TRY(file_look_sidecar(f));
+	TRY(by(&f->sidecar, how, changed));
+	if (!*changed || known_root(f) == ROOT_SAME)
 		return 0;
 	sidecar_leave(&f->sidecar, *how);
 	*how = SIDECAR_NONE;
@@ -261,21 +261,25 @@ static int judge_store(struct file *f, enum sidecar_entered *how, bool changed)
 int file_enter_store(struct file *f, enum sidecar_entered *how)
 {
 	bool changed;
-
-	*how = SIDECAR_NONE;
-	TRY(file_look_sidecar(f));
-	TRY(sidecar_enter_store(&f->sidecar, how, &changed));
-	return judge_store(f, how, changed);
+	return enter(f, sidecar_enter_store, how, &changed);
 }
 
 int file_try_store(struct file *f, enum sidecar_entered *how)
 {
 	bool changed;
+	return enter(f, sidecar_try_store, how, &changed);
+}
 
-	*how = SIDECAR_NONE;
-	TRY(file_look_sidecar(f));
-	TRY(sidecar_try_store(&f->sidecar, how, &changed));
-	return judge_store(f, how, changed);
+int file_enter_commit(struct file *f, enum sidecar_entered *how)
+{
+	bool changed;
+	int rc = enter(f, sidecar_enter_alone, how, &changed);
+
+	if (rc == -ESTALE)
+		caps_forget(f->inode);
+	if (rc >= 0 && changed) /* somebody has had the lock, and written nothing */
+		sidecar_seen(&f->sidecar, *how);
+	return rc;
 }
 
 /* A limit in case the lock is free for a moment each time: so many waits, or so long. */
@@ -292,22 +296,4 @@ bool file_lock_comes(struct file *f, int rc, struct lock_wait *w)
 	if (++w->waits > LOCK_WAITS && (!f->sidecar.there || now - w->since > LOCK_WAITS_NS))
 		return false;
 	return sidecar_wait(&f->sidecar, w->what);
-}
-
-int file_enter_commit(struct file *f, enum sidecar_entered *how)
-{
-	bool changed;
-
-	*how = SIDECAR_NONE;
-	TRY(file_look_sidecar(f));
-	TRY(sidecar_enter_alone(&f->sidecar, how, &changed));
-	if (is_stale(f, *how, changed)) {
-		caps_forget(f->inode);
-		sidecar_leave_alone(&f->sidecar, *how);
-		*how = SIDECAR_NONE;
-		return -ESTALE;
-	}
-	if (changed) /* somebody has had the lock, and written nothing */
-		sidecar_seen(&f->sidecar, *how);
-	return 0;
 }

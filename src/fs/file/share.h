@@ -105,7 +105,7 @@ struct lock_wait {
 NODISCARD bool file_lock_comes(struct file *f, int rc, struct lock_wait *w);
 
 /*
- * To be called before every commit; sidecar_leave_alone has to follow. -ESTALE: another program
+ * To be called before every commit; sidecar_leave has to follow. -ESTALE: another program
  * wrote while we had changes. -EAGAIN: one has the lock.
  */
 NODISCARD int file_enter_commit(struct file *f, enum sidecar_entered *how);

@@ -390,7 +390,7 @@ void sidecar_leave(struct sidecar *s, enum sidecar_entered how)
 	if (how == SIDECAR_NONE)
 		return;
 	pthread_mutex_lock(&s->lock);
-	if (--s->readers == 0)
+	if (how == SIDECAR_ALONE || --s->readers == 0)
 		(void)flock(s->fd, LOCK_UN);
 	pthread_mutex_unlock(&s->lock);
 	pthread_rwlock_unlock(&s->turn);
@@ -398,6 +398,8 @@ void sidecar_leave(struct sidecar *s, enum sidecar_entered how)
 
 void sidecar_seen(struct sidecar *s, enum sidecar_entered how)
 {
+	if (how == SIDECAR_NONE)
+		return;
 	pthread_mutex_lock(&s->lock);
 	s->generation = counter(s->fd);
 	s->unsure = how == SIDECAR_WITHOUT;
@@ -414,7 +416,7 @@ static int try_alone(struct sidecar *s, enum sidecar_entered *how)
 	if (s->fd >= 0) {
 		pthread_mutex_lock(&s->lock);
 		if (try_lock(s, LOCK_EX))
-			*how = SIDECAR_LOCKED;
+			*how = SIDECAR_ALONE;
 		else
 			rc = -EAGAIN;
 		pthread_mutex_unlock(&s->lock);
@@ -437,7 +439,7 @@ static int touch(struct sidecar *s, enum sidecar_for what)
 	if (what != SIDECAR_COMMIT)
 		return 0;
 	TRY(try_alone(s, &how));
-	sidecar_leave_alone(s, how);
+	sidecar_leave(s, how);
 	return 0;
 }
 
@@ -508,16 +510,8 @@ int sidecar_enter_alone(struct sidecar *s, enum sidecar_entered *how, bool *chan
 		return rc;
 	rc = count_up(s, changed);
 	if (rc < 0) {
-		sidecar_leave_alone(s, *how);
+		sidecar_leave(s, *how);
 		*how = SIDECAR_NONE;
 	}
 	return rc;
-}
-
-void sidecar_leave_alone(struct sidecar *s, enum sidecar_entered how)
-{
-	if (how == SIDECAR_NONE)
-		return;
-	(void)flock(s->fd, LOCK_UN);
-	pthread_rwlock_unlock(&s->turn);
 }

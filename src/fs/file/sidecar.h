@@ -78,7 +78,8 @@ NODISCARD int sidecar_look(struct sidecar *s, int dirfd, const char *backing);
  */
 enum sidecar_entered {
 	SIDECAR_NONE,    /* nobody shares the frame: there is nothing to leave            */
-	SIDECAR_LOCKED,  /* the lock is ours, beside other readers or alone               */
+	SIDECAR_LOCKED,  /* the lock is ours, beside other readers                        */
+	SIDECAR_ALONE,   /* the lock is ours alone                                        */
 	SIDECAR_WITHOUT, /* the other program has had it for too long: gone on without it */
 };
 
@@ -98,7 +99,7 @@ NODISCARD int sidecar_enter_soon(struct sidecar *s, enum sidecar_entered *how, b
 NODISCARD int sidecar_enter_store(struct sidecar *s, enum sidecar_entered *how, bool *changed);
 NODISCARD int sidecar_try_store(struct sidecar *s, enum sidecar_entered *how, bool *changed);
 
-/* Does nothing after SIDECAR_NONE. */
+/* Ends any of these, and sidecar_enter_alone. Does nothing after SIDECAR_NONE. */
 void sidecar_leave(struct sidecar *s, enum sidecar_entered how);
 
 /* Waits for the lock, and takes nothing. False: it was not to be had in time. */
@@ -115,17 +116,16 @@ void sidecar_wait_some(struct sidecar *s, enum sidecar_for what, uint64_t ns);
 void sidecar_tell_if_long(struct sidecar *s);
 
 /*
- * To be called between enter and leave, of either kind, unless that was SIDECAR_NONE: the frame in
- * memory is of the newest generation. Without the lock, the program that has incremented the
- * generation may be about to write; so then the frame counts as changed once we have the lock.
+ * To be called between enter and leave: the frame in memory is of the newest generation. Without
+ * the lock, the program that has incremented the generation may be about to write; so then the
+ * frame counts as changed once we have the lock. Does nothing after SIDECAR_NONE.
  */
 void sidecar_seen(struct sidecar *s, enum sidecar_entered how);
 
 /*
- * To write: until sidecar_leave_alone no other program reads or writes. The generation is counted
+ * To write: until sidecar_leave no other program reads or writes. The generation is counted
  * up, so that readers will look again. Tries for a moment only; never goes on without the lock.
  */
 NODISCARD int sidecar_enter_alone(struct sidecar *s, enum sidecar_entered *how, bool *changed);
-void sidecar_leave_alone(struct sidecar *s, enum sidecar_entered how);
 
 #endif
