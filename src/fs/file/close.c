@@ -22,26 +22,17 @@ void file_close(struct file *f)
 		inode_demote(inodes, n);
 }
 
-static bool has_no_name(struct file *f)
-{
-	struct stat st;
-	int fd = inode_pin(f->fs->inodes, f->inode);
-
-	if (fd < 0)
-		return false;
-	bool gone = stat_fd(fd, &st) == 0 && st.st_nlink == 0;
-	inode_unpin(f->fs->inodes, f->inode);
-	return gone;
-}
-
 /* At the last close: so often, and so long each time. */
 #define WAITS 100
 #define WAIT_NS (CLOCK_SECOND / 20)
 
-/* Gives others time to free a descriptor. False: the mount is ending, and nobody will. */
-static bool wait_for_descriptor(struct fs *fs)
+/*
+ * To be called after a try that ended with rc. True: try again, since it has found no free
+ * descriptor, and others have had time to close theirs. Not when the mount is ending: nobody will.
+ */
+static bool descriptor_soon(struct fs *fs, unsigned *waits, int rc)
 {
-	if (!relief_begin(&fs->relief))
+	if ((rc != -EMFILE && rc != -ENFILE) || (*waits)++ == WAITS || !relief_begin(&fs->relief))
 		return false;
 	nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
 	relief_end(&fs->relief);
@@ -54,13 +45,12 @@ static bool wait_for_descriptor(struct fs *fs)
  */
 static int sync_at_last(struct file *f)
 {
-	int rc = file_sync(f, COMMIT_LATER);
+	unsigned waits = 0;
+	int rc;
 
-	for (int i = 0; (rc == -EMFILE || rc == -ENFILE) && i < WAITS; i++) {
-		if (!wait_for_descriptor(f->fs))
-			break;
+	do
 		rc = file_sync(f, COMMIT_LATER);
-	}
+	while (descriptor_soon(f->fs, &waits, rc));
 	return rc;
 }
 
@@ -75,7 +65,7 @@ static bool finish(struct file *f)
 	int rc = sync_at_last(f);
 	if (kept_suits(f, rc))
 		return false;
-	if (rc >= 0 && file_in_log(f) && has_no_name(f))
+	if (rc >= 0 && file_in_log(f) && !file_has_a_name(f))
 		intent_removed(f->fs->intent, &f->unsynced.mark);
 	if (rc < 0 || file_log_close(f) < 0)
 		(void)file_give_up_changes(f);
@@ -87,21 +77,31 @@ static bool finish(struct file *f)
 	return true;
 }
 
-void file_put(struct fs *fs, struct inode *n)
+/* Closes the file, which has no users any more, and notes in its inode what the next one needs. */
+static void close_inode_locked(struct file *f)
 {
-	pthread_mutex_lock(&n->lock);
-	struct file *f = n->file;
-	assert(f && n->nopen > 0);
-	bool kept = n->nopen == 2 && kept_take_idle(f); /* the other use */
-	bool last = n->nopen == 1;
-	if (!last)
-		n->nopen--;
-	pthread_mutex_unlock(&n->lock);
-	if (kept)
-		inode_put(fs->inodes, n, 1);
-	if (!last && !kept)
-		return;
-	/* Not under n->lock, which the commit needs for the times: users may come and go. */
+	struct inode *n = f->inode;
+
+	n->last_size = file_size(f);
+	n->last_block = frame_info(f->frame)->block_size;
+	n->suspect = frame_suspect(f->frame);
+	n->latest = frame_latest(f->frame);
+	n->sized = !n->suspect && !file_changed(f);
+	if (n->suspect) /* the kernel may forget the inode */
+		f->fs->sync_failed = true;
+	n->file = NULL;
+	caps_forget(n);
+	file_close(f);
+}
+
+/*
+ * Ends the use of whoever is the only one, or the only one beside users that have come meanwhile.
+ * The last commit is not made under n->lock, which it needs for the times: users may come and go.
+ */
+static void put_last(struct file *f)
+{
+	struct inode *n = f->inode;
+
 	for (;;) {
 		bool done = !f->writable || finish(f);
 		pthread_mutex_lock(&n->lock);
@@ -110,23 +110,30 @@ void file_put(struct fs *fs, struct inode *n)
 			pthread_mutex_unlock(&n->lock);
 			return;
 		}
-		if (n->nopen > 1 || budget_file_idle(fs->budget, f))
+		if (n->nopen > 1 || budget_file_idle(f->fs->budget, f))
 			break;
-		pthread_mutex_unlock(&n->lock);
+		pthread_mutex_unlock(&n->lock); /* it was changed since */
 	}
 	if (n->busy == INODE_ENDING)
 		n->busy = INODE_NOT_BUSY;
-	if (--n->nopen == 0) {
-		n->last_size = file_size(f);
-		n->last_block = frame_info(f->frame)->block_size;
-		n->suspect = frame_suspect(f->frame);
-		n->latest = frame_latest(f->frame);
-		n->sized = !n->suspect && !file_changed(f);
-		if (n->suspect) /* the kernel may forget the inode */
-			fs->sync_failed = true;
-		n->file = NULL;
-		caps_forget(n);
-		file_close(f);
-	}
+	if (--n->nopen == 0)
+		close_inode_locked(f);
 	pthread_mutex_unlock(&n->lock);
+}
+
+void file_put(struct fs *fs, struct inode *n)
+{
+	pthread_mutex_lock(&n->lock);
+	struct file *f = n->file;
+	assert(f && n->nopen > 0);
+	/* A kept file has one more use, that of its list. If it may leave that, both end now. */
+	bool kept = n->nopen == 2 && kept_take_idle(f);
+	bool last = n->nopen == 1 || kept;
+	if (n->nopen > 1)
+		n->nopen--;
+	pthread_mutex_unlock(&n->lock);
+	if (kept)
+		inode_put(fs->inodes, n, 1);
+	if (last)
+		put_last(f);
 }
