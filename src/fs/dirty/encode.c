@@ -8,6 +8,9 @@ struct base {
 	bool stored;
 };
 
+/* Beside enum encoded: nothing is encoded yet; ws->plain has what lies below the pages. */
+#define READ_BELOW (ENCODED_OUTDATED + 1)
+
 static int read_below(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 		      struct base *b)
 {
@@ -96,7 +99,7 @@ static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
 	return touched <= base->nblocks / 2;
 }
 
-/* 1: the chunk has to be encoded as a whole. */
+/* 0: ws->stored has the chunk. 1: it has to be encoded as a whole. */
 static int patch(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws)
 {
 	struct pipeline level = policy_header(&c->file->policy);
@@ -260,27 +263,31 @@ static int read_around(struct file *f, const struct dirty_chunk *c, struct works
 		rc = base.sums ? read_blocks_around(f, c, &base, ws) : -EBADMSG;
 	pthread_rwlock_unlock(&f->lock);
 	chunk_deinit(&base);
-	return rc;
+	return rc == 0 ? READ_BELOW : rc;
 }
 
-/* 0: the chunk is in ws->stored (*patched), or what lies below its pages in ws->plain. */
-static int patch_or_read(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
-			 bool *patched)
+/* Gives up each large buffer before it needs the next. */
+static int patch_or_decode(const struct dirty_chunk *c, const struct chunk *base,
+			   struct workspace *ws)
+{
+	int rc = patch(c, base, ws);
+
+	if (rc == 0)
+		return ENCODED;
+	workspace_done(&ws->stored);
+	if (rc > 0)
+		rc = decode_base(base, ws);
+	workspace_done(&ws->base);
+	return rc < 0 ? rc : READ_BELOW;
+}
+
+static int patch_or_read(struct file *f, const struct dirty_chunk *c, struct workspace *ws)
 {
 	struct base b = {0};
 	int rc = read_base(f, c, ws, &b);
 
-	*patched = false;
-	if (rc == 0 && b.stored) {
-		rc = patch(c, &b.chunk, ws);
-		*patched = rc == 0;
-		if (!*patched)
-			workspace_done(&ws->stored);
-		if (rc == 1)
-			rc = decode_base(&b.chunk, ws);
-		if (!*patched)
-			workspace_done(&ws->base);
-	}
+	if (rc == 0)
+		rc = b.stored ? patch_or_decode(c, &b.chunk, ws) : READ_BELOW;
 	chunk_deinit(&b.chunk);
 	return rc;
 }
@@ -294,18 +301,15 @@ static int encode_over(struct file *f, const struct dirty_chunk *c, struct works
 {
 	/* Ends its turn: others must not wait while this reads and patches. */
 	policy_pass(&f->policy, c->turn);
-	bool patched;
-	int rc = patch_or_read(f, c, ws, &patched);
+	int rc = patch_or_read(f, c, ws);
 	if (rc == -EBADMSG || rc == -ENOTSUP)
-		rc = patch_or_read(f, c, ws, &patched);
-	if (patched)
-		return ENCODED;
+		rc = patch_or_read(f, c, ws);
 	if (rc == -EBADMSG)
 		rc = read_around(f, c, ws);
 	/* A device that fails may answer the next time, if there is memory to wait for that. */
 	*damaged = rc == -EBADMSG || rc == -ENOTSUP ||
 		   (rc == -EIO && budget_is_pressed(f->fs->budget));
-	if (rc != 0)
+	if (rc != READ_BELOW)
 		return rc;
 	err_clear();
 	pages_overlay(&c->pages, 0, buf_span(&ws->plain));
