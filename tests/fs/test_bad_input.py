@@ -14,7 +14,15 @@ from libdata import blob, sha256
 from libfault import Fault
 from libmemory import peak
 from libmount import DAEMON
-from libposix import NOBODY, error_of, read_direct, write_at
+from libposix import (
+    KEEP_SIZE,
+    NOBODY,
+    PUNCH_HOLE,
+    error_of,
+    fallocate,
+    read_direct,
+    write_at,
+)
 
 DATA = blob(1, 400_003, "floats")
 OPTIONS = "codec=lz4,typesize=8,filter=shuffle,chunksize=64K,blocksize=16K"
@@ -253,6 +261,30 @@ def test_a_copy_that_cannot_be_read_blames_its_source(bad):
         os.close(fd)
     bad.expect_log(r"bad\.b2frame: copy_file_range: corrupt")
     assert "target" not in bad.log_text()
+    goes_on(bad)
+
+
+def test_an_unknown_codec_is_an_error_of_the_file(bad, blosc2):
+    """Not that of a file system which cannot do what it was asked for: then programs, and the
+    kernel, would try another way."""
+    path = bad.backing / "bad.b2frame"
+    schunk = blosc2.SChunk(chunksize=65536, contiguous=True, urlpath=str(path))
+    schunk.append_data(DATA[:65536])
+    with open(path, "r+b") as f:
+        at = field(f.read(100), 0x0B, 4) + 2  # the flags of the chunk
+        f.seek(at)
+        flags = f.read(1)[0]
+        f.seek(at)
+        f.write(bytes([flags & 0x1F | 2 << 5]))  # Snappy
+    fd = os.open(bad.mnt / "bad", os.O_RDWR)
+    other = os.open(bad.mnt / "other", os.O_WRONLY | os.O_CREAT)
+    assert error_of(fallocate, fd, PUNCH_HOLE | KEEP_SIZE, 10, 100) == "EIO"
+    assert error_of(os.copy_file_range, fd, other, 65536, 0, 0) == "EIO"
+    os.close(other)
+    os.close(fd)
+    for what in ("fallocate", "copy_file_range"):
+        bad.expect_log(rf"bad\.b2frame: {what}: .*codec")
+    assert "read:" not in bad.log_text()
     goes_on(bad)
 
 

@@ -332,14 +332,12 @@ void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_inf
 	fuse_reply_err(req, -rc);
 }
 
-/* What a plain file can do its own file system knows. */
-static int judge_fallocate(const struct handle *h, int mode, uint64_t off, uint64_t len)
+/* Of a frame. What a plain file can do its own file system knows. */
+static int judge_fallocate(int mode, uint64_t off, uint64_t len)
 {
 	const int known = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
 	uint64_t end;
 
-	if (!h->file)
-		return 0;
 	if (mode & ~known || (mode & FALLOC_FL_PUNCH_HOLE && !(mode & FALLOC_FL_KEEP_SIZE)))
 		return -EOPNOTSUPP;
 	return add_overflows(off, len, &end) ? -EFBIG : 0;
@@ -371,20 +369,15 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len
 	struct handle *h = ops_handle(fi);
 
 	(void)ino;
-	int rc = judge_fallocate(h, mode, (uint64_t)off, (uint64_t)len);
-	if (rc < 0) {
-		fuse_reply_err(req, -rc);
-		return;
-	}
-	rc = ops_killpriv_change(req, h->inode);
-	if (rc < 0) {
-		rc = -ops_errno(rc);
-	} else if (h->file) {
+	int rc = h->file ? judge_fallocate(mode, (uint64_t)off, (uint64_t)len) : 0;
+	if (rc >= 0)
+		rc = ops_killpriv_change(req, h->inode);
+	if (rc >= 0 && h->file) {
 		rc = fallocate_frame(h->file, mode, (uint64_t)off, (uint64_t)len);
-		if (rc < 0 && rc != -EOPNOTSUPP)
+		if (rc < 0)
 			ops_log(fs, h->inode, "fallocate", rc);
-		rc = rc == -EOPNOTSUPP ? rc : -ops_errno(rc);
-	} else {
+		rc = -ops_errno(rc);
+	} else if (rc >= 0) {
 		rc = fallocate(h->fd, mode, off, len) < 0 ? -errno : 0;
 	}
 	fuse_reply_err(req, -rc);
@@ -413,14 +406,18 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 	struct file_copy copy = {from->file, to->file, (uint64_t)off_in, (uint64_t)off_out, len,
 				 false};
 	ssize_t rc = ops_killpriv_change(req, to->inode);
-	if (rc >= 0 && to->file)
+	if (rc >= 0 && to->file) {
 		rc = file_copy(&copy);
-	else if (rc >= 0)
+		if (rc < 0) {
+			ops_log(fs, copy.unread ? from->inode : to->inode, "copy_file_range",
+				(int)rc);
+			rc = -ops_errno((int)rc);
+		}
+	} else if (rc >= 0) {
 		rc = copy_plain(from, off_in, to, off_out, len);
-	if (rc < 0 && to->file)
-		ops_log(fs, copy.unread ? from->inode : to->inode, "copy_file_range", (int)rc);
+	}
 	if (rc < 0)
-		fuse_reply_err(req, rc == -EOPNOTSUPP ? EOPNOTSUPP : ops_errno((int)rc));
+		fuse_reply_err(req, (int)-rc);
 	else
 		fuse_reply_write(req, (size_t)rc);
 }
