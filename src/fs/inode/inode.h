@@ -161,7 +161,7 @@ struct inode {
 	 *   untold     the kernel could not be told that     the next reload, which tells it again
 	 *              the file has grown
 	 *   mistaken   the kernel's size may be wrong        the inode's end: a lookup gets another
-	 *                                                    one, unless it has writers (ops.c)
+	 *                                                    one, unless it has writers (entry.c)
 	 *   guessed    the kernel's size is a guess, since   the inode's end: an open that succeeds
 	 *              the frame might not be read           gives it up, and so does a lookup
 	 */

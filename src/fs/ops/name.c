@@ -6,29 +6,6 @@
 #include <limits.h>
 #include <unistd.h>
 
-void ops_reply_entry(fuse_req_t req, int rc, const struct fuse_entry_param *e)
-{
-	struct fs *fs = ops_fs(req); /* the reply frees req */
-
-	ops_tell_limit(rc);
-	if (rc < 0) {
-		fuse_reply_err(req, -rc);
-	} else if (fuse_reply_entry(req, e) < 0) {
-		/* Interrupted: the kernel never learned of its reference. */
-		inode_put(fs->inodes, ops_inode(fs, e->ino), 1);
-	}
-}
-
-int ops_enter_found(struct fs *fs, struct inode *parent, int dirfd, const char *name,
-		    struct fuse_entry_param *out)
-{
-	struct names names = ops_names(fs);
-	struct entry e;
-
-	TRY(names_find(&names, dirfd, name, &e));
-	return ops_enter(fs, parent, &e, out);
-}
-
 void op_lookup(fuse_req_t req, fuse_ino_t parent_ino, const char *name)
 {
 	struct fs *fs = ops_fs(req);

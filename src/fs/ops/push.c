@@ -130,7 +130,8 @@ static struct deferred *leave_inode(struct fs *fs, struct push *p)
 	n->push = NULL;
 	bool same = n->cache_owner == p->owner;
 	pthread_mutex_unlock(&n->lock);
-	file_put(fs, n); /* at once: without n->push this use looks like one that writes (ops.c) */
+	/* At once: without n->push, this use would be taken for a writer's (has_only_readers). */
+	file_put(fs, n);
 	if (!same)
 		notify_changed(fs->notify, n, 0);
 	return oldest;

@@ -1,0 +1,254 @@
+/*
+ * What the kernel is told of an entry: its inode, and its attributes. Here it is noticed that
+ * another program has changed a file, or put another one in its place.
+ */
+#include "fs/ops/ops.h"
+
+#include "base/meter.h"
+#include "fs/file/share.h"
+#include "fs/inode/times.h"
+
+/* The size of requests that st_blksize advises: a block, within reason. */
+#define BLKSIZE (64 << 10)
+#define BLKSIZE_MIN 4096
+#define BLKSIZE_MAX (1u << 20)
+
+/*
+ * From the attributes of the backing file in *st to those that the mount shows. The size of a frame
+ * whose file is not open comes from the probe of the entry.
+ */
+static void show_attr(struct inode *n, const struct probed *probed, struct stat *st)
+{
+	times_apply(n, st);
+	if (!inode_is_frame(n))
+		return;
+	if (inode_kind(n) != NODE_FRAME) {
+		st->st_mode &= ~(mode_t)(S_IFMT | 0222);
+		st->st_mode |= S_IFREG;
+	}
+	if (inode_kind(n) == NODE_SPARSE) {
+		st->st_mode &= ~(mode_t)0111;
+		st->st_nlink = 1;
+	}
+	st->st_size = (off_t)probed->size; /* of a file that is not open */
+	st->st_blksize = BLKSIZE;
+	if (probed->blocksize >= BLKSIZE_MIN)
+		st->st_blksize = (blksize_t)min_u64(probed->blocksize, BLKSIZE_MAX);
+	pthread_mutex_lock(&n->lock);
+	/* last_size: it was closed while we looked, or opened before its mode forbade reading. */
+	if (n->file)
+		st->st_size = (off_t)file_size(n->file);
+	else if (probed->open || (probed->guess && n->cache_owner))
+		st->st_size = (off_t)n->last_size;
+	pthread_mutex_unlock(&n->lock);
+}
+
+/*
+ * Reads an open frame anew if another program has changed it. True: it has, also where reading it
+ * failed. Under n->lock.
+ */
+static bool reload_if_foreign(struct inode *n, const struct stat *st)
+{
+	if (!file_is_foreign(n, st))
+		return false;
+	if (inode_kind(n) != NODE_FRAME)
+		return true;
+	if (file_look_sidecar(n->file) < 0)
+		return false; /* nor is it known: at the next look */
+	int rc = file_reload_inode_locked(n->file, false);
+	return rc != 0 && rc != -EAGAIN; /* who changes it has the lock: when that is done */
+}
+
+/*
+ * What a frame that nobody has open is, as long as nobody else changes it: then it need not be read
+ * for its new ctime or mtime, which a rename, too, brings.
+ */
+static bool recall(struct inode *n, const struct stat *st, struct probed *out)
+{
+	pthread_mutex_lock(&n->lock);
+	bool known = n->sized && !n->file && !n->mistaken && inode_kind(n) != NODE_SPARSE &&
+		     !file_is_foreign(n, st);
+	if (known)
+		*out = (struct probed){
+			.kind = inode_kind(n), .size = n->last_size, .blocksize = n->last_block};
+	pthread_mutex_unlock(&n->lock);
+	return known;
+}
+
+/* `entered`: the kernel has the inode, and keeps its size whatever it is told now. */
+static int load_attr(struct fs *fs, struct inode *n, bool entered, struct stat *st)
+{
+	struct probed probed = {.kind = inode_kind(n), .open = true};
+	char name[NAME_MAX + 1];
+
+	int fd = inode_pin(fs->inodes, n);
+	TRY(fd);
+	int rc = stat_fd(fd, st);
+	pthread_mutex_lock(&n->lock);
+	if (rc >= 0 && n->file)
+		(void)reload_if_foreign(n, st);
+	pthread_mutex_unlock(&n->lock);
+	if (rc >= 0 && inode_is_frame(n) && inodes_open_kind(fs->inodes, st) == NODE_PLAIN &&
+	    !(entered && recall(n, st, &probed))) {
+		inode_name(fs->inodes, n, name);
+		struct probe_entry what = {fd, -1, name, st, NULL};
+		rc = probe_get(fs->probes, &fs->backing, &what, &probed);
+	}
+	inode_unpin(fs->inodes, n);
+	if (rc >= 0)
+		show_attr(n, &probed, st);
+	return rc;
+}
+
+int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
+{
+	return load_attr(fs, n, true, st);
+}
+
+/*
+ * True: all users of the open file only read it. One that writes, is about to, or has just closed
+ * it, would otherwise write to a file that by then belongs to another inode. Under n->lock.
+ */
+static bool has_only_readers(const struct inode *n)
+{
+	unsigned readers = 0;
+
+	for (const struct handle *h = n->handles; h; h = h->next) {
+		if (h->writable)
+			return false;
+		readers += h->file != NULL;
+	}
+	readers += n->push != NULL; /* it reads, too */
+	return n->nopen == readers;
+}
+
+/*
+ * True: another program has changed a file that nobody has open. If its attributes prove nothing,
+ * only the size counts: the kernel goes on to believe that and nothing else, since no old pages are
+ * kept when the file is opened. Under n->lock.
+ */
+static bool was_changed(const struct inode *n, const struct entry *e, const struct stat *st)
+{
+	bool as_told = !e->probed.open && e->probed.size == n->told_size;
+
+	return file_is_foreign(n, st) && !(as_told && file_is_settled(n, st) && !n->unread);
+}
+
+/*
+ * Gives up the inode that the kernel knows for an entry, if the file is not what it was: the entry
+ * then gets a new inode. With the writeback cache the kernel trusts its own size and times of an
+ * inode, whatever we answer, so that there is no other way to tell it of a change by another
+ * program, or of a new file that got the inode number of a removed one. Readers that have the file
+ * open go on with the old inode; while somebody writes, it stays.
+ *
+ * *settled: the file was looked at before, long enough ago, and is still the same. The new inode
+ * then need not be looked at again: with an mtime in the future that would never end.
+ */
+static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settled)
+{
+	struct stat st = e->st;
+
+	*settled = false;
+	struct inode *n = inode_known(fs->inodes, e);
+	if (!n)
+		return;
+	bool other = inode_is_other(fs->inodes, n, e);
+	bool parted = inode_has_parted(fs->inodes, n);
+	pthread_mutex_lock(&n->lock);
+	/* e->st may be older than our own last commit: the file is asked once more. */
+	bool known = e->fd < 0 || stat_fd(e->fd, &st) == 0;
+	*settled = known && !other && !n->mistaken && file_is_settled(n, &st);
+	bool changed = known && (n->file ? reload_if_foreign(n, &st) : was_changed(n, e, &st));
+	changed |= n->mistaken || (n->guessed && !e->probed.guess);
+	changed &= n->nwriters == 0;
+	other &= !n->handles; /* an open file still has its number */
+	if (n->file && (other || changed))
+		IGNORE(has_only_readers(n) && file_detach(n->file)); /* or at the next lookup */
+	else if (other || changed || parted)
+		inode_detach(fs->inodes, n);
+	pthread_mutex_unlock(&n->lock);
+	inode_put(fs->inodes, n, 1);
+}
+
+void ops_seen(struct inode *n, const struct stat *st)
+{
+	if (inode_is_frame(n) || n->type != S_IFREG)
+		return;
+	pthread_mutex_lock(&n->lock);
+	if (n->nwriters == 0)
+		n->seen = *st;
+	pthread_mutex_unlock(&n->lock);
+}
+
+/*
+ * Notes the attributes that the kernel gets when it first hears of a frame, and keeps. A change
+ * that came right before may not show in them (`doubt`): then they are compared once more later.
+ */
+static void note_entry(struct inode *n, const struct entry *e, bool settled)
+{
+	if (!inode_is_frame(n)) {
+		ops_seen(n, &e->st);
+		return;
+	}
+	pthread_mutex_lock(&n->lock);
+	if (!n->file && !n->seen.st_ino) {
+		bool doubt = e->probed.fresh && !e->made && !settled;
+		n->unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
+		n->seen = e->st;
+		n->guessed = e->probed.guess;
+		n->sized = !e->probed.open && !e->probed.guess;
+		if (n->sized)
+			n->last_size = e->probed.size;
+		n->last_block = e->probed.blocksize;
+		n->told_size = e->probed.size;
+	}
+	pthread_mutex_unlock(&n->lock);
+}
+
+int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_entry_param *out)
+{
+	bool settled;
+	int rc = 0;
+
+	detach_if_changed(fs, e, &settled);
+	struct inode *n = inode_from_entry(fs->inodes, parent, e);
+	if (!n)
+		return -ENOMEM;
+	note_entry(n, e, settled);
+	*out = (struct fuse_entry_param){
+		.ino = ops_ino(fs, n),
+		.attr = e->st,
+		.entry_timeout = fs->opt.entry_timeout,
+		.attr_timeout = fs->opt.attr_timeout,
+	};
+	if (!e->probed.open)
+		show_attr(n, &e->probed, &out->attr);
+	else /* it may have been closed since */
+		rc = load_attr(fs, n, false, &out->attr);
+	if (rc < 0)
+		inode_put(fs->inodes, n, 1);
+	return rc;
+}
+
+int ops_enter_found(struct fs *fs, struct inode *parent, int dirfd, const char *name,
+		    struct fuse_entry_param *out)
+{
+	struct names names = ops_names(fs);
+	struct entry e;
+
+	TRY(names_find(&names, dirfd, name, &e));
+	return ops_enter(fs, parent, &e, out);
+}
+
+void ops_reply_entry(fuse_req_t req, int rc, const struct fuse_entry_param *e)
+{
+	struct fs *fs = ops_fs(req); /* the reply frees req */
+
+	ops_tell_limit(rc);
+	if (rc < 0) {
+		fuse_reply_err(req, -rc);
+	} else if (fuse_reply_entry(req, e) < 0) {
+		/* Interrupted: the kernel never learned of its reference. */
+		inode_put(fs->inodes, ops_inode(fs, e->ino), 1);
+	}
+}
