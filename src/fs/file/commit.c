@@ -1,6 +1,7 @@
 #include "fs/file/commit.h"
 
 #include "fs/dirty/flush.h"
+#include "fs/file/log.h"
 #include "fs/file/share.h"
 #include "fs/file/sync.h"
 #include "fs/inode/caps.h"

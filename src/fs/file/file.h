@@ -144,13 +144,4 @@ uint64_t file_size_locked(const struct file *f);
 bool file_changed(struct file *f);
 bool file_changed_locked(const struct file *f);
 
-/* True: the intent log has bytes of the file that are not durable in the frame yet. */
-bool file_in_log(struct file *f);
-
-/*
- * -E2BIG: the chunks of the file are too large to be written within the memory that the options
- * allow.
- */
-NODISCARD int file_check_writing(struct file *f);
-
 #endif

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "fs/file/discard.h"
+#include "fs/file/log.h"
 #include "fs/file/loss.h"
 #include "fs/file/open.h"
 

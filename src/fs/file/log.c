@@ -102,6 +102,11 @@ static int take(struct file *f, uint64_t number, const struct timespec *mtime,
 	return rc;
 }
 
+bool file_in_log(struct file *f)
+{
+	return intent_has(f->fs->intent, &f->unsynced.mark);
+}
+
 /* True: what has to be durable now is in the log, up to *end. The lock is held for writing. */
 static bool take_if_it_pays(struct file *f, const struct timespec *mtime, uint64_t *end)
 {
@@ -112,7 +117,7 @@ static bool take_if_it_pays(struct file *f, const struct timespec *mtime, uint64
 	u->quick = meter_now() - u->synced_at < QUICK_NS ? u->quick + 1 : 0;
 	if (f->lost || u->touched.whole)
 		return false;
-	if (u->touched.n == 0 && !intent_has(f->fs->intent, &u->mark))
+	if (u->touched.n == 0 && !file_in_log(f))
 		return false;
 	if (u->touched.n && (!pays(f) || !can_be_named(f, &st) || f->sidecar.there ||
 			     !has_base(f, &roots) || take(f, st.st_ino, mtime, &roots) < 0))
@@ -160,7 +165,7 @@ int file_log_close(struct file *f)
 	bool owed = true;
 
 	pthread_rwlock_wrlock(&f->gate);
-	if (intent_has(log, &f->unsynced.mark) && !file_changed(f)) {
+	if (file_in_log(f) && !file_changed(f)) {
 		owed = !frame_suspect(f->frame) && intent_owe(log, &f->unsynced.mark, f->fd);
 		if (owed)
 			budget_file_clean(f->fs->budget, f);

@@ -10,6 +10,9 @@
  */
 NODISCARD bool file_sync_by_log(struct file *f);
 
+/* True: the log has bytes of the file that are not durable in the frame yet. */
+bool file_in_log(struct file *f);
+
 /*
  * To be called when the frame was committed with COMMIT_SYNC; `touched` is cleared at the same
  * time, under the file's lock.

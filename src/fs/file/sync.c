@@ -341,8 +341,3 @@ int file_flush(struct file *f)
 	promise(f, size);
 	return 0;
 }
-
-bool file_in_log(struct file *f)
-{
-	return intent_has(f->fs->intent, &f->unsynced.mark);
-}

@@ -33,6 +33,12 @@ NODISCARD ssize_t file_write(struct file *f, const struct file_data *d, enum fil
  */
 NODISCARD int file_enter_budget(struct file *f, uint64_t most);
 
+/*
+ * -E2BIG: the chunks of the file are too large to be written within the memory that the options
+ * allow.
+ */
+NODISCARD int file_check_writing(struct file *f);
+
 /* Changes the length. The lock is held for writing. */
 NODISCARD int file_resize_locked(struct file *f, uint64_t size);
 
