@@ -72,7 +72,7 @@ static void charge(struct dirty_chunk *c)
 
 static void drop_bytes(struct file *f, struct dirty_chunk *c)
 {
-	if (c->bytes.cap >= frame_info(f->frame)->chunk_size)
+	if (c->bytes.cap >= f->chunk_size)
 		spare_give(f->fs->spare, &c->bytes);
 	else
 		buf_free(&c->bytes);
@@ -97,7 +97,7 @@ static int reserve(struct dirty_chunk *c, uint32_t need)
 {
 	struct file *f = c->file;
 	size_t before = c->bytes.cap;
-	size_t limit = max_u64(frame_info(f->frame)->chunk_size, need);
+	size_t limit = max_u64(f->chunk_size, need);
 
 	if (need <= before)
 		return 0;
@@ -171,7 +171,7 @@ int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct 
 static int reserve_page(struct dirty_chunk *c, uint32_t at)
 {
 	const struct dirty_chunk *old = dirty_find_flushing(&c->file->dirty, c->n);
-	uint64_t end = min_u64((uint64_t)at + DIRTY_PAGE, frame_info(c->file->frame)->chunk_size);
+	uint64_t end = min_u64((uint64_t)at + DIRTY_PAGE, c->file->chunk_size);
 
 	if (old && old->whole && end > old->bytes.cap)
 		TRY(buf_reserve(&c->bytes, end));
@@ -224,7 +224,7 @@ static bool take_buffer(struct dirty_chunk *c, const struct piece *p, struct buf
 {
 	size_t n = p->hi - p->lo;
 
-	if (!own || n != own->cap || n != frame_info(c->file->frame)->chunk_size)
+	if (!own || n != own->cap || n != c->file->chunk_size)
 		return false;
 	drop_bytes(c->file, c);
 	c->bytes = *own;

@@ -30,11 +30,7 @@ struct dirty_chunk {
 	struct file *file;
 	uint32_t n;          /* of the chunk */
 
-	/*
-	 * How many bytes were written to the DIRTY copy, counting repeated ones: when they are as
-	 * many as the chunk has, it is probably complete.
-	 */
-	uint32_t written;
+	uint32_t written;    /* bytes, counting repeated ones: flush_if_full */
 	/* The stored chunk has a wrong length: no commit before this copy is stored. */
 	bool must;
 	bool whole;              /* the content is in `bytes`, else in `pages`                 */
@@ -63,7 +59,7 @@ struct dirty_chunk {
 
 struct dirty {
 	struct dirty_set dirty, flushing;
-	uint32_t next; /* the chunk that full ones behind it wait for (flush_submit_full) */
+	uint32_t next; /* the chunk that full ones behind it wait for (flush_if_full)     */
 	uint32_t held; /* how many wait, at most: some may have been dropped or cut       */
 };
 

@@ -135,9 +135,8 @@ static int encode_blocks(struct file *f, const struct pipeline *p, struct view p
 static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view plain,
 			struct workspace *ws)
 {
-	uint32_t chunk_size = frame_info(f->frame)->chunk_size;
-	struct policy_chunk what = {plain, c->turn, (uint64_t)c->n * chunk_size, c->file_size,
-				    chunk_size};
+	struct policy_chunk what = {plain, c->turn, (uint64_t)c->n * f->chunk_size, c->file_size,
+				    f->chunk_size};
 	struct pipeline p;
 
 	if (bytes_are_zero(plain))
@@ -166,14 +165,13 @@ static int grow(struct file *f, const struct dirty_chunk *c, const struct chunk 
 		struct view plain, struct workspace *ws)
 {
 	struct pipeline level = policy_header(&f->policy);
-	uint32_t chunk_size = frame_info(f->frame)->chunk_size;
 	uint32_t keep = (uint32_t)min_u64(c->same, base->nbytes) / base->blocksize;
 
 	/* The block size of a chunk of one block is its length: too small for what it becomes. */
 	if (base->kind != CHUNK_REGULAR || base->is_vl || base->nblocks < 2 ||
 	    plain.n <= base->nbytes || keep < ceil_div(plain.n, base->blocksize) / 2)
 		return 1;
-	if (base->typesize > 1 && policy_wants_bytewise(&f->policy, c->file_size, chunk_size))
+	if (base->typesize > 1 && policy_wants_bytewise(&f->policy, c->file_size, f->chunk_size))
 		return 1;
 	struct chunk_growth g = {.chunk = base,
 				 .stored = buf_view(&ws->base),
@@ -194,7 +192,7 @@ static int encode_grown(struct file *f, const struct dirty_chunk *c, struct view
 {
 	struct chunk base = {0};
 
-	if (!c->same || c->len == frame_info(f->frame)->chunk_size)
+	if (!c->same || c->len == f->chunk_size)
 		return 1;
 	int rc = read_kept(f, c, ws, &base);
 	if (rc == 0)

@@ -225,7 +225,7 @@ static bool start_flushing(struct file *f, struct dirty_chunk *c)
 	c->replaces = frame_slot(f->frame, c->n) == SLOT_STORED;
 	c->file_size = frame_size(f->frame);
 	f->items_whole |=
-		!policy_wants_bytewise(&f->policy, c->file_size, frame_info(f->frame)->chunk_size);
+		!policy_wants_bytewise(&f->policy, c->file_size, f->chunk_size);
 	dirty_set_remove(&f->dirty.dirty, c);
 	dirty_set_add(&f->dirty.flushing, c);
 	pthread_mutex_lock(&f->flight.lock);
@@ -274,7 +274,10 @@ static unsigned replacing(struct file *f)
 	return n;
 }
 
-/* As many bytes were written to the chunk as it holds. */
+/*
+ * As many bytes were written to the chunk as it holds, so it is probably complete. That its end was
+ * written says little, since the kernel sends pages in any order.
+ */
 static bool is_full(const struct file *f, const struct dirty_chunk *c)
 {
 	return c->written >= f->chunk_size;
@@ -314,10 +317,12 @@ static void submit_held(struct file *f)
 	}
 }
 
-void flush_submit_full(struct file *f, struct dirty_chunk *c)
+void flush_if_full(struct file *f, struct dirty_chunk *c)
 {
 	uint32_t n = c->n;
 
+	if (!is_full(f, c))
+		return;
 	if (n > f->dirty.next) {
 		if (++f->dirty.held > max_u64(HELD_LEAST, HELD_BYTES / f->chunk_size))
 			submit_held(f);

@@ -17,9 +17,9 @@
 #define FLUSH_WHOLE (1u << 20)
 
 /*
- * Hands a full DIRTY chunk to the workers, unless it has to wait for chunks before it or for the
- * next turn: then it stays DIRTY, as it does while an older copy is still FLUSHING. The file's lock
- * is held for writing.
+ * To be called after a write to a DIRTY chunk. If it is full the workers get it, unless it has to
+ * wait for chunks before it or for the next turn: then it stays DIRTY, as it does while an older
+ * copy is still FLUSHING. The file's lock is held for writing.
  *
  * Full chunks are handed over in the order in which they lie in the file, even if they arrive in
  * another: each of the tuner's choices builds on the one before, and the same bytes are to get the
@@ -28,7 +28,7 @@
  * the hands of those threads. The wait ends when everything DIRTY is handed over: by a commit, or
  * for lack of memory.
  */
-void flush_submit_full(struct file *f, struct dirty_chunk *c);
+void flush_if_full(struct file *f, struct dirty_chunk *c);
 
 /*
  * Hands the next turn of DIRTY chunks to the workers, at most `most` of them. Returns how many are

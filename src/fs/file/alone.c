@@ -119,7 +119,7 @@ static int admit(struct file *f, const struct file_chunk *c, uint64_t size)
 {
 	struct policy_guest g = {.origin = &c->origin,
 				 .file_size = size,
-				 .chunk_size = frame_info(f->frame)->chunk_size,
+				 .chunk_size = f->chunk_size,
 				 .first = frame_size(f->frame) == 0};
 	struct chunk shape = {0};
 	bool adopted;
@@ -161,11 +161,11 @@ static int put_chunk(struct file *f, const struct file_chunk *c)
 
 	if (old == 0)
 		file_adopt_pipeline(f);
-	if (frame_info(f->frame)->chunk_size != c->size)
+	if (f->chunk_size != c->size)
 		return 0;
 	if (end > frame_max_size(f->frame))
 		return -EFBIG;
-	if (c->len < frame_info(f->frame)->chunk_size && end < old)
+	if (c->len < f->chunk_size && end < old)
 		return 0; /* bytes of the old chunk stay behind it */
 	int rc = admit(f, c, max_u64(old, end));
 	if (rc <= 0)

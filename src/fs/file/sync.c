@@ -28,7 +28,7 @@ static bool must_become_bytewise(struct file *f)
 	uint64_t size = frame_size(f->frame);
 
 	return f->items_whole && size <= BYTEWISE_MAX &&
-	       policy_wants_bytewise(&f->policy, size, frame_info(f->frame)->chunk_size);
+	       policy_wants_bytewise(&f->policy, size, f->chunk_size);
 }
 
 static unsigned count_dirty(struct file *f)

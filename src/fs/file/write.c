@@ -19,24 +19,19 @@ void file_note_change(struct file *f, enum file_clock clock)
 	budget_file_changed(f->fs->budget, f);
 }
 
-static uint32_t chunk_size(const struct file *f)
-{
-	return frame_info(f->frame)->chunk_size;
-}
-
 int file_check_memory(const struct file *f)
 {
 	const struct options *o = &f->fs->opt;
 	uint64_t most = options_chunksize_writable(o);
 	char name[NAME_MAX + 1];
 
-	if (chunk_size(f) <= most || f->replaying)
+	if (f->chunk_size <= most || f->replaying)
 		return 0;
 	if (!atomic_exchange(&f->inode->told_large_chunks, true)) {
 		inode_log_name(f->fs->inodes, f->inode, name);
 		log_err("%s: its chunks have %u bytes: to write to it takes "
 			"-o dirty_max=%lluM",
-			name, chunk_size(f), (unsigned long long)ceil_div(chunk_size(f), 1 << 19));
+			name, f->chunk_size, (unsigned long long)ceil_div(f->chunk_size, 1 << 19));
 	}
 	return -E2BIG;
 }
@@ -51,9 +46,9 @@ static int load_tail(struct file *f, uint64_t new_size)
 	uint64_t shorter = min_u64(old, new_size);
 	struct dirty_chunk *c;
 
-	if (old == new_size || shorter % chunk_size(f) == 0)
+	if (old == new_size || shorter % f->chunk_size == 0)
 		return 0;
-	uint32_t n = range_chunk(shorter, chunk_size(f));
+	uint32_t n = range_chunk(shorter, f->chunk_size);
 	if (frame_is_hole(f->frame, n) && !dirty_find_flushing(&f->dirty, n))
 		return 0;
 	TRY(file_check_memory(f));
@@ -72,7 +67,7 @@ int file_resize_locked(struct file *f, uint64_t size)
 	arrivals_resize(&f->arrivals, size);
 	if (size >= old)
 		return 0;
-	uint64_t nchunks = range_nchunks(size, chunk_size(f));
+	uint64_t nchunks = range_nchunks(size, f->chunk_size);
 	for (uint32_t n = 0; (c = dirty_set_from(&f->dirty.dirty, n)); n++) {
 		n = c->n;
 		if (n >= nchunks)
@@ -83,18 +78,13 @@ int file_resize_locked(struct file *f, uint64_t size)
 	return 0;
 }
 
-/*
- * A chunk is probably complete when as many bytes have come as it holds: then the workers may have
- * it. That its end was written says little, since the kernel sends pages in any order.
- */
 static int write_piece(struct file *f, const struct piece *p, const uint8_t *src, struct buf *own)
 {
 	struct dirty_chunk *c;
 
 	TRY(dirty_write(f, *p, src, own, &c));
 	c->written += p->hi - p->lo;
-	if (c->written >= chunk_size(f))
-		flush_submit_full(f, c);
+	flush_if_full(f, c);
 	return 0;
 }
 
@@ -118,7 +108,7 @@ static ssize_t write_locked(struct file *f, const struct file_data *d)
 	TRY(file_check_memory(f));
 	if (end > old)
 		TRY(file_resize_locked(f, end));
-	struct range r = range_of(d->at, n, chunk_size(f));
+	struct range r = range_of(d->at, n, f->chunk_size);
 	while (rc >= 0 && range_next(&r, &p)) {
 		struct buf *own = p.hi - p.lo == n ? d->own : NULL;
 		rc = write_piece(f, &p, d->bytes.p + done, own);
