@@ -94,13 +94,12 @@ static int open_contiguous(struct file *f, int fd)
 }
 
 /*
- * Opening has found that a chunk of the newest root is missing, after the kernel was told the size
- * of that root. It would pad what is read with zeros up to there, and trusts its size whatever we
- * reply. So this inode is given up, and whoever looks the name up again gets a new one with the
- * right size. Not while the log is replayed: the kernel knows nothing yet, and nobody would ask
- * again. Under n->lock.
+ * True: the size that the kernel was told when the file was looked up is not that of the frame: its
+ * mode forbade reading it then, or only opening it has found that a chunk of its newest root is
+ * missing. Not while the log is replayed: the kernel knows nothing yet, and nobody would ask again.
+ * Under n->lock.
  */
-static bool gives_up_inode(struct file *f)
+static bool was_told_wrong(struct file *f)
 {
 	struct inode *n = f->inode;
 	struct probed is = {.kind = NODE_FRAME, .size = frame_size(f->frame),
@@ -108,26 +107,23 @@ static bool gives_up_inode(struct file *f)
 	char name[NAME_MAX + 1];
 	struct stat st;
 
-	if (!f->fs->session || !frame_went_back(f->frame) || stat_fd(f->fd, &st) < 0)
+	if (n->guessed)
+		return true;
+	if (inode_kind(n) != NODE_FRAME || !f->fs->session || !frame_went_back(f->frame) ||
+	    stat_fd(f->fd, &st) < 0)
 		return false;
 	inode_name(f->fs->inodes, n, name);
-	if (!name[0] || !probe_correct(f->fs->probes, name, &st, &is))
-		return false;
-	n->mistaken = true;
-	inode_detach(f->fs->inodes, n);
-	return true;
+	return name[0] && probe_correct(f->fs->probes, name, &st, &is);
 }
 
-/* The same for a frame that could not be read when it was looked up, because of its mode. */
-static bool gives_up_guess(struct file *f)
+/*
+ * Whoever looks the name up again gets a new inode, with the right size. With this one the kernel
+ * would pad what is read with zeros, as it trusts its size whatever we reply.
+ */
+static void give_up_inode(struct file *f)
 {
-	struct inode *n = f->inode;
-
-	if (!n->guessed)
-		return false;
-	n->mistaken = true;
-	inode_detach(f->fs->inodes, n);
-	return true;
+	f->inode->mistaken = true;
+	inode_detach(f->fs->inodes, f->inode);
 }
 
 static int open_npy(struct file *f)
@@ -166,8 +162,8 @@ static void load_newborn_take(struct file *f, struct newborn *b)
 }
 
 /*
- * -EAGAIN: the lock has to be waited for. Not when that has been done (`unlocked`): then the file
- * is opened without it.
+ * Enters the sidecar. -EAGAIN: another program has the lock, and the caller waits for it, with
+ * n->lock released. If it has waited in vain (`unlocked`), the file is opened without the lock.
  */
 static int enter_to_open(struct file *f, const struct opening *o, enum sidecar_entered *how)
 {
@@ -179,10 +175,7 @@ static int enter_to_open(struct file *f, const struct opening *o, enum sidecar_e
 		IGNORE(sidecar_enter_soon(s, how, &changed));
 		return 0;
 	}
-	/*
-	 * the wait comes later, with no lock held: under n->lock moments would add up for many
-	 * openers
-	 */
+	/* Not even for a moment: n->lock is held, so the moments of many openers would add up. */
 	TRY(sidecar_try_store(s, how, &changed));
 	sidecar_seen(s, *how);
 	return 0;
@@ -190,7 +183,6 @@ static int enter_to_open(struct file *f, const struct opening *o, enum sidecar_e
 
 static int load_contiguous(struct file *f, const struct opening *o)
 {
-	bool array = inode_kind(f->inode) == NODE_ARRAY;
 	bool made = f->inode->promoted; /* just now: nobody shares it yet */
 	enum sidecar_entered how;
 	bool unsure = f->inode->unsure;
@@ -203,11 +195,13 @@ static int load_contiguous(struct file *f, const struct opening *o)
 	TRY(enter_to_open(f, o, &how));
 	file_revalidate(f);
 	int rc = open_contiguous(f, f->fd);
-	if (rc >= 0 && array)
+	if (rc >= 0 && inode_kind(f->inode) == NODE_ARRAY)
 		rc = open_npy(f);
 	if (rc >= 0 && unsure) /* it may have changed since in a way that only its size shows */
 		f->inode->mistaken |= file_size(f) != f->inode->told_size;
-	if (rc >= 0 && !gives_up_guess(f) && (array || !gives_up_inode(f)))
+	if (rc >= 0 && was_told_wrong(f))
+		give_up_inode(f);
+	else if (rc >= 0)
 		tell_torn(f);
 	sidecar_leave(&f->sidecar, how);
 	return rc;
