@@ -10,6 +10,14 @@
 
 #include <unistd.h>
 
+static void answer_attr(fuse_req_t req, int rc, const struct stat *st)
+{
+	if (rc < 0)
+		fuse_reply_err(req, -rc);
+	else
+		fuse_reply_attr(req, st, ops_fs(req)->opt.attr_timeout);
+}
+
 void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct fs *fs = ops_fs(req);
@@ -17,10 +25,7 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	(void)fi;
 	int rc = ops_attr(fs, ops_inode(fs, ino), &st);
-	if (rc < 0)
-		fuse_reply_err(req, -rc);
-	else
-		fuse_reply_attr(req, &st, fs->opt.attr_timeout);
+	answer_attr(req, rc, &st);
 }
 
 static int set_mode(int fd, mode_t mode)
@@ -56,8 +61,8 @@ static struct timespec wanted_time(int to_set, int set, int now, struct timespec
 }
 
 /*
- * mtime of a file with uncommitted changes is kept for after the commit, and
- * ctime is the kernel's word: with the writeback cache it knows when the application wrote.
+ * The mtime of a file with uncommitted changes is set by the commit. ctime is what the kernel says:
+ * with its writeback cache it alone knows when the application wrote.
  */
 static int set_times(struct inode *n, int fd, const struct stat *attr, int to_set)
 {
@@ -75,11 +80,8 @@ static int set_times(struct inode *n, int fd, const struct stat *attr, int to_se
 	}
 	bool has_mtime = ts[1].tv_nsec != UTIME_OMIT;
 	bool pending = inode_is_frame(n) && times_set(n, has_mtime ? &ts[1] : NULL, ctime);
+	/* The kernel sends its times right before the last close: the commit there sets them. */
 	if (pending && ts[0].tv_nsec == UTIME_OMIT)
-		/*
-		 * the kernel sends what it knows right before it closes
-		 * the file: the commit brings it
-		 */
 		return 0;
 	bool known = times_known(n, fd);
 	if (utimensat(fd, "", ts, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
@@ -144,7 +146,6 @@ static int set_size(struct fs *fs, struct inode *n, uint64_t size, struct fuse_f
 
 static int set_attr(struct fs *fs, struct inode *n, const struct stat *attr, int to_set)
 {
-	const int times = SET_TIMES, others = SET_OTHERS;
 	int rc = 0;
 
 	if (inode_kind(n) == NODE_SPARSE)
@@ -155,11 +156,11 @@ static int set_attr(struct fs *fs, struct inode *n, const struct stat *attr, int
 		rc = set_owner(fd, attr, to_set);
 	if (rc >= 0 && to_set & FUSE_SET_ATTR_MODE) /* after the owner: that may clear bits */
 		rc = set_mode(fd, attr->st_mode);
-	if (rc >= 0 && (to_set & others || !(to_set & times)))
+	if (rc >= 0 && (to_set & SET_OTHERS || !(to_set & SET_TIMES)))
 		(void)times_set(n, NULL, NULL);
-	if (rc >= 0 && to_set & times)
+	if (rc >= 0 && to_set & SET_TIMES)
 		rc = set_times(n, fd, attr, to_set);
-	if (rc >= 0 && to_set & others) /* times also come from the kernel, of an open file */
+	if (rc >= 0 && to_set & SET_OTHERS) /* times also come from the kernel, of an open file */
 		rc = inode_renumber(fs->inodes, n, fd);
 	inode_unpin(fs->inodes, n);
 	return rc;
@@ -181,14 +182,6 @@ static int change_attr(const struct deferred *d, struct fuse_file_info *fi, stru
 	if (rc >= 0)
 		ops_seen(n, st);
 	return rc;
-}
-
-static void answer_attr(fuse_req_t req, int rc, const struct stat *st)
-{
-	if (rc < 0)
-		fuse_reply_err(req, -rc);
-	else
-		fuse_reply_attr(req, st, ops_fs(req)->opt.attr_timeout);
 }
 
 static void set_size_entered(struct deferred *d)
