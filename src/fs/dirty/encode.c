@@ -33,25 +33,14 @@ static int read_base(struct file *f, const struct dirty_chunk *c, struct workspa
 	return rc;
 }
 
-/* True: pages have all bytes of a block, so that nobody needs the old ones. */
-static bool covers_block(const struct dirty_chunk *c, struct extent at)
-{
-	uint32_t first = at.off / DIRTY_PAGE, last = (at.off + at.len - 1) / DIRTY_PAGE;
-	uint32_t covered = 0;
-
-	for (uint32_t p = first; p <= last; p++)
-		covered += pages_touch(&c->pages, p * DIRTY_PAGE, p * DIRTY_PAGE + 1);
-	return covered > last - first;
-}
-
-/* Completes block b, of which pages have some bytes, in place in ws->plain. */
+/* Completes block b, of which pages have some bytes or all, in place in ws->plain. */
 static int fill_block(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
 		      uint32_t b)
 {
 	struct extent at = chunk_block_bytes(base, b), in = chunk_extent(base, (struct run){b, 1});
 	struct span dst = span_of(ws->plain.p + at.off, at.len);
 
-	if (!covers_block(c, at))
+	if (!pages_cover(&c->pages, at.off, at.off + at.len))
 		TRY(chunk_decode(base, ws->scratch, (struct run){b, 1},
 				 view_part(buf_view(&ws->base), in.off, in.len), dst));
 	pages_overlay(&c->pages, at.off, dst);
@@ -242,7 +231,7 @@ static int read_blocks_around(struct file *f, const struct dirty_chunk *c, const
 {
 	for (uint32_t b = 0; b < base->nblocks; b++) {
 		struct extent at = chunk_block_bytes(base, b);
-		if (!covers_block(c, at))
+		if (!pages_cover(&c->pages, at.off, at.off + at.len))
 			TRY(frame_read_blocks(f->frame, c->n, base, (struct run){b, 1}, ws->scratch,
 					      span_of(ws->plain.p + at.off, at.len)));
 	}
@@ -319,7 +308,7 @@ static int encode_pages(struct file *f, const struct dirty_chunk *c, struct work
 {
 	TRY(buf_reserve_fresh(&ws->plain, c->len));
 	ws->plain.n = c->len;
-	if (pages_cover(&c->pages, c->len)) {
+	if (pages_cover(&c->pages, 0, c->len)) {
 		pages_overlay(&c->pages, 0, buf_span(&ws->plain));
 		return encode_plain(f, c, buf_view(&ws->plain), ws);
 	}

@@ -24,9 +24,12 @@ bool pages_has(const struct dirty_pages *d, uint32_t i, uint32_t at)
 	return i < d->n && d->page[i].at <= at;
 }
 
-bool pages_cover(const struct dirty_pages *d, uint32_t len)
+bool pages_cover(const struct dirty_pages *d, uint32_t lo, uint32_t hi)
 {
-	return d->n == ceil_div(len, DIRTY_PAGE);
+	uint32_t first = lo / DIRTY_PAGE, end = (hi - 1) / DIRTY_PAGE + 1;
+
+	assert(lo < hi);
+	return pages_from(d, end * DIRTY_PAGE) - pages_from(d, lo) == end - first;
 }
 
 bool pages_touch(const struct dirty_pages *d, uint32_t lo, uint32_t hi)

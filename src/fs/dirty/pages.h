@@ -31,8 +31,8 @@ uint32_t pages_from(const struct dirty_pages *d, uint32_t at);
 /* True: page i, which is pages_from of `at`, has the byte at `at`. */
 bool pages_has(const struct dirty_pages *d, uint32_t i, uint32_t at);
 
-/* True: the pages cover all of a chunk of `len` bytes. */
-bool pages_cover(const struct dirty_pages *d, uint32_t len);
+/* True: the pages have all bytes of [lo, hi), which is not empty. */
+bool pages_cover(const struct dirty_pages *d, uint32_t lo, uint32_t hi);
 
 /* True: some page has bytes of [lo, hi). */
 bool pages_touch(const struct dirty_pages *d, uint32_t lo, uint32_t hi);
