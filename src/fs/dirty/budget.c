@@ -169,14 +169,16 @@ static bool press(struct budget *b)
 }
 
 /*
- * Under the lock, in the same situation. The failure, if it concerns a writer of f. A quota may
- * apply to all files, each of which would add some bytes: at twice the maximum it counts for all.
+ * Under the lock, in the same situation. The failure of the last flush, if a writer of f is to fail
+ * with it; else 0. One that concerns a single file counts for that file's writers only. But a quota
+ * may apply to all files, each of which would add some bytes: at twice the maximum it counts for
+ * all.
  */
 static int own_failure(const struct budget *b, struct file *f)
 {
 	bool far = b->last_rc == -EDQUOT && b->used > 2 * (int64_t)b->max;
 	int rc = is_held_back(b->last_rc) && !far ? f->place.rc : b->last_rc;
-	f->place.rc = 0; /* told: what it was about may be gone */
+	f->place.rc = 0; /* told once: next time its reason may be gone */
 	return rc;
 }
 
@@ -258,7 +260,7 @@ void budget_add(struct budget *b, int64_t bytes)
 	pthread_mutex_unlock(&b->lock);
 }
 
-/* Under the lock. */
+/* Under the lock. True: the buffers fit, or nobody else has any; they are counted. */
 static bool grant(struct budget *b, const struct budget_buffers *w)
 {
 	if (b->buffering &&

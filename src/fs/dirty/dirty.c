@@ -38,7 +38,7 @@ bool dirty_holds_up(const struct dirty *d)
 	return holds_up(&d->dirty) || holds_up(&d->flushing);
 }
 
-/* What was cut off may still be FLUSHING. */
+/* Only of chunks that are part of the file: one that was cut off may still be FLUSHING. */
 static uint32_t first_unshown(const struct dirty_set *s, const struct file *f, uint32_t from)
 {
 	uint32_t end = frame_nchunks(f->frame);
@@ -364,7 +364,7 @@ static void take_pages(struct dirty_chunk *whole, struct dirty_chunk *newer)
 	uint32_t len = frame_chunk_span(whole->file->frame, whole->n).len;
 
 	end = min_u64(end, len);
-	if (end > whole->bytes.cap) { /* reserve_page */
+	if (end > whole->bytes.cap) { /* reserve_page has put a larger buffer into newer->bytes */
 		struct buf larger = newer->bytes;
 		assert(end <= larger.cap);
 		larger.n = whole->bytes.n;

@@ -193,7 +193,7 @@ static void flush_run(struct pool_job *job)
 
 	press(f->fs, buffers);
 	struct outcome o = encode_and_store(f, c);
-	policy_pass(&f->policy, c->turn); /* ends the turn, if no choice has ended it */
+	policy_pass(&f->policy, c->turn); /* if no choice of a pipeline has ended its turn */
 	int rc = o.rc < 0 ? o.rc : 0;
 	bool kept = land(f, c, &o);
 	if (!kept)

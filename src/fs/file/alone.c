@@ -197,13 +197,13 @@ static int enter_to_store(struct file *f, enum sidecar_entered *how)
 	int rc = enter(f), entered;
 
 	for (;;) {
-		pthread_rwlock_unlock(&f->lock); /* comes behind it */
+		pthread_rwlock_unlock(&f->lock); /* the sidecar is taken before it: fs.h */
 		entered = file_enter_store(f, how);
 		pthread_rwlock_wrlock(&f->lock);
 		if (!f->dirty.flushing.count)
 			break;
 		pthread_rwlock_unlock(&f->lock);
-		sidecar_leave(&f->sidecar, *how); /* chunks on their way enter it, too */
+		sidecar_leave(&f->sidecar, *how); /* the workers enter it, too */
 		IGNORE(flush_wait(f));
 		pthread_rwlock_wrlock(&f->lock);
 	}

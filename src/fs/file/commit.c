@@ -43,7 +43,7 @@ int file_sync_inode(struct file *f)
 int file_put_caps_back(struct file *f, enum durability how)
 {
 	int rc = caps_put_back(f->inode, f->fd);
-	if (how != COMMIT_PART) /* during which workers go on writing chunks */
+	if (how != COMMIT_PART) /* after that one, workers go on writing to the file */
 		caps_forget(f->inode);
 	return rc <= 0 || how != COMMIT_SYNC ? 0 : file_sync_inode(f);
 }
@@ -109,13 +109,16 @@ static int commit_frame(struct file *f, enum durability how)
 	return frame_commit_part(f->frame, missing);
 }
 
-/* Takes the lock, since workers go on storing chunks during a partial commit. */
-static bool may_write(struct file *f, enum durability how)
+/*
+ * True: a commit might write to the backing file. Takes the lock, since workers go on storing
+ * chunks during a partial commit.
+ */
+static bool might_write(struct file *f, enum durability how)
 {
 	pthread_rwlock_rdlock(&f->lock);
-	bool may = file_changed_locked(f) || frame_writes(f->frame, how);
+	bool might = file_changed_locked(f) || frame_writes(f->frame, how);
 	pthread_rwlock_unlock(&f->lock);
-	return may;
+	return might;
 }
 
 /* The part of a commit that needs the lock. *writes: the backing file was written to. */
@@ -145,7 +148,7 @@ static int commit(struct file *f, enum durability how)
 	bool writes;
 
 	intent_try_aside(f->fs->intent);
-	if (may_write(f, how))
+	if (might_write(f, how))
 		TRY(file_enter_commit(f, &entered));
 	pthread_rwlock_wrlock(&f->lock);
 	int rc = commit_locked(f, how, &writes);
@@ -155,7 +158,7 @@ static int commit(struct file *f, enum durability how)
 		rc = file_put_caps_back(f, how);
 	if (rc >= 0 && writes)
 		times_committed(f->inode, f->fd);
-	else if (rc >= 0 && how != COMMIT_PART) /* what has changed the file meanwhile was not us */
+	else if (rc >= 0 && how != COMMIT_PART) /* nothing of ours has changed the file */
 		times_release(f->inode, f->fd);
 	return rc;
 }
@@ -249,7 +252,7 @@ int file_compact_gated(struct file *f)
 	return rc;
 }
 
-/* Workers take space while the gate is held here. */
+/* The gate alone does not keep workers from changing the frame: they store what was submitted. */
 bool file_wants_compact(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);

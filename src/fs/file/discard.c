@@ -75,6 +75,7 @@ void file_take_back(struct file *f, bool theirs)
 {
 	file_enter_alone(f);
 	bool changed = f->dirty.dirty.count || frame_dirty(f->frame);
+	/* Only what an application has changed is on the budget's list. */
 	bool asked = changed && !budget_file_idle(f->fs->budget, f);
 	uint64_t old = frame_size(f->frame);
 	pthread_rwlock_unlock(&f->lock);
@@ -87,7 +88,7 @@ void file_take_back(struct file *f, bool theirs)
 		return;
 	}
 	pthread_mutex_lock(&f->inode->lock);
-	pthread_rwlock_wrlock(&f->lock); /* what nobody has asked for nobody flushes */
+	pthread_rwlock_wrlock(&f->lock); /* nothing is FLUSHING: the file is on no list */
 	discard(f);
 	uint64_t size = frame_size(f->frame);
 	notify_changed(f->fs->notify, f->inode, size > old ? size : 0);

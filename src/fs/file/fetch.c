@@ -45,8 +45,9 @@
 #define PART_QUARTERS 3
 
 /*
- * A chunk whose head has been read; an entry of the cache. Its blocks are cached under `id`: a
- * chunk that is replaced gets a new one, so that the old blocks cannot be found any more.
+ * A chunk whose head has been read, but none of its blocks yet ("lazy chunk", as the reference
+ * calls it); an entry of the cache. Its blocks are cached under `id`: a chunk that is replaced gets
+ * a new one, so that the old blocks cannot be found any more.
  */
 struct lazy {
 	struct chunk chunk;
@@ -84,7 +85,10 @@ static int lazy_fill(void *ctx, struct cache_value *out)
 	return 0;
 }
 
-/* What the head takes, if that is much: the cache may evict it while it is still in use here. */
+/*
+ * The memory of the head, if it is much. It counts as ours although it is in the cache, which may
+ * evict it while it is in use here.
+ */
 static uint64_t large_head(const struct fetch *x)
 {
 	size_t n = chunk_footprint(&x->lazy->chunk);
@@ -131,7 +135,10 @@ static void count_answer(const struct fetch *x, struct cache_entry *e)
 				       : STATS_FROM_CACHE, 1);
 }
 
-/* Not with direct I/O: nothing is kept in the kernel, so the same bytes are asked for again. */
+/*
+ * True: a random read of a small part of the block. Not by direct I/O: the kernel keeps nothing of
+ * that, so the same bytes will be asked for again.
+ */
 static bool is_small(const struct fetch *x, uint32_t len)
 {
 	return x->kind == READ_RANDOM && !x->direct && !x->f->npy &&
@@ -167,7 +174,7 @@ static int answer(struct fetch *x, struct cache_entry *e, uint32_t lo, uint32_t 
 	return 0;
 }
 
-/* A small read of a block that was not wanted lately, and not of its last quarter. */
+/* True: a small read of a block that was not wanted lately, and not of its last quarter. */
 static bool wants_part(const struct fetch *x, uint32_t lo, uint32_t len)
 {
 	const struct chunk *c = &x->lazy->chunk;
@@ -223,7 +230,7 @@ static int read_cached(struct fetch *x, uint32_t lo, uint32_t len)
 	if (is_small(x, len) && glimpse_again(&x->f->fs->glimpses, !x->filled))
 		note_again(x);
 	int rc = answer(x, e, lo, len);
-	/* A stream is done with this block: the next one gets its memory, while it is warm. */
+	/* The stream is done with this block. Its next one gets the memory while that is warm. */
 	if (x->kind == READ_AHEAD && lo + len == cache_bytes(e).n)
 		cache_drop(cache, (struct cache_key){x->lazy->id, x->block});
 	cache_put(cache, e);

@@ -10,7 +10,7 @@ bool kept_suits(struct file *f, int rc)
 {
 	bool full = rc == -ENOSPC || rc == -EDQUOT;
 
-	/* one that was cut has to be looked up anew: who opens it waits until it is closed */
+	/* Whoever opens a file that was cut waits until it is closed (INODE_ENDING). */
 	return full && f->fs->keeper && !f->lost && !f->arrivals.cut && file_in_log(f) &&
 	       file_has_a_name(f);
 }

@@ -50,7 +50,10 @@ static bool has_base(struct file *f, struct frame_roots *roots)
 		return false;
 	*roots = frame_roots(f->frame);
 	if (roots->newest && !roots->durable) {
-		/* gaps are punched now; a commit will follow for the changes in the record */
+		/*
+		 * Gaps are punched now, which removes capabilities. The commit that stores the
+		 * changes of this record in the frame puts them back.
+		 */
 		caps_hold(f->inode, f->fd);
 		if (frame_sync_root(f->frame) == 0)
 			*roots = frame_roots(f->frame);

@@ -89,6 +89,7 @@ static void lock_to_open(struct fs *fs, struct inode *n)
 		relief_end(&fs->relief);
 }
 
+/* The file is not open: waits by a sidecar made for this. *busy: what that has learned. */
 static bool wait_closed(struct fs *fs, struct inode *n, struct sidecar_busy *busy)
 {
 	struct sidecar s;
@@ -105,7 +106,11 @@ static bool wait_closed(struct fs *fs, struct inode *n, struct sidecar_busy *bus
 	return comes;
 }
 
-/* Not under n->lock: requests for the file's attributes need that meanwhile. */
+/*
+ * Waits for the lock of another program, not under n->lock: requests for the file's attributes need
+ * that meanwhile. False: it was not to be had in time; *busy says since when, if the file is not
+ * open.
+ */
 static bool wait_for_lock(struct fs *fs, struct inode *n, struct sidecar_busy *busy)
 {
 	pthread_mutex_lock(&n->lock);

@@ -51,7 +51,7 @@ void file_revalidate(struct file *f)
 	if (!n->cache_owner || n->unsure || !same || !same_time(n->seen.st_ctim, st.st_ctim))
 		n->cache_owner = cache_new_owner(f->fs->cache);
 	f->cache_owner = n->cache_owner;
-	/* no lookup has come in between: the next one tells the kernel */
+	/* The kernel has the old size, as no lookup has noticed the change: the next one is to. */
 	n->mistaken |= n->seen.st_ino && !same;
 	n->latest &= same; /* what another program has put there may hold roots of any kind */
 	file_see(n, &st);
@@ -109,7 +109,7 @@ static int reopen_changed(struct file *f, const struct stat *st, enum sidecar_en
 	f->lost &= rc < 0;
 	n->cache_owner = f->cache_owner;
 	bool judged = rc >= 0 || rc == -EBADMSG || rc == -ENOTSUP;
-	if (judged) /* otherwise the disk has failed, and the next reload tries again */
+	if (judged) /* else the disk has failed, and the next reload tries again */
 		file_see(n, st);
 	n->unread = rc < 0;
 	if (rc >= 0)
@@ -187,7 +187,7 @@ enum sidecar_entered file_enter_shared(struct file *f)
 		sidecar_leave(&f->sidecar, how);
 		int rc = file_reload(f, NULL);
 		if (rc == -EAGAIN && ++missed < MISSED_MOST)
-			continue; /* another writer was next */
+			continue; /* the lock was free, and another writer has taken it since */
 		/* it has changes of ours, or cannot be read: go on with what there is */
 		tries = rc > 0 ? tries + 1 : SHARED_TRIES;
 	}
@@ -222,7 +222,7 @@ void file_wait_for_others(struct file *f)
 		return;
 	bool more = atomic_fetch_add(&f->waiting_writers, 1) >= WAITING_WRITERS;
 	if (file_changed(f))
-		; /* of ours */
+		; /* it does not wait: share.h */
 	else if (more)
 		sidecar_wait_some(&f->sidecar, SIDECAR_STORE, MORE_WAIT_NS);
 	else

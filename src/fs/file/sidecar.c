@@ -151,6 +151,7 @@ static struct sidecar_busy *busy(struct sidecar *s, int op)
 	return op == LOCK_EX ? &s->busy_alone : &s->busy_shared;
 }
 
+/* Notes a try that has found the lock held. */
 static void find_held(struct sidecar_busy *b, uint64_t now)
 {
 	uint64_t pause = now - b->seen;
@@ -195,7 +196,7 @@ static struct sidecar_busy look(struct sidecar *s, int op, uint64_t *now)
 {
 	pthread_mutex_lock(&s->lock);
 	struct sidecar_busy b = *busy(s, op);
-	*now = meter_now(); /* not before what others have noted */
+	*now = meter_now(); /* under the lock, so that it is not before what others have noted */
 	pthread_mutex_unlock(&s->lock);
 	return b;
 }
@@ -323,14 +324,14 @@ static int try_beside_readers(struct sidecar *s, enum sidecar_entered otherwise,
 	return rc;
 }
 
-/* For that line: what not getting the lock means. */
+/* What follows when the lock is not to be had in time: for the line that warn logs. */
 static const char *const outcome[] = {
 	[SIDECAR_READ] = "reading without it",
 	[SIDECAR_STORE] = "storing has to wait",
 	[SIDECAR_COMMIT] = "a commit has to wait",
 };
 
-/* Cannot fail. */
+/* Goes on without the lock, unless it is free by now. Cannot fail. */
 static void enter_without(struct sidecar *s, enum sidecar_entered *how, bool *changed)
 {
 	warn(s, outcome[SIDECAR_READ]);
@@ -479,7 +480,7 @@ bool sidecar_wait(struct sidecar *s, enum sidecar_for what)
 	return rc >= 0;
 }
 
-/* The lock is held alone. */
+/* Counts up the generation. The lock is held alone. */
 static int count_up(struct sidecar *s, bool *changed)
 {
 	uint64_t now = counter(s->fd);

@@ -19,7 +19,9 @@
 #include <limits.h>
 
 /*
- * Larger files keep their chunks: encoding them again would cost more than those slices are worth.
+ * A file whose length has come to end within an item is encoded anew, as policy.h says, so that the
+ * reference can read every slice of it. For a file larger than this, that would cost too much: its
+ * chunks stay.
  */
 #define BYTEWISE_MAX (16u << 20)
 
@@ -249,9 +251,10 @@ static int sync_once(struct file *f, enum durability how)
 	if (how == COMMIT_SYNC || file_changed(f)) {
 		rc = sync_gated(f, how);
 	} else {
-		IGNORE(flush_wait(f)); /* its worker may be about to lose a chunk, and to tell */
+		IGNORE(flush_wait(f)); /* a worker that has lost a chunk may not have told yet */
 		if (!file_changed(f)) {
-			IGNORE(file_put_caps_back(f, COMMIT_LATER)); /* of a chunk that was lost */
+			/* gone, perhaps, by the write of a chunk that did not stay */
+			IGNORE(file_put_caps_back(f, COMMIT_LATER));
 			times_release(f->inode, f->fd);
 		}
 		off_the_list(f);
@@ -291,7 +294,7 @@ int file_sync(struct file *f, enum durability how)
 
 static int sync_data(struct file *f)
 {
-	/* a record of the log has room for neither */
+	/* A record of the log says nothing of capabilities, nor of bytes that are missing. */
 	bool logged = !caps_noted(f->inode) && !file_lacks_refused(f) && file_sync_by_log(f);
 	return logged ? 0 : file_sync(f, COMMIT_SYNC);
 }

@@ -19,9 +19,10 @@
 #include <unistd.h>
 
 /*
- * With the writeback cache the kernel reads the rest of a page that is written
- * in part, so a write-only handle must be able to read; and it appends by itself.
- * Direct I/O is between the application and us, unaligned if it likes.
+ * The flags with which a plain file is opened for an application. With the writeback cache the
+ * kernel reads the rest of a page that is written in part, so a write-only handle must be able to
+ * read; and it appends by itself. Direct I/O is between the application and us, unaligned if it
+ * likes.
  */
 static int plain_flags(int flags)
 {
@@ -42,7 +43,7 @@ static int open_plain(struct fs *fs, struct inode *n, int flags)
 	if (cut)
 		flags &= ~O_TRUNC; /* when it is sure to be the right file */
 	int got = backing_reopen(&fs->backing, fd, plain_flags(flags));
-	if (got == -EACCES && (flags & O_ACCMODE) == O_WRONLY) /* write-only for us too */
+	if (got == -EACCES && (flags & O_ACCMODE) == O_WRONLY) /* we may not read it either */
 		got = backing_reopen(&fs->backing, fd, flags & ~(O_APPEND | O_DIRECT | O_NOFOLLOW));
 	inode_unpin(fs->inodes, n);
 	TRY(got);
@@ -282,7 +283,10 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 		fuse_reply_write(req, (size_t)rc);
 }
 
-/* Logs how it went, and adds what was lost on the way. */
+/*
+ * The result of a sync that ended with rc, as a negative errno: its failure, which is logged here,
+ * or the loss of data that this handle has not been told yet.
+ */
 static int sync_done(struct fs *fs, struct handle *h, const char *what, int rc)
 {
 	if (rc < 0)
@@ -352,10 +356,7 @@ static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
 	int rc = 0;
 	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
 		rc = file_zero(f, off, len);
-	/*
-	 * Space can't be reserved for bytes whose compressed
-	 * size nobody knows: only the length is kept.
-	 */
+	/* No space is reserved: nobody knows the compressed size. Only the length is kept. */
 	if (rc >= 0 && !keep)
 		rc = file_extend(f, off + len);
 	budget_leave(f->fs->budget, most);

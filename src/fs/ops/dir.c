@@ -1,6 +1,6 @@
 /*
- * Directories are read as the application goes, not at once: offsets are those
- * of the backing directory, so that a million entries cost no memory.
+ * Directories are read as the application goes, not at once: offsets are those of the backing
+ * directory, so that a million entries cost no memory.
  */
 #include "fs/ops/ops.h"
 

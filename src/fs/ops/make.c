@@ -18,10 +18,13 @@ struct making {
 	dev_t rdev;
 	const char *target; /* of a symlink */
 	struct newborn born; /* a new regular file, and then the frame in it */
-	bool unchecked; /* just now the kernel found no such name; we did not look again */
+	bool unchecked; /* the kernel has just looked for the name in vain, and we have not */
 };
 
-/* With what its directory and the rules ask for; the attributes are there before the name. */
+/*
+ * Makes the new file a frame, as its directory and the rules ask for. It has its attributes before
+ * it has its name.
+ */
 static int init_frame(struct making *m, int dirfd)
 {
 	struct wish w = {0};
@@ -82,9 +85,8 @@ static int give_name(struct making *m, int dirfd, const char *backing)
 }
 
 /*
- * A new frame gets its name when it is one, so that neither a kill nor another
- * reader ever meets half of it. Not every file system has nameless files:
- * elsewhere the name comes first.
+ * A new frame gets its name when it is complete, so that neither a kill nor another reader ever
+ * meets half of it. Not every file system has nameless files: elsewhere the name comes first.
  */
 static int make_frame_file(struct making *m, int dirfd, const char *backing)
 {

@@ -246,8 +246,8 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 }
 
 /*
- * Names that only root may see, as on a kernel file system (it is
- * root who asks the backing one), and what is ours alone.
+ * Not names that only root may see, as on a kernel file system (the backing one is asked by root),
+ * and not what is ours alone.
  */
 static bool is_listed(const char *name, bool by_root)
 {
