@@ -18,7 +18,7 @@ void file_close(struct file *f)
 
 	readahead_stop(&f->readahead);
 	file_free(f);
-	if (inode_kind(n) != NODE_SPARSE && n->promoted)
+	if (n->promoted)
 		inode_demote(inodes, n);
 }
 

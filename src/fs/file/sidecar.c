@@ -451,7 +451,7 @@ static int wait_until(struct sidecar *s, enum sidecar_for what, uint64_t end)
 	int rc;
 
 	do
-		rc = s->there ? touch(s, what) : 0;
+		rc = touch(s, what);
 	while (rc < 0 && rest(s, what == SIDECAR_COMMIT ? LOCK_EX : LOCK_SH, &r));
 	end_rest(s, &r);
 	return rc;

@@ -156,12 +156,6 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	keeper_wake(fs->keeper);
 }
 
-static void op_access(fuse_req_t req, fuse_ino_t ino, int mask)
-{
-	(void)ino, (void)mask;
-	fuse_reply_err(req, ENOSYS); /* default_permissions: the kernel knows */
-}
-
 void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	struct fs *fs = ops_fs(req);
@@ -216,7 +210,6 @@ OPS_EACH(OPS_COUNTED)
 
 #define OPS_ROW(name, params, args, timer) .name = counted_##name,
 const struct fuse_lowlevel_ops ops_table = {
-	.init = op_init,
-	.access = op_access,
+	.init = op_init, /* no .access: with default_permissions the kernel does not ask */
 	OPS_EACH(OPS_ROW)
 };
