@@ -1,15 +1,13 @@
-/* Content: open, read, write, sync, copy. */
+/* The content of open files: read, write, sync, allocate, copy. */
 #include "fs/ops/ops.h"
 
 #include "fs/dirty/workspace.h"
 #include "fs/file/alone.h"
 #include "fs/file/copy.h"
 #include "fs/file/loss.h"
-#include "fs/file/open.h"
 #include "fs/file/read.h"
 #include "fs/file/sync.h"
 #include "fs/file/write.h"
-#include "fs/ops/preload.h"
 #include "fs/ops/push.h"
 #include "fs/ops/wire.h"
 #include "fs/stats.h"
@@ -17,175 +15,6 @@
 #include <linux/falloc.h>
 #include <stdio.h>
 #include <unistd.h>
-
-/*
- * The flags with which a plain file is opened for an application. With the writeback cache the
- * kernel reads the rest of a page that is written in part, so a write-only handle must be able to
- * read; and it appends by itself. Direct I/O is between the application and us, unaligned if it
- * likes.
- */
-static int plain_flags(int flags)
-{
-	flags &= ~(O_APPEND | O_DIRECT | O_CREAT | O_EXCL | O_NOCTTY | O_NOFOLLOW);
-	if ((flags & O_ACCMODE) == O_WRONLY)
-		flags = (flags & ~O_ACCMODE) | O_RDWR;
-	return flags;
-}
-
-static int open_plain(struct fs *fs, struct inode *n, int flags)
-{
-	bool writable = (flags & O_ACCMODE) != O_RDONLY;
-	bool cut = writable && flags & O_TRUNC;
-	int fd = inode_pin(fs->inodes, n);
-	int rc = 0;
-
-	TRY(fd);
-	if (cut)
-		flags &= ~O_TRUNC; /* when it is sure to be the right file */
-	int got = backing_reopen(&fs->backing, fd, plain_flags(flags));
-	if (got == -EACCES && (flags & O_ACCMODE) == O_WRONLY) /* we may not read it either */
-		got = backing_reopen(&fs->backing, fd, flags & ~(O_APPEND | O_DIRECT | O_NOFOLLOW));
-	inode_unpin(fs->inodes, n);
-	TRY(got);
-	if (writable)
-		rc = inode_renumber(fs->inodes, n, got);
-	if (rc >= 0 && cut && ftruncate(got, 0) < 0)
-		rc = -errno;
-	if (rc < 0) {
-		close(got);
-		return rc;
-	}
-	inodes_others_add(fs->inodes, 1);
-	return got;
-}
-
-/*
- * Pages of the last open are good as long as nobody else changed the file. Of one that is opened
- * for the first time, and to be read, the kernel has no pages.
- */
-static void keep_pages(struct fs *fs, struct handle *h, struct fuse_file_info *fi)
-{
-	bool small = !h->writable && !(fi->flags & O_DIRECT) && preload_suits(h->file);
-	struct inode *n = h->inode;
-
-	pthread_mutex_lock(&n->lock);
-	fi->keep_cache = n->kernel_owner == n->cache_owner;
-	bool preload = small && !n->kernel_owner && n->nopen == 1;
-	if (preload)
-		n->busy = INODE_PRELOADING;
-	n->kernel_owner = n->cache_owner;
-	n->nwriters += h->writable;
-	pthread_mutex_unlock(&n->lock);
-	if (preload)
-		fi->keep_cache = preload_run(fs, n, h->file);
-}
-
-static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
-		      struct fuse_file_info *fi)
-{
-	struct inode *n = h->inode;
-
-	if (!born && inode_was_replaced(fs->inodes, n))
-		return -ESTALE; /* the kernel looks the name up, and asks again */
-	int rc = born ? file_create_take(fs, n, born, &h->file)
-		      : file_get(fs, n, h->writable || fi->flags & O_TRUNC, &h->file);
-	if (rc < 0)
-		return rc;
-	/* The kernel would take what is written, and find out later. */
-	if (fi->flags & O_TRUNC && !born)
-		rc = file_truncate(h->file, 0);
-	else if (h->writable)
-		rc = file_check_writing(h->file);
-	if (rc < 0) {
-		pthread_mutex_lock(&n->lock);
-		h->file = NULL;
-		pthread_mutex_unlock(&n->lock);
-		file_put(fs, n);
-		return rc;
-	}
-	h->losses = file_losses(h->file);
-	if (!h->writable)
-		file_warm(fs);
-	keep_pages(fs, h, fi);
-	return 0;
-}
-
-/* Who opens a frame that is open already shares its descriptor. */
-static int check_room(struct fs *fs, struct inode *n)
-{
-	pthread_mutex_lock(&n->lock);
-	bool shared = n->file != NULL;
-	pthread_mutex_unlock(&n->lock);
-	return shared ? 0 : inodes_room(fs->inodes, false);
-}
-
-int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct fuse_file_info *fi)
-{
-	struct handle *h = ops_new_handle(fs, n, fi);
-	if (!h) {
-		if (born)
-			newborn_drop(born);
-		return -ENOMEM;
-	}
-	err_clear();
-	int rc = born ? 0 : check_room(fs, n);
-	if (rc >= 0 && inode_is_frame(n)) {
-		rc = open_frame(fs, h, born, fi);
-	} else if (rc >= 0) {
-		h->fd = open_plain(fs, n, fi->flags);
-		rc = h->fd < 0 ? h->fd : 0;
-		pthread_mutex_lock(&n->lock);
-		n->nwriters += rc >= 0 && h->writable;
-		pthread_mutex_unlock(&n->lock);
-	}
-	if (rc < 0) {
-		if (ops_is_damage(rc))
-			ops_log(fs, n, "open", rc);
-		ops_close_handle(fs, h);
-		return -ops_errno(rc);
-	}
-	return 0;
-}
-
-static void open_entered(struct deferred *d)
-{
-	struct fs *fs = ops_fs(d->req);
-	struct inode *n = ops_inode(fs, d->ino);
-
-	int rc = ops_open_handle(fs, n, NULL, &d->fi);
-	push_leave(n);
-	if (rc >= 0 && d->fi.flags & O_TRUNC)
-		ops_killpriv_truncated(d->req, n);
-	ops_tell_limit(rc);
-	if (rc < 0)
-		fuse_reply_err(d->req, -rc);
-	else if (fuse_reply_open(d->req, &d->fi) < 0) /* interrupted: no release will come */
-		ops_close_handle(fs, ops_handle(&d->fi));
-}
-
-void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-	struct fs *fs = ops_fs(req);
-	struct deferred d = {.serve = open_entered, .req = req, .ino = ino, .fi = *fi};
-	bool changes = (fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC;
-
-	if (changes && fs->opt.read_only) { /* see is_refused in ops.c */
-		fuse_reply_err(req, EROFS);
-		return;
-	}
-	int rc = push_enter(fs, ops_inode(fs, ino), &d);
-	if (rc == 0)
-		open_entered(&d);
-	else if (rc < 0)
-		fuse_reply_err(req, -rc);
-}
-
-void op_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
-{
-	(void)ino;
-	ops_close_handle(ops_fs(req), ops_handle(fi));
-	fuse_reply_err(req, 0);
-}
 
 static void read_plain(fuse_req_t req, const struct handle *h, size_t size, off_t off)
 {

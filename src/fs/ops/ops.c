@@ -3,12 +3,10 @@
 #include "base/log.h"
 #include "base/meter.h"
 #include "fs/dirty/workspace.h"
-#include "fs/file/open.h"
 #include "fs/keeper.h"
 #include "fs/stats.h"
 
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #define TELL_AGAIN_NS 60000000000u
 
@@ -59,63 +57,10 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 	log_err("%s: %s: %s", name, what, err_text(rc, text, sizeof text));
 }
 
-struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_info *fi)
-{
-	struct handle *h = mem_zalloc(sizeof *h);
-	if (!h)
-		return NULL;
-	h->inode = n;
-	h->fd = -1;
-	h->writable = (fi->flags & O_ACCMODE) != O_RDONLY;
-	inode_get(fs->inodes, n);
-	pthread_mutex_lock(&n->lock);
-	h->next = n->handles;
-	h->link = &n->handles;
-	if (h->next)
-		h->next->link = &h->next;
-	n->handles = h;
-	pthread_mutex_unlock(&n->lock);
-	fi->fh = (uintptr_t)h;
-	return h;
-}
-
-void ops_close_handle(struct fs *fs, struct handle *h)
-{
-	struct inode *n = h->inode;
-
-	pthread_mutex_lock(&n->lock);
-	*h->link = h->next;
-	if (h->next)
-		h->next->link = h->link;
-	bool counted = h->writable && (h->file || h->fd >= 0);
-	n->nwriters -= counted;
-	if (counted && h->fd >= 0)
-		(void)stat_fd(h->fd, &n->seen); /* these changes were ours */
-	pthread_mutex_unlock(&n->lock);
-	if (h->file)
-		file_put(fs, n);
-	if (h->dir)
-		ops_close_dir(fs, h->dir);
-	if (h->fd >= 0) {
-		close(h->fd);
-		inodes_others_add(fs->inodes, -1);
-	}
-	inode_put(fs->inodes, n, 1);
-	mem_free(h);
-}
-
 void ops_nameless(struct fs *fs, struct inode *n)
 {
 	inode_nameless(fs->inodes, n);
 	kept_nameless(fs, n);
-}
-
-void ops_close_all(struct fs *fs)
-{
-	struct inode *n;
-
-	while ((n = inodes_any_open(fs->inodes)))
-		ops_close_handle(fs, n->handles);
 }
 
 /* Requests nobody waits for, such as read-ahead, that the kernel sends at a time. */
