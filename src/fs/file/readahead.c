@@ -128,7 +128,7 @@ static bool may_stride(const struct stream *s, const struct readahead_request *q
  * used. If the previous request did so as well, this one may be the second of equal strides, and
  * takes its place: so random access does not displace the other streams.
  */
-static void begin(struct readahead *r, const struct readahead_request *q)
+static struct stream *begin(struct readahead *r, const struct readahead_request *q)
 {
 	struct stream *newest = &r->stream[0], *oldest = newest;
 
@@ -137,13 +137,14 @@ static void begin(struct readahead *r, const struct readahead_request *q)
 		oldest = s->used < oldest->used ? s : oldest;
 	}
 	bool strides = may_stride(newest, q);
-	*(strides ? newest : oldest) = (struct stream){
+	struct stream *s = strides ? newest : oldest;
+	*s = (struct stream){
 		.next = q->at + q->len,
 		.run = q->len,
 		.last = q->at,
 		.stride = strides ? q->at - newest->last : 0,
-		.used = ++r->clock,
 	};
+	return s;
 }
 
 static void ahead_of_run(struct file *f, struct stream *s)
@@ -177,36 +178,51 @@ static void ahead_of_strides(struct file *f, struct stream *s, uint64_t len)
 	}
 }
 
+static bool kernel_reads_ahead(const struct file *f, const struct readahead_request *q)
+{
+	return !q->direct &&
+	       atomic_load_explicit(&f->fs->kernel_reads_ahead, memory_order_relaxed);
+}
+
+static enum readahead_kind go_on(struct file *f, struct stream *s,
+				 const struct readahead_request *q)
+{
+	s->run += q->len;
+	s->next = max_u64(s->next, q->at + q->len);
+	s->last = q->at;
+	s->stride = 0;
+	if (kernel_reads_ahead(f, q))
+		return READ_STREAM;
+	ahead_of_run(f, s);
+	return READ_AHEAD;
+}
+
+static enum readahead_kind stride_on(struct file *f, struct stream *s,
+				     const struct readahead_request *q)
+{
+	s->next = q->at + q->len;
+	s->run = q->len;
+	s->last = q->at;
+	if (++s->hits < STRIDE_HITS)
+		return READ_RANDOM;
+	ahead_of_strides(f, s, q->len);
+	return READ_STRIDES;
+}
+
 enum readahead_kind readahead_note(struct file *f, const struct readahead_request *q)
 {
 	struct readahead *r = &f->readahead;
-	bool own = q->direct ||
-		   !atomic_load_explicit(&f->fs->kernel_reads_ahead, memory_order_relaxed);
 	enum readahead_kind kind = READ_RANDOM;
 	struct stream *s;
 
 	pthread_mutex_lock(&r->lock);
-	if ((s = find(r, q, goes_on))) {
-		s->run += q->len;
-		s->next = max_u64(s->next, q->at + q->len);
-		s->last = q->at;
-		s->stride = 0;
-		kind = own ? READ_AHEAD : READ_STREAM;
-		if (own)
-			ahead_of_run(f, s);
-		s->used = ++r->clock;
-	} else if ((s = find(r, q, strides_on))) {
-		s->next = q->at + q->len;
-		s->run = q->len;
-		s->last = q->at;
-		if (++s->hits >= STRIDE_HITS) {
-			kind = READ_STRIDES;
-			ahead_of_strides(f, s, q->len);
-		}
-		s->used = ++r->clock;
-	} else {
-		begin(r, q);
-	}
+	if ((s = find(r, q, goes_on)))
+		kind = go_on(f, s, q);
+	else if ((s = find(r, q, strides_on)))
+		kind = stride_on(f, s, q);
+	else
+		s = begin(r, q);
+	s->used = ++r->clock;
 	pthread_mutex_unlock(&r->lock);
 	return kind;
 }

@@ -29,7 +29,7 @@ struct readahead {
 	pthread_mutex_t lock; /* for all below; only the pool's is taken under it */
 	pthread_cond_t idle;
 	unsigned jobs;        /* that the workers have: they keep the file open  */
-	unsigned clock;
+	unsigned clock;       /* requests so far                         */
 	struct stream {
 		uint64_t next;   /* where it is expected to continue        */
 		uint64_t run;    /* bytes read so far without a gap         */
@@ -37,7 +37,7 @@ struct readahead {
 		uint64_t last;   /* where the newest request began          */
 		uint64_t stride; /* from request to request; 0: unknown     */
 		unsigned hits;   /* how often the stride was right          */
-		unsigned used;
+		unsigned used;   /* `clock` at the newest request; 0: none  */
 	} stream[READAHEAD_STREAMS];
 };
 
