@@ -10,6 +10,7 @@
 
 #include "frame/chunk_sum.h"
 #include "frame/format/trailer.h"
+#include "frame/stage.h"
 #include "frame/stored.h"
 
 int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
@@ -105,7 +106,7 @@ static int move_chunk(struct frame *f, uint32_t i, uint64_t *budget)
 		return UNSUPPORTED("chunks that overlap", from);
 	*budget -= len;
 	if (!frame_sum(f, i)) {
-		TRY(stored_hash(&st, 0, len, &hash));
+		TRY(stage_hash(st.io, st.at, len, &hash));
 		if (!index_set(&f->sums, i, chunk_sum_whole(hash)))
 			return -ENOMEM;
 	}

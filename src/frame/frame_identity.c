@@ -2,9 +2,9 @@
  * Is the root on disk the one that this frame knows? That is asked before anything builds on it, in
  * files that other programs may change.
  */
-#include "base/sum.h"
 #include "frame/format/trailer.h"
 #include "frame/frame_impl.h"
+#include "frame/stage.h"
 
 uint64_t frame_root_id(const struct frame_info *info, struct fingerprint fp)
 {
@@ -31,7 +31,7 @@ static int read_root_id(struct io *io, uint64_t *id, bool *ours)
 	if (!*ours) {
 		uint64_t at = info.nbytes ? frame_index_at(&info) : info.header_len;
 		fp = (struct fingerprint){.type = fp.type};
-		TRY(root_hash_file(view_of("", 0), io, at, info.frame_len - at, 0, &fp.hash));
+		TRY(stage_hash(io, at, info.frame_len - at, &fp.hash));
 	}
 	*id = frame_root_id(&info, fp);
 	return 0;

@@ -30,7 +30,7 @@ static int verify_long(const struct stored *st, const struct chunk *c, uint32_t 
 {
 	uint64_t hash;
 	uint32_t at = c->bstart[block];
-	TRY(stored_hash(st, at, c->bend[block] - at, &hash));
+	TRY(stage_hash(st->io, st->at + at, c->bend[block] - at, &hash));
 	return (uint32_t)hash == c->sums[block] ? 0 : CORRUPT("checksum of a block", block);
 }
 
@@ -101,7 +101,7 @@ static int make_sum(const struct frame *f, const struct stored *st, uint32_t len
 	bool by_head = load_head(st, head_most(f), &c) == 0 && c.sums;
 	int rc = by_head ? verify_blocks(st, &c) : 0;
 	if (rc == 0)
-		rc = stored_hash(st, 0, by_head ? c.sums_end : len, &hash);
+		rc = stage_hash(st->io, st->at, by_head ? c.sums_end : len, &hash);
 	if (rc == 0)
 		*sum = by_head ? chunk_sum_head(hash) : chunk_sum_whole(hash);
 	chunk_deinit(&c);

@@ -1,6 +1,5 @@
 #include "frame/root.h"
 
-#include "base/sum.h"
 #include "codec/chunk.h"
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
@@ -18,7 +17,6 @@
 #define NOTE_VERSION 2
 #define NOTE_VERSION_WHOLE 1 /* checksums of chunks are of all their bytes */
 #define NOTE_BLOCK 16384u /* decoded bytes; of a plain copy any number would do */
-#define STEP (256u << 10)
 #define SPREAD 0x9e3779b97f4a7c15u /* 2^64 / golden ratio: small numbers get far apart */
 
 size_t root_note_length(bool part, size_t young, size_t sums)
@@ -169,26 +167,17 @@ int root_hash(struct view head, struct view tail, uint64_t word, uint64_t *hash)
 	return 0;
 }
 
-int root_hash_file(struct view head, struct io *io, uint64_t at, uint64_t len, uint64_t word,
-		   uint64_t *hash)
+int root_check_file(struct io *io, uint64_t at, uint64_t len, struct view head,
+		    struct fingerprint fp)
 {
-	struct span part;
-	TRY(stage_get(min_u64(len, STEP), &part));
 	struct XXH3_state_s *state = sum64_begin();
 	if (!state)
 		return -ENOMEM;
 	sum64_add(state, head);
-	int rc = 0;
-	while (rc == 0 && len) {
-		part.n = min_u64(len, STEP);
-		rc = io_pread(io, at, part);
-		if (rc == 0)
-			sum64_add(state, span_view(part));
-		at += part.n;
-		len -= part.n;
-	}
-	*hash = finish(state, word);
-	return rc;
+	int rc = stage_hash_add(state, io, at, len);
+	uint64_t hash = finish(state, fp.word);
+	TRY(rc);
+	return hash == fp.hash ? 0 : CORRUPT("fingerprint of the frame", at + len);
 }
 
 static _Atomic uint64_t boot_known;

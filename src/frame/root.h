@@ -70,9 +70,12 @@ NODISCARD int root_note_decode(struct root_note *note, struct view content, stru
 /* The hash of a root. `tail`: index and trailer, without the fingerprint. */
 NODISCARD int root_hash(struct view head, struct view tail, uint64_t word, uint64_t *hash);
 
-/* The same, with `tail` in bytes [at, at + len) of a file. */
-NODISCARD int root_hash_file(struct view head, struct io *io, uint64_t at, uint64_t len,
-			     uint64_t word, uint64_t *hash);
+/*
+ * Compares the hash in `fp` with that of a root whose `tail` is bytes [at, at + len) of a file.
+ * -EBADMSG: they differ.
+ */
+NODISCARD int root_check_file(struct io *io, uint64_t at, uint64_t len, struct view head,
+			      struct fingerprint fp);
 
 /*
  * Identifies the period during which reads of the file return what was written: this boot of the

@@ -46,6 +46,31 @@ int stage_get(size_t n, struct span *out)
 	return 0;
 }
 
+/* So many bytes stay in the cache of a core while they are read and summed up. */
+#define STEP (128u << 10)
+
+int stage_hash_add(struct XXH3_state_s *state, struct io *io, uint64_t at, uint64_t len)
+{
+	struct span step;
+	TRY(stage_get(min_u64(len, STEP), &step));
+	for (uint64_t end = at + len; at < end; at += step.n) {
+		step.n = min_u64(end - at, STEP);
+		TRY(io_pread(io, at, step));
+		sum64_add(state, span_view(step));
+	}
+	return 0;
+}
+
+int stage_hash(struct io *io, uint64_t at, uint64_t len, uint64_t *hash)
+{
+	struct XXH3_state_s *state = sum64_begin();
+	if (!state)
+		return -ENOMEM;
+	int rc = stage_hash_add(state, io, at, len);
+	*hash = sum64_end(state);
+	return rc;
+}
+
 void stage_trim(void)
 {
 	pthread_once(&once, key_make);

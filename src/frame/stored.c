@@ -1,6 +1,5 @@
 #include "frame/stored.h"
 
-#include "base/sum.h"
 #include "frame/stage.h"
 
 #include <assert.h>
@@ -202,28 +201,9 @@ int stored_copy(const struct stored *st, struct io *to, uint64_t at, uint32_t le
 	return 0;
 }
 
-int stored_hash(const struct stored *st, uint32_t at, uint32_t len, uint64_t *hash)
-{
-	struct span step;
-	int rc = 0;
-
-	TRY(stage_get(min_u64(len, STEP), &step));
-	struct XXH3_state_s *state = sum64_begin();
-	if (!state)
-		return -ENOMEM;
-	for (uint32_t end = at + len; rc >= 0 && at < end; at += (uint32_t)step.n) {
-		step.n = min_u64(end - at, STEP);
-		rc = io_pread(st->io, st->at + at, step);
-		if (rc >= 0)
-			sum64_add(state, span_view(step));
-	}
-	*hash = sum64_end(state);
-	return rc;
-}
-
 int stored_check(const struct stored *st, uint32_t len)
 {
 	uint64_t hash;
-	TRY(stored_hash(st, 0, len, &hash));
+	TRY(stage_hash(st->io, st->at, len, &hash));
 	return chunk_sum_whole(hash) == st->sum ? 0 : CORRUPT("checksum of a chunk", st->at);
 }

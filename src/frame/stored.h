@@ -53,9 +53,6 @@ NODISCARD int stored_length(const struct stored *st, uint32_t *len);
 /* Copies the first `len` bytes of the chunk to offset `at` of another file, piece by piece. */
 NODISCARD int stored_copy(const struct stored *st, struct io *to, uint64_t at, uint32_t len);
 
-/* XXH3-64 of bytes [at, at + len) of the chunk, read piece by piece. */
-NODISCARD int stored_hash(const struct stored *st, uint32_t at, uint32_t len, uint64_t *hash);
-
 /* Compares the hash of all `len` bytes with st->sum, which must be of the whole chunk. */
 NODISCARD int stored_check(const struct stored *st, uint32_t len);
 
