@@ -161,12 +161,19 @@ bool frame_slot_is_new(struct frame *f, uint32_t n);
  */
 NODISCARD int frame_load_chunk(struct frame *f, uint32_t n, struct scratch *s, struct chunk *c);
 
+/* Chunk n of a frame, loaded into *c. Borrows both. */
+struct frame_chunk {
+	struct frame *f;
+	uint32_t n;
+	const struct chunk *c;
+};
+
 /*
  * Decodes a run of blocks of a loaded chunk into dst, whose length is chunk_run_bytes. Reads just
  * their stored bytes. [reader]
  */
-NODISCARD int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct run run,
-				struct scratch *s, struct span dst);
+NODISCARD int frame_read_blocks(struct frame_chunk at, struct run run, struct scratch *s,
+				struct span dst);
 
 /*
  * Reads one block of a stored chunk in packed form, as chunk_decode_packed leaves it. Only for
@@ -174,38 +181,36 @@ NODISCARD int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk 
  * block with a known checksum is read as a whole by frame_read_blocks, so that the checksum can be
  * verified.) [reader]
  */
-bool frame_can_pack(const struct frame *f, uint32_t n, const struct chunk *c);
-NODISCARD int frame_read_packed(struct frame *f, uint32_t n, const struct chunk *c, uint32_t block,
-				struct scratch *s, struct span dst);
+bool frame_can_pack(struct frame_chunk at);
+NODISCARD int frame_read_packed(struct frame_chunk at, uint32_t block, struct scratch *s,
+				struct span dst);
 
 /*
  * Reads some bytes of a block without decoding the bytes behind them, of a stored chunk that
  * chunk_has_parts. CHUNK_NO_PART: this block has to be read as a whole. [reader]
  */
-NODISCARD int frame_read_part(struct frame *f, uint32_t n, const struct chunk *c,
-			      struct chunk_part part, struct scratch *s, struct span dst);
+NODISCARD int frame_read_part(struct frame_chunk at, struct chunk_part part, struct scratch *s,
+			      struct span dst);
 
 /*
  * Reads a loaded chunk and compares it with its checksum; -EBADMSG: they differ. Returns 0 without
  * reading if no checksum is known, or if each block has its own: those are verified whenever a
  * block is read. [reader]
  */
-NODISCARD int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c);
+NODISCARD int frame_check_chunk(struct frame_chunk at);
 
 /*
  * The memory in bytes that reading a run of blocks in that form takes, the blocks themselves
  * included. [reader]
  */
-uint64_t frame_run_memory(const struct frame *f, uint32_t n, const struct chunk *c, struct run run,
-			  enum block_form form);
+uint64_t frame_run_memory(struct frame_chunk at, struct run run, enum block_form form);
 
 /*
  * Reads the decoded bytes [lo, lo + dst.n) of a chunk that needs no decoder and has no checksum to
  * verify. Takes no memory, however large its blocks are. [reader]
  */
-bool frame_can_read_within(const struct frame *f, uint32_t n, const struct chunk *c);
-NODISCARD int frame_read_within(struct frame *f, uint32_t n, const struct chunk *c, uint32_t lo,
-				struct span dst);
+bool frame_can_read_within(struct frame_chunk at);
+NODISCARD int frame_read_within(struct frame_chunk at, uint32_t lo, struct span dst);
 
 /* Decodes all of chunk n. dst.n must be the length of its span. [reader] */
 NODISCARD int frame_read_chunk(struct frame *f, uint32_t n, struct scratch *s, struct span dst);

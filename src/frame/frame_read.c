@@ -150,13 +150,23 @@ void frame_stored_done(const struct frame *f, struct stored *st)
 }
 
 /* frame_stored for a chunk that was loaded before, all of which has to be there. */
-static int stored_whole(const struct frame *f, uint32_t n, const struct chunk *c, struct stored *st)
+static int stored_whole(struct frame_chunk at, struct stored *st)
 {
-	TRY(frame_stored(f, n, st));
-	if (c->cbytes <= st->room)
+	TRY(frame_stored(at.f, at.n, st));
+	if (at.c->cbytes <= st->room)
 		return 0;
-	frame_stored_done(f, st);
-	return CORRUPT("chunk ends past its room", c->cbytes);
+	frame_stored_done(at.f, st);
+	return CORRUPT("chunk ends past its room", at.c->cbytes);
+}
+
+static bool is_stored(struct frame_chunk at)
+{
+	return frame_slot(at.f, at.n) == SLOT_STORED;
+}
+
+static uint64_t sum_of(struct frame_chunk at)
+{
+	return frame_sum(at.f, at.n);
 }
 
 /*
@@ -249,15 +259,14 @@ static int read_verified(const struct stored *st, const struct chunk *c, struct 
 	return chunk_decode(c, s, run, view_part(span_view(all), e.off, e.len), dst);
 }
 
-int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c)
+int frame_check_chunk(struct frame_chunk at)
 {
 	struct stored st;
-	uint64_t sum = frame_sum(f, n);
-	if (!sum || c->sums || frame_slot(f, n) != SLOT_STORED)
+	if (!is_stored(at) || !sum_of(at) || at.c->sums)
 		return 0;
-	TRY(stored_whole(f, n, c, &st));
-	int rc = stored_check(&st, c->cbytes);
-	frame_stored_done(f, &st);
+	TRY(stored_whole(at, &st));
+	int rc = stored_check(&st, at.c->cbytes);
+	frame_stored_done(at.f, &st);
 	return rc;
 }
 
@@ -265,90 +274,87 @@ int frame_check_chunk(struct frame *f, uint32_t n, const struct chunk *c)
  * True: use read_verified, since only the chunk as a whole has a checksum, and reading all of it is
  * cheap.
  */
-static bool wants_all(const struct frame *f, uint32_t n, const struct chunk *c, struct run run)
+static bool wants_all(struct frame_chunk at, struct run run)
 {
-	return !c->sums && (run.n == c->nblocks || c->cbytes <= WHOLE_MOST) && frame_sum(f, n);
+	const struct chunk *c = at.c;
+	return !c->sums && (run.n == c->nblocks || c->cbytes <= WHOLE_MOST) && sum_of(at);
 }
 
-int frame_read_blocks(struct frame *f, uint32_t n, const struct chunk *c, struct run run,
-		      struct scratch *s, struct span dst)
+int frame_read_blocks(struct frame_chunk at, struct run run, struct scratch *s, struct span dst)
 {
 	struct stored st;
-	if (frame_slot(f, n) != SLOT_STORED) /* nothing is read */
-		return chunk_decode(c, s, run, view_of(NULL, 0), dst);
+	if (!is_stored(at)) /* nothing is read */
+		return chunk_decode(at.c, s, run, view_of(NULL, 0), dst);
 	uint64_t start = meter_now();
-	TRY(stored_whole(f, n, c, &st));
-	int rc = wants_all(f, n, c, run) ? read_verified(&st, c, run, s, dst)
-					 : stored_read(&st, c, run, s, dst);
-	frame_stored_done(f, &st);
+	TRY(stored_whole(at, &st));
+	int rc = wants_all(at, run) ? read_verified(&st, at.c, run, s, dst)
+				    : stored_read(&st, at.c, run, s, dst);
+	frame_stored_done(at.f, &st);
 	meter_time(METER_DECODE, start);
 	meter_add(METER_BLOCKS_DECODED, run.n);
 	meter_add(METER_BYTES_DECODED, dst.n);
 	return rc;
 }
 
-bool frame_can_pack(const struct frame *f, uint32_t n, const struct chunk *c)
+bool frame_can_pack(struct frame_chunk at)
 {
-	return frame_slot(f, n) == SLOT_STORED && (c->nblocks > 1 || !frame_sum(f, n)) &&
-	       chunk_can_pack(c);
+	return is_stored(at) && (at.c->nblocks > 1 || !sum_of(at)) && chunk_can_pack(at.c);
 }
 
-uint64_t frame_run_memory(const struct frame *f, uint32_t n, const struct chunk *c, struct run run,
-			  enum block_form form)
+uint64_t frame_run_memory(struct frame_chunk at, struct run run, enum block_form form)
 {
-	uint64_t dst = chunk_run_bytes(c, run);
-	if (frame_slot(f, n) != SLOT_STORED)
+	uint64_t dst = chunk_run_bytes(at.c, run);
+	if (!is_stored(at))
 		return dst;
-	if (form == BLOCK_DECODED && wants_all(f, n, c, run))
-		return dst + c->cbytes + chunk_work(c, run, form);
-	return dst + stored_memory(c, run, form);
+	if (form == BLOCK_DECODED && wants_all(at, run))
+		return dst + at.c->cbytes + chunk_work(at.c, run, form);
+	return dst + stored_memory(at.c, run, form);
 }
 
-bool frame_can_read_within(const struct frame *f, uint32_t n, const struct chunk *c)
+bool frame_can_read_within(struct frame_chunk at)
 {
-	return c->kind != CHUNK_REGULAR && (frame_slot(f, n) != SLOT_STORED || !frame_sum(f, n));
+	return at.c->kind != CHUNK_REGULAR && (!is_stored(at) || !sum_of(at));
 }
 
-int frame_read_within(struct frame *f, uint32_t n, const struct chunk *c, uint32_t lo,
-		      struct span dst)
+int frame_read_within(struct frame_chunk at, uint32_t lo, struct span dst)
 {
+	const struct chunk *c = at.c;
 	struct stored st;
-	assert(frame_can_read_within(f, n, c) && lo <= c->nbytes && dst.n <= c->nbytes - lo);
+	assert(frame_can_read_within(at) && lo <= c->nbytes && dst.n <= c->nbytes - lo);
 	if (c->kind != CHUNK_STORED) {
 		chunk_fill(c, lo, dst);
 		return 0;
 	}
-	TRY(stored_whole(f, n, c, &st));
+	TRY(stored_whole(at, &st));
 	int rc = io_pread(st.io, st.at + c->head_len + lo, dst);
-	frame_stored_done(f, &st);
+	frame_stored_done(at.f, &st);
 	return rc;
 }
 
-int frame_read_packed(struct frame *f, uint32_t n, const struct chunk *c, uint32_t block,
-		      struct scratch *s, struct span dst)
+int frame_read_packed(struct frame_chunk at, uint32_t block, struct scratch *s, struct span dst)
 {
 	struct stored st;
 	uint64_t start = meter_now();
 
-	assert(frame_can_pack(f, n, c));
-	TRY(stored_whole(f, n, c, &st));
-	int rc = stored_read_packed(&st, c, block, s, dst);
-	frame_stored_done(f, &st);
+	assert(frame_can_pack(at));
+	TRY(stored_whole(at, &st));
+	int rc = stored_read_packed(&st, at.c, block, s, dst);
+	frame_stored_done(at.f, &st);
 	meter_time(METER_DECODE, start);
 	meter_add(METER_BLOCKS_DECODED, 1);
 	meter_add(METER_BYTES_DECODED, dst.n);
 	return rc;
 }
 
-int frame_read_part(struct frame *f, uint32_t n, const struct chunk *c, struct chunk_part part,
-		    struct scratch *s, struct span dst)
+int frame_read_part(struct frame_chunk at, struct chunk_part part, struct scratch *s,
+		    struct span dst)
 {
 	struct stored st;
 	uint64_t start = meter_now();
 
-	TRY(stored_whole(f, n, c, &st));
-	int rc = stored_read_part(&st, c, part, s, dst);
-	frame_stored_done(f, &st);
+	TRY(stored_whole(at, &st));
+	int rc = stored_read_part(&st, at.c, part, s, dst);
+	frame_stored_done(at.f, &st);
 	meter_time(METER_DECODE, start);
 	if (rc == 0) {
 		meter_add(METER_PARTS_DECODED, 1);
@@ -363,20 +369,20 @@ int frame_read_chunk(struct frame *f, uint32_t n, struct scratch *s, struct span
 	assert(dst.n == frame_chunk_span(f, n).len);
 	int rc = frame_load_chunk(f, n, s, &c);
 	if (rc == 0 && c.nblocks && c.nbytes)
-		rc = frame_read_blocks(f, n, &c, (struct run){0, c.nblocks}, s, dst);
+		rc = frame_read_blocks((struct frame_chunk){f, n, &c}, (struct run){0, c.nblocks},
+				       s, dst);
 	chunk_deinit(&c);
 	return rc;
 }
 
 /* Bytes lo .. lo + dst.n - 1 of the chunk, which lie in one block and are not all of it. */
-static int read_part(struct frame *f, uint32_t n, const struct chunk *c, uint32_t lo,
-		     struct scratch *s, struct span dst)
+static int read_part(struct frame_chunk at, uint32_t lo, struct scratch *s, struct span dst)
 {
-	uint32_t b = chunk_block_at(c, lo);
-	struct extent e = chunk_block_bytes(c, b);
+	uint32_t b = chunk_block_at(at.c, lo);
+	struct extent e = chunk_block_bytes(at.c, b);
 	struct buf whole = {0};
 	TRY(buf_reserve(&whole, e.len));
-	int rc = frame_read_blocks(f, n, c, (struct run){b, 1}, s, span_of(whole.p, e.len));
+	int rc = frame_read_blocks(at, (struct run){b, 1}, s, span_of(whole.p, e.len));
 	if (rc == 0)
 		memcpy(dst.p, whole.p + (lo - e.off), dst.n);
 	buf_free(&whole);
@@ -384,9 +390,9 @@ static int read_part(struct frame *f, uint32_t n, const struct chunk *c, uint32_
 }
 
 /* Decodes whole blocks into place; the cut ones at both ends go through a buffer. */
-static int read_loaded(struct frame *f, uint32_t n, const struct chunk *c, uint32_t lo,
-		       struct scratch *s, struct span dst)
+static int read_loaded(struct frame_chunk at, uint32_t lo, struct scratch *s, struct span dst)
 {
+	const struct chunk *c = at.c;
 	uint32_t hi = lo + (uint32_t)dst.n;
 	while (lo < hi) {
 		uint32_t first = chunk_block_at(c, lo), last = chunk_block_at(c, hi - 1);
@@ -394,11 +400,11 @@ static int read_loaded(struct frame *f, uint32_t n, const struct chunk *c, uint3
 		uint32_t len;
 		if (lo != a.off || a.len > hi - lo) {
 			len = (uint32_t)min_u64(hi, a.off + a.len) - lo;
-			TRY(read_part(f, n, c, lo, s, span_of(dst.p, len)));
+			TRY(read_part(at, lo, s, span_of(dst.p, len)));
 		} else {
 			struct run run = {first, last - first + (hi == z.off + z.len)};
 			len = chunk_run_bytes(c, run);
-			TRY(frame_read_blocks(f, n, c, run, s, span_of(dst.p, len)));
+			TRY(frame_read_blocks(at, run, s, span_of(dst.p, len)));
 		}
 		lo += len;
 		dst = span_of(dst.p + len, dst.n - len);
@@ -417,7 +423,8 @@ int frame_read(struct frame *f, uint64_t at, struct scratch *s, struct span dst)
 		struct chunk c = {0};
 		int rc = frame_load_chunk(f, n, s, &c);
 		if (rc == 0)
-			rc = read_loaded(f, n, &c, lo, s, span_of(dst.p, len));
+			rc = read_loaded((struct frame_chunk){f, n, &c}, lo, s,
+					 span_of(dst.p, len));
 		chunk_deinit(&c);
 		TRY(rc);
 		at += len;

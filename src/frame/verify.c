@@ -28,13 +28,13 @@ static void tell(struct checker *c, uint32_t chunk, int rc)
 }
 
 /* All blocks, in pieces: the chunk may have 2 GiB, and its content is not needed. */
-static int decode_blocks(struct checker *c, uint32_t n, const struct chunk *chunk)
+static int decode_blocks(struct checker *c, struct frame_chunk at)
 {
-	for (struct run run = {0, 0}; run.first + run.n < chunk->nblocks;) {
-		run = chunk_run_of(chunk, run.first + run.n, PIECE);
-		uint32_t len = chunk_run_bytes(chunk, run);
+	for (struct run run = {0, 0}; run.first + run.n < at.c->nblocks;) {
+		run = chunk_run_of(at.c, run.first + run.n, PIECE);
+		uint32_t len = chunk_run_bytes(at.c, run);
 		TRY(buf_reserve_fresh(&c->plain, len));
-		TRY(frame_read_blocks(c->f, n, chunk, run, c->s, span_of(c->plain.p, len)));
+		TRY(frame_read_blocks(at, run, c->s, span_of(c->plain.p, len)));
 	}
 	return 0;
 }
@@ -51,7 +51,7 @@ static int check_chunk(struct checker *c, uint32_t n)
 	}
 	int rc = frame_load_chunk(c->f, n, c->s, &chunk);
 	if (rc == 0)
-		rc = decode_blocks(c, n, &chunk);
+		rc = decode_blocks(c, (struct frame_chunk){c->f, n, &chunk});
 	chunk_deinit(&chunk);
 	return rc;
 }

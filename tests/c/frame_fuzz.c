@@ -58,47 +58,46 @@ static void try_metalayers(struct frame *f)
 }
 
 /* Some bytes of block i, in each way there is. `whole`: the block; NULL: it does not decode. */
-static void try_pieces(struct frame *f, uint32_t n, const struct chunk *c, uint32_t i,
-		       const uint8_t *whole)
+static void try_pieces(struct frame_chunk at, uint32_t i, const uint8_t *whole)
 {
+	const struct chunk *c = at.c;
 	uint32_t len = chunk_run_bytes(c, (struct run){i, 1});
 	uint32_t lo = (uint32_t)(next_random() % len);
 	uint32_t k = 1 + (uint32_t)(next_random() % min_u64(len - lo, 5000));
 	uint8_t *some = exact(k), *packed = exact(len);
-	if (frame_can_pack(f, n, c)) {
-		int rc = frame_read_packed(f, n, c, i, scratch, span_of(packed, len));
+	if (frame_can_pack(at)) {
+		int rc = frame_read_packed(at, i, scratch, span_of(packed, len));
 		insist((rc == 0) == (whole != NULL), "a block decodes packed, if it decodes");
 		if (rc == 0) {
 			rc = chunk_unpack(c, scratch, view_of(packed, len), lo, span_of(some, k));
 			insist(rc == 0 && !memcmp(some, whole + lo, k), "packed, it is the same");
 		}
 	}
-	if (frame_slot(f, n) == SLOT_STORED && chunk_has_parts(c, scratch)) {
+	if (frame_slot(at.f, at.n) == SLOT_STORED && chunk_has_parts(c, scratch)) {
 		struct chunk_part part = {i, lo};
-		int rc = frame_read_part(f, n, c, part, scratch, span_of(some, k));
+		int rc = frame_read_part(at, part, scratch, span_of(some, k));
 		insist(!whole || rc >= 0, "a part decodes, if its block does");
 		insist(!whole || rc != 0 || !memcmp(some, whole + lo, k), "it is that part");
 	}
-	if (frame_can_read_within(f, n, c)) {
-		uint32_t at = i * c->blocksize + lo;
-		int rc = frame_read_within(f, n, c, at, span_of(some, k));
+	if (frame_can_read_within(at)) {
+		int rc = frame_read_within(at, i * c->blocksize + lo, span_of(some, k));
 		insist(!whole || (rc == 0 && !memcmp(some, whole + lo, k)), "within, the same");
 	}
 	free(some);
 	free(packed);
 }
 
-static void try_block(struct frame *f, uint32_t n, const struct chunk *c)
+static void try_block(struct frame_chunk at)
 {
-	uint32_t i = (uint32_t)(next_random() % c->nblocks);
+	uint32_t i = (uint32_t)(next_random() % at.c->nblocks);
 	struct run one = {i, 1};
-	uint32_t len = chunk_run_bytes(c, one);
-	if (!len || frame_run_memory(f, n, c, one, BLOCK_DECODED) > MEMORY)
+	uint32_t len = chunk_run_bytes(at.c, one);
+	if (!len || frame_run_memory(at, one, BLOCK_DECODED) > MEMORY)
 		return;
 	uint8_t *whole = exact(len);
-	int rc = frame_read_blocks(f, n, c, one, scratch, span_of(whole, len));
+	int rc = frame_read_blocks(at, one, scratch, span_of(whole, len));
 	if (rc != -E2BIG)
-		try_pieces(f, n, c, i, rc == 0 ? whole : NULL);
+		try_pieces(at, i, rc == 0 ? whole : NULL);
 	free(whole);
 }
 
@@ -106,11 +105,12 @@ static void try_chunk(struct frame *f, uint32_t n)
 {
 	struct chunk c = {0};
 	struct buf copy = {0};
+	struct frame_chunk at = {f, n, &c};
 	if (frame_load_chunk(f, n, scratch, &c) == 0) {
 		insist(c.nbytes == frame_chunk_span(f, n).len, "a chunk is as long as its span");
 		for (int i = 0; i < 3 && c.nblocks; i++)
-			try_block(f, n, &c);
-		(void)!frame_check_chunk(f, n, &c);
+			try_block(at);
+		(void)!frame_check_chunk(at);
 	}
 	if (frame_slot(f, n) == SLOT_STORED)
 		(void)!frame_read_copy(f, n, MEMORY, scratch, &copy);

@@ -229,10 +229,12 @@ static int decode_base(const struct chunk *base, struct workspace *ws)
 static int read_blocks_around(struct file *f, const struct dirty_chunk *c, const struct chunk *base,
 			      struct workspace *ws)
 {
+	struct frame_chunk below = {f->frame, c->n, base};
+
 	for (uint32_t b = 0; b < base->nblocks; b++) {
 		struct extent at = chunk_block_bytes(base, b);
 		if (!pages_cover(&c->pages, at.off, at.off + at.len))
-			TRY(frame_read_blocks(f->frame, c->n, base, (struct run){b, 1}, ws->scratch,
+			TRY(frame_read_blocks(below, (struct run){b, 1}, ws->scratch,
 					      span_of(ws->plain.p + at.off, at.len)));
 	}
 	return 0;

@@ -85,6 +85,11 @@ static int lazy_fill(void *ctx, struct cache_value *out)
 	return 0;
 }
 
+static struct frame_chunk loaded(const struct fetch *x)
+{
+	return (struct frame_chunk){x->f->frame, x->n, &x->lazy->chunk};
+}
+
 /*
  * The memory of the head, if it is much. It counts as ours although it is in the cache, which may
  * evict it while it is in use here.
@@ -101,8 +106,7 @@ static int ask_for_block(struct fetch *x)
 	struct run one = {x->block, 1};
 
 	x->large_block = chunk_block_bytes(c, x->block).len;
-	return fetch_ask_memory(
-		x, large_head(x) + frame_run_memory(x->f->frame, x->n, c, one, x->form));
+	return fetch_ask_memory(x, large_head(x) + frame_run_memory(loaded(x), one, x->form));
 }
 
 static int block_fill(void *ctx, struct cache_value *out)
@@ -119,8 +123,8 @@ static int block_fill(void *ctx, struct cache_value *out)
 	out->tag = x->form;
 	struct span dst = span_of(out->p, out->n);
 	int rc = x->form == BLOCK_PACKED
-			 ? frame_read_packed(x->f->frame, x->n, c, x->block, x->ws->scratch, dst)
-			 : frame_read_blocks(x->f->frame, x->n, c, run, x->ws->scratch, dst);
+			 ? frame_read_packed(loaded(x), x->block, x->ws->scratch, dst)
+			 : frame_read_blocks(loaded(x), run, x->ws->scratch, dst);
 	if (rc < 0)
 		cache_unalloc(cache, out);
 	fetch_give_memory(x, large_head(x)); /* the block is the cache's from here on */
@@ -153,11 +157,10 @@ static enum block_form wanted_form(const struct fetch *x, uint32_t len)
 {
 	const struct chunk *c = &x->lazy->chunk;
 	struct run one = {x->block, 1};
-	struct frame *fr = x->f->frame;
 	bool packs = is_small(x, len) ||
 		     (chunk_block_bytes(c, x->block).len > LARGE_FREE &&
-		      frame_run_memory(fr, x->n, c, one, BLOCK_DECODED) > PACKED_FROM);
-	return packs && frame_can_pack(fr, x->n, c) ? BLOCK_PACKED : BLOCK_DECODED;
+		      frame_run_memory(loaded(x), one, BLOCK_DECODED) > PACKED_FROM);
+	return packs && frame_can_pack(loaded(x)) ? BLOCK_PACKED : BLOCK_DECODED;
 }
 
 /* Bytes [lo, lo + len) of one entry's block. */
@@ -194,12 +197,10 @@ static bool wants_part(const struct fetch *x, uint32_t lo, uint32_t len)
  */
 static int read_part(struct fetch *x, uint32_t lo, uint32_t len)
 {
-	const struct chunk *c = &x->lazy->chunk;
-
 	if (!wants_part(x, lo, len))
 		return CHUNK_NO_PART;
-	int rc = frame_read_part(x->f->frame, x->n, c, (struct chunk_part){x->block, lo},
-				 x->ws->scratch, reply_next(x->r, len));
+	int rc = frame_read_part(loaded(x), (struct chunk_part){x->block, lo}, x->ws->scratch,
+				 reply_next(x->r, len));
 	if (rc == 0) {
 		(void)reply_room(x->r, len);
 		stats_add(STATS_FROM_MISS, 1);
@@ -239,12 +240,10 @@ static int read_cached(struct fetch *x, uint32_t lo, uint32_t len)
 
 static int read_block(struct fetch *x, uint32_t lo, uint32_t len)
 {
-	struct frame *fr = x->f->frame;
-	const struct chunk *c = &x->lazy->chunk;
-	struct extent e = chunk_block_bytes(c, x->block);
+	struct extent e = chunk_block_bytes(&x->lazy->chunk, x->block);
 
-	if (e.len > LARGE_FREE && frame_can_read_within(fr, x->n, c))
-		return frame_read_within(fr, x->n, c, e.off + lo, reply_room(x->r, len));
+	if (e.len > LARGE_FREE && frame_can_read_within(loaded(x)))
+		return frame_read_within(loaded(x), e.off + lo, reply_room(x->r, len));
 	int rc = read_part(x, lo, len);
 	return rc == CHUNK_NO_PART ? read_cached(x, lo, len) : rc;
 }
@@ -298,7 +297,7 @@ static int read_run(struct fetch *x, struct run run)
 		int rc = 0;
 		if (run.n) {
 			stats_add(STATS_FROM_MISS, run.n);
-			rc = frame_read_blocks(x->f->frame, x->n, c, run, x->ws->scratch,
+			rc = frame_read_blocks(loaded(x), run, x->ws->scratch,
 					       reply_room(x->r, chunk_run_bytes(c, run)));
 		}
 		if (e) {
@@ -317,9 +316,9 @@ static int read_run(struct fetch *x, struct run run)
 /* True: it takes no more memory than any thread may take. Looks at each block of the run. */
 static bool fits(const struct fetch *x, struct run run)
 {
-	const struct chunk *c = &x->lazy->chunk;
-	return !large_head(x) && frame_run_memory(x->f->frame, x->n, c, run, BLOCK_DECODED) -
-						 chunk_run_bytes(c, run) <= LARGE_FREE;
+	uint64_t bytes = chunk_run_bytes(&x->lazy->chunk, run);
+	return !large_head(x) &&
+	       frame_run_memory(loaded(x), run, BLOCK_DECODED) - bytes <= LARGE_FREE;
 }
 
 /*
@@ -378,7 +377,7 @@ static int check(struct fetch *x, uint32_t lo, uint32_t len)
 	struct run all = {0, c->nblocks};
 	bool later = len == c->nbytes && run_past(x, all).n == c->nblocks;
 	if (!checked && lo == 0 && len >= WHOLE_REQUEST && !later) {
-		checked = frame_check_chunk(x->f->frame, x->n, c);
+		checked = frame_check_chunk(loaded(x));
 		if (checked < 0 && checked != -EBADMSG)
 			return checked;
 		atomic_store(&x->lazy->checked, checked < 0 ? checked : 1);
