@@ -279,8 +279,8 @@ static void publish(struct cache *c, struct shard *s, struct cache_entry *e,
 	pthread_cond_broadcast(&s->filled);
 }
 
-int cache_get(struct cache *c, struct cache_key key, enum cache_touch touch, cache_fill *fill,
-	      void *ctx, struct cache_entry **entry)
+int cache_get(struct cache *c, struct cache_key key, enum cache_touch touch, struct cache_fill fill,
+	      struct cache_entry **entry)
 {
 	uint64_t hash = shard_hash(&key);
 	struct shard *s = shard_of(c, hash);
@@ -302,7 +302,7 @@ int cache_get(struct cache *c, struct cache_key key, enum cache_touch touch, cac
 		pthread_mutex_unlock(&s->lock);
 		if (!e)
 			return -ENOMEM;
-		rc = fill(ctx, &e->value);
+		rc = fill.make(fill.ctx, &e->value);
 		pthread_mutex_lock(&s->lock);
 		e->rc = rc;
 		if (rc < 0)

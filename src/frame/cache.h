@@ -43,7 +43,11 @@ struct cache_value {
 /* An entry in use. The value stays valid until cache_put, even when evicted or dropped. */
 struct cache_entry;
 
-typedef int cache_fill(void *ctx, struct cache_value *out);
+/* How a missing entry is made. */
+struct cache_fill {
+	int (*make)(void *ctx, struct cache_value *out);
+	void *ctx;
+};
 
 NODISCARD int cache_open(struct cache **cache, size_t max_bytes);
 void cache_close(struct cache *cache); /* no entry may be in use; NULL is fine */
@@ -80,7 +84,7 @@ enum cache_touch { CACHE_USE, CACHE_SCAN };
  * and all that waited for it get its error.
  */
 NODISCARD int cache_get(struct cache *cache, struct cache_key key, enum cache_touch touch,
-			cache_fill *fill, void *ctx, struct cache_entry **entry);
+			struct cache_fill fill, struct cache_entry **entry);
 
 /* The entry if it is there and filled, held until cache_put; else NULL. Counts as no touch. */
 struct cache_entry *cache_find(struct cache *cache, struct cache_key key);

@@ -30,7 +30,7 @@ static void *fill(void *arg)
 {
 	struct cache_entry *e;
 
-	*(int *)arg = cache_get(cache, key, CACHE_USE, fail, NULL, &e);
+	*(int *)arg = cache_get(cache, key, CACHE_USE, (struct cache_fill){fail, NULL}, &e);
 	return NULL;
 }
 
@@ -48,7 +48,7 @@ int main(void)
 		usleep(1000);
 		cache_counts(cache, &counts);
 	} while (counts.misses == 0);
-	rc = cache_get(cache, key, CACHE_USE, fail, NULL, &e);
+	rc = cache_get(cache, key, CACHE_USE, (struct cache_fill){fail, NULL}, &e);
 	pthread_join(other, NULL);
 	cache_close(cache);
 	err_text(rc, text, sizeof text);

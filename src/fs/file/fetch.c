@@ -226,7 +226,8 @@ static int read_cached(struct fetch *x, uint32_t lo, uint32_t len)
 	x->filled = false;
 	x->form = wanted_form(x, len);
 	enum cache_touch touch = x->kind == READ_RANDOM ? CACHE_USE : CACHE_SCAN;
-	TRY(cache_get(cache, (struct cache_key){x->lazy->id, x->block}, touch, block_fill, x, &e));
+	TRY(cache_get(cache, (struct cache_key){x->lazy->id, x->block}, touch,
+		      (struct cache_fill){block_fill, x}, &e));
 	count_answer(x, e);
 	if (is_small(x, len) && glimpse_again(&x->f->fs->glimpses, !x->filled))
 		note_again(x);
@@ -394,8 +395,8 @@ static int lazy_get(struct fetch *x, struct cache_entry **e)
 	x->ws = workspace_get();
 	if (!x->ws)
 		return -ENOMEM;
-	TRY(cache_get(f->fs->cache, (struct cache_key){f->cache_owner, x->n}, CACHE_USE, lazy_fill,
-		      x, e));
+	TRY(cache_get(f->fs->cache, (struct cache_key){f->cache_owner, x->n}, CACHE_USE,
+		      (struct cache_fill){lazy_fill, x}, e));
 	x->lazy = cache_value(*e);
 	return 0;
 }
@@ -446,7 +447,7 @@ static int decode_blocks(struct fetch *x, uint32_t lo, uint32_t hi)
 			continue;
 		x->block = block;
 		x->filled = false;
-		TRY(cache_get(cache, key, CACHE_SCAN, block_fill, x, &e));
+		TRY(cache_get(cache, key, CACHE_SCAN, (struct cache_fill){block_fill, x}, &e));
 		if (x->filled)
 			cache_mark_unused(e);
 		cache_put(cache, e);
