@@ -20,7 +20,7 @@ LAYERS = {
     "fs": {"frame", "codec", "base"},
     "tools": {"frame", "codec", "base"},
 }
-FUNCTION_LINES, TAGGED_LINES, FILE_LINES, COLUMNS = 60, 100, 600, 100
+FUNCTION_LINES, TAGGED_LINES, FILE_LINES, COLUMNS, PARAMETERS = 60, 100, 600, 100, 5
 TAG = "long:"  # in the comment of a function with up to TAGGED_LINES: a table or a parser; says why
 SHEBANG = b"#!/usr/bin/env python3"
 
@@ -185,7 +185,7 @@ def functions(path):
                 above -= 1
                 comment.append(raw[above])
             title = " ".join(code[head:start]).strip()
-            yield title[:70], head + 1, i - start - 1, TAG in "".join(comment)
+            yield title, head + 1, i - start - 1, TAG in "".join(comment)
             start = None
 
 
@@ -199,7 +199,19 @@ def test_the_function_counter_counts():
 def test_functions_are_short(path):
     for title, line, count, tagged in functions(path):
         most = TAGGED_LINES if tagged else FUNCTION_LINES
-        assert count <= most, f"{name(path)}:{line}: {count} lines: {title}"
+        assert count <= most, f"{name(path)}:{line}: {count} lines: {title[:70]}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=name)
+def test_functions_have_few_parameters(path):
+    for title, line, _, _ in functions(path):
+        if re.search(r"\(fuse_req_t |\*userdata\)$", title):
+            continue  # of a type that libfuse calls
+        inner = title[title.index("(") + 1 :]
+        while re.search(r"\([^()]*\)", inner):  # of a parameter that is a function
+            inner = re.sub(r"\([^()]*\)", "", inner)
+        count = inner.count(",") + 1
+        assert count <= PARAMETERS, f"{name(path)}:{line}: {count} parameters: {title[:70]}"
 
 
 def map_folder(path):
