@@ -132,7 +132,7 @@ static int create(struct frame *f, const struct pipeline *p, uint32_t chunk_size
 	header_set_root(bytes, &root);
 	int rc = buf_append(&all, view_of(bytes, sizeof bytes));
 	if (rc == 0)
-		rc = trailer_append(&all, &f->vlmeta, ROOT_NOTE, view_of(NULL, 0));
+		rc = trailer_append(&all, &f->vlmeta, view_of(NULL, 0));
 	assert(rc < 0 || all.n == root.frame_len);
 	if (rc == 0)
 		rc = frame_sign_empty(f, view_of(bytes, sizeof bytes),

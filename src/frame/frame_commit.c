@@ -133,7 +133,7 @@ static int pack_trailer(struct frame *f, struct draft *d, struct view sums, stru
 		.young = young, .sums = sums};
 	int rc = f->notes ? root_note_encode(&note, &content) : 0;
 	if (rc == 0 && f->notes)
-		rc = trailer_append(&d->packed, &f->vlmeta, ROOT_NOTE, buf_view(&content));
+		rc = trailer_append(&d->packed, &f->vlmeta, buf_view(&content));
 	else if (rc == 0)
 		rc = buf_append(&d->packed, buf_view(&f->trailer));
 	buf_free(&content);
@@ -218,8 +218,7 @@ static int draft_root(struct frame *f, struct draft *d)
 	d->trailer_len = (uint32_t)f->trailer.n;
 	if (f->notes)
 		d->trailer_len = (uint32_t)trailer_length(
-			&f->vlmeta, ROOT_NOTE,
-			root_note_length(d->whole != d->seq, young.n, sums.n));
+			&f->vlmeta, root_note_length(d->whole != d->seq, young.n, sums.n));
 	if (rc == 0)
 		rc = place(f, d);
 	if (rc == 0) {

@@ -61,8 +61,8 @@ static void take_back(struct frame *f, const struct pending *p)
 static int use_note(struct frame *f, struct view trailer, struct meta *m, struct buf *plain)
 {
 	struct root_note note;
-	TRY(trailer_parse(m, trailer, false));
-	const struct meta_entry *e = meta_find(m, ROOT_NOTE);
+	TRY(trailer_parse(m, trailer));
+	const struct meta_entry *e = meta_find(m, TRAILER_NOTE);
 	if (!e || trailer_fingerprint(trailer).type != TRAILER_TYPE_64)
 		return 0;
 	TRY(root_note_decode(&note, e->content, plain));

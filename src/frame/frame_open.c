@@ -123,18 +123,18 @@ static int read_section(struct frame *f, uint64_t at, uint64_t len, struct buf *
 static int strip_note(struct frame *f, struct buf *old)
 {
 	struct buf plain = {0};
-	uint32_t others = f->vlmeta.n - (meta_find(&f->vlmeta, ROOT_NOTE) != NULL);
+	uint32_t others = f->vlmeta.n - (meta_find(&f->vlmeta, TRAILER_NOTE) != NULL);
 	f->notes = others <= ROOT_NOTE_LAYERS &&
-		   trailer_length(&f->vlmeta, ROOT_NOTE, 0) <= f->trailer.n;
+		   trailer_length(&f->vlmeta, 0) <= f->trailer.n;
 	if (!f->notes) {
 		trailer_set_fingerprint(buf_span(&f->trailer), (struct fingerprint){0});
 		return 0;
 	}
-	TRY(trailer_append(&plain, &f->vlmeta, ROOT_NOTE, view_of(NULL, 0)));
+	TRY(trailer_append(&plain, &f->vlmeta, view_of(NULL, 0)));
 	meta_deinit(&f->vlmeta);
 	*old = f->trailer;
 	f->trailer = plain;
-	return trailer_parse(&f->vlmeta, buf_view(&f->trailer), false);
+	return trailer_parse(&f->vlmeta, buf_view(&f->trailer));
 }
 
 /* An upper bound for the stored bytes of these chunks: as if nothing was compressed. */
@@ -181,7 +181,7 @@ static int load_sections(struct frame *f, struct view fixed)
 			return CORRUPT("length of the header", info->header_len);
 		TRY(meta_parse(&f->meta, buf_view(&f->head), at, META_MAX));
 	}
-	return trailer_parse(&f->vlmeta, buf_view(&f->trailer), info->beta);
+	return info->beta ? 0 : trailer_parse(&f->vlmeta, buf_view(&f->trailer));
 }
 
 /*
@@ -354,7 +354,7 @@ static int load_data(struct frame *f, const struct root_note *note, struct finge
 static int load_marked(struct frame *f)
 {
 	struct fingerprint fp = trailer_fingerprint(buf_view(&f->trailer));
-	const struct meta_entry *e = meta_find(&f->vlmeta, ROOT_NOTE);
+	const struct meta_entry *e = meta_find(&f->vlmeta, TRAILER_NOTE);
 	struct root_note note = {0};
 	struct buf plain = {0}, old = {0}; /* the note borrows one of them */
 	if (e && f->trailer.p[f->trailer.n - TRAILER_PRINT] != MSGPACK_FIXEXT16)

@@ -111,7 +111,7 @@ static int judge_empty(struct search *s, struct view trailer, uint64_t end)
 	uint8_t head[HEADER_FIXED];
 	uint64_t hash;
 	struct meta m = {0};
-	int rc = trailer_parse(&m, trailer, false);
+	int rc = trailer_parse(&m, trailer);
 	bool any = m.n;
 	meta_deinit(&m);
 	TRY(rc);
@@ -130,8 +130,8 @@ static int judge_data(struct search *s, struct view trailer, uint64_t end)
 	struct buf plain = {0};
 	struct root_note note;
 	struct frame_info info;
-	int rc = trailer_parse(&m, trailer, false);
-	const struct meta_entry *e = rc == 0 ? meta_find(&m, ROOT_NOTE) : NULL;
+	int rc = trailer_parse(&m, trailer);
+	const struct meta_entry *e = rc == 0 ? meta_find(&m, TRAILER_NOTE) : NULL;
 	if (e && root_note_decode(&note, e->content, &plain) == 0 &&
 	    header_parse(&info, note.head, s->file_len) == 0 && info.frame_len == end &&
 	    info.header_len == s->head.n && info.nbytes && !info.sparse && !info.beta &&

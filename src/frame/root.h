@@ -23,7 +23,7 @@
  *
  * Type 0: another program wrote last. Its frame is taken as it is, and any note is out of date.
  *
- * The note is a vlmetalayer, a chunk that holds a MessagePack map:
+ * The note is a vlmetalayer (TRAILER_NOTE), a chunk that holds a MessagePack map:
  *
  *   "v"      2
  *   "seq"    number of the root, in order of time
@@ -42,7 +42,6 @@
 #include "frame/format/trailer.h"
 #include "frame/io/io.h"
 
-#define ROOT_NOTE "cframefs"
 #define ROOT_NOTE_LAYERS 15      /* with more metalayers of others the reference could not write */
 #define ROOT_MAX_SUMS (1u << 20) /* 8 MiB per commit; larger frames do without checksums         */
 

@@ -186,7 +186,7 @@ static uint64_t layers_of(const struct frame *f)
 	for (uint32_t i = 0; frame_meta_at(f, i, &name, &content); i++)
 		hash = hash * 31 + sum_of(view_of(name, strlen(name))) + sum_of(content);
 	for (uint32_t i = 0; frame_vlmeta_at(f, i, &name, &content); i++)
-		if (strcmp(name, ROOT_NOTE) != 0)
+		if (strcmp(name, TRAILER_NOTE) != 0)
 			hash = hash * 31 + sum_of(view_of(name, strlen(name))) + sum_of(content);
 	return hash;
 }

@@ -31,44 +31,42 @@ int trailer_parse_end(struct frame_info *info, struct view end)
 	return 0;
 }
 
-int trailer_parse(struct meta *m, struct view trailer, bool beta)
+int trailer_parse(struct meta *m, struct view trailer)
 {
-	if (beta)
-		return 0;
 	if (trailer.n < MAP_AT)
 		return CORRUPT("trailer is too short", trailer.n);
 	return meta_parse(m, trailer, MAP_AT, META_VL_MAX);
 }
 
-static bool kept(const struct meta_entry *e, const char *name)
+static bool is_note(const struct meta_entry *e)
 {
-	return strcmp(e->name, name) != 0;
+	return strcmp(e->name, TRAILER_NOTE) == 0;
 }
 
 /* Bytes up to the end of the map, and the number of entries. */
-static size_t map_end(const struct meta *m, const char *name, size_t note, uint32_t *n)
+static size_t map_end(const struct meta *m, size_t note, uint32_t *n)
 {
 	size_t end = MAP_AT + MARK_16;
 	*n = 0;
 	for (uint32_t i = 0; i < m->n; i++) {
-		if (!kept(&m->entry[i], name))
+		if (is_note(&m->entry[i]))
 			continue;
 		end += name_length(m->entry[i].name);
 		++*n;
 	}
 	if (note) {
-		end += name_length(name);
+		end += name_length(TRAILER_NOTE);
 		++*n;
 	}
 	return end;
 }
 
-size_t trailer_length(const struct meta *m, const char *name, size_t note)
+size_t trailer_length(const struct meta *m, size_t note)
 {
 	uint32_t n;
-	size_t len = map_end(m, name, note, &n) + MARK_16;
+	size_t len = map_end(m, note, &n) + MARK_16;
 	for (uint32_t i = 0; i < m->n; i++)
-		if (kept(&m->entry[i], name))
+		if (!is_note(&m->entry[i]))
 			len += MARK_32 + m->entry[i].content.n;
 	return len + (note ? MARK_32 + note : 0) + TRAILER_END;
 }
@@ -93,11 +91,11 @@ static void put_entry(uint8_t *trailer, size_t *map, size_t *end, const char *na
 	*end += MARK_32 + content.n;
 }
 
-int trailer_append(struct buf *out, const struct meta *m, const char *name, struct view note)
+int trailer_append(struct buf *out, const struct meta *m, struct view note)
 {
 	uint32_t n;
-	size_t len = trailer_length(m, name, note.n), map = MAP_AT + MARK_16;
-	size_t at = map_end(m, name, note.n, &n);
+	size_t len = trailer_length(m, note.n), map = MAP_AT + MARK_16;
+	size_t at = map_end(m, note.n, &n);
 	TRY(buf_reserve(out, out->n + len));
 	uint8_t *p = out->p + out->n;
 	const uint8_t head[] = {MSGPACK_FIXARRAY | 4, 1, MSGPACK_FIXARRAY | 3, MSGPACK_U16, 0, 0,
@@ -109,10 +107,10 @@ int trailer_append(struct buf *out, const struct meta *m, const char *name, stru
 	put_be16(p + at + 1, (uint16_t)n);
 	at += MARK_16;
 	for (uint32_t i = 0; i < m->n; i++)
-		if (kept(&m->entry[i], name))
+		if (!is_note(&m->entry[i]))
 			put_entry(p, &map, &at, m->entry[i].name, m->entry[i].content);
 	if (note.n)
-		put_entry(p, &map, &at, name, note);
+		put_entry(p, &map, &at, TRAILER_NOTE, note);
 	p[at] = MSGPACK_U32;
 	put_be32(p + at + 1, (uint32_t)len);
 	assert(at + TRAILER_END == len);

@@ -14,6 +14,9 @@
 #define TRAILER_END 23   /* its last bytes: length and fingerprint          */
 #define TRAILER_PRINT 18 /* the fingerprint: marker, type, 16 bytes         */
 
+/* The metalayer that we add to those of others, as the last one. root.h has its content. */
+#define TRAILER_NOTE "cframefs"
+
 #define TRAILER_TYPE_NONE 0
 #define TRAILER_TYPE_64 2
 
@@ -26,19 +29,17 @@ struct fingerprint {
 /* Parses the last TRAILER_END bytes of a frame, and sets info->trailer_len. */
 NODISCARD int trailer_parse_end(struct frame_info *info, struct view end);
 
-/* Parses the metalayers of a whole trailer, which *m borrows. A beta trailer has none. */
-NODISCARD int trailer_parse(struct meta *m, struct view trailer, bool beta);
+/* Parses the metalayers of a whole trailer, not of a beta frame. *m borrows it. */
+NODISCARD int trailer_parse(struct meta *m, struct view trailer);
 
 /*
- * Appends a trailer with the metalayers of *m, except the one called `name`. If `note` is not
- * empty, it becomes the last metalayer under that name. The fingerprint is left empty: type 0,
- * zeros.
+ * Appends a trailer with the metalayers of *m, except for a note among them, and with `note` as the
+ * last one, unless that is empty. The fingerprint is left empty: type 0, zeros.
  */
-NODISCARD int trailer_append(struct buf *out, const struct meta *m, const char *name,
-			     struct view note);
+NODISCARD int trailer_append(struct buf *out, const struct meta *m, struct view note);
 
 /* The length of such a trailer with a note of `note` bytes; 0: without one. */
-size_t trailer_length(const struct meta *m, const char *name, size_t note);
+size_t trailer_length(const struct meta *m, size_t note);
 
 /* The fingerprint of a trailer, of which the last TRAILER_PRINT bytes suffice. */
 struct fingerprint trailer_fingerprint(struct view trailer);
