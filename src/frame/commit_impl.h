@@ -13,6 +13,7 @@
 struct content {
 	struct index *ix; /* borrowed; encoding it may fold pages */
 	uint64_t nbytes;  /* decoded                              */
+	bool part;  /* changes that belong to it are to come: COMMIT_PART            */
 	bool moved; /* the same data as the root on disk, some of it at other places */
 };
 

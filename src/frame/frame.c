@@ -15,7 +15,7 @@
  *             frame_commit_part, too, when that left out the end of the file.
  * COMMITTING  inside frame_commit only.
  * BROKEN      the index in memory no longer says what the caller asked for, so it must
- *             never become a root. Commits answer with the first error for ever.
+ *             never become a root. Commits answer with -ENOMEM for ever.
  */
 #include "frame/commit_impl.h"
 #include "frame/format/header.h"
@@ -31,7 +31,6 @@
 static void frame_check(const struct frame *f)
 {
 	assert(f->state != FRAME_COMMITTING);
-	assert((f->state == FRAME_BROKEN) == (f->error != 0));
 	assert(f->writable);
 	assert(f->index.n == range_nchunks(f->nbytes, f->info.chunk_size));
 	assert(f->state != FRAME_CLEAN || f->nbytes == f->info.nbytes);
@@ -339,18 +338,15 @@ int frame_write(struct frame *f, uint64_t at, struct view cchunk)
 {
 	assert(f->writable);
 	TRY(io_pwrite(f->io, at, cchunk));
-	/* no memory: the checksum stays unknown */
-	IGNORE(frame_sums_fly(f, at, (uint32_t)cchunk.n, chunk_sum_make(cchunk)));
+	frame_sums_fly(f, at, (uint32_t)cchunk.n, chunk_sum_make(cchunk));
 	return 0;
 }
 
 static void set_entry(struct frame *f, uint32_t n, uint64_t entry)
 {
 	frame_space_drop(f, n);
-	if (!index_set(&f->index, n, entry)) {
+	if (!index_set(&f->index, n, entry))
 		f->state = FRAME_BROKEN;
-		f->error = -ENOMEM;
-	}
 	if (f->stale == n)
 		f->stale = FRAME_NO_CHUNK;
 	set_dirty(f);

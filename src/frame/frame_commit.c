@@ -247,7 +247,7 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 {
 	struct draft d = {.has = *has, .seq = commit_next_seq(f)};
 	f->seq = d.seq; /* also where it fails: the next one takes the next turn */
-	if (!f->part && !has->moved) {
+	if (!has->part && !has->moved) {
 		/* all is in the index, whether or not this root gets to the disk */
 		f->whole = d.seq;
 		f->kept = f->nbytes;
@@ -335,7 +335,7 @@ static void confirm(struct frame *f)
 int frame_sync_root(struct frame *f)
 {
 	if (f->state == FRAME_BROKEN)
-		return f->error;
+		return -ENOMEM;
 	if (f->recovered && f->state == FRAME_CLEAN) /* else `head` may be ahead of that root */
 		TRY(commit_recovered(f));
 	if (f->unsynced)
@@ -358,27 +358,29 @@ void frame_cut_given_up(struct frame *f)
 static int commit_cut(struct frame *f, uint64_t end, enum durability how)
 {
 	struct index ix = {0};
+	struct content has = {.ix = &ix, .nbytes = end, .part = true};
 	int rc = index_copy(&ix, &f->index, (uint32_t)range_nchunks(end, f->info.chunk_size));
 	if (rc == 0)
-		rc = commit_index(f, &(struct content){.ix = &ix, .nbytes = end}, how);
+		rc = commit_index(f, &has, how);
 	index_deinit(&ix);
 	return rc;
 }
 
-static int commit_changes(struct frame *f, uint64_t end, enum durability how)
+static int commit_changes(struct frame *f, uint64_t end, enum durability how, bool part)
 {
 	if (end == 0)
 		return front_commit(f, how);
 	if (end < f->nbytes)
 		return commit_cut(f, end, how);
-	return commit_index(f, &(struct content){.ix = &f->index, .nbytes = end}, how);
+	struct content has = {.ix = &f->index, .nbytes = end, .part = part};
+	return commit_index(f, &has, how);
 }
 
 static int commit(struct frame *f, uint64_t end, enum durability how)
 {
 	if (f->state == FRAME_BROKEN)
-		return f->error;
-	f->part = how == COMMIT_PART;
+		return -ENOMEM;
+	bool part = how == COMMIT_PART;
 	if (f->suspect) /* no root may point at what is gone */
 		how = COMMIT_SYNC;
 	if (f->suspect && f->state == FRAME_CLEAN)
@@ -388,7 +390,7 @@ static int commit(struct frame *f, uint64_t end, enum durability how)
 		uint64_t start = meter_now();
 		commit_check(f);
 		f->state = FRAME_COMMITTING;
-		int rc = commit_changes(f, end, how);
+		int rc = commit_changes(f, end, how, part);
 		f->state = rc < 0 || end < f->nbytes ? FRAME_DIRTY : FRAME_CLEAN;
 		TRY(rc);
 		f->root_chunk = 0;

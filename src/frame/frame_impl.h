@@ -64,8 +64,6 @@ struct frame {
 
 	/* The states at the top of frame.c. */
 	enum frame_state state;
-	int error; /* BROKEN: what every commit returns        */
-	bool part; /* COMMITTING: by COMMIT_PART               */
 
 	/* What a reader sees: the root on disk, and the changes since. */
 	uint64_t nbytes;
@@ -185,9 +183,10 @@ uint64_t frame_sum(const struct frame *f, uint32_t n);
 
 /*
  * Carry a checksum from frame_write (frame_sums_fly, from any thread) to frame_put
- * (frame_sums_put), or drop it if nothing is put at that place (frame_sums_forget).
+ * (frame_sums_put), or drop it if nothing is put at that place (frame_sums_forget). If there is no
+ * memory for it, the chunk will be one whose checksum is not known.
  */
-NODISCARD int frame_sums_fly(struct frame *f, uint64_t at, uint32_t len, uint64_t sum);
+void frame_sums_fly(struct frame *f, uint64_t at, uint32_t len, uint64_t sum);
 void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len);
 void frame_sums_forget(struct frame *f, uint64_t at);
 

@@ -35,11 +35,9 @@ bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk)
 	return sum && sum == chunk_sum_make(cchunk);
 }
 
-int frame_sums_fly(struct frame *f, uint64_t at, uint32_t len, uint64_t sum)
+void frame_sums_fly(struct frame *f, uint64_t at, uint32_t len, uint64_t sum)
 {
 	struct flying *fl = &f->flying;
-	struct flying_sum now = {at, len, sum};
-	int rc = 0;
 	pthread_mutex_lock(&fl->lock);
 	if (fl->n == fl->cap) {
 		uint32_t cap = fl->cap ? 2 * fl->cap : 8;
@@ -48,12 +46,10 @@ int frame_sums_fly(struct frame *f, uint64_t at, uint32_t len, uint64_t sum)
 			fl->list = list;
 			fl->cap = cap;
 		}
-		rc = list ? 0 : -ENOMEM;
 	}
-	if (rc == 0)
-		fl->list[fl->n++] = now;
+	if (fl->n < fl->cap)
+		fl->list[fl->n++] = (struct flying_sum){at, len, sum};
 	pthread_mutex_unlock(&fl->lock);
-	return rc;
 }
 
 /* Removes the checksum that is in flight for `at`; 0: there is none, or it is of another length. */
