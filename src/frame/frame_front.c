@@ -80,10 +80,8 @@ static int load_root(struct frame *f)
 	int rc = frame_load_index(f, &f->index, s);
 	scratch_close(s);
 	if (rc == 0)
-		rc = buf_reserve(&trailer, f->info.trailer_len);
-	trailer.n = rc == 0 ? f->info.trailer_len : 0;
-	if (rc == 0)
-		rc = io_pread(f->io, f->info.frame_len - trailer.n, buf_span(&trailer));
+		rc = io_pread_buf(f->io, f->info.frame_len - f->info.trailer_len,
+				  f->info.trailer_len, &trailer);
 	if (rc == 0)
 		rc = use_note(f, buf_view(&trailer), &m, &plain);
 	meta_deinit(&m);

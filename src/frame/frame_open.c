@@ -80,6 +80,14 @@ static int check_root(struct io *io, struct view head, const struct frame_info *
 	return root_check_file(io, at, info->frame_len - TRAILER_PRINT - at, head, fp);
 }
 
+/* Reads a header or a trailer. */
+static int read_section(struct io *io, uint64_t at, uint64_t len, struct buf *out)
+{
+	if (len > FRAME_MAX_SECTION)
+		return UNSUPPORTED("length of metalayers", len);
+	return io_pread_buf(io, at, len, out);
+}
+
 /* Reads the header and the fingerprint of a root, and checks it by them. */
 static int probe_root(struct io *io, const struct frame_info *info)
 {
@@ -93,25 +101,11 @@ static int probe_root(struct io *io, const struct frame_info *info)
 		return CORRUPT("no fingerprint", end[0]);
 	if (fp.type != TRAILER_TYPE_64)
 		return 0;
-	if (info->header_len > FRAME_MAX_SECTION)
-		return UNSUPPORTED("length of metalayers", info->header_len);
-	int rc = buf_reserve(&head, info->header_len);
-	head.n = info->header_len;
-	if (rc == 0)
-		rc = io_pread(io, 0, buf_span(&head));
+	int rc = read_section(io, 0, info->header_len, &head);
 	if (rc == 0)
 		rc = check_root(io, buf_view(&head), info, fp);
 	buf_free(&head);
 	return rc;
-}
-
-static int read_section(struct frame *f, uint64_t at, uint64_t len, struct buf *out)
-{
-	if (len > FRAME_MAX_SECTION)
-		return UNSUPPORTED("length of metalayers", len);
-	TRY(buf_reserve(out, len));
-	out->n = len;
-	return io_pread(f->io, at, buf_span(out));
 }
 
 /*
@@ -173,9 +167,10 @@ static int load_sections(struct frame *f, struct view fixed)
 {
 	const struct frame_info *info = &f->info;
 	uint32_t at = info->beta ? HEADER_BETA_META : HEADER_META;
-	TRY(read_section(f, 0, info->header_len, &f->head));
+	TRY(read_section(f->io, 0, info->header_len, &f->head));
 	memcpy(f->head.p, fixed.p, min_u64(fixed.n, f->head.n));
-	TRY(read_section(f, info->frame_len - info->trailer_len, info->trailer_len, &f->trailer));
+	TRY(read_section(f->io, info->frame_len - info->trailer_len, info->trailer_len,
+			 &f->trailer));
 	if (info->header_len > (info->beta ? HEADER_BETA_FIXED : HEADER_FIXED)) {
 		if (info->header_len < at)
 			return CORRUPT("length of the header", info->header_len);
@@ -216,16 +211,14 @@ int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s)
 	return index_load(ix, &st, n, rule, s);
 }
 
-static int chunk_length(const struct frame *f, uint32_t n, uint32_t *nbytes)
+/* The first bytes of a stored chunk, of which there may be fewer than CHUNK_HEAD: *n. */
+static int read_chunk_head(const struct frame *f, uint32_t chunk, uint8_t head[static CHUNK_HEAD],
+			   size_t *n)
 {
-	uint8_t head[CHUNK_HEAD];
-	uint32_t cbytes;
 	struct stored st;
-	TRY(frame_stored(f, n, &st));
-	struct span want = {head, min_u64(st.room, sizeof head)};
-	int rc = io_pread(st.io, st.at, want);
-	if (rc == 0)
-		rc = chunk_sizes(span_view(want), nbytes, &cbytes);
+	TRY(frame_stored(f, chunk, &st));
+	*n = min_u64(st.room, CHUNK_HEAD);
+	int rc = io_pread(st.io, st.at, span_of(head, *n));
 	frame_stored_done(f, &st);
 	return rc;
 }
@@ -252,8 +245,11 @@ static int load_starts(struct frame *f)
 	if (!f->start)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n; i++) {
-		uint32_t nbytes;
-		TRY(chunk_length(f, i, &nbytes));
+		uint8_t head[CHUNK_HEAD];
+		uint32_t nbytes, cbytes;
+		size_t len;
+		TRY(read_chunk_head(f, i, head, &len));
+		TRY(chunk_sizes(view_of(head, len), &nbytes, &cbytes));
 		f->start[i + 1] = f->start[i] + nbytes;
 		if (f->start[i + 1] > f->info.nbytes)
 			return CORRUPT("chunks hold more than the frame says", i);
@@ -269,13 +265,10 @@ static int load_starts(struct frame *f)
 static int look_at_first(struct frame *f)
 {
 	uint8_t head[CHUNK_HEAD] = {0};
-	struct stored st;
+	size_t len;
 	if (f->index.n == 0 || frame_slot(f, 0) != SLOT_STORED)
 		return 0;
-	TRY(frame_stored(f, 0, &st));
-	int rc = io_pread(st.io, st.at, span_of(head, min_u64(st.room, sizeof head)));
-	frame_stored_done(f, &st);
-	TRY(rc);
+	TRY(read_chunk_head(f, 0, head, &len));
 	struct chunk_traits first = chunk_traits(head);
 	f->info.vl_blocks = first.vl_blocks;
 	if (f->type_size == 1 && first.typesize > 1)

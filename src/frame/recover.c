@@ -166,9 +166,7 @@ static int judge_trailer(struct search *s, uint64_t end, uint32_t len)
 	if (!starts_trailer(start))
 		return 0;
 	s->budget -= reads;
-	TRY(buf_reserve(&b, len));
-	b.n = len;
-	int rc = io_pread(s->io, end - len, buf_span(&b));
+	int rc = io_pread_buf(s->io, end - len, len, &b);
 	if (rc == 0 && empty)
 		rc = judge_empty(s, buf_view(&b), end);
 	else if (rc == 0)
@@ -244,9 +242,7 @@ static int begin(struct search *s, struct io *io)
 			return -EBADMSG;
 	}
 	s->header_end = info.frame_len;
-	TRY(buf_reserve(&s->head, info.header_len));
-	s->head.n = info.header_len;
-	return io_pread(io, 0, buf_span(&s->head));
+	return io_pread_buf(io, 0, info.header_len, &s->head);
 }
 
 /* What a root takes before its chunks: bytes that are read, and its index, decoded. */

@@ -9,8 +9,7 @@
 #ifndef FRAME_IO_IO_H
 #define FRAME_IO_IO_H
 
-#include "base/bytes.h"
-#include "base/err.h"
+#include "base/buf.h"
 
 #include <sys/types.h>
 
@@ -52,6 +51,14 @@ struct view io_mem_bytes(const struct io *io);
 static inline int io_pread(struct io *io, uint64_t at, struct span dst)
 {
 	return io->ops->pread(io, at, dst);
+}
+
+/* Reads `len` bytes into *out, which is empty before; the caller frees it even if this fails. */
+NODISCARD static inline int io_pread_buf(struct io *io, uint64_t at, size_t len, struct buf *out)
+{
+	TRY(buf_reserve(out, len));
+	out->n = len;
+	return io_pread(io, at, buf_span(out));
 }
 
 /*
