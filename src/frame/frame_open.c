@@ -109,17 +109,26 @@ static int probe_root(struct io *io, const struct frame_info *info)
 }
 
 /*
+ * May our note stand beside the metalayers of others? Not where these share their contents, so that
+ * the trailer would get longer by being written anew; no writer makes it so. Nor where the trailer
+ * could get too long to be read again.
+ */
+static bool has_room_for_note(const struct frame *f)
+{
+	uint32_t others = f->vlmeta.n - (meta_find(&f->vlmeta, TRAILER_NOTE) != NULL);
+	return others <= ROOT_NOTE_LAYERS && trailer_length(&f->vlmeta, 0) <= f->trailer.n &&
+	       trailer_length(&f->vlmeta, ROOT_NOTE_MOST) <= FRAME_MAX_SECTION;
+}
+
+/*
  * Replaces f->trailer by one without our note, which each commit makes anew: it is then that of an
  * empty root. *old takes the trailer that was read, which f->vlmeta's entries and the note may
- * borrow. A trailer that would become longer by that stays as it is, and its frame does without
- * notes: several of its names share one content, which no writer makes so.
+ * borrow. If there is no room for a note the trailer stays as it is.
  */
 static int strip_note(struct frame *f, struct buf *old)
 {
 	struct buf plain = {0};
-	uint32_t others = f->vlmeta.n - (meta_find(&f->vlmeta, TRAILER_NOTE) != NULL);
-	f->notes = others <= ROOT_NOTE_LAYERS &&
-		   trailer_length(&f->vlmeta, 0) <= f->trailer.n;
+	f->notes = has_room_for_note(f);
 	if (!f->notes) {
 		trailer_set_fingerprint(buf_span(&f->trailer), (struct fingerprint){0});
 		return 0;

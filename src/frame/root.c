@@ -54,7 +54,7 @@ int root_note_encode(const struct root_note *note, struct buf *out)
 {
 	bool part = note->whole != note->seq;
 	size_t len = root_note_length(part, note->young.n, note->sums.n);
-	assert(note->head.n == HEADER_FIXED);
+	assert(note->head.n == HEADER_FIXED && len <= ROOT_NOTE_MOST);
 	TRY(buf_reserve_fresh(out, len));
 	uint32_t nbytes = (uint32_t)(len - CHUNK_HEAD);
 	/* A plain copy: checksums do not compress. */

@@ -44,6 +44,7 @@
 
 #define ROOT_NOTE_LAYERS 15      /* with more metalayers of others the reference could not write */
 #define ROOT_MAX_SUMS (1u << 20) /* 8 MiB per commit; larger frames do without checksums         */
+#define ROOT_NOTE_MOST (9u << 20) /* bytes of the longest note: these, and the young chunks      */
 
 struct root_note {
 	uint64_t seq;

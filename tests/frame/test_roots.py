@@ -125,6 +125,22 @@ def test_many_layers_of_others(work):
         got.vlmeta["layer3"] = "changed"
 
 
+def test_a_large_layer_of_others(work):
+    """A trailer that is opened, up to 64 MiB, does not become one that is not, by our note."""
+    path = work / "f.b2frame"
+    schunk = blosc2.SChunk(chunksize=8192, urlpath=str(path), mode="w", contiguous=True)
+    schunk.append_data(bytes(range(256)) * 32)
+    schunk.vlmeta["large"] = blob(1, (64 << 20) - 200, "noise")
+    del schunk
+    with Tool() as tool:
+        tool.do(f"open {path}")
+        tool.do("write 100 616263")
+        tool.do("commit later")
+        tool.do(f"open {path}")
+        assert tool.do("read 100 3") == "616263"
+    assert list(libblosc.open_frame(path).vlmeta.getall()) == ["large"]
+
+
 def test_damage_is_found(work):
     """One flipped bit in each chunk: the checksum tells, where structure alone would not."""
     path = work / "f.b2frame"
