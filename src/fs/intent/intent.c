@@ -18,7 +18,7 @@
 #define STEP (4u << 20)
 #define SHARE 16    /* the log takes at most this part of the file system */
 #define SPARE 4     /* so many times the log has to be free: the frames must be able to catch up */
-#define MAX_OWED 64 /* descriptors */
+#define MAX_OWED 64
 
 struct intent {
 	const struct backing *backing;
@@ -35,15 +35,14 @@ struct intent {
 	uint64_t appended, synced; /* bytes, over all generations */
 	bool syncing;
 	bool full, broken;         /* takes no records until none is needed */
-	bool aside;                /* the file has another name too, and is left to it */
-	bool told;                 /* that it could not get one */
-	unsigned needed;           /* files with records that are needed ... */
-	atomic_uint stranded;      /* ... and those for which it has yet to get its second name */
-	int owed[MAX_OWED];
+	bool aside;                /* its file has a second name, and will be left to it */
+	bool told;                 /* that its file could not get one; logged once */
+	unsigned needed;           /* files with records that are needed; among them ... */
+	unsigned removed;          /* ... those whose removal has to be durable, and ... */
+	atomic_uint stranded;      /* ... those for which the log's file needs a second name */
+	int owed[MAX_OWED];        /* descriptors to be synced (intent_owe), one for each file */
 	unsigned nowed;
-	/* files that have no name any more: that has to be durable first */
-	unsigned removed;
-	double last;               /* when a record came */
+	double last;               /* now() when the newest record came */
 };
 
 static double now(void)
@@ -279,9 +278,11 @@ bool intent_has(struct intent *log, const struct intent_mark *mark)
 	return has;
 }
 
-static void forget_one(struct intent *log)
+/* The records of `files` files are not needed any more. The lock is held, but not all the time. */
+static void forget(struct intent *log, unsigned files)
 {
-	if (--log->needed == 0)
+	log->needed -= files;
+	if (files && !log->needed)
 		start_over(log);
 }
 
@@ -292,8 +293,7 @@ void intent_done(struct intent *log, struct intent_mark *mark)
 	pthread_mutex_lock(&log->lock);
 	bool was = mark->logged;
 	mark->logged = false;
-	if (was)
-		forget_one(log);
+	forget(log, was);
 	pthread_mutex_unlock(&log->lock);
 }
 
@@ -311,7 +311,8 @@ bool intent_owe(struct intent *log, struct intent_mark *mark, int fd)
 }
 
 /*
- * A hard link: what is in it stays found by a mount after a crash until the others have caught up.
+ * By a hard link, so that the next mount finds the records of the other files as well, as long as
+ * these are needed.
  */
 static void link_aside(struct intent *log)
 {
@@ -331,16 +332,24 @@ static void link_aside(struct intent *log)
 	}
 }
 
+/* The lock is held, but not all the time. What stays stranded is tried again later. */
+static void try_aside(struct intent *log)
+{
+	if (log->stranded)
+		link_aside(log);
+	if (log->aside) {
+		unsigned files = log->stranded;
+		log->stranded = 0;
+		forget(log, files);
+	}
+}
+
 void intent_try_aside(struct intent *log)
 {
 	if (!log || !atomic_load(&log->stranded))
 		return;
 	pthread_mutex_lock(&log->lock);
-	link_aside(log);
-	while (log->aside && log->stranded) {
-		log->stranded--;
-		forget_one(log);
-	}
+	try_aside(log);
 	pthread_mutex_unlock(&log->lock);
 }
 
@@ -351,8 +360,8 @@ void intent_keep_aside(struct intent *log, struct intent_mark *mark)
 	pthread_mutex_lock(&log->lock);
 	log->stranded += mark->logged;
 	mark->logged = false;
+	try_aside(log);
 	pthread_mutex_unlock(&log->lock);
-	intent_try_aside(log);
 }
 
 void intent_removed(struct intent *log, struct intent_mark *mark)
@@ -368,16 +377,25 @@ void intent_removed(struct intent *log, struct intent_mark *mark)
 /* If the name came back after a power cut, it would be that of a file without what was synced. */
 static void settle_removed(struct intent *log, unsigned n)
 {
-	struct intent_mark mark = {.logged = true};
+	bool safe = !n || syncfs(log->backing->lock) == 0;
 
-	if (n && syncfs(log->backing->lock) < 0) {
-		pthread_mutex_lock(&log->lock);
+	pthread_mutex_lock(&log->lock);
+	if (safe)
+		forget(log, n);
+	else
 		log->removed += n; /* the next time */
-		pthread_mutex_unlock(&log->lock);
-		return;
-	}
-	for (; n; n--, mark.logged = true)
-		intent_done(log, &mark);
+	pthread_mutex_unlock(&log->lock);
+}
+
+static void settle_owed(struct intent *log, bool safe)
+{
+	pthread_mutex_lock(&log->lock);
+	if (safe)
+		forget(log, 1);
+	else
+		log->stranded++;
+	try_aside(log);
+	pthread_mutex_unlock(&log->lock);
 }
 
 bool intent_settle(struct intent *log)
@@ -397,12 +415,8 @@ bool intent_settle(struct intent *log)
 	intent_try_aside(log);
 	settle_removed(log, removed);
 	for (unsigned i = 0; i < n; i++) {
-		struct intent_mark mark = {.logged = true};
 		bool safe = fdatasync(fds[i]) == 0;
-		if (safe)
-			intent_done(log, &mark);
-		else
-			intent_keep_aside(log, &mark);
+		settle_owed(log, safe);
 		all &= safe;
 		close(fds[i]);
 	}

@@ -35,7 +35,6 @@
 
 #define INTENT_ALIGN 4096u
 #define INTENT_HEAD 128u
-#define INTENT_MAX_RECORD (TOUCHED_MAX_BYTES + 16u * TOUCHED_MAX_RANGES + INTENT_ALIGN)
 
 struct intent_record {
 	uint64_t generation, sequence;
