@@ -25,25 +25,30 @@
  * be any number of bytes that were never committed.
  */
 #define STEP (1u << 20)
-#define SCAN_MOST (16ull << 30)   /* bytes that are looked through, around that end  */
-#define READ_MOST (512ull << 20)  /* bytes of trailers                               */
-#define LOAD_MOST (64ull << 30)   /* bytes of indexes and trailers, for their hashes */
-#define INDEX_MOST (64ull << 30)  /* bytes of indexes, decoded                       */
-#define PROVE_MOST (16ull << 30)  /* bytes of young chunks                           */
-#define VERIFY_MOST (4ull << 30)  /* bytes of chunks                                 */
-#define LOOK_MOST (64ull << 20)   /* bytes that are looked at for being zero         */
+#define SCAN_MOST (16ull << 30)  /* bytes that are looked through, around that end */
+#define PROVE_MOST (16ull << 30) /* bytes of young chunks                          */
+#define VERIFY_MOST (4ull << 30) /* bytes of chunks                                */
+#define LOOK_MOST (64ull << 20)  /* bytes that are looked at for being zero        */
 
 /*
- * Of trailers, and for hashes, at most so many bytes are read, and so many times the bytes of the
- * file. Roots of ours without a sync between them do not overlap, but a forged short file may name
- * thousands that all reach from its start to its end. A few bytes may also be the index of a sparse
- * file of many terabytes.
+ * Other limits follow the length of the file: `least`, and so many `times` that length, but no more
+ * than `most`. Roots of ours without a sync between them do not overlap, but a forged short file
+ * may name thousands that all reach from its start to its end. And a few bytes may be the index of
+ * a file of many terabytes, all holes.
  */
-#define READ_LEAST (16ull << 20)
-#define LOAD_LEAST (64ull << 20)
-#define LOAD_TIMES 8
-#define INDEX_LEAST (4ull << 30)
-#define INDEX_TIMES 64
+struct bound {
+	uint64_t least, times, most;
+};
+
+/* Bytes of trailers; of indexes and trailers, read for their hashes; and of indexes, decoded. */
+static const struct bound trailer_bound = {16 << 20, 8, 512 << 20};
+static const struct bound load_bound = {64 << 20, 8, 64ull << 30};
+static const struct bound index_bound = {4ull << 30, 64, 64ull << 30};
+
+static uint64_t bound_of(struct bound b, uint64_t file_len)
+{
+	return min_u64(b.most, b.least + b.times * min_u64(file_len, b.most));
+}
 
 /*
  * How many roots are tried. A file may be closed again and again without a sync: then all those
@@ -57,16 +62,7 @@
 /* Behind the length of a trailer, up to the type of the fingerprint: CE length D8 02. */
 #define MARK 7
 
-/* `least` and so many `times` the bytes of the file, but never more than `most`. */
-struct bound {
-	uint64_t least, times, most;
-};
-
-static uint64_t bound_of(struct bound b, uint64_t file_len)
-{
-	return min_u64(b.most, b.least + b.times * min_u64(file_len, b.most));
-}
-
+/* A root that was found: its number, and the header that leads to it. */
 struct candidate {
 	uint64_t seq;
 	uint8_t head[HEADER_FIXED];
@@ -79,7 +75,7 @@ struct search {
 	uint64_t budget;       /* bytes that may yet be read to judge trailers */
 	uint64_t header_end;   /* where the root ends that the header names */
 	uint32_t n;
-	struct candidate best[2 * KEEP];
+	struct candidate best[2 * KEEP]; /* the newest KEEP, and room for others before a sort */
 };
 
 static int compare_newest(const void *a, const void *b)
@@ -227,7 +223,7 @@ static int begin(struct search *s, struct io *io)
 	struct frame_info info;
 	s->io = io;
 	TRY(io_size(io, &s->file_len));
-	s->budget = bound_of((struct bound){READ_LEAST, LOAD_TIMES, READ_MOST}, s->file_len);
+	s->budget = bound_of(trailer_bound, s->file_len);
 	if (s->file_len < sizeof fixed)
 		return -EBADMSG;
 	TRY(io_pread(io, 0, span_of(fixed, sizeof fixed)));
@@ -271,8 +267,6 @@ static int try_root(struct frame *f, const struct candidate *c, uint64_t *verify
 
 static int try_roots(struct frame *f, struct search *s)
 {
-	static const struct bound load_bound = {LOAD_LEAST, LOAD_TIMES, LOAD_MOST},
-				  index_bound = {INDEX_LEAST, INDEX_TIMES, INDEX_MOST};
 	uint64_t load = bound_of(load_bound, s->file_len);
 	uint64_t index = bound_of(index_bound, s->file_len);
 	uint64_t verify = VERIFY_MOST, newest = s->n ? s->best[0].seq : 0;
