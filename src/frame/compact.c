@@ -101,7 +101,7 @@ bool frame_wants_compact(const struct frame *f)
 {
 	const struct space *sp = &f->space;
 	return f->writable && f->state != FRAME_BROKEN && f->survey == SURVEY_DONE &&
-	       too_much(f, sp->nfree + sp->nroot + sp->npending);
+	       too_much(f, sp->nfree + sp->nwaiting + sp->nretired);
 }
 
 void frame_set_tight(struct frame *f, bool tight)

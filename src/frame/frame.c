@@ -303,7 +303,7 @@ int frame_resize(struct frame *f, uint64_t nbytes)
 static void reclaim(struct frame *f, uint32_t n)
 {
 	frame_space_survey_for(f, n);
-	bool much = f->info.nbytes ? frame_space_outgrown(f) : f->space.nroot >= RECLAIM_LEAST;
+	bool much = f->info.nbytes ? frame_space_outgrown(f) : f->space.nwaiting >= RECLAIM_LEAST;
 
 	if (!much || !f->unsynced || f->doubt || f->suspect || f->recovered ||
 	    space_is_busy(&f->space))

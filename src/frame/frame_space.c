@@ -225,7 +225,7 @@ int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end)
 static uint64_t live(const struct frame *f)
 {
 	const struct space *sp = &f->space;
-	uint64_t idle = f->info.header_len + sp->nfree + sp->nroot + sp->npending;
+	uint64_t idle = f->info.header_len + sp->nfree + sp->nwaiting + sp->nretired;
 	return sp->end > idle ? sp->end - idle : 0;
 }
 
@@ -236,23 +236,23 @@ static bool presses(const struct frame *f, uint64_t waiting)
 
 bool frame_space_outgrown(const struct frame *f)
 {
-	uint64_t in_use = live(f) + f->space.npending;
-	return f->space.nroot > max_u64(OUTGROWN_LEAST, in_use / 2);
+	uint64_t in_use = live(f) + f->space.nretired;
+	return f->space.nwaiting > max_u64(OUTGROWN_LEAST, in_use / 2);
 }
 
 bool frame_space_presses(const struct frame *f)
 {
-	return presses(f, f->space.nroot);
+	return presses(f, f->space.nwaiting);
 }
 
 bool frame_wants_commit(const struct frame *f)
 {
-	return f->writable && presses(f, f->space.nroot + f->space.npending);
+	return f->writable && presses(f, f->space.nwaiting + f->space.nretired);
 }
 
 bool frame_waits(const struct frame *f)
 {
-	return f->space.nroot + f->space.npending > 0;
+	return f->space.nwaiting + f->space.nretired > 0;
 }
 
 struct punch {

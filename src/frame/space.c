@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stddef.h>
 
-/* In two treaps while free, in one while busy, on a list while it waits. */
+/* In two treaps while free, in one while lent or put, on a list while retired or waiting. */
 struct space_extent {
 	uint64_t at, len;
 	struct treap_node by_at, by_len; /* free: both. Busy: by_at */
@@ -105,12 +105,12 @@ static void forget_free(struct space *sp)
 	struct space_extent *e;
 	while ((e = pop_at(&sp->by_at)))
 		mem_free(e);
-	while ((e = list_pop(&sp->pending)))
+	while ((e = list_pop(&sp->retired)))
 		mem_free(e);
-	while ((e = list_pop(&sp->root)))
+	while ((e = list_pop(&sp->waiting)))
 		mem_free(e);
 	sp->by_len.root = NULL;
-	sp->nfree = sp->npending = sp->nroot = 0;
+	sp->nfree = sp->nretired = sp->nwaiting = 0;
 }
 
 void space_deinit(struct space *sp)
@@ -326,8 +326,8 @@ void space_retire(struct space *sp, uint64_t at, uint64_t len)
 	struct space_extent *e = len ? extent_new(at, len) : NULL;
 	if (!e)
 		return; /* forgotten until the file is opened again */
-	list_push(&sp->pending, e);
-	sp->npending += len;
+	list_push(&sp->retired, e);
+	sp->nretired += len;
 }
 
 void space_retire_old(struct space *sp, uint64_t at, uint64_t len)
@@ -335,8 +335,8 @@ void space_retire_old(struct space *sp, uint64_t at, uint64_t len)
 	struct space_extent *e = len ? extent_new(at, len) : NULL;
 	if (!e)
 		return;
-	list_push(&sp->root, e);
-	sp->nroot += len;
+	list_push(&sp->waiting, e);
+	sp->nwaiting += len;
 }
 
 void space_root(struct space *sp, bool sure)
@@ -351,18 +351,18 @@ void space_root(struct space *sp, bool sure)
 		treap_add(&sp->busy, &e->by_at);
 	if (!sure)
 		return;
-	while ((e = list_pop(&sp->pending)))
-		list_push(&sp->root, e);
-	sp->nroot += sp->npending;
-	sp->npending = 0;
+	while ((e = list_pop(&sp->retired)))
+		list_push(&sp->waiting, e);
+	sp->nwaiting += sp->nretired;
+	sp->nretired = 0;
 }
 
 void space_durable(struct space *sp)
 {
 	struct space_extent *e;
-	while ((e = list_pop(&sp->root)))
+	while ((e = list_pop(&sp->waiting)))
 		set_free(sp, e);
-	sp->nroot = 0;
+	sp->nwaiting = 0;
 }
 
 void space_cut(struct space *sp, uint64_t end)

@@ -1,15 +1,21 @@
 /*
  * Which bytes of the file may be written.
  *
- *    free --take--> lent --put--> used by the next root --root--> used by the root on disk
- *     ^              |             |                                  |
- *     +----give------+----drop-----+      durable                   retire
- *     +---------------------------------------------- waiting <-------+
+ *    free --take--> lent --put--> put --root--> used
+ *     ^              |             |              | retire
+ *     +----give------+----drop-----+              v
+ *     +------------- durable -- waiting <-root- retired
  *
- * A root is a header that is, or may be, on disk. What a root refers to is not overwritten until a
- * later root that does without it is durable; until then it waits. `retire` says that the next root
- * will not refer to some bytes; `root`, that this root is written; `durable`, that it and all
- * writes before it have reached the disk.
+ *    free      no root refers to it
+ *    lent      somebody fills it
+ *    put       the next root will refer to it
+ *    used      the root on disk refers to it: all that is in no other state
+ *    retired   it still does; the next one will not
+ *    waiting   it does not; but the disk may still have an older one, which does
+ *
+ * `root` is the writing of a header that makes a new root the one on disk; `durable` says that this
+ * root and all writes before it have reached the disk. What is used, retired or waiting is never
+ * overwritten, so that the disk has a whole root at any time.
  *
  * Free extents are kept by offset, so that neighbours can merge, and by length, for the best fit.
  * Once bytes have been handed out, nothing here fails for lack of memory: at worst, some free bytes
@@ -25,15 +31,15 @@
 struct space_extent;
 
 struct space {
-	uint64_t end;  /* first byte behind everything in use or waiting */
+	uint64_t end;  /* behind all that is not free                    */
 	uint64_t high; /* how far the file may reach                     */
 	uint32_t nlent;    /* extents that are lent                      */
 	uint64_t nfree;    /* free bytes                                 */
-	uint64_t npending; /* bytes that wait for a root                 */
-	uint64_t nroot;    /* bytes that wait for a root to be durable   */
+	uint64_t nretired; /* bytes that are retired                     */
+	uint64_t nwaiting; /* bytes that wait                            */
 	struct treap by_at, by_len; /* free extents, by offset and by length      */
-	struct treap busy;          /* what is lent, or was put since the last root */
-	struct space_extent *pending, *root; /* lists: extents that wait, as counted above */
+	struct treap busy;          /* what is lent or put                        */
+	struct space_extent *retired, *waiting; /* lists of extents               */
 };
 
 void space_init(struct space *sp, uint64_t end);
@@ -70,16 +76,17 @@ bool space_drop(struct space *sp, uint64_t at);
 /* The root on disk refers to these bytes; the next one will not. */
 void space_retire(struct space *sp, uint64_t at, uint64_t len);
 
-/* Neither refers to them, but perhaps an earlier root, which recovery may go back to. */
+/* It does not refer to them, but perhaps an older one: they wait. */
 void space_retire_old(struct space *sp, uint64_t at, uint64_t len);
 
 /*
- * A root was written. Not `sure`: perhaps it was, or it refers to what waits for a root: that goes
- * on waiting.
+ * A root was written: what was put is used, and what was retired waits. Not `sure`: what was
+ * retired stays that, since the write has failed, though it may have reached the file, or since
+ * this root refers to it as well.
  */
 void space_root(struct space *sp, bool sure);
 
-/* The newest root is durable: what waited for that is free. */
+/* The root on disk is durable: what waited is free. */
 void space_durable(struct space *sp);
 
 /*
