@@ -294,11 +294,11 @@ int frame_resize(struct frame *f, uint64_t nbytes)
 }
 
 /*
- * Behind an empty root lies what was cut off, which waits for that root to be durable. A file that
- * is rewritten each time it is opened has gaps, of which each opening knows only that the root on
- * disk does without them. Making that root durable is worth a sync before such a file is written.
- * If the sync fails, the bytes go on waiting. If not, what lies behind the root goes back to the
- * disk: otherwise each opening from then on would find as much, and sync again.
+ * Syncs before chunk n is written, if many bytes wait for nothing but the root on disk to be
+ * durable: those behind an empty root, which was cut down to that; or the gaps in a file that is
+ * written anew each time it is opened. Such a file has no commit before its first chunk, and would
+ * get longer with each opening. If the sync fails, the bytes go on waiting. If not, what lies
+ * behind the root goes back to the disk: otherwise the next opening would find it, and sync again.
  */
 static void reclaim(struct frame *f, uint32_t n)
 {

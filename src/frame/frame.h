@@ -362,11 +362,11 @@ bool frame_wants_commit(const struct frame *f);
 NODISCARD int frame_sync_root(struct frame *f);
 
 /*
- * True: the root on disk was written by this process. Else the file may have a newer one, whose
- * writer was killed before it wrote the header: recovery would prefer that to the root that was
- * opened. So once a sync has confirmed the latter, the next root is synced before its header.
- * Whoever closes a frame and opens it again, as it was, may pass that on with frame_set_latest; not
- * if changes were given up. [reader], [mutator]
+ * True: the root on disk was written by this process. If not, the file may also have a newer root
+ * to which no header ever led, since its writer was killed before that. Recovery would prefer it to
+ * the root that was opened. So once the latter has been synced, the next commit does not rely on
+ * recovery, and syncs before it writes its header. Whoever closes a frame and opens it again, as it
+ * was, may pass this on with frame_set_latest; not if changes were given up. [reader], [mutator]
  */
 bool frame_latest(const struct frame *f);
 void frame_set_latest(struct frame *f);

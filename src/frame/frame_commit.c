@@ -1,14 +1,27 @@
 /*
  * Commit: the changes in memory become a new root on disk. FORMAT.md 10.
  *
- *     header | chunks of old and new roots, garbage | new index | trailer
+ *     header | chunks of old and new roots, garbage | new index | slack | trailer
  *       |                                               ^
  *       +--- frame_len, cbytes: one write of 87 bytes --+
  *
- * Until that write the file is, to every reader, what it was. The bytes that the old root refers to
- * are not touched.
+ *   1  draft_root     encodes index and trailer, and takes space for them that no root on disk
+ *                     refers to, as it was with the chunks (space.h)
+ *   2  write_draft    writes them there, and syncs if commit_index says so
+ *   3  commit_header  writes the header: the one step that readers see
+ *   4  commit_sync    makes that durable, at once or whenever a sync is asked for; after it what
+ *                     only older roots refer to can be overwritten
  *
- * A frame without data has a root of another kind: frame_front.c.
+ * A process that is killed leaves the old root before 3, and the new one after it. A power cut
+ * between 3 and 4 may leave the new header without what it points to. Then opening goes back to the
+ * newest root that is whole (recover.c), of which there must be one: if the old one could not be
+ * found so (`recoverable`), 2 syncs.
+ *
+ * A failure in 1 or 2 leaves the frame as it was. After one in 3 the file has the old header or the
+ * new one (`doubt`), and what both refer to is kept. After a failed sync nobody knows what the disk
+ * has (`suspect`): redo.c.
+ *
+ * A frame without data has a root of another kind, which needs no index: frame_front.c.
  */
 #include "frame/commit_impl.h"
 
@@ -238,6 +251,8 @@ static int write_draft(struct frame *f, struct draft *d)
 	int rc = io_pwrite(f->io, d->at, buf_view(&d->packed));
 	if (rc == 0 && d->synced)
 		rc = commit_sync(f);
+	if (rc == 0 && frame_is_overtaken(f))
+		rc = -ESTALE;
 	if (rc < 0)
 		space_give(&f->space, d->at, d->packed.n);
 	return rc;
@@ -268,10 +283,7 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	buf_free(&d.packed);
 	TRY(rc);
 	space_put(&f->space, d.at, len);
-	rc = frame_is_overtaken(f) ? -ESTALE : 0;
-	if (rc == 0)
-		rc = commit_header(f, &d.root, d.trailer_len, f->notes ? d.whole : 0,
-				   has->moved);
+	rc = commit_header(f, &d.root, d.trailer_len, f->notes ? d.whole : 0, has->moved);
 	if (rc < 0) {
 		space_retire(&f->space, d.at, len);
 		return rc;
@@ -326,7 +338,10 @@ void frame_set_latest(struct frame *f)
 	f->latest = !f->went_back;
 }
 
-/* The root on disk was confirmed by a sync. */
+/*
+ * The root on disk has been synced, and must not be lost any more. If this process did not write
+ * it, recovery may prefer another one in the file (frame_latest): the next commit must do without.
+ */
 static void confirm(struct frame *f)
 {
 	f->recoverable &= f->latest;
