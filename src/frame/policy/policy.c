@@ -96,7 +96,7 @@ void policy_follow(struct policy *p, const struct settings *s, struct frame *f)
 	p->aim = aims[s->tune];
 	p->base = s->pipeline;
 	p->free_level = s->free_level;
-	p->auto_level = s->level_auto;
+	p->level_auto = s->level_auto;
 	p->free_blocksize = s->free_blocksize;
 	p->chosen = p->first = false;
 	p->since = 0;

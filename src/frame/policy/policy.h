@@ -31,15 +31,16 @@
 #include <pthread.h>
 
 struct policy {
-	/* item size of the chunks whose typesize is not 1; 1: there are none; 0: not known yet */
-	uint32_t items;
+	/* by the settings: policy_follow */
 	bool tuned;           /* the tuner chooses by the data */
 	enum tune_aim aim;
 	struct pipeline base; /* codec and level that the tuner starts from */
 	bool free_level, free_blocksize; /* nobody named these: the tuner may change them */
-	bool auto_level;      /* the level follows the load, by the caller */
+	bool level_auto;      /* the level follows the load, by the caller */
 
-	pthread_mutex_t lock; /* for what follows */
+	pthread_mutex_t lock; /* for what follows, except in policy_follow */
+	/* item size of the chunks whose typesize is not 1; 1: there are none; 0: not known yet */
+	uint32_t items;
 	struct pipeline pipeline; /* of the chunks to come; its typesize is the item size */
 	bool chosen;          /* `pipeline` was chosen by looking at data, as in `report` */
 	bool first;           /* ... for an empty file, whose header does not name it yet */

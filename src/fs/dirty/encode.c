@@ -131,7 +131,7 @@ static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view
 	if (bytes_are_zero(plain))
 		return ENCODED_HOLE;
 	TRY(policy_choose(&f->policy, ws->scratch, &what, &p));
-	if (f->policy.auto_level && p.level)
+	if (f->policy.level_auto && p.level)
 		p.level = (uint8_t)budget_level(f->fs->budget);
 	TRY(encode_blocks(f, &p, plain, ws));
 	return ENCODED;
