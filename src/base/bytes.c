@@ -2,13 +2,15 @@
 
 #ifdef __x86_64__
 #define PAGE 4096u
-#define NEAR 32u /* less than this behind its source, modulo pages, the string move crawls */
 #define LINE 64u
 
-/* The C library has better ways with more: other loops, past the caches at last. */
+/* The string move is slowest where dst is less than this behind src, counted within pages. */
+#define NEAR 32u
+
+/* With more bytes than this, the C library uses other loops, which are better than ours. */
 #define MOST (1u << 20)
 
-/* In registers that hold it, or in two that hold half of it. */
+/* A register of AVX2, or two of SSE2. */
 typedef long long piece __attribute__((vector_size(32), may_alias));
 typedef long long loose __attribute__((vector_size(32), may_alias, aligned(1)));
 

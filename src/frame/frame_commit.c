@@ -189,6 +189,7 @@ static bool root_ends_at(struct frame *f, uint64_t end)
 static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 {
 	uint32_t slack = (uint32_t)((d->seq - end) % TURNS);
+	/* There are four places. One may split it, so an old root rules out two at most. */
 	while (splits_print(end + slack) || (!d->synced && slack + 2 * TURNS < SLACK_ROOM &&
 					     root_ends_at(f, end + slack)))
 		slack += TURNS;

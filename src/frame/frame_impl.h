@@ -57,8 +57,8 @@ struct frame {
 	struct io *copy; /* owned; a small file in memory, read until it changes; or NULL */
 	int dirfd;     /* owned; of a sparse frame, else -1        */
 	bool writable; /* frame_writable; fixed after opening      */
-	bool had_note; /* the root that was opened has one: ours   */
-	bool notes;    /* every root with data gets a note         */
+	bool had_note; /* the root that was opened has a note      */
+	bool notes;    /* each root that we write with data gets one: strip_note */
 	bool tight;    /* frame_set_tight: small gaps count        */
 	bool wary;     /* frame_set_wary: looks before it commits  */
 

@@ -189,8 +189,8 @@ static int load_sections(struct frame *f, struct view fixed)
 }
 
 /*
- * More chunks than one of ours may have are believed only of a file that has bytes for them: one of
- * holes claims any length for nothing.
+ * How much of what a frame claims to have is believed: `least` bytes of any; more only as far as
+ * its file takes room on the disk, since one of holes may claim any length.
  */
 static uint64_t most_bytes(const struct frame *f, uint64_t claimed, uint64_t least)
 {

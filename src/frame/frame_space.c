@@ -156,7 +156,7 @@ static bool is_old(const struct frame *f, uint32_t n)
 
 void frame_space_survey_for(struct frame *f, uint32_t n)
 {
-	if (is_old(f, n)) /* frame_space_drop would ask for it, but too late to write into a gap */
+	if (is_old(f, n)) /* frame_space_drop does it, too, but after the new one has its place */
 		frame_space_survey(f);
 	else
 		survey_small(f);
@@ -184,7 +184,7 @@ bool frame_slot_is_new(struct frame *f, uint32_t n)
 
 void frame_space_drop_from(struct frame *f, uint32_t first)
 {
-	if (first == 0) /* gaps can be used before a root without these chunks */
+	if (first == 0) /* to write into the gaps, while the chunks wait for the next root */
 		survey_small(f);
 	bool all = first == 0 && f->survey != SURVEY_DONE;
 	for (uint32_t i = first; (i = index_next_stored(&f->index, i)) < f->index.n; i++)

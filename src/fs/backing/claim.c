@@ -13,19 +13,21 @@
 #include <unistd.h>
 
 /*
- * Marks are shared record locks on single bytes of the directory. A daemon that serves marks the
- * byte whose offset is the device number of its mount. One that is about to end marks the byte
- * ENDING behind that. A third mark is on the byte PROCESS behind its process number. On the
- * directories above, the first and the third are BELOW further on.
+ * Marks are shared record locks on single bytes of the directory, at these offsets:
+ *
+ *   device number of its mount    a daemon serves the directory ...
+ *   PROCESS + process number      ... and is this process
+ *   ENDING + device number        ... and is about to end
+ *   USED + TO_WRITE or TO_READ + user number
+ *                                 somebody uses it so, or is about to: this mark is made before
+ *                                 the first look at anything in the directory
+ *
+ * On the directories above the first two stand BELOW further on, and the last at USED_BELOW.
  */
 #define ENDING ((off_t)1 << 48)
 #define PROCESS ((off_t)1 << 49)
 #define BELOW ((off_t)1 << 52)
 
-/*
- * Behind those: somebody uses the directory, or one below it, to write to it, or only to read it.
- * Made before the first look at anything in it. There is a byte for each user.
- */
 #define USED ((off_t)1 << 53)
 #define USED_BELOW ((off_t)1 << 54)
 #define TO_WRITE 0
