@@ -1,6 +1,7 @@
 #include "base/fd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -52,4 +53,15 @@ int fd_pwrite(int fd, uint64_t at, struct view src)
 void fd_proc_path(int fd, char out[static FD_PATH_MAX])
 {
 	snprintf(out, FD_PATH_MAX, "/proc/self/fd/%d", fd);
+}
+
+void fd_open_stdio(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY);
+	while (fd >= 0 && fd <= 2);
+	if (fd > 2)
+		close(fd);
 }

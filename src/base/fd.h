@@ -1,6 +1,6 @@
 /*
  * Reads and writes at an offset of a file, in as many calls as that takes; the path of a
- * descriptor.
+ * descriptor; standard descriptors that are closed.
  */
 #ifndef BASE_FD_H
 #define BASE_FD_H
@@ -21,5 +21,11 @@ NODISCARD int fd_judge(unsigned *interrupted);
 /* "/proc/self/fd/N", for calls that know only paths. */
 #define FD_PATH_MAX 32
 void fd_proc_path(int fd, char out[static FD_PATH_MAX]);
+
+/*
+ * To be called first of all: opens descriptors 0 to 2 where they are closed, so that no other file
+ * gets one of these numbers, and what is printed. Reading gives nothing, and writing still fails.
+ */
+void fd_open_stdio(void);
 
 #endif

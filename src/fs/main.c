@@ -3,6 +3,7 @@
  * opened (fs_open), in a child process unless -f was given, and the session serves requests until
  * the end (session.c). The requests themselves start in ops.c.
  */
+#include "base/fd.h"
 #include "base/log.h"
 #include "codec/versions.h"
 #include "fs/backing/claim.h"
@@ -228,31 +229,28 @@ static int daemonize(const struct options *o)
 	return -EIO;
 }
 
-/*
- * Makes sure that descriptors 0 to 2 are open, so that no file of ours gets one of these numbers.
- */
-static void open_stdio(void)
+/* What was asked for may not arrive, for example because the disk is full. */
+static int flush_output(void)
 {
-	int fd;
-
-	do
-		fd = open("/dev/null", O_RDWR);
-	while (fd >= 0 && fd <= 2);
-	if (fd > 2)
-		close(fd);
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return 0;
+	log_tell("standard output: %s", strerror(errno));
+	return -EIO;
 }
 
 int main(int argc, char **argv)
 {
 	struct options o;
 
-	open_stdio();
+	fd_open_stdio();
 	signal(SIGCHLD, SIG_DFL); /* ignored, which is inherited, waitpid knows of no child's end */
 	int rc = options_parse(&o, argc, argv);
 	if (rc >= 0 && o.help) {
 		options_help();
+		rc = flush_output();
 	} else if (rc >= 0 && o.version) {
 		print_version();
+		rc = flush_output();
 	} else if (rc >= 0 && o.remount) {
 		rc = remount(&o);
 	} else {

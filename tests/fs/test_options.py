@@ -4,7 +4,6 @@ that are wrong."""
 import mmap
 import os
 import re
-import subprocess
 
 import pytest
 
@@ -102,13 +101,16 @@ def test_help_fits_a_terminal(words):
 
 
 @pytest.mark.parametrize(
-    "words", [["codecs"], ["--help"], ["cat", TEXT], ["info", TEXT], ["ls", TEXT]], ids=str
+    "words",
+    [[CFRAME, *words] for words in (["codecs"], ["--help"], ["cat", TEXT], ["info", TEXT])]
+    + [[CFRAME, "ls", TEXT], [DAEMON, "--help"], [DAEMON, "--version"]],
+    ids=lambda words: "-".join(str(word).rpartition("/")[2] for word in words),
 )
 def test_what_does_not_arrive_is_told(words):
-    with open("/dev/full", "w") as full:
-        got = subprocess.run([CFRAME, *words], stdout=full, stderr=-1, text=True)
-    assert got.returncode == 1
-    assert got.stderr == "cframe: standard output: No space left on device\n"
+    for to, why in (("/dev/full", "No space left on device"), ("&-", "Bad file descriptor")):
+        got = attempt("sh", "-c", f'exec "$@" >{to}', "sh", *words)
+        assert got.returncode == 1
+        assert got.stderr == f"{words[0].name}: standard output: {why}\n"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 #include "cframe.h"
 #include "say.h"
 
+#include "base/fd.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -157,6 +159,7 @@ static void raise_nofile(void)
 
 int main(int argc, char **argv)
 {
+	fd_open_stdio();
 	raise_nofile();
 	int code = run(argc, argv);
 	return is_said() ? code : 1;
