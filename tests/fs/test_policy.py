@@ -293,7 +293,10 @@ def test_wrong_rules_are_refused_at_the_mount(mount, work, text, line, why):
     assert f"{rules}:{line}:" in str(error.value) and why in str(error.value)
 
 
-@pytest.mark.parametrize("name, why", [("absent", "No such file"), (".", "Is a directory")])
+@pytest.mark.parametrize(
+    "name, why",
+    [("absent", "No such file"), (".", "Is a directory"), ("/dev/zero", "longer than 1M")],
+)
 def test_rules_that_cannot_be_read_are_refused(mount, work, name, why):
     with pytest.raises(MountFailed, match=why):
         mount(f"rules={work / name}")

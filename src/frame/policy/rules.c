@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 struct rule {
 	struct rule *next;
@@ -93,21 +92,26 @@ static int cannot_read(const char *file, int rc, struct option_why *why)
 	return rc;
 }
 
+#define MOST (1u << 20) /* bytes: a device has no end */
+
 static int read_lines(struct rules *r, FILE *in, const char *file, struct option_why *why)
 {
 	struct place at = {.file = file, .why = why};
-	char *line = NULL;
-	size_t room = 0;
-	ssize_t n;
-	int rc = 0;
+	struct buf all = {0};
 
-	while (rc >= 0 && (n = getline(&line, &room, in)) >= 0) {
+	TRY(buf_reserve(&all, MOST + 1));
+	char *line = (char *)all.p, *end = line + fread(line, 1, MOST + 1, in);
+	int rc = ferror(in) ? cannot_read(file, errno ? -errno : -EIO, why) : 0;
+	if (rc >= 0 && end - line > MOST)
+		rc = option_refuse(why, "rules", file, "is longer than 1M");
+	for (char *next; rc >= 0 && line < end; line = next + 1) {
+		next = memchr(line, '\n', (size_t)(end - line));
+		next = next ? next : end;
+		*next = 0;
 		at.line++;
-		rc = read_text(r, line, (size_t)n, &at);
+		rc = read_text(r, line, (size_t)(next - line), &at);
 	}
-	if (rc >= 0 && ferror(in))
-		rc = cannot_read(file, errno ? -errno : -EIO, why);
-	free(line); /* of getline */
+	buf_free(&all);
 	return rc;
 }
 
