@@ -177,4 +177,5 @@ def test_cframe_tune(tmp_path):
     os.rename(empty, odd)
     (one,) = json.loads(run(odd, "--json").stdout)
     assert one["file"] == f'{tmp_path}/\n"\u20ac??????'
+    assert one["tuned"]["pipeline"] == "zstd:1", "what a mount gives an empty file"
     assert run(tmp_path / "absent").returncode != 0 and run().returncode != 0

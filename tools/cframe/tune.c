@@ -248,6 +248,7 @@ static int tune_file(struct scratch *s, const char *file, bool all, cJSON *to)
 	w->s = s;
 	w->goal = (struct tune_goal){.free_codec = true, .free_blocksize = true};
 	pipeline_default(&w->goal.base);
+	w->chosen = w->goal.base; /* of a file without bytes */
 	w->changes = cJSON_CreateArray();
 	int rc = open_plain(file, &w->io);
 	if (rc == 0)
