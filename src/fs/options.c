@@ -137,6 +137,8 @@ static int parse_word(struct parse *p, char *word)
 	}
 	if (!row)
 		return parse_mount_word(p, word);
+	if (strcmp(row->name, "max_read") != 0) /* the kernel shows it, so it comes with remount */
+		p->o.own = row->name;
 	if (!value || !value[1])
 		return refuse(p, "option", row->name, "wants a value");
 	return option_read(row, value + 1, to, &p->why);
@@ -250,6 +252,9 @@ static int judge_paths(struct parse *p, int argc, char **argv)
 	o->backing = realpath(argv[0], NULL);
 	if (!o->backing)
 		return refuse(p, "backing directory", argv[0], options_path_error(errno));
+	if (strncmp(argv[1], "/dev/fd/", 8) == 0) /* the descriptor of a mount that is there */
+		return refuse(p, "mount point", argv[1],
+			      "drop_privileges is not supported; umount what mount(8) has left");
 	o->mountpoint = realpath(argv[1], NULL);
 	if (!o->mountpoint)
 		return refuse(p, "mount point", argv[1], options_path_error(errno));

@@ -19,6 +19,7 @@ struct options {
 	bool read_only; /* -o ro */
 	bool nonempty;  /* mount even over another mount */
 	bool remount;   /* -o remount: change the flags of a live mount, then leave */
+	const char *own; /* the last option that is neither mount(8)'s nor the kernel's; or NULL */
 
 	struct settings settings; /* of new files and rewritten chunks         */
 	uint64_t cache, dirty_max;

@@ -204,12 +204,23 @@ def test_remount_read_only(shell, dirs):
     assert os.listdir(dirs[0]) == ["f.b2frame"]
 
 
-def test_remount_read_only_and_back(shell):
+def test_remount_read_only_and_back(shell, dirs):
+    """It changes no option of the daemon, and says so."""
     got = shell(
         'mount -t fuse.cframefs "$BACKING" "$MNT"; mount -o remount,ro "$MNT"\n'
-        'mount -o remount,rw "$MNT"; echo data > "$MNT/f"; cat "$MNT/f"; umount "$MNT"'
+        'mount -o remount,rw "$MNT"; echo data > "$MNT/f"; cat "$MNT/f"\n'
+        'mount -o remount,level=9 "$MNT"; umount "$MNT"'
     )
-    assert (got.returncode, got.stdout, got.stderr) == (0, "data\n", ""), got
+    assert (got.returncode, got.stdout) == (0, "data\n"), got
+    assert got.stderr.startswith(f"cframefs: remount '{dirs[1]}': level stays as it was, "), got
+    assert got.stderr.count("\n") == 1
+
+
+def test_a_descriptor_that_is_mounted_already(shell):
+    """With drop_privileges mount(8) mounts it itself, and then calls the helper."""
+    got = shell('! mount -t fuse.cframefs "$BACKING" "$MNT" -o drop_privileges; umount "$MNT"')
+    assert got.returncode == 0, got
+    assert "mount point '/dev/fd/3': drop_privileges is not supported" in got.stderr
 
 
 def test_what_is_mounted_read_only_stays_so(shell, dirs):
