@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,16 @@ from libmount import DAEMON, SLOWNESS, Mount, is_mounted, umount
 from libposix import ZERO_RANGE, fallocate
 from libprogram import skip_or_fail
 from libwatch import Watchdog
+
+
+def interrupt(*_):
+    """A SIGTERM is taken for a Ctrl-C, by the workers of pytest-xdist, too: fixtures unmount what
+    tests have mounted."""
+    subprocess.run(["pkill", "-TERM", "-P", str(os.getpid())], check=False)
+    raise KeyboardInterrupt
+
+
+signal.signal(signal.SIGTERM, interrupt)
 
 
 def can_zero_ranges(where):
