@@ -129,8 +129,8 @@ static int remount(const struct options *o)
 	if (mount(NULL, o->mountpoint, NULL, set, NULL) < 0)
 		return complain("remount", o->mountpoint, -errno);
 	if (o->own) /* mount(8) adds what fstab says, which may be no change */
-		log_tell("remount '%s': %s stays as it was, like all options of the daemon: unmount "
-			 "it, and mount it anew",
+		log_tell("remount '%s': %s stays as it was, like all options of the daemon: "
+			 "unmount it, and mount it anew",
 			 o->mountpoint, o->own);
 	if (set & MS_RDONLY || !is_read_only_for_good(o->mountpoint))
 		return 0;

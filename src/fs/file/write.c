@@ -94,7 +94,8 @@ void file_shrink_back(struct file *f, uint64_t size)
 		arrivals_lack(&f->arrivals, size, frame_size(f->frame));
 }
 
-static ssize_t write_locked(struct file *f, const struct file_data *d)
+/* *why: what stopped it behind the bytes that it returns. */
+static ssize_t write_locked(struct file *f, const struct file_data *d, int *why)
 {
 	uint64_t old = frame_size(f->frame), end;
 	size_t done = 0, n = d->bytes.n;
@@ -124,6 +125,7 @@ static ssize_t write_locked(struct file *f, const struct file_data *d)
 	arrivals_come(&f->arrivals, old, d->at, d->at + done);
 	if (done && d->at + done > old)
 		(void)file_accept_long_refused(f);
+	*why = rc;
 	return done ? (ssize_t)done : rc;
 }
 
@@ -135,13 +137,14 @@ static uint64_t claim(struct file *f, uint64_t at, size_t n)
 	return ceil_div(at % size + n, size) * size;
 }
 
-static ssize_t write_gated(struct file *f, const struct file_data *d, enum file_clock clock)
+static ssize_t write_gated(struct file *f, const struct file_data *d, enum file_clock clock,
+			   int *why)
 {
 	pthread_rwlock_rdlock(&f->gate);
 	if (clock == FILE_CLOCK_KERNEL)
 		times_hold(f->inode, f->fd);
 	pthread_rwlock_wrlock(&f->lock);
-	ssize_t rc = f->lost ? -EIO : write_locked(f, d);
+	ssize_t rc = f->lost ? -EIO : write_locked(f, d, why);
 	pthread_rwlock_unlock(&f->lock);
 	if (rc >= 0) {
 		file_note_change(f, clock);
@@ -161,14 +164,15 @@ int file_commit_replaced(struct file *f)
  * One writer at a time: a writer that waited inside the gate would keep out the commit that frees
  * the space of replaced chunks.
  */
-static ssize_t write_entered(struct file *f, const struct file_data *d, enum file_clock clock)
+static ssize_t write_entered(struct file *f, const struct file_data *d, enum file_clock clock,
+			     int *why)
 {
 	pthread_mutex_lock(&f->writing);
 	ssize_t rc = file_commit_replaced(f);
 	if (rc >= 0)
 		file_catch_up(f);
 	if (rc >= 0)
-		rc = write_gated(f, d, clock);
+		rc = write_gated(f, d, clock, why);
 	pthread_mutex_unlock(&f->writing);
 	return rc;
 }
@@ -195,15 +199,15 @@ int file_check_writing(struct file *f)
 
 /*
  * Pages from the kernel's cache could not be taken, or not all of them: the kernel drops them, and
- * what the file had in their place stays. Returns the error for the kernel: a short count becomes
- * -EIO, since the kernel does not count what it sends from its cache and would take that for
+ * what the file had in their place stays. Returns the error for the kernel, also where some were
+ * taken, since it does not count what it sends from its cache and would take a short count for
  * success; -EAGAIN becomes -EIO, since the application would only repeat its fsync, and the bytes
  * are gone.
  */
-static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc)
+static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc, int why)
 {
 	uint64_t lo = d->at + (rc < 0 ? 0 : (uint64_t)rc), hi = d->at + d->bytes.n;
-	int error = rc < 0 && rc != -EAGAIN ? (int)rc : -EIO;
+	int error = why < 0 && why != -EAGAIN ? why : -EIO;
 
 	pthread_rwlock_rdlock(&f->gate);
 	pthread_rwlock_wrlock(&f->lock);
@@ -239,12 +243,13 @@ ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock cl
 	if (d->bytes.n == 0)
 		return 0;
 	err_clear();
+	int why = 0;
 	ssize_t rc = file_enter_budget(f, most);
 	bool entered = rc >= 0;
 	if (entered)
-		rc = write_entered(f, d, clock);
+		rc = write_entered(f, d, clock, &why);
 	if (rc < (ssize_t)d->bytes.n && clock == FILE_CLOCK_KERNEL)
-		rc = refuse(f, d, rc);
+		rc = refuse(f, d, rc, rc < 0 ? (int)rc : why);
 	if (entered && rc < 0)
 		settle_times(f);
 	if (entered)
