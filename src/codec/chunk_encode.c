@@ -84,6 +84,13 @@ static void plan_blocks(struct encoder *e, const struct pipeline *p)
 	e->plan.typesize = typesize;
 }
 
+bool encoder_splits(const struct pipeline *p)
+{
+	struct encoder e = {.src = {NULL, CHUNK_MAX_NBYTES}};
+	plan_blocks(&e, p);
+	return e.split;
+}
+
 /* One block decides for all; not the first, where a file may have its header. */
 static int plan_cuts(struct encoder *e)
 {

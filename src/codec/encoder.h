@@ -34,6 +34,11 @@ NODISCARD int encoder_init(struct encoder *e, struct scratch *s, const struct pi
 NODISCARD int encoder_plan(struct encoder *e, struct scratch *s, const struct pipeline *p,
 			   struct view src);
 
+/*
+ * True: in chunks of several blocks each byte of an item gets a stream of its own (FORMAT.md 3.3).
+ */
+bool encoder_splits(const struct pipeline *p);
+
 /* True: encoding is not worth trying; use encoder_store. */
 bool encoder_wants_store(const struct encoder *e);
 

@@ -97,3 +97,12 @@ def test_every_candidate_is_sound(tuner, codec, blosc2, data, aim, item):
             if reference_reads(got, len(data)):
                 assert blosc2.decompress2(got.chunk) == data, got
     assert 14 <= i <= 24 and len(set(seen[2:])) == len(seen[2:])
+
+
+@pytest.mark.parametrize("base", ["zstd:1", "lz4:5", "lz4hc:5", "blosclz:5", "zlib:5"])
+def test_candidates_differ(tuner, base):
+    """Planes are only tried joined in one stream where a chunk would have one for each."""
+    data, chunks = np.arange(1 << 14, dtype="<u8").tobytes(), []
+    while (one := tuner.ask("n", b"", data, candidate=2 + len(chunks), base=base))[0] == 0:
+        chunks.append(one[1].chunk)
+    assert len(chunks) > 10 and len(set(chunks)) == len(chunks)

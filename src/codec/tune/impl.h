@@ -107,9 +107,6 @@ static inline bool tune_is_priced(const struct tuner *t)
 void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size,
 		struct pipeline *p);
 
-/* True: it gives each byte of an item a stream of its own. */
-bool tune_splits(const struct pipeline *p);
-
 static inline bool tune_is_filtered(const struct pipeline *p)
 {
 	return p->filter[FILTER_SLOTS - 1];

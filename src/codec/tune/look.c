@@ -9,6 +9,7 @@
  * one depends on how alike they are, so the best candidate is tried both ways.
  */
 #include "codec/codec.h"
+#include "codec/encoder.h"
 #include "codec/filter.h"
 #include "codec/scratch_impl.h"
 #include "codec/tune/impl.h"
@@ -289,7 +290,7 @@ static unsigned bring_plain(struct tuner *t, unsigned n)
 static unsigned bring_joined(struct tune_report *r, unsigned n)
 {
 	struct tune_trial joined = {.pipeline = r->tried[0].pipeline};
-	if (!tune_splits(&joined.pipeline))
+	if (!encoder_splits(&joined.pipeline))
 		return n;
 	joined.pipeline.split_mode = SPLIT_NEVER;
 	tune_bring(r, &joined, r->ntried, n);

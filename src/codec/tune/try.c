@@ -70,14 +70,6 @@ int tune_gather(struct tuner *t, const struct tune_pieces *want, enum tune_place
 	return 0;
 }
 
-#define SPLIT_TYPESIZE_MAX 16 /* FORMAT.md 3.3 */
-
-bool tune_splits(const struct pipeline *p)
-{
-	return p->codec != CODEC_ZSTD && p->split_mode != SPLIT_NEVER && p->typesize > 1 &&
-	       p->typesize <= SPLIT_TYPESIZE_MAX && memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS);
-}
-
 bool tune_same_filters(const struct pipeline *a, const struct pipeline *b)
 {
 	return a->typesize == b->typesize && !memcmp(a->filter, b->filter, FILTER_SLOTS);
@@ -95,7 +87,7 @@ static uint32_t price_of_bits(uint32_t item)
 static uint32_t price(const struct pipeline *p, enum tune_aim aim)
 {
 	static const uint32_t weight[] = {[TUNE_BALANCED] = 1, [TUNE_SIZE] = 0, [TUNE_SPEED] = 4};
-	uint32_t cost = tune_splits(p) ? p->typesize : 0;
+	uint32_t cost = encoder_splits(p) ? p->typesize : 0;
 	for (unsigned i = 0; i < FILTER_SLOTS; i++)
 		switch (p->filter[i]) {
 		case FILTER_SHUFFLE: cost += 4; break;
@@ -103,24 +95,6 @@ static uint32_t price(const struct pipeline *p, enum tune_aim aim)
 		case FILTER_BYTEDELTA: cost += 12; break;
 		}
 	return cost * weight[aim];
-}
-
-/*
- * How much more tables cost a sample than they will cost a block. Each stream has tables of its
- * own, 40 bytes by measurement, and the streams of a sample are shorter.
- */
-#define TABLE_BYTES 40
-
-static uint32_t table_excess(const struct pipeline *p, size_t n, uint32_t stored)
-{
-	if (!tune_splits(p))
-		return 0;
-	uint64_t block =
-		p->blocksize ? p->blocksize : max_u64(64u << 10, (uint64_t)p->typesize << 14);
-	if (block <= n)
-		return 0;
-	uint64_t excess = TABLE_BYTES * (uint64_t)p->typesize * (block - n) / block;
-	return (uint32_t)min_u64(excess, stored / 16);
 }
 
 /* 0 bytes: the codec cannot tell. */
@@ -138,15 +112,6 @@ static int price_sample(struct tuner *t, const struct pipeline *p, struct view v
 		sum += (size_t)n;
 	}
 	*stored = sum;
-	return 0;
-}
-
-static int encode_sample(struct tuner *t, const struct pipeline *p, struct view v, size_t *stored)
-{
-	uint32_t nblocks = (uint32_t)max_u64(v.n / p->blocksize, 1);
-	TRY(chunk_encode(t->s, p, v, &t->s->trial));
-	uint32_t n = (uint32_t)t->s->trial.n;
-	*stored = n - nblocks * table_excess(p, p->blocksize, n / nblocks);
 	return 0;
 }
 
@@ -177,8 +142,10 @@ int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial
 	one.no_sums = true;
 	size_t stored = 0;
 	TRY(price_sample(t, &one, v, &stored));
-	if (!stored)
-		TRY(encode_sample(t, &one, v, &stored));
+	if (!stored) {
+		TRY(chunk_encode(t->s, &one, v, &t->s->trial));
+		stored = t->s->trial.n;
+	}
 	*trial = (struct tune_trial){
 		.pipeline = *p, .sampled = (uint32_t)v.n, .stored = (uint32_t)stored};
 	uint64_t score = (uint64_t)stored * (1000 + price(p, t->goal->aim)) / 1000;

@@ -5,6 +5,7 @@
  * (tune/try.c), so that what cannot win any more is not tried again.
  */
 #include "codec/codec.h"
+#include "codec/encoder.h"
 #include "codec/filter.h"
 #include "codec/scratch_impl.h"
 #include "codec/tune/impl.h"
@@ -207,13 +208,6 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 	return 0;
 }
 
-/* Whether a form is another one under this size: planes of one byte, items that are never split. */
-static bool same_as_other(enum tune_kind kind, bool joined, uint32_t size)
-{
-	return (kind == TUNE_KIND_SHUFFLE && size == 1) ||
-	       (joined && (size == 1 || !tune_power_of_two(size)));
-}
-
 bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, struct pipeline *out)
 {
 	const uint32_t sizes[] = {1, 2, 4, 8, 16, tune_is_usual(item) ? 0 : item};
@@ -237,10 +231,11 @@ bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, str
 	for (unsigned k = 0; k < NFORMS * sizeof sizes / sizeof *sizes; k++) {
 		const struct form *f = &forms[k % NFORMS];
 		uint32_t size = sizes[k / NFORMS];
-		if (!size || (f->joined && goal->base.codec == CODEC_ZSTD) ||
-		    same_as_other(f->kind, f->joined, size) || left-- > 0)
+		if (!size || (f->kind == TUNE_KIND_SHUFFLE && size == 1))
 			continue;
 		tune_build(goal, f->kind, size, out);
+		if ((f->joined && !encoder_splits(out)) || left-- > 0)
+			continue;
 		if (f->joined)
 			out->split_mode = SPLIT_NEVER;
 		return true;
