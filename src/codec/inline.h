@@ -7,4 +7,7 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
+/* Of a power of two; a constant where that is one. */
+#define LOG2(x) ((unsigned)__builtin_ctzl(x))
+
 #endif

@@ -10,6 +10,7 @@
  *   GATHER(v, s)     optional: groups byte j of all s-byte items of a lane together
  *   LO(a, b, w), HI(a, b, w) with GATHER: interleave elements of w bytes
  *   OWN_PLANES       optional: to_planes and from_planes of its own; no STORE4 then
+ *   OWN_LOOPS        optional: shuffle8, unshuffle8, shuffle16 and unshuffle16 of its own
  *
  * How it works. Let s registers hold VB items so that lane 0 has items 0..15,
  * lane 1 items 16..31. The address of a byte in a lane set is then a string of
@@ -50,11 +51,6 @@ ALWAYS_INLINE void SUFFIX(round_w)(VEC *a, const size_t s)
 }
 #endif
 
-ALWAYS_INLINE unsigned SUFFIX(log2)(const size_t s)
-{
-	return s == 2 ? 1 : s == 4 ? 2 : s == 8 ? 3 : 4;
-}
-
 #ifndef OWN_PLANES
 /* VB items at src become s registers, one for each plane. */
 ALWAYS_INLINE void SUFFIX(to_planes)(VEC *a, const size_t s, const uint8_t *src)
@@ -67,7 +63,7 @@ ALWAYS_INLINE void SUFFIX(to_planes)(VEC *a, const size_t s, const uint8_t *src)
 	for (size_t r = 0; r < s; r++)
 		a[r] = GATHER(a[r], s);
 #pragma GCC unroll 4
-	for (unsigned k = 0; k < SUFFIX(log2)(s); k++)
+	for (unsigned k = 0; k < LOG2(s); k++)
 		SUFFIX(round_w)(a, s);
 #else
 #pragma GCC unroll 4
@@ -79,7 +75,7 @@ ALWAYS_INLINE void SUFFIX(to_planes)(VEC *a, const size_t s, const uint8_t *src)
 ALWAYS_INLINE void SUFFIX(from_planes)(VEC *a, const size_t s, uint8_t *dst)
 {
 #pragma GCC unroll 4
-	for (unsigned k = 0; k < SUFFIX(log2)(s); k++)
+	for (unsigned k = 0; k < LOG2(s); k++)
 		SUFFIX(round8)(a, s);
 #pragma GCC unroll 8
 	for (size_t r = 0; r < s; r += 2)
@@ -258,8 +254,10 @@ static void SUFFIX(unshuffle_any)(size_t size, size_t n, const uint8_t *src, uin
 
 SHUFFLE_LOOPS(2)
 SHUFFLE_LOOPS(4)
+#ifndef OWN_LOOPS
 SHUFFLE_LOOPS(8)
 SHUFFLE_LOOPS(16)
+#endif
 
 static void SUFFIX(shuffle)(size_t size, size_t n, const uint8_t *src, uint8_t *dst)
 {

@@ -25,6 +25,8 @@
 #define UNPACK_LO8(a, b) _mm512_unpacklo_epi8((a), (b))
 #define UNPACK_HI8(a, b) _mm512_unpackhi_epi8((a), (b))
 #define OWN_PLANES
+#define OWN_LOOPS
+#define OWN_BITS
 
 ALWAYS_INLINE __m512i load4(const uint8_t *p, size_t gap)
 {
@@ -71,15 +73,10 @@ static const uint32_t weave32[4][2][16] = {
 #define S16(i) SORT(i, 16)
 static const uint8_t sort[4][64] = {{LIST64(S2)}, {LIST64(S4)}, {LIST64(S8)}, {LIST64(S16)}};
 
-ALWAYS_INLINE unsigned log2_of(const size_t s)
-{
-	return s == 2 ? 1 : s == 4 ? 2 : s == 8 ? 3 : 4;
-}
-
 /* One rotation of the s registers in `a`; elements of 64 / s bytes, or of one byte. */
 ALWAYS_INLINE void weave_words(__m512i *a, const size_t s)
 {
-	__m512i b[16], lo = LOAD(weave32[4 - log2_of(s)][0]), hi = LOAD(weave32[4 - log2_of(s)][1]);
+	__m512i b[16], lo = LOAD(weave32[4 - LOG2(s)][0]), hi = LOAD(weave32[4 - LOG2(s)][1]);
 #pragma GCC unroll 16
 	for (size_t i = 0; i < s / 2; i++) {
 		b[2 * i] = _mm512_permutex2var_epi32(a[i], lo, a[i + s / 2]);
@@ -105,19 +102,19 @@ ALWAYS_INLINE void weave_bytes(__m512i *a, const size_t s)
 
 ALWAYS_INLINE void to_planes_avx512(__m512i *a, const size_t s, const uint8_t *src)
 {
-	__m512i order = LOAD(sort[log2_of(s) - 1]);
+	__m512i order = LOAD(sort[LOG2(s) - 1]);
 #pragma GCC unroll 16
 	for (size_t r = 0; r < s; r++)
 		a[r] = _mm512_permutexvar_epi8(order, LOAD(src + 64 * r));
 #pragma GCC unroll 4
-	for (unsigned k = 0; k < log2_of(s); k++)
+	for (unsigned k = 0; k < LOG2(s); k++)
 		weave_words(a, s);
 }
 
 ALWAYS_INLINE void from_planes_avx512(__m512i *a, const size_t s, uint8_t *dst)
 {
 #pragma GCC unroll 4
-	for (unsigned k = 0; k < log2_of(s); k++)
+	for (unsigned k = 0; k < LOG2(s); k++)
 		weave_bytes(a, s);
 #pragma GCC unroll 16
 	for (size_t r = 0; r < s; r++)
@@ -148,8 +145,7 @@ static const uint8_t item_base[2][64] = {{LIST64(B8)}, {LIST64(B16)}};
 static const uint8_t byte_in_item[2][64] = {{LIST64(M8)}, {LIST64(M16)}};
 static const uint8_t item_in_register[2][64] = {{LIST64(D8)}, {LIST64(D16)}};
 
-ALWAYS_INLINE __m512i choose(const size_t s, const unsigned bit, __m512i a,
-							    __m512i b)
+ALWAYS_INLINE __m512i choose(const size_t s, const unsigned bit, __m512i a, __m512i b)
 {
 	static const __mmask16 words[4] = {0xAAAA, 0xCCCC, 0xF0F0, 0xFF00};
 	if (s == 16)
@@ -158,11 +154,10 @@ ALWAYS_INLINE __m512i choose(const size_t s, const unsigned bit, __m512i a,
 }
 
 /* Column k of the s registers moves by k rows, up or down. */
-ALWAYS_INLINE void move_columns(__m512i *a, const size_t s,
-							       const bool up)
+ALWAYS_INLINE void move_columns(__m512i *a, const size_t s, const bool up)
 {
 #pragma GCC unroll 4
-	for (unsigned t = 0; t < log2_of(s); t++) {
+	for (unsigned t = 0; t < LOG2(s); t++) {
 		const size_t by = up ? (size_t)1 << t : s - ((size_t)1 << t);
 		__m512i b[16];
 #pragma GCC unroll 16
@@ -185,10 +180,7 @@ ALWAYS_INLINE __m512i turn(const size_t s, __m512i x, const int by)
 	return _mm512_permutexvar_epi64(_mm512_add_epi64(LOAD(pair), _mm512_set1_epi64(by)), x);
 }
 
-/*
- * For each register, where the bytes of its turned row
- * come from, and where those of a turned row go.
- */
+/* For each register: where the bytes of its turned row come from ... */
 ALWAYS_INLINE void turning_in(__m512i *order, const size_t s)
 {
 	const int t = s == 16;
@@ -199,6 +191,7 @@ ALWAYS_INLINE void turning_in(__m512i *order, const size_t s)
 	}
 }
 
+/* ... and where those of a turned row go. */
 ALWAYS_INLINE void turning_out(__m512i *order, const size_t s)
 {
 	const int t = s == 16;
@@ -231,8 +224,8 @@ ALWAYS_INLINE uint8_t *plane_at(const struct planes *p, const size_t j)
 			       : p->high + (j - IN_PLACE_16) * p->high_gap;
 }
 
-ALWAYS_INLINE void
-shuffle_turned(const size_t s, const __m512i *order, const uint8_t *src, const struct planes *dst)
+ALWAYS_INLINE void shuffle_turned(const size_t s, const __m512i *order, const uint8_t *src,
+				  const struct planes *dst)
 {
 	__m512i a[16];
 #pragma GCC unroll 16
@@ -247,8 +240,8 @@ shuffle_turned(const size_t s, const __m512i *order, const uint8_t *src, const s
 	}
 }
 
-ALWAYS_INLINE void
-unshuffle_turned(const size_t s, const __m512i *order, const struct planes *src, uint8_t *dst)
+ALWAYS_INLINE void unshuffle_turned(const size_t s, const __m512i *order, const struct planes *src,
+				    uint8_t *dst)
 {
 	__m512i a[16];
 #pragma GCC unroll 16
@@ -260,6 +253,7 @@ unshuffle_turned(const size_t s, const __m512i *order, const struct planes *src,
 		STORE(dst + 64 * r, _mm512_permutexvar_epi8(order[r], a[r]));
 }
 
+/* True: all planes share the lines of one set. With 8 planes these still have room. */
 static inline bool planes_collide(const size_t s, size_t n)
 {
 	return s == 16 && n % 4096 == 0;
@@ -272,8 +266,7 @@ ALWAYS_INLINE void copy_piece(uint8_t *dst, const uint8_t *src)
 		STORE(dst + i, LOAD(src + i));
 }
 
-ALWAYS_INLINE void
-shuffle_mirrored(const size_t s, size_t n, const uint8_t *src, uint8_t *dst)
+ALWAYS_INLINE void shuffle_mirrored(const size_t s, size_t n, const uint8_t *src, uint8_t *dst)
 {
 	__m512i order[16];
 	uint8_t near[(16 - IN_PLACE_16) * NEAR] __attribute__((aligned(64)));
@@ -292,8 +285,7 @@ shuffle_mirrored(const size_t s, size_t n, const uint8_t *src, uint8_t *dst)
 	shuffle_rest(s, n, i, src, dst);
 }
 
-ALWAYS_INLINE void
-unshuffle_mirrored(const size_t s, size_t n, const uint8_t *src, uint8_t *dst)
+ALWAYS_INLINE void unshuffle_mirrored(const size_t s, size_t n, const uint8_t *src, uint8_t *dst)
 {
 	__m512i order[16];
 	uint8_t near[(16 - IN_PLACE_16) * NEAR] __attribute__((aligned(64)));
@@ -314,6 +306,19 @@ unshuffle_mirrored(const size_t s, size_t n, const uint8_t *src, uint8_t *dst)
 				 dst + i * s);
 	unshuffle_rest(s, n, i, src, dst);
 }
+
+#define MIRRORED_LOOPS(s)                                                                 \
+	static void shuffle##s##_avx512(size_t n, const uint8_t *src, uint8_t *dst)           \
+	{                                                                                     \
+		shuffle_mirrored(s, n, src, dst);                                             \
+	}                                                                                     \
+	static void unshuffle##s##_avx512(size_t n, const uint8_t *src, uint8_t *dst)         \
+	{                                                                                     \
+		unshuffle_mirrored(s, n, src, dst);                                           \
+	}
+
+MIRRORED_LOOPS(8)
+MIRRORED_LOOPS(16)
 
 /*
  * The bits of eight bytes, mirrored (kernels.c: bits_mirror), for 8 groups of 8. The
@@ -373,29 +378,7 @@ static inline void bits_join_avx512(const uint8_t *src, size_t plane, uint8_t *d
 }
 
 #include "codec/kernels/shuffle_impl.h"
-
-#define OWN_BITS
 #include "codec/kernels/bitshuffle_impl.h"
-
-static void shuffle_wide(size_t size, size_t n, const uint8_t *src, uint8_t *dst)
-{
-	if (size == 16)
-		shuffle_mirrored(16, n, src, dst);
-	else if (size == 8)
-		shuffle_mirrored(8, n, src, dst);
-	else
-		shuffle_avx512(size, n, src, dst);
-}
-
-static void unshuffle_wide(size_t size, size_t n, const uint8_t *src, uint8_t *dst)
-{
-	if (size == 16)
-		unshuffle_mirrored(16, n, src, dst);
-	else if (size == 8)
-		unshuffle_mirrored(8, n, src, dst);
-	else
-		unshuffle_avx512(size, n, src, dst);
-}
 
 /*
  * Running sums: inside each lane by doubling steps, then over the four lanes, then the carry.
@@ -438,8 +421,8 @@ static void sub_bytes_avx512(size_t n, const uint8_t *src, uint8_t *dst)
 
 void kernels_avx512(struct kernels *k)
 {
-	k->shuffle = shuffle_wide;
-	k->unshuffle = unshuffle_wide;
+	k->shuffle = shuffle_avx512;
+	k->unshuffle = unshuffle_avx512;
 	k->bitshuffle = bitshuffle_avx512;
 	k->bitunshuffle = bitunshuffle_avx512;
 	k->sum_scan = sum_scan_avx512;
