@@ -247,11 +247,10 @@ static void store_blocks(const struct encoder *e, struct buf *out)
 	for (uint32_t i = 0; i < e->nblocks; i++) {
 		struct block b;
 		struct view src = encoder_block(e, i, &b);
-		struct span to = {out->p + out->n, STREAM_CSIZE + src.n};
-		put_le32(to.p, (uint32_t)src.n);
-		bytes_copy(to.p + STREAM_CSIZE, src.p, src.n);
-		encoder_enter(e, i, encoder_sum(e, span_view(to)), out);
-		out->n += to.n;
+		uint8_t *to = out->p + out->n;
+		size_t n = (size_t)stream_put_plain(src, span_of(to, STREAM_CSIZE + src.n));
+		encoder_enter(e, i, encoder_sum(e, view_of(to, n)), out);
+		out->n += n;
 	}
 	encoder_finish(e, out);
 }

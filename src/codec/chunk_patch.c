@@ -99,15 +99,6 @@ static struct placed copy_block(const struct patcher *pt, uint32_t i, struct spa
 	return (struct placed){n, c->sums ? c->sums[i] : chunk_sums_of(view_of(dst.p, (size_t)n))};
 }
 
-static ssize_t put_plain(struct view src, struct span dst)
-{
-	if (dst.n < STREAM_CSIZE + src.n)
-		return 0;
-	put_le32(dst.p, (uint32_t)src.n);
-	bytes_copy(dst.p + STREAM_CSIZE, src.p, src.n);
-	return (ssize_t)(STREAM_CSIZE + src.n);
-}
-
 static struct placed encode_block(const struct patcher *pt, uint32_t i, struct view src,
 				  struct span dst)
 {
@@ -115,7 +106,7 @@ static struct placed encode_block(const struct patcher *pt, uint32_t i, struct v
 	if (i && chunk_wants_ref(pt->c))
 		b.ref = buf_view(&pt->c->ref);
 	ssize_t n = pt->p->pipeline->level ? block_encode(&pt->plan, pt->s, &b, src, dst)
-					   : put_plain(src, dst);
+					   : stream_put_plain(src, dst);
 	return (struct placed){n, n > 0 ? chunk_sums_of(view_of(dst.p, (size_t)n)) : 0};
 }
 

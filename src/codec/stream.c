@@ -105,6 +105,15 @@ static ssize_t encode(const struct stream_coder *sc, struct view src, struct spa
 	return codec->encode(sc->state, sc->level, src, room);
 }
 
+ssize_t stream_put_plain(struct view src, struct span dst)
+{
+	if (dst.n < STREAM_CSIZE + src.n)
+		return 0;
+	put_le32(dst.p, (uint32_t)src.n);
+	bytes_copy(dst.p + STREAM_CSIZE, src.p, src.n);
+	return (ssize_t)(STREAM_CSIZE + src.n);
+}
+
 ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct span dst)
 {
 	assert(src.n > 0);
@@ -123,12 +132,8 @@ ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct spa
 		n = encode(sc, src, room);
 	if (n < 0)
 		return n;
-	if (n == 0) {
-		if (src.n > dst.n - STREAM_CSIZE)
-			return 0;
-		bytes_copy(room.p, src.p, src.n);
-		n = (ssize_t)src.n;
-	}
+	if (n == 0)
+		return stream_put_plain(src, dst);
 	put_le32(dst.p, (uint32_t)n);
 	return STREAM_CSIZE + n;
 }

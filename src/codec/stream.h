@@ -45,4 +45,7 @@ NODISCARD int stream_skip(struct cursor *in);
  */
 NODISCARD ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct span dst);
 
+/* The same as plain bytes, whatever they are. */
+NODISCARD ssize_t stream_put_plain(struct view src, struct span dst);
+
 #endif
