@@ -24,14 +24,7 @@ struct pieces {
 };
 
 /*
- * About how many bits the description of a tree takes, and a block's header and its other tables.
- */
-#define TREE_BITS 300
-#define BLOCK_BITS 100
-
-/*
- * The price of a piece, raw or coded, whichever is less. A small sample looks more regular than its
- * source, by 0.72 bits for each distinct symbol (Miller and Madow): otherwise two pieces that are
+ * The price of a piece, raw or coded, whichever is less. Without ENTROPY_MISSED two pieces that are
  * alike would seem to gain by a cut.
  */
 static uint64_t price_piece(const struct piece *p)
@@ -43,7 +36,7 @@ static uint64_t price_piece(const struct piece *p)
 	}
 	if (symbols == 1)
 		return 0;
-	uint64_t coded = ((uint64_t)bits + 184 * symbols) * p->n / (256ull * p->sampled);
+	uint64_t coded = ((uint64_t)bits + ENTROPY_MISSED * symbols) * p->n / (256ull * p->sampled);
 	coded += TREE_BITS + price_of(TREE_NS + (uint64_t)p->n * LITERAL_NS);
 	return min_u64(coded, 8ull * p->n);
 }

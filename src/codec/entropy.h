@@ -40,12 +40,14 @@ static inline uint32_t entropy_of(const uint32_t count[static 256])
 }
 
 /*
- * A small sample looks more regular than its source, by 0.72 bits for each distinct symbol (Miller
- * and Madow). The correction, in bits.
+ * A small sample looks more regular than its source: by half a nat, 0.72 bits, for each distinct
+ * symbol (Miller and Madow). In 1/256 bit; and the correction for so many symbols, in bits.
  */
+#define ENTROPY_MISSED 184
+
 static inline uint32_t entropy_missed(uint32_t symbols)
 {
-	return 184 * symbols / 256;
+	return ENTROPY_MISSED * symbols / 256;
 }
 
 #endif

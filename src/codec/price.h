@@ -25,4 +25,8 @@ static inline uint64_t price_of(uint64_t nanoseconds)
 #define LITERAL_NS 1   /* a literal that has a code, beyond what a raw one takes           */
 #define SEQUENCE_NS 20 /* a sequence, with the copies of its bytes                         */
 
+/* About how many bits these take in a stream, for estimates. */
+#define TREE_BITS 300  /* the description of a Huffman tree                                */
+#define BLOCK_BITS 100 /* the header of a block, and of its literals and sequences         */
+
 #endif

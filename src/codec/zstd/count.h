@@ -7,8 +7,7 @@
 #ifndef CODEC_ZSTD_COUNT_H
 #define CODEC_ZSTD_COUNT_H
 
-#include "base/bytes.h"
-#include "codec/inline.h"
+#include "codec/match.h"
 
 #define COUNT_LONG 4096 /* bytes, from which on eight tables pay */
 
@@ -46,7 +45,7 @@ ALWAYS_INLINE size_t counts_add_half(struct zstd_counts *c, struct view v, const
 {
 	size_t n = 0;
 	for (uint32_t i = 0; (n + COUNT_RUN) * 2 <= v.n; i++, n += COUNT_RUN) {
-		bool later = (i * 2654435761u >> 31) ^ other;
+		bool later = (i * HASH_FACTOR_32 >> 31) ^ other;
 		counts_add(c, view_part(v, 2 * n + later * COUNT_RUN, COUNT_RUN), parts);
 	}
 	return n;

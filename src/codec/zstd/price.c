@@ -5,13 +5,11 @@
  */
 #include "codec/cuts.h"
 #include "codec/entropy.h"
+#include "codec/price.h"
 #include "codec/zstd/count.h"
 #include "codec/zstd/impl.h"
 
-/* Bits, about, of a tree's description, of a block's headers, of the descriptions of tables. */
-#define TREE_BITS 300
-#define BLOCK_BITS 100
-#define TABLES_BITS 150
+#define TABLES_BITS 150 /* about: the descriptions of a block's three tables of sequences */
 
 #define STREAM_FULL (64u << 10)
 
