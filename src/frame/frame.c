@@ -21,6 +21,7 @@
 #include "frame/format/header.h"
 #include "frame/format/trailer.h"
 #include "frame/frame_impl.h"
+#include "frame/held.h"
 #include "frame/range.h"
 
 #include <assert.h>
@@ -80,6 +81,8 @@ void frame_unload(struct frame *f)
 	mem_free(f->start);
 	index_deinit(&f->index);
 	index_deinit(&f->sums);
+	held_give(f->held);
+	f->held = 0;
 	f->start = NULL;
 	f->info = (struct frame_info){0};
 	f->nbytes = f->seq = f->whole = f->kept = f->root_id = 0;

@@ -80,6 +80,7 @@ struct frame {
 	struct buf head;         /* header_len bytes; a commit patches the first 87        */
 	struct buf trailer;      /* without note: that of an empty root of ours            */
 	struct meta meta, vlmeta; /* borrow `head` and `trailer`                           */
+	uint64_t held;           /* bytes of these and of `start` that count: held.h       */
 	struct frame_roots roots; /* which of our roots are on disk                        */
 	uint64_t root_id;        /* its frame_root_id; 0: not known                        */
 	enum front front;

@@ -3,6 +3,7 @@
 #include "frame/format/msgpack.h"
 #include "frame/format/trailer.h"
 #include "frame/frame_impl.h"
+#include "frame/held.h"
 #include "frame/io/ahead.h"
 #include "frame/range.h"
 
@@ -101,10 +102,12 @@ static int probe_root(struct io *io, const struct frame_info *info)
 		return CORRUPT("no fingerprint", end[0]);
 	if (fp.type != TRAILER_TYPE_64)
 		return 0;
+	held_enter(info->header_len);
 	int rc = read_section(io, 0, info->header_len, &head);
 	if (rc == 0)
 		rc = check_root(io, buf_view(&head), info, fp);
 	buf_free(&head);
+	held_leave(info->header_len);
 	return rc;
 }
 
@@ -172,10 +175,37 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 	return 0;
 }
 
+/* Counts what is loaded, until the frame is closed. */
+static int hold(struct frame *f, uint64_t bytes)
+{
+	if (!held_take(bytes, false))
+		return -ENOMEM;
+	f->held += bytes;
+	return 0;
+}
+
+static uint64_t meta_bytes(const struct frame *f)
+{
+	return (f->meta.n + f->vlmeta.n) * sizeof *f->vlmeta.entry;
+}
+
+/* Counts what is left of the sections when all has been loaded. */
+static void settle_held(struct frame *f)
+{
+	uint64_t start = f->start ? (f->index.n + 1ull) * sizeof *f->start : 0;
+	uint64_t now = f->head.n + f->trailer.n + meta_bytes(f) + start;
+	held_take(now, true);
+	held_give(f->held);
+	f->held = now;
+	f->index.loading = f->sums.loading = false;
+}
+
 static int load_sections(struct frame *f, struct view fixed)
 {
 	const struct frame_info *info = &f->info;
 	uint32_t at = info->beta ? HEADER_BETA_META : HEADER_META;
+	/* The trailer twice, for the note that may be decoded from it; and names of metalayers. */
+	TRY(hold(f, info->header_len + 2 * info->trailer_len));
 	TRY(read_section(f->io, 0, info->header_len, &f->head));
 	memcpy(f->head.p, fixed.p, min_u64(fixed.n, f->head.n));
 	TRY(read_section(f->io, info->frame_len - info->trailer_len, info->trailer_len,
@@ -185,7 +215,9 @@ static int load_sections(struct frame *f, struct view fixed)
 			return CORRUPT("length of the header", info->header_len);
 		TRY(meta_parse(&f->meta, buf_view(&f->head), at, META_MAX));
 	}
-	return info->beta ? 0 : trailer_parse(&f->vlmeta, buf_view(&f->trailer));
+	if (!info->beta)
+		TRY(trailer_parse(&f->vlmeta, buf_view(&f->trailer)));
+	return hold(f, meta_bytes(f));
 }
 
 /*
@@ -250,6 +282,7 @@ static int load_starts(struct frame *f)
 		return UNSUPPORTED("more chunks than fit into the chunk area", n);
 	if (!f->info.sparse && n > most_bytes(f, f->info.cbytes, least) / CHUNK_HEAD)
 		return UNSUPPORTED("more chunks than the file has bytes for", n);
+	TRY(hold(f, (n + 1ull) * sizeof *f->start));
 	f->start = mem_zalloc_array((size_t)n + 1, sizeof *f->start);
 	if (!f->start)
 		return -ENOMEM;
@@ -290,14 +323,27 @@ static int look_at_first(struct frame *f)
 /* Memory for reading an index, beside the index itself; index_code.c has limits of its own. */
 #define INDEX_MEMORY (32u << 20)
 
+static int load_large_index(struct frame *f, struct scratch *s)
+{
+	index_deinit(&f->index);
+	f->index.loading = true;
+	held_enter(INDEX_MEMORY);
+	scratch_bound(s, INDEX_MEMORY);
+	int rc = frame_load_index(f, &f->index, s);
+	held_leave(INDEX_MEMORY);
+	return rc;
+}
+
 static int load_chunks(struct frame *f)
 {
 	struct scratch *s;
 	if (f->info.nbytes == 0)
 		return 0;
 	TRY(scratch_open(&s));
-	scratch_bound(s, INDEX_MEMORY);
+	scratch_bound(s, HELD_FREE);
 	int rc = frame_load_index(f, &f->index, s);
+	if (rc == -E2BIG)
+		rc = load_large_index(f, s);
 	if (rc == -E2BIG)
 		rc = UNSUPPORTED("memory for reading the index", scratch_wanted(s));
 	scratch_close(s);
@@ -384,13 +430,17 @@ int frame_load_root(struct frame *f, struct view fixed)
 	struct frame_info info;
 	TRY(judge_root(f->io, fixed, frame_layout(f), &info));
 	f->info = info;
+	f->index.loading = f->sums.loading = true;
 	f->nbytes = f->kept = info.nbytes;
 	f->type_size = info.type_size;
 	f->hint = info.block_size;
 	TRY(load_sections(f, fixed));
 	TRY(info.beta || info.sparse ? load_chunks(f) : load_marked(f));
 	load_writer(f);
-	return f->writable ? index_resize(&f->sums, f->index.n) : 0;
+	if (f->writable)
+		TRY(index_resize(&f->sums, f->index.n));
+	settle_held(f);
+	return 0;
 }
 
 /* Loads the root that the header points to, or else the newest whole one, and sets f->went_back. */

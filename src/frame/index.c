@@ -1,9 +1,12 @@
 #include "frame/index.h"
 
+#include "frame/held.h"
+
 #include <assert.h>
 
 #define PAGE_OF(i) ((i) / INDEX_PAGE)
 #define SLOT_OF(i) ((i) % INDEX_PAGE)
+#define PAGE_BYTES (INDEX_PAGE * sizeof(uint64_t))
 
 static uint32_t pages_for(uint32_t n)
 {
@@ -14,6 +17,23 @@ static uint32_t pages_for(uint32_t n)
 static uint32_t page_entries(const struct index *ix, uint32_t p)
 {
 	return (uint32_t)min_u64(INDEX_PAGE, ix->n - p * INDEX_PAGE);
+}
+
+/* Memory of an index counts: held.h. NULL: there is none, or a file that is loaded gets no more. */
+static void *memory_grow(const struct index *ix, void *p, uint64_t had, uint64_t want)
+{
+	if (!held_take(want - had, !ix->loading))
+		return NULL;
+	p = mem_realloc(p, want);
+	if (!p)
+		held_give(want - had);
+	return p;
+}
+
+static void memory_free(void *p, uint64_t had)
+{
+	held_give(had);
+	mem_free(p);
 }
 
 static void *spare_take(struct index *ix)
@@ -33,14 +53,33 @@ static void spare_give(struct index *ix, void *page)
 	ix->nspare++;
 }
 
+void index_fold(struct index *ix, struct index_page *pg)
+{
+	pg->same = pg->slot[0];
+	memory_free(pg->slot, pg->cap * sizeof *pg->slot);
+	pg->slot = NULL;
+	ix->nsame++;
+}
+
+static void index_cut(struct index *ix, uint32_t n)
+{
+	uint32_t npages = pages_for(n);
+	for (uint32_t p = npages; p < ix->npages; p++) {
+		if (ix->page[p].slot)
+			index_fold(ix, &ix->page[p]);
+		ix->nsame--;
+	}
+	ix->npages = npages;
+	ix->n = n;
+}
+
 void index_deinit(struct index *ix)
 {
 	void *page;
 	while ((page = spare_take(ix)))
-		mem_free(page);
-	for (uint32_t p = 0; p < ix->npages; p++)
-		mem_free(ix->page[p].slot);
-	mem_free(ix->page);
+		memory_free(page, PAGE_BYTES);
+	index_cut(ix, 0);
+	memory_free(ix->page, ix->room * sizeof *ix->page);
 	*ix = (struct index){0};
 }
 
@@ -101,7 +140,7 @@ uint64_t *index_own(struct index *ix, uint32_t i)
 	if (!pg->slot) {
 		void *slot = spare_take(ix);
 		if (!slot)
-			slot = mem_zalloc_array(INDEX_PAGE, sizeof *pg->slot);
+			slot = memory_grow(ix, NULL, 0, PAGE_BYTES);
 		if (!slot)
 			return NULL;
 		page_unfold(ix, pg, slot, INDEX_PAGE);
@@ -124,7 +163,7 @@ bool index_set(struct index *ix, uint32_t i, uint64_t entry)
 int index_reserve(struct index *ix, uint32_t calls)
 {
 	while (ix->nspare < min_u64(calls, ix->nsame)) {
-		void *page = mem_zalloc_array(INDEX_PAGE, sizeof(uint64_t));
+		void *page = memory_grow(ix, NULL, 0, PAGE_BYTES);
 		if (!page)
 			return -ENOMEM;
 		spare_give(ix, page);
@@ -147,7 +186,8 @@ static int page_grow(struct index *ix, struct index_page *pg, uint32_t want)
 	uint32_t cap = cap_for(want);
 	if (pg->slot && pg->cap >= want)
 		return 0;
-	uint64_t *slot = mem_realloc(pg->slot, cap * sizeof *slot);
+	uint64_t had = pg->slot ? pg->cap : 0, *slot;
+	slot = memory_grow(ix, pg->slot, had * sizeof *slot, cap * sizeof *slot);
 	if (!slot)
 		return -ENOMEM;
 	if (!pg->slot) {
@@ -157,17 +197,6 @@ static int page_grow(struct index *ix, struct index_page *pg, uint32_t want)
 	pg->slot = slot;
 	pg->cap = cap;
 	return 0;
-}
-
-static void index_cut(struct index *ix, uint32_t n)
-{
-	uint32_t npages = pages_for(n);
-	for (uint32_t p = npages; p < ix->npages; p++) {
-		ix->nsame -= !ix->page[p].slot;
-		mem_free(ix->page[p].slot);
-	}
-	ix->npages = npages;
-	ix->n = n;
 }
 
 /* The last page gets entries behind those it has: up to `to` in all. */
@@ -190,18 +219,20 @@ int index_resize(struct index *ix, uint32_t n)
 		return 0;
 	}
 	uint32_t npages = pages_for(n), old = ix->npages;
-	if (npages > old) {
-		void *page = mem_realloc(ix->page, npages * sizeof *ix->page);
+	if (npages > ix->room) {
+		void *page = memory_grow(ix, ix->page, ix->room * sizeof *ix->page,
+					 npages * sizeof *ix->page);
 		if (!page)
 			return -ENOMEM;
 		ix->page = page;
+		ix->room = npages;
 	}
 	if (old > 0 && page_entries(ix, old - 1) < INDEX_PAGE)
 		TRY(extend_last(ix, (uint32_t)min_u64(INDEX_PAGE, n - (old - 1) * INDEX_PAGE)));
 	struct index_page zeros = {.same = ENTRY_ZEROS};
 	uint64_t *first = NULL;
 	if (old == 0 && n <= INDEX_SMALL) {
-		first = mem_zalloc_array(cap_for(n), sizeof *first);
+		first = memory_grow(ix, NULL, 0, cap_for(n) * sizeof *first);
 		if (!first)
 			return -ENOMEM;
 	}

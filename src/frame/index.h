@@ -38,7 +38,8 @@ struct index_page {
 
 struct index {
 	uint32_t n; /* entries */
-	uint32_t npages;
+	uint32_t npages, room; /* `page` has memory for so many */
+	bool loading;   /* what it takes from now on has a bound: held.h */
 	struct index_page *page;
 	uint32_t nsame; /* folded pages                          */
 	uint32_t nspare;
@@ -57,6 +58,9 @@ bool index_set(struct index *ix, uint32_t i, uint64_t entry);
 
 /* Makes sure that the next `calls` calls of index_set find memory. -ENOMEM. */
 NODISCARD int index_reserve(struct index *ix, uint32_t calls);
+
+/* Folds a page whose entries are all equal, or not needed any more. */
+void index_fold(struct index *ix, struct index_page *pg);
 
 /* The entries from i to the end of their page, for loops over all of them. */
 struct index_run {
@@ -113,7 +117,8 @@ struct index_rule {
 /*
  * Reads the index chunk at `at`, which must hold exactly `n` entries, or any number if n is
  * INDEX_ANY. *ix must be zeroed; call index_deinit on it even if this fails. -EBADMSG: an entry
- * breaks `rule`, or the chunk is damaged. -ENOTSUP: it decodes to more than rule.most.
+ * breaks `rule`, or the chunk is damaged. -ENOTSUP: it decodes to more than rule.most. -E2BIG: more
+ * than the scratch's bound. -ENOMEM: also beyond the bound of held.h, if `loading` is set.
  */
 #define INDEX_ANY UINT32_MAX
 NODISCARD int index_load(struct index *ix, const struct stored *at, uint32_t n,

@@ -4,6 +4,7 @@
  */
 #include "codec/codec.h"
 #include "codec/filter.h"
+#include "frame/held.h"
 #include "frame/index.h"
 
 #include <assert.h>
@@ -109,6 +110,7 @@ static int load_blocks(struct loader *l, const struct stored *at, const struct c
 	for (uint32_t b = 0; b < c->nblocks; b += step) {
 		struct run run = {b, (uint32_t)min_u64(step, c->nblocks - b)};
 		uint32_t n = chunk_run_bytes(c, run);
+		TRY(scratch_ask(s, n));
 		TRY(buf_reserve_fresh(out, n));
 		TRY(stored_read(at, c, run, s, span_of(out->p, n)));
 		TRY(load_bytes(l, view_of(out->p, n)));
@@ -265,12 +267,8 @@ static void page_fold(struct index *ix, struct index_page *pg, uint32_t n)
 	uint32_t i = 1;
 	while (i < n && pg->slot[i] == pg->slot[0])
 		i++;
-	if (i < n || ix->n <= INDEX_SMALL)
-		return;
-	pg->same = pg->slot[0];
-	mem_free(pg->slot);
-	pg->slot = NULL;
-	ix->nsame++;
+	if (i == n && ix->n > INDEX_SMALL)
+		index_fold(ix, pg);
 }
 
 static bool index_is_same(const struct index *ix)
@@ -292,6 +290,18 @@ static void index_pack(struct index *ix, uint8_t *out)
 	}
 }
 
+static int encode_all(struct index *ix, struct buf *out)
+{
+	struct buf raw = {0};
+	TRY(buf_reserve(&raw, ix->n * ENTRY_BYTES));
+	raw.n = ix->n * ENTRY_BYTES;
+	index_pack(ix, raw.p);
+	int rc = ix->n <= STORED_LIMIT ? encode_plain(buf_view(&raw), out)
+				       : encode_packed(buf_view(&raw), out);
+	buf_free(&raw);
+	return rc;
+}
+
 int index_encode(struct index *ix, struct buf *out)
 {
 	assert(ix->n > 0 && ix->n <= INDEX_MAX_CHUNKS);
@@ -301,12 +311,8 @@ int index_encode(struct index *ix, struct buf *out)
 				  (uint32_t)min_u64(INDEX_PAGE, ix->n - p * INDEX_PAGE));
 	if (index_is_same(ix) && (ix->page[0].same & ENTRY_SPECIAL))
 		return encode_same(ix, out);
-	struct buf raw = {0};
-	TRY(buf_reserve(&raw, ix->n * ENTRY_BYTES));
-	raw.n = ix->n * ENTRY_BYTES;
-	index_pack(ix, raw.p);
-	int rc = ix->n <= STORED_LIMIT ? encode_plain(buf_view(&raw), out)
-				       : encode_packed(buf_view(&raw), out);
-	buf_free(&raw);
+	held_enter(ix->n * ENTRY_BYTES);
+	int rc = encode_all(ix, out);
+	held_leave(ix->n * ENTRY_BYTES);
 	return rc;
 }

@@ -13,6 +13,7 @@
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
 #include "frame/frame_impl.h"
+#include "frame/held.h"
 #include "frame/range.h"
 
 #include <assert.h>
@@ -73,6 +74,7 @@ struct search {
 	uint64_t file_len;
 	struct buf head;       /* of the file as it is, header_len bytes */
 	uint64_t budget;       /* bytes that may yet be read to judge trailers */
+	uint64_t held;         /* bytes of `head` that count: held.h */
 	uint64_t header_end;   /* where the root ends that the header names */
 	uint32_t n;
 	struct candidate best[2 * KEEP]; /* the newest KEEP, and room for others before a sort */
@@ -151,7 +153,8 @@ static int judge_trailer(struct search *s, uint64_t end, uint32_t len)
 {
 	uint8_t start[TRAILER_START];
 	struct buf b = {0};
-	if (len < TRAILER_EMPTY || end > s->file_len || len > end - s->head.n)
+	if (len < TRAILER_EMPTY || end > s->file_len || len > end - s->head.n ||
+	    len > FRAME_MAX_SECTION) /* no root with such a trailer is loaded */
 		return 0;
 	/* The hash of an empty root is of the header, too. */
 	bool empty = end - len == s->head.n;
@@ -162,12 +165,14 @@ static int judge_trailer(struct search *s, uint64_t end, uint32_t len)
 	if (!starts_trailer(start))
 		return 0;
 	s->budget -= reads;
+	held_enter(len);
 	int rc = io_pread_buf(s->io, end - len, len, &b);
 	if (rc == 0 && empty)
 		rc = judge_empty(s, buf_view(&b), end);
 	else if (rc == 0)
 		rc = judge_data(s, buf_view(&b), end);
 	buf_free(&b);
+	held_leave(len);
 	return rc == -EBADMSG ? 0 : rc;
 }
 
@@ -238,6 +243,9 @@ static int begin(struct search *s, struct io *io)
 			return -EBADMSG;
 	}
 	s->header_end = info.frame_len;
+	if (!held_take(info.header_len, false))
+		return -ENOMEM;
+	s->held = info.header_len;
 	return io_pread_buf(io, 0, info.header_len, &s->head);
 }
 
@@ -341,6 +349,7 @@ int frame_recover(struct frame *f)
 	if (rc == 0)
 		rc = judge_emptiness(f, s);
 	buf_free(&s->head);
+	held_give(s->held);
 	mem_free(s);
 	/* The first thing that was found wrong is what is wrong with the frame. */
 	return rc == -EBADMSG && why.file ? err_corrupt(why.file, why.line, why.what, why.value)

@@ -26,14 +26,15 @@ static void tell(const struct options *o, const char *what, uint64_t limit)
 
 /* Shares of a memory limit: one of this for the cache, half of that for dirty data. */
 #define MEMORY_SHARE 4
-#define MEMORY_BESIDE (64u << 20) /* what the daemon takes beside both: README, "Limits" */
+/* What the daemon takes beside both, and beside the cache's size for indexes: README, "Limits". */
+#define MEMORY_BESIDE ((64u << 20) + (32u << 20))
 
 void fit_memory(struct options *o)
 {
 	uint64_t limit = cgroup_memory(), share = max_u64(limit / MEMORY_SHARE, 2 << 20);
 
 	if (o->cache <= limit && o->dirty_max <= limit - o->cache &&
-	    limit - o->cache - o->dirty_max >= MEMORY_BESIDE)
+	    limit - o->cache - o->dirty_max >= o->cache + MEMORY_BESIDE)
 		return;
 	if (lower(o, share, share / 2))
 		tell(o, "memory", limit);

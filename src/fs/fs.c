@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/meter.h"
+#include "frame/held.h"
 #include "fs/backing/claim.h"
 #include "fs/dirty/workspace.h"
 #include "fs/fit.h"
@@ -50,6 +51,7 @@ static int open_parts(struct fs *fs)
 	TRY(inodes_open(&fs->inodes, &fs->backing, backing_raise_nofile()));
 	TRY(cache_open(&fs->cache, fs->opt.cache));
 	TRY(large_open(&fs->large, fs->cache));
+	held_bound(large_most(fs->large));
 	TRY(budget_open(&fs->budget, fs->opt.dirty_max, (unsigned)fs->opt.workers));
 	TRY(spare_open(&fs->spare, min_u64(fs->opt.dirty_max / 4, SPARE_MOST)));
 	TRY(pool_open(&fs->pool, (unsigned)fs->opt.workers));

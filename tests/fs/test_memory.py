@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import blosc2
+import libframe
 import numpy as np
 import pytest
 
@@ -230,6 +231,42 @@ def test_tiny_blocks_without_order(mount):
     s.insert_chunk(0, head + starts + area.tobytes())
     m.start()
     assert read_direct(m.mnt / "h", n) == data.tobytes()
+    m.unmount()
+
+
+def test_indexes_of_open_files(mount):
+    """A few hundred bytes each, which decode to an index of 32 MiB: of that, and of metalayers in
+    holes, all open files together may have `cache` and 32 MiB."""
+    m = mount("cache=8M,dirty_max=8M", start=False)
+    chunks = 8 * (4 << 20) // 8
+    small = libframe.frame(200, 100, libframe.plain_index(0, 0), libframe.CHUNK)
+    large = libframe.frame(100 * chunks, 100, libframe.index_of_blocks(4 << 20, 8), libframe.CHUNK)
+    for k in range(6):
+        (m.backing / f"index{k}.b2frame").write_bytes(large)
+        (m.backing / f"small{k}.b2frame").write_bytes(small)
+        with open(m.backing / f"meta{k}.b2frame", "wb") as f:
+            head = 30 << 20
+            rest = small[97:]
+            f.write(libframe.header(200, 132, 100, head + len(rest), header_len=head))
+            f.seek(head)
+            f.write(rest)
+    m.start()
+    fds = []
+
+    def open_one(name):
+        fds.append(os.open(m.mnt / name, os.O_RDONLY))
+
+    for kind in "index", "meta":
+        with ThreadPoolExecutor(6) as pool:
+            errors = list(pool.map(lambda k: error_of(open_one, f"{kind}{k}"), range(6)))
+        assert sorted(map(str, errors)) == ["ENOMEM"] * 5 + ["None"]
+        assert all(len((m.mnt / f"small{k}").read_bytes()) == 200 for k in range(6))
+        fd = fds.pop()
+        assert len(os.pread(fd, 300, 0)) >= 200
+        os.close(fd)
+        os.close(os.open(m.mnt / f"{kind}0", os.O_RDONLY))
+    m.expect_log("no memory to open another file: indexes and metalayers .* at most 40")
+    held_to(m, (8 + 8 + 40) * MiB + BESIDE)
     m.unmount()
 
 

@@ -2,7 +2,10 @@
 reference makes of its frames."""
 
 import random
+import struct
 import subprocess
+
+import blosc2
 
 import libblosc
 from libchunk import xxh3
@@ -83,6 +86,82 @@ def sealed(raw):
     header_len, cbytes, frame_len, _ = lengths(raw)
     hashed = raw[:header_len] + raw[header_len + cbytes : frame_len - 18] + raw[frame_len - 8 :]
     return raw[: frame_len - 16] + xxh3(hashed).to_bytes(8, "big") + raw[frame_len - 8 :]
+
+
+def header(
+    nbytes,
+    cbytes,
+    chunk_size,
+    frame_len,
+    flags=0x12,
+    type_size=1,
+    header_len=97,
+    kind=0,
+    nfilters=6,
+):
+    return (
+        b"\x9e\xa8b2frame\0\xd2"
+        + struct.pack(">i", header_len)
+        + b"\xcf"
+        + struct.pack(">Q", frame_len)
+        + b"\xa4"
+        + bytes([flags, kind, 0x50, 3])
+        + b"\xd3"
+        + struct.pack(">q", nbytes)
+        + b"\xd3"
+        + struct.pack(">q", cbytes)
+        + b"\xd2"
+        + struct.pack(">i", type_size)
+        + b"\xd2\0\0\0\0\xd2"
+        + struct.pack(">i", chunk_size)
+        + b"\xd1\0\1\xd1\0\1\xc2\xd8"
+        + bytes([nfilters])
+        + bytes(16)
+        + b"\x93\xcd\0\7\xde\0\0\xdc\0\0"
+    )
+
+
+def trailer(body=b"\x94\1\x93\xcd\0\6\xde\0\0\xdc\0\0", length=None):
+    length = len(body) + 23 if length is None else length
+    return body + b"\xce" + struct.pack(">I", length) + b"\xd8" + bytes(17)
+
+
+def same_index(nchunks, value, size=8):
+    return (
+        struct.pack("<BBBBIII", 5, 1, 5, 8, 8 * nchunks, min(8 * nchunks, 16384), 32 + size)
+        + bytes(15)
+        + b"\x30"
+        + value[:size]
+    )
+
+
+def plain_index(*entries, typesize=8):
+    raw = b"".join(struct.pack("<Q", e) for e in entries)
+    return (
+        struct.pack("<BBBBIII", 5, 1, 7, typesize, len(raw), len(raw), 32 + len(raw))
+        + bytes(16)
+        + raw
+    )
+
+
+def frame(nbytes, chunk_size, index, area=b"", end=None, **kw):
+    end = trailer() if end is None else end
+    cbytes = kw.pop("cbytes", len(area))
+    frame_len = kw.pop("frame_len", 97 + len(area) + len(index) + len(end))
+    return header(nbytes, cbytes, chunk_size, frame_len, **kw) + area + index + end
+
+
+def index_of_blocks(block, nblocks):
+    """Chunks and holes in turn. All blocks are one piece of zstd, stored once."""
+    raw = struct.pack("<QQ", 0, 0x81 << 56) * (block // 16)
+    one = blosc2.compress2(raw, typesize=8, codec=blosc2.Codec.ZSTD, blocksize=block, filters=[])
+    at, first = struct.unpack_from("<I", one, 32)[0], 32 + 4 * nblocks
+    head = one[:4] + struct.pack("<III", nblocks * block, block, first + len(one) - at) + one[16:32]
+    return head + struct.pack("<I", first) * nblocks + one[at:]
+
+
+# A chunk of a hundred bytes for such frames.
+CHUNK = struct.pack("<BBBBIII", 5, 1, 7, 1, 100, 100, 132) + bytes(16) + bytes(range(100))
 
 
 def write(model, at, data):

@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/meter.h"
+#include "frame/held.h"
 #include "fs/dirty/workspace.h"
 #include "fs/keeper.h"
 #include "fs/stats.h"
@@ -31,12 +32,17 @@ void ops_tell_limit(int rc)
 {
 	static _Atomic uint64_t next; /* meter_now */
 
-	if (rc != -EMFILE && rc != -ENFILE)
+	if (rc != -EMFILE && rc != -ENFILE && rc != -ENOMEM)
 		return;
 	uint64_t now = meter_now(), due = atomic_load(&next);
 	if (now < due || !atomic_compare_exchange_strong(&next, &due, now + TELL_AGAIN_NS))
 		return; /* told, or somebody else does */
-	if (rc == -EMFILE)
+	if (rc == -ENOMEM)
+		log_err("no memory to open another file: indexes and metalayers of those that are "
+			"open take %llu MiB, at most %llu; a larger -o cache= allows as much more",
+			(unsigned long long)held_bytes() >> 20,
+			(unsigned long long)held_most() >> 20);
+	else if (rc == -EMFILE)
 		log_err("too many open files: the limit of the daemon is %lu descriptors; "
 			"ulimit -Hn raises it, before it mounts",
 			backing_raise_nofile());

@@ -65,8 +65,8 @@ int ops_errno(int rc);
 bool ops_is_damage(int rc);
 
 /*
- * For the rc of a call that needs a descriptor: if a limit on their number is reached, logs which
- * one it is, once a minute.
+ * For the rc of a call that opens something: if a limit on descriptors or on memory is reached,
+ * logs which one it is, once a minute.
  */
 void ops_tell_limit(int rc);
 

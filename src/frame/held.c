@@ -1,0 +1,53 @@
+#include "frame/held.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+static _Atomic uint64_t bytes_held, bound = UINT64_MAX;
+static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
+
+void held_bound(uint64_t most)
+{
+	bound = most;
+}
+
+bool held_take(uint64_t bytes, bool must)
+{
+	uint64_t now = atomic_fetch_add(&bytes_held, bytes) + bytes;
+
+	if (must || now <= bound)
+		return true;
+	held_give(bytes);
+	return false;
+}
+
+void held_give(uint64_t bytes)
+{
+	uint64_t before = atomic_fetch_sub(&bytes_held, bytes);
+
+	assert(before >= bytes);
+	(void)before;
+}
+
+uint64_t held_bytes(void)
+{
+	return bytes_held;
+}
+
+uint64_t held_most(void)
+{
+	return bound;
+}
+
+void held_enter(uint64_t bytes)
+{
+	if (bytes > HELD_FREE)
+		pthread_mutex_lock(&alone);
+}
+
+void held_leave(uint64_t bytes)
+{
+	if (bytes > HELD_FREE)
+		pthread_mutex_unlock(&alone);
+}
