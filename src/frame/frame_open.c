@@ -81,12 +81,10 @@ static int check_root(struct io *io, struct view head, const struct frame_info *
 	return root_check_file(io, at, info->frame_len - TRAILER_PRINT - at, head, fp);
 }
 
-/* Reads a header or a trailer. */
-static int read_section(struct io *io, uint64_t at, uint64_t len, struct buf *out)
+/* Of a header or a trailer. */
+static int judge_length(uint32_t len)
 {
-	if (len > FRAME_MAX_SECTION)
-		return UNSUPPORTED("length of metalayers", len);
-	return io_pread_buf(io, at, len, out);
+	return len > FRAME_MAX_SECTION ? UNSUPPORTED("length of metalayers", len) : 0;
 }
 
 /* Reads the header and the fingerprint of a root, and checks it by them. */
@@ -102,8 +100,9 @@ static int probe_root(struct io *io, const struct frame_info *info)
 		return CORRUPT("no fingerprint", end[0]);
 	if (fp.type != TRAILER_TYPE_64)
 		return 0;
+	TRY(judge_length(info->header_len));
 	held_enter(info->header_len);
-	int rc = read_section(io, 0, info->header_len, &head);
+	int rc = io_pread_buf(io, 0, info->header_len, &head);
 	if (rc == 0)
 		rc = check_root(io, buf_view(&head), info, fp);
 	buf_free(&head);
@@ -204,11 +203,13 @@ static int load_sections(struct frame *f, struct view fixed)
 {
 	const struct frame_info *info = &f->info;
 	uint32_t at = info->beta ? HEADER_BETA_META : HEADER_META;
-	/* The trailer twice, for the note that may be decoded from it; and names of metalayers. */
-	TRY(hold(f, info->header_len + 2 * info->trailer_len));
-	TRY(read_section(f->io, 0, info->header_len, &f->head));
+	TRY(judge_length(info->header_len));
+	TRY(judge_length(info->trailer_len));
+	/* The trailer twice, for the note that may be decoded from it. */
+	TRY(hold(f, info->header_len + 2ull * info->trailer_len));
+	TRY(io_pread_buf(f->io, 0, info->header_len, &f->head));
 	memcpy(f->head.p, fixed.p, min_u64(fixed.n, f->head.n));
-	TRY(read_section(f->io, info->frame_len - info->trailer_len, info->trailer_len,
+	TRY(io_pread_buf(f->io, info->frame_len - info->trailer_len, info->trailer_len,
 			 &f->trailer));
 	if (info->header_len > (info->beta ? HEADER_BETA_FIXED : HEADER_FIXED)) {
 		if (info->header_len < at)
