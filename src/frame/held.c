@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 static _Atomic uint64_t bytes_held, bound = UINT64_MAX;
+static atomic_bool refused;
 static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
 
 void held_bound(uint64_t most)
@@ -19,7 +20,13 @@ bool held_take(uint64_t bytes, bool must)
 	if (must || now <= bound)
 		return true;
 	held_give(bytes);
+	refused = true;
 	return false;
+}
+
+bool held_has_refused(void)
+{
+	return atomic_exchange(&refused, false);
 }
 
 void held_give(uint64_t bytes)

@@ -19,6 +19,9 @@ void held_bound(uint64_t most);
 bool held_take(uint64_t bytes, bool must);
 void held_give(uint64_t bytes);
 
+/* True: something was beyond the bound since this was asked before. */
+bool held_has_refused(void);
+
 /* How much is held, and how much may be. */
 uint64_t held_bytes(void);
 uint64_t held_most(void);

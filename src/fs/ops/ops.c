@@ -32,7 +32,7 @@ void ops_tell_limit(int rc)
 {
 	static _Atomic uint64_t next; /* meter_now */
 
-	if (rc != -EMFILE && rc != -ENFILE && rc != -ENOMEM)
+	if (rc != -EMFILE && rc != -ENFILE && (rc != -ENOMEM || !held_has_refused()))
 		return;
 	uint64_t now = meter_now(), due = atomic_load(&next);
 	if (now < due || !atomic_compare_exchange_strong(&next, &due, now + TELL_AGAIN_NS))
