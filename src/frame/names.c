@@ -31,6 +31,13 @@ enum suffix suffix_of(const char *name, size_t *stem_len)
 	return SUFFIX_NONE;
 }
 
+const char *names_suffix(const char *backing)
+{
+	size_t stem;
+	(void)suffix_of(backing, &stem);
+	return backing + stem;
+}
+
 const char *names_frame_suffix(unsigned i)
 {
 	return suffixes[i].suffix == SUFFIX_FRAME ? suffixes[i].text : NULL;
@@ -105,4 +112,30 @@ bool names_claimant(const char *shown, unsigned i, char backing[static NAME_MAX 
 	if (!fits || !names_join(backing, shown, n - s, suffixes[i].text))
 		backing[0] = 0;
 	return true;
+}
+
+int names_for(enum node_kind kind, bool is_regular, const char *suffix, const char *shown,
+	      char backing[static NAME_MAX + 1])
+{
+	size_t len = strlen(shown), stem;
+
+	/* One limit for all kinds: statfs promises it, and a later rename keeps it. */
+	if (len > NAMES_MAX)
+		return -ENAMETOOLONG;
+	switch (kind) {
+	case NODE_FRAME:
+	case NODE_SPARSE:
+		return names_join(backing, shown, len, suffix) ? 0 : -ENAMETOOLONG;
+	case NODE_ARRAY:
+		if (len < 5 || strcmp(shown + len - 4, ".npy") != 0)
+			return -EXDEV;
+		return names_join(backing, shown, len - 4, suffix) ? 0 : -ENAMETOOLONG;
+	case NODE_PLAIN:
+		break;
+	}
+	if (strcmp(shown, NAMES_INTENT) == 0)
+		return -EPERM;
+	if (is_regular && (suffix_of(shown, &stem) != SUFFIX_NONE || names_is_draft(shown)))
+		return -EXDEV;
+	return names_join(backing, shown, len, "") ? 0 : -ENAMETOOLONG;
 }

@@ -27,6 +27,7 @@
 #define NAMES_INTENT ".cframefs-intent"
 #define NAMES_SPARSE_INDEX "chunks.b2frame" /* in the directory of a sparse frame */
 #define NAMES_NEW_SUFFIX ".b2frame"
+#define NAMES_MAX (NAME_MAX - 8) /* what that leaves of 255; statfs reports it */
 #define NAMES_DRAFT ".cframe-" /* and 16 hexadecimal digits: files that tools are making */
 
 enum node_kind {
@@ -39,6 +40,9 @@ enum node_kind {
 /* How a name ends. *stem_len: the length of what is in front of the suffix. */
 enum suffix { SUFFIX_NONE, SUFFIX_FRAME, SUFFIX_ARRAY, SUFFIX_LOCK };
 enum suffix suffix_of(const char *name, size_t *stem_len);
+
+/* ".b2f" of "x.b2f"; "" where there is none. */
+const char *names_suffix(const char *backing);
 
 /* The i-th suffix of a frame, in order of precedence; NULL: there is none. */
 const char *names_frame_suffix(unsigned i);
@@ -60,6 +64,14 @@ bool names_claim(enum node_kind kind, const char *backing, char out[static NAME_
  * be too long, or `shown` does not have the ending it would need. False: there is no i-th.
  */
 bool names_claimant(const char *shown, unsigned i, char backing[static NAME_MAX + 1]);
+
+/*
+ * The backing name for an entry of this kind that is to be shown as `shown`. `suffix`: the one it
+ * has now, or NAMES_NEW_SUFFIX. -ENAMETOOLONG. -EXDEV: such an entry cannot have that name (an
+ * array without .npy, a plain file named like a frame). -EPERM: that name is the intent log's.
+ */
+NODISCARD int names_for(enum node_kind kind, bool is_regular, const char *suffix, const char *shown,
+			char backing[static NAME_MAX + 1]);
 
 /* Joins a stem of n bytes and a suffix. False: the result is too long for a name. */
 bool names_join(char out[static NAME_MAX + 1], const char *stem, size_t n, const char *suffix);

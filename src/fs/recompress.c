@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "base/waker.h"
-#include "fs/backing/names.h"
+#include "fs/backing/entry.h"
 #include "fs/file/open.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
@@ -280,12 +280,12 @@ static bool look_at_file(struct recompress *r, struct inode *dir, int dirfd, str
 static bool look_at(struct recompress *r, struct inode *dir, int dirfd, const char *name, int depth)
 {
 	struct fs *fs = r->fs;
-	struct names names = {&fs->backing, fs->probes, fs->inodes};
+	struct finder finder = {&fs->backing, fs->probes, fs->inodes};
 	struct entry e = {.fd = -1};
 	bool go_on = wait_idle(r);
 
 	err_clear();
-	if (!go_on || names_show(&names, dirfd, name, &e) < 0)
+	if (!go_on || entry_show(&finder, dirfd, name, &e) < 0)
 		return go_on;
 	if (e.st.st_dev == inodes_root(fs->inodes)->key.dev) {
 		if (S_ISDIR(e.st.st_mode) && e.probed.kind == NODE_PLAIN)

@@ -11,7 +11,7 @@
 #define FS_INODE_INODE_H
 
 #include "base/hash.h"
-#include "fs/backing/names.h"
+#include "fs/backing/entry.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -161,14 +161,14 @@ static bool put_name(struct listing *l, const char *name, const struct stat *st,
 /* True: listed, or nothing to list. False: no room left. */
 static bool list_one(struct listing *l, const struct dirent *d)
 {
-	struct names names = ops_names(l->fs);
+	struct finder finder = ops_finder(l->fs);
 	struct stat plain = {.st_ino = d->d_ino, .st_mode = S_IFDIR};
 	struct fuse_entry_param p;
 	struct entry e;
 
 	if (is_dots(d->d_name))
 		return put_name(l, d->d_name, &plain, d->d_off);
-	int rc = names_show(&names, dirfd(l->dir->dp), d->d_name, &e);
+	int rc = entry_show(&finder, dirfd(l->dir->dp), d->d_name, &e);
 	if (rc == -ENOENT)
 		return true; /* hidden, or gone meanwhile */
 	if (rc < 0) { /* whoever looks it up is told the error */

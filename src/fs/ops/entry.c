@@ -233,10 +233,10 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 int ops_enter_found(struct fs *fs, struct inode *parent, int dirfd, const char *name,
 		    struct fuse_entry_param *out)
 {
-	struct names names = ops_names(fs);
+	struct finder finder = ops_finder(fs);
 	struct entry e;
 
-	TRY(names_find(&names, dirfd, name, &e));
+	TRY(entry_find(&finder, dirfd, name, &e));
 	return ops_enter(fs, parent, &e, out);
 }
 

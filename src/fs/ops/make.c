@@ -138,11 +138,11 @@ static int make_as_caller(struct making *m, int dirfd, const char *backing)
 
 static int check_absent(struct making *m, int dirfd)
 {
-	struct names names = ops_names(m->fs);
+	struct finder finder = ops_finder(m->fs);
 	struct entry e;
 
 	m->unchecked = false;
-	int rc = names_find(&names, dirfd, m->name, &e);
+	int rc = entry_find(&finder, dirfd, m->name, &e);
 	if (rc >= 0)
 		close(e.fd);
 	return rc >= 0 ? -EEXIST : rc == -ENOENT ? 0 : rc;

@@ -79,14 +79,14 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_ino, const char *name,
 {
 	struct fs *fs = ops_fs(req);
 	struct inode *parent = ops_inode(fs, parent_ino);
-	struct names names = ops_names(fs);
+	struct finder finder = ops_finder(fs);
 	struct entry e;
 
 	inodes_rename_begin(fs->inodes);
 	int dirfd = inode_pin(fs->inodes, parent);
 	int rc = dirfd;
 	if (rc >= 0) {
-		rc = names_find(&names, dirfd, name, &e);
+		rc = entry_find(&finder, dirfd, name, &e);
 		if (rc >= 0)
 			rc = remove_entry(fs, parent, dirfd, &e, flags);
 		inode_unpin(fs->inodes, parent);

@@ -47,9 +47,9 @@ static inline struct handle *ops_handle(const struct fuse_file_info *fi)
 	return (struct handle *)(uintptr_t)fi->fh;
 }
 
-static inline struct names ops_names(const struct fs *fs)
+static inline struct finder ops_finder(const struct fs *fs)
 {
-	return (struct names){&fs->backing, fs->probes, fs->inodes};
+	return (struct finder){&fs->backing, fs->probes, fs->inodes};
 }
 
 static inline struct caller ops_caller(fuse_req_t req)

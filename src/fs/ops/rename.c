@@ -22,10 +22,10 @@ struct side {
 
 static int side_find(struct fs *fs, struct side *s)
 {
-	struct names names = ops_names(fs);
+	struct finder finder = ops_finder(fs);
 
 	s->unchecked = false;
-	int rc = names_find(&names, s->dirfd, s->shown, &s->e);
+	int rc = entry_find(&finder, s->dirfd, s->shown, &s->e);
 	if (rc < 0)
 		s->e.fd = -1;
 	return rc == -ENOENT ? 0 : rc;
