@@ -40,7 +40,10 @@ struct frame_info {
 	uint32_t block_size; /* 0: automatic                                   */
 	uint32_t type_size;
 	uint8_t version;     /* 0..3; 1 with 13 elements: early beta           */
-	bool sparse, variable, vl_blocks, beta;
+	bool sparse;    /* its chunks are in files of their own: FORMAT.md 13 */
+	bool variable;  /* its chunks are of different sizes                  */
+	bool vl_blocks; /* so are the blocks of its chunks: FORMAT.md 3.7     */
+	bool beta;      /* of an early beta: FORMAT.md 11                     */
 	struct pipeline pipeline; /* as in the header; each chunk has its own  */
 };
 
@@ -146,9 +149,9 @@ uint64_t frame_place(const struct frame *f, uint32_t n);
 
 /*
  * True: chunk n is stored, but no root refers to it as it is now. Its space is free once it is put
- * again.
+ * again. [reader]
  */
-bool frame_slot_is_new(struct frame *f, uint32_t n);
+bool frame_slot_is_new(const struct frame *f, uint32_t n);
 
 /* ---- Reading: the head of a chunk first, then any of its blocks: frame_read.c ---- */
 
@@ -391,9 +394,9 @@ void frame_set_suspect(struct frame *f);
  * `durable` to `newest`, or at what another program made of it. 0: a root without a number (another
  * program's), or not known.
  *
- * An empty root never counts as durable: with bytes behind it, nothing goes back to it. A
- * COMMIT_PART has the number of the last full commit before it, since it may lack changes that are
- * older than itself. [reader]
+ * `durable` is 0 where that root is empty: recovery does not go back to one that has bytes behind
+ * it. A COMMIT_PART has the number of the last full commit before it, since it may lack changes
+ * that are older than itself. [reader]
  */
 struct frame_roots {
 	uint64_t newest, durable;

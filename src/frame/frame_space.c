@@ -176,7 +176,7 @@ void frame_space_drop(struct frame *f, uint32_t n)
 		frame_space_retire(f, at, at + len);
 }
 
-bool frame_slot_is_new(struct frame *f, uint32_t n)
+bool frame_slot_is_new(const struct frame *f, uint32_t n)
 {
 	uint64_t entry = index_get(&f->index, n);
 	return !(entry & ENTRY_SPECIAL) && space_busy_length(&f->space, f->info.header_len + entry);
