@@ -288,7 +288,7 @@ static int patch_or_read(struct file *f, const struct dirty_chunk *c, struct wor
 static int encode_over(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 		       bool *damaged)
 {
-	/* Ends its turn: others must not wait while this reads and patches. */
+	/* Others must not wait for their turns while this reads and patches. */
 	policy_pass(&f->policy, c->turn);
 	int rc = patch_or_read(f, c, ws);
 	if (rc == -EBADMSG || rc == -ENOTSUP)

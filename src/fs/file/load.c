@@ -185,7 +185,7 @@ static int load_contiguous(struct file *f, const struct opening *o)
 {
 	bool made = f->inode->promoted; /* just now: nobody shares it yet */
 	enum sidecar_entered how;
-	bool unsure = f->inode->unsure;
+	bool unsure = f->inode->unsure; /* until file_revalidate */
 
 	f->fd = open_descriptor(f->inode, f->fs->inodes, o->writable);
 	TRY(f->fd);

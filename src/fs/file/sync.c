@@ -45,7 +45,7 @@ static unsigned count_dirty(struct file *f)
 struct turns {
 	unsigned most;    /* chunks in the next turn                              */
 	unsigned waiting; /* chunks that are DIRTY still                          */
-	unsigned stuck;   /* as many were, when room was last made inside the file */
+	unsigned stuck;   /* `waiting` when room was last made inside the file     */
 };
 
 /*

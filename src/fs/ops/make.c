@@ -286,8 +286,9 @@ static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fu
 	TRY(inodes_room(m->fs->inodes, false));
 	TRY(make(m, e));
 	struct inode *n = ops_inode(m->fs, e->ino);
+	/* -ESTALE: a push, so others have filled the new file since. It is over in a moment. */
 	while (push_enter(m->fs, n, NULL) == -ESTALE)
-		usleep(NAP_US); /* others have filled it already; who has made it waits alone */
+		usleep(NAP_US);
 	int rc = ops_open_handle(m->fs, n, &m->born, fi);
 	push_leave(n);
 	if (rc < 0)
