@@ -183,8 +183,10 @@ static int own_failure(const struct budget *b, struct file *f)
 }
 
 /*
- * Under the lock, for the first of those that wait. A full disk is full for all files, but EIO and
- * others concern one file: the other files have their turn, too.
+ * Under the lock, for the first of those that wait: waits until less than the maximum is in use,
+ * and flushes files if nobody else does. `failures`: how many there had been when it began to wait.
+ * A full disk is full for all files, but EIO and others concern one file: the other files have
+ * their turn, too.
  */
 static int free_memory(struct budget *b, unsigned failures, struct file *f)
 {
@@ -201,27 +203,19 @@ static int free_memory(struct budget *b, unsigned failures, struct file *f)
 			return b->last_rc;
 		if (flush_some(b, ticket))
 			continue;
-		if (b->landed == landed) {
-			bool again = failed && press(b);
-			int rc = failed && !again ? own_failure(b, f) : 0;
+		/* Each file has had its turn. */
+		if (b->landed == landed && !(failed && press(b))) {
+			int rc = failed ? own_failure(b, f) : 0;
 			if (rc < 0)
 				return rc;
-			if (!again && !b->entered)
+			if (!b->entered)
 				break; /* nothing can be freed: one writer's bytes at a time */
-			if (!again)
-				pthread_cond_wait(&b->moved, &b->lock);
+			pthread_cond_wait(&b->moved, &b->lock);
 		}
 		ticket = b->next_ticket;
 		landed = b->landed;
 	}
 	return 0;
-}
-
-static int wait_for_memory(struct budget *b, unsigned failures, struct file *f)
-{
-	int rc = free_memory(b, failures, f);
-	b->pressed = false;
-	return rc;
 }
 
 int budget_enter(struct budget *b, uint64_t bytes, struct file *f)
@@ -231,7 +225,8 @@ int budget_enter(struct budget *b, uint64_t bytes, struct file *f)
 	pthread_mutex_lock(&b->lock);
 	unsigned failures = b->failures;
 	line_up(b, &w);
-	int rc = wait_for_memory(b, failures, f);
+	int rc = free_memory(b, failures, f);
+	b->pressed = false;
 	if (rc >= 0) {
 		b->used += (int64_t)bytes;
 		b->entered++;
