@@ -4,10 +4,10 @@
 #include "base/meter.h"
 #include "frame/held.h"
 #include "fs/backing/claim.h"
-#include "fs/dirty/workspace.h"
 #include "fs/fit.h"
 #include "fs/intent/replay.h"
 #include "fs/ops/ops.h"
+#include "fs/workspace.h"
 
 #define THREADS 16 /* that serve requests, at most */
 

@@ -1,13 +1,13 @@
 #include "fs/recompress_file.h"
 
 #include "codec/codec.h"
-#include "fs/dirty/workspace.h"
 #include "fs/file/discard.h"
 #include "fs/file/share.h"
 #include "fs/file/sync.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/stats.h"
+#include "fs/workspace.h"
 
 #include <stdio.h>
 #include <sys/xattr.h>

@@ -2,8 +2,8 @@
 #ifndef FS_DIRTY_ENCODE_H
 #define FS_DIRTY_ENCODE_H
 
-#include "fs/dirty/workspace.h"
 #include "fs/file/file.h"
+#include "fs/workspace.h"
 
 /*
  * Larger chunks are encoded by one worker alone: sharing the blocks needs another buffer of the

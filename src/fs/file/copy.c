@@ -1,11 +1,11 @@
 #include "fs/file/copy.h"
 
-#include "fs/dirty/workspace.h"
 #include "fs/file/alone.h"
 #include "fs/file/read.h"
 #include "fs/file/share.h"
 #include "fs/file/sync.h"
 #include "fs/file/write.h"
+#include "fs/workspace.h"
 
 /*
  * The most that one request copies, so that its thread is free soon: the caller comes back for

@@ -5,8 +5,8 @@
 #ifndef FS_FILE_FETCH_H
 #define FS_FILE_FETCH_H
 
-#include "fs/dirty/workspace.h"
 #include "fs/file/file.h"
+#include "fs/workspace.h"
 
 /* A chunk whose head has been read. */
 struct lazy;

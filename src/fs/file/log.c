@@ -1,12 +1,12 @@
 #include "fs/file/log.h"
 
 #include "base/meter.h"
-#include "fs/dirty/workspace.h"
 #include "fs/file/read.h"
 #include "fs/file/share.h"
 #include "fs/file/sync.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
+#include "fs/workspace.h"
 
 /*
  * A commit encodes what was touched, and writes the index and checksums of all chunks. But readers

@@ -5,7 +5,6 @@
 #include "fs/file/sync.h"
 
 #include "fs/dirty/flush.h"
-#include "fs/dirty/workspace.h"
 #include "fs/file/commit.h"
 #include "fs/file/log.h"
 #include "fs/file/loss.h"
@@ -13,6 +12,7 @@
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/room.h"
+#include "fs/workspace.h"
 
 #include <assert.h>
 #include <errno.h>

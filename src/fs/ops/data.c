@@ -1,7 +1,6 @@
 /* The content of open files: read, write, sync, allocate, copy. */
 #include "fs/ops/ops.h"
 
-#include "fs/dirty/workspace.h"
 #include "fs/file/alone.h"
 #include "fs/file/copy.h"
 #include "fs/file/loss.h"
@@ -11,6 +10,7 @@
 #include "fs/ops/push.h"
 #include "fs/ops/wire.h"
 #include "fs/stats.h"
+#include "fs/workspace.h"
 
 #include <linux/falloc.h>
 #include <stdio.h>

@@ -3,9 +3,9 @@
 #include "base/log.h"
 #include "base/meter.h"
 #include "frame/held.h"
-#include "fs/dirty/workspace.h"
 #include "fs/keeper.h"
 #include "fs/stats.h"
+#include "fs/workspace.h"
 
 #include <sys/statvfs.h>
 

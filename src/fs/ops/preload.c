@@ -1,9 +1,9 @@
 #include "fs/ops/preload.h"
 
-#include "fs/dirty/workspace.h"
 #include "fs/file/read.h"
 #include "fs/ops/ops.h"
 #include "fs/stats.h"
+#include "fs/workspace.h"
 
 #define SMALL (64u << 10)
 

@@ -1,8 +1,8 @@
 #include "fs/ops/wire.h"
 
 #include "fs/dirty/spare.h"
-#include "fs/dirty/workspace.h"
 #include "fs/ops/ops.h"
+#include "fs/workspace.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -1,4 +1,4 @@
-#include "fs/dirty/workspace.h"
+#include "fs/workspace.h"
 
 #include "frame/stage.h"
 #include "fs/large.h"

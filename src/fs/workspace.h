@@ -5,8 +5,8 @@
  * Functions that take a workspace leave their result in the buffer that they name. It is valid
  * until the next call that uses the same buffer.
  */
-#ifndef FS_DIRTY_WORKSPACE_H
-#define FS_DIRTY_WORKSPACE_H
+#ifndef FS_WORKSPACE_H
+#define FS_WORKSPACE_H
 
 #include "base/buf.h"
 #include "codec/parallel.h"
