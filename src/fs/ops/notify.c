@@ -22,6 +22,15 @@ struct notify {
 	bool stop, joined;
 };
 
+int notify_store(struct fs *fs, const struct inode *n, uint64_t at, struct view bytes)
+{
+	struct fuse_bufvec data = FUSE_BUFVEC_INIT(bytes.n);
+
+	data.buf[0].mem = (void *)(uintptr_t)bytes.p;
+	return fuse_lowlevel_notify_store(fs->session, ops_ino(fs, n), (off_t)at, &data,
+					  FUSE_BUF_NO_SPLICE /* it is copied once less */);
+}
+
 /*
  * With the writeback cache the kernel trusts its own size of a file, unless data is stored behind
  * it. So it gets the file's last page.
@@ -38,12 +47,8 @@ static int tell_size(struct fs *fs, const struct item *i)
 	if (rc >= 0) {
 		ssize_t n = file_read_at(f, at, span_of(data.p, page));
 		rc = n < 0 ? (int)n : 0;
-		if (n >= 0 && (uint64_t)n == i->size - at) {
-			struct fuse_bufvec vec = FUSE_BUFVEC_INIT((size_t)n);
-			vec.buf[0].mem = data.p;
-			rc = fuse_lowlevel_notify_store(fs->session, ops_ino(fs, i->inode),
-							(off_t)at, &vec, 0);
-		}
+		if (n >= 0 && (uint64_t)n == i->size - at)
+			rc = notify_store(fs, i->inode, at, view_of(data.p, (size_t)n));
 		file_put(fs, i->inode);
 	}
 	buf_free(&data);

@@ -1,10 +1,12 @@
 /*
- * Tells the kernel what it cannot know: that another program has changed a file. A thread of its
- * own does that, since the kernel may want other requests answered first.
+ * Tells the kernel what it has not asked for: that another program has changed a file, and bytes
+ * that it is about to want. The former is done by a thread of its own, since the kernel may want
+ * other requests answered first.
  */
 #ifndef FS_OPS_NOTIFY_H
 #define FS_OPS_NOTIFY_H
 
+#include "base/bytes.h"
 #include "base/err.h"
 
 #include <stdint.h>
@@ -24,5 +26,11 @@ void notify_close(struct notify *n);
  * file has grown to that length, which the kernel accepts only from data at its end. Never waits.
  */
 void notify_changed(struct notify *n, struct inode *inode, uint64_t size);
+
+/*
+ * Puts bytes of a file, which begin at `at`, into the kernel's page cache. Waits for a READ of the
+ * same page that is not answered yet.
+ */
+NODISCARD int notify_store(struct fs *fs, const struct inode *n, uint64_t at, struct view bytes);
 
 #endif

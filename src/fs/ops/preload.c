@@ -1,6 +1,7 @@
 #include "fs/ops/preload.h"
 
 #include "fs/file/read.h"
+#include "fs/ops/notify.h"
 #include "fs/ops/ops.h"
 #include "fs/stats.h"
 #include "fs/workspace.h"
@@ -16,13 +17,9 @@ bool preload_suits(struct file *f)
 
 static bool store(struct fs *fs, struct inode *n, struct reply *r)
 {
-	struct fuse_bufvec data = FUSE_BUFVEC_INIT(r->n);
-
-	if (r->pieces != 1) /* chunks shorter than the file: libfuse would copy them together */
+	if (r->pieces != 1) /* chunks shorter than the file, each of which would take a call */
 		return false;
-	data.buf[0].mem = r->piece[0].iov_base;
-	return fuse_lowlevel_notify_store(fs->session, ops_ino(fs, n), 0, &data,
-					  FUSE_BUF_NO_SPLICE /* it is copied once less */) == 0;
+	return notify_store(fs, n, 0, view_of(r->piece[0].iov_base, r->n)) == 0;
 }
 
 bool preload_run(struct fs *fs, struct inode *n, struct file *f)

@@ -104,11 +104,9 @@ static int store(struct fs *fs, const struct push *p, const struct reply *r)
 	uint64_t at = p->at;
 
 	for (unsigned i = 0; i < r->pieces; i++) {
-		struct fuse_bufvec data = FUSE_BUFVEC_INIT(r->piece[i].iov_len);
-		data.buf[0].mem = r->piece[i].iov_base;
-		TRY(fuse_lowlevel_notify_store(fs->session, ops_ino(fs, p->inode), (off_t)at, &data,
-					       FUSE_BUF_NO_SPLICE /* it is copied once less */));
-		at += r->piece[i].iov_len;
+		struct view bytes = view_of(r->piece[i].iov_base, r->piece[i].iov_len);
+		TRY(notify_store(fs, p->inode, at, bytes));
+		at += bytes.n;
 	}
 	return 0;
 }
