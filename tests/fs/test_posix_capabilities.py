@@ -5,13 +5,14 @@ import json
 import mmap
 import os
 import re
+import stat
 import struct
 
 import pytest
 
 from libdata import blob
-from libmount import wait_until
-from libposix import error_of, sync, with_gap, write_at
+from libmount import DAEMON, wait_until
+from libposix import as_nobody, error_of, sync, with_gap, write_at
 
 MiB = 1 << 20
 CAPS = "security.capability"
@@ -60,6 +61,38 @@ def set_with_data_in_flight(m, name):
     wait_until(lambda: capabilities(m.stored(name)) == "ENODATA", 250, "a write of the daemon")
     assert capabilities(fd) == CAPABILITY
     return fd
+
+
+def test_set_id_bits_set_before_the_flush_stay(mount, root, tool):
+    """A user's daemon takes them from the backing file by its own writes; they are seen all the
+    time, and are back after the commit, unless somebody has given them up meanwhile."""
+    m = mount(
+        "commit=0,attr_timeout=0,allow_other",
+        argv=[tool("setpriv"), "--bounding-set", "-fsetid", "--inh-caps", "-fsetid", str(DAEMON)],
+    )
+
+    def modes(name):
+        return [stat.S_IMODE(os.stat(path).st_mode) for path in (m.mnt / name, m.stored(name))]
+
+    for number, (change, last) in enumerate(
+        (
+            (lambda fd: None, 0o6755),
+            (lambda fd: os.fchmod(fd, 0o4711), 0o4711),
+            (lambda fd: os.fchmod(fd, 0o755), 0o755),
+            (lambda fd: os.fchown(fd, 1234, 1234), 0o755),
+            (lambda fd: as_nobody(lambda: os.pwrite(fd, b"x", 0)), 0o755),
+        )
+    ):
+        fd = os.open(m.mnt / f"f{number}", os.O_CREAT | os.O_RDWR)
+        os.fchmod(fd, 0o6755)
+        os.pwrite(fd, blob(6, 4 * MiB, "noise"), 0)  # of root: the kernel has nothing removed
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        wait_until(lambda name=f"f{number}": modes(name)[1] == 0o755, 10, "a write of the daemon")
+        assert modes(f"f{number}")[0] == 0o6755
+        change(fd)
+        os.fsync(fd)
+        os.close(fd)
+        assert modes(f"f{number}") == [last, last], number
 
 
 def test_changes_after_capabilities_that_the_daemon_took(mount, root):

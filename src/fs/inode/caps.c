@@ -4,6 +4,7 @@
 #include "base/err.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/xattr.h>
 
@@ -19,6 +20,14 @@ static uint64_t now_ns(void)
 	return clock_read(CLOCK_MONOTONIC_COARSE);
 }
 
+#define SET_ID (S_ISUID | S_ISGID)
+
+/* The permissions, if our writes may take bits of them away. */
+static mode_t note_mode(mode_t mode)
+{
+	return mode & SET_ID ? mode & 07777 : 0;
+}
+
 static bool is_told(const struct inode *n)
 {
 	uint64_t until = n->no_caps_until;
@@ -28,9 +37,11 @@ static bool is_told(const struct inode *n)
 void caps_hold(struct inode *n, int fd)
 {
 	struct caps *c = &n->caps;
+	struct stat st;
 
 	pthread_mutex_lock(&c->lock);
 	if (!c->held) {
+		c->mode = fstat(fd, &st) == 0 ? note_mode(st.st_mode) : 0;
 		ssize_t len = is_told(n) ? 0 : fgetxattr(fd, CAPS_XATTR, c->value, sizeof c->value);
 		c->n = len > 0 ? (size_t)len : 0;
 		c->held = true;
@@ -41,7 +52,7 @@ void caps_hold(struct inode *n, int fd)
 bool caps_noted(struct inode *n)
 {
 	pthread_mutex_lock(&n->caps.lock);
-	bool noted = n->caps.n > 0;
+	bool noted = n->caps.n > 0 || n->caps.mode;
 	pthread_mutex_unlock(&n->caps.lock);
 	return noted;
 }
@@ -59,15 +70,30 @@ static int put_back(const struct caps *c, const char *path)
 	return setxattr(path, CAPS_XATTR, c->value, c->n, 0) < 0 ? -errno : 1;
 }
 
+/* The bits that are missing. None, if another program has set the mode meanwhile. */
+static mode_t lost_bits(const struct caps *c, mode_t mode)
+{
+	mode_t lost = c->mode & SET_ID & ~mode;
+	return ((mode & 07777) | lost) == c->mode ? lost : 0;
+}
+
+static bool put_bits_back(const struct caps *c, int fd)
+{
+	struct stat st;
+	return c->mode && fstat(fd, &st) == 0 && lost_bits(c, st.st_mode) &&
+	       fchmod(fd, c->mode) == 0;
+}
+
 int caps_put_back(struct inode *n, int fd)
 {
 	char path[FD_PATH_MAX];
 
 	fd_proc_path(fd, path);
 	pthread_mutex_lock(&n->caps.lock);
+	bool bits = put_bits_back(&n->caps, fd);
 	int rc = put_back(&n->caps, path);
 	pthread_mutex_unlock(&n->caps.lock);
-	return rc;
+	return rc == 0 ? bits : rc;
 }
 
 void caps_forget(struct inode *n)
@@ -75,6 +101,37 @@ void caps_forget(struct inode *n)
 	pthread_mutex_lock(&n->caps.lock);
 	n->caps.held = false;
 	n->caps.n = 0;
+	n->caps.mode = 0;
+	pthread_mutex_unlock(&n->caps.lock);
+}
+
+int caps_set_mode(struct inode *n, int fd, mode_t mode)
+{
+	char path[FD_PATH_MAX];
+	int rc = 0;
+
+	pthread_mutex_lock(&n->caps.lock);
+	if (fchmod(fd, mode) < 0) { /* that of an open file needs no path */
+		fd_proc_path(fd, path);
+		rc = errno != EBADF || fchmodat(AT_FDCWD, path, mode, 0) < 0 ? -errno : 0;
+	}
+	if (rc >= 0 && n->caps.held)
+		n->caps.mode = note_mode(mode);
+	pthread_mutex_unlock(&n->caps.lock);
+	return rc;
+}
+
+void caps_forget_mode(struct inode *n)
+{
+	pthread_mutex_lock(&n->caps.lock);
+	n->caps.mode = 0;
+	pthread_mutex_unlock(&n->caps.lock);
+}
+
+void caps_show_mode(struct inode *n, struct stat *st)
+{
+	pthread_mutex_lock(&n->caps.lock);
+	st->st_mode |= lost_bits(&n->caps, st->st_mode);
 	pthread_mutex_unlock(&n->caps.lock);
 }
 

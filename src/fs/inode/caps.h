@@ -1,7 +1,7 @@
 /*
- * File capabilities. Any write to the backing file removes them there. Our own writes must not have
- * that effect: the application's writes were all made before the capabilities were set, or through
- * a mapping, which removes nothing.
+ * File capabilities, and set-id bits. Any write to the backing file removes them there; set-id bits
+ * only if we are not root. Our own writes must not have that effect: the application's writes were
+ * all made before they were set, or through a mapping, which removes nothing.
  *
  * So they are noted right before the first write of a commit, and set again after the last one. In
  * between, the note is what counts; at other times the backing file has them, and other programs
@@ -19,6 +19,8 @@
 
 #include "fs/inode/inode.h"
 
+#include <sys/stat.h>
+
 #define CAPS_XATTR "security.capability"
 
 /*
@@ -29,7 +31,10 @@ void caps_hold(struct inode *n, int fd);
 /* True: there is a note of capabilities, which our writes may have removed. */
 bool caps_noted(struct inode *n);
 
-/* To be called after a commit. 1: they had been removed, and have been set again. */
+/*
+ * To be called after a commit, with an open descriptor. 1: they had been removed, and have been set
+ * again.
+ */
 NODISCARD int caps_put_back(struct inode *n, int fd);
 
 /* Drops the note: our writes are done, or the file is now another program's. */
@@ -42,6 +47,15 @@ void caps_forget(struct inode *n);
 NODISCARD int caps_set(struct inode *n, int fd, struct view value, int flags);
 NODISCARD int caps_remove(struct inode *n, int fd);
 NODISCARD ssize_t caps_get(struct inode *n, int fd, struct span dst, uint64_t keep_ns);
+
+/* chmod of the application; `mode`: permissions. */
+NODISCARD int caps_set_mode(struct inode *n, int fd, mode_t mode);
+
+/* chown, which removes set-id bits, is about to come. */
+void caps_forget_mode(struct inode *n);
+
+/* Adds to the mode of the backing file the bits that it has lost by our writes. */
+void caps_show_mode(struct inode *n, struct stat *st);
 
 /* True: the kernel was told a moment ago that there are none. */
 bool caps_known_none(const struct inode *n);

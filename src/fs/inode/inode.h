@@ -60,12 +60,13 @@ struct inode_times {
 	struct timespec backing_ctime;
 };
 
-/* File capabilities as they were before our own writes (caps.h). */
+/* File capabilities and set-id bits as they were before our own writes (caps.h). */
 struct caps {
 	pthread_mutex_t lock; /* innermost; no_caps_until changes under it, too */
 	bool held;            /* our writes have begun, and what follows is noted */
 	size_t n;             /* bytes of value; 0: the file had none */
 	uint8_t value[24];
+	mode_t mode;          /* permissions; 0: they had no set-id bits */
 };
 
 /*

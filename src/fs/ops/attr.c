@@ -5,6 +5,7 @@
 #include "fs/file/discard.h"
 #include "fs/file/open.h"
 #include "fs/file/sync.h"
+#include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/ops/push.h"
 
@@ -28,28 +29,17 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	answer_attr(req, rc, &st);
 }
 
-static int set_mode(int fd, mode_t mode)
-{
-	char path[FD_PATH_MAX];
-
-	if (fchmod(fd, mode & 07777) == 0) /* that of an open file needs no path */
-		return 0;
-	if (errno != EBADF)
-		return -errno;
-	fd_proc_path(fd, path);
-	return fchmodat(AT_FDCWD, path, mode & 07777, 0) < 0 ? -errno : 0;
-}
-
 #define SET_TIMES                                                                       \
 	(FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW |          \
 	 FUSE_SET_ATTR_MTIME_NOW | FUSE_SET_ATTR_CTIME)
 #define SET_OTHERS (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_MODE)
 
-static int set_owner(int fd, const struct stat *attr, int to_set)
+static int set_owner(struct inode *n, int fd, const struct stat *attr, int to_set)
 {
 	uid_t uid = to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1;
 	gid_t gid = to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1;
 
+	caps_forget_mode(n);
 	return fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
@@ -153,9 +143,9 @@ static int set_attr(struct fs *fs, struct inode *n, const struct stat *attr, int
 	int fd = inode_pin(fs->inodes, n);
 	TRY(fd);
 	if (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
-		rc = set_owner(fd, attr, to_set);
+		rc = set_owner(n, fd, attr, to_set);
 	if (rc >= 0 && to_set & FUSE_SET_ATTR_MODE) /* after the owner: that may clear bits */
-		rc = set_mode(fd, attr->st_mode);
+		rc = caps_set_mode(n, fd, attr->st_mode & 07777);
 	if (rc >= 0 && (to_set & SET_OTHERS || !(to_set & SET_TIMES)))
 		(void)times_set(n, NULL, NULL);
 	if (rc >= 0 && to_set & SET_TIMES)

@@ -6,6 +6,7 @@
 
 #include "base/meter.h"
 #include "fs/file/share.h"
+#include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 
 /* The size of requests that st_blksize advises: a block, within reason. */
@@ -20,6 +21,7 @@
 static void show_attr(struct inode *n, const struct probed *probed, struct stat *st)
 {
 	times_apply(n, st);
+	caps_show_mode(n, st);
 	if (!inode_is_frame(n))
 		return;
 	if (inode_kind(n) != NODE_FRAME) {

@@ -83,20 +83,20 @@ static mode_t set_id_bits(fuse_req_t req, const struct stat *st)
 enum right { RIGHT_CHECKED, RIGHT_OWNER };
 
 /* `fd`: any descriptor of the file. Returns 1 if there were such bits. */
-static int drop_bits(fuse_req_t req, int fd, enum right right)
+static int drop_bits(fuse_req_t req, struct inode *n, int fd, enum right right)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
-	char path[FD_PATH_MAX];
 	struct stat st;
 
 	TRY(stat_fd(fd, &st));
+	caps_show_mode(n, &st);
 	mode_t bits = set_id_bits(req, &st);
 	if (!bits)
 		return 0;
 	if (right == RIGHT_OWNER && ctx->uid != 0 && ctx->uid != st.st_uid)
 		return -EPERM;
-	fd_proc_path(fd, path);
-	return fchmodat(AT_FDCWD, path, st.st_mode & 07777 & ~bits, 0) < 0 ? -errno : 1;
+	TRY(caps_set_mode(n, fd, st.st_mode & 07777 & ~bits));
+	return 1;
 }
 
 /* The kernel trusts the mode that it has cached. Only attributes are invalidated: no waiting. */
@@ -111,7 +111,7 @@ static int drop(fuse_req_t req, struct inode *n, enum right right)
 
 	int fd = inode_pin(fs->inodes, n);
 	TRY(fd);
-	int rc = drop_bits(req, fd, right);
+	int rc = drop_bits(req, n, fd, right);
 	inode_unpin(fs->inodes, n);
 	if (rc > 0) {
 		(void)times_set(n, NULL, NULL);
@@ -143,6 +143,8 @@ int ops_killpriv_change(fuse_req_t req, struct inode *n)
 	TRY(fd);
 	int rc = stat_fd(fd, &st);
 	inode_unpin(fs->inodes, n);
+	if (rc >= 0)
+		caps_show_mode(n, &st);
 	if (rc < 0 || !(st.st_mode & (S_ISUID | S_ISGID)) || may_keep_bits(req))
 		return rc;
 	return drop(req, n, RIGHT_CHECKED);
@@ -158,7 +160,7 @@ void ops_killpriv_truncated(fuse_req_t req, struct inode *n)
 		return;
 	bool dropped = caps_remove(n, fd) == 0;
 	if (!keeps)
-		dropped |= drop_bits(req, fd, RIGHT_CHECKED) > 0;
+		dropped |= drop_bits(req, n, fd, RIGHT_CHECKED) > 0;
 	inode_unpin(fs->inodes, n);
 	if (dropped)
 		invalidate_attributes(fs, n);

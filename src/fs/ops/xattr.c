@@ -35,13 +35,15 @@ static bool is_acl(const char *name)
  * Clears the setgid bit, as a kernel file system does after an ACL was set by somebody who may not
  * make such files.
  */
-static void clear_setgid(fuse_req_t req, const char *path)
+static void clear_setgid(fuse_req_t req, struct inode *n, int fd)
 {
 	struct stat st;
 
-	if (stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_mode & S_ISGID &&
-	    !ops_in_group(req, st.st_gid))
-		(void)chmod(path, st.st_mode & 07777 & ~(mode_t)S_ISGID);
+	if (stat_fd(fd, &st) < 0)
+		return;
+	caps_show_mode(n, &st);
+	if (S_ISREG(st.st_mode) && st.st_mode & S_ISGID && !ops_in_group(req, st.st_gid))
+		IGNORE(caps_set_mode(n, fd, st.st_mode & 07777 & ~(mode_t)S_ISGID));
 }
 
 static bool is_stats(fuse_ino_t ino, const char *name)
@@ -95,12 +97,13 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 		reply_change(req, xattr_change(fs, n, &x));
 		return;
 	}
-	int rc = xattr_is_ours(n, name) || is_stats(ino, name) ? -EPERM : xattr_path(fs, n, path);
-	if (rc >= 0) {
-		rc = is_caps(name) ? caps_set(n, rc, view_of(value, size), flags) :
+	int fd = xattr_is_ours(n, name) || is_stats(ino, name) ? -EPERM : xattr_path(fs, n, path);
+	int rc = fd;
+	if (fd >= 0) {
+		rc = is_caps(name) ? caps_set(n, fd, view_of(value, size), flags) :
 		     setxattr(path, name, value, size, flags) < 0 ? -errno : 0;
 		if (rc >= 0 && is_acl(name))
-			clear_setgid(req, path);
+			clear_setgid(req, n, fd);
 		if (rc >= 0 && is_label(name))
 			fs->backing.labelled = true;
 		if (rc >= 0)
