@@ -536,4 +536,5 @@ def test_the_tool_waits_for_no_fifo(work, command):
     got = subprocess.run(
         [CFRAME, command, work / "f.b2frame"], capture_output=True, text=True, timeout=120
     )
-    assert got.returncode in (0, 1) and "f.b2frame" in got.stdout + got.stderr
+    assert got.returncode == 1
+    assert (got.stdout + got.stderr).endswith("f.b2frame: is not a regular file\n")

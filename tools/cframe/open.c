@@ -30,15 +30,29 @@ bool tool_is_sparse(const char *directory)
 	return is;
 }
 
-int tool_open(const char *file, struct frame **frame, struct io **io)
+int tool_open_fd(const char *file, mode_t *type)
 {
-	struct stat st;
-	*frame = NULL;
-	*io = NULL;
+	struct stat st = {0};
 	int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* waits for no fifo */
 	if (fd < 0)
 		return -errno;
-	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode)) {
+	int rc = fstat(fd, &st) < 0 ? -errno : fd;
+	*type = st.st_mode & S_IFMT;
+	if (rc >= 0 && *type != S_IFREG && *type != S_IFDIR)
+		rc = -ESPIPE;
+	if (rc < 0)
+		close(fd);
+	return rc;
+}
+
+int tool_open(const char *file, struct frame **frame, struct io **io)
+{
+	mode_t type;
+	*frame = NULL;
+	*io = NULL;
+	int fd = tool_open_fd(file, &type);
+	TRY(fd);
+	if (type == S_IFDIR) {
 		if (faccessat(fd, NAMES_SPARSE_INDEX, F_OK, 0) == 0)
 			return frame_open_sparse_take(frame, fd);
 		close(fd);

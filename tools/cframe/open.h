@@ -4,10 +4,18 @@
 
 #include "frame/frame.h"
 
+#include <sys/types.h>
+
+/*
+ * Returns a descriptor for reading a regular file or a directory, and sets *type to S_IFREG or
+ * S_IFDIR. -ESPIPE: it is neither; no fifo is waited for.
+ */
+NODISCARD int tool_open_fd(const char *file, mode_t *type);
+
 /*
  * If `file` is a contiguous frame or the directory of a sparse one, sets *frame. If it is any other
  * file, perhaps a chunk that stands alone, sets *io, and *frame to NULL. What was set is the
- * caller's. -EISDIR: a directory that is not a sparse frame.
+ * caller's. -EISDIR: a directory that is not a sparse frame. -ESPIPE: as above.
  */
 NODISCARD int tool_open(const char *file, struct frame **frame, struct io **io);
 

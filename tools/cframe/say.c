@@ -85,12 +85,19 @@ int tool_no_frame(const char *file)
 	return 1;
 }
 
+const char *tool_err_text(int rc, char text[static TOOL_TEXT_MAX])
+{
+	switch (rc) {
+	case -EISDIR: return "is a directory: name a file in it";
+	case -ESPIPE: return "is not a regular file";
+	default: return err_text(rc, text, TOOL_TEXT_MAX);
+	}
+}
+
 int tool_fail(const char *file, int rc)
 {
-	char text[256];
-	tool_say("%s: %s", file,
-		 rc == -EISDIR ? "is a directory: name a file in it"
-			       : err_text(rc, text, sizeof text));
+	char text[TOOL_TEXT_MAX];
+	tool_say("%s: %s", file, tool_err_text(rc, text));
 	return 1;
 }
 

@@ -13,6 +13,10 @@ void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Prints "FILE: why" for a negative errno. */
 int tool_fail(const char *file, int rc);
 
+/* That reason: a constant, or what is put into `text`. */
+#define TOOL_TEXT_MAX 256
+const char *tool_err_text(int rc, char text[static TOOL_TEXT_MAX]);
+
 /* For a file that is not a frame, about which there is nothing else to say. */
 int tool_no_frame(const char *file);
 

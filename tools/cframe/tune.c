@@ -5,6 +5,7 @@
  */
 #include "args.h"
 #include "cframe.h"
+#include "open.h"
 #include "say.h"
 
 #include "codec/chunk.h"
@@ -12,7 +13,6 @@
 #include "frame/io/io.h"
 
 #include <cjson/cJSON.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -236,8 +236,13 @@ static void work_free(struct work *w)
 
 static int open_plain(const char *file, struct io **io)
 {
-	int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* waits for no fifo */
-	return fd < 0 ? -errno : io_file_open_take(io, fd);
+	mode_t type;
+	int fd = tool_open_fd(file, &type);
+	TRY(fd);
+	if (type == S_IFREG)
+		return io_file_open_take(io, fd);
+	close(fd);
+	return -EISDIR;
 }
 
 static int tune_file(struct scratch *s, const char *file, bool all, cJSON *to)
@@ -273,30 +278,12 @@ static int show(cJSON *files, bool json)
 	return tool_print_json(files) < 0 ? tool_fail("tune", -ENOMEM) : 0;
 }
 
-/*
- * False: the file has no bytes that could be read again, such as a device. A directory fails by
- * itself.
- */
-static bool has_bytes(const char *file)
-{
-	struct stat st;
-
-	if (stat(file, &st) < 0 || S_ISREG(st.st_mode) || S_ISDIR(st.st_mode))
-		return true;
-	tool_say("%s: is not a regular file", file);
-	return false;
-}
-
 /* Adds the results for each file to `to`. Returns the exit code. */
 static int tune_files(struct scratch *s, char **file, bool all, cJSON *to)
 {
 	int code = 0;
 
 	for (; *file; file++) {
-		if (!has_bytes(*file)) {
-			code = 1;
-			continue;
-		}
 		cJSON *one = cJSON_CreateObject();
 		int rc = one ? tune_file(s, *file, all, one) : -ENOMEM;
 		if (rc < 0) {

@@ -74,8 +74,8 @@ static bool is_well(void *arg)
 	if (none)
 		note(to, tool_no_frame_text(to->path));
 	if (rc < 0) {
-		char text[256];
-		note(to, err_text(rc, text, sizeof text));
+		char text[TOOL_TEXT_MAX];
+		note(to, tool_err_text(rc, text));
 	}
 	return !to->lines.n;
 }
