@@ -2,7 +2,6 @@
 
 #include "base/log.h"
 
-#include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +32,9 @@
 #define TO_WRITE 0
 #define TO_READ ((off_t)1 << 33)
 #define USERS ((off_t)1 << 32)
+
+/* FUSE_SUPER_MAGIC, which the headers of Linux 5.10 lack. */
+#define FUSE_MAGIC 0x65735546
 
 static bool set_byte(int fd, off_t at, short type)
 {
@@ -170,7 +172,7 @@ static bool is_end_of_fuse(int dir, int up)
 
 	return stat_fd(dir, &here) < 0 || stat_fd(up, &there) < 0 ||
 	       (here.st_dev != there.st_dev &&
-		(fstatfs(dir, &fs) < 0 || fs.f_type == FUSE_SUPER_MAGIC));
+		(fstatfs(dir, &fs) < 0 || fs.f_type == FUSE_MAGIC));
 }
 
 static bool is_same_directory(int a, int b)
