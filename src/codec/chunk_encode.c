@@ -206,9 +206,12 @@ static void store_copy(const struct encoder *e, struct buf *out)
 }
 
 /*
- * Bytes that are not items may be in the same file as items. Then their blocks must not be
- * multiples of an item (FORMAT.md 18), nor may these be. A prime number never is, and 16 KiB is a
- * multiple of an item only if a smaller power of two is, too.
+ * A chunk of typesize 1 may stand in a file beside chunks of items. Then the length of its blocks
+ * must be no multiple of an item, or the reference writes past its buffers (FORMAT.md 18);
+ * e->blocksize is none, and what is made of it here must not become one. A prime number is no
+ * multiple of anything. 16 KiB is one only of items that are powers of two; of these every power of
+ * two above CHUNK_MAX_TYPESIZE is one as well, so that where e->blocksize is such a power, and no
+ * multiple, 16 KiB is none either.
  */
 static uint64_t store_block(const struct encoder *e)
 {

@@ -110,7 +110,7 @@ ALWAYS_INLINE void SUFFIX(unshuffle_tile)(const size_t s, const uint8_t *src, ui
  * So only a few planes are written to, or read, where they lie. The others are copied, one by one,
  * from or to pieces on the stack.
  */
-#define PIECE 512 /* 256 and 1024 are slower */
+#define PIECE 512 /* 256 and 1024 are slower: docs/SPEED.md, "Shuffle of 16 bytes" */
 #define IN_PLACE 4 /* planes */
 
 struct SUFFIX(pieces) {

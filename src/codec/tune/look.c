@@ -16,7 +16,10 @@
 
 #include <assert.h>
 
-/* Codecs that can estimate need a smaller sample than those that have to encode it. */
+/*
+ * Codecs that can estimate need a smaller sample than those that have to encode it. What other
+ * numbers and lengths of pieces give: docs/SPEED.md, "Tried for choosing, and not kept".
+ */
 static const struct tune_pieces priced_short = {8, 1u << 10, 64}, priced_long = {1, 8u << 10, 16};
 static const struct tune_pieces priced_many = {8, 2u << 10, 64};
 static const struct tune_pieces coded_short = {4, 2u << 10, 64}, coded_long = {2, 16u << 10, 32};
@@ -318,10 +321,11 @@ static int try_gathered(struct tuner *t, unsigned n, enum scores scores)
 }
 
 /*
- * Tries the first `n` on long pieces, each as a block of its own. Places of a chunk differ in
- * level, which differences do not see but a table of bytes does: short pieces in one block flatter
- * them, by up to 14 % of an image. So if differences are among the candidates, what short pieces
- * said does not count.
+ * Tries the first `n` on long pieces, each as a block of its own. One part of an image may be
+ * darker than another. Differences do not notice, but plain bytes of both parts in one block need a
+ * wider table: so short pieces, which are put together in one block, make differences look better
+ * than they are, by up to 14 % of an image. If differences are among the candidates, the results of
+ * short pieces are dropped (ANEW).
  */
 static int try_long(struct tuner *t, const struct tune_pieces *pieces, unsigned n,
 		    enum scores scores)

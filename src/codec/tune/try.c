@@ -119,9 +119,10 @@ static int price_sample(struct tuner *t, const struct pipeline *p, struct view v
 #define BLOCK_WITH_MATCHES (12u << 10)
 
 /*
- * Short pieces show neither distant matches nor what the next level saves (tune_advise), and only
- * some parts of a file whose parts differ. There a filter has to be far better, most of all where
- * matches are all that the codec has.
+ * Lowers the score of the candidate without a filter where a sample shows too little of what speaks
+ * for it: distant matches, what the next level saves (tune_advise), and the other parts of a file
+ * whose parts differ. Most of all where matches are all that the codec has. The fractions are by
+ * measurement: docs/SPEED.md, "No filter, and records".
  */
 static uint64_t favour_plain(const struct tuner *t, uint64_t score)
 {

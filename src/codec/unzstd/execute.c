@@ -1,6 +1,6 @@
 /*
- * The sequences of a block: decoded, and copied to where they belong, one after the other. Nothing
- * here is foreseen by the processor but that lengths are short: so a copy writes 32 bytes before it
+ * The sequences of a block: decoded, and copied to where they belong, one after the other. All that
+ * a processor can predict of them is that lengths are short: so a copy writes 32 bytes before it
  * asks whether that was enough, and offsets are chosen without branches.
  */
 #include "codec/inline.h"
@@ -194,9 +194,10 @@ ALWAYS_INLINE bool execute(struct walk *w, const struct numbers *x)
 }
 
 /*
- * A sequence that execute refused, which had but to say where it leads: where that is, if it was
- * refused for going beyond what is wanted, else 0. By value: what has an address does not stay in
- * registers.
+ * Called when execute has refused a sequence. If that was only because it goes beyond what is
+ * wanted (s->stop), executes it and returns where it ends; else returns 0. execute has moved w.op
+ * and w.lit behind the sequence already. The arguments are passed by value: variables whose address
+ * is taken would not stay in registers in the caller's loop.
  */
 static __attribute__((noinline)) size_t execute_last(struct walk w, struct numbers x,
 						     const struct sequences *s)

@@ -16,8 +16,10 @@ ALWAYS_INLINE uint32_t entry_of(uint32_t one)
 }
 
 /*
- * What is behind a code of n bits, by the rest of a look: `from` and `to` have HUF_SIZE >> n
- * entries. What does not fit stays as it is.
+ * A look takes HUF_LOG bits: a code of n bits, and HUF_LOG - n bits behind it, which may hold more
+ * codes. to[i] becomes the entry for the codes that lie in these bits, whose value is i, moved up
+ * by one symbol to make room for the first. `from` has, for the same i, the entry of a look that
+ * begins with them; if its codes are longer than those bits, to[i] stays as it is.
  */
 static void behind_fill(unsigned n, const uint32_t *restrict from, uint32_t *restrict to)
 {
@@ -31,8 +33,10 @@ static void behind_fill(unsigned n, const uint32_t *restrict from, uint32_t *res
 #define AT_ONCE 8
 
 /*
- * Each code's entries: itself, and what is behind it. Eight at once, though runs may be shorter:
- * what is too much is overwritten, as the last code, the shortest, has eight or more.
+ * Fills h->many: for each code its own symbol, and behind it what behind_fill has found. A code of
+ * n bits has a run of HUF_SIZE >> n entries. Eight are written at once, also where a run is
+ * shorter: the next code's run overwrites the rest, and the last one, that of the shortest code,
+ * has at least eight.
  */
 static void runs_fill(struct huffman *h, const uint32_t *behind)
 {
@@ -66,9 +70,10 @@ static void pick_first(const struct huffman *h, bool many, unsigned n, uint32_t 
 }
 
 /*
- * Up to two or three codes a look. Codes are in the order of their lengths, the longest first. What
- * begins behind a code of n bits is as every 2^n-th entry, which is every second one of those for
- * n - 1.
+ * Makes the table for up to two codes a look, or with `third` three: a second pass puts the pairs
+ * that the first one has made behind each code. Codes are in the order of their lengths, the
+ * longest first. The bits behind a code of n bits are the upper bits of a look that begins there,
+ * with n bits less, so its entries are every 2^n-th of the table: every second of those for n - 1.
  */
 static void many_fill(struct huffman *h, bool third)
 {

@@ -139,7 +139,8 @@ static bool weights_end(const struct weights *w, unsigned *log, struct symbol_se
 
 /*
  * Symbols of low weights have the first codes; those of one weight are in their order. Eight
- * entries at once: what is too much is overwritten, as the last code has as many, or more.
+ * entries are written at once, also where a code has fewer: the next code overwrites the rest, and
+ * the last one has at least eight.
  */
 static void one_fill(struct huffman *h, unsigned log, const struct symbol_set of[HUF_LOG + 1])
 {

@@ -34,9 +34,10 @@ ALWAYS_INLINE void counts_add(struct zstd_counts *c, struct view v, const unsign
 }
 
 /*
- * About half of the bytes, or the other half: of two neighbouring runs one, by a bit of a hash, as
- * records might all be as long as two runs. What is behind the last two is nobody's. Returns how
- * many were counted.
+ * Counts one of every two neighbouring runs of COUNT_RUN bytes, or with `other` the other one. A
+ * bit of a hash says which: if it were always the first, records as long as two runs would show
+ * only one half of themselves. Bytes behind the last pair of runs belong to neither half. Returns
+ * how many bytes were counted.
  */
 #define COUNT_RUN 64
 

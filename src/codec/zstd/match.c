@@ -14,10 +14,11 @@
 #define SHORTEST 6
 
 /*
- * How many bits the literals must have that a match in planes replaces, to be worth it: a match
- * with an offset of its own, and one with the last offset. A reader needs as long for a match as
- * for a dozen literals, and where literals have few bits, short matches are larger as well.
- * Elsewhere than in planes this would save a reader time, but cost 0.4 to 3 % of the size.
+ * In planes a match is taken only if the literals that it replaces would take so many bits: FRESH
+ * for a match with an offset of its own, REPEAT for one with the last offset. A reader needs as
+ * long for a match as for a dozen literals, and where literals have few bits, a short match takes
+ * more bits than they do. The _MAX are the most bytes that a match must have for it. Elsewhere than
+ * in planes this would save a reader time, but cost 0.4 to 3 % of the size.
  */
 #define WORTH_FRESH 26
 #define WORTH_REPEAT 24

@@ -19,19 +19,23 @@
 		     can be compared without a look at its end                            */
 
 /*
- * A search moves on by a 64th of its leap, in bytes, and the leap grows by one each time nothing is
- * found. In planes of numbers it begins close to where every second byte is looked at: what begins
- * between is found a byte later. That costs 0.2 % of the size; in other streams half a percent.
+ * Where nothing is found, a search moves on by leap / 64 bytes, and the leap grows by one each
+ * time. In planes of numbers it begins at 96, so that soon every second byte is passed over; a
+ * match that begins there is found a byte later. That costs 0.2 % of the size; in other streams it
+ * would cost half a percent. docs/SPEED.md, "Matches in planes", has what longer leaps give.
  */
 #define LEAP_SHIFT 6
 #define LEAP_FIRST 64
 #define LEAP_PLANE 96
 #define LEAP_NOISE 256
 
-/* How long a match in planes must be to be worth its time: zstd/match.c. */
+/*
+ * How long a match in planes must be to be taken (zstd/match.c), with an offset of its own and with
+ * the last one.
+ */
 struct worth {
-	unsigned fresh, repeat; /* bytes that must be equal */
-	uint64_t fresh_mask, repeat_mask; /* of these, the first 8 */
+	unsigned fresh, repeat;           /* bytes that must be equal            */
+	uint64_t fresh_mask, repeat_mask; /* covers the first 8 of them in a word */
 };
 
 /* A search under way, in one block. */

@@ -13,8 +13,9 @@
 #define WEIGHTS_MAX (FSE_DESCRIPTION_MAX + 255 * WEIGHTS_LOG / 8 + 16)
 
 /*
- * A count's first bit and the four behind it, as a float has them. Symbols are sorted by this: what
- * is in wrong order differs by less than a sixteenth. One pass does, for 0.004 % of the size.
+ * Symbols are sorted by the five leading bits of their counts only, which a float has as exponent
+ * and first bits of the mantissa. Counts that differ by less than a sixteenth may end up in the
+ * wrong order; the tree that this gives costs 0.004 % of the size, and sorting takes one pass.
  */
 #define RANK_SHIFT 19
 #define RANKS (18 * 16) /* counts are below 2^18 */
@@ -100,8 +101,9 @@ static void limit_depths(uint8_t *depth, unsigned n)
 }
 
 /*
- * Symbols are numbered by quarters of the alphabet, in turn: most codes are as long as the one
- * before, and would wait until its number is stored.
+ * The four quarters of the alphabet are numbered side by side: symbol 0, 64, 128, 192, then 1, 65,
+ * and so on. Neighbours mostly have codes of one length, so that in order each would wait until the
+ * counter of that length is stored.
  */
 #define QUARTERS 4
 #define QUARTER (256 / QUARTERS)

@@ -205,9 +205,9 @@ ALWAYS_INLINE void turning_out(__m512i *order, const size_t s)
 
 /*
  * Planes a multiple of 4096 bytes apart, as those of blocks of 2^k bytes are, share one set of
- * lines in L1, which holds twelve, those of the source among them. So of 16-byte items only some
- * planes are read or written where they lie; the others take the way by a place next door, and
- * from there a piece at a time.
+ * lines in L1, which holds twelve, those of the source among them. So of 16-byte items only the
+ * first IN_PLACE_16 planes are read or written where they lie. The others go through a buffer on
+ * the stack, NEAR bytes of each plane at a time. See docs/SPEED.md, "Shuffle of 16 bytes".
  */
 #define IN_PLACE_16 6u
 #define NEAR 1024u
