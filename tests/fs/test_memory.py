@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import blosc2
-import libframe
 import numpy as np
 import pytest
 
+import libframe
 from libdata import blob
 from libmemory import held_to, peak
 from libmount import SLOWNESS
