@@ -15,13 +15,16 @@ void held_bound(uint64_t most)
 
 bool held_take(uint64_t bytes, bool must)
 {
-	uint64_t now = atomic_fetch_add(&bytes_held, bytes) + bytes;
+	uint64_t now = bytes_held;
 
-	if (must || now <= bound)
-		return true;
-	held_give(bytes);
-	refused = true;
-	return false;
+	/* Not counted for a moment to see whether it fits: others would be refused meanwhile. */
+	do
+		if (!must && (now > bound || bytes > bound - now)) {
+			refused = true;
+			return false;
+		}
+	while (!atomic_compare_exchange_weak(&bytes_held, &now, now + bytes));
+	return true;
 }
 
 bool held_has_refused(void)

@@ -38,6 +38,12 @@ def test_a_waiter_is_told_the_cause():
 
 
 @pytest.mark.concurrent
+def test_what_is_refused_is_not_counted():
+    done = subprocess.run([BUILD / "tests/c/held_check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.concurrent
 def test_filling_beside_changes(work):
     done = subprocess.run(
         [BUILD / "tests/c/frame_writer", work / "f.b2frame", "10"], capture_output=True, text=True
