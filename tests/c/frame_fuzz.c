@@ -14,6 +14,7 @@
 #include "frame/format/header.h"
 #include "frame/format/trailer.h"
 #include "frame/frame.h"
+#include "frame/held.h"
 #include "frame/ndarray.h"
 #include "frame/npy_header.h"
 #include "frame/root.h"
@@ -316,8 +317,11 @@ static bool try_frame(struct view v)
 	}
 	if (io_mem_open(&io, v) < 0)
 		abort();
-	int probed = frame_probe(io, &info);
-	if (frame_open_take(&f, io) < 0)
+	insist(held_bytes() == 0, "what was counted for the frame before is given back");
+	held_bound(next_random() % 4 ? UINT64_MAX : next_random() % 2000);
+	int probed = frame_probe(io, &info), rc = frame_open_take(&f, io);
+	held_bound(UINT64_MAX);
+	if (rc < 0)
 		return false;
 	insist(probed == 0, "what opens was taken for a frame before");
 	try_reading(f);
