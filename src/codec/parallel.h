@@ -23,7 +23,8 @@ NODISCARD int parallel_open(struct parallel **p, struct pool *pool, parallel_scr
 void parallel_close(struct parallel *p);
 
 /*
- * As chunk_decode. Chunks with delta are decoded by one thread, unless chunk_load_ref was called.
+ * As chunk_decode, for programs that have a chunk in memory; the daemon decodes in parallel by
+ * request instead. Chunks with delta are decoded by one thread, unless chunk_load_ref was called.
  */
 NODISCARD int parallel_decode(struct parallel *p, const struct chunk *c, struct run run,
 			      struct view stored, struct span dst);
