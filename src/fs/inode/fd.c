@@ -129,7 +129,7 @@ static void unpin(struct inodes *t, struct inode *n)
 	}
 }
 
-void inodes_fd_give(struct inodes *t, struct inode *n, int fd, bool readable)
+void table_fd_give(struct inodes *t, struct inode *n, int fd, bool readable)
 {
 	assert(n->fd < 0);
 	n->fd = fd;
@@ -139,7 +139,7 @@ void inodes_fd_give(struct inodes *t, struct inode *n, int fd, bool readable)
 	trim_unused(t);
 }
 
-void inodes_fd_unlist(struct inodes *t, struct inode *n)
+void table_fd_unlist(struct inodes *t, struct inode *n)
 {
 	if (evictable(n))
 		lru_remove(t, n);
@@ -413,7 +413,7 @@ void inode_keep_take(struct inodes *t, struct inode *n, int fd)
 {
 	pthread_mutex_lock(&t->lock);
 	if (n->fd < 0) {
-		inodes_fd_give(t, n, fd, false);
+		table_fd_give(t, n, fd, false);
 		fd = -1;
 	}
 	pthread_mutex_unlock(&t->lock);

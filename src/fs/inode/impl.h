@@ -1,4 +1,7 @@
-/* The table of inodes, for the files that make up inode.h. */
+/*
+ * The table of inodes, for the files that make up inode.h. Functions called table_ are called with
+ * its lock held.
+ */
 #ifndef FS_INODE_IMPL_H
 #define FS_INODE_IMPL_H
 
@@ -21,22 +24,22 @@ struct inodes {
 	struct inode *root;
 };
 
-/* Both are called under the lock. The newest name comes first: it is the likeliest to be there. */
-void inodes_link_add(struct inode *n, struct inode *parent, const char *backing);
-void inodes_put(struct inodes *t, struct inode *n, uint64_t refs);
+/* Makes this the newest name, which comes first: it is the likeliest to be there. */
+void table_link_add(struct inode *n, struct inode *parent, const char *backing);
+
+/* Drops references. An inode without any is erased, and freed by table_unlock. */
+void table_put(struct inodes *t, struct inode *n, uint64_t refs);
+
+/* Gives a descriptor, which may be closed at any time, to an inode that has none. */
+void table_fd_give(struct inodes *t, struct inode *n, int fd, bool readable);
+
+/* Takes an inode that is being erased off the list of those whose descriptor may be closed. */
+void table_fd_unlist(struct inodes *t, struct inode *n);
 
 /*
- * Both are called under the lock. _give gives a descriptor, which may be closed at any time, to an
- * inode that has none. _unlist takes an inode that is about to be erased off the list of those
- * whose descriptor may be closed.
- */
-void inodes_fd_give(struct inodes *t, struct inode *n, int fd, bool readable);
-void inodes_fd_unlist(struct inodes *t, struct inode *n);
-
-/*
- * Unlocks, and then frees what was erased: not under the lock, since closing a file without a name
+ * Unlocks, and then frees what was erased. Not under the lock, since closing a file without a name
  * frees its room on the disk, which can take seconds for a large one.
  */
-void inodes_unlock(struct inodes *t);
+void table_unlock(struct inodes *t);
 
 #endif

@@ -63,7 +63,7 @@ static void erase(struct inodes *t, struct inode *n)
 	t->erased = n;
 }
 
-void inodes_unlock(struct inodes *t)
+void table_unlock(struct inodes *t)
 {
 	struct inode *next, *n = t->erased;
 
@@ -80,7 +80,7 @@ void inodes_unlock(struct inodes *t)
 	}
 }
 
-void inodes_put(struct inodes *t, struct inode *n, uint64_t refs)
+void table_put(struct inodes *t, struct inode *n, uint64_t refs)
 {
 	struct inode *orphans = NULL;
 
@@ -89,7 +89,7 @@ void inodes_put(struct inodes *t, struct inode *n, uint64_t refs)
 	if (n->refs > 0)
 		return;
 	for (;;) {
-		inodes_fd_unlist(t, n);
+		table_fd_unlist(t, n);
 		links_free(n, &orphans);
 		erase(t, n);
 		if (!orphans)
@@ -151,7 +151,7 @@ void inodes_close(struct inodes *t)
 	while (t->detached)
 		erase_unused(t, t->detached);
 	pthread_mutex_lock(&t->lock);
-	inodes_unlock(t);
+	table_unlock(t);
 	pthread_mutex_destroy(&t->lock);
 	mem_free(t);
 }
@@ -200,9 +200,9 @@ struct inode *inode_from_entry(struct inodes *t, struct inode *parent, struct en
 	if (n) {
 		n->refs++;
 		if (n != t->root && *e->backing) /* O_TMPFILE: it has no name */
-			inodes_link_add(n, parent, e->backing);
+			table_link_add(n, parent, e->backing);
 		if (n->fd < 0 && e->fd >= 0) {
-			inodes_fd_give(t, n, e->fd, e->readable);
+			table_fd_give(t, n, e->fd, e->readable);
 			e->fd = -1;
 		}
 	}
@@ -299,8 +299,8 @@ void inode_get(struct inodes *t, struct inode *n)
 void inode_put(struct inodes *t, struct inode *n, uint64_t refs)
 {
 	pthread_mutex_lock(&t->lock);
-	inodes_put(t, n, refs);
-	inodes_unlock(t);
+	table_put(t, n, refs);
+	table_unlock(t);
 }
 
 /* Only a name that alone is known to lead to the file is sure to be that of its new number. */

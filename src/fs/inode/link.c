@@ -9,7 +9,7 @@ static struct link **link_find(struct inode *n, const struct inode *parent, cons
 	return at;
 }
 
-void inodes_link_add(struct inode *n, struct inode *parent, const char *backing)
+void table_link_add(struct inode *n, struct inode *parent, const char *backing)
 {
 	struct link **at = link_find(n, parent, backing);
 	struct link *l = *at;
@@ -62,7 +62,7 @@ void inode_leave_name(struct inodes *t, const struct named *by)
 void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing)
 {
 	pthread_mutex_lock(&t->lock);
-	inodes_link_add(n, parent, backing);
+	table_link_add(n, parent, backing);
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -73,10 +73,10 @@ void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent, 
 	struct link *l = *at;
 	if (l) {
 		*at = l->next;
-		inodes_put(t, l->parent, 1);
+		table_put(t, l->parent, 1);
 		mem_free(l);
 	}
-	inodes_unlock(t);
+	table_unlock(t);
 }
 
 /* In this order: has_lost_name (inode/fd.c) looks at them in the other. */
