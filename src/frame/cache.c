@@ -352,9 +352,8 @@ void cache_put(struct cache *c, struct cache_entry *e)
 	bury(c, dead);
 }
 
-void cache_hold(struct cache *c, struct cache_entry *e)
+void cache_hold(struct cache_entry *e)
 {
-	(void)c;
 	atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed);
 }
 

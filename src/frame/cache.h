@@ -95,7 +95,7 @@ bool cache_has(struct cache *cache, struct cache_key key);
 void cache_put(struct cache *cache, struct cache_entry *entry);
 
 /* Holds an entry that is already held once more. */
-void cache_hold(struct cache *cache, struct cache_entry *entry);
+void cache_hold(struct cache_entry *entry);
 
 /*
  * For entries that are filled ahead of their use: the filler marks one, and cache_first_use is true

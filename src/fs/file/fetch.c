@@ -173,7 +173,7 @@ static int answer(struct fetch *x, struct cache_entry *e, uint32_t lo, uint32_t 
 	if (cache_bytes(e).n > COPIED_FROM)
 		memcpy(reply_room(x->r, len).p, bytes.p, len);
 	else
-		reply_add(x->r, x->f->fs->cache, e, bytes);
+		reply_add(x->r, e, bytes);
 	return 0;
 }
 

@@ -49,7 +49,7 @@ struct span reply_room(struct reply *r, size_t n)
 	return s;
 }
 
-void reply_add(struct reply *r, struct cache *cache, struct cache_entry *e, struct view bytes)
+void reply_add(struct reply *r, struct cache_entry *e, struct view bytes)
 {
 	/*
 	 * Where pieces or entries run out, everything that follows is copied, into one last piece,
@@ -60,7 +60,7 @@ void reply_add(struct reply *r, struct cache *cache, struct cache_entry *e, stru
 		memcpy(reply_room(r, bytes.n).p, bytes.p, bytes.n);
 		return;
 	}
-	cache_hold(cache, e);
+	cache_hold(e);
 	r->held[r->nheld++] = e;
 	add_piece(r, (void *)(uintptr_t)bytes.p, bytes.n);
 }

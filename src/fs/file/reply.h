@@ -41,7 +41,7 @@ struct span reply_room(struct reply *r, size_t n);
 struct span reply_next(const struct reply *r, size_t n);
 
 /* Adds bytes of a cache entry. The reply takes a reference of its own to it if it needs one. */
-void reply_add(struct reply *r, struct cache *cache, struct cache_entry *e, struct view bytes);
+void reply_add(struct reply *r, struct cache_entry *e, struct view bytes);
 
 /* Releases the entries. Must follow each reply_begin and reply_begin_at. */
 void reply_end(struct reply *r, struct cache *cache);
