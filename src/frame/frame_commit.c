@@ -306,7 +306,7 @@ static void commit_check(const struct frame *f)
 	assert(f->stale == FRAME_NO_CHUNK);
 }
 
-/* The root in memory was found by recovery, and its header could not be written then. */
+/* The root in memory was found by recovery: the header on disk follows it. */
 static int commit_recovered(struct frame *f)
 {
 	int rc = io_pwrite(f->io, 0, view_of(f->head.p, HEADER_FIXED));

@@ -463,17 +463,6 @@ static int load_newest(struct frame *f)
 	return frame_recover(f);
 }
 
-/* The header follows the root that was found, if the file may be written. */
-static void rewrite_header(struct frame *f)
-{
-	struct view fixed = view_of(f->head.p, HEADER_FIXED);
-	if (!f->writable || io_pwrite(f->io, 0, fixed) < 0)
-		return;
-	f->recovered = false;
-	f->unsynced = frame_sync_io(f) < 0;
-	f->roots.durable = f->unsynced || !f->info.nbytes ? 0 : f->roots.newest;
-}
-
 int frame_load(struct frame *f)
 {
 	struct io *io = f->io;
@@ -488,8 +477,8 @@ int frame_load(struct frame *f)
 	 */
 	if (f->info.nbytes && !f->info.sparse && !f->went_back && io_ahead_all(&ahead).n)
 		IGNORE(io_mem_open(&f->copy, io_ahead_all(&ahead)));
-	if (f->went_back)
-		rewrite_header(f);
+	if (f->went_back && f->writable)
+		IGNORE(frame_sync_root(f)); /* the next commit tries again */
 	return 0;
 }
 
