@@ -296,6 +296,23 @@ def test_an_array_of_padding(tmp_path, blosc2):
     assert npy.startswith(b"\x93NUMPY") and npy.endswith(b"\x07" * 100)
 
 
+def test_a_copy_does_not_find_itself_by_way_of_a_mount(mount):
+    """A directory of the mount has another device there than in the backing directory."""
+    m = mount()
+    (m.mnt / "d").mkdir()
+    (m.mnt / "d/f").write_bytes(b"data")
+    os.sync()
+    assert "is mounted: what is not" in extract("-C", m.mnt / "x", m.backing, code=1)
+    assert sorted(os.listdir(m.mnt / "x")) == ["d"] and (m.mnt / "x/d/f").read_bytes() == b"data"
+    shutil.rmtree(m.mnt / "x")
+    assert extract("-C", m.mnt, m.backing.parent) == ""  # other files are in there, too
+    assert sorted(os.listdir(m.mnt)) == ["d", m.log.name]
+    where = "is where the files would go; name another directory"
+    assert extract("-C", m.mnt, m.backing, code=1) == f"cframe: {m.backing}: {where}\n"
+    assert extract("-C", m.backing / "x", m.mnt) == ""
+    assert sorted(os.listdir(m.mnt / "x")) == ["d", m.log.name]
+
+
 def test_newer_bytes_elsewhere_are_told(mount):
     """What a daemon has not committed, or a killed one left in its log."""
     m = mount("commit=100").allow("intent|replay|record")

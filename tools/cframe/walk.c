@@ -3,6 +3,7 @@
  * next, in the source and in the target, and no symlink is followed except those on the command
  * line.
  */
+#include "mounts.h"
 #include "say.h"
 #include "walk_impl.h"
 
@@ -83,10 +84,26 @@ static void walk_into(struct walk *w, int from, const struct entry *e, struct fo
 	folder_put(w, to);
 }
 
+static bool is_behind(int mount, int dir)
+{
+	return any_above(mount, is_mount_point, NULL) && any_above(dir, has_daemon, NULL);
+}
+
+/*
+ * True: the directory, whose number is that of the target, is where the files go by way of a mount,
+ * which shows directories by the numbers that they have behind it. The copy would find itself in
+ * there without end.
+ */
+static bool is_behind_target(const struct walk *w, int dir)
+{
+	return is_behind(w->target.root, dir) || is_behind(dir, w->target.root);
+}
+
 static void walk_subdirectory(struct walk *w, struct listing *l, const struct entry *e,
 			      struct folder *parent, const char *name)
 {
-	if (e->st.st_dev == w->root.st_dev && e->st.st_ino == w->root.st_ino)
+	bool same = e->st.st_ino == w->root.st_ino; /* as the target: perhaps */
+	if (same && e->st.st_dev == w->root.st_dev)
 		return; /* it is where the files go */
 	if (e->st.st_dev != w->dev) {
 		walk_say(w, "is another file system, and left out");
@@ -101,7 +118,8 @@ static void walk_subdirectory(struct walk *w, struct listing *l, const struct en
 		walk_say_rc(w, -errno);
 		return;
 	}
-	walk_into(w, from, e, parent, name);
+	if (!same || !is_behind_target(w, from))
+		walk_into(w, from, e, parent, name);
 	close(from);
 }
 
@@ -218,7 +236,8 @@ void walk_open_source(struct walk *w, const char *path, struct source *s)
 		walk_say_rc(w, rc);
 	} else {
 		w->dev = st.st_dev;
-		if (!s->whole || st.st_dev != w->root.st_dev || st.st_ino != w->root.st_ino)
+		if (!s->whole || st.st_ino != w->root.st_ino ||
+		    (st.st_dev != w->root.st_dev && !is_behind_target(w, s->fd)))
 			return;
 		walk_say(w, "is where the files would go; name another directory");
 	}
