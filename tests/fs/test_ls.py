@@ -48,6 +48,11 @@ def test_both_sides_say_the_same(mount, blosc2):
     assert list(rows[m.backing].values()) == list(rows[m.mnt].values())
     for path in (m.backing / "big file", m.stored("big file"), m.mnt / "link"):
         assert list(ls(path)[0].items()) == [(str(path), rows[m.mnt][f"{m.mnt}/big file"])]
+    assert list(ls("-s", path)[0]) == ["1 file"]
+    m.end()
+    said = f"cframe: {m.mnt}: its daemon is gone; umount it first\n"
+    assert ls(m.mnt, code=1) == ({}, said)
+    m.kill()
 
 
 def test_a_frame_that_may_not_be_read_is_no_plain_file(work, root):

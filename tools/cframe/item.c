@@ -44,11 +44,11 @@ static bool is_of_target(const struct item *i, int rc)
 
 void item_say_rc(struct walk *w, const struct item *i, int rc)
 {
-	char text[256];
+	char text[TOOL_TEXT_MAX];
 	if (is_of_target(i, rc)) {
 		item_say_target(w, i, rc);
 	} else {
-		tool_say("%s: %s", i->from, err_text(rc, text, sizeof text));
+		tool_say("%s: %s", i->from, tool_err_text(rc, text));
 		w->failed = true;
 	}
 }

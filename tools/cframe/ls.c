@@ -170,7 +170,7 @@ int ls_main(int argc, char **argv)
 		return tool_usage(argv[0]);
 	for (int i = optind; i < argc; i++)
 		list_path(&ls, argv[i]);
-	snprintf(name, sizeof name, "%" PRIu64 " files", ls.files);
+	snprintf(name, sizeof name, "%" PRIu64 " file%s", ls.files, ls.files == 1 ? "" : "s");
 	if (ls.files > 1 || ls.totals || (!ls.files && !ls.failed))
 		print_row(&ls, ls.stored, ls.size, name);
 	listing_free(&ls.last.l);

@@ -90,6 +90,7 @@ const char *tool_err_text(int rc, char text[static TOOL_TEXT_MAX])
 	switch (rc) {
 	case -EISDIR: return "is a directory: name a file in it";
 	case -ESPIPE: return "is not a regular file";
+	case -ENOTCONN: return "its daemon is gone; umount it first";
 	default: return err_text(rc, text, TOOL_TEXT_MAX);
 	}
 }
