@@ -137,7 +137,7 @@ static void one_round(struct parallel *par, uint64_t *rng)
 	struct buf a = {0}, b = {0};
 	if (next_random(rng) % 4 == 0) {
 		/* sizes that plain blocks may have, too */
-		p.blocksize = 64 << (next_random(rng) % 2 * 2 + 8);
+		p.blocksize = 64u << (next_random(rng) % 2 * 2 + 8);
 		fill_with_noise(rng, src, n);
 	} else {
 		fill(rng, src, n);
