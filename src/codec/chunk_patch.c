@@ -99,12 +99,18 @@ static struct placed copy_block(const struct patcher *pt, uint32_t i, struct spa
 	return (struct placed){n, c->sums ? c->sums[i] : chunk_sums_of(view_of(dst.p, (size_t)n))};
 }
 
+static struct block block_of(const struct chunk *c, uint32_t i)
+{
+	struct block b = {.nstreams = streams_of(c, i)};
+	if (i && chunk_wants_ref(c))
+		b.ref = buf_view(&c->ref);
+	return b;
+}
+
 static struct placed encode_block(const struct patcher *pt, uint32_t i, struct view src,
 				  struct span dst)
 {
-	struct block b = {.nstreams = streams_of(pt->c, i)};
-	if (i && chunk_wants_ref(pt->c))
-		b.ref = buf_view(&pt->c->ref);
+	struct block b = block_of(pt->c, i);
 	ssize_t n = pt->p->pipeline->level ? block_encode(&pt->plan, pt->s, &b, src, dst)
 					   : stream_put_plain(src, dst);
 	return (struct placed){n, n > 0 ? chunk_sums_of(view_of(dst.p, (size_t)n)) : 0};
@@ -115,9 +121,7 @@ static int plan_cuts(struct patcher *pt)
 {
 	const struct chunk_edit *e = &pt->p->edit[0];
 	uint32_t i = e->run.first;
-	struct block b = {.nstreams = streams_of(pt->c, i)};
-	if (i && chunk_wants_ref(pt->c))
-		b.ref = buf_view(&pt->c->ref);
+	struct block b = block_of(pt->c, i);
 	return block_plan_cuts(&pt->plan, pt->s, &b,
 			       view_part(e->bytes, 0, chunk_block_bytes(pt->c, i).len));
 }

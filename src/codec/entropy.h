@@ -2,10 +2,11 @@
 #ifndef CODEC_ENTROPY_H
 #define CODEC_ENTROPY_H
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
-#define ENTROPY_MAX (32u << 10) /* counts add up to no more than this */
+#define ENTROPY_MAX (32u << 10) /* symbols that entropy_of takes: their sums fit 32 bits */
 
 /*
  * 4096 * log2(x), within 0.1 %: the exponent of a float, and a parabola between powers of
@@ -35,6 +36,7 @@ static inline uint32_t entropy_of(const uint32_t count[static 256])
 		n += count[i];
 		sum += count[i] * entropy_log2(count[i]);
 	}
+	assert(n <= ENTROPY_MAX);
 	uint32_t all = n ? n * entropy_log2(n) : 0;
 	return all > sum ? all - sum : 0;
 }

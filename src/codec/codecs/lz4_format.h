@@ -12,6 +12,7 @@
 #define LZ4_LAST_LITERALS 5u /* the last bytes of a stream are literals, and */
 #define LZ4_MATCH_MARGIN 12u /* no match starts closer to the end            */
 #define LZ4_COPY_MARGIN 16u  /* where matches of ours start, for lz4_put_sequence */
+_Static_assert(LZ4_COPY_MARGIN >= LZ4_MATCH_MARGIN, "our matches keep to the format");
 #define LZ4_LIBC_LEN 128u    /* above this the C library copies literals faster */
 
 /* Writes the part of a length that exceeds what a token can hold. */
