@@ -9,6 +9,7 @@
 #define CODEC_UNZSTD_IMPL_H
 
 #include "codec/unzstd/unzstd.h"
+#include "codec/zstd/format.h"
 
 #define BLOCK_MAX (128u << 10)
 #define SLACK 64 /* bytes that a copy may write or read past its end */
@@ -47,7 +48,7 @@ static inline uint32_t bits_take(uint64_t word, unsigned *held, unsigned n)
 }
 
 /* Huffman codes of literals (4.2). */
-#define HUF_LOG 11
+#define HUF_LOG ZSTD_CODE_MAX
 #define HUF_SIZE (1u << HUF_LOG)
 
 struct huffman {

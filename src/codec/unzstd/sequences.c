@@ -1,6 +1,5 @@
 /* The head of a block's sequences (RFC 8878, 3.1.1.3.2). */
 #include "codec/unzstd/impl.h"
-#include "codec/zstd/predefined.h"
 
 enum { PREDEFINED, RLE, COMPRESSED, REPEAT };
 
@@ -10,7 +9,7 @@ static const struct shares predefined[KINDS] = {
 	[MATCH] = ZSTD_PREDEFINED_MATCH,
 };
 
-static const unsigned symbols[KINDS] = {36, 32, 53}, log_max[KINDS] = {9, 8, 9};
+static const unsigned symbols[KINDS] = {36, 32, 53}, log_max[KINDS] = ZSTD_TABLE_LOGS;
 
 /* Offsets beyond any content: a block with them is the library's. */
 #define FAR {UINT32_MAX, 0}

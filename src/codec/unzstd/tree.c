@@ -9,7 +9,7 @@
 
 #define SYMBOLS 256
 #define WEIGHTS_MAX 255 /* the last symbol's is not written */
-#define WEIGHTS_LOG 6
+#define WEIGHTS_LOG ZSTD_WEIGHTS_LOG
 
 struct weights {
 	unsigned n;

@@ -2,21 +2,20 @@
 #include "base/buf.h"
 #include "codec/unzstd/impl.h"
 
-#define MAGIC 0xFD2FB528u
-#define BLOCK_HEADER 3
-#define SINGLE_SEGMENT 0x20 /* the content is the window */
-
 enum { RAW, RLE, COMPRESSED };
 
 /* Bytes of the header, or 0: not of our kind. */
 static size_t frame_head(struct view v, size_t n)
 {
-	if (v.n < HEADERS_MIN || get_le32(v.p) != MAGIC)
+	if (v.n < HEADERS_MIN || get_le32(v.p) != ZSTD_FRAME_MAGIC)
 		return 0;
 	switch (v.p[4]) {
-	case SINGLE_SEGMENT: return v.p[5] == n ? 6 : 0;
-	case 1 << 6 | SINGLE_SEGMENT: return get_le16(v.p + 5) + 256u == n ? 7 : 0;
-	case 2 << 6 | SINGLE_SEGMENT: return get_le32(v.p + 5) == n ? 9 : 0;
+	case ZSTD_SINGLE_SEGMENT:
+		return v.p[5] == n ? 6 : 0;
+	case 1 << ZSTD_SIZE_SHIFT | ZSTD_SINGLE_SEGMENT:
+		return get_le16(v.p + 5) + ZSTD_SIZE_TWO_LESS == n ? 7 : 0;
+	case 2 << ZSTD_SIZE_SHIFT | ZSTD_SINGLE_SEGMENT:
+		return get_le32(v.p + 5) == n ? 9 : 0;
 	default: return 0;
 	}
 }
@@ -60,12 +59,12 @@ static bool frame_read(struct unzstd *u, struct view src, struct content *c)
 	if (!in)
 		return false;
 	while (!last && c->at < c->stop) {
-		if (src.n - in < BLOCK_HEADER)
+		if (src.n - in < ZSTD_BLOCK_HEADER)
 			return false;
 		uint32_t head = (uint32_t)(src.p[in] | src.p[in + 1] << 8 | src.p[in + 2] << 16);
 		uint32_t type = head >> 1 & 3, n = head >> 3, stored = type == RLE ? 1 : n;
 		last = head & 1;
-		in += BLOCK_HEADER;
+		in += ZSTD_BLOCK_HEADER;
 		if (type > COMPRESSED || stored > src.n - in || n > most ||
 		    (type != COMPRESSED && n > dst.n - c->at))
 			return false;

@@ -4,29 +4,23 @@
  */
 #include "codec/price.h"
 #include "codec/zstd/fast.h"
+#include "codec/zstd/format.h"
 #include "codec/zstd/impl.h"
 
 #define SMALL_MAX (16u << 10) /* up to here a stream's matches are all near: zstd/double.c */
-#define MAGIC 0xFD2FB528u
 #define FRAME_HEADER_MAX 9
-#define BLOCK_HEADER 3
-
-/* The frame header descriptor, 3.1.1.1.1. */
-#define SINGLE_SEGMENT (1u << 5) /* no window size: the window is all of the content            */
-#define SIZE_SHIFT 6             /* bytes of the content size: 0 for one, 1 for two, 2 for four */
-#define SIZE_TWO_LESS 256        /* a size of two bytes is stored less this                     */
 
 enum { RAW, RLE, COMPRESSED }; /* 3.1.1.2.2; RLE, one byte repeated, is left to chunk streams */
 
 static uint8_t *put_frame_header(uint8_t *out, size_t n)
 {
-	unsigned wide = n < SIZE_TWO_LESS ? 0 : n <= SIZE_TWO_LESS + UINT16_MAX ? 1 : 2;
-	put_le32(out, MAGIC);
-	out[4] = (uint8_t)(wide << SIZE_SHIFT | SINGLE_SEGMENT);
+	unsigned wide = n < ZSTD_SIZE_TWO_LESS ? 0 : n <= ZSTD_SIZE_TWO_LESS + UINT16_MAX ? 1 : 2;
+	put_le32(out, ZSTD_FRAME_MAGIC);
+	out[4] = (uint8_t)(wide << ZSTD_SIZE_SHIFT | ZSTD_SINGLE_SEGMENT);
 	if (wide == 2)
 		put_le32(out + 5, (uint32_t)n);
 	else if (wide == 1)
-		put_le16(out + 5, (uint16_t)(n - SIZE_TWO_LESS));
+		put_le16(out + 5, (uint16_t)(n - ZSTD_SIZE_TWO_LESS));
 	else
 		out[5] = (uint8_t)n;
 	return out + 5 + (1u << wide);
@@ -43,11 +37,11 @@ static void put_block_header(uint8_t *out, unsigned type, size_t n, bool last)
 /* The byte behind, or NULL: it does not fit. */
 static uint8_t *put_raw(struct view v, bool last, struct span dst)
 {
-	if (dst.n < v.n + BLOCK_HEADER)
+	if (dst.n < v.n + ZSTD_BLOCK_HEADER)
 		return NULL;
 	put_block_header(dst.p, RAW, v.n, last);
-	bytes_copy(dst.p + BLOCK_HEADER, v.p, v.n);
-	return dst.p + BLOCK_HEADER + v.n;
+	bytes_copy(dst.p + ZSTD_BLOCK_HEADER, v.p, v.n);
+	return dst.p + ZSTD_BLOCK_HEADER + v.n;
 }
 
 /*
@@ -93,9 +87,9 @@ static uint8_t *put_parts(struct zstd_finder *f, struct view v, struct span dst)
 static uint8_t *put_block(struct zstd_finder *f, struct view v, bool last, struct span dst)
 {
 	struct zstd_known before = f->known;
-	if (dst.n < BLOCK_HEADER)
+	if (dst.n < ZSTD_BLOCK_HEADER)
 		return NULL;
-	struct span room = {dst.p + BLOCK_HEADER, dst.n - BLOCK_HEADER};
+	struct span room = {dst.p + ZSTD_BLOCK_HEADER, dst.n - ZSTD_BLOCK_HEADER};
 	uint8_t *out = put_parts(f, v, room);
 	if (out) {
 		put_block_header(dst.p, COMPRESSED, (size_t)(out - room.p), last);

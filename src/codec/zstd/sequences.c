@@ -4,9 +4,9 @@
  */
 #include "codec/entropy.h"
 #include "codec/price.h"
+#include "codec/zstd/format.h"
 #include "codec/zstd/fse.h"
 #include "codec/zstd/impl.h"
-#include "codec/zstd/predefined.h"
 
 enum { LITERALS, OFFSET, MATCH, KINDS };
 enum mode { PREDEFINED, RLE, COMPRESSED, REPEAT }; /* 3.1.1.3.2.1 */
@@ -19,7 +19,7 @@ static const struct fse_shares predefined[KINDS] = {
 	[MATCH] = ZSTD_PREDEFINED_MATCH,
 };
 
-static const unsigned log_max[KINDS] = {9, 8, 9}; /* the format's limits */
+static const unsigned log_max[KINDS] = ZSTD_TABLE_LOGS;
 
 /* Extra bits of a code, and codes of small numbers: 3.1.1.3.2.1. */
 static const uint8_t literals_bits[FSE_SYMBOLS] = {

@@ -3,13 +3,14 @@
  * tells a weight for each symbol: codes are the shorter the larger the weight is.
  */
 #include "codec/zstd/codes.h"
+#include "codec/zstd/format.h"
 #include "codec/zstd/fse.h"
 #include "codec/zstd/impl.h"
 
-#define CODE_MAX 11 /* bits of the longest code that the format allows; see put_codes, too */
+#define CODE_MAX ZSTD_CODE_MAX /* put_codes relies on it, too */
 
 /* Weights are coded in a table of up to 64 cells; they may turn out longer than they may be. */
-#define WEIGHTS_LOG 6
+#define WEIGHTS_LOG ZSTD_WEIGHTS_LOG
 #define WEIGHTS_MAX (FSE_DESCRIPTION_MAX + 255 * WEIGHTS_LOG / 8 + 16)
 
 /*
