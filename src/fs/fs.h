@@ -35,6 +35,7 @@
 #include "fs/dirty/spare.h"
 #include "fs/file/glimpse.h"
 #include "fs/file/kept.h"
+#include "fs/file/slow.h"
 #include "fs/inode/inode.h"
 #include "fs/intent/intent.h"
 #include "fs/large.h"
@@ -79,6 +80,7 @@ struct fs {
 	atomic_bool guarded; /* if killed, its connection is aborted: guard.h */
 	atomic_int pushing; /* who may push a block to the kernel: ops/push.c */
 	struct relief relief;
+	struct slow_reads slow;
 	/* linkat by descriptor was refused: [0] to root, [1] to root as another user */
 	atomic_bool no_link_by_fd[2];
 	unsigned threads; /* how many serve requests */

@@ -2,14 +2,17 @@
 
 import os
 import re
+import struct
 import subprocess
+import time
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from libdata import KINDS, blob
-from libmount import CFRAME
+from libmount import CFRAME, SLOWNESS
+from libposix import read_direct
 from libstats import Moved
 from libsteps import fresh_name, property_test, same_through_mount
 
@@ -17,6 +20,7 @@ blosc2 = pytest.importorskip("blosc2") if os.environ.get("CI") != "true" else __
 np = pytest.importorskip("numpy")
 
 import libblosc
+import libframe
 from libblosc import CODECS, PIPELINES, SPLITS, F, Writer
 
 
@@ -184,6 +188,51 @@ def test_an_array_stored_by_columns(mount):
     assert moved("read", "decoded_blocks") < 10_000
     with open(m.mnt / "x.npy", "rb") as f:
         assert os.pread(f.fileno(), 5000, 9_000_001) == array.tobytes()[9_000_001 - head :][:5000]
+
+
+def many_columns(path, rows, columns):
+    """An array stored by columns, all of which are one chunk, stored once."""
+    few = np.full((rows, 2), np.arange(rows, dtype="u1")[:, None])
+    blosc2.asarray(few, urlpath=str(path), chunks=(rows, 1), blocks=(rows, 1))
+    raw = path.read_bytes()
+    header_len, cbytes, frame_len, trailer_len = libframe.lengths(raw)
+    shape, cbytes = b"\xd3" + struct.pack(">q", rows) + b"\xd3", cbytes // 2
+    assert shape + struct.pack(">q", 2) in raw[:header_len]
+    head = raw[:header_len].replace(
+        shape + struct.pack(">q", 2), shape + struct.pack(">q", columns)
+    )
+    index = libframe.same_index(columns, bytes(8))
+    rest = raw[header_len : header_len + cbytes] + index + raw[frame_len - trailer_len : frame_len]
+    head = bytearray(head)
+    struct.pack_into(">Q", head, 16, header_len + len(rest))
+    struct.pack_into(">q", head, 30, rows * columns)
+    struct.pack_into(">q", head, 39, cbytes)
+    path.write_bytes(head + rest)
+
+
+@pytest.mark.concurrent
+def test_an_array_that_takes_minutes(mount):
+    """For each request, of 262,144 columns of 1 MiB. Other files can be read meanwhile, and who
+    reads it can be killed, though no signal stops a read past the page cache."""
+    m = mount(start=False)
+    many_columns(m.backing / "x.b2nd", 1 << 20, 1 << 18)
+    m.start()
+    (m.mnt / "other").write_bytes(b"other")
+    dd = ["dd", f"if={m.mnt}/x.npy", "of=/dev/null", "bs=256K", "count=1", "status=none"]
+    readers = [
+        subprocess.Popen([*dd, f"skip={8 * k}", *(["iflag=direct"] if k % 2 else [])])
+        for k in range(24)
+    ]
+    time.sleep(1)
+    for k in range(10):
+        (m.mnt / f"new{k}").write_bytes(b"new")
+        assert read_direct(m.mnt / "other", 4096) == b"other"
+    assert all(p.poll() is None for p in readers)
+    for p in readers:
+        p.kill()
+    for p in readers:
+        assert p.wait(10 * SLOWNESS) == -9
+    m.unmount()
 
 
 def test_cframe_tool_reads_what_the_reference_wrote(mount, work):

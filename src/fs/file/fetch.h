@@ -6,6 +6,7 @@
 #define FS_FILE_FETCH_H
 
 #include "fs/file/file.h"
+#include "fs/file/slow.h"
 #include "fs/workspace.h"
 
 /* A chunk whose head has been read. */
@@ -19,6 +20,7 @@ struct fetch {
 	bool direct;          /* direct I/O */
 	struct workspace *ws; /* of this thread */
 	struct reply *r;      /* what has been read so far */
+	struct slow slow;
 
 	/* how far it has got */
 	uint32_t n;           /* the chunk ... */

@@ -19,6 +19,8 @@ int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst)
 int file_read_piece(struct fetch *x, uint32_t n, uint32_t lo, uint32_t len)
 {
 	struct file *f = x->f;
+	if (f->npy)
+		TRY(slow_go_on(f->fs, &x->slow));
 	struct dirty_chunk *d = dirty_find(&f->dirty, n);
 	if (d) {
 		stats_add(STATS_FROM_DIRTY, 1);
@@ -94,13 +96,14 @@ void file_warm(struct fs *fs)
 
 static int read_into(struct file *f, const struct readahead_request *q, struct reply *r)
 {
-	struct fetch x = {.f = f, .r = r};
+	struct fetch x = {.f = f, .r = r, .slow.q = q};
 
 	err_clear();
 	enum sidecar_entered how = file_enter_shared(f);
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = read_locked(&x, q);
 	pthread_rwlock_unlock(&f->lock);
+	slow_end(f->fs, &x.slow);
 	sidecar_leave(&f->sidecar, how);
 	file_warm(f->fs);
 	if (rc >= 0)
@@ -134,7 +137,7 @@ ssize_t file_read_at(struct file *f, uint64_t at, struct span dst)
 	struct reply r;
 
 	reply_begin_at(&r, dst);
-	int rc = read_into(f, &(struct readahead_request){at, dst.n, false}, &r);
+	int rc = read_into(f, &(struct readahead_request){.at = at, .len = dst.n}, &r);
 	ssize_t n = (ssize_t)r.n;
 	reply_end(&r, f->fs->cache);
 	return rc < 0 ? rc : n;

@@ -48,6 +48,8 @@ void readahead_deinit(struct readahead *r);
 struct readahead_request {
 	uint64_t at, len;
 	bool direct; /* past the page cache: the kernel does not read ahead */
+	bool (*gone)(void *who); /* nobody wants it any more (slow.h); NULL: not known */
+	void *who;
 };
 
 /* What a request is part of. */

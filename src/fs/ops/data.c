@@ -35,6 +35,29 @@ static void log_read(struct fs *fs, struct inode *n, uint64_t at, int rc)
 	ops_log(fs, n, what, rc);
 }
 
+/* Who waits for a read. */
+struct asker {
+	fuse_req_t req;
+	struct handle *h;
+	uint32_t closes; /* before */
+	bool ahead;      /* the kernel reads ahead; else just the page that somebody waits for */
+};
+
+/*
+ * True: nobody needs it. The kernel sends no INTERRUPT where it may ask for several pieces at once.
+ * Whoever reads past the page cache then waits for all of them, even if killed. Who does not is
+ * gone, and its descriptor is closed; if somebody else waits for what was read ahead, the kernel
+ * asks again, for one page.
+ */
+static bool is_gone(void *who)
+{
+	const struct asker *a = who;
+
+	return fuse_req_interrupted(a->req) || ops_is_killed(a->req) ||
+	       (a->ahead && atomic_load(&a->h->closes) != a->closes) ||
+	       fuse_session_exited(ops_fs(a->req)->session);
+}
+
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
 	struct fs *fs = ops_fs(req);
@@ -46,12 +69,15 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 		return;
 	}
 	struct workspace *ws = workspace_get();
-	struct readahead_request q = {(uint64_t)off, size, fi->flags & O_DIRECT};
+	bool direct = fi->flags & O_DIRECT, ahead = !direct && size > mem_page_size();
+	struct asker asker = {req, h, atomic_load(&h->closes), ahead};
+	struct readahead_request q = {(uint64_t)off, size, direct, is_gone, &asker};
 	int rc = ws ? file_read(h->file, &q, &ws->reply) : -ENOMEM;
 	struct push push;
 	bool pushes = rc >= 0 && push_begin(fs, h->inode, &ws->reply, &push);
 	if (rc < 0) {
-		log_read(fs, h->inode, q.at, rc);
+		if (rc != -EINTR && rc != -EAGAIN) /* slow.h */
+			log_read(fs, h->inode, q.at, rc);
 		fuse_reply_err(req, ops_errno(rc));
 	} else if (ws->reply.pieces <= 1) { /* the iov form allocates */
 		struct iovec *v = &ws->reply.piece[0];
@@ -142,6 +168,7 @@ void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 	(void)ino;
 	err_clear();
+	atomic_fetch_add(&h->closes, 1);
 	if (h->file && h->writable)
 		rc = sync_done(ops_fs(req), h, "close", file_flush(h->file));
 	else if (!h->file)
@@ -228,8 +255,8 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 	struct handle *from = ops_handle(fi_in), *to = ops_handle(fi_out);
 
 	(void)ino_in, (void)ino_out;
-	/* Between a frame and a plain file the kernel reads and writes. */
-	if (flags || !from->file != !to->file) {
+	/* Between a frame and a plain file the kernel reads and writes; an array may take long. */
+	if (flags || !from->file != !to->file || inode_kind(from->inode) == NODE_ARRAY) {
 		fuse_reply_err(req, flags ? EINVAL : EOPNOTSUPP);
 		return;
 	}

@@ -27,6 +27,7 @@ struct handle {
 	bool writable;
 	_Atomic uint32_t losses;   /* of `file`, that the application knows of */
 	_Atomic uint32_t refusals; /* the same of refused writes               */
+	_Atomic uint32_t closes;   /* how often a descriptor of it was closed  */
 	struct handle *next, **link; /* among those of the inode, under its lock */
 };
 
@@ -135,6 +136,9 @@ NODISCARD int ops_killpriv_change(fuse_req_t req, struct inode *n);
  * file capabilities, which the kernel does not remove in this case.
  */
 void ops_killpriv_truncated(fuse_req_t req, struct inode *n);
+
+/* True: the caller has been killed, and ends once it is answered. */
+bool ops_is_killed(fuse_req_t req);
 
 /* True: the caller may keep the setgid bit of a file of that group. */
 bool ops_in_group(fuse_req_t req, gid_t gid);
