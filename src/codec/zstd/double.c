@@ -80,9 +80,9 @@ ALWAYS_INLINE void extend_short(struct scan *s, uint32_t distance, uint64_t diff
 }
 
 /*
- * Among digits, say, five bytes occur once more by chance, and cost less as literals. A match counts
- * as FRESH_BITS, and 1.5 bits for each bit of its distance; docs/SPEED.md, "Text and code", has what
- * else was tried.
+ * Among digits, say, five bytes occur once more by chance, and cost less as literals. A match
+ * counts as FRESH_BITS, and 1.5 bits for each bit of its distance; docs/SPEED.md, "Text and code",
+ * has what else was tried.
  */
 #define FRESH_BITS 3
 
