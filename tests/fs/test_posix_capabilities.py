@@ -80,7 +80,9 @@ def test_set_id_bits_set_before_the_flush_stay(mount, root, tool):
             (lambda fd: os.fchmod(fd, 0o4711), 0o4711),
             (lambda fd: os.fchmod(fd, 0o755), 0o755),
             (lambda fd: os.fchown(fd, 1234, 1234), 0o755),
+            (lambda fd: (os.fchown(fd, 1234, 1234), os.fchmod(fd, 0o4711)), 0o4711),
             (lambda fd: as_nobody(lambda: os.pwrite(fd, b"x", 0)), 0o755),
+            (lambda fd: os.chown(m.stored("f6"), 1234, 1234), 0o755),
         )
     ):
         fd = os.open(m.mnt / f"f{number}", os.O_CREAT | os.O_RDWR)

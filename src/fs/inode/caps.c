@@ -22,10 +22,16 @@ static uint64_t now_ns(void)
 
 #define SET_ID (S_ISUID | S_ISGID)
 
-/* The permissions, if our writes may take bits of them away. */
-static mode_t note_mode(mode_t mode)
+/* The permissions, if our writes may take bits of them away. The lock is held. */
+static void note_mode(struct caps *c, int fd)
 {
-	return mode & SET_ID ? mode & 07777 : 0;
+	struct stat st;
+
+	c->mode = fstat(fd, &st) == 0 && st.st_mode & SET_ID ? st.st_mode & 07777 : 0;
+	if (c->mode) {
+		c->uid = st.st_uid;
+		c->gid = st.st_gid;
+	}
 }
 
 static bool is_told(const struct inode *n)
@@ -37,11 +43,10 @@ static bool is_told(const struct inode *n)
 void caps_hold(struct inode *n, int fd)
 {
 	struct caps *c = &n->caps;
-	struct stat st;
 
 	pthread_mutex_lock(&c->lock);
 	if (!c->held) {
-		c->mode = fstat(fd, &st) == 0 ? note_mode(st.st_mode) : 0;
+		note_mode(c, fd);
 		ssize_t len = is_told(n) ? 0 : fgetxattr(fd, CAPS_XATTR, c->value, sizeof c->value);
 		c->n = len > 0 ? (size_t)len : 0;
 		c->held = true;
@@ -70,17 +75,18 @@ static int put_back(const struct caps *c, const char *path)
 	return setxattr(path, CAPS_XATTR, c->value, c->n, 0) < 0 ? -errno : 1;
 }
 
-/* The bits that are missing. None, if another program has set the mode meanwhile. */
-static mode_t lost_bits(const struct caps *c, mode_t mode)
+/* The bits that are missing. None, if another program has set the mode or the owner meanwhile. */
+static mode_t lost_bits(const struct caps *c, const struct stat *st)
 {
-	mode_t lost = c->mode & SET_ID & ~mode;
-	return ((mode & 07777) | lost) == c->mode ? lost : 0;
+	mode_t lost = c->mode & SET_ID & ~st->st_mode;
+	bool same = st->st_uid == c->uid && st->st_gid == c->gid;
+	return same && ((st->st_mode & 07777) | lost) == c->mode ? lost : 0;
 }
 
 static bool put_bits_back(const struct caps *c, int fd)
 {
 	struct stat st;
-	return c->mode && fstat(fd, &st) == 0 && lost_bits(c, st.st_mode) &&
+	return c->mode && fstat(fd, &st) == 0 && lost_bits(c, &st) &&
 	       fchmod(fd, c->mode) == 0;
 }
 
@@ -116,22 +122,27 @@ int caps_set_mode(struct inode *n, int fd, mode_t mode)
 		rc = errno != EBADF || fchmodat(AT_FDCWD, path, mode, 0) < 0 ? -errno : 0;
 	}
 	if (rc >= 0 && n->caps.held)
-		n->caps.mode = note_mode(mode);
+		note_mode(&n->caps, fd);
 	pthread_mutex_unlock(&n->caps.lock);
 	return rc;
 }
 
-void caps_forget_mode(struct inode *n)
+int caps_set_owner(struct inode *n, int fd, uid_t uid, gid_t gid)
 {
+	const int flags = AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW;
+
 	pthread_mutex_lock(&n->caps.lock);
-	n->caps.mode = 0;
+	int rc = fchownat(fd, "", uid, gid, flags) < 0 ? -errno : 0;
+	if (rc >= 0 && n->caps.held)
+		note_mode(&n->caps, fd);
 	pthread_mutex_unlock(&n->caps.lock);
+	return rc;
 }
 
 void caps_show_mode(struct inode *n, struct stat *st)
 {
 	pthread_mutex_lock(&n->caps.lock);
-	st->st_mode |= lost_bits(&n->caps, st->st_mode);
+	st->st_mode |= lost_bits(&n->caps, st);
 	pthread_mutex_unlock(&n->caps.lock);
 }
 

@@ -48,11 +48,9 @@ NODISCARD int caps_set(struct inode *n, int fd, struct view value, int flags);
 NODISCARD int caps_remove(struct inode *n, int fd);
 NODISCARD ssize_t caps_get(struct inode *n, int fd, struct span dst, uint64_t keep_ns);
 
-/* chmod of the application; `mode`: permissions. */
+/* chmod and chown of the application; `mode`: permissions. A chown removes set-id bits for good. */
 NODISCARD int caps_set_mode(struct inode *n, int fd, mode_t mode);
-
-/* chown, which removes set-id bits, is about to come. */
-void caps_forget_mode(struct inode *n);
+NODISCARD int caps_set_owner(struct inode *n, int fd, uid_t uid, gid_t gid);
 
 /* Adds to the mode of the backing file the bits that it has lost by our writes. */
 void caps_show_mode(struct inode *n, struct stat *st);

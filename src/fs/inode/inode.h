@@ -67,6 +67,8 @@ struct caps {
 	size_t n;             /* bytes of value; 0: the file had none */
 	uint8_t value[24];
 	mode_t mode;          /* permissions; 0: they had no set-id bits */
+	uid_t uid;            /* to whom the file belonged, if they had */
+	gid_t gid;
 };
 
 /*

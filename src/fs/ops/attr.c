@@ -39,8 +39,7 @@ static int set_owner(struct inode *n, int fd, const struct stat *attr, int to_se
 	uid_t uid = to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1;
 	gid_t gid = to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1;
 
-	caps_forget_mode(n);
-	return fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+	return caps_set_owner(n, fd, uid, gid);
 }
 
 static struct timespec wanted_time(int to_set, int set, int now, struct timespec given)
