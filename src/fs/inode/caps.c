@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 /*
  * Values of inode.no_caps_until: until when the kernel, by what it was told, knows that there are
