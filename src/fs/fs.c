@@ -22,7 +22,6 @@ void fs_init(struct fs *fs, const struct options *o)
 			  .kept.lock = PTHREAD_MUTEX_INITIALIZER,
 			  .bytewise = PTHREAD_MUTEX_INITIALIZER,
 			  .relief = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = RELIEF_MOST},
-			  .slow = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, 0},
 			  .began = meter_now()};
 	seek_queue_init(&fs->seeks);
 	fs->threads = fit_space(&fs->opt, THREADS);

@@ -7,7 +7,8 @@
 #include <time.h>
 
 #define SLOW_AFTER (CLOCK_SECOND / 5)
-#define LOOK_NS (CLOCK_SECOND / 20) /* how often who waits looks whether it is wanted */
+#define LOOK_NS (CLOCK_SECOND / 20) /* how often a read looks whether it is wanted ... */
+#define NAP_NS (CLOCK_SECOND / 100) /* ... and for a place                        */
 #define GOING_SHARE 4               /* of the threads: one in so many              */
 #define WAITING_SHARE 4             /* the same of the threads that can be relieved */
 
@@ -20,35 +21,32 @@ static bool wanted(struct slow *s)
 	return !s->q->gone(s->q->who);
 }
 
-/* Until there is a place, or the read is not wanted any more. Under the lock. */
+static bool take_place(atomic_uint *n, unsigned most)
+{
+	if (atomic_fetch_add(n, 1) < most)
+		return true;
+	atomic_fetch_sub(n, 1);
+	return false;
+}
+
+/* Until there is a place, or the read is not wanted any more. */
 static int wait_for_place(struct fs *fs, struct slow *s)
 {
-	struct slow_reads *all = &fs->slow;
 	unsigned most = (unsigned)max_u64(fs->threads / GOING_SHARE, 1);
 
-	if (all->waiting >= fs->relief.most / WAITING_SHARE)
+	if (!take_place(&fs->slow.waiting, fs->relief.most / WAITING_SHARE))
 		return -EAGAIN;
-	all->waiting++;
-	while (all->going >= most && wanted(s)) {
-		struct timespec until;
-		clock_gettime(CLOCK_REALTIME, &until);
-		uint64_t ns = clock_ns(until) + LOOK_NS;
-		until = (struct timespec){(time_t)(ns / CLOCK_SECOND), (long)(ns % CLOCK_SECOND)};
-		pthread_cond_timedwait(&all->left, &all->lock, &until);
-	}
-	all->waiting--;
-	return all->going < most ? 0 : -EINTR;
+	while (!(s->going = take_place(&fs->slow.going, most)) && wanted(s))
+		nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+	atomic_fetch_sub(&fs->slow.waiting, 1);
+	return s->going ? 0 : -EINTR;
 }
 
 static int begin(struct fs *fs, struct slow *s)
 {
 	if (!relief_begin(&fs->relief))
 		return -EINTR; /* the mount is ending */
-	pthread_mutex_lock(&fs->slow.lock);
 	int rc = wait_for_place(fs, s);
-	s->going = rc == 0;
-	fs->slow.going += s->going;
-	pthread_mutex_unlock(&fs->slow.lock);
 	if (rc < 0)
 		relief_end(&fs->relief);
 	return rc;
@@ -72,10 +70,7 @@ void slow_end(struct fs *fs, struct slow *s)
 {
 	if (!s->going)
 		return;
-	pthread_mutex_lock(&fs->slow.lock);
-	fs->slow.going--;
-	pthread_cond_signal(&fs->slow.left);
-	pthread_mutex_unlock(&fs->slow.lock);
+	atomic_fetch_sub(&fs->slow.going, 1);
 	relief_end(&fs->relief);
 	s->going = false;
 }

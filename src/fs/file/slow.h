@@ -12,16 +12,15 @@
 #include "base/err.h"
 #include "fs/file/readahead.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct fs;
 
+/* One per mount. Starts zeroed. */
 struct slow_reads {
-	pthread_mutex_t lock; /* for all below; no other is taken under it */
-	pthread_cond_t left;
-	unsigned going, waiting;
+	atomic_uint going, waiting;
 };
 
 /* One request. Starts zeroed, except for `q`. */
