@@ -10,6 +10,8 @@
 
 #include "frame/chunk_sum.h"
 #include "frame/format/trailer.h"
+#include "frame/held.h"
+#include "frame/range.h"
 #include "frame/stage.h"
 #include "frame/stored.h"
 
@@ -137,7 +139,7 @@ static int move_front(struct frame *f)
 }
 
 /* Commits the data of the root on disk again, with none of it at the front. */
-static int vacate_front(struct frame *f)
+static int vacate(struct frame *f)
 {
 	struct pending p = set_aside(f);
 	int rc = load_root(f);
@@ -147,6 +149,24 @@ static int vacate_front(struct frame *f)
 	for (uint32_t i = 0; rc < 0 && (i = index_next_stored(&f->index, i)) < f->index.n; i++)
 		(void)space_drop(&f->space, f->info.header_len + index_get(&f->index, i));
 	take_back(f, &p);
+	return rc;
+}
+
+/*
+ * What that loads has no bound: the commit must not fail for it. So of large roots one is loaded at
+ * a time. held_enter, which the commit in between needs, comes after this lock.
+ */
+static int vacate_front(struct frame *f)
+{
+	static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
+	uint32_t chunk_size = f->root_chunk ? f->root_chunk : f->info.chunk_size;
+	uint64_t index = range_nchunks(f->info.nbytes, chunk_size) * sizeof(uint64_t);
+	bool large = 2 * index + f->info.trailer_len > HELD_FREE;
+	if (large)
+		pthread_mutex_lock(&alone);
+	int rc = vacate(f);
+	if (large)
+		pthread_mutex_unlock(&alone);
 	return rc;
 }
 

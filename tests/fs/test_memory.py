@@ -240,7 +240,8 @@ def test_indexes_of_open_files(mount):
     m = mount("cache=8M,dirty_max=8M", start=False)
     chunks = 8 * (4 << 20) // 8
     small = libframe.frame(200, 100, libframe.plain_index(0, 0), libframe.CHUNK)
-    large = libframe.frame(100 * chunks, 100, libframe.index_of_blocks(4 << 20, 8), libframe.CHUNK)
+    index = libframe.index_of_blocks(4 << 20, 8, 200)
+    large = libframe.frame(100 * chunks, 100, index, bytes(200) + libframe.CHUNK)
     for k in range(6):
         (m.backing / f"index{k}.b2frame").write_bytes(large)
         (m.backing / f"small{k}.b2frame").write_bytes(small)
@@ -265,6 +266,13 @@ def test_indexes_of_open_files(mount):
         assert len(os.pread(fd, 300, 0)) >= 200
         os.close(fd)
         os.close(os.open(m.mnt / f"{kind}0", os.O_RDONLY))
+    for k in range(6):
+        fds.append(os.open(m.mnt / f"index{k}", os.O_RDWR))
+        os.ftruncate(fds[k], 0)
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(os.fsync, fds))  # each reads its index again
+    for fd in fds:
+        os.close(fd)
     m.expect_log("no memory to open another file: indexes and metalayers .* at most 40")
     held_to(m, (8 + 8 + 40) * MiB + BESIDE)
     m.unmount()

@@ -151,9 +151,9 @@ def frame(nbytes, chunk_size, index, area=b"", end=None, **kw):
     return header(nbytes, cbytes, chunk_size, frame_len, **kw) + area + index + end
 
 
-def index_of_blocks(block, nblocks):
+def index_of_blocks(block, nblocks, chunk=0):
     """Chunks and holes in turn. All blocks are one piece of zstd, stored once."""
-    raw = struct.pack("<QQ", 0, 0x81 << 56) * (block // 16)
+    raw = struct.pack("<QQ", chunk, 0x81 << 56) * (block // 16)
     one = blosc2.compress2(raw, typesize=8, codec=blosc2.Codec.ZSTD, blocksize=block, filters=[])
     at, first = struct.unpack_from("<I", one, 32)[0], 32 + 4 * nblocks
     head = one[:4] + struct.pack("<III", nblocks * block, block, first + len(one) - at) + one[16:32]
