@@ -178,7 +178,7 @@ static bool try_lock(struct sidecar *s, int op)
 	if (held)
 		find_held(&s->busy_alone, now);
 	else if (op == LOCK_EX) /* nobody has it, in either way */
-		s->busy_alone.since = *s->told = 0;
+		*s->told = s->busy_alone.since = 0;
 	if (held && op == LOCK_SH)
 		find_held(&s->busy_shared, now);
 	else if (!held)
