@@ -175,10 +175,12 @@ static bool try_lock(struct sidecar *s, int op)
 	while ((rc = flock(s->fd, op | LOCK_NB)) < 0 && errno == EINTR)
 		;
 	bool held = rc < 0 && errno == EWOULDBLOCK; /* not every file system has locks */
-	if (held)
+	if (held) {
 		find_held(&s->busy_alone, now);
-	else if (op == LOCK_EX) /* nobody has it, in either way */
-		*s->told = s->busy_alone.since = 0;
+	} else if (op == LOCK_EX) { /* nobody has it, in either way */
+		s->busy_alone.since = 0;
+		*s->told = false;
+	}
 	if (held && op == LOCK_SH)
 		find_held(&s->busy_shared, now);
 	else if (!held)
