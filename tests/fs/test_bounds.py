@@ -187,7 +187,7 @@ def test_the_ends_of_many_files_are_cut(mount):
 def test_parts_of_large_chunks_are_zeroed(mount):
     m = mount("dirty_max=64M,cache=8M,commit=3600,codec=lz4,workers=2,chunksize=32M,intent=0")
     data = blob(1, 32 * MiB, "text")
-    count = 10
+    count = 10 if SLOWNESS == 1 else 3
     for n in range(count):
         (m.mnt / f"f{n}").write_bytes(data)
     m.remount()
