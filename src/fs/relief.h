@@ -1,6 +1,7 @@
 /*
  * Extra threads that serve the kernel in place of those that wait for another program's lock, or
- * for room on the disk, so that other requests are answered meanwhile.
+ * for room on the disk, or whose read takes very long (file/slow.h), so that other requests are
+ * answered meanwhile.
  *
  * Why not start more threads from the beginning: each working thread takes memory, and README
  * promises a bound for a few of them. A waiting thread takes no more than its request, at most 1
@@ -40,8 +41,9 @@ void relief_start(struct relief *r, struct fuse_session *session);
 void relief_stop(struct relief *r);
 
 /*
- * Enclose a wait of any thread that holds no locks of ours. False: no requests are served any more,
- * and relief_end must not be called.
+ * Enclose a wait of any thread that holds no locks of ours, but for those of a single file, whose
+ * other requests may wait as well. False: no requests are served any more, and relief_end must not
+ * be called.
  */
 bool relief_begin(struct relief *r);
 void relief_end(struct relief *r);
