@@ -123,13 +123,15 @@ ALWAYS_INLINE bool walk_begin(struct walk *w, const struct sequences *s)
 	w->lowest = s->bits.p - 7;
 	if (!refill(w, &word))
 		return false;
-	w->l = s->states[LITERALS].first + bits_take(word, &w->held, s->states[LITERALS].log);
-	w->o = s->states[OFFSET].first + bits_take(word, &w->held, s->states[OFFSET].log);
-	w->m = s->states[MATCH].first + bits_take(word, &w->held, s->states[MATCH].log);
+	const struct states *l = &s->states[ZSTD_LITERALS], *o = &s->states[ZSTD_OFFSET];
+	const struct states *m = &s->states[ZSTD_MATCH];
+	w->l = l->first + bits_take(word, &w->held, l->log);
+	w->o = o->first + bits_take(word, &w->held, o->log);
+	w->m = m->first + bits_take(word, &w->held, m->log);
 	return true;
 }
 
-#define STATES_BITS (9 + 9 + 8)
+#define STATES_BITS (ZSTD_LITERALS_LOG + ZSTD_OFFSET_LOG + ZSTD_MATCH_LOG)
 
 /* False: the bits end too early, or for the last ones, which no states follow, not here. */
 ALWAYS_INLINE bool decode(struct walk *w, struct numbers *x, const bool last)

@@ -8,7 +8,7 @@ static size_t read_padded(struct shares *s, struct view v, unsigned symbols, uns
 {
 	const uint8_t *p = v.p;
 	unsigned at = 4, n = 0;
-	s->log = (p[0] & 15) + 5u;
+	s->log = (p[0] & 15u) + FSE_LOG_MIN;
 	if (s->log > log)
 		return 0;
 	int32_t remaining = (1 << s->log) + 1;
@@ -90,7 +90,7 @@ static void spread(const struct shares *s, uint8_t *symbol)
 void states_fill(struct cell *cell, unsigned first, const struct shares *s, const struct meaning *m)
 {
 	uint8_t symbol[1 << FSE_LOG_MAX];
-	uint16_t next[SYMBOLS_MAX];
+	uint16_t next[FSE_SYMBOLS];
 	uint32_t size = 1u << s->log;
 	spread(s, symbol);
 	for (uint32_t i = 0; i < s->n; i++)

@@ -64,17 +64,12 @@ struct huffman_streams {
 	struct span out[4];
 };
 
-/* States of literal lengths, offsets, match lengths (3.1.1.3.2). */
-enum { LITERALS, OFFSET, MATCH, KINDS };
-
 struct cell {
 	uint32_t base;
 	uint16_t next;
 	uint8_t bits;  /* for the next state                */
 	uint8_t extra; /* bits that are added to the base   */
 };
-
-#define FSE_LOG_MAX 9
 
 /* A table of states: the index of its first cell, and how many bits choose the first state. */
 struct states {
@@ -84,9 +79,9 @@ struct states {
 /* The tables of a block and the predefined ones are in one array; a state is an index into it. */
 enum {
 	OWN_LITERALS = 0,
-	OWN_OFFSET = OWN_LITERALS + (1 << 9),
-	OWN_MATCH = OWN_OFFSET + (1 << 8),
-	PREDEFINED_LITERALS = OWN_MATCH + (1 << 9),
+	OWN_OFFSET = OWN_LITERALS + (1 << ZSTD_LITERALS_LOG),
+	OWN_MATCH = OWN_OFFSET + (1 << ZSTD_OFFSET_LOG),
+	PREDEFINED_LITERALS = OWN_MATCH + (1 << ZSTD_MATCH_LOG),
 	PREDEFINED_OFFSET = PREDEFINED_LITERALS + (1 << 6),
 	PREDEFINED_MATCH = PREDEFINED_OFFSET + (1 << 5),
 	CELLS = PREDEFINED_MATCH + (1 << 6),
@@ -97,7 +92,7 @@ struct sequences {
 	size_t n;
 	struct view bits;
 	const struct cell *cell;
-	struct states states[KINDS];
+	struct states states[ZSTD_KINDS];
 	struct view literals; /* SLACK more bytes may be read */
 	struct span dst;      /* of the frame                                       */
 	size_t at, end;       /* where the block begins in it, and must not go beyond */
@@ -107,18 +102,16 @@ struct sequences {
 struct unzstd {
 	struct huffman huffman;
 	bool states_ready;            /* those of the last block may be used again */
-	struct states states[KINDS];
+	struct states states[ZSTD_KINDS];
 	uint32_t rep[3];
 	struct cell cell[CELLS];
 	uint8_t literals[BLOCK_MAX + SLACK];
 };
 
 /* Shares of symbols; -1: less than one (4.1.1). */
-#define SYMBOLS_MAX 53
-
 struct shares {
 	unsigned log, n;
-	int16_t share[SYMBOLS_MAX + 3];
+	int16_t share[FSE_SYMBOLS + 3];
 };
 
 /*

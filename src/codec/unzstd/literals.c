@@ -1,8 +1,6 @@
 /* The literals of a block (RFC 8878, 3.1.1.3.1). */
 #include "codec/unzstd/impl.h"
 
-enum { RAW, RLE, COMPRESSED, TREELESS };
-
 struct head {
 	unsigned type, streams;
 	size_t n, coded, length; /* literals; bytes that code them; bytes of the header */
@@ -15,10 +13,10 @@ static bool head_read(struct head *h, struct view v)
 	uint64_t x = (uint64_t)(v.p[0] | v.p[1] << 8 | v.p[2] << 16);
 	unsigned format = x >> 2 & 3;
 	*h = (struct head){.type = x & 3, .streams = format ? 4 : 1};
-	if (h->type <= RLE) {
+	if (h->type <= ZSTD_LITERALS_RLE) {
 		h->length = format == 1 ? 2 : format == 3 ? 3 : 1;
 		h->n = h->length == 1 ? x >> 3 & 31 : h->length == 2 ? x >> 4 & 0xFFF : x >> 4;
-		h->coded = h->type == RLE ? 1 : h->n;
+		h->coded = h->type == ZSTD_LITERALS_RLE ? 1 : h->n;
 	} else {
 		static const uint8_t bits[4] = {10, 10, 14, 18};
 		h->length = format < 2 ? 3 : format + 2;
@@ -58,7 +56,7 @@ static bool huffman_literals(struct unzstd *u, const struct head *head, struct v
 {
 	struct huffman *h = &u->huffman;
 	struct huffman_streams s = {0};
-	if (head->type == COMPRESSED) {
+	if (head->type == ZSTD_LITERALS_COMPRESSED) {
 		size_t used = huffman_read(h, v);
 		if (!used)
 			return false;
@@ -80,13 +78,13 @@ bool literals_read(struct unzstd *u, struct view *in, struct view *literals, str
 	uint8_t *out = in->n && !in->p[0] ? room.p : u->literals;
 	*literals = view_of(out, head.n);
 	switch (head.type) {
-	case RAW:
+	case ZSTD_LITERALS_RAW:
 		if (in->n >= SLACK)
 			literals->p = v.p;
 		else
 			bytes_copy(out, v.p, v.n);
 		return true;
-	case RLE:
+	case ZSTD_LITERALS_RLE:
 		memset(out, v.p[0], head.n);
 		return true;
 	default:

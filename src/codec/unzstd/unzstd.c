@@ -2,8 +2,6 @@
 #include "base/buf.h"
 #include "codec/unzstd/impl.h"
 
-enum { RAW, RLE, COMPRESSED };
-
 /* Bytes of the header, or 0: not of our kind. */
 static size_t frame_head(struct view v, size_t n)
 {
@@ -62,18 +60,19 @@ static bool frame_read(struct unzstd *u, struct view src, struct content *c)
 		if (src.n - in < ZSTD_BLOCK_HEADER)
 			return false;
 		uint32_t head = (uint32_t)(src.p[in] | src.p[in + 1] << 8 | src.p[in + 2] << 16);
-		uint32_t type = head >> 1 & 3, n = head >> 3, stored = type == RLE ? 1 : n;
+		uint32_t type = head >> 1 & 3, n = head >> 3;
+		uint32_t stored = type == ZSTD_BLOCK_RLE ? 1 : n;
 		last = head & 1;
 		in += ZSTD_BLOCK_HEADER;
-		if (type > COMPRESSED || stored > src.n - in || n > most ||
-		    (type != COMPRESSED && n > dst.n - c->at))
+		if (type > ZSTD_BLOCK_COMPRESSED || stored > src.n - in || n > most ||
+		    (type != ZSTD_BLOCK_COMPRESSED && n > dst.n - c->at))
 			return false;
-		if (type == RAW)
+		if (type == ZSTD_BLOCK_RAW)
 			bytes_copy(dst.p + c->at, src.p + in, n);
-		else if (type == RLE)
+		else if (type == ZSTD_BLOCK_RLE)
 			memset(dst.p + c->at, src.p[in], n);
 		size_t end = min_u64(dst.n, c->at + most);
-		if (type != COMPRESSED)
+		if (type != ZSTD_BLOCK_COMPRESSED)
 			c->at += n;
 		else if (!(c->at = block_read(u, view_part(src, in, n), c, end)))
 			return false;

@@ -10,8 +10,6 @@
 #define SMALL_MAX (16u << 10) /* up to here a stream's matches are all near: zstd/double.c */
 #define FRAME_HEADER_MAX 9
 
-enum { RAW, RLE, COMPRESSED }; /* 3.1.1.2.2; RLE, one byte repeated, is left to chunk streams */
-
 static uint8_t *put_frame_header(uint8_t *out, size_t n)
 {
 	unsigned wide = n < ZSTD_SIZE_TWO_LESS ? 0 : n <= ZSTD_SIZE_TWO_LESS + UINT16_MAX ? 1 : 2;
@@ -26,6 +24,7 @@ static uint8_t *put_frame_header(uint8_t *out, size_t n)
 	return out + 5 + (1u << wide);
 }
 
+/* Blocks of one byte repeated (RLE) are not written: streams of a chunk have a form for that. */
 static void put_block_header(uint8_t *out, unsigned type, size_t n, bool last)
 {
 	uint32_t header = (uint32_t)(n << 3 | type << 1 | last);
@@ -39,7 +38,7 @@ static uint8_t *put_raw(struct view v, bool last, struct span dst)
 {
 	if (dst.n < v.n + ZSTD_BLOCK_HEADER)
 		return NULL;
-	put_block_header(dst.p, RAW, v.n, last);
+	put_block_header(dst.p, ZSTD_BLOCK_RAW, v.n, last);
 	bytes_copy(dst.p + ZSTD_BLOCK_HEADER, v.p, v.n);
 	return dst.p + ZSTD_BLOCK_HEADER + v.n;
 }
@@ -92,7 +91,7 @@ static uint8_t *put_block(struct zstd_finder *f, struct view v, bool last, struc
 	struct span room = {dst.p + ZSTD_BLOCK_HEADER, dst.n - ZSTD_BLOCK_HEADER};
 	uint8_t *out = put_parts(f, v, room);
 	if (out) {
-		put_block_header(dst.p, COMPRESSED, (size_t)(out - room.p), last);
+		put_block_header(dst.p, ZSTD_BLOCK_COMPRESSED, (size_t)(out - room.p), last);
 		return out;
 	}
 	/* Stored, so that a reader never sees the offsets and tables that were found. */

@@ -14,6 +14,7 @@
 #include "codec/cuts.h"
 #include "codec/kernels/kernels.h"
 #include "codec/zstd/build.h"
+#include "codec/zstd/format.h"
 #include "codec/zstd/fse.h"
 
 #include <sys/types.h>
@@ -48,8 +49,6 @@ struct zstd_coded {
 	uint64_t extra;
 	uint8_t literals, offset, match, nextra;
 };
-
-#define ZSTD_KINDS 3 /* of tables: numbers of literals, offsets, lengths of matches */
 
 struct zstd_table {
 	struct fse_shares shares;

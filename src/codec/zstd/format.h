@@ -14,11 +14,36 @@
 
 #define ZSTD_BLOCK_HEADER 3 /* bytes, 3.1.1.2: whether it is the last one, type, length       */
 
+/* The type of a block, 3.1.1.2.2. */
+enum { ZSTD_BLOCK_RAW, ZSTD_BLOCK_RLE, ZSTD_BLOCK_COMPRESSED };
+
+/* The type of its literals, 3.1.1.3.1.1. */
+enum {
+	ZSTD_LITERALS_RAW,
+	ZSTD_LITERALS_RLE,
+	ZSTD_LITERALS_COMPRESSED,
+	ZSTD_LITERALS_TREELESS,
+};
+
+/* The three numbers of a sequence, in the order of their tables, 3.1.1.3.2. */
+enum { ZSTD_LITERALS, ZSTD_OFFSET, ZSTD_MATCH, ZSTD_KINDS };
+
+/* How the table for one of them is told, 3.1.1.3.2.1. */
+enum { ZSTD_TABLE_PREDEFINED, ZSTD_TABLE_RLE, ZSTD_TABLE_COMPRESSED, ZSTD_TABLE_REPEAT };
+
 #define ZSTD_CODE_MAX 11   /* bits of the longest Huffman code, 4.2.1                         */
 #define ZSTD_WEIGHTS_LOG 6 /* of the largest table for the weights of its tree, 4.2.1.2       */
 
+/* Tables of finite state entropy, 4.1: of so many bits, and symbols. */
+#define FSE_LOG_MIN 5
+#define FSE_LOG_MAX 9
+#define FSE_SYMBOLS 53 /* codes of match lengths, the most of any table */
+
 /* Of the largest tables for literal lengths, offsets and match lengths, 3.1.1.3.2.1. */
-#define ZSTD_TABLE_LOGS {9, 8, 9}
+#define ZSTD_LITERALS_LOG 9
+#define ZSTD_OFFSET_LOG 8
+#define ZSTD_MATCH_LOG 9
+#define ZSTD_TABLE_LOGS {ZSTD_LITERALS_LOG, ZSTD_OFFSET_LOG, ZSTD_MATCH_LOG}
 
 /*
  * The tables of sequences that are not written into a stream, 3.1.1.3.2.2: bits that choose a

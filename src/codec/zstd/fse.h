@@ -7,10 +7,7 @@
 
 #include "codec/zstd/bits.h"
 #include "codec/zstd/build.h"
-
-#define FSE_SYMBOLS 53 /* codes of match lengths, the most of any table */
-#define FSE_LOG_MIN 5
-#define FSE_LOG_MAX 9
+#include "codec/zstd/format.h"
 
 /*
  * How many of the 1 << log cells of a table each symbol has. -1, as in the format: one cell, at the

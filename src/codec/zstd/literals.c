@@ -8,8 +8,6 @@
 #include "codec/zstd/fse.h"
 #include "codec/zstd/impl.h"
 
-enum { RAW, RLE, COMPRESSED, TREELESS }; /* 3.1.1.3.1.1 */
-
 #define ONE_STREAM 256 /* fewer literals go into one stream            */
 #define CODED_MIN 32   /* fewer do not pay for the description of a tree */
 
@@ -54,7 +52,7 @@ static uint8_t *put_raw(struct view v, struct span dst)
 {
 	if (dst.n < v.n + 3)
 		return NULL;
-	uint8_t *out = put_plain_header(dst.p, RAW, v.n);
+	uint8_t *out = put_plain_header(dst.p, ZSTD_LITERALS_RAW, v.n);
 	bytes_copy(out, v.p, v.n);
 	return out + v.n;
 }
@@ -68,7 +66,7 @@ static void put_coded_header(uint8_t *out, const struct coding *c, size_t n, siz
 {
 	unsigned wide = coded_header(n), shift = 10 + 4 * (wide - 3);
 	unsigned format = wide == 3 ? n >= ONE_STREAM : wide - 2;
-	unsigned type = c->description.n ? COMPRESSED : TREELESS;
+	unsigned type = c->description.n ? ZSTD_LITERALS_COMPRESSED : ZSTD_LITERALS_TREELESS;
 	uint64_t header = type | format << 2 | (uint64_t)n << 4 | (uint64_t)stored << (4 + shift);
 	for (unsigned i = 0; i < wide; i++)
 		out[i] = (uint8_t)(header >> 8 * i);
@@ -197,7 +195,7 @@ uint8_t *zstd_put_literals(struct zstd_work *w, struct zstd_known *k, struct vie
 	if (w->count[v.p[0]] == v.n) {
 		if (dst.n < 4)
 			return NULL;
-		out = put_plain_header(dst.p, RLE, v.n);
+		out = put_plain_header(dst.p, ZSTD_LITERALS_RLE, v.n);
 		*out = v.p[0];
 		return out + 1;
 	}

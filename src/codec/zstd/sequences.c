@@ -8,18 +8,13 @@
 #include "codec/zstd/fse.h"
 #include "codec/zstd/impl.h"
 
-enum { LITERALS, OFFSET, MATCH, KINDS };
-enum mode { PREDEFINED, RLE, COMPRESSED, REPEAT }; /* 3.1.1.3.2.1 */
-
-_Static_assert(KINDS == ZSTD_KINDS, "");
-
-static const struct fse_shares predefined[KINDS] = {
-	[LITERALS] = ZSTD_PREDEFINED_LITERALS,
-	[OFFSET] = ZSTD_PREDEFINED_OFFSET,
-	[MATCH] = ZSTD_PREDEFINED_MATCH,
+static const struct fse_shares predefined[ZSTD_KINDS] = {
+	[ZSTD_LITERALS] = ZSTD_PREDEFINED_LITERALS,
+	[ZSTD_OFFSET] = ZSTD_PREDEFINED_OFFSET,
+	[ZSTD_MATCH] = ZSTD_PREDEFINED_MATCH,
 };
 
-static const unsigned log_max[KINDS] = ZSTD_TABLE_LOGS;
+static const unsigned log_max[ZSTD_KINDS] = ZSTD_TABLE_LOGS;
 
 /* Extra bits of a code, and codes of small numbers: 3.1.1.3.2.1. */
 static const uint8_t literals_bits[FSE_SYMBOLS] = {
@@ -59,13 +54,13 @@ static inline unsigned code_match(uint32_t n)
 }
 
 static void count_codes(const struct zstd_sequence *seq, size_t n,
-			uint32_t count[KINDS][FSE_SYMBOLS])
+			uint32_t count[ZSTD_KINDS][FSE_SYMBOLS])
 {
-	memset(count, 0, KINDS * sizeof *count);
+	memset(count, 0, ZSTD_KINDS * sizeof *count);
 	for (size_t i = 0; i < n; i++) {
-		count[LITERALS][code_literals(seq[i].literals)]++;
-		count[OFFSET][bit_top(seq[i].offset)]++;
-		count[MATCH][code_match(seq[i].match)]++;
+		count[ZSTD_LITERALS][code_literals(seq[i].literals)]++;
+		count[ZSTD_OFFSET][bit_top(seq[i].offset)]++;
+		count[ZSTD_MATCH][code_match(seq[i].match)]++;
 	}
 }
 
@@ -78,9 +73,9 @@ static inline uint64_t low_bits(uint32_t value, unsigned n)
  * The same, and what will be written of each sequence but for the states: here nothing waits for
  * the sequence before.
  */
-static void code_all(struct zstd_work *w, size_t n, uint32_t count[KINDS][FSE_SYMBOLS])
+static void code_all(struct zstd_work *w, size_t n, uint32_t count[ZSTD_KINDS][FSE_SYMBOLS])
 {
-	memset(count, 0, KINDS * sizeof *count);
+	memset(count, 0, ZSTD_KINDS * sizeof *count);
 	for (size_t i = 0; i < n; i++) {
 		const struct zstd_sequence s = w->sequence[i];
 		unsigned literals = code_literals(s.literals), match = code_match(s.match);
@@ -94,9 +89,9 @@ static void code_all(struct zstd_work *w, size_t n, uint32_t count[KINDS][FSE_SY
 			.match = (uint8_t)match,
 			.nextra = (uint8_t)(nliterals + nmatch + offset),
 		};
-		count[LITERALS][literals]++;
-		count[OFFSET][offset]++;
-		count[MATCH][match]++;
+		count[ZSTD_LITERALS][literals]++;
+		count[ZSTD_OFFSET][offset]++;
+		count[ZSTD_MATCH][match]++;
 	}
 }
 
@@ -146,7 +141,7 @@ static unsigned first_of(const uint32_t *count)
 }
 
 struct choice {
-	enum mode mode;
+	unsigned mode;
 	uint32_t price;
 };
 
@@ -154,14 +149,14 @@ struct choice {
 static struct choice choose_known(const struct zstd_table *last, unsigned kind,
 				  const uint32_t *count, uint32_t n)
 {
-	struct choice c = {PREDEFINED, price_with(&predefined[kind], count)};
+	struct choice c = {ZSTD_TABLE_PREDEFINED, price_with(&predefined[kind], count)};
 	if (count[first_of(count)] == n && c.price > 8 * FRACTION)
-		c = (struct choice){RLE, 8 * FRACTION};
+		c = (struct choice){ZSTD_TABLE_RLE, 8 * FRACTION};
 	/* The format lets the table of one symbol be used again, but nobody writes that. */
 	if (last && last->shares.log) {
 		uint32_t price = price_with(&last->shares, count);
 		if (price < c.price)
-			c = (struct choice){REPEAT, price};
+			c = (struct choice){ZSTD_TABLE_REPEAT, price};
 	}
 	return c;
 }
@@ -181,9 +176,9 @@ static uint8_t *put_all(const struct zstd_known *known, const struct zstd_coded 
 			struct span room)
 {
 	/* Not looked up again for each sequence, since what is written might be the pointers. */
-	const struct fse_table *const literals = &known->table[LITERALS]->fse;
-	const struct fse_table *const offset = &known->table[OFFSET]->fse;
-	const struct fse_table *const match = &known->table[MATCH]->fse;
+	const struct fse_table *const literals = &known->table[ZSTD_LITERALS]->fse;
+	const struct fse_table *const offset = &known->table[ZSTD_OFFSET]->fse;
+	const struct fse_table *const match = &known->table[ZSTD_MATCH]->fse;
 	struct bits b = {.out = room.p};
 	const uint8_t *limit = room.p + room.n - SEQUENCE_MAX;
 	const struct zstd_coded *c = &first[n - 1];
@@ -264,19 +259,19 @@ static bool put_own(struct planner *pl, unsigned kind, const uint32_t *count, st
 	pl->k->table[kind] = t;
 	pl->p->last = (size_t)(pl->out - pl->p->head);
 	pl->out = end;
-	*other = (struct choice){COMPRESSED, price};
+	*other = (struct choice){ZSTD_TABLE_COMPRESSED, price};
 	return true;
 }
 
-static enum mode plan_kind(struct planner *pl, unsigned kind, const uint32_t *count)
+static unsigned plan_kind(struct planner *pl, unsigned kind, const uint32_t *count)
 {
 	uint32_t n = (uint32_t)pl->p->n;
 	struct choice c = choose_known(pl->k->table[kind], kind, count, n);
 	bool alone = count[first_of(count)] == n;
 	if (alone || price_own_least(count, n) >= c.price || !put_own(pl, kind, count, &c)) {
-		if (c.mode == PREDEFINED)
+		if (c.mode == ZSTD_TABLE_PREDEFINED)
 			pl->k->table[kind] = get_predefined(pl, kind);
-		else if (c.mode == RLE)
+		else if (c.mode == ZSTD_TABLE_RLE)
 			put_one(pl, kind, first_of(count));
 	}
 	pl->p->price += c.price / FRACTION;
@@ -284,21 +279,22 @@ static enum mode plan_kind(struct planner *pl, unsigned kind, const uint32_t *co
 }
 
 /* (Not const: before C23 a pointer to arrays does not become one to const arrays.) */
-static uint64_t extra_bits(uint32_t count[KINDS][FSE_SYMBOLS])
+static uint64_t extra_bits(uint32_t count[ZSTD_KINDS][FSE_SYMBOLS])
 {
 	uint64_t bits = 0;
 	for (unsigned i = 0; i < FSE_SYMBOLS; i++)
-		bits += count[LITERALS][i] * literals_bits[i] + count[OFFSET][i] * i +
-			count[MATCH][i] * match_bits[i];
+		bits += count[ZSTD_LITERALS][i] * literals_bits[i] + count[ZSTD_OFFSET][i] * i +
+			count[ZSTD_MATCH][i] * match_bits[i];
 	return bits;
 }
 
 uint64_t zstd_count_sequences(const struct zstd_work *w, size_t n)
 {
-	uint32_t count[KINDS][FSE_SYMBOLS], all = (uint32_t)n * entropy_log2_short((uint32_t)n);
+	uint32_t count[ZSTD_KINDS][FSE_SYMBOLS];
+	uint32_t all = (uint32_t)n * entropy_log2_short((uint32_t)n);
 	count_codes(w->sequence, n, count);
 	uint64_t bits = extra_bits(count);
-	for (unsigned kind = 0; kind < KINDS; kind++) {
+	for (unsigned kind = 0; kind < ZSTD_KINDS; kind++) {
 		uint32_t sum = 0, symbols = 0;
 		for (unsigned i = 0; i < FSE_SYMBOLS; i++) {
 			sum += count[kind][i] * entropy_log2_short(count[kind][i]);
@@ -311,7 +307,7 @@ uint64_t zstd_count_sequences(const struct zstd_work *w, size_t n)
 
 void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, struct zstd_plan *p)
 {
-	uint32_t count[KINDS][FSE_SYMBOLS];
+	uint32_t count[ZSTD_KINDS][FSE_SYMBOLS];
 	struct planner pl = {w, k, p, put_number(p->head, n)};
 	p->n = n;
 	p->price = 0;
@@ -320,7 +316,7 @@ void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, st
 		uint8_t *modes = pl.out++;
 		*modes = 0;
 		code_all(w, n, count);
-		for (unsigned kind = 0; kind < KINDS; kind++)
+		for (unsigned kind = 0; kind < ZSTD_KINDS; kind++)
 			*modes |= (uint8_t)(plan_kind(&pl, kind, count[kind]) << (6 - 2 * kind));
 		p->price += extra_bits(count);
 	}
