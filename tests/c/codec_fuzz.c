@@ -17,6 +17,7 @@
 #include "codec/kernels/cpu.h"
 #include "codec/kernels/kernels.h"
 #include "codec/zstd/fast.h"
+#include "exact_chunk.h"
 #include "fuzz_loop.h"
 
 #include <lz4.h>
@@ -66,22 +67,6 @@ static void seal(uint8_t *p, size_t n)
 		chunk_sums_seal(p, first - len, (uint32_t)nblocks);
 }
 
-static int parse(struct chunk *c, struct view v, uint32_t item)
-{
-	size_t have = next_random() % 48;
-	have = have < v.n ? have : v.n;
-	for (;;) {
-		uint8_t *head = exact_copy(v.p, have);
-		int rc = chunk_parse(c, view_of(head, have), v.n, item);
-		free(head);
-		if (rc <= 0)
-			return rc;
-		if ((size_t)rc <= have || (size_t)rc > v.n)
-			abort();
-		have = (size_t)rc;
-	}
-}
-
 static int fetch(const struct chunk *c, struct scratch *s, struct view v, struct run run)
 {
 	struct extent e = chunk_extent(c, run);
@@ -93,15 +78,6 @@ static int fetch(const struct chunk *c, struct scratch *s, struct view v, struct
 	rc |= chunk_decode(c, s, run, view_of(stored, e.len), span_of(dst, n));
 	free(stored);
 	free(dst);
-	return rc;
-}
-
-static int load_ref(struct chunk *c, struct scratch *s, struct view v)
-{
-	struct extent e = chunk_extent(c, (struct run){0, 1});
-	uint8_t *stored = exact_copy(v.p + e.off, e.len);
-	int rc = chunk_load_ref(c, s, view_of(stored, e.len));
-	free(stored);
 	return rc;
 }
 
@@ -136,13 +112,14 @@ static bool try_chunk(struct scratch *s, struct view v)
 {
 	struct chunk c = {0};
 	uint32_t item = next_random() % 3 ? 8 : 0;
-	int rc = parse(&c, v, item);
+	size_t have = (size_t)min_u64(next_random() % 48, v.n);
+	int rc = exact_parse(&c, v, item, have);
 	if (!rc && chunk_footprint(&c) > (200u << 10) + 20 * v.n)
 		abort();
 	if (!rc && c.nbytes <= DECODE_MAX && c.nblocks) {
 		uint32_t i = (uint32_t)(next_random() % c.nblocks);
 		rc = fetch(&c, s, v, (struct run){0, c.nblocks});
-		if (chunk_wants_ref(&c) && load_ref(&c, s, v) < 0)
+		if (exact_load_ref(&c, s, v) < 0)
 			rc = -1;
 		else
 			rc |= fetch(&c, s, v, (struct run){i, 1});

@@ -18,7 +18,7 @@
  */
 #include "codec/chunk.h"
 #include "codec/kernels/cpu.h"
-#include "exact.h"
+#include "exact_chunk.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,24 +101,6 @@ static int do_decode(struct scratch *s, const struct request *rq, struct view da
 	return rc < 0 ? fail(out, rc, NULL) : 0;
 }
 
-static int parse_slowly(struct chunk *c, struct view data, uint32_t item)
-{
-	size_t have = 0;
-	for (;;) {
-		uint8_t *head = exact_copy(data.p, have);
-		int rc = chunk_parse(c, view_of(head, have), data.n, item);
-		free(head);
-		if (rc <= 0)
-			return rc;
-		if ((size_t)rc <= have || (size_t)rc > data.n) {
-			fprintf(stderr, "chunk_parse: has %zu, asks for %d of %zu\n", have, rc,
-				data.n);
-			abort();
-		}
-		have = (size_t)rc;
-	}
-}
-
 static int decode_run(const struct chunk *c, struct scratch *s, struct view data, struct run run,
 		      uint8_t *to)
 {
@@ -175,13 +157,7 @@ static int check_packed(const struct chunk *c, struct scratch *s, struct view da
 static int decode_singly(struct chunk *c, struct scratch *s, struct view data, struct buf *out)
 {
 	TRY(room_for(out, c->nbytes));
-	if (chunk_wants_ref(c)) {
-		struct extent e = chunk_extent(c, (struct run){0, 1});
-		uint8_t *stored = exact_copy(data.p + e.off, e.len);
-		int rc = chunk_load_ref(c, s, view_of(stored, e.len));
-		free(stored);
-		TRY(rc);
-	}
+	TRY(exact_load_ref(c, s, data));
 	for (uint32_t i = c->nblocks; i-- > 0;) {
 		struct extent at = chunk_block_bytes(c, i);
 		if (chunk_block_at(c, at.off) != i || chunk_block_at(c, at.off + at.len - 1) != i)
@@ -205,7 +181,7 @@ static int decode_singly(struct chunk *c, struct scratch *s, struct view data, s
 static int do_blocks(struct scratch *s, const struct request *rq, struct view data, struct buf *out)
 {
 	struct chunk c = {0};
-	int rc = parse_slowly(&c, data, rq->item);
+	int rc = exact_parse(&c, data, rq->item, 0);
 	if (!rc && chunk_footprint(&c) > 200000 + 20 * data.n)
 		abort();
 	if (!rc)
@@ -233,14 +209,6 @@ static size_t read_edits(const struct chunk *c, struct view rest, struct chunk_e
 	return n;
 }
 
-static int load_ref(struct scratch *s, struct chunk *c, struct view data)
-{
-	if (!chunk_wants_ref(c))
-		return 0;
-	struct extent e = chunk_extent(c, (struct run){0, 1});
-	return chunk_load_ref(c, s, view_part(data, e.off, e.len));
-}
-
 static int patch_parsed(struct scratch *s, struct chunk *c, const struct pipeline *p,
 			struct view data, struct buf *out)
 {
@@ -249,7 +217,7 @@ static int patch_parsed(struct scratch *s, struct chunk *c, const struct pipelin
 	struct chunk_patch patch = {.chunk = c, .stored = view_of(data.p, c->cbytes),
 				    .pipeline = p, .edit = edit};
 	patch.nedits = read_edits(c, rest, edit);
-	int rc = load_ref(s, c, data);
+	int rc = exact_load_ref(c, s, data);
 	if (!rc)
 		rc = chunk_patch(s, &patch, out);
 	for (size_t i = 0; i < patch.nedits; i++)
@@ -268,7 +236,7 @@ static int grow_parsed(struct scratch *s, struct chunk *c, const struct pipeline
 	uint8_t *bytes = exact_copy(rest.p, rest.n);
 	struct chunk_growth g = {.chunk = c, .stored = view_of(data.p, c->cbytes), .pipeline = p,
 				 .bytes = view_of(bytes, rest.n), .keep = keep};
-	int rc = load_ref(s, c, data);
+	int rc = exact_load_ref(c, s, data);
 	if (!rc)
 		rc = chunk_grow(s, &g, out);
 	free(bytes);
