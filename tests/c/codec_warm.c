@@ -82,25 +82,34 @@ static int decode_little(struct scratch *s, const struct chunk *c, struct view c
 	return rc < 0 ? rc : 0;
 }
 
-static void one_pass(struct scratch *s, const struct pipeline *p, struct view src, struct buf *out,
-		     struct chunk *c, struct span dst)
+/* A pipeline on trial. */
+struct trial {
+	struct scratch *s;
+	struct pipeline p;
+	struct buf out;
+	struct chunk c;
+};
+
+static void one_pass(struct trial *t, struct view src, struct span dst)
 {
 	bool was = counting;
-	if (chunk_encode(s, p, src, out) < 0)
+	struct chunk *c = &t->c;
+	if (chunk_encode(t->s, &t->p, src, &t->out) < 0)
 		abort();
 	counting = false; /* parsing allocates its tables, as chunk.h says */
+	struct view stored = buf_view(&t->out);
 	chunk_deinit(c);
-	if (chunk_parse(c, buf_view(out), out->n, 0))
+	if (chunk_parse(c, stored, stored.n, 0))
 		abort();
 	struct run all = {0, c->nblocks};
 	struct extent e = chunk_extent(c, all), ref = chunk_extent(c, (struct run){0, 1});
 	/* Whoever reads blocks of delta loads their reference once. */
-	if (chunk_wants_ref(c) && chunk_load_ref(c, s, view_of(out->p + ref.off, ref.len)) < 0)
+	if (chunk_wants_ref(c) && chunk_load_ref(c, t->s, view_part(stored, ref.off, ref.len)) < 0)
 		abort();
 	counting = was;
-	if (c->nblocks > 1 && decode_little(s, c, buf_view(out), dst) < 0)
+	if (c->nblocks > 1 && decode_little(t->s, c, stored, dst) < 0)
 		abort();
-	if (chunk_decode(c, s, all, view_of(out->p + e.off, e.len), dst) < 0)
+	if (chunk_decode(c, t->s, all, view_part(stored, e.off, e.len), dst) < 0)
 		abort();
 	counting = false;
 	if (memcmp(dst.p, src.p, src.n))
@@ -109,22 +118,20 @@ static void one_pass(struct scratch *s, const struct pipeline *p, struct view sr
 
 static void try_pipeline(struct scratch *s, const char *text, struct view src, struct span dst)
 {
-	struct pipeline p;
-	struct buf out = {0};
-	struct chunk c = {0};
+	struct trial t = {.s = s};
 	char why[200];
-	pipeline_default(&p);
-	if (pipeline_parse(&p, text, why, sizeof why) < 0)
+	pipeline_default(&t.p);
+	if (pipeline_parse(&t.p, text, why, sizeof why) < 0)
 		abort();
-	one_pass(s, &p, src, &out, &c, dst);
+	one_pass(&t, src, dst);
 	counting = true;
-	one_pass(s, &p, src, &out, &c, dst);
+	one_pass(&t, src, dst);
 	if (allocations || locks) {
 		printf("%s: %lu allocations, %lu locks\n", text, allocations, locks);
 		exit(1);
 	}
-	chunk_deinit(&c);
-	buf_free(&out);
+	chunk_deinit(&t.c);
+	buf_free(&t.out);
 }
 
 int main(void)

@@ -27,9 +27,15 @@ static uint8_t *get(uint32_t n)
 	return p;
 }
 
+struct choice {
+	struct pipeline p;
+	char line[512]; /* of the answer */
+};
+
 static int choose(struct scratch *s, const struct request *rq, const struct tune_goal *goal,
-		  const struct tune_input *in, struct pipeline *p, char line[static 512])
+		  const struct tune_input *in, struct choice *c)
 {
+	struct pipeline *p = &c->p;
 	struct tune_report r = {0};
 	char text[PIPELINE_TEXT_MAX], why[200];
 	int rc = 0;
@@ -42,8 +48,8 @@ static int choose(struct scratch *s, const struct request *rq, const struct tune
 	if (pipeline_check(p, why, sizeof why) < 0)
 		abort();
 	pipeline_format(p, text);
-	snprintf(line, 512, "%s %u %u %s %u %u %u %u", text, p->split_mode, p->blocksize,
-		 r.format ? r.format : "-", r.item, r.period, r.permille, r.ntried);
+	snprintf(c->line, sizeof c->line, "%s %u %u %s %u %u %u %u", text, p->split_mode,
+		 p->blocksize, r.format ? r.format : "-", r.item, r.period, r.permille, r.ntried);
 	return 0;
 }
 
@@ -51,9 +57,9 @@ static void answer(struct scratch *s, const struct request *rq)
 {
 	struct tune_goal goal = {.aim = (enum tune_aim)rq->aim};
 	uint8_t *head = get(rq->nhead), *sample = get(rq->nsample);
-	char *base = (char *)get(rq->nbase), text[200] = "", why[200], line[512] = "";
+	char *base = (char *)get(rq->nbase), text[200] = "", why[200];
 	struct buf out = {0};
-	struct pipeline p;
+	struct choice c = {.line = ""};
 
 	pipeline_default(&goal.base);
 	goal.free_codec = goal.free_blocksize = !rq->nbase;
@@ -61,14 +67,14 @@ static void answer(struct scratch *s, const struct request *rq)
 	if (rq->nbase && pipeline_parse(&goal.base, text, why, sizeof why) < 0)
 		abort();
 	struct tune_input in = {view_of(head, rq->nhead), view_of(sample, rq->nsample), 0};
-	int32_t rc = choose(s, rq, &goal, &in, &p, line);
+	int32_t rc = choose(s, rq, &goal, &in, &c);
 	if (!rc && rq->nsample)
-		rc = chunk_encode(s, &p, in.sample, &out);
-	uint32_t lengths[2] = {(uint32_t)strlen(line), (uint32_t)out.n};
+		rc = chunk_encode(s, &c.p, in.sample, &out);
+	uint32_t lengths[2] = {(uint32_t)strlen(c.line), (uint32_t)out.n};
 	fwrite(&rc, sizeof rc, 1, stdout);
 	fwrite(lengths, sizeof lengths, 1, stdout);
-	fwrite(line, 1, lengths[0], stdout);
-	fwrite(out.p ? out.p : (uint8_t *)line, 1, out.n, stdout);
+	fwrite(c.line, 1, lengths[0], stdout);
+	fwrite(out.p ? out.p : (uint8_t *)c.line, 1, out.n, stdout);
 	fflush(stdout);
 	buf_free(&out);
 	free(head);
