@@ -167,7 +167,7 @@ static void try_bytes(const uint8_t *bytes, size_t n)
 	if (len <= 0 || (size_t)len > ROOM)
 		return;
 	/* What is not the window may be left to the library. */
-	if (!try_frame(view_of(frame, (size_t)len), src) && frame[4] & 0x20)
+	if (!try_frame(view_of(frame, (size_t)len), src) && frame[4] & ZSTD_SINGLE_SEGMENT)
 		fail("a plain frame is refused", n);
 	decoded++;
 	try_changed(view_of(frame, (size_t)len), n);

@@ -33,8 +33,7 @@ static void fail(const char *what, size_t n, uint64_t seed)
  * numbers of literals, offsets and matches. A form that never occurs is one that nothing tests.
  */
 #define ROUNDS_FOR_FORMS 1000 /* one is missing after the sweep now and then, not after ten */
-enum { LITERAL_FORMS, TABLE_FORMS, ALL_FORMS = 4 };
-#define LITERALS_OF_ONE 1 /* all of them one byte: RLE */
+enum { LITERAL_FORMS, TABLE_FORMS, ALL_FORMS = TABLE_FORMS + ZSTD_KINDS };
 static unsigned long seen[ALL_FORMS][4];
 
 static size_t literals_length(const uint8_t *p)
@@ -43,11 +42,11 @@ static size_t literals_length(const uint8_t *p)
 	unsigned form = p[0] & 3, size = p[0] >> 2 & 3;
 	static const unsigned wide[4] = {3, 3, 4, 5}, bits[4] = {10, 10, 14, 18};
 	seen[LITERAL_FORMS][form]++;
-	if (form >= 2)
+	if (form >= ZSTD_LITERALS_COMPRESSED)
 		return wide[size] + (h >> (4 + bits[size]) & ((1u << bits[size]) - 1));
 	size_t head = size == 1 ? 2 : size == 3 ? 3 : 1;
 	size_t n = (h & ((1u << 8 * head) - 1)) >> (head == 1 ? 3 : 4);
-	return head + (form ? 1 : n);
+	return head + (form == ZSTD_LITERALS_RLE ? 1 : n);
 }
 
 /* Of a frame that the library has read; eight bytes behind it can be read. */
@@ -55,15 +54,15 @@ static void note_forms(const uint8_t *p)
 {
 	static const unsigned wide[4] = {1, 2, 4, 8};
 	uint32_t block;
-	p += 5 + wide[p[4] >> 6];
+	p += 5 + wide[p[4] >> ZSTD_SIZE_SHIFT];
 	do {
 		block = (uint32_t)get_le64(p) & 0xFFFFFF;
-		p += 3;
-		if ((block >> 1 & 3) == 2) {
+		p += ZSTD_BLOCK_HEADER;
+		if ((block >> 1 & 3) == ZSTD_BLOCK_COMPRESSED) {
 			const uint8_t *s = p + literals_length(p);
 			unsigned n = *s++;
 			s += n >= 128;
-			for (unsigned k = 0; n && k < 3; k++)
+			for (unsigned k = 0; n && k < ZSTD_KINDS; k++)
 				seen[TABLE_FORMS + k][*s >> (6 - 2 * k) & 3]++;
 		}
 		p += block >> 3;
@@ -239,7 +238,7 @@ int main(int argc, char **argv)
 	state = round_seed;
 	sweep(bytes, try_stream);
 	alike(bytes);
-	for (int i = 0; i < MARKED_TRIES && !seen[LITERAL_FORMS][LITERALS_OF_ONE]; i++)
+	for (int i = 0; i < MARKED_TRIES && !seen[LITERAL_FORMS][ZSTD_LITERALS_RLE]; i++)
 		marked(bytes);
 	huge(bytes);
 	unlike(bytes);
