@@ -363,6 +363,7 @@ void frame_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len)
 	space_put(&f->space, at, len);
 	frame_sums_put(f, n, at, len);
 	young_add(&f->young, n, len);
+	f->young.bare |= !frame_sum(f, n);
 	set_entry(f, n, at - f->info.header_len);
 	frame_check(f);
 }

@@ -198,6 +198,9 @@ void frame_sums_forget(struct frame *f, uint64_t at);
 NODISCARD int frame_sums_load(struct frame *f, const struct root_note *note);
 NODISCARD int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out);
 
+/* False: those of this index would be too many, and its note has none. */
+bool frame_sums_fit(const struct index *ix);
+
 /*
  * frame_prove.c. Copies the `len` bytes of chunk n to `at` in the file, piece by piece, and then
  * verifies what is there by the chunk's checksum, so that what was written is what was checked.

@@ -119,12 +119,17 @@ int frame_sums_load(struct frame *f, const struct root_note *note)
 	return 0;
 }
 
+bool frame_sums_fit(const struct index *ix)
+{
+	return ix->n <= ROOT_MAX_SUMS || index_count_stored(ix) <= ROOT_MAX_SUMS;
+}
+
 int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out)
 {
-	uint32_t nstored = index_count_stored(ix), nknown = 0;
 	out->n = 0;
-	if (nstored > ROOT_MAX_SUMS)
+	if (!frame_sums_fit(ix))
 		return 0;
+	uint32_t nstored = index_count_stored(ix), nknown = 0;
 	TRY(buf_reserve_fresh(out, nstored * 8));
 	uint8_t *p = out->p;
 	for (uint32_t i = 0; (i = index_next_stored(ix, i)) < ix->n; i++, p += 8) {

@@ -42,7 +42,7 @@ void young_clear(struct young *y)
 {
 	y->runs.n = 0;
 	y->bytes = 0;
-	y->many = false;
+	y->many = y->bare = false;
 }
 
 void young_deinit(struct young *y)

@@ -12,10 +12,13 @@
 
 #include "base/buf.h"
 
-/* With more runs than this, the next commit syncs before it writes its header. */
+/* With more runs than this, the next commit syncs before it writes a root. */
 #define YOUNG_MAX_RUNS 1024u
 
-/* It does so, too, with more bytes of young chunks: after a power cut all of them are read. */
+/*
+ * With more bytes of young chunks it syncs before it writes its header: after a power cut all of
+ * them are read.
+ */
 #define YOUNG_MAX_BYTES (1ull << 30)
 
 #define YOUNG_RUN_BYTES 8u
@@ -25,6 +28,7 @@ struct young {
 	struct buf runs;
 	uint64_t bytes; /* stored bytes of all that were put, also of those replaced since */
 	bool many;      /* some are not in `runs`: there are too many, or memory is short  */
+	bool bare;      /* some have no checksum, since memory is short                    */
 };
 
 /* Chunk n was put, with `len` stored bytes. */

@@ -5,13 +5,14 @@
  * opened, which recovers, and must show a state of the story at or after the last one that
  * was acknowledged as durable, whole. Some commits are parts that leave out the end of the file.
  *
- *   frame_crash STORIES STATES SEED [--skip-sync N] [--fail] [--from FRAME]
+ *   frame_crash STORIES STATES SEED [--skip-sync N] [--fail] [--forget] [--from FRAME]
  *
  * STATES: disks a crash point. --skip-sync: every N-th sync does nothing, to see that it is
  * noticed. --fail: calls fail now and then, once or several times; a sync that fails may lose what
- * was written since the last one. --from: each story begins with this frame, perhaps another
- * program's, of MAX_SIZE bytes at most. Prints how many stories and states there were, and how
- * many of these recovered; exit code 1 and a line at the first violation.
+ * was written since the last one. --forget: of some chunks there is no checksum, as if there had
+ * been no memory for it. --from: each story begins with this frame, perhaps another program's, of
+ * MAX_SIZE bytes at most. Prints how many stories and states there were, and how many of these
+ * recovered; exit code 1 and a line at the first violation.
  */
 #include "base/log.h"
 #include "crash_disk.h"
@@ -34,6 +35,7 @@ static struct {
 	struct call call[MAX_CALLS];
 	size_t ncalls;
 	unsigned skip_every, nsyncs; /* nsyncs: also those that do nothing */
+	bool forget;   /* the checksums of some chunks */
 	bool fail;     /* calls do now and then: */
 	uint32_t left; /* calls until the next one that fails is 1; 0: none */
 	uint32_t more; /* as many fail after that */
@@ -274,6 +276,8 @@ static int try_put(struct story *t, uint32_t n)
 		rc = frame_alloc(t->f, n, (uint32_t)packed.n, &at);
 	if (rc == 0)
 		rc = frame_write(t->f, at, buf_view(&packed));
+	if (rc == 0 && disk.forget && draw(4) == 0)
+		frame_sums_forget(t->f, at);
 	uint64_t before = t->f->young.bytes;
 	(void)before; /* of an assert alone */
 	if (rc == 0) {
@@ -538,6 +542,8 @@ static int options(char **arg, struct buf *from)
 	for (; *arg && rc == 0; arg++)
 		if (strcmp(*arg, "--fail") == 0)
 			disk.fail = true;
+		else if (strcmp(*arg, "--forget") == 0)
+			disk.forget = true;
 		else if (strcmp(*arg, "--skip-sync") == 0 && arg[1])
 			disk.skip_every = (unsigned)atoi(*++arg);
 		else if (strcmp(*arg, "--from") == 0 && arg[1])

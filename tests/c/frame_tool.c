@@ -19,7 +19,8 @@
  *                           only the N-th does; lost: it says that it went well
  *   die N                   after N more changes of the file every one fails
  *   crash SEED              power is lost: of the writes since the last sync some are
- *                           undone, drawn by SEED; the frame is closed, faults end
+ *                           undone, drawn by SEED; the frame is closed, faults end,
+ *                           and what follows counts as after another boot
  *   read AT N               prints the bytes in hex
  *   sum                     prints size and FNV-1a of all bytes, twice: read by chunks and by range
  *
@@ -27,6 +28,7 @@
  * is said above, or "ok".
  */
 #include "frame/frame.h"
+#include "frame/root.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -396,6 +398,7 @@ static int do_crash(struct tool *t, unsigned seed)
 	int rc = undo_some(frame_io(t->frame), seed);
 	frame_close(t->frame);
 	t->frame = NULL;
+	root_boot_set(root_boot() + 2);
 	fault.dying = false;
 	fault.every = fault.once = 0;
 	return rc;

@@ -39,6 +39,13 @@ def test_every_disk_shows_a_state_that_was(seed, fail):
     assert states > 15000 and recovered > 1000, said
 
 
+def test_a_chunk_without_a_checksum_is_synced():
+    """Memory was short when it was written: then nothing could prove it after a power cut."""
+    code, said, states, recovered = crash(30, 20, 7, "--forget")
+    assert code == 0, said
+    assert states > 5000 and recovered > 100, said
+
+
 @pytest.mark.parametrize("seed", [20274, 40272, 60553])
 def test_a_root_without_its_header_does_not_come_back(seed):
     """A process is killed before it writes a header. The next one syncs the file as it finds it,
