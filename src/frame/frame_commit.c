@@ -119,7 +119,7 @@ struct draft {
 	struct header_root root;
 	uint64_t seq, whole;   /* as in the note */
 	struct fingerprint fp;
-	bool synced;           /* before the header: its chunks need no proof */
+	bool synced;           /* before the header: then its chunks need no proof */
 };
 
 static int sign(struct frame *f, struct draft *d)
@@ -226,7 +226,7 @@ static int place(struct frame *f, struct draft *d)
 static int draft_root(struct frame *f, struct draft *d)
 {
 	struct buf sums = {0};
-	struct view young = d->synced ? view_of(NULL, 0) : buf_view(&f->young.runs);
+	struct view young = buf_view(&f->young.runs);
 	int rc = index_encode(d->has.ix, &d->packed);
 	if (rc == 0 && f->notes)
 		rc = frame_sums_pack(f, d->has.ix, &sums);

@@ -176,6 +176,9 @@ void frame_unload(struct frame *f);
 /* recover.c: loads the newest other root that is whole. -EBADMSG: there is none. */
 NODISCARD int frame_recover(struct frame *f);
 
+/* For tests: of so many bytes of chunks recovery may see that they are not what they should be. */
+void frame_recover_bound(uint64_t bytes);
+
 /* frame_front.c: signs the trailer of an empty root, with the next sequence number. */
 NODISCARD int frame_sign_empty(struct frame *f, struct view head, struct span trailer);
 

@@ -155,14 +155,17 @@ static uint64_t young_bytes(const struct frame *f, struct view runs)
 /* Applies what the note says about chunks to the index, and has young chunks verified. */
 static int use_note(struct frame *f, const struct root_note *note, struct fingerprint fp)
 {
-	uint64_t era = fp.word ? root_era(f->io) : 0;
-	uint64_t proof = fp.hash ^ era;
+	/* A header led here, which was written after a sync. */
+	bool is_synced = fp.word == 0 && !f->went_back;
 	_Atomic uint64_t *mark = &proven[fp.hash % PROVEN];
 	f->seq = note->seq;
 	f->whole = f->roots.newest = note->whole;
 	f->recoverable = true;
 	TRY(frame_sums_load(f, note));
-	if (fp.word == 0 || *mark == proof)
+	if (is_synced)
+		return 0;
+	uint64_t era = root_era(f->io), proof = fp.hash ^ era;
+	if (*mark == proof)
 		return 0;
 	if (fp.word == era) { /* the next root has to prove them too, unless a sync comes first */
 		young_clear(&f->young);

@@ -9,6 +9,9 @@
  * checksums: bytes of roots older than the newest durable one may have been reused. So the newest
  * durable one is found at the latest: nothing that it needs is touched before a newer one is
  * durable, and the header, which lies in one sector, always tells its own length.
+ *
+ * Not all chunks of a large frame are read for that, but those are that newer roots than the
+ * durable one may lack: their notes list them as young.
  */
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
@@ -28,8 +31,14 @@
 #define STEP (1u << 20)
 #define SCAN_MOST (16ull << 30)  /* bytes that are looked through, around that end */
 #define PROVE_MOST (16ull << 30) /* bytes of young chunks                          */
-#define VERIFY_MOST (4ull << 30) /* bytes of chunks                                */
 #define LOOK_MOST (64ull << 20)  /* bytes that are looked at for being zero        */
+
+static uint64_t verify_most = 4ull << 30; /* bytes of other chunks */
+
+void frame_recover_bound(uint64_t bytes)
+{
+	verify_most = bytes;
+}
 
 /*
  * Other limits follow the length of the file: `least`, and so many `times` that length, but no more
@@ -277,7 +286,7 @@ static int try_roots(struct frame *f, struct search *s)
 {
 	uint64_t load = bound_of(load_bound, s->file_len);
 	uint64_t index = bound_of(index_bound, s->file_len);
-	uint64_t verify = VERIFY_MOST, newest = s->n ? s->best[0].seq : 0;
+	uint64_t verify = verify_most, newest = s->n ? s->best[0].seq : 0;
 	f->prove = PROVE_MOST;
 	for (uint32_t i = 0; i < s->n; i++) {
 		struct cost cost = cost_of(s, &s->best[i]);
