@@ -46,9 +46,10 @@ FAULTS = {
 KILL = {"how": Fault.KILL, "calls": Fault.CHANGE}
 
 
-def open_as_path(info):
+def may_write(info):
+    """Stories open files to write. What was only looked up may be open to read, or as a path."""
     flags = next(line for line in info.read_text().splitlines() if line.startswith("flags:"))
-    return int(flags.split()[1], 8) & os.O_PATH
+    return int(flags.split()[1], 8) & os.O_ACCMODE == os.O_RDWR
 
 
 class Faults:
@@ -67,13 +68,13 @@ class Faults:
         self.injected.set(n, **self.fault)
 
     def open_files(self, directory):
-        """Files in a backing directory that the daemon has open."""
+        """Files in a backing directory that the daemon has open to write."""
         there = Path(f"/proc/{self.mount.proc.pid}/fd")
         found = []
         for fd in os.listdir(there):
             try:
                 path = Path(os.readlink(there / fd))
-                if path.parent == directory and not open_as_path(there.parent / "fdinfo" / fd):
+                if path.parent == directory and may_write(there.parent / "fdinfo" / fd):
                     found.append(path.name)
             except FileNotFoundError:  # closed meanwhile
                 pass

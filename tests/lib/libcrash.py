@@ -12,8 +12,10 @@ import os
 import random
 
 from libdata import KINDS, blob
+from libposix import KEEP_SIZE, PUNCH_HOLE, ZERO_RANGE, fallocate
 
 PAGE = 4096
+COPY_MOST = 70_000
 LIMIT = 300_000
 NAMES = ["a", "b", "c.dat", "long name", "e"]
 # ENOENT: the dead mount is taken away, and below it there is nothing.
@@ -69,6 +71,13 @@ def spliced(old, at, data):
     return old[:at].ljust(at, b"\0") + data + old[at + len(data) :]
 
 
+def copy_all(fd, source, at, to, size):
+    while size:
+        n = os.copy_file_range(source, fd, size, at, to)
+        assert n > 0
+        at, to, size = at + n, to + n, size - n
+
+
 class Story:
     """Operations in one directory, each remembered before it is done and after. `direct`:
     O_DIRECT. `volatile`: what was closed without a sync may be lost too, and a file that was
@@ -100,6 +109,11 @@ class Story:
         "fsync": 4,
         "close": 3,
         "scatter": 1,
+        "empty": 1,
+        "punch": 1,
+        "zero": 1,
+        "allocate": 1,
+        "copy": 4,
     }
 
     def step(self):
@@ -208,6 +222,60 @@ class Story:
         name = self.known()
         if name is not None:
             self.cut(self.names[name], os.truncate, self.top / name)
+
+    def empty(self):
+        name = self.known()
+        if name is not None:
+            node = self.names[name]
+            self.change(node, b"", self.open_emptied, self.top / name)
+            self.take_slot(self.emptied, node)
+
+    def open_emptied(self, path):
+        self.emptied = os.open(path, os.O_RDWR | os.O_TRUNC | self.direct)
+
+    def place(self):
+        """A range, at a border of chunks or anywhere."""
+        unit = self.rng.choice([1, PAGE, 1 << 16])
+        at = self.rng.randrange(self.limit) // unit * unit
+        return at, min(self.rng.randrange(1, COPY_MOST // unit + 2) * unit, self.limit - at)
+
+    def blank(self, mode):
+        slot = self.slot()
+        if slot is not None:
+            fd, node = self.slots[slot]
+            at, size = self.place()
+            zeros = bytes(max(0, min(size, len(node.now) - at)))
+            content = spliced(node.now, at, zeros) if zeros else node.now
+            self.change(node, content, fallocate, fd, mode, at, size)
+
+    def punch(self):
+        self.blank(PUNCH_HOLE | KEEP_SIZE)
+
+    def zero(self):
+        self.blank(ZERO_RANGE | KEEP_SIZE)
+
+    def allocate(self):
+        slot = self.slot()
+        if slot is not None:
+            fd, node = self.slots[slot]
+            at, size = self.place()
+            self.change(node, node.now.ljust(at + size, b"\0"), fallocate, fd, 0, at, size)
+
+    def copy(self):
+        """copy_file_range, which may end at any border of chunks."""
+        if not self.slots:
+            return
+        source, source_node = self.slots[self.slot()]
+        fd, node = self.slots[self.slot()]
+        at, size = self.place()
+        to = self.place()[0]
+        data = source_node.now[at : at + min(size, self.limit - to)]
+        if not data or (node is source_node and at < to + len(data) and to < at + len(data)):
+            return
+        before = node.now
+        for end in range(PAGE - to % PAGE, len(data), PAGE):
+            self.change(node, spliced(before, to, data[:end]), lambda fd: None, fd)
+        self.change(node, spliced(before, to, data), copy_all, fd, source, at, to, len(data))
 
     def rename(self):
         old, new = self.known(), self.name()
