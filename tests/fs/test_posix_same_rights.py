@@ -18,6 +18,7 @@ from libposix import (
     PUNCH_HOLE,
     RENAME_EXCHANGE,
     RENAME_NOREPLACE,
+    RENAME_WHITEOUT,
     error_of,
     fallocate,
     in_child,
@@ -27,11 +28,12 @@ from libposix import (
 from libstory import Stories, assert_same_story, attributes, listing, opened, try_open
 
 story = Stories()
-CAP_FSETID, CAPABILITY_VERSION = 4, 0x20080522
+CAP_FOWNER, CAP_FSETID, CAPABILITY_VERSION = 3, 4, 0x20080522
+PR_SET_KEEPCAPS = 8
 
 
-def drop_fsetid():
-    """This process may keep set-id bits no more, whoever it is."""
+def set_capabilities(change):
+    """The first half of the effective ones of this process becomes change(what it is)."""
     head = struct.pack("<Ii", CAPABILITY_VERSION, 0)
     sets = ctypes.create_string_buffer(
         24
@@ -39,8 +41,23 @@ def drop_fsetid():
     libc = ctypes.CDLL(None, use_errno=True)
     assert libc.capget(head, sets) == 0
     words = list(struct.unpack("<6I", sets.raw))
-    words[0] &= ~(1 << CAP_FSETID)
+    words[0] = change(words[0])
     assert libc.capset(head, struct.pack("<6I", *words)) == 0
+
+
+def drop_fsetid():
+    """This process may keep set-id bits no more, whoever it is."""
+    set_capabilities(lambda had: had & ~(1 << CAP_FSETID))
+
+
+def become_a_guard(uid):
+    """This process is another user's, who may do what owners may."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) == 0
+    os.setgroups([])
+    os.setgid(uid)
+    os.setuid(uid)
+    set_capabilities(lambda had: 1 << CAP_FOWNER)
 
 
 @story
@@ -79,6 +96,40 @@ def who_owns_what_is_made(top):
         error_of(os.rename, f"{top}/group/..", f"{top}/x"),
         error_of(os.rmdir, f"{top}/."),
     )
+
+
+@story
+def whose_is_what_a_rename_leaves(top):
+    os.chmod(top, 0o777)
+    modes = {
+        "all": (0, 0o777),
+        "group": (2000, 0o775),
+        "setgid": (4321, 0o2777),
+        "sticky": (0, 0o1777),
+    }
+    for name, (gid, mode) in modes.items():
+        (top / name).mkdir()
+        os.chown(top / name, 0, gid)
+        os.chmod(top / name, mode)
+        for kind in ("frame", "over", "replaced"):
+            (top / name / kind).write_bytes(kind.encode())
+        (top / name / "dir").mkdir()
+
+    def move():
+        return [
+            error_of(renameat2, top / name / old, top / name / new, RENAME_WHITEOUT)
+            for name in modes
+            for old, new in (("frame", "to"), ("over", "replaced"), ("dir", "to-dir"))
+        ]
+
+    def move_as_guard():
+        become_a_guard(NOBODY)
+        return move()
+
+    yield in_child(move, uid=NOBODY, groups=[2000])
+    yield [listing(top / name) for name in modes]
+    yield in_child(move_as_guard)
+    yield [listing(top / name) for name in modes]
 
 
 @story

@@ -44,7 +44,8 @@ bool caller_override(const struct caller *c)
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
 	/* The kernel has already removed a set-group-id bit that the caller may not set. */
-	const unsigned wanted = 1u << CAP_DAC_OVERRIDE | 1u << CAP_FSETID;
+	const unsigned wanted =
+		1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER | 1u << CAP_FSETID;
 
 	if (!c->worn || syscall(SYS_capget, &head, caps) < 0)
 		return false;

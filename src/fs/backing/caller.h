@@ -26,9 +26,10 @@ void caller_enter(struct caller *c, bool is_root);
 void caller_leave(struct caller *c);
 
 /*
- * Between enter and leave: lets the thread write to every directory, since the kernel has decided
- * that the caller may. The kernel knows the caller's supplementary groups, which this thread does
- * not have. False: we do not have that right either, or this thread does not act as the caller.
+ * Between enter and leave: lets the thread change every directory, also a sticky one, since the
+ * kernel has decided that the caller may. The kernel knows the caller's supplementary groups and
+ * capabilities, which this thread does not have. False: we do not have that right either, or this
+ * thread does not act as the caller.
  */
 bool caller_override(const struct caller *c);
 

@@ -15,7 +15,8 @@ struct side {
 	struct inode *parent;
 	int dirfd;
 	const char *shown;
-	unsigned leaves; /* what a move from here leaves behind: RENAME_WHITEOUT, or 0: nothing */
+	struct caller *leaves; /* a move from here leaves a mark behind, which is his; NULL: none */
+	bool as_root;          /* so that it can be given to him */
 	struct entry e;  /* e.fd < 0: there is nothing of that name */
 	bool unchecked;  /* ... but that was not checked under all suffixes: target_open */
 };
@@ -109,6 +110,19 @@ static int target_name(const struct side *from, const struct side *to,
 			 names_suffix(from->e.backing), to->shown, out);
 }
 
+/* A caller whose right comes from a supplementary group, or a capability, is refused at first. */
+static int move_leaving_mark(const struct side *from, const char *name, const struct side *to,
+			     const char *to_name, unsigned flags)
+{
+	flags |= RENAME_WHITEOUT;
+	caller_enter(from->leaves, from->as_root);
+	int rc = renameat2(from->dirfd, name, to->dirfd, to_name, flags) < 0 ? -errno : 0;
+	if ((rc == -EACCES || rc == -EPERM) && caller_override(from->leaves))
+		rc = renameat2(from->dirfd, name, to->dirfd, to_name, flags) < 0 ? -errno : 0;
+	caller_leave(from->leaves);
+	return rc;
+}
+
 /*
  * NFS, SMB and many FUSE file systems support no flags: there we look first whether the name is
  * taken.
@@ -116,7 +130,8 @@ static int target_name(const struct side *from, const struct side *to,
 static int move_backing(const struct side *from, const char *name, const struct side *to,
 			const char *to_name, unsigned flags)
 {
-	flags |= from->leaves;
+	if (from->leaves)
+		return move_leaving_mark(from, name, to, to_name, flags);
 	if (renameat2(from->dirfd, name, to->dirfd, to_name, flags) == 0)
 		return 0;
 	if (errno != EINVAL || flags != RENAME_NOREPLACE)
@@ -267,7 +282,6 @@ static int rename_once(struct fs *fs, struct side *from, struct side *to, unsign
 	if (replaces && is_same_file(from, to))
 		return 0; /* says POSIX */
 	TRY(target_name(from, to, name));
-	from->leaves = flags & RENAME_WHITEOUT;
 	if (from->leaves)
 		TRY(whiteout_name(from, white));
 	int rc = !replaces ? give_name(from, to, move_to, name) :
@@ -337,7 +351,10 @@ void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t n
 	       const char *newname, unsigned flags)
 {
 	struct fs *fs = ops_fs(req);
-	struct side from = {.parent = ops_inode(fs, parent), .dirfd = -1, .shown = name};
+	struct caller caller = ops_caller(req);
+	struct side from = {.parent = ops_inode(fs, parent), .dirfd = -1, .shown = name,
+			    .leaves = flags & RENAME_WHITEOUT ? &caller : NULL,
+			    .as_root = fs->backing.is_root};
 	struct side to = {.parent = ops_inode(fs, newparent), .dirfd = -1, .shown = newname};
 
 	from.e.fd = to.e.fd = -1;
