@@ -6,6 +6,7 @@
 
 #include "base/fd.h"
 #include "frame/policy/policy.h"
+#include "frame/policy/rules.h"
 #include "frame/stage.h"
 
 #include <fcntl.h>

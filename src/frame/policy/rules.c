@@ -1,5 +1,4 @@
-/* Rules for names, see wish.h: a small file that is read once. */
-#include "frame/policy/wish.h"
+#include "frame/policy/rules.h"
 
 #include "base/buf.h"
 

@@ -1,7 +1,7 @@
 #include "frame/policy/settings.h"
 
 #include "codec/chunk.h"
-#include "frame/policy/wish.h"
+#include "frame/policy/rules.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -36,7 +36,7 @@ struct settings {
 	enum settings_tune tune;  /* off when filter, typesize or pipeline is given */
 	uint64_t chunksize;       /* a multiple of pipeline.blocksize          */
 	uint64_t chunksize_most;  /* wishes for more get this                  */
-	struct rules *rules;      /* wish.h; NULL: none                        */
+	struct rules *rules;      /* rules.h; NULL: none                       */
 	/* set by wish_apply: a file's own wish, or pipeline, applies even if the file has data */
 	bool insist, insist_pipeline;
 };

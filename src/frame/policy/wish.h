@@ -1,6 +1,6 @@
 /*
  * Wishes for how a file is stored, which come before the settings: extended attributes of the file
- * or its directory, or a rule for its name.
+ * or its directory, or a rule for its name (rules.h).
  *
  *   user.cframefs.pipeline   shuffle:4+zstd:3       user.cframefs.chunksize   4M
  *   user.cframefs.tune       size                   user.cframefs.blocksize   16K
@@ -40,18 +40,5 @@ void wish_inherit(int from, int to);
 
 /* The settings, overridden by the wishes. Borrows the rules. */
 struct settings wish_apply(const struct settings *all, const struct wish *w);
-
-/* Rules of a file: lines of a pattern for names, and words as above. The first match counts. */
-struct rules;
-
-/*
- * -EINVAL: a line is wrong, and `why` says which, and why. Any other failure but -ENOMEM: the file
- * could not be read, and `why` says so.
- */
-NODISCARD int rules_read(struct rules **r, const char *file, struct option_why *why);
-void rules_free(struct rules *r);
-
-/* Sets *w to the first rule that fits the name; leaves it if there is none. `r` may be NULL. */
-void rules_match(const struct rules *r, const char *name, struct wish *w);
 
 #endif

@@ -1,5 +1,6 @@
 #include "fs/file/file.h"
 
+#include "frame/policy/rules.h"
 #include "frame/view_npy.h"
 
 struct settings file_settings(const struct file *f)

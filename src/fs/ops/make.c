@@ -1,5 +1,5 @@
 /* What makes files, directories and other nodes. */
-#include "frame/policy/wish.h"
+#include "frame/policy/rules.h"
 #include "fs/file/open.h"
 #include "fs/ops/ops.h"
 #include "fs/ops/push.h"
