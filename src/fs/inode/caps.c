@@ -9,13 +9,6 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/*
- * Values of inode.no_caps_until: until when the kernel, by what it was told, knows that there are
- * none. Such times are even; 0: it was never told; SET_SINCE: some were set after it was told.
- */
-#define TOLD_LONG_AGO 2u
-#define SET_SINCE 1u
-
 static uint64_t now_ns(void)
 {
 	return clock_read(CLOCK_MONOTONIC_COARSE);
@@ -35,12 +28,6 @@ static void note_mode(struct caps *c, int fd)
 	}
 }
 
-static bool is_told(const struct inode *n)
-{
-	uint64_t until = n->no_caps_until;
-	return until && !(until & 1);
-}
-
 void caps_hold(struct inode *n, int fd)
 {
 	struct caps *c = &n->caps;
@@ -48,7 +35,9 @@ void caps_hold(struct inode *n, int fd)
 	pthread_mutex_lock(&c->lock);
 	if (!c->held) {
 		note_mode(c, fd);
-		ssize_t len = is_told(n) ? 0 : fgetxattr(fd, CAPS_XATTR, c->value, sizeof c->value);
+		ssize_t len = 0;
+		if (!c->told_none)
+			len = fgetxattr(fd, CAPS_XATTR, c->value, sizeof c->value);
 		c->n = len > 0 ? (size_t)len : 0;
 		c->held = true;
 	}
@@ -65,7 +54,7 @@ bool caps_noted(struct inode *n)
 
 bool caps_known_none(const struct inode *n)
 {
-	return now_ns() < n->no_caps_until;
+	return now_ns() < n->caps.none_until;
 }
 
 /* The lock is held, here and in note. */
@@ -155,6 +144,13 @@ static void note(struct caps *c, struct view value)
 		memcpy(c->value, value.p, c->n);
 }
 
+/* What the kernel knows from now on. The lock is held. */
+static void tell(struct caps *c, bool none, uint64_t until)
+{
+	c->told_none = none;
+	c->none_until = until;
+}
+
 int caps_set(struct inode *n, int fd, struct view value, int flags)
 {
 	char path[FD_PATH_MAX];
@@ -165,7 +161,7 @@ int caps_set(struct inode *n, int fd, struct view value, int flags)
 	int rc = setxattr(path, CAPS_XATTR, value.p, value.n, flags) < 0 ? -errno : 0;
 	if (rc >= 0) {
 		note(&n->caps, value);
-		n->no_caps_until = SET_SINCE;
+		tell(&n->caps, false, 0);
 	}
 	pthread_mutex_unlock(&n->caps.lock);
 	return rc;
@@ -183,7 +179,7 @@ int caps_remove(struct inode *n, int fd)
 		rc = 0; /* we took them away ourselves */
 	if (rc >= 0 || rc == -ENODATA) {
 		note(&n->caps, (struct view){NULL, 0});
-		n->no_caps_until = TOLD_LONG_AGO; /* the kernel does not ask again */
+		tell(&n->caps, true, 0); /* the kernel does not ask again */
 	}
 	pthread_mutex_unlock(&n->caps.lock);
 	return rc;
@@ -210,7 +206,7 @@ ssize_t caps_get(struct inode *n, int fd, struct span dst, uint64_t keep_ns)
 		memcpy(dst.p, c->value, c->n);
 	}
 	if (rc == -ENODATA)
-		n->no_caps_until = (now_ns() + keep_ns) & ~1ull;
+		tell(c, true, now_ns() + keep_ns);
 	pthread_mutex_unlock(&c->lock);
 	return rc;
 }

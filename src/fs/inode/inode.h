@@ -62,13 +62,16 @@ struct inode_times {
 
 /* File capabilities and set-id bits as they were before our own writes (caps.h). */
 struct caps {
-	pthread_mutex_t lock; /* innermost; no_caps_until changes under it, too */
+	pthread_mutex_t lock; /* innermost */
+	bool told_none;       /* the kernel was told that there are none, and none were set since */
 	bool held;            /* our writes have begun, and what follows is noted */
 	size_t n;             /* bytes of value; 0: the file had none */
 	uint8_t value[24];
 	mode_t mode;          /* permissions; 0: they had no set-id bits */
 	uid_t uid;            /* to whom the file belonged, if they had */
 	gid_t gid;
+	/* Until when (CLOCK_MONOTONIC_COARSE) whoever asks again is told so, too. */
+	_Atomic uint64_t none_until;
 };
 
 /*
@@ -135,7 +138,6 @@ struct inode {
 	bool made;                /* here; fixed */
 	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet */
 	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
-	_Atomic uint64_t no_caps_until; /* caps.c */
 	struct caps caps;         /* has a lock of its own */
 	unsigned nwriters;        /* open handles that may write */
 	_Atomic uint64_t listing_lasts; /* of a directory, meter_now: ops/dir.c */
