@@ -24,6 +24,13 @@ static inline uint64_t clock_from_seconds(double seconds)
 	return (uint64_t)(seconds * (double)CLOCK_SECOND);
 }
 
+/* For waiting by looking: sleeps for *pause, which is twice as long the next time, or `most`. */
+static inline void clock_nap(uint64_t *pause, uint64_t most)
+{
+	nanosleep(&(struct timespec){.tv_nsec = (long)*pause}, NULL);
+	*pause = *pause < most / 2 ? 2 * *pause : most;
+}
+
 static inline double clock_to_seconds(uint64_t ns)
 {
 	return (double)ns / (double)CLOCK_SECOND;

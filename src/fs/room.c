@@ -5,20 +5,19 @@
 #include "fs/fs.h"
 
 #include <errno.h>
-#include <time.h>
 
 /* The limit, both since the last removal and in all: others may go on removing files. */
 #define SOON (5 * CLOCK_SECOND)
 #define PAUSE_MIN (CLOCK_SECOND / 1000)
-#define PAUSE_DOUBLES 6
+#define PAUSE_MAX (64 * PAUSE_MIN)
 #define PAUSE_ALONE (4 * PAUSE_MIN) /* no other thread is asked to serve meanwhile */
 
 /* The thread that closes the removed file must not queue behind those that wait for its room. */
-static void pause_for(struct fs *fs, uint64_t ns)
+static void pause_longer(struct fs *fs, uint64_t *pause)
 {
-	bool relieved = ns > PAUSE_ALONE && relief_begin(&fs->relief);
+	bool relieved = *pause > PAUSE_ALONE && relief_begin(&fs->relief);
 
-	nanosleep(&(struct timespec){.tv_nsec = (long)ns}, NULL);
+	clock_nap(pause, PAUSE_MAX);
 	if (relieved)
 		relief_end(&fs->relief);
 }
@@ -41,6 +40,8 @@ bool room_soon(struct fs *fs, struct room_wait *w, int rc)
 		return again;
 	}
 	w->last = false;
-	pause_for(fs, PAUSE_MIN << min_u64(w->pauses++, PAUSE_DOUBLES));
+	if (!w->pause)
+		w->pause = PAUSE_MIN;
+	pause_longer(fs, &w->pause);
 	return true;
 }

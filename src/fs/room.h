@@ -13,9 +13,9 @@ struct fs;
 
 /* One caller's wait; zeroed before the first try. */
 struct room_wait {
-	uint64_t since;  /* meter_now, when it began; 0: not yet               */
-	unsigned pauses; /* so far; each is longer than the one before         */
-	bool last;       /* no removed file is left to wait for: the last try  */
+	uint64_t since; /* meter_now, when it began; 0: not yet              */
+	uint64_t pause; /* the next one, in ns; 0: there was none so far     */
+	bool last;      /* no removed file is left to wait for: the last try */
 };
 
 /*

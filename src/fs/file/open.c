@@ -1,5 +1,6 @@
 #include "fs/file/open.h"
 
+#include "base/clock.h"
 #include "fs/file/load.h"
 #include "fs/file/share.h"
 
@@ -63,8 +64,8 @@ static int get_inode_locked(struct fs *fs, struct inode *n, const struct opening
 }
 
 /* The pause between two looks: short at first, then longer, as the wait may take half a minute. */
-#define NAP_US 50
-#define NAP_MAX_US 5000
+#define NAP_NS 50000
+#define NAP_MAX_NS 5000000
 
 /*
  * Takes n->lock for an open, which has to wait while n->busy is set. While the last user cuts the
@@ -74,15 +75,14 @@ static int get_inode_locked(struct fs *fs, struct inode *n, const struct opening
  */
 static void lock_to_open(struct fs *fs, struct inode *n)
 {
-	useconds_t nap = NAP_US;
+	uint64_t nap = NAP_NS;
 	bool relieved = false;
 
 	pthread_mutex_lock(&n->lock);
 	while (n->busy != INODE_NOT_BUSY) {
 		pthread_mutex_unlock(&n->lock);
 		relieved = relieved || relief_begin(&fs->relief); /* that user may wait, too */
-		usleep(nap);
-		nap = nap * 2 < NAP_MAX_US ? nap * 2 : NAP_MAX_US;
+		clock_nap(&nap, NAP_MAX_NS);
 		pthread_mutex_lock(&n->lock);
 	}
 	if (relieved)

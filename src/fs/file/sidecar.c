@@ -1,5 +1,6 @@
 #include "fs/file/sidecar.h"
 
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "base/meter.h"
@@ -27,13 +28,15 @@
 #define SELDOM_NS 1000000000
 /* Each thread waits so long even then, and holding locks of ours never longer. */
 #define GRACE_NS 50000000
-#define NAP_MAX_US 5000
+/* The pause between two tries: short at first, then longer. */
+#define NAP_NS 50000
+#define NAP_MAX_NS 5000000
 
 /* One thread's wait for the lock. */
 struct rest {
 	uint64_t grace; /* when it ends; 0: not begun */
 	uint64_t end;   /* of the wait; 0: when it is over for all */
-	useconds_t nap;
+	uint64_t nap;   /* the next pause */
 	bool relieved;
 };
 
@@ -188,12 +191,6 @@ static bool try_lock(struct sidecar *s, int op)
 	return !held;
 }
 
-static void nap(struct rest *r)
-{
-	usleep(r->nap);
-	r->nap = r->nap * 2 < NAP_MAX_US ? r->nap * 2 : NAP_MAX_US;
-}
-
 static struct sidecar_busy look(struct sidecar *s, int op, uint64_t *now)
 {
 	pthread_mutex_lock(&s->lock);
@@ -221,12 +218,12 @@ static bool rest(struct sidecar *s, int op, struct rest *r)
 	bool over = is_over(s, op, &now);
 
 	if (!r->grace)
-		*r = (struct rest){.grace = now + GRACE_NS, .end = r->end, .nap = 50};
+		*r = (struct rest){.grace = now + GRACE_NS, .end = r->end, .nap = NAP_NS};
 	if (now > r->grace && (over || (r->end && now > r->end)))
 		return false;
 	if (now > r->grace && !r->relieved)
 		r->relieved = relief_begin(s->relief);
-	nap(r);
+	clock_nap(&r->nap, NAP_MAX_NS);
 	return true;
 }
 
@@ -243,10 +240,10 @@ static bool rest_briefly(struct sidecar *s, int op, struct rest *r)
 	struct sidecar_busy b = look(s, op, &now);
 
 	if (!r->grace)
-		*r = (struct rest){.grace = now + GRACE_NS, .nap = 50};
+		*r = (struct rest){.grace = now + GRACE_NS, .nap = NAP_NS};
 	if (now > r->grace || (b.since && now - b.watched > GRACE_NS))
 		return false;
-	nap(r);
+	clock_nap(&r->nap, NAP_MAX_NS);
 	return true;
 }
 
