@@ -441,6 +441,28 @@ def test_attributes_that_were_synced(mount, disk):
         disk.umount()
 
 
+@pytest.mark.parametrize("disk", MAKE, indirect=True)
+def test_what_was_closed_is_there_after_a_sync_of_the_backing_directory(mount, disk):
+    """The kernel tells no FUSE daemon of a sync: this is what README says of it."""
+    assert disk.mount() is None
+    (disk.top / "backing").mkdir()
+    m = mount(OPTIONS, backing=disk.top / "backing").allow("^cframefs: (error|warning)")
+    content = blob(1, 300_001, "noise")
+    try:
+        (m.mnt / "f").write_bytes(content)
+        subprocess.run(["sync", "-f", disk.top / "backing"], check=True, timeout=60 * SLOWNESS)
+        disk.shut_down()
+        m.kill()
+        disk.umount()
+        assert disk.mount() is None
+        m.start()
+        assert (m.mnt / "f").read_bytes() == content
+        m.unmount()
+    finally:
+        m.kill()
+        disk.umount()
+
+
 def kernel():
     return tuple(int(n) for n in os.uname().release.split("-")[0].split(".")[:2])
 
