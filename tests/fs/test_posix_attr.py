@@ -5,7 +5,10 @@ import stat
 import subprocess
 import time
 
+import pytest
+
 from libdata import blob
+from libmount import umount
 from libposix import error_of, sync, write_at
 
 MiB = 1 << 20
@@ -62,6 +65,41 @@ def test_size_is_logical_and_blocks_are_stored(mount):
         ["du", "-k", "--apparent-size", m.mnt / "runs"], capture_output=True, text=True, check=True
     ).stdout
     assert int(du.split()[0]) < 100 and int(apparent.split()[0]) == 3 * 1024
+
+
+def test_other_file_systems_below_have_numbers_of_their_own(mount, root, work):
+    """As subvolumes of btrfs do. Who finds a number twice takes it for one file: cp -a made links
+    to the wrong content, and all of these tools left directories out."""
+    m = mount()
+    names = ("a", "b")
+    try:
+        for name in names:
+            (m.backing / name).mkdir()
+            command = ["mount", "-t", "tmpfs", "-o", "size=8M,mode=755", "none", m.backing / name]
+            got = subprocess.run(command, capture_output=True, check=False, text=True)
+            if got.returncode:
+                pytest.skip(f"no mounts here: {got.stderr.strip()}")
+            (m.mnt / name / "x").write_text(f"content of {name}")
+            os.link(m.mnt / name / "x", m.mnt / name / "y")
+            (m.mnt / name / "d").mkdir()
+        for path, stored in (("", ""), ("x", "x.b2frame"), ("d", "d")):
+            below = [os.stat(m.backing / name / stored).st_ino for name in names]
+            shown = [os.stat(m.mnt / name / path).st_ino for name in names]
+            assert below[0] == below[1] and shown[0] != shown[1]
+        for name in names:
+            listed = {e.name: e.inode() for e in os.scandir(m.mnt / name)}
+            assert listed == {e: os.stat(m.mnt / name / e).st_ino for e in ("x", "y", "d")}
+            assert listed["x"] == listed["y"]
+        copy = work / "copy"
+        got = subprocess.run(["cp", "-a", m.mnt, copy], capture_output=True, text=True)
+        assert got.returncode == 0 and got.stderr == ""
+        for name in names:
+            assert sorted(os.listdir(copy / name)) == ["d", "x", "y"]
+            assert (copy / name / "x").read_text() == f"content of {name}"
+    finally:
+        m.unmount()
+        for name in names:
+            umount(m.backing / name)
 
 
 def test_inode_numbers_are_distinct_and_stable(mount):

@@ -175,7 +175,7 @@ static bool list_one(struct listing *l, const struct dirent *d)
 		plain.st_mode = (mode_t)DTTOIF(d->d_type);
 		return put_name(l, e.shown, &plain, d->d_off);
 	}
-	plain = (struct stat){.st_ino = e.st.st_ino, .st_mode = shown_type(&e)};
+	plain = (struct stat){.st_ino = ops_number(l->fs, &e.st), .st_mode = shown_type(&e)};
 	if (!l->plus) {
 		close(e.fd);
 		return put_name(l, e.shown, &plain, d->d_off);

@@ -14,12 +14,26 @@
 #define BLKSIZE_MIN 4096
 #define BLKSIZE_MAX (1u << 20)
 
+#define SPREAD UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / golden ratio: small numbers get far apart */
+
+/*
+ * One device's numbers stay distinct. Whoever finds a number twice takes it for one file: find and
+ * du skip the second directory, cp -a and tar link what has several names to the wrong content.
+ */
+uint64_t ops_number(const struct fs *fs, const struct stat *st)
+{
+	dev_t own = inodes_root(fs->inodes)->key.dev;
+	return st->st_dev == own ? st->st_ino : st->st_ino ^ st->st_dev * SPREAD;
+}
+
 /*
  * From the attributes of the backing file in *st to those that the mount shows. The size of a frame
  * whose file is not open comes from the probe of the entry.
  */
-static void show_attr(struct inode *n, const struct probed *probed, struct stat *st)
+static void show_attr(const struct fs *fs, struct inode *n, const struct probed *probed,
+		      struct stat *st)
 {
+	st->st_ino = ops_number(fs, st);
 	times_apply(n, st);
 	caps_show_mode(n, st);
 	if (!inode_is_frame(n))
@@ -98,7 +112,7 @@ static int load_attr(struct fs *fs, struct inode *n, bool entered, struct stat *
 	}
 	inode_unpin(fs->inodes, n);
 	if (rc >= 0)
-		show_attr(n, &probed, st);
+		show_attr(fs, n, &probed, st);
 	return rc;
 }
 
@@ -224,7 +238,7 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 		.attr_timeout = fs->opt.attr_timeout,
 	};
 	if (!e->probed.open)
-		show_attr(n, &e->probed, &out->attr);
+		show_attr(fs, n, &e->probed, &out->attr);
 	else /* it may have been closed since */
 		rc = load_attr(fs, n, false, &out->attr);
 	if (rc < 0)

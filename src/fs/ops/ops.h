@@ -78,6 +78,12 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc);
 NODISCARD int ops_attr(struct fs *fs, struct inode *n, struct stat *st);
 
 /*
+ * The inode number that the mount shows. Other file systems that are mounted below the backing
+ * directory, and subvolumes of btrfs, have numbers of their own, which may be the same.
+ */
+uint64_t ops_number(const struct fs *fs, const struct stat *st);
+
+/*
  * Notes the attributes of a plain file as the kernel knows them: if they differ later, and we have
  * not written to it, another program has changed it.
  */
