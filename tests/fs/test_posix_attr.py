@@ -90,6 +90,7 @@ def test_other_file_systems_below_have_numbers_of_their_own(mount, root, work):
             listed = {e.name: e.inode() for e in os.scandir(m.mnt / name)}
             assert listed == {e: os.stat(m.mnt / name / e).st_ino for e in ("x", "y", "d")}
             assert listed["x"] == listed["y"]
+            assert os.statvfs(m.mnt / name).f_blocks == os.statvfs(m.backing / name).f_blocks
         copy = work / "copy"
         got = subprocess.run(["cp", "-a", m.mnt, copy], capture_output=True, text=True)
         assert got.returncode == 0 and got.stderr == ""

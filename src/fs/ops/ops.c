@@ -110,11 +110,16 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 void op_statfs(fuse_req_t req, fuse_ino_t ino)
 {
 	struct fs *fs = ops_fs(req);
+	struct inode *n = ops_inode(fs, ino);
 	struct statvfs st;
 
-	(void)ino;
-	if (fstatvfs(fs->backing.root, &st) < 0) {
-		fuse_reply_err(req, errno);
+	int rc = inode_pin(fs->inodes, n); /* another file system may be mounted there */
+	if (rc >= 0) {
+		rc = fstatvfs(rc, &st) < 0 ? -errno : 0;
+		inode_unpin(fs->inodes, n);
+	}
+	if (rc < 0) {
+		fuse_reply_err(req, -rc);
 		return;
 	}
 	st.f_namemax = NAMES_MAX;
