@@ -99,6 +99,28 @@ def who_owns_what_is_made(top):
 
 
 @story
+def setgid_bits_of_what_is_made(top):
+    """In a directory that hands on its group, who is in that may set the bit."""
+    os.chmod(top, 0o777)
+    for name, mode in (("all", 0o2777), ("group", 0o2770), ("plain", 0o777)):
+        (top / name).mkdir()
+        os.chown(top / name, 0, 4321)
+        os.chmod(top / name, mode)
+
+    def make(mark):
+        for name in ("all", "group", "plain"):
+            for mode in (0o2775, 0o6755, 0o2644):
+                yield try_open(top / name / f"f-{mark}-{mode:o}", os.O_CREAT | os.O_RDWR, mode)
+                yield error_of(os.mknod, top / name / f"p-{mark}-{mode:o}", stat.S_IFIFO | mode)
+            yield error_of(os.mkdir, top / name / f"d-{mark}", 0o2755)
+
+    for groups in ((), (4321,), (4322,)):
+        yield in_child(lambda: list(make(groups)), uid=NOBODY, groups=groups)
+    yield in_child(lambda: list(make("own")), uid=NOBODY, gid=4321)
+    yield [listing(top / name) for name in ("all", "group", "plain")]
+
+
+@story
 def whose_is_what_a_rename_leaves(top):
     os.chmod(top, 0o777)
     modes = {

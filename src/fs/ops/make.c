@@ -10,6 +10,7 @@
 
 /* What mknod, mkdir, symlink and create have in common. */
 struct making {
+	fuse_req_t req;
 	struct fs *fs;
 	struct inode *parent;
 	const char *name; /* "": none, for O_TMPFILE */
@@ -30,9 +31,12 @@ static int init_frame(struct making *m, int dirfd)
 	struct wish w = {0};
 	struct stat st = {0};
 
-	/* Writing takes set-id bits away from a file of a caller whose identity is worn. */
-	if (m->mode & (S_ISUID | S_ISGID) && fstat(m->born.fd, &st) < 0)
-		return -errno;
+	/* Writing takes away set-id bits, which the caller might not set again. */
+	if (m->mode & (S_ISUID | S_ISGID)) {
+		if (fstat(m->born.fd, &st) < 0)
+			return -errno;
+		(void)caller_override(&m->caller);
+	}
 	rules_match(m->fs->opt.settings.rules, m->name, &w);
 	m->born.wish = w;
 	wish_load(&w, dirfd);
@@ -125,10 +129,26 @@ static int make_node(struct making *m, int dirfd, const char *backing)
 	return rc < 0 ? -errno : 0;
 }
 
+/*
+ * True: the new file gets the group of its directory and has the setgid bit, as its caller is in
+ * that group; this thread is not if it is a supplementary one, and would lose the bit.
+ */
+static bool keeps_setgid(const struct making *m, int dirfd)
+{
+	struct stat st;
+
+	return m->mode & S_ISGID && !S_ISDIR(m->mode) && fstat(dirfd, &st) == 0 &&
+	       st.st_mode & S_ISGID && ops_in_group(m->req, st.st_gid);
+}
+
 /* A caller whose right comes from a supplementary group is refused at first. */
 static int make_as_caller(struct making *m, int dirfd, const char *backing)
 {
+	bool keeps = keeps_setgid(m, dirfd);
+
 	caller_enter(&m->caller, m->fs->backing.is_root);
+	if (keeps)
+		(void)caller_override(&m->caller);
 	int rc = make_node(m, dirfd, backing);
 	if (rc == -EACCES && caller_override(&m->caller))
 		rc = make_node(m, dirfd, backing);
@@ -222,7 +242,7 @@ static int make(struct making *m, struct fuse_entry_param *out)
 static struct making making_of(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
 {
 	struct fs *fs = ops_fs(req);
-	return (struct making){.fs = fs, .parent = ops_inode(fs, parent), .name = name,
+	return (struct making){.req = req, .fs = fs, .parent = ops_inode(fs, parent), .name = name,
 			       .caller = ops_caller(req), .mode = mode};
 }
 
