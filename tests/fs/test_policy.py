@@ -205,9 +205,19 @@ def test_wrong_values_are_refused(mount, name, value):
     with pytest.raises(OSError):
         set_on(m.mnt, name, value)
     m.expect_log(rf"\(root directory\): {name} '.*' refused: ")
-    with pytest.raises(OSError) as error:
-        set_on(m.mnt / "f", "user.cframefs.ratio", "9")
-    assert error.value.errno == 1
+
+
+@pytest.mark.parametrize("word", ["ratio", "stats", "level", "codec"])
+def test_other_names_are_refused(mount, word):
+    """An attribute without a meaning, such as the name of an option, would be believed in."""
+    m = mount()
+    (m.mnt / "d").mkdir()
+    (m.mnt / "f").touch()
+    for target in (m.mnt, m.mnt / "d", m.mnt / "f"):
+        with pytest.raises(OSError) as error:
+            set_on(target, f"user.cframefs.{word}", "9")
+        assert error.value.errno == 1
+        assert f"user.cframefs.{word}" not in os.listxattr(target)
 
 
 def test_tune_attribute(mount, blosc2):

@@ -51,6 +51,13 @@ static bool is_stats(fuse_ino_t ino, const char *name)
 	return ino == FUSE_ROOT_ID && strcmp(name, STATS_XATTR) == 0;
 }
 
+/* A name of ours that has no meaning when it is set, such as that of an option, would mislead. */
+static bool may_not_be_set(const struct inode *n, const char *name)
+{
+	return xattr_is_ours(n, name) ||
+	       (n->type == S_IFDIR && strncmp(name, WISH_PREFIX, sizeof WISH_PREFIX - 1) == 0);
+}
+
 /* True: the attribute says how a file, or the files of a directory, are to be stored. */
 static bool is_wish(const struct inode *n, const char *name)
 {
@@ -97,7 +104,7 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 		reply_change(req, xattr_change(fs, n, &x));
 		return;
 	}
-	int fd = xattr_is_ours(n, name) || is_stats(ino, name) ? -EPERM : xattr_path(fs, n, path);
+	int fd = may_not_be_set(n, name) ? -EPERM : xattr_path(fs, n, path);
 	int rc = fd;
 	if (fd >= 0) {
 		rc = is_caps(name) ? caps_set(n, fd, view_of(value, size), flags) :
