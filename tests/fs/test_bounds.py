@@ -444,3 +444,22 @@ def test_directories_that_are_below_each_other_by_their_old_names(few):
     os.close(b)
     assert (looked, missed) == ("ELOOP", "ESTALE")
     assert os.listdir(m.mnt / "b") == ["a"] and os.listdir(m.mnt / "b/a") == []
+
+
+def test_a_file_of_many_names_is_found_by_each(mount):
+    """The daemon knows an inode by all names that were looked up, and what becomes of each."""
+    m = mount("entry_timeout=0,attr_timeout=0")
+    names = 3000
+    (m.mnt / "many").write_bytes(b"x" * 1000)
+    for i in range(names):
+        os.link(m.backing / "many.b2frame", m.backing / f"name{i}.b2frame")
+    m.remount()
+    assert {e.stat().st_nlink for e in os.scandir(m.mnt)} == {names + 1}
+    assert {os.stat(m.mnt / f"name{i}").st_size for i in range(names)} == {1000}
+    for i in range(0, 100, 2):
+        os.unlink(m.mnt / f"name{i}")
+    os.rename(m.mnt / "name1", m.mnt / "other")
+    assert (m.mnt / "other").read_bytes() == b"x" * 1000
+    assert os.stat(m.mnt / "name3").st_nlink == names + 1 - 50
+    for i in range(0, 100, 2):
+        assert not (m.mnt / f"name{i}").exists()

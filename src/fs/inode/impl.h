@@ -24,6 +24,9 @@ struct inodes {
 	struct inode *root;
 };
 
+/* The order of an inode's `names`. */
+treap_order link_before;
+
 /* Makes this the newest name, which comes first: it is the likeliest to be there. */
 void table_link_add(struct inode *n, struct inode *parent, const char *backing);
 

@@ -181,6 +181,7 @@ static struct inode *add(struct inodes *t, const struct entry *e)
 	n->attr_changes = 1;
 	n->made = e->made;
 	n->birth = e->birth;
+	n->names.before = link_before;
 	HASH_ADD(hh, t->table, key, sizeof n->key, n);
 	if (!n->hh.tbl) {
 		mem_free(n);

@@ -11,6 +11,7 @@
 #define FS_INODE_INODE_H
 
 #include "base/hash.h"
+#include "base/treap.h"
 #include "fs/backing/entry.h"
 
 #include <pthread.h>
@@ -26,9 +27,10 @@ struct push;
 
 /* A name of an inode. A directory has one, a file as many as were looked up. */
 struct link {
-	struct link *next;
-	struct inode *parent; /* a reference */
-	char backing[];
+	struct link *next, **at;
+	struct treap_node by_name; /* in the inode's `names` */
+	struct inode *parent;      /* a reference            */
+	const char *backing;       /* behind the struct      */
 };
 
 struct inode_key {
@@ -106,7 +108,8 @@ struct inode {
 	struct inode_key key;
 	UT_hash_handle hh;        /* table lock, as all down to detached_link */
 	uint64_t refs;
-	struct link *links;
+	struct link *links;        /* the newest name first */
+	struct treap names;        /* the same, since there may be many thousands */
 	struct inode *lru_newer, *lru_older;
 	struct inode *next_orphan; /* while being erased */
 	int fd;                   /* as above, like the two flags */

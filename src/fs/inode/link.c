@@ -1,32 +1,68 @@
 /* The names of inodes. */
 #include "fs/inode/impl.h"
 
-static struct link **link_find(struct inode *n, const struct inode *parent, const char *backing)
+static struct link *link_of(const struct treap_node *e)
 {
-	struct link **at = &n->links;
-	while (*at && !((*at)->parent == parent && strcmp((*at)->backing, backing) == 0))
-		at = &(*at)->next;
-	return at;
+	return e ? (void *)((char *)e - offsetof(struct link, by_name)) : NULL;
+}
+
+bool link_before(const struct treap_node *a, const struct treap_node *b)
+{
+	const struct link *x = link_of(a), *y = link_of(b);
+
+	if (x->parent != y->parent)
+		return (uintptr_t)x->parent < (uintptr_t)y->parent;
+	return strcmp(x->backing, y->backing) < 0;
+}
+
+/* NULL: the inode is not known by that name. */
+static struct link *link_find(struct inode *n, struct inode *parent, const char *backing)
+{
+	struct link key = {.parent = parent, .backing = backing};
+	struct treap_node *e = treap_from(&n->names, &key.by_name);
+	return e && !link_before(&key.by_name, e) ? link_of(e) : NULL;
+}
+
+static struct link *link_new(struct inode *n, struct inode *parent, const char *backing)
+{
+	size_t len = strlen(backing) + 1;
+	struct link *l = mem_zalloc(sizeof *l + len);
+
+	if (!l)
+		return NULL;
+	l->backing = memcpy(l + 1, backing, len);
+	l->parent = parent;
+	parent->refs++;
+	treap_add(&n->names, &l->by_name);
+	return l;
+}
+
+static void list_add(struct inode *n, struct link *l)
+{
+	l->next = n->links;
+	l->at = &n->links;
+	if (l->next)
+		l->next->at = &l->next;
+	n->links = l;
+}
+
+static void list_remove(struct link *l)
+{
+	*l->at = l->next;
+	if (l->next)
+		l->next->at = l->at;
 }
 
 void table_link_add(struct inode *n, struct inode *parent, const char *backing)
 {
-	struct link **at = link_find(n, parent, backing);
-	struct link *l = *at;
+	struct link *l = link_find(n, parent, backing);
 
-	if (l) {
-		*at = l->next;
-	} else {
-		size_t len = strlen(backing) + 1;
-		l = mem_zalloc(sizeof *l + len);
-		if (!l)
-			return; /* the inode is reached by its descriptor as long as that is open */
-		memcpy(l->backing, backing, len);
-		l->parent = parent;
-		parent->refs++;
-	}
-	l->next = n->links;
-	n->links = l;
+	if (l)
+		list_remove(l);
+	else
+		l = link_new(n, parent, backing);
+	if (l) /* else the inode is reached by its descriptor as long as that is open */
+		list_add(n, l);
 }
 
 /* All but the descriptor. */
@@ -69,10 +105,10 @@ void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, con
 void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent, const char *backing)
 {
 	pthread_mutex_lock(&t->lock);
-	struct link **at = link_find(n, parent, backing);
-	struct link *l = *at;
+	struct link *l = link_find(n, parent, backing);
 	if (l) {
-		*at = l->next;
+		list_remove(l);
+		treap_remove(&n->names, &l->by_name);
 		table_put(t, l->parent, 1);
 		mem_free(l);
 	}
