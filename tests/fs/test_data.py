@@ -16,7 +16,7 @@ import pytest
 
 from libdata import blob, file_sha256
 from libmount import SLOWNESS
-from libposix import NONE_IS_LEFT, error_of, sync
+from libposix import KEEP_SIZE, NONE_IS_LEFT, ZERO_RANGE, error_of, fallocate, punch, sync
 from libprogram import run
 
 MiB = 1 << 20
@@ -151,6 +151,74 @@ def test_threads_create_rename_and_unlink_in_one_directory(mount):
     assert sorted(os.listdir(m.mnt)) == [f"moved-{i}" for i in range(5)]
     for path in m.mnt.iterdir():
         assert path.stat().st_size == 3000
+
+
+PART = 13 * 4096  # whole pages, but not whole chunks
+
+
+class Part:
+    """A thread's own part of a file, changed in all ways that the daemon treats differently."""
+
+    def __init__(self, path, number):
+        self.fd = os.open(path, os.O_RDWR)
+        self.start = number * PART
+        self.rng = random.Random(f"part {number}")
+        self.model = bytearray(PART)
+
+    def place(self):
+        unit = self.rng.choice([1, 4096])
+        at = self.rng.randrange(PART // unit) * unit
+        return at, self.rng.randrange(1, (PART - at) // unit + 1) * unit
+
+    def step(self):
+        at, size = self.place()
+        zeros = bytes(size)
+        kind = self.rng.choice(["write", "write", "punch", "zero", "copy", "fsync", "read", "read"])
+        if kind == "write":
+            data = blob(self.rng.randrange(1 << 30), size, self.rng.choice(["noise", "text"]))
+            os.pwrite(self.fd, data, self.start + at)
+            self.model[at : at + size] = data
+        elif kind == "punch":
+            punch(self.fd, self.start + at, size)
+            self.model[at : at + size] = zeros
+        elif kind == "zero":
+            fallocate(self.fd, ZERO_RANGE | KEEP_SIZE, self.start + at, size)
+            self.model[at : at + size] = zeros
+        elif kind == "copy":
+            half = min(size, PART // 2)
+            at, to = self.rng.choice([(0, PART - half), (PART - half, 0)])
+            places = self.start + at, self.start + to
+            assert os.copy_file_range(self.fd, self.fd, half, *places) == half
+            self.model[to : to + half] = self.model[at : at + half]
+        elif kind == "fsync" and self.rng.random() < 0.3:
+            os.fsync(self.fd)
+        else:
+            assert os.pread(self.fd, size, self.start + at) == self.model[at : at + size], at
+
+    def run(self, steps):
+        try:
+            for _ in range(steps):
+                self.step()
+        finally:
+            os.close(self.fd)
+        return bytes(self.model)
+
+
+@pytest.mark.concurrent
+def test_threads_change_parts_of_one_file(mount):
+    """Neighbours share a chunk: each changes it over what the other has written, while workers and
+    background commits store it."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    m = mount("chunksize=16K,blocksize=4K,codec=lz4,commit=0.01,dirty_max=1M,cache=1M")
+    path, count = m.mnt / "f", 6
+    path.touch()
+    os.truncate(path, count * PART)
+    with ThreadPoolExecutor(count) as pool:
+        parts = list(pool.map(lambda k: Part(path, k).run(150), range(count)))
+    assert path.read_bytes() == b"".join(parts)
+    m.remount()
+    assert path.read_bytes() == b"".join(parts)
 
 
 def test_ten_thousand_small_files(mount):
