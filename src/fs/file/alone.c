@@ -154,41 +154,55 @@ static int store_raw(struct file *f, uint32_t n, struct view stored, uint64_t *a
 	return rc;
 }
 
-static int put_chunk(struct file *f, const struct file_chunk *c)
+/* As admit; 0 also where the chunk would not fill its place. -EFBIG. */
+static int fits(struct file *f, const struct file_chunk *c, uint64_t end)
 {
-	uint64_t old = frame_size(f->frame), at = 0;
-	uint64_t end = (uint64_t)c->n * c->size + c->len;
+	uint64_t size = frame_size(f->frame);
 
-	if (old == 0)
-		file_adopt_pipeline(f);
 	if (f->chunk_size != c->size)
 		return 0;
 	if (end > frame_max_size(f->frame))
 		return -EFBIG;
-	if (c->len < f->chunk_size && end < old)
+	if (c->len < f->chunk_size && end < size)
 		return 0; /* bytes of the old chunk stay behind it */
-	int rc = admit(f, c, max_u64(old, end));
-	if (rc <= 0)
-		return rc;
-	if (end > old)
-		TRY(file_resize_locked(f, end));
-	rc = store_raw(f, c->n, c->stored, &at);
-	if (rc < 0) {
-		if (end > old)
-			file_shrink_back(f, old);
-		return rc;
-	}
+	return admit(f, c, max_u64(size, end));
+}
+
+/* Makes the chunk part of the file: it is in the frame at `at`, or a hole. */
+static void replace_chunk(struct file *f, const struct file_chunk *c, uint64_t at)
+{
 	struct dirty_chunk *dirty = dirty_find(&f->dirty, c->n);
+
 	if (dirty)
 		dirty_drop(f, dirty);
 	if (c->stored.n)
 		frame_put(f->frame, c->n, at, (uint32_t)c->stored.n);
 	else
 		frame_put_zeros(f->frame, c->n);
-	arrivals_come(&f->arrivals, old, (uint64_t)c->n * c->size, end);
 	cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, c->n});
 	f->wants_commit = frame_wants_commit(f->frame);
-	return 1;
+}
+
+static int put_chunk(struct file *f, const struct file_chunk *c)
+{
+	uint64_t old = frame_size(f->frame), start = (uint64_t)c->n * c->size, at = 0;
+	uint64_t end = start + c->len;
+
+	if (old == 0)
+		file_adopt_pipeline(f);
+	int rc = fits(f, c, end);
+	if (rc <= 0)
+		return rc;
+	if (end > old)
+		TRY(file_resize_locked(f, end));
+	rc = store_raw(f, c->n, c->stored, &at);
+	if (rc >= 0) {
+		replace_chunk(f, c, at);
+		arrivals_come(&f->arrivals, old, start, end);
+	} else if (end > old) {
+		file_shrink_back(f, old);
+	}
+	return rc < 0 ? rc : 1;
 }
 
 /* As enter, to store to the frame. *how: for leave_stored, also if it fails. */
