@@ -164,6 +164,39 @@ static uint32_t period_of(const struct tune_input *in, const struct tune_report 
 	return period || !known ? period : last;
 }
 
+/* For the next choice in the file, and for glances at what comes before it. */
+static void remember_looks(const struct tuner *t, const struct tune_input *in,
+			   const struct tune_report *before)
+{
+	struct tune_report *r = t->report;
+	const struct pipeline *best = &r->tried[0].pipeline;
+	r->glance.item = best->typesize > 1 ? best->typesize : 4;
+	tune_glance(&t->s->kernels, best, &r->glance, in->sample);
+	if (in->offset && tune_same_filters(&before->tried[0].pipeline, best)) {
+		bool alike = tune_looks_alike(before, &r->glance);
+		r->patience = (uint32_t)min_u64(before->patience + !alike, PATIENCE_MAX);
+	}
+}
+
+/* The best candidate, or what suits bytes that none of them helps. */
+static void settle(const struct tuner *t, const struct tune_input *in, struct pipeline *out)
+{
+	struct tune_report *r = t->report;
+	const struct tune_trial *best = &r->tried[0];
+	bool mixed = t->hint.mixed;
+	*out = best->pipeline;
+	r->permille = tune_permille(best);
+	if (!tune_pays(t->goal, best))
+		give_up(t, in, out);
+	if (!in->offset && near_tie(r))
+		r->again = min_u64(r->again, AGAIN_TIE);
+	if (!tune_is_filtered(out) && r->permille <= TUNE_PAYS_CLEARLY) {
+		bool small = mixed && !in->offset && fits_one_block(in->sample);
+		tune_advise(t->goal, mixed && !small, out);
+		r->again = small ? 1 : r->again;
+	}
+}
+
 int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tune_input *in,
 		struct pipeline *out, struct tune_report *report)
 {
@@ -187,24 +220,8 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 		return 0;
 	report->period = period_of(in, &before);
 	TRY(tune_look(&t));
-	const struct tune_trial *best = &report->tried[0];
-	*out = best->pipeline;
-	report->permille = tune_permille(best);
-	if (!tune_pays(goal, best))
-		give_up(&t, in, out);
-	if (!in->offset && near_tie(report))
-		report->again = min_u64(report->again, AGAIN_TIE);
-	report->glance.item = best->pipeline.typesize > 1 ? best->pipeline.typesize : 4;
-	tune_glance(&s->kernels, &best->pipeline, &report->glance, in->sample);
-	if (in->offset && tune_same_filters(&before.tried[0].pipeline, &best->pipeline)) {
-		bool alike = tune_looks_alike(&before, &report->glance);
-		report->patience = (uint32_t)min_u64(before.patience + !alike, PATIENCE_MAX);
-	}
-	if (!tune_is_filtered(out) && report->permille <= TUNE_PAYS_CLEARLY) {
-		bool small = hint.mixed && !in->offset && fits_one_block(in->sample);
-		tune_advise(goal, hint.mixed && !small, out);
-		report->again = small ? 1 : report->again;
-	}
+	settle(&t, in, out);
+	remember_looks(&t, in, &before);
 	return 0;
 }
 
