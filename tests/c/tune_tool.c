@@ -49,7 +49,8 @@ static int choose(struct scratch *s, const struct request *rq, const struct tune
 		abort();
 	pipeline_format(p, text);
 	snprintf(c->line, sizeof c->line, "%s %u %u %s %u %u %u %u", text, p->split_mode,
-		 p->blocksize, r.format ? r.format : "-", r.item, r.period, r.permille, r.ntried);
+		 p->blocksize, r.hint.format ? r.hint.format : "-", r.hint.item, r.period,
+		 r.permille, r.ntried);
 	return 0;
 }
 

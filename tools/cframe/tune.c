@@ -108,7 +108,7 @@ static int choose(struct work *w, uint64_t at, struct tune_report *r)
 		return 0;
 	w->first = *r;
 	w->chosen = w->tuned.pipeline;
-	uint32_t item = r->period ? r->period : r->record ? r->record : r->item;
+	uint32_t item = r->period ? r->period : r->hint.record ? r->hint.record : r->hint.item;
 	while (w->n < CANDIDATES_MAX &&
 	       tune_candidate(&w->goal, item, w->n, &w->each[w->n].pipeline))
 		w->n++;
@@ -154,8 +154,8 @@ static void describe(cJSON *to, const char *file, struct work *w)
 {
 	cJSON_AddStringToObject(to, "file", file);
 	cJSON_AddNumberToObject(to, "size", (double)w->size);
-	cJSON_AddStringToObject(to, "format", w->first.format ? w->first.format : "");
-	cJSON_AddNumberToObject(to, "item", w->first.item);
+	cJSON_AddStringToObject(to, "format", w->first.hint.format ? w->first.hint.format : "");
+	cJSON_AddNumberToObject(to, "item", w->first.hint.item);
 	cJSON_AddNumberToObject(to, "period", w->first.period);
 	cJSON_AddNumberToObject(to, "choices", w->nchoices);
 	cJSON_AddNumberToObject(to, "choosing_ms", w->choosing * 1e3);

@@ -6,18 +6,9 @@
 #include "codec/kernels/kernels.h"
 #include "codec/tune/tune.h"
 
-/* tune/head.c: what a header says of the bytes behind it. */
-struct tune_hint {
-	const char *format; /* NULL: no header that we know                      */
-	uint32_t item;      /* bytes per element; 0: it does not say             */
-	uint32_t record;    /* bytes per row of several elements; 0: none        */
-	bool mixed;         /* code, or pages of many kinds: filters seldom suit */
-	bool tables;        /* as mixed, but blocks as large as for text may suit */
-};
-
 /*
- * Recognises a format by the first bytes of a file. Nothing is read past the view, whatever they
- * claim.
+ * tune/head.c: recognises a format by the first bytes of a file. Nothing is read past the view,
+ * whatever they claim.
  */
 struct tune_hint tune_head(struct view head);
 
@@ -85,7 +76,6 @@ struct tuner {
 	struct scratch *s;
 	const struct tune_goal *goal;
 	struct view sample;         /* the caller's: usually a chunk                           */
-	struct tune_hint hint;
 	struct tune_report *report; /* `tried` has the candidates and their scores             */
 	struct tune_scan scan;
 	struct view gathered;       /* in the scratch's dictionary buffer, unused by trials    */

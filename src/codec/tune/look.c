@@ -68,8 +68,8 @@ static void scan_items(struct tuner *t)
 {
 	for (uint32_t size = 1; size <= TUNE_USUAL_MAX; size *= 2)
 		add_item(&t->scan, size);
-	add_item(&t->scan, t->hint.item);
-	add_item(&t->scan, t->hint.record);
+	add_item(&t->scan, t->report->hint.item);
+	add_item(&t->scan, t->report->hint.record);
 	add_item(&t->scan, t->report->period);
 	t->scanned = view_part(t->gathered, 0, t->gathered.n - t->gathered.n / 2);
 	tune_scan(&t->s->kernels, &t->scan, t->scanned);
@@ -79,7 +79,7 @@ static void scan_items(struct tuner *t)
 /* True: the header or the bytes say that this is the length of a record. */
 static bool is_record(const struct tuner *t, const struct tune_item *item)
 {
-	return item->size == t->report->period || item->size == t->hint.record;
+	return item->size == t->report->period || item->size == t->report->hint.record;
 }
 
 /* With so few stored bytes per 1000, not every sample has any. */
@@ -162,7 +162,7 @@ static unsigned items_by_bits(const struct pipeline *base)
 static bool is_certain(const struct tuner *t)
 {
 	uint32_t size = t->scan.item[0].size;
-	bool known = size == t->hint.item || (size > 1 && size == t->before);
+	bool known = size == t->report->hint.item || (size > 1 && size == t->before);
 	return known && !is_sparse(t);
 }
 

@@ -45,7 +45,7 @@ int tune_gather(struct tuner *t, const struct tune_pieces *want, enum tune_place
 {
 	struct buf *to = &t->s->dict;
 	uint32_t period = t->report->period;
-	size_t unit = max_u64(16, 8 * (uint64_t)(period ? period : t->hint.record));
+	size_t unit = max_u64(16, 8 * (uint64_t)(period ? period : t->report->hint.record));
 	struct view v = t->sample;
 	size_t pieces = want->n;
 	size_t length = min_u64(want->length, max_u64(v.n / want->part, 2 * unit));
@@ -131,11 +131,12 @@ static int price_sample(struct tuner *t, const struct pipeline *p, struct view v
  */
 static uint64_t favour_plain(const struct tuner *t, uint64_t score)
 {
+	const struct tune_hint *hint = &t->report->hint;
 	bool matches_only = t->goal->base.codec != CODEC_ZSTD;
 	score -= t->wordy && t->block < BLOCK_WITH_MATCHES ? score / 32 : 0;
-	if (t->hint.tables && !matches_only)
+	if (hint->tables && !matches_only)
 		score -= score / 16;
-	return score - (t->hint.mixed ? score / (matches_only ? 8 : 16) : 0);
+	return score - (hint->mixed ? score / (matches_only ? 8 : 16) : 0);
 }
 
 int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial)
@@ -155,7 +156,8 @@ int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial
 	*trial = (struct tune_trial){
 		.pipeline = *p, .sampled = (uint32_t)v.n, .stored = (uint32_t)stored};
 	uint64_t score = (uint64_t)stored * (1000 + price(p, t->goal->aim)) / 1000;
-	if (p->typesize > 1 && (p->typesize == t->hint.item || p->typesize == t->hint.record))
+	const struct tune_hint *hint = &t->report->hint;
+	if (p->typesize > 1 && (p->typesize == hint->item || p->typesize == hint->record))
 		score -= score / 100; /* the header breaks near ties */
 	if (!tune_is_filtered(p))
 		score = favour_plain(t, score);
@@ -182,7 +184,7 @@ int tune_try_plain(struct tuner *t, struct tune_trial *trial)
 	struct pipeline plain, one;
 	tune_build(t->goal, TUNE_KIND_PLAIN, 1, &plain);
 	one = plain;
-	tune_advise(t->goal, t->hint.mixed, &one);
+	tune_advise(t->goal, t->report->hint.mixed, &one);
 	one.blocksize = (uint32_t)t->gathered.n;
 	TRY(tune_try_coded(t, &one, trial));
 	trial->pipeline = plain;

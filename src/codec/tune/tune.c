@@ -130,11 +130,7 @@ static struct tune_hint hint_of(const struct tune_input *in, const struct tune_r
 {
 	if (in->head.n || !in->offset)
 		return tune_head(in->head.n ? in->head : in->sample);
-	return (struct tune_hint){.format = before->format,
-				  .item = before->item <= TUNE_ITEM_MAX ? before->item : 0,
-				  .record = before->record <= TUNE_ITEM_MAX ? before->record : 0,
-				  .mixed = before->mixed,
-				  .tables = before->tables};
+	return before->hint;
 }
 
 #define FLAT 2048
@@ -183,7 +179,7 @@ static void settle(const struct tuner *t, const struct tune_input *in, struct pi
 {
 	struct tune_report *r = t->report;
 	const struct tune_trial *best = &r->tried[0];
-	bool mixed = t->hint.mixed;
+	bool mixed = t->report->hint.mixed;
 	*out = best->pipeline;
 	r->permille = tune_permille(best);
 	if (!tune_pays(t->goal, best))
@@ -200,19 +196,13 @@ static void settle(const struct tuner *t, const struct tune_input *in, struct pi
 int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tune_input *in,
 		struct pipeline *out, struct tune_report *report)
 {
-	struct tune_hint hint = hint_of(in, report);
-	struct tuner t = {
-		.s = s, .goal = goal, .sample = in->sample, .report = report, .hint = hint};
+	struct tuner t = {.s = s, .goal = goal, .sample = in->sample, .report = report};
 	struct tune_report before = *report;
 
 	if (in->offset)
 		t.before = before.tried[0].pipeline.typesize;
 	*out = goal->base;
-	*report = (struct tune_report){.format = hint.format,
-				       .item = hint.item,
-				       .record = hint.record,
-				       .mixed = hint.mixed,
-				       .tables = hint.tables,
+	*report = (struct tune_report){.hint = hint_of(in, &before),
 				       .permille = 1000,
 				       .looked = in->sample.n,
 				       .again = AGAIN};

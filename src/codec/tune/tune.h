@@ -66,12 +66,17 @@ struct tune_glance {
 	uint32_t busy; /* how many of 1024 places are not one repeated byte; 1024: not counted */
 };
 
-struct tune_report {
-	/* by the header of the file: struct tune_hint of tune/impl.h */
-	const char *format;       /* what the header was taken for; NULL: unknown       */
-	uint32_t item, record;    /* bytes per element and per row; 0: none             */
-	bool mixed, tables;       /* filters seldom suit such a file                    */
+/* What the header of a file says of the bytes behind it; sizes are at most TUNE_ITEM_MAX. */
+struct tune_hint {
+	const char *format; /* NULL: no header that we know                      */
+	uint32_t item;      /* bytes per element; 0: it does not say             */
+	uint32_t record;    /* bytes per row of several elements; 0: none        */
+	bool mixed;         /* code, or pages of many kinds: filters seldom suit */
+	bool tables;        /* as mixed, but blocks as large as for text may suit */
+};
 
+struct tune_report {
+	struct tune_hint hint;
 	uint32_t period;          /* item size found in the bytes, 0: none              */
 	uint32_t permille;        /* expected stored bytes per 1000                     */
 	size_t looked;            /* bytes of the sample                                */
