@@ -260,7 +260,8 @@ void frame_set_chunk_size(struct frame *f, uint32_t chunk_size)
 
 /*
  * The short last chunk: after growing, what is stored is too short for its span, after shrinking
- * too long. A hole fits any span.
+ * too long. A hole fits any span; a slot of NaN would fill new bytes with more of them, and cannot
+ * end within an item.
  */
 static void note_stale(struct frame *f, uint64_t old, uint64_t now)
 {
@@ -270,7 +271,7 @@ static void note_stale(struct frame *f, uint64_t old, uint64_t now)
 	if (old == now || cut % f->info.chunk_size == 0)
 		return;
 	uint32_t n = range_chunk(cut, f->info.chunk_size);
-	if (frame_slot(f, n) == SLOT_STORED)
+	if (!frame_is_hole(f, n))
 		f->stale = n;
 }
 

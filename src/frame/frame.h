@@ -277,8 +277,8 @@ bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk);
 
 /*
  * Changes the decoded size. Growing adds holes, shrinking drops chunks. Every stored chunk must
- * hold as many bytes as its span: if the last chunk before or after the call is a stored one and
- * its span has changed, the caller has to put it anew (frame_put) before the next commit. -EFBIG:
+ * hold as many bytes as its span: if the last chunk before or after the call is no hole and its
+ * span has changed, the caller has to put it anew (frame_put) before the next commit. -EFBIG:
  * more than frame_max_size, which follows from the number of chunks that a frame may have.
  * [mutator]
  */

@@ -224,14 +224,14 @@ static int do_resize(struct tool *t, uint64_t size)
 		return frame_resize(f, size);
 	uint32_t n = frame_chunk_at(f, cut - 1);
 	struct frame_span was = frame_chunk_span(f, n);
-	bool stored = frame_slot(f, n) == SLOT_STORED;
+	bool holds = !frame_is_hole(f, n);
 	uint8_t *plain = mem_zalloc(frame_info(f)->chunk_size);
 	assert(plain);
-	int rc = stored ? frame_read_chunk(f, n, t->scratch, span_of(plain, was.len)) : 0;
+	int rc = holds ? frame_read_chunk(f, n, t->scratch, span_of(plain, was.len)) : 0;
 	if (rc == 0)
 		rc = frame_resize(f, size);
 	/* A failed put may be repeated: without it the frame must not be committed. */
-	for (int tries = 0; stored && (rc == 0 || tries) && tries < 3; tries++) {
+	for (int tries = 0; holds && (rc == 0 || tries) && tries < 3; tries++) {
 		rc = put_encoded(t, n, view_of(plain, frame_chunk_span(f, n).len));
 		if (rc == 0)
 			break;

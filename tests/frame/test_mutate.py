@@ -280,6 +280,28 @@ def test_type_size_hides_no_tail(work):
             check_reference(path, data[:n])
 
 
+@pytest.mark.parametrize("size", [19, 20, 21, 27, 32, 38, 70])
+def test_the_last_chunk_is_of_nan(work, size):
+    """It stands for as many of them as its place has: not for zeros that are added, nor for a part
+    of one."""
+    path = work / "f.b2frame"
+    schunk = blosc2.SChunk(
+        chunksize=16, urlpath=str(path), mode="w", contiguous=True, cparams={"typesize": 4}
+    )
+    schunk.fill_special(7, blosc2.SpecialValue.NAN)
+    model = bytearray(libblosc.chunk_bytes(schunk))
+    del schunk
+    with Tool() as tool:
+        tool.do("pipeline store")
+        tool.do(f"open {path}")
+        tool.do(f"resize {size}")
+        model = model[:size] + bytes(max(0, size - len(model)))
+        check_ours(tool, model)
+        tool.do("commit sync")
+        tool.do(f"open {path}")
+        check_ours(tool, model)
+
+
 def test_holes_cost_nothing(work):
     """A terabyte of nothing: the index is one value, or compresses to little."""
     path = work / "f.b2frame"
