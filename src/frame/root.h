@@ -4,37 +4,24 @@
  *
  *   header | ... | index chunk | trailer: metalayers of others, the note | fingerprint
  *
- * The fingerprint (FORMAT.md 9.5) is of type 2: 8 bytes of hash and 8 bytes of word, both
- * big-endian. The hash is XXH3-64 of the concatenation of
+ * FORMAT.md 9.5 has the bytes of fingerprint and note; what they are for is here.
  *
- *   - the header, bytes 0 .. header_len - 1, with the values of this root,
- *   - index and trailer: everything from the index chunk (header_len + cbytes) up to the marker D8
- *     of the fingerprint,
- *   - the word.
- *
- * The word is 0 if all bytes of the root were synced before its header was written. Otherwise it
- * identifies the boot of the machine and the mount in which it was written (root_era): as long as
- * those last, what was written is what is read. After that, the chunks that the note lists as young
- * have to prove by their checksums that the disk got them; so do those of any root that recovery
- * finds without its header, since the sync before that may have been cut short.
+ * The *fingerprint* is a hash of header, index and trailer, and a word. The word is 0 if all bytes
+ * of the root were synced before its header was written. Otherwise it identifies the boot of the
+ * machine and the mount in which it was written (root_era): as long as those last, what was written
+ * is what is read. After that, the chunks that the note lists as young have to prove by their
+ * checksums that the disk got them; so do those of any root that recovery finds without its header,
+ * since the sync before that may have been cut short.
  *
  * A root without data consists of header and trailer only, and its trailer stays where it is while
  * other roots come and go. So its hash leaves out the first 87 bytes (which lie in one sector, and
  * are thus never torn), and its word is the root's sequence number.
  *
- * Type 0: another program wrote last. Its frame is taken as it is, and any note is out of date.
+ * A fingerprint of type 0: another program wrote last. Its frame is taken as it is, and any note is
+ * out of date.
  *
- * The note is a vlmetalayer (TRAILER_NOTE), a chunk that holds a MessagePack map:
- *
- *   "v"      2
- *   "seq"    number of the root, in order of time
- *   "whole"  only for a root that was committed in part (COMMIT_PART): the seq of the newest one
- *            before it that was not
- *   "root"   the first 87 bytes of the header
- *   "young"  pairs of little-endian u32: runs of chunks written since the last sync (young.h)
- *   "xxh3"   little-endian u64 for each stored chunk (chunk_sum.h), in the order of the index,
- *            without special values; 0: not known. Empty: none is known. In version 1 of the note
- *            these are XXH3-64 of the whole chunk, with all bits.
+ * The *note* is a vlmetalayer (TRAILER_NOTE) with what header and index do not tell: struct
+ * root_note.
  */
 #ifndef FRAME_ROOT_H
 #define FRAME_ROOT_H
@@ -48,12 +35,12 @@
 #define ROOT_NOTE_MOST (9u << 20) /* bytes of the longest note: these, and the young chunks      */
 
 struct root_note {
-	uint64_t seq;
-	uint64_t whole;    /* seq, unless the root is a part */
-	struct view head;  /* 87 bytes  */
-	struct view young; /* u32 pairs */
-	struct view sums;  /* u64       */
-	bool whole_sums;   /* decoded from version 1 */
+	uint64_t seq;      /* number of the root, in order of time                               */
+	uint64_t whole;    /* of a COMMIT_PART: the newest root before it that was none; or seq  */
+	struct view head;  /* the 87 bytes of the header that leads to it                        */
+	struct view young; /* runs of chunks that were put since the last sync: young.h          */
+	struct view sums;  /* a u64 for each stored chunk, 0: not known; or no bytes: chunk_sum.h */
+	bool whole_sums;   /* these are of all bytes of their chunks: version 1 of the note      */
 };
 
 /*

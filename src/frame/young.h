@@ -3,9 +3,9 @@
  * power cut their checksums have to prove that it has them (frame_prove.c); after a failed sync
  * they are written again (redo.c).
  *
- * They are noted as runs of chunk numbers in the form of a root's note (root.h): pairs of
- * little-endian u32, the first chunk and the number of chunks. A chunk that was put twice may be in
- * two runs, and one that was put and then dropped is still in its run.
+ * They are noted as runs of chunk numbers in the form of a root's note: pairs of little-endian u32,
+ * the first chunk and the number of chunks. A chunk that was put twice may be in two runs, and one
+ * that was put and then dropped is still in its run.
  */
 #ifndef FRAME_YOUNG_H
 #define FRAME_YOUNG_H

@@ -98,7 +98,7 @@ def run(path, data, command="cat"):
 
 
 def root_note(head, young=b"", sums=b""):
-    """What our roots say of their chunks, as src/frame/root.h describes it."""
+    """What our roots say of their chunks, as FORMAT.md 9.5 describes it."""
     raw = b"\x85\xa1v\2\xa3seq\xcf" + struct.pack(">Q", 1)
     for key, value in (b"root", head), (b"young", young), (b"xxh3", sums):
         raw += bytes([0xA0 | len(key)]) + key + b"\xc6" + struct.pack(">I", len(value)) + value

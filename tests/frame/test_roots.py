@@ -43,7 +43,7 @@ def verify(*paths):
 
 
 def test_fingerprint_and_note(work):
-    """The bytes are those that root.h describes, and Python sees the note among the metalayers."""
+    """The bytes are those of FORMAT.md 9.5, and Python sees the note among the metalayers."""
     path = work / "f.b2frame"
     with Tool() as tool:
         data = make(tool, path)

@@ -14,7 +14,7 @@
 #define TRAILER_END 23   /* its last bytes: length and fingerprint          */
 #define TRAILER_PRINT 18 /* the fingerprint: marker, type, 16 bytes         */
 
-/* The metalayer that we add to those of others, as the last one. root.h has its content. */
+/* The metalayer that we add to those of others, as the last one. root.h: what it is for. */
 #define TRAILER_NOTE "cframefs"
 
 #define TRAILER_TYPE_NONE 0
