@@ -46,15 +46,12 @@ int stage_get(size_t n, struct span *out)
 	return 0;
 }
 
-/* So many bytes stay in the cache of a core while they are read and summed up. */
-#define STEP (128u << 10)
-
 int stage_hash_add(struct XXH3_state_s *state, struct io *io, uint64_t at, uint64_t len)
 {
 	struct span step;
-	TRY(stage_get(min_u64(len, STEP), &step));
+	TRY(stage_get(min_u64(len, STAGE_STEP), &step));
 	for (uint64_t end = at + len; at < end; at += step.n) {
-		step.n = min_u64(end - at, STEP);
+		step.n = min_u64(end - at, STAGE_STEP);
 		TRY(io_pread(io, at, step));
 		sum64_add(state, span_view(step));
 	}

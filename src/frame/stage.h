@@ -8,6 +8,9 @@
 #include "base/sum.h"
 #include "frame/io/io.h"
 
+/* A good step for what goes through bytes: they stay in the cache of a core from use to use. */
+#define STAGE_STEP (128u << 10)
+
 /* Makes room for n bytes, valid until this thread calls one of these functions again. */
 NODISCARD int stage_get(size_t n, struct span *out);
 

@@ -186,15 +186,12 @@ int stored_length(const struct stored *st, uint32_t *len)
 	return *len <= st->room ? 0 : CORRUPT("chunk ends past its room", *len);
 }
 
-/* So many bytes stay in the cache of a core between two uses. */
-#define STEP (128u << 10)
-
 int stored_copy(const struct stored *st, struct io *to, uint64_t at, uint32_t len)
 {
 	struct span step;
-	TRY(stage_get(min_u64(len, STEP), &step));
+	TRY(stage_get(min_u64(len, STAGE_STEP), &step));
 	for (uint32_t done = 0; done < len; done += (uint32_t)step.n) {
-		step.n = min_u64(len - done, STEP);
+		step.n = min_u64(len - done, STAGE_STEP);
 		TRY(io_pread(st->io, st->at + done, step));
 		TRY(io_pwrite(to, at + done, span_view(step)));
 	}
