@@ -191,18 +191,19 @@ def test_only_the_owner_sets_them(sides):
 
 def test_the_setgid_bit_of_a_foreign_group_goes(sides):
     plain, mnt, _ = sides
-    for groups in ((), (STAFF,)):
-        for top in (plain, mnt):
-            name = top / f"f{len(groups)}"
-            make(top, name, "file", 0)
-            os.chown(name, ALICE, STAFF)
-            os.chmod(name, 0o2755)
-            assert (
-                in_child(lambda: setfacl("-m", f"u:{BOB}:rw", name), uid=ALICE, groups=groups) == 0
-            )
-        assert look(mnt) == look(plain)
-    assert os.stat(mnt / "f0").st_mode & 0o2000 == 0
-    assert os.stat(mnt / "f1").st_mode & 0o2000
+    cases = [("file", ()), ("dir", ()), ("dir", ("-d",))]
+    for kind, flags in cases:
+        for groups in ((), (STAFF,)):
+            for top in (plain, mnt):
+                name = top / f"{kind}{len(flags)}{len(groups)}"
+                make(top, name, kind, 0)
+                os.chown(name, ALICE, STAFF)
+                os.chmod(name, 0o2755)
+                command = (*flags, "-m", f"u:{BOB}:rw", name)
+                assert in_child(lambda c=command: setfacl(*c), uid=ALICE, groups=groups) == 0
+            assert look(mnt) == look(plain)
+    kept = [name for name in sorted(os.listdir(mnt)) if os.stat(mnt / name).st_mode & 0o2000]
+    assert kept == ["dir01", "dir10", "dir11", "file01"]
 
 
 def test_cp_and_tar_take_them_along(sides, tool):

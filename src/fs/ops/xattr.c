@@ -26,14 +26,16 @@ static int xattr_path(struct fs *fs, struct inode *n, char path[static FD_PATH_M
 	return fd;
 }
 
+#define ACCESS_ACL "system.posix_acl_access"
+
 static bool is_acl(const char *name)
 {
 	return strncmp(name, "system.posix_acl_", 17) == 0;
 }
 
 /*
- * Clears the setgid bit, as a kernel file system does after an ACL was set by somebody who may not
- * make such files.
+ * Clears the setgid bit, as a kernel file system does after the ACL of a file or directory was set
+ * by somebody who is not in its group.
  */
 static void clear_setgid(fuse_req_t req, struct inode *n, int fd)
 {
@@ -42,7 +44,7 @@ static void clear_setgid(fuse_req_t req, struct inode *n, int fd)
 	if (stat_fd(fd, &st) < 0)
 		return;
 	caps_show_mode(n, &st);
-	if (S_ISREG(st.st_mode) && st.st_mode & S_ISGID && !ops_in_group(req, st.st_gid))
+	if (st.st_mode & S_ISGID && !ops_in_group(req, st.st_gid))
 		IGNORE(caps_set_mode(n, fd, st.st_mode & 07777 & ~(mode_t)S_ISGID));
 }
 
@@ -109,7 +111,7 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 	if (fd >= 0) {
 		rc = is_caps(name) ? caps_set(n, fd, view_of(value, size), flags) :
 		     setxattr(path, name, value, size, flags) < 0 ? -errno : 0;
-		if (rc >= 0 && is_acl(name))
+		if (rc >= 0 && strcmp(name, ACCESS_ACL) == 0)
 			clear_setgid(req, n, fd);
 		if (rc >= 0 && is_label(name))
 			fs->backing.labelled = true;
