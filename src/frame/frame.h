@@ -47,6 +47,12 @@ struct frame_info {
 	struct pipeline pipeline; /* as in the header; each chunk has its own  */
 };
 
+/* All bytes that are stored of it. Those of a sparse frame's chunks are not in frame_len. */
+static inline uint64_t frame_info_stored(const struct frame_info *info)
+{
+	return info->frame_len + (info->sparse ? info->cbytes : 0);
+}
+
 /*
  * Would frame_open_take accept this? Checks the header, the end of the trailer and the place of the
  * index; if the root has a fingerprint, verifies all that it covers; if the root is torn, looks for

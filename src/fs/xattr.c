@@ -22,13 +22,14 @@ static int get_pipeline(struct file *f, struct buf *out)
 
 static int get_stored(struct file *f, struct buf *out)
 {
-	return buf_print(out, "%" PRIu64, frame_info(f->frame)->frame_len);
+	return buf_print(out, "%" PRIu64, frame_info_stored(frame_info(f->frame)));
 }
 
 static int get_ratio(struct file *f, struct buf *out)
 {
 	const struct frame_info *info = frame_info(f->frame);
-	return buf_print(out, "%.2f", (double)info->nbytes / (double)max_u64(info->frame_len, 1));
+	uint64_t stored = frame_info_stored(info);
+	return buf_print(out, "%.2f", (double)info->nbytes / (double)max_u64(stored, 1));
 }
 
 static int get_chunksize(struct file *f, struct buf *out)

@@ -1,5 +1,6 @@
 """cframe ls: what is stored of files, in a backing directory and in a mount."""
 
+import json
 import os
 import subprocess
 
@@ -53,6 +54,21 @@ def test_both_sides_say_the_same(mount, blosc2):
     said = f"cframe: {m.mnt}: its daemon is gone; umount it first\n"
     assert ls(m.mnt, code=1) == ({}, said)
     m.kill()
+
+
+def test_a_sparse_frame(mount, blosc2):
+    """Its chunks are in files of their own, and count."""
+    m = mount()
+    path, data = m.backing / "x.b2frame", blob(1, 300_000, "text")
+    blosc2.SChunk(chunksize=100_000, contiguous=False, urlpath=str(path), mode="w", data=data)
+    stored = sum(part.stat().st_size for part in path.iterdir())
+    told = (stored, len(data), round(len(data) / stored, 2))
+    for top in (m.backing, m.mnt):
+        assert ls(top) == ({f"{top}/x": told}, "")
+    assert os.getxattr(m.mnt / "x", "user.cframefs.stored") == b"%d" % stored
+    assert os.getxattr(m.mnt / "x", "user.cframefs.ratio") == b"%.2f" % told[2]
+    info = subprocess.run([CFRAME, "info", "--json", path], check=True, capture_output=True)
+    assert round(json.loads(info.stdout)["ratio"], 2) == told[2]
 
 
 def test_a_frame_that_may_not_be_read_is_no_plain_file(work, root):

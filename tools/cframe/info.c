@@ -97,8 +97,9 @@ static int describe(cJSON *to, const struct frame *f)
 	cJSON_AddNumberToObject(to, "nbytes", (double)info->nbytes);
 	cJSON_AddNumberToObject(to, "cbytes", (double)info->cbytes);
 	cJSON_AddNumberToObject(to, "frame_len", (double)info->frame_len);
-	if (!info->sparse && info->frame_len)
-		cJSON_AddNumberToObject(to, "ratio", thousandths(info->nbytes, info->frame_len));
+	if (info->frame_len)
+		cJSON_AddNumberToObject(to, "ratio",
+					thousandths(info->nbytes, frame_info_stored(info)));
 	cJSON_AddNumberToObject(to, "header_len", info->header_len);
 	cJSON_AddNumberToObject(to, "trailer_len", info->trailer_len);
 	cJSON_AddNumberToObject(to, "chunksize", info->chunk_size);

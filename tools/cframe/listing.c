@@ -71,8 +71,8 @@ struct entry *listing_find(struct listing *l, const char *name)
 
 /* What the content of a frame says. */
 struct probed {
-	uint64_t size;   /* in a mount                          */
-	uint64_t cbytes; /* of the chunks; of a sparse one only */
+	uint64_t size;   /* in a mount           */
+	uint64_t stored; /* of a sparse one only */
 };
 
 static int probe(int fd, enum node_kind kind, struct probed *out)
@@ -85,7 +85,7 @@ static int probe(int fd, enum node_kind kind, struct probed *out)
 	*out = (struct probed){0};
 	if (kind == NODE_SPARSE) {
 		rc = frame_probe_sparse(fd, &info);
-		out->cbytes = info.cbytes;
+		out->stored = frame_info_stored(&info);
 	} else {
 		TRY(io_file_open(&io, fd));
 		if (kind == NODE_ARRAY)
@@ -222,6 +222,6 @@ int listing_size(struct listing *l, const struct entry *e, uint64_t *size, uint6
 	close(fd);
 	*size = probed.size;
 	if (e->kind == NODE_SPARSE)
-		*stored = probed.cbytes;
+		*stored = probed.stored;
 	return rc;
 }
