@@ -10,6 +10,7 @@ import pytest
 
 from libdata import KINDS, blob, tree_digest
 from libprogram import run
+from libtree import small_disk
 
 
 def sample_tree(top):
@@ -75,6 +76,25 @@ def test_archivers(mount, plain, tool, program):
             f.write(b"appended")
         run("rsync", "-aHX", "--inplace", "--no-whole-file", f"{source}/", f"{m.mnt / 'in'}/")
         assert full(m.mnt / "in") == full(source)
+
+
+def test_tar_takes_no_sparse_frame_for_a_hole(mount, tool, blosc2, root):
+    """tar -S does not read a file that has no blocks, as directories have none on many disks."""
+    m = mount(start=False)
+    data = blob(5, 300_000, "text")
+    with small_disk(m.backing / "disk"):
+        path = m.backing / "disk/x.b2frame"
+        blosc2.SChunk(chunksize=100_000, contiguous=False, urlpath=str(path), mode="w", data=data)
+        assert path.stat().st_blocks == 0
+        m.start()
+        try:
+            tar = [tool("tar"), "-C", m.mnt / "disk"]
+            made = subprocess.run([*tar, "-Scf", "-", "x"], check=True, capture_output=True).stdout
+            back = [*tar, "-xOf", "-"]
+            got = subprocess.run(back, check=True, capture_output=True, input=made).stdout
+            assert got == data
+        finally:
+            m.unmount()
 
 
 def test_git(mount, plain, tool, monkeypatch):

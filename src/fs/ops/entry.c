@@ -57,6 +57,9 @@ static void show_attr(const struct fs *fs, struct inode *n, const struct probed 
 	else if (probed->open || (probed->guess && n->cache_owner))
 		st->st_size = (off_t)n->last_size;
 	pthread_mutex_unlock(&n->lock);
+	/* tar -S does not read a file without blocks; many disks have none for a directory. */
+	if (st->st_size && !st->st_blocks)
+		st->st_blocks = 1;
 }
 
 /*
