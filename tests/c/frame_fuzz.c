@@ -6,11 +6,13 @@
  *
  *   frame_fuzz SECONDS SEED FILE...
  *
- * tries the files as they are, then with changes; after most of them the fingerprint of the root is
- * made right again, so that what was changed behind it is looked at (fuzz_loop.h). Built with clang
- * as frame_fuzz_libfuzzer, libFuzzer drives the same function.
+ * tries the files as they are, then with changes; after most of them the checksums of root, chunk
+ * and blocks are made right again, so that what was changed behind them is looked at (fuzz_loop.h).
+ * Built with clang as frame_fuzz_libfuzzer, libFuzzer drives the same function.
  */
 #include "base/sum.h"
+#include "codec/chunk_sums.h"
+#include "frame/chunk_sum.h"
 #include "frame/format/header.h"
 #include "frame/format/trailer.h"
 #include "frame/frame.h"
@@ -392,6 +394,73 @@ static void seal(uint8_t *p, size_t len, size_t header_len, size_t at)
 	trailer_set_fingerprint(trailer, fp);
 }
 
+/* Makes the checksums right that a chunk may have of its head, and of its blocks if that parses. */
+static void seal_blocks(struct span chunk)
+{
+	struct chunk c = {0};
+	uint32_t blocksize = get_le32(chunk.p + 8);
+	uint64_t nblocks = blocksize ? ceil_div(get_le32(chunk.p + 4), blocksize) : 0;
+	uint64_t at = CHUNK_HEAD + 4 * nblocks, head = at + chunk_sums_len((uint32_t)nblocks);
+	if (nblocks < 2 || head > chunk.n || memcmp(chunk.p + at, "CFS1", 4) != 0)
+		return;
+	chunk_sums_seal(chunk.p, at, (uint32_t)nblocks);
+	if (chunk_parse(&c, view_of(chunk.p, chunk.n), chunk.n, 1) == 0 && c.sums) {
+		for (uint32_t i = 0; i < c.nblocks; i++) {
+			struct view v = view_of(chunk.p + c.bstart[i], c.bend[i] - c.bstart[i]);
+			chunk_sums_put(chunk.p + at, i, chunk_sums_of(v));
+		}
+		chunk_sums_seal(chunk.p, at, c.nblocks);
+	}
+	chunk_deinit(&c);
+}
+
+/* A number in a chunk's head, in its block offsets, or the length of a block's first stream. */
+static void change_chunk(struct span chunk)
+{
+	static const uint8_t place[] = {1, 2, 3, 16, 21, 22, 23, 24, 29, 30, 31};
+	uint64_t r = next_random() % 24, len = chunk.n - CHUNK_HEAD;
+	uint8_t *at = chunk.p + 4 * (1 + r % 3);
+	if (r < sizeof place) {
+		chunk.p[place[r]] = (uint8_t)awkward(chunk.p[place[r]]);
+		return;
+	}
+	if (r >= 15 && len >= 4) /* an offset, of one of few blocks */
+		at = chunk.p + CHUNK_HEAD + 4 * (next_random() % min_u64(len / 4, 16));
+	if (r >= 17 && len >= 4 && get_le32(at) <= chunk.n - 4)
+		at = chunk.p + get_le32(at);
+	if (r >= 22 && len)
+		change_bytes(chunk.p + CHUNK_HEAD, len);
+	else
+		put_le32(at, (uint32_t)awkward(get_le32(at)));
+}
+
+/*
+ * Changes a stored chunk of a frame whose index and note are plain copies, and makes the checksums
+ * right that chunk and note have of it. `area`: where chunks are; `tail`: index and trailer.
+ */
+static void change_stored(struct span area, struct span tail)
+{
+	static const char key[] = "\xa4xxh3\xc6";
+	uint64_t entries = tail.n < CHUNK_HEAD ? 0 : get_le32(tail.p + 4) / 8, nth = 0, i = 0;
+	uint8_t *note = memmem(tail.p, tail.n, key, sizeof key - 1);
+	if (!entries || entries > (tail.n - CHUNK_HEAD) / 8)
+		return;
+	for (uint64_t want = next_random() % entries; i < want; i++)
+		nth += !(get_le64(tail.p + CHUNK_HEAD + 8 * i) >> 63);
+	uint64_t at = get_le64(tail.p + CHUNK_HEAD + 8 * i);
+	if (at >= area.n || area.n - at < CHUNK_HEAD)
+		return;
+	struct span chunk = span_of(area.p + at, get_le32(area.p + at + 12));
+	if (chunk.n < CHUNK_HEAD || chunk.n > area.n - at)
+		return;
+	change_chunk(chunk);
+	if (next_random() % 4)
+		seal_blocks(chunk);
+	if (!note || (uint64_t)(tail.p + tail.n - note) < sizeof key + 3 + 8 * (nth + 1))
+		return;
+	put_le64(note + sizeof key + 3 + 8 * nth, chunk_sum_make(view_of(chunk.p, chunk.n)));
+}
+
 static void change(uint8_t *p, size_t n)
 {
 	bound = next_random() % 8 ? UINT64_MAX : next_random() % 2000;
@@ -402,7 +471,9 @@ static void change(uint8_t *p, size_t n)
 	uint64_t header_len = get_be32(p + 0x0b), len = get_be64(p + 0x10);
 	uint64_t at = header_len + min_u64(get_be64(p + 0x27), n);
 	bool lies_in = header_len >= HEADER_FIXED && len <= n && at + TRAILER_LEAST <= len;
-	if (next_random() % 3 == 0)
+	if (lies_in && at - header_len > CHUNK_HEAD && next_random() % 3 == 0)
+		change_stored(span_of(p + header_len, at - header_len), span_of(p + at, len - at));
+	else if (next_random() % 3 == 0)
 		change_header(p, n);
 	else if (lies_in && next_random() % 2)
 		change_bytes(p + at, len - at);

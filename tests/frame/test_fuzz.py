@@ -8,8 +8,9 @@ import pytest
 
 pytest.importorskip("blosc2")
 import libblosc
+from libdata import blob
 from libframe import OWN, Tool
-from libmount import BUILD
+from libmount import BUILD, CFRAME
 from libprogram import run
 
 SECONDS = int(os.environ.get("CFRAMEFS_FUZZ_SECONDS") or 4)
@@ -35,6 +36,15 @@ def ours(path, pipeline, chunk):
     return path
 
 
+def of_many_blocks(folder, pipeline):
+    """Frames of ours with several blocks in each chunk, and thus a checksum for each of them."""
+    source, target = folder / "source", folder / pipeline.replace(":", "")
+    source.write_bytes(blob(1, 9000, "ramp") + bytes(9000) + blob(2, 5000, "text"))
+    options = "--tune=off", f"--pipeline={pipeline}", "--chunksize=8K", "--blocksize=512"
+    run(CFRAME, "compress", *options, source, target)
+    return target / "source.b2frame"
+
+
 def emptied(path):
     """A frame of ours of which another program has removed all chunks, but not our note."""
     ours(path, "zstd:1", 4096)
@@ -51,6 +61,7 @@ def test_mutated_frames_do_no_harm(work):
     for pipeline in PIPELINES:
         for chunk in (1024, 4096, 9000):
             seeds.append(ours(work / f"{len(seeds)}.b2frame", pipeline, chunk))
+        seeds += [of_many_blocks(work, pipeline)] * 3  # there are many more of the others
     seeds.append(emptied(work / "emptied.b2frame"))
     said = run(BUILD / "tests/c/frame_fuzz", SECONDS, os.getpid(), *seeds, timeout=SECONDS + 300)
     first, rounds = said.splitlines()
