@@ -34,7 +34,8 @@ __attribute__((format(printf, 3, 4))) static int refuse(char *why, size_t room, 
 static int check_filters(const struct pipeline *p, char *why, size_t room)
 {
 	uint32_t typesize = p->typesize > CHUNK_MAX_TYPESIZE ? 1 : p->typesize;
-	unsigned deltas = 0;
+	unsigned n = 0, deltas = 0;
+	bool deep = false; /* the reference undoes it wrongly before another: FORMAT.md 18 */
 	for (unsigned i = 0; i < FILTER_SLOTS; i++) {
 		if (p->filter[i] == FILTER_NONE)
 			continue;
@@ -46,6 +47,10 @@ static int check_filters(const struct pipeline *p, char *why, size_t room)
 			return refuse(why, room, "%s", text);
 		if (p->filter[i] == FILTER_DELTA && ++deltas > 1)
 			return refuse(why, room, "two delta filters cannot be undone");
+		if (deep)
+			return refuse(why, room, "delta behind three filters has to be the last");
+		deep = p->filter[i] == FILTER_DELTA && n >= 3;
+		n++;
 	}
 	return 0;
 }

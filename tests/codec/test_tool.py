@@ -48,6 +48,7 @@ def test_text_has_a_normal_form(codec_tool, text, normal):
         "truncprec:200+shuffle:4+zstd",
         "inttrunc:40+none:4+zstd",
         "delta+delta+zstd",
+        "shuffle:4+shuffle:4+shuffle:4+delta+shuffle:4+zstd",
         "bytedelta-old+zstd",
         "+".join(["shuffle:4"] * 7 + ["zstd"]),
         "zstd:1:2",
