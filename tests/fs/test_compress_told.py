@@ -22,6 +22,20 @@ def test_a_target_that_may_not_be_written_to_is_named(work):
     assert compress(plain, made, code=1, **how) == wanted
 
 
+def test_a_pipe_is_no_source(tmp_path):
+    """Its name, /dev/stdin or that of a shell's <(...), is a link."""
+    made = tmp_path / "made"
+    source, end = os.pipe()
+    os.write(end, b"bytes")
+    os.close(end)
+    for command in (["compress"], ["extract", "-C", made]):
+        target = [made] if command == ["compress"] else []
+        said = cframe(*command, "/dev/stdin", *target, code=1, stdin=source)
+        assert said == "cframe: /dev/stdin: is not a regular file\n"
+        assert not made.exists()
+    os.close(source)
+
+
 def test_a_target_without_files_is_not_left(tmp_path):
     for args in (
         ["compress", tmp_path / "nosuch", tmp_path / "made"],

@@ -203,8 +203,12 @@ static int find_source(const struct walk *w, const char *path, struct source *s,
 	struct stat st;
 	char last[PATH_MAX], real[PATH_MAX];
 
-	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode) && realpath(path, real))
-		path = real;
+	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
+		if (realpath(path, real))
+			path = real;
+		else if (stat(path, &st) == 0) /* a pipe without a name: /dev/stdin */
+			return -ESPIPE;
+	}
 	if (strlen(path) >= PATH_MAX)
 		return -ENAMETOOLONG;
 	int rc = stat(path, &st) < 0 ? -errno : 0;
