@@ -1,4 +1,5 @@
 #include "base/log.h"
+#include "base/utf8.h"
 
 #include <limits.h>
 #include <stdarg.h>
@@ -32,14 +33,6 @@ enum log_level log_level(void)
 	return max_level;
 }
 
-/* Names come from other people's directories: no control byte reaches the sink. */
-static void make_printable(char *line)
-{
-	for (; *line; line++)
-		if ((unsigned char)*line < ' ' || *line == 0x7f)
-			*line = '?';
-}
-
 /* A path, and what is the matter with it. */
 #define LINE_MAX_BYTES (PATH_MAX + 512)
 
@@ -50,7 +43,8 @@ static void emit(enum log_level level, const char *fmt, va_list ap)
 	if (level > max_level)
 		return;
 	vsnprintf(line, sizeof line, fmt, ap);
-	make_printable(line);
+	/* Names come from other people's directories. */
+	utf8_make_printable(line);
 	if (out_sink == LOG_SINK_SYSLOG)
 		syslog(levels[level].priority, "%s: %s", levels[level].word, line);
 	else
@@ -65,7 +59,7 @@ void log_tell(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof line, fmt, ap);
 	va_end(ap);
-	make_printable(line);
+	utf8_make_printable(line);
 	fprintf(stderr, "cframefs: %s\n", line);
 }
 

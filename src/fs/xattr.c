@@ -107,9 +107,6 @@ static int judge(const struct xattr_change *x, const char *who)
 	if (x->size <= PIPELINE_TEXT_MAX && strlen(value) == x->size &&
 	    wish_set(&w, wish_word(x->name), value, why, sizeof why) >= 0)
 		return 0;
-	for (char *c = value; *c; c++)
-		if (*c < ' ' || *c > '~')
-			*c = '?'; /* one line, whatever it says */
 	log_info("%s: %s '%s' refused: %s", who, x->name, value, why);
 	return -EINVAL;
 }

@@ -207,6 +207,13 @@ def test_wrong_values_are_refused(mount, name, value):
     m.expect_log(rf"\(root directory\): {name} '.*' refused: ")
 
 
+def test_a_refused_value_is_told_without_what_a_terminal_obeys(mount):
+    m = mount()
+    with pytest.raises(OSError):
+        set_on(m.mnt, TUNE, "é\n\x9b2J\x7f")
+    m.expect_log(rf"\(root directory\): {TUNE} 'é\?\?\?2J\?' refused: ")
+
+
 @pytest.mark.parametrize("word", ["ratio", "stats", "level", "codec"])
 def test_other_names_are_refused(mount, word):
     """An attribute without a meaning, such as the name of an option, would be believed in."""

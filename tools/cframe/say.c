@@ -15,12 +15,6 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* The character, or '?' for control characters, which a terminal would obey. */
-static char printable(char c)
-{
-	return (unsigned char)c < ' ' || c == 127 ? '?' : c;
-}
-
 void tool_say(const char *format, ...)
 {
 	char text[PATH_MAX + 512];
@@ -29,8 +23,7 @@ void tool_say(const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	for (char *p = text; *p; p++)
-		*p = printable(*p);
+	utf8_make_printable(text);
 	progress_hold();
 	fprintf(stderr, "cframe: %s\n", text);
 	progress_go_on();
@@ -38,8 +31,12 @@ void tool_say(const char *format, ...)
 
 void tool_print_line(const char *text)
 {
-	for (; *text; text++)
-		putchar(printable(*text));
+	bool obeyed;
+
+	for (size_t n; *text; text += n) {
+		n = utf8_step((const uint8_t *)text, &obeyed);
+		fwrite(obeyed ? "?" : text, obeyed ? 1 : n, 1, stdout);
+	}
 }
 
 void tool_print_path(const char *path)
