@@ -1,8 +1,10 @@
 /*
  * Lists of missing ranges (missing.h) beside a map of all places: random additions and mendings.
- * As long as a list has not been full it is exact; it never names too little. `missing_check SEED`.
+ * As long as a list has not been full it is exact; it never names too little. The same while others
+ * have all memory that is for long lists (lists.h). `missing_check SEED`.
  */
 #include "base/bytes.h"
+#include "fs/dirty/lists.h"
 #include "fs/dirty/missing.h"
 #include "random.h"
 
@@ -46,8 +48,8 @@ static void compare(const struct missing *m, bool exact, unsigned step)
 	check(missing_first(m) <= first, "the first byte comes too late", step);
 }
 
-/* `longest`: of the ranges; short ones fill a list. */
-static void story(unsigned steps, uint32_t longest)
+/* `longest`: of the ranges; short ones fill a list, which has room for so many. */
+static void story(unsigned steps, uint32_t longest, uint32_t room)
 {
 	struct missing m = {0};
 	bool exact = true;
@@ -57,7 +59,7 @@ static void story(unsigned steps, uint32_t longest)
 		uint32_t lo = below(PLACES);
 		uint32_t hi = lo + below((uint32_t)min_u64(longest, PLACES - lo) + 1);
 		bool add = below(2);
-		exact &= m.n < MISSING_MOST - 1;
+		exact &= m.n < room - 1;
 		if (add)
 			missing_add(&m, lo, hi);
 		else
@@ -72,11 +74,33 @@ static void story(unsigned steps, uint32_t longest)
 	missing_clear(&m);
 }
 
+#define OTHERS 1000u
+
+static void all_together(void)
+{
+	static struct missing other[OTHERS];
+	uint64_t bytes = 0;
+
+	for (unsigned i = 0; i < OTHERS; i++) {
+		for (uint32_t at = 0; at < MISSING_MOST; at++)
+			missing_add(&other[i], 2 * at, 2 * at + 1);
+		check(missing_end(&other[i]) == 2 * MISSING_MOST - 1, "the end", i);
+		bytes += other[i].cap * sizeof(struct missing_range);
+	}
+	check(bytes >= LISTS_MOST / 2, "long lists get no memory", 0);
+	check(bytes <= LISTS_MOST + OTHERS * LISTS_SHORT, "they get too much", 0);
+	for (uint32_t longest = 1; longest <= PLACES; longest *= 32)
+		story(20000, longest, LISTS_SHORT / sizeof(struct missing_range));
+	for (unsigned i = 0; i < OTHERS; i++)
+		missing_mend(&other[i], 0, UINT64_MAX);
+}
+
 int main(int argc, char **argv)
 {
 	state = argc > 1 ? strtoull(argv[1], NULL, 0) | 1 : 1;
 
+	all_together();
 	for (uint32_t longest = 1; longest <= PLACES; longest *= 8)
-		story(60000, longest);
+		story(60000, longest, MISSING_MOST);
 	return 0;
 }

@@ -1,6 +1,7 @@
 #include "fs/dirty/missing.h"
 
-#include "base/buf.h"
+#include "base/bytes.h"
+#include "fs/dirty/lists.h"
 
 #include <assert.h>
 
@@ -37,7 +38,8 @@ static bool room_for_one(struct missing *m)
 		return true;
 	if (cap >= MISSING_MOST)
 		return false;
-	struct missing_range *r = mem_realloc(m->many, 2 * cap * sizeof *r);
+	struct missing_range *r =
+		lists_grow(m->many, m->cap * sizeof *r, 2 * (size_t)cap * sizeof *r);
 	if (!r)
 		return false;
 	if (!m->many)
@@ -132,11 +134,13 @@ void missing_mend(struct missing *m, uint64_t lo, uint64_t hi)
 	if (end < m->n && r[end].lo < hi)
 		r[end].lo = hi;
 	close_gap(m, i, end);
+	if (m->n == 0)
+		missing_clear(m);
 }
 
 void missing_clear(struct missing *m)
 {
-	mem_free(m->many);
+	lists_free(m->many, m->cap * sizeof *m->many);
 	*m = (struct missing){0};
 }
 

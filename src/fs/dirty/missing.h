@@ -12,7 +12,7 @@
 /* So many ranges need no allocation. */
 #define MISSING_FEW 4u
 
-/* Above this number, or if memory runs out, the last ranges are joined. */
+/* Above this number, or if there is no memory (lists.h), the last ranges are joined. */
 #define MISSING_MOST 4096u
 
 struct missing_range {
@@ -26,7 +26,7 @@ struct missing {
 
 void missing_add(struct missing *m, uint64_t lo, uint64_t hi);
 
-/* [lo, hi) was written, or cut off. */
+/* [lo, hi) was written, or cut off. Frees the memory if nothing is missing any more. */
 void missing_mend(struct missing *m, uint64_t lo, uint64_t hi);
 
 /* Nothing is missing any more. Frees the memory. */

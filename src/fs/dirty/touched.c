@@ -1,10 +1,11 @@
 #include "fs/dirty/touched.h"
 
-#include "base/buf.h"
+#include "base/bytes.h"
+#include "fs/dirty/lists.h"
 
 #include <stdlib.h>
 
-#define KEPT 512u
+#define KEPT (LISTS_SHORT / sizeof(struct touched_range))
 
 static bool room_for_one(struct touched *t)
 {
@@ -13,7 +14,7 @@ static bool room_for_one(struct touched *t)
 	if (t->n >= TOUCHED_MAX_RANGES)
 		return false;
 	uint32_t cap = t->cap ? t->cap * 2 : 64;
-	struct touched_range *r = mem_realloc(t->range, cap * sizeof *r);
+	struct touched_range *r = lists_grow(t->range, t->cap * sizeof *r, cap * sizeof *r);
 	if (!r)
 		return false;
 	t->range = r;
@@ -84,6 +85,6 @@ void touched_settle(struct touched *t)
 
 void touched_deinit(struct touched *t)
 {
-	mem_free(t->range);
+	lists_free(t->range, t->cap * sizeof *t->range);
 	*t = (struct touched){.whole = t->whole};
 }

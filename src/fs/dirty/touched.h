@@ -1,7 +1,8 @@
 /*
  * The byte ranges of a file that were written since its last durable commit or its last record in
  * the intent log. A list may name too much, but never too little: if a change is not a range of
- * bytes, or there are too many, it becomes `whole`. Under the lock of the file.
+ * bytes, or there are too many (of this file, or of all: lists.h), it becomes `whole`. Under the
+ * lock of the file.
  */
 #ifndef FS_DIRTY_TOUCHED_H
 #define FS_DIRTY_TOUCHED_H
@@ -30,7 +31,7 @@ void touched_add(struct touched *t, uint64_t at, uint64_t len);
 /* Anything may have changed. */
 void touched_whole(struct touched *t);
 
-/* Clears the list. Keeps the memory, unless there is much of it. */
+/* Clears the list. Keeps the memory of a short one. */
 void touched_clear(struct touched *t);
 
 /* Sorts the ranges, and joins those that overlap or touch. */
