@@ -5,7 +5,7 @@
  *       |                                               ^
  *       +--- frame_len, cbytes: one write of 87 bytes --+
  *
- *   0  commit_sync    only if chunks were written that nothing could prove (young.h)
+ *   0  commit_sync    only if chunks were written that nothing could prove, or too many (young.h)
  *   1  draft_root     encodes index and trailer, and takes space for them that no root on disk
  *                     refers to, as it was with the chunks (space.h)
  *   2  write_draft    writes them there, and syncs if commit_index says so
@@ -261,13 +261,15 @@ static int write_draft(struct frame *f, struct draft *d)
 }
 
 /*
- * True: some young chunks could not be proven after a power cut. They have to be synced before a
- * root with them is written, or recovery might find it and take it for whole.
+ * True: some young chunks could not be proven after a power cut, or only by reading more than
+ * recovery does. They have to be synced before a root with them is written: recovery might take it
+ * for whole, or could not go back to it once it is durable.
  */
 static bool cannot_prove(const struct frame *f, const struct index *ix)
 {
 	const struct young *y = &f->young;
-	return f->notes && (y->many || y->bare || (y->runs.n && !frame_sums_fit(ix)));
+	return f->notes && (y->many || y->bare || y->bytes > YOUNG_MAX_BYTES ||
+			    (y->runs.n && !frame_sums_fit(ix)));
 }
 
 int commit_index(struct frame *f, const struct content *has, enum durability how)
@@ -285,12 +287,10 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	/*
 	 * When to sync before the header is written: if that was asked for; if the header may reach
 	 * the disk before what it points to, and recovery would find no other root; if bytes of
-	 * older roots can be reused only once a newer root is durable; if proving the young chunks
-	 * after a power cut would take too long; or if recovery could take an older root for whole
-	 * without checksums to tell.
+	 * older roots can be reused only once a newer root is durable; or if recovery could take an
+	 * older root for whole without checksums to tell.
 	 */
-	d.synced = how == COMMIT_SYNC || !f->recoverable || !f->notes ||
-		   f->young.bytes > YOUNG_MAX_BYTES || frame_space_presses(f) ||
+	d.synced = how == COMMIT_SYNC || !f->recoverable || !f->notes || frame_space_presses(f) ||
 		   !frame_sums_fit(has->ix);
 	int rc = draft_root(f, &d);
 	if (rc == 0)

@@ -15,10 +15,7 @@
 /* With more runs than this, the next commit syncs before it writes a root. */
 #define YOUNG_MAX_RUNS 1024u
 
-/*
- * With more bytes of young chunks it syncs before it writes its header: after a power cut all of
- * them are read.
- */
+/* It does so, too, with more bytes of young chunks: after a power cut all of them are read. */
 #define YOUNG_MAX_BYTES (1ull << 30)
 
 #define YOUNG_RUN_BYTES 8u

@@ -36,6 +36,7 @@ static struct {
 	struct call call[MAX_CALLS];
 	size_t ncalls;
 	unsigned skip_every, nsyncs; /* nsyncs: also those that do nothing */
+	bool wrote, synced_first;    /* since both were set to false */
 	bool forget;   /* the checksums of some chunks */
 	bool fail;     /* calls do now and then: */
 	uint32_t left; /* calls until the next one that fails is 1; 0: none */
@@ -77,6 +78,7 @@ static bool fails(void)
 static int disk_pwrite(struct io *io, uint64_t at, struct view src)
 {
 	bool failed = fails();
+	disk.wrote = true;
 	/* what lies in one sector, as a header does, is written or not */
 	if (failed && (draw(2) || at / SECTOR == (at + src.n - 1) / SECTOR))
 		return -EIO;
@@ -106,6 +108,7 @@ static int failed_sync(void)
 static int disk_sync(struct io *io)
 {
 	disk.nsyncs++;
+	disk.synced_first |= !disk.wrote;
 	if (disk.skip_every && disk.nsyncs % disk.skip_every == 0)
 		return 0;
 	if (fails())
@@ -426,7 +429,7 @@ static int commit_part(struct story *t, unsigned count)
 
 /*
  * As if so many bytes had been put since the last sync, or in so many places that there was no room
- * to note them: they do not wait for the next.
+ * to note them: no root is written before they are synced.
  */
 static void put_many(struct young *y)
 {
@@ -446,6 +449,8 @@ static int commit(struct story *t, unsigned count)
 	expect(t, t->size);
 	TRY(cut_power(t->s, count / 4));
 	bool many = t->size && frame_dirty(t->f) && draw(8) == 0;
+	disk.wrote = frame_suspect(t->f) || !t->f->notes; /* then something else comes first */
+	disk.synced_first = disk.wrote;
 	unsigned before = disk.nsyncs;
 	if (many)
 		put_many(&t->f->young);
@@ -453,7 +458,7 @@ static int commit(struct story *t, unsigned count)
 	TRY(rc);
 	if (rc > 0)
 		return cut_power(t->s, count);
-	if (many && (disk.nsyncs == before || t->f->young.bytes))
+	if (many && (disk.nsyncs == before || !disk.synced_first || t->f->young.bytes))
 		return complain("no sync for many young chunks", -EIO, states[nstates - 1]);
 	t->kept = t->size;
 	if (how == COMMIT_SYNC) {
