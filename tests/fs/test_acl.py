@@ -246,3 +246,18 @@ def test_a_backing_directory_without_acls(mount, root):
         if m.running():
             m.kill()
         subprocess.run(["umount", m.backing], check=True)
+
+
+@pytest.mark.parametrize("staff", [False, True])
+def test_the_groups_of_a_caller_in_very_many(sides, staff):
+    """As many as a user namespace lets anybody have whom /etc/subgid names."""
+    plain, mnt, _ = sides
+    groups = [*range(70_000, 72_000), *([STAFF] if staff else [])]
+    for top in (plain, mnt):
+        make(top, "f", "file", 0)
+        os.chown(top / "f", ALICE, STAFF)
+        os.chmod(top / "f", 0o2755)
+        command = ("-m", f"u:{BOB}:rw", top / "f")
+        assert in_child(lambda c=command: setfacl(*c), uid=ALICE, groups=groups) == 0
+    assert look(mnt) == look(plain)
+    assert bool(os.stat(mnt / "f").st_mode & 0o2000) == staff

@@ -23,19 +23,29 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static bool in_group(fuse_req_t req, gid_t gid)
+static bool is_among(gid_t gid, const gid_t *list, int n)
 {
-	gid_t list[1024];
-
-	if (fuse_req_ctx(req)->gid == gid)
-		return true;
-	int n = fuse_req_getgroups(req, sizeof list / sizeof *list, list);
-	if (n < 0 || n > (int)(sizeof list / sizeof *list))
-		return n >= 0; /* more groups than fit: as if this one were among them */
 	for (int i = 0; i < n; i++)
 		if (list[i] == gid)
 			return true;
 	return false;
+}
+
+/* With /etc/subgid, a user namespace lets anybody be in thousands: that is no reason for rights. */
+static bool in_group(fuse_req_t req, gid_t gid)
+{
+	gid_t few[128];
+	int room = sizeof few / sizeof *few;
+
+	if (fuse_req_ctx(req)->gid == gid)
+		return true;
+	int n = fuse_req_getgroups(req, room, few);
+	if (n <= room)
+		return is_among(gid, few, n);
+	gid_t *all = mem_zalloc_array((size_t)n, sizeof *all);
+	bool is = all && is_among(gid, all, fuse_req_getgroups(req, n, all) == n ? n : 0);
+	mem_free(all);
+	return is;
 }
 
 bool ops_in_group(fuse_req_t req, gid_t gid)
