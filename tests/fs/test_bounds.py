@@ -6,6 +6,7 @@ import mmap
 import os
 import re
 import struct
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from libdata import blob
 from libfault import Fault
 from libmemory import held_to
-from libmount import SLOWNESS
+from libmount import SLOWNESS, umount
 from libposix import error_of, punch, read_direct
 
 MiB = 1 << 20
@@ -463,3 +464,27 @@ def test_a_file_of_many_names_is_found_by_each(mount):
     assert os.stat(m.mnt / "name3").st_nlink == names + 1 - 50
     for i in range(0, 100, 2):
         assert not (m.mnt / f"name{i}").exists()
+
+
+def test_the_backing_directory_is_moved_below_itself(mount, root, work):
+    """A bind mount leads from it to where it lies. It has no name in the mount, also where one that
+    the kernel remembers is that of another directory."""
+    top = work / "top"
+    (top / "store/up").mkdir(parents=True)
+    (top / "x").mkdir()
+    m = mount("entry_timeout=60", backing=top / "store")
+    if subprocess.run(["mount", "--bind", top, top / "store/up"], check=False).returncode:
+        pytest.skip("no mounts here")
+    try:
+        os.stat(m.mnt / "up/x")
+        (top / "x").rename(top / "z")
+        (top / "store").rename(top / "x")
+        for old, new in (("x", "y"), ("z", "x"), ("x", "z")):
+            os.rename(m.mnt / "up" / old, m.mnt / "up" / new)
+        assert sorted(os.listdir(top)) == ["y", "z"]
+        (m.mnt / "f").write_bytes(b"data")
+        assert (m.mnt / "f").read_bytes() == b"data"
+        m.unmount()
+    finally:
+        for name in ("store", "x", "y"):
+            umount(top / name / "up", "-l")

@@ -98,7 +98,8 @@ void inode_leave_name(struct inodes *t, const struct named *by)
 void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing)
 {
 	pthread_mutex_lock(&t->lock);
-	table_link_add(n, parent, backing);
+	if (n != t->root) /* a bind mount may have it below itself, but it is reached without */
+		table_link_add(n, parent, backing);
 	pthread_mutex_unlock(&t->lock);
 }
 
