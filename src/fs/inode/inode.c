@@ -182,6 +182,8 @@ static struct inode *add(struct inodes *t, const struct entry *e)
 	n->made = e->made;
 	n->birth = e->birth;
 	n->names.before = link_before;
+	/* Whoever knew the weights could choose names that make the tree a list. */
+	n->names.seed = (uint32_t)meter_now();
 	HASH_ADD(hh, t->table, key, sizeof n->key, n);
 	if (!n->hh.tbl) {
 		mem_free(n);
