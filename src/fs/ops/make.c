@@ -68,7 +68,8 @@ static int make_dir(struct making *m, int dirfd, const char *backing)
 
 /*
  * By the descriptor itself, which saves the way through /proc. Before Linux 6.10 that takes a right
- * that root loses when it wears another's identity.
+ * that root loses when it wears another's identity; since then, the very rights that opened it,
+ * which are others now if the file has set-id bits (init_frame): that tells nothing of other files.
  */
 static int give_name(struct making *m, int dirfd, const char *backing)
 {
@@ -84,7 +85,8 @@ static int give_name(struct making *m, int dirfd, const char *backing)
 	fd_proc_path(m->born.fd, path);
 	if (linkat(AT_FDCWD, path, dirfd, backing, AT_SYMLINK_FOLLOW) < 0)
 		return -errno;
-	*no = true;
+	if (!(m->mode & (S_ISUID | S_ISGID)))
+		*no = true;
 	return 0;
 }
 
