@@ -1,5 +1,6 @@
 """Lookup, attributes and extended attributes; result or errno of each call."""
 
+import ctypes
 import os
 import stat
 import subprocess
@@ -67,6 +68,17 @@ def test_size_is_logical_and_blocks_are_stored(mount):
     assert int(du.split()[0]) < 100 and int(apparent.split()[0]) == 3 * 1024
 
 
+def dots(path):
+    """The inode numbers by which a directory lists itself and the one above it."""
+    libc, found = ctypes.CDLL(None), {}
+    libc.opendir.restype = libc.readdir64.restype = ctypes.c_void_p
+    directory = ctypes.c_void_p(libc.opendir(os.fsencode(path)))
+    while entry := libc.readdir64(directory):
+        found[ctypes.string_at(entry + 19)] = ctypes.c_uint64.from_address(entry).value
+    libc.closedir(directory)
+    return found[b"."], found[b".."]
+
+
 def test_other_file_systems_below_have_numbers_of_their_own(mount, root, work):
     """As subvolumes of btrfs do. Who finds a number twice takes it for one file: cp -a made links
     to the wrong content, and all of these tools left directories out."""
@@ -90,6 +102,8 @@ def test_other_file_systems_below_have_numbers_of_their_own(mount, root, work):
             listed = {e.name: e.inode() for e in os.scandir(m.mnt / name)}
             assert listed == {e: os.stat(m.mnt / name / e).st_ino for e in ("x", "y", "d")}
             assert listed["x"] == listed["y"]
+            d = m.mnt / name / "d"
+            assert dots(d) == (os.stat(d).st_ino, os.stat(d.parent).st_ino)
             assert os.statvfs(m.mnt / name).f_blocks == os.statvfs(m.backing / name).f_blocks
         copy = work / "copy"
         got = subprocess.run(["cp", "-a", m.mnt, copy], capture_output=True, text=True)

@@ -158,20 +158,34 @@ static bool put_name(struct listing *l, const char *name, const struct stat *st,
 	return put_entry(l, name, &p, next);
 }
 
+/* Of an entry that is not looked at, from the number that the directory says. */
+static ino_t listed_number(const struct listing *l, const struct dirent *d)
+{
+	struct stat st;
+
+	if (stat_fd(dirfd(l->dir->dp), &st) < 0)
+		return d->d_ino;
+	st.st_ino = d->d_ino;
+	return ops_number(l->fs, &st);
+}
+
 /* True: listed, or nothing to list. False: no room left. */
 static bool list_one(struct listing *l, const struct dirent *d)
 {
 	struct finder finder = ops_finder(l->fs);
-	struct stat plain = {.st_ino = d->d_ino, .st_mode = S_IFDIR};
+	struct stat plain = {.st_mode = S_IFDIR};
 	struct fuse_entry_param p;
 	struct entry e;
 
-	if (is_dots(d->d_name))
+	if (is_dots(d->d_name)) {
+		plain.st_ino = listed_number(l, d);
 		return put_name(l, d->d_name, &plain, d->d_off);
+	}
 	int rc = entry_show(&finder, dirfd(l->dir->dp), d->d_name, &e);
 	if (rc == -ENOENT)
 		return true; /* hidden, or gone meanwhile */
 	if (rc < 0) { /* whoever looks it up is told the error */
+		plain.st_ino = listed_number(l, d);
 		plain.st_mode = (mode_t)DTTOIF(d->d_type);
 		return put_name(l, e.shown, &plain, d->d_off);
 	}
