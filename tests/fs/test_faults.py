@@ -525,7 +525,7 @@ def test_a_part_behind_a_commit_that_failed(mount, work):
     got = (m.mnt / "f").read_bytes()
     versions = [(old[at : at + chunk], new[at : at + chunk]) for at in range(0, len(old), chunk)]
     assert all(got[i * chunk :][:chunk] in pair for i, pair in enumerate(versions))
-    assert got[44 * chunk :] == end[: len(got) - 44 * chunk]
+    assert got[44 * chunk :] == end[: max(0, len(got) - 44 * chunk)]
 
 
 @pytest.mark.parametrize("change", [False, True], ids=["read", "changed"])

@@ -4,6 +4,7 @@ CFRAMEFS_TEST_KILLS says how often in all; CFRAMEFS_SEED chooses other stories.
 """
 
 import contextlib
+import mmap
 import os
 import random
 import signal
@@ -312,10 +313,12 @@ def test_the_guard_holds_nothing_of_the_daemon(mount, root):
 @pytest.mark.parametrize("options", ["", ",codec=lz4,commit=0.02"], ids=["", "eager"])
 def test_killed_between_the_parts_of_an_overwrite(mount, work, blosc2, options):
     """A file that is rewritten all over is committed in parts, so that it does not become twice as
-    large. Whichever write of that is the last, each chunk is the old or the new one."""
+    large. Whichever write of that is the last, each chunk is the old or the new one, or each page
+    where commits come so often that one may find a chunk of which the kernel has sent a part."""
     import libblosc
 
     chunk, chunks = 64 << 10, 96
+    unit = mmap.PAGESIZE if options else chunk
     m = mount(f"chunksize=64K,blocksize=16K,commit=0,intent=0,workers=1{options}", start=False)
     fault = Fault(m, work / "fault")
     m.allow(*CLOSELY).start()
@@ -337,7 +340,7 @@ def test_killed_between_the_parts_of_an_overwrite(mount, work, blosc2, options):
         stored = libblosc.chunk_bytes(libblosc.open_frame(m.stored("f")))
         m.start()
         assert (m.mnt / "f").read_bytes() == stored and len(stored) == chunk * chunks
-        parts = [slice(at, at + chunk) for at in range(0, len(stored), chunk)]
+        parts = [slice(at, at + unit) for at in range(0, len(stored), unit)]
         news = [stored[part] == versions[1][part] for part in parts]
         assert all(new or stored[p] == versions[0][p] for new, p in zip(news, parts)), n
         shown.add(sum(news))
