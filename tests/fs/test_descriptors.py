@@ -1,12 +1,14 @@
 """The daemon's descriptors: whatever is opened, fails, or is killed, none is lost, and none is
 counted that is not there."""
 
+import contextlib
 import errno
 import os
 import random
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -108,6 +110,13 @@ def kill(mnt, end):
             program.kill()
 
 
+def forget_inodes():
+    """Has the kernel forget those that nobody uses. One whose name the daemon had no memory to note
+    is reached by its descriptor alone, until then."""
+    with contextlib.suppress(PermissionError):
+        Path("/proc/sys/vm/drop_caches").write_text("2")
+
+
 @pytest.mark.concurrent
 def test_as_many_can_be_open_as_before(mount, work):
     m = mount("commit=1", start=False).allow("^cframefs: (error|warning)", *NONE_IS_LEFT)
@@ -135,4 +144,4 @@ def test_as_many_can_be_open_as_before(mount, work):
     end.set()
     for thread in others:
         thread.join()
-    wait_until(lambda: room(m) == before, 10, f"room as before: {before}")
+    wait_until(lambda: forget_inodes() or room(m) == before, 10, f"room as before: {before}")
