@@ -231,10 +231,17 @@ class Readers:
         assert not self.faults, self.faults[0]
 
 
+def all_closed(m):
+    """The kernel tells of a close later, maybe when others have opened the file again."""
+    requests = stats(m)["requests"]
+    return requests["release"] == requests["open"] + requests["create"]
+
+
 @pytest.mark.concurrent
 def test_no_push_covers_what_a_writer_has_written(mount):
     """A page holds its number and the round in which it was written last. Who reads it finds the
-    newest round that was complete before, or a later one."""
+    newest round that was complete before, or a later one; or parts of both, as the kernel lets
+    reads pass writes of the same page."""
     npages, rounds = 512, 40
     m = mount(OPTIONS + ",intent=0")
     path = m.mnt / "f"
@@ -246,14 +253,15 @@ def test_no_push_covers_what_a_writer_has_written(mount):
     def check(page, read):
         least = done[0]
         got = np.frombuffer(read(), np.uint32)
-        assert got.size == PAGE // 4 and (got == got[0]).all()
-        assert got[0] // 1000 == page and least <= got[0] % 1000, (page, least, got[0])
+        assert got.size == PAGE // 4
+        assert (got // 1000 == page).all() and (least <= got % 1000).all(), (page, least, set(got))
 
     path.write_bytes(b"".join(page_of(page, 0) for page in range(npages)))
     m.remount()
     for turn in range(1, rounds):
-        before = stats(m)["read"]["pushed_blocks"]
         # Nothing is pushed of a file that has been written to until all have closed it.
+        wait_until(lambda: all_closed(m), what="the last close")
+        before = stats(m)["read"]["pushed_blocks"]
         with Readers(path, npages, check):
             wait_until(lambda: stats(m)["read"]["pushed_blocks"] > before, what="pushes")
             with open(path, "r+b", buffering=0) as f:
