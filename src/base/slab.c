@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 
@@ -19,11 +20,12 @@
 #define HUGE_UNITS (HUGE_BYTES / SLAB_MIN)
 
 /*
- * One takes 0.2 ms, and as many small ones 0.8; but 5 to 12 ms in a virtual machine whose host has
- * to find the memory first, which for small ones, that others have used a moment ago, it mostly
- * has. After a slow one no more are asked for.
+ * One takes 0.2 ms where that pays, and as many small ones 0.8; but in virtual machines whose host
+ * has to find the memory first 1 to 12 ms, and small ones, which others have used a moment ago, as
+ * long as ever. The kernel zeroes it in one go, and whoever was put behind this thread on its core
+ * waits for that. After a slow one no more are asked for.
  */
-#define HUGE_SLOW_NS (2u * 1000 * 1000)
+#define HUGE_SLOW_NS (400u * 1000)
 
 /* A piece is named by its first unit of SLAB_MIN. What is said of a piece stands at that unit. */
 struct unit {
@@ -228,6 +230,22 @@ bool slab_wants_warm(struct slab *s)
 	       atomic_exchange_explicit(&s->wants_warm, false, memory_order_relaxed);
 }
 
+/*
+ * Gets the pages of a region from the system. After each piece, whoever waits for this core goes
+ * first: a reader, perhaps, who has just been woken here and whose answer takes less time than all
+ * of this. The scheduler by itself lets a thread that runs go on for milliseconds.
+ */
+static bool get_region(uint8_t *p, size_t n, bool huge)
+{
+	size_t step = huge ? n : TOUCH, done = 0;
+
+	if (huge)
+		(void)madvise(p, n, MADV_HUGEPAGE);
+	for (; done < n && mem_populate(p + done, step); done += step)
+		(void)sched_yield();
+	return done == n;
+}
+
 void slab_warm(struct slab *s)
 {
 	pthread_mutex_lock(&s->lock);
@@ -237,11 +255,8 @@ void slab_warm(struct slab *s)
 	pthread_mutex_unlock(&s->lock);
 	if (!n)
 		return;
-	uint8_t *p = s->base + (size_t)u * SLAB_MIN;
-	if (huge)
-		(void)madvise(p, HUGE_BYTES, MADV_HUGEPAGE);
 	uint64_t start = clock_read(CLOCK_THREAD_CPUTIME_ID);
-	bool got = mem_populate(p, (size_t)n * SLAB_MIN);
+	bool got = get_region(s->base + (size_t)u * SLAB_MIN, (size_t)n * SLAB_MIN, huge);
 	bool slow = huge && clock_read(CLOCK_THREAD_CPUTIME_ID) - start > HUGE_SLOW_NS;
 	pthread_mutex_lock(&s->lock);
 	s->slow_huge |= slow;

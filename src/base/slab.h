@@ -7,7 +7,7 @@
  * freed memory is reused at once, last in, first out, and pages are taken from the system 64 KiB at
  * a time. Only slab_trim and slab_close return any.
  *
- * slab_warm asks for huge pages, which take half the time of small ones in a virtual machine. But
+ * slab_warm asks for huge pages, which take less time than small ones in some virtual machines. But
  * the system may have to search for them, and has to zero 2 MiB at once. So a reader that needs
  * memory immediately takes small ones.
  *

@@ -105,7 +105,6 @@ static int read_into(struct file *f, const struct readahead_request *q, struct r
 	pthread_rwlock_unlock(&f->lock);
 	slow_end(f->fs, &x.slow);
 	sidecar_leave(&f->sidecar, how);
-	file_warm(f->fs);
 	if (rc >= 0)
 		stats_add(STATS_READ_BYTES, r->n);
 	return rc;
