@@ -102,7 +102,8 @@ static int print_data(struct buf *out, const uint64_t *c)
 		  {"decoded_bytes", c[METER_BYTES_DECODED]}, {"disk_reads", c[METER_DISK_READS]},
 		  {"disk_bytes", c[METER_DISK_READ_BYTES]},
 		  {"plain_bytes", c[STATS_PLAIN_READ_BYTES]},
-		  {"preloaded_files", c[STATS_PRELOADED]}, {"pushed_blocks", c[STATS_PUSHED]}));
+		  {"preloaded_files", c[STATS_PRELOADED]},
+		  {"pushed_bytes", c[STATS_PUSHED_BYTES]}));
 	TRY(GROUP(out, "write", {"application_bytes", c[STATS_WRITE_BYTES]},
 		  {"chunks", c[STATS_CHUNKS_ENCODED]}, {"encoded_from", c[STATS_ENCODED_FROM]},
 		  {"encoded_to", c[STATS_ENCODED_TO]}, {"disk_writes", c[METER_DISK_WRITES]},

@@ -23,7 +23,7 @@ enum stats_count {
 	STATS_READ_BYTES,                      /* of frames, to the kernel              */
 	STATS_PLAIN_READ_BYTES,                /* asked for, of files that are no frames */
 	STATS_PRELOADED,                       /* files, into the kernel while opened   */
-	STATS_PUSHED,                          /* blocks, into the kernel for later     */
+	STATS_PUSHED_BYTES,                    /* of frames, into the kernel for later     */
 	STATS_WRITE_BYTES,                     /* of frames, from the kernel            */
 	STATS_PLAIN_WRITE_BYTES,
 	STATS_CHUNKS_ENCODED,

@@ -60,7 +60,7 @@ def test_most_pages_take_no_request(mount, size, blocks):
     fd = cold(m, wanted)
     with Moved(m) as moved:
         read_pages(fd, pages_of(size), wanted)
-    assert moved("read", "pushed_blocks") > 0
+    assert moved("read", "pushed_bytes") > 0
     if blocks != "16K":  # four pages: little to win
         assert moved("requests", "read") < 0.8 * size / PAGE
     with Moved(m) as moved:
@@ -70,13 +70,45 @@ def test_most_pages_take_no_request(mount, size, blocks):
     os.close(fd)
 
 
-def test_reads_that_do_not_come_back_push_nothing(mount):
+def one_page_a_block(size, seed=1):
+    return [page for page in pages_of(size, seed) if page % 16 == 3]
+
+
+def test_few_reads_that_do_not_come_back_push_nothing(mount):
     wanted = content(8 << 20)
     m = mount(OPTIONS)
     fd = cold(m, wanted)
+    half = one_page_a_block(len(wanted))[:64]
     with Moved(m) as moved:
-        read_pages(fd, [page for page in pages_of(len(wanted)) if page % 16 == 3], wanted)
-    assert moved("read", "pushed_blocks") == 0 and moved("requests", "read") == 128
+        read_pages(fd, half, wanted)
+    assert moved("read", "pushed_bytes") == 0 and moved("requests", "read") == len(half)
+    os.close(fd)
+
+
+def test_where_reads_are_dense_their_neighbours_are_pushed(mount):
+    """More reads than half of the blocks: each of the others brings 256 KiB."""
+    wanted = content((8 << 20) + 12_345)
+    m = mount(OPTIONS)
+    fd = cold(m, wanted)
+    order = one_page_a_block(len(wanted))
+    read_pages(fd, order[:64], wanted)
+    with Moved(m) as moved:
+        for page in order[64:]:
+            read_pages(fd, [page], wanted)
+            time.sleep(0.001 * SLOWNESS)  # there is one push at a time: else some bring nothing
+    assert moved("read", "pushed_bytes") > len(wanted) / 3
+    read_pages(fd, pages_of(len(wanted), 2), wanted)
+    assert os.fstat(fd).st_size == len(wanted)
+    os.close(fd)
+
+
+def test_dense_reads_of_what_memory_may_not_hold_push_nothing(mount):
+    wanted = content(8 << 20)
+    m = mount(OPTIONS + ",cache=1M")
+    fd = cold(m, wanted)
+    with Moved(m) as moved:
+        read_pages(fd, one_page_a_block(len(wanted)), wanted)
+    assert moved("read", "pushed_bytes") == 0
     os.close(fd)
 
 
@@ -88,7 +120,7 @@ def test_nothing_is_pushed_once_somebody_may_write(mount, flags):
     os.close(os.open(m.mnt / "f", flags))
     with Moved(m) as moved:
         read_pages(fd, pages_of(len(wanted)), wanted)
-    assert moved("read", "pushed_blocks") == 0
+    assert moved("read", "pushed_bytes") == 0
     os.close(fd)
 
 
@@ -193,7 +225,7 @@ def test_many_who_open_one_file_and_read_it(mount):
 
     with Moved(m) as moved, ThreadPoolExecutor(MANY) as pool:
         list(pool.map(work, range(MANY)))
-    assert moved("read", "pushed_blocks") > 10
+    assert moved("read", "pushed_bytes") > 10 * BLOCK
 
 
 class Readers:
@@ -261,9 +293,9 @@ def test_no_push_covers_what_a_writer_has_written(mount):
     for turn in range(1, rounds):
         # Nothing is pushed of a file that has been written to until all have closed it.
         wait_until(lambda: all_closed(m), what="the last close")
-        before = stats(m)["read"]["pushed_blocks"]
+        before = stats(m)["read"]["pushed_bytes"]
         with Readers(path, npages, check):
-            wait_until(lambda: stats(m)["read"]["pushed_blocks"] > before, what="pushes")
+            wait_until(lambda: stats(m)["read"]["pushed_bytes"] > before, what="pushes")
             with open(path, "r+b", buffering=0) as f:
                 for page in range(npages):
                     os.pwrite(f.fileno(), page_of(page, turn), page * PAGE)
@@ -286,7 +318,7 @@ def test_a_size_that_is_set_by_name_stays(mount):
         path.write_bytes(wanted)
         m.remount()
         with Readers(path, len(wanted) // PAGE, check):
-            wait_until(lambda: stats(m)["read"]["pushed_blocks"] > 0, what="pushes")
+            wait_until(lambda: stats(m)["read"]["pushed_bytes"] > 0, what="pushes")
             size = 100_000 + 4321 * turn
             os.truncate(path, size)
             assert os.stat(path).st_size == size
@@ -345,7 +377,7 @@ def test_a_daemon_that_is_told_to_end_while_it_pushes(mount):
         (m.mnt / "f").write_bytes(wanted)
         m.remount()
         with Readers(m.mnt / "f", len(wanted) // PAGE, lambda page, read: read()) as readers:
-            wait_until(lambda m=m: stats(m)["read"]["pushed_blocks"] > 3, what="pushes")
+            wait_until(lambda m=m: stats(m)["read"]["pushed_bytes"] > 3 * BLOCK, what="pushes")
             m.terminate()
             m.wait()
             readers.end.set()

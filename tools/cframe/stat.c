@@ -104,10 +104,10 @@ static void print_data(const struct looks *l)
 	print_bytes(l, "read", "decoded_bytes", "decoded");
 	print_bytes(l, "read", "disk_bytes", "read from disk");
 	print_count(l, "read", "disk_reads", "disk reads");
+	print_bytes(l, "read", "pushed_bytes", "pushed");
 	print_count(l, "read", "decoded_blocks", "blocks decoded");
 	print_count(l, "read", "decoded_parts", "in part");
 	print_count(l, "read", "preloaded_files", "files preloaded");
-	print_count(l, "read", "pushed_blocks", "blocks pushed");
 	printf("  %-24s %14.3f decoded, %.3f from disk\n", "per byte returned",
 	       total(l, "amplification", "decoded_per_returned"),
 	       total(l, "amplification", "disk_per_returned"));

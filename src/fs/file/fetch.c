@@ -45,6 +45,16 @@
 #define PART_QUARTERS 3
 
 /*
+ * Small random reads of a file are dense when they are more than this part of its blocks: as many
+ * may be yet to come, anywhere in it. Then the kernel gets the AROUND bytes in which each of them
+ * lies (ops/push.h). Not of files that are longer than so many caches: the kernel might not keep
+ * all of that, or give up things of more use.
+ */
+#define DENSE_SHARE 2
+#define DENSE_CACHES 4
+#define AROUND REPLY_PUSH_MAX
+
+/*
  * A chunk whose head has been read, but none of its blocks yet ("lazy chunk", as the reference
  * calls it); an entry of the cache. Its blocks are cached under `id`: a chunk that is replaced gets
  * a new one, so that the old blocks cannot be found any more.
@@ -191,6 +201,29 @@ static bool wants_part(const struct fetch *x, uint32_t lo, uint32_t len)
 	       glimpse(&fs->glimpses, key.owner, x->block, cache_has(fs->cache, key));
 }
 
+/* Counts a small random read of a file of `size` bytes. True: they are dense. */
+static bool is_dense(struct file *f, uint64_t size, uint32_t block)
+{
+	uint64_t reads = 1 + atomic_fetch_add_explicit(&f->small_reads, 1, memory_order_relaxed);
+
+	return size / DENSE_CACHES <= f->fs->opt.cache && reads > size / block / DENSE_SHARE;
+}
+
+/* Notes a small read of a block, and what the kernel should have of the file because of it. */
+static void note_small(const struct fetch *x, bool cached)
+{
+	struct file *f = x->f;
+	struct extent block = chunk_block_bytes(&x->lazy->chunk, x->block);
+	uint64_t at = frame_chunk_span(f->frame, x->n).start + block.off;
+	uint64_t around = at - at % AROUND, size = file_size_locked(f);
+	bool back = glimpse_again(&f->fs->glimpses, cached);
+
+	if (is_dense(f, size, block.len) && block.len < AROUND)
+		x->r->push = (struct reply_push){around, min_u64(AROUND, size - around)};
+	else if (back)
+		x->r->push = (struct reply_push){at, block.len};
+}
+
 /*
  * The first read of a block may decode no more of it than it must: most blocks of cold files get
  * no second one. CHUNK_NO_PART: the read has to go through the cache.
@@ -204,17 +237,9 @@ static int read_part(struct fetch *x, uint32_t lo, uint32_t len)
 	if (rc == 0) {
 		(void)reply_room(x->r, len);
 		stats_add(STATS_FROM_MISS, 1);
+		note_small(x, false);
 	}
 	return rc;
-}
-
-/* A small read has come back to its block, and more are likely to follow. */
-static void note_again(const struct fetch *x)
-{
-	struct extent block = chunk_block_bytes(&x->lazy->chunk, x->block);
-
-	x->r->again.at = frame_chunk_span(x->f->frame, x->n).start + block.off;
-	x->r->again.len = block.len;
 }
 
 /* Bytes [lo, lo + len) of one block, by way of the cache. */
@@ -229,8 +254,8 @@ static int read_cached(struct fetch *x, uint32_t lo, uint32_t len)
 	TRY(cache_get(cache, (struct cache_key){x->lazy->id, x->block}, touch,
 		      (struct cache_fill){block_fill, x}, &e));
 	count_answer(x, e);
-	if (is_small(x, len) && glimpse_again(&x->f->fs->glimpses, !x->filled))
-		note_again(x);
+	if (is_small(x, len))
+		note_small(x, !x->filled);
 	int rc = answer(x, e, lo, len);
 	/* The stream is done with this block. Its next one gets the memory while that is warm. */
 	if (x->kind == READ_AHEAD && lo + len == cache_bytes(e).n)

@@ -80,6 +80,8 @@ struct file {
 	atomic_bool wants_commit;    /* frame_wants_commit      */
 	_Atomic uint32_t chunk_size; /* that of the frame       */
 
+	_Atomic uint64_t small_reads; /* at random, since the file was opened: fetch.c */
+
 	/*
 	 * What can be done with the file. All are changed under `lock`, `lost` with the gate held
 	 * alone as well; `writable` is also read without either.

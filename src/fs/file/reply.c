@@ -8,7 +8,8 @@
 static void reset(struct reply *r, struct span room)
 {
 	r->room = room;
-	r->n = r->pieces = r->nheld = r->again.len = 0;
+	r->n = r->pieces = r->nheld = 0;
+	r->push = (struct reply_push){0};
 }
 
 int reply_begin(struct reply *r, size_t size)

@@ -15,13 +15,16 @@
 
 #define REPLY_PIECES 64
 
+/* Longer blocks are not pushed: that takes too long for whoever wants to open the file. */
+#define REPLY_PUSH_MAX (256u << 10)
+
 struct reply {
 	struct buf own;      /* memory for bytes that are not in the cache                */
 	struct span room;    /* all of `own`, or the `dst` of reply_begin_at              */
 	size_t n;            /* bytes so far                                              */
 	bool copies;         /* everything is copied to `room`                            */
-	/* in the file: the block to which a small read has come back; len 0: none has */
-	struct { uint64_t at; uint32_t len; } again;
+	/* of the file: what the kernel should have, too, as more small reads of it are likely */
+	struct reply_push { uint64_t at, len; } push;
 	unsigned pieces, nheld;
 	struct iovec piece[REPLY_PIECES];
 	struct cache_entry *held[REPLY_PIECES];

@@ -6,13 +6,17 @@
 #include "fs/ops/wire.h"
 #include "fs/stats.h"
 
+#include <sched.h>
 #include <unistd.h>
 
 /* fs.pushing. ENDED is for ever. */
 enum push_turn { PUSH_FREE, PUSH_TAKEN, PUSH_ENDED };
 
-/* Longer blocks take too long for whoever wants to open the file. */
-#define LONGEST (256u << 10)
+/*
+ * It is done in steps of so many bytes. Whoever waits for the file, or for this core, goes first
+ * after each.
+ */
+#define STEP (64u << 10)
 
 static int defer(struct fs *fs, struct push *p, const struct deferred *request)
 {
@@ -69,13 +73,15 @@ static bool suits_inode_locked(const struct inode *n)
 
 bool push_begin(struct fs *fs, struct inode *n, const struct reply *answer, struct push *p)
 {
-	if (!answer->again.len || answer->again.len > LONGEST || !fs->guarded || !take_turn(fs))
+	uint64_t len = answer->push.len;
+
+	if (!len || len > REPLY_PUSH_MAX || !fs->guarded || !take_turn(fs))
 		return false;
 	pthread_mutex_lock(&n->lock);
 	bool suits = suits_inode_locked(n);
 	if (suits) {
 		*p = (struct push){.inode = n, .file = n->file, .owner = n->cache_owner,
-				   .at = answer->again.at, .len = answer->again.len};
+				   .at = answer->push.at, .len = len};
 		n->push = p;
 		n->nopen++;
 	}
@@ -99,16 +105,36 @@ static void align(struct push *p)
 	p->len = end > from ? end - from : 0;
 }
 
-static int store(struct fs *fs, const struct push *p, const struct reply *r)
+static int store(struct fs *fs, const struct push *p, uint64_t at, const struct reply *r)
 {
-	uint64_t at = p->at;
-
 	for (unsigned i = 0; i < r->pieces; i++) {
 		struct view bytes = view_of(r->piece[i].iov_base, r->piece[i].iov_len);
 		TRY(notify_store(fs, p->inode, at, bytes));
 		at += bytes.n;
 	}
 	return 0;
+}
+
+/* Pushes `len` bytes from `at` on. `room` is empty before and after. True: they are there. */
+static bool push_step(struct fs *fs, const struct push *p, uint64_t at, uint64_t len,
+		      struct reply *room)
+{
+	bool pushed = file_read_again(p->file, at, len, room) >= 0 && room->n == len &&
+		      store(fs, p, at, room) == 0;
+
+	if (pushed)
+		stats_add(STATS_PUSHED_BYTES, len);
+	reply_end(room, fs->cache);
+	(void)sched_yield();
+	return pushed;
+}
+
+static bool is_awaited(struct push *p)
+{
+	pthread_mutex_lock(&p->inode->lock);
+	bool awaited = p->waiting;
+	pthread_mutex_unlock(&p->inode->lock);
+	return awaited;
 }
 
 /* Returns the requests that waited, oldest first. They count as entered: no push comes before. */
@@ -149,10 +175,9 @@ static void serve(struct deferred *d)
 void push_run(struct fs *fs, struct push *p, struct reply *room)
 {
 	align(p);
-	if (file_read_again(p->file, p->at, p->len, room) >= 0 && room->n == p->len &&
-	    store(fs, p, room) == 0)
-		stats_add(STATS_PUSHED, 1);
-	reply_end(room, fs->cache);
+	for (uint64_t done = 0; done < p->len && !is_awaited(p); done += STEP)
+		if (!push_step(fs, p, p->at + done, min_u64(STEP, p->len - done), room))
+			break;
 	struct deferred *waited = leave_inode(fs, p);
 	inode_put(fs->inodes, p->inode, 1);
 	atomic_store(&fs->pushing, PUSH_FREE);

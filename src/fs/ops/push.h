@@ -1,7 +1,8 @@
 /*
  * A block to which small reads come back is put into the kernel's page cache, all of it: the reads
  * that follow need no request. It takes about as long as answering one of them, and is done behind
- * the answer of the read that has come back first.
+ * the answer of the read that has come back first. So are the blocks around a small read when a
+ * file has had many of those: a core decodes them that would wait for the next request.
  *
  * What is put there covers what the kernel has, and makes the file longer for it if need be. So it
  * is done only for files that nobody has open for writing, and whoever opens the file or sets its
