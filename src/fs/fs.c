@@ -48,7 +48,9 @@ static int open_parts(struct fs *fs)
 	TRY(backing_open(&fs->backing, fs->opt.backing));
 	TRY(lock_backing(fs));
 	TRY(probes_open(&fs->probes));
-	TRY(inodes_open(&fs->inodes, &fs->backing, backing_raise_nofile()));
+	unsigned long limit = backing_raise_nofile();
+	backing_reserve_fds(&fs->backing, limit);
+	TRY(inodes_open(&fs->inodes, &fs->backing, limit));
 	TRY(cache_open(&fs->cache, fs->opt.cache));
 	TRY(large_open(&fs->large, fs->cache));
 	held_bound(large_most(fs->large));

@@ -4,6 +4,7 @@ import errno
 import mmap
 import os
 import random
+import re
 import resource
 import shutil
 import subprocess
@@ -280,6 +281,17 @@ def test_a_limit_of_descriptors_is_told(mount):
     m.expect_log("too many open files: the limit of the daemon is 60 descriptors; ulimit -Hn")
     assert m.log_text().count("too many open files") == 1
     (m.mnt / "again").write_bytes(b"y")
+
+
+@pytest.mark.parametrize("limit", [1000, 100_000])
+def test_the_table_of_descriptors_need_not_grow(mount, limit):
+    """For that the kernel takes a hundred times as long as for opening a file."""
+    limit = min(limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    m = mount(start=False)
+    m.argv = ["prlimit", f"--nofile={limit}:{limit}", *m.argv]
+    m.start()
+    size = re.search(r"FDSize:\s+(\d+)", Path(f"/proc/{m.proc.pid}/status").read_text())
+    assert int(size[1]) >= min(limit, 1 << 16)
 
 
 def test_closing_a_plain_file_when_descriptors_have_run_out(mount):

@@ -50,6 +50,18 @@ unsigned long backing_raise_nofile(void)
 	return lim.rlim_cur;
 }
 
+/* The table then takes 512 KiB of the kernel's memory. */
+#define RESERVED_FDS (1u << 16)
+
+void backing_reserve_fds(const struct backing *b, unsigned long limit)
+{
+	int last = (int)min_u64(limit, RESERVED_FDS) - 1;
+	int fd = fcntl(b->root, F_DUPFD_CLOEXEC, last);
+
+	if (fd >= 0) /* else it grows when it has to */
+		close(fd);
+}
+
 int backing_find(const struct backing *b, int dirfd, const char *name, struct stat *st,
 		 uint64_t *birth)
 {
