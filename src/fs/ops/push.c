@@ -115,18 +115,15 @@ static int store(struct fs *fs, const struct push *p, uint64_t at, const struct 
 	return 0;
 }
 
-/* Pushes `len` bytes from `at` on. `room` is empty before and after. True: they are there. */
-static bool push_step(struct fs *fs, const struct push *p, uint64_t at, uint64_t len,
+/* Pushes `len` bytes from `at` on, if they can be read. `room` is empty before and after. */
+static void push_step(struct fs *fs, const struct push *p, uint64_t at, uint64_t len,
 		      struct reply *room)
 {
-	bool pushed = file_read_again(p->file, at, len, room) >= 0 && room->n == len &&
-		      store(fs, p, at, room) == 0;
-
-	if (pushed)
+	if (file_read_again(p->file, at, len, room) >= 0 && room->n == len &&
+	    store(fs, p, at, room) == 0)
 		stats_add(STATS_PUSHED_BYTES, len);
 	reply_end(room, fs->cache);
 	(void)sched_yield();
-	return pushed;
 }
 
 static bool is_awaited(struct push *p)
@@ -176,8 +173,7 @@ void push_run(struct fs *fs, struct push *p, struct reply *room)
 {
 	align(p);
 	for (uint64_t done = 0; done < p->len && !is_awaited(p); done += STEP)
-		if (!push_step(fs, p, p->at + done, min_u64(STEP, p->len - done), room))
-			break;
+		push_step(fs, p, p->at + done, min_u64(STEP, p->len - done), room);
 	struct deferred *waited = leave_inode(fs, p);
 	inode_put(fs->inodes, p->inode, 1);
 	atomic_store(&fs->pushing, PUSH_FREE);
