@@ -12,10 +12,7 @@
 /* fs.pushing. ENDED is for ever. */
 enum push_turn { PUSH_FREE, PUSH_TAKEN, PUSH_ENDED };
 
-/*
- * It is done in steps of so many bytes. Whoever waits for the file, or for this core, goes first
- * after each.
- */
+/* It is done in steps of so many bytes, after each of which others go first (goes_on). */
 #define STEP (64u << 10)
 
 static int defer(struct fs *fs, struct push *p, const struct deferred *request)
@@ -123,15 +120,15 @@ static void push_step(struct fs *fs, const struct push *p, uint64_t at, uint64_t
 	    store(fs, p, at, room) == 0)
 		stats_add(STATS_PUSHED_BYTES, len);
 	reply_end(room, fs->cache);
-	(void)sched_yield();
 }
 
-static bool is_awaited(struct push *p)
+/* After a step: lets those go first who want this core. False: somebody waits for the file. */
+static bool goes_on(struct push *p)
 {
 	pthread_mutex_lock(&p->inode->lock);
 	bool awaited = p->waiting;
 	pthread_mutex_unlock(&p->inode->lock);
-	return awaited;
+	return !awaited && sched_yield() == 0;
 }
 
 /* Returns the requests that waited, oldest first. They count as entered: no push comes before. */
@@ -172,7 +169,7 @@ static void serve(struct deferred *d)
 void push_run(struct fs *fs, struct push *p, struct reply *room)
 {
 	align(p);
-	for (uint64_t done = 0; done < p->len && !is_awaited(p); done += STEP)
+	for (uint64_t done = 0; done < p->len && (!done || goes_on(p)); done += STEP)
 		push_step(fs, p, p->at + done, min_u64(STEP, p->len - done), room);
 	struct deferred *waited = leave_inode(fs, p);
 	inode_put(fs->inodes, p->inode, 1);
