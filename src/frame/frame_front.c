@@ -60,7 +60,7 @@ static void take_back(struct frame *f, const struct pending *p)
 }
 
 /* What the note of the root on disk says of its chunks; nothing if that is another program's. */
-static int use_note(struct frame *f, struct view trailer, struct meta *m, struct buf *plain)
+static int reload_note(struct frame *f, struct view trailer, struct meta *m, struct buf *plain)
 {
 	struct root_note note;
 	TRY(trailer_parse(m, trailer));
@@ -72,8 +72,8 @@ static int use_note(struct frame *f, struct view trailer, struct meta *m, struct
 	return buf_append(&f->young.runs, note.young);
 }
 
-/* Loads the index of the root on disk, and what it says of its chunks. */
-static int load_root(struct frame *f)
+/* Loads the index of the root on disk again, and what it says of its chunks. */
+static int reload_root(struct frame *f)
 {
 	struct buf trailer = {0}, plain = {0};
 	struct meta m = {0};
@@ -85,7 +85,7 @@ static int load_root(struct frame *f)
 		rc = io_pread_buf(f->io, f->info.frame_len - f->info.trailer_len,
 				  f->info.trailer_len, &trailer);
 	if (rc == 0)
-		rc = use_note(f, buf_view(&trailer), &m, &plain);
+		rc = reload_note(f, buf_view(&trailer), &m, &plain);
 	meta_deinit(&m);
 	buf_free(&plain);
 	buf_free(&trailer);
@@ -142,7 +142,7 @@ static int move_front(struct frame *f)
 static int vacate(struct frame *f)
 {
 	struct pending p = set_aside(f);
-	int rc = load_root(f);
+	int rc = reload_root(f);
 	if (rc == 0)
 		rc = move_front(f);
 	/* What was copied for nothing is free again. */
