@@ -5,22 +5,25 @@
  */
 #include "codec/filter.h"
 
+static void each_channel(void (*kernel)(size_t, const uint8_t *, uint8_t *), size_t channels,
+			 struct view src, uint8_t *dst)
+{
+	size_t n = src.n / channels, done = n * channels;
+	for (size_t at = 0; at < done; at += n)
+		kernel(n, src.p + at, dst + at);
+	memcpy(dst + done, src.p + done, src.n - done);
+}
+
 static void bytedelta_forward(const struct kernels *k, const struct filter_arg *arg,
 			      struct view src, uint8_t *dst)
 {
-	size_t n = src.n / arg->param, done = n * arg->param;
-	for (size_t at = 0; at < done; at += n)
-		k->sub_bytes(n, src.p + at, dst + at);
-	memcpy(dst + done, src.p + done, src.n - done);
+	each_channel(k->sub_bytes, arg->param, src, dst);
 }
 
 static void bytedelta_backward(const struct kernels *k, const struct filter_arg *arg,
 			       struct view src, uint8_t *dst)
 {
-	size_t n = src.n / arg->param, done = n * arg->param;
-	for (size_t at = 0; at < done; at += n)
-		k->sum_scan(n, src.p + at, dst + at);
-	memcpy(dst + done, src.p + done, src.n - done);
+	each_channel(k->sum_scan, arg->param, src, dst);
 }
 
 static void old_backward(const struct kernels *k, const struct filter_arg *arg, struct view src,
