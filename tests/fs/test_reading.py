@@ -153,7 +153,8 @@ def test_small_random_reads(mount, pipeline):
     random.Random(9).shuffle(places)
     for at in places[: len(places) // 3]:
         assert os.pread(fd, 3 * PAGE // 2, at) == data[at : at + 3 * PAGE // 2]
-    assert 0 < stats(m)["read"]["decoded_blocks"] - before <= len(data) // (60 << 10) + 5
+    # once for reads, and perhaps once more for what is pushed behind them
+    assert 0 < stats(m)["read"]["decoded_blocks"] - before <= 2 * (len(data) // (60 << 10)) + 5
     for at in places[: len(places) // 3 : 3]:  # more of what is there in part
         assert os.pread(fd, 50000, at) == data[at : at + 50000]
     os.close(fd)
@@ -205,11 +206,11 @@ class Randomly:
 def test_the_first_read_of_a_block_decodes_its_front(mount, pipeline, kind):
     """Or those of its planes. The second one all of it, which the third one finds."""
     m = mount(f"pipeline={pipeline},blocksize=64K")
-    data = blob(10, 8 * CHUNK, kind)
+    data = blob(10, 16 * CHUNK, kind)  # so many that reads are not dense (test_push.py)
     (m.mnt / "f").write_bytes(data)
     m.remount()
     f = Randomly(m, "f")
-    places = [n * BLOCK + (n * 7) % 12 * PAGE for n in range(8 * CHUNK // BLOCK)]
+    places = [n * BLOCK + (n * 7) % 12 * PAGE for n in range(16 * CHUNK // BLOCK)]
     random.Random(11).shuffle(places)
     first, second, third = places[:30], places[:3], places[30:60]
     blocks, parts = f.decoded(first, data)
