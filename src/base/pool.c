@@ -1,6 +1,7 @@
 #include "base/pool.h"
 
 #include "base/buf.h"
+#include "base/slice.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -39,6 +40,7 @@ static void *worker_main(void *arg)
 {
 	struct pool *p = arg;
 
+	slice_lengthen();
 	pthread_mutex_lock(&p->lock);
 	for (;;) {
 		struct pool_job *job = queue_pop(&p->lane[POOL_SOON]);

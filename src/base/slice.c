@@ -1,0 +1,28 @@
+#include "base/slice.h"
+
+#include <sched.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* In nanoseconds. The usual one is 1.4 ms on two cores, 2.8 on eight and more. */
+#define LONG_SLICE 10000000u
+
+/* struct sched_attr of the kernel's first version, whose header does not go with <sched.h>. */
+struct attributes {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+void slice_lengthen(void)
+{
+	struct attributes a = {.size = sizeof a};
+
+	if (syscall(SYS_sched_getattr, 0, &a, sizeof a, 0) < 0 || a.policy != SCHED_OTHER)
+		return;
+	a.runtime = LONG_SLICE;
+	(void)syscall(SYS_sched_setattr, 0, &a, 0);
+}
