@@ -163,6 +163,8 @@ def test_a_bad_option_is_named(dirs, option):
         ("commit=4000", "4000 is no number of seconds from 0 to 3600"),
         ("recompress=now", "is none of: idle, off, a number of seconds"),
         ("pipeline=shuffle:4", "as in shuffle+zstd"),
+        ("filter=inttrunc,typesize=4", "'inttrunc': inttrunc needs a number"),
+        ("filter=shuffle:8,typesize=4", "'shuffle:8': says another item size than typesize"),
     ],
 )
 def test_what_could_be_said_instead_of_a_bad_value(dirs, option, instead):
@@ -234,6 +236,13 @@ def test_codec_and_level(mount, codec):
 def test_filter_and_typesize(mount, name, ids):
     got = store(mount(f"codec=lz4,filter={name},typesize=4"), blob(4, 500_000, "runs"))
     assert (got["filters"], got["typesize"]) == (ids, 4)
+
+
+def test_a_filter_with_a_number_and_typesize(mount):
+    m = mount("filter=truncprec:10,typesize=8")
+    (m.mnt / "f").write_bytes(blob(4, 500_000, "floats"))
+    m.unmount()
+    assert header(m.stored("f"))["typesize"] == 8
 
 
 def test_sizes_and_pipeline_text(mount):

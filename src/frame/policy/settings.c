@@ -38,12 +38,11 @@ void settings_words_init(struct settings_words *w)
 
 #define SPELT_MAX (PIPELINE_TEXT_MAX * 2)
 
-/* The pipeline in its text form, as `pipeline` says or the other words do. */
+/* The pipeline in its text form, as `pipeline` says, or the other words but typesize. */
 static void spell_pipeline(const struct settings_words *w, char text[static SPELT_MAX])
 {
 	bool filtered = w->filter && strcmp(w->filter, "none") != 0;
 	char level[8] = "";
-	char typesize[32] = "";
 
 	if (w->pipeline) {
 		snprintf(text, SPELT_MAX, "%s", w->pipeline);
@@ -51,11 +50,8 @@ static void spell_pipeline(const struct settings_words *w, char text[static SPEL
 	}
 	if (w->level <= PIPELINE_LEVEL_MAX)
 		snprintf(level, sizeof level, ":%u", (unsigned)w->level);
-	if (w->typesize)
-		snprintf(typesize, sizeof typesize, ":%u", (unsigned)w->typesize);
-	snprintf(text, SPELT_MAX, "%s%s%s%s%s", filtered ? w->filter : "",
-		 filtered ? typesize : "", filtered ? "+" : "", w->codec ? w->codec : "zstd",
-		 level);
+	snprintf(text, SPELT_MAX, "%s%s%s%s", filtered ? w->filter : "", filtered ? "+" : "",
+		 w->codec ? w->codec : "zstd", level);
 }
 
 /* The options that spell_pipeline has its text from. */
@@ -97,10 +93,14 @@ static int judge_pipeline(struct settings *s, const struct settings_words *w,
 		return option_refuse(why, "option", "pipeline",
 				     "already says codec, level, filter and typesize");
 	spell_pipeline(w, text);
+	/* not in the text: behind the name of a filter that rounds, a number means bits */
+	if (w->typesize)
+		s->pipeline.typesize = (uint32_t)w->typesize;
 	if (settings_parse_pipeline(&s->pipeline, text, reason, sizeof reason) < 0)
 		return option_refuse(why, who_says(w), what_is_said(w, text), reason);
-	if (!w->pipeline && w->typesize)
-		s->pipeline.typesize = (uint32_t)w->typesize;
+	if (w->typesize && s->pipeline.typesize != w->typesize)
+		return option_refuse(why, who_says(w), what_is_said(w, text),
+				     "says another item size than typesize");
 	s->level_auto = w->level == OPTION_AUTO;
 	s->free_level = !has_level && !w->pipeline;
 	s->free_blocksize =
