@@ -8,7 +8,8 @@
 
 int option_refuse(struct option_why *why, const char *what, const char *word, const char *reason)
 {
-	snprintf(why->text, sizeof why->text, "%s '%s': %s", what, word, reason);
+	/* a word that is longer than any path leaves room for the reason */
+	snprintf(why->text, sizeof why->text, "%s '%.*s': %s", what, PATH_MAX, word, reason);
 	return -EINVAL;
 }
 
@@ -75,12 +76,12 @@ static int refuse_range(const struct option_row *row, const char *value, struct 
 	option_spell_size(row->min, least);
 	option_spell_size(row->max, most);
 	if (row->kind == OPTION_SECONDS)
-		snprintf(text, sizeof text, "%s is no number of seconds from %llu to %llu", value,
-			 (unsigned long long)row->min, (unsigned long long)row->max);
+		snprintf(text, sizeof text, "%.60s is no number of seconds from %llu to %llu",
+			 value, (unsigned long long)row->min, (unsigned long long)row->max);
 	else if (row->max == UINT64_MAX)
-		snprintf(text, sizeof text, "%s is less than %s", value, least);
+		snprintf(text, sizeof text, "%.60s is less than %s", value, least);
 	else
-		snprintf(text, sizeof text, "%s is not from %s to %s", value, least, most);
+		snprintf(text, sizeof text, "%.60s is not from %s to %s", value, least, most);
 	return option_refuse(why, "option", row->name, text);
 }
 

@@ -201,7 +201,7 @@ int pipeline_parse(struct pipeline *p, const char *text, char *why, size_t room)
 	memset(q.meta, 0, sizeof q.meta);
 	for (const char *at = text;; at++) {
 		if (read_term(&at, &t) < 0)
-			return refuse(why, room, "\"%s\": expected NAME[:NUMBER][+...]", text);
+			return refuse(why, room, "\"%.60s\": expected NAME[:NUMBER][+...]", text);
 		if (!*at)
 			break;
 		TRY(take_filter(&q, &t, n, why, room));

@@ -171,6 +171,21 @@ def test_what_could_be_said_instead_of_a_bad_value(dirs, option, instead):
     one_line_refusal(attempt(DAEMON, *dirs, "-o", option), instead)
 
 
+@pytest.mark.parametrize(
+    "option, why",
+    [
+        ("tune={}", "is none of balanced"),
+        ("codec={}", "is too long"),
+        ("pipeline={}:x", "is too long"),
+        ("rules={}", "File name too long"),
+        ("level={}10", "is not from 0 to 9"),
+        ("{}", "see --help"),
+    ],
+)
+def test_a_long_value_leaves_room_for_the_reason(dirs, option, why):
+    one_line_refusal(attempt(DAEMON, *dirs, "-o", option.format("0" * 6000)), why)
+
+
 def test_missing_arguments_and_directories(dirs, work):
     backing, mnt = dirs
     (work / "file").write_text("a file")

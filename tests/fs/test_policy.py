@@ -300,6 +300,7 @@ def test_rules(mount, work, blosc2):
         ("*.e bytedelta:256+lz4", 1, "items have at most 255 bytes"),
         ("*.a zstd\nd/*.b lz4\n", 2, "there is no /"),
         ("*.a zstd\n*.b zstd\0*.c lz4\n", 2, "not a text"),
+        (f"*.a zstd\n{'x' * 9000}\n", 2, "says nothing"),
     ],
 )
 def test_wrong_rules_are_refused_at_the_mount(mount, work, text, line, why):

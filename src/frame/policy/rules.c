@@ -25,7 +25,7 @@ struct place {
 static int complain(const struct place *at, const char *word, const char *reason)
 {
 	struct option_why *why = at->why;
-	snprintf(why->text, sizeof why->text, "rules %s:%u: '%s': %s", at->file, at->line, word,
+	snprintf(why->text, sizeof why->text, "rules %s:%u: '%.60s': %s", at->file, at->line, word,
 		 reason);
 	return -EINVAL;
 }

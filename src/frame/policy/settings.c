@@ -93,6 +93,8 @@ static int judge_pipeline(struct settings *s, const struct settings_words *w,
 		return option_refuse(why, "option", "pipeline",
 				     "already says codec, level, filter and typesize");
 	spell_pipeline(w, text);
+	if (strlen(text) == sizeof text - 1) /* there may have been more */
+		return option_refuse(why, who_says(w), what_is_said(w, text), "is too long");
 	/* not in the text: behind the name of a filter that rounds, a number means bits */
 	if (w->typesize)
 		s->pipeline.typesize = (uint32_t)w->typesize;
