@@ -278,14 +278,20 @@ static void set_defaults(struct options *o)
 	};
 }
 
-/* Refuses a word that getopt did not take. Options of a mount are often tried with dashes. */
+/*
+ * Refuses what getopt did not take: a letter, or else `word`. Options of a mount are often tried
+ * with dashes.
+ */
 static int refuse_argument(struct parse *p, const char *word)
 {
-	size_t len = strlen(word) < 2 ? 0 : strcspn(word + 2, "=");
-	bool dashes = strncmp(word, "--", 2) == 0;
+	const char letter[] = {'-', (char)optopt, 0};
 
 	if (optopt == 'o')
-		return refuse(p, "argument", word, "wants options");
+		return refuse(p, "argument", letter, "wants options");
+	if (optopt && optopt != 'h' && optopt != 'V') /* not those: --help=x */
+		return refuse(p, "argument", letter, "unknown; see --help");
+	size_t len = strlen(word) < 2 ? 0 : strcspn(word + 2, "=");
+	bool dashes = strncmp(word, "--", 2) == 0;
 	if (dashes && (option_find(settings_rows, SETTINGS_ROWS, word + 2, len) ||
 		       option_find(rows, NROWS, word + 2, len)))
 		return refuse(p, "argument", word, "options of a mount follow -o, without dashes");

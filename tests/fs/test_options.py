@@ -197,6 +197,8 @@ def test_missing_arguments_and_directories(dirs, work):
     one_line_refusal(attempt(DAEMON, backing, work / "absent"), "absent")
     one_line_refusal(attempt(DAEMON, backing, work / "file"), "file")
     one_line_refusal(attempt(DAEMON, backing, mnt, "--bogus"), "bogus': unknown; see --help")
+    for words in (["-xf", backing, mnt], [backing, "-fx", mnt], ["--help", "-xf"]):
+        one_line_refusal(attempt(DAEMON, *words), "argument '-x': unknown; see --help")
     for word in ("--codec=lz4", "--cache"):
         one_line_refusal(
             attempt(DAEMON, word, backing, mnt), f"'{word}': options of a mount follow -o"
