@@ -98,11 +98,17 @@ static bool starts_in_list(const char *word, const char *const *list, size_t n)
 #define STARTS_IN_LIST(word, list) starts_in_list((word), (list), sizeof(list) / sizeof *(list))
 #define IN_LIST(word, list) in_list((word), (list), sizeof(list) / sizeof *(list))
 
+/* libfuse takes what follows a backslash as it is: the comma of the next word, behind the last. */
 static int pass_on(struct parse *p, const char *word)
 {
 	if (p->mount.n)
 		TRY(buf_append(&p->mount, view_of(",", 1)));
-	return buf_append(&p->mount, view_of(word, strlen(word)));
+	for (; *word; word++) {
+		if (*word == '\\')
+			TRY(buf_append(&p->mount, view_of("\\", 1)));
+		TRY(buf_append(&p->mount, view_of(word, 1)));
+	}
+	return 0;
 }
 
 static int parse_mount_word(struct parse *p, const char *word)

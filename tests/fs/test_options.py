@@ -12,7 +12,7 @@ from libdata import blob
 from libmemory import held_to
 from libmount import CFRAME, DAEMON, REPO, is_mounted, wait_until
 from libposix import sync
-from libprogram import attempt, one_line_refusal
+from libprogram import attempt, one_line_refusal, run
 
 CODECS = ["blosclz", "lz4", "lz4hc", "zlib", "zstd"]
 TEXT = REPO / "tests/data/frames/text-zstd.b2frame"
@@ -307,6 +307,13 @@ def test_other_options_mount_and_work(mount, options):
     (m.mnt / "f").write_bytes(data)
     m.remount()
     assert (m.mnt / "f").read_bytes() == data
+
+
+def test_a_backslash_in_the_name_of_a_mount(mount):
+    """It does not join that option with the next, in which libfuse is told max_read."""
+    m = mount("fsname=a\\b\\,noatime")
+    assert run("findmnt", "-no", "SOURCE", m.mnt) == "a\\b\\\n"
+    (m.mnt / "f").write_text("x")
 
 
 def test_commit_interval(mount):
