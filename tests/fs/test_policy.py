@@ -286,6 +286,22 @@ def test_rules(mount, work, blosc2):
     reads_as(blosc2, m, "a.fits", data["a.fits"])
 
 
+def test_patterns_are_those_of_glob(mount, work, blosc2):
+    rules = work / "rules"
+    rules.write_text("\\[x] lz4\n[[]y] lz4\n*.a lz4\n[!m-z]?.b lz4\n")
+    m = mount(f"rules={rules}")
+    for name, fits in (
+        ("[x]", True),
+        ("\\x", False),
+        ("[y]", True),
+        (".a", True),
+        ("ab.b", True),
+        ("zb.b", False),
+    ):
+        write(m, name)
+        assert (chunk_of(blosc2, m, name)["codec"] == 1) == fits, name
+
+
 @pytest.mark.parametrize(
     "text, line, why",
     [

@@ -147,7 +147,7 @@ void rules_free(struct rules *r)
 void rules_match(const struct rules *r, const char *name, struct wish *w)
 {
 	for (const struct rule *one = r ? r->first : NULL; one; one = one->next)
-		if (fnmatch(one->pattern, name, FNM_NOESCAPE) == 0) {
+		if (fnmatch(one->pattern, name, 0) == 0) {
 			*w = one->wish;
 			return;
 		}
