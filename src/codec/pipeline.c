@@ -142,7 +142,7 @@ static int take_codec(struct pipeline *p, const struct term *t, char *why, size_
 {
 	if (term_is(t, "store")) {
 		p->level = 0;
-		return 0;
+		return t->number ? refuse(why, room, "store has no level") : 0;
 	}
 	const struct codec *codec = codec_by_name(t->name);
 	if (!codec)

@@ -34,6 +34,7 @@ def test_text_has_a_normal_form(codec_tool, text, normal):
         "+",
         "zstd:",
         "zstd:10",
+        "store:3",
         "zstd:-1",
         "zstd:x",
         "zst",
