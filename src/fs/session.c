@@ -72,24 +72,60 @@ static int unmount(const struct fs *fs, bool lazy)
 	return run_program(fs->backing.is_root ? as_root : as_user);
 }
 
-/* False: somebody has unmounted us, and a copy of the mount keeps it in use. */
-static bool is_mounted(const struct fs *fs)
+/* A line of /proc/self/mountinfo. */
+struct mount_line {
+	unsigned long long id, parent;
+	dev_t dev;
+	const char *at; /* with octal escapes; in the line */
+};
+
+/* False: there are no more. */
+static bool next_mount(FILE *in, char **line, size_t *room, struct mount_line *out)
+{
+	unsigned maj, min;
+
+	while (getline(line, room, in) >= 0) {
+		int at = 0;
+		int n = sscanf(*line, "%llu %llu %u:%u %*s %n", &out->id, &out->parent, &maj, &min,
+			       &at);
+		if (n != 4 || !at)
+			continue;
+		(*line)[at + (int)strcspn(*line + at, " ")] = 0;
+		out->dev = makedev(maj, min);
+		out->at = *line + at;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * UNMOUNTED: somebody has unmounted us, and a copy of the mount keeps it in use. COVERED: somebody
+ * has mounted something else over us, which is what an unmount of the mount point would take away.
+ */
+enum place { MOUNTED, UNMOUNTED, COVERED };
+
+static enum place place_of_mount(const struct fs *fs)
 {
 	FILE *in = fs->backing.own_dev ? fopen("/proc/self/mountinfo", "re") : NULL;
-	char *line = NULL;
-	size_t room = 0;
-	bool found = !in; /* not known: believed */
+	unsigned long long own_id = fs->backing.own_mount;
+	char *own_line = NULL, *line = NULL;
+	size_t own_room = 0, room = 0;
+	struct mount_line own, one;
+	enum place place = UNMOUNTED;
 
-	while (!found && getline(&line, &room, in) >= 0) {
-		unsigned long long id, own = fs->backing.own_mount;
-		unsigned maj, min;
-		found = sscanf(line, "%llu %*d %u:%u", &id, &maj, &min) == 3 &&
-			makedev(maj, min) == fs->backing.own_dev && (!own || id == own);
-	}
-	free(line); /* of getline */
-	if (in)
-		fclose(in);
-	return found;
+	if (!in)
+		return MOUNTED; /* not known: believed */
+	while (place == UNMOUNTED && next_mount(in, &own_line, &own_room, &own))
+		if (own.dev == fs->backing.own_dev && (!own_id || own.id == own_id))
+			place = MOUNTED;
+	rewind(in); /* what was moved here may be listed before us */
+	while (place == MOUNTED && next_mount(in, &line, &room, &one))
+		if (one.parent == own.id && strcmp(one.at, own.at) == 0)
+			place = COVERED;
+	free(own_line); /* of getline */
+	free(line);
+	fclose(in);
+	return place;
 }
 
 /* The number of requests that the kernel waits for; -1: it does not tell. */
@@ -132,14 +168,16 @@ static void wait_for_writeback(const struct fs *fs)
  * then detached. All of this is done by other processes: if this one waited for a reply of its own
  * and were killed, nothing could end it any more.
  *
- * If somebody else has unmounted us, what is in our place is not ours.
+ * If somebody else has unmounted us, or mounted over us, what is in our place is not ours: it is
+ * neither synced nor unmounted.
  */
 static void stop_serving(struct stopper *s)
 {
 	struct fs *fs = s->fs;
 	char *argv[] = {"sync", "-f", fs->opt.mountpoint, NULL};
 
-	bool here = is_mounted(fs);
+	enum place place = place_of_mount(fs);
+	bool here = place == MOUNTED;
 	if (here && unmount(fs, false) == 0)
 		return; /* the loop ends by itself */
 	fs->ending = true;
@@ -147,8 +185,13 @@ static void stop_serving(struct stopper *s)
 		log_warn("%s: sync failed: what the kernel has not sent yet may be lost",
 			 fs->opt.mountpoint);
 	wait_for_writeback(fs);
-	log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
-	s->detached = !here || unmount(fs, true) == 0 || !is_mounted(fs);
+	if (place == COVERED)
+		log_warn("%s: something else is mounted over it, so it stays mounted, without a "
+			 "daemon: unmount both; open files end here",
+			 fs->opt.mountpoint);
+	else
+		log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
+	s->detached = !here || unmount(fs, true) == 0 || place_of_mount(fs) == UNMOUNTED;
 	notify_stop(fs->notify); /* all three may be waiting for replies of ours */
 	seek_queue_end(&fs->seeks);
 	push_end(fs);

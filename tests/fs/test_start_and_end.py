@@ -90,6 +90,29 @@ def test_a_signal_flushes_and_unmounts(mount, sig):
     )
 
 
+def test_a_signal_when_something_is_mounted_over_it(mount, work):
+    """What is unmounted at the mount point is then not ours: it stays, and the daemon ends. It took
+    the other one away, and went on for ever."""
+    m = mount("commit=3600")
+    data = blob(1, 3_000_000, "floats")
+    (m.mnt / "closed").write_bytes(data)
+    (work / "other").mkdir()
+    (work / "other/mine").write_bytes(b"mine")
+    got = subprocess.run(["mount", "--bind", work / "other", m.mnt], check=False)
+    if got.returncode:
+        pytest.skip("needs root to mount")
+    m.proc.send_signal(signal.SIGTERM)
+    try:
+        m.wait()
+        assert (m.mnt / "mine").read_bytes() == b"mine"
+        m.expect_log("something else is mounted over it")
+    finally:
+        while is_mounted(m.mnt):
+            assert umount(m.mnt).returncode == 0
+    m.start()
+    assert (m.mnt / "closed").read_bytes() == data
+
+
 def test_a_second_signal_does_no_harm(mount):
     m = mount()
     (m.mnt / "f").write_bytes(blob(2, 3_000_000, "noise"))
