@@ -39,7 +39,7 @@ void session_signals(sigset_t *set)
 
 /*
  * Runs a system program, silently and without our descriptors. -ENOENT: there is no program of that
- * name. -EBUSY: it failed.
+ * name. -EBUSY: it failed. -EAGAIN: no process could be made.
  */
 static int run_program(char *const argv[])
 {
@@ -53,7 +53,7 @@ static int run_program(char *const argv[])
 	int rc = posix_spawnp(&pid, argv[0], &actions, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	if (rc != 0)
-		return -ENOENT;
+		return -rc;
 	if (waitpid(pid, &status, 0) < 0)
 		return -errno;
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
@@ -324,6 +324,14 @@ static void learn_to_cancel(void)
 	pthread_join(thread, NULL);
 }
 
+static void log_no_thread(const struct fs *fs, int rc)
+{
+	char text[160];
+
+	log_err("%s: a thread of the mount could not be started: %s", fs->opt.mountpoint,
+		err_text(rc, text, sizeof text));
+}
+
 static int serve_until_stopped(struct fs *fs, bool *detached)
 {
 	struct stopper s = {.fs = fs, .main = pthread_self()};
@@ -342,6 +350,8 @@ static int serve_until_stopped(struct fs *fs, bool *detached)
 		relief_stop(&fs->relief);
 		pthread_cancel(s.thread);
 		pthread_join(s.thread, NULL);
+	} else {
+		log_no_thread(fs, rc);
 	}
 	close_signals(&s);
 	*detached = s.detached;
@@ -447,7 +457,9 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 		rc = notify_start(&fs->notify, fs);
 	if (rc >= 0)
 		rc = recompress_start(&recompress, fs);
-	if (rc >= 0)
+	if (rc < 0)
+		log_no_thread(fs, rc);
+	else
 		rc = serve_until_stopped(fs, &detached);
 	claim_tell_unmounted(&fs->backing);
 	recompress_stop(recompress);

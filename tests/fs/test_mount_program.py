@@ -182,6 +182,20 @@ def test_a_user_is_told_what_is_not_allowed(shell, tool):
     assert "cframe extract" in device and "cframe extract" in absent
 
 
+def test_a_user_is_told_of_too_few_processes(shell, tool):
+    """From hardly any to enough: whichever thread or program cannot be started, a line says so.
+    Some said nothing, and one that fusermount3 was not installed."""
+    tool("setpriv"), tool("fusermount3"), tool("prlimit")
+    got = shell(
+        AS_A_USER + "for n in $(seq 3 200); do\n"
+        '  as_user prlimit --nproc=$n cframefs "$BACKING" "$MNT" 2> "$WORK/said" && break\n'
+        '  [ -s "$WORK/said" ] || echo silent at $n\n'
+        '  ! grep "not found" "$WORK/said"\n'
+        'done; as_user fusermount3 -u "$MNT"'
+    )
+    assert (got.returncode, got.stdout) == (0, ""), got
+
+
 def test_fstab(shell, dirs, work):
     (work / "fstab").write_text(
         f"{listed(dirs[0])} {listed(dirs[1])} fuse.cframefs noauto,codec=zlib,level=2 0 0\n"
