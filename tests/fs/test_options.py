@@ -4,6 +4,7 @@ that are wrong."""
 import mmap
 import os
 import re
+import stat
 
 import pytest
 
@@ -314,6 +315,18 @@ def test_a_backslash_in_the_name_of_a_mount(mount):
     m = mount("fsname=a\\b\\,noatime")
     assert run("findmnt", "-no", "SOURCE", m.mnt) == "a\\b\\\n"
     (m.mnt / "f").write_text("x")
+
+
+@pytest.mark.parametrize("options, works", [("", False), ("dev,suid", True)])
+def test_devices_count_where_root_says_so(root, mount, options, works):
+    """What the kernel does with any FUSE file system, and the README says."""
+    m = mount(options)
+    os.mknod(m.mnt / "null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+    if works:
+        (m.mnt / "null").write_bytes(b"gone")
+    else:
+        with pytest.raises(PermissionError):
+            (m.mnt / "null").write_bytes(b"gone")
 
 
 def test_commit_interval(mount):
