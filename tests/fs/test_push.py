@@ -102,6 +102,32 @@ def test_where_reads_are_dense_their_neighbours_are_pushed(mount):
     os.close(fd)
 
 
+def test_a_push_ends_where_another_program_has_changed_the_file(mount, work):
+    """It is seen between two steps: what they would still read is of no use to the kernel."""
+    m = mount(OPTIONS + ",entry_timeout=0,attr_timeout=0", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    wanted, new = content(8 << 20), content(8 << 20, 2)
+    (m.mnt / "g").write_bytes(new)
+    fd = cold(m, wanted)
+    order = one_page_a_block(len(wanted))
+    read_pages(fd, order[:65], wanted)
+    time.sleep(0.3 * SLOWNESS)  # the last of these pushes as well
+    with Moved(m) as moved:
+        fault.set(1, Fault.STORE, how=Fault.WAIT)
+        try:
+            read_pages(fd, order[65:66], wanted)
+            wait_until(fault.came, 30, "a block on its way")
+            m.stored("f").write_bytes(m.stored("g").read_bytes())
+            os.stat(m.mnt / "f")
+        finally:
+            fault.set(0)
+        time.sleep(0.3 * SLOWNESS)  # for the steps that would follow
+    assert 0 < moved("read", "pushed_bytes") <= BLOCK
+    assert (m.mnt / "f").read_bytes() == new
+    os.close(fd)
+
+
 def test_dense_reads_of_what_memory_may_not_hold_push_nothing(mount):
     wanted = content(8 << 20)
     m = mount(OPTIONS + ",cache=1M")

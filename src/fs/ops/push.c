@@ -122,13 +122,18 @@ static void push_step(struct fs *fs, const struct push *p, uint64_t at, uint64_t
 	reply_end(room, fs->cache);
 }
 
-/* After a step: lets those go first who want this core. False: somebody waits for the file. */
+/*
+ * After a step: lets those go first who want this core. False: somebody waits for the file, or it
+ * no longer suits, since another program's lock file was found, or a new frame in its place.
+ */
 static bool goes_on(struct push *p)
 {
-	pthread_mutex_lock(&p->inode->lock);
-	bool awaited = p->waiting;
-	pthread_mutex_unlock(&p->inode->lock);
-	return !awaited && sched_yield() == 0;
+	struct inode *n = p->inode;
+
+	pthread_mutex_lock(&n->lock);
+	bool suits = !p->waiting && n->cache_owner == p->owner && suits_inode_locked(n);
+	pthread_mutex_unlock(&n->lock);
+	return suits && sched_yield() == 0;
 }
 
 /* Returns the requests that waited, oldest first. They count as entered: no push comes before. */
