@@ -168,20 +168,19 @@ static void wait_for_writeback(const struct fs *fs)
  * then detached. All of this is done by other processes: if this one waited for a reply of its own
  * and were killed, nothing could end it any more.
  *
- * If somebody else has unmounted us, or mounted over us, what is in our place is not ours: it is
- * neither synced nor unmounted.
+ * If somebody else has unmounted us, or mounted over us, what is in our place is not ours, and is
+ * not unmounted. In the second case everything is synced, as there is no path to our mount.
  */
 static void stop_serving(struct stopper *s)
 {
 	struct fs *fs = s->fs;
-	char *argv[] = {"sync", "-f", fs->opt.mountpoint, NULL};
+	char *one[] = {"sync", "-f", fs->opt.mountpoint, NULL}, *all[] = {"sync", NULL};
 
 	enum place place = place_of_mount(fs);
-	bool here = place == MOUNTED;
-	if (here && unmount(fs, false) == 0)
+	if (place == MOUNTED && unmount(fs, false) == 0)
 		return; /* the loop ends by itself */
 	fs->ending = true;
-	if (here && run_program(argv) < 0)
+	if (place != UNMOUNTED && run_program(place == MOUNTED ? one : all) < 0)
 		log_warn("%s: sync failed: what the kernel has not sent yet may be lost",
 			 fs->opt.mountpoint);
 	wait_for_writeback(fs);
@@ -191,7 +190,7 @@ static void stop_serving(struct stopper *s)
 			 fs->opt.mountpoint);
 	else
 		log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
-	s->detached = !here || unmount(fs, true) == 0 || place_of_mount(fs) == UNMOUNTED;
+	s->detached = place != MOUNTED || unmount(fs, true) == 0 || place_of_mount(fs) != MOUNTED;
 	notify_stop(fs->notify); /* all three may be waiting for replies of ours */
 	seek_queue_end(&fs->seeks);
 	push_end(fs);
