@@ -54,7 +54,7 @@ static int open_parts(struct fs *fs)
 	TRY(cache_open(&fs->cache, fs->opt.cache));
 	TRY(large_open(&fs->large, fs->cache));
 	held_bound(large_most(fs->large));
-	TRY(budget_open(&fs->budget, fs->opt.dirty_max, (unsigned)fs->opt.workers));
+	TRY(budget_open(&fs->budget, fs));
 	TRY(spare_open(&fs->spare, min_u64(fs->opt.dirty_max / 4, SPARE_MOST)));
 	TRY(pool_open(&fs->pool, (unsigned)fs->opt.workers));
 	TRY(replay(fs));

@@ -101,6 +101,18 @@ void large_press(struct large *l, int64_t bytes)
 	pthread_mutex_unlock(&l->lock);
 }
 
+bool large_borrow(struct large *l, uint64_t bytes)
+{
+	pthread_mutex_lock(&l->lock);
+	bool fits = l->used + l->pressed + bytes <= BESIDE + cache_max(l->cache) / 2;
+	if (fits) {
+		l->pressed += bytes;
+		lend(l);
+	}
+	pthread_mutex_unlock(&l->lock);
+	return fits;
+}
+
 void large_use(struct large *l, uint64_t bytes)
 {
 	pthread_mutex_lock(&l->lock);

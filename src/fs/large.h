@@ -46,6 +46,12 @@ void large_use(struct large *l, uint64_t bytes);
 void large_press(struct large *l, int64_t bytes);
 
 /*
+ * large_press of `bytes` for a request that waits. False, and nothing is counted: more than half of
+ * the cache would be lent.
+ */
+NODISCARD bool large_borrow(struct large *l, uint64_t bytes);
+
+/*
  * Gives back `taken` bytes of what was taken, of which `used` bytes had been put to use by
  * large_use.
  */

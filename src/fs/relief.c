@@ -5,6 +5,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+/*
+ * Where some wait, so many more threads stay than those that wait now: who is let in often waits
+ * again a moment later.
+ */
+#define LINGER 4
+
 /* The thread is about to end, and takes no more requests. Under the lock. */
 static void rise(struct relief_seat *s)
 {
@@ -22,7 +28,8 @@ static struct fuse_session *still_wanted(struct relief_seat *s, int rc)
 
 	pthread_mutex_lock(&r->lock);
 	bool lasts = rc > 0 || rc == -EINTR || rc == -EAGAIN;
-	struct fuse_session *session = lasts && r->serving <= r->waiting ? r->session : NULL;
+	unsigned wanted = r->waiting ? r->waiting + LINGER : 0;
+	struct fuse_session *session = lasts && r->serving <= wanted ? r->session : NULL;
 	if (session && fuse_session_exited(session))
 		session = NULL;
 	if (!session)

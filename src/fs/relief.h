@@ -1,7 +1,7 @@
 /*
- * Extra threads that serve the kernel in place of those that wait for another program's lock, or
- * for room on the disk, or whose read takes very long (file/slow.h), so that other requests are
- * answered meanwhile.
+ * Extra threads that serve the kernel in place of those that wait for another program's lock, for
+ * room on the disk or for memory (dirty/line.h), or whose read takes very long (file/slow.h), so
+ * that other requests are answered meanwhile.
  *
  * Why not start more threads from the beginning: each working thread takes memory, and README
  * promises a bound for a few of them. A waiting thread takes no more than its request, at most 1

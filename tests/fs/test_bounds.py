@@ -1,12 +1,14 @@
 """Bounds: the daemon's memory while it is written to, and what one bad chunk
 costs its neighbours."""
 
+import contextlib
 import errno
 import mmap
 import os
 import re
 import struct
 import subprocess
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -14,8 +16,9 @@ import pytest
 from libdata import blob
 from libfault import Fault
 from libmemory import held_to
-from libmount import SLOWNESS, umount
+from libmount import SLOWNESS, umount, wait_until
 from libposix import error_of, punch, read_direct
+from libstats import stats
 
 MiB = 1 << 20
 STREAM = 20 if SLOWNESS == 1 else 4  # MiB a writer
@@ -488,3 +491,47 @@ def test_the_backing_directory_is_moved_below_itself(mount, root, work):
     finally:
         for name in ("store", "x", "y"):
             umount(top / name / "up", "-l")
+
+
+# Beyond this, of dirty_max=64M, large writes wait.
+FLOODED = 60 * MiB
+
+
+def written(m):
+    return stats(m)["write"]["application_bytes"]
+
+
+@contextlib.contextmanager
+def flooded(m):
+    """A file is written faster than one worker stores it, until the daemon is killed in the end."""
+    data = blob(3, MiB, "text")
+
+    def write():
+        with contextlib.suppress(OSError), open(m.mnt / "large", "wb", buffering=0) as f:
+            for _ in range(160):
+                f.write(data)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        wait_until(lambda: stats(m)["memory"]["dirty_bytes"] >= FLOODED, 60, "dirty data")
+        yield
+        assert stats(m)["memory"]["dirty_bytes"] >= FLOODED, "it is over: nothing was seen"
+    finally:
+        m.kill()
+        writer.join()
+
+
+def test_others_do_not_wait_behind_a_flood(mount):
+    """Writes that waited for memory took all threads, so that everything else, even a look at a
+    name, came only behind many of them. And a file's only chunk came behind all of the large one's,
+    for memory and for a worker."""
+    m = mount("level=9,workers=1,dirty_max=64M")
+    some = (b"a few bytes", blob(4, 10_000, "text"), blob(5, 300_000, "noise"))
+    with flooded(m):
+        for i, data in enumerate(some):
+            before = written(m)
+            assert not os.path.exists(m.mnt / f"absent{i}")
+            (m.mnt / f"file{i}").write_bytes(data)
+            os.rename(m.mnt / f"file{i}", m.mnt / f"moved{i}")
+            assert written(m) - before < 12 * MiB

@@ -2,7 +2,9 @@
 
 #include "base/buf.h"
 #include "fs/dirty/flush.h"
+#include "fs/dirty/line.h"
 #include "fs/file/sync.h"
+#include "fs/fs.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,11 +16,13 @@
  */
 #define BUFFERS_BEYOND (12u << 20)
 
-/* A writer that waits in budget_enter. */
-struct writer {
-	struct writer *next;
-	pthread_cond_t first; /* those before it are in */
-};
+/*
+ * A caller with so much data does not wait behind others, up to so many bytes beyond the maximum.
+ * But after so many of these one that waits is let in first.
+ */
+#define SMALL (64u << 10)
+#define SMALL_BEYOND(max) min_u64((max) / 16, 4u << 20)
+#define PASS_MOST 64
 
 struct budget {
 	pthread_mutex_t lock;
@@ -26,10 +30,11 @@ struct budget {
 	uint64_t max;
 	unsigned workers;             /* fixed, as all above */
 	int64_t used;                 /* all below under lock */
-	struct writer *first_writer, **last_writer; /* in budget_enter, as they came */
+	struct line line;             /* in budget_enter */
+	unsigned passed;              /* small ones since the line moved */
 	unsigned entered;             /* writers between budget_enter and budget_leave */
 	unsigned buffering;           /* workers that have their buffers */
-	struct budget_buffers *first_buffers, **last_buffers; /* waiting */
+	struct fair_queue buffers;    /* waiting for theirs */
 	unsigned in_flight;           /* chunks with the workers */
 	unsigned landed;              /* chunks that no longer take memory */
 	unsigned failures;            /* of chunks, and the newest one's error */
@@ -40,17 +45,16 @@ struct budget {
 	uint64_t next_ticket;
 };
 
-int budget_open(struct budget **out, uint64_t max_bytes, unsigned workers)
+int budget_open(struct budget **out, struct fs *fs)
 {
 	struct budget *b = mem_zalloc(sizeof *b);
 	if (!b)
 		return -ENOMEM;
 	pthread_mutex_init(&b->lock, NULL);
 	pthread_cond_init(&b->moved, NULL);
-	b->max = max_bytes;
-	b->workers = workers;
-	b->last_buffers = &b->first_buffers;
-	b->last_writer = &b->first_writer;
+	b->max = fs->opt.dirty_max;
+	b->workers = (unsigned)fs->opt.workers;
+	line_init(&b->line, fs, &b->lock);
 	b->level = 1;
 	*out = b;
 	return 0;
@@ -135,26 +139,6 @@ static bool flush_some(struct budget *b, uint64_t ticket)
 	return started;
 }
 
-/* Under the lock: waits until all that came before `w` have been admitted, or have given up. */
-static void line_up(struct budget *b, struct writer *w)
-{
-	pthread_cond_init(&w->first, NULL);
-	*b->last_writer = w;
-	b->last_writer = &w->next;
-	while (b->first_writer != w)
-		pthread_cond_wait(&w->first, &b->lock);
-}
-
-static void step_out(struct budget *b, struct writer *w)
-{
-	b->first_writer = w->next;
-	if (w->next)
-		pthread_cond_signal(&w->next->first);
-	else
-		b->last_writer = &b->first_writer;
-	pthread_cond_destroy(&w->first);
-}
-
 /*
  * Under the lock, after nothing of any file could be freed. True: try once more. If the disk fails
  * to read what lies below one file's changes, that is no reason to keep others from writing: those
@@ -183,7 +167,7 @@ static int own_failure(const struct budget *b, struct file *f)
 }
 
 /*
- * Under the lock, for the first of those that wait: waits until less than the maximum is in use,
+ * Under the lock, for the first of those that wait: waits until no more than the maximum is in use,
  * and flushes files if nobody else does. `failures`: how many there had been when it began to wait.
  * A full disk is full for all files, but EIO and others concern one file: the other files have
  * their turn, too.
@@ -218,20 +202,49 @@ static int free_memory(struct budget *b, unsigned failures, struct file *f)
 	return 0;
 }
 
-int budget_enter(struct budget *b, uint64_t bytes, struct file *f)
+/* Under the lock. True: it need not wait, neither for memory nor for those that do. */
+static bool passes(struct budget *b, size_t data)
 {
-	struct writer w = {0};
+	if (line_is_empty(&b->line))
+		return b->used <= (int64_t)b->max;
+	if (data > SMALL || b->passed == PASS_MOST ||
+	    b->used > (int64_t)(b->max + SMALL_BEYOND(b->max)))
+		return false;
+	b->passed++;
+	return true;
+}
 
-	pthread_mutex_lock(&b->lock);
+static void admit(struct budget *b, uint64_t bytes)
+{
+	b->used += (int64_t)bytes;
+	b->entered++;
+}
+
+/* Under the lock. */
+static int wait_in_line(struct budget *b, uint64_t bytes, size_t data, struct file *f)
+{
 	unsigned failures = b->failures;
-	line_up(b, &w);
+	struct line_place place;
+
+	line_join(&b->line, &place, &f->place.in_line, data);
 	int rc = free_memory(b, failures, f);
 	b->pressed = false;
-	if (rc >= 0) {
-		b->used += (int64_t)bytes;
-		b->entered++;
-	}
-	step_out(b, &w);
+	b->passed = 0;
+	if (rc >= 0)
+		admit(b, bytes);
+	line_leave(&b->line, &place);
+	return rc;
+}
+
+int budget_enter(struct budget *b, uint64_t bytes, size_t data, struct file *f)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&b->lock);
+	if (passes(b, data))
+		admit(b, bytes);
+	else
+		rc = wait_in_line(b, bytes, data, f);
 	pthread_mutex_unlock(&b->lock);
 	return rc;
 }
@@ -266,44 +279,42 @@ static bool grant(struct budget *b, const struct budget_buffers *w)
 	return true;
 }
 
-bool budget_buffers_take(struct budget *b, struct budget_buffers *w)
+bool budget_buffers_take(struct budget *b, struct budget_buffers *w, struct file *f)
 {
-	w->next = NULL;
 	pthread_mutex_lock(&b->lock);
-	bool given = !b->first_buffers && grant(b, w);
-	if (!given) {
-		*b->last_buffers = w;
-		b->last_buffers = &w->next;
-	}
+	bool given = !fair_first(&b->buffers) && grant(b, w);
+	if (!given)
+		fair_put(&b->buffers, &f->place.for_buffers, &w->item);
 	pthread_mutex_unlock(&b->lock);
 	return given;
 }
 
-struct budget_buffers *budget_buffers_give(struct budget *b, int64_t bytes)
+void budget_buffers_give(struct budget *b, int64_t bytes)
 {
 	pthread_mutex_lock(&b->lock);
 	assert(b->buffering > 0);
 	b->buffering--;
 	b->used -= bytes;
-	struct budget_buffers *given = b->first_buffers, **end = &b->first_buffers;
-	while (*end && grant(b, *end))
-		end = &(*end)->next;
-	if (end == &b->first_buffers)
-		given = NULL;
-	struct budget_buffers *rest = *end;
-	*end = NULL;
-	b->first_buffers = rest;
-	if (!rest)
-		b->last_buffers = &b->first_buffers;
 	pthread_cond_broadcast(&b->moved);
 	pthread_mutex_unlock(&b->lock);
-	return given;
+}
+
+struct budget_buffers *budget_buffers_next(struct budget *b)
+{
+	pthread_mutex_lock(&b->lock);
+	struct budget_buffers *w = (struct budget_buffers *)fair_first(&b->buffers);
+	if (w && grant(b, w))
+		fair_take(&b->buffers);
+	else
+		w = NULL;
+	pthread_mutex_unlock(&b->lock);
+	return w;
 }
 
 bool budget_buffers_wanted(struct budget *b)
 {
 	pthread_mutex_lock(&b->lock);
-	bool waits = b->first_buffers != NULL;
+	bool waits = fair_first(&b->buffers) != NULL;
 	pthread_mutex_unlock(&b->lock);
 	return waits;
 }

@@ -10,6 +10,7 @@
 #define FS_DIRTY_BUDGET_H
 
 #include "base/err.h"
+#include "fs/dirty/fair.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,15 +18,18 @@
 
 struct budget;
 struct file;
+struct fs;
 
-NODISCARD int budget_open(struct budget **b, uint64_t max_bytes, unsigned workers);
+/* The bound and the number of workers come from the options; *fs lasts longer than the budget. */
+NODISCARD int budget_open(struct budget **b, struct fs *fs);
 void budget_close(struct budget *b); /* with nothing in flight or on the list; NULL is fine */
 
 /*
- * Waits until less than the maximum is in use, then reserves `bytes`, the most that the caller is
- * going to add. Writers are admitted in the order in which they came, so that what the kernel sends
- * from start to end stays roughly in that order (flush.h). budget_leave ends the reservation; by
- * then budget_add has counted what was really added.
+ * Waits until no more than the maximum is in use, then reserves `bytes`, the most that the caller
+ * is going to add. budget_leave ends the reservation; by then budget_add has counted what was
+ * really added. Those that wait stand in line, by turns of their files (line.h); `data` is what the
+ * caller holds meanwhile. With up to 64 KiB it need not wait behind others, as long as no more than
+ * a sixteenth beyond the maximum is in use, or 4 MiB.
  *
  * Fails without a reservation, with the error of the flush that should have made room:
  *
@@ -35,7 +39,7 @@ void budget_close(struct budget *b); /* with nothing in flight or on the list; N
  *                       own. Beside data that other programs' locks, or another user's quota,
  *                       keep in memory, other files go on with one writer's bytes at a time
  */
-NODISCARD int budget_enter(struct budget *b, uint64_t bytes, struct file *f);
+NODISCARD int budget_enter(struct budget *b, uint64_t bytes, size_t data, struct file *f);
 void budget_leave(struct budget *b, uint64_t bytes);
 
 /*
@@ -57,24 +61,22 @@ uint64_t budget_used(struct budget *b);
 unsigned budget_level(struct budget *b);
 
 /*
- * The buffers that a worker needs to store a chunk, each as large as the chunk. If chunks are
+ * The buffers that a worker needs to store a chunk of f, each as large as the chunk. If chunks are
  * large, only some of the workers can have theirs at a time: as many as fit beside the dirty bytes,
- * in the order in which they asked, and always at least one. False: not now; a later
- * budget_buffers_give returns *w.
+ * and always at least one. Files take turns (fair.h). False: not now; a later budget_buffers_next
+ * returns *w.
  */
 struct pool_job;
 struct budget_buffers {
-	struct budget_buffers *next;
-	struct pool_job *job; /* the caller's, to be submitted once the buffers can be had */
+	struct fair_item item; /* at first: what the queue has is cast to this */
+	struct pool_job *job;  /* the caller's, to be submitted once the buffers can be had */
 	int64_t bytes;
 };
-NODISCARD bool budget_buffers_take(struct budget *b, struct budget_buffers *w);
+NODISCARD bool budget_buffers_take(struct budget *b, struct budget_buffers *w, struct file *f);
 
-/*
- * Ends the use of `bytes`. Returns the list of those that can have their buffers now: submit their
- * jobs in this order.
- */
-struct budget_buffers *budget_buffers_give(struct budget *b, int64_t bytes);
+/* Ends the use of `bytes`. Then, until it returns NULL: the next one that can have its buffers. */
+void budget_buffers_give(struct budget *b, int64_t bytes);
+struct budget_buffers *budget_buffers_next(struct budget *b);
 
 /* True: a chunk waits for its buffers. */
 bool budget_buffers_wanted(struct budget *b);
@@ -92,6 +94,7 @@ struct budget_place {
 	int rc;          /* result of the chunk that landed last              */
 	unsigned pins;   /* how many use the file, which must not be freed    */
 	uint64_t ticket; /* when it was put at the end of the list            */
+	struct fair_file in_line, for_buffers; /* what of it waits                       */
 };
 
 /* The file has changed since its last commit, or is clean again. */

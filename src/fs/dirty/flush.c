@@ -163,15 +163,14 @@ static int64_t buffer_bytes(const struct dirty_chunk *c)
 	return buffers * c->len;
 }
 
-/* Submits the chunks that have waited for these bytes, in their order. */
+/* Submits the chunks that have waited for these bytes. */
 static void give_buffers(struct fs *fs, int64_t bytes)
 {
-	struct budget_buffers *next, *w = budget_buffers_give(fs->budget, bytes);
+	struct budget_buffers *w;
 
-	for (; w; w = next) {
-		next = w->next;
+	budget_buffers_give(fs->budget, bytes);
+	while ((w = budget_buffers_next(fs->budget)))
 		pool_submit(fs->pool, w->job, POOL_LATER);
-	}
 }
 
 /* Larger buffers are taken out of the cache's share, smaller ones in addition to it. */
@@ -243,7 +242,7 @@ static void submit(struct file *f, struct dirty_chunk *c)
 		return;
 	c->job.run = flush_run;
 	c->buffers = (struct budget_buffers){.job = &c->job, .bytes = buffer_bytes(c)};
-	if (budget_buffers_take(f->fs->budget, &c->buffers))
+	if (budget_buffers_take(f->fs->budget, &c->buffers, f))
 		pool_submit(f->fs->pool, &c->job, POOL_LATER);
 }
 

@@ -60,7 +60,7 @@ int file_truncate(struct file *f, uint64_t size)
 	uint64_t most = size ? f->chunk_size : 0;
 
 	file_wait_for_others(f); /* not with memory reserved */
-	bool entered = most && budget_enter(f->fs->budget, most, f) >= 0;
+	bool entered = most && budget_enter(f->fs->budget, most, 0, f) >= 0;
 	int rc = enter(f);
 	if (rc >= 0)
 		rc = size > frame_max_size(f->frame) ? -EFBIG : file_resize_locked(f, size);
@@ -240,7 +240,7 @@ static int put_chunk_entered(struct file *f, const struct file_chunk *c)
 {
 	uint64_t most = f->chunk_size; /* for the last chunk, when it gets longer */
 
-	TRY(file_enter_budget(f, most));
+	TRY(file_enter_budget(f, most, c->stored.n));
 	int rc = put_chunk_once(f, c);
 	/* What another program wrote is read first, unless changes of ours wait for that frame. */
 	for (int i = 1; rc == -ESTALE && i < STALE_TRIES && !file_changed(f); i++)

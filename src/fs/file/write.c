@@ -222,7 +222,7 @@ static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc, int
  * Memory may be full of data that finds no room, where a file was perhaps just removed; or of data
  * that has to wait for another program's lock.
  */
-int file_enter_budget(struct file *f, uint64_t most)
+int file_enter_budget(struct file *f, uint64_t most, size_t data)
 {
 	struct room_wait room = {0};
 	struct lock_wait lock = {.what = SIDECAR_STORE};
@@ -230,7 +230,7 @@ int file_enter_budget(struct file *f, uint64_t most)
 
 	file_wait_for_others(f); /* not with memory reserved */
 	do
-		rc = budget_enter(f->fs->budget, most, f);
+		rc = budget_enter(f->fs->budget, most, data, f);
 	while ((!f->inode->nameless && room_soon(f->fs, &room, rc)) ||
 	       file_lock_comes(f, rc, &lock));
 	return rc;
@@ -244,7 +244,7 @@ ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock cl
 		return 0;
 	err_clear();
 	int why = 0;
-	ssize_t rc = file_enter_budget(f, most);
+	ssize_t rc = file_enter_budget(f, most, d->bytes.n);
 	bool entered = rc >= 0;
 	if (entered)
 		rc = write_entered(f, d, clock, &why);

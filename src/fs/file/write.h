@@ -31,7 +31,7 @@ NODISCARD ssize_t file_write(struct file *f, const struct file_data *d, enum fil
  * budget_enter for a change of the file. If there is no memory because the disk is full, it waits
  * for room that a removed file may leave when it is closed (room.h).
  */
-NODISCARD int file_enter_budget(struct file *f, uint64_t most);
+NODISCARD int file_enter_budget(struct file *f, uint64_t most, size_t data);
 
 /*
  * -E2BIG: the chunks of the file are too large to be written within the memory that the options

@@ -209,7 +209,7 @@ static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
 	bool keep = mode & FALLOC_FL_KEEP_SIZE;
 	uint64_t most = 2 * (uint64_t)f->chunk_size; /* those at both ends of the range */
 
-	TRY(file_enter_budget(f, most));
+	TRY(file_enter_budget(f, most, 0));
 	int rc = 0;
 	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
 		rc = file_zero(f, off, len);
