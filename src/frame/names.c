@@ -84,7 +84,7 @@ bool names_hides(const char *backing, mode_t type)
 	return suffix_of(backing, &stem) == SUFFIX_LOCK || names_is_draft(backing);
 }
 
-static bool is_dots(const char *name)
+bool names_is_dots(const char *name)
 {
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
@@ -96,7 +96,7 @@ bool names_claim(enum node_kind kind, const char *backing, char out[static NAME_
 	(void)suffix_of(backing, &stem);
 	switch (kind) {
 	case NODE_FRAME:
-	case NODE_SPARSE: return names_join(out, backing, stem, "") && !is_dots(out);
+	case NODE_SPARSE: return names_join(out, backing, stem, "") && !names_is_dots(out);
 	case NODE_ARRAY: return names_join(out, backing, stem, ".npy");
 	case NODE_PLAIN: break;
 	}

@@ -50,6 +50,9 @@ const char *names_frame_suffix(unsigned i);
 /* What an entry of file type `type` may be other than NODE_PLAIN, which it always may. */
 enum node_kind names_may_be(const char *backing, mode_t type);
 
+/* True: "." or "..". */
+bool names_is_dots(const char *name);
+
 /* True: the name of a file that a tool is making, or left behind when it was killed. */
 bool names_is_draft(const char *backing);
 

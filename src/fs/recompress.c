@@ -313,7 +313,7 @@ static bool look_in(struct recompress *r, struct inode *dir, int dirfd, int dept
 	}
 	while (go_on && (d = readdir(list))) {
 		bool is_dir = d->d_type == DT_DIR || d->d_type == DT_UNKNOWN;
-		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+		if (names_is_dots(d->d_name))
 			continue;
 		if (is_dir || suffix_of(d->d_name, &stem) == SUFFIX_FRAME)
 			go_on = look_at(r, dir, dirfd, d->d_name, depth);

@@ -14,7 +14,7 @@ static int by_name(const void *a, const void *b)
 
 static int add(struct listing *l, const char *name)
 {
-	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+	if (names_is_dots(name))
 		return 0;
 	if (!(l->n & (l->n - 1))) { /* a power of two is full */
 		size_t room = l->n ? 2 * l->n : 1;

@@ -90,7 +90,7 @@ int sidecar_remove_only(int dirfd, const char *name)
 		return -ENOTEMPTY;
 	}
 	while ((d = readdir(dp)))
-		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
+		if (!names_is_dots(d->d_name))
 			only_hidden &= is_hidden(fd, d);
 	rewinddir(dp);
 	while (only_hidden && (d = readdir(dp)))

@@ -88,7 +88,7 @@ static void look_in(struct replay *x, const struct folder *in, bool by_stat)
 		return;
 	}
 	while (errno = 0, x->nfound < x->nwanted && (d = readdir(dir))) {
-		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
+		if (names_is_dots(d->d_name))
 			continue;
 		if (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN)
 			look_below(x, in, d->d_name, by_stat);

@@ -126,11 +126,6 @@ struct listing {
 	size_t size;
 };
 
-static bool is_dots(const char *name)
-{
-	return name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
-}
-
 /* True: it fits. `e` holds at least inode number and type. */
 static bool put_entry(struct listing *l, const char *name, const struct fuse_entry_param *e,
 		      off_t next)
@@ -177,7 +172,7 @@ static bool list_one(struct listing *l, const struct dirent *d)
 	struct fuse_entry_param p;
 	struct entry e;
 
-	if (is_dots(d->d_name)) {
+	if (names_is_dots(d->d_name)) {
 		plain.st_ino = listed_number(l, d);
 		return put_name(l, d->d_name, &plain, d->d_off);
 	}
