@@ -5,6 +5,7 @@
  * `lose`: an fdatasync that fails takes back what was written since the last one that did not, as
  * when the kernel has dropped the pages that it could not write.
  */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -48,6 +49,7 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG };
 #define CALL_MEMORY 256u /* the daemon's own, not that of libraries; not in sanitized builds */
 #define CALL_STORE 512u /* what it puts into the kernel's page cache unasked */
 #define CALL_ACCESS 1024u /* faccessat */
+#define CALL_LIST 2048u /* readdir */
 
 /* In step with tests/lib/libfault.py. */
 struct control {
@@ -338,6 +340,14 @@ int mkdirat(int dir, const char *name, mode_t mode)
 int faccessat(int dir, const char *name, int mode, int flags)
 {
 	return hit(CALL_ACCESS, "faccessat") ? fail() : REAL(faccessat)(dir, name, mode, flags);
+}
+
+struct dirent64 *readdir64(DIR *dir)
+{
+	if (!hit(CALL_LIST, "readdir"))
+		return REAL(readdir64)(dir);
+	(void)fail();
+	return NULL;
 }
 
 int openat64(int dir, const char *name, int flags, ...)

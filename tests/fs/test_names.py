@@ -367,6 +367,22 @@ def test_a_directory_replaces_one_that_holds_only_what_is_hidden(mount):
     assert seen(m) == ["full", "old"] and os.listdir(m.mnt / "old") == ["inside"]
 
 
+def test_a_directory_that_cannot_be_listed_to_its_end_keeps_what_is_hidden(mount, work):
+    m = mount(start=False)
+    fault = Fault(m, work / "control")
+    m.start()
+    os.mkdir(m.mnt / "d")
+    (m.mnt / "d/inside").write_bytes(DATA)
+    locks = sorted(f"{name}.b2frame.b2lock" for name in "abcdef")
+    for name in locks:
+        (m.backing / "d" / name).write_bytes(bytes(16))
+    for n in range(1, len(locks) + 4):  # in whatever order they are listed
+        fault.set(n, Fault.LIST, errno.EIO)
+        assert error_of(os.rmdir, m.mnt / "d") == "ENOTEMPTY" and fault.came(), n
+        assert sorted(path.name for path in (m.backing / "d").glob("*.b2lock")) == locks, n
+    fault.off()
+
+
 def test_an_exchange_where_a_directory_has_the_backing_name(mount):
     m = mount()
     for name in ("d", "d.b2frame"):

@@ -89,9 +89,10 @@ int sidecar_remove_only(int dirfd, const char *name)
 			close(fd);
 		return -ENOTEMPTY;
 	}
-	while ((d = readdir(dp)))
+	while (errno = 0, (d = readdir(dp)))
 		if (!names_is_dots(d->d_name))
 			only_hidden &= is_hidden(fd, d);
+	only_hidden &= errno == 0; /* of readdir: there may be more */
 	rewinddir(dp);
 	while (only_hidden && (d = readdir(dp)))
 		if (is_hidden(fd, d)) /* another program may have put a file there meanwhile */
