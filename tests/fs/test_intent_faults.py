@@ -266,6 +266,20 @@ def test_a_log_that_others_could_have_made(logged, root, why):
     assert (m.backing / ASIDE).read_bytes() == log and not log_of(m).exists()
 
 
+def test_a_kept_log_is_not_replaced_where_it_cannot_be_looked_at(logged, work):
+    m, fd, _ = logged
+    crash(m, fd)
+    log = log_of(m).read_bytes()
+    log_of(m).chmod(0o622)
+    (m.backing / ASIDE).write_bytes(b"that of an earlier crash")
+    fault = Fault(m, work / "fault")
+    fault.set(1, Fault.ACCESS, errno.EIO)
+    m.allow("cannot be kept as").start()
+    assert fault.came()
+    assert (m.backing / ASIDE).read_bytes() == b"that of an earlier crash"
+    assert log_of(m).read_bytes() == log
+
+
 @pytest.mark.parametrize("forever", [0, 1], ids=["once", "from-then-on"])
 def test_a_mount_that_cannot_open_something(logged, work, forever):
     """Each open fails: the mount is refused, or what was synced is there, or the log is kept."""

@@ -518,6 +518,23 @@ def test_what_is_no_frame_and_may_not_be_read(blind):
     blind.expect_log("shown under its own name")
 
 
+def test_a_mark_takes_no_name_that_cannot_be_looked_at(mount, work):
+    """That of a lock file, which is not shown: nothing says that the mark must not have it."""
+    (work / "a").touch()
+    if error_of(renameat2, work / "a", work / "b", RENAME_WHITEOUT):
+        pytest.skip("not in the backing directory")
+    m = mount(start=False)
+    fault = Fault(m, work / "control")
+    m.start()
+    (m.mnt / "x.b2lock").write_bytes(DATA)
+    (m.backing / "x.b2lock").write_bytes(b"another program's")
+    fault.set(1, Fault.ACCESS, errno.EIO)
+    assert error_of(renameat2, m.mnt / "x.b2lock", m.mnt / "y", RENAME_WHITEOUT) == "EIO"
+    assert fault.came()
+    assert (m.backing / "x.b2lock").read_bytes() == b"another program's"
+    assert (m.mnt / "x.b2lock").read_bytes() == DATA and not (m.mnt / "y").exists()
+
+
 @pytest.mark.parametrize("flags", [0, RENAME_WHITEOUT, RENAME_EXCHANGE])
 def test_a_rename_that_fails_half_way(mount, work, flags):
     """The first of its two steps is undone: each name has what it had, and no other is left."""

@@ -136,7 +136,7 @@ static void put_aside(struct replay *x)
 		snprintf(name, sizeof name, INTENT_ASIDE "%u", i);
 		if (faccessat(root, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			continue;
-		if (renameat(root, NAMES_INTENT, root, name) < 0)
+		if (errno != ENOENT || renameat(root, NAMES_INTENT, root, name) < 0)
 			log_err(NAMES_INTENT ": cannot be kept as %s: %m", name);
 		else
 			log_err("%s: keeps the intent log, which could not be applied%s", name,

@@ -262,7 +262,9 @@ static int whiteout_name(const struct side *from, char out[static NAME_MAX + 1])
 	if (strcmp(out, from->e.backing) == 0)
 		return 0;
 	/* Something that is there but not shown belongs to another program. */
-	return faccessat(from->dirfd, out, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ? -EEXIST : 0;
+	if (faccessat(from->dirfd, out, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return -EEXIST;
+	return errno == ENOENT ? 0 : -errno;
 }
 
 static int whiteout_put(const struct side *from, const char *name)
