@@ -3,12 +3,13 @@
 
 #include <limits.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <syslog.h>
 
-static enum log_level max_level = LOG_LEVEL_INFO;
-static enum log_sink out_sink = LOG_SINK_STDERR;
+static _Atomic enum log_level max_level = LOG_LEVEL_INFO;
+static _Atomic enum log_sink out_sink = LOG_SINK_STDERR;
 
 static const struct {
 	const char *word;
@@ -23,9 +24,9 @@ static const struct {
 void log_init(enum log_level level, enum log_sink sink)
 {
 	max_level = level;
-	out_sink = sink;
-	if (sink == LOG_SINK_SYSLOG)
+	if (sink == LOG_SINK_SYSLOG) /* first: other threads may be logging */
 		openlog("cframefs", LOG_PID, LOG_DAEMON);
+	out_sink = sink;
 }
 
 enum log_level log_level(void)

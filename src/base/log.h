@@ -1,7 +1,7 @@
 /*
  * The log: one line for each event, saying what, where and why. Level and sink are set in main
- * before the first thread starts; after that every function here may be called
- * from any thread. The codec layer does not log: it returns errors.
+ * before the first thread starts, and the sink once more when a daemon leaves its terminal. Every
+ * function may be called from any thread. The codec layer does not log: it returns errors.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
