@@ -50,6 +50,16 @@ int fd_pwrite(int fd, uint64_t at, struct view src)
 	return 0;
 }
 
+DIR *fd_opendir(int at, const char *name)
+{
+	int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (fd >= 0 && !dir)
+		close(fd); /* leaves errno as it is */
+	return dir;
+}
+
 void fd_proc_path(int fd, char out[static FD_PATH_MAX])
 {
 	snprintf(out, FD_PATH_MAX, "/proc/self/fd/%d", fd);

@@ -1,12 +1,14 @@
 /*
- * Reads and writes at an offset of a file, in as many calls as that takes; the path of a
- * descriptor; standard descriptors that are closed.
+ * What descriptors need beside system calls: reads and writes at an offset of a file, in as many
+ * calls as that takes; directories to be listed; a path; standard descriptors that are closed.
  */
 #ifndef BASE_FD_H
 #define BASE_FD_H
 
 #include "base/bytes.h"
 #include "base/err.h"
+
+#include <dirent.h>
 
 /* Return 0 or a negative errno. -EBADMSG: the file ends before dst is full. */
 NODISCARD int fd_pread(int fd, uint64_t at, struct span dst);
@@ -17,6 +19,12 @@ NODISCARD int fd_pwrite(int fd, uint64_t at, struct view src);
  * a signal and should be tried again, which *interrupted counts; otherwise the failure.
  */
 NODISCARD int fd_judge(unsigned *interrupted);
+
+/*
+ * Opens the directory `name` below `at` to be listed, with a descriptor of its own; the caller
+ * closes it (closedir). It may be no symlink. NULL: errno says why.
+ */
+DIR *fd_opendir(int at, const char *name);
 
 /* "/proc/self/fd/N", for calls that know only paths. */
 #define FD_PATH_MAX 32

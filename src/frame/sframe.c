@@ -1,8 +1,8 @@
 /* A sparse frame: a directory with an index file and one file a chunk. FORMAT.md 13. Read only. */
+#include "base/fd.h"
 #include "frame/frame_impl.h"
 #include "frame/names.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -42,14 +42,9 @@ int sframe_open_chunk(int dirfd, uint64_t id, struct io **io)
 int sframe_count_files(int dirfd, uint64_t enough, uint64_t *n)
 {
 	struct dirent *d;
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		int rc = -errno;
-		if (fd >= 0)
-			close(fd);
-		return rc;
-	}
+	DIR *dir = fd_opendir(dirfd, ".");
+	if (!dir)
+		return -errno;
 	*n = 0;
 	while (errno = 0, *n < enough && (d = readdir(dir)))
 		*n += d->d_name[0] != '.';

@@ -9,7 +9,6 @@
 #include "fs/recompress_file.h"
 #include "fs/stats.h"
 
-#include <dirent.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -304,13 +303,9 @@ static bool look_in(struct recompress *r, struct inode *dir, int dirfd, int dept
 	size_t stem;
 	bool go_on = true;
 
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *list = fd < 0 ? NULL : fdopendir(fd);
-	if (!list) {
-		if (fd >= 0)
-			close(fd);
+	DIR *list = fd_opendir(dirfd, ".");
+	if (!list)
 		return true;
-	}
 	while (go_on && (d = readdir(list))) {
 		bool is_dir = d->d_type == DT_DIR || d->d_type == DT_UNKNOWN;
 		if (names_is_dots(d->d_name))

@@ -5,7 +5,6 @@
 #include "base/fd.h"
 #include "frame/names.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -147,11 +146,8 @@ static void remove_if_left(int dir, const char *name)
 void drafts_remove_left(int dir)
 {
 	struct dirent *d;
-	int own = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dp = own < 0 ? NULL : fdopendir(own);
+	DIR *dp = fd_opendir(dir, ".");
 
-	if (!dp && own >= 0)
-		close(own);
 	while (dp && (d = readdir(dp)))
 		if (names_is_draft(d->d_name))
 			remove_if_left(dir, d->d_name);

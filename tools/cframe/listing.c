@@ -1,8 +1,8 @@
 #include "listing.h"
 
+#include "base/fd.h"
 #include "frame/view_npy.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -33,16 +33,12 @@ static int add(struct listing *l, const char *name)
 int listing_read(struct listing *l, int fd)
 {
 	struct dirent *d;
-	int rc = 0, own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = own < 0 ? NULL : fdopendir(own);
+	DIR *dir = fd_opendir(fd, ".");
+	int rc = 0;
 
 	*l = (struct listing){.fd = fd};
-	if (!dir) {
-		rc = -errno;
-		if (own >= 0)
-			close(own);
-		return rc;
-	}
+	if (!dir)
+		return -errno;
 	while (rc == 0 && (errno = 0, d = readdir(dir)))
 		rc = add(l, d->d_name);
 	if (rc == 0)

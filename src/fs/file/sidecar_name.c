@@ -1,8 +1,8 @@
 #include "fs/file/sidecar_name.h"
 
+#include "base/fd.h"
 #include "frame/names.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -60,43 +60,39 @@ void sidecar_remove(int dirfd, const char *backing)
 }
 
 /* Not every file system tells the sort of a file in the entry. */
-static bool is_regular(int dirfd, const struct dirent *d)
+static bool is_regular(DIR *dp, const struct dirent *d)
 {
 	struct stat st;
 
 	if (d->d_type != DT_UNKNOWN)
 		return d->d_type == DT_REG;
-	return fstatat(dirfd, d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+	return fstatat(dirfd(dp), d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
 }
 
-static bool is_hidden(int dirfd, const struct dirent *d)
+static bool is_hidden(DIR *dp, const struct dirent *d)
 {
 	size_t stem;
 
 	return (suffix_of(d->d_name, &stem) == SUFFIX_LOCK || names_is_draft(d->d_name)) &&
-	       is_regular(dirfd, d);
+	       is_regular(dp, d);
 }
 
-int sidecar_remove_only(int dirfd, const char *name)
+int sidecar_remove_only(int parent, const char *name)
 {
-	int fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *dp = fd < 0 ? NULL : fdopendir(fd);
+	DIR *dp = fd_opendir(parent, name);
 	struct dirent *d;
 	bool only_hidden = true;
 
-	if (!dp) {
-		if (fd >= 0)
-			close(fd);
+	if (!dp)
 		return -ENOTEMPTY;
-	}
 	while (errno = 0, (d = readdir(dp)))
 		if (!names_is_dots(d->d_name))
-			only_hidden &= is_hidden(fd, d);
+			only_hidden &= is_hidden(dp, d);
 	only_hidden &= errno == 0; /* of readdir: there may be more */
 	rewinddir(dp);
 	while (only_hidden && (d = readdir(dp)))
-		if (is_hidden(fd, d)) /* another program may have put a file there meanwhile */
-			(void)unlinkat(fd, d->d_name, 0);
+		if (is_hidden(dp, d)) /* another program may have put a file there meanwhile */
+			(void)unlinkat(dirfd(dp), d->d_name, 0);
 	closedir(dp);
 	return only_hidden ? 0 : -ENOTEMPTY;
 }

@@ -23,9 +23,9 @@ void sidecar_remove(int dirfd, const char *backing);
 
 /*
  * Lock sidecars, and the drafts of cframe, are hidden: a directory that holds nothing else is empty
- * to its user, who wants to remove it. Removes them from the directory `name` in `dirfd`.
+ * to its user, who wants to remove it. Removes them from the directory `name` in `parent`.
  * -ENOTEMPTY: it holds something else as well, or could not be read, and nothing was removed.
  */
-NODISCARD int sidecar_remove_only(int dirfd, const char *name);
+NODISCARD int sidecar_remove_only(int parent, const char *name);
 
 #endif
