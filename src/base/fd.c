@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /* One system call never moves more than this: Linux stops a little short of 2 GiB anyway. */
@@ -58,6 +59,18 @@ DIR *fd_opendir(int at, const char *name)
 	if (fd >= 0 && !dir)
 		close(fd); /* leaves errno as it is */
 	return dir;
+}
+
+ssize_t fd_getxattr(int fd, const char *name, struct span value)
+{
+	char path[FD_PATH_MAX];
+	ssize_t n = fgetxattr(fd, name, value.p, value.n);
+
+	if (n < 0 && errno == EBADF) { /* O_PATH. By path it takes three times as long */
+		fd_proc_path(fd, path);
+		n = getxattr(path, name, value.p, value.n);
+	}
+	return n < 0 ? -errno : n;
 }
 
 void fd_proc_path(int fd, char out[static FD_PATH_MAX])

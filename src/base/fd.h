@@ -1,6 +1,7 @@
 /*
  * What descriptors need beside system calls: reads and writes at an offset of a file, in as many
- * calls as that takes; directories to be listed; a path; standard descriptors that are closed.
+ * calls as that takes; directories to be listed; extended attributes; a path; standard descriptors
+ * that are closed.
  */
 #ifndef BASE_FD_H
 #define BASE_FD_H
@@ -9,6 +10,7 @@
 #include "base/err.h"
 
 #include <dirent.h>
+#include <sys/types.h>
 
 /* Return 0 or a negative errno. -EBADMSG: the file ends before dst is full. */
 NODISCARD int fd_pread(int fd, uint64_t at, struct span dst);
@@ -25,6 +27,12 @@ NODISCARD int fd_judge(unsigned *interrupted);
  * closes it (closedir). It may be no symlink. NULL: errno says why.
  */
 DIR *fd_opendir(int at, const char *name);
+
+/*
+ * getxattr(2) by a descriptor of any kind, also O_PATH. Returns the length of the value, or a
+ * negative errno.
+ */
+NODISCARD ssize_t fd_getxattr(int fd, const char *name, struct span value);
 
 /* "/proc/self/fd/N", for calls that know only paths. */
 #define FD_PATH_MAX 32

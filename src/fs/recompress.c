@@ -118,11 +118,10 @@ static bool is_known(struct recompress *r, const struct stat *st)
 
 static bool is_marked(int fd, const struct stat *st)
 {
-	char path[FD_PATH_MAX], is[RECOMPRESS_MARK_MAX], want[RECOMPRESS_MARK_MAX];
+	char is[RECOMPRESS_MARK_MAX], want[RECOMPRESS_MARK_MAX];
 
-	fd_proc_path(fd, path);
 	recompress_mark(st, want);
-	ssize_t n = getxattr(path, RECOMPRESS_MARK, is, sizeof is);
+	ssize_t n = fd_getxattr(fd, RECOMPRESS_MARK, span_of(is, sizeof is));
 	return n == (ssize_t)strlen(want) && memcmp(is, want, (size_t)n) == 0;
 }
 

@@ -71,12 +71,12 @@ int wish_set(struct wish *w, const char *word, const char *value, char *why, siz
 }
 
 /* The attribute as a string; false: there is none that could be one. */
-static bool get_value(const char *path, const char *word, char value[static VALUE_MAX + 1])
+static bool get_value(int fd, const char *word, char value[static VALUE_MAX + 1])
 {
 	char name[40];
 
 	snprintf(name, sizeof name, "%s%s", prefix, word);
-	ssize_t n = getxattr(path, name, value, VALUE_MAX);
+	ssize_t n = fd_getxattr(fd, name, span_of(value, VALUE_MAX));
 	if (n < 0)
 		return false;
 	value[n] = 0;
@@ -98,16 +98,15 @@ static bool has_none(int fd)
 
 void wish_load(struct wish *w, int fd)
 {
-	char value[VALUE_MAX + 1], why[160], path[FD_PATH_MAX];
+	char value[VALUE_MAX + 1], why[160];
 
 	if (has_none(fd))
 		return;
-	fd_proc_path(fd, path);
 	/* An attribute `tune` overrides the pipeline of a rule, and the other way round. */
 	struct wish before = *w;
 	w->has_pipeline = w->has_tune = false;
 	for (size_t i = 0; i < NWORDS; i++)
-		if (get_value(path, words[i], value) &&
+		if (get_value(fd, words[i], value) &&
 		    wish_set(w, words[i], value, why, sizeof why) >= 0)
 			w->own = true;
 	if (w->has_pipeline || w->has_tune)
@@ -137,13 +136,12 @@ static void give(const char *to, const char *word, const char *value)
 
 void wish_inherit(int from, int to)
 {
-	char value[VALUE_MAX + 1], from_path[FD_PATH_MAX], to_path[FD_PATH_MAX];
+	char value[VALUE_MAX + 1], path[FD_PATH_MAX];
 
-	fd_proc_path(from, from_path);
-	fd_proc_path(to, to_path);
+	fd_proc_path(to, path);
 	for (size_t i = 0; i < NWORDS; i++)
-		if (get_value(from_path, words[i], value))
-			give(to_path, words[i], value);
+		if (get_value(from, words[i], value))
+			give(path, words[i], value);
 }
 
 /* Block and chunk sizes that fit each other and the items. */

@@ -35,9 +35,8 @@ void caps_hold(struct inode *n, int fd)
 	pthread_mutex_lock(&c->lock);
 	if (!c->held) {
 		note_mode(c, fd);
-		ssize_t len = 0;
-		if (!c->told_none)
-			len = fgetxattr(fd, CAPS_XATTR, c->value, sizeof c->value);
+		struct span value = span_of(c->value, sizeof c->value);
+		ssize_t len = c->told_none ? 0 : fd_getxattr(fd, CAPS_XATTR, value);
 		c->n = len > 0 ? (size_t)len : 0;
 		c->held = true;
 	}
@@ -188,23 +187,15 @@ int caps_remove(struct inode *n, int fd)
 ssize_t caps_get(struct inode *n, int fd, struct span dst, uint64_t keep_ns)
 {
 	struct caps *c = &n->caps;
-	char path[FD_PATH_MAX];
 
 	pthread_mutex_lock(&c->lock);
 	ssize_t rc = (ssize_t)c->n;
-	if (!c->n) {
-		/* `fd` of an open frame needs no path; its first write asks here each time */
-		rc = fgetxattr(fd, CAPS_XATTR, dst.p, dst.n);
-		if (rc < 0 && errno == EBADF) {
-			fd_proc_path(fd, path);
-			rc = getxattr(path, CAPS_XATTR, dst.p, dst.n);
-		}
-		rc = rc < 0 ? -errno : rc;
-	} else if (dst.n && dst.n < c->n) {
+	if (!c->n)
+		rc = fd_getxattr(fd, CAPS_XATTR, dst);
+	else if (dst.n && dst.n < c->n)
 		rc = -ERANGE;
-	} else if (dst.n) {
+	else if (dst.n)
 		memcpy(dst.p, c->value, c->n);
-	}
 	if (rc == -ENODATA)
 		tell(c, true, now_ns() + keep_ns);
 	pthread_mutex_unlock(&c->lock);

@@ -196,37 +196,21 @@ static void get_caps(fuse_req_t req, struct inode *n, size_t size)
 	buf_free(&value);
 }
 
-static bool is_stored(struct fs *fs, struct inode *n, const char *name)
+static ssize_t read_stored(struct fs *fs, struct inode *n, const char *name, struct span value)
 {
-	char path[FD_PATH_MAX];
-
-	if (xattr_path(fs, n, path) < 0)
-		return false;
-	bool stored = getxattr(path, name, NULL, 0) >= 0;
+	int fd = inode_pin(fs->inodes, n);
+	TRY(fd);
+	ssize_t rc = fd_getxattr(fd, name, value);
 	inode_unpin(fs->inodes, n);
-	return stored;
+	/* The kernel asks before it lets anybody in, and takes any other failure for a refusal. */
+	return rc == -EOPNOTSUPP && is_acl(name) ? -ENODATA : rc;
 }
 
 /* True: we answer for the name, and the backing file has no value that comes first. */
 static bool is_told(struct fs *fs, struct inode *n, const char *name)
 {
-	return xattr_is_ours(n, name) && !(is_wish(n, name) && is_stored(fs, n, name));
-}
-
-static ssize_t read_stored(struct fs *fs, struct inode *n, const char *name, struct span value)
-{
-	char path[FD_PATH_MAX];
-
-	int fd = xattr_path(fs, n, path);
-	TRY(fd);
-	/* each `ls -l` asks for the ACL of each file: a path takes three times as long */
-	ssize_t rc = fgetxattr(fd, name, value.p, value.n);
-	if (rc < 0 && errno == EBADF)
-		rc = getxattr(path, name, value.p, value.n);
-	rc = rc < 0 ? -errno : rc;
-	inode_unpin(fs->inodes, n);
-	/* The kernel asks before it lets anybody in, and takes any other failure for a refusal. */
-	return rc == -EOPNOTSUPP && is_acl(name) ? -ENODATA : rc;
+	return xattr_is_ours(n, name) &&
+	       !(is_wish(n, name) && read_stored(fs, n, name, (struct span){0}) >= 0);
 }
 
 static void get_stored(fuse_req_t req, struct inode *n, const char *name, size_t size)
@@ -235,7 +219,7 @@ static void get_stored(fuse_req_t req, struct inode *n, const char *name, size_t
 
 	ssize_t rc = buf_reserve(&value, size);
 	if (rc >= 0)
-		rc = read_stored(ops_fs(req), n, name, span_of(size ? value.p : NULL, size));
+		rc = read_stored(ops_fs(req), n, name, span_of(value.p, size));
 	reply_xattr(req, rc, (char *)value.p, size);
 	buf_free(&value);
 }
@@ -292,7 +276,7 @@ void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 	if (rc >= 0)
 		rc = xattr_path(fs, n, path);
 	if (rc >= 0) {
-		rc = listxattr(path, size ? (char *)value.p : NULL, size);
+		rc = listxattr(path, (char *)value.p, size);
 		rc = rc < 0 ? -errno : rc;
 		if (rc > 0 && size)
 			rc = (ssize_t)without_hidden((char *)value.p, (size_t)rc,
