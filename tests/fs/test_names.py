@@ -1,5 +1,6 @@
 """Which backing name is shown as which mounted name, and what happens when two claim one."""
 
+import contextlib
 import errno
 import os
 import shutil
@@ -516,6 +517,29 @@ def test_what_is_no_frame_and_may_not_be_read(blind):
     assert seen(blind) == ["x.b2frame"]
     assert (blind.mnt / "x.b2frame").read_bytes() == b"none"
     blind.expect_log("shown under its own name")
+
+
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.EIO])
+def test_no_failure_shows_a_frame_under_its_own_name(mount, work, error):
+    """Nor can it be opened by that: its stored bytes are not what it is."""
+    m = mount("entry_timeout=0,attr_timeout=0", start=False)
+    fault = Fault(m, work / "control")
+    m.allow("^cframefs: (error|warning)").start()
+    for name in "xyz":
+        (m.mnt / name).write_bytes(b"bytes of " + name.encode())
+    m.unmount()
+    for name in "xyz":
+        (m.backing / f"{name}.b2frame").rename(m.backing / f"{name}.b2f")
+    m.start()
+    for n in range(1, 16):
+        for forever in (0, 1):
+            fault.set(n, Fault.OPEN, error, forever)
+            with contextlib.suppress(OSError):
+                assert seen(m) == ["x", "y", "z"], (n, forever)
+            fault.set(n, Fault.OPEN, error, forever)
+            assert error_of(os.stat, m.mnt / "x.b2f") in ("ENOENT", errno.errorcode[error])
+    fault.off()
+    assert (m.mnt / "x").read_bytes() == b"bytes of x"
 
 
 def test_a_mark_takes_no_name_that_cannot_be_looked_at(mount, work):

@@ -57,18 +57,22 @@ static bool is_absent(int dirfd, const char *name)
 	return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 }
 
-/* True: the entry got the name that it claims. */
-static bool owns_claim(const struct finder *f, int dirfd, const struct entry *e)
+/*
+ * 1: the entry is no plain file, and got the name that it claims. 0: it is shown as it is called. A
+ * failure that is temporary: that is not known.
+ */
+static int owns_claim(const struct finder *f, int dirfd, const struct entry *e)
 {
 	struct entry owner;
 	char claim[NAME_MAX + 1];
 
 	if (!claims(e, claim))
-		return false;
+		return 0;
 	if (strcmp(names_suffix(e->backing), NAMES_NEW_SUFFIX) == 0 && is_absent(dirfd, claim))
-		return true; /* only a file that is called just so comes before this suffix */
-	if (entry_find(f, dirfd, claim, &owner) < 0)
-		return false;
+		return 1; /* only a file that is called just so comes before this suffix */
+	int rc = entry_find(f, dirfd, claim, &owner);
+	if (rc < 0)
+		return backing_is_temporary(rc) ? rc : 0;
 	bool mine = strcmp(owner.backing, e->backing) == 0;
 	entry_drop(&owner);
 	if (!mine && probe_tell_once(f->probes, e->backing, &e->st))
@@ -83,10 +87,10 @@ static int find_exact(const struct finder *f, int dirfd, const char *shown, stru
 	if (is_absent(dirfd, shown))
 		return -ENOENT;
 	TRY(load(f, dirfd, shown, e));
-	if (names_hides(e->backing, e->st.st_mode) ||
-	    (e->probed.kind != NODE_PLAIN && owns_claim(f, dirfd, e))) {
+	int owns = names_hides(e->backing, e->st.st_mode) ? 1 : owns_claim(f, dirfd, e);
+	if (owns) {
 		entry_drop(e);
-		return -ENOENT;
+		return owns < 0 ? owns : -ENOENT;
 	}
 	e->probed = (struct probed){.kind = NODE_PLAIN};
 	return 0;
@@ -147,7 +151,13 @@ int entry_show(const struct finder *f, int dirfd, const char *backing, struct en
 		entry_drop(e);
 		return -ENOENT;
 	}
-	if (e->probed.kind != NODE_PLAIN && owns_claim(f, dirfd, e)) {
+	rc = owns_claim(f, dirfd, e);
+	if (rc < 0) {
+		entry_drop(e);
+		show_unread(backing, e);
+		return rc;
+	}
+	if (rc > 0) {
 		(void)claims(e, e->shown);
 		return 0;
 	}
