@@ -300,9 +300,7 @@ static int try_roots(struct frame *f, struct search *s)
 			f->recovered = true;
 			return 0;
 		}
-		uint64_t prove = f->prove;
 		frame_unload(f);
-		f->prove = prove;
 		if (rc != -EBADMSG)
 			return rc;
 	}
