@@ -40,13 +40,6 @@ FRAME_BYTES = 600  # header, trailer, index of a small file
 BLOCK = 4096
 
 
-def built(given, *where):
-    if given and not Path(given).is_file():
-        raise BenchError(f"{given}: no such program")
-    path = Path(given).resolve() if given else HERE.parent.parent.joinpath("build", *where)
-    return path if path.exists() else None
-
-
 def arguments(command, argv):
     p = argparse.ArgumentParser(
         prog=f"bench {command}",
@@ -228,10 +221,10 @@ def write_speed(args, stack, room, laid, rows):
 
 
 def bench(args, stack):
-    cframe = built(args.cframe, "tools", "cframe", "cframe")
+    cframe = host.program(args.cframe, "tools/cframe/cframe")
     if not cframe:
         raise BenchError("cframe is not built (or say --cframe PATH)")
-    args.cframefs = built(args.cframefs, "src", "fs", "cframefs")
+    args.cframefs = host.program(args.cframefs, "src/fs/cframefs")
     skipped = {}
     host.keep_caches = args.keep_caches
     room = host.workroom(stack)

@@ -22,17 +22,7 @@ import measure
 import report
 from systems import SYSTEMS
 
-HERE = Path(__file__).resolve().parent
 COMMANDS = {"read": bench_read, "write": bench_write}
-
-
-def binary(given):
-    if given:
-        if not Path(given).is_file():
-            raise host.BenchError(f"{given}: no such program")
-        return Path(given).resolve()
-    built = HERE.parent.parent / "build" / "src" / "fs" / "cframefs"
-    return built if built.exists() else None
 
 
 def arguments(command, argv):
@@ -161,7 +151,7 @@ def scaling(args, stack):
 
 def main(command, argv):
     args = arguments(command, argv)
-    args.cframefs = binary(args.cframefs)
+    args.cframefs = host.program(args.cframefs, "src/fs/cframefs")
     host.check_outputs(args.json, args.plot)
     with contextlib.ExitStack() as stack, measure.quiet_terminal():
         result = scaling(args, stack) if args.scaling else bench(command, args, stack)

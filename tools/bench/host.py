@@ -47,6 +47,14 @@ def ask(*argv):
         return ""
 
 
+def program(given, built):
+    """A program of ours: that which was given, or that of the build directory; None: not built."""
+    if given and not Path(given).is_file():
+        raise BenchError(f"{given}: no such program")
+    path = Path(given or Path(__file__).parents[2] / "build" / built).resolve()
+    return path if path.exists() else None
+
+
 def positive(text):
     """A type of argparse: a number above 0."""
     number = int(text)
