@@ -9,7 +9,7 @@
 /* One system call never moves more than this: Linux stops a little short of 2 GiB anyway. */
 #define STEP_MAX (1u << 30)
 
-/* Signals come and go. A call that is interrupted so often in a row is broken. */
+/* Signals come and go. What is interrupted so often before it is done is broken. */
 #define INTERRUPTED_MOST 1000
 
 int fd_judge(unsigned *interrupted)

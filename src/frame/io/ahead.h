@@ -22,7 +22,7 @@ struct io_ahead {
 	bool tried;       /* reading ahead was tried, and is not tried again */
 	bool sized;       /* `size` is known                                  */
 	uint64_t size;    /* of the file                                      */
-	uint64_t tail_at; /* where in the file `tail` starts; 0: it is all    */
+	uint64_t tail_at; /* where in the file `tail` starts                  */
 	size_t nhead, ntail; /* bytes that are there; 0: none                 */
 	uint8_t head[IO_AHEAD_HEAD], tail[IO_AHEAD_TAIL];
 };
