@@ -98,6 +98,19 @@ def test_a_directory_with_nothing_that_is_shown_is_removed(mount, poor):
     assert sorted(os.listdir(poor.source / "e")) == ["x.b2frame.b2lock", "y.b2lock"]
 
 
+def test_times_of_a_copy(mount, poor):
+    """cp -p sets them before it closes the file, and the commit comes afterwards."""
+    m = mount(backing=poor.path)
+    seconds = 1_000_000_000
+    with open(m.mnt / "a", "wb") as f:
+        f.write(blob(1, 100_000, "text"))
+        f.flush()
+        os.utime(f.fileno(), (seconds, seconds))
+    m.remount()
+    assert (m.mnt / "a").stat().st_mtime == seconds
+    assert (m.mnt / "a").read_bytes() == blob(1, 100_000, "text")
+
+
 def write_synced(path, data):
     with open(path, "wb") as f:
         f.write(data)

@@ -70,10 +70,24 @@ static void judge_mtime(struct inode *n, const struct timespec *mtime)
 		n->attr_changes++;
 }
 
+/* True: as near as the coarsest stamps come, the two seconds of FAT. */
+static bool is_set(const struct stat *st, const struct timespec *mtime)
+{
+	return (uint64_t)st->st_mtim.tv_sec - (uint64_t)mtime->tv_sec + 2 <= 4;
+}
+
+/* File systems made with libfuse 2 (bindfs, encfs, ...) ignore one time alone, without an error. */
 static void set_mtime(const struct inode *n, int fd)
 {
-	const struct timespec ts[2] = {{.tv_nsec = UTIME_OMIT}, n->times.mtime};
-	(void)futimens(fd, ts); /* fails on files of others: they keep the time of the flush */
+	struct timespec ts[2] = {{.tv_nsec = UTIME_OMIT}, n->times.mtime};
+	struct stat st;
+
+	if (futimens(fd, ts) < 0)
+		return; /* a file of others: it keeps the time of the flush */
+	if (stat_fd(fd, &st) < 0 || is_set(&st, &n->times.mtime))
+		return;
+	ts[0] = st.st_atim;
+	(void)futimens(fd, ts);
 }
 
 static void give_mtime(struct inode *n, int fd)
