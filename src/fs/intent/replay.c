@@ -147,10 +147,15 @@ static void put_aside(struct replay *x)
 
 static void report_read_only(const struct replay *x, int rc)
 {
-	if (x->applied || x->failed || x->foreign || rc < 0)
+	unsigned n = x->applied + x->failed;
+
+	if (n)
 		log_warn("read-only: what was synced last is in the intent log, and not shown, "
 			 "of %u files",
-			 x->applied + x->failed);
+			 n);
+	else if (x->foreign || rc < 0)
+		log_warn("read-only: the intent log %s: what was synced last may be missing",
+			 x->foreign ? "is that of another directory or user" : "cannot be read");
 }
 
 static void report(struct replay *x)
