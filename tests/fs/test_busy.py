@@ -43,7 +43,10 @@ def test_places_the_wrong_way_round(mount):
 def test_busy_backing_directory(mount, work):
     """Two daemons that write to one directory would not know of each other's bytes. Who comes
     second is told where the first one is mounted."""
-    m = mount()
+    m = mount(start=False)
+    m.mnt = work / r"a space, a \134"
+    m.mnt.mkdir()
+    m.start()
     (work / "second").mkdir()
     started = [
         subprocess.Popen([DAEMON, m.backing, work / "second", *how], stderr=-1, text=True)

@@ -108,7 +108,20 @@ static bool is_asked_to_end(int fd, off_t base)
 	return waiting & ENDING_SIGNALS;
 }
 
-/* Finds where a FUSE file system with that device number is mounted, as the kernel spells it. */
+/* The kernel has escaped spaces and the like, as a backslash and three octal digits. */
+static void unescape(char *s)
+{
+	char *to = s;
+
+	while (*s) {
+		bool escaped = *s == '\\' && strlen(s) > 3;
+		*to++ = escaped ? (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0')) : *s;
+		s += escaped ? 4 : 1;
+	}
+	*to = 0;
+}
+
+/* Finds where a FUSE file system with that device number is mounted. */
 static bool find_mount_of(dev_t dev, char at[static PATH_MAX])
 {
 	char *line = NULL;
@@ -123,6 +136,8 @@ static bool find_mount_of(dev_t dev, char at[static PATH_MAX])
 	free(line);
 	if (table)
 		fclose(table);
+	if (found)
+		unescape(at);
 	return found;
 }
 
