@@ -158,6 +158,27 @@ def test_header_compiles_alone(path, tmp_path):
     assert got.returncode == 0, got.stderr
 
 
+@pytest.mark.release
+@pytest.mark.watchdog(600)  # 8 s of processor time
+def test_the_other_compiler_takes_all_of_it():
+    """README names releases of two, of which the build at hand tries one."""
+    clang = shutil.which("clang")
+    if not clang:
+        pytest.skip("no clang")
+    flags = subprocess.run(
+        ["pkg-config", "--cflags", "fuse3"], capture_output=True, text=True
+    ).stdout
+    options = ["-std=gnu11", "-D_GNU_SOURCE", "-D_FILE_OFFSET_BITS=64", '-DVERSION=""', "-Wall"]
+    sources = [p for p in SOURCES if p.suffix == ".c" and SOURCES[p] != "tools"]
+    sources = [p for p in sources if p.parent.parent.name != "kernels"]  # each has flags
+    got = subprocess.run(
+        [clang, *options, "-fsyntax-only", "-I", REPO / "src", *shlex.split(flags), *sources],
+        capture_output=True,
+        text=True,
+    )
+    assert got.returncode == 0, got.stderr
+
+
 def strip_comments(text):
     """Comments and string contents blanked, lines kept."""
 

@@ -2,6 +2,8 @@
 
 #include "base/buf.h"
 
+#include <stdatomic.h>
+
 static _Atomic size_t held; /* by lists that are not short */
 
 static size_t counted(size_t bytes)
@@ -12,9 +14,10 @@ static size_t counted(size_t bytes)
 void *lists_grow(void *list, size_t old, size_t bytes)
 {
 	size_t more = counted(bytes) - counted(old);
+	size_t now = atomic_fetch_add(&held, more) + more;
 	void *grown = NULL;
 
-	if ((held += more) <= LISTS_MOST || !more)
+	if (now <= LISTS_MOST || !more)
 		grown = mem_realloc(list, bytes);
 	if (!grown)
 		held -= more;
