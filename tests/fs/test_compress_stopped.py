@@ -28,7 +28,7 @@ def slow(tmp_path):
     program.communicate()
 
 
-@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE])
 def test_a_signal_leaves_nothing_unfinished(slow, sig):
     program, _, made = slow
     program.send_signal(sig)

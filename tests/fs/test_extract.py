@@ -337,7 +337,7 @@ def test_newer_bytes_elsewhere_are_told(mount):
     assert (m.work / "plain/x").read_bytes() == b"x" * 100_000
 
 
-@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_leaves_nothing_unfinished(tmp_path, blosc2, sig):
     import numpy as np
 
@@ -369,6 +369,18 @@ def test_a_full_disk(mount, root):
         said = extract("-C", plain, m.backing, code=1)
         assert said == f"cframe: {plain}/large: No space left on device\n"
         assert os.listdir(plain) == ["small"]
+
+
+def test_the_limit_of_file_sizes(tmp_path):
+    """It is an error of that file: no signal ends the run in the middle, the others are made."""
+    store, plain = tmp_path / "store", tmp_path / "plain"
+    for name, size in (("a", 4 << 20), ("b", 1000)):
+        (tmp_path / name).write_bytes(bytes(range(250)) * (size // 250))
+        cframe("compress", tmp_path / name, store)
+    limit = ["prlimit", f"--fsize={1 << 20}", CFRAME, "extract", "-C", plain, store]
+    got = subprocess.run(limit, stderr=-1, text=True)
+    assert (got.returncode, got.stderr) == (1, f"cframe: {plain}/a: File too large\n")
+    assert os.listdir(plain) == ["b"]
 
 
 def test_usage():

@@ -36,7 +36,7 @@ static void remove_live(int signal)
 
 void draft_end_with_signals(void)
 {
-	static const int signals[] = {SIGHUP, SIGINT, SIGTERM};
+	static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGXCPU};
 	const struct sigaction act = {.sa_handler = remove_live, .sa_flags = (int)SA_RESETHAND};
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
 		struct sigaction before;

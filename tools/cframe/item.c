@@ -31,6 +31,7 @@ static bool is_of_target(const struct item *i, int rc)
 	switch (rc) {
 	case -EEXIST:
 	case -EISDIR:
+	case -EFBIG:
 	case -ENOSPC:
 	case -EDQUOT:
 	case -EROFS:

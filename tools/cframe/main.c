@@ -5,6 +5,7 @@
 #include "base/fd.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -160,6 +161,8 @@ static void raise_nofile(void)
 int main(int argc, char **argv)
 {
 	fd_open_stdio();
+	/* A write above the limit of file sizes (ulimit -f) fails then, and is told. */
+	signal(SIGXFSZ, SIG_IGN);
 	raise_nofile();
 	int code = run(argc, argv);
 	return is_said() ? code : 1;
