@@ -2,6 +2,7 @@
 test, and leave what one needs to see why."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -42,6 +43,17 @@ def test_what_quickstart_says_to_type_can_be_pasted():
     typed = subprocess.check_output(["bash", "-c", take, quickstart, *words], text=True)
     again = subprocess.check_output(["bash", "-c", f"printf '%s\\n' {typed}"], text=True)
     assert again.splitlines() == words and typed.startswith("umount ")
+
+
+@pytest.mark.parametrize("name", ["check", "deps", "quickstart"])
+def test_scripts_that_are_asked_for_help_only_tell(tmp_path, name):
+    """Who looks what a script does does not want its packages installed."""
+    for program in ("bash", "sed"):
+        (tmp_path / program).symlink_to(shutil.which(program))
+    for word in ("--help", "-h"):
+        argv = [libmount.REPO / "tools" / name, word]
+        said = subprocess.check_output(argv, env={"PATH": str(tmp_path)}, text=True)
+        assert f"  tools/{name} " in said and "set -" not in said
 
 
 @pytest.mark.parametrize("name", CASES)
