@@ -191,7 +191,7 @@ def test_verbose(tmp_path):
     )
     stored = (made / "zeros.b2frame").stat().st_size
     share = f"100000 -> {stored} ({stored / 1000:.1f} %)\n"
-    assert got.stdout == f"{tmp_path}/zeros: {share}1 files: {share}"
+    assert got.stdout == f"{tmp_path}/zeros: {share}1 file: {share}"
 
 
 def test_usage(tmp_path):

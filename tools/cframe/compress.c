@@ -291,8 +291,9 @@ static int run(struct compress *c, char **source, const char *where)
 static void tell_totals(const struct compress *c)
 {
 	struct outputs_totals t = outputs_totals(c->outputs);
-	printf("%" PRIu64 " files: %" PRIu64 " -> %" PRIu64 " (%.1f %%)\n", t.files, t.bytes,
-	       t.stored, t.bytes ? 100 * (double)t.stored / (double)t.bytes : 100);
+	printf("%" PRIu64 " file%s: %" PRIu64 " -> %" PRIu64 " (%.1f %%)\n", t.files,
+	       t.files == 1 ? "" : "s", t.bytes, t.stored,
+	       t.bytes ? 100 * (double)t.stored / (double)t.bytes : 100);
 }
 
 static unsigned cores(void)
