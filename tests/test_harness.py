@@ -45,6 +45,29 @@ def test_what_quickstart_says_to_type_can_be_pasted():
     assert again.splitlines() == words and typed.startswith("umount ")
 
 
+def test_quickstart_can_be_run_again(tmp_path):
+    """Also where the path of the checkout has a symbolic link; what builds is left out."""
+    top, link, mnt = (tmp_path / name for name in ("top", "link", "top/build/quickstart/mnt"))
+    (top / "tools").mkdir(parents=True)
+    (top / "build").mkdir()
+    (top / "build/build.ninja").touch()
+    (top / "build/src").symlink_to(libmount.BUILD / "src")
+    (top / "tests").symlink_to(libmount.REPO / "tests")
+    shutil.copy(libmount.REPO / "tools/quickstart", top / "tools")
+    for path in top / "tools/deps", tmp_path / "ninja", tmp_path / "cc":
+        path.write_text("#!/bin/sh\n")
+        path.chmod(0o755)
+    link.symlink_to(top)
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    try:
+        for mounted in False, True:
+            said = subprocess.check_output(link / "tools/quickstart", env=env, text=True)
+            assert "bash reads back byte for byte" in said
+            assert (f"already mounted: {mnt}\n" in said) == mounted
+    finally:
+        subprocess.run(["fusermount3", "-u", mnt], check=True)
+
+
 @pytest.mark.parametrize("name", ["check", "deps", "quickstart"])
 def test_scripts_that_are_asked_for_help_only_tell(tmp_path, name):
     """Who looks what a script does does not want its packages installed."""
