@@ -1,7 +1,8 @@
 /*
  * A file system that can little: SOURCE, shown at MOUNTPOINT without hard links, attributes,
  * renames with flags, setting one time alone, and lasting inode numbers, which libfuse gives in the
- * order of lookups.
+ * order of lookups. As FAT and NTFS do, it may have names of more than 255 bytes: whatever is
+ * called "long" gets one.
  */
 #define FUSE_USE_VERSION 31
 #include <dirent.h>
@@ -9,9 +10,13 @@
 #include <fcntl.h>
 #include <fuse.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#define TOO_LONG 900
+
 static int source;
+static char too_long[TOO_LONG + sizeof ".b2frame"]; /* x, and as often as that */
 
 static int result(long rc)
 {
@@ -20,7 +25,7 @@ static int result(long rc)
 
 static const char *relative(const char *path)
 {
-	return path[1] ? path + 1 : ".";
+	return strcmp(path + 1, too_long) == 0 ? "long" : path[1] ? path + 1 : ".";
 }
 
 static int poor_getattr(const char *path, struct stat *st, struct fuse_file_info *fi)
@@ -39,7 +44,7 @@ static int poor_readdir(const char *path, void *out, fuse_fill_dir_t fill, off_t
 	if (!dir)
 		return -errno;
 	while ((d = readdir(dir)))
-		fill(out, d->d_name, NULL, 0, 0);
+		fill(out, strcmp(d->d_name, "long") == 0 ? too_long : d->d_name, NULL, 0, 0);
 	closedir(dir);
 	return 0;
 }
@@ -146,6 +151,8 @@ int main(int argc, char **argv)
 {
 	if (argc != 3)
 		return 2;
+	memset(too_long, 'x', TOO_LONG);
+	strcpy(too_long + TOO_LONG, ".b2frame");
 	source = open(argv[1], O_RDONLY | O_DIRECTORY);
 	char *args[] = {argv[0], argv[2], "-f", "-s", NULL};
 	return source < 0 ? 1 : fuse_main(4, args, &operations, NULL);

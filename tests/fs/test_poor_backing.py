@@ -11,7 +11,7 @@ import time
 import pytest
 
 from libdata import blob
-from libmount import BUILD, Mount, is_mounted, umount, wait_until
+from libmount import BUILD, CFRAME, Mount, is_mounted, umount, wait_until
 
 POOR = BUILD / "tests/c/poor_fs"
 NOREPLACE, EXCHANGE = 1, 2
@@ -109,6 +109,32 @@ def test_times_of_a_copy(mount, poor):
     m.remount()
     assert (m.mnt / "a").stat().st_mtime == seconds
     assert (m.mnt / "a").read_bytes() == blob(1, 100_000, "text")
+
+
+def test_a_name_that_is_too_long(mount, poor, work):
+    """It is listed, and whoever opens it is told. It was written beyond the end of a buffer."""
+    m = mount(backing=poor.path)
+    (m.mnt / "a").write_bytes(b"text")
+    (m.mnt / "d").mkdir()
+    (poor.source / "long").write_bytes((poor.source / "a.b2frame").read_bytes())
+    name = "x" * 900 + ".b2frame"
+    assert sorted(os.listdir(m.mnt)) == ["a", "d", name]
+    with pytest.raises(OSError) as got:
+        (m.mnt / name).read_bytes()
+    assert got.value.errno == errno.ENAMETOOLONG
+    assert (m.mnt / "a").read_bytes() == b"text"
+    m.unmount()
+    plain, frames = work / "plain", work / "frames"
+    for line in (
+        ("ls", poor.path),
+        ("extract", "-C", plain, poor.path),
+        ("compress", poor.path, frames),
+    ):
+        got = subprocess.run([CFRAME, *line], capture_output=True, text=True, check=False)
+        said = got.stderr.splitlines()
+        assert got.returncode == 1 and len(said) == 1 and name in said[0], got
+        assert said[0].endswith("File name too long")
+    assert sorted(os.listdir(plain)) == ["a", "d"]
 
 
 def write_synced(path, data):

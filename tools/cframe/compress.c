@@ -61,7 +61,7 @@ static bool name(struct walk *w, struct listing *l, struct entry *e, char out[st
 	mode_t type;
 
 	listing_stat(l, e);
-	strcpy(out, own_name(w, e));
+	snprintf(out, NAME_MAX + 1, "%s", own_name(w, e)); /* what is cut off fails */
 	type = e->st.st_mode & S_IFMT;
 	if (e->rc < 0)
 		return true;

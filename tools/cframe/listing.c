@@ -4,6 +4,7 @@
 #include "frame/view_npy.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -96,7 +97,9 @@ static int probe(int fd, enum node_kind kind, struct probed *out)
 void listing_stat(struct listing *l, struct entry *e)
 {
 	e->looked = true;
-	if (fstatat(l->fd, e->name, &e->st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (strlen(e->name) > NAME_MAX) /* FAT and NTFS have names of 255 characters, not bytes */
+		e->rc = -ENAMETOOLONG;
+	else if (fstatat(l->fd, e->name, &e->st, AT_SYMLINK_NOFOLLOW) < 0)
 		e->rc = -errno;
 }
 
@@ -200,7 +203,7 @@ bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX
 		return true;
 	if (e->rc == 0)
 		e->kind = NODE_PLAIN;
-	strcpy(shown, e->name);
+	snprintf(shown, NAME_MAX + 1, "%s", e->name); /* what is cut off has failed */
 	return true;
 }
 

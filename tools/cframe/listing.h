@@ -52,7 +52,8 @@ NODISCARD int last_listing_find(struct last_listing *t, int fd, const char *name
 
 /*
  * Finds out what an entry is, and its name in a mount. False: it is hidden. If another entry has
- * the name that it claims, it is NODE_PLAIN, under its own name.
+ * the name that it claims, it is NODE_PLAIN, under its own name. One that is too long is cut off,
+ * and e->rc is -ENAMETOOLONG.
  */
 bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX + 1]);
 

@@ -105,8 +105,9 @@ static void list_directory(struct ls *ls, int fd, const char *path)
 		struct buf below = {0};
 		if (!listing_show(&l, &l.entry[i], shown))
 			continue;
+		bool cut = l.entry[i].rc == -ENAMETOOLONG;
 		rc = buf_print(&below, "%s%s%s%c", path, path[strlen(path) - 1] == '/' ? "" : "/",
-			       shown, 0);
+			       cut ? l.entry[i].name : shown, 0);
 		if (rc >= 0)
 			list_entry(ls, &l, &l.entry[i], (const char *)below.p);
 		buf_free(&below);

@@ -136,8 +136,9 @@ static void show_unread(const char *backing, struct entry *e)
 			   : suffix == SUFFIX_FRAME ? ""
 						    : backing + stem;
 
-	if (!names_join(e->shown, backing, stem, tail))
-		strcpy(e->shown, backing);
+	if (!names_join(e->shown, backing, stem, tail) &&
+	    !names_join(e->shown, backing, strlen(backing), ""))
+		e->shown[0] = 0; /* FAT and NTFS have names of 255 characters, not bytes */
 }
 
 int entry_show(const struct finder *f, int dirfd, const char *backing, struct entry *e)

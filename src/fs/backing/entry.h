@@ -39,7 +39,7 @@ NODISCARD int entry_find(const struct finder *f, int dirfd, const char *shown, s
 /*
  * Finds how the entry with this backing name is shown; otherwise as entry_find. -ENOENT: it is
  * hidden. After other errors only e->shown is valid: the name that it would have if it could be
- * read.
+ * read; "" if that is too long, after -ENAMETOOLONG.
  */
 NODISCARD int entry_show(const struct finder *f, int dirfd, const char *backing, struct entry *e);
 

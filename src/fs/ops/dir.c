@@ -182,7 +182,7 @@ static bool list_one(struct listing *l, const struct dirent *d)
 	if (rc < 0) { /* whoever looks it up is told the error */
 		plain.st_ino = listed_number(l, d);
 		plain.st_mode = (mode_t)DTTOIF(d->d_type);
-		return put_name(l, e.shown, &plain, d->d_off);
+		return put_name(l, rc == -ENAMETOOLONG ? d->d_name : e.shown, &plain, d->d_off);
 	}
 	plain = (struct stat){.st_ino = ops_number(l->fs, &e.st), .st_mode = shown_type(&e)};
 	if (!l->plus) {
