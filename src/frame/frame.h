@@ -186,9 +186,8 @@ NODISCARD int frame_read_blocks(struct frame_chunk at, struct run run, struct sc
 
 /*
  * Reads one block of a stored chunk in packed form, as chunk_decode_packed leaves it. Only for
- * chunks that frame_can_pack: those that chunk_can_pack and have several blocks. (A chunk of one
- * block with a known checksum is read as a whole by frame_read_blocks, so that the checksum can be
- * verified.) [reader]
+ * chunks that frame_can_pack: those that chunk_can_pack, but for the ones that frame_read_blocks
+ * reads as a whole for one block, so that their checksum can be verified. [reader]
  */
 bool frame_can_pack(struct frame_chunk at);
 NODISCARD int frame_read_packed(struct frame_chunk at, uint32_t block, struct scratch *s,

@@ -298,7 +298,7 @@ int frame_read_blocks(struct frame_chunk at, struct run run, struct scratch *s, 
 
 bool frame_can_pack(struct frame_chunk at)
 {
-	return is_stored(at) && (at.c->nblocks > 1 || !sum_of(at)) && chunk_can_pack(at.c);
+	return is_stored(at) && !wants_all(at, (struct run){0, 1}) && chunk_can_pack(at.c);
 }
 
 uint64_t frame_run_memory(struct frame_chunk at, struct run run, enum block_form form)

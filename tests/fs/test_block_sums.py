@@ -249,6 +249,37 @@ def test_the_rest_of_a_damaged_chunk_is_served(mount):
     assert said.returncode == 1 and re.search("chunk 1: .*checksum of a block.*5", said.stdout)
 
 
+@pytest.mark.parametrize("filter", [blosc2.Filter.SHUFFLE, blosc2.Filter.BITSHUFFLE])
+def test_a_copied_chunk_of_others_is_verified_for_small_reads(mount, filter):
+    """It has no checksums of blocks, and is short enough to be read as a whole for any of them,
+    also by random reads, for which blocks are kept before their last filter is undone."""
+    m = mount("chunksize=128K,commit=0", start=False)
+    noise = b"".join(bytes([n & 3, 0, 0, 0]) for n in random.Random(1).randbytes(32768))
+    cparams = {"typesize": 4, "nthreads": 1, "filters": [filter], "filters_meta": [0]}
+    cparams |= {"codec": blosc2.Codec.LZ4, "clevel": 5, "blocksize": 65536}
+    path = str(m.stored("theirs"))
+    blosc2.SChunk(chunksize=1 << 17, data=noise * 2, urlpath=path, mode="w", cparams=cparams)
+    theirs = libblosc.open_frame(path).get_chunk(1)
+    assert len(theirs) < 32 << 10
+    m.start()
+    with open(m.mnt / "theirs", "rb") as a, open(m.mnt / "f", "wb") as b:
+        assert os.copy_file_range(a.fileno(), b.fileno(), len(noise) * 2) == len(noise) * 2
+    m.unmount()
+    raw = bytearray(m.stored("f").read_bytes())
+    assert raw.count(theirs) == 2, "both are stored as they were"
+    second = struct.unpack_from("<2I", theirs, 32)[1]
+    raw[raw.rindex(theirs) + (second + len(theirs)) // 2] ^= 1
+    m.stored("f").write_bytes(raw)
+    m.start().allow("checksum of a chunk")
+    fd = os.open(m.mnt / "f", os.O_RDONLY)
+    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+    for place in range(0, len(noise), 4096):
+        assert os.pread(fd, 4096, place) == noise[place : place + 4096]
+        assert error_of(os.pread, fd, 4096, len(noise) + place) == "EIO"
+    os.close(fd)
+    m.expect_log("read: .*checksum of a chunk")
+
+
 def test_damage_is_not_patched_over(mount):
     """A write beside a damaged block fails when it is stored, as the chunk cannot be kept."""
     m = mount("pipeline=zstd:3,blocksize=16K,chunksize=256K")
