@@ -4,12 +4,12 @@
  *
  *   VEC              the register type, VB its bytes, SUFFIX(name) a name of its own
  *   LOAD2(p, gap)    16 bytes at p, and for wide registers 16 more at p + gap (and so on)
- *   STORE4(p, gap, a, b) the reverse for two registers: those of b 16 bytes behind those of a
+ *   JOIN(a, b, l)    the l-th 16 bytes of a and, in wide registers, behind them those of b
  *   LOAD, STORE      one whole register; STORE_LANE(p, v, l): its l-th 16 bytes
  *   UNPACK_LO8, UNPACK_HI8   interleave bytes inside each 16-byte lane
  *   GATHER(v, s)     optional: groups byte j of all s-byte items of a lane together
  *   LO(a, b, w), HI(a, b, w) with GATHER: interleave elements of w bytes
- *   OWN_PLANES       optional: to_planes and from_planes of its own; no STORE4 then
+ *   OWN_PLANES       optional: to_planes and from_planes of its own; no JOIN then
  *   OWN_LOOPS        optional: shuffle8, unshuffle8, shuffle16 and unshuffle16 of its own
  *
  * How it works. Let s registers hold VB items so that lane 0 has items 0..15,
@@ -77,21 +77,42 @@ ALWAYS_INLINE void SUFFIX(from_planes)(VEC *a, const size_t s, uint8_t *dst)
 #pragma GCC unroll 4
 	for (unsigned k = 0; k < LOG2(s); k++)
 		SUFFIX(round8)(a, s);
-#pragma GCC unroll 8
-	for (size_t r = 0; r < s; r += 2)
-		STORE4(dst + 16 * r, 16 * s, a[r], a[r + 1]);
+	const size_t lanes = VB / 16;
+#pragma GCC unroll 2
+	for (size_t l = 0; l < lanes; l++)
+#pragma GCC unroll 16
+		for (size_t r = 0; r < s; r += lanes)
+			STORE(dst + 16 * (l * s + r), JOIN(a[r], a[r + lanes - 1], l));
 }
 #endif
 
-/* The same with planes in memory, `plane` bytes apart. */
+/*
+ * The same with planes in memory, `plane` bytes apart. Of short items so many are taken that each
+ * plane gets a whole cache line at once: a processor joins stores into one line, but not if others
+ * come between them.
+ */
+#define LINE 64
+#define IN_LINES(s) ((s) <= 4)
+
+/* Takes `len` items, a multiple of VB. */
+ALWAYS_INLINE void SUFFIX(shuffle_tiles)(const size_t s, const size_t len, const uint8_t *src,
+					 uint8_t *dst, size_t plane)
+{
+	VEC a[LINE / VB][16];
+#pragma GCC unroll 4
+	for (size_t k = 0; k < len; k += VB)
+		SUFFIX(to_planes)(a[k / VB], s, src + k * s);
+#pragma GCC unroll 16
+	for (size_t r = 0; r < s; r++)
+#pragma GCC unroll 4
+		for (size_t k = 0; k < len; k += VB)
+			STORE(dst + r * plane + k, a[k / VB][r]);
+}
+
 ALWAYS_INLINE void SUFFIX(shuffle_tile)(const size_t s, const uint8_t *src, uint8_t *dst,
 					size_t plane)
 {
-	VEC a[16];
-	SUFFIX(to_planes)(a, s, src);
-#pragma GCC unroll 16
-	for (size_t r = 0; r < s; r++)
-		STORE(dst + r * plane, a[r]);
+	SUFFIX(shuffle_tiles)(s, VB, src, dst, plane);
 }
 
 ALWAYS_INLINE void SUFFIX(unshuffle_tile)(const size_t s, const uint8_t *src, uint8_t *dst,
@@ -240,6 +261,8 @@ static void SUFFIX(unshuffle_any)(size_t size, size_t n, const uint8_t *src, uin
 	static void SUFFIX(shuffle##s)(size_t n, const uint8_t *src, uint8_t *dst)            \
 	{                                                                                     \
 		size_t i = SUFFIX(shuffle_pieces)(s, n, src, dst);                            \
+		for (; IN_LINES(s) && i + LINE <= n; i += LINE)                               \
+			SUFFIX(shuffle_tiles)(s, LINE, src + i * s, dst + i, n);              \
 		for (; i + VB <= n; i += VB)                                                  \
 			SUFFIX(shuffle_tile)(s, src + i * s, dst + i, n);                     \
 		shuffle_rest(s, n, i, src, dst);                                              \

@@ -12,7 +12,7 @@
 #define STORE(p, v) vst1q_u8((p), (v))
 #define STORE_LANE(p, v, l) STORE((p), (v))
 #define LOAD2(p, gap) LOAD(p)
-#define STORE4(p, gap, a, b) (STORE((p), (a)), STORE((p) + 16, (b)))
+#define JOIN(a, b, l) (a)
 #define UNPACK_LO8(a, b) vzip1q_u8((a), (b))
 #define UNPACK_HI8(a, b) vzip2q_u8((a), (b))
 

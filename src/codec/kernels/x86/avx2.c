@@ -20,7 +20,7 @@
 #define LOAD(p) _mm256_loadu_si256((const __m256i *)(p))
 #define STORE(p, v) _mm256_storeu_si256((__m256i *)(p), (v))
 #define LOAD2(p, gap) _mm256_loadu2_m128i((const __m128i *)((p) + (gap)), (const __m128i *)(p))
-#define STORE4 store4
+#define JOIN join
 #define LANE(v, l) ((l) ? _mm256_extracti128_si256((v), 1) : _mm256_castsi256_si128(v))
 #define STORE_LANE(p, v, l) _mm_storeu_si128((__m128i *)(p), LANE((v), (l)))
 #define UNPACK_LO8(a, b) _mm256_unpacklo_epi8((a), (b))
@@ -29,11 +29,10 @@
 #define LO unpack_lo
 #define HI unpack_hi
 
-/* Two wide stores instead of four narrow ones. */
-ALWAYS_INLINE void store4(uint8_t *p, size_t gap, __m256i a, __m256i b)
+ALWAYS_INLINE __m256i join(__m256i a, __m256i b, const size_t lane)
 {
-	STORE(p, _mm256_inserti128_si256(a, _mm256_castsi256_si128(b), 1));
-	STORE(p + gap, _mm256_permute2x128_si256(a, b, 0x31));
+	return lane ? _mm256_permute2x128_si256(a, b, 0x31)
+		    : _mm256_inserti128_si256(a, _mm256_castsi256_si128(b), 1);
 }
 
 ALWAYS_INLINE __m256i unpack_lo(__m256i a, __m256i b, const size_t w)

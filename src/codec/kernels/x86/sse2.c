@@ -11,7 +11,7 @@
 #define LOAD(p) _mm_loadu_si128((const __m128i *)(p))
 #define STORE(p, v) _mm_storeu_si128((__m128i *)(p), (v))
 #define LOAD2(p, gap) LOAD(p)
-#define STORE4(p, gap, a, b) (STORE((p), (a)), STORE((p) + 16, (b)))
+#define JOIN(a, b, l) (a)
 #define STORE_LANE(p, v, l) STORE((p), (v))
 #define UNPACK_LO8(a, b) _mm_unpacklo_epi8((a), (b))
 #define UNPACK_HI8(a, b) _mm_unpackhi_epi8((a), (b))
