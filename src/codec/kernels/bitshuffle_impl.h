@@ -77,8 +77,10 @@ ALWAYS_INLINE void SUFFIX(bits_turn)(VEC *a)
 	for (size_t r = 0; r < 4; r++)
 		SWAP_BITS(a[r], a[r + 4], 4, 0x0F0F0F0F0F0F0F0F);
 #pragma GCC unroll 4
-	for (size_t r = 0; r < 8; r += r & 1 ? 3 : 1)
+	for (size_t i = 0; i < 4; i++) {
+		size_t r = i + (i & 2);
 		SWAP_BITS(a[r], a[r + 2], 2, 0x3333333333333333);
+	}
 #pragma GCC unroll 4
 	for (size_t r = 0; r < 8; r += 2)
 		SWAP_BITS(a[r], a[r + 1], 1, 0x5555555555555555);
