@@ -9,7 +9,9 @@
  *   UNPACK_LO8, UNPACK_HI8   interleave bytes inside each 16-byte lane
  *   GATHER(v, s)     optional: groups byte j of all s-byte items of a lane together
  *   LO(a, b, w), HI(a, b, w) with GATHER: interleave elements of w bytes
- *   OWN_PLANES       optional: to_planes and from_planes of its own; no JOIN then
+ *   PERMUTE(v, order) optional: the bytes of each group of GROUP bytes in this order. With it
+ *   LOAD_GROUPS(p, gap), STORE_GROUP(p, v, l)   as LOAD2 and STORE_LANE, for such groups
+ *   OWN_PLANES       optional: rounds, to_planes and from_planes of its own; no JOIN then
  *   OWN_LOOPS        optional: shuffle8, unshuffle8, shuffle16 and unshuffle16 of its own
  *
  * How it works. Let s registers hold VB items so that lane 0 has items 0..15,
@@ -52,6 +54,24 @@ ALWAYS_INLINE void SUFFIX(round_w)(VEC *a, const size_t s)
 #endif
 
 #ifndef OWN_PLANES
+#ifdef GATHER
+/* The rounds behind GATHER ... */
+ALWAYS_INLINE void SUFFIX(planes_of_sorted)(VEC *a, const size_t s)
+{
+#pragma GCC unroll 4
+	for (unsigned k = 0; k < LOG2(s); k++)
+		SUFFIX(round_w)(a, s);
+}
+#endif
+
+/* ... and those of unshuffle. */
+ALWAYS_INLINE void SUFFIX(items_of_planes)(VEC *a, const size_t s)
+{
+#pragma GCC unroll 4
+	for (unsigned k = 0; k < LOG2(s); k++)
+		SUFFIX(round8)(a, s);
+}
+
 /* VB items at src become s registers, one for each plane. */
 ALWAYS_INLINE void SUFFIX(to_planes)(VEC *a, const size_t s, const uint8_t *src)
 {
@@ -62,9 +82,7 @@ ALWAYS_INLINE void SUFFIX(to_planes)(VEC *a, const size_t s, const uint8_t *src)
 #pragma GCC unroll 16
 	for (size_t r = 0; r < s; r++)
 		a[r] = GATHER(a[r], s);
-#pragma GCC unroll 4
-	for (unsigned k = 0; k < LOG2(s); k++)
-		SUFFIX(round_w)(a, s);
+	SUFFIX(planes_of_sorted)(a, s);
 #else
 #pragma GCC unroll 4
 	for (unsigned k = 0; k < 4; k++)
@@ -74,9 +92,7 @@ ALWAYS_INLINE void SUFFIX(to_planes)(VEC *a, const size_t s, const uint8_t *src)
 
 ALWAYS_INLINE void SUFFIX(from_planes)(VEC *a, const size_t s, uint8_t *dst)
 {
-#pragma GCC unroll 4
-	for (unsigned k = 0; k < LOG2(s); k++)
-		SUFFIX(round8)(a, s);
+	SUFFIX(items_of_planes)(a, s);
 	const size_t lanes = VB / 16;
 #pragma GCC unroll 2
 	for (size_t l = 0; l < lanes; l++)
@@ -257,6 +273,12 @@ static void SUFFIX(unshuffle_any)(size_t size, size_t n, const uint8_t *src, uin
 	unshuffle_rest(size, n, i, src, dst);
 }
 
+#ifdef PERMUTE
+#include "codec/kernels/shuffle_short_impl.h"
+#else
+#define SHORT_SIZES(direction)
+#endif
+
 #define SHUFFLE_LOOPS(s)                                                                  \
 	static void SUFFIX(shuffle##s)(size_t n, const uint8_t *src, uint8_t *dst)            \
 	{                                                                                     \
@@ -290,6 +312,7 @@ static void SUFFIX(shuffle)(size_t size, size_t n, const uint8_t *src, uint8_t *
 	case 8: SUFFIX(shuffle8)(n, src, dst); break;
 	case 16: SUFFIX(shuffle16)(n, src, dst); break;
 	case 1: bytes_copy(dst, src, n); break;
+	SHORT_SIZES(shuffle)
 	default: SUFFIX(shuffle_any)(size, n, src, dst);
 	}
 }
@@ -302,6 +325,7 @@ static void SUFFIX(unshuffle)(size_t size, size_t n, const uint8_t *src, uint8_t
 	case 8: SUFFIX(unshuffle8)(n, src, dst); break;
 	case 16: SUFFIX(unshuffle16)(n, src, dst); break;
 	case 1: bytes_copy(dst, src, n); break;
+	SHORT_SIZES(unshuffle)
 	default: SUFFIX(unshuffle_any)(size, n, src, dst);
 	}
 }

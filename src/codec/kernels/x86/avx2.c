@@ -26,6 +26,10 @@
 #define UNPACK_LO8(a, b) _mm256_unpacklo_epi8((a), (b))
 #define UNPACK_HI8(a, b) _mm256_unpackhi_epi8((a), (b))
 #define GATHER gather
+#define PERMUTE(v, order) _mm256_shuffle_epi8((v), (order))
+#define GROUP 16
+#define LOAD_GROUPS LOAD2
+#define STORE_GROUP STORE_LANE
 #define LO unpack_lo
 #define HI unpack_hi
 

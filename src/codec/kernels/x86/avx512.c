@@ -24,6 +24,10 @@
 #define STORE_LANE(p, v, l) _mm_storeu_si128((__m128i *)(p), LANE((v), (l)))
 #define UNPACK_LO8(a, b) _mm512_unpacklo_epi8((a), (b))
 #define UNPACK_HI8(a, b) _mm512_unpackhi_epi8((a), (b))
+#define PERMUTE(v, order) _mm512_permutexvar_epi8((order), (v))
+#define GROUP 64
+#define LOAD_GROUPS(p, gap) LOAD(p)
+#define STORE_GROUP(p, v, l) STORE((p), (v))
 #define OWN_PLANES
 #define OWN_LOOPS
 #define OWN_BITS
@@ -100,22 +104,32 @@ ALWAYS_INLINE void weave_bytes(__m512i *a, const size_t s)
 		a[i] = b[i];
 }
 
+ALWAYS_INLINE void planes_of_sorted_avx512(__m512i *a, const size_t s)
+{
+#pragma GCC unroll 4
+	for (unsigned k = 0; k < LOG2(s); k++)
+		weave_words(a, s);
+}
+
+ALWAYS_INLINE void items_of_planes_avx512(__m512i *a, const size_t s)
+{
+#pragma GCC unroll 4
+	for (unsigned k = 0; k < LOG2(s); k++)
+		weave_bytes(a, s);
+}
+
 ALWAYS_INLINE void to_planes_avx512(__m512i *a, const size_t s, const uint8_t *src)
 {
 	__m512i order = LOAD(sort[LOG2(s) - 1]);
 #pragma GCC unroll 16
 	for (size_t r = 0; r < s; r++)
 		a[r] = _mm512_permutexvar_epi8(order, LOAD(src + 64 * r));
-#pragma GCC unroll 4
-	for (unsigned k = 0; k < LOG2(s); k++)
-		weave_words(a, s);
+	planes_of_sorted_avx512(a, s);
 }
 
 ALWAYS_INLINE void from_planes_avx512(__m512i *a, const size_t s, uint8_t *dst)
 {
-#pragma GCC unroll 4
-	for (unsigned k = 0; k < LOG2(s); k++)
-		weave_bytes(a, s);
+	items_of_planes_avx512(a, s);
 #pragma GCC unroll 16
 	for (size_t r = 0; r < s; r++)
 		STORE(dst + 64 * r, a[r]);
