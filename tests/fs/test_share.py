@@ -102,6 +102,29 @@ def test_a_writer_that_came_unseen(mount, blosc2):
     assert set(versions((m.mnt / "f").read_bytes())) == {3}
 
 
+def test_a_lock_file_that_may_only_be_read(mount):
+    """As another user's: nobody could be told of a commit. A writer hears of that when it opens
+    the file, or at its fsync if the lock file came later. It was EBADF, at the close."""
+    m = mount("chunksize=64K,commit=1000", start=False)
+    right = "-dac_override,-dac_read_search"  # which root has, and nobody else
+    m.argv = ["setpriv", "--bounding-set", right, "--inh-caps", right, *m.argv]
+    m.start()
+    (m.mnt / "f").write_bytes(page(1))
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    lock = Path(f"{m.stored('f')}.b2lock")
+    lock.touch(0o644)
+    os.chown(lock, 65534, 65534)
+    os.pwrite(fd, page(2), 0)
+    m.allow("f.b2frame: closed with unwritten data")
+    assert error_of(os.fsync, fd) == "EACCES"
+    assert error_of(os.close, fd) == "EACCES"
+    wait_until(lambda: (m.mnt / "f").read_bytes() == page(1))
+    m.allow("f.b2frame.b2lock: may not be written")
+    assert error_of(os.open, m.mnt / "f", os.O_RDWR) == "EACCES"
+    assert error_of(os.truncate, m.mnt / "f", 0) == "EACCES"
+    assert (m.mnt / "f").read_bytes() == page(1)
+
+
 def test_two_writers_are_told(mount, blosc2):
     """Ours does not destroy what the other program wrote, and hears of it."""
     m = mount("chunksize=64K,blocksize=16K,commit=0")

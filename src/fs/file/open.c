@@ -42,6 +42,8 @@ static int admit(struct file *f, bool writable)
 		return 0;
 	if (inode_kind(n) != NODE_FRAME || !frame_writable(f->frame))
 		return -EROFS;
+	if (sidecar_is_read_only(&f->sidecar))
+		return -EACCES; /* now, rather than at the close of what was written */
 	return file_make_writable(f);
 }
 

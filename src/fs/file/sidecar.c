@@ -259,6 +259,21 @@ static void lock_name(int fd, char out[static NAME_MAX + 1])
 	snprintf(out, NAME_MAX + 1, "%.*s", NAME_MAX, slash ? slash + 1 : "a lock file");
 }
 
+bool sidecar_is_read_only(struct sidecar *s)
+{
+	char name[NAME_MAX + 1];
+
+	if (!s->there)
+		return false;
+	pthread_rwlock_rdlock(&s->turn);
+	bool is = s->fd >= 0 && (fcntl(s->fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+	lock_name(s->fd, name);
+	pthread_rwlock_unlock(&s->turn);
+	if (is && !atomic_exchange(s->told, true))
+		log_warn("%s: may not be written, so its frame can only be read", name);
+	return is;
+}
+
 /* The process number of one that has the lock; 0: the kernel does not tell. */
 static long find_holder(int fd)
 {
@@ -488,7 +503,7 @@ static int count_up(struct sidecar *s, bool *changed)
 	/* Readers would miss the change: without the right to tell them we do not write. */
 	errno = EIO;
 	if (pwrite(s->fd, &next, sizeof next, COUNTER_AT) != (ssize_t)sizeof next)
-		return -errno;
+		return errno == EBADF ? -EACCES : -errno; /* sidecar_is_read_only */
 	if (!*changed) /* else it is for sidecar_seen to say */
 		s->generation = next;
 	return 0;

@@ -71,6 +71,12 @@ void sidecar_know(struct sidecar *s, const struct sidecar_busy *busy);
 NODISCARD int sidecar_look(struct sidecar *s, int dirfd, const char *backing);
 
 /*
+ * True: we may not write to it, so that no reader could be told of a commit: sidecar_enter_alone
+ * will fail with -EACCES. Logged once.
+ */
+bool sidecar_is_read_only(struct sidecar *s);
+
+/*
  * How one of the functions below has entered: its result, or *how. Those that return an int fail
  * with -EAGAIN where another program has the lock; after any failure *how is SIDECAR_NONE, so that
  * leaving is right in every case. *changed: another program has written to the frame since the last
