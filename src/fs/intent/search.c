@@ -18,7 +18,7 @@ static void try_entry(struct replay *x, const struct folder *in, const char *nam
 	char text[200];
 	size_t stem;
 
-	if (suffix_of(name, &stem) != SUFFIX_FRAME || strlen(name) > NAME_MAX)
+	if (suffix_of(name, &stem) != SUFFIX_FRAME)
 		return;
 	strcpy(e.backing, name);
 	strcpy(e.shown, name);
@@ -88,7 +88,8 @@ static void look_in(struct replay *x, const struct folder *in, bool by_stat)
 		return;
 	}
 	while (errno = 0, x->nfound < x->nwanted && (d = readdir(dir))) {
-		if (names_is_dots(d->d_name))
+		/* a longer name, on bcachefs or ZFS, is of a file that no mount can open */
+		if (names_is_dots(d->d_name) || strlen(d->d_name) > NAME_MAX)
 			continue;
 		if (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN)
 			look_below(x, in, d->d_name, by_stat);
