@@ -89,10 +89,8 @@ static ssize_t copy_bytes(struct file_copy *c, uint64_t done, struct workspace *
 {
 	uint64_t at = c->from_at + done, to = c->to_at + done;
 	uint32_t size = c->to->chunk_size;
-	uint64_t len = min_u64(c->len - done, COPY_STEP);
+	uint64_t len = min_u64(min_u64(c->len - done, COPY_STEP), size - to % size);
 
-	if (size)
-		len = min_u64(len, size - to % size);
 	TRY(buf_reserve_fresh(&ws->copy, len));
 	ssize_t n = file_read_at(c->from, at, span_of(ws->copy.p, len));
 	struct file_data d = {.at = to, .bytes = view_of(ws->copy.p, n < 0 ? 0 : (size_t)n)};

@@ -144,9 +144,11 @@ static int block_fill(void *ctx, struct cache_value *out)
 /* Counts where the bytes came from. A block that was decoded ahead counts as such once. */
 static void count_answer(const struct fetch *x, struct cache_entry *e)
 {
-	stats_add(x->filled		  ? STATS_FROM_MISS
-		  : cache_first_use(e) ? STATS_FROM_READAHEAD
-				       : STATS_FROM_CACHE, 1);
+	enum stats_count from = STATS_FROM_MISS;
+
+	if (!x->filled)
+		from = cache_first_use(e) ? STATS_FROM_READAHEAD : STATS_FROM_CACHE;
+	stats_add(from, 1);
 }
 
 /*

@@ -155,8 +155,9 @@ int newborn_init_frame(struct newborn *b, const struct settings *s, mode_t mode)
 	TRY(io_file_open(&io, b->fd));
 	TRY(frame_create_take(&frame, io, &p, (uint32_t)s->chunksize));
 	if (mode && fchmod(b->fd, mode) < 0) {
+		int rc = -errno;
 		frame_close(frame);
-		return -errno;
+		return rc;
 	}
 	b->frame = frame;
 	return 0;
