@@ -9,6 +9,8 @@
 #include "fs/ops/ops.h"
 #include "fs/workspace.h"
 
+#include <assert.h>
+
 #define THREADS 16 /* that serve requests, at most */
 
 /* Memory of spare buffers for chunks, beside -o dirty_max. The keeper frees what is not used. */
@@ -20,6 +22,8 @@ void fs_init(struct fs *fs, const struct options *o)
 			  .backing = {.root = -1, .proc = -1, .lock = -1},
 			  .absent.lock = PTHREAD_MUTEX_INITIALIZER,
 			  .kept.lock = PTHREAD_MUTEX_INITIALIZER,
+			  .uncommitted.lock = PTHREAD_MUTEX_INITIALIZER,
+			  .uncommitted.unpinned = PTHREAD_COND_INITIALIZER,
 			  .bytewise = PTHREAD_MUTEX_INITIALIZER,
 			  .relief = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = RELIEF_MOST},
 			  .began = meter_now()};
@@ -83,6 +87,7 @@ void fs_close(struct fs *fs)
 	intent_close(fs->intent);
 	pool_close(fs->pool);
 	budget_close(fs->budget);
+	assert(!fs->uncommitted.oldest);
 	spare_close(fs->spare);
 	inodes_close(fs->inodes);
 	large_close(fs->large);

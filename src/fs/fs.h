@@ -14,10 +14,10 @@
  *   one of the others: inode table, intent log, and what protects a single part
  *
  * A thread that holds inode.lock may only try the gate, and may wait for the sidecar only for a
- * moment. The other locks are not nested, with three exceptions: the cache's is taken under that of
+ * moment. The other locks are not nested, with four exceptions: the cache's is taken under that of
  * memory for large blocks (large.h), which a thread may wait for with file.lock held; the budget's
- * under that of a file's chunks on their way (file_flight); the pool's under that of a file's
- * readahead.
+ * under that of a file's chunks on their way (file_flight); that of the list of files to commit
+ * (uncommitted.h) under the budget's; the pool's under that of a file's readahead.
  *
  * The lock of the intent log is held while a record is written. Those of budget and cache are never
  * held across I/O or codec work. No lock of any kind is held across a reply: it may end the
@@ -36,6 +36,7 @@
 #include "fs/file/glimpse.h"
 #include "fs/file/kept.h"
 #include "fs/file/slow.h"
+#include "fs/file/uncommitted.h"
 #include "fs/inode/inode.h"
 #include "fs/intent/intent.h"
 #include "fs/large.h"
@@ -63,6 +64,7 @@ struct fs {
 	struct spare *spare;
 	struct intent *intent; /* NULL: off */
 	struct kept kept;
+	struct uncommitted uncommitted;
 	pthread_mutex_t bytewise;
 	struct fuse_session *session;
 	struct wire wire;

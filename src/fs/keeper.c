@@ -78,7 +78,7 @@ static int commit_one(struct file *f, enum round round, uint64_t *patience)
 	return patience ? commit_patiently(f, how, patience) : file_sync(f, how);
 }
 
-/* Closes gaps, large ones over several rounds, for which the file stays on the budget's list. */
+/* Closes gaps, large ones over several rounds, for which the file stays on the list. */
 static void compact(struct file *f)
 {
 	for (int i = 0; i < COMPACT_STEPS; i++) {
@@ -91,18 +91,18 @@ static void compact(struct file *f)
 
 static int commit_files(struct fs *fs, enum round round, uint64_t *patience)
 {
-	uint64_t ticket = budget_ticket(fs->budget);
+	uint64_t ticket = uncommitted_ticket(&fs->uncommitted);
 	struct file *f;
 	int rc = 0;
 
-	while ((f = budget_pin_oldest(fs->budget, ticket))) {
+	while ((f = uncommitted_pin_oldest(&fs->uncommitted, ticket))) {
 		int one = commit_one(f, round, patience);
 		if (one == 0 && round == ROUND_ALL)
 			compact(f);
 		if (one < 0 && rc == 0)
 			rc = one;
 		struct inode *n = kept_done(f, one);
-		budget_unpin(fs->budget, f);
+		uncommitted_unpin(f);
 		if (n) {
 			file_put(fs, n);
 			inode_put(fs->inodes, n, 1);

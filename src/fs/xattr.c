@@ -168,7 +168,7 @@ int xattr_change(struct fs *fs, struct inode *n, const struct xattr_change *x)
 		file_look_wish(f);
 	file_leave_alone(f);
 	if (rc >= 0 && file_changed(f))
-		budget_file_changed(fs->budget, f);
+		uncommitted_add(f);
 	file_put(fs, n);
 	return rc;
 }

@@ -26,9 +26,10 @@
 
 struct budget {
 	pthread_mutex_t lock;
-	pthread_cond_t moved;         /* something was freed, landed or unpinned */
+	pthread_cond_t moved;         /* something was freed, or has landed */
 	uint64_t max;
-	unsigned workers;             /* fixed, as all above */
+	unsigned workers;
+	struct uncommitted *files;    /* which can be flushed; fixed, as all above */
 	int64_t used;                 /* all below under lock */
 	struct line line;             /* in budget_enter */
 	unsigned passed;              /* small ones since the line moved */
@@ -41,8 +42,6 @@ struct budget {
 	int last_rc;
 	bool pressed;                 /* see budget_is_pressed */
 	unsigned level;               /* see budget_level */
-	struct file *oldest, *newest; /* files with something to commit */
-	uint64_t next_ticket;
 };
 
 int budget_open(struct budget **out, struct fs *fs)
@@ -54,6 +53,7 @@ int budget_open(struct budget **out, struct fs *fs)
 	pthread_cond_init(&b->moved, NULL);
 	b->max = fs->opt.dirty_max;
 	b->workers = (unsigned)fs->opt.workers;
+	b->files = &fs->uncommitted;
 	line_init(&b->line, fs, &b->lock);
 	b->level = 1;
 	*out = b;
@@ -64,46 +64,10 @@ void budget_close(struct budget *b)
 {
 	if (!b)
 		return;
-	assert(!b->oldest && !b->in_flight);
+	assert(!b->in_flight);
 	pthread_cond_destroy(&b->moved);
 	pthread_mutex_destroy(&b->lock);
 	mem_free(b);
-}
-
-static void list_add(struct budget *b, struct file *f)
-{
-	f->place.ticket = b->next_ticket++;
-	f->place.newer = NULL;
-	f->place.older = b->newest;
-	*(b->newest ? &b->newest->place.newer : &b->oldest) = f;
-	b->newest = f;
-	f->place.listed = true;
-}
-
-static void list_remove(struct budget *b, struct file *f)
-{
-	*(f->place.newer ? &f->place.newer->place.older : &b->newest) = f->place.older;
-	*(f->place.older ? &f->place.older->place.newer : &b->oldest) = f->place.newer;
-	f->place.listed = false;
-}
-
-static struct file *pin_oldest(struct budget *b, uint64_t ticket)
-{
-	struct file *f = b->oldest;
-
-	if (!f || f->place.ticket >= ticket)
-		return NULL;
-	list_remove(b, f); /* to the end: the next call takes another */
-	list_add(b, f);
-	f->place.pins++;
-	return f;
-}
-
-static void unpin(struct budget *b, struct file *f)
-{
-	assert(f->place.pins > 0);
-	f->place.pins--;
-	pthread_cond_broadcast(&b->moved);
 }
 
 /*
@@ -124,9 +88,9 @@ static bool flush_some(struct budget *b, uint64_t ticket)
 	bool started = false;
 	struct file *f;
 
-	while (!started && (f = pin_oldest(b, ticket))) {
+	while (!started && (f = uncommitted_pin_oldest(b->files, ticket))) {
 		/* one chunk tells whether the lock is free by now */
-		unsigned most = is_held_back(f->place.rc) ? 1 : FLUSH_ALL;
+		unsigned most = is_held_back(f->budget.rc) ? 1 : FLUSH_ALL;
 		pthread_mutex_unlock(&b->lock);
 		/* a lock that another program holds is for the file's own writers to wait for */
 		if (f->wants_commit && !f->sidecar.there)
@@ -134,7 +98,7 @@ static bool flush_some(struct budget *b, uint64_t ticket)
 			IGNORE(file_commit_part(f));
 		started = flush_submit_turn(f, most) > 0;
 		pthread_mutex_lock(&b->lock);
-		unpin(b, f);
+		uncommitted_unpin(f);
 	}
 	return started;
 }
@@ -161,8 +125,8 @@ static bool press(struct budget *b)
 static int own_failure(const struct budget *b, struct file *f)
 {
 	bool far = b->last_rc == -EDQUOT && b->used > 2 * (int64_t)b->max;
-	int rc = is_held_back(b->last_rc) && !far ? f->place.rc : b->last_rc;
-	f->place.rc = 0; /* told once: next time its reason may be gone */
+	int rc = is_held_back(b->last_rc) && !far ? f->budget.rc : b->last_rc;
+	f->budget.rc = 0; /* told once: next time its reason may be gone */
 	return rc;
 }
 
@@ -174,7 +138,7 @@ static int own_failure(const struct budget *b, struct file *f)
  */
 static int free_memory(struct budget *b, unsigned failures, struct file *f)
 {
-	uint64_t ticket = b->next_ticket;
+	uint64_t ticket = uncommitted_ticket(b->files);
 	unsigned landed = b->landed;
 
 	while (b->used > (int64_t)b->max) {
@@ -196,7 +160,7 @@ static int free_memory(struct budget *b, unsigned failures, struct file *f)
 				break; /* nothing can be freed: one writer's bytes at a time */
 			pthread_cond_wait(&b->moved, &b->lock);
 		}
-		ticket = b->next_ticket;
+		ticket = uncommitted_ticket(b->files);
 		landed = b->landed;
 	}
 	return 0;
@@ -226,7 +190,7 @@ static int wait_in_line(struct budget *b, uint64_t bytes, size_t data, struct fi
 	unsigned failures = b->failures;
 	struct line_place place;
 
-	line_join(&b->line, &place, &f->place.in_line, data);
+	line_join(&b->line, &place, &f->budget.in_line, data);
 	int rc = free_memory(b, failures, f);
 	b->pressed = false;
 	b->passed = 0;
@@ -284,7 +248,7 @@ bool budget_buffers_take(struct budget *b, struct budget_buffers *w, struct file
 	pthread_mutex_lock(&b->lock);
 	bool given = !fair_first(&b->buffers) && grant(b, w);
 	if (!given)
-		fair_put(&b->buffers, &f->place.for_buffers, &w->item);
+		fair_put(&b->buffers, &f->budget.for_buffers, &w->item);
 	pthread_mutex_unlock(&b->lock);
 	return given;
 }
@@ -363,66 +327,11 @@ void budget_flight_end(struct budget *b, struct file *f, int rc)
 	assert(b->in_flight > 0);
 	b->in_flight--;
 	b->landed += rc >= 0;
-	f->place.rc = rc;
+	f->budget.rc = rc;
 	if (rc < 0) {
 		b->failures++;
 		b->last_rc = rc;
 	}
 	pthread_cond_broadcast(&b->moved);
 	pthread_mutex_unlock(&b->lock);
-}
-
-void budget_file_changed(struct budget *b, struct file *f)
-{
-	pthread_mutex_lock(&b->lock);
-	if (!f->place.listed)
-		list_add(b, f);
-	pthread_mutex_unlock(&b->lock);
-}
-
-void budget_file_clean(struct budget *b, struct file *f)
-{
-	pthread_mutex_lock(&b->lock);
-	if (f->place.listed)
-		list_remove(b, f);
-	pthread_mutex_unlock(&b->lock);
-}
-
-uint64_t budget_ticket(struct budget *b)
-{
-	pthread_mutex_lock(&b->lock);
-	uint64_t ticket = b->next_ticket;
-	pthread_mutex_unlock(&b->lock);
-	return ticket;
-}
-
-struct file *budget_pin_oldest(struct budget *b, uint64_t ticket)
-{
-	pthread_mutex_lock(&b->lock);
-	struct file *f = pin_oldest(b, ticket);
-	pthread_mutex_unlock(&b->lock);
-	return f;
-}
-
-void budget_unpin(struct budget *b, struct file *f)
-{
-	pthread_mutex_lock(&b->lock);
-	unpin(b, f);
-	pthread_mutex_unlock(&b->lock);
-}
-
-void budget_wait_unpinned(struct budget *b, struct file *f)
-{
-	pthread_mutex_lock(&b->lock);
-	while (f->place.pins)
-		pthread_cond_wait(&b->moved, &b->lock);
-	pthread_mutex_unlock(&b->lock);
-}
-
-bool budget_file_idle(struct budget *b, struct file *f)
-{
-	pthread_mutex_lock(&b->lock);
-	bool idle = !f->place.listed && !f->place.pins;
-	pthread_mutex_unlock(&b->lock);
-	return idle;
 }

@@ -1,10 +1,9 @@
 /*
  * A bound on the memory for data that is not in its frame yet, for the whole mount (-o dirty_max).
  * Writers enter here before they take any lock, and wait while the budget is used up; if nobody
- * else frees memory, they flush the file that has waited longest.
+ * else frees memory, they flush the file that has waited longest (fs/file/uncommitted.h).
  *
- * The list of those files is also the list of files that have something to commit. All sizes are in
- * bytes. Any thread.
+ * All sizes are in bytes. Any thread.
  */
 #ifndef FS_DIRTY_BUDGET_H
 #define FS_DIRTY_BUDGET_H
@@ -22,7 +21,7 @@ struct fs;
 
 /* The bound and the number of workers come from the options; *fs lasts longer than the budget. */
 NODISCARD int budget_open(struct budget **b, struct fs *fs);
-void budget_close(struct budget *b); /* with nothing in flight or on the list; NULL is fine */
+void budget_close(struct budget *b); /* with nothing in flight; NULL is fine */
 
 /*
  * Waits until no more than the maximum is in use, then reserves `bytes`, the most that the caller
@@ -85,37 +84,10 @@ bool budget_buffers_wanted(struct budget *b);
 void budget_flight_begin(struct budget *b);
 void budget_flight_end(struct budget *b, struct file *f, int rc);
 
-/*
- * The place of a file on the list of files that have something to commit. Under the budget's lock.
- */
-struct budget_place {
-	struct file *newer, *older;
-	bool listed;
-	int rc;          /* result of the chunk that landed last              */
-	unsigned pins;   /* how many use the file, which must not be freed    */
-	uint64_t ticket; /* when it was put at the end of the list            */
-	struct fair_file in_line, for_buffers; /* what of it waits                       */
+/* What the budget knows of a file, under its lock. Starts zeroed. */
+struct budget_file {
+	int rc; /* result of the chunk that landed last */
+	struct fair_file in_line, for_buffers; /* what of it waits */
 };
-
-/* The file has changed since its last commit, or is clean again. */
-void budget_file_changed(struct budget *b, struct file *f);
-void budget_file_clean(struct budget *b, struct file *f);
-
-/*
- * The file that has been on the list longest, if it was put there before `ticket`; NULL: there is
- * none. It is moved to the end of the list, so that a loop with one ticket sees each file once, and
- * is not freed before budget_unpin.
- */
-struct file *budget_pin_oldest(struct budget *b, uint64_t ticket);
-void budget_unpin(struct budget *b, struct file *f);
-
-/* The present ticket: older than that of any file that is put on the list from now on. */
-uint64_t budget_ticket(struct budget *b);
-
-/* For the last user of a file: waits until nobody has it pinned. */
-void budget_wait_unpinned(struct budget *b, struct file *f);
-
-/* True: the file is neither on the list nor pinned, so it can be freed if it has no users. */
-bool budget_file_idle(struct budget *b, struct file *f);
 
 #endif

@@ -72,7 +72,7 @@ static bool finish(struct file *f)
 	else
 		file_tell_cut(f);
 	file_settle(f);
-	budget_wait_unpinned(f->fs->budget, f);
+	uncommitted_wait_unpinned(f);
 	IGNORE(flush_wait(f)); /* the worker still has the file after its last chunk has landed */
 	return true;
 }
@@ -110,7 +110,7 @@ static void put_last(struct file *f)
 			pthread_mutex_unlock(&n->lock);
 			return;
 		}
-		if (n->nopen > 1 || budget_file_idle(f->fs->budget, f))
+		if (n->nopen > 1 || uncommitted_is_idle(f))
 			break;
 		pthread_mutex_unlock(&n->lock); /* it was changed since */
 	}

@@ -56,7 +56,7 @@ static void discard(struct file *f)
 	drop_dirty(f);
 	IGNORE(stat_fd(f->fd, &st)); /* before it is read: what changes meanwhile is noticed */
 	f->lost = file_reopen(f) < 0;
-	budget_file_clean(f->fs->budget, f);
+	uncommitted_remove(f);
 	n->times.pending = false;
 	n->cache_owner = f->cache_owner;
 	file_see(n, &st);
@@ -75,8 +75,8 @@ void file_take_back(struct file *f, bool theirs)
 {
 	file_enter_alone(f);
 	bool changed = f->dirty.dirty.count || frame_dirty(f->frame);
-	/* Only what an application has changed is on the budget's list. */
-	bool asked = changed && !budget_file_idle(f->fs->budget, f);
+	/* Only what an application has changed is on the list of files to commit. */
+	bool asked = changed && !uncommitted_is_idle(f);
 	uint64_t old = frame_size(f->frame);
 	pthread_rwlock_unlock(&f->lock);
 	if (!asked && changed && !theirs)

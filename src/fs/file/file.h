@@ -107,10 +107,11 @@ struct file {
 	bool kept, told_kept;
 	struct file *next_kept; /* under the lock of the list */
 
-	/* These have locks of their own. */
+	/* These have locks of their own, or are under that of what they belong to. */
 	struct readahead readahead;
 	struct file_flight flight;
-	struct budget_place place; /* under the budget's lock                              */
+	struct budget_file budget;
+	struct uncommitted_place place;
 };
 
 /*

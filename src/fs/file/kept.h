@@ -40,7 +40,7 @@ void kept_add(struct file *f);
 bool kept_take_idle(struct file *f);
 
 /*
- * To be called after an attempt to commit the file, which is pinned in the budget. Not NULL: it
+ * To be called after an attempt to commit the file, which is pinned (uncommitted.h). Not NULL: it
  * need not be kept any longer; its use, and the reference to the inode that is returned, are the
  * caller's, as above.
  */

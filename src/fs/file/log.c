@@ -171,7 +171,7 @@ int file_log_close(struct file *f)
 	if (file_in_log(f) && !file_changed(f)) {
 		owed = !frame_suspect(f->frame) && intent_owe(log, &f->unsynced.mark, f->fd);
 		if (owed)
-			budget_file_clean(f->fs->budget, f);
+			uncommitted_remove(f);
 	}
 	pthread_rwlock_unlock(&f->gate);
 	return owed ? 0 : file_sync(f, COMMIT_SYNC);

@@ -187,14 +187,14 @@ static int sync_read_only(struct file *f)
 static void off_the_list(struct file *f)
 {
 	if (!file_in_log(f) && !file_wants_compact(f))
-		budget_file_clean(f->fs->budget, f);
+		uncommitted_remove(f);
 }
 
 void file_settle(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->gate);
 	if (!file_in_log(f) && !file_changed(f))
-		budget_file_clean(f->fs->budget, f);
+		uncommitted_remove(f);
 	pthread_rwlock_unlock(&f->gate);
 }
 

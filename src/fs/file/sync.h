@@ -31,7 +31,7 @@ NODISCARD int file_commit_part(struct file *f);
 /* Moves some chunks from the end of the file into gaps (frame_compact). 1: call it again. */
 NODISCARD int file_compact(struct file *f);
 
-/* Removes a file without changes from the budget's list; gaps in its frame stay. */
+/* Removes a file without changes from the list of those to commit; gaps in its frame stay. */
 void file_settle(struct file *f);
 
 #endif

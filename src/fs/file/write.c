@@ -16,7 +16,7 @@ void file_note_change(struct file *f, enum file_clock clock)
 {
 	if (clock == FILE_CLOCK_NOW)
 		times_touch(f->inode);
-	budget_file_changed(f->fs->budget, f);
+	uncommitted_add(f);
 }
 
 int file_check_memory(const struct file *f)
