@@ -240,6 +240,15 @@ def test_where_nothing_is_checked_this_is_said(mount, tmp_path):
     assert verify(tmp_path) == (0, f"cframe: {tmp_path}: no frames are there\n")
 
 
+def test_a_mount_whose_daemon_is_gone(mount):
+    """The kernel still has the attributes of its root."""
+    m = mount("attr_timeout=100")
+    os.stat(m.mnt)
+    m.end()
+    assert verify(m.mnt) == (1, f"{m.mnt}: its daemon is gone; umount it first\n")
+    m.kill()
+
+
 def test_verify_leaves_a_mount_inside_of_the_directory_alone(dirs):
     backing, _ = dirs
     inside = backing / "inside"

@@ -25,6 +25,13 @@ static void print(const char *name, const char *line)
 	progress_go_on();
 }
 
+static int print_error(const char *name, int error)
+{
+	char text[TOOL_TEXT_MAX];
+	print(name, tool_err_text(-error, text));
+	return 1;
+}
+
 struct findings {
 	const char *path;
 	const char *name; /* what they are reported of */
@@ -123,8 +130,7 @@ static int verify_entry(FTS *walk, FTSENT *e, unsigned *frames)
 	case FTS_NS:
 		if (e->fts_errno == ENOENT && e->fts_level > FTS_ROOTLEVEL)
 			return 0; /* somebody has removed it */
-		print(e->fts_path, strerror(e->fts_errno));
-		return 1;
+		return print_error(e->fts_path, e->fts_errno);
 	default:
 		return 0;
 	}
@@ -147,17 +153,13 @@ static int verify_tree(char *directory)
 	unsigned frames = 0;
 	int how = FTS_PHYSICAL | FTS_COMFOLLOW | FTS_XDEV;
 	FTS *walk = fts_open(roots, how, by_name);
-	if (!walk) {
-		print(directory, strerror(errno));
-		return 1;
-	}
+	if (!walk)
+		return print_error(directory, errno);
 	errno = 0;
 	for (FTSENT *e; (e = fts_read(walk)); errno = 0)
 		bad |= verify_entry(walk, e, &frames);
-	if (errno) {
-		print(directory, strerror(errno));
-		bad = 1;
-	}
+	if (errno)
+		bad = print_error(directory, errno);
 	fts_close(walk);
 	if (!bad && !frames)
 		tool_say("%s: no frames are there", directory);
