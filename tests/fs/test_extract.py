@@ -60,6 +60,7 @@ def fill(m, blosc2):
         urlpath=str(m.backing / "sparse.b2frame"),
         contiguous=False,
     )
+    (m.backing / "sparse.b2frame").chmod(0o3775)  # as where a group shares a directory
     for i, (shape, chunks, blocks) in enumerate(ARRAYS):
         a = np.arange(int(np.prod(shape)), dtype="<f8").reshape(shape)
         where = str(m.backing / f"a{i}.b2nd")

@@ -43,7 +43,7 @@ static void show_attr(const struct fs *fs, struct inode *n, const struct probed 
 		st->st_mode |= S_IFREG;
 	}
 	if (inode_kind(n) == NODE_SPARSE) {
-		st->st_mode &= ~(mode_t)0111;
+		st->st_mode &= ~(mode_t)07111; /* they are of a directory */
 		st->st_nlink = 1;
 	}
 	st->st_size = (off_t)probed->size; /* of a file that is not open */
