@@ -49,5 +49,7 @@ const char *err_text(int rc, char *out, unsigned room)
 	}
 	/* The GNU strerror_r may answer with a static text and leave `out` alone. */
 	const char *text = strerror_r(rc < 0 ? -rc : rc, out, room);
-	return text;
+	if (text != out)
+		snprintf(out, room, "%s", text);
+	return out;
 }

@@ -1,16 +1,20 @@
 """cframe verify, cat and info, also beside a writer: no false alarms, and no false comfort."""
 
 import contextlib
+import errno
 import os
 import random
+import re
 import shutil
 import subprocess
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
 from libdata import blob
+from libfault import Fault
 from libmount import CFRAME, DAEMON, REPO, umount
 from libprogram import attempt
 
@@ -103,6 +107,27 @@ def test_what_is_damaged_stays_so(mount):
     assert code == 1 and said.count("\n") == 1 and said.startswith(f"{frame}: chunk 0: corrupt: ")
     busy = (1, f"{frame}: is being written, and could not be checked meanwhile\n")
     assert_busy(frame, lambda: verify(frame), busy, left=(code, said))
+
+
+def test_a_device_that_fails_is_no_damage(mount, work):
+    """Whichever read it is from which on none succeeds, all that is said is why."""
+    m = mount("chunksize=64K")
+    (m.mnt / "f").write_bytes(blob(1, 200_000, "noise"))
+    m.unmount()
+    frame = m.stored("f")
+    program = SimpleNamespace(argv=[str(CFRAME), "verify", str(frame)])
+    fault = Fault(program, work / "fault")
+    for n in range(1, 100):
+        fault.set(n, Fault.READ, errno.EIO, forever=1)
+        got = subprocess.run(program.argv, capture_output=True, timeout=60)
+        if not fault.came():
+            break
+        lines = (got.stdout + got.stderr).splitlines()
+        assert got.returncode == 1 and lines, n
+        for line in lines:
+            says = rf"{re.escape(str(frame))}: (chunk \d: )?Input/output error"
+            assert re.fullmatch(says.encode(), line), (n, line)
+    assert n > 4 and (got.returncode, got.stdout, got.stderr) == (0, b"", b"")
 
 
 def in_the_middle(frame, size, act):

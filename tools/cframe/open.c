@@ -9,14 +9,15 @@
 
 static const uint8_t magic[] = "\xa8" "b2frame"; /* with its NUL */
 
-static bool is_frame(struct io *io)
+/* 1: it is, 0: it is not. */
+static int is_frame(struct io *io)
 {
 	uint8_t head[1 + sizeof magic];
 	uint64_t size;
-	if (io_size(io, &size) < 0 || size < sizeof head)
-		return false;
-	if (io_pread(io, 0, span_of(head, sizeof head)) < 0)
-		return false;
+	TRY(io_size(io, &size));
+	if (size < sizeof head)
+		return 0;
+	TRY(io_pread(io, 0, span_of(head, sizeof head)));
 	return memcmp(head + 1, magic, sizeof magic) == 0;
 }
 
@@ -58,10 +59,14 @@ int tool_open(const char *file, struct frame **frame, struct io **io)
 		close(fd);
 		return -EISDIR;
 	}
-	TRY(io_file_open_take(io, fd));
-	if (!is_frame(*io))
-		return 0;
-	struct io *taken = *io;
-	*io = NULL;
-	return frame_open_take(frame, taken);
+	struct io *opened;
+	TRY(io_file_open_take(&opened, fd));
+	int rc = is_frame(opened);
+	if (rc > 0)
+		return frame_open_take(frame, opened);
+	if (rc == 0)
+		*io = opened;
+	else
+		io_close(opened);
+	return rc;
 }
