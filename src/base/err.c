@@ -48,7 +48,7 @@ const char *err_text(int rc, char *out, unsigned room)
 		return out;
 	}
 	/* The GNU strerror_r may answer with a static text and leave `out` alone. */
-	const char *text = strerror_r(rc < 0 ? -rc : rc, out, room);
+	const char *text = rc == -EBADMSG ? "corrupt" : strerror_r(rc < 0 ? -rc : rc, out, room);
 	if (text != out)
 		snprintf(out, room, "%s", text);
 	return out;

@@ -61,7 +61,8 @@ void err_clear(void);
 
 /*
  * One phrase for a log line: the note when `rc` is -EBADMSG or -ENOTSUP and one
- * was recorded, the text of errno otherwise. The text lives in `out`.
+ * was recorded; without a note "corrupt" for the former, and otherwise the text
+ * of errno. The text lives in `out`.
  */
 const char *err_text(int rc, char *out, unsigned room);
 

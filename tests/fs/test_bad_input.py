@@ -371,6 +371,21 @@ def test_a_bad_frame_is_logged_once_for_many_reads(bad):
     )
 
 
+def test_a_close_after_a_refused_write_names_the_damage(bad):
+    """The write is refused in another thread, whose note the close does not have."""
+    raw = bytearray(bad.original)
+    last = raw.index((len(DATA) % 65536).to_bytes(4, "little")) - 4
+    raw[last + 100 : last + 116] = b"\xff" * 16
+    bad.stored("bad").write_bytes(raw)
+    fd = os.open(bad.mnt / "bad", os.O_WRONLY)
+    os.pwrite(fd, bytes(range(256)) * 16, 409_600)  # whole pages: nothing is read for them yet
+    assert error_of(os.fsync, fd) == "EIO"  # by the kernel: the daemon is not asked
+    assert error_of(os.close, fd) == "EIO"
+    bad.expect_log(r"bad\.b2frame: write: corrupt: ")
+    bad.expect_log(r"bad\.b2frame: close: corrupt$")
+    goes_on(bad)
+
+
 def test_a_lie_about_size_costs_no_memory(bad):
     """A small frame that declares terabytes: an answer, and no memory in proportion to the lie."""
     raw = bytearray(bad.original)
