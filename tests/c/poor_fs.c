@@ -3,12 +3,16 @@
  * renames with flags, setting one time alone, and lasting inode numbers, which libfuse gives in the
  * order of lookups. As FAT and NTFS do, it may have names of more than 255 bytes: whatever is
  * called "long" gets one.
+ *
+ * With "links" behind these it has hard links, and the numbers of SOURCE. But as libfuse has it,
+ * each name is a file, and what was opened by one of them fails when that is gone.
  */
 #define FUSE_USE_VERSION 31
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fuse.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -16,6 +20,7 @@
 #define TOO_LONG 900
 
 static int source;
+static bool links;
 static char too_long[TOO_LONG + sizeof ".b2frame"]; /* x, and as often as that */
 
 static int result(long rc)
@@ -118,6 +123,11 @@ static int poor_rename(const char *from, const char *to, unsigned flags)
 		     : result(renameat(source, relative(from), source, relative(to)));
 }
 
+static int poor_link(const char *from, const char *to)
+{
+	return links ? result(linkat(source, relative(from), source, relative(to), 0)) : -ENOSYS;
+}
+
 static int poor_chmod(const char *path, mode_t mode, struct fuse_file_info *fi)
 {
 	(void)fi;
@@ -139,7 +149,15 @@ static int poor_statfs(const char *path, struct statvfs *vfs)
 	return result(fstatvfs(source, vfs));
 }
 
+static void *poor_init(struct fuse_conn_info *conn, struct fuse_config *config)
+{
+	(void)conn;
+	config->use_ino = links;
+	return NULL;
+}
+
 static const struct fuse_operations operations = {
+	.init = poor_init, .link = poor_link,
 	.getattr = poor_getattr, .readdir = poor_readdir, .create = poor_create,
 	.open = poor_open, .read = poor_read, .write = poor_write, .truncate = poor_truncate,
 	.fsync = poor_fsync, .release = poor_release, .unlink = poor_unlink,
@@ -149,8 +167,9 @@ static const struct fuse_operations operations = {
 
 int main(int argc, char **argv)
 {
-	if (argc != 3)
+	if (argc != 3 && argc != 4)
 		return 2;
+	links = argc == 4 && strcmp(argv[3], "links") == 0;
 	memset(too_long, 'x', TOO_LONG);
 	strcpy(too_long + TOO_LONG, ".b2frame");
 	source = open(argv[1], O_RDONLY | O_DIRECTORY);

@@ -21,14 +21,15 @@ PAGE = 4096
 class Poor:
     """The file system `source`, shown at `path`."""
 
-    def __init__(self, work):
-        self.source, self.path = work / "source", work / "poor"
+    def __init__(self, work, *can):
+        self.source, self.path, self.can = work / "source", work / "poor", can
         self.source.mkdir()
         self.path.mkdir()
         self.start()
 
     def start(self):
-        self.proc = subprocess.Popen([POOR, self.source, self.path], stdin=subprocess.DEVNULL)
+        argv = [POOR, self.source, self.path, *self.can]
+        self.proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
         wait_until(lambda: is_mounted(self.path), 30, "mount of poor_fs")
 
     def end(self):
@@ -40,8 +41,8 @@ class Poor:
 
 
 @pytest.fixture
-def poor(work):
-    got = Poor(work)
+def poor(work, request):
+    got = Poor(work, *getattr(request, "param", ()))
     yield got
     got.proc.kill()
     umount(got.path, "-l")
@@ -81,6 +82,28 @@ def test_a_rename_over_what_has_another_backing_name(mount, poor):
     assert rename(m.mnt / "c", m.mnt / "y") == 0  # y.b2frame is in the way, and stays
     found = {name: (m.mnt / name).read_bytes() for name in os.listdir(m.mnt)}
     assert found == {"x": b"a", "y": b"c", "y.b2frame": b"no frame"}
+
+
+@pytest.mark.parametrize("poor", [("links",)], indirect=True)
+def test_a_name_that_was_a_second_one(mount, poor):
+    """A descriptor of the first name fails when that is gone, as with bindfs."""
+    data = blob(1, 100_000, "text")
+    (poor.source / "x").write_bytes(b"plain in the backing directory")
+    m = mount(backing=poor.path)
+    for name in ("new", "first"):
+        write_synced(m.mnt / name, data)
+    assert rename(m.mnt / "new", m.mnt / "x") == 0
+    os.link(m.mnt / "first", m.mnt / "second")
+    (m.mnt / "first").unlink()
+    for name in ("x", "second"):
+        assert (m.mnt / name).stat().st_size == len(data)
+        with open(m.mnt / name, "r+b") as f:
+            os.fsync(f.fileno())
+            f.write(b"more")
+            os.fsync(f.fileno())
+        (m.mnt / name).chmod(0o600)
+        assert (m.mnt / name).read_bytes() == b"more" + data[4:]
+    assert sorted(os.listdir(poor.source)) == ["second.b2frame", "x.b2frame"]
 
 
 def test_a_directory_with_nothing_that_is_shown_is_removed(mount, poor):

@@ -11,12 +11,30 @@
 #include <time.h>
 #include <unistd.h>
 
+static bool numbers_last(int root)
+{
+	static const uint32_t known[] = {
+		EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
+		TMPFS_MAGIC, RAMFS_MAGIC, OVERLAYFS_SUPER_MAGIC, NFS_SUPER_MAGIC,
+		0x2FC12FC1 /* ZFS */, 0xCA451A4E /* bcachefs */,
+	};
+	struct statfs fs;
+	bool found = false;
+
+	if (fstatfs(root, &fs) < 0)
+		return false;
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		found |= (uint32_t)fs.f_type == known[i];
+	return found;
+}
+
 int backing_open(struct backing *b, const char *path)
 {
 	*b = (struct backing){.root = -1, .proc = -1, .lock = -1, .is_root = geteuid() == 0};
 	b->root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (b->root < 0)
 		return -errno;
+	b->numbers_last = numbers_last(b->root);
 	/* with SELinux on it always has one */
 	b->labelled = getxattr(path, BACKING_LABEL, NULL, 0) >= 0;
 	b->proc = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -166,21 +184,4 @@ uint64_t backing_birth(int fd)
 	uint64_t birth;
 
 	return backing_look(fd, &st, &birth) < 0 ? 0 : birth;
-}
-
-bool backing_numbers_last(const struct backing *b)
-{
-	static const uint32_t known[] = {
-		EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC, BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
-		TMPFS_MAGIC, RAMFS_MAGIC, OVERLAYFS_SUPER_MAGIC, NFS_SUPER_MAGIC,
-		0x2FC12FC1 /* ZFS */, 0xCA451A4E /* bcachefs */,
-	};
-	struct statfs fs;
-	bool found = false;
-
-	if (fstatfs(b->root, &fs) < 0)
-		return false;
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		found |= (uint32_t)fs.f_type == known[i];
-	return found;
 }

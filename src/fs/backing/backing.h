@@ -24,6 +24,12 @@ struct backing {
 	unsigned nabove; /* ... that may be read                         */
 	int proc;        /* O_PATH descriptor of /proc/self/fd           */
 	bool is_root;    /* we run as root, and create files as their callers */
+	/*
+	 * The file system is known to keep inode numbers, even across mounts, and to have one for
+	 * all names of a file. FUSE may number files in the order of lookups, or be asked by names
+	 * for what was opened by them, and FAT numbers by the place of the directory entry.
+	 */
+	bool numbers_last;
 	_Atomic bool labelled; /* files may have SELinux labels             */
 	_Atomic dev_t own_dev; /* device number of our mount; 0 until known */
 	_Atomic uint64_t own_mount; /* mount id, which bind mounts do not share; 0: not known */
@@ -88,11 +94,5 @@ bool backing_is_temporary(int rc);
  */
 NODISCARD int backing_look(int fd, struct stat *st, uint64_t *birth);
 uint64_t backing_birth(int fd);
-
-/*
- * True: the file system is known to keep inode numbers, even across mounts. FUSE may number files
- * in the order of lookups, and FAT by the place of their directory entry.
- */
-bool backing_numbers_last(const struct backing *b);
 
 #endif

@@ -412,7 +412,11 @@ void inode_demote(struct inodes *t, struct inode *n)
 void inode_keep_take(struct inodes *t, struct inode *n, int fd)
 {
 	pthread_mutex_lock(&t->lock);
-	if (n->fd < 0) {
+	bool other = n->links && !t->backing->numbers_last;
+	if (other && evictable(n)) {
+		lru_remove(t, n);
+		fd_close(t, n);
+	} else if (!other && n->fd < 0) {
 		table_fd_give(t, n, fd, false);
 		fd = -1;
 	}

@@ -285,7 +285,9 @@ void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent,
 
 /*
  * Gives an O_PATH descriptor to an inode that has lost a name: without one it could never be opened
- * again, and its number might be given to another file.
+ * again, and its number might be given to another file. Where it has another name, and a descriptor
+ * may be good for no other than that by which it was opened (FUSE), it has none afterwards, and the
+ * next one is opened by that name.
  */
 void inode_keep_take(struct inodes *t, struct inode *n, int fd);
 

@@ -58,7 +58,7 @@ int intent_open(struct intent **out, const struct backing *backing, uint64_t max
 	*out = NULL;
 	TRY(stat_fd(backing->root, &st));
 	/* records name files by number: after a crash they would not be found, or others would */
-	if (!backing_numbers_last(backing))
+	if (!backing->numbers_last)
 		return 0;
 	if (fstatvfs(backing->root, &vfs) == 0)
 		max = min_u64(max, (uint64_t)vfs.f_blocks * vfs.f_frsize / SHARE);

@@ -286,7 +286,7 @@ static int replay_own(struct fs *fs)
 	x.fd = open_log(fs, &st);
 	if (x.fd < 0)
 		return x.fd == -ENOENT ? 0 : x.fd;
-	x.foreign = !is_ours(&st) || !backing_numbers_last(&fs->backing);
+	x.foreign = !is_ours(&st) || !fs->backing.numbers_last;
 	int rc = x.foreign ? 0 : scan(&x, inodes_root(fs->inodes)->key.ino);
 	if (rc >= 0 && x.n && !x.foreign)
 		rc = list_wanted(&x);

@@ -64,8 +64,8 @@ static int remove_entry(struct fs *fs, struct inode *parent, int dirfd, struct e
 	struct inode *n = rc < 0 ? NULL : inode_known(fs->inodes, e);
 	if (n) {
 		inode_link_remove(fs->inodes, n, parent, e->backing);
-		(void)times_set(n, NULL, NULL);
 		inode_keep_take(fs->inodes, n, e->fd);
+		(void)times_set(n, NULL, NULL);
 		if (e->st.st_nlink == 1 && S_ISREG(e->st.st_mode))
 			ops_nameless(fs, n);
 		inode_put(fs->inodes, n, 1);

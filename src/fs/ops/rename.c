@@ -218,12 +218,12 @@ static int remove_backing(const struct side *s)
 /*
  * move_beside by a second link, so that the source has a name of its own at any moment: the new one
  * may not be shown while the other entry is there. 1: done, and the old name is there, too. 0: not
- * possible here.
+ * possible here. On FUSE the link may be another file, which our inode of the source is not.
  */
-static int link_beside(const struct side *from, const struct side *to,
+static int link_beside(const struct fs *fs, const struct side *from, const struct side *to,
 		       char out[static NAME_MAX + 1])
 {
-	if (from->leaves || give_name(from, to, link_to, out) < 0)
+	if (!fs->backing.numbers_last || from->leaves || give_name(from, to, link_to, out) < 0)
 		return 0;
 	int rc = remove_backing(to);
 	if (rc < 0)
@@ -236,10 +236,10 @@ static int link_beside(const struct side *from, const struct side *to,
  * that. Until then the name shows either the old content or the new. 1: the source has its old name
  * as well.
  */
-static int move_beside(const struct side *from, const struct side *to,
+static int move_beside(const struct fs *fs, const struct side *from, const struct side *to,
 		       char out[static NAME_MAX + 1])
 {
-	int rc = link_beside(from, to, out);
+	int rc = link_beside(fs, from, to, out);
 	if (rc != 0)
 		return rc;
 	TRY(give_name(from, to, move_to, out));
@@ -288,7 +288,7 @@ static int rename_once(struct fs *fs, struct side *from, struct side *to, unsign
 		TRY(whiteout_name(from, white));
 	int rc = !replaces ? give_name(from, to, move_to, name) :
 		 strcmp(name, to->e.backing) == 0 ? move_over(from, to, name) :
-						    move_beside(from, to, name);
+						    move_beside(fs, from, to, name);
 	TRY(rc);
 	rc = rc > 0 ? remove_backing(from) : 0;
 	bool stays = rc < 0; /* the old name, beside the new one */
