@@ -126,8 +126,11 @@ def test_help_and_man_page_list_every_subcommand():
     done = cframe("--help")
     assert done.returncode == 0
     helped = re.findall(r"^  (\w+) ", done.stdout.decode(), re.MULTILINE)
-    manual = re.findall(r"^\.B cframe (\w+)", (REPO / "docs/cframe.1").read_text(), re.MULTILINE)
+    text = (REPO / "docs/cframe.1").read_text()
+    manual = re.findall(r"^\.B cframe (\w+)", text, re.MULTILINE)
     assert helped == manual and "info" in helped
+    for option in ("--help", "--version"):
+        assert option in done.stdout.decode() and option in text.replace("\\-", "-")
     assert cframe().returncode == 1 and cframe("cat").returncode == 1
     done = cframe("dog")
     assert done.returncode == 1 and b"no command is called 'dog'" in done.stderr

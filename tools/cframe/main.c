@@ -62,7 +62,8 @@ static void help(FILE *out)
 		const struct subcommand *c = &subcommands[i];
 		fprintf(out, "  %-8s  %s\n", c->name, c->what);
 	}
-	fprintf(out, "\ncframe COMMAND --help: its arguments and options. man cframe says more.\n");
+	fprintf(out, "\ncframe COMMAND --help: its arguments and options. man cframe says more.\n"
+		     "cframe --version: its version.\n");
 }
 
 static const struct subcommand *find(const char *name)
