@@ -171,7 +171,7 @@ static void fit(const struct policy *p, const struct policy_chunk *c, struct pip
 	if (want->typesize > 1 && !bytewise(want, out)) {
 		*out = *want;
 		if (want->typesize == p->items)
-			return; /* as the user said: slices that cut an item are refused then */
+			return; /* slices that cut an item are refused then */
 		memset(out->filter, 0, sizeof out->filter);
 		out->typesize = 1;
 	}

@@ -9,7 +9,8 @@
  *   is larger. So such a file gets chunks in *bytewise* form: with typesize 1, and the item size in
  *   the parameter of the shuffle filter. The codec gets the same bytes, but as one stream instead
  *   of one for each byte of an item, which costs some ratio. Hence whole items keep the ordinary
- *   form.
+ *   form. Delta has no other: under it, named by the user or by the frame of another program, those
+ *   slices are refused.
  *
  * - It keeps its buffers from chunk to chunk while the block size stays the same, although a larger
  *   typesize needs larger ones, and writes past them. So a file has chunks of one item size at
