@@ -27,7 +27,19 @@ static void tell(const struct options *o, const char *what, uint64_t limit)
 /* Shares of a memory limit: one of this for the cache, half of that for dirty data. */
 #define MEMORY_SHARE 4
 /* What the daemon takes beside both, and beside the cache's size for indexes: README, "Limits". */
-#define MEMORY_BESIDE ((64u << 20) + (32u << 20))
+#define MEMORY_THREADS (64u << 20)
+#define MEMORY_BESIDE (MEMORY_THREADS + (32u << 20))
+
+/* No options lower what threads take. */
+static void tell_too_little(const struct options *o, uint64_t limit)
+{
+	uint64_t most = o->cache + o->dirty_max + MEMORY_THREADS;
+
+	if (limit < most)
+		log_warn("%llu MiB of memory may be needed, of %llu that there are: with many "
+			 "requests at once it may be killed",
+			 (unsigned long long)most >> 20, (unsigned long long)limit >> 20);
+}
 
 void fit_memory(struct options *o)
 {
@@ -38,6 +50,7 @@ void fit_memory(struct options *o)
 		return;
 	if (lower(o, share, share / 2))
 		tell(o, "memory", limit);
+	tell_too_little(o, limit);
 }
 
 /* Shares of a limited address space: one of this each for cache, dirty data and threads. */

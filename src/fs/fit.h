@@ -10,7 +10,7 @@
 
 /*
  * Where memory is limited, for example in a container, the kernel kills a process that uses more.
- * Lowers cache and dirty_max to a share of the limit.
+ * Lowers cache and dirty_max to a share of the limit, and says so where even that may be too much.
  */
 void fit_memory(struct options *o);
 

@@ -60,7 +60,7 @@ def shell(dirs, work, tool, unshared):
     return call
 
 
-SMALL, TINY = 128 << 20, 64 << 20
+SMALL, TINY, LESS = 128 << 20, 80 << 20, 64 << 20
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,9 @@ SMALL, TINY = 128 << 20, 64 << 20
         ({"memory.max": 512 << 20, "memory/memory.limit_in_bytes": 512 << 20}, ""),
         ({"memory.max": "max", "memory/memory.limit_in_bytes": (1 << 63) - 4096}, ""),
         ({"memory.max": TINY, "memory/memory.limit_in_bytes": TINY}, "-o cache=4M,dirty_max=4M"),
+        ({"memory.max": LESS, "memory/memory.limit_in_bytes": LESS}, "-o cache=4M,dirty_max=4M"),
     ],
-    ids=["limit", "high", "room", "none", "nothing to cut"],
+    ids=["limit", "high", "room", "none", "nothing to cut", "too little"],
 )
 def test_memory_of_a_container(shell, files, options):
     """
@@ -91,6 +92,8 @@ def test_memory_of_a_container(shell, files, options):
     said = "memory is limited" in got.stderr
     assert got.returncode == 0 and said == (SMALL in files.values()), got.stderr
     assert not said or "limited to 128 MiB: cache 32, dirty_max 16" in got.stderr
+    told = "72 MiB of memory may be needed, of 64 that there are" in got.stderr
+    assert told == (LESS in files.values()), got.stderr
 
 
 @pytest.mark.release  # a sanitizer needs /proc too
