@@ -205,6 +205,35 @@ def test_every_disk_holds_what_was_logged(mount, work, record_property):
     record_property("figure", f"power cuts, intent log: {states} disks, {applied} records applied")
 
 
+def record_killed(mount, work):
+    options = "chunksize=4K,blocksize=1K,codec=lz4"
+    rng = random.Random(SEED)
+    m, trace = traced(mount, work, f"{options},commit=20,intent=1M")
+    story = Scattered(m.mnt, trace, rng)
+    for _ in range(8):
+        for _ in range(rng.randrange(1, 5)):
+            story.step()
+        story.scatter(rng.choice(story.files), 20, lambda: 50)
+        for _ in range(rng.randrange(1, 3)):
+            m.kill()
+            m.options = options + rng.choice(
+                [",commit=20,intent=1M", ",commit=0.05,intent=64K", ",commit=1,intent=0"]
+            )
+            m.start()
+        story.after_kill()
+    story.close()
+    m.unmount()
+    return trace
+
+
+@pytest.mark.watchdog(300 + CUTS / 100)
+def test_every_disk_holds_what_was_logged_before_kills(mount, work):
+    """The same where logs that killed daemons have left are applied, under other options."""
+    code, said, _, states, _, applied = replay(record_killed(mount, work), CUTS // 16)
+    assert code == 0, said
+    assert applied > states // 20, said
+
+
 @pytest.mark.release
 @pytest.mark.watchdog(300)
 def test_a_skipped_sync_of_the_log_is_noticed(mount, work):

@@ -4,6 +4,7 @@ recorded (tests/c/crash_record.c, crash_replay.c), and files whose fsyncs go thr
 CFRAMEFS_SEED chooses other stories.
 """
 
+import contextlib
 import os
 import re
 import struct
@@ -106,6 +107,17 @@ class Scattered:
     def reopen(self, file):
         os.close(file.fd)
         file.fd = os.open(self.top / file.name, os.O_RDWR | os.O_DIRECT)
+
+    def after_kill(self):
+        """Goes on from what a mount shows after the daemon of the one before it was killed."""
+        for file in self.files:
+            with contextlib.suppress(OSError):
+                os.close(file.fd)
+            file.fd = os.open(self.top / file.name, os.O_RDWR | os.O_DIRECT)
+            file.model = bytearray((self.top / file.name).read_bytes())
+            if len(file.model) < 25_000:
+                self.write(file, 0, self.rng.randbytes(40_000))
+                self.fsync(file)
 
     def scatter(self, file, count, size):
         """Small writes of size() bytes all over a file."""
