@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import mmap
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import pytest
 
 from libdata import VECTORS, file_sha256, sha256
 from libmount import REPO
-from libposix import error_of, read_direct
+from libposix import KEEP_SIZE, PUNCH_HOLE, error_of, fallocate, read_direct
 
 HERE = REPO / "tests/data/frames"
 SUFFIX = re.compile(r"\.(b2frame|b2f|b2)$")
@@ -124,9 +125,10 @@ def mounted_with(mount, source):
     return m.start()
 
 
-@pytest.mark.parametrize(
-    "name", ["varchunks-lz4-3.0.0", "vlblocks-lz4-fixed-3.0.0", "vlblocks-lz4-variable-3.0.0"]
-)
+READ_ONLY = ["varchunks-lz4-3.0.0", "vlblocks-lz4-fixed-3.0.0", "vlblocks-lz4-variable-3.0.0"]
+
+
+@pytest.mark.parametrize("name", READ_ONLY)
 def test_compat_frame_is_read_or_refused(mount, blosc2, name):
     """Third-party frames, read where they are. Right bytes, or EIO and a log
     line, or plain bytes and a log line."""
@@ -141,6 +143,39 @@ def test_compat_frame_is_read_or_refused(mount, blosc2, name):
         m.expect_log(re.escape(name))
     else:
         assert expect is not None and (m.mnt / name).read_bytes() == expect
+
+
+@pytest.mark.parametrize("name", [*READ_ONLY, "beta"])
+@pytest.mark.parametrize("change", ["write", "copy", "truncate", "allocate", "punch"])
+def test_a_frame_that_is_only_read_takes_the_place_of_one_that_is_written(mount, name, change):
+    """Another program writes it over a file that is open here: EROFS, and the daemon goes on."""
+    compat = VECTORS / "compat" / f"{name}.b2frame"
+    source = next((HERE / "beta").glob("*.b2frame")) if name == "beta" else compat
+    if not source.exists():
+        pytest.skip(f"{source} is absent")
+    m = mount("attr_timeout=0,entry_timeout=0,commit=0.1").allow("f.b2frame")
+    (m.mnt / "source").write_bytes(bytes(300_000))
+    (m.mnt / "f").write_bytes(b"x" * 70_000)
+    from_fd, fd = (
+        os.open(m.mnt / "source", os.O_RDONLY),
+        os.open(m.mnt / "f", os.O_RDWR | os.O_DIRECT),
+    )
+    m.stored("f").write_bytes(source.read_bytes())
+    os.close(os.open(m.mnt / "f", os.O_RDONLY))  # looks, and reads it anew
+    page = mmap.mmap(-1, 4096)
+    calls = {
+        "write": lambda: os.pwrite(fd, page, 0),
+        "copy": lambda: os.copy_file_range(from_fd, fd, 10_000, 200_000, 100),
+        "truncate": lambda: os.ftruncate(fd, 5),
+        "allocate": lambda: os.posix_fallocate(fd, 0, 1_000_000),
+        "punch": lambda: fallocate(fd, PUNCH_HOLE | KEEP_SIZE, 0, 4096),
+    }
+    assert error_of(calls[change]) == "EROFS"
+    os.fsync(fd)
+    os.close(fd)
+    os.close(from_fd)
+    assert m.stored("f").read_bytes() == source.read_bytes()
+    assert error_of(os.open, m.mnt / "f", os.O_RDWR) == "EROFS"
 
 
 def assemble(array):

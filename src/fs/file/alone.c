@@ -30,7 +30,7 @@ static int enter(struct file *f)
 	err_clear();
 	file_catch_up(f);
 	file_enter_alone(f);
-	return f->lost ? -EIO : 0;
+	return file_check_change(f);
 }
 
 /*

@@ -3,6 +3,8 @@
 #include "frame/policy/rules.h"
 #include "frame/view_npy.h"
 
+#include <errno.h>
+
 struct settings file_settings(const struct file *f)
 {
 	return wish_apply(&f->fs->opt.settings, &f->wish);
@@ -116,4 +118,11 @@ uint64_t file_size(struct file *f)
 	uint64_t size = file_size_locked(f);
 	pthread_rwlock_unlock(&f->lock);
 	return size;
+}
+
+int file_check_change(const struct file *f)
+{
+	if (f->lost)
+		return -EIO;
+	return frame_writable(f->frame) ? 0 : -EROFS;
 }

@@ -78,7 +78,7 @@ struct file {
 
 	/* Changed under `lock`, but read without it as well. */
 	atomic_bool wants_commit;    /* frame_wants_commit      */
-	_Atomic uint32_t chunk_size; /* that of the frame       */
+	_Atomic uint32_t chunk_size; /* that of the frame, or the last one that it had      */
 
 	_Atomic uint64_t small_reads; /* at random, since the file was opened: fetch.c */
 
@@ -142,6 +142,12 @@ void file_adopt_pipeline(struct file *f);
  */
 uint64_t file_size(struct file *f);
 uint64_t file_size_locked(const struct file *f);
+
+/*
+ * 0: what the file holds can be changed. -EIO: it is LOST. -EROFS: it was opened to be written, and
+ * another program has put a frame in its place since that can only be read. The lock is held.
+ */
+NODISCARD int file_check_change(const struct file *f);
 
 /* True: something waits for a flush or a commit. For file_changed_locked, the lock is held. */
 bool file_changed(struct file *f);

@@ -144,7 +144,9 @@ static ssize_t write_gated(struct file *f, const struct file_data *d, enum file_
 	if (clock == FILE_CLOCK_KERNEL)
 		times_hold(f->inode, f->fd);
 	pthread_rwlock_wrlock(&f->lock);
-	ssize_t rc = f->lost ? -EIO : write_locked(f, d, why);
+	ssize_t rc = file_check_change(f);
+	if (rc >= 0)
+		rc = write_locked(f, d, why);
 	pthread_rwlock_unlock(&f->lock);
 	if (rc >= 0) {
 		file_note_change(f, clock);

@@ -89,7 +89,7 @@ struct caps {
  *   NONE -> PATH            inode_pin, inode_keep_take
  *   NONE -> PATH, READER    inode_from_entry: what the lookup has opened
  *   PATH -> READER          inode_pin_reader, of a directory
- *   PATH, READER -> NONE    another one needs room
+ *   PATH, READER -> NONE    another one needs room; inode_keep_take
  *   READER -> READING       inode_promote, to read
  *   all -> OPENED           inode_promote, inode_promote_to_take
  *   READING -> READER       inode_demote
