@@ -1,6 +1,6 @@
 /*
- * Byte shuffle for items of 2, 4, 8 and 16 bytes; the body for one register
- * width. The file that includes it has defined
+ * Byte shuffle; the body for one register width. Most of it is for items of 2, 4, 8
+ * and 16 bytes. The file that includes it has defined
  *
  *   VEC              the register type, VB its bytes, SUFFIX(name) a name of its own
  *   LOAD2(p, gap)    16 bytes at p, and for wide registers 16 more at p + gap (and so on)

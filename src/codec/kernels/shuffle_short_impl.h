@@ -5,7 +5,7 @@
  */
 
 /* For each byte of a sorted group, plane by plane: where in the group it comes from. */
-ALWAYS_INLINE VEC SUFFIX(order_in)(const size_t p, size_t size)
+ALWAYS_INLINE VEC SUFFIX(order_in)(const size_t p, const size_t size)
 {
 	const size_t items = GROUP / p;
 	uint8_t order[VB];
@@ -18,7 +18,7 @@ ALWAYS_INLINE VEC SUFFIX(order_in)(const size_t p, size_t size)
 }
 
 /* For each byte of a packed group: where among items of p bytes it comes from. */
-ALWAYS_INLINE VEC SUFFIX(order_out)(const size_t p, size_t size)
+ALWAYS_INLINE VEC SUFFIX(order_out)(const size_t p, const size_t size)
 {
 	uint8_t order[VB];
 
@@ -30,13 +30,13 @@ ALWAYS_INLINE VEC SUFFIX(order_out)(const size_t p, size_t size)
 }
 
 /* Items behind a tile that the access to its last group reaches into. */
-ALWAYS_INLINE size_t SUFFIX(spare_short)(const size_t p, size_t size)
+ALWAYS_INLINE size_t SUFFIX(spare_short)(const size_t p, const size_t size)
 {
 	return (GROUP - GROUP / p * size + size - 1) / size;
 }
 
-ALWAYS_INLINE void SUFFIX(shuffle_short)(const size_t p, size_t size, size_t n, const uint8_t *src,
-					 uint8_t *dst)
+ALWAYS_INLINE void SUFFIX(shuffle_short)(const size_t p, const size_t size, size_t n,
+					 const uint8_t *src, uint8_t *dst)
 {
 	VEC a[16], order = SUFFIX(order_in)(p, size);
 	size_t i = 0, step = GROUP / p * size, spare = SUFFIX(spare_short)(p, size);
@@ -55,7 +55,7 @@ ALWAYS_INLINE void SUFFIX(shuffle_short)(const size_t p, size_t size, size_t n, 
 }
 
 /* Groups are written front to back, so that each mends what the one before it spilled. */
-ALWAYS_INLINE void SUFFIX(unshuffle_short)(const size_t p, size_t size, size_t n,
+ALWAYS_INLINE void SUFFIX(unshuffle_short)(const size_t p, const size_t size, size_t n,
 					   const uint8_t *src, uint8_t *dst)
 {
 	VEC a[16], order = SUFFIX(order_out)(p, size);
@@ -76,8 +76,9 @@ ALWAYS_INLINE void SUFFIX(unshuffle_short)(const size_t p, size_t size, size_t n
 	unshuffle_rest(size, n, i, src, dst);
 }
 
-#define SHORT_SIZES(direction)                                              \
-	case 3: SUFFIX(direction##_short)(4, size, n, src, dst); break;     \
-	case 5:                                                             \
-	case 6:                                                             \
-	case 7: SUFFIX(direction##_short)(8, size, n, src, dst); break;
+/* Sizes are constants, lest computing an order takes longer than all of a small block. */
+#define SHORT_SIZES(direction)                                           \
+	case 3: SUFFIX(direction##_short)(4, 3, n, src, dst); break;     \
+	case 5: SUFFIX(direction##_short)(8, 5, n, src, dst); break;     \
+	case 6: SUFFIX(direction##_short)(8, 6, n, src, dst); break;     \
+	case 7: SUFFIX(direction##_short)(8, 7, n, src, dst); break;
