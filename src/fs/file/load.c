@@ -65,7 +65,8 @@ static void follow_frame(struct file *f)
 		frame_set_latest(f->frame);
 	struct settings s = file_settings(f);
 	policy_follow(&f->policy, &s, f->frame);
-	if (frame_info(f->frame)->chunk_size) /* else it is only read; who divides by it may wait */
+	/* A frame without one can only be read, but a write that is on its way divides by this. */
+	if (frame_info(f->frame)->chunk_size)
 		f->chunk_size = frame_info(f->frame)->chunk_size;
 	f->dirty.next = frame_nchunks(f->frame); /* the first that it may grow by */
 	arrivals_clear(&f->arrivals);
