@@ -2,7 +2,9 @@
  * Bit shuffle for one register width; included behind shuffle_impl.h. Beside
  * its macros the file has defined
  *
- *   XOR, AND, SHL64, SHR64, SET64   what their names say
+ *   SHL64, SHR64, SET64   what their names say, and
+ *   XOR, AND              as well, or
+ *   CHOOSE(mask, a, b)    the bits of a where the mask has them, else those of b
  *
  * or OWN_BITS, and bits_split and bits_join of its own.
  */
@@ -58,12 +60,21 @@ ALWAYS_INLINE void SUFFIX(tile_empty)(const struct bit_tile *t, size_t size, uin
 
 #ifndef OWN_BITS
 /* In each byte the bits of b that the mask names change places with those of a s above. */
+#ifdef CHOOSE
+#define SWAP_BITS(a, b, s, mask)                                          \
+	do {                                                              \
+		VEC low = CHOOSE(SET64(mask), SHR64((a), (s)), (b));      \
+		(a) = CHOOSE(SET64(mask), (a), SHL64((b), (s)));          \
+		(b) = low;                                                \
+	} while (0)
+#else
 #define SWAP_BITS(a, b, s, mask)                                          \
 	do {                                                              \
 		VEC differ = AND(XOR(SHR64((a), (s)), (b)), SET64(mask)); \
 		(b) = XOR((b), differ);                                   \
 		(a) = XOR((a), SHL64(differ, (s)));                       \
 	} while (0)
+#endif
 
 /*
  * At each place, bit b of the byte in register r and bit r of that in register b change places:

@@ -25,9 +25,10 @@ static unsigned detect(void)
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
 	    __builtin_cpu_supports("bmi2") && has_lzcnt())
 		f |= CPU_AVX2;
-	if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-	    __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni"))
-		f |= CPU_AVX512;
+	if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+		f |= CPU_AVX512BW;
+	if (__builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni"))
+		f |= CPU_AVX512VBMI;
 #elif defined(__aarch64__)
 	f |= CPU_NEON;
 #endif
@@ -56,7 +57,8 @@ unsigned cpu_level(const char *name)
 		{"c", 0},
 		{"sse2", CPU_SSE2},
 		{"avx2", CPU_SSE2 | CPU_AVX2},
-		{"avx512", CPU_SSE2 | CPU_AVX2 | CPU_AVX512},
+		{"avx512bw", CPU_SSE2 | CPU_AVX2 | CPU_AVX512BW},
+		{"avx512vbmi", CPU_SSE2 | CPU_AVX2 | CPU_AVX512BW | CPU_AVX512VBMI},
 		{"neon", CPU_NEON},
 	};
 	for (size_t i = 0; i < sizeof level / sizeof level[0]; i++)

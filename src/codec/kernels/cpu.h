@@ -8,15 +8,16 @@
 enum cpu_feature {
 	CPU_SSE2 = 1 << 0,
 	CPU_AVX2 = 1 << 1, /* with BMI, BMI2 and LZCNT, which came with it */
-	CPU_AVX512 = 1 << 2, /* F, BW, VL, VBMI; with GFNI, which all that have VBMI have but one */
-	CPU_NEON = 1 << 3,
+	CPU_AVX512BW = 1 << 2, /* with F and VL */
+	CPU_AVX512VBMI = 1 << 3, /* with GFNI, which all that have VBMI have but one */
+	CPU_NEON = 1 << 4,
 };
 
 /* The features of the machine we run on; constant, cheap, from any thread. */
 unsigned cpu_features(void);
 
 /*
- * The mask that a level's name stands for: "c", "sse2", "avx2", "avx512", "neon".
+ * The mask that a level's name stands for: "c", "sse2", "avx2", "avx512bw", "avx512vbmi", "neon".
  * A level includes the older ones of its family. 0 for "c" and unknown names.
  */
 unsigned cpu_level(const char *name);

@@ -180,8 +180,10 @@ void kernels_init(struct kernels *k, unsigned cpu)
 		kernels_avx2(k);
 #endif
 #ifdef HAVE_AVX512
-	if (cpu & CPU_AVX512)
-		kernels_avx512(k);
+	if (cpu & CPU_AVX512BW)
+		kernels_avx512bw(k);
+	if (cpu & CPU_AVX512VBMI)
+		kernels_avx512vbmi(k);
 #endif
 #ifdef HAVE_NEON
 	if (cpu & CPU_NEON)

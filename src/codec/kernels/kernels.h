@@ -81,7 +81,8 @@ void sum_scan_rest(size_t n, size_t from, const uint8_t *src, uint8_t *dst);
  */
 void kernels_sse2(struct kernels *k);
 void kernels_avx2(struct kernels *k);
-void kernels_avx512(struct kernels *k);
+void kernels_avx512bw(struct kernels *k);
+void kernels_avx512vbmi(struct kernels *k);
 void kernels_neon(struct kernels *k);
 
 #endif

@@ -11,6 +11,7 @@
  *   LO(a, b, w), HI(a, b, w) with GATHER: interleave elements of w bytes
  *   PERMUTE(v, order) optional: the bytes of each group of GROUP bytes in this order. With it
  *   LOAD_GROUPS(p, gap), STORE_GROUP(p, v, l)   as LOAD2 and STORE_LANE, for such groups
+ *   IN_LINES(s)      optional: registers suffice to store whole lines of planes of s-byte items
  *   OWN_PLANES       optional: rounds, to_planes and from_planes of its own; no JOIN then
  *   OWN_LOOPS        optional: shuffle8, unshuffle8, shuffle16 and unshuffle16 of its own
  *
@@ -108,7 +109,9 @@ ALWAYS_INLINE void SUFFIX(from_planes)(VEC *a, const size_t s, uint8_t *dst)
  * come between them.
  */
 #define LINE 64
+#ifndef IN_LINES
 #define IN_LINES(s) ((s) <= 4)
+#endif
 
 /* Takes `len` items, a multiple of VB. */
 ALWAYS_INLINE void SUFFIX(shuffle_tiles)(const size_t s, const size_t len, const uint8_t *src,
@@ -166,7 +169,7 @@ ALWAYS_INLINE size_t SUFFIX(shuffle_pieces)(const size_t s, size_t n, const uint
 					    uint8_t *dst)
 {
 	struct SUFFIX(pieces) t;
-	if (n % 4096 || s < (VB > 16 ? 8 : 16))
+	if (n % 4096 || IN_LINES(s) || s < (VB > 16 ? 8 : 16))
 		return 0;
 	for (size_t i = 0; i < n; i += PIECE) {
 		for (size_t k = 0; k < PIECE; k += VB) {
@@ -273,6 +276,14 @@ static void SUFFIX(unshuffle_any)(size_t size, size_t n, const uint8_t *src, uin
 	unshuffle_rest(size, n, i, src, dst);
 }
 
+/* What the next stores of 8-byte items go to: more lines than the processor sees coming. */
+ALWAYS_INLINE void SUFFIX(fetch_lines)(const size_t s, const uint8_t *dst, size_t plane)
+{
+#pragma GCC unroll 8
+	for (size_t r = 0; s == 8 && r < s; r++)
+		__builtin_prefetch(dst + r * plane, 1, 3);
+}
+
 #ifdef PERMUTE
 #include "codec/kernels/shuffle_short_impl.h"
 #else
@@ -283,8 +294,10 @@ static void SUFFIX(unshuffle_any)(size_t size, size_t n, const uint8_t *src, uin
 	static void SUFFIX(shuffle##s)(size_t n, const uint8_t *src, uint8_t *dst)            \
 	{                                                                                     \
 		size_t i = SUFFIX(shuffle_pieces)(s, n, src, dst);                            \
-		for (; IN_LINES(s) && i + LINE <= n; i += LINE)                               \
+		for (; IN_LINES(s) && i + LINE <= n; i += LINE) {                             \
 			SUFFIX(shuffle_tiles)(s, LINE, src + i * s, dst + i, n);              \
+			SUFFIX(fetch_lines)(s, dst + i + LINE, n);                            \
+		}                                                                             \
 		for (; i + VB <= n; i += VB)                                                  \
 			SUFFIX(shuffle_tile)(s, src + i * s, dst + i, n);                     \
 		shuffle_rest(s, n, i, src, dst);                                              \

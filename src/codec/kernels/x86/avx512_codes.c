@@ -1,115 +1,234 @@
 /*
- * The Huffman codes of Zstandard's literals (kernels.h: put_codes) by AVX-512 with VBMI, which
- * looks up 64 bytes in a table of 256 at once.
+ * The Huffman codes of Zstandard's literals (kernels.h: put_codes) by AVX-512, built with and
+ * without VBMI, which looks up 64 bytes in a table of 256 at once. They gain more than a processor
+ * from before VBMI loses by running slower behind registers of 64 bytes (avx512bw.c).
  *
  * What makes the plain version slow is its chain: where a code goes depends on the lengths of all
- * before it. Here codes of 64 literals are put together two and two, then four and four, all of
- * them side by side; the chain is left with one step for four literals.
+ * before it. Here codes of 64 literals are joined two and two, then four and four, then eight and
+ * eight, all of them side by side; the chain is left with one step for eight literals.
  */
 #include "codec/inline.h"
 #include "codec/zstd/codes.h"
 
 #include <immintrin.h>
 
-/*
- * Two tables of 256 bytes. low: the low byte of each code. high: the other three bits that it may
- * have, and its length in the upper four.
- */
-struct codes {
-	__m512i low[4], high[4];
-};
+/* A code of at most 11 bits, and its length above them. */
+#define LENGTH_AT 12
 
-static void codes_init(struct codes *c, const uint64_t code[256])
+static void words_of(uint16_t word[256], const uint64_t code[256])
 {
-	const __m512i bits = _mm512_set1_epi64(63), word = _mm512_set1_epi64(64);
-	uint8_t low[256], high[256];
+	const __m512i bits = _mm512_set1_epi64(63), all = _mm512_set1_epi64(64);
 	for (size_t i = 0; i < 256; i += 8) {
 		__m512i x = _mm512_loadu_si512(code + i), n = _mm512_and_si512(x, bits);
 		/* Where there is no code, the shift by 64 gives nothing. */
-		__m512i l = _mm512_srlv_epi64(x, _mm512_sub_epi64(word, n));
-		__m512i h = _mm512_or_si512(_mm512_srli_epi64(l, 8), _mm512_slli_epi64(n, 4));
-		_mm_storel_epi64((__m128i *)(low + i), _mm512_cvtepi64_epi8(l));
-		_mm_storel_epi64((__m128i *)(high + i), _mm512_cvtepi64_epi8(h));
+		__m512i c = _mm512_srlv_epi64(x, _mm512_sub_epi64(all, n));
+		c = _mm512_or_si512(c, _mm512_slli_epi64(n, LENGTH_AT));
+		_mm_storeu_si128((__m128i *)(word + i), _mm512_cvtepi64_epi16(c));
 	}
-	memcpy(c->low, low, sizeof low);
-	memcpy(c->high, high, sizeof high);
+}
+
+/*
+ * The words of 64 literals x, in pairs of 8: those of 0 .. 7, 16 .. 23 and so on in w[0], the
+ * others in w[1].
+ */
+struct words {
+	__m512i w[2];
+};
+
+#ifdef __AVX512VBMI__
+struct codes {
+	__m512i low[4], high[4]; /* bytes of the words */
+};
+
+static __m512i low_bytes(__m512i a, __m512i b)
+{
+	return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi16_epi8(a)),
+				  _mm512_cvtepi16_epi8(b), 1);
+}
+
+static void codes_init(struct codes *c, const uint64_t code[256])
+{
+	uint16_t word[256];
+	words_of(word, code);
+	for (size_t i = 0; i < 4; i++) {
+		__m512i a = _mm512_loadu_si512(word + 64 * i);
+		__m512i b = _mm512_loadu_si512(word + 64 * i + 32);
+		c->low[i] = low_bytes(a, b);
+		c->high[i] = low_bytes(_mm512_srli_epi16(a, 8), _mm512_srli_epi16(b, 8));
+	}
 }
 
 /* The bytes of a table at 64 places: an instruction sees half of it, the top bit says which. */
-ALWAYS_INLINE __m512i look_up(const __m512i table[4], __m512i x)
+ALWAYS_INLINE __m512i bytes_at(const __m512i table[4], __m512i x)
 {
 	__m512i a = _mm512_permutex2var_epi8(table[0], x, table[1]);
 	__m512i b = _mm512_permutex2var_epi8(table[2], x, table[3]);
 	return _mm512_mask_blend_epi8(_mm512_movepi8_mask(x), a, b);
 }
 
-/*
- * The codes of 64 literals, joined four and four, in the order of the literals: bits[0] has the
- * first four and every second after it, bits[1] the others; n has the lengths of all sixteen.
- */
-struct fours {
-	uint64_t bits[2][8];
-	uint32_t n[16];
+ALWAYS_INLINE struct words look_up(const struct codes *c, __m512i x)
+{
+	__m512i low = bytes_at(c->low, x), high = bytes_at(c->high, x);
+	return (struct words){
+		{_mm512_unpacklo_epi8(low, high), _mm512_unpackhi_epi8(low, high)}};
+}
+#else
+struct codes {
+	__m512i word[8];
+};
+
+static void codes_init(struct codes *c, const uint64_t code[256])
+{
+	uint16_t word[256];
+	words_of(word, code);
+	memcpy(c->word, word, sizeof word);
+}
+
+/* The words at 32 places: an instruction sees a quarter of the table, two bits say which. */
+ALWAYS_INLINE __m512i words_at(const __m512i table[8], __m512i x)
+{
+	__mmask32 bit6 = _mm512_test_epi16_mask(x, _mm512_set1_epi16(64));
+	__mmask32 bit7 = _mm512_test_epi16_mask(x, _mm512_set1_epi16(128));
+	__m512i q0 = _mm512_permutex2var_epi16(table[0], x, table[1]);
+	__m512i q1 = _mm512_permutex2var_epi16(table[2], x, table[3]);
+	__m512i q2 = _mm512_permutex2var_epi16(table[4], x, table[5]);
+	__m512i q3 = _mm512_permutex2var_epi16(table[6], x, table[7]);
+	q0 = _mm512_mask_blend_epi16(bit6, q0, q1);
+	q2 = _mm512_mask_blend_epi16(bit6, q2, q3);
+	return _mm512_mask_blend_epi16(bit7, q0, q2);
+}
+
+ALWAYS_INLINE struct words look_up(const struct codes *c, __m512i x)
+{
+	const __m512i zero = _mm512_setzero_si512();
+	return (struct words){{words_at(c->word, _mm512_unpacklo_epi8(x, zero)),
+			       words_at(c->word, _mm512_unpackhi_epi8(x, zero))}};
+}
+#endif
+
+/* Codes of several literals, joined, and how many bits they are, in each 64 bits of a register. */
+struct joined {
+	__m512i bits, n;
 };
 
 /*
  * Literals are written last first: of two neighbours the later one has the lower bits, and the
- * earlier one is moved up by its length. First within 16 bits (early, late), then within 32 (two0,
- * two1: the pair in the lower and in the upper half).
+ * earlier one, which comes first in memory, is moved up by its length.
  */
-ALWAYS_INLINE void gather_fours(const struct codes *c, __m512i x, struct fours *f)
+ALWAYS_INLINE struct joined join_four(__m512i words)
 {
-	const __m512i byte = _mm512_set1_epi16(0xFF), word = _mm512_set1_epi32(0xFFFF);
-	const __m512i half = _mm512_set1_epi64(0xFFFFFFFF);
-	__m512i low = look_up(c->low, x), high = look_up(c->high, x);
-	__m512i early = _mm512_or_si512(_mm512_and_si512(low, byte),
-		_mm512_slli_epi16(_mm512_and_si512(high, _mm512_set1_epi16(7)), 8));
-	__m512i late = _mm512_or_si512(_mm512_srli_epi16(low, 8),
-		_mm512_and_si512(high, _mm512_set1_epi16(0x700)));
-	__m512i nlate = _mm512_srli_epi16(high, 12);
-	__m512i n = _mm512_add_epi16(nlate,
-		_mm512_and_si512(_mm512_srli_epi16(high, 4), _mm512_set1_epi16(15)));
-	__m512i two0 = _mm512_or_si512(_mm512_and_si512(late, word),
-		_mm512_sllv_epi32(_mm512_and_si512(early, word), _mm512_and_si512(nlate, word)));
-	__m512i two1 = _mm512_or_si512(_mm512_srli_epi32(late, 16),
-		_mm512_sllv_epi32(_mm512_srli_epi32(early, 16), _mm512_srli_epi32(nlate, 16)));
-	__m512i n0 = _mm512_and_si512(n, word), n1 = _mm512_srli_epi32(n, 16);
-	_mm512_storeu_si512(f->bits[0], _mm512_or_si512(_mm512_and_si512(two1, half),
-		_mm512_sllv_epi64(_mm512_and_si512(two0, half), _mm512_and_si512(n1, half))));
-	_mm512_storeu_si512(f->bits[1], _mm512_or_si512(_mm512_srli_epi64(two1, 32),
-		_mm512_sllv_epi64(_mm512_srli_epi64(two0, 32), _mm512_srli_epi64(n1, 32))));
-	_mm512_storeu_si512(f->n, _mm512_add_epi32(n0, n1));
+	const __m512i word = _mm512_set1_epi32(0xFFFF), half = _mm512_set1_epi64(0xFFFFFFFF);
+	__m512i code = _mm512_and_si512(words, _mm512_set1_epi16((1 << LENGTH_AT) - 1));
+	__m512i n = _mm512_srli_epi16(words, LENGTH_AT), late = _mm512_srli_epi32(n, 16);
+	__m512i two = _mm512_or_si512(_mm512_srli_epi32(code, 16),
+		_mm512_sllv_epi32(_mm512_and_si512(code, word), late));
+	__m512i n2 = _mm512_add_epi32(_mm512_and_si512(n, word), late);
+	__m512i late2 = _mm512_srli_epi64(n2, 32);
+	return (struct joined){
+		_mm512_or_si512(_mm512_srli_epi64(two, 32),
+			_mm512_sllv_epi64(_mm512_and_si512(two, half), late2)),
+		_mm512_add_epi64(_mm512_and_si512(n2, half), late2)};
 }
 
-#define AT_ONCE 64 /* literals a register */
+struct run {
+	uint64_t bits[8], n[8];
+};
+
+ALWAYS_INLINE void run_store(struct run *r, __m512i bits, __m512i n)
+{
+	_mm512_storeu_si512(r->bits, bits);
+	_mm512_storeu_si512(r->n, n);
+}
+
+/*
+ * The codes of 64 literals, in their order: by eights if each is short enough, and the earlier and
+ * later halves of these.
+ */
+struct group {
+	struct run eight, early, late;
+	bool short_enough;
+};
+
+#define AT_ONCE 64                /* literals a group                         */
+#define GROUP_BYTES (64 * 11 / 8) /* at most                                  */
+#define EIGHT_BITS 56             /* what fits above up to 7 bits that wait   */
+
+ALWAYS_INLINE void group_join(struct group *g, const struct codes *c, const uint8_t *literals)
+{
+	struct words w = look_up(c, _mm512_loadu_si512(literals));
+	struct joined a = join_four(w.w[0]), b = join_four(w.w[1]);
+	__m512i early = _mm512_unpacklo_epi64(a.bits, b.bits);
+	__m512i late = _mm512_unpackhi_epi64(a.bits, b.bits);
+	__m512i nearly = _mm512_unpacklo_epi64(a.n, b.n), nlate = _mm512_unpackhi_epi64(a.n, b.n);
+	__m512i n = _mm512_add_epi64(nearly, nlate);
+	run_store(&g->early, early, nearly);
+	run_store(&g->late, late, nlate);
+	run_store(&g->eight, _mm512_or_si512(late, _mm512_sllv_epi64(early, nlate)), n);
+	g->short_enough = !_mm512_cmpgt_epu64_mask(n, _mm512_set1_epi64(EIGHT_BITS));
+}
+
+ALWAYS_INLINE void put_run(struct bits *b, const struct run *r, int i)
+{
+	bits_add(b, r->bits[i], (unsigned)r->n[i]);
+	bits_flush(b);
+}
+
+ALWAYS_INLINE void group_put(struct bits *b, const struct group *g)
+{
+	if (g->short_enough) {
+#pragma GCC unroll 8
+		for (int i = 7; i >= 0; i--)
+			put_run(b, &g->eight, i);
+		return;
+	}
+#pragma GCC unroll 8
+	for (int i = 7; i >= 0; i--) {
+		put_run(b, &g->late, i);
+		put_run(b, &g->early, i);
+	}
+}
+
+/*
+ * Whole groups from the end of v, as long as there is room for two of them. Returns how many
+ * literals are left. While one group is written the next one is joined, as the processor has units
+ * for both.
+ */
+static size_t put_groups(struct bits *b, const struct codes *c, struct view v, const uint8_t *limit)
+{
+	struct group g[2];
+	size_t n = v.n;
+	unsigned k = 0;
+	if (n < AT_ONCE || limit - b->out < 2 * GROUP_BYTES)
+		return n;
+	group_join(&g[k], c, v.p + (n -= AT_ONCE));
+	for (; n >= AT_ONCE && limit - b->out >= 2 * GROUP_BYTES; k ^= 1) {
+		group_join(&g[k ^ 1], c, v.p + (n -= AT_ONCE));
+		group_put(b, &g[k]);
+	}
+	group_put(b, &g[k]);
+	return n;
+}
 
 static uint8_t *put_stream(const struct codes *c, const uint64_t code[256], struct view v,
 			   struct span to)
 {
 	struct bits b = {.out = to.p};
-	struct fours f;
-	size_t n = v.n;
 	if (to.n < CODES_SLACK)
 		return NULL;
 	const uint8_t *limit = to.p + to.n - CODES_SLACK;
-	for (; n % AT_ONCE && b.out <= limit; n--) {
-		put_code(&b, code[v.p[n - 1]]);
-		bits_flush(&b);
-	}
-	for (; n && b.out <= limit; n -= AT_ONCE) {
-		gather_fours(c, _mm512_loadu_si512(v.p + n - AT_ONCE), &f);
-		for (int i = 15; i >= 0 && b.out <= limit; i--) {
-			bits_add(&b, f.bits[i & 1][i / 2], f.n[i]);
-			bits_flush(&b);
-		}
-	}
+	size_t rest = put_groups(&b, c, v, limit);
+	put_literals(&b, code, view_of(v.p, rest), limit);
 	return end_stream(&b, limit);
 }
 
-bool zstd_put_codes_avx512(const uint64_t code[256], struct view v, struct span to,
-			   uint8_t *end[4])
+/* With fewer literals than this the table does not pay. */
+#define FEW 1024
+
+bool PUT_CODES(const uint64_t code[256], struct view v, struct span to, uint8_t *end[4])
 {
 	struct codes c;
+	if (v.n < FEW)
+		return zstd_put_codes_avx2(code, v, to, end);
 	codes_init(&c, code);
 	for (unsigned k = 0; k < 4; k++) {
 		end[k] = put_stream(&c, code, part_of_four(v, k), to);

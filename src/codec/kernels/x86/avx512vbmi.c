@@ -12,7 +12,7 @@
 
 #define VEC __m512i
 #define VB 64
-#define SUFFIX(name) name##_avx512
+#define SUFFIX(name) name##_avx512vbmi
 #define LOAD(p) _mm512_loadu_si512(p)
 #define STORE(p, v) _mm512_storeu_si512((p), (v))
 #define LANE(v, l)                                                                        \
@@ -104,32 +104,32 @@ ALWAYS_INLINE void weave_bytes(__m512i *a, const size_t s)
 		a[i] = b[i];
 }
 
-ALWAYS_INLINE void planes_of_sorted_avx512(__m512i *a, const size_t s)
+ALWAYS_INLINE void planes_of_sorted_avx512vbmi(__m512i *a, const size_t s)
 {
 #pragma GCC unroll 4
 	for (unsigned k = 0; k < LOG2(s); k++)
 		weave_words(a, s);
 }
 
-ALWAYS_INLINE void items_of_planes_avx512(__m512i *a, const size_t s)
+ALWAYS_INLINE void items_of_planes_avx512vbmi(__m512i *a, const size_t s)
 {
 #pragma GCC unroll 4
 	for (unsigned k = 0; k < LOG2(s); k++)
 		weave_bytes(a, s);
 }
 
-ALWAYS_INLINE void to_planes_avx512(__m512i *a, const size_t s, const uint8_t *src)
+ALWAYS_INLINE void to_planes_avx512vbmi(__m512i *a, const size_t s, const uint8_t *src)
 {
 	__m512i order = LOAD(sort[LOG2(s) - 1]);
 #pragma GCC unroll 16
 	for (size_t r = 0; r < s; r++)
 		a[r] = _mm512_permutexvar_epi8(order, LOAD(src + 64 * r));
-	planes_of_sorted_avx512(a, s);
+	planes_of_sorted_avx512vbmi(a, s);
 }
 
-ALWAYS_INLINE void from_planes_avx512(__m512i *a, const size_t s, uint8_t *dst)
+ALWAYS_INLINE void from_planes_avx512vbmi(__m512i *a, const size_t s, uint8_t *dst)
 {
-	items_of_planes_avx512(a, s);
+	items_of_planes_avx512vbmi(a, s);
 #pragma GCC unroll 16
 	for (size_t r = 0; r < s; r++)
 		STORE(dst + 64 * r, a[r]);
@@ -322,11 +322,11 @@ ALWAYS_INLINE void unshuffle_mirrored(const size_t s, size_t n, const uint8_t *s
 }
 
 #define MIRRORED_LOOPS(s)                                                                 \
-	static void shuffle##s##_avx512(size_t n, const uint8_t *src, uint8_t *dst)           \
+	static void shuffle##s##_avx512vbmi(size_t n, const uint8_t *src, uint8_t *dst)           \
 	{                                                                                     \
 		shuffle_mirrored(s, n, src, dst);                                             \
 	}                                                                                     \
-	static void unshuffle##s##_avx512(size_t n, const uint8_t *src, uint8_t *dst)         \
+	static void unshuffle##s##_avx512vbmi(size_t n, const uint8_t *src, uint8_t *dst)         \
 	{                                                                                     \
 		unshuffle_mirrored(s, n, src, dst);                                           \
 	}
@@ -354,7 +354,7 @@ ALWAYS_INLINE __m512i split64(const uint8_t *src)
 	return _mm512_permutexvar_epi8(LOAD(sort[2]), mirror_reversed(x));
 }
 
-static inline void bits_split_avx512(const uint8_t *src, size_t n, uint8_t *dst, size_t plane)
+static inline void bits_split_avx512vbmi(const uint8_t *src, size_t n, uint8_t *dst, size_t plane)
 {
 	size_t i = 0;
 	for (; i + 512 <= n; i += 512) {
@@ -377,7 +377,7 @@ static inline void bits_split_avx512(const uint8_t *src, size_t n, uint8_t *dst,
 	}
 }
 
-static inline void bits_join_avx512(const uint8_t *src, size_t plane, uint8_t *dst)
+static inline void bits_join_avx512vbmi(const uint8_t *src, size_t plane, uint8_t *dst)
 {
 	__m512i a[16];
 #pragma GCC unroll 8
@@ -398,7 +398,7 @@ static inline void bits_join_avx512(const uint8_t *src, size_t plane, uint8_t *d
  * Running sums: inside each lane by doubling steps, then over the four lanes, then the carry.
  * Only the last is a chain from one register to the next.
  */
-static void sum_scan_avx512(size_t n, const uint8_t *src, uint8_t *dst)
+static void sum_scan_avx512vbmi(size_t n, const uint8_t *src, uint8_t *dst)
 {
 	const __m512i zero = _mm512_setzero_si512(), last = _mm512_set1_epi8(63);
 	const __m512i top = _mm512_set1_epi8(15);
@@ -421,7 +421,7 @@ static void sum_scan_avx512(size_t n, const uint8_t *src, uint8_t *dst)
 	sum_scan_rest(n, i, src, dst);
 }
 
-static void sub_bytes_avx512(size_t n, const uint8_t *src, uint8_t *dst)
+static void sub_bytes_avx512vbmi(size_t n, const uint8_t *src, uint8_t *dst)
 {
 	if (!n)
 		return;
@@ -433,13 +433,13 @@ static void sub_bytes_avx512(size_t n, const uint8_t *src, uint8_t *dst)
 		dst[i] = (uint8_t)(src[i] - src[i - 1]);
 }
 
-void kernels_avx512(struct kernels *k)
+void kernels_avx512vbmi(struct kernels *k)
 {
-	k->shuffle = shuffle_avx512;
-	k->unshuffle = unshuffle_avx512;
-	k->bitshuffle = bitshuffle_avx512;
-	k->bitunshuffle = bitunshuffle_avx512;
-	k->sum_scan = sum_scan_avx512;
-	k->sub_bytes = sub_bytes_avx512;
-	k->put_codes = zstd_put_codes_avx512;
+	k->shuffle = shuffle_avx512vbmi;
+	k->unshuffle = unshuffle_avx512vbmi;
+	k->bitshuffle = bitshuffle_avx512vbmi;
+	k->bitunshuffle = bitunshuffle_avx512vbmi;
+	k->sum_scan = sum_scan_avx512vbmi;
+	k->sub_bytes = sub_bytes_avx512vbmi;
+	k->put_codes = zstd_put_codes_avx512vbmi;
 }
