@@ -1,10 +1,27 @@
 #include "frame/view_npy.h"
 
+/*
+ * With one of these metalayers the reference's Python takes the frame for a recipe: an expression,
+ * or a copy of some chunks of an array that is somewhere else. The others it fetches or computes;
+ * in the frame they are zeros.
+ */
+static int judge_recipe(const struct frame *f)
+{
+	static const char *const names[] = {"b2o", "LazyArray", "proxy-source"};
+	struct view meta;
+
+	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+		if (frame_meta(f, names[i], &meta))
+			return UNSUPPORTED("array whose items are not in its frame", i);
+	return 0;
+}
+
 int npy_init(struct npy *v, const struct frame *f)
 {
 	const struct frame_info *info = frame_info(f);
 	struct view meta;
 
+	TRY(judge_recipe(f));
 	if (!frame_meta(f, "b2nd", &meta) && !frame_meta(f, "caterva", &meta))
 		return CORRUPT("no b2nd metalayer in an array's frame", 0);
 	TRY(ndarray_parse(&v->array, meta, info->type_size, info->chunk_size, info->nbytes));

@@ -15,7 +15,10 @@ struct npy {
 	uint64_t size;                 /* of the .npy file */
 };
 
-/* Reads the metalayer of an open frame and makes the header. */
+/*
+ * Reads the metalayer of an open frame and makes the header. -ENOTSUP also if the items of the
+ * array are not in the frame.
+ */
 NODISCARD int npy_init(struct npy *v, const struct frame *f);
 
 /*

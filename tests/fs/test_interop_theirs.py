@@ -190,6 +190,35 @@ def test_an_array_stored_by_columns(mount):
         assert os.pread(f.fileno(), 5000, 9_000_001) == array.tobytes()[9_000_001 - head :][:5000]
 
 
+def lazy(where, a):
+    (a + a * 2).save(urlpath=where)
+
+
+def lazy_once(where, a):
+    """As older releases marked them."""
+    blosc2.zeros(a.shape, dtype=a.dtype, urlpath=where, meta={"LazyArray": 0})
+
+
+def proxy(where, a):
+    blosc2.Proxy(a, urlpath=where)
+
+
+@pytest.mark.parametrize("make", [lazy, lazy_once, proxy])
+def test_an_array_whose_items_are_not_in_its_frame(mount, make):
+    """An expression, or a cache of another array: no .npy file of zeros."""
+    m = mount(start=False)
+    a = blosc2.asarray(np.arange(1, 1000), urlpath=str(m.backing / "a.b2nd"))
+    make(str(m.backing / "x.b2nd"), a)
+    m.allow("items are not in its frame").start()
+    assert sorted(os.listdir(m.mnt)) == ["a.npy", "x.b2nd"]
+    assert (m.mnt / "x.b2nd").read_bytes() == (m.backing / "x.b2nd").read_bytes()
+    extract = [CFRAME, "extract", "-C", m.work / "plain", m.backing]
+    said = subprocess.run(extract, stderr=subprocess.PIPE, text=True).stderr
+    assert "x.b2nd" in said
+    plain = m.work / "plain"
+    assert (plain / "x.b2nd").read_bytes() == (m.backing / "x.b2nd").read_bytes()
+
+
 def many_columns(path, rows, columns):
     """An array stored by columns, all of which are one chunk, stored once."""
     few = np.full((rows, 2), np.arange(rows, dtype="u1")[:, None])
