@@ -100,6 +100,26 @@ def test_metalayers_of_the_reference_stay(mount):
     assert libblosc.chunk_bytes(schunk) == expect[:50_000] + b"changed" + expect[50_007:99_999]
 
 
+@pytest.mark.parametrize("grown", ["by a hole", "by bytes"])
+def test_nan_before_an_end_inside_an_item(mount, reference, grown):
+    """Chunks of NaN are as wide as the header's items, so that these stay while there are any. Then
+    the library could not make a hole that is no whole items."""
+    m = mount(start=False)
+    schunk = blosc2.SChunk(
+        chunksize=40_000, urlpath=str(m.stored("f")), mode="w", cparams={"typesize": 4}
+    )
+    schunk.fill_special(20_000, blosc2.SpecialValue.NAN)
+    expect = libblosc.chunk_bytes(schunk)
+    m.start()
+    with open(m.mnt / "f", "r+b") as f:
+        if grown == "by a hole":
+            f.truncate(80_003)
+        else:
+            os.pwrite(f.fileno(), bytes(3), 80_000)
+    m.unmount()
+    reference.check(m.stored("f"), expect + bytes(3), grown)
+
+
 @pytest.mark.parametrize("copied", [False, True])
 def test_what_is_written_into_rounded_arrays_stays_exact(mount, copied):
     """A frame whose pipeline loses bits: it did so to what its writer gave it, not to ours."""

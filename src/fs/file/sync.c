@@ -101,11 +101,11 @@ static int flush_all(struct file *f)
 	}
 }
 
-/* True: the chunk is stored with items of more than a byte. */
+/* True: the chunk has items of more than a byte. A hole has those that the header names. */
 static bool is_typed(struct file *f, uint32_t n, struct workspace *ws)
 {
 	struct chunk c = {0};
-	bool typed = frame_slot(f->frame, n) == SLOT_STORED &&
+	bool typed = !frame_is_hole(f->frame, n) &&
 		     frame_load_chunk(f->frame, n, ws->scratch, &c) >= 0 && c.typesize > 1;
 	chunk_deinit(&c);
 	return typed;
