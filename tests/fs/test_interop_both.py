@@ -81,11 +81,12 @@ def test_metalayers_of_the_reference_stay(mount):
         urlpath=str(m.stored("f")),
         mode="w",
         contiguous=True,
-        meta={"numbers": [1, 2, 3]},
+        meta={"numbers": [1, 2, 3], "": "nameless"},
         data=blob(1, 100_000, "ramp"),
         cparams={"typesize": 4, "nthreads": 1},
     )
     schunk.vlmeta["history"] = "made by the test" * 100
+    schunk.vlmeta[""] = 5
     del schunk
     m.start()
     with open(m.mnt / "f", "r+b") as f:
@@ -93,9 +94,8 @@ def test_metalayers_of_the_reference_stay(mount):
         os.ftruncate(f.fileno(), 99_999)
     m.unmount()
     schunk = libblosc.open_frame(m.stored("f"))
-    assert (
-        schunk.meta["numbers"] == [1, 2, 3] and schunk.vlmeta["history"] == "made by the test" * 100
-    )
+    assert schunk.meta["numbers"] == [1, 2, 3] and schunk.meta[""] == "nameless"
+    assert schunk.vlmeta["history"] == "made by the test" * 100 and schunk.vlmeta[""] == 5
     expect = blob(1, 100_000, "ramp")
     assert libblosc.chunk_bytes(schunk) == expect[:50_000] + b"changed" + expect[50_007:99_999]
 

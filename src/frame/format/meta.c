@@ -12,8 +12,8 @@ static int parse_entry(struct meta_entry *e, struct view section, struct cursor 
 	int32_t off = msgpack_i32(c);
 	if (c->bad)
 		return CORRUPT("metalayer map is cut or has wrong markers", c->at);
-	if (name.n == 0 || memchr(name.p, 0, name.n))
-		return CORRUPT("metalayer name is empty or holds a NUL", c->at);
+	if (memchr(name.p, 0, name.n))
+		return CORRUPT("metalayer name holds a NUL", c->at);
 	if (off < 0 || (size_t)off >= section.n)
 		return CORRUPT("metalayer lies outside its section", off);
 	memcpy(e->name, name.p, name.n);
