@@ -400,6 +400,21 @@ static int load_data(struct frame *f, const struct root_note *note, struct finge
 }
 
 /*
+ * Another program wrote last, and has kept our note. Its number is that of a root which may still
+ * be in the file, as may those before it: the next one has to be larger, whatever the clock says.
+ */
+static void heed_old_note(struct frame *f, struct view content)
+{
+	struct root_note note;
+	struct buf plain = {0};
+	if (root_note_decode(&note, content, &plain) == 0)
+		f->seq = note.seq;
+	else
+		err_clear(); /* no fault of this root */
+	buf_free(&plain);
+}
+
+/*
  * A contiguous frame of today's format: its fingerprint says whether it is whole, the note whether
  * the frame is ours.
  */
@@ -413,6 +428,8 @@ static int load_marked(struct frame *f)
 		return CORRUPT("no fingerprint behind a trailer of ours", f->info.frame_len);
 	TRY(check_root(f->io, buf_view(&f->head), &f->info, fp));
 	f->had_note = e;
+	if (e && fp.type != TRAILER_TYPE_64)
+		heed_old_note(f, e->content);
 	int rc = 0;
 	if (f->info.nbytes == 0)
 		rc = load_front(f, fp);

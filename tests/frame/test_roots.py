@@ -216,6 +216,44 @@ def test_torn_root_is_recovered(work):
         check_reference(path, old)
 
 
+def test_a_clock_that_went_back(work):
+    """Roots of ours that another program has hidden are older than those that follow it, whatever
+    the clock says: recovery must not go back behind what is durable."""
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        data = make(tool, path)
+    raw = bytearray(path.read_bytes())
+    number = raw.index(b"\xa3seq\xcf") + 5
+    tomorrow = int.from_bytes(raw[number : number + 8], "big") + 86400 * 10**9
+    raw[number : number + 8] = tomorrow.to_bytes(8, "big")
+    path.write_bytes(sealed(bytes(raw)))
+    with Tool() as tool:  # a second root, which leaves the first one as it is
+        more = blob(1, 8192 * 13 - len(data), "noise")
+        tool.do(f"open {path}")
+        tool.do(f"write {len(data)} {more.hex()}")
+        tool.do("commit sync")
+        data += more
+    schunk = libblosc.open_frame(path, "a")
+    schunk.append_data(blob(9, 8192, "noise"))
+    data += blob(9, 8192, "noise")
+    del schunk
+    with Tool() as tool:
+        tool.do(f"open {path}")
+        for at, how in ((8192, "sync"), (16384, "later")):
+            more = blob(at, 8192, "noise")
+            tool.do(f"write {at} {more.hex()}")
+            tool.do(f"commit {how}")
+            if how == "sync":
+                write(data, at, more)
+    raw = bytearray(path.read_bytes())
+    header_len, cbytes, _, _ = lengths(raw)
+    raw[header_len + cbytes + 40] ^= 1  # the last root did not get to the disk whole
+    path.write_bytes(raw)
+    with Tool() as tool:
+        tool.do(f"open {path}")
+        check_ours(tool, data)
+
+
 def test_damage_of_others_is_not_repaired(work):
     path = work / "f.b2frame"
     shutil.copyfile(OWN / "edited.b2frame", path)
