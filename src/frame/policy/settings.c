@@ -147,7 +147,7 @@ static int judge_tune(struct settings *s, const struct settings_words *w, struct
 
 #define BLOCKSIZE_RANDOM (16 << 10) /* of profile=random */
 
-/* Block and chunk sizes: a block is whole items, a chunk whole blocks. */
+/* Block and chunk sizes: a block is whole items, and not larger than the chunk. */
 static int judge_sizes(struct settings *s, const struct settings_words *w, struct option_why *why)
 {
 	uint64_t item = s->pipeline.typesize;
