@@ -24,16 +24,17 @@ def test_what_is_there_stays(full, tmp_path):
     said = compress(full, made, code=1)
     assert f"cframe: {made}/big.b2frame: is there already; --force replaces it\n" in said
     assert f"cframe: {made}/sub: is there already, and no directory\n" in said
-    beside = "would stand beside an entry that has its name in a mount"
-    assert f"cframe: {made}/holes.b2frame: {beside}\n" in said
-    assert f"cframe: {made}/third name of big.b2frame: {beside}\n" in said
+    beside = "would stand beside {}, which has its name in a mount\n"
+    holes = f"cframe: {made}/holes.b2frame: {beside.format('holes.b2f')}"
+    third = f"cframe: {made}/third name of big.b2frame: {beside.format('third name of big')}"
+    assert holes in said and third in said
     assert sorted(os.listdir(tmp_path)) == before, "nothing is written through a link"
     assert (made / "big.b2frame").read_bytes() == b"mine" and (made / "dangling").is_symlink()
     (made / "third name of big").unlink()
     (made / "third name of big.b2frame").mkdir()
     said = compress("--force", full, made, code=1)
     assert f"cframe: {made}/third name of big.b2frame: is a directory, and stays\n" in said
-    assert len(said.splitlines()) == 2 and (made / "sub").is_symlink()
+    assert len(said.splitlines()) == 3 and holes in said and (made / "sub").is_symlink()
     assert (extracted(made / "big.b2frame", tmp_path / "back") / "big").read_bytes() == DATA
     assert not [name for name in os.listdir(made) if name.startswith(".cframe")]
 
@@ -196,17 +197,20 @@ def test_two_sources_with_one_name(tmp_path):
     (tmp_path / "directory/x/inside").touch()
     (tmp_path / "link/x").symlink_to("nowhere")
     (tmp_path / "link/y.b2frame").symlink_to("nowhere")
-    beside = "would stand beside an entry that has its name in a mount"
+    beside = "would stand beside {}, which has its name in a mount\n"
     for first, second in [("file", "directory"), ("file", "link"), ("directory", "file")]:
         made = tmp_path / f"{first} {second}"
+        there, at = ("x", "x.b2frame") if second == "file" else ("x.b2frame", "x")
+        wanted = f"cframe: {made}/{at}: {beside.format(there)}"
         said = compress("--level=9", tmp_path / first, tmp_path / second, made, code=1)
-        at = "x.b2frame" if second == "file" else "x"
-        assert said == f"cframe: {made}/{at}: {beside}\n"
+        assert said == wanted and not os.path.lexists(made / at)
+        # --force replaces what has the same name in the target, and no other entry
+        assert compress("--force", tmp_path / second, made, code=1) == wanted
         assert not os.path.lexists(made / at)
     (tmp_path / "file/y.b2frame").write_bytes(b"called like a frame")
     made = tmp_path / "made"
     said = compress(tmp_path / "link/y.b2frame", tmp_path / "file/y.b2frame", made, code=1)
-    assert said == f"cframe: {made}/y.b2frame.b2frame: {beside}\n"
+    assert said == f"cframe: {made}/y.b2frame.b2frame: {beside.format('y.b2frame')}"
 
 
 def test_a_directory_claims_no_name_of_a_file(tmp_path):

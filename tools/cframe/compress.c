@@ -81,10 +81,10 @@ static bool name(struct walk *w, struct listing *l, struct entry *e, char out[st
 	return !why;
 }
 
-/* True: there is an entry that claims the name `shown`, from its `first` possible name on. */
-static bool has_claimant(int dir, const char *shown, unsigned first)
+/* *other: an entry that claims the name `shown`, from its `first` possible name on. False: none. */
+static bool find_claimant(int dir, const char *shown, unsigned first,
+			  char other[static NAME_MAX + 1])
 {
-	char other[NAME_MAX + 1];
 	struct stat st;
 	bool has = false;
 
@@ -94,33 +94,38 @@ static bool has_claimant(int dir, const char *shown, unsigned first)
 	return has;
 }
 
-/* True: the frame of `shown` would not be shown by that name, or would hide one that is. */
-static bool frame_is_crossed(const struct walk *w, int dir, const char *shown)
+/*
+ * True: the frame of `shown` would not be shown by that name, or would hide one that is, because of
+ * the entry *other.
+ */
+static bool frame_is_crossed(int dir, const char *shown, char other[static NAME_MAX + 1])
 {
 	struct stat st;
 	size_t stem;
 
 	/* A file that is named like a frame is shown by another name. */
 	if (fstatat(dir, shown, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    (suffix_of(shown, &stem) == SUFFIX_NONE || !S_ISREG(st.st_mode)))
+	    (suffix_of(shown, &stem) == SUFFIX_NONE || !S_ISREG(st.st_mode))) {
+		strcpy(other, shown);
 		return true;
-	return !w->target.force && has_claimant(dir, shown, 1);
+	}
+	return find_claimant(dir, shown, 1, other);
 }
 
-/* True: a new directory or link of that name would take the name of a frame. */
-static bool frame_is_hidden(const struct walk *w, int dir, const char *name)
+/* True: a new directory or link of that name would take the name of the frame *other. */
+static bool frame_is_hidden(int dir, const char *name, char other[static NAME_MAX + 1])
 {
 	struct stat st;
 
-	return !w->target.force && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
-	       has_claimant(dir, name, 0);
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 &&
+	       find_claimant(dir, name, 0, other);
 }
 
 static bool may_stand(struct walk *w, const struct item *i)
 {
 	const struct compress *c = (const struct compress *)w;
 	bool frame = S_ISREG(i->st.st_mode), taken;
-	char shown[NAME_MAX + 1];
+	char shown[NAME_MAX + 1], other[NAME_MAX + 1], why[NAME_MAX + 64];
 	int dir = i->folder->fd;
 
 	if (i->folder->made)
@@ -128,11 +133,15 @@ static bool may_stand(struct walk *w, const struct item *i)
 	if (c->later)
 		outputs_wait_path(c->outputs, i->to, frame ? "" : NAMES_NEW_SUFFIX);
 	if (frame && names_join(shown, i->name, strlen(i->name) - strlen(NAMES_NEW_SUFFIX), ""))
-		taken = frame_is_crossed(w, dir, shown);
+		taken = frame_is_crossed(dir, shown, other);
 	else
-		taken = frame_is_hidden(w, dir, i->name);
-	if (taken)
-		item_say_taken(w, i, "would stand beside an entry that has its name in a mount");
+		taken = frame_is_hidden(dir, i->name, other);
+	/* With --force, too: that replaces what has the same name in the target. */
+	if (taken) {
+		snprintf(why, sizeof why, "would stand beside %s, which has its name in a mount",
+			 other);
+		item_say_taken(w, i, why);
+	}
 	return !taken;
 }
 
