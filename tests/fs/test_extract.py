@@ -1,17 +1,20 @@
 """cframe extract: what a mount of the directory would show, without one."""
 
 import contextlib
+import errno
 import os
 import resource
 import shutil
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from libcompress import start
 from libdata import blob
+from libfault import Fault
 from libmount import CFRAME, REPO, SLOWNESS
 from libtree import assert_same, cframe, small_disk
 
@@ -370,6 +373,17 @@ def test_a_full_disk(mount, root):
         said = extract("-C", plain, m.backing, code=1)
         assert said == f"cframe: {plain}/large: No space left on device\n"
         assert os.listdir(plain) == ["small"]
+
+
+def test_what_the_disk_has_not_taken_is_told(tmp_path):
+    """The frames may be removed when it ends."""
+    store, plain = tmp_path / "store", tmp_path / "plain"
+    (tmp_path / "x").write_bytes(DATA)
+    cframe("compress", tmp_path / "x", store)
+    program = SimpleNamespace(argv=[CFRAME, "extract", "-C", plain, store])
+    Fault(program, tmp_path / "fault").set(1, Fault.SYNC, errno.EIO)
+    got = subprocess.run(program.argv, stderr=-1, text=True)
+    assert (got.returncode, got.stderr) == (1, f"cframe: {plain}: Input/output error\n")
 
 
 def test_the_limit_of_file_sizes(tmp_path):

@@ -195,8 +195,10 @@ static int run(struct extract *x, const char *where, struct target t, char **pat
 		progress_start();
 	for (; *path; path++)
 		extract_path(&x->walk, *path);
+	/* Before anybody removes the frames. */
+	rc = syncfs(x->walk.target.root) < 0 ? -errno : 0;
 	progress_end();
-	return x->walk.failed;
+	return rc < 0 ? walk_fail(&x->walk, rc) : x->walk.failed;
 }
 
 int extract_main(int argc, char **argv)
