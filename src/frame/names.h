@@ -4,7 +4,7 @@
  *
  *   x.b2frame, x.b2f, x.b2   a frame              x
  *   x.b2nd                   an array             x.npy
- *   x.b2frame/               a sparse frame       x
+ *   x.b2frame/, ...          a sparse frame       x
  *   *.b2lock                 lock sidecars        hidden
  *   .cframefs-intent         the intent log       hidden
  *   .cframe-0123456789abcdef unfinished files     hidden
