@@ -71,14 +71,15 @@ def test_a_sparse_frame(mount, blosc2):
     assert round(json.loads(info.stdout)["ratio"], 2) == told[2]
 
 
-def test_a_frame_that_may_not_be_read_is_no_plain_file(work, root):
-    frame = work / "x.b2frame"
-    frame.write_bytes(FRAME.read_bytes())
-    frame.chmod(0)
-    command = [CFRAME, "ls", work]
-    got = subprocess.run(command, capture_output=True, text=True, **as_nobody(work))
-    assert (got.returncode, got.stdout) == (1, "")
-    assert got.stderr == f"cframe: {work}/x: Permission denied\n"
+def test_a_frame_that_may_not_be_read_is_no_plain_file(mount, root):
+    m = mount("allow_other")
+    m.stored("x").write_bytes(FRAME.read_bytes())
+    m.stored("x").chmod(0)
+    for top in m.backing, m.mnt:
+        command = [CFRAME, "ls", top]
+        got = subprocess.run(command, capture_output=True, text=True, **as_nobody(top))
+        assert (got.returncode, got.stdout) == (1, "")
+        assert got.stderr == f"cframe: {top}/x: Permission denied\n"
 
 
 def test_what_cannot_be_read_is_told(tmp_path):

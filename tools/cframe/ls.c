@@ -41,15 +41,18 @@ static void fail(struct ls *ls, const char *path, int rc)
 	tool_fail(path, rc);
 }
 
-/* Asks the mount about a file. If it says nothing, the values stay. */
-static void ask_mount(int dir, const char *name, uint64_t *stored)
+/* Asks the mount about a file. If it says nothing, the value stays. */
+static int ask_mount(int dir, const char *name, uint64_t *stored)
 {
 	char text[32] = "";
 	int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd >= 0 && fgetxattr(fd, MOUNT_STORED, text, sizeof text - 1) > 0)
+
+	if (fd < 0)
+		return -errno;
+	if (fgetxattr(fd, MOUNT_STORED, text, sizeof text - 1) > 0)
 		*stored = strtoull(text, NULL, 10);
-	if (fd >= 0)
-		close(fd);
+	close(fd);
+	return 0;
 }
 
 static void list_file(struct ls *ls, struct listing *l, const struct entry *e, const char *path)
@@ -57,12 +60,12 @@ static void list_file(struct ls *ls, struct listing *l, const struct entry *e, c
 	uint64_t size, stored;
 	int rc = e->rc < 0 ? e->rc : listing_size(l, e, &size, &stored);
 
+	if (rc >= 0 && ls->in_mount)
+		rc = ask_mount(l->fd, e->name, &stored);
 	if (rc < 0) {
 		fail(ls, path, rc);
 		return;
 	}
-	if (ls->in_mount)
-		ask_mount(l->fd, e->name, &stored);
 	if (!ls->totals)
 		print_row(ls, stored, size, path);
 	ls->files++;
