@@ -118,6 +118,26 @@ def test_a_second_run_finishes_the_directories_of_the_first(full, tmp_path):
     os.chmod(full / "closed", 0o755)
 
 
+def test_a_target_that_is_made_is_as_closed_as_its_source(full, tmp_path):
+    """One that was there, or has several sources, keeps its own attributes."""
+    made, back, there = (tmp_path / name for name in ("made", "back", "there"))
+    there.mkdir(0o711)
+    os.chmod(full, 0o700)
+    os.setxattr(full, "user.mine", b"1")
+    os.utime(full, ns=(1, MTIME))
+    compress(full, made)
+    cframe("extract", "-C", back, made)
+    for top in made, back:
+        assert (top.stat().st_mode & 0o7777, top.stat().st_mtime_ns) == (0o700, MTIME)
+        assert os.getxattr(top, "user.mine") == b"1"
+    compress(full, there)
+    compress(full / "big", full / "sub/deep", tmp_path / "several")
+    compress(full / "big", tmp_path / "one")
+    assert there.stat().st_mode & 0o7777 == 0o711
+    (tmp_path / "new").mkdir()
+    assert len({(tmp_path / name).stat().st_mode for name in ("several", "one", "new")}) == 1
+
+
 def test_directories_of_others_stay_as_they_are(work, root):
     plain, made = work / "plain", work / "made"
     (plain / "shared").mkdir(parents=True)

@@ -271,7 +271,9 @@ static const char *target_problem(const struct compress *c)
 static int run(struct compress *c, char **source, const char *where)
 {
 	int rc = walk_init(&c->walk, &ops, where,
-			   (struct target){.force = c->force, .update = c->update});
+			   (struct target){.force = c->force,
+					   .update = c->update,
+					   .alone = source[0] && !source[1]});
 	if (rc < 0)
 		return walk_fail(&c->walk, rc);
 	const char *problem = target_problem(c);

@@ -222,6 +222,7 @@ int extract_main(int argc, char **argv)
 	}
 	if (argc == optind)
 		return tool_usage(argv[0]);
+	t.alone = argc - optind == 1;
 	int code = run(&x, where, t, argv + optind);
 	scratch_close(x.s);
 	walk_deinit(&x.walk);

@@ -62,7 +62,7 @@ static bool is_as_asked(const struct walk *w, const struct folder *f)
 
 static void finish_folder(struct walk *w, struct folder *f)
 {
-	struct item i = {.from = f->to, .to = f->to};
+	struct item i = {.from = *f->to ? f->to : w->where, .to = f->to};
 	int rc = give_attributes(f->fd, &f->st, &f->extras);
 
 	if (rc < 0)

@@ -175,11 +175,24 @@ static struct folder *root_folder(struct walk *w)
 	return f;
 }
 
+/* A target that was made for all of a directory gets its attributes: it may be closed to others. */
+static void make_root_like(struct folder *root, int from)
+{
+	if (fstat(from, &root->st) < 0)
+		return;
+	root->is_root = false;
+	root->made = true;
+	extras_load(&root->extras, from);
+	(void)fchmod(root->fd, (root->st.st_mode & 0777) | 0700);
+}
+
 void walk_all(struct walk *w, int from)
 {
 	struct folder *root = root_folder(w);
 	if (!root)
 		return;
+	if (w->made_root && w->target.alone)
+		make_root_like(root, from);
 	walk_directory(w, from, root);
 	folder_put(w, root);
 }

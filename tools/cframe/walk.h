@@ -14,6 +14,7 @@ struct target {
 	int root;    /* descriptor of the directory that they all go to     */
 	bool force;  /* existing files are replaced                         */
 	bool update; /* existing files are replaced if the source is newer  */
+	bool alone;  /* all of them come from one source                    */
 	struct links links;
 };
 
@@ -23,7 +24,7 @@ struct target {
  */
 struct folder {
 	int fd;
-	bool is_root;   /* the user has named it, and sees to its attributes */
+	bool is_root;   /* keeps its attributes: the user sees to them */
 	bool made;      /* it was not there before                       */
 	unsigned users; /* under walk.lock: the walk, and files in progress */
 	struct stat st; /* those of the source directory                 */
