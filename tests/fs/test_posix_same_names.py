@@ -13,8 +13,10 @@ from libposix import (
     RENAME_NOREPLACE,
     Dir,
     error_of,
+    handle_of,
     in_child,
     link_descriptor,
+    open_handle,
     renameat2,
 )
 from libstory import Stories, assert_same_story, attributes, listing, opened, try_open
@@ -185,6 +187,23 @@ def unlinked_but_open(top):
         error_of(lambda: os.open("x", os.O_CREAT | os.O_RDWR, dir_fd=fd)),
     )
     os.close(fd)
+
+
+@story
+def handles_of_files_that_are_gone(top):
+    """New inodes get the memory of old ones, but are not opened by their handles."""
+    with opened(top, os.O_RDONLY) as directory:
+        (top / "here").write_bytes(b"here")
+        with contextlib.closing(open(open_handle(directory, handle_of(top / "here")))) as file:
+            yield file.read()
+        old = []
+        for n in range(20):
+            (top / f"old{n}").write_bytes(b"old")
+            old.append(handle_of(top / f"old{n}"))
+            os.unlink(top / f"old{n}")
+        for n in range(200):
+            (top / f"new{n}").write_bytes(b"new")
+        yield {error_of(lambda h=h: os.close(open_handle(directory, h))) for h in old}
 
 
 @story

@@ -54,6 +54,28 @@ def link_descriptor(fd, new):
     )
 
 
+class _FileHandle(ctypes.Structure):
+    _fields_ = (
+        ("size", ctypes.c_uint),
+        ("type", ctypes.c_int),
+        ("bytes", ctypes.c_ubyte * 128),
+    )
+
+
+def handle_of(path):
+    handle, mount = _FileHandle(size=128), ctypes.c_int()
+    found = _libc.name_to_handle_at(
+        AT_FDCWD, os.fsencode(path), ctypes.byref(handle), ctypes.byref(mount), 0
+    )
+    _check(found)
+    return handle
+
+
+def open_handle(directory, handle):
+    """Needs CAP_DAC_READ_SEARCH. `directory`: a descriptor on the same file system."""
+    return _check(_libc.open_by_handle_at(directory, ctypes.byref(handle), os.O_RDONLY))
+
+
 def fallocate(fd, mode, offset, length):
     _check(_libc.fallocate(fd, mode, ctypes.c_int64(offset), ctypes.c_int64(length)))
 

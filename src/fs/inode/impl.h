@@ -16,6 +16,7 @@ struct inodes {
 	unsigned nfds;                  /* descriptors that inodes have */
 	unsigned others;                /* open directories, files that are no frames, lock files */
 	unsigned limit;                 /* of the process; fixed */
+	uint32_t generation;            /* of the inode that was added last */
 	atomic_uint nameless;           /* files without a name that are not closed yet */
 	_Atomic uint64_t nameless_when; /* meter_now when the last one lost its name; 0: none has */
 	atomic_uint renaming;           /* changes of names under way ...                   */

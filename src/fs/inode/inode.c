@@ -117,6 +117,7 @@ int inodes_open(struct inodes **out, struct backing *b, unsigned long limit)
 	pthread_mutex_init(&root->caps.lock, NULL);
 	t->backing = b;
 	t->limit = (unsigned)min_u64(limit, INT_MAX);
+	t->generation = (uint32_t)meter_now(); /* nor those of an earlier mount */
 	t->nfds = 1;
 	t->root = root;
 	root->key = (struct inode_key){st.st_dev, st.st_ino, NODE_PLAIN};
@@ -177,6 +178,7 @@ static struct inode *add(struct inodes *t, const struct entry *e)
 		return NULL;
 	n->key = (struct inode_key){e->st.st_dev, e->st.st_ino, e->probed.kind};
 	n->type = e->st.st_mode & S_IFMT;
+	n->generation = ++t->generation;
 	n->fd = -1;
 	n->attr_changes = 1;
 	n->made = e->made;

@@ -122,6 +122,7 @@ struct inode {
 	atomic_bool detached;
 	struct inode *next_detached, **detached_link;
 	mode_t type;              /* S_IFMT bits of the backing file; fixed */
+	uint32_t generation;      /* another inode at this address has another; fixed */
 
 	pthread_mutex_t lock;     /* for what follows; its place in the order: fs.h */
 	struct file *file;        /* open frame */

@@ -236,6 +236,7 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 	note_entry(n, e, settled);
 	*out = (struct fuse_entry_param){
 		.ino = ops_ino(fs, n),
+		.generation = n->generation,
 		.attr = e->st,
 		.entry_timeout = fs->opt.entry_timeout,
 		.attr_timeout = fs->opt.attr_timeout,
