@@ -3,6 +3,7 @@ unmounts when it is asked to end."""
 
 import itertools
 import os
+import resource
 import signal
 import subprocess
 import threading
@@ -177,6 +178,25 @@ def test_a_signal_when_descriptors_have_run_out(mount):
         error_of(os.close, fd)
     m.start()
     assert [(m.mnt / name).read_bytes() for name in ("a", "f0")] == data
+
+
+@pytest.mark.release
+def test_a_signal_when_many_names_are_known_and_much_is_open(mount):
+    m = mount("entry_timeout=100,attr_timeout=100")
+    for n in range(15_000):
+        os.symlink("nowhere", m.backing / f"name{n}")
+    assert sum(e.stat(follow_symlinks=False).st_size for e in os.scandir(m.mnt)) == 105_000
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = min(10_000, limits[1] - 100)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most + 100, limits[1]))
+    fds = [os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT) for _ in range(most)]
+    began = time.monotonic()
+    m.terminate()
+    took = time.monotonic() - began
+    for fd in fds:
+        error_of(os.close, fd)
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert took < 4 * SLOWNESS
 
 
 @pytest.mark.concurrent

@@ -281,17 +281,25 @@ void inode_detach(struct inodes *t, struct inode *n)
 	pthread_mutex_unlock(&t->lock);
 }
 
-struct inode *inodes_any_open(struct inodes *t)
+static void chain_if_open(struct inode *n, struct inode **all)
 {
-	struct inode *n;
+	if (!n->handles)
+		return;
+	n->next_open = *all;
+	*all = n;
+}
+
+struct inode *inodes_all_open(struct inodes *t)
+{
+	struct inode *n, *all = NULL;
 
 	pthread_mutex_lock(&t->lock);
-	for (n = t->table; n && !n->handles; n = n->hh.next)
-		;
-	for (n = n ? n : t->detached; n && !n->handles; n = n->next_detached)
-		;
+	for (n = t->table; n; n = n->hh.next)
+		chain_if_open(n, &all);
+	for (n = t->detached; n; n = n->next_detached)
+		chain_if_open(n, &all);
 	pthread_mutex_unlock(&t->lock);
-	return n;
+	return all;
 }
 
 void inode_get(struct inodes *t, struct inode *n)

@@ -111,7 +111,10 @@ struct inode {
 	struct link *links;        /* the newest name first */
 	struct treap names;        /* the same, since there may be many thousands */
 	struct inode *lru_newer, *lru_older;
-	struct inode *next_orphan; /* while being erased */
+	union {
+		struct inode *next_orphan; /* while being erased */
+		struct inode *next_open;   /* before: inodes_all_open */
+	};
 	int fd;                   /* as above, like the two flags */
 	unsigned pins;            /* fd must not be closed */
 	bool readable, promoted;
@@ -223,8 +226,11 @@ bool inode_is_number(struct inodes *t, const struct inode *n, const struct stat 
  */
 NODISCARD int inode_renumber(struct inodes *t, struct inode *n, int fd);
 
-/* Any inode with open handles, or NULL. For the end, when no more requests are served. */
-struct inode *inodes_any_open(struct inodes *t);
+/*
+ * The inodes with open handles, chained by next_open; NULL: none has any. For the end, when no more
+ * requests are served.
+ */
+struct inode *inodes_all_open(struct inodes *t);
 
 /* The kind as which a frame with this device and inode number is open; NODE_PLAIN: none is. */
 enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st);

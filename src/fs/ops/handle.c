@@ -58,10 +58,15 @@ void ops_close_handle(struct fs *fs, struct handle *h)
 
 void ops_close_all(struct fs *fs)
 {
-	struct inode *n;
+	struct inode *next, *n = inodes_all_open(fs->inodes);
 
-	while ((n = inodes_any_open(fs->inodes)))
-		ops_close_handle(fs, n->handles);
+	for (; n; n = next) {
+		next = n->next_open;
+		inode_get(fs->inodes, n); /* its handles may be all that is left of it */
+		while (n->handles)
+			ops_close_handle(fs, n->handles);
+		inode_put(fs->inodes, n, 1);
+	}
 }
 
 /*
