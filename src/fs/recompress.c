@@ -226,15 +226,10 @@ static bool work_on_all(struct recompress *r, struct inode *n, const struct entr
  */
 static struct inode *enter(struct recompress *r, struct inode *dir, int dirfd, struct entry *e)
 {
-	struct stat st;
-
 	struct inode *n = inode_from_entry(r->fs->inodes, dir, e);
-	if (!n)
-		return NULL;
-	if (fstatat(dirfd, e->backing, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    inode_is_number(r->fs->inodes, n, &st))
+
+	if (!n || inode_link_check(r->fs->inodes, n, dir, dirfd, e->backing))
 		return n;
-	inode_link_remove(r->fs->inodes, n, dir, e->backing);
 	inode_put(r->fs->inodes, n, 1);
 	return NULL;
 }

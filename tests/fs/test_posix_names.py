@@ -6,6 +6,8 @@ import os
 import socket
 import stat
 import subprocess
+import threading
+import time
 
 import pytest
 
@@ -241,6 +243,39 @@ def test_an_overlay_has_its_upper_layer_here(mount, work):
         assert is_whiteout(upper / "moved") and is_whiteout(upper / "removed")
     finally:
         umount(merged, "-l")
+
+
+def ask_until_gone(path):
+    while error_of(os.stat, path) is None:
+        pass
+
+
+def test_a_name_that_is_looked_up_while_it_changes(mount):
+    """The kernel may ask for a name that it knows at any time, also while it is renamed. The old
+    one must not become the newest again: by that the directory is opened, once its descriptor was
+    closed for those of others."""
+    m = mount("entry_timeout=0,attr_timeout=0", start=False)
+    m.argv = ["prlimit", "--nofile=60:60", *m.argv]
+    m.start()
+    for n in range(40):
+        (m.mnt / f"other{n}").mkdir()
+    for n in range(100):
+        directory = m.mnt / f"old{n}"
+        directory.mkdir()
+        (directory / "f").touch()
+        held = os.open(directory, os.O_PATH)
+        askers = [threading.Thread(target=ask_until_gone, args=(directory,)) for _ in range(3)]
+        for asker in askers:
+            asker.start()
+        time.sleep(0.002)
+        os.rename(directory, m.mnt / f"new{n}")
+        for asker in askers:
+            asker.join()
+        for k in range(40):
+            os.stat(m.mnt / f"other{k}")
+        error = error_of(os.stat, "f", dir_fd=held)
+        os.close(held)
+        assert error is None
 
 
 def test_rename_of_an_open_dirty_file(mount):

@@ -286,14 +286,14 @@ static bool has_lost_name(struct inodes *t, struct inode *n)
 	struct named by;
 	struct stat st;
 
-	unsigned before = atomic_load(&t->renames);
-	if (atomic_load(&t->renaming) || inode_enter_name(t, n, &by) < 0)
+	unsigned before = inodes_renames(t);
+	if (!before || inode_enter_name(t, n, &by) < 0)
 		return false;
 	bool lost = fstatat(by.dirfd, by.name, &st, AT_SYMLINK_NOFOLLOW) < 0
 			    ? errno == ENOENT
 			    : !inode_is_number(t, n, &st);
 	inode_leave_name(t, &by);
-	return lost && atomic_load(&t->renames) == before;
+	return lost && inodes_renames(t) == before;
 }
 
 bool inode_was_replaced(struct inodes *t, struct inode *n)

@@ -20,7 +20,7 @@ struct inodes {
 	atomic_uint nameless;           /* files without a name that are not closed yet */
 	_Atomic uint64_t nameless_when; /* meter_now when the last one lost its name; 0: none has */
 	atomic_uint renaming;           /* changes of names under way ...                   */
-	atomic_uint renames;            /* ... and how many there have been                 */
+	atomic_uint renames;            /* ... and how many there have been, and one more   */
 	struct backing *backing;
 	struct inode *root;
 };

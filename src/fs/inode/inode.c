@@ -119,6 +119,7 @@ int inodes_open(struct inodes **out, struct backing *b, unsigned long limit)
 	t->limit = (unsigned)min_u64(limit, INT_MAX);
 	t->generation = (uint32_t)meter_now(); /* nor those of an earlier mount */
 	t->nfds = 1;
+	t->renames = 1;
 	t->root = root;
 	root->key = (struct inode_key){st.st_dev, st.st_ino, NODE_PLAIN};
 	root->type = S_IFDIR;

@@ -285,10 +285,21 @@ bool inode_was_replaced(struct inodes *t, struct inode *n);
 void inodes_rename_begin(struct inodes *t);
 void inodes_rename_end(struct inodes *t);
 
+/* How many such requests there have been; 0: one is under way. */
+unsigned inodes_renames(const struct inodes *t);
+
 /* To be called when an inode has got a name in the backing directory, or lost one. */
 void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing);
 void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent,
 		       const char *backing);
+
+/*
+ * To be called after inode_from_entry, if names may have changed since the entry was found in
+ * `dirfd`: a request that has taken the name away could not tell the inode, which got it only then.
+ * False: it was taken away, and the inode does not have it.
+ */
+bool inode_link_check(struct inodes *t, struct inode *n, struct inode *parent, int dirfd,
+		      const char *backing);
 
 /*
  * Gives an O_PATH descriptor to an inode that has lost a name: without one it could never be opened

@@ -116,7 +116,20 @@ void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent, 
 	table_unlock(t);
 }
 
-/* In this order: has_lost_name (inode/fd.c) looks at them in the other. */
+bool inode_link_check(struct inodes *t, struct inode *n, struct inode *parent, int dirfd,
+		      const char *backing)
+{
+	struct stat st;
+
+	bool gone = fstatat(dirfd, backing, &st, AT_SYMLINK_NOFOLLOW) < 0
+			    ? errno == ENOENT
+			    : !inode_is_number(t, n, &st);
+	if (gone)
+		inode_link_remove(t, n, parent, backing);
+	return !gone;
+}
+
+/* In this order: inodes_renames looks at them in the other. */
 void inodes_rename_begin(struct inodes *t)
 {
 	atomic_fetch_add(&t->renaming, 1);
@@ -126,6 +139,12 @@ void inodes_rename_begin(struct inodes *t)
 void inodes_rename_end(struct inodes *t)
 {
 	atomic_fetch_sub(&t->renaming, 1);
+}
+
+unsigned inodes_renames(const struct inodes *t)
+{
+	unsigned n = atomic_load(&t->renames);
+	return atomic_load(&t->renaming) ? 0 : n;
 }
 
 void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1])

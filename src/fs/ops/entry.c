@@ -256,8 +256,14 @@ int ops_enter_found(struct fs *fs, struct inode *parent, int dirfd, const char *
 	struct finder finder = ops_finder(fs);
 	struct entry e;
 
+	unsigned before = inodes_renames(fs->inodes);
 	TRY(entry_find(&finder, dirfd, name, &e));
-	return ops_enter(fs, parent, &e, out);
+	TRY(ops_enter(fs, parent, &e, out));
+	/* The kernel asks for a name that it knows at any time, also while somebody changes it. */
+	if (!before || inodes_renames(fs->inodes) != before)
+		(void)inode_link_check(fs->inodes, ops_inode(fs, out->ino), parent, dirfd,
+				       e.backing);
+	return 0;
 }
 
 void ops_reply_entry(fuse_req_t req, int rc, const struct fuse_entry_param *e)
