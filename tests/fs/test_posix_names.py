@@ -6,6 +6,7 @@ import os
 import socket
 import stat
 import subprocess
+import sys
 import threading
 import time
 
@@ -276,6 +277,40 @@ def test_a_name_that_is_looked_up_while_it_changes(mount):
         error = error_of(os.stat, "f", dir_fd=held)
         os.close(held)
         assert error is None
+
+
+RENAMES = """
+import os, sys
+name = sys.argv[1]
+while True:
+    os.rename(name, f"{name}-new")
+    os.rename(f"{name}-new", name)
+"""
+
+
+def test_a_directory_that_is_held_while_it_is_renamed(mount):
+    """Its descriptor in the daemon was closed for those of others. It is opened by a name that may
+    be gone by then, and the new one is not known for a moment."""
+    m = mount("entry_timeout=100,attr_timeout=0", start=False)
+    m.argv = ["prlimit", "--nofile=60:60", *m.argv]
+    m.start()
+    names = [m.mnt / f"d{n}" for n in range(3)]
+    others = [m.mnt / f"other{n}" for n in range(20)]
+    for name in names + others:
+        name.mkdir()
+    held = [os.open(name, os.O_PATH) for name in names]
+    renaming = [subprocess.Popen([sys.executable, "-c", RENAMES, name]) for name in names]
+    errors = set()
+    for _ in range(400):
+        for other in others:
+            os.stat(other)
+        errors |= {error_of(os.fstat, fd) for fd in held}
+    for process in renaming:
+        process.kill()
+        process.wait()
+    for fd in held:
+        os.close(fd)
+    assert errors == {None}
 
 
 def test_rename_of_an_open_dirty_file(mount):

@@ -1,6 +1,8 @@
 /* The descriptors of inodes. */
 #include "fs/inode/impl.h"
 
+#include "base/clock.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -145,20 +147,43 @@ void table_fd_unlist(struct inodes *t, struct inode *n)
 		lru_remove(t, n);
 }
 
-static int open_by_name(struct inodes *t, struct inode *n)
+/* 0: the name is not there, or that of another file. Its directory could be opened. */
+static int try_name(struct inodes *t, struct inode *n, int *fd)
 {
 	struct named by;
 	struct stat st;
 	uint64_t birth;
 
 	TRY(inode_enter_name(t, n, &by));
-	int fd = backing_find(t->backing, by.dirfd, by.name, &st, &birth);
+	*fd = backing_find(t->backing, by.dirfd, by.name, &st, &birth);
 	inode_leave_name(t, &by);
-	if (fd >= 0 && !inode_is_number(t, n, &st)) {
-		close(fd);
-		return -ESTALE;
+	if (*fd < 0)
+		return *fd == -ENOENT ? 0 : *fd;
+	if (inode_is_number(t, n, &st))
+		return 1;
+	close(*fd);
+	return 0;
+}
+
+/* How long a request that changes a name may take to tell the inode: some 50 ms. */
+#define TRIES 50
+#define NAP_MIN 50000
+#define NAP_MAX 1000000
+
+static int open_by_name(struct inodes *t, struct inode *n)
+{
+	uint64_t nap = NAP_MIN;
+
+	for (int i = 0; i < TRIES; i++) {
+		unsigned before = inodes_renames(t);
+		int fd, rc = try_name(t, n, &fd);
+		if (rc != 0)
+			return rc < 0 ? rc : fd;
+		if (before && inodes_renames(t) == before)
+			break;
+		clock_nap(&nap, NAP_MAX);
 	}
-	return fd == -ENOENT ? -ESTALE : fd;
+	return -ESTALE;
 }
 
 /* So many levels without a descriptor are opened by recursion. */
