@@ -104,7 +104,7 @@ void large_press(struct large *l, int64_t bytes)
 bool large_borrow(struct large *l, uint64_t bytes)
 {
 	pthread_mutex_lock(&l->lock);
-	bool fits = l->used + l->pressed + bytes <= BESIDE + cache_max(l->cache) / 2;
+	bool fits = l->used + l->pressed + bytes <= (BESIDE + cache_max(l->cache)) / 2;
 	if (fits) {
 		l->pressed += bytes;
 		lend(l);

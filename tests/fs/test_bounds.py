@@ -76,7 +76,7 @@ def test_memory_with_large_chunks(mount, how):
             os.fsync(f)
 
     together(8, write)
-    held_to(m, (64 + 8 + 40 + 4 * 8) * MiB)
+    held_to(m, (64 + 8 + 32 + 4 * 8) * MiB)
     for k in range(8):
         data = (m.mnt / f"f{k}").read_bytes()
         assert (
