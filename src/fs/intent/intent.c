@@ -131,23 +131,36 @@ void intent_close(struct intent *log)
 	mem_free(log);
 }
 
-static int make_file(struct intent *log)
+/* Its name has to outlive a power cut as well. */
+static int settle_file(struct intent *log)
 {
 	struct stat st;
 
-	log->fd = openat(log->backing->root, NAMES_INTENT,
-			 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	/* this thread may have the umask of somebody for whom it has made a file (caller.h) */
-	if (log->fd < 0 || fchmod(log->fd, 0600) < 0)
-		return -errno;
-	log->room = 0;
-	if (fstatat(log->backing->root, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fchmod(log->fd, 0600) < 0 ||
+	    fstatat(log->backing->root, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	log->inode = st.st_ino;
-	/* Its name has to outlive a power cut as well. */
 	if (log->backing->lock >= 0 && fsync(log->backing->lock) < 0 && errno != EINVAL)
 		return -errno;
 	return 0;
+}
+
+/* After a failure there is none, so that the next one has all of this again. */
+static int make_file(struct intent *log)
+{
+	log->fd = openat(log->backing->root, NAMES_INTENT,
+			 O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (log->fd < 0)
+		return -errno;
+	log->room = 0;
+	int rc = settle_file(log);
+	if (rc < 0) {
+		close(log->fd);
+		log->fd = -1;
+		IGNORE(unlinkat(log->backing->root, NAMES_INTENT, 0));
+	}
+	return rc;
 }
 
 /* No record is needed: the next one is the first of a new generation. The lock is held. */
