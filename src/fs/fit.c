@@ -13,7 +13,7 @@ static bool lower(struct options *o, uint64_t cache, uint64_t dirty_max)
 		return false;
 	o->cache = min_u64(o->cache, cache);
 	o->dirty_max = min_u64(o->dirty_max, dirty_max);
-	options_set_chunksize_most(o);
+	options_set_sizes_most(o);
 	return true;
 }
 

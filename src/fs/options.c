@@ -185,10 +185,24 @@ static int judge_recompress(struct parse *p)
 	return 0;
 }
 
-void options_set_chunksize_most(struct options *o)
+/*
+ * While a block is decoded there are its stored bytes, two buffers between its filters, and itself:
+ * at most what large_most (large.h) grants.
+ */
+#define BLOCK_COPIES 5
+#define BLOCKS_BESIDE (32u << 20)
+
+static uint64_t whole_mib(uint64_t bytes)
 {
-	uint64_t whole = o->dirty_max / 2 & ~((uint64_t)SETTINGS_CHUNKSIZE - 1);
-	o->settings.chunksize_most = max_u64(whole, SETTINGS_CHUNKSIZE);
+	return bytes & ~((1ull << 20) - 1);
+}
+
+void options_set_sizes_most(struct options *o)
+{
+	uint64_t blocks = min_u64(o->cache, UINT64_MAX / 2) + BLOCKS_BESIDE;
+
+	o->settings.chunksize_most = max_u64(whole_mib(o->dirty_max / 2), SETTINGS_CHUNKSIZE);
+	o->settings.blocksize_most = whole_mib(blocks / BLOCK_COPIES);
 }
 
 /*
@@ -204,19 +218,28 @@ uint64_t options_chunksize_writable(const struct options *o)
 	return max_u64(all / CHUNK_COPIES, o->settings.chunksize_most);
 }
 
-static int judge_settings(struct parse *p)
+/* `share`: what of the other options `most` is. */
+static int judge_size(struct parse *p, const char *name, uint64_t bytes, uint64_t most,
+		      const char *share)
 {
 	char size[OPTION_SIZE_MAX], why[80];
-	uint64_t most;
 
-	TRY(settings_judge(&p->o.settings, &p->words, &p->why));
-	options_set_chunksize_most(&p->o);
-	most = p->o.settings.chunksize_most;
-	if (p->o.settings.chunksize <= most)
+	if (bytes <= most)
 		return 0;
 	option_spell_size(most, size);
-	snprintf(why, sizeof why, "is %s at most, half of dirty_max", size);
-	return refuse(p, "option", "chunksize", why);
+	snprintf(why, sizeof why, "is %s at most, %s", size, share);
+	return refuse(p, "option", name, why);
+}
+
+static int judge_settings(struct parse *p)
+{
+	const struct settings *s = &p->o.settings;
+
+	TRY(settings_judge(&p->o.settings, &p->words, &p->why));
+	options_set_sizes_most(&p->o);
+	TRY(judge_size(p, "chunksize", s->chunksize, s->chunksize_most, "half of dirty_max"));
+	return judge_size(p, "blocksize", s->pipeline.blocksize, s->blocksize_most,
+			  "a fifth of cache and 32M");
 }
 
 int options_set_read_only(struct options *o)

@@ -47,11 +47,12 @@ void options_help(void);
 NODISCARD int options_set_read_only(struct options *o);
 
 /*
- * Sets settings.chunksize_most, the largest chunk size for new files: half of dirty_max in whole
- * MiB, but at least 1 MiB. If a chunk did not fit into dirty_max, every part of it that is written
- * would cause all earlier parts to be encoded again. To be called after dirty_max has changed.
+ * Sets the largest sizes for new files, in whole MiB; to be called after cache or dirty_max has
+ * changed. Of chunks half of dirty_max, but at least 1 MiB: if a chunk did not fit into that, every
+ * part of it that is written would cause all earlier parts to be encoded again. Of blocks what can
+ * be read within the cache's share (large.h), since whoever changes a part of a chunk reads it.
  */
-void options_set_chunksize_most(struct options *o);
+void options_set_sizes_most(struct options *o);
 
 /* The largest chunk size, in any frame, with which files can be written within these options. */
 uint64_t options_chunksize_writable(const struct options *o);

@@ -394,6 +394,20 @@ def test_writers_of_large_chunks(mount, chunk, codec):
     m.unmount()
 
 
+def test_blocks_that_are_too_large_to_be_read_are_not_made(mount):
+    """What is appended to such a chunk would be refused after write(2) had taken it."""
+    m = mount("cache=8M,chunksize=16M,pipeline=delta+shuffle:4+lz4")
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
+    os.setxattr(fd, "user.cframefs.blocksize", b"16M")
+    data = numbers(0, 15 * MiB // 4).tobytes()
+    for at, more in (0, data), (len(data), b"more"):
+        os.pwrite(fd, more, at)
+        os.fsync(fd)
+    os.close(fd)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data + b"more"
+
+
 @pytest.fixture
 def strict_turns():
     """On one processor, without preemption: whoever is ready first runs until it waits."""

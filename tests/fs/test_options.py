@@ -157,6 +157,7 @@ def test_a_bad_option_is_named(dirs, option):
         ("chunksize=2G", "from 4K to 1G"),
         ("cache=1K", "less than 1M"),
         ("chunksize=64M", "32M at most, half of dirty_max"),
+        ("chunksize=16M,blocksize=16M,cache=8M", "8M at most, a fifth of cache and 32M"),
         ("chunksize=3584K,dirty_max=7M", "3M at most"),
         ("codec=snappy", "known: store, blosclz, lz4"),
         ("filter=sharpen", "option filter 'sharpen': no filter"),

@@ -170,6 +170,7 @@ int settings_judge(struct settings *s, const struct settings_words *w, struct op
 	*s = (struct settings){
 		.chunksize = w->chunksize ? w->chunksize : SETTINGS_CHUNKSIZE,
 		.chunksize_most = SETTINGS_CHUNKSIZE_MAX,
+		.blocksize_most = SETTINGS_BLOCKSIZE_MAX,
 	};
 	TRY(judge_pipeline(s, w, why));
 	TRY(judge_tune(s, w, why));

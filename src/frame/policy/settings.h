@@ -35,7 +35,7 @@ struct settings {
 	bool level_auto;          /* the level follows the load                */
 	enum settings_tune tune;  /* off when filter, typesize or pipeline is given */
 	uint64_t chunksize;       /* at least pipeline.blocksize               */
-	uint64_t chunksize_most;  /* wishes for more get this                  */
+	uint64_t chunksize_most, blocksize_most; /* wishes for more get these  */
 	struct rules *rules;      /* rules.h; NULL: none                       */
 	/* set by wish_apply: a file's own wish, or pipeline, applies even if the file has data */
 	bool insist, insist_pipeline;

@@ -147,7 +147,8 @@ void wish_inherit(int from, int to)
 /* Block and chunk sizes that fit each other and the items. */
 static void settle_sizes(struct settings *s)
 {
-	uint64_t block = min_u64(s->pipeline.blocksize, s->chunksize), item = s->pipeline.typesize;
+	uint64_t most = min_u64(s->chunksize, s->blocksize_most), item = s->pipeline.typesize;
+	uint64_t block = min_u64(s->pipeline.blocksize, most);
 
 	s->pipeline.blocksize = (uint32_t)max_u64(block - block % item, item);
 	s->free_blocksize &= s->chunksize >= SETTINGS_CHUNKSIZE_FREE;
