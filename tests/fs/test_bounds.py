@@ -57,11 +57,14 @@ def test_memory_under_32_writers(mount, how):
     m.unmount()
 
 
-@pytest.mark.parametrize("how", ["streams", "pages"])
+@pytest.mark.parametrize("how", ["streams", "pages", "blocks"])
 def test_memory_with_large_chunks(mount, how):
-    """Each worker needs as much as a chunk or three beside it: not all of them
-    may have that at once."""
-    m = mount("dirty_max=64M,cache=8M,chunksize=8M,workers=8,codec=lz4,tune=off")
+    """Each worker needs as much as a chunk or three beside it, and two blocks
+    between its filters: not all of them may have that at once."""
+    dirty = 128 if how == "blocks" else 64
+    blocks = "blocksize=8M,pipeline=delta+shuffle:4+lz4hc:9"
+    how_stored = blocks if how == "blocks" else "codec=lz4,tune=off"
+    m = mount(f"dirty_max={dirty}M,cache=8M,chunksize=8M,workers=8,{how_stored}")
     noise = memoryview(blob(9, 12 * MiB, "noise"))
 
     def write(k):
@@ -69,14 +72,14 @@ def test_memory_with_large_chunks(mount, how):
             for _ in range(4):
                 f.write(noise[k * 4096 : k * 4096 + 8 * MiB])
             os.fsync(f)
-            if how == "streams":
+            if how != "pages":
                 return
             for n in range(40):  # chunks to be read, changed and stored again
                 os.pwrite(f.fileno(), noise[n * 64 : n * 64 + 4096], n % 4 * 8 * MiB + n * 40960)
             os.fsync(f)
 
     together(8, write)
-    held_to(m, (64 + 8 + 32 + 4 * 8) * MiB)
+    held_to(m, (dirty + 8 + 32 + (6 if how == "blocks" else 4) * 8) * MiB)
     for k in range(8):
         data = (m.mnt / f"f{k}").read_bytes()
         assert (

@@ -152,15 +152,22 @@ static struct outcome encode_and_store(struct file *f, const struct dirty_chunk 
 	return o;
 }
 
+/* A block of up to this size is filtered in what each thread may keep (scratch.h). */
+#define BLOCK_FREE (1u << 20)
+
 /*
  * The size of a worker's buffers: the encoded chunk, its blocks for parallel encoding, and, where
- * only pages are dirty, the stored chunk and its decoded bytes.
+ * only pages are dirty, the stored chunk and its decoded bytes; a large block between its filters,
+ * in two buffers; and the chunk once more where a dictionary is tried.
  */
 static int64_t buffer_bytes(const struct dirty_chunk *c)
 {
+	struct pipeline p = policy_header(&c->file->policy);
+	int64_t block = (int64_t)min_u64(p.blocksize, c->len);
 	int64_t buffers = c->whole ? 1 + (c->bytes.n < c->len) + (c->same > 0) : 3;
-	buffers += c->len <= ENCODE_SHARED_MAX;
-	return buffers * c->len;
+
+	buffers += (c->len <= ENCODE_SHARED_MAX) + p.use_dict;
+	return buffers * c->len + (block > BLOCK_FREE ? 2 * block : 0);
 }
 
 /* Submits the chunks that have waited for these bytes. */
