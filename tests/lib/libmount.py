@@ -1,7 +1,6 @@
 """A real cframefs daemon on a real mount point, started and ended by a test."""
 
 import contextlib
-import ctypes
 import functools
 import os
 import re
@@ -23,8 +22,10 @@ SUSPECT = re.compile(
 # A sanitized daemon is slower; so is everything that waits for one.
 SLOWNESS = float(os.environ.get("CFRAMEFS_TEST_SLOWNESS") or 1)
 
-_libc = ctypes.CDLL(None)
-PR_SET_PDEATHSIG = 1
+# A new daemon gets a SIGTERM when the test process dies, so that a crashed test leaves no mount. By
+# a program, as a preexec_fn would have Python fork, not vfork, and copy the page tables of all that
+# the tests have in memory.
+END_WITH_PARENT = ["setpriv", "--pdeathsig", "TERM"]
 
 live = {}  # every running daemon of this process: Mount -> Popen; the watchdog ends these
 
@@ -103,12 +104,6 @@ def wait_until(condition, seconds=10.0, what="condition"):
         time.sleep(0.01)
 
 
-def end_with_parent():
-    """In a new daemon: SIGTERM when the test process dies, so that a crashed
-    test leaves no mount."""
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
 def umount(path, *flags):
     """umount(8) as root, fusermount3 otherwise; returns the finished process."""
     tool = ["umount"] if os.geteuid() == 0 else ["fusermount3", "-u"]
@@ -175,14 +170,13 @@ class Mount:
         with open(self.log, "ab") as log:
             before = log.tell()
             self.proc = subprocess.Popen(
-                self.command(),
+                [*END_WITH_PARENT, *self.command()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
                 cwd=self.work,
                 user=self.user,
-                preexec_fn=end_with_parent,
             )
         live[self] = self.proc
 
