@@ -202,26 +202,31 @@ def test_a_signal_when_many_names_are_known_and_much_is_open(mount):
 @pytest.mark.concurrent
 def test_it_stops_while_the_kernel_is_made_to_write(mount):
     """The thread that answers a question for holes waits in the kernel for pages that others take:
-    those stay until it is back."""
-    m = mount("codec=lz4")
-    for _ in range(3):
-        writers = [
-            threading.Thread(target=write_and_ask, args=(m.mnt / f"f{i}",)) for i in range(4)
-        ]
-        for writer in writers:
-            writer.start()
-        time.sleep(0.3)
+    those stay until it is back. Three mounts at a time: each waits ten seconds for writers who do
+    not end."""
+    mounts = [mount("codec=lz4") for _ in range(3)]
+    writers = [
+        threading.Thread(target=write_and_ask, args=(m.mnt / f"f{i}",))
+        for m in mounts
+        for i in range(4)
+    ]
+    for writer in writers:
+        writer.start()
+    time.sleep(0.3)
+    for m in mounts:
         m.proc.send_signal(signal.SIGTERM)
-        try:
+    try:
+        for m in mounts:
             m.proc.wait(60 * SLOWNESS)
-        except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired:
+        for m in mounts:
             m.kill()
-            pytest.fail("the daemon did not end by SIGTERM")
-        finally:
-            for writer in writers:
-                writer.join()
+        pytest.fail("a daemon did not end by SIGTERM")
+    finally:
+        for writer in writers:
+            writer.join()
+    for m in mounts:
         m.wait()
-        m.start()
 
 
 def test_a_kill_while_it_stops_ends_it(mount):
