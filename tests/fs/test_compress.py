@@ -168,7 +168,7 @@ def test_few_descriptors(tmp_path):
 
 
 def test_the_blocks_of_a_single_chunk_are_shared(tmp_path):
-    size = 8 << 20 if SLOWNESS == 1 else 2 << 20  # for a second of work
+    size = 4 << 20 if SLOWNESS == 1 else 2 << 20  # for a second of work
     (tmp_path / "x").write_bytes(blob(1, size, "text"))
     argv = ["-j2", "--chunksize=8M", tmp_path / "x", tmp_path / "made"]
     program = start(*argv)

@@ -212,7 +212,7 @@ def test_two_sources_with_one_name(tmp_path):
     """What comes later stands back, also where it would only take a name in a mount."""
     for kind in ("file", "directory", "link"):
         (tmp_path / kind).mkdir()
-    (tmp_path / "file/x").write_bytes(blob(1, 3_000_000, "text"))
+    (tmp_path / "file/x").write_bytes(blob(1, 1_000_000, "text"))
     (tmp_path / "directory/x").mkdir()
     (tmp_path / "directory/x/inside").touch()
     (tmp_path / "link/x").symlink_to("nowhere")
@@ -241,7 +241,7 @@ def test_a_directory_claims_no_name_of_a_file(tmp_path):
 
 
 def test_the_last_of_two_sources_replaces(tmp_path):
-    for name, size in [("a", 5_000_000), ("b", 1)]:
+    for name, size in [("a", 1_000_000), ("b", 1)]:
         (tmp_path / name).mkdir()
         (tmp_path / name / "x").write_bytes(blob(1, size, "text"))
     made = tmp_path / "made"

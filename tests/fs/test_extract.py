@@ -341,17 +341,23 @@ def test_newer_bytes_elsewhere_are_told(mount):
     assert (m.work / "plain/x").read_bytes() == b"x" * 100_000
 
 
-@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
-def test_a_signal_leaves_nothing_unfinished(tmp_path, blosc2, sig):
+@pytest.fixture(scope="module")
+def slow(blosc2, tmp_path_factory):
+    """By columns, and a row of chunks is too large to be put together in memory."""
     import numpy as np
 
-    where, plain = tmp_path / "a.b2nd", tmp_path / "plain"
+    where = tmp_path_factory.mktemp("slow") / "a.b2nd"
     a = np.zeros((100, 1_000_000), dtype="u1") + np.arange(100, dtype="u1")[:, None]
-    # slow: columns, and a row of chunks is too large to be put together in memory
     blosc2.asarray(a, urlpath=str(where), chunks=(100, 1000), blocks=(100, 1))
+    return where
+
+
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_leaves_nothing_unfinished(tmp_path, slow, sig):
+    plain = tmp_path / "plain"
     plain.mkdir()
     program = subprocess.Popen(
-        [CFRAME, "extract", "-C", plain, where],
+        [CFRAME, "extract", "-C", plain, slow],
         # who started the tests in the background may have had it ignored, and that is kept
         preexec_fn=lambda: signal.signal(sig, signal.SIG_DFL),
     )
