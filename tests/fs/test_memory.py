@@ -22,6 +22,7 @@ from libstats import stats
 MiB = 1 << 20
 BESIDE = 64 * MiB  # README, Limits
 READS = 4 if SLOWNESS == 1 else 1  # of each reader
+SMALLER = 1 if SLOWNESS == 1 else 4  # bounds of memory, and what is held to them
 LARGE = r"h.b2frame: chunk \d+: to read a block of \d+ bytes takes \d+ MiB of memory"
 WRITE = r"h.b2frame: its chunks have \d+ bytes: to write to it takes"
 F = blosc2.Filter
@@ -364,7 +365,8 @@ def test_a_last_chunk_that_does_not_grow_in_place(mount, codec):
 @pytest.mark.parametrize("codec", ["", ",codec=lz4,tune=off", ",codec=zlib,tune=off"])
 def test_writers_of_large_chunks(mount, chunk, codec):
     """Up to half of dirty_max, beside a cache too small to lend for them (README, Limits)."""
-    m = mount(f"cache=16M,dirty_max=64M,chunksize={chunk}M{codec}")
+    chunk //= SMALLER
+    m = mount(f"cache={16 // SMALLER}M,dirty_max={64 // SMALLER}M,chunksize={chunk}M{codec}")
     data = memoryview(blob(9, (chunk + 1) * MiB, "noise"))
 
     def work(k):
