@@ -278,8 +278,8 @@ int main(int argc, char **argv)
 		for (size_t l = 0; l < NLEVELS; l++) {
 			unsigned level = cpu_level(levels[l]);
 			struct kernels k;
-			if ((level & have) != level)
-				continue;
+			if ((level & have) != level || (mask && !level))
+				continue; /* a mask leaves out C, which is held against itself */
 			kernels_init(&k, level);
 			if (!memcmp(&k, &before, sizeof k))
 				continue; /* the level adds nothing */
