@@ -11,6 +11,7 @@ from libdata import KINDS, blob
 from libmount import BUILD, SLOWNESS
 
 MOST = 20_000  # bytes of a frame that stories begin with
+FEWER = 1 if SLOWNESS == 1 else 3  # of the stories: a sanitizer sees the same calls in each
 
 
 def crash(stories, states, seed, *args):
@@ -34,22 +35,22 @@ def crash(stories, states, seed, *args):
 def test_every_disk_shows_a_state_that_was(seed, fail):
     """Whatever power leaves of the calls since the last sync: what was synced
     is there, and nothing is torn; the same where calls have failed before."""
-    code, said, states, recovered = crash(60, 20, 1000 * seed, *fail)
+    code, said, states, recovered = crash(60 // FEWER, 20, 1000 * seed, *fail)
     assert code == 0, said
-    assert states > 15000 and recovered > 1000, said
+    assert states > 15000 // FEWER and recovered > 1000 // FEWER, said
 
 
 def test_a_chunk_without_a_checksum_is_synced():
     """Memory was short when it was written: then nothing could prove it after a power cut."""
-    code, said, states, recovered = crash(30, 20, 7, "--forget")
+    code, said, states, recovered = crash(30 // FEWER, 20, 7, "--forget")
     assert code == 0, said
-    assert states > 5000 and recovered > 100, said
+    assert states > 5000 // FEWER and recovered > 100 // FEWER, said
 
 
 def test_a_large_frame_whose_sync_was_cut_short():
     """Its root may be there without its chunks. Recovery does not verify all chunks of a large
     frame, but those that the sync was to get to the disk. One was missing in the fourth story."""
-    code, said, _, _ = crash(40, 20, 0, "--fail", "--large")
+    code, said, _, _ = crash(40 // FEWER, 20, 0, "--fail", "--large")
     assert code == 0, said
 
 
