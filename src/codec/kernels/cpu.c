@@ -25,9 +25,12 @@ static unsigned detect(void)
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
 	    __builtin_cpu_supports("bmi2") && has_lzcnt())
 		f |= CPU_AVX2;
-	if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
+	/* Each is built with what those before it need, of which a hypervisor may hide some. */
+	if (f & CPU_AVX2 && __builtin_cpu_supports("avx512bw") &&
+	    __builtin_cpu_supports("avx512vl"))
 		f |= CPU_AVX512BW;
-	if (__builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni"))
+	if (f & CPU_AVX512BW && __builtin_cpu_supports("avx512vbmi") &&
+	    __builtin_cpu_supports("gfni"))
 		f |= CPU_AVX512VBMI;
 #elif defined(__aarch64__)
 	f |= CPU_NEON;
