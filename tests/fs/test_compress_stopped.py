@@ -36,6 +36,21 @@ def test_a_signal_leaves_nothing_unfinished(slow, sig):
     assert os.listdir(made) == []
 
 
+def test_a_target_is_open_to_others_only_at_the_end(slow, tmp_path):
+    """While others could write to it they could replace what is there, a sticky bit or not."""
+    _, path, _ = slow
+    made = tmp_path / "like the source"
+    for mode, meanwhile in (0o1777, 0o755), (0o770, 0o750):
+        os.chmod(path.parent, mode)
+        program = start("-j1", path.parent, made)
+        while not (made.exists() and os.listdir(made)):
+            assert program.poll() is None
+        assert made.stat().st_mode & 0o7777 == meanwhile
+        program.send_signal(signal.SIGTERM)
+        program.communicate()
+        made.rmdir()
+
+
 @pytest.mark.concurrent
 def test_a_signal_among_many_files(tmp_path):
     plain, made = tmp_path / "plain", tmp_path / "made"

@@ -175,7 +175,10 @@ static struct folder *root_folder(struct walk *w)
 	return f;
 }
 
-/* A target that was made for all of a directory gets its attributes: it may be closed to others. */
+/*
+ * A target that was made for all of a directory gets its attributes: it may be closed to others, at
+ * once. But what others may write to, with a sticky bit perhaps, is theirs only when all is done.
+ */
 static void make_root_like(struct folder *root, int from)
 {
 	if (fstat(from, &root->st) < 0)
@@ -183,7 +186,7 @@ static void make_root_like(struct folder *root, int from)
 	root->is_root = false;
 	root->made = true;
 	extras_load(&root->extras, from);
-	(void)fchmod(root->fd, (root->st.st_mode & 0777) | 0700);
+	(void)fchmod(root->fd, (root->st.st_mode & 0755) | 0700);
 }
 
 void walk_all(struct walk *w, int from)
