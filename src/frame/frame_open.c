@@ -402,15 +402,17 @@ static int load_data(struct frame *f, const struct root_note *note, struct finge
 /*
  * Another program wrote last, and has kept our note. Its number is that of a root which may still
  * be in the file, as may those before it: the next one has to be larger, whatever the clock says.
+ * But no hash vouches for it: near the end of all numbers (2^63 is the year 2262) is none of ours,
+ * and those behind it would soon begin anew, below those before them.
  */
 static void heed_old_note(struct frame *f, struct view content)
 {
 	struct root_note note;
 	struct buf plain = {0};
-	if (root_note_decode(&note, content, &plain) == 0)
-		f->seq = note.seq;
-	else
+	if (root_note_decode(&note, content, &plain) < 0)
 		err_clear(); /* no fault of this root */
+	else if (note.seq < 1ull << 63)
+		f->seq = note.seq;
 	buf_free(&plain);
 }
 

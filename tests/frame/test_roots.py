@@ -254,6 +254,37 @@ def test_a_clock_that_went_back(work):
         check_ours(tool, data)
 
 
+def test_a_number_behind_which_there_are_none(work):
+    """Nothing vouches for the note that another program has kept: roots that were numbered behind
+    the last number of all would begin anew, below those before them."""
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        data = make(tool, path, size=8192 * 12)
+    schunk = libblosc.open_frame(path, "a")
+    schunk.append_data(blob(9, 8192, "noise"))
+    data += blob(9, 8192, "noise")
+    del schunk
+    raw = bytearray(path.read_bytes())
+    number = raw.rindex(b"\xa3seq\xcf") + 5
+    raw[number : number + 8] = (2**64 - 3).to_bytes(8, "big")
+    path.write_bytes(raw)
+    with Tool() as tool:
+        tool.do(f"open {path}")
+        for at, how in ((0, "sync"), (8192, "sync"), (16384, "sync"), (24576, "later")):
+            more = blob(at, 8192, "noise")
+            tool.do(f"write {at} {more.hex()}")
+            tool.do(f"commit {how}")
+            if how == "sync":
+                write(data, at, more)
+    raw = bytearray(path.read_bytes())
+    header_len, cbytes, _, _ = lengths(raw)
+    raw[header_len + cbytes + 40] ^= 1  # the last root did not get to the disk whole
+    path.write_bytes(raw)
+    with Tool() as tool:
+        tool.do(f"open {path}")
+        check_ours(tool, data)
+
+
 def test_damage_of_others_is_not_repaired(work):
     path = work / "f.b2frame"
     shutil.copyfile(OWN / "edited.b2frame", path)
