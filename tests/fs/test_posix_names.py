@@ -13,7 +13,7 @@ import time
 import pytest
 
 from libdata import blob
-from libmount import umount
+from libmount import BUILD, umount
 from libposix import (
     RENAME_EXCHANGE,
     RENAME_NOREPLACE,
@@ -277,6 +277,12 @@ def test_a_name_that_is_looked_up_while_it_changes(mount):
         error = error_of(os.stat, "f", dir_fd=held)
         os.close(held)
         assert error is None
+
+
+def test_a_name_that_is_back_by_the_time_it_is_found_gone(work):
+    """A lookup found the name, and looks again whether it still is the inode's."""
+    done = subprocess.run([BUILD / "tests/c/link_check", work], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 RENAMES = """

@@ -28,6 +28,9 @@ struct inodes {
 /* The order of an inode's `names`. */
 treap_order link_before;
 
+/* As inode_is_number. */
+bool table_is_of(const struct inode *n, const struct stat *st);
+
 /* Makes this the newest name, which comes first: it is the likeliest to be there. */
 void table_link_add(struct inode *n, struct inode *parent, const char *backing);
 

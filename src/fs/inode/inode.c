@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-static bool is_of(const struct inode *n, const struct stat *st)
+bool table_is_of(const struct inode *n, const struct stat *st)
 {
 	return st->st_dev == n->key.dev && st->st_ino == n->key.ino;
 }
@@ -245,7 +245,7 @@ bool inode_has_parted(struct inodes *t, const struct inode *n)
 
 	pthread_mutex_lock(&t->lock);
 	bool parted = n->fd >= 0 && n->links && n->links->next && stat_fd(n->fd, &st) == 0 &&
-		      !is_of(n, &st);
+		      !table_is_of(n, &st);
 	pthread_mutex_unlock(&t->lock);
 	return parted;
 }
@@ -253,7 +253,7 @@ bool inode_has_parted(struct inodes *t, const struct inode *n)
 bool inode_is_number(struct inodes *t, const struct inode *n, const struct stat *st)
 {
 	pthread_mutex_lock(&t->lock);
-	bool is = is_of(n, st);
+	bool is = table_is_of(n, st);
 	pthread_mutex_unlock(&t->lock);
 	return is;
 }
@@ -343,7 +343,7 @@ int inode_renumber(struct inodes *t, struct inode *n, int fd)
 	int rc = 0;
 
 	pthread_mutex_lock(&t->lock);
-	if (n->links && stat_fd(fd, &st) == 0 && !is_of(n, &st) &&
+	if (n->links && stat_fd(fd, &st) == 0 && !table_is_of(n, &st) &&
 	    (n->detached || !give_number(t, n, &st, fd))) {
 		detach(t, n);
 		rc = -ESTALE;

@@ -103,16 +103,23 @@ void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, con
 	pthread_mutex_unlock(&t->lock);
 }
 
+static void table_link_remove(struct inodes *t, struct inode *n, struct inode *parent,
+			      const char *backing)
+{
+	struct link *l = link_find(n, parent, backing);
+
+	if (!l)
+		return;
+	list_remove(l);
+	treap_remove(&n->names, &l->by_name);
+	table_put(t, l->parent, 1);
+	mem_free(l);
+}
+
 void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent, const char *backing)
 {
 	pthread_mutex_lock(&t->lock);
-	struct link *l = link_find(n, parent, backing);
-	if (l) {
-		list_remove(l);
-		treap_remove(&n->names, &l->by_name);
-		table_put(t, l->parent, 1);
-		mem_free(l);
-	}
+	table_link_remove(t, n, parent, backing);
 	table_unlock(t);
 }
 
@@ -121,11 +128,16 @@ bool inode_link_check(struct inodes *t, struct inode *n, struct inode *parent, i
 {
 	struct stat st;
 
-	bool gone = fstatat(dirfd, backing, &st, AT_SYMLINK_NOFOLLOW) < 0
-			    ? errno == ENOENT
-			    : !inode_is_number(t, n, &st);
+	/* without the lock at first: a network may be asked */
+	if (fstatat(dirfd, backing, &st, AT_SYMLINK_NOFOLLOW) == 0 && inode_is_number(t, n, &st))
+		return true;
+	/* A request that has given it back since tells the inode before we look, or after. */
+	pthread_mutex_lock(&t->lock);
+	bool gone = fstatat(dirfd, backing, &st, AT_SYMLINK_NOFOLLOW) < 0 ? errno == ENOENT
+									    : !table_is_of(n, &st);
 	if (gone)
-		inode_link_remove(t, n, parent, backing);
+		table_link_remove(t, n, parent, backing);
+	table_unlock(t);
 	return !gone;
 }
 
