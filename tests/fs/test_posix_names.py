@@ -3,6 +3,7 @@ result or errno of each call."""
 
 import errno
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -317,6 +318,27 @@ def test_a_directory_that_is_held_while_it_is_renamed(mount):
     for fd in held:
         os.close(fd)
     assert errors == {None}
+
+
+def test_a_removal_does_not_wait_for_itself(mount):
+    """The directory was removed by another program: no change of names here will tell its name."""
+    m = mount("entry_timeout=100,attr_timeout=100", start=False)
+    m.argv = ["prlimit", "--nofile=60:60", *m.argv]
+    m.start()
+    names = [f"d{n}" for n in range(60)]
+    for name in names:
+        (m.mnt / name / "below").mkdir(parents=True)
+    held = [os.open(m.mnt / name, os.O_PATH) for name in names]
+    for fd in held:
+        os.stat("below", dir_fd=fd)
+    for name in names:
+        shutil.rmtree(m.backing / name)
+    began = time.monotonic()
+    errors = {error_of(os.rmdir, "below", dir_fd=fd) for fd in held}
+    took = time.monotonic() - began
+    for fd in held:
+        os.close(fd)
+    assert "ESTALE" in errors and took < 1
 
 
 def test_rename_of_an_open_dirty_file(mount):

@@ -82,16 +82,16 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_ino, const char *name,
 	struct finder finder = ops_finder(fs);
 	struct entry e;
 
-	inodes_rename_begin(fs->inodes);
 	int dirfd = inode_pin(fs->inodes, parent);
 	int rc = dirfd;
 	if (rc >= 0) {
+		inodes_rename_begin(fs->inodes); /* not before: inode_pin waits for those */
 		rc = entry_find(&finder, dirfd, name, &e);
 		if (rc >= 0)
 			rc = remove_entry(fs, parent, dirfd, &e, flags);
+		inodes_rename_end(fs->inodes);
 		inode_unpin(fs->inodes, parent);
 	}
-	inodes_rename_end(fs->inodes);
 	fuse_reply_err(req, rc < 0 ? -rc : 0);
 }
 

@@ -360,11 +360,11 @@ void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t n
 	struct side to = {.parent = ops_inode(fs, newparent), .dirfd = -1, .shown = newname};
 
 	from.e.fd = to.e.fd = -1;
-	inodes_rename_begin(fs->inodes);
 	bool absent = absent_take(&fs->absent, to.parent, newname); /* soon it is there */
 	int rc = side_open(fs, &from);
 	if (rc >= 0)
 		rc = target_open(fs, &from, &to, absent && !(flags & RENAME_EXCHANGE));
+	inodes_rename_begin(fs->inodes); /* not before: inode_pin waits for those */
 	if (rc >= 0 && from.e.fd < 0)
 		rc = -ENOENT;
 	else if (rc >= 0 && from.e.probed.kind == NODE_SPARSE)
@@ -376,8 +376,8 @@ void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t n
 		rc = rename_exchange(fs, &from, &to);
 	else if (rc >= 0)
 		rc = rename_plain(fs, &from, &to, flags);
+	inodes_rename_end(fs->inodes);
 	side_close(fs, &from);
 	side_close(fs, &to);
-	inodes_rename_end(fs->inodes);
 	fuse_reply_err(req, rc < 0 ? -rc : 0);
 }
