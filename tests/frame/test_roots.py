@@ -216,6 +216,26 @@ def test_torn_root_is_recovered(work):
         check_reference(path, old)
 
 
+def tear_a_commit(path, data, syncs):
+    """So many commits that are synced, and one that does not get to the disk whole: the last synced
+    state is shown. `data` is what was there before."""
+    with Tool() as tool:
+        tool.do(f"open {path}")
+        for i in range(syncs + 1):
+            more = blob(i, 8192, "noise")
+            tool.do(f"write {i * 8192} {more.hex()}")
+            tool.do("commit sync" if i < syncs else "commit later")
+            if i < syncs:
+                write(data, i * 8192, more)
+    raw = bytearray(path.read_bytes())
+    header_len, cbytes, _, _ = lengths(raw)
+    raw[header_len + cbytes + 40] ^= 1
+    path.write_bytes(raw)
+    with Tool() as tool:
+        tool.do(f"open {path}")
+        check_ours(tool, data)
+
+
 def test_a_clock_that_went_back(work):
     """Roots of ours that another program has hidden are older than those that follow it, whatever
     the clock says: recovery must not go back behind what is durable."""
@@ -237,21 +257,7 @@ def test_a_clock_that_went_back(work):
     schunk.append_data(blob(9, 8192, "noise"))
     data += blob(9, 8192, "noise")
     del schunk
-    with Tool() as tool:
-        tool.do(f"open {path}")
-        for at, how in ((8192, "sync"), (16384, "later")):
-            more = blob(at, 8192, "noise")
-            tool.do(f"write {at} {more.hex()}")
-            tool.do(f"commit {how}")
-            if how == "sync":
-                write(data, at, more)
-    raw = bytearray(path.read_bytes())
-    header_len, cbytes, _, _ = lengths(raw)
-    raw[header_len + cbytes + 40] ^= 1  # the last root did not get to the disk whole
-    path.write_bytes(raw)
-    with Tool() as tool:
-        tool.do(f"open {path}")
-        check_ours(tool, data)
+    tear_a_commit(path, data, syncs=1)
 
 
 def test_a_number_behind_which_there_are_none(work):
@@ -268,21 +274,7 @@ def test_a_number_behind_which_there_are_none(work):
     number = raw.rindex(b"\xa3seq\xcf") + 5
     raw[number : number + 8] = (2**64 - 3).to_bytes(8, "big")
     path.write_bytes(raw)
-    with Tool() as tool:
-        tool.do(f"open {path}")
-        for at, how in ((0, "sync"), (8192, "sync"), (16384, "sync"), (24576, "later")):
-            more = blob(at, 8192, "noise")
-            tool.do(f"write {at} {more.hex()}")
-            tool.do(f"commit {how}")
-            if how == "sync":
-                write(data, at, more)
-    raw = bytearray(path.read_bytes())
-    header_len, cbytes, _, _ = lengths(raw)
-    raw[header_len + cbytes + 40] ^= 1  # the last root did not get to the disk whole
-    path.write_bytes(raw)
-    with Tool() as tool:
-        tool.do(f"open {path}")
-        check_ours(tool, data)
+    tear_a_commit(path, data, syncs=3)
 
 
 def test_damage_of_others_is_not_repaired(work):
