@@ -167,6 +167,19 @@ def test_requests_by_kind(mount):
         assert moved("requests", kind) == count, kind
 
 
+@pytest.mark.parametrize("options, flushes", [(FIXED, 5), ("ro", 1)])
+def test_closing_is_no_request_where_nobody_writes(mount, options, flushes):
+    """The first close tells the kernel that there is nothing to ask for."""
+    m = mount(FIXED)
+    for i in range(5):
+        (m.mnt / f"f{i}").write_bytes(b"x")
+    m.remount(options)
+    with Moved(m) as moved:
+        for i in range(5):
+            assert (m.mnt / f"f{i}").read_bytes() == b"x"
+    assert moved("requests", "open") == 5 and moved("requests", "flush") == flushes
+
+
 @pytest.mark.parametrize("behind", [0, 100_000], ids=["", "garbage"])
 @pytest.mark.parametrize("size", [PAGE, 7000])
 def test_a_small_frame_is_read_in_one_piece(mount, size, behind):

@@ -161,13 +161,20 @@ static int flush_plain(int fd)
 	return rc;
 }
 
-/* Each close(2): the last chance to tell the application what went wrong. */
+/*
+ * Each close(2): the last chance to tell the application what went wrong. Nothing can have where
+ * nobody writes: after ENOSYS the kernel closes files without asking.
+ */
 void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct handle *h = ops_handle(fi);
 	int rc = 0;
 
 	(void)ino;
+	if (ops_fs(req)->opt.read_only) {
+		fuse_reply_err(req, ENOSYS);
+		return;
+	}
 	err_clear();
 	atomic_fetch_add(&h->closes, 1);
 	if (h->file && h->writable)

@@ -1,7 +1,7 @@
 /*
  * The content of a small file is put into the kernel's page cache while the file is being opened.
  * A program that opens, reads and closes it then waits for one request less: LOOKUP, OPEN and
- * FLUSH, but no READ.
+ * FLUSH (not in a read-only mount), but no READ.
  *
  * This is safe only while nobody else has the file open. The kernel might hold a newer page that a
  * writer has just filled, and ours would cover it; or a page that is locked until a READ is
