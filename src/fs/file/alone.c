@@ -72,14 +72,24 @@ int file_truncate(struct file *f, uint64_t size)
 	return rc;
 }
 
+static int extend(struct file *f, uint64_t size)
+{
+	if (size > frame_max_size(f->frame))
+		return -EFBIG;
+	return size > frame_size(f->frame) ? file_resize_locked(f, size) : 0;
+}
+
 int file_extend(struct file *f, uint64_t size)
 {
+	uint64_t most = f->chunk_size; /* for the last chunk, when it gets longer */
+
+	TRY(file_enter_budget(f, most, 0));
 	int rc = enter(f);
-	if (rc >= 0 && size > frame_max_size(f->frame))
-		rc = -EFBIG;
-	else if (rc >= 0 && size > frame_size(f->frame))
-		rc = file_resize_locked(f, size);
-	return leave(f, rc);
+	if (rc >= 0)
+		rc = extend(f, size);
+	rc = leave(f, rc);
+	budget_leave(f->fs->budget, most);
+	return rc;
 }
 
 static int zero_piece(struct file *f, const struct piece *p)
@@ -98,20 +108,32 @@ static int zero_piece(struct file *f, const struct piece *p)
 	return dirty_write(f, *p, NULL, NULL, &c);
 }
 
-int file_zero(struct file *f, uint64_t at, uint64_t len)
+static int zero(struct file *f, uint64_t at, uint64_t len)
 {
+	uint64_t size = frame_size(f->frame);
 	struct piece p;
 
+	if (at >= size)
+		return 0;
+	len = min_u64(len, size - at);
+	struct range r = range_of(at, len, f->chunk_size);
+	while (range_next(&r, &p))
+		TRY(zero_piece(f, &p));
+	arrivals_release(&f->arrivals, at, at + len);
+	return 0;
+}
+
+int file_zero(struct file *f, uint64_t at, uint64_t len)
+{
+	uint64_t most = 2 * (uint64_t)f->chunk_size; /* for those at both ends of the range */
+
+	TRY(file_enter_budget(f, most, 0));
 	int rc = enter(f);
-	uint64_t size = frame_size(f->frame);
-	if (rc >= 0 && at < size) {
-		struct range r = range_of(at, min_u64(len, size - at), f->chunk_size);
-		while (rc >= 0 && range_next(&r, &p))
-			rc = zero_piece(f, &p);
-		if (rc >= 0)
-			arrivals_release(&f->arrivals, at, at + min_u64(len, size - at));
-	}
-	return leave(f, rc);
+	if (rc >= 0)
+		rc = zero(f, at, len);
+	rc = leave(f, rc);
+	budget_leave(f->fs->budget, most);
+	return rc;
 }
 
 /* Do the rules of policy.h allow this chunk in the file? */

@@ -1,7 +1,7 @@
 /*
  * Changes of an open file that go beyond writing bytes. While one is made nobody else reads or
- * writes the file, and no worker stores a chunk of it. Offsets and sizes are those of the file in
- * the mount, in bytes.
+ * writes the file, and no worker stores a chunk of it. Each waits for memory first, as a writer
+ * does. Offsets and sizes are those of the file in the mount, in bytes.
  */
 #ifndef FS_FILE_ALONE_H
 #define FS_FILE_ALONE_H
@@ -17,11 +17,11 @@ void file_leave_alone(struct file *f);
 
 /*
  * Makes the file end at `size`. What it grows by is a hole; behind that nothing is missing any more
- * (arrivals.h). -EFBIG. Waits for memory as a writer does.
+ * (arrivals.h). -EFBIG.
  */
 NODISCARD int file_truncate(struct file *f, uint64_t size);
 
-/* Grows to at least `size`. */
+/* Grows to at least `size`. -EFBIG. */
 NODISCARD int file_extend(struct file *f, uint64_t size);
 
 /* Writes zeros, though not past the end of the file. Whole chunks become holes. */

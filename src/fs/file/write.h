@@ -28,12 +28,6 @@ struct file_data {
 NODISCARD ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock);
 
 /*
- * budget_enter for a change of the file. If there is no memory because the disk is full, it waits
- * for room that a removed file may leave when it is closed (room.h).
- */
-NODISCARD int file_enter_budget(struct file *f, uint64_t most, size_t data);
-
-/*
  * -E2BIG: the chunks of the file are too large to be written within the memory that the options
  * allow.
  */

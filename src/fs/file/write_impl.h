@@ -5,6 +5,12 @@
 #include "fs/file/write.h"
 
 /*
+ * budget_enter for a change of the file. If there is no memory because the disk is full, it waits
+ * for room that a removed file may leave when it is closed (room.h).
+ */
+NODISCARD int file_enter_budget(struct file *f, uint64_t most, size_t data);
+
+/*
  * Writing a part of a chunk takes memory for all of it, several times over. -E2BIG: that is too
  * much. What a crash left in the log was accepted before, so it passes. The lock is held.
  */

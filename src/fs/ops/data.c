@@ -213,18 +213,10 @@ static int judge_fallocate(int mode, uint64_t off, uint64_t len)
 
 static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
 {
-	bool keep = mode & FALLOC_FL_KEEP_SIZE;
-	uint64_t most = 2 * (uint64_t)f->chunk_size; /* those at both ends of the range */
-
-	TRY(file_enter_budget(f, most, 0));
-	int rc = 0;
 	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
-		rc = file_zero(f, off, len);
+		TRY(file_zero(f, off, len));
 	/* No space is reserved: nobody knows the compressed size. Only the length is kept. */
-	if (rc >= 0 && !keep)
-		rc = file_extend(f, off + len);
-	budget_leave(f->fs->budget, most);
-	return rc;
+	return mode & FALLOC_FL_KEEP_SIZE ? 0 : file_extend(f, off + len);
 }
 
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
