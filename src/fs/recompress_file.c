@@ -4,7 +4,6 @@
 #include "fs/file/discard.h"
 #include "fs/file/share.h"
 #include "fs/file/sync.h"
-#include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/stats.h"
 #include "fs/workspace.h"
@@ -125,18 +124,10 @@ static int encode(struct workspace *ws)
 
 static int store(struct file *f, uint32_t n, struct workspace *ws)
 {
-	struct view v = buf_view(&ws->stored);
 	uint64_t at;
 
-	caps_hold(f->inode, f->fd);
-	TRY(frame_alloc(f->frame, n, (uint32_t)v.n, &at));
-	int rc = frame_write(f->frame, at, v);
-	if (rc < 0) {
-		frame_unalloc(f->frame, at, (uint32_t)v.n);
-		return rc;
-	}
-	frame_put(f->frame, n, at, (uint32_t)v.n);
-	cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, n});
+	TRY(file_store_chunk(f, n, buf_view(&ws->stored), &at));
+	file_replace_chunk(f, n, at, (uint32_t)ws->stored.n);
 	return 1;
 }
 

@@ -29,7 +29,7 @@
 #define HELD_BYTES (32u << 20)
 #define HELD_LEAST 32u
 
-/* Takes space under the lock and fills it without, so that writers can go on. */
+/* As file_store_chunk, but the space is filled without the lock, so that writers can go on. */
 static int store(struct file *f, uint32_t n, struct view cchunk, uint64_t *at)
 {
 	caps_hold(f->inode, f->fd);
@@ -73,7 +73,7 @@ struct outcome {
 	int rc;       /* enum encoded, or a failure */
 	bool damaged; /* as in encode_chunk */
 	uint64_t at;  /* ENCODED: its place in the frame */
-	uint32_t len;
+	uint32_t len; /* 0: it is a hole, or there is nothing to be stored */
 };
 
 static void lose(struct file *f, uint32_t n, int rc)
@@ -88,17 +88,6 @@ static void lose(struct file *f, uint32_t n, int rc)
 	file_lose(f, rc);
 }
 
-static void publish(struct file *f, struct dirty_chunk *c, const struct outcome *o)
-{
-	if (o->rc == ENCODED_HOLE)
-		frame_put_zeros(f->frame, c->n);
-	else
-		frame_put(f->frame, c->n, o->at, o->len);
-	f->wants_commit = frame_wants_commit(f->frame);
-	cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, c->n});
-	dirty_free(f, c);
-}
-
 /*
  * Makes the chunk clean, or DIRTY again if it could not be stored. False: it is lost, since what it
  * lies over cannot be read.
@@ -110,7 +99,8 @@ static bool land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
 	pthread_rwlock_wrlock(&f->lock);
 	dirty_set_remove(&f->dirty.flushing, c);
 	if (o->rc >= 0 && o->rc != ENCODED_OUTDATED && !dirty_is_outdated(f, c)) {
-		publish(f, c, o);
+		file_replace_chunk(f, c->n, o->at, o->len);
+		dirty_free(f, c);
 	} else if (o->damaged) {
 		dirty_free(f, c);
 		kept = false;

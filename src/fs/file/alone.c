@@ -4,7 +4,6 @@
 #include "fs/dirty/flush.h"
 #include "fs/file/share.h"
 #include "fs/file/write_impl.h"
-#include "fs/inode/caps.h"
 
 void file_enter_alone(struct file *f)
 {
@@ -164,18 +163,6 @@ static int admit(struct file *f, const struct file_chunk *c, uint64_t size)
 	return 1;
 }
 
-static int store_raw(struct file *f, uint32_t n, struct view stored, uint64_t *at)
-{
-	if (!stored.n)
-		return 0;
-	caps_hold(f->inode, f->fd);
-	TRY(frame_alloc(f->frame, n, (uint32_t)stored.n, at));
-	int rc = frame_write(f->frame, *at, stored);
-	if (rc < 0)
-		frame_unalloc(f->frame, *at, (uint32_t)stored.n);
-	return rc;
-}
-
 /* As admit; 0 also where the chunk would not fill its place. -EFBIG. */
 static int fits(struct file *f, const struct file_chunk *c, uint64_t end)
 {
@@ -190,21 +177,6 @@ static int fits(struct file *f, const struct file_chunk *c, uint64_t end)
 	return admit(f, c, max_u64(size, end));
 }
 
-/* Makes the chunk part of the file: it is in the frame at `at`, or a hole. */
-static void replace_chunk(struct file *f, const struct file_chunk *c, uint64_t at)
-{
-	struct dirty_chunk *dirty = dirty_find(&f->dirty, c->n);
-
-	if (dirty)
-		dirty_drop(f, dirty);
-	if (c->stored.n)
-		frame_put(f->frame, c->n, at, (uint32_t)c->stored.n);
-	else
-		frame_put_zeros(f->frame, c->n);
-	cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, c->n});
-	f->wants_commit = frame_wants_commit(f->frame);
-}
-
 static int put_chunk(struct file *f, const struct file_chunk *c)
 {
 	uint64_t old = frame_size(f->frame), start = (uint64_t)c->n * c->size, at = 0;
@@ -217,9 +189,12 @@ static int put_chunk(struct file *f, const struct file_chunk *c)
 		return rc;
 	if (end > old)
 		TRY(file_resize_locked(f, end));
-	rc = store_raw(f, c->n, c->stored, &at);
+	rc = c->stored.n ? file_store_chunk(f, c->n, c->stored, &at) : 0;
 	if (rc >= 0) {
-		replace_chunk(f, c, at);
+		struct dirty_chunk *dirty = dirty_find(&f->dirty, c->n);
+		if (dirty)
+			dirty_drop(f, dirty);
+		file_replace_chunk(f, c->n, at, (uint32_t)c->stored.n);
 		arrivals_come(&f->arrivals, old, start, end);
 	} else if (end > old) {
 		file_shrink_back(f, old);

@@ -2,6 +2,7 @@
 
 #include "frame/policy/rules.h"
 #include "frame/view_npy.h"
+#include "fs/inode/caps.h"
 
 #include <errno.h>
 
@@ -92,6 +93,26 @@ struct file *file_new(struct fs *fs, struct inode *n)
 	pthread_mutex_init(&f->writing, NULL);
 	pthread_cond_init(&f->flight.landed, NULL);
 	return f;
+}
+
+int file_store_chunk(struct file *f, uint32_t n, struct view stored, uint64_t *at)
+{
+	caps_hold(f->inode, f->fd);
+	TRY(frame_alloc(f->frame, n, (uint32_t)stored.n, at));
+	int rc = frame_write(f->frame, *at, stored);
+	if (rc < 0)
+		frame_unalloc(f->frame, *at, (uint32_t)stored.n);
+	return rc;
+}
+
+void file_replace_chunk(struct file *f, uint32_t n, uint64_t at, uint32_t len)
+{
+	if (len)
+		frame_put(f->frame, n, at, len);
+	else
+		frame_put_zeros(f->frame, n);
+	f->wants_commit = frame_wants_commit(f->frame);
+	cache_drop(f->fs->cache, (struct cache_key){f->cache_owner, n});
 }
 
 bool file_changed_locked(const struct file *f)

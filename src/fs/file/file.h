@@ -137,6 +137,15 @@ void file_look_wish(struct file *f);
 void file_adopt_pipeline(struct file *f);
 
 /*
+ * A chunk in its stored form gets into the frame in two steps: file_store_chunk writes it to free
+ * space, at *at; file_replace_chunk makes those `len` bytes chunk n of the file, or a hole if len
+ * is 0. Instead of the latter, frame_unalloc gives the space back. The lock is held for writing,
+ * and while something is stored also the sidecar (file_enter_store).
+ */
+NODISCARD int file_store_chunk(struct file *f, uint32_t n, struct view stored, uint64_t *at);
+void file_replace_chunk(struct file *f, uint32_t n, uint64_t at, uint32_t len);
+
+/*
  * The length that the mount shows, including data in memory. For file_size_locked, the lock is
  * held.
  */
