@@ -62,10 +62,10 @@ int file_read_locked(struct file *f, uint64_t at, struct span dst)
 	return rc;
 }
 
-static int read_locked(struct fetch *x, const struct readahead_request *q)
+static int read_locked(struct fetch *x, const struct file_request *q)
 {
 	struct file *f = x->f;
-	struct readahead_request known = *q;
+	struct file_request known = *q;
 	uint64_t end = file_size_locked(f);
 
 	if (q->at >= end)
@@ -94,7 +94,7 @@ void file_warm(struct fs *fs)
 	pool_submit(fs->pool, &fs->warm, POOL_LATER);
 }
 
-static int read_into(struct file *f, const struct readahead_request *q, struct reply *r)
+static int read_into(struct file *f, const struct file_request *q, struct reply *r)
 {
 	struct fetch x = {.f = f, .r = r, .slow.q = q};
 
@@ -110,7 +110,7 @@ static int read_into(struct file *f, const struct readahead_request *q, struct r
 	return rc;
 }
 
-int file_read(struct file *f, const struct readahead_request *q, struct reply *r)
+int file_read(struct file *f, const struct file_request *q, struct reply *r)
 {
 	TRY(reply_begin(r, q->len));
 	return read_into(f, q, r);
@@ -136,7 +136,7 @@ ssize_t file_read_at(struct file *f, uint64_t at, struct span dst)
 	struct reply r;
 
 	reply_begin_at(&r, dst);
-	int rc = read_into(f, &(struct readahead_request){.at = at, .len = dst.n}, &r);
+	int rc = read_into(f, &(struct file_request){.at = at, .len = dst.n}, &r);
 	ssize_t n = (ssize_t)r.n;
 	reply_end(&r, f->fs->cache);
 	return rc < 0 ? rc : n;

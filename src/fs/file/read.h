@@ -7,11 +7,19 @@
 
 #include "fs/file/file.h"
 
+/* What is to be read, and for whom. */
+struct file_request {
+	uint64_t at, len;
+	bool direct; /* past the page cache: the kernel does not read ahead */
+	bool (*gone)(void *who); /* nobody wants it any more (slow.h); NULL: not known */
+	void *who;
+};
+
 /*
  * Reads q->len bytes from q->at; fewer only at the end of the file. The caller must call reply_end
  * afterwards in every case.
  */
-NODISCARD int file_read(struct file *f, const struct readahead_request *q, struct reply *r);
+NODISCARD int file_read(struct file *f, const struct file_request *q, struct reply *r);
 
 /*
  * Bytes that others have read, once more: no part of a reader's stream. Without the locks of other

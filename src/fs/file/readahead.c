@@ -93,7 +93,7 @@ static bool submit(struct file *f, uint64_t at, uint64_t len)
 	return true;
 }
 
-static bool goes_on(const struct stream *s, const struct readahead_request *q)
+static bool goes_on(const struct stream *s, const struct file_request *q)
 {
 	if (!s->run)
 		return false;
@@ -102,13 +102,13 @@ static bool goes_on(const struct stream *s, const struct readahead_request *q)
 	return q->at + DISORDER >= s->next && q->at <= s->next + DISORDER;
 }
 
-static bool strides_on(const struct stream *s, const struct readahead_request *q)
+static bool strides_on(const struct stream *s, const struct file_request *q)
 {
 	return s->stride && q->at == s->last + s->stride;
 }
 
-static struct stream *find(struct readahead *r, const struct readahead_request *q,
-			   bool (*matches)(const struct stream *, const struct readahead_request *))
+static struct stream *find(struct readahead *r, const struct file_request *q,
+			   bool (*matches)(const struct stream *, const struct file_request *))
 {
 	for (unsigned i = 0; i < READAHEAD_STREAMS; i++)
 		if (matches(&r->stream[i], q))
@@ -117,7 +117,7 @@ static struct stream *find(struct readahead *r, const struct readahead_request *
 }
 
 /* True: the stream has one request, and `q` lies behind it: the two may begin equal strides. */
-static bool may_stride(const struct stream *s, const struct readahead_request *q)
+static bool may_stride(const struct stream *s, const struct file_request *q)
 {
 	bool single = s->used && s->run <= s->next - s->last;
 	return single && q->at > s->last && q->at - s->last <= STRIDE_MAX;
@@ -128,7 +128,7 @@ static bool may_stride(const struct stream *s, const struct readahead_request *q
  * used. If the previous request did so as well, this one may be the second of equal strides, and
  * takes its place: so random access does not displace the other streams.
  */
-static struct stream *begin(struct readahead *r, const struct readahead_request *q)
+static struct stream *begin(struct readahead *r, const struct file_request *q)
 {
 	struct stream *newest = &r->stream[0], *oldest = newest;
 
@@ -178,14 +178,13 @@ static void ahead_of_strides(struct file *f, struct stream *s, uint64_t len)
 	}
 }
 
-static bool kernel_reads_ahead(const struct file *f, const struct readahead_request *q)
+static bool kernel_reads_ahead(const struct file *f, const struct file_request *q)
 {
 	return !q->direct &&
 	       atomic_load_explicit(&f->fs->kernel_reads_ahead, memory_order_relaxed);
 }
 
-static enum readahead_kind go_on(struct file *f, struct stream *s,
-				 const struct readahead_request *q)
+static enum readahead_kind go_on(struct file *f, struct stream *s, const struct file_request *q)
 {
 	s->run += q->len;
 	s->next = max_u64(s->next, q->at + q->len);
@@ -197,8 +196,7 @@ static enum readahead_kind go_on(struct file *f, struct stream *s,
 	return READ_AHEAD;
 }
 
-static enum readahead_kind stride_on(struct file *f, struct stream *s,
-				     const struct readahead_request *q)
+static enum readahead_kind stride_on(struct file *f, struct stream *s, const struct file_request *q)
 {
 	s->next = q->at + q->len;
 	s->run = q->len;
@@ -209,7 +207,7 @@ static enum readahead_kind stride_on(struct file *f, struct stream *s,
 	return READ_STRIDES;
 }
 
-enum readahead_kind readahead_note(struct file *f, const struct readahead_request *q)
+enum readahead_kind readahead_note(struct file *f, const struct file_request *q)
 {
 	struct readahead *r = &f->readahead;
 	enum readahead_kind kind = READ_RANDOM;

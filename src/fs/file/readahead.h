@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 struct file;
+struct file_request;
 
 #define READAHEAD_STREAMS 8
 
@@ -44,14 +45,6 @@ struct readahead {
 void readahead_init(struct readahead *r);
 void readahead_deinit(struct readahead *r);
 
-/* A read request. */
-struct readahead_request {
-	uint64_t at, len;
-	bool direct; /* past the page cache: the kernel does not read ahead */
-	bool (*gone)(void *who); /* nobody wants it any more (slow.h); NULL: not known */
-	void *who;
-};
-
 /* What a request is part of. */
 enum readahead_kind {
 	READ_RANDOM,  /* no stream that is known                         */
@@ -61,7 +54,7 @@ enum readahead_kind {
 };
 
 /* Notes a request, and tells the workers what to decode next. The file's lock is held. */
-enum readahead_kind readahead_note(struct file *f, const struct readahead_request *q);
+enum readahead_kind readahead_note(struct file *f, const struct file_request *q);
 
 /* Waits until the workers have no job of the file. To be called before it is freed. */
 void readahead_stop(struct readahead *r);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/meter.h"
+#include "fs/file/read.h"
 #include "fs/fs.h"
 
 #include <time.h>

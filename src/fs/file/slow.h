@@ -10,12 +10,12 @@
 #define FS_FILE_SLOW_H
 
 #include "base/err.h"
-#include "fs/file/readahead.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
+struct file_request;
 struct fs;
 
 /* One per mount. Starts zeroed. */
@@ -25,7 +25,7 @@ struct slow_reads {
 
 /* One request. Starts zeroed, except for `q`. */
 struct slow {
-	const struct readahead_request *q; /* NULL: nobody waits for an answer */
+	const struct file_request *q; /* NULL: nobody waits for an answer */
 	uint64_t began, looked;            /* meter_now */
 	bool going;
 };

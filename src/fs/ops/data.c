@@ -71,7 +71,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 	struct workspace *ws = workspace_get();
 	bool direct = fi->flags & O_DIRECT, ahead = !direct && size > mem_page_size();
 	struct asker asker = {req, h, atomic_load(&h->closes), ahead};
-	struct readahead_request q = {(uint64_t)off, size, direct, is_gone, &asker};
+	struct file_request q = {(uint64_t)off, size, direct, is_gone, &asker};
 	int rc = ws ? file_read(h->file, &q, &ws->reply) : -ENOMEM;
 	struct push push;
 	bool pushes = rc >= 0 && push_begin(fs, h->inode, &ws->reply, &push);

@@ -31,7 +31,7 @@ static bool give_up(void *who)
 
 bool preload_run(struct fs *fs, struct inode *n, struct file *f)
 {
-	struct readahead_request all = {.at = 0, .len = SMALL, .gone = give_up};
+	struct file_request all = {.at = 0, .len = SMALL, .gone = give_up};
 	struct workspace *ws = workspace_get();
 	bool stored = false;
 
