@@ -1,4 +1,5 @@
 #include "codec/parallel.h"
+#include "base/container.h"
 #include "codec/chunk_impl.h"
 #include "codec/encoder.h"
 #include "codec/scratch_impl.h"
@@ -68,7 +69,7 @@ static void take_parts(struct task *t, struct scratch *s)
 
 static void help(struct pool_job *job)
 {
-	struct helper *h = (struct helper *)job;
+	struct helper *h = CONTAINER_OF(job, struct helper, job);
 	struct parallel *p = h->owner;
 	pthread_mutex_lock(&p->lock);
 	struct task *t = p->task;

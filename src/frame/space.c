@@ -1,9 +1,9 @@
 #include "frame/space.h"
 
 #include "base/buf.h"
+#include "base/container.h"
 
 #include <assert.h>
-#include <stddef.h>
 
 /* In two treaps while free, in one while lent or put, on a list while retired or waiting. */
 struct space_extent {
@@ -16,12 +16,12 @@ struct space_extent {
 
 static struct space_extent *of_at(const struct treap_node *e)
 {
-	return e ? (void *)((char *)e - offsetof(struct space_extent, by_at)) : NULL;
+	return e ? CONTAINER_OF(e, struct space_extent, by_at) : NULL;
 }
 
 static struct space_extent *of_len(const struct treap_node *e)
 {
-	return e ? (void *)((char *)e - offsetof(struct space_extent, by_len)) : NULL;
+	return e ? CONTAINER_OF(e, struct space_extent, by_len) : NULL;
 }
 
 static bool is_lower(const struct treap_node *a, const struct treap_node *b)

@@ -1,6 +1,7 @@
 #include "fs/dirty/budget.h"
 
 #include "base/buf.h"
+#include "base/container.h"
 #include "fs/dirty/flush.h"
 #include "fs/dirty/line.h"
 #include "fs/file/sync.h"
@@ -266,7 +267,8 @@ void budget_buffers_give(struct budget *b, int64_t bytes)
 struct budget_buffers *budget_buffers_next(struct budget *b)
 {
 	pthread_mutex_lock(&b->lock);
-	struct budget_buffers *w = (struct budget_buffers *)fair_first(&b->buffers);
+	struct fair_item *first = fair_first(&b->buffers);
+	struct budget_buffers *w = first ? CONTAINER_OF(first, struct budget_buffers, item) : NULL;
 	if (w && grant(b, w))
 		fair_take(&b->buffers);
 	else

@@ -67,7 +67,7 @@ unsigned budget_level(struct budget *b);
  */
 struct pool_job;
 struct budget_buffers {
-	struct fair_item item; /* at first: what the queue has is cast to this */
+	struct fair_item item;
 	struct pool_job *job;  /* the caller's, to be submitted once the buffers can be had */
 	int64_t bytes;
 };

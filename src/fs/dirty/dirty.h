@@ -26,7 +26,7 @@
 struct file;
 
 struct dirty_chunk {
-	struct pool_job job; /* must be first: the worker finds the chunk by it */
+	struct pool_job job;
 	struct file *file;
 	uint32_t n;          /* of the chunk */
 

@@ -1,5 +1,6 @@
 #include "fs/dirty/flush.h"
 
+#include "base/container.h"
 #include "base/log.h"
 #include "fs/dirty/encode.h"
 #include "fs/file/loss.h"
@@ -181,7 +182,7 @@ static void press(struct fs *fs, int64_t bytes)
 
 static void flush_run(struct pool_job *job)
 {
-	struct dirty_chunk *c = (struct dirty_chunk *)job;
+	struct dirty_chunk *c = CONTAINER_OF(job, struct dirty_chunk, job);
 	struct file *f = c->file;
 	uint32_t n = c->n;
 	bool replaces = c->replaces;

@@ -1,5 +1,6 @@
 #include "fs/dirty/line.h"
 
+#include "base/container.h"
 #include "fs/fs.h"
 
 #include <assert.h>
@@ -47,9 +48,9 @@ void line_leave(struct line *l, struct line_place *p)
 {
 	assert(fair_first(&l->queue) == &p->item);
 	fair_take(&l->queue);
-	struct line_place *next = (struct line_place *)fair_first(&l->queue);
+	struct fair_item *next = fair_first(&l->queue);
 	if (next)
-		pthread_cond_signal(&next->first);
+		pthread_cond_signal(&CONTAINER_OF(next, struct line_place, item)->first);
 	pthread_cond_destroy(&p->first);
 	l->waiting -= !p->relieved;
 	if (p->relieved) {

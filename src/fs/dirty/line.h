@@ -31,7 +31,7 @@ struct line {
 
 /* A place in the line, on the stack of the thread that waits. */
 struct line_place {
-	struct fair_item item; /* at first: what the queue has is cast to this */
+	struct fair_item item;
 	pthread_cond_t first;  /* those before it are in                       */
 	uint64_t held;         /* bytes of memory that wait with it            */
 	bool relieved;         /* an extra thread may serve in its place       */

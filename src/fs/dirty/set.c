@@ -1,12 +1,11 @@
 #include "fs/dirty/set.h"
 
+#include "base/container.h"
 #include "fs/dirty/dirty.h"
-
-#include <stddef.h>
 
 static struct dirty_chunk *chunk_of(const struct treap_node *e)
 {
-	return e ? (void *)((char *)e - offsetof(struct dirty_chunk, in_set)) : NULL;
+	return e ? CONTAINER_OF(e, struct dirty_chunk, in_set) : NULL;
 }
 
 static bool before(const struct treap_node *a, const struct treap_node *b)

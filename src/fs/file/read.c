@@ -1,9 +1,8 @@
 #include "fs/file/read_impl.h"
 
+#include "base/container.h"
 #include "fs/file/share.h"
 #include "fs/stats.h"
-
-#include <stddef.h>
 
 int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst)
 {
@@ -79,7 +78,7 @@ static int read_locked(struct fetch *x, const struct file_request *q)
 /* Memory for the next blocks is got by a worker: a reader would wait for it (base/slab.h). */
 static void warm_run(struct pool_job *job)
 {
-	struct fs *fs = (struct fs *)((char *)job - offsetof(struct fs, warm));
+	struct fs *fs = CONTAINER_OF(job, struct fs, warm);
 
 	cache_warm(fs->cache);
 	atomic_store(&fs->warming, false);

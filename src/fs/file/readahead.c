@@ -1,5 +1,6 @@
 #include "fs/file/readahead.h"
 
+#include "base/container.h"
 #include "fs/file/read.h"
 
 #include <assert.h>
@@ -22,7 +23,7 @@
 #define STRIDES 8     /* how many are decoded ahead */
 
 struct job {
-	struct pool_job job; /* first */
+	struct pool_job job;
 	struct file *file;
 	uint64_t at, len;
 };
@@ -66,7 +67,7 @@ static uint64_t not_passed(struct readahead *r, const struct job *j)
 
 static void job_run(struct pool_job *job)
 {
-	struct job *j = (struct job *)job;
+	struct job *j = CONTAINER_OF(job, struct job, job);
 	struct readahead *r = &j->file->readahead;
 
 	uint64_t at = not_passed(r, j);

@@ -1,9 +1,11 @@
 /* The names of inodes. */
 #include "fs/inode/impl.h"
 
+#include "base/container.h"
+
 static struct link *link_of(const struct treap_node *e)
 {
-	return e ? (void *)((char *)e - offsetof(struct link, by_name)) : NULL;
+	return e ? CONTAINER_OF(e, struct link, by_name) : NULL;
 }
 
 bool link_before(const struct treap_node *a, const struct treap_node *b)
