@@ -143,57 +143,48 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 	fuse_reply_err(req, rc < 0 ? -rc : 0);
 }
 
-/* Of a getter or a list: `size` 0 asks for the length. */
-static void reply_xattr(fuse_req_t req, ssize_t got, const char *value, size_t size)
+/*
+ * Replies with a value or a list, of which `value` has the first `size` bytes; `got`: its length,
+ * or why there is none. `size` 0 asks for the length.
+ */
+static void reply_xattr(fuse_req_t req, ssize_t got, const struct buf *value, size_t size)
 {
 	if (got < 0)
 		fuse_reply_err(req, (int)-got);
 	else if (size == 0)
 		fuse_reply_xattr(req, (size_t)got);
+	else if (size < (size_t)got)
+		fuse_reply_err(req, ERANGE);
 	else
-		fuse_reply_buf(req, value, (size_t)got);
+		fuse_reply_buf(req, (const char *)value->p, (size_t)got);
 }
 
-static void get_ours(fuse_req_t req, struct inode *n, const char *name, size_t size)
+static ssize_t get_ours(struct fs *fs, struct inode *n, const char *name, struct buf *value)
 {
-	struct fs *fs = ops_fs(req);
-	struct buf value = {0};
-
-	int rc = xattr_get(fs, n, name, &value);
-	if (rc >= 0 && size && size < value.n)
-		rc = -ERANGE;
-	reply_xattr(req, rc < 0 ? -ops_errno(rc) : (ssize_t)value.n, (char *)value.p, size);
-	buf_free(&value);
+	int rc = xattr_get(fs, n, name, value);
+	return rc < 0 ? -ops_errno(rc) : (ssize_t)value->n;
 }
 
 /*
  * The application asks for the length first, and then for the value, which may have grown by then.
  */
-static void get_stats(fuse_req_t req, size_t size)
+static ssize_t get_stats(struct fs *fs, size_t size, struct buf *value)
 {
-	struct buf value = {0};
-
-	int rc = stats_print(ops_fs(req), &value);
-	if (rc >= 0 && size && size < value.n)
-		rc = -ERANGE;
-	reply_xattr(req, rc < 0 ? rc : (ssize_t)value.n + (size ? 0 : 512), (char *)value.p, size);
-	buf_free(&value);
+	TRY(stats_print(fs, value));
+	return (ssize_t)value->n + (size ? 0 : 512);
 }
 
-static void get_caps(fuse_req_t req, struct inode *n, size_t size)
+static ssize_t get_caps(struct fs *fs, struct inode *n, size_t size, struct buf *value)
 {
-	struct fs *fs = ops_fs(req);
-	struct buf value = {0};
-
-	ssize_t rc = caps_known_none(n) ? -ENODATA : buf_reserve(&value, size);
-	int fd = rc < 0 ? (int)rc : inode_pin(fs->inodes, n);
-	if (fd >= 0) {
-		rc = caps_get(n, fd, span_of(value.p, size),
+	if (caps_known_none(n))
+		return -ENODATA;
+	TRY(buf_reserve(value, size));
+	int fd = inode_pin(fs->inodes, n);
+	TRY(fd);
+	ssize_t rc = caps_get(n, fd, span_of(value->p, size),
 			      clock_from_seconds(fs->opt.attr_timeout));
-		inode_unpin(fs->inodes, n);
-	}
-	reply_xattr(req, fd < 0 ? fd : rc, (char *)value.p, size);
-	buf_free(&value);
+	inode_unpin(fs->inodes, n);
+	return rc;
 }
 
 static ssize_t read_stored(struct fs *fs, struct inode *n, const char *name, struct span value)
@@ -213,32 +204,32 @@ static bool is_told(struct fs *fs, struct inode *n, const char *name)
 	       !(is_wish(n, name) && read_stored(fs, n, name, (struct span){0}) >= 0);
 }
 
-static void get_stored(fuse_req_t req, struct inode *n, const char *name, size_t size)
+static ssize_t get_stored(struct fs *fs, struct inode *n, const char *name, size_t size,
+			  struct buf *value)
 {
-	struct buf value = {0};
-
-	ssize_t rc = buf_reserve(&value, size);
-	if (rc >= 0)
-		rc = read_stored(ops_fs(req), n, name, span_of(value.p, size));
-	reply_xattr(req, rc, (char *)value.p, size);
-	buf_free(&value);
+	TRY(buf_reserve(value, size));
+	return read_stored(fs, n, name, span_of(value->p, size));
 }
 
 void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct fs *fs = ops_fs(req);
 	struct inode *n = ops_inode(fs, ino);
+	struct buf value = {0};
+	ssize_t rc;
 
 	if (is_stats(ino, name))
-		get_stats(req, size);
+		rc = get_stats(fs, size, &value);
 	else if (is_label(name) && !fs->backing.labelled)
-		fuse_reply_err(req, EOPNOTSUPP);
+		rc = -EOPNOTSUPP;
 	else if (is_caps(name))
-		get_caps(req, n, size);
+		rc = get_caps(fs, n, size, &value);
 	else if (is_told(fs, n, name))
-		get_ours(req, n, name, size);
+		rc = get_ours(fs, n, name, &value);
 	else
-		get_stored(req, n, name, size);
+		rc = get_stored(fs, n, name, size, &value);
+	reply_xattr(req, rc, &value, size);
+	buf_free(&value);
 }
 
 /*
@@ -283,6 +274,6 @@ void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 						     fuse_req_ctx(req)->uid == 0);
 		inode_unpin(fs->inodes, n);
 	}
-	reply_xattr(req, rc, (char *)value.p, size);
+	reply_xattr(req, rc, &value, size);
 	buf_free(&value);
 }
