@@ -13,7 +13,8 @@ void absent_note(struct absent *a, const struct inode *parent, const char *name)
 {
 	pthread_mutex_lock(&a->lock);
 	struct absent_name *s = &a->slot[a->next++ % ABSENT_SLOTS];
-	s->parent = parent->key;
+	s->parent = parent;
+	s->generation = parent->generation;
 	s->when = meter_now();
 	strcpy(s->name, name);
 	pthread_mutex_unlock(&a->lock);
@@ -26,7 +27,7 @@ bool absent_take(struct absent *a, const struct inode *parent, const char *name)
 
 	pthread_mutex_lock(&a->lock);
 	for (struct absent_name *s = a->slot; s < a->slot + ABSENT_SLOTS; s++) {
-		if (s->parent.ino != parent->key.ino || s->parent.dev != parent->key.dev ||
+		if (s->parent != parent || s->generation != parent->generation ||
 		    strcmp(s->name, name) != 0)
 			continue;
 		found |= now - s->when < SHORT_NS;

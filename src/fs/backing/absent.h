@@ -18,7 +18,8 @@ struct absent {
 	pthread_mutex_t lock; /* for all below; innermost */
 	unsigned next;        /* the slot that is used next, modulo their number */
 	struct absent_name {
-		struct inode_key parent;
+		const struct inode *parent; /* not looked at: it may be gone */
+		uint32_t generation;        /* of the parent */
 		uint64_t when; /* meter_now */
 		char name[NAME_MAX + 1];
 	} slot[ABSENT_SLOTS];
