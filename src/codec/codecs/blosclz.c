@@ -161,7 +161,7 @@ struct state {
 struct effort {
 	uint8_t hash_log; /* 2^12 places stay in L1: twice as fast as 2^14, 1 % larger */
 	uint8_t skip;  /* after 2^skip misses the search starts to leap     */
-	uint8_t depth; /* candidates looked at; > 1: by way of the chain    */
+	uint8_t depth; /* candidates looked at by way of the chain; 1: encode_fast, without it */
 	bool lazy;     /* try the next byte before taking a match           */
 	uint8_t least; /* percent that the probe must have of its coded form, see worth_it */
 };
@@ -191,8 +191,8 @@ static inline int match_gain(struct match m)
 	return (int)(m.len > 0xFFFFF ? 0xFFFFF : m.len) - (m.dist > NEAR_MAX ? 6 : 3);
 }
 
-/* Enters position p into the tables and returns the newest one with its hash. */
-static inline uint32_t table_put(struct writer *w, const uint8_t *p)
+/* Enters position p into the chains and returns the newest one with its hash. */
+static inline uint32_t chain_put(struct writer *w, const uint8_t *p)
 {
 	struct state *st = w->st;
 	uint32_t pos = st->base + (uint32_t)(p - w->src);
@@ -201,8 +201,7 @@ static inline uint32_t table_put(struct writer *w, const uint8_t *p)
 	if (before == pos) /* a lazy look has been here */
 		return st->chain[pos & (CHAIN - 1)];
 	*slot = pos;
-	if (w->effort->depth > 1)
-		st->chain[pos & (CHAIN - 1)] = before;
+	st->chain[pos & (CHAIN - 1)] = before;
 	return before;
 }
 
@@ -210,7 +209,7 @@ static inline struct match find_match(struct writer *w, const uint8_t *p)
 {
 	struct match best = {0, 0};
 	uint32_t pos = w->st->base + (uint32_t)(p - w->src);
-	uint32_t at = table_put(w, p);
+	uint32_t at = chain_put(w, p);
 	for (unsigned i = 0; i < w->effort->depth; i++) {
 		uint32_t dist = pos - at;
 		if (at < w->st->base || at >= pos || dist > FAR_MAX)
@@ -221,10 +220,8 @@ static inline struct match find_match(struct writer *w, const uint8_t *p)
 			if (!best.len || match_gain(m) > match_gain(best))
 				best = m;
 		}
-		if (best.len >= NICE_LEN)
-			break;
-		/* Older chain entries have been overwritten by now. */
-		if (w->effort->depth == 1 || dist >= CHAIN)
+		/* Entries of the chain that are older than CHAIN have been overwritten. */
+		if (best.len >= NICE_LEN || dist >= CHAIN)
 			break;
 		uint32_t next = w->st->chain[at & (CHAIN - 1)];
 		if (next >= at)
@@ -288,19 +285,12 @@ static bool put_match(struct writer *w, struct match m)
 	return true;
 }
 
-/* Enters the bytes that a match jumps over: all of them for the thorough levels, else two. */
-static void table_fill(struct writer *w, const uint8_t *from, const uint8_t *to)
+/* Enters the bytes that a match jumps over. */
+static void chain_fill(struct writer *w, const uint8_t *from, const uint8_t *to)
 {
-	const uint8_t *stop = w->match_end - 4;
-	if (to > stop)
-		to = stop;
-	if (w->effort->depth > 1) {
-		for (; from < to; from++)
-			table_put(w, from);
-	} else if (to - from > 2) {
-		table_put(w, from);
-		table_put(w, to - 1);
-	}
+	const uint8_t *last = w->match_end - 4, *end = to < last ? to : last;
+	for (; from < end; from++)
+		chain_put(w, from);
 }
 
 static bool encode_thoroughly(struct writer *w)
@@ -308,7 +298,7 @@ static bool encode_thoroughly(struct writer *w)
 	const uint8_t *p = w->src, *lit = p, *stop = w->src_end - TAIL;
 	unsigned misses = 0;
 	/* The first operation is a literal run: no match at the first byte. */
-	table_put(w, p++);
+	chain_put(w, p++);
 	while (p < stop) {
 		struct match m = find_match(w, p);
 		if (!m.len || match_gain(m) <= 0) {
@@ -330,7 +320,7 @@ static bool encode_thoroughly(struct writer *w)
 		}
 		if (!put_literals(w, lit, (size_t)(p - lit)) || !put_match(w, m))
 			return false;
-		table_fill(w, p + 1, p + m.len);
+		chain_fill(w, p + 1, p + m.len);
 		p += m.len;
 		lit = p;
 	}
@@ -397,9 +387,9 @@ static bool encode_fast(struct writer *w)
 
 /*
  * A stream that hardly shrinks costs its readers more than it spares, and is left plain
- * soon: a window in its second half is parsed with nothing written. The measures are those
- * of the reference (FORMAT.md 6.1), so that both give up on the same data; but for the lowest
- * levels.
+ * soon: a window in its second half is parsed with nothing written. From level 3 on the
+ * percentages (effort.least) are those of the reference (cratio_ in its blosclz.c), so that
+ * both give up on the same data; the reference asks 200 and 150 of levels 1 and 2.
  */
 #define PROBE 16384u
 #define PROBE_LOG 12
