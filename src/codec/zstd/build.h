@@ -12,6 +12,7 @@
 #define zstd_find_double WITH_END(zstd_find_double, ZSTD_FAST_BUILD)
 #define zstd_price WITH_END(zstd_price, ZSTD_FAST_BUILD)
 #define zstd_count_sequences WITH_END(zstd_count_sequences, ZSTD_FAST_BUILD)
+#define zstd_forget WITH_END(zstd_forget, ZSTD_FAST_BUILD)
 #define zstd_find WITH_END(zstd_find, ZSTD_FAST_BUILD)
 #define zstd_plan_sequences WITH_END(zstd_plan_sequences, ZSTD_FAST_BUILD)
 #define zstd_build_tree WITH_END(zstd_build_tree, ZSTD_FAST_BUILD)

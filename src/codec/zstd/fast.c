@@ -102,32 +102,11 @@ static uint8_t *put_block(struct zstd_finder *f, struct view v, bool last, struc
 static enum zstd_search search_of(int level, size_t n, bool cut)
 {
 	bool near = n <= ZSTD_NEAR_MAX;
-	if (near && cut)
-		return ZSTD_PLANES;
+	if (cut)
+		return near ? ZSTD_PLANES : ZSTD_FAR_PLANES;
 	if (level == 2)
 		return n <= SMALL_MAX ? ZSTD_DOUBLE_SMALL : ZSTD_DOUBLE;
-	if (cut)
-		return ZSTD_FAR_PLANES;
 	return near ? ZSTD_NEAR : ZSTD_FAR;
-}
-
-static void forget_pair(struct zstd_work *w, unsigned log)
-{
-	memset(w->pair.by_short, 0, sizeof *w->pair.by_short << log);
-	memset(w->pair.by_long, 0, sizeof *w->pair.by_long << log);
-}
-
-/* Clears the tables that the search will use. */
-static void forget_places(struct zstd_work *w, enum zstd_search search)
-{
-	switch (search) {
-	case ZSTD_NEAR: memset(w->near, 0, sizeof w->near); break;
-	case ZSTD_PLANES: memset(w->plane, 0, sizeof w->plane); break;
-	case ZSTD_FAR_PLANES:
-	case ZSTD_FAR: memset(w->far, 0, sizeof w->far); break;
-	case ZSTD_DOUBLE: forget_pair(w, ZSTD_DOUBLE_LOG); break;
-	case ZSTD_DOUBLE_SMALL: forget_pair(w, ZSTD_SMALL_LOG); break;
-	}
 }
 
 ssize_t zstd_fast(struct zstd_work *w, int level, struct view src, const struct cuts *cuts,
@@ -142,7 +121,7 @@ ssize_t zstd_fast(struct zstd_work *w, int level, struct view src, const struct 
 	};
 	if (dst.n < FRAME_HEADER_MAX || !src.n || src.n > ZSTD_FAST_MAX)
 		return 0;
-	forget_places(w, f.search);
+	zstd_forget(w, f.search);
 	uint8_t *out = put_frame_header(dst.p, src.n), *end = dst.p + dst.n;
 	for (size_t at = 0; out && at < src.n;) {
 		size_t until = pieces > 1 ? cuts_end(cuts, piece, src.n) : src.n;

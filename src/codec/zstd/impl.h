@@ -32,12 +32,15 @@ struct zstd_known {
  */
 #define ZSTD_NOISE (256 * 31 / 4)
 
-/* How a stream is searched for matches, and which table of the work that uses. */
+/*
+ * How a stream is searched for matches, and which table of the work that uses. Planes are what a
+ * filter has made: there a match has to be worth it (zstd/match.c).
+ */
 enum zstd_search {
 	ZSTD_NEAR,         /* level 1, up to ZSTD_NEAR_MAX bytes; `near`                  */
 	ZSTD_FAR,          /* level 1, more; `far`                                        */
-	ZSTD_PLANES,       /* either level: a short stream that a filter made; `plane`    */
-	ZSTD_FAR_PLANES,   /* level 1: a longer one; `far`                                */
+	ZSTD_PLANES,       /* planes, up to ZSTD_NEAR_MAX bytes; `plane`                  */
+	ZSTD_FAR_PLANES,   /* planes, more; `far`                                         */
 	ZSTD_DOUBLE,       /* level 2; `pair`                                             */
 	ZSTD_DOUBLE_SMALL, /* level 2, so few bytes that all matches are near; `pair`     */
 };
@@ -65,6 +68,9 @@ static inline size_t zstd_least_gain(size_t n)
 {
 	return n / 64 + 2;
 }
+
+/* Clears the table that the search uses: before the first block of a stream. */
+void zstd_forget(struct zstd_work *w, enum zstd_search search);
 
 /* Finds the work's sequences. The blocks of a stream must be searched in order. */
 void zstd_find(struct zstd_finder *f, struct view block, struct zstd_parts *parts);

@@ -7,9 +7,6 @@
 #include "codec/zstd/count.h"
 #include "codec/zstd/scan.h"
 
-/* With a table of half the size text would get 0.5 to 3 % larger. */
-#define HASH_LOG 14
-
 /* Bytes of a hash. Seven made planes of many bits up to a tenth larger. */
 #define SHORTEST 6
 
@@ -25,23 +22,44 @@
 #define WORTH_FRESH_MAX 16
 #define WORTH_REPEAT_MAX 8
 
-/* Which table holds the places; in planes a match must be worth it as well. */
-enum places { FAR, NEAR, FAR_PLANE, PLANE };
-
-ALWAYS_INLINE bool are_planes(const enum places places)
+ALWAYS_INLINE bool in_planes(const enum zstd_search by)
 {
-	return places == PLANE || places == FAR_PLANE;
+	return by == ZSTD_PLANES || by == ZSTD_FAR_PLANES;
+}
+
+ALWAYS_INLINE bool is_level_2(const enum zstd_search by)
+{
+	return by == ZSTD_DOUBLE || by == ZSTD_DOUBLE_SMALL;
+}
+
+static void forget_pair(struct zstd_work *w, unsigned log)
+{
+	memset(w->pair.by_short, 0, sizeof *w->pair.by_short << log);
+	memset(w->pair.by_long, 0, sizeof *w->pair.by_long << log);
+}
+
+void zstd_forget(struct zstd_work *w, enum zstd_search by)
+{
+	switch (by) {
+	case ZSTD_NEAR: memset(w->near, 0, sizeof w->near); break;
+	case ZSTD_PLANES: memset(w->plane, 0, sizeof w->plane); break;
+	case ZSTD_FAR_PLANES:
+	case ZSTD_FAR: memset(w->far, 0, sizeof w->far); break;
+	case ZSTD_DOUBLE: forget_pair(w, ZSTD_DOUBLE_LOG); break;
+	case ZSTD_DOUBLE_SMALL: forget_pair(w, ZSTD_SMALL_LOG); break;
+	}
 }
 
 /* Enters p; returns the last place with its hash, or the stream's first byte if there was none. */
 ALWAYS_INLINE const uint8_t *enter(const struct scan *s, const uint8_t *p,
-				   const enum places places)
+				   const enum zstd_search by)
 {
-	const unsigned log = places == PLANE ? ZSTD_PLANE_LOG : HASH_LOG;
+	const unsigned log = by == ZSTD_PLANES ? ZSTD_PLANE_LOG : ZSTD_HASH_LOG;
 	uint64_t hash = hash_first(p, SHORTEST, log);
 	uint32_t before;
-	if (places == NEAR || places == PLANE) {
-		uint16_t *table = places == PLANE ? s->w->plane : s->w->near, *slot = &table[hash];
+	if (by == ZSTD_NEAR || by == ZSTD_PLANES) {
+		uint16_t *table = by == ZSTD_PLANES ? s->w->plane : s->w->near;
+		uint16_t *slot = &table[hash];
 		before = *slot;
 		*slot = (uint16_t)(p - s->src);
 	} else {
@@ -54,18 +72,18 @@ ALWAYS_INLINE const uint8_t *enter(const struct scan *s, const uint8_t *p,
 
 /* True: there is a match at p by an offset that was used before. */
 ALWAYS_INLINE bool repeats_at(const struct scan *s, const uint8_t *p, uint32_t offset,
-			    const enum places places)
+			    const enum zstd_search by)
 {
-	if (!are_planes(places))
+	if (!in_planes(by))
 		return get_le32(p) == get_le32(p - offset);
 	return !((get_le64(p) ^ get_le64(p - offset)) & s->worth.repeat_mask);
 }
 
 /* True: there is one at p by the offset to q. `differ`: how their first eight bytes differ. */
 ALWAYS_INLINE bool fresh_at(const struct scan *s, const uint8_t *p, const uint8_t *q,
-			    uint64_t differ, const enum places places)
+			    uint64_t differ, const enum zstd_search by)
 {
-	if (!are_planes(places))
+	if (!in_planes(by))
 		return !(differ << (64 - 8 * SHORTEST));
 	if (differ & s->worth.fresh_mask)
 		return false;
@@ -74,17 +92,17 @@ ALWAYS_INLINE bool fresh_at(const struct scan *s, const uint8_t *p, const uint8_
 }
 
 /* False: no match begins before the stop. The last offset is cheap, and good for four bytes. */
-ALWAYS_INLINE bool search(struct scan *s, unsigned leap, const enum places places,
+ALWAYS_INLINE bool search(struct scan *s, unsigned leap, const enum zstd_search by,
 			  struct match *m)
 {
 	for (;;) {
-		const uint8_t *p = s->p, *q = enter(s, p, places);
-		if (repeats_at(s, p + 1, s->rep0, places)) {
+		const uint8_t *p = s->p, *q = enter(s, p, by);
+		if (repeats_at(s, p + 1, s->rep0, by)) {
 			*m = repeat(s, p + 1);
 			return true;
 		}
 		uint64_t differ = get_le64(p) ^ get_le64(q);
-		if (fresh_at(s, p, q, differ, places)) {
+		if (fresh_at(s, p, q, differ, by)) {
 			size_t len = differ ? bytes_before(differ)
 					    : 8 + equal_wide(s, p + 8, q + 8);
 			extend(s, p, q, len, m);
@@ -97,27 +115,27 @@ ALWAYS_INLINE bool search(struct scan *s, unsigned leap, const enum places place
 }
 
 /* Behind a match the offset before the last one often goes on. */
-ALWAYS_INLINE void follow(struct scan *s, const enum places places)
+ALWAYS_INLINE void follow(struct scan *s, const enum zstd_search by)
 {
-	while (s->p < s->stop && repeats_at(s, s->p, s->rep1, places)) {
-		(void)enter(s, s->p, places);
+	while (s->p < s->stop && repeats_at(s, s->p, s->rep1, by)) {
+		(void)enter(s, s->p, by);
 		put_swapped(s);
 	}
 }
 
-ALWAYS_INLINE void find_matches(struct scan *from, unsigned leap, const enum places places)
+ALWAYS_INLINE void find_matches(struct scan *from, unsigned leap, const enum zstd_search by)
 {
 	struct scan s = *from;
 	struct match m;
-	while (s.p < s.stop && search(&s, leap, places, &m)) {
+	while (s.p < s.stop && search(&s, leap, by, &m)) {
 		const uint8_t *at = s.p;
 		put_match(&s, &m);
 		if (s.p >= s.stop)
 			break;
-		(void)enter(&s, at + 1, places);
-		(void)enter(&s, at + 2, places);
-		(void)enter(&s, s.p - 2, places);
-		follow(&s, places);
+		(void)enter(&s, at + 1, by);
+		(void)enter(&s, at + 2, by);
+		(void)enter(&s, s.p - 2, by);
+		follow(&s, by);
 	}
 	*from = s;
 }
@@ -127,22 +145,22 @@ ALWAYS_INLINE void find_matches(struct scan *from, unsigned leap, const enum pla
 
 static SEARCH void find_near(struct scan *s, unsigned leap)
 {
-	find_matches(s, leap, NEAR);
+	find_matches(s, leap, ZSTD_NEAR);
 }
 
 static SEARCH void find_far(struct scan *s, unsigned leap)
 {
-	find_matches(s, leap, FAR);
+	find_matches(s, leap, ZSTD_FAR);
 }
 
 static SEARCH void find_planes(struct scan *s, unsigned leap)
 {
-	find_matches(s, leap, PLANE);
+	find_matches(s, leap, ZSTD_PLANES);
 }
 
 static SEARCH void find_far_planes(struct scan *s, unsigned leap)
 {
-	find_matches(s, leap, FAR_PLANE);
+	find_matches(s, leap, ZSTD_FAR_PLANES);
 }
 
 #define SAMPLED 1024 /* bytes of a block, in RUNS pieces from everywhere in it */
@@ -170,15 +188,16 @@ static uint32_t bits_of(struct view v)
 	return count_some(v, count) ? entropy_of(count) / (16 * SAMPLED) : BITS_UNKNOWN;
 }
 
-/*
- * Level 2 judges its matches where literals have few bits, as in numbers that are written as text.
- * Code between zeros has few bits a byte, too, but many a literal; and where half of the bytes are
- * one value, matches are long. There, and in words, judging would cost 0.1 to 2 % of the size.
- */
 /* Bits a literal, in 1/256: of all bytes, and of those that are not the most frequent one. */
 #define FEW_BITS (256 * 43 / 10)
 #define OTHERS_FEW_BITS (256 * 5)
 
+/*
+ * Level 2 judges its matches where literals have few bits, as in numbers that are written as text.
+ * Code between zeros has few bits a byte, too, but many a literal; and where half of the bytes are
+ * one value, matches are long. There, and in words, judging would cost 0.1 to 2 % of the size.
+ * Returns the bits of a literal, in 1/256, or 0 where any match is taken.
+ */
 static uint32_t few_bits_of(struct view v)
 {
 	uint32_t count[256], most = 0;
@@ -210,15 +229,15 @@ static struct worth worth_of(uint32_t bits)
 	return w;
 }
 
-static void find_by(enum zstd_search search, struct scan *s, unsigned leap)
+static void find_by(enum zstd_search by, struct scan *s, unsigned leap)
 {
-	switch (search) {
+	switch (by) {
 	case ZSTD_NEAR: find_near(s, leap); break;
 	case ZSTD_FAR: find_far(s, leap); break;
 	case ZSTD_PLANES: find_planes(s, leap); break;
 	case ZSTD_FAR_PLANES: find_far_planes(s, leap); break;
 	case ZSTD_DOUBLE:
-	case ZSTD_DOUBLE_SMALL: zstd_find_double(s, leap, search); break;
+	case ZSTD_DOUBLE_SMALL: zstd_find_double(s, leap, by); break;
 	}
 }
 
@@ -228,12 +247,10 @@ void zstd_find(struct zstd_finder *f, struct view v, struct zstd_parts *parts)
 			 .end = v.p + v.n, .rep0 = f->known.rep[0], .rep1 = f->known.rep[1],
 			 .next_sequence = f->w->sequence, .next_literal = f->w->literals};
 	uint32_t bits = f->bits ? f->bits : bits_of(v);
-	bool level2 = f->search == ZSTD_DOUBLE || f->search == ZSTD_DOUBLE_SMALL;
-	s.bits = level2 ? few_bits_of(v) : 0;
+	s.bits = is_level_2(f->search) ? few_bits_of(v) : 0;
 	parts->noise = bits > ZSTD_NOISE;
 	if (v.n >= SHORT) {
-		bool planes = f->search == ZSTD_PLANES || f->search == ZSTD_FAR_PLANES;
-		unsigned leap = planes ? LEAP_PLANE : LEAP_FIRST;
+		unsigned leap = in_planes(f->search) ? LEAP_PLANE : LEAP_FIRST;
 		s.stop = s.end - MARGIN;
 		s.worth = worth_of(bits);
 		find_by(f->search, &s, parts->noise ? LEAP_NOISE : leap);

@@ -104,10 +104,7 @@ size_t zstd_price(struct zstd_work *w, struct view src, const struct cuts *cuts)
 	struct zstd_finder f = {.w = w, .src = src.p, .known = {.rep = FIRST_OFFSETS},
 				.search = pieces > 1 ? ZSTD_PLANES : ZSTD_NEAR};
 	uint64_t bits = 0;
-	if (f.search == ZSTD_PLANES)
-		memset(w->plane, 0, sizeof w->plane);
-	else
-		memset(w->near, 0, sizeof w->near);
+	zstd_forget(w, f.search);
 	for (uint32_t i = 0, at = 0; i < pieces; i++) {
 		size_t until = pieces > 1 ? cuts_end(cuts, i, src.n) : src.n;
 		bits += BLOCK_BITS * src.n / STREAM_FULL;
