@@ -42,26 +42,28 @@ static void zstd_state_free(void *state)
 	mem_free(st);
 }
 
-/* The library's level for ours: FORMAT.md 6.4. */
-static int level_of(int level)
+/* The library's level for ours, a pipeline's: FORMAT.md 6.4. */
+static int library_level(int level)
 {
 	return level >= 9 ? ZSTD_maxCLevel() : 2 * level - 1;
 }
 
-/* Short streams at level 1: a table that stays in L1 beside the stream. */
-#define SHORT_STREAM (32u << 10)
-#define SHORT_HASH_LOG 12
+/*
+ * All levels from here to tuning_of_planes are the library's: 5, 7 and 9 are a pipeline's 3, 4 and
+ * 5.
+ */
 
 /*
- * Level 9: rows of 16 candidates for 32, in a table as large as the stream deserves. A sixth
- * faster, for 0.2 % of the size; one step less in either number, or another strategy, costs up to
- * 6 %.
+ * Level 9: rows of 16 candidates in place of its own 32, in a table as large as the stream
+ * deserves. A sixth faster, for 0.2 % of the size; one step less in either number, or another
+ * strategy, costs up to 6 %.
  */
+#define ROWS_LEVEL 9
 #define MIDDLE_STREAM (64u << 10)
 #define LONG_STREAM (256u << 10) /* of longer ones up to a fifth would be lost: far repeats */
 #define MIDDLE_HASH_LOG 16
 #define LONG_HASH_LOG 17
-#define MIDDLE_SEARCH_LOG 4
+#define ROWS_SEARCH_LOG 4
 
 /*
  * Level 9 on a row of planes: each repeats itself, so that a table for 512 KiB of them may be as
@@ -82,12 +84,10 @@ struct tuning {
 
 static struct tuning tuning_of(int level, size_t n)
 {
-	struct tuning t = {.level = level_of(level)};
-	if (t.level == 1 && n <= SHORT_STREAM)
-		t.hash_log = SHORT_HASH_LOG;
-	if (t.level == 9 && n <= LONG_STREAM) {
+	struct tuning t = {.level = library_level(level)};
+	if (t.level == ROWS_LEVEL && n <= LONG_STREAM) {
 		t.hash_log = n <= MIDDLE_STREAM ? MIDDLE_HASH_LOG : LONG_HASH_LOG;
-		t.search_log = MIDDLE_SEARCH_LOG;
+		t.search_log = ROWS_SEARCH_LOG;
 	}
 	return t;
 }
@@ -99,11 +99,11 @@ static struct tuning tuning_of_planes(int level, size_t n, const struct cuts *cu
 		return t;
 	if (cuts->bits && t.level >= BITS_LEVEL_MIN && t.level <= BITS_LEVEL_MAX) {
 		t.hash_log = BITS_HASH_LOG;
-		t.search_log = MIDDLE_SEARCH_LOG;
+		t.search_log = ROWS_SEARCH_LOG;
 		t.min_match = BITS_MATCH;
-	} else if (t.level == 9 && n > LONG_STREAM) {
+	} else if (t.level == ROWS_LEVEL && n > LONG_STREAM) {
 		t.hash_log = PLANES_HASH_LOG;
-		t.search_log = MIDDLE_SEARCH_LOG;
+		t.search_log = ROWS_SEARCH_LOG;
 	}
 	return t;
 }
