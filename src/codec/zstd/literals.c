@@ -134,19 +134,14 @@ static void count_many(struct view v, uint32_t count[static 256])
 
 uint64_t zstd_count_literals(struct zstd_work *w, struct view v)
 {
-	uint32_t sum = 0, n = 0;
+	uint32_t distinct;
 	if (v.n < COUNT_LONG)
 		count_bytes(v, 4, w->count);
 	else if (v.n < MANY)
 		count_bytes(v, 8, w->count);
 	else
 		count_many(v, w->count);
-	for (unsigned s = 0; s < 256; s++) {
-		sum += w->count[s] * entropy_log2_short(w->count[s]);
-		n += w->count[s];
-	}
-	uint32_t all = n ? n * entropy_log2_short(n) : 0;
-	return all > sum ? (all - sum) / 256 : 0;
+	return entropy_of_many(w->count, 256, &distinct) / 256;
 }
 
 #define IMPOSSIBLE UINT64_MAX

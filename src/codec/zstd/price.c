@@ -13,16 +13,6 @@
 
 #define STREAM_FULL (64u << 10)
 
-struct counts {
-	uint32_t n, most, symbols; /* bytes; those of the most frequent value; how many values */
-	uint32_t sum;              /* of each count times its logarithm, in 1/256              */
-};
-
-static uint32_t times_log(uint32_t n)
-{
-	return n * entropy_log2_short(n);
-}
-
 static void count_bytes(struct view v, uint32_t count[static 256])
 {
 	struct zstd_counts tables;
@@ -31,30 +21,28 @@ static void count_bytes(struct view v, uint32_t count[static 256])
 	counts_sum(&tables, 8, count);
 }
 
-static struct counts sum_up(const uint32_t count[static 256], size_t n)
+static uint32_t largest(const uint32_t count[static 256])
 {
-	struct counts c = {.n = (uint32_t)n};
-	for (unsigned s = 0; s < 256; s++) {
-		c.sum += times_log(count[s]);
-		c.symbols += count[s] > 0;
-		c.most = count[s] > c.most ? count[s] : c.most;
-	}
-	return c;
+	uint32_t most = 0;
+	for (unsigned s = 0; s < 256; s++)
+		most = count[s] > most ? count[s] : most;
+	return most;
 }
 
 /*
- * Bits of literals. No code is shorter than a bit: what is more frequent than all others together
- * costs more than its entropy.
+ * Bits of n literals. No code is shorter than a bit: where one value is more frequent than all
+ * others together, to tell it from these costs a bit each time, and not the entropy of that.
  */
 static uint64_t price_literals(const uint32_t count[static 256], size_t n)
 {
-	struct counts c = sum_up(count, n);
-	uint32_t all = times_log(c.n), bits = all > c.sum ? all - c.sum : 0;
-	if (c.symbols <= 1)
+	uint32_t symbols, bits = entropy_of_many(count, 256, &symbols);
+	uint32_t two[2] = {largest(count)}, distinct;
+	two[1] = (uint32_t)n - two[0];
+	if (symbols <= 1)
 		return 0;
-	if (c.most > c.n - c.most)
-		bits += 256 * c.n - (all - times_log(c.most) - times_log(c.n - c.most));
-	return bits / 256 + entropy_missed(c.symbols);
+	if (two[0] > two[1])
+		bits += 256 * (uint32_t)n - entropy_of_many(two, 2, &distinct);
+	return bits / 256 + entropy_missed(symbols);
 }
 
 /* The literals are what is not in matches: the fewer of the two are counted. */

@@ -95,7 +95,7 @@ static void code_all(struct zstd_work *w, size_t n, uint32_t count[ZSTD_KINDS][F
 	}
 }
 
-#define FRACTION 256 /* prices of tables are in such parts of a bit */
+#define FRACTION 256 /* prices of tables are in such parts of a bit, as entropy_of_many */
 #define IMPOSSIBLE UINT32_MAX
 
 /* The price of codes with these counts, in a table with these shares. */
@@ -116,13 +116,9 @@ static uint32_t price_with(const struct fse_shares *s, const uint32_t *count)
 #define SYMBOL_BITS 4 /* of a symbol in a description, at least about */
 
 /* The least price in a table of their own: none is better than their entropy. */
-static uint32_t price_own_least(const uint32_t *count, uint32_t n)
+static uint32_t price_own_least(const uint32_t *count)
 {
-	uint32_t price = n * entropy_log2_short(n), symbols = 0;
-	for (unsigned i = 0; i < FSE_SYMBOLS; i++) {
-		price -= count[i] * entropy_log2_short(count[i]);
-		symbols += count[i] > 0;
-	}
+	uint32_t symbols, price = entropy_of_many(count, FSE_SYMBOLS, &symbols);
 	return price + ((uint32_t)price_of(TABLE_NS) + SYMBOL_BITS * symbols) * FRACTION;
 }
 
@@ -268,7 +264,7 @@ static unsigned plan_kind(struct planner *pl, unsigned kind, const uint32_t *cou
 	uint32_t n = (uint32_t)pl->p->n;
 	struct choice c = choose_known(pl->k->table[kind], kind, count, n);
 	bool alone = count[first_of(count)] == n;
-	if (alone || price_own_least(count, n) >= c.price || !put_own(pl, kind, count, &c)) {
+	if (alone || price_own_least(count) >= c.price || !put_own(pl, kind, count, &c)) {
 		if (c.mode == ZSTD_TABLE_PREDEFINED)
 			pl->k->table[kind] = get_predefined(pl, kind);
 		else if (c.mode == ZSTD_TABLE_RLE)
@@ -291,16 +287,11 @@ static uint64_t extra_bits(uint32_t count[ZSTD_KINDS][FSE_SYMBOLS])
 uint64_t zstd_count_sequences(const struct zstd_work *w, size_t n)
 {
 	uint32_t count[ZSTD_KINDS][FSE_SYMBOLS];
-	uint32_t all = (uint32_t)n * entropy_log2_short((uint32_t)n);
 	count_codes(w->sequence, n, count);
 	uint64_t bits = extra_bits(count);
 	for (unsigned kind = 0; kind < ZSTD_KINDS; kind++) {
-		uint32_t sum = 0, symbols = 0;
-		for (unsigned i = 0; i < FSE_SYMBOLS; i++) {
-			sum += count[kind][i] * entropy_log2_short(count[kind][i]);
-			symbols += count[kind][i] > 0;
-		}
-		bits += (all > sum ? all - sum : 0) / 256 + entropy_missed(symbols - 1);
+		uint32_t symbols, entropy = entropy_of_many(count[kind], FSE_SYMBOLS, &symbols);
+		bits += entropy / 256 + entropy_missed(symbols - 1);
 	}
 	return bits;
 }
