@@ -1,13 +1,13 @@
 /*
  * Copies for decoders, which may write past the end of what was asked for, because later output
- * goes there anyway. The caller must own SLACK bytes behind the end.
+ * goes there anyway. The caller must own WIDE_SLACK bytes behind the end.
  */
 #ifndef CODEC_WIDE_H
 #define CODEC_WIDE_H
 
 #include "base/bytes.h"
 
-#define SLACK 32
+#define WIDE_SLACK 32
 
 static inline void copy16(uint8_t *dst, const uint8_t *src)
 {

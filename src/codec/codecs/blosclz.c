@@ -23,7 +23,7 @@
 /*
  * ---- decoder ----
  *
- * Copies go in pieces of 16 and may read and write too far, as long as SLACK bytes are left.
+ * Copies go in pieces of 16 and may read and write too far, as long as WIDE_SLACK bytes are left.
  */
 
 struct reader {
@@ -35,7 +35,7 @@ static bool copy_literals(struct reader *r, size_t n)
 {
 	if (n > (size_t)(r->in_end - r->in) || n > (size_t)(r->out_end - r->out))
 		return false;
-	if (r->in_end - r->in >= SLACK && r->out_end - r->out >= SLACK) {
+	if (r->in_end - r->in >= WIDE_SLACK && r->out_end - r->out >= WIDE_SLACK) {
 		copy16(r->out, r->in);
 		copy16(r->out + 16, r->in + 16);
 	} else {
@@ -56,7 +56,7 @@ static inline bool copy_match(struct reader *r, size_t len, size_t dist)
 		copy_repeated(out, len, dist);
 		return true;
 	}
-	if ((size_t)(r->out_end - end) >= SLACK) {
+	if ((size_t)(r->out_end - end) >= WIDE_SLACK) {
 		if (dist >= 16 && len <= 32) {
 			copy16(out, out - dist);
 			copy16(out + 16, out + 16 - dist);
@@ -67,9 +67,9 @@ static inline bool copy_match(struct reader *r, size_t len, size_t dist)
 		}
 		return true;
 	}
-	if (len > 2 * SLACK) {
-		copy_wide(out, end - SLACK, dist);
-		out = end - SLACK;
+	if (len > 2 * WIDE_SLACK) {
+		copy_wide(out, end - WIDE_SLACK, dist);
+		out = end - WIDE_SLACK;
 	}
 	for (; out < end; out++)
 		*out = *(out - dist);

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "codec/codec.h"
 #include "codec/codecs/lz4_fast.h"
+#include "codec/codecs/lz4_format.h"
 #include "codec/kernels/kernels.h"
 #include "codec/wide.h"
 
@@ -65,7 +66,6 @@ struct reader {
 /* The same of the output: copies of 64 for 15 literals or a match of 19, loops of 32 at a time. */
 #define OUT_MARGIN 96
 
-#define MATCH_MIN 4u
 #define LENGTH_MORE 15u /* the length in a token that goes on behind it */
 
 /* Literals up to so many are copied here: the C library's branches by length are never foreseen. */
@@ -128,9 +128,9 @@ static bool exact_match(struct reader *r, size_t n, size_t dist)
 	if (n >= REPEAT_MIN) {
 		copy_repeated(r->out, n, dist);
 		r->out = end;
-	} else if (n > 2 * SLACK) {
-		copy_wide(r->out, end - SLACK, dist);
-		r->out = end - SLACK;
+	} else if (n > 2 * WIDE_SLACK) {
+		copy_wide(r->out, end - WIDE_SLACK, dist);
+		r->out = end - WIDE_SLACK;
 	}
 	for (; r->out < end; r->out++)
 		*r->out = *(r->out - dist);
@@ -217,13 +217,13 @@ static bool decode_wide(struct reader *rd, uint8_t *enough, struct halt *at)
 			*at = (struct halt){true, t, n};
 			break;
 		}
-		size_t dist = get_le16(r.in), len = (t & 15) + MATCH_MIN;
+		size_t dist = get_le16(r.in), len = (t & 15) + LZ4_MATCH_MIN;
 		r.in += 2;
 		if (dist - 1 >= (size_t)(r.out - r.out_start)) {
 			fine = false;
 			break;
 		}
-		if (len < LENGTH_MORE + MATCH_MIN) {
+		if (len < LENGTH_MORE + LZ4_MATCH_MIN) {
 			short_match(r.out, dist);
 			r.out += len;
 			continue;
@@ -262,11 +262,11 @@ static bool decode_exact(struct reader *r, const struct halt *at)
 		return true;
 	if (r->in_end - r->in < 2)
 		return false;
-	size_t dist = get_le16(r->in), len = (token & 15) + MATCH_MIN;
+	size_t dist = get_le16(r->in), len = (token & 15) + LZ4_MATCH_MIN;
 	r->in += 2;
 	if (dist - 1 >= (size_t)(r->out - r->out_start))
 		return false;
-	if (len == LENGTH_MORE + MATCH_MIN && !read_length(r, &len))
+	if (len == LENGTH_MORE + LZ4_MATCH_MIN && !read_length(r, &len))
 		return false;
 	return exact_match(r, len, dist) && r->in != r->in_end;
 }

@@ -1,6 +1,6 @@
 /*
- * What the writers of LZ4 streams share: the rules of the
- * format (FORMAT.md 6.2) and how a sequence is put.
+ * The rules of LZ4 streams (FORMAT.md 6.2), and how their two writers, lz4_fast.c and lz4hc.c, put
+ * a sequence.
  */
 #ifndef CODEC_CODECS_LZ4_FORMAT_H
 #define CODEC_CODECS_LZ4_FORMAT_H

@@ -70,8 +70,8 @@ ALWAYS_INLINE void copy_match(uint8_t *op, size_t offset, size_t n)
 static __attribute__((noinline)) void copy_exactly(uint8_t *op, size_t offset, size_t n,
 						   size_t room)
 {
-	if (n > 2 * SLACK) {
-		size_t most = min_u64(n, room - SLACK);
+	if (n > 2 * UNZSTD_SLACK) {
+		size_t most = min_u64(n, room - UNZSTD_SLACK);
 		copy_match(op, offset, most);
 		op += most;
 		n -= most;
@@ -91,7 +91,7 @@ struct walk {
 	/* dst: where the next byte goes; its first byte and the one behind its last */
 	uint8_t *op, *start, *last;
 	uint8_t *end;      /* of the block, or of what is wanted of it    */
-	uint8_t *fast_end; /* up to here copies may write SLACK bytes more */
+	uint8_t *fast_end; /* up to here copies may write UNZSTD_SLACK bytes more */
 	const uint8_t *lit, *lit_end; /* the next literal, and behind the last */
 	uint32_t r0, r1, r2;          /* the last three offsets, newest first  */
 };
@@ -231,7 +231,7 @@ ALWAYS_INLINE size_t execute_all(const struct sequences *s, uint32_t rep[3], con
 		.r1 = rep[1],
 		.r2 = rep[2],
 	};
-	w.fast_end = s->dst.n < SLACK ? w.start : w.last - SLACK;
+	w.fast_end = s->dst.n < UNZSTD_SLACK ? w.start : w.last - UNZSTD_SLACK;
 	w.fast_end = w.fast_end < w.end ? w.fast_end : w.end;
 	if (!walk_begin(&w, s))
 		return 0;

@@ -12,7 +12,7 @@
 #include "codec/zstd/format.h"
 
 #define BLOCK_MAX (128u << 10)
-#define SLACK 64 /* bytes that a copy may write or read past its end */
+#define UNZSTD_SLACK 64 /* bytes that a copy may write or read past its end */
 
 /*
  * Bits are read from the last byte to the first, in words that end where they begin: up to eight
@@ -93,7 +93,7 @@ struct sequences {
 	struct view bits;
 	const struct cell *cell;
 	struct states states[ZSTD_KINDS];
-	struct view literals; /* SLACK more bytes may be read */
+	struct view literals; /* UNZSTD_SLACK more bytes may be read */
 	struct span dst;      /* of the frame                                       */
 	size_t at, end;       /* where the block begins in it, and must not go beyond */
 	size_t stop;          /* the caller needs dst up to here; above dst.n: all of it */
@@ -105,7 +105,7 @@ struct unzstd {
 	struct states states[ZSTD_KINDS];
 	uint32_t rep[3];
 	struct cell cell[CELLS];
-	uint8_t literals[BLOCK_MAX + SLACK];
+	uint8_t literals[BLOCK_MAX + UNZSTD_SLACK];
 };
 
 /* Shares of symbols; -1: less than one (4.1.1). */

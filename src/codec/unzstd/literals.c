@@ -79,7 +79,7 @@ bool literals_read(struct unzstd *u, struct view *in, struct view *literals, str
 	*literals = view_of(out, head.n);
 	switch (head.type) {
 	case ZSTD_LITERALS_RAW:
-		if (in->n >= SLACK)
+		if (in->n >= UNZSTD_SLACK)
 			literals->p = v.p;
 		else
 			bytes_copy(out, v.p, v.n);
