@@ -121,7 +121,7 @@ ALWAYS_INLINE bool way_begin(struct huffman_way *w, struct view in, struct span 
 
 /* What a step needs in registers. */
 struct huffman_table {
-	const void *entry;
+	const void *entry;     /* h->one or h->many                                 */
 	const uint8_t *number; /* of codes, by the upper byte of an entry of `many` */
 	uint64_t top;          /* 64 - HUF_LOG                                      */
 };
@@ -131,6 +131,11 @@ struct huffman_table {
 
 static const uint8_t numbers[256] = {LIST64(0), LIST64(1), LIST64(2), LIST64(3)};
 
+/*
+ * The empty assembly keeps the three in registers: compilers would load two of them, which are
+ * constants, anew for each step. Its "memory" says that the steps below read the table, which their
+ * own assembly does not say.
+ */
 ALWAYS_INLINE struct huffman_table table_of(const struct huffman *h, const bool many)
 {
 	struct huffman_table t = {many ? (const void *)h->many : h->one, numbers, 64 - HUF_LOG};
@@ -139,8 +144,10 @@ ALWAYS_INLINE struct huffman_table table_of(const struct huffman *h, const bool 
 }
 
 /*
- * Processors shift twice in a cycle and load two or three times: so only the look and the step
- * shift, and what else an entry holds is loaded by itself. Compilers load it once and shift.
+ * Both take the next bits of *word and write what their entry holds: one symbol, or four bytes of
+ * which step_many counts up to three. Processors shift twice in a cycle and load two or three
+ * times: so only the look and the step shift, and what else an entry holds is loaded by itself.
+ * Compilers load it once and shift.
  */
 ALWAYS_INLINE void step_one(uint64_t *word, const struct huffman_table *t, uint8_t *op)
 {
@@ -178,8 +185,12 @@ ALWAYS_INLINE void way_step(struct huffman_way *w, const struct huffman_table *t
 		step_one(&w->word, t, w->op + i);
 }
 
-#define ROUND_BYTES 7                  /* of the stream; 55 bits and the rest of a byte  */
-#define ROUND_SYMBOLS(many) ((many) ? 16 : 5) /* at most, with what is written behind them */
+/* A round: so many looks of up to 11 bits, which is what a word has behind a refill. */
+#define ROUND_LOOKS 5
+#define ROUND_BYTES 7 /* of the stream: 55 bits, and the rest of a byte */
+
+/* At most, with what is written behind them: three a look, and a byte more of the last. */
+#define ROUND_SYMBOLS(many) ((many) ? 3 * ROUND_LOOKS + 1 : ROUND_LOOKS)
 
 /* Negative: another round might leave the stream, or its room. */
 ALWAYS_INLINE ptrdiff_t way_room(const struct huffman_way *w, const bool many)
@@ -196,7 +207,7 @@ ALWAYS_INLINE bool way_finish(struct huffman_way *w, const struct huffman *h)
 			return false;
 		uint64_t word = bits_word(w->start, left) << (64 - bits_held(left));
 		unsigned n = 0;
-		for (int i = 0; i < 5 && w->op < w->end; i++) {
+		for (int i = 0; i < ROUND_LOOKS && w->op < w->end; i++) {
 			unsigned x = h->one[word >> (64 - HUF_LOG)];
 			word <<= x & 63;
 			n += x & 63;
@@ -214,13 +225,13 @@ ALWAYS_INLINE void ways_run(struct huffman_way to[4], const struct huffman *h, c
 	const struct huffman_table t = table_of(h, many);
 	do {
 #pragma GCC unroll 5
-		for (int i = 0; i < 5; i++)
+		for (int i = 0; i < ROUND_LOOKS; i++)
 #pragma GCC unroll 4
 			for (int k = 0; k < 4; k++)
 				way_step(&w[k], &t, many, i);
 #pragma GCC unroll 4
 		for (int k = 0; k < 4; k++) {
-			w[k].op += many ? 0 : 5;
+			w[k].op += many ? 0 : ROUND_LOOKS;
 			way_refill(&w[k]);
 		}
 	} while ((way_room(&w[0], many) | way_room(&w[1], many) | way_room(&w[2], many) |
@@ -265,9 +276,9 @@ ALWAYS_INLINE bool decode_one(const struct huffman_streams *s, const struct huff
 	if (!way_begin(&w, s->in[0], s->out[0]))
 		return false;
 	while (way_room(&w, many) >= 0) {
-		for (int i = 0; i < 5; i++)
+		for (int i = 0; i < ROUND_LOOKS; i++)
 			way_step(&w, &t, many, i);
-		w.op += many ? 0 : 5;
+		w.op += many ? 0 : ROUND_LOOKS;
 		way_refill(&w);
 	}
 	return way_finish(&w, h);

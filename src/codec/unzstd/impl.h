@@ -76,7 +76,10 @@ struct states {
 	uint16_t first, log;
 };
 
-/* The tables of a block and the predefined ones are in one array; a state is an index into it. */
+/*
+ * The tables of a block and the predefined ones are in one array; a state is an index into it. The
+ * logarithms of the predefined ones are those of ZSTD_PREDEFINED_LITERALS and so on.
+ */
 enum {
 	OWN_LITERALS = 0,
 	OWN_OFFSET = OWN_LITERALS + (1 << ZSTD_LITERALS_LOG),

@@ -34,14 +34,14 @@ static const struct meaning meaning[ZSTD_KINDS][FSE_SYMBOLS] = {
 };
 
 static const uint16_t first_own[ZSTD_KINDS] = {OWN_LITERALS, OWN_OFFSET, OWN_MATCH};
-static const struct states first_predefined[ZSTD_KINDS] = {
-	{PREDEFINED_LITERALS, 6}, {PREDEFINED_OFFSET, 5}, {PREDEFINED_MATCH, 6},
+static const uint16_t first_predefined[ZSTD_KINDS] = {
+	PREDEFINED_LITERALS, PREDEFINED_OFFSET, PREDEFINED_MATCH,
 };
 
 void sequences_init(struct unzstd *u)
 {
 	for (unsigned k = 0; k < ZSTD_KINDS; k++)
-		states_fill(u->cell, first_predefined[k].first, &predefined[k], meaning[k]);
+		states_fill(u->cell, first_predefined[k], &predefined[k], meaning[k]);
 }
 
 /* Bytes read, or -1. */
@@ -53,7 +53,8 @@ static ptrdiff_t states_read(struct unzstd *u, unsigned kind, unsigned mode, str
 	size_t n;
 	switch (mode) {
 	case ZSTD_TABLE_PREDEFINED:
-		u->states[kind] = first_predefined[kind];
+		u->states[kind] = (struct states){first_predefined[kind],
+						  (uint16_t)predefined[kind].log};
 		return 0;
 	case ZSTD_TABLE_REPEAT:
 		return u->states_ready ? 0 : -1;
