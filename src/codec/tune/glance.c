@@ -71,11 +71,10 @@ void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct 
 	if (own == USUAL)
 		scan.item[scan.n++].size = g->item;
 	tune_scan(k, &scan, view_of(bytes, sizeof bytes));
-	for (unsigned i = 0; i < 2; i++) {
-		const struct tune_item *item = &scan.item[i ? own : 0];
-		g->bits[2 * i] = share_of(item->shuffled);
-		g->bits[2 * i + 1] = share_of(item->delta);
-	}
+	g->bits[TUNE_BYTES] = share_of(scan.item[0].shuffled);
+	g->bits[TUNE_DIFFERENCES] = share_of(scan.item[0].delta);
+	g->bits[TUNE_BYTES_BY_PLACE] = share_of(scan.item[own].shuffled);
+	g->bits[TUNE_DIFFERENCES_BY_PLACE] = share_of(scan.item[own].delta);
 	g->lead = lead_of(&scan, chosen);
 	if (memcmp(bytes, bytes + 1, sizeof bytes - 1) == 0)
 		g->busy = count_busy(v);
@@ -83,11 +82,12 @@ void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct 
 
 /*
  * Chunks of one kind differ by less than this in what tells filters apart: a fifth of a bit per
- * byte, and a sixteenth of what there is. Where all entropies rise or fall together, which says
- * less, twice as much is tolerated.
+ * byte, less where there are few bits, and a sixteenth of what there is.
  */
-#define TOLERANCE 48
-#define LEVEL 1 /* doublings of the tolerance */
+static uint32_t tolerance_of(uint32_t bits)
+{
+	return (uint32_t)min_u64(48, 16 + bits / 8) + bits / 16;
+}
 
 /*
  * The surest sign is that another filter has become better. Patience does not weaken it: in a file
@@ -96,7 +96,7 @@ void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct 
  */
 #define LEAD 48
 
-#define BUSY 64u /* places */
+#define BUSY 64u /* places of PLACES */
 
 static bool differs(uint32_t was, uint32_t is, uint32_t tolerance)
 {
@@ -106,17 +106,19 @@ static bool differs(uint32_t was, uint32_t is, uint32_t tolerance)
 bool tune_looks_alike(const struct tune_report *r, const struct tune_glance *now)
 {
 	const uint32_t *was = r->glance.bits, *is = now->bits;
+	uint32_t planes_were = was[TUNE_BYTES_BY_PLACE], planes_are = is[TUNE_BYTES_BY_PLACE];
+	uint32_t tolerance = tolerance_of(planes_were) << r->patience;
 	if (now->lead > r->glance.lead + LEAD)
 		return false;
-	uint32_t least = (uint32_t)min_u64(TOLERANCE, 16 + was[2] / 8);
-	uint32_t tolerance = (least + was[2] / 16) << r->patience;
 	if (now->busy < PLACES && now->busy > r->glance.busy + (BUSY << r->patience))
 		return false;
-	bool saves = r->permille <= TUNE_PAYS_CLEARLY;
-	if (differs(was[2], is[2], tolerance << (saves ? LEVEL : 0)))
+	/* That all rise or fall together says less: twice as much, where a tenth is saved. */
+	uint32_t common = r->permille <= TUNE_PAYS_CLEARLY ? 2 * tolerance : tolerance;
+	if (differs(planes_were, planes_are, common))
 		return false;
-	for (unsigned i = 0; i < TUNE_GLANCE_MAX; i++)
-		if (differs(was[i] + is[2], is[i] + was[2], tolerance))
+	/* Each beside that one: was - planes_were against is - planes_are. */
+	for (unsigned i = 0; i < TUNE_ENTROPIES; i++)
+		if (differs(was[i] + planes_are, is[i] + planes_were, tolerance))
 			return false;
 	return true;
 }

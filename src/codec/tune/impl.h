@@ -58,7 +58,7 @@ bool tune_is_text(struct view v);
  */
 uint32_t tune_line_part(struct view v, uint32_t column);
 
-/* tune/glance.c. Fills in g->bits and g->lead. The caller has set g->item, that of `chosen`. */
+/* tune/glance.c. Fills in all but g->item, that of `chosen`, which the caller has set. */
 void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct tune_glance *g,
 		 struct view v);
 

@@ -54,14 +54,21 @@ struct tune_trial {
 	uint32_t score;           /* what was compared; smaller is better               */
 };
 
+/* Of what there are entropies: by place is for each position in an item by itself. */
+enum tune_entropy {
+	TUNE_BYTES,
+	TUNE_DIFFERENCES,
+	TUNE_BYTES_BY_PLACE,
+	TUNE_DIFFERENCES_BY_PLACE,
+	TUNE_ENTROPIES,
+};
+
 /*
  * What a chunk looks like at a glance: the entropies of a few pieces of it, in 1/256 bit per byte.
  */
-#define TUNE_GLANCE_MAX 4
 struct tune_glance {
 	uint32_t item; /* item size in bytes */
-	/* of bytes, of their differences; by position in the item, of the differences there */
-	uint32_t bits[TUNE_GLANCE_MAX];
+	uint32_t bits[TUNE_ENTROPIES];
 	uint32_t lead; /* by how much the best filter of the usual items beats the chosen one */
 	uint32_t busy; /* how many of 1024 places are not one repeated byte; 1024: not counted */
 };
