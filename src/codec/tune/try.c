@@ -75,8 +75,8 @@ bool tune_same_filters(const struct pipeline *a, const struct pipeline *b)
 	return a->typesize == b->typesize && !memcmp(a->filter, b->filter, FILTER_SLOTS);
 }
 
-/* For items that are written bytewise, that is two filters: a shuffle comes first. */
-static uint32_t price_of_bits(uint32_t item)
+/* For items that are written bytewise, it is two filters: a shuffle comes first. */
+static uint32_t bitshuffle_cost(uint32_t item)
 {
 	if (item == 1)
 		return 2;
@@ -89,14 +89,14 @@ static uint32_t price_of_bits(uint32_t item)
  * 100 files (images, grids, fonts, libraries, text) none is stored otherwise if all of them are
  * halved or doubled, and one if they are 0. TUNE_SPEED multiplies them.
  */
-static uint32_t price(const struct pipeline *p, enum tune_aim aim)
+static uint32_t reader_cost(const struct pipeline *p, enum tune_aim aim)
 {
 	static const uint32_t weight[] = {[TUNE_BALANCED] = 1, [TUNE_SIZE] = 0, [TUNE_SPEED] = 4};
 	uint32_t cost = encoder_splits(p) ? p->typesize : 0;
 	for (unsigned i = 0; i < FILTER_SLOTS; i++)
 		switch (p->filter[i]) {
 		case FILTER_SHUFFLE: cost += 4; break;
-		case FILTER_BITSHUFFLE: cost += price_of_bits(p->typesize); break;
+		case FILTER_BITSHUFFLE: cost += bitshuffle_cost(p->typesize); break;
 		case FILTER_BYTEDELTA: cost += 12; break;
 		}
 	return cost * weight[aim];
@@ -155,7 +155,7 @@ int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial
 	}
 	*trial = (struct tune_trial){
 		.pipeline = *p, .sampled = (uint32_t)v.n, .stored = (uint32_t)stored};
-	uint64_t score = (uint64_t)stored * (1000 + price(p, t->goal->aim)) / 1000;
+	uint64_t score = (uint64_t)stored * (1000 + reader_cost(p, t->goal->aim)) / 1000;
 	const struct tune_hint *hint = &t->report->hint;
 	if (p->typesize > 1 && (p->typesize == hint->item || p->typesize == hint->record))
 		score -= score / 100; /* the header breaks near ties */
