@@ -1,7 +1,18 @@
 /*
- * The inner loops of the filters. kernels.c is complete in plain C and is the
- * specification; a file per instruction set replaces the slots it does better,
- * later levels win. tests/c/kernels_check compares every level with C.
+ * What is chosen by the processor at hand: the inner loops of the filters, and those codecs of ours
+ * that gain by its instructions. kernels.c fills every slot but one in plain C, which is the
+ * specification. Then each level that the processor has (cpu.h) replaces the slots that it does
+ * better; later levels win:
+ *
+ *   x86/sse2.c         shuffles, running sums
+ *   x86/avx2.c         the same, and codecs: zstd/ and codecs/lz4_fast.c are compiled a second time
+ *                      for AVX2, under names that end in _avx2; unzstd/ for AVX2 only
+ *   x86/avx512bw.c     shuffles; Huffman codes, by x86/avx512_codes.c
+ *   x86/avx512vbmi.c   the same, with wider registers; differences and running sums
+ *   arm/neon.c         shuffles, running sums
+ *
+ * codec/meson.build has the flags of each. Shuffles of all levels have the bodies in *_impl.h.
+ * tests/c/kernels_check compares every level with C.
  *
  * No kernel reads or writes a byte outside what its comment names; src and dst
  * do not overlap unless it says so.

@@ -304,7 +304,7 @@ ALWAYS_INLINE void unshuffle_mirrored(const size_t s, size_t n, const uint8_t *s
 	__m512i order[16];
 	uint8_t near[(16 - IN_PLACE_16) * NEAR] __attribute__((aligned(64)));
 	size_t i = 0;
-	uint8_t *from = (uint8_t *)(uintptr_t)src;
+	uint8_t *from = (uint8_t *)(uintptr_t)src; /* only read; struct planes is for both ways */
 	turning_out(order, s);
 	for (; planes_collide(s, n) && i + NEAR <= n; i += NEAR) {
 		for (size_t j = IN_PLACE_16; j < s; j++)
