@@ -6,10 +6,18 @@
 #define PIECE_MIN 1024
 #define BLOCK_MIN (4u << 10)
 
-#define SAMPLED 1024 /* bytes of a piece at first, from everywhere in it */
+/*
+ * Of a piece at first about SAMPLED bytes are counted, in RUNS runs from everywhere in it. A run is
+ * a byte shorter than its share, so that all samples of a stream together, which one piece may come
+ * to hold, fit its counters of 16 bits.
+ */
+#define SAMPLED 1024
 #define RUNS 8
+#define RUN (SAMPLED / RUNS - 1)
+_Static_assert(CUTS_MAX * (SAMPLED - 1) <= UINT16_MAX && RUNS * RUN < SAMPLED,
+	       "counters of a piece");
 
-/* Some consecutive units; a unit is a few parts, enough to make a piece. */
+/* A few consecutive parts; at first just enough of them to be worth a table, then joined. */
 struct piece {
 	uint32_t end;         /* in parts                                         */
 	uint32_t n, sampled;  /* bytes, and how many of them are counted          */
@@ -48,7 +56,6 @@ static void count_bytes(struct view v, struct piece *p)
 		p->count[v.p[i]]++;
 }
 
-/* All samples of a stream together are shorter than 64 Ki. */
 static void look(struct view v, struct piece *p)
 {
 	*p = (struct piece){.n = (uint32_t)v.n};
@@ -57,7 +64,7 @@ static void look(struct view v, struct piece *p)
 		return;
 	}
 	for (size_t i = 0; i < RUNS; i++)
-		count_bytes(view_part(v, i * (v.n / RUNS), SAMPLED / RUNS - 1), p);
+		count_bytes(view_part(v, i * (v.n / RUNS), RUN), p);
 }
 
 static void add(struct piece *p, const struct piece *next)
