@@ -104,7 +104,7 @@ def test_other_bits_of_a_run_token_mean_nothing(codec_tool):
 
 
 def test_worked_example(codec_tool):
-    """FORMAT.md 3.11"""
+    """Put together by hand: two planes of shuffled items, one plain and the other a run."""
     c = bytes.fromhex(
         "0501050280000000800000006D000000000000000001000000000000000000002400000040000000"
     )
