@@ -166,7 +166,7 @@ static SEARCH void find_far_planes(struct scan *s, unsigned leap)
 #define SAMPLED 1024 /* bytes of a block, in RUNS pieces from everywhere in it */
 #define RUNS 8
 #define SAMPLED_MIN (4 * SAMPLED) /* of smaller blocks nothing is known */
-#define BITS_UNKNOWN (256 * 4)
+#define BITS_UNKNOWN (256 * 4)    /* what is supposed of a literal there  */
 
 /* Counts a sample. False: the block is too small for that to pay. */
 static bool count_some(struct view v, uint32_t count[static 256])
@@ -181,11 +181,10 @@ static bool count_some(struct view v, uint32_t count[static 256])
 	return true;
 }
 
-/* Entropy of a literal, in 1/256 bit, by a sample. */
-static uint32_t bits_of(struct view v)
+/* Bits a byte, in 1/256, of n bytes with these counts. */
+static uint32_t bits_of(const uint32_t count[static 256], uint32_t n)
 {
-	uint32_t count[256];
-	return count_some(v, count) ? entropy_of(count) / (16 * SAMPLED) : BITS_UNKNOWN;
+	return entropy_of(count) / (16 * n);
 }
 
 /* Bits a literal, in 1/256: of all bytes, and of those that are not the most frequent one. */
@@ -196,21 +195,16 @@ static uint32_t bits_of(struct view v)
  * Level 2 judges its matches where literals have few bits, as in numbers that are written as text.
  * Code between zeros has few bits a byte, too, but many a literal; and where half of the bytes are
  * one value, matches are long. There, and in words, judging would cost 0.1 to 2 % of the size.
- * Returns the bits of a literal, in 1/256, or 0 where any match is taken.
+ * `count`: of a sample, whose bytes have so many bits; changed.
  */
-static uint32_t few_bits_of(struct view v)
+static bool has_few_bits(uint32_t count[static 256], uint32_t bits)
 {
-	uint32_t count[256], most = 0;
-	if (!count_some(v, count))
-		return 0;
-	uint32_t bits = entropy_of(count) / (16 * SAMPLED);
+	uint32_t most = 0;
 	for (uint32_t i = 1; i < 256; i++)
 		most = count[i] > count[most] ? i : most;
 	uint32_t others = SAMPLED - count[most];
 	count[most] = 0;
-	bool few = bits < FEW_BITS && others >= SAMPLED / 2 &&
-		   entropy_of(count) / (16 * others) < OTHERS_FEW_BITS;
-	return few ? bits : 0;
+	return bits < FEW_BITS && others >= SAMPLED / 2 && bits_of(count, others) < OTHERS_FEW_BITS;
 }
 
 static unsigned clamp(unsigned x, unsigned least, unsigned most)
@@ -246,8 +240,14 @@ void zstd_find(struct zstd_finder *f, struct view v, struct zstd_parts *parts)
 	struct scan s = {.w = f->w, .src = f->src, .p = v.p + (v.p == f->src), .anchor = v.p,
 			 .end = v.p + v.n, .rep0 = f->known.rep[0], .rep1 = f->known.rep[1],
 			 .next_sequence = f->w->sequence, .next_literal = f->w->literals};
-	uint32_t bits = f->bits ? f->bits : bits_of(v);
-	s.bits = is_level_2(f->search) ? few_bits_of(v) : 0;
+	uint32_t count[256], bits = f->bits;
+	if (!bits && count_some(v, count)) {
+		bits = bits_of(count, SAMPLED);
+		if (is_level_2(f->search) && has_few_bits(count, bits))
+			s.bits = bits;
+	} else if (!bits) {
+		bits = BITS_UNKNOWN;
+	}
 	parts->noise = bits > ZSTD_NOISE;
 	if (v.n >= SHORT) {
 		unsigned leap = in_planes(f->search) ? LEAP_PLANE : LEAP_FIRST;
