@@ -2,11 +2,12 @@
  * LZ4HC: the streams of LZ4 (FORMAT.md 6.2), found with more effort. Levels 1 to 5 are searched
  * here, the thorough ones and dictionaries are the library's.
  *
- * The table has rows of ROW places whose four bytes have the same hash. A byte of more hash a
- * place, compared all at once, says which of them to look at: no chain is walked, and few looks are
- * in vain. Places are kept by their low 16 bits. What is left in a row from further back or from an
- * earlier stream names a wrong distance; as every candidate is compared with the bytes in front of
- * it, that costs time and never truth, and nothing is cleared between streams.
+ * The table has rows of ROW places whose four bytes have the same hash. Of each place a row also
+ * has a tag, eight more bits of that hash. All tags are compared at once and say which places to
+ * look at: no chain is walked, and few looks are in vain. Places are kept by their low 16 bits.
+ * What is left in a row from further back or from an earlier stream names a wrong distance; as
+ * every candidate is compared with the bytes in front of it, that costs time and never truth, and
+ * nothing is cleared between streams.
  */
 #include "base/buf.h"
 #include "codec/codec.h"
@@ -140,6 +141,15 @@ static inline struct match find(struct finder *f, const uint8_t *p, const uint8_
 	return best;
 }
 
+/*
+ * The parser follows the library's (LZ4HC_compress_hashChain), whose numbers these are. When it has
+ * a match it looks for a longer one around the match's last two bytes, and then for a third around
+ * the last three of that. A match that another one would cut to less than three bytes is given up.
+ */
+#define OVERLAP_NEXT 2
+#define OVERLAP_THIRD 3
+#define STUMP_MIN 3
+
 /* A match not longer than this costs no byte for its length. */
 #define CHEAP_LEN 18u
 
@@ -203,12 +213,12 @@ static inline void share(struct match *a, struct match *b)
 static bool settle(struct parser *ps, struct match *a, struct match b)
 {
 	for (;;) {
-		if (b.at - a->at < 3) {
+		if (b.at - a->at < STUMP_MIN) {
 			*a = b;
 			return true;
 		}
 		share(a, &b);
-		struct match c = find_behind(ps, &b, 3);
+		struct match c = find_behind(ps, &b, OVERLAP_THIRD);
 		if (!c.len) {
 			cut_end(a, b.at);
 			bool fits = put_match(ps, a) && put_match(ps, &b);
@@ -216,7 +226,7 @@ static bool settle(struct parser *ps, struct match *a, struct match b)
 			return fits;
 		}
 		const uint8_t *end = a->at + a->len;
-		if (c.at < end + 3) {
+		if (c.at < end + STUMP_MIN) {
 			b = c;
 			if (c.at < end)
 				continue;
@@ -232,7 +242,6 @@ static bool settle(struct parser *ps, struct match *a, struct match b)
 	}
 }
 
-/* A match is compared with the best one around its own last bytes, which may give a longer one. */
 static bool encode_rows(struct parser *ps, const uint8_t *src_end)
 {
 	const uint8_t *p = ps->lit;
@@ -243,7 +252,7 @@ static bool encode_rows(struct parser *ps, const uint8_t *src_end)
 			continue;
 		}
 		while (a.len) {
-			struct match b = find_behind(ps, &a, 2);
+			struct match b = find_behind(ps, &a, OVERLAP_NEXT);
 			if (!b.len) {
 				if (!put_match(ps, &a))
 					return false;
@@ -269,7 +278,7 @@ static ssize_t encode_here(struct state *st, int level, struct view src, struct 
 			.src = src.p,
 			.end = src.p + src.n - LZ4_LAST_LITERALS,
 			.next = src.p,
-			.looks = level < 3 ? 2 : 1u << (level - 1),
+			.looks = level < 3 ? 2 : 1u << (level - 1), /* at level 5: ROW */
 		},
 		.out = {dst.p, dst.p + dst.n},
 		.lit = src.p,
