@@ -138,7 +138,7 @@ uint64_t chunk_work(const struct chunk *c, struct run run, enum block_form form)
 	return block_work(&p, form, len);
 }
 
-int plan_init(struct block_plan *p, const struct chunk *c, struct scratch *s)
+int chunk_plan(struct block_plan *p, const struct chunk *c, struct scratch *s)
 {
 	plan_filters(p, c);
 	p->coder.codec = codec_by_id(c->codec);
@@ -199,7 +199,7 @@ static int decode_block(struct job *j, uint32_t i, struct view stored, struct sp
 static int job_init(struct job *j)
 {
 	const struct chunk *c = j->c;
-	TRY(plan_init(&j->plan, c, j->s));
+	TRY(chunk_plan(&j->plan, c, j->s));
 	if (c->has_dict) {
 		j->dict = (struct codec_dict){buf_view(&c->dict), c->ddict};
 		j->plan.coder.dict = &j->dict;

@@ -50,6 +50,6 @@ enum chunk_field {
 #define DICT_MAX_WRITE 32768
 
 /* How the blocks of a parsed chunk are coded; its dictionary is left to the caller. */
-NODISCARD int plan_init(struct block_plan *p, const struct chunk *c, struct scratch *s);
+NODISCARD int chunk_plan(struct block_plan *p, const struct chunk *c, struct scratch *s);
 
 #endif

@@ -190,7 +190,7 @@ static int patch(struct scratch *s, const struct chunk_patch *p, bool plain, str
 	struct patcher pt = {.p = p, .c = c, .s = s, .limit = CHUNK_HEAD + (size_t)c->nbytes - 1};
 	if (plain) /* no block gets longer */
 		pt.limit = c->cbytes;
-	TRY(plan_init(&pt.plan, c, s));
+	TRY(chunk_plan(&pt.plan, c, s));
 	if (!filters_can_be_written(&pt.plan))
 		return 1;
 	pt.plan.coder.codec = writer_of(p);
