@@ -252,18 +252,18 @@ int block_plan_cuts(struct block_plan *p, struct scratch *s, const struct block 
 	return 0;
 }
 
-ssize_t block_price(struct block_plan *p, struct scratch *s, struct view sample)
+ssize_t block_estimate(struct block_plan *p, struct scratch *s, struct view sample)
 {
 	const struct codec *codec = p->coder.codec;
 	const struct block b = {.nstreams = 1};
 	struct cuts cuts = {0};
 	struct view v;
-	if (!codec->price)
+	if (!codec->estimate)
 		return 0;
 	TRY(block_filter(p, s, &b, sample, &v));
 	if (codec->encode_cut)
 		cuts = cuts_even(v.n, count_parts(p));
-	return codec->price(p->coder.state, v, &cuts);
+	return codec->estimate(p->coder.state, v, &cuts);
 }
 
 ssize_t block_encode(const struct block_plan *p, struct scratch *s, const struct block *b,

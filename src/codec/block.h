@@ -73,7 +73,7 @@ NODISCARD int block_filter(const struct block_plan *p, struct scratch *s, const 
  * An estimate of how many bytes a sample adds to blocks in one stream, whatever else these hold. 0:
  * the codec cannot tell.
  */
-NODISCARD ssize_t block_price(struct block_plan *p, struct scratch *s, struct view sample);
+NODISCARD ssize_t block_estimate(struct block_plan *p, struct scratch *s, struct view sample);
 
 /* Applies the filters and encodes. Returns the length; 0: it does not fit into dst. */
 NODISCARD ssize_t block_encode(const struct block_plan *p, struct scratch *s, const struct block *b,

@@ -52,7 +52,7 @@ struct codec {
 	 * Estimates how many bytes a sample of at most 64 KiB adds to a longer stream at a low
 	 * level, for less work than encoding it; at least 1. NULL: the codec cannot tell.
 	 */
-	ssize_t (*price)(void *state, struct view sample, const struct cuts *cuts);
+	ssize_t (*estimate)(void *state, struct view sample, const struct cuts *cuts);
 
 	/* Fills dst exactly, or fails. dict: NULL for a stream without one. */
 	int (*decode)(void *state, struct view src, struct span dst, const struct codec_dict *dict);

@@ -159,12 +159,12 @@ static ssize_t encode_fast(struct state *st, int level, struct view src, const s
 }
 
 /* By our encoder, whatever the level: what filters do to the others' streams is much the same. */
-static ssize_t zstd_price_sample(void *state, struct view sample, const struct cuts *cuts)
+static ssize_t zstd_estimate_sample(void *state, struct view sample, const struct cuts *cuts)
 {
 	struct state *st = state;
 	assert(sample.n <= ZSTD_NEAR_MAX);
 	TRY(make_work(st));
-	return (ssize_t)max_u64(st->kernels.price_zstd(st->work, sample, cuts), 1);
+	return (ssize_t)max_u64(st->kernels.estimate_zstd(st->work, sample, cuts), 1);
 }
 
 /* A flush ends a block of the frame, and each block has its own tables or is stored. */
@@ -286,7 +286,7 @@ const struct codec codec_zstd = {
 	.state_free = zstd_state_free,
 	.encode = zstd_encode,
 	.encode_cut = zstd_encode_cut,
-	.price = zstd_price_sample,
+	.estimate = zstd_estimate_sample,
 	.decode = zstd_decode,
 	.has_front = zstd_has_front,
 	.decode_front = zstd_decode_front,

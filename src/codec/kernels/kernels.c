@@ -168,7 +168,7 @@ void kernels_init(struct kernels *k, unsigned cpu)
 		.put_codes = zstd_put_codes,
 		.put_lz4 = lz4_fast,
 		.put_zstd = zstd_fast,
-		.price_zstd = zstd_price,
+		.estimate_zstd = zstd_estimate,
 		.entropy = entropy_c,
 	};
 #ifdef HAVE_SSE2

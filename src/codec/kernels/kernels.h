@@ -64,7 +64,7 @@ struct kernels {
 	ssize_t (*put_zstd)(struct zstd_work *w, int level, struct view src,
 			    const struct cuts *cuts, struct span dst);
 	/* Estimates how many bytes a sample would take in such a frame */
-	size_t (*price_zstd)(struct zstd_work *w, struct view sample, const struct cuts *cuts);
+	size_t (*estimate_zstd)(struct zstd_work *w, struct view sample, const struct cuts *cuts);
 
 	/* Decodes such a frame: unzstd/unzstd.h. NULL: the library is as fast */
 	bool (*get_zstd)(struct unzstd **u, struct view src, struct span dst, size_t want);

@@ -83,7 +83,8 @@ static bool has_far_copies(struct view v)
 static bool has_weak_filter(const struct tuner *t)
 {
 	const struct tune_trial *best = &t->report->tried[0];
-	return tune_is_priced(t) && tune_is_filtered(&best->pipeline) && tune_permille(best) > WEAK;
+	return tune_can_estimate(t) && tune_is_filtered(&best->pipeline) &&
+	       tune_permille(best) > WEAK;
 }
 
 /* Looks in one block for copies that the filter would break up. */
@@ -105,7 +106,7 @@ static bool may_have_copies(const struct tuner *t)
 {
 	const struct tune_report *r = t->report;
 	const struct tune_trial *best = &r->tried[0], *plain = &r->tried[place_of_plain(r)];
-	if (!tune_is_priced(t) || !tune_is_filtered(&best->pipeline))
+	if (!tune_can_estimate(t) || !tune_is_filtered(&best->pipeline))
 		return false;
 	uint32_t with = tune_permille(best), without = tune_permille(plain);
 	bool usual = t->wordy && tune_is_usual(best->pipeline.typesize);

@@ -88,9 +88,9 @@ struct tuner {
 };
 
 /* True: the codec can estimate the length of an encoded sample without encoding it. */
-static inline bool tune_is_priced(const struct tuner *t)
+static inline bool tune_can_estimate(const struct tuner *t)
 {
-	return codec_by_id(t->goal->base.codec)->price;
+	return codec_by_id(t->goal->base.codec)->estimate;
 }
 
 /* tune/try.c: builds the candidate of this kind for items of `size` bytes. */

@@ -20,8 +20,9 @@
  * Codecs that can estimate need a smaller sample than those that have to encode it. What other
  * numbers and lengths of pieces give: docs/SPEED.md, "Tried for choosing, and not kept".
  */
-static const struct tune_pieces priced_short = {8, 1u << 10, 64}, priced_long = {1, 8u << 10, 16};
-static const struct tune_pieces priced_many = {8, 2u << 10, 64};
+static const struct tune_pieces estimated_short = {8, 1u << 10, 64};
+static const struct tune_pieces estimated_long = {1, 8u << 10, 16};
+static const struct tune_pieces estimated_many = {8, 2u << 10, 64};
 static const struct tune_pieces coded_short = {4, 2u << 10, 64}, coded_long = {2, 16u << 10, 32};
 static const struct tune_pieces record_first = {8, 2u << 10, 32}, record_long = {8, 16u << 10, 32};
 
@@ -371,11 +372,11 @@ static int try_one_place(struct tuner *t, unsigned n, enum scores scores)
 	struct tune_report *r = t->report;
 	struct tune_trial led[TUNE_TRIED_MAX];
 	memcpy(led, r->tried, n * sizeof *led);
-	TRY(try_long(t, &priced_long, n, scores));
+	TRY(try_long(t, &estimated_long, n, scores));
 	bool unlike = far_apart(tune_permille(&led[0]), tune_permille(&r->tried[0])) ||
 		      is_overturned(led, &r->tried[0]);
 	bool alone = scores == ANEW && n > 1 && is_tie(r);
-	return unlike || alone ? try_long(t, &priced_many, n, ANEW) : 0;
+	return unlike || alone ? try_long(t, &estimated_many, n, ANEW) : 0;
 }
 
 /*
@@ -443,7 +444,7 @@ static int try_records(struct tuner *t)
 static int try_rivals(struct tuner *t, unsigned n, bool delta)
 {
 	const struct tune_trial *best = &t->report->tried[0], *next = &t->report->tried[1];
-	bool doubtful = !tune_is_priced(t) || has_long_items(best) || has_long_items(next) ||
+	bool doubtful = !tune_can_estimate(t) || has_long_items(best) || has_long_items(next) ||
 			tune_permille(best) >= TUNE_PAYS_CLEARLY;
 	if (doubtful)
 		return try_long(t, &coded_long, n, ANEW);
@@ -454,7 +455,7 @@ int tune_look(struct tuner *t)
 {
 	struct tune_report *r = t->report;
 	bool delta;
-	TRY(tune_gather(t, tune_is_priced(t) ? &priced_short : &coded_short,
+	TRY(tune_gather(t, tune_can_estimate(t) ? &estimated_short : &coded_short,
 			TUNE_FIRST_PLACES));
 	TRY(try_likely(t));
 	tune_sort(r->tried, r->ntried);

@@ -1,6 +1,6 @@
 /*
  * Trials: a candidate encodes a sample of the chunk, and gets a score for the result. Where the
- * codec can estimate (codec.h, price) it does so, in half of the time.
+ * codec can estimate (codec.h, estimate) it does so, in half of the time.
  *
  * A sample is gathered: a few short pieces from all over the chunk, put together. Eight pieces of a
  * KiB say more about a chunk than 16 KiB from two places. They do not show distant matches, which
@@ -103,7 +103,7 @@ static uint32_t reader_cost(const struct pipeline *p, enum tune_aim aim)
 }
 
 /* 0 bytes: the codec cannot tell. */
-static int price_sample(struct tuner *t, const struct pipeline *p, struct view v, size_t *stored)
+static int estimate_sample(struct tuner *t, const struct pipeline *p, struct view v, size_t *stored)
 {
 	struct encoder e;
 	size_t sum = 0;
@@ -111,7 +111,7 @@ static int price_sample(struct tuner *t, const struct pipeline *p, struct view v
 	TRY(encoder_plan(&e, t->s, p, v));
 	for (uint32_t i = 0; i < e.nblocks; i++) {
 		struct block b;
-		ssize_t n = block_price(&e.plan, t->s, encoder_block(&e, i, &b));
+		ssize_t n = block_estimate(&e.plan, t->s, encoder_block(&e, i, &b));
 		if (n <= 0)
 			return (int)n;
 		sum += (size_t)n;
@@ -148,7 +148,7 @@ int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial
 	one.use_dict = false;
 	one.no_sums = true;
 	size_t stored = 0;
-	TRY(price_sample(t, &one, v, &stored));
+	TRY(estimate_sample(t, &one, v, &stored));
 	if (!stored) {
 		TRY(chunk_encode(t->s, &one, v, &t->s->trial));
 		stored = t->s->trial.n;

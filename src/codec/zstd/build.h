@@ -10,7 +10,7 @@
 #define WITH_END(name, end) JOINED(name, end)
 #define zstd_fast WITH_END(zstd_fast, ZSTD_FAST_BUILD)
 #define zstd_find_double WITH_END(zstd_find_double, ZSTD_FAST_BUILD)
-#define zstd_price WITH_END(zstd_price, ZSTD_FAST_BUILD)
+#define zstd_estimate WITH_END(zstd_estimate, ZSTD_FAST_BUILD)
 #define zstd_count_sequences WITH_END(zstd_count_sequences, ZSTD_FAST_BUILD)
 #define zstd_forget WITH_END(zstd_forget, ZSTD_FAST_BUILD)
 #define zstd_find WITH_END(zstd_find, ZSTD_FAST_BUILD)

@@ -33,7 +33,7 @@ static uint32_t largest(const uint32_t count[static 256])
  * Bits of n literals. No code is shorter than a bit: where one value is more frequent than all
  * others together, to tell it from these costs a bit each time, and not the entropy of that.
  */
-static uint64_t price_literals(const uint32_t count[static 256], size_t n)
+static uint64_t literals_bits(const uint32_t count[static 256], size_t n)
 {
 	uint32_t symbols, bits = entropy_of_many(count, 256, &symbols);
 	uint32_t two[2] = {largest(count)}, distinct;
@@ -65,28 +65,28 @@ static void count_literals(const struct zstd_finder *f, struct view v,
 /* Planes of more bits a byte, in 1/256, are not searched: matches in them are chance. */
 #define PLANE_NOISE (256 * 7)
 
-static uint64_t price_piece(struct zstd_finder *f, struct view v, size_t stream)
+static uint64_t piece_bits(struct zstd_finder *f, struct view v, size_t stream)
 {
 	uint64_t tree = TREE_BITS * stream / STREAM_FULL, most = 8 * v.n;
 	uint32_t count[256];
 	count_bytes(v, count);
-	uint64_t bits = price_literals(count, v.n), price = min_u64(bits + tree * (bits > 0), most);
+	uint64_t bits = literals_bits(count, v.n), least = min_u64(bits + tree * (bits > 0), most);
 	struct zstd_parts parts;
 	uint64_t noise = f->search == ZSTD_PLANES ? PLANE_NOISE : ZSTD_NOISE;
 	if (!bits || bits * 256 > noise * v.n)
-		return price;
+		return least;
 	f->bits = (uint32_t)(256 * bits / v.n) | 1;
 	zstd_find(f, v, &parts);
 	if (!parts.nsequences)
-		return price;
+		return least;
 	count_literals(f, v, &parts, count);
-	bits = price_literals(count, parts.literals.n);
+	bits = literals_bits(count, parts.literals.n);
 	bits = min_u64(bits + tree * (bits > 0), 8 * parts.literals.n);
 	bits += zstd_count_sequences(f->w, parts.nsequences) + TABLES_BITS * stream / STREAM_FULL;
-	return min_u64(price, bits);
+	return min_u64(least, bits);
 }
 
-size_t zstd_price(struct zstd_work *w, struct view src, const struct cuts *cuts)
+size_t zstd_estimate(struct zstd_work *w, struct view src, const struct cuts *cuts)
 {
 	uint32_t pieces = cuts->n > 1 ? cuts->n : 1;
 	struct zstd_finder f = {.w = w, .src = src.p, .known = {.rep = FIRST_OFFSETS},
@@ -96,7 +96,7 @@ size_t zstd_price(struct zstd_work *w, struct view src, const struct cuts *cuts)
 	for (uint32_t i = 0, at = 0; i < pieces; i++) {
 		size_t until = pieces > 1 ? cuts_end(cuts, i, src.n) : src.n;
 		bits += BLOCK_BITS * src.n / STREAM_FULL;
-		bits += price_piece(&f, view_part(src, at, until - at), src.n);
+		bits += piece_bits(&f, view_part(src, at, until - at), src.n);
 		at = (uint32_t)until;
 	}
 	return bits / 8;

@@ -97,9 +97,9 @@ ssize_t zstd_fast_avx2(struct zstd_work *w, int level, struct view src, const st
 
 /*
  * Estimates how many bytes a sample of at most 64 KiB would take as part of a frame of level 1.
- * Callers use price_zstd of kernels.h, the fastest build; all builds return the same.
+ * Callers use estimate_zstd of kernels.h, the fastest build; all builds return the same.
  */
-size_t zstd_price(struct zstd_work *w, struct view sample, const struct cuts *cuts);
-size_t zstd_price_avx2(struct zstd_work *w, struct view sample, const struct cuts *cuts);
+size_t zstd_estimate(struct zstd_work *w, struct view sample, const struct cuts *cuts);
+size_t zstd_estimate_avx2(struct zstd_work *w, struct view sample, const struct cuts *cuts);
 
 #endif

@@ -60,7 +60,7 @@ void kernels_avx2(struct kernels *k)
 	k->put_codes = zstd_put_codes_avx2;
 	k->put_lz4 = lz4_fast_avx2;
 	k->put_zstd = zstd_fast_avx2;
-	k->price_zstd = zstd_price_avx2;
+	k->estimate_zstd = zstd_estimate_avx2;
 	k->entropy = entropy_avx2;
 	k->get_zstd = unzstd;
 }
