@@ -44,7 +44,7 @@ int dict_make(const struct encoder *e, struct buf *dict)
 		sm.step = (uint32_t)ceil_div(e->nblocks, SAMPLES);
 	/* The trainer asks for many times what the dictionary will hold. */
 	sm.each = min_u64(e->src.n, 32 * max) / sm.n;
-	if (max < DICT_MIN || sm.each < SAMPLE_MIN)
+	if (max < DICT_MIN || sm.each < SAMPLE_MIN || sm.each > e->blocksize)
 		return 0;
 	struct buf *samples = &e->s->trial;
 	samples->n = 0;

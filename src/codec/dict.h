@@ -4,7 +4,7 @@
 
 #include "codec/encoder.h"
 
-/* Leaves dict empty where the chunk is too small to gain from one. */
+/* Leaves dict empty where the chunk, or a block, is too small to gain from one. */
 NODISCARD int dict_make(const struct encoder *e, struct buf *dict);
 
 #endif

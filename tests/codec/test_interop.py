@@ -137,6 +137,13 @@ def test_a_dictionary_is_used_where_it_helps(codec):
     assert helped[31] & 1 and len(helped) < len(plain)
 
 
+@pytest.mark.parametrize("codec", ["zstd", "lz4", "lz4hc"])
+def test_blocks_shorter_than_a_sample_get_no_dictionary(codec):
+    """There is nothing to make one of: with LZ4, nothing is copied from nowhere (a sanitizer)."""
+    chunk = check_ours(b"abcdefghij" * 6000, f"{codec}:3", use_dict=True, blocksize=64)
+    assert not chunk[31] & 1
+
+
 @pytest.mark.parametrize("filters", THEIR_FILTERS)
 @pytest.mark.parametrize("codec", CODECS)
 def test_we_read_the_reference(codec, filters):
