@@ -227,6 +227,12 @@ void chunk_head_put(uint8_t out[static CHUNK_HEAD], const struct chunk_head *h);
 NODISCARD int chunk_encode(struct scratch *s, const struct pipeline *p, struct view src,
 			   struct buf *out);
 
+/*
+ * What a chunk that can be patched (below) looks like once it has more bytes at its end: for
+ * chunk_block_bytes and chunk_run_bytes only. Borrows *c.
+ */
+struct chunk chunk_longer(const struct chunk *c, uint32_t nbytes);
+
 /* New bytes for a run of blocks. bytes.n must be chunk_run_bytes of the run. */
 struct chunk_edit {
 	struct run run;
@@ -239,34 +245,25 @@ struct chunk_patch {
 	const struct pipeline *pipeline;   /* names the level, and lz4hc where lz4 is   */
 	const struct chunk_edit *edit;     /* in ascending order, no block twice        */
 	size_t nedits;
+	uint32_t nbytes;                   /* of the result: at least as many as before */
 };
 
 /*
  * Replaces some blocks of a chunk and writes the result to out. The stored bytes of the other
  * blocks are copied as they are, with their checksums: whoever fetched `stored` must have checked
- * it. The chunk keeps its codec, its filters and its block size; a plain copy stays one.
+ * it. The chunk keeps its codec, its filters and its block size; a plain copy stays one. If it gets
+ * longer, the edits are those of chunk_longer, and replace at least its last block, if that was not
+ * a whole one, and all that it gets.
  *
  * Returns 0 when done, and 1 when the caller has to encode the whole chunk: either it cannot be
  * patched, or the result would be no smaller than a plain copy (blocks of plain bytes excepted).
  * Chunks that cannot be patched are special values; those with a dictionary, with variable-length
  * blocks or of older formats; plain copies that are not `common`; those whose filters are read-only
  * here or lossy; under delta, any change of block 0, and any change at all before chunk_load_ref.
+ * Plain copies, plain blocks and a single block cannot get longer: the block size of a chunk of one
+ * block is its length, too small for what it becomes.
  */
 NODISCARD int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out);
-
-struct chunk_growth {
-	const struct chunk *chunk;         /* parsed                                    */
-	struct view stored;                /* all of it, its header first               */
-	const struct pipeline *pipeline;   /* as for a patch                            */
-	struct view bytes;                 /* all of the new chunk: more than the old   */
-	uint32_t keep;                     /* how many whole blocks at the start stay; >= 1 */
-};
-
-/*
- * The same for a chunk that grows at its end; results as for a patch. Chunks of plain blocks cannot
- * grow.
- */
-NODISCARD int chunk_grow(struct scratch *s, const struct chunk_growth *g, struct buf *out);
 
 /* True: every byte is zero. */
 bool bytes_are_zero(struct view v);

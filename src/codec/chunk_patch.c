@@ -183,7 +183,6 @@ static bool is_plain(const struct chunk *c)
 static int patch(struct scratch *s, const struct chunk_patch *p, bool plain, struct buf *out)
 {
 	const struct chunk *c = p->chunk;
-	check_edits(p);
 	if (c->kind != CHUNK_REGULAR || c->is_vl || c->has_dict || c->version != VERSION_NOW ||
 	    c->head_len != CHUNK_HEAD || (!p->pipeline->level && !plain) || !delta_stays(p))
 		return 1;
@@ -202,31 +201,43 @@ static int patch(struct scratch *s, const struct chunk_patch *p, bool plain, str
 	return rc;
 }
 
+/* All blocks of the longer chunk that the old one has not, or not with so many bytes, are new. */
+static bool new_end_is_edited(const struct chunk_patch *p, const struct chunk *old)
+{
+	const struct chunk_edit *last = &p->edit[p->nedits - 1];
+	return last->run.first <= old->nbytes / old->blocksize &&
+	       last->run.first + last->run.n == p->chunk->nblocks;
+}
+
+static int lengthen(struct scratch *s, const struct chunk_patch *p, struct buf *out)
+{
+	const struct chunk *old = p->chunk;
+	if (old->kind != CHUNK_REGULAR || old->is_vl || old->nblocks < 2 || is_plain(old))
+		return 1;
+	/* There are as many block offsets as in the old chunk: those of new blocks are not read. */
+	struct chunk longer = chunk_longer(old, p->nbytes);
+	struct chunk_patch q = *p;
+	q.chunk = &longer;
+	check_edits(&q);
+	assert(new_end_is_edited(&q, old));
+	return patch(s, &q, false, out);
+}
+
 int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out)
 {
+	if (p->nbytes > p->chunk->nbytes)
+		return lengthen(s, p, out);
+	check_edits(p);
 	if (p->chunk->kind != CHUNK_STORED)
 		return patch(s, p, is_plain(p->chunk), out);
-	check_edits(p);
 	return p->chunk->common ? patch_stored(p, out) : 1; /* its header is copied */
 }
 
-int chunk_grow(struct scratch *s, const struct chunk_growth *g, struct buf *out)
+struct chunk chunk_longer(const struct chunk *c, uint32_t nbytes)
 {
-	const struct chunk *c = g->chunk;
-	if (c->kind != CHUNK_REGULAR || c->is_vl || is_plain(c))
-		return 1;
-	assert(g->bytes.n > c->nbytes && g->keep > 0 && g->keep <= c->nbytes / c->blocksize);
-	/* There are as many block offsets as in the old chunk: those behind `keep` are not read. */
-	struct chunk grown = *c;
-	grown.nbytes = (uint32_t)g->bytes.n;
-	grown.nblocks = (uint32_t)ceil_div(g->bytes.n, c->blocksize);
-	size_t at = (size_t)g->keep * c->blocksize;
-	struct chunk_edit edit = {{g->keep, grown.nblocks - g->keep},
-				  view_part(g->bytes, at, g->bytes.n - at)};
-	struct chunk_patch p = {.chunk = &grown,
-				.stored = g->stored,
-				.pipeline = g->pipeline,
-				.edit = &edit,
-				.nedits = 1};
-	return patch(s, &p, false, out);
+	struct chunk longer = *c;
+	assert(c->nblocks > 0 && nbytes >= c->nbytes);
+	longer.nbytes = nbytes;
+	longer.nblocks = (uint32_t)ceil_div(nbytes, c->blocksize);
+	return longer;
 }

@@ -271,8 +271,11 @@ static void note_stale(struct frame *f, uint64_t old, uint64_t now)
 	if (old == now || cut % f->info.chunk_size == 0)
 		return;
 	uint32_t n = range_chunk(cut, f->info.chunk_size);
-	if (!frame_is_hole(f, n))
-		f->stale = n;
+	if (frame_is_hole(f, n) || f->stale == n)
+		return;
+	f->stale = n;
+	f->stale_len = (uint32_t)min_u64(old - (uint64_t)n * f->info.chunk_size,
+					 f->info.chunk_size);
 }
 
 int frame_resize(struct frame *f, uint64_t nbytes)

@@ -121,6 +121,13 @@ struct frame_span {
 };
 struct frame_span frame_chunk_span(const struct frame *f, uint32_t n);
 
+/*
+ * How many decoded bytes the stored form of chunk n holds: as many as its span, unless frame_resize
+ * has changed that and the chunk has not been put since. Such a chunk can be loaded, and its blocks
+ * be read. [reader]
+ */
+uint32_t frame_stored_len(const struct frame *f, uint32_t n);
+
 /* The chunk that holds decoded byte `at` < frame_size. [reader] */
 uint32_t frame_chunk_at(const struct frame *f, uint64_t at);
 
@@ -165,7 +172,7 @@ bool frame_slot_is_new(const struct frame *f, uint32_t n);
  * Reads header, block offsets, dictionary and (for delta) block 0 of chunk n, after which any of
  * its blocks can be read. A special slot yields a chunk that needs no stored bytes. *c must be
  * zeroed; call chunk_deinit on it whatever this returns. nbytes of the chunk has been checked
- * against frame_chunk_span. -E2BIG, here and below: it takes more memory than scratch_bound allows.
+ * against frame_stored_len. -E2BIG, here and below: it takes more memory than scratch_bound allows.
  * [reader]
  */
 NODISCARD int frame_load_chunk(struct frame *f, uint32_t n, struct scratch *s, struct chunk *c);
@@ -206,6 +213,9 @@ NODISCARD int frame_read_part(struct frame_chunk at, struct chunk_part part, str
  * block is read. [reader]
  */
 NODISCARD int frame_check_chunk(struct frame_chunk at);
+
+/* Compares all blocks of a loaded chunk with their checksums, which it must have. [reader] */
+NODISCARD int frame_check_blocks(struct frame_chunk at);
 
 /*
  * The memory in bytes that reading a run of blocks in that form takes, the blocks themselves

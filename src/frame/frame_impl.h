@@ -72,7 +72,8 @@ struct frame {
 	uint64_t *start;    /* chunks of different sizes: n + 1 decoded offsets, else NULL */
 	uint32_t type_size; /* of an item, also while a tail hides it in the header        */
 	uint32_t root_chunk; /* chunk size of the root on disk, where info has another; else 0 */
-	uint32_t stale;     /* the last chunk, if it has to be put anew after frame_resize */
+	uint32_t stale;     /* the last chunk, if it has to be put anew after frame_resize ... */
+	uint32_t stale_len; /* ... and how many bytes its stored form holds                */
 	_Atomic uint32_t hint; /* block size last seen; 0: none. Readers race, harmlessly  */
 
 	/* The root on disk. */

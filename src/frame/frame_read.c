@@ -32,6 +32,11 @@ struct frame_span frame_chunk_span(const struct frame *f, uint32_t n)
 	return (struct frame_span){start, (uint32_t)min_u64(f->info.chunk_size, f->nbytes - start)};
 }
 
+uint32_t frame_stored_len(const struct frame *f, uint32_t n)
+{
+	return n == f->stale ? f->stale_len : frame_chunk_span(f, n).len;
+}
+
 uint32_t frame_chunk_at(const struct frame *f, uint64_t at)
 {
 	assert(at < f->nbytes);
@@ -217,7 +222,7 @@ static uint32_t head_guess(const struct frame *f, uint32_t len)
 static int judge_chunk(const struct frame *f, uint32_t n, const struct chunk *c,
 		       const struct stored *st)
 {
-	if (c->nbytes != frame_chunk_span(f, n).len)
+	if (c->nbytes != frame_stored_len(f, n))
 		return CORRUPT("chunk holds another number of bytes than its place", c->nbytes);
 	if (!f->info.sparse && c->cbytes < CHUNK_HEAD)
 		return CORRUPT("stored chunk is too short", c->cbytes);
@@ -232,7 +237,7 @@ int frame_load_chunk(struct frame *f, uint32_t n, struct scratch *s, struct chun
 	if (frame_slot(f, n) != SLOT_STORED)
 		return load_special(f, n, c);
 	TRY(frame_stored(f, n, &st));
-	int rc = stored_load(&st, head_guess(f, frame_chunk_span(f, n).len), s, c);
+	int rc = stored_load(&st, head_guess(f, frame_stored_len(f, n)), s, c);
 	if (rc == 0)
 		rc = judge_chunk(f, n, c, &st);
 	frame_stored_done(f, &st);
@@ -257,6 +262,16 @@ static int read_verified(const struct stored *st, const struct chunk *c, struct 
 	TRY(chunk_sum_check(st->sum, span_view(all)));
 	struct extent e = chunk_extent(c, run);
 	return chunk_decode(c, s, run, view_part(span_view(all), e.off, e.len), dst);
+}
+
+int frame_check_blocks(struct frame_chunk at)
+{
+	struct stored st;
+	assert(at.c->sums);
+	TRY(stored_whole(at, &st));
+	int rc = stored_check_blocks(&st, at.c);
+	frame_stored_done(at.f, &st);
+	return rc;
 }
 
 int frame_check_chunk(struct frame_chunk at)

@@ -175,6 +175,20 @@ int stored_read(const struct stored *st, const struct chunk *c, struct run run, 
 	return 0;
 }
 
+int stored_check_blocks(const struct stored *st, const struct chunk *c)
+{
+	struct run run;
+	for (uint32_t b = 0; b < c->nblocks; b += run.n) {
+		struct span bytes;
+		run = chunk_run_of(c, b, STAGE_STEP);
+		if (run_is_spread(c, run))
+			run.n = 1;
+		TRY(fetch(st, c, run, &bytes));
+		TRY(chunk_check(c, run, span_view(bytes)));
+	}
+	return 0;
+}
+
 int stored_length(const struct stored *st, uint32_t *len)
 {
 	uint8_t head[CHUNK_HEAD_MIN];

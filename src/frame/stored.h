@@ -39,6 +39,9 @@ uint64_t stored_memory(const struct chunk *c, struct run run, enum block_form fo
 NODISCARD int stored_read(const struct stored *st, const struct chunk *c, struct run run,
 			  struct scratch *s, struct span dst);
 
+/* Reads the blocks of a loaded chunk that has checksums of them, and compares these. */
+NODISCARD int stored_check_blocks(const struct stored *st, const struct chunk *c);
+
 /* Reads one block as chunk_decode_packed does. */
 NODISCARD int stored_read_packed(const struct stored *st, const struct chunk *c, uint32_t block,
 				 struct scratch *s, struct span dst);

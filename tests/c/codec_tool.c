@@ -11,7 +11,7 @@
  * text and data. The answer is int32 rc, uint32 length, and so many bytes: the result,
  * or the reason. Op p answers with the normal form of a pipeline's text. Op w is chunk_patch:
  * the data are a chunk and then, for each edit, first block, number of blocks and the bytes. Op g
- * is chunk_grow: a chunk, how many blocks stay, and the bytes of the new one.
+ * is a longer one: a chunk, how many blocks stay, and the bytes of the new one.
  *
  * All bytes handed to the codec lie in allocations of exactly their size, so
  * that a sanitizer sees an access outside. CPU_MASK names the kernels' level.
@@ -215,7 +215,7 @@ static int patch_parsed(struct scratch *s, struct chunk *c, const struct pipelin
 	struct chunk_edit edit[EDITS_MAX];
 	struct view rest = view_part(data, c->cbytes, data.n - c->cbytes);
 	struct chunk_patch patch = {.chunk = c, .stored = view_of(data.p, c->cbytes),
-				    .pipeline = p, .edit = edit};
+				    .pipeline = p, .edit = edit, .nbytes = c->nbytes};
 	patch.nedits = read_edits(c, rest, edit);
 	int rc = exact_load_ref(c, s, data);
 	if (!rc)
@@ -234,11 +234,16 @@ static int grow_parsed(struct scratch *s, struct chunk *c, const struct pipeline
 	if (in.bad)
 		abort();
 	uint8_t *bytes = exact_copy(rest.p, rest.n);
-	struct chunk_growth g = {.chunk = c, .stored = view_of(data.p, c->cbytes), .pipeline = p,
-				 .bytes = view_of(bytes, rest.n), .keep = keep};
+	struct chunk longer = chunk_longer(c, (uint32_t)rest.n);
+	size_t at = (size_t)keep * c->blocksize;
+	struct chunk_edit edit = {{keep, longer.nblocks - keep},
+				  view_of(bytes + at, rest.n - at)};
+	struct chunk_patch patch = {.chunk = c, .stored = view_of(data.p, c->cbytes),
+				    .pipeline = p, .edit = &edit, .nedits = 1,
+				    .nbytes = (uint32_t)rest.n};
 	int rc = exact_load_ref(c, s, data);
 	if (!rc)
-		rc = chunk_grow(s, &g, out);
+		rc = chunk_patch(s, &patch, out);
 	free(bytes);
 	return rc;
 }

@@ -308,6 +308,28 @@ def test_damage_is_not_patched_over(mount):
         sums.check()
 
 
+def test_what_is_appended_to_a_damaged_chunk_is_refused(mount):
+    """The bytes behind it cannot be stored without it. What was written elsewhere is stored."""
+    m = mount("pipeline=zstd:3,blocksize=16K,chunksize=256K,commit=3600")
+    data = bytearray(blob(7, 450 << 10, "text"))
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    damage(m, 1, block=2)
+    m.start().allow("checksum of a block|close: corrupt|it ends before that, at 460800")
+    data[1000:1003] = b"new"
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    os.pwrite(fd, b"new", 1000)
+    os.pwrite(fd, b"more" * 5000, len(data))
+    assert error_of(os.fsync, fd) == error_of(os.close, fd) == "EIO"
+    m.remount().allow("checksum of a block")
+    assert (m.mnt / "f").stat().st_size == len(data)
+    lost = (256 + 2 * 16) << 10
+    with open(m.mnt / "f", "rb", buffering=0) as f:
+        assert f.read(lost) == data[:lost]
+        f.seek(lost + (16 << 10))
+        assert f.read() == data[lost + (16 << 10) :]
+
+
 def test_a_damaged_block_that_is_written_anew(mount):
     """Nobody needs its old bytes: the rest of its chunk is kept."""
     m = mount("chunksize=64K,blocksize=16K,codec=zstd,commit=3600")

@@ -15,10 +15,21 @@ from pathlib import Path
 
 import pytest
 
+import libblosc
 from libdata import blob, file_sha256
 from libmount import SLOWNESS
-from libposix import KEEP_SIZE, NONE_IS_LEFT, ZERO_RANGE, error_of, fallocate, punch, sync
+from libposix import (
+    KEEP_SIZE,
+    NONE_IS_LEFT,
+    ZERO_RANGE,
+    error_of,
+    fallocate,
+    punch,
+    read_direct,
+    sync,
+)
 from libprogram import run
+from libstats import Moved
 
 MiB = 1 << 20
 
@@ -281,6 +292,54 @@ def test_a_limit_of_descriptors_is_told(mount):
     m.expect_log("too many open files: the limit of the daemon is 60 descriptors; ulimit -Hn")
     assert m.log_text().count("too many open files") == 1
     (m.mnt / "again").write_bytes(b"y")
+
+
+@pytest.mark.parametrize("filter", ["none", "shuffle"])
+def test_a_last_chunk_is_not_decoded_to_be_appended_to(mount, filter):
+    """Only its last block is, when it is encoded again; also behind a gap."""
+    m = mount(f"codec=zstd,filter={filter},typesize=8,blocksize=64K")
+    path, data = m.mnt / "f", bytearray(blob(5, 600_000, "floats"))
+    path.write_bytes(data)
+    with Moved(m) as moved:
+        for n in range(40):
+            with open(path, "ab", buffering=0) as f:
+                f.write(b"%08d" % n * 10)
+                data += b"%08d" % n * 10
+                if n % 10 == 5:
+                    os.truncate(path, len(data) + 20_000)
+                    data += bytes(20_000)
+    assert moved("read", "decoded_blocks") <= 4  # behind a gap the kernel reads the last page
+    assert path.read_bytes() == data
+    m.remount()
+    assert path.read_bytes() == data
+    m.unmount()
+    assert libblosc.chunk_bytes(libblosc.open_frame(m.stored("f"))) == data
+
+
+def test_the_old_bytes_of_a_chunk_that_gets_longer(mount):
+    """They are read, overwritten, and cut, while what is behind them has not been stored yet."""
+    m = mount("codec=zstd,filter=shuffle,typesize=8,blocksize=16K,commit=3600")
+    path, data = m.mnt / "f", bytearray(blob(6, 300_000, "floats"))
+    path.write_bytes(data)
+    m.remount("codec=zstd,filter=shuffle,typesize=8,blocksize=16K,commit=3600")
+    fd = os.open(path, os.O_RDWR)
+    for n, cut in enumerate((350_000, 340_000, 300_001, 299_000, 20_000)):
+        os.pwrite(fd, b"behind it", len(data) + 30_000)
+        data += bytes(30_000) + b"behind it"
+        os.pwrite(fd, b"within it", 10_000 * n)
+        data[10_000 * n : 10_000 * n + 9] = b"within it"
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        assert read_direct(path, len(data)) == data
+        if n % 2:
+            os.fsync(fd)
+        os.ftruncate(fd, cut)
+        data = (data + bytes(20_000))[:cut]
+        assert read_direct(path, len(data)) == data
+    os.close(fd)
+    m.remount()
+    assert path.read_bytes() == data
+    m.unmount()
+    assert libblosc.chunk_bytes(libblosc.open_frame(m.stored("f"))) == data
 
 
 @pytest.mark.parametrize("limit", [1000, 100_000])

@@ -133,10 +133,10 @@ static int read_below(struct file *f, const struct dirty_chunk *c, uint32_t lo, 
 
 	if (old && old != c)
 		return dirty_read(f, old, lo, dst);
-	if (!frame_is_hole(f->frame, c->n))
-		return file_read_stored(f, c->n, lo, dst);
-	memset(dst.p, 0, dst.n);
-	return 0;
+	uint32_t end = frame_is_hole(f->frame, c->n) ? 0 : frame_stored_len(f->frame, c->n);
+	size_t have = lo < end ? min_u64(end - lo, dst.n) : 0;
+	memset(dst.p + have, 0, dst.n - have);
+	return have ? file_read_stored(f, c->n, lo, span_of(dst.p, have)) : 0;
 }
 
 static int read_pages(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst)
@@ -236,12 +236,9 @@ static bool take_buffer(struct dirty_chunk *c, const struct piece *p, struct buf
 static int write_whole(struct dirty_chunk *c, const struct piece *p, const uint8_t *src,
 		       struct buf *own)
 {
-	if (take_buffer(c, p, own)) {
-		c->same = 0;
+	if (take_buffer(c, p, own))
 		return 0;
-	}
 	TRY(stretch(c, p->lo, p->hi));
-	c->same = (uint32_t)min_u64(c->same, p->lo);
 	if (src)
 		memcpy(c->bytes.p + p->lo, src, p->hi - p->lo);
 	else
@@ -279,15 +276,6 @@ static bool wants_whole(const struct file *f, const struct dirty_chunk *c, const
 	       !dirty_find_flushing(&f->dirty, c->n);
 }
 
-/* Notes how many bytes are still those of the stored chunk: they need not be encoded again. */
-static void note_same(struct file *f, struct dirty_chunk *c, uint32_t len)
-{
-	if (frame_slot(f->frame, c->n) != SLOT_STORED || dirty_find_flushing(&f->dirty, c->n))
-		return;
-	c->same = c->pages.n ? (uint32_t)min_u64(c->pages.page[0].at, len) : len;
-	c->below = frame_place(f->frame, c->n);
-}
-
 static int make_whole(struct file *f, struct dirty_chunk *c)
 {
 	uint32_t len = frame_chunk_span(f->frame, c->n).len;
@@ -296,9 +284,15 @@ static int make_whole(struct file *f, struct dirty_chunk *c)
 	TRY(read_pages(f, c, 0, span_of(c->bytes.p, len)));
 	c->bytes.n = len;
 	c->whole = true;
-	note_same(f, c, len);
 	pages_drop(&c->pages, 0);
 	return 0;
+}
+
+/* One that must be stored stays, even if it only has zeros behind the stored bytes. */
+static void drop_empty(struct file *f, struct dirty_chunk *c)
+{
+	if (!c->whole && !c->pages.n && !c->must)
+		dirty_drop(f, c);
 }
 
 int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct buf *own,
@@ -324,30 +318,37 @@ int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct buf *
 		rc = write_pages(c, &p, src);
 	}
 	charge(c);
-	if (rc < 0 && !c->whole && !c->pages.n)
-		dirty_drop(f, c);
+	if (rc < 0)
+		drop_empty(f, c);
 	*out = c;
 	return rc;
 }
 
-int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out)
+int dirty_get(struct file *f, uint32_t n, struct dirty_chunk **out)
 {
 	struct dirty_chunk *c = find_dirty(&f->dirty, n);
 
 	if (!c)
 		TRY(new_chunk(f, n, &c));
+	charge(c);
+	*out = c;
+	return 0;
+}
+
+int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out)
+{
+	TRY(dirty_get(f, n, out));
+	struct dirty_chunk *c = *out;
 	int rc = c->whole ? 0 : make_whole(f, c);
 	charge(c);
-	if (rc < 0 && !c->pages.n)
-		dirty_drop(f, c);
-	*out = c;
+	if (rc < 0)
+		drop_empty(f, c);
 	return rc;
 }
 
 void dirty_cut(struct dirty_chunk *c, uint32_t len)
 {
 	c->bytes.n = min_u64(c->bytes.n, len);
-	c->same = (uint32_t)min_u64(c->same, len);
 	uint32_t i = pages_from(&c->pages, len);
 	if (pages_has(&c->pages, i, len)) {
 		memset(c->pages.page[i].p + len % DIRTY_PAGE, 0, DIRTY_PAGE - len % DIRTY_PAGE);
@@ -383,7 +384,6 @@ void dirty_put_back_take(struct file *f, struct dirty_chunk *c)
 {
 	struct dirty_chunk *newer = find_dirty(&f->dirty, c->n);
 
-	c->same = 0;
 	if (newer)
 		newer->must = c->must |= newer->must;
 	if (newer && !newer->whole && c->whole) {

@@ -11,7 +11,8 @@
  * A DIRTY copy is either whole, or it consists of pages of 4 KiB, which lie over older bytes: those
  * of the FLUSHING copy or of the frame. So a small write into a stored chunk takes only the memory
  * of its pages. The worker that stores the chunk puts the pages over the older bytes, and copies
- * blocks that no page touches in their stored form.
+ * blocks that no page touches in their stored form. What the frame has may be shorter than the
+ * chunk has become (frame_stored_len): then zeros follow it.
  */
 #ifndef FS_DIRTY_DIRTY_H
 #define FS_DIRTY_DIRTY_H
@@ -40,12 +41,6 @@ struct dirty_chunk {
 	 */
 	struct buf bytes;
 	struct dirty_pages pages;
-	/*
-	 * If whole: the first `same` bytes are those of the stored chunk, provided that this is
-	 * still at the place `below` (frame_place).
-	 */
-	uint32_t same;
-	uint64_t below;
 	size_t charged;          /* bytes counted in the budget                                */
 
 	/* FLUSHING: as of when the chunk was submitted */
@@ -79,7 +74,11 @@ NODISCARD int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t l
 NODISCARD int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct buf *own,
 			  struct dirty_chunk **out);
 
-/* Gets the DIRTY copy of chunk n; makes it if there is none, and makes it whole. */
+/*
+ * Gets the DIRTY copy of chunk n; makes one without pages if there is none. dirty_get_whole makes
+ * it whole, too.
+ */
+NODISCARD int dirty_get(struct file *f, uint32_t n, struct dirty_chunk **out);
 NODISCARD int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out);
 
 /*

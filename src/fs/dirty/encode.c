@@ -33,33 +33,58 @@ static int read_base(struct file *f, const struct dirty_chunk *c, struct workspa
 	return rc;
 }
 
-/* Completes block b, of which pages have some bytes or all, in place in ws->plain. */
-static int fill_block(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
-		      uint32_t b)
+/* A run of whole blocks of the stored chunk, decoded to their place in ws->plain. */
+static int decode_run(const struct chunk *base, struct workspace *ws, struct run run)
 {
-	struct extent at = chunk_block_bytes(base, b), in = chunk_extent(base, (struct run){b, 1});
-	struct span dst = span_of(ws->plain.p + at.off, at.len);
+	struct extent in = chunk_extent(base, run);
+	uint32_t at = chunk_block_bytes(base, run.first).off;
 
-	if (!pages_cover(&c->pages, at.off, at.off + at.len))
-		TRY(chunk_decode(base, ws->scratch, (struct run){b, 1},
-				 view_part(buf_view(&ws->base), in.off, in.len), dst));
-	pages_overlay(&c->pages, at.off, dst);
+	return chunk_decode(base, ws->scratch, run,
+			    view_part(buf_view(&ws->base), in.off, in.len),
+			    span_of(ws->plain.p + at, chunk_run_bytes(base, run)));
+}
+
+/* What the chunk has become longer by, as far as no page has it. */
+static void fill_end(const struct chunk *base, struct workspace *ws)
+{
+	memset(ws->plain.p + base->nbytes, 0, ws->plain.n - base->nbytes);
+}
+
+/* Completes a block whose bytes are `at`, of which pages have some or all, in ws->plain. */
+static int fill_block(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
+		      struct extent at)
+{
+	uint32_t b = at.off / base->blocksize;
+
+	if (b < base->nblocks && !pages_cover(&c->pages, at.off, at.off + at.len))
+		TRY(decode_run(base, ws, (struct run){b, 1}));
+	pages_overlay(&c->pages, at.off, span_of(ws->plain.p + at.off, at.len));
 	return 0;
 }
 
-/* Lists the runs of blocks that pages touch in ws->edits, with their new bytes in ws->plain. */
+/* True: the block has other bytes than in the stored chunk, or more. */
+static bool is_touched(const struct dirty_chunk *c, const struct chunk *base, struct extent at)
+{
+	return at.off + at.len > base->nbytes ||
+	       pages_touch(&c->pages, at.off, at.off + at.len);
+}
+
+/* Lists the runs of blocks that are touched in ws->edits, with their new bytes in ws->plain. */
 static int list_edits(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
 		      size_t *n)
 {
+	struct chunk now = chunk_longer(base, c->len);
+
 	ws->edits.n = *n = 0;
-	for (uint32_t b = 0; b < base->nblocks; b++) {
+	fill_end(base, ws);
+	for (uint32_t b = 0; b < now.nblocks; b++) {
 		uint32_t first = b;
-		struct extent from = chunk_block_bytes(base, b), to = from;
-		for (; b < base->nblocks; b++) {
-			struct extent at = chunk_block_bytes(base, b);
-			if (!pages_touch(&c->pages, at.off, at.off + at.len))
+		struct extent from = chunk_block_bytes(&now, b), to = from;
+		for (; b < now.nblocks; b++) {
+			struct extent at = chunk_block_bytes(&now, b);
+			if (!is_touched(c, base, at))
 				break;
-			TRY(fill_block(c, base, ws, b));
+			TRY(fill_block(c, base, ws, at));
 			to = at;
 		}
 		if (b == first)
@@ -73,26 +98,42 @@ static int list_edits(const struct dirty_chunk *c, const struct chunk *base, str
 	return 0;
 }
 
+/*
+ * True: the chunk has got longer, and is encoded as a whole. One that is full will stay, and its
+ * pipeline was chosen for its first bytes. The block size of a chunk of one block is its length:
+ * too small for what it becomes.
+ */
+static bool grows_anew(const struct dirty_chunk *c, const struct chunk *base)
+{
+	struct file *f = c->file;
+
+	if (c->len == base->nbytes)
+		return false;
+	return base->nblocks < 2 || c->len == f->chunk_size ||
+	       (base->typesize > 1 &&
+		policy_wants_bytewise(&f->policy, c->file_size, f->chunk_size));
+}
+
 /* True: patching pays. If most blocks change, all are encoded again, by the present policy. */
 static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
 {
 	uint32_t touched = 0;
 
 	if ((base->kind != CHUNK_REGULAR && base->kind != CHUNK_STORED) || base->is_vl ||
-	    base->has_dict)
+	    base->has_dict || grows_anew(c, base))
 		return false;
-	for (uint32_t b = 0; b < base->nblocks; b++) {
-		struct extent at = chunk_block_bytes(base, b);
-		touched += pages_touch(&c->pages, at.off, at.off + at.len);
-	}
-	return touched <= base->nblocks / 2;
+	struct chunk now = chunk_longer(base, c->len);
+	for (uint32_t b = 0; b < now.nblocks; b++)
+		touched += is_touched(c, base, chunk_block_bytes(&now, b));
+	return touched <= now.nblocks / 2;
 }
 
 /* 0: ws->stored has the chunk. 1: it has to be encoded as a whole. */
 static int patch(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws)
 {
 	struct pipeline level = policy_header(&c->file->policy);
-	struct chunk_patch p = {.chunk = base, .stored = buf_view(&ws->base), .pipeline = &level};
+	struct chunk_patch p = {.chunk = base, .stored = buf_view(&ws->base), .pipeline = &level,
+				.nbytes = c->len};
 
 	if (!few_blocks(c, base))
 		return 1;
@@ -137,88 +178,17 @@ static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view
 	return ENCODED;
 }
 
-/* Reads the stored chunk that c->same refers to into ws->base. 1: it has been replaced since. */
-static int read_kept(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
-		     struct chunk *base)
-{
-	pthread_rwlock_rdlock(&f->lock);
-	bool there = c->n < frame_nchunks(f->frame) && frame_slot(f->frame, c->n) == SLOT_STORED &&
-		     frame_place(f->frame, c->n) == c->below;
-	int rc = there ? frame_read_raw(f->frame, c->n, &ws->base) : 1;
-	pthread_rwlock_unlock(&f->lock);
-	return rc ? rc : chunk_parse(base, buf_view(&ws->base), ws->base.n, 0);
-}
-
-/* 0: ws->stored has the chunk with more blocks at its end. 1: this chunk cannot grow. */
-static int grow(struct file *f, const struct dirty_chunk *c, const struct chunk *base,
-		struct view plain, struct workspace *ws)
-{
-	struct pipeline level = policy_header(&f->policy);
-	uint32_t keep = (uint32_t)min_u64(c->same, base->nbytes) / base->blocksize;
-
-	/* The block size of a chunk of one block is its length: too small for what it becomes. */
-	if (base->kind != CHUNK_REGULAR || base->is_vl || base->nblocks < 2 ||
-	    plain.n <= base->nbytes || keep < ceil_div(plain.n, base->blocksize) / 2)
-		return 1;
-	if (base->typesize > 1 && policy_wants_bytewise(&f->policy, c->file_size, f->chunk_size))
-		return 1;
-	struct chunk_growth g = {.chunk = base,
-				 .stored = buf_view(&ws->base),
-				 .pipeline = &level,
-				 .bytes = plain,
-				 .keep = keep};
-	return chunk_grow(ws->scratch, &g, &ws->stored);
-}
-
-/*
- * For a last chunk that is being appended to: keeps the blocks that did not change. When it gets
- * full it is encoded as a whole, since it will stay, and its pipeline was chosen for its first
- * bytes. Any result but 0, failures included, means that all of it has to be encoded; all bytes are
- * at hand.
- */
-static int encode_grown(struct file *f, const struct dirty_chunk *c, struct view plain,
-			struct workspace *ws)
-{
-	struct chunk base = {0};
-
-	if (!c->same || c->len == f->chunk_size)
-		return 1;
-	int rc = read_kept(f, c, ws, &base);
-	if (rc == 0)
-		rc = grow(f, c, &base, plain, ws);
-	chunk_deinit(&base);
-	return rc;
-}
-
-static int encode_tail(struct file *f, const struct dirty_chunk *c, struct view plain,
-		       struct workspace *ws)
-{
-	if (encode_grown(f, c, plain, ws) == 0)
-		return ENCODED;
-	err_clear();
-	workspace_done(&ws->base);
-	return encode_plain(f, c, plain, ws);
-}
-
 static int encode_whole(struct file *f, const struct dirty_chunk *c, struct workspace *ws)
 {
 	if (c->bytes.n == c->len)
-		return encode_tail(f, c, buf_view(&c->bytes), ws);
+		return encode_plain(f, c, buf_view(&c->bytes), ws);
 	if (bytes_are_zero(buf_view(&c->bytes)))
 		return ENCODED_HOLE;
 	TRY(buf_reserve_fresh(&ws->plain, c->len));
 	ws->plain.n = c->len;
 	memcpy(ws->plain.p, c->bytes.p, c->bytes.n);
 	memset(ws->plain.p + c->bytes.n, 0, c->len - c->bytes.n);
-	return encode_tail(f, c, buf_view(&ws->plain), ws);
-}
-
-static int decode_base(const struct chunk *base, struct workspace *ws)
-{
-	struct run all = {0, base->nblocks};
-	struct extent e = chunk_extent(base, all);
-	return chunk_decode(base, ws->scratch, all, view_part(buf_view(&ws->base), e.off, e.len),
-			    buf_span(&ws->plain));
+	return encode_plain(f, c, buf_view(&ws->plain), ws);
 }
 
 /*
@@ -231,6 +201,7 @@ static int read_blocks_around(struct file *f, const struct dirty_chunk *c, const
 {
 	struct frame_chunk below = {f->frame, c->n, base};
 
+	fill_end(base, ws);
 	for (uint32_t b = 0; b < base->nblocks; b++) {
 		struct extent at = chunk_block_bytes(base, b);
 		if (!pages_cover(&c->pages, at.off, at.off + at.len))
@@ -264,8 +235,10 @@ static int patch_or_decode(const struct dirty_chunk *c, const struct chunk *base
 	if (rc == 0)
 		return ENCODED;
 	workspace_done(&ws->stored);
-	if (rc > 0)
-		rc = decode_base(base, ws);
+	if (rc > 0) {
+		fill_end(base, ws);
+		rc = decode_run(base, ws, (struct run){0, base->nblocks});
+	}
 	workspace_done(&ws->base);
 	return rc < 0 ? rc : READ_BELOW;
 }
@@ -295,9 +268,12 @@ static int encode_over(struct file *f, const struct dirty_chunk *c, struct works
 		rc = patch_or_read(f, c, ws);
 	if (rc == -EBADMSG)
 		rc = read_around(f, c, ws);
-	/* A device that fails may answer the next time, if there is memory to wait for that. */
-	*damaged = rc == -EBADMSG || rc == -ENOTSUP ||
-		   (rc == -EIO && budget_is_pressed(f->fs->budget));
+	/*
+	 * A device that fails may answer the next time, if there is memory to wait for that. What
+	 * must be stored waits in any case, since there is no commit without it.
+	 */
+	*damaged = !c->must && (rc == -EBADMSG || rc == -ENOTSUP ||
+				(rc == -EIO && budget_is_pressed(f->fs->budget)));
 	if (rc != READ_BELOW)
 		return rc;
 	err_clear();

@@ -155,7 +155,7 @@ static int64_t buffer_bytes(const struct dirty_chunk *c)
 {
 	struct pipeline p = policy_header(&c->file->policy);
 	int64_t block = (int64_t)min_u64(p.blocksize, c->len);
-	int64_t buffers = c->whole ? 1 + (c->bytes.n < c->len) + (c->same > 0) : 3;
+	int64_t buffers = c->whole ? 1 + (c->bytes.n < c->len) : 3;
 
 	buffers += (c->len <= ENCODE_SHARED_MAX) + p.use_dict;
 	return buffers * c->len + (block > BLOCK_FREE ? 2 * block : 0);

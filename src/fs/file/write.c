@@ -9,6 +9,7 @@
 #include "fs/inode/times.h"
 #include "fs/room.h"
 #include "fs/stats.h"
+#include "fs/workspace.h"
 
 #include <limits.h>
 
@@ -37,8 +38,33 @@ int file_check_memory(const struct file *f)
 }
 
 /*
- * A stored last chunk whose length is about to change must be rewritten: it is loaded while the
- * frame still knows its length. Holes fit any length.
+ * True: the last chunk may get longer without being decoded here, since what is stored of it was
+ * compared with its checksums. Once the write is accepted nobody could tell that it is damaged but
+ * the worker that stores the chunk, and then the file could not be committed any more.
+ */
+static bool can_lengthen(struct file *f, uint32_t n)
+{
+	struct dirty_chunk *c = dirty_find(&f->dirty, n);
+	struct workspace *ws = workspace_get();
+	struct chunk stored = {0};
+
+	if (dirty_find_flushing(&f->dirty, n) || frame_slot(f->frame, n) != SLOT_STORED || !ws)
+		return false;
+	if (c && (c->whole || c->must))
+		return true;
+	int rc = frame_load_chunk(f->frame, n, ws->scratch, &stored);
+	bool sums = rc >= 0 && stored.sums;
+	if (sums)
+		rc = frame_check_blocks((struct frame_chunk){f->frame, n, &stored});
+	chunk_deinit(&stored);
+	err_clear(); /* if it cannot be read, the caller finds out again */
+	return sums && rc >= 0;
+}
+
+/*
+ * A stored last chunk whose length is about to change must be rewritten: it comes into memory while
+ * the frame still knows its length; or, where it gets longer, only what is new. Holes fit any
+ * length.
  */
 static int load_tail(struct file *f, uint64_t new_size)
 {
@@ -52,7 +78,10 @@ static int load_tail(struct file *f, uint64_t new_size)
 	if (frame_is_hole(f->frame, n) && !dirty_find_flushing(&f->dirty, n))
 		return 0;
 	TRY(file_check_memory(f));
-	TRY(dirty_get_whole(f, n, &c));
+	if (new_size > old && can_lengthen(f, n))
+		TRY(dirty_get(f, n, &c));
+	else
+		TRY(dirty_get_whole(f, n, &c));
 	c->must = true;
 	return 0;
 }
