@@ -103,12 +103,21 @@ int buf_reserve(struct buf *b, size_t cap)
 	return 0;
 }
 
+/*
+ * A buffer that was too small gets an eighth more than it needs now, up to this size. What is
+ * appended to again and again needs a few bytes more each time, and the pages of new memory cost
+ * more than what is put there.
+ */
+#define ROOMY (1u << 20)
+
 int buf_reserve_fresh(struct buf *b, size_t cap)
 {
+	bool again = b->cap > 0;
+
 	if (cap <= b->cap)
 		return 0;
 	buf_free(b);
-	return buf_reserve(b, cap);
+	return buf_reserve(b, again && cap < ROOMY ? min_u64(cap + cap / 8, ROOMY) : cap);
 }
 
 int buf_append(struct buf *b, struct view v)

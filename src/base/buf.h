@@ -49,7 +49,7 @@ NODISCARD int buf_reserve(struct buf *b, size_t cap);
 
 /*
  * The same, but the content may be lost, even if this fails: the old memory is freed first, so that
- * a large buffer never exists twice.
+ * a large buffer never exists twice. A smaller one that is replaced gets more than `cap`.
  */
 NODISCARD int buf_reserve_fresh(struct buf *b, size_t cap);
 
