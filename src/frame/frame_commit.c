@@ -69,7 +69,7 @@ void frame_expect_items(struct frame *f, uint32_t size)
 
 uint64_t commit_next_seq(const struct frame *f)
 {
-	uint64_t seq = max_u64(f->seq + 1, clock_read(CLOCK_REALTIME));
+	uint64_t seq = max_u64(f->seq + 1, max_u64(f->floor, clock_read(CLOCK_REALTIME)));
 	return seq + (f->seq + 1 - seq) % TURNS; /* the next turn, also of another opening */
 }
 

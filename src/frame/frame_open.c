@@ -1,4 +1,5 @@
 /* Opening a frame: FORMAT.md 9.7, with the checks of 16. */
+#include "base/clock.h"
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
 #include "frame/format/trailer.h"
@@ -8,6 +9,12 @@
 #include "frame/range.h"
 
 #include <assert.h>
+
+/*
+ * Roots have no such numbers before the year 2262, whoever says so: those behind them would soon
+ * begin anew, below those before them.
+ */
+#define LAST_SEQ (1ull << 63)
 
 /*
  * Roots whose young chunks have been verified, so that this is done only once per root and process:
@@ -357,6 +364,19 @@ static int load_chunks(struct frame *f)
 	return look_at_first(f);
 }
 
+/*
+ * The next root's number: it has to be larger than that of any root in the file, and there may be
+ * one to which no header leads, since the power failed in a commit's second sync. Recovery would
+ * prefer it to those that are made later, if the clock was behind since. Numbers are times, so none
+ * is much larger than the time when the file was last changed. Of these the disk may have an older
+ * one: file systems keep it in memory for up to half a minute.
+ */
+static uint64_t after_changes(struct io *io)
+{
+	uint64_t changed = io_changed(io);
+	return changed < LAST_SEQ ? changed + 60 * CLOCK_SECOND : 0;
+}
+
 static void load_writer(struct frame *f)
 {
 	struct frame_info *info = &f->info;
@@ -373,6 +393,7 @@ static void load_writer(struct frame *f)
 	f->unsynced = true;
 	if (io_size(f->io, &file_len) < 0)
 		file_len = info->frame_len;
+	f->floor = after_changes(f->io);
 	frame_space_open(f, file_len);
 }
 
@@ -402,8 +423,7 @@ static int load_data(struct frame *f, const struct root_note *note, struct finge
 /*
  * Another program wrote last, and has kept our note. Its number is that of a root which may still
  * be in the file, as may those before it: the next one has to be larger, whatever the clock says.
- * But no hash vouches for it: near the end of all numbers (2^63 is the year 2262) is none of ours,
- * and those behind it would soon begin anew, below those before them.
+ * But no hash vouches for it: it may be near the end of all numbers, where none of ours is.
  */
 static void heed_old_note(struct frame *f, struct view content)
 {
@@ -411,7 +431,7 @@ static void heed_old_note(struct frame *f, struct view content)
 	struct buf plain = {0};
 	if (root_note_decode(&note, content, &plain) < 0)
 		err_clear(); /* no fault of this root */
-	else if (note.seq < 1ull << 63)
+	else if (note.seq < LAST_SEQ)
 		f->seq = note.seq;
 	buf_free(&plain);
 }

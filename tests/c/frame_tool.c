@@ -17,6 +17,7 @@
  *   fail N [ERRNO|short]    from now on every N-th call that changes the file fails, 0: none
  *   once N [ERRNO|short|lost]
  *                           only the N-th does; lost: it says that it went well
+ *   behind N                as if the clock was N seconds behind when files were changed last
  *   die N                   after N more changes of the file every one fails
  *   crash SEED              power is lost: of the writes since the last sync some are
  *                           undone, drawn by SEED; the frame is closed, faults end,
@@ -60,6 +61,7 @@ static struct {
 	bool lost; /* writes are not done, and do not fail */
 	bool dying;
 	uint64_t life;
+	uint64_t behind; /* seconds */
 	struct undo undo[4096];
 	size_t nundo;
 } fault;
@@ -93,6 +95,11 @@ static int fault_pwrite(struct io *io, uint64_t at, struct view src)
 	if (n)
 		TRY(fault.real->pread(io, at, buf_span(&u->old)));
 	return fault.real->pwrite(io, at, src);
+}
+
+static uint64_t fault_changed(struct io *io)
+{
+	return fault.real->changed(io) + fault.behind * 1000000000;
 }
 
 static void forget_undo(void)
@@ -145,6 +152,7 @@ static int file_io(const char *name, int flags, struct io **io)
 	fault.ops.pwrite = fault_pwrite;
 	fault.ops.sync = fault_sync;
 	fault.ops.truncate = fault_truncate;
+	fault.ops.changed = fault_changed;
 	(*io)->ops = &fault.ops;
 	return 0;
 }
@@ -430,6 +438,10 @@ static int do_line(struct tool *t, const char *cmd, const char *args)
 		return do_open(t, args);
 	if (strcmp(cmd, "fail") == 0 || strcmp(cmd, "die") == 0 || strcmp(cmd, "once") == 0)
 		return do_fault(cmd, args);
+	if (strcmp(cmd, "behind") == 0) {
+		fault.behind = strtoull(args, NULL, 10);
+		return 0;
+	}
 	if (!t->frame)
 		return -EBADF;
 	if (strcmp(cmd, "resize") == 0)

@@ -260,6 +260,39 @@ def test_a_clock_that_went_back(work):
     tear_a_commit(path, data, syncs=1)
 
 
+def test_a_clock_that_is_behind_a_root_without_a_header(work):
+    """Power failed in the second sync of a commit: that root is whole, but nothing leads to it. The
+    clock is behind then. What is synced now is newer than that root all the same."""
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        data = make(tool, path, size=8192 * 12)
+        before = path.read_bytes()[:87]
+        tool.do(f"write 0 {blob(1, 8192, 'noise').hex()}")
+        tool.do("commit sync")
+    raw = bytearray(path.read_bytes())
+    number = raw.rindex(b"\xa3seq\xcf") + 5
+    tomorrow = int.from_bytes(raw[number : number + 8], "big") + 86400 * 10**9
+    raw[number : number + 8] = tomorrow.to_bytes(8, "big")
+    path.write_bytes(before + sealed(bytes(raw))[87:])
+    with Tool() as tool:
+        tool.do("behind 86400")
+        tool.do(f"open {path}")
+        check_ours(tool, data)
+        more = blob(2, 8192, "noise")
+        tool.do(f"write 8192 {more.hex()}")
+        tool.do("commit sync")
+        write(data, 8192, more)
+        tool.do("zero 5")
+        tool.do("commit later")
+    raw = bytearray(path.read_bytes())
+    header_len, cbytes, _, _ = lengths(raw)
+    raw[header_len + cbytes + 40] ^= 1  # the last root did not get to the disk whole
+    path.write_bytes(raw)
+    with Tool() as tool:
+        tool.do(f"open {path}")
+        check_ours(tool, data)
+
+
 def test_a_number_behind_which_there_are_none(work):
     """Nothing vouches for the note that another program has kept: roots that were numbered behind
     the last number of all would begin anew, below those before them."""

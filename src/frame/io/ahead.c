@@ -127,6 +127,11 @@ static uint64_t ahead_taken(struct io *io)
 	return io_taken(((struct io_ahead *)io)->under);
 }
 
+static uint64_t ahead_changed(struct io *io)
+{
+	return io_changed(((struct io_ahead *)io)->under);
+}
+
 static void ahead_close(struct io *io)
 {
 	(void)io;
@@ -142,6 +147,7 @@ static const struct io_ops ahead_ops = {
 	.mount = ahead_mount,
 	.next_data = ahead_next_data,
 	.taken = ahead_taken,
+	.changed = ahead_changed,
 	.close = ahead_close,
 };
 

@@ -1,6 +1,7 @@
 #include "frame/io/io.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "frame/meters.h"
 
@@ -14,7 +15,7 @@ struct io_file {
 	struct io io;
 	int fd;
 	bool owned, draft;
-	_Atomic uint64_t mount; /* 0: not known yet, or at all */
+	_Atomic uint64_t mount, changed; /* 0: not known yet, or at all */
 };
 
 #ifndef STATX_MNT_ID_UNIQUE /* Linux 6.8 */
@@ -62,14 +63,25 @@ static int file_sync(struct io *io)
 	return 0;
 }
 
-/* One call returns the size and the mount; the mount of an open file never changes. */
+/* Times that 64 bits of nanoseconds do not hold, and those before 1970, are as good as none. */
+static uint64_t time_of(struct statx_timestamp t)
+{
+	bool fits = t.tv_sec >= 0 && (uint64_t)t.tv_sec < UINT64_MAX / CLOCK_SECOND;
+	return fits ? (uint64_t)t.tv_sec * CLOCK_SECOND + t.tv_nsec : 0;
+}
+
+/* One call returns it all; the mount of an open file never changes. */
 static int file_size(struct io *io, uint64_t *size)
 {
+	unsigned want = STATX_SIZE | STATX_CTIME | STATX_MNT_ID_UNIQUE;
+	struct io_file *f = (struct io_file *)io;
 	struct stat st;
 	struct statx x;
-	if (statx(fd_of(io), "", AT_EMPTY_PATH, STATX_SIZE | STATX_MNT_ID_UNIQUE, &x) == 0) {
+	if (statx(f->fd, "", AT_EMPTY_PATH, want, &x) == 0) {
 		if (x.stx_mask & STATX_MNT_ID_UNIQUE)
-			((struct io_file *)io)->mount = x.stx_mnt_id;
+			f->mount = x.stx_mnt_id;
+		if (x.stx_mask & STATX_CTIME)
+			f->changed = time_of(x.stx_ctime);
 		*size = x.stx_size;
 		return 0;
 	}
@@ -118,6 +130,14 @@ static uint64_t file_taken(struct io *io)
 	return fstat(fd_of(io), &st) < 0 ? UINT64_MAX : (uint64_t)st.st_blocks * 512;
 }
 
+static uint64_t file_changed(struct io *io)
+{
+	uint64_t changed = ((struct io_file *)io)->changed, size;
+	if (!changed && file_size(io, &size) == 0)
+		changed = ((struct io_file *)io)->changed;
+	return changed;
+}
+
 static void file_close(struct io *io)
 {
 	struct io_file *f = (struct io_file *)io;
@@ -137,6 +157,7 @@ static const struct io_ops file_ops = {
 	.mount = file_mount,
 	.next_data = file_next_data,
 	.taken = file_taken,
+	.changed = file_changed,
 	.close = file_close,
 };
 

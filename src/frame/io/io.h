@@ -27,6 +27,7 @@ struct io_ops {
 	uint64_t (*mount)(struct io *io);                             /* see io_mount */
 	uint64_t (*next_data)(struct io *io, uint64_t at);            /* NULL: no holes */
 	uint64_t (*taken)(struct io *io);                             /* NULL: not known */
+	uint64_t (*changed)(struct io *io);                           /* NULL: not known */
 	void (*close)(struct io *io);
 };
 
@@ -117,6 +118,15 @@ static inline uint64_t io_next_data(struct io *io, uint64_t at)
 static inline uint64_t io_taken(struct io *io)
 {
 	return io->ops->taken ? io->ops->taken(io) : UINT64_MAX;
+}
+
+/*
+ * When the file was changed last (ctime), in ns; as of a call of io_size, or of this one. 0: not
+ * known.
+ */
+static inline uint64_t io_changed(struct io *io)
+{
+	return io->ops->changed ? io->ops->changed(io) : 0;
 }
 
 static inline void io_close(struct io *io)
