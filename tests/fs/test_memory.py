@@ -43,6 +43,7 @@ def frame(path, chunk, nchunks=1, block=None, filters=(F.SHUFFLE,), **cparams):
     for n in range(nchunks):
         s.append_data(numbers(n * chunk // 4, chunk // 4))
     assert s.blocksize == (block or chunk)
+    return s
 
 
 def read(path, at, n=4096):
@@ -408,6 +409,33 @@ def test_blocks_that_are_too_large_to_be_read_are_not_made(mount):
     os.close(fd)
     m.remount()
     assert (m.mnt / "f").read_bytes() == data + b"more"
+
+
+@pytest.mark.parametrize("flags", [os.O_WRONLY, os.O_RDWR])
+def test_a_last_chunk_that_cannot_be_read_is_not_appended_to(mount, flags):
+    """Whoever opens the file is told, not fsync after write(2) has taken the bytes. A chunk that is
+    full is left as it is, and what follows it has blocks of ours."""
+    m = mount("cache=8M,dirty_max=64M", start=False)
+    some, full = m.backing / "h.b2frame", m.backing / "full.b2frame"
+    for path, chunk in (some, 20 * MiB), (full, 16 * MiB):
+        s = frame(path, chunk, 0, block=16 * MiB, filters=[F.DELTA, F.SHUFFLE])
+        s.append_data(numbers(0, 4 * MiB))
+        del s
+    m.start()
+    m.allow(LARGE)
+    assert error_of(os.open, m.mnt / "h", flags) == "EFBIG"
+    m.expect_log(LARGE)
+    fd = os.open(m.mnt / "full", flags)
+    os.pwrite(fd, b"more", 16 * MiB)
+    os.fsync(fd)
+    os.close(fd)
+    m.remount("cache=64M,dirty_max=64M")
+    fd = os.open(m.mnt / "h", flags)
+    os.pwrite(fd, b"more", 16 * MiB)
+    os.close(fd)
+    for name in "h", "full":
+        assert (m.mnt / name).read_bytes() == numbers(0, 4 * MiB).tobytes() + b"more"
+    m.unmount()
 
 
 @pytest.fixture

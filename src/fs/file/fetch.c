@@ -459,6 +459,34 @@ int fetch_stored(struct fetch *x, uint32_t lo, uint32_t len)
 	return rc;
 }
 
+/* As if each block of chunk x->n was about to be read, to its end. */
+static int ask_for_blocks(struct fetch *x)
+{
+	struct cache_entry *e;
+
+	TRY(lazy_get(x, &e));
+	const struct chunk *c = &x->lazy->chunk;
+	int rc = 0;
+	for (x->block = 0; rc == 0 && x->block < c->nblocks; x->block++) {
+		x->form = wanted_form(x, chunk_block_bytes(c, x->block).len);
+		rc = frame_can_read_within(loaded(x)) ? 0 : ask_for_block(x);
+	}
+	cache_put(x->f->fs->cache, e);
+	return rc;
+}
+
+int fetch_check_memory(struct fetch *x)
+{
+	int rc = ask_for_blocks(x);
+
+	while (rc == -E2BIG) {
+		TRY(fetch_take_memory(x));
+		rc = ask_for_blocks(x);
+	}
+	fetch_give_memory(x, 0);
+	return rc;
+}
+
 /* Decodes the blocks of a chunk that hold any of [lo, hi) into the cache. */
 static int decode_blocks(struct fetch *x, uint32_t lo, uint32_t hi)
 {

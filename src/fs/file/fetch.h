@@ -40,6 +40,12 @@ struct fetch {
 NODISCARD int fetch_stored(struct fetch *x, uint32_t lo, uint32_t len);
 
 /*
+ * -E2BIG: some block of stored chunk x->n takes more memory to read than there is, as the log has
+ * been told. Reads no more than the chunk's head.
+ */
+NODISCARD int fetch_check_memory(struct fetch *x);
+
+/*
  * Decodes the blocks that contain any of [lo, hi) into the cache, except blocks that take much
  * memory.
  */

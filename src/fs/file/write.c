@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "frame/range.h"
 #include "fs/dirty/flush.h"
+#include "fs/file/fetch.h"
 #include "fs/file/loss.h"
 #include "fs/file/share.h"
 #include "fs/file/sync.h"
@@ -220,10 +221,28 @@ static void settle_times(struct file *f)
 	pthread_rwlock_unlock(&f->gate);
 }
 
+/*
+ * To append to a stored chunk it has to be read (load_tail). Only one that is this large may have
+ * blocks for which there is not enough memory.
+ */
+static int check_tail(struct file *f)
+{
+	uint64_t size = frame_size(f->frame);
+	struct fetch x = {.f = f, .n = range_chunk(size, f->chunk_size)};
+
+	if (f->chunk_size <= f->fs->opt.settings.blocksize_most || size % f->chunk_size == 0 ||
+	    frame_slot(f->frame, x.n) != SLOT_STORED || dirty_find(&f->dirty, x.n))
+		return 0;
+	int rc = fetch_check_memory(&x);
+	return rc == -E2BIG ? rc : 0; /* reading it will tell */
+}
+
 int file_check_writing(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = frame_size(f->frame) && !f->lost ? file_check_memory(f) : 0;
+	if (rc == 0)
+		rc = check_tail(f);
 	pthread_rwlock_unlock(&f->lock);
 	return rc;
 }

@@ -29,7 +29,7 @@ NODISCARD ssize_t file_write(struct file *f, const struct file_data *d, enum fil
 
 /*
  * -E2BIG: the chunks of the file are too large to be written within the memory that the options
- * allow.
+ * allow; or its short last chunk has a block that is too large to be read.
  */
 NODISCARD int file_check_writing(struct file *f);
 
