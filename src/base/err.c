@@ -47,8 +47,13 @@ const char *err_text(int rc, char *out, unsigned room)
 			 note.file, note.line);
 		return out;
 	}
-	/* The GNU strerror_r may answer with a static text and leave `out` alone. */
-	const char *text = rc == -EBADMSG ? "corrupt" : strerror_r(rc < 0 ? -rc : rc, out, room);
+	const char *text;
+	if (rc == -EBADMSG)
+		text = "corrupt";
+	else if (rc == -E2BIG) /* not the system's "Argument list too long" */
+		text = "it takes more memory than the options allow";
+	else /* the GNU strerror_r may answer with a static text and leave `out` alone */
+		text = strerror_r(rc < 0 ? -rc : rc, out, room);
 	if (text != out)
 		snprintf(out, room, "%s", text);
 	return out;

@@ -438,6 +438,28 @@ def test_a_last_chunk_that_cannot_be_read_is_not_appended_to(mount, flags):
     m.unmount()
 
 
+def test_what_was_synced_and_takes_too_much_memory_is_kept(mount):
+    """The next mount has less of it, cannot read the last chunk, says so, and keeps the log."""
+    m = mount("cache=128M,dirty_max=64M,chunksize=20M,pipeline=delta+shuffle:4+lz4")
+    fd = os.open(m.mnt / "h", os.O_RDWR | os.O_CREAT)
+    os.setxattr(fd, "user.cframefs.blocksize", b"16M")
+    os.pwrite(fd, numbers(0, 4 * MiB), 0)
+    os.fsync(fd)
+    for k in range(60):  # so many places go to the intent log
+        os.pwrite(fd, b"more", 16 * MiB - 30000 * k)
+    os.fsync(fd)
+    m.kill()
+    error_of(os.close, fd)
+    m.options = "cache=8M,dirty_max=64M"
+    m.start()
+    assert (m.mnt / "h").stat().st_size == 16 * MiB
+    m.allow(LARGE)
+    m.expect_log(LARGE)
+    m.expect_log("what was synced last is not in it: it takes more memory than the options allow")
+    m.expect_log("unapplied.1: keeps the intent log")
+    m.unmount()
+
+
 @pytest.fixture
 def strict_turns():
     """On one processor, without preemption: whoever is ready first runs until it waits."""
