@@ -41,6 +41,14 @@ struct codec {
 	int (*state_new)(void **state, const struct kernels *k);
 	void (*state_free)(void *state);
 
+	/*
+	 * state_trim frees what a state need not keep until the next block. encode_memory bounds
+	 * that: the bytes that it may take to encode a stream of n bytes; 0: none. Both are NULL
+	 * where a state is small.
+	 */
+	void (*state_trim)(void *state);
+	uint64_t (*encode_memory)(int level, size_t n);
+
 	/* The length of the payload; 0: it does not fit into dst. */
 	ssize_t (*encode)(void *state, int level, struct view src, struct span dst);
 

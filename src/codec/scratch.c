@@ -79,6 +79,9 @@ void scratch_done(struct scratch *s)
 	free_giant(&s->work[0]);
 	free_giant(&s->work[1]);
 	free_giant(&s->trial);
+	for (unsigned id = 0; id < CODEC_IDS; id++)
+		if (s->state[id] && codec_by_id(id)->state_trim)
+			codec_by_id(id)->state_trim(s->state[id]);
 }
 
 int scratch_state(struct scratch *s, const struct codec *codec, void **state)

@@ -397,6 +397,20 @@ def test_writers_of_large_chunks(mount, chunk, codec):
     m.unmount()
 
 
+def test_tables_of_zstd(mount):
+    """They grow with level and block, to 69 MiB here: the cache lends them to as many workers as it
+    can, one after the other if it must, and nobody keeps them."""
+    options = "workers=4,tune=off,pipeline=zstd:8,chunksize=4M,blocksize=4M"
+    m = mount(f"cache=64M,dirty_max=64M,{options}")
+    data = blob(9, MiB, "noise") * 16
+    for k in range(3):
+        (m.mnt / f"f{k}").write_bytes(data)
+    os.sync()
+    held_to(m, (64 + 64) * MiB + BESIDE)
+    assert (m.mnt / "f1").read_bytes() == data
+    m.unmount()
+
+
 def test_blocks_that_are_too_large_to_be_read_are_not_made(mount):
     """What is appended to such a chunk would be refused after write(2) had taken it."""
     m = mount("cache=8M,chunksize=16M,pipeline=delta+shuffle:4+lz4")

@@ -28,7 +28,7 @@
 struct budget {
 	pthread_mutex_t lock;
 	pthread_cond_t moved;         /* something was freed, or has landed */
-	uint64_t max;
+	uint64_t max, cache;
 	unsigned workers;
 	struct uncommitted *files;    /* which can be flushed; fixed, as all above */
 	int64_t used;                 /* all below under lock */
@@ -36,6 +36,7 @@ struct budget {
 	unsigned passed;              /* small ones since the line moved */
 	unsigned entered;             /* writers between budget_enter and budget_leave */
 	unsigned buffering;           /* workers that have their buffers */
+	int64_t tables;               /* of these */
 	struct fair_queue buffers;    /* waiting for theirs */
 	unsigned in_flight;           /* chunks with the workers */
 	unsigned landed;              /* chunks that no longer take memory */
@@ -53,6 +54,7 @@ int budget_open(struct budget **out, struct fs *fs)
 	pthread_mutex_init(&b->lock, NULL);
 	pthread_cond_init(&b->moved, NULL);
 	b->max = fs->opt.dirty_max;
+	b->cache = fs->opt.cache;
 	b->workers = (unsigned)fs->opt.workers;
 	b->files = &fs->uncommitted;
 	line_init(&b->line, fs, &b->lock);
@@ -236,11 +238,13 @@ void budget_add(struct budget *b, int64_t bytes)
 /* Under the lock. True: the buffers fit, or nobody else has any; they are counted. */
 static bool grant(struct budget *b, const struct budget_buffers *w)
 {
-	if (b->buffering &&
-	    (b->buffering == b->workers || b->used + w->bytes > (int64_t)b->max + BUFFERS_BEYOND))
+	bool fits = b->used + w->bytes <= (int64_t)b->max + BUFFERS_BEYOND &&
+		    (!w->tables || b->tables + w->tables <= (int64_t)b->cache);
+	if (b->buffering && (b->buffering == b->workers || !fits))
 		return false;
 	b->buffering++;
 	b->used += w->bytes;
+	b->tables += w->tables;
 	return true;
 }
 
@@ -254,12 +258,13 @@ bool budget_buffers_take(struct budget *b, struct budget_buffers *w, struct file
 	return given;
 }
 
-void budget_buffers_give(struct budget *b, int64_t bytes)
+void budget_buffers_give(struct budget *b, int64_t bytes, int64_t tables)
 {
 	pthread_mutex_lock(&b->lock);
 	assert(b->buffering > 0);
 	b->buffering--;
 	b->used -= bytes;
+	b->tables -= tables;
 	pthread_cond_broadcast(&b->moved);
 	pthread_mutex_unlock(&b->lock);
 }
@@ -285,16 +290,13 @@ bool budget_buffers_wanted(struct budget *b)
 	return waits;
 }
 
-/* The highest level of level=auto: each one above takes twice the time and saves one percent. */
-#define LEVEL_MAX 6
-
 unsigned budget_level(struct budget *b)
 {
 	pthread_mutex_lock(&b->lock);
 	if (b->used > (int64_t)b->max / 2)
 		b->level -= b->level > 1;
 	else if (b->used < (int64_t)b->max / 8)
-		b->level += b->level < LEVEL_MAX;
+		b->level += b->level < BUDGET_LEVEL_MAX;
 	unsigned level = b->level;
 	pthread_mutex_unlock(&b->lock);
 	return level;

@@ -53,6 +53,9 @@ void budget_add(struct budget *b, int64_t bytes);
 /* Everything that is counted: bytes that are in no frame yet, and the buffers of workers. */
 uint64_t budget_used(struct budget *b);
 
+/* The highest level of level=auto: each one above takes twice the time and saves one percent. */
+#define BUDGET_LEVEL_MAX 6
+
 /*
  * The compression level for the next chunk with -o level=auto. Each call raises it by one while
  * little waits to be stored, and lowers it by one while more than half of the maximum waits.
@@ -62,19 +65,20 @@ unsigned budget_level(struct budget *b);
 /*
  * The buffers that a worker needs to store a chunk of f, each as large as the chunk. If chunks are
  * large, only some of the workers can have theirs at a time: as many as fit beside the dirty bytes,
- * and always at least one. Files take turns (fair.h). False: not now; a later budget_buffers_next
- * returns *w.
+ * with tables that fit into the cache's share, and always at least one. Files take turns (fair.h).
+ * False: not now; a later budget_buffers_next returns *w.
  */
 struct pool_job;
 struct budget_buffers {
 	struct fair_item item;
 	struct pool_job *job;  /* the caller's, to be submitted once the buffers can be had */
 	int64_t bytes;
+	int64_t tables;        /* of the codec: they are taken out of the cache's share */
 };
 NODISCARD bool budget_buffers_take(struct budget *b, struct budget_buffers *w, struct file *f);
 
-/* Ends the use of `bytes`. Then, until it returns NULL: the next one that can have its buffers. */
-void budget_buffers_give(struct budget *b, int64_t bytes);
+/* Ends the use of both. Then, until it returns NULL: the next one that can have its buffers. */
+void budget_buffers_give(struct budget *b, int64_t bytes, int64_t tables);
 struct budget_buffers *budget_buffers_next(struct budget *b);
 
 /* True: a chunk waits for its buffers. */

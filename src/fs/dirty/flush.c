@@ -2,6 +2,7 @@
 
 #include "base/container.h"
 #include "base/log.h"
+#include "codec/codec.h"
 #include "fs/dirty/encode.h"
 #include "fs/file/loss.h"
 #include "fs/file/share.h"
@@ -161,12 +162,29 @@ static int64_t buffer_bytes(const struct dirty_chunk *c)
 	return buffers * c->len + (block > BLOCK_FREE ? 2 * block : 0);
 }
 
+/* The codec's tables: once for each worker that encodes a block of the chunk. */
+static int64_t table_bytes(const struct dirty_chunk *c)
+{
+	struct file *f = c->file;
+	struct pipeline p = policy_header(&f->policy);
+	const struct codec *codec = codec_by_id(p.codec);
+	uint64_t block = min_u64(p.blocksize, c->len), n = 1;
+
+	int level = f->policy.level_auto ? BUDGET_LEVEL_MAX : p.level;
+
+	if (!codec || !codec->encode_memory || !block)
+		return 0;
+	if (c->len <= ENCODE_SHARED_MAX)
+		n = min_u64(ceil_div(c->len, block), f->fs->opt.workers);
+	return (int64_t)(n * codec->encode_memory(level, block));
+}
+
 /* Submits the chunks that have waited for these bytes. */
-static void give_buffers(struct fs *fs, int64_t bytes)
+static void give_buffers(struct fs *fs, int64_t bytes, int64_t tables)
 {
 	struct budget_buffers *w;
 
-	budget_buffers_give(fs->budget, bytes);
+	budget_buffers_give(fs->budget, bytes, tables);
 	while ((w = budget_buffers_next(fs->budget)))
 		pool_submit(fs->pool, w->job, POOL_LATER);
 }
@@ -186,9 +204,9 @@ static void flush_run(struct pool_job *job)
 	struct file *f = c->file;
 	uint32_t n = c->n;
 	bool replaces = c->replaces;
-	int64_t buffers = c->buffers.bytes;
+	int64_t buffers = c->buffers.bytes, tables = c->buffers.tables;
 
-	press(f->fs, buffers);
+	press(f->fs, buffers + tables);
 	struct outcome o = encode_and_store(f, c);
 	policy_pass(&f->policy, c->turn); /* if no choice of a pipeline has ended its turn */
 	int rc = o.rc < 0 ? o.rc : 0;
@@ -197,9 +215,9 @@ static void flush_run(struct pool_job *job)
 		lose(f, n, rc);
 
 	workspace_trim();
-	press(f->fs, -buffers);
+	press(f->fs, -buffers - tables);
 	if (buffers)
-		give_buffers(f->fs, buffers);
+		give_buffers(f->fs, buffers, tables);
 	pthread_mutex_lock(&f->flight.lock);
 	if (rc < 0 && kept && !f->flight.rc)
 		f->flight.rc = rc;
@@ -239,7 +257,8 @@ static void submit(struct file *f, struct dirty_chunk *c)
 	if (!start_flushing(f, c))
 		return;
 	c->job.run = flush_run;
-	c->buffers = (struct budget_buffers){.job = &c->job, .bytes = buffer_bytes(c)};
+	c->buffers = (struct budget_buffers){
+		.job = &c->job, .bytes = buffer_bytes(c), .tables = table_bytes(c)};
 	if (budget_buffers_take(f->fs->budget, &c->buffers, f))
 		pool_submit(f->fs->pool, &c->job, POOL_LATER);
 }
@@ -252,7 +271,7 @@ void flush_small(struct file *f)
 		     frame_chunk_span(f->frame, c->n).len <= SMALL && start_flushing(f, c);
 	pthread_rwlock_unlock(&f->lock);
 	if (alone) {
-		c->buffers.bytes = 0; /* so small that it need not be counted */
+		c->buffers.bytes = c->buffers.tables = 0; /* so small that it need not be counted */
 		flush_run(&c->job);
 	}
 }
