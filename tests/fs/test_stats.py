@@ -1,8 +1,10 @@
 """What a mount tells about itself: each counter moves by exactly what was done."""
 
+import contextlib
 import json
 import mmap
 import os
+import pty
 import signal
 import subprocess
 import threading
@@ -323,6 +325,30 @@ def test_cframe_stat(cold, content):
     lines = table.stdout.splitlines()[1:]  # the first has the path, of any length
     assert not [line for line in lines if "/s" in line], "rates need two looks"
     assert max(map(len, lines)) < 100
+
+
+def on_a_terminal(*args):
+    """What cframe stat says there."""
+    ours, its = pty.openpty()
+    with subprocess.Popen([CFRAME, "stat", *args], stdout=its, stderr=its) as tool:
+        os.close(its)
+        said = b""
+        with contextlib.suppress(OSError):  # EIO: nobody has the other end
+            while part := os.read(ours, 4096):
+                said += part
+    os.close(ours)
+    return tool.returncode, said
+
+
+def test_cframe_stat_does_not_speak_to_the_terminal(cold, work):
+    """Neither by a mount's name nor by an attribute of what is none."""
+    (work / "name\033[31m").symlink_to(cold.mnt)
+    os.mkdir(work / "none")
+    os.setxattr(work / "none", XATTR, b'{"version": "\033[31m", "requests": {"\\u001b[31m": 7}}')
+    for path in work / "name\033[31m", work / "none":
+        for args in [], ["--json"]:
+            code, said = on_a_terminal(path, *args)
+            assert code == 0 and b"\033" not in said and len(said) > 20, said
 
 
 def test_cframe_stat_watches(cold, work):

@@ -8,6 +8,7 @@
 #include "say.h"
 
 #include "base/buf.h"
+#include "base/utf8.h"
 
 #include <cjson/cJSON.h>
 #include <math.h>
@@ -166,7 +167,8 @@ static void print_times(const struct looks *l)
 static void print_table(const char *mountpoint, const struct looks *l)
 {
 	const char *version = cJSON_GetStringValue(cJSON_GetObjectItem(l->now, "version"));
-	printf("%s: cframefs %s, %.0f s\n", mountpoint, version ? version : "",
+	tool_print_path(mountpoint);
+	printf(": cframefs %s, %.0f s\n", version ? version : "",
 	       cJSON_GetNumberValue(cJSON_GetObjectItem(l->now, "seconds")));
 	print_requests(l);
 	print_answers(l);
@@ -175,18 +177,30 @@ static void print_table(const char *mountpoint, const struct looks *l)
 	print_times(l);
 }
 
-static int look(const char *mountpoint, char **text, cJSON **tree)
+/* Where there is no mount, anybody may have written what is in the attribute. */
+static void make_printable(cJSON *tree)
+{
+	for (; tree; tree = tree->next) {
+		if (tree->string)
+			utf8_make_printable(tree->string);
+		if (tree->valuestring)
+			utf8_make_printable(tree->valuestring);
+		make_printable(tree->child);
+	}
+}
+
+static int look(const char *mountpoint, cJSON **tree)
 {
 	*tree = NULL;
-	*text = mem_zalloc(XATTR_MAX + 1);
-	if (!*text)
+	char *text = mem_zalloc(XATTR_MAX + 1);
+	if (!text)
 		return -ENOMEM;
-	ssize_t n = getxattr(mountpoint, MOUNT_STATS, *text, XATTR_MAX);
-	if (n < 0)
-		return -errno;
-	(*text)[n] = 0;
-	*tree = cJSON_Parse(*text);
-	return *tree ? 0 : -EBADMSG;
+	int rc = getxattr(mountpoint, MOUNT_STATS, text, XATTR_MAX) < 0 ? -errno : 0;
+	if (rc == 0)
+		*tree = cJSON_Parse(text);
+	mem_free(text);
+	make_printable(*tree);
+	return rc < 0 || *tree ? rc : -EBADMSG;
 }
 
 static int fail(const char *mountpoint, int rc)
@@ -216,16 +230,14 @@ static int show(const char *mountpoint, bool json, double every)
 	bool said;
 	int rc;
 	do {
-		char *text;
-		rc = look(mountpoint, &text, &l.now);
+		rc = look(mountpoint, &l.now);
 		l.seconds = l.before && l.now ? clock_of(l.now) - clock_of(l.before) : 0;
 		if (rc == 0 && screen)
 			printf("\033[H\033[J"); /* from the top of an empty screen */
 		if (rc == 0 && json)
-			fputs(text, stdout);
+			rc = tool_print_json(l.now);
 		else if (rc == 0)
 			print_table(mountpoint, &l);
-		mem_free(text);
 		cJSON_Delete(l.before);
 		l = (struct looks){.before = l.now};
 		said = fflush(stdout) == 0; /* if not, main tells it */
