@@ -4,6 +4,7 @@ or the mount is refused."""
 import contextlib
 import errno
 import os
+import stat
 import threading
 import time
 from pathlib import Path
@@ -546,6 +547,16 @@ def test_a_log_that_is_taken_away(mount, change):
     os.close(fd)
     m.unmount()
     assert set(left) - {LOG} <= set(os.listdir(m.backing))
+
+
+def test_a_log_that_cannot_be_opened(mount):
+    """Nobody knows what is in it, or whether there is one: with RLIMIT_NOFILE=12 it could not be
+    opened, and was said to have what was synced last, where it was not even there."""
+    m = mount(start=False)
+    os.mknod(log_of(m), stat.S_IFSOCK)
+    with pytest.raises(MountFailed, match="it may have what was synced last"):
+        m.start()
+    m.allow("it may have what was synced last", "cannot be mounted")
 
 
 @pytest.mark.parametrize("later", ["write", "end"])

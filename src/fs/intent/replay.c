@@ -266,7 +266,7 @@ static int open_log(const struct fs *fs, struct stat *st)
 	if (fd < 0 && errno != ELOOP) {
 		int rc = -errno;
 		log_err(NAMES_INTENT
-			": %m: it has what was synced last, and without it that would be lost");
+			": %m: it may have what was synced last, which must not be lost");
 		return rc;
 	}
 	if (fd >= 0 && fstat(fd, st) == 0 && S_ISREG(st->st_mode))
