@@ -175,6 +175,24 @@ def test_set_id_bits_are_cleared_by_a_write(shared):
     assert as_nobody(lambda: story(lambda p: os.chmod(p, 0o6755))) == 0o6755
 
 
+def test_set_id_bits_stay_where_a_write_is_refused(mount, root):
+    """For its place, which no frame has: nothing was written. (After a direct write the kernel cuts
+    the file to its length, which removes them.)"""
+    m = mount("allow_other")
+    if "the kernel will ask before each write" in m.log_text():
+        pytest.skip("this kernel, or this libfuse, removes them before it sends a write")
+    os.chmod(m.backing, 0o755)
+    path = m.mnt / "program"
+    path.write_bytes(b"x" * 8192)
+    os.chown(path, NOBODY, NOBODY)
+    os.chmod(path, 0o6755)
+    for at in 1 << 62, (1 << 63) - 8192, 1 << 45:
+        assert as_nobody(lambda at=at: error_of(write_at, path, at, b"y")) == "EFBIG"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o6755
+    as_nobody(lambda: write_at(path, 1, b"y"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+
+
 def test_direct_writes_clear_set_id_bits(mount, root):
     """They come to the daemon past the page cache, each with what the kernel
     knows of its caller."""

@@ -124,15 +124,30 @@ void file_shrink_back(struct file *f, uint64_t size)
 		arrivals_lack(&f->arrivals, size, frame_size(f->frame));
 }
 
+static bool reaches(const struct file *f, uint64_t at, size_t n)
+{
+	uint64_t end;
+
+	return !add_overflows(at, n, &end) && end <= frame_max_size(f->frame);
+}
+
+bool file_can_reach(struct file *f, uint64_t at, size_t n)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	bool can = reaches(f, at, n);
+	pthread_rwlock_unlock(&f->lock);
+	return can;
+}
+
 /* *why: what stopped it behind the bytes that it returns. */
 static ssize_t write_locked(struct file *f, const struct file_data *d, int *why)
 {
-	uint64_t old = frame_size(f->frame), end;
 	size_t done = 0, n = d->bytes.n;
+	uint64_t old = frame_size(f->frame), end = d->at + n;
 	struct piece p;
 	int rc = 0;
 
-	if (add_overflows(d->at, n, &end) || end > frame_max_size(f->frame))
+	if (!reaches(f, d->at, n))
 		return -EFBIG;
 	if (old == 0)
 		file_adopt_pipeline(f);

@@ -24,6 +24,9 @@ struct file_data {
 	struct buf *own;
 };
 
+/* False: a write of n bytes at that offset fails with -EFBIG. */
+bool file_can_reach(struct file *f, uint64_t at, size_t n);
+
 /* Returns the number of bytes written: all, or those before a failure. */
 NODISCARD ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock);
 
