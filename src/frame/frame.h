@@ -25,6 +25,8 @@
 #include "codec/chunk.h"
 #include "frame/io/io.h"
 
+#include <sys/stat.h>
+
 struct frame;
 
 /* ---- Opening and closing: frame.c, frame_open.c ---- */
@@ -63,6 +65,13 @@ NODISCARD int frame_probe(struct io *io, struct frame_info *info);
 
 /* The same for a sparse frame. `dirfd` is borrowed. */
 NODISCARD int frame_probe_sparse(int dirfd, struct frame_info *info);
+
+/*
+ * *st is of the directory of a sparse frame: makes it show changes of its index, too, which is
+ * written after everything else. The directory need not change then: its times become the later
+ * ones of both, and the size the sum. `dirfd` is borrowed, and may be O_PATH.
+ */
+void frame_stat_sparse(int dirfd, struct stat *st);
 
 /*
  * Opens a contiguous frame, and validates everything that later calls rely on. Takes `io`, even if

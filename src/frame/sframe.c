@@ -62,6 +62,23 @@ int frame_probe_sparse(int dirfd, struct frame_info *info)
 	return rc;
 }
 
+static void raise_time(struct timespec *t, struct timespec other)
+{
+	if (other.tv_sec > t->tv_sec || (other.tv_sec == t->tv_sec && other.tv_nsec > t->tv_nsec))
+		*t = other;
+}
+
+void frame_stat_sparse(int dirfd, struct stat *st)
+{
+	struct stat index;
+
+	if (fstatat(dirfd, NAMES_SPARSE_INDEX, &index, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	raise_time(&st->st_mtim, index.st_mtim);
+	raise_time(&st->st_ctim, index.st_ctim);
+	st->st_size += index.st_size;
+}
+
 int frame_open_sparse_take(struct frame **out, int dirfd)
 {
 	struct io *io;

@@ -340,6 +340,40 @@ def test_appended_while_nobody_ever_opened_it(mount, blosc2, contiguous):
         wait_until(lambda: (m.mnt / "f").stat().st_size == size, SOON, "the longer file")
 
 
+def put_zeros(schunk, data):
+    """A hole: in no file of its own."""
+    schunk.append_data(bytes(CHUNK))
+    return data + bytes(CHUNK)
+
+
+def put_chunk(schunk, data):
+    new = blob(9, CHUNK, "text")
+    schunk.update_data(1, new, copy=True)
+    return data[:CHUNK] + new + data[2 * CHUNK :]
+
+
+@pytest.mark.parametrize("change", [put_zeros, put_chunk])
+@pytest.mark.parametrize("opened", [False, True], ids=["closed", "open"])
+def test_a_sparse_frame_whose_directory_does_not_change(mount, blosc2, change, opened):
+    """Only its index does. Programs that copy what is newer, or of another length, find it."""
+    m = mount("entry_timeout=0,attr_timeout=0")
+    stored, path, data = m.stored("f"), m.mnt / "f", blob(1, 3 * CHUNK, "text")
+    blosc2.SChunk(
+        chunksize=CHUNK, data=data, urlpath=str(stored), contiguous=False, cparams={"typesize": 1}
+    )
+    past = time.time_ns() - 10**12
+    for each in (*stored.iterdir(), stored):
+        os.utime(each, ns=(past, past))
+    assert shows(path, data) and path.stat().st_mtime_ns == past
+    with open(path, "rb") if opened else contextlib.nullcontext():
+        data = change(blosc2.open(str(stored), mode="a"), data)
+        assert stored.stat().st_mtime_ns == past, "else this shows nothing"
+        wait_until(lambda: shows(path, data), SOON, "the new content")
+        assert path.stat().st_mtime_ns > past
+    for entry in os.scandir(m.mnt):
+        assert entry.stat().st_mtime_ns == (stored / "chunks.b2frame").stat().st_mtime_ns
+
+
 @pytest.mark.parametrize("looks", [1, 4])
 def test_changed_twice_in_one_step_of_the_clock(mount, blosc2, looks):
     """In between it is no frame, and size and time are those that it has in the end. However often

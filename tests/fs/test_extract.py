@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -89,6 +90,28 @@ def full(mount, blosc2):
     m = mount().allow(r"cframefs: (warning|info|error)")
     fill(m, blosc2)
     return m
+
+
+def test_a_sparse_frame_whose_directory_does_not_change(work, blosc2):
+    """A second run finds what has changed in it, and what of the same name is a directory."""
+    backing, plain, stored = work / "backing", work / "plain", work / "backing/x.b2frame"
+    backing.mkdir()
+    data, new = DATA[:300_000], blob(9, 100_000, "text")
+    blosc2.SChunk(
+        chunksize=100_000, data=data, urlpath=str(stored), contiguous=False, cparams={"typesize": 1}
+    )
+    shutil.copytree(REPO / "tests/data/frames/sparse.b2frame", backing / "x.b2")
+    past = time.time_ns() - 10**12
+    for path in (*backing.rglob("*"), backing):
+        os.utime(path, ns=(past, past))
+    extract("-C", plain, backing)
+    blosc2.open(str(stored), mode="a").update_data(1, new, copy=True)
+    os.utime(backing / "x.b2/chunks.b2frame")
+    assert stored.stat().st_mtime_ns == past, "else this shows nothing"
+    extract("--update", "-C", plain, backing)
+    assert (plain / "x").read_bytes() == data[:100_000] + new + data[200_000:]
+    assert (plain / "x").stat().st_mtime_ns == (stored / "chunks.b2frame").stat().st_mtime_ns
+    assert (plain / "x.b2").stat().st_mtime_ns == past
 
 
 def test_a_directory_is_what_a_mount_shows(full):

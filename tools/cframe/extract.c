@@ -74,7 +74,10 @@ static int extract_bytes(struct extract *x, struct listing *l, const struct entr
 		return -errno;
 	err_clear();
 	int rc = unpack(x, e, in, i->draft.fd);
-	if (fstat(in, &now) < 0 || !stat_is_same(&now, &e->st))
+	bool known = fstat(in, &now) == 0;
+	if (known && e->kind == NODE_SPARSE)
+		frame_stat_sparse(in, &now);
+	if (!known || !stat_is_same(&now, &e->st))
 		rc = -ESTALE;
 	if (rc >= 0 && e->kind != NODE_SPARSE) /* whose own are those of a directory */
 		extras_load(&i->extras, in);

@@ -103,6 +103,14 @@ void listing_stat(struct listing *l, struct entry *e)
 		e->rc = -errno;
 }
 
+/* What is no sparse frame, or is shown under its own name, has the attributes of a directory. */
+static void take_plain(struct listing *l, struct entry *e)
+{
+	if (e->kind == NODE_SPARSE)
+		listing_stat(l, e);
+	e->kind = NODE_PLAIN;
+}
+
 /* True: the error says nothing about the content of the file. */
 static bool is_untold(int rc)
 {
@@ -125,13 +133,15 @@ static void look(struct listing *l, struct entry *e)
 		return; /* its name reached the disk before a power cut, and its content did not */
 	struct probed probed;
 	int fd = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0 && e->kind == NODE_SPARSE)
+		frame_stat_sparse(fd, &e->st);
 	int rc = fd < 0 ? -errno : probe(fd, e->kind, &probed);
 	if (fd >= 0)
 		close(fd);
 	if (rc < 0 && is_untold(rc))
 		e->rc = rc;
 	else if (rc < 0)
-		e->kind = NODE_PLAIN;
+		take_plain(l, e);
 }
 
 static struct entry *find_owner(struct listing *l, const char *shown);
@@ -202,7 +212,7 @@ bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX
 	if (owns_claim(l, e, shown))
 		return true;
 	if (e->rc == 0)
-		e->kind = NODE_PLAIN;
+		take_plain(l, e);
 	snprintf(shown, NAME_MAX + 1, "%s", e->name); /* what is cut off has failed */
 	return true;
 }

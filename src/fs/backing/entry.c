@@ -1,6 +1,7 @@
 #include "fs/backing/entry.h"
 
 #include "base/log.h"
+#include "frame/frame.h"
 #include "fs/inode/inode.h"
 
 #include <stdio.h>
@@ -14,6 +15,17 @@ static void entry_drop(struct entry *e)
 	e->fd = -1;
 }
 
+/*
+ * Whether a directory is a sparse frame, is only known once it is probed. What is none, or is shown
+ * under its own name, has the attributes of a directory.
+ */
+static void take_plain(struct entry *e)
+{
+	if (names_may_be(e->backing, e->st.st_mode) == NODE_SPARSE)
+		IGNORE(stat_fd(e->fd, &e->st));
+	e->probed = (struct probed){.kind = NODE_PLAIN};
+}
+
 static int load(const struct finder *f, int dirfd, const char *backing, struct entry *e)
 {
 	size_t stem;
@@ -24,6 +36,8 @@ static int load(const struct finder *f, int dirfd, const char *backing, struct e
 		return -ENAMETOOLONG;
 	e->fd = backing_find(f->backing, dirfd, backing, &e->st, &e->birth);
 	TRY(e->fd);
+	if (names_may_be(backing, e->st.st_mode) == NODE_SPARSE)
+		frame_stat_sparse(e->fd, &e->st);
 	/* An open frame stays what it was opened as, and its open file knows its size. */
 	enum suffix suffix = suffix_of(backing, &stem);
 	enum node_kind open =
@@ -37,6 +51,8 @@ static int load(const struct finder *f, int dirfd, const char *backing, struct e
 	int rc = probe_get(f->probes, f->backing, &what, &e->probed);
 	if (rc < 0)
 		entry_drop(e);
+	else if (e->probed.kind == NODE_PLAIN)
+		take_plain(e);
 	if (reader >= 0) { /* whoever opens the file next need not do so again */
 		close(e->fd);
 		e->fd = reader;
@@ -92,7 +108,7 @@ static int find_exact(const struct finder *f, int dirfd, const char *shown, stru
 		entry_drop(e);
 		return owns < 0 ? owns : -ENOENT;
 	}
-	e->probed = (struct probed){.kind = NODE_PLAIN};
+	take_plain(e);
 	return 0;
 }
 
@@ -162,7 +178,7 @@ int entry_show(const struct finder *f, int dirfd, const char *backing, struct en
 		(void)claims(e, e->shown);
 		return 0;
 	}
-	e->probed = (struct probed){.kind = NODE_PLAIN};
+	take_plain(e);
 	strcpy(e->shown, e->backing);
 	return 0;
 }

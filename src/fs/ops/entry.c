@@ -103,6 +103,8 @@ static int load_attr(struct fs *fs, struct inode *n, bool entered, struct stat *
 	int fd = inode_pin(fs->inodes, n);
 	TRY(fd);
 	int rc = stat_fd(fd, st);
+	if (rc >= 0 && inode_kind(n) == NODE_SPARSE)
+		frame_stat_sparse(fd, st);
 	pthread_mutex_lock(&n->lock);
 	if (rc >= 0 && n->file)
 		(void)reload_if_foreign(n, st);
@@ -176,6 +178,8 @@ static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settle
 	pthread_mutex_lock(&n->lock);
 	/* e->st may be older than our own last commit: the file is asked once more. */
 	bool known = e->fd < 0 || stat_fd(e->fd, &st) == 0;
+	if (e->probed.kind == NODE_SPARSE)
+		st = e->st; /* which is of the index, too; nor are there commits of ours */
 	*settled = known && !other && !n->mistaken && file_is_settled(n, &st);
 	bool changed = known && (n->file ? reload_if_foreign(n, &st) : was_changed(n, e, &st));
 	changed |= n->mistaken || (n->guessed && !e->probed.guess);
