@@ -5,16 +5,14 @@
 #include "pack.h"
 #include "progress.h"
 #include "say.h"
+#include "workbench.h"
 
 #include "frame/frame.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <unistd.h>
-
-#define WORKERS_MAX 256
 
 struct compress {
 	struct walk walk; /* must be first: the functions of `ops` find the rest by it */
@@ -268,6 +266,16 @@ static const char *target_problem(const struct compress *c)
 	return NULL;
 }
 
+/* A line for a frame that was made. */
+static void tell(const struct output *o)
+{
+	uint64_t bytes = (uint64_t)o->item.st.st_size, stored = o->stored;
+
+	tool_print_path(o->item.from);
+	printf(": %" PRIu64 " -> %" PRIu64 " (%.1f %%)\n", bytes, stored,
+	       bytes ? 100 * (double)stored / (double)bytes : 100);
+}
+
 static int run(struct compress *c, char **source, const char *where)
 {
 	int rc = walk_init(&c->walk, &ops, where,
@@ -284,7 +292,9 @@ static int run(struct compress *c, char **source, const char *where)
 	}
 	if (!c->verbose) /* where each file has a line */
 		progress_start();
-	rc = outputs_open(&c->outputs, &c->walk, c->verbose);
+	struct outputs_words words = {c->verbose ? tell : NULL,
+				      "got shorter while it was read; left out"};
+	rc = outputs_open(&c->outputs, &c->walk, words);
 	if (rc >= 0)
 		rc = packer_open(&c->packer, &(struct pack_options){&c->walk, &c->settings,
 								     c->outputs, c->workers});
@@ -305,13 +315,6 @@ static void tell_totals(const struct compress *c)
 	printf("%" PRIu64 " file%s: %" PRIu64 " -> %" PRIu64 " (%.1f %%)\n", t.files,
 	       t.files == 1 ? "" : "s", t.bytes, t.stored,
 	       t.bytes ? 100 * (double)t.stored / (double)t.bytes : 100);
-}
-
-static unsigned cores(void)
-{
-	cpu_set_t set;
-	int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-	return (unsigned)min_u64((uint64_t)n, WORKERS_MAX);
 }
 
 /*
@@ -372,7 +375,7 @@ static int read_options(struct compress *c, int argc, char **argv, struct option
 
 int compress_main(int argc, char **argv)
 {
-	struct compress c = {.workers = cores()};
+	struct compress c = {.workers = workbench_cores()};
 	struct option_why why = {0};
 	int code = 1;
 

@@ -3,11 +3,14 @@
 #include "cframe.h"
 #include "mounts.h"
 #include "open.h"
+#include "outputs.h"
 #include "progress.h"
 #include "say.h"
 #include "steady.h"
 #include "unpack.h"
-#include "walk.h"
+#include "workbench.h"
+
+#include "frame/stage.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -15,9 +18,19 @@
 
 struct extract {
 	struct walk walk; /* must be first: the functions of `ops` find the rest by it */
-	struct scratch *s;
+	struct outputs *outputs;
+	struct pool *pool; /* its workers fill the drafts */
 	struct last_listing last;
 	bool verbose;
+	bool later; /* this is not the first path */
+};
+
+/* A file on its way. */
+struct job {
+	struct pool_job job; /* must be first: `fill` finds the rest by it */
+	struct extract *x;
+	struct output *out;
+	int in;
 };
 
 static int open_frame(int fd, enum node_kind kind, struct frame **f)
@@ -31,18 +44,17 @@ static int open_frame(int fd, enum node_kind kind, struct frame **f)
 	return own < 0 ? -errno : frame_open_sparse_take(f, own);
 }
 
-static int unpack(struct extract *x, const struct entry *e, int in, int out)
+static int unpack(struct pool *pool, const struct item *i, int in)
 {
 	struct frame *f;
-	if (e->kind == NODE_PLAIN)
-		return unpack_plain(in, out);
-	if (e->kind == NODE_FRAME && e->st.st_size == 0)
+	if (i->kind == NODE_PLAIN)
+		return unpack_plain(in, i->draft.fd);
+	if (i->kind == NODE_FRAME && i->st.st_size == 0)
 		return 0;
-	TRY(open_frame(in, e->kind, &f));
+	TRY(open_frame(in, i->kind, &f));
 	if (frame_went_back(f))
-		tool_say("%s: its newest state is torn; the one before is taken",
-			 (const char *)x->walk.from.p);
-	int rc = unpack_frame(f, e->kind == NODE_ARRAY, x->s, out);
+		tool_say("%s: its newest state is torn; the one before is taken", i->from);
+	int rc = unpack_frame(f, i->kind == NODE_ARRAY, pool, i->draft.fd);
 	frame_close(f);
 	return rc;
 }
@@ -65,55 +77,108 @@ static struct stat shown_attributes(const struct entry *e)
 	return st;
 }
 
-static int extract_bytes(struct extract *x, struct listing *l, const struct entry *e,
-			 struct item *i)
+/* The attributes of the source are compared with those that the walk has seen. */
+static int fill_draft(struct extract *x, struct item *i, int in)
 {
 	struct stat now;
+	err_clear();
+	int rc = unpack(x->pool, i, in);
+	bool known = fstat(in, &now) == 0;
+	if (known && i->kind == NODE_SPARSE)
+		frame_stat_sparse(in, &now);
+	if (!known || !stat_is_same(&now, &i->st))
+		rc = -ESTALE;
+	if (rc >= 0 && i->kind != NODE_SPARSE) /* whose own are those of a directory */
+		extras_load(&i->extras, in);
+	return rc;
+}
+
+static void fill(struct pool_job *job)
+{
+	struct job *j = (struct job *)job;
+	struct extract *x = j->x;
+
+	int rc = fill_draft(x, &j->out->item, j->in);
+	close(j->in);
+	outputs_end_unsynced_take(x->outputs, j->out, rc);
+	mem_free(j);
+	stage_trim();
+}
+
+/* Hands a regular file to the workers. `in` is taken unless this fails. */
+static int submit(struct extract *x, struct item *i, int in)
+{
+	struct job *j = mem_zalloc(sizeof *j);
+	struct output *out = j ? output_new(i) : NULL;
+	int rc = out ? draft_open(&out->item.draft, i->folder->fd) : -ENOMEM;
+
+	if (rc < 0) {
+		if (out)
+			output_free(out);
+		mem_free(j);
+		return rc;
+	}
+	*j = (struct job){{.run = fill}, x, out, in};
+	outputs_begin(x->outputs, out);
+	pool_submit(x->pool, &j->job, POOL_LATER);
+	return 0;
+}
+
+static int begin(struct extract *x, struct listing *l, const struct entry *e, struct item *i)
+{
 	int in = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (in < 0)
 		return -errno;
-	err_clear();
-	int rc = unpack(x, e, in, i->draft.fd);
-	bool known = fstat(in, &now) == 0;
-	if (known && e->kind == NODE_SPARSE)
-		frame_stat_sparse(in, &now);
-	if (!known || !stat_is_same(&now, &e->st))
-		rc = -ESTALE;
-	if (rc >= 0 && e->kind != NODE_SPARSE) /* whose own are those of a directory */
-		extras_load(&i->extras, in);
-	close(in);
-	return rc;
-}
-
-static int make_draft(struct extract *x, struct listing *l, const struct entry *e, struct item *i)
-{
-	int rc = item_make_link(&x->walk, l, e, i), dir = i->folder->fd;
-	if (rc != 0)
-		return rc;
-	if (!S_ISREG(e->st.st_mode) && e->kind == NODE_PLAIN)
-		return draft_node(&i->draft, dir, &e->st);
-	TRY(draft_open(&i->draft, dir));
-	rc = extract_bytes(x, l, e, i);
+	int rc = submit(x, i, in);
 	if (rc < 0)
-		draft_drop(&i->draft);
+		close(in);
 	return rc;
 }
 
+static void tell(const struct output *o)
+{
+	tool_print_path(o->item.to);
+	putchar('\n');
+}
+
+static void finish(struct extract *x, struct item *i)
+{
+	if (!item_finish(&x->walk, i) || !x->verbose)
+		return;
+	flockfile(stdout); /* one line, whoever else prints */
+	tool_print_path(i->to);
+	putchar('\n');
+	funlockfile(stdout);
+}
+
+/* Links and nodes are made here and now, as they take no time. */
 static void make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
 {
 	struct extract *x = (struct extract *)w;
-	int rc = make_draft(x, l, e, i);
+	bool file = S_ISREG(e->st.st_mode) || e->kind != NODE_PLAIN;
+	int rc = item_make_link(w, l, e, i);
+	bool done = rc > 0 || (rc == 0 && !file);
 
+	if (rc == 0 && !file)
+		rc = draft_node(&i->draft, i->folder->fd, &e->st);
 	i->st = shown_attributes(e);
-	if (rc >= 0 && item_finish(w, i) && x->verbose) {
-		tool_print_path(i->to);
-		putchar('\n');
-	} else if (rc == -ESTALE) {
-		walk_say(w, "is being changed; if it is mounted, copy it from there");
-	} else if (rc < 0) {
+	if (rc == 0 && file)
+		rc = begin(x, l, e, i);
+	if (rc < 0)
 		item_say_rc(w, i, rc);
-	}
-	extras_free(&i->extras);
+	else if (done)
+		finish(x, i);
+}
+
+/* Waits for what must be there before the item is looked at. */
+static bool await_others(struct walk *w, const struct item *i)
+{
+	struct extract *x = (struct extract *)w;
+	if (x->later) /* it may go where another one does */
+		outputs_wait_path(x->outputs, i->to, "");
+	if (S_ISREG(i->st.st_mode) && i->st.st_nlink > 1)
+		outputs_wait_linked(x->outputs, &i->st);
+	return true;
 }
 
 static bool show(struct walk *w, struct listing *l, struct entry *e,
@@ -135,6 +200,7 @@ static bool is_sparse_frame(const char *path, const char *name)
 static const struct walk_ops ops = {
 	.name = show,
 	.is_file = is_sparse_frame,
+	.may_stand = await_others,
 	.is_current = is_current,
 	.make = make,
 };
@@ -172,14 +238,17 @@ static bool told_of_newer(void *arg, int dir)
 }
 
 /* Extracts the contents of a directory, or anything else as an entry of its directory. */
-static void extract_path(struct walk *w, const char *path)
+static void extract_path(struct extract *x, const char *path)
 {
+	struct walk *w = &x->walk;
 	struct source from;
 
 	walk_open_source(w, path, &from);
 	if (from.fd < 0)
 		return;
 	(void)any_above(from.fd, told_of_newer, w);
+	if (from.whole && x->later) /* its directories may be those of another one */
+		outputs_wait(x->outputs);
 	if (from.whole)
 		walk_all(w, from.fd);
 	else
@@ -187,17 +256,25 @@ static void extract_path(struct walk *w, const char *path)
 	close(from.fd);
 }
 
+#define CHANGING "is being changed; if it is mounted, copy it from there"
+
 static int run(struct extract *x, const char *where, struct target t, char **path)
 {
+	struct outputs_words words = {x->verbose ? tell : NULL, CHANGING};
 	int rc = walk_init(&x->walk, &ops, where, t);
 	if (rc >= 0)
-		rc = scratch_open(&x->s);
+		rc = outputs_open(&x->outputs, &x->walk, words);
+	if (rc >= 0)
+		rc = workbench_init();
+	if (rc >= 0)
+		rc = pool_open(&x->pool, workbench_cores());
 	if (rc < 0)
 		return walk_fail(&x->walk, rc);
 	if (!x->verbose) /* where each file has a line */
 		progress_start();
-	for (; *path; path++)
-		extract_path(&x->walk, *path);
+	for (; *path; path++, x->later = true)
+		extract_path(x, *path);
+	outputs_wait(x->outputs);
 	/* Before anybody removes the frames. */
 	rc = syncfs(x->walk.target.root) < 0 ? -errno : 0;
 	progress_end();
@@ -210,7 +287,7 @@ int extract_main(int argc, char **argv)
 					      {"update", no_argument, NULL, 'u'},
 					      {"verbose", no_argument, NULL, 'v'},
 					      {0}};
-	struct extract x = {.s = NULL};
+	struct extract x = {.pool = NULL};
 	const char *where = ".";
 	struct target t = {0};
 
@@ -227,7 +304,11 @@ int extract_main(int argc, char **argv)
 		return tool_usage(argv[0]);
 	t.alone = argc - optind == 1;
 	int code = run(&x, where, t, argv + optind);
-	scratch_close(x.s);
+	if (x.pool) {
+		pool_close(x.pool);
+		workbench_end();
+	}
+	outputs_close(x.outputs);
 	walk_deinit(&x.walk);
 	listing_free(&x.last.l);
 	return code;

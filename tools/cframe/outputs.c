@@ -4,7 +4,6 @@
 #include "base/pool.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -21,7 +20,7 @@
 
 struct outputs {
 	struct walk *walk;
-	bool verbose;
+	struct outputs_words words;
 	struct pool *namer; /* the thread that gives names */
 	struct pool_job name_job;
 	pthread_mutex_t lock; /* for what follows             */
@@ -65,14 +64,14 @@ static unsigned files_max(void)
 	return (unsigned)max_u64(1, min_u64(FILES_MAX, lim.rlim_cur / FILE_FDS));
 }
 
-int outputs_open(struct outputs **out, struct walk *walk, bool verbose)
+int outputs_open(struct outputs **out, struct walk *walk, struct outputs_words words)
 {
 	struct outputs *p = mem_zalloc(sizeof *p);
 	*out = p;
 	if (!p)
 		return -ENOMEM;
 	p->walk = walk;
-	p->verbose = verbose;
+	p->words = words;
 	p->files_max = files_max();
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->left, NULL);
@@ -157,32 +156,28 @@ void outputs_begin(struct outputs *p, struct output *o)
 
 static void tell(struct outputs *p, const struct output *o)
 {
-	uint64_t bytes = (uint64_t)o->item.st.st_size, stored = o->stored;
-
 	pthread_mutex_lock(&p->lock);
 	p->totals.files++;
-	p->totals.bytes += bytes;
-	p->totals.stored += stored;
+	p->totals.bytes += (uint64_t)o->item.st.st_size;
+	p->totals.stored += o->stored;
 	pthread_mutex_unlock(&p->lock);
-	if (!p->verbose)
+	if (!p->words.tell)
 		return;
 	flockfile(stdout); /* one line, whoever else prints */
-	tool_print_path(o->item.from);
-	printf(": %" PRIu64 " -> %" PRIu64 " (%.1f %%)\n", bytes, stored,
-	       bytes ? 100 * (double)stored / (double)bytes : 100);
+	p->words.tell(o);
 	funlockfile(stdout);
 }
 
 static void say_failed(struct outputs *p, const struct output *o)
 {
 	if (o->rc == -ESTALE)
-		tool_say("%s: got shorter while it was read; left out", o->item.from);
+		tool_say("%s: %s", o->item.from, p->words.stale);
 	else
 		item_say_rc(p->walk, &o->item, o->rc);
 	p->walk->failed = true;
 }
 
-/* Gives its name to an output that is on the disk, or drops one that has failed. Takes it. */
+/* Gives its name to an output that is complete, or drops one that has failed. Takes it. */
 static void give_name(struct outputs *p, struct output *o)
 {
 	if (o->rc < 0) {
@@ -267,4 +262,10 @@ void outputs_end_take(struct outputs *p, struct output *o, int rc)
 		return;
 	p->name_job.run = give_names;
 	pool_submit(p->namer, &p->name_job, POOL_SOON);
+}
+
+void outputs_end_unsynced_take(struct outputs *p, struct output *o, int rc)
+{
+	o->rc = rc;
+	give_name(p, o);
 }

@@ -11,11 +11,11 @@
 /* A file that is made. */
 struct output {
 	struct item item; /* with paths and name of its own */
+	uint64_t stored;  /* bytes, by outputs_end_take     */
 	/* private to outputs.c */
 	struct output *next; /* among those that are complete          */
 	unsigned slot;       /* in outputs.busy                        */
 	int rc;              /* 0, or why there is none                */
-	uint64_t stored;     /* bytes                                  */
 	bool elsewhere;      /* on another file system than the target */
 };
 
@@ -31,11 +31,17 @@ struct outputs_totals {
 	uint64_t files, bytes, stored;
 };
 
+/* How outputs are reported. */
+struct outputs_words {
+	void (*tell)(const struct output *o); /* of one that has its name; NULL: nothing is */
+	const char *stale;                    /* behind the name of a source, for -ESTALE   */
+};
+
 /*
- * Borrows the walk. `verbose`: prints a line on standard output for each file. Call outputs_close
- * even if this fails, after whoever creates files has ended; it waits for the names. NULL is fine.
+ * Borrows the walk. Call outputs_close even if this fails, after whoever creates files has ended;
+ * it waits for the names. NULL is fine.
  */
-NODISCARD int outputs_open(struct outputs **p, struct walk *walk, bool verbose);
+NODISCARD int outputs_open(struct outputs **p, struct walk *walk, struct outputs_words words);
 void outputs_close(struct outputs *p);
 
 /*
@@ -46,9 +52,13 @@ void outputs_begin(struct outputs *p, struct output *o);
 
 /*
  * Ends an output, and takes it. rc >= 0: it is complete. rc < 0: it has failed, which is reported
- * here; -ESTALE: its source got shorter meanwhile. From any thread, once for each that was begun.
+ * here; -ESTALE: its source was changed meanwhile. From any thread, once for each that was begun.
+ *
+ * outputs_end_unsynced_take: without a sync, which the caller sees to. It has its name, or is gone,
+ * when this returns.
  */
 void outputs_end_take(struct outputs *p, struct output *o, int rc);
+void outputs_end_unsynced_take(struct outputs *p, struct output *o, int rc);
 
 /* Waits until all that were begun have their names or have failed. */
 void outputs_wait(struct outputs *p);

@@ -142,8 +142,8 @@ static int encode(struct job *j, struct workbench *b)
 	TRY(policy_choose(&f->policy, b->s, &what, &p));
 	struct pool *pool = j->last ? f->p->pool : NULL; /* what else is there waits for its end */
 	TRY(workbench_encode(b, pool, &p, what.plain));
-	TRY(store(f, j->n, buf_view(&b->stored)));
-	progress_bytes(what.plain.n, b->stored.n);
+	TRY(store(f, j->n, buf_view(&b->b)));
+	progress_bytes(what.plain.n, b->b.n);
 	return 0;
 }
 

@@ -1,5 +1,10 @@
 #include "pieces.h"
 
+#include <pthread.h>
+
+/* Held by who decodes a block that is larger than a piece: several at a time may need GBs. */
+static pthread_mutex_t large = PTHREAD_MUTEX_INITIALIZER;
+
 /* A chunk that needs no decoder, however large its blocks are. */
 static int take_within(struct pieces *p, struct frame_chunk from)
 {
@@ -12,6 +17,15 @@ static int take_within(struct pieces *p, struct frame_chunk from)
 	return 0;
 }
 
+static int take_run(struct pieces *p, struct frame_chunk from, struct run run)
+{
+	uint32_t len = chunk_run_bytes(from.c, run);
+	TRY(buf_reserve_fresh(&p->b, len));
+	TRY(frame_read_blocks(from, run, p->s, span_of(p->b.p, len)));
+	return p->take(p->arg, from.n, chunk_block_bytes(from.c, run.first).off,
+		       view_of(p->b.p, len));
+}
+
 static int take_blocks(struct pieces *p, struct frame_chunk from)
 {
 	const struct chunk *c = from.c;
@@ -20,11 +34,15 @@ static int take_blocks(struct pieces *p, struct frame_chunk from)
 		TRY(frame_check_chunk(from));
 	for (struct run run = {0, 0}; run.first + run.n < c->nblocks;) {
 		run = chunk_run_of(c, run.first + run.n, PIECE);
-		uint32_t len = chunk_run_bytes(c, run);
-		TRY(buf_reserve_fresh(&p->b, len));
-		TRY(frame_read_blocks(from, run, p->s, span_of(p->b.p, len)));
-		TRY(p->take(p->arg, from.n, chunk_block_bytes(c, run.first).off,
-			    view_of(p->b.p, len)));
+		if (chunk_run_bytes(c, run) <= PIECE) {
+			TRY(take_run(p, from, run));
+			continue;
+		}
+		pthread_mutex_lock(&large);
+		int rc = take_run(p, from, run);
+		buf_free(&p->b);
+		pthread_mutex_unlock(&large);
+		TRY(rc);
 	}
 	return 0;
 }

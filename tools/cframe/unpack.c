@@ -1,11 +1,15 @@
 /* Writes the content of a frame, or of another file, to a new file. Holes stay holes. */
 #include "unpack.h"
+#include "crew.h"
 #include "pieces.h"
 #include "progress.h"
+#include "workbench.h"
 
 #include "base/fd.h"
 #include "frame/view_npy.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,11 +21,12 @@ struct band {
 	struct buf b;    /* no bytes: pieces go straight to the file */
 	uint64_t at;     /* of its first byte in the array           */
 	uint32_t chunks; /* how many chunks it comes from            */
-	bool any;        /* it has got bytes                         */
+	atomic_bool any; /* it has got bytes                         */
 };
 
 struct unpack {
-	struct pieces p;
+	struct frame *f;
+	struct pool *pool;
 	const struct npy *npy; /* NULL: its bytes as they are */
 	struct band band;
 	int out;
@@ -42,7 +47,7 @@ static int place(void *arg, uint32_t n, uint32_t lo, struct view v)
 {
 	struct unpack *u = arg;
 	if (!u->npy)
-		return fd_pwrite(u->out, frame_chunk_span(u->p.f, n).start + lo, v);
+		return fd_pwrite(u->out, frame_chunk_span(u->f, n).start + lo, v);
 	struct ndarray_runs r =
 		ndarray_runs_of(&u->npy->array, n, lo, lo + (uint32_t)v.n);
 	struct ndarray_run run;
@@ -51,35 +56,47 @@ static int place(void *arg, uint32_t n, uint32_t lo, struct view v)
 	return 0;
 }
 
-static int unpack_chunk(struct unpack *u, uint32_t n)
+static int unpack_chunk(void *arg, uint32_t n)
 {
-	if (frame_is_hole(u->p.f, n))
+	struct unpack *u = arg;
+	if (frame_is_hole(u->f, n))
 		return 0;
-	int rc = pieces_of_chunk(&u->p, n);
+	struct workbench *bench = workbench_get();
+	if (!bench)
+		return -ENOMEM;
+	struct pieces p = {.f = u->f, .s = bench->s, .b = bench->b, .take = place, .arg = u};
+	int rc = pieces_of_chunk(&p, n);
+	bench->b = p.b;
 	if (rc == 0)
-		progress_bytes(frame_chunk_span(u->p.f, n).len, 0);
+		progress_bytes(frame_chunk_span(u->f, n).len, 0);
 	return rc;
 }
 
 static int unpack_chunks(struct unpack *u, uint32_t first, uint32_t n)
 {
-	for (uint32_t i = first; i < first + n; i++)
-		TRY(unpack_chunk(u, i));
-	return 0;
+	return crew_each(u->pool, first, n, unpack_chunk, u);
 }
 
 #define SHORT_RUN (32u << 10)
 #define BAND_MOST (64u << 20)
 
-/* Makes room for a band if that pays, and it is not too large. */
-static int plan_band(const struct ndarray *a, struct band *band)
+/* Held by who has a band: one is enough for all workers, who share its chunks. */
+static pthread_mutex_t band_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static uint64_t band_len(const struct ndarray *a)
 {
-	if (!a->ndim || ndarray_locate(a, 0).len >= SHORT_RUN)
-		return 0;
-	uint64_t rows = min_u64(a->chunkshape[0], a->shape[0]);
-	uint64_t len = rows * (a->nbytes / a->shape[0]);
-	if (len > BAND_MOST)
-		return 0;
+	return min_u64(a->chunkshape[0], a->shape[0]) * (a->nbytes / a->shape[0]);
+}
+
+/* True: it pays, and it is not too large. */
+static bool wants_band(const struct ndarray *a)
+{
+	return a->ndim && ndarray_locate(a, 0).len < SHORT_RUN && band_len(a) <= BAND_MOST;
+}
+
+static int make_band(const struct ndarray *a, struct band *band)
+{
+	uint64_t len = band_len(a);
 	band->chunks = (uint32_t)(a->nchunks / ceil_div(a->shape[0], a->chunkshape[0]));
 	TRY(buf_reserve(&band->b, len));
 	band->b.n = len;
@@ -90,7 +107,8 @@ static int unpack_bands(struct unpack *u)
 {
 	struct band *band = &u->band;
 	uint64_t nbytes = u->npy->array.nbytes;
-	for (uint32_t n = 0; n < frame_nchunks(u->p.f); n += band->chunks) {
+	TRY(make_band(&u->npy->array, band));
+	for (uint32_t n = 0; n < frame_nchunks(u->f); n += band->chunks) {
 		uint64_t len = min_u64(band->b.n, nbytes - band->at);
 		memset(band->b.p, 0, len);
 		band->any = false;
@@ -111,22 +129,24 @@ static int unpack(struct unpack *u, uint64_t size)
 		TRY(fd_pwrite(u->out, 0, view_of(u->npy->head, u->npy->head_len)));
 	if (u->npy && !u->npy->array.nbytes)
 		return 0;
-	if (u->npy)
-		TRY(plan_band(&u->npy->array, &u->band));
-	return u->band.b.n ? unpack_bands(u) : unpack_chunks(u, 0, frame_nchunks(u->p.f));
+	if (!u->npy || !wants_band(&u->npy->array))
+		return unpack_chunks(u, 0, frame_nchunks(u->f));
+	pthread_mutex_lock(&band_lock);
+	int rc = unpack_bands(u);
+	buf_free(&u->band.b);
+	pthread_mutex_unlock(&band_lock);
+	return rc;
 }
 
-int unpack_frame(struct frame *f, bool array, struct scratch *s, int out)
+int unpack_frame(struct frame *f, bool array, struct pool *pool, int out)
 {
-	struct unpack u = {.p = {.f = f, .s = s, .take = place, .arg = &u}, .out = out};
+	struct unpack u = {.f = f, .pool = pool, .out = out};
 	struct npy *npy = array ? mem_zalloc(sizeof *npy) : NULL;
 	int rc = !array ? 0 : npy ? npy_init(npy, f) : -ENOMEM;
 
 	u.npy = npy;
 	if (rc >= 0)
 		rc = unpack(&u, array ? npy->size : frame_size(f));
-	buf_free(&u.p.b);
-	buf_free(&u.band.b);
 	mem_free(npy);
 	return rc;
 }

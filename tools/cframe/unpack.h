@@ -2,10 +2,14 @@
 #ifndef UNPACK_H
 #define UNPACK_H
 
+#include "base/pool.h"
 #include "frame/frame.h"
 
-/* Writes the content of an open frame, or of its array as an .npy file, to the empty file `out`. */
-NODISCARD int unpack_frame(struct frame *f, bool array, struct scratch *s, int out);
+/*
+ * Writes the content of an open frame, or of its array as an .npy file, to the empty file `out`.
+ * The workers of the pool, to which the caller belongs, share its chunks; each has a workbench.
+ */
+NODISCARD int unpack_frame(struct frame *f, bool array, struct pool *pool, int out);
 
 /* Copies a file to the empty file `out`. Holes stay holes. */
 NODISCARD int unpack_plain(int in, int out);

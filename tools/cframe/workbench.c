@@ -1,8 +1,16 @@
 #include "workbench.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 static pthread_key_t key;
+
+unsigned workbench_cores(void)
+{
+	cpu_set_t set;
+	int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+	return (unsigned)min_u64((uint64_t)n, WORKERS_MAX);
+}
 
 static void workbench_free(void *p)
 {
@@ -10,7 +18,7 @@ static void workbench_free(void *p)
 
 	parallel_close(b->parallel);
 	scratch_close(b->s);
-	buf_free(&b->stored);
+	buf_free(&b->b);
 	mem_free(b);
 }
 
@@ -54,6 +62,6 @@ int workbench_encode(struct workbench *b, struct pool *pool, const struct pipeli
 
 	if (shared && !b->parallel)
 		shared = parallel_open(&b->parallel, pool, own_scratch) == 0;
-	return shared ? parallel_encode(b->parallel, p, plain, &b->stored)
-		      : chunk_encode(b->s, p, plain, &b->stored);
+	return shared ? parallel_encode(b->parallel, p, plain, &b->b)
+		      : chunk_encode(b->s, p, plain, &b->b);
 }

@@ -1,4 +1,4 @@
-/* What a thread needs to encode chunks. Each thread of a pool has its own until it ends. */
+/* What a thread needs to encode or decode chunks. Each thread of a pool has its own until it ends. */
 #ifndef WORKBENCH_H
 #define WORKBENCH_H
 
@@ -8,8 +8,13 @@
 struct workbench {
 	struct scratch *s;
 	struct parallel *parallel; /* NULL: not needed so far */
-	struct buf stored;         /* the last chunk          */
+	struct buf b;              /* a stored chunk, or a piece of a decoded one */
 };
+
+#define WORKERS_MAX 256
+
+/* How many threads can run at a time, at most WORKERS_MAX. */
+unsigned workbench_cores(void);
 
 /* To be called before the pool is opened, and after it is closed. */
 NODISCARD int workbench_init(void);
@@ -19,7 +24,7 @@ void workbench_end(void);
 struct workbench *workbench_get(void);
 
 /*
- * Encodes a chunk into b->stored. `pool`: the one that this thread belongs to; if no job waits
+ * Encodes a chunk into b->b. `pool`: the one that this thread belongs to; if no job waits
  * there, its threads share the blocks. NULL: they have other work.
  */
 NODISCARD int workbench_encode(struct workbench *b, struct pool *pool, const struct pipeline *p,
