@@ -439,3 +439,86 @@ def test_usage():
     ):
         said = f"cframe: option {why}; see cframe extract --help\n"
         assert extract(*args, code=1) == said
+
+
+@pytest.fixture
+def many(tmp_path):
+    """Frames of many small files and a few large ones, by several names; the plain tree."""
+    plain, frames = tmp_path / "plain", tmp_path / "frames"
+    for n in range(400):
+        folder = plain / f"{n % 7}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{n:03}").write_bytes(blob(n, 5000 + n, "text"))
+        if n % 5 == 0:
+            os.link(folder / f"{n:03}", folder / f"{n:03} again")
+            os.link(folder / f"{n:03}", plain / f"{n:03} above")
+    (plain / "3/large").write_bytes(blob(1, 9_000_001, "text"))
+    for folder in plain.iterdir():
+        if folder.is_dir():
+            folder.chmod(0o750)
+            os.utime(folder, ns=(1, 1_600_000_000_123_456_789))
+    cframe("compress", plain, frames)
+    return plain, frames
+
+
+@pytest.mark.concurrent
+def test_many_files_by_many_threads(tmp_path, many):
+    plain, frames = many
+    argv = [CFRAME, "extract", "-v", "-C", tmp_path / "out", frames]
+    out = subprocess.check_output(argv, text=True)
+    assert len(out.splitlines()) == 400 + 2 * 80 + 1
+    assert_same(plain, tmp_path / "out")
+    for folder in plain.iterdir():
+        assert (tmp_path / "out" / folder.name).stat().st_mtime_ns == folder.stat().st_mtime_ns
+    for n in range(0, 400, 5):
+        first = tmp_path / "out" / f"{n % 7}/{n:03}"
+        assert first.stat().st_nlink == 3
+        assert first.samefile(tmp_path / "out" / f"{n:03} above")
+
+
+@pytest.mark.concurrent
+def test_bad_files_among_many(tmp_path, many):
+    """Each is told, once, and none hides another."""
+    _, frames = many
+    bad = [frames / f"{n % 7}/{n:03}.b2frame" for n in range(101, 400, 50) if n % 5]
+    bad.append(frames / "3/large.b2frame")
+    for path in bad:
+        data = bytearray(path.read_bytes())
+        data[len(data) // 2] ^= 0xFF
+        path.write_bytes(data)
+    out = extract("-C", tmp_path / "out", frames, code=1)
+    assert sorted(line.split(": ")[1] for line in out.splitlines()) == sorted(map(str, bad))
+    made = [p.name for p in (tmp_path / "out").rglob("*") if p.is_file()]
+    assert len(made) == 400 + 2 * 80 + 1 - len(bad)
+    assert not [name for name in made if name.startswith(".cframe-")]
+
+
+@pytest.mark.concurrent
+def test_of_two_sources_the_first_one_stays(tmp_path, many):
+    """Whose file may still be on its way when the other one comes."""
+    _, frames = many
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "large").write_bytes(b"small")
+    cframe("compress", other, tmp_path / "small")
+    both = [frames / "3/large.b2frame", tmp_path / "small/large.b2frame"]
+    assert "is there already" in extract("-C", tmp_path / "out", *both, code=1)
+    assert (tmp_path / "out/large").stat().st_size == 9_000_001
+    extract("-f", "-C", tmp_path / "out", *both)
+    assert (tmp_path / "out/large").read_bytes() == b"small"
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_among_many_files(tmp_path, many, sig):
+    plain, frames = many
+    out = tmp_path / "out"
+    program = subprocess.Popen([CFRAME, "extract", "-C", out, frames], stderr=subprocess.DEVNULL)
+    while program.poll() is None and not (out.exists() and any(out.iterdir())):
+        pass
+    program.send_signal(sig)
+    assert program.wait(60) in (-sig, 0)
+    for path in out.rglob("*"):
+        assert not path.name.startswith(".cframe-")
+        if path.is_file():
+            assert path.read_bytes() == (plain / path.relative_to(out)).read_bytes()

@@ -93,14 +93,28 @@ static int fill_draft(struct extract *x, struct item *i, int in)
 	return rc;
 }
 
+/*
+ * Held by who fills a draft; by who is alone, for writing. A file that finds the disk full is tried
+ * once more alone: what a larger one has filled, which is dropped then, may be enough for it.
+ */
+static pthread_rwlock_t filling = PTHREAD_RWLOCK_INITIALIZER;
+
 static void fill(struct pool_job *job)
 {
 	struct job *j = (struct job *)job;
 	struct extract *x = j->x;
+	struct item *i = &j->out->item;
 
-	int rc = fill_draft(x, &j->out->item, j->in);
+	pthread_rwlock_rdlock(&filling);
+	int rc = fill_draft(x, i, j->in);
+	if ((rc == -ENOSPC || rc == -EDQUOT) && ftruncate(i->draft.fd, 0) == 0) {
+		pthread_rwlock_unlock(&filling);
+		pthread_rwlock_wrlock(&filling);
+		rc = fill_draft(x, i, j->in);
+	}
 	close(j->in);
 	outputs_end_unsynced_take(x->outputs, j->out, rc);
+	pthread_rwlock_unlock(&filling);
 	mem_free(j);
 	stage_trim();
 }
