@@ -1,4 +1,4 @@
-/* What a thread needs to encode or decode chunks. Each thread of a pool has its own until it ends. */
+/* What a thread needs to encode or decode chunks. Each of a pool has its own until it ends. */
 #ifndef WORKBENCH_H
 #define WORKBENCH_H
 
