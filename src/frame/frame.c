@@ -349,9 +349,9 @@ int frame_write(struct frame *f, uint64_t at, struct view cchunk)
 	return 0;
 }
 
+/* What the chunk was before has been dropped. */
 static void set_entry(struct frame *f, uint32_t n, uint64_t entry)
 {
-	frame_space_drop(f, n);
 	if (!index_set(&f->index, n, entry))
 		f->state = FRAME_BROKEN;
 	if (f->stale == n)
@@ -365,6 +365,7 @@ void frame_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len)
 	assert(n < f->index.n);
 	assert(at >= f->info.header_len);
 	space_put(&f->space, at, len);
+	frame_space_drop(f, n);
 	frame_sums_put(f, n, at, len);
 	young_add(&f->young, n, len);
 	f->young.bare |= !frame_sum(f, n);
@@ -376,6 +377,7 @@ void frame_put_zeros(struct frame *f, uint32_t n)
 {
 	frame_check(f);
 	assert(n < f->index.n);
+	frame_space_drop(f, n);
 	set_entry(f, n, ENTRY_ZEROS);
 	frame_check(f);
 }

@@ -66,10 +66,16 @@ void frame_space_retire(struct frame *f, uint64_t at, uint64_t end)
 		space_retire(&f->space, at, end - at);
 }
 
+/* A chunk at `at` that ends at `end` or before. */
+static struct stored chunk_before(const struct frame *f, uint64_t at, uint64_t end)
+{
+	return (struct stored){.io = f->io, .at = at, .room = at < end ? end - at : 0};
+}
+
 /* The length of the chunk at `at`. -EBADMSG also if it ends behind `end`. */
 static int length_at(const struct frame *f, uint64_t at, uint64_t end, uint32_t *len)
 {
-	struct stored st = {.io = f->io, .at = at, .room = at < end ? end - at : 0};
+	struct stored st = chunk_before(f, at, end);
 	return stored_length(&st, len);
 }
 
@@ -172,7 +178,11 @@ void frame_space_drop(struct frame *f, uint32_t n)
 		survey(f);
 	if (at < f->area && f->survey != SURVEY_DONE)
 		return;
-	if (length_at(f, at, f->space.end, &len) == 0)
+	struct stored st = chunk_before(f, at, f->space.end);
+	st.item = f->type_size;
+	st.sum = frame_sum(f, n);
+	/* a length that is damaged would free its neighbours, too */
+	if (stored_length_verified(&st, &len) == 0)
 		frame_space_retire(f, at, at + len);
 }
 

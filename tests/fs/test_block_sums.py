@@ -492,6 +492,38 @@ def test_roots_of_later(work):
     assert path.read_bytes() == raw
 
 
+def test_a_length_that_is_damaged_frees_no_other_chunk(work):
+    """What a chunk took is free once it is replaced: by its own header, if that is right."""
+    path, n = work / "f.b2frame", 150_000
+    data = bytearray(blob(5, 8 * n, "text"))
+
+    def put(ours, chunk, seed):
+        new = blob(seed, n, "text")
+        ours.do(f"write {chunk * n} {new.hex()}")
+        ours.do("commit sync")
+        write(data, chunk * n, new)
+
+    with Tool() as ours:
+        ours.do("pipeline zstd:3")
+        ours.do(f"create {path} {n}")
+        ours.do(f"write 0 {data.hex()}")
+        ours.do("commit sync")
+        ours.do(f"open {path}")
+        put(ours, 0, 6)  # which looks for all that is free
+        schunk = libblosc.open_frame(path)
+        raw = path.read_bytes()
+        at, other = raw.index(schunk.get_chunk(3)), raw.index(schunk.get_chunk(4))
+        assert at < other < raw.index(schunk.get_chunk(5))
+        (length,) = struct.unpack_from("<I", raw, at + 12)
+        with open(path, "r+b") as f:
+            os.pwrite(f.fileno(), struct.pack("<I", 2 * length), at + 12)
+        for i in range(6):
+            put(ours, 3 if i % 2 else 0, 7 + i)
+        check_ours(ours, data)
+        assert ours.do("verify") == "0 8 0"
+    check_reference(path, bytes(data))
+
+
 @pytest.mark.parametrize("pipeline", ["zstd:3", "store"])
 def test_roots_of_before(work, pipeline):
     """Checksums of whole chunks stay what they are, beside those of chunks written since."""
