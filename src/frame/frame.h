@@ -133,7 +133,7 @@ struct frame_span frame_chunk_span(const struct frame *f, uint32_t n);
 /*
  * How many decoded bytes the stored form of chunk n holds: as many as its span, unless frame_resize
  * has changed that and the chunk has not been put since. Such a chunk can be loaded, and its blocks
- * be read. [reader]
+ * be read, until frame_resize changes the length of another one. [reader]
  */
 uint32_t frame_stored_len(const struct frame *f, uint32_t n);
 

@@ -342,6 +342,29 @@ def test_the_old_bytes_of_a_chunk_that_gets_longer(mount):
     assert libblosc.chunk_bytes(libblosc.open_frame(m.stored("f"))) == data
 
 
+@pytest.mark.parametrize("first", [0, 5_536])
+def test_a_chunk_that_got_longer_and_is_not_the_last_any_more(mount, first):
+    """The next one is stored before it, and then its length changes, too. The frame knew how long
+    only one of them was: the other could not be stored any more, and with it nothing was."""
+    m = mount("codec=zstd,chunksize=64K,blocksize=4K,workers=1,commit=3600")
+    path, data = m.mnt / "f", blob(8, 60_000, "text")
+    path.write_bytes(data)
+    m.remount("codec=zstd,chunksize=64K,blocksize=4K,workers=1,commit=3600")
+    more = blob(9, 150_000, "text")
+    fd = os.open(path, os.O_RDWR)
+    os.ftruncate(fd, len(data) + first)  # up to the end of the chunk, or not at all
+    os.pwrite(fd, more, len(data) + first)
+    data += bytes(first) + more
+    assert read_direct(path, len(data)) == data  # the kernel has sent all of it by now
+    os.ftruncate(fd, 100_000)
+    data = data[:100_000]
+    assert read_direct(path, len(data)) == data
+    os.fsync(fd)
+    os.close(fd)
+    m.remount()
+    assert path.read_bytes() == data
+
+
 @pytest.mark.parametrize("limit", [1000, 100_000])
 def test_the_table_of_descriptors_need_not_grow(mount, limit):
     """For that the kernel takes a hundred times as long as for opening a file."""

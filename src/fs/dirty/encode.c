@@ -99,9 +99,8 @@ static int list_edits(const struct dirty_chunk *c, const struct chunk *base, str
 }
 
 /*
- * True: the chunk has got longer, and is encoded as a whole. One that is full will stay, and its
- * pipeline was chosen for its first bytes. The block size of a chunk of one block is its length:
- * too small for what it becomes.
+ * True: the chunk has got longer, and is encoded as a whole. The block size of a chunk of one block
+ * is its length: too small for what it becomes.
  */
 static bool grows_anew(const struct dirty_chunk *c, const struct chunk *base)
 {
@@ -109,7 +108,7 @@ static bool grows_anew(const struct dirty_chunk *c, const struct chunk *base)
 
 	if (c->len == base->nbytes)
 		return false;
-	return base->nblocks < 2 || c->len == f->chunk_size ||
+	return base->nblocks < 2 ||
 	       (base->typesize > 1 &&
 		policy_wants_bytewise(&f->policy, c->file_size, f->chunk_size));
 }

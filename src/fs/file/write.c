@@ -41,15 +41,18 @@ int file_check_memory(const struct file *f)
 /*
  * True: the last chunk may get longer without being decoded here, since what is stored of it was
  * compared with its checksums. Once the write is accepted nobody could tell that it is damaged but
- * the worker that stores the chunk, and then the file could not be committed any more.
+ * the worker that stores the chunk, and then the file could not be committed any more. Only one
+ * that stays the last, and short: of any other the frame soon forgets how long it was, when that
+ * of the next one changes (frame_stored_len), and it is encoded as a whole anyway.
  */
-static bool can_lengthen(struct file *f, uint32_t n)
+static bool can_lengthen(struct file *f, uint32_t n, uint64_t new_size)
 {
 	struct dirty_chunk *c = dirty_find(&f->dirty, n);
 	struct workspace *ws = workspace_get();
 	struct chunk stored = {0};
 
-	if (dirty_find_flushing(&f->dirty, n) || frame_slot(f->frame, n) != SLOT_STORED || !ws)
+	if (new_size / f->chunk_size > n || dirty_find_flushing(&f->dirty, n) ||
+	    frame_slot(f->frame, n) != SLOT_STORED || !ws)
 		return false;
 	if (c && (c->whole || c->must))
 		return true;
@@ -79,7 +82,7 @@ static int load_tail(struct file *f, uint64_t new_size)
 	if (frame_is_hole(f->frame, n) && !dirty_find_flushing(&f->dirty, n))
 		return 0;
 	TRY(file_check_memory(f));
-	if (new_size > old && can_lengthen(f, n))
+	if (new_size > old && can_lengthen(f, n, new_size))
 		TRY(dirty_get(f, n, &c));
 	else
 		TRY(dirty_get_whole(f, n, &c));
