@@ -279,9 +279,7 @@ static int run(struct extract *x, const char *where, struct target t, char **pat
 	if (rc >= 0)
 		rc = outputs_open(&x->outputs, &x->walk, words);
 	if (rc >= 0)
-		rc = workbench_init();
-	if (rc >= 0)
-		rc = pool_open(&x->pool, workbench_cores());
+		rc = workbenches_open(&x->pool, workbench_cores());
 	if (rc < 0)
 		return walk_fail(&x->walk, rc);
 	if (!x->verbose) /* where each file has a line */
@@ -318,10 +316,7 @@ int extract_main(int argc, char **argv)
 		return tool_usage(argv[0]);
 	t.alone = argc - optind == 1;
 	int code = run(&x, where, t, argv + optind);
-	if (x.pool) {
-		pool_close(x.pool);
-		workbench_end();
-	}
+	workbenches_close(x.pool);
 	outputs_close(x.outputs);
 	walk_deinit(&x.walk);
 	listing_free(&x.last.l);

@@ -44,7 +44,6 @@ struct packer {
 	struct job *free;     /* a list        */
 	struct job *jobs;     /* all of them   */
 	unsigned njobs;
-	bool has_workbench;
 };
 
 int packer_open(struct packer **out, const struct pack_options *o)
@@ -64,18 +63,14 @@ int packer_open(struct packer **out, const struct pack_options *o)
 		p->jobs[i].next = p->free;
 		p->free = &p->jobs[i];
 	}
-	TRY(workbench_init());
-	p->has_workbench = true;
-	return pool_open(&p->pool, o->workers);
+	return workbenches_open(&p->pool, o->workers);
 }
 
 void packer_close(struct packer *p)
 {
 	if (!p)
 		return;
-	pool_close(p->pool);
-	if (p->has_workbench)
-		workbench_end();
+	workbenches_close(p->pool);
 	for (unsigned i = 0; p->jobs && i < p->njobs; i++)
 		buf_free(&p->jobs[i].plain);
 	mem_free(p->jobs);

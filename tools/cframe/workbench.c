@@ -22,13 +22,23 @@ static void workbench_free(void *p)
 	mem_free(b);
 }
 
-int workbench_init(void)
+int workbenches_open(struct pool **pool, unsigned n)
 {
-	return -pthread_key_create(&key, workbench_free);
+	int rc;
+
+	TRY(-pthread_key_create(&key, workbench_free));
+	while ((rc = pool_open(pool, n)) == -EAGAIN && n > 1)
+		n /= 2;
+	if (rc < 0)
+		(void)pthread_key_delete(key);
+	return rc;
 }
 
-void workbench_end(void)
+void workbenches_close(struct pool *pool)
 {
+	if (!pool)
+		return;
+	pool_close(pool);
 	(void)pthread_key_delete(key);
 }
 

@@ -16,9 +16,12 @@ struct workbench {
 /* How many threads can run at a time, at most WORKERS_MAX. */
 unsigned workbench_cores(void);
 
-/* To be called before the pool is opened, and after it is closed. */
-NODISCARD int workbench_init(void);
-void workbench_end(void);
+/*
+ * Opens a pool of n threads that have workbenches, or of fewer where the system gives no more; one
+ * pool at a time. NULL is fine to close.
+ */
+NODISCARD int workbenches_open(struct pool **pool, unsigned n);
+void workbenches_close(struct pool *pool);
 
 /* That of the calling thread; NULL: out of memory. */
 struct workbench *workbench_get(void);
