@@ -388,8 +388,8 @@ static bool encode_fast(struct writer *w)
 /*
  * A stream that hardly shrinks costs its readers more than it spares, and is left plain
  * soon: a window in its second half is parsed with nothing written. From level 3 on the
- * percentages (effort.least) are those of the reference (cratio_ in its blosclz.c), so that
- * both give up on the same data; the reference asks 200 and 150 of levels 1 and 2.
+ * percentages (effort.least) are the reference's, so that both give up on the same data; of
+ * levels 1 and 2 it asks 200 and 150.
  */
 #define PROBE 16384u
 #define PROBE_LOG 12

@@ -142,9 +142,10 @@ static inline struct match find(struct finder *f, const uint8_t *p, const uint8_
 }
 
 /*
- * The parser follows the library's (LZ4HC_compress_hashChain), whose numbers these are. When it has
- * a match it looks for a longer one around the match's last two bytes, and then for a third around
- * the last three of that. A match that another one would cut to less than three bytes is given up.
+ * The parser weighs up to three overlapping matches, as the library's does, with the library's
+ * numbers. When it has a match it looks for a longer one around the match's last two bytes, and
+ * then for a third around the last three of that. A match that another one would cut to less than
+ * three bytes is given up.
  */
 #define OVERLAP_NEXT 2
 #define OVERLAP_THIRD 3
