@@ -130,11 +130,11 @@ static int reload_gated(struct file *f, bool sure)
 	TRY(sidecar_enter_soon(&f->sidecar, &how, &changed));
 	int rc = stat_fd(f->fd, &st);
 	pthread_rwlock_wrlock(&f->lock);
-	uint64_t old = file_size_locked(f);
+	uint64_t old = frame_size(f->frame);
 	bool told = sure || changed || f->lost;
 	if (rc >= 0 && was_changed(f, &st, told) && (f->lost || !file_changed_locked(f)))
 		rc = reopen_changed(f, &st, how);
-	uint64_t size = file_size_locked(f);
+	uint64_t size = frame_size(f->frame);
 	pthread_rwlock_unlock(&f->lock);
 	sidecar_leave(&f->sidecar, how);
 	if (rc > 0) {
@@ -147,7 +147,7 @@ static int reload_gated(struct file *f, bool sure)
 int file_reload_inode_locked(struct file *f, bool sure)
 {
 	/* Whoever commits has the gate: then the change is our own. */
-	if (inode_kind(f->inode) == NODE_SPARSE || pthread_rwlock_trywrlock(&f->gate) != 0)
+	if (inode_kind(f->inode) != NODE_FRAME || pthread_rwlock_trywrlock(&f->gate) != 0)
 		return 0;
 	int rc = reload_gated(f, sure);
 	pthread_rwlock_unlock(&f->gate);

@@ -70,7 +70,7 @@ static bool reload_if_foreign(struct inode *n, const struct stat *st)
 {
 	if (!file_is_foreign(n, st))
 		return false;
-	if (inode_kind(n) == NODE_SPARSE)
+	if (inode_kind(n) != NODE_FRAME)
 		return true;
 	if (file_look_sidecar(n->file) < 0)
 		return false; /* nor is it known: at the next look */
