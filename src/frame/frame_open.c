@@ -367,14 +367,19 @@ static int load_chunks(struct frame *f)
 /*
  * The next root's number: it has to be larger than that of any root in the file, and there may be
  * one to which no header leads, since the power failed in a commit's second sync. Recovery would
- * prefer it to those that are made later, if the clock was behind since. Numbers are times, so none
- * is much larger than the time when the file was last changed. Of these the disk may have an older
- * one: file systems keep it in memory for up to half a minute.
+ * prefer it to those that are made later, if the clock was behind since: it is, where the file was
+ * changed in the future. Numbers are times, so none is much larger than that time, of which the disk
+ * may have an older one: file systems keep it in memory for up to half a minute.
+ *
+ * Where the clock is right, no number may be ahead of it: a file that gets the inode number of
+ * another one, soon after that is gone, has larger ones, which tells them apart where nothing else
+ * does (intent_record_judge).
  */
 static uint64_t after_changes(struct io *io)
 {
 	uint64_t changed = io_changed(io);
-	return changed < LAST_SEQ ? changed + 60 * CLOCK_SECOND : 0;
+	bool clock_is_behind = changed > clock_read(CLOCK_REALTIME) && changed < LAST_SEQ;
+	return clock_is_behind ? changed + 60 * CLOCK_SECOND : 0;
 }
 
 static void load_writer(struct frame *f)

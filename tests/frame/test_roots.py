@@ -4,6 +4,7 @@ import random
 import shutil
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -291,6 +292,21 @@ def test_a_clock_that_is_behind_a_root_without_a_header(work):
     with Tool() as tool:
         tool.do(f"open {path}")
         check_ours(tool, data)
+
+
+def test_no_number_is_ahead_of_the_clock(work):
+    """A file that is made where another one was removed, with the same inode number, has larger
+    ones: so records of the intent log are told apart where files have no time of birth."""
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        make(tool, path)
+    with Tool() as tool:
+        tool.do(f"open {path}")
+        tool.do(f"write 0 {blob(1, 8192, 'noise').hex()}")
+        tool.do("commit sync")
+    raw = path.read_bytes()
+    number = raw.rindex(b"\xa3seq\xcf") + 5
+    assert int.from_bytes(raw[number : number + 8], "big") <= time.time_ns()
 
 
 def test_a_number_behind_which_there_are_none(work):
