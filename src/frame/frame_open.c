@@ -368,8 +368,8 @@ static int load_chunks(struct frame *f)
  * The next root's number: it has to be larger than that of any root in the file, and there may be
  * one to which no header leads, since the power failed in a commit's second sync. Recovery would
  * prefer it to those that are made later, if the clock was behind since: it is, where the file was
- * changed in the future. Numbers are times, so none is much larger than that time, of which the disk
- * may have an older one: file systems keep it in memory for up to half a minute.
+ * changed in the future. Numbers are times, so none is much larger than that time, of which the
+ * disk may have an older one: file systems keep it in memory for up to half a minute.
  *
  * Where the clock is right, no number may be ahead of it: a file that gets the inode number of
  * another one, soon after that is gone, has larger ones, which tells them apart where nothing else
