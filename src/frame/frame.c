@@ -81,6 +81,7 @@ void frame_unload(struct frame *f)
 	mem_free(f->start);
 	index_deinit(&f->index);
 	index_deinit(&f->sums);
+	index_deinit(&f->lengths);
 	held_give(f->held);
 	f->held = 0;
 	f->start = NULL;
@@ -278,6 +279,13 @@ static void note_stale(struct frame *f, uint64_t old, uint64_t now)
 					 f->info.chunk_size);
 }
 
+/* What is kept beside the index. */
+static int resize_beside(struct frame *f, uint32_t n)
+{
+	TRY(index_resize(&f->sums, n));
+	return index_resize(&f->lengths, n);
+}
+
 int frame_resize(struct frame *f, uint64_t nbytes)
 {
 	frame_check(f);
@@ -286,10 +294,10 @@ int frame_resize(struct frame *f, uint64_t nbytes)
 	uint32_t n = (uint32_t)range_nchunks(nbytes, f->info.chunk_size);
 	uint64_t old = f->nbytes;
 	uint32_t was = f->index.n;
-	TRY(index_resize(&f->sums, (uint32_t)max_u64(n, was)));
+	TRY(resize_beside(f, (uint32_t)max_u64(n, was)));
 	frame_space_drop_from(f, n);
 	int rc = index_resize(&f->index, n);
-	IGNORE(index_resize(&f->sums, f->index.n)); /* only ever less */
+	IGNORE(resize_beside(f, f->index.n)); /* only ever less */
 	TRY(rc);
 	f->nbytes = nbytes;
 	f->kept = min_u64(f->kept, nbytes);
@@ -367,6 +375,7 @@ void frame_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len)
 	space_put(&f->space, at, len);
 	frame_space_drop(f, n);
 	frame_sums_put(f, n, at, len);
+	frame_space_note(f, n, len);
 	young_add(&f->young, n, len);
 	f->young.bare |= !frame_sum(f, n);
 	set_entry(f, n, at - f->info.header_len);

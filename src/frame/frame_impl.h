@@ -69,6 +69,7 @@ struct frame {
 	uint64_t nbytes;
 	struct index index;
 	struct index sums;  /* checksums of stored chunks; ENTRY_ZEROS: not known          */
+	struct index lengths; /* of stored chunks that were put, or found by a survey      */
 	uint64_t *start;    /* chunks of different sizes: n + 1 decoded offsets, else NULL */
 	uint32_t type_size; /* of an item, also while a tail hides it in the header        */
 	uint32_t root_chunk; /* chunk size of the root on disk, where info has another; else 0 */
@@ -233,6 +234,9 @@ NODISCARD int frame_sync_io(struct frame *f);
  * had been replaced.
  */
 void frame_space_open(struct frame *f, uint64_t file_len);
+
+/* Notes that chunk n has so many bytes, for when it is dropped. */
+void frame_space_note(struct frame *f, uint32_t n, uint32_t len);
 
 /* Chunk n, or all chunks from `first` on, will not be part of the next root. */
 void frame_space_drop(struct frame *f, uint32_t n);

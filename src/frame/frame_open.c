@@ -206,7 +206,7 @@ static void settle_held(struct frame *f)
 	assert(now <= f->held); /* a trailer without its note is no longer than it was with it */
 	held_give(f->held - now);
 	f->held = now;
-	f->index.loading = f->sums.loading = false;
+	f->index.loading = f->sums.loading = f->lengths.loading = false;
 }
 
 static int load_sections(struct frame *f, struct view fixed)
@@ -478,15 +478,17 @@ int frame_load_root(struct frame *f, struct view fixed)
 	struct frame_info info;
 	TRY(judge_root(f->io, fixed, frame_layout(f), &info));
 	f->info = info;
-	f->index.loading = f->sums.loading = true;
+	f->index.loading = f->sums.loading = f->lengths.loading = true;
 	f->nbytes = f->kept = info.nbytes;
 	f->type_size = info.type_size;
 	f->hint = info.block_size;
 	TRY(load_sections(f, fixed));
 	TRY(info.beta || info.sparse ? load_chunks(f) : load_marked(f));
 	load_writer(f);
-	if (f->writable)
+	if (f->writable) {
 		TRY(index_resize(&f->sums, f->index.n));
+		TRY(index_resize(&f->lengths, f->index.n));
+	}
 	settle_held(f);
 	return 0;
 }

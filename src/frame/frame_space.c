@@ -34,9 +34,12 @@
 #define PUNCH_LEAST_TIGHT (8u << 10)
 #define PUNCH_MOST_TIGHT 256
 
+#define LENGTH_NONE ENTRY_ZEROS /* what index_resize fills with: the chunk is never freed */
+
 /* Where a chunk lies. */
 struct stretch {
-	uint64_t at, len;
+	uint64_t at;
+	uint32_t len, n; /* n: of the chunk */
 };
 
 /* The end of the place for the trailer of an empty root, which is never handed out. */
@@ -66,16 +69,10 @@ void frame_space_retire(struct frame *f, uint64_t at, uint64_t end)
 		space_retire(&f->space, at, end - at);
 }
 
-/* A chunk at `at` that ends at `end` or before. */
-static struct stored chunk_before(const struct frame *f, uint64_t at, uint64_t end)
-{
-	return (struct stored){.io = f->io, .at = at, .room = at < end ? end - at : 0};
-}
-
 /* The length of the chunk at `at`. -EBADMSG also if it ends behind `end`. */
 static int length_at(const struct frame *f, uint64_t at, uint64_t end, uint32_t *len)
 {
-	struct stored st = chunk_before(f, at, end);
+	struct stored st = {.io = f->io, .at = at, .room = at < end ? end - at : 0};
 	return stored_length(&st, len);
 }
 
@@ -98,7 +95,7 @@ static int collect(struct frame *f, struct stretch *list, uint32_t *n)
 			continue;
 		if (*n == MAX_SURVEY)
 			return -EFBIG;
-		list[(*n)++].at = at;
+		list[(*n)++] = (struct stretch){.at = at, .n = i};
 	}
 	qsort(list, *n, sizeof *list, compare_stretches);
 	uint64_t end = f->info.header_len;
@@ -121,6 +118,17 @@ static void retire_gap(struct frame *f, uint64_t at, uint64_t end)
 		space_retire_old(&f->space, at, end - at);
 }
 
+/*
+ * No length is read twice: what is freed must be what was handed out, or what the survey has found,
+ * whatever became of the chunk's header since. A longer one would free its neighbours, too.
+ */
+void frame_space_note(struct frame *f, uint32_t n, uint32_t len)
+{
+	/* If there is no memory it stays unknown: as with checksums (frame_sums_put). */
+	if (!index_set(&f->lengths, n, len))
+		assert(index_get(&f->lengths, n) == LENGTH_NONE);
+}
+
 /* Frees every gap between chunks. A failure only costs space. */
 static void survey(struct frame *f)
 {
@@ -130,6 +138,7 @@ static void survey(struct frame *f)
 	if (list && collect(f, list, &n) == 0) {
 		uint64_t end = f->info.header_len;
 		for (uint32_t i = 0; i < n; i++) {
+			frame_space_note(f, list[i].n, list[i].len);
 			retire_gap(f, end, list[i].at);
 			end = list[i].at + list[i].len;
 		}
@@ -171,18 +180,12 @@ void frame_space_survey_for(struct frame *f, uint32_t n)
 void frame_space_drop(struct frame *f, uint32_t n)
 {
 	uint64_t entry = index_get(&f->index, n), at = f->info.header_len + entry;
-	uint32_t len;
 	if ((entry & ENTRY_SPECIAL) || space_drop(&f->space, at))
 		return;
 	if (at < f->area && f->survey == SURVEY_NOT_YET)
 		survey(f);
-	if (at < f->area && f->survey != SURVEY_DONE)
-		return;
-	struct stored st = chunk_before(f, at, f->space.end);
-	st.item = f->type_size;
-	st.sum = frame_sum(f, n);
-	/* a length that is damaged would free its neighbours, too */
-	if (stored_length_verified(&st, &len) == 0)
+	uint64_t len = index_get(&f->lengths, n);
+	if (len != LENGTH_NONE)
 		frame_space_retire(f, at, at + len);
 }
 

@@ -1,8 +1,8 @@
 /*
- * Memory that frames hold for as long as they are open: indexes, checksums, starts of chunks,
- * metalayers. A file of a few hundred bytes may make it 128 MiB, so there is one bound for the
- * process. What is loaded from a file has to fit; what is written to a frame has been accepted, and
- * only counts.
+ * Memory that frames hold for as long as they are open: indexes, checksums, starts and lengths of
+ * chunks, metalayers. A file of a few hundred bytes may make it 128 MiB, so there is one bound for
+ * the process. What is loaded from a file has to fit; what is written to a frame has been accepted,
+ * and only counts.
  *
  * Any thread may call any function.
  */

@@ -38,16 +38,6 @@ static uint64_t head_memory(const struct chunk *c, int need)
 	return (uint64_t)need * (c->kind == CHUNK_VALUE ? 2 : 1) + TABLES * (uint64_t)c->nblocks;
 }
 
-/* What a head may take where no scratch bounds it. */
-#define HEAD_MOST (1u << 20)
-
-static int ask_for_head(struct scratch *s, uint64_t bytes)
-{
-	if (s)
-		return scratch_ask(s, bytes);
-	return bytes <= HEAD_MOST ? 0 : -E2BIG;
-}
-
 /*
  * Reads the first head->n bytes, to the stack if they fit. If that number was a guess, the file may
  * end before: then fewer are read, but as many as any chunk has.
@@ -80,7 +70,7 @@ int stored_load_head(const struct stored *st, uint32_t guess, struct scratch *s,
 			return need;
 		if ((size_t)need <= head.n || (uint64_t)need > st->room)
 			return CORRUPT("chunk ends past its room", need);
-		TRY(ask_for_head(s, head_memory(c, need)));
+		TRY(scratch_ask(s, head_memory(c, need)));
 		head = span_of(stack, (size_t)need);
 	}
 }
@@ -208,17 +198,6 @@ int stored_length(const struct stored *st, uint32_t *len)
 	TRY(io_pread(st->io, st->at, span_of(head, sizeof head)));
 	TRY(chunk_sizes(view_of(head, sizeof head), &nbytes, len));
 	return *len <= st->room ? 0 : CORRUPT("chunk ends past its room", *len);
-}
-
-int stored_length_verified(const struct stored *st, uint32_t *len)
-{
-	struct chunk c = {0};
-	if (!chunk_sum_is_of_head(st->sum))
-		return stored_length(st, len);
-	int rc = stored_load_head(st, 0, NULL, &c);
-	*len = c.cbytes;
-	chunk_deinit(&c);
-	return rc;
 }
 
 int stored_copy(const struct stored *st, struct io *to, uint64_t at, uint32_t len)

@@ -28,10 +28,7 @@ struct stored {
 NODISCARD int stored_load(const struct stored *st, uint32_t guess, struct scratch *s,
 			  struct chunk *c);
 
-/*
- * The same without block 0, for those who decode nothing. s: NULL: the head may take no more than a
- * MiB.
- */
+/* The same without block 0, for those who decode nothing. */
 NODISCARD int stored_load_head(const struct stored *st, uint32_t guess, struct scratch *s,
 			       struct chunk *c);
 
@@ -53,12 +50,8 @@ NODISCARD int stored_read_packed(const struct stored *st, const struct chunk *c,
 NODISCARD int stored_read_part(const struct stored *st, const struct chunk *c,
 			       struct chunk_part part, struct scratch *s, struct span dst);
 
-/*
- * The stored length of the chunk by its header; it lies within `room`. Nothing else is checked; or
- * the checksum of the head, if it has one.
- */
+/* The stored length of the chunk by its header; it lies within `room`. Nothing else is checked. */
 NODISCARD int stored_length(const struct stored *st, uint32_t *len);
-NODISCARD int stored_length_verified(const struct stored *st, uint32_t *len);
 
 /* Copies the first `len` bytes of the chunk to offset `at` of another file, piece by piece. */
 NODISCARD int stored_copy(const struct stored *st, struct io *to, uint64_t at, uint32_t len);
