@@ -250,6 +250,40 @@ void pipeline_format(const struct pipeline *p, char out[static PIPELINE_TEXT_MAX
 		print(out, "%s:%u", codec->name, p->level);
 }
 
+/*
+ * The reference's Python reads filter parameters as signed, and does not open frames with larger
+ * ones.
+ */
+#define NOTED_MAX INT8_MAX
+
+/* True: the filter does the same whatever its parameter is. */
+static bool is_free(uint8_t filter)
+{
+	return filter == FILTER_BITSHUFFLE || filter == FILTER_DELTA;
+}
+
+void filters_note_item(const uint8_t filter[static FILTER_SLOTS],
+		       uint8_t meta[static FILTER_SLOTS], uint32_t item)
+{
+	for (unsigned i = 0; i < FILTER_SLOTS; i++) {
+		if (is_free(filter[i]) || (filter[i] == FILTER_SHUFFLE && !meta[i]))
+			meta[i] = (uint8_t)min_u64(item, NOTED_MAX + 1);
+		bool sized = is_free(filter[i]) || filter[i] == FILTER_SHUFFLE ||
+			     filter[i] == FILTER_BYTEDELTA;
+		if (sized && meta[i] > NOTED_MAX)
+			meta[i] = filter[i] == FILTER_BYTEDELTA; /* 0: as the item says */
+	}
+}
+
+uint32_t filters_noted_item(const uint8_t filter[static FILTER_SLOTS],
+			    const uint8_t meta[static FILTER_SLOTS])
+{
+	for (unsigned i = 0; i < FILTER_SLOTS; i++)
+		if ((is_free(filter[i]) || filter[i] == FILTER_SHUFFLE) && meta[i])
+			return meta[i];
+	return 1;
+}
+
 bool filters_need_item(const uint8_t filter[static FILTER_SLOTS],
 		       const uint8_t meta[static FILTER_SLOTS])
 {

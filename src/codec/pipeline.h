@@ -59,4 +59,13 @@ void pipeline_format(const struct pipeline *p, char out[static PIPELINE_TEXT_MAX
 bool filters_need_item(const uint8_t filter[static FILTER_SLOTS],
 		       const uint8_t meta[static FILTER_SLOTS]);
 
+/*
+ * Writes the item size into the parameters of filters that do the same with it, and finds it there
+ * again; 1: there is none. One that is too large for that is not noted.
+ */
+void filters_note_item(const uint8_t filter[static FILTER_SLOTS],
+		       uint8_t meta[static FILTER_SLOTS], uint32_t item);
+uint32_t filters_noted_item(const uint8_t filter[static FILTER_SLOTS],
+			    const uint8_t meta[static FILTER_SLOTS]);
+
 #endif

@@ -333,6 +333,9 @@ void frame_put_zeros(struct frame *f, uint32_t n);
  */
 void frame_set_pipeline(struct frame *f, const struct pipeline *p);
 
+/* The item size of the first chunk if it is stored, or else the header's. */
+uint32_t frame_chunk_item(const struct frame *f);
+
 /*
  * Announces chunks with items of `size` bytes. While the frame ends inside an item, its header says
  * 1; as soon as the length is a multiple of `size`, it says that. (The library makes holes with the

@@ -61,6 +61,11 @@ uint32_t commit_type_size(const struct frame *f, const struct index *ix, uint64_
 	return depends_on_type_size(f, ix) ? f->info.type_size : 1;
 }
 
+uint32_t frame_chunk_item(const struct frame *f)
+{
+	return f->type_size;
+}
+
 void frame_expect_items(struct frame *f, uint32_t size)
 {
 	if (f->type_size == 1 && !depends_on_type_size(f, &f->index))
@@ -218,6 +223,8 @@ static int place(struct frame *f, struct draft *d)
 		.chunk_size = f->info.chunk_size,
 	};
 	header_set_root(f->head.p, &d->root);
+	if (d->root.type_size < f->type_size) /* else nobody would know which its chunks have */
+		header_note_item(f->head.p, f->type_size);
 	header_set_vlmeta(f->head.p, f->notes || f->vlmeta.n);
 	return 0;
 }

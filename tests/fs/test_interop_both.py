@@ -154,3 +154,59 @@ def test_what_is_written_into_rounded_arrays_stays_exact(mount, copied):
     m.remount()
     assert path.read_bytes() == expect
     assert libblosc.chunk_bytes(libblosc.open_frame(m.stored(path.name))) == expect
+
+
+@pytest.mark.parametrize(
+    ("writer", "filter", "nchunks", "first"),
+    [
+        ("theirs", F.DELTA, 4, "data"),
+        ("theirs", F.DELTA, 4, "a hole"),
+        ("theirs", F.SHUFFLE, 260, "data"),
+        ("theirs", F.SHUFFLE, 260, "a hole"),
+        ("theirs", F.BITSHUFFLE, 260, "a hole"),
+        ("theirs", F.NOFILTER, 260, "data"),
+        ("ours", F.DELTA, 4, "data"),
+        ("ours", F.DELTA, 4, "a hole"),
+    ],
+)
+def test_items_that_a_tail_hides_are_known_when_it_is_opened_again(
+    mount, reference, writer, filter, nchunks, first
+):
+    """Chunks that keep their items since there are too many to be stored anew, or since their
+    filter has no other form: beside those no chunk of single bytes may have blocks that are whole
+    items. (The library's buffers are as large as the first of two with one block size needs.)"""
+    chunk, block = 65_536, 16_384
+    m = mount("codec=lz4,filter=delta,typesize=4,chunksize=64K,blocksize=16K", start=False)
+    expect = bytearray(blob(1, nchunks * chunk, "floats"))
+    expect[:chunk] = bytes(chunk) if first == "a hole" else expect[:chunk]
+    if writer == "theirs":
+        schunk = blosc2.SChunk(
+            chunksize=chunk,
+            urlpath=str(m.stored("f")),
+            mode="w",
+            cparams={
+                "codec": blosc2.Codec.LZ4,
+                "typesize": 4,
+                "blocksize": block,
+                "filters": [filter] + [F.NOFILTER] * 5,
+                "filters_meta": [0] * 6,
+            },
+        )
+        for at in range(0, len(expect), chunk):
+            schunk.append_data(bytes(expect[at : at + chunk]))
+    m.start()
+    if writer == "ours":
+        (m.mnt / "f").write_bytes(expect)
+    with open(m.mnt / "f", "ab") as f:
+        f.write(b"1")
+    expect += b"1"
+    m.remount("tune=off,blocksize=16K")
+    with open(m.mnt / "f", "r+b") as f:
+        for n in (1, 3):
+            put(expect, n * chunk, blob(n, chunk, "text"))
+            os.pwrite(f.fileno(), expect[n * chunk : (n + 1) * chunk], n * chunk)
+    m.unmount()
+    heads = libblosc.chunk_heads(libblosc.open_frame(m.stored("f")))
+    assert {item for item, size, _ in heads if size} == {1, 4} or filter == F.DELTA
+    assert [size for item, size, _ in heads if item == 1 and size and size % 4 == 0] == []
+    reference.check(m.stored("f"), bytes(expect), 1)

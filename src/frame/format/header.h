@@ -47,6 +47,9 @@ void header_make_empty(uint8_t fixed[static HEADER_FIXED], uint64_t frame_len, b
  */
 void header_set_pipeline(uint8_t fixed[static HEADER_FIXED], const struct pipeline *p);
 
+/* Notes an item size other than type_size in the filter parameters, as far as they have a place. */
+void header_note_item(uint8_t fixed[static HEADER_FIXED], uint32_t size);
+
 /* The filter parameters as they stand in a header. */
 const uint8_t *header_filter_meta(const uint8_t fixed[static HEADER_FIXED]);
 

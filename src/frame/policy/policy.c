@@ -24,28 +24,10 @@ void policy_deinit(struct policy *p)
 	pthread_mutex_destroy(&p->lock);
 }
 
-/*
- * The reference's Python reads filter parameters as signed, and does not open frames with larger
- * ones.
- */
-#define NOTED_MAX INT8_MAX
-
-/*
- * Writes the item size into the filter parameters as well, so that recover_item finds it in the
- * frame's header. One that is too large for that is only in the chunks.
- */
+/* So that recover_item finds it in the frame's header. */
 static void note_item(struct pipeline *p)
 {
-	for (int i = 0; i < FILTER_SLOTS; i++) {
-		uint8_t filter = p->filter[i];
-		bool free = filter == FILTER_BITSHUFFLE; /* it ignores its parameter */
-		if (free || (filter == FILTER_SHUFFLE && !p->meta[i]))
-			p->meta[i] = (uint8_t)min_u64(p->typesize, NOTED_MAX + 1);
-		bool sized = filter == FILTER_SHUFFLE || filter == FILTER_BITSHUFFLE ||
-			     filter == FILTER_BYTEDELTA;
-		if (sized && p->meta[i] > NOTED_MAX)
-			p->meta[i] = filter == FILTER_BYTEDELTA; /* 0: as the item says */
-	}
+	filters_note_item(p->filter, p->meta, p->typesize);
 }
 
 /*
@@ -57,10 +39,8 @@ static struct pipeline recover_item(const struct pipeline *header)
 {
 	struct pipeline p = *header;
 
-	for (int i = 0; p.typesize == 1 && i < FILTER_SLOTS; i++)
-		if ((p.filter[i] == FILTER_SHUFFLE || p.filter[i] == FILTER_BITSHUFFLE) &&
-		    p.meta[i])
-			p.typesize = p.meta[i];
+	if (p.typesize == 1)
+		p.typesize = filters_noted_item(p.filter, p.meta);
 	for (int i = 0; i < FILTER_SLOTS; i++) {
 		const struct filter *f = filter_by_id(p.filter[i]);
 		if (f && f->loses)
@@ -84,11 +64,14 @@ void policy_follow(struct policy *p, const struct settings *s, struct frame *f)
 		[SETTINGS_TUNE_SIZE] = TUNE_SIZE, [SETTINGS_TUNE_SPEED] = TUNE_SPEED,
 	};
 	bool empty = frame_size(f) == 0;
-	struct pipeline own = recover_item(&frame_info(f)->pipeline);
+	struct pipeline own = frame_info(f)->pipeline;
 	char why[160];
 
+	if (!empty && own.typesize == 1) /* a tail may hide it in the header */
+		own.typesize = frame_chunk_item(f);
+	own = recover_item(&own);
 	p->pipeline = empty || pipeline_check(&own, why, sizeof why) < 0 ? s->pipeline : own;
-	p->items = item_size(&p->pipeline);
+	p->items = item_size(empty ? &p->pipeline : &own);
 	if (s->insist_pipeline)
 		p->pipeline = s->pipeline;
 	/* Frames of others keep the pipeline that they were made with. */
