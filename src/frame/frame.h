@@ -264,23 +264,7 @@ NODISCARD int frame_read_copy(struct frame *f, uint32_t n, uint64_t most, struct
  */
 NODISCARD int frame_read(struct frame *f, uint64_t at, struct scratch *s, struct span dst);
 
-/* ---- Verifying chunks by their checksums: verify.c, frame_sums.c ---- */
-
-/*
- * What frame_verify found. `problem` is called once for each, with a line of text; it may be NULL.
- */
-struct frame_report {
-	void (*problem)(void *arg, const char *line);
-	void *arg;
-	uint64_t problems, with_sum, without_sum; /* stored chunks with and without a checksum */
-	bool recovered; /* the header on disk points at a root that is not whole */
-};
-
-/*
- * Reads and decodes everything, and verifies all checksums. Problems that it finds are in *report,
- * and are no failure. < 0: it could not be done. [reader]
- */
-NODISCARD int frame_verify(struct frame *f, struct frame_report *report);
+/* ---- Verifying chunks by their checksums: frame_prove.c, frame_sums.c ---- */
 
 /* The number of stored chunks of which the root says that their blocks have checksums. [reader] */
 uint32_t frame_count_block_sums(const struct frame *f);

@@ -1,8 +1,7 @@
 /*
  * Verifies stored chunks by their checksums, straight from the file, a piece at a time, without
  * decoding them. That is how chunks prove after a power cut that the disk has them, and how a copy
- * proves to be what it was made from. (frame_verify, in verify.c, decodes everything and reports to
- * a user.)
+ * proves to be what it was made from. (`cframe verify` decodes everything.)
  */
 #include "frame/frame_impl.h"
 #include "frame/stage.h"

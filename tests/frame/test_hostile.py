@@ -362,6 +362,20 @@ def test_verify_holds_no_large_chunk(work):
     assert rss - least < (32 << 10) * SLOWNESS, "KiB"
 
 
+def test_verify_holds_few_of_many_lines(work):
+    """Two million chunks, all of them at one place, where there is none."""
+    n = 2_000_000
+    path = work / "f"
+    code, out, err, rss = run(path, frame(n, 1, same_index(n, bytes(8)), bytes(100)), "verify")
+    least = run(path, frame(0, -1, b""), "verify")[3]
+    lines = out.splitlines(keepends=True)
+    assert code == 1 and lines[0].startswith(f"{path}: chunk 0: corrupt: ".encode()), err
+    assert len(lines) < 2000
+    rest = n + 1 - len(lines)
+    assert lines[-1] == f"{path}: {rest} problems that are not listed\n".encode()
+    assert rss - least < (32 << 10) * SLOWNESS, "KiB"
+
+
 @pytest.mark.parametrize("sizes", [(9 << 20, 5 << 20), (12 << 20, 64 << 10), (1 << 20, 1 << 18)])
 def test_cat_of_large_chunks(work, sizes):
     chunk, block = sizes

@@ -15,7 +15,7 @@ import pytest
 
 from libdata import blob
 from libfault import Fault
-from libmount import CFRAME, DAEMON, REPO, umount
+from libmount import CFRAME, DAEMON, REPO, SLOWNESS, umount
 from libprogram import attempt
 
 PAUSE = 0.04  # seconds that make a file look left as it is, but for a step of the clock of stamps
@@ -128,6 +128,54 @@ def test_a_device_that_fails_is_no_damage(mount, work):
             says = rf"{re.escape(str(frame))}: (chunk \d: )?Input/output error"
             assert re.fullmatch(says.encode(), line), (n, line)
     assert n > 4 and (got.returncode, got.stdout, got.stderr) == (0, b"", b"")
+
+
+def until(holds):
+    end = time.monotonic() + 20 * SLOWNESS
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+@pytest.mark.parametrize("files, first", [(2, 1), (1, 50)], ids=["files", "chunks"])
+def test_several_threads_read(mount, work, files, first):
+    """Of one frame, too, once it is open."""
+    m = mount("chunksize=16K")
+    for name in range(files):
+        (m.mnt / f"{name}").write_bytes(blob(1, 2_000_001, "noise"))
+    m.unmount()
+    program = SimpleNamespace(argv=[str(CFRAME), "verify", str(m.backing)])
+    fault = Fault(program, work / "fault")
+    fault.set(first, Fault.READ, forever=1, how=Fault.WAIT)
+    with subprocess.Popen(program.argv, stdout=-1) as got:
+        try:
+            until(lambda: fault.control.hits >= 2)
+        finally:
+            fault.set(0)
+        assert (got.communicate()[0], got.returncode) == (b"", 0)
+
+
+def test_what_is_found_comes_in_the_order_of_names_and_chunks(mount):
+    """Whoever finds it when: the first file takes long."""
+    m = mount("chunksize=64K")
+    (m.mnt / "large").write_bytes(blob(1, 8 << 20, "noise"))
+    for name in range(50):
+        (m.mnt / f"x{name:02}").write_bytes(b"small")
+    m.unmount()
+    with open(m.stored("large"), "r+b") as f:
+        for at in range(1 << 20, 8 << 20, 1 << 20):
+            os.pwrite(f.fileno(), bytes(100), at)
+    for name in range(0, 50, 2):
+        m.stored(f"x{name:02}").write_bytes(b"no frame")
+    code, said = verify(m.backing)
+    *chunks, none = said.split(f"{m.stored('x00')}: is not a Blosc2 frame\n")
+    found = re.findall(rf"{re.escape(str(m.stored('large')))}: chunk (\d+): corrupt: ", chunks[0])
+    assert code == 1 and len(found) == chunks[0].count("\n") == 7
+    assert found == sorted(found, key=int)
+    assert none == "".join(
+        f"{m.stored(f'x{name:02}')}: is not a Blosc2 frame\n" for name in range(2, 50, 2)
+    )
 
 
 def in_the_middle(frame, size, act):

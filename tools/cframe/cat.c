@@ -167,7 +167,7 @@ static int pass(struct cat *c, bool *is_ours)
 	struct frame *f;
 	struct io *io;
 
-	int rc = tool_open(c->file, &f, &io);
+	int rc = tool_open(AT_FDCWD, c->file, &f, &io);
 	c->is_chunk = io;
 	*is_ours = f && frame_is_ours(f);
 	if (rc == 0)
@@ -206,7 +206,7 @@ static int fail(const struct cat *c)
 	}
 	if (c->full || !c->is_chunk)
 		return tool_fail(c->full ? "standard output" : c->file, c->rc);
-	if (tool_is_contents(c->file))
+	if (tool_is_contents(AT_FDCWD, c->file))
 		return tool_no_frame(c->file);
 	tool_say("%s: is not a Blosc2 frame; as a chunk: %s", c->file,
 		 err_text(c->rc, text, sizeof text));
@@ -223,7 +223,7 @@ int cat_main(int argc, char **argv)
 	bool steady = true;
 	c.rc = scratch_open(&c.scratch);
 	if (c.rc == 0)
-		steady = look_until_steady(c.file, is_out, &c);
+		steady = look_until_steady(AT_FDCWD, c.file, is_out, &c);
 	scratch_close(c.scratch);
 	if (!steady)
 		return tool_busy(c.file);

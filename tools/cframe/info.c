@@ -12,6 +12,7 @@
 #include "frame/ndarray.h"
 
 #include <cjson/cJSON.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -176,7 +177,7 @@ static bool is_described(void *arg)
 
 	cJSON_Delete(w->facts);
 	w->facts = NULL;
-	w->rc = tool_open(w->file, &f, &io);
+	w->rc = tool_open(AT_FDCWD, w->file, &f, &io);
 	if (f) {
 		w->facts = cJSON_CreateObject();
 		w->rc = w->facts ? describe(w->facts, f) : -ENOMEM;
@@ -211,7 +212,7 @@ int info_main(int argc, char **argv)
 	if (argc - optind != 1)
 		return tool_usage(argv[0]);
 	struct wanted w = {.file = argv[optind]};
-	bool steady = look_until_steady(w.file, is_described, &w);
+	bool steady = look_until_steady(AT_FDCWD, w.file, is_described, &w);
 	int code = steady ? print_facts(&w, json) : tool_busy(w.file);
 	cJSON_Delete(w.facts);
 	return code;

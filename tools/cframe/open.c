@@ -31,10 +31,10 @@ bool tool_is_sparse(const char *directory)
 	return is;
 }
 
-int tool_open_fd(const char *file, mode_t *type)
+int tool_open_fd(int dir, const char *file, mode_t *type)
 {
 	struct stat st = {0};
-	int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* waits for no fifo */
+	int fd = openat(dir, file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* waits for no fifo */
 	if (fd < 0)
 		return -errno;
 	int rc = fstat(fd, &st) < 0 ? -errno : fd;
@@ -46,12 +46,12 @@ int tool_open_fd(const char *file, mode_t *type)
 	return rc;
 }
 
-int tool_open(const char *file, struct frame **frame, struct io **io)
+int tool_open(int dir, const char *file, struct frame **frame, struct io **io)
 {
 	mode_t type;
 	*frame = NULL;
 	*io = NULL;
-	int fd = tool_open_fd(file, &type);
+	int fd = tool_open_fd(dir, file, &type);
 	TRY(fd);
 	if (type == S_IFDIR) {
 		if (faccessat(fd, NAMES_SPARSE_INDEX, F_OK, 0) == 0)

@@ -1,4 +1,4 @@
-/* Opens files of the command line by their content. */
+/* Opens files by their content. Their names are paths below the directory `dir`, or AT_FDCWD. */
 #ifndef OPEN_H
 #define OPEN_H
 
@@ -10,14 +10,14 @@
  * Returns a descriptor for reading a regular file or a directory, and sets *type to S_IFREG or
  * S_IFDIR. -ESPIPE: it is neither; no fifo is waited for.
  */
-NODISCARD int tool_open_fd(const char *file, mode_t *type);
+NODISCARD int tool_open_fd(int dir, const char *file, mode_t *type);
 
 /*
  * If `file` is a contiguous frame or the directory of a sparse one, sets *frame. If it is any other
  * file, perhaps a chunk that stands alone, sets *io, and *frame to NULL. What was set is the
  * caller's. -EISDIR: a directory that is not a sparse frame. -ESPIPE: as above.
  */
-NODISCARD int tool_open(const char *file, struct frame **frame, struct io **io);
+NODISCARD int tool_open(int dir, const char *file, struct frame **frame, struct io **io);
 
 /* True: the directory is a sparse frame. */
 bool tool_is_sparse(const char *directory);

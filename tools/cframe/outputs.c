@@ -1,19 +1,12 @@
 #include "outputs.h"
 #include "say.h"
+#include "workbench.h"
 
 #include "base/pool.h"
 
 #include <fcntl.h>
 #include <stdio.h>
-#include <sys/resource.h>
 #include <unistd.h>
-
-/*
- * How many outputs there can be. Each has two descriptors, its own and that of its source, and may
- * be the last user of those of its directory.
- */
-#define FILES_MAX 512
-#define FILE_FDS 4
 
 /* So many outputs are worth a sync of the whole file system, which may have other data to write. */
 #define SYNC_ALL 4
@@ -57,13 +50,6 @@ struct output *output_new(const struct item *i)
 	return NULL;
 }
 
-static unsigned files_max(void)
-{
-	struct rlimit lim = {0};
-	(void)getrlimit(RLIMIT_NOFILE, &lim);
-	return (unsigned)max_u64(1, min_u64(FILES_MAX, lim.rlim_cur / FILE_FDS));
-}
-
 int outputs_open(struct outputs **out, struct walk *walk, struct outputs_words words)
 {
 	struct outputs *p = mem_zalloc(sizeof *p);
@@ -72,7 +58,7 @@ int outputs_open(struct outputs **out, struct walk *walk, struct outputs_words w
 		return -ENOMEM;
 	p->walk = walk;
 	p->words = words;
-	p->files_max = files_max();
+	p->files_max = workbench_files();
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->left, NULL);
 	p->busy = mem_zalloc_array(p->files_max, sizeof(struct output *));

@@ -1,5 +1,7 @@
 #include "pieces.h"
 
+#include "frame/stage.h"
+
 #include <pthread.h>
 
 /* Held by who decodes a block that is larger than a piece: several at a time may need GBs. */
@@ -41,6 +43,7 @@ static int take_blocks(struct pieces *p, struct frame_chunk from)
 		pthread_mutex_lock(&large);
 		int rc = take_run(p, from, run);
 		buf_free(&p->b);
+		stage_trim();
 		pthread_mutex_unlock(&large);
 		TRY(rc);
 	}
@@ -53,7 +56,9 @@ int pieces_of_chunk(struct pieces *p, uint32_t n)
 	struct frame_chunk from = {p->f, n, &c};
 
 	int rc = frame_load_chunk(p->f, n, p->s, &c);
-	if (rc == 0 && c.nbytes)
+	if (rc == 0 && !c.nbytes)
+		rc = frame_check_chunk(from);
+	else if (rc == 0)
 		rc = frame_can_read_within(from) ? take_within(p, from) : take_blocks(p, from);
 	chunk_deinit(&c);
 	return rc;

@@ -6,6 +6,7 @@
 #include "base/utf8.h"
 
 #include <cjson/cJSON.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -64,21 +65,25 @@ int tool_print_json(const cJSON *tree)
 	return 0;
 }
 
-bool tool_is_contents(const char *file)
+bool tool_is_contents(int dir, const char *file)
 {
-	return getxattr(file, MOUNT_STORED, NULL, 0) >= 0;
+	int fd = openat(dir, file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	bool is = fd >= 0 && fgetxattr(fd, MOUNT_STORED, NULL, 0) >= 0;
+	if (fd >= 0)
+		close(fd);
+	return is;
 }
 
-const char *tool_no_frame_text(const char *file)
+const char *tool_no_frame_text(int dir, const char *file)
 {
-	return tool_is_contents(file) ? "is not a Blosc2 frame, but the contents of one: "
-					"name the frame in the backing directory"
-				      : "is not a Blosc2 frame";
+	return tool_is_contents(dir, file) ? "is not a Blosc2 frame, but the contents of one: "
+					     "name the frame in the backing directory"
+					   : "is not a Blosc2 frame";
 }
 
 int tool_no_frame(const char *file)
 {
-	tool_say("%s: %s", file, tool_no_frame_text(file));
+	tool_say("%s: %s", file, tool_no_frame_text(AT_FDCWD, file));
 	return 1;
 }
 

@@ -20,11 +20,11 @@ const char *tool_err_text(int rc, char text[static TOOL_TEXT_MAX]);
 /* For a file that is not a frame, about which there is nothing else to say. */
 int tool_no_frame(const char *file);
 
-/* What that says behind the file's name; a constant. */
-const char *tool_no_frame_text(const char *file);
+/* What that says behind the name of a file below `dir`, or AT_FDCWD; a constant. */
+const char *tool_no_frame_text(int dir, const char *file);
 
 /* True: the file is in a mount, and shows the content of a frame. */
-bool tool_is_contents(const char *file);
+bool tool_is_contents(int dir, const char *file);
 
 /* For a file that kept changing (steady.h). */
 int tool_busy(const char *file);

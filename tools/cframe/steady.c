@@ -19,9 +19,9 @@ bool stat_is_same(const struct stat *a, const struct stat *b)
 }
 
 /* For a sparse frame, looks at the index, which is written after everything else. */
-static bool stat_content(const char *path, struct stat *st)
+static bool stat_content(int dir, const char *path, struct stat *st)
 {
-	int fd = open(path, O_PATH | O_CLOEXEC);
+	int fd = openat(dir, path, O_PATH | O_CLOEXEC);
 	bool known = fd >= 0 && fstat(fd, st) == 0;
 	if (known && S_ISDIR(st->st_mode))
 		known = fstatat(fd, NAMES_SPARSE_INDEX, st, 0) == 0;
@@ -44,16 +44,16 @@ bool is_untouched(int fd, const struct stat *since)
 	       clock_ns(st.st_mtim) == clock_ns(since->st_mtim) && is_settled(st.st_mtim);
 }
 
-bool look_until_steady(const char *path, bool (*is_well)(void *arg), void *arg)
+bool look_until_steady(int dir, const char *path, bool (*is_well)(void *arg), void *arg)
 {
 	static const struct timespec pause = {.tv_nsec = PAUSE};
 	struct stat before, after;
 
 	for (int i = 0; i < TRIES; i++) {
-		bool known = stat_content(path, &before);
+		bool known = stat_content(dir, path, &before);
 		if (is_well(arg) || !known)
 			return true;
-		if (stat_content(path, &after) && stat_is_same(&before, &after) &&
+		if (stat_content(dir, path, &after) && stat_is_same(&before, &after) &&
 		    is_settled(after.st_ctim))
 			return true;
 		(void)nanosleep(&pause, NULL);

@@ -6,11 +6,11 @@
 #include <sys/stat.h>
 
 /*
- * Looks at a file until `is_well` holds, or until nobody wrote to it during a look: then the result
- * is right either way. A directory is looked at as a sparse frame. False: neither happened in a few
- * tries.
+ * Looks at a file, by its path below the directory `dir` or AT_FDCWD, until `is_well` holds, or
+ * until nobody wrote to it during a look: then the result is right either way. A directory is
+ * looked at as a sparse frame. False: neither happened in a few tries.
  */
-bool look_until_steady(const char *path, bool (*is_well)(void *arg), void *arg);
+bool look_until_steady(int dir, const char *path, bool (*is_well)(void *arg), void *arg);
 
 /*
  * True: nobody has written to an open regular file since it had these attributes, though another

@@ -13,6 +13,7 @@
 #include "frame/io/io.h"
 
 #include <cjson/cJSON.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -237,7 +238,7 @@ static void work_free(struct work *w)
 static int open_plain(const char *file, struct io **io)
 {
 	mode_t type;
-	int fd = tool_open_fd(file, &type);
+	int fd = tool_open_fd(AT_FDCWD, file, &type);
 	TRY(fd);
 	if (type == S_IFREG)
 		return io_file_open_take(io, fd);

@@ -1,107 +1,284 @@
+/* Verifies frames: everything that each says about itself. */
 #include "args.h"
 #include "cframe.h"
+#include "crew.h"
+#include "findings.h"
 #include "mounts.h"
 #include "open.h"
+#include "pieces.h"
 #include "progress.h"
 #include "say.h"
 #include "steady.h"
+#include "workbench.h"
 
 #include "base/log.h"
 #include "frame/names.h"
+#include "frame/stage.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
+#include <inttypes.h>
+#include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void print(const char *name, const char *line)
-{
-	progress_hold();
-	tool_print_path(name);
-	printf(": %s\n", line);
-	progress_go_on();
-}
-
-static int print_error(const char *name, int error)
-{
-	char text[TOOL_TEXT_MAX];
-	print(name, tool_err_text(-error, text));
-	return 1;
-}
-
-struct findings {
-	const char *path;
-	const char *name; /* what they are reported of */
-	struct buf lines; /* each with a 0 behind it   */
-	bool vanished;
+/*
+ * One thread walks, and hands each frame to the workers. It also prints what they find, in the
+ * order of the walk, so that a second run says the same.
+ */
+struct verify {
+	struct pool *pool;
+	pthread_mutex_t lock;       /* for job.done             */
+	pthread_cond_t done;        /* a job is                 */
+	struct job *first, **last;  /* in the order of the walk */
+	unsigned jobs, jobs_max;
+	unsigned bad, frames; /* that were found in all   */
 };
 
-static void note(void *arg, const char *line)
+/* A frame, or something else that is reported in its turn. */
+struct job {
+	struct pool_job job; /* must be first: `run` finds the rest by it */
+	struct verify *v;
+	struct job *next;
+	int dir;        /* where its path begins; AT_FDCWD: the path needs none */
+	char *path;
+	char *name;     /* what it is called in reports                         */
+	bool in_tree;   /* nobody has named it: it may go                       */
+	struct findings found;
+	bool vanished;
+	bool done; /* under v->lock; then no thread has it any more */
+};
+
+/* A frame that is being decoded. */
+struct decoded {
+	struct job *j;
+	struct frame *f;
+	atomic_uint_least64_t bytes;
+};
+
+static void note(struct job *j, uint32_t chunk, int rc)
 {
-	struct findings *f = arg;
-	if (buf_append(&f->lines, view_of(line, strlen(line) + 1)) < 0)
-		print(f->name, line);
+	char why[TOOL_TEXT_MAX], line[TOOL_TEXT_MAX + 32];
+
+	snprintf(line, sizeof line, "chunk %" PRIu32 ": %s", chunk, tool_err_text(rc, why));
+	findings_add(&j->found, chunk, line);
+}
+
+static void note_of_all(struct job *j, int rc)
+{
+	char why[TOOL_TEXT_MAX];
+	findings_add(&j->found, FINDING_OF_ALL, tool_err_text(rc, why));
+}
+
+/* The bytes are not needed: that they could be decoded is enough. */
+static int pass(void *arg, uint32_t n, uint32_t lo, struct view v)
+{
+	struct decoded *d = arg;
+	progress_bytes(v.n, 0);
+	d->bytes += v.n;
+	return 0;
+}
+
+/* A chunk that is broken is noted. Negative: it could not be looked at. */
+static int decode_chunk(void *arg, uint32_t n)
+{
+	struct decoded *d = arg;
+	if (frame_is_hole(d->f, n))
+		return 0;
+	struct workbench *bench = workbench_get();
+	if (!bench)
+		return -ENOMEM;
+	err_clear();
+	struct pieces p = {.f = d->f, .s = bench->s, .b = bench->b, .take = pass, .arg = d};
+	int rc = pieces_of_chunk(&p, n);
+	bench->b = p.b;
+	if (rc == -ENOMEM)
+		return rc;
+	if (rc < 0)
+		note(d->j, n, rc);
+	return 0;
+}
+
+static int decode(struct job *j, struct frame *f)
+{
+	struct decoded d = {.j = j, .f = f};
+	int rc = crew_each(j->v->pool, 0, frame_nchunks(f), decode_chunk, &d);
+
+	if (rc >= 0 && frame_went_back(f))
+		findings_add(&j->found, FINDING_OF_ALL,
+			     "corrupt: torn: shown as of its newest whole root");
+	if (rc < 0 || findings_any(&j->found)) /* it may be looked at once more */
+		progress_bytes(0 - d.bytes, 0);
+	return rc;
 }
 
 /*
  * True: a power cut may leave no more of a file that was created and never synced; a mount shows an
  * empty file.
  */
-static bool is_empty_file(const char *path)
+static bool is_empty_file(const struct job *j)
 {
 	size_t stem;
 	struct stat st;
-	const char *slash = strrchr(path, '/');
-	return suffix_of(slash ? slash + 1 : path, &stem) == SUFFIX_FRAME &&
-	       stat(path, &st) == 0 && S_ISREG(st.st_mode) && !st.st_size;
+	const char *slash = strrchr(j->path, '/');
+	return suffix_of(slash ? slash + 1 : j->path, &stem) == SUFFIX_FRAME &&
+	       fstatat(j->dir, j->path, &st, 0) == 0 && S_ISREG(st.st_mode) && !st.st_size;
 }
 
 static bool is_well(void *arg)
 {
-	struct findings *to = arg;
+	struct job *j = arg;
 	struct frame *f;
 	struct io *io;
-	struct frame_report report = {.problem = note, .arg = to};
 
-	to->lines.n = 0;
-	int rc = tool_open(to->path, &f, &io);
-	bool none = rc == 0 && !f && !is_empty_file(to->path);
-	to->vanished = rc == -ENOENT;
+	findings_clear(&j->found);
+	err_clear();
+	int rc = tool_open(j->dir, j->path, &f, &io);
+	bool none = rc == 0 && !f && !is_empty_file(j);
+	j->vanished = rc == -ENOENT;
 	if (f)
-		rc = frame_verify(f, &report);
-	if (f && rc >= 0) {
-		progress_bytes(frame_size(f), 0);
-		progress_file();
-	}
+		rc = decode(j, f);
 	frame_close(f);
 	io_close(io);
 	if (none)
-		note(to, tool_no_frame_text(to->path));
-	if (rc < 0) {
-		char text[TOOL_TEXT_MAX];
-		note(to, tool_err_text(rc, text));
-	}
-	return !to->lines.n;
+		findings_add(&j->found, FINDING_OF_ALL, tool_no_frame_text(j->dir, j->path));
+	if (rc < 0)
+		note_of_all(j, rc);
+	return !findings_any(&j->found);
 }
 
-/* Opens a file by `path`, and reports its problems by `name`. */
-static int verify(const char *path, const char *name, bool in_tree)
+static void end(struct job *j)
 {
-	struct findings f = {.path = path, .name = name};
-	bool bad;
+	struct verify *v = j->v;
+	pthread_mutex_lock(&v->lock);
+	j->done = true;
+	pthread_cond_signal(&v->done);
+	pthread_mutex_unlock(&v->lock);
+}
 
-	if (!look_until_steady(path, is_well, &f)) {
-		f.lines.n = 0;
-		note(&f, "is being written, and could not be checked meanwhile");
+static void run(struct pool_job *job)
+{
+	struct job *j = (struct job *)job;
+
+	if (!look_until_steady(j->dir, j->path, is_well, j)) {
+		findings_clear(&j->found);
+		findings_add(&j->found, FINDING_OF_ALL,
+			     "is being written, and could not be checked meanwhile");
 	}
-	bad = f.lines.n && !(in_tree && f.vanished); /* somebody has removed it */
-	for (size_t at = 0; bad && at < f.lines.n; at += strlen((char *)f.lines.p + at) + 1)
-		print(name, (char *)f.lines.p + at);
-	buf_free(&f.lines);
-	return bad;
+	if (j->in_tree && j->vanished) /* somebody has removed it */
+		findings_clear(&j->found);
+	else
+		progress_file();
+	stage_trim();
+	end(j);
+}
+
+static void job_free(struct job *j)
+{
+	if (j->dir >= 0)
+		close(j->dir);
+	findings_deinit(&j->found);
+	mem_free(j->path);
+	mem_free(j->name);
+	mem_free(j);
+}
+
+static bool is_done(struct verify *v, const struct job *j, bool wait)
+{
+	pthread_mutex_lock(&v->lock);
+	while (wait && !j->done)
+		pthread_cond_wait(&v->done, &v->lock);
+	bool done = j->done;
+	pthread_mutex_unlock(&v->lock);
+	return done;
+}
+
+/* Prints what was found so far. Waits until no more than so many jobs are left. */
+static void report(struct verify *v, unsigned leave)
+{
+	struct job *j;
+
+	while ((j = v->first) && is_done(v, j, v->jobs > leave)) {
+		v->bad += findings_any(&j->found);
+		findings_print(&j->found, j->name);
+		v->first = j->next;
+		if (!v->first)
+			v->last = &v->first;
+		v->jobs--;
+		job_free(j);
+	}
+}
+
+/* NULL: out of memory, which has been reported. */
+static struct job *job_new(struct verify *v, const char *path, const char *name)
+{
+	struct job *j = mem_zalloc(sizeof *j);
+
+	if (j) {
+		*j = (struct job){.v = v, .dir = AT_FDCWD};
+		findings_init(&j->found);
+		j->path = mem_strdup(path);
+		j->name = mem_strdup(name);
+	}
+	if (j && j->path && j->name)
+		return j;
+	if (j)
+		job_free(j);
+	tool_fail(name, -ENOMEM);
+	v->bad++;
+	return NULL;
+}
+
+/* Waits for its turn, too. */
+static void enter(struct verify *v, struct job *j)
+{
+	report(v, v->jobs_max - 1);
+	*v->last = j;
+	v->last = &j->next;
+	v->jobs++;
+}
+
+static void add_error(struct verify *v, const char *name, const char *line)
+{
+	struct job *j = job_new(v, name, name);
+
+	if (!j)
+		return;
+	findings_add(&j->found, FINDING_OF_ALL, line);
+	j->done = true;
+	enter(v, j);
+}
+
+static void add_errno(struct verify *v, const char *name, int error)
+{
+	char text[TOOL_TEXT_MAX];
+	add_error(v, name, tool_err_text(-error, text));
+}
+
+/*
+ * Hands the file at `path` to the workers; its problems are reported by `name`. Where the path
+ * begins is held: the walk goes on to other directories.
+ */
+static void add(struct verify *v, const char *path, const char *name, bool in_tree)
+{
+	struct job *j = job_new(v, path, name);
+
+	if (!j)
+		return;
+	report(v, v->jobs_max - 1); /* before there is one more descriptor */
+	j->in_tree = in_tree;
+	if (*path != '/')
+		j->dir = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (j->dir == -1) {
+		add_errno(v, name, errno);
+		job_free(j);
+		return;
+	}
+	enter(v, j);
+	j->job.run = run;
+	pool_submit(v->pool, &j->job, POOL_LATER);
 }
 
 static bool is_named_as_frame(const char *name)
@@ -111,29 +288,29 @@ static bool is_named_as_frame(const char *name)
 	return suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY;
 }
 
-static int verify_entry(FTS *walk, FTSENT *e, unsigned *frames)
+static void verify_entry(struct verify *v, FTS *walk, FTSENT *e)
 {
 	switch (e->fts_info) {
 	case FTS_F:
 		if (!is_named_as_frame(e->fts_name))
-			return 0;
-		++*frames;
-		return verify(e->fts_accpath, e->fts_path, true);
+			return;
+		break;
 	case FTS_D:
 		if (!tool_is_sparse(e->fts_accpath))
-			return 0; /* of one that is damaged the walk finds the index */
+			return; /* of one that is damaged the walk finds the index */
 		fts_set(walk, e, FTS_SKIP);
-		++*frames;
-		return verify(e->fts_accpath, e->fts_path, true);
+		break;
 	case FTS_DNR:
 	case FTS_ERR:
 	case FTS_NS:
-		if (e->fts_errno == ENOENT && e->fts_level > FTS_ROOTLEVEL)
-			return 0; /* somebody has removed it */
-		return print_error(e->fts_path, e->fts_errno);
+		if (e->fts_errno != ENOENT || e->fts_level == FTS_ROOTLEVEL)
+			add_errno(v, e->fts_path, e->fts_errno);
+		return; /* else somebody has removed it */
 	default:
-		return 0;
+		return;
 	}
+	v->frames++;
+	add(v, e->fts_accpath, e->fts_path, true);
 }
 
 static int by_name(const FTSENT **a, const FTSENT **b)
@@ -146,24 +323,29 @@ static int by_name(const FTSENT **a, const FTSENT **b)
  * it are left out: one of them may be that mount. The walk changes its current directory, since a
  * path from here may be longer than the kernel accepts.
  */
-static int verify_tree(char *directory)
+static void verify_tree(struct verify *v, char *directory)
 {
 	char *roots[] = {directory, NULL};
-	int bad = 0;
-	unsigned frames = 0;
 	int how = FTS_PHYSICAL | FTS_COMFOLLOW | FTS_XDEV;
 	FTS *walk = fts_open(roots, how, by_name);
-	if (!walk)
-		return print_error(directory, errno);
+	if (!walk) {
+		add_errno(v, directory, errno);
+		return;
+	}
+	report(v, 0);
+	unsigned bad = v->bad;
+	v->frames = 0;
 	errno = 0;
-	for (FTSENT *e; (e = fts_read(walk)); errno = 0)
-		bad |= verify_entry(walk, e, &frames);
+	for (FTSENT *e; (e = fts_read(walk)); errno = 0) {
+		verify_entry(v, walk, e);
+		report(v, v->jobs_max);
+	}
 	if (errno)
-		bad = print_error(directory, errno);
+		add_errno(v, directory, errno);
 	fts_close(walk);
-	if (!bad && !frames)
+	report(v, 0);
+	if (v->bad == bad && !v->frames)
 		tool_say("%s: no frames are there", directory);
-	return bad;
 }
 
 /*
@@ -176,28 +358,40 @@ static bool is_in_mount(const char *directory)
 	bool is = fd >= 0 && any_above(fd, is_mount_point, NULL);
 	if (fd >= 0)
 		close(fd);
-	if (is)
-		print(directory, "is in a mount: name the backing directory");
 	return is;
+}
+
+static void verify_path(struct verify *v, char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+		add(v, path, path, false);
+	else if (is_in_mount(path))
+		add_error(v, path, "is in a mount: name the backing directory");
+	else
+		verify_tree(v, path);
 }
 
 int verify_main(int argc, char **argv)
 {
-	struct stat st;
-	int bad = 0;
+	struct verify v = {.jobs_max = workbench_files(), .last = &v.first};
+
 	if (args_next(argc, argv, "", NULL) == ARGS_WRONG)
 		return 1;
 	if (argc == optind)
 		return tool_usage(argv[0]);
 	log_init(LOG_LEVEL_ERR, LOG_SINK_STDERR); /* a torn frame is a line of the report */
+	pthread_mutex_init(&v.lock, NULL);
+	pthread_cond_init(&v.done, NULL);
+	int rc = workbenches_open(&v.pool, workbench_cores());
+	if (rc < 0)
+		return tool_fail(argv[0], rc);
 	progress_start();
-	for (int i = optind; i < argc; i++) {
-		bool tree = stat(argv[i], &st) == 0 && S_ISDIR(st.st_mode);
-		if (tree)
-			bad |= is_in_mount(argv[i]) ? 1 : verify_tree(argv[i]);
-		else
-			bad |= verify(argv[i], argv[i], false);
-	}
+	for (int i = optind; i < argc; i++)
+		verify_path(&v, argv[i]);
+	report(&v, 0);
 	progress_end();
-	return bad;
+	workbenches_close(v.pool);
+	return v.bad != 0;
 }

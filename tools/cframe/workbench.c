@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 static pthread_key_t key;
 
@@ -10,6 +11,20 @@ unsigned workbench_cores(void)
 	cpu_set_t set;
 	int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 	return (unsigned)min_u64((uint64_t)n, WORKERS_MAX);
+}
+
+/*
+ * A file has two descriptors, its own and that of its source, and may be the last user of those of
+ * its directory.
+ */
+#define FILES_MAX 512
+#define FILE_FDS 4
+
+unsigned workbench_files(void)
+{
+	struct rlimit lim = {0};
+	(void)getrlimit(RLIMIT_NOFILE, &lim);
+	return (unsigned)max_u64(1, min_u64(FILES_MAX, lim.rlim_cur / FILE_FDS));
 }
 
 static void workbench_free(void *p)

@@ -16,6 +16,9 @@ struct workbench {
 /* How many threads can run at a time, at most WORKERS_MAX. */
 unsigned workbench_cores(void);
 
+/* How many files can be on their way at a time, as far as descriptors go. */
+unsigned workbench_files(void);
+
 /*
  * Opens a pool of n threads that have workbenches, or of fewer where the system gives no more; one
  * pool at a time. NULL is fine to close.

@@ -1,0 +1,30 @@
+/* What is wrong with a frame: lines about its chunks, in their order, whoever finds them when. */
+#ifndef FINDINGS_H
+#define FINDINGS_H
+
+#include "base/buf.h"
+
+#include <pthread.h>
+
+struct findings {
+	pthread_mutex_t lock; /* for what follows                              */
+	struct buf list;      /* of pointers to `struct finding`, by their `at` */
+	uint64_t more;        /* that are not in the list                      */
+};
+
+/* Behind the lines about chunks. */
+#define FINDING_OF_ALL UINT32_MAX
+
+void findings_init(struct findings *f);
+void findings_deinit(struct findings *f);
+
+/* From any thread: adds a line about chunk `at`, or one of FINDING_OF_ALL. */
+void findings_add(struct findings *f, uint32_t at, const char *line);
+
+bool findings_any(const struct findings *f);
+void findings_clear(struct findings *f);
+
+/* Prints them behind the name of the frame. */
+void findings_print(const struct findings *f, const char *name);
+
+#endif
