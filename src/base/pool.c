@@ -76,7 +76,6 @@ static int start_workers(struct pool *p)
 
 int pool_open(struct pool **pool, unsigned nworkers)
 {
-	assert(nworkers > 0);
 	struct pool *p = mem_zalloc(sizeof *p + nworkers * sizeof p->worker[0]);
 	if (!p)
 		return -ENOMEM;
@@ -111,6 +110,10 @@ void pool_close(struct pool *p)
 
 void pool_submit(struct pool *p, struct pool_job *job, enum pool_lane lane)
 {
+	if (!p->nworkers) {
+		job->run(job);
+		return;
+	}
 	pthread_mutex_lock(&p->lock);
 	assert(!p->closing);
 	queue_push(&p->lane[lane], job);

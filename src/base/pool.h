@@ -24,12 +24,16 @@ struct pool_job {
 
 enum pool_lane { POOL_SOON, POOL_LATER, POOL_LANES };
 
+/*
+ * -EAGAIN: the system gives no more threads. Without workers each job runs within pool_submit, so
+ * that who submits must hold no lock that it takes.
+ */
 NODISCARD int pool_open(struct pool **pool, unsigned nworkers);
 
 /* Runs all queued jobs, then ends the workers. NULL is fine. */
 void pool_close(struct pool *pool);
 
-/* Never blocks. The job must stay alive until its `run` has been called. */
+/* Never blocks, if there are workers. The job must stay alive until its `run` has been called. */
 void pool_submit(struct pool *pool, struct pool_job *job, enum pool_lane lane);
 
 unsigned pool_size(const struct pool *pool);

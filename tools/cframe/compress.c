@@ -292,9 +292,9 @@ static int run(struct compress *c, char **source, const char *where)
 	}
 	if (!c->verbose) /* where each file has a line */
 		progress_start();
-	struct outputs_words words = {c->verbose ? tell : NULL,
-				      "got shorter while it was read; left out"};
-	rc = outputs_open(&c->outputs, &c->walk, words);
+	struct outputs_how how = {true, c->verbose ? tell : NULL,
+				  "got shorter while it was read; left out"};
+	rc = outputs_open(&c->outputs, &c->walk, how);
 	if (rc >= 0)
 		rc = packer_open(&c->packer, &(struct pack_options){&c->walk, &c->settings,
 								     c->outputs, c->workers});

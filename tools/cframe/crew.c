@@ -107,7 +107,8 @@ static int by_many(struct crew *c)
 int crew_each(struct pool *pool, uint32_t first, uint32_t n,
 	      int (*each)(void *arg, uint32_t i), void *arg)
 {
-	unsigned helpers = n > 1 ? (unsigned)min_u64(pool_size(pool), n) - 1 : 0;
+	uint64_t threads = min_u64(pool_size(pool), n); /* the caller is one */
+	unsigned helpers = threads > 1 ? (unsigned)threads - 1 : 0;
 	struct crew *c = helpers ? crew_new(helpers) : NULL;
 
 	for (uint32_t i = first; !c && i < first + n; i++)

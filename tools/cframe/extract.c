@@ -113,7 +113,7 @@ static void fill(struct pool_job *job)
 		rc = fill_draft(x, i, j->in);
 	}
 	close(j->in);
-	outputs_end_unsynced_take(x->outputs, j->out, rc);
+	outputs_end_take(x->outputs, j->out, rc);
 	pthread_rwlock_unlock(&filling);
 	mem_free(j);
 	stage_trim();
@@ -274,10 +274,10 @@ static void extract_path(struct extract *x, const char *path)
 
 static int run(struct extract *x, const char *where, struct target t, char **path)
 {
-	struct outputs_words words = {x->verbose ? tell : NULL, CHANGING};
+	struct outputs_how how = {false, x->verbose ? tell : NULL, CHANGING};
 	int rc = walk_init(&x->walk, &ops, where, t);
 	if (rc >= 0)
-		rc = outputs_open(&x->outputs, &x->walk, words);
+		rc = outputs_open(&x->outputs, &x->walk, how);
 	if (rc >= 0)
 		rc = workbenches_open(&x->pool, workbench_cores());
 	if (rc < 0)

@@ -13,8 +13,8 @@
 
 struct outputs {
 	struct walk *walk;
-	struct outputs_words words;
-	struct pool *namer; /* the thread that gives names */
+	struct outputs_how how;
+	struct pool *namer; /* the thread that gives names; NULL: who ends an output does */
 	struct pool_job name_job;
 	pthread_mutex_t lock; /* for what follows             */
 	pthread_cond_t left;  /* one is no longer in `busy`   */
@@ -50,21 +50,24 @@ struct output *output_new(const struct item *i)
 	return NULL;
 }
 
-int outputs_open(struct outputs **out, struct walk *walk, struct outputs_words words)
+int outputs_open(struct outputs **out, struct walk *walk, struct outputs_how how)
 {
 	struct outputs *p = mem_zalloc(sizeof *p);
 	*out = p;
 	if (!p)
 		return -ENOMEM;
 	p->walk = walk;
-	p->words = words;
+	p->how = how;
 	p->files_max = workbench_files();
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->left, NULL);
 	p->busy = mem_zalloc_array(p->files_max, sizeof(struct output *));
 	if (!p->busy)
 		return -ENOMEM;
-	return pool_open(&p->namer, 1);
+	if (!how.sync)
+		return 0;
+	int rc = pool_open(&p->namer, 1);
+	return rc == -EAGAIN ? pool_open(&p->namer, 0) : rc;
 }
 
 void outputs_close(struct outputs *p)
@@ -147,17 +150,17 @@ static void tell(struct outputs *p, const struct output *o)
 	p->totals.bytes += (uint64_t)o->item.st.st_size;
 	p->totals.stored += o->stored;
 	pthread_mutex_unlock(&p->lock);
-	if (!p->words.tell)
+	if (!p->how.tell)
 		return;
 	flockfile(stdout); /* one line, whoever else prints */
-	p->words.tell(o);
+	p->how.tell(o);
 	funlockfile(stdout);
 }
 
 static void say_failed(struct outputs *p, const struct output *o)
 {
 	if (o->rc == -ESTALE)
-		tool_say("%s: %s", o->item.from, p->words.stale);
+		tool_say("%s: %s", o->item.from, p->how.stale);
 	else
 		item_say_rc(p->walk, &o->item, o->rc);
 	p->walk->failed = true;
@@ -227,17 +230,9 @@ static void give_names(struct pool_job *job)
 	}
 }
 
-void outputs_end_take(struct outputs *p, struct output *o, int rc)
+/* Leaves it to the namer. */
+static void hand_over(struct outputs *p, struct output *o)
 {
-	struct stat st;
-
-	if (rc >= 0 && fstat(o->item.draft.fd, &st) < 0)
-		rc = -errno;
-	if (rc >= 0) {
-		o->stored = (uint64_t)st.st_size;
-		o->elsewhere = st.st_dev != p->walk->root.st_dev;
-	}
-	o->rc = rc;
 	pthread_mutex_lock(&p->lock);
 	o->next = p->ready;
 	p->ready = o;
@@ -250,8 +245,20 @@ void outputs_end_take(struct outputs *p, struct output *o, int rc)
 	pool_submit(p->namer, &p->name_job, POOL_SOON);
 }
 
-void outputs_end_unsynced_take(struct outputs *p, struct output *o, int rc)
+void outputs_end_take(struct outputs *p, struct output *o, int rc)
 {
+	struct stat st;
+
+	if (rc >= 0 && fstat(o->item.draft.fd, &st) < 0)
+		rc = -errno;
+	if (rc >= 0) {
+		o->stored = (uint64_t)st.st_size;
+		o->elsewhere = st.st_dev != p->walk->root.st_dev;
+	}
 	o->rc = rc;
+	if (p->how.sync) {
+		hand_over(p, o);
+		return;
+	}
 	give_name(p, o);
 }

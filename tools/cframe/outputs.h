@@ -1,7 +1,8 @@
 /*
  * Outputs: files that several threads create. An output is registered when it is begun, so that
- * others can wait for it, and gets its name when it is complete. One thread of its own gives all
- * names, since that waits for the disk; one sync serves all outputs that are complete by then.
+ * others can wait for it, and gets its name when it is complete. If it has to be on the disk by
+ * then, a thread of its own gives all names, as that takes long; one sync serves all outputs that
+ * are complete by then.
  */
 #ifndef OUTPUTS_H
 #define OUTPUTS_H
@@ -11,7 +12,7 @@
 /* A file that is made. */
 struct output {
 	struct item item; /* with paths and name of its own */
-	uint64_t stored;  /* bytes, by outputs_end_take     */
+	uint64_t stored;  /* bytes, of one that is complete */
 	/* private to outputs.c */
 	struct output *next; /* among those that are complete          */
 	unsigned slot;       /* in outputs.busy                        */
@@ -31,8 +32,8 @@ struct outputs_totals {
 	uint64_t files, bytes, stored;
 };
 
-/* How outputs are reported. */
-struct outputs_words {
+struct outputs_how {
+	bool sync; /* what has its name is on the disk; else the caller syncs the target */
 	void (*tell)(const struct output *o); /* of one that has its name; NULL: nothing is */
 	const char *stale;                    /* behind the name of a source, for -ESTALE   */
 };
@@ -41,7 +42,7 @@ struct outputs_words {
  * Borrows the walk. Call outputs_close even if this fails, after whoever creates files has ended;
  * it waits for the names. NULL is fine.
  */
-NODISCARD int outputs_open(struct outputs **p, struct walk *walk, struct outputs_words words);
+NODISCARD int outputs_open(struct outputs **p, struct walk *walk, struct outputs_how how);
 void outputs_close(struct outputs *p);
 
 /*
@@ -53,12 +54,9 @@ void outputs_begin(struct outputs *p, struct output *o);
 /*
  * Ends an output, and takes it. rc >= 0: it is complete. rc < 0: it has failed, which is reported
  * here; -ESTALE: its source was changed meanwhile. From any thread, once for each that was begun.
- *
- * outputs_end_unsynced_take: without a sync, which the caller sees to. It has its name, or is gone,
- * when this returns.
+ * Without outputs_how.sync it has its name, or is gone, when this returns.
  */
 void outputs_end_take(struct outputs *p, struct output *o, int rc);
-void outputs_end_unsynced_take(struct outputs *p, struct output *o, int rc);
 
 /* Waits until all that were begun have their names or have failed. */
 void outputs_wait(struct outputs *p);

@@ -31,6 +31,8 @@ static void workbench_free(void *p)
 {
 	struct workbench *b = p;
 
+	if (!b)
+		return;
 	parallel_close(b->parallel);
 	scratch_close(b->s);
 	buf_free(&b->b);
@@ -42,7 +44,7 @@ int workbenches_open(struct pool **pool, unsigned n)
 	int rc;
 
 	TRY(-pthread_key_create(&key, workbench_free));
-	while ((rc = pool_open(pool, n)) == -EAGAIN && n > 1)
+	while ((rc = pool_open(pool, n)) == -EAGAIN && n)
 		n /= 2;
 	if (rc < 0)
 		(void)pthread_key_delete(key);
@@ -54,6 +56,7 @@ void workbenches_close(struct pool *pool)
 	if (!pool)
 		return;
 	pool_close(pool);
+	workbench_free(pthread_getspecific(key)); /* that of this thread, if it did the work */
 	(void)pthread_key_delete(key);
 }
 

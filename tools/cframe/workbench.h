@@ -20,8 +20,9 @@ unsigned workbench_cores(void);
 unsigned workbench_files(void);
 
 /*
- * Opens a pool of n threads that have workbenches, or of fewer where the system gives no more; one
- * pool at a time. NULL is fine to close.
+ * Opens a pool of n threads that have workbenches, or of fewer where the system gives no more, or
+ * of none: then the jobs are for who submits them. One pool at a time. NULL is fine to close; who
+ * has opened a pool closes it.
  */
 NODISCARD int workbenches_open(struct pool **pool, unsigned n);
 void workbenches_close(struct pool *pool);

@@ -1,0 +1,50 @@
+"""cframe where the system gives it little."""
+
+import os
+import subprocess
+
+import pytest
+
+from libdata import blob
+from libmount import CFRAME
+from libtree import cframe
+
+DATA = blob(1, 2_500_001, "text")
+
+
+def test_no_thread_besides_its_own(root, work):
+    """All that several threads share is done by the one that there is."""
+    nobody = 54321  # with no other process
+    plain, store, back = work / "plain", work / "store", work / "back"
+    (plain / "sub").mkdir(parents=True)
+    for name in ("large", "sub/a", "sub/b"):
+        (plain / name).write_bytes(DATA)
+    os.link(plain / "large", plain / "other")
+    env = os.environ | {"ASAN_OPTIONS": "detect_leaks=0"}  # which takes a thread
+    limit = ["setpriv", f"--reuid={nobody}", "--clear-groups", "prlimit", "--nproc=1:1", CFRAME]
+    for where in (store, back):
+        where.mkdir()
+        os.chown(where, nobody, -1)
+    for args in (
+        ("compress", plain, store),
+        ("verify", store),
+        ("extract", "-C", back, store),
+    ):
+        got = subprocess.run([*limit, *args], capture_output=True, timeout=120, env=env)
+        assert (got.returncode, got.stdout, got.stderr) == (0, b"", b""), args
+    for name in ("large", "sub/a", "sub/b", "other"):
+        assert (back / name).read_bytes() == DATA
+
+
+@pytest.mark.parametrize("most", [8, 12, 20])
+def test_few_descriptors(work, most):
+    plain, store, back = work / "plain", work / "store", work / "back"
+    plain.mkdir()
+    for name in range(30):
+        (plain / f"{name:02}").write_bytes(DATA[: 1000 * name])
+    cframe("compress", plain, store)
+    (store / "15.b2frame").write_bytes(b"no frame")
+    limit = ["prlimit", f"--nofile={most}:{most}", CFRAME]
+    got = subprocess.run([*limit, "verify", store], capture_output=True, timeout=120)
+    assert got.stdout == f"{store}/15.b2frame: is not a Blosc2 frame\n".encode(), got
+    assert got.returncode == 1 and not back.exists()
