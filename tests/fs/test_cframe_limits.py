@@ -1,13 +1,16 @@
 """cframe where the system gives it little."""
 
+import errno
 import os
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
 from libdata import blob
+from libfault import Fault
 from libmount import CFRAME
-from libtree import cframe
+from libtree import cframe, small_disk
 
 DATA = blob(1, 2_500_001, "text")
 
@@ -48,3 +51,20 @@ def test_few_descriptors(work, most):
     got = subprocess.run([*limit, "verify", store], capture_output=True, timeout=120)
     assert got.stdout == f"{store}/15.b2frame: is not a Blosc2 frame\n".encode(), got
     assert got.returncode == 1 and not back.exists()
+
+
+def test_a_file_system_below_the_target(root, work):
+    """The sync of the target at the end does not reach it."""
+    plain, store, back = work / "plain", work / "store", work / "back"
+    (plain / "sub").mkdir(parents=True)
+    (plain / "sub/x").write_bytes(b"x")
+    cframe("compress", plain, store)
+    frame = store / "sub/x.b2frame"
+    back.mkdir()
+    with small_disk(back / "sub"):
+        program = SimpleNamespace(argv=[CFRAME, "extract", "-C", back, store])
+        fault = Fault(program, work / "fault")
+        fault.set(1, Fault.SYNC, errno.EIO)
+        got = subprocess.run(program.argv, stderr=-1, text=True)
+        assert (got.returncode, got.stderr) == (1, f"cframe: {frame}: Input/output error\n")
+        assert os.listdir(back / "sub") == []

@@ -260,5 +260,7 @@ void outputs_end_take(struct outputs *p, struct output *o, int rc)
 		hand_over(p, o);
 		return;
 	}
+	if (o->rc >= 0 && o->elsewhere)
+		o->rc = sync_draft(o->item.draft.fd, false);
 	give_name(p, o);
 }
