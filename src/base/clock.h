@@ -12,6 +12,11 @@ static inline uint64_t clock_ns(struct timespec t)
 	return (uint64_t)t.tv_sec * CLOCK_SECOND + (uint64_t)t.tv_nsec;
 }
 
+static inline struct timespec clock_timespec(uint64_t ns)
+{
+	return (struct timespec){(time_t)(ns / CLOCK_SECOND), (long)(ns % CLOCK_SECOND)};
+}
+
 static inline uint64_t clock_read(clockid_t clock)
 {
 	struct timespec t;

@@ -22,7 +22,7 @@ void waker_deinit(struct waker *w)
 
 bool waker_sleep(struct waker *w, uint64_t until)
 {
-	struct timespec t = {(time_t)(until / CLOCK_SECOND), (long)(until % CLOCK_SECOND)};
+	struct timespec t = clock_timespec(until);
 
 	pthread_mutex_lock(&w->lock);
 	while (!w->stopped && !w->woken && meter_now() < until) {

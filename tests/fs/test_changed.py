@@ -3,10 +3,12 @@ files that are open."""
 
 import contextlib
 import errno
+import io
 import mmap
 import os
 import shutil
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,20 @@ SMALL = "chunksize=64K,blocksize=16K,entry_timeout=0.2,attr_timeout=0.2"
 def shows(path, data):
     """True when the mount shows this under a name, by size and by content."""
     return path.stat().st_size == len(data) and path.read_bytes() == data
+
+
+def reads(fd, data):
+    """True when an open file shows this, whatever length it had before."""
+    os.fstat(fd)
+    return os.pread(fd, len(data), 0) == data
+
+
+def npy_bytes(array):
+    import numpy as np
+
+    out = io.BytesIO()
+    np.save(out, array)
+    return out.getvalue()
 
 
 @pytest.fixture
@@ -372,6 +388,26 @@ def test_a_sparse_frame_whose_directory_does_not_change(mount, blosc2, change, o
         assert path.stat().st_mtime_ns > past
     for entry in os.scandir(m.mnt):
         assert entry.stat().st_mtime_ns == (stored / "chunks.b2frame").stat().st_mtime_ns
+
+
+@pytest.mark.parametrize("locked", [False, True], ids=["unlocked", "locked"])
+def test_who_has_an_array_open_sees_its_new_items_and_shape(mount, blosc2, locked):
+    """As with other frames: what it was opened as is not there any more."""
+    import numpy as np
+
+    m = mount("entry_timeout=0.2,attr_timeout=0.2")
+    stored, path = str(m.backing / "a.b2nd"), m.mnt / "a.npy"
+    blosc2.asarray(np.arange(300_000.0).reshape(-1, 100), urlpath=stored)
+    with open(path, "rb", buffering=0) as f:
+        assert f.read(200_000) == path.read_bytes()[:200_000]
+        for rows in (3000, 3000, 5000, 2000, 2000):
+            other = blosc2.open(stored, mode="a", locking=locked)
+            other.resize((rows, 100))
+            other[:] = new = np.random.default_rng(rows).standard_normal((rows, 100))
+            del other
+            want = npy_bytes(new)
+            wait_until(partial(shows, path, want), SOON, "the new array by its name")
+            wait_until(partial(reads, f.fileno(), want), SOON, "the new array where it is open")
 
 
 @pytest.mark.parametrize("looks", [1, 4])

@@ -241,9 +241,10 @@ def many_columns(path, rows, columns):
 
 @pytest.mark.concurrent
 def test_an_array_that_takes_minutes(mount):
-    """For each request, of 262,144 columns of 1 MiB. Other files can be read meanwhile, and who
-    reads it can be killed, though no signal stops a read past the page cache."""
-    m = mount(start=False)
+    """For each request, of 262,144 columns of 1 MiB. Other files can be read meanwhile, this one be
+    changed by another program, and who reads it can be killed, though no signal stops a read past
+    the page cache."""
+    m = mount("entry_timeout=0,attr_timeout=0", start=False)
     many_columns(m.backing / "x.b2nd", 1 << 20, 1 << 18)
     m.start()
     (m.mnt / "other").write_bytes(b"other")
@@ -256,6 +257,9 @@ def test_an_array_that_takes_minutes(mount):
     for k in range(10):
         (m.mnt / f"new{k}").write_bytes(b"new")
         assert read_direct(m.mnt / "other", 4096) == b"other"
+        os.utime(m.backing / "x.b2nd", (k, k))
+        with open(m.mnt / "x.npy", "rb") as f:
+            assert os.fstat(f.fileno()).st_mtime == k
     assert all(p.poll() is None for p in readers)
     for p in readers:
         p.kill()

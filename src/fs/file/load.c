@@ -219,6 +219,18 @@ int file_load(struct file *f, const struct opening *o)
 	return inode_kind(f->inode) == NODE_SPARSE ? load_sparse(f) : load_contiguous(f, o);
 }
 
+/* Its shape may have changed. */
+static int reopen_npy(struct file *f)
+{
+	struct npy *v = mem_zalloc(sizeof *v);
+	int rc = v ? npy_init(v, f->frame) : -ENOMEM;
+
+	if (rc >= 0)
+		*f->npy = *v;
+	mem_free(v);
+	return rc;
+}
+
 int file_reopen(struct file *f)
 {
 	struct frame *old = f->frame;
@@ -226,6 +238,12 @@ int file_reopen(struct file *f)
 	f->inode->suspect = frame_suspect(old);
 	f->inode->latest = false;
 	TRY(open_contiguous(f, f->fd)); /* or the handles that have it read what is still there */
+	int rc = f->npy ? reopen_npy(f) : 0;
+	if (rc < 0) {
+		frame_close(f->frame);
+		f->frame = old;
+		return rc;
+	}
 	tell_torn(f);
 	frame_close(old);
 	touched_whole(&f->unsynced.touched);

@@ -28,7 +28,7 @@ static int look_again(struct file *f, const struct opening *o)
 {
 	TRY(file_look_sidecar(f));
 	int rc = file_reload_inode_locked(f, false);
-	return rc == -EAGAIN && o->unlocked ? 0 : rc;
+	return rc == -EBUSY || (rc == -EAGAIN && o->unlocked) ? 0 : rc;
 }
 
 /* May the file get one more user, who will write if `writable`? */

@@ -1,5 +1,6 @@
 #include "fs/file/share.h"
 
+#include "base/clock.h"
 #include "base/meter.h"
 #include "fs/file/load.h"
 #include "fs/inode/caps.h"
@@ -9,6 +10,7 @@
 
 #define SHARED_TRIES 3
 #define MISSED_MOST 64
+#define READS_END_NS 10000000
 
 static bool same_stamp(const struct inode *n, const struct stat *st)
 {
@@ -119,6 +121,21 @@ static int reopen_changed(struct file *f, const struct stat *st, enum sidecar_en
 	return rc < 0 ? rc : 1;
 }
 
+/*
+ * Takes the lock for a reload. -EBUSY: an array is being read, which may take minutes, and whoever
+ * looks at the file would wait as well. Most reads are over by the time that this waits for.
+ */
+static int lock_to_reload(struct file *f)
+{
+	struct timespec end = clock_timespec(clock_read(CLOCK_REALTIME) + READS_END_NS);
+
+	if (!f->npy) {
+		pthread_rwlock_wrlock(&f->lock);
+		return 0;
+	}
+	return pthread_rwlock_timedwrlock(&f->lock, &end) == 0 ? 0 : -EBUSY;
+}
+
 /* The gate is held, so no data of ours is in flight. */
 static int reload_gated(struct file *f, bool sure)
 {
@@ -129,12 +146,15 @@ static int reload_gated(struct file *f, bool sure)
 
 	TRY(sidecar_enter_soon(&f->sidecar, &how, &changed));
 	int rc = stat_fd(f->fd, &st);
-	pthread_rwlock_wrlock(&f->lock);
-	uint64_t old = frame_size(f->frame);
+	if (lock_to_reload(f) < 0) {
+		sidecar_leave(&f->sidecar, how);
+		return -EBUSY;
+	}
+	uint64_t old = file_size_locked(f);
 	bool told = sure || changed || f->lost;
 	if (rc >= 0 && was_changed(f, &st, told) && (f->lost || !file_changed_locked(f)))
 		rc = reopen_changed(f, &st, how);
-	uint64_t size = frame_size(f->frame);
+	uint64_t size = file_size_locked(f);
 	pthread_rwlock_unlock(&f->lock);
 	sidecar_leave(&f->sidecar, how);
 	if (rc > 0) {
@@ -147,7 +167,7 @@ static int reload_gated(struct file *f, bool sure)
 int file_reload_inode_locked(struct file *f, bool sure)
 {
 	/* Whoever commits has the gate: then the change is our own. */
-	if (inode_kind(f->inode) != NODE_FRAME || pthread_rwlock_trywrlock(&f->gate) != 0)
+	if (inode_kind(f->inode) == NODE_SPARSE || pthread_rwlock_trywrlock(&f->gate) != 0)
 		return 0;
 	int rc = reload_gated(f, sure);
 	pthread_rwlock_unlock(&f->gate);

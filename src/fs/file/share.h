@@ -48,7 +48,8 @@ NODISCARD int file_look_sidecar(struct file *f);
 /*
  * Reads a file anew that another program has changed, unless it has changes of ours. 1: it was read
  * anew, and the kernel is being told. `sure`: it has changed for certain, by its sidecar; else its
- * attributes are compared. -EAGAIN: another program has the lock. Under n->lock.
+ * attributes are compared. -EAGAIN: another program has the lock. -EBUSY: it is an array that is
+ * being read; a later look may succeed. Under n->lock.
  */
 NODISCARD int file_reload_inode_locked(struct file *f, bool sure);
 

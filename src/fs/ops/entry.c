@@ -64,13 +64,13 @@ static void show_attr(const struct fs *fs, struct inode *n, const struct probed 
 
 /*
  * Reads an open frame anew if another program has changed it. True: it has, also where reading it
- * failed. Under n->lock.
+ * failed, or has to wait (file_reload_inode_locked). Under n->lock.
  */
 static bool reload_if_foreign(struct inode *n, const struct stat *st)
 {
 	if (!file_is_foreign(n, st))
 		return false;
-	if (inode_kind(n) != NODE_FRAME)
+	if (inode_kind(n) == NODE_SPARSE)
 		return true;
 	if (file_look_sidecar(n->file) < 0)
 		return false; /* nor is it known: at the next look */
