@@ -404,6 +404,26 @@ def test_a_full_disk(mount, root):
         assert os.listdir(plain) == ["small"]
 
 
+def test_a_full_disk_and_a_torn_frame(mount, root):
+    """What is tried twice is told once."""
+    m = mount()
+    for part in (os.urandom(4 << 20), b"more"):
+        with open(m.mnt / "x", "ab") as f:
+            f.write(part)
+        m.unmount()
+        m.start()
+    m.unmount()
+    with open(m.stored("x"), "r+b") as f:
+        f.seek(-18, os.SEEK_END)
+        f.write(bytes(18))
+    plain = m.work / "plain"
+    with small_disk(plain):
+        assert extract("-C", plain, m.backing, code=1) == (
+            f"cframe: {m.stored('x')}: its newest state is torn; the one before is taken\n"
+            f"cframe: {plain}/x: No space left on device\n"
+        )
+
+
 def test_what_the_disk_has_not_taken_is_told(tmp_path):
     """The frames may be removed when it ends."""
     store, plain = tmp_path / "store", tmp_path / "plain"

@@ -21,6 +21,11 @@ struct extract {
 	struct outputs *outputs;
 	struct pool *pool; /* its workers fill the drafts */
 	struct last_listing last;
+	/*
+	 * Held by who fills a draft; for writing by who is alone, which is a file that has found
+	 * the disk full: what a larger one has filled, which is dropped then, may be enough for it.
+	 */
+	pthread_rwlock_t filling;
 	bool verbose;
 	bool later; /* this is not the first path */
 };
@@ -31,6 +36,7 @@ struct job {
 	struct extract *x;
 	struct output *out;
 	int in;
+	struct frame *frame; /* NULL: the file is copied as it is */
 };
 
 static int open_frame(int fd, enum node_kind kind, struct frame **f)
@@ -42,21 +48,6 @@ static int open_frame(int fd, enum node_kind kind, struct frame **f)
 	}
 	int own = dup(fd);
 	return own < 0 ? -errno : frame_open_sparse_take(f, own);
-}
-
-static int unpack(struct pool *pool, const struct item *i, int in)
-{
-	struct frame *f;
-	if (i->kind == NODE_PLAIN)
-		return unpack_plain(in, i->draft.fd);
-	if (i->kind == NODE_FRAME && i->st.st_size == 0)
-		return 0;
-	TRY(open_frame(in, i->kind, &f));
-	if (frame_went_back(f))
-		tool_say("%s: its newest state is torn; the one before is taken", i->from);
-	int rc = unpack_frame(f, i->kind == NODE_ARRAY, pool, i->draft.fd);
-	frame_close(f);
-	return rc;
 }
 
 static bool is_current(struct listing *l, const struct entry *e, const struct item *i,
@@ -77,44 +68,64 @@ static struct stat shown_attributes(const struct entry *e)
 	return st;
 }
 
-/* The attributes of the source are compared with those that the walk has seen. */
-static int fill_draft(struct extract *x, struct item *i, int in)
+static int open_source(struct job *j)
 {
-	struct stat now;
+	const struct item *i = &j->out->item;
+
+	if (i->kind == NODE_PLAIN || (i->kind == NODE_FRAME && i->st.st_size == 0))
+		return 0;
+	TRY(open_frame(j->in, i->kind, &j->frame));
+	if (frame_went_back(j->frame))
+		tool_say("%s: its newest state is torn; the one before is taken", i->from);
+	return 0;
+}
+
+static int unpack(struct job *j)
+{
+	const struct item *i = &j->out->item;
+
 	err_clear();
-	int rc = unpack(x->pool, i, in);
-	bool known = fstat(in, &now) == 0;
+	if (j->frame)
+		return unpack_frame(j->frame, i->kind == NODE_ARRAY, j->x->pool, i->draft.fd);
+	return unpack_plain(j->in, i->draft.fd);
+}
+
+/* The attributes of the source are compared with those that the walk has seen. */
+static int finish_draft(struct job *j, int rc)
+{
+	struct item *i = &j->out->item;
+	struct stat now;
+
+	bool known = fstat(j->in, &now) == 0;
 	if (known && i->kind == NODE_SPARSE)
-		frame_stat_sparse(in, &now);
+		frame_stat_sparse(j->in, &now);
 	if (!known || !stat_is_same(&now, &i->st))
 		rc = -ESTALE;
 	if (rc >= 0 && i->kind != NODE_SPARSE) /* whose own are those of a directory */
-		extras_load(&i->extras, in);
+		extras_load(&i->extras, j->in);
 	return rc;
 }
 
-/*
- * Held by who fills a draft; by who is alone, for writing. A file that finds the disk full is tried
- * once more alone: what a larger one has filled, which is dropped then, may be enough for it.
- */
-static pthread_rwlock_t filling = PTHREAD_RWLOCK_INITIALIZER;
-
+/* A file that finds the disk full is tried once more: see extract.filling. */
 static void fill(struct pool_job *job)
 {
 	struct job *j = (struct job *)job;
 	struct extract *x = j->x;
-	struct item *i = &j->out->item;
 
-	pthread_rwlock_rdlock(&filling);
-	int rc = fill_draft(x, i, j->in);
-	if ((rc == -ENOSPC || rc == -EDQUOT) && ftruncate(i->draft.fd, 0) == 0) {
-		pthread_rwlock_unlock(&filling);
-		pthread_rwlock_wrlock(&filling);
-		rc = fill_draft(x, i, j->in);
+	pthread_rwlock_rdlock(&x->filling);
+	int rc = open_source(j);
+	if (rc >= 0)
+		rc = unpack(j);
+	if ((rc == -ENOSPC || rc == -EDQUOT) && ftruncate(j->out->item.draft.fd, 0) == 0) {
+		pthread_rwlock_unlock(&x->filling);
+		pthread_rwlock_wrlock(&x->filling);
+		rc = unpack(j);
 	}
+	rc = finish_draft(j, rc);
+	frame_close(j->frame);
 	close(j->in);
 	outputs_end_take(x->outputs, j->out, rc);
-	pthread_rwlock_unlock(&filling);
+	pthread_rwlock_unlock(&x->filling);
 	mem_free(j);
 	stage_trim();
 }
@@ -132,7 +143,7 @@ static int submit(struct extract *x, struct item *i, int in)
 		mem_free(j);
 		return rc;
 	}
-	*j = (struct job){{.run = fill}, x, out, in};
+	*j = (struct job){{.run = fill}, x, out, in, NULL};
 	outputs_begin(x->outputs, out);
 	pool_submit(x->pool, &j->job, POOL_LATER);
 	return 0;
@@ -149,20 +160,17 @@ static int begin(struct extract *x, struct listing *l, const struct entry *e, st
 	return rc;
 }
 
-static void tell(const struct output *o)
+static void print_made(const struct item *i)
 {
-	tool_print_path(o->item.to);
-	putchar('\n');
-}
-
-static void finish(struct extract *x, struct item *i)
-{
-	if (!item_finish(&x->walk, i) || !x->verbose)
-		return;
 	flockfile(stdout); /* one line, whoever else prints */
 	tool_print_path(i->to);
 	putchar('\n');
 	funlockfile(stdout);
+}
+
+static void tell(const struct output *o)
+{
+	print_made(&o->item);
 }
 
 /* Links and nodes are made here and now, as they take no time. */
@@ -180,8 +188,8 @@ static void make(struct walk *w, struct listing *l, const struct entry *e, struc
 		rc = begin(x, l, e, i);
 	if (rc < 0)
 		item_say_rc(w, i, rc);
-	else if (done)
-		finish(x, i);
+	else if (done && item_finish(w, i) && x->verbose)
+		print_made(i);
 }
 
 /* Waits for what must be there before the item is looked at. */
@@ -314,11 +322,13 @@ int extract_main(int argc, char **argv)
 	}
 	if (argc == optind)
 		return tool_usage(argv[0]);
+	pthread_rwlock_init(&x.filling, NULL);
 	t.alone = argc - optind == 1;
 	int code = run(&x, where, t, argv + optind);
 	workbenches_close(x.pool);
 	outputs_close(x.outputs);
 	walk_deinit(&x.walk);
 	listing_free(&x.last.l);
+	pthread_rwlock_destroy(&x.filling);
 	return code;
 }

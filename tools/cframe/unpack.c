@@ -30,6 +30,7 @@ struct unpack {
 	const struct npy *npy; /* NULL: its bytes as they are */
 	struct band band;
 	int out;
+	atomic_uint_least64_t done; /* decoded bytes */
 };
 
 static int place_run(struct unpack *u, uint64_t at, struct view v)
@@ -67,8 +68,11 @@ static int unpack_chunk(void *arg, uint32_t n)
 	struct pieces p = {.f = u->f, .s = bench->s, .b = bench->b, .take = place, .arg = u};
 	int rc = pieces_of_chunk(&p, n);
 	bench->b = p.b;
-	if (rc == 0)
-		progress_bytes(frame_chunk_span(u->f, n).len, 0);
+	uint32_t len = frame_chunk_span(u->f, n).len;
+	if (rc == 0) {
+		progress_bytes(len, 0);
+		u->done += len;
+	}
 	return rc;
 }
 
@@ -148,11 +152,13 @@ int unpack_frame(struct frame *f, bool array, struct pool *pool, int out)
 	if (rc >= 0)
 		rc = unpack(&u, array ? npy->size : frame_size(f));
 	mem_free(npy);
+	if (rc < 0)
+		progress_bytes(0 - u.done, 0); /* perhaps it is tried once more */
 	return rc;
 }
 
 /* Bytes [at, end) of a file. */
-static int copy(int in, int out, uint64_t at, uint64_t end)
+static int copy(int in, int out, uint64_t at, uint64_t end, uint64_t *done)
 {
 	struct buf b = {0};
 	int rc = buf_reserve_fresh(&b, PIECE);
@@ -162,13 +168,14 @@ static int copy(int in, int out, uint64_t at, uint64_t end)
 		if (rc == 0)
 			rc = fd_pwrite(out, at, span_view(part));
 		progress_bytes(part.n, 0);
+		*done += part.n;
 		at += part.n;
 	}
 	buf_free(&b);
 	return rc;
 }
 
-int unpack_plain(int in, int out)
+static int copy_data(int in, int out, uint64_t *done)
 {
 	struct stat st;
 	off_t at = 0;
@@ -181,8 +188,17 @@ int unpack_plain(int in, int out)
 			return -errno;
 		if (end > st.st_size)
 			end = st.st_size;
-		TRY(copy(in, out, (uint64_t)at, (uint64_t)end));
+		TRY(copy(in, out, (uint64_t)at, (uint64_t)end, done));
 		at = end;
 	}
 	return at < 0 && errno != ENXIO ? -errno : 0;
+}
+
+int unpack_plain(int in, int out)
+{
+	uint64_t done = 0;
+	int rc = copy_data(in, out, &done);
+	if (rc < 0)
+		progress_bytes(0 - done, 0);
+	return rc;
 }
