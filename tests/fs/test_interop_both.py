@@ -210,3 +210,54 @@ def test_items_that_a_tail_hides_are_known_when_it_is_opened_again(
     assert {item for item, size, _ in heads if size} == {1, 4} or filter == F.DELTA
     assert [size for item, size, _ in heads if item == 1 and size and size % 4 == 0] == []
     reference.check(m.stored("f"), bytes(expect), 1)
+
+
+def test_a_header_of_bytes_stays_one(mount, reference):
+    """A frame whose item size is 1 and whose shuffle has one of its own: chunks that are written
+    here are of bytes, too, or slices that cut an item are refused."""
+    m = mount("tune=off", start=False)
+    chunk, expect = 2048, bytearray(blob(1, 20_480, "floats"))
+    schunk = blosc2.SChunk(
+        chunksize=chunk,
+        urlpath=str(m.stored("f")),
+        mode="w",
+        cparams={
+            "typesize": 1,
+            "blocksize": 1024,
+            "filters": [F.SHUFFLE] + [F.NOFILTER] * 5,
+            "filters_meta": [4] + [0] * 5,
+        },
+    )
+    for at in range(0, len(expect), chunk):
+        schunk.append_data(bytes(expect[at : at + chunk]))
+    del schunk
+    m.start()
+    with open(m.mnt / "f", "r+b") as f:
+        put(expect, 3 * chunk, blob(2, 2 * chunk, "floats"))
+        os.pwrite(f.fileno(), expect[3 * chunk : 5 * chunk], 3 * chunk)
+    m.unmount()
+    schunk = libblosc.open_frame(m.stored("f"))
+    assert {item for item, size, _ in libblosc.chunk_heads(schunk) if size} == {1}
+    reference.check(m.stored("f"), bytes(expect), 1)
+
+
+def posix_extend(path, size):
+    with open(path, "r+b") as f:
+        os.posix_fallocate(f.fileno(), 0, size)
+
+
+@pytest.mark.parametrize("longer", [os.truncate, posix_extend])
+def test_an_empty_frame_that_gets_longer_first(mount, reference, longer):
+    """It follows the options of the mount from then on, and its header has to say so."""
+    m = mount("codec=lz4,filter=bitshuffle,typesize=2", start=False)
+    blosc2.SChunk(
+        chunksize=131_072, urlpath=str(m.stored("f")), mode="w", cparams={"typesize": 128}
+    )
+    m.start()
+    longer(m.mnt / "f", 1590)
+    expect = blob(1, 1590, "floats")
+    with open(m.mnt / "f", "r+b") as f:
+        f.write(expect)
+    m.unmount()
+    assert libblosc.open_frame(m.stored("f")).typesize == 2
+    reference.check(m.stored("f"), expect, 1)

@@ -88,6 +88,7 @@ void policy_follow(struct policy *p, const struct settings *s, struct frame *f)
 		p->items = 0; /* until the first choice */
 	if (!empty && p->items > 1 && frame_is_ours(f))
 		frame_expect_items(f, p->items);
+	p->in_bytes = !empty && frame_chunk_item(f) == 1;
 }
 
 static bool add_filter(struct pipeline *out, int *n, uint8_t filter, uint8_t meta)
@@ -137,9 +138,10 @@ static void set_odd_blocks(const struct policy *p, struct pipeline *out, size_t 
 	out->blocksize = p->items > 1 && block % p->items == 0 ? block - 1 : block;
 }
 
-static bool whole_items(uint32_t items, uint64_t size, uint32_t chunk_size)
+/* May chunks of whole items stand in a file of this size? */
+static bool whole_items(const struct policy *p, uint32_t items, uint64_t size, uint32_t chunk_size)
 {
-	return size % items == 0 && chunk_size % items == 0;
+	return !p->in_bytes && size % items == 0 && chunk_size % items == 0;
 }
 
 /* The form of the pipeline that this chunk may have. */
@@ -149,7 +151,7 @@ static void fit(const struct policy *p, const struct policy_chunk *c, struct pip
 
 	*out = *want;
 	if (want->typesize > 1 && want->typesize == p->items &&
-	    whole_items(p->items, c->file_size, c->chunk_size))
+	    whole_items(p, p->items, c->file_size, c->chunk_size))
 		return;
 	if (want->typesize > 1 && !bytewise(want, out)) {
 		*out = *want;
@@ -271,7 +273,7 @@ bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted)
 	*adopted = may_adopt(p, g);
 	uint32_t items = *adopted ? g->origin->items : p->items;
 	bool fits = g->typesize > 1 ? g->typesize == items &&
-					      whole_items(items, g->file_size, g->chunk_size)
+					      whole_items(p, items, g->file_size, g->chunk_size)
 				    : items == 1 || (items && g->blocksize % items);
 	*adopted &= fits;
 	if (*adopted) {
@@ -306,7 +308,7 @@ bool policy_first_choice(struct policy *p, struct pipeline *out)
 bool policy_wants_bytewise(struct policy *p, uint64_t size, uint32_t chunk_size)
 {
 	pthread_mutex_lock(&p->lock);
-	bool wants = p->items > 1 && !whole_items(p->items, size, chunk_size);
+	bool wants = p->items > 1 && !whole_items(p, p->items, size, chunk_size);
 	pthread_mutex_unlock(&p->lock);
 	return wants;
 }

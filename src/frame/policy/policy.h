@@ -42,6 +42,7 @@ struct policy {
 	pthread_mutex_t lock; /* for what follows, except in policy_follow */
 	/* item size of the chunks whose typesize is not 1; 1: there are none; 0: not known yet */
 	uint32_t items;
+	bool in_bytes; /* the header's type_size is 1 to stay: so no chunk has another, either */
 	struct pipeline pipeline; /* of the chunks to come; its typesize is the item size */
 	bool chosen;          /* `pipeline` was chosen by looking at data, as in `report` */
 	bool first;           /* ... for an empty file, whose header does not name it yet */

@@ -50,6 +50,13 @@ static int leave(struct file *f, int rc)
 	return leave_stored(f, SIDECAR_NONE, rc);
 }
 
+static int resize(struct file *f, uint64_t size)
+{
+	if (size && frame_size(f->frame) == 0)
+		file_adopt_pipeline(f);
+	return size > frame_max_size(f->frame) ? -EFBIG : file_resize_locked(f, size);
+}
+
 /*
  * The last chunk comes into memory when its length changes. Where nothing that waits can be stored
  * this goes on all the same: it may be what makes room.
@@ -62,7 +69,7 @@ int file_truncate(struct file *f, uint64_t size)
 	bool entered = most && budget_enter(f->fs->budget, most, 0, f) >= 0;
 	int rc = enter(f);
 	if (rc >= 0)
-		rc = size > frame_max_size(f->frame) ? -EFBIG : file_resize_locked(f, size);
+		rc = resize(f, size);
 	if (rc >= 0)
 		arrivals_release(&f->arrivals, size, UINT64_MAX);
 	rc = leave(f, rc);
@@ -73,9 +80,7 @@ int file_truncate(struct file *f, uint64_t size)
 
 static int extend(struct file *f, uint64_t size)
 {
-	if (size > frame_max_size(f->frame))
-		return -EFBIG;
-	return size > frame_size(f->frame) ? file_resize_locked(f, size) : 0;
+	return size > frame_size(f->frame) ? resize(f, size) : 0;
 }
 
 int file_extend(struct file *f, uint64_t size)

@@ -131,8 +131,8 @@ void file_load_wish(struct file *f);
 void file_look_wish(struct file *f);
 
 /*
- * Sets chunk size and pipeline of an empty file by the present options. Called when the first bytes
- * arrive, with the lock held for writing.
+ * Sets chunk size and pipeline of an empty file by the present options. Called before it gets its
+ * first bytes, or gets longer, with the lock held for writing.
  */
 void file_adopt_pipeline(struct file *f);
 
