@@ -392,6 +392,28 @@ def test_a_signal_leaves_nothing_unfinished(tmp_path, slow, sig):
     assert os.listdir(plain) == []
 
 
+def test_a_signal_in_the_middle_of_many_files(work, root):
+    """The workers find their files gone, and say nothing of it."""
+    disk = work / "disk"
+    with small_disk(disk, "256M"):  # a fast one, on which much happens meanwhile
+        (disk / "made").mkdir()
+        for name in range(3000):
+            (disk / f"made/{name}").write_bytes(b"data" * 1000)
+        cframe("compress", disk / "made", disk / "store")
+        for n in range(20):
+            plain = disk / f"{n}"
+            program = subprocess.Popen(
+                [CFRAME, "extract", "-C", plain, disk / "store"],
+                stderr=-1,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            )
+            while not (plain / f"{1200 + 30 * n}").exists():
+                assert program.poll() is None
+            program.send_signal(signal.SIGINT)
+            assert (program.communicate()[1], program.returncode) == (b"", -signal.SIGINT)
+            assert not [name for name in os.listdir(plain) if name.startswith(".cframe")]
+
+
 def test_a_full_disk(mount, root):
     m = mount()
     (m.mnt / "large").write_bytes(os.urandom(4 << 20))

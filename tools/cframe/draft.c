@@ -26,12 +26,22 @@ static struct live {
 	char name[sizeof ((struct draft *)NULL)->name];
 } live[DRAFTS_MAX];
 
+static atomic_bool ending; /* a signal removes the drafts */
+
 static void remove_live(int signal)
 {
+	atomic_store(&ending, true);
 	for (size_t i = 0; i < DRAFTS_MAX; i++)
 		if (atomic_load(&live[i].used))
 			(void)unlinkat(live[i].dir, live[i].name, 0);
 	(void)raise(signal); /* whose default comes when this returns */
+}
+
+/* Another thread finds its draft gone: nobody wants to hear of that. */
+static void wait_for_end(void)
+{
+	while (atomic_load(&ending))
+		(void)pause();
 }
 
 void draft_end_with_signals(void)
@@ -296,9 +306,11 @@ int draft_finish(struct draft *d, const struct stat *st, struct extras *x, const
 		rc = give_name(d, replace, name);
 	if (locked >= 0)
 		close(locked);
-	if (rc < 0)
+	if (rc < 0) {
+		wait_for_end();
 		draft_drop(d);
-	else
+	} else {
 		atomic_store(&d->live->used, false);
+	}
 	return rc;
 }
