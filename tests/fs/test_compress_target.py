@@ -199,6 +199,19 @@ def test_a_file_that_is_a_second_younger(tmp_path):
         assert (extracted(made, tmp_path / f"back of {stamp}") / "x").read_bytes() == content
 
 
+def test_a_target_named_like_a_frame(tmp_path):
+    """Who expects a file of that name gets no directory; who has such a directory can use it."""
+    plain, frame = tmp_path / "x", tmp_path / "x.b2frame"
+    plain.write_bytes(DATA)
+    assert compress(plain, frame, code=1) == (
+        f"cframe: {frame}: is the name of a frame; the last word is the directory for frames\n"
+    )
+    assert os.listdir(tmp_path) == ["x"]
+    frame.mkdir()
+    compress(plain, frame)
+    assert os.listdir(frame) == ["x.b2frame"]
+
+
 def test_into_itself(full):
     said = compress(full, full, code=1)
     assert said == f"cframe: {full}: is where the files would go; name another directory\n"

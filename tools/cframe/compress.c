@@ -276,8 +276,22 @@ static void tell(const struct output *o)
 	       bytes ? 100 * (double)stored / (double)bytes : 100);
 }
 
+/* True: somebody expects one file to become this one. */
+static bool is_named_as_frame(const char *where)
+{
+	const char *slash = strrchr(where, '/');
+	size_t stem;
+	enum suffix suffix = suffix_of(slash ? slash + 1 : where, &stem);
+	return (suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY) && access(where, F_OK) < 0;
+}
+
 static int run(struct compress *c, char **source, const char *where)
 {
+	if (is_named_as_frame(where)) {
+		tool_say("%s: is the name of a frame; the last word is the directory for frames",
+			 where);
+		return 1;
+	}
 	int rc = walk_init(&c->walk, &ops, where,
 			   (struct target){.force = c->force,
 					   .update = c->update,

@@ -25,7 +25,7 @@ static const struct subcommand subcommands[] = {
 	{"cat", "FILE", "the decoded bytes of a frame, or of a chunk, to standard output", cat_main,
 	 NULL},
 	{"compress", "[OPTIONS] SOURCE... TARGET",
-	 "makes frames of files, or of all in a directory, as a mount would",
+	 "makes a directory of frames, of files or of all in a directory",
 	 compress_main,
 	 "  -u, --update           replace what is older than its source\n"
 	 "  -f, --force            replace what is there\n"
