@@ -362,6 +362,42 @@ def test_verify_holds_no_large_chunk(work):
     assert rss - least < (32 << 10) * SLOWNESS, "KiB"
 
 
+def write_long_head(path, chunks):
+    """Chunks at one place, of ten million blocks; not by way of this process's memory."""
+    import numpy as np
+
+    block, n = 32, 10_000_000
+    one = zeros_chunk(block, 1)[:32]
+    first = len(one) + 4 * n
+    one = one[:4] + struct.pack("<III", n * block, block, first + 4 * n) + one[16:]
+    index = plain_index(*([0] * chunks))
+    length = 97 + first + 4 * n + len(index) + len(trailer())
+    around = frame(chunks * n * block, n * block, index, cbytes=first + 4 * n, frame_len=length)
+    with open(path, "wb") as f:
+        f.write(around[:97] + one)
+        np.arange(first, first + 4 * n, 4, dtype="<u4").tofile(f)
+        f.seek(4 * n, os.SEEK_CUR)
+        f.write(around[97:])
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+@pytest.mark.release
+@pytest.mark.parametrize("command", [["verify"], ["extract", "-f"]], ids=lambda words: words[0])
+def test_one_long_head_at_a_time(work, command):
+    """Whatever the number of threads that share the chunks."""
+    used = []
+    for chunks in (1, 3):
+        write_long_head(work / "f.b2frame", chunks)
+        # a fork that is no vfork: else the most that this process has used is counted
+        argv = [CFRAME, *command, work / "f.b2frame"]
+        proc = subprocess.Popen(argv, cwd=work, preexec_fn=lambda: None)
+        _, status, usage = os.wait4(proc.pid, 0)
+        proc.returncode = os.waitstatus_to_exitcode(status)
+        assert proc.returncode == 0
+        used.append(usage.ru_maxrss)
+    assert used[1] - used[0] < (32 << 10), "KiB"
+
+
 def test_verify_holds_few_of_many_lines(work):
     """Two million chunks, all of them at one place, where there is none."""
     n = 2_000_000

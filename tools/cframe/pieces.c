@@ -4,8 +4,21 @@
 
 #include <pthread.h>
 
-/* Held by who decodes a block that is larger than a piece: several at a time may need GBs. */
+/*
+ * Held by who decodes a block that is larger than a piece, or a chunk whose head is: several at a
+ * time may need GBs.
+ */
 static pthread_mutex_t large = PTHREAD_MUTEX_INITIALIZER;
+
+#define HEAD_MOST (16u << 20) /* memory of other heads: that of 800,000 blocks */
+
+/* Gives back what took that memory, and the lock. */
+static void end_large(struct pieces *p)
+{
+	buf_free(&p->b);
+	stage_trim();
+	pthread_mutex_unlock(&large);
+}
 
 /* A chunk that needs no decoder, however large its blocks are. */
 static int take_within(struct pieces *p, struct frame_chunk from)
@@ -28,7 +41,8 @@ static int take_run(struct pieces *p, struct frame_chunk from, struct run run)
 		       view_of(p->b.p, len));
 }
 
-static int take_blocks(struct pieces *p, struct frame_chunk from)
+/* `alone`: the lock is held. */
+static int take_blocks(struct pieces *p, struct frame_chunk from, bool alone)
 {
 	const struct chunk *c = from.c;
 	/* A checksum of the whole chunk is looked at only by those who read all of it at once. */
@@ -36,15 +50,13 @@ static int take_blocks(struct pieces *p, struct frame_chunk from)
 		TRY(frame_check_chunk(from));
 	for (struct run run = {0, 0}; run.first + run.n < c->nblocks;) {
 		run = chunk_run_of(c, run.first + run.n, PIECE);
-		if (chunk_run_bytes(c, run) <= PIECE) {
+		if (alone || chunk_run_bytes(c, run) <= PIECE) {
 			TRY(take_run(p, from, run));
 			continue;
 		}
 		pthread_mutex_lock(&large);
 		int rc = take_run(p, from, run);
-		buf_free(&p->b);
-		stage_trim();
-		pthread_mutex_unlock(&large);
+		end_large(p);
 		TRY(rc);
 	}
 	return 0;
@@ -55,11 +67,21 @@ int pieces_of_chunk(struct pieces *p, uint32_t n)
 	struct chunk c = {0};
 	struct frame_chunk from = {p->f, n, &c};
 
+	uint64_t most = scratch_bound(p->s, HEAD_MOST);
 	int rc = frame_load_chunk(p->f, n, p->s, &c);
+	scratch_bound(p->s, most);
+	bool alone = rc == -E2BIG;
+	if (alone) {
+		pthread_mutex_lock(&large);
+		rc = frame_load_chunk(p->f, n, p->s, &c);
+	}
 	if (rc == 0 && !c.nbytes)
 		rc = frame_check_chunk(from);
 	else if (rc == 0)
-		rc = frame_can_read_within(from) ? take_within(p, from) : take_blocks(p, from);
+		rc = frame_can_read_within(from) ? take_within(p, from)
+						 : take_blocks(p, from, alone);
 	chunk_deinit(&c);
+	if (alone)
+		end_large(p);
 	return rc;
 }
