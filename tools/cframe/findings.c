@@ -44,11 +44,27 @@ static struct finding *finding_new(uint32_t at, const char *line)
 	return new;
 }
 
+/* Makes room for a line about chunk `at`. False: there are enough that come before it. */
+static bool make_room(struct findings *f, uint32_t at)
+{
+	size_t n;
+	struct finding **list = all(f, &n);
+
+	if (n < MOST || at == FINDING_OF_ALL)
+		return true;
+	if (list[n - 1]->at <= at)
+		return false;
+	mem_free(list[n - 1]);
+	f->list.n -= sizeof list[0];
+	f->more++;
+	return true;
+}
+
 /* They come almost in order. */
 static bool insert(struct findings *f, uint32_t at, const char *line)
 {
 	size_t i, n;
-	struct finding *new = f->list.n / sizeof new < MOST ? finding_new(at, line) : NULL;
+	struct finding *new = make_room(f, at) ? finding_new(at, line) : NULL;
 
 	if (!new || buf_append(&f->list, view_of(&new, sizeof new)) < 0) {
 		mem_free(new);
@@ -64,7 +80,8 @@ static bool insert(struct findings *f, uint32_t at, const char *line)
 void findings_add(struct findings *f, uint32_t at, const char *line)
 {
 	pthread_mutex_lock(&f->lock);
-	f->more += !insert(f, at, line);
+	if (!insert(f, at, line))
+		f->more++;
 	pthread_mutex_unlock(&f->lock);
 }
 

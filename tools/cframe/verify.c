@@ -30,11 +30,12 @@
  */
 struct verify {
 	struct pool *pool;
-	pthread_mutex_t lock;       /* for job.done             */
-	pthread_cond_t done;        /* a job is                 */
-	struct job *first, **last;  /* in the order of the walk */
-	unsigned jobs, jobs_max;
-	unsigned bad, frames; /* that were found in all   */
+	pthread_mutex_t lock;      /* for job.done                  */
+	pthread_cond_t done;       /* a job is                      */
+	struct job *first, **last; /* in the order of the walk      */
+	unsigned jobs, jobs_max;   /* in that list                  */
+	unsigned frames;           /* that this walk has found      */
+	unsigned bad;              /* frames and others with a line */
 };
 
 /* A frame, or something else that is reported in its turn. */
@@ -42,10 +43,10 @@ struct job {
 	struct pool_job job; /* must be first: `run` finds the rest by it */
 	struct verify *v;
 	struct job *next;
-	int dir;        /* where its path begins; AT_FDCWD: the path needs none */
+	int dir; /* owned: where `path` begins; AT_FDCWD: it needs none */
 	char *path;
-	char *name;     /* what it is called in reports                         */
-	bool in_tree;   /* nobody has named it: it may go                       */
+	char *name;   /* what it is called in reports   */
+	bool in_tree; /* nobody has named it: it may go */
 	struct findings found;
 	bool vanished;
 	bool done; /* under v->lock; then no thread has it any more */
