@@ -42,6 +42,9 @@ uint64_t commit_next_seq(const struct frame *f);
  */
 uint32_t commit_type_size(const struct frame *f, const struct index *ix, uint64_t nbytes);
 
+/* Enters the root into the header in memory, and what else depends on its item size. */
+void commit_enter_root(struct frame *f, const struct header_root *root);
+
 /* frame_front.c: makes the empty root the current one. */
 NODISCARD int front_commit(struct frame *f, enum durability how);
 

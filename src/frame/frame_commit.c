@@ -27,6 +27,7 @@
 #include "frame/commit_impl.h"
 
 #include "base/clock.h"
+#include "codec/filter.h"
 #include "frame/meters.h"
 #include "frame/range.h"
 
@@ -64,6 +65,28 @@ uint32_t commit_type_size(const struct frame *f, const struct index *ix, uint64_
 uint32_t frame_chunk_item(const struct frame *f)
 {
 	return f->type_size;
+}
+
+/*
+ * Delta has no form of single bytes, so that chunks have items although the header says 1. The
+ * library makes holes of what the header says, with buffers that are too small for such chunks, and
+ * keeps those where both have blocks of one size (policy.h). So the header has another one then.
+ */
+static void enter_block_size(struct frame *f, bool hidden)
+{
+	uint32_t block = f->info.block_size, whole = block - block % f->type_size;
+	uint32_t other = whole < f->info.chunk_size ? whole + 1 : whole - 1;
+	if (whole && memchr(f->info.pipeline.filter, FILTER_DELTA, FILTER_SLOTS))
+		header_set_block_size(f->head.p, hidden ? other : whole);
+}
+
+void commit_enter_root(struct frame *f, const struct header_root *root)
+{
+	bool hidden = root->type_size < f->type_size;
+	header_set_root(f->head.p, root);
+	enter_block_size(f, hidden);
+	if (hidden) /* else nobody would know which items the chunks have */
+		header_note_item(f->head.p, f->type_size);
 }
 
 void frame_expect_items(struct frame *f, uint32_t size)
@@ -222,9 +245,7 @@ static int place(struct frame *f, struct draft *d)
 		.type_size = commit_type_size(f, d->has.ix, d->has.nbytes),
 		.chunk_size = f->info.chunk_size,
 	};
-	header_set_root(f->head.p, &d->root);
-	if (d->root.type_size < f->type_size) /* else nobody would know which its chunks have */
-		header_note_item(f->head.p, f->type_size);
+	commit_enter_root(f, &d->root);
 	header_set_vlmeta(f->head.p, f->notes || f->vlmeta.n);
 	return 0;
 }

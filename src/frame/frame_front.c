@@ -241,7 +241,7 @@ int front_commit(struct frame *f, enum durability how)
 		.type_size = commit_type_size(f, &f->index, 0),
 		.chunk_size = f->info.chunk_size,
 	};
-	header_set_root(f->head.p, &root);
+	commit_enter_root(f, &root);
 	header_set_vlmeta(f->head.p, f->vlmeta.n);
 	TRY(commit_header(f, &root, trailer_len, seq, false));
 	f->recoverable = f->front == FRONT_VALID;

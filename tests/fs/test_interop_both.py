@@ -261,3 +261,40 @@ def test_an_empty_frame_that_gets_longer_first(mount, reference, longer):
     m.unmount()
     assert libblosc.open_frame(m.stored("f")).typesize == 2
     reference.check(m.stored("f"), expect, 1)
+
+
+def test_holes_of_a_frame_whose_items_a_tail_hides(mount, reference):
+    """The library makes them with items of 1 byte then, and goes on with the buffers of such where
+    a chunk of items has blocks as large: delta leaves chunks no other form."""
+    m = mount(start=False)
+    block, chunk = 4096, 24_576
+    holes = (0, 2, 3)
+    expect = bytearray(blob(3, 9 * chunk, "floats"))
+    schunk = blosc2.SChunk(
+        chunksize=chunk,
+        urlpath=str(m.stored("f")),
+        mode="w",
+        cparams={
+            "codec": blosc2.Codec.ZSTD,
+            "typesize": 8,
+            "blocksize": block,
+            "splitmode": blosc2.SplitMode.ALWAYS_SPLIT,
+            "filters": [F.DELTA] + [F.NOFILTER] * 5,
+            "filters_meta": [0] * 6,
+        },
+    )
+    for n in range(9):
+        if n in holes:
+            expect[n * chunk : (n + 1) * chunk] = bytes(chunk)
+        schunk.append_data(bytes(expect[n * chunk : (n + 1) * chunk]))
+    m.start()
+    sizes = []
+    for length in (len(expect) + 1, len(expect) + 2, len(expect), len(expect) - 3, 0):
+        with open(m.mnt / "f", "r+b") as f:
+            f.truncate(length)
+        m.remount()
+        whole = bytes(expect[:length]).ljust(length, b"\0")
+        assert (m.mnt / "f").read_bytes() == whole
+        reference.check(m.stored("f"), whole, 1)
+        sizes.append(libblosc.open_frame(m.stored("f")).blocksize)
+    assert sizes == [block + 1, block + 1, block, block + 1, block]

@@ -226,13 +226,18 @@ void header_set_pipeline(uint8_t fixed[static HEADER_FIXED], const struct pipeli
 	fixed[AT_SPLIT] = (uint8_t)((p->split_mode - SPLIT_FIRST) & SPLIT_MASK);
 	fixed[AT_UDCODEC] = p->codec;
 	fixed[AT_DICT] = p->use_dict;
-	put_be32(fixed + AT_BLOCK_SIZE, p->blocksize);
+	header_set_block_size(fixed, p->blocksize);
 	memcpy(fixed + AT_FILTERS, p->filter, FILTER_SLOTS);
 	memcpy(fixed + AT_FILTERS_META, p->meta, FILTER_SLOTS);
 	for (int i = 0; i < FILTER_SLOTS; i++)
 		if (p->filter[i] == FILTER_BYTEDELTA && p->meta[i] == 0)
 			fixed[AT_FILTERS_META + i] =
 				p->typesize <= INT8_MAX ? (uint8_t)p->typesize : 1;
+}
+
+void header_set_block_size(uint8_t fixed[static HEADER_FIXED], uint32_t size)
+{
+	put_be32(fixed + AT_BLOCK_SIZE, size);
 }
 
 void header_note_item(uint8_t fixed[static HEADER_FIXED], uint32_t size)

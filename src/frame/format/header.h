@@ -47,6 +47,8 @@ void header_make_empty(uint8_t fixed[static HEADER_FIXED], uint64_t frame_len, b
  */
 void header_set_pipeline(uint8_t fixed[static HEADER_FIXED], const struct pipeline *p);
 
+void header_set_block_size(uint8_t fixed[static HEADER_FIXED], uint32_t size);
+
 /* Notes an item size other than type_size in the filter parameters, as far as they have a place. */
 void header_note_item(uint8_t fixed[static HEADER_FIXED], uint32_t size);
 
