@@ -17,6 +17,7 @@ import pytest
 
 import libblosc
 from libdata import blob, file_sha256
+from libfault import Fault
 from libmount import SLOWNESS
 from libposix import (
     KEEP_SIZE,
@@ -504,3 +505,29 @@ def test_what_comes_with_requests(mount):
     m.remount()
     for number, want in out.items():
         assert (m.mnt / f"frame-{number}").read_bytes() == want, number
+
+
+def test_an_append_that_fails_does_not_make_the_file_longer(mount, work):
+    """Its last chunk is read for that: whichever read it is from which on none succeeds."""
+    m = mount("chunksize=256K,blocksize=4K,codec=lz4,commit=0", start=False)
+    m.allow("f.b2frame: (write|truncate): Input/output error")
+    fault = Fault(m, work / "fault")
+    m.start()
+    data, failed = blob(1, 100_001, "text"), 0
+    (m.mnt / "f").write_bytes(data)
+    for n in range(1, 50):
+        m.remount()
+        assert (m.mnt / "f").stat().st_size == len(data), n
+        fd = os.open(m.mnt / "f", os.O_RDWR | os.O_DIRECT)
+        fault.set(n, Fault.READ, errno.EIO, forever=1)
+        error = error_of(os.pwrite, fd, b"more", len(data) + 1)
+        came = fault.came()
+        fault.stop()
+        assert error == ("EIO" if came else None), n
+        os.fsync(fd)
+        os.close(fd)
+        failed += came
+        if not came:
+            break
+    assert failed > 2
+    assert (m.mnt / "f").read_bytes() == data + b"\0more"

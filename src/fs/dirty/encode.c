@@ -124,7 +124,7 @@ static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
 	struct chunk now = chunk_longer(base, c->len);
 	for (uint32_t b = 0; b < now.nblocks; b++)
 		touched += is_touched(c, base, chunk_block_bytes(&now, b));
-	return touched <= now.nblocks / 2;
+	return touched && touched <= now.nblocks / 2; /* none: it is as long again as it was */
 }
 
 /* 0: ws->stored has the chunk. 1: it has to be encoded as a whole. */

@@ -39,11 +39,12 @@ int file_check_memory(const struct file *f)
 }
 
 /*
- * True: the last chunk may get longer without being decoded here, since what is stored of it was
- * compared with its checksums. Once the write is accepted nobody could tell that it is damaged but
- * the worker that stores the chunk, and then the file could not be committed any more. Only one
- * that stays the last, and short: of any other the frame soon forgets how long it was, when that
- * of the next one changes (frame_stored_len), and it is encoded as a whole anyway.
+ * True: the last chunk may get longer, or shorter again, without being decoded here, since all that
+ * is stored of it stays, and was compared with its checksums. Once the write is accepted nobody
+ * could tell that it is damaged but the worker that stores the chunk, and then the file could not
+ * be committed any more. Only one that stays the last, and short: of any other the frame soon
+ * forgets how long it was, when that of the next one changes (frame_stored_len), and it is encoded
+ * as a whole anyway.
  */
 static bool can_lengthen(struct file *f, uint32_t n, uint64_t new_size)
 {
@@ -52,7 +53,8 @@ static bool can_lengthen(struct file *f, uint32_t n, uint64_t new_size)
 	struct chunk stored = {0};
 
 	if (new_size / f->chunk_size > n || dirty_find_flushing(&f->dirty, n) ||
-	    frame_slot(f->frame, n) != SLOT_STORED || !ws)
+	    frame_slot(f->frame, n) != SLOT_STORED || !ws ||
+	    new_size % f->chunk_size < frame_stored_len(f->frame, n))
 		return false;
 	if (c && (c->whole || c->must))
 		return true;
@@ -67,8 +69,8 @@ static bool can_lengthen(struct file *f, uint32_t n, uint64_t new_size)
 
 /*
  * A stored last chunk whose length is about to change must be rewritten: it comes into memory while
- * the frame still knows its length; or, where it gets longer, only what is new. Holes fit any
- * length.
+ * the frame still knows its length; or, where it gets longer, only what is new. Then a write that
+ * fails can be taken back without reading the chunk. Holes fit any length.
  */
 static int load_tail(struct file *f, uint64_t new_size)
 {
@@ -82,7 +84,7 @@ static int load_tail(struct file *f, uint64_t new_size)
 	if (frame_is_hole(f->frame, n) && !dirty_find_flushing(&f->dirty, n))
 		return 0;
 	TRY(file_check_memory(f));
-	if (new_size > old && can_lengthen(f, n, new_size))
+	if (can_lengthen(f, n, new_size))
 		TRY(dirty_get(f, n, &c));
 	else
 		TRY(dirty_get_whole(f, n, &c));
