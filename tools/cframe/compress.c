@@ -7,6 +7,7 @@
 #include "say.h"
 #include "workbench.h"
 
+#include "base/container.h"
 #include "frame/frame.h"
 
 #include <fcntl.h>
@@ -15,7 +16,7 @@
 #include <unistd.h>
 
 struct compress {
-	struct walk walk; /* must be first: the functions of `ops` find the rest by it */
+	struct walk walk;
 	struct outputs *outputs;
 	struct packer *packer;
 	struct last_listing last;
@@ -189,7 +190,7 @@ static bool is_current(struct listing *l, const struct entry *e, const struct it
 
 static void make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
 {
-	struct compress *c = (struct compress *)w;
+	struct compress *c = CONTAINER_OF(w, struct compress, walk);
 
 	/* The other names of a file wait for its first one. */
 	if (e->st.st_nlink > 1)

@@ -2,13 +2,14 @@
 
 #include "base/buf.h"
 #include "base/bytes.h"
+#include "base/container.h"
 
 #include <pthread.h>
 
 struct crew;
 
 struct helper {
-	struct pool_job job; /* must be first: `run` finds the rest by it */
+	struct pool_job job;
 	struct crew *crew;
 };
 
@@ -66,7 +67,7 @@ static void leave(struct crew *c)
 
 static void run(struct pool_job *job)
 {
-	struct crew *c = ((struct helper *)job)->crew;
+	struct crew *c = CONTAINER_OF(job, struct helper, job)->crew;
 
 	pthread_mutex_lock(&c->lock);
 	work(c);

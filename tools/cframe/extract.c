@@ -10,6 +10,7 @@
 #include "unpack.h"
 #include "workbench.h"
 
+#include "base/container.h"
 #include "frame/stage.h"
 
 #include <fcntl.h>
@@ -17,7 +18,7 @@
 #include <unistd.h>
 
 struct extract {
-	struct walk walk; /* must be first: the functions of `ops` find the rest by it */
+	struct walk walk;
 	struct outputs *outputs;
 	struct pool *pool; /* its workers fill the drafts */
 	struct last_listing last;
@@ -32,7 +33,7 @@ struct extract {
 
 /* A file on its way. */
 struct job {
-	struct pool_job job; /* must be first: `fill` finds the rest by it */
+	struct pool_job job;
 	struct extract *x;
 	struct output *out;
 	int in;
@@ -109,7 +110,7 @@ static int finish_draft(struct job *j, int rc)
 /* A file that finds the disk full is tried once more: see extract.filling. */
 static void fill(struct pool_job *job)
 {
-	struct job *j = (struct job *)job;
+	struct job *j = CONTAINER_OF(job, struct job, job);
 	struct extract *x = j->x;
 
 	pthread_rwlock_rdlock(&x->filling);
@@ -176,7 +177,7 @@ static void tell(const struct output *o)
 /* Links and nodes are made here and now, as they take no time. */
 static void make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
 {
-	struct extract *x = (struct extract *)w;
+	struct extract *x = CONTAINER_OF(w, struct extract, walk);
 	bool file = S_ISREG(e->st.st_mode) || e->kind != NODE_PLAIN;
 	int rc = item_make_link(w, l, e, i);
 	bool done = rc > 0 || (rc == 0 && !file);
@@ -195,7 +196,7 @@ static void make(struct walk *w, struct listing *l, const struct entry *e, struc
 /* Waits for what must be there before the item is looked at. */
 static bool await_others(struct walk *w, const struct item *i)
 {
-	struct extract *x = (struct extract *)w;
+	struct extract *x = CONTAINER_OF(w, struct extract, walk);
 	if (x->later) /* it may go where another one does */
 		outputs_wait_path(x->outputs, i->to, "");
 	if (S_ISREG(i->st.st_mode) && i->st.st_nlink > 1)
@@ -230,7 +231,7 @@ static const struct walk_ops ops = {
 /* Extracts one entry of a directory, by its name there or in a mount. */
 static void extract_named(struct walk *w, int from, const char *name)
 {
-	struct last_listing *last = &((struct extract *)w)->last;
+	struct last_listing *last = &CONTAINER_OF(w, struct extract, walk)->last;
 	struct entry *e;
 	int rc = last_listing_find(last, from, name, true, &e);
 

@@ -4,6 +4,7 @@
 #include "steady.h"
 #include "workbench.h"
 
+#include "base/container.h"
 #include "base/fd.h"
 #include "frame/policy/policy.h"
 #include "frame/policy/rules.h"
@@ -27,7 +28,7 @@ struct pack {
 
 /* A chunk on its way. */
 struct job {
-	struct pool_job job; /* must be first: `run` finds the rest by it */
+	struct pool_job job;
 	struct job *next; /* free */
 	struct pack *f;
 	uint32_t n;
@@ -213,7 +214,7 @@ static bool has_failed(struct pack *f)
 
 static void run(struct pool_job *job)
 {
-	struct job *j = (struct job *)job;
+	struct job *j = CONTAINER_OF(job, struct job, job);
 	struct pack *f = j->f;
 	struct packer *p = f->p;
 	unsigned users = 1 + j->last;

@@ -11,6 +11,7 @@
 #include "steady.h"
 #include "workbench.h"
 
+#include "base/container.h"
 #include "base/log.h"
 #include "frame/names.h"
 #include "frame/stage.h"
@@ -40,7 +41,7 @@ struct verify {
 
 /* A frame, or something else that is reported in its turn. */
 struct job {
-	struct pool_job job; /* must be first: `run` finds the rest by it */
+	struct pool_job job;
 	struct verify *v;
 	struct job *next;
 	int dir; /* owned: where `path` begins; AT_FDCWD: it needs none */
@@ -161,7 +162,7 @@ static void end(struct job *j)
 
 static void run(struct pool_job *job)
 {
-	struct job *j = (struct job *)job;
+	struct job *j = CONTAINER_OF(job, struct job, job);
 
 	if (!look_until_steady(j->dir, j->path, is_well, j)) {
 		findings_clear(&j->found);
