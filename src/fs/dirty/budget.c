@@ -4,7 +4,7 @@
 #include "base/container.h"
 #include "fs/dirty/flush.h"
 #include "fs/dirty/line.h"
-#include "fs/file/sync.h"
+#include "fs/file/commit.h"
 #include "fs/fs.h"
 
 #include <assert.h>

@@ -3,7 +3,6 @@
 #include "fs/dirty/flush.h"
 #include "fs/file/log.h"
 #include "fs/file/share.h"
-#include "fs/file/sync.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 

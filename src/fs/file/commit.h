@@ -3,7 +3,8 @@
  * capabilities of the inode, which our own writes would change, and the locks of other programs
  * (share.h). Dirty chunks are stored in the frame before that: sync.c.
  *
- * The gate is held for writing; neither the file's lock nor that of the inode is.
+ * Unless said otherwise the gate is held for writing; neither the file's lock nor that of the inode
+ * is.
  */
 #ifndef FS_FILE_COMMIT_H
 #define FS_FILE_COMMIT_H
@@ -11,15 +12,25 @@
 #include "fs/file/file.h"
 
 /*
- * frame_commit for an open file. With COMMIT_PART more is to come, so the mount keeps showing the
- * application's times; where bytes are missing in what the file has grown by, the committed file
- * ends before them; and nothing is done if it cannot end there, or while the log is replayed.
+ * frame_commit for an open file. COMMIT_PART is for a commit that another one will follow:
+ *
+ *   - The mount goes on showing the application's times, which the last commit sets.
+ *   - If bytes are missing in the part by which the file has grown, the committed file ends before
+ *     them, so that nobody sees zeros in their place. If it cannot end there, nothing is done.
+ *   - While the log is replayed, nothing is done either.
  */
 NODISCARD int file_commit_gated(struct file *f, enum durability how);
 
 /*
- * For a full disk: makes the root durable, so that what waits for that becomes free, unless a root
- * would then point to bytes that a failed sync has lost.
+ * Commits what is in the frame already (COMMIT_PART), without what is DIRTY, so that the space of
+ * replaced chunks can be used again. Takes the gate itself.
+ */
+NODISCARD int file_commit_part(struct file *f);
+
+/*
+ * For a full disk: frees the space that is only kept until a root without it is durable. Syncs the
+ * root on disk for that, and commits if that frees more. After a failed sync only the latter is
+ * done: what that root points to may be lost.
  */
 NODISCARD int file_make_room(struct file *f);
 

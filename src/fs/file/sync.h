@@ -22,12 +22,6 @@ NODISCARD int file_fsync(struct file *f, bool data_only);
 /* For the close of a handle: commits what was written. */
 NODISCARD int file_flush(struct file *f);
 
-/*
- * Commits what is in the frame already, without dirty data, so that the space of replaced chunks
- * can be used again.
- */
-NODISCARD int file_commit_part(struct file *f);
-
 /* Moves some chunks from the end of the file into gaps (frame_compact). 1: call it again. */
 NODISCARD int file_compact(struct file *f);
 
