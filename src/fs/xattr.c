@@ -165,7 +165,7 @@ int xattr_change(struct fs *fs, struct inode *n, const struct xattr_change *x)
 	if (rc >= 0)
 		rc = change(fs, n, x);
 	if (rc >= 0)
-		file_look_wish(f);
+		file_reload_wish(f);
 	file_leave_alone(f);
 	if (rc >= 0 && file_changed(f))
 		uncommitted_add(f);

@@ -99,7 +99,7 @@ void arrivals_promise(struct arrivals *a, uint64_t size)
 	missing_mend(&a->blank, 0, size);
 }
 
-bool arrivals_are_over(const struct arrivals *a)
+bool arrivals_passed_refused(const struct arrivals *a)
 {
 	return a->passed > missing_first(&a->refused);
 }

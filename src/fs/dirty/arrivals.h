@@ -65,8 +65,11 @@ void arrivals_commit(struct arrivals *a, uint64_t kept);
 /* The kernel has sent everything that it had of the first `size` bytes. */
 void arrivals_promise(struct arrivals *a, uint64_t size);
 
-/* True: bytes behind the first refused one came so much later that they are newer. */
-bool arrivals_are_over(const struct arrivals *a);
+/*
+ * True: bytes behind the first refused one have come so long after the last refusal that they were
+ * written later, and not only sent later by the kernel.
+ */
+bool arrivals_passed_refused(const struct arrivals *a);
 
 /* Gives up what was refused: holes take its place. */
 void arrivals_give_up(struct arrivals *a);

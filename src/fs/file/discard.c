@@ -146,7 +146,7 @@ bool file_give_up_changes(struct file *f)
 
 void file_cut_refused(struct file *f)
 {
-	if (!file_lacks_refused(f))
+	if (!file_has_refused(f))
 		return;
 	enter_sealed(f);
 	uint64_t end = missing_first(&f->arrivals.refused), size = frame_size(f->frame);

@@ -26,7 +26,7 @@ void file_load_wish(struct file *f)
 	wish_load(&f->wish, f->fd);
 }
 
-void file_look_wish(struct file *f)
+void file_reload_wish(struct file *f)
 {
 	file_load_wish(f);
 	struct settings s = file_settings(f);

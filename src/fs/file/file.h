@@ -127,8 +127,11 @@ struct settings file_settings(const struct file *f);
 /* Loads the wishes for the file: by its name in the mount, and from its attributes. */
 void file_load_wish(struct file *f);
 
-/* Loads them again after attributes have changed. Between file_enter_alone and file_leave_alone. */
-void file_look_wish(struct file *f);
+/*
+ * Loads them again after attributes have changed; what is stored from now on follows them. Called
+ * between file_enter_alone and file_leave_alone.
+ */
+void file_reload_wish(struct file *f);
 
 /*
  * Sets chunk size and pipeline of an empty file by the present options. Called before it gets its

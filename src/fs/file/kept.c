@@ -54,7 +54,7 @@ static bool take(struct file *f)
 
 bool kept_take_idle(struct file *f)
 {
-	bool waits = f->kept && (file_changed(f) || file_in_log(f)) && !file_lacks_refused(f);
+	bool waits = f->kept && (file_changed(f) || file_in_log(f)) && !file_has_refused(f);
 
 	return !waits && take(f);
 }

@@ -14,7 +14,7 @@ int file_refused(struct file *f)
 	return rc;
 }
 
-bool file_lacks_refused(struct file *f)
+bool file_has_refused(struct file *f)
 {
 	return file_refused(f) < 0;
 }
@@ -39,7 +39,7 @@ bool file_accept_long_refused(struct file *f)
 	uint64_t first = missing_first(&f->arrivals.refused);
 	char name[NAME_MAX + 1];
 
-	if (!arrivals_are_over(&f->arrivals) || !forget_refused(f))
+	if (!arrivals_passed_refused(&f->arrivals) || !forget_refused(f))
 		return false;
 	inode_log_name(f->fs->inodes, f->inode, name);
 	log_err("%s: has zeros for unwritten data, from %llu on", name, (unsigned long long)first);

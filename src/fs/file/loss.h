@@ -7,29 +7,33 @@
 
 #include "fs/file/file.h"
 
-/* The error of the last refused write, as long as its bytes are missing; else 0. */
+/*
+ * file_has_refused: bytes are missing whose write was refused. file_refused: the error of the last
+ * such write; 0 if no bytes are missing. Both take the lock.
+ */
 NODISCARD int file_refused(struct file *f);
-
-/* True: bytes are missing whose write was refused. */
-bool file_lacks_refused(struct file *f);
+bool file_has_refused(struct file *f);
 
 /*
- * To be called before an fsync. While bytes are missing whose write was refused, fsync and close
- * fail, and no commit shows anything behind them. A program that was told so through this handle,
- * and asks again, continues without them: they become holes. *told belongs to the handle and starts
- * as 0.
+ * While bytes are missing whose write was refused, fsync and close fail, and no commit shows
+ * anything behind them. A program whose fsync has failed for that reason, and which calls fsync
+ * again on the same handle, goes on without these bytes: they become holes. So this is called
+ * before each fsync. *told belongs to the handle, starts as 0, and is the number of refused writes
+ * (arrivals.refusals) that the handle knows of. Takes gate and lock.
  */
 void file_accept_refused(struct file *f, _Atomic uint32_t *told);
 
 /*
- * The same for a writer that never asks but has continued behind them for a while: what came since
- * is not to be cut off. False: nobody has, or it could not be done. Gate and lock are held.
+ * The same for a writer that never calls fsync, but a while later has written more bytes behind the
+ * missing ones: the last close is not to cut those off. False: nobody has done so, or it failed.
+ * Gate and lock are held.
  */
 bool file_accept_long_refused(struct file *f);
 
 /*
- * file_lose records that data was lost which no later flush can store. Every open handle is told
- * the error once, by file_take_loss. *seen belongs to the handle and starts as file_losses.
+ * file_lose records that data was lost which no later flush can store. file_take_loss returns the
+ * error of the last loss, once to each handle that was open then; else 0. *seen belongs to the
+ * handle and starts as file_losses, the number of losses so far.
  */
 void file_lose(struct file *f, int rc);
 NODISCARD int file_take_loss(struct file *f, _Atomic uint32_t *seen);

@@ -208,7 +208,7 @@ static int sync_gated(struct file *f, enum durability how)
 	if (rc == -EIO) /* what lies under one chunk cannot be read: the others need not wait */
 		IGNORE(file_commit_gated(f, COMMIT_PART));
 	TRY(rc);
-	if (file_lacks_refused(f))
+	if (file_has_refused(f))
 		return file_commit_gated(f, COMMIT_PART);
 	if (must_become_bytewise(f))
 		TRY(become_bytewise(f));
@@ -277,7 +277,7 @@ int file_try_sync(struct file *f, enum durability how)
 
 	do
 		rc = sync_once(f, how);
-	while (!f->inode->nameless && !file_lacks_refused(f) && room_soon(f->fs, &wait, rc));
+	while (!f->inode->nameless && !file_has_refused(f) && room_soon(f->fs, &wait, rc));
 	return rc;
 }
 
@@ -295,7 +295,7 @@ int file_sync(struct file *f, enum durability how)
 static int sync_data(struct file *f)
 {
 	/* A record of the log says nothing of capabilities, nor of bytes that are missing. */
-	bool logged = !caps_noted(f->inode) && !file_lacks_refused(f) && file_sync_by_log(f);
+	bool logged = !caps_noted(f->inode) && !file_has_refused(f) && file_sync_by_log(f);
 	return logged ? 0 : file_sync(f, COMMIT_SYNC);
 }
 

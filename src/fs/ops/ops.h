@@ -25,8 +25,8 @@ struct handle {
 	struct dir *dir;       /* a directory, else NULL */
 	int fd;                /* a plain file, else -1 */
 	bool writable;
-	_Atomic uint32_t losses;   /* of `file`, that the application knows of */
-	_Atomic uint32_t refusals; /* the same of refused writes               */
+	_Atomic uint32_t losses;   /* how many of `file` it was told of (file_take_loss)      */
+	_Atomic uint32_t refusals; /* ... and of refused writes (file_accept_refused)         */
 	_Atomic uint32_t closes;   /* how often a descriptor of it was closed  */
 	struct handle *next, **link; /* among those of the inode, under its lock */
 };
