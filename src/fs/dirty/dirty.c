@@ -28,7 +28,7 @@ bool dirty_is_outdated(const struct file *f, const struct dirty_chunk *c)
 static bool holds_up(const struct dirty_set *s)
 {
 	for (const struct dirty_chunk *c = dirty_set_from(s, 0); c; c = dirty_set_from(s, c->n + 1))
-		if (c->must)
+		if (c->must_store)
 			return true;
 	return false;
 }
@@ -288,10 +288,10 @@ static int make_whole(struct file *f, struct dirty_chunk *c)
 	return 0;
 }
 
-/* One that must be stored stays, even if it only has zeros behind the stored bytes. */
+/* One with must_store stays, even if it only has zeros behind the stored bytes. */
 static void drop_empty(struct file *f, struct dirty_chunk *c)
 {
-	if (!c->whole && !c->pages.n && !c->must)
+	if (!c->whole && !c->pages.n && !c->must_store)
 		dirty_drop(f, c);
 }
 
@@ -385,7 +385,7 @@ void dirty_put_back_take(struct file *f, struct dirty_chunk *c)
 	struct dirty_chunk *newer = find_dirty(&f->dirty, c->n);
 
 	if (newer)
-		newer->must = c->must |= newer->must;
+		newer->must_store = c->must_store |= newer->must_store;
 	if (newer && !newer->whole && c->whole) {
 		take_pages(c, newer);
 		dirty_drop(f, newer);

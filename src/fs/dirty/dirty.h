@@ -29,27 +29,30 @@ struct file;
 struct dirty_chunk {
 	struct pool_job job;
 	struct file *file;
-	uint32_t n;          /* of the chunk */
-
-	uint32_t written;    /* bytes, counting repeated ones: flush_if_full */
-	/* The stored chunk has a wrong length: no commit before this copy is stored. */
-	bool must;
-	bool whole;              /* the content is in `bytes`, else in `pages`                 */
+	uint32_t n; /* the chunk's number in the file */
+	/*
+	 * What the frame has of the chunk no longer fits the file: it has a wrong length, or was
+	 * made a hole to free its place (sync.c). No commit is made before this copy is stored.
+	 */
+	bool must_store;
+	bool whole; /* the content is in `bytes`, else in `pages` */
 	/*
 	 * The chunk from its start; any missing part at its end is zeros. If not whole: empty, but
 	 * with room for what dirty_put_back_take may have to put there.
 	 */
 	struct buf bytes;
 	struct dirty_pages pages;
-	size_t charged;          /* bytes counted in the budget                                */
+	uint32_t written; /* since it became DIRTY; counts repeated bytes, for flush_if_full */
+	size_t charged;   /* bytes counted in the budget                                     */
 
-	/* FLUSHING: as of when the chunk was submitted */
-	uint32_t len;            /* decoded bytes of the chunk                                 */
-	uint64_t turn;           /* policy_turn                                                */
-	uint64_t file_size;      /* for the policy                                             */
-	bool replaces;           /* it replaces a stored chunk, whose space a commit will free */
+	/* Set when the chunk becomes FLUSHING. */
+	uint32_t len;       /* decoded bytes of the chunk, then                            */
+	uint64_t turn;      /* its turn to choose a pipeline (policy_turn)                 */
+	uint64_t file_size; /* then, for the policy                                        */
+	bool replaces;      /* it replaces a stored chunk, whose space a commit will free  */
 	struct budget_buffers buffers;
-	struct treap_node in_set; /* the set that it is in */
+
+	struct treap_node in_set; /* f->dirty.dirty or f->dirty.flushing */
 };
 
 struct dirty {
@@ -87,7 +90,7 @@ NODISCARD int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **o
  */
 bool dirty_is_outdated(const struct file *f, const struct dirty_chunk *c);
 
-/* True: there is a chunk that `must` be stored before the next commit. */
+/* True: there is a chunk that has to be stored before the next commit (must_store). */
 bool dirty_holds_up(const struct dirty *d);
 
 /*

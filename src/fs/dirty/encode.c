@@ -271,7 +271,7 @@ static int encode_over(struct file *f, const struct dirty_chunk *c, struct works
 	 * A device that fails may answer the next time, if there is memory to wait for that. What
 	 * must be stored waits in any case, since there is no commit without it.
 	 */
-	*damaged = !c->must && (rc == -EBADMSG || rc == -ENOTSUP ||
+	*damaged = !c->must_store && (rc == -EBADMSG || rc == -ENOTSUP ||
 				(rc == -EIO && budget_is_pressed(f->fs->budget)));
 	if (rc != READ_BELOW)
 		return rc;

@@ -360,7 +360,7 @@ unsigned flush_submit_turn(struct file *f, unsigned most)
 	for (uint32_t n = 0; (c = dirty_set_from(&f->dirty.dirty, n)); n++) {
 		n = c->n;
 		bool replaces = frame_slot(f->frame, n) == SLOT_STORED;
-		if (!c->must && (sent >= most || (replaces && now >= at_once)))
+		if (!c->must_store && (sent >= most || (replaces && now >= at_once)))
 			continue;
 		sent++;
 		now += replaces;

@@ -123,7 +123,7 @@ static int store_anew(struct file *f, uint32_t n)
 	TRY(dirty_get_whole(f, n, &c));
 	if (!frame_slot_is_new(f->frame, n))
 		return 0;
-	c->must = true; /* no root may say that it is a hole */
+	c->must_store = true; /* no root may say that it is a hole */
 	frame_put_zeros(f->frame, n);
 	return 0;
 }

@@ -56,7 +56,7 @@ static bool can_lengthen(struct file *f, uint32_t n, uint64_t new_size)
 	    frame_slot(f->frame, n) != SLOT_STORED || !ws ||
 	    new_size % f->chunk_size < frame_stored_len(f->frame, n))
 		return false;
-	if (c && (c->whole || c->must))
+	if (c && (c->whole || c->must_store))
 		return true;
 	int rc = frame_load_chunk(f->frame, n, ws->scratch, &stored);
 	bool sums = rc >= 0 && stored.sums;
@@ -88,7 +88,7 @@ static int load_tail(struct file *f, uint64_t new_size)
 		TRY(dirty_get(f, n, &c));
 	else
 		TRY(dirty_get_whole(f, n, &c));
-	c->must = true;
+	c->must_store = true;
 	return 0;
 }
 
