@@ -104,36 +104,44 @@ enum inode_busy {
 };
 
 struct inode {
-	/* dev and ino: table lock, since a copy-up changes them (inode_renumber); kind is fixed */
+	/*
+	 * Fixed, except for dev and ino: they are under the table lock, since a copy-up changes
+	 * them (inode_renumber).
+	 */
 	struct inode_key key;
-	UT_hash_handle hh;        /* table lock, as all down to detached_link */
-	uint64_t refs;
-	struct link *links;        /* the newest name first */
-	struct treap names;        /* the same, since there may be many thousands */
-	struct inode *lru_newer, *lru_older;
-	union {
-		struct inode *next_orphan; /* while being erased */
-		struct inode *next_open;   /* before: inodes_all_open */
-	};
-	int fd;                   /* as above, like the two flags */
-	unsigned pins;            /* fd must not be closed */
-	bool readable, promoted;
-	atomic_bool nameless;     /* its last name was removed here; looked at without the lock */
-	uint64_t birth;           /* backing_look's; 0 not known */
+	mode_t type;              /* S_IFMT bits of the backing file                       */
+	uint32_t generation;      /* a later inode at the same address has another one     */
 
-	/* Not found by its number any more, which is for ever; looked at without the lock. */
+	/* Under the table lock. The two flags that are atomic are read without it as well. */
+	UT_hash_handle hh;
+	uint64_t refs;
+	struct link *links;       /* its names, the newest first                           */
+	struct treap names;       /* the same by name: there may be many thousands         */
+	struct inode *lru_newer, *lru_older; /* fd may be closed (impl.h)                  */
+	union {
+		struct inode *next_orphan; /* while it is erased           */
+		struct inode *next_open;   /* before that: inodes_all_open */
+	};
+	int fd;                   /* this and the two flags: see the table above           */
+	bool readable, promoted;
+	unsigned pins;            /* while there are any, fd is not closed                 */
+	atomic_bool nameless;     /* its last name was removed by a request of ours        */
+	uint64_t birth;           /* when the file was made (backing_look); 0: not known   */
+	/*
+	 * The inode cannot be found by its number any more, and never will be again: the next
+	 * lookup of its file makes a new inode.
+	 */
 	atomic_bool detached;
 	struct inode *next_detached, **detached_link;
-	mode_t type;              /* S_IFMT bits of the backing file; fixed */
-	uint32_t generation;      /* another inode at this address has another; fixed */
 
-	pthread_mutex_t lock;     /* for what follows; its place in the order: fs.h */
-	struct file *file;        /* open frame */
-	unsigned nopen;           /* users of `file` */
+	/* Under this lock is all that follows; its place in the order: fs.h. */
+	pthread_mutex_t lock;
+	struct file *file;        /* its frame, while that is open                         */
+	unsigned nopen;           /* users of `file`                                       */
 	enum inode_busy busy;
-	struct push *push;        /* of a block of it, under way: ops/push.h */
-	unsigned entering;        /* requests before which no push may begin */
-	struct handle *handles;   /* open files and directories; a reference each */
+	struct push *push;        /* a block of it is being pushed (ops/push.h); or NULL   */
+	unsigned entering;        /* requests between push_enter and push_leave            */
+	struct handle *handles;   /* open files and directories; each holds a reference    */
 	struct inode_times times;
 	/*
 	 * How many changes of attributes and names there were, and how many of them are durable.
@@ -142,16 +150,19 @@ struct inode {
 	 * made here, it is its name.
 	 */
 	_Atomic uint32_t attr_changes, attr_synced;
-	bool made;                /* here; fixed */
+	bool made;                /* the file was created by a request of ours; fixed */
 	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet */
 	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
 	struct caps caps;         /* has a lock of its own */
 	unsigned nwriters;        /* open handles that may write */
 	_Atomic uint64_t listing_lasts; /* of a directory, meter_now: ops/dir.c */
-	bool told_torn;           /* its recovery has been logged */
-	/* and that reading a block, or writing to it, takes more memory than there is */
-	atomic_bool told_large_block, told_large_chunks;
-	atomic_bool told_lock;    /* and that another program keeps its lock: file/sidecar.h */
+
+	/* What the log has been told of the file, so as not to say it again. */
+	bool told_torn;                /* that it went back to an older root                      */
+	atomic_bool told_large_block;  /* that reading a block takes more memory than there is    */
+	atomic_bool told_large_chunks; /* that writing to it does                                 */
+	atomic_bool told_lock;         /* that another program keeps its lock: file/sidecar.h     */
+
 	bool suspect, latest;     /* as frame_suspect, frame_latest, of the last open frame */
 	/*
 	 * Of the frame that was open last, or looked up first. With `sized` they are those of the
