@@ -1,22 +1,25 @@
 /*
- * A block to which small reads come back is put into the kernel's page cache, all of it: the reads
- * that follow need no request. It takes about as long as answering one of them, and is done behind
- * the answer of the read that has come back first. So are the blocks around a small read when a
- * file has had many of those: a core decodes them that would wait for the next request.
+ * A push: when small reads come back to a block, all of it is put into the kernel's page cache, so
+ * that the reads that follow need no request. That takes about as long as answering one of them,
+ * and is done after the read that has come back was answered. When a file has had many small reads,
+ * the blocks around the last one are pushed as well: the core that decodes them would only wait for
+ * the next request.
  *
- * What is put there covers what the kernel has, and makes the file longer for it if need be. So it
- * is done only for files that nobody has open for writing, and whoever opens the file or sets its
- * size while it is under way comes after it.
+ * A push overwrites what the kernel's cache has, and may extend the file there. So only files that
+ * nobody has open for writing are pushed. A request that opens the file, or sets its size, during a
+ * push is deferred until the push is over.
  *
- * No thread waits for that. The kernel takes a page when the READ of it has been answered, and that
- * READ may lie behind any number of OPENs: if each of those held a thread until the push is over,
- * none would be left for the READ. They are put aside, and served by the thread that pushes. There
- * is one push at a time for all files, so that all other threads go on.
+ * Such a request must not keep its thread waiting. The kernel takes a pushed page only after
+ * pending READs of that page are answered, and a READ may stand in its queue behind any number of
+ * OPENs: if each of those kept a thread, none would be left for the READ. So the thread that pushes
+ * serves the deferred requests afterwards. All files together have one push at a time, so that all
+ * other threads go on.
  *
- * If another program has changed the file meanwhile, the kernel is told so once more.
+ * If another program has changed the file during a push, the kernel is told of that change again
+ * afterwards.
  *
- * A daemon that is killed while it waits for such a page cannot end, and its users hang. So nothing
- * is pushed where no guard could end that (guard.h).
+ * If the daemon is killed while a push waits for such a page, it cannot end, and its users hang. So
+ * nothing is pushed unless there is a guard that can end that (guard.h).
  */
 #ifndef FS_OPS_PUSH_H
 #define FS_OPS_PUSH_H
@@ -33,12 +36,12 @@ struct deferred {
 	struct fuse_file_info fi;
 	struct stat attr;
 	int to_set;
-	/* push.c's own: of its copy, in the list of those that wait */
+	/* Set by push.c, in its copy of the struct. */
 	struct deferred *next;
 	bool killpriv;
 };
 
-/* A push on its way: a reference to the inode, and a use of its file. */
+/* A push that is under way. Holds a reference to the inode, and counts as a user of its file. */
 struct push {
 	struct inode *inode;
 	struct file *file;
