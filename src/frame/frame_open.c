@@ -398,7 +398,6 @@ static void load_writer(struct frame *f)
 	f->unsynced = true;
 	if (io_size(f->io, &file_len) < 0)
 		file_len = info->frame_len;
-	f->floor = after_changes(f->io);
 	frame_space_open(f, file_len);
 }
 
@@ -520,6 +519,8 @@ int frame_load(struct frame *f)
 	int rc = load_newest(f);
 	f->io = io;
 	TRY(rc);
+	if (f->writable)
+		f->floor = after_changes(io);
 	/*
 	 * Whoever opens a small file will read it next. If there is no memory for a copy, that does
 	 * no harm.
@@ -531,6 +532,12 @@ int frame_load(struct frame *f)
 	return 0;
 }
 
+/*
+ * There is no older root to be ahead of, so nobody asks when the file was changed. That would also
+ * cost: where stamps may be finer than a tick (Linux 6.13), they are so once somebody has looked at
+ * the one before, and a new file would have three times instead of one (docs/SPEED.md, "Times of
+ * new files").
+ */
 int frame_load_made(struct frame *f, struct view all)
 {
 	struct io *io = f->io;

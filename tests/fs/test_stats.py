@@ -169,6 +169,21 @@ def test_requests_by_kind(mount):
         assert moved("requests", kind) == count, kind
 
 
+def test_a_new_file_has_one_time(mount):
+    """Else the kernel, whose own stamp differs, sends one more SETATTR for each file that is
+    written. A tick of its clock between the two does the same: not for most files of all rounds."""
+    m = mount(FIXED)
+    counts = []
+    for n in range(10):
+        with Moved(m) as moved:
+            for i in range(8):
+                with open(m.mnt / f"f{n}-{i}", "wb", buffering=0) as f:
+                    f.write(b"some")
+                    os.utime(f.fileno(), (1, 1))
+        counts.append(moved("requests", "setattr"))
+    assert 8 <= min(counts) < 12, counts
+
+
 @pytest.mark.parametrize("options, flushes", [(FIXED, 5), ("ro", 1)])
 def test_closing_is_no_request_where_nobody_writes(mount, options, flushes):
     """The first close tells the kernel that there is nothing to ask for."""
