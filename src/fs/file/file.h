@@ -26,15 +26,15 @@
 
 struct npy;
 
-/* Chunks that the workers have, and the outcome. */
+/* The chunks that the workers have (FLUSHING), and what became of the earlier ones. */
 struct file_flight {
-	pthread_mutex_t lock;  /* for all below; the budget's is taken within it          */
+	pthread_mutex_t lock;  /* of all below; the budget's is taken within it         */
 	pthread_cond_t landed; /* `chunks` has decreased                                */
-	unsigned chunks;       /* how many are FLUSHING ...                             */
-	unsigned replacing;    /* ... and how many of those replace a stored one        */
-	int rc;                /* the first failure since the last flush_wait           */
-	uint32_t losses;       /* how often data was lost (file_lose) ...               */
-	int loss_rc;           /* ... and the error of the last time                    */
+	unsigned chunks;       /* how many the workers have                             */
+	unsigned replacing;    /* how many of those replace a stored chunk              */
+	int rc;                /* the first failure since the last flush_wait; else 0   */
+	uint32_t losses;       /* how often data was lost (file_lose)                   */
+	int loss_rc;           /* the error of the last loss                            */
 };
 
 /* What the next fsync has to make durable, and whether it uses the intent log (file/log.h). */
@@ -74,7 +74,11 @@ struct file {
 	/* Under `lock`: how new chunks are stored. */
 	struct policy policy; /* also used without `lock`: it has a lock of its own        */
 	struct wish wish;     /* loaded when the file becomes writable                     */
-	bool items_whole;     /* there may be chunks of whole items (policy.h)             */
+	/*
+	 * Some chunk may be encoded as items of several bytes, of which the reference cannot read
+	 * slices if the file ends within an item (policy.h). False: certainly none is.
+	 */
+	bool items_whole;
 
 	/* Changed under `lock`, but read without it as well. */
 	atomic_bool wants_commit;    /* frame_wants_commit      */
@@ -103,9 +107,10 @@ struct file {
 	bool unborn, lost;
 	bool replaying; /* the intent log is being replayed: no commit before its end    */
 
-	/* Under n->lock: kept.h. */
-	bool kept, told_kept;
-	struct file *next_kept; /* under the lock of the list */
+	/* The daemon keeps the file open by itself (kept.h). Both are under n->lock. */
+	bool kept;
+	bool told_kept;         /* that it is kept has been logged                         */
+	struct file *next_kept; /* on the mount's list of them, under the lock of the list */
 
 	/* These have locks of their own, or are under that of what they belong to. */
 	struct readahead readahead;

@@ -184,7 +184,7 @@ static int sync_read_only(struct file *f)
  * bytes of it, which only a durable commit settles, or if it has large gaps for the keeper to
  * close.
  */
-static void off_the_list(struct file *f)
+static void leave_list(struct file *f)
 {
 	if (!file_in_log(f) && !file_wants_compact(f))
 		uncommitted_remove(f);
@@ -215,7 +215,7 @@ static int sync_gated(struct file *f, enum durability how)
 	TRY(file_commit_gated(f, how));
 	if (how == COMMIT_SYNC)
 		file_log_committed(f);
-	off_the_list(f);
+	leave_list(f);
 	return 0;
 }
 
@@ -257,7 +257,7 @@ static int sync_once(struct file *f, enum durability how)
 			IGNORE(file_put_caps_back(f, COMMIT_LATER));
 			times_release(f->inode, f->fd);
 		}
-		off_the_list(f);
+		leave_list(f);
 	}
 	if (rc >= 0)
 		rc = file_refused(f);
