@@ -212,8 +212,9 @@ def test_items_that_a_tail_hides_are_known_when_it_is_opened_again(
     reference.check(m.stored("f"), bytes(expect), 1)
 
 
-def test_a_header_of_bytes_stays_one(mount, reference):
-    """A frame whose item size is 1 and whose shuffle has one of its own: chunks that are written
+@pytest.mark.parametrize("filters", [[F.SHUFFLE], [F.DELTA], [F.SHUFFLE, F.DELTA]])
+def test_a_header_of_bytes_stays_one(mount, reference, filters):
+    """A frame whose item size is 1 and whose filters have one of their own: chunks that are written
     here are of bytes, too, or slices that cut an item are refused."""
     m = mount("tune=off", start=False)
     chunk, expect = 2048, bytearray(blob(1, 20_480, "floats"))
@@ -224,7 +225,7 @@ def test_a_header_of_bytes_stays_one(mount, reference):
         cparams={
             "typesize": 1,
             "blocksize": 1024,
-            "filters": [F.SHUFFLE] + [F.NOFILTER] * 5,
+            "filters": (filters + [F.NOFILTER] * 6)[:6],
             "filters_meta": [4] + [0] * 5,
         },
     )

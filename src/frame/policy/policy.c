@@ -155,7 +155,7 @@ static void fit(const struct policy *p, const struct policy_chunk *c, struct pip
 		return;
 	if (want->typesize > 1 && !bytewise(want, out)) {
 		*out = *want;
-		if (want->typesize == p->items)
+		if (want->typesize == p->items && !p->in_bytes)
 			return; /* slices that cut an item are refused then */
 		memset(out->filter, 0, sizeof out->filter);
 		out->typesize = 1;

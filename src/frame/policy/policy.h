@@ -10,7 +10,8 @@
  *   the parameter of the shuffle filter. The codec gets the same bytes, but as one stream instead
  *   of one for each byte of an item, which costs some ratio. Hence whole items keep the ordinary
  *   form. Delta has no other: under it, named by the user or by the frame of another program, those
- *   slices are refused.
+ *   slices are refused. Where the header says 1 to stay, what is written under delta with an item
+ *   size in a filter has no filters instead.
  *
  * - It keeps its buffers from chunk to chunk while the block size stays the same, although a larger
  *   typesize needs larger ones, and writes past them. So a file has chunks of one item size at
