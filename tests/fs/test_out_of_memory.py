@@ -20,8 +20,8 @@ EVERY = 1 if os.environ.get("CFRAMEFS_TEST_FAULTS") == "all" else 3
 class Short:
     """A daemon one of whose allocations fails."""
 
-    def __init__(self, mount, work):
-        self.m = mount("chunksize=16K,blocksize=4K,codec=lz4,commit=0.05,workers=1", start=False)
+    def __init__(self, mount, work, options):
+        self.m = mount(f"{options},workers=1", start=False)
         self.m.allow("Cannot allocate memory", "closed with unwritten data")
         self.fault = Fault(self.m, work / "fault")
         self.m.start()
@@ -100,7 +100,7 @@ def play(short, top):
 
 @pytest.mark.release  # sanitizers have their own malloc
 def test_out_of_memory(mount, work):
-    short = Short(mount, work)
+    short = Short(mount, work, "chunksize=16K,blocksize=4K,codec=lz4,commit=0.05")
     expect, n, came = {}, 0, True
     while came:
         n += EVERY
@@ -121,3 +121,27 @@ def test_out_of_memory(mount, work):
     for top, files in expect.items():
         for name, data in files.items():
             assert (top / name).read_bytes() == data, (top, name)
+
+
+@pytest.mark.release
+def test_a_choice_of_filters_that_fails(mount, work):
+    """Not the first one of a file, by which chunks that follow are judged."""
+    short = Short(mount, work, "chunksize=128K,commit=0")
+    kinds = ["noise", "floats", "text", "floats", "text"]
+    n, came = 0, True
+    while came:
+        n += 1
+        short.m.remount()  # whose buffers are empty
+        fd = os.open(short.m.mnt / f"f{n}", os.O_RDWR | os.O_CREAT)
+        data = b""
+        for i, kind in enumerate(kinds):
+            data += blob(i, 128 << 10, kind)
+            if i == 1:
+                short.fault.set(n, Fault.MEMORY, error=errno.ENOMEM)
+            short.call(os.pwrite, fd, data[-128 << 10 :], i * (128 << 10))
+            short.sync(fd, data)
+        came = short.fault.came()
+        short.fault.stop()
+        os.close(fd)
+        assert (short.m.mnt / f"f{n}").read_bytes() == data
+    assert short.told > 3, "or the story was not about that"

@@ -175,6 +175,7 @@ static int choose(struct policy *p, struct scratch *s, const struct policy_chunk
 		return 0;
 	if (c->offset == 0)
 		in.head = c->plain;
+	p->chosen = false; /* a choice that fails leaves half a report */
 	TRY(tune_choose(s, &goal, &in, &p->pipeline, &p->report));
 	p->chosen = true;
 	p->since = c->plain.n;
