@@ -317,7 +317,10 @@ void frame_put_zeros(struct frame *f, uint32_t n);
  */
 void frame_set_pipeline(struct frame *f, const struct pipeline *p);
 
-/* The item size of the first chunk if it is stored, or else the header's. */
+/*
+ * The item size that the header has as soon as the length is whole items: its own, or while a tail
+ * hides it there, that of the first chunk, if it is stored; or the one of frame_expect_items.
+ */
 uint32_t frame_chunk_item(const struct frame *f);
 
 /*

@@ -156,6 +156,13 @@ def test_what_is_written_into_rounded_arrays_stays_exact(mount, copied):
     assert libblosc.chunk_bytes(libblosc.open_frame(m.stored(path.name))) == expect
 
 
+def theirs(m, chunk, filters, **cparams):
+    """An empty frame of the reference's, `f` in the mount."""
+    cparams = {"filters_meta": [0] * 6, **cparams}
+    cparams["filters"] = (filters + [F.NOFILTER] * 6)[:6]
+    return blosc2.SChunk(chunksize=chunk, urlpath=str(m.stored("f")), mode="w", cparams=cparams)
+
+
 @pytest.mark.parametrize(
     ("writer", "filter", "nchunks", "first"),
     [
@@ -180,18 +187,7 @@ def test_items_that_a_tail_hides_are_known_when_it_is_opened_again(
     expect = bytearray(blob(1, nchunks * chunk, "floats"))
     expect[:chunk] = bytes(chunk) if first == "a hole" else expect[:chunk]
     if writer == "theirs":
-        schunk = blosc2.SChunk(
-            chunksize=chunk,
-            urlpath=str(m.stored("f")),
-            mode="w",
-            cparams={
-                "codec": blosc2.Codec.LZ4,
-                "typesize": 4,
-                "blocksize": block,
-                "filters": [filter] + [F.NOFILTER] * 5,
-                "filters_meta": [0] * 6,
-            },
-        )
+        schunk = theirs(m, chunk, [filter], codec=blosc2.Codec.LZ4, typesize=4, blocksize=block)
         for at in range(0, len(expect), chunk):
             schunk.append_data(bytes(expect[at : at + chunk]))
     m.start()
@@ -218,17 +214,7 @@ def test_a_header_of_bytes_stays_one(mount, reference, filters):
     here are of bytes, too, or slices that cut an item are refused."""
     m = mount("tune=off", start=False)
     chunk, expect = 2048, bytearray(blob(1, 20_480, "floats"))
-    schunk = blosc2.SChunk(
-        chunksize=chunk,
-        urlpath=str(m.stored("f")),
-        mode="w",
-        cparams={
-            "typesize": 1,
-            "blocksize": 1024,
-            "filters": (filters + [F.NOFILTER] * 6)[:6],
-            "filters_meta": [4] + [0] * 5,
-        },
-    )
+    schunk = theirs(m, chunk, filters, typesize=1, blocksize=1024, filters_meta=[4] + [0] * 5)
     for at in range(0, len(expect), chunk):
         schunk.append_data(bytes(expect[at : at + chunk]))
     del schunk
@@ -271,18 +257,14 @@ def test_holes_of_a_frame_whose_items_a_tail_hides(mount, reference):
     block, chunk = 4096, 24_576
     holes = (0, 2, 3)
     expect = bytearray(blob(3, 9 * chunk, "floats"))
-    schunk = blosc2.SChunk(
-        chunksize=chunk,
-        urlpath=str(m.stored("f")),
-        mode="w",
-        cparams={
-            "codec": blosc2.Codec.ZSTD,
-            "typesize": 8,
-            "blocksize": block,
-            "splitmode": blosc2.SplitMode.ALWAYS_SPLIT,
-            "filters": [F.DELTA] + [F.NOFILTER] * 5,
-            "filters_meta": [0] * 6,
-        },
+    schunk = theirs(
+        m,
+        chunk,
+        [F.DELTA],
+        codec=blosc2.Codec.ZSTD,
+        typesize=8,
+        blocksize=block,
+        splitmode=blosc2.SplitMode.ALWAYS_SPLIT,
     )
     for n in range(9):
         if n in holes:
