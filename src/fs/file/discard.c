@@ -7,6 +7,7 @@
 #include "fs/file/share.h"
 #include "fs/file/write.h"
 #include "fs/inode/caps.h"
+#include "fs/inode/seen.h"
 #include "fs/inode/times.h"
 #include "fs/ops/notify.h"
 
@@ -59,7 +60,7 @@ static void discard(struct file *f)
 	uncommitted_remove(f);
 	n->times.pending = false;
 	n->cache_owner = f->cache_owner;
-	file_see(n, &st);
+	seen_note(n, &st);
 	n->mistaken = true;
 	caps_forget(n);
 }

@@ -4,6 +4,7 @@
 #include "base/meter.h"
 #include "fs/file/load.h"
 #include "fs/inode/caps.h"
+#include "fs/inode/seen.h"
 #include "fs/ops/notify.h"
 
 #include <unistd.h>
@@ -12,35 +13,6 @@
 #define MISSED_MOST 64
 #define READS_END_NS 10000000
 
-static bool same_stamp(const struct inode *n, const struct stat *st)
-{
-	return n->seen.st_size == st->st_size && same_time(n->seen.st_mtim, st->st_mtim);
-}
-
-/*
- * A new ctime alone means a chmod or another name: no reason to load anything again, unless the
- * content could not be read.
- */
-bool file_is_foreign(const struct inode *n, const struct stat *st)
-{
-	return n->seen.st_ino && !n->times.pending &&
-	       (!same_stamp(n, st) || (n->unsure && meter_now() >= n->unsure) ||
-		(n->unread && !same_time(n->seen.st_ctim, st->st_ctim)));
-}
-
-bool file_is_settled(const struct inode *n, const struct stat *st)
-{
-	return n->seen.st_ino && same_stamp(n, st) && meter_now() >= n->unsure;
-}
-
-void file_see(struct inode *n, const struct stat *st)
-{
-	bool doubt = !file_is_settled(n, st) && backing_is_fresh(st->st_mtim);
-
-	n->unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
-	n->seen = *st;
-}
-
 void file_revalidate(struct file *f)
 {
 	struct inode *n = f->inode;
@@ -48,7 +20,7 @@ void file_revalidate(struct file *f)
 
 	if (stat_fd(f->fd, &st) < 0)
 		return;
-	bool same = same_stamp(n, &st);
+	bool same = seen_is_same(n, &st);
 	n->sized = false; /* until it is closed */
 	if (!n->cache_owner || n->unsure || !same || !same_time(n->seen.st_ctim, st.st_ctim))
 		n->cache_owner = cache_new_owner(f->fs->cache);
@@ -56,7 +28,7 @@ void file_revalidate(struct file *f)
 	/* The kernel has the old size, as no lookup has noticed the change: the next one is to. */
 	n->mistaken |= n->seen.st_ino && !same;
 	n->latest &= same; /* what another program has put there may hold roots of any kind */
-	file_see(n, &st);
+	seen_note(n, &st);
 	n->unread = false;
 }
 
@@ -86,7 +58,7 @@ int file_look_sidecar(struct file *f)
 /* True: size, mtime and root are as they were, so that nothing has changed. The lock is held. */
 static bool has_same_root(struct file *f, const struct stat *st)
 {
-	return same_stamp(f->inode, st) && frame_compare_root(f->frame) == ROOT_SAME;
+	return seen_is_same(f->inode, st) && frame_compare_root(f->frame) == ROOT_SAME;
 }
 
 /* `told`: it is known to have changed. The lock is held. */
@@ -94,11 +66,11 @@ static bool was_changed(struct file *f, const struct stat *st, bool told)
 {
 	if (told)
 		return true;
-	if (!file_is_foreign(f->inode, st))
+	if (!seen_is_foreign(f->inode, st))
 		return false;
 	bool same = has_same_root(f, st);
 	if (same)
-		file_see(f->inode, st);
+		seen_note(f->inode, st);
 	return !same;
 }
 
@@ -112,7 +84,7 @@ static int reopen_changed(struct file *f, const struct stat *st, enum sidecar_en
 	n->cache_owner = f->cache_owner;
 	bool judged = rc >= 0 || rc == -EBADMSG || rc == -ENOTSUP;
 	if (judged) /* else the disk has failed, and the next reload tries again */
-		file_see(n, st);
+		seen_note(n, st);
 	n->unread = rc < 0;
 	if (rc >= 0)
 		sidecar_seen(&f->sidecar, how);
@@ -180,7 +152,7 @@ int file_reload(struct file *f, const struct stat *st)
 	int rc = 0;
 
 	pthread_mutex_lock(&n->lock);
-	if (!st || file_is_foreign(n, st))
+	if (!st || seen_is_foreign(n, st))
 		rc = file_reload_inode_locked(f, !st);
 	pthread_mutex_unlock(&n->lock);
 	return rc;

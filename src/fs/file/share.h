@@ -8,25 +8,6 @@
 #include "fs/file/file.h"
 
 /*
- * True: the backing file may have been changed by another program: size or mtime differ from those
- * after our last own change, or are the same but so young that a later change may have kept them.
- * Under n->lock.
- */
-bool file_is_foreign(const struct inode *n, const struct stat *st);
-
-/*
- * True: it was looked at before with these attributes, and they are not that young any more. Under
- * n->lock.
- */
-bool file_is_settled(const struct inode *n, const struct stat *st);
-
-/*
- * Notes the attributes for later comparisons. They are asked for before the content is read, so
- * that a change in between shows. Under n->lock.
- */
-void file_see(struct inode *n, const struct stat *st);
-
-/*
  * Of a file that is being opened: cached blocks outlive a close, but not a change by somebody else.
  * Under n->lock.
  */

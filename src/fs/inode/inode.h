@@ -172,7 +172,7 @@ struct inode {
 	uint32_t last_block;
 	bool sized;
 	/*
-	 * How changes by other programs are noticed (file/share.h).
+	 * How changes by other programs are noticed (seen.h).
 	 *
 	 * seen: attributes of the backing file after our last own change or open, or when it was
 	 * first looked up. If they were younger than a step of the file system's clock, a later

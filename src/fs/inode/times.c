@@ -1,6 +1,7 @@
 #include "fs/inode/times.h"
 
 #include "base/clock.h"
+#include "fs/inode/seen.h"
 
 /* Of the kernel's clock, at the least that it is built with: 100 Hz. */
 #define TICK (CLOCK_SECOND / 100)
@@ -109,8 +110,7 @@ static bool is_known(const struct inode *n, int fd)
 {
 	struct stat st;
 
-	return n->seen.st_ino && stat_fd(fd, &st) == 0 && n->seen.st_size == st.st_size &&
-	       same_time(n->seen.st_mtim, st.st_mtim);
+	return stat_fd(fd, &st) == 0 && seen_is_same(n, &st);
 }
 
 bool times_known(struct inode *n, int fd)

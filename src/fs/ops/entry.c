@@ -7,6 +7,7 @@
 #include "base/meter.h"
 #include "fs/file/share.h"
 #include "fs/inode/caps.h"
+#include "fs/inode/seen.h"
 #include "fs/inode/times.h"
 
 /* The size of requests that st_blksize advises: a block, within reason. */
@@ -68,7 +69,7 @@ static void show_attr(const struct fs *fs, struct inode *n, const struct probed 
  */
 static bool reload_if_foreign(struct inode *n, const struct stat *st)
 {
-	if (!file_is_foreign(n, st))
+	if (!seen_is_foreign(n, st))
 		return false;
 	if (inode_kind(n) == NODE_SPARSE)
 		return true;
@@ -86,7 +87,7 @@ static bool recall(struct inode *n, const struct stat *st, struct probed *out)
 {
 	pthread_mutex_lock(&n->lock);
 	bool known = n->sized && !n->file && !n->mistaken && inode_kind(n) != NODE_SPARSE &&
-		     !file_is_foreign(n, st);
+		     !seen_is_foreign(n, st);
 	if (known)
 		*out = (struct probed){
 			.kind = inode_kind(n), .size = n->last_size, .blocksize = n->last_block};
@@ -152,7 +153,7 @@ static bool was_changed(const struct inode *n, const struct entry *e, const stru
 {
 	bool as_told = !e->probed.open && e->probed.size == n->told_size;
 
-	return file_is_foreign(n, st) && !(as_told && file_is_settled(n, st) && !n->unread);
+	return seen_is_foreign(n, st) && !(as_told && seen_is_settled(n, st) && !n->unread);
 }
 
 /*
@@ -180,7 +181,7 @@ static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settle
 	bool known = e->fd < 0 || stat_fd(e->fd, &st) == 0;
 	if (e->probed.kind == NODE_SPARSE)
 		st = e->st; /* which is of the index, too; nor are there commits of ours */
-	*settled = known && !other && !n->mistaken && file_is_settled(n, &st);
+	*settled = known && !other && !n->mistaken && seen_is_settled(n, &st);
 	bool changed = known && (n->file ? reload_if_foreign(n, &st) : was_changed(n, e, &st));
 	changed |= n->mistaken || (n->guessed && !e->probed.guess);
 	changed &= n->nwriters == 0;

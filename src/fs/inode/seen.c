@@ -1,0 +1,33 @@
+#include "fs/inode/seen.h"
+
+#include "base/meter.h"
+
+bool seen_is_same(const struct inode *n, const struct stat *st)
+{
+	return n->seen.st_ino && n->seen.st_size == st->st_size &&
+	       same_time(n->seen.st_mtim, st->st_mtim);
+}
+
+/*
+ * A new ctime alone means a chmod or another name: no reason to load anything again, unless the
+ * content could not be read.
+ */
+bool seen_is_foreign(const struct inode *n, const struct stat *st)
+{
+	return n->seen.st_ino && !n->times.pending &&
+	       (!seen_is_same(n, st) || (n->unsure && meter_now() >= n->unsure) ||
+		(n->unread && !same_time(n->seen.st_ctim, st->st_ctim)));
+}
+
+bool seen_is_settled(const struct inode *n, const struct stat *st)
+{
+	return seen_is_same(n, st) && meter_now() >= n->unsure;
+}
+
+void seen_note(struct inode *n, const struct stat *st)
+{
+	bool doubt = !seen_is_settled(n, st) && backing_is_fresh(st->st_mtim);
+
+	n->unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
+	n->seen = *st;
+}
