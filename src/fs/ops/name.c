@@ -49,6 +49,25 @@ void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forg
 	fuse_reply_none(req);
 }
 
+void ops_unlinked(struct fs *fs, struct inode *parent, struct entry *e)
+{
+	struct inode *n = inode_known(fs->inodes, e);
+
+	if (n) {
+		inode_link_remove(fs->inodes, n, parent, e->backing);
+		inode_keep_take(fs->inodes, n, e->fd);
+		(void)times_set(n, NULL, NULL);
+		if (e->st.st_nlink == 1 && S_ISREG(e->st.st_mode)) {
+			inode_nameless(fs->inodes, n);
+			kept_nameless(fs, n);
+		}
+		inode_put(fs->inodes, n, 1);
+	} else {
+		close(e->fd);
+	}
+	e->fd = -1;
+}
+
 /* Takes the entry away and tells its inode. Takes e->fd. */
 static int remove_entry(struct fs *fs, struct inode *parent, int dirfd, struct entry *e, int flags)
 {
@@ -61,17 +80,10 @@ static int remove_entry(struct fs *fs, struct inode *parent, int dirfd, struct e
 	}
 	if (rc >= 0 && e->probed.kind != NODE_PLAIN)
 		sidecar_remove(dirfd, e->backing);
-	struct inode *n = rc < 0 ? NULL : inode_known(fs->inodes, e);
-	if (n) {
-		inode_link_remove(fs->inodes, n, parent, e->backing);
-		inode_keep_take(fs->inodes, n, e->fd);
-		(void)times_set(n, NULL, NULL);
-		if (e->st.st_nlink == 1 && S_ISREG(e->st.st_mode))
-			ops_nameless(fs, n);
-		inode_put(fs->inodes, n, 1);
-	} else {
+	if (rc >= 0)
+		ops_unlinked(fs, parent, e);
+	else
 		close(e->fd);
-	}
 	return rc;
 }
 

@@ -63,12 +63,6 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 	log_err("%s: %s: %s", name, what, err_text(rc, text, sizeof text));
 }
 
-void ops_nameless(struct fs *fs, struct inode *n)
-{
-	inode_nameless(fs->inodes, n);
-	kept_nameless(fs, n);
-}
-
 /* Requests nobody waits for, such as read-ahead, that the kernel sends at a time. */
 #define BACKGROUND_MOST 64
 

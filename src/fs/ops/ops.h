@@ -149,8 +149,11 @@ bool ops_is_killed(fuse_req_t req);
 /* True: the caller may keep the setgid bit of a file of that group. */
 bool ops_in_group(fuse_req_t req, gid_t gid);
 
-/* To be called when the last name of a file was removed. */
-void ops_nameless(struct fs *fs, struct inode *n);
+/*
+ * To be called when the entry has been removed from the directory `parent`, or replaced: tells its
+ * inode, if the kernel knows one. Takes e->fd.
+ */
+void ops_unlinked(struct fs *fs, struct inode *parent, struct entry *e);
 
 /* Closes the handles that the kernel had no time to release. */
 void ops_close_all(struct fs *fs);

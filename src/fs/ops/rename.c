@@ -82,19 +82,6 @@ static void moved(struct fs *fs, const struct side *from, const struct side *to,
 	inode_put(fs->inodes, n, 1);
 }
 
-static void replaced(struct fs *fs, struct side *to)
-{
-	struct inode *n = inode_known(fs->inodes, &to->e);
-	if (!n)
-		return;
-	inode_link_remove(fs->inodes, n, to->parent, to->e.backing);
-	inode_keep_take(fs->inodes, n, to->e.fd);
-	if (to->e.st.st_nlink == 1 && S_ISREG(to->e.st.st_mode))
-		ops_nameless(fs, n);
-	to->e.fd = -1;
-	inode_put(fs->inodes, n, 1);
-}
-
 /* The frame that was `from` is `backing` in `to` now. */
 static void move_sidecar(const struct side *from, const struct side *to, const char *backing)
 {
@@ -297,7 +284,7 @@ static int rename_once(struct fs *fs, struct side *from, struct side *to, unsign
 	 * its inode is not told, whoever opens that finds ESTALE, and the kernel looks again.
 	 */
 	if (replaces && !stays)
-		replaced(fs, to);
+		ops_unlinked(fs, to->parent, &to->e);
 	if (replaces && to->e.probed.kind != NODE_PLAIN && strcmp(name, to->e.backing) != 0)
 		sidecar_remove(to->dirfd, to->e.backing);
 	if (!stays)
