@@ -20,11 +20,10 @@
 #define PAUSE_SHARE 0.1
 
 /*
- * A round waits for locks of other programs for this share of -o commit, and at most LOCK_MOST
- * seconds: when the mount ends, that is added to the wait of the last commit.
+ * A round waits for locks of other programs as long, and at most LOCK_MOST: when the mount ends,
+ * that is added to the wait of the last commit.
  */
-#define LOCK_SHARE PAUSE_SHARE
-#define LOCK_MOST 1.0
+#define LOCK_MOST CLOCK_SECOND
 
 /* How many steps of file_compact a file gets in each round. */
 #define COMPACT_STEPS 16
@@ -35,7 +34,8 @@ struct keeper {
 	void *ctx;
 	pthread_t thread;
 	struct waker waker;
-	int last_rc; /* of the newest background commit */
+	uint64_t pause; /* PAUSE_SHARE, in ns */
+	int last_rc;    /* of the newest background commit */
 };
 
 /* Which files a round commits: those in the intent log, or all that have something to commit. */
@@ -122,8 +122,7 @@ int keeper_commit_all(struct fs *fs)
 static void commit_and_tell(struct keeper *k, enum round round)
 {
 	char text[160];
-	double most = k->fs->opt.commit * LOCK_SHARE;
-	uint64_t patience = clock_from_seconds(most < LOCK_MOST ? most : LOCK_MOST);
+	uint64_t patience = min_u64(k->pause, LOCK_MOST);
 
 	int rc = commit_files(k->fs, round, &patience);
 	if (rc < 0 && rc != k->last_rc)
@@ -206,15 +205,11 @@ static void look_at_mount(struct keeper *k)
 	k->answered(k->ctx);
 }
 
-static uint64_t seconds_ahead(double seconds)
-{
-	return meter_now() + clock_from_seconds(seconds);
-}
-
 /* The time when everything is to be committed; with -o commit=0 never. */
 static uint64_t next_round(const struct keeper *k)
 {
-	return k->fs->opt.commit > 0 ? seconds_ahead(k->fs->opt.commit) : WAKER_NEVER;
+	double commit = k->fs->opt.commit;
+	return commit > 0 ? meter_now() + clock_from_seconds(commit) : WAKER_NEVER;
 }
 
 /*
@@ -223,15 +218,14 @@ static uint64_t next_round(const struct keeper *k)
  */
 static enum round wait_for_round(struct keeper *k, uint64_t next)
 {
-	double pause = k->fs->opt.commit * PAUSE_SHARE;
 	/* each try encodes everything that waits, in vain if the disk is full, which may last */
 	bool full = k->last_rc == -ENOSPC || k->last_rc == -EDQUOT;
 
 	while (meter_now() < next) {
 		bool logged = !full && intent_waits(k->fs->intent, 0);
-		if (!waker_sleep(&k->waker, logged ? min_u64(next, seconds_ahead(pause)) : next))
+		if (!waker_sleep(&k->waker, logged ? min_u64(next, meter_now() + k->pause) : next))
 			return ROUND_NONE;
-		if (!full && intent_waits(k->fs->intent, pause))
+		if (!full && intent_waits(k->fs->intent, k->pause))
 			return waker_stopped(&k->waker) ? ROUND_NONE : ROUND_LOGGED;
 	}
 	return waker_stopped(&k->waker) ? ROUND_NONE : ROUND_ALL;
@@ -274,7 +268,8 @@ int keeper_start(struct keeper **out, struct fs *fs, void (*answered)(void *), v
 
 	if (!k)
 		return -ENOMEM;
-	*k = (struct keeper){.fs = fs, .answered = answered, .ctx = ctx};
+	*k = (struct keeper){.fs = fs, .answered = answered, .ctx = ctx,
+			     .pause = clock_from_seconds(fs->opt.commit * PAUSE_SHARE)};
 	waker_init(&k->waker);
 	intent_on_work(fs->intent, on_logged, k);
 	int rc = -pthread_create(&k->thread, NULL, keeper_main, k);

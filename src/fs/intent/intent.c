@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
+#include "base/meter.h"
 #include "fs/stats.h"
 
 #include <pthread.h>
@@ -42,13 +43,8 @@ struct intent {
 	atomic_uint stranded;      /* ... those for which the log's file needs a second name */
 	int owed[MAX_OWED];        /* descriptors to be synced (intent_owe), one for each file */
 	unsigned nowed;
-	double last;               /* now() when the newest record came */
+	uint64_t last;             /* meter_now when the newest record came */
 };
-
-static double now(void)
-{
-	return clock_to_seconds(clock_read(CLOCK_MONOTONIC));
-}
 
 int intent_open(struct intent **out, const struct backing *backing, uint64_t max)
 {
@@ -245,7 +241,7 @@ int intent_append(struct intent *log, struct span record, struct intent_mark *ma
 		mark->end = log->appended;
 		log->needed += !mark->logged;
 		mark->logged = true;
-		log->last = now();
+		log->last = meter_now();
 	}
 	bool wake = log->wake && log->needed && (first || rc < 0);
 	pthread_mutex_unlock(&log->lock);
@@ -436,13 +432,13 @@ bool intent_settle(struct intent *log)
 	return all;
 }
 
-bool intent_waits(struct intent *log, double quiet)
+bool intent_waits(struct intent *log, uint64_t quiet)
 {
 	if (!log)
 		return false;
 	pthread_mutex_lock(&log->lock);
 	bool stuck = log->full || log->broken || log->aside || log->stranded;
-	bool waits = log->needed && (quiet <= 0 || stuck || now() - log->last >= quiet);
+	bool waits = log->needed && (stuck || meter_now() - log->last >= quiet);
 	pthread_mutex_unlock(&log->lock);
 	return waits;
 }

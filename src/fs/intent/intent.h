@@ -97,9 +97,7 @@ void intent_keep_aside(struct intent *log, struct intent_mark *mark);
  */
 void intent_try_aside(struct intent *log);
 
-/*
- * True: there are records that are needed, and none has come for `quiet` seconds, or none can come.
- */
-bool intent_waits(struct intent *log, double quiet);
+/* True: there are records that are needed, and none has come for `quiet` ns, or none can come. */
+bool intent_waits(struct intent *log, uint64_t quiet);
 
 #endif
