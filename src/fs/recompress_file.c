@@ -283,7 +283,7 @@ bool recompress_was_overtaken(struct file *f)
 	bool other = look_for_others(f) < 0;
 	pthread_rwlock_unlock(&f->lock);
 	if (other)
-		IGNORE(file_reload(f, NULL));
+		IGNORE(file_reload_changed(f));
 	return other;
 }
 

@@ -99,9 +99,9 @@ struct file {
 	 *                                    commits fail, readers get what the old frame has
 	 *
 	 *   READ, UNBORN -> WRITE    file_make_writable; there is no way back
-	 *   READ <-> UNBORN          file_reload: another program has truncated or filled the file
+	 *   READ <-> UNBORN          a reload (share.h): another program has truncated or filled it
 	 *   any -> LOST              file_discard, and other functions of discard.c
-	 *   LOST -> as before        file_reload, as soon as the frame can be read
+	 *   LOST -> as before        a reload, as soon as the frame can be read
 	 */
 	atomic_bool writable;
 	bool unborn, lost;

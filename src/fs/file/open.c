@@ -27,7 +27,7 @@ static int open_file(struct fs *fs, struct inode *n, const struct opening *o)
 static int look_again(struct file *f, const struct opening *o)
 {
 	TRY(file_look_sidecar(f));
-	int rc = file_reload_inode_locked(f, false);
+	int rc = file_reload_inode_locked(f);
 	return rc == -EBUSY || (rc == -EAGAIN && o->unlocked) ? 0 : rc;
 }
 

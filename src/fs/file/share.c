@@ -136,7 +136,8 @@ static int reload_gated(struct file *f, bool sure)
 	return rc;
 }
 
-int file_reload_inode_locked(struct file *f, bool sure)
+/* Under n->lock. */
+static int reload(struct file *f, bool sure)
 {
 	/* Whoever commits has the gate: then the change is our own. */
 	if (inode_kind(f->inode) == NODE_SPARSE || pthread_rwlock_trywrlock(&f->gate) != 0)
@@ -146,25 +147,31 @@ int file_reload_inode_locked(struct file *f, bool sure)
 	return rc;
 }
 
-int file_reload(struct file *f, const struct stat *st)
+int file_reload_inode_locked(struct file *f)
 {
-	struct inode *n = f->inode;
-	int rc = 0;
+	return reload(f, false);
+}
 
-	pthread_mutex_lock(&n->lock);
-	if (!st || seen_is_foreign(n, st))
-		rc = file_reload_inode_locked(f, !st);
-	pthread_mutex_unlock(&n->lock);
+int file_reload_changed(struct file *f)
+{
+	pthread_mutex_lock(&f->inode->lock);
+	int rc = reload(f, true);
+	pthread_mutex_unlock(&f->inode->lock);
 	return rc;
 }
 
 /* A detached inode is not looked up any more, so that only its readers can notice a change. */
 static void watch_detached(struct file *f)
 {
+	struct inode *n = f->inode;
 	struct stat st;
 
-	if (f->inode->detached && f->fd >= 0 && stat_fd(f->fd, &st) == 0)
-		IGNORE(file_reload(f, &st));
+	if (!n->detached || f->fd < 0 || stat_fd(f->fd, &st) < 0)
+		return;
+	pthread_mutex_lock(&n->lock);
+	if (seen_is_foreign(n, &st))
+		IGNORE(file_reload_inode_locked(f));
+	pthread_mutex_unlock(&n->lock);
 }
 
 enum sidecar_entered file_enter_shared(struct file *f)
@@ -177,7 +184,7 @@ enum sidecar_entered file_enter_shared(struct file *f)
 		if (how == SIDECAR_NONE || !changed || tries == SHARED_TRIES)
 			return how;
 		sidecar_leave(&f->sidecar, how);
-		int rc = file_reload(f, NULL);
+		int rc = file_reload_changed(f);
 		if (rc == -EAGAIN && ++missed < MISSED_MOST)
 			continue; /* the lock was free, and another writer has taken it since */
 		/* it has changes of ours, or cannot be read: go on with what there is */
@@ -196,7 +203,7 @@ void file_catch_up(struct file *f)
 	IGNORE(sidecar_enter_soon(&f->sidecar, &how, &changed)); /* not now: at the next change */
 	sidecar_leave(&f->sidecar, how);
 	if (how != SIDECAR_NONE && changed)
-		IGNORE(file_reload(f, NULL));
+		IGNORE(file_reload_changed(f));
 }
 
 /*

@@ -27,15 +27,15 @@ NODISCARD bool file_detach(struct file *f);
 NODISCARD int file_look_sidecar(struct file *f);
 
 /*
- * Reads a file anew that another program has changed, unless it has changes of ours. 1: it was read
- * anew, and the kernel is being told. `sure`: it has changed for certain, by its sidecar; else its
- * attributes are compared. -EAGAIN: another program has the lock. -EBUSY: it is an array that is
- * being read; a later look may succeed. Under n->lock.
+ * Reads a file anew if another program has changed it, as its attributes or its sidecar tell, and
+ * it has no changes of ours. 1: it was read anew, and the kernel is being told. -EAGAIN: another
+ * program has the lock. -EBUSY: it is an array that is being read; a later look may succeed. Under
+ * n->lock.
  */
-NODISCARD int file_reload_inode_locked(struct file *f, bool sure);
+NODISCARD int file_reload_inode_locked(struct file *f);
 
-/* The same without n->lock. `st`: its attributes of now; NULL: it has changed for certain. */
-NODISCARD int file_reload(struct file *f, const struct stat *st);
+/* The same for a file that has changed for certain. Takes n->lock. */
+NODISCARD int file_reload_changed(struct file *f);
 
 /*
  * To be called before every read, which sidecar_leave has to follow; here and below, that needs to

@@ -75,7 +75,7 @@ static bool reload_if_foreign(struct inode *n, const struct stat *st)
 		return true;
 	if (file_look_sidecar(n->file) < 0)
 		return false; /* nor is it known: at the next look */
-	int rc = file_reload_inode_locked(n->file, false);
+	int rc = file_reload_inode_locked(n->file);
 	return rc != 0 && rc != -EAGAIN; /* who changes it has the lock: when that is done */
 }
 
