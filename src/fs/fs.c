@@ -1,5 +1,6 @@
 #include "fs/fs.h"
 
+#include "base/container.h"
 #include "base/log.h"
 #include "base/meter.h"
 #include "frame/held.h"
@@ -95,4 +96,21 @@ void fs_close(struct fs *fs)
 	probes_close(fs->probes);
 	backing_close(&fs->backing);
 	workspace_end();
+}
+
+static void warm_run(struct pool_job *job)
+{
+	struct fs *fs = CONTAINER_OF(job, struct fs, warm);
+
+	cache_warm(fs->cache);
+	atomic_store(&fs->warming, false);
+}
+
+void fs_warm_cache(struct fs *fs)
+{
+	if (atomic_load(&fs->warming) || !cache_wants_warm(fs->cache) ||
+	    atomic_exchange(&fs->warming, true))
+		return;
+	fs->warm.run = warm_run;
+	pool_submit(fs->pool, &fs->warm, POOL_LATER);
 }

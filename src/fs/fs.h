@@ -69,8 +69,7 @@ struct fs {
 	struct fuse_session *session;
 	struct wire wire;
 	struct keeper *keeper; /* from before the first request until after the last; else NULL */
-	/* prepares memory for the cache; submitted by a reader that finds it short */
-	struct pool_job warm;
+	struct pool_job warm; /* fs_warm_cache */
 	atomic_bool warming;
 	/* a sync of a file not open for writing failed: frames opened from now on are suspect */
 	atomic_bool sync_failed;
@@ -98,5 +97,11 @@ struct fs {
 void fs_init(struct fs *fs, const struct options *o);
 NODISCARD int fs_open(struct fs *fs);
 void fs_close(struct fs *fs);
+
+/*
+ * Lets a worker get memory for the blocks that are cached next, if it is time: a reader would wait
+ * for it (base/slab.h).
+ */
+void fs_warm_cache(struct fs *fs);
 
 #endif

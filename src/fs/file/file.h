@@ -18,7 +18,6 @@
 #include "fs/dirty/dirty.h"
 #include "fs/dirty/touched.h"
 #include "fs/file/readahead.h"
-#include "fs/file/reply.h"
 #include "fs/file/sidecar.h"
 #include "fs/fs.h"
 

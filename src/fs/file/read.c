@@ -1,6 +1,5 @@
 #include "fs/file/read_impl.h"
 
-#include "base/container.h"
 #include "fs/file/share.h"
 #include "fs/stats.h"
 
@@ -73,24 +72,6 @@ static int read_locked(struct fetch *x, const struct file_request *q)
 	x->direct = q->direct;
 	x->kind = readahead_note(f, &known);
 	return f->npy ? file_read_npy(x, q->at, known.len) : read_bytes(x, q->at, known.len);
-}
-
-/* Memory for the next blocks is got by a worker: a reader would wait for it (base/slab.h). */
-static void warm_run(struct pool_job *job)
-{
-	struct fs *fs = CONTAINER_OF(job, struct fs, warm);
-
-	cache_warm(fs->cache);
-	atomic_store(&fs->warming, false);
-}
-
-void file_warm(struct fs *fs)
-{
-	if (atomic_load(&fs->warming) || !cache_wants_warm(fs->cache) ||
-	    atomic_exchange(&fs->warming, true))
-		return;
-	fs->warm.run = warm_run;
-	pool_submit(fs->pool, &fs->warm, POOL_LATER);
 }
 
 static int read_into(struct file *f, const struct file_request *q, struct reply *r)

@@ -6,6 +6,7 @@
 #define FS_FILE_READ_H
 
 #include "fs/file/file.h"
+#include "fs/file/reply.h"
 
 /* What is to be read, and for whom. */
 struct file_request {
@@ -32,9 +33,6 @@ NODISCARD ssize_t file_read_at(struct file *f, uint64_t at, struct span dst);
 
 /* Reads dst.n bytes, all of them inside the file. Not for arrays. The lock is held. */
 NODISCARD int file_read_locked(struct file *f, uint64_t at, struct span dst);
-
-/* Lets a worker get memory for the next blocks, if it is time: see slab.h. */
-void file_warm(struct fs *fs);
 
 /* Decodes blocks into the cache, if the lock is free. Failures are left to whoever reads them. */
 void file_decode_ahead(struct file *f, uint64_t at, uint64_t len);

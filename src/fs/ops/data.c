@@ -87,7 +87,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 	}
 	if (ws)
 		reply_end(&ws->reply, fs->cache);
-	file_warm(fs); /* behind the answer, as waking a worker takes a while */
+	fs_warm_cache(fs); /* behind the answer, as waking a worker takes a while */
 	if (pushes)
 		push_run(fs, &push, &ws->reply);
 }

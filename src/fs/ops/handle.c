@@ -156,7 +156,7 @@ static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
 	}
 	h->losses = file_losses(h->file);
 	if (!h->writable)
-		file_warm(fs);
+		fs_warm_cache(fs);
 	keep_pages(fs, h, fi);
 	return 0;
 }
