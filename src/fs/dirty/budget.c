@@ -42,7 +42,7 @@ struct budget {
 	unsigned landed;              /* chunks that no longer take memory */
 	unsigned failures;            /* of chunks, and the newest one's error */
 	int last_rc;
-	bool pressed;                 /* see budget_is_pressed */
+	bool gives_up;                /* see budget_gives_up */
 	unsigned level;               /* see budget_level */
 };
 
@@ -111,11 +111,11 @@ static bool flush_some(struct budget *b, uint64_t ticket)
  * to read what lies below one file's changes, that is no reason to keep others from writing: those
  * changes are lost then.
  */
-static bool press(struct budget *b)
+static bool begin_giving_up(struct budget *b)
 {
-	bool first = b->last_rc == -EIO && !b->pressed;
+	bool first = b->last_rc == -EIO && !b->gives_up;
 
-	b->pressed |= first;
+	b->gives_up |= first;
 	return first;
 }
 
@@ -155,7 +155,7 @@ static int free_memory(struct budget *b, unsigned failures, struct file *f)
 		if (flush_some(b, ticket))
 			continue;
 		/* Each file has had its turn. */
-		if (b->landed == landed && !(failed && press(b))) {
+		if (b->landed == landed && !(failed && begin_giving_up(b))) {
 			int rc = failed ? own_failure(b, f) : 0;
 			if (rc < 0)
 				return rc;
@@ -195,7 +195,7 @@ static int wait_in_line(struct budget *b, uint64_t bytes, size_t data, struct fi
 
 	line_join(&b->line, &place, &f->budget.in_line, data);
 	int rc = free_memory(b, failures, f);
-	b->pressed = false;
+	b->gives_up = false;
 	b->passed = 0;
 	if (rc >= 0)
 		admit(b, bytes);
@@ -310,12 +310,12 @@ uint64_t budget_used(struct budget *b)
 	return used;
 }
 
-bool budget_is_pressed(struct budget *b)
+bool budget_gives_up(struct budget *b)
 {
 	pthread_mutex_lock(&b->lock);
-	bool pressed = b->pressed;
+	bool gives_up = b->gives_up;
 	pthread_mutex_unlock(&b->lock);
-	return pressed;
+	return gives_up;
 }
 
 void budget_flight_begin(struct budget *b)

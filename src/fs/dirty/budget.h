@@ -45,7 +45,7 @@ void budget_leave(struct budget *b, uint64_t bytes);
  * True: writers wait for memory, and all of it is taken by chunks whose stored form the disk fails
  * to read. Then these chunks are given up, as they would be by a close.
  */
-bool budget_is_pressed(struct budget *b);
+bool budget_gives_up(struct budget *b);
 
 /* Adds to the count of dirty bytes; `bytes` may be negative. */
 void budget_add(struct budget *b, int64_t bytes);

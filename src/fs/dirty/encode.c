@@ -272,7 +272,7 @@ static int encode_over(struct file *f, const struct dirty_chunk *c, struct works
 	 * must be stored waits in any case, since there is no commit without it.
 	 */
 	*damaged = !c->must_store && (rc == -EBADMSG || rc == -ENOTSUP ||
-				      (rc == -EIO && budget_is_pressed(f->fs->budget)));
+				      (rc == -EIO && budget_gives_up(f->fs->budget)));
 	if (rc != READ_BELOW)
 		return rc;
 	err_clear();
