@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <string.h>
 #include <syslog.h>
 
 static _Atomic enum log_level max_level = LOG_LEVEL_INFO;

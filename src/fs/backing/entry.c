@@ -4,7 +4,6 @@
 #include "frame/frame.h"
 #include "fs/inode/inode.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 

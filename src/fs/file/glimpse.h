@@ -11,9 +11,9 @@
 #ifndef FS_FILE_GLIMPSE_H
 #define FS_FILE_GLIMPSE_H
 
-#include "base/bytes.h"
-
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 #define GLIMPSES 4096
 

@@ -15,8 +15,6 @@
 #ifndef FS_FILE_READAHEAD_H
 #define FS_FILE_READAHEAD_H
 
-#include "base/err.h"
-
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -18,10 +18,8 @@
 #ifndef FS_FILE_SIDECAR_H
 #define FS_FILE_SIDECAR_H
 
-#include "base/bytes.h"
 #include "base/err.h"
 
-#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -48,7 +46,7 @@ struct sidecar {
 	pthread_rwlock_t turn; /* alone: a commit, and to open it; shared: who reads or stores */
 	atomic_bool there;     /* fd >= 0: to be asked without the lock */
 	int fd;                /* under turn; -1 none */
-	pthread_mutex_t lock;  /* for what follows */
+	pthread_mutex_t lock;  /* for what follows, unless turn is held alone */
 	unsigned readers;      /* threads that share one flock ... */
 	bool locked;           /* ... which was to be had */
 	uint64_t generation;   /* of the frame that is in memory ... */
