@@ -384,8 +384,8 @@ void dirty_put_back_take(struct file *f, struct dirty_chunk *c)
 {
 	struct dirty_chunk *newer = find_dirty(&f->dirty, c->n);
 
-	if (newer)
-		newer->must_store = c->must_store |= newer->must_store;
+	if (newer) /* one of the two goes */
+		newer->must_store = c->must_store = newer->must_store || c->must_store;
 	if (newer && !newer->whole && c->whole) {
 		take_pages(c, newer);
 		dirty_drop(f, newer);
