@@ -32,22 +32,13 @@ static int enter(struct file *f)
 	return file_check_change(f);
 }
 
-/*
- * Follows enter_to_store. The new times need the lock of the inode, which comes before the sidecar.
- */
-static int leave_stored(struct file *f, enum sidecar_entered how, int rc)
+static int leave(struct file *f, int rc)
 {
 	pthread_rwlock_unlock(&f->lock);
-	sidecar_leave(&f->sidecar, how);
 	if (rc >= 0)
 		file_note_change(f, FILE_CLOCK_NOW);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
-}
-
-static int leave(struct file *f, int rc)
-{
-	return leave_stored(f, SIDECAR_NONE, rc);
 }
 
 static int resize(struct file *f, uint64_t size)
@@ -137,127 +128,5 @@ int file_zero(struct file *f, uint64_t at, uint64_t len)
 		rc = zero(f, at, len);
 	rc = leave(f, rc);
 	budget_leave(f->fs->budget, most);
-	return rc;
-}
-
-/* Do the rules of policy.h allow this chunk in the file? */
-static int admit(struct file *f, const struct file_chunk *c, uint64_t size)
-{
-	struct policy_guest g = {.origin = &c->origin,
-				 .file_size = size,
-				 .chunk_size = f->chunk_size,
-				 .first = frame_size(f->frame) == 0};
-	struct chunk shape = {0};
-	bool adopted;
-
-	if (!c->stored.n)
-		return 1;
-	int rc = chunk_parse(&shape, c->stored, c->stored.n, 0);
-	g.typesize = shape.typesize;
-	g.blocksize = shape.blocksize;
-	chunk_deinit(&shape);
-	if (rc)
-		return rc < 0 ? rc : 0;
-	if (!policy_admit(&f->policy, &g, &adopted))
-		return 0;
-	if (adopted) {
-		struct pipeline header = policy_header(&f->policy);
-		frame_set_pipeline(f->frame, &header);
-	}
-	f->items_whole |= g.typesize > 1;
-	return 1;
-}
-
-/* As admit; 0 also where the chunk would not fill its place. -EFBIG. */
-static int fits(struct file *f, const struct file_chunk *c, uint64_t end)
-{
-	uint64_t size = frame_size(f->frame);
-
-	if (f->chunk_size != c->size)
-		return 0;
-	if (end > frame_max_size(f->frame))
-		return -EFBIG;
-	if (c->len < f->chunk_size && end < size)
-		return 0; /* bytes of the old chunk stay behind it */
-	return admit(f, c, max_u64(size, end));
-}
-
-static int put_chunk(struct file *f, const struct file_chunk *c)
-{
-	uint64_t old = frame_size(f->frame), start = (uint64_t)c->n * c->size, at = 0;
-	uint64_t end = start + c->len;
-
-	if (old == 0)
-		file_adopt_pipeline(f);
-	int rc = fits(f, c, end);
-	if (rc <= 0)
-		return rc;
-	if (end > old)
-		TRY(file_resize_locked(f, end));
-	rc = c->stored.n ? file_store_chunk(f, c->n, c->stored, &at) : 0;
-	if (rc >= 0) {
-		struct dirty_chunk *dirty = dirty_find(&f->dirty, c->n);
-		if (dirty)
-			dirty_drop(f, dirty);
-		file_replace_chunk(f, c->n, at, (uint32_t)c->stored.n);
-		arrivals_come(&f->arrivals, old, start, end);
-	} else if (end > old) {
-		file_shrink_back(f, old);
-	}
-	return rc < 0 ? rc : 1;
-}
-
-/* As enter, to store to the frame. *how: for leave_stored, also if it fails. */
-static int enter_to_store(struct file *f, enum sidecar_entered *how)
-{
-	int rc = enter(f), entered;
-
-	for (;;) {
-		pthread_rwlock_unlock(&f->lock); /* the sidecar is taken before it: fs.h */
-		entered = file_enter_store(f, how);
-		pthread_rwlock_wrlock(&f->lock);
-		if (!f->dirty.flushing.count)
-			break;
-		pthread_rwlock_unlock(&f->lock);
-		sidecar_leave(&f->sidecar, *how); /* the workers enter it, too */
-		IGNORE(flush_wait(f));
-		pthread_rwlock_wrlock(&f->lock);
-	}
-	return rc < 0 ? rc : entered;
-}
-
-static int put_chunk_once(struct file *f, const struct file_chunk *c)
-{
-	enum sidecar_entered how;
-
-	TRY(file_commit_replaced(f));
-	int rc = enter_to_store(f, &how);
-	return leave_stored(f, how, rc < 0 ? rc : put_chunk(f, c));
-}
-
-/* More often than another program changes a file between two looks at it. */
-#define STALE_TRIES 8
-
-static int put_chunk_entered(struct file *f, const struct file_chunk *c)
-{
-	uint64_t most = f->chunk_size; /* for the last chunk, when it gets longer */
-
-	TRY(file_enter_budget(f, most, c->stored.n));
-	int rc = put_chunk_once(f, c);
-	/* What another program wrote is read first, unless changes of ours wait for that frame. */
-	for (int i = 1; rc == -ESTALE && i < STALE_TRIES && !file_changed(f); i++)
-		rc = put_chunk_once(f, c);
-	budget_leave(f->fs->budget, most);
-	return rc;
-}
-
-int file_put_chunk(struct file *f, const struct file_chunk *c)
-{
-	struct lock_wait lock = {.what = SIDECAR_STORE};
-	int rc;
-
-	do
-		rc = put_chunk_entered(f, c);
-	while (file_lock_comes(f, rc, &lock));
 	return rc;
 }

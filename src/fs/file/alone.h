@@ -27,20 +27,4 @@ NODISCARD int file_extend(struct file *f, uint64_t size);
 /* Writes zeros, though not past the end of the file. Whole chunks become holes. */
 NODISCARD int file_zero(struct file *f, uint64_t at, uint64_t len);
 
-/* A chunk in its stored form, copied from another frame. */
-struct file_chunk {
-	uint32_t n;         /* its number in this file         */
-	uint32_t len;       /* its decoded bytes               */
-	uint32_t size;      /* the chunk size that n counts in */
-	struct view stored; /* no bytes: a hole                */
-	struct policy_origin origin;
-};
-
-/*
- * Replaces chunk n by this one; the file grows if the chunk ends behind its end. 1: done. 0: the
- * chunk does not fit there (policy.h, or another chunk size), and its bytes have to be copied
- * instead.
- */
-NODISCARD int file_put_chunk(struct file *f, const struct file_chunk *c);
-
 #endif

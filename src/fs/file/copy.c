@@ -1,10 +1,11 @@
 #include "fs/file/copy.h"
 
+#include "fs/dirty/flush.h"
 #include "fs/file/alone.h"
 #include "fs/file/read.h"
 #include "fs/file/share.h"
 #include "fs/file/sync.h"
-#include "fs/file/write.h"
+#include "fs/file/write_impl.h"
 #include "fs/workspace.h"
 
 /*
@@ -18,12 +19,21 @@
 /* A stored chunk that takes more memory than this is copied as bytes. */
 #define RAW_MOST (8u << 20)
 
+/* A chunk in its stored form, on its way from one frame to another. */
+struct raw_chunk {
+	uint32_t n;         /* its number in the target        */
+	uint32_t len;       /* its decoded bytes               */
+	uint32_t size;      /* the chunk size that n counts in */
+	struct view stored; /* no bytes: a hole                */
+	struct policy_origin origin;
+};
+
 /*
  * True: both files have a chunk border at these offsets, and if the source's chunk is short, it is
  * the end of what is copied. Sets *from, the source's chunk, and what the target's is to be.
  */
 static bool is_whole_chunk(const struct file_copy *c, uint64_t done, uint32_t *from,
-			   struct file_chunk *to)
+			   struct raw_chunk *to)
 {
 	const struct file *f = c->from;
 	uint32_t size = frame_info(f->frame)->chunk_size;
@@ -35,15 +45,15 @@ static bool is_whole_chunk(const struct file_copy *c, uint64_t done, uint32_t *f
 	if (to_at / size >= UINT32_MAX)
 		return false;
 	*from = frame_chunk_at(f->frame, at);
-	*to = (struct file_chunk){.n = (uint32_t)(to_at / size),
-				  .len = frame_chunk_span(f->frame, *from).len,
-				  .size = size};
+	*to = (struct raw_chunk){.n = (uint32_t)(to_at / size),
+				 .len = frame_chunk_span(f->frame, *from).len,
+				 .size = size};
 	return to->len <= c->len - done;
 }
 
 /* The lock of the source is held. */
 static int read_stored(const struct file_copy *c, uint64_t done, struct workspace *ws,
-		       struct file_chunk *to)
+		       struct raw_chunk *to)
 {
 	struct file *f = c->from;
 	uint32_t from;
@@ -60,7 +70,7 @@ static int read_stored(const struct file_copy *c, uint64_t done, struct workspac
 
 /* 1: *to is the chunk in its stored form, in ws->stored. 0: it has to be copied as bytes. */
 static int read_raw(const struct file_copy *c, uint64_t done, struct workspace *ws,
-		    struct file_chunk *to)
+		    struct raw_chunk *to)
 {
 	struct file *f = c->from;
 
@@ -72,8 +82,152 @@ static int read_raw(const struct file_copy *c, uint64_t done, struct workspace *
 	return rc;
 }
 
+/* Do the rules of policy.h allow this chunk in the file? */
+static int admit(struct file *f, const struct raw_chunk *c, uint64_t size)
+{
+	struct policy_guest g = {.origin = &c->origin,
+				 .file_size = size,
+				 .chunk_size = f->chunk_size,
+				 .first = frame_size(f->frame) == 0};
+	struct chunk shape = {0};
+	bool adopted;
+
+	if (!c->stored.n)
+		return 1;
+	int rc = chunk_parse(&shape, c->stored, c->stored.n, 0);
+	g.typesize = shape.typesize;
+	g.blocksize = shape.blocksize;
+	chunk_deinit(&shape);
+	if (rc)
+		return rc < 0 ? rc : 0;
+	if (!policy_admit(&f->policy, &g, &adopted))
+		return 0;
+	if (adopted) {
+		struct pipeline header = policy_header(&f->policy);
+		frame_set_pipeline(f->frame, &header);
+	}
+	f->items_whole |= g.typesize > 1;
+	return 1;
+}
+
+/* As admit; 0 also where the chunk would not fill its place. -EFBIG. */
+static int fits(struct file *f, const struct raw_chunk *c, uint64_t end)
+{
+	uint64_t size = frame_size(f->frame);
+
+	if (f->chunk_size != c->size)
+		return 0;
+	if (end > frame_max_size(f->frame))
+		return -EFBIG;
+	if (c->len < f->chunk_size && end < size)
+		return 0; /* bytes of the old chunk stay behind it */
+	return admit(f, c, max_u64(size, end));
+}
+
+/* Alone with the file. */
+static int put(struct file *f, const struct raw_chunk *c)
+{
+	uint64_t old = frame_size(f->frame), start = (uint64_t)c->n * c->size, at = 0;
+	uint64_t end = start + c->len;
+
+	if (old == 0)
+		file_adopt_pipeline(f);
+	int rc = fits(f, c, end);
+	if (rc <= 0)
+		return rc;
+	if (end > old)
+		TRY(file_resize_locked(f, end));
+	rc = c->stored.n ? file_store_chunk(f, c->n, c->stored, &at) : 0;
+	if (rc >= 0) {
+		struct dirty_chunk *dirty = dirty_find(&f->dirty, c->n);
+		if (dirty)
+			dirty_drop(f, dirty);
+		file_replace_chunk(f, c->n, at, (uint32_t)c->stored.n);
+		arrivals_come(&f->arrivals, old, start, end);
+	} else if (end > old) {
+		file_shrink_back(f, old);
+	}
+	return rc < 0 ? rc : 1;
+}
+
+/* Alone with the file, and in its sidecar, to store to the frame. *how: for leave, in any case. */
+static int enter(struct file *f, enum sidecar_entered *how)
+{
+	int entered;
+
+	err_clear();
+	file_catch_up(f);
+	file_enter_alone(f);
+	int rc = file_check_change(f);
+	for (;;) {
+		pthread_rwlock_unlock(&f->lock); /* the sidecar is taken before it: fs.h */
+		entered = file_enter_store(f, how);
+		pthread_rwlock_wrlock(&f->lock);
+		if (!f->dirty.flushing.count)
+			break;
+		pthread_rwlock_unlock(&f->lock);
+		sidecar_leave(&f->sidecar, *how); /* the workers enter it, too */
+		IGNORE(flush_wait(f));
+		pthread_rwlock_wrlock(&f->lock);
+	}
+	return rc < 0 ? rc : entered;
+}
+
+/* The new times need the lock of the inode, which comes before the sidecar. */
+static void leave(struct file *f, enum sidecar_entered how, bool changed)
+{
+	pthread_rwlock_unlock(&f->lock);
+	sidecar_leave(&f->sidecar, how);
+	if (changed)
+		file_note_change(f, FILE_CLOCK_NOW);
+	pthread_rwlock_unlock(&f->gate);
+}
+
+static int put_once(struct file *f, const struct raw_chunk *c)
+{
+	enum sidecar_entered how;
+
+	TRY(file_commit_replaced(f));
+	int rc = enter(f, &how);
+	if (rc >= 0)
+		rc = put(f, c);
+	leave(f, how, rc >= 0);
+	return rc;
+}
+
+/* More often than another program changes a file between two looks at it. */
+#define STALE_TRIES 8
+
+static int put_entered(struct file *f, const struct raw_chunk *c)
+{
+	uint64_t most = f->chunk_size; /* for the last chunk, when it gets longer */
+
+	TRY(file_enter_budget(f, most, c->stored.n));
+	int rc = put_once(f, c);
+	/* What another program wrote is read first, unless changes of ours wait for that frame. */
+	for (int i = 1; rc == -ESTALE && i < STALE_TRIES && !file_changed(f); i++)
+		rc = put_once(f, c);
+	budget_leave(f->fs->budget, most);
+	return rc;
+}
+
+/*
+ * Replaces chunk c->n of the file by this one; the file grows if that ends behind its end. 1: done.
+ * 0: the chunk does not fit there, and its bytes have to be copied instead.
+ */
+static int put_chunk(struct file *f, const struct raw_chunk *c)
+{
+	struct lock_wait lock = {.what = SIDECAR_STORE};
+	int rc;
+
+	do
+		rc = put_entered(f, c);
+	while (file_lock_comes(f, rc, &lock));
+	return rc;
+}
+
 /* 1: copied. 0: to be copied by bytes. */
-static int copy_chunk(struct file_copy *c, uint64_t done, struct file_chunk *to)
+static int copy_chunk(struct file_copy *c, uint64_t done, struct raw_chunk *to)
 {
 	struct workspace *ws = workspace_get();
 
@@ -81,7 +235,7 @@ static int copy_chunk(struct file_copy *c, uint64_t done, struct file_chunk *to)
 		return -ENOMEM;
 	int rc = read_raw(c, done, ws, to);
 	c->unread = rc < 0;
-	return rc <= 0 ? rc : file_put_chunk(c->to, to);
+	return rc <= 0 ? rc : put_chunk(c->to, to);
 }
 
 /* Copies bytes up to the next place where a whole chunk may begin. */
@@ -103,7 +257,7 @@ ssize_t file_copy(struct file_copy *c)
 	struct workspace *ws = workspace_get();
 	uint64_t done = 0, by_bytes = 0;
 	ssize_t rc = ws ? 0 : -ENOMEM;
-	struct file_chunk chunk;
+	struct raw_chunk chunk;
 
 	err_clear();
 	/* Data that waits to be compressed would be decoded and compressed twice. */

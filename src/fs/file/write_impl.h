@@ -1,4 +1,4 @@
-/* What the functions of write.h and alone.h share. */
+/* What write.c, alone.c and copy.c share. */
 #ifndef FS_FILE_WRITE_IMPL_H
 #define FS_FILE_WRITE_IMPL_H
 
