@@ -5,6 +5,7 @@
  * Locks, in the order in which they may be taken:
  *
  *   seeks.sending  the kernel is made to send what it has; nothing else is held  (ops/seek.h)
+ *   dir.lock       one reader at a time of an open directory                     (ops/dir.c)
  *   file.writing   one writer at a time                                          (file/file.h)
  *   file.gate      shared by writers of bytes; alone: commit, truncate
  *   bytewise       one file at a time is stored anew as a whole                  (file/sync.c)
@@ -17,7 +18,8 @@
  * moment. The other locks are not nested, with four exceptions: the cache's is taken under that of
  * memory for large blocks (large.h), which a thread may wait for with file.lock held; the budget's
  * under that of a file's chunks on their way (file_flight); that of the list of files to commit
- * (uncommitted.h) under the budget's; the pool's under that of a file's readahead.
+ * (uncommitted.h) under the budget's; the pool's under those of a file's readahead and of threads
+ * that share a chunk (codec/parallel.h).
  *
  * The lock of the intent log is held while a record is written. Those of budget and cache are never
  * held across I/O or codec work. No lock of any kind is held across a reply: it may end the
