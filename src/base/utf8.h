@@ -1,3 +1,4 @@
+/* UTF-8: how long a character is; text that a terminal cannot take for commands. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
