@@ -21,8 +21,8 @@ void arrivals_clear(struct arrivals *a)
  * a refusal costs what was written in the last minute or two, and no more.
  *
  * The ages of ranges are not noted. Instead, once a minute, the whole list is dropped if it has not
- * grown since the last time; otherwise the part below the file's size at that time. `size`: of the
- * file, now.
+ * grown since the last time; otherwise the part below the file's size at that time. `size`: that of
+ * now, or less.
  */
 static void age(struct arrivals *a, uint64_t size)
 {

@@ -18,6 +18,7 @@
 struct budget;
 struct file;
 struct fs;
+struct pool_job;
 
 /* The bound and the number of workers come from the options; *fs lasts longer than the budget. */
 NODISCARD int budget_open(struct budget **b, struct fs *fs);
@@ -68,7 +69,6 @@ unsigned budget_level(struct budget *b);
  * with tables that fit into the cache's share, and always at least one. Files take turns (fair.h).
  * False: not now; a later budget_buffers_next returns *w.
  */
-struct pool_job;
 struct budget_buffers {
 	struct fair_item item;
 	struct pool_job *job;  /* the caller's, to be submitted once the buffers can be had */

@@ -30,11 +30,12 @@
  */
 void flush_if_full(struct file *f, struct dirty_chunk *c);
 
+#define FLUSH_ALL UINT_MAX
+
 /*
  * Hands the next turn of DIRTY chunks to the workers, at most `most` of them. Returns how many are
  * FLUSHING then. Takes the file's lock.
  */
-#define FLUSH_ALL UINT_MAX
 unsigned flush_submit_turn(struct file *f, unsigned most);
 
 /*

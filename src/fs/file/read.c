@@ -60,7 +60,8 @@ int file_read_locked(struct file *f, uint64_t at, struct span dst)
 	return rc;
 }
 
-static int read_locked(struct fetch *x, const struct file_request *q)
+/* Under the lock. */
+static int read_request(struct fetch *x, const struct file_request *q)
 {
 	struct file *f = x->f;
 	struct file_request known = *q;
@@ -81,7 +82,7 @@ static int read_into(struct file *f, const struct file_request *q, struct reply 
 	err_clear();
 	enum sidecar_entered how = file_enter_shared(f);
 	pthread_rwlock_rdlock(&f->lock);
-	int rc = read_locked(&x, q);
+	int rc = read_request(&x, q);
 	pthread_rwlock_unlock(&f->lock);
 	slow_end(f->fs, &x.slow);
 	sidecar_leave(&f->sidecar, how);

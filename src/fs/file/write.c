@@ -180,7 +180,7 @@ static ssize_t write_locked(struct file *f, const struct file_data *d, int *why)
 }
 
 /* The most memory that a write can take: all of each chunk. */
-static uint64_t claim(struct file *f, uint64_t at, size_t n)
+static uint64_t most_memory(struct file *f, uint64_t at, size_t n)
 {
 	uint64_t size = f->chunk_size;
 
@@ -308,7 +308,7 @@ int file_enter_budget(struct file *f, uint64_t most, size_t data)
 
 ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock)
 {
-	uint64_t most = claim(f, d->at, d->bytes.n);
+	uint64_t most = most_memory(f, d->at, d->bytes.n);
 
 	if (d->bytes.n == 0)
 		return 0;
