@@ -358,9 +358,9 @@ def rename_it(path):
     path.rename(path.with_name("other"))
 
 
-def unlink_another(path):
-    os.link(path, path.with_name("another"))
-    path.with_name("another").unlink()
+def replace_another(path):
+    path.with_name("new").touch()
+    path.with_name("new").rename(path.with_name("another"))
 
 
 CHANGES = {
@@ -371,7 +371,8 @@ CHANGES = {
     "wish": lambda path: os.setxattr(path, "user.cframefs.tune", b"off"),
     "rename": rename_it,
     "link": lambda path: os.link(path, path.with_name("other")),
-    "unlink": unlink_another,
+    "unlink": lambda path: path.with_name("another").unlink(),
+    "replace": replace_another,
 }
 
 
@@ -402,6 +403,7 @@ def test_fsync_is_more_than_fdatasync(mount, work, change, mode):
     with open(path, "wb") as f:
         f.write(blob(1, 100_000, "text"))
         assert has_to_write(m, m.stored("a"))
+    os.link(path, path.with_name("another"))
     if change in ("attribute", "wish") and error_of(os.setxattr, m.stored("a"), "user.b", b""):
         pytest.skip("no attributes here")
     wait_until(lambda: not has_to_write(m, m.stored("a")), 10, "the last close")
