@@ -11,8 +11,9 @@ import struct
 import pytest
 
 from libdata import blob
+from libfault import Fault
 from libmount import DAEMON, wait_until
-from libposix import as_nobody, error_of, sync, with_gap, write_at
+from libposix import NOBODY, as_nobody, error_of, sync, with_gap, write_at
 
 MiB = 1 << 20
 CAPS = "security.capability"
@@ -202,6 +203,30 @@ def test_capabilities_outlive_the_closing_of_gaps(mount, root):
     os.close(fd)
     m.unmount()
     assert capabilities(m.stored("f")) == CAPABILITY
+
+
+@pytest.mark.parametrize("what", ["capabilities", "set-id bits"])
+def test_what_a_cut_takes_away_is_synced(mount, work, root, what):
+    """By open(2) with O_TRUNC, where the kernel leaves it to the daemon."""
+    m = mount("commit=1000,intent=0,allow_other", start=False).allow("a.b2frame: fsync: ")
+    fault = Fault(m, work / "fault")
+    m.start()
+    m.backing.chmod(0o755)
+    path = m.mnt / "a"
+    path.write_bytes(b"some text")
+    os.chown(path, NOBODY, NOBODY)
+    if what == "capabilities":
+        os.setxattr(path, CAPS, CAPABILITY)
+    else:
+        path.chmod(0o6755)
+    sync(path)
+    by = as_nobody if what == "set-id bits" else lambda cut: cut()
+    by(lambda: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC)))
+    assert capabilities(path) == "ENODATA" and path.stat().st_mode & 0o6000 == 0
+    fault.set(1, Fault.FSYNC, errno.EIO)
+    assert error_of(sync, path) == "EIO"
+    fault.set(0)
+    sync(path)
 
 
 def test_a_write_is_not_a_question(mount):

@@ -119,9 +119,13 @@ static int drop_bits(fuse_req_t req, struct inode *n, int fd, enum right right)
 	return 1;
 }
 
-/* The kernel trusts the mode that it has cached. Only attributes are invalidated: no waiting. */
-static void invalidate_attributes(struct fs *fs, struct inode *n)
+/*
+ * Something was removed. The kernel trusts the mode that it has cached; only attributes are
+ * invalidated, which does not wait.
+ */
+static void note_removed(struct fs *fs, struct inode *n)
 {
+	(void)times_set(n, NULL, NULL);
 	(void)fuse_lowlevel_notify_inval_inode(fs->session, ops_ino(fs, n), -1, 0);
 }
 
@@ -133,10 +137,8 @@ static int drop(fuse_req_t req, struct inode *n, enum right right)
 	TRY(fd);
 	int rc = drop_bits(req, n, fd, right);
 	inode_unpin(fs->inodes, n);
-	if (rc > 0) {
-		(void)times_set(n, NULL, NULL);
-		invalidate_attributes(fs, n);
-	}
+	if (rc > 0)
+		note_removed(fs, n);
 	return rc < 0 ? rc : 0;
 }
 
@@ -183,5 +185,5 @@ void ops_killpriv_truncated(fuse_req_t req, struct inode *n)
 		dropped |= drop_bits(req, n, fd, RIGHT_CHECKED) > 0;
 	inode_unpin(fs->inodes, n);
 	if (dropped)
-		invalidate_attributes(fs, n);
+		note_removed(fs, n);
 }
