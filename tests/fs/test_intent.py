@@ -27,6 +27,7 @@ from libintent import (
     records,
 )
 from libmount import BUILD, MountFailed, another_mount, wait_until
+from libstats import Moved
 
 TOOL = BUILD / "tests/c/intent_tool"
 
@@ -78,6 +79,19 @@ def test_the_frame_catches_up(mount):
     crash(m, fd)
     m.start()
     assert (m.mnt / "a").read_bytes() == model
+
+
+def test_what_was_committed_is_not_logged(mount):
+    """It needs a sync only; and as no commit is due, the log would not forget it."""
+    m = mount(SLOW)
+    fd, _ = made(m, size=16 << 20)
+    for at in range(0, 1 << 20, 4 * PAGE):
+        os.pwrite(fd, b"new", at)
+    os.close(os.dup(fd))  # a commit that does not wait for the disk
+    with Moved(m) as moved:
+        os.fsync(fd)
+    os.close(fd)
+    assert moved("log", "records") == 0 and moved("write", "disk_syncs") > 0
 
 
 def test_a_log_cut_anywhere(logged):

@@ -22,11 +22,17 @@
 /* A record buffer that is larger than this is not kept for the thread's next fsync. */
 #define RECORD_KEPT (1u << 20)
 
-/* True: a record in the log costs less than a commit. */
+/*
+ * True: a record in the log costs less than a commit. What is committed already needs a sync only;
+ * nor is the file on the list of those to commit, so that its record would stay needed.
+ */
 static bool pays(const struct file *f)
 {
-	return f->unsynced.touched.n >= MANY_RANGES || frame_nchunks(f->frame) >= MANY_CHUNKS ||
-	       f->unsynced.quick >= QUICK_ROW;
+	const struct file_unsynced *u = &f->unsynced;
+
+	return file_changed_locked(f) &&
+	       (u->touched.n >= MANY_RANGES || frame_nchunks(f->frame) >= MANY_CHUNKS ||
+		u->quick >= QUICK_ROW);
 }
 
 /*
