@@ -42,9 +42,11 @@ def test_no_thread_besides_its_own(root, work):
 @pytest.mark.parametrize("most", [8, 12, 20])
 def test_few_descriptors(work, most):
     plain, store, back = work / "plain", work / "store", work / "back"
-    plain.mkdir()
+    deep = plain / "/".join("d" * (most // 4))
+    deep.mkdir(parents=True)
     for name in range(30):
-        (plain / f"{name:02}").write_bytes(DATA[: 1000 * name])
+        for where in (plain, deep):
+            (where / f"{name:02}").write_bytes(DATA[: 1000 * name])
     cframe("compress", plain, store)
     (store / "15.b2frame").write_bytes(b"no frame")
     limit = ["prlimit", f"--nofile={most}:{most}", CFRAME]

@@ -293,9 +293,12 @@ def test_a_tree_deeper_than_the_stack(tmp_path):
     got = subprocess.run([*argv, tmp_path / "deep"], capture_output=True, text=True)
     argv[2:] = [CFRAME, "ls", tmp_path / "deep"]
     listed = subprocess.run(argv, capture_output=True, text=True)
+    argv[3] = "verify"
+    verified = subprocess.run(argv, capture_output=True, text=True)
     subprocess.run(["rm", "-rf", tmp_path / "deep", tmp_path / "out"], check=True)
     assert got.returncode == 1 and got.stderr.endswith("/d/d: is too deep, and left out\n")
     assert listed.stderr.endswith("/d/d: is too deep, and left out\n")
+    assert verified.stdout.endswith("/d/d: is too deep, and left out\n")
 
 
 def test_damaged_frames_leave_nothing(mount):

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from libcompress import as_nobody
 from libdata import blob
 from libfault import Fault
 from libmount import CFRAME, DAEMON, REPO, SLOWNESS, umount
@@ -128,6 +129,37 @@ def test_a_device_that_fails_is_no_damage(mount, work):
             says = rf"{re.escape(str(frame))}: (chunk \d: )?Input/output error"
             assert re.fullmatch(says.encode(), line), (n, line)
     assert n > 4 and (got.returncode, got.stdout, got.stderr) == (0, b"", b"")
+
+
+def test_a_directory_that_cannot_be_listed_is_no_comfort(work):
+    """Whichever part of whichever one it is, a line says which was not checked."""
+    store = work / "store"
+    for name in ("x", "a/y", "b/z"):
+        (store / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPO / "tests/data/frames/const-lz4.b2frame", store / f"{name}.b2frame")
+    program = SimpleNamespace(argv=[str(CFRAME), "verify", str(store)])
+    fault = Fault(program, work / "fault")
+    told = {(1, f"{where}: Input/output error\n") for where in (store, store / "a", store / "b")}
+    said = set()
+    for n in range(1, 100):
+        fault.set(n, Fault.LIST, errno.EIO)
+        got = subprocess.run(program.argv, stdout=-1, stderr=-2, text=True, timeout=60)
+        if not fault.came():
+            break
+        said.add((got.returncode, got.stdout))
+    assert said == told and (got.returncode, got.stdout) == (0, "")
+
+
+def test_a_directory_that_may_not_be_searched_is_no_comfort(work):
+    """Its names could be read, but none of its files."""
+    store = work / "store"
+    (store / "sub").mkdir(parents=True)
+    (store / "sub/none.b2frame").write_bytes(b"no frame")
+    how = as_nobody(work) if os.geteuid() == 0 else {}
+    os.chmod(store / "sub", 0o644)
+    said = attempt(CFRAME, "verify", store, **how)
+    os.chmod(store / "sub", 0o755)
+    assert (said.returncode, said.stdout) == (1, f"{store}/sub: Permission denied\n")
 
 
 def until(holds):

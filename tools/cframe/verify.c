@@ -3,6 +3,7 @@
 #include "cframe.h"
 #include "crew.h"
 #include "findings.h"
+#include "listing.h"
 #include "mounts.h"
 #include "open.h"
 #include "pieces.h"
@@ -13,12 +14,12 @@
 
 #include "base/container.h"
 #include "base/log.h"
+#include "frame/frame.h"
 #include "frame/names.h"
 #include "frame/stage.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -36,6 +37,8 @@ struct verify {
 	struct job *first, **last; /* in the order of the walk      */
 	unsigned jobs, jobs_max;   /* in that list                  */
 	unsigned frames;           /* that this walk has found      */
+	unsigned depth;            /* of the walk                   */
+	dev_t dev;                 /* of its directories            */
 	unsigned bad;              /* frames and others with a line */
 };
 
@@ -44,7 +47,7 @@ struct job {
 	struct pool_job job;
 	struct verify *v;
 	struct job *next;
-	int dir; /* owned: where `path` begins; AT_FDCWD: it needs none */
+	int dir; /* owned: where `path` begins; or AT_FDCWD */
 	char *path;
 	char *name;   /* what it is called in reports   */
 	bool in_tree; /* nobody has named it: it may go */
@@ -233,10 +236,16 @@ static struct job *job_new(struct verify *v, const char *path, const char *name)
 	return NULL;
 }
 
+/* Each directory that the walk is in takes a descriptor, too. */
+static unsigned jobs_most(const struct verify *v)
+{
+	return v->depth < v->jobs_max ? v->jobs_max - v->depth : 1;
+}
+
 /* Waits for its turn, too. */
 static void enter(struct verify *v, struct job *j)
 {
-	report(v, v->jobs_max - 1);
+	report(v, jobs_most(v) - 1);
 	*v->last = j;
 	v->last = &j->next;
 	v->jobs++;
@@ -260,19 +269,19 @@ static void add_errno(struct verify *v, const char *name, int error)
 }
 
 /*
- * Hands the file at `path` to the workers; its problems are reported by `name`. Where the path
- * begins is held: the walk goes on to other directories.
+ * Hands a file to the workers, by its path from AT_FDCWD or from a directory of the walk, which is
+ * held: the walk closes it. Its problems are reported by `name`.
  */
-static void add(struct verify *v, const char *path, const char *name, bool in_tree)
+static void add(struct verify *v, int dir, const char *path, const char *name)
 {
 	struct job *j = job_new(v, path, name);
 
 	if (!j)
 		return;
-	report(v, v->jobs_max - 1); /* before there is one more descriptor */
-	j->in_tree = in_tree;
-	if (*path != '/')
-		j->dir = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	report(v, jobs_most(v) - 1); /* before there is one more descriptor */
+	j->in_tree = dir != AT_FDCWD;
+	if (j->in_tree)
+		j->dir = fcntl(dir, F_DUPFD_CLOEXEC, 0);
 	if (j->dir == -1) {
 		add_errno(v, name, errno);
 		job_free(j);
@@ -290,61 +299,93 @@ static bool is_named_as_frame(const char *name)
 	return suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY;
 }
 
-static void verify_entry(struct verify *v, FTS *walk, FTSENT *e)
+static void verify_directory(struct verify *v, int fd, const char *path);
+
+static void verify_subdirectory(struct verify *v, int dir, const char *name, const char *path)
 {
-	switch (e->fts_info) {
-	case FTS_F:
-		if (!is_named_as_frame(e->fts_name))
-			return;
-		break;
-	case FTS_D:
-		if (!tool_is_sparse(e->fts_accpath))
-			return; /* of one that is damaged the walk finds the index */
-		fts_set(walk, e, FTS_SKIP);
-		break;
-	case FTS_DNR:
-	case FTS_ERR:
-	case FTS_NS:
-		if (e->fts_errno != ENOENT || e->fts_level == FTS_ROOTLEVEL)
-			add_errno(v, e->fts_path, e->fts_errno);
-		return; /* else somebody has removed it */
-	default:
+	struct frame_info info;
+
+	report(v, jobs_most(v) - 1); /* as in add() */
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0) {
+		if (errno != ENOENT) /* else somebody has removed it */
+			add_errno(v, path, errno);
 		return;
 	}
-	v->frames++;
-	add(v, e->fts_accpath, e->fts_path, true);
+	if (frame_probe_sparse(fd, &info) >= 0) { /* of a damaged one the walk finds the index */
+		v->frames++;
+		add(v, dir, name, path);
+	} else if (v->depth == LISTING_DEEPEST) {
+		add_error(v, path, "is too deep, and left out");
+	} else {
+		v->depth++;
+		verify_directory(v, fd, path);
+		v->depth--;
+	}
+	close(fd);
 }
 
-static int by_name(const FTSENT **a, const FTSENT **b)
+static void verify_entry(struct verify *v, int dir, const char *name, const char *path)
 {
-	return strcmp((*a)->fts_name, (*b)->fts_name);
+	struct stat st;
+
+	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (errno != ENOENT)
+			add_errno(v, path, errno);
+	} else if (S_ISDIR(st.st_mode) && st.st_dev == v->dev) {
+		verify_subdirectory(v, dir, name, path);
+	} else if (S_ISREG(st.st_mode) && is_named_as_frame(name)) {
+		v->frames++;
+		add(v, dir, name, path);
+	}
+}
+
+/* If it cannot all be listed, this is reported behind what is found in it. */
+static void verify_directory(struct verify *v, int fd, const char *path)
+{
+	struct buf below = {0};
+	struct listing l;
+	int rc = listing_read(&l, fd);
+
+	for (size_t i = 0; i < l.n; i++) {
+		const char *name = l.entry[i].name;
+		below.n = 0;
+		int room = buf_print(&below, "%s%s%s%c", path,
+				     path[strlen(path) - 1] == '/' ? "" : "/", name, 0);
+		if (room < 0) {
+			rc = room;
+			break;
+		}
+		verify_entry(v, fd, name, (const char *)below.p);
+		report(v, v->jobs_max);
+	}
+	if (rc < 0)
+		add_errno(v, path, -rc);
+	buf_free(&below);
+	listing_free(&l);
 }
 
 /*
  * Verifies everything that a mount of this directory would show as frames. Other file systems below
- * it are left out: one of them may be that mount. The walk changes its current directory, since a
- * path from here may be longer than the kernel accepts.
+ * it are left out: one of them may be that mount.
  */
-static void verify_tree(struct verify *v, char *directory)
+static void verify_tree(struct verify *v, const char *directory)
 {
-	char *roots[] = {directory, NULL};
-	int how = FTS_PHYSICAL | FTS_COMFOLLOW | FTS_XDEV;
-	FTS *walk = fts_open(roots, how, by_name);
-	if (!walk) {
+	struct stat st;
+	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0 || fstat(fd, &st) < 0) {
 		add_errno(v, directory, errno);
+		if (fd >= 0)
+			close(fd);
 		return;
 	}
 	report(v, 0);
 	unsigned bad = v->bad;
 	v->frames = 0;
-	errno = 0;
-	for (FTSENT *e; (e = fts_read(walk)); errno = 0) {
-		verify_entry(v, walk, e);
-		report(v, v->jobs_max);
-	}
-	if (errno)
-		add_errno(v, directory, errno);
-	fts_close(walk);
+	v->dev = st.st_dev;
+	verify_directory(v, fd, directory);
+	close(fd);
 	report(v, 0);
 	if (v->bad == bad && !v->frames)
 		tool_say("%s: no frames are there", directory);
@@ -363,12 +404,12 @@ static bool is_in_mount(const char *directory)
 	return is;
 }
 
-static void verify_path(struct verify *v, char *path)
+static void verify_path(struct verify *v, const char *path)
 {
 	struct stat st;
 
-	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-		add(v, path, path, false);
+	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode) || tool_is_sparse(path))
+		add(v, AT_FDCWD, path, path);
 	else if (is_in_mount(path))
 		add_error(v, path, "is in a mount: name the backing directory");
 	else
