@@ -2,6 +2,7 @@
 
 import errno
 import os
+import shutil
 import subprocess
 from types import SimpleNamespace
 
@@ -70,3 +71,37 @@ def test_a_file_system_below_the_target(root, work):
         got = subprocess.run(program.argv, stderr=-1, text=True)
         assert (got.returncode, got.stderr) == (1, f"cframe: {frame}: Input/output error\n")
         assert os.listdir(back / "sub") == []
+
+
+@pytest.mark.parametrize("command", ["compress", "extract"])
+def test_a_link_that_fails(work, command):
+    """Its file may be copied where there can be none, with a line; else it is a failure."""
+    plain, store, made = work / "plain", work / "store", work / "made"
+    plain.mkdir()
+    (plain / "a").write_bytes(DATA)
+    for name in ("b", "c"):
+        os.link(plain / "a", plain / name)
+    cframe("compress", plain, store)
+    source, suffix = (plain, ".b2frame") if command == "compress" else (store, "")
+    names = [f"{name}{suffix}" for name in "abc"]
+    args = {"compress": [source, made], "extract": ["-C", made, source]}[command]
+    program = SimpleNamespace(argv=[CFRAME, command, *args])
+    fault = Fault(program, work / "fault")
+
+    def run(error):
+        """With each call on names failing in turn; what is said, for those that make links."""
+        for n in range(1, 30):
+            fault.set(n, Fault.NAME, error)
+            got = subprocess.run(program.argv, stderr=-1, text=True)
+            there = sorted(os.listdir(made)) if made.exists() else []
+            files = {(made / name).stat().st_ino for name in there}
+            shutil.rmtree(made, ignore_errors=True)
+            if fault.came() and fault.last() == "linkat":
+                yield got.returncode, got.stderr, there, len(files)
+
+    why = "not all hard links can be made, and what they would name is copied"
+    copied = (0, f"cframe: {made}: {why}: Operation not permitted\n", names, 2)
+    assert set(map(str, run(errno.EPERM))) == {str(copied)}
+    for name, failed in zip(names[1:], run(errno.ENOSPC), strict=True):
+        there = [other for other in names if other != name]
+        assert failed == (1, f"cframe: {made}/{name}: No space left on device\n", there, 1)

@@ -142,26 +142,63 @@ bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, str
 	return i->replace;
 }
 
+/*
+ * True: the file system knows no links, or no more of this file, or it begins between the two
+ * names; or somebody has removed the first one.
+ */
+static bool is_for_copies(int rc)
+{
+	switch (rc) {
+	case -EPERM:
+	case -EOPNOTSUPP:
+	case -ENOSYS:
+	case -EMLINK:
+	case -EXDEV:
+	case -ENOENT:
+	case -ENOTDIR:
+	case -ELOOP:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* As item_make_link, for another name of a file. That there can be none is said once. */
+static int make_name(struct walk *w, const struct entry *e, struct item *i)
+{
+	char text[256];
+
+	if (!has_names(i))
+		return 0;
+	pthread_mutex_lock(&w->lock);
+	const char *linked = links_find(&w->target.links, &e->st, e->kind);
+	int rc = linked ? draft_link(&i->draft, i->folder->fd, w->target.root, linked) : 0;
+	if (linked && rc == 0)
+		rc = 1;
+	pthread_mutex_unlock(&w->lock);
+	if (rc >= 0 || !is_for_copies(rc))
+		return rc;
+	if (!w->told_links)
+		tool_say("%s: not all hard links can be made, and what they would name is copied: "
+			 "%s", w->where, err_text(rc, text, sizeof text));
+	w->told_links = true;
+	return 0;
+}
+
 int item_make_link(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
 {
 	char text[PATH_MAX];
-	int rc = -ENOENT, dir = i->folder->fd;
+	int rc = make_name(w, e, i);
 
-	pthread_mutex_lock(&w->lock);
-	const char *linked =
-		has_names(i) ? links_find(&w->target.links, &e->st, e->kind) : NULL;
-	if (linked)
-		rc = draft_link(&i->draft, dir, w->target.root, linked);
-	pthread_mutex_unlock(&w->lock);
-	if (rc == 0)
-		return 1;
+	if (rc != 0)
+		return rc;
 	if (!S_ISLNK(e->st.st_mode))
 		return 0;
 	ssize_t n = readlinkat(l->fd, e->name, text, sizeof text - 1);
 	if (n < 0)
 		return -errno;
 	text[n] = 0;
-	TRY(draft_symlink(&i->draft, dir, text));
+	TRY(draft_symlink(&i->draft, i->folder->fd, text));
 	return 1;
 }
 

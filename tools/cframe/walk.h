@@ -55,6 +55,7 @@ struct walk {
 	unsigned depth;
 	atomic_bool failed;
 	atomic_flag told_extras; /* reported that the target takes no extras */
+	bool told_links;         /* or not all links; of the main thread     */
 	pthread_mutex_t lock;
 	struct target target; /* its links are under lock                */
 	uint64_t made;        /* under lock: items that got their names */
@@ -128,7 +129,7 @@ void item_say_taken(struct walk *w, const struct item *i, const char *why);
 
 /*
  * Creates i->draft if the entry is a symlink, or another name of a file that was created before. 1:
- * done. 0: it is neither.
+ * done. 0: it is neither, or its file system takes no such link.
  */
 NODISCARD int item_make_link(struct walk *w, struct listing *l, const struct entry *e,
 			     struct item *i);
