@@ -74,6 +74,24 @@ def test_a_file_system_below_the_target(root, work):
 
 
 @pytest.mark.parametrize("command", ["compress", "extract"])
+def test_names_on_a_file_system_below_the_target(root, work, command):
+    """These, and the attributes of directories, are on the disk as well."""
+    source, made = work / "source", work / "made"
+    (source / "sub/deep").mkdir(parents=True)
+    (source / "sub/deep/link").symlink_to("text")
+    made.mkdir()
+    args = {"compress": [source, made], "extract": ["-C", made, source]}[command]
+    with small_disk(made / "sub"):
+        program = SimpleNamespace(argv=[CFRAME, command, *args])
+        fault = Fault(program, work / "fault")
+        for n, name in ((1, "sub/deep"), (2, "sub")):
+            fault.set(n, Fault.SYNC, errno.EIO)
+            got = subprocess.run(program.argv, stderr=-1, text=True)
+            wanted = f"cframe: {made}/{name}: Input/output error\n"
+            assert (got.returncode, got.stderr) == (1, wanted)
+
+
+@pytest.mark.parametrize("command", ["compress", "extract"])
 def test_a_link_that_fails(work, command):
     """Its file may be copied where there can be none, with a line; else it is a failure."""
     plain, store, made = work / "plain", work / "store", work / "made"

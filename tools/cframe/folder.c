@@ -71,6 +71,18 @@ static void finish_folder(struct walk *w, struct folder *f)
 		item_say_extras(w, &i, &f->extras);
 }
 
+/* Names and attributes on a file system that the sync of the target, at the end, does not reach. */
+static void sync_elsewhere(struct walk *w, const struct folder *f)
+{
+	struct item i = {.from = f->to, .to = f->to};
+	struct stat st;
+
+	if (fstat(f->fd, &st) < 0 || st.st_dev == w->root.st_dev)
+		return;
+	if (fsync(f->fd) < 0 && errno != EINVAL) /* directories need none there */
+		item_say_target(w, &i, -errno);
+}
+
 void folder_put(struct walk *w, struct folder *f)
 {
 	pthread_mutex_lock(&w->lock);
@@ -80,6 +92,7 @@ void folder_put(struct walk *w, struct folder *f)
 		return;
 	if (!f->is_root && !is_as_asked(w, f))
 		finish_folder(w, f);
+	sync_elsewhere(w, f);
 	extras_free(&f->extras);
 	close(f->fd);
 	mem_free(f->to);

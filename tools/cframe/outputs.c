@@ -174,8 +174,6 @@ static void give_name(struct outputs *p, struct output *o)
 		draft_drop(&o->item.draft);
 	} else if (item_finish(p->walk, &o->item)) {
 		tell(p, o);
-		if (o->elsewhere) /* where the sync at the end does not reach */
-			(void)fsync(o->item.folder->fd);
 	}
 	folder_put(p->walk, o->item.folder);
 	pthread_mutex_lock(&p->lock);
