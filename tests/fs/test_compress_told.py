@@ -68,9 +68,11 @@ def test_a_line_is_a_line_whatever_the_name(tmp_path):
 
 
 def test_files_without_a_length_are_told(tmp_path):
-    said = compress("/proc/self/stat", tmp_path / "made", code=1)
-    assert said == "cframe: /proc/self/stat: has bytes, and no length (as in /proc); left out\n"
-    assert not (tmp_path / "made").exists()
+    made, name = tmp_path / "made", "/proc/self/stat"
+    for command in (["compress", name, made], ["extract", "-C", made, name]):
+        said = cframe(*command, code=1)
+        assert said == f"cframe: {name}: has bytes, and no length (as in /proc); left out\n"
+        assert not made.exists()
 
 
 def test_what_cannot_be_stored_gets_a_line(tmp_path):

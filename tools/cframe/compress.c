@@ -144,13 +144,6 @@ static bool may_stand(struct walk *w, const struct item *i)
 	return !taken;
 }
 
-/* True: a file of the kernel that is longer than its attributes say. */
-static bool has_hidden_length(int in, const struct stat *st)
-{
-	char byte;
-	return st->st_size == 0 && pread(in, &byte, 1, 0) > 0;
-}
-
 static void make_file(struct compress *c, struct listing *l, const struct entry *e, struct item *i)
 {
 	const char *shown = own_name(&c->walk, e);
@@ -160,8 +153,7 @@ static void make_file(struct compress *c, struct listing *l, const struct entry 
 		rc = -errno;
 	else if (!S_ISREG(i->st.st_mode))
 		rc = -ESTALE; /* it was one a moment ago */
-	if (rc == 0 && has_hidden_length(in, &i->st)) {
-		walk_say(&c->walk, "has bytes, and no length (as in /proc); left out");
+	if (rc == 0 && item_hides_length(&c->walk, i, in)) {
 		close(in);
 	} else if (rc == 0) {
 		pack_take(c->packer, in, shown, i);

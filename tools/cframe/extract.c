@@ -155,6 +155,10 @@ static int begin(struct extract *x, struct listing *l, const struct entry *e, st
 	int in = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (in < 0)
 		return -errno;
+	if (i->kind == NODE_PLAIN && item_hides_length(&x->walk, i, in)) {
+		close(in);
+		return 0;
+	}
 	int rc = submit(x, i, in);
 	if (rc < 0)
 		close(in);

@@ -142,6 +142,18 @@ bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, str
 	return i->replace;
 }
 
+bool item_hides_length(struct walk *w, const struct item *i, int in)
+{
+	struct stat now; /* it may have grown */
+	char byte;
+
+	if (fstat(in, &now) < 0 || now.st_size || pread(in, &byte, 1, 0) <= 0)
+		return false;
+	tool_say("%s: has bytes, and no length (as in /proc); left out", i->from);
+	w->failed = true;
+	return true;
+}
+
 /*
  * True: the file system knows no links, or no more of this file, or it begins between the two
  * names; or somebody has removed the first one.

@@ -127,6 +127,9 @@ void walk_say_rc(struct walk *w, int rc);
 void item_say_rc(struct walk *w, const struct item *i, int rc);
 void item_say_taken(struct walk *w, const struct item *i, const char *why);
 
+/* True: a file of the kernel that is longer than its attributes say, which has been reported. */
+bool item_hides_length(struct walk *w, const struct item *i, int in);
+
 /*
  * Creates i->draft if the entry is a symlink, or another name of a file that was created before. 1:
  * done. 0: it is neither, or its file system takes no such link.
