@@ -450,14 +450,24 @@ def test_a_full_disk_and_a_torn_frame(mount, root):
 
 
 def test_what_the_disk_has_not_taken_is_told(tmp_path):
-    """The frames may be removed when it ends."""
+    """The frames may be removed when it ends, or when a second run finds all up to date."""
     store, plain = tmp_path / "store", tmp_path / "plain"
     (tmp_path / "x").write_bytes(DATA)
     cframe("compress", tmp_path / "x", store)
     program = SimpleNamespace(argv=[CFRAME, "extract", "-C", plain, store])
-    Fault(program, tmp_path / "fault").set(1, Fault.SYNC, errno.EIO)
-    got = subprocess.run(program.argv, stderr=-1, text=True)
-    assert (got.returncode, got.stderr) == (1, f"cframe: {plain}: Input/output error\n")
+    fault = Fault(program, tmp_path / "fault")
+
+    def run(n):
+        fault.set(n, Fault.SYNC, errno.EIO)
+        got = subprocess.run(program.argv, capture_output=True, text=True)
+        return got.returncode, got.stdout, got.stderr
+
+    why = "Input/output error"
+    assert run(1) == (1, "", f"cframe: {store}/x.b2frame: {why}\n")
+    assert not plain.exists(), "its content, and then its name"
+    assert run(2) == (1, "", f"cframe: {plain}: {why}\n")
+    assert run(0) == (0, "1 up to date, 0 made\n", "")
+    assert (plain / "x").read_bytes() == DATA
 
 
 def test_the_limit_of_file_sizes(tmp_path):

@@ -299,7 +299,7 @@ static int run(struct compress *c, char **source, const char *where)
 	}
 	if (!c->verbose) /* where each file has a line */
 		progress_start();
-	struct outputs_how how = {true, c->verbose ? tell : NULL,
+	struct outputs_how how = {c->verbose ? tell : NULL,
 				  "got shorter while it was read; left out"};
 	rc = outputs_open(&c->outputs, &c->walk, how);
 	if (rc >= 0)

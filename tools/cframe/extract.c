@@ -287,7 +287,7 @@ static void extract_path(struct extract *x, const char *path)
 
 static int run(struct extract *x, const char *where, struct target t, char **path)
 {
-	struct outputs_how how = {false, x->verbose ? tell : NULL, CHANGING};
+	struct outputs_how how = {x->verbose ? tell : NULL, CHANGING};
 	int rc = walk_init(&x->walk, &ops, where, t);
 	if (rc >= 0)
 		rc = outputs_open(&x->outputs, &x->walk, how);
@@ -300,7 +300,7 @@ static int run(struct extract *x, const char *where, struct target t, char **pat
 	for (; *path; path++, x->later = true)
 		extract_path(x, *path);
 	outputs_wait(x->outputs);
-	/* Before anybody removes the frames. */
+	/* The files are on the disk; now their names, before anybody removes the frames. */
 	rc = syncfs(x->walk.target.root) < 0 ? -errno : 0;
 	progress_end();
 	return rc < 0 ? walk_fail(&x->walk, rc) : x->walk.failed;

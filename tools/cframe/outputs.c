@@ -14,7 +14,7 @@
 struct outputs {
 	struct walk *walk;
 	struct outputs_how how;
-	struct pool *namer; /* the thread that gives names; NULL: who ends an output does */
+	struct pool *namer; /* the thread that gives names */
 	struct pool_job name_job;
 	pthread_mutex_t lock; /* for what follows             */
 	pthread_cond_t left;  /* one is no longer in `busy`   */
@@ -64,8 +64,6 @@ int outputs_open(struct outputs **out, struct walk *walk, struct outputs_how how
 	p->busy = mem_zalloc_array(p->files_max, sizeof(struct output *));
 	if (!p->busy)
 		return -ENOMEM;
-	if (!how.sync)
-		return 0;
 	int rc = pool_open(&p->namer, 1);
 	return rc == -EAGAIN ? pool_open(&p->namer, 0) : rc;
 }
@@ -254,11 +252,8 @@ void outputs_end_take(struct outputs *p, struct output *o, int rc)
 		o->elsewhere = st.st_dev != p->walk->root.st_dev;
 	}
 	o->rc = rc;
-	if (p->how.sync) {
+	if (rc < 0) /* others may wait for its room */
+		give_name(p, o);
+	else
 		hand_over(p, o);
-		return;
-	}
-	if (o->rc >= 0 && o->elsewhere)
-		o->rc = sync_draft(o->item.draft.fd, false);
-	give_name(p, o);
 }

@@ -1,8 +1,8 @@
 /*
  * Outputs: files that several threads create. An output is registered when it is begun, so that
- * others can wait for it, and gets its name when it is complete. If it has to be on the disk by
- * then, a thread of its own gives all names, as that takes long; one sync serves all outputs that
- * are complete by then.
+ * others can wait for it, and gets its name when it is complete and on the disk: a later run takes
+ * what has its name for what it says. A thread of its own gives all names, as that takes long; one
+ * sync serves all outputs that are complete by then.
  */
 #ifndef OUTPUTS_H
 #define OUTPUTS_H
@@ -33,7 +33,6 @@ struct outputs_totals {
 };
 
 struct outputs_how {
-	bool sync; /* what has its name is on the disk; else the caller syncs the target */
 	void (*tell)(const struct output *o); /* of one that has its name; NULL: nothing is */
 	const char *stale;                    /* behind the name of a source, for -ESTALE   */
 };
@@ -53,8 +52,8 @@ void outputs_begin(struct outputs *p, struct output *o);
 
 /*
  * Ends an output, and takes it. rc >= 0: it is complete. rc < 0: it has failed, which is reported
- * here; -ESTALE: its source was changed meanwhile. From any thread, once for each that was begun.
- * Without outputs_how.sync it has its name, or is gone, when this returns.
+ * here; -ESTALE: its source was changed meanwhile; it is gone when this returns. From any thread,
+ * once for each that was begun.
  */
 void outputs_end_take(struct outputs *p, struct output *o, int rc);
 
