@@ -163,13 +163,6 @@ uint32_t frame_next_hole(const struct frame *f, uint32_t n);
 uint32_t frame_next_data(const struct frame *f, uint32_t n);
 
 /*
- * Identifies the place of chunk n, a stored slot. As long as it is the same the chunk has the same
- * bytes, until the chunk is put again; unless another program has replaced chunks by others of the
- * same length (ROOT_ALIKE). [reader]
- */
-uint64_t frame_place(const struct frame *f, uint32_t n);
-
-/*
  * True: chunk n is stored, but no root refers to it as it is now. Its space is free once it is put
  * again. [reader]
  */

@@ -1,7 +1,7 @@
 /*
  * The inside of struct frame, shared by the files of this layer that work on whole frames:
- * frame*.c, recover.c, redo.c, compact.c, verify.c and sframe.c. Locking is up to the owner
- * (frame.h); only `flying` has a lock of its own.
+ * frame*.c, recover.c, redo.c, compact.c and sframe.c. Locking is up to the owner (frame.h); only
+ * `flying` has a lock of its own.
  */
 #ifndef FRAME_FRAME_IMPL_H
 #define FRAME_FRAME_IMPL_H

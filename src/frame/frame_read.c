@@ -105,12 +105,6 @@ uint32_t frame_next_data(const struct frame *f, uint32_t n)
 	return index_find(&f->index, n, is_data);
 }
 
-uint64_t frame_place(const struct frame *f, uint32_t n)
-{
-	assert(frame_slot(f, n) == SLOT_STORED);
-	return index_get(&f->index, n);
-}
-
 /*
  * The latest end of a chunk at `at`. A chunk of the root on disk ends within that root's chunk
  * area. The length of a pending one is known and must be used: the bytes behind it may be lent to

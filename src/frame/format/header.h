@@ -1,8 +1,8 @@
 /*
  * The header of a frame: bytes <-> struct. FORMAT.md 9.1, and 11 for early betas.
  *
- * The reference reads these bytes by position and checks no marker but the magic; so do we, since a
- * file that it opens must open here.
+ * The reference reads these bytes by position and checks no marker; nor do we, since a file that it
+ * opens must open here. Only the magic has to be there, which it does not look at.
  */
 #ifndef FRAME_FORMAT_HEADER_H
 #define FRAME_FORMAT_HEADER_H
