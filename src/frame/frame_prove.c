@@ -10,9 +10,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* How much of a chunk is in memory at a time: a file may hold chunks of 2 GiB. */
-#define VERIFY_STEP (1u << 20)
-
 /*
  * The limit for the memory of its head. A block takes at most 20 bytes: 8 of the head itself, and
  * its tables (stored.c); no writer makes blocks of less than 32. What needs more is garbage.
@@ -22,35 +19,6 @@
 static uint64_t head_most(const struct frame *f)
 {
 	return max_u64(VERIFY_HEAD, f->info.chunk_size);
-}
-
-/* Verifies a block that is longer than a step. */
-static int verify_long(const struct stored *st, const struct chunk *c, uint32_t block)
-{
-	uint64_t hash;
-	uint32_t at = c->bstart[block];
-	TRY(stage_hash(st->io, st->at + at, c->bend[block] - at, &hash));
-	return (uint32_t)hash == c->sums[block] ? 0 : CORRUPT("checksum of a block", block);
-}
-
-/* Blocks that have checksums lie in order. */
-static int verify_blocks(const struct stored *st, const struct chunk *c)
-{
-	for (uint32_t b = 0, n; b < c->nblocks; b += n) {
-		uint32_t at = c->bstart[b];
-		struct span bytes;
-		for (n = 1; b + n < c->nblocks && c->bend[b + n] - at <= VERIFY_STEP;)
-			n++;
-		uint32_t len = c->bend[b + n - 1] - at;
-		if (len > VERIFY_STEP) {
-			TRY(verify_long(st, c, b));
-			continue;
-		}
-		TRY(stage_get(len, &bytes));
-		TRY(io_pread(st->io, st->at + at, bytes));
-		TRY(chunk_check(c, (struct run){b, n}, span_view(bytes)));
-	}
-	return 0;
 }
 
 /* Nothing is decoded, not even the block that others need for that: it may be half a gigabyte. */
@@ -72,7 +40,7 @@ static int verify_parts(const struct stored *st, uint64_t most, uint32_t *len)
 		rc = CORRUPT("head of a chunk", st->at);
 	*len = c.cbytes;
 	if (rc == 0 && c.sums)
-		rc = verify_blocks(st, &c);
+		rc = stored_check_blocks(st, &c);
 	chunk_deinit(&c);
 	return rc;
 }
@@ -98,7 +66,7 @@ static int make_sum(const struct frame *f, const struct stored *st, uint32_t len
 	struct chunk c = {0};
 	uint64_t hash;
 	bool by_head = load_head(st, head_most(f), &c) == 0 && c.sums;
-	int rc = by_head ? verify_blocks(st, &c) : 0;
+	int rc = by_head ? stored_check_blocks(st, &c) : 0;
 	if (rc == 0)
 		rc = stage_hash(st->io, st->at, by_head ? c.sums_end : len, &hash);
 	if (rc == 0)

@@ -39,7 +39,10 @@ uint64_t stored_memory(const struct chunk *c, struct run run, enum block_form fo
 NODISCARD int stored_read(const struct stored *st, const struct chunk *c, struct run run,
 			  struct scratch *s, struct span dst);
 
-/* Reads the blocks of a loaded chunk that has checksums of them, and compares these. */
+/*
+ * Reads the blocks of a loaded chunk that has checksums of them, and compares these: a step at a
+ * time (STAGE_STEP), since a block may have half a gigabyte.
+ */
 NODISCARD int stored_check_blocks(const struct stored *st, const struct chunk *c);
 
 /* Reads one block as chunk_decode_packed does. */

@@ -1,9 +1,11 @@
 /*
  * A chunk at the end of a file, though more bytes may belong to it: its head is loaded whatever
- * length is guessed for it, and a chunk that is cut off is not.
+ * length is guessed for it, and a chunk that is cut off is not. Its blocks are compared with their
+ * checksums a step at a time, however long they are.
  */
 #include "base/buf.h"
 #include "codec/scratch.h"
+#include "frame/stage.h"
 #include "frame/stored.h"
 
 #include <stdio.h>
@@ -20,12 +22,13 @@ static void check(bool right, const char *what, size_t guess)
 	exit(1);
 }
 
-static struct buf make(struct scratch *s, struct view src)
+static struct buf make(struct scratch *s, struct view src, uint32_t blocksize)
 {
 	struct buf out = {0};
 	struct pipeline p;
 
 	pipeline_default(&p);
+	p.blocksize = blocksize;
 	check(chunk_encode(s, &p, src, &out) >= 0, "not encoded", 0);
 	return out;
 }
@@ -44,7 +47,7 @@ static int load(struct scratch *s, struct view bytes, uint32_t guess, struct chu
 
 static void look(struct scratch *s, struct view src)
 {
-	struct buf bytes = make(s, src);
+	struct buf bytes = make(s, src, 0);
 	struct chunk c;
 
 	for (uint32_t guess = 0; guess < bytes.n + 3000; guess += 1 + guess / 8) {
@@ -60,9 +63,48 @@ static void look(struct scratch *s, struct view src)
 	buf_free(&bytes);
 }
 
+/* Bytes in memory, and the longest read of them. */
+struct watched {
+	struct io io;
+	struct view bytes;
+	size_t longest;
+};
+
+static int watched_pread(struct io *io, uint64_t at, struct span dst)
+{
+	struct watched *w = (struct watched *)io;
+
+	if (at > w->bytes.n || dst.n > w->bytes.n - at)
+		return -EBADMSG;
+	w->longest = max_u64(w->longest, dst.n);
+	memcpy(dst.p, w->bytes.p + at, dst.n);
+	return 0;
+}
+
+static void compare(struct scratch *s, struct view src, uint32_t blocksize)
+{
+	static const struct io_ops ops = {.pread = watched_pread};
+	struct buf bytes = make(s, src, blocksize);
+	struct watched w = {.io = {&ops}, .bytes = buf_view(&bytes)};
+	struct stored st = {.io = &w.io, .room = bytes.n};
+	struct chunk c = {0};
+
+	check(stored_load(&st, 0, s, &c) == 0 && c.sums, "no checksums", blocksize);
+	check(stored_check_blocks(&st, &c) == 0, "sound, but refused", blocksize);
+	check(w.longest <= STAGE_STEP, "too much at once", blocksize);
+	for (uint32_t b = 0; b < c.nblocks; b++) {
+		uint8_t *last = bytes.p + c.bend[b] - 1;
+		*last ^= 1;
+		check(stored_check_blocks(&st, &c) == -EBADMSG, "damage unseen", blocksize);
+		*last ^= 1;
+	}
+	chunk_deinit(&c);
+	buf_free(&bytes);
+}
+
 int main(void)
 {
-	static uint8_t src[200000];
+	static uint8_t src[200000], noise[1000000];
 	struct scratch *s;
 
 	if (scratch_open(&s) < 0)
@@ -73,6 +115,10 @@ int main(void)
 	look(s, view_of(src, 5));
 	look(s, view_of(src, 3000));
 	look(s, view_of(src, sizeof src));
+	for (size_t i = 0; i < sizeof noise; i++)
+		noise[i] = (uint8_t)(i * 0x9e3779b97f4a7c15u >> 56 ^ i * i * i >> 13);
+	compare(s, view_of(noise, sizeof noise), 20000);
+	compare(s, view_of(noise, sizeof noise), 300000);
 	scratch_close(s);
 	return 0;
 }
