@@ -147,23 +147,23 @@ void chunk_head_put(uint8_t out[static CHUNK_HEAD], const struct chunk_head *h)
 	put_le32(out + AT_NBYTES, h->nbytes);
 	put_le32(out + AT_BLOCKSIZE, h->blocksize);
 	put_le32(out + AT_CBYTES, h->cbytes);
-	if (h->kind >= CHUNK_ZEROS) /* special values are numbered from 1, in the enum's order */
+	if (h->kind >= CHUNK_ZEROS)
 		out[AT_BLOSC2_FLAGS] =
 			(uint8_t)((h->kind - CHUNK_ZEROS + 1) << BLOSC2_SPECIAL_SHIFT);
 }
 
-static void put_header(const struct encoder *e, uint8_t *h, uint8_t flags, uint32_t cbytes)
+/* Of a chunk that ends where `out` does. */
+static void put_header(const struct encoder *e, enum chunk_kind kind, struct buf *out)
 {
 	struct chunk_head head = {
-		.kind = flags & FLAG_STORED ? CHUNK_STORED : CHUNK_REGULAR,
-		.typesize = (uint32_t)e->plan.typesize,
+		.kind = kind,
+		.typesize = e->plan.typesize,
 		.nbytes = (uint32_t)e->src.n,
 		.blocksize = e->blocksize,
-		.cbytes = cbytes,
+		.cbytes = (uint32_t)out->n,
 	};
-	chunk_head_put(h, &head);
-	h[AT_FLAGS] |= flags;
-	h[AT_UDCODEC] = e->p->codec;
+	chunk_head_put(out->p, &head);
+	out->p[AT_UDCODEC] = e->p->codec;
 }
 
 bool encoder_wants_store(const struct encoder *e)
@@ -201,7 +201,7 @@ size_t encoder_limit(const struct encoder *e)
 static void store_copy(const struct encoder *e, struct buf *out)
 {
 	out->n = CHUNK_HEAD + e->src.n;
-	put_header(e, out->p, FLAG_STORED, (uint32_t)out->n);
+	put_header(e, CHUNK_STORED, out);
 	bytes_copy(out->p + CHUNK_HEAD, e->src.p, e->src.n);
 }
 
@@ -282,12 +282,12 @@ void encoder_enter(const struct encoder *e, uint32_t i, uint32_t sum, struct buf
 
 void encoder_finish(const struct encoder *e, struct buf *out)
 {
-	uint8_t flags = (uint8_t)(e->plan.coder.codec->format << FLAG_FORMAT_SHIFT);
+	put_header(e, CHUNK_REGULAR, out);
+	out->p[AT_FLAGS] |= (uint8_t)(e->plan.coder.codec->format << FLAG_FORMAT_SHIFT);
 	if (!e->split)
-		flags |= FLAG_NO_SPLIT;
+		out->p[AT_FLAGS] |= FLAG_NO_SPLIT;
 	if (memchr(e->p->filter, FILTER_DELTA, FILTER_SLOTS))
-		flags |= FLAG_DELTA;
-	put_header(e, out->p, flags, (uint32_t)out->n);
+		out->p[AT_FLAGS] |= FLAG_DELTA;
 	memcpy(out->p + AT_FILTERS, e->p->filter, FILTER_SLOTS);
 	memcpy(out->p + AT_METAS, e->meta, FILTER_SLOTS);
 	out->p[AT_BLOSC2_FLAGS] = e->dict_len ? BLOSC2_DICT : 0;

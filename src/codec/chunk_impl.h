@@ -35,6 +35,7 @@ enum chunk_field {
 #define BLOSC2_DICT 0x01
 #define BLOSC2_LAZY 0x08
 #define BLOSC2_SPECIAL_SHIFT 4
+#define BLOSC2_SPECIAL_MASK 7 /* special values, from 1 on in the order of enum chunk_kind */
 #define BLOSC2_INSTRUMENTED 0x80
 
 /* The byte at AT_FLAGS2. */

@@ -56,25 +56,23 @@ static void read_filters(struct chunk *c, const struct header *h)
 
 static int read_kind(struct chunk *c, const struct header *h)
 {
-	static const enum chunk_kind special[] = {CHUNK_REGULAR, CHUNK_ZEROS, CHUNK_NAN,
-						  CHUNK_VALUE, CHUNK_UNINIT};
-	unsigned kind = h->blosc2_flags >> BLOSC2_SPECIAL_SHIFT & 7;
+	unsigned special = h->blosc2_flags >> BLOSC2_SPECIAL_SHIFT & BLOSC2_SPECIAL_MASK;
 	bool stored = h->flags & FLAG_STORED;
 	if (h->blosc2_flags & BLOSC2_LAZY)
 		return CORRUPT("lazy chunk in a file", h->blosc2_flags);
 	if (h->blosc2_flags & BLOSC2_INSTRUMENTED)
 		return UNSUPPORTED("instrumented chunk", h->blosc2_flags);
-	if (kind > 4)
-		return CORRUPT("special value of unknown kind", kind);
-	if (c->is_vl && (stored || kind || !c->nbytes))
+	if (special > CHUNK_UNINIT - CHUNK_ZEROS + 1)
+		return CORRUPT("special value of unknown kind", special);
+	if (c->is_vl && (stored || special || !c->nbytes))
 		return CORRUPT("variable-length blocks in a stored, special or empty chunk",
 			       h->flags);
-	if (kind && stored)
-		return CORRUPT("chunk both stored and special", kind);
-	c->kind = stored ? CHUNK_STORED : special[kind];
-	/* An empty chunk has no blocks whatever it says it is. */
-	if (!c->nbytes && !kind)
-		c->kind = CHUNK_STORED;
+	if (special && stored)
+		return CORRUPT("chunk both stored and special", special);
+	if (special)
+		c->kind = CHUNK_ZEROS + special - 1;
+	else /* an empty chunk has no blocks, whatever it says it is */
+		c->kind = stored || !c->nbytes ? CHUNK_STORED : CHUNK_REGULAR;
 	return 0;
 }
 
