@@ -3,14 +3,22 @@
 
 #include <assert.h>
 
-static struct filter_arg arg_of(const struct block_plan *p, const struct block *b, unsigned step)
+/* ref: of the block, for delta. */
+static struct filter_arg arg_of(const struct block_plan *p, unsigned step, struct view ref)
 {
 	return (struct filter_arg){
 		.typesize = p->typesize,
 		.param = p->step[step].param,
-		.ref = b->ref,
+		.ref = ref,
 		.blosc1 = p->blosc1,
 	};
+}
+
+/* Undoes the first filter, the last one to be undone, which is no delta. */
+static void undo_first(const struct block_plan *p, struct scratch *s, struct view from, uint8_t *to)
+{
+	struct filter_arg arg = arg_of(p, 0, view_of(NULL, 0));
+	p->step[0].row->backward(&s->kernels, &arg, from, to);
 }
 
 void block_add_filter(struct block_plan *p, const struct filter *row, uint32_t param)
@@ -59,7 +67,7 @@ int block_decode(const struct block_plan *p, struct scratch *s, const struct blo
 		from = view_of(s->work[0].p, dst.n);
 	}
 	for (unsigned i = 0; i < n; i++) {
-		struct filter_arg arg = arg_of(p, b, order[i]);
+		struct filter_arg arg = arg_of(p, order[i], b->ref);
 		uint8_t *to = i + 1 == n ? dst.p : s->work[(i + 1) & 1].p;
 		p->step[order[i]].row->backward(&s->kernels, &arg, from, to);
 		from.p = to;
@@ -84,7 +92,7 @@ int block_filter(const struct block_plan *p, struct scratch *s, const struct blo
 		return 0;
 	TRY(p->nsteps > 1 ? scratch_work(s, src.n) : scratch_work_first(s, src.n));
 	for (unsigned i = 0; i < p->nsteps; i++) {
-		struct filter_arg arg = arg_of(p, b, i);
+		struct filter_arg arg = arg_of(p, i, b->ref);
 		uint8_t *to = s->work[i & 1].p;
 		p->step[i].row->forward(&s->kernels, &arg, *out, to);
 		out->p = to;
@@ -132,8 +140,6 @@ struct units {
 static void unpack_units(const struct block_plan *p, struct scratch *s, struct view planes,
 			 struct units units, uint8_t *dst)
 {
-	struct block b = {0};
-	struct filter_arg arg = arg_of(p, &b, 0);
 	uint32_t n = planes_of(p, &p->step[0]);
 	size_t each = planes.n / n;
 
@@ -143,7 +149,7 @@ static void unpack_units(const struct block_plan *p, struct scratch *s, struct v
 			bytes_copy(to, planes.p + i * each + units.first, units.n);
 		planes = view_of(s->work[0].p, n * units.n);
 	}
-	p->step[0].row->backward(&s->kernels, &arg, planes, dst);
+	undo_first(p, s, planes, dst);
 }
 
 int block_unpack(const struct block_plan *p, struct scratch *s, struct view packed, size_t lo,
@@ -211,8 +217,6 @@ static bool decode_units(const struct block_plan *p, struct scratch *s, struct v
 			 struct block_part part, struct span dst)
 {
 	struct cursor in = cursor_of(stored);
-	struct block b = {0};
-	struct filter_arg arg = arg_of(p, &b, 0);
 	size_t n = planes_of(p, &p->step[0]), end = ceil_div(part.lo + dst.n, n);
 	struct units u = {part.lo / n, end - part.lo / n};
 	if (scratch_work(s, max_u64(part.whole / n, u.n * n)) < 0)
@@ -226,7 +230,7 @@ static bool decode_units(const struct block_plan *p, struct scratch *s, struct v
 	}
 	bool fits = u.n * n == dst.n;
 	uint8_t *to = fits ? dst.p : s->work[1].p;
-	p->step[0].row->backward(&s->kernels, &arg, view_of(s->work[0].p, u.n * n), to);
+	undo_first(p, s, view_of(s->work[0].p, u.n * n), to);
 	if (!fits)
 		memcpy(dst.p, to + part.lo % n, dst.n);
 	return true;
