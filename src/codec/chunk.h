@@ -132,7 +132,7 @@ NODISCARD int chunk_load_ref(struct chunk *c, struct scratch *s, struct view sto
 
 /*
  * Decodes a run. `stored`: the bytes of chunk_extent(c, run). dst.n must be chunk_run_bytes(c,
- * run).
+ * run). Here and below: fails with -EBADMSG or -ENOMEM, and dst has any bytes then.
  */
 NODISCARD int chunk_decode(const struct chunk *c, struct scratch *s, struct run run,
 			   struct view stored, struct span dst);
@@ -222,7 +222,8 @@ void chunk_head_put(uint8_t out[static CHUNK_HEAD], const struct chunk_head *h);
  * plain bytes (FORMAT.md 3.9).
  *
  * Blocks get checksums (chunk_sums.h) unless the pipeline says no_sums. Never produces a chunk of
- * zeros, NaN or uninitialised values: frames keep those in the index (FORMAT.md 9.3).
+ * zeros, NaN or uninitialised values: frames keep those in the index (FORMAT.md 9.3). Fails with
+ * -ENOMEM only.
  */
 NODISCARD int chunk_encode(struct scratch *s, const struct pipeline *p, struct view src,
 			   struct buf *out);
@@ -261,7 +262,8 @@ struct chunk_patch {
  * blocks or of older formats; plain copies that are not `common`; those whose filters are read-only
  * here or lossy; under delta, any change of block 0, and any change at all before chunk_load_ref.
  * Plain copies, plain blocks and a single block cannot get longer: the block size of a chunk of one
- * block is its length, too small for what it becomes.
+ * block is its length, too small for what it becomes. Fails with -ENOMEM, or with -EBADMSG where
+ * streams of a block without a checksum do not fit it.
  */
 NODISCARD int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out);
 

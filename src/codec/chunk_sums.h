@@ -19,6 +19,7 @@
 /* Bytes of a table. 0: a chunk of so few blocks has none. */
 size_t chunk_sums_len(uint32_t nblocks);
 
+/* The checksum of a block's stored bytes. */
 uint32_t chunk_sums_of(struct view block);
 
 /* Enters the checksum of block i into the table at `table`. */

@@ -37,7 +37,11 @@ struct codec {
 	uint8_t id, format; /* FORMAT.md 1.3: compcode, compformat                 */
 	uint8_t level;      /* default, where a pipeline's text names no level     */
 
-	/* A state is used by one thread at a time. It may copy *k, but not keep the pointer. */
+	/*
+	 * A state is used by one thread at a time. It may copy *k, but not keep the pointer.
+	 * Functions below that return an int or a length fail with -ENOMEM; those that decode, with
+	 * -EBADMSG too.
+	 */
 	int (*state_new)(void **state, const struct kernels *k);
 	void (*state_free)(void *state);
 

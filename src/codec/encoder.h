@@ -27,6 +27,10 @@ struct encoder {
 	struct block_plan plan;
 };
 
+/*
+ * Decides how `src`, 1 .. CHUNK_MAX_NBYTES bytes, is divided into blocks and how these are encoded;
+ * for a codec that cuts streams, by a look at one of them. Fails with -ENOMEM only.
+ */
 NODISCARD int encoder_init(struct encoder *e, struct scratch *s, const struct pipeline *p,
 			   struct view src);
 

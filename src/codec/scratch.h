@@ -12,6 +12,7 @@
 
 struct scratch;
 
+/* With the kernels that suit this CPU. Fails with -ENOMEM. */
 NODISCARD int scratch_open(struct scratch **s);
 
 /*
