@@ -36,13 +36,13 @@ NODISCARD int commit_sync(struct frame *f);
 uint64_t commit_next_seq(const struct frame *f);
 
 /*
- * The item size for the header. The library's Python wrapper counts a super-chunk and its chunks in
- * items: a size that does not divide both would hide the tail of the data, or shift what follows a
- * chunk.
+ * frame_items.c. The item size for the header. The library's Python wrapper counts a super-chunk
+ * and its chunks in items: a size that does not divide both would hide the tail of the data, or
+ * shift what follows a chunk.
  */
 uint32_t commit_type_size(const struct frame *f, const struct index *ix, uint64_t nbytes);
 
-/* Enters the root into the header in memory, and what else depends on its item size. */
+/* frame_items.c: enters the root into the header in memory, with what its item size changes. */
 void commit_enter_root(struct frame *f, const struct header_root *root);
 
 /* frame_front.c: makes the empty root the current one. */

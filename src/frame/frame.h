@@ -269,7 +269,7 @@ uint32_t frame_count_block_sums(const struct frame *f);
 bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk);
 
 /*
- * ---- Changing: frame.c ----
+ * ---- Changing: frame.c, frame_items.c ----
  *
  * A chunk is stored in three steps: frame_alloc finds space, frame_write fills it, and frame_put
  * enters it into the index; instead of the last, frame_unalloc gives the space back. The next

@@ -27,7 +27,6 @@
 #include "frame/commit_impl.h"
 
 #include "base/clock.h"
-#include "codec/filter.h"
 #include "frame/meters.h"
 #include "frame/range.h"
 
@@ -40,60 +39,6 @@
 
 /* Bytes that may be put before a trailer, to move its end. */
 #define SLACK_ROOM (4 * TURNS)
-
-static bool is_nan(uint64_t entry)
-{
-	return entry == ENTRY_NAN;
-}
-
-/* True: some chunk would decode differently with another item size in the header. */
-static bool depends_on_type_size(const struct frame *f, const struct index *ix)
-{
-	/* a chunk of NaN: of floats or of doubles, by the item size */
-	return filters_need_item(f->info.pipeline.filter, f->info.pipeline.meta) ||
-	       index_find(ix, 0, is_nan) < ix->n;
-}
-
-uint32_t commit_type_size(const struct frame *f, const struct index *ix, uint64_t nbytes)
-{
-	uint32_t size = f->type_size;
-	if (nbytes % size == 0 && f->info.chunk_size % size == 0)
-		return size;
-	return depends_on_type_size(f, ix) ? f->info.type_size : 1;
-}
-
-uint32_t frame_chunk_item(const struct frame *f)
-{
-	return f->type_size;
-}
-
-/*
- * Delta has no form of single bytes, so that chunks have items although the header says 1. The
- * library makes holes of what the header says, with buffers that are too small for such chunks, and
- * keeps those where both have blocks of one size (policy.h). So the header has another one then.
- */
-static void enter_block_size(struct frame *f, bool hidden)
-{
-	uint32_t block = f->info.block_size, whole = block - block % f->type_size;
-	uint32_t other = whole < f->info.chunk_size ? whole + 1 : whole - 1;
-	if (whole && memchr(f->info.pipeline.filter, FILTER_DELTA, FILTER_SLOTS))
-		header_set_block_size(f->head.p, hidden ? other : whole);
-}
-
-void commit_enter_root(struct frame *f, const struct header_root *root)
-{
-	bool hidden = root->type_size < f->type_size;
-	header_set_root(f->head.p, root);
-	enter_block_size(f, hidden);
-	if (hidden) /* else nobody would know which items the chunks have */
-		header_note_item(f->head.p, f->type_size);
-}
-
-void frame_expect_items(struct frame *f, uint32_t size)
-{
-	if (f->type_size == 1 && !depends_on_type_size(f, &f->index))
-		f->type_size = size;
-}
 
 uint64_t commit_next_seq(const struct frame *f)
 {
