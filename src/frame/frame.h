@@ -29,7 +29,7 @@
 
 struct frame;
 
-/* ---- Opening and closing: frame.c, frame_open.c ---- */
+/* ---- Opening and closing: frame.c, frame_open.c, sframe.c ---- */
 
 /* What the fixed part of a header says, validated. FORMAT.md 9.1. */
 struct frame_info {
@@ -114,7 +114,7 @@ bool frame_meta(const struct frame *f, const char *name, struct view *content);
 bool frame_meta_at(const struct frame *f, uint32_t i, const char **name, struct view *content);
 bool frame_vlmeta_at(const struct frame *f, uint32_t i, const char **name, struct view *chunk);
 
-/* ---- What the index says of chunks ---- */
+/* ---- What the index says of chunks: frame_slots.c ---- */
 
 /*
  * The decoded size, and the number of chunks, including changes that are not committed yet.
@@ -257,7 +257,7 @@ NODISCARD int frame_read_copy(struct frame *f, uint32_t n, uint64_t most, struct
  */
 NODISCARD int frame_read(struct frame *f, uint64_t at, struct scratch *s, struct span dst);
 
-/* ---- Verifying chunks by their checksums: frame_prove.c, frame_sums.c ---- */
+/* ---- What is known of chunks by their checksums: frame_sums.c ---- */
 
 /* The number of stored chunks of which the root says that their blocks have checksums. [reader] */
 uint32_t frame_count_block_sums(const struct frame *f);
