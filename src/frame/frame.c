@@ -86,7 +86,7 @@ void frame_unload(struct frame *f)
 	f->held = 0;
 	f->start = NULL;
 	f->info = (struct frame_info){0};
-	f->nbytes = f->seq = f->floor = f->whole = f->kept = f->root_id = 0;
+	f->nbytes = f->seq = f->floor = f->full = f->kept = f->root_id = 0;
 	f->roots = (struct frame_roots){0};
 	f->recoverable = f->latest = f->notes = f->writable = false;
 	f->front = FRONT_UNKNOWN;

@@ -90,7 +90,7 @@ struct draft {
 	struct buf packed;     /* index, slack, trailer */
 	uint32_t trailer_len;
 	struct header_root root;
-	uint64_t seq, whole;   /* as in the note */
+	uint64_t seq, full;    /* as in the note */
 	struct fingerprint fp;
 	bool synced;           /* before the header: then its chunks need no proof */
 };
@@ -116,7 +116,7 @@ static int pack_trailer(struct frame *f, struct draft *d, struct view sums, stru
 {
 	struct buf content = {0};
 	struct root_note note = {
-		.seq = d->seq, .whole = d->whole, .head = view_of(f->head.p, HEADER_FIXED),
+		.seq = d->seq, .full = d->full, .head = view_of(f->head.p, HEADER_FIXED),
 		.young = young, .sums = sums};
 	int rc = f->notes ? root_note_encode(&note, &content) : 0;
 	if (rc == 0 && f->notes)
@@ -206,7 +206,7 @@ static int draft_root(struct frame *f, struct draft *d)
 	d->trailer_len = (uint32_t)f->trailer.n;
 	if (f->notes)
 		d->trailer_len = (uint32_t)trailer_length(
-			&f->vlmeta, root_note_length(d->whole != d->seq, young.n, sums.n));
+			&f->vlmeta, root_note_length(d->full != d->seq, young.n, sums.n));
 	if (rc == 0)
 		rc = place(f, d);
 	if (rc == 0) {
@@ -251,10 +251,10 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	f->seq = d.seq; /* also where it fails: the next one takes the next turn */
 	if (!has->part && !has->moved) {
 		/* all is in the index, whether or not this root gets to the disk */
-		f->whole = d.seq;
+		f->full = d.seq;
 		f->kept = f->nbytes;
 	}
-	d.whole = has->moved ? f->roots.newest : f->whole;
+	d.full = has->moved ? f->roots.newest : f->full;
 	if (cannot_prove(f, has->ix))
 		TRY(commit_sync(f));
 	/*
@@ -272,7 +272,7 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	buf_free(&d.packed);
 	TRY(rc);
 	space_put(&f->space, d.at, len);
-	rc = commit_header(f, &d.root, d.trailer_len, f->notes ? d.whole : 0, has->moved);
+	rc = commit_header(f, &d.root, d.trailer_len, f->notes ? d.full : 0, has->moved);
 	if (rc < 0) {
 		space_retire(&f->space, d.at, len);
 		return rc;
@@ -307,8 +307,8 @@ static int commit_recovered(struct frame *f)
 struct frame_roots frame_roots(const struct frame *f)
 {
 	struct frame_roots roots = f->roots;
-	if (roots.newest) /* a part may name a whole one that did not get to the disk */
-		roots.newest = max_u64(roots.newest, f->whole);
+	if (roots.newest) /* a part may name a full one that did not get to the disk */
+		roots.newest = max_u64(roots.newest, f->full);
 	/*
 	 * Another program that removes all chunks leaves our note, which an empty root of ours does
 	 * not have.

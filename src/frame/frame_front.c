@@ -215,7 +215,7 @@ static int renumber(struct frame *f, uint64_t *seq)
 			       view_part(buf_view(&now), n - TRAILER_PRINT, TRAILER_PRINT));
 	buf_free(&now);
 	if (rc == 0)
-		*seq = f->whole = f->seq;
+		*seq = f->full = f->seq;
 	return rc;
 }
 
@@ -229,7 +229,7 @@ int front_commit(struct frame *f, enum durability how)
 	if (f->info.nbytes || f->suspect) {
 		TRY(write_front(f));
 		trailer_len = (uint32_t)f->trailer.n;
-		seq = f->whole = f->notes ? f->seq : 0;
+		seq = f->full = f->notes ? f->seq : 0;
 		/* Nothing proves an empty root when it is opened: its metalayers might be torn. */
 		if (how == COMMIT_SYNC || !f->recoverable || f->vlmeta.n)
 			TRY(commit_sync(f));

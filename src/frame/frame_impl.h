@@ -93,7 +93,7 @@ struct frame {
 	/* Numbers of roots. */
 	uint64_t seq;   /* of the newest root, or of one that failed after it              */
 	uint64_t floor; /* the next is no less: after_changes                              */
-	uint64_t whole; /* of the newest that was not committed in part                    */
+	uint64_t full;  /* of the newest that was not committed in part                    */
 	uint64_t kept;  /* the smallest size since then: all bytes behind it are newer     */
 
 	/*

@@ -166,7 +166,7 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 	bool is_synced = fp.word == 0 && !f->went_back;
 	_Atomic uint64_t *mark = &proven[fp.hash % PROVEN];
 	f->seq = note->seq;
-	f->whole = f->roots.newest = note->whole;
+	f->full = f->roots.newest = note->full;
 	f->recoverable = true;
 	TRY(frame_sums_load(f, note));
 	if (is_synced)
@@ -412,7 +412,7 @@ static int load_front(struct frame *f, struct fingerprint fp)
 		return 0;
 	f->front = FRONT_VALID;
 	f->recoverable = true;
-	f->seq = f->whole = f->roots.newest = fp.word;
+	f->seq = f->full = f->roots.newest = fp.word;
 	return 0;
 }
 

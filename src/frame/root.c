@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define NOTE_FIXED (1 + 3 + 4 + 9 + 5 + 5 + HEADER_FIXED + 6 + 5 + 5 + 5)
-#define NOTE_WHOLE (6u + 9)
+#define NOTE_FULL (6u + 9) /* its key is "whole" */
 #define NOTE_VERSION 2
 #define NOTE_VERSION_WHOLE 1 /* checksums of chunks are of all their bytes */
 #define NOTE_BLOCK 16384u /* decoded bytes; of a plain copy any number would do */
@@ -21,7 +21,7 @@
 
 size_t root_note_length(bool part, size_t young, size_t sums)
 {
-	return CHUNK_HEAD + NOTE_FIXED + (part ? NOTE_WHOLE : 0) + young + sums;
+	return CHUNK_HEAD + NOTE_FIXED + (part ? NOTE_FULL : 0) + young + sums;
 }
 
 static uint8_t *put_key(uint8_t *p, const char *key)
@@ -52,7 +52,7 @@ static uint8_t *put_bytes(uint8_t *p, const char *key, struct view v)
 
 int root_note_encode(const struct root_note *note, struct buf *out)
 {
-	bool part = note->whole != note->seq;
+	bool part = note->full != note->seq;
 	size_t len = root_note_length(part, note->young.n, note->sums.n);
 	assert(note->head.n == HEADER_FIXED && len <= ROOT_NOTE_MOST);
 	TRY(buf_reserve_fresh(out, len));
@@ -70,7 +70,7 @@ int root_note_encode(const struct root_note *note, struct buf *out)
 	*p++ = NOTE_VERSION;
 	p = put_number(p, "seq", note->seq);
 	if (part)
-		p = put_number(p, "whole", note->whole);
+		p = put_number(p, "whole", note->full);
 	p = put_bytes(p, "root", note->head);
 	p = put_bytes(p, "young", note->young);
 	p = put_bytes(p, "xxh3", note->sums);
@@ -108,9 +108,9 @@ static int parse(struct root_note *note, struct view plain)
 	uint8_t v = cursor_u8(&c);
 	if (!c.bad && v > NOTE_VERSION) /* whole, but not for us: no reason to go back */
 		return UNSUPPORTED("note of a later root", v);
-	note->seq = note->whole = take_number(&c, "seq");
+	note->seq = note->full = take_number(&c, "seq");
 	if (part)
-		note->whole = take_number(&c, "whole");
+		note->full = take_number(&c, "whole");
 	note->head = take_bytes(&c, "root");
 	note->young = take_bytes(&c, "young");
 	note->sums = take_bytes(&c, "xxh3");

@@ -36,7 +36,7 @@
 
 struct root_note {
 	uint64_t seq;      /* number of the root, in order of time                               */
-	uint64_t whole;    /* of a COMMIT_PART: the newest root before it that was none; or seq  */
+	uint64_t full;     /* of a COMMIT_PART: the newest root before it that was none; or seq  */
 	struct view head;  /* the 87 bytes of the header that leads to it                        */
 	struct view young; /* runs of chunks that were put since the last sync: young.h          */
 	struct view sums;  /* a u64 for each stored chunk, 0: not known; or no bytes: chunk_sum.h */
@@ -44,7 +44,7 @@ struct root_note {
 };
 
 /*
- * The length of the encoded note. `part`: `whole` differs from `seq`. `young`, `sums`: bytes of
+ * The length of the encoded note. `part`: `full` differs from `seq`. `young`, `sums`: bytes of
  * these.
  */
 size_t root_note_length(bool part, size_t young, size_t sums);
