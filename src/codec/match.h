@@ -13,7 +13,8 @@
 
 /*
  * Odd numbers whose bits look random, so that the top bits of a product depend on all bits of the
- * other factor: primes next to 2^32 and 2^64 divided by the golden ratio (Knuth, volume 3, 6.4).
+ * other factor: a prime next to 2^32 divided by the golden ratio (Knuth, volume 3, 6.4), and the
+ * prime of LZ4 and XXH64 that begins with the same bits.
  */
 #define HASH_FACTOR_32 2654435761u
 #define HASH_FACTOR_64 0x9E3779B185EBCA87u
