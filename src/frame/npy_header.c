@@ -7,11 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DEPTH_MAX 8
+#define DEPTH_MAX 8 /* of fields within fields: each level is a call */
 #define PREFIX_1 10 /* magic, version, and 16 bits of how long the rest of the header is */
 #define PREFIX_3 12 /* the same with 32 bits; its text is UTF-8, that of format 1 ISO 8859-1 */
 #define ALIGN 64u /* the data starts at a multiple of this */
-#define SIZE_MAX_ITEM CHUNK_MAX_NBYTES
+#define ITEM_MAX CHUNK_MAX_NBYTES /* bytes: a chunk has whole items */
 
 struct text {
 	const char *p;
@@ -45,9 +45,9 @@ static uint64_t parse_number(struct text *t)
 	skip_spaces(t);
 	if (*t->p < '0' || *t->p > '9')
 		t->bad = true;
-	for (; *t->p >= '0' && *t->p <= '9' && n <= SIZE_MAX_ITEM; t->p++)
+	for (; *t->p >= '0' && *t->p <= '9' && n <= ITEM_MAX; t->p++)
 		n = n * 10 + (uint64_t)(*t->p - '0');
-	t->bad |= n > SIZE_MAX_ITEM;
+	t->bad |= n > ITEM_MAX;
 	return n;
 }
 
@@ -147,7 +147,7 @@ static uint64_t simple_size(const char *s, size_t n)
 	if (p[1] < '0' || p[1] > '9')
 		return 0;
 	unsigned long size = strtoul(p + 1, &end, 10);
-	if (size > SIZE_MAX_ITEM || !(kind == 'm' || kind == 'M' ? unit_is_known(end) : *end == 0))
+	if (size > ITEM_MAX || !(kind == 'm' || kind == 'M' ? unit_is_known(end) : *end == 0))
 		return 0;
 	if (!number_is_known(kind, size))
 		return 0;
@@ -177,7 +177,7 @@ static uint64_t parse_repeat(struct text *t)
 		return parse_number(t);
 	while (!t->bad && !accept(t, ')')) {
 		n *= parse_number(t);
-		t->bad |= n > SIZE_MAX_ITEM;
+		t->bad |= n > ITEM_MAX;
 		if (!accept(t, ',')) {
 			expect(t, ')');
 			break;
@@ -218,7 +218,7 @@ static uint64_t parse_fields(struct text *t, int depth)
 		if (t->bad)
 			return 0;
 		size += parse_field(t, depth);
-		t->bad |= size > SIZE_MAX_ITEM;
+		t->bad |= size > ITEM_MAX;
 	} while (accept(t, ','));
 	expect(t, ']');
 	return size;
