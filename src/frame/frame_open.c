@@ -149,14 +149,17 @@ static int strip_note(struct frame *f, struct buf *old)
 	return trailer_parse(&f->vlmeta, buf_view(&f->trailer));
 }
 
-/* An upper bound for the stored bytes of these chunks: as if nothing was compressed. */
+/*
+ * An upper bound for the stored bytes of these chunks: as if nothing was compressed. The runs may
+ * name chunks again and again, and such as are not there; each that is there is proven once.
+ */
 static uint64_t young_bytes(const struct frame *f, struct view runs)
 {
 	struct young_run run;
-	uint64_t bytes = 0;
+	uint64_t chunks = 0;
 	while (young_next(&runs, &run))
-		bytes += (run.end - run.first) * f->info.chunk_size;
-	return bytes;
+		chunks += run.end - run.first;
+	return min_u64(chunks, f->index.n) * f->info.chunk_size;
 }
 
 /* Applies what the note says about chunks to the index, and has young chunks verified. */
