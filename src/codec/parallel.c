@@ -24,6 +24,7 @@ struct task {
 			const struct chunk *c;
 			struct run run;
 			struct view stored;
+			uint32_t from; /* where `stored` begins in the chunk */
 			struct span dst;
 		} decode;
 		struct {
@@ -160,9 +161,9 @@ static int decode_part(struct task *t, struct scratch *s, uint32_t i)
 	const struct chunk *c = t->decode.c;
 	struct run one = {t->decode.run.first + i, 1};
 	struct extent e = chunk_extent(c, one), at = chunk_block_bytes(c, one.first);
-	uint32_t from = chunk_extent(c, t->decode.run).off;
 	uint32_t start = chunk_block_bytes(c, t->decode.run.first).off;
-	return chunk_decode(c, s, one, view_part(t->decode.stored, e.off - from, e.len),
+	struct view stored = view_part(t->decode.stored, e.off - t->decode.from, e.len);
+	return chunk_decode(c, s, one, stored,
 			    span_of(t->decode.dst.p + (at.off - start), at.len));
 }
 
@@ -178,6 +179,7 @@ int parallel_decode(struct parallel *p, const struct chunk *c, struct run run, s
 	t.decode.c = c;
 	t.decode.run = run;
 	t.decode.stored = stored;
+	t.decode.from = chunk_extent(c, run).off; /* looks at all blocks */
 	t.decode.dst = dst;
 	return run_task(p, s, &t);
 }
