@@ -68,6 +68,19 @@ def test_quickstart_can_be_run_again(tmp_path):
         subprocess.run(["fusermount3", "-u", mnt], check=True)
 
 
+def test_quickstart_says_that_it_cannot_write_here(tmp_path):
+    """A tree of another user, or on a disc: what Meson makes of that speaks of a bug."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "build").touch()
+    shutil.copy(libmount.REPO / "tools/quickstart", tmp_path / "tools")
+    (tmp_path / "tools/deps").symlink_to("/bin/true")
+    script = tmp_path / "tools/quickstart"
+    got = subprocess.run(script, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
+    assert got.returncode == 1, got
+    assert got.stderr.startswith(f"tools/quickstart: it builds in {tmp_path}/build, but mkdir: ")
+    assert "Not a directory" in got.stderr and got.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("name", ["check", "deps", "quickstart"])
 def test_scripts_that_are_asked_for_help_only_tell(tmp_path, name):
     """Who looks what a script does does not want its packages installed."""
