@@ -39,7 +39,8 @@ def small(mount, root, request):
 def fill(m, leave):
     """A file beside the frames that takes all space but so much."""
     free = os.statvfs(m.backing)
-    with open(m.backing / "filler", "wb") as f, contextlib.suppress(OSError):
+    # without a buffer: what the daemon takes meanwhile would have its last bytes fail in close
+    with open(m.backing / "filler", "wb", buffering=0) as f, contextlib.suppress(OSError):
         f.write(bytes(max(0, free.f_bavail * free.f_bsize - leave)))
 
 
