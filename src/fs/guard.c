@@ -123,7 +123,10 @@ static bool keep_only(int fd)
 	return end > 0;
 }
 
-/* All signals are blocked: when all processes are asked to end, the guard has to be the last. */
+/*
+ * All signals are blocked: when all processes are asked to end, the guard has to be the last. It
+ * has its name before it closes the daemon's output: who waited for that can tell the two apart.
+ */
 static void guard_main(int fd)
 {
 	struct sigaction act = {.sa_sigaction = note_death, .sa_flags = SA_SIGINFO};
@@ -132,8 +135,8 @@ static void guard_main(int fd)
 	sigfillset(&waiting);
 	sigdelset(&waiting, DEATH);
 	/* setsid: a signal to the daemon's process group does not reach the guard */
-	if (keep_only(fd) && setsid() >= 0 && chdir("/") == 0 &&
-	    prctl(PR_SET_NAME, "cframefs-guard") == 0 && sigaction(DEATH, &act, NULL) == 0 &&
+	if (prctl(PR_SET_NAME, "cframefs-guard") == 0 && keep_only(fd) && setsid() >= 0 &&
+	    chdir("/") == 0 && sigaction(DEATH, &act, NULL) == 0 &&
 	    prctl(PR_SET_PDEATHSIG, DEATH) == 0 && getppid() == watched)
 		watch(&waiting);
 	_exit(0);
