@@ -15,9 +15,9 @@ import pytest
 
 import libmount
 from libdata import blob
-from libmount import DAEMON, SLOWNESS, Mount, is_mounted, umount
+from libmount import DAEMON, SLOWNESS, Mount, is_mounted, umount, wait_until
 from libposix import ZERO_RANGE, fallocate
-from libprogram import skip_or_fail
+from libprogram import daemon_of, skip_or_fail
 from libwatch import Watchdog
 
 
@@ -236,13 +236,15 @@ def plain(work):
 
 @pytest.fixture
 def dirs(work):
-    """A backing directory and a mount point, for daemons that the test starts itself."""
+    """A backing directory and a mount point, for daemons that the test starts itself. The last one
+    may go on for a while after its umount, and its files must not vanish below an rmtree."""
     for name in ("backing", "mnt"):
         (work / name).mkdir()
     yield work / "backing", work / "mnt"
     if is_mounted(work / "mnt"):
         umount(work / "mnt", "-l")
         pytest.fail("the test left its mount")
+    wait_until(lambda: not daemon_of(work / "mnt"), 30, "end of the daemon")
 
 
 @pytest.fixture(scope="session")
