@@ -124,6 +124,7 @@ static void commit_and_tell(struct keeper *k, enum round round)
 	char text[160];
 	uint64_t patience = min_u64(k->pause, LOCK_MOST);
 
+	err_clear(); /* a worker's failure leaves its note to the worker */
 	int rc = commit_files(k->fs, round, &patience);
 	if (rc < 0 && rc != k->last_rc)
 		log_err("background commit: %s; the data waits in memory",
