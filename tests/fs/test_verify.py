@@ -150,6 +150,28 @@ def test_a_directory_that_cannot_be_listed_is_no_comfort(work):
     assert said == told and (got.returncode, got.stdout) == (0, "")
 
 
+@pytest.mark.parametrize("argv", ["verify {}", "extract -f -C {}.to {}"])
+def test_a_directory_that_fails_is_not_explained_by_one_before_it(work, argv):
+    """A file system says by EBADMSG that a checksum of its own is wrong. That a directory was no
+    sparse frame, which was asked before, is no reason."""
+    store = work / "store"
+    below = (store / "a.b2frame", store / "b.b2frame")
+    for each in below:
+        each.mkdir(parents=True)
+    shutil.copy(REPO / "tests/data/frames/const-lz4.b2frame", store / "x.b2frame")
+    program = SimpleNamespace(argv=[str(CFRAME), *argv.format(store, store).split()])
+    fault = Fault(program, work / "fault")
+    said = []
+    for n in range(1, 100):
+        fault.set(n, Fault.LIST, errno.EBADMSG)
+        said.append(subprocess.run(program.argv, stdout=-1, stderr=-1, text=True, timeout=60))
+        if not fault.came():
+            break
+    lines = {line for got in said for line in (got.stdout + got.stderr).splitlines()}
+    prefix = "" if argv.startswith("verify") else "cframe: "
+    assert lines == {f"{prefix}{where}: corrupt" for where in (store, *below)}
+
+
 def test_a_directory_that_may_not_be_searched_is_no_comfort(work):
     """Its names could be read, but none of its files."""
     store = work / "store"

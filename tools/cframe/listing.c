@@ -138,10 +138,12 @@ static void look(struct listing *l, struct entry *e)
 	int rc = fd < 0 ? -errno : probe(fd, e->kind, &probed);
 	if (fd >= 0)
 		close(fd);
-	if (rc < 0 && is_untold(rc))
+	if (rc < 0 && is_untold(rc)) {
 		e->rc = rc;
-	else if (rc < 0)
+	} else if (rc < 0) {
+		err_clear(); /* no failure, and no reason of a later one */
 		take_plain(l, e);
+	}
 }
 
 static struct entry *find_owner(struct listing *l, const char *shown);

@@ -26,6 +26,7 @@ bool tool_is_sparse(const char *directory)
 	struct frame_info info;
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	bool is = fd >= 0 && frame_probe_sparse(fd, &info) >= 0;
+	err_clear(); /* that it is none is no reason of a later failure */
 	if (fd >= 0)
 		close(fd);
 	return is;

@@ -312,7 +312,9 @@ static void verify_subdirectory(struct verify *v, int dir, const char *name, con
 			add_errno(v, path, errno);
 		return;
 	}
-	if (frame_probe_sparse(fd, &info) >= 0) { /* of a damaged one the walk finds the index */
+	int rc = frame_probe_sparse(fd, &info);
+	err_clear(); /* that it is none is no reason of a later failure */
+	if (rc >= 0) { /* of a damaged one the walk finds the index */
 		v->frames++;
 		add(v, dir, name, path);
 	} else if (v->depth == LISTING_DEEPEST) {
