@@ -2,12 +2,14 @@
 the frame at the next mount."""
 
 import errno
+import mmap
 import os
 import random
 import shutil
 import struct
 import subprocess
 import threading
+import time
 
 import pytest
 
@@ -27,6 +29,7 @@ from libintent import (
     records,
 )
 from libmount import BUILD, MountFailed, another_mount, wait_until
+from libposix import error_of
 from libstats import Moved
 
 TOOL = BUILD / "tests/c/intent_tool"
@@ -92,6 +95,38 @@ def test_what_was_committed_is_not_logged(mount):
         os.fsync(fd)
     os.close(fd)
     assert moved("log", "records") == 0 and moved("write", "disk_syncs") > 0
+
+
+@pytest.mark.parametrize("how", ["fsync", "close"])
+def test_a_partial_commit_that_lacks_nothing(mount, how):
+    """Nothing was left for a full one, so that the record of older bytes was applied once more."""
+    m = mount(SLOW)
+    other, kept = made(m, "other", seed=9)
+    fd, model = made(m, size=3 << 19)
+    model[:] = blob(8, len(model), "noise")
+    os.pwrite(fd, model, 0)
+    os.fsync(fd)
+    patch(other, kept, 5)  # the log stays needed
+    patch(fd, model, 2)
+    direct = os.open(m.mnt / "a", os.O_RDWR | os.O_DIRECT)
+    page = mmap.mmap(-1, len(model))
+    page[:] = data = blob(7, len(model), "noise")
+    step = len(data) // 2
+    with Moved(m) as moved:
+        for at in range(0, len(data), step):
+            os.pwrite(direct, memoryview(page)[at : at + step], at)
+        time.sleep(1)  # the workers have stored all of it
+        # a write that cannot be; first it frees the space of what was replaced
+        assert error_of(os.pwrite, direct, memoryview(page)[:PAGE], 1 << 62) == "EFBIG"
+    assert moved("write", "commits") > 0
+    if how == "fsync":
+        os.fsync(direct)
+    os.close(fd)
+    os.close(direct)
+    crash(m, other)
+    m.start()
+    assert (m.mnt / "a").read_bytes() == data
+    assert (m.mnt / "other").read_bytes() == kept
 
 
 def test_a_log_cut_anywhere(logged):
