@@ -1,5 +1,14 @@
 #include "base/bytes.h"
 
+bool bytes_are_zero(struct view v)
+{
+	/*
+	 * The first is zero and each equals the one before it: the C library compares as wide as
+	 * the machine can. The last is looked at early, since data often begins with zeros.
+	 */
+	return !v.n || (!v.p[0] && !v.p[v.n - 1] && !memcmp(v.p, v.p + 1, v.n - 1));
+}
+
 #ifdef __x86_64__
 #include <cpuid.h>
 #include <stdatomic.h>

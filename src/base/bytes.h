@@ -61,6 +61,9 @@ static inline struct view view_part(struct view v, size_t at, size_t n)
 	return (struct view){v.p + at, n};
 }
 
+/* True: every byte is zero; also of no bytes. */
+bool bytes_are_zero(struct view v);
+
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define BYTES_LE(bits, x) (x)
 #define BYTES_BE(bits, x) __builtin_bswap##bits(x)

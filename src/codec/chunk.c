@@ -7,15 +7,6 @@
 
 #include <assert.h>
 
-bool bytes_are_zero(struct view v)
-{
-	/*
-	 * The first is zero and each equals the one before it:
-	 * libc compares as wide as the machine can.
-	 */
-	return !v.n || (!v.p[0] && !v.p[v.n - 1] && !memcmp(v.p, v.p + 1, v.n - 1));
-}
-
 struct extent chunk_block_bytes(const struct chunk *c, uint32_t block)
 {
 	assert(block < c->nblocks);

@@ -267,7 +267,4 @@ struct chunk_patch {
  */
 NODISCARD int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out);
 
-/* True: every byte is zero. */
-bool bytes_are_zero(struct view v);
-
 #endif
