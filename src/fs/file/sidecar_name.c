@@ -95,3 +95,14 @@ int sidecar_remove_only(int parent, const char *name)
 	closedir(dp);
 	return only_hidden ? 0 : -ENOTEMPTY;
 }
+
+void sidecar_present_name(int fd, char out[static NAME_MAX + 1])
+{
+	char link[FD_PATH_MAX], path[PATH_MAX];
+
+	fd_proc_path(fd, link);
+	ssize_t n = readlink(link, path, sizeof path - 1);
+	path[n < 0 ? 0 : n] = 0;
+	const char *slash = strrchr(path, '/');
+	snprintf(out, NAME_MAX + 1, "%.*s", NAME_MAX, slash ? slash + 1 : "a lock file");
+}

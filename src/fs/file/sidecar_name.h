@@ -13,6 +13,9 @@
 /* The name of its sidecar. False: that would be too long for a name, so that there is none. */
 bool sidecar_name(const char *backing, char out[static NAME_MAX + 1]);
 
+/* For the log: the name that the sidecar has now, which is open as `fd`. */
+void sidecar_present_name(int fd, char out[static NAME_MAX + 1]);
+
 /*
  * Does to the sidecar of a frame, if there is one, what has been done to the frame; of _exchange,
  * both frames may have one. Failures are ignored.
