@@ -165,6 +165,22 @@ NODISCARD int frame_load_made(struct frame *f, struct view all);
 NODISCARD int frame_load_root(struct frame *f, struct view fixed);
 
 /*
+ * frame_load.c: the steps of that, once f->info has been judged. frame_load_sections loads header
+ * and trailer, and parses their metalayers; frame_load_places the index, and what only the chunks
+ * themselves tell. frame_load_settle follows when all has been loaded, and stops counting what is
+ * not needed any more (held.h).
+ */
+NODISCARD int frame_load_sections(struct frame *f, struct view fixed);
+NODISCARD int frame_load_places(struct frame *f);
+void frame_load_settle(struct frame *f);
+
+/* Loads the index of the root on disk, a part of frame_load_places. *ix must be zeroed. */
+NODISCARD int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s);
+
+/* Judges the length of a header or a trailer. -ENOTSUP: it is too long to be kept in memory. */
+NODISCARD int frame_judge_section(uint32_t len);
+
+/*
  * frame_identity.c. Identifies a root: a hash of its lengths and its fingerprint, or of index and
  * trailer if it has no fingerprint. Never 0.
  */
@@ -267,9 +283,6 @@ void frame_space_survey(struct frame *f);
  * The same before chunk n is replaced, if its place makes that necessary or there are few chunks.
  */
 void frame_space_survey_for(struct frame *f, uint32_t n);
-
-/* Loads the index of the root on disk. */
-NODISCARD int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s);
 
 /* Makes a frame of `io` and `dirfd` (-1: none), and takes both, even if it fails. */
 NODISCARD int frame_new_take(struct frame **f, struct io *io, int dirfd);

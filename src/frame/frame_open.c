@@ -1,4 +1,7 @@
-/* Opening a frame: FORMAT.md 9.7, with the checks of 16. */
+/*
+ * Opening a frame: FORMAT.md 9.7, with the checks of 16. Here is which root that is, whether it is
+ * whole, and what its note says; frame_load.c loads the parts of which it consists.
+ */
 #include "base/clock.h"
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
@@ -7,8 +10,6 @@
 #include "frame/held.h"
 #include "frame/io/ahead.h"
 #include "frame/range.h"
-
-#include <assert.h>
 
 /*
  * Roots have no such numbers before the year 2262, whoever says so: those behind them would soon
@@ -88,12 +89,6 @@ static int check_root(struct io *io, struct view head, const struct frame_info *
 	return root_check_file(io, at, info->frame_len - TRAILER_PRINT - at, head, fp);
 }
 
-/* Of a header or a trailer. */
-static int judge_length(uint32_t len)
-{
-	return len > FRAME_MAX_SECTION ? UNSUPPORTED("length of metalayers", len) : 0;
-}
-
 /* Reads the header and the fingerprint of a root, and checks it by them. */
 static int probe_root(struct io *io, const struct frame_info *info)
 {
@@ -107,7 +102,7 @@ static int probe_root(struct io *io, const struct frame_info *info)
 		return CORRUPT("no fingerprint", end[0]);
 	if (fp.type != TRAILER_TYPE_64)
 		return 0;
-	TRY(judge_length(info->header_len));
+	TRY(frame_judge_section(info->header_len));
 	held_enter(info->header_len);
 	int rc = io_pread_buf(io, 0, info->header_len, &head);
 	if (rc == 0)
@@ -187,186 +182,6 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 	return 0;
 }
 
-/* Counts what is loaded, until the frame is closed. */
-static int hold(struct frame *f, uint64_t bytes)
-{
-	if (!held_take(bytes, false))
-		return -ENOMEM;
-	f->held += bytes;
-	return 0;
-}
-
-static uint64_t meta_bytes(const struct frame *f)
-{
-	return (f->meta.n + f->vlmeta.n) * sizeof *f->vlmeta.entry;
-}
-
-/* Counts what is left of the sections when all has been loaded. */
-static void settle_held(struct frame *f)
-{
-	uint64_t start = f->start ? (f->index.n + 1ull) * sizeof *f->start : 0;
-	uint64_t now = f->head.n + f->trailer.n + meta_bytes(f) + start;
-	assert(now <= f->held); /* a trailer without its note is no longer than it was with it */
-	held_give(f->held - now);
-	f->held = now;
-	f->index.loading = f->sums.loading = f->lengths.loading = false;
-}
-
-static int load_sections(struct frame *f, struct view fixed)
-{
-	const struct frame_info *info = &f->info;
-	uint32_t at = info->beta ? HEADER_BETA_META : HEADER_META;
-	TRY(judge_length(info->header_len));
-	TRY(judge_length(info->trailer_len));
-	/* The trailer twice, for the note that may be decoded from it. */
-	TRY(hold(f, info->header_len + 2ull * info->trailer_len));
-	TRY(io_pread_buf(f->io, 0, info->header_len, &f->head));
-	memcpy(f->head.p, fixed.p, min_u64(fixed.n, f->head.n));
-	TRY(io_pread_buf(f->io, info->frame_len - info->trailer_len, info->trailer_len,
-			 &f->trailer));
-	if (info->header_len > (info->beta ? HEADER_BETA_FIXED : HEADER_FIXED)) {
-		if (info->header_len < at)
-			return CORRUPT("length of the header", info->header_len);
-		TRY(meta_parse(&f->meta, buf_view(&f->head), at, META_MAX));
-	}
-	if (!info->beta)
-		TRY(trailer_parse(&f->vlmeta, buf_view(&f->trailer)));
-	return hold(f, meta_bytes(f));
-}
-
-/*
- * How much of what a frame claims to have is believed: `least` bytes of any; more only as far as
- * its file takes room on the disk, since one of holes may claim any length.
- */
-static uint64_t most_bytes(const struct frame *f, uint64_t claimed, uint64_t least)
-{
-	return claimed <= least ? claimed : max_u64(min_u64(claimed, io_taken(f->io)), least);
-}
-
-int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s)
-{
-	const struct frame_info *info = &f->info;
-	uint64_t at = frame_index_at(info);
-	struct stored st = {
-		.io = f->io, .at = at, .room = info->frame_len - info->trailer_len - at, .item = 8};
-	/* As much as one of ours may have; more only in proportion to the file. */
-	uint64_t least = FRAME_MAX_CHUNKS * sizeof(uint64_t);
-	struct index_rule rule = {
-		.special = !info->beta && !info->variable,
-		.most = max_u64(most_bytes(f, info->frame_len, least), least),
-	};
-	if (info->sparse)
-		rule.last = UINT32_MAX;
-	else
-		rule.last = info->cbytes >= CHUNK_HEAD ? info->cbytes - CHUNK_HEAD : 0;
-	uint32_t n = INDEX_ANY;
-	uint32_t chunk_size = f->root_chunk ? f->root_chunk : info->chunk_size;
-	if (chunk_size)
-		n = (uint32_t)range_nchunks(info->nbytes, chunk_size);
-	return index_load(ix, &st, n, rule, s);
-}
-
-/* The first bytes of a stored chunk, of which there may be fewer than CHUNK_HEAD: *n. */
-static int read_chunk_head(const struct frame *f, uint32_t chunk, uint8_t head[static CHUNK_HEAD],
-			   size_t *n)
-{
-	struct stored st;
-	TRY(frame_stored(f, chunk, &st));
-	*n = min_u64(st.room, CHUNK_HEAD);
-	int rc = io_pread(st.io, st.at, span_of(head, *n));
-	frame_stored_done(f, &st);
-	return rc;
-}
-
-/* Chunks of different sizes: only their headers tell where each one starts. */
-static int load_starts(struct frame *f)
-{
-	uint32_t n = f->index.n;
-	/*
-	 * Without holes every chunk takes bytes, or has a file of its own; large numbers of
-	 * repeats could only be meant to exhaust memory and patience.
-	 */
-	uint64_t most = f->info.cbytes / CHUNK_HEAD;
-	uint64_t least = (uint64_t)FRAME_MAX_CHUNKS * CHUNK_HEAD;
-	if (f->info.sparse)
-		TRY(sframe_count_files(f->dirfd, n, &most));
-	if (n > most && f->info.sparse)
-		return UNSUPPORTED("more chunks than files", n);
-	if (n > most)
-		return UNSUPPORTED("more chunks than fit into the chunk area", n);
-	if (!f->info.sparse && n > most_bytes(f, f->info.cbytes, least) / CHUNK_HEAD)
-		return UNSUPPORTED("more chunks than the file has bytes for", n);
-	TRY(hold(f, (n + 1ull) * sizeof *f->start));
-	f->start = mem_zalloc_array((size_t)n + 1, sizeof *f->start);
-	if (!f->start)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < n; i++) {
-		uint8_t head[CHUNK_HEAD];
-		uint32_t nbytes, cbytes;
-		size_t len;
-		TRY(read_chunk_head(f, i, head, &len));
-		TRY(chunk_sizes(view_of(head, len), &nbytes, &cbytes));
-		f->start[i + 1] = f->start[i] + nbytes;
-		if (f->start[i + 1] > f->info.nbytes)
-			return CORRUPT("chunks hold more than the frame says", i);
-	}
-	return f->start[n] == f->info.nbytes ? 0
-					     : CORRUPT("chunks hold less than the frame says", n);
-}
-
-/*
- * Finds out what only chunk 0 tells: the item size, if a tail hides it from the header, and the
- * kind of blocks.
- */
-static int look_at_first(struct frame *f)
-{
-	uint8_t head[CHUNK_HEAD] = {0};
-	size_t len;
-	if (f->index.n == 0 || frame_slot(f, 0) != SLOT_STORED)
-		return 0;
-	TRY(read_chunk_head(f, 0, head, &len));
-	struct chunk_traits first = chunk_traits(head);
-	f->info.vl_blocks = first.vl_blocks;
-	if (f->type_size == 1 && first.typesize > 1)
-		f->type_size = first.typesize;
-	if (!first.vl_blocks)
-		f->hint = first.blocksize;
-	return 0;
-}
-
-/* Memory for reading an index, beside the index itself; index_code.c has limits of its own. */
-#define INDEX_MEMORY (32u << 20)
-
-static int load_large_index(struct frame *f, struct scratch *s)
-{
-	index_deinit(&f->index);
-	f->index.loading = true;
-	held_enter(INDEX_MEMORY);
-	scratch_bound(s, INDEX_MEMORY);
-	int rc = frame_load_index(f, &f->index, s);
-	held_leave(INDEX_MEMORY);
-	return rc;
-}
-
-static int load_chunks(struct frame *f)
-{
-	struct scratch *s;
-	if (f->info.nbytes == 0)
-		return 0;
-	TRY(scratch_open(&s));
-	scratch_bound(s, HELD_FREE);
-	int rc = frame_load_index(f, &f->index, s);
-	if (rc == -E2BIG)
-		rc = load_large_index(f, s);
-	if (rc == -E2BIG)
-		rc = UNSUPPORTED("memory for reading the index", scratch_wanted(s));
-	scratch_close(s);
-	TRY(rc);
-	if (!f->info.chunk_size)
-		TRY(load_starts(f));
-	return look_at_first(f);
-}
-
 /*
  * The next root's number: it has to be larger than that of any root in the file, and there may be
  * one to which no header leads, since the power failed in a commit's second sync. Recovery would
@@ -421,7 +236,7 @@ static int load_front(struct frame *f, struct fingerprint fp)
 
 static int load_data(struct frame *f, const struct root_note *note, struct fingerprint fp)
 {
-	TRY(load_chunks(f));
+	TRY(frame_load_places(f));
 	if (fp.type != TRAILER_TYPE_64 || !note->head.n)
 		return 0;
 	return use_note(f, note, fp);
@@ -484,14 +299,14 @@ int frame_load_root(struct frame *f, struct view fixed)
 	f->nbytes = f->kept = info.nbytes;
 	f->type_size = info.type_size;
 	f->hint = info.block_size;
-	TRY(load_sections(f, fixed));
-	TRY(info.beta || info.sparse ? load_chunks(f) : load_marked(f));
+	TRY(frame_load_sections(f, fixed));
+	TRY(info.beta || info.sparse ? frame_load_places(f) : load_marked(f));
 	load_writer(f);
 	if (f->writable) {
 		TRY(index_resize(&f->sums, f->index.n));
 		TRY(index_resize(&f->lengths, f->index.n));
 	}
-	settle_held(f);
+	frame_load_settle(f);
 	return 0;
 }
 
