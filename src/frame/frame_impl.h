@@ -122,18 +122,18 @@ struct frame {
 	uint64_t area; /* end of the chunk area when the frame was opened                  */
 };
 
-/*
- * Fills in *st: where chunk n is stored. For a sparse frame it opens the file of the chunk;
- * frame_stored_done closes it.
- */
-NODISCARD int frame_stored(const struct frame *f, uint32_t n, struct stored *st);
-void frame_stored_done(const struct frame *f, struct stored *st);
+/* ---- Making and unmaking: frame.c ---- */
 
-/* sframe.c: opens the file of one chunk of a sparse frame. */
-NODISCARD int sframe_open_chunk(int dirfd, uint64_t id, struct io **io);
+/* Makes a frame of `io` and `dirfd` (-1: none), and takes both, even if it fails. */
+NODISCARD int frame_new_take(struct frame **f, struct io *io, int dirfd);
 
-/* How many files there are, that of the index among them; counted as far as `enough`. */
-NODISCARD int sframe_count_files(int dirfd, uint64_t enough, uint64_t *n);
+/* Hands out a frame that was opened or made; or closes it, if `rc` says that this failed. */
+NODISCARD int frame_ready_take(struct frame **out, struct frame *f, int rc);
+
+/* Frees what was loaded; only `io` stays. */
+void frame_unload(struct frame *f);
+
+/* ---- Opening: frame_open.c, frame_load.c, recover.c ---- */
 
 static inline enum frame_layout frame_layout(const struct frame *f)
 {
@@ -165,10 +165,10 @@ NODISCARD int frame_load_made(struct frame *f, struct view all);
 NODISCARD int frame_load_root(struct frame *f, struct view fixed);
 
 /*
- * frame_load.c: the steps of that, once f->info has been judged. frame_load_sections loads header
- * and trailer, and parses their metalayers; frame_load_places the index, and what only the chunks
- * themselves tell. frame_load_settle follows when all has been loaded, and stops counting what is
- * not needed any more (held.h).
+ * The steps of that, once f->info has been judged. frame_load_sections loads header and trailer,
+ * and parses their metalayers; frame_load_places loads the index, and what only the chunks
+ * themselves tell. frame_load_settle follows when all has been loaded: it stops counting what is
+ * not needed any more (held.h), and lifts the bound for what is.
  */
 NODISCARD int frame_load_sections(struct frame *f, struct view fixed);
 NODISCARD int frame_load_places(struct frame *f);
@@ -180,28 +180,47 @@ NODISCARD int frame_load_index(const struct frame *f, struct index *ix, struct s
 /* Judges the length of a header or a trailer. -ENOTSUP: it is too long to be kept in memory. */
 NODISCARD int frame_judge_section(uint32_t len);
 
+/* Loads the newest other root that is whole. -EBADMSG: there is none. */
+NODISCARD int frame_recover(struct frame *f);
+
+/* For tests: of so many bytes of chunks recovery may see that they are not what they should be. */
+void frame_recover_bound(uint64_t bytes);
+
+/* ---- Which root it is: frame_identity.c ---- */
+
 /*
- * frame_identity.c. Identifies a root: a hash of its lengths and its fingerprint, or of index and
- * trailer if it has no fingerprint. Never 0.
+ * Identifies a root: a hash of its lengths and its fingerprint, or of index and trailer if it has
+ * no fingerprint. Never 0.
  */
 uint64_t frame_root_id(const struct frame_info *info, struct fingerprint fp);
 
 /* Sets f->root_id to that of the root on disk; 0: it could not be read. */
 void frame_identify_root(struct frame *f);
 
-/* Frees what was loaded; only `io` stays. */
-void frame_unload(struct frame *f);
+/* True: the frame is wary, and another program has written it. */
+static inline bool frame_is_overtaken(struct frame *f)
+{
+	return f->wary && frame_compare_root(f) == ROOT_OTHER;
+}
 
-/* recover.c: loads the newest other root that is whole. -EBADMSG: there is none. */
-NODISCARD int frame_recover(struct frame *f);
+/* ---- Where chunks are stored: frame_read.c, sframe.c ---- */
 
-/* For tests: of so many bytes of chunks recovery may see that they are not what they should be. */
-void frame_recover_bound(uint64_t bytes);
+/*
+ * Fills in *st: where chunk n is stored. For a sparse frame it opens the file of the chunk;
+ * frame_stored_done closes it.
+ */
+NODISCARD int frame_stored(const struct frame *f, uint32_t n, struct stored *st);
+void frame_stored_done(const struct frame *f, struct stored *st);
 
-/* frame_front.c: signs the trailer of an empty root, with the next sequence number. */
-NODISCARD int frame_sign_empty(struct frame *f, struct view head, struct span trailer);
+/* Opens the file of one chunk of a sparse frame. */
+NODISCARD int sframe_open_chunk(int dirfd, uint64_t id, struct io **io);
 
-/* frame_sums.c. The checksum of chunk n, as in chunk_sum.h. */
+/* How many files there are, that of the index among them; counted as far as `enough`. */
+NODISCARD int sframe_count_files(int dirfd, uint64_t enough, uint64_t *n);
+
+/* ---- Checksums of chunks: frame_sums.c, frame_prove.c ---- */
+
+/* The checksum of chunk n, as in chunk_sum.h. */
 uint64_t frame_sum(const struct frame *f, uint32_t n);
 
 /*
@@ -224,9 +243,9 @@ NODISCARD int frame_sums_pack(const struct frame *f, const struct index *ix, str
 bool frame_sums_fit(const struct index *ix);
 
 /*
- * frame_prove.c. Copies the `len` bytes of chunk n to `at` in the file, piece by piece, and then
- * verifies what is there by the chunk's checksum, so that what was written is what was checked.
- * *sum: that checksum, or if none was known one that was made before. Not for sparse frames.
+ * Copies the `len` bytes of chunk n to `at` in the file, piece by piece, and then verifies what is
+ * there by the chunk's checksum, so that what was written is what was checked. *sum: that checksum,
+ * or if none was known one that was made before. Not for sparse frames.
  */
 NODISCARD int frame_copy_chunk(struct frame *f, uint32_t n, uint64_t at, uint32_t len,
 			       uint64_t *sum);
@@ -239,15 +258,19 @@ NODISCARD int frame_copy_chunk(struct frame *f, uint32_t n, uint64_t at, uint32_
 NODISCARD int frame_prove_young(struct frame *f, struct view runs, uint64_t *budget);
 NODISCARD int frame_prove_all(struct frame *f, uint64_t *budget);
 
-/*
- * redo.c: io_sync, for one whose success can be believed. A suspect frame has to be committed as
- * well.
- */
+/* ---- Writing roots: frame_front.c, redo.c; the rest is in commit_impl.h ---- */
+
+/* Signs the trailer of an empty root, with the next sequence number, which becomes f->seq. */
+NODISCARD int frame_sign_empty(struct frame *f, struct view head, struct span trailer);
+
+/* io_sync, for one whose success can be believed. A suspect frame has to be committed as well. */
 NODISCARD int frame_sync_io(struct frame *f);
 
+/* ---- Free space: frame_space.c ---- */
+
 /*
- * frame_space.c. To be called when the frame is opened: what lies behind its root waits, as if it
- * had been replaced.
+ * To be called when the frame is opened: what lies behind its root waits, as if it had been
+ * replaced.
  */
 void frame_space_open(struct frame *f, uint64_t file_len);
 
@@ -283,17 +306,5 @@ void frame_space_survey(struct frame *f);
  * The same before chunk n is replaced, if its place makes that necessary or there are few chunks.
  */
 void frame_space_survey_for(struct frame *f, uint32_t n);
-
-/* Makes a frame of `io` and `dirfd` (-1: none), and takes both, even if it fails. */
-NODISCARD int frame_new_take(struct frame **f, struct io *io, int dirfd);
-
-/* Hands out a frame that was opened or made; or closes it, if `rc` says that this failed. */
-NODISCARD int frame_ready_take(struct frame **out, struct frame *f, int rc);
-
-/* True: the frame is wary, and another program has written it. */
-static inline bool frame_is_overtaken(struct frame *f)
-{
-	return f->wary && frame_compare_root(f) == ROOT_OTHER;
-}
 
 #endif
