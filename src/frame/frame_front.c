@@ -25,7 +25,10 @@ int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
 	return 0;
 }
 
-/* The changes that wait for a commit, while *f is as the root on disk. */
+/*
+ * The changes that wait for a commit, while *f is as the root on disk. f->lengths stays theirs:
+ * only what drops or notes a chunk uses it (frame_space.c), and nothing does before they are back.
+ */
 struct pending {
 	struct index index, sums;
 	struct young young;
@@ -145,7 +148,7 @@ static int vacate(struct frame *f)
 	int rc = reload_root(f);
 	if (rc == 0)
 		rc = move_front(f);
-	/* What was copied for nothing is free again. */
+	/* What was copied for nothing is free again; space_drop leaves all other chunks alone. */
 	for (uint32_t i = 0; rc < 0 && (i = index_next_stored(&f->index, i)) < f->index.n; i++)
 		(void)space_drop(&f->space, f->info.header_len + index_get(&f->index, i));
 	take_back(f, &p);

@@ -379,7 +379,7 @@ int frame_probe(struct io *file, struct frame_info *info)
 		rc = probe_root(io, info);
 	if (rc != -EBADMSG)
 		return rc;
-	/* What opening would show, without writing anything. */
+	/* What opening would show, without writing anything. `io` stays the caller's. */
 	TRY(frame_new_take(&f, NULL, -1));
 	f->io = io;
 	rc = load_newest(f);

@@ -1,5 +1,6 @@
 #include "frame/root.h"
 
+#include "base/clock.h"
 #include "codec/chunk.h"
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
@@ -9,7 +10,6 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <time.h>
 #include <unistd.h>
 
 #define NOTE_FIXED (1 + 3 + 4 + 9 + 5 + 5 + HEADER_FIXED + 6 + 5 + 5 + 5)
@@ -192,9 +192,7 @@ static uint64_t boot_read(void)
 		close(fd);
 	if (n > 0)
 		return sum64(view_of(text, (size_t)n)) | 1;
-	struct timespec now;
-	clock_gettime(CLOCK_REALTIME, &now);
-	return ((uint64_t)now.tv_sec << 30 ^ (uint64_t)now.tv_nsec) | 1;
+	return clock_read(CLOCK_REALTIME) | 1;
 }
 
 uint64_t root_boot(void)
