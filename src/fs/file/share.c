@@ -9,8 +9,15 @@
 
 #include <unistd.h>
 
+/*
+ * A read loads the frame anew so often, at most, before it goes on with what there is: a writer
+ * that commits all the time would keep it from ever reading. And so often it waits for the lock
+ * again, because another writer has taken that before the frame was loaded.
+ */
 #define SHARED_TRIES 3
 #define MISSED_MOST 64
+
+/* Reads of an array are waited for so long, before it is read anew. */
 #define READS_END_NS 10000000
 
 void file_revalidate(struct file *f)
@@ -96,6 +103,10 @@ static int reopen_changed(struct file *f, const struct stat *st, enum sidecar_en
 /*
  * Takes the lock for a reload. -EBUSY: an array is being read, which may take minutes, and whoever
  * looks at the file would wait as well. Most reads are over by the time that this waits for.
+ *
+ * By the clock that may be set: the thread sanitizer does not know pthread_rwlock_clockwrlock, and
+ * would take what the lock protects for a race. If the clock is set back just then, this waits for
+ * the reads.
  */
 static int lock_to_reload(struct file *f)
 {
