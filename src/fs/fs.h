@@ -79,7 +79,7 @@ struct fs {
 	struct notify *notify; /* while requests are served */
 	struct absent absent;
 	struct seek_queue seeks;
-	atomic_bool ending; /* `sync` opens the mount point, whatever else is open: session.c */
+	atomic_bool ending; /* `sync` opens the mount point, whatever else is open: stopper.c */
 	atomic_bool guarded; /* if killed, its connection is aborted: guard.h */
 	atomic_int pushing; /* who may push a block to the kernel: ops/push.c */
 	struct relief relief;

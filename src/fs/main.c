@@ -10,6 +10,7 @@
 #include "fs/guard.h"
 #include "fs/ops/ops.h"
 #include "fs/session.h"
+#include "fs/stopper.h"
 
 #include <malloc.h>
 #include <signal.h>
@@ -173,7 +174,7 @@ static void block_signals(void)
 	sigset_t set;
 
 	signal(SIGXFSZ, SIG_IGN);
-	session_signals(&set);
+	stopper_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 

@@ -7,15 +7,10 @@
 
 #include "fs/fs.h"
 
-#include <signal.h>
-
 /*
  * Serves until the mount ends. Calls `ready` once, from another thread, when the mount answers.
  * Every failure has been reported on stderr or in the log.
  */
 NODISCARD int session_run(struct fs *fs, void (*ready)(void *), void *ctx);
-
-/* The signals that end a mount. The caller blocks them before the first thread starts. */
-void session_signals(sigset_t *set);
 
 #endif

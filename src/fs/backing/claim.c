@@ -82,11 +82,11 @@ void claim_tell_unmounted(const struct backing *b)
 	set_all(b, PROCESS + getpid(), F_UNLCK);
 }
 
-/* Those of session_signals. */
+/* Those of stopper_signals. */
 #define ENDING_SIGNALS (1ull << (SIGTERM - 1) | 1ull << (SIGINT - 1) | 1ull << (SIGHUP - 1))
 
 /*
- * True: a signal that asks a daemon to end waits there to be seen. It is taken (session.c) when
+ * True: a signal that asks a daemon to end waits there to be seen. It is taken (stopper.c) when
  * ENDING has been said: whoever looks for both, in this order, misses none. `base`: 0, of the
  * daemon of the directory; BELOW, of one below.
  */

@@ -1,0 +1,13 @@
+/* Other programs of the system that the daemon runs. */
+#ifndef FS_PROGRAM_H
+#define FS_PROGRAM_H
+
+#include "base/err.h"
+
+/*
+ * Runs a system program, silently and without our descriptors. -ENOENT: there is no program of that
+ * name. -EBUSY: it failed. -EAGAIN: no process could be made.
+ */
+NODISCARD int program_run(char *const argv[]);
+
+#endif

@@ -1,0 +1,231 @@
+#include "fs/stopper.h"
+
+#include "base/log.h"
+#include "fs/backing/claim.h"
+#include "fs/ops/notify.h"
+#include "fs/ops/ops.h"
+#include "fs/ops/push.h"
+#include "fs/program.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+void stopper_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGHUP);
+}
+
+/*
+ * Unmounts by another program: root's umount, or the setuid helper of libfuse. If we called umount2
+ * ourselves, the kernel would make us wait for our own replies.
+ */
+static int unmount(const struct fs *fs, bool lazy)
+{
+	char *mountpoint = fs->opt.mountpoint;
+	char *as_root[] = {"umount", "-i", lazy ? "-l" : "--", mountpoint, NULL};
+	char *as_user[] = {"fusermount3", "-u", lazy ? "-z" : "--", mountpoint, NULL};
+
+	return program_run(fs->backing.is_root ? as_root : as_user);
+}
+
+/* A line of /proc/self/mountinfo. */
+struct mount_line {
+	unsigned long long id, parent;
+	dev_t dev;
+	const char *at; /* with octal escapes; in the line */
+};
+
+/* False: there are no more. */
+static bool next_mount(FILE *in, char **line, size_t *room, struct mount_line *out)
+{
+	unsigned maj, min;
+
+	while (getline(line, room, in) >= 0) {
+		int at = 0;
+		int n = sscanf(*line, "%llu %llu %u:%u %*s %n", &out->id, &out->parent, &maj, &min,
+			       &at);
+		if (n != 4 || !at)
+			continue;
+		(*line)[at + (int)strcspn(*line + at, " ")] = 0;
+		out->dev = makedev(maj, min);
+		out->at = *line + at;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * UNMOUNTED: somebody has unmounted us, and a copy of the mount keeps it in use. COVERED: somebody
+ * has mounted something else over us, which is what an unmount of the mount point would take away.
+ */
+enum place { MOUNTED, UNMOUNTED, COVERED };
+
+static enum place place_of_mount(const struct fs *fs)
+{
+	FILE *in = fs->backing.own_dev ? fopen("/proc/self/mountinfo", "re") : NULL;
+	unsigned long long own_id = fs->backing.own_mount;
+	char *own_line = NULL, *line = NULL;
+	size_t own_room = 0, room = 0;
+	struct mount_line own, one;
+	enum place place = UNMOUNTED;
+
+	if (!in)
+		return MOUNTED; /* not known: believed */
+	while (place == UNMOUNTED && next_mount(in, &own_line, &own_room, &own))
+		if (own.dev == fs->backing.own_dev && (!own_id || own.id == own_id))
+			place = MOUNTED;
+	rewind(in); /* what was moved here may be listed before us */
+	while (place == MOUNTED && next_mount(in, &line, &room, &one))
+		if (one.parent == own.id && strcmp(one.at, own.at) == 0)
+			place = COVERED;
+	free(own_line); /* of getline */
+	free(line);
+	fclose(in);
+	return place;
+}
+
+/* The number of requests that the kernel waits for; -1: it does not tell. */
+static int requests_waiting(const struct fs *fs)
+{
+	char path[64];
+	int n = -1;
+
+	snprintf(path, sizeof path, "/sys/fs/fuse/connections/%u/waiting",
+		 minor(fs->backing.own_dev));
+	FILE *in = fopen(path, "re");
+	if (in) {
+		if (fscanf(in, "%d", &n) != 1)
+			n = -1;
+		fclose(in);
+	}
+	return n;
+}
+
+/*
+ * syncfs starts the write-back of a FUSE mount; since Linux 6.16 it does not wait for it. So we
+ * wait until nothing has come for a quarter of a second, or for ten seconds, since somebody may go
+ * on writing.
+ */
+#define LOOK_EVERY_US 50000
+#define LOOKS_QUIET 5
+#define LOOKS_MAX 200
+
+static void wait_for_writeback(const struct fs *fs)
+{
+	for (int quiet = 0, i = 0; quiet < LOOKS_QUIET && i < LOOKS_MAX; i++) {
+		usleep(LOOK_EVERY_US);
+		quiet = requests_waiting(fs) > 0 ? 0 : quiet + 1;
+	}
+}
+
+/*
+ * Ends the mount while we still serve it, since the kernel has data that it has not sent yet. An
+ * ordinary unmount makes it send everything. If files are open, a sync does that, and the mount is
+ * then detached. All of this is done by other processes: if this one waited for a reply of its own
+ * and were killed, nothing could end it any more.
+ *
+ * If somebody else has unmounted us, or mounted over us, what is in our place is not ours, and is
+ * not unmounted. In the second case everything is synced, as there is no path to our mount.
+ */
+static void stop_serving(struct stopper *s)
+{
+	struct fs *fs = s->fs;
+	char *one[] = {"sync", "-f", fs->opt.mountpoint, NULL}, *all[] = {"sync", NULL};
+
+	enum place place = place_of_mount(fs);
+	if (place == MOUNTED && unmount(fs, false) == 0)
+		return; /* the loop ends by itself */
+	fs->ending = true;
+	if (place != UNMOUNTED && program_run(place == MOUNTED ? one : all) < 0)
+		log_warn("%s: sync failed: what the kernel has not sent yet may be lost",
+			 fs->opt.mountpoint);
+	wait_for_writeback(fs);
+	if (place == COVERED)
+		log_warn("%s: something else is mounted over it, so it stays mounted, without a "
+			 "daemon: unmount both; open files end here",
+			 fs->opt.mountpoint);
+	else
+		log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
+	s->detached = place != MOUNTED || unmount(fs, true) == 0 || place_of_mount(fs) != MOUNTED;
+	notify_stop(fs->notify); /* all three may be waiting for replies of ours */
+	seek_queue_end(&fs->seeks);
+	push_end(fs);
+	fuse_session_exit(fs->session);
+	pthread_kill(s->main, SIGUSR1); /* interrupts its wait */
+}
+
+/*
+ * Waits until a signal is pending, and leaves it pending: another daemon may look for it (claim.c).
+ */
+static void wait_for_signal(const struct stopper *s)
+{
+	struct pollfd one = {.fd = s->signals, .events = POLLIN};
+
+	while (poll(&one, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
+/* The descriptor is free for `sync`, which opens the mount point, if all others are in use. */
+static void close_signals(struct stopper *s)
+{
+	if (s->signals >= 0)
+		close(s->signals);
+	s->signals = -1;
+}
+
+static void *stopper_main(void *arg)
+{
+	struct stopper *s = arg;
+	sigset_t set;
+	int sig;
+
+	stopper_signals(&set);
+	wait_for_signal(s);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	claim_tell_ending(&s->fs->backing);
+	if (sigwait(&set, &sig) == 0) {
+		close_signals(s);
+		log_info("signal %d: flushing and unmounting", sig);
+		stop_serving(s);
+	}
+	return NULL;
+}
+
+static void ignore(int sig)
+{
+	(void)sig;
+}
+
+int stopper_start(struct stopper *s, struct fs *fs)
+{
+	struct sigaction act = {.sa_handler = ignore}; /* no SA_RESTART */
+	sigset_t set;
+
+	*s = (struct stopper){.fs = fs, .main = pthread_self()};
+	sigaction(SIGUSR1, &act, NULL);
+	stopper_signals(&set);
+	s->signals = signalfd(-1, &set, SFD_CLOEXEC);
+	if (s->signals < 0)
+		return -errno;
+	int rc = -pthread_create(&s->thread, NULL, stopper_main, s);
+	if (rc < 0)
+		close_signals(s);
+	return rc;
+}
+
+bool stopper_end(struct stopper *s)
+{
+	pthread_cancel(s->thread);
+	pthread_join(s->thread, NULL);
+	close_signals(s);
+	return s->detached;
+}

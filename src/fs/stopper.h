@@ -1,0 +1,39 @@
+/*
+ * Ends a mount when a signal comes, while it is still served: the kernel has data that it has not
+ * sent yet.
+ */
+#ifndef FS_STOPPER_H
+#define FS_STOPPER_H
+
+#include "base/err.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+
+struct fs;
+
+/* The thread that waits for the signal. */
+struct stopper {
+	struct fs *fs;
+	bool detached; /* after the join: nothing is left to unmount */
+	int signals;   /* signalfd; -1: closed */
+	pthread_t thread, main;
+};
+
+/* The signals that end a mount. The caller blocks them before the first thread starts. */
+void stopper_signals(sigset_t *set);
+
+/*
+ * Starts it. To be called by the thread that is about to serve the session: SIGUSR1, which is
+ * handled from here on, interrupts its wait for the end.
+ */
+NODISCARD int stopper_start(struct stopper *s, struct fs *fs);
+
+/*
+ * To be called when the session is not served any more, for whatever reason. True: the mount was
+ * taken away, or is not ours to take away, and nothing is left to unmount.
+ */
+bool stopper_end(struct stopper *s);
+
+#endif
