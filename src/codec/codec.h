@@ -104,6 +104,6 @@ const struct codec *codec_by_name(struct view name);
 const struct codec *codec_at(size_t i);
 
 /* -ENOTSUP for a codec that the format knows and we do not, -EBADMSG for one that nobody knows. */
-int codec_refuse(unsigned format, unsigned udcodec);
+NODISCARD int codec_refuse(unsigned format, unsigned udcodec);
 
 #endif

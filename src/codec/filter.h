@@ -58,6 +58,6 @@ const struct filter *filter_by_name(struct view name);
 const struct filter *filter_at(size_t i); /* in the order of the list; NULL past the last */
 
 /* -ENOTSUP for an id that the format leaves to plug-ins, -EBADMSG for an undefined one. */
-int filter_refuse(unsigned id);
+NODISCARD int filter_refuse(unsigned id);
 
 #endif

@@ -49,7 +49,7 @@ NODISCARD int io_file_open_draft(struct io **io, int fd);
 NODISCARD int io_mem_open(struct io **io, struct view bytes);
 struct view io_mem_bytes(const struct io *io);
 
-static inline int io_pread(struct io *io, uint64_t at, struct span dst)
+NODISCARD static inline int io_pread(struct io *io, uint64_t at, struct span dst)
 {
 	return io->ops->pread(io, at, dst);
 }
@@ -66,32 +66,32 @@ NODISCARD static inline int io_pread_buf(struct io *io, uint64_t at, size_t len,
  * Reads the first bytes of the file, as many as one call returns. -EOPNOTSUPP: ask for the size,
  * and use io_pread.
  */
-static inline ssize_t io_pread_start(struct io *io, struct span dst)
+NODISCARD static inline ssize_t io_pread_start(struct io *io, struct span dst)
 {
 	return io->ops->pread_start ? io->ops->pread_start(io, dst) : -EOPNOTSUPP;
 }
 
-static inline int io_pwrite(struct io *io, uint64_t at, struct view src)
+NODISCARD static inline int io_pwrite(struct io *io, uint64_t at, struct view src)
 {
 	return io->ops->pwrite(io, at, src);
 }
 
-static inline int io_sync(struct io *io)
+NODISCARD static inline int io_sync(struct io *io)
 {
 	return io->ops->sync(io);
 }
 
-static inline int io_size(struct io *io, uint64_t *size)
+NODISCARD static inline int io_size(struct io *io, uint64_t *size)
 {
 	return io->ops->size(io, size);
 }
 
-static inline int io_truncate(struct io *io, uint64_t size)
+NODISCARD static inline int io_truncate(struct io *io, uint64_t size)
 {
 	return io->ops->truncate(io, size);
 }
 
-static inline int io_punch(struct io *io, uint64_t at, uint64_t len)
+NODISCARD static inline int io_punch(struct io *io, uint64_t at, uint64_t len)
 {
 	return io->ops->punch(io, at, len);
 }

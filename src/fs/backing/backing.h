@@ -66,7 +66,7 @@ NODISCARD int backing_reopen(const struct backing *b, int fd, int flags);
  */
 NODISCARD int backing_stat_wide(int fd, struct stat *st);
 
-static inline int stat_fd(int fd, struct stat *st)
+NODISCARD static inline int stat_fd(int fd, struct stat *st)
 {
 	if (fstatat(fd, "", st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;

@@ -42,7 +42,7 @@ void ops_close_handle(struct fs *fs, struct handle *h)
 	bool counted = h->writable && (h->file || h->fd >= 0);
 	n->nwriters -= counted;
 	if (counted && h->fd >= 0)
-		(void)stat_fd(h->fd, &n->seen); /* these changes were ours */
+		IGNORE(stat_fd(h->fd, &n->seen)); /* these changes were ours, or count as others' */
 	pthread_mutex_unlock(&n->lock);
 	if (h->file)
 		file_put(fs, n);
