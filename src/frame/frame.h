@@ -91,6 +91,7 @@ NODISCARD int frame_create_take(struct frame **f, struct io *io, const struct pi
 
 void frame_close(struct frame *f); /* NULL is fine. Uncommitted changes are lost */
 
+/* What was opened; all down to frame_vlmeta_at are [reader]. A mutator may change *frame_info. */
 const struct frame_info *frame_info(const struct frame *f);
 struct io *frame_io(const struct frame *f);
 
@@ -284,7 +285,7 @@ bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk);
  * [mutator]
  */
 NODISCARD int frame_resize(struct frame *f, uint64_t nbytes);
-uint64_t frame_max_size(const struct frame *f);
+uint64_t frame_max_size(const struct frame *f); /* [reader] */
 
 /*
  * Finds space for `len` stored bytes of chunk n that no root refers to. *at: its offset from the
@@ -313,6 +314,7 @@ void frame_set_pipeline(struct frame *f, const struct pipeline *p);
 /*
  * The item size that the header has as soon as the length is whole items: its own, or while a tail
  * hides it there, that of the first chunk, if it is stored; or the one of frame_expect_items.
+ * [reader]
  */
 uint32_t frame_chunk_item(const struct frame *f);
 
@@ -351,7 +353,7 @@ NODISCARD int frame_commit(struct frame *f, enum durability how);
  * left out stays pending. [mutator]
  */
 NODISCARD int frame_commit_part(struct frame *f, uint32_t missing);
-uint64_t frame_kept(const struct frame *f);
+uint64_t frame_kept(const struct frame *f); /* [reader] */
 
 /*
  * True: a commit of this durability writes to the file. A clean frame is at most synced. [reader]
@@ -390,7 +392,7 @@ bool frame_waits(const struct frame *f);
 /*
  * True: a sync has failed. Until one succeeds, every commit has to write again everything since the
  * last good one. Whoever closes a frame and opens it again has to pass that on with
- * frame_set_suspect. [mutator]
+ * frame_set_suspect. [reader], [mutator]
  */
 bool frame_suspect(const struct frame *f);
 void frame_set_suspect(struct frame *f);
