@@ -158,7 +158,7 @@ static int replace(struct file *f, uint32_t n, struct workspace *ws)
 
 	pthread_rwlock_rdlock(&f->gate);
 	times_hold(f->inode, f->fd); /* nothing changes for the application */
-	int rc = file_try_store(f, &how);
+	int rc = file_try_enter_store(f, &how);
 	pthread_rwlock_wrlock(&f->lock);
 	if (rc >= 0 && is_at_rest(f) && n < frame_nchunks(f->frame) &&
 	    frame_stores(f->frame, n, buf_view(&ws->base))) {

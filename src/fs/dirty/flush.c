@@ -52,7 +52,7 @@ static int store_shared(struct file *f, uint32_t n, struct view cchunk, uint64_t
 {
 	enum sidecar_entered how;
 
-	TRY(file_try_store(f, &how));
+	TRY(file_try_enter_store(f, &how));
 	int rc = store(f, n, cchunk, at);
 	sidecar_leave(&f->sidecar, how);
 	return rc;
@@ -65,7 +65,7 @@ static int may_store(struct file *f)
 
 	if (!f->sidecar.there)
 		return 0;
-	TRY(file_try_store(f, &how));
+	TRY(file_try_enter_store(f, &how));
 	sidecar_leave(&f->sidecar, how);
 	return 0;
 }

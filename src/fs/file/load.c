@@ -178,7 +178,7 @@ static int enter_to_open(struct file *f, const struct opening *o, enum sidecar_e
 		return 0;
 	}
 	/* Not even for a moment: n->lock is held, so the moments of many openers would add up. */
-	TRY(sidecar_try_store(s, how, &changed));
+	TRY(sidecar_try_enter_store(s, how, &changed));
 	sidecar_seen(s, *how);
 	return 0;
 }

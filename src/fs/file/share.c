@@ -274,10 +274,10 @@ int file_enter_store(struct file *f, enum sidecar_entered *how)
 	return enter(f, sidecar_enter_store, how, &changed);
 }
 
-int file_try_store(struct file *f, enum sidecar_entered *how)
+int file_try_enter_store(struct file *f, enum sidecar_entered *how)
 {
 	bool changed;
-	return enter(f, sidecar_try_store, how, &changed);
+	return enter(f, sidecar_try_enter_store, how, &changed);
 }
 
 int file_enter_commit(struct file *f, enum sidecar_entered *how)

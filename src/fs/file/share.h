@@ -70,7 +70,7 @@ void file_wait_for_others(struct file *f);
 NODISCARD int file_enter_store(struct file *f, enum sidecar_entered *how);
 
 /* The same for a worker, which other files need, too: tries only once. */
-NODISCARD int file_try_store(struct file *f, enum sidecar_entered *how);
+NODISCARD int file_try_enter_store(struct file *f, enum sidecar_entered *how);
 
 /* One call's waits; begins with zeros but for `what`. */
 struct lock_wait {

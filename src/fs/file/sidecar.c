@@ -190,7 +190,7 @@ int sidecar_enter_store(struct sidecar *s, enum sidecar_entered *how, bool *chan
 	int rc;
 
 	do
-		rc = sidecar_try_store(s, how, changed);
+		rc = sidecar_try_enter_store(s, how, changed);
 	while (rc < 0 && sidecar_rest_briefly(s, LOCK_SH, &r));
 	return rc;
 }
@@ -206,7 +206,7 @@ int sidecar_enter_soon(struct sidecar *s, enum sidecar_entered *how, bool *chang
 	return rc;
 }
 
-int sidecar_try_store(struct sidecar *s, enum sidecar_entered *how, bool *changed)
+int sidecar_try_enter_store(struct sidecar *s, enum sidecar_entered *how, bool *changed)
 {
 	*how = SIDECAR_NONE;
 	*changed = false;
@@ -234,7 +234,7 @@ void sidecar_seen(struct sidecar *s, enum sidecar_entered how)
 	pthread_mutex_unlock(&s->lock);
 }
 
-int sidecar_try_alone(struct sidecar *s, enum sidecar_entered *how)
+int sidecar_try_enter_alone(struct sidecar *s, enum sidecar_entered *how)
 {
 	int rc = 0;
 
@@ -278,7 +278,7 @@ int sidecar_enter_alone(struct sidecar *s, enum sidecar_entered *how, bool *chan
 	if (!s->there)
 		return 0;
 	do
-		rc = sidecar_try_alone(s, how);
+		rc = sidecar_try_enter_alone(s, how);
 	while (rc < 0 && sidecar_rest_briefly(s, LOCK_EX, &r));
 	if (*how == SIDECAR_NONE)
 		return rc;

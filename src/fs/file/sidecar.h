@@ -101,7 +101,7 @@ NODISCARD int sidecar_enter_soon(struct sidecar *s, enum sidecar_entered *how, b
  * writes. Never goes on without the lock. The second form does not wait even for a moment.
  */
 NODISCARD int sidecar_enter_store(struct sidecar *s, enum sidecar_entered *how, bool *changed);
-NODISCARD int sidecar_try_store(struct sidecar *s, enum sidecar_entered *how, bool *changed);
+NODISCARD int sidecar_try_enter_store(struct sidecar *s, enum sidecar_entered *how, bool *changed);
 
 /* Ends any of these, and sidecar_enter_alone. Does nothing after SIDECAR_NONE. */
 void sidecar_leave(struct sidecar *s, enum sidecar_entered how);

@@ -11,7 +11,7 @@
 bool sidecar_try_lock(struct sidecar *s, int op);
 
 /* Enters alone, without counting up the generation. -EAGAIN: another program has the lock. */
-NODISCARD int sidecar_try_alone(struct sidecar *s, enum sidecar_entered *how);
+NODISCARD int sidecar_try_enter_alone(struct sidecar *s, enum sidecar_entered *how);
 
 /* One thread's wait for the lock: pauses between its tries. Starts zeroed, but for `end`. */
 struct rest {

@@ -188,11 +188,11 @@ static int touch(struct sidecar *s, enum sidecar_for what)
 	enum sidecar_entered how;
 	bool changed;
 
-	TRY(sidecar_try_store(s, &how, &changed));
+	TRY(sidecar_try_enter_store(s, &how, &changed));
 	sidecar_leave(s, how);
 	if (what != SIDECAR_COMMIT)
 		return 0;
-	TRY(sidecar_try_alone(s, &how));
+	TRY(sidecar_try_enter_alone(s, &how));
 	sidecar_leave(s, how);
 	return 0;
 }
