@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A file is cold when it has not changed for this many times -o recompress (seconds). */
@@ -127,10 +128,9 @@ static bool is_marked(int fd, const struct stat *st)
 
 static bool is_cold(const struct recompress *r, const struct stat *st)
 {
-	struct timespec now;
+	double age = (double)(time(NULL) - st->st_mtim.tv_sec);
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	double age = (double)(now.tv_sec - st->st_mtim.tv_sec);
+	/* One in the future was set, or is another clock's: it says nothing, and may stay. */
 	return age < 0 || age >= COLD * r->fs->opt.recompress;
 }
 

@@ -367,9 +367,9 @@ unsigned flush_submit_turn(struct file *f, unsigned most)
 		f->dirty.next = (uint32_t)max_u64(f->dirty.next, n + 1);
 		submit(f, c);
 	}
-	unsigned left = f->dirty.flushing.count;
+	unsigned flushing = f->dirty.flushing.count;
 	pthread_rwlock_unlock(&f->lock);
-	return left;
+	return flushing;
 }
 
 int flush_wait(struct file *f)

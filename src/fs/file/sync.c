@@ -85,14 +85,14 @@ static int flush_all(struct file *f)
 	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and gets its next try now */
 	t.waiting = count_dirty(f);
 	for (;;) {
-		unsigned before = t.waiting, sent = flush_submit_turn(f, t.most);
+		unsigned before = t.waiting, flushing = flush_submit_turn(f, t.most);
 		int rc = flush_wait(f);
 		t.waiting = count_dirty(f);
 		unsigned landed = before > t.waiting ? before - t.waiting : 0;
 		if (plan_turn(f, &t, rc, landed))
 			continue;
 		TRY(rc);
-		if (!sent) {
+		if (!flushing) {
 			assert(!t.waiting); /* of what is DIRTY each turn sends something */
 			return 0;
 		}
