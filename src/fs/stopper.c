@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "fs/backing/claim.h"
+#include "fs/backing/mounts.h"
 #include "fs/ops/notify.h"
 #include "fs/ops/ops.h"
 #include "fs/ops/push.h"
@@ -10,7 +11,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/sysmacros.h>
@@ -37,32 +37,6 @@ static int unmount(const struct fs *fs, bool lazy)
 	return program_run(fs->backing.is_root ? as_root : as_user);
 }
 
-/* A line of /proc/self/mountinfo. */
-struct mount_line {
-	unsigned long long id, parent;
-	dev_t dev;
-	const char *at; /* with octal escapes; in the line */
-};
-
-/* False: there are no more. */
-static bool next_mount(FILE *in, char **line, size_t *room, struct mount_line *out)
-{
-	unsigned maj, min;
-
-	while (getline(line, room, in) >= 0) {
-		int at = 0;
-		int n = sscanf(*line, "%llu %llu %u:%u %*s %n", &out->id, &out->parent, &maj, &min,
-			       &at);
-		if (n != 4 || !at)
-			continue;
-		(*line)[at + (int)strcspn(*line + at, " ")] = 0;
-		out->dev = makedev(maj, min);
-		out->at = *line + at;
-		return true;
-	}
-	return false;
-}
-
 /*
  * UNMOUNTED: somebody has unmounted us, and a copy of the mount keeps it in use. COVERED: somebody
  * has mounted something else over us, which is what an unmount of the mount point would take away.
@@ -71,25 +45,26 @@ enum place { MOUNTED, UNMOUNTED, COVERED };
 
 static enum place place_of_mount(const struct fs *fs)
 {
-	FILE *in = fs->backing.own_dev ? fopen("/proc/self/mountinfo", "re") : NULL;
-	unsigned long long own_id = fs->backing.own_mount;
-	char *own_line = NULL, *line = NULL;
-	size_t own_room = 0, room = 0;
-	struct mount_line own, one;
+	uint64_t own_id = fs->backing.own_mount;
 	enum place place = UNMOUNTED;
+	struct mount_line own, one;
+	struct buf at = {0}; /* our mount point */
+	struct mounts m;
 
-	if (!in)
+	if (!fs->backing.own_dev || !mounts_open(&m))
 		return MOUNTED; /* not known: believed */
-	while (place == UNMOUNTED && next_mount(in, &own_line, &own_room, &own))
+	while (place == UNMOUNTED && mounts_next(&m, &own))
 		if (own.dev == fs->backing.own_dev && (!own_id || own.id == own_id))
 			place = MOUNTED;
-	rewind(in); /* what was moved here may be listed before us */
-	while (place == MOUNTED && next_mount(in, &line, &room, &one))
-		if (one.parent == own.id && strcmp(one.at, own.at) == 0)
-			place = COVERED;
-	free(own_line); /* of getline */
-	free(line);
-	fclose(in);
+	/* Not by a second reader: there may be no descriptor for it (close_signals). */
+	if (place == MOUNTED && buf_append(&at, view_of(own.at, strlen(own.at) + 1)) >= 0) {
+		mounts_rewind(&m); /* what was moved here may be listed before us */
+		while (place == MOUNTED && mounts_next(&m, &one))
+			if (one.parent == own.id && strcmp(one.at, (char *)at.p) == 0)
+				place = COVERED;
+	}
+	buf_free(&at);
+	mounts_close(&m);
 	return place;
 }
 

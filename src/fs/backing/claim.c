@@ -1,13 +1,11 @@
 #include "fs/backing/claim.h"
 
 #include "base/log.h"
+#include "fs/backing/mounts.h"
 
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -108,36 +106,20 @@ static bool is_asked_to_end(int fd, off_t base)
 	return waiting & ENDING_SIGNALS;
 }
 
-/* The kernel has escaped spaces and the like, as a backslash and three octal digits. */
-static void unescape(char *s)
-{
-	char *to = s;
-
-	while (*s) {
-		bool escaped = *s == '\\' && strlen(s) > 3;
-		*to++ = escaped ? (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0')) : *s;
-		s += escaped ? 4 : 1;
-	}
-	*to = 0;
-}
-
 /* Finds where a FUSE file system with that device number is mounted. */
 static bool find_mount_of(dev_t dev, char at[static PATH_MAX])
 {
-	char *line = NULL;
-	size_t cap = 0;
-	unsigned hi, lo;
+	struct mounts m;
+	struct mount_line line;
 	bool found = false;
 
-	FILE *table = fopen("/proc/self/mountinfo", "re");
-	while (table && !found && getline(&line, &cap, table) > 0)
-		found = sscanf(line, "%*d %*d %u:%u %*s %4095s", &hi, &lo, at) == 3 &&
-			makedev(hi, lo) == dev && strstr(line, " - fuse");
-	free(line);
-	if (table)
-		fclose(table);
+	if (!mounts_open(&m))
+		return false;
+	while (!found && mounts_next(&m, &line))
+		found = line.dev == dev && line.is_fuse;
 	if (found)
-		unescape(at);
+		snprintf(at, PATH_MAX, "%s", line.at);
+	mounts_close(&m);
 	return found;
 }
 

@@ -1,0 +1,62 @@
+#include "fs/backing/mounts.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+bool mounts_open(struct mounts *m)
+{
+	*m = (struct mounts){.in = fopen("/proc/self/mountinfo", "re")};
+	return m->in;
+}
+
+void mounts_close(struct mounts *m)
+{
+	free(m->line); /* of getline */
+	fclose(m->in);
+}
+
+/* The kernel has escaped spaces and the like, as a backslash and three octal digits. */
+static void unescape(char *s)
+{
+	char *to = s;
+
+	while (*s) {
+		bool escaped = *s == '\\' && strlen(s) > 3;
+		*to++ = escaped ? (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0')) : *s;
+		s += escaped ? 4 : 1;
+	}
+	*to = 0;
+}
+
+/* id, parent, device, root, mount point, options, any number of fields, "-", type, ... */
+static bool parse(char *line, struct mount_line *out)
+{
+	unsigned hi, lo;
+	int at = 0;
+
+	if (sscanf(line, "%" SCNu64 " %" SCNu64 " %u:%u %*s %n", &out->id, &out->parent, &hi, &lo,
+		   &at) != 4 ||
+	    !at)
+		return false;
+	out->is_fuse = strstr(line + at, " - fuse") != NULL;
+	out->dev = makedev(hi, lo);
+	line[at + (int)strcspn(line + at, " ")] = 0;
+	unescape(line + at);
+	out->at = line + at;
+	return true;
+}
+
+bool mounts_next(struct mounts *m, struct mount_line *out)
+{
+	while (getline(&m->line, &m->room, m->in) >= 0)
+		if (parse(m->line, out))
+			return true;
+	return false;
+}
+
+void mounts_rewind(struct mounts *m)
+{
+	rewind(m->in);
+}

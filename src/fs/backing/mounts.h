@@ -1,0 +1,32 @@
+/* The mounts that this process sees: /proc/self/mountinfo, a line for each. */
+#ifndef FS_BACKING_MOUNTS_H
+#define FS_BACKING_MOUNTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+struct mounts {
+	FILE *in;
+	char *line; /* the present one */
+	size_t room;
+};
+
+struct mount_line {
+	uint64_t id, parent; /* of the mount, and of the one that it lies in       */
+	dev_t dev;           /* of its files                                       */
+	bool is_fuse;
+	const char *at;      /* its mount point; borrowed from *m until the next line */
+};
+
+/* False: the list cannot be read, and nothing is to be closed. */
+bool mounts_open(struct mounts *m);
+
+/* False: there are no more. mounts_rewind: the first one is next, and the list as it is by then. */
+bool mounts_next(struct mounts *m, struct mount_line *out);
+void mounts_rewind(struct mounts *m);
+
+void mounts_close(struct mounts *m);
+
+#endif
