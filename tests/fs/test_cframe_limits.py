@@ -123,3 +123,31 @@ def test_a_link_that_fails(work, command):
     for name, failed in zip(names[1:], run(errno.ENOSPC), strict=True):
         there = [other for other in names if other != name]
         assert failed == (1, f"cframe: {made}/{name}: No space left on device\n", there, 1)
+
+
+def test_a_target_that_no_sync_reaches(mount, work):
+    """The kernel tells no FUSE daemon of a syncfs: files, names and directories are synced one by
+    one."""
+    m = mount()
+    source, made = work / "source", m.mnt / "made"
+    (source / "sub").mkdir(parents=True)
+    (source / "sub/x").write_bytes(b"x")
+    program = SimpleNamespace(argv=[CFRAME, "extract", "-C", made, source])
+    fault = Fault(program, work / "fault")
+
+    def run(n, calls=Fault.SYNC, forever=0):
+        fault.set(n, calls, errno.EIO, forever)
+        got = subprocess.run(program.argv, stderr=-1, text=True)
+        return got.returncode, got.stderr
+
+    what = {f"{source}/sub/x", f"{made}/sub", str(made)}
+    for n in range(1, 6):  # x, sub and made in any order; all; what made is in
+        code, said = run(n)
+        assert code == 1 and said in {f"cframe: {name}: Input/output error\n" for name in what}
+        shutil.rmtree(made, ignore_errors=True)
+    assert run(6) == (0, "")
+    shutil.rmtree(made)
+    for name in range(100):
+        (source / f"{name}").write_bytes(b"x")
+    assert run(1, Fault.FSYNC, forever=1)[0] == 1
+    assert os.listdir(made) == ["sub"], "no file has a name that is not on the disk"

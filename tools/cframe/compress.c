@@ -310,8 +310,8 @@ static int run(struct compress *c, char **source, const char *where)
 	if (rc >= 0)
 		outputs_wait(c->outputs);
 	/* The frames are on the disk; now their names, before anybody removes the files. */
-	if (rc >= 0 && syncfs(c->walk.target.root) < 0)
-		rc = -errno;
+	if (rc >= 0)
+		rc = walk_sync(&c->walk);
 	progress_end();
 	return rc < 0 ? walk_fail(&c->walk, rc) : c->walk.failed;
 }

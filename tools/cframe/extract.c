@@ -301,7 +301,7 @@ static int run(struct extract *x, const char *where, struct target t, char **pat
 		extract_path(x, *path);
 	outputs_wait(x->outputs);
 	/* The files are on the disk; now their names, before anybody removes the frames. */
-	rc = syncfs(x->walk.target.root) < 0 ? -errno : 0;
+	rc = walk_sync(&x->walk);
 	progress_end();
 	return rc < 0 ? walk_fail(&x->walk, rc) : x->walk.failed;
 }

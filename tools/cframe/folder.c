@@ -74,10 +74,10 @@ static void finish_folder(struct walk *w, struct folder *f)
 /* Names and attributes on a file system that the sync of the target, at the end, does not reach. */
 static void sync_elsewhere(struct walk *w, const struct folder *f)
 {
-	struct item i = {.from = f->to, .to = f->to};
+	struct item i = {.from = *f->to ? f->to : w->where, .to = f->to};
 	struct stat st;
 
-	if (fstat(f->fd, &st) < 0 || st.st_dev == w->root.st_dev)
+	if (fstat(f->fd, &st) < 0 || walk_sync_reaches(w, st.st_dev))
 		return;
 	if (fsync(f->fd) < 0 && errno != EINVAL) /* directories need none there */
 		item_say_target(w, &i, -errno);

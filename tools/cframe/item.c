@@ -9,7 +9,7 @@
 
 void item_say_taken(struct walk *w, const struct item *i, const char *why)
 {
-	tool_say("%s/%s: %s", w->where, i->to, why);
+	tool_say("%s%s%s: %s", w->where, *i->to ? "/" : "", i->to, why);
 	w->failed = true;
 }
 

@@ -196,6 +196,11 @@ static struct output *take_ready(struct outputs *p, unsigned *n)
 	return all;
 }
 
+static bool sync_all(const struct walk *w)
+{
+	return !w->is_remote && syncfs(w->target.root) == 0;
+}
+
 /*
  * After a sync of all the file system a look at what failed of this file is enough: before Linux
  * 5.8 syncfs does not tell, and each fsync waits for the disk once more.
@@ -216,7 +221,7 @@ static void give_names(struct pool_job *job)
 	unsigned n;
 
 	while ((o = take_ready(p, &n))) {
-		bool all = n >= SYNC_ALL && syncfs(p->walk->target.root) == 0;
+		bool all = n >= SYNC_ALL && sync_all(p->walk);
 		for (; o; o = next) {
 			next = o->next;
 			if (o->rc >= 0)
@@ -249,7 +254,7 @@ void outputs_end_take(struct outputs *p, struct output *o, int rc)
 		rc = -errno;
 	if (rc >= 0) {
 		o->stored = (uint64_t)st.st_size;
-		o->elsewhere = st.st_dev != p->walk->root.st_dev;
+		o->elsewhere = !walk_sync_reaches(p->walk, st.st_dev);
 	}
 	o->rc = rc;
 	if (rc < 0) /* others may wait for its room */

@@ -17,7 +17,7 @@ struct output {
 	struct output *next; /* among those that are complete          */
 	unsigned slot;       /* in outputs.busy                        */
 	int rc;              /* 0, or why there is none                */
-	bool elsewhere;      /* on another file system than the target */
+	bool elsewhere;      /* the target's sync does not reach it    */
 };
 
 /*

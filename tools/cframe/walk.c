@@ -266,6 +266,52 @@ void walk_open_source(struct walk *w, const char *path, struct source *s)
 	s->fd = -1;
 }
 
+/*
+ * Those that have no sync of their own behind syncfs(2): the server gets the data at most. Its
+ * fsync is another request. (Their numbers, which the headers of Linux 5.10 lack in part.)
+ */
+static bool is_remote(const struct statfs *fs)
+{
+	static const uint32_t types[] = {0x65735546 /* FUSE */, 0x01021997 /* 9P */,
+					 0xff534d42 /* CIFS */, 0xfe534d42 /* SMB 2 */};
+	for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+		if ((uint32_t)fs->f_type == types[i])
+			return true;
+	return false;
+}
+
+static void look_at_file_system(struct walk *w)
+{
+	struct statfs fs;
+
+	if (fstatfs(w->target.root, &fs) < 0)
+		return;
+	w->is_fat = fs.f_type == MSDOS_SUPER_MAGIC;
+	w->is_remote = is_remote(&fs);
+}
+
+bool walk_sync_reaches(const struct walk *w, dev_t dev)
+{
+	return dev == w->root.st_dev && !w->is_remote;
+}
+
+/* The name of a target that was made. */
+static int sync_above(const struct walk *w)
+{
+	int above = openat(w->target.root, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int rc = above < 0 || (fsync(above) < 0 && errno != EINVAL) ? -errno : 0;
+	if (above >= 0)
+		close(above);
+	return rc;
+}
+
+int walk_sync(struct walk *w)
+{
+	if (syncfs(w->target.root) < 0)
+		return -errno;
+	return w->is_remote && w->made_root ? sync_above(w) : 0;
+}
+
 int walk_init(struct walk *w, const struct walk_ops *ops, const char *where, struct target t)
 {
 	*w = (struct walk){.ops = ops, .where = where, .target = t};
@@ -277,8 +323,7 @@ int walk_init(struct walk *w, const struct walk_ops *ops, const char *where, str
 	w->target.root = open(where, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (w->target.root < 0 || fstat(w->target.root, &w->root) < 0)
 		return -errno;
-	struct statfs fs;
-	w->is_fat = fstatfs(w->target.root, &fs) == 0 && fs.f_type == MSDOS_SUPER_MAGIC;
+	look_at_file_system(w);
 	draft_end_with_signals();
 	drafts_remove_left(w->target.root);
 	(void)path_push(&w->from, ""); /* both have a 0 from here on */

@@ -50,6 +50,7 @@ struct walk {
 	struct stat root;   /* of the target                                 */
 	bool made_root;     /* the target was not there before               */
 	bool is_fat;        /* its stamps are of two seconds                 */
+	bool is_remote;     /* a sync of all of it does not reach the disk   */
 	dev_t dev;          /* of the source: other file systems are left out */
 	struct buf from, to; /* the present paths                            */
 	unsigned depth;
@@ -99,6 +100,15 @@ NODISCARD int walk_init(struct walk *w, const struct walk_ops *ops, const char *
  * code.
  */
 int walk_fail(struct walk *w, int rc);
+
+/* True: a sync of the target's file system brings what is on this device to the disk. */
+bool walk_sync_reaches(const struct walk *w, dev_t dev);
+
+/*
+ * Brings to the disk what no fsync has. Called when all that was made has its name, and the folders
+ * are closed.
+ */
+NODISCARD int walk_sync(struct walk *w);
 
 /* Reports how many files were up to date, if any. Removes a target that was created for nothing. */
 void walk_deinit(struct walk *w);
