@@ -10,8 +10,8 @@ import pytest
 
 from libdata import blob
 from libfault import Fault
-from libmount import CFRAME
-from libtree import cframe, small_disk
+from libmount import CFRAME, REPO
+from libtree import assert_same, cframe, small_disk
 
 DATA = blob(1, 2_500_001, "text")
 
@@ -38,6 +38,32 @@ def test_no_thread_besides_its_own(root, work):
         assert (got.returncode, got.stdout, got.stderr) == (0, b"", b""), args
     for name in ("large", "sub/a", "sub/b", "other"):
         assert (back / name).read_bytes() == DATA
+
+
+@pytest.mark.parametrize("depth", [0, 1, 5])
+def test_no_more_descriptors_than_needed(work, depth):
+    """13, and two for each level of the tree: there is one file at a time then."""
+    plain, store, back = work / "plain", work / "store", work / "back"
+    deep = plain / "/".join("d" * depth)
+    deep.mkdir(parents=True)
+    for where in (plain, deep):
+        for name in range(30):
+            (where / f"{name:02}").write_bytes(DATA[: 1000 * name])
+    most = 13 + 2 * depth
+    limit = ["prlimit", f"--nofile={most}:{most}", CFRAME]
+
+    def run(*args):
+        got = subprocess.run([*limit, *args], capture_output=True, timeout=120)
+        assert (got.returncode, got.stdout, got.stderr) == (0, b"", b""), args
+
+    run("compress", plain, store)
+    run("extract", "-C", back, store)
+    assert_same(back, plain)
+    for name in "abc":  # which has files of its own
+        shutil.copytree(REPO / "tests/data/frames/sparse.b2frame", store / f"{name}.b2frame")
+    run("verify", store)
+    run("extract", "-C", work / "more", store)
+    assert (work / "more/a").stat().st_size
 
 
 @pytest.mark.parametrize("most", [8, 12, 20])

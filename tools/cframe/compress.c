@@ -127,6 +127,7 @@ static bool may_stand(struct walk *w, const struct item *i)
 	char shown[NAME_MAX + 1], other[NAME_MAX + 1], why[NAME_MAX + 64];
 	int dir = i->folder->fd;
 
+	outputs_wait_room(c->outputs);
 	if (i->folder->made)
 		return true; /* by this source, whose names have been looked at */
 	if (c->later)

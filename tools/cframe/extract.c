@@ -201,6 +201,7 @@ static void make(struct walk *w, struct listing *l, const struct entry *e, struc
 static bool await_others(struct walk *w, const struct item *i)
 {
 	struct extract *x = CONTAINER_OF(w, struct extract, walk);
+	outputs_wait_room(x->outputs);
 	if (x->later) /* it may go where another one does */
 		outputs_wait_path(x->outputs, i->to, "");
 	if (S_ISREG(i->st.st_mode) && i->st.st_nlink > 1)

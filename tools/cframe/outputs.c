@@ -4,6 +4,7 @@
 
 #include "base/pool.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ struct outputs {
 	pthread_mutex_t lock; /* for what follows             */
 	pthread_cond_t left;  /* one is no longer in `busy`   */
 	struct output **busy; /* begun, and not ended         */
-	unsigned files, files_max;
+	unsigned files;
 	struct output *ready; /* whole, and waiting for names */
 	bool naming;          /* `name_job` is on its way     */
 	struct outputs_totals totals;
@@ -58,10 +59,9 @@ int outputs_open(struct outputs **out, struct walk *walk, struct outputs_how how
 		return -ENOMEM;
 	p->walk = walk;
 	p->how = how;
-	p->files_max = workbench_files();
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->left, NULL);
-	p->busy = mem_zalloc_array(p->files_max, sizeof(struct output *));
+	p->busy = mem_zalloc_array(FILES_MAX, sizeof(struct output *));
 	if (!p->busy)
 		return -ENOMEM;
 	int rc = pool_open(&p->namer, 1);
@@ -130,12 +130,21 @@ struct outputs_totals outputs_totals(struct outputs *p)
 	return t;
 }
 
+void outputs_wait_room(struct outputs *p)
+{
+	unsigned most = workbench_files(p->walk->depth + 1);
+
+	pthread_mutex_lock(&p->lock);
+	while (p->files >= most)
+		pthread_cond_wait(&p->left, &p->lock);
+	pthread_mutex_unlock(&p->lock);
+}
+
 void outputs_begin(struct outputs *p, struct output *o)
 {
 	folder_get(p->walk, o->item.folder);
 	pthread_mutex_lock(&p->lock);
-	while (p->files >= p->files_max)
-		pthread_cond_wait(&p->left, &p->lock);
+	assert(p->files < FILES_MAX);
 	o->slot = p->files;
 	p->busy[p->files++] = o;
 	pthread_mutex_unlock(&p->lock);

@@ -45,8 +45,14 @@ NODISCARD int outputs_open(struct outputs **p, struct walk *walk, struct outputs
 void outputs_close(struct outputs *p);
 
 /*
- * Begins an output, whose draft is open. Its folder stays open until it ends. Waits while there are
- * too many. Called by one thread only.
+ * Waits until there are descriptors for one more output, or for one more level of the tree. Called
+ * before either is opened.
+ */
+void outputs_wait_room(struct outputs *p);
+
+/*
+ * Begins an output, whose draft is open. Its folder stays open until it ends. Called by one thread
+ * only, after outputs_wait_room.
  */
 void outputs_begin(struct outputs *p, struct output *o);
 

@@ -35,7 +35,7 @@ struct verify {
 	pthread_mutex_t lock;      /* for job.done                  */
 	pthread_cond_t done;       /* a job is                      */
 	struct job *first, **last; /* in the order of the walk      */
-	unsigned jobs, jobs_max;   /* in that list                  */
+	unsigned jobs;             /* in that list                  */
 	unsigned frames;           /* that this walk has found      */
 	unsigned depth;            /* of the walk                   */
 	dev_t dev;                 /* of its directories            */
@@ -236,16 +236,10 @@ static struct job *job_new(struct verify *v, const char *path, const char *name)
 	return NULL;
 }
 
-/* Each directory that the walk is in takes a descriptor, too. */
-static unsigned jobs_most(const struct verify *v)
-{
-	return v->depth < v->jobs_max ? v->jobs_max - v->depth : 1;
-}
-
 /* Waits for its turn, too. */
 static void enter(struct verify *v, struct job *j)
 {
-	report(v, jobs_most(v) - 1);
+	report(v, workbench_files(v->depth) - 1);
 	*v->last = j;
 	v->last = &j->next;
 	v->jobs++;
@@ -278,7 +272,7 @@ static void add(struct verify *v, int dir, const char *path, const char *name)
 
 	if (!j)
 		return;
-	report(v, jobs_most(v) - 1); /* before there is one more descriptor */
+	report(v, workbench_files(v->depth) - 1); /* before there is one more descriptor */
 	j->in_tree = dir != AT_FDCWD;
 	if (j->in_tree)
 		j->dir = fcntl(dir, F_DUPFD_CLOEXEC, 0);
@@ -305,7 +299,7 @@ static void verify_subdirectory(struct verify *v, int dir, const char *name, con
 {
 	struct frame_info info;
 
-	report(v, jobs_most(v) - 1); /* as in add() */
+	report(v, workbench_files(v->depth) - 1); /* as in add() */
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
 		if (errno != ENOENT) /* else somebody has removed it */
@@ -359,7 +353,7 @@ static void verify_directory(struct verify *v, int fd, const char *path)
 			break;
 		}
 		verify_entry(v, fd, name, (const char *)below.p);
-		report(v, v->jobs_max);
+		report(v, FILES_MAX);
 	}
 	if (rc < 0)
 		add_errno(v, path, -rc);
@@ -420,7 +414,7 @@ static void verify_path(struct verify *v, const char *path)
 
 int verify_main(int argc, char **argv)
 {
-	struct verify v = {.jobs_max = workbench_files(), .last = &v.first};
+	struct verify v = {.last = &v.first};
 
 	if (args_next(argc, argv, "", NULL) == ARGS_WRONG)
 		return 1;

@@ -71,7 +71,10 @@ struct walk_ops {
 	/* True: this directory (its path, its name) counts as a file. NULL: none does. */
 	bool (*is_file)(const char *path, const char *name);
 
-	/* False: the item would hide another one, which is reported. NULL: none does. */
+	/*
+	 * Called before an item or a directory is opened. False: it would hide another one, which
+	 * is reported. NULL: none does.
+	 */
 	bool (*may_stand)(struct walk *w, const struct item *i);
 
 	/*

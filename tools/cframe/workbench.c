@@ -14,17 +14,24 @@ unsigned workbench_cores(void)
 }
 
 /*
- * A file has two descriptors, its own and that of its source, and may be the last user of those of
- * its directory.
+ * A file has two descriptors, its own and that of its source, and one more for a moment, and may be
+ * the last user of that of its directory. A level of the tree has two. Beside these there are the
+ * standard ones, those of the source, the target and its folder, and a few for a moment, as when a
+ * directory is listed.
  */
-#define FILES_MAX 512
 #define FILE_FDS 4
+#define LEVEL_FDS 2
+#define OTHER_FDS 12
 
-unsigned workbench_files(void)
+unsigned workbench_files(unsigned depth)
 {
 	struct rlimit lim = {0};
+	uint64_t taken = OTHER_FDS + (uint64_t)depth * LEVEL_FDS;
+
 	(void)getrlimit(RLIMIT_NOFILE, &lim);
-	return (unsigned)max_u64(1, min_u64(FILES_MAX, lim.rlim_cur / FILE_FDS));
+	if (lim.rlim_cur < taken + FILE_FDS)
+		return 1;
+	return (unsigned)min_u64(FILES_MAX, (lim.rlim_cur - taken) / FILE_FDS);
 }
 
 static void workbench_free(void *p)

@@ -16,8 +16,12 @@ struct workbench {
 /* How many threads can run at a time, at most WORKERS_MAX. */
 unsigned workbench_cores(void);
 
-/* How many files can be on their way at a time, as far as descriptors go. */
-unsigned workbench_files(void);
+/*
+ * How many files can be on their way at a time, at least 1 and at most FILES_MAX, as far as
+ * descriptors go, while one thread walks through a tree and is so deep in it.
+ */
+#define FILES_MAX 512
+unsigned workbench_files(unsigned depth);
 
 /*
  * Opens a pool of n threads that have workbenches, or of fewer where the system gives no more, or
