@@ -151,6 +151,31 @@ def test_a_link_that_fails(work, command):
         assert failed == (1, f"cframe: {made}/{name}: No space left on device\n", there, 1)
 
 
+@pytest.mark.parametrize("command", ["compress", "extract"])
+def test_the_first_name_of_a_file_is_made_anew(work, command):
+    """Another one, which is up to date, stays what it is; that they are two files now is told."""
+    plain, store, made = work / "plain", work / "store", work / "made"
+    plain.mkdir()
+    (plain / "a").write_bytes(DATA)
+    for name in "bcd":
+        os.link(plain / "a", plain / name)
+    cframe("compress", plain, store)
+    source, suffix = (plain, ".b2frame") if command == "compress" else (store, "")
+    a, b, c, d = (made / f"{name}{suffix}" for name in "abcd")
+    args = {"compress": [source, made], "extract": ["-C", made, source]}[command]
+    assert cframe(command, *args) == ""
+    assert cframe(command, *args) == ""
+    a.unlink()
+    d.unlink()
+    assert cframe(command, *args) == (
+        f"cframe: {made}: not all hard links are there, and what is up to date stays a file of "
+        "its own; --force replaces it\n"
+    )
+    assert a.samefile(d) and b.samefile(c) and not a.samefile(b)
+    assert cframe(command, "--force", *args) == ""
+    assert a.samefile(b) and b.samefile(c) and c.samefile(d)
+
+
 def test_a_target_that_no_sync_reaches(mount, work):
     """The kernel tells no FUSE daemon of a syncfs: files, names and directories are synced one by
     one."""

@@ -128,6 +128,8 @@ static bool may_stand(struct walk *w, const struct item *i)
 	int dir = i->folder->fd;
 
 	outputs_wait_room(c->outputs);
+	if (frame && i->st.st_nlink > 1) /* the other names of a file wait for its first one */
+		outputs_wait_linked(c->outputs, &i->st);
 	if (i->folder->made)
 		return true; /* by this source, whose names have been looked at */
 	if (c->later)
@@ -185,9 +187,6 @@ static void make(struct walk *w, struct listing *l, const struct entry *e, struc
 {
 	struct compress *c = CONTAINER_OF(w, struct compress, walk);
 
-	/* The other names of a file wait for its first one. */
-	if (e->st.st_nlink > 1)
-		outputs_wait_linked(c->outputs, &e->st);
 	int rc = item_make_link(w, l, e, i);
 	if (rc < 0)
 		item_say_rc(w, i, rc);

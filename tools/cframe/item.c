@@ -118,6 +118,18 @@ static bool is_current(const struct walk *w, struct listing *l, const struct ent
 	       w->ops->is_current(l, e, i, there);
 }
 
+/* The item has names, and *there is what is in its place. The next name may be missing. */
+static void note_current(struct walk *w, const struct item *i, const struct stat *there)
+{
+	pthread_mutex_lock(&w->lock);
+	bool same = links_add(&w->target.links, &i->st, i->kind, i->to, there);
+	pthread_mutex_unlock(&w->lock);
+	if (!same && !w->told_links)
+		tool_say("%s: not all hard links are there, and what is up to date stays a file of "
+			 "its own; --force replaces it", w->where);
+	w->told_links |= !same;
+}
+
 bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
 {
 	struct stat there;
@@ -128,10 +140,8 @@ bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, str
 		return true;
 	if (is_current(w, l, e, i, &there)) {
 		w->current++;
-		pthread_mutex_lock(&w->lock);
-		if (has_names(i)) /* the next one may be missing */
-			links_add(&w->target.links, &i->st, i->kind, i->to);
-		pthread_mutex_unlock(&w->lock);
+		if (has_names(i))
+			note_current(w, i, &there);
 		return false;
 	}
 	bool older = is_older(&there, &i->st);
@@ -217,6 +227,7 @@ int item_make_link(struct walk *w, struct listing *l, const struct entry *e, str
 bool item_finish(struct walk *w, struct item *i)
 {
 	int rc = draft_finish(&i->draft, &i->st, &i->extras, i->name, i->replace);
+	struct stat made = {0};
 
 	if (rc < 0) {
 		item_say_rc(w, i, rc);
@@ -224,11 +235,13 @@ bool item_finish(struct walk *w, struct item *i)
 	}
 	item_say_extras(w, i, &i->extras);
 	progress_file();
+	if (has_names(i)) /* without it, all other names count as other files */
+		(void)fstatat(i->folder->fd, i->name, &made, AT_SYMLINK_NOFOLLOW);
 	pthread_mutex_lock(&w->lock);
 	w->made++;
 	links_forget(&w->target.links, i->to);
 	if (has_names(i))
-		links_add(&w->target.links, &i->st, i->kind, i->to);
+		(void)links_add(&w->target.links, &i->st, i->kind, i->to, &made);
 	pthread_mutex_unlock(&w->lock);
 	return true;
 }

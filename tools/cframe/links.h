@@ -8,6 +8,7 @@
 
 #include "frame/names.h"
 
+#include <stdbool.h>
 #include <sys/stat.h>
 
 struct links {
@@ -17,8 +18,12 @@ struct links {
 /* The path at which the first name of that file was created; NULL: none has been. */
 const char *links_find(const struct links *t, const struct stat *st, enum node_kind kind);
 
-/* Notes that path, if it is the first. Without memory, the next name becomes a separate file. */
-void links_add(struct links *t, const struct stat *st, enum node_kind kind, const char *path);
+/*
+ * Notes that path, which is the file *made, if it is the first. False: the first one is another
+ * file. Without memory, the next name becomes a separate file.
+ */
+bool links_add(struct links *t, const struct stat *st, enum node_kind kind, const char *path,
+	       const struct stat *made);
 
 /* Another file has replaced the one with that path. */
 void links_forget(struct links *t, const char *path);
