@@ -88,14 +88,13 @@ def test_a_file_system_below_the_target(root, work):
     (plain / "sub").mkdir(parents=True)
     (plain / "sub/x").write_bytes(b"x")
     cframe("compress", plain, store)
-    frame = store / "sub/x.b2frame"
     back.mkdir()
     with small_disk(back / "sub"):
         program = SimpleNamespace(argv=[CFRAME, "extract", "-C", back, store])
         fault = Fault(program, work / "fault")
         fault.set(1, Fault.SYNC, errno.EIO)
         got = subprocess.run(program.argv, stderr=-1, text=True)
-        assert (got.returncode, got.stderr) == (1, f"cframe: {frame}: Input/output error\n")
+        assert (got.returncode, got.stderr) == (1, f"cframe: {back}/sub/x: Input/output error\n")
         assert os.listdir(back / "sub") == []
 
 
@@ -152,6 +151,29 @@ def test_a_link_that_fails(work, command):
 
 
 @pytest.mark.parametrize("command", ["compress", "extract"])
+def test_a_name_that_cannot_be_given(work, command):
+    """As of somebody else's file in a directory with a sticky bit. The source is well."""
+    plain, store, made = work / "plain", work / "store", work / "made"
+    plain.mkdir()
+    (plain / "x").write_bytes(DATA)
+    cframe("compress", plain, store)
+    name, *args = {
+        "compress": ["x.b2frame", plain, made],
+        "extract": ["x", "-C", made, store],
+    }[command]
+    program = SimpleNamespace(argv=[CFRAME, command, *args])
+    fault = Fault(program, work / "fault")
+    for n in range(1, 10):
+        fault.set(n, Fault.NAME, errno.EPERM)
+        got = subprocess.run(program.argv, stderr=-1, text=True)
+        if fault.last() == "renameat2":
+            break
+        shutil.rmtree(made, ignore_errors=True)
+    wanted = f"cframe: {made}/{name}: Operation not permitted\n"
+    assert (got.returncode, got.stderr) == (1, wanted)
+
+
+@pytest.mark.parametrize("command", ["compress", "extract"])
 def test_the_first_name_of_a_file_is_made_anew(work, command):
     """Another one, which is up to date, stays what it is; that they are two files now is told."""
     plain, store, made = work / "plain", work / "store", work / "made"
@@ -191,7 +213,7 @@ def test_a_target_that_no_sync_reaches(mount, work):
         got = subprocess.run(program.argv, stderr=-1, text=True)
         return got.returncode, got.stderr
 
-    what = {f"{source}/sub/x", f"{made}/sub", str(made)}
+    what = {f"{made}/sub/x", f"{made}/sub", str(made)}
     for n in range(1, 6):  # x, sub and made in any order; all; what made is in
         code, said = run(n)
         assert code == 1 and said in {f"cframe: {name}: Input/output error\n" for name in what}

@@ -463,7 +463,7 @@ def test_what_the_disk_has_not_taken_is_told(tmp_path):
         return got.returncode, got.stdout, got.stderr
 
     why = "Input/output error"
-    assert run(1) == (1, "", f"cframe: {store}/x.b2frame: {why}\n")
+    assert run(1) == (1, "", f"cframe: {plain}/x: {why}\n")
     assert not plain.exists(), "its content, and then its name"
     assert run(2) == (1, "", f"cframe: {plain}: {why}\n")
     assert run(0) == (0, "1 up to date, 0 made\n", "")

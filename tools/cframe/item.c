@@ -35,6 +35,7 @@ static bool is_of_target(const struct item *i, int rc)
 	case -ENOSPC:
 	case -EDQUOT:
 	case -EROFS:
+	case -EPERM: /* an immutable directory, or one that takes no such file */
 		return true;
 	case -EACCES:
 		return i->folder && faccessat(i->folder->fd, ".", W_OK | X_OK, AT_EACCESS) < 0;
@@ -230,7 +231,7 @@ bool item_finish(struct walk *w, struct item *i)
 	struct stat made = {0};
 
 	if (rc < 0) {
-		item_say_rc(w, i, rc);
+		item_say_target(w, i, rc);
 		return false;
 	}
 	item_say_extras(w, i, &i->extras);

@@ -177,7 +177,8 @@ static void say_failed(struct outputs *p, const struct output *o)
 static void give_name(struct outputs *p, struct output *o)
 {
 	if (o->rc < 0) {
-		say_failed(p, o);
+		if (!o->said)
+			say_failed(p, o);
 		draft_drop(&o->item.draft);
 	} else if (item_finish(p->walk, &o->item)) {
 		tell(p, o);
@@ -223,6 +224,14 @@ static int sync_draft(int fd, bool all_synced)
 	return fsync(fd) < 0 ? -errno : 0;
 }
 
+static void sync_output(struct walk *w, struct output *o, bool all_synced)
+{
+	o->rc = sync_draft(o->item.draft.fd, all_synced);
+	if (o->rc < 0)
+		item_say_target(w, &o->item, o->rc);
+	o->said = o->rc < 0;
+}
+
 static void give_names(struct pool_job *job)
 {
 	struct outputs *p = (struct outputs *)((char *)job - offsetof(struct outputs, name_job));
@@ -234,7 +243,7 @@ static void give_names(struct pool_job *job)
 		for (; o; o = next) {
 			next = o->next;
 			if (o->rc >= 0)
-				o->rc = sync_draft(o->item.draft.fd, all && !o->elsewhere);
+				sync_output(p->walk, o, all && !o->elsewhere);
 			give_name(p, o);
 		}
 	}

@@ -17,6 +17,7 @@ struct output {
 	struct output *next; /* among those that are complete          */
 	unsigned slot;       /* in outputs.busy                        */
 	int rc;              /* 0, or why there is none                */
+	bool said;           /* that has been reported                 */
 	bool elsewhere;      /* the target's sync does not reach it    */
 };
 

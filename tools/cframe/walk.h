@@ -136,8 +136,9 @@ void walk_note(struct walk *w, const char *text);
 void walk_say(struct walk *w, const char *text);
 void walk_say_rc(struct walk *w, int rc);
 
-/* The same for an item, from any thread. */
+/* The same for an item, from any thread; item_say_target: it is the target that has failed. */
 void item_say_rc(struct walk *w, const struct item *i, int rc);
+void item_say_target(struct walk *w, const struct item *i, int rc);
 void item_say_taken(struct walk *w, const struct item *i, const char *why);
 
 /* True: a file of the kernel that is longer than its attributes say, which has been reported. */

@@ -4,9 +4,6 @@
 
 #include "walk.h"
 
-/* Reports a failure of the target. */
-void item_say_target(struct walk *w, const struct item *i, int rc);
-
 /* Reports if extended attributes could not all be copied. */
 void item_say_extras(struct walk *w, const struct item *i, const struct extras *x);
 
