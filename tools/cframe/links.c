@@ -10,9 +10,8 @@ struct link {
 		ino_t ino;
 		enum node_kind kind;
 	} key;
-	char *path;
-	dev_t dev; /* of what was made */
-	ino_t ino;
+	struct first_name name;
+	char *path; /* of the name */
 	UT_hash_handle hh, by_path;
 };
 
@@ -26,18 +25,13 @@ static struct link_key key_of(const struct stat *st, enum node_kind kind)
 	return key;
 }
 
-static struct link *find(const struct links *t, const struct stat *st, enum node_kind kind)
+const struct first_name *links_find(const struct links *t, const struct stat *st,
+				    enum node_kind kind)
 {
 	struct link_key key = key_of(st, kind);
 	struct link *l;
 	HASH_FIND(hh, t->by_file, &key, sizeof key, l);
-	return l;
-}
-
-const char *links_find(const struct links *t, const struct stat *st, enum node_kind kind)
-{
-	struct link *l = find(t, st, kind);
-	return l ? l->path : NULL;
+	return l ? &l->name : NULL;
 }
 
 static void link_free(struct link *l)
@@ -47,30 +41,27 @@ static void link_free(struct link *l)
 	mem_free(l);
 }
 
-bool links_add(struct links *t, const struct stat *st, enum node_kind kind, const char *path,
-	       const struct stat *made)
+void links_add(struct links *t, const struct stat *st, enum node_kind kind,
+	       const struct first_name *name)
 {
-	struct link *l = find(t, st, kind);
-
+	if (links_find(t, st, kind))
+		return;
+	struct link *l = mem_zalloc(sizeof *l);
 	if (l)
-		return l->dev == made->st_dev && l->ino == made->st_ino;
-	l = mem_zalloc(sizeof *l);
-	if (l)
-		l->path = mem_strdup(path);
+		l->path = mem_strdup(name->path);
 	if (l && l->path) {
 		l->key = key_of(st, kind);
-		l->dev = made->st_dev;
-		l->ino = made->st_ino;
+		l->name = *name;
+		l->name.path = l->path;
 		HASH_ADD(hh, t->by_file, key, sizeof l->key, l);
 		if (l->hh.tbl)
 			HASH_ADD_KEYPTR(by_path, t->by_path, l->path, strlen(l->path), l);
 		if (l->by_path.tbl)
-			return true;
+			return;
 		if (l->hh.tbl)
 			HASH_DELETE(hh, t->by_file, l);
 	}
 	link_free(l);
-	return true;
 }
 
 void links_forget(struct links *t, const char *path)
