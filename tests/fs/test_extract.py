@@ -449,6 +449,23 @@ def test_a_full_disk_and_a_torn_frame(mount, root):
         )
 
 
+def test_a_frame_that_cannot_be_opened_is_not_taken_for_none(tmp_path):
+    """Whatever the reason: a server that is away for a moment, or a key that is missing."""
+    store, plain = tmp_path / "store", tmp_path / "plain"
+    (tmp_path / "x").write_bytes(DATA)
+    cframe("compress", tmp_path / "x", store)
+    program = SimpleNamespace(argv=[CFRAME, "extract", "-C", plain, store])
+    fault = Fault(program, tmp_path / "fault")
+    told, came = [], True
+    while came:
+        fault.set(len(told) + 1, Fault.OPEN, errno.ESTALE)
+        told.append(subprocess.run(program.argv, stderr=-1, text=True).stderr)
+        came = fault.came()
+        assert not plain.exists() or os.listdir(plain) in ([], ["x"]), told[-1]
+        shutil.rmtree(plain, ignore_errors=True)
+    assert f"cframe: {store}/x.b2frame: Stale file handle\n" in told
+
+
 def test_what_the_disk_has_not_taken_is_told(tmp_path):
     """The frames may be removed when it ends, or when a second run finds all up to date."""
     store, plain = tmp_path / "store", tmp_path / "plain"

@@ -138,7 +138,7 @@ static void look(struct listing *l, struct entry *e)
 	int rc = fd < 0 ? -errno : probe(fd, e->kind, &probed);
 	if (fd >= 0)
 		close(fd);
-	if (rc < 0 && is_untold(rc)) {
+	if (rc < 0 && (fd < 0 || is_untold(rc))) {
 		e->rc = rc;
 	} else if (rc < 0) {
 		err_clear(); /* no failure, and no reason of a later one */
