@@ -114,6 +114,7 @@ void frame_set_tight(struct frame *f, bool tight)
 int frame_compact(struct frame *f, uint64_t step)
 {
 	uint64_t done = 0;
+	bool ahead = f->ahead;
 	int rc = 0;
 	if (!f->writable || f->state == FRAME_BROKEN)
 		return 0;
@@ -132,5 +133,6 @@ int frame_compact(struct frame *f, uint64_t step)
 		done += moved;
 	}
 	mem_free(l);
+	f->ahead = ahead; /* the data is what it was */
 	return rc < 0 ? rc : done > 0;
 }

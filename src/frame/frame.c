@@ -10,7 +10,8 @@
  *
  *     any --- a change could not be noted for lack of memory ---> BROKEN
  *
- * CLEAN       index and size are those of the root on disk.
+ * CLEAN       index and size are those of the root on disk. If that is a part of changes (`ahead`),
+ *             the next full commit makes it DIRTY first.
  * DIRTY       they differ from it. Readers see the changes, other programs do not. After
  *             frame_commit_part, too, when that left out the end of the file.
  * COMMITTING  inside frame_commit only.
@@ -47,6 +48,7 @@ static void drop_copy(struct frame *f)
 
 static void set_dirty(struct frame *f)
 {
+	f->ahead = true;
 	if (f->state == FRAME_CLEAN)
 		f->state = FRAME_DIRTY;
 	drop_copy(f);
@@ -88,7 +90,7 @@ void frame_unload(struct frame *f)
 	f->info = (struct frame_info){0};
 	f->nbytes = f->seq = f->floor = f->full = f->kept = f->root_id = 0;
 	f->roots = (struct frame_roots){0};
-	f->recoverable = f->latest = f->notes = f->writable = false;
+	f->recoverable = f->latest = f->notes = f->writable = f->ahead = false;
 	f->front = FRONT_UNKNOWN;
 }
 
@@ -192,12 +194,13 @@ bool frame_writable(const struct frame *f)
 
 bool frame_dirty(const struct frame *f)
 {
-	return f->state != FRAME_CLEAN;
+	return f->state != FRAME_CLEAN || f->ahead;
 }
 
 bool frame_writes(const struct frame *f, enum durability how)
 {
-	return frame_dirty(f) || f->suspect || (f->recovered && how == COMMIT_SYNC);
+	return f->state != FRAME_CLEAN || f->suspect || (f->ahead && how != COMMIT_PART) ||
+	       (f->recovered && how == COMMIT_SYNC);
 }
 
 bool frame_meta(const struct frame *f, const char *name, struct view *content)

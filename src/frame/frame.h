@@ -356,11 +356,14 @@ NODISCARD int frame_commit_part(struct frame *f, uint32_t missing);
 uint64_t frame_kept(const struct frame *f); /* [reader] */
 
 /*
- * True: a commit of this durability writes to the file. A clean frame is at most synced. [reader]
+ * True: a commit of this durability writes to the file. Otherwise it is at most synced. [reader]
  */
 bool frame_writes(const struct frame *f, enum durability how);
 
-/* True: something changed since the last commit. [reader] */
+/*
+ * True: something changed since the last full commit, so that another one has to follow. Chunks
+ * that were moved do not count once they are committed. [reader]
+ */
 bool frame_dirty(const struct frame *f);
 
 /*

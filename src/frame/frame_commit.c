@@ -387,8 +387,12 @@ static int commit(struct frame *f, uint64_t end, enum durability how)
 	bool part = how == COMMIT_PART;
 	if (f->suspect) /* no root may point at what is gone */
 		how = COMMIT_SYNC;
-	if (f->suspect && f->state == FRAME_CLEAN)
-		f->state = FRAME_DIRTY; /* the root itself may be gone */
+	/*
+	 * The root itself may be gone. Or it is a part that lacks nothing: then it has the number
+	 * of an older one, and would be taken for older than what the log has of the file.
+	 */
+	if (f->state == FRAME_CLEAN && (f->suspect || (f->ahead && !part)))
+		f->state = FRAME_DIRTY;
 	bool dirty = f->state == FRAME_DIRTY;
 	if (dirty) {
 		uint64_t start = meter_now();
@@ -397,6 +401,7 @@ static int commit(struct frame *f, uint64_t end, enum durability how)
 		int rc = commit_changes(f, end, how, part);
 		f->state = rc < 0 || end < f->nbytes ? FRAME_DIRTY : FRAME_CLEAN;
 		TRY(rc);
+		f->ahead &= part;
 		f->root_chunk = 0;
 		meter_add(METER_COMMITS, 1);
 		meter_time(METER_COMMIT, start);

@@ -64,6 +64,7 @@ struct frame {
 
 	/* The states at the top of frame.c. */
 	enum frame_state state;
+	bool ahead; /* of the newest full commit, by what parts have or what is not committed */
 
 	/* What a reader sees: the root on disk, and the changes since. */
 	uint64_t nbytes;

@@ -3,6 +3,7 @@ or the mount is refused."""
 
 import contextlib
 import errno
+import mmap
 import os
 import stat
 import threading
@@ -13,6 +14,7 @@ import pytest
 
 from libdata import blob
 from libfault import Fault
+from libfull import put_direct
 from libintent import (
     ASIDE,
     LOG,
@@ -584,3 +586,75 @@ def test_a_log_that_cannot_be_put_aside_at_once(mount, work, later):
     m.unmount()
     assert len(records(m.backing / ASIDE)) == 2
     assert not log_of(m).exists()
+
+
+@contextlib.contextmanager
+def older_in_the_log(mount, damage=False):
+    """(mount, descriptor for O_DIRECT, bytes of a, a function that has it committed in part): its
+    record of some pages stays in the log, since that is needed for another file."""
+    m = mount(SLOW)
+    fd, model = made(m, size=24 * CHUNK)
+    model[:] = blob(8, len(model), "noise")
+    os.pwrite(fd, model, 0)
+    os.fsync(fd)
+    os.close(fd)
+    if damage:
+        m.unmount()
+        raw = bytearray(m.stored("a").read_bytes())
+        raw[raw.index(model[-CHUNK : -CHUNK + 64])] ^= 0x20
+        m.stored("a").write_bytes(raw)
+        m.start()
+    other, kept = made(m, "other", seed=9)
+    patch(other, kept, 5)
+    fd = os.open(m.mnt / "a", os.O_RDWR | os.O_DIRECT)
+    for n in range(16):
+        os.pwrite(fd, blob(n, PAGE, "noise"), n * CHUNK + 8192)
+    for at in range(0, 16 * CHUNK, 4 * PAGE):
+        os.pwrite(fd, blob(at, PAGE, "noise"), at)
+    os.fsync(fd)
+    assert len(records(log_of(m))) == 2
+    page = mmap.mmap(-1, PAGE)
+
+    def part():
+        time.sleep(1)  # the workers store what is full
+        before = m.stored("a").read_bytes()[:87]
+
+        def made_room():
+            # a write that cannot be; first it frees the space of what was replaced
+            assert error_of(os.pwrite, fd, page, 1 << 62) == "EFBIG"
+            return m.stored("a").read_bytes()[:87] != before
+
+        wait_until(made_room, 20, "a commit in part")
+
+    try:
+        yield m, fd, model, part
+    finally:
+        crash(m, fd, other)
+    m.start()
+    assert (m.mnt / "other").read_bytes() == kept
+
+
+def test_a_part_without_a_chunk_that_is_lost(mount):
+    """What waited when it was made is gone, so that nothing was left for a full commit."""
+    new = blob(7, 16 * CHUNK, "noise")
+    with older_in_the_log(mount, damage=True) as (m, fd, model, part):
+        m.allow("a.b2frame: (read|what was written)", "keeps what was synced", "checksum")
+        put_direct(fd, blob(4, PAGE, "noise"), len(model) - CHUNK + PAGE)
+        put_direct(fd, new)
+        part()
+        assert error_of(os.fsync, fd) == "EIO"
+        assert error_of(os.fsync, fd) is None
+    with open(m.mnt / "a", "rb", buffering=0) as f:
+        assert f.read(len(new)) == new
+
+
+def test_a_part_before_bytes_that_never_come(mount):
+    """A new first chunk whose first bytes might have been on their way."""
+    new = blob(7, 24 * CHUNK - PAGE, "noise")
+    with older_in_the_log(mount) as (m, fd, _, part):
+        os.ftruncate(fd, 0)
+        put_direct(fd, new, PAGE)
+        put_direct(fd, new[:PAGE], PAGE)  # counts as a full chunk
+        part()
+        os.fsync(fd)
+    assert (m.mnt / "a").read_bytes() == bytes(PAGE) + new

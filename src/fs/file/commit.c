@@ -120,22 +120,9 @@ static bool might_write(struct file *f, enum durability how)
 	return might;
 }
 
-/*
- * True: a partial commit would lack nothing. While the log has bytes of the file it is a full one:
- * as a part it would count as older than these, though nothing is left for a commit to come, and
- * the next mount would put them over newer ones.
- */
-static bool is_all(struct file *f)
-{
-	return !f->dirty.dirty.count && !f->dirty.flushing.count && !f->arrivals.gaps.n &&
-	       !f->arrivals.refused.n;
-}
-
 /* The part of a commit that needs the lock. *writes: the backing file was written to. */
 static int commit_locked(struct file *f, enum durability how, bool *writes)
 {
-	if (how == COMMIT_PART && is_all(f) && file_in_log(f))
-		how = COMMIT_LATER;
 	bool held_up = how == COMMIT_PART && (dirty_holds_up(&f->dirty) || missing_holds_up(f));
 
 	if (frame_dirty(f->frame) && !held_up)
