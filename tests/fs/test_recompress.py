@@ -99,8 +99,10 @@ def test_interruptions_cost_nothing(mount, blosc2):
     data = blob(13, 3_000_001, "text")
     (m.mnt / "f").write_bytes(data)
     cold(m.mnt / "f")
-    m.remount(m.options + ",recompress=0.1")
+    m.unmount()
     before = used(m.stored("f"))
+    m.options += ",recompress=0.1"
+    m.start()
 
     def done():
         if random.random() < 0.02:
@@ -138,10 +140,12 @@ def test_what_is_left_alone(mount, blosc2):
         foreign.append_data(data[at : at + 65536])
     del foreign
     cold(m.backing / "foreign.b2frame")
-    m.remount(m.options + ",recompress=0.2")
-    fd = os.open(m.mnt / "written", os.O_WRONLY)
     os.utime(m.mnt / "young")
+    m.unmount()
     before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in stored_files(m)}
+    m.options += ",recompress=1"  # what is young stays so for a minute
+    m.start()
+    fd = os.open(m.mnt / "written", os.O_WRONLY)
     wait_done(m.stored("bait"), used(m.stored("bait")), marks)
     time.sleep(1)  # whatever comes after it in the directory
     changed = {
@@ -183,19 +187,23 @@ def test_a_file_is_done_once(mount, blosc2):
     m.unmount()
 
 
-def test_a_kill_leaves_the_time(mount, blosc2):
+def test_a_kill_leaves_the_time(mount, work, blosc2):
     """When chunks are written that no commit shows yet."""
-    m = mount("chunksize=64K,commit=1")
+    m = mount("chunksize=64K,commit=1", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
     data = blob(21, 3_000_000, "text")
     (m.mnt / "f").write_bytes(data)
     cold(m.mnt / "f")
     m.unmount()
     before = m.stored("f").stat()
     m.options += ",recompress=0.1"
+    fault.set(5, Fault.WRITE, how=Fault.WAIT)
     m.start()
-    wait_until(lambda: m.stored("f").stat().st_size > before.st_size, 60, "a chunk")
-    time.sleep(0.1)
+    wait_until(fault.came, 60, "some chunks")
     m.kill()
+    fault.off()
+    assert m.stored("f").stat().st_size > before.st_size
     assert m.stored("f").stat().st_mtime_ns == before.st_mtime_ns
     assert chunk_bytes(open_frame(m.stored("f"))) == data
     m.start()
