@@ -333,12 +333,15 @@ def test_a_removal_does_not_wait_for_itself(mount):
         os.stat("below", dir_fd=fd)
     for name in names:
         shutil.rmtree(m.backing / name)
-    began = time.monotonic()
-    errors = {error_of(os.rmdir, "below", dir_fd=fd) for fd in held}
-    took = time.monotonic() - began
+    errors, took = set(), []
+    for fd in held:
+        began = time.monotonic()
+        errors.add(error_of(os.rmdir, "below", dir_fd=fd))
+        took.append(time.monotonic() - began)
     for fd in held:
         os.close(fd)
-    assert "ESTALE" in errors and took < 1
+    # who waits for a change does so for 50 ms: a busy machine delays some as well, but not most
+    assert "ESTALE" in errors and sorted(took)[len(took) // 2] < 0.05, took
 
 
 def test_rename_of_an_open_dirty_file(mount):
