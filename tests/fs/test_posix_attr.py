@@ -163,7 +163,7 @@ def test_utimens_keeps_nanoseconds(mount):
     m.remount()
     assert (os.stat(path).st_atime_ns, os.stat(path).st_mtime_ns) == (atime, mtime)
     os.utime(path)
-    assert abs(os.stat(path).st_mtime - time.time()) < 5
+    assert abs(os.stat(path).st_mtime - time.time()) < 60
 
 
 def test_xattrs(fs, file):

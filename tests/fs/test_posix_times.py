@@ -19,10 +19,10 @@ def times(path):
 def test_mtime_is_the_last_write_not_the_flush(mount):
     m = mount("commit=0.3")
     fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
+    stored = m.stored("f").read_bytes()
     os.write(fd, blob(4, 3 * MiB, "floats"))
     written = times(m.mnt / "f")
     assert abs(written[0] / 1e9 - time.time()) < 60
-    stored = m.stored("f").read_bytes()
 
     def committed():
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)  # the kernel sends what it has

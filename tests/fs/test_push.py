@@ -104,6 +104,21 @@ def test_where_reads_are_dense_their_neighbours_are_pushed(mount):
     os.close(fd)
 
 
+def pushed(m):
+    return stats(m)["read"]["pushed_bytes"]
+
+
+def wait_for_pushes(m):
+    """Until none goes on: it would have brought something meanwhile."""
+
+    def quiet():
+        before = pushed(m)
+        time.sleep(0.3 * SLOWNESS)
+        return pushed(m) == before
+
+    wait_until(quiet, 30, "the end of the pushes")
+
+
 def test_a_push_ends_where_another_program_has_changed_the_file(mount, work):
     """It is seen between two steps: what they would still read is of no use to the kernel."""
     m = mount(OPTIONS + ",entry_timeout=0,attr_timeout=0", start=False)
@@ -114,7 +129,7 @@ def test_a_push_ends_where_another_program_has_changed_the_file(mount, work):
     fd = cold(m, wanted)
     order = one_page_a_block(len(wanted))
     read_pages(fd, order[:65], wanted)
-    time.sleep(0.3 * SLOWNESS)  # the last of these pushes as well
+    wait_for_pushes(m)
     with Moved(m) as moved:
         fault.set(1, Fault.STORE, how=Fault.WAIT)
         try:
@@ -124,6 +139,7 @@ def test_a_push_ends_where_another_program_has_changed_the_file(mount, work):
             os.stat(m.mnt / "f")
         finally:
             fault.set(0)
+        wait_until(lambda: pushed(m) > moved.before["read"]["pushed_bytes"], 30, "that block")
         time.sleep(0.3 * SLOWNESS)  # for the steps that would follow
     assert 0 < moved("read", "pushed_bytes") <= BLOCK
     assert (m.mnt / "f").read_bytes() == new

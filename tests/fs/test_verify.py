@@ -16,7 +16,7 @@ import pytest
 from libcompress import as_nobody
 from libdata import blob
 from libfault import Fault
-from libmount import CFRAME, DAEMON, REPO, SLOWNESS, umount
+from libmount import CFRAME, DAEMON, REPO, umount, wait_until
 from libprogram import attempt
 
 PAUSE = 0.04  # seconds that make a file look left as it is, but for a step of the clock of stamps
@@ -184,13 +184,6 @@ def test_a_directory_that_may_not_be_searched_is_no_comfort(work):
     assert (said.returncode, said.stdout) == (1, f"{store}/sub: Permission denied\n")
 
 
-def until(holds):
-    end = time.monotonic() + 20 * SLOWNESS
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
 @pytest.mark.parametrize("files, first", [(2, 1), (1, 50)], ids=["files", "chunks"])
 def test_several_threads_read(mount, work, files, first):
@@ -204,7 +197,7 @@ def test_several_threads_read(mount, work, files, first):
     fault.set(first, Fault.READ, forever=1, how=Fault.WAIT)
     with subprocess.Popen(program.argv, stdout=-1) as got:
         try:
-            until(lambda: fault.control.hits >= 2)
+            wait_until(lambda: fault.control.hits >= 2, 20, "the second thread")
         finally:
             fault.set(0)
         assert (got.communicate()[0], got.returncode) == (b"", 0)
