@@ -511,7 +511,7 @@ def flooded(m):
 
     def write():
         with contextlib.suppress(OSError), open(m.mnt / "large", "wb", buffering=0) as f:
-            for _ in range(160):
+            for _ in range(1000):
                 f.write(data)
 
     writer = threading.Thread(target=write)

@@ -207,7 +207,7 @@ def test_a_signal_when_many_names_are_known_and_much_is_open(mount):
     for fd in fds:
         error_of(os.close, fd)
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
-    assert took < 4 * SLOWNESS
+    assert took < 2 * SLOWNESS
 
 
 @pytest.mark.concurrent
