@@ -167,7 +167,7 @@ def test_sqlite_of_two_processes(mount):
         db.execute("create table t (who text, n integer)")
     script = (
         "import sqlite3, sys\n"
-        "db = sqlite3.connect(sys.argv[1], timeout=60, isolation_level=None)\n"
+        "db = sqlite3.connect(sys.argv[1], timeout=200, isolation_level=None)\n"
         "for n in range(200):\n"
         "    db.execute('insert into t values (?, ?)', (sys.argv[2], n))\n"
     )
