@@ -63,6 +63,13 @@ def test_a_root_without_its_header_does_not_come_back(seed):
     assert code == 0, said
 
 
+def test_a_commit_after_a_failed_sync_waits_for_the_next():
+    """What the failed one was to get to the disk may be gone, also from the kernel's cache: a root
+    that is written without a sync would point to it. This is a story in which it did."""
+    code, said, _, _ = crash(1, 20, 158, "--fail")
+    assert code == 0, said
+
+
 def another_program(path, rng):
     """A frame of the reference whose chunks were appended, replaced, inserted and deleted, perhaps
     all of them; with metalayers of both kinds, and perhaps with bytes behind its end."""

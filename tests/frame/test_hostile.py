@@ -507,6 +507,13 @@ REFUSED = {
         CHUNK,
         end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa0\xd2\0\0\0\x11\xdc\0\1\xc6\0\0\0\0"),
     ),
+    "a NUL in the name of a vlmetalayer": lambda: frame(
+        200,
+        100,
+        plain_index(0, 0),
+        CHUNK,
+        end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa3a\0b\xd2\0\0\0\x15\xdc\0\1\xc6\0\0\0\0"),
+    ),
     "two vlmetalayers of one name": lambda: frame(
         200,
         100,
