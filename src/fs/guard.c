@@ -202,6 +202,39 @@ void guard_give(int control)
 		give(to_guard, control);
 }
 
+/* The device number of the connection, as the kernel tells it beside the descriptor; 0: unknown. */
+static dev_t number_of_connection(int device)
+{
+	char path[40], line[80];
+	unsigned number = 0;
+
+	snprintf(path, sizeof path, "/proc/self/fdinfo/%d", device);
+	FILE *in = fopen(path, "re");
+	while (in && !number && fgets(line, sizeof line, in))
+		(void)sscanf(line, "fuse_connection: %u", &number);
+	if (in)
+		fclose(in);
+	return makedev(0, number);
+}
+
+/*
+ * A connection keeps its number until it ends: if it has not ended once the file is open, the file
+ * is its own.
+ */
+bool guard_connection(int device)
+{
+	struct pollfd p = {.fd = device}; /* POLLERR: it has */
+	dev_t dev = number_of_connection(device);
+	int control = dev ? guard_open(dev) : -1;
+	bool ours = control >= 0 && poll(&p, 1, 0) == 0;
+
+	if (ours)
+		guard_give(control);
+	if (control >= 0)
+		close(control);
+	return ours;
+}
+
 void guard_stop(void)
 {
 	if (to_guard < 0)

@@ -12,11 +12,12 @@
  *
  * A pidfd cannot replace the signal: it reports nothing as long as one thread is left.
  *
- * One guard per process. All functions are for the main thread, except guard_open and guard_give.
+ * One guard per process. All functions are for the main thread, except those that arm it.
  */
 #ifndef FS_GUARD_H
 #define FS_GUARD_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /*
@@ -26,9 +27,16 @@
 void guard_start(void);
 
 /*
- * guard_open returns a descriptor of the file that aborts the connection with this device number;
- * -1: not available. The caller then makes sure that it was our mount, passes it to guard_give, and
- * closes it.
+ * Arms the guard for the connection of that descriptor of /dev/fuse, without a request to it, so
+ * that it can be done before we make one. False: it could not be; Linux before 6.18 does not tell
+ * which connection a descriptor has.
+ */
+bool guard_connection(int device);
+
+/*
+ * For where that fails. guard_open returns a descriptor of the file that aborts the connection with
+ * this device number; -1: not available. The caller then makes sure that it was our mount, passes
+ * it to guard_give, and closes it.
  */
 int guard_open(dev_t dev);
 void guard_give(int control);

@@ -9,6 +9,7 @@
 #include "fs/file/open.h"
 #include "fs/file/sync.h"
 #include "fs/guard.h"
+#include "fs/ops/ops.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -194,13 +195,16 @@ static void tell_guard(struct fs *fs, dev_t dev)
 static void look_at_mount(struct keeper *k)
 {
 	uint64_t id;
-	dev_t dev = find_mount(k->fs, &id);
 
+	/* First: if we are killed while find_mount waits for our answer, nobody else ends it. */
+	k->fs->guarded = guard_connection(fuse_session_fd(k->fs->session));
+	dev_t dev = find_mount(k->fs, &id);
 	if (dev) {
 		k->fs->backing.own_mount = id;
 		k->fs->backing.own_dev = dev;
 		claim_tell_mount(&k->fs->backing);
-		tell_guard(k->fs, dev);
+		if (!k->fs->guarded)
+			tell_guard(k->fs, dev);
 		set_readahead(k->fs, dev);
 	}
 	k->answered(k->ctx);

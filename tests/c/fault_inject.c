@@ -50,6 +50,7 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG };
 #define CALL_STORE 512u /* what it puts into the kernel's page cache unasked */
 #define CALL_ACCESS 1024u /* faccessat */
 #define CALL_LIST 2048u /* readdir */
+#define CALL_STAT 4096u /* fstatat; before glibc 2.33 no function */
 
 /* In step with tests/lib/libfault.py. */
 struct control {
@@ -340,6 +341,11 @@ int mkdirat(int dir, const char *name, mode_t mode)
 int faccessat(int dir, const char *name, int mode, int flags)
 {
 	return hit(CALL_ACCESS, "faccessat") ? fail() : REAL(faccessat)(dir, name, mode, flags);
+}
+
+int fstatat64(int dir, const char *name, struct stat64 *st, int flags)
+{
+	return hit(CALL_STAT, "fstatat") ? fail() : REAL(fstatat64)(dir, name, st, flags);
 }
 
 struct dirent64 *readdir64(DIR *dir)

@@ -18,7 +18,7 @@ import pytest
 from libcrash import Story, look
 from libdata import blob
 from libfault import Fault
-from libmount import may_control_connections, umount, wait_until
+from libmount import MountFailed, may_control_connections, umount, wait_until
 from libposix import error_of
 
 KILLS = int(os.environ.get("CFRAMEFS_TEST_KILLS") or 12)
@@ -164,6 +164,29 @@ def test_killed_while_the_kernel_is_made_to_write(mount, root):
         guard_of(m)
 
 
+def test_killed_while_it_looks_at_its_mount(mount, work):
+    """The first request to a mount is the daemon's own: killed before it has answered, it could
+    not end. So what it needs for that end is there before."""
+    m = mount()
+    guard_of(m)
+    if not tells_connection(m.proc.pid):
+        pytest.skip("the kernel does not tell which connection a descriptor has")
+    m.unmount()
+    fault, deaths = Fault(m, work / "fault"), 0
+    while True:
+        fault.set(deaths + 1, Fault.STAT, how=Fault.KILL)
+        try:
+            m.start()
+        except MountFailed:
+            deaths += 1
+            assert m.kill()
+        else:
+            break
+    fault.off()
+    if not deaths:
+        pytest.skip("this C library has no fstatat that could be replaced")
+
+
 def guard_of(m):
     """The process beside the daemon, when it holds all that it needs; there is
     none where the system does not let it."""
@@ -192,6 +215,15 @@ def held_by(pid):
         with contextlib.suppress(OSError):
             held.append(os.readlink(fd))
     return held
+
+
+def tells_connection(pid):
+    """True: beside the descriptor of /dev/fuse stands which connection it has."""
+    for info in Path(f"/proc/{pid}/fdinfo").glob("*"):
+        with contextlib.suppress(OSError):
+            if "fuse_connection" in info.read_text():
+                return True
+    return False
 
 
 def is_alive(pid):

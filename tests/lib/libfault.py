@@ -45,6 +45,7 @@ class Fault:
     STORE = 512  # into the kernel's page cache, unasked
     ACCESS = 1024  # faccessat
     LIST = 2048  # readdir
+    STAT = 4096  # fstatat
     CHANGE = WRITE | SPACE | SYNC | NAME  # what is on the disk
     # How, instead of an error. WAIT: until such calls count no more; WRONG: a read's bytes are.
     SHORT, KILL, WAIT, WRONG = 1, 2, 3, 4
