@@ -90,14 +90,35 @@ static void compact(struct file *f)
 	}
 }
 
-static int commit_files(struct fs *fs, enum round round, uint64_t *patience)
+/* Says which file could not be committed, and what becomes of its data. */
+static void tell_failed(struct file *f, int rc, bool ending)
+{
+	char name[NAME_MAX + 1], text[160];
+
+	inode_log_name(f->fs->inodes, f->inode, name);
+	err_text(rc, text, sizeof text);
+	if (ending)
+		log_err("%s: the last commit failed: %s", name, text);
+	else
+		log_err("%s: background commit: %s; the data waits in memory", name, text);
+}
+
+/*
+ * Returns the first failure, and tells of it unless the round before had the same, `told`: a full
+ * disk stays full for a while. When the mount ends each failure is told.
+ */
+static int commit_files(struct fs *fs, enum round round, uint64_t *patience, int told)
 {
 	uint64_t ticket = uncommitted_ticket(&fs->uncommitted);
+	bool ending = !patience;
 	struct file *f;
 	int rc = 0;
 
 	while ((f = uncommitted_pin_oldest(&fs->uncommitted, ticket))) {
+		err_clear(); /* a worker's failure leaves its note to the worker */
 		int one = commit_one(f, round, patience);
+		if (one < 0 && (ending || (rc == 0 && one != told)))
+			tell_failed(f, one, ending);
 		if (one == 0 && round == ROUND_ALL)
 			compact(f);
 		if (one < 0 && rc == 0)
@@ -116,21 +137,15 @@ static int commit_files(struct fs *fs, enum round round, uint64_t *patience)
 
 int keeper_commit_all(struct fs *fs)
 {
-	return commit_files(fs, ROUND_ALL, NULL);
+	return commit_files(fs, ROUND_ALL, NULL, 0);
 }
 
-/* A full disk stays full for a while: logs one line when that begins, and one when it ends. */
-static void commit_and_tell(struct keeper *k, enum round round)
+static void commit_in_background(struct keeper *k, enum round round)
 {
-	char text[160];
 	uint64_t patience = min_u64(k->pause, LOCK_MOST);
+	int rc = commit_files(k->fs, round, &patience, k->last_rc);
 
-	err_clear(); /* a worker's failure leaves its note to the worker */
-	int rc = commit_files(k->fs, round, &patience);
-	if (rc < 0 && rc != k->last_rc)
-		log_err("background commit: %s; the data waits in memory",
-			err_text(rc, text, sizeof text));
-	else if (rc == 0 && k->last_rc < 0)
+	if (rc == 0 && k->last_rc < 0)
 		log_info("background commit works again");
 	k->last_rc = rc;
 }
@@ -252,7 +267,7 @@ static void *keeper_main(void *arg)
 		look_at_mount(k);
 	uint64_t next = next_round(k);
 	while ((round = wait_for_round(k, next)) != ROUND_NONE) {
-		commit_and_tell(k, round);
+		commit_in_background(k, round);
 		if (round == ROUND_ALL) {
 			spare_trim(k->fs->spare);
 			next = next_round(k);

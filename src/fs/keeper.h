@@ -18,7 +18,7 @@ void keeper_wake(struct keeper *k);
 
 void keeper_stop(struct keeper *k); /* NULL is fine */
 
-/* Commits all files that have changes. Returns the first failure. */
+/* At the end of the mount: commits all that has changed. Logs each failure, returns the first. */
 NODISCARD int keeper_commit_all(struct fs *fs);
 
 #endif

@@ -206,7 +206,6 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 {
 	struct recompress *recompress = NULL;
 	bool detached = false;
-	char text[160];
 
 	fuse_set_log_func(take_log);
 	if (!has_device())
@@ -237,9 +236,6 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 	notify_close(fs->notify); /* only now: a commit of the keeper may still tell of a change */
 	fs->notify = NULL;
 	int commit_rc = keeper_commit_all(fs);
-	if (commit_rc < 0)
-		log_err("%s: the last commit failed: %s", fs->opt.backing,
-			err_text(commit_rc, text, sizeof text));
 	if (detached)
 		forget_mount(fs->session);
 	else

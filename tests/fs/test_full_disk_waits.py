@@ -100,8 +100,9 @@ def test_what_was_synced_is_put_aside_where_the_mount_ends_before_there_is_room(
     """And comes into the file when it is put back under its name."""
     m = small
     old, data = close_on_full_disk(m)
-    m.allow("last commit failed", "keeps what was synced")
+    m.allow("keeps what was synced")
     m.unmount(code=1)
+    m.expect_log("f.b2frame: the last commit failed: No space")
     (m.backing / "filler").unlink()
     m.start()
     assert (m.mnt / "f").read_bytes() == old
@@ -138,7 +139,7 @@ def test_what_waits_is_not_encoded_again_and_again(small):
     """Neither when somebody has read it, nor more often than at each round of commits."""
     m = small
     _, data = close_on_full_disk(m)
-    m.expect_log("background commit: No space", 20)
+    m.expect_log("f.b2frame: background commit: No space", 20)
     last_round = m.log.stat().st_mtime
     with Moved(m) as moved:
         for _ in range(5):
@@ -161,7 +162,7 @@ def test_what_another_program_writes_while_a_file_waits(small):
     """Its changes cannot be committed any more: they are put aside, and the mount shows theirs."""
     m = small
     close_on_full_disk(m, again=True)
-    m.expect_log("background commit: No space", 20)
+    m.expect_log("f.b2frame: background commit: No space", 20)
     with Sharer("writer", m.stored("f")) as writer:
         (m.backing / "filler").unlink()  # only now: it takes its time to start
         writer.ask(3)
