@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define SOCKET_FD 3 /* the guard's end of the socket, in the guard */
+#define ARMED_MS 5000 /* somebody may have stopped the guard: a mount does without it then */
 
 /*
  * The signal that the kernel sends the guard. A real-time one: these queue, while a pending SIGUSR1
@@ -137,7 +138,8 @@ static void guard_main(int fd)
 	/* setsid: a signal to the daemon's process group does not reach the guard */
 	if (prctl(PR_SET_NAME, "cframefs-guard") == 0 && keep_only(fd) && setsid() >= 0 &&
 	    chdir("/") == 0 && sigaction(DEATH, &act, NULL) == 0 &&
-	    prctl(PR_SET_PDEATHSIG, DEATH) == 0 && getppid() == watched)
+	    prctl(PR_SET_PDEATHSIG, DEATH) == 0 && getppid() == watched &&
+	    send(SOCKET_FD, "", 1, MSG_NOSIGNAL) == 1)
 		watch(&waiting);
 	_exit(0);
 }
@@ -184,11 +186,27 @@ static int open_detached(const char *name)
 	return fd;
 }
 
+/*
+ * True: the guard has said that it would notice our end. One that comes to that later, when the
+ * main thread is gone and another one is not, would wait for ever. What it has said stays to be
+ * seen.
+ */
+static bool is_armed(void)
+{
+	struct pollfd p = {.fd = to_guard, .events = POLLIN};
+	char byte;
+	int n;
+
+	while ((n = poll(&p, 1, ARMED_MS)) < 0 && errno == EINTR)
+		;
+	return n == 1 && recv(to_guard, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
+}
+
 int guard_open(dev_t dev)
 {
 	char path[64];
 
-	if (to_guard < 0)
+	if (to_guard < 0 || !is_armed())
 		return -1;
 	int n = snprintf(path, sizeof path, "/sys/fs/fuse/connections/");
 	snprintf(path + n, sizeof path - (size_t)n, "%u/abort", minor(dev));

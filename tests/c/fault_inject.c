@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -51,6 +52,8 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG };
 #define CALL_ACCESS 1024u /* faccessat */
 #define CALL_LIST 2048u /* readdir */
 #define CALL_STAT 4096u /* fstatat; before glibc 2.33 no function */
+/* no call: a process takes its time before it asks to be told of its parent's end */
+#define LATE_GUARD 8192u
 
 /* In step with tests/lib/libfault.py. */
 struct control {
@@ -346,6 +349,20 @@ int faccessat(int dir, const char *name, int mode, int flags)
 int fstatat64(int dir, const char *name, struct stat64 *st, int flags)
 {
 	return hit(CALL_STAT, "fstatat") ? fail() : REAL(fstatat64)(dir, name, st, flags);
+}
+
+int prctl(int option, ...)
+{
+	unsigned long v[4];
+	va_list args;
+
+	va_start(args, option);
+	for (int i = 0; i < 4; i++)
+		v[i] = va_arg(args, unsigned long);
+	va_end(args);
+	if (option == PR_SET_PDEATHSIG && control && control->calls & LATE_GUARD)
+		usleep(300000);
+	return REAL(prctl)(option, v[0], v[1], v[2], v[3]);
 }
 
 struct dirent64 *readdir64(DIR *dir)

@@ -174,7 +174,7 @@ def test_killed_while_it_looks_at_its_mount(mount, work):
     m.unmount()
     fault, deaths = Fault(m, work / "fault"), 0
     while True:
-        fault.set(deaths + 1, Fault.STAT, how=Fault.KILL)
+        fault.set(deaths + 1, Fault.STAT | Fault.LATE_GUARD, how=Fault.KILL)
         try:
             m.start()
         except MountFailed:
