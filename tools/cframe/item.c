@@ -119,31 +119,16 @@ static bool is_current(const struct walk *w, struct listing *l, const struct ent
 	       w->ops->is_current(l, e, i, there);
 }
 
-static void note_name(struct walk *w, const struct item *i, const struct stat *st, bool is_new)
-{
-	struct first_name name = {i->to, st->st_dev, st->st_ino, is_new};
-	links_add(&w->target.links, &i->st, i->kind, &name);
-}
-
-/*
- * True: *there has what the item would get, but is another file than its first name. If that is
- * new, the item becomes a link to it, unless a daemon may use *there; otherwise this is reported.
- */
-static bool is_apart(struct walk *w, struct item *i, const struct stat *there)
+/* The item has names, and *there is what is in its place. The next name may be missing. */
+static void note_current(struct walk *w, const struct item *i, const struct stat *there)
 {
 	pthread_mutex_lock(&w->lock);
-	const struct first_name *first = links_find(&w->target.links, &i->st, i->kind);
-	bool apart = first && (first->ino != there->st_ino || first->dev != there->st_dev);
-	i->replace = apart && first->is_new && !w->is_served;
-	if (!first) /* the next one may be missing */
-		note_name(w, i, there, false);
+	bool same = links_add(&w->target.links, &i->st, i->kind, i->to, there);
 	pthread_mutex_unlock(&w->lock);
-	if (apart && !i->replace && !w->told_links) {
+	if (!same && !w->told_links)
 		tool_say("%s: not all hard links are there, and what is up to date stays a file of "
 			 "its own; --force replaces it", w->where);
-		w->told_links = true;
-	}
-	return apart;
+	w->told_links |= !same;
 }
 
 bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
@@ -155,9 +140,9 @@ bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, str
 	if (i->replace || fstatat(i->folder->fd, i->name, &there, AT_SYMLINK_NOFOLLOW) < 0)
 		return true;
 	if (is_current(w, l, e, i, &there)) {
-		if (has_names(i) && is_apart(w, i, &there) && i->replace)
-			return true;
 		w->current++;
+		if (has_names(i))
+			note_current(w, i, &there);
 		return false;
 	}
 	bool older = is_older(&there, &i->st);
@@ -209,9 +194,9 @@ static int make_name(struct walk *w, const struct entry *e, struct item *i)
 	if (!has_names(i))
 		return 0;
 	pthread_mutex_lock(&w->lock);
-	const struct first_name *first = links_find(&w->target.links, &e->st, e->kind);
-	int rc = first ? draft_link(&i->draft, i->folder->fd, w->target.root, first->path) : 0;
-	if (first && rc == 0)
+	const char *linked = links_find(&w->target.links, &e->st, e->kind);
+	int rc = linked ? draft_link(&i->draft, i->folder->fd, w->target.root, linked) : 0;
+	if (linked && rc == 0)
 		rc = 1;
 	pthread_mutex_unlock(&w->lock);
 	if (rc >= 0 || !is_for_copies(rc))
@@ -257,7 +242,7 @@ bool item_finish(struct walk *w, struct item *i)
 	w->made++;
 	links_forget(&w->target.links, i->to);
 	if (has_names(i))
-		note_name(w, i, &made, true);
+		(void)links_add(&w->target.links, &i->st, i->kind, i->to, &made);
 	pthread_mutex_unlock(&w->lock);
 	return true;
 }

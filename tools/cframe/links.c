@@ -10,8 +10,9 @@ struct link {
 		ino_t ino;
 		enum node_kind kind;
 	} key;
-	struct first_name name;
-	char *path; /* of the name */
+	char *path;
+	dev_t dev; /* of what was made */
+	ino_t ino;
 	UT_hash_handle hh, by_path;
 };
 
@@ -25,13 +26,18 @@ static struct link_key key_of(const struct stat *st, enum node_kind kind)
 	return key;
 }
 
-const struct first_name *links_find(const struct links *t, const struct stat *st,
-				    enum node_kind kind)
+static struct link *find(const struct links *t, const struct stat *st, enum node_kind kind)
 {
 	struct link_key key = key_of(st, kind);
 	struct link *l;
 	HASH_FIND(hh, t->by_file, &key, sizeof key, l);
-	return l ? &l->name : NULL;
+	return l;
+}
+
+const char *links_find(const struct links *t, const struct stat *st, enum node_kind kind)
+{
+	struct link *l = find(t, st, kind);
+	return l ? l->path : NULL;
 }
 
 static void link_free(struct link *l)
@@ -41,27 +47,30 @@ static void link_free(struct link *l)
 	mem_free(l);
 }
 
-void links_add(struct links *t, const struct stat *st, enum node_kind kind,
-	       const struct first_name *name)
+bool links_add(struct links *t, const struct stat *st, enum node_kind kind, const char *path,
+	       const struct stat *made)
 {
-	if (links_find(t, st, kind))
-		return;
-	struct link *l = mem_zalloc(sizeof *l);
+	struct link *l = find(t, st, kind);
+
 	if (l)
-		l->path = mem_strdup(name->path);
+		return l->dev == made->st_dev && l->ino == made->st_ino;
+	l = mem_zalloc(sizeof *l);
+	if (l)
+		l->path = mem_strdup(path);
 	if (l && l->path) {
 		l->key = key_of(st, kind);
-		l->name = *name;
-		l->name.path = l->path;
+		l->dev = made->st_dev;
+		l->ino = made->st_ino;
 		HASH_ADD(hh, t->by_file, key, sizeof l->key, l);
 		if (l->hh.tbl)
 			HASH_ADD_KEYPTR(by_path, t->by_path, l->path, strlen(l->path), l);
 		if (l->by_path.tbl)
-			return;
+			return true;
 		if (l->hh.tbl)
 			HASH_DELETE(hh, t->by_file, l);
 	}
 	link_free(l);
+	return true;
 }
 
 void links_forget(struct links *t, const char *path)

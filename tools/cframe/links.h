@@ -15,21 +15,15 @@ struct links {
 	struct link *by_file, *by_path; /* hash tables of the same entries */
 };
 
-/* The first name of a file in the target. */
-struct first_name {
-	const char *path;
-	dev_t dev; /* what has that name */
-	ino_t ino;
-	bool is_new; /* it was not there before */
-};
+/* The path at which the first name of that file was created; NULL: none has been. */
+const char *links_find(const struct links *t, const struct stat *st, enum node_kind kind);
 
-/* NULL: none has been noted. */
-const struct first_name *links_find(const struct links *t, const struct stat *st,
-				    enum node_kind kind);
-
-/* Notes a name, if it is the first. Without memory, the next one becomes a separate file. */
-void links_add(struct links *t, const struct stat *st, enum node_kind kind,
-	       const struct first_name *name);
+/*
+ * Notes that path, which is the file *made, if it is the first. False: the first one is another
+ * file. Without memory, the next name becomes a separate file.
+ */
+bool links_add(struct links *t, const struct stat *st, enum node_kind kind, const char *path,
+	       const struct stat *made);
 
 /* Another file has replaced the one with that path. */
 void links_forget(struct links *t, const char *path);

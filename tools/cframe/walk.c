@@ -324,8 +324,6 @@ int walk_init(struct walk *w, const struct walk_ops *ops, const char *where, str
 	if (w->target.root < 0 || fstat(w->target.root, &w->root) < 0)
 		return -errno;
 	look_at_file_system(w);
-	w->is_served = any_above(w->target.root, has_daemon, NULL) ||
-		       any_above(w->target.root, has_unapplied_log, NULL);
 	draft_end_with_signals();
 	drafts_remove_left(w->target.root);
 	(void)path_push(&w->from, ""); /* both have a 0 from here on */

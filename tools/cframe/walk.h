@@ -50,7 +50,6 @@ struct walk {
 	struct stat root;   /* of the target                                 */
 	bool made_root;     /* the target was not there before               */
 	bool is_fat;        /* its stamps are of two seconds                 */
-	bool is_served;     /* a daemon may use what is there                */
 	bool is_remote;     /* a sync of all of it does not reach the disk   */
 	dev_t dev;          /* of the source: other file systems are left out */
 	struct buf from, to; /* the present paths                            */
