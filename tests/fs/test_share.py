@@ -437,7 +437,8 @@ def test_a_chunk_that_is_replaced_after_ours_was_stored(mount, blosc2):
             room[:] = blob(n, PAGE, "text")
             os.pwrite(fd, room, PAGE)
         wait_until(lambda: stats(m)["write"]["chunks"] > moved.before["write"]["chunks"])
-    assert replace_while_stopped(m, path, path.read_bytes().index(data[:CHUNK]), theirs)
+    at = path.read_bytes().index(data[:CHUNK])
+    wait_until(lambda: replace_while_stopped(m, path, at, theirs))  # it may have the lock just then
     assert error_of(os.fsync, fd) == "ESTALE"
     assert error_of(os.close, fd) == "ESTALE"
     assert stored_bytes(blosc2, path) == theirs + data[CHUNK:]
