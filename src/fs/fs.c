@@ -22,7 +22,6 @@ void fs_init(struct fs *fs, const struct options *o)
 	*fs = (struct fs){.opt = *o,
 			  .backing = {.root = -1, .proc = -1, .lock = -1},
 			  .absent.lock = PTHREAD_MUTEX_INITIALIZER,
-			  .kept.lock = PTHREAD_MUTEX_INITIALIZER,
 			  .uncommitted.lock = PTHREAD_MUTEX_INITIALIZER,
 			  .uncommitted.unpinned = PTHREAD_COND_INITIALIZER,
 			  .bytewise = PTHREAD_MUTEX_INITIALIZER,
@@ -83,7 +82,6 @@ void fs_close(struct fs *fs)
 {
 	if (fs->pool)
 		ops_close_all(fs);
-	kept_end(fs);
 	(void)intent_settle(fs->intent);
 	intent_close(fs->intent);
 	pool_close(fs->pool);

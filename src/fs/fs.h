@@ -36,7 +36,6 @@
 #include "fs/dirty/budget.h"
 #include "fs/dirty/spare.h"
 #include "fs/file/glimpse.h"
-#include "fs/file/kept.h"
 #include "fs/file/slow.h"
 #include "fs/file/uncommitted.h"
 #include "fs/inode/inode.h"
@@ -65,7 +64,6 @@ struct fs {
 	struct budget *budget;
 	struct spare *spare;
 	struct intent *intent; /* NULL: off */
-	struct kept kept;
 	struct uncommitted uncommitted;
 	pthread_mutex_t bytewise;
 	struct fuse_session *session;

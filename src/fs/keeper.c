@@ -5,6 +5,7 @@
 #include "base/waker.h"
 #include "fs/backing/claim.h"
 #include "fs/dirty/flush.h"
+#include "fs/file/kept.h"
 #include "fs/file/log.h"
 #include "fs/file/open.h"
 #include "fs/file/sync.h"

@@ -126,7 +126,7 @@ void file_put(struct fs *fs, struct inode *n)
 	pthread_mutex_lock(&n->lock);
 	struct file *f = n->file;
 	assert(f && n->nopen > 0);
-	/* A kept file has one more use, that of its list. If it may leave that, both end now. */
+	/* A kept file has one more use, the daemon's. If it need not be kept, both end now. */
 	bool kept = n->nopen == 2 && kept_take_idle(f);
 	bool last = n->nopen == 1 || kept;
 	if (n->nopen > 1)

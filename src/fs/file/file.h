@@ -108,8 +108,7 @@ struct file {
 
 	/* The daemon keeps the file open by itself (kept.h). Both are under n->lock. */
 	bool kept;
-	bool told_kept;         /* that it is kept has been logged                         */
-	struct file *next_kept; /* on the mount's list of them, under the lock of the list */
+	bool told_kept; /* that it is kept has been logged */
 
 	/* These have locks of their own, or are under that of what they belong to. */
 	struct readahead readahead;

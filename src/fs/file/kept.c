@@ -17,15 +17,10 @@ bool kept_suits(struct file *f, int rc)
 
 void kept_add(struct file *f)
 {
-	struct kept *k = &f->fs->kept;
 	char name[NAME_MAX + 1];
 
 	inode_get(f->fs->inodes, f->inode);
-	pthread_mutex_lock(&k->lock);
 	f->kept = true;
-	f->next_kept = k->first;
-	k->first = f;
-	pthread_mutex_unlock(&k->lock);
 	if (f->told_kept) /* a reader has closed it since */
 		return;
 	f->told_kept = true;
@@ -38,18 +33,10 @@ void kept_add(struct file *f)
 /* True: it was kept, and is not any more: its use and the reference are the caller's. */
 static bool take(struct file *f)
 {
-	struct kept *k = &f->fs->kept;
+	bool was = f->kept;
 
-	if (!f->kept)
-		return false;
-	pthread_mutex_lock(&k->lock);
-	struct file **link = &k->first;
-	while (*link != f)
-		link = &(*link)->next_kept;
-	*link = f->next_kept;
 	f->kept = false;
-	pthread_mutex_unlock(&k->lock);
-	return true;
+	return was;
 }
 
 bool kept_take_idle(struct file *f)
@@ -71,7 +58,7 @@ struct inode *kept_done(struct file *f, int rc)
 	return taken ? n : NULL;
 }
 
-void kept_nameless(struct fs *fs, struct inode *n)
+void kept_end(struct fs *fs, struct inode *n)
 {
 	pthread_mutex_lock(&n->lock);
 	bool taken = n->file && take(n->file);
@@ -80,10 +67,4 @@ void kept_nameless(struct fs *fs, struct inode *n)
 		file_put(fs, n);
 		inode_put(fs->inodes, n, 1);
 	}
-}
-
-void kept_end(struct fs *fs)
-{
-	while (fs->kept.first)
-		kept_nameless(fs, fs->kept.first->inode);
 }

@@ -12,18 +12,11 @@
 #ifndef FS_FILE_KEPT_H
 #define FS_FILE_KEPT_H
 
-#include <pthread.h>
 #include <stdbool.h>
 
 struct file;
 struct fs;
 struct inode;
-
-/* One per mount. Starts zeroed, except for `lock`, which is initialised. */
-struct kept {
-	pthread_mutex_t lock; /* innermost */
-	struct file *first;
-};
 
 /* True: the last user's sync of the file has ended with rc, and the file has to be kept. */
 bool kept_suits(struct file *f, int rc);
@@ -46,10 +39,10 @@ bool kept_take_idle(struct file *f);
  */
 struct inode *kept_done(struct file *f, int rc);
 
-/* To be called when the last name of the inode is removed: its room is to be free at once. */
-void kept_nameless(struct fs *fs, struct inode *n);
-
-/* Closes all kept files, whether there is room or not. No requests are served any more. */
-void kept_end(struct fs *fs);
+/*
+ * Closes the file of the inode if it is kept, whether there is room or not: its last name is
+ * removed, and its room is to be free at once; or the mount ends. The caller has a reference.
+ */
+void kept_end(struct fs *fs, struct inode *n);
 
 #endif

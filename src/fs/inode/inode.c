@@ -284,7 +284,7 @@ void inode_detach(struct inodes *t, struct inode *n)
 
 static void chain_if_open(struct inode *n, struct inode **all)
 {
-	if (!n->handles)
+	if (!n->handles && !n->file)
 		return;
 	n->next_open = *all;
 	*all = n;

@@ -238,8 +238,8 @@ bool inode_is_number(struct inodes *t, const struct inode *n, const struct stat 
 NODISCARD int inode_renumber(struct inodes *t, struct inode *n, int fd);
 
 /*
- * The inodes with open handles, chained by next_open; NULL: none has any. For the end, when no more
- * requests are served.
+ * The inodes with open handles or a kept file (file/kept.h), chained by next_open; NULL: there are
+ * none. For the end, when no more requests are served.
  */
 struct inode *inodes_all_open(struct inodes *t);
 

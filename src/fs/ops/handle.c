@@ -2,6 +2,7 @@
 #include "fs/ops/ops.h"
 
 #include "fs/file/alone.h"
+#include "fs/file/kept.h"
 #include "fs/file/loss.h"
 #include "fs/file/open.h"
 #include "fs/file/read.h"
@@ -65,6 +66,7 @@ void ops_close_all(struct fs *fs)
 		inode_get(fs->inodes, n); /* its handles may be all that is left of it */
 		while (n->handles)
 			ops_close_handle(fs, n->handles);
+		kept_end(fs, n);
 		inode_put(fs->inodes, n, 1);
 	}
 }

@@ -1,4 +1,5 @@
 /* Names: lookup, forget, what removes one or adds another. What makes files: make.c. */
+#include "fs/file/kept.h"
 #include "fs/file/sidecar_name.h"
 #include "fs/inode/times.h"
 #include "fs/ops/ops.h"
@@ -59,7 +60,7 @@ void ops_unlinked(struct fs *fs, struct inode *parent, struct entry *e)
 		(void)times_set(n, NULL, NULL);
 		if (e->st.st_nlink == 1 && S_ISREG(e->st.st_mode)) {
 			inode_nameless(fs->inodes, n);
-			kept_nameless(fs, n);
+			kept_end(fs, n);
 		}
 		inode_put(fs->inodes, n, 1);
 	} else {

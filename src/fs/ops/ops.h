@@ -155,7 +155,7 @@ bool ops_in_group(fuse_req_t req, gid_t gid);
  */
 void ops_unlinked(struct fs *fs, struct inode *parent, struct entry *e);
 
-/* Closes the handles that the kernel had no time to release. */
+/* Closes the handles that the kernel had no time to release, and kept files (file/kept.h). */
 void ops_close_all(struct fs *fs);
 
 /* O_TMPFILE, which libfuse passes on from 3.17 on. */
