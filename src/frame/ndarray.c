@@ -65,22 +65,20 @@ static int judge_dim(const struct ndarray *a, int i)
 }
 
 struct products {
-	uint64_t items, grid, chunk, block, nblocks;
+	uint64_t items, grid, chunk, block;
 };
 
 static int multiply_all(const struct ndarray *a, struct products *p)
 {
 	bool over = false;
-	*p = (struct products){1, 1, a->item, a->item, 1};
+	*p = (struct products){1, 1, a->item, a->item};
 	/* A zero further on does not excuse an overflow before it. */
 	for (int i = 0; i < a->ndim; i++) {
 		uint64_t c = a->chunkshape[i], b = a->blockshape[i];
-		uint64_t across = b ? ceil_div(c, b) : 0;
 		over |= mul_overflows(p->items, a->shape[i], &p->items);
 		over |= mul_overflows(p->grid, c ? ceil_div(a->shape[i], c) : 0, &p->grid);
-		over |= mul_overflows(p->chunk, across * b, &p->chunk);
+		over |= mul_overflows(p->chunk, b ? ceil_div(c, b) * b : 0, &p->chunk);
 		over |= mul_overflows(p->block, b, &p->block);
-		over |= mul_overflows(p->nblocks, across, &p->nblocks);
 	}
 	over |= mul_overflows(p->items, a->item, &p->items);
 	if (over || p->items > INT64_MAX)
@@ -101,7 +99,6 @@ static int judge_geometry(struct ndarray *a, uint32_t chunk_size, uint64_t frame
 	a->nchunks = p.items ? p.grid : 0;
 	a->chunk_nbytes = (uint32_t)p.chunk;
 	a->block_nbytes = (uint32_t)p.block;
-	a->blocks_in_chunk = (uint32_t)p.nblocks;
 	if (a->nchunks && a->chunk_nbytes != chunk_size)
 		return CORRUPT("chunk size of array and frame differ", a->chunk_nbytes);
 	if (mul_overflows(a->nchunks, p.chunk, &total) || total != frame_nbytes)

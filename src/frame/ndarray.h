@@ -18,7 +18,6 @@ struct ndarray {
 	uint32_t chunkshape[NDARRAY_MAX_DIM]; /* of a chunk                              */
 	uint32_t blockshape[NDARRAY_MAX_DIM]; /* of a block                              */
 	uint64_t nbytes;                      /* of the array in C order, without padding */
-	uint32_t blocks_in_chunk;
 	uint32_t block_nbytes, chunk_nbytes;  /* chunk: padding included                 */
 	uint64_t nchunks;
 	char dtype[NDARRAY_MAX_DTYPE];        /* NUL-ended; "" when absent               */
