@@ -399,14 +399,13 @@ void cache_drop(struct cache *c, struct cache_key key)
 
 void cache_counts(struct cache *c, struct cache_counts *out)
 {
-	*out = (struct cache_counts){0};
+	*out = (struct cache_counts){.bytes = atomic_load(&c->bytes)};
 	for (int i = 0; i < SHARDS; i++) {
 		struct shard *s = &c->shard[i];
 		pthread_mutex_lock(&s->lock);
 		out->hits += s->hits;
 		out->misses += s->misses;
 		out->evicted += s->evicted;
-		out->bytes += s->bytes;
 		pthread_mutex_unlock(&s->lock);
 	}
 }

@@ -1,6 +1,5 @@
 /*
- * A cache, bounded in bytes, of decoded blocks, parsed chunk heads, and stored chunks on their way
- * to readers.
+ * A cache, bounded in bytes, of decoded blocks and parsed chunk heads.
  *
  * It is sharded by key. A shard is a hash table and a SIEVE queue (Zhang et al., NSDI 2024): one
  * visited bit per entry, and a hand that moves from old to new and evicts whatever was not used
@@ -112,7 +111,8 @@ struct view cache_bytes(const struct cache_entry *entry);
 void cache_drop(struct cache *cache, struct cache_key key);
 
 struct cache_counts {
-	uint64_t hits, misses, evicted, bytes;
+	uint64_t hits, misses, evicted;
+	uint64_t bytes; /* what counts towards the limit */
 };
 void cache_counts(struct cache *cache, struct cache_counts *out);
 

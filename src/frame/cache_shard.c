@@ -83,7 +83,6 @@ void shard_queue(struct shard *s, struct cache_entry *e)
 	*(s->newest ? &s->newest->newer : &s->oldest) = e;
 	s->newest = e;
 	e->listed = true;
-	s->bytes += e->value.cost;
 }
 
 static void unqueue(struct shard *s, struct cache_entry *e)
@@ -93,7 +92,6 @@ static void unqueue(struct shard *s, struct cache_entry *e)
 	*(e->newer ? &e->newer->older : &s->newest) = e->older;
 	*(e->older ? &e->older->newer : &s->oldest) = e->newer;
 	e->listed = false;
-	s->bytes -= e->value.cost;
 }
 
 void shard_remove(struct shard *s, struct cache_entry *e)

@@ -35,7 +35,6 @@ struct shard {
 	struct cache_entry **bucket; /* all below under lock */
 	size_t nbuckets, n;          /* nbuckets: a power of two; n: entries in the table */
 	struct cache_entry *newest, *oldest, *hand; /* of the queue, which filled entries are in */
-	size_t bytes;                /* cost of the entries in the queue */
 	uint64_t hits, misses, evicted;
 } __attribute__((aligned(64)));
 
