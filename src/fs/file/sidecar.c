@@ -199,7 +199,7 @@ int sidecar_enter_soon(struct sidecar *s, enum sidecar_entered *how, bool *chang
 {
 	int rc = sidecar_enter_store(s, how, changed);
 
-	if (rc < 0 && sidecar_is_over(s, LOCK_SH)) {
+	if (rc < 0 && sidecar_is_over(s)) {
 		enter_without(s, how, changed);
 		rc = 0;
 	}

@@ -31,8 +31,8 @@ void sidecar_end_rest(struct sidecar *s, struct rest *r);
 /* As sidecar_rest, for a caller that holds locks of ours: for a moment at most. Needs no end. */
 bool sidecar_rest_briefly(struct sidecar *s, int op, struct rest *r);
 
-/* True: it has been waited for long enough, by whichever threads. */
-bool sidecar_is_over(struct sidecar *s, int op);
+/* True: a reader's wait is over: it has been waited for long enough, by whichever threads. */
+bool sidecar_is_over(struct sidecar *s);
 
 /*
  * Logs that the lock is held for too long, once until it has been free. The caller has not entered

@@ -91,10 +91,10 @@ static bool is_over(const struct sidecar_busy *b, uint64_t now)
 	return b->since && now - b->since > PATIENCE_NS && now - b->watched > WATCH_NS;
 }
 
-bool sidecar_is_over(struct sidecar *s, int op)
+bool sidecar_is_over(struct sidecar *s)
 {
 	uint64_t now;
-	struct sidecar_busy b = look(s, op, &now);
+	struct sidecar_busy b = look(s, LOCK_SH, &now);
 	return is_over(&b, now);
 }
 
