@@ -49,12 +49,6 @@ static void fill(struct io_ahead *a)
 	a->ntail = ntail;
 }
 
-static void forget(struct io_ahead *a)
-{
-	a->nhead = a->ntail = 0;
-	a->sized = false;
-}
-
 static int ahead_pread(struct io *io, uint64_t at, struct span dst)
 {
 	struct io_ahead *a = (struct io_ahead *)io;
@@ -71,19 +65,6 @@ static int ahead_pread(struct io *io, uint64_t at, struct span dst)
 	return 0;
 }
 
-static int ahead_pwrite(struct io *io, uint64_t at, struct view src)
-{
-	struct io_ahead *a = (struct io_ahead *)io;
-
-	forget(a);
-	return io_pwrite(a->under, at, src);
-}
-
-static int ahead_sync(struct io *io)
-{
-	return io_sync(((struct io_ahead *)io)->under);
-}
-
 static int ahead_size(struct io *io, uint64_t *size)
 {
 	struct io_ahead *a = (struct io_ahead *)io;
@@ -94,22 +75,6 @@ static int ahead_size(struct io *io, uint64_t *size)
 		return io_size(a->under, size);
 	*size = a->size;
 	return 0;
-}
-
-static int ahead_truncate(struct io *io, uint64_t size)
-{
-	struct io_ahead *a = (struct io_ahead *)io;
-
-	forget(a);
-	return io_truncate(a->under, size);
-}
-
-static int ahead_punch(struct io *io, uint64_t at, uint64_t len)
-{
-	struct io_ahead *a = (struct io_ahead *)io;
-
-	forget(a);
-	return io_punch(a->under, at, len);
 }
 
 static uint64_t ahead_mount(struct io *io)
@@ -127,28 +92,13 @@ static uint64_t ahead_taken(struct io *io)
 	return io_taken(((struct io_ahead *)io)->under);
 }
 
-static uint64_t ahead_changed(struct io *io)
-{
-	return io_changed(((struct io_ahead *)io)->under);
-}
-
-static void ahead_close(struct io *io)
-{
-	(void)io;
-}
-
+/* Nothing is written while a frame is opened. */
 static const struct io_ops ahead_ops = {
 	.pread = ahead_pread,
-	.pwrite = ahead_pwrite,
-	.sync = ahead_sync,
 	.size = ahead_size,
-	.truncate = ahead_truncate,
-	.punch = ahead_punch,
 	.mount = ahead_mount,
 	.next_data = ahead_next_data,
 	.taken = ahead_taken,
-	.changed = ahead_changed,
-	.close = ahead_close,
 };
 
 struct io *io_ahead_init(struct io_ahead *a, struct io *under)
@@ -177,7 +127,6 @@ void io_ahead_again(struct io *io)
 	struct io_ahead *a = (struct io_ahead *)io;
 
 	assert(io->ops == &ahead_ops);
-	forget(a);
-	a->tail_at = 0;
-	a->tried = false;
+	a->tail_at = a->nhead = a->ntail = 0;
+	a->tried = a->sized = false;
 }

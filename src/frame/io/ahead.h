@@ -5,7 +5,7 @@
  *
  * The first bytes are read before the last, which is necessary for a file that somebody may be
  * committing to: old roots stay for a while, so an old header still finds its trailer. The size is
- * taken between the two. All other reads, and all writes, go to the io below.
+ * taken between the two. All other reads go to the io below. It cannot be written to.
  */
 #ifndef FRAME_IO_AHEAD_H
 #define FRAME_IO_AHEAD_H
