@@ -4,7 +4,6 @@
  */
 #include "frame/frame_impl.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #define BATCH 64 /* chunks that one call may move, at most */

@@ -19,7 +19,6 @@
 #include "frame/held.h"
 #include "frame/range.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 /*

@@ -4,7 +4,6 @@
 #include "fs/file/alone.h"
 #include "fs/file/load.h"
 #include "fs/file/loss.h"
-#include "fs/file/share.h"
 #include "fs/file/write.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/seen.h"

@@ -16,7 +16,6 @@
 #define FS_FILE_READAHEAD_H
 
 #include <pthread.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 struct file;

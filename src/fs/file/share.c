@@ -7,8 +7,6 @@
 #include "fs/inode/seen.h"
 #include "fs/ops/notify.h"
 
-#include <unistd.h>
-
 /*
  * A read loads the frame anew so often, at most, before it goes on with what there is: a writer
  * that commits all the time would keep it from ever reading. And so often it waits for the lock
