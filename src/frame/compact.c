@@ -70,24 +70,22 @@ static void find_last(const struct frame *f, struct last *l)
 static int move(struct frame *f, const struct move *m, uint32_t *moved)
 {
 	struct stored st;
-	uint64_t at, sum;
-	uint32_t len;
+	struct frame_place p = {0};
 	*moved = 0;
 	TRY(frame_stored(f, m->n, &st));
-	TRY(stored_length(&st, &len));
+	TRY(stored_length(&st, &p.len));
 	TRY(index_reserve(&f->index, f->space.nlent + 1));
 	TRY(index_reserve(&f->sums, f->space.nlent + 1));
-	int rc = space_take_below(&f->space, len, st.at, &at);
+	int rc = space_take_below(&f->space, p.len, st.at, &p.at);
 	if (rc < 0)
 		return rc == -ENOSPC ? 0 : rc;
-	rc = frame_copy_chunk(f, m->n, at, len, &sum);
+	rc = frame_copy_chunk(f, m->n, &p);
 	if (rc < 0) {
-		space_give(&f->space, at, len);
+		space_give(&f->space, p.at, p.len);
 		return rc;
 	}
-	frame_sums_fly(f, at, len, sum);
-	frame_put(f, m->n, at, len);
-	*moved = len;
+	frame_put(f, m->n, &p);
+	*moved = p.len;
 	return 0;
 }
 

@@ -66,7 +66,6 @@ int frame_new_take(struct frame **out, struct io *io, int dirfd)
 	f->io = io;
 	f->dirfd = dirfd;
 	f->stale = FRAME_NO_CHUNK;
-	pthread_mutex_init(&f->flying.lock, NULL);
 	*out = f;
 	return 0;
 }
@@ -99,8 +98,6 @@ void frame_close(struct frame *f)
 	if (!f)
 		return;
 	frame_unload(f);
-	pthread_mutex_destroy(&f->flying.lock);
-	mem_free(f->flying.list);
 	io_close(f->io);
 	if (f->dirfd >= 0)
 		close(f->dirfd);
@@ -332,31 +329,31 @@ static void reclaim(struct frame *f, uint32_t n)
 	frame_space_trim(f);
 }
 
-int frame_alloc(struct frame *f, uint32_t n, uint32_t len, uint64_t *at)
+int frame_alloc(struct frame *f, uint32_t n, uint32_t len, struct frame_place *p)
 {
 	frame_check(f);
 	assert(len >= CHUNK_HEAD);
 	reclaim(f, n);
 	TRY(index_reserve(&f->index, f->space.nlent + 1));
 	TRY(index_reserve(&f->sums, f->space.nlent + 1));
-	TRY(space_take(&f->space, len, at));
+	*p = (struct frame_place){.len = len};
+	TRY(space_take(&f->space, len, &p->at));
 	frame_check(f);
 	return 0;
 }
 
-void frame_unalloc(struct frame *f, uint64_t at, uint32_t len)
+void frame_unalloc(struct frame *f, const struct frame_place *p)
 {
 	frame_check(f);
-	frame_sums_forget(f, at);
-	space_give(&f->space, at, len);
+	space_give(&f->space, p->at, p->len);
 	frame_check(f);
 }
 
-int frame_write(struct frame *f, uint64_t at, struct view cchunk)
+int frame_write(struct frame *f, struct frame_place *p, struct view cchunk)
 {
-	assert(f->writable);
-	TRY(io_pwrite(f->io, at, cchunk));
-	frame_sums_fly(f, at, (uint32_t)cchunk.n, chunk_sum_make(cchunk));
+	assert(f->writable && cchunk.n == p->len);
+	TRY(io_pwrite(f->io, p->at, cchunk));
+	p->sum = chunk_sum_make(cchunk);
 	return 0;
 }
 
@@ -370,18 +367,18 @@ static void set_entry(struct frame *f, uint32_t n, uint64_t entry)
 	set_dirty(f);
 }
 
-void frame_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len)
+void frame_put(struct frame *f, uint32_t n, const struct frame_place *p)
 {
 	frame_check(f);
 	assert(n < f->index.n);
-	assert(at >= f->info.header_len);
-	space_put(&f->space, at, len);
+	assert(p->at >= f->info.header_len);
+	space_put(&f->space, p->at, p->len);
 	frame_space_drop(f, n);
-	frame_sums_put(f, n, at, len);
-	frame_space_note(f, n, len);
-	young_add(&f->young, n, len);
+	frame_sums_note(f, n, p->sum);
+	frame_space_note(f, n, p->len);
+	young_add(&f->young, n, p->len);
 	f->young.bare |= !frame_sum(f, n);
-	set_entry(f, n, at - f->info.header_len);
+	set_entry(f, n, p->at - f->info.header_len);
 	frame_check(f);
 }
 

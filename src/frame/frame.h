@@ -277,6 +277,13 @@ bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk);
  * commit makes the change visible.
  */
 
+/* Where the stored bytes of a chunk go. The caller keeps it from step to step. */
+struct frame_place {
+	uint64_t at; /* offset from the frame's start */
+	uint32_t len;
+	uint64_t sum; /* of what frame_write has put there (chunk_sum.h); 0: not known */
+};
+
 /*
  * Changes the decoded size. Growing adds holes, shrinking drops chunks. Every stored chunk must
  * hold as many bytes as its span: if the last chunk before or after the call is no hole and its
@@ -287,20 +294,17 @@ bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk);
 NODISCARD int frame_resize(struct frame *f, uint64_t nbytes);
 uint64_t frame_max_size(const struct frame *f); /* [reader] */
 
-/*
- * Finds space for `len` stored bytes of chunk n that no root refers to. *at: its offset from the
- * frame's start. [mutator]
- */
-NODISCARD int frame_alloc(struct frame *f, uint32_t n, uint32_t len, uint64_t *at);
+/* Finds space for `len` stored bytes of chunk n that no root refers to. [mutator] */
+NODISCARD int frame_alloc(struct frame *f, uint32_t n, uint32_t len, struct frame_place *p);
 
-/* Writes to space that frame_alloc gave. From any thread, at any time. */
-NODISCARD int frame_write(struct frame *f, uint64_t at, struct view cchunk);
+/* Writes the p->len bytes of a chunk there. From any thread, at any time. */
+NODISCARD int frame_write(struct frame *f, struct frame_place *p, struct view cchunk);
 
-/* Makes the `len` bytes at `at` chunk n. What the chunk was before becomes free. [mutator] */
-void frame_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len);
+/* Makes these bytes chunk n. What the chunk was before becomes free. [mutator] */
+void frame_put(struct frame *f, uint32_t n, const struct frame_place *p);
 
 /* Gives back space of frame_alloc that will not be used. [mutator] */
-void frame_unalloc(struct frame *f, uint64_t at, uint32_t len);
+void frame_unalloc(struct frame *f, const struct frame_place *p);
 
 /* Makes chunk n a hole. [mutator] */
 void frame_put_zeros(struct frame *f, uint32_t n);

@@ -15,6 +15,8 @@
 #include "frame/stage.h"
 #include "frame/stored.h"
 
+#include <pthread.h>
+
 int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
 {
 	struct fingerprint fp = {.type = TRAILER_TYPE_64, .word = commit_next_seq(f)};

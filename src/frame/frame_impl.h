@@ -1,7 +1,6 @@
 /*
  * The inside of struct frame, shared by the files of this layer that work on whole frames:
- * frame*.c, recover.c, redo.c, compact.c and sframe.c. Locking is up to the owner (frame.h); only
- * `flying` has a lock of its own.
+ * frame*.c, recover.c, redo.c, compact.c and sframe.c. Locking is up to the owner (frame.h).
  */
 #ifndef FRAME_FRAME_IMPL_H
 #define FRAME_FRAME_IMPL_H
@@ -15,7 +14,6 @@
 #include "frame/space.h"
 #include "frame/young.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 /* How many chunks a frame that we write may have: 16 TiB of 1 MiB chunks, and 128 MiB of index. */
@@ -39,18 +37,6 @@ enum front { FRONT_UNKNOWN, FRONT_VALID, FRONT_NONE };
 
 /* Is it known which bytes of the chunk area belong to no chunk (frame_space.c)? */
 enum survey { SURVEY_NOT_YET, SURVEY_DONE, SURVEY_IMPOSSIBLE };
-
-/*
- * Checksums between frame_write, which computes them while others work, and frame_put, which files
- * them. There are only as many as chunks are just being written.
- */
-struct flying {
-	pthread_mutex_t lock; /* no other lock is taken under it */
-	uint32_t n, cap;
-	struct flying_sum {
-		uint64_t at, len, sum;
-	} *list;
-};
 
 struct frame {
 	struct io *io; /* owned; of a sparse frame: its index file */
@@ -115,7 +101,6 @@ struct frame {
 	bool changed, unsynced, recovered, doubt, suspect;
 	struct young young;
 	uint64_t prove;   /* bytes that may still be read to prove young chunks: frame_load_root */
-	struct flying flying;
 
 	/* Which bytes may be written; offsets from the start of the frame. */
 	struct space space;
@@ -224,14 +209,8 @@ NODISCARD int sframe_count_files(int dirfd, uint64_t enough, uint64_t *n);
 /* The checksum of chunk n, as in chunk_sum.h. */
 uint64_t frame_sum(const struct frame *f, uint32_t n);
 
-/*
- * Carry a checksum from frame_write (frame_sums_fly, from any thread) to frame_put
- * (frame_sums_put), or drop it if nothing is put at that place (frame_sums_forget). If there is no
- * memory for it, the chunk will be one whose checksum is not known.
- */
-void frame_sums_fly(struct frame *f, uint64_t at, uint32_t len, uint64_t sum);
-void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len);
-void frame_sums_forget(struct frame *f, uint64_t at);
+/* Notes the checksum of chunk n. If there is no memory, it will not be known. */
+void frame_sums_note(struct frame *f, uint32_t n, uint64_t sum);
 
 /*
  * Load the checksums of a note, and make those for a new one: one for each stored chunk of the
@@ -244,12 +223,11 @@ NODISCARD int frame_sums_pack(const struct frame *f, const struct index *ix, str
 bool frame_sums_fit(const struct index *ix);
 
 /*
- * Copies the `len` bytes of chunk n to `at` in the file, piece by piece, and then verifies what is
- * there by the chunk's checksum, so that what was written is what was checked. *sum: that checksum,
- * or if none was known one that was made before. Not for sparse frames.
+ * Copies all bytes of chunk n to that place, piece by piece, and then verifies what is there by the
+ * chunk's checksum, so that what was written is what was checked. p->sum: that checksum, or if none
+ * was known one that was made before. Not for sparse frames.
  */
-NODISCARD int frame_copy_chunk(struct frame *f, uint32_t n, uint64_t at, uint32_t len,
-			       uint64_t *sum);
+NODISCARD int frame_copy_chunk(struct frame *f, uint32_t n, struct frame_place *p);
 
 /*
  * Verify stored chunks by their checksums, as far as those are known: the chunks of the runs

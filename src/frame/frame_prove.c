@@ -75,18 +75,19 @@ static int make_sum(const struct frame *f, const struct stored *st, uint32_t len
 	return rc;
 }
 
-int frame_copy_chunk(struct frame *f, uint32_t n, uint64_t at, uint32_t len, uint64_t *sum)
+int frame_copy_chunk(struct frame *f, uint32_t n, struct frame_place *p)
 {
 	struct stored from;
+	uint32_t len;
 	TRY(frame_stored(f, n, &from));
 	if (!from.sum)
-		TRY(make_sum(f, &from, len, &from.sum));
+		TRY(make_sum(f, &from, p->len, &from.sum));
 	struct stored to = from;
 	to.io = f->io;
-	to.at = at;
-	to.room = len;
-	*sum = from.sum;
-	TRY(stored_copy(&from, to.io, to.at, len));
+	to.at = p->at;
+	to.room = p->len;
+	p->sum = from.sum;
+	TRY(stored_copy(&from, to.io, to.at, p->len));
 	return verify_stored(f, &to, &len);
 }
 

@@ -124,7 +124,7 @@ static void retire_gap(struct frame *f, uint64_t at, uint64_t end)
  */
 void frame_space_note(struct frame *f, uint32_t n, uint32_t len)
 {
-	/* If there is no memory it stays unknown: as with checksums (frame_sums_put). */
+	/* If there is no memory it stays unknown: as with checksums (frame_sums_note). */
 	if (!index_set(&f->lengths, n, len))
 		assert(index_get(&f->lengths, n) == LENGTH_NONE);
 }

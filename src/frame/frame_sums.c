@@ -35,51 +35,9 @@ bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk)
 	return sum && sum == chunk_sum_make(cchunk);
 }
 
-void frame_sums_fly(struct frame *f, uint64_t at, uint32_t len, uint64_t sum)
+void frame_sums_note(struct frame *f, uint32_t n, uint64_t sum)
 {
-	struct flying *fl = &f->flying;
-	pthread_mutex_lock(&fl->lock);
-	if (fl->n == fl->cap) {
-		uint32_t cap = fl->cap ? 2 * fl->cap : 8;
-		struct flying_sum *list = mem_realloc(fl->list, cap * sizeof *list);
-		if (list) {
-			fl->list = list;
-			fl->cap = cap;
-		}
-	}
-	if (fl->n < fl->cap)
-		fl->list[fl->n++] = (struct flying_sum){at, len, sum};
-	pthread_mutex_unlock(&fl->lock);
-}
-
-/* Removes the checksum that is in flight for `at`; 0: there is none, or it is of another length. */
-static uint64_t land(struct frame *f, uint64_t at, uint64_t len)
-{
-	struct flying *fl = &f->flying;
-	uint64_t sum = 0;
-	pthread_mutex_lock(&fl->lock);
-	for (uint32_t i = fl->n; i-- > 0;) {
-		if (fl->list[i].at != at)
-			continue;
-		if (fl->list[i].len == len)
-			sum = fl->list[i].sum;
-		fl->list[i] = fl->list[--fl->n];
-	}
-	pthread_mutex_unlock(&fl->lock);
-	return sum;
-}
-
-void frame_sums_forget(struct frame *f, uint64_t at)
-{
-	(void)land(f, at, 0);
-}
-
-void frame_sums_put(struct frame *f, uint32_t n, uint64_t at, uint32_t len)
-{
-	uint64_t sum = land(f, at, len);
-	/*
-	 * If there is no memory it stays unknown, since a page without slots contains nothing else.
-	 */
+	/* A page without slots contains nothing else. */
 	if (!index_set(&f->sums, n, sum ? sum : SUM_NONE))
 		assert(frame_sum(f, n) == 0);
 }

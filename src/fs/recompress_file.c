@@ -124,10 +124,10 @@ static int encode(struct workspace *ws)
 
 static int store(struct file *f, uint32_t n, struct workspace *ws)
 {
-	uint64_t at;
+	struct frame_place place;
 
-	TRY(file_store_chunk(f, n, buf_view(&ws->stored), &at));
-	file_replace_chunk(f, n, at, (uint32_t)ws->stored.n);
+	TRY(file_store_chunk(f, n, buf_view(&ws->stored), &place));
+	file_replace_chunk(f, n, &place);
 	return 1;
 }
 

@@ -270,22 +270,22 @@ static int try_put(struct story *t, uint32_t n)
 	struct frame_span sp = frame_chunk_span(t->f, n);
 	struct view plain = view_of(t->plain + sp.start, sp.len);
 	struct buf packed = {0};
-	uint64_t at;
+	struct frame_place place;
 	if (bytes_are_zero(plain)) {
 		frame_put_zeros(t->f, n);
 		return 0;
 	}
 	int rc = chunk_encode(t->s, &t->p, plain, &packed);
 	if (rc == 0)
-		rc = frame_alloc(t->f, n, (uint32_t)packed.n, &at);
+		rc = frame_alloc(t->f, n, (uint32_t)packed.n, &place);
 	if (rc == 0)
-		rc = frame_write(t->f, at, buf_view(&packed));
+		rc = frame_write(t->f, &place, buf_view(&packed));
 	if (rc == 0 && disk.forget && draw(4) == 0)
-		frame_sums_forget(t->f, at);
+		place.sum = 0;
 	uint64_t before = t->f->young.bytes;
 	(void)before; /* of an assert alone */
 	if (rc == 0) {
-		frame_put(t->f, n, at, (uint32_t)packed.n);
+		frame_put(t->f, n, &place);
 		assert(t->f->young.bytes == before + packed.n);
 	}
 	buf_free(&packed);

@@ -182,7 +182,8 @@ static void put_hole(struct frame *f, uint32_t n)
 static void put(struct frame *f, uint32_t n)
 {
 	uint32_t len = frame_chunk_span(f, n).len;
-	uint64_t seed = next_random() | 1, at;
+	uint64_t seed = next_random() | 1;
+	struct frame_place place;
 	if (!len || len > PUT_MOST) {
 		put_hole(f, n);
 		return;
@@ -198,13 +199,13 @@ static void put(struct frame *f, uint32_t n)
 	fill(seed, span_of(plain, len));
 	int rc = chunk_encode(scratch, &p, view_of(plain, len), &cchunk);
 	insist(rc == 0, "anything can be encoded");
-	if (frame_alloc(f, n, (uint32_t)cchunk.n, &at) == 0) {
-		if (frame_write(f, at, buf_view(&cchunk)) == 0 && seed & 0x700) {
-			frame_put(f, n, at, (uint32_t)cchunk.n);
+	if (frame_alloc(f, n, (uint32_t)cchunk.n, &place) == 0) {
+		if (frame_write(f, &place, buf_view(&cchunk)) == 0 && seed & 0x700) {
+			frame_put(f, n, &place);
 			if (n < MODEL)
 				model[n] = seed;
 		} else {
-			frame_unalloc(f, at, (uint32_t)cchunk.n);
+			frame_unalloc(f, &place);
 		}
 	}
 	buf_free(&cchunk);

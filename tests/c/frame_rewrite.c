@@ -51,15 +51,15 @@ static int put(uint32_t n)
 {
 	struct frame_span sp = frame_chunk_span(r.f, n);
 	struct buf packed = {0};
-	uint64_t at;
+	struct frame_place place;
 	scribble(r.model + sp.start, sp.len);
 	int rc = chunk_encode(r.s, &r.p, view_of(r.model + sp.start, sp.len), &packed);
 	if (rc == 0)
-		rc = frame_alloc(r.f, n, (uint32_t)packed.n, &at);
+		rc = frame_alloc(r.f, n, (uint32_t)packed.n, &place);
 	if (rc == 0)
-		rc = frame_write(r.f, at, buf_view(&packed));
+		rc = frame_write(r.f, &place, buf_view(&packed));
 	if (rc == 0)
-		frame_put(r.f, n, at, (uint32_t)packed.n);
+		frame_put(r.f, n, &place);
 	buf_free(&packed);
 	return rc;
 }

@@ -184,16 +184,16 @@ static int do_create(struct tool *t, const char *args)
 static int put_encoded(struct tool *t, uint32_t n, struct view plain)
 {
 	struct buf packed = {0};
-	uint64_t at;
+	struct frame_place place;
 	int rc = chunk_encode(t->scratch, &t->pipeline, plain, &packed);
 	if (rc == 0)
-		rc = frame_alloc(t->frame, n, (uint32_t)packed.n, &at);
+		rc = frame_alloc(t->frame, n, (uint32_t)packed.n, &place);
 	if (rc == 0) {
-		rc = frame_write(t->frame, at, buf_view(&packed));
+		rc = frame_write(t->frame, &place, buf_view(&packed));
 		if (rc == 0)
-			frame_put(t->frame, n, at, (uint32_t)packed.n);
+			frame_put(t->frame, n, &place);
 		else
-			frame_unalloc(t->frame, at, (uint32_t)packed.n);
+			frame_unalloc(t->frame, &place);
 	}
 	if (rc == 0 && t->first) {
 		frame_set_pipeline(t->frame, &t->pipeline);
@@ -384,13 +384,13 @@ static int do_compact(struct tool *t, uint64_t step)
 
 static int copy_chunk(struct tool *t, struct frame *from, uint32_t n, struct buf *b)
 {
-	uint64_t at;
+	struct frame_place place;
 	TRY(frame_read_copy(from, n, UINT64_MAX, t->scratch, b));
 	if (b->n == 0)
 		return 0;
-	TRY(frame_alloc(t->frame, n, (uint32_t)b->n, &at));
-	TRY(frame_write(t->frame, at, buf_view(b)));
-	frame_put(t->frame, n, at, (uint32_t)b->n);
+	TRY(frame_alloc(t->frame, n, (uint32_t)b->n, &place));
+	TRY(frame_write(t->frame, &place, buf_view(b)));
+	frame_put(t->frame, n, &place);
 	return 0;
 }
 

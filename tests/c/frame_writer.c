@@ -14,14 +14,14 @@
 
 static struct frame *frame;
 static struct buf encoded;
-static uint64_t place[CHUNKS];
+static struct frame_place place[CHUNKS];
 static uint8_t plain[CHUNK], all[CHUNKS * CHUNK];
 
 static void *fill(void *unused)
 {
 	(void)unused;
 	for (unsigned i = 0; i < CHUNKS; i++)
-		if (frame_write(frame, place[i], buf_view(&encoded)) < 0)
+		if (frame_write(frame, &place[i], buf_view(&encoded)) < 0)
 			return "cannot write";
 	return NULL;
 }
@@ -49,7 +49,7 @@ static int go_round(struct pipeline *p)
 	if (rc < 0 || why)
 		return rc < 0 ? rc : -EIO;
 	for (unsigned i = 0; i < CHUNKS; i++)
-		frame_put(frame, i, place[i], (uint32_t)encoded.n);
+		frame_put(frame, i, &place[i]);
 	return frame_commit(frame, COMMIT_LATER);
 }
 

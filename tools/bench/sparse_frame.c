@@ -40,10 +40,10 @@ static int fill(struct frame *f, uint32_t nchunks)
 	for (uint32_t n = 0; n < nchunks; n++) {
 		uint8_t size = (uint8_t)(1u << (n * 2654435761u >> 30)); /* 1, 2, 4, 8 */
 		uint32_t len = make_chunk(chunk, size, (uint8_t)(n | 1));
-		uint64_t at;
-		TRY(frame_alloc(f, n, len, &at));
-		TRY(frame_write(f, at, view_of(chunk, len)));
-		frame_put(f, n, at, len);
+		struct frame_place place;
+		TRY(frame_alloc(f, n, len, &place));
+		TRY(frame_write(f, &place, view_of(chunk, len)));
+		frame_put(f, n, &place);
 	}
 	return frame_commit(f, COMMIT_LATER);
 }

@@ -104,19 +104,18 @@ static void job_put(struct packer *p, struct job *j)
 
 static int store(struct pack *f, uint32_t n, struct view cchunk)
 {
-	uint32_t len = (uint32_t)cchunk.n;
-	uint64_t at;
+	struct frame_place place;
 
 	pthread_mutex_lock(&f->lock);
-	int rc = frame_alloc(f->frame, n, len, &at);
+	int rc = frame_alloc(f->frame, n, (uint32_t)cchunk.n, &place);
 	pthread_mutex_unlock(&f->lock);
 	TRY(rc);
-	rc = frame_write(f->frame, at, cchunk);
+	rc = frame_write(f->frame, &place, cchunk);
 	pthread_mutex_lock(&f->lock);
 	if (rc < 0)
-		frame_unalloc(f->frame, at, len);
+		frame_unalloc(f->frame, &place);
 	else
-		frame_put(f->frame, n, at, len);
+		frame_put(f->frame, n, &place);
 	pthread_mutex_unlock(&f->lock);
 	return rc;
 }

@@ -32,28 +32,28 @@
 #define HELD_LEAST 32u
 
 /* As file_store_chunk, but the space is filled without the lock, so that writers can go on. */
-static int store(struct file *f, uint32_t n, struct view cchunk, uint64_t *at)
+static int store(struct file *f, uint32_t n, struct view cchunk, struct frame_place *p)
 {
 	caps_hold(f->inode, f->fd);
 	pthread_rwlock_wrlock(&f->lock);
-	int rc = frame_alloc(f->frame, n, (uint32_t)cchunk.n, at);
+	int rc = frame_alloc(f->frame, n, (uint32_t)cchunk.n, p);
 	pthread_rwlock_unlock(&f->lock);
 	TRY(rc);
-	rc = frame_write(f->frame, *at, cchunk);
+	rc = frame_write(f->frame, p, cchunk);
 	if (rc < 0) {
 		pthread_rwlock_wrlock(&f->lock);
-		frame_unalloc(f->frame, *at, (uint32_t)cchunk.n);
+		frame_unalloc(f->frame, p);
 		pthread_rwlock_unlock(&f->lock);
 	}
 	return rc;
 }
 
-static int store_shared(struct file *f, uint32_t n, struct view cchunk, uint64_t *at)
+static int store_shared(struct file *f, uint32_t n, struct view cchunk, struct frame_place *p)
 {
 	enum sidecar_entered how;
 
 	TRY(file_try_enter_store(f, &how));
-	int rc = store(f, n, cchunk, at);
+	int rc = store(f, n, cchunk, p);
 	sidecar_leave(&f->sidecar, how);
 	return rc;
 }
@@ -74,8 +74,7 @@ static int may_store(struct file *f)
 struct outcome {
 	int rc;       /* enum encoded, or a failure */
 	bool damaged; /* as in encode_chunk */
-	uint64_t at;  /* ENCODED: its place in the frame */
-	uint32_t len; /* 0: it is a hole, or there is nothing to be stored */
+	struct frame_place place; /* ENCODED: where it is in the frame */
 };
 
 static void lose(struct file *f, uint32_t n, int rc)
@@ -101,14 +100,14 @@ static bool land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
 	pthread_rwlock_wrlock(&f->lock);
 	dirty_set_remove(&f->dirty.flushing, c);
 	if (o->rc >= 0 && o->rc != ENCODED_OUTDATED && !dirty_is_outdated(f, c)) {
-		file_replace_chunk(f, c->n, o->at, o->len);
+		file_replace_chunk(f, c->n, &o->place);
 		dirty_free(f, c);
 	} else if (o->damaged) {
 		dirty_free(f, c);
 		kept = false;
 	} else {
 		if (o->rc == ENCODED)
-			frame_unalloc(f->frame, o->at, o->len);
+			frame_unalloc(f->frame, &o->place);
 		dirty_put_back_take(f, c);
 	}
 	pthread_rwlock_unlock(&f->lock);
@@ -136,8 +135,7 @@ static struct outcome encode_and_store(struct file *f, const struct dirty_chunk 
 	if (o.rc == ENCODED || o.rc == ENCODED_HOLE)
 		count_encoded(c, o.rc == ENCODED ? ws->stored.n : 0, start);
 	if (o.rc == ENCODED) {
-		o.len = (uint32_t)ws->stored.n;
-		int rc = store_shared(f, c->n, buf_view(&ws->stored), &o.at);
+		int rc = store_shared(f, c->n, buf_view(&ws->stored), &o.place);
 		if (rc < 0)
 			o.rc = rc;
 	}

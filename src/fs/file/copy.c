@@ -127,8 +127,9 @@ static int fits(struct file *f, const struct raw_chunk *c, uint64_t end)
 /* Alone with the file. */
 static int put(struct file *f, const struct raw_chunk *c)
 {
-	uint64_t old = frame_size(f->frame), start = (uint64_t)c->n * c->size, at = 0;
+	uint64_t old = frame_size(f->frame), start = (uint64_t)c->n * c->size;
 	uint64_t end = start + c->len;
+	struct frame_place place = {0};
 
 	if (old == 0)
 		file_adopt_pipeline(f);
@@ -137,12 +138,12 @@ static int put(struct file *f, const struct raw_chunk *c)
 		return rc;
 	if (end > old)
 		TRY(file_resize_locked(f, end));
-	rc = c->stored.n ? file_store_chunk(f, c->n, c->stored, &at) : 0;
+	rc = c->stored.n ? file_store_chunk(f, c->n, c->stored, &place) : 0;
 	if (rc >= 0) {
 		struct dirty_chunk *dirty = dirty_find(&f->dirty, c->n);
 		if (dirty)
 			dirty_drop(f, dirty);
-		file_replace_chunk(f, c->n, at, (uint32_t)c->stored.n);
+		file_replace_chunk(f, c->n, &place);
 		arrivals_come(&f->arrivals, old, start, end);
 	} else if (end > old) {
 		file_shrink_back(f, old);

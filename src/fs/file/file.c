@@ -95,20 +95,20 @@ struct file *file_new(struct fs *fs, struct inode *n)
 	return f;
 }
 
-int file_store_chunk(struct file *f, uint32_t n, struct view stored, uint64_t *at)
+int file_store_chunk(struct file *f, uint32_t n, struct view stored, struct frame_place *p)
 {
 	caps_hold(f->inode, f->fd);
-	TRY(frame_alloc(f->frame, n, (uint32_t)stored.n, at));
-	int rc = frame_write(f->frame, *at, stored);
+	TRY(frame_alloc(f->frame, n, (uint32_t)stored.n, p));
+	int rc = frame_write(f->frame, p, stored);
 	if (rc < 0)
-		frame_unalloc(f->frame, *at, (uint32_t)stored.n);
+		frame_unalloc(f->frame, p);
 	return rc;
 }
 
-void file_replace_chunk(struct file *f, uint32_t n, uint64_t at, uint32_t len)
+void file_replace_chunk(struct file *f, uint32_t n, const struct frame_place *p)
 {
-	if (len)
-		frame_put(f->frame, n, at, len);
+	if (p->len)
+		frame_put(f->frame, n, p);
 	else
 		frame_put_zeros(f->frame, n);
 	f->wants_commit = frame_wants_commit(f->frame);

@@ -144,12 +144,13 @@ void file_adopt_pipeline(struct file *f);
 
 /*
  * A chunk in its stored form gets into the frame in two steps: file_store_chunk writes it to free
- * space, at *at; file_replace_chunk makes those `len` bytes chunk n of the file, or a hole if len
- * is 0. Instead of the latter, frame_unalloc gives the space back. The lock is held for writing,
- * and while something is stored also the sidecar (file_enter_store).
+ * space; file_replace_chunk makes what is there chunk n of the file, or a hole if p->len is 0.
+ * Instead of the latter, frame_unalloc gives the space back. The lock is held for writing, and
+ * while something is stored also the sidecar (file_enter_store).
  */
-NODISCARD int file_store_chunk(struct file *f, uint32_t n, struct view stored, uint64_t *at);
-void file_replace_chunk(struct file *f, uint32_t n, uint64_t at, uint32_t len);
+NODISCARD int file_store_chunk(struct file *f, uint32_t n, struct view stored,
+			       struct frame_place *p);
+void file_replace_chunk(struct file *f, uint32_t n, const struct frame_place *p);
 
 /*
  * The length that the mount shows, including data in memory. For file_size_locked, the lock is
