@@ -97,7 +97,9 @@ struct io *frame_io(const struct frame *f);
 
 /* True: the frame was created by us, as far as can be seen, and not only written to. */
 bool frame_is_ours(const struct frame *f);
-bool frame_writable(const struct frame *f); /* false: sparse, variable, VL-blocks, beta */
+
+/* False: sparse, variable, VL-blocks, beta, or of more chunks than a frame of ours may have. */
+bool frame_writable(const struct frame *f);
 
 /*
  * True: the root that the header pointed to was torn, and the newest whole one was opened instead.
