@@ -18,7 +18,6 @@
 struct budget;
 struct file;
 struct fs;
-struct pool_job;
 
 /* The bound and the number of workers come from the options; *fs lasts longer than the budget. */
 NODISCARD int budget_open(struct budget **b, struct fs *fs);
@@ -71,7 +70,6 @@ unsigned budget_level(struct budget *b);
  */
 struct budget_buffers {
 	struct fair_item item;
-	struct pool_job *job;  /* the caller's, to be submitted once the buffers can be had */
 	int64_t bytes;
 	int64_t tables;        /* of the codec: they are taken out of the cache's share */
 };

@@ -184,7 +184,8 @@ static void give_buffers(struct fs *fs, int64_t bytes, int64_t tables)
 
 	budget_buffers_give(fs->budget, bytes, tables);
 	while ((w = budget_buffers_next(fs->budget)))
-		pool_submit(fs->pool, w->job, POOL_LATER);
+		pool_submit(fs->pool, &CONTAINER_OF(w, struct dirty_chunk, buffers)->job,
+			    POOL_LATER);
 }
 
 /* Larger buffers are taken out of the cache's share, smaller ones in addition to it. */
@@ -255,8 +256,7 @@ static void submit(struct file *f, struct dirty_chunk *c)
 	if (!start_flushing(f, c))
 		return;
 	c->job.run = flush_run;
-	c->buffers = (struct budget_buffers){
-		.job = &c->job, .bytes = buffer_bytes(c), .tables = table_bytes(c)};
+	c->buffers = (struct budget_buffers){.bytes = buffer_bytes(c), .tables = table_bytes(c)};
 	if (budget_buffers_take(f->fs->budget, &c->buffers, f))
 		pool_submit(f->fs->pool, &c->job, POOL_LATER);
 }
