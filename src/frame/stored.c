@@ -211,6 +211,9 @@ int stored_length(const struct stored *st, uint32_t *len)
 		return CORRUPT("no room for a chunk", st->room);
 	TRY(io_pread(st->io, st->at, span_of(head, sizeof head)));
 	TRY(chunk_sizes(view_of(head, sizeof head), &nbytes, len));
+	/* A shorter one can only be a file; in a frame there is more behind it (FORMAT.md 9.3). */
+	if (*len < CHUNK_HEAD && *len < st->room)
+		return CORRUPT("stored chunk is too short", *len);
 	return *len <= st->room ? 0 : CORRUPT("chunk ends past its room", *len);
 }
 

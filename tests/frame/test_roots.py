@@ -338,6 +338,27 @@ def test_damage_of_others_is_not_repaired(work):
     assert path.read_bytes() == raw
 
 
+def test_a_last_chunk_that_seems_short(work):
+    """Damage has made its stored length less than a header has. No index may come to lie so close
+    to where it begins: its root would not open."""
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        data = make(tool, path, chunk=4096, size=3 * 4096, pipeline="store")
+    raw = bytearray(path.read_bytes())
+    last = raw.index(data[8192:]) - 32
+    raw[last + 12 : last + 16] = struct.pack("<I", 24)
+    path.write_bytes(raw)
+    with Tool() as tool:
+        tool.do(f"open {path}")
+        for step in range(20):
+            write(data, 0, blob(step, 4096, "text"))
+            tool.do(f"write 0 {data[:4096].hex()}")
+            tool.do("commit sync")
+            with Tool() as other:
+                other.do(f"open {path}")
+                assert bytes.fromhex(other.do("read 0 4096")) == data[:4096]
+
+
 def test_empty_file_stays_recoverable(work):
     """A first commit of which nothing but the header reached the disk: the file
     is empty again, as it was."""
