@@ -2,8 +2,11 @@
 
 import json
 import re
+import struct
 import subprocess
 
+import blosc2
+import numpy
 import pytest
 
 from libdata import VECTORS, sha256
@@ -73,6 +76,46 @@ def test_info_agrees_with_the_manifest(subtests):
                 plain.returncode == 0
                 and f"nbytes       {entry['nbytes']} bytes\n".encode() in plain.stdout
             )
+
+
+@pytest.mark.parametrize(
+    "name, version, pipeline, header",
+    [
+        ("1.7.0-blosclz-s1-t24-ramp-50003", 2, "shuffle:24+blosclz", 16),
+        ("1.21.6-lz4hc-s2-t8-ramp-64000", 2, "bitshuffle:8+lz4", 16),
+        ("1.21.6-lz4-s0-t4-zero-40000", 2, "none:4+lz4", 16),
+    ],
+)
+def test_info_of_chunks_of_blosc1(name, version, pipeline, header):
+    path = REPO / f"tests/data/blosc1/blosc1-{name}.cdata"
+    info = json.loads(cframe("info", path, "--json").stdout)
+    assert (info["kind"], info["version"]) == ("chunk", version)
+    assert (info["pipeline"], info["header_len"]) == (pipeline, header)
+    assert info["nbytes"] == int(name.split("-")[-1]) and info["cbytes"] == path.stat().st_size
+    assert info["content"] == "blocks" and info["typesize"] == int(name.split("-")[3][1:])
+    assert b"kind         chunk\n" in cframe("info", path).stdout
+
+
+@pytest.mark.parametrize("content", ["blocks", "plain copy", "zeros", "repeated item"])
+def test_info_of_chunks_of_blosc2(work, content):
+    data = {
+        "blocks": numpy.arange(9000).tobytes(),
+        "plain copy": numpy.random.default_rng(1).bytes(9000),
+        "zeros": bytes(9000),
+        "repeated item": b"\1\2\3\4" * 10,
+    }[content]
+    if content == "repeated item":
+        head = struct.pack("<4B3i", 5, 1, 5, 4, len(data), len(data), 36)
+        chunk = head + bytes(15) + b"\x30" + data[:4]
+    else:
+        chunk = blosc2.compress2(data, typesize=8, codec=blosc2.Codec.ZSTD)
+    (work / "chunk").write_bytes(chunk)
+    assert cframe("cat", work / "chunk").stdout == data
+    info = json.loads(cframe("info", "--json", work / "chunk").stdout)
+    assert info["content"] == content and info["kind"] == "chunk" and info["version"] == 5
+    assert info["nbytes"] == len(data) and info["cbytes"] == len(chunk)
+    expected = {"blocks": "shuffle:8+zstd", "plain copy": "store"}
+    assert info.get("pipeline") == expected.get(content)
 
 
 def test_metalayers_are_listed():

@@ -199,18 +199,13 @@ static bool is_out(void *arg)
 
 static int fail(const struct cat *c)
 {
-	char text[256];
 	if (c->changed) {
 		tool_say("%s: was changed while it was being read", c->file);
 		return 1;
 	}
 	if (c->full || !c->is_chunk)
 		return tool_fail(c->full ? "standard output" : c->file, c->rc);
-	if (tool_is_contents(AT_FDCWD, c->file))
-		return tool_no_frame(c->file);
-	tool_say("%s: is not a Blosc2 frame; as a chunk: %s", c->file,
-		 err_text(c->rc, text, sizeof text));
-	return 1;
+	return tool_no_chunk(c->file, c->rc);
 }
 
 int cat_main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /*
- * The facts about a frame are collected once, as a JSON tree. The readable form is printed from the
- * same tree, so that the two can never differ; it adds units to lengths, and a word where 0 has a
- * meaning.
+ * The facts about a frame, or about a chunk, are collected once, as a JSON tree. The readable form
+ * is printed from the same tree, so that the two can never differ; it adds units to lengths, and a
+ * word where 0 has a meaning.
  */
 #include "args.h"
 #include "cframe.h"
@@ -10,6 +10,7 @@
 #include "steady.h"
 
 #include "frame/ndarray.h"
+#include "frame/stored.h"
 
 #include <cjson/cJSON.h>
 #include <fcntl.h>
@@ -113,6 +114,47 @@ static int describe(cJSON *to, const struct frame *f)
 	return add_array(to, f);
 }
 
+/* As that of a frame, but a chunk does not say of which level it is. */
+static void add_chunk_pipeline(cJSON *to, const struct chunk *c)
+{
+	struct pipeline p = {.codec = c->codec, .level = 1, .typesize = c->typesize};
+	char text[PIPELINE_TEXT_MAX] = "store";
+	if (c->kind == CHUNK_REGULAR) {
+		memcpy(p.filter, c->filter, sizeof p.filter);
+		memcpy(p.meta, c->meta, sizeof p.meta);
+		pipeline_format(&p, text);
+		char *level = strrchr(text, ':');
+		if (level)
+			*level = 0;
+	}
+	cJSON_AddStringToObject(to, "pipeline", text);
+}
+
+static void describe_chunk(cJSON *to, const struct chunk *c)
+{
+	static const char *const content[] = {
+		[CHUNK_REGULAR] = "blocks",      [CHUNK_STORED] = "plain copy",
+		[CHUNK_ZEROS] = "zeros",         [CHUNK_NAN] = "NaN",
+		[CHUNK_VALUE] = "repeated item", [CHUNK_UNINIT] = "uninitialized"};
+	bool blocks = c->kind == CHUNK_REGULAR;
+	cJSON_AddStringToObject(to, "kind", "chunk");
+	cJSON_AddNumberToObject(to, "version", c->version);
+	cJSON_AddStringToObject(to, "content", content[c->kind]);
+	cJSON_AddNumberToObject(to, "nbytes", c->nbytes);
+	cJSON_AddNumberToObject(to, "cbytes", c->cbytes);
+	cJSON_AddNumberToObject(to, "ratio", thousandths(c->nbytes, c->cbytes));
+	cJSON_AddNumberToObject(to, "header_len", c->head_len);
+	if (blocks || c->kind == CHUNK_STORED)
+		add_chunk_pipeline(to, c);
+	cJSON_AddNumberToObject(to, "typesize", c->typesize);
+	if (!c->is_vl)
+		cJSON_AddNumberToObject(to, "blocksize", c->blocksize);
+	cJSON_AddNumberToObject(to, "nblocks", c->nblocks);
+	cJSON_AddBoolToObject(to, "vl_blocks", c->is_vl);
+	cJSON_AddBoolToObject(to, "split", blocks && c->split);
+	cJSON_AddBoolToObject(to, "dictionary", blocks && c->has_dict);
+}
+
 /* True: the fact is a number of bytes. `parent`: the group that it is in; NULL at the top. */
 static bool is_length(const char *name, const char *parent)
 {
@@ -165,9 +207,25 @@ static void print_plain(const cJSON *item, int indent)
 
 struct wanted {
 	const char *file;
-	cJSON *facts; /* NULL, and rc is 0: it is no frame */
+	cJSON *facts;
+	bool is_chunk; /* it is no frame, and was read as a single chunk */
 	int rc;
 };
+
+static int look_at_chunk(cJSON *to, struct io *io)
+{
+	struct stored st = {.io = io};
+	struct chunk chunk = {0};
+	struct scratch *s;
+	TRY(io_size(io, &st.room));
+	TRY(scratch_open(&s));
+	int rc = stored_load_head(&st, 0, s, &chunk);
+	if (rc == 0)
+		describe_chunk(to, &chunk);
+	chunk_deinit(&chunk);
+	scratch_close(s);
+	return rc;
+}
 
 static bool is_described(void *arg)
 {
@@ -176,23 +234,22 @@ static bool is_described(void *arg)
 	struct io *io;
 
 	cJSON_Delete(w->facts);
-	w->facts = NULL;
+	w->facts = cJSON_CreateObject();
 	w->rc = tool_open(AT_FDCWD, w->file, &f, &io);
-	if (f) {
-		w->facts = cJSON_CreateObject();
-		w->rc = w->facts ? describe(w->facts, f) : -ENOMEM;
-	}
+	w->is_chunk = io;
+	if (w->rc == 0 && !w->facts)
+		w->rc = -ENOMEM;
+	else if (w->rc == 0)
+		w->rc = f ? describe(w->facts, f) : look_at_chunk(w->facts, io);
 	frame_close(f);
 	io_close(io);
-	return w->facts && w->rc == 0;
+	return w->rc == 0;
 }
 
 static int print_facts(const struct wanted *w, bool json)
 {
 	if (w->rc < 0)
-		return tool_fail(w->file, w->rc);
-	if (!w->facts)
-		return tool_no_frame(w->file);
+		return w->is_chunk ? tool_no_chunk(w->file, w->rc) : tool_fail(w->file, w->rc);
 	int rc = 0;
 	if (json)
 		rc = tool_print_json(w->facts);

@@ -20,7 +20,7 @@ struct subcommand {
 };
 
 static const struct subcommand subcommands[] = {
-	{"info", "FILE [--json]", "what a frame is: sizes, pipeline, chunks, metalayers",
+	{"info", "FILE [--json]", "what a frame or a chunk is: sizes, pipeline, chunks, metalayers",
 	 info_main, "  --json                 as JSON\n"},
 	{"cat", "FILE", "the decoded bytes of a frame, or of a chunk, to standard output", cat_main,
 	 NULL},

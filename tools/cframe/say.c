@@ -81,9 +81,14 @@ const char *tool_no_frame_text(int dir, const char *file)
 					   : "is not a Blosc2 frame";
 }
 
-int tool_no_frame(const char *file)
+int tool_no_chunk(const char *file, int rc)
 {
-	tool_say("%s: %s", file, tool_no_frame_text(AT_FDCWD, file));
+	char text[TOOL_TEXT_MAX];
+	if (tool_is_contents(AT_FDCWD, file))
+		tool_say("%s: %s", file, tool_no_frame_text(AT_FDCWD, file));
+	else
+		tool_say("%s: is not a Blosc2 frame; as a chunk: %s", file,
+			 err_text(rc, text, sizeof text));
 	return 1;
 }
 

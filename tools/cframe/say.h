@@ -17,10 +17,10 @@ int tool_fail(const char *file, int rc);
 #define TOOL_TEXT_MAX 256
 const char *tool_err_text(int rc, char text[static TOOL_TEXT_MAX]);
 
-/* For a file that is not a frame, about which there is nothing else to say. */
-int tool_no_frame(const char *file);
+/* For a file that is not a frame, and that could not be read as a chunk either. */
+int tool_no_chunk(const char *file, int rc);
 
-/* What that says behind the name of a file below `dir`, or AT_FDCWD; a constant. */
+/* For one that is not a frame, to stand behind its name below `dir`, or AT_FDCWD; a constant. */
 const char *tool_no_frame_text(int dir, const char *file);
 
 /* True: the file is in a mount, and shows the content of a frame. */
