@@ -380,6 +380,16 @@ def test_cframe_stat_watches(cold, work):
     assert "/s" in (work / "table").read_text()
 
 
+def test_cframe_stat_watches_in_lines_of_json(cold):
+    """A program that reads them need not guess where one ends."""
+    with subprocess.Popen(
+        [CFRAME, "stat", cold.mnt, "--json", "--watch", "0.1"], stdout=subprocess.PIPE
+    ) as watch:
+        looks = [json.loads(watch.stdout.readline()) for _ in range(3)]
+        watch.terminate()
+    assert looks[0].keys() == looks[2].keys() and looks[0]["seconds"] < looks[2]["seconds"]
+
+
 @pytest.mark.parametrize("words", [["--watch", "0"], ["--watch", "-1"], ["--watch=1e9"]], ids=str)
 def test_cframe_stat_says_which_times_there_are(cold, words):
     got = cframe_stat(cold.mnt, *words)

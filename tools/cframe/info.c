@@ -252,7 +252,7 @@ static int print_facts(const struct wanted *w, bool json)
 		return w->is_chunk ? tool_no_chunk(w->file, w->rc) : tool_fail(w->file, w->rc);
 	int rc = 0;
 	if (json)
-		rc = tool_print_json(w->facts);
+		rc = tool_print_json(w->facts, JSON_LINES);
 	else
 		print_plain(w->facts, 0);
 	return rc < 0 ? tool_fail(w->file, rc) : 0;

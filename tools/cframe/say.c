@@ -48,9 +48,9 @@ void tool_print_path(const char *path)
 		fputs(path, stdout);
 }
 
-int tool_print_json(const cJSON *tree)
+int tool_print_json(const cJSON *tree, enum json_form form)
 {
-	char *text = cJSON_Print(tree);
+	char *text = form == JSON_LINE ? cJSON_PrintUnformatted(tree) : cJSON_Print(tree);
 
 	if (!text)
 		return -ENOMEM;

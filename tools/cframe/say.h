@@ -43,7 +43,8 @@ void tool_print_path(const char *path);
  * are not UTF-8 become '?'. -ENOMEM.
  */
 struct cJSON;
-int tool_print_json(const struct cJSON *tree);
+enum json_form { JSON_LINES, JSON_LINE };
+int tool_print_json(const struct cJSON *tree, enum json_form form);
 
 /* "1.2 GB", "45.6 kB", "512 B". */
 void tool_bytes_text(double v, char out[static 16]);

@@ -235,7 +235,7 @@ static int show(const char *mountpoint, bool json, double every)
 		if (rc == 0 && screen)
 			printf("\033[H\033[J"); /* from the top of an empty screen */
 		if (rc == 0 && json)
-			rc = tool_print_json(l.now);
+			rc = tool_print_json(l.now, every > 0 ? JSON_LINE : JSON_LINES);
 		else if (rc == 0)
 			print_table(mountpoint, &l);
 		cJSON_Delete(l.before);

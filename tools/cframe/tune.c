@@ -276,7 +276,7 @@ static int show(cJSON *files, bool json)
 		cJSON_ArrayForEach(one, files) print_table(one);
 		return 0;
 	}
-	return tool_print_json(files) < 0 ? tool_fail("tune", -ENOMEM) : 0;
+	return tool_print_json(files, JSON_LINES) < 0 ? tool_fail("tune", -ENOMEM) : 0;
 }
 
 /* Adds the results for each file to `to`. Returns the exit code. */
