@@ -240,7 +240,10 @@ def measure(args, room):
             program, library, "range", room / args.sets.split(",")[0], rounds, cpu=cpu
         )
     if not result["cells"]:
-        raise BenchError(f"no such cell: {args.cells} (the names are as 'shuffle:2 lz4:5')")
+        sizes = ", ".join(map(str, typesizes))
+        raise BenchError(
+            f"no such cell: {args.cells} (names are as 'shuffle:4 lz4:5', with typesizes {sizes})"
+        )
     result["summary"] = {"one thread": summarise(result["cells"])}
     if result["two threads"]:
         result["summary"]["two threads"] = summarise(result["two threads"])
