@@ -147,6 +147,29 @@ def test_writing_whole_chunks(mount, content):
     assert 0 < moved.after["amplification"]["disk_per_written"] < 1
 
 
+@pytest.mark.parametrize("size", [3000, PAGE, 20_001])
+@pytest.mark.parametrize("before", [b"", b"before"], ids=["new", "appended"])
+def test_a_small_file_is_encoded_behind_its_write(mount, content, size, before):
+    """The kernel sends all bytes before it sends a time. The close commits what they became."""
+    m = mount(FIXED)
+    (m.mnt / "f").write_bytes(before)
+    content = content[: size - len(before)]
+    with Moved(m) as moved, open(m.mnt / "f", "ab", buffering=0) as f:
+        first = stats(m)["write"]
+        chunks = first["chunks"]
+        for part in content, b"more":
+            f.write(part)
+            os.utime(f.fileno(), (1, 1))
+            end = os.fstat(f.fileno()).st_size
+            chunks += end < 16 << 10 and end % PAGE != 0
+            wait_until(lambda n=chunks: stats(m)["write"]["chunks"] == n, 10, "encoded")
+        assert stats(m)["write"]["commits"] == first["commits"]
+    assert moved("write", "commits") == 1
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == before + content + b"more"
+    assert (m.mnt / "f").stat().st_mtime == 1
+
+
 def test_requests_by_kind(mount):
     m = mount(FIXED)
     with Moved(m) as moved:

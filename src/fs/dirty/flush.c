@@ -261,17 +261,43 @@ static void submit(struct file *f, struct dirty_chunk *c)
 		pool_submit(f->fs->pool, &c->job, POOL_LATER);
 }
 
+/* The only DIRTY chunk, if it is small: FLUSHING now, and for the calling thread to store. */
+static struct dirty_chunk *begin_small_locked(struct file *f)
+{
+	struct dirty_chunk *c = dirty_set_from(&f->dirty.dirty, 0);
+
+	if (!c || f->dirty.dirty.count > 1 || f->dirty.flushing.count ||
+	    frame_chunk_span(f->frame, c->n).len > SMALL || !start_flushing(f, c))
+		return NULL;
+	c->buffers.bytes = c->buffers.tables = 0; /* so small that it need not be counted */
+	return c;
+}
+
 void flush_small(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->lock);
-	struct dirty_chunk *c = dirty_set_from(&f->dirty.dirty, 0);
-	bool alone = f->dirty.dirty.count == 1 && !f->dirty.flushing.count &&
-		     frame_chunk_span(f->frame, c->n).len <= SMALL && start_flushing(f, c);
+	struct dirty_chunk *c = begin_small_locked(f);
 	pthread_rwlock_unlock(&f->lock);
-	if (alone) {
-		c->buffers.bytes = c->buffers.tables = 0; /* so small that it need not be counted */
+	if (c)
 		flush_run(&c->job);
-	}
+}
+
+bool flush_early_suits(uint64_t end)
+{
+	return end <= SMALL && end % mem_page_size();
+}
+
+void flush_early(struct file *f, uint64_t end)
+{
+	struct dirty_chunk *c = NULL;
+
+	pthread_rwlock_wrlock(&f->lock);
+	/* Fsyncs in quick succession go to the log, without any of this. */
+	if (frame_size(f->frame) == end && !f->unsynced.quick)
+		c = begin_small_locked(f);
+	pthread_rwlock_unlock(&f->lock);
+	if (c)
+		flush_run(&c->job);
 }
 
 static unsigned turn_size(struct file *f)

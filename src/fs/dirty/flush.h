@@ -46,4 +46,13 @@ NODISCARD int flush_wait(struct file *f);
 /* If one small chunk is all that is DIRTY, stores it on the calling thread. */
 void flush_small(struct file *f);
 
+/*
+ * True: a write from the kernel's cache that ends there may be the last one before a small file is
+ * closed, as a part of a page is sent at the end of what a program has written. Then flush_early,
+ * behind the answer to it, does what flush_small does if the file still ends there: the kernel has
+ * other requests to send before it waits for that. The file must not be freed meanwhile.
+ */
+bool flush_early_suits(uint64_t end);
+void flush_early(struct file *f, uint64_t end);
+
 #endif

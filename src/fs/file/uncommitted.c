@@ -56,6 +56,15 @@ struct file *uncommitted_pin_oldest(struct uncommitted *u, uint64_t ticket)
 	return f;
 }
 
+void uncommitted_pin(struct file *f)
+{
+	struct uncommitted *u = &f->fs->uncommitted;
+
+	pthread_mutex_lock(&u->lock);
+	f->place.pins++;
+	pthread_mutex_unlock(&u->lock);
+}
+
 void uncommitted_unpin(struct file *f)
 {
 	struct uncommitted *u = &f->fs->uncommitted;

@@ -37,6 +37,8 @@ void uncommitted_remove(struct file *f);
  * is not freed before uncommitted_unpin.
  */
 struct file *uncommitted_pin_oldest(struct uncommitted *u, uint64_t ticket);
+/* The same for a file that has users. */
+void uncommitted_pin(struct file *f);
 void uncommitted_unpin(struct file *f);
 
 /* The present ticket: older than that of any file that is put on the list from now on. */

@@ -1,6 +1,7 @@
 /* The content of open files: read, write, sync, allocate, copy. */
 #include "fs/ops/ops.h"
 
+#include "fs/dirty/flush.h"
 #include "fs/file/alone.h"
 #include "fs/file/copy.h"
 #include "fs/file/loss.h"
@@ -135,10 +136,18 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 		rc = write_plain(h, &d);
 		stats_add(STATS_PLAIN_WRITE_BYTES, rc > 0 ? (uint64_t)rc : 0);
 	}
+	uint64_t end = rc > 0 ? d.at + (uint64_t)rc : 0;
+	struct file *early = fi->writepage && flush_early_suits(end) ? h->file : NULL;
+	if (early) /* its handle may be closed once this is answered */
+		uncommitted_pin(early);
 	if (rc < 0)
 		fuse_reply_err(req, ops_errno((int)rc));
 	else
 		fuse_reply_write(req, (size_t)rc);
+	if (early) {
+		flush_early(early, end);
+		uncommitted_unpin(early);
+	}
 }
 
 /*
