@@ -283,6 +283,24 @@ def test_a_mount_is_no_target(mount):
     assert (m.mnt / "x").read_bytes() == b"x"
 
 
+def test_what_may_not_be_read_above_hides_no_mount(mount, root):
+    """As the directory that the homes of users lie in."""
+    m = mount("allow_other")
+    plain, home = m.work / "plain", m.mnt / "homes/home"
+    plain.mkdir()
+    (plain / "x").write_bytes(b"x")
+    home.mkdir(parents=True)
+    how = as_nobody(m.work, m.backing)
+    os.chown(home, how["user"], how["group"])
+    os.chmod(m.mnt / "homes", 0o711)
+    said = compress(plain, home / "new", code=1, **how)
+    assert said == f"cframe: {home}/new: is a mount, which compresses what is copied to it\n"
+    store = m.backing / "homes/home/store"
+    compress(plain, store, **how)
+    said = compress("--force", plain, store, code=1, **how)
+    assert said.startswith(f"cframe: {store}: is mounted, and its daemon may write to what")
+
+
 def test_a_log_that_was_left_forbids_to_replace(tmp_path):
     (tmp_path / "x").write_bytes(b"x")
     (tmp_path / "made/sub").mkdir(parents=True)

@@ -28,6 +28,18 @@ bool has_unapplied_log(void *arg, int dir)
 	return fstatat(dir, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size;
 }
 
+/*
+ * The directory above. One that may not be read, as those that homes lie in, says nothing about
+ * itself, but does not hide what is above it.
+ */
+static int open_above(int dir)
+{
+	int above = openat(dir, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (above < 0 && errno == EACCES)
+		above = openat(dir, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return above;
+}
+
 bool any_above(int dir, bool (*is_so)(void *arg, int dir), void *arg)
 {
 	struct stat here, below = {0};
@@ -37,7 +49,7 @@ bool any_above(int dir, bool (*is_so)(void *arg, int dir), void *arg)
 	while (!found && at >= 0 && fstat(at, &here) == 0 && here.st_ino != below.st_ino &&
 	       (at == dir || here.st_dev == below.st_dev)) {
 		found = is_so(arg, at);
-		int above = openat(at, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		int above = open_above(at);
 		if (at != dir)
 			close(at);
 		at = above;
