@@ -226,3 +226,17 @@ def test_a_target_that_no_sync_reaches(mount, work):
         (source / f"{name}").write_bytes(b"x")
     assert run(1, Fault.FSYNC, forever=1)[0] == 1
     assert os.listdir(made) == ["sub"], "no file has a name that is not on the disk"
+
+
+def test_a_target_in_a_directory_that_may_not_be_read(mount, work, root):
+    """It takes no sync, and what was made is there."""
+    m = mount("allow_other")
+    source, inbox = work / "source", m.mnt / "inbox"
+    source.mkdir()
+    (source / "x").write_bytes(b"x")
+    inbox.mkdir()
+    how = as_nobody(work, m.mnt)
+    os.chown(inbox, how["user"], how["group"])
+    os.chmod(inbox, 0o300)
+    assert cframe("extract", "-C", inbox / "made", source, **how) == ""
+    assert (inbox / "made/x").read_bytes() == b"x"

@@ -295,10 +295,15 @@ bool walk_sync_reaches(const struct walk *w, dev_t dev)
 	return dev == w->root.st_dev && !w->is_remote;
 }
 
-/* The name of a target that was made. */
+/*
+ * The name of a target that was made. A directory that may not be read takes no sync: then that of
+ * the target has to do.
+ */
 static int sync_above(const struct walk *w)
 {
 	int above = openat(w->target.root, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (above < 0 && errno == EACCES)
+		return 0;
 	int rc = above < 0 || (fsync(above) < 0 && errno != EINVAL) ? -errno : 0;
 	if (above >= 0)
 		close(above);
