@@ -130,6 +130,35 @@ def test_attributes_of_a_user(with_extras, work, root):
     assert "security.capability" not in made[Path("sub/b.b2frame")]
 
 
+def test_read_only_files_of_a_user(work, tool):
+    """What an ACL leaves to the owner forbids to write other attributes, as a mode would: it comes
+    after these, in whichever order they are listed."""
+    tool("setfacl")
+    how = as_nobody(work) if os.geteuid() == 0 else {}
+    plain, made = work / "plain", work / "made"
+    (plain / "sub").mkdir(parents=True)
+    for top in (plain, plain / "sub"):
+        for name in ("before", "behind"):
+            (top / name).write_bytes(b"x")
+        os.setxattr(top / "before", "user.note", b"x")
+        for name in ("before", "behind"):
+            if subprocess.run(["setfacl", "-m", "u:54321:r", top / name]).returncode:
+                pytest.skip("the directory for temporary files has no ACLs")
+        os.setxattr(top / "behind", "user.note", b"x")
+        for name in ("before", "behind"):
+            os.chmod(top / name, 0o444)
+    subprocess.run(["setfacl", "-d", "-m", "u::rx,u:54321:r", plain / "sub"], check=True)
+    if how:
+        for path in (plain, *plain.rglob("*")):
+            os.chown(path, how["user"], how["group"])
+        os.chmod(work, 0o777)
+    wanted = extras(plain)
+    assert all("user.note" in has for path, has in wanted.items() if path.name.startswith("be"))
+    for force in ([], ["--force"]):  # the second one finds the default ACL in the directory
+        assert compress(*force, plain, made, **how) == ""
+        assert extras(extracted(made, work / f"back{len(force)}")) == wanted
+
+
 def test_a_target_without_attributes(with_extras, tmp_path, root):
     (tmp_path / "disk").mkdir()
     if subprocess.run(["mount", "-t", "ramfs", "none", tmp_path / "disk"]).returncode:

@@ -99,7 +99,11 @@ static bool draft_lock(const struct draft *d)
 	struct stat st;
 	if (flock(d->fd, LOCK_EX | LOCK_NB) < 0)
 		return errno != EWOULDBLOCK;
-	return fstat(d->fd, &st) < 0 || st.st_nlink;
+	if (fstat(d->fd, &st) < 0)
+		return true;
+	if ((st.st_mode & 0600) != 0600) /* by the default ACL of the directory */
+		(void)fchmod(d->fd, 0600);
+	return st.st_nlink;
 }
 
 int draft_open(struct draft *d, int dir)

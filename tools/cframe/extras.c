@@ -121,22 +121,29 @@ bool extras_are_those_of(const struct extras *x, int fd)
 	return same;
 }
 
-void extras_give(struct extras *x, int fd)
+static void give(struct extras *x, int fd, bool acls)
 {
-	remove_acl(x, fd, ACL_ACCESS);
-	remove_acl(x, fd, ACL_DEFAULT);
 	for (size_t at = 0; at < x->all.n;) {
 		const char *name = (const char *)x->all.p + at;
+		bool is_acl = strcmp(name, ACL_ACCESS) == 0 || strcmp(name, ACL_DEFAULT) == 0;
 		uint32_t len;
 
 		at += strlen(name) + 1;
 		memcpy(&len, x->all.p + at, sizeof len);
 		at += sizeof len;
-		if (fsetxattr(fd, name, x->all.p + at, len, 0) < 0 && matters(name, errno) &&
-		    x->rc == 0)
+		if (is_acl == acls && fsetxattr(fd, name, x->all.p + at, len, 0) < 0 &&
+		    matters(name, errno) && x->rc == 0)
 			x->rc = -errno;
 		at += len;
 	}
+}
+
+void extras_give(struct extras *x, int fd)
+{
+	remove_acl(x, fd, ACL_ACCESS);
+	remove_acl(x, fd, ACL_DEFAULT);
+	give(x, fd, false);
+	give(x, fd, true); /* with the owner's rights, which may be none to write the others */
 }
 
 void extras_free(struct extras *x)
