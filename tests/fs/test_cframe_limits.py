@@ -200,6 +200,36 @@ def test_the_first_name_of_a_file_is_made_anew(work, command):
     assert a.samefile(b) and b.samefile(c) and c.samefile(d)
 
 
+@pytest.mark.parametrize("command", ["compress", "extract"])
+def test_links_that_are_missing_and_links_that_cannot_be_made(root, work, command):
+    """Each is told, once, whichever comes first."""
+    plain, store, made = work / "plain", work / "store", work / "made"
+    (plain / "sub").mkdir(parents=True)
+    (plain / "a").write_bytes(b"x")
+    os.link(plain / "a", plain / "sub/a")
+    made.mkdir()
+
+    def run():
+        cframe("compress", plain, store)
+        source = {"compress": [plain, made], "extract": ["-C", made, store]}[command]
+        return cframe(command, *source)
+
+    copied = (
+        f"cframe: {made}: not all hard links can be made, and what they would name is copied: "
+        "Invalid cross-device link\n"
+    )
+    apart = (
+        f"cframe: {made}: not all hard links are there, and what is up to date stays a file of "
+        "its own; --force replaces it\n"
+    )
+    with small_disk(made / "sub"):
+        assert run() == copied
+        (plain / "z").write_bytes(b"x")
+        os.link(plain / "z", plain / "sub/z")
+        assert run() == apart + copied
+        assert run() == apart
+
+
 def test_a_target_that_no_sync_reaches(mount, work):
     """The kernel tells no FUSE daemon of a syncfs: files, names and directories are synced one by
     one."""

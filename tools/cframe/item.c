@@ -125,10 +125,10 @@ static void note_current(struct walk *w, const struct item *i, const struct stat
 	pthread_mutex_lock(&w->lock);
 	bool same = links_add(&w->target.links, &i->st, i->kind, i->to, there);
 	pthread_mutex_unlock(&w->lock);
-	if (!same && !w->told_links)
+	if (!same && !w->told_apart)
 		tool_say("%s: not all hard links are there, and what is up to date stays a file of "
 			 "its own; --force replaces it", w->where);
-	w->told_links |= !same;
+	w->told_apart |= !same;
 }
 
 bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)

@@ -57,6 +57,7 @@ struct walk {
 	atomic_bool failed;
 	atomic_flag told_extras; /* reported that the target takes no extras */
 	bool told_links;         /* or not all links; of the main thread     */
+	bool told_apart;         /* or that old files lack some; likewise    */
 	pthread_mutex_t lock;
 	struct target target; /* its links are under lock                */
 	uint64_t made;        /* under lock: items that got their names */
