@@ -79,9 +79,9 @@ bool names_hides(const char *backing, mode_t type)
 	size_t stem;
 	if (strcmp(backing, NAMES_INTENT) == 0)
 		return true;
-	if (!S_ISREG(type))
-		return false;
-	return suffix_of(backing, &stem) == SUFFIX_LOCK || names_is_draft(backing);
+	if (names_is_draft(backing))
+		return S_ISREG(type) || S_ISLNK(type);
+	return S_ISREG(type) && suffix_of(backing, &stem) == SUFFIX_LOCK;
 }
 
 bool names_is_dots(const char *name)
@@ -135,7 +135,7 @@ int names_for(enum node_kind kind, bool is_regular, const char *suffix, const ch
 	}
 	if (strcmp(shown, NAMES_INTENT) == 0)
 		return -EPERM;
-	if (is_regular && (suffix_of(shown, &stem) != SUFFIX_NONE || names_is_draft(shown)))
+	if (names_is_draft(shown) || (is_regular && suffix_of(shown, &stem) != SUFFIX_NONE))
 		return -EXDEV;
 	return names_join(backing, shown, len, "") ? 0 : -ENAMETOOLONG;
 }

@@ -7,7 +7,7 @@
  *   x.b2frame/, ...          a sparse frame       x
  *   *.b2lock                 lock sidecars        hidden
  *   .cframefs-intent         the intent log       hidden
- *   .cframe-0123456789abcdef unfinished files     hidden
+ *   .cframe-0123456789abcdef unfinished files     hidden, and symlinks
  *   anything else            itself               itself
  *
  * If several entries claim one name, it goes to the first of: the entry that has exactly this name
@@ -28,7 +28,7 @@
 #define NAMES_SPARSE_INDEX "chunks.b2frame" /* in the directory of a sparse frame */
 #define NAMES_NEW_SUFFIX ".b2frame"
 #define NAMES_MAX (NAME_MAX - 8) /* what that leaves of 255; statfs reports it */
-#define NAMES_DRAFT ".cframe-" /* and 16 hexadecimal digits: files that tools are making */
+#define NAMES_DRAFT ".cframe-" /* and 16 hexadecimal digits: what tools are making */
 
 enum node_kind {
 	NODE_PLAIN,  /* passed through: any file that is not a frame, and directories */
@@ -53,7 +53,7 @@ enum node_kind names_may_be(const char *backing, mode_t type);
 /* True: "." or "..". */
 bool names_is_dots(const char *name);
 
-/* True: the name of a file that a tool is making, or left behind when it was killed. */
+/* True: the name of a file or link that a tool is making, or left behind when it was killed. */
 bool names_is_draft(const char *backing);
 
 /* True: the entry is not shown to users. */
@@ -71,7 +71,8 @@ bool names_claimant(const char *shown, unsigned i, char backing[static NAME_MAX 
 /*
  * The backing name for an entry of this kind that is to be shown as `shown`. `suffix`: the one it
  * has now, or NAMES_NEW_SUFFIX. -ENAMETOOLONG. -EXDEV: such an entry cannot have that name (an
- * array without .npy, a plain file named like a frame). -EPERM: that name is the intent log's.
+ * array without .npy, a plain file named like a frame, anything else than a frame named like a
+ * draft). -EPERM: that name is the intent log's.
  */
 NODISCARD int names_for(enum node_kind kind, bool is_regular, const char *suffix, const char *shown,
 			char backing[static NAME_MAX + 1]);

@@ -125,14 +125,17 @@ def test_lock_sidecars_are_hidden(mount):
 
 def test_unfinished_files_of_tools_are_hidden(mount):
     m = mount()
-    draft = ".cframe-0123456789abcdef"
+    draft, link = ".cframe-0123456789abcdef", ".cframe-123456789abcdef0"
     (m.mnt / "d").mkdir()
     for where in (m.backing, m.backing / "d"):
         (where / draft).write_bytes(b"half")
+        (where / link).symlink_to("text")
     (m.backing / ".cframe-else").write_bytes(b"plain")
     assert seen(m) == [".cframe-else", "d"] and os.listdir(m.mnt / "d") == []
-    assert error_of(os.stat, m.mnt / draft) == "ENOENT"
-    assert error_of(os.rename, m.mnt / ".cframe-else", m.mnt / draft) == "EXDEV"
+    for name in (draft, link):
+        assert error_of(os.lstat, m.mnt / name) == "ENOENT"
+        assert error_of(os.rename, m.mnt / ".cframe-else", m.mnt / name) == "EXDEV"
+        assert error_of(os.symlink, "text", m.mnt / name) == "EXDEV"
     os.rmdir(m.mnt / "d")
     (m.mnt / draft).write_bytes(DATA)
     assert (m.mnt / draft).read_bytes() == DATA and draft in seen(m)

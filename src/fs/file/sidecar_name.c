@@ -59,21 +59,18 @@ void sidecar_remove(int dirfd, const char *backing)
 }
 
 /* Not every file system tells the sort of a file in the entry. */
-static bool is_regular(DIR *dp, const struct dirent *d)
+static mode_t type_of(DIR *dp, const struct dirent *d)
 {
 	struct stat st;
 
 	if (d->d_type != DT_UNKNOWN)
-		return d->d_type == DT_REG;
-	return fstatat(dirfd(dp), d->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode);
+		return DTTOIF(d->d_type);
+	return fstatat(dirfd(dp), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? 0 : st.st_mode;
 }
 
 static bool is_hidden(DIR *dp, const struct dirent *d)
 {
-	size_t stem;
-
-	return (suffix_of(d->d_name, &stem) == SUFFIX_LOCK || names_is_draft(d->d_name)) &&
-	       is_regular(dp, d);
+	return strcmp(d->d_name, NAMES_INTENT) != 0 && names_hides(d->d_name, type_of(dp, d));
 }
 
 int sidecar_remove_only(int parent, const char *name)
