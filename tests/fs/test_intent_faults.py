@@ -658,3 +658,73 @@ def test_a_part_before_bytes_that_never_come(mount):
         part()
         os.fsync(fd)
     assert (m.mnt / "a").read_bytes() == bytes(PAGE) + new
+
+
+@contextlib.contextmanager
+def damaged_below_the_log(m):
+    """(descriptor, bytes) of a file, of which a record has pages in each chunk. What is stored
+    below those in the first one is damaged by then."""
+    fd, model = made(m, size=8 * CHUNK)
+    model[:] = blob(8, len(model), "noise")
+    os.pwrite(fd, model, 0)
+    os.fsync(fd)
+    os.close(fd)
+    m.remount()  # what was read before is forgotten
+    fd = os.open(m.mnt / "a", os.O_RDWR)
+    for n in range(64):
+        at = 2 * PAGE * n
+        model[at : at + PAGE] = blob(n, PAGE, "noise")
+        os.pwrite(fd, model[at : at + PAGE], at)
+    os.fsync(fd)
+    assert len(records(log_of(m))) == 1
+    raw = m.stored("a").read_bytes()
+    with open(m.stored("a"), "r+b") as f:
+        f.seek(raw.index(model[PAGE : PAGE + 64]))
+        f.write(bytes(64))
+    m.allow("a.b2frame: (read|what was written)", "keeps (what was synced|the intent log)")
+    try:
+        yield fd, bytes(model)
+    finally:
+        crash(m, fd)
+
+
+def shows_the_rest(m, model):
+    """All chunks but the first one."""
+    with open(m.mnt / "a", "rb", buffering=0) as f:
+        f.seek(CHUNK)
+        return f.read(len(model)) == model[CHUNK:]
+
+
+def test_damage_that_replay_finds(mount):
+    """What was synced over it is in the log and nowhere else."""
+    m = mount(SLOW)
+    with damaged_below_the_log(m) as (_, model):
+        pass  # it ends with a crash
+    m.start()
+    m.expect_log(r"what was written to chunk 0 is lost")
+    assert shows_the_rest(m, model)
+    assert len(records(m.backing / ASIDE)) == 1
+    assert not log_of(m).exists()
+
+
+def test_killed_while_a_chunk_is_lost(mount, work):
+    """The other chunks of its record are in the log, until the frame has them."""
+    m = mount(f"{SLOW},workers=1", start=False)
+    fault = Fault(m, work / "fault")
+    for n in range(1, 100):
+        m.start()
+        with damaged_below_the_log(m) as (fd, model):
+            fault.set(n, Fault.CHANGE, how=Fault.KILL)
+            os.ftruncate(fd, len(model) - 1)  # no list of bytes: its fsync commits
+            error_of(os.fsync, fd)
+            came = fault.came()
+            fault.set(0)
+        m.start()
+        assert shows_the_rest(m, model[: (m.mnt / "a").stat().st_size]), n
+        assert (m.backing / ASIDE).exists()
+        m.unmount()
+        if not came:
+            break
+        for path in m.backing.iterdir():
+            path.unlink()
+    assert not came and n > 8

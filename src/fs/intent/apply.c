@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "fs/file/alone.h"
 #include "fs/file/discard.h"
+#include "fs/file/loss.h"
 #include "fs/file/open.h"
 #include "fs/file/sync.h"
 #include "fs/file/write.h"
@@ -68,6 +69,10 @@ static int apply_all(struct replay *x, struct file *f, uint64_t inode)
 	return rc < 0 ? rc : n;
 }
 
+/*
+ * What lies over damage is lost, but not the rest of the file. Then the log, which has the only
+ * copy, is kept.
+ */
 static int apply_open(struct replay *x, struct file *f, uint64_t inode)
 {
 	f->replaying = true;
@@ -75,6 +80,8 @@ static int apply_open(struct replay *x, struct file *f, uint64_t inode)
 	int rc = n > 0 && !x->only_looks ? file_sync(f, COMMIT_SYNC) : n;
 	if (rc < 0)
 		file_discard(f);
+	else
+		x->failed += file_losses(f) > 0;
 	f->replaying = false;
 	return rc < 0 ? rc : n;
 }

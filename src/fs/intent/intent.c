@@ -373,6 +373,20 @@ void intent_keep_aside(struct intent *log, struct intent_mark *mark)
 	pthread_mutex_unlock(&log->lock);
 }
 
+void intent_copy_aside(struct intent *log, struct intent_mark *mark)
+{
+	if (!log)
+		return;
+	pthread_mutex_lock(&log->lock);
+	if (mark->logged)
+		link_aside(log);
+	if (mark->logged && !log->aside) {
+		log->stranded++;
+		mark->logged = false;
+	}
+	pthread_mutex_unlock(&log->lock);
+}
+
 void intent_removed(struct intent *log, struct intent_mark *mark)
 {
 	if (!log)

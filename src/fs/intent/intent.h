@@ -92,6 +92,12 @@ bool intent_settle(struct intent *log);
 void intent_keep_aside(struct intent *log, struct intent_mark *mark);
 
 /*
+ * The same for a file of which a part will be lost: the next mount may still need the records for
+ * the rest, until that is durable (intent_done).
+ */
+void intent_copy_aside(struct intent *log, struct intent_mark *mark);
+
+/*
  * Tries again to give the log's file that name, if it failed. To be called before commits: a new
  * root of the file in question would make its records look as if they were contained in it.
  */
