@@ -383,6 +383,16 @@ bool frame_wants_commit(const struct frame *f);
 NODISCARD int frame_sync_root(struct frame *f);
 
 /*
+ * True: the root on disk says that its newest chunks may not have got there with it. After the next
+ * boot they have to prove themselves, and if one is damaged by then, the whole file goes back to an
+ * older root. A COMMIT_SYNC of changes ends that; where there were none, frame_vouch does after it.
+ * 1: it has written to the file. 0: it has not, and the root is as good as before. [reader],
+ * [mutator]
+ */
+bool frame_unproven(const struct frame *f);
+NODISCARD int frame_vouch(struct frame *f);
+
+/*
  * True: the root on disk was written by this process. If not, the file may also have a newer root
  * to which no header ever led, since its writer was killed before that. Recovery would prefer it to
  * the root that was opened. So once the latter has been synced, the next commit does not rely on

@@ -278,6 +278,7 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 		return rc;
 	}
 	f->recoverable = f->notes;
+	f->unproven = d.fp.word != 0;
 	if (f->notes)
 		f->root_id = frame_root_id(&f->info, d.fp);
 	else
@@ -334,6 +335,50 @@ void frame_set_latest(struct frame *f)
 static void confirm(struct frame *f)
 {
 	f->recoverable &= f->latest;
+}
+
+bool frame_unproven(const struct frame *f)
+{
+	return f->unproven;
+}
+
+/* Replaces the fingerprint of the root on disk; `tail`: its bytes from the index on. 1: done. */
+static int sign_again(struct frame *f, struct span tail)
+{
+	struct view rest = view_of(tail.p, tail.n - TRAILER_PRINT), head = buf_view(&f->head);
+	struct fingerprint was = trailer_fingerprint(span_view(tail)), now = {.type = was.type};
+	uint64_t hash;
+	if (was.type != TRAILER_TYPE_64 || root_hash(head, rest, was.word, &hash) < 0 ||
+	    hash != was.hash || root_hash(head, rest, now.word, &now.hash) < 0)
+		return 0; /* what is damaged must not be signed */
+	trailer_set_fingerprint(tail, now);
+	f->changed = true;
+	if (io_pwrite(f->io, f->info.frame_len - TRAILER_PRINT,
+		      view_of(tail.p + rest.n, TRAILER_PRINT)) < 0)
+		return 0;
+	f->root_id = frame_root_id(&f->info, now);
+	f->unproven = false;
+	front_forget(f);
+	TRY(frame_sync_io(f));
+	return 1;
+}
+
+/*
+ * The root on disk was written before its chunks were synced, and all of it is durable now. That is
+ * noted in its fingerprint, which lies in one sector. If that fails the root is as good as before.
+ */
+int frame_vouch(struct frame *f)
+{
+	uint64_t at = frame_index_at(&f->info);
+	struct buf tail = {0};
+	if (!f->unproven || f->unsynced || f->state != FRAME_CLEAN ||
+	    splits_print(f->info.frame_len) || frame_compare_root(f) != ROOT_SAME)
+		return 0;
+	int rc = 0;
+	if (io_pread_buf(f->io, at, f->info.frame_len - at, &tail) == 0)
+		rc = sign_again(f, buf_span(&tail));
+	buf_free(&tail);
+	return rc;
 }
 
 int frame_sync_root(struct frame *f)

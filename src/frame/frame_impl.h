@@ -76,6 +76,7 @@ struct frame {
 	bool recoverable;        /* recovery would find it                                 */
 	bool went_back;          /* opened at a root that the header did not name          */
 	bool latest;             /* frame_latest                                           */
+	bool unproven;           /* frame_unproven                                         */
 
 	/* Numbers of roots. */
 	uint64_t seq;   /* of the newest root, or of one that failed after it              */

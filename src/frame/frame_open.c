@@ -160,12 +160,13 @@ static uint64_t young_bytes(const struct frame *f, struct view runs)
 /* Applies what the note says about chunks to the index, and has young chunks verified. */
 static int use_note(struct frame *f, const struct root_note *note, struct fingerprint fp)
 {
-	/* A header led here, which was written after a sync. */
+	/* A header led here, which was written after a sync, or synced itself. */
 	bool is_synced = fp.word == 0 && !f->went_back;
 	_Atomic uint64_t *mark = &proven[fp.hash % PROVEN];
 	f->seq = note->seq;
 	f->full = f->roots.newest = note->full;
 	f->recoverable = true;
+	f->unproven = fp.word != 0;
 	TRY(frame_sums_load(f, note));
 	if (is_synced)
 		return 0;

@@ -7,11 +7,11 @@
  * FORMAT.md 9.5 has the bytes of fingerprint and note; what they are for is here.
  *
  * The *fingerprint* is a hash of header, index and trailer, and a word. The word is 0 if all bytes
- * of the root were synced before its header was written. Otherwise it identifies the boot of the
- * machine and the mount in which it was written (root_era): as long as those last, what was written
- * is what is read. After that, the chunks that the note lists as young have to prove by their
- * checksums that the disk got them; so do those of any root that recovery finds without its header,
- * since the sync before that may have been cut short.
+ * of the root were synced before its header was written, or later and noted then (frame_vouch).
+ * Otherwise it identifies the boot of the machine and the mount in which it was written (root_era):
+ * as long as those last, what was written is what is read. After that, the chunks that the note
+ * lists as young have to prove by their checksums that the disk got them; so do those of any root
+ * that recovery finds without its header, since the sync before that may have been cut short.
  *
  * A root without data consists of header and trailer only, and its trailer stays where it is while
  * other roots come and go. So its hash leaves out the first 87 bytes (which lie in one sector, and

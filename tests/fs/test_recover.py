@@ -179,3 +179,33 @@ def test_a_chunk_of_large_blocks_with_delta_proves_itself(mount, root):
         again = mount("", backing=backing)
         assert (again.mnt / "f").read_bytes() == data
         again.unmount()
+
+
+@pytest.mark.parametrize("how", ["reader", "writer", "reader later", "writer later"])
+def test_damage_of_what_was_synced_after_its_close(mount, root, how):
+    """The commit of the close says that its chunks have to prove themselves. The fsync ends that:
+    one chunk that is damaged after it does not cost the others, and brings back no older ones."""
+    if tuple(map(int, platform.release().split(".")[:2])) < (6, 8):
+        pytest.skip("mounts are not told apart here")
+    m = mount(f"{OPTIONS},chunksize=64K,intent=0")
+    new = blob(2, MiB, "noise")
+    synced(m.mnt / "f", blob(1, MiB, "noise"))
+    (m.mnt / "f").write_bytes(new)
+    os.utime(m.mnt / "f", (1_000_000_000, 1_000_000_000))
+    if "later" in how:
+        m.remount()
+    fd = os.open(m.mnt / "f", os.O_RDONLY if "reader" in how else os.O_RDWR)
+    os.fsync(fd)
+    os.close(fd)
+    m.unmount()
+    assert m.stored("f").stat().st_mtime == 1_000_000_000
+    spoil(m.stored("f"), m.stored("f").read_bytes().index(new[200_000:201_000]))
+    with another_mount(m.backing) as backing:
+        again = mount("", backing=backing).allow("checksum of a chunk")
+        with open(again.mnt / "f", "rb", buffering=0) as f:
+            for at in range(0, MiB, 64 * KiB):
+                if at == 192 * KiB:
+                    assert error_of(os.pread, f.fileno(), 64 * KiB, at) == "EIO"
+                else:
+                    assert os.pread(f.fileno(), 64 * KiB, at) == new[at : at + 64 * KiB]
+        again.unmount()

@@ -120,6 +120,19 @@ static bool might_write(struct file *f, enum durability how)
 	return might;
 }
 
+/*
+ * After a sync: the root on disk is to say that it is durable. Not where other programs would have
+ * to be kept out for that.
+ */
+static int vouch(struct file *f, bool *writes)
+{
+	if (!frame_unproven(f->frame) || f->sidecar.there)
+		return 0;
+	int rc = frame_vouch(f->frame);
+	*writes |= rc > 0;
+	return rc < 0 ? rc : 0;
+}
+
 /* The part of a commit that needs the lock. *writes: the backing file was written to. */
 static int commit_locked(struct file *f, enum durability how, bool *writes)
 {
@@ -130,6 +143,8 @@ static int commit_locked(struct file *f, enum durability how, bool *writes)
 	hold_caps(f);
 	*writes = frame_writes(f->frame, how);
 	int rc = held_up ? 0 : commit_frame(f, how);
+	if (rc >= 0 && how == COMMIT_SYNC)
+		rc = vouch(f, writes);
 	f->wants_commit = false;
 	if (how != COMMIT_PART) /* also if it failed: what is kept may be all of it by now */
 		arrivals_commit(&f->arrivals, frame_kept(f->frame));
@@ -149,6 +164,8 @@ static int commit(struct file *f, enum durability how)
 	intent_try_aside(f->fs->intent);
 	if (might_write(f, how))
 		TRY(file_enter_commit(f, &entered));
+	else if (how == COMMIT_SYNC)
+		TRY(file_look_sidecar(f)); /* for vouch */
 	pthread_rwlock_wrlock(&f->lock);
 	int rc = commit_locked(f, how, &writes);
 	pthread_rwlock_unlock(&f->lock);

@@ -8,6 +8,7 @@
 #include "fs/file/commit.h"
 #include "fs/file/log.h"
 #include "fs/file/loss.h"
+#include "fs/file/open.h"
 #include "fs/file/share.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
@@ -165,6 +166,18 @@ static int become_bytewise(struct file *f)
 	return rc;
 }
 
+/* What is durable is to say so. The file gets writable for that, if it can be. */
+static void vouch(struct file *f)
+{
+	struct file *same;
+
+	if (f->fs->opt.read_only || f->sidecar.there ||
+	    file_get(f->fs, f->inode, true, &same) < 0)
+		return;
+	IGNORE(file_try_sync(same, COMMIT_SYNC));
+	file_put(f->fs, f->inode);
+}
+
 /*
  * For a file that is only read: makes durable what another program, or an earlier close, has
  * written.
@@ -173,9 +186,12 @@ static int sync_read_only(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = f->fd < 0 ? 0 : io_sync(frame_io(f->frame));
+	bool unproven = frame_unproven(f->frame);
 	if (rc < 0)
 		f->fs->sync_failed = true;
 	pthread_rwlock_unlock(&f->lock);
+	if (rc >= 0 && unproven)
+		vouch(f);
 	return rc;
 }
 
