@@ -27,6 +27,7 @@
 #include "frame/commit_impl.h"
 
 #include "base/clock.h"
+#include "frame/era.h"
 #include "frame/meters.h"
 #include "frame/range.h"
 
@@ -91,6 +92,7 @@ struct draft {
 	uint32_t trailer_len;
 	struct header_root root;
 	uint64_t seq, full;    /* as in the note */
+	uint32_t epoch;        /* era.h */
 	struct fingerprint fp;
 	bool synced;           /* before the header: then its chunks need no proof */
 };
@@ -101,7 +103,7 @@ static int sign(struct frame *f, struct draft *d)
 	struct fingerprint fp = {.type = TRAILER_TYPE_64};
 	if (!f->notes)
 		return 0;
-	fp.word = d->synced || f->young.runs.n == 0 ? 0 : root_era(f->io);
+	fp.word = d->synced || f->young.runs.n == 0 ? 0 : era_word(io_mount(f->io), d->epoch);
 	TRY(root_hash(buf_view(&f->head), view_of(tail.p, tail.n - TRAILER_PRINT), fp.word,
 		      &fp.hash));
 	trailer_set_fingerprint(tail, fp);
@@ -245,6 +247,22 @@ static bool cannot_prove(const struct frame *f, const struct index *ix)
 			    (y->runs.n && !frame_sums_fit(ix)));
 }
 
+/* All that is written to the file for a new root. */
+static int write_root(struct frame *f, struct draft *d)
+{
+	int rc = draft_root(f, d);
+	if (rc == 0)
+		rc = write_draft(f, d);
+	uint64_t len = d->packed.n;
+	buf_free(&d->packed);
+	TRY(rc);
+	space_put(&f->space, d->at, len);
+	rc = commit_header(f, &d->root, d->trailer_len, f->notes ? d->full : 0, d->has.moved);
+	if (rc < 0)
+		space_retire(&f->space, d->at, len);
+	return rc;
+}
+
 int commit_index(struct frame *f, const struct content *has, enum durability how)
 {
 	struct draft d = {.has = *has, .seq = commit_next_seq(f)};
@@ -265,20 +283,12 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	 */
 	d.synced = how == COMMIT_SYNC || !f->recoverable || !f->notes || frame_space_presses(f) ||
 		   !frame_sums_fit(has->ix);
-	int rc = draft_root(f, &d);
-	if (rc == 0)
-		rc = write_draft(f, &d);
-	uint64_t len = d.packed.n;
-	buf_free(&d.packed);
+	d.epoch = era_enter();
+	int rc = write_root(f, &d);
+	era_leave(d.epoch, d.fp.word != 0);
 	TRY(rc);
-	space_put(&f->space, d.at, len);
-	rc = commit_header(f, &d.root, d.trailer_len, f->notes ? d.full : 0, has->moved);
-	if (rc < 0) {
-		space_retire(&f->space, d.at, len);
-		return rc;
-	}
 	f->recoverable = f->notes;
-	f->unproven = d.fp.word != 0;
+	f->word = d.fp.word;
 	if (f->notes)
 		f->root_id = frame_root_id(&f->info, d.fp);
 	else
@@ -339,7 +349,7 @@ static void confirm(struct frame *f)
 
 bool frame_unproven(const struct frame *f)
 {
-	return f->unproven;
+	return f->word && !era_is_durable(f->word);
 }
 
 /* Replaces the fingerprint of the root on disk; `tail`: its bytes from the index on. 1: done. */
@@ -357,7 +367,7 @@ static int sign_again(struct frame *f, struct span tail)
 		      view_of(tail.p + rest.n, TRAILER_PRINT)) < 0)
 		return 0;
 	f->root_id = frame_root_id(&f->info, now);
-	f->unproven = false;
+	f->word = 0;
 	front_forget(f);
 	TRY(frame_sync_io(f));
 	return 1;
@@ -371,7 +381,7 @@ int frame_vouch(struct frame *f)
 {
 	uint64_t at = frame_index_at(&f->info);
 	struct buf tail = {0};
-	if (!f->unproven || f->unsynced || f->state != FRAME_CLEAN ||
+	if (!f->word || f->unsynced || f->state != FRAME_CLEAN ||
 	    splits_print(f->info.frame_len) || frame_compare_root(f) != ROOT_SAME)
 		return 0;
 	int rc = 0;

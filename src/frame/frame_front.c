@@ -250,7 +250,7 @@ int front_commit(struct frame *f, enum durability how)
 	header_set_vlmeta(f->head.p, f->vlmeta.n);
 	TRY(commit_header(f, &root, trailer_len, seq, false));
 	f->recoverable = f->front == FRONT_VALID;
-	f->unproven = false;
+	f->word = 0;
 	frame_identify_root(f);
 	return 0;
 }

@@ -72,11 +72,11 @@ struct frame {
 	uint64_t held;           /* bytes of these and of `start` that count: held.h       */
 	struct frame_roots roots; /* which of our roots are on disk                        */
 	uint64_t root_id;        /* its frame_root_id; 0: not known                        */
+	uint64_t word;           /* of its fingerprint, if it has data                     */
 	enum front front;
 	bool recoverable;        /* recovery would find it                                 */
 	bool went_back;          /* opened at a root that the header did not name          */
 	bool latest;             /* frame_latest                                           */
-	bool unproven;           /* frame_unproven                                         */
 
 	/* Numbers of roots. */
 	uint64_t seq;   /* of the newest root, or of one that failed after it              */

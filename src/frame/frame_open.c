@@ -3,6 +3,7 @@
  * whole, and what its note says; frame_load.c loads the parts of which it consists.
  */
 #include "base/clock.h"
+#include "frame/era.h"
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
 #include "frame/format/trailer.h"
@@ -160,20 +161,21 @@ static uint64_t young_bytes(const struct frame *f, struct view runs)
 /* Applies what the note says about chunks to the index, and has young chunks verified. */
 static int use_note(struct frame *f, const struct root_note *note, struct fingerprint fp)
 {
-	/* A header led here, which was written after a sync, or synced itself. */
-	bool is_synced = fp.word == 0 && !f->went_back;
+	/* A header led here, which was written after a sync, or before one. */
+	bool is_synced = (fp.word == 0 || era_is_durable(fp.word)) && !f->went_back;
 	_Atomic uint64_t *mark = &proven[fp.hash % PROVEN];
 	f->seq = note->seq;
 	f->full = f->roots.newest = note->full;
 	f->recoverable = true;
-	f->unproven = fp.word != 0;
+	f->word = fp.word;
 	TRY(frame_sums_load(f, note));
 	if (is_synced)
 		return 0;
-	uint64_t era = root_era(f->io), proof = fp.hash ^ era;
+	uint64_t mount = io_mount(f->io), proof = fp.hash ^ era_word(mount, 0);
 	if (*mark == proof)
 		return 0;
-	if (fp.word == era) { /* the next root has to prove them too, unless a sync comes first */
+	if (era_lasts(mount, fp.word)) {
+		/* the next root has to prove them too, unless a sync comes first */
 		young_clear(&f->young);
 		f->young.bytes = young_bytes(f, note->young);
 		return buf_append(&f->young.runs, note->young);

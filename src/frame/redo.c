@@ -4,6 +4,7 @@
  * trusted again, everything that was written since the last good one is written again: chunks here,
  * if what is read back still matches its checksum; index, trailer and header by a new commit.
  */
+#include "frame/era.h"
 #include "frame/frame_impl.h"
 
 /*
@@ -45,8 +46,10 @@ int frame_sync_io(struct frame *f)
 	if (f->suspect)
 		TRY(rewrite_young(f));
 	int rc = io_sync(f->io);
-	if (rc < 0)
+	if (rc < 0) {
 		f->suspect = f->doubt = true;
+		era_spoil();
+	}
 	return rc;
 }
 

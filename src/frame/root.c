@@ -1,6 +1,5 @@
 #include "frame/root.h"
 
-#include "base/clock.h"
 #include "codec/chunk.h"
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
@@ -8,16 +7,12 @@
 #include "frame/young.h"
 
 #include <assert.h>
-#include <fcntl.h>
-#include <stdatomic.h>
-#include <unistd.h>
 
 #define NOTE_FIXED (1 + 3 + 4 + 9 + 5 + 5 + HEADER_FIXED + 6 + 5 + 5 + 5)
 #define NOTE_FULL (6u + 9) /* its key is "whole" */
 #define NOTE_VERSION 2
 #define NOTE_VERSION_WHOLE 1 /* checksums of chunks are of all their bytes */
 #define NOTE_BLOCK 16384u /* decoded bytes; of a plain copy any number would do */
-#define SPREAD 0x9e3779b97f4a7c15u /* 2^64 / golden ratio: small numbers get far apart */
 
 size_t root_note_length(bool part, size_t young, size_t sums)
 {
@@ -178,42 +173,4 @@ int root_check_file(struct io *io, uint64_t at, uint64_t len, struct view head,
 	uint64_t hash = finish(state, fp.word);
 	TRY(rc);
 	return hash == fp.hash ? 0 : CORRUPT("fingerprint of the frame", at + len);
-}
-
-static _Atomic uint64_t boot_known;
-
-/* If the boot has no name no two processes agree on one, and more is verified than necessary. */
-static uint64_t boot_read(void)
-{
-	char text[64];
-	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text);
-	if (fd >= 0)
-		close(fd);
-	if (n > 0)
-		return sum64(view_of(text, (size_t)n)) | 1;
-	return clock_read(CLOCK_REALTIME) | 1;
-}
-
-uint64_t root_boot(void)
-{
-	uint64_t boot = boot_known;
-	if (!boot) {
-		uint64_t none = 0;
-		boot = boot_read();
-		if (!atomic_compare_exchange_strong(&boot_known, &none, boot))
-			boot = none;
-	}
-	return boot;
-}
-
-/* A disk that was removed and came back has lost what it had not written. */
-uint64_t root_era(struct io *io)
-{
-	return (root_boot() ^ io_mount(io) * SPREAD) | 1;
-}
-
-void root_boot_set(uint64_t boot)
-{
-	boot_known = boot;
 }

@@ -8,10 +8,10 @@
  *
  * The *fingerprint* is a hash of header, index and trailer, and a word. The word is 0 if all bytes
  * of the root were synced before its header was written, or later and noted then (frame_vouch).
- * Otherwise it identifies the boot of the machine and the mount in which it was written (root_era):
- * as long as those last, what was written is what is read. After that, the chunks that the note
- * lists as young have to prove by their checksums that the disk got them; so do those of any root
- * that recovery finds without its header, since the sync before that may have been cut short.
+ * Otherwise it says when the root was written (era.h): as long as that era lasts, what was written
+ * is what is read. After that, unless a checkpoint is known to have come first, the chunks that the
+ * note lists as young have to prove by their checksums that the disk got them; so do those of any
+ * root that recovery finds without its header, since the sync before that may have been cut short.
  *
  * A root without data consists of header and trailer only, and its trailer stays where it is while
  * other roots come and go. So its hash leaves out the first 87 bytes (which lie in one sector, and
@@ -64,15 +64,5 @@ NODISCARD int root_hash(struct view head, struct view tail, uint64_t word, uint6
  */
 NODISCARD int root_check_file(struct io *io, uint64_t at, uint64_t len, struct view head,
 			      struct fingerprint fp);
-
-/*
- * Identifies the period during which reads of the file return what was written: this boot of the
- * machine and, from Linux 6.8 on, this mount of the file system. Never 0.
- */
-uint64_t root_era(struct io *io);
-
-/* For tests: get and set what counts as this boot. */
-uint64_t root_boot(void);
-void root_boot_set(uint64_t boot);
 
 #endif

@@ -61,6 +61,7 @@ static int open_parts(struct fs *fs)
 	TRY(budget_open(&fs->budget, fs));
 	TRY(spare_open(&fs->spare, min_u64(fs->opt.dirty_max / 4, SPARE_MOST)));
 	TRY(pool_open(&fs->pool, (unsigned)fs->opt.workers));
+	TRY(checkpoint_open(&fs->checkpoint, &fs->backing, fs->opt.read_only, &fs->sync_failed));
 	TRY(replay(fs));
 	if (fs->opt.intent && fs->opt.commit > 0 && !fs->opt.read_only)
 		TRY(intent_open(&fs->intent, &fs->backing, fs->opt.intent));
@@ -84,6 +85,7 @@ void fs_close(struct fs *fs)
 		ops_close_all(fs);
 	(void)intent_settle(fs->intent);
 	intent_close(fs->intent);
+	checkpoint_close(fs->checkpoint);
 	pool_close(fs->pool);
 	budget_close(fs->budget);
 	assert(!fs->uncommitted.oldest);

@@ -33,6 +33,7 @@
 #include "fs/backing/absent.h"
 #include "fs/backing/backing.h"
 #include "fs/backing/probe.h"
+#include "fs/checkpoint.h"
 #include "fs/dirty/budget.h"
 #include "fs/dirty/spare.h"
 #include "fs/file/glimpse.h"
@@ -64,6 +65,7 @@ struct fs {
 	struct budget *budget;
 	struct spare *spare;
 	struct intent *intent; /* NULL: off */
+	struct checkpoint *checkpoint; /* NULL: none are made */
 	struct uncommitted uncommitted;
 	pthread_mutex_t bytewise;
 	struct fuse_session *session;

@@ -224,11 +224,14 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 		rc = notify_start(&fs->notify, fs);
 	if (rc >= 0)
 		rc = recompress_start(&recompress, fs);
+	if (rc >= 0)
+		rc = checkpoint_start(fs->checkpoint, fs->opt.commit);
 	if (rc < 0)
 		log_no_thread(fs, rc);
 	else
 		rc = serve_until_stopped(fs, &detached);
 	claim_tell_unmounted(&fs->backing);
+	checkpoint_stop(fs->checkpoint);
 	recompress_stop(recompress);
 	notify_stop(fs->notify);
 	keeper_stop(fs->keeper);

@@ -20,6 +20,7 @@
  * recovered, APPLIED records applied"; exit code 1 and a line at the first violation.
  */
 #include "base/log.h"
+#include "frame/era.h"
 #include "frame/format/header.h"
 #include "crash_disk.h"
 #include "crash_trace.h"
@@ -327,17 +328,17 @@ static int cut_power(struct file *f, uint64_t count)
 {
 	static struct buf b;
 	int rc = 0;
-	uint64_t boot = root_boot();
+	uint64_t boot = era_boot();
 	for (uint64_t i = 0; rc == 0 && i < count; i++) {
 		/* what was proven on another disk counts for nothing */
-		root_boot_set(boot + 2 * ++nboots);
+		era_boot_set(boot + 2 * ++nboots);
 		build_disk(&b, buf_view(&f->safe), f->call, f->ncalls);
 		if (intent_log)
 			build_disk(&log_disk, buf_view(&intent_log->safe), intent_log->call,
 				   intent_log->ncalls);
 		rc = judge(f, &b);
 	}
-	root_boot_set(boot);
+	era_boot_set(boot);
 	return rc;
 }
 

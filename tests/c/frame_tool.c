@@ -28,8 +28,8 @@
  * A failed command prints "error NAME" and the run goes on; others print what
  * is said above, or "ok".
  */
+#include "frame/era.h"
 #include "frame/frame_impl.h"
-#include "frame/root.h"
 
 #include <assert.h>
 #include <fcntl.h>
@@ -417,7 +417,7 @@ static int do_crash(struct tool *t, unsigned seed)
 	int rc = undo_some(frame_io(t->frame), seed);
 	frame_close(t->frame);
 	t->frame = NULL;
-	root_boot_set(root_boot() + 2);
+	era_boot_set(era_boot() + 2);
 	fault.dying = false;
 	fault.every = fault.once = 0;
 	return rc;

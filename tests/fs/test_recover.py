@@ -86,7 +86,7 @@ def test_many_bytes_to_prove(mount, root):
     with open(m.mnt / "f", "r+b", buffering=0) as f:
         for at in range(0, size, MiB):
             f.write(at.to_bytes(8, "little") + noise[8:])
-    m.unmount()
+    assert m.kill()  # no checkpoint
     with open(m.stored("f"), "rb") as f:
         last = f.read().rindex(noise[1000:2000])
     spoil(m.stored("f"), last)
@@ -109,7 +109,7 @@ def test_a_reader_of_what_went_back(mount, root):
     data, lost = blob(1, 8 * KiB, "noise"), blob(2, 4 * KiB, "noise")
     synced(m.mnt / "f", data)
     append(m.mnt / "f", lost)
-    m.unmount()
+    assert m.kill()  # no checkpoint
     spoil(m.stored("f"), m.stored("f").read_bytes().index(lost[1000:2000]))
     with another_mount(m.backing) as backing:
         again = mount("attr_timeout=60", backing=backing).allow(WENT_BACK)

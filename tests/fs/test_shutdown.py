@@ -482,7 +482,7 @@ def test_a_disk_that_went_away_and_came_back(mount, work, root):
     with open(m.mnt / "f", "r+b") as f:
         f.seek(65536)
         f.write(new)
-    m.unmount()
+    assert m.kill()  # no checkpoint
     raw = m.stored("f").read_bytes()
     with open(m.stored("f"), "r+b") as f:  # these bytes never reached the disk
         f.seek(raw.index(new[1000:1100]))

@@ -118,7 +118,7 @@ def another_mount(path):
     """The directory as it is found when its disk comes back: what was not synced has to prove
     itself there."""
     again = path.parent / "again"
-    again.mkdir()
+    again.mkdir(exist_ok=True)
     subprocess.run(["mount", "--bind", path, again], check=True)
     try:
         yield again

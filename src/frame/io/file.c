@@ -73,12 +73,12 @@ static uint64_t time_of(struct statx_timestamp t)
 /* One call returns it all; the mount of an open file never changes. */
 static int file_size(struct io *io, uint64_t *size)
 {
-	unsigned want = STATX_SIZE | STATX_CTIME | STATX_MNT_ID_UNIQUE;
+	unsigned want = STATX_SIZE | STATX_CTIME | STATX_MNT_ID | STATX_MNT_ID_UNIQUE;
 	struct io_file *f = (struct io_file *)io;
 	struct stat st;
 	struct statx x;
 	if (statx(f->fd, "", AT_EMPTY_PATH, want, &x) == 0) {
-		if (x.stx_mask & STATX_MNT_ID_UNIQUE)
+		if (x.stx_mask & (STATX_MNT_ID | STATX_MNT_ID_UNIQUE))
 			f->mount = x.stx_mnt_id;
 		if (x.stx_mask & STATX_CTIME)
 			f->changed = time_of(x.stx_ctime);

@@ -97,7 +97,8 @@ NODISCARD static inline int io_punch(struct io *io, uint64_t at, uint64_t len)
 }
 
 /*
- * A number that differs from that of all other mounts since the machine was started; 0: not known.
+ * A number that differs from that of all other mounts, from Linux 6.8 on also from those that are
+ * gone. 0: not known, before Linux 5.8.
  */
 static inline uint64_t io_mount(struct io *io)
 {

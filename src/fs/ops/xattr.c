@@ -238,7 +238,10 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
  */
 static bool is_listed(const char *name, bool by_root)
 {
-	return (by_root || strncmp(name, "trusted.", 8) != 0) && strcmp(name, RECOMPRESS_MARK) != 0;
+	bool is_ours = strcmp(name, RECOMPRESS_MARK) == 0 ||
+		       strcmp(name, CHECKPOINT_ATTRIBUTE) == 0;
+
+	return !is_ours && (by_root || strncmp(name, "trusted.", 8) != 0);
 }
 
 static size_t without_hidden(char *list, size_t n, bool by_root)

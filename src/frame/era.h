@@ -1,0 +1,79 @@
+/*
+ * When a root was written, and what is known of the disk since.
+ *
+ * The word of a root whose chunks were not synced first (root.h) names an *era* and an *epoch*.
+ *
+ * An era is the time during which reads of a file return what was written: one boot of the machine
+ * and one mount of the file system (io_mount). In a later one nobody knows what the disk got of
+ * such a root, unless the whole file system was synced in time: by a *checkpoint*. It ends an
+ * epoch: a new one begins, commits of the old one are waited for, the file system is synced, and
+ * all roots of the old one are durable. So any number of files can do without a sync of their own.
+ *
+ * Epochs begin with the number of sixteenths of a second since the boot, so that those of a later
+ * process are higher; never with one that an earlier checkpoint has ended. A word is the era in its
+ * upper 32 bits, never 0, and the epoch in the lower ones; so the roots that a checkpoint is about
+ * have words in one range.
+ *
+ * There is one list of such ranges in a process. Thread-safe.
+ */
+#ifndef FRAME_ERA_H
+#define FRAME_ERA_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * The word of a root that is written in `epoch`; whether the era of a word is the present one.
+ * `mount`: io_mount of the file.
+ */
+uint64_t era_word(uint64_t mount, uint32_t epoch);
+bool era_lasts(uint64_t mount, uint64_t word);
+
+/*
+ * A commit takes its epoch before it writes anything, and leaves it when its header is written.
+ * `young`: the root was written before its chunks were synced, so it needs a checkpoint.
+ */
+uint32_t era_enter(void);
+void era_leave(uint32_t epoch, bool young);
+
+/* A sync has failed: what was written up to now may be lost, and no later sync will tell. */
+void era_spoil(void);
+
+/* Words from .. to - 1. */
+struct era_range {
+	uint64_t from, to;
+};
+
+#define ERA_RANGES 64
+
+/* True: the root with this word is durable, by one of the ranges. */
+bool era_is_durable(uint64_t word);
+
+/*
+ * Adds what earlier processes knew of the files of this mount, before any commit: epochs begin
+ * behind those ranges. When there are more than ERA_RANGES the oldest are forgotten.
+ */
+void era_load(uint64_t mount, const struct era_range *r, unsigned n);
+
+/* Copies the ranges, the oldest first, and returns their number. */
+unsigned era_ranges(struct era_range out[static ERA_RANGES]);
+
+/* How many roots need a checkpoint: those written since the last one that succeeded began. */
+uint64_t era_young(void);
+
+/*
+ * A checkpoint: era_end, a sync of the whole file system, and era_synced if it succeeded. era_end
+ * begins a new epoch, and waits until no commit of older ones is under way: -EAGAIN if that takes
+ * longer than `patience` ns. era_synced adds the range of those epochs, as far as they were not
+ * spoiled, in the era of the mount. One thread at a time.
+ */
+NODISCARD int era_end(uint64_t patience);
+void era_synced(uint64_t mount);
+
+/* For tests: get and set what counts as this boot. */
+uint64_t era_boot(void);
+void era_boot_set(uint64_t boot);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * Checkpoints (frame/era.h): some time after files were committed without a sync, and when the
+ * mount ends, the whole backing file system is synced. That makes no promise to anybody; but from
+ * then on it is known that they are durable. So they need no proof after the next boot, which would
+ * read much of each, and damage costs a block of them, where else it would look like what a power
+ * cut leaves.
+ *
+ * What is known is kept in an attribute of the backing directory, which is not shown in the mount:
+ * little-endian u64, the inode number of the directory and the time when it was created (in ns
+ * since 1970, 0: not known), by which a copy of it is told apart, and for each range of words its
+ * first one and the one behind its last.
+ *
+ * There are none where mounts have no numbers (io_mount), nor where syncfs may mean nothing (FUSE,
+ * SMB). Where the directory can have no such attribute nobody gets to know of them.
+ */
+#ifndef FS_CHECKPOINT_H
+#define FS_CHECKPOINT_H
+
+#include "fs/backing/backing.h"
+
+#include <stdatomic.h>
+
+#define CHECKPOINT_ATTRIBUTE "user.cframefs.durable"
+
+struct checkpoint;
+
+/*
+ * Reads what earlier mounts have noted. *c is NULL if there can be no checkpoints, or `read_only`.
+ * `failed`: set when a sync has failed of which era_spoil was not told; there are none after that.
+ * Both are borrowed.
+ */
+NODISCARD int checkpoint_open(struct checkpoint **c, const struct backing *backing, bool read_only,
+			      const atomic_bool *failed);
+
+/*
+ * Starts the thread that makes them. `commit`: seconds between background commits; 0: there are
+ * neither. NULL is fine, here and below.
+ */
+NODISCARD int checkpoint_start(struct checkpoint *c, double commit);
+void checkpoint_stop(struct checkpoint *c);
+
+/* When everything is committed: makes the last one, unless that would take long. */
+void checkpoint_close(struct checkpoint *c);
+
+#endif

@@ -1,0 +1,243 @@
+"""Files that were never synced: when it is known that they are durable nevertheless, and when not.
+A bind mount stands for a disk that comes back; what was damaged meanwhile looks there like what a
+power cut leaves, unless a checkpoint came first."""
+
+import contextlib
+import errno
+import os
+import struct
+import subprocess
+
+import pytest
+
+from libdata import blob
+from libfault import Fault
+from libmount import another_mount, wait_until
+from libposix import error_of
+from libstats import stats
+
+KiB, MiB = 1 << 10, 1 << 20
+OPTIONS = "chunksize=64K,blocksize=64K,level=0,intent=0"
+ATTRIBUTE = "user.cframefs.durable"
+NOT_SYNCED = "the backing file system could not be synced"
+OLD, NEW = blob(1, 300 * KiB, "noise"), blob(2, MiB, "noise")
+AT = 192 * KiB  # the chunk that gets damaged
+
+
+@pytest.fixture(autouse=True)
+def attributes(work, root):
+    if error_of(os.setxattr, work, ATTRIBUTE, b""):
+        pytest.skip("no attributes here")
+
+
+def written(m, name="f"):
+    """OLD, synced, and NEW in its place, which was not."""
+    with open(m.mnt / name, "wb", buffering=0) as f:
+        f.write(OLD)
+        os.fsync(f.fileno())
+    (m.mnt / name).write_bytes(NEW)
+
+
+def damage(stored):
+    at = stored.read_bytes().index(NEW[AT + 1000 : AT + 2000])
+    with open(stored, "r+b") as f:
+        f.seek(at)
+        f.write(bytes(64))
+
+
+def noted(backing):
+    with contextlib.suppress(OSError):
+        return os.getxattr(backing, ATTRIBUTE)
+    return b""
+
+
+def loses_a_chunk(m, name="f"):
+    with open(m.mnt / name, "rb", buffering=0) as f:
+        for at in range(0, MiB, 64 * KiB):
+            if at == AT:
+                assert error_of(os.pread, f.fileno(), 64 * KiB, at) == "EIO"
+            else:
+                assert os.pread(f.fileno(), 64 * KiB, at) == NEW[at : at + 64 * KiB]
+
+
+def goes_back(m, name="f"):
+    assert (m.mnt / name).read_bytes() == OLD
+    m.expect_log("went back to its newest whole state")
+
+
+@contextlib.contextmanager
+def disk_came_back(mount, backing):
+    with another_mount(backing) as again:
+        m = mount("", backing=again).allow("checksum of a chunk", "went back")
+        yield m
+        m.unmount()
+
+
+def test_the_end_of_the_mount_makes_one(mount):
+    m = mount(OPTIONS)
+    written(m)
+    m.unmount()
+    damage(m.stored("f"))
+    with disk_came_back(mount, m.backing) as again:
+        loses_a_chunk(again)
+
+
+def test_one_is_made_some_time_after_a_commit(mount):
+    m = mount(f"{OPTIONS},commit=0.05")
+    written(m)
+    wait_until(lambda: noted(m.backing), 20, "a checkpoint")
+    before = noted(m.backing)
+    (m.mnt / "g").write_bytes(NEW)
+    wait_until(lambda: noted(m.backing) != before, 20, "another one")
+    assert len(noted(m.backing)) == len(before)  # which begins where the first one ends
+    m.kill()
+    damage(m.stored("f"))
+    with disk_came_back(mount, m.backing) as again:
+        loses_a_chunk(again)
+
+
+def test_a_mount_vouches_for_what_it_wrote_itself(mount):
+    """Not for what the one before it left, which was killed."""
+    m = mount(OPTIONS)
+    written(m)
+    assert m.kill() and not noted(m.backing)
+    m.start()
+    written(m, "g")
+    m.unmount()
+    assert noted(m.backing)
+    damage(m.stored("f"))
+    damage(m.stored("g"))
+    with disk_came_back(mount, m.backing) as again:
+        goes_back(again)
+        loses_a_chunk(again, "g")
+
+
+def test_a_mount_does_not_forget_what_others_have_noted(mount):
+    m = mount(OPTIONS)
+    written(m)
+    m.remount()
+    written(m, "g")
+    m.unmount()
+    damage(m.stored("f"))
+    with disk_came_back(mount, m.backing) as again:
+        loses_a_chunk(again)
+
+
+def test_nothing_is_written_in_an_epoch_that_has_ended(mount):
+    """Even if that was later, by some clock."""
+    m = mount(OPTIONS)
+    written(m, "g")
+    m.unmount()
+    value = noted(m.backing)
+    (end,) = struct.unpack("<Q", value[-8:])
+    os.setxattr(m.backing, ATTRIBUTE, value[:-8] + struct.pack("<Q", end + 16 * 3600))
+    m.start()
+    written(m)
+    assert m.kill()
+    damage(m.stored("f"))
+    damage(m.stored("g"))
+    with disk_came_back(mount, m.backing) as again:
+        goes_back(again)
+        loses_a_chunk(again, "g")
+
+
+def test_little_is_read_of_a_file_that_is_known_to_be_there(mount):
+    m = mount(OPTIONS)
+    (m.mnt / "f").write_bytes(NEW)
+    (m.mnt / "g").write_bytes(NEW)
+    m.unmount()
+    with disk_came_back(mount, m.backing) as again:
+        with open(again.mnt / "f", "rb", buffering=0) as f:
+            assert os.pread(f.fileno(), 10, 0) == NEW[:10]
+        assert stats(again)["read"]["disk_bytes"] < MiB / 2
+    os.removexattr(m.backing, ATTRIBUTE)
+    with disk_came_back(mount, m.backing) as again:
+        with open(again.mnt / "g", "rb", buffering=0) as f:
+            assert os.pread(f.fileno(), 10, 0) == NEW[:10]
+        assert stats(again)["read"]["disk_bytes"] > MiB
+
+
+def test_a_copy_of_the_directory_says_nothing(mount, work):
+    """Its files may not be on their disk yet."""
+    m = mount(OPTIONS)
+    written(m)
+    m.unmount()
+    subprocess.run(["cp", "-a", m.backing, work / "copy"], check=True)
+    assert noted(work / "copy") == noted(m.backing) != b""
+    damage(work / "copy" / m.stored("f").name)
+    with disk_came_back(mount, work / "copy") as again:
+        goes_back(again)
+
+
+@pytest.mark.parametrize(
+    "value", [b"", b"x", bytes(15), bytes(16), bytes(40), b"\xff" * 1040, b"\xff" * 4000]
+)
+def test_other_values_say_nothing(mount, value):
+    m = mount(OPTIONS)
+    written(m)
+    m.unmount()
+    os.setxattr(m.backing, ATTRIBUTE, value)
+    damage(m.stored("f"))
+    with disk_came_back(mount, m.backing) as again:
+        goes_back(again)
+
+
+def test_a_sync_that_fails(mount, work):
+    """Nothing is noted. What is written after it is, by the next one."""
+    m = mount(OPTIONS, start=False).allow(NOT_SYNCED)
+    fault = Fault(m, work / "fault")
+    m.start()
+    written(m)
+    fault.set(1, Fault.SYNC, errno.EIO)
+    m.unmount()
+    assert fault.last() == "syncfs" and not noted(m.backing)
+    m.expect_log(NOT_SYNCED)
+    fault.off()
+    damage(m.stored("f"))
+    with disk_came_back(mount, m.backing) as again:
+        goes_back(again)
+
+
+def test_a_sync_that_fails_is_not_made_good_by_the_next(mount, work):
+    m = mount(f"{OPTIONS},commit=0.05", start=False).allow(NOT_SYNCED)
+    fault = Fault(m, work / "fault")
+    m.start()
+    with open(m.mnt / "f", "wb", buffering=0) as f:
+        f.write(OLD)
+        os.fsync(f.fileno())
+    fault.set(1, Fault.SYNC, errno.EIO)
+    (m.mnt / "f").write_bytes(NEW)
+    wait_until(fault.came, 20, "a checkpoint")
+    assert fault.last() == "syncfs"
+    fault.off()
+    wait_until(lambda: noted(m.backing), 20, "another one")
+    before = noted(m.backing)
+    (m.mnt / "g").write_bytes(NEW)
+    wait_until(lambda: noted(m.backing) != before, 20, "one more")
+    m.kill()
+    damage(m.stored("f"))
+    damage(m.stored("g"))
+    with disk_came_back(mount, m.backing) as again:
+        goes_back(again)
+        loses_a_chunk(again, "g")
+
+
+def test_the_attribute_is_not_shown(mount):
+    m = mount(OPTIONS)
+    written(m)
+    m.remount()
+    assert ATTRIBUTE in os.listxattr(m.backing)
+    assert os.listxattr(m.mnt) == []
+    assert error_of(os.setxattr, m.mnt, ATTRIBUTE, b"") == "EPERM"
+
+
+def test_a_mount_that_only_reads_makes_none(mount):
+    m = mount(OPTIONS)
+    written(m)
+    m.unmount()
+    before, changed = noted(m.backing), os.stat(m.backing).st_ctime_ns
+    m.options = "ro"
+    m.start()
+    (m.mnt / "f").read_bytes()
+    m.unmount()
+    assert noted(m.backing) == before and os.stat(m.backing).st_ctime_ns == changed
