@@ -1,6 +1,5 @@
 #include "fs/checkpoint.h"
 
-#include "base/bytes.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -35,6 +34,7 @@
 
 struct checkpoint {
 	const struct backing *backing;
+	int fd; /* of the directory: a failure is told once to each that was opened before it */
 	const atomic_bool *failed;
 	uint64_t mount; /* io_mount of the backing directory */
 	double round;   /* seconds */
@@ -76,9 +76,9 @@ static void read_ranges(const struct backing *b, uint64_t mount)
  * If it cannot be stored, the next mount knows less. It is as durable as other changes of
  * directories, and never before what it tells of.
  */
-static void store_ranges(const struct backing *b)
+static void store_ranges(const struct checkpoint *c)
 {
-	uint8_t value[VALUE_MOST], *p = put_head(b, value);
+	uint8_t value[VALUE_MOST], *p = put_head(c->backing, value);
 	struct era_range range[ERA_RANGES];
 	unsigned n = era_ranges(range);
 
@@ -88,7 +88,7 @@ static void store_ranges(const struct backing *b)
 		put_le64(p, range[i].from);
 		put_le64(p + 8, range[i].to);
 	}
-	if (fsetxattr(b->lock, CHECKPOINT_ATTRIBUTE, value, (size_t)(p - value), 0) < 0)
+	if (fsetxattr(c->fd, CHECKPOINT_ATTRIBUTE, value, (size_t)(p - value), 0) < 0)
 		log_debug("checkpoint: %m");
 }
 
@@ -103,30 +103,32 @@ static uint64_t mount_of(int fd)
 	return mount;
 }
 
-int checkpoint_open(struct checkpoint **out, const struct backing *backing, bool read_only,
-		    const atomic_bool *failed)
+struct checkpoint *checkpoint_open(const struct backing *backing, bool read_only,
+				   const atomic_bool *failed)
 {
-	*out = NULL;
-	if (!backing->numbers_last || backing->lock < 0)
-		return 0;
-	uint64_t mount = mount_of(backing->lock);
+	if (!backing->numbers_last)
+		return NULL;
+	int fd = openat(backing->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return NULL;
+	uint64_t mount = mount_of(fd);
 	read_ranges(backing, mount);
-	if (read_only || !mount)
-		return 0;
-	struct checkpoint *c = mem_zalloc(sizeof *c);
-	if (!c)
-		return -ENOMEM;
-	*c = (struct checkpoint){.backing = backing, .failed = failed, .mount = mount};
+	struct checkpoint *c = mount && !read_only ? mem_zalloc(sizeof *c) : NULL;
+	if (!c) {
+		close(fd);
+		return NULL;
+	}
+	*c = (struct checkpoint){
+		.backing = backing, .fd = fd, .failed = failed, .mount = mount};
 	waker_init(&c->waker);
-	*out = c;
-	return 0;
+	return c;
 }
 
 static void make(struct checkpoint *c)
 {
 	if (atomic_load(c->failed) || era_end(PATIENCE) < 0)
 		return;
-	bool synced = syncfs(c->backing->lock) == 0;
+	bool synced = syncfs(c->fd) == 0;
 	if (!synced) {
 		if (!c->told)
 			log_warn("the backing file system could not be synced: %m");
@@ -136,7 +138,7 @@ static void make(struct checkpoint *c)
 	if (!synced || atomic_load(c->failed))
 		return;
 	era_synced(c->mount);
-	store_ranges(c->backing);
+	store_ranges(c);
 }
 
 static void *checkpoint_main(void *arg)
@@ -205,5 +207,6 @@ void checkpoint_close(struct checkpoint *c)
 	if (era_young() && kernel_dirty() <= LAST_MOST)
 		make(c);
 	waker_deinit(&c->waker);
+	close(c->fd);
 	mem_free(c);
 }

@@ -25,12 +25,11 @@
 struct checkpoint;
 
 /*
- * Reads what earlier mounts have noted. *c is NULL if there can be no checkpoints, or `read_only`.
- * `failed`: set when a sync has failed of which era_spoil was not told; there are none after that.
- * Both are borrowed.
+ * Reads what earlier mounts have noted. NULL: none can be made, or `read_only`. `failed`: set when
+ * a sync has failed of which era_spoil was not told; none are made after that. Borrows both.
  */
-NODISCARD int checkpoint_open(struct checkpoint **c, const struct backing *backing, bool read_only,
-			      const atomic_bool *failed);
+struct checkpoint *checkpoint_open(const struct backing *backing, bool read_only,
+				   const atomic_bool *failed);
 
 /*
  * Starts the thread that makes them. `commit`: seconds between background commits; 0: there are

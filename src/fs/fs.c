@@ -61,7 +61,7 @@ static int open_parts(struct fs *fs)
 	TRY(budget_open(&fs->budget, fs));
 	TRY(spare_open(&fs->spare, min_u64(fs->opt.dirty_max / 4, SPARE_MOST)));
 	TRY(pool_open(&fs->pool, (unsigned)fs->opt.workers));
-	TRY(checkpoint_open(&fs->checkpoint, &fs->backing, fs->opt.read_only, &fs->sync_failed));
+	fs->checkpoint = checkpoint_open(&fs->backing, fs->opt.read_only, &fs->sync_failed);
 	TRY(replay(fs));
 	if (fs->opt.intent && fs->opt.commit > 0 && !fs->opt.read_only)
 		TRY(intent_open(&fs->intent, &fs->backing, fs->opt.intent));
