@@ -223,6 +223,9 @@ NODISCARD int frame_sums_pack(const struct frame *f, const struct index *ix, str
 /* False: those of this index would be too many, and its note has none. */
 bool frame_sums_fit(const struct index *ix);
 
+/* For tests: more checksums than this are too many. */
+void frame_sums_bound(uint32_t most);
+
 /*
  * Copies all bytes of chunk n to that place, piece by piece, and then verifies what is there by the
  * chunk's checksum, so that what was written is what was checked. p->sum: that checksum, or if none

@@ -9,6 +9,13 @@
 
 #define SUM_NONE ENTRY_ZEROS /* what index_resize fills with */
 
+static uint32_t max_sums = ROOT_MAX_SUMS;
+
+void frame_sums_bound(uint32_t most)
+{
+	max_sums = most;
+}
+
 uint64_t frame_sum(const struct frame *f, uint32_t n)
 {
 	if (n >= f->sums.n)
@@ -79,7 +86,7 @@ int frame_sums_load(struct frame *f, const struct root_note *note)
 
 bool frame_sums_fit(const struct index *ix)
 {
-	return ix->n <= ROOT_MAX_SUMS || index_count_stored(ix) <= ROOT_MAX_SUMS;
+	return ix->n <= max_sums || index_count_stored(ix) <= max_sums;
 }
 
 int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out)

@@ -5,15 +5,16 @@
  * opened, which recovers, and must show a state of the story at or after the last one that
  * was acknowledged as durable, whole. Some commits are parts that leave out the end of the file.
  *
- *   frame_crash STORIES STATES SEED [--skip-sync N] [--fail] [--forget] [--large] [--from FRAME]
+ *   frame_crash STORIES STATES SEED [--skip-sync N] [--fail] [--forget] [--large] [--bare]
+ *               [--from FRAME]
  *
  * STATES: disks a crash point. --skip-sync: every N-th sync does nothing, to see that it is
  * noticed. --fail: calls fail now and then, once or several times; a sync that fails may lose what
  * was written since the last one. --forget: of some chunks there is no checksum, as if there had
- * been no memory for it. --large: as if recovery could not verify all chunks of any frame. --from:
- * each story begins with this frame, perhaps another program's, of MAX_SIZE bytes at most. Prints
- * how many stories and states there were, and how many of these recovered; exit code 1 and a line
- * at the first violation.
+ * been no memory for it. --large: as if recovery could not verify all chunks of any frame. --bare:
+ * as if every frame had too many chunks for checksums. --from: each story begins with this frame,
+ * perhaps another program's, of MAX_SIZE bytes at most. Prints how many stories and states there
+ * were, and how many of these recovered; exit code 1 and a line at the first violation.
  */
 #include "base/log.h"
 #include "frame/era.h"
@@ -581,6 +582,8 @@ static int options(char **arg, struct buf *from)
 			disk.forget = true;
 		else if (strcmp(*arg, "--large") == 0)
 			frame_recover_bound(3 * CHUNK);
+		else if (strcmp(*arg, "--bare") == 0)
+			frame_sums_bound(0);
 		else if (strcmp(*arg, "--skip-sync") == 0 && arg[1])
 			disk.skip_every = (unsigned)atoi(*++arg);
 		else if (strcmp(*arg, "--from") == 0 && arg[1])
