@@ -526,6 +526,39 @@ REFUSED = {
 }
 
 
+SHORT = b"frame is shorter than header and trailer"
+OUTSIDE = b"chunk lies outside the chunk area"
+
+
+@pytest.mark.parametrize("frame_len", [0, 22, 96, 97, 97 + 24])
+def test_a_frame_that_ends_in_its_header_or_trailer(work, frame_len):
+    """Damage, not what a power cut leaves: recovery does not look for a root of ours either."""
+    raw = bytearray(marked(200, 100, plain_index(0, 0), CHUNK))
+    assert run(work / "f", raw)[:2] == (0, bytes(range(100)) * 2)
+    raw[16:24] = struct.pack(">Q", frame_len)
+    code, _, err, _ = run(work / "f", raw, "info")
+    assert code == 1 and SHORT in err, err
+    raw[16:24] = struct.pack(">Q", 97 + 25)
+    assert SHORT not in run(work / "f", raw, "info")[2]
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        lambda last: plain_index(0, last),
+        lambda last: plain_index(last, last),
+        lambda last: same_index(2, struct.pack("<Q", last)),
+    ],
+    ids=["unfolded", "folded", "one value"],
+)
+def test_a_place_outside_the_chunk_area(work, index):
+    """It is refused when the frame is opened, not when the chunk is read."""
+    for last in 101, 1 << 40, BIG:
+        code, _, err, _ = run(work / "f", frame(200, 100, index(last), CHUNK), "info")
+        assert code == 1 and OUTSIDE in err, (last, err)
+    assert OUTSIDE not in run(work / "f", frame(200, 100, index(100), CHUNK), "info")[2]
+
+
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused(work, what):
     code, out, err, _ = run(work / "f", REFUSED[what]())
