@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "frame/era.h"
 #include "frame/format/header.h"
-#include "frame/format/msgpack.h"
 #include "frame/format/trailer.h"
 #include "frame/frame_impl.h"
 #include "frame/held.h"
@@ -99,7 +98,7 @@ static int probe_root(struct io *io, const struct frame_info *info)
 		return 0;
 	TRY(io_pread(io, info->frame_len - sizeof end, span_of(end, sizeof end)));
 	struct fingerprint fp = trailer_fingerprint(view_of(end, sizeof end));
-	if (end[0] != MSGPACK_FIXEXT16)
+	if (!trailer_has_fingerprint(view_of(end, sizeof end)))
 		return CORRUPT("no fingerprint", end[0]);
 	if (fp.type != TRAILER_TYPE_64)
 		return 0;
@@ -271,7 +270,7 @@ static int load_marked(struct frame *f)
 	const struct meta_entry *e = meta_find(&f->vlmeta, TRAILER_NOTE);
 	struct root_note note = {0};
 	struct buf plain = {0}, old = {0}; /* the note borrows one of them */
-	if (e && f->trailer.p[f->trailer.n - TRAILER_PRINT] != MSGPACK_FIXEXT16)
+	if (e && !trailer_has_fingerprint(buf_view(&f->trailer)))
 		return CORRUPT("no fingerprint behind a trailer of ours", f->info.frame_len);
 	TRY(check_root(f->io, buf_view(&f->head), &f->info, fp));
 	f->had_note = e;

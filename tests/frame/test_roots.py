@@ -203,6 +203,7 @@ def test_torn_root_is_recovered(work):
         after[:87] + before[87:] + bytes(len(after) - len(before)),
         after[: len(after) - 1],
         after[:-18] + bytes(18),
+        after[:-18] + after[69 : 69 + 18],  # D8 06: a header, or the copy of one, lay there
         after[:-60] + b"x" + after[-59:],
     ):
         path.write_bytes(torn)

@@ -119,6 +119,14 @@ int trailer_append(struct buf *out, const struct meta *m, struct view note)
 	return 0;
 }
 
+bool trailer_has_fingerprint(struct view trailer)
+{
+	assert(trailer.n >= TRAILER_PRINT);
+	const uint8_t *p = trailer.p + trailer.n - TRAILER_PRINT;
+	/* The type counts: D8 06 stands in each header, and so in each note. */
+	return p[0] == MSGPACK_FIXEXT16 && p[1] <= TRAILER_TYPE_MOST;
+}
+
 struct fingerprint trailer_fingerprint(struct view trailer)
 {
 	assert(trailer.n >= TRAILER_PRINT);

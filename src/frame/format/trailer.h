@@ -19,6 +19,7 @@
 
 #define TRAILER_TYPE_NONE 0
 #define TRAILER_TYPE_64 2
+#define TRAILER_TYPE_MOST 3
 
 /* The fingerprint; root.h defines its meaning. */
 struct fingerprint {
@@ -41,7 +42,11 @@ NODISCARD int trailer_append(struct buf *out, const struct meta *m, struct view 
 /* The length of such a trailer with a note of `note` bytes; 0: without one. */
 size_t trailer_length(const struct meta *m, size_t note);
 
-/* The fingerprint of a trailer, of which the last TRAILER_PRINT bytes suffice. */
+/*
+ * The fingerprint of a trailer, of which the last TRAILER_PRINT bytes suffice. False of the first:
+ * it has none, not even one of type 0.
+ */
+bool trailer_has_fingerprint(struct view trailer);
 struct fingerprint trailer_fingerprint(struct view trailer);
 void trailer_set_fingerprint(struct span trailer, struct fingerprint fp);
 
