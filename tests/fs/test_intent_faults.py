@@ -60,6 +60,32 @@ def test_a_chunk_that_is_lost_is_in_the_log(mount):
     assert len(records(m.backing / ASIDE)) == 1
 
 
+def test_a_chunk_that_is_lost_and_not_in_the_log(mount):
+    """That has nothing of its file, so no copy of it is kept, though it is there for another."""
+    m = mount(f"{SLOW},codec=zstd,level=3")
+    fd, _ = made(m)
+    os.close(fd)
+    m.remount()
+    other, kept = made(m, "other", seed=9)
+    patch(other, kept, 5)
+    assert len(records(log_of(m))) == 1
+    with open(m.stored("a"), "r+b") as f:
+        f.seek(os.fstat(f.fileno()).st_size * 3 // 8)
+        f.write(bytes(64))
+    m.allow("a.b2frame: (read|what was written)")
+    fd = os.open(m.mnt / "a", os.O_RDWR)
+    for n in range(64):
+        os.pwrite(fd, blob(n, PAGE, "noise"), n * CHUNK + 8192)
+    error_of(os.ftruncate, fd, (4 << 20) - 1)  # no list of bytes: its fsync commits
+    wait_until(lambda: error_of(os.fsync, fd) is None, 10, "the end of errors")
+    m.expect_log(r"what was written to chunk \d+ is lost")
+    assert not (m.backing / ASIDE).exists()
+    os.close(fd)
+    crash(m, other)
+    m.start()
+    assert (m.mnt / "other").read_bytes() == kept
+
+
 def rewrite_chunks(fd, m):
     """Whole chunks until the frame gets a new root: that of a part, as nothing was synced."""
     before = m.stored("a").read_bytes()[:87]
