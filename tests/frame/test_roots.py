@@ -1,6 +1,7 @@
 """What a root says of itself: fingerprint, checksums, note; recovery; space that is used again."""
 
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -236,6 +237,45 @@ def tear_a_commit(path, data, syncs):
     with Tool() as tool:
         tool.do(f"open {path}")
         check_ours(tool, data)
+
+
+def test_roots_end_where_the_last_ones_did_not(work):
+    """Modulo 32 they end at their numbers, which go on by one, though the clock gives them:
+    also when the file is opened anew."""
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        make(tool, path)
+        first = lengths(path.read_bytes())[2]
+        for n in range(1, 41):
+            if n % 8 == 0:
+                tool.do(f"open {path}")
+            tool.do(f"write {n * 100} {n:02x}")
+            tool.do("commit sync" if n % 5 == 0 else "commit later")
+            assert (lengths(path.read_bytes())[2] - first - n) % 32 == 0, n
+
+
+def test_an_older_root_whose_chunk_was_overwritten(work):
+    """Newer ones were durable, and were damaged since. It is whole but for that chunk, which was
+    old when it was written: it is not shown as if nothing was wrong with it."""
+    path, chunk = work / "f.b2frame", 16384
+    old, ends = blob(1, 4 * chunk, "noise"), []
+    with Tool() as tool:
+        tool.do("pipeline store")
+        tool.do(f"create {path} {chunk}")
+        tool.do(f"write 0 {old.hex()}")
+        tool.do("commit sync")
+        for n in (3, 0, 1):
+            tool.do(f"write {n * chunk} {blob(5 + n, chunk, 'noise').hex()}")
+            tool.do("commit sync")
+            ends.append(lengths(path.read_bytes())[2])
+    raw = bytearray(path.read_bytes())
+    assert old[:64] not in raw and old[chunk : chunk + 64] in raw
+    assert raw[ends[0] - 18 : ends[0] - 16] == b"\xd8\2"
+    for mark in re.finditer(b"\xce....\xd8\x02", bytes(raw), re.DOTALL):
+        raw[mark.end()] ^= mark.end() + 16 != ends[0]
+    path.write_bytes(raw)
+    with Tool() as tool:
+        assert "corrupt" in tool.ask(f"open {path}")
 
 
 def test_a_clock_that_went_back(work):
