@@ -12,8 +12,8 @@ import pytest
 
 from libchunk import Chunk, chunk_sum, is_stored, longest, xxh3
 from libdata import blob
-from libmount import BUILD, CFRAME, SLOWNESS
-from libposix import error_of, read_direct
+from libmount import BUILD, CFRAME, SLOWNESS, wait_until
+from libposix import KEEP_SIZE, PUNCH_HOLE, error_of, fallocate, read_direct
 
 blosc2 = pytest.importorskip("blosc2")
 import libblosc
@@ -306,6 +306,42 @@ def test_damage_is_not_patched_over(mount):
     assert sums.sums[7] == Chunk(raw).sums[7]
     with pytest.raises(AssertionError):
         sums.check()
+
+
+def test_a_write_that_meets_damage_says_how_far_it_got(mount):
+    """Its last page needs damaged bytes behind it; those before it have new bytes by then."""
+    m = mount("pipeline=zstd:3,blocksize=16K,chunksize=256K,commit=0")
+    (m.mnt / "f").write_bytes(blob(7, 256 << 10, "text"))
+    m.unmount()
+    damage(m, 0, block=7)
+    m.start().allow("checksum of a block|is lost")
+    new, start = b"n" * 16484, 6 * 16384
+    (m.mnt / "new").write_bytes(new)
+    source, fd = os.open(m.mnt / "new", os.O_RDONLY), os.open(m.mnt / "f", os.O_RDWR)
+    copy = os.copy_file_range
+    assert copy(source, fd, len(new), offset_src=0, offset_dst=start) == 16384
+    assert os.pread(fd, 16384, start) == new[:16384]
+    assert error_of(copy, source, fd, 100, offset_src=0, offset_dst=start + 16384) == "EIO"
+    os.close(source)
+    assert error_of(os.close, fd) == "EIO"
+
+
+def test_what_a_failed_call_has_zeroed_is_committed(mount):
+    """The second of two chunks cannot be read, for its end to be kept. The first is a hole by
+    then, and does not wait for the file to be closed."""
+    m = mount("pipeline=zstd:3,blocksize=16K,chunksize=256K,commit=1")
+    data = blob(7, 512 << 10, "text")
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    damage(m, 1, block=0)
+    m.start().allow("checksum of a block")
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    assert error_of(fallocate, fd, PUNCH_HOLE | KEEP_SIZE, 0, (256 << 10) + 100) == "EIO"
+    assert os.pread(fd, 256 << 10, 0) == bytes(256 << 10)
+    wait_until(
+        lambda: not any(libblosc.open_frame(m.stored("f")).decompress_chunk(0)), 5, "a commit"
+    )
+    os.close(fd)
 
 
 def test_what_is_appended_to_a_damaged_chunk_is_refused(mount):

@@ -199,7 +199,9 @@ static int new_page(struct dirty_chunk *c, uint32_t i, const struct piece *p, ui
 	return rc;
 }
 
-static int write_pages(struct dirty_chunk *c, const struct piece *p, const uint8_t *src)
+/* *done: the end of what was written, also after a failure. */
+static int write_pages(struct dirty_chunk *c, const struct piece *p, const uint8_t *src,
+		       uint32_t *done)
 {
 	uint32_t len = frame_chunk_span(c->file->frame, c->n).len;
 
@@ -214,7 +216,7 @@ static int write_pages(struct dirty_chunk *c, const struct piece *p, const uint8
 			memcpy(to, src + (at - p->lo), part.hi - at);
 		else
 			memset(to, 0, part.hi - at);
-		at = part.hi;
+		*done = at = part.hi;
 	}
 	return 0;
 }
@@ -295,27 +297,31 @@ static void drop_empty(struct file *f, struct dirty_chunk *c)
 		dirty_drop(f, c);
 }
 
-int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct buf *own,
+int dirty_write(struct file *f, struct piece *p, const uint8_t *src, struct buf *own,
 		struct dirty_chunk **out)
 {
-	struct dirty_chunk *c = find_dirty(&f->dirty, p.chunk);
-	uint32_t len = frame_chunk_span(f->frame, p.chunk).len;
+	struct dirty_chunk *c = find_dirty(&f->dirty, p->chunk);
+	uint32_t len = frame_chunk_span(f->frame, p->chunk).len;
+	struct piece want = *p;
 	int rc;
 
 	assert(!own || own->p == src);
+	p->hi = p->lo; /* so far */
 	if (!c)
-		TRY(new_chunk(f, p.chunk, &c));
-	bool all = p.lo == 0 && p.hi == len;
-	if (c->whole || all || wants_whole(f, c, &p)) {
+		TRY(new_chunk(f, want.chunk, &c));
+	bool all = want.lo == 0 && want.hi == len;
+	if (c->whole || all || wants_whole(f, c, &want)) {
 		rc = c->pages.n && !all ? make_whole(f, c) : 0;
 		if (rc >= 0)
-			rc = write_whole(c, &p, src, own);
+			rc = write_whole(c, &want, src, own);
 		if (rc >= 0 && !c->whole) {
 			pages_drop(&c->pages, 0);
 			c->whole = true;
 		}
+		if (rc >= 0)
+			p->hi = want.hi;
 	} else {
-		rc = write_pages(c, &p, src);
+		rc = write_pages(c, &want, src, &p->hi);
 	}
 	charge(c);
 	if (rc < 0)

@@ -69,12 +69,14 @@ struct dirty_chunk *dirty_find_flushing(const struct dirty *d, uint32_t n);
 NODISCARD int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst);
 
 /*
- * Writes a piece to the DIRTY copy of its chunk: the bytes at `src`, or zeros if that is NULL.
+ * Writes a piece to the DIRTY copy of its chunk: the bytes at `src`, or zeros if that is NULL. A
+ * failure may come behind the first pages: then p->hi becomes the end of what was written.
+ *
  * `own` is NULL, or the buffer that begins with `src`: if both it and the piece are as large as the
  * chunk, its memory becomes the chunk's without a copy, and *own is left empty. *out, here and
  * below: the DIRTY copy; not to be used after a failure.
  */
-NODISCARD int dirty_write(struct file *f, struct piece p, const uint8_t *src, struct buf *own,
+NODISCARD int dirty_write(struct file *f, struct piece *p, const uint8_t *src, struct buf *own,
 			  struct dirty_chunk **out);
 
 /*

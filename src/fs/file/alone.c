@@ -32,10 +32,11 @@ static int enter(struct file *f)
 	return file_check_change(f);
 }
 
-static int leave(struct file *f, int rc)
+/* `changed`: something was, also if the rest has failed. */
+static int leave(struct file *f, int rc, bool changed)
 {
 	pthread_rwlock_unlock(&f->lock);
-	if (rc >= 0)
+	if (changed)
 		file_note_change(f, FILE_CLOCK_NOW);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
@@ -63,7 +64,7 @@ int file_truncate(struct file *f, uint64_t size)
 		rc = resize(f, size);
 	if (rc >= 0)
 		arrivals_release(&f->arrivals, size, UINT64_MAX);
-	rc = leave(f, rc);
+	rc = leave(f, rc, rc >= 0);
 	if (entered)
 		budget_leave(f->fs->budget, most);
 	return rc;
@@ -82,12 +83,13 @@ int file_extend(struct file *f, uint64_t size)
 	int rc = enter(f);
 	if (rc >= 0)
 		rc = extend(f, size);
-	rc = leave(f, rc);
+	rc = leave(f, rc, rc >= 0);
 	budget_leave(f->fs->budget, most);
 	return rc;
 }
 
-static int zero_piece(struct file *f, const struct piece *p)
+/* After a failure p->hi is the end of what was zeroed. */
+static int zero_piece(struct file *f, struct piece *p)
 {
 	struct dirty_chunk *c = dirty_find(&f->dirty, p->chunk);
 
@@ -99,21 +101,25 @@ static int zero_piece(struct file *f, const struct piece *p)
 	}
 	if (!c && frame_is_hole(f->frame, p->chunk))
 		return 0;
-	TRY(file_check_memory(f));
-	return dirty_write(f, *p, NULL, NULL, &c);
+	return dirty_write(f, p, NULL, NULL, &c);
 }
 
-static int zero(struct file *f, uint64_t at, uint64_t len)
+/* *any: something was zeroed, perhaps before a failure. */
+static int zero(struct file *f, uint64_t at, uint64_t len, bool *any)
 {
 	uint64_t size = frame_size(f->frame);
 	struct piece p;
 
 	if (at >= size)
 		return 0;
+	TRY(file_check_memory(f));
 	len = min_u64(len, size - at);
 	struct range r = range_of(at, len, f->chunk_size);
-	while (range_next(&r, &p))
-		TRY(zero_piece(f, &p));
+	while (range_next(&r, &p)) {
+		int rc = zero_piece(f, &p);
+		*any |= p.hi > p.lo;
+		TRY(rc);
+	}
 	arrivals_release(&f->arrivals, at, at + len);
 	return 0;
 }
@@ -122,11 +128,13 @@ int file_zero(struct file *f, uint64_t at, uint64_t len)
 {
 	uint64_t most = 2 * (uint64_t)f->chunk_size; /* for those at both ends of the range */
 
+	bool any = false;
+
 	TRY(file_enter_budget(f, most, 0));
 	int rc = enter(f);
 	if (rc >= 0)
-		rc = zero(f, at, len);
-	rc = leave(f, rc);
+		rc = zero(f, at, len, &any);
+	rc = leave(f, rc, rc >= 0 || any);
 	budget_leave(f->fs->budget, most);
 	return rc;
 }

@@ -113,11 +113,12 @@ int file_resize_locked(struct file *f, uint64_t size)
 	return 0;
 }
 
-static int write_piece(struct file *f, const struct piece *p, const uint8_t *src, struct buf *own)
+/* After a failure p->hi is the end of what was written. */
+static int write_piece(struct file *f, struct piece *p, const uint8_t *src, struct buf *own)
 {
 	struct dirty_chunk *c;
 
-	TRY(dirty_write(f, *p, src, own, &c));
+	TRY(dirty_write(f, p, src, own, &c));
 	c->written += p->hi - p->lo;
 	flush_if_full(f, c);
 	return 0;
@@ -163,8 +164,7 @@ static ssize_t write_locked(struct file *f, const struct file_data *d, int *why)
 	while (rc >= 0 && range_next(&r, &p)) {
 		struct buf *own = p.hi - p.lo == n ? d->own : NULL;
 		rc = write_piece(f, &p, d->bytes.p + done, own);
-		if (rc >= 0)
-			done += p.hi - p.lo;
+		done += p.hi - p.lo;
 	}
 	if (rc < 0 && end > old)
 		file_shrink_back(f, done ? max_u64(old, d->at + done) : old);
