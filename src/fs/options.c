@@ -4,7 +4,6 @@
 #include "base/log.h"
 
 #include <getopt.h>
-#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>

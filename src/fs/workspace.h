@@ -13,8 +13,6 @@
 #include "codec/scratch.h"
 #include "fs/file/reply.h"
 
-#include <stdbool.h>
-
 struct workspace {
 	struct scratch *scratch;
 	struct parallel *parallel; /* NULL before workspace_parallel                         */

@@ -7,8 +7,9 @@
  *   user.cframefs.shape      [37, 53]               user.cframefs.dtype       <f8     (arrays)
  *
  * They can be asked for by name but are not listed, so that a copy of a file with all its
- * attributes does not try to set them. Four of them can be set (wish.h): then they are attributes
- * like any other, listed too, and have the value that was set.
+ * attributes does not try to set them. Pipeline, chunksize and blocksize can be set, and so can
+ * user.cframefs.tune (wish.h): then they are attributes like any other, listed too, and have the
+ * value that was set.
  */
 #ifndef FS_XATTR_H
 #define FS_XATTR_H

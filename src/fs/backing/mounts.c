@@ -22,10 +22,13 @@ static void unescape(char *s)
 {
 	char *to = s;
 
-	while (*s) {
-		bool escaped = *s == '\\' && strlen(s) > 3;
-		*to++ = escaped ? (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0')) : *s;
-		s += escaped ? 4 : 1;
+	for (; *s; s++) {
+		if (*s != '\\' || strlen(s) < 4) {
+			*to++ = *s;
+			continue;
+		}
+		*to++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+		s += 3;
 	}
 	*to = 0;
 }

@@ -33,8 +33,9 @@ void flush_if_full(struct file *f, struct dirty_chunk *c);
 #define FLUSH_ALL UINT_MAX
 
 /*
- * Hands the next turn of DIRTY chunks to the workers, at most `most` of them. Returns how many are
- * FLUSHING then. Takes the file's lock.
+ * Hands the next turn of DIRTY chunks to the workers, at most `most` of them; and those without
+ * which there is no commit (must_store), however many. Returns how many are FLUSHING then. Takes
+ * the file's lock.
  */
 unsigned flush_submit_turn(struct file *f, unsigned most);
 

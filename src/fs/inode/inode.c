@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <limits.h>
-#include <stdio.h>
 #include <unistd.h>
 
 bool table_is_of(const struct inode *n, const struct stat *st)
@@ -106,11 +105,13 @@ int inodes_open(struct inodes **out, struct backing *b, unsigned long limit)
 	struct stat st;
 
 	int rc = t && root ? stat_fd(b->root, &st) : -ENOMEM;
-	int fd = rc < 0 ? rc : fcntl(b->root, F_DUPFD_CLOEXEC, 3);
-	if (fd < 0) {
+	int fd = rc < 0 ? -1 : fcntl(b->root, F_DUPFD_CLOEXEC, 3);
+	if (rc >= 0 && fd < 0)
+		rc = -errno;
+	if (rc < 0) {
 		mem_free(t);
 		mem_free(root);
-		return rc < 0 ? rc : -errno;
+		return rc;
 	}
 	pthread_mutex_init(&t->lock, NULL);
 	pthread_mutex_init(&root->lock, NULL);

@@ -1,11 +1,11 @@
 /*
  * The inodes that the kernel knows or that are open: lookup counts, names, descriptors, times.
  *
- * An inode lives while the kernel holds lookups of it, or a child or an open file refers to it.
- * Only inode_put frees it, and decides that under the table lock. Descriptors are a cache, since
- * their number is limited and that of inodes is not: inode_pin opens one by name if there is none,
- * and checks that it is still the same file; the least recently used ones are closed. While a frame
- * is open, its descriptor belongs to the inode and stays.
+ * An inode lives while the kernel holds lookups of it, or a child or an open file refers to it. Who
+ * drops the last of these references frees it, and decides that under the table lock. Descriptors
+ * are a cache, since their number is limited and that of inodes is not: inode_pin opens one by name
+ * if there is none, and checks that it is still the same file; the least recently used ones are
+ * closed. While a frame is open, its descriptor belongs to the inode and stays.
  */
 #ifndef FS_INODE_INODE_H
 #define FS_INODE_INODE_H

@@ -5,7 +5,6 @@
 #include "fs/file/kept.h"
 #include "fs/file/loss.h"
 #include "fs/file/open.h"
-#include "fs/file/read.h"
 #include "fs/file/write.h"
 #include "fs/ops/preload.h"
 #include "fs/ops/push.h"

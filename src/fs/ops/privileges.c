@@ -21,7 +21,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static bool is_among(gid_t gid, const gid_t *list, int n)
 {

@@ -12,7 +12,6 @@
 #include "fs/xattr.h"
 
 #include <sys/xattr.h>
-#include <unistd.h>
 
 /*
  * Pins the inode, until inode_unpin. With an O_PATH descriptor extended attributes are reached by
