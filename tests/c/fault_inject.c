@@ -25,6 +25,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 /*
@@ -54,6 +55,7 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG };
 #define CALL_STAT 4096u /* fstatat; before glibc 2.33 no function */
 /* no call: a process takes its time before it asks to be told of its parent's end */
 #define LATE_GUARD 8192u
+#define CALL_XATTR 16384u /* setxattr */
 
 /* In step with tests/lib/libfault.py. */
 struct control {
@@ -334,6 +336,11 @@ int unlinkat(int dir, const char *name, int flags)
 int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
 {
 	return hit(CALL_NAME, "renameat2") ? fail() : REAL(renameat2)(a, from, b, to, flags);
+}
+
+int setxattr(const char *path, const char *name, const void *value, size_t n, int flags)
+{
+	return hit(CALL_XATTR, "setxattr") ? fail() : REAL(setxattr)(path, name, value, n, flags);
 }
 
 int mkdirat(int dir, const char *name, mode_t mode)

@@ -98,6 +98,20 @@ def test_set_id_bits_set_before_the_flush_stay(mount, root, tool):
         assert modes(f"f{number}") == [last, last], number
 
 
+def test_capabilities_that_cannot_be_set_again_are_told(mount, root, work):
+    """The disk has no room for them by then: they are gone, for everybody, and the log says so."""
+    m = mount("commit=0", start=False)
+    fault = Fault(m, work / "fault")
+    m.start().allow("capabilities")
+    fd = set_with_data_in_flight(m, "f")
+    fault.set(1, Fault.XATTR)
+    os.fsync(fd)
+    assert fault.came()
+    m.expect_log("f.b2frame: lost its file capabilities: No space left")
+    assert capabilities(fd) == capabilities(m.stored("f")) == "ENODATA"
+    os.close(fd)
+
+
 def test_changes_after_capabilities_that_the_daemon_took(mount, root):
     """The kernel removes what it was told is there: that the backing file has
     none by then is nobody's failure."""

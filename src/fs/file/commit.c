@@ -1,5 +1,6 @@
 #include "fs/file/commit.h"
 
+#include "base/log.h"
 #include "fs/dirty/flush.h"
 #include "fs/file/log.h"
 #include "fs/file/share.h"
@@ -7,6 +8,7 @@
 #include "fs/inode/times.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <unistd.h>
 
 /* Bytes moved in one step, during which nobody else can use the file. */
@@ -39,11 +41,23 @@ int file_sync_inode(struct file *f)
 	return rc;
 }
 
+static void tell_caps_lost(struct file *f, int rc)
+{
+	char name[NAME_MAX + 1], text[160];
+
+	inode_log_name(f->fs->inodes, f->inode, name);
+	log_err("%s: lost its file capabilities: %s", name, err_text(rc, text, sizeof text));
+}
+
 int file_put_caps_back(struct file *f, enum durability how)
 {
 	int rc = caps_put_back(f->inode, f->fd);
-	if (how != COMMIT_PART) /* after that one, workers go on writing to the file */
-		caps_forget(f->inode);
+
+	if (how == COMMIT_PART) /* workers go on writing to the file: they are put back again */
+		return 0;
+	caps_forget(f->inode);
+	if (rc < 0)
+		tell_caps_lost(f, rc);
 	return rc <= 0 || how != COMMIT_SYNC ? 0 : file_sync_inode(f);
 }
 

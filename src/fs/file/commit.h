@@ -44,7 +44,7 @@ NODISCARD int file_sync_inode(struct file *f);
 /*
  * Restores the capabilities that writes to the backing file have removed. To be called after those
  * writes; `how` says whether they have to be durable: the sync of the commit came too early for
- * that.
+ * that. If they cannot be set they are gone, and the log says so.
  */
 NODISCARD int file_put_caps_back(struct file *f, enum durability how);
 
