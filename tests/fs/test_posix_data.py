@@ -195,6 +195,25 @@ def test_fallocate_errors(fs, fd):
     os.close(readonly)
 
 
+def test_what_is_past_the_longest_file_changes_nothing(mount):
+    """A file has at most 2^24 chunks. One that is empty has the size of chunks that is asked for
+    now, not that of the day on which it was made."""
+    m = mount("chunksize=4K")
+    (m.mnt / "f").write_bytes(b"0123456789")
+    (m.mnt / "empty").touch()
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    assert error_of(fallocate, fd, ZERO_RANGE, 5, 4096 << 24) == "EFBIG"
+    os.close(fd)
+    assert read_direct(m.mnt / "f", 100) == b"0123456789"
+    m.remount("chunksize=64K")
+    fd = os.open(m.mnt / "empty", os.O_RDWR)
+    assert os.pwrite(fd, b"far", 8192 << 24) == 3
+    os.fsync(fd)
+    os.close(fd)
+    direct = os.O_RDWR | os.O_DIRECT
+    assert error_of(write_at, m.mnt / "f", 8192 << 24, b"far", direct) == "EFBIG"
+
+
 def extents(fd):
     """[(start, end)] of data, as SEEK_DATA and SEEK_HOLE tell it."""
     found, at, size = [], 0, os.fstat(fd).st_size

@@ -130,14 +130,25 @@ void file_shrink_back(struct file *f, uint64_t size)
 		arrivals_lack(&f->arrivals, size, frame_size(f->frame));
 }
 
-static bool reaches(const struct file *f, uint64_t at, size_t n)
+/* An empty file is about to get the chunk size that is asked for now (file_adopt_pipeline). */
+static uint64_t max_size(const struct file *f)
+{
+	uint64_t most = frame_max_size(f->frame);
+
+	if (frame_size(f->frame) > 0)
+		return most;
+	struct settings s = file_settings(f);
+	return most / f->chunk_size * s.chunksize;
+}
+
+static bool reaches(const struct file *f, uint64_t at, uint64_t n)
 {
 	uint64_t end;
 
-	return !add_overflows(at, n, &end) && end <= frame_max_size(f->frame);
+	return !add_overflows(at, n, &end) && end <= max_size(f);
 }
 
-bool file_can_reach(struct file *f, uint64_t at, size_t n)
+bool file_can_reach(struct file *f, uint64_t at, uint64_t n)
 {
 	pthread_rwlock_rdlock(&f->lock);
 	bool can = reaches(f, at, n);

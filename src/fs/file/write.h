@@ -25,7 +25,7 @@ struct file_data {
 };
 
 /* False: a write of n bytes at that offset fails with -EFBIG. */
-bool file_can_reach(struct file *f, uint64_t at, size_t n);
+bool file_can_reach(struct file *f, uint64_t at, uint64_t n);
 
 /* Returns the number of bytes written: all, or those before a failure. */
 NODISCARD ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock);

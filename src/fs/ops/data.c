@@ -224,10 +224,14 @@ static int judge_fallocate(int mode, uint64_t off, uint64_t len)
 
 static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
 {
+	bool keeps = mode & FALLOC_FL_KEEP_SIZE;
+
+	if (!keeps && !file_can_reach(f, off, len))
+		return -EFBIG; /* before anything is zeroed */
 	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
 		TRY(file_zero(f, off, len));
 	/* No space is reserved: nobody knows the compressed size. Only the length is kept. */
-	return mode & FALLOC_FL_KEEP_SIZE ? 0 : file_extend(f, off + len);
+	return keeps ? 0 : file_extend(f, off + len);
 }
 
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
