@@ -88,10 +88,13 @@ static int read_term(const char **text, struct term *t)
 	*t = (struct term){.name = view_of(*text, n)};
 	*text += n;
 	if (**text == ':') {
+		const char *from = *text + 1;
 		char *end;
+		if (!strchr("-0123456789", *from)) /* strtol takes a space and a plus, too */
+			return -EINVAL;
 		t->has_number = true;
-		t->number = strtol(*text + 1, &end, 10);
-		if (end == *text + 1 || t->number < INT8_MIN || t->number > (long)TYPESIZE_MAX)
+		t->number = strtol(from, &end, 10);
+		if (end == from || t->number < INT8_MIN || t->number > (long)TYPESIZE_MAX)
 			return -EINVAL;
 		*text = end;
 	}
@@ -155,10 +158,14 @@ static int take_codec(struct pipeline *p, const struct term *t, char *why, size_
 	return 0;
 }
 
+/* 0: none of the terms so far has named one. */
 static int take_typesize(struct pipeline *p, long number, char *why, size_t room)
 {
 	if (number < 1)
 		return refuse(why, room, "typesize %ld is out of range", number);
+	if (p->typesize && p->typesize != (uint32_t)number)
+		return refuse(why, room, "typesize %u, and %ld: all filters have the same",
+			      p->typesize, number);
 	p->typesize = (uint32_t)number;
 	return 0;
 }
@@ -199,6 +206,7 @@ int pipeline_parse(struct pipeline *p, const char *text, char *why, size_t room)
 	unsigned n = 0;
 	memset(q.filter, 0, sizeof q.filter);
 	memset(q.meta, 0, sizeof q.meta);
+	q.typesize = 0;
 	for (const char *at = text;; at++) {
 		if (read_term(&at, &t) < 0)
 			return refuse(why, room, "\"%.60s\": expected NAME[:NUMBER][+...]", text);
@@ -209,6 +217,8 @@ int pipeline_parse(struct pipeline *p, const char *text, char *why, size_t room)
 	}
 	TRY(take_codec(&q, &t, why, room));
 	slots_align(&q, n);
+	if (!q.typesize)
+		q.typesize = p->typesize;
 	TRY(pipeline_check(&q, why, room));
 	*p = q;
 	return 0;

@@ -45,7 +45,8 @@ NODISCARD int pipeline_check(const struct pipeline *p, char *why, size_t room);
 
 /*
  * Sets codec, level, filters and typesize of *p to what `text` names, and checks the result as
- * pipeline_check does.
+ * pipeline_check does. One filter names the typesize, or all that do name the same; if none does,
+ * it stays.
  */
 NODISCARD int pipeline_parse(struct pipeline *p, const char *text, char *why, size_t room);
 

@@ -20,6 +20,7 @@ from libcodec import EINVAL, Refused
         ("delta:8+shuffle+blosclz:5", "delta:8+shuffle+blosclz:5"),
         ("shuffle:300+zstd:1", "shuffle:300+zstd:1"),
         ("zstd:0", "store"),
+        ("delta:8+shuffle:8+lz4:5", "delta:8+shuffle+lz4:5"),
     ],
 )
 def test_text_has_a_normal_form(codec_tool, text, normal):
@@ -52,6 +53,10 @@ def test_text_has_a_normal_form(codec_tool, text, normal):
         "shuffle:4+shuffle:4+shuffle:4+delta+shuffle:4+zstd",
         "bytedelta-old+zstd",
         "+".join(["shuffle:4"] * 7 + ["zstd"]),
+        "shuffle:4+bitshuffle:8+zstd",
+        "shuffle:4+none:2+zstd",
+        "shuffle:+4+zstd",
+        "shuffle: 4+zstd",
         "zstd:1:2",
         "zstd 1",
     ],
