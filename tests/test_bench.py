@@ -353,6 +353,8 @@ def test_every_row_is_explained():
         (["read", "--json", "{work}/absent/r.json"], "r.json: cannot be written"),
         (["ratio", "--readme", "{work}"], "cannot be written"),
         (["ratio", "--cframe", "/absent"], "absent"),
+        (["commit", "--cframefs", "/absent"], "/absent: no such program"),
+        (["commit", "--cframefs", "{work}/data/a-text"], "sparse_frame of the build directory"),
         (["write", "--data", "{work}/data", "--source-tar", "{work}/data/a-text"], "no tar"),
     ],
 )
@@ -368,6 +370,14 @@ def test_what_is_wrong_is_one_line(work, data, args, word):
     assert got.returncode == 1 and got.stderr.startswith("bench: ") and word in got.stderr
     assert len(got.stderr.splitlines()) == 1
     assert not any(is_mounted(p) for p in Path(work).glob("cframefs-bench-*"))
+
+
+@pytest.mark.parametrize(
+    "args", [["read", "--rounds", "0"], ["ratio", "--rounds", "-1"], ["commit", "--count", "x"]]
+)
+def test_numbers_are_checked_before_anything_is_measured(args):
+    got = subprocess.run([sys.executable, str(BENCH), *args], capture_output=True, text=True)
+    assert got.returncode == 2 and f"argument {args[1]}: invalid" in got.stderr
 
 
 def test_the_helper_makes_a_frame_with_that_many_chunks(work):

@@ -16,8 +16,8 @@ import os
 import random
 import statistics
 import time
-from pathlib import Path
 
+import bench_read
 import host
 import report
 from systems import Cframefs
@@ -67,10 +67,9 @@ def measure(system, chunks, count, pause):
 
 
 def bench(args, stack):
+    tool = bench_read.sparse_tool(args)
     room = host.workroom(stack)
-    binary = Path(args.cframefs).resolve()
-    tool = binary.parent.parent.parent / "tools" / "bench" / "sparse_frame"
-    system = Cframefs("cframefs", room, stack, binary, "")
+    system = Cframefs("cframefs", room, stack, args.cframefs, "")
     system.move_to_device()
     system.fresh()
     rows = []
@@ -91,7 +90,7 @@ def bench(args, stack):
                         **measure(system, chunks, args.count, 0.05 if alone else 0),
                     }
                 )
-    return {"bench": "commit", "machine": host.describe(binary), "rows": rows}
+    return {"bench": "commit", "machine": host.describe(args.cframefs), "rows": rows}
 
 
 def show(result):
@@ -113,14 +112,11 @@ def main(command, argv):
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    p.add_argument("--json", metavar="FILE")
+    p.add_argument("--json", metavar="FILE", help="write every sample and versions to FILE")
     p.add_argument("--count", type=host.positive, default=40, help="fsyncs of each figure (40)")
-    p.add_argument(
-        "--cframefs",
-        metavar="PATH",
-        default=Path(__file__).resolve().parents[2] / "build/src/fs/cframefs",
-    )
+    p.add_argument("--cframefs", metavar="PATH", help="the daemon (build/src/fs/cframefs)")
     args = p.parse_args(argv)
+    args.cframefs = host.need(host.program(args.cframefs, "src/fs/cframefs"), "cframefs")
     host.check_outputs(args.json)
     with contextlib.ExitStack() as stack:
         result = bench(args, stack)

@@ -53,7 +53,10 @@ def arguments(command, argv):
         "--data", metavar="DIR", help="the files of this directory, instead of the classes"
     )
     p.add_argument(
-        "--rounds", type=int, default=3, help="samples of the speed of writing; 0: sizes only (3)"
+        "--rounds",
+        type=host.natural,
+        default=3,
+        help="samples of the speed of writing; 0: sizes only (3)",
     )
     p.add_argument(
         "--keep-caches", action="store_true", help="do not drop the machine's caches: for tests"
@@ -221,9 +224,7 @@ def write_speed(args, stack, room, laid, rows):
 
 
 def bench(args, stack):
-    cframe = host.program(args.cframe, "tools/cframe/cframe")
-    if not cframe:
-        raise BenchError("cframe is not built (or say --cframe PATH)")
+    cframe = host.need(host.program(args.cframe, "tools/cframe/cframe"), "cframe")
     args.cframefs = host.program(args.cframefs, "src/fs/cframefs")
     skipped = {}
     host.keep_caches = args.keep_caches

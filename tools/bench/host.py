@@ -55,10 +55,25 @@ def program(given, built):
     return path if path.exists() else None
 
 
+def need(path, name):
+    """The same, where the bench is nothing without it."""
+    if not path:
+        raise BenchError(f"{name} is not built (or say --{name} PATH)")
+    return path
+
+
 def positive(text):
     """A type of argparse: a number above 0."""
     number = int(text)
     if number < 1:
+        raise ValueError
+    return number
+
+
+def natural(text):
+    """The same: 0 or more."""
+    number = int(text)
+    if number < 0:
         raise ValueError
     return number
 
