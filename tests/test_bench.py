@@ -58,34 +58,39 @@ def systems(*peers):
     return ",".join(["cframefs-zstd", *(p for p in peers if shutil.which(tools[p.split("-")[0]]))])
 
 
-def bench(work, command, *args, **env):
-    """Runs it; its JSON. Nothing may be left mounted."""
+def start(work, command, *args, stdout=subprocess.PIPE, **env):
+    """Runs it to its end, with a file for its JSON."""
     if not shutil.which("cc"):
         skip_or_fail("no C compiler")
-    out = work / f"{command}.json"
-    got = subprocess.run(
+    return subprocess.run(
         [
             sys.executable,
             str(BENCH),
             command,
             *map(str, args),
             "--json",
-            str(out),
+            str(work / f"{command}.json"),
             "--keep-caches",
             "--rounds",
             "1",
             "--cframefs",
             str(DAEMON),
         ],
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         timeout=350,
         cwd=work,
         env={**os.environ, "TMPDIR": str(work), **env},
     )
+
+
+def bench(work, command, *args, **env):
+    """Runs it; its JSON. Nothing may be left mounted."""
+    got = start(work, command, *args, **env)
     assert got.returncode == 0, got.stdout[-2000:] + got.stderr[-2000:]
     assert not list(work.glob("cframefs-bench-*")), "its room is gone"
-    return json.loads(out.read_text()), got.stdout
+    return json.loads((work / f"{command}.json").read_text()), got.stdout
 
 
 def assert_measured(row, name):
@@ -188,6 +193,15 @@ def test_the_room_may_be_anywhere(work, data):
     result, _ = bench(work, "read", *args, TMPDIR=str(work / "link"))
     assert_measured(result["rows"]["sequential"], "sequential")
     assert not list((work / "a b").iterdir())
+
+
+def test_the_figures_are_kept_where_the_table_cannot_be_printed(work, data):
+    """A terminal that was closed meanwhile, or a pipe to `head`."""
+    args = ["--data", data, "--systems", "cframefs-zstd", "--only", "sequential"]
+    with open("/dev/full", "w") as full:
+        got = start(work, "read", *args, stdout=full, PYTHONUNBUFFERED="1")
+    assert got.returncode == 1 and "No space left" in got.stderr
+    assert_measured(json.loads((work / "read.json").read_text())["rows"]["sequential"], "read")
 
 
 def test_two_may_fetch_a_package_at_once(work, bench_modules, monkeypatch):

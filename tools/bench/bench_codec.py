@@ -195,63 +195,63 @@ def summarise(cells):
     return said
 
 
+def versions(program, library, include):
+    found = ask_cells(program, library, "versions")[0]
+    said = (include / "blosc2.h").read_text().split("BLOSC2_VERSION_STRING")[-1].split('"')
+    found["reference"]["c-blosc2"] = said[1] if len(said) > 1 else ""
+    return found
+
+
+def summary(result):
+    said = {"one thread": summarise(result["cells"])}
+    if result["two threads"]:
+        said["two threads"] = summarise(result["two threads"])
+    said["kernels"] = {
+        "geometric mean": geomean(k["ours"] / k["reference"] for k in result["kernels"]),
+        "target": KERNELS,
+    }
+    return said
+
+
 def measure(args, room):
     library, include = find_reference(args.reference)
     program = build_cells(Path(args.build).resolve(), include, room)
     count, rounds, typesizes = (1, 3, (4,)) if args.quick else (args.chunks, args.rounds, TYPESIZES)
-    if args.cells:
-        os.environ["CELLS"] = args.cells
     cpu = max(os.sched_getaffinity(0))
+    names = args.sets.split(",")
+
+    def cells(name, threads, bare, sizes, cpu=None):
+        """Rows of a set."""
+        plan = (room / name, CHUNK, rounds, threads, int(bare), *sizes)
+        rows = ask_cells(program, library, "cells", *plan, cpu=cpu)
+        return [add_ratios({"set": name, **row}) for row in merge(rows, count)]
+
     result = {
-        "command": "codec",
-        "versions": ask_cells(program, library, "versions")[0],
+        "bench": "codec",
+        "versions": versions(program, library, include),
         "cells": [],
         "two threads": [],
+        "kernels": [],
+        "range": [],
     }
-    header = (include / "blosc2.h").read_text()
-    result["versions"]["reference"]["c-blosc2"] = (
-        header.split("BLOSC2_VERSION_STRING")[-1].split('"')[1] if '"' in header else ""
-    )
-    result["kernels"], result["range"] = [], []
-    if not args.cells:
+    if args.cells:
+        os.environ["CELLS"] = args.cells
+    else:
         result["kernels"] = ask_cells(program, library, "kernels", rounds, cpu=cpu)
-    for name in args.sets.split(","):
+    for name in names:
         print(f"codec: {name}", file=sys.stderr, flush=True)
         (room / name).write_bytes(samples(SETS[name](), count))
-        for threads, kind in ((1, "cells"), (2, "two threads")):
-            if threads > 1 and (args.single or len(os.sched_getaffinity(0)) < 2):
-                continue
-            sizes = typesizes if threads == 1 else (4,)
-            rows = ask_cells(
-                program,
-                library,
-                "cells",
-                room / name,
-                CHUNK,
-                rounds,
-                threads,
-                int(threads == 1 and not args.no_bare),
-                *sizes,
-                cpu=cpu if threads == 1 else None,
-            )
-            result[kind] += [add_ratios({"set": name, **row}) for row in merge(rows, count)]
+        result["cells"] += cells(name, 1, not args.no_bare, typesizes, cpu)
+        if not args.single and len(os.sched_getaffinity(0)) > 1:
+            result["two threads"] += cells(name, 2, False, (4,))
     if not args.cells:
-        result["range"] = ask_cells(
-            program, library, "range", room / args.sets.split(",")[0], rounds, cpu=cpu
-        )
+        result["range"] = ask_cells(program, library, "range", room / names[0], rounds, cpu=cpu)
     if not result["cells"]:
         sizes = ", ".join(map(str, typesizes))
         raise BenchError(
             f"no such cell: {args.cells} (names are as 'shuffle:4 lz4:5', with typesizes {sizes})"
         )
-    result["summary"] = {"one thread": summarise(result["cells"])}
-    if result["two threads"]:
-        result["summary"]["two threads"] = summarise(result["two threads"])
-    result["summary"]["kernels"] = {
-        "geometric mean": geomean(k["ours"] / k["reference"] for k in result["kernels"]),
-        "target": KERNELS,
-    }
-    return result
+    return {**result, "summary": summary(result)}
 
 
 def show(result):
@@ -306,7 +306,6 @@ def main(command, argv):
             raise BenchError(f"no such data set: {name} (known: {', '.join(SETS)})")
     with tempfile.TemporaryDirectory(prefix="cframefs-bench-") as room:
         result = measure(args, Path(room))
+    report.write_json(args.json, result)
     show(result)
-    if args.json:
-        report.write_json(args.json, result)
     return 0

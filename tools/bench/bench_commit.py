@@ -120,7 +120,6 @@ def main(command, argv):
     host.check_outputs(args.json)
     with contextlib.ExitStack() as stack:
         result = bench(args, stack)
+    report.write_json(args.json, result)
     show(result)
-    if args.json:
-        report.write_json(args.json, result)
     return 0

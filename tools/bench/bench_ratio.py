@@ -253,9 +253,8 @@ def main(command, argv):
     host.check_outputs(args.json, args.plot, args.readme)
     with contextlib.ExitStack() as stack, measure.quiet_terminal():
         result = bench(args, stack)
+    report.write_json(args.json, result)
     ratio_report.show(result)
-    if args.json:
-        report.write_json(args.json, result)
     if args.plot:
         ratio_report.plot(args.plot, result)
     if args.readme:

@@ -155,10 +155,9 @@ def main(command, argv):
     host.check_outputs(args.json, args.plot)
     with contextlib.ExitStack() as stack, measure.quiet_terminal():
         result = scaling(args, stack) if args.scaling else bench(command, args, stack)
+    report.write_json(args.json, result)
     report.show(result)
     if args.scaling and args.plot:
         bench_scaling.plot(Path(args.plot), result["axes"])
-    if args.json:
-        report.write_json(args.json, result)
     missed = any(floor["ok"] is False for floor in result["floors"])
     return 1 if args.check and missed else 0

@@ -56,6 +56,9 @@ def ratios(row, systems, ours):
 
 
 def write_json(path, report):
+    """Before anything is printed, which may fail after hours. path: None where nobody has asked."""
+    if not path:
+        return
     with open(path, "w", encoding="utf-8") as f:
         json.dump(report, f, indent=1)
         f.write("\n")
