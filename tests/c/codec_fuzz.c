@@ -1,8 +1,9 @@
 /*
- * Hostile bytes: chunk_parse and chunk_decode, or the decoder of a codec written here, must
- * answer with an error or with bytes, and touch nothing else. Meant for a build with
- * sanitizers; all bytes handed over lie in allocations of exactly their size. What an encoder of
- * ours makes of any bytes, our decoder and the library's turn back.
+ * Hostile bytes: chunk_parse and chunk_decode, or the decoder of a codec written here, must answer
+ * with an error or with bytes, and touch nothing else; and chunk_patch must change the blocks that
+ * it is asked to, and no others. Meant for a build with sanitizers; all bytes handed over lie in
+ * allocations of exactly their size. What an encoder of ours makes of any bytes, our decoder and
+ * the library's turn back.
  *
  *   codec_fuzz chunk|blosclz|lz4|lz4hc|zstd|unzstd SECONDS SEED FILE...
  *
@@ -107,6 +108,78 @@ static void try_part(struct chunk *c, struct scratch *s, struct view v, uint32_t
 	free(dst);
 }
 
+/* The decoded bytes of a block; NULL: it is damaged. */
+static uint8_t *decode_one(const struct chunk *c, struct scratch *s, struct view v, uint32_t i)
+{
+	struct run one = {i, 1};
+	struct extent e = chunk_extent(c, one);
+	uint32_t n = chunk_run_bytes(c, one);
+	uint8_t *dst = exact(n);
+	if (chunk_decode(c, s, one, view_part(v, e.off, e.len), span_of(dst, n)) == 0)
+		return dst;
+	free(dst);
+	return NULL;
+}
+
+/* What came out has the new bytes, and in block k, which is not new, what was there before. */
+static void check_patched(const struct chunk_patch *p, struct scratch *s, const struct buf *out,
+			  uint32_t item, uint32_t k)
+{
+	struct chunk c = {0};
+	struct run run = p->edit->run;
+	if (exact_parse(&c, buf_view(out), item, 0) || c.nbytes != p->nbytes ||
+	    c.cbytes != out->n || exact_load_ref(&c, s, buf_view(out)))
+		abort();
+	uint8_t *new = exact(p->edit->bytes.n);
+	struct extent e = chunk_extent(&c, run);
+	if (chunk_decode_checked(&c, s, run, view_of(out->p + e.off, e.len),
+				 span_of(new, p->edit->bytes.n)) ||
+	    memcmp(new, p->edit->bytes.p, p->edit->bytes.n))
+		abort();
+	free(new);
+	if (k < run.first || k >= run.first + run.n) {
+		uint8_t *before = decode_one(p->chunk, s, p->stored, k);
+		uint8_t *now = decode_one(&c, s, buf_view(out), k);
+		if (!before != !now || (now && memcmp(before, now, chunk_block_bytes(&c, k).len)))
+			abort();
+		free(before);
+		free(now);
+	}
+	chunk_deinit(&c);
+}
+
+/* New bytes from block `first` on: for a few blocks, or so many that the chunk gets longer. */
+static void try_patch(const struct chunk *c, struct scratch *s, struct view v, uint32_t item,
+		      uint32_t first)
+{
+	struct pipeline p;
+	struct buf out = {0};
+	struct chunk longer = *c;
+	bool grow = next_random() % 4 == 0 && !c->is_vl && c->blocksize < DECODE_MAX / 8;
+	pipeline_default(&p);
+	p.codec = c->codec;
+	p.level = (uint8_t)(next_random() % 4);
+	uint32_t some = (uint32_t)min_u64(c->nblocks - first, 1 + next_random() % 3);
+	struct chunk_edit edit = {.run = {first, some}};
+	if (grow) {
+		first = c->nbytes / c->blocksize;
+		longer = chunk_longer(c, c->nbytes + 1 +
+						 (uint32_t)(next_random() % (3 * c->blocksize)));
+		edit.run = (struct run){first, longer.nblocks - first};
+	}
+	uint32_t n = chunk_run_bytes(&longer, edit.run), few = 1 + (uint32_t)(next_random() % 255);
+	uint8_t *new = exact(n), *stored = exact_copy(v.p, c->cbytes);
+	for (uint32_t i = 0; i < n; i++)
+		new[i] = (uint8_t)(next_random() % few);
+	edit.bytes = view_of(new, n);
+	struct chunk_patch patch = {c, view_of(stored, c->cbytes), &p, &edit, 1, longer.nbytes};
+	if (chunk_patch(s, &patch, &out) == 0)
+		check_patched(&patch, s, &out, item, (uint32_t)(next_random() % c->nblocks));
+	buf_free(&out);
+	free(new);
+	free(stored);
+}
+
 /* True: everything decoded. */
 static bool try_chunk(struct scratch *s, struct view v)
 {
@@ -123,6 +196,7 @@ static bool try_chunk(struct scratch *s, struct view v)
 			rc = -1;
 		else
 			rc |= fetch(&c, s, v, (struct run){i, 1});
+		try_patch(&c, s, v, item, i);
 		if (!c.has_dict)
 			try_part(&c, s, v, i);
 	}
