@@ -64,7 +64,7 @@ static mode_t type_of(DIR *dp, const struct dirent *d)
 	struct stat st;
 
 	if (d->d_type != DT_UNKNOWN)
-		return DTTOIF(d->d_type);
+		return (mode_t)DTTOIF(d->d_type); /* an int in glibc */
 	return fstatat(dirfd(dp), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ? 0 : st.st_mode;
 }
 
