@@ -114,6 +114,18 @@ static void call_put_lz4(const struct kernels *k, size_t size, size_t n, const u
 	memset(d + len, (int)len, n - (size_t)len);
 }
 
+/* Of some bytes, few of them frequent, and of up to 32 Ki. */
+static void call_entropy(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
+			 uint8_t *d)
+{
+	uint32_t count[256] = {0};
+	for (size_t i = 0; i < n; i++)
+		count[s[i] & s[7 * i % n] & s[n - 1 - i]] += (uint32_t)(1 + n % 7);
+	uint32_t bits = k->entropy(count);
+	memset(d, 0, n);
+	memcpy(d, &bits, n < sizeof bits ? n : sizeof bits);
+}
+
 enum sizes { ANY_SIZE, WORDS, BYTES, ALIKE /* bytes of two kinds */ };
 
 static const struct subject {
@@ -132,6 +144,7 @@ static const struct subject {
 	{"sum_scan", call_sum_scan, BYTES, 1},
 	{"put_codes", call_put_codes, BYTES, 1},
 	{"put_lz4", call_put_lz4, ALIKE, 1},
+	{"entropy", call_entropy, BYTES, 1},
 };
 #define NSUBJECTS (sizeof subjects / sizeof subjects[0])
 

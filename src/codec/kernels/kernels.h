@@ -12,7 +12,8 @@
  *   arm/neon.c         shuffles, running sums
  *
  * codec/meson.build has the flags of each. Shuffles of all levels have the bodies in *_impl.h.
- * tests/c/kernels_check compares every level with C.
+ * tests/c/kernels_check compares every level with C, but for the encoder and the reader of
+ * Zstandard, which zstd_check, unzstd_check and codec_fuzz beside it hold against C or the library.
  *
  * No kernel reads or writes a byte outside what its comment names; src and dst
  * do not overlap unless it says so.
