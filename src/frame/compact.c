@@ -2,6 +2,7 @@
  * Compaction: moves the last chunks of the file into gaps before them, a few at a time. A moved
  * chunk is like a replaced one in every respect: its old place waits for a durable root.
  */
+#include "frame/era.h"
 #include "frame/frame_impl.h"
 
 #include <stdlib.h>
@@ -70,7 +71,7 @@ static void find_last(const struct frame *f, struct last *l)
 static int move(struct frame *f, const struct move *m, uint32_t *moved)
 {
 	struct stored st;
-	struct frame_place p = {0};
+	struct frame_place p = {.epoch = era_now()};
 	*moved = 0;
 	TRY(frame_stored(f, m->n, &st));
 	TRY(stored_length(&st, &p.len));

@@ -4,8 +4,6 @@
 #include "base/clock.h"
 #include "base/sum.h"
 
-#include <assert.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,17 +11,14 @@
 #include <unistd.h>
 
 #define EPOCHS_A_SECOND 16
-#define NAP_MOST (CLOCK_SECOND / 10)
 
 static struct {
 	pthread_mutex_t lock; /* for all below */
-	uint32_t epoch;       /* the present one; 0: not begun */
-	uint32_t least;       /* of the first: behind those that others have ended */
-	uint32_t first;       /* the first that no checkpoint has ended, and no failure spoiled */
+	uint32_t last;        /* the last that was named; epochs go on from there */
+	uint32_t sound;       /* the first of this process, or since a sync failed; 0: not begun */
+	uint32_t done;        /* behind those that a checkpoint has ended */
 	uint32_t end;         /* the first that the checkpoint under way does not end */
-	bool ending;          /* it waits for the commits of epochs before that */
-	unsigned entered[2];  /* commits under way in even and odd epochs */
-	uint64_t young[2];    /* what they have written, by the same rule: era_young */
+	uint64_t young, ended; /* era_young; how many of these that checkpoint ends */
 	struct era_range range[ERA_RANGES];
 	unsigned n;
 } era = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -72,43 +67,49 @@ bool era_lasts(uint64_t mount, uint64_t word)
 	return word >> 32 == era_word(mount, 0) >> 32;
 }
 
-/* Neighbours differ in their lowest bit: `entered`. */
-static void begin_epoch(void)
+static uint32_t name_epoch(void)
 {
 	uint64_t now = clock_read(CLOCK_BOOTTIME) / (CLOCK_SECOND / EPOCHS_A_SECOND);
-	uint32_t next = (uint32_t)max_u64(max_u64(now, era.least), era.epoch + 1);
-	if (era.epoch == 0)
-		era.first = next;
-	else if ((next ^ era.epoch) % 2 == 0)
-		next++;
-	era.epoch = next;
+	uint64_t epoch = max_u64(max_u64(now, era.last), 1);
+	era.last = (uint32_t)min_u64(epoch, UINT32_MAX);
+	if (!era.sound)
+		era.sound = era.last;
+	return era.last;
 }
 
-uint32_t era_enter(void)
+/* One that was not named yet. At the end of all numbers there is none, nor any checkpoint. */
+static uint32_t begin_epoch(void)
+{
+	uint32_t before = era.last;
+	if (name_epoch() == before && before < UINT32_MAX)
+		era.last++;
+	return era.last;
+}
+
+uint32_t era_now(void)
 {
 	pthread_mutex_lock(&era.lock);
-	if (era.epoch == 0)
-		begin_epoch();
-	uint32_t epoch = era.epoch;
-	era.entered[epoch % 2]++;
+	uint32_t epoch = name_epoch();
 	pthread_mutex_unlock(&era.lock);
 	return epoch;
 }
 
-void era_leave(uint32_t epoch, bool young)
+uint32_t era_root(uint32_t since)
 {
 	pthread_mutex_lock(&era.lock);
-	assert(era.entered[epoch % 2]);
-	era.entered[epoch % 2]--;
-	era.young[epoch % 2] += young;
+	uint32_t epoch = name_epoch();
+	if (since < era.sound)
+		epoch = 0;
+	else
+		era.young++;
 	pthread_mutex_unlock(&era.lock);
+	return epoch;
 }
 
 void era_spoil(void)
 {
 	pthread_mutex_lock(&era.lock);
-	if (era.epoch)
-		era.first = era.epoch + 1;
+	era.sound = begin_epoch();
 	pthread_mutex_unlock(&era.lock);
 }
 
@@ -139,7 +140,7 @@ void era_load(uint64_t mount, const struct era_range *r, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		add(r[i]);
 		if (era_lasts(mount, r[i].to))
-			era.least = (uint32_t)max_u64(era.least, (uint32_t)r[i].to);
+			era.last = (uint32_t)max_u64(era.last, (uint32_t)r[i].to);
 	}
 	pthread_mutex_unlock(&era.lock);
 }
@@ -156,39 +157,28 @@ unsigned era_ranges(struct era_range out[static ERA_RANGES])
 uint64_t era_young(void)
 {
 	pthread_mutex_lock(&era.lock);
-	uint64_t young = era.young[0] + era.young[1];
+	uint64_t young = era.young;
 	pthread_mutex_unlock(&era.lock);
 	return young;
 }
 
-/* Where the last checkpoint has given up waiting, this one is about the same epochs. */
-int era_end(uint64_t patience)
+void era_end(void)
 {
-	uint64_t until = clock_read(CLOCK_MONOTONIC) + patience, pause = CLOCK_SECOND / 1000;
 	pthread_mutex_lock(&era.lock);
-	if (!era.ending) {
-		begin_epoch();
-		era.end = era.epoch;
-	}
-	const unsigned *entered = &era.entered[(era.end - 1) % 2];
-	while (*entered && clock_read(CLOCK_MONOTONIC) < until) {
-		pthread_mutex_unlock(&era.lock);
-		clock_nap(&pause, NAP_MOST);
-		pthread_mutex_lock(&era.lock);
-	}
-	era.ending = *entered;
-	int rc = era.ending ? -EAGAIN : 0;
+	era.end = begin_epoch();
+	era.ended = era.young;
 	pthread_mutex_unlock(&era.lock);
-	return rc;
 }
 
 void era_synced(uint64_t mount)
 {
 	pthread_mutex_lock(&era.lock);
-	if (era.first < era.end) {
-		add((struct era_range){era_word(mount, era.first), era_word(mount, era.end)});
-		era.first = era.end;
+	uint32_t from = era.sound > era.done ? era.sound : era.done;
+	if (from < era.end) {
+		add((struct era_range){era_word(mount, from), era_word(mount, era.end)});
+		era.done = era.end;
 	}
-	era.young[(era.end - 1) % 2] = 0;
+	era.young -= era.ended;
+	era.ended = 0;
 	pthread_mutex_unlock(&era.lock);
 }

@@ -5,14 +5,16 @@
  *
  * An era is the time during which reads of a file return what was written: one boot of the machine
  * and one mount of the file system (io_mount). In a later one nobody knows what the disk got of
- * such a root, unless the whole file system was synced in time: by a *checkpoint*. It ends an
- * epoch: a new one begins, commits of the old one are waited for, the file system is synced, and
- * all roots of the old one are durable. So any number of files can do without a sync of their own.
+ * such a root, unless the whole file system was synced in time: by a *checkpoint*. It ends all
+ * epochs up to now, and syncs the file system. A root names its epoch when all of its chunks are
+ * written; so those of a root in an ended epoch are on the disk. (The rest of a root proves itself,
+ * and may come later.) So any number of files can do without a sync of their own.
  *
- * Epochs begin with the number of sixteenths of a second since the boot, so that those of a later
- * process are higher; never with one that an earlier checkpoint has ended. A word is the era in its
- * upper 32 bits, never 0, and the epoch in the lower ones; so the roots that a checkpoint is about
- * have words in one range.
+ * Epochs are sixteenths of a second since the boot, so those of a later process are higher, and a
+ * root that another process writes after a checkpoint of ours names none that this has ended; but
+ * never one that an earlier checkpoint has ended. A word is the era in its upper 32 bits, never 0,
+ * and the epoch in the lower ones; so the roots that a checkpoint is about have words in one range.
+ * No checkpoint ends epoch 0.
  *
  * There is one list of such ranges in a process. Thread-safe.
  */
@@ -31,12 +33,15 @@
 uint64_t era_word(uint64_t mount, uint32_t epoch);
 bool era_lasts(uint64_t mount, uint64_t word);
 
+/* The present epoch, for a chunk before it is written. */
+uint32_t era_now(void);
+
 /*
- * A commit takes its epoch before it writes anything, and leaves it when its header is written.
- * `young`: the root was written before its chunks were synced, so it needs a checkpoint.
+ * The epoch for a root when all its chunks are written. `since`: that of the oldest chunk which was
+ * not synced. 0 if that may be lost, or if an earlier process wrote it, of whose syncs nobody knows
+ * whether they failed.
  */
-uint32_t era_enter(void);
-void era_leave(uint32_t epoch, bool young);
+uint32_t era_root(uint32_t since);
 
 /* A sync has failed: what was written up to now may be lost, and no later sync will tell. */
 void era_spoil(void);
@@ -64,12 +69,11 @@ unsigned era_ranges(struct era_range out[static ERA_RANGES]);
 uint64_t era_young(void);
 
 /*
- * A checkpoint: era_end, a sync of the whole file system, and era_synced if it succeeded. era_end
- * begins a new epoch, and waits until no commit of older ones is under way: -EAGAIN if that takes
- * longer than `patience` ns. era_synced adds the range of those epochs, as far as they were not
- * spoiled, in the era of the mount. One thread at a time.
+ * A checkpoint: era_end, a sync of the whole file system, and era_synced if it succeeded. That adds
+ * the range of the epochs that have ended, as far as they were not spoiled, in the era of the
+ * mount. One thread at a time.
  */
-NODISCARD int era_end(uint64_t patience);
+void era_end(void);
 void era_synced(uint64_t mount);
 
 /* For tests: get and set what counts as this boot. */

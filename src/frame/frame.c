@@ -19,6 +19,7 @@
  *             never become a root. Commits answer with -ENOMEM for ever.
  */
 #include "frame/commit_impl.h"
+#include "frame/era.h"
 #include "frame/format/header.h"
 #include "frame/format/trailer.h"
 #include "frame/frame_impl.h"
@@ -336,7 +337,7 @@ int frame_alloc(struct frame *f, uint32_t n, uint32_t len, struct frame_place *p
 	reclaim(f, n);
 	TRY(index_reserve(&f->index, f->space.nlent + 1));
 	TRY(index_reserve(&f->sums, f->space.nlent + 1));
-	*p = (struct frame_place){.len = len};
+	*p = (struct frame_place){.len = len, .epoch = era_now()};
 	TRY(space_take(&f->space, len, &p->at));
 	frame_check(f);
 	return 0;
@@ -376,7 +377,7 @@ void frame_put(struct frame *f, uint32_t n, const struct frame_place *p)
 	frame_space_drop(f, n);
 	frame_sums_note(f, n, p->sum);
 	frame_space_note(f, n, p->len);
-	young_add(&f->young, n, p->len);
+	young_add(&f->young, n, p->len, p->epoch);
 	f->young.bare |= !frame_sum(f, n);
 	set_entry(f, n, p->at - f->info.header_len);
 	frame_check(f);

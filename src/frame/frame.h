@@ -283,6 +283,7 @@ bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk);
 struct frame_place {
 	uint64_t at; /* offset from the frame's start */
 	uint32_t len;
+	uint32_t epoch; /* when it was taken: era.h */
 	uint64_t sum; /* of what frame_write has put there (chunk_sum.h); 0: not known */
 };
 

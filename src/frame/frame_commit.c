@@ -92,7 +92,6 @@ struct draft {
 	uint32_t trailer_len;
 	struct header_root root;
 	uint64_t seq, full;    /* as in the note */
-	uint32_t epoch;        /* era.h */
 	struct fingerprint fp;
 	bool synced;           /* before the header: then its chunks need no proof */
 };
@@ -103,7 +102,8 @@ static int sign(struct frame *f, struct draft *d)
 	struct fingerprint fp = {.type = TRAILER_TYPE_64};
 	if (!f->notes)
 		return 0;
-	fp.word = d->synced || f->young.runs.n == 0 ? 0 : era_word(io_mount(f->io), d->epoch);
+	if (!d->synced && f->young.runs.n)
+		fp.word = era_word(io_mount(f->io), era_root(f->young.since));
 	TRY(root_hash(buf_view(&f->head), view_of(tail.p, tail.n - TRAILER_PRINT), fp.word,
 		      &fp.hash));
 	trailer_set_fingerprint(tail, fp);
@@ -283,10 +283,7 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	 */
 	d.synced = how == COMMIT_SYNC || !f->recoverable || !f->notes || frame_space_presses(f) ||
 		   !frame_sums_fit(has->ix);
-	d.epoch = era_enter();
-	int rc = write_root(f, &d);
-	era_leave(d.epoch, d.fp.word != 0);
-	TRY(rc);
+	TRY(write_root(f, &d));
 	f->recoverable = f->notes;
 	f->word = d.fp.word;
 	if (f->notes)
@@ -349,7 +346,7 @@ static void confirm(struct frame *f)
 
 bool frame_unproven(const struct frame *f)
 {
-	return f->word && !era_is_durable(f->word);
+	return f->word;
 }
 
 /* Replaces the fingerprint of the root on disk; `tail`: its bytes from the index on. 1: done. */

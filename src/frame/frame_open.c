@@ -177,6 +177,7 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 		/* the next root has to prove them too, unless a sync comes first */
 		young_clear(&f->young);
 		f->young.bytes = young_bytes(f, note->young);
+		f->young.since = (uint32_t)fp.word;
 		return buf_append(&f->young.runs, note->young);
 	}
 	TRY(frame_prove_young(f, note->young, &f->prove));

@@ -26,9 +26,11 @@ static bool extend_last(struct buf *runs, uint32_t n)
 	return true;
 }
 
-void young_add(struct young *y, uint32_t n, uint32_t len)
+void young_add(struct young *y, uint32_t n, uint32_t len, uint32_t epoch)
 {
 	uint8_t run[YOUNG_RUN_BYTES];
+	if (y->bytes == 0 || epoch < y->since)
+		y->since = epoch;
 	y->bytes += len;
 	if (y->many || extend_last(&y->runs, n))
 		return;

@@ -24,12 +24,13 @@
 struct young {
 	struct buf runs;
 	uint64_t bytes; /* stored bytes of all that were put, also of those replaced since */
+	uint32_t since; /* when the oldest was: era.h; not defined while there are none */
 	bool many;      /* some are not in `runs`: there are too many, or memory is short  */
 	bool bare;      /* some have no checksum, since memory is short                    */
 };
 
-/* Chunk n was put, with `len` stored bytes. */
-void young_add(struct young *y, uint32_t n, uint32_t len);
+/* Chunk n was put, with `len` stored bytes, which were written in `epoch` or later. */
+void young_add(struct young *y, uint32_t n, uint32_t len, uint32_t epoch);
 
 /* All that was put is on the disk. */
 void young_clear(struct young *y);

@@ -1,7 +1,6 @@
 #include "fs/checkpoint.h"
 
 #include "base/buf.h"
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/waker.h"
 #include "frame/era.h"
@@ -22,21 +21,18 @@
 #define ROUND_LEAST 0.25 /* seconds */
 #define ROUNDS_MOST 10
 
-/* How long one waits for commits that are under way; one that waits for its disk takes longer. */
-#define PATIENCE (5 * CLOCK_SECOND)
-
 /* With more bytes that the kernel has to write, the mount ends without one. */
-#define LAST_MOST (256u << 20)
+#define LAST_MOST (1u << 30)
 
-#define VALUE_HEAD 16u
-#define VALUE_RANGE 16u
+#define VALUE_HEAD 16
+#define VALUE_RANGE 16
 #define VALUE_MOST (VALUE_HEAD + ERA_RANGES * VALUE_RANGE)
 
 struct checkpoint {
-	const struct backing *backing;
 	int fd; /* of the directory: a failure is told once to each that was opened before it */
 	const atomic_bool *failed;
 	uint64_t mount; /* io_mount of the backing directory */
+	uint8_t head[VALUE_HEAD]; /* of the attribute */
 	double round;   /* seconds */
 	bool started;
 	pthread_t thread;
@@ -44,51 +40,57 @@ struct checkpoint {
 	bool told; /* that the file system could not be synced; logged once */
 };
 
-static uint8_t *put_head(const struct backing *b, uint8_t *p)
+static bool put_head(int dir, uint8_t p[static VALUE_HEAD])
 {
 	struct stat st;
 	uint64_t birth;
 
-	if (backing_look(b->root, &st, &birth) < 0)
-		return NULL;
+	if (backing_look(dir, &st, &birth) < 0 || !birth)
+		return false;
 	put_le64(p, st.st_ino);
 	put_le64(p + 8, birth);
-	return p + VALUE_HEAD;
+	return true;
 }
 
 /* What is no value of ours, or a copy of another directory's, says nothing. */
-static void read_ranges(const struct backing *b, uint64_t mount)
+static void read_ranges(const struct checkpoint *c)
 {
-	uint8_t value[VALUE_MOST], head[VALUE_HEAD];
+	uint8_t value[VALUE_MOST];
 	struct era_range range[ERA_RANGES];
 	unsigned nranges = 0;
 
-	ssize_t n = fd_getxattr(b->root, CHECKPOINT_ATTRIBUTE, span_of(value, sizeof value));
-	if (n < VALUE_HEAD || n % VALUE_RANGE || !put_head(b, head) ||
-	    memcmp(value, head, sizeof head) != 0)
+	ssize_t n = fgetxattr(c->fd, CHECKPOINT_ATTRIBUTE, value, sizeof value);
+	if (n < VALUE_HEAD || n % VALUE_RANGE || memcmp(value, c->head, VALUE_HEAD) != 0)
 		return;
 	for (const uint8_t *p = value + VALUE_HEAD; p < value + n; p += VALUE_RANGE)
 		range[nranges++] = (struct era_range){get_le64(p), get_le64(p + 8)};
-	era_load(mount, range, nranges);
+	era_load(c->mount, range, nranges);
 }
 
 /*
- * If it cannot be stored, the next mount knows less. It is as durable as other changes of
- * directories, and never before what it tells of.
+ * As many as there is room for: ext4 has one block for all attributes of a directory. What cannot
+ * be stored, the next mount does not know. The value is as durable as other changes of directories,
+ * and never before what it tells of.
  */
 static void store_ranges(const struct checkpoint *c)
 {
-	uint8_t value[VALUE_MOST], *p = put_head(c->backing, value);
+	uint8_t value[VALUE_MOST];
 	struct era_range range[ERA_RANGES];
 	unsigned n = era_ranges(range);
+	int rc = -1;
 
-	if (!p || !n)
-		return;
-	for (unsigned i = 0; i < n; i++, p += VALUE_RANGE) {
-		put_le64(p, range[i].from);
-		put_le64(p + 8, range[i].to);
+	memcpy(value, c->head, VALUE_HEAD);
+	for (unsigned first = 0; rc < 0 && first < n; first += (n - first + 1) / 2) {
+		uint8_t *p = value + VALUE_HEAD;
+		for (unsigned i = first; i < n; i++, p += VALUE_RANGE) {
+			put_le64(p, range[i].from);
+			put_le64(p + 8, range[i].to);
+		}
+		rc = fsetxattr(c->fd, CHECKPOINT_ATTRIBUTE, value, (size_t)(p - value), 0);
+		if (rc < 0 && errno != ENOSPC)
+			break;
 	}
-	if (fsetxattr(c->fd, CHECKPOINT_ATTRIBUTE, value, (size_t)(p - value), 0) < 0)
+	if (rc < 0 && n)
 		log_debug("checkpoint: %m");
 }
 
@@ -106,28 +108,31 @@ static uint64_t mount_of(int fd)
 struct checkpoint *checkpoint_open(const struct backing *backing, bool read_only,
 				   const atomic_bool *failed)
 {
-	if (!backing->numbers_last)
+	struct checkpoint *c = backing->numbers_last ? mem_zalloc(sizeof *c) : NULL;
+	if (!c)
 		return NULL;
-	int fd = openat(backing->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return NULL;
-	uint64_t mount = mount_of(fd);
-	read_ranges(backing, mount);
-	struct checkpoint *c = mount && !read_only ? mem_zalloc(sizeof *c) : NULL;
-	if (!c) {
-		close(fd);
+	*c = (struct checkpoint){.failed = failed};
+	c->fd = openat(backing->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (c->fd >= 0)
+		c->mount = mount_of(c->fd);
+	bool works = c->mount && put_head(c->fd, c->head);
+	if (works)
+		read_ranges(c);
+	if (!works || read_only) {
+		if (c->fd >= 0)
+			close(c->fd);
+		mem_free(c);
 		return NULL;
 	}
-	*c = (struct checkpoint){
-		.backing = backing, .fd = fd, .failed = failed, .mount = mount};
 	waker_init(&c->waker);
 	return c;
 }
 
 static void make(struct checkpoint *c)
 {
-	if (atomic_load(c->failed) || era_end(PATIENCE) < 0)
+	if (atomic_load(c->failed))
 		return;
+	era_end();
 	bool synced = syncfs(c->fd) == 0;
 	if (!synced) {
 		if (!c->told)

@@ -6,12 +6,13 @@
  * cut leaves.
  *
  * What is known is kept in an attribute of the backing directory, which is not shown in the mount:
- * little-endian u64, the inode number of the directory and the time when it was created (in ns
- * since 1970, 0: not known), by which a copy of it is told apart, and for each range of words its
- * first one and the one behind its last.
+ * little-endian u64, the inode number of the directory and the time when it was created, in ns
+ * since 1970, by which a copy of it is told apart, and for each range of words its first one and
+ * the one behind its last.
  *
- * There are none where mounts have no numbers (io_mount), nor where syncfs may mean nothing (FUSE,
- * SMB). Where the directory can have no such attribute nobody gets to know of them.
+ * There are none where mounts have no numbers (io_mount) or that time is not known, nor where
+ * syncfs may mean nothing (FUSE, SMB). Where the directory can have no such attribute nobody gets
+ * to know of them.
  */
 #ifndef FS_CHECKPOINT_H
 #define FS_CHECKPOINT_H
@@ -26,7 +27,7 @@ struct checkpoint;
 
 /*
  * Reads what earlier mounts have noted. NULL: none can be made, or `read_only`. `failed`: set when
- * a sync has failed of which era_spoil was not told; none are made after that. Borrows both.
+ * a sync has failed of which era_spoil was not told; none are made after that. It is borrowed.
  */
 struct checkpoint *checkpoint_open(const struct backing *backing, bool read_only,
 				   const atomic_bool *failed);

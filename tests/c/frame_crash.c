@@ -44,6 +44,7 @@ static struct {
 	uint32_t left; /* calls until the next one that fails is 1; 0: none */
 	uint32_t more; /* as many fail after that */
 	bool suspect;  /* a sync failed, and none has gone well since */
+	bool lost;     /* a sync of the whole file system failed: the next one does */
 	uint64_t nfailed;
 } disk;
 
@@ -99,6 +100,8 @@ static int disk_pwrite(struct io *io, uint64_t at, struct view src)
 static int failed_sync(void)
 {
 	disk.suspect = true;
+	disk.nfailed += disk.lost;
+	disk.lost = false;
 	if (draw(2))
 		return -EIO;
 	for (size_t i = 0; i < disk.ncalls; i++)
@@ -113,7 +116,7 @@ static int disk_sync(struct io *io)
 	disk.synced_first |= !disk.wrote;
 	if (disk.skip_every && disk.nsyncs % disk.skip_every == 0)
 		return 0;
-	if (fails())
+	if (fails() || disk.lost)
 		return failed_sync();
 	disk.suspect = false;
 	for (size_t i = 0; i < disk.ncalls; i++)
@@ -376,7 +379,7 @@ static int reopen(struct story *t)
 		disk.left = 0;
 		given_up = false;
 	}
-	if (draw(4) == 0 && !t->failed && !suspect) {
+	if (draw(4) == 0 && !t->failed && !suspect && !disk.lost) {
 		disk.left = 0;
 		TRY(by_another(t));
 	}
@@ -481,17 +484,23 @@ static int checkpoint(struct story *t, unsigned count)
 {
 	uint64_t nfailed = disk.nfailed;
 	bool shown = !frame_suspect(t->f) && !t->failed;
-	TRY(era_end(0));
+	era_end();
 	if (draw(2)) {
 		TRY(change(t));
 		TRY(commit(t, 0));
 	}
+	bool lost = disk.fail && draw(4) == 0;
 	for (size_t i = 0; i < disk.ncalls; i++)
-		apply(&disk.safe, &disk.call[i], true);
+		apply(&disk.safe, &disk.call[i], !lost || draw(2));
 	forget_calls(disk.call, &disk.ncalls);
+	if (lost) {
+		disk.lost = true;
+		era_spoil();
+		return cut_power(t->s, count);
+	}
 	era_synced(0);
 	ncheckpoints++;
-	if (shown && disk.nfailed == nfailed)
+	if (shown && disk.nfailed == nfailed && !disk.lost)
 		nsafe = nstates - 1;
 	return cut_power(t->s, count);
 }
@@ -501,7 +510,7 @@ static int begin(struct story *t, struct view from)
 	struct state st;
 	disk.io.ops = &disk_ops;
 	disk.left = 0;
-	disk.suspect = t->failed = false;
+	disk.suspect = disk.lost = t->failed = false;
 	forget_calls(disk.call, &disk.ncalls);
 	disk.now.n = disk.safe.n = nsafe = nstates = 0;
 	memset(t->plain, 0, sizeof t->plain);

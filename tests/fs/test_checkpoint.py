@@ -7,6 +7,7 @@ import errno
 import os
 import struct
 import subprocess
+import time
 
 import pytest
 
@@ -19,6 +20,7 @@ from libstats import stats
 KiB, MiB = 1 << 10, 1 << 20
 OPTIONS = "chunksize=64K,blocksize=64K,level=0,intent=0"
 ATTRIBUTE = "user.cframefs.durable"
+EPOCH = 0.1  # a bit more
 NOT_SYNCED = "the backing file system could not be synced"
 OLD, NEW = blob(1, 300 * KiB, "noise"), blob(2, MiB, "noise")
 AT = 192 * KiB  # the chunk that gets damaged
@@ -101,6 +103,7 @@ def test_a_mount_vouches_for_what_it_wrote_itself(mount):
     m = mount(OPTIONS)
     written(m)
     assert m.kill() and not noted(m.backing)
+    time.sleep(EPOCH)
     m.start()
     written(m, "g")
     m.unmount()
@@ -241,3 +244,57 @@ def test_a_mount_that_only_reads_makes_none(mount):
     (m.mnt / "f").read_bytes()
     m.unmount()
     assert noted(m.backing) == before and os.stat(m.backing).st_ctime_ns == changed
+
+
+def test_bytes_from_before_a_sync_that_failed(mount, work):
+    """A later root of the file lists them, too: a later checkpoint is not about them."""
+    m = mount(f"{OPTIONS},commit=0.05", start=False).allow(NOT_SYNCED)
+    fault = Fault(m, work / "fault")
+    m.start()
+    with open(m.mnt / "f", "wb", buffering=0) as f:
+        f.write(OLD)
+        os.fsync(f.fileno())
+    fault.set(1, Fault.SYNC, errno.EIO)
+    (m.mnt / "f").write_bytes(NEW)
+    wait_until(fault.came, 20, "a checkpoint")
+    assert fault.last() == "syncfs"
+    fault.off()
+    for _ in range(2):  # one ends the epoch of the failure, one begins later
+        before = noted(m.backing)
+        for name in ("f", "g"):  # f alone would need none
+            with open(m.mnt / name, "ab", buffering=0) as f:
+                f.write(NEW[: 64 * KiB])
+        wait_until(lambda: noted(m.backing) != before, 20, "another one")
+    m.kill()
+    damage(m.stored("f"))
+    with disk_came_back(mount, m.backing) as again:
+        goes_back(again)
+
+
+def test_a_file_that_is_synced_needs_no_checkpoint(mount, work):
+    """Nor the attribute that tells of it, which stays behind where files are copied."""
+    m = mount(OPTIONS)
+    written(m)
+    m.remount()
+    with open(m.mnt / "f", "rb") as f:
+        os.fsync(f.fileno())
+    m.unmount()
+    subprocess.run(["cp", "-a", m.backing, work / "copy"], check=True)
+    damage(work / "copy" / m.stored("f").name)
+    with disk_came_back(mount, work / "copy") as again:
+        loses_a_chunk(again)
+
+
+def test_a_file_of_another_directory(mount, work):
+    """It was written later than what this one's checkpoint is about."""
+    a, b = mount(f"{OPTIONS},commit=0.05"), mount(OPTIONS, backing=work / "b")
+    written(b, "g")
+    written(a)
+    wait_until(lambda: noted(a.backing), 20, "a checkpoint")
+    time.sleep(EPOCH)
+    written(b)
+    assert b.kill() and a.kill()
+    os.rename(b.stored("f"), a.stored("f"))
+    damage(a.stored("f"))
+    with disk_came_back(mount, a.backing) as again:
+        goes_back(again)
