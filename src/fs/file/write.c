@@ -130,15 +130,18 @@ void file_shrink_back(struct file *f, uint64_t size)
 		arrivals_lack(&f->arrivals, size, frame_size(f->frame));
 }
 
-/* An empty file is about to get the chunk size that is asked for now (file_adopt_pipeline). */
+/*
+ * An empty file is about to get the chunk size that is asked for now (file_adopt_pipeline). One
+ * that cannot be written is refused for that (file_check_change), wherever the write would end.
+ */
 static uint64_t max_size(const struct file *f)
 {
-	uint64_t most = frame_max_size(f->frame);
-
+	if (!frame_writable(f->frame))
+		return UINT64_MAX;
 	if (frame_size(f->frame) > 0)
-		return most;
+		return frame_max_size(f->frame);
 	struct settings s = file_settings(f);
-	return most / f->chunk_size * s.chunksize;
+	return frame_max_size(f->frame) / f->chunk_size * s.chunksize;
 }
 
 static bool reaches(const struct file *f, uint64_t at, uint64_t n)
