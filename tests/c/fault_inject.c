@@ -56,6 +56,7 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG };
 /* no call: a process takes its time before it asks to be told of its parent's end */
 #define LATE_GUARD 8192u
 #define CALL_XATTR 16384u /* setxattr */
+#define CALL_SYNCFS 32768u
 
 /* In step with tests/lib/libfault.py. */
 struct control {
@@ -320,7 +321,7 @@ int fsync(int fd)
 
 int syncfs(int fd)
 {
-	return hit(CALL_SYNC, "syncfs") ? fail() : REAL(syncfs)(fd);
+	return hit(CALL_SYNC | CALL_SYNCFS, "syncfs") ? fail() : REAL(syncfs)(fd);
 }
 
 int linkat(int a, const char *from, int b, const char *to, int flags)

@@ -48,6 +48,7 @@ class Fault:
     STAT = 4096  # fstatat
     LATE_GUARD = 8192  # no call: the guard takes its time to become one
     XATTR = 16384  # setxattr
+    SYNCFS = 32768
     CHANGE = WRITE | SPACE | SYNC | NAME  # what is on the disk
     # How, instead of an error. WAIT: until such calls count no more; WRONG: a read's bytes are.
     SHORT, KILL, WAIT, WRONG = 1, 2, 3, 4
