@@ -6,15 +6,16 @@
  * was acknowledged as durable, whole. Some commits are parts that leave out the end of the file.
  *
  *   frame_crash STORIES STATES SEED [--skip-sync N] [--fail] [--forget] [--large] [--bare]
- *               [--from FRAME]
+ *               [--checkpoints] [--from FRAME]
  *
  * STATES: disks a crash point. --skip-sync: every N-th sync does nothing, to see that it is
  * noticed. --fail: calls fail now and then, once or several times; a sync that fails may lose what
  * was written since the last one. --forget: of some chunks there is no checksum, as if there had
  * been no memory for it. --large: as if recovery could not verify all chunks of any frame. --bare:
- * as if every frame had too many chunks for checksums. --from: each story begins with this frame,
- * perhaps another program's, of MAX_SIZE bytes at most. Prints how many stories and states there
- * were, and how many of these recovered; exit code 1 and a line at the first violation.
+ * as if every frame had too many chunks for checksums. --checkpoints: now and then the whole file
+ * system is synced (frame/era.h). --from: each story begins with this frame, perhaps another
+ * program's, of MAX_SIZE bytes at most. Prints how many stories and states there were, and how many
+ * of these recovered; exit code 1 and a line at the first violation.
  */
 #include "base/log.h"
 #include "frame/era.h"
@@ -43,6 +44,7 @@ static struct {
 	bool fail;     /* calls do now and then: */
 	uint32_t left; /* calls until the next one that fails is 1; 0: none */
 	uint32_t more; /* as many fail after that */
+	bool checkpoints; /* the whole file system is synced now and then */
 	bool suspect;  /* a sync failed, and none has gone well since */
 	bool lost;     /* a sync of the whole file system failed: the next one does */
 	uint64_t nfailed;
@@ -560,7 +562,7 @@ static int story(struct story *t, unsigned count, struct view from)
 			ncompacted += moved > 0 ? (uint64_t)moved : 0;
 		}
 		TRY(commit(t, count));
-		if (draw(8) == 0)
+		if (disk.checkpoints && draw(8) == 0)
 			TRY(checkpoint(t, count));
 		if (draw(8) == 0)
 			TRY(reopen(t));
@@ -587,6 +589,8 @@ static int options(char **arg, struct buf *from)
 	for (; *arg && rc == 0; arg++)
 		if (strcmp(*arg, "--fail") == 0)
 			disk.fail = true;
+		else if (strcmp(*arg, "--checkpoints") == 0)
+			disk.checkpoints = true;
 		else if (strcmp(*arg, "--forget") == 0)
 			disk.forget = true;
 		else if (strcmp(*arg, "--large") == 0)
