@@ -29,7 +29,8 @@ static bool extend_last(struct buf *runs, uint32_t n)
 void young_add(struct young *y, uint32_t n, uint32_t len, uint32_t epoch)
 {
 	uint8_t run[YOUNG_RUN_BYTES];
-	if (y->bytes == 0 || epoch < y->since)
+	bool first = y->runs.n == 0 && !y->many;
+	if (first || epoch < y->since)
 		y->since = epoch;
 	y->bytes += len;
 	if (y->many || extend_last(&y->runs, n))

@@ -24,7 +24,7 @@
 struct young {
 	struct buf runs;
 	uint64_t bytes; /* stored bytes of all that were put, also of those replaced since */
-	uint32_t since; /* when the oldest was: era.h; not defined while there are none */
+	uint32_t since; /* when the oldest was: era.h; 0: not known. Not defined without any */
 	bool many;      /* some are not in `runs`: there are too many, or memory is short  */
 	bool bare;      /* some have no checksum, since memory is short                    */
 };
