@@ -5,14 +5,9 @@
  * read much of each, and damage costs a block of them, where else it would look like what a power
  * cut leaves.
  *
- * What is known is kept in an attribute of the backing directory, which is not shown in the mount:
- * little-endian u64, the inode number of the directory and the time when it was created, in ns
- * since 1970, by which a copy of it is told apart, and for each range of words its first one and
- * the one behind its last.
- *
- * There are none where mounts have no numbers (io_mount) or that time is not known, nor where
- * syncfs may mean nothing (FUSE, SMB). Where the directory can have no such attribute nobody gets
- * to know of them.
+ * What is known is kept in an attribute of the backing directory (frame/durable.h), which is not
+ * shown in the mount. There are no checkpoints where nothing can be kept, nor where syncfs may mean
+ * nothing (FUSE, SMB). Where the directory can have no attributes nobody gets to know of them.
  */
 #ifndef FS_CHECKPOINT_H
 #define FS_CHECKPOINT_H
@@ -20,8 +15,6 @@
 #include "fs/backing/backing.h"
 
 #include <stdatomic.h>
-
-#define CHECKPOINT_ATTRIBUTE "user.cframefs.durable"
 
 struct checkpoint;
 

@@ -13,7 +13,7 @@ import pytest
 
 from libdata import blob
 from libfault import Fault
-from libmount import another_mount, wait_until
+from libmount import CFRAME, another_mount, wait_until
 from libposix import error_of
 from libstats import stats
 
@@ -169,6 +169,22 @@ def test_little_is_read_of_a_file_that_is_known_to_be_there(mount):
         with open(again.mnt / "g", "rb", buffering=0) as f:
             assert os.pread(f.fileno(), 10, 0) == NEW[:10]
         assert stats(again)["read"]["disk_bytes"] > MiB
+
+
+@pytest.mark.parametrize("below", ["f.b2frame", "sub/f.b2frame", "sub", ""])
+def test_programs_without_a_mount_know_it_too(mount, work, below):
+    """One damaged block is told, and nothing older is extracted instead."""
+    m = mount(OPTIONS)
+    (m.mnt / "sub").mkdir()
+    name = "sub/f" if "sub" in below else "f"
+    written(m, name)
+    m.unmount()
+    damage(m.backing / f"{name}.b2frame")
+    with another_mount(m.backing) as again:
+        for command in ["verify"], ["extract", "-C", work / "out"]:
+            got = subprocess.run([CFRAME, *command, again / below], capture_output=True)
+            assert got.returncode == 1 and b"checksum" in got.stdout + got.stderr, got
+        assert not list(work.glob("out/**/f"))
 
 
 def test_a_copy_of_the_directory_says_nothing(mount, work):

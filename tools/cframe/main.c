@@ -3,6 +3,7 @@
 #include "say.h"
 
 #include "base/fd.h"
+#include "frame/durable.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -141,8 +142,11 @@ static int run(int argc, char **argv)
 		help_of(cmd);
 		return 0;
 	}
-	if (cmd)
+	if (cmd) {
+		for (int i = 2; i < argc; i++)
+			durable_load_above(argv[i]); /* what is no path says nothing */
 		return cmd->run(argc - 1, argv + 1);
+	}
 	if (*word)
 		return no_command(word);
 	help(stderr);

@@ -5,6 +5,7 @@
 #include "fs/ops/ops.h"
 
 #include "base/clock.h"
+#include "frame/durable.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/recompress_file.h"
@@ -238,7 +239,7 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 static bool is_listed(const char *name, bool by_root)
 {
 	bool is_ours = strcmp(name, RECOMPRESS_MARK) == 0 ||
-		       strcmp(name, CHECKPOINT_ATTRIBUTE) == 0;
+		       strcmp(name, DURABLE_ATTRIBUTE) == 0;
 
 	return !is_ours && (by_root || strncmp(name, "trusted.", 8) != 0);
 }

@@ -1,0 +1,110 @@
+#include "frame/durable.h"
+
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "frame/era.h"
+#include "frame/io/io.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define RANGE 16
+#define VALUE_MOST (DURABLE_HEAD + ERA_RANGES * RANGE)
+
+static uint64_t mount_of(int fd)
+{
+	struct io *io;
+	if (io_file_open(&io, fd) < 0)
+		return 0;
+	uint64_t mount = io_mount(io);
+	io_close(io);
+	return mount;
+}
+
+bool durable_init(struct durable *d, int fd)
+{
+	struct statx x;
+	*d = (struct durable){.fd = fd, .mount = mount_of(fd)};
+	if (!d->mount || statx(fd, "", AT_EMPTY_PATH, STATX_INO | STATX_BTIME, &x) < 0 ||
+	    !(x.stx_mask & STATX_BTIME))
+		return false;
+	uint64_t birth = (uint64_t)x.stx_btime.tv_sec * CLOCK_SECOND + x.stx_btime.tv_nsec;
+	put_le64(d->head, x.stx_ino);
+	put_le64(d->head + 8, birth);
+	return birth != 0;
+}
+
+/* What is no value of ours, or a copy of another directory's, says nothing. */
+void durable_load(const struct durable *d)
+{
+	uint8_t value[VALUE_MOST];
+	struct era_range range[ERA_RANGES];
+	unsigned nranges = 0;
+	ssize_t n = fgetxattr(d->fd, DURABLE_ATTRIBUTE, value, sizeof value);
+	if (n < DURABLE_HEAD || n % RANGE || memcmp(value, d->head, DURABLE_HEAD) != 0)
+		return;
+	for (const uint8_t *p = value + DURABLE_HEAD; p < value + n; p += RANGE)
+		range[nranges++] = (struct era_range){get_le64(p), get_le64(p + 8)};
+	era_load(d->mount, range, nranges);
+}
+
+/*
+ * The newest, if there is no room for all: ext4 has one block for all attributes of a directory.
+ * The value is as durable as other changes of directories, and never before what it tells of.
+ */
+void durable_store(const struct durable *d)
+{
+	uint8_t value[VALUE_MOST];
+	struct era_range range[ERA_RANGES];
+	unsigned n = era_ranges(range);
+	int rc = -1;
+	memcpy(value, d->head, DURABLE_HEAD);
+	for (unsigned first = 0; rc < 0 && first < n; first += (n - first + 1) / 2) {
+		uint8_t *p = value + DURABLE_HEAD;
+		for (unsigned i = first; i < n; i++, p += RANGE) {
+			put_le64(p, range[i].from);
+			put_le64(p + 8, range[i].to);
+		}
+		rc = fsetxattr(d->fd, DURABLE_ATTRIBUTE, value, (size_t)(p - value), 0);
+		if (rc < 0 && errno != ENOSPC)
+			break;
+	}
+	if (rc < 0 && n)
+		log_debug(DURABLE_ATTRIBUTE ": %m");
+}
+
+static bool is_same(int a, int b)
+{
+	struct stat x, y;
+	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
+	       x.st_ino == y.st_ino;
+}
+
+void durable_load_above(const char *path)
+{
+	char copy[PATH_MAX];
+	struct durable d;
+	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
+	int fd = open(path, flags);
+	if (fd < 0 && errno == ENOTDIR && strlen(path) < sizeof copy)
+		fd = open(dirname(strcpy(copy, path)), flags);
+	while (fd >= 0) {
+		if (durable_init(&d, fd))
+			durable_load(&d);
+		int above = openat(fd, "..", flags);
+		bool is_top = above >= 0 && is_same(fd, above);
+		close(fd);
+		fd = above;
+		if (is_top)
+			break;
+	}
+	if (fd >= 0)
+		close(fd);
+}
