@@ -6,6 +6,11 @@
 
 #define WORK_KEEP (1u << 20)
 
+/*
+ * Enough for a chunk of the usual size. More is not kept, since there may be two dozen threads.
+ */
+#define STAGE_KEEP ((1u << 20) + (64u << 10))
+
 int scratch_open_cpu(struct scratch **out, unsigned cpu)
 {
 	struct scratch *s = mem_zalloc(sizeof *s);
@@ -31,6 +36,7 @@ void scratch_close(struct scratch *s)
 			codec_by_id(id)->state_free(s->state[id]);
 	buf_free(&s->work[0]);
 	buf_free(&s->work[1]);
+	buf_free(&s->stage);
 	buf_free(&s->dict);
 	buf_free(&s->trial);
 	mem_free(s);
@@ -55,6 +61,19 @@ int scratch_ask(struct scratch *s, uint64_t bytes)
 uint64_t scratch_wanted(const struct scratch *s)
 {
 	return s->wanted;
+}
+
+int scratch_stage(struct scratch *s, size_t n, struct span *out)
+{
+	TRY(buf_reserve_fresh(&s->stage, n ? n : 1));
+	*out = span_of(s->stage.p, n);
+	return 0;
+}
+
+void scratch_trim(struct scratch *s)
+{
+	if (s->stage.cap > STAGE_KEEP)
+		buf_free(&s->stage);
 }
 
 int scratch_work_first(struct scratch *s, size_t n)

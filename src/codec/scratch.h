@@ -6,9 +6,8 @@
 #ifndef CODEC_SCRATCH_H
 #define CODEC_SCRATCH_H
 
+#include "base/bytes.h"
 #include "base/err.h"
-
-#include <stdint.h>
 
 struct scratch;
 
@@ -21,6 +20,14 @@ NODISCARD int scratch_open(struct scratch **s);
 NODISCARD int scratch_open_cpu(struct scratch **s, unsigned cpu);
 
 void scratch_close(struct scratch *s); /* NULL is fine */
+
+/*
+ * Room for n stored bytes on their way to the decoder: whoever fetches them asks for it, so that
+ * this allocates nothing either. Valid until it is called again. scratch_trim frees what only a
+ * large chunk needed.
+ */
+NODISCARD int scratch_stage(struct scratch *s, size_t n, struct span *out);
+void scratch_trim(struct scratch *s);
 
 /*
  * A bound on the memory, in bytes, that one call may take for stored bytes, tables of blocks, and

@@ -10,6 +10,7 @@
 struct scratch {
 	struct kernels kernels;
 	struct buf work[2];     /* a block between filters; see scratch_work        */
+	struct buf stage;       /* see scratch_stage                                */
 	struct buf dict, trial; /* encoding with a dictionary: that, and the other chunk */
 	void *state[CODEC_IDS]; /* by codec id; NULL until first use                */
 	uint64_t most, wanted;  /* see scratch_bound                                */

@@ -220,7 +220,7 @@ NODISCARD int frame_read_part(struct frame_chunk at, struct chunk_part part, str
 NODISCARD int frame_check_chunk(struct frame_chunk at);
 
 /* Compares all blocks of a loaded chunk with their checksums, which it must have. [reader] */
-NODISCARD int frame_check_blocks(struct frame_chunk at);
+NODISCARD int frame_check_blocks(struct frame_chunk at, struct scratch *s);
 
 /*
  * The memory in bytes that reading a run of blocks in that form takes, the blocks themselves

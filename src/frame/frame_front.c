@@ -11,8 +11,8 @@
 #include "frame/chunk_sum.h"
 #include "frame/format/trailer.h"
 #include "frame/held.h"
+#include "frame/io/hash.h"
 #include "frame/range.h"
-#include "frame/stage.h"
 #include "frame/stored.h"
 
 #include <pthread.h>
@@ -111,7 +111,7 @@ static int move_chunk(struct frame *f, uint32_t i, uint64_t *budget)
 		return UNSUPPORTED("chunks that overlap", from);
 	*budget -= len;
 	if (!frame_sum(f, i)) {
-		TRY(stage_hash(st.io, st.at, len, &hash));
+		TRY(io_hash(st.io, st.at, len, &hash));
 		if (!index_set(&f->sums, i, chunk_sum_whole(hash)))
 			return -ENOMEM;
 	}

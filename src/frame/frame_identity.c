@@ -4,7 +4,7 @@
  */
 #include "frame/format/trailer.h"
 #include "frame/frame_impl.h"
-#include "frame/stage.h"
+#include "frame/io/hash.h"
 
 uint64_t frame_root_id(const struct frame_info *info, struct fingerprint fp)
 {
@@ -31,7 +31,7 @@ static int read_root_id(struct io *io, uint64_t *id, bool *ours)
 	if (!*ours) {
 		uint64_t at = info.nbytes ? frame_index_at(&info) : info.header_len;
 		fp = (struct fingerprint){.type = fp.type};
-		TRY(stage_hash(io, at, info.frame_len - at, &fp.hash));
+		TRY(io_hash(io, at, info.frame_len - at, &fp.hash));
 	}
 	*id = frame_root_id(&info, fp);
 	return 0;

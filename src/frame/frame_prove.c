@@ -4,7 +4,7 @@
  * proves to be what it was made from. (`cframe verify` decodes everything.)
  */
 #include "frame/frame_impl.h"
-#include "frame/stage.h"
+#include "frame/io/hash.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -16,32 +16,27 @@
  */
 #define VERIFY_HEAD (16u << 20)
 
-static uint64_t head_most(const struct frame *f)
+static int open_scratch(const struct frame *f, struct scratch **s)
 {
-	return max_u64(VERIFY_HEAD, f->info.chunk_size);
+	TRY(scratch_open(s));
+	scratch_bound(*s, max_u64(VERIFY_HEAD, f->info.chunk_size));
+	return 0;
 }
 
 /* Nothing is decoded, not even the block that others need for that: it may be half a gigabyte. */
-static int load_head(const struct stored *st, uint64_t most, struct chunk *c)
+static int verify_parts(const struct frame *f, const struct stored *st, uint32_t *len)
 {
 	struct scratch *s;
-	TRY(scratch_open(&s));
-	scratch_bound(s, most);
-	int rc = stored_load_head(st, 0, s, c);
-	scratch_close(s);
-	return rc;
-}
-
-static int verify_parts(const struct stored *st, uint64_t most, uint32_t *len)
-{
 	struct chunk c = {0};
-	int rc = load_head(st, most, &c);
+	TRY(open_scratch(f, &s));
+	int rc = stored_load_head(st, 0, s, &c);
 	if (rc == -ENOTSUP || rc == -E2BIG) /* it never came to its place: recovery goes on */
 		rc = CORRUPT("head of a chunk", st->at);
 	*len = c.cbytes;
 	if (rc == 0 && c.sums)
-		rc = stored_check_blocks(st, &c);
+		rc = stored_check_blocks(st, &c, s);
 	chunk_deinit(&c);
+	scratch_close(s);
 	return rc;
 }
 
@@ -53,7 +48,7 @@ static int verify_whole(const struct stored *st, uint32_t *len)
 
 static int verify_stored(const struct frame *f, const struct stored *st, uint32_t *len)
 {
-	return chunk_sum_is_of_head(st->sum) ? verify_parts(st, head_most(f), len)
+	return chunk_sum_is_of_head(st->sum) ? verify_parts(f, st, len)
 					     : verify_whole(st, len);
 }
 
@@ -63,15 +58,18 @@ static int verify_stored(const struct frame *f, const struct stored *st, uint32_
  */
 static int make_sum(const struct frame *f, const struct stored *st, uint32_t len, uint64_t *sum)
 {
+	struct scratch *s;
 	struct chunk c = {0};
 	uint64_t hash;
-	bool by_head = load_head(st, head_most(f), &c) == 0 && c.sums;
-	int rc = by_head ? stored_check_blocks(st, &c) : 0;
+	TRY(open_scratch(f, &s));
+	bool by_head = stored_load_head(st, 0, s, &c) == 0 && c.sums;
+	int rc = by_head ? stored_check_blocks(st, &c, s) : 0;
 	if (rc == 0)
-		rc = stage_hash(st->io, st->at, by_head ? c.sums_end : len, &hash);
+		rc = io_hash(st->io, st->at, by_head ? c.sums_end : len, &hash);
 	if (rc == 0)
 		*sum = by_head ? chunk_sum_head(hash) : chunk_sum_whole(hash);
 	chunk_deinit(&c);
+	scratch_close(s);
 	return rc;
 }
 

@@ -5,7 +5,6 @@
 #include "codec/chunk_sums.h"
 #include "frame/frame_impl.h"
 #include "frame/meters.h"
-#include "frame/stage.h"
 
 #include <assert.h>
 
@@ -158,19 +157,19 @@ static int read_verified(const struct stored *st, const struct chunk *c, struct 
 {
 	struct span all;
 	TRY(scratch_ask(s, c->cbytes + chunk_work(c, run, BLOCK_DECODED)));
-	TRY(stage_get(c->cbytes, &all));
+	TRY(scratch_stage(s, c->cbytes, &all));
 	TRY(io_pread(st->io, st->at, all));
 	TRY(chunk_sum_check(st->sum, span_view(all)));
 	struct extent e = chunk_extent(c, run);
 	return chunk_decode(c, s, run, view_part(span_view(all), e.off, e.len), dst);
 }
 
-int frame_check_blocks(struct frame_chunk at)
+int frame_check_blocks(struct frame_chunk at, struct scratch *s)
 {
 	struct stored st;
 	assert(at.c->sums);
 	TRY(stored_whole(at, &st));
-	int rc = stored_check_blocks(&st, at.c);
+	int rc = stored_check_blocks(&st, at.c, s);
 	frame_stored_done(at.f, &st);
 	return rc;
 }

@@ -3,7 +3,7 @@
 #include "codec/chunk.h"
 #include "frame/format/header.h"
 #include "frame/format/msgpack.h"
-#include "frame/stage.h"
+#include "frame/io/hash.h"
 #include "frame/young.h"
 
 #include <assert.h>
@@ -169,7 +169,7 @@ int root_check_file(struct io *io, uint64_t at, uint64_t len, struct view head,
 	if (!state)
 		return -ENOMEM;
 	sum64_add(state, head);
-	int rc = stage_hash_add(state, io, at, len);
+	int rc = io_hash_add(state, io, at, len);
 	uint64_t hash = finish(state, fp.word);
 	TRY(rc);
 	return hash == fp.hash ? 0 : CORRUPT("fingerprint of the frame", at + len);

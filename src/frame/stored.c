@@ -1,6 +1,6 @@
 #include "frame/stored.h"
 
-#include "frame/stage.h"
+#include "frame/io/hash.h"
 
 #include <assert.h>
 
@@ -13,15 +13,23 @@
 #define SPREAD_LIMIT 2
 #define SPREAD_SLACK (64u << 10)
 
+/* The stored bytes of a run, in the scratch. */
+static int fetch(const struct stored *st, const struct chunk *c, struct run run, struct scratch *s,
+		 struct span *bytes)
+{
+	struct extent e = chunk_extent(c, run);
+	TRY(scratch_stage(s, e.len, bytes));
+	return e.len ? io_pread(st->io, st->at + e.off, *bytes) : 0;
+}
+
 static int load_ref(const struct stored *st, struct scratch *s, struct chunk *c)
 {
 	struct run first = {0, 1};
-	struct extent e = chunk_extent(c, first);
 	struct span bytes;
-	TRY(scratch_ask(s, chunk_footprint(c) + e.len + chunk_run_bytes(c, first) +
+	TRY(scratch_ask(s, chunk_footprint(c) + chunk_extent(c, first).len +
+				   chunk_run_bytes(c, first) +
 				   chunk_work(c, first, BLOCK_DECODED)));
-	TRY(stage_get(e.len, &bytes));
-	TRY(io_pread(st->io, st->at + e.off, bytes));
+	TRY(fetch(st, c, first, s, &bytes));
 	TRY(chunk_check(c, first, span_view(bytes)));
 	return chunk_load_ref(c, s, span_view(bytes));
 }
@@ -39,13 +47,14 @@ static uint64_t head_memory(const struct chunk *c, int need)
 }
 
 /*
- * Reads the first head->n bytes, to the stack if they fit. If that number was a guess, the file may
- * end before: then fewer are read, but as many as any chunk has.
+ * Reads the first head->n bytes: to head->p if HEAD_STACK bytes are enough, else to the scratch. If
+ * that number was a guess, the file may end before: then fewer are read, but as many as any chunk
+ * has.
  */
-static int fetch_head(const struct stored *st, bool guess, struct span *head)
+static int fetch_head(const struct stored *st, bool guess, struct scratch *s, struct span *head)
 {
 	if (head->n > HEAD_STACK)
-		TRY(stage_get(head->n, head));
+		TRY(scratch_stage(s, head->n, head));
 	int rc = io_pread(st->io, st->at, *head);
 	if (rc != -EBADMSG || !guess || head->n <= CHUNK_HEAD_MIN)
 		return rc;
@@ -62,7 +71,7 @@ int stored_load_head(const struct stored *st, uint32_t guess, struct scratch *s,
 		return CORRUPT("no room for a chunk", st->room);
 	struct span head = {stack, min_u64(st->room, max_u64(guess, CHUNK_HEAD))};
 	for (bool first = true;; first = false) {
-		TRY(fetch_head(st, first, &head));
+		TRY(fetch_head(st, first, s, &head));
 		int need = chunk_parse(c, span_view(head), st->room, st->item);
 		if (need == 0)
 			return chunk_sum_check_head(st->sum, c, span_view(head));
@@ -88,20 +97,12 @@ uint64_t stored_memory(const struct chunk *c, struct run run, enum block_form fo
 	return chunk_extent(c, run).len + chunk_work(c, run, form);
 }
 
-/* The stored bytes of a run, until the next use of the stage. */
-static int fetch(const struct stored *st, const struct chunk *c, struct run run, struct span *bytes)
-{
-	struct extent e = chunk_extent(c, run);
-	TRY(stage_get(e.len, bytes));
-	return e.len ? io_pread(st->io, st->at + e.off, *bytes) : 0;
-}
-
 static int read_extent(const struct stored *st, const struct chunk *c, struct run run,
 		       struct scratch *s, struct span dst)
 {
 	struct span bytes;
 	TRY(scratch_ask(s, stored_memory(c, run, BLOCK_DECODED)));
-	TRY(fetch(st, c, run, &bytes));
+	TRY(fetch(st, c, run, s, &bytes));
 	return chunk_decode_checked(c, s, run, span_view(bytes), dst);
 }
 
@@ -111,7 +112,7 @@ int stored_read_packed(const struct stored *st, const struct chunk *c, uint32_t 
 	struct run one = {block, 1};
 	struct span bytes;
 	TRY(scratch_ask(s, stored_memory(c, one, BLOCK_PACKED)));
-	TRY(fetch(st, c, one, &bytes));
+	TRY(fetch(st, c, one, s, &bytes));
 	return chunk_decode_packed(c, s, block, span_view(bytes), dst);
 }
 
@@ -122,7 +123,7 @@ int stored_read_part(const struct stored *st, const struct chunk *c, struct chun
 	struct span bytes;
 	/* the block is decoded in the scratch, as far as it must */
 	TRY(scratch_ask(s, stored_memory(c, one, BLOCK_DECODED) + chunk_run_bytes(c, one)));
-	TRY(fetch(st, c, one, &bytes));
+	TRY(fetch(st, c, one, s, &bytes));
 	return chunk_decode_part(c, s, part, span_view(bytes), dst);
 }
 
@@ -180,24 +181,24 @@ static int check_long(const struct stored *st, const struct chunk *c, uint32_t b
 {
 	uint64_t hash;
 	uint32_t at = c->bstart[block];
-	TRY(stage_hash(st->io, st->at + at, c->bend[block] - at, &hash));
+	TRY(io_hash(st->io, st->at + at, c->bend[block] - at, &hash));
 	return (uint32_t)hash == c->sums[block] ? 0 : CORRUPT("checksum of a block", block);
 }
 
 /* Blocks that have checksums lie in order. */
-int stored_check_blocks(const struct stored *st, const struct chunk *c)
+int stored_check_blocks(const struct stored *st, const struct chunk *c, struct scratch *s)
 {
 	for (uint32_t b = 0, next; b < c->nblocks; b = next) {
 		uint32_t at = c->bstart[b];
 		struct span bytes;
-		for (next = b + 1; next < c->nblocks && c->bend[next] - at <= STAGE_STEP;)
+		for (next = b + 1; next < c->nblocks && c->bend[next] - at <= IO_STEP;)
 			next++;
-		if (c->bend[next - 1] - at > STAGE_STEP) {
+		if (c->bend[next - 1] - at > IO_STEP) {
 			TRY(check_long(st, c, b));
 			continue;
 		}
 		struct run run = {b, next - b};
-		TRY(fetch(st, c, run, &bytes));
+		TRY(fetch(st, c, run, s, &bytes));
 		TRY(chunk_check(c, run, span_view(bytes)));
 	}
 	return 0;
@@ -219,19 +220,21 @@ int stored_length(const struct stored *st, uint32_t *len)
 
 int stored_copy(const struct stored *st, struct io *to, uint64_t at, uint32_t len)
 {
-	struct span step;
-	TRY(stage_get(min_u64(len, STAGE_STEP), &step));
-	for (uint32_t done = 0; done < len; done += (uint32_t)step.n) {
-		step.n = min_u64(len - done, STAGE_STEP);
-		TRY(io_pread(st->io, st->at + done, step));
-		TRY(io_pwrite(to, at + done, span_view(step)));
+	struct buf b = {0};
+	int rc = buf_reserve(&b, min_u64(len, IO_STEP));
+	for (uint32_t done = 0; rc == 0 && done < len; done += (uint32_t)b.n) {
+		b.n = min_u64(len - done, IO_STEP);
+		rc = io_pread(st->io, st->at + done, buf_span(&b));
+		if (rc == 0)
+			rc = io_pwrite(to, at + done, buf_view(&b));
 	}
-	return 0;
+	buf_free(&b);
+	return rc;
 }
 
 int stored_check(const struct stored *st, uint32_t len)
 {
 	uint64_t hash;
-	TRY(stage_hash(st->io, st->at, len, &hash));
+	TRY(io_hash(st->io, st->at, len, &hash));
 	return chunk_sum_whole(hash) == st->sum ? 0 : CORRUPT("checksum of a chunk", st->at);
 }

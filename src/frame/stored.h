@@ -41,9 +41,10 @@ NODISCARD int stored_read(const struct stored *st, const struct chunk *c, struct
 
 /*
  * Reads the blocks of a loaded chunk that has checksums of them, and compares these: a step at a
- * time (STAGE_STEP), since a block may have half a gigabyte.
+ * time (IO_STEP), since a block may have half a gigabyte.
  */
-NODISCARD int stored_check_blocks(const struct stored *st, const struct chunk *c);
+NODISCARD int stored_check_blocks(const struct stored *st, const struct chunk *c,
+				  struct scratch *s);
 
 /* Reads one block as chunk_decode_packed does. */
 NODISCARD int stored_read_packed(const struct stored *st, const struct chunk *c, uint32_t block,

@@ -1,6 +1,5 @@
 #include "fs/workspace.h"
 
-#include "frame/stage.h"
 #include "fs/large.h"
 
 #include <pthread.h>
@@ -72,9 +71,9 @@ void workspace_done(struct buf *b)
 void workspace_trim(void)
 {
 	struct workspace *w = pthread_getspecific(key);
-	stage_trim();
 	if (!w)
 		return;
+	scratch_trim(w->scratch);
 	workspace_done(&w->stored);
 	workspace_done(&w->base);
 	workspace_done(&w->plain);

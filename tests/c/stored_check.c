@@ -5,7 +5,7 @@
  */
 #include "base/buf.h"
 #include "codec/scratch.h"
-#include "frame/stage.h"
+#include "frame/io/hash.h"
 #include "frame/stored.h"
 
 #include <stdio.h>
@@ -90,12 +90,12 @@ static void compare(struct scratch *s, struct view src, uint32_t blocksize)
 	struct chunk c = {0};
 
 	check(stored_load(&st, 0, s, &c) == 0 && c.sums, "no checksums", blocksize);
-	check(stored_check_blocks(&st, &c) == 0, "sound, but refused", blocksize);
-	check(w.longest <= STAGE_STEP, "too much at once", blocksize);
+	check(stored_check_blocks(&st, &c, s) == 0, "sound, but refused", blocksize);
+	check(w.longest <= IO_STEP, "too much at once", blocksize);
 	for (uint32_t b = 0; b < c.nblocks; b++) {
 		uint8_t *last = bytes.p + c.bend[b] - 1;
 		*last ^= 1;
-		check(stored_check_blocks(&st, &c) == -EBADMSG, "damage unseen", blocksize);
+		check(stored_check_blocks(&st, &c, s) == -EBADMSG, "damage unseen", blocksize);
 		*last ^= 1;
 	}
 	chunk_deinit(&c);

@@ -11,7 +11,6 @@
 #include "workbench.h"
 
 #include "base/container.h"
-#include "frame/stage.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -128,7 +127,7 @@ static void fill(struct pool_job *job)
 	outputs_end_take(x->outputs, j->out, rc);
 	pthread_rwlock_unlock(&x->filling);
 	mem_free(j);
-	stage_trim();
+	workbench_trim();
 }
 
 /* Hands a regular file to the workers. `in` is taken unless this fails. */

@@ -8,7 +8,6 @@
 #include "base/fd.h"
 #include "frame/policy/policy.h"
 #include "frame/policy/rules.h"
-#include "frame/stage.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -228,7 +227,6 @@ static void run(struct pool_job *job)
 	}
 	job_put(p, j);
 	pack_put(f, users, rc);
-	stage_trim();
 }
 
 static void submit(struct job *j, bool last)

@@ -1,7 +1,5 @@
 #include "pieces.h"
 
-#include "frame/stage.h"
-
 #include <pthread.h>
 
 /*
@@ -16,7 +14,7 @@ static pthread_mutex_t large = PTHREAD_MUTEX_INITIALIZER;
 static void end_large(struct pieces *p)
 {
 	buf_free(&p->b);
-	stage_trim();
+	scratch_trim(p->s);
 	pthread_mutex_unlock(&large);
 }
 

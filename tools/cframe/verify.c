@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "frame/frame.h"
 #include "frame/names.h"
-#include "frame/stage.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -176,7 +175,7 @@ static void run(struct pool_job *job)
 		findings_clear(&j->found);
 	else
 		progress_file();
-	stage_trim();
+	workbench_trim();
 	end(j);
 }
 

@@ -81,6 +81,14 @@ struct workbench *workbench_get(void)
 	return b;
 }
 
+void workbench_trim(void)
+{
+	struct workbench *b = pthread_getspecific(key);
+
+	if (b)
+		scratch_trim(b->s);
+}
+
 static struct scratch *own_scratch(void)
 {
 	struct workbench *b = workbench_get();

@@ -34,6 +34,9 @@ void workbenches_close(struct pool *pool);
 /* That of the calling thread; NULL: out of memory. */
 struct workbench *workbench_get(void);
 
+/* Frees what only a large chunk needed: of the calling thread, if it has one. */
+void workbench_trim(void);
+
 /*
  * Encodes a chunk into b->b. `pool`: the one that this thread belongs to; if no job waits
  * there, its threads share the blocks. NULL: they have other work.

@@ -1,7 +1,6 @@
 #include "fs/file/fetch_memory.h"
 
 #include "base/log.h"
-#include "frame/stage.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -37,7 +36,7 @@ void fetch_use_memory(struct fetch *x)
 void fetch_give_memory(struct fetch *x, uint64_t keep)
 {
 	if (x->memory > keep) {
-		stage_trim(); /* the scratch does so itself; others may be using the workspace */
+		scratch_trim(x->ws->scratch); /* others may be using what else the workspace has */
 		uint64_t used = min_u64(x->used, keep);
 		large_give(x->f->fs->large, x->memory - keep, x->used - used);
 		x->used = used;

@@ -61,7 +61,7 @@ static bool can_lengthen(struct file *f, uint32_t n, uint64_t new_size)
 	int rc = frame_load_chunk(f->frame, n, ws->scratch, &stored);
 	bool sums = rc >= 0 && stored.sums;
 	if (sums)
-		rc = frame_check_blocks((struct frame_chunk){f->frame, n, &stored});
+		rc = frame_check_blocks((struct frame_chunk){f->frame, n, &stored}, ws->scratch);
 	chunk_deinit(&stored);
 	err_clear(); /* if it cannot be read, the caller finds out again */
 	return sums && rc >= 0;
