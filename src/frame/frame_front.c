@@ -84,7 +84,7 @@ static int reload_root(struct frame *f)
 	struct meta m = {0};
 	struct scratch *s;
 	TRY(scratch_open(&s));
-	int rc = frame_load_index(f, &f->index, s);
+	int rc = frame_load_index(f, s);
 	scratch_close(s);
 	if (rc == 0)
 		rc = io_pread_buf(f->io, f->info.frame_len - f->info.trailer_len,

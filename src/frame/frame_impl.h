@@ -161,8 +161,8 @@ NODISCARD int frame_load_sections(struct frame *f, struct view fixed);
 NODISCARD int frame_load_places(struct frame *f);
 void frame_load_settle(struct frame *f);
 
-/* Loads the index of the root on disk, a part of frame_load_places. *ix must be zeroed. */
-NODISCARD int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s);
+/* Loads the index of the root on disk, a part of frame_load_places. f->index must be zeroed. */
+NODISCARD int frame_load_index(struct frame *f, struct scratch *s);
 
 /* Judges the length of a header or a trailer. -ENOTSUP: it is too long to be kept in memory. */
 NODISCARD int frame_judge_section(uint32_t len);

@@ -57,10 +57,10 @@ int frame_load_sections(struct frame *f, struct view fixed)
  */
 static uint64_t most_bytes(const struct frame *f, uint64_t claimed, uint64_t least)
 {
-	return claimed <= least ? claimed : max_u64(min_u64(claimed, io_taken(f->io)), least);
+	return claimed <= least ? least : max_u64(min_u64(claimed, io_taken(f->io)), least);
 }
 
-int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s)
+int frame_load_index(struct frame *f, struct scratch *s)
 {
 	const struct frame_info *info = &f->info;
 	uint64_t at = frame_index_at(info);
@@ -70,17 +70,16 @@ int frame_load_index(const struct frame *f, struct index *ix, struct scratch *s)
 	uint64_t least = FRAME_MAX_CHUNKS * sizeof(uint64_t);
 	struct index_rule rule = {
 		.special = !info->beta && !info->variable,
-		.most = max_u64(most_bytes(f, info->frame_len, least), least),
+		.most = most_bytes(f, info->frame_len, least),
 	};
 	if (info->sparse)
 		rule.last = UINT32_MAX;
 	else
 		rule.last = info->cbytes >= CHUNK_HEAD ? info->cbytes - CHUNK_HEAD : 0;
 	uint32_t n = INDEX_ANY;
-	uint32_t chunk_size = f->root_chunk ? f->root_chunk : info->chunk_size;
-	if (chunk_size)
-		n = (uint32_t)range_nchunks(info->nbytes, chunk_size);
-	return index_load(ix, &st, n, rule, s);
+	if (info->chunk_size)
+		n = (uint32_t)range_nchunks(info->nbytes, info->chunk_size);
+	return index_load(&f->index, &st, n, rule, s);
 }
 
 /* The first bytes of a stored chunk, of which there may be fewer than CHUNK_HEAD: *n. */
@@ -160,7 +159,7 @@ static int load_large_index(struct frame *f, struct scratch *s)
 	f->index.loading = true;
 	held_enter(INDEX_MEMORY);
 	scratch_bound(s, INDEX_MEMORY);
-	int rc = frame_load_index(f, &f->index, s);
+	int rc = frame_load_index(f, s);
 	held_leave(INDEX_MEMORY);
 	return rc;
 }
@@ -172,7 +171,7 @@ int frame_load_places(struct frame *f)
 		return 0;
 	TRY(scratch_open(&s));
 	scratch_bound(s, HELD_FREE);
-	int rc = frame_load_index(f, &f->index, s);
+	int rc = frame_load_index(f, s);
 	if (rc == -E2BIG)
 		rc = load_large_index(f, s);
 	if (rc == -E2BIG)
