@@ -87,17 +87,22 @@ static bool is_same(int a, int b)
 	       x.st_ino == y.st_ino;
 }
 
+void durable_load_of(int fd)
+{
+	struct durable d;
+	if (durable_init(&d, fd))
+		durable_load(&d);
+}
+
 void durable_load_above(const char *path)
 {
 	char copy[PATH_MAX];
-	struct durable d;
 	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 	int fd = open(path, flags);
 	if (fd < 0 && errno == ENOTDIR && strlen(path) < sizeof copy)
 		fd = open(dirname(strcpy(copy, path)), flags);
 	while (fd >= 0) {
-		if (durable_init(&d, fd))
-			durable_load(&d);
+		durable_load_of(fd);
 		int above = openat(fd, "..", flags);
 		bool is_top = above >= 0 && is_same(fd, above);
 		close(fd);

@@ -37,7 +37,11 @@ void durable_load(const struct durable *d);
  */
 void durable_store(const struct durable *d);
 
-/* For programs without a mount: loads what all directories above this file say, or it itself. */
+/*
+ * For programs without a mount: load what a directory says; what all directories above this file
+ * say, or it itself.
+ */
+void durable_load_of(int fd);
 void durable_load_above(const char *path);
 
 #endif

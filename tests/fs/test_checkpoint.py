@@ -187,6 +187,21 @@ def test_programs_without_a_mount_know_it_too(mount, work, below):
         assert not list(work.glob("out/**/f"))
 
 
+@pytest.mark.parametrize("command", ["verify", "extract"])
+def test_they_know_it_of_directories_below_theirs(mount, work, command):
+    backing = work / "disk" / "store"
+    backing.mkdir(parents=True)
+    m = mount(OPTIONS, backing=backing)
+    written(m)
+    m.unmount()
+    damage(m.stored("f"))
+    where = ["-C", work / "out"] if command == "extract" else []
+    with another_mount(work / "disk") as again:
+        got = subprocess.run([CFRAME, command, *where, again], capture_output=True)
+        assert got.returncode == 1 and b"checksum" in got.stdout + got.stderr, got
+        assert b"torn" not in got.stdout + got.stderr and not list(work.glob("out/**/f")), got
+
+
 def test_a_copy_of_the_directory_says_nothing(mount, work):
     """Its files may not be on their disk yet."""
     m = mount(OPTIONS)
