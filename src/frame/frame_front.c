@@ -131,7 +131,7 @@ static int move_front(struct frame *f)
 	bool busy = f->info.cbytes < front; /* by the index itself */
 	for (uint32_t i = 0; i < f->index.n; i++) {
 		uint64_t entry = index_get(&f->index, i);
-		if ((entry & ENTRY_SPECIAL) || entry >= front)
+		if (!entry_is_stored(entry) || entry >= front)
 			continue;
 		TRY(move_chunk(f, i, &budget));
 		busy = true;

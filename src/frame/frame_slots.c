@@ -47,7 +47,7 @@ uint32_t frame_chunk_at(const struct frame *f, uint64_t at)
 
 static enum slot_kind slot_of(uint64_t entry)
 {
-	if (!(entry & ENTRY_SPECIAL))
+	if (entry_is_stored(entry))
 		return SLOT_STORED;
 	return entry == ENTRY_NAN ? SLOT_NAN : entry == ENTRY_UNINIT ? SLOT_UNINIT : SLOT_ZEROS;
 }

@@ -166,7 +166,7 @@ static void survey_small(struct frame *f)
 static bool is_old(const struct frame *f, uint32_t n)
 {
 	uint64_t entry = n < f->index.n ? index_get(&f->index, n) : ENTRY_SPECIAL;
-	return !(entry & ENTRY_SPECIAL) && f->info.header_len + entry < f->area;
+	return entry_is_stored(entry) && f->info.header_len + entry < f->area;
 }
 
 void frame_space_survey_for(struct frame *f, uint32_t n)
@@ -180,7 +180,7 @@ void frame_space_survey_for(struct frame *f, uint32_t n)
 void frame_space_drop(struct frame *f, uint32_t n)
 {
 	uint64_t entry = index_get(&f->index, n), at = f->info.header_len + entry;
-	if ((entry & ENTRY_SPECIAL) || space_drop(&f->space, at))
+	if (!entry_is_stored(entry) || space_drop(&f->space, at))
 		return;
 	if (at < f->area && f->survey == SURVEY_NOT_YET)
 		survey(f);
@@ -192,7 +192,7 @@ void frame_space_drop(struct frame *f, uint32_t n)
 bool frame_slot_is_new(const struct frame *f, uint32_t n)
 {
 	uint64_t entry = index_get(&f->index, n);
-	return !(entry & ENTRY_SPECIAL) && space_busy_length(&f->space, f->info.header_len + entry);
+	return entry_is_stored(entry) && space_busy_length(&f->space, f->info.header_len + entry);
 }
 
 void frame_space_drop_from(struct frame *f, uint32_t first)

@@ -56,7 +56,7 @@ static uint32_t load_run(struct index_run run, const uint8_t *p, bool whole, uin
 {
 	uint32_t n = 0;
 	for (uint32_t k = 0; k < run.n; k++) {
-		if ((run.slot ? run.slot[k] : run.same) & ENTRY_SPECIAL)
+		if (!entry_is_stored(run.slot ? run.slot[k] : run.same))
 			continue;
 		uint64_t sum = get_le64(p + 8 * n++);
 		to[k] = !sum ? SUM_NONE : whole ? chunk_sum_whole(sum) : sum;

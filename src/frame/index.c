@@ -98,14 +98,9 @@ struct index_run index_run(const struct index *ix, uint32_t i)
 	return (struct index_run){pg->slot ? pg->slot + SLOT_OF(i) : NULL, pg->same, n};
 }
 
-static bool is_stored(uint64_t entry)
-{
-	return !(entry & ENTRY_SPECIAL);
-}
-
 uint32_t index_next_stored(const struct index *ix, uint32_t i)
 {
-	return index_find(ix, i, is_stored);
+	return index_find(ix, i, entry_is_stored);
 }
 
 uint32_t index_count_stored(const struct index *ix)
@@ -115,9 +110,9 @@ uint32_t index_count_stored(const struct index *ix)
 	for (uint32_t i = 0; i < ix->n; i += r.n) {
 		r = index_run(ix, i);
 		if (!r.slot)
-			count += is_stored(r.same) ? r.n : 0;
+			count += entry_is_stored(r.same) ? r.n : 0;
 		for (uint32_t k = 0; r.slot && k < r.n; k++)
-			count += is_stored(r.slot[k]);
+			count += entry_is_stored(r.slot[k]);
 	}
 	return count;
 }

@@ -30,6 +30,12 @@ enum entry_kind { ENTRY_KIND_ZEROS = 1, ENTRY_KIND_NAN = 2, ENTRY_KIND_UNINIT = 
 #define ENTRY_NAN ENTRY_OF_KIND(ENTRY_KIND_NAN)
 #define ENTRY_UNINIT ENTRY_OF_KIND(ENTRY_KIND_UNINIT)
 
+/* True: it is no special value, but where a chunk is stored. */
+static inline bool entry_is_stored(uint64_t entry)
+{
+	return !(entry & ENTRY_SPECIAL);
+}
+
 struct index_page {
 	uint64_t same;  /* if `slot` is NULL: all entries; the page is folded   */
 	uint64_t *slot;

@@ -32,7 +32,7 @@ struct loader {
 
 static int judge(const struct index_rule *rule, uint64_t raw, uint64_t *entry)
 {
-	if (!(raw & ENTRY_SPECIAL)) {
+	if (entry_is_stored(raw)) {
 		if (raw > rule->last)
 			return CORRUPT("chunk lies outside the chunk area", raw);
 		*entry = raw;
@@ -70,7 +70,7 @@ static int load_run(struct loader *l, const uint8_t *p, uint32_t n)
 		TRY(load_entry(l, p + ENTRY_BYTES * i));
 	for (; i < n; i++, l->at++) {
 		uint64_t entry = get_le64(p + ENTRY_BYTES * i);
-		if ((entry & ENTRY_SPECIAL) || entry > l->rule.last)
+		if (!entry_is_stored(entry) || entry > l->rule.last)
 			TRY(judge(&l->rule, entry, &entry));
 		pg->slot[l->at % INDEX_PAGE] = entry;
 	}
@@ -309,7 +309,7 @@ int index_encode(struct index *ix, struct buf *out)
 		if (ix->page[p].slot)
 			page_fold(ix, &ix->page[p],
 				  (uint32_t)min_u64(INDEX_PAGE, ix->n - p * INDEX_PAGE));
-	if (index_is_same(ix) && (ix->page[0].same & ENTRY_SPECIAL))
+	if (index_is_same(ix) && !entry_is_stored(ix->page[0].same))
 		return encode_same(ix, out);
 	held_enter(ix->n * ENTRY_BYTES);
 	int rc = encode_all(ix, out);
