@@ -66,7 +66,10 @@ void encoder_enter(const struct encoder *e, uint32_t i, uint32_t sum, struct buf
  */
 void encoder_finish(const struct encoder *e, struct buf *out);
 
-/* Stores the bytes as they are (FORMAT.md 3.9). out has room for encoder_store_most bytes. */
+/*
+ * Stores the bytes as they are (FORMAT.md 3.9). out has room for encoder_store_most bytes, which is
+ * more than encoder_limit.
+ */
 size_t encoder_store_most(const struct encoder *e);
 void encoder_store(const struct encoder *e, struct buf *out);
 

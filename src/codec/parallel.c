@@ -228,10 +228,11 @@ int parallel_encode(struct parallel *p, const struct pipeline *pl, struct view s
 	struct scratch *s = p->scratch();
 	if (!s)
 		return -ENOMEM;
-	TRY(encoder_init(&e, s, pl, src));
+	TRY(encoder_plan(&e, s, pl, src));
 	if (pl->use_dict || e.nblocks < 2 || encoder_wants_store(&e))
 		return chunk_encode(s, pl, src, out);
-	TRY(buf_reserve_fresh(out, max_u64(encoder_limit(&e) + 1, encoder_store_most(&e))));
+	TRY(encoder_init(&e, s, pl, src)); /* looks at the bytes, as chunk_encode does */
+	TRY(buf_reserve_fresh(out, encoder_store_most(&e)));
 	TRY(buf_reserve_fresh(&p->slots, e.nblocks * encoder_slot(&e)));
 	TRY(buf_reserve_fresh(&p->parts, e.nblocks * sizeof(struct part)));
 	struct task t = {.part = encode_part, .n = e.nblocks};
