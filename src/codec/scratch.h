@@ -23,8 +23,8 @@ void scratch_close(struct scratch *s); /* NULL is fine */
 
 /*
  * Room for n stored bytes on their way to the decoder: whoever fetches them asks for it, so that
- * this allocates nothing either. Valid until it is called again. scratch_trim frees what only a
- * large chunk needed.
+ * this allocates nothing either. Valid until it is called again. -ENOMEM. scratch_trim frees what
+ * only a large chunk needed.
  */
 NODISCARD int scratch_stage(struct scratch *s, size_t n, struct span *out);
 void scratch_trim(struct scratch *s);

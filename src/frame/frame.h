@@ -380,7 +380,10 @@ bool frame_dirty(const struct frame *f);
  */
 bool frame_wants_commit(const struct frame *f);
 
-/* Makes the root on disk durable. Changes since then stay pending. [mutator] */
+/*
+ * Makes the root on disk durable. Changes since then stay pending. A suspect frame (below) has to
+ * be committed instead. [mutator]
+ */
 NODISCARD int frame_sync_root(struct frame *f);
 
 /*
