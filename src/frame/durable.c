@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -96,11 +97,14 @@ void durable_load_of(int fd)
 
 void durable_load_above(const char *path)
 {
-	char copy[PATH_MAX];
+	char file[PATH_MAX];
 	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 	int fd = open(path, flags);
-	if (fd < 0 && errno == ENOTDIR && strlen(path) < sizeof copy)
-		fd = open(dirname(strcpy(copy, path)), flags);
+	if (fd < 0 && strlen(path) < sizeof file) {
+		if (!realpath(path, file)) /* it may be a link, or a name that only a mount shows */
+			strcpy(file, path);
+		fd = open(dirname(file), flags);
+	}
 	while (fd >= 0) {
 		durable_load_of(fd);
 		int above = openat(fd, "..", flags);

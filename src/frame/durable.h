@@ -38,8 +38,8 @@ void durable_load(const struct durable *d);
 void durable_store(const struct durable *d);
 
 /*
- * For programs without a mount: load what a directory says; what all directories above this file
- * say, or it itself.
+ * For programs without a mount: load what a directory says; and what all above a path say, and it
+ * itself if it is one. It may be a link, or a name that only a mount would show.
  */
 void durable_load_of(int fd);
 void durable_load_above(const char *path);

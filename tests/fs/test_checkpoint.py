@@ -202,6 +202,31 @@ def test_they_know_it_of_directories_below_theirs(mount, work, command):
         assert b"torn" not in got.stdout + got.stderr and not list(work.glob("out/**/f")), got
 
 
+@pytest.mark.parametrize("name", ["f", "sub/f"])
+def test_they_know_it_of_a_file_by_the_name_in_a_mount(mount, work, name):
+    m = mount(OPTIONS)
+    (m.mnt / "sub").mkdir()
+    written(m, name)
+    m.unmount()
+    damage(m.backing / f"{name}.b2frame")
+    with another_mount(m.backing) as again:
+        command = [CFRAME, "extract", "-C", work / "out", again / name]
+        got = subprocess.run(command, capture_output=True)
+        assert got.returncode == 1 and b"checksum" in got.stderr, got
+
+
+def test_they_know_it_of_what_a_link_leads_to(mount, work):
+    m = mount(OPTIONS)
+    written(m)
+    m.unmount()
+    damage(m.stored("f"))
+    with another_mount(m.backing) as again:
+        (work / "links").mkdir()
+        (work / "links" / "f.b2frame").symlink_to(again / "f.b2frame")
+        got = subprocess.run([CFRAME, "verify", work / "links" / "f.b2frame"], capture_output=True)
+        assert got.returncode == 1 and b"checksum" in got.stdout, got
+
+
 def test_a_copy_of_the_directory_says_nothing(mount, work):
     """Its files may not be on their disk yet."""
     m = mount(OPTIONS)
