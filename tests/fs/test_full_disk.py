@@ -106,6 +106,26 @@ def test_who_comes_after_it_was_given_up_sees_that(small, mode):
     assert (m.mnt / "f").read_bytes() == old
 
 
+@pytest.mark.parametrize("small", ["entry_timeout=3600,attr_timeout=3600"], indirect=True)
+@pytest.mark.parametrize("names", [1, 2])
+def test_who_only_asks_for_its_length_sees_that_it_was_given_up(small, names):
+    """Not that of the bytes that are lost: a copy with its source's length and time would look
+    as if it were whole, to rsync for one."""
+    m = small
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
+    if names == 2:
+        os.link(m.mnt / "f", m.mnt / "g")
+    fill(m, 0)
+    put(fd, blob(2, 900_000, "noise"))
+    os.utime(fd, ns=(10**18, 10**18))
+    assert os.fstat(fd).st_size == 900_000
+    assert outcome(os.close, fd) == "ENOSPC"
+    for name in "fg"[:names]:
+        wait_until(lambda name=name: os.stat(m.mnt / name).st_size == 0, 5, "its length")
+        assert (m.mnt / name).read_bytes() == b""
+        assert os.stat(m.mnt / name).st_mtime_ns != 10**18
+
+
 def change(rng, fd, data):
     """One of the things that a file can go through, and what it has then."""
     at, what = rng.choice([0, len(data), rng.randrange(600_000)]), rng.random()

@@ -7,6 +7,7 @@
 #include "fs/file/log.h"
 #include "fs/file/sync.h"
 #include "fs/inode/caps.h"
+#include "fs/ops/notify.h"
 
 #include <assert.h>
 #include <time.h>
@@ -91,6 +92,8 @@ static void close_inode_locked(struct file *f)
 		f->fs->sync_failed = true;
 	n->file = NULL;
 	caps_forget(n);
+	if (inode_is_past(n)) /* the kernel may keep its size and pages for attr_timeout */
+		notify_changed(f->fs->notify, n, 0);
 	file_close(f);
 }
 

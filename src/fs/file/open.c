@@ -36,7 +36,7 @@ static int admit(struct file *f, bool writable)
 {
 	const struct inode *n = f->inode;
 
-	if (n->detached && (writable || (n->mistaken && n->nopen == 0)))
+	if ((n->detached && writable) || inode_is_past(n))
 		return -ESTALE; /* the kernel looks the name up again, and finds the inode of now */
 	if (!writable)
 		return 0;

@@ -283,6 +283,11 @@ void inode_detach(struct inodes *t, struct inode *n)
 	pthread_mutex_unlock(&t->lock);
 }
 
+bool inode_is_past(const struct inode *n)
+{
+	return n->detached && n->mistaken && n->nopen == 0;
+}
+
 static void chain_if_open(struct inode *n, struct inode **all)
 {
 	if (!n->handles && !n->file)

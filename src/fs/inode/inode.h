@@ -249,6 +249,12 @@ enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st);
 /* The inode is no longer found by its number: the next lookup of the file makes a new inode. */
 void inode_detach(struct inodes *t, struct inode *n);
 
+/*
+ * True: it is detached, nobody has it open, and the kernel's size of it is wrong for good. With
+ * -ESTALE the kernel looks the name up again, and finds the inode of now. Under n->lock.
+ */
+bool inode_is_past(const struct inode *n);
+
 void inode_get(struct inodes *t, struct inode *n);
 void inode_put(struct inodes *t, struct inode *n, uint64_t refs);
 

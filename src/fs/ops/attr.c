@@ -22,10 +22,16 @@ static void answer_attr(fuse_req_t req, int rc, const struct stat *st)
 void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct fs *fs = ops_fs(req);
+	struct inode *n = ops_inode(fs, ino);
 	struct stat st;
 
 	(void)fi;
-	int rc = ops_attr(fs, ops_inode(fs, ino), &st);
+	int rc = ops_attr(fs, n, &st);
+	pthread_mutex_lock(&n->lock);
+	/* The kernel would go on with its size. So it looks the name up again, if there is one. */
+	if (rc >= 0 && st.st_nlink > 0 && inode_is_past(n))
+		rc = -ESTALE;
+	pthread_mutex_unlock(&n->lock);
 	answer_attr(req, rc, &st);
 }
 
