@@ -49,6 +49,12 @@ void commit_enter_root(struct frame *f, const struct header_root *root);
 NODISCARD int front_commit(struct frame *f, enum durability how);
 
 /*
+ * For frame_vouch: gives the empty root on disk a number above those of all roots in the file, and
+ * syncs. 1: done.
+ */
+NODISCARD int front_confirm(struct frame *f);
+
+/*
  * Invalidates the empty root at the front of the file. Once data is durable nobody needs to go back
  * to it, and damage must not make a file look empty. If it fails, nothing changes.
  */

@@ -88,9 +88,10 @@ void frame_unload(struct frame *f)
 	f->held = 0;
 	f->start = NULL;
 	f->info = (struct frame_info){0};
-	f->nbytes = f->seq = f->floor = f->full = f->kept = f->root_id = f->word = 0;
+	f->nbytes = f->seq = f->floor = f->full = f->kept = f->root_id = 0;
 	f->roots = (struct frame_roots){0};
 	f->recoverable = f->latest = f->notes = f->writable = f->ahead = false;
+	f->unproven = f->unconfirmed = false;
 	f->front = FRONT_UNKNOWN;
 }
 

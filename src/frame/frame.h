@@ -389,9 +389,10 @@ NODISCARD int frame_sync_root(struct frame *f);
 /*
  * True: the root on disk says that its newest chunks may not have got there with it. After the next
  * boot they have to prove themselves, and if one is damaged by then, the whole file goes back to an
- * older root. A COMMIT_SYNC of changes ends that; where there were none, frame_vouch does after it.
- * 1: it has written to the file. 0: it has not, and the root is as good as before. [reader],
- * [mutator]
+ * older root. Or the root is not of this process, and the next one could not tell that this one has
+ * synced it (frame_latest). A COMMIT_SYNC of changes ends that; where there were none, frame_vouch
+ * does after it. 1: it has written to the file. 0: it has not, and the root is as good as before.
+ * [reader], [mutator]
  */
 bool frame_unproven(const struct frame *f);
 NODISCARD int frame_vouch(struct frame *f);
@@ -400,8 +401,9 @@ NODISCARD int frame_vouch(struct frame *f);
  * True: the root on disk was written by this process. If not, the file may also have a newer root
  * to which no header ever led, since its writer was killed before that. Recovery would prefer it to
  * the root that was opened. So once the latter has been synced, the next commit does not rely on
- * recovery, and syncs before it writes its header. Whoever closes a frame and opens it again, as it
- * was, may pass this on with frame_set_latest; not if changes were given up. [reader], [mutator]
+ * recovery, and syncs before it writes its header; after frame_vouch, so does that of any opening.
+ * Whoever closes a frame and opens it again, as it was, may pass this on with frame_set_latest; not
+ * if changes were given up. [reader], [mutator]
  */
 bool frame_latest(const struct frame *f);
 void frame_set_latest(struct frame *f);

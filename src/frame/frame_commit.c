@@ -285,7 +285,8 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 		   !frame_sums_fit(has->ix);
 	TRY(write_root(f, &d));
 	f->recoverable = f->notes;
-	f->word = d.fp.word;
+	f->unproven = d.fp.word;
+	f->unconfirmed = false;
 	if (f->notes)
 		f->root_id = frame_root_id(&f->info, d.fp);
 	else
@@ -346,7 +347,7 @@ static void confirm(struct frame *f)
 
 bool frame_unproven(const struct frame *f)
 {
-	return f->word;
+	return f->unproven || (f->unconfirmed && !f->latest);
 }
 
 /* Replaces the fingerprint of the root on disk; `tail`: its bytes from the index on. 1: done. */
@@ -355,6 +356,7 @@ static int sign_again(struct frame *f, struct span tail)
 	struct view rest = view_of(tail.p, tail.n - TRAILER_PRINT), head = buf_view(&f->head);
 	struct fingerprint was = trailer_fingerprint(span_view(tail)), now = {.type = was.type};
 	uint64_t hash;
+	now.word = f->latest ? ROOT_SYNCED : ROOT_CONFIRMED;
 	if (was.type != TRAILER_TYPE_64 || root_hash(head, rest, was.word, &hash) < 0 ||
 	    hash != was.hash || root_hash(head, rest, now.word, &now.hash) < 0)
 		return 0; /* what is damaged must not be signed */
@@ -364,22 +366,26 @@ static int sign_again(struct frame *f, struct span tail)
 		      view_of(tail.p + rest.n, TRAILER_PRINT)) < 0)
 		return 0;
 	f->root_id = frame_root_id(&f->info, now);
-	f->word = 0;
+	f->unproven = f->unconfirmed = false;
 	front_forget(f);
 	TRY(frame_sync_io(f));
 	return 1;
 }
 
 /*
- * The root on disk was written before its chunks were synced, and all of it is durable now. That is
- * noted in its fingerprint, which lies in one sector. If that fails the root is as good as before.
+ * The root on disk is durable, but its fingerprint, which lies in one sector, does not say so. If
+ * that cannot be changed the root is as good as before.
  */
 int frame_vouch(struct frame *f)
 {
 	uint64_t at = frame_index_at(&f->info);
 	struct buf tail = {0};
-	if (!f->word || f->unsynced || f->state != FRAME_CLEAN ||
-	    splits_print(f->info.frame_len) || frame_compare_root(f) != ROOT_SAME)
+	if (!frame_unproven(f) || f->unsynced || f->state != FRAME_CLEAN ||
+	    frame_compare_root(f) != ROOT_SAME)
+		return 0;
+	if (!f->info.nbytes)
+		return front_confirm(f);
+	if (splits_print(f->info.frame_len))
 		return 0;
 	int rc = 0;
 	if (io_pread_buf(f->io, at, f->info.frame_len - at, &tail) == 0)

@@ -250,9 +250,22 @@ int front_commit(struct frame *f, enum durability how)
 	header_set_vlmeta(f->head.p, f->vlmeta.n);
 	TRY(commit_header(f, &root, trailer_len, seq, false));
 	f->recoverable = f->front == FRONT_VALID;
-	f->word = 0;
+	f->unproven = f->unconfirmed = false;
 	frame_identify_root(f);
 	return 0;
+}
+
+int front_confirm(struct frame *f)
+{
+	uint64_t seq = 0;
+	f->changed = true;
+	if (renumber(f, &seq) < 0 || !seq)
+		return 0;
+	f->roots.newest = seq;
+	f->unconfirmed = false;
+	frame_identify_root(f);
+	TRY(frame_sync_io(f));
+	return 1;
 }
 
 void front_forget(struct frame *f)

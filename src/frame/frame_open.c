@@ -161,12 +161,13 @@ static uint64_t young_bytes(const struct frame *f, struct view runs)
 static int use_note(struct frame *f, const struct root_note *note, struct fingerprint fp)
 {
 	/* A header led here, which was written after a sync, or before one. */
-	bool is_synced = (fp.word == 0 || era_is_durable(fp.word)) && !f->went_back;
+	bool is_synced =
+		(fp.word <= ROOT_CONFIRMED || era_is_durable(fp.word)) && !f->went_back;
 	_Atomic uint64_t *mark = &proven[fp.hash % PROVEN];
 	f->seq = note->seq;
 	f->full = f->roots.newest = note->full;
-	f->recoverable = true;
-	f->word = fp.word;
+	f->recoverable = f->unconfirmed = fp.word != ROOT_CONFIRMED;
+	f->unproven = fp.word > ROOT_CONFIRMED;
 	TRY(frame_sums_load(f, note));
 	if (is_synced)
 		return 0;
@@ -232,7 +233,7 @@ static int load_front(struct frame *f, struct fingerprint fp)
 	if (fp.type != TRAILER_TYPE_64 || hash != fp.hash)
 		return 0;
 	f->front = FRONT_VALID;
-	f->recoverable = true;
+	f->recoverable = f->unconfirmed = true;
 	f->seq = f->full = f->roots.newest = fp.word;
 	return 0;
 }

@@ -6,16 +6,17 @@
  * was acknowledged as durable, whole. Some commits are parts that leave out the end of the file.
  *
  *   frame_crash STORIES STATES SEED [--skip-sync N] [--fail] [--forget] [--large] [--bare]
- *               [--checkpoints] [--from FRAME]
+ *               [--checkpoints] [--killed] [--from FRAME]
  *
  * STATES: disks a crash point. --skip-sync: every N-th sync does nothing, to see that it is
  * noticed. --fail: calls fail now and then, once or several times; a sync that fails may lose what
  * was written since the last one. --forget: of some chunks there is no checksum, as if there had
  * been no memory for it. --large: as if recovery could not verify all chunks of any frame. --bare:
  * as if every frame had too many chunks for checksums. --checkpoints: now and then the whole file
- * system is synced (frame/era.h). --from: each story begins with this frame, perhaps another
- * program's, of MAX_SIZE bytes at most. Prints how many stories and states there were, and how many
- * of these recovered; exit code 1 and a line at the first violation.
+ * system is synced (frame/era.h). --killed: now and then the process is killed before it writes a
+ * header, and the next one does no more than to sync the file. --from: each story begins with this
+ * frame, perhaps another program's, of MAX_SIZE bytes at most. Prints how many stories and states
+ * there were, and how many of these recovered; exit code 1 and a line at the first violation.
  */
 #include "base/log.h"
 #include "frame/era.h"
@@ -45,6 +46,8 @@ static struct {
 	uint32_t left; /* calls until the next one that fails is 1; 0: none */
 	uint32_t more; /* as many fail after that */
 	bool checkpoints; /* the whole file system is synced now and then */
+	bool killed;   /* the process is now and then, before it writes a header */
+	bool no_header; /* the next one is not written */
 	bool suspect;  /* a sync failed, and none has gone well since */
 	bool lost;     /* a sync of the whole file system failed: the next one does */
 	uint64_t nfailed;
@@ -82,7 +85,7 @@ static bool fails(void)
 
 static int disk_pwrite(struct io *io, uint64_t at, struct view src)
 {
-	bool failed = fails();
+	bool failed = (disk.no_header && at == 0) || fails();
 	disk.wrote = true;
 	/* what lies in one sector, as a header does, is written or not */
 	if (failed && (draw(2) || at / SECTOR == (at + src.n - 1) / SECTOR))
@@ -507,6 +510,35 @@ static int checkpoint(struct story *t, unsigned count)
 	return cut_power(t->s, count);
 }
 
+static int open_again(struct story *t)
+{
+	frame_close(t->f);
+	TRY(frame_open_take(&t->f, &disk.io));
+	return look(t);
+}
+
+/*
+ * What was to be committed is given up, but for the header all of it is in the file. The process
+ * that finds it so makes durable what it shows, and ends.
+ */
+static int killed(struct story *t)
+{
+	disk.left = 0;
+	TRY(change(t));
+	disk.no_header = true;
+	bool dirty = frame_dirty(t->f);
+	int rc = frame_commit(t->f, COMMIT_LATER);
+	disk.no_header = false;
+	if (rc == 0 && dirty)
+		return complain("no header was written", -EIO, states[nstates - 1]);
+	TRY(open_again(t));
+	TRY(frame_commit(t->f, COMMIT_SYNC));
+	IGNORE(frame_vouch(t->f));
+	expect(t, t->size);
+	nsafe = nstates - 1;
+	return open_again(t);
+}
+
 static int begin(struct story *t, struct view from)
 {
 	struct state st;
@@ -566,6 +598,9 @@ static int story(struct story *t, unsigned count, struct view from)
 			TRY(checkpoint(t, count));
 		if (draw(8) == 0)
 			TRY(reopen(t));
+		if (disk.killed && draw(4) == 0 && !t->failed && !disk.lost &&
+		    !frame_suspect(t->f))
+			TRY(killed(t));
 	}
 	frame_close(t->f);
 	t->f = NULL;
@@ -591,6 +626,8 @@ static int options(char **arg, struct buf *from)
 			disk.fail = true;
 		else if (strcmp(*arg, "--checkpoints") == 0)
 			disk.checkpoints = true;
+		else if (strcmp(*arg, "--killed") == 0)
+			disk.killed = true;
 		else if (strcmp(*arg, "--forget") == 0)
 			disk.forget = true;
 		else if (strcmp(*arg, "--large") == 0)

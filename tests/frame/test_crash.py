@@ -81,6 +81,14 @@ def test_a_root_without_its_header_does_not_come_back(seed):
     assert code == 0, said
 
 
+@pytest.mark.parametrize("fail", [(), ("--fail",)], ids=["", "failing"])
+def test_nor_after_the_file_was_closed_again(fail):
+    """The process that syncs it so writes nothing: what it found is to be told to the next."""
+    code, said, states, recovered = crash(60 // FEWER, 20, 1, "--killed", *fail)
+    assert code == 0, said
+    assert states > 15000 // FEWER and recovered > 1000 // FEWER, said
+
+
 def test_a_commit_after_a_failed_sync_waits_for_the_next():
     """What the failed one was to get to the disk may be gone, also from the kernel's cache: a root
     that is written without a sync would point to it. This is a story in which it did."""
@@ -139,7 +147,7 @@ def another_program(path, rng):
             file.write(rng.randbytes(2000))
 
 
-@pytest.mark.parametrize("fail", [(), ("--fail",)], ids=["", "failing"])
+@pytest.mark.parametrize("fail", [(), ("--fail",), ("--killed",)], ids=["", "failing", "killed"])
 def test_every_disk_of_another_programs_frame(work, blosc2, fail):
     """The same from frames of the reference: where the trailer of an empty root must go lie chunks
     of theirs, and their metalayers stay as they are."""

@@ -114,7 +114,7 @@ def marked(nbytes, chunk_size, index, area=b"", young=b"", sums=b""):
         start = b"\x94\1\x93\xcd" + struct.pack(">HHB", 20, 0xDE00, 1) + name
         place = b"\xd2" + struct.pack(">I", len(start) + 8) + b"\xdc\0\1"
         body = start + place + b"\xc6" + struct.pack(">I", len(content)) + content
-        return trailer(body)[:-17] + b"\2" + bytes(8) + struct.pack(">Q", 1)
+        return trailer(body)[:-17] + b"\2" + bytes(8) + struct.pack(">Q", 1 << 32)
 
     whole = frame(nbytes, chunk_size, index, area, end(bytes(87)))
     return sealed(frame(nbytes, chunk_size, index, area, end(whole[:87])))

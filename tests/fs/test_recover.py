@@ -209,3 +209,27 @@ def test_damage_of_what_was_synced_after_its_close(mount, root, how):
                 else:
                     assert os.pread(f.fileno(), 64 * KiB, at) == new[at : at + 64 * KiB]
         again.unmount()
+
+
+@pytest.mark.parametrize("how", [os.O_RDONLY, os.O_RDWR], ids=["reader", "writer"])
+@pytest.mark.parametrize("data", [b"data", b""], ids=["data", "empty"])
+def test_a_sync_is_told_to_the_next_process(mount, how, data):
+    """That of a file which it has found so. Once: then the file stays as it is."""
+    m = mount(OPTIONS)
+    synced(m.mnt / "f", data)
+    os.utime(m.mnt / "f", (1_000_000_000, 1_000_000_000))
+    for told in range(3):
+        m.remount()
+        before = m.stored("f").read_bytes()
+        fd = os.open(m.mnt / "f", how)
+        os.fsync(fd)
+        changed, after = m.stored("f").stat(), m.stored("f").read_bytes()
+        os.fsync(fd)
+        os.close(fd)
+        assert m.stored("f").stat().st_ctime_ns == changed.st_ctime_ns
+        assert changed.st_mtime == 1_000_000_000
+        assert after[:-16] == before[:-16]
+        if data:
+            assert after[-8:] == bytes(7) + b"\1" and (after == before) == (told > 0)
+        else:
+            assert after[-8:] > before[-8:]
