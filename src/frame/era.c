@@ -134,10 +134,18 @@ static void add(struct era_range r)
 	era.range[era.n++] = r;
 }
 
+/* One of several eras would hold all that is written in those between, which nobody has synced. */
+static bool makes_sense(struct era_range r)
+{
+	return r.from >> 32 == r.to >> 32 && (uint32_t)r.from;
+}
+
 void era_load(uint64_t mount, const struct era_range *r, unsigned n)
 {
 	pthread_mutex_lock(&era.lock);
 	for (unsigned i = 0; i < n; i++) {
+		if (!makes_sense(r[i]))
+			continue;
 		add(r[i]);
 		if (era_lasts(mount, r[i].to))
 			era.last = (uint32_t)max_u64(era.last, (uint32_t)r[i].to);

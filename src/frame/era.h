@@ -58,7 +58,8 @@ bool era_is_durable(uint64_t word);
 
 /*
  * Adds what earlier processes knew of the files of this mount, before any commit: epochs begin
- * behind those ranges. When there are more than ERA_RANGES the oldest are forgotten.
+ * behind those ranges. When there are more than ERA_RANGES the oldest are forgotten. A range that
+ * no checkpoint makes is none.
  */
 void era_load(uint64_t mount, const struct era_range *r, unsigned n);
 

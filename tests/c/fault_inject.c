@@ -55,7 +55,7 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG };
 #define CALL_STAT 4096u /* fstatat; before glibc 2.33 no function */
 /* no call: a process takes its time before it asks to be told of its parent's end */
 #define LATE_GUARD 8192u
-#define CALL_XATTR 16384u /* setxattr */
+#define CALL_XATTR 16384u /* setxattr, fsetxattr */
 #define CALL_SYNCFS 32768u
 
 /* In step with tests/lib/libfault.py. */
@@ -342,6 +342,11 @@ int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
 int setxattr(const char *path, const char *name, const void *value, size_t n, int flags)
 {
 	return hit(CALL_XATTR, "setxattr") ? fail() : REAL(setxattr)(path, name, value, n, flags);
+}
+
+int fsetxattr(int fd, const char *name, const void *value, size_t n, int flags)
+{
+	return hit(CALL_XATTR, "fsetxattr") ? fail() : REAL(fsetxattr)(fd, name, value, n, flags);
 }
 
 int mkdirat(int dir, const char *name, mode_t mode)

@@ -252,6 +252,66 @@ def test_other_values_say_nothing(mount, value):
         goes_back(again)
 
 
+def test_ranges_that_make_no_sense(mount):
+    """Behind a right head: turned round, over more than one boot, with the epoch that none ends. A
+    root in that has bytes that were written by a process before."""
+    m = mount(OPTIONS)
+    written(m, "g")
+    m.unmount()
+    value = noted(m.backing)
+    head, first, end = value[:16], *struct.unpack("<QQ", value[16:])
+    zero = end >> 32 << 32
+    for n, ranges in enumerate(
+        [
+            [(end, first)],
+            [(first, zero + (2 << 32))],
+            [(0, (1 << 64) - 1)],
+            [(zero, zero + (1 << 32) - 1)],
+            [(end, first), (first, first), (first, end), (end, 0), (zero, end), (end, end)],
+        ]
+    ):
+        packed = b"".join(struct.pack("<QQ", *r) for r in ranges)
+        os.setxattr(m.backing, ATTRIBUTE, head + packed)
+        m.start()
+        written(m, f"old{n}")
+        assert m.kill()
+        time.sleep(EPOCH)
+        m.start()
+        written(m, f"new{n}")
+        with open(m.mnt / f"old{n}", "ab", buffering=0) as f:
+            f.write(NEW[: 64 * KiB])
+        assert m.kill()
+        for name in f"old{n}", f"new{n}":
+            damage(m.stored(name))
+            with disk_came_back(mount, m.backing) as again:
+                goes_back(again, name)
+
+
+@pytest.mark.parametrize("call", [Fault.SYNCFS, Fault.XATTR], ids=["sync", "note"])
+def test_a_daemon_that_is_killed_over_one(mount, work, call):
+    """Nothing is noted, and the next one's checkpoint is not about what that left."""
+    m = mount(f"{OPTIONS},commit=0.05", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    begun(m, "f")
+    fault.set(1, call, how=Fault.KILL)
+    overwrite(m, "f")
+    wait_until(fault.came, 20, "a checkpoint")
+    assert m.kill() and not noted(m.backing)
+    fault.off()
+    time.sleep(EPOCH)
+    m.start()
+    assert (m.mnt / "f").read_bytes() == NEW
+    written(m, "g")
+    wait_until(lambda: noted(m.backing), 20, "another one")
+    m.kill()
+    damage(m.stored("f"))
+    damage(m.stored("g"))
+    with disk_came_back(mount, m.backing) as again:
+        goes_back(again)
+        loses_a_chunk(again, "g")
+
+
 def test_a_sync_that_fails(mount, work):
     """Nothing is noted. What is written after it is, by the next one."""
     m = mount(OPTIONS, start=False).allow(NOT_SYNCED)

@@ -47,7 +47,7 @@ class Fault:
     LIST = 2048  # readdir
     STAT = 4096  # fstatat
     LATE_GUARD = 8192  # no call: the guard takes its time to become one
-    XATTR = 16384  # setxattr
+    XATTR = 16384  # setxattr, fsetxattr
     SYNCFS = 32768
     CHANGE = WRITE | SPACE | SYNC | NAME  # what is on the disk
     # How, instead of an error. WAIT: until such calls count no more; WRONG: a read's bytes are.
