@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define RANGE 16
+#define DIRECTORY (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 #define VALUE_MOST (DURABLE_HEAD + ERA_RANGES * RANGE)
 
 static uint64_t mount_of(int fd)
@@ -88,32 +89,59 @@ static bool is_same(int a, int b)
 	       x.st_ino == y.st_ino;
 }
 
-void durable_load_of(int fd)
+static int open_above(int fd)
+{
+	int above = openat(fd, "..", DIRECTORY);
+	if (above < 0 || !is_same(fd, above))
+		return above;
+	close(above);
+	return -1;
+}
+
+static void load(int fd)
 {
 	struct durable d;
 	if (durable_init(&d, fd))
 		durable_load(&d);
 }
 
-void durable_load_above(const char *path)
+/* What others say of the owner's files, but root, is not believed: it may be anything. */
+static void load_of_owner(int fd, uid_t owner)
+{
+	struct stat st;
+	if (fstat(fd, &st) == 0 && (st.st_uid == owner || st.st_uid == 0))
+		load(fd);
+}
+
+void durable_load_above(int fd)
+{
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return;
+	for (int at = open_above(fd), next; at >= 0; at = next) {
+		load_of_owner(at, st.st_uid);
+		next = open_above(at);
+		close(at);
+	}
+}
+
+void durable_load_below(int fd)
+{
+	load_of_owner(fd, geteuid());
+}
+
+void durable_load_for(const char *path)
 {
 	char file[PATH_MAX];
-	const int flags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
-	int fd = open(path, flags);
+	int fd = open(path, DIRECTORY);
 	if (fd < 0 && strlen(path) < sizeof file) {
 		if (!realpath(path, file)) /* it may be a link, or a name that only a mount shows */
 			strcpy(file, path);
-		fd = open(dirname(file), flags);
+		fd = open(dirname(file), DIRECTORY);
 	}
-	while (fd >= 0) {
-		durable_load_of(fd);
-		int above = openat(fd, "..", flags);
-		bool is_top = above >= 0 && is_same(fd, above);
-		close(fd);
-		fd = above;
-		if (is_top)
-			break;
-	}
-	if (fd >= 0)
-		close(fd);
+	if (fd < 0)
+		return;
+	durable_load_above(fd);
+	load(fd);
+	close(fd);
 }

@@ -38,10 +38,17 @@ void durable_load(const struct durable *d);
 void durable_store(const struct durable *d);
 
 /*
- * For programs without a mount: load what a directory says; and what all above a path say, and it
- * itself if it is one. It may be a link, or a name that only a mount would show.
+ * Loads what the directories above this one say that belong to its owner or to root: they may have
+ * been mounted before. `fd` is borrowed.
  */
-void durable_load_of(int fd);
-void durable_load_above(const char *path);
+void durable_load_above(int fd);
+
+/*
+ * For programs without a mount. durable_load_for: that, and what the directory itself says, of this
+ * path, which may be a link, or a name that only a mount would show. durable_load_below: what a
+ * directory says that was found below it, if it belongs to us or to root.
+ */
+void durable_load_for(const char *path);
+void durable_load_below(int fd);
 
 #endif

@@ -113,12 +113,18 @@ void era_spoil(void)
 	pthread_mutex_unlock(&era.lock);
 }
 
-bool era_is_durable(uint64_t word)
+static bool is_known(uint64_t first, uint64_t last)
 {
 	bool found = false;
-	pthread_mutex_lock(&era.lock);
 	for (unsigned i = 0; i < era.n && !found; i++)
-		found = word >= era.range[i].from && word < era.range[i].to;
+		found = first >= era.range[i].from && last < era.range[i].to;
+	return found;
+}
+
+bool era_is_durable(uint64_t word)
+{
+	pthread_mutex_lock(&era.lock);
+	bool found = is_known(word, word);
 	pthread_mutex_unlock(&era.lock);
 	return found;
 }
@@ -146,7 +152,8 @@ void era_load(uint64_t mount, const struct era_range *r, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		if (!makes_sense(r[i]))
 			continue;
-		add(r[i]);
+		if (!is_known(r[i].from, r[i].to - 1)) /* two directories may say the same */
+			add(r[i]);
 		if (era_lasts(mount, r[i].to))
 			era.last = (uint32_t)max_u64(era.last, (uint32_t)r[i].to);
 	}

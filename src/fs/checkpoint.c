@@ -44,8 +44,10 @@ struct checkpoint *checkpoint_open(const struct backing *backing, bool read_only
 	if (fd < 0)
 		return NULL;
 	bool works = durable_init(&dir, fd);
-	if (works)
+	if (works) {
+		durable_load_above(fd);
 		durable_load(&dir);
+	}
 	struct checkpoint *c = works && !read_only ? mem_zalloc(sizeof *c) : NULL;
 	if (!c) {
 		close(fd);

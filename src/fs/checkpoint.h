@@ -19,8 +19,9 @@
 struct checkpoint;
 
 /*
- * Reads what earlier mounts have noted. NULL: none can be made, or `read_only`. `failed`: set when
- * a sync has failed of which era_spoil was not told; none are made after that. It is borrowed.
+ * Reads what earlier mounts have noted, those of directories above included. NULL: none can be
+ * made, or `read_only`. `failed`: set when a sync has failed of which era_spoil was not told; none
+ * are made after that. It is borrowed.
  */
 struct checkpoint *checkpoint_open(const struct backing *backing, bool read_only,
 				   const atomic_bool *failed);

@@ -41,7 +41,7 @@ int listing_read(struct listing *l, int fd)
 	*l = (struct listing){.fd = fd};
 	if (!dir)
 		return -errno;
-	durable_load_of(fd); /* before a frame in it is opened */
+	durable_load_below(fd); /* before a frame in it is opened */
 	while (rc == 0 && (errno = 0, d = readdir(dir)))
 		rc = add(l, d->d_name);
 	if (rc == 0)

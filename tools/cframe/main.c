@@ -144,7 +144,7 @@ static int run(int argc, char **argv)
 	}
 	if (cmd) {
 		for (int i = 2; i < argc; i++)
-			durable_load_above(argv[i]); /* what is no path does no harm */
+			durable_load_for(argv[i]); /* what is no path does no harm */
 		return cmd->run(argc - 1, argv + 1);
 	}
 	if (*word)
