@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from libdata import KINDS, blob
-from libmount import CFRAME, SLOWNESS
+from libmount import CFRAME, SLOWNESS, wait_until
 from libposix import read_direct
 from libstats import Moved
 from libsteps import fresh_name, property_test, same_through_mount
@@ -266,6 +266,28 @@ def test_an_array_that_takes_minutes(mount):
     for p in readers:
         assert p.wait(60 * SLOWNESS) == -9
     m.unmount()
+
+
+def test_who_read_an_array_that_takes_minutes_is_gone(mount):
+    """What the kernel has read ahead for it ends, also in a read-only mount, where nobody tells of
+    a close: else it would keep out all who read such a file for minutes."""
+    m = mount("ro", start=False)
+    many_columns(m.backing / "x.b2nd", 1 << 20, 1 << 18)
+    m.start()
+    dd = ["dd", f"if={m.mnt}/x.npy", "of=/dev/null", "bs=256K", "count=1", "status=none"]
+    readers = [subprocess.Popen([*dd, f"skip={8 * k}"]) for k in range(8)]
+    time.sleep(1)
+    assert all(p.poll() is None for p in readers)
+    for p in readers:
+        p.kill()
+        p.wait(60 * SLOWNESS)
+
+    def rests():
+        before = m.cpu_seconds()
+        time.sleep(0.5)
+        return m.cpu_seconds() - before < 0.25
+
+    wait_until(rests, 5, "the end of the reads")
 
 
 def test_cframe_tool_reads_what_the_reference_wrote(mount, work):

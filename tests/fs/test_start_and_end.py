@@ -9,7 +9,6 @@ import signal
 import subprocess
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -184,11 +183,6 @@ def test_a_signal_when_descriptors_have_run_out(mount):
     assert [(m.mnt / name).read_bytes() for name in ("a", "f0")] == data
 
 
-def cpu_seconds(pid):
-    fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 @pytest.mark.release
 def test_a_signal_when_many_names_are_known_and_much_is_open(mount):
     m = mount("entry_timeout=100,attr_timeout=100")
@@ -199,7 +193,7 @@ def test_a_signal_when_many_names_are_known_and_much_is_open(mount):
     most = min(10_000, limits[1] - 100)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most + 100, limits[1]))
     fds = [os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT) for _ in range(most)]
-    before = cpu_seconds(m.proc.pid)
+    before = m.cpu_seconds()
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     m.terminate()
     took = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -231,6 +231,11 @@ class Mount:
         self.proc.send_signal(sig)
         self.wait()
 
+    def cpu_seconds(self):
+        """The processor time that the daemon has taken."""
+        fields = Path(f"/proc/{self.proc.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def kill(self):
         """SIGKILL for the daemon's process group, then the dead mount is taken
         away. True: it died of that."""

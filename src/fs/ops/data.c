@@ -14,6 +14,7 @@
 #include "fs/workspace.h"
 
 #include <linux/falloc.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -45,18 +46,27 @@ struct asker {
 };
 
 /*
+ * True: the asker has closed a descriptor of the file, or ended: in a read-only mount nobody tells
+ * of the former (op_flush). A process that we cannot see has the number 0, that of our own group.
+ */
+static bool has_left(const struct asker *a)
+{
+	return atomic_load(&a->h->closes) != a->closes ||
+	       (kill(fuse_req_ctx(a->req)->pid, 0) < 0 && errno == ESRCH);
+}
+
+/*
  * True: nobody needs it. The kernel sends no INTERRUPT where it may ask for several pieces at once.
- * Whoever reads past the page cache then waits for all of them, even if killed. Who does not is
- * gone, and its descriptor is closed; if somebody else waits for what was read ahead, the kernel
- * asks again, for one page.
+ * Whoever reads past the page cache then waits for all of them, even if killed. Who does not has
+ * left by then; if somebody else waits for what was read ahead, the kernel asks again, for one
+ * page.
  */
 static bool is_gone(void *who)
 {
 	const struct asker *a = who;
 
 	return fuse_req_interrupted(a->req) || ops_is_killed(a->req) ||
-	       (a->ahead && atomic_load(&a->h->closes) != a->closes) ||
-	       fuse_session_exited(ops_fs(a->req)->session);
+	       (a->ahead && has_left(a)) || fuse_session_exited(ops_fs(a->req)->session);
 }
 
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
