@@ -21,10 +21,9 @@ from libfull import (
     outcome,
     put,
     put_direct,
-    write_synced,
 )
 from libmount import wait_until
-from libposix import error_of, punch, read_direct
+from libposix import error_of, punch, read_direct, write_synced
 from libshare import stored_bytes
 
 

@@ -22,10 +22,9 @@ from libfull import (
     mixed,
     outcome,
     put,
-    write_synced,
 )
 from libmount import BUILD, wait_until
-from libposix import read_direct, write_out
+from libposix import read_direct, write_out, write_synced
 
 
 def holes(got):

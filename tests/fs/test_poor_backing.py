@@ -12,6 +12,7 @@ import pytest
 
 from libdata import blob
 from libmount import BUILD, CFRAME, Mount, is_mounted, umount, wait_until
+from libposix import write_synced
 
 POOR = BUILD / "tests/c/poor_fs"
 NOREPLACE, EXCHANGE = 1, 2
@@ -158,13 +159,6 @@ def test_a_name_that_is_too_long(mount, poor, work):
         assert got.returncode == 1 and len(said) == 1 and name in said[0], got
         assert said[0].endswith("File name too long")
     assert sorted(os.listdir(plain)) == ["a", "d"]
-
-
-def write_synced(path, data):
-    with open(path, "wb") as f:
-        f.write(data)
-        f.flush()
-        os.fsync(f.fileno())
 
 
 def overwrite(path, data, *seeds):

@@ -1,7 +1,6 @@
 """Reading: checksums of whole chunks, decoding once, the cache under scans,
 memory, and readers beside writers."""
 
-import json
 import mmap
 import os
 import random
@@ -15,13 +14,10 @@ from libdata import blob
 from libmemory import held_to
 from libmount import DAEMON, wait_until
 from libposix import error_of, read_direct
+from libstats import stats
 
 CHUNK, BLOCK, PAGE = 1 << 20, 64 << 10, 4096
 X86_64 = bytes([62, 0])  # the machine in an ELF header
-
-
-def stats(m):
-    return json.loads(os.getxattr(m.mnt, "user.cframefs.stats"))
 
 
 class Direct:

@@ -81,13 +81,6 @@ def free_bytes(m):
     return free.f_bavail * free.f_bsize
 
 
-def write_synced(path, data):
-    with open(path, "wb") as f:
-        f.write(data)
-        f.flush()
-        os.fsync(f)
-
-
 def last_use_without_flush(fd):
     """A call that ends the last use of a file; close(2) of `fd` itself is done before."""
     ours, theirs = socket.socketpair()

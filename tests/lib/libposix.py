@@ -201,6 +201,13 @@ def sync(path):
         os.close(fd)
 
 
+def write_synced(path, data):
+    with open(path, "wb") as f:
+        f.write(data)
+        f.flush()
+        os.fsync(f)
+
+
 def read_direct(path, size):
     """The file's bytes from the daemon, past the page cache (but what is dirty
     there is flushed first)."""
