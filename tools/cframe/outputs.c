@@ -2,6 +2,7 @@
 #include "say.h"
 #include "workbench.h"
 
+#include "base/container.h"
 #include "base/pool.h"
 
 #include <assert.h>
@@ -234,7 +235,7 @@ static void sync_output(struct walk *w, struct output *o, bool all_synced)
 
 static void give_names(struct pool_job *job)
 {
-	struct outputs *p = (struct outputs *)((char *)job - offsetof(struct outputs, name_job));
+	struct outputs *p = CONTAINER_OF(job, struct outputs, name_job);
 	struct output *o, *next;
 	unsigned n;
 
