@@ -3,6 +3,7 @@ files that are open."""
 
 import contextlib
 import errno
+import fcntl
 import io
 import mmap
 import os
@@ -498,10 +499,14 @@ def test_plain_files_change_too(mount):
         stored.write_bytes(data)
         wait_until(lambda: shows(path, data), SOON, "the new content")
     os.close(fd)
-    write_at(path, 3, b"ours")
-    assert stored.read_bytes()[:10] == b"yyyoursyyy"
-    inode = path.stat().st_ino
-    assert shows(path, b"yyyours" + b"y" * 99_993) and path.stat().st_ino == inode
+    with open(path) as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        write_at(path, 3, b"ours")
+        assert stored.read_bytes()[:10] == b"yyyoursyyy"
+        assert shows(path, b"yyyours" + b"y" * 99_993)
+        time.sleep(0.3)
+        with open(path) as second:  # what we have written is no reason for another inode
+            assert error_of(fcntl.flock, second, fcntl.LOCK_EX | fcntl.LOCK_NB) == "EAGAIN"
 
 
 def descriptors(m):

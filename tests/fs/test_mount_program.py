@@ -314,6 +314,16 @@ def test_a_backing_directory_that_is_read_only(shell, dirs):
     assert got.stderr == f"cframefs: backing directory '{dirs[0]}': {why}\n"
 
 
+def test_a_user_writes_to_a_plain_file_that_may_not_be_read(shell, tool):
+    tool("setpriv"), tool("fusermount3")
+    got = shell(
+        AS_A_USER + 'echo before > "$BACKING/f"; chown 65534 "$BACKING/f"; chmod 200 "$BACKING/f"\n'
+        'as_user cframefs "$BACKING" "$MNT"; as_user sh -c \'echo new > "$MNT/f"\'\n'
+        'as_user fusermount3 -u "$MNT"; cat "$BACKING/f"'
+    )
+    assert (got.returncode, got.stdout, got.stderr) == (0, "new\n", ""), got
+
+
 def test_a_user_is_told_of_a_directory_that_is_not_theirs_to_write(shell, tool):
     tool("setpriv"), tool("fusermount3")
     got = shell(

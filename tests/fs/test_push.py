@@ -119,31 +119,58 @@ def wait_for_pushes(m):
     wait_until(quiet, 30, "the end of the pushes")
 
 
-def test_a_push_ends_where_another_program_has_changed_the_file(mount, work):
-    """It is seen between two steps: what they would still read is of no use to the kernel."""
+@pytest.fixture
+def dense(mount, work):
+    """A mount, a descriptor of its file `f`, the content of that, and the first block of several,
+    from one page of it on, that are on their way into the kernel."""
     m = mount(OPTIONS + ",entry_timeout=0,attr_timeout=0", start=False)
     fault = Fault(m, work / "fault")
     m.start()
-    wanted, new = content(8 << 20), content(8 << 20, 2)
-    (m.mnt / "g").write_bytes(new)
+    wanted = content(8 << 20)
+    (m.mnt / "g").write_bytes(content(8 << 20, 2))
     fd = cold(m, wanted)
     order = one_page_a_block(len(wanted))
     read_pages(fd, order[:65], wanted)
     wait_for_pushes(m)
+    fault.set(1, Fault.STORE, how=Fault.WAIT)
+    try:
+        read_pages(fd, order[65:66], wanted)
+        wait_until(fault.came, 30, "a block on its way")
+        yield m, fd, fault
+    finally:
+        fault.set(0)
+        os.close(fd)
+
+
+def pushed_after(m, fault):
+    """What is pushed once it may go on."""
     with Moved(m) as moved:
-        fault.set(1, Fault.STORE, how=Fault.WAIT)
-        try:
-            read_pages(fd, order[65:66], wanted)
-            wait_until(fault.came, 30, "a block on its way")
-            m.stored("f").write_bytes(m.stored("g").read_bytes())
-            os.stat(m.mnt / "f")
-        finally:
-            fault.set(0)
+        fault.set(0)
         wait_until(lambda: pushed(m) > moved.before["read"]["pushed_bytes"], 30, "that block")
         time.sleep(0.3 * SLOWNESS)  # for the steps that would follow
-    assert 0 < moved("read", "pushed_bytes") <= BLOCK
+    return moved("read", "pushed_bytes")
+
+
+def test_a_push_ends_where_another_program_has_changed_the_file(dense):
+    """It is seen between two steps: what they would still read is of no use to the kernel, nor is
+    what is there by then, of which the kernel is told once more."""
+    m, fd, fault = dense
+    m.stored("f").write_bytes(m.stored("g").read_bytes())
+    os.stat(m.mnt / "f")
+    time.sleep(0.5 * SLOWNESS)  # the kernel is told by a thread of its own
+    assert 0 < pushed_after(m, fault) <= BLOCK
+    new = content(8 << 20, 2)
     assert (m.mnt / "f").read_bytes() == new
-    os.close(fd)
+    wait_until(lambda: os.pread(fd, len(new), 0) == new, what="the new content")
+
+
+def test_a_push_ends_where_somebody_waits_for_the_file(dense):
+    m, _, fault = dense
+    opener = threading.Thread(target=lambda: os.close(os.open(m.mnt / "f", os.O_RDONLY)))
+    opener.start()
+    wait_until(lambda: stats(m)["requests"]["open"] > 1, 30, "a request that waits")
+    assert 0 < pushed_after(m, fault) <= BLOCK
+    opener.join()
 
 
 def test_dense_reads_of_what_memory_may_not_hold_push_nothing(mount):
