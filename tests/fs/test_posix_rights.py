@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from libposix import NOBODY, as_nobody, error_of, write_at
+from libposix import NOBODY, as_nobody, error_of, fallocate, write_at
 
 
 @pytest.fixture
@@ -189,6 +189,13 @@ def test_set_id_bits_stay_where_a_write_is_refused(mount, root):
     for at in 1 << 62, (1 << 63) - 8192, 1 << 45:
         assert as_nobody(lambda at=at: error_of(write_at, path, at, b"y")) == "EFBIG"
         assert stat.S_IMODE(path.stat().st_mode) == 0o6755
+
+    def allocate():
+        with open(path, "r+b") as f:
+            return error_of(fallocate, f.fileno(), 0, 1 << 45, 1)
+
+    assert as_nobody(allocate) == "EFBIG"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o6755
     as_nobody(lambda: write_at(path, 1, b"y"))
     assert stat.S_IMODE(path.stat().st_mode) == 0o755
 

@@ -221,27 +221,26 @@ void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_inf
 	fuse_reply_err(req, -rc);
 }
 
-/* Of a frame. What a plain file can do its own file system knows. */
-static int judge_fallocate(int mode, uint64_t off, uint64_t len)
+/* Before anything is changed. What a plain file can do its own file system knows. */
+static int judge_fallocate(struct file *f, int mode, uint64_t off, uint64_t len)
 {
 	const int known = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
+	bool keeps = mode & FALLOC_FL_KEEP_SIZE;
 	uint64_t end;
 
-	if (mode & ~known || (mode & FALLOC_FL_PUNCH_HOLE && !(mode & FALLOC_FL_KEEP_SIZE)))
+	if (mode & ~known || (mode & FALLOC_FL_PUNCH_HOLE && !keeps))
 		return -EOPNOTSUPP;
-	return add_overflows(off, len, &end) ? -EFBIG : 0;
+	if (add_overflows(off, len, &end))
+		return -EFBIG;
+	return keeps || file_can_reach(f, off, len) ? 0 : -EFBIG;
 }
 
 static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
 {
-	bool keeps = mode & FALLOC_FL_KEEP_SIZE;
-
-	if (!keeps && !file_can_reach(f, off, len))
-		return -EFBIG; /* before anything is zeroed */
 	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
 		TRY(file_zero(f, off, len));
 	/* No space is reserved: nobody knows the compressed size. Only the length is kept. */
-	return keeps ? 0 : file_extend(f, off + len);
+	return mode & FALLOC_FL_KEEP_SIZE ? 0 : file_extend(f, off + len);
 }
 
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
@@ -251,7 +250,7 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len
 	struct handle *h = ops_handle(fi);
 
 	(void)ino;
-	int rc = h->file ? judge_fallocate(mode, (uint64_t)off, (uint64_t)len) : 0;
+	int rc = h->file ? judge_fallocate(h->file, mode, (uint64_t)off, (uint64_t)len) : 0;
 	if (rc >= 0)
 		rc = ops_killpriv_change(req, h->inode);
 	if (rc >= 0 && h->file) {
