@@ -9,6 +9,7 @@ import mmap
 import os
 import shutil
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -506,6 +507,39 @@ def test_plain_files_change_too(mount):
         assert shows(path, b"yyyours" + b"y" * 99_993)
         time.sleep(0.3)
         with open(path) as second:  # what we have written is no reason for another inode
+            assert error_of(fcntl.flock, second, fcntl.LOCK_EX | fcntl.LOCK_NB) == "EAGAIN"
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("kind", ["frame", "plain"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        os.utime,
+        lambda path: os.truncate(path, 5),
+        lambda path: os.close(os.open(path, os.O_WRONLY | os.O_TRUNC)),
+    ],
+    ids=["times", "length", "O_TRUNC"],
+)
+def test_what_changes_a_file_here_is_no_other_program(mount, kind, change):
+    """However often its name is looked up just then: to who has it open, and has a lock on it, it
+    would be another file afterwards."""
+    m = mount("entry_timeout=0,attr_timeout=0")
+    path = (m.backing if kind == "plain" else m.mnt) / "f"
+    path.write_bytes(b"content")
+    path = m.mnt / "f"
+    end = time.monotonic() + 2
+
+    def go_on(call):
+        while time.monotonic() < end:
+            call(path)
+
+    with open(path) as first:
+        fcntl.flock(first, fcntl.LOCK_EX)
+        with ThreadPoolExecutor() as pool:
+            for done in [pool.submit(go_on, call) for call in (change, os.stat, os.stat)]:
+                done.result()
+        with open(path) as second:
             assert error_of(fcntl.flock, second, fcntl.LOCK_EX | fcntl.LOCK_NB) == "EAGAIN"
 
 

@@ -52,7 +52,7 @@ struct inode_key {
  *   -> pending             times_touch (a write), times_hold (before a write of our own)
  *   pending -> shadow      times_committed
  *   pending -> not         times_release: nothing was committed; `shadow` is as it was
- *   neither -> shadow      times_set_done
+ *   neither -> shadow      times_give
  */
 struct inode_times {
 	struct timespec mtime, ctime;
@@ -154,7 +154,7 @@ struct inode {
 	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet */
 	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
 	struct caps caps;         /* has a lock of its own */
-	unsigned nwriters;        /* open handles that may write */
+	unsigned nwriters;        /* open handles that may write; changes of a plain file */
 	_Atomic uint64_t listing_lasts; /* of a directory, meter_now: ops/dir.c */
 
 	/* What the log has been told of the file, so as not to say it again. */

@@ -113,14 +113,6 @@ static bool is_known(const struct inode *n, int fd)
 	return stat_fd(fd, &st) == 0 && seen_is_same(n, &st);
 }
 
-bool times_known(struct inode *n, int fd)
-{
-	pthread_mutex_lock(&n->lock);
-	bool known = is_known(n, fd);
-	pthread_mutex_unlock(&n->lock);
-	return known;
-}
-
 void times_release(struct inode *n, int fd)
 {
 	struct stat st;
@@ -137,14 +129,13 @@ void times_release(struct inode *n, int fd)
 	pthread_mutex_unlock(&n->lock);
 }
 
-bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime)
+/* As times_set. Under n->lock. */
+static bool set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	pthread_mutex_lock(&n->lock);
-	bool pending = n->times.pending;
-	if (pending) {
+	if (n->times.pending) {
 		if (mtime)
 			n->times.mtime = *mtime;
 		n->times.given |= mtime != NULL;
@@ -152,23 +143,50 @@ bool times_set(struct inode *n, const struct timespec *mtime, const struct times
 	}
 	if (!mtime)
 		n->attr_changes++;
+	return n->times.pending;
+}
+
+bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime)
+{
+	pthread_mutex_lock(&n->lock);
+	bool pending = set(n, mtime, ctime);
 	pthread_mutex_unlock(&n->lock);
 	return pending;
 }
 
-void times_set_done(struct inode *n, const struct timespec *ctime, const struct stat *backing,
-		    bool known)
+/* Under n->lock: whoever looks the file up must not see the new mtime before `seen` has it. */
+static int set_backing(struct inode *n, int fd, const struct timespec ts[2],
+		       const struct timespec *ctime)
 {
-	pthread_mutex_lock(&n->lock);
+	struct stat st;
+
+	bool known = is_known(n, fd);
+	if (utimensat(fd, "", ts, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (stat_fd(fd, &st) < 0)
+		return 0;
 	if (known)
-		n->seen = *backing;
-	judge_mtime(n, &backing->st_mtim);
+		n->seen = st;
+	judge_mtime(n, &st.st_mtim);
 	if (!n->times.pending && ctime) {
 		n->times.ctime = *ctime;
-		n->times.backing_ctime = backing->st_ctim;
+		n->times.backing_ctime = st.st_ctim;
 		n->times.shadow = true;
 	}
+	return 0;
+}
+
+int times_give(struct inode *n, int fd, const struct timespec ts[2], const struct timespec *ctime)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&n->lock);
+	bool pending = set(n, ts[1].tv_nsec == UTIME_OMIT ? NULL : &ts[1], ctime);
+	/* The kernel sends its times right before the last close: the commit there sets them. */
+	if (!pending || ts[0].tv_nsec != UTIME_OMIT)
+		rc = set_backing(n, fd, ts, ctime);
 	pthread_mutex_unlock(&n->lock);
+	return rc;
 }
 
 void times_apply(struct inode *n, struct stat *st)

@@ -16,12 +16,18 @@ void times_touch(struct inode *n);
 void times_hold(struct inode *n, int fd);
 
 /*
- * The application or the kernel sets times; NULL: that one stays. Without an mtime, something else
- * about the inode has changed, which the next fsync has to bring to the disk. True: the times are
- * pending, and the commit will set the mtime. False: nothing is pending, and the caller sets them
- * on the backing file.
+ * Sets times that are pending; NULL: that one stays. Without an mtime, something else about the
+ * inode has changed, which the next fsync has to bring to the disk. False: nothing is pending.
  */
 bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime);
+
+/*
+ * The application or the kernel sets atime and mtime, as with utimensat(2), but for UTIME_NOW as
+ * the mtime. `ctime`: the one that the kernel has sent, to be shown; or NULL. While times are
+ * pending, the mtime is set by the commit.
+ */
+NODISCARD int times_give(struct inode *n, int fd, const struct timespec ts[2],
+			 const struct timespec *ctime);
 
 /*
  * To be called after a write that a commit follows only after a while: until then the backing file
@@ -34,17 +40,6 @@ void times_keep(struct inode *n, int fd);
  * was set meanwhile is set on the file.
  */
 void times_release(struct inode *n, int fd);
-
-/* True: size and mtime of the backing file are as we last saw them. */
-bool times_known(struct inode *n, int fd);
-
-/*
- * To be called after the caller has set times on the backing file, whose attributes now are
- * *backing. `ctime`: the one that the kernel has sent, to be shown instead; or NULL. `known`: the
- * result of times_known before.
- */
-void times_set_done(struct inode *n, const struct timespec *ctime, const struct stat *backing,
-		    bool known);
 
 /* Replaces the times of the backing file in *st by the application's, where they differ. */
 void times_apply(struct inode *n, struct stat *st);

@@ -66,24 +66,10 @@ static int set_times(struct inode *n, int fd, const struct stat *attr, int to_se
 		wanted_time(to_set, FUSE_SET_ATTR_MTIME, FUSE_SET_ATTR_MTIME_NOW, attr->st_mtim),
 	};
 	const struct timespec *ctime = to_set & FUSE_SET_ATTR_CTIME ? &attr->st_ctim : NULL;
-	struct timespec now;
-	struct stat st;
 
-	if (ts[1].tv_nsec == UTIME_NOW) {
-		clock_gettime(CLOCK_REALTIME_COARSE, &now);
-		ts[1] = now;
-	}
-	bool has_mtime = ts[1].tv_nsec != UTIME_OMIT;
-	bool pending = inode_is_frame(n) && times_set(n, has_mtime ? &ts[1] : NULL, ctime);
-	/* The kernel sends its times right before the last close: the commit there sets them. */
-	if (pending && ts[0].tv_nsec == UTIME_OMIT)
-		return 0;
-	bool known = times_known(n, fd);
-	if (utimensat(fd, "", ts, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	if (stat_fd(fd, &st) == 0)
-		times_set_done(n, ctime, &st, known);
-	return 0;
+	if (ts[1].tv_nsec == UTIME_NOW)
+		clock_gettime(CLOCK_REALTIME_COARSE, &ts[1]);
+	return times_give(n, fd, ts, ctime);
 }
 
 /* `fi`: the handle that has the file open for writing, or NULL. */
@@ -93,10 +79,12 @@ static int set_size_plain(struct fs *fs, struct inode *n, uint64_t size, struct 
 		return ftruncate(ops_handle(fi)->fd, (off_t)size) < 0 ? -errno : 0;
 	int fd = inode_pin(fs->inodes, n);
 	TRY(fd);
+	ops_plain_begin(n);
 	int writer = backing_reopen(&fs->backing, fd, O_WRONLY | O_NONBLOCK);
 	int rc = writer < 0 ? writer : inode_renumber(fs->inodes, n, writer);
 	if (rc >= 0)
 		rc = ftruncate(writer, (off_t)size) < 0 ? -errno : 0;
+	ops_plain_end(n, writer);
 	if (writer >= 0)
 		close(writer);
 	inode_unpin(fs->inodes, n);
@@ -172,11 +160,7 @@ static int change_attr(const struct deferred *d, struct fuse_file_info *fi, stru
 		rc = set_size(fs, n, (uint64_t)d->attr.st_size, fi);
 	if (rc >= 0 && d->to_set & ~FUSE_SET_ATTR_SIZE)
 		rc = set_attr(fs, n, &d->attr, d->to_set);
-	if (rc >= 0)
-		rc = ops_attr(fs, n, st);
-	if (rc >= 0)
-		ops_seen(n, st);
-	return rc;
+	return rc < 0 ? rc : ops_attr(fs, n, st);
 }
 
 static void set_size_entered(struct deferred *d)

@@ -194,29 +194,34 @@ static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settle
 	inode_put(fs->inodes, n, 1);
 }
 
-void ops_seen(struct inode *n, const struct stat *st)
+void ops_plain_begin(struct inode *n)
 {
-	if (inode_is_frame(n) || n->type != S_IFREG)
-		return;
 	pthread_mutex_lock(&n->lock);
-	if (n->nwriters == 0)
-		n->seen = *st;
+	n->nwriters++;
+	pthread_mutex_unlock(&n->lock);
+}
+
+void ops_plain_end(struct inode *n, int fd)
+{
+	pthread_mutex_lock(&n->lock);
+	n->nwriters--;
+	if (fd >= 0)
+		IGNORE(stat_fd(fd, &n->seen)); /* changes by others meanwhile count as ours */
 	pthread_mutex_unlock(&n->lock);
 }
 
 /*
- * Notes the attributes that the kernel gets when it first hears of a frame, and keeps. A change
- * that came right before may not show in them (`doubt`): then they are compared once more later.
+ * Notes the attributes that the kernel gets when it first hears of a file, and keeps. A change that
+ * came right before may not show in those of a frame (`doubt`): then they are compared once more
+ * later.
  */
 static void note_entry(struct inode *n, const struct entry *e, bool settled)
 {
-	if (!inode_is_frame(n)) {
-		ops_seen(n, &e->st);
+	if (!inode_is_frame(n) && n->type != S_IFREG)
 		return;
-	}
 	pthread_mutex_lock(&n->lock);
 	if (!n->file && !n->seen.st_ino) {
-		bool doubt = e->probed.fresh && !e->made && !settled;
+		bool doubt = inode_is_frame(n) && e->probed.fresh && !e->made && !settled;
 		n->unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
 		n->seen = e->st;
 		n->guessed = e->probed.guess;

@@ -39,11 +39,10 @@ void ops_close_handle(struct fs *fs, struct handle *h)
 	*h->link = h->next;
 	if (h->next)
 		h->next->link = h->link;
-	bool counted = h->writable && (h->file || h->fd >= 0);
-	n->nwriters -= counted;
-	if (counted && h->fd >= 0)
-		IGNORE(stat_fd(h->fd, &n->seen)); /* these changes were ours, or count as others' */
+	n->nwriters -= h->writable && h->file;
 	pthread_mutex_unlock(&n->lock);
+	if (h->writable && h->fd >= 0)
+		ops_plain_end(n, h->fd);
 	if (h->file)
 		file_put(fs, n);
 	if (h->dir)
@@ -84,7 +83,7 @@ static int plain_flags(int flags)
 	return flags;
 }
 
-static int open_plain(struct fs *fs, struct inode *n, int flags)
+static int open_file(struct fs *fs, struct inode *n, int flags)
 {
 	bool writable = (flags & O_ACCMODE) != O_RDONLY;
 	bool cut = writable && flags & O_TRUNC;
@@ -109,6 +108,20 @@ static int open_plain(struct fs *fs, struct inode *n, int flags)
 	}
 	inodes_others_add(fs->inodes, 1);
 	return got;
+}
+
+/* A writer is counted until ops_close_handle. */
+static int open_plain(struct fs *fs, struct inode *n, int flags)
+{
+	bool writable = (flags & O_ACCMODE) != O_RDONLY;
+
+	if (!writable && !(flags & O_TRUNC))
+		return open_file(fs, n, flags);
+	ops_plain_begin(n);
+	int fd = open_file(fs, n, flags);
+	if (fd < 0 || !writable)
+		ops_plain_end(n, fd);
+	return fd;
 }
 
 /*
@@ -186,9 +199,6 @@ int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct
 	} else if (rc >= 0) {
 		h->fd = open_plain(fs, n, fi->flags);
 		rc = h->fd < 0 ? h->fd : 0;
-		pthread_mutex_lock(&n->lock);
-		n->nwriters += rc >= 0 && h->writable;
-		pthread_mutex_unlock(&n->lock);
 	}
 	if (rc < 0) {
 		if (ops_is_damage(rc))

@@ -84,10 +84,11 @@ NODISCARD int ops_attr(struct fs *fs, struct inode *n, struct stat *st);
 uint64_t ops_number(const struct fs *fs, const struct stat *st);
 
 /*
- * Notes the attributes of a plain file as the kernel knows them: if they differ later, and we have
- * not written to it, another program has changed it.
+ * Enclose what changes a plain file, by any descriptor: its attributes afterwards are those of our
+ * change. If they differ later, another program has changed it. fd < 0: nothing was changed.
  */
-void ops_seen(struct inode *n, const struct stat *st);
+void ops_plain_begin(struct inode *n);
+void ops_plain_end(struct inode *n, int fd);
 
 /*
  * Makes an inode of the entry, or finds it, with a new reference, and sets *out to what the kernel
