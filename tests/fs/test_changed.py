@@ -510,6 +510,37 @@ def test_plain_files_change_too(mount):
             assert error_of(fcntl.flock, second, fcntl.LOCK_EX | fcntl.LOCK_NB) == "EAGAIN"
 
 
+def test_a_file_that_stays_open_while_it_is_changed_twice(mount):
+    """After the first change its name leads to another inode, so that only its reader is left to
+    notice the second one."""
+    m = mount("entry_timeout=0,attr_timeout=0")
+    size = 64 << 10
+    for n, name in enumerate("fgh"):
+        (m.mnt / name).write_bytes(blob(n, size, "noise"))
+    fd = os.open(m.mnt / "f", os.O_RDONLY | os.O_DIRECT)
+    room = mmap.mmap(-1, size)
+    for n, name in enumerate("gh", 1):
+        m.stored("f").write_bytes(m.stored(name).read_bytes())
+        os.stat(m.mnt / "f")
+        assert os.preadv(fd, [room], 0) == size and room[:] == blob(n, size, "noise")
+    os.close(fd)
+
+
+def test_another_content_with_the_size_and_time_of_before(mount):
+    """As by touch -r: what was decoded before it was closed is not taken for it."""
+    m = mount("entry_timeout=0,attr_timeout=0")
+    old, new = (blob(n, 100_000, "noise") for n in range(2))
+    (m.mnt / "f").write_bytes(old)
+    (m.mnt / "g").write_bytes(new)
+    assert (m.mnt / "f").read_bytes() == old
+    stored = m.stored("f")
+    was = stored.stat()
+    stored.write_bytes(m.stored("g").read_bytes())
+    os.utime(stored, ns=(was.st_atime_ns, was.st_mtime_ns))
+    assert (stored.stat().st_size, stored.stat().st_mtime_ns) == (was.st_size, was.st_mtime_ns)
+    assert read_direct(m.mnt / "f", len(new)) == (m.mnt / "f").read_bytes() == new
+
+
 @pytest.mark.concurrent
 @pytest.mark.parametrize("kind", ["frame", "plain"])
 @pytest.mark.parametrize(

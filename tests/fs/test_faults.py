@@ -494,6 +494,30 @@ def test_a_wrong_byte_once_below_what_was_written(mount, work, n, block):
     assert (m.mnt / "f").read_bytes() == model
 
 
+def test_what_cannot_be_read_does_not_hold_up_the_rest(mount, work):
+    """Pages wait for the bytes that lie under them; what was written elsewhere is committed."""
+    m, chunk = mount("chunksize=64K,commit=0,intent=0", start=False), 65536
+    fault = Fault(m, work / "fault")
+    m.start()
+    m.allow("f.b2frame: ")
+    old, new = (blob(n, 4 * chunk, "noise") for n in range(2))
+    (m.mnt / "f").write_bytes(old)
+    m.remount()
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_DIRECT)
+    with mmap.mmap(-1, chunk) as room:
+        room[:] = new[:chunk]
+        os.pwrite(fd, memoryview(room)[:4096], 4096)
+        os.pwrite(fd, room, 2 * chunk)
+    fault.set(1, Fault.READ, error=errno.EIO, forever=1)
+    assert error_of(os.fsync, fd) == "EIO"
+    assert m.kill()
+    fault.off()
+    error_of(os.close, fd)
+    m.start()
+    want = old[: 2 * chunk] + new[:chunk] + old[3 * chunk :]
+    assert (m.mnt / "f").read_bytes() == want
+
+
 def patch(fd, model, at, data):
     model.extend(bytes(max(0, at + len(data) - len(model))))
     model[at : at + len(data)] = data

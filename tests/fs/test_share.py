@@ -511,6 +511,23 @@ def test_a_rename_that_cannot_remove_the_old_name(mount, work):
     assert (m.mnt / "t").read_bytes() == b"newer"
 
 
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR])
+@pytest.mark.parametrize("shared", [False, True])
+def test_nothing_is_noted_in_a_frame_that_others_read(mount, flags, shared):
+    """An fsync of what is committed says in its root that it is durable; but who reads a frame with
+    a lock file would have to be kept out for that."""
+    m = mount("commit=0")
+    (m.mnt / "f").write_bytes(blob(1, 100_000, "text"))
+    if shared:
+        Path(f"{m.stored('f')}.b2lock").write_bytes(bytes(16))
+    before = m.stored("f").read_bytes()
+    fd = os.open(m.mnt / "f", flags)
+    os.fsync(fd)
+    os.close(fd)
+    assert (m.stored("f").read_bytes() == before) == shared
+    assert not shared or generation(m) == 0
+
+
 def test_a_commit_that_cannot_count_up(mount, work):
     """Readers would miss it: it fails before the frame has changed for them."""
     m = mount("commit=1000,intent=0", start=False).allow("^cframefs: (error|warning)")
