@@ -324,6 +324,20 @@ def test_a_user_writes_to_a_plain_file_that_may_not_be_read(shell, tool):
     assert (got.returncode, got.stdout, got.stderr) == (0, "new\n", ""), got
 
 
+def test_a_user_lets_a_file_be_read_again(shell, tool):
+    """Its size was a guess while it could not be read, and the kernel has that."""
+    tool("setpriv"), tool("fusermount3")
+    mounted = 'as_user cframefs "$BACKING" "$MNT" -o entry_timeout=0,attr_timeout=0\n'
+    got = shell(
+        AS_A_USER + mounted + 'as_user sh -c \'seq 9999 > "$MNT/f"; chmod 0 "$MNT/f"\'\n'
+        'as_user fusermount3 -u "$MNT"\n' + mounted + 'stat -c %s "$BACKING/f.b2frame"\n'
+        'as_user sh -c \'stat -c %s "$MNT/f"; chmod 600 "$MNT/f"; stat -c %s "$MNT/f"; '
+        'seq 9999 | cmp - "$MNT/f"\'; as_user fusermount3 -u "$MNT"'
+    )
+    stored, guess, size = got.stdout.split()
+    assert (got.returncode, stored == guess, int(size), got.stderr) == (0, True, 48_888, ""), got
+
+
 def test_a_user_is_told_of_a_directory_that_is_not_theirs_to_write(shell, tool):
     tool("setpriv"), tool("fusermount3")
     got = shell(
