@@ -287,6 +287,22 @@ def test_a_mode_for_all_names_on_an_overlay(mount, work, overlay):
     assert (m.mnt / "b").read_bytes() == b"other"
 
 
+def test_an_attribute_of_one_name_on_an_overlay(mount, work, overlay):
+    """The copy that is made for it has another number: the other name does not lead to it."""
+    lower, overlay_at = overlay
+    (lower / "a").write_bytes(b"text")
+    os.link(lower / "a", lower / "b")
+    m = mount(backing=work / "merged", start=False)
+    overlay_at(m.backing)
+    m.start()
+    for name in "ab":
+        os.setxattr(m.mnt / name, "user.of", name.encode())
+    assert [os.getxattr(m.backing / name, "user.of") for name in "ab"] == [b"a", b"b"]
+    for path in (m.mnt / "a", m.backing / "b"):
+        os.removexattr(path, "user.of")
+    assert [os.listxattr(m.backing / name) for name in "ab"] == [[], []]
+
+
 def test_inode_numbers_that_do_not_last(mount, poor):
     """What was synced is there after both were killed, and nothing of it in another file."""
     m = mount("commit=1000,chunksize=64K,blocksize=16K", backing=poor.path)

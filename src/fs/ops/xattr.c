@@ -94,6 +94,16 @@ static bool is_label(const char *name)
 	return strcmp(name, BACKING_LABEL) == 0;
 }
 
+/*
+ * An attribute was changed. On overlayfs a copy may have been made for that; the change is not
+ * undone where it is not known which name the copy has (inode_renumber).
+ */
+static void note_change(struct fs *fs, struct inode *n, int fd)
+{
+	(void)times_set(n, NULL, NULL);
+	IGNORE(inode_renumber(fs->inodes, n, fd));
+}
+
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
 		 int flags)
 {
@@ -116,7 +126,7 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 		if (rc >= 0 && is_label(name))
 			fs->backing.labelled = true;
 		if (rc >= 0)
-			(void)times_set(n, NULL, NULL);
+			note_change(fs, n, fd);
 		inode_unpin(fs->inodes, n);
 	}
 	fuse_reply_err(req, rc < 0 ? -rc : 0);
@@ -133,11 +143,11 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 		reply_change(req, xattr_change(fs, n, &x));
 		return;
 	}
-	int rc = xattr_path(fs, n, path);
-	if (rc >= 0) {
-		rc = is_caps(name) ? caps_remove(n, rc) : removexattr(path, name) < 0 ? -errno : 0;
+	int fd = xattr_path(fs, n, path), rc = fd;
+	if (fd >= 0) {
+		rc = is_caps(name) ? caps_remove(n, fd) : removexattr(path, name) < 0 ? -errno : 0;
 		if (rc >= 0)
-			(void)times_set(n, NULL, NULL);
+			note_change(fs, n, fd);
 		inode_unpin(fs->inodes, n);
 	}
 	fuse_reply_err(req, rc < 0 ? -rc : 0);
