@@ -303,6 +303,24 @@ def test_an_attribute_of_one_name_on_an_overlay(mount, work, overlay):
     assert [os.listxattr(m.backing / name) for name in "ab"] == [[], []]
 
 
+@pytest.mark.parametrize("change", [os.link, os.rename])
+def test_another_name_on_an_overlay(mount, work, overlay, change):
+    """A copy is made for that, too: the second of its old names does not lead to it."""
+    lower, overlay_at = overlay
+    (lower / "a").write_bytes(b"text")
+    os.link(lower / "a", lower / "b")
+    m = mount(backing=work / "merged", start=False)
+    overlay_at(m.backing)
+    m.start()
+    change(m.mnt / "a", m.mnt / "c")
+    os.setxattr(m.mnt / "b", "user.of", b"b")
+    assert os.getxattr(m.backing / "b", "user.of") == b"b"
+    os.setxattr(m.mnt / "c", "user.of", b"c")
+    assert [os.getxattr(m.backing / name, "user.of") for name in "bc"] == [b"b", b"c"]
+    write_synced(m.mnt / "b", b"other")
+    assert [(m.mnt / name).read_bytes() for name in "bc"] == [b"other", b"text"]
+
+
 def test_inode_numbers_that_do_not_last(mount, poor):
     """What was synced is there after both were killed, and nothing of it in another file."""
     m = mount("commit=1000,chunksize=64K,blocksize=16K", backing=poor.path)

@@ -194,6 +194,12 @@ static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settle
 	inode_put(fs->inodes, n, 1);
 }
 
+void ops_changed(struct fs *fs, struct inode *n, int fd)
+{
+	(void)times_set(n, NULL, NULL);
+	IGNORE(inode_renumber(fs->inodes, n, fd));
+}
+
 void ops_plain_begin(struct inode *n)
 {
 	pthread_mutex_lock(&n->lock);

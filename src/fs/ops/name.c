@@ -165,7 +165,7 @@ void op_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t newparent, const char *n
 	if (rc >= 0) {
 		rc = link_free(fs, n, fd, dirfd, newname);
 		if (rc >= 0)
-			(void)times_set(n, NULL, NULL);
+			ops_changed(fs, n, fd);
 		if (rc >= 0)
 			rc = ops_enter_found(fs, parent, dirfd, newname, &e);
 		inode_unpin(fs->inodes, n);

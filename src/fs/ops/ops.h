@@ -84,6 +84,13 @@ NODISCARD int ops_attr(struct fs *fs, struct inode *n, struct stat *st);
 uint64_t ops_number(const struct fs *fs, const struct stat *st);
 
 /*
+ * To be called when an attribute or a name of the file behind `fd` was changed. On overlayfs a copy
+ * may have been made for that; if it is not known which name the copy has, the change stays all the
+ * same (inode_renumber).
+ */
+void ops_changed(struct fs *fs, struct inode *n, int fd);
+
+/*
  * Enclose what changes a plain file, by any descriptor: its attributes afterwards are those of our
  * change. If they differ later, another program has changed it. fd < 0: nothing was changed.
  */

@@ -4,7 +4,6 @@
  * have another suffix.
  */
 #include "fs/file/sidecar_name.h"
-#include "fs/inode/times.h"
 #include "fs/ops/ops.h"
 
 #include <stdio.h>
@@ -78,7 +77,7 @@ static void moved(struct fs *fs, const struct side *from, const struct side *to,
 	inode_link_add(fs->inodes, n, to->parent, backing);
 	if (!stays)
 		inode_link_remove(fs->inodes, n, from->parent, from->e.backing);
-	(void)times_set(n, NULL, NULL);
+	ops_changed(fs, n, from->e.fd);
 	inode_put(fs->inodes, n, 1);
 }
 

@@ -7,7 +7,6 @@
 #include "base/clock.h"
 #include "frame/durable.h"
 #include "fs/inode/caps.h"
-#include "fs/inode/times.h"
 #include "fs/recompress_file.h"
 #include "fs/stats.h"
 #include "fs/xattr.h"
@@ -94,16 +93,6 @@ static bool is_label(const char *name)
 	return strcmp(name, BACKING_LABEL) == 0;
 }
 
-/*
- * An attribute was changed. On overlayfs a copy may have been made for that; the change is not
- * undone where it is not known which name the copy has (inode_renumber).
- */
-static void note_change(struct fs *fs, struct inode *n, int fd)
-{
-	(void)times_set(n, NULL, NULL);
-	IGNORE(inode_renumber(fs->inodes, n, fd));
-}
-
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
 		 int flags)
 {
@@ -126,7 +115,7 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 		if (rc >= 0 && is_label(name))
 			fs->backing.labelled = true;
 		if (rc >= 0)
-			note_change(fs, n, fd);
+			ops_changed(fs, n, fd);
 		inode_unpin(fs->inodes, n);
 	}
 	fuse_reply_err(req, rc < 0 ? -rc : 0);
@@ -147,7 +136,7 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 	if (fd >= 0) {
 		rc = is_caps(name) ? caps_remove(n, fd) : removexattr(path, name) < 0 ? -errno : 0;
 		if (rc >= 0)
-			note_change(fs, n, fd);
+			ops_changed(fs, n, fd);
 		inode_unpin(fs->inodes, n);
 	}
 	fuse_reply_err(req, rc < 0 ? -rc : 0);
