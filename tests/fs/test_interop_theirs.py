@@ -309,3 +309,27 @@ def test_cframe_tool_reads_what_the_reference_wrote(mount, work):
         [CFRAME, "info", work / "x.b2frame"], capture_output=True, text=True, check=True
     ).stdout
     assert re.search(r"\b300[,_]?000\b", info)
+
+
+def test_stores_of_objects(module_mount):
+    """Chunks of different sizes and blocks of variable length, as the library's containers of
+    Python objects write and change them."""
+    if not hasattr(blosc2, "ObjectArray") or not hasattr(blosc2, "BatchArray"):
+        pytest.skip("a library without containers of objects")
+    ways = [(blosc2.ObjectArray, {})]
+    ways += [(blosc2.BatchArray, {"items_per_block": n}) for n in (1, 3, None)]
+    for kind, how in ways:
+        name = fresh_name("objects")
+        path = module_mount.stored(name)
+        store = kind(urlpath=str(path), mode="w", contiguous=True, **how)
+        for i in range(9):
+            store.append([None, i, "text" * (i * i), {"n": [i / 3] * i}, b"x" * 999])
+        store[3] = ["shorter"]
+        store.insert(2, [blob(1, 5000, "noise"), "between"])
+        store.delete(0)
+        store.vlmeta["note"] = ["made", 1]
+        del store
+        schunk = blosc2.schunk_from_cframe(path.read_bytes(), copy=True)
+        chunks = [schunk.decompress_chunk(i) for i in range(schunk.nchunks)]
+        assert len(chunks) == 9
+        same_through_mount(module_mount.mnt / name, b"".join(chunks), len(chunks))
