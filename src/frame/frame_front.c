@@ -262,6 +262,7 @@ int front_confirm(struct frame *f)
 	if (renumber(f, &seq) < 0 || !seq)
 		return 0;
 	f->roots.newest = seq;
+	f->latest = true; /* as good as one that this process wrote */
 	f->unconfirmed = false;
 	frame_identify_root(f);
 	TRY(frame_sync_io(f));
