@@ -349,3 +349,17 @@ def test_a_user_is_told_of_a_directory_that_is_not_theirs_to_write(shell, tool):
     assert (got.returncode, got.stdout.split()) == (0, ["data", "more"]), got
     assert got.stderr.startswith("cframefs: backing directory '") and got.stderr.count("\n") == 1
     assert "Permission denied: no file can be made" in got.stderr
+
+
+def test_a_user_syncs_the_file_of_another(shell, tool):
+    """Which the sync finds durable: what it would write takes the mtime and the set-id bits away,
+    and only the owner could give them back."""
+    tool("setpriv"), tool("fusermount3")
+    got = shell(
+        AS_A_USER + 'cframefs "$BACKING" "$MNT"; echo data > "$MNT/f"; umount "$MNT"\n'
+        'x="$BACKING/f.b2frame"; chmod 6777 "$x"; touch -d @1000000000 "$x"\n'
+        'as_user cframefs "$BACKING" "$MNT"; as_user sync "$MNT/f"\n'
+        'as_user sh -c \'exec 3<> "$MNT/f"; sync "$MNT/f"\'\n'
+        'as_user cat "$MNT/f"; as_user fusermount3 -u "$MNT"; stat -c "%a %Y" "$x"'
+    )
+    assert (got.returncode, got.stdout, got.stderr) == (0, "data\n6777 1000000000\n", ""), got

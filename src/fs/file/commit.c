@@ -135,12 +135,26 @@ static bool might_write(struct file *f, enum durability how)
 }
 
 /*
- * After a sync: the root on disk is to say that it is durable. Not where other programs would have
- * to be kept out for that.
+ * What is written for that takes mtime and set-id bits away, which only the owner can give back.
+ * Where a commit of ours has done so before, no harm is left to do.
  */
+static bool is_harmless(const struct file *f)
+{
+	struct stat st;
+
+	return f->fs->backing.is_root || frame_latest(f->frame) ||
+	       (stat_fd(f->fd, &st) == 0 && st.st_uid == geteuid());
+}
+
+bool file_wants_vouch(const struct file *f)
+{
+	return frame_unproven(f->frame) && !f->sidecar.there && is_harmless(f);
+}
+
+/* After a sync: the root on disk is to say that it is durable. */
 static int vouch(struct file *f, bool *writes)
 {
-	if (!frame_unproven(f->frame) || f->sidecar.there)
+	if (!file_wants_vouch(f))
 		return 0;
 	int rc = frame_vouch(f->frame);
 	*writes |= rc > 0;

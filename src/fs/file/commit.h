@@ -42,6 +42,14 @@ bool file_wants_compact(struct file *f);
 NODISCARD int file_sync_inode(struct file *f);
 
 /*
+ * True: the root on disk does not say that it is durable (frame_unproven), and once it has been
+ * synced that may be noted in it: not where other programs would have to be kept out for that, nor
+ * where the file would lose what we cannot give back. A commit that syncs does so then. The lock is
+ * held.
+ */
+bool file_wants_vouch(const struct file *f);
+
+/*
  * Restores the capabilities that writes to the backing file have removed. To be called after those
  * writes; `how` says whether they have to be durable: the sync of the commit came too early for
  * that. If they cannot be set they are gone, and the log says so.

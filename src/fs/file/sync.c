@@ -171,8 +171,7 @@ static void vouch(struct file *f)
 {
 	struct file *same;
 
-	if (f->fs->opt.read_only || f->sidecar.there ||
-	    file_get(f->fs, f->inode, true, &same) < 0)
+	if (f->fs->opt.read_only || file_get(f->fs, f->inode, true, &same) < 0)
 		return;
 	IGNORE(file_try_sync(same, COMMIT_SYNC));
 	file_put(f->fs, f->inode);
@@ -186,11 +185,11 @@ static int sync_read_only(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = f->fd < 0 ? 0 : io_sync(frame_io(f->frame));
-	bool unproven = frame_unproven(f->frame);
+	bool wants = file_wants_vouch(f);
 	if (rc < 0)
 		f->fs->sync_failed = true;
 	pthread_rwlock_unlock(&f->lock);
-	if (rc >= 0 && unproven)
+	if (rc >= 0 && wants)
 		vouch(f);
 	return rc;
 }
