@@ -536,7 +536,11 @@ static int killed(struct story *t)
 	IGNORE(frame_vouch(t->f));
 	expect(t, t->size);
 	nsafe = nstates - 1;
-	return open_again(t);
+	bool goes_on = frame_latest(t->f) && draw(2);
+	TRY(open_again(t));
+	if (goes_on) /* it does not end, but closes the file */
+		frame_set_latest(t->f);
+	return 0;
 }
 
 static int begin(struct story *t, struct view from)
