@@ -351,15 +351,28 @@ def test_a_user_is_told_of_a_directory_that_is_not_theirs_to_write(shell, tool):
     assert "Permission denied: no file can be made" in got.stderr
 
 
-def test_a_user_syncs_the_file_of_another(shell, tool):
-    """Which the sync finds durable: what it would write takes the mtime and the set-id bits away,
-    and only the owner could give them back."""
-    tool("setpriv"), tool("fusermount3")
+# cap_chown+ep
+CAPABILITY = "0x0100000201000000000000000000000000000000"
+
+
+@pytest.mark.parametrize(
+    "owner, more, mode",
+    [("0:0", "", "6777"), ("65534:0", "", "2755"), ("65534", f"-v {CAPABILITY}", "755")],
+    ids=["file of another", "another group", "capabilities"],
+)
+def test_a_user_syncs_what_would_lose_something(shell, tool, owner, more, mode):
+    """A file that the sync finds durable: what it would write takes mtime, set-id bits, and
+    capabilities away, which the user cannot give back."""
+    tool("setpriv"), tool("fusermount3"), tool("setfattr")
+    looks = 'stat -c "%a %Y" "$x"; getfattr -n $cap --only-values "$x" 2> /dev/null | od\n'
     got = shell(
         AS_A_USER + 'cframefs "$BACKING" "$MNT"; echo data > "$MNT/f"; umount "$MNT"\n'
-        'x="$BACKING/f.b2frame"; chmod 6777 "$x"; touch -d @1000000000 "$x"\n'
+        f'cap=security.capability; x="$BACKING/f.b2frame"; chown {owner} "$x"; chmod {mode} "$x"\n'
+        f'[ -z "{more}" ] || setfattr -n $cap {more} "$x"; touch -d @1000000000 "$x"; {looks}'
         'as_user cframefs "$BACKING" "$MNT"; as_user sync "$MNT/f"\n'
         'as_user sh -c \'exec 3<> "$MNT/f"; sync "$MNT/f"\'\n'
-        'as_user cat "$MNT/f"; as_user fusermount3 -u "$MNT"; stat -c "%a %Y" "$x"'
+        f'as_user cat "$MNT/f"; as_user fusermount3 -u "$MNT"; {looks}'
     )
-    assert (got.returncode, got.stdout, got.stderr) == (0, "data\n6777 1000000000\n", ""), got
+    before, after = got.stdout.split("data\n")
+    assert (got.returncode, after, got.stderr) == (0, before, ""), got
+    assert before.startswith(f"{mode} 1000000000\n") and before.count("\n") == 2 + 2 * bool(more)

@@ -135,15 +135,17 @@ static bool might_write(struct file *f, enum durability how)
 }
 
 /*
- * What is written for that takes mtime and set-id bits away, which only the owner can give back.
- * Where a commit of ours has done so before, no harm is left to do.
+ * What is written for that takes mtime, set-id bits and capabilities away, and who is not root may
+ * not be able to give them back. Where a commit of ours did so before, no harm is left to do.
  */
 static bool is_harmless(const struct file *f)
 {
 	struct stat st;
 
 	return f->fs->backing.is_root || frame_latest(f->frame) ||
-	       (stat_fd(f->fd, &st) == 0 && st.st_uid == geteuid());
+	       (stat_fd(f->fd, &st) == 0 && st.st_uid == geteuid() &&
+		!(st.st_mode & (S_ISUID | S_ISGID)) &&
+		fd_getxattr(f->fd, CAPS_XATTR, span_of(NULL, 0)) < 0);
 }
 
 bool file_wants_vouch(const struct file *f)
