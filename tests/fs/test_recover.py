@@ -4,6 +4,7 @@ newest synced one, many bytes behind all of them, many that have to prove themse
 import os
 import platform
 import struct
+import time
 
 import pytest
 
@@ -118,6 +119,24 @@ def test_a_reader_of_what_went_back(mount, root):
         assert os.stat(again.mnt / "f").st_size == len(data)
         again.unmount()
     assert got == data
+
+
+def test_a_reader_of_what_went_back_and_has_just_changed(mount, root):
+    """What opening it has shown still holds when its time stamps have become reliable."""
+    m = mount(f"{OPTIONS},chunksize=4K,blocksize=4K")
+    data, lost = blob(1, 8 * KiB, "noise"), blob(2, 4 * KiB, "noise")
+    synced(m.mnt / "f", data)
+    append(m.mnt / "f", lost)
+    assert m.kill()
+    spoil(m.stored("f"), m.stored("f").read_bytes().index(lost[1000:2000]))
+    with another_mount(m.backing) as backing:
+        again = mount("entry_timeout=0,attr_timeout=0", backing=backing).allow(WENT_BACK)
+        os.utime(backing / "f.b2frame")
+        for _ in range(3):
+            got = (again.mnt / "f").read_bytes()
+            time.sleep(0.06)  # more than BACKING_STEP_NS
+            assert (got, os.stat(again.mnt / "f").st_size) == (data, len(data))
+        again.unmount()
 
 
 def test_many_roots_that_all_reach_through_the_file(mount):

@@ -26,6 +26,7 @@ struct slot {
 	 * ever
 	 */
 	uint64_t until;
+	uint64_t claimed; /* the size that its header claims: result's, or one that was corrected */
 	struct probed result;
 };
 
@@ -198,21 +199,31 @@ static void take_unreadable(struct probes *p, const struct slot *s, const struct
 	pthread_mutex_unlock(&p->lock);
 }
 
+/* True: opening it has shown another size than its header claims, which is still what was found. */
+static bool is_corrected(const struct slot *s, const struct stat *st, enum suffix suffix,
+			 const struct probed *found)
+{
+	return slot_matches(s, st, suffix) && s->result.kind == found->kind &&
+	       s->claimed == found->size && s->result.size != found->size;
+}
+
 /*
- * Remembers a result. True: the entry was already known to be no frame. What was probed before, and
- * is still the same when the doubt is over, is no longer `fresh`.
+ * Remembers a result of an entry whose header claims a size. True: the entry was already known to
+ * be no frame. What was probed before, and is still the same when the doubt is over, is no longer
+ * `fresh`; but the header does not tell whether what only opening shows is still the same.
  */
-static bool remember(struct slot *s, const struct stat *st, enum suffix suffix,
+static bool remember(struct slot *s, const struct stat *st, enum suffix suffix, uint64_t claimed,
 		     struct probed *result)
 {
 	uint64_t now = meter_now();
 	bool same = slot_matches(s, st, suffix), old = same && s->until && now >= s->until;
 	bool was_plain = same && s->result.kind == NODE_PLAIN;
 
-	result->fresh &= !old;
+	result->fresh &= !old || result->size != claimed;
 	*s = (struct slot){
 		.dev = st->st_dev, .ino = st->st_ino, .size = st->st_size, .mtime = st->st_mtim,
 		.ctime = st->st_ctim, .suffix = suffix, .used = true, .told = same && s->told,
+		.claimed = claimed,
 		.result = *result,
 		.until = result->fresh ? now + BACKING_STEP_NS : 0,
 	};
@@ -229,10 +240,10 @@ bool probe_correct(struct probes *p, const char *name, const struct stat *st,
 
 	result.fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
 	pthread_mutex_lock(&p->lock);
-	bool known = slot_matches(s, st, suffix) && s->result.kind == is->kind &&
-		     s->result.size == is->size;
+	bool same = slot_matches(s, st, suffix);
+	bool known = same && s->result.kind == is->kind && s->result.size == is->size;
 	if (!known)
-		(void)remember(s, st, suffix, &result);
+		(void)remember(s, st, suffix, same ? s->claimed : is->size, &result);
 	pthread_mutex_unlock(&p->lock);
 	return !known;
 }
@@ -293,7 +304,10 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 		*out = (struct probed){.kind = NODE_PLAIN};
 	out->fresh = fresh;
 	pthread_mutex_lock(&p->lock);
-	bool told = remember(s, st, suffix, out);
+	uint64_t claimed = out->size;
+	if (is_corrected(s, st, suffix, out))
+		*out = s->result;
+	bool told = remember(s, st, suffix, claimed, out);
 	pthread_mutex_unlock(&p->lock);
 	if (rc < 0 && !told && !(S_ISDIR(st->st_mode) && rc == -ENOENT))
 		log_warn("%s: shown under its own name: %s", name, err_text(rc, text, sizeof text));
