@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define EPOCHS_A_SECOND 16
+#define EPOCH_NS (CLOCK_SECOND / 16)
 
 static struct {
 	pthread_mutex_t lock; /* for all below */
@@ -69,7 +69,7 @@ bool era_lasts(uint64_t mount, uint64_t word)
 
 static uint32_t name_epoch(void)
 {
-	uint64_t now = clock_read(CLOCK_BOOTTIME) / (CLOCK_SECOND / EPOCHS_A_SECOND);
+	uint64_t now = clock_read(CLOCK_BOOTTIME) / EPOCH_NS;
 	uint64_t epoch = max_u64(max_u64(now, era.last), 1);
 	era.last = (uint32_t)min_u64(epoch, UINT32_MAX);
 	if (!era.sound)
@@ -183,6 +183,16 @@ void era_end(void)
 	era.end = begin_epoch();
 	era.ended = era.young;
 	pthread_mutex_unlock(&era.lock);
+}
+
+void era_await(void)
+{
+	uint64_t now = clock_read(CLOCK_BOOTTIME);
+	pthread_mutex_lock(&era.lock);
+	bool early = era.end > now / EPOCH_NS;
+	pthread_mutex_unlock(&era.lock);
+	if (early)
+		nanosleep(&(struct timespec){.tv_nsec = (long)(EPOCH_NS - now % EPOCH_NS)}, NULL);
 }
 
 void era_synced(uint64_t mount)

@@ -70,11 +70,15 @@ unsigned era_ranges(struct era_range out[static ERA_RANGES]);
 uint64_t era_young(void);
 
 /*
- * A checkpoint: era_end, a sync of the whole file system, and era_synced if it succeeded. That adds
- * the range of the epochs that have ended, as far as they were not spoiled, in the era of the
- * mount. One thread at a time.
+ * A checkpoint: era_end, era_await, a sync of the whole file system, and era_synced if it
+ * succeeded. That adds the range of the epochs that have ended, as far as they were not spoiled, in
+ * the era of the mount. One thread at a time.
+ *
+ * era_await sleeps until the clock has reached the end, for an epoch at most: until then another
+ * process may still name one that has ended here, for chunks that it writes behind the sync.
  */
 void era_end(void);
+void era_await(void);
 void era_synced(uint64_t mount);
 
 /* For tests: get and set what counts as this boot. */

@@ -63,6 +63,7 @@ static void make(struct checkpoint *c)
 	if (atomic_load(c->failed))
 		return;
 	era_end();
+	era_await();
 	bool synced = syncfs(c->dir.fd) == 0;
 	if (!synced) {
 		if (!c->told)

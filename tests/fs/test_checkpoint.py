@@ -280,6 +280,17 @@ def test_other_values_say_nothing(mount, value):
         goes_back(again)
 
 
+def test_none_ends_the_running_epoch(mount):
+    """Another process may name it for what it writes right after the sync."""
+    m = mount(OPTIONS)
+    for n in range(4):
+        written(m, f"f{n}")
+        m.unmount()
+        end = struct.unpack("<I", noted(m.backing)[-8:-4])[0]
+        assert end <= time.clock_gettime(time.CLOCK_BOOTTIME) * 16
+        m.start()
+
+
 def test_ranges_that_make_no_sense(mount):
     """Behind a right head: turned round, over more than one boot, with the epoch that none ends. A
     root in that has bytes that were written by a process before."""
