@@ -166,9 +166,15 @@ static void put_header(const struct encoder *e, enum chunk_kind kind, struct buf
 	out->p[AT_UDCODEC] = e->p->codec;
 }
 
+/* One byte less than a plain copy takes. */
+static size_t below_copy(const struct encoder *e)
+{
+	return CHUNK_HEAD + e->src.n - 1;
+}
+
 bool encoder_wants_store(const struct encoder *e)
 {
-	return !e->p->level || e->src.n < ENCODE_MIN || encoder_body(e) >= encoder_limit(e);
+	return !e->p->level || e->src.n < ENCODE_MIN || encoder_body(e) >= below_copy(e);
 }
 
 size_t encoder_slot(const struct encoder *e)
@@ -191,11 +197,6 @@ static bool has_sums(const struct encoder *e)
 size_t encoder_body(const struct encoder *e)
 {
 	return table_at(e) + (has_sums(e) ? chunk_sums_len(e->nblocks) : 0);
-}
-
-size_t encoder_limit(const struct encoder *e)
-{
-	return CHUNK_HEAD + e->src.n - 1;
 }
 
 static void store_copy(const struct encoder *e, struct buf *out)
@@ -310,7 +311,7 @@ static bool stores_as_it_is(const struct encoder *e)
 
 size_t encoder_most(const struct encoder *e)
 {
-	return stores_as_it_is(e) ? encoder_store_most(e) : encoder_limit(e);
+	return stores_as_it_is(e) ? encoder_store_most(e) : below_copy(e);
 }
 
 /* Encodes the blocks from out->n on. 1: all are written. 0: encoder_store is not larger. */
@@ -340,7 +341,7 @@ static int encode_regular(struct encoder *e, struct view dict, struct buf *out)
 {
 	e->dict_len = (uint32_t)dict.n;
 	out->n = encoder_body(e);
-	if (out->n >= encoder_limit(e))
+	if (out->n >= below_copy(e))
 		return 0;
 	if (dict.n) {
 		uint8_t *end = out->p + table_at(e);

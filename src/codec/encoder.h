@@ -51,8 +51,7 @@ struct view encoder_block(const struct encoder *e, uint32_t i, struct block *b);
 
 size_t encoder_slot(const struct encoder *e);  /* bytes that any encoded block fits into */
 size_t encoder_body(const struct encoder *e);  /* offset of the first block in the chunk */
-size_t encoder_limit(const struct encoder *e); /* one byte less than a plain copy takes */
-size_t encoder_most(const struct encoder *e);  /* that, or what blocks of plain bytes take */
+size_t encoder_most(const struct encoder *e);  /* if the chunk gets longer: encoder_store */
 
 /* The checksum of an encoded block; 0: blocks get none. */
 uint32_t encoder_sum(const struct encoder *e, struct view block);
@@ -66,10 +65,7 @@ void encoder_enter(const struct encoder *e, uint32_t i, uint32_t sum, struct buf
  */
 void encoder_finish(const struct encoder *e, struct buf *out);
 
-/*
- * Stores the bytes as they are (FORMAT.md 3.9). out has room for encoder_store_most bytes, which is
- * more than encoder_limit.
- */
+/* Stores the bytes as they are (FORMAT.md 3.9). out has room for encoder_store_most bytes. */
 size_t encoder_store_most(const struct encoder *e);
 void encoder_store(const struct encoder *e, struct buf *out);
 

@@ -65,7 +65,8 @@ int tool_print_json(const cJSON *tree, enum json_form form)
 	return 0;
 }
 
-bool tool_is_contents(int dir, const char *file)
+/* True: the file is in a mount, and shows the content of a frame. */
+static bool is_contents(int dir, const char *file)
 {
 	int fd = openat(dir, file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	bool is = fd >= 0 && fgetxattr(fd, MOUNT_STORED, NULL, 0) >= 0;
@@ -76,7 +77,7 @@ bool tool_is_contents(int dir, const char *file)
 
 const char *tool_no_frame_text(int dir, const char *file)
 {
-	return tool_is_contents(dir, file) ? "is not a Blosc2 frame, but the contents of one: "
+	return is_contents(dir, file) ? "is not a Blosc2 frame, but the contents of one: "
 					     "name the frame in the backing directory"
 					   : "is not a Blosc2 frame";
 }
@@ -84,7 +85,7 @@ const char *tool_no_frame_text(int dir, const char *file)
 int tool_no_chunk(const char *file, int rc)
 {
 	char text[TOOL_TEXT_MAX];
-	if (tool_is_contents(AT_FDCWD, file))
+	if (is_contents(AT_FDCWD, file))
 		tool_say("%s: %s", file, tool_no_frame_text(AT_FDCWD, file));
 	else
 		tool_say("%s: is not a Blosc2 frame; as a chunk: %s", file,

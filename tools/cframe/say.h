@@ -23,9 +23,6 @@ int tool_no_chunk(const char *file, int rc);
 /* For one that is not a frame, to stand behind its name below `dir`, or AT_FDCWD; a constant. */
 const char *tool_no_frame_text(int dir, const char *file);
 
-/* True: the file is in a mount, and shows the content of a frame. */
-bool tool_is_contents(int dir, const char *file);
-
 /* For a file that kept changing (steady.h). */
 int tool_busy(const char *file);
 
