@@ -29,6 +29,9 @@ void parallel_close(struct parallel *p);
 NODISCARD int parallel_decode(struct parallel *p, const struct chunk *c, struct run run,
 			      struct view stored, struct span dst);
 
+/* A smaller chunk is encoded before another thread is awake. */
+#define PARALLEL_MIN (256u << 10)
+
 /* As chunk_encode. One thread does all of it when the pipeline asks for a dictionary. */
 NODISCARD int parallel_encode(struct parallel *p, const struct pipeline *pl, struct view src,
 			      struct buf *out);

@@ -95,13 +95,10 @@ static struct scratch *own_scratch(void)
 	return b ? b->s : NULL;
 }
 
-/* A smaller chunk would be encoded before another thread has woken up. */
-#define SHARED_MIN (256u << 10)
-
 int workbench_encode(struct workbench *b, struct pool *pool, const struct pipeline *p,
 		     struct view plain)
 {
-	bool shared = pool && plain.n >= SHARED_MIN && pool_is_idle(pool);
+	bool shared = pool && plain.n >= PARALLEL_MIN && pool_is_idle(pool);
 
 	if (shared && !b->parallel)
 		shared = parallel_open(&b->parallel, pool, own_scratch) == 0;

@@ -141,9 +141,6 @@ static int patch(const struct dirty_chunk *c, const struct chunk *base, struct w
 	return chunk_patch(ws->scratch, &p, &ws->stored);
 }
 
-/* Smaller chunks are encoded before another worker is awake. */
-#define SHARED_MIN (256u << 10)
-
 /*
  * While chunks are waiting, each worker encodes one of its own. A chunk with none behind it is the
  * last of a file, or its only one: its blocks are divided among all workers, so that whoever waits
@@ -154,7 +151,7 @@ static int encode_blocks(struct file *f, const struct pipeline *p, struct view p
 {
 	struct parallel *all = NULL;
 
-	if (plain.n >= SHARED_MIN && plain.n <= ENCODE_SHARED_MAX &&
+	if (plain.n >= PARALLEL_MIN && plain.n <= ENCODE_SHARED_MAX &&
 	    !budget_buffers_wanted(f->fs->budget) && pool_is_idle(f->fs->pool))
 		all = workspace_parallel(ws, f->fs->pool);
 	return all ? parallel_encode(all, p, plain, &ws->stored)
