@@ -129,8 +129,8 @@ void times_release(struct inode *n, int fd)
 	pthread_mutex_unlock(&n->lock);
 }
 
-/* As times_set. Under n->lock. */
-static bool set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime)
+/* Sets times that are pending; NULL: no mtime, and the ctime of now. Under n->lock. */
+static void set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime)
 {
 	struct timespec now;
 
@@ -143,15 +143,20 @@ static bool set(struct inode *n, const struct timespec *mtime, const struct time
 	}
 	if (!mtime)
 		n->attr_changes++;
-	return n->times.pending;
 }
 
-bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime)
+void times_touch_inode(struct inode *n)
 {
 	pthread_mutex_lock(&n->lock);
-	bool pending = set(n, mtime, ctime);
+	set(n, NULL, NULL);
 	pthread_mutex_unlock(&n->lock);
-	return pending;
+}
+
+void times_set_mtime(struct inode *n, const struct timespec *mtime)
+{
+	pthread_mutex_lock(&n->lock);
+	set(n, mtime, NULL);
+	pthread_mutex_unlock(&n->lock);
 }
 
 /* Under n->lock: whoever looks the file up must not see the new mtime before `seen` has it. */
@@ -181,9 +186,9 @@ int times_give(struct inode *n, int fd, const struct timespec ts[2], const struc
 	int rc = 0;
 
 	pthread_mutex_lock(&n->lock);
-	bool pending = set(n, ts[1].tv_nsec == UTIME_OMIT ? NULL : &ts[1], ctime);
+	set(n, ts[1].tv_nsec == UTIME_OMIT ? NULL : &ts[1], ctime);
 	/* The kernel sends its times right before the last close: the commit there sets them. */
-	if (!pending || ts[0].tv_nsec != UTIME_OMIT)
+	if (!n->times.pending || ts[0].tv_nsec != UTIME_OMIT)
 		rc = set_backing(n, fd, ts, ctime);
 	pthread_mutex_unlock(&n->lock);
 	return rc;

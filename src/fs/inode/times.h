@@ -12,14 +12,17 @@
 /* To be called when the application has just changed the content. */
 void times_touch(struct inode *n);
 
+/*
+ * The same for anything else about the inode, such as its mode or a name: the next fsync has to
+ * bring it to the disk.
+ */
+void times_touch_inode(struct inode *n);
+
 /* To be called before our own writes: until the commit the times stay as they are now. */
 void times_hold(struct inode *n, int fd);
 
-/*
- * Sets times that are pending; NULL: that one stays. Without an mtime, something else about the
- * inode has changed, which the next fsync has to bring to the disk. False: nothing is pending.
- */
-bool times_set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime);
+/* Sets the mtime that is pending, if one is. */
+void times_set_mtime(struct inode *n, const struct timespec *mtime);
 
 /*
  * The application or the kernel sets atime and mtime, as with utimensat(2), but for UTIME_NOW as

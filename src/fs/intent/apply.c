@@ -23,7 +23,7 @@ static int apply_record(struct file *f, const struct intent_record *r)
 		bytes = view_part(bytes, t.len, bytes.n - t.len);
 	}
 	TRY(file_extend(f, r->size));
-	IGNORE(times_set(f->inode, &r->mtime, NULL));
+	times_set_mtime(f->inode, &r->mtime);
 	return 0;
 }
 

@@ -140,7 +140,7 @@ static int set_attr(struct fs *fs, struct inode *n, const struct stat *attr, int
 	if (rc >= 0 && to_set & FUSE_SET_ATTR_MODE) /* after the owner: that may clear bits */
 		rc = caps_set_mode(n, fd, attr->st_mode & 07777);
 	if (rc >= 0 && (to_set & SET_OTHERS || !(to_set & SET_TIMES)))
-		(void)times_set(n, NULL, NULL);
+		times_touch_inode(n);
 	if (rc >= 0 && to_set & SET_TIMES)
 		rc = set_times(n, fd, attr, to_set);
 	if (rc >= 0 && to_set & SET_OTHERS) /* times also come from the kernel, of an open file */

@@ -196,7 +196,7 @@ static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settle
 
 void ops_changed(struct fs *fs, struct inode *n, int fd)
 {
-	(void)times_set(n, NULL, NULL);
+	times_touch_inode(n);
 	IGNORE(inode_renumber(fs->inodes, n, fd));
 }
 

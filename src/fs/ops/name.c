@@ -57,7 +57,7 @@ void ops_unlinked(struct fs *fs, struct inode *parent, struct entry *e)
 	if (n) {
 		inode_link_remove(fs->inodes, n, parent, e->backing);
 		inode_keep_take(fs->inodes, n, e->fd);
-		(void)times_set(n, NULL, NULL);
+		times_touch_inode(n);
 		if (e->st.st_nlink == 1 && S_ISREG(e->st.st_mode)) {
 			inode_nameless(fs->inodes, n);
 			kept_end(fs, n);

@@ -124,7 +124,7 @@ static int drop_bits(fuse_req_t req, struct inode *n, int fd, enum right right)
  */
 static void note_removed(struct fs *fs, struct inode *n)
 {
-	(void)times_set(n, NULL, NULL);
+	times_touch_inode(n);
 	(void)fuse_lowlevel_notify_inval_inode(fs->session, ops_ino(fs, n), -1, 0);
 }
 
