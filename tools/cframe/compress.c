@@ -50,13 +50,13 @@ static const char *obstacle(struct listing *l, const struct entry *e)
 
 static const char *own_name(const struct walk *w, const struct entry *e)
 {
-	const struct compress *c = (const struct compress *)w;
+	const struct compress *c = CONTAINER_OF(w, struct compress, walk);
 	return c->as ? c->as : e->name;
 }
 
 static bool name(struct walk *w, struct listing *l, struct entry *e, char out[static NAME_MAX + 1])
 {
-	const struct compress *c = (const struct compress *)w;
+	const struct compress *c = CONTAINER_OF(w, struct compress, walk);
 	mode_t type;
 
 	listing_stat(l, e);
@@ -122,7 +122,7 @@ static bool frame_is_hidden(int dir, const char *name, char other[static NAME_MA
 
 static bool may_stand(struct walk *w, const struct item *i)
 {
-	const struct compress *c = (const struct compress *)w;
+	const struct compress *c = CONTAINER_OF(w, struct compress, walk);
 	bool frame = S_ISREG(i->st.st_mode), taken;
 	char shown[NAME_MAX + 1], other[NAME_MAX + 1], why[NAME_MAX + 64];
 	int dir = i->folder->fd;
