@@ -363,18 +363,19 @@ static void change_header(uint8_t *p, size_t n)
 {
 	static const struct {
 		uint8_t at, len;
-	} field[] = {{0x0b, 4}, {0x10, 8}, {0x19, 1}, {0x1a, 1}, {0x1b, 1}, {0x1e, 8}, {0x27, 8},
-		     {0x30, 4}, {0x35, 4}, {0x3a, 4}, {0x47, 8}, {0x4f, 8}};
+	} field[] = {{0x0b, 4}, {0x10, 8}, {0x19, 1}, {0x1a, 1}, {0x1b, 1}, {0x1c, 1},
+		     {0x1e, 8}, {0x27, 8}, {0x30, 4}, {0x35, 4}, {0x3a, 4}, {0x3f, 2},
+		     {0x42, 2}, {0x44, 1}, {0x47, 8}, {0x4f, 8}, {0x55, 1}};
 	size_t i = next_random() % (sizeof field / sizeof field[0]);
 	if (field[i].at + 8u > n)
 		return;
 	uint8_t *at = p + field[i].at;
-	if (field[i].len == 8)
-		put_be64(at, awkward(get_be64(at)));
-	else if (field[i].len == 4)
-		put_be32(at, (uint32_t)awkward(get_be32(at)));
-	else
-		*at = (uint8_t)awkward(*at);
+	uint64_t x = 0;
+	for (uint8_t k = 0; k < field[i].len; k++)
+		x = x << 8 | at[k];
+	x = awkward(x);
+	for (uint8_t k = field[i].len; k--; x >>= 8)
+		at[k] = (uint8_t)x;
 }
 
 static void change_bytes(uint8_t *p, size_t n)
