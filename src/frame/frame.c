@@ -91,7 +91,6 @@ void frame_unload(struct frame *f)
 	f->nbytes = f->seq = f->floor = f->full = f->kept = f->root_id = 0;
 	f->roots = (struct frame_roots){0};
 	f->recoverable = f->latest = f->notes = f->writable = f->ahead = false;
-	f->unproven = f->unconfirmed = false;
 	f->front = FRONT_UNKNOWN;
 }
 

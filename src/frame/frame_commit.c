@@ -285,8 +285,7 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 		   !frame_sums_fit(has->ix);
 	TRY(write_root(f, &d));
 	f->recoverable = f->notes;
-	f->unproven = d.fp.word;
-	f->unconfirmed = false;
+	f->word = d.fp.word;
 	if (f->notes)
 		f->root_id = frame_root_id(&f->info, d.fp);
 	else
@@ -347,7 +346,7 @@ static void confirm(struct frame *f)
 
 bool frame_unproven(const struct frame *f)
 {
-	return f->unproven || (f->unconfirmed && !f->latest);
+	return f->word > ROOT_CONFIRMED || (f->word == ROOT_SYNCED && !f->latest);
 }
 
 /* Replaces the fingerprint of the root on disk; `tail`: its bytes from the index on. 1: done. */
@@ -366,7 +365,7 @@ static int sign_again(struct frame *f, struct span tail)
 		      view_of(tail.p + rest.n, TRAILER_PRINT)) < 0)
 		return 0;
 	f->root_id = frame_root_id(&f->info, now);
-	f->unproven = f->unconfirmed = false;
+	f->word = now.word;
 	front_forget(f);
 	TRY(frame_sync_io(f));
 	return 1;

@@ -99,7 +99,8 @@ static int reload_root(struct frame *f)
 
 /*
  * Copies chunk i to new space; *budget limits what overlapping chunks may cost. It gets a checksum
- * if it has none: should the disk get the new root without the copy, recovery has to see that.
+ * if it has none: should the disk get the new root without the copy, recovery has to see that. Not
+ * by frame_copy_chunk: a chunk that is damaged must not keep the file from being emptied.
  */
 static int move_chunk(struct frame *f, uint32_t i, uint64_t *budget)
 {
@@ -250,7 +251,7 @@ int front_commit(struct frame *f, enum durability how)
 	header_set_vlmeta(f->head.p, f->vlmeta.n);
 	TRY(commit_header(f, &root, trailer_len, seq, false));
 	f->recoverable = f->front == FRONT_VALID;
-	f->unproven = f->unconfirmed = false;
+	f->word = ROOT_SYNCED;
 	frame_identify_root(f);
 	return 0;
 }
@@ -263,7 +264,6 @@ int front_confirm(struct frame *f)
 		return 0;
 	f->roots.newest = seq;
 	f->latest = true; /* as good as one that this process wrote */
-	f->unconfirmed = false;
 	frame_identify_root(f);
 	TRY(frame_sync_io(f));
 	return 1;

@@ -72,8 +72,8 @@ struct frame {
 	uint64_t held;           /* bytes of these and of `start` that count: held.h       */
 	struct frame_roots roots; /* which of our roots are on disk                        */
 	uint64_t root_id;        /* its frame_root_id; 0: not known                        */
-	bool unproven;           /* its word does not say that it is durable               */
-	bool unconfirmed;        /* that of an earlier process, and does not say so, either */
+	/* Of its fingerprint (root.h). ROOT_SYNCED if it is empty; ROOT_CONFIRMED: it has none. */
+	uint64_t word;
 	enum front front;
 	bool recoverable;        /* recovery would find it                                 */
 	bool went_back;          /* opened at a root that the header did not name          */

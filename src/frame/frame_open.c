@@ -166,8 +166,8 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 	_Atomic uint64_t *mark = &proven[fp.hash % PROVEN];
 	f->seq = note->seq;
 	f->full = f->roots.newest = note->full;
-	f->recoverable = f->unconfirmed = fp.word != ROOT_CONFIRMED;
-	f->unproven = fp.word > ROOT_CONFIRMED;
+	f->recoverable = fp.word != ROOT_CONFIRMED;
+	f->word = fp.word;
 	TRY(frame_sums_load(f, note));
 	if (is_synced)
 		return 0;
@@ -233,7 +233,8 @@ static int load_front(struct frame *f, struct fingerprint fp)
 	if (fp.type != TRAILER_TYPE_64 || hash != fp.hash)
 		return 0;
 	f->front = FRONT_VALID;
-	f->recoverable = f->unconfirmed = true;
+	f->recoverable = true;
+	f->word = ROOT_SYNCED;
 	f->seq = f->full = f->roots.newest = fp.word;
 	return 0;
 }
@@ -301,6 +302,7 @@ int frame_load_root(struct frame *f, struct view fixed)
 	f->info = info;
 	f->index.loading = f->sums.loading = f->lengths.loading = true;
 	f->nbytes = f->kept = info.nbytes;
+	f->word = ROOT_CONFIRMED;
 	f->type_size = info.type_size;
 	f->hint = info.block_size;
 	TRY(frame_load_sections(f, fixed));
