@@ -392,9 +392,11 @@ def test_the_attribute_is_not_shown(mount):
     m = mount(OPTIONS)
     written(m)
     m.remount()
-    assert ATTRIBUTE in os.listxattr(m.backing)
     assert os.listxattr(m.mnt) == []
+    assert error_of(os.getxattr, m.mnt, ATTRIBUTE) == "ENODATA"
+    assert error_of(os.removexattr, m.mnt, ATTRIBUTE) == "ENODATA"
     assert error_of(os.setxattr, m.mnt, ATTRIBUTE, b"") == "EPERM"
+    assert ATTRIBUTE in os.listxattr(m.backing)
 
 
 def test_a_mount_that_only_reads_makes_none(mount):

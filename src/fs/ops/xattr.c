@@ -52,6 +52,12 @@ static bool is_stats(fuse_ino_t ino, const char *name)
 	return ino == FUSE_ROOT_ID && strcmp(name, STATS_XATTR) == 0;
 }
 
+/* What we keep in the backing directory is not there in the mount. */
+static bool is_hidden(const char *name)
+{
+	return strcmp(name, RECOMPRESS_MARK) == 0 || strcmp(name, DURABLE_ATTRIBUTE) == 0;
+}
+
 /* A name of ours that has no meaning when it is set, such as that of an option, would mislead. */
 static bool may_not_be_set(const struct inode *n, const char *name)
 {
@@ -132,7 +138,7 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 		reply_change(req, xattr_change(fs, n, &x));
 		return;
 	}
-	int fd = xattr_path(fs, n, path), rc = fd;
+	int fd = is_hidden(name) ? -ENODATA : xattr_path(fs, n, path), rc = fd;
 	if (fd >= 0) {
 		rc = is_caps(name) ? caps_remove(n, fd) : removexattr(path, name) < 0 ? -errno : 0;
 		if (rc >= 0)
@@ -221,6 +227,8 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 		rc = get_stats(fs, size, &value);
 	else if (is_label(name) && !fs->backing.labelled)
 		rc = -EOPNOTSUPP;
+	else if (is_hidden(name))
+		rc = -ENODATA;
 	else if (is_caps(name))
 		rc = get_caps(fs, n, size, &value);
 	else if (is_told(fs, n, name))
@@ -231,16 +239,10 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	buf_free(&value);
 }
 
-/*
- * Not names that only root may see, as on a kernel file system (the backing one is asked by root),
- * and not what is ours alone.
- */
+/* Nor what only root may see, as on a kernel file system: root asks the backing one. */
 static bool is_listed(const char *name, bool by_root)
 {
-	bool is_ours = strcmp(name, RECOMPRESS_MARK) == 0 ||
-		       strcmp(name, DURABLE_ATTRIBUTE) == 0;
-
-	return !is_ours && (by_root || strncmp(name, "trusted.", 8) != 0);
+	return !is_hidden(name) && (by_root || strncmp(name, "trusted.", 8) != 0);
 }
 
 static size_t without_hidden(char *list, size_t n, bool by_root)
