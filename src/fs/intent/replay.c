@@ -73,28 +73,31 @@ static void tell_rest(const struct replay *x, uint64_t at, uint64_t generation)
 			 x->n + 1, n);
 }
 
+/* Reads the record at `at` into *b. -EBADMSG: it is not whole, or not the next one. */
+static int scan_one(struct replay *x, uint64_t directory, uint64_t at, uint64_t *generation,
+		    struct buf *b)
+{
+	struct intent_record r;
+
+	TRY(replay_read(x->fd, at, b, &r));
+	if (at == 0)
+		*generation = r.generation;
+	if (r.generation != *generation || r.sequence != x->n)
+		return -EBADMSG;
+	x->foreign |= r.directory != directory;
+	return note_place(x, &(struct place){at, r.inode, r.birth, r.roots});
+}
+
 /* Finds the records. The first that is not whole, or not the next one, ends the log. */
 static int scan(struct replay *x, uint64_t directory)
 {
-	struct intent_record r;
 	struct buf b = {0};
 	uint64_t at = 0, generation = 0;
 	int rc = 0;
 
-	while (rc == 0 && x->n < UINT32_MAX / 2) {
-		rc = replay_read(x->fd, at, &b, &r);
-		if (rc == 0 && at == 0)
-			generation = r.generation;
-		if (rc == 0 && (r.generation != generation || r.sequence != x->n))
-			rc = -EBADMSG;
-		struct place p = {at, r.inode, r.birth, r.roots};
-		if (rc == 0 && r.directory != directory)
-			x->foreign = true;
-		if (rc == 0)
-			rc = note_place(x, &p);
-		if (rc == 0)
-			at += b.n;
-	}
+	while (x->n < UINT32_MAX / 2 &&
+	       (rc = scan_one(x, directory, at, &generation, &b)) == 0)
+		at += b.n;
 	buf_free(&b);
 	if (rc == -EBADMSG && x->n)
 		tell_rest(x, at, generation);
