@@ -312,7 +312,7 @@ static int rename_exchange(struct fs *fs, struct side *a, struct side *b)
 
 	if (b->e.fd < 0)
 		return -ENOENT;
-	if (a->e.probed.kind == NODE_SPARSE || b->e.probed.kind == NODE_SPARSE)
+	if (b->e.probed.kind == NODE_SPARSE)
 		return -EROFS;
 	TRY(target_name(a, b, name_a));
 	TRY(target_name(b, a, name_b));
@@ -335,6 +335,20 @@ static int rename_exchange(struct fs *fs, struct side *a, struct side *b)
 	return 0;
 }
 
+static int rename_found(struct fs *fs, struct side *from, struct side *to, unsigned flags)
+{
+	const unsigned known = RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT;
+
+	if (from->e.fd < 0)
+		return -ENOENT;
+	if (from->e.probed.kind == NODE_SPARSE)
+		return -EROFS;
+	if (flags & ~known)
+		return -EINVAL;
+	return flags & RENAME_EXCHANGE ? rename_exchange(fs, from, to)
+				       : rename_plain(fs, from, to, flags);
+}
+
 void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t newparent,
 	       const char *newname, unsigned flags)
 {
@@ -351,17 +365,8 @@ void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t n
 	if (rc >= 0)
 		rc = target_open(fs, &from, &to, absent && !(flags & RENAME_EXCHANGE));
 	inodes_rename_begin(fs->inodes); /* not before: inode_pin waits for those */
-	if (rc >= 0 && from.e.fd < 0)
-		rc = -ENOENT;
-	else if (rc >= 0 && from.e.probed.kind == NODE_SPARSE)
-		rc = -EROFS;
-	else if (rc >= 0 &&
-		 flags & ~(unsigned)(RENAME_NOREPLACE | RENAME_EXCHANGE | RENAME_WHITEOUT))
-		rc = -EINVAL;
-	else if (rc >= 0 && flags & RENAME_EXCHANGE)
-		rc = rename_exchange(fs, &from, &to);
-	else if (rc >= 0)
-		rc = rename_plain(fs, &from, &to, flags);
+	if (rc >= 0)
+		rc = rename_found(fs, &from, &to, flags);
 	inodes_rename_end(fs->inodes);
 	side_close(fs, &from);
 	side_close(fs, &to);
