@@ -127,6 +127,20 @@ static ssize_t write_frame(struct fs *fs, const struct handle *h, const struct f
 	return rc;
 }
 
+/* What will be refused for its place changes nothing, nor does it take privileges away. */
+static ssize_t write_handle(fuse_req_t req, const struct handle *h, const struct file_data *d,
+			    enum file_clock clock)
+{
+	if (!h->file || clock == FILE_CLOCK_KERNEL ||
+	    file_can_reach(h->file, d->at, d->bytes.n))
+		TRY(ops_killpriv_write(req, h->inode));
+	if (h->file)
+		return write_frame(ops_fs(req), h, d, clock);
+	ssize_t rc = write_plain(h, d);
+	stats_add(STATS_PLAIN_WRITE_BYTES, rc > 0 ? (uint64_t)rc : 0);
+	return rc;
+}
+
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
 	      struct fuse_file_info *fi)
 {
@@ -136,16 +150,8 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 	struct file_data d = {.at = (uint64_t)off, .bytes = view_of(bytes, size), .own = own};
 
 	(void)ino;
-	/* What will be refused for its place changes nothing. */
-	bool fits = !h->file || fi->writepage || file_can_reach(h->file, d.at, size);
-	ssize_t rc = fits ? ops_killpriv_write(req, h->inode) : 0;
-	if (rc >= 0 && h->file) {
-		rc = write_frame(ops_fs(req), h, &d,
-				 fi->writepage ? FILE_CLOCK_KERNEL : FILE_CLOCK_NOW);
-	} else if (rc >= 0) {
-		rc = write_plain(h, &d);
-		stats_add(STATS_PLAIN_WRITE_BYTES, rc > 0 ? (uint64_t)rc : 0);
-	}
+	ssize_t rc = write_handle(req, h, &d,
+				  fi->writepage ? FILE_CLOCK_KERNEL : FILE_CLOCK_NOW);
 	uint64_t end = rc > 0 ? d.at + (uint64_t)rc : 0;
 	struct file *early = fi->writepage && flush_early_suits(end) ? h->file : NULL;
 	if (early) /* its handle may be closed once this is answered */
