@@ -29,10 +29,17 @@ static inline uint64_t clock_from_seconds(double seconds)
 	return (uint64_t)(seconds * (double)CLOCK_SECOND);
 }
 
+/* Sleeps so long; a signal may end it. */
+static inline void clock_sleep(uint64_t ns)
+{
+	struct timespec t = clock_timespec(ns);
+	nanosleep(&t, NULL);
+}
+
 /* For waiting by looking: sleeps for *pause, which is twice as long the next time, or `most`. */
 static inline void clock_nap(uint64_t *pause, uint64_t most)
 {
-	nanosleep(&(struct timespec){.tv_nsec = (long)*pause}, NULL);
+	clock_sleep(*pause);
 	*pause = *pause < most / 2 ? 2 * *pause : most;
 }
 

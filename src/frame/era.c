@@ -192,7 +192,7 @@ void era_await(void)
 	bool early = era.end > now / EPOCH_NS;
 	pthread_mutex_unlock(&era.lock);
 	if (early)
-		nanosleep(&(struct timespec){.tv_nsec = (long)(EPOCH_NS - now % EPOCH_NS)}, NULL);
+		clock_sleep(EPOCH_NS - now % EPOCH_NS);
 }
 
 void era_synced(uint64_t mount)

@@ -3,6 +3,7 @@
  * opened (fs_open), in a child process unless -f was given, and the session serves requests until
  * the end (session.c). The requests themselves start in ops.c.
  */
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/log.h"
 #include "codec/versions.h"
@@ -41,7 +42,8 @@ static int complain(const char *what, const char *where, int rc)
 	return rc;
 }
 
-#define WAIT_STEPS 300 /* of 100 ms */
+#define WAIT_STEPS 300
+#define STEP_NS (CLOCK_SECOND / 10)
 
 /*
  * A daemon that was asked to end may still have its mount there for a while: whoever restarts it
@@ -56,7 +58,7 @@ static void wait_for_old_mount(const struct options *o)
 		return;
 	dev_t dev = makedev(stx.stx_dev_major, stx.stx_dev_minor);
 	for (int i = 0; i < WAIT_STEPS && claim_is_ending(o->backing, dev); i++)
-		usleep(100 * 1000);
+		clock_sleep(STEP_NS);
 }
 
 /* Checks the two directories while problems can still be reported on the terminal. */

@@ -1,5 +1,6 @@
 #include "fs/stopper.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "fs/backing/claim.h"
 #include "fs/backing/mounts.h"
@@ -90,14 +91,14 @@ static int requests_waiting(const struct fs *fs)
  * wait until nothing has come for a quarter of a second, or for ten seconds, since somebody may go
  * on writing.
  */
-#define LOOK_EVERY_US 50000
+#define LOOK_EVERY_NS (CLOCK_SECOND / 20)
 #define LOOKS_QUIET 5
 #define LOOKS_MAX 200
 
 static void wait_for_writeback(const struct fs *fs)
 {
 	for (int quiet = 0, i = 0; quiet < LOOKS_QUIET && i < LOOKS_MAX; i++) {
-		usleep(LOOK_EVERY_US);
+		clock_sleep(LOOK_EVERY_NS);
 		quiet = requests_waiting(fs) > 0 ? 0 : quiet + 1;
 	}
 }

@@ -13,7 +13,6 @@
 #include <sys/file.h>
 #include <sys/random.h>
 #include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
 
 /*
@@ -126,14 +125,13 @@ int draft_open(struct draft *d, int dir)
 
 static void remove_if_old(int dir, const char *name)
 {
-	static const struct timespec moment = {.tv_sec = MOMENT / CLOCK_SECOND};
 	struct stat before, st;
 
 	if (fstatat(dir, name, &before, AT_SYMLINK_NOFOLLOW) < 0)
 		return;
 	uint64_t now = clock_read(CLOCK_REALTIME), then = clock_ns(before.st_ctim);
 	if (then > now || now - then < MOMENT)
-		(void)nanosleep(&moment, NULL);
+		clock_sleep(MOMENT);
 	if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && !S_ISDIR(st.st_mode) &&
 	    clock_ns(st.st_ctim) == clock_ns(before.st_ctim))
 		(void)unlinkat(dir, name, 0);

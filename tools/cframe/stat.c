@@ -8,6 +8,7 @@
 #include "say.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/utf8.h"
 
 #include <cjson/cJSON.h>
@@ -16,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
-#include <time.h>
 #include <unistd.h>
 
 #define XATTR_MAX (64 << 10) /* of any extended attribute */
@@ -216,13 +216,6 @@ static double clock_of(const cJSON *tree)
 	return tree ? cJSON_GetNumberValue(cJSON_GetObjectItem(tree, "seconds")) : 0;
 }
 
-static void wait_for(double seconds)
-{
-	time_t whole = (time_t)seconds;
-	struct timespec t = {whole, (long)((seconds - (double)whole) * 1e9)};
-	nanosleep(&t, NULL);
-}
-
 static int show(const char *mountpoint, bool json, double every)
 {
 	struct looks l = {0};
@@ -242,7 +235,7 @@ static int show(const char *mountpoint, bool json, double every)
 		l = (struct looks){.before = l.now};
 		said = fflush(stdout) == 0; /* if not, main tells it */
 		if (rc == 0 && said && every > 0)
-			wait_for(every);
+			clock_sleep(clock_from_seconds(every));
 	} while (rc == 0 && said && every > 0);
 	cJSON_Delete(l.before);
 	return rc < 0 ? fail(mountpoint, rc) : 0;

@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define TRIES 4
@@ -46,7 +45,6 @@ bool is_untouched(int fd, const struct stat *since)
 
 bool look_until_steady(int dir, const char *path, bool (*is_well)(void *arg), void *arg)
 {
-	static const struct timespec pause = {.tv_nsec = PAUSE};
 	struct stat before, after;
 
 	for (int i = 0; i < TRIES; i++) {
@@ -56,7 +54,7 @@ bool look_until_steady(int dir, const char *path, bool (*is_well)(void *arg), vo
 		if (stat_content(dir, path, &after) && stat_is_same(&before, &after) &&
 		    is_settled(after.st_ctim))
 			return true;
-		(void)nanosleep(&pause, NULL);
+		clock_sleep(PAUSE);
 	}
 	return false;
 }

@@ -1,5 +1,6 @@
 #include "fs/backing/claim.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "fs/backing/mounts.h"
 
@@ -277,7 +278,8 @@ static int try_once(const struct backing *b, bool shared, struct obstacle *o)
 	return 0;
 }
 
-#define TRIES 300 /* of 100 ms */
+#define TRIES 300
+#define PAUSE_NS (CLOCK_SECOND / 10)
 #define SAYS 10   /* tries after which whoever waits is told why */
 
 int claim_take(struct backing *b, bool shared, struct holder *h)
@@ -299,7 +301,7 @@ int claim_take(struct backing *b, bool shared, struct holder *h)
 		h->at[0] = 0;
 		if (i == SAYS)
 			log_info("waiting for another cframefs to be done with the directory");
-		usleep(100 * 1000);
+		clock_sleep(PAUSE_NS);
 	}
 	return -EBUSY;
 }

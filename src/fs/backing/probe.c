@@ -1,13 +1,13 @@
 #include "fs/backing/probe.h"
 
 #include "base/buf.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/meter.h"
 #include "frame/view_npy.h"
 
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define RETRY_NS 2000000
@@ -168,7 +168,7 @@ static int probe_steady(const struct backing *b, const struct probe_entry *e, en
 		if (rc != -EBADMSG || tries == 8 || stat_fd(e->fd, &after) < 0)
 			return rc;
 		if (backing_is_fresh(after.st_ctim))
-			nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
+			clock_sleep(RETRY_NS);
 		else if (after.st_size == before.st_size &&
 			 same_time(after.st_ctim, before.st_ctim))
 			return rc;

@@ -10,7 +10,6 @@
 #include "fs/ops/notify.h"
 
 #include <assert.h>
-#include <time.h>
 
 void file_close(struct file *f)
 {
@@ -35,7 +34,7 @@ static bool descriptor_soon(struct fs *fs, unsigned *waits, int rc)
 {
 	if ((rc != -EMFILE && rc != -ENFILE) || (*waits)++ == WAITS || !relief_begin(&fs->relief))
 		return false;
-	nanosleep(&(struct timespec){.tv_nsec = WAIT_NS}, NULL);
+	clock_sleep(WAIT_NS);
 	relief_end(&fs->relief);
 	return true;
 }

@@ -5,8 +5,6 @@
 #include "fs/file/read.h"
 #include "fs/fs.h"
 
-#include <time.h>
-
 #define SLOW_AFTER (CLOCK_SECOND / 5)
 #define LOOK_NS (CLOCK_SECOND / 20) /* how often a read looks whether it is wanted ... */
 #define NAP_NS (CLOCK_SECOND / 100) /* ... and for a place                        */
@@ -38,7 +36,7 @@ static int wait_for_place(struct fs *fs, struct slow *s)
 	if (!take_place(&fs->slow.waiting, fs->relief.most / WAITING_SHARE))
 		return -EAGAIN;
 	while (!(s->going = take_place(&fs->slow.going, most)) && wanted(s))
-		nanosleep(&(struct timespec){.tv_nsec = NAP_NS}, NULL);
+		clock_sleep(NAP_NS);
 	atomic_fetch_sub(&fs->slow.waiting, 1);
 	return s->going ? 0 : -EINTR;
 }

@@ -1,4 +1,5 @@
 /* What makes files, directories and other nodes. */
+#include "base/clock.h"
 #include "frame/policy/rules.h"
 #include "fs/file/open.h"
 #include "fs/ops/ops.h"
@@ -301,7 +302,7 @@ static int create_existing(fuse_req_t req, struct making *m, struct fuse_entry_p
 	return rc;
 }
 
-#define NAP_US 50
+#define NAP_NS 50000
 
 static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fuse_file_info *fi)
 {
@@ -310,7 +311,7 @@ static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fu
 	struct inode *n = ops_inode(m->fs, e->ino);
 	/* -ESTALE: a push, so others have filled the new file since. It is over in a moment. */
 	while (push_enter(m->fs, n, NULL) == -ESTALE)
-		usleep(NAP_US);
+		clock_sleep(NAP_NS);
 	int rc = ops_open_handle(m->fs, n, &m->born, fi);
 	push_leave(n);
 	if (rc < 0)

@@ -1,5 +1,6 @@
 #include "fs/ops/push.h"
 
+#include "base/clock.h"
 #include "fs/file/open.h"
 #include "fs/file/read.h"
 #include "fs/ops/notify.h"
@@ -7,7 +8,6 @@
 #include "fs/stats.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 /* fs.pushing. ENDED is for ever. */
 enum push_turn { PUSH_FREE, PUSH_TAKEN, PUSH_ENDED };
@@ -182,7 +182,7 @@ void push_run(struct fs *fs, struct push *p, struct reply *room)
 	serve(waited); /* requests like others: another push need not wait for them */
 }
 
-#define LOOK_EVERY_US 1000
+#define LOOK_EVERY_NS (CLOCK_SECOND / 1000)
 
 void push_end(struct fs *fs)
 {
@@ -190,7 +190,7 @@ void push_end(struct fs *fs)
 
 	while (!atomic_compare_exchange_strong(&fs->pushing, &turn, PUSH_ENDED) &&
 	       turn != PUSH_ENDED) {
-		usleep(LOOK_EVERY_US);
+		clock_sleep(LOOK_EVERY_NS);
 		turn = PUSH_FREE;
 	}
 }
