@@ -12,7 +12,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 AT_FDCWD = -100
 AT_SYMLINK_FOLLOW = 0x400
 RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT = 1, 2, 4
-KEEP_SIZE, PUNCH_HOLE, COLLAPSE_RANGE, ZERO_RANGE, INSERT_RANGE = 1, 2, 8, 16, 32
+KEEP_SIZE, PUNCH_HOLE, COLLAPSE_RANGE, ZERO_RANGE = 1, 2, 8, 16
 NOBODY = 65534
 # What a daemon may log when it has no descriptor left; libfuse wants one for each new thread.
 NONE_IS_LEFT = (

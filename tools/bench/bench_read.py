@@ -28,7 +28,7 @@ FILLS = True  # every system holds the whole data set from the start
 RANDOM = {"4k": (4096, 4000), "64k": (65536, 1000)}  # block, reads
 WARM, PASSES = 800, 10  # blocks that the default cache holds with room to spare, read so often
 WALK = 4000  # pages
-SMALL, SMALL_BYTES = 10_000, 4096
+SMALL = 10_000  # files
 CHUNKS = 1 << 20  # of the frame of 1 TiB
 HERE = Path(__file__).resolve().parent
 
