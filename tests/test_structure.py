@@ -94,10 +94,16 @@ def python_files():
             yield path
 
 
+def build_files():
+    yield REPO / "meson.build"
+    for top in "src", "tests", "tools":
+        yield from (REPO / top).rglob("meson.build")
+
+
 def test_lines_are_short():
     found = [
         f"{name(path)}:{n}"
-        for path in [*FILES, *sorted(python_files())]
+        for path in [*FILES, *sorted(python_files()), *sorted(build_files())]
         for n, line in enumerate(path.read_text().expandtabs(8).splitlines(), 1)
         if len(line) > COLUMNS
     ]
