@@ -1,6 +1,5 @@
 """cframe extract: what a mount of the directory would show, without one."""
 
-import contextlib
 import errno
 import os
 import resource
@@ -324,47 +323,6 @@ def test_an_array_of_padding(tmp_path, blosc2):
     subprocess.run(command, check=True, timeout=60 * SLOWNESS)
     npy = (tmp_path / "plain/a.npy").read_bytes()
     assert npy.startswith(b"\x93NUMPY") and npy.endswith(b"\x07" * 100)
-
-
-def test_a_copy_does_not_find_itself_by_way_of_a_mount(mount):
-    """A directory of the mount has another device there than in the backing directory."""
-    m = mount()
-    (m.mnt / "d").mkdir()
-    (m.mnt / "d/f").write_bytes(b"data")
-    os.sync()
-    assert "is mounted: what is not" in extract("-C", m.mnt / "x", m.backing, code=1)
-    assert sorted(os.listdir(m.mnt / "x")) == ["d"] and (m.mnt / "x/d/f").read_bytes() == b"data"
-    shutil.rmtree(m.mnt / "x")
-    assert extract("-C", m.mnt, m.backing.parent) == ""  # other files are in there, too
-    assert sorted(os.listdir(m.mnt)) == ["d", m.log.name]
-    where = "is where the files would go; name another directory"
-    assert extract("-C", m.mnt, m.backing, code=1) == f"cframe: {m.backing}: {where}\n"
-    assert extract("-C", m.backing / "x", m.mnt) == ""
-    assert sorted(os.listdir(m.mnt / "x")) == ["d", m.log.name]
-
-
-def test_newer_bytes_elsewhere_are_told(mount):
-    """What a daemon has not committed, or a killed one left in its log."""
-    m = mount("commit=100").allow("intent|replay|record")
-    (m.mnt / "sub/deep").mkdir(parents=True)
-    fd = os.open(m.mnt / "x", os.O_CREAT | os.O_WRONLY)
-    for _ in range(100):
-        os.write(fd, b"x" * 1000)
-        os.fsync(fd)
-    assert (m.backing / ".cframefs-intent").stat().st_size
-    for name in (".", "sub", "sub/deep"):
-        where = m.backing / name
-        said = extract("-C", m.work / "plain", where, code=1)
-        assert said.startswith(f"cframe: {where}: is mounted: what is not committed")
-    m.kill()
-    with contextlib.suppress(OSError):
-        os.close(fd)
-    said = extract("--force", "-C", m.work / "plain", m.backing, code=1)
-    assert said.startswith(f"cframe: {m.backing}: its daemon was killed, and its intent log")
-    m.start()
-    m.unmount()
-    assert extract("--force", "-C", m.work / "plain", m.backing) == ""
-    assert (m.work / "plain/x").read_bytes() == b"x" * 100_000
 
 
 @pytest.fixture(scope="module")

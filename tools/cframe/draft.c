@@ -65,7 +65,24 @@ static struct live *live_get(void)
 	return NULL;
 }
 
-static int draft_name(struct draft *d, int dir)
+/*
+ * A mount hides links with the names of drafts, and takes no links and nodes by such names (EXDEV):
+ * there these end with a mark, and show for as long as they are drafts, as files do.
+ */
+#define MARK "+"
+static const char *const ends[] = {"", MARK};
+#define NENDS (sizeof ends / sizeof *ends)
+
+static bool is_draft(const char *name)
+{
+	char stem[NAME_MAX + 1];
+	size_t n = strlen(name), mark = sizeof MARK - 1;
+	return names_is_draft(name) ||
+	       (n > mark && strcmp(name + n - mark, MARK) == 0 &&
+		names_join(stem, name, n - mark, "") && names_is_draft(stem));
+}
+
+static int draft_name(struct draft *d, int dir, const char *end)
 {
 	uint64_t random;
 	if (getrandom(&random, sizeof random, 0) != sizeof random)
@@ -73,7 +90,7 @@ static int draft_name(struct draft *d, int dir)
 	*d = (struct draft){.dir = dir, .fd = -1, .live = live_get()};
 	if (!d->live)
 		return -ENFILE;
-	snprintf(d->name, sizeof d->name, NAMES_DRAFT "%016" PRIx64, random);
+	snprintf(d->name, sizeof d->name, NAMES_DRAFT "%016" PRIx64 "%s", random, end);
 	d->live->dir = dir;
 	memcpy(d->live->name, d->name, sizeof d->name);
 	atomic_store(&d->live->used, true);
@@ -108,7 +125,7 @@ static bool draft_lock(const struct draft *d)
 int draft_open(struct draft *d, int dir)
 {
 	for (;;) {
-		TRY(draft_name(d, dir));
+		TRY(draft_name(d, dir, ends[0]));
 		d->fd = openat(dir, d->name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		TRY(draft_made(d, d->fd));
 		if (draft_lock(d))
@@ -161,7 +178,7 @@ void drafts_remove_left(int dir)
 	DIR *dp = fd_opendir(dir, ".");
 
 	while (dp && (d = readdir(dp)))
-		if (names_is_draft(d->d_name))
+		if (is_draft(d->d_name))
 			remove_if_left(dir, d->d_name);
 	if (dp)
 		closedir(dp);
@@ -169,15 +186,23 @@ void drafts_remove_left(int dir)
 
 int draft_symlink(struct draft *d, int dir, const char *text)
 {
-	TRY(draft_name(d, dir));
-	return draft_made(d, symlinkat(text, dir, d->name));
+	int rc = -EXDEV;
+	for (size_t i = 0; rc == -EXDEV && i < NENDS; i++) {
+		TRY(draft_name(d, dir, ends[i]));
+		rc = draft_made(d, symlinkat(text, dir, d->name));
+	}
+	return rc;
 }
 
 int draft_node(struct draft *d, int dir, const struct stat *st)
 {
-	TRY(draft_name(d, dir));
 	mode_t mode = (st->st_mode & S_IFMT) | 0600;
-	return draft_made(d, mknodat(dir, d->name, mode, st->st_rdev));
+	int rc = -EXDEV;
+	for (size_t i = 0; rc == -EXDEV && i < NENDS; i++) {
+		TRY(draft_name(d, dir, ends[i]));
+		rc = draft_made(d, mknodat(dir, d->name, mode, st->st_rdev));
+	}
+	return rc;
 }
 
 /*
@@ -210,10 +235,13 @@ int draft_link(struct draft *d, int dir, int from, const char *path)
 	int above = open_above(from, path, &name);
 	if (above < 0)
 		return above;
-	int rc = draft_name(d, dir);
-	d->linked = true;
-	if (rc == 0)
-		rc = draft_made(d, linkat(above, name, dir, d->name, 0));
+	int rc = -EXDEV;
+	for (size_t i = 0; rc == -EXDEV && i < NENDS; i++) {
+		rc = draft_name(d, dir, ends[i]);
+		d->linked = true;
+		if (rc == 0)
+			rc = draft_made(d, linkat(above, name, dir, d->name, 0));
+	}
 	close(above);
 	return rc;
 }
