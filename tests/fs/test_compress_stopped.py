@@ -28,9 +28,11 @@ def slow(tmp_path):
     program.communicate()
 
 
-@pytest.mark.parametrize("sig", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE])
-def test_a_signal_leaves_nothing_unfinished(slow, sig):
+@pytest.mark.parametrize("name", "INT TERM HUP PIPE QUIT XCPU USR1 USR2 ALRM".split())
+def test_a_signal_leaves_nothing_unfinished(slow, name):
+    """Batch systems tell of a time limit by SIGUSR1 or SIGUSR2."""
     program, _, made = slow
+    sig = signal.Signals["SIG" + name]
     program.send_signal(sig)
     assert program.wait(60) == -sig
     assert os.listdir(made) == []

@@ -45,7 +45,8 @@ static void wait_for_end(void)
 
 void draft_end_with_signals(void)
 {
-	static const int signals[] = {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGXCPU};
+	static const int signals[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGPIPE, SIGTERM,
+				      SIGXCPU, SIGUSR1, SIGUSR2, SIGALRM};
 	const struct sigaction act = {.sa_handler = remove_live, .sa_flags = (int)SA_RESETHAND};
 	for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) {
 		struct sigaction before;
