@@ -173,6 +173,10 @@ def test_cframe_tune(tmp_path):
     got = run(tmp_path / "fifo")
     assert (got.returncode, got.stderr) == (1, f"cframe: {tmp_path}/fifo: is not a regular file\n")
     assert run(empty).returncode == 0
+    short = "/sys/devices/system/cpu/online"  # ends before its size
+    got = run(short)
+    said = f"cframe: {short}: got shorter while it was read\n"
+    assert (got.returncode, got.stdout, got.stderr) == (1, "", said)
     odd = bytes(tmp_path) + b'/\n"\xe2\x82\xac\xff\xe2\x82\xed\xa0\x80'
     os.rename(empty, odd)
     (one,) = json.loads(run(odd, "--json").stdout)

@@ -75,7 +75,8 @@ static int load(struct work *w, uint64_t at, struct buf *to)
 	size_t n = (size_t)min_u64(CHUNK, w->size - at);
 	TRY(buf_reserve_fresh(to, n));
 	to->n = n;
-	return io_pread(w->io, at, buf_span(to));
+	int rc = io_pread(w->io, at, buf_span(to));
+	return rc == -EBADMSG ? -ESTALE : rc; /* no frame, of which nothing is corrupt */
 }
 
 static bool same(const struct pipeline *a, const struct pipeline *b)
@@ -279,6 +280,14 @@ static int show(cJSON *files, bool json)
 	return tool_print_json(files, JSON_LINES) < 0 ? tool_fail("tune", -ENOMEM) : 0;
 }
 
+static int fail(const char *file, int rc)
+{
+	if (rc != -ESTALE)
+		return tool_fail(file, rc);
+	tool_say("%s: got shorter while it was read", file);
+	return 1;
+}
+
 /* Adds the results for each file to `to`. Returns the exit code. */
 static int tune_files(struct scratch *s, char **file, bool all, cJSON *to)
 {
@@ -288,7 +297,7 @@ static int tune_files(struct scratch *s, char **file, bool all, cJSON *to)
 		cJSON *one = cJSON_CreateObject();
 		int rc = one ? tune_file(s, *file, all, one) : -ENOMEM;
 		if (rc < 0) {
-			code = tool_fail(*file, rc);
+			code = fail(*file, rc);
 			cJSON_Delete(one);
 		} else {
 			cJSON_AddItemToArray(to, one);
