@@ -101,6 +101,30 @@ def test_a_damaged_chunk_is_not_read_as_a_whole(mount, blosc2, options, maker):
     assert (m.mnt / "f").read_bytes() == data
 
 
+def test_damage_without_a_checksum_costs_its_block(mount, blosc2):
+    """A chunk of another program, of which nothing is known but that a block of it does not decode:
+    whoever asked for all of it first, the other blocks can be read."""
+    m = mount("readahead=0").allow("f.b2frame: read: .*corrupt")
+    data = blob(4, 2 * BLOCK, "text")
+    cparams = {"typesize": 1, "blocksize": BLOCK // 4, "codec": blosc2.Codec.ZSTD, "nthreads": 1}
+    frame = blosc2.SChunk(
+        chunksize=len(data), urlpath=str(m.stored("f")), contiguous=True, cparams=cparams
+    )
+    frame.append_data(data)
+    chunk = frame.get_chunk(0)
+    at = m.stored("f").read_bytes().index(chunk) + struct.unpack_from("<8I", chunk, 32)[5]
+    spoil(m.stored("f"), at + 4)  # the first byte of a frame of zstd
+    f = Direct(m.mnt / "f")
+    assert error_of(f.read, 0, len(data)) == "EIO"
+    for i in range(8):
+        here = i * BLOCK // 4
+        if i == 5:
+            assert error_of(f.read, here) == "EIO"
+        else:
+            assert f.read(here) == data[here : here + PAGE], i
+    f.close()
+
+
 # ---- how much is decoded and read
 
 

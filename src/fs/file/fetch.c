@@ -438,8 +438,12 @@ static int read_on(struct fetch *x, uint32_t *at, uint32_t hi)
 	int rc = check(x, *at, len);
 	if (rc >= 0) {
 		rc = read_chunk(x, at, hi);
-		/* The kernel asks again for single pages of what failed: these fail, too. */
-		if (rc == -EBADMSG && len == x->lazy->chunk.nbytes && !x->lazy->chunk.sums)
+		/*
+		 * The kernel asks again for single pages of what failed: these fail, too, but not
+		 * where no checksum is known, and only the blocks that do not decode are damaged.
+		 */
+		if (rc == -EBADMSG && len == x->lazy->chunk.nbytes &&
+		    frame_check_chunk(loaded(x)) == -EBADMSG)
 			atomic_store(&x->lazy->checked, rc);
 	}
 	cache_put(x->f->fs->cache, e);
