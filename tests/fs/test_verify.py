@@ -95,6 +95,24 @@ def test_what_is_being_written_is_no_damage(mount):
     assert verify(m.backing) == (0, "")
 
 
+def test_a_length_that_no_read_looks_at(mount, blosc2):
+    """Plain bytes are read without the word in front of them, which other readers need."""
+    m = mount("chunksize=256K,blocksize=16K")
+    data = blob(1, 500_000, "noise")
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    frame = m.stored("f")
+    raw = bytearray(frame.read_bytes())
+    at = raw.index(data[5 * 16384 : 5 * 16384 + 100]) - 4
+    assert raw[at : at + 4] == (16384).to_bytes(4, "little") and verify(frame) == (0, "")
+    raw[at : at + 4] = bytes(4)
+    frame.write_bytes(raw)
+    assert subprocess.run([CFRAME, "cat", frame], capture_output=True).stdout == data
+    assert blosc2.open(str(frame)).decompress_chunk(0) != data[: 256 << 10]
+    code, said = verify(frame)
+    assert code == 1 and said.startswith(f"{frame}: chunk 0: corrupt: checksum of a block"), said
+
+
 @pytest.mark.release
 def test_what_is_damaged_stays_so(mount):
     m = mount()

@@ -43,11 +43,13 @@ static int take_run(struct pieces *p, struct frame_chunk from, struct run run)
 static int take_blocks(struct pieces *p, struct frame_chunk from, bool alone)
 {
 	const struct chunk *c = from.c;
+	bool plain = false;
 	/* A checksum of the whole chunk is looked at only by those who read all of it at once. */
 	if (chunk_run_of(c, 0, PIECE).n < c->nblocks)
 		TRY(frame_check_chunk(from));
 	for (struct run run = {0, 0}; run.first + run.n < c->nblocks;) {
 		run = chunk_run_of(c, run.first + run.n, PIECE);
+		plain |= chunk_run_is_plain(c, run);
 		if (alone || chunk_run_bytes(c, run) <= PIECE) {
 			TRY(take_run(p, from, run));
 			continue;
@@ -57,7 +59,8 @@ static int take_blocks(struct pieces *p, struct frame_chunk from, bool alone)
 		end_large(p);
 		TRY(rc);
 	}
-	return 0;
+	/* Plain bytes are read without the word in front of them. */
+	return p->strict && plain ? frame_check_blocks(from, p->s) : 0;
 }
 
 int pieces_of_chunk(struct pieces *p, uint32_t n)

@@ -95,7 +95,12 @@ static int decode_chunk(void *arg, uint32_t n)
 	if (!bench)
 		return -ENOMEM;
 	err_clear();
-	struct pieces p = {.f = d->f, .s = bench->s, .b = bench->b, .take = pass, .arg = d};
+	struct pieces p = {.f = d->f,
+			   .s = bench->s,
+			   .b = bench->b,
+			   .strict = true,
+			   .take = pass,
+			   .arg = d};
 	int rc = pieces_of_chunk(&p, n);
 	bench->b = p.b;
 	if (rc == -ENOMEM)
