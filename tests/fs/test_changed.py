@@ -673,3 +673,32 @@ def test_changed_after_the_kernel_could_not_write(faulty, blosc2):
     shutil.copyfile(m.backing / "other", m.stored("f"))
     wait_until(lambda: read_direct(path, len(new))[: len(new)] == new, SOON, "the new content")
     os.close(fd)
+
+
+@pytest.mark.parametrize("mode", ["rb", "r+b"])
+@pytest.mark.parametrize("why", ["half of it", "disk"])
+def test_changed_to_what_cannot_be_read_yet(faulty, blosc2, mode, why):
+    """Who has it open goes on with what it was, and sees the new bytes once they can be read: also
+    if size and times say nothing new then."""
+    m, path, data, fault = faulty
+    m.allow("shown under its own name")
+    new = blob(2, 4 * CHUNK, "text")
+    make_frame(blosc2, m.backing / "other", new)
+    raw = (m.backing / "other").read_bytes()
+    with open(path, mode, buffering=0) as ours, open(m.stored("f"), "r+b", buffering=0) as theirs:
+        fd = ours.fileno()
+        assert os.pread(fd, len(data), 0) == data
+        theirs.truncate(0)
+        theirs.write(raw[: len(raw) // 2] if why == "half of it" else raw)
+        if why == "disk":
+            fault.set(1, Fault.READ, errno.EIO, forever=1)
+        for _ in range(3):
+            error_of(os.stat, path)
+            assert error_of(read_direct, path, 1) in (None, "EIO", "ENOENT")
+            assert os.pread(fd, len(data), 0) == data  # which the kernel has
+            time.sleep(0.25)
+        fault.set(0)
+        if why == "half of it":
+            theirs.write(raw[theirs.tell() :])
+        wait_until(lambda: reads(fd, new), SOON, "the new content of the open file")
+        wait_until(lambda: path.exists() and shows(path, new), SOON, "the new content")
