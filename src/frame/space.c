@@ -175,37 +175,20 @@ static void lend(struct space *sp, struct space_extent *e, uint64_t at, uint64_t
 	sp->nlent++;
 }
 
-/* Lends part of a free extent; what is left on both sides stays free. */
-static int carve(struct space *sp, struct space_extent *e, uint64_t at, uint64_t len)
+/* Lends the first bytes of a free extent; the others stay free. */
+static int carve(struct space *sp, struct space_extent *e, uint64_t len, uint64_t *at)
 {
-	uint64_t before_n = at - e->at, after_n = e->at + e->len - at - len;
-	struct space_extent *rest = NULL, *lent = e;
-	if (before_n || after_n) {
-		lent = extent_new(at, len);
-		if (!lent)
-			return -ENOMEM;
-	}
-	if (before_n && after_n) {
-		rest = extent_new(at + len, after_n);
-		if (!rest) {
-			mem_free(lent);
-			return -ENOMEM;
-		}
-	}
+	struct space_extent *lent = e->len > len ? extent_new(e->at, len) : e;
+	if (!lent)
+		return -ENOMEM;
+	*at = e->at;
 	unlink_free(sp, e);
-	if (before_n) {
-		e->len = before_n;
-	} else if (after_n) {
-		e->at = at + len;
-		e->len = after_n;
-	}
-	if (lent != e)
+	if (lent != e) {
+		e->at += len;
+		e->len -= len;
 		link_free(sp, e);
-	if (rest) {
-		rest->marked = e->marked;
-		link_free(sp, rest);
 	}
-	lend(sp, lent, at, len);
+	lend(sp, lent, *at, len);
 	return 0;
 }
 
@@ -228,28 +211,16 @@ int space_take(struct space *sp, uint64_t len, uint64_t *at)
 {
 	assert(len > 0);
 	struct space_extent *e = best_fit(sp, len, 0);
-	if (!e)
-		return take_end(sp, len, at);
-	*at = e->at;
-	return carve(sp, e, *at, len);
+	return e ? carve(sp, e, len, at) : take_end(sp, len, at);
 }
 
 int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *at)
 {
-	assert(len > 0);
-	struct space_extent *e = last_before(&sp->by_at, least);
-	if (!e || e->at + e->len <= least)
-		e = first_from(&sp->by_at, least);
-	while (e) {
-		uint64_t from = max_u64(e->at, least);
-		if (e->at + e->len - from >= len) {
-			*at = from;
-			return carve(sp, e, from, len);
-		}
+	assert(len > 0 && least <= sp->end);
+	struct space_extent *e = first_from(&sp->by_at, least);
+	while (e && e->len < len)
 		e = first_from(&sp->by_at, e->at + 1);
-	}
-	assert(least <= sp->end);
-	return take_end(sp, len, at);
+	return e ? carve(sp, e, len, at) : take_end(sp, len, at);
 }
 
 #define LOOKS_BELOW 16
@@ -262,8 +233,7 @@ int space_take_below(struct space *sp, uint64_t len, uint64_t most, uint64_t *at
 		e = best_fit(sp, e->len, e->at + 1);
 	if (!e || e->at + len > most)
 		return -ENOSPC;
-	*at = e->at;
-	return carve(sp, e, *at, len);
+	return carve(sp, e, len, at);
 }
 
 static struct space_extent *find_busy(const struct space *sp, uint64_t at)

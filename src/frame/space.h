@@ -48,7 +48,7 @@ void space_deinit(struct space *sp);
 /* Lends room for len bytes: the smallest place that fits. -EFBIG: the file would get too long. */
 NODISCARD int space_take(struct space *sp, uint64_t len, uint64_t *at);
 
-/* The same, but from the lowest free extent at or behind `least`. */
+/* The same, but from the lowest free extent that begins at or behind `least`. */
 NODISCARD int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *at);
 
 /* The same, but from the best fit that ends at or before `most`. -ENOSPC: there is none. */
