@@ -18,6 +18,7 @@ from libframe import (
     frame,
     header,
     index_of_blocks,
+    index_of_bytes,
     plain_index,
     same_index,
     sealed,
@@ -137,6 +138,18 @@ def test_what_the_builders_make_is_read(work):
         run(work / "f", frame(200, 100, plain_index(0, 0) + b"slack", CHUNK) + b"behind")[1]
         == bytes(range(100)) * 2
     )
+
+
+@pytest.mark.parametrize("block", [3, 5])
+def test_an_index_in_blocks_that_fit_no_entry(work, block):
+    """Nobody makes such frames, but the reference reads them; and so long an index is read in more
+    steps than one, which then begin within an entry."""
+    n, ten = 17_000, bytes(range(10))
+    chunk = struct.pack("<BBBBIII", 5, 1, 7, 1, 10, 10, 42) + bytes(16) + ten
+    raw = frame(2 * n * 10, 10, index_of_bytes(block, *[0, 0x81 << 56] * n), chunk)
+    code, out, err, _ = run(work / "f", raw)
+    assert code == 0 and out == (ten + bytes(10)) * n, err
+    assert blosc2.open(str(work / "f"))[:] == out
 
 
 @pytest.mark.parametrize("size", [8, 1])
@@ -451,6 +464,7 @@ REFUSED = {
     "short last chunk is long": lambda: frame(150, 100, plain_index(0, 0), CHUNK),
     "index of typesize 1": lambda: frame(200, 100, plain_index(0, 0, typesize=1), CHUNK),
     "index of typesize 4": lambda: frame(200, 100, plain_index(0, 0, typesize=4), CHUNK),
+    "index of a block of 8 MiB": lambda: frame(100 << 20, 100, index_of_blocks(8 << 20, 1), CHUNK),
     "index past the trailer": lambda: frame(200, 100, plain_index(0, 0)[:40], CHUNK),
     "offset behind the area": lambda: frame(200, 100, plain_index(0, 101), CHUNK),
     "offset huge": lambda: frame(200, 100, plain_index(0, BIG), CHUNK),

@@ -160,6 +160,17 @@ def index_of_blocks(block, nblocks, chunk=0):
     return head + struct.pack("<I", first) * nblocks + one[at:]
 
 
+def index_of_bytes(block, *entries):
+    """In blocks that no item need fit, each a stream of plain bytes."""
+    raw = b"".join(struct.pack("<Q", e) for e in entries)
+    parts = [raw[at : at + block] for at in range(0, len(raw), block)]
+    starts = [32 + 4 * len(parts) + (4 + block) * n for n in range(len(parts))]
+    body = b"".join(struct.pack("<I", at) for at in starts)
+    body += b"".join(struct.pack("<I", len(part)) + part for part in parts)
+    head = struct.pack("<BBBBIII", 5, 1, 0x95, 8, len(raw), block, 32 + len(body))
+    return head + bytes(16) + body
+
+
 # A chunk of a hundred bytes for such frames.
 CHUNK = struct.pack("<BBBBIII", 5, 1, 7, 1, 100, 100, 132) + bytes(16) + bytes(range(100))
 
