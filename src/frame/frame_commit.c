@@ -104,8 +104,9 @@ static int sign(struct frame *f, struct draft *d)
 		return 0;
 	if (!d->synced && f->young.runs.n)
 		fp.word = era_word(io_mount(f->io), era_root(f->young.since));
-	TRY(root_hash(buf_view(&f->head), view_of(tail.p, tail.n - TRAILER_PRINT), fp.word,
-		      &fp.hash));
+	struct root_bytes r = {.head = buf_view(&f->head),
+			       .tail = view_of(tail.p, tail.n - TRAILER_PRINT)};
+	TRY(root_hash(&r, fp.word, &fp.hash));
 	trailer_set_fingerprint(tail, fp);
 	d->fp = fp;
 	return 0;
@@ -352,17 +353,18 @@ bool frame_unproven(const struct frame *f)
 /* Replaces the fingerprint of the root on disk; `tail`: its bytes from the index on. 1: done. */
 static int sign_again(struct frame *f, struct span tail)
 {
-	struct view rest = view_of(tail.p, tail.n - TRAILER_PRINT), head = buf_view(&f->head);
+	struct root_bytes r = {.head = buf_view(&f->head),
+			       .tail = view_of(tail.p, tail.n - TRAILER_PRINT)};
 	struct fingerprint was = trailer_fingerprint(span_view(tail)), now = {.type = was.type};
-	uint64_t hash;
+	bool same;
 	now.word = f->latest ? ROOT_SYNCED : ROOT_CONFIRMED;
-	if (was.type != TRAILER_TYPE_64 || root_hash(head, rest, was.word, &hash) < 0 ||
-	    hash != was.hash || root_hash(head, rest, now.word, &now.hash) < 0)
+	if (was.type != TRAILER_TYPE_64 || root_matches(&r, was, &same) < 0 || !same ||
+	    root_hash(&r, now.word, &now.hash) < 0)
 		return 0; /* what is damaged must not be signed */
 	trailer_set_fingerprint(tail, now);
 	f->changed = true;
 	if (io_pwrite(f->io, f->info.frame_len - TRAILER_PRINT,
-		      view_of(tail.p + rest.n, TRAILER_PRINT)) < 0)
+		      view_of(tail.p + r.tail.n, TRAILER_PRINT)) < 0)
 		return 0;
 	f->root_id = frame_root_id(&f->info, now);
 	f->word = now.word;

@@ -20,8 +20,9 @@
 int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
 {
 	struct fingerprint fp = {.type = TRAILER_TYPE_64, .word = commit_next_seq(f)};
-	struct view rest = view_part(head, HEADER_FIXED, head.n - HEADER_FIXED);
-	TRY(root_hash(rest, view_of(trailer.p, trailer.n - TRAILER_PRINT), fp.word, &fp.hash));
+	struct root_bytes r = {
+		.head = head, .tail = view_of(trailer.p, trailer.n - TRAILER_PRINT), .empty = true};
+	TRY(root_hash(&r, fp.word, &fp.hash));
 	trailer_set_fingerprint(trailer, fp);
 	f->seq = fp.word;
 	return 0;

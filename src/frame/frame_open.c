@@ -226,11 +226,12 @@ static void load_writer(struct frame *f)
 /* Recovery can go back to an empty root if its trailer has our fingerprint. */
 static int load_front(struct frame *f, struct fingerprint fp)
 {
-	uint64_t hash;
-	struct view head = view_of(f->head.p + HEADER_FIXED, f->head.n - HEADER_FIXED);
-	struct view body = view_of(f->trailer.p, f->trailer.n - TRAILER_PRINT);
-	TRY(root_hash(head, body, fp.word, &hash));
-	if (fp.type != TRAILER_TYPE_64 || hash != fp.hash)
+	bool same;
+	struct root_bytes r = {.head = buf_view(&f->head),
+			       .tail = view_of(f->trailer.p, f->trailer.n - TRAILER_PRINT),
+			       .empty = true};
+	TRY(root_matches(&r, fp, &same));
+	if (fp.type != TRAILER_TYPE_64 || !same)
 		return 0;
 	f->front = FRONT_VALID;
 	f->recoverable = true;

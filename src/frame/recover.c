@@ -113,16 +113,18 @@ static void keep(struct search *s, uint64_t seq, const uint8_t head[static HEADE
 static int judge_empty(struct search *s, struct view trailer, uint64_t end)
 {
 	struct fingerprint fp = trailer_fingerprint(trailer);
-	struct view rest = view_part(buf_view(&s->head), HEADER_FIXED, s->head.n - HEADER_FIXED);
+	struct root_bytes r = {.head = buf_view(&s->head),
+			       .tail = view_of(trailer.p, trailer.n - TRAILER_PRINT),
+			       .empty = true};
 	uint8_t head[HEADER_FIXED];
-	uint64_t hash;
+	bool same;
 	struct meta m = {0};
 	int rc = trailer_parse(&m, trailer);
 	bool any = m.n;
 	meta_deinit(&m);
 	TRY(rc);
-	TRY(root_hash(rest, view_of(trailer.p, trailer.n - TRAILER_PRINT), fp.word, &hash));
-	if (hash != fp.hash)
+	TRY(root_matches(&r, fp, &same));
+	if (!same)
 		return 0;
 	memcpy(head, s->head.p, sizeof head);
 	header_make_empty(head, end, any);

@@ -143,6 +143,28 @@ int root_note_decode(struct root_note *note, struct view content, struct buf *pl
 	return parse(note, buf_view(plain));
 }
 
+/* Which bytes of the header are in the hash: all of them, as in older versions, or not all. */
+enum form { FORM_PART, FORM_ALL };
+
+static enum form form_of(struct view head)
+{
+	return head.n == HEADER_EMPTY ? FORM_ALL : FORM_PART;
+}
+
+/* The reference writes the header anew when it changes a metalayer, and leaves the trailer. */
+static void add_head(struct XXH3_state_s *state, struct view head, bool empty, enum form form)
+{
+	uint8_t fixed[HEADER_FIXED];
+	if (form == FORM_ALL) {
+		size_t from = empty ? HEADER_FIXED : 0;
+		sum64_add(state, view_part(head, from, head.n - from));
+	} else if (!empty) {
+		memcpy(fixed, head.p, sizeof fixed);
+		header_clear_threads(fixed);
+		sum64_add(state, view_of(fixed, sizeof fixed));
+	}
+}
+
 static uint64_t finish(struct XXH3_state_s *state, uint64_t word)
 {
 	uint8_t raw[8];
@@ -151,26 +173,46 @@ static uint64_t finish(struct XXH3_state_s *state, uint64_t word)
 	return sum64_end(state);
 }
 
-int root_hash(struct view head, struct view tail, uint64_t word, uint64_t *hash)
+static int hash_as(const struct root_bytes *r, enum form form, uint64_t word, uint64_t *hash)
 {
 	struct XXH3_state_s *state = sum64_begin();
 	if (!state)
 		return -ENOMEM;
-	sum64_add(state, head);
-	sum64_add(state, tail);
+	add_head(state, r->head, r->empty, form);
+	sum64_add(state, r->tail);
 	*hash = finish(state, word);
+	return 0;
+}
+
+int root_hash(const struct root_bytes *r, uint64_t word, uint64_t *hash)
+{
+	return hash_as(r, form_of(r->head), word, hash);
+}
+
+int root_matches(const struct root_bytes *r, struct fingerprint fp, bool *same)
+{
+	uint64_t hash;
+	*same = false;
+	for (enum form form = form_of(r->head); form <= FORM_ALL && !*same; form++) {
+		TRY(hash_as(r, form, fp.word, &hash));
+		*same = hash == fp.hash;
+	}
 	return 0;
 }
 
 int root_check_file(struct io *io, uint64_t at, uint64_t len, struct view head,
 		    struct fingerprint fp)
 {
-	struct XXH3_state_s *state = sum64_begin();
-	if (!state)
-		return -ENOMEM;
-	sum64_add(state, head);
-	int rc = io_hash_add(state, io, at, len);
-	uint64_t hash = finish(state, fp.word);
-	TRY(rc);
-	return hash == fp.hash ? 0 : CORRUPT("fingerprint of the frame", at + len);
+	for (enum form form = form_of(head); form <= FORM_ALL; form++) {
+		struct XXH3_state_s *state = sum64_begin();
+		if (!state)
+			return -ENOMEM;
+		add_head(state, head, false, form);
+		int rc = io_hash_add(state, io, at, len);
+		uint64_t hash = finish(state, fp.word);
+		TRY(rc);
+		if (hash == fp.hash)
+			return 0;
+	}
+	return CORRUPT("fingerprint of the frame", at + len);
 }

@@ -6,7 +6,9 @@
  *
  * FORMAT.md 9.5 has the bytes of fingerprint and note; what they are for is here.
  *
- * The *fingerprint* is a hash of header, index and trailer, and a word. The word is 0 if all bytes
+ * The *fingerprint* is a hash of header, index and trailer, and a word. It leaves out the contents
+ * of fixed metalayers, and with them what else the reference writes when it changes one: it writes
+ * the header anew, and nothing else. The word is 0 if all bytes
  * of the root were synced before its header was written, or later and noted then (frame_vouch). It
  * is 1 if that was noted by another process than its writer: the file may have a newer root that no
  * header ever led to, and the next commit must not rely on recovery (frame_latest). Otherwise it
@@ -62,12 +64,21 @@ NODISCARD int root_note_encode(const struct root_note *note, struct buf *out);
 /* Decodes such content, into `plain` unless it is a plain copy. *note borrows from both. */
 NODISCARD int root_note_decode(struct root_note *note, struct view content, struct buf *plain);
 
-/* The hash of a root. `tail`: index and trailer, without the fingerprint. */
-NODISCARD int root_hash(struct view head, struct view tail, uint64_t word, uint64_t *hash);
+/* What the fingerprint of a root speaks of. */
+struct root_bytes {
+	struct view head; /* all of the header */
+	struct view tail; /* index and trailer, without the fingerprint */
+	bool empty;       /* a root without data */
+};
+
+NODISCARD int root_hash(const struct root_bytes *r, uint64_t word, uint64_t *hash);
+
+/* *same: the hash in `fp` is that of these bytes, also as older versions of the project had it. */
+NODISCARD int root_matches(const struct root_bytes *r, struct fingerprint fp, bool *same);
 
 /*
- * Compares the hash in `fp` with that of a root whose `tail` is bytes [at, at + len) of a file.
- * -EBADMSG: they differ.
+ * The same of a root with data, whose tail is bytes [at, at + len) of a file. -EBADMSG: another
+ * hash.
  */
 NODISCARD int root_check_file(struct io *io, uint64_t at, uint64_t len, struct view head,
 			      struct fingerprint fp);

@@ -399,9 +399,9 @@ static void seal(uint8_t *p, size_t len, size_t header_len, size_t at)
 	struct fingerprint fp = {.type = next_random() % 4 ? TRAILER_TYPE_64 : TRAILER_TYPE_NONE};
 	if (next_random() % 2)
 		fp.word = era_word(0, 1); /* of the present era */
-	struct view head = view_of(p, header_len);
-	struct view tail = view_of(p + at, len - TRAILER_PRINT - at);
-	if (root_hash(head, tail, fp.word, &fp.hash) < 0)
+	struct root_bytes r = {.head = view_of(p, header_len),
+			       .tail = view_of(p + at, len - TRAILER_PRINT - at)};
+	if (root_hash(&r, fp.word, &fp.hash) < 0)
 		abort();
 	trailer_set_fingerprint(trailer, fp);
 }

@@ -1,17 +1,21 @@
 """The live reference library: frames that it and the mount write in turn."""
 
+import contextlib
 import os
 import random
+import subprocess
 
 import pytest
 
 from libdata import KINDS, blob
+from libmount import CFRAME
 from libsteps import LIMIT, OPTIONS, perform, put, same_through_mount
 
 blosc2 = pytest.importorskip("blosc2") if os.environ.get("CI") != "true" else __import__("blosc2")
 
 import libblosc
 from libblosc import F
+from libframe import sealed
 
 
 def random_script(rng):
@@ -98,6 +102,55 @@ def test_metalayers_of_the_reference_stay(mount):
     assert schunk.vlmeta["history"] == "made by the test" * 100 and schunk.vlmeta[""] == 5
     expect = blob(1, 100_000, "ramp")
     assert libblosc.chunk_bytes(schunk) == expect[:50_000] + b"changed" + expect[50_007:99_999]
+
+
+@pytest.mark.parametrize("when", ["closed", "synced", "emptied", "open"])
+def test_a_fixed_metalayer_is_changed_in_a_file_of_ours(mount, reference, when):
+    """The library writes the header anew then, and nothing else: neither index nor trailer, where
+    our fingerprint of the header is."""
+    m = mount("commit=0,entry_timeout=0,attr_timeout=0", start=False)
+    path, expect = m.stored("f"), bytearray(blob(1, 100_000, "ramp"))
+    blosc2.SChunk(chunksize=40_000, urlpath=str(path), mode="w", meta={"a": "text"}, data=expect)
+
+    def write(f, data):
+        os.pwrite(f.fileno(), data, len(data))
+        put(expect, len(data), data)
+
+    m.start()
+    with open(m.mnt / "f", "r+b") as f:
+        write(f, b"changed")
+        if when == "emptied":
+            f.truncate(0)
+            expect.clear()
+        elif when == "synced":
+            os.fsync(f.fileno())
+    with open(m.mnt / "f", "rb") if when == "open" else contextlib.nullcontext():
+        libblosc.open_frame(path, "a").meta["a"] = "more"
+        same_through_mount(m.mnt / "f", expect, 1)
+        with open(m.mnt / "f", "r+b") as f:
+            write(f, b"once more")
+    m.remount()
+    same_through_mount(m.mnt / "f", expect, 1)
+    assert os.getxattr(m.mnt / "f", "user.cframefs.meta.a") == b"\xa4more"
+    assert libblosc.open_frame(path).meta["a"] == "more"
+    reference.check(path, bytes(expect), 1)
+    assert subprocess.run([CFRAME, "verify", path]).returncode == 0
+
+
+def test_a_root_of_an_older_version_with_metalayers(mount):
+    """Its hash is of all of the header."""
+    m = mount(start=False)
+    path, data = m.stored("f"), blob(1, 100_000, "ramp")
+    blosc2.SChunk(chunksize=40_000, urlpath=str(path), mode="w", meta={"a": "text"}, data=data)
+    m.start()
+    with open(m.mnt / "f", "ab") as f:
+        f.write(b"more")
+    m.unmount()
+    raw = path.read_bytes()
+    assert sealed(raw) != raw
+    path.write_bytes(sealed(raw))
+    m.start()
+    assert (m.mnt / "f").read_bytes() == data + b"more"
 
 
 @pytest.mark.parametrize("grown", ["by a hole", "by bytes"])

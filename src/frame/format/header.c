@@ -240,6 +240,12 @@ void header_set_block_size(uint8_t fixed[static HEADER_FIXED], uint32_t size)
 	put_be32(fixed + AT_BLOCK_SIZE, size);
 }
 
+void header_clear_threads(uint8_t fixed[static HEADER_FIXED])
+{
+	memset(fixed + AT_NTHREADS_C, 0, 2);
+	memset(fixed + AT_NTHREADS_D, 0, 2);
+}
+
 void header_note_item(uint8_t fixed[static HEADER_FIXED], uint32_t size)
 {
 	filters_note_item(fixed + AT_FILTERS, fixed + AT_FILTERS_META, size);
