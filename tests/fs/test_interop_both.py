@@ -281,6 +281,39 @@ def test_a_header_of_bytes_stays_one(mount, reference, filters):
     reference.check(m.stored("f"), bytes(expect), 1)
 
 
+@pytest.mark.parametrize("what", ["a repeated byte", "blocks of whole items"])
+@pytest.mark.parametrize("filter", ["shuffle", "bitshuffle"])
+def test_chunks_of_bytes_where_the_items_come_back(mount, reference, filter, what):
+    """The library changes a file that ends within an item, whose header says 1; then the mount
+    makes it whole items again. The library opens no chunk of a repeated value that is not as wide
+    as the header's items, and its buffers are as large as the first of two with one block size
+    needs."""
+    m = mount(f"typesize=4,filter={filter},chunksize=64K,blocksize=16K,codec=lz4")
+    expect, chunk = bytearray(blob(1, 196_607, "floats")), 65_536
+    (m.mnt / "f").write_bytes(expect)
+    m.unmount()
+    schunk = libblosc.open_frame(m.stored("f"), "a")
+    assert schunk.typesize == 1
+    if what == "a repeated byte":
+        put(expect, chunk, b"7" * chunk)
+        schunk.update_special(1, blosc2.SpecialValue.VALUE, b"7")
+    else:
+        put(expect, chunk, blob(2, chunk, "floats"))
+        schunk.update_data(1, bytes(expect[chunk : 2 * chunk]), copy=True)
+    del schunk
+    m.start()
+    with open(m.mnt / "f", "ab") as f:
+        f.write(b"1")
+    expect += b"1"
+    m.remount()
+    same_through_mount(m.mnt / "f", expect, 1)
+    schunk = libblosc.open_frame(m.stored("f"))
+    assert schunk.typesize == 4
+    heads = libblosc.chunk_heads(schunk)
+    assert [size for item, size, _ in heads if item == 1 and size % 4 == 0] == []
+    reference.check(m.stored("f"), bytes(expect), 1)
+
+
 def posix_extend(path, size):
     with open(path, "r+b") as f:
         os.posix_fallocate(f.fileno(), 0, size)

@@ -2,7 +2,7 @@
  * How the chunks of a file are encoded: by the settings (settings.h) and the wishes for the file
  * (wish.h), like the chunks that the frame has, or, if nothing was said, by looking at the data.
  *
- * Two faults of the reference library (measured with 3.3.5) limit the typesize of a chunk:
+ * Three faults of the reference library (measured with 3.3.5) limit the typesize of a chunk:
  *
  * - It counts a super-chunk in items of the header's type_size, which is 1 when the length of the
  *   file is not whole items, and then refuses slices that cut an item of a chunk whose own typesize
@@ -17,6 +17,13 @@
  *   typesize needs larger ones, and writes past them. So a file has chunks of one item size at
  *   most, `items`, with blocks that are multiples of it; its other chunks have typesize 1, and
  *   blocks that never are.
+ *
+ * - It opens no chunk of a repeated value lazily that is not as wide as the header's items. We
+ *   write none.
+ *
+ * Where the reference itself changes a file whose header says 1 for its length, it writes chunks
+ * that break the last two rules once the header has its items again: these are stored anew then, in
+ * files of up to 16 MiB (fs/file/sync.c).
  *
  * Choices are made in the order in which chunks were handed to the workers: each chunk has a turn,
  * and waits for those before it. That is the order in which they lie in the file, unless it is

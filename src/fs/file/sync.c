@@ -21,8 +21,8 @@
 
 /*
  * A file whose length has come to end within an item is encoded anew, as policy.h says, so that the
- * reference can read every slice of it. For a file larger than this, that would cost too much: its
- * chunks stay.
+ * reference can read every slice of it; so may some chunks be where it is whole items again. For a
+ * file larger than this, that would cost too much: its chunks stay.
  */
 #define BYTEWISE_MAX (16u << 20)
 
@@ -32,6 +32,16 @@ static bool must_become_bytewise(struct file *f)
 
 	return f->items_whole && size <= BYTEWISE_MAX &&
 	       policy_wants_bytewise(&f->policy, size, f->chunk_size);
+}
+
+/* The header said 1, and will say the size of the items again. */
+static bool must_have_items(struct file *f)
+{
+	uint64_t size = frame_size(f->frame);
+	uint32_t item = frame_chunk_item(f->frame);
+
+	return f->bytes_foreign && size <= BYTEWISE_MAX && item > 1 && size % item == 0 &&
+	       f->chunk_size % item == 0 && frame_info(f->frame)->type_size == 1;
 }
 
 static unsigned count_dirty(struct file *f)
@@ -102,14 +112,30 @@ static int flush_all(struct file *f)
 	}
 }
 
-/* True: the chunk has items of more than a byte. A hole has those that the header names. */
-static bool is_typed(struct file *f, uint32_t n, struct workspace *ws)
+typedef bool unfit_fn(const struct file *f, const struct chunk *c);
+
+/* The chunk has items of more than a byte. */
+static bool is_typed(const struct file *f, const struct chunk *c)
+{
+	(void)f;
+	return c->typesize > 1;
+}
+
+/* A chunk that the reference wrote while the header said 1, and cannot read beside others. */
+static bool is_foreign(const struct file *f, const struct chunk *c)
+{
+	return c->typesize == 1 && (c->kind == CHUNK_VALUE ||
+				    c->blocksize % frame_chunk_item(f->frame) == 0);
+}
+
+/* A hole has the items that the header names. */
+static bool is_unfit(struct file *f, uint32_t n, struct workspace *ws, unfit_fn *unfit)
 {
 	struct chunk c = {0};
-	bool typed = !frame_is_hole(f->frame, n) &&
-		     frame_load_chunk(f->frame, n, ws->scratch, &c) >= 0 && c.typesize > 1;
+	bool is = !frame_is_hole(f->frame, n) &&
+		  frame_load_chunk(f->frame, n, ws->scratch, &c) >= 0 && unfit(f, &c);
 	chunk_deinit(&c);
-	return typed;
+	return is;
 }
 
 /*
@@ -131,10 +157,10 @@ static int store_anew(struct file *f, uint32_t n)
 
 /*
  * The length of the file is no longer a whole number of items, so its chunks must not have items
- * any more (policy.h). Those that do are stored again. So are the other chunks of this commit: they
- * lie between the former, which would leave gaps.
+ * any more (policy.h), or it is one again. Those that do not fit are stored again. So are the other
+ * chunks of this commit: they lie between the former, which would leave gaps.
  */
-static int store_all_anew(struct file *f)
+static int store_all_anew(struct file *f, unfit_fn *unfit)
 {
 	struct workspace *ws = workspace_get();
 	int rc = ws ? 0 : -ENOMEM;
@@ -142,14 +168,15 @@ static int store_all_anew(struct file *f)
 
 	pthread_rwlock_wrlock(&f->lock);
 	for (uint32_t n = 0; rc >= 0 && n < frame_nchunks(f->frame); n++)
-		if (is_typed(f, n, ws)) {
+		if (is_unfit(f, n, ws, unfit)) {
 			rc = store_anew(f, n);
 			any = true;
 		}
 	for (uint32_t n = 0; any && rc >= 0 && n < frame_nchunks(f->frame); n++)
 		if (frame_slot_is_new(f->frame, n))
 			rc = store_anew(f, n);
-	f->items_whole = rc < 0; /* the next commit goes on with the rest */
+	/* the next commit goes on with the rest */
+	*(unfit == is_typed ? &f->items_whole : &f->bytes_foreign) = rc < 0;
 	pthread_rwlock_unlock(&f->lock);
 	return rc < 0 ? rc : flush_all(f);
 }
@@ -158,10 +185,10 @@ static int store_all_anew(struct file *f)
  * All of the file comes into memory for that, which cannot wait for the budget: a writer that waits
  * there may want the gate. So it is one file at a time.
  */
-static int become_bytewise(struct file *f)
+static int store_unfit(struct file *f, unfit_fn *unfit)
 {
 	pthread_mutex_lock(&f->fs->bytewise);
-	int rc = store_all_anew(f);
+	int rc = store_all_anew(f, unfit);
 	pthread_mutex_unlock(&f->fs->bytewise);
 	return rc;
 }
@@ -226,7 +253,9 @@ static int sync_gated(struct file *f, enum durability how)
 	if (file_has_refused(f))
 		return file_commit_gated(f, COMMIT_PART);
 	if (must_become_bytewise(f))
-		TRY(become_bytewise(f));
+		TRY(store_unfit(f, is_typed));
+	else if (must_have_items(f))
+		TRY(store_unfit(f, is_foreign));
 	TRY(file_commit_gated(f, how));
 	if (how == COMMIT_SYNC)
 		file_log_committed(f);
