@@ -25,6 +25,7 @@ from libsteps import (
 
 blosc2 = pytest.importorskip("blosc2") if os.environ.get("CI") != "true" else __import__("blosc2")
 
+import libblosc
 from libframe import sealed
 
 steps = st.lists(
@@ -90,6 +91,25 @@ def test_a_hole_before_whole_items(mount, reference):
     info = subprocess.run([CFRAME, "info", m.backing / "f.b2frame"], stdout=subprocess.PIPE)
     assert b"typesize     4 bytes" in info.stdout
     reference.check(m.backing / "f.b2frame", bytes(413_750) + data, 1)
+
+
+@pytest.mark.parametrize("pipeline", ["shuffle:8+zstd:1", "shuffle:4+bytedelta+lz4:5"])
+def test_chunks_of_items_leave_their_size_to_the_typesize(mount, reference, pipeline):
+    """To the library before C 2.15 the parameter of shuffle is a number of times. The header has
+    one, which may not get into the chunks of a file that is opened again."""
+    m = mount(f"chunksize=64K,pipeline={pipeline}")
+    data = blob(1, 400_000, "ramp")
+    for _ in range(2):
+        with open(m.mnt / "f", "ab") as f:
+            f.write(data)
+        m.remount()
+    schunk = libblosc.open_frame(m.stored("f"))
+    heads = [schunk.get_chunk(n)[:32] for n in range(schunk.nchunks)]
+    found = {
+        (head[3], head[24 + slot]) for head in heads for slot in range(6) if head[16 + slot] == 1
+    }
+    assert found == {(schunk.typesize, 0)}
+    reference.check(m.stored("f"), data * 2, 1)
 
 
 @pytest.mark.parametrize("filter", ["shuffle", "bitshuffle"])
