@@ -158,17 +158,16 @@ static void imply_item(struct pipeline *p)
 /* The form of the pipeline that this chunk may have. */
 static void fit(const struct policy *p, const struct policy_chunk *c, struct pipeline *out)
 {
-	struct pipeline whole = p->pipeline;
-	const struct pipeline *want = &whole;
+	struct pipeline want = p->pipeline;
 
-	imply_item(&whole);
-	*out = *want;
-	if (want->typesize > 1 && want->typesize == p->items &&
+	imply_item(&want);
+	*out = want;
+	if (want.typesize > 1 && want.typesize == p->items &&
 	    whole_items(p, p->items, c->file_size, c->chunk_size))
 		return;
-	if (want->typesize > 1 && !bytewise(want, out)) {
-		*out = *want;
-		if (want->typesize == p->items && !p->in_bytes)
+	if (want.typesize > 1 && !bytewise(&want, out)) {
+		*out = want;
+		if (want.typesize == p->items && !p->in_bytes)
 			return; /* slices that cut an item are refused then */
 		memset(out->filter, 0, sizeof out->filter);
 		out->typesize = 1;
