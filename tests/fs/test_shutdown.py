@@ -11,6 +11,7 @@ import errno
 import fcntl
 import os
 import random
+import shutil
 import sqlite3
 import struct
 import subprocess
@@ -27,6 +28,7 @@ from libposix import punch
 ROUNDS = int(os.environ.get("CFRAMEFS_TEST_SHUTDOWNS") or 2)
 SEED = int(os.environ.get("CFRAMEFS_SEED") or 1)
 FS_IOC_SHUTDOWN, NOLOGFLUSH = 0x8004587D, 2
+FIFREEZE, FITHAW = 0xC0045877, 0xC0045878
 MAKE = {"ext4": ("64M", ["mkfs.ext4", "-q", "-F"]), "xfs": ("320M", ["mkfs.xfs", "-q", "-f"])}
 JOURNALS = {"wal": ("WAL", "FULL"), "rollback": ("DELETE", "EXTRA"), "no sync": ("WAL", "OFF")}
 OPTIONS = "chunksize=64K,blocksize=16K,commit=1"
@@ -75,6 +77,19 @@ class Disk:
         return subprocess.run(
             ["losetup", "-j", self.image], capture_output=True, text=True, check=True
         ).stdout
+
+    def snapshot(self, to):
+        """As a volume makes one. No program is started for it: that closes this one's files again,
+        which waits until the file system is thawed."""
+        fd = os.open(self.top, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(fd, FIFREEZE, 0)
+            try:
+                shutil.copyfile(self.image, to)
+            finally:
+                fcntl.ioctl(fd, FITHAW, 0)
+        finally:
+            os.close(fd)
 
     def shut_down(self):
         """All that is not on the disk by now never gets there."""
@@ -457,6 +472,37 @@ def test_what_was_closed_is_there_after_a_sync_of_the_backing_directory(mount, d
         assert disk.mount() is None
         m.start()
         assert (m.mnt / "f").read_bytes() == content
+        m.unmount()
+    finally:
+        m.kill()
+        disk.umount()
+
+
+@pytest.mark.parametrize("disk", ["ext4"], indirect=True)
+def test_a_snapshot_has_what_was_synced(mount, disk, work):
+    """It is taken while the directory is mounted: the intent log in it belongs to it as well."""
+    assert disk.mount() is None
+    (disk.top / "backing").mkdir()
+    m = mount("commit=100", backing=disk.top / "backing")
+    data = bytearray(blob(1, 300_001, "text"))
+    try:
+        with open(m.mnt / "f", "w+b", buffering=0) as f:
+            f.write(data)
+            os.fsync(f.fileno())
+            for n in range(100):
+                data[2999 * n : 2999 * n + 4] = b"%4d" % n
+                os.pwrite(f.fileno(), b"%4d" % n, 2999 * n)
+                os.fsync(f.fileno())
+            disk.snapshot(work / "snapshot")
+            os.pwrite(f.fileno(), b"later", 0)
+            os.fsync(f.fileno())
+        m.unmount()
+        disk.umount()
+        disk.image = work / "snapshot"
+        assert disk.mount() is None
+        m.start()
+        assert (m.mnt / "f").read_bytes() == data
+        m.expect_log("1 files got what was synced last")
         m.unmount()
     finally:
         m.kill()
