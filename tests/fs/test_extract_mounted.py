@@ -1,10 +1,15 @@
 """cframe extract: from a directory that is mounted, and into a mount."""
 
 import contextlib
+import errno
 import os
 import shutil
+import subprocess
+from types import SimpleNamespace
 
 from libdata import blob
+from libfault import Fault
+from libmount import CFRAME
 from libtree import assert_same, cframe
 
 DATA = blob(1, 150_001, "text")
@@ -76,3 +81,17 @@ def test_links_and_nodes_in_a_mount(mount):
     (m.mnt / left).unlink()
     assert_same(m.mnt, made)
     assert (m.backing / "plain too").exists()
+
+
+def test_what_a_killed_program_has_left_is_not_told(mount):
+    """syncfs(2) of a mount syncs nothing, but tells what the kernel notes of other programs: EINTR
+    when one was killed while it waited for the time of a file to be set."""
+    m = mount()
+    (m.work / "plain").mkdir()
+    (m.work / "plain/f").write_bytes(DATA)
+    program = SimpleNamespace(argv=[CFRAME, "extract", "-C", m.mnt, m.work / "plain"])
+    fault = Fault(program, m.work / "fault")
+    fault.set(1, Fault.SYNCFS, errno.EINTR)
+    got = subprocess.run(program.argv, capture_output=True, text=True)
+    assert (got.returncode, got.stderr) == (0, "")
+    assert (m.mnt / "f").read_bytes() == DATA

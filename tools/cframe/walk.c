@@ -312,9 +312,13 @@ static int sync_above(const struct walk *w)
 
 int walk_sync(struct walk *w)
 {
-	if (syncfs(w->target.root) < 0)
-		return -errno;
-	return w->is_remote && w->made_root ? sync_above(w) : 0;
+	/*
+	 * Where each file and directory was synced by itself, syncfs(2) could only tell what others
+	 * have met there: of FUSE, EINTR when a program was killed that was about to set a time.
+	 */
+	if (w->is_remote)
+		return w->made_root ? sync_above(w) : 0;
+	return syncfs(w->target.root) < 0 ? -errno : 0;
 }
 
 int walk_init(struct walk *w, const struct walk_ops *ops, const char *where, struct target t)
