@@ -255,3 +255,22 @@ def test_a_sync_is_told_to_the_next_process(mount, how, data):
             assert after[-8:] == bytes(7) + b"\1" and (after == before) == (told > 0)
         else:
             assert after[-8:] > before[-8:]
+
+
+def test_a_sync_vouches_for_no_damage(mount):
+    """An index that has changed since it was loaded: opening the file is to find that, and the
+    state of before."""
+    m = mount(f"{OPTIONS},chunksize=4K,blocksize=4K")
+    data, path = blob(1, 8 * KiB, "noise"), m.mnt / "f"
+    synced(path, data)
+    append(path, b"more")
+    assert m.kill()
+    m.start()
+    with open(path, "r+b", buffering=0) as f:
+        raw = m.stored("f").read_bytes()
+        last = struct.pack("<Q", raw.index(b"more") - 32 - struct.unpack(">i", raw[11:15])[0])
+        spoil(m.stored("f"), raw.index(last), 8)
+        os.fsync(f.fileno())
+    assert m.kill()
+    m.start().allow(WENT_BACK)
+    assert path.read_bytes() == data
