@@ -157,6 +157,21 @@ def test_what_waits_is_not_encoded_again_and_again(small):
     assert (m.mnt / "f").read_bytes() == data
 
 
+@pytest.mark.parametrize("small", ["commit=60,chunksize=64K"], ids=["log"], indirect=True)
+def test_who_commits_a_file_that_waits_closes_it(small):
+    """It does not stay open until the next round."""
+    m = small
+    _, data = close_on_full_disk(m)
+    (m.backing / "filler").unlink()
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    os.ftruncate(fd, len(data) - 1)  # which the log cannot tell
+    os.fsync(fd)
+    os.close(fd)
+    wait_until(lambda: not is_open(m, "f"), 3, "the last close")
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data[:-1]
+
+
 @rarely
 def test_what_another_program_writes_while_a_file_waits(small):
     """Its changes cannot be committed any more: they are put aside, and the mount shows theirs."""
