@@ -373,6 +373,18 @@ def test_a_mount_that_cannot_open_something(logged, work, forever):
     assert outcomes == {(True, 0), (True, 1), (False, 1)}
 
 
+@pytest.mark.parametrize("n", range(1, 7))
+def test_a_wrong_byte_once_in_the_log(logged, work, n):
+    """Which came from the way to the disk: three records are read, of each its head before."""
+    m, fd, states = logged
+    crash(m, fd)
+    fault = Fault(m, work / "fault")
+    fault.set(n, Fault.READ, how=Fault.WRONG)
+    m.start()
+    assert fault.came()
+    assert (m.mnt / "a").read_bytes() == states[-1]
+
+
 def test_a_sync_that_failed_for_a_reader(mount, work):
     """The kernel tells of it once. What is written next to any file is believed
     only after a commit with syncs."""

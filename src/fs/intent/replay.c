@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-int replay_read(int fd, uint64_t at, struct buf *b, struct intent_record *r)
+static int read_record(int fd, uint64_t at, struct buf *b, struct intent_record *r)
 {
 	uint8_t head[INTENT_HEAD];
 
@@ -19,6 +19,13 @@ int replay_read(int fd, uint64_t at, struct buf *b, struct intent_record *r)
 	b->n = len;
 	TRY(fd_pread(fd, at, buf_span(b)));
 	return intent_record_parse(r, buf_view(b));
+}
+
+/* Wrong bytes may have arisen between the disk and us: what is not whole is read once more. */
+int replay_read(int fd, uint64_t at, struct buf *b, struct intent_record *r)
+{
+	int rc = read_record(fd, at, b, r);
+	return rc == -EBADMSG ? read_record(fd, at, b, r) : rc;
 }
 
 static int note_place(struct replay *x, const struct place *p)
@@ -88,6 +95,15 @@ static int scan_one(struct replay *x, uint64_t directory, uint64_t at, uint64_t 
 	return note_place(x, &(struct place){at, r.inode, r.birth, r.roots});
 }
 
+/* That of a log whose first record is damaged; 0: not even the head of that is whole. */
+static uint64_t generation_of_damaged(const struct replay *x)
+{
+	uint8_t head[INTENT_HEAD];
+	struct view v = view_of(head, sizeof head);
+	bool whole = fd_pread(x->fd, 0, span_of(head, sizeof head)) >= 0 && intent_record_length(v);
+	return whole ? intent_record_generation(v) : 0;
+}
+
 /* Finds the records. The first that is not whole, or not the next one, ends the log. */
 static int scan(struct replay *x, uint64_t directory)
 {
@@ -99,7 +115,9 @@ static int scan(struct replay *x, uint64_t directory)
 	       (rc = scan_one(x, directory, at, &generation, &b)) == 0)
 		at += b.n;
 	buf_free(&b);
-	if (rc == -EBADMSG && x->n)
+	if (rc == -EBADMSG && !x->n)
+		generation = generation_of_damaged(x);
+	if (rc == -EBADMSG && generation)
 		tell_rest(x, at, generation);
 	return rc == -EBADMSG ? 0 : rc;
 }
