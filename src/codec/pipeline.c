@@ -285,6 +285,14 @@ void filters_note_item(const uint8_t filter[static FILTER_SLOTS],
 	}
 }
 
+void filters_imply_item(const uint8_t filter[static FILTER_SLOTS],
+			uint8_t meta[static FILTER_SLOTS], uint32_t item)
+{
+	for (unsigned i = 0; i < FILTER_SLOTS; i++)
+		if (filter[i] == FILTER_SHUFFLE && meta[i] == item)
+			meta[i] = 0;
+}
+
 uint32_t filters_noted_item(const uint8_t filter[static FILTER_SLOTS],
 			    const uint8_t meta[static FILTER_SLOTS])
 {

@@ -69,4 +69,11 @@ void filters_note_item(const uint8_t filter[static FILTER_SLOTS],
 uint32_t filters_noted_item(const uint8_t filter[static FILTER_SLOTS],
 			    const uint8_t meta[static FILTER_SLOTS]);
 
+/*
+ * Takes it out of the parameter of shuffle where the typesize says the same: to the reference
+ * before C 2.15 that is a number of further shuffles.
+ */
+void filters_imply_item(const uint8_t filter[static FILTER_SLOTS],
+			uint8_t meta[static FILTER_SLOTS], uint32_t item);
+
 #endif

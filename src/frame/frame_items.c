@@ -51,6 +51,8 @@ void commit_enter_root(struct frame *f, const struct header_root *root)
 	enter_block_size(f, hidden);
 	if (hidden) /* else nobody would know which items the chunks have */
 		header_note_item(f->head.p, f->type_size);
+	else
+		header_imply_item(f->head.p, root->type_size);
 }
 
 void frame_expect_items(struct frame *f, uint32_t size)

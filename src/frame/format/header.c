@@ -251,6 +251,11 @@ void header_note_item(uint8_t fixed[static HEADER_FIXED], uint32_t size)
 	filters_note_item(fixed + AT_FILTERS, fixed + AT_FILTERS_META, size);
 }
 
+void header_imply_item(uint8_t fixed[static HEADER_FIXED], uint32_t size)
+{
+	filters_imply_item(fixed + AT_FILTERS, fixed + AT_FILTERS_META, size);
+}
+
 const uint8_t *header_filter_meta(const uint8_t fixed[static HEADER_FIXED])
 {
 	return fixed + AT_FILTERS_META;

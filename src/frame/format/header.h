@@ -55,6 +55,9 @@ void header_clear_threads(uint8_t fixed[static HEADER_FIXED]);
 /* Notes an item size other than type_size in the filter parameters, as far as they have a place. */
 void header_note_item(uint8_t fixed[static HEADER_FIXED], uint32_t size);
 
+/* Takes it out of them as far as type_size says the same. */
+void header_imply_item(uint8_t fixed[static HEADER_FIXED], uint32_t size);
+
 /* The filter parameters as they stand in a header. */
 const uint8_t *header_filter_meta(const uint8_t fixed[static HEADER_FIXED]);
 

@@ -144,23 +144,12 @@ static bool whole_items(const struct policy *p, uint32_t items, uint64_t size, u
 	return !p->in_bytes && size % items == 0 && chunk_size % items == 0;
 }
 
-/*
- * A parameter that says what the typesize says already: to the reference before C 2.15 that of
- * shuffle is how many times more.
- */
-static void imply_item(struct pipeline *p)
-{
-	for (int i = 0; i < FILTER_SLOTS; i++)
-		if (p->filter[i] == FILTER_SHUFFLE && p->meta[i] == p->typesize)
-			p->meta[i] = 0;
-}
-
 /* The form of the pipeline that this chunk may have. */
 static void fit(const struct policy *p, const struct policy_chunk *c, struct pipeline *out)
 {
 	struct pipeline want = p->pipeline;
 
-	imply_item(&want);
+	filters_imply_item(want.filter, want.meta, want.typesize);
 	*out = want;
 	if (want.typesize > 1 && want.typesize == p->items &&
 	    whole_items(p, p->items, c->file_size, c->chunk_size))
