@@ -160,7 +160,7 @@ static void add_head(struct XXH3_state_s *state, struct view head, bool empty, e
 		sum64_add(state, view_part(head, from, head.n - from));
 	} else if (!empty) {
 		memcpy(fixed, head.p, sizeof fixed);
-		header_clear_threads(fixed);
+		header_clear_defaults(fixed);
 		sum64_add(state, view_of(fixed, sizeof fixed));
 	}
 }

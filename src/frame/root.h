@@ -6,16 +6,18 @@
  *
  * FORMAT.md 9.5 has the bytes of fingerprint and note; what they are for is here.
  *
- * The *fingerprint* is a hash of header, index and trailer, and a word. It leaves out the contents
- * of fixed metalayers, and with them what else the reference writes when it changes one: it writes
- * the header anew, and nothing else. The word is 0 if all bytes
- * of the root were synced before its header was written, or later and noted then (frame_vouch). It
- * is 1 if that was noted by another process than its writer: the file may have a newer root that no
- * header ever led to, and the next commit must not rely on recovery (frame_latest). Otherwise it
- * says when the root was written (era.h): as long as that era lasts, what was written is what is
- * read. After that, unless a checkpoint is known to have come first, the chunks that the note lists
- * as young have to prove by their checksums that the disk got them; so do those of any root that
- * recovery finds without its header, since the sync before that may have been cut short.
+ * The *fingerprint* is a hash of header, index and trailer, and a word. Where there are fixed
+ * metalayers the hash leaves them out, and with them what else the reference writes when it changes
+ * one: it writes the header anew, and nothing else.
+ *
+ * The word is 0 if all bytes of the root were synced before its header was written, or later and
+ * noted then (frame_vouch). It is 1 if that was noted by another process than its writer: the file
+ * may have a newer root that no header ever led to, and the next commit must not rely on recovery
+ * (frame_latest). Otherwise it says when the root was written (era.h): as long as that era lasts,
+ * what was written is what is read. After that, unless a checkpoint is known to have come first,
+ * the chunks that the note lists as young have to prove by their checksums that the disk got them;
+ * so do those of any root that recovery finds without its header, since the sync before that may
+ * have been cut short.
  *
  * A root without data consists of header and trailer only, and its trailer stays where it is while
  * other roots come and go. So its hash leaves out the first 87 bytes (which lie in one sector, and

@@ -104,7 +104,7 @@ def test_metalayers_of_the_reference_stay(mount):
     assert libblosc.chunk_bytes(schunk) == expect[:50_000] + b"changed" + expect[50_007:99_999]
 
 
-@pytest.mark.parametrize("when", ["closed", "synced", "emptied", "open"])
+@pytest.mark.parametrize("when", ["closed", "synced", "emptied", "open", "with parameters"])
 def test_a_fixed_metalayer_is_changed_in_a_file_of_ours(mount, reference, when):
     """The library writes the header anew then, and nothing else: neither index nor trailer, where
     our fingerprint of the header is."""
@@ -125,7 +125,11 @@ def test_a_fixed_metalayer_is_changed_in_a_file_of_ours(mount, reference, when):
         elif when == "synced":
             os.fsync(f.fileno())
     with open(m.mnt / "f", "rb") if when == "open" else contextlib.nullcontext():
-        libblosc.open_frame(path, "a").meta["a"] = "more"
+        schunk = libblosc.open_frame(path, "a")
+        if when == "with parameters":
+            schunk.cparams = blosc2.CParams(codec=blosc2.Codec.LZ4, typesize=schunk.typesize)
+        schunk.meta["a"] = "more"
+        del schunk
         same_through_mount(m.mnt / "f", expect, 1)
         with open(m.mnt / "f", "r+b") as f:
             write(f, b"once more")

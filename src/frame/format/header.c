@@ -240,10 +240,11 @@ void header_set_block_size(uint8_t fixed[static HEADER_FIXED], uint32_t size)
 	put_be32(fixed + AT_BLOCK_SIZE, size);
 }
 
-void header_clear_threads(uint8_t fixed[static HEADER_FIXED])
+void header_clear_defaults(uint8_t fixed[static HEADER_FIXED])
 {
-	memset(fixed + AT_NTHREADS_C, 0, 2);
-	memset(fixed + AT_NTHREADS_D, 0, 2);
+	memset(fixed + AT_CODEC, 0, AT_SPLIT + 1 - AT_CODEC);
+	memset(fixed + AT_BLOCK_SIZE, 0, 4);
+	memset(fixed + AT_NTHREADS_C, 0, HEADER_FIXED - AT_NTHREADS_C);
 }
 
 void header_note_item(uint8_t fixed[static HEADER_FIXED], uint32_t size)

@@ -49,8 +49,8 @@ void header_set_pipeline(uint8_t fixed[static HEADER_FIXED], const struct pipeli
 
 void header_set_block_size(uint8_t fixed[static HEADER_FIXED], uint32_t size);
 
-/* Numbers of threads, which are informational: 0 in place of those that a writer had. */
-void header_clear_threads(uint8_t fixed[static HEADER_FIXED]);
+/* Zeros in place of how new chunks shall be encoded, and of what is informational. */
+void header_clear_defaults(uint8_t fixed[static HEADER_FIXED]);
 
 /* Notes an item size other than type_size in the filter parameters, as far as they have a place. */
 void header_note_item(uint8_t fixed[static HEADER_FIXED], uint32_t size);
