@@ -3,6 +3,7 @@
 import os
 import random
 import subprocess
+import sys
 
 import pytest
 from hypothesis import given, settings
@@ -113,6 +114,20 @@ def test_chunks_of_items_leave_their_size_to_the_typesize(mount, reference, pipe
     }
     assert found == {(schunk.typesize, 0)}
     reference.check(m.stored("f"), data * 2, 1)
+
+
+def test_shuffle_and_bitshuffle_of_a_length_within_an_item(mount, reference):
+    """Single bytes would take three filters for that, with which the library writes into the file
+    that it has mapped, and ends."""
+    m = mount("pipeline=shuffle:8+bitshuffle+zlib:3")
+    data = blob(1, 100_001, "floats")
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    schunk = libblosc.open_frame(m.stored("f"))
+    assert libblosc.chunk_heads(schunk)[0][2] == {0, 1, 2}
+    reference.check(m.stored("f"), data, 1)
+    mapped = f"import blosc2; blosc2.open({str(m.stored('f'))!r}, mmap_mode='r')[5:9]"
+    assert subprocess.run([sys.executable, "-c", mapped]).returncode == 0
 
 
 @pytest.mark.parametrize("filter", ["shuffle", "bitshuffle"])

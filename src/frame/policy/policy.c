@@ -104,7 +104,7 @@ static bool add_filter(struct pipeline *out, int *n, uint8_t filter, uint8_t met
 static bool bytewise(const struct pipeline *p, struct pipeline *out)
 {
 	uint8_t item = (uint8_t)p->typesize;
-	bool fits = p->typesize <= CHUNK_MAX_TYPESIZE;
+	bool fits = p->typesize <= CHUNK_MAX_TYPESIZE, shuffled = false;
 	int n = 0;
 
 	*out = *p;
@@ -119,12 +119,17 @@ static bool bytewise(const struct pipeline *p, struct pipeline *out)
 		case FILTER_BYTEDELTA:
 			fits = add_filter(out, &n, p->filter[i], meta ? meta : item);
 			break;
-		case FILTER_BITSHUFFLE: /* ignores its parameter: a shuffle has to come first */
-			fits = add_filter(out, &n, FILTER_SHUFFLE, item) &&
+		case FILTER_BITSHUFFLE:
+			/*
+			 * It ignores its parameter: a shuffle has to come first. Not a second one,
+			 * since the reference cannot map a file with three filters (FORMAT.md 18).
+			 */
+			fits = (shuffled || add_filter(out, &n, FILTER_SHUFFLE, item)) &&
 			       add_filter(out, &n, FILTER_BITSHUFFLE, 0);
 			break;
 		default: fits = false;
 		}
+		shuffled = p->filter[i] == FILTER_SHUFFLE && out->meta[n - 1] == item;
 	}
 	return fits;
 }
