@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 import os
 import random
 import re
@@ -111,6 +112,27 @@ def test_a_length_that_no_read_looks_at(mount, blosc2):
     assert blosc2.open(str(frame)).decompress_chunk(0) != data[: 256 << 10]
     code, said = verify(frame)
     assert code == 1 and said.startswith(f"{frame}: chunk 0: corrupt: checksum of a block"), said
+
+
+def test_an_array_that_a_mount_cannot_show(work, blosc2):
+    """Its chunks are sound, but nobody knows any more which item is where."""
+    import numpy as np
+
+    array, bytes_only = work / "a.b2nd", work / "a.b2frame"
+    blosc2.asarray(np.arange(600, dtype="<i4").reshape(20, 30), urlpath=str(array))
+    assert verify(work) == (0, "")
+    raw = bytearray(array.read_bytes())
+    shape = raw.index(b"\x92\xd3" + (20).to_bytes(8, "big")) + 9
+    raw[shape] += 1
+    array.write_bytes(raw)
+    bytes_only.write_bytes(raw)
+    code, said = verify(work)
+    assert code == 1 and said.count("\n") == 1, said
+    assert said.startswith(f"{array}: corrupt: array and frame differ in size"), said
+    for path in array, bytes_only:  # what there is to know of the frame is told all the same
+        got = subprocess.run([CFRAME, "info", "--json", path], capture_output=True, check=True)
+        facts = json.loads(got.stdout)
+        assert facts["nbytes"] == 2400 and facts["array"].startswith("corrupt: array and frame")
 
 
 @pytest.mark.release

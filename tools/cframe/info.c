@@ -59,8 +59,10 @@ static void add_dims(cJSON *to, const char *name, const struct ndarray *a, int w
 	}
 }
 
+/* One that is damaged, or that we do not know, leaves the rest of the frame what it is. */
 static int add_array(cJSON *to, const struct frame *f)
 {
+	char why[TOOL_TEXT_MAX];
 	const struct frame_info *info = frame_info(f);
 	struct view meta;
 	if (!frame_meta(f, "b2nd", &meta) && !frame_meta(f, "caterva", &meta))
@@ -76,9 +78,11 @@ static int add_array(cJSON *to, const struct frame *f)
 		add_dims(array, "blocks", a, 2);
 		cJSON_AddStringToObject(array, "dtype", a->dtype);
 		cJSON_AddNumberToObject(array, "nbytes", (double)a->nbytes);
+	} else {
+		cJSON_AddStringToObject(to, "array", tool_err_text(rc, why));
 	}
 	mem_free(a);
-	return rc;
+	return 0;
 }
 
 static const char *kind_of(const struct frame_info *info)

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "frame/frame.h"
 #include "frame/names.h"
+#include "frame/view_npy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -123,16 +124,35 @@ static int decode(struct job *j, struct frame *f)
 	return rc;
 }
 
+static enum suffix suffix_of_path(const char *path)
+{
+	size_t stem;
+	const char *slash = strrchr(path, '/');
+	return suffix_of(slash ? slash + 1 : path, &stem);
+}
+
+/*
+ * Of a frame that is named like an array: a mount could not show it as one. That its items are
+ * elsewhere, or that NumPy has no such, is no damage.
+ */
+static int check_array(const struct job *j, const struct frame *f)
+{
+	if (suffix_of_path(j->path) != SUFFIX_ARRAY || frame_info(f)->sparse)
+		return 0;
+	struct npy *v = mem_zalloc(sizeof *v);
+	int rc = v ? npy_init(v, f) : -ENOMEM;
+	mem_free(v);
+	return rc == -ENOTSUP ? 0 : rc;
+}
+
 /*
  * True: a power cut may leave no more of a file that was created and never synced; a mount shows an
  * empty file.
  */
 static bool is_empty_file(const struct job *j)
 {
-	size_t stem;
 	struct stat st;
-	const char *slash = strrchr(j->path, '/');
-	return suffix_of(slash ? slash + 1 : j->path, &stem) == SUFFIX_FRAME &&
+	return suffix_of_path(j->path) == SUFFIX_FRAME &&
 	       fstatat(j->dir, j->path, &st, 0) == 0 && S_ISREG(st.st_mode) && !st.st_size;
 }
 
@@ -149,6 +169,8 @@ static bool is_well(void *arg)
 	j->vanished = rc == -ENOENT;
 	if (f)
 		rc = decode(j, f);
+	if (f && rc >= 0)
+		rc = check_array(j, f);
 	frame_close(f);
 	io_close(io);
 	if (none)
