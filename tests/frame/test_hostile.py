@@ -1,6 +1,7 @@
 """Damaged and hostile frames: an error or the same bytes, never a crash, and no
 memory out of proportion to the file."""
 
+import json
 import os
 import re
 import shutil
@@ -161,6 +162,15 @@ def test_a_few_bytes_that_claim_a_quarter_of_a_billion_chunks(work, size):
     )
     assert code == 0, err
     assert rss - least < 4096, "KiB"
+
+
+@pytest.mark.parametrize("n", [10**15, (1 << 53) + 1])
+def test_large_numbers_are_told_in_digits(work, n):
+    """Petabytes of holes."""
+    raw = frame(n, 1 << 30, same_index(-(-n >> 30), ZEROS))
+    assert f"nbytes       {n} bytes\n".encode() in run(work / "f", raw, "info")[1]
+    told = subprocess.run([CFRAME, "info", "--json", work / "f"], capture_output=True).stdout
+    assert f'"nbytes":{n},' in told.decode().replace("\t", "") and json.loads(told)
 
 
 @pytest.mark.parametrize("nblocks", [32, 33, 511])

@@ -14,8 +14,22 @@
 
 #include <cjson/cJSON.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+
+/* Exact, and in digits: a number of cJSON is a double, of which it prints 1e+15. */
+static cJSON *number(uint64_t n)
+{
+	char digits[24];
+	snprintf(digits, sizeof digits, "%" PRIu64, n);
+	return cJSON_CreateRaw(digits);
+}
+
+static void add_number(cJSON *to, const char *name, uint64_t n)
+{
+	cJSON_AddItemToObject(to, name, number(n));
+}
 
 static void add_slots(cJSON *to, const struct frame *f)
 {
@@ -55,7 +69,7 @@ static void add_dims(cJSON *to, const char *name, const struct ndarray *a, int w
 		uint64_t n = which == 0   ? a->shape[i]
 			     : which == 1 ? a->chunkshape[i]
 					  : a->blockshape[i];
-		cJSON_AddItemToArray(list, cJSON_CreateNumber((double)n));
+		cJSON_AddItemToArray(list, number(n));
 	}
 }
 
@@ -77,7 +91,7 @@ static int add_array(cJSON *to, const struct frame *f)
 		add_dims(array, "chunks", a, 1);
 		add_dims(array, "blocks", a, 2);
 		cJSON_AddStringToObject(array, "dtype", a->dtype);
-		cJSON_AddNumberToObject(array, "nbytes", (double)a->nbytes);
+		add_number(array, "nbytes", a->nbytes);
 	} else {
 		cJSON_AddStringToObject(to, "array", tool_err_text(rc, why));
 	}
@@ -100,9 +114,9 @@ static int describe(cJSON *to, const struct frame *f)
 	const struct frame_info *info = frame_info(f);
 	cJSON_AddStringToObject(to, "kind", kind_of(info));
 	cJSON_AddNumberToObject(to, "version", info->version);
-	cJSON_AddNumberToObject(to, "nbytes", (double)info->nbytes);
-	cJSON_AddNumberToObject(to, "cbytes", (double)info->cbytes);
-	cJSON_AddNumberToObject(to, "frame_len", (double)info->frame_len);
+	add_number(to, "nbytes", info->nbytes);
+	add_number(to, "cbytes", info->cbytes);
+	add_number(to, "frame_len", info->frame_len);
 	if (info->frame_len)
 		cJSON_AddNumberToObject(to, "ratio",
 					thousandths(info->nbytes, frame_info_stored(info)));
