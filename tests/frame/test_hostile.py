@@ -385,6 +385,18 @@ def test_verify_holds_no_large_chunk(work):
     assert rss - least < (32 << 10) * SLOWNESS, "KiB"
 
 
+@pytest.mark.parametrize("stored", [False, True])
+def test_verify_fills_no_chunk_with_one_value(work, stored):
+    """Terabytes of NaN, or of an item that is stored once, and nothing else."""
+    size, n = 0x7FFFFF00, 2000
+    item = struct.pack("<BBBBIII", 5, 1, 5, 4, size, 65536, 36) + bytes(15) + b"\x30" + b"item"
+    index = plain_index(*[0 if stored else 0x82 << 56] * n)
+    raw = frame(n * size, size, index, item if stored else b"", type_size=4)
+    code, out, err, usage = measure(work / "f", raw, "verify")
+    assert (code, out, err) == (0, b"", b"")
+    assert took(usage) < 2 * SLOWNESS
+
+
 def write_long_head(path, chunks):
     """Chunks at one place, of ten million blocks; not by way of this process's memory."""
     import numpy as np

@@ -63,6 +63,12 @@ static int take_blocks(struct pieces *p, struct frame_chunk from, bool alone)
 	return p->strict && plain ? frame_check_blocks(from, p->s) : 0;
 }
 
+/* A few bytes may stand for gigabytes of one value, again and again: there is nothing to check. */
+static bool is_filled(const struct chunk *c)
+{
+	return c->kind != CHUNK_REGULAR && c->kind != CHUNK_STORED;
+}
+
 int pieces_of_chunk(struct pieces *p, uint32_t n)
 {
 	struct chunk c = {0};
@@ -76,7 +82,7 @@ int pieces_of_chunk(struct pieces *p, uint32_t n)
 		pthread_mutex_lock(&large);
 		rc = frame_load_chunk(p->f, n, p->s, &c);
 	}
-	if (rc == 0 && !c.nbytes)
+	if (rc == 0 && (!c.nbytes || (p->strict && is_filled(&c))))
 		rc = frame_check_chunk(from);
 	else if (rc == 0)
 		rc = frame_can_read_within(from) ? take_within(p, from)

@@ -10,7 +10,9 @@ struct pieces {
 	struct frame *f;
 	struct scratch *s;
 	struct buf b; /* the caller frees it */
-	bool strict;  /* fail also for what these bytes do not hang on, but other readers' do */
+	/* Fail also for what these bytes do not hang on, but other readers' do; and leave out those
+	 * of chunks of one value. */
+	bool strict;
 
 	/* Takes bytes of chunk n, from `lo` on. Negative: enough. */
 	int (*take)(void *arg, uint32_t n, uint32_t lo, struct view v);
