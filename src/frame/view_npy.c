@@ -16,13 +16,18 @@ static int judge_recipe(const struct frame *f)
 	return 0;
 }
 
+bool npy_meta(const struct frame *f, struct view *content)
+{
+	return frame_meta(f, "b2nd", content) || frame_meta(f, "caterva", content);
+}
+
 int npy_init(struct npy *v, const struct frame *f)
 {
 	const struct frame_info *info = frame_info(f);
 	struct view meta;
 
 	TRY(judge_recipe(f));
-	if (!frame_meta(f, "b2nd", &meta) && !frame_meta(f, "caterva", &meta))
+	if (!npy_meta(f, &meta))
 		return CORRUPT("no b2nd metalayer in an array's frame", 0);
 	TRY(ndarray_parse(&v->array, meta, info->type_size, info->chunk_size, info->nbytes));
 	int len = npy_header(&v->array, v->head);

@@ -16,6 +16,12 @@ struct npy {
 };
 
 /*
+ * True: the frame has the metalayer of an array, "b2nd" or, of its ancestor, "caterva". *content is
+ * borrowed until frame_close.
+ */
+bool npy_meta(const struct frame *f, struct view *content);
+
+/*
  * Reads the metalayer of an open frame and makes the header. -ENOTSUP also if the items of the
  * array are not in the frame.
  */

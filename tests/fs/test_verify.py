@@ -120,6 +120,7 @@ def test_an_array_that_a_mount_cannot_show(work, blosc2):
 
     array, bytes_only = work / "a.b2nd", work / "a.b2frame"
     blosc2.asarray(np.arange(600, dtype="<i4").reshape(20, 30), urlpath=str(array))
+    blosc2.SChunk(urlpath=str(work / "none.b2nd"), contiguous=True, data=bytes(5000))
     assert verify(work) == (0, "")
     raw = bytearray(array.read_bytes())
     shape = raw.index(b"\x92\xd3" + (20).to_bytes(8, "big")) + 9

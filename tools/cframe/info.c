@@ -9,8 +9,8 @@
 #include "say.h"
 #include "steady.h"
 
-#include "frame/ndarray.h"
 #include "frame/stored.h"
+#include "frame/view_npy.h"
 
 #include <cjson/cJSON.h>
 #include <fcntl.h>
@@ -79,7 +79,7 @@ static int add_array(cJSON *to, const struct frame *f)
 	char why[TOOL_TEXT_MAX];
 	const struct frame_info *info = frame_info(f);
 	struct view meta;
-	if (!frame_meta(f, "b2nd", &meta) && !frame_meta(f, "caterva", &meta))
+	if (!npy_meta(f, &meta))
 		return 0;
 	struct ndarray *a = mem_zalloc(sizeof *a);
 	if (!a)

@@ -10,8 +10,10 @@ struct pieces {
 	struct frame *f;
 	struct scratch *s;
 	struct buf b; /* the caller frees it */
-	/* Fail also for what these bytes do not hang on, but other readers' do; and leave out those
-	 * of chunks of one value. */
+	/*
+	 * Fail also for what these bytes do not hang on, but other readers' do; and leave out those
+	 * of chunks of one value.
+	 */
 	bool strict;
 
 	/* Takes bytes of chunk n, from `lo` on. Negative: enough. */

@@ -132,12 +132,13 @@ static enum suffix suffix_of_path(const char *path)
 }
 
 /*
- * Of a frame that is named like an array: a mount could not show it as one. That its items are
- * elsewhere, or that NumPy has no such, is no damage.
+ * Of a frame that is named like an array: a mount could not show it as one. That it is none, that
+ * its items are elsewhere, or that NumPy has no such, is no damage.
  */
 static int check_array(const struct job *j, const struct frame *f)
 {
-	if (suffix_of_path(j->path) != SUFFIX_ARRAY || frame_info(f)->sparse)
+	struct view meta;
+	if (suffix_of_path(j->path) != SUFFIX_ARRAY || frame_info(f)->sparse || !npy_meta(f, &meta))
 		return 0;
 	struct npy *v = mem_zalloc(sizeof *v);
 	int rc = v ? npy_init(v, f) : -ENOMEM;
