@@ -28,7 +28,9 @@ def slow(tmp_path):
     program.communicate()
 
 
-@pytest.mark.parametrize("name", "INT TERM HUP PIPE QUIT XCPU USR1 USR2 ALRM".split())
+@pytest.mark.parametrize(
+    "name", ["INT", "TERM", "HUP", "PIPE", "QUIT", "XCPU", "USR1", "USR2", "ALRM"]
+)
 def test_a_signal_leaves_nothing_unfinished(slow, name):
     """Batch systems tell of a time limit by SIGUSR1 or SIGUSR2."""
     program, _, made = slow
