@@ -376,23 +376,26 @@ int frame_load_made(struct frame *f, struct view all)
 	return rc;
 }
 
-int frame_probe(struct io *file, struct frame_info *info)
+int frame_probe_opened(struct io *file, struct frame_info *info)
 {
 	struct io_ahead ahead;
-	struct io *io = io_ahead_init(&ahead, file);
 	struct frame *f;
-	int rc = frame_read_info(io, FRAME_CONTIGUOUS, info);
-	if (rc == 0)
-		rc = probe_root(io, info);
-	if (rc != -EBADMSG)
-		return rc;
-	/* What opening would show, without writing anything. `io` stays the caller's. */
 	TRY(frame_new_take(&f, NULL, -1));
-	f->io = io;
-	rc = load_newest(f);
+	f->io = io_ahead_init(&ahead, file); /* `file` stays the caller's */
+	int rc = load_newest(f);
 	if (rc == 0)
 		*info = f->info;
 	f->io = NULL;
 	frame_close(f);
 	return rc;
+}
+
+int frame_probe(struct io *file, struct frame_info *info)
+{
+	struct io_ahead ahead;
+	struct io *io = io_ahead_init(&ahead, file);
+	int rc = frame_read_info(io, FRAME_CONTIGUOUS, info);
+	if (rc == 0)
+		rc = probe_root(io, info);
+	return rc == -EBADMSG ? frame_probe_opened(file, info) : rc;
 }

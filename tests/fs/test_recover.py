@@ -1,6 +1,7 @@
 """Which root a frame goes back to, of disks that are dear to make at random: many roots behind the
 newest synced one, many bytes behind all of them, many that have to prove themselves."""
 
+import mmap
 import os
 import platform
 import struct
@@ -274,3 +275,29 @@ def test_a_sync_vouches_for_no_damage(mount):
     assert m.kill()
     m.start().allow(WENT_BACK)
     assert path.read_bytes() == data
+
+
+def test_a_reader_of_what_went_back_and_is_whole_again(mount, root):
+    """The lost chunk comes later, and no time stamp says so, as they are too young for that."""
+    m = mount(f"{OPTIONS},chunksize=4K,blocksize=4K")
+    data, lost = blob(1, 8 * KiB, "noise"), blob(2, 4 * KiB, "noise")
+    synced(m.mnt / "f", data)
+    append(m.mnt / "f", lost)
+    assert m.kill()
+    at = m.stored("f").read_bytes().index(lost[1000:2000])
+    there = m.stored("f").read_bytes()[at : at + 64]
+    spoil(m.stored("f"), at)
+    with another_mount(m.backing) as backing:
+        again = mount("entry_timeout=0,attr_timeout=0", backing=backing).allow(WENT_BACK)
+        stored = backing / "f.b2frame"
+        with open(stored, "r+b") as f, mmap.mmap(f.fileno(), 0) as pages:
+            pages[at] = 0  # from here on they are written without the kernel
+            os.utime(stored)
+            before = os.stat(stored)
+            assert (again.mnt / "f").read_bytes() == data
+            pages[at : at + 64] = there
+            assert os.stat(stored) == before
+        time.sleep(0.06)  # more than BACKING_STEP_NS
+        assert os.stat(again.mnt / "f").st_size == len(data + lost)
+        assert (again.mnt / "f").read_bytes() == data + lost
+        again.unmount()

@@ -26,7 +26,6 @@ struct slot {
 	 * ever
 	 */
 	uint64_t until;
-	uint64_t claimed; /* the size that its header claims: result's, or one that was corrected */
 	struct probed result;
 };
 
@@ -96,7 +95,7 @@ static int open_entry(const struct backing *b, const struct probe_entry *e)
 	return backing_reopen(b, e->fd, flags);
 }
 
-static int probe_io_take(struct io *io, enum suffix suffix, struct probed *out)
+static int probe_io_take(struct io *io, enum suffix suffix, bool opened, struct probed *out)
 {
 	struct frame_info info;
 
@@ -104,16 +103,17 @@ static int probe_io_take(struct io *io, enum suffix suffix, struct probed *out)
 		*out = (struct probed){.kind = NODE_ARRAY};
 		return npy_probe_take(io, &out->size, &out->blocksize);
 	}
-	int rc = frame_probe(io, &info);
+	int rc = opened ? frame_probe_opened(io, &info) : frame_probe(io, &info);
 	io_close(io);
 	*out = (struct probed){.kind = NODE_FRAME,
 			       .size = rc < 0 ? 0 : info.nbytes,
-			       .blocksize = rc < 0 ? 0 : info.block_size};
+			       .blocksize = rc < 0 ? 0 : info.block_size,
+			       .opened = opened};
 	return rc;
 }
 
 static int probe_contiguous(const struct backing *b, const struct probe_entry *e,
-			    enum suffix suffix, struct probed *out)
+			    enum suffix suffix, bool opened, struct probed *out)
 {
 	struct io *io;
 
@@ -121,7 +121,7 @@ static int probe_contiguous(const struct backing *b, const struct probe_entry *e
 	TRY(rd);
 	int rc = io_file_open(&io, rd);
 	if (rc >= 0)
-		rc = probe_io_take(io, suffix, out);
+		rc = probe_io_take(io, suffix, opened, out);
 	if (rc >= 0 && e->reader)
 		*e->reader = rd;
 	else
@@ -147,24 +147,24 @@ static int probe_directory(int fd, struct probed *out)
 }
 
 static int probe_content(const struct backing *b, const struct probe_entry *e, enum suffix suffix,
-			 struct probed *out)
+			 bool opened, struct probed *out)
 {
 	err_clear();
 	if (S_ISDIR(e->st->st_mode))
 		return probe_directory(e->fd, out);
-	return probe_contiguous(b, e, suffix, out);
+	return probe_contiguous(b, e, suffix, opened, out);
 }
 
 /*
  * A frame that is being written may look broken for a moment: it is probed until nothing changes.
  */
 static int probe_steady(const struct backing *b, const struct probe_entry *e, enum suffix suffix,
-			struct probed *out)
+			bool opened, struct probed *out)
 {
 	struct stat before = *e->st, after;
 
 	for (int tries = 0;; tries++) {
-		int rc = probe_content(b, e, suffix, out);
+		int rc = probe_content(b, e, suffix, opened, out);
 		if (rc != -EBADMSG || tries == 8 || stat_fd(e->fd, &after) < 0)
 			return rc;
 		if (backing_is_fresh(after.st_ctim))
@@ -199,31 +199,21 @@ static void take_unreadable(struct probes *p, const struct slot *s, const struct
 	pthread_mutex_unlock(&p->lock);
 }
 
-/* True: opening it has shown another size than its header claims, which is still what was found. */
-static bool is_corrected(const struct slot *s, const struct stat *st, enum suffix suffix,
-			 const struct probed *found)
-{
-	return slot_matches(s, st, suffix) && s->result.kind == found->kind &&
-	       s->claimed == found->size && s->result.size != found->size;
-}
-
 /*
- * Remembers a result of an entry whose header claims a size. True: the entry was already known to
- * be no frame. What was probed before, and is still the same when the doubt is over, is no longer
- * `fresh`; but the header does not tell whether what only opening shows is still the same.
+ * Remembers a result. True: the entry was already known to be no frame. What was probed before, and
+ * is still the same when the doubt is over, is no longer `fresh`.
  */
-static bool remember(struct slot *s, const struct stat *st, enum suffix suffix, uint64_t claimed,
+static bool remember(struct slot *s, const struct stat *st, enum suffix suffix,
 		     struct probed *result)
 {
 	uint64_t now = meter_now();
 	bool same = slot_matches(s, st, suffix), old = same && s->until && now >= s->until;
 	bool was_plain = same && s->result.kind == NODE_PLAIN;
 
-	result->fresh &= !old || result->size != claimed;
+	result->fresh &= !old;
 	*s = (struct slot){
 		.dev = st->st_dev, .ino = st->st_ino, .size = st->st_size, .mtime = st->st_mtim,
 		.ctime = st->st_ctim, .suffix = suffix, .used = true, .told = same && s->told,
-		.claimed = claimed,
 		.result = *result,
 		.until = result->fresh ? now + BACKING_STEP_NS : 0,
 	};
@@ -238,12 +228,13 @@ bool probe_correct(struct probes *p, const char *name, const struct stat *st,
 	struct slot *s = slot_for(p, st, suffix);
 	struct probed result = *is;
 
+	result.opened = true;
 	result.fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
 	pthread_mutex_lock(&p->lock);
-	bool same = slot_matches(s, st, suffix);
-	bool known = same && s->result.kind == is->kind && s->result.size == is->size;
+	bool known = slot_matches(s, st, suffix) && s->result.kind == is->kind &&
+		     s->result.size == is->size;
 	if (!known)
-		(void)remember(s, st, suffix, same ? s->claimed : is->size, &result);
+		(void)remember(s, st, suffix, &result);
 	pthread_mutex_unlock(&p->lock);
 	return !known;
 }
@@ -254,13 +245,14 @@ static bool is_empty_frame(const struct stat *st, enum suffix suffix)
 	return S_ISREG(st->st_mode) && st->st_size == 0 && suffix == SUFFIX_FRAME;
 }
 
-/* True: *out is what was found before, and still holds. */
+/* *out becomes what was found before. True: that still holds. */
 static bool recall(struct probes *p, const struct slot *s, const struct stat *st,
 		   enum suffix suffix, struct probed *out)
 {
 	pthread_mutex_lock(&p->lock);
-	bool known = slot_matches(s, st, suffix) && (!s->until || meter_now() < s->until);
-	if (known)
+	bool same = slot_matches(s, st, suffix);
+	bool known = same && (!s->until || meter_now() < s->until);
+	if (same)
 		*out = s->result;
 	pthread_mutex_unlock(&p->lock);
 	return known;
@@ -291,7 +283,7 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	 * not.
 	 */
 	bool fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
-	int rc = probe_steady(b, e, suffix, out);
+	int rc = probe_steady(b, e, suffix, out->opened, out);
 	if (backing_is_temporary(rc)) {
 		log_err("%s: could not be read: %s", name, err_text(rc, text, sizeof text));
 		return rc;
@@ -304,10 +296,7 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 		*out = (struct probed){.kind = NODE_PLAIN};
 	out->fresh = fresh;
 	pthread_mutex_lock(&p->lock);
-	uint64_t claimed = out->size;
-	if (is_corrected(s, st, suffix, out))
-		*out = s->result;
-	bool told = remember(s, st, suffix, claimed, out);
+	bool told = remember(s, st, suffix, out);
 	pthread_mutex_unlock(&p->lock);
 	if (rc < 0 && !told && !(S_ISDIR(st->st_mode) && rc == -ENOENT))
 		log_warn("%s: shown under its own name: %s", name, err_text(rc, text, sizeof text));
