@@ -191,8 +191,13 @@ void era_await(void)
 	pthread_mutex_lock(&era.lock);
 	bool early = era.end > now / EPOCH_NS;
 	pthread_mutex_unlock(&era.lock);
-	if (early)
-		clock_sleep(EPOCH_NS - now % EPOCH_NS);
+	if (!early)
+		return;
+	clock_sleep(EPOCH_NS - now % EPOCH_NS);
+	now = clock_read(CLOCK_BOOTTIME);
+	pthread_mutex_lock(&era.lock);
+	era.end = (uint32_t)min_u64(era.end, now / EPOCH_NS);
+	pthread_mutex_unlock(&era.lock);
 }
 
 void era_synced(uint64_t mount)

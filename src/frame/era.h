@@ -75,7 +75,8 @@ uint64_t era_young(void);
  * the era of the mount. One thread at a time.
  *
  * era_await sleeps until the clock has reached the end, for an epoch at most: until then another
- * process may still name one that has ended here, for chunks that it writes behind the sync.
+ * process may still name one that has ended here, for chunks that it writes behind the sync. Epochs
+ * that are further ahead, by era_spoil or era_load, are not ended.
  */
 void era_end(void);
 void era_await(void);

@@ -291,6 +291,31 @@ def test_none_ends_the_running_epoch(mount):
         m.start()
 
 
+def test_none_ends_an_epoch_to_come(mount, work):
+    """Each sync that fails begins one, and many may fail within one by the clock."""
+    m = mount(OPTIONS, start=False).allow("f[0-9]+", NOT_SYNCED)
+    fault = Fault(m, work / "fault")
+    m.start()
+    with contextlib.ExitStack() as stack:
+        names = [m.mnt / f"f{n}" for n in range(60)]
+        files = [stack.enter_context(open(name, "wb", buffering=0)) for name in names]
+        for f in files:
+            f.write(OLD[:1000])
+        fault.set(1, Fault.SYNC, errno.EIO, forever=1)
+        for f in files:
+            assert error_of(os.fsync, f.fileno()) == "EIO"
+        fault.stop()
+    written(m)
+    m.unmount()
+    for (word,) in struct.iter_unpack("<Q", noted(m.backing)[16:]):
+        assert word & 0xFFFFFFFF <= time.clock_gettime(time.CLOCK_BOOTTIME) * 16
+    m.start()  # the others are known later
+    time.sleep(60 / 16)
+    written(m, "g")
+    m.unmount()
+    assert noted(m.backing)
+
+
 def test_ranges_that_make_no_sense(mount):
     """Behind a right head: turned round, over more than one boot, with the epoch that none ends. A
     root in that has bytes that were written by a process before."""
