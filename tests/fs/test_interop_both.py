@@ -9,6 +9,7 @@ import pytest
 
 from libdata import KINDS, blob
 from libmount import CFRAME
+from libposix import error_of
 from libsteps import LIMIT, OPTIONS, perform, put, same_through_mount
 
 blosc2 = pytest.importorskip("blosc2") if os.environ.get("CI") != "true" else __import__("blosc2")
@@ -316,6 +317,33 @@ def test_chunks_of_bytes_where_the_items_come_back(mount, reference, filter, wha
     heads = libblosc.chunk_heads(schunk)
     assert [size for item, size, _ in heads if item == 1 and size % 4 == 0] == []
     reference.check(m.stored("f"), bytes(expect), 1)
+
+
+@pytest.mark.parametrize("size", [196_607, 196_608])
+def test_a_damaged_chunk_where_the_items_come_and_go(mount, size):
+    """That it cannot be stored anew does not keep others from the disk."""
+    m = mount("typesize=4,filter=shuffle,chunksize=64K,blocksize=16K,codec=lz4").allow("corrupt")
+    expect, chunk = bytearray(blob(1, size, "floats")), 65_536
+    (m.mnt / "f").write_bytes(expect)
+    m.unmount()
+    schunk = libblosc.open_frame(m.stored("f"), "a")
+    schunk.update_data(1, blob(2, chunk, "text"), copy=True)
+    stored = schunk.get_chunk(1)
+    del schunk
+    raw = bytearray(m.stored("f").read_bytes())
+    put(raw, raw.index(stored) + 100, b"\xff" * (len(stored) - 200))
+    m.stored("f").write_bytes(raw)
+    m.start()
+    with open(m.mnt / "f", "ab", buffering=0) as f:
+        f.write(b"1")
+        os.fsync(f.fileno())
+    expect += b"1"
+    m.remount()
+    with open(m.mnt / "f", "rb", buffering=0) as f:
+        for n in (0, 2):
+            assert os.pread(f.fileno(), chunk, n * chunk) == expect[n * chunk : (n + 1) * chunk]
+        assert os.fstat(f.fileno()).st_size == len(expect)
+        assert error_of(os.pread, f.fileno(), chunk, chunk) == "EIO"
 
 
 def posix_extend(path, size):

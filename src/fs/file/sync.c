@@ -141,13 +141,17 @@ static bool is_unfit(struct file *f, uint32_t n, struct workspace *ws, unfit_fn 
 /*
  * Makes chunk n DIRTY as a whole, so that it is encoded and stored again. If no root refers to its
  * place, that is freed first, so that the new one need not lie behind it. Otherwise the old chunk
- * stays as long as the new one may still be lost.
+ * stays as long as the new one may still be lost. So does one that cannot be read, for which the
+ * others need not wait.
  */
 static int store_anew(struct file *f, uint32_t n)
 {
 	struct dirty_chunk *c;
 
-	TRY(dirty_get_whole(f, n, &c));
+	int rc = dirty_get_whole(f, n, &c);
+	if (rc == -EBADMSG || rc == -ENOTSUP || rc == -EIO)
+		return 0;
+	TRY(rc);
 	if (!frame_slot_is_new(f->frame, n))
 		return 0;
 	c->must_store = true; /* no root may say that it is a hole */
