@@ -319,6 +319,28 @@ def test_chunks_of_bytes_where_the_items_come_back(mount, reference, filter, wha
     reference.check(m.stored("f"), bytes(expect), 1)
 
 
+def test_chunks_of_bytes_where_a_part_brings_the_items_back(mount):
+    """A file that is written over and over is committed in between, before it is flushed."""
+    m = mount("typesize=4,filter=shuffle,chunksize=64K,blocksize=16K,codec=lz4,commit=0")
+    chunk, size = 65_536, 192 * 65_536
+    (m.mnt / "f").write_bytes(blob(1, size - 1, "floats"))
+    m.unmount()
+    schunk = libblosc.open_frame(m.stored("f"), "a")
+    assert schunk.typesize == 1
+    schunk.update_data(1, blob(2, chunk, "floats"), copy=True)
+    del schunk
+    m.start()
+    with open(m.mnt / "f", "r+b", buffering=0) as f:
+        os.pwrite(f.fileno(), b"1", size - 1)
+        for n in range(8):
+            os.pwrite(f.fileno(), blob(n, size - 2 * chunk, "floats"), 2 * chunk)
+    m.unmount()
+    schunk = libblosc.open_frame(m.stored("f"))
+    assert schunk.typesize == 4
+    heads = libblosc.chunk_heads(schunk)
+    assert [block for item, block, _ in heads if item == 1 and block % 4 == 0] == []
+
+
 @pytest.mark.parametrize("size", [196_607, 196_608])
 def test_a_damaged_chunk_where_the_items_come_and_go(mount, size):
     """That it cannot be stored anew does not keep others from the disk."""

@@ -78,7 +78,10 @@ struct file {
 	 * slices if the file ends within an item (policy.h). False: certainly none is.
 	 */
 	bool items_whole;
-	/* Some chunk of single bytes may be of another program, and unfit beside items. */
+	/*
+	 * The header said 1 when the file was opened, so that some chunk of single bytes may be of
+	 * another program, and unfit beside items.
+	 */
 	bool bytes_foreign;
 
 	/* Changed under `lock`, but read without it as well. */

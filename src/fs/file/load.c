@@ -70,7 +70,8 @@ static void follow_frame(struct file *f)
 		f->chunk_size = frame_info(f->frame)->chunk_size;
 	f->dirty.next = frame_nchunks(f->frame); /* the first that it may grow by */
 	arrivals_clear(&f->arrivals);
-	f->items_whole = f->bytes_foreign = true;
+	f->items_whole = true;
+	f->bytes_foreign = frame_info(f->frame)->type_size == 1;
 }
 
 static int open_contiguous(struct file *f, int fd)

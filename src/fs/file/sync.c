@@ -34,14 +34,14 @@ static bool must_become_bytewise(struct file *f)
 	       policy_wants_bytewise(&f->policy, size, f->chunk_size);
 }
 
-/* The header said 1, and will say the size of the items again. */
+/* The header said 1, and says the size of the items again, at the latest with this commit. */
 static bool must_have_items(struct file *f)
 {
 	uint64_t size = frame_size(f->frame);
 	uint32_t item = frame_chunk_item(f->frame);
 
 	return f->bytes_foreign && size <= BYTEWISE_MAX && item > 1 && size % item == 0 &&
-	       f->chunk_size % item == 0 && frame_info(f->frame)->type_size == 1;
+	       f->chunk_size % item == 0;
 }
 
 static unsigned count_dirty(struct file *f)
