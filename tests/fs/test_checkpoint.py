@@ -422,6 +422,9 @@ def test_the_attribute_is_not_shown(mount):
     assert error_of(os.removexattr, m.mnt, ATTRIBUTE) == "ENODATA"
     assert error_of(os.setxattr, m.mnt, ATTRIBUTE, b"") == "EPERM"
     assert ATTRIBUTE in os.listxattr(m.backing)
+    (m.backing / "plain.b2frame").write_bytes(b"no frame")
+    m.allow("plain.b2frame: shown under its own name")
+    assert error_of(os.setxattr, m.mnt / "plain.b2frame", ATTRIBUTE, b"") == "EPERM"
 
 
 def test_a_mount_that_only_reads_makes_none(mount):

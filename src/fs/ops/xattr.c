@@ -61,7 +61,7 @@ static bool is_hidden(const char *name)
 /* A name of ours that has no meaning when it is set, such as that of an option, would mislead. */
 static bool may_not_be_set(const struct inode *n, const char *name)
 {
-	return xattr_is_ours(n, name) ||
+	return xattr_is_ours(n, name) || is_hidden(name) ||
 	       (n->type == S_IFDIR && strncmp(name, WISH_PREFIX, sizeof WISH_PREFIX - 1) == 0);
 }
 
