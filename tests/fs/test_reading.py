@@ -1,6 +1,7 @@
 """Reading: checksums of whole chunks, decoding once, the cache under scans,
 memory, and readers beside writers."""
 
+import errno
 import mmap
 import os
 import random
@@ -11,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from libdata import blob
+from libfault import Fault
 from libmemory import held_to
 from libmount import DAEMON, wait_until
 from libposix import error_of, read_direct
@@ -52,14 +54,13 @@ def spoil(path, at):
 # ---- checksums
 
 
-def write_plain_copies(blosc2, m, data):
+def write_plain_copies(blosc2, m, data, size=CHUNK, **more):
     """Plain copies come from other programs, and with a checksum each only by being copied."""
     path = m.backing / "theirs.b2frame"
-    frame = blosc2.SChunk(
-        chunksize=CHUNK, urlpath=str(path), contiguous=True, cparams={"typesize": 1, "clevel": 0}
-    )
-    for at in range(0, len(data), CHUNK):
-        frame.append_data(data[at : at + CHUNK])
+    cparams = {"typesize": 1, "clevel": 0, **more}
+    frame = blosc2.SChunk(chunksize=size, urlpath=str(path), contiguous=True, cparams=cparams)
+    for at in range(0, len(data), size):
+        frame.append_data(data[at : at + size])
     with open(m.mnt / "theirs", "rb") as source, open(m.mnt / "f", "wb") as target:
         done = 0
         while done < len(data):
@@ -67,7 +68,7 @@ def write_plain_copies(blosc2, m, data):
     m.unmount()
     frame = blosc2.open(str(m.stored("f")))
     heads = [frame.get_chunk(i)[:32] for i in range(frame.nchunks)]
-    assert all(head[2] & 2 and struct.unpack_from("<I", head, 8)[0] < CHUNK for head in heads)
+    assert all(head[2] & 2 and struct.unpack_from("<I", head, 8)[0] < size for head in heads)
     note = frame.vlmeta["cframefs"]["xxh3"]
     assert not any(one & 1 for one in struct.unpack(f"<{frame.nchunks}Q", note))
 
@@ -99,6 +100,22 @@ def test_a_damaged_chunk_is_not_read_as_a_whole(mount, blosc2, options, maker):
     spoil(m.stored("f"), place)  # as it was
     m.remount()
     assert (m.mnt / "f").read_bytes() == data
+
+
+def test_a_refused_chunk_is_not_read_by_the_page(mount, blosc2, work):
+    """Its checksum was wrong. The chunk is read once more then, to see whether it has one, and that
+    may fail. The kernel asks again for single pages in any case."""
+    m = mount("readahead=0,chunksize=128K").allow("f.b2frame: read: ")
+    data, chunk = blob(1, CHUNK, "noise"), 2 * BLOCK
+    write_plain_copies(blosc2, m, data, chunk, blocksize=BLOCK // 4)
+    spoil(m.stored("f"), m.stored("f").read_bytes().index(data[chunk - 500 : chunk - 400]))
+    fault = Fault(m, work / "fault")
+    m.start()
+    with open(m.mnt / "f", "rb") as f:
+        fault.set(3, Fault.READ, errno.EIO)  # behind the head, and all of the chunk
+        assert error_of(os.pread, f.fileno(), chunk, 0) == "EIO"
+    m.expect_log("f.b2frame: read: .*checksum")
+    assert fault.came()
 
 
 def test_damage_without_a_checksum_costs_its_block(mount, blosc2):

@@ -443,7 +443,7 @@ static int read_on(struct fetch *x, uint32_t *at, uint32_t hi)
 		 * where no checksum is known, and only the blocks that do not decode are damaged.
 		 */
 		if (rc == -EBADMSG && len == x->lazy->chunk.nbytes &&
-		    frame_check_chunk(loaded(x)) == -EBADMSG)
+		    frame_check_chunk(loaded(x)) < 0)
 			atomic_store(&x->lazy->checked, rc);
 	}
 	cache_put(x->f->fs->cache, e);
