@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from libcompress import compress, extracted, start
+from libcompress import ENDING, compress, extracted, start
 from libdata import blob
 from libmount import CFRAME, SLOWNESS
 from libtree import cframe
@@ -28,13 +28,9 @@ def slow(tmp_path):
     program.communicate()
 
 
-@pytest.mark.parametrize(
-    "name", ["INT", "TERM", "HUP", "PIPE", "QUIT", "XCPU", "USR1", "USR2", "ALRM"]
-)
-def test_a_signal_leaves_nothing_unfinished(slow, name):
-    """Batch systems tell of a time limit by SIGUSR1 or SIGUSR2."""
+@pytest.mark.parametrize("sig", ENDING)
+def test_a_signal_leaves_nothing_unfinished(slow, sig):
     program, _, made = slow
-    sig = signal.Signals["SIG" + name]
     program.send_signal(sig)
     assert program.wait(60) == -sig
     assert os.listdir(made) == []

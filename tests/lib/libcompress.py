@@ -64,6 +64,20 @@ def as_nobody(*paths):
     return {"user": 65534, "group": 65534, "extra_groups": []}
 
 
+# end a program that does not say otherwise; SIGUSR1 and 2 tell a batch job of its time limit
+ENDING = [
+    signal.SIGINT,
+    signal.SIGTERM,
+    signal.SIGHUP,
+    signal.SIGPIPE,
+    signal.SIGQUIT,
+    signal.SIGXCPU,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGALRM,
+]
+
+
 def start(*args):
     """cframe compress, on its way, slowly."""
     return subprocess.Popen(
@@ -71,7 +85,5 @@ def start(*args):
         stderr=-1,
         text=True,
         # who started the tests in the background may have had it ignored, and that is kept
-        preexec_fn=lambda: [
-            signal.signal(s, signal.SIG_DFL) for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        ],
+        preexec_fn=lambda: [signal.signal(s, signal.SIG_DFL) for s in ENDING],
     )
