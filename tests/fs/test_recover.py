@@ -42,6 +42,25 @@ def spoil_newest_root(path):
     spoil(path, path.stat().st_size - 200, 150)
 
 
+def need_mounts_told_apart():
+    if tuple(map(int, platform.release().split(".")[:2])) < (6, 8):
+        pytest.skip("mounts are not told apart here")
+
+
+def without_its_last_chunk(mount):
+    """A file whose last chunk never got to the disk, and its killed mount: (mount, what was synced,
+    the chunk, the place of 64 of its bytes that are missing)."""
+    need_mounts_told_apart()
+    m = mount(f"{OPTIONS},chunksize=4K,blocksize=4K")
+    data, lost = blob(1, 8 * KiB, "noise"), blob(2, 4 * KiB, "noise")
+    synced(m.mnt / "f", data)
+    append(m.mnt / "f", lost)
+    assert m.kill()  # no checkpoint
+    at = m.stored("f").read_bytes().index(lost[1000:2000])
+    spoil(m.stored("f"), at)
+    return m, data, lost, at
+
+
 @pytest.mark.parametrize("closes", [1, 50, 200])
 def test_many_roots_that_lack_the_same_chunk(mount, closes):
     m = mount(f"{OPTIONS},chunksize=64K,blocksize=64K")
@@ -78,8 +97,7 @@ def test_many_bytes_behind_the_roots(mount):
 
 def test_many_bytes_to_prove(mount, root):
     """Large changes that were not synced, of which the disk lacks the last chunk."""
-    if tuple(map(int, platform.release().split(".")[:2])) < (6, 8):
-        pytest.skip("mounts are not told apart here")
+    need_mounts_told_apart()
     size = 70 * MiB
     m = mount(OPTIONS.replace("level=0", "level=1"))
     data = b"old data" * (size // 8)  # of which so little is stored that no commit has to sync
@@ -105,14 +123,7 @@ def test_many_bytes_to_prove(mount, root):
 def test_a_reader_of_what_went_back(mount, root):
     """The last chunk never got to the disk, which only those find out who open the file: its size
     is the older one for the first of them, with nothing behind its end."""
-    if tuple(map(int, platform.release().split(".")[:2])) < (6, 8):
-        pytest.skip("mounts are not told apart here")
-    m = mount(f"{OPTIONS},chunksize=4K,blocksize=4K")
-    data, lost = blob(1, 8 * KiB, "noise"), blob(2, 4 * KiB, "noise")
-    synced(m.mnt / "f", data)
-    append(m.mnt / "f", lost)
-    assert m.kill()  # no checkpoint
-    spoil(m.stored("f"), m.stored("f").read_bytes().index(lost[1000:2000]))
+    m, data, *_ = without_its_last_chunk(mount)
     with another_mount(m.backing) as backing:
         again = mount("attr_timeout=60", backing=backing).allow(WENT_BACK)
         os.stat(again.mnt / "f")
@@ -124,12 +135,7 @@ def test_a_reader_of_what_went_back(mount, root):
 
 def test_a_reader_of_what_went_back_and_has_just_changed(mount, root):
     """What opening it has shown still holds when its time stamps have become reliable."""
-    m = mount(f"{OPTIONS},chunksize=4K,blocksize=4K")
-    data, lost = blob(1, 8 * KiB, "noise"), blob(2, 4 * KiB, "noise")
-    synced(m.mnt / "f", data)
-    append(m.mnt / "f", lost)
-    assert m.kill()
-    spoil(m.stored("f"), m.stored("f").read_bytes().index(lost[1000:2000]))
+    m, data, *_ = without_its_last_chunk(mount)
     with another_mount(m.backing) as backing:
         again = mount("entry_timeout=0,attr_timeout=0", backing=backing).allow(WENT_BACK)
         os.utime(backing / "f.b2frame")
@@ -205,8 +211,7 @@ def test_a_chunk_of_large_blocks_with_delta_proves_itself(mount, root):
 def test_damage_of_what_was_synced_after_its_close(mount, root, how):
     """The commit of the close says that its chunks have to prove themselves. The fsync ends that:
     one chunk that is damaged after it does not cost the others, and brings back no older ones."""
-    if tuple(map(int, platform.release().split(".")[:2])) < (6, 8):
-        pytest.skip("mounts are not told apart here")
+    need_mounts_told_apart()
     m = mount(f"{OPTIONS},chunksize=64K,intent=0")
     new = blob(2, MiB, "noise")
     synced(m.mnt / "f", blob(1, MiB, "noise"))
@@ -279,14 +284,8 @@ def test_a_sync_vouches_for_no_damage(mount):
 
 def test_a_reader_of_what_went_back_and_is_whole_again(mount, root):
     """The lost chunk comes later, and no time stamp says so, as they are too young for that."""
-    m = mount(f"{OPTIONS},chunksize=4K,blocksize=4K")
-    data, lost = blob(1, 8 * KiB, "noise"), blob(2, 4 * KiB, "noise")
-    synced(m.mnt / "f", data)
-    append(m.mnt / "f", lost)
-    assert m.kill()
-    at = m.stored("f").read_bytes().index(lost[1000:2000])
-    there = m.stored("f").read_bytes()[at : at + 64]
-    spoil(m.stored("f"), at)
+    m, data, lost, at = without_its_last_chunk(mount)
+    there = lost[1000:1064]
     with another_mount(m.backing) as backing:
         again = mount("entry_timeout=0,attr_timeout=0", backing=backing).allow(WENT_BACK)
         stored = backing / "f.b2frame"

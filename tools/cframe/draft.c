@@ -185,24 +185,31 @@ void drafts_remove_left(int dir)
 		closedir(dp);
 }
 
+/* True: *d has the next name to try, after those that gave -EXDEV. Else *rc is the result. */
+static bool draft_next(struct draft *d, int dir, size_t *turn, int *rc)
+{
+	if (*turn == NENDS || (*turn && *rc != -EXDEV))
+		return false;
+	*rc = draft_name(d, dir, ends[(*turn)++]);
+	return *rc == 0;
+}
+
 int draft_symlink(struct draft *d, int dir, const char *text)
 {
-	int rc = -EXDEV;
-	for (size_t i = 0; rc == -EXDEV && i < NENDS; i++) {
-		TRY(draft_name(d, dir, ends[i]));
+	size_t turn = 0;
+	int rc = 0;
+	while (draft_next(d, dir, &turn, &rc))
 		rc = draft_made(d, symlinkat(text, dir, d->name));
-	}
 	return rc;
 }
 
 int draft_node(struct draft *d, int dir, const struct stat *st)
 {
 	mode_t mode = (st->st_mode & S_IFMT) | 0600;
-	int rc = -EXDEV;
-	for (size_t i = 0; rc == -EXDEV && i < NENDS; i++) {
-		TRY(draft_name(d, dir, ends[i]));
+	size_t turn = 0;
+	int rc = 0;
+	while (draft_next(d, dir, &turn, &rc))
 		rc = draft_made(d, mknodat(dir, d->name, mode, st->st_rdev));
-	}
 	return rc;
 }
 
@@ -236,12 +243,11 @@ int draft_link(struct draft *d, int dir, int from, const char *path)
 	int above = open_above(from, path, &name);
 	if (above < 0)
 		return above;
-	int rc = -EXDEV;
-	for (size_t i = 0; rc == -EXDEV && i < NENDS; i++) {
-		rc = draft_name(d, dir, ends[i]);
+	size_t turn = 0;
+	int rc = 0;
+	while (draft_next(d, dir, &turn, &rc)) {
 		d->linked = true;
-		if (rc == 0)
-			rc = draft_made(d, linkat(above, name, dir, d->name, 0));
+		rc = draft_made(d, linkat(above, name, dir, d->name, 0));
 	}
 	close(above);
 	return rc;
