@@ -262,6 +262,27 @@ def test_the_last_of_two_sources_replaces(tmp_path):
     assert (extracted(made, tmp_path / "back") / "x").read_bytes() == blob(1, 1, "text")
 
 
+@pytest.mark.parametrize("how", [[], ["--update"]], ids=["plain", "update"])
+def test_two_sources_with_one_name_size_and_time(tmp_path, how):
+    """The second one is another file, which nothing else would tell: not one that is up to date.
+    So it stays in a second run. The first one by another path is up to date."""
+    for name in "ab":
+        (tmp_path / name / "sub").mkdir(parents=True)
+        (tmp_path / name / "sub/x").write_text(name)
+        os.utime(tmp_path / name / "sub/x", (1_700_000_000, 1_700_000_000))
+    made, back = tmp_path / "made", tmp_path / "back"
+    there = f"cframe: {made}/sub/x.b2frame: is there already; --force replaces it\n"
+    for _ in range(2):
+        assert compress(*how, tmp_path / "a", tmp_path / "b", made, code=1) == there
+        assert compress(*how, tmp_path / "a", tmp_path / "a/../a", made) == ""
+    assert (extracted(made, back) / "sub/x").read_text() == "a"
+    compress(tmp_path / "b", tmp_path / "other")
+    there = f"cframe: {back}/sub/x: is there already; --force replaces it\n"
+    for _ in range(2):
+        said = cframe("extract", *how, "-C", back, made, tmp_path / "other", code=1)
+        assert said == there and (back / "sub/x").read_text() == "a"
+
+
 def test_a_mount_is_no_target(mount):
     m = mount()
     plain = m.work / "plain"

@@ -104,11 +104,19 @@ static bool is_same_link(struct listing *l, const struct entry *e, const struct 
 	       memcmp(from, to, (size_t)n) == 0;
 }
 
-/* True: copying it again would change nothing, as far as type, size and time tell. */
+static bool is_file(const struct item *i)
+{
+	return S_ISREG(i->st.st_mode) || i->kind == NODE_SPARSE;
+}
+
+/*
+ * True: copying it again would change nothing, as far as type, size and time tell, and which file
+ * was copied there in this run.
+ */
 static bool is_current(const struct walk *w, struct listing *l, const struct entry *e,
 		       const struct item *i, const struct stat *there)
 {
-	bool file = S_ISREG(i->st.st_mode) || i->kind == NODE_SPARSE;
+	bool file = is_file(i);
 	if ((there->st_mode & S_IFMT) != (file ? S_IFREG : i->st.st_mode & S_IFMT))
 		return false;
 	if (S_ISLNK(there->st_mode))
@@ -116,6 +124,7 @@ static bool is_current(const struct walk *w, struct listing *l, const struct ent
 	if (!file)
 		return there->st_rdev == i->st.st_rdev;
 	return is_stamp_of(w, there->st_mtim, i->st.st_mtim) &&
+	       !takers_has_other(&w->target.takers, i->to, &i->st) &&
 	       w->ops->is_current(l, e, i, there);
 }
 
@@ -131,23 +140,35 @@ static void note_current(struct walk *w, const struct item *i, const struct stat
 	w->told_apart |= !same;
 }
 
+/* What is in its place is of this file, or will be: for a later source with the same name. */
+static void note_taker(struct walk *w, const struct item *i)
+{
+	if (!w->target.alone && !w->target.force && is_file(i))
+		takers_put(&w->target.takers, i->to, &i->st);
+}
+
 bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
 {
 	struct stat there;
 	bool update = w->target.update;
 
 	i->replace = w->target.force;
-	if (i->replace || fstatat(i->folder->fd, i->name, &there, AT_SYMLINK_NOFOLLOW) < 0)
+	if (i->replace || fstatat(i->folder->fd, i->name, &there, AT_SYMLINK_NOFOLLOW) < 0) {
+		note_taker(w, i);
 		return true;
+	}
 	if (is_current(w, l, e, i, &there)) {
 		w->current++;
+		note_taker(w, i);
 		if (has_names(i))
 			note_current(w, i, &there);
 		return false;
 	}
 	bool older = is_older(&there, &i->st);
 	i->replace = update && older;
-	if (!i->replace)
+	if (i->replace)
+		note_taker(w, i);
+	else
 		item_say_taken(w, i, older ? "is there already, and older; --update replaces it"
 					   : "is there already; --force replaces it");
 	return i->replace;

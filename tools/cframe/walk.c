@@ -353,6 +353,7 @@ void walk_deinit(struct walk *w)
 	if (w->made_root && w->failed)
 		(void)rmdir(w->where); /* unless there is something in it */
 	links_deinit(&w->target.links);
+	takers_deinit(&w->target.takers);
 	buf_free(&w->from);
 	buf_free(&w->to);
 	if (w->target.root >= 0)

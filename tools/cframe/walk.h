@@ -5,6 +5,7 @@
 #include "draft.h"
 #include "links.h"
 #include "listing.h"
+#include "takers.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -16,6 +17,7 @@ struct target {
 	bool update; /* existing files are replaced if the source is newer  */
 	bool alone;  /* all of them come from one source                    */
 	struct links links;
+	struct takers takers; /* of the main thread; unless they are alone, or `force` */
 };
 
 /*

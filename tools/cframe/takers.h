@@ -1,0 +1,22 @@
+/*
+ * Which files have taken their names in the target, where they come from several sources: a file of
+ * a later source may have the size and time of one that is there, and other bytes.
+ */
+#ifndef TAKERS_H
+#define TAKERS_H
+
+#include <stdbool.h>
+#include <sys/stat.h>
+
+struct takers {
+	struct taker *by_path; /* hash table */
+};
+
+/* The file with those attributes has taken `path`. Without memory, this is forgotten. */
+void takers_put(struct takers *t, const char *path, const struct stat *st);
+
+/* True: another file has taken it. */
+bool takers_has_other(const struct takers *t, const char *path, const struct stat *st);
+void takers_deinit(struct takers *t);
+
+#endif
