@@ -169,13 +169,16 @@ static void announce(void *ctx)
 /*
  * Blocks signals in all threads to come: one thread of the session waits for them. SIGXFSZ is
  * ignored: a write above the limit of file sizes (ulimit -f) then fails with EFBIG, which the user
- * of the file is told.
+ * of the file is told. So are two that batch systems send to all of a job shortly before its time
+ * is over: its programs may be about to write their state to the mount.
  */
 static void block_signals(void)
 {
 	sigset_t set;
 
 	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGUSR1, SIG_IGN); /* until the stopper uses it */
+	signal(SIGUSR2, SIG_IGN);
 	stopper_signals(&set);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }

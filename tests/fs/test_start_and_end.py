@@ -117,6 +117,21 @@ def test_a_signal_when_something_is_mounted_over_it(mount, work):
     assert (m.mnt / "closed").read_bytes() == data
 
 
+@pytest.mark.parametrize("sig", [signal.SIGUSR1, signal.SIGUSR2], ids=["USR1", "USR2"])
+def test_the_signal_of_a_batch_system(mount, sig):
+    """It comes to all processes of a job before its time is over, so that they write their state:
+    the daemon serves them. SIGUSR2 killed it."""
+    m = mount("commit=3600")
+    data = blob(3, 300_000, "floats")
+    for name in ("first", "second"):
+        m.proc.send_signal(sig)
+        time.sleep(0.1)
+        (m.mnt / name).write_bytes(data)
+        sync(m.mnt / name)
+        assert (m.mnt / name).read_bytes() == data
+    assert m.running()
+
+
 def test_a_second_signal_does_no_harm(mount):
     m = mount()
     (m.mnt / "f").write_bytes(blob(2, 3_000_000, "noise"))
