@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import shlex
+import shutil
 import subprocess
 
 import pytest
@@ -216,10 +217,18 @@ def test_fish_offers_what_help_lists(fish, tmp_path):
 
 
 def test_shells_find_it_where_it_is_installed(tmp_path):
-    command = ["meson", "install", "-C", BUILD, "--no-rebuild", "--quiet"]
-    env = {**os.environ, "DESTDIR": str(tmp_path)}
+    log = BUILD / "meson-logs/install-log.txt"  # what `ninja uninstall` removes; it may be root's
+    before = log.read_bytes() if log.exists() else None
+    build = tmp_path / "build"
+    (build / "meson-logs").mkdir(parents=True)
+    shutil.copytree(BUILD / "meson-private", build / "meson-private")
+    for folder in ("src", "tools"):
+        (build / folder).symlink_to(BUILD / folder)
+    command = ["meson", "install", "-C", build, "--no-rebuild", "--quiet"]
+    env = {**os.environ, "DESTDIR": str(tmp_path / "at")}
     subprocess.run(command, env=env, check=True, capture_output=True)
-    top = tmp_path / "usr/local"
+    assert (log.read_bytes() if log.exists() else None) == before
+    top = tmp_path / "at/usr/local"
     assert {str(path.relative_to(top)) for path in top.rglob("*") if not path.is_dir()} == {
         "bin/cframe",
         "bin/cframefs",
