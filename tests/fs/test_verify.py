@@ -114,6 +114,26 @@ def test_a_length_that_no_read_looks_at(mount, blosc2):
     assert code == 1 and said.startswith(f"{frame}: chunk 0: corrupt: checksum of a block"), said
 
 
+def test_a_metalayer_that_cannot_be_decoded(work, blosc2):
+    """Nothing else in a frame of another program would say so, and its bytes are all there."""
+    path = work / "f.b2frame"
+    schunk = blosc2.SChunk(chunksize=4096, urlpath=str(path), contiguous=True, data=bytes(5000))
+    for name in ("one", "two\n", "three"):
+        schunk.vlmeta[name] = "some text " * 5000
+    assert verify(path) == (0, "")
+    raw = bytearray(path.read_bytes())
+    for name in (b"one", b"two\n"):
+        at = raw.index(b"\x28\xb5\x2f\xfd", raw.index(name))  # the magic number of zstd
+        raw[at] ^= 1
+    path.write_bytes(raw)
+    code, said = verify(path)
+    lines = said.splitlines()
+    assert code == 1 and len(lines) == 2, said
+    assert lines[0].startswith(f"{path}: metalayer one: corrupt: "), said
+    assert lines[1].startswith(f"{path}: metalayer two?: corrupt: "), said
+    assert subprocess.run([CFRAME, "cat", path], capture_output=True).stdout == bytes(5000)
+
+
 def test_an_array_that_a_mount_cannot_show(work, blosc2):
     """Its chunks are sound, but nobody knows any more which item is where."""
     import numpy as np

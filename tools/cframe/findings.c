@@ -109,7 +109,9 @@ void findings_print(const struct findings *f, const char *name)
 	progress_hold();
 	for (size_t i = 0; i < n; i++) {
 		tool_print_path(name);
-		printf(": %s\n", list[i]->line);
+		printf(": ");
+		tool_print_line(list[i]->line);
+		putchar('\n');
 	}
 	if (f->more) {
 		tool_print_path(name);

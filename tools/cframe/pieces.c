@@ -92,3 +92,38 @@ int pieces_of_chunk(struct pieces *p, uint32_t n)
 		end_large(p);
 	return rc;
 }
+
+static int decode_runs(struct pieces *p, struct chunk *c, struct view stored)
+{
+	if (chunk_wants_ref(c)) {
+		struct extent e = chunk_extent(c, (struct run){0, 1});
+		TRY(chunk_load_ref(c, p->s, view_part(stored, e.off, e.len)));
+	}
+	for (struct run run = {0, 0}; run.first + run.n < c->nblocks;) {
+		run = chunk_run_of(c, run.first + run.n, PIECE);
+		struct extent e = chunk_extent(c, run);
+		uint32_t len = chunk_run_bytes(c, run);
+		TRY(buf_reserve_fresh(&p->b, len));
+		TRY(chunk_decode_checked(c, p->s, run, view_part(stored, e.off, e.len),
+					 span_of(p->b.p, len)));
+	}
+	return 0;
+}
+
+int pieces_check(struct pieces *p, struct view stored)
+{
+	struct chunk c = {0};
+
+	int rc = chunk_parse(&c, stored, stored.n, 0);
+	bool alone = min_u64(c.blocksize, c.nbytes) > PIECE;
+	if (alone)
+		pthread_mutex_lock(&large);
+	if (rc > 0)
+		rc = CORRUPT("chunk is cut off", stored.n);
+	else if (rc == 0 && !is_filled(&c))
+		rc = decode_runs(p, &c, stored);
+	chunk_deinit(&c);
+	if (alone)
+		end_large(p);
+	return rc;
+}

@@ -27,4 +27,10 @@ struct pieces {
  */
 NODISCARD int pieces_of_chunk(struct pieces *p, uint32_t n);
 
+/*
+ * Decodes a chunk that is in memory, and of no frame's chunks: a metalayer. That it can be decoded
+ * is all that is asked: nothing is taken.
+ */
+NODISCARD int pieces_check(struct pieces *p, struct view stored);
+
 #endif

@@ -124,6 +124,31 @@ static int decode(struct job *j, struct frame *f)
 	return rc;
 }
 
+/* Variable-length metalayers are chunks of their own. Negative: no memory. */
+static int check_metalayers(struct job *j, const struct frame *f)
+{
+	const char *name;
+	struct view stored;
+	struct workbench *bench = workbench_get();
+
+	if (!bench)
+		return -ENOMEM;
+	for (uint32_t i = 0; frame_vlmeta_at(f, i, &name, &stored); i++) {
+		char why[TOOL_TEXT_MAX], line[2 * TOOL_TEXT_MAX];
+		struct pieces p = {.s = bench->s, .b = bench->b};
+		err_clear();
+		int rc = pieces_check(&p, stored);
+		bench->b = p.b;
+		if (rc == -ENOMEM)
+			return rc;
+		if (rc == 0)
+			continue;
+		snprintf(line, sizeof line, "metalayer %s: %s", name, tool_err_text(rc, why));
+		findings_add(&j->found, FINDING_OF_ALL, line);
+	}
+	return 0;
+}
+
 static enum suffix suffix_of_path(const char *path)
 {
 	size_t stem;
@@ -170,6 +195,8 @@ static bool is_well(void *arg)
 	j->vanished = rc == -ENOENT;
 	if (f)
 		rc = decode(j, f);
+	if (f && rc >= 0)
+		rc = check_metalayers(j, f);
 	if (f && rc >= 0)
 		rc = check_array(j, f);
 	frame_close(f);
