@@ -1,6 +1,7 @@
 """A backing directory that another daemon has, or one above or below it: refused, waited for, or
 shared by readers."""
 
+import ctypes
 import fcntl
 import os
 import re
@@ -209,31 +210,65 @@ def test_a_backing_directory_that_is_about_to_be_free(mount, work):
         umount(work / "second")
 
 
-def test_a_backing_directory_whose_daemon_was_asked_to_end(mount, work):
-    """It has not come to that yet, which makes no difference: the next one waits."""
-    m = mount()
-    (m.mnt / "f").write_bytes(b"written last")
+def start_second(m, work):
+    """Another daemon of the same directory, that has said that it waits for the first."""
     (work / "second").mkdir()
     said = work / "second.log"
-    m.proc.send_signal(signal.SIGSTOP)
-    m.proc.send_signal(signal.SIGTERM)
     with open(said, "wb") as log:
         second = subprocess.Popen([DAEMON, m.backing, work / "second"], stderr=log)
-    try:
-        wait_until(
-            lambda: second.poll() is not None or "waiting for another" in said.read_text(),
-            30,
-            "its line",
-        )
-        assert second.poll() is None, said.read_text()
-    finally:
-        m.proc.send_signal(signal.SIGCONT)
-        m.wait()
-    assert second.wait(300) == 0, said.read_text()
+    wait_until(
+        lambda: second.poll() is not None or "waiting for another" in said.read_text(),
+        30,
+        "its line",
+    )
+    assert second.poll() is None, said.read_text()
+    return second
+
+
+def assert_goes_on(second, work):
+    assert second.wait(300) == 0, (work / "second.log").read_text()
     try:
         assert (work / "second" / "f").read_bytes() == b"written last"
     finally:
         umount(work / "second")
+
+
+def test_a_backing_directory_whose_daemon_was_asked_to_end(mount, work):
+    """It has not come to that yet, which makes no difference: the next one waits."""
+    m = mount()
+    (m.mnt / "f").write_bytes(b"written last")
+    m.proc.send_signal(signal.SIGSTOP)
+    m.proc.send_signal(signal.SIGTERM)
+    try:
+        second = start_second(m, work)
+    finally:
+        m.proc.send_signal(signal.SIGCONT)
+        m.wait()
+    assert_goes_on(second, work)
+
+
+def test_a_mount_that_has_the_number_of_one_just_gone(mount, work, root):
+    """The first daemon has not seen yet that its mount is gone, when another directory's mount is
+    given the device number: the next one is not told that it is mounted there."""
+    m, other = mount(), mount(start=False)
+    with open(m.mnt / "f", "wb", buffering=0) as f:
+        f.write(b"written last")
+        os.fsync(f.fileno())  # so that the kernel has nothing left to tell the daemon
+    number = os.stat(m.mnt).st_dev
+    m.proc.send_signal(signal.SIGSTOP)
+    try:
+        # unlike umount(8), which asks for more
+        assert ctypes.CDLL(None, use_errno=True).umount2(os.fsencode(m.mnt), 0) == 0
+        other.start()
+        if os.stat(other.mnt).st_dev != number:
+            pytest.skip("the number went to somebody else, or the mount lives on elsewhere")
+        second = start_second(m, work)
+    finally:
+        m.proc.send_signal(signal.SIGCONT)
+        if other_namespaces():
+            m.proc.send_signal(signal.SIGTERM)
+        m.wait()
+    assert_goes_on(second, work)
 
 
 def told(directory):

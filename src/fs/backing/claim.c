@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/file.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -107,8 +108,13 @@ static bool is_asked_to_end(int fd, off_t base)
 	return waiting & ENDING_SIGNALS;
 }
 
-/* Finds where a FUSE file system with that device number is mounted. */
-static bool find_mount_of(dev_t dev, char at[static PATH_MAX])
+/* Where a mount is, and what it says that it shows (mounts.h). */
+struct place {
+	char at[PATH_MAX], source[PATH_MAX];
+};
+
+/* Finds the FUSE file system with that device number. */
+static bool find_mount_of(dev_t dev, struct place *p)
 {
 	struct mounts m;
 	struct mount_line line;
@@ -118,25 +124,17 @@ static bool find_mount_of(dev_t dev, char at[static PATH_MAX])
 		return false;
 	while (!found && mounts_next(&m, &line))
 		found = line.dev == dev && line.is_fuse;
-	if (found)
-		snprintf(at, PATH_MAX, "%s", line.at);
+	if (found) {
+		snprintf(p->at, sizeof p->at, "%s", line.at);
+		snprintf(p->source, sizeof p->source, "%s", line.source);
+	}
 	mounts_close(&m);
 	return found;
 }
 
-/*
- * True: the daemon that is in the way serves a mount that is there, and will not end by itself. A
- * mount in another mount namespace is not seen.
- */
-static bool is_mounted(int fd, off_t base, char at[static PATH_MAX])
-{
-	off_t dev;
-	return find_byte(fd, base, ENDING, &dev) && find_mount_of((dev_t)(dev - base), at);
-}
-
 bool claim_is_ending(const char *path, dev_t mount)
 {
-	char at[PATH_MAX];
+	struct place p;
 	off_t found;
 
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -144,7 +142,7 @@ bool claim_is_ending(const char *path, dev_t mount)
 		return false;
 	bool told = is_asked_to_end(fd, 0) || find_byte(fd, ENDING + (off_t)mount, 1, &found);
 	close(fd);
-	return told && find_mount_of(mount, at);
+	return told && find_mount_of(mount, &p);
 }
 
 bool claim_is_shown(const char *path, dev_t mount)
@@ -278,13 +276,52 @@ static int try_once(const struct backing *b, bool shared, struct obstacle *o)
 	return 0;
 }
 
+/* True: the mount says that it shows the directory of that obstacle, or one below it. */
+static bool is_of(const struct place *p, const struct obstacle *o)
+{
+	char link[32], path[PATH_MAX];
+
+	snprintf(link, sizeof link, "/proc/self/fd/%d", o->fd);
+	ssize_t n = readlink(link, path, sizeof path);
+	if (n <= 0 || strncmp(p->source, path, (size_t)n) != 0)
+		return false;
+	return !p->source[n] || (o->base && p->source[n] == '/');
+}
+
+/*
+ * True: the daemon that is in the way serves a mount that is there. A mount in another mount
+ * namespace is not seen. *sure: that mount's own words say so, too. Else it may be another one,
+ * which has been given the device number while the daemon has not seen yet that its own is gone.
+ */
+static bool is_mounted(const struct obstacle *o, char at[static PATH_MAX], bool *sure)
+{
+	struct place p;
+	off_t dev;
+
+	if (!find_byte(o->fd, o->base, ENDING, &dev) ||
+	    !find_mount_of((dev_t)(dev - o->base), &p))
+		return false;
+	memcpy(at, p.at, sizeof p.at);
+	*sure = is_of(&p, o);
+	return true;
+}
+
+/* True: nor will it end by itself. */
+static bool is_to_stay(const struct obstacle *o, char at[static PATH_MAX], bool *sure)
+{
+	return is_mounted(o, at, sure) && !is_asked_to_end(o->fd, o->base) &&
+	       is_mounted(o, at, sure);
+}
+
 #define TRIES 300
 #define PAUSE_NS (CLOCK_SECOND / 10)
 #define SAYS 10   /* tries after which whoever waits is told why */
+#define UNSURE 50 /* tries that a daemon has to see that its mount is gone */
 
 int claim_take(struct backing *b, bool shared, struct holder *h)
 {
 	struct obstacle o;
+	bool sure;
 
 	*h = (struct holder){.has = "it"};
 	b->lock = openat(b->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -295,8 +332,7 @@ int claim_take(struct backing *b, bool shared, struct holder *h)
 		if (try_once(b, shared, &o))
 			return 0;
 		h->has = o.has;
-		if (is_mounted(o.fd, o.base, h->at) && !is_asked_to_end(o.fd, o.base) &&
-		    is_mounted(o.fd, o.base, h->at))
+		if (is_to_stay(&o, h->at, &sure) && (sure || i >= UNSURE))
 			return -EBUSY;
 		h->at[0] = 0;
 		if (i == SAYS)

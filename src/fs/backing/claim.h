@@ -20,8 +20,9 @@ struct holder {
 
 /*
  * Claims the directory; `shared`: to read only. backing_close gives it up. -EBUSY: another daemon
- * uses it. That is reported at once if the other's mount is there; one that was just unmounted, or
- * asked to end, may still be writing, and is waited for, up to half a minute.
+ * uses it. That is reported at once if the other's mount is there, and names the directory (if not,
+ * in 5 seconds); one that was just unmounted, or asked to end, may still be writing, and is waited
+ * for, up to half a minute.
  */
 NODISCARD int claim_take(struct backing *b, bool shared, struct holder *h);
 

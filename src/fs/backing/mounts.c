@@ -33,7 +33,15 @@ static void unescape(char *s)
 	*to = 0;
 }
 
-/* id, parent, device, root, mount point, options, any number of fields, "-", type, ... */
+/* Ends the field that begins there, and unescapes it. */
+static const char *field(char *s)
+{
+	s[strcspn(s, " \n")] = 0;
+	unescape(s);
+	return s;
+}
+
+/* id, parent, device, root, mount point, options, any number of fields, "-", type, source, ... */
 static bool parse(char *line, struct mount_line *out)
 {
 	unsigned hi, lo;
@@ -43,11 +51,11 @@ static bool parse(char *line, struct mount_line *out)
 		   &at) != 4 ||
 	    !at)
 		return false;
-	out->is_fuse = strstr(line + at, " - fuse") != NULL;
+	char *type = strstr(line + at, " - fuse"), *source = type ? strchr(type + 3, ' ') : NULL;
+	out->is_fuse = type != NULL;
 	out->dev = makedev(hi, lo);
-	line[at + (int)strcspn(line + at, " ")] = 0;
-	unescape(line + at);
-	out->at = line + at;
+	out->source = source ? field(source + 1) : "";
+	out->at = field(line + at);
 	return true;
 }
 

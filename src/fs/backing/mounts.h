@@ -17,7 +17,12 @@ struct mount_line {
 	uint64_t id, parent; /* of the mount, and of the one that it lies in       */
 	dev_t dev;           /* of its files                                       */
 	bool is_fuse;
-	const char *at;      /* its mount point; borrowed from *m until the next line */
+
+	/*
+	 * Borrowed from *m until the next line: its mount point, and of FUSE what its daemon says
+	 * that it shows, else "". Ours name the backing directory, unless -o fsname says otherwise.
+	 */
+	const char *at, *source;
 };
 
 /* False: the list cannot be read, and nothing is to be closed. */
