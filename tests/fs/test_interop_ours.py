@@ -130,6 +130,27 @@ def test_shuffle_and_bitshuffle_of_a_length_within_an_item(mount, reference):
     assert subprocess.run([sys.executable, "-c", mapped]).returncode == 0
 
 
+def test_an_empty_slot_between_shuffle_and_bitshuffle(mount, reference):
+    """The slots of another program's frame need not be full: what is between the two is no filter,
+    and no reason for a second shuffle."""
+    m, data = mount("commit=0"), blob(1, 200_001, "floats")
+    F = blosc2.Filter
+    schunk = blosc2.SChunk(
+        chunksize=64 << 10,
+        urlpath=str(m.stored("f")),
+        contiguous=True,
+        cparams={"typesize": 8, "filters": [F.SHUFFLE, F.NOFILTER, F.BITSHUFFLE]},
+    )
+    schunk.append_data(data[: 64 << 10])
+    with (m.mnt / "f").open("ab") as f:
+        f.write(data[64 << 10 :])
+    m.unmount()
+    schunk = libblosc.open_frame(m.stored("f"))
+    heads = [schunk.get_chunk(i)[:32] for i in range(schunk.nchunks)]
+    assert [[f for f in head[16:22] if f] for head in heads] == [[1, 2]] * 4
+    reference.check(m.stored("f"), data, 1)
+
+
 @pytest.mark.parametrize("filter", ["shuffle", "bitshuffle"])
 def test_a_forged_item_size(mount, reference, filter):
     """A frame that ends inside an item has items of 1 byte, and notes the size of ours as the

@@ -114,7 +114,7 @@ static bool bytewise(const struct pipeline *p, struct pipeline *out)
 	for (int i = 0; fits && i < FILTER_SLOTS; i++) {
 		uint8_t meta = p->meta[i];
 		switch (p->filter[i]) {
-		case FILTER_NONE: break;
+		case FILTER_NONE: continue;
 		case FILTER_SHUFFLE:
 		case FILTER_BYTEDELTA:
 			fits = add_filter(out, &n, p->filter[i], meta ? meta : item);
