@@ -130,6 +130,7 @@ static inline enum frame_layout frame_layout(const struct frame *f)
 
 /*
  * The offset of the index chunk in the file of the frame, or in the index file of a sparse frame.
+ * It cannot overflow: header_parse takes neither of the two from 2^63 on.
  */
 static inline uint64_t frame_index_at(const struct frame_info *info)
 {

@@ -27,18 +27,16 @@ static _Atomic uint64_t proven[PROVEN];
 /* Checks the places of trailer and index, and that there is room for what lies before them. */
 static int judge_layout(const struct frame_info *info)
 {
-	uint64_t trailer_at = info->frame_len - info->trailer_len, index_at;
+	uint64_t trailer_at = info->frame_len - info->trailer_len;
+	uint64_t index_at = frame_index_at(info);
 	if (info->nbytes == 0) {
 		if (trailer_at != info->header_len)
 			return CORRUPT("trailer of an empty frame is not behind its header",
 				       trailer_at);
 		return 0;
 	}
-	bool over = add_overflows(info->header_len, info->cbytes, &index_at) ||
-		    index_at > info->frame_len;
-	if (over && !info->sparse) /* chunks of a sparse one are in files of their own */
+	if (index_at > info->frame_len)
 		return CORRUPT("chunk area ends behind the frame", info->cbytes);
-	index_at = frame_index_at(info);
 	if (index_at >= trailer_at || trailer_at - index_at > INT32_MAX)
 		return CORRUPT("no room for the index", index_at);
 	if (info->chunk_size &&
@@ -84,7 +82,7 @@ static int check_root(struct io *io, struct view head, const struct frame_info *
 {
 	uint64_t at = frame_index_at(info);
 	/* An empty root is in its first 87 bytes; see root.h. */
-	if (fp.type != TRAILER_TYPE_64 || info->nbytes == 0 || info->beta || info->sparse)
+	if (fp.type != TRAILER_TYPE_64 || info->nbytes == 0)
 		return 0;
 	return root_check_file(io, at, info->frame_len - TRAILER_PRINT - at, head, fp);
 }
@@ -230,22 +228,16 @@ static int load_front(struct frame *f, struct fingerprint fp)
 	struct root_bytes r = {.head = buf_view(&f->head),
 			       .tail = view_of(f->trailer.p, f->trailer.n - TRAILER_PRINT),
 			       .empty = true};
+	if (fp.type != TRAILER_TYPE_64)
+		return 0;
 	TRY(root_matches(&r, fp, &same));
-	if (fp.type != TRAILER_TYPE_64 || !same)
+	if (!same)
 		return 0;
 	f->front = FRONT_VALID;
 	f->recoverable = true;
 	f->word = ROOT_SYNCED;
 	f->seq = f->full = f->roots.newest = fp.word;
 	return 0;
-}
-
-static int load_data(struct frame *f, const struct root_note *note, struct fingerprint fp)
-{
-	TRY(frame_load_places(f));
-	if (fp.type != TRAILER_TYPE_64 || !note->head.n)
-		return 0;
-	return use_note(f, note, fp);
 }
 
 /*
@@ -290,7 +282,9 @@ static int load_marked(struct frame *f)
 	if (rc == 0)
 		rc = strip_note(f, &old);
 	if (rc == 0)
-		rc = load_data(f, &note, fp);
+		rc = frame_load_places(f);
+	if (rc == 0 && note.head.n)
+		rc = use_note(f, &note, fp);
 	buf_free(&plain);
 	buf_free(&old);
 	return rc;

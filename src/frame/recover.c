@@ -267,12 +267,11 @@ struct cost {
 static struct cost cost_of(const struct search *s, const struct candidate *c)
 {
 	struct frame_info info;
-	uint64_t from;
 	if (header_parse(&info, view_of(c->head, HEADER_FIXED), s->file_len) < 0 ||
-	    add_overflows(info.header_len, info.cbytes, &from) || from > info.frame_len)
+	    frame_index_at(&info) > info.frame_len)
 		return (struct cost){0}; /* refused without reading it */
 	uint64_t entries = info.nbytes ? range_nchunks(info.nbytes, info.chunk_size) : 0;
-	return (struct cost){info.frame_len - from, entries * sizeof(uint64_t)};
+	return (struct cost){info.frame_len - frame_index_at(&info), entries * sizeof(uint64_t)};
 }
 
 static int try_root(struct frame *f, const struct candidate *c, uint64_t *verify)
