@@ -211,26 +211,25 @@ void frame_space_drop_from(struct frame *f, uint32_t first)
 
 int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end)
 {
-	uint64_t last = 0, busy;
+	uint64_t last = 0; /* where that chunk is; no chunk begins at 0 */
 	uint32_t len = 0;
-	bool any = false;
 	*end = front_end(f);
 	if (f->survey != SURVEY_DONE)
 		*end = max_u64(*end, f->area);
-	for (uint32_t i = 0; (i = index_next_stored(ix, i)) < ix->n; i++, any = true)
-		last = max_u64(last, index_get(ix, i));
-	if (!any || f->info.header_len + last < *end)
+	for (uint32_t i = 0; (i = index_next_stored(ix, i)) < ix->n; i++)
+		last = max_u64(last, f->info.header_len + index_get(ix, i));
+	if (last < *end)
 		return 0;
-	busy = space_busy_length(&f->space, f->info.header_len + last);
+	uint64_t busy = space_busy_length(&f->space, last);
 	if (busy) { /* written since the last commit */
-		*end = f->info.header_len + last + busy;
+		*end = last + busy;
 		return 0;
 	}
-	int rc = length_at(f, f->info.header_len + last, f->space.end, &len);
+	int rc = length_at(f, last, f->space.end, &len);
 	if (rc < 0 && rc != -EBADMSG)
 		return rc;
 	/* a damaged chunk must not keep the others from being written */
-	*end = rc < 0 ? f->space.end : f->info.header_len + last + len;
+	*end = rc < 0 ? f->space.end : last + len;
 	return 0;
 }
 
