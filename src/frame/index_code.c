@@ -261,14 +261,18 @@ static int encode_packed(struct view raw, struct buf *out)
 	return rc;
 }
 
-/* Folds a page if all of its entries are equal. Small indices are left alone. */
-static void page_fold(struct index *ix, struct index_page *pg, uint32_t n)
+/* Folds the pages whose entries are all equal. */
+static void fold_pages(struct index *ix)
 {
-	uint32_t i = 1;
-	while (i < n && pg->slot[i] == pg->slot[0])
-		i++;
-	if (i == n && ix->n > INDEX_SMALL)
-		index_fold(ix, pg);
+	struct index_run r;
+	for (uint32_t i = 0; i < ix->n; i += r.n) {
+		r = index_run(ix, i);
+		uint32_t k = 1;
+		while (r.slot && k < r.n && r.slot[k] == r.slot[0])
+			k++;
+		if (r.slot && k == r.n)
+			index_fold(ix, &ix->page[i / INDEX_PAGE]);
+	}
 }
 
 static bool index_is_same(const struct index *ix)
@@ -279,18 +283,17 @@ static bool index_is_same(const struct index *ix)
 	return true;
 }
 
-static void index_pack(struct index *ix, uint8_t *out)
+static void index_pack(const struct index *ix, uint8_t *out)
 {
-	for (uint32_t p = 0; p < ix->npages; p++) {
-		struct index_page *pg = &ix->page[p];
-		uint32_t base = p * INDEX_PAGE;
-		uint32_t n = (uint32_t)min_u64(INDEX_PAGE, ix->n - base);
-		for (uint32_t i = 0; i < n; i++, out += ENTRY_BYTES)
-			put_le64(out, pg->slot ? pg->slot[i] : pg->same);
+	struct index_run r;
+	for (uint32_t i = 0; i < ix->n; i += r.n) {
+		r = index_run(ix, i);
+		for (uint32_t k = 0; k < r.n; k++, out += ENTRY_BYTES)
+			put_le64(out, r.slot ? r.slot[k] : r.same);
 	}
 }
 
-static int encode_all(struct index *ix, struct buf *out)
+static int encode_all(const struct index *ix, struct buf *out)
 {
 	struct buf raw = {0};
 	TRY(buf_reserve(&raw, ix->n * ENTRY_BYTES));
@@ -305,10 +308,8 @@ static int encode_all(struct index *ix, struct buf *out)
 int index_encode(struct index *ix, struct buf *out)
 {
 	assert(ix->n > 0 && ix->n <= INDEX_MAX_CHUNKS);
-	for (uint32_t p = 0; p < ix->npages; p++)
-		if (ix->page[p].slot)
-			page_fold(ix, &ix->page[p],
-				  (uint32_t)min_u64(INDEX_PAGE, ix->n - p * INDEX_PAGE));
+	if (ix->n > INDEX_SMALL)
+		fold_pages(ix);
 	if (index_is_same(ix) && !entry_is_stored(ix->page[0].same))
 		return encode_same(ix, out);
 	held_enter(ix->n * ENTRY_BYTES);
