@@ -85,13 +85,10 @@ void frame_unload(struct frame *f)
 	index_deinit(&f->sums);
 	index_deinit(&f->lengths);
 	held_give(f->held);
-	f->held = 0;
-	f->start = NULL;
-	f->info = (struct frame_info){0};
-	f->nbytes = f->seq = f->floor = f->full = f->kept = f->root_id = 0;
-	f->roots = (struct frame_roots){0};
-	f->recoverable = f->latest = f->notes = f->writable = f->ahead = false;
-	f->front = FRONT_UNKNOWN;
+	/* as new, but for what the search for another root goes by */
+	*f = (struct frame){
+		.io = f->io, .dirfd = f->dirfd, .went_back = f->went_back, .prove = f->prove};
+	f->stale = FRAME_NO_CHUNK;
 }
 
 void frame_close(struct frame *f)

@@ -118,7 +118,7 @@ NODISCARD int frame_new_take(struct frame **f, struct io *io, int dirfd);
 /* Hands out a frame that was opened or made; or closes it, if `rc` says that this failed. */
 NODISCARD int frame_ready_take(struct frame **out, struct frame *f, int rc);
 
-/* Frees what was loaded; only `io` stays. */
+/* Frees what was loaded, after which another root can be: only the file stays. */
 void frame_unload(struct frame *f);
 
 /* ---- Opening: frame_open.c, frame_load.c, recover.c ---- */
