@@ -1,6 +1,6 @@
 /*
  * The root of a frame without data: its trailer lies right behind the header (the *front*), and
- * there is nothing else. FORMAT.md 10.
+ * there is nothing else. FORMAT.md 9.5.
  *
  * In frames that we created the first trailer stays there unused, so truncating to nothing is one
  * write of the header, like any other commit. In frames of other programs a chunk or the index may
@@ -119,12 +119,13 @@ static int move_chunk(struct frame *f, uint32_t i, uint64_t *budget)
 	}
 	TRY(space_take(&f->space, len, &to));
 	int rc = stored_copy(&st, f->io, to, len);
-	if (rc < 0) {
+	if (rc == 0 && !index_set(&f->index, i, to - base))
+		rc = -ENOMEM;
+	if (rc < 0)
 		space_give(&f->space, to, len);
-		return rc;
-	}
-	space_put(&f->space, to, len);
-	return index_set(&f->index, i, to - base) ? 0 : -ENOMEM;
+	else
+		space_put(&f->space, to, len);
+	return rc;
 }
 
 static int move_front(struct frame *f)
