@@ -41,17 +41,20 @@ static bool is_large(const struct cache_entry *e)
 	return e->value.cost > SLAB_SLACK;
 }
 
-static void free_value(struct cache *c, struct cache_entry *e)
+static void free_value(struct cache *c, struct cache_value *v)
 {
-	struct cache_value *v = &e->value;
-	if (e->rc < 0)
-		; /* the fill has kept nothing */
-	else if (v->release)
+	if (v->release)
 		v->release(v->p);
 	else if (v->p)
 		cache_unalloc(c, v);
-	if (e->rc >= 0 && e->counted && is_large(e))
-		atomic_fetch_sub(&c->bytes, v->cost);
+}
+
+static void free_entry(struct cache *c, struct cache_entry *e)
+{
+	if (e->rc >= 0) /* else the fill has kept nothing */
+		free_value(c, &e->value);
+	if (e->counted && is_large(e))
+		atomic_fetch_sub(&c->bytes, e->value.cost);
 	mem_free(e);
 }
 
@@ -73,7 +76,7 @@ static void bury(struct cache *c, struct cache_entry *dead)
 {
 	while (dead) {
 		struct cache_entry *next = dead->next;
-		free_value(c, dead);
+		free_entry(c, dead);
 		dead = next;
 	}
 }
@@ -197,11 +200,6 @@ uint64_t cache_new_owner(struct cache *c)
 	return atomic_fetch_add(&c->next_owner, 1) + 1;
 }
 
-static bool is_in_slab(const struct cache *c, const void *p)
-{
-	return c->slab && slab_owns(c->slab, p);
-}
-
 int cache_alloc(struct cache *c, size_t n, struct cache_value *out)
 {
 	size_t size = slab_size(n);
@@ -231,7 +229,7 @@ void cache_warm(struct cache *c)
 
 void cache_unalloc(struct cache *c, struct cache_value *v)
 {
-	if (is_in_slab(c, v->p))
+	if (c->slab && slab_owns(c->slab, v->p))
 		slab_free(c->slab, v->p, v->n);
 	else
 		mem_free(v->p);
