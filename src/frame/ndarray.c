@@ -5,34 +5,30 @@
 
 #include <assert.h>
 
-/* Markers are skipped, not judged: 16 dimensions overflow that of a small array. FORMAT.md 14.1 */
-static int64_t read_dim(struct cursor *c, bool wide)
+/*
+ * Markers are skipped, not judged: 16 dimensions overflow that of a small array (FORMAT.md 14.1).
+ * *least becomes the number, if that is less.
+ */
+static uint64_t read_dim(struct cursor *c, bool wide, int64_t *least)
 {
 	cursor_skip(c, 1);
-	return wide ? (int64_t)cursor_be64(c) : (int64_t)(int32_t)cursor_be32(c);
+	int64_t n = wide ? (int64_t)cursor_be64(c) : (int64_t)(int32_t)cursor_be32(c);
+	*least = n < *least ? n : *least;
+	return (uint64_t)n;
 }
 
 static int parse_dims(struct ndarray *a, struct cursor *c)
 {
 	int64_t least = 0;
 	cursor_skip(c, 1);
-	for (int i = 0; i < a->ndim; i++) {
-		int64_t n = read_dim(c, true);
-		a->shape[i] = (uint64_t)n;
-		least = n < least ? n : least;
-	}
+	for (int i = 0; i < a->ndim; i++)
+		a->shape[i] = read_dim(c, true, &least);
 	cursor_skip(c, 1);
-	for (int i = 0; i < a->ndim; i++) {
-		int64_t n = read_dim(c, false);
-		a->chunkshape[i] = (uint32_t)n;
-		least = n < least ? n : least;
-	}
+	for (int i = 0; i < a->ndim; i++)
+		a->chunkshape[i] = (uint32_t)read_dim(c, false, &least);
 	cursor_skip(c, 1);
-	for (int i = 0; i < a->ndim; i++) {
-		int64_t n = read_dim(c, false);
-		a->blockshape[i] = (uint32_t)n;
-		least = n < least ? n : least;
-	}
+	for (int i = 0; i < a->ndim; i++)
+		a->blockshape[i] = (uint32_t)read_dim(c, false, &least);
 	if (c->bad)
 		return CORRUPT("b2nd metalayer is cut", c->src.n);
 	return least < 0 ? CORRUPT("negative size in a shape", least) : 0;
@@ -52,15 +48,6 @@ static int parse_dtype(struct ndarray *a, struct cursor *c)
 		return CORRUPT("dtype holds a NUL", text.n);
 	if (text.n)
 		memcpy(a->dtype, text.p, text.n);
-	return 0;
-}
-
-static int judge_dim(const struct ndarray *a, int i)
-{
-	uint64_t s = a->shape[i], c = a->chunkshape[i], b = a->blockshape[i];
-	bool none = c == 0 && b == 0 && s == 0;
-	if (!none && (c == 0 || b == 0))
-		return CORRUPT("a chunk or block without items", i);
 	return 0;
 }
 
@@ -92,8 +79,11 @@ static int judge_geometry(struct ndarray *a, uint32_t chunk_size, uint64_t frame
 {
 	struct products p;
 	uint64_t total;
-	for (int i = 0; i < a->ndim; i++)
-		TRY(judge_dim(a, i));
+	for (int i = 0; i < a->ndim; i++) {
+		uint32_t c = a->chunkshape[i], b = a->blockshape[i];
+		if ((!c || !b) && (c || b || a->shape[i]))
+			return CORRUPT("a chunk or block without items", i);
+	}
 	TRY(multiply_all(a, &p));
 	a->nbytes = p.items;
 	a->nchunks = p.items ? p.grid : 0;
