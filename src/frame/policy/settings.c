@@ -54,23 +54,17 @@ static void spell_pipeline(const struct settings_words *w, char text[static SPEL
 		 w->codec ? w->codec : "zstd", level);
 }
 
-/* The options that spell_pipeline has its text from. */
-static const char *who_says(const struct settings_words *w)
+/* Names the options that spell_pipeline has its text from, and what they say as it was given. */
+static int refuse(const struct settings_words *w, const char *text, const char *reason,
+		  struct option_why *why)
 {
 	if (w->pipeline)
-		return "option pipeline";
-	return w->filter && w->codec ? "options filter and codec"
-	       : w->filter	     ? "option filter"
-				     : "option codec";
-}
-
-/* What they say, as it was given. */
-static const char *what_is_said(const struct settings_words *w, const char *text)
-{
-	return w->pipeline || (w->filter && w->codec) ? text
-	       : w->filter			      ? w->filter
-	       : w->codec			      ? w->codec
-						      : text;
+		return option_refuse(why, "option pipeline", text, reason);
+	if (w->filter && w->codec)
+		return option_refuse(why, "options filter and codec", text, reason);
+	if (w->filter)
+		return option_refuse(why, "option filter", w->filter, reason);
+	return option_refuse(why, "option codec", w->codec ? w->codec : text, reason);
 }
 
 int settings_parse_pipeline(struct pipeline *p, const char *text, char *why, size_t room)
@@ -94,15 +88,14 @@ static int judge_pipeline(struct settings *s, const struct settings_words *w,
 				     "already says codec, level, filter and typesize");
 	spell_pipeline(w, text);
 	if (strlen(text) == sizeof text - 1) /* there may have been more */
-		return option_refuse(why, who_says(w), what_is_said(w, text), "is too long");
+		return refuse(w, text, "is too long", why);
 	/* not in the text: behind the name of a filter that rounds, a number means bits */
 	if (w->typesize)
 		s->pipeline.typesize = (uint32_t)w->typesize;
 	if (settings_parse_pipeline(&s->pipeline, text, reason, sizeof reason) < 0)
-		return option_refuse(why, who_says(w), what_is_said(w, text), reason);
+		return refuse(w, text, reason, why);
 	if (w->typesize && s->pipeline.typesize != w->typesize)
-		return option_refuse(why, who_says(w), what_is_said(w, text),
-				     "says another item size than typesize");
+		return refuse(w, text, "says another item size than typesize", why);
 	s->level_auto = w->level == OPTION_AUTO;
 	s->free_level = !has_level && !w->pipeline;
 	s->free_blocksize =
