@@ -274,14 +274,20 @@ static bool may_adopt(const struct policy *p, const struct policy_guest *g)
 	       pipeline_check(&o->pipeline, why, sizeof why) >= 0;
 }
 
+/* May it stand beside chunks of this item size? */
+static bool stands_beside(const struct policy *p, const struct policy_guest *g, uint32_t items)
+{
+	if (g->typesize > 1)
+		return g->typesize == items && whole_items(p, items, g->file_size, g->chunk_size);
+	return items == 1 || (items && g->blocksize % items);
+}
+
 bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted)
 {
 	pthread_mutex_lock(&p->lock);
 	*adopted = may_adopt(p, g);
 	uint32_t items = *adopted ? g->origin->items : p->items;
-	bool fits = g->typesize > 1 ? g->typesize == items &&
-					      whole_items(p, items, g->file_size, g->chunk_size)
-				    : items == 1 || (items && g->blocksize % items);
+	bool fits = stands_beside(p, g, items);
 	*adopted &= fits;
 	if (*adopted) {
 		p->items = items;
