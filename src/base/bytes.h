@@ -140,7 +140,6 @@ static inline uint8_t get_u8(const void *p)
 
 CURSOR_READ(u8, uint8_t, 1, get_u8)
 CURSOR_READ(le32, uint32_t, 4, get_le32)
-CURSOR_READ(le64, uint64_t, 8, get_le64)
 CURSOR_READ(be16, uint16_t, 2, get_be16)
 CURSOR_READ(be32, uint32_t, 4, get_be32)
 CURSOR_READ(be64, uint64_t, 8, get_be64)

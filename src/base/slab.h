@@ -20,7 +20,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #define SLAB_MIN (4u << 10)
 #define SLAB_MAX (1u << 20)

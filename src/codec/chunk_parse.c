@@ -6,8 +6,6 @@
 #include "codec/chunk_impl.h"
 #include "codec/chunk_sums.h"
 
-#include <assert.h>
-#include <limits.h>
 #include <stdlib.h>
 
 struct header {

@@ -1,6 +1,5 @@
 #include "codec/parallel.h"
 #include "base/container.h"
-#include "codec/chunk_impl.h"
 #include "codec/encoder.h"
 #include "codec/scratch_impl.h"
 

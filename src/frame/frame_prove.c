@@ -7,7 +7,6 @@
 #include "frame/io/hash.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <stdlib.h>
 
 /*

@@ -5,7 +5,6 @@
 #include "frame/frame_impl.h"
 
 #include <assert.h>
-#include <errno.h>
 
 #define SUM_NONE ENTRY_ZEROS /* what index_resize fills with */
 

@@ -1,6 +1,6 @@
 #include "codec_sides.h"
 
-#include "codec/block.h"
+#include "codec/filter.h"
 #include "codec/scratch_impl.h"
 
 #include <blosc2.h>

@@ -5,8 +5,6 @@
 #ifndef SAY_H
 #define SAY_H
 
-#include <stdbool.h>
-
 /* Prints the text as a single line: control characters in names become '?'. */
 void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

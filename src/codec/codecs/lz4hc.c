@@ -14,7 +14,6 @@
 #include "codec/codecs/lz4_format.h"
 #include "codec/match.h"
 
-#include <assert.h>
 #include <lz4.h>
 #include <lz4hc.h>
 #ifdef __SSE2__

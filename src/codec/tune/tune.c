@@ -6,7 +6,6 @@
  */
 #include "codec/codec.h"
 #include "codec/encoder.h"
-#include "codec/filter.h"
 #include "codec/scratch_impl.h"
 #include "codec/tune/impl.h"
 

@@ -5,7 +5,6 @@
 #include "codec/price.h"
 #include "codec/zstd/codes.h"
 #include "codec/zstd/count.h"
-#include "codec/zstd/fse.h"
 #include "codec/zstd/impl.h"
 
 #define ONE_STREAM 256 /* fewer literals go into one stream            */

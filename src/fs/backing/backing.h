@@ -9,7 +9,6 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/types.h>

@@ -2,7 +2,6 @@
 
 #include "fs/file/read.h"
 #include "fs/ops/notify.h"
-#include "fs/ops/ops.h"
 #include "fs/stats.h"
 #include "fs/workspace.h"
 
