@@ -187,17 +187,6 @@ bool frame_writable(const struct frame *f)
 	return f->writable;
 }
 
-bool frame_dirty(const struct frame *f)
-{
-	return f->state != FRAME_CLEAN || f->ahead;
-}
-
-bool frame_writes(const struct frame *f, enum durability how)
-{
-	return f->state != FRAME_CLEAN || f->suspect || (f->ahead && how != COMMIT_PART) ||
-	       (f->recovered && how == COMMIT_SYNC);
-}
-
 bool frame_meta(const struct frame *f, const char *name, struct view *content)
 {
 	const struct meta_entry *e = meta_find(&f->meta, name);

@@ -480,6 +480,17 @@ static int commit(struct frame *f, uint64_t end, enum durability how)
 	return 0;
 }
 
+bool frame_dirty(const struct frame *f)
+{
+	return f->state != FRAME_CLEAN || f->ahead;
+}
+
+bool frame_writes(const struct frame *f, enum durability how)
+{
+	return f->state != FRAME_CLEAN || f->suspect || (f->ahead && how != COMMIT_PART) ||
+	       (f->recovered && how == COMMIT_SYNC);
+}
+
 int frame_commit(struct frame *f, enum durability how)
 {
 	return commit(f, f->nbytes, how);

@@ -39,16 +39,12 @@ static int verify_parts(const struct frame *f, const struct stored *st, uint32_t
 	return rc;
 }
 
-static int verify_whole(const struct stored *st, uint32_t *len)
-{
-	TRY(stored_length(st, len));
-	return stored_check(st, *len);
-}
-
 static int verify_stored(const struct frame *f, const struct stored *st, uint32_t *len)
 {
-	return chunk_sum_is_of_head(st->sum) ? verify_parts(f, st, len)
-					     : verify_whole(st, len);
+	if (chunk_sum_is_of_head(st->sum))
+		return verify_parts(f, st, len);
+	TRY(stored_length(st, len));
+	return stored_check(st, *len);
 }
 
 /*

@@ -95,3 +95,9 @@ uint32_t frame_next_data(const struct frame *f, uint32_t n)
 {
 	return index_find(&f->index, n, is_data);
 }
+
+bool frame_slot_is_new(const struct frame *f, uint32_t n)
+{
+	uint64_t entry = index_get(&f->index, n);
+	return entry_is_stored(entry) && space_busy_length(&f->space, f->info.header_len + entry);
+}

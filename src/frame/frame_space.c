@@ -189,12 +189,6 @@ void frame_space_drop(struct frame *f, uint32_t n)
 		frame_space_retire(f, at, at + len);
 }
 
-bool frame_slot_is_new(const struct frame *f, uint32_t n)
-{
-	uint64_t entry = index_get(&f->index, n);
-	return entry_is_stored(entry) && space_busy_length(&f->space, f->info.header_len + entry);
-}
-
 void frame_space_drop_from(struct frame *f, uint32_t first)
 {
 	if (first == 0) /* to write into the gaps, while the chunks wait for the next root */
