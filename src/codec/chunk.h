@@ -29,7 +29,6 @@
 #define CHUNK_MAX_NBYTES 2147483615u
 #define CHUNK_MAX_BLOCKSIZE 536866816u
 #define CHUNK_MAX_TYPESIZE 255u /* items that are longer count as bytes: FORMAT.md 2.4 */
-#define CHUNK_MAX_OVERHEAD 32   /* of a plain copy                                    */
 
 enum chunk_kind {
 	CHUNK_REGULAR, /* blocks of streams                  */

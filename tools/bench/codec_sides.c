@@ -164,7 +164,7 @@ void bench_encode(struct bench *b, enum side_id side)
 	int n;
 	if (side == REFERENCE) {
 		n = ref.compress(b->cctx, b->src.p, (int32_t)b->src.n, out->p,
-				 (int32_t)(b->src.n + CHUNK_MAX_OVERHEAD));
+				 (int32_t)(b->src.n + BLOSC2_MAX_OVERHEAD));
 		out->n = n > 0 ? (size_t)n : 0;
 	} else {
 		n = b->parallel ? parallel_encode(b->parallel, &b->pipeline, b->src, out)
