@@ -49,24 +49,24 @@ static int set_pipeline(struct wish *w, const char *value, char *why, size_t roo
 
 int wish_set(struct wish *w, const char *word, const char *value, char *why, size_t room)
 {
+	const char *reason = "unknown word; known: pipeline, chunksize, blocksize, tune";
 	int rc = -EINVAL;
 
-	snprintf(why, room, "unknown word; known: pipeline, chunksize, blocksize, tune");
 	if (strcmp(word, "pipeline") == 0)
 		return set_pipeline(w, value, why, room);
 	if (strcmp(word, "tune") == 0) {
-		snprintf(why, room, "is none of balanced, size, speed, off");
+		reason = "is none of balanced, size, speed, off";
 		rc = settings_parse_tune(value, &w->tune);
 		w->has_tune |= rc >= 0;
-	}
-	if (strcmp(word, "chunksize") == 0) {
-		snprintf(why, room, "wants a size from 4K to 1G");
+	} else if (strcmp(word, "chunksize") == 0) {
+		reason = "wants a size from 4K to 1G";
 		rc = set_size(&w->chunksize, value, SETTINGS_CHUNKSIZE_MIN, SETTINGS_CHUNKSIZE_MAX);
-	}
-	if (strcmp(word, "blocksize") == 0) {
-		snprintf(why, room, "wants a size from 64 to 64M");
+	} else if (strcmp(word, "blocksize") == 0) {
+		reason = "wants a size from 64 to 64M";
 		rc = set_size(&w->blocksize, value, SETTINGS_BLOCKSIZE_MIN, SETTINGS_BLOCKSIZE_MAX);
 	}
+	if (rc < 0)
+		snprintf(why, room, "%s", reason);
 	return rc;
 }
 
